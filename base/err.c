@@ -1,0 +1,52 @@
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int err_set(struct err *e, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e)
+		return -code;
+	e->code = -code;
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	va_end(ap);
+	return -code;
+}
+
+int err_sys(struct err *e, int code, const char *fmt, ...)
+{
+	va_list ap;
+	size_t n;
+
+	if (!e)
+		return -code;
+	e->code = -code;
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	va_end(ap);
+	n = strlen(e->text);
+	snprintf(e->text + n, sizeof(e->text) - n, ": %s", strerror(code));
+	return -code;
+}
+
+int err_in(struct err *e, const char *fmt, ...)
+{
+	char was[ERR_TEXT_MAX];
+	va_list ap;
+	size_t n;
+
+	if (!e)
+		return -EINVAL;
+	memcpy(was, e->text, sizeof(was));
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	va_end(ap);
+	n = strlen(e->text);
+	snprintf(e->text + n, sizeof(e->text) - n, ": %s", was);
+	return e->code;
+}

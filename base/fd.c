@@ -1,0 +1,112 @@
+#include "base/fd.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void fd_close(int *fd)
+{
+	int saved = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	errno = saved;
+}
+
+int fd_write_all(int fd, const void *data, size_t len)
+{
+	const char *p = data;
+
+	while (len) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int fd_read_exact(int fd, void *data, size_t len)
+{
+	char *p = data;
+
+	while (len) {
+		ssize_t n = read(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			return -ENODATA;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Grow-and-read until end of file; *data is the caller's even on failure. */
+static int read_stream(int fd, size_t max, char **data, size_t *len)
+{
+	size_t cap = 0;
+
+	*len = 0;
+	for (;;) {
+		ssize_t n;
+
+		if (*len + 1 >= cap) {
+			size_t want = cap ? cap * 2 : 65536;
+			char *p = realloc(*data, want);
+
+			if (!p)
+				return -ENOMEM;
+			*data = p;
+			cap = want;
+		}
+		n = read(fd, *data + *len, cap - *len - 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		*len += (size_t)n;
+		if (*len > max)
+			return -EFBIG;
+	}
+	(*data)[*len] = '\0';
+	return 0;
+}
+
+int fd_read_file(
+	const char *path, size_t max, char **data, size_t *len, struct err *e)
+{
+	int is_stdin = !strcmp(path, "-");
+	int fd, ret;
+
+	*data = NULL;
+	fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, errno, "cannot open '%s'", path);
+	ret = read_stream(fd, max, data, len);
+	if (!is_stdin)
+		fd_close(&fd);
+	if (!ret)
+		return 0;
+	free(*data);
+	*data = NULL;
+	if (ret == -EFBIG)
+		return err_set(e, EFBIG,
+			"'%s' is larger than the limit of %zu bytes", path,
+			max);
+	return err_sys(e, -ret, "cannot read '%s'", path);
+}

@@ -1,0 +1,31 @@
+/*
+ * File descriptors: whole reads and writes that survive signals and short
+ * counts. Ownership is always said: fd_close takes the place of close() so
+ * that a descriptor cannot be closed twice.
+ */
+#ifndef BASE_FD_H
+#define BASE_FD_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct err;
+
+/* Close *fd if it is open (>= 0) and set it to -1. Keeps errno. */
+void fd_close(int *fd);
+
+/* Write all of it: 0 or -errno. */
+int fd_write_all(int fd, const void *data, size_t len);
+
+/* Read exactly `len` bytes: 0, -errno, or -ENODATA at an early end. */
+int fd_read_exact(int fd, void *data, size_t len);
+
+/*
+ * Read a whole file, or standard input when path is "-", into memory from
+ * malloc, with a NUL behind it that *len does not count. Refuses more than
+ * `max` bytes with -EFBIG. On success the caller frees *data.
+ */
+int fd_read_file(
+	const char *path, size_t max, char **data, size_t *len, struct err *e);
+
+#endif

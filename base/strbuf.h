@@ -1,0 +1,30 @@
+/*
+ * A growing run of bytes, always with a NUL behind it that `len` does not
+ * count. Zero-initialise it (STRBUF_INIT); strbuf_release frees and zeroes.
+ * A failed allocation is remembered in `failed` and later calls do nothing,
+ * so that a long run of appends is checked once at its end.
+ */
+#ifndef BASE_STRBUF_H
+#define BASE_STRBUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct strbuf {
+	char *data; /* NULL while empty */
+	size_t len, cap;
+	bool failed;
+};
+
+#define STRBUF_INIT               \
+	{                         \
+		NULL, 0, 0, false \
+	}
+
+void strbuf_add(struct strbuf *, const void *data, size_t len);
+void strbuf_addf(struct strbuf *, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void strbuf_reset(struct strbuf *); /* empty, memory kept */
+void strbuf_release(struct strbuf *);
+
+#endif

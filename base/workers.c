@@ -1,0 +1,211 @@
+#include "base/workers.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Long enough to bridge the gap between two operators, short enough that an
+ * idle pool does not take the other process's core. */
+#define SPIN_NS 20000
+
+struct worker {
+	struct workers *pool;
+	pthread_t id;
+	unsigned index;
+};
+
+struct workers {
+	unsigned threads; /* the caller included */
+	unsigned started;
+	struct worker *worker;
+	/* The loop in progress; published by `round`. */
+	void (*fn)(void *arg, unsigned part, unsigned thread);
+	void *arg;
+	unsigned parts;
+	_Alignas(64) _Atomic uint32_t round; /* futex: a new loop, or stop */
+	_Atomic uint32_t stop;
+	_Atomic uint32_t sleepers;
+	_Alignas(64) _Atomic uint32_t next; /* first part not yet taken */
+	_Alignas(64) _Atomic uint32_t busy; /* threads not yet through */
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake_all(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void take_parts(struct workers *w, unsigned thread)
+{
+	for (;;) {
+		unsigned part = atomic_fetch_add_explicit(
+			&w->next, 1, memory_order_relaxed);
+
+		if (part >= w->parts)
+			break;
+		w->fn(w->arg, part, thread);
+	}
+}
+
+/* Wait until `round` moves on from `seen`. */
+static uint32_t await_round(struct workers *w, uint32_t seen)
+{
+	uint64_t until = clock_ns() + SPIN_NS;
+	uint32_t now;
+
+	for (unsigned i = 0;; i++) {
+		now = atomic_load_explicit(&w->round, memory_order_acquire);
+		if (now != seen)
+			return now;
+		cpu_relax();
+		if (i % 64 == 63 && clock_ns() > until)
+			break;
+	}
+	/* Publish-then-check, as the caller does with round and sleepers. */
+	atomic_fetch_add(&w->sleepers, 1);
+	while ((now = atomic_load(&w->round)) == seen)
+		futex_wait(&w->round, seen);
+	atomic_fetch_sub(&w->sleepers, 1);
+	return now;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *me = arg;
+	struct workers *w = me->pool;
+	uint32_t seen = 0;
+
+	for (;;) {
+		seen = await_round(w, seen);
+		if (atomic_load(&w->stop))
+			return NULL;
+		take_parts(w, me->index);
+		atomic_fetch_sub_explicit(&w->busy, 1, memory_order_release);
+	}
+}
+
+static void publish_round(struct workers *w)
+{
+	atomic_fetch_add(&w->round, 1);
+	if (atomic_load(&w->sleepers))
+		futex_wake_all(&w->round);
+}
+
+static int start_threads(struct workers *w)
+{
+	sigset_t all, old;
+	int ret = 0;
+
+	/* Signals are the main thread's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (unsigned i = 1; i < w->threads && !ret; i++) {
+		struct worker *me = &w->worker[i];
+
+		me->pool = w;
+		me->index = i;
+		ret = pthread_create(&me->id, NULL, worker_main, me);
+		if (!ret)
+			w->started++;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return ret;
+}
+
+int workers_open(struct workers **out, unsigned threads, struct err *e)
+{
+	struct workers *w;
+	int ret;
+
+	if (!threads || threads > WORKERS_MAX)
+		return err_set(e, EINVAL, "%u threads asked, 1 to %d allowed",
+			threads, WORKERS_MAX);
+	w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
+	if (!w)
+		return err_set(e, ENOMEM, "no memory for a thread pool");
+	*w = (struct workers){ .threads = threads };
+	w->worker = calloc(threads, sizeof(*w->worker));
+	if (!w->worker) {
+		free(w);
+		return err_set(e, ENOMEM, "no memory for %u threads", threads);
+	}
+	ret = start_threads(w);
+	if (ret) {
+		err_sys(e, ret, "cannot start thread %u of %u", w->started + 1,
+			threads);
+		workers_close(w);
+		return -ret;
+	}
+	*out = w;
+	return 0;
+}
+
+void workers_close(struct workers *w)
+{
+	if (!w)
+		return;
+	atomic_store(&w->stop, 1);
+	publish_round(w);
+	for (unsigned i = 1; i <= w->started; i++)
+		pthread_join(w->worker[i].id, NULL);
+	free(w->worker);
+	free(w);
+}
+
+unsigned workers_count(const struct workers *w)
+{
+	return w->threads;
+}
+
+void workers_run(struct workers *w,
+	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
+	unsigned parts)
+{
+	if (w->threads == 1 || parts <= 1) {
+		for (unsigned i = 0; i < parts; i++)
+			fn(arg, i, 0);
+		return;
+	}
+	w->fn = fn;
+	w->arg = arg;
+	w->parts = parts;
+	atomic_store_explicit(&w->next, 0, memory_order_relaxed);
+	atomic_store_explicit(&w->busy, w->started, memory_order_relaxed);
+	publish_round(w);
+	take_parts(w, 0);
+	/*
+	 * Every thread must have left take_parts before fn and arg change;
+	 * a late one may need a while to be scheduled on a busy machine.
+	 */
+	for (unsigned i = 0;
+		atomic_load_explicit(&w->busy, memory_order_acquire); i++) {
+		if (i < 1024)
+			cpu_relax();
+		else
+			sched_yield();
+	}
+}
+
+unsigned workers_online(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return 1;
+	return CPU_COUNT(&set) ? (unsigned)CPU_COUNT(&set) : 1;
+}

@@ -1,0 +1,72 @@
+/*
+ * A generation: the tokens of one text being written, from the prompt's
+ * first to the last one drawn, with what is needed to draw the next, to give
+ * it to the user as it comes, and to know when to stop (end-of-text token,
+ * stop string, number of tokens, context). Methods produce into it.
+ */
+#ifndef HOST_GENERATION_H
+#define HOST_GENERATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct generation;
+struct sampler;
+struct tokenizer;
+
+enum gen_stop {
+	GEN_RUNNING,
+	GEN_STOP_EOS,
+	GEN_STOP_STRING,
+	GEN_STOP_LENGTH,  /* -n reached */
+	GEN_STOP_CONTEXT, /* the context is full */
+	GEN_STOP_ERROR,   /* the sink failed: for example a closed pipe */
+};
+
+struct generation_opts {
+	const struct tokenizer *tokenizer; /* NULL: no text, ids only */
+	struct sampler *sampler;
+	uint32_t n_vocab;
+	uint32_t n_predict; /* tokens at most */
+	uint32_t context;
+	bool ignore_eos;
+	const char *const *stop; /* strings; the text ends before them */
+	unsigned n_stop;
+	/* Text as it completes, and every id; non-zero ends the run. */
+	int (*sink)(void *arg, int32_t id, const char *text, size_t len);
+	void *arg;
+};
+
+int generation_open(struct generation **out, const struct generation_opts *,
+	const int32_t *prompt, size_t n_prompt, struct err *);
+void generation_close(struct generation *);
+
+/* All tokens, prompt first. */
+const int32_t *gen_tokens(const struct generation *, size_t *n);
+size_t gen_prompt_length(const struct generation *);
+
+/*
+ * Draw the token for the next position from its logits [n_vocab], append and
+ * deliver it. Returns it; gen_done then says whether that was the last.
+ */
+int32_t gen_next(struct generation *, const float *logits);
+bool gen_done(const struct generation *);
+
+/*
+ * A row of n_vocab floats for the method's use, owned by the generation.
+ */
+float *gen_logits(struct generation *);
+
+/* Deliver text still held back (half a character, half a stop string). */
+void gen_flush(struct generation *);
+
+enum gen_stop gen_stop_reason(const struct generation *);
+const char *gen_stop_name(enum gen_stop); /* "eos", "stop", "length" ... */
+size_t gen_generated(const struct generation *);
+
+/* When the first token was delivered (clock_ns), 0 before. */
+uint64_t gen_first_ns(const struct generation *);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * A model file opened for use: its shape, checked, and where its tensors
+ * are. Architectures llama, qwen2 and qwen3; another one, or a key that
+ * changes the arithmetic in a way this program does not know, is refused by
+ * name. Read-only after opening; any thread may read it.
+ */
+#ifndef HOST_MODEL_MODEL_H
+#define HOST_MODEL_MODEL_H
+
+#include "ipc/wire.h"
+#include "tensor/gguf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+struct model {
+	struct gguf *gguf; /* owned */
+	char arch[16];
+	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
+	uint32_t n_vocab;
+	uint32_t n_ctx; /* context the model was trained for */
+	float norm_eps;
+	bool rope_neox;
+	float *rope_freq; /* [n_rot/2] radians a position, scaling applied */
+
+	const struct gguf_tensor *token_embd;  /* [n_vocab][n_embd] */
+	const struct gguf_tensor *output_norm; /* [n_embd] f32 */
+	const struct gguf_tensor *output;      /* token_embd when tied */
+	/* [n_layer][WIRE_T_COUNT]; NULL: the model has none */
+	const struct gguf_tensor *(*layer)[WIRE_T_COUNT];
+};
+
+int model_open(struct model **out, const char *path, struct err *);
+void model_close(struct model *);
+
+/* Row `token` of the embedding as float32 [n_embd]; token < n_vocab. */
+void model_embed(const struct model *, uint32_t token, float *out);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * Tokenizers from a GGUF file's metadata: SentencePiece-style with byte
+ * fallback ("llama") and byte-level BPE ("gpt2") with the pre-tokenizer that
+ * tokenizer.ggml.pre names. Read-only after opening; any thread may use it.
+ */
+#ifndef HOST_MODEL_TOKENIZER_H
+#define HOST_MODEL_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct gguf;
+struct strbuf;
+struct tokenizer;
+
+/* A growing list of token ids; zero-initialise, free(id). */
+struct token_list {
+	int32_t *id;
+	size_t n, cap;
+};
+
+enum tokenize_flags {
+	TOKENIZE_BOS = 1 << 0,     /* BOS and EOS where the model adds them */
+	TOKENIZE_SPECIAL = 1 << 1, /* parse special tokens in the text */
+};
+
+int tokenizer_open(struct tokenizer **out, const struct gguf *, struct err *);
+void tokenizer_close(struct tokenizer *);
+
+/* Append the ids of text[len]; any bytes are allowed. 0 or -errno. */
+int tokenize(const struct tokenizer *, const char *text, size_t len,
+	unsigned flags, struct token_list *out, struct err *);
+
+uint32_t tokenizer_n_vocab(const struct tokenizer *);
+int32_t tokenizer_bos(const struct tokenizer *); /* -1: none */
+int32_t tokenizer_eos(const struct tokenizer *); /* -1: none */
+bool tokenizer_adds_bos(const struct tokenizer *);
+
+/* True for EOS, EOT and whatever else ends a turn of this vocabulary. */
+bool tokenizer_is_eog(const struct tokenizer *, int32_t id);
+
+/* The kind and pre-tokenizer, readable: "bpe, pre qwen2". */
+const char *tokenizer_describe(const struct tokenizer *);
+
+/*
+ * Incremental detokenizing: bytes of each token come out as soon as they
+ * complete a UTF-8 character and never before; malformed bytes become
+ * U+FFFD. Zero-initialise; `special` prints control tokens too.
+ */
+struct detokenizer {
+	const struct tokenizer *tok;
+	bool special;
+	bool started;          /* the leading space was dealt with */
+	unsigned char held[4]; /* bytes of a character still incomplete */
+	unsigned n_held;
+};
+
+/* Append the text that `id` completes; id outside the vocabulary: -EINVAL. */
+int detokenize(struct detokenizer *, int32_t id, struct strbuf *out);
+/* At the end: what is still held becomes U+FFFD. */
+void detokenize_end(struct detokenizer *, struct strbuf *out);
+
+#endif

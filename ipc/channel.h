@@ -1,0 +1,107 @@
+/*
+ * A channel: the link, the two rings and their doorbells, as one thing that
+ * sends and receives checked packets. Host and device use the same one from
+ * opposite ends: what the host sends are requests, what the device sends are
+ * completions.
+ *
+ * One thread per channel. The channel owns its memory, doorbells and link.
+ * Peer death is noticed within 100 ms of waiting (-EPIPE), whatever the
+ * doorbell.
+ */
+#ifndef IPC_CHANNEL_H
+#define IPC_CHANNEL_H
+
+#include "ipc/wire.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct channel;
+struct buffer;
+struct err;
+
+/* A packet as received: a private copy whose lengths have been checked. */
+struct packet {
+	uint32_t seq;
+	unsigned n_refs;
+	const struct wire_ref *refs;
+	const void *msg; /* at least 4 bytes: the op */
+	size_t len;
+};
+
+/*
+ * Host: create the control memfd and doorbells, shake hands over `link_fd`
+ * (which the channel takes, on failure too), waiting at most 5 s. The
+ * caller fills *hello but for op, magic, version and host_pid. On success
+ * *welcome is what the device answered, with status 0.
+ */
+int channel_connect(struct channel **out, int link_fd,
+	const struct wire_hello *hello, struct wire_welcome *welcome,
+	struct err *);
+
+/*
+ * Device: receive and check the host's hello. The caller then sets itself up
+ * and answers once with channel_welcome; a non-zero status refuses.
+ */
+int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
+	struct err *);
+int channel_welcome(struct channel *, struct wire_welcome *, struct err *);
+
+void channel_close(struct channel *);
+
+/*
+ * Send one packet: refs, then `len` bytes of message. The host passes
+ * seq = NULL or a place for the number chosen; the device sends the
+ * completion of request `*seq`. Waits while the ring is full. -EMSGSIZE
+ * when it can never fit, -EPIPE when the peer is gone, -EPROTO.
+ */
+int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
+	const void *msg, size_t len, uint32_t *seq, struct err *);
+
+/*
+ * Receive one packet, valid until the next call. timeout_ms 0: only what is
+ * there; -1: no limit. 0, -EAGAIN (nothing came), -EPIPE (peer is gone),
+ * -EPROTO (the ring or a packet is malformed; the channel is of no more
+ * use), and for the host -ETIMEDOUT when the device's beat stood still for
+ * the stall limit while waiting.
+ */
+int channel_recv(
+	struct channel *, struct packet *out, int timeout_ms, struct err *);
+
+/* Host: give the device a buffer; WIRE_MAP refers to `id` afterwards. */
+int channel_share(
+	struct channel *, uint32_t id, const struct buffer *, struct err *);
+
+/* Host: say goodbye, so that the device ends with status 0. */
+void channel_bye(struct channel *);
+
+/*
+ * Device: the next message on the link, without waiting. 1: *share and *fd
+ * (the caller's), 0: none, -ECONNRESET: the host said goodbye, -EPIPE: it is
+ * gone without, -EPROTO.
+ */
+int channel_next_share(
+	struct channel *, struct wire_share *share, int *fd, struct err *);
+
+/* Device: I am making progress. Cheap; call it from anywhere. */
+void channel_beat(struct channel *);
+
+/* Host: how long a beat may stand still; 0 (default 30 s): for ever. */
+void channel_set_stall_ms(struct channel *, unsigned ms);
+
+/* Host: the device's pid once known, so that its death is seen (pidfd). */
+void channel_watch_pid(struct channel *, pid_t pid);
+
+struct channel_stats {
+	uint64_t sent, received; /* packets */
+	uint64_t sleeps;         /* waits that outlasted the spin */
+};
+void channel_stats(const struct channel *, struct channel_stats *out);
+
+/* Check the layout of one packet of `len` bytes; fills *out or names what
+ * is wrong. No I/O: the fuzzer's door. */
+int packet_parse(
+	const void *data, size_t len, struct packet *out, struct err *);
+
+#endif

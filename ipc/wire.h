@@ -1,0 +1,275 @@
+/*
+ * The wire: everything that host and device say to one another, and their
+ * only contract. No code. Little-endian, fixed widths, explicit padding.
+ *
+ * Two ways: a Unix socket (SOCK_SEQPACKET) carries the handshake and file
+ * descriptors; two rings in a control memfd carry requests and completions.
+ * Shared memory is named by 32-bit device addresses inside the window, which
+ * WIRE_MAP hands out. The receiver trusts nothing: every length, offset, id
+ * and shape is checked against what was registered, and a bad request gets a
+ * completion with a negative status and a text that names the field.
+ */
+#ifndef IPC_WIRE_H
+#define IPC_WIRE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WIRE_MAGIC      0x4d444e54u /* "TNDM" */
+#define WIRE_VERSION    1u
+
+#define WIRE_MAX_REFS   64
+#define WIRE_MAX_ROWS   1024 /* rows of a graph */
+#define WIRE_MAX_SPANS  4096 /* spans of a request */
+#define WIRE_MAX_LAYERS 512  /* layers of a block */
+#define WIRE_WINDOW_MIN (16ull << 20)
+#define WIRE_WINDOW_MAX ((4ull << 30) - 65536)
+
+/* ---- the socket ------------------------------------------------------ */
+
+enum wire_link_op {
+	WIRE_HELLO = 1, /* host -> device; fds: control memfd, then doorbells */
+	WIRE_WELCOME,   /* device -> host */
+	WIRE_SHARE,     /* host -> device; fd: one buffer */
+	WIRE_BYE,       /* host -> device: finish, this is not an accident */
+};
+
+/* Order of the descriptors that come with WIRE_HELLO. */
+enum wire_hello_fd {
+	WIRE_FD_CONTROL,
+	WIRE_FD_REQUEST_WAIT,    /* the device sleeps on it */
+	WIRE_FD_COMPLETION_RING, /* the device rings it */
+	WIRE_FD_COUNT            /* with doorbell poll: only the first */
+};
+
+struct wire_hello {
+	uint32_t op; /* WIRE_HELLO */
+	uint32_t magic, version;
+	uint32_t features;   /* none yet: 0 */
+	uint32_t doorbell;   /* enum doorbell_kind */
+	uint32_t coherence;  /* enum coherence */
+	uint32_t threads;    /* device workers; 0: as many as processors */
+	uint32_t va_slots;   /* mapping slots of the window */
+	uint64_t va_window;  /* bytes */
+	uint64_t evict_seed; /* of strict's evictor; 0: it does not run */
+	uint32_t spin_us;    /* before sleeping (doorbell poll) */
+	uint32_t host_pid;
+};
+_Static_assert(sizeof(struct wire_hello) == 56, "wire");
+
+struct wire_welcome {
+	uint32_t op; /* WIRE_WELCOME */
+	uint32_t magic, version;
+	int32_t status; /* 0, or -errno and text says why */
+	uint32_t threads;
+	uint32_t tcm_bytes;
+	uint32_t device_pid;
+	uint32_t pad;
+	char kern[16]; /* kernels in use */
+	char text[208];
+};
+_Static_assert(sizeof(struct wire_welcome) == 256, "wire");
+
+struct wire_share {
+	uint32_t op;     /* WIRE_SHARE */
+	uint32_t buffer; /* id, chosen by the host, below WIRE_MAX_BUFFERS */
+	uint32_t generation; /* an id may be used again with another one */
+	uint32_t flags;      /* WIRE_SHARE_* */
+	uint64_t bytes;
+	char name[32]; /* for reports */
+};
+#define WIRE_SHARE_DMA   1u /* never cached by the device */
+#define WIRE_MAX_BUFFERS 1024
+_Static_assert(sizeof(struct wire_share) == 56, "wire");
+
+/* ---- the control memfd ------------------------------------------------ */
+
+/* At offset 0; the rings (shm/ring.h) lie where it says. */
+struct wire_control {
+	uint32_t magic, version;
+	uint32_t request_offset, request_room;
+	uint32_t completion_offset, completion_room;
+	uint8_t pad0[128 - 24];
+	_Atomic uint32_t beat; /* device: moves while it makes progress */
+	uint8_t pad1[128 - 4];
+};
+_Static_assert(sizeof(struct wire_control) == 256, "wire");
+
+/* ---- packets ----------------------------------------------------------- */
+
+/* header, then n_refs wire_ref, then the message, padded to 8 bytes. */
+struct wire_header {
+	uint16_t length8; /* units of 8 bytes, this header included */
+	uint8_t flags;    /* 0 */
+	uint8_t n_refs;
+	uint32_t seq; /* of the request; a completion repeats it */
+};
+_Static_assert(sizeof(struct wire_header) == 8, "wire");
+
+enum wire_role {
+	WIRE_REF_SYNC,       /* only to be invalidated */
+	WIRE_REF_WEIGHTS,    /* a block's tensors, read by DMA */
+	WIRE_REF_KV,         /* keys and values of all layers */
+	WIRE_REF_HIDDEN_IN,  /* [rows][n_embd] float32 */
+	WIRE_REF_HIDDEN_OUT, /* the same; may be the same memory */
+	WIRE_REF_ROWS,       /* wire_row[rows], wire_span[], mask */
+	WIRE_ROLE_COUNT
+};
+
+#define WIRE_REF_INVALIDATE 1u /* the CPU wrote it: drop lines before use */
+
+/* Bytes in the window, all inside one mapping. */
+struct wire_ref {
+	uint32_t addr, len;
+	uint8_t role, flags;
+	uint16_t pad;
+	uint32_t cpu_seq; /* the CPU's writing bracket, for reports */
+};
+_Static_assert(sizeof(struct wire_ref) == 16, "wire");
+
+enum wire_op {
+	WIRE_NOP = 1,    /* struct wire_simple: nothing but the round trip */
+	WIRE_MAP,        /* struct wire_map */
+	WIRE_UNMAP,      /* struct wire_simple, arg: device address */
+	WIRE_GRAPH_LOAD, /* struct wire_graph_load */
+	WIRE_GRAPH_DROP, /* struct wire_simple, arg: graph */
+	WIRE_GRAPH_RUN,  /* struct wire_graph_run */
+	WIRE_OP_COUNT
+};
+
+struct wire_simple {
+	uint32_t op;
+	uint32_t arg;
+};
+
+struct wire_map { /* a whole buffer; the answer's arg[0] is its address */
+	uint32_t op;
+	uint32_t buffer, generation;
+	uint32_t pad;
+};
+
+/* What the layers compute; the same for every graph of a model. */
+struct wire_model {
+	uint32_t n_embd, n_head, n_kv_head, head_dim;
+	uint32_t n_rot; /* rotated values a head, even, at most head_dim */
+	uint32_t n_ff;
+	uint32_t rope_neox; /* 0: pairs (i, i+1); 1: (i, i + n_rot/2) */
+	uint32_t f16;       /* 1: activations and KV in fp16; 0: float32 */
+	float norm_eps;
+	float attn_scale;
+	uint32_t kv_slots;  /* slots a layer */
+	uint32_t kv_stride; /* bytes a slot, of K or of V: a multiple of 64 */
+};
+_Static_assert(sizeof(struct wire_model) == 48, "wire");
+
+enum wire_layer_tensor {  /* [rows][cols]; vectors: rows 1 */
+	WIRE_T_ATTN_NORM, /* f32 [n_embd] */
+	WIRE_T_Q,
+	WIRE_T_K,
+	WIRE_T_V, /* [heads * head_dim][n_embd] */
+	WIRE_T_O, /* [n_embd][n_head * head_dim] */
+	WIRE_T_Q_BIAS,
+	WIRE_T_K_BIAS,
+	WIRE_T_V_BIAS, /* f32; optional */
+	WIRE_T_O_BIAS, /* f32 [n_embd]; optional */
+	WIRE_T_Q_NORM,
+	WIRE_T_K_NORM,   /* f32 [head_dim]; optional */
+	WIRE_T_FFN_NORM, /* f32 [n_embd] */
+	WIRE_T_GATE,
+	WIRE_T_UP,   /* [n_ff][n_embd] */
+	WIRE_T_DOWN, /* [n_embd][n_ff] */
+	WIRE_T_COUNT
+};
+
+struct wire_tensor {
+	uint32_t type;       /* enum dtype */
+	uint32_t rows, cols; /* rows 0: absent */
+	uint32_t offset; /* from the start of the block's weights, 64-aligned */
+};
+_Static_assert(sizeof(struct wire_tensor) == 16, "wire");
+
+/*
+ * Build the static plan of a block of layers for exactly `rows` rows. The
+ * weights are bound at each run, so one plan serves whatever staging slot
+ * they happen to lie in. Runs on the device's loader, beside compute: its
+ * completion may come after those of later requests.
+ */
+struct wire_graph_load {
+	uint32_t op;
+	uint32_t graph; /* id, below WIRE_MAX_GRAPHS; must be free */
+	uint32_t rows;
+	uint32_t first_layer; /* of the model: where in the KV buffer */
+	uint32_t n_layers;
+	uint32_t weights_bytes;
+	struct wire_model model;
+	struct wire_tensor rope_freq; /* f32 [n_rot/2], radians a position */
+	/* struct wire_tensor tensor[n_layers][WIRE_T_COUNT]; */
+};
+#define WIRE_MAX_GRAPHS 4096
+_Static_assert(sizeof(struct wire_graph_load) == 88, "wire");
+
+/*
+ * KV buffer: layer l has K at (2 l) * kv_slots * kv_stride and V right
+ * behind it at (2 l + 1) * kv_slots * kv_stride; in a slot, [n_kv_head]
+ * [head_dim] fp16 or float32.
+ *
+ * A row's K and V are written to its slot before anything attends. It then
+ * sees, in this order, which is the order of summation: the cached slots of
+ * its spans, then those rows of this request whose bit is set in its mask,
+ * by index. A chain is a tree; a tree's rows come parents first.
+ */
+struct wire_row {
+	uint32_t position; /* for the rotation; not the slot */
+	uint32_t slot;
+	uint32_t first_span, n_spans; /* into the request's spans */
+};
+
+struct wire_span {
+	uint32_t slot, count;
+};
+
+struct wire_graph_run {
+	uint32_t op;
+	uint32_t graph;
+	uint32_t rows; /* real rows, at most the graph's; the rest is padding */
+	uint32_t n_spans;
+	uint32_t mask_words; /* 64-bit words a row, >= rows / 64 rounded up */
+	uint32_t pad;
+	/* WIRE_REF_ROWS memory: struct wire_row row[rows];
+	 * struct wire_span span[n_spans]; uint64_t mask[rows][mask_words];
+	 * bit j % 64 of word j / 64 of mask[i]: row i sees row j. */
+};
+_Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
+
+struct wire_counters {
+	uint64_t busy_ns;           /* executing, wall clock */
+	uint64_t dma_bytes;         /* read past the cache */
+	uint64_t invalidated_lines; /* asked for, whether present or not */
+	uint64_t cleaned_lines;     /* likewise */
+	uint64_t evicted_lines;     /* written back early by the evictor */
+	uint32_t violations;        /* of the coherence contract (check) */
+	uint32_t saturated;         /* activations beyond fp16 */
+};
+_Static_assert(sizeof(struct wire_counters) == 48, "wire");
+
+/* The message of every completion. */
+struct wire_done {
+	uint32_t op;    /* of the request */
+	int32_t status; /* 0 or -errno */
+	uint32_t arg[6];
+	struct wire_counters counters;
+	char text[176]; /* on failure, or the first violation; NUL-ended */
+};
+_Static_assert(sizeof(struct wire_done) == 256, "wire");
+
+enum wire_map_arg {       /* wire_done.arg: of a WIRE_MAP */
+	WIRE_MAP_ADDR,    /* on success */
+	WIRE_MAP_ASKED,   /* bytes, guard page included, rounded to pages */
+	WIRE_MAP_FREE,    /* bytes free in all */
+	WIRE_MAP_LARGEST, /* largest hole, bytes */
+	WIRE_MAP_SLOTS_USED,
+	WIRE_MAP_SLOTS,
+};
+
+#endif

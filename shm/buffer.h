@@ -1,0 +1,68 @@
+/*
+ * Shared buffers: named memfds ("tandem:kv" in /proc and strace), sealed
+ * against shrinking and growing, at most 1 GiB each. The host creates and
+ * fills them; the device gets the descriptor over the socket and maps it
+ * into its own window, so this file's mapping is the CPU's view only.
+ *
+ * CPU access is bracketed by begin and end. As with DMA_BUF_IOCTL_SYNC a
+ * bracket orders nothing and copies nothing: it states what the CPU does.
+ * What was written is noted, range by range, until the next request has
+ * told the device to invalidate it (buffer_written, buffer_written_clear).
+ * A buffer that the device reads by DMA only (BUFFER_DMA) notes nothing,
+ * because DMA sees memory as it is.
+ *
+ * One thread at a time per buffer.
+ */
+#ifndef SHM_BUFFER_H
+#define SHM_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buffer;
+struct err;
+
+#define BUFFER_MAX      ((size_t)1 << 30)
+#define BUFFER_NAME_MAX 32 /* with the NUL */
+#define BUFFER_RANGES   32
+
+enum buffer_flags {
+	BUFFER_DMA = 1 << 0,  /* the device never caches it */
+	BUFFER_HUGE = 1 << 1, /* huge pages if the system has them */
+};
+
+enum buffer_access { BUFFER_READ = 1, BUFFER_WRITE = 2 };
+
+/* A range the CPU wrote; `seq` counts the writing brackets of the buffer. */
+struct buffer_range {
+	size_t off, len;
+	uint32_t seq;
+};
+
+/* `name` without the "tandem:" prefix; bytes are rounded up to pages. */
+int buffer_create(struct buffer **out, const char *name, size_t bytes,
+	unsigned flags, struct err *);
+void buffer_close(struct buffer *);
+
+int buffer_fd(const struct buffer *);
+size_t buffer_bytes(const struct buffer *);
+const char *buffer_name(const struct buffer *); /* "tandem:kv" */
+uint32_t buffer_generation(const struct buffer *);
+unsigned buffer_flags(const struct buffer *); /* BUFFER_HUGE: was got */
+
+/* The CPU's pointer to byte `off`; the range must lie in the buffer. */
+void *buffer_begin(struct buffer *, size_t off, size_t len, enum buffer_access);
+void buffer_end(struct buffer *, size_t off, size_t len, enum buffer_access);
+
+/* What the CPU wrote since the last clear, merged; at most BUFFER_RANGES. */
+unsigned buffer_written(
+	const struct buffer *, const struct buffer_range **ranges);
+void buffer_written_clear(struct buffer *);
+
+/*
+ * A descriptor that came from a peer: 0 if it is a memfd of at least `bytes`
+ * (1 to BUFFER_MAX) that is sealed against shrinking, else -errno and *e.
+ */
+int buffer_check_fd(int fd, uint64_t bytes, struct err *e);
+
+#endif

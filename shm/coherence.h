@@ -1,0 +1,22 @@
+/*
+ * The coherence contract between the two processes (see
+ * docs/architecture.md): coherence is one-way. The CPU sees what the device
+ * has cleaned and never invalidates. The device does not see what the CPU
+ * wrote until it invalidates its own lines. DMA goes past the device's cache.
+ */
+#ifndef SHM_COHERENCE_H
+#define SHM_COHERENCE_H
+
+#define COHERENCE_LINE 64 /* bytes; the unit of all maintenance */
+
+enum coherence {
+	COHERENCE_OFF,    /* views alias shared memory; upkeep is counted */
+	COHERENCE_STRICT, /* views go through a private copy, by line */
+	COHERENCE_CHECK,  /* as strict, and every violation is reported */
+	COHERENCE_COUNT
+};
+
+/* "off", "strict", "check", NULL: in the enum's order. */
+extern const char *const coherence_names[];
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * How a side that found its ring empty (or full) sleeps, and how the other
+ * wakes it. An event count over one index word and one waiting word:
+ *
+ *   sleeper: waits = 1; look at the index again; sleep if unchanged
+ *   waker:   store the index; look at waits; signal if set
+ *
+ * All four are sequentially consistent, so either the sleeper sees the new
+ * index or the waker sees the sleeper. Signals may be spurious or merged.
+ *
+ * Three kinds, chosen when the pair starts:
+ *   poll     spin, then futex on the index word: no system call while busy
+ *   eventfd  every publish writes, every wait reads: strace shows each one
+ *   socket   as eventfd, with a byte over a socket pair
+ */
+#ifndef SHM_DOORBELL_H
+#define SHM_DOORBELL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+enum doorbell_kind {
+	DOORBELL_POLL,
+	DOORBELL_EVENTFD,
+	DOORBELL_SOCKET,
+	DOORBELL_COUNT
+};
+
+/* "poll", "eventfd", "socket", NULL: in the enum's order. */
+extern const char *const doorbell_names[];
+
+/* One direction as one side sees it. Plain data; owns nothing. */
+struct doorbell {
+	enum doorbell_kind kind;
+	_Atomic uint32_t *index; /* moves when there is something to see */
+	_Atomic uint32_t *waits; /* the sleeper's word */
+	int fd;                  /* eventfd or socket end; -1 for poll */
+};
+
+/*
+ * Descriptors for one direction: *ring_fd for the side that rings, *wait_fd
+ * for the side that sleeps (the same number twice for eventfd; both -1 for
+ * poll). Non-blocking, close-on-exec. The caller closes them.
+ */
+int doorbell_fds(enum doorbell_kind, int *ring_fd, int *wait_fd, struct err *);
+
+/* After a publish. */
+void doorbell_ring(struct doorbell *);
+
+/*
+ * Sleep until *index differs from `seen`, `also_fd` (-1: none) has news or
+ * hangs up, or timeout_ms passed; spin for spin_ns first (poll only).
+ * Returns 1 when the index moved, 0 otherwise (look at also_fd, try again),
+ * -errno when the doorbell itself failed. For poll, also_fd is looked at
+ * by the caller between calls: timeout_ms bounds how late.
+ */
+int doorbell_wait(struct doorbell *, uint32_t seen, uint64_t spin_ns,
+	int also_fd, int timeout_ms);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * A single-producer single-consumer ring of variable-length packets in
+ * shared memory. This file moves bytes and knows nothing of messages; who
+ * sleeps and who wakes is doorbell.h.
+ *
+ * Packets are 8-byte aligned and never wrap: one that would not fit before
+ * the end is preceded by a skip record. The first 8 bytes of each are a
+ * header whose low 16 bits are the packet's length in units of 8 bytes,
+ * header included; length 0 is the skip record. The rest of the header
+ * belongs to the caller (struct wire_header).
+ *
+ * Indices count bytes ever published and released, modulo 2^32, each on its
+ * own 128-byte line. Used = tail - head, exact as an unsigned difference.
+ * The peer's index is believed only if that difference is at most the
+ * capacity and a multiple of 8; anything else gives -EPROTO for good.
+ *
+ * Ordering edges, named at both ends in ring.c:
+ *   P1 -> C1  tail:  packet bytes written before publish are seen after peek
+ *   C2 -> P2  head:  packet bytes were read before release lets them be
+ *                    overwritten
+ * The publish and the look at the peer's waiting word are sequentially
+ * consistent, as doorbell.h demands.
+ *
+ * `struct ring` is private to one process and one thread; `struct
+ * ring_shared` is the memory both see.
+ */
+#ifndef SHM_RING_H
+#define SHM_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+#define RING_LINE      128
+#define RING_BYTES_MIN 4096u
+#define RING_BYTES_MAX (1u << 20)
+
+struct ring_shared {
+	uint32_t bytes; /* capacity of data[], a power of two */
+	uint8_t pad0[RING_LINE - 4];
+	_Atomic uint32_t tail; /* producer's index */
+	uint8_t pad1[RING_LINE - 4];
+	_Atomic uint32_t head; /* consumer's index */
+	uint8_t pad2[RING_LINE - 4];
+	_Atomic uint32_t consumer_waits; /* doorbell's words */
+	uint8_t pad3[RING_LINE - 4];
+	_Atomic uint32_t producer_waits;
+	uint8_t pad4[RING_LINE - 4];
+	uint8_t data[];
+};
+
+_Static_assert(offsetof(struct ring_shared, tail) == 128, "wire");
+_Static_assert(offsetof(struct ring_shared, head) == 256, "wire");
+_Static_assert(offsetof(struct ring_shared, consumer_waits) == 384, "wire");
+_Static_assert(offsetof(struct ring_shared, producer_waits) == 512, "wire");
+_Static_assert(offsetof(struct ring_shared, data) == 640, "wire");
+
+struct ring {
+	struct ring_shared *shared;
+	uint32_t bytes, mask; /* ours: the shared copy is never read again */
+	uint32_t own;         /* our index; the shared word follows it */
+	uint32_t peer;        /* the peer's index when last looked at */
+	uint32_t pending;     /* bytes reserved or peeked, not yet published */
+	bool broken;          /* the peer's index was absurd */
+};
+
+enum ring_side { RING_PRODUCER, RING_CONSUMER };
+
+/* Bytes of shared memory for a ring of this capacity. */
+size_t ring_footprint(uint32_t bytes);
+
+/* Lay out an empty ring whose indices start at `start` (tests: near wrap). */
+void ring_format(struct ring_shared *, uint32_t bytes, uint32_t start);
+
+/* `room` bytes at `shared` must hold it, or -EPROTO. */
+int ring_attach(struct ring *, struct ring_shared *shared, size_t room,
+	enum ring_side, struct err *);
+
+/* The longest packet that an empty ring is sure to take. */
+static inline size_t ring_packet_max(const struct ring *r)
+{
+	return r->bytes / 2;
+}
+
+/*
+ * Producer. Room for `len` bytes (a multiple of 8, at most ring_packet_max):
+ * 0 and *out; -EAGAIN when full; -EPROTO. Nothing is visible before publish.
+ */
+int ring_reserve(struct ring *, size_t len, void **out);
+void ring_publish(struct ring *);
+
+/*
+ * Consumer. The oldest packet: 1 with *packet and *len, 0 when empty,
+ * -EPROTO when its length is absurd. The bytes are still the peer's to
+ * scribble on: copy, then validate the copy. Release frees what was peeked.
+ */
+int ring_peek(struct ring *, const void **packet, size_t *len);
+void ring_release(struct ring *);
+
+#endif

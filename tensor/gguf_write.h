@@ -1,0 +1,48 @@
+/*
+ * GGUF v3 out: keys first, then tensor declarations, then their bytes in the
+ * same order. Keys and declarations are kept in memory, tensor data goes
+ * straight to the file. The file is written under a temporary name beside
+ * the target, synced, and renamed by gguf_writer_commit, so that a crash or
+ * a full disk leaves no half file; gguf_writer_close without a commit
+ * removes the temporary file.
+ *
+ * Errors are sticky: after a failure every call does nothing and the commit
+ * returns the first error.
+ */
+#ifndef TENSOR_GGUF_WRITE_H
+#define TENSOR_GGUF_WRITE_H
+
+#include "tensor/dtype.h"
+#include "tensor/gguf.h"
+
+struct gguf_writer;
+
+int gguf_writer_open(struct gguf_writer **out, const char *path, struct err *);
+void gguf_writer_close(struct gguf_writer *);
+
+void gguf_put_u32(struct gguf_writer *, const char *key, uint32_t);
+void gguf_put_f32(struct gguf_writer *, const char *key, float);
+void gguf_put_bool(struct gguf_writer *, const char *key, bool);
+void gguf_put_str(struct gguf_writer *, const char *key, const char *);
+void gguf_put_strs(struct gguf_writer *, const char *key,
+	const struct gguf_str *, uint64_t n);
+void gguf_put_i32s(
+	struct gguf_writer *, const char *key, const int32_t *, uint64_t n);
+void gguf_put_f32s(
+	struct gguf_writer *, const char *key, const float *, uint64_t n);
+
+/* Declare a tensor of n_dims dimensions, dim[0] the row length. */
+void gguf_put_tensor(struct gguf_writer *, const char *name, enum dtype,
+	unsigned n_dims, const uint64_t *dim);
+
+/*
+ * Bytes of the next declared tensor, in one or more calls; a tensor ends
+ * when its bytes are complete and padding to the alignment is added then.
+ */
+int gguf_write_data(
+	struct gguf_writer *, const void *data, size_t len, struct err *);
+
+/* All data written: sync and rename. */
+int gguf_writer_commit(struct gguf_writer *, struct err *);
+
+#endif
