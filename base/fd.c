@@ -8,6 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+void fd_keep_standard(void)
+{
+	/* Ascending, because open() gives the lowest free number. */
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+			open("/dev/null",
+				fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			return;
+}
+
 void fd_close(int *fd)
 {
 	int saved = errno;

@@ -11,6 +11,14 @@
 
 struct err;
 
+/*
+ * First thing in main: put /dev/null where standard input, output or error
+ * was closed, so that no socket or memfd is opened under those numbers and
+ * then gets the program's text. Opened the wrong way round: using it still
+ * fails with EBADF, as it should.
+ */
+void fd_keep_standard(void);
+
 /* Close *fd if it is open (>= 0) and set it to -1. Keeps errno. */
 void fd_close(int *fd);
 

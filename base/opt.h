@@ -39,9 +39,9 @@ struct opt {
 	char letter;      /* 'm' for -m, 0 for none */
 	const char *name; /* "model" for --model; heading for OPT_GROUP */
 	void *value;
-	const char *arg;            /* what --help calls the value: "FILE" */
-	const char *help;           /* may span lines */
-	double min, max;            /* OPT_INT, OPT_FLOAT; both 0: any */
+	const char *arg;  /* what --help calls the value: "FILE" */
+	const char *help; /* may span lines */
+	double min, max;  /* OPT_INT, OPT_FLOAT, OPT_SIZE; both 0: any */
 	const char *const *choices; /* NULL-terminated, OPT_CHOICE */
 	bool hidden;                /* for tests; not in --help */
 };
@@ -71,6 +71,9 @@ void opt_man(const struct opt_command *, FILE *);
 
 /* One line per long and short option: for shell completion. */
 void opt_words(const struct opt_command *, FILE *);
+
+/* How far a mistyped `word` is from `name`; UINT32_MAX: too far to be meant. */
+unsigned opt_unlikeness(const char *word, const char *name);
 
 /* "3.5G", "64MiB", "4096": 0 or -EINVAL. */
 int opt_size(const char *text, uint64_t *out);

@@ -205,7 +205,12 @@ unsigned workers_online(void)
 {
 	cpu_set_t set;
 
+	long n;
+
+	/* Fails on machines with more processors than a cpu_set_t holds. */
 	if (sched_getaffinity(0, sizeof(set), &set))
-		return 1;
-	return CPU_COUNT(&set) ? (unsigned)CPU_COUNT(&set) : 1;
+		n = sysconf(_SC_NPROCESSORS_ONLN);
+	else
+		n = CPU_COUNT(&set);
+	return n > 0 ? (unsigned)n : 1;
 }

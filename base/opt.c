@@ -1,0 +1,429 @@
+#include "base/opt.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Longer words are not compared: nobody mistypes those by two letters. */
+#define WORD_MAX 32
+
+static bool is_option(const struct opt *o)
+{
+	return o->type != OPT_GROUP;
+}
+
+/* ---- close misspellings --------------------------------------------- */
+
+static unsigned min3(unsigned a, unsigned b, unsigned c)
+{
+	unsigned m = a < b ? a : b;
+
+	return m < c ? m : c;
+}
+
+/*
+ * Edit distance with neighbouring letters swapped counted as one edit
+ * (optimal string alignment); UINT32_MAX when a word is too long.
+ */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned d[WORD_MAX + 1][WORD_MAX + 1];
+	size_t na = strlen(a), nb = strlen(b);
+
+	if (na > WORD_MAX || nb > WORD_MAX)
+		return UINT32_MAX;
+	for (size_t i = 0; i <= na; i++)
+		d[i][0] = (unsigned)i;
+	for (size_t j = 0; j <= nb; j++)
+		d[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= na; i++)
+		for (size_t j = 1; j <= nb; j++) {
+			unsigned cost = a[i - 1] != b[j - 1];
+
+			d[i][j] = min3(d[i - 1][j] + 1, d[i][j - 1] + 1,
+				d[i - 1][j - 1] + cost);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
+				a[i - 2] == b[j - 1])
+				d[i][j] = min3(d[i][j], d[i - 2][j - 2] + 1,
+					UINT32_MAX);
+		}
+	return d[na][nb];
+}
+
+/* How far `word` is from `name`, UINT32_MAX when too far to be meant. */
+unsigned opt_unlikeness(const char *word, const char *name)
+{
+	size_t n = strlen(word);
+	unsigned d = distance(word, name);
+
+	if (d <= (n < 6 ? 1 : 2))
+		return d;
+	/* Cut short: --temper for --temperature. */
+	if (n >= 3 && !strncmp(word, name, n))
+		return 3;
+	return UINT32_MAX;
+}
+
+/* The option's name closest to `word`, NULL when none is close. */
+static const char *closest_option(const struct opt_command *c, const char *word)
+{
+	const char *best = NULL;
+	unsigned least = opt_unlikeness(word, "help");
+
+	if (least != UINT32_MAX)
+		best = "help";
+	for (size_t i = 0; i < c->n_opts; i++) {
+		const struct opt *o = &c->opts[i];
+		unsigned d;
+
+		if (!is_option(o) || o->hidden || !o->name)
+			continue;
+		d = opt_unlikeness(word, o->name);
+		if (d < least) {
+			least = d;
+			best = o->name;
+		}
+	}
+	return best;
+}
+
+/* ---- values ---------------------------------------------------------- */
+
+static int unit_shift(const char *unit)
+{
+	static const char letters[] = "KMG";
+	const char *at;
+
+	if (!*unit)
+		return 0;
+	at = strchr(letters, toupper((unsigned char)*unit));
+	if (!at || (unit[1] && strcasecmp(unit + 1, "iB")))
+		return -1;
+	return 10 * (int)(at - letters + 1);
+}
+
+int opt_size(const char *text, uint64_t *out)
+{
+	unsigned __int128 whole = 0, part = 0, scale = 1;
+	const char *p = text;
+	int shift;
+
+	if (!isdigit((unsigned char)*p))
+		return -EINVAL;
+	for (; isdigit((unsigned char)*p); p++) {
+		whole = whole * 10 + (unsigned)(*p - '0');
+		if (whole > UINT64_MAX)
+			return -EINVAL;
+	}
+	if (*p == '.') {
+		if (!isdigit((unsigned char)*++p))
+			return -EINVAL;
+		/* 15 digits fit beside the unit in 128 bits; the rest is
+		 * far below one byte. */
+		for (; isdigit((unsigned char)*p); p++) {
+			if (scale >= 1000000000000000u)
+				continue;
+			part = part * 10 + (unsigned)(*p - '0');
+			scale *= 10;
+		}
+	}
+	shift = unit_shift(p);
+	/* A fraction of a byte is a forgotten unit. */
+	if (shift < 0 || (!shift && scale > 1))
+		return -EINVAL;
+	whole = (whole << shift) + (part << shift) / scale;
+	if (whole > UINT64_MAX)
+		return -EINVAL;
+	*out = (uint64_t)whole;
+	return 0;
+}
+
+static bool any_range(const struct opt *o)
+{
+	return o->min == 0 && o->max == 0;
+}
+
+static bool in_range(const struct opt *o, double v)
+{
+	return any_range(o) || (v >= o->min && v <= o->max);
+}
+
+/* "'--top-k' takes KIND from 1 to 5, not 'x'" */
+static int bad_value(const struct opt *o, const char *given, const char *kind,
+	const char *text, struct err *e)
+{
+	if (any_range(o))
+		return err_set(e, EINVAL, "'%s' takes %s, not '%s'", given,
+			kind, text);
+	return err_set(e, EINVAL, "'%s' takes %s from %.16g to %.16g, not '%s'",
+		given, kind, o->min, o->max, text);
+}
+
+static int set_int(
+	const struct opt *o, const char *given, const char *text, struct err *e)
+{
+	char *end;
+	long long v;
+
+	errno = 0;
+	v = strtoll(text, &end, 10);
+	if (isspace((unsigned char)*text) || end == text || *end || errno ||
+		!in_range(o, (double)v))
+		return bad_value(o, given, "a whole number", text, e);
+	*(int64_t *)o->value = v;
+	return 0;
+}
+
+static int set_float(
+	const struct opt *o, const char *given, const char *text, struct err *e)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	if (isspace((unsigned char)*text) || end == text || *end ||
+		!isfinite(v) || !in_range(o, v))
+		return bad_value(o, given, "a number", text, e);
+	*(double *)o->value = v;
+	return 0;
+}
+
+static int set_size(
+	const struct opt *o, const char *given, const char *text, struct err *e)
+{
+	uint64_t v;
+
+	if (opt_size(text, &v) || !in_range(o, (double)v))
+		return bad_value(o, given,
+			"a size in bytes such as 4096, 64M or 3.5G", text, e);
+	*(uint64_t *)o->value = v;
+	return 0;
+}
+
+static int set_choice(
+	const struct opt *o, const char *given, const char *text, struct err *e)
+{
+	char all[256] = "";
+	size_t used = 0;
+
+	for (int i = 0; o->choices[i]; i++) {
+		int n;
+
+		if (!strcmp(o->choices[i], text)) {
+			*(int *)o->value = i;
+			return 0;
+		}
+		n = snprintf(all + used, sizeof(all) - used, "%s%s",
+			!i                          ? ""
+				: o->choices[i + 1] ? ", "
+						    : " or ",
+			o->choices[i]);
+		used += (size_t)n;
+		if (used >= sizeof(all))
+			used = sizeof(all) - 1;
+	}
+	return err_set(e, EINVAL, "'%s' takes %s, not '%s'", given, all, text);
+}
+
+static int add_item(
+	const struct opt *o, const char *given, const char *text, struct err *e)
+{
+	struct opt_list *list = o->value;
+
+	if (list->n == OPT_LIST_MAX)
+		return err_set(e, EINVAL, "'%s' given more than %d times",
+			given, OPT_LIST_MAX);
+	list->item[list->n++] = text;
+	return 0;
+}
+
+static int set_value(
+	const struct opt *o, const char *given, const char *text, struct err *e)
+{
+	switch (o->type) {
+	case OPT_STRING:
+		*(const char **)o->value = text;
+		return 0;
+	case OPT_INT:
+		return set_int(o, given, text, e);
+	case OPT_FLOAT:
+		return set_float(o, given, text, e);
+	case OPT_SIZE:
+		return set_size(o, given, text, e);
+	case OPT_CHOICE:
+		return set_choice(o, given, text, e);
+	case OPT_LIST:
+		return add_item(o, given, text, e);
+	case OPT_FLAG:
+	case OPT_GROUP:
+		break;
+	}
+	return err_set(e, EINVAL, "'%s' takes no value", given);
+}
+
+/* ---- the parser ------------------------------------------------------ */
+
+struct parser {
+	const struct opt_command *cmd;
+	int argc;
+	char **argv;
+	int at; /* the argument being looked at */
+	unsigned operands;
+	struct err *err;
+};
+
+static const struct opt *by_name(
+	const struct opt_command *c, const char *name, size_t len)
+{
+	for (size_t i = 0; i < c->n_opts; i++) {
+		const struct opt *o = &c->opts[i];
+
+		if (is_option(o) && o->name && !strncmp(o->name, name, len) &&
+			!o->name[len])
+			return o;
+	}
+	return NULL;
+}
+
+static const struct opt *by_letter(const struct opt_command *c, char letter)
+{
+	for (size_t i = 0; i < c->n_opts; i++)
+		if (is_option(&c->opts[i]) && c->opts[i].letter == letter)
+			return &c->opts[i];
+	return NULL;
+}
+
+/* `arg` is exactly an option of this command: "-m" or "--model". */
+static bool names_option(const struct opt_command *c, const char *arg)
+{
+	if (arg[0] != '-' || !arg[1])
+		return false;
+	if (arg[1] != '-')
+		return !arg[2] && by_letter(c, arg[1]);
+	return by_name(c, arg + 2, strlen(arg + 2));
+}
+
+/* Set `o` from "=VALUE" (`attached`) or from the next argument. */
+static int take_value(struct parser *p, const struct opt *o, const char *given,
+	const char *attached)
+{
+	const char *next;
+
+	if (o->type == OPT_FLAG) {
+		if (attached)
+			return err_set(
+				p->err, EINVAL, "'%s' takes no value", given);
+		*(bool *)o->value = true;
+		return 0;
+	}
+	if (attached)
+		return set_value(o, given, attached, p->err);
+	if (p->at + 1 >= p->argc)
+		return err_set(p->err, EINVAL, "'%s' needs a value: %s %s",
+			given, given, o->arg ? o->arg : "VALUE");
+	next = p->argv[++p->at];
+	/* Far more often a forgotten value than one that looks like this. */
+	if (o->name && names_option(p->cmd, next))
+		return err_set(p->err, EINVAL,
+			"'%s' needs a value, but the option '%s' follows; if "
+			"that is the value, write '--%s=%s'",
+			given, next, o->name, next);
+	return set_value(o, given, next, p->err);
+}
+
+static int parse_long(struct parser *p, const char *arg)
+{
+	const char *name = arg + 2, *eq = strchr(name, '=');
+	size_t len = eq ? (size_t)(eq - name) : strlen(name);
+	const struct opt *o = by_name(p->cmd, name, len);
+	char given[2 * WORD_MAX];
+	const char *meant;
+
+	snprintf(given, sizeof(given), "--%.*s", (int)len, name);
+	if (o)
+		return take_value(p, o, given, eq ? eq + 1 : NULL);
+	if (!strcmp(arg, "--help"))
+		return 1;
+	meant = closest_option(p->cmd, given + 2);
+	if (meant)
+		return err_set(p->err, EINVAL,
+			"unknown option '%s'; did you mean '--%s'?", given,
+			meant);
+	return err_set(p->err, EINVAL, "unknown option '%s'", given);
+}
+
+static int parse_letter(struct parser *p, const char *arg)
+{
+	const struct opt *o = by_letter(p->cmd, arg[1]);
+	const char *rest = arg + 2;
+	const char *meant;
+
+	if (!*rest && o)
+		return take_value(p, o, arg, NULL);
+	if (!*rest && arg[1] == 'h')
+		return 1;
+	/* -model for --model, then -n5 for -n 5 and -ab for -a -b. */
+	meant = *rest ? closest_option(p->cmd, arg + 1) : NULL;
+	if (meant)
+		return err_set(p->err, EINVAL,
+			"unknown option '%s'; did you mean '--%s'?", arg,
+			meant);
+	if (o && o->type != OPT_FLAG)
+		return err_set(p->err, EINVAL,
+			"unknown option '%s'; did you mean '-%c %s'?", arg,
+			arg[1], rest + (*rest == '='));
+	if (o)
+		return err_set(p->err, EINVAL,
+			"unknown option '%s': letters are given one by one, "
+			"as '-%c -%c'",
+			arg, arg[1], *rest);
+	return err_set(p->err, EINVAL, "unknown option '%s'", arg);
+}
+
+static int check_operands(const struct parser *p)
+{
+	const struct opt_command *c = p->cmd;
+
+	if (p->operands > c->max_operands)
+		return err_set(p->err, EINVAL, "unexpected argument '%s'",
+			p->argv[c->max_operands + 1]);
+	if (p->operands < c->min_operands)
+		return err_set(p->err, EINVAL, "an argument is missing: %s %s",
+			c->name, c->synopsis);
+	return 0;
+}
+
+int opt_parse(const struct opt_command *c, int argc, char **argv,
+	unsigned *operands, struct err *e)
+{
+	struct parser p = { c, argc, argv, 1, 0, e };
+	bool only_operands = false;
+
+	for (; p.at < argc; p.at++) {
+		char *arg = argv[p.at];
+		int ret;
+
+		if (only_operands || arg[0] != '-' || !arg[1]) {
+			argv[++p.operands] = arg;
+			continue;
+		}
+		if (!strcmp(arg, "--")) {
+			only_operands = true;
+			continue;
+		}
+		ret = arg[1] == '-' ? parse_long(&p, arg)
+				    : parse_letter(&p, arg);
+		if (ret < 0)
+			return ret;
+		if (ret > 0) {
+			opt_help(c, stdout);
+			return 1;
+		}
+	}
+	*operands = p.operands;
+	return check_operands(&p);
+}

@@ -1,0 +1,299 @@
+#include "base/opt.h"
+
+#include "base/strbuf.h"
+
+#include <string.h>
+
+#define COLUMNS  80
+#define HELP_COL 26 /* where the explanation of an option starts */
+
+/* ---- filling lines --------------------------------------------------- */
+
+/* The width of UTF-8 text, all characters taken as one column wide. */
+static unsigned width(const char *s, size_t len)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		n += ((unsigned char)s[i] & 0xc0) != 0x80;
+	return n;
+}
+
+static void pad(FILE *f, unsigned n)
+{
+	while (n--)
+		fputc(' ', f);
+}
+
+/*
+ * Fill one line of text (no newline in it) into lines of COLUMNS, the first
+ * going on at column `col`, the others indented. What stands in brackets is
+ * one word when `brackets`, so that a synopsis breaks between options only.
+ */
+static void fill(FILE *f, const char *s, size_t len, unsigned col,
+	unsigned indent, bool brackets)
+{
+	const char *end = s + len;
+	bool first = true;
+
+	while (s < end) {
+		const char *word;
+		unsigned w, depth = 0;
+
+		while (s < end && *s == ' ')
+			s++;
+		for (word = s; s < end && (*s != ' ' || depth); s++)
+			if (brackets)
+				depth += *s == '[' ? 1u : *s == ']' ? -1u : 0u;
+		w = width(word, (size_t)(s - word));
+		if (!w)
+			break;
+		if (!first && col + 1 + w > COLUMNS) {
+			fputc('\n', f);
+			pad(f, indent);
+			col = indent;
+		} else if (!first) {
+			fputc(' ', f);
+			col++;
+		}
+		fwrite(word, 1, (size_t)(s - word), f);
+		col += w;
+		first = false;
+	}
+	fputc('\n', f);
+}
+
+/*
+ * Text of several lines, beginning at column `indent`: each is filled on its
+ * own; one that starts with a blank is an example and stays as it is.
+ */
+static void fill_text(FILE *f, const char *text, unsigned indent)
+{
+	bool first = true;
+
+	while (*text) {
+		size_t len = strcspn(text, "\n");
+
+		if (!first && len)
+			pad(f, indent);
+		if (*text == ' ' || *text == '\t')
+			fprintf(f, "%.*s\n", (int)len, text);
+		else
+			fill(f, text, len, indent, indent, false);
+		first = false;
+		text += len + (text[len] == '\n');
+	}
+}
+
+/* ---- one option ------------------------------------------------------ */
+
+/* What stands for the value: " FILE", " off|strict|check", "" for a flag. */
+static void add_arg(struct strbuf *b, const struct opt *o)
+{
+	if (o->type == OPT_FLAG)
+		return;
+	if (o->arg) {
+		strbuf_addf(b, " %s", o->arg);
+	} else if (o->type == OPT_CHOICE) {
+		for (int i = 0; o->choices[i]; i++)
+			strbuf_addf(b, "%c%s", i ? '|' : ' ', o->choices[i]);
+	} else {
+		strbuf_addf(b, " VALUE");
+	}
+}
+
+/* "  -m, --model FILE"; returns its width. */
+static unsigned put_left(FILE *f, const struct opt *o)
+{
+	struct strbuf left = STRBUF_INIT;
+	unsigned w;
+
+	if (o->letter)
+		strbuf_addf(&left, "  -%c%s", o->letter, o->name ? ", " : "");
+	else
+		strbuf_addf(&left, "      ");
+	if (o->name)
+		strbuf_addf(&left, "--%s", o->name);
+	add_arg(&left, o);
+	w = width(left.data, left.len);
+	fwrite(left.data, 1, left.len, f);
+	strbuf_release(&left);
+	return w;
+}
+
+static void put_option(FILE *f, const struct opt *o)
+{
+	unsigned w = put_left(f, o);
+
+	if (!o->help || !*o->help) {
+		fputc('\n', f);
+		return;
+	}
+	if (w + 2 > HELP_COL) {
+		fputc('\n', f);
+		w = 0;
+	}
+	pad(f, HELP_COL - w);
+	fill_text(f, o->help, HELP_COL);
+}
+
+static const struct opt help_opt = { .type = OPT_FLAG,
+	.letter = 'h',
+	.name = "help",
+	.help = "show this help and exit" };
+
+/* The table may take -h for something else; --help stays ours. */
+static struct opt help_of(const struct opt_command *c)
+{
+	struct opt o = help_opt;
+
+	for (size_t i = 0; i < c->n_opts; i++)
+		if (c->opts[i].type != OPT_GROUP && c->opts[i].letter == 'h')
+			o.letter = 0;
+	return o;
+}
+
+/* ---- help, man page, completion -------------------------------------- */
+
+void opt_help(const struct opt_command *c, FILE *f)
+{
+	const struct opt help = help_of(c);
+	unsigned col = (unsigned)fprintf(f, "Usage: %s ", c->name);
+
+	if (c->synopsis && *c->synopsis)
+		fill(f, c->synopsis, strlen(c->synopsis), col, col, true);
+	else
+		fputc('\n', f);
+	fputc('\n', f);
+	fill_text(f, c->summary, 0);
+	if (c->details && *c->details) {
+		fputc('\n', f);
+		fill_text(f, c->details, 0);
+	}
+	if (!c->n_opts || c->opts[0].type != OPT_GROUP)
+		fputs("\nOptions:\n", f);
+	for (size_t i = 0; i < c->n_opts; i++) {
+		if (c->opts[i].hidden)
+			continue;
+		if (c->opts[i].type == OPT_GROUP)
+			fprintf(f, "\n%s:\n", c->opts[i].name);
+		else
+			put_option(f, &c->opts[i]);
+	}
+	put_option(f, &help);
+}
+
+/* One line of text for roff, where \ - and a leading . or ' are special. */
+static void roff(FILE *f, const char *s, size_t len)
+{
+	if (len && (*s == '.' || *s == '\''))
+		fputs("\\&", f);
+	for (size_t i = 0; i < len; i++)
+		if (s[i] == '\\')
+			fputs("\\e", f);
+		else if (s[i] == '-')
+			fputs("\\-", f);
+		else
+			fputc(s[i], f);
+}
+
+/* Paragraphs; lines that start with a blank are kept as they are. */
+static void roff_text(FILE *f, const char *text)
+{
+	bool example = false, gap = false;
+
+	for (; *text; text += strcspn(text, "\n"), text += *text == '\n') {
+		size_t len = strcspn(text, "\n");
+		bool blank = *text == ' ' || *text == '\t';
+
+		if (!len) {
+			gap = true;
+			continue;
+		}
+		if (example && !blank)
+			fputs(".fi\n", f);
+		if (gap || (blank && !example))
+			fputs(".PP\n", f);
+		if (blank && !example)
+			fputs(".nf\n", f);
+		example = blank;
+		gap = false;
+		roff(f, text, len);
+		fputc('\n', f);
+	}
+	if (example)
+		fputs(".fi\n", f);
+}
+
+static void roff_line(FILE *f, const char *text)
+{
+	roff(f, text, strlen(text));
+	fputc('\n', f);
+}
+
+static void roff_option(FILE *f, const struct opt *o)
+{
+	struct strbuf arg = STRBUF_INIT;
+
+	fputs(".TP\n\\fB", f);
+	if (o->letter)
+		fprintf(f, "\\-%c%s", o->letter, o->name ? ", " : "");
+	if (o->name) {
+		fputs("\\-\\-", f);
+		roff(f, o->name, strlen(o->name));
+	}
+	fputs("\\fR", f);
+	add_arg(&arg, o);
+	roff(f, arg.data, arg.len);
+	strbuf_release(&arg);
+	fputc('\n', f);
+	if (o->help)
+		roff_text(f, o->help);
+}
+
+void opt_man(const struct opt_command *c, FILE *f)
+{
+	const struct opt help = help_of(c);
+
+	fputs(".SS ", f);
+	roff_line(f, c->name);
+	fputs(".B ", f);
+	roff_line(f, c->name);
+	if (c->synopsis && *c->synopsis)
+		roff_line(f, c->synopsis);
+	fputs(".PP\n", f);
+	roff_text(f, c->summary);
+	if (c->details && *c->details) {
+		fputs(".PP\n", f);
+		roff_text(f, c->details);
+	}
+	for (size_t i = 0; i < c->n_opts; i++) {
+		if (c->opts[i].hidden)
+			continue;
+		if (c->opts[i].type == OPT_GROUP) {
+			fputs(".PP\n.I ", f);
+			roff_line(f, c->opts[i].name);
+		} else {
+			roff_option(f, &c->opts[i]);
+		}
+	}
+	roff_option(f, &help);
+}
+
+static void word_lines(FILE *f, const struct opt *o)
+{
+	if (o->name)
+		fprintf(f, "--%s\n", o->name);
+	if (o->letter)
+		fprintf(f, "-%c\n", o->letter);
+}
+
+void opt_words(const struct opt_command *c, FILE *f)
+{
+	const struct opt help = help_of(c);
+
+	for (size_t i = 0; i < c->n_opts; i++)
+		if (c->opts[i].type != OPT_GROUP && !c->opts[i].hidden)
+			word_lines(f, &c->opts[i]);
+	word_lines(f, &help);
+}

@@ -1,0 +1,393 @@
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/opt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a command ------------------------------------------------------- */
+
+static struct values {
+	const char *model;
+	bool stats, ids;
+	int64_t count;
+	double temp;
+	uint64_t window;
+	int bell;
+	struct opt_list stop;
+	bool secret;
+} v;
+
+static const char *const bells[] = { "poll", "eventfd", "socket", NULL };
+
+static const struct opt opts[] = {
+	{ OPT_STRING, 'm', "model", &v.model, "FILE", "a GGUF file" },
+	{ OPT_GROUP, 0, "Sampling" },
+	{ OPT_INT, 'n', "count", &v.count, "N", "tokens to make", 1, 1000 },
+	{ OPT_FLOAT, 0, "temperature", &v.temp, "T",
+		"0 takes the likeliest token; higher values flatten the "
+		"distribution before a token is drawn from it",
+		0, 10 },
+	{ OPT_LIST, 0, "stop", &v.stop, "TEXT", "ends the text" },
+	{ OPT_GROUP, 0, "The device" },
+	{ OPT_SIZE, 0, "va-window", &v.window, "SIZE", "of the window" },
+	{ OPT_CHOICE, 0, "doorbell", &v.bell, NULL, "how to wake:\nsecond line",
+		0, 0, bells },
+	{ OPT_FLAG, 's', "stats", &v.stats, NULL, "print a summary" },
+	{ OPT_FLAG, 0, "ids", &v.ids, NULL, "print ids" },
+	{ OPT_FLAG, 0, "secret", &v.secret, NULL, "drop one invalidate",
+		.hidden = true },
+};
+
+static const struct opt_command cmd = {
+	.name = "tandem try",
+	.synopsis = "[-m FILE] [-n N] [--temperature T] [--stop TEXT]... "
+		    "[--va-window SIZE] FILE [FILE]",
+	.summary = "Try the parser.",
+	.details = "A paragraph.\n\n  an example -x\n\n.dotted \\ line",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.max_operands = 2,
+};
+
+static struct err err;
+static char *args[40];
+static unsigned n_operands;
+
+/* argv is made anew each time, of memory the parser might write to. */
+static int parse_with(const struct opt_command *c, const char *const *list)
+{
+	static char text[4096];
+	size_t used = 0;
+	int argc = 1;
+
+	v = (struct values){ .count = 7, .temp = 0.5 };
+	err = (struct err){ 0 };
+	n_operands = 99;
+	text[0] = '\0';
+	args[0] = text;
+	for (used = 1; list[argc - 1]; argc++) {
+		size_t n = strlen(list[argc - 1]) + 1;
+
+		assert_true(used + n <= sizeof(text));
+		args[argc] = memcpy(text + used, list[argc - 1], n);
+		used += n;
+	}
+	args[argc] = NULL;
+	return opt_parse(c, argc, args, &n_operands, &err);
+}
+
+#define PARSE(...) parse_with(&cmd, (const char *const[]){ __VA_ARGS__, NULL })
+
+/* Refused, and with these words. */
+#define REFUSED(words, ...)                                    \
+	do {                                                   \
+		assert_int_equal(PARSE(__VA_ARGS__), -EINVAL); \
+		assert_int_equal(err.code, -EINVAL);           \
+		assert_string_equal(err.text, words);          \
+	} while (0)
+
+/* ---- values ---------------------------------------------------------- */
+
+static void every_type(void **state)
+{
+	assert_ok(PARSE("-m", "a.gguf", "-n", "12", "--temperature=1.5",
+			  "--va-window", "3.5G", "--doorbell", "socket",
+			  "--stats", "--stop", "x", "--stop=y"),
+		&err);
+	assert_string_equal(v.model, "a.gguf");
+	assert_int_equal(v.count, 12);
+	assert_close(v.temp, 1.5, 0, "temperature");
+	assert_int_equal(v.window, 3758096384u);
+	assert_int_equal(v.bell, 2);
+	assert_true(v.stats);
+	assert_false(v.ids);
+	assert_int_equal(v.stop.n, 2);
+	assert_string_equal(v.stop.item[0], "x");
+	assert_string_equal(v.stop.item[1], "y");
+	assert_int_equal(n_operands, 0);
+}
+
+static void defaults_stay(void **state)
+{
+	assert_ok(parse_with(&cmd, (const char *const[]){ NULL }), &err);
+	assert_int_equal(v.count, 7);
+	assert_close(v.temp, 0.5, 0, "temperature");
+	assert_null(v.model);
+}
+
+static void values_that_look_odd(void **state)
+{
+	assert_ok(PARSE("--model=", "--stop", "-", "--stop", "-x=y", "-n",
+			  "0012", "--secret"),
+		&err);
+	assert_string_equal(v.model, "");
+	assert_string_equal(v.stop.item[0], "-");
+	assert_string_equal(v.stop.item[1], "-x=y");
+	assert_int_equal(v.count, 12);
+	assert_true(v.secret);
+	assert_ok(PARSE("--model=a=b", "-m", "last"), &err);
+	assert_string_equal(v.model, "last");
+	assert_ok(PARSE("--stop=--ids", "-n", "1000"), &err);
+	assert_string_equal(v.stop.item[0], "--ids");
+	assert_false(v.ids);
+}
+
+static void operands(void **state)
+{
+	assert_ok(PARSE("one", "-n", "3", "-"), &err);
+	assert_int_equal(n_operands, 2);
+	assert_string_equal(args[1], "one");
+	assert_string_equal(args[2], "-");
+	assert_ok(PARSE("-n", "4", "--", "-n", "--"), &err);
+	assert_int_equal(v.count, 4);
+	assert_int_equal(n_operands, 2);
+	assert_string_equal(args[1], "-n");
+	assert_string_equal(args[2], "--");
+	REFUSED("unexpected argument 'c'", "a", "b", "c");
+}
+
+static void missing_operands(void **state)
+{
+	struct opt_command strict = cmd;
+
+	strict.min_operands = 1;
+	strict.synopsis = "FILE";
+	assert_int_equal(
+		parse_with(&strict, (const char *const[]){ "-s", NULL }),
+		-EINVAL);
+	assert_string_equal(
+		err.text, "an argument is missing: tandem try FILE");
+	assert_ok(
+		parse_with(&strict, (const char *const[]){ "x", NULL }), &err);
+	assert_int_equal(n_operands, 1);
+}
+
+static void bad_numbers(void **state)
+{
+	static const char *const whole[] = { "", "x", "1x", " 1", "0", "1001",
+		"1.5", "99999999999999999999", "-1", "1e2" };
+	static const char *const real[] = { "", "x", "nan", "inf", "-0.1",
+		"10.1", "1..2", " 1" };
+
+	for (size_t i = 0; i < ARRAY_LEN(whole); i++) {
+		char want[128];
+
+		snprintf(want, sizeof(want),
+			"'-n' takes a whole number from 1 to 1000, not '%s'",
+			whole[i]);
+		REFUSED(want, "-n", whole[i]);
+		assert_int_equal(v.count, 7);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(real); i++) {
+		char want[128];
+
+		snprintf(want, sizeof(want),
+			"'--temperature' takes a number from 0 to 10, not "
+			"'%s'",
+			real[i]);
+		REFUSED(want, "--temperature", real[i]);
+	}
+	REFUSED("'--va-window' takes a size in bytes such as 4096, 64M or "
+		"3.5G, not 'big'",
+		"--va-window", "big");
+	REFUSED("'--doorbell' takes poll, eventfd or socket, not 'bell'",
+		"--doorbell", "bell");
+}
+
+static void missing_and_needless_values(void **state)
+{
+	const char *many[2 * OPT_LIST_MAX + 3];
+
+	REFUSED("'-m' needs a value: -m FILE", "-m");
+	REFUSED("'--model' needs a value: --model FILE", "--ids", "--model");
+	REFUSED("'-m' needs a value, but the option '--ids' follows; if that "
+		"is the value, write '--model=--ids'",
+		"-m", "--ids");
+	REFUSED("'--stats' takes no value", "--stats=1");
+	for (unsigned i = 0; i < 2 * OPT_LIST_MAX + 2; i++)
+		many[i] = i % 2 ? "x" : "--stop";
+	many[2 * OPT_LIST_MAX + 2] = NULL;
+	assert_int_equal(parse_with(&cmd, many), -EINVAL);
+	assert_string_equal(err.text, "'--stop' given more than 16 times");
+}
+
+static void misspellings(void **state)
+{
+	REFUSED("unknown option '--modle'; did you mean '--model'?", "--modle");
+	REFUSED("unknown option '--va_window'; did you mean '--va-window'?",
+		"--va_window=1G");
+	REFUSED("unknown option '--temp'; did you mean '--temperature'?",
+		"--temp", "1");
+	REFUSED("unknown option '--hlep'; did you mean '--help'?", "--hlep");
+	REFUSED("unknown option '-model'; did you mean '--model'?", "-model");
+	REFUSED("unknown option '-n5'; did you mean '-n 5'?", "-n5");
+	REFUSED("unknown option '-n=5'; did you mean '-n 5'?", "-n=5");
+	REFUSED("unknown option '-sx': letters are given one by one, as '-s "
+		"-x'",
+		"-sx");
+	REFUSED("unknown option '-z'", "-z");
+	REFUSED("unknown option '--quite-other'", "--quite-other");
+	REFUSED("unknown option '--Sampling'", "--Sampling");
+	/* Hidden options are not given away. */
+	REFUSED("unknown option '--secre'", "--secre");
+	REFUSED("unknown option '--'", "--=x");
+}
+
+static void sizes(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} good[] = {
+		{ "0", 0 },
+		{ "4096", 4096 },
+		{ "64K", 65536 },
+		{ "64k", 65536 },
+		{ "16MiB", 16777216 },
+		{ "1gib", 1073741824 },
+		{ "3.2G", 3435973836 }, /* 3435973836.8 */
+		{ "3.2GiB", 3435973836 },
+		{ "0.5K", 512 },
+		{ "1.50000000000000000000000000K", 1536 },
+		{ "0.999999999999999999999999K", 1023 },
+		{ "18446744073709551615", UINT64_MAX },
+		{ "17179869183.5G", UINT64_MAX - (1u << 29) + 1 },
+	};
+	static const char *const bad[] = { "", "G", ".5G", "5.", "5.G", "1.5",
+		"-1", "+1", " 1", "1 G", "1T", "1KB", "1GG", "1Gi", "1GiBx",
+		"18446744073709551616", "17179869184G",
+		"999999999999999999999999999999999999999999", "0x10", "1e3" };
+
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		uint64_t got = 77;
+
+		if (opt_size(good[i].text, &got) || got != good[i].bytes)
+			fail_msg("'%s': %llu, not %llu", good[i].text,
+				(unsigned long long)got,
+				(unsigned long long)good[i].bytes);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		uint64_t got = 77;
+
+		if (opt_size(bad[i], &got) != -EINVAL || got != 77)
+			fail_msg("'%s' was taken as %llu", bad[i],
+				(unsigned long long)got);
+	}
+}
+
+/* ---- what is printed ------------------------------------------------- */
+
+/* What `print` writes; the caller frees it. */
+static char *printed(void (*print)(const struct opt_command *, FILE *))
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	assert_non_null(f);
+	print(&cmd, f);
+	fclose(f);
+	return text;
+}
+
+static void help(void **state)
+{
+	char *text = printed(opt_help);
+
+	assert_string_equal(text,
+		"Usage: tandem try [-m FILE] [-n N] [--temperature T] "
+		"[--stop TEXT]...\n"
+		"                  [--va-window SIZE] FILE [FILE]\n"
+		"\n"
+		"Try the parser.\n"
+		"\n"
+		"A paragraph.\n"
+		"\n"
+		"  an example -x\n"
+		"\n"
+		".dotted \\ line\n"
+		"\n"
+		"Options:\n"
+		"  -m, --model FILE        a GGUF file\n"
+		"\n"
+		"Sampling:\n"
+		"  -n, --count N           tokens to make\n"
+		"      --temperature T     0 takes the likeliest token; higher "
+		"values flatten the\n"
+		"                          distribution before a token is drawn "
+		"from it\n"
+		"      --stop TEXT         ends the text\n"
+		"\n"
+		"The device:\n"
+		"      --va-window SIZE    of the window\n"
+		"      --doorbell poll|eventfd|socket\n"
+		"                          how to wake:\n"
+		"                          second line\n"
+		"  -s, --stats             print a summary\n"
+		"      --ids               print ids\n"
+		"  -h, --help              show this help and exit\n");
+	free(text);
+}
+
+static void help_is_asked_for(void **state)
+{
+	fflush(stdout);
+	assert_int_equal(PARSE("--help"), 1);
+	assert_int_equal(PARSE("-n", "3", "-h"), 1);
+	/* As a value it is none. */
+	assert_ok(PARSE("--stop=--help"), &err);
+	assert_ok(PARSE("--", "--help"), &err);
+}
+
+static void has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no '%s' in:\n%s", part, text);
+}
+
+static void man(void **state)
+{
+	char *text = printed(opt_man);
+
+	has(text, ".SS tandem try\n");
+	has(text, ".TP\n\\fB\\-m, \\-\\-model\\fR FILE\na GGUF file\n");
+	has(text, ".TP\n\\fB\\-\\-doorbell\\fR poll|eventfd|socket\n");
+	has(text, "\n.I Sampling\n");
+	has(text, "\n.nf\n  an example \\-x\n.fi\n");
+	has(text, "\n\\&.dotted \\e line\n");
+	assert_null(strstr(text, "secret"));
+	free(text);
+}
+
+static void words(void **state)
+{
+	char *text = printed(opt_words);
+
+	assert_string_equal(text,
+		"--model\n-m\n--count\n-n\n--temperature\n--stop\n"
+		"--va-window\n--doorbell\n--stats\n-s\n--ids\n--help\n-h\n");
+	free(text);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(every_type),
+	cmocka_unit_test(defaults_stay),
+	cmocka_unit_test(values_that_look_odd),
+	cmocka_unit_test(operands),
+	cmocka_unit_test(missing_operands),
+	cmocka_unit_test(bad_numbers),
+	cmocka_unit_test(missing_and_needless_values),
+	cmocka_unit_test(misspellings),
+	cmocka_unit_test(sizes),
+	cmocka_unit_test(help),
+	cmocka_unit_test(help_is_asked_for),
+	cmocka_unit_test(man),
+	cmocka_unit_test(words),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,172 @@
+#include "tests/harness.h"
+
+#include "base/err.h"
+#include "base/workers.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PARTS_MAX 97
+#define THREADS   4
+
+/*
+ * Plain memory on purpose: that no two threads touch one part, and that the
+ * caller sees all of it, is what the pool promises and what the thread
+ * sanitizer watches.
+ */
+struct job {
+	unsigned calls[PARTS_MAX];
+	unsigned value[PARTS_MAX];
+	unsigned round;
+	unsigned threads;
+	unsigned bad_thread;
+};
+
+static void count_part(void *arg, unsigned part, unsigned thread)
+{
+	struct job *job = arg;
+
+	job->calls[part]++;
+	job->value[part] = job->round * 1000 + part;
+	if (thread >= job->threads)
+		__atomic_store_n(&job->bad_thread, 1, __ATOMIC_RELAXED);
+}
+
+static struct workers *open_pool(unsigned threads)
+{
+	struct workers *w = NULL;
+	struct err e = { 0 };
+
+	assert_ok(workers_open(&w, threads, &e), &e);
+	assert_int_equal(workers_count(w), threads);
+	return w;
+}
+
+static void each_part_once(void **state)
+{
+	for (unsigned threads = 1; threads <= THREADS; threads++) {
+		struct workers *w = open_pool(threads);
+		struct job job = { .threads = threads };
+		unsigned rounds[PARTS_MAX] = { 0 };
+
+		for (job.round = 0; job.round < 3000; job.round++) {
+			unsigned parts = job.round % (PARTS_MAX + 1);
+
+			workers_run(w, count_part, &job, parts);
+			for (unsigned i = 0; i < parts; i++) {
+				assert_int_equal(job.calls[i], ++rounds[i]);
+				assert_int_equal(
+					job.value[i], job.round * 1000 + i);
+			}
+		}
+		assert_int_equal(job.bad_thread, 0);
+		workers_close(w);
+	}
+}
+
+/* Scratch by thread number: no two parts that run at once share a number. */
+struct scratch {
+	unsigned depth[THREADS];
+	unsigned sum[THREADS];
+	unsigned clashes;
+};
+
+static void use_scratch(void *arg, unsigned part, unsigned thread)
+{
+	struct scratch *s = arg;
+
+	if (s->depth[thread]++)
+		s->clashes++;
+	s->sum[thread] += part;
+	s->depth[thread]--;
+}
+
+static void thread_number_is_unique(void **state)
+{
+	struct workers *w = open_pool(THREADS);
+	struct scratch s = { 0 };
+	unsigned sum = 0;
+
+	for (int i = 0; i < 1000; i++)
+		workers_run(w, use_scratch, &s, 32);
+	for (int i = 0; i < THREADS; i++)
+		sum += s.sum[i];
+	assert_int_equal(sum, 1000 * (31 * 32 / 2));
+	assert_int_equal(s.clashes, 0);
+	workers_close(w);
+}
+
+/* Pauses long enough that the threads have gone to sleep in between. */
+static void wakes_sleepers(void **state)
+{
+	struct workers *w = open_pool(3);
+	struct job job = { .threads = 3 };
+
+	for (unsigned i = 1; i <= 40; i++) {
+		usleep(i % 4 ? 1000 : 20);
+		workers_run(w, count_part, &job, 8);
+		assert_int_equal(job.calls[7], i);
+	}
+	workers_close(w);
+}
+
+/* Two loops in turn: what the one published must not reach the other. */
+static void add_one(void *arg, unsigned part, unsigned thread)
+{
+	((unsigned *)arg)[part] += 1;
+}
+
+static void double_it(void *arg, unsigned part, unsigned thread)
+{
+	((unsigned *)arg)[part] *= 2;
+}
+
+static void loops_in_order(void **state)
+{
+	struct workers *w = open_pool(2);
+
+	for (int i = 0; i < 300; i++) {
+		unsigned v[5] = { 0 };
+
+		for (int k = 0; k < 5; k++) {
+			workers_run(w, add_one, v, 5);
+			workers_run(w, double_it, v, 5);
+		}
+		for (int k = 0; k < 5; k++)
+			assert_int_equal(v[k], 62);
+	}
+	workers_close(w);
+}
+
+static void open_and_close(void **state)
+{
+	/* Also right after starting, while threads are not yet running. */
+	for (int i = 0; i < 100; i++)
+		workers_close(open_pool(1 + (unsigned)i % THREADS));
+	workers_close(NULL);
+}
+
+static void refuses_bad_counts(void **state)
+{
+	struct workers *w = NULL;
+	struct err e = { 0 };
+
+	assert_int_equal(workers_open(&w, 0, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "0 threads"));
+	assert_int_equal(workers_open(&w, WORKERS_MAX + 1, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "257 threads"));
+	assert_null(w);
+	assert_true(workers_online() >= 1);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(each_part_once),
+	cmocka_unit_test(thread_number_is_unique),
+	cmocka_unit_test(wakes_sleepers),
+	cmocka_unit_test(loops_in_order),
+	cmocka_unit_test(open_and_close),
+	cmocka_unit_test(refuses_bad_counts),
+};
+
+TEST_MAIN(tests)
