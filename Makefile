@@ -1,23 +1,47 @@
 # Tandem: one Makefile, no recursion.
 #
-#   make [BUILD=release|debug] [SANITIZE=address|undefined|thread] [V=1]
-#   make test | bench | fuzz | check-layers | check-headers | format | install
+#   make              tandem and tandem-npu, in build/VARIANT/
+#   make test         build and run every test of this variant
+#   make tests        build the test programs; fuzzers: the fuzz targets
+#   make fuzz         FUZZ_RUNS mutated inputs to each fuzz target;
+#                     with CC=clang FUZZER=1 by libFuzzer
+#   make bench        what the channel and this machine can do
+#   make check-layers check-headers check-format
+#   make format       clang-format on every source
+#   make install      to DESTDIR/PREFIX, man pages and completion included
+#   make uninstall man clean help
 #
-# Every variant has its own folder below build/; O=DIR puts it elsewhere.
+#   BUILD=release|debug       SANITIZE=address,undefined or thread
+#   CC=gcc|clang              O=DIR: build there instead
+#   CFLAGS= LDFLAGS=          added to ours
+#   V=1                       show the commands
 
 BUILD    ?= release
 SANITIZE ?=
+FUZZER   ?=
 PREFIX   ?= /usr/local
 DESTDIR  ?=
-CC       ?= cc
 
 comma    := ,
 empty    :=
 space    := $(empty) $(empty)
-variant  := $(BUILD)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
+quote    := '
+ifneq ($(FUZZER),)
+SANITIZE := $(or $(SANITIZE),address$(comma)undefined)
+endif
+variant  := $(subst $(space),-,$(strip $(BUILD) $(subst $(comma),-,$(SANITIZE)) \
+	$(if $(FUZZER),fuzzer)))
 O        ?= build/$(variant)
 Q        := $(if $(V),,@)
 say       = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
+
+.DELETE_ON_ERROR:
+.PHONY: all FORCE
+all:
+
+ifeq ($(filter release debug,$(BUILD)),)
+$(error BUILD is release or debug, not '$(BUILD)')
+endif
 
 # ---- libraries ----------------------------------------------------------
 libs_base   :=
@@ -28,9 +52,18 @@ libs_flash  := libzstd liburing
 libs_device := libseccomp
 libs_host   := libpcre2-8 jansson libxxhash dbus-1 liburing libzstd
 libs_test   := cmocka
-all_libs    := $(sort $(libs_flash) $(libs_device) $(libs_host))
+all_libs    := $(sort $(libs_flash) $(libs_device) $(libs_host) $(libs_test))
 
-pkg_cflags := $(shell pkg-config --cflags $(all_libs) $(libs_test))
+# What needs no compiler needs no library either.
+bare_goals := clean help uninstall format check-format check-layers
+ifneq ($(or $(if $(MAKECMDGOALS),,all),$(filter-out $(bare_goals),$(MAKECMDGOALS))),)
+missing := $(shell for l in $(all_libs); do \
+	pkg-config --exists $$l 2>/dev/null || echo $$l; done)
+ifneq ($(missing),)
+$(error missing: $(missing); scripts/deps installs what is needed)
+endif
+pkg_cflags := $(shell pkg-config --cflags $(all_libs))
+endif
 pkg_libs    = $(if $(strip $(1)),$(shell pkg-config --libs $(1)))
 
 # ---- flags --------------------------------------------------------------
@@ -42,11 +75,13 @@ opt_release := -O2
 opt_debug   := -Og -DDEBUG
 # -ffp-contract=off: one rounding per operation, so that a kernel compiled
 # for another instruction set gives the same bytes.
+# -ffile-prefix-map: so that two checkouts give one binary.
 cflags := -std=gnu11 -D_GNU_SOURCE -I. -g $(opt_$(BUILD)) $(warnings) \
 	-fno-strict-aliasing -ffp-contract=off -pthread -fno-common \
-	-ffile-prefix-map=$(CURDIR)=. $(pkg_cflags) \
+	'-ffile-prefix-map=$(CURDIR)=.' $(pkg_cflags) \
 	$(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
 	$(if $(findstring undefined,$(SANITIZE)),-fno-sanitize-recover=all) \
+	$(if $(FUZZER),-fsanitize=fuzzer-no-link -DTANDEM_LIBFUZZER) \
 	$(CFLAGS)
 ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
@@ -69,6 +104,7 @@ isa_flags_base   :=
 isa_flags_avx2   := -mavx2 -mf16c
 isa_flags_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mf16c \
 	-mprefer-vector-width=512
+isa_opt := $(if $(filter release,$(BUILD)),-O3)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 $(foreach r,$(rooms),$(eval obj_$(r) := \
@@ -88,30 +124,41 @@ deps_host   := host ipc flash shm tensor base
 libs_of      = $(sort $(foreach r,$(deps_$(1)),$(libs_$(r))))
 
 programs := $(O)/tandem $(O)/tandem-npu
-
-.PHONY: all
 all: $(programs)
 
-$(foreach r,$(rooms),$(eval $(call lib,$(r)): $(obj_$(r))))
-$(O)/lib%.a:
-	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+# ---- compiling ----------------------------------------------------------
+# Rewritten only when they change: other flags build everything anew, and a
+# source that is gone leaves its library.
+same_or_write = mkdir -p $(@D) && printf '%s\n' '$(subst $(quote),,$(1))' \
+	>$@.new && { cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@; }
 
-$(O)/obj/%.o: %.c Makefile
+$(O)/flags: FORCE
+	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
+		$(cflags) / $(ldflags))
+
+$(O)/lib%.list: FORCE
+	@$(call same_or_write,$(obj_$*))
+
+$(foreach r,$(rooms),$(eval $(call lib,$(r)): $(obj_$(r))))
+$(O)/lib%.a: $(O)/lib%.list
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcsD $@ $(filter %.o,$^)
+
+$(O)/obj/%.o: %.c Makefile $(O)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
 define isa_rule
-$(O)/obj/tensor/kern_vec.$(1).o: $(kern_src) Makefile
+$(O)/obj/tensor/kern_vec.$(1).o: $(kern_src) Makefile $(O)/flags
 	$$(call say,CC,$$< [$(1)])
 	$$(Q)mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(cflags) -O3 $(isa_flags_$(1)) -DKERN_ISA=$(1) \
+	$$(Q)$$(CC) $$(cflags) $(isa_opt) $(isa_flags_$(1)) -DKERN_ISA=$(1) \
 		-MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,$(isas),$(eval $(call isa_rule,$(i))))
 
-link = $(Q)$(CC) $(ldflags) -o $@ $(filter %.o,$^) \
+link = $(Q)$(CC) $(ldflags) $(3) -o $@ $(filter %.o,$^) \
 	$(foreach r,$(deps_$(1)),$(call lib,$(r))) \
 	$(call pkg_libs,$(call libs_of,$(1)) $(2)) -lm
 
@@ -140,10 +187,10 @@ $(O)/tests/$(1)/test_%: $(O)/obj/tests/$(1)/test_%.o \
 	$$(call link,$(1),cmocka)
 endef
 $(foreach r,$(rooms),$(eval $(call test_rule,$(r))))
-.PRECIOUS: $(O)/obj/%.o
+.PRECIOUS: $(O)/obj/%.o $(O)/lib%.list
 
-# tests/fuzz/fuzz_ROOM_X.c: libFuzzer with CC=clang, a corpus replayer and
-# mutator (tests/fuzz/driver.c) with any compiler.
+# tests/fuzz/fuzz_ROOM_X.c: libFuzzer with CC=clang FUZZER=1, else a corpus
+# replayer and mutator (tests/fuzz/driver.c) with any compiler.
 fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
 fuzzers  := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(fuzz_src))
 define fuzz_rule
@@ -152,7 +199,7 @@ $(O)/fuzz/fuzz_$(1)_%: $(O)/obj/tests/fuzz/fuzz_$(1)_%.o \
 		$(foreach r,$(deps_$(1)),$(call lib,$(r)))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D)
-	$$(call link,$(1))
+	$$(call link,$(1),,$(if $(FUZZER),-fsanitize=fuzzer))
 endef
 $(foreach r,$(rooms),$(eval $(call fuzz_rule,$(r))))
 
@@ -166,29 +213,39 @@ test: all tests fuzzers
 bench: all
 	$(Q)$(O)/tandem bench ipc
 
-# Mutated inputs per fuzz target; CI replays the corpus with fewer.
+# libFuzzer puts what it finds beside the build, not into the corpus.
 FUZZ_RUNS ?= 100000
 fuzz: fuzzers
 	$(Q)for f in $(fuzzers); do \
-		$$f --corpus tests/fuzz/corpus/$${f##*/} \
-			--runs $(FUZZ_RUNS) || exit 1; \
+		corpus=tests/fuzz/corpus/$${f##*/}; \
+		if [ -n '$(FUZZER)' ]; then \
+			found=$(O)/found/$${f##*/}; \
+			mkdir -p $$found; \
+			[ ! -d $$corpus ] || found="$$found $$corpus"; \
+			$$f -runs=$(FUZZ_RUNS) -timeout=10 \
+				-print_final_stats=1 \
+				-artifact_prefix=$(O)/ $$found || exit 1; \
+		else \
+			$$f --corpus $$corpus --runs $(FUZZ_RUNS) || exit 1; \
+		fi; \
 	done
 
 # ---- checks -------------------------------------------------------------
-headers := $(foreach r,$(rooms) host/model host/draft host/method, \
-	$(wildcard $(r)/*.h))
+headers := $(foreach d,$(rooms) host/model host/draft host/method tests \
+	tests/fuzz,$(wildcard $(d)/*.h))
 .PHONY: check-layers check-headers format check-format
 check-layers:
 	$(Q)scripts/check-layers
 
+# Every header compiles alone.
 check-headers: $(patsubst %.h,$(O)/obj/%.h.ok,$(headers))
-$(O)/obj/%.h.ok: %.h
+$(O)/obj/%.h.ok: %.h Makefile $(O)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '#include "%s"\nextern int check_header_;\n' $< | \
-		$(CC) $(cflags) -x c -fsyntax-only - && touch $@
+		$(CC) $(cflags) -MD -MP -MF $(@:.ok=.d) -MT $@ \
+		-x c -fsyntax-only - && touch $@
 
-formatted := $(shell git ls-files -co --exclude-standard '*.c' '*.h' \
-	2>/dev/null)
+formatted = $(shell find $(rooms) tests -name '*.[ch]')
 format:
 	$(Q)clang-format -i $(formatted)
 check-format:
@@ -198,30 +255,32 @@ check-format:
 .PHONY: install uninstall man clean help
 man: $(O)/tandem.1 $(O)/tandem-npu.1
 $(O)/tandem.1: $(O)/tandem
+	$(call say,MAN,$@)
 	$(Q)$< help --man > $@
 $(O)/tandem-npu.1: $(O)/tandem-npu
+	$(call say,MAN,$@)
 	$(Q)$< --man > $@
+$(O)/tandem.bash: $(O)/tandem
+	$(call say,GEN,$@)
+	$(Q)$< help --completion > $@
 
-install: all man
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	install -m 755 $(programs) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(O)/tandem.1 $(O)/tandem-npu.1 \
-		$(DESTDIR)$(PREFIX)/share/man/man1
-	$(O)/tandem help --completion > \
-	$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tandem
+bindir  := $(DESTDIR)$(PREFIX)/bin
+man1dir := $(DESTDIR)$(PREFIX)/share/man/man1
+compdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+install: all man $(O)/tandem.bash
+	install -d '$(bindir)' '$(man1dir)' '$(compdir)'
+	install -m 755 $(programs) '$(bindir)'
+	install -m 644 $(O)/tandem.1 $(O)/tandem-npu.1 '$(man1dir)'
+	install -m 644 $(O)/tandem.bash '$(compdir)/tandem'
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/tandem \
-		$(DESTDIR)$(PREFIX)/bin/tandem-npu \
-		$(DESTDIR)$(PREFIX)/share/man/man1/tandem.1 \
-		$(DESTDIR)$(PREFIX)/share/man/man1/tandem-npu.1 \
-	$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tandem
+	rm -f '$(bindir)/tandem' '$(bindir)/tandem-npu' '$(compdir)/tandem' \
+		'$(man1dir)/tandem.1' '$(man1dir)/tandem-npu.1'
 
 clean:
 	rm -rf build
 
 help:
-	@sed -n '3,7s/^# \{0,1\}//p' Makefile
+	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,135 @@
+# shellcheck shell=bash
+# What every command-line test begins with:
+#
+#   . "$(dirname "$0")/lib.sh"
+#
+# A test is a bash script NAME.sh: exit status 0 passed, 77 skipped, else
+# failed. tests/run starts it with TANDEM, TANDEM_NPU, TMPDIR and, where the
+# data are there, TANDEM_DATA; by hand it runs on build/release. `NAME.sh
+# --update` writes the golden files anew. Ends with `finish`.
+set -u
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$root" || exit 1
+: "${TANDEM:=$root/build/release/tandem}"
+: "${TANDEM_NPU:=$root/build/release/tandem-npu}"
+if [ -z "${TANDEM_DATA:-}" ] && [ -d "$root/../shared/data" ]; then
+  TANDEM_DATA=$(cd "$root/../shared/data" && pwd)
+fi
+export TANDEM TANDEM_NPU
+[ -z "${TANDEM_DATA:-}" ] || export TANDEM_DATA
+golden_dir=$root/tests/cli/golden
+update=no
+[ "${1:-}" != --update ] || update=yes
+
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/tandem-cli-XXXXXX") || exit 1
+failures=0 checks=0 finished=no
+
+# A script that ends before `finish` did not pass, whatever its status says.
+at_exit() {
+  local status=$?
+  rm -rf "$tmp"
+  if [ $finished = no ] && [ $status -eq 0 ]; then
+    echo 'the test ended before its end' >&2
+    exit 1
+  fi
+}
+trap at_exit EXIT
+
+finish() {
+  finished=yes
+  if [ $checks -eq 0 ]; then
+    echo 'nothing was checked' >&2
+    exit 1
+  fi
+  echo "$checks checks, $failures failed"
+  [ $failures -eq 0 ]
+  exit
+}
+
+skip() { # WHY
+  finished=yes
+  echo "skipped: $*"
+  exit 77
+}
+
+need_data() { # FILE below the data folder; prints nothing, skips without it
+  [ -n "${TANDEM_DATA:-}" ] && [ -e "$TANDEM_DATA/$1" ] ||
+    skip "no ../shared/data/$1"
+}
+
+fail() {
+  failures=$((failures + 1))
+  printf 'FAIL: %s\n' "$*"
+}
+
+check_eq() { # WHAT GOT WANT
+  checks=$((checks + 1))
+  [ "$2" = "$3" ] || fail "$1 is '$2', not '$3'"
+}
+
+check_has() { # WHAT TEXT PART
+  checks=$((checks + 1))
+  case $2 in
+  *"$3"*) ;;
+  *) fail "$1 does not hold '$3': '$2'" ;;
+  esac
+}
+
+check_lacks() { # WHAT TEXT PART
+  checks=$((checks + 1))
+  case $2 in
+  *"$3"*) fail "$1 holds '$3': '$2'" ;;
+  esac
+}
+
+# run COMMAND...: leaves $status, $out and $err (without last newlines), and
+# the exact bytes in $tmp/out and $tmp/err. Its standard input is empty.
+run() {
+  status=0
+  "$@" >"$tmp/out" 2>"$tmp/err" </dev/null || status=$?
+  out=$(tr -d '\0' <"$tmp/out")
+  err=$(tr -d '\0' <"$tmp/err")
+}
+
+run_ok() { # COMMAND...: must end with status 0
+  run "$@"
+  checks=$((checks + 1))
+  [ "$status" -eq 0 ] || fail "status $status of: $*: $err"
+}
+
+# misuse COMMAND...: refused with status 2, on stderr, naming --help.
+misuse() {
+  run "$@"
+  check_eq "status of: $*" "$status" 2
+  check_eq "stdout of: $*" "$out" ''
+  check_has "stderr of: $*" "$err" --help
+}
+
+# golden NAME COMMAND...: stdout, stderr and status are those kept in
+# tests/cli/golden/NAME.{stdout,stderr,exit}. What differs from run to run is
+# first replaced by the sed script in $golden_filter; the temporary folder
+# and the checkout always read TMP and ROOT.
+golden_filter=
+golden() {
+  local name=$1 part
+  shift
+  run "$@"
+  echo "$status" >"$tmp/golden.exit"
+  for part in out err; do
+    sed -e "s|$tmp|TMP|g; s|$root|ROOT|g" -e "$golden_filter" \
+      "$tmp/$part" >"$tmp/golden.std$part"
+  done
+  for part in stdout stderr exit; do
+    if [ $update = yes ]; then
+      mkdir -p "$golden_dir"
+      cp "$tmp/golden.$part" "$golden_dir/$name.$part"
+    fi
+    checks=$((checks + 1))
+    if ! diff -u "$golden_dir/$name.$part" "$tmp/golden.$part" \
+      >"$tmp/golden.diff" 2>&1; then
+      fail "$name.$part differs (right: what '$*' gives now)"
+      cat "$tmp/golden.diff"
+    fi
+  done
+}
