@@ -49,9 +49,10 @@ struct gguf_str { /* not NUL-terminated */
 struct gguf_kv {
 	struct gguf_str key;
 	enum gguf_type type;
-	enum gguf_type elem;  /* of an array; no arrays of arrays */
+	enum gguf_type elem;  /* of an array (never arrays), else `type` */
 	uint64_t count;       /* elements of an array, else 1 */
-	const uint8_t *value; /* first byte of the value or first element */
+	const uint8_t *value; /* first byte of the value or first element;
+			       * of a string that is its 8-byte length */
 	size_t bytes;         /* from there to the end of the value */
 };
 
@@ -109,5 +110,9 @@ int64_t gguf_elem_i64(const struct gguf_kv *, uint64_t i);
 
 const char *gguf_type_name(enum gguf_type);
 bool gguf_str_is(struct gguf_str, const char *);
+
+/* For messages: what is no printable UTF-8 is escaped; cut with dots to fit
+ * size >= 16. */
+const char *gguf_show(struct gguf_str, char *buf, size_t size);
 
 #endif

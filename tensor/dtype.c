@@ -1,0 +1,135 @@
+#include "tensor/dtype.h"
+
+#include "base/checked.h"
+#include "tensor/dtype_rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <strings.h>
+
+static void f32_to_row(void *dst, const float *src, size_t n)
+{
+	memcpy(dst, src, n * sizeof(*src));
+}
+
+static void f16_to_row(void *dst, const float *src, size_t n)
+{
+	uint8_t *p = dst;
+
+	for (size_t i = 0; i < n; i++) {
+		const uint16_t h = f32_to_f16(src[i]);
+
+		memcpy(p + 2 * i, &h, sizeof(h));
+	}
+}
+
+static void bf16_to_row(void *dst, const float *src, size_t n)
+{
+	uint8_t *p = dst;
+
+	for (size_t i = 0; i < n; i++) {
+		const uint16_t h = f32_to_bf16(src[i]);
+
+		memcpy(p + 2 * i, &h, sizeof(h));
+	}
+}
+
+/*
+ * The quantizers follow ggml's reference to the bit: values are divided (by
+ * a multiplication with the rounded inverse) by the float32 scale, while the
+ * file keeps the fp16 one. The clamps change nothing for finite weights;
+ * they keep infinities and NaN from reaching a conversion that C leaves
+ * undefined.
+ */
+static int clamp_int(float v, float low, float high)
+{
+	v = v > low ? v : low; /* NaN too */
+	return (int)(v < high ? v : high);
+}
+
+static void q8_0_to_row(void *dst, const float *src, size_t n)
+{
+	uint8_t *p = dst;
+
+	for (; n; n -= Q_BLOCK, src += Q_BLOCK, p += 34) {
+		float amax = 0;
+
+		for (int j = 0; j < Q_BLOCK; j++)
+			amax = fabsf(src[j]) > amax ? fabsf(src[j]) : amax;
+		const float d = amax / 127, inverse = d != 0 ? 1 / d : 0;
+		const uint16_t h = f32_to_f16(d);
+
+		memcpy(p, &h, sizeof(h));
+		for (int j = 0; j < Q_BLOCK; j++) /* half away from zero */
+			p[2 + j] = (uint8_t)clamp_int(
+				roundf(src[j] * inverse), -128, 127);
+	}
+}
+
+static void q4_0_to_row(void *dst, const float *src, size_t n)
+{
+	uint8_t *p = dst;
+
+	for (; n; n -= Q_BLOCK, src += Q_BLOCK, p += 18) {
+		float most = 0; /* of largest magnitude, with its sign */
+
+		for (int j = 0; j < Q_BLOCK; j++)
+			most = fabsf(src[j]) > fabsf(most) ? src[j] : most;
+		/* That value becomes -8, the code that has no positive twin. */
+		const float d = most / -8, inverse = d != 0 ? 1 / d : 0;
+		const uint16_t h = f32_to_f16(d);
+
+		memcpy(p, &h, sizeof(h));
+		for (int j = 0; j < 16; j++) {
+			const float a = src[j] * inverse + 8.5f;
+			const float b = src[j + 16] * inverse + 8.5f;
+
+			p[2 + j] = (uint8_t)(clamp_int(a, 0, 15) |
+				clamp_int(b, 0, 15) << 4);
+		}
+	}
+}
+
+static const struct dtype_info infos[] = {
+	[DTYPE_F32] = { "f32", 1, 4, f32_row, f32_to_row },
+	[DTYPE_F16] = { "f16", 1, 2, f16_row, f16_to_row },
+	[DTYPE_Q4_0] = { "q4_0", Q_BLOCK, 18, q4_0_row, q4_0_to_row },
+	[DTYPE_Q4_1] = { "q4_1", Q_BLOCK, 20, q4_1_row, NULL },
+	[DTYPE_Q5_0] = { "q5_0", Q_BLOCK, 22, q5_0_row, NULL },
+	[DTYPE_Q5_1] = { "q5_1", Q_BLOCK, 24, q5_1_row, NULL },
+	[DTYPE_Q8_0] = { "q8_0", Q_BLOCK, 34, q8_0_row, q8_0_to_row },
+	[DTYPE_Q4_K] = { "q4_k", K_BLOCK, 144, q4_k_row, NULL },
+	[DTYPE_Q5_K] = { "q5_k", K_BLOCK, 176, q5_k_row, NULL },
+	[DTYPE_Q6_K] = { "q6_k", K_BLOCK, 210, q6_k_row, NULL },
+	[DTYPE_BF16] = { "bf16", 1, 2, bf16_row, bf16_to_row },
+};
+
+const struct dtype_info *dtype_info(uint32_t type)
+{
+	if (type >= ARRAY_LEN(infos) || !infos[type].name)
+		return NULL;
+	return &infos[type];
+}
+
+int dtype_parse(const char *name, enum dtype *out)
+{
+	for (uint32_t t = 0; t < ARRAY_LEN(infos); t++) {
+		if (!infos[t].name || strcasecmp(infos[t].name, name))
+			continue;
+		*out = (enum dtype)t;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+size_t dtype_row_bytes(uint32_t type, uint64_t n)
+{
+	const struct dtype_info *info = dtype_info(type);
+	size_t bytes;
+
+	if (!info || n % info->block)
+		return 0;
+	if (size_mul(&bytes, n / info->block, info->bytes))
+		return 0;
+	return bytes;
+}

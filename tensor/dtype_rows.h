@@ -1,0 +1,318 @@
+/*
+ * Decoders of stored rows, as inline functions: dtype.c puts them into its
+ * table, kern_vec.c compiles its own copies for each instruction set. One
+ * source, so the two cannot differ in a bit. Private to this room.
+ *
+ * Layouts are those of ggml's GGUF files. A group of 32 packs values j and
+ * j + 16 into byte j (low and high nibble). Scales are fp16. Every product
+ * is rounded once, in the order written here.
+ */
+#ifndef TENSOR_DTYPE_ROWS_H
+#define TENSOR_DTYPE_ROWS_H
+
+#include "tensor/f16.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define Q_BLOCK 32  /* values in a block of the simple formats */
+#define K_BLOCK 256 /* values in a block of the K formats */
+
+static inline uint16_t row_u16(const uint8_t *p)
+{
+	uint16_t h;
+
+	memcpy(&h, p, sizeof(h));
+	return h;
+}
+
+/*
+ * The three steps that all formats share. kern_vec.c defines ROW_STEPS and
+ * brings its own, written for an instruction set.
+ */
+#ifndef ROW_STEPS
+static inline float row_f16(const uint8_t *p)
+{
+	return f16_to_f32(row_u16(p));
+}
+
+/* n is a multiple of 16, here and below. */
+static inline void row_scale(
+	float *restrict dst, const int8_t *restrict q, int n, float d)
+{
+	/* Not unrolled: the compiler would do that first, and then no longer
+	 * see a vector in it. */
+#pragma GCC unroll 1
+	for (int j = 0; j < n; j++)
+		dst[j] = (float)q[j] * d;
+}
+
+static inline void row_scale_add(
+	float *restrict dst, const int8_t *restrict q, int n, float d, float m)
+{
+#pragma GCC unroll 1
+	for (int j = 0; j < n; j++)
+		dst[j] = (float)q[j] * d + m;
+}
+#endif
+
+static inline void f32_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	memcpy(dst, src, n * sizeof(*dst));
+}
+
+static inline void f16_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+
+	for (size_t i = 0; i < n; i++)
+		dst[i] = row_f16(p + 2 * i);
+}
+
+static inline void bf16_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+
+	for (size_t i = 0; i < n; i++)
+		dst[i] = bf16_to_f32(row_u16(p + 2 * i));
+}
+
+/* { f16 d; i8 q[32]; }: d q */
+static inline void q8_0_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+
+	for (; n; n -= Q_BLOCK, dst += Q_BLOCK, p += 34)
+		row_scale(dst, (const int8_t *)p + 2, Q_BLOCK, row_f16(p));
+}
+
+/* Codes are taken apart 16 bytes at a time: written as loops over bytes, the
+ * compiler unrolls them and then no longer finds the vector. */
+typedef uint8_t row_v16 __attribute__((vector_size(16)));
+
+static inline row_v16 row_get(const uint8_t *p)
+{
+	row_v16 v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static inline void row_put(int8_t *q, row_v16 v)
+{
+	memcpy(q, &v, sizeof(v));
+}
+
+/* Nibbles of 16 bytes, less `bias`. */
+static inline void row_nibbles(int8_t *q, const uint8_t *p, uint8_t bias)
+{
+	const row_v16 v = row_get(p);
+
+	row_put(q, (v & 15) - bias);
+	row_put(q + 16, (v >> 4) - bias);
+}
+
+/* { f16 d; u8 q[16]; }: d (q - 8) */
+static inline void q4_0_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+	int8_t q[Q_BLOCK];
+
+	for (; n; n -= Q_BLOCK, dst += Q_BLOCK, p += 18) {
+		row_nibbles(q, p + 2, 8);
+		row_scale(dst, q, Q_BLOCK, row_f16(p));
+	}
+}
+
+/* { f16 d, m; u8 q[16]; }: d q + m */
+static inline void q4_1_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+	int8_t q[Q_BLOCK];
+
+	for (; n; n -= Q_BLOCK, dst += Q_BLOCK, p += 20) {
+		row_nibbles(q, p + 4, 0);
+		row_scale_add(dst, q, Q_BLOCK, row_f16(p), row_f16(p + 2));
+	}
+}
+
+/*
+ * Eight bits to eight bytes of 0 or 16, the lowest first, by halving the runs
+ * that stand together. One multiplication would do, but not in a vector.
+ */
+static inline uint64_t row_spread(uint8_t bits)
+{
+	uint64_t x = bits;
+
+	x = (x | x << 28) & 0x0000000f0000000fu;
+	x = (x | x << 14) & 0x0003000300030003u;
+	x = (x | x << 7) & 0x0101010101010101u;
+	return x << 4;
+}
+
+/* 32 codes from their low nibbles and, in four bytes, their fifth bits. */
+static inline void row_fives(
+	int8_t *q, const uint8_t *bits, const uint8_t *low, uint8_t bias)
+{
+	typedef uint64_t two __attribute__((vector_size(16)));
+	const row_v16 v = row_get(low);
+	const two a = { row_spread(bits[0]), row_spread(bits[1]) };
+	const two b = { row_spread(bits[2]), row_spread(bits[3]) };
+
+	row_put(q, ((v & 15) | (row_v16)a) - bias);
+	row_put(q + 16, ((v >> 4) | (row_v16)b) - bias);
+}
+
+/* { f16 d; u8 high[4], q[16]; }: d (q - 16) */
+static inline void q5_0_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+	int8_t q[Q_BLOCK];
+
+	for (; n; n -= Q_BLOCK, dst += Q_BLOCK, p += 22) {
+		row_fives(q, p + 2, p + 6, 16);
+		row_scale(dst, q, Q_BLOCK, row_f16(p));
+	}
+}
+
+/* { f16 d, m; u8 high[4], q[16]; }: d q + m */
+static inline void q5_1_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+	int8_t q[Q_BLOCK];
+
+	for (; n; n -= Q_BLOCK, dst += Q_BLOCK, p += 24) {
+		row_fives(q, p + 4, p + 8, 0);
+		row_scale_add(dst, q, Q_BLOCK, row_f16(p), row_f16(p + 2));
+	}
+}
+
+/*
+ * Eight 6-bit scales and eight 6-bit minima in 12 bytes: four whole ones of
+ * each in the low six bits of bytes 0-3 and 4-7; the low nibbles of the other
+ * four in bytes 8-11, their top two bits in the spare bits of bytes 0-7.
+ */
+static inline void row_k_scale(
+	const uint8_t *s, int j, uint8_t *scale, uint8_t *min)
+{
+	if (j < 4) {
+		*scale = s[j] & 63;
+		*min = s[j + 4] & 63;
+	} else {
+		*scale = (uint8_t)((s[j + 4] & 15) | s[j - 4] >> 6 << 4);
+		*min = (uint8_t)(s[j + 4] >> 4 | s[j] >> 6 << 4);
+	}
+}
+
+/* One group of 32: codes by scale less minimum, g being its number. */
+static inline void row_k_group(float *restrict dst, const int8_t *restrict q,
+	const uint8_t *restrict head, int g)
+{
+	const float d = row_f16(head), dmin = row_f16(head + 2);
+	uint8_t s, m;
+
+	row_k_scale(head + 4, g, &s, &m);
+	row_scale_add(dst, q, 32, d * (float)s, -(dmin * (float)m));
+}
+
+/*
+ * { f16 d, dmin; u8 s[12], q[128]; }: d scale q - dmin min. 32 bytes hold
+ * two groups of 32 values: low nibbles, high nibbles.
+ */
+static inline void q4_k_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+	int8_t q[64];
+
+	for (; n; n -= K_BLOCK, p += 144) {
+		for (int g = 0; g < 8; g += 2, dst += 64) {
+			for (int h = 0; h < 32; h += 16) {
+				const row_v16 v = row_get(p + 16 + g * 16 + h);
+
+				row_put(q + h, v & 15);
+				row_put(q + 32 + h, v >> 4);
+			}
+			row_k_group(dst, q, p, g);
+			row_k_group(dst + 32, q + 32, p, g + 1);
+		}
+	}
+}
+
+/* Bit g of 16 bytes, as 0 or 16. */
+static inline row_v16 row_bit(row_v16 v, int g)
+{
+	return (row_v16)((v & (uint8_t)(1 << g)) != 0) & 16;
+}
+
+/* { f16 d, dmin; u8 s[12], high[32], q[128]; }: as above; the fifth bits of
+ * group g are bit g of high[] */
+static inline void q5_k_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+	int8_t q[64];
+
+	for (; n; n -= K_BLOCK, p += 176) {
+		for (int g = 0; g < 8; g += 2, dst += 64) {
+			for (int h = 0; h < 32; h += 16) {
+				const row_v16 v = row_get(p + 48 + g * 16 + h);
+				const row_v16 top = row_get(p + 16 + h);
+
+				row_put(q + h, (v & 15) | row_bit(top, g));
+				row_put(q + 32 + h,
+					(v >> 4) | row_bit(top, g + 1));
+			}
+			row_k_group(dst, q, p, g);
+			row_k_group(dst + 32, q + 32, p, g + 1);
+		}
+	}
+}
+
+/*
+ * { u8 q[128], high[64]; i8 s[16]; f16 d; }: d s (q - 32). Halves of 128
+ * values: 64 bytes of nibbles (values 0-63 low, 64-127 high), 32 bytes with
+ * the top two bits of values j, j + 32, j + 64, j + 96, one scale to each 16.
+ */
+static inline void q6_k_half(float *restrict dst, const uint8_t *restrict low,
+	const uint8_t *restrict top, const uint8_t *restrict scale, float d)
+{
+	int8_t q[128];
+
+	for (int h = 0; h < 32; h += 16) {
+		const row_v16 a = row_get(low + h), b = row_get(low + 32 + h);
+		const row_v16 t = row_get(top + h);
+
+		row_put(q + h, ((a & 15) | (t & 3) << 4) - 32);
+		row_put(q + 32 + h, ((b & 15) | (t & 12) << 2) - 32);
+		row_put(q + 64 + h, (a >> 4 | (t & 48)) - 32);
+		row_put(q + 96 + h, (b >> 4 | (t & 192) >> 2) - 32);
+	}
+	for (int g = 0; g < 8; g++)
+		row_scale(dst + 16 * g, q + 16 * g, 16,
+			d * (float)(int8_t)scale[g]);
+}
+
+static inline void q6_k_row(
+	float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+
+	for (; n; n -= K_BLOCK, dst += K_BLOCK, p += 210) {
+		const float d = row_f16(p + 208);
+
+		q6_k_half(dst, p, p + 128, p + 192, d);
+		q6_k_half(dst + 128, p + 64, p + 160, p + 200, d);
+	}
+}
+
+#endif

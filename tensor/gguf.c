@@ -1,0 +1,407 @@
+#include "tensor/gguf.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "tensor/gguf_in.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	"GGUF is read in place: this program needs a little-endian machine");
+
+#define ALIGN_DEFAULT 32
+#define ALIGN_MAX     (1u << 20)
+
+struct gguf {
+	const uint8_t *data;
+	size_t size;
+	bool mapped;
+	uint32_t version;
+	uint64_t alignment;
+	size_t n_kv, n_tensors;
+	struct gguf_kv *kv;
+	struct gguf_tensor *tensor;
+	uint32_t *kv_order;     /* indices of kv, by key */
+	uint32_t *tensor_order; /* indices of tensor, by name */
+};
+
+/* ---- order ---- */
+
+static int str_cmp(struct gguf_str a, struct gguf_str b)
+{
+	int c = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
+
+	return c ? c : (a.len > b.len) - (a.len < b.len);
+}
+
+static int by_key(const void *a, const void *b, void *kv)
+{
+	const struct gguf_kv *v = kv;
+
+	return str_cmp(
+		v[*(const uint32_t *)a].key, v[*(const uint32_t *)b].key);
+}
+
+static int by_name(const void *a, const void *b, void *tensor)
+{
+	const struct gguf_tensor *v = tensor;
+
+	return str_cmp(
+		v[*(const uint32_t *)a].name, v[*(const uint32_t *)b].name);
+}
+
+static int by_offset(const void *a, const void *b, void *tensor)
+{
+	const struct gguf_tensor *v = tensor;
+	uint64_t x = v[*(const uint32_t *)a].offset;
+	uint64_t y = v[*(const uint32_t *)b].offset;
+
+	return (x > y) - (x < y);
+}
+
+static void sort(uint32_t *order, size_t n,
+	int (*cmp)(const void *, const void *, void *), void *arg)
+{
+	for (size_t i = 0; i < n; i++)
+		order[i] = (uint32_t)i;
+	qsort_r(order, n, sizeof(*order), cmp, arg);
+}
+
+static int order_kv(struct gguf *g, struct gguf_in *in)
+{
+	sort(g->kv_order, g->n_kv, by_key, g->kv);
+	for (size_t i = 1; i < g->n_kv; i++) {
+		const struct gguf_kv *kv = &g->kv[g->kv_order[i]];
+
+		if (str_cmp(g->kv[g->kv_order[i - 1]].key, kv->key))
+			continue;
+		gguf_in_where(in, "key", kv->key);
+		return gguf_bad(in, EINVAL, "duplicate key");
+	}
+	return 0;
+}
+
+/* Tensors of the same name, then tensors that share bytes. */
+static int order_tensors(struct gguf *g, struct gguf_in *in)
+{
+	const struct gguf_tensor *a, *b;
+	const uint32_t *order = g->tensor_order;
+	char shown[96];
+
+	sort(g->tensor_order, g->n_tensors, by_offset, g->tensor);
+	for (size_t i = 1; i < g->n_tensors; i++) {
+		a = &g->tensor[order[i - 1]], b = &g->tensor[order[i]];
+		if (b->offset - a->offset >= a->bytes)
+			continue;
+		gguf_in_where(in, "tensor", b->name);
+		return gguf_bad(in, EINVAL, "data overlaps that of tensor '%s'",
+			gguf_show(a->name, shown, sizeof(shown)));
+	}
+	sort(g->tensor_order, g->n_tensors, by_name, g->tensor);
+	for (size_t i = 1; i < g->n_tensors; i++) {
+		a = &g->tensor[order[i - 1]], b = &g->tensor[order[i]];
+		if (str_cmp(a->name, b->name))
+			continue;
+		gguf_in_where(in, "tensor", b->name);
+		return gguf_bad(in, EINVAL, "duplicate tensor name");
+	}
+	return 0;
+}
+
+/* From an offset into the data section to one into the file. */
+static int place_tensor(struct gguf *g, struct gguf_in *in,
+	struct gguf_tensor *t, uint64_t start)
+{
+	gguf_in_where(in, "tensor", t->name);
+	if (t->offset % g->alignment)
+		return gguf_bad(in, EINVAL,
+			"offset %llu is not a multiple of the alignment %llu",
+			(unsigned long long)t->offset,
+			(unsigned long long)g->alignment);
+	if (start > g->size ||
+		!range_within(t->offset, t->bytes, g->size - start))
+		return gguf_bad(in, EINVAL,
+			"data (%zu bytes at %llu in the data section, which "
+			"starts at %llu) lies outside the file of %zu bytes: "
+			"is it truncated?",
+			t->bytes, (unsigned long long)t->offset,
+			(unsigned long long)start, g->size);
+	t->offset += start;
+	t->data = g->data + t->offset;
+	return 0;
+}
+
+/* ---- the file ---- */
+
+static int read_magic(struct gguf *g, struct gguf_in *in)
+{
+	char magic[4];
+	int ret = gguf_in_take(in, magic, sizeof(magic), "magic");
+
+	if (ret)
+		return ret;
+	if (memcmp(magic, "GGUF", 4))
+		return gguf_bad(in, EINVAL,
+			"bad magic %02x %02x %02x %02x: not a GGUF file",
+			(uint8_t)magic[0], (uint8_t)magic[1], (uint8_t)magic[2],
+			(uint8_t)magic[3]);
+	ret = gguf_in_u32(in, &g->version, "version");
+	if (ret)
+		return ret;
+	if (g->version && !(g->version & 0xffff))
+		return gguf_bad(in, ENOTSUP,
+			"big-endian GGUF file (version %u); convert it to "
+			"little-endian",
+			__builtin_bswap32(g->version));
+	if (g->version != 2 && g->version != 3)
+		return gguf_bad(in, ENOTSUP,
+			"unknown version %u (2 and 3 are supported)",
+			g->version);
+	return 0;
+}
+
+static int read_count(
+	struct gguf_in *in, size_t *out, size_t least, const char *field)
+{
+	uint64_t n;
+	int ret = gguf_in_u64(in, &n, field);
+
+	if (ret)
+		return ret;
+	if (n > gguf_in_left(in) / least || n > UINT32_MAX)
+		return gguf_bad(in, EINVAL,
+			"%s of %llu is more than a file of %zu bytes can hold",
+			field, (unsigned long long)n, in->size);
+	*out = n;
+	return 0;
+}
+
+static int allocate(struct gguf *g, struct gguf_in *in)
+{
+	/* One more than needed, so that no count makes calloc return NULL. */
+	g->kv = calloc(g->n_kv + 1, sizeof(*g->kv));
+	g->kv_order = calloc(g->n_kv + 1, sizeof(*g->kv_order));
+	g->tensor = calloc(g->n_tensors + 1, sizeof(*g->tensor));
+	g->tensor_order = calloc(g->n_tensors + 1, sizeof(*g->tensor_order));
+	if (!g->kv || !g->kv_order || !g->tensor || !g->tensor_order)
+		return gguf_bad(in, ENOMEM,
+			"out of memory for %zu keys, %zu tensors", g->n_kv,
+			g->n_tensors);
+	return 0;
+}
+
+static int read_header(struct gguf *g, struct gguf_in *in)
+{
+	int ret = read_magic(g, in);
+
+	if (!ret)
+		ret = read_count(
+			in, &g->n_tensors, GGUF_TENSOR_MIN, "tensor count");
+	if (!ret)
+		ret = read_count(in, &g->n_kv, GGUF_KV_MIN, "key count");
+	return ret ? ret : allocate(g, in);
+}
+
+static int read_keys(struct gguf *g, struct gguf_in *in)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < g->n_kv && !ret; i++) {
+		snprintf(in->where, sizeof(in->where), "key %zu", i);
+		ret = gguf_in_kv(in, &g->kv[i]);
+	}
+	return ret ? ret : order_kv(g, in);
+}
+
+static int read_alignment(struct gguf *g, struct gguf_in *in)
+{
+	const struct gguf_kv *kv = gguf_find(g, "general.alignment");
+	uint32_t a = ALIGN_DEFAULT;
+
+	snprintf(in->where, sizeof(in->where), "key 'general.alignment'");
+	if (kv && kv->type != GGUF_U32)
+		return gguf_bad(in, EINVAL, "type is %s, not u32",
+			gguf_type_name(kv->type));
+	if (kv)
+		memcpy(&a, kv->value, sizeof(a));
+	if (!is_pow2(a) || a < 8 || a > ALIGN_MAX)
+		return gguf_bad(in, EINVAL,
+			"alignment %u is not a power of two from 8 to %u", a,
+			ALIGN_MAX);
+	g->alignment = a;
+	return 0;
+}
+
+static int read_tensors(struct gguf *g, struct gguf_in *in)
+{
+	uint64_t start;
+	int ret = 0;
+
+	for (size_t i = 0; i < g->n_tensors && !ret; i++) {
+		snprintf(in->where, sizeof(in->where), "tensor %zu", i);
+		ret = gguf_in_tensor(in, &g->tensor[i]);
+	}
+	start = align_up(in->at, g->alignment);
+	for (size_t i = 0; i < g->n_tensors && !ret; i++)
+		ret = place_tensor(g, in, &g->tensor[i], start);
+	return ret ? ret : order_tensors(g, in);
+}
+
+int gguf_parse(struct gguf **out, const void *data, size_t size, struct err *e)
+{
+	struct gguf_in in = { .data = data, .size = size, .e = e };
+	struct gguf *g = calloc(1, sizeof(*g));
+	int ret;
+
+	if (!g)
+		return err_sys(e, ENOMEM, "cannot read a GGUF file");
+	g->data = data;
+	g->size = size;
+	snprintf(in.where, sizeof(in.where), "header");
+	ret = read_header(g, &in);
+	if (!ret)
+		ret = read_keys(g, &in);
+	if (!ret)
+		ret = read_alignment(g, &in);
+	if (!ret)
+		ret = read_tensors(g, &in);
+	if (ret)
+		gguf_close(g);
+	else
+		*out = g;
+	return ret;
+}
+
+/* Map a whole regular file; an empty one has nothing to map. */
+static int map_file(const char *path, void **map, size_t *size, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), ret = 0;
+	struct stat st;
+
+	if (fd < 0)
+		return err_sys(e, errno, "cannot open '%s'", path);
+	if (fstat(fd, &st)) {
+		ret = err_sys(e, errno, "cannot stat '%s'", path);
+	} else if (!S_ISREG(st.st_mode)) {
+		ret = err_set(e, EINVAL, "'%s' is not a regular file", path);
+	} else if (st.st_size <= 0) {
+		ret = err_set(e, EINVAL, "'%s' is empty", path);
+	} else {
+		*size = (size_t)st.st_size;
+		*map = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (*map == MAP_FAILED)
+			ret = err_sys(e, errno, "cannot map '%s'", path);
+	}
+	fd_close(&fd);
+	return ret;
+}
+
+int gguf_open(struct gguf **out, const char *path, struct err *e)
+{
+	void *map = NULL;
+	size_t size = 0;
+	int ret = map_file(path, &map, &size, e);
+
+	if (ret)
+		return ret;
+	ret = gguf_parse(out, map, size, e);
+	if (ret) {
+		munmap(map, size);
+		err_in(e, "'%s'", path);
+		return ret;
+	}
+	(*out)->mapped = true;
+	return 0;
+}
+
+void gguf_close(struct gguf *g)
+{
+	if (!g)
+		return;
+	if (g->mapped)
+		munmap((void *)(uintptr_t)g->data, g->size);
+	free(g->kv);
+	free(g->kv_order);
+	free(g->tensor);
+	free(g->tensor_order);
+	free(g);
+}
+
+/* ---- access ---- */
+
+uint32_t gguf_version(const struct gguf *g)
+{
+	return g->version;
+}
+
+size_t gguf_file_bytes(const struct gguf *g)
+{
+	return g->size;
+}
+
+size_t gguf_n_kv(const struct gguf *g)
+{
+	return g->n_kv;
+}
+
+const struct gguf_kv *gguf_kv_at(const struct gguf *g, size_t i)
+{
+	return i < g->n_kv ? &g->kv[i] : NULL;
+}
+
+size_t gguf_n_tensors(const struct gguf *g)
+{
+	return g->n_tensors;
+}
+
+const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i)
+{
+	return i < g->n_tensors ? &g->tensor[i] : NULL;
+}
+
+const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)
+{
+	const struct gguf_str want = { key, strlen(key) };
+	size_t low = 0, high = g->n_kv;
+
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+		const struct gguf_kv *kv = &g->kv[g->kv_order[mid]];
+		const int c = str_cmp(want, kv->key);
+
+		if (!c)
+			return kv;
+		if (c < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return NULL;
+}
+
+const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name)
+{
+	const struct gguf_str want = { name, strlen(name) };
+	size_t low = 0, high = g->n_tensors;
+
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+		const struct gguf_tensor *t = &g->tensor[g->tensor_order[mid]];
+		const int c = str_cmp(want, t->name);
+
+		if (!c)
+			return t;
+		if (c < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return NULL;
+}

@@ -1,0 +1,357 @@
+#include "tensor/gguf_write.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ALIGNMENT 32
+/* ggml refuses longer names. */
+#define NAME_MAX_LEN 63
+
+struct gguf_writer {
+	struct err err; /* the first failure; code 0 while there is none */
+	char *path, *temporary;
+	int fd;
+	struct strbuf keys, declarations;
+	uint64_t n_keys, n_tensors;
+	size_t *bytes;   /* [n_tensors] */
+	uint64_t offset; /* of the next tensor declared */
+	bool began;      /* the header is in the file */
+	uint64_t current;
+	size_t written; /* of the current tensor */
+};
+
+static bool failed(const struct gguf_writer *w)
+{
+	return w->err.code;
+}
+
+/* ---- opening and closing ---- */
+
+/* What `path` means: through links, and never in the place of a device. */
+static int resolve(char **out, const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (stat(path, &st)) {
+		*out = strdup(path);
+	} else if (!S_ISREG(st.st_mode)) {
+		return err_set(e, EINVAL,
+			"cannot write '%s': it exists and is not a regular "
+			"file",
+			path);
+	} else {
+		*out = realpath(path, NULL);
+	}
+	return *out ? 0 : err_sys(e, errno, "cannot write '%s'", path);
+}
+
+static int create(struct gguf_writer *w, struct err *e)
+{
+	char *name;
+
+	if (asprintf(&name, "%s.%d.tmp", w->path, getpid()) < 0)
+		return err_sys(e, ENOMEM, "cannot write '%s'", w->path);
+	w->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (w->fd < 0) {
+		const int code = err_sys(e, errno, "cannot create '%s'", name);
+
+		free(name);
+		return code;
+	}
+	w->temporary = name; /* from here on ours to remove */
+	return 0;
+}
+
+int gguf_writer_open(struct gguf_writer **out, const char *path, struct err *e)
+{
+	struct gguf_writer *w = calloc(1, sizeof(*w));
+	int ret;
+
+	if (!w)
+		return err_sys(e, ENOMEM, "cannot write '%s'", path);
+	w->fd = -1;
+	ret = resolve(&w->path, path, e);
+	if (!ret)
+		ret = create(w, e);
+	if (ret)
+		gguf_writer_close(w);
+	else
+		*out = w;
+	return ret;
+}
+
+void gguf_writer_close(struct gguf_writer *w)
+{
+	if (!w)
+		return;
+	fd_close(&w->fd);
+	if (w->temporary)
+		unlink(w->temporary);
+	strbuf_release(&w->keys);
+	strbuf_release(&w->declarations);
+	free(w->temporary);
+	free(w->path);
+	free(w->bytes);
+	free(w);
+}
+
+/* ---- fields ---- */
+
+static void add_u32(struct strbuf *b, uint32_t v)
+{
+	strbuf_add(b, &v, sizeof(v));
+}
+
+static void add_u64(struct strbuf *b, uint64_t v)
+{
+	strbuf_add(b, &v, sizeof(v));
+}
+
+static void add_str(struct strbuf *b, const char *data, size_t len)
+{
+	add_u64(b, len);
+	strbuf_add(b, data, len);
+}
+
+static void put_key(struct gguf_writer *w, const char *key, enum gguf_type type)
+{
+	if (w->began && !failed(w))
+		err_set(&w->err, EINVAL, "key '%s' put after data was written",
+			key);
+	add_str(&w->keys, key, strlen(key));
+	add_u32(&w->keys, type);
+	w->n_keys++;
+}
+
+static void put_value(struct gguf_writer *w, const char *key,
+	enum gguf_type type, const void *value, size_t len)
+{
+	put_key(w, key, type);
+	strbuf_add(&w->keys, value, len);
+}
+
+static void put_array(
+	struct gguf_writer *w, const char *key, enum gguf_type elem, uint64_t n)
+{
+	put_key(w, key, GGUF_ARRAY);
+	add_u32(&w->keys, elem);
+	add_u64(&w->keys, n);
+}
+
+void gguf_put_u32(struct gguf_writer *w, const char *key, uint32_t v)
+{
+	put_value(w, key, GGUF_U32, &v, sizeof(v));
+}
+
+void gguf_put_f32(struct gguf_writer *w, const char *key, float v)
+{
+	put_value(w, key, GGUF_F32, &v, sizeof(v));
+}
+
+void gguf_put_bool(struct gguf_writer *w, const char *key, bool v)
+{
+	const uint8_t byte = v;
+
+	put_value(w, key, GGUF_BOOL, &byte, sizeof(byte));
+}
+
+void gguf_put_str(struct gguf_writer *w, const char *key, const char *v)
+{
+	put_key(w, key, GGUF_STRING);
+	add_str(&w->keys, v, strlen(v));
+}
+
+void gguf_put_strs(struct gguf_writer *w, const char *key,
+	const struct gguf_str *v, uint64_t n)
+{
+	put_array(w, key, GGUF_STRING, n);
+	for (uint64_t i = 0; i < n; i++)
+		add_str(&w->keys, v[i].data, v[i].len);
+}
+
+void gguf_put_i32s(
+	struct gguf_writer *w, const char *key, const int32_t *v, uint64_t n)
+{
+	put_array(w, key, GGUF_I32, n);
+	strbuf_add(&w->keys, v, n * sizeof(*v));
+}
+
+void gguf_put_f32s(
+	struct gguf_writer *w, const char *key, const float *v, uint64_t n)
+{
+	put_array(w, key, GGUF_F32, n);
+	strbuf_add(&w->keys, v, n * sizeof(*v));
+}
+
+/* ---- tensors ---- */
+
+static int check_declaration(struct gguf_writer *w, const char *name,
+	enum dtype type, unsigned n_dims, const uint64_t *dim, size_t *bytes)
+{
+	const size_t len = strlen(name);
+
+	if (w->began)
+		return err_set(&w->err, EINVAL,
+			"tensor '%s' declared after data was written", name);
+	if (!len || len > NAME_MAX_LEN)
+		return err_set(&w->err, EINVAL,
+			"tensor name '%s' is not of 1 to %d bytes", name,
+			NAME_MAX_LEN);
+	if (n_dims < 1 || n_dims > GGUF_MAX_DIMS)
+		return err_set(&w->err, EINVAL, "tensor '%s': %u dimensions",
+			name, n_dims);
+	*bytes = dtype_row_bytes(type, dim[0]);
+	for (unsigned d = 1; d < n_dims; d++) {
+		if (size_mul(bytes, *bytes, dim[d]))
+			*bytes = 0;
+	}
+	if (!*bytes)
+		return err_set(&w->err, EINVAL,
+			"tensor '%s': no such shape in type %d", name, type);
+	return 0;
+}
+
+void gguf_put_tensor(struct gguf_writer *w, const char *name, enum dtype type,
+	unsigned n_dims, const uint64_t *dim)
+{
+	size_t bytes, *list;
+
+	if (failed(w) || check_declaration(w, name, type, n_dims, dim, &bytes))
+		return;
+	list = realloc(w->bytes, (w->n_tensors + 1) * sizeof(*list));
+	if (!list) {
+		err_sys(&w->err, ENOMEM, "cannot declare tensor '%s'", name);
+		return;
+	}
+	w->bytes = list;
+	w->bytes[w->n_tensors++] = bytes;
+	add_str(&w->declarations, name, strlen(name));
+	add_u32(&w->declarations, n_dims);
+	for (unsigned d = 0; d < n_dims; d++)
+		add_u64(&w->declarations, dim[d]);
+	add_u32(&w->declarations, type);
+	add_u64(&w->declarations, w->offset);
+	w->offset = align_up(w->offset + bytes, ALIGNMENT);
+}
+
+static void write_bytes(struct gguf_writer *w, const void *data, size_t len)
+{
+	const int ret = failed(w) ? 0 : fd_write_all(w->fd, data, len);
+
+	if (ret)
+		err_sys(&w->err, -ret, "cannot write '%s'", w->temporary);
+}
+
+static void write_padding(struct gguf_writer *w, uint64_t after)
+{
+	static const char zeros[ALIGNMENT];
+
+	write_bytes(w, zeros, align_up(after, ALIGNMENT) - after);
+}
+
+static void begin(struct gguf_writer *w)
+{
+	struct strbuf head = STRBUF_INIT;
+
+	w->began = true;
+	strbuf_add(&head, "GGUF", 4);
+	add_u32(&head, 3);
+	add_u64(&head, w->n_tensors);
+	add_u64(&head, w->n_keys);
+	if (head.failed || w->keys.failed || w->declarations.failed) {
+		err_sys(&w->err, ENOMEM, "cannot write '%s'", w->temporary);
+	} else {
+		write_bytes(w, head.data, head.len);
+		write_bytes(w, w->keys.data, w->keys.len);
+		write_bytes(w, w->declarations.data, w->declarations.len);
+		write_padding(w, head.len + w->keys.len + w->declarations.len);
+	}
+	strbuf_release(&head);
+}
+
+static int report(const struct gguf_writer *w, struct err *e)
+{
+	if (e && failed(w))
+		*e = w->err;
+	return w->err.code;
+}
+
+int gguf_write_data(
+	struct gguf_writer *w, const void *data, size_t len, struct err *e)
+{
+	const char *p = data;
+
+	if (!failed(w) && !w->began)
+		begin(w);
+	while (len && !failed(w)) {
+		size_t part;
+
+		if (w->current == w->n_tensors) {
+			err_set(&w->err, EINVAL,
+				"%zu bytes more than the tensors declared",
+				len);
+			break;
+		}
+		part = w->bytes[w->current] - w->written;
+		part = len < part ? len : part;
+		write_bytes(w, p, part);
+		p += part;
+		len -= part;
+		w->written += part;
+		if (w->written < w->bytes[w->current])
+			continue;
+		write_padding(w, w->written);
+		w->written = 0;
+		w->current++;
+	}
+	return report(w, e);
+}
+
+/* The rename is only as durable as the folder that records it. */
+static void sync_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder =
+		slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	if (fd >= 0)
+		fsync(fd);
+	fd_close(&fd);
+	free(folder);
+}
+
+int gguf_writer_commit(struct gguf_writer *w, struct err *e)
+{
+	if (!failed(w) && !w->began)
+		begin(w);
+	if (!failed(w) && w->current < w->n_tensors)
+		err_set(&w->err, EINVAL,
+			"'%s': tensor %llu of %llu lacks %zu bytes", w->path,
+			(unsigned long long)w->current,
+			(unsigned long long)w->n_tensors,
+			w->bytes[w->current] - w->written);
+	if (!failed(w) && fsync(w->fd))
+		err_sys(&w->err, errno, "cannot write '%s'", w->temporary);
+	fd_close(&w->fd);
+	if (!failed(w) && rename(w->temporary, w->path))
+		err_sys(&w->err, errno, "cannot rename '%s' to '%s'",
+			w->temporary, w->path);
+	if (failed(w))
+		return report(w, e);
+	free(w->temporary);
+	w->temporary = NULL;
+	sync_folder(w->path);
+	return 0;
+}

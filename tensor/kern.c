@@ -1,0 +1,112 @@
+#include "tensor/kern.h"
+
+#include "base/err.h"
+#include "tensor/kern_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+static const char *const names[] = {
+	"ref",
+	"base",
+#ifdef __x86_64__
+	"avx2",
+	"avx512",
+#endif
+	NULL,
+};
+
+const char *const *kern_names(void)
+{
+	return names;
+}
+
+#ifdef __x86_64__
+/* Not every clang's __builtin_cpu_supports knows this one. */
+static bool has_f16c(void)
+{
+	unsigned a, b, c, d;
+
+	return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+}
+
+/* What isa_flags_* of the Makefile let the compiler use. */
+static bool has_avx2(void)
+{
+	return __builtin_cpu_supports("avx2") && has_f16c();
+}
+
+static bool has_avx512(void)
+{
+	return has_avx2() && __builtin_cpu_supports("avx512f") &&
+		__builtin_cpu_supports("avx512bw") &&
+		__builtin_cpu_supports("avx512vl") &&
+		__builtin_cpu_supports("avx512dq");
+}
+#endif
+
+static const struct kern *best(void)
+{
+#ifdef __x86_64__
+	if (has_avx512())
+		return &kern_vec_avx512;
+	if (has_avx2())
+		return &kern_vec_avx2;
+#endif
+	return &kern_vec_base;
+}
+
+const struct kern *kern_find(const char *name)
+{
+	if (!name)
+		return best();
+	if (!strcmp(name, "ref"))
+		return &kern_ref;
+	if (!strcmp(name, "base"))
+		return &kern_vec_base;
+#ifdef __x86_64__
+	if (!strcmp(name, "avx2") && has_avx2())
+		return &kern_vec_avx2;
+	if (!strcmp(name, "avx512") && has_avx512())
+		return &kern_vec_avx512;
+#endif
+	return NULL;
+}
+
+static bool is_built_in(const char *name)
+{
+	for (const char *const *n = names; *n; n++) {
+		if (!strcmp(*n, name))
+			return true;
+	}
+	return false;
+}
+
+int kern_select(const struct kern **out, struct err *e)
+{
+	const char *name = getenv("TANDEM_CPU");
+	const struct kern *k = kern_find(name && *name ? name : NULL);
+
+	if (!k && is_built_in(name))
+		return err_set(e, ENOTSUP,
+			"TANDEM_CPU=%s: this processor lacks it; unset it to "
+			"use '%s'",
+			name, best()->name);
+	if (!k)
+		return err_set(e, EINVAL,
+			"TANDEM_CPU=%s: unknown kernels; try ref, base, avx2 "
+			"or avx512, or unset it",
+			name);
+	*out = k;
+	return 0;
+}
+
+size_t kern_matmul_scratch(unsigned k)
+{
+	/* ref wants one decoded row, the vector kernels a fixed workspace. */
+	return k > KERN_VEC_SCRATCH ? k : KERN_VEC_SCRATCH;
+}

@@ -1,0 +1,187 @@
+/*
+ * Sixteen lanes and what is done with them: the steps below kern_vec.c, for
+ * the instruction set that the compiler was told to use. A machine vector
+ * holds 4, 8 or 16 of the lanes. Every operation here works on each lane by
+ * itself and rounds once, so that its width cannot be seen in the result.
+ * Private to kern_vec.c.
+ */
+#ifndef TENSOR_KERN_LANES_H
+#define TENSOR_KERN_LANES_H
+
+#include "tensor/kern_impl.h"
+
+#include "tensor/f16.h"
+
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define VEC_LANES 16
+#elif defined(__AVX2__)
+#define VEC_LANES 8
+#else
+#define VEC_LANES 4
+#endif
+#define VEC_PARTS     (KERN_LANES / VEC_LANES)
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+typedef float vec __attribute__((vector_size(VEC_LANES * 4)));
+typedef int32_t ivec __attribute__((vector_size(VEC_LANES * 4)));
+typedef float vec_any __attribute__((vector_size(VEC_LANES * 4), aligned(1)));
+
+static ALWAYS_INLINE vec load(const float *p)
+{
+	return *(const vec_any *)p;
+}
+
+static ALWAYS_INLINE void store(float *p, vec v)
+{
+	*(vec_any *)p = v;
+}
+
+/* a where the mask is all ones, b where it is 0. */
+static ALWAYS_INLINE ivec pick(ivec mask, ivec a, ivec b)
+{
+	return (mask & a) | (~mask & b);
+}
+
+static ALWAYS_INLINE vec pickf(ivec mask, vec a, vec b)
+{
+	return (vec)pick(mask, (ivec)a, (ivec)b);
+}
+
+static ALWAYS_INLINE vec all(float f)
+{
+	return f - (vec){ 0 };
+}
+
+#ifdef __F16C__
+/* fp16 by the machine's conversion, codes of weights by its widening loads:
+ * neither has a portable spelling that this compiler turns into one. */
+#ifdef __AVX512F__
+static ALWAYS_INLINE vec load_f16(const uint8_t *p)
+{
+	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)p));
+}
+
+static ALWAYS_INLINE vec load_i8(const int8_t *p)
+{
+	const __m128i q = _mm_loadu_si128((const __m128i_u *)p);
+
+	return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(q));
+}
+#else
+static ALWAYS_INLINE vec load_f16(const uint8_t *p)
+{
+	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)p));
+}
+
+static ALWAYS_INLINE vec load_i8(const int8_t *p)
+{
+	const __m128i q = _mm_loadu_si64(p);
+
+	return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(q));
+}
+#endif
+
+static ALWAYS_INLINE float row_f16(const uint8_t *p)
+{
+	uint16_t h;
+
+	memcpy(&h, p, sizeof(h));
+	return _cvtsh_ss(h);
+}
+
+static ALWAYS_INLINE void row_scale(
+	float *restrict dst, const int8_t *restrict q, int n, float d)
+{
+	for (int j = 0; j < n; j += VEC_LANES)
+		store(dst + j, load_i8(q + j) * d);
+}
+
+static ALWAYS_INLINE void row_scale_add(
+	float *restrict dst, const int8_t *restrict q, int n, float d, float m)
+{
+	for (int j = 0; j < n; j += VEC_LANES)
+		store(dst + j, load_i8(q + j) * d + m);
+}
+
+#define ROW_STEPS
+#include "tensor/dtype_rows.h"
+#else
+#include "tensor/dtype_rows.h"
+
+static ALWAYS_INLINE vec load_f16(const uint8_t *p)
+{
+	uint16_t h __attribute__((vector_size(VEC_LANES * 2)));
+
+	memcpy(&h, p, sizeof(h));
+	/* as f16_to_f32, which explains it */
+	const ivec bits = __builtin_convertvector(h, ivec);
+	const ivec sign = (bits & 0x8000) << 16, mag = bits & 0x7fff;
+	const ivec finite = (ivec)((vec)(mag << 13) * 0x1p112f);
+
+	return (vec)(sign |
+		pick(mag >= 0x7c00, 0x7f800000 | mag << 13, finite));
+}
+#endif
+
+static ALWAYS_INLINE float lane_sum(const float lane[KERN_LANES])
+{
+	float t[8];
+
+	for (int i = 0; i < 8; i++)
+		t[i] = lane[i] + lane[i + 8];
+	for (int i = 0; i < 4; i++)
+		t[i] += t[i + 4];
+	return (t[0] + t[2]) + (t[1] + t[3]);
+}
+
+/*
+ * exp in float32, relative error below 2e-7. Own code, because libm's result
+ * depends on its version and on the processor. x = n ln 2 + r, |r| <=
+ * ln(2)/2; e^r by its series. Results below 2^-126 become 0, those above
+ * FLT_MAX infinity; NaN stays NaN.
+ */
+static ALWAYS_INLINE vec exp_vec(vec x)
+{
+	const float magic = 0x1.8p23f; /* adding it rounds to an integer */
+	const vec low = pickf(x < -88, all(-88), x);
+	const vec c = pickf(low > 89, all(89), low);
+	const vec shifted = c * 0x1.715476p0f + magic;
+	const vec n = shifted - magic;
+	/* ln 2 in two parts; n times the first is exact */
+	const vec r = c - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
+	vec p = r * (1.0f / 5040) + 1.0f / 720;
+
+	p = p * r + 1.0f / 120;
+	p = p * r + 1.0f / 24;
+	p = p * r + 1.0f / 6;
+	p = p * r + 0.5f;
+	p = p * r * r + r + 1;
+	/* 2^n in two steps, since 2^128 alone would overflow */
+	const ivec whole = (ivec)shifted - (ivec)all(magic);
+	const ivec half = whole >> 1, rest = whole - half;
+
+	p = p * (vec)((half + 127) << 23) * (vec)((rest + 127) << 23);
+	p = pickf(x < -87.33654f, all(0), p);
+	return pickf(x == x, p, x);
+}
+
+/* The first n < VEC_LANES values, the rest zero; and back. */
+static ALWAYS_INLINE vec load_some(const float *p, size_t n)
+{
+	float pad[VEC_LANES] = { 0 };
+
+	memcpy(pad, p, n * sizeof(*p));
+	return load(pad);
+}
+
+static ALWAYS_INLINE void store_some(float *p, vec v, size_t n)
+{
+	memcpy(p, &v, n * sizeof(*p));
+}
+
+#endif

@@ -1,0 +1,446 @@
+/*
+ * Vector kernels, compiled once for each instruction set with -DKERN_ISA=.
+ *
+ * One order of summation serves all: element i of a sum belongs to lane
+ * i mod 16, each lane adds its elements in ascending order, starting from
+ * zero, and lane_sum() adds the 16 lanes in a fixed tree. A machine vector
+ * holds 4, 8 or 16 lanes; `part` is which of them. Since lanes never meet
+ * before lane_sum(), neither the vector's width nor the shape of the register
+ * tile can change a bit. A sum whose length is not a multiple of 16 is filled
+ * up with zeros. No contraction and no reassociation: see the Makefile.
+ */
+#include "tensor/kern_lanes.h"
+
+#include <math.h>
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b)  JOIN_(a, b)
+#define TEXT_(a)    #a
+#define TEXT(a)     TEXT_(a)
+
+/* ---- matmul ---- */
+
+/* fp16 rows by the machine's own conversion where it has one. */
+static void vec_f16_row(float *restrict dst, const void *restrict src, size_t n)
+{
+	const uint8_t *p = src;
+	size_t i = 0;
+
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		store(dst + i, load_f16(p + 2 * i));
+	f16_row(dst + i, p + 2 * i, n - i);
+}
+
+/* dtype.c's decoders, compiled here for this instruction set. */
+static void decode(
+	float *restrict dst, enum dtype type, const uint8_t *src, size_t n)
+{
+	switch (type) {
+	case DTYPE_F32:
+		f32_row(dst, src, n);
+		break;
+	case DTYPE_F16:
+		vec_f16_row(dst, src, n);
+		break;
+	case DTYPE_BF16:
+		bf16_row(dst, src, n);
+		break;
+	case DTYPE_Q8_0:
+		q8_0_row(dst, src, n);
+		break;
+	case DTYPE_Q4_0:
+		q4_0_row(dst, src, n);
+		break;
+	case DTYPE_Q4_1:
+		q4_1_row(dst, src, n);
+		break;
+	case DTYPE_Q5_0:
+		q5_0_row(dst, src, n);
+		break;
+	case DTYPE_Q5_1:
+		q5_1_row(dst, src, n);
+		break;
+	case DTYPE_Q4_K:
+		q4_k_row(dst, src, n);
+		break;
+	case DTYPE_Q5_K:
+		q5_k_row(dst, src, n);
+		break;
+	case DTYPE_Q6_K:
+		q6_k_row(dst, src, n);
+		break;
+	}
+}
+
+/*
+ * lane[r][c][16] += products of x row r and weight row c over k columns, k a
+ * multiple of 16. `mr` and `nc` are constants in every call, so that the
+ * tile lives in registers: mr * nc sums, nc weights, one x.
+ */
+static ALWAYS_INLINE void tile(float *lane, const float *x, size_t ldx,
+	const float *const *w, size_t k, const int mr, const int nc)
+{
+	for (int part = 0; part < VEC_PARTS; part++) {
+		const size_t first = (size_t)part * VEC_LANES;
+		vec sum[4][KERN_COLS];
+
+		for (int r = 0; r < mr; r++)
+			for (int c = 0; c < nc; c++)
+				sum[r][c] = load(lane +
+					(r * KERN_COLS + c) * KERN_LANES +
+					first);
+		for (size_t i = first; i < k; i += KERN_LANES) {
+			vec wv[KERN_COLS];
+
+			for (int c = 0; c < nc; c++)
+				wv[c] = load(w[c] + i);
+			for (int r = 0; r < mr; r++) {
+				const vec xv = load(x + (size_t)r * ldx + i);
+
+				for (int c = 0; c < nc; c++)
+					sum[r][c] += xv * wv[c];
+			}
+		}
+		for (int r = 0; r < mr; r++)
+			for (int c = 0; c < nc; c++)
+				store(lane + (r * KERN_COLS + c) * KERN_LANES +
+						first,
+					sum[r][c]);
+	}
+}
+
+/* All rows by up to four weight rows, in tiles that fit the registers. */
+static void tiles(float *lane, const float *x, size_t ldx, unsigned rows,
+	const float *const *w, unsigned cols, size_t k)
+{
+	const size_t step = KERN_COLS * KERN_LANES;
+	unsigned r = 0;
+
+	for (; cols == 4 && r + 4 <= rows; r += 4) {
+		float *at = lane + r * step;
+		const float *xr = x + r * ldx;
+
+		if (VEC_LANES == 16) {
+			tile(at, xr, ldx, w, k, 4, 4);
+		} else { /* 16 registers: 8 sums at once */
+			tile(at, xr, ldx, w, k, 4, 2);
+			tile(at + 2 * KERN_LANES, xr, ldx, w + 2, k, 4, 2);
+		}
+	}
+	for (; cols == 4 && r < rows; r++)
+		tile(lane + r * step, x + r * ldx, ldx, w, k, 1, 4);
+	for (; r < rows; r++)
+		for (unsigned c = 0; c < cols; c++)
+			tile(lane + r * step + c * KERN_LANES, x + r * ldx, ldx,
+				w + c, k, 1, 1);
+}
+
+/* The last k < 16 columns, filled up with zeros. */
+static void tail(float *lane, const float *x, size_t ldx, unsigned rows,
+	const float *const *w, unsigned cols, size_t k)
+{
+	float wpad[KERN_COLS][KERN_LANES] = { 0 };
+	const float *const wp[KERN_COLS] = { wpad[0], wpad[1], wpad[2],
+		wpad[3] };
+
+	for (unsigned c = 0; c < cols; c++)
+		memcpy(wpad[c], w[c], k * sizeof(float));
+	for (unsigned r = 0; r < rows; r++) {
+		float xpad[KERN_LANES] = { 0 };
+
+		memcpy(xpad, x + r * ldx, k * sizeof(float));
+		tiles(lane + r * KERN_COLS * KERN_LANES, xpad, KERN_LANES, 1,
+			wp, cols, KERN_LANES);
+	}
+}
+
+/* What one step of the outer loops works on. */
+struct panel {
+	float *weights, *lane; /* the two parts of the workspace */
+	enum dtype type;
+	const uint8_t *w; /* first of `cols` weight rows */
+	size_t row_bytes;
+	unsigned cols, k;
+};
+
+/* kc columns of weight row c from column k0 on; float32 is used in place. */
+static const float *chunk(const struct panel *p, const struct dtype_info *info,
+	unsigned c, unsigned k0, unsigned kc)
+{
+	const uint8_t *from = p->w + c * p->row_bytes +
+		(size_t)k0 / info->block * info->bytes;
+	float *to = p->weights + c * KERN_CHUNK;
+
+	if (p->type == DTYPE_F32) /* perhaps unaligned: see load() */
+		return (const float *)(const void *)from;
+	decode(to, p->type, from, kc);
+	return to;
+}
+
+/*
+ * Up to KERN_ROWS rows by up to KERN_COLS weight rows. Columns go by chunks
+ * that stay in the nearest cache once decoded; the lanes carry the sums from
+ * chunk to chunk.
+ */
+static void panel_run(const struct panel *p, float *y, size_t ldy,
+	const float *x, size_t ldx, unsigned rows)
+{
+	const struct dtype_info *info = dtype_info(p->type);
+	const float *w[KERN_COLS];
+
+	memset(p->lane, 0,
+		(size_t)rows * KERN_COLS * KERN_LANES * sizeof(float));
+	for (unsigned k0 = 0; k0 < p->k; k0 += KERN_CHUNK) {
+		const unsigned kc =
+			p->k - k0 < KERN_CHUNK ? p->k - k0 : KERN_CHUNK;
+		const unsigned whole = kc - kc % KERN_LANES;
+
+		for (unsigned c = 0; c < p->cols; c++)
+			w[c] = chunk(p, info, c, k0, kc);
+		tiles(p->lane, x + k0, ldx, rows, w, p->cols, whole);
+		if (whole == kc)
+			continue;
+		for (unsigned c = 0; c < p->cols; c++)
+			w[c] += whole;
+		tail(p->lane, x + k0 + whole, ldx, rows, w, p->cols,
+			kc - whole);
+	}
+	for (unsigned r = 0; r < rows; r++)
+		for (unsigned c = 0; c < p->cols; c++)
+			y[r * ldy + c] = lane_sum(
+				p->lane + (r * KERN_COLS + c) * KERN_LANES);
+}
+
+static void vec_matmul(float *y, size_t ldy, const float *x, size_t ldx,
+	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
+	float *scratch)
+{
+	struct panel p = { .weights = scratch,
+		.lane = scratch + KERN_COLS * KERN_CHUNK,
+		.type = wt,
+		.row_bytes = dtype_row_bytes(wt, k),
+		.k = k };
+
+	for (unsigned j = 0; j < n; j += KERN_COLS) {
+		p.w = (const uint8_t *)w + j * p.row_bytes;
+		p.cols = n - j < KERN_COLS ? n - j : KERN_COLS;
+		for (unsigned r = 0; r < rows; r += KERN_ROWS)
+			panel_run(&p, y + r * ldy + j, ldy, x + r * ldx, ldx,
+				rows - r < KERN_ROWS ? rows - r : KERN_ROWS);
+	}
+}
+
+/* ---- rows ---- */
+
+static void vec_rmsnorm(
+	float *y, const float *x, const float *w, unsigned n, float eps)
+{
+	float lane[KERN_LANES] = { 0 };
+	unsigned i = 0;
+
+	for (; i + KERN_LANES <= n; i += KERN_LANES)
+		for (int l = 0; l < KERN_LANES; l++)
+			lane[l] += x[i + l] * x[i + l];
+	for (int l = 0; i + l < n; l++)
+		lane[l] += x[i + l] * x[i + l];
+	const float scale = 1 / sqrtf(lane_sum(lane) / (float)n + eps);
+
+	for (i = 0; i < n; i++)
+		y[i] = x[i] * scale * w[i];
+}
+
+static void vec_rope(float *x, const float *cosine, const float *sine,
+	unsigned n_rot, bool neox)
+{
+	const unsigned half = n_rot / 2;
+
+	for (unsigned i = 0; neox && i < half; i++) {
+		const float a = x[i], b = x[i + half];
+
+		x[i] = a * cosine[i] - b * sine[i];
+		x[i + half] = a * sine[i] + b * cosine[i];
+	}
+	for (unsigned i = 0; !neox && i < half; i++) {
+		const float a = x[2 * i], b = x[2 * i + 1];
+
+		x[2 * i] = a * cosine[i] - b * sine[i];
+		x[2 * i + 1] = a * sine[i] + b * cosine[i];
+	}
+}
+
+static ALWAYS_INLINE vec swiglu(vec gate, vec up)
+{
+	return gate / (1 + exp_vec(-gate)) * up;
+}
+
+static void vec_swiglu(float *y, const float *gate, const float *up, size_t n)
+{
+	size_t i = 0;
+
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		store(y + i, swiglu(load(gate + i), load(up + i)));
+	n -= i;
+	store_some(
+		y + i, swiglu(load_some(gate + i, n), load_some(up + i, n)), n);
+}
+
+static void vec_add(float *y, const float *x, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		y[i] += x[i];
+}
+
+/*
+ * To fp16's 11 significant bits without leaving float32: by the usual carry
+ * into the bits that stay; below 2^-14, where the spacing is 2^-24 throughout,
+ * by adding a number whose own spacing is that. Adds to *saturated per lane.
+ */
+static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
+{
+	const ivec sign = (ivec)x & INT32_MIN;
+	const vec mag = (vec)((ivec)x & INT32_MAX);
+	const ivec over = mag > F16_MAX;
+	const ivec bits = (ivec)pickf(over, all(F16_MAX), mag);
+	const ivec normal = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fff;
+	const vec tiny = (mag + 0.5f) - 0.5f;
+
+	*saturated -= over; /* a mask is -1 */
+	return pickf(x == x,
+		(vec)(sign | pick(mag < 0x1p-14f, (ivec)tiny, normal)), x);
+}
+
+static size_t vec_round_f16(float *x, size_t n)
+{
+	ivec lanes = { 0 };
+	size_t i = 0, saturated = 0;
+
+	for (; i + VEC_LANES <= n; i += VEC_LANES)
+		store(x + i, round_f16(load(x + i), &lanes));
+	n -= i;
+	store_some(x + i, round_f16(load_some(x + i, n), &lanes), n);
+	for (int l = 0; l < VEC_LANES; l++)
+		saturated += (uint32_t)lanes[l];
+	return saturated;
+}
+
+/* ---- attention ---- */
+
+static ALWAYS_INLINE vec load_kv(const uint8_t *p, size_t i, const bool f16)
+{
+	if (f16)
+		return load_f16(p + 2 * i);
+	return load((const float *)(const void *)(p + 4 * i));
+}
+
+static ALWAYS_INLINE float kv_at(const uint8_t *p, size_t i, const bool f16)
+{
+	float f;
+
+	if (f16)
+		return row_f16(p + 2 * i);
+	memcpy(&f, p + 4 * i, sizeof(f));
+	return f;
+}
+
+/* q . k over n values, in the order of every other sum here. */
+static ALWAYS_INLINE float dot(
+	const float *q, const uint8_t *k, unsigned n, const bool f16)
+{
+	const unsigned whole = n - n % KERN_LANES;
+	float lane[KERN_LANES];
+
+	for (int part = 0; part < VEC_PARTS; part++) {
+		const size_t first = (size_t)part * VEC_LANES;
+		vec sum = { 0 };
+
+		for (size_t i = first; i < whole; i += KERN_LANES)
+			sum += load(q + i) * load_kv(k, i, f16);
+		store(lane + first, sum);
+	}
+	for (unsigned i = whole; i < n; i++)
+		lane[i - whole] += q[i] * kv_at(k, i, f16);
+	return lane_sum(lane);
+}
+
+/* Scores to weights exp(s - max); returns their sum. */
+static float softmax(float *s, uint32_t n)
+{
+	float lane[KERN_LANES] = { 0 };
+	float most = s[0];
+	uint32_t i;
+
+	for (i = 1; i < n; i++)
+		most = s[i] > most ? s[i] : most;
+	for (i = 0; i + VEC_LANES <= n; i += VEC_LANES)
+		store(s + i, exp_vec(load(s + i) - most));
+	store_some(s + i, exp_vec(load_some(s + i, n - i) - most), n - i);
+	for (i = 0; i + KERN_LANES <= n; i += KERN_LANES)
+		for (int l = 0; l < KERN_LANES; l++)
+			lane[l] += s[i + l];
+	for (int l = 0; i + l < n; l++)
+		lane[l] += s[i + l];
+	return lane_sum(lane);
+}
+
+/* Elements first .. first + width of the weighted sum of values, in
+ * registers through all slots; width is a constant multiple of a vector. */
+static ALWAYS_INLINE void weigh(float *out, const float *s,
+	const struct kern_kv *kv, size_t first, const int vecs, const bool f16)
+{
+	vec sum[4] = { { 0 } };
+
+	for (uint32_t i = 0; i < kv->n; i++) {
+		const uint8_t *v = kv->v + kv->slot[i] * kv->stride;
+
+		for (int j = 0; j < vecs; j++)
+			sum[j] += s[i] *
+				load_kv(v, first + (size_t)j * VEC_LANES, f16);
+	}
+	for (int j = 0; j < vecs; j++)
+		store(out + first + (size_t)j * VEC_LANES, sum[j]);
+}
+
+static ALWAYS_INLINE void attend(float *out, const float *q,
+	const struct kern_kv *kv, unsigned head_dim, float scale, float *s,
+	const bool f16)
+{
+	unsigned d = 0;
+
+	for (uint32_t i = 0; i < kv->n; i++)
+		s[i] = dot(q, kv->k + kv->slot[i] * kv->stride, head_dim, f16) *
+			scale;
+	const float inverse = 1 / softmax(s, kv->n);
+
+	for (; d + 4 * VEC_LANES <= head_dim; d += 4 * VEC_LANES)
+		weigh(out, s, kv, d, 4, f16);
+	for (; d + VEC_LANES <= head_dim; d += VEC_LANES)
+		weigh(out, s, kv, d, 1, f16);
+	for (; d < head_dim; d++) {
+		out[d] = 0;
+		for (uint32_t i = 0; i < kv->n; i++)
+			out[d] += s[i] *
+				kv_at(kv->v + kv->slot[i] * kv->stride, d, f16);
+	}
+	for (d = 0; d < head_dim; d++)
+		out[d] *= inverse;
+}
+
+static void vec_attend(float *out, const float *q, const struct kern_kv *kv,
+	unsigned head_dim, float scale, float *scratch)
+{
+	if (kv->f16)
+		attend(out, q, kv, head_dim, scale, scratch, true);
+	else
+		attend(out, q, kv, head_dim, scale, scratch, false);
+}
+
+const struct kern JOIN(kern_vec_, KERN_ISA) = {
+	.name = TEXT(KERN_ISA),
+	.matmul = vec_matmul,
+	.rmsnorm = vec_rmsnorm,
+	.rope = vec_rope,
+	.attend = vec_attend,
+	.swiglu = vec_swiglu,
+	.add = vec_add,
+	.round_f16 = vec_round_f16,
+};

@@ -1,0 +1,534 @@
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "base/rng.h"
+#include "tensor/dtype.h"
+#include "tensor/f16.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const enum dtype all_types[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16,
+	DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q4_K,
+	DTYPE_Q5_K, DTYPE_Q6_K };
+
+#define HALF_1    0x00, 0x3c /* fp16 1.0, little-endian */
+#define HALF_0_5  0x00, 0x38
+#define HALF_0_25 0x00, 0x34
+#define HALF_1_5  0x00, 0x3e
+#define HALF_M2   0x00, 0xc0 /* -2 */
+
+static void check_row(
+	enum dtype type, const uint8_t *block, const double *want, size_t n)
+{
+	float got[256];
+
+	dtype_info(type)->to_f32(got, block, n);
+	for (size_t i = 0; i < n; i++) {
+		if ((double)got[i] != want[i])
+			fail_msg("%s value %zu: %.9g, expected %.9g",
+				dtype_info(type)->name, i, (double)got[i],
+				want[i]);
+	}
+}
+
+/* ---- what each type is ---- */
+
+static void test_table(void **state)
+{
+	static const struct {
+		enum dtype type;
+		const char *name;
+		unsigned block, bytes;
+	} want[] = {
+		{ DTYPE_F32, "f32", 1, 4 },
+		{ DTYPE_F16, "f16", 1, 2 },
+		{ DTYPE_BF16, "bf16", 1, 2 },
+		{ DTYPE_Q8_0, "q8_0", 32, 34 },
+		{ DTYPE_Q4_0, "q4_0", 32, 18 },
+		{ DTYPE_Q4_1, "q4_1", 32, 20 },
+		{ DTYPE_Q5_0, "q5_0", 32, 22 },
+		{ DTYPE_Q5_1, "q5_1", 32, 24 },
+		{ DTYPE_Q4_K, "q4_k", 256, 144 },
+		{ DTYPE_Q5_K, "q5_k", 256, 176 },
+		{ DTYPE_Q6_K, "q6_k", 256, 210 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		const struct dtype_info *info = dtype_info(want[i].type);
+		enum dtype parsed;
+
+		assert_non_null(info);
+		assert_string_equal(info->name, want[i].name);
+		assert_int_equal(info->block, want[i].block);
+		assert_int_equal(info->bytes, want[i].bytes);
+		assert_int_equal(dtype_parse(want[i].name, &parsed), 0);
+		assert_int_equal(parsed, want[i].type);
+	}
+	for (uint32_t t = 0; t < 64; t++) {
+		bool known = false;
+
+		for (size_t i = 0; i < ARRAY_LEN(want); i++)
+			known |= want[i].type == t;
+		assert_int_equal(dtype_info(t) != NULL, known);
+	}
+	assert_null(dtype_info(UINT32_MAX));
+}
+
+static void test_parse(void **state)
+{
+	enum dtype t = DTYPE_F32;
+
+	assert_int_equal(dtype_parse("Q4_K", &t), 0);
+	assert_int_equal(t, DTYPE_Q4_K);
+	assert_int_equal(dtype_parse("iq4_xs", &t), -EINVAL);
+	assert_int_equal(dtype_parse("", &t), -EINVAL);
+	assert_int_equal(t, DTYPE_Q4_K);
+}
+
+static void test_row_bytes(void **state)
+{
+	assert_int_equal(dtype_row_bytes(DTYPE_F32, 7), 28);
+	assert_int_equal(dtype_row_bytes(DTYPE_Q4_0, 64), 36);
+	assert_int_equal(dtype_row_bytes(DTYPE_Q6_K, 512), 420);
+	assert_int_equal(dtype_row_bytes(DTYPE_Q4_0, 0), 0);
+	assert_int_equal(dtype_row_bytes(DTYPE_Q4_0, 33), 0);
+	assert_int_equal(dtype_row_bytes(DTYPE_Q4_K, 32), 0);
+	assert_int_equal(dtype_row_bytes(4, 32), 0);
+	assert_int_equal(dtype_row_bytes(DTYPE_F32, UINT64_MAX / 2), 0);
+	assert_int_equal(dtype_row_bytes(DTYPE_Q8_0, UINT64_MAX - 31), 0);
+}
+
+/* ---- 16-bit floats ---- */
+
+/* By the definition: sign, exponent and fraction, in double. */
+static double half_value(uint16_t h)
+{
+	const int exponent = h >> 10 & 31, fraction = h & 1023;
+	const double sign = h & 0x8000 ? -1 : 1;
+
+	if (exponent == 31)
+		return fraction ? NAN : sign * INFINITY;
+	if (!exponent)
+		return sign * ldexp(fraction, -24);
+	return sign * ldexp(1024 + fraction, exponent - 25);
+}
+
+static void test_f16_all(void **state)
+{
+	for (uint32_t h = 0; h < 65536; h++) {
+		const double want = half_value((uint16_t)h);
+		const float got = f16_to_f32((uint16_t)h);
+
+		if (isnan(want)) {
+			if (!isnan(got))
+				fail_msg("f16 %04x: %g, not NaN", h,
+					(double)got);
+			continue;
+		}
+		if (got != want || !signbit(got) != !signbit(want))
+			fail_msg("f16 %04x: %.9g, expected %.9g", h,
+				(double)got, want);
+		if (f32_to_f16(got) != h)
+			fail_msg("f16 %04x comes back as %04x", h,
+				f32_to_f16(got));
+	}
+}
+
+/* The nearest of all halves, ties to the even one, by searching them. */
+static uint16_t nearest_half(double v)
+{
+	uint16_t low = 0, high = 0x7c00;
+	const double mag = fabs(v);
+
+	while (high - low > 1) {
+		const uint16_t mid = (uint16_t)((low + high) / 2);
+
+		if (half_value(mid) <= mag)
+			low = mid;
+		else
+			high = mid;
+	}
+	/* Infinity stands at 2^16, where the next value would be. */
+	const double top = high == 0x7c00 ? 65536 : half_value(high);
+	const double below = mag - half_value(low), above = top - mag;
+	const uint16_t near = below < above ? low
+		: below > above             ? high
+		: low % 2                   ? high
+					    : low;
+
+	return (uint16_t)(near | (signbit(v) ? 0x8000 : 0));
+}
+
+static void check_half(float v)
+{
+	const uint16_t got = f32_to_f16(v), want = nearest_half(v);
+
+	if (got != want)
+		fail_msg("f32_to_f16(%.9g) = %04x, expected %04x", (double)v,
+			got, want);
+}
+
+/* Every boundary between two halves, and the floats beside it. */
+static void test_f16_rounding(void **state)
+{
+	for (uint16_t h = 0; h < 0x7c00; h++) {
+		const double next =
+			h == 0x7bff ? 65536 : half_value((uint16_t)(h + 1));
+		const float middle = (float)((half_value(h) + next) / 2);
+
+		check_half(middle);
+		check_half(-middle);
+		check_half(nextafterf(middle, 0));
+		check_half(nextafterf(middle, INFINITY));
+	}
+	check_half(1e30f);
+	check_half(1e-30f);
+	assert_int_equal(f32_to_f16(INFINITY), 0x7c00);
+	assert_int_equal(f32_to_f16(-INFINITY), 0xfc00);
+	assert_true(isnan(f16_to_f32(f32_to_f16(NAN))));
+}
+
+static void test_bf16(void **state)
+{
+	static const struct {
+		uint32_t f32;
+		uint16_t bf16;
+	} want[] = {
+		{ 0x3f800000, 0x3f80 }, /* 1 */
+		{ 0x3f808000, 0x3f80 }, /* a tie: to even, down */
+		{ 0x3f808001, 0x3f81 },
+		{ 0x3f818000, 0x3f82 }, /* a tie: to even, up */
+		{ 0x3f817fff, 0x3f81 }, { 0xbf818000, 0xbf82 },
+		{ 0x00008001, 0x0001 }, /* subnormal */
+		{ 0x7f7fffff, 0x7f80 }, /* rounds to infinity */
+		{ 0x7f800000, 0x7f80 },
+		{ 0x7f800001, 0x7fc0 }, /* a NaN stays one */
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		const uint16_t got = f32_to_bf16(f32_from_bits(want[i].f32));
+
+		if (got != want[i].bf16)
+			fail_msg("bf16 of %08x: %04x, expected %04x",
+				want[i].f32, got, want[i].bf16);
+	}
+	for (uint32_t h = 0; h < 65536; h++)
+		assert_int_equal(f32_bits(bf16_to_f32((uint16_t)h)), h << 16);
+}
+
+/* ---- blocks worked out by hand ---- */
+
+static void test_q8_0_block(void **state)
+{
+	uint8_t block[34] = { HALF_0_5 };
+	double want[32];
+
+	for (int j = 0; j < 32; j++) {
+		block[2 + j] = (uint8_t)(j * 8 - 128);
+		want[j] = 0.5 * (j * 8 - 128);
+	}
+	check_row(DTYPE_Q8_0, block, want, 32);
+}
+
+static void test_q4_blocks(void **state)
+{
+	uint8_t b0[18] = { HALF_0_25 }, b1[20] = { HALF_0_25, HALF_1_5 };
+	double w0[32], w1[32];
+
+	for (int j = 0; j < 16; j++) {
+		/* low nibble j is value j, high nibble 15 - j value j + 16 */
+		b0[2 + j] = b1[4 + j] = (uint8_t)((15 - j) << 4 | j);
+		w0[j] = 0.25 * (j - 8);
+		w0[j + 16] = 0.25 * (15 - j - 8);
+		w1[j] = 0.25 * j + 1.5;
+		w1[j + 16] = 0.25 * (15 - j) + 1.5;
+	}
+	check_row(DTYPE_Q4_0, b0, w0, 32);
+	check_row(DTYPE_Q4_1, b1, w1, 32);
+}
+
+static void test_q5_blocks(void **state)
+{
+	/* Fifth bits: values 0, 3, 9, 16 and 31. */
+	uint8_t b0[22] = { HALF_0_5, 0x09, 0x02, 0x01, 0x80 };
+	uint8_t b1[24] = { HALF_0_5, HALF_M2, 0x09, 0x02, 0x01, 0x80 };
+	double w0[32], w1[32];
+
+	for (int j = 0; j < 32; j++) {
+		const bool fifth =
+			j == 0 || j == 3 || j == 9 || j == 16 || j == 31;
+		const int q = (j < 16 ? j : 31 - j) + (fifth ? 16 : 0);
+
+		w0[j] = 0.5 * (q - 16);
+		w1[j] = 0.5 * q - 2;
+		if (j < 16)
+			b0[6 + j] = b1[8 + j] = (uint8_t)((15 - j) << 4 | j);
+	}
+	check_row(DTYPE_Q5_0, b0, w0, 32);
+	check_row(DTYPE_Q5_1, b1, w1, 32);
+}
+
+/* Scales 1 5 9 13 | 35 39 43 47 and minima 2 6 10 14 | 50 54 58 62. */
+static const int k_scale[8] = { 1, 5, 9, 13, 35, 39, 43, 47 };
+static const int k_min[8] = { 2, 6, 10, 14, 50, 54, 58, 62 };
+static const uint8_t k_packed[12] = {
+	/* low six bits: scale j; top two: those of scale j + 4 */
+	0x81, 0x85, 0x89, 0x8d, /* 35, 39, 43, 47 are 10 xxxx */
+	/* the same of the minima: 50, 54, 58, 62 are 11 xxxx */
+	0xc2, 0xc6, 0xca, 0xce,
+	/* low nibbles: scale j + 4, then minimum j + 4 above it */
+	0x23, 0x67, 0xab, 0xef
+};
+
+static void test_k4_k5_blocks(void **state)
+{
+	uint8_t b4[144] = { HALF_0_5, HALF_0_25 };
+	uint8_t b5[176] = { HALF_0_5, HALF_0_25 };
+	double w4[256], w5[256];
+
+	memcpy(b4 + 4, k_packed, 12);
+	memcpy(b5 + 4, k_packed, 12);
+	for (int i = 0; i < 256; i++) {
+		const int g = i / 32, j = i % 32, q = (i * 7 + g) % 16;
+		const int high = (i * 5 + g) % 3 == 0;
+		const int at = g / 2 * 32 + j, shift = g % 2 * 4;
+
+		b4[16 + at] |= (uint8_t)(q << shift);
+		b5[48 + at] |= (uint8_t)(q << shift);
+		b5[16 + j] |= (uint8_t)(high << g);
+		w4[i] = 0.5 * k_scale[g] * q - 0.25 * k_min[g];
+		w5[i] = 0.5 * k_scale[g] * (q + 16 * high) - 0.25 * k_min[g];
+	}
+	check_row(DTYPE_Q4_K, b4, w4, 256);
+	check_row(DTYPE_Q5_K, b5, w5, 256);
+}
+
+static void test_k6_block(void **state)
+{
+	uint8_t b[210] = { 0 };
+	double want[256];
+
+	b[208] = 0x00, b[209] = 0x34; /* 0.25 */
+	for (int i = 0; i < 256; i++) {
+		const int half = i / 128, r = i % 128, q = (i * 11 + 5) % 64;
+		const int scale = i / 16 * 9 - 70;
+
+		/* nibbles: 64 bytes a half; quarter r / 32 of the half takes
+		 * bytes 0-31 or 32-63, low or high */
+		b[half * 64 + r % 64] |= (uint8_t)((q & 15) << r / 64 * 4);
+		b[128 + half * 32 + r % 32] |= (uint8_t)(q >> 4 << r / 32 * 2);
+		b[192 + i / 16] = (uint8_t)scale;
+		want[i] = 0.25 * scale * (q - 32);
+	}
+	check_row(DTYPE_Q6_K, b, want, 256);
+}
+
+/*
+ * FNV-1a over the float32 bits that ggml's own decoders (a build of llama.cpp
+ * of 2026) give for four rows of 512 values of random bytes; NaN counts as
+ * 7fc00000.
+ */
+static void test_blocks_of_ggml(void **state)
+{
+	static const struct {
+		enum dtype type;
+		uint64_t hash;
+	} want[] = {
+		{ DTYPE_Q8_0, 0x68a7d5d68d42b724u },
+		{ DTYPE_Q4_0, 0x649791d1b2283563u },
+		{ DTYPE_Q4_1, 0x9a4013e295c9ca8eu },
+		{ DTYPE_Q5_0, 0xcc3784ae7dcf231fu },
+		{ DTYPE_Q5_1, 0x06dab73a4032e6d8u },
+		{ DTYPE_Q4_K, 0x01b01072414a2cb4u },
+		{ DTYPE_Q5_K, 0x46f31b8440e321b9u },
+		{ DTYPE_Q6_K, 0x8c09b9c6da0e5851u },
+	};
+	static uint8_t row[4096];
+	static float out[2048];
+
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		const size_t bytes = dtype_row_bytes(want[i].type, 2048);
+		uint64_t hash = 0xcbf29ce484222325u;
+
+		for (size_t j = 0; j < bytes; j += 16)
+			rng_words(7, want[i].type, j, (uint32_t *)(row + j));
+		dtype_info(want[i].type)->to_f32(out, row, 2048);
+		for (size_t j = 0; j < 2048; j++) {
+			const uint32_t u =
+				isnan(out[j]) ? 0x7fc00000 : f32_bits(out[j]);
+
+			for (int k = 0; k < 32; k += 8)
+				hash = (hash ^ (u >> k & 255)) * 0x100000001b3u;
+		}
+		if (hash != want[i].hash)
+			fail_msg("%s: hash %016" PRIx64
+				 ", expected %016" PRIx64,
+				dtype_info(want[i].type)->name, hash,
+				want[i].hash);
+	}
+}
+
+/* ---- writing ---- */
+
+static void test_q4_0_rounding(void **state)
+{
+	float x[32] = { 0 };
+	uint8_t block[18];
+
+	/* The largest magnitude is +4: d = -0.5, x / d + 8.5 truncated. */
+	x[0] = 4;      /* -8 + 8.5: 0 */
+	x[1] = -3;     /* 6 + 8.5: 14 */
+	x[2] = -3.75f; /* 7.5 + 8.5 = 16: held at 15 */
+	x[3] = 0.25f;  /* -0.5 + 8.5: 8 */
+	x[4] = 0.26f;  /* -0.52 + 8.5: 7 */
+	x[17] = -1;    /* 2 + 8.5: 10, high nibble of byte 1 */
+	dtype_info(DTYPE_Q4_0)->from_f32(block, x, 32);
+	assert_int_equal(block[0], 0x00);
+	assert_int_equal(block[1], 0xb8); /* fp16 -0.5 */
+	assert_int_equal(block[2], 0x80);
+	assert_int_equal(block[3], 0xae);
+	assert_int_equal(block[4], 0x8f);
+	assert_int_equal(block[5], 0x88);
+	assert_int_equal(block[6], 0x87);
+	assert_int_equal(block[7], 0x88);
+	/* Of two equal magnitudes the first decides the sign. */
+	x[1] = -4;
+	dtype_info(DTYPE_Q4_0)->from_f32(block, x, 32);
+	assert_int_equal(block[1], 0xb8);
+}
+
+static void test_q8_0_rounding(void **state)
+{
+	float x[32] = { 127, 0.5f, -0.5f, 1.5f, 2.4999f, -127, -1.5f };
+	static const int8_t want[7] = { 127, 1, -1, 2, 2, -127, -2 };
+	uint8_t block[34];
+
+	dtype_info(DTYPE_Q8_0)->from_f32(block, x, 32);
+	assert_int_equal(block[0], 0x00);
+	assert_int_equal(block[1], 0x3c); /* 1 */
+	for (int j = 0; j < 7; j++)
+		assert_int_equal((int8_t)block[2 + j], want[j]);
+}
+
+/* No input may reach an undefined conversion; zeros stay zeros. */
+static void test_odd_values(void **state)
+{
+	static const float odd[] = { 0, -0.0f, NAN, INFINITY, -INFINITY, 1e38f,
+		-1e38f, 1e-45f, 1e-40f };
+	uint8_t block[128];
+	float x[32], y[32];
+
+	for (size_t t = 0; t < ARRAY_LEN(all_types); t++) {
+		const struct dtype_info *info = dtype_info(all_types[t]);
+
+		if (!info->from_f32)
+			continue;
+		for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+			for (int j = 0; j < 32; j++)
+				x[j] = j % 3 ? 0.25f * (float)j : odd[i];
+			info->from_f32(block, x, 32);
+		}
+		memset(x, 0, sizeof(x));
+		info->from_f32(block, x, 32);
+		info->to_f32(y, block, 32);
+		for (int j = 0; j < 32; j++) /* perhaps -0, as in ggml */
+			assert_true(y[j] == 0);
+	}
+}
+
+/* What a stored row decodes to is stored again as the same bytes. */
+static void test_round_trip(void **state)
+{
+	const uint64_t seed = harness_seed();
+	float x[512], y[512], z[512];
+	uint8_t a[2048], b[2048];
+
+	for (int i = 0; i < 512; i++)
+		x[i] = (float)(rng_uniform(seed, 1, (uint64_t)i) - 0.5);
+	for (size_t t = 0; t < ARRAY_LEN(all_types); t++) {
+		const struct dtype_info *info = dtype_info(all_types[t]);
+
+		if (!info->from_f32)
+			continue;
+		info->from_f32(a, x, 512);
+		info->to_f32(y, a, 512);
+		info->from_f32(b, y, 512);
+		info->to_f32(z, b, 512);
+		for (int i = 0; i < 512; i++)
+			assert_close(
+				(double)z[i], (double)y[i], 1e-3, info->name);
+		if (info->block == 1)
+			assert_memory_equal(a, b, 512 * info->bytes);
+	}
+}
+
+static double gauss(uint64_t seed, uint64_t i)
+{
+	const double u = rng_uniform(seed, 2, 2 * i);
+	const double v = rng_uniform(seed, 2, 2 * i + 1);
+
+	return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
+}
+
+/* Root of summed squared error over summed squares. */
+static double relative_error(enum dtype type, const float *x, size_t n)
+{
+	const struct dtype_info *info = dtype_info(type);
+	void *row = malloc(dtype_row_bytes(type, n));
+	float *y = malloc(n * sizeof(*y));
+	double error = 0, power = 0;
+
+	info->from_f32(row, x, n);
+	info->to_f32(y, row, n);
+	for (size_t i = 0; i < n; i++) {
+		error += pow((double)x[i] - y[i], 2);
+		power += pow(x[i], 2);
+	}
+	free(row);
+	free(y);
+	return sqrt(error / power);
+}
+
+/* Known figures of these formats for independent Gaussian weights. */
+static void test_gaussian_error(void **state)
+{
+	const uint64_t seed = harness_seed();
+	const size_t n = 1 << 17;
+	float *x = malloc(n * sizeof(*x));
+
+	for (size_t i = 0; i < n; i++)
+		x[i] = (float)gauss(seed, i);
+	assert_close(relative_error(DTYPE_Q4_0, x, n), 0.086, 0.00086, "q4_0");
+	assert_close(relative_error(DTYPE_Q8_0, x, n), 0.0054, 0.0001, "q8_0");
+	/* uniform in the last place: 2^-p / sqrt(12), times a little */
+	assert_close(relative_error(DTYPE_F16, x, n), 2.0e-4, 0.2e-4, "f16");
+	assert_close(relative_error(DTYPE_BF16, x, n), 1.6e-3, 0.2e-3, "bf16");
+	assert_true(relative_error(DTYPE_F32, x, n) == 0);
+	free(x);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_table),
+	cmocka_unit_test(test_parse),
+	cmocka_unit_test(test_row_bytes),
+	cmocka_unit_test(test_f16_all),
+	cmocka_unit_test(test_f16_rounding),
+	cmocka_unit_test(test_bf16),
+	cmocka_unit_test(test_q8_0_block),
+	cmocka_unit_test(test_q4_blocks),
+	cmocka_unit_test(test_q5_blocks),
+	cmocka_unit_test(test_k4_k5_blocks),
+	cmocka_unit_test(test_k6_block),
+	cmocka_unit_test(test_blocks_of_ggml),
+	cmocka_unit_test(test_q4_0_rounding),
+	cmocka_unit_test(test_q8_0_rounding),
+	cmocka_unit_test(test_odd_values),
+	cmocka_unit_test(test_round_trip),
+	cmocka_unit_test(test_gaussian_error),
+};
+
+TEST_MAIN(tests)

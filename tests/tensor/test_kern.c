@@ -1,0 +1,382 @@
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "tensor/f16.h"
+#include "tests/tensor/kern_cases.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rows ---- */
+
+/* All vector kernels give these bytes, near what ref gives. */
+static void agree(const char *what, const float *want, float *const *got,
+	size_t n, double relative, double absolute)
+{
+	for (size_t v = 0; v < n_vecs; v++) {
+		char where[64];
+
+		snprintf(where, sizeof(where), "%s %s", vecs[v]->name, what);
+		for (size_t i = 0; i < n; i++)
+			assert_close((double)got[v][i], (double)want[i],
+				fabs((double)want[i]) * relative + absolute,
+				where);
+		if (memcmp(got[v], got[0], n * sizeof(float)))
+			fail_msg("%s: %s and %s differ", what, vecs[0]->name,
+				vecs[v]->name);
+	}
+}
+
+static const unsigned lengths[] = { 1, 3, 8, 15, 16, 17, 64, 172, 1000 };
+#define LENGTH_MAX 1000
+
+static float outs[8][LENGTH_MAX],
+	*out_rows[8] = { outs[0], outs[1], outs[2], outs[3], outs[4], outs[5],
+		outs[6], outs[7] };
+
+static void test_rmsnorm(void **state)
+{
+	float *x = floats(4, LENGTH_MAX), *w = floats(5, LENGTH_MAX);
+	float want[LENGTH_MAX];
+
+	for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+		const unsigned n = lengths[l];
+
+		ref->rmsnorm(want, x, w, n, 1e-5f);
+		for (size_t v = 0; v < n_vecs; v++) {
+			/* in place */
+			memcpy(outs[v], x, n * sizeof(*x));
+			vecs[v]->rmsnorm(outs[v], outs[v], w, n, 1e-5f);
+		}
+		agree("rmsnorm", want, out_rows, n, 4e-6, 0);
+	}
+	/* zeros: eps keeps the quotient finite */
+	memset(x, 0, 64 * sizeof(*x));
+	vecs[0]->rmsnorm(outs[0], x, w, 64, 1e-5f);
+	for (int i = 0; i < 64; i++)
+		assert_true(outs[0][i] == 0);
+	free(x);
+	free(w);
+}
+
+static void test_rope(void **state)
+{
+	float *x = floats(6, 128), *angle = floats(7, 64);
+	float c[64], s[64], want[128];
+
+	for (int i = 0; i < 64; i++) {
+		c[i] = cosf(angle[i] * 9);
+		s[i] = sinf(angle[i] * 9);
+	}
+	for (int neox = 0; neox < 2; neox++)
+		for (unsigned rot = 2; rot <= 128; rot *= 2) {
+			memcpy(want, x, sizeof(want));
+			ref->rope(want, c, s, rot, neox);
+			for (size_t v = 0; v < n_vecs; v++) {
+				memcpy(outs[v], x, sizeof(want));
+				vecs[v]->rope(outs[v], c, s, rot, neox);
+			}
+			agree("rope", want, out_rows, 128, 1e-6, 3e-7);
+			assert_memory_equal(
+				want + rot, x + rot, (128 - rot) * sizeof(*x));
+		}
+	free(x);
+	free(angle);
+}
+
+/* Which values are paired: a quarter turn swaps them. */
+static void test_rope_pairs(void **state)
+{
+	static const float c[2] = { 0, 0 }, s[2] = { 1, 1 };
+	static const float near[5] = { -2, 1, -4, 3, 5 };
+	static const float far[5] = { -3, -4, 1, 2, 5 };
+
+	for (size_t v = 0; v <= n_vecs; v++) {
+		const struct kern *k = v < n_vecs ? vecs[v] : ref;
+		float a[5] = { 1, 2, 3, 4, 5 }, b[5] = { 1, 2, 3, 4, 5 };
+
+		k->rope(a, c, s, 4, false);
+		k->rope(b, c, s, 4, true);
+		for (int i = 0; i < 5; i++) {
+			assert_true(a[i] == near[i]);
+			assert_true(b[i] == far[i]);
+		}
+	}
+}
+
+static void test_swiglu(void **state)
+{
+	float *g = floats(8, LENGTH_MAX), *u = floats(9, LENGTH_MAX);
+	float want[LENGTH_MAX];
+
+	/* the whole range of the exponential, and beyond both its ends */
+	for (int i = 0; i < LENGTH_MAX; i++)
+		g[i] *= i % 2 ? 120 : 5;
+	g[0] = 0;
+	g[1] = -0.0f;
+	g[2] = 1e30f;
+	g[3] = -1e30f;
+	g[4] = -1000;
+	g[5] = 1000;
+	for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+		const unsigned n = lengths[l];
+
+		ref->swiglu(want, g, u, n);
+		for (size_t v = 0; v < n_vecs; v++) {
+			memcpy(outs[v], g, n * sizeof(*g)); /* in place */
+			vecs[v]->swiglu(outs[v], outs[v], u, n);
+		}
+		agree("swiglu", want, out_rows, n, 5e-7, 1e-36);
+	}
+	free(g);
+	free(u);
+}
+
+/* silu(x) / x is 1 / (1 + e^-x): shows the exponential's own error. */
+static void test_exponential(void **state)
+{
+	static float g[4096], u[4096], y[4096];
+
+	for (int i = 0; i < 4096; i++) {
+		g[i] = -87.3f * (float)(i + 1) / 4096;
+		u[i] = 1;
+	}
+	for (size_t v = 0; v < n_vecs; v++) {
+		vecs[v]->swiglu(y, g, u, 4096);
+		for (int i = 0; i < 4096; i++) {
+			const double want = g[i] / (1 + exp(-(double)g[i]));
+
+			assert_close((double)y[i], want, fabs(want) * 4e-7,
+				"exponential");
+		}
+	}
+}
+
+static void test_add(void **state)
+{
+	float *x = floats(10, LENGTH_MAX), *y = floats(11, LENGTH_MAX);
+	float want[LENGTH_MAX];
+
+	for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+		const unsigned n = lengths[l];
+
+		for (unsigned i = 0; i < n; i++)
+			want[i] = y[i] + x[i];
+		for (size_t v = 0; v < n_vecs; v++) {
+			memcpy(outs[v], y, n * sizeof(*y));
+			vecs[v]->add(outs[v], x, n);
+		}
+		agree("add", want, out_rows, n, 0, 0);
+	}
+	free(x);
+	free(y);
+}
+
+/* Against f16.h, which test_dtype checks over all halves. */
+static void test_round_f16(void **state)
+{
+	static const float odd[] = { 0, -0.0f, 65504, -65504, 65519, 65520,
+		-1e9f, INFINITY, -INFINITY, 1e-8f, 2.9802322e-8f, 3e-8f,
+		5.9604645e-8f, -6.1e-5f, 6.1035156e-5f, 1e-42f, 1.00048828f,
+		2049, 2051, -2050.5f };
+	float x[LENGTH_MAX], y[LENGTH_MAX];
+
+	for (int i = 0; i < LENGTH_MAX; i++) {
+		const double u = rng_uniform(seed, 12, (uint64_t)i);
+
+		x[i] = i < (int)ARRAY_LEN(odd)
+			? odd[i]
+			: (float)(ldexp(u, (int)(i % 50) - 30) *
+				  (i % 2 ? 1 : -1));
+	}
+	for (size_t v = 0; v <= n_vecs; v++) {
+		const struct kern *k = v < n_vecs ? vecs[v] : ref;
+		size_t over = 0, got;
+
+		memcpy(y, x, sizeof(x));
+		got = k->round_f16(y, LENGTH_MAX);
+		for (int i = 0; i < LENGTH_MAX; i++) {
+			const bool beyond = fabsf(x[i]) > F16_MAX;
+			const float want = beyond
+				? copysignf(F16_MAX, x[i])
+				: f16_to_f32(f32_to_f16(x[i]));
+
+			over += beyond;
+			if (memcmp(&y[i], &want, sizeof(want)))
+				fail_msg("%s: %.9g becomes %.9g, not %.9g",
+					k->name, (double)x[i], (double)y[i],
+					(double)want);
+		}
+		assert_int_equal(got, over);
+		y[0] = NAN;
+		assert_int_equal(k->round_f16(y, 1), 0);
+		assert_true(isnan(y[0]));
+		assert_int_equal(k->round_f16(y, 0), 0);
+	}
+}
+
+/* ---- attention ---- */
+
+struct cache {
+	uint8_t *k, *v;
+	uint32_t *slot;
+	struct kern_kv kv;
+};
+
+/* n rows in slots that are a permutation chosen by `shuffle`; 0: in order. */
+static void cache_make(struct cache *c, uint32_t n, unsigned head_dim, bool f16,
+	uint64_t shuffle)
+{
+	const size_t size = f16 ? 2 : 4, stride = 2 * head_dim * size + 64;
+	float *k = floats(20, (size_t)n * head_dim);
+	float *v = floats(21, (size_t)n * head_dim);
+	const struct dtype_info *info = dtype_info(f16 ? DTYPE_F16 : DTYPE_F32);
+
+	c->k = malloc(n * stride);
+	c->v = malloc(n * stride);
+	c->slot = malloc(n * sizeof(*c->slot));
+	memset(c->k, 0xff, n * stride);
+	memset(c->v, 0xff, n * stride);
+	for (uint32_t i = 0; i < n; i++)
+		c->slot[i] = i;
+	for (uint32_t i = n - 1; shuffle && i; i--) {
+		const uint32_t j =
+			(uint32_t)(rng_uniform(seed, shuffle, i) * (i + 1));
+		const uint32_t t = c->slot[i];
+
+		c->slot[i] = c->slot[j];
+		c->slot[j] = t;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		info->from_f32(
+			c->k + c->slot[i] * stride, k + i * head_dim, head_dim);
+		info->from_f32(
+			c->v + c->slot[i] * stride, v + i * head_dim, head_dim);
+	}
+	c->kv = (struct kern_kv){ c->k, c->v, stride, c->slot, n, f16 };
+	free(k);
+	free(v);
+}
+
+static void cache_free(struct cache *c)
+{
+	free(c->k);
+	free(c->v);
+	free(c->slot);
+}
+
+static void attend_check(uint32_t n, unsigned head_dim, bool f16, float scale)
+{
+	float *q = floats(22, head_dim), *s = malloc(n * sizeof(*s));
+	float want[256], moved[256];
+	struct cache c, shuffled;
+
+	cache_make(&c, n, head_dim, f16, 0);
+	cache_make(&shuffled, n, head_dim, f16, 23);
+	ref->attend(want, q, &c.kv, head_dim, scale, s);
+	for (size_t v = 0; v < n_vecs; v++) {
+		vecs[v]->attend(outs[v], q, &c.kv, head_dim, scale, s);
+		vecs[v]->attend(moved, q, &shuffled.kv, head_dim, scale, s);
+		if (memcmp(moved, outs[v], head_dim * sizeof(float)))
+			fail_msg("%s: other slots, other bytes (n %u, dim %u)",
+				vecs[v]->name, n, head_dim);
+	}
+	/* A score of size s has an error of some s 2^-24, and so has its
+	 * exponential relatively; the sum over n adds n / 16 more. */
+	agree("attend", want, out_rows, head_dim,
+		1e-6 * (1 + n / 16.0 * 0.1) * (1 + (double)scale * head_dim),
+		1e-6 * (1 + (double)scale * head_dim));
+	cache_free(&c);
+	cache_free(&shuffled);
+	free(q);
+	free(s);
+}
+
+static void test_attend(void **state)
+{
+	static const uint32_t rows[] = { 1, 2, 15, 16, 17, 33, 300 };
+	static const unsigned dims[] = { 8, 12, 64, 80, 100, 128, 256 };
+
+	for (size_t r = 0; r < ARRAY_LEN(rows); r++)
+		for (size_t d = 0; d < ARRAY_LEN(dims); d++)
+			for (int f16 = 0; f16 < 2; f16++)
+				attend_check(rows[r], dims[d], f16,
+					1 / sqrtf((float)dims[d]));
+}
+
+/* One score far above the rest: its value comes out, nothing overflows. */
+static void test_attend_sharp(void **state)
+{
+	float q[64], s[50], want[64];
+	struct cache c;
+
+	cache_make(&c, 50, 64, false, 0);
+	memcpy(q, c.k + 31 * c.kv.stride, sizeof(q));
+	memcpy(want, c.v + 31 * c.kv.stride, sizeof(want));
+	for (size_t v = 0; v <= n_vecs; v++) {
+		const struct kern *k = v < n_vecs ? vecs[v] : ref;
+		float y[64];
+
+		k->attend(y, q, &c.kv, 64, 1000, s);
+		for (int d = 0; d < 64; d++)
+			assert_close(
+				(double)y[d], (double)want[d], 1e-6, k->name);
+	}
+	cache_free(&c);
+}
+
+/* ---- choosing ---- */
+
+static void test_find(void **state)
+{
+	assert_non_null(kern_find("ref"));
+	assert_non_null(kern_find("base"));
+	assert_null(kern_find("sse9"));
+	assert_non_null(kern_find(NULL));
+	assert_ptr_not_equal(kern_find(NULL), ref);
+	for (const char *const *n = kern_names(); *n; n++) {
+		const struct kern *k = kern_find(*n);
+
+		if (k)
+			assert_string_equal(k->name, *n);
+	}
+}
+
+static void test_select(void **state)
+{
+	const struct kern *k = NULL;
+	struct err e = { 0 };
+
+	setenv("TANDEM_CPU", "base", 1);
+	assert_ok(kern_select(&k, &e), &e);
+	assert_string_equal(k->name, "base");
+	setenv("TANDEM_CPU", "fast", 1);
+	assert_int_equal(kern_select(&k, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "fast"));
+	setenv("TANDEM_CPU", "", 1);
+	assert_ok(kern_select(&k, &e), &e);
+	assert_ptr_equal(k, kern_find(NULL));
+	unsetenv("TANDEM_CPU");
+	assert_ok(kern_select(&k, &e), &e);
+	assert_ptr_equal(k, kern_find(NULL));
+}
+
+static const struct CMUnitTest tests[] = {
+	TEST(test_find),
+	TEST(test_select),
+	TEST(test_rmsnorm),
+	TEST(test_rope),
+	TEST(test_rope_pairs),
+	TEST(test_swiglu),
+	TEST(test_exponential),
+	TEST(test_add),
+	TEST(test_round_f16),
+	TEST(test_attend),
+	TEST(test_attend_sharp),
+};
+
+TEST_MAIN(tests)
