@@ -27,8 +27,9 @@ struct err;
 #define BUFFER_RANGES   32
 
 enum buffer_flags {
-	BUFFER_DMA = 1 << 0,  /* the device never caches it */
-	BUFFER_HUGE = 1 << 1, /* huge pages if the system has them */
+	BUFFER_DMA = 1 << 0, /* the device never caches it */
+	/* Huge pages if the system has them and it fills at least one. */
+	BUFFER_HUGE = 1 << 1,
 };
 
 enum buffer_access { BUFFER_READ = 1, BUFFER_WRITE = 2 };

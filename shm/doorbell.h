@@ -2,11 +2,14 @@
  * How a side that found its ring empty (or full) sleeps, and how the other
  * wakes it. An event count over one index word and one waiting word:
  *
- *   sleeper: waits = 1; look at the index again; sleep if unchanged
+ *   sleeper: set waits; look at the index again; sleep if unchanged
  *   waker:   store the index; look at waits; signal if set
  *
- * All four are sequentially consistent, so either the sleeper sees the new
- * index or the waker sees the sleeper. Signals may be spurious or merged.
+ * Every access to the waiting word, a look as well, is a sequentially
+ * consistent read-modify-write. These are in one order, and each synchronizes
+ * with all before it: if the waker's look comes first, the sleeper sees the
+ * new index; if it comes second, the waker sees the sleeper. Nothing more is
+ * asked of the index than a release store. Signals may be spurious or merged.
  *
  * Three kinds, chosen when the pair starts:
  *   poll     spin, then futex on the index word: no system call while busy
@@ -50,6 +53,9 @@ int doorbell_fds(enum doorbell_kind, int *ring_fd, int *wait_fd, struct err *);
 /* After a publish. */
 void doorbell_ring(struct doorbell *);
 
+/* After a release: as doorbell_ring, but silent when nobody waits. */
+void doorbell_ring_if_awaited(struct doorbell *);
+
 /*
  * Sleep until *index differs from `seen`, `also_fd` (-1: none) has news or
  * hangs up, or timeout_ms passed; spin for spin_ns first (poll only).
@@ -59,5 +65,12 @@ void doorbell_ring(struct doorbell *);
  */
 int doorbell_wait(struct doorbell *, uint32_t seen, uint64_t spin_ns,
 	int also_fd, int timeout_ms);
+
+/*
+ * Take the signals that are pending, without waiting: for a side that found
+ * something to see before it waited, so that they do not wake it later for
+ * nothing. 0, or -EPIPE when a socket's other end is closed, or -errno.
+ */
+int doorbell_hear(struct doorbell *);
 
 #endif

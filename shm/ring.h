@@ -14,12 +14,18 @@
  * The peer's index is believed only if that difference is at most the
  * capacity and a multiple of 8; anything else gives -EPROTO for good.
  *
+ * The newest packet, if it is small, also lies beside the tail, on the same
+ * cache line: a consumer that keeps up then waits for one line to come over
+ * from the other processor instead of two. One that is behind finds it
+ * overwritten, sees that, and reads data[] instead.
+ *
  * Ordering edges, named at both ends in ring.c:
  *   P1 -> C1  tail:  packet bytes written before publish are seen after peek
  *   C2 -> P2  head:  packet bytes were read before release lets them be
  *                    overwritten
- * The publish and the look at the peer's waiting word are sequentially
- * consistent, as doorbell.h demands.
+ *   Q1 -> D1  quick: a word of a newer packet shows that the mark is newer
+ *   Q2 -> D2  quick: the mark shows that its packet's words are there
+ * That a publish is not missed by a side about to sleep is doorbell.h's.
  *
  * `struct ring` is private to one process and one thread; `struct
  * ring_shared` is the memory both see.
@@ -35,14 +41,17 @@
 struct err;
 
 #define RING_LINE      128
+#define RING_QUICK     56 /* bytes of a packet that fit beside the tail */
 #define RING_BYTES_MIN 4096u
 #define RING_BYTES_MAX (1u << 20)
 
 struct ring_shared {
 	uint32_t bytes; /* capacity of data[], a power of two */
 	uint8_t pad0[RING_LINE - 4];
-	_Atomic uint32_t tail; /* producer's index */
-	uint8_t pad1[RING_LINE - 4];
+	_Atomic uint32_t tail;     /* producer's index */
+	_Atomic uint32_t quick_at; /* index of what quick[] holds; odd: none */
+	_Atomic uint64_t quick[RING_QUICK / 8];
+	uint8_t pad1[RING_LINE - 64];
 	_Atomic uint32_t head; /* consumer's index */
 	uint8_t pad2[RING_LINE - 4];
 	_Atomic uint32_t consumer_waits; /* doorbell's words */
@@ -53,6 +62,7 @@ struct ring_shared {
 };
 
 _Static_assert(offsetof(struct ring_shared, tail) == 128, "wire");
+_Static_assert(offsetof(struct ring_shared, quick) == 136, "wire");
 _Static_assert(offsetof(struct ring_shared, head) == 256, "wire");
 _Static_assert(offsetof(struct ring_shared, consumer_waits) == 384, "wire");
 _Static_assert(offsetof(struct ring_shared, producer_waits) == 512, "wire");
@@ -64,7 +74,9 @@ struct ring {
 	uint32_t own;         /* our index; the shared word follows it */
 	uint32_t peer;        /* the peer's index when last looked at */
 	uint32_t pending;     /* bytes reserved or peeked, not yet published */
-	bool broken;          /* the peer's index was absurd */
+	uint32_t length;      /* of the packet among them */
+	uint64_t quick[RING_QUICK / 8]; /* consumer's copy */
+	bool broken;                    /* the peer's index was absurd */
 };
 
 enum ring_side { RING_PRODUCER, RING_CONSUMER };
@@ -79,10 +91,15 @@ void ring_format(struct ring_shared *, uint32_t bytes, uint32_t start);
 int ring_attach(struct ring *, struct ring_shared *shared, size_t room,
 	enum ring_side, struct err *);
 
+/* A header has 16 bits for a packet's length in units of 8 bytes. */
+#define RING_PACKET_MAX (UINT16_MAX * (size_t)8)
+
 /* The longest packet that an empty ring is sure to take. */
 static inline size_t ring_packet_max(const struct ring *r)
 {
-	return r->bytes / 2;
+	size_t half = r->bytes / 2;
+
+	return half < RING_PACKET_MAX ? half : RING_PACKET_MAX;
 }
 
 /*

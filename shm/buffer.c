@@ -1,0 +1,309 @@
+#include "shm/buffer.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "shm/coherence.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/memfd.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX    "tandem:"
+#define HUGE_PAGE ((size_t)2 << 20)
+#define SEALS     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+struct buffer {
+	char name[BUFFER_NAME_MAX];
+	int fd;
+	unsigned flags;
+	size_t bytes;
+	uint8_t *map;
+	uint32_t generation;
+	uint32_t seq; /* writing brackets so far */
+	unsigned n_ranges;
+	/* Sorted, apart by at least a line; one more while inserting. */
+	struct buffer_range ranges[BUFFER_RANGES + 1];
+};
+
+static int buffer_set_name(struct buffer *b, const char *name, struct err *e)
+{
+	size_t max = sizeof(b->name) - sizeof(PREFIX);
+
+	if (!*name || strlen(name) > max)
+		return err_set(e, EINVAL,
+			"buffer name '%s' must have 1 to %zu characters", name,
+			max);
+	for (const char *p = name; *p; p++)
+		if (*p <= ' ' || *p > '~' || *p == '/')
+			return err_set(e, EINVAL,
+				"buffer name has a character (code %d) that is "
+				"not printable or is a slash",
+				(unsigned char)*p);
+	snprintf(b->name, sizeof(b->name), PREFIX "%s", name);
+	return 0;
+}
+
+/*
+ * Size it, seal it, map it. The seals come before anyone else can hold the
+ * descriptor: a peer that maps it never meets a shrinking file (SIGBUS).
+ */
+static int buffer_back(
+	struct buffer *b, size_t bytes, unsigned memfd_flags, struct err *e)
+{
+	b->fd = memfd_create(
+		b->name, MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
+	if (b->fd < 0)
+		return err_sys(e, errno, "cannot create buffer '%s'", b->name);
+	if (ftruncate(b->fd, (off_t)bytes))
+		return err_sys(e, errno, "cannot size buffer '%s' to %zu bytes",
+			b->name, bytes);
+	if (fcntl(b->fd, F_ADD_SEALS, SEALS))
+		return err_sys(e, errno, "cannot seal buffer '%s'", b->name);
+	b->map =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
+	if (b->map == MAP_FAILED) {
+		b->map = NULL;
+		return err_sys(e, errno, "cannot map buffer '%s' (%zu bytes)",
+			b->name, bytes);
+	}
+	b->bytes = bytes;
+	return 0;
+}
+
+static void buffer_unback(struct buffer *b)
+{
+	if (b->map)
+		munmap(b->map, b->bytes);
+	b->map = NULL;
+	fd_close(&b->fd);
+}
+
+/* Whether advice on shared memory is heard: madvise succeeds even if not. */
+static bool shmem_takes_advice(void)
+{
+	char text[128] = "";
+	int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	fd_close(&fd);
+	return n > 0 && !strstr(text, "[never]") && !strstr(text, "[deny]");
+}
+
+static int buffer_back_huge(struct buffer *b, size_t bytes, size_t page)
+{
+	/* Reserved pages (nr_hugepages) first: they are sure or refused. */
+	if (!buffer_back(b, align_up(bytes, HUGE_PAGE),
+		    MFD_HUGETLB | MFD_HUGE_2MB, NULL)) {
+		b->flags |= BUFFER_HUGE;
+		return 0;
+	}
+	buffer_unback(b);
+	if (buffer_back(b, align_up(bytes, page), 0, NULL)) {
+		buffer_unback(b);
+		return -ENOMEM; /* the plain attempt will say why */
+	}
+	if (!madvise(b->map, b->bytes, MADV_HUGEPAGE) && shmem_takes_advice())
+		b->flags |= BUFFER_HUGE;
+	return 0;
+}
+
+int buffer_create(struct buffer **out, const char *name, size_t bytes,
+	unsigned flags, struct err *e)
+{
+	static _Atomic uint32_t generations;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct buffer *b;
+	int ret;
+
+	if (!bytes || bytes > BUFFER_MAX)
+		return err_set(e, EINVAL,
+			"buffer '%s' of %zu bytes: must be 1 to %zu", name,
+			bytes, BUFFER_MAX);
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return err_set(e, ENOMEM, "no memory for buffer '%s'", name);
+	b->fd = -1;
+	b->flags = flags & BUFFER_DMA;
+	b->generation = atomic_fetch_add(&generations, 1) + 1;
+	ret = buffer_set_name(b, name, e);
+	if (ret)
+		goto fail;
+	if ((flags & BUFFER_HUGE) && bytes >= HUGE_PAGE &&
+		!buffer_back_huge(b, bytes, page))
+		goto done;
+	ret = buffer_back(b, align_up(bytes, page), 0, e);
+	if (ret)
+		goto fail;
+done:
+	*out = b;
+	return 0;
+fail:
+	buffer_close(b);
+	return ret;
+}
+
+void buffer_close(struct buffer *b)
+{
+	if (!b)
+		return;
+	buffer_unback(b);
+	free(b);
+}
+
+int buffer_fd(const struct buffer *b)
+{
+	return b->fd;
+}
+
+size_t buffer_bytes(const struct buffer *b)
+{
+	return b->bytes;
+}
+
+const char *buffer_name(const struct buffer *b)
+{
+	return b->name;
+}
+
+uint32_t buffer_generation(const struct buffer *b)
+{
+	return b->generation;
+}
+
+unsigned buffer_flags(const struct buffer *b)
+{
+	return b->flags;
+}
+
+void *buffer_begin(
+	struct buffer *b, size_t off, size_t len, enum buffer_access access)
+{
+	assert(range_within(off, len, b->bytes));
+	return b->map + off;
+}
+
+/* ---- what was written -------------------------------------------------- */
+
+static size_t range_end(const struct buffer_range *r)
+{
+	return r->off + r->len;
+}
+
+/*
+ * Maintenance is by line, so ranges whose lines overlap or meet are one:
+ * joined they cost the device no line more and save it a range.
+ */
+static bool ranges_meet(
+	const struct buffer_range *a, const struct buffer_range *b)
+{
+	return b->off / COHERENCE_LINE <=
+		align_up(range_end(a), COHERENCE_LINE) / COHERENCE_LINE;
+}
+
+/* Join i + 1 into i. */
+static void ranges_join(struct buffer *b, unsigned i)
+{
+	struct buffer_range *r = &b->ranges[i];
+	size_t end = range_end(r), next_end = range_end(r + 1);
+
+	r->len = (end > next_end ? end : next_end) - r->off;
+	r->seq = r->seq > r[1].seq ? r->seq : r[1].seq;
+	b->n_ranges--;
+	memmove(r + 1, r + 2, (b->n_ranges - i - 1) * sizeof(*r));
+}
+
+/* Too many: the two with the least between them become one. */
+static void ranges_join_nearest(struct buffer *b)
+{
+	size_t least = SIZE_MAX;
+	unsigned best = 0;
+
+	for (unsigned i = 0; i + 1 < b->n_ranges; i++) {
+		size_t gap = b->ranges[i + 1].off - range_end(&b->ranges[i]);
+
+		if (gap < least) {
+			least = gap;
+			best = i;
+		}
+	}
+	ranges_join(b, best);
+}
+
+static void note_write(struct buffer *b, size_t off, size_t len)
+{
+	struct buffer_range *r = b->ranges;
+	unsigned i = b->n_ranges;
+
+	while (i && r[i - 1].off > off)
+		i--;
+	memmove(r + i + 1, r + i, (b->n_ranges - i) * sizeof(*r));
+	r[i] = (struct buffer_range){ off, len, b->seq };
+	b->n_ranges++;
+	if (i && ranges_meet(&r[i - 1], &r[i]))
+		ranges_join(b, --i);
+	while (i + 1 < b->n_ranges && ranges_meet(&r[i], &r[i + 1]))
+		ranges_join(b, i);
+	if (b->n_ranges > BUFFER_RANGES)
+		ranges_join_nearest(b);
+}
+
+void buffer_end(
+	struct buffer *b, size_t off, size_t len, enum buffer_access access)
+{
+	assert(range_within(off, len, b->bytes));
+	if (!(access & BUFFER_WRITE))
+		return;
+	b->seq++;
+	if (len && !(b->flags & BUFFER_DMA))
+		note_write(b, off, len);
+}
+
+unsigned buffer_written(
+	const struct buffer *b, const struct buffer_range **ranges)
+{
+	*ranges = b->ranges;
+	return b->n_ranges;
+}
+
+void buffer_written_clear(struct buffer *b)
+{
+	b->n_ranges = 0;
+}
+
+/* ---- from a peer --------------------------------------------------------- */
+
+int buffer_check_fd(int fd, uint64_t bytes, struct err *e)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (!bytes || bytes > BUFFER_MAX)
+		return err_set(e, EPROTO,
+			"a buffer of %" PRIu64 " bytes: must be 1 to %zu",
+			bytes, BUFFER_MAX);
+	if (seals < 0)
+		return err_set(e, EPROTO, "the descriptor is not a memfd");
+	if (!(seals & F_SEAL_SHRINK))
+		return err_set(
+			e, EPROTO, "the memfd is not sealed against shrinking");
+	if (fstat(fd, &st))
+		return err_sys(e, errno, "cannot stat the memfd");
+	if ((uint64_t)st.st_size < bytes)
+		return err_set(e, EPROTO,
+			"the memfd has %" PRIu64 " bytes, %" PRIu64
+			" were announced",
+			(uint64_t)st.st_size, bytes);
+	return 0;
+}

@@ -1,0 +1,197 @@
+#include "shm/doorbell.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define QUICK_LOOKS 500
+
+const char *const doorbell_names[] = {
+	[DOORBELL_POLL] = "poll",
+	[DOORBELL_EVENTFD] = "eventfd",
+	[DOORBELL_SOCKET] = "socket",
+	[DOORBELL_COUNT] = NULL,
+};
+
+int doorbell_fds(
+	enum doorbell_kind kind, int *ring_fd, int *wait_fd, struct err *e)
+{
+	int pair[2];
+
+	*ring_fd = *wait_fd = -1;
+	switch (kind) {
+	case DOORBELL_POLL:
+		return 0;
+	case DOORBELL_EVENTFD:
+		*ring_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		if (*ring_fd < 0)
+			return err_sys(e, errno, "cannot create an eventfd");
+		*wait_fd = *ring_fd;
+		return 0;
+	case DOORBELL_SOCKET:
+		if (socketpair(AF_UNIX,
+			    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+			    pair))
+			return err_sys(e, errno,
+				"cannot create a socket pair for the doorbell");
+		*ring_fd = pair[0];
+		*wait_fd = pair[1];
+		return 0;
+	default:
+		return err_set(e, EINVAL, "unknown doorbell %d", (int)kind);
+	}
+}
+
+/*
+ * The futex is on the index word itself, so the kernel compares what the
+ * sleeper saw with what is there now, and a publish that comes in between
+ * makes it return at once. Not a private one: the two sides are processes.
+ */
+static void futex_wait(
+	_Atomic uint32_t *word, uint32_t seen, const struct timespec *timeout)
+{
+	syscall(SYS_futex, word, FUTEX_WAIT, seen, timeout, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/*
+ * B1 -> B2: our store of the index comes before this look, whose release
+ * half publishes it to the sleeper's own step on the waiting word if that
+ * comes later; if it came earlier, we see it here.
+ */
+static bool is_awaited(struct doorbell *b)
+{
+	return atomic_fetch_add_explicit(b->waits, 0, memory_order_seq_cst);
+}
+
+void doorbell_ring(struct doorbell *b)
+{
+	uint64_t one = 1;
+	ssize_t n = 0;
+
+	/*
+	 * A full counter or socket buffer (EAGAIN) already says "look"; a
+	 * peer that is gone (EPIPE) is found by whoever waits for it.
+	 */
+	switch (b->kind) {
+	case DOORBELL_EVENTFD:
+		n = write(b->fd, &one, sizeof(one));
+		break;
+	case DOORBELL_SOCKET:
+		n = send(b->fd, &one, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		break;
+	default:
+		if (is_awaited(b))
+			futex_wake(b->index);
+	}
+	(void)n;
+}
+
+void doorbell_ring_if_awaited(struct doorbell *b)
+{
+	if (b->kind == DOORBELL_POLL || is_awaited(b))
+		doorbell_ring(b);
+}
+
+static bool moved(const struct doorbell *b, uint32_t seen)
+{
+	return atomic_load_explicit(b->index, memory_order_acquire) != seen;
+}
+
+int doorbell_hear(struct doorbell *b)
+{
+	uint64_t buf[32];
+	ssize_t n;
+
+	switch (b->kind) {
+	case DOORBELL_EVENTFD:
+		n = read(b->fd, buf, sizeof(buf[0]));
+		break;
+	case DOORBELL_SOCKET:
+		n = recv(b->fd, buf, sizeof(buf), MSG_DONTWAIT);
+		break;
+	default:
+		return 0;
+	}
+	if (!n)
+		return -EPIPE;
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		return errno == ECONNRESET ? -EPIPE : -errno;
+	return 0;
+}
+
+/* Sleep in the kernel, by the kind's own means. */
+static int sleep_on(
+	struct doorbell *b, uint32_t seen, int also_fd, int timeout_ms)
+{
+	struct timespec ts = { timeout_ms / 1000,
+		timeout_ms % 1000 * 1000000l };
+	struct pollfd p[2] = { { b->fd, POLLIN, 0 }, { also_fd, POLLIN, 0 } };
+
+	if (b->kind == DOORBELL_POLL) {
+		futex_wait(b->index, seen, timeout_ms < 0 ? NULL : &ts);
+		return 0;
+	}
+	if (poll(p, 2, timeout_ms) < 0 && errno != EINTR)
+		return -errno;
+	return p[0].revents ? doorbell_hear(b) : 0;
+}
+
+static bool spin(const struct doorbell *b, uint32_t seen, uint64_t spin_ns)
+{
+	uint64_t until = 0;
+
+	/*
+	 * A busy peer answers within some hundred ns: first look as fast as
+	 * can be. Then leave the core to others, as far as a pause does that.
+	 */
+	for (unsigned i = 0; i < QUICK_LOOKS; i++)
+		if (moved(b, seen))
+			return true;
+	/* The clock is looked at rarely: it costs more than a look here. */
+	for (unsigned i = 1;; i++) {
+		if (moved(b, seen))
+			return true;
+		cpu_relax();
+		if (i % 64)
+			continue;
+		if (!until)
+			until = clock_ns() + spin_ns;
+		else if (clock_ns() >= until)
+			return false;
+	}
+}
+
+int doorbell_wait(struct doorbell *b, uint32_t seen, uint64_t spin_ns,
+	int also_fd, int timeout_ms)
+{
+	int ret = 0;
+
+	if (b->kind == DOORBELL_POLL && spin_ns && spin(b, seen, spin_ns))
+		return 1;
+	if (!timeout_ms)
+		return moved(b, seen);
+	/*
+	 * B2: the waiting word is set before the index is looked at once
+	 * more; see is_awaited. An exchange even to clear it: a plain store
+	 * would cut the chain between the waker's look and our next step.
+	 */
+	atomic_exchange_explicit(b->waits, 1, memory_order_seq_cst);
+	if (!moved(b, seen))
+		ret = sleep_on(b, seen, also_fd, timeout_ms);
+	else
+		ret = doorbell_hear(b);
+	atomic_exchange_explicit(b->waits, 0, memory_order_seq_cst);
+	return moved(b, seen) ? 1 : ret;
+}

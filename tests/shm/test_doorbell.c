@@ -1,0 +1,340 @@
+#include "tests/harness.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "shm/doorbell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One direction: what rings and what waits, over words in plain memory. */
+struct line {
+	_Atomic uint32_t index, waits;
+	int ring_fd, wait_fd;
+	struct doorbell ring, wait;
+};
+
+static void line_open(struct line *l, enum doorbell_kind kind)
+{
+	struct err e = { 0 };
+
+	memset(l, 0, sizeof(*l));
+	assert_ok(doorbell_fds(kind, &l->ring_fd, &l->wait_fd, &e), &e);
+	l->ring = (struct doorbell){ kind, &l->index, &l->waits, l->ring_fd };
+	l->wait = (struct doorbell){ kind, &l->index, &l->waits, l->wait_fd };
+}
+
+static void line_close(struct line *l)
+{
+	if (l->wait_fd != l->ring_fd)
+		fd_close(&l->wait_fd);
+	fd_close(&l->ring_fd);
+}
+
+/* As the ring does it: a release store and no more. */
+static void publish(struct line *l)
+{
+	uint32_t now = atomic_load_explicit(&l->index, memory_order_relaxed);
+
+	atomic_store_explicit(&l->index, now + 1, memory_order_release);
+	doorbell_ring(&l->ring);
+}
+
+static int readable(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	return poll(&p, 1, 0);
+}
+
+static void test_fds(void **state)
+{
+	int a, b;
+	struct err e = { 0 };
+
+	assert_ok(doorbell_fds(DOORBELL_POLL, &a, &b, &e), &e);
+	assert_int_equal(a, -1);
+	assert_int_equal(b, -1);
+	for (int k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
+		struct line l;
+
+		line_open(&l, (enum doorbell_kind)k);
+		assert_int_equal(l.ring_fd == l.wait_fd, k == DOORBELL_EVENTFD);
+		assert_true(fcntl(l.wait_fd, F_GETFL) & O_NONBLOCK);
+		assert_true(fcntl(l.wait_fd, F_GETFD) & FD_CLOEXEC);
+		assert_true(fcntl(l.ring_fd, F_GETFL) & O_NONBLOCK);
+		assert_true(fcntl(l.ring_fd, F_GETFD) & FD_CLOEXEC);
+		line_close(&l);
+	}
+	assert_int_equal(doorbell_fds(DOORBELL_COUNT, &a, &b, &e), -EINVAL);
+}
+
+static void test_names(void **state)
+{
+	assert_string_equal(doorbell_names[DOORBELL_POLL], "poll");
+	assert_string_equal(doorbell_names[DOORBELL_EVENTFD], "eventfd");
+	assert_string_equal(doorbell_names[DOORBELL_SOCKET], "socket");
+	assert_null(doorbell_names[DOORBELL_COUNT]);
+}
+
+/* What moved before the wait ends it at once and is heard. */
+static void test_moved_before(void **state)
+{
+	for (int k = 0; k < DOORBELL_COUNT; k++) {
+		struct line l;
+
+		line_open(&l, (enum doorbell_kind)k);
+		publish(&l);
+		assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
+		assert_int_equal(atomic_load(&l.waits), 0);
+		if (k != DOORBELL_POLL)
+			assert_int_equal(readable(l.wait_fd), 0);
+		line_close(&l);
+	}
+}
+
+static void test_times_out(void **state)
+{
+	for (int k = 0; k < DOORBELL_COUNT; k++) {
+		uint64_t before = clock_ns(), took;
+		struct line l;
+
+		line_open(&l, (enum doorbell_kind)k);
+		assert_int_equal(doorbell_wait(&l.wait, 0, 100000, -1, 30), 0);
+		took = clock_ns() - before;
+		assert_in_range(took, 29 * 1000000ull, 2000 * 1000000ull);
+		assert_int_equal(atomic_load(&l.waits), 0);
+		line_close(&l);
+	}
+}
+
+/* With no time to sleep it only spins and looks. */
+static void test_spin_only(void **state)
+{
+	struct line l;
+	uint64_t before = clock_ns();
+
+	line_open(&l, DOORBELL_POLL);
+	assert_int_equal(doorbell_wait(&l.wait, 0, 2000000, -1, 0), 0);
+	assert_in_range(clock_ns() - before, 2000000, 2000000000);
+	publish(&l);
+	assert_int_equal(doorbell_wait(&l.wait, 0, 2000000, -1, 0), 1);
+	line_close(&l);
+}
+
+/* Signals merge; a full buffer is no error and does not block. */
+static void test_many_signals_merge(void **state)
+{
+	for (int k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
+		struct line l;
+		int reads = 0;
+
+		line_open(&l, (enum doorbell_kind)k);
+		for (int i = 0; i < 3000; i++)
+			publish(&l);
+		while (readable(l.wait_fd)) {
+			assert_int_equal(doorbell_hear(&l.wait), 0);
+			reads++;
+		}
+		assert_in_range(reads, 1, k == DOORBELL_EVENTFD ? 1 : 12);
+		/* Nothing pending is no failure either. */
+		assert_int_equal(doorbell_hear(&l.wait), 0);
+		line_close(&l);
+	}
+}
+
+static void test_also_fd(void **state)
+{
+	for (int k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
+		uint64_t before = clock_ns();
+		struct line l;
+		int fd[2];
+
+		line_open(&l, (enum doorbell_kind)k);
+		assert_int_equal(pipe(fd), 0);
+		assert_int_equal(write(fd[1], "x", 1), 1);
+		assert_int_equal(doorbell_wait(&l.wait, 0, 0, fd[0], 5000), 0);
+		fd_close(&fd[1]);
+		assert_int_equal(doorbell_wait(&l.wait, 0, 0, fd[0], 5000), 0);
+		fd_close(&fd[0]);
+		assert_true(clock_ns() - before < 4000 * 1000000ull);
+		line_close(&l);
+	}
+}
+
+static void test_socket_closed(void **state)
+{
+	struct line l;
+
+	line_open(&l, DOORBELL_SOCKET);
+	fd_close(&l.ring_fd);
+	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), -EPIPE);
+	/* What was published before counts first. */
+	atomic_fetch_add(&l.index, 1);
+	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
+	line_close(&l);
+	/* Ringing at a closed end neither fails nor kills. */
+	line_open(&l, DOORBELL_SOCKET);
+	fd_close(&l.wait_fd);
+	publish(&l);
+	line_close(&l);
+}
+
+/* ---- lost wake-ups ------------------------------------------------- */
+
+/*
+ * Two threads hand a turn back and forth, each sleeping until it is its
+ * turn. The wait's limit is far above a round trip, so one lost wake-up
+ * shows as a wait that ran into it.
+ */
+#define TURNS    20000u
+#define LIMIT_MS 2000
+
+struct turns {
+	struct line there, back;
+	uint64_t spin_ns;
+	_Atomic unsigned timeouts;
+};
+
+/* Until *index is past `seen`; counts the waits that ran out. */
+static void turn_wait(struct turns *t, struct line *l, uint32_t seen)
+{
+	int ret = 0;
+
+	while (ret != 1 && !atomic_load(&t->timeouts)) {
+		uint64_t before = clock_ns();
+
+		ret = doorbell_wait(&l->wait, seen, t->spin_ns, -1, LIMIT_MS);
+		if (clock_ns() - before > (LIMIT_MS - 1) * 1000000ull)
+			atomic_fetch_add(&t->timeouts, 1);
+	}
+}
+
+static void *turn_back(void *arg)
+{
+	struct turns *t = arg;
+
+	for (uint32_t i = 0; i < TURNS; i++) {
+		turn_wait(t, &t->there, i);
+		publish(&t->back);
+	}
+	return NULL;
+}
+
+static void stress(enum doorbell_kind kind, uint64_t spin_ns)
+{
+	struct turns t = { .spin_ns = spin_ns };
+	pthread_t other;
+
+	line_open(&t.there, kind);
+	line_open(&t.back, kind);
+	assert_int_equal(pthread_create(&other, NULL, turn_back, &t), 0);
+	for (uint32_t i = 0; i < TURNS; i++) {
+		publish(&t.there);
+		turn_wait(&t, &t.back, i);
+	}
+	pthread_join(other, NULL);
+	assert_int_equal(atomic_load(&t.timeouts), 0);
+	assert_int_equal(atomic_load(&t.back.index), TURNS);
+	line_close(&t.there);
+	line_close(&t.back);
+}
+
+static void test_no_lost_wakeup_futex(void **state)
+{
+	stress(DOORBELL_POLL, 0);
+}
+
+/* A spin about as long as the answer takes: sleeps race with wakes. */
+static void test_no_lost_wakeup_spin(void **state)
+{
+	stress(DOORBELL_POLL, 3000);
+}
+
+static void test_no_lost_wakeup_eventfd(void **state)
+{
+	stress(DOORBELL_EVENTFD, 0);
+}
+
+static void test_no_lost_wakeup_socket(void **state)
+{
+	stress(DOORBELL_SOCKET, 0);
+}
+
+/*
+ * The waker's store and look against the sleeper's, both awake and side by
+ * side: the waker starts when the sleeper says so, each time a little later,
+ * so that its two steps pass over the sleeper's.
+ */
+#define SWEEPS 40000u
+
+struct sweep {
+	struct line line;
+	_Atomic uint32_t ready;
+};
+
+static void *sweep_waker(void *arg)
+{
+	struct sweep *s = arg;
+
+	for (uint32_t i = 0; i < SWEEPS; i++) {
+		for (unsigned n = 1; atomic_load(&s->ready) != i + 1; n++)
+			if (n % 4096 == 0)
+				sched_yield();
+		for (volatile uint32_t d = i % 128; d; d--)
+			;
+		publish(&s->line);
+	}
+	return NULL;
+}
+
+static void test_no_lost_wakeup_side_by_side(void **state)
+{
+	struct sweep s = { .ready = 0 };
+	uint64_t longest = 0;
+	pthread_t waker;
+
+	line_open(&s.line, DOORBELL_POLL);
+	assert_int_equal(pthread_create(&waker, NULL, sweep_waker, &s), 0);
+	for (uint32_t i = 0; i < SWEEPS; i++) {
+		uint64_t before = clock_ns(), took;
+
+		atomic_store_explicit(&s.ready, i + 1, memory_order_release);
+		while (doorbell_wait(&s.line.wait, i, 0, -1, LIMIT_MS) != 1 &&
+			clock_ns() - before < 2 * LIMIT_MS * 1000000ull)
+			;
+		took = clock_ns() - before;
+		longest = took > longest ? took : longest;
+		if (took > (LIMIT_MS - 1) * 1000000ull)
+			break;
+	}
+	if (longest > (LIMIT_MS - 1) * 1000000ull)
+		fail_msg("a wake-up was lost");
+	pthread_join(waker, NULL);
+	line_close(&s.line);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_fds),
+	cmocka_unit_test(test_names),
+	cmocka_unit_test(test_moved_before),
+	cmocka_unit_test(test_times_out),
+	cmocka_unit_test(test_spin_only),
+	cmocka_unit_test(test_many_signals_merge),
+	cmocka_unit_test(test_also_fd),
+	cmocka_unit_test(test_socket_closed),
+	cmocka_unit_test(test_no_lost_wakeup_futex),
+	cmocka_unit_test(test_no_lost_wakeup_spin),
+	cmocka_unit_test(test_no_lost_wakeup_side_by_side),
+	cmocka_unit_test(test_no_lost_wakeup_eventfd),
+	cmocka_unit_test(test_no_lost_wakeup_socket),
+};
+
+TEST_MAIN(tests)
