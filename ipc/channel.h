@@ -61,10 +61,21 @@ int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
 
 /*
  * Receive one packet, valid until the next call. timeout_ms 0: only what is
- * there; -1: no limit. 0, -EAGAIN (nothing came), -EPIPE (peer is gone),
- * -EPROTO (the ring or a packet is malformed; the channel is of no more
- * use), and for the host -ETIMEDOUT when the device's beat stood still for
- * the stall limit while waiting.
+ * there; -1: no limit. 0, -EAGAIN (nothing came), -EPIPE (the peer is gone,
+ * and all it sent was received), -EPROTO (the ring is malformed; the channel
+ * is of no more use), and for the host -ETIMEDOUT when the device's beat
+ * stood still for the stall limit while waiting.
+ *
+ * -EBADMSG: the packet is malformed and *e names the field; the ring is
+ * sound. out->seq is its number: the device answers it with the error and
+ * goes on.
+ *
+ * Device: -EAGAIN comes early, even without a limit, when the link has news:
+ * call channel_next_share until it returns 0, or learn there that the host
+ * said goodbye.
+ *
+ * Host: what a completion left out at its end comes back as zeros (see
+ * struct wire_done): out->len is never below its size.
  */
 int channel_recv(
 	struct channel *, struct packet *out, int timeout_ms, struct err *);
@@ -99,8 +110,11 @@ struct channel_stats {
 };
 void channel_stats(const struct channel *, struct channel_stats *out);
 
-/* Check the layout of one packet of `len` bytes; fills *out or names what
- * is wrong. No I/O: the fuzzer's door. */
+/*
+ * Check the layout of one packet of `len` bytes, at an address that is a
+ * multiple of 8: 0 with *out pointing into it, or -EBADMSG and *e names the
+ * field. No I/O: the fuzzer's door.
+ */
 int packet_parse(
 	const void *data, size_t len, struct packet *out, struct err *);
 

@@ -37,7 +37,8 @@ int link_send(int fd, const void *msg, size_t len, const int *fds,
  * One message into msg[cap]: 0 with *len and *n_fds; -EAGAIN when none came
  * within timeout_ms (0: do not wait, -1: for ever); -EPIPE when the peer is
  * gone; -EPROTO when it was too long or carried more than max_fds
- * descriptors (which are then closed).
+ * descriptors (which are then closed); -EMFILE when this process may not
+ * have as many more as it carried.
  */
 int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 	unsigned max_fds, unsigned *n_fds, int timeout_ms, struct err *);

@@ -149,13 +149,24 @@ struct wire_map { /* a whole buffer; the answer's arg[0] is its address */
 	uint32_t pad;
 };
 
+/*
+ * Activations in fp16: what enters the matrix engine or attention is rounded,
+ * what leaves it is float32. Keys in fp16 cost more accuracy than all the
+ * rest, because their error grows with the attention scores.
+ */
+enum wire_precision {
+	WIRE_F32,        /* activations and KV in float32 */
+	WIRE_F16,        /* both in fp16 */
+	WIRE_F16_KV_F32, /* activations in fp16, KV in float32 */
+};
+
 /* What the layers compute; the same for every graph of a model. */
 struct wire_model {
 	uint32_t n_embd, n_head, n_kv_head, head_dim;
 	uint32_t n_rot; /* rotated values a head, even, at most head_dim */
 	uint32_t n_ff;
 	uint32_t rope_neox; /* 0: pairs (i, i+1); 1: (i, i + n_rot/2) */
-	uint32_t f16;       /* 1: activations and KV in fp16; 0: float32 */
+	uint32_t f16;       /* enum wire_precision */
 	float norm_eps;
 	float attn_scale;
 	uint32_t kv_slots;  /* slots a layer */
@@ -253,7 +264,11 @@ struct wire_counters {
 };
 _Static_assert(sizeof(struct wire_counters) == 48, "wire");
 
-/* The message of every completion. */
+/*
+ * The message of every completion. Zero bytes at its end need not be sent;
+ * the host takes them as zero. Most of it is the text of a failure, so a
+ * success travels in one or two cache lines instead of five.
+ */
 struct wire_done {
 	uint32_t op;    /* of the request */
 	int32_t status; /* 0 or -errno */

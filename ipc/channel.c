@@ -1,0 +1,484 @@
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "ipc/channel_impl.h"
+#include "ipc/link.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A dead peer is noticed this soon by a side that waits. */
+#define SLICE_NS 50000000ull
+
+/* A host that did not look for so long was itself stopped (a shell's ^Z
+ * stops both), or did not wait: that time says nothing about the device. */
+#define UNSEEN_NS 1000000000ull
+
+/* ---- is the peer well? --------------------------------------------- */
+
+static int peer_gone(const struct channel *c, struct err *e)
+{
+	if (!c->host)
+		return err_set(e, EPIPE, "the host is gone");
+	if (!c->pid)
+		return err_set(e, EPIPE, "the device process is gone");
+	return err_set(
+		e, EPIPE, "the device process (pid %d) died", (int)c->pid);
+}
+
+/* The link is readable: hung up, or a message that waits to be read? */
+static int link_news(struct channel *c, struct err *e)
+{
+	char byte;
+	ssize_t n = recv(c->link, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0)
+		return peer_gone(c, e);
+	if (c->host)
+		return err_set(e, EPROTO,
+			"the device sent a message over the link after its "
+			"welcome");
+	return err_set(e, EAGAIN, "the link has a message");
+}
+
+/* The host's patience: a beat that moves, or -ETIMEDOUT. */
+static int beat_check(struct channel *c, uint64_t now, struct err *e)
+{
+	uint32_t beat =
+		atomic_load_explicit(&c->control->beat, memory_order_relaxed);
+
+	if (!c->beat_ns || beat != c->beat) {
+		c->beat = beat;
+		c->beat_ns = now;
+		return 0;
+	}
+	if (!c->stall_ns || now - c->beat_ns < c->stall_ns)
+		return 0;
+	return err_set(e, ETIMEDOUT,
+		"the device made no progress for %.1f s; a slow machine needs "
+		"a larger --device-timeout",
+		(double)c->stall_ns / 1e9);
+}
+
+/*
+ * 0: all is well; -EPIPE, -EPROTO, -ETIMEDOUT; -EAGAIN (device): the link
+ * has news. A few system calls, so for a side that has nothing to do anyway.
+ */
+static int peer_check(struct channel *c, struct err *e)
+{
+	struct pollfd p[2] = { { c->link, POLLIN, 0 },
+		{ c->pidfd, POLLIN, 0 } };
+	uint64_t now = clock_ns();
+	int ret = 0;
+
+	if (now - c->looked_ns > UNSEEN_NS)
+		c->beat_ns = 0;
+	c->looked_ns = now;
+	if (poll(p, 2, 0) > 0) {
+		if (p[1].revents)
+			return peer_gone(c, e);
+		if (p[0].revents)
+			ret = link_news(c, e);
+	}
+	if (!ret && c->host)
+		ret = beat_check(c, now, e);
+	return ret;
+}
+
+/* ---- waiting ------------------------------------------------------- */
+
+struct waiting {
+	uint64_t end_ns;  /* 0: no limit */
+	uint64_t spin_ns; /* still to be spun */
+	bool slept;
+};
+
+static struct waiting waiting_begin(const struct channel *c, int timeout_ms)
+{
+	uint64_t spin = c->kind == DOORBELL_POLL ? c->spin_ns : 0;
+
+	/* Without a limit the clock is not needed before the first spin. */
+	return (struct waiting){
+		.end_ns = timeout_ms < 0
+			? 0
+			: clock_ns() + (uint64_t)timeout_ms * 1000000u,
+		.spin_ns = spin,
+	};
+}
+
+/* How long until `end_ns`, at most a slice; 0 when it has passed. */
+static uint64_t slice_left(uint64_t end_ns)
+{
+	uint64_t now;
+
+	if (!end_ns)
+		return SLICE_NS;
+	now = clock_ns();
+	if (now >= end_ns)
+		return 0;
+	return end_ns - now < SLICE_NS ? end_ns - now : SLICE_NS;
+}
+
+/*
+ * Wait a slice on `b`: first by spinning while there is spin left, then
+ * asleep. 1 when the index moved, 0 to look again, -ETIME at the end of the
+ * limit, or what peer_check said.
+ */
+static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
+	struct waiting *w, int also_fd, struct err *e)
+{
+	uint64_t ns = slice_left(w->end_ns);
+	int ret, ms = 0;
+
+	if (!ns)
+		return -ETIME;
+	if (w->spin_ns) {
+		ns = ns < w->spin_ns ? ns : w->spin_ns;
+		w->spin_ns -= ns;
+	} else {
+		if (c->host && c->stall_ns && c->stall_ns < ns)
+			ns = c->stall_ns;
+		ms = (int)((ns + 999999) / 1000000);
+		if (!w->slept)
+			c->stats.sleeps++;
+		w->slept = true;
+		ns = 0;
+	}
+	ret = doorbell_wait(b, seen, ns, also_fd, ms);
+	if (ret == 1)
+		return 1;
+	if (ret == -EPIPE)
+		return peer_gone(c, e);
+	if (ret < 0)
+		return err_sys(e, -ret, "the doorbell failed");
+	return peer_check(c, e);
+}
+
+/* ---- sending ------------------------------------------------------- */
+
+/*
+ * Give the packet received last back to the producer. Done by the next call
+ * rather than at once, so that it is no part of a request's round trip.
+ */
+static void settle(struct channel *c)
+{
+	if (!c->held)
+		return;
+	c->held = false;
+	ring_release(&c->rx);
+	doorbell_ring_if_awaited(&c->rx_room);
+}
+
+/* The length of a completion without the zeros at its end. */
+static size_t completion_length(const void *msg, size_t len)
+{
+	const uint8_t *p = msg;
+	uint64_t word = 0;
+
+	/* Down to an op; by words, as most of it is an empty text. */
+	while (len >= 2 * sizeof(word)) {
+		memcpy(&word, p + len - sizeof(word), sizeof(word));
+		if (word)
+			break;
+		len -= sizeof(word);
+	}
+	return len;
+}
+
+static int reserve(
+	struct channel *c, size_t bytes, uint8_t **out, struct err *e)
+{
+	struct waiting w;
+	void *at;
+	int ret = ring_reserve(&c->tx, bytes, &at);
+
+	if (ret == -EAGAIN) {
+		settle(c); /* the peer may be waiting for us in turn */
+		w = waiting_begin(c, -1);
+	}
+	while (ret == -EAGAIN) {
+		/* Not on the link: messages on it are not ours to read here. */
+		ret = wait_slice(c, &c->tx_room, c->tx.peer, &w, -1, e);
+		/* A message left unread must not hide that its sender went. */
+		if (ret == -EAGAIN && link_hung_up(c->link))
+			return peer_gone(c, e);
+		if (ret < 0 && ret != -EAGAIN)
+			return ret;
+		ret = ring_reserve(&c->tx, bytes, &at);
+	}
+	if (ret == -EPROTO)
+		return err_set(e, EPROTO,
+			"the peer's index of the ring we send on is absurd");
+	if (ret)
+		return err_sys(e, -ret, "cannot reserve %zu bytes", bytes);
+	*out = at;
+	return 0;
+}
+
+int channel_send(struct channel *c, const struct wire_ref *refs,
+	unsigned n_refs, const void *msg, size_t len, uint32_t *seq,
+	struct err *e)
+{
+	struct wire_header h = { .n_refs = (uint8_t)n_refs };
+	size_t refs_len = n_refs * sizeof(*refs), bytes;
+	uint8_t *at = NULL;
+	int ret;
+
+	if (n_refs > WIRE_MAX_REFS || len < sizeof(uint32_t) ||
+		len > ring_packet_max(&c->tx))
+		return err_set(e, EMSGSIZE,
+			"a packet of %u refs and %zu bytes cannot be sent "
+			"(limits: %d refs, %zu bytes)",
+			n_refs, len, WIRE_MAX_REFS, ring_packet_max(&c->tx));
+	if (!c->host && !n_refs)
+		len = completion_length(msg, len);
+	bytes = align_up(sizeof(h) + refs_len + len, 8);
+	if (bytes > ring_packet_max(&c->tx))
+		return err_set(e, EMSGSIZE,
+			"a packet of %zu bytes is larger than the ring takes "
+			"(%zu)",
+			bytes, ring_packet_max(&c->tx));
+	ret = reserve(c, bytes, &at, e);
+	if (ret)
+		return ret;
+	h.length8 = (uint16_t)(bytes / 8);
+	h.seq = c->host ? c->next_seq++ : *seq;
+	if (c->host && seq)
+		*seq = h.seq;
+	memset(at + bytes - 8, 0, 8); /* the padding, then what covers it */
+	memcpy(at, &h, sizeof(h));
+	if (n_refs)
+		memcpy(at + sizeof(h), refs, refs_len);
+	memcpy(at + sizeof(h) + refs_len, msg, len);
+	ring_publish(&c->tx);
+	doorbell_ring(&c->tx_bell);
+	c->beat_ns = 0;
+	c->stats.sent++;
+	return 0;
+}
+
+/* ---- receiving ----------------------------------------------------- */
+
+/* Put back the zeros that a completion left out. */
+static void restore_zeros(struct packet *p)
+{
+	uint8_t *msg = (uint8_t *)(uintptr_t)p->msg;
+
+	if (p->len >= sizeof(struct wire_done))
+		return;
+	memset(msg + p->len, 0, sizeof(struct wire_done) - p->len);
+	p->len = sizeof(struct wire_done);
+}
+
+/* The oldest packet, if any: 1, 0, or -EPROTO, -EBADMSG. */
+static int take(struct channel *c, struct packet *out, struct err *e)
+{
+	const void *at;
+	size_t len;
+	int ret = ring_peek(&c->rx, &at, &len);
+
+	if (ret < 0)
+		return err_set(e, EPROTO,
+			"the ring we receive on is malformed: its index or a "
+			"packet's length is absurd");
+	if (!ret) {
+		c->heard = false;
+		return 0;
+	}
+	/* Found before it was waited for: its signal is read all the same. */
+	if (!c->heard && c->kind != DOORBELL_POLL)
+		doorbell_hear(&c->rx_bell);
+	c->heard = true;
+	/* Copy, then validate the copy: the bytes are still the peer's. */
+	memcpy(c->copy, at, len);
+	c->held = true;
+	c->beat_ns = 0;
+	c->stats.received++;
+	ret = packet_parse(c->copy, len, out, e);
+	if (ret)
+		return ret;
+	if (c->host)
+		restore_zeros(out);
+	return 1;
+}
+
+static int await(
+	struct channel *c, struct packet *out, int timeout_ms, struct err *e)
+{
+	int also_fd = c->kind == DOORBELL_POLL ? -1 : c->link;
+	struct waiting w;
+	int waited, ret;
+
+	/* A quick answer comes before the clock is worth looking at. */
+	if (c->kind == DOORBELL_POLL && c->spin_ns)
+		doorbell_wait(&c->rx_bell, c->rx.own, 1, -1, 0);
+	ret = take(c, out, e);
+	if (ret)
+		return ret;
+	w = waiting_begin(c, timeout_ms);
+	for (;;) {
+		waited = wait_slice(c, &c->rx_bell, c->rx.own, &w, also_fd, e);
+		if (waited == 1)
+			c->heard = true;
+		/* What the peer published before it died comes first. */
+		ret = take(c, out, e);
+		if (ret)
+			return ret;
+		if (waited == -ETIME)
+			return err_set(e, EAGAIN, "nothing came within %d ms",
+				timeout_ms);
+		if (waited < 0)
+			return waited;
+	}
+}
+
+/* Nothing there and the caller does not wait: look after the peer, rarely. */
+static int glance(struct channel *c, struct packet *out, struct err *e)
+{
+	int ret = 0, taken;
+
+	if (clock_ns() - c->looked_ns >= SLICE_NS)
+		ret = peer_check(c, e);
+	/* It may have answered, and died, since we looked for an answer. */
+	taken = ret ? take(c, out, e) : 0;
+	if (taken)
+		return taken;
+	return ret ? ret : err_set(e, EAGAIN, "nothing there");
+}
+
+int channel_recv(
+	struct channel *c, struct packet *out, int timeout_ms, struct err *e)
+{
+	int ret;
+
+	settle(c);
+	ret = take(c, out, e);
+	if (!ret)
+		ret = timeout_ms ? await(c, out, timeout_ms, e)
+				 : glance(c, out, e);
+	return ret == 1 ? 0 : ret;
+}
+
+/* ---- beside the rings ---------------------------------------------- */
+
+int channel_share(
+	struct channel *c, uint32_t id, const struct buffer *b, struct err *e)
+{
+	int fd = buffer_fd(b);
+	struct wire_share s = {
+		.op = WIRE_SHARE,
+		.buffer = id,
+		.generation = buffer_generation(b),
+		.flags = buffer_flags(b) & BUFFER_DMA ? WIRE_SHARE_DMA : 0,
+		.bytes = buffer_bytes(b),
+	};
+	int ret;
+
+	_Static_assert(sizeof(s.name) >= BUFFER_NAME_MAX, "name");
+	if (id >= WIRE_MAX_BUFFERS)
+		return err_set(e, EINVAL,
+			"buffer id %" PRIu32 " must be below %d", id,
+			WIRE_MAX_BUFFERS);
+	memcpy(s.name, buffer_name(b), strlen(buffer_name(b)) + 1);
+	ret = link_send(c->link, &s, sizeof(s), &fd, 1, e);
+	if (ret == -EPIPE)
+		return peer_gone(c, e);
+	return ret ? err_in(e, "cannot share '%s'", buffer_name(b)) : 0;
+}
+
+void channel_bye(struct channel *c)
+{
+	uint32_t op = WIRE_BYE;
+
+	link_send(c->link, &op, sizeof(op), NULL, 0, NULL);
+}
+
+static int share_check(
+	const struct wire_share *s, size_t len, int fd, struct err *e)
+{
+	int ret;
+
+	if (len < sizeof(s->op) || s->op != WIRE_SHARE)
+		return err_set(e, EPROTO,
+			"link: op %" PRIu32 " is not a share or a goodbye",
+			s->op);
+	if (len != sizeof(*s))
+		return err_set(e, EPROTO, "share has %zu bytes, must have %zu",
+			len, sizeof(*s));
+	if (fd < 0)
+		return err_set(e, EPROTO, "share came without a descriptor");
+	if (s->buffer >= WIRE_MAX_BUFFERS)
+		return err_set(e, EPROTO,
+			"share.buffer is %" PRIu32 ", must be < %d", s->buffer,
+			WIRE_MAX_BUFFERS);
+	if (s->flags & ~WIRE_SHARE_DMA)
+		return err_set(e, EPROTO,
+			"share.flags 0x%" PRIx32 " has unknown bits", s->flags);
+	if (!memchr(s->name, '\0', sizeof(s->name)))
+		return err_set(e, EPROTO, "share.name has no end");
+	ret = buffer_check_fd(fd, s->bytes, e);
+	return ret ? err_in(e, "share.bytes of '%s'", s->name) : 0;
+}
+
+int channel_next_share(
+	struct channel *c, struct wire_share *share, int *fd, struct err *e)
+{
+	unsigned n_fds;
+	size_t len;
+	int ret;
+
+	*fd = -1;
+	memset(share, 0, sizeof(*share));
+	ret = link_recv(
+		c->link, share, sizeof(*share), &len, fd, 1, &n_fds, 0, e);
+	if (ret == -EAGAIN)
+		return 0;
+	if (ret == -EPIPE)
+		return peer_gone(c, e);
+	if (ret)
+		return ret;
+	if (len == sizeof(share->op) && share->op == WIRE_BYE && !n_fds)
+		return err_set(e, ECONNRESET, "the host said goodbye");
+	ret = share_check(share, len, *fd, e);
+	if (ret) {
+		fd_close(fd);
+		return ret;
+	}
+	return 1;
+}
+
+void channel_beat(struct channel *c)
+{
+	_Atomic uint32_t *beat = &c->control->beat;
+	uint32_t now = atomic_load_explicit(beat, memory_order_relaxed);
+
+	/* Two threads at once may count one beat: it moves all the same. */
+	atomic_store_explicit(beat, now + 1, memory_order_relaxed);
+}
+
+void channel_set_stall_ms(struct channel *c, unsigned ms)
+{
+	c->stall_ns = ms * 1000000ull;
+}
+
+void channel_watch_pid(struct channel *c, pid_t pid)
+{
+	fd_close(&c->pidfd);
+	c->pid = pid;
+	/* Without it (old kernel) the link's hang-up still tells. */
+	c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+void channel_stats(const struct channel *c, struct channel_stats *out)
+{
+	*out = c->stats;
+}

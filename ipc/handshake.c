@@ -1,0 +1,452 @@
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "ipc/channel_impl.h"
+#include "ipc/link.h"
+#include "shm/buffer.h"
+#include "shm/coherence.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HANDSHAKE_MS     5000
+#define STALL_DEFAULT_MS 30000
+
+/* Where in the control memfd a ring lies. */
+struct region {
+	uint32_t offset, room;
+};
+
+static int channel_new(struct channel **out, int link_fd, struct err *e)
+{
+	struct channel *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		fd_close(&link_fd);
+		return err_set(e, ENOMEM, "no memory for a channel");
+	}
+	c->link = link_fd;
+	c->ring_fd = c->wait_fd = c->pidfd = -1;
+	c->stall_ns = STALL_DEFAULT_MS * 1000000ull;
+	c->next_seq = 1;
+	*out = c;
+	return 0;
+}
+
+void channel_close(struct channel *c)
+{
+	if (!c)
+		return;
+	if (c->control)
+		munmap(c->control, c->control_bytes);
+	free(c->copy);
+	if (c->wait_fd != c->ring_fd)
+		fd_close(&c->wait_fd);
+	fd_close(&c->ring_fd);
+	fd_close(&c->pidfd);
+	fd_close(&c->link);
+	free(c);
+}
+
+static int control_map(struct channel *c, int fd, size_t bytes, struct err *e)
+{
+	/* Faulted in now rather than under the first packets. */
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_POPULATE, fd, 0);
+
+	if (p == MAP_FAILED)
+		return err_sys(e, errno, "cannot map the control memfd");
+	c->control = p;
+	c->control_bytes = bytes;
+	return 0;
+}
+
+static struct ring_shared *ring_at(struct channel *c, uint32_t offset)
+{
+	return (struct ring_shared *)((char *)c->control + offset);
+}
+
+static struct doorbell bell(const struct channel *c, _Atomic uint32_t *index,
+	_Atomic uint32_t *waits, int fd)
+{
+	return (struct doorbell){ c->kind, index, waits, fd };
+}
+
+/* Attach both rings from our side and aim the doorbells. */
+static int channel_rings(struct channel *c, const struct region *tx,
+	const struct region *rx, struct err *e)
+{
+	int ret = ring_attach(
+		&c->tx, ring_at(c, tx->offset), tx->room, RING_PRODUCER, e);
+	struct ring_shared *t, *r;
+	size_t copy;
+
+	if (!ret)
+		ret = ring_attach(&c->rx, ring_at(c, rx->offset), rx->room,
+			RING_CONSUMER, e);
+	if (ret)
+		return ret;
+	/* Room too for what a shortened completion gets back. */
+	copy = ring_packet_max(&c->rx) + sizeof(struct wire_done);
+	c->copy = aligned_alloc(64, align_up(copy, 64));
+	if (!c->copy)
+		return err_set(e, ENOMEM, "no memory for a packet");
+	t = c->tx.shared;
+	r = c->rx.shared;
+	c->tx_bell = bell(c, &t->tail, &t->consumer_waits, c->ring_fd);
+	c->tx_room = bell(c, &t->head, &t->producer_waits, c->wait_fd);
+	c->rx_bell = bell(c, &r->tail, &r->consumer_waits, c->wait_fd);
+	c->rx_room = bell(c, &r->head, &r->producer_waits, c->ring_fd);
+	return 0;
+}
+
+/* ---- the host's half ----------------------------------------------- */
+
+static int control_create(struct channel *c, int *fd, struct err *e)
+{
+	uint32_t ring = (uint32_t)align_up(
+		ring_footprint(CHANNEL_RING_BYTES), RING_LINE);
+	struct region request = { sizeof(struct wire_control), ring };
+	struct region completion = { request.offset + ring, ring };
+	size_t bytes = align_up(completion.offset + completion.room,
+		(uint64_t)sysconf(_SC_PAGESIZE));
+	int ret;
+
+	*fd = memfd_create("tandem:ctrl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return err_sys(e, errno, "cannot create the control memfd");
+	if (ftruncate(*fd, (off_t)bytes) ||
+		fcntl(*fd, F_ADD_SEALS,
+			F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return err_sys(e, errno, "cannot size the control memfd");
+	ret = control_map(c, *fd, bytes, e);
+	if (ret)
+		return ret;
+	c->control->magic = WIRE_MAGIC;
+	c->control->version = WIRE_VERSION;
+	c->control->request_offset = request.offset;
+	c->control->request_room = request.room;
+	c->control->completion_offset = completion.offset;
+	c->control->completion_room = completion.room;
+	ring_format(ring_at(c, request.offset), CHANNEL_RING_BYTES, 0);
+	ring_format(ring_at(c, completion.offset), CHANNEL_RING_BYTES, 0);
+	return channel_rings(c, &request, &completion, e);
+}
+
+/*
+ * A message that opens with the handshake's first three words, of whatever
+ * length: another version's may be longer than ours, and it is the version
+ * that the user has to hear about.
+ */
+static int greeting_recv(struct channel *c, void *out, size_t size, size_t *len,
+	int *fds, unsigned max_fds, unsigned *n_fds, struct err *e)
+{
+	uint8_t buf[LINK_MAX_MSG];
+	int ret = link_recv(c->link, buf, sizeof(buf), len, fds, max_fds, n_fds,
+		HANDSHAKE_MS, e);
+
+	memset(out, 0, size);
+	if (!ret)
+		memcpy(out, buf, *len < size ? *len : size);
+	return ret;
+}
+
+/* What the device answered, before any of it is believed. */
+static int welcome_check(struct wire_welcome *w, size_t len, struct err *e)
+{
+	if (len < offsetof(struct wire_welcome, status) ||
+		w->op != WIRE_WELCOME || w->magic != WIRE_MAGIC)
+		return err_set(e, EPROTO,
+			"the other process does not answer as a tandem-npu");
+	if (w->version != WIRE_VERSION)
+		return err_set(e, EPROTO,
+			"this tandem speaks version %u of the protocol, the "
+			"device version %" PRIu32
+			"; install both from the same release",
+			WIRE_VERSION, w->version);
+	if (len != sizeof(*w))
+		return err_set(e, EPROTO,
+			"the device's welcome has %zu bytes, must have %zu",
+			len, sizeof(*w));
+	w->kern[sizeof(w->kern) - 1] = '\0';
+	w->text[sizeof(w->text) - 1] = '\0';
+	/* Its code is not ours: -EPIPE here would say that it is gone. */
+	if (w->status)
+		return err_set(e, w->status == -ENOMEM ? ENOMEM : EPROTO,
+			"the device refused: %s", w->text);
+	return 0;
+}
+
+static int shake_hands(struct channel *c, const struct wire_hello *hello,
+	const int *fds, unsigned n_fds, struct wire_welcome *w, struct err *e)
+{
+	unsigned none;
+	size_t len;
+	int ret = link_send(c->link, hello, sizeof(*hello), fds, n_fds, e);
+
+	/* A device that refuses may hang up before it has read all. */
+	if (ret && ret != -EPIPE)
+		return ret;
+	ret = greeting_recv(c, w, sizeof(*w), &len, NULL, 0, &none, e);
+	if (ret == -EPIPE)
+		return err_set(
+			e, EPIPE, "the device hung up during the handshake");
+	if (ret == -EAGAIN)
+		return err_set(e, ETIMEDOUT,
+			"the device did not answer within %d s",
+			HANDSHAKE_MS / 1000);
+	return ret ? ret : welcome_check(w, len, e);
+}
+
+/* Both directions; `peer` gets the two ends that the device will own. */
+static int doorbells_create(struct channel *c, int peer[2], struct err *e)
+{
+	int ret = doorbell_fds(c->kind, &c->ring_fd, &peer[0], e);
+
+	return ret ? ret : doorbell_fds(c->kind, &peer[1], &c->wait_fd, e);
+}
+
+static void close_peer_ends(struct channel *c, int peer[2])
+{
+	if (peer[0] != c->ring_fd)
+		fd_close(&peer[0]);
+	if (peer[1] != c->wait_fd)
+		fd_close(&peer[1]);
+}
+
+int channel_connect(struct channel **out, int link_fd,
+	const struct wire_hello *hello, struct wire_welcome *welcome,
+	struct err *e)
+{
+	struct wire_hello h = *hello;
+	struct channel *c;
+	int control = -1, peer[2] = { -1, -1 };
+	int fds[WIRE_FD_COUNT];
+	int ret = channel_new(&c, link_fd, e);
+
+	if (ret)
+		return ret;
+	h.op = WIRE_HELLO;
+	h.magic = WIRE_MAGIC;
+	h.version = WIRE_VERSION;
+	h.host_pid = (uint32_t)getpid();
+	c->host = true;
+	c->kind = (enum doorbell_kind)h.doorbell;
+	c->spin_ns = h.spin_us * 1000ull;
+	ret = doorbells_create(c, peer, e);
+	if (!ret)
+		ret = control_create(c, &control, e);
+	if (ret)
+		goto out;
+	fds[WIRE_FD_CONTROL] = control;
+	fds[WIRE_FD_REQUEST_WAIT] = peer[0];
+	fds[WIRE_FD_COMPLETION_RING] = peer[1];
+	ret = shake_hands(c, &h, fds,
+		c->kind == DOORBELL_POLL ? 1 : WIRE_FD_COUNT, welcome, e);
+out:
+	close_peer_ends(c, peer);
+	fd_close(&control);
+	if (ret)
+		channel_close(c);
+	else
+		*out = c;
+	return ret;
+}
+
+/* ---- the device's half --------------------------------------------- */
+
+static int hello_check(const struct wire_hello *h, size_t len, struct err *e)
+{
+	if (len < offsetof(struct wire_hello, features) ||
+		h->op != WIRE_HELLO || h->magic != WIRE_MAGIC)
+		return err_set(e, EPROTO,
+			"the other process does not speak as a tandem host");
+	if (h->version != WIRE_VERSION)
+		return err_set(e, EPROTO,
+			"this tandem-npu speaks version %u of the protocol, "
+			"the host version %" PRIu32
+			"; install both from the same release",
+			WIRE_VERSION, h->version);
+	if (len != sizeof(*h))
+		return err_set(e, EPROTO, "hello has %zu bytes, must have %zu",
+			len, sizeof(*h));
+	if (h->features)
+		return err_set(e, EPROTO,
+			"hello.features 0x%" PRIx32 " has unknown bits",
+			h->features);
+	if (h->doorbell >= DOORBELL_COUNT)
+		return err_set(e, EPROTO,
+			"hello.doorbell is %" PRIu32 ", must be < %d",
+			h->doorbell, DOORBELL_COUNT);
+	if (h->coherence >= COHERENCE_COUNT)
+		return err_set(e, EPROTO,
+			"hello.coherence is %" PRIu32 ", must be < %d",
+			h->coherence, COHERENCE_COUNT);
+	if (!h->va_slots)
+		return err_set(e, EPROTO, "hello.va_slots is 0");
+	if (h->va_window < WIRE_WINDOW_MIN || h->va_window > WIRE_WINDOW_MAX)
+		return err_set(e, EPROTO,
+			"hello.va_window is %" PRIu64
+			" bytes, must be %llu to %llu",
+			h->va_window, WIRE_WINDOW_MIN, WIRE_WINDOW_MAX);
+	return 0;
+}
+
+static int region_check(
+	const struct region *r, const char *name, uint64_t total, struct err *e)
+{
+	if (r->offset % RING_LINE || r->offset < sizeof(struct wire_control) ||
+		!range_within(r->offset, r->room, total))
+		return err_set(e, EPROTO,
+			"control.%s_offset %" PRIu32 " and room %" PRIu32
+			" do not lie in %" PRIu64 " bytes",
+			name, r->offset, r->room, total);
+	return 0;
+}
+
+/* The fields once, checked, then used: the memory is the host's too. */
+static int control_accept(struct channel *c, int fd, struct err *e)
+{
+	struct region request, completion;
+	struct wire_control w;
+	struct stat st;
+	int ret = buffer_check_fd(fd, sizeof(struct wire_control), e);
+
+	if (ret)
+		return err_in(e, "control memfd");
+	if (fstat(fd, &st))
+		return err_sys(e, errno, "cannot stat the control memfd");
+	if (st.st_size > (off_t)CHANNEL_CONTROL_MAX)
+		return err_set(e, EPROTO,
+			"the control memfd has %lld bytes, must be at most %zu",
+			(long long)st.st_size, CHANNEL_CONTROL_MAX);
+	ret = control_map(c, fd, (size_t)st.st_size, e);
+	if (ret)
+		return ret;
+	memcpy(&w, c->control, sizeof(w));
+	if (w.magic != WIRE_MAGIC || w.version != WIRE_VERSION)
+		return err_set(e, EPROTO,
+			"control.magic 0x%08" PRIx32 " or version %" PRIu32
+			" is wrong",
+			w.magic, w.version);
+	request = (struct region){ w.request_offset, w.request_room };
+	completion = (struct region){ w.completion_offset, w.completion_room };
+	ret = region_check(&request, "request", c->control_bytes, e);
+	if (!ret)
+		ret = region_check(
+			&completion, "completion", c->control_bytes, e);
+	if (ret)
+		return ret;
+	if (request.offset < completion.offset + (uint64_t)completion.room &&
+		completion.offset < request.offset + (uint64_t)request.room)
+		return err_set(e, EPROTO,
+			"control: the two rings overlap (offsets %" PRIu32
+			" and %" PRIu32 ")",
+			request.offset, completion.offset);
+	return channel_rings(c, &completion, &request, e);
+}
+
+/* A descriptor that can block would let the host stop this process. */
+static int doorbell_check(int fd, const char *name, struct err *e)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || !(flags & O_NONBLOCK))
+		return err_set(e, EPROTO,
+			"doorbell descriptor '%s' is not non-blocking", name);
+	return 0;
+}
+
+/* `fds` are taken over one by one: what is left there the caller closes. */
+static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
+	unsigned n_fds, struct err *e)
+{
+	unsigned want = h->doorbell == DOORBELL_POLL ? 1 : WIRE_FD_COUNT;
+	int ret;
+
+	if (n_fds != want)
+		return err_set(e, EPROTO,
+			"hello came with %u descriptors, must have %u", n_fds,
+			want);
+	c->kind = (enum doorbell_kind)h->doorbell;
+	c->spin_ns = h->spin_us * 1000ull;
+	if (want > 1) {
+		c->wait_fd = fds[WIRE_FD_REQUEST_WAIT];
+		c->ring_fd = fds[WIRE_FD_COMPLETION_RING];
+		fds[WIRE_FD_REQUEST_WAIT] = fds[WIRE_FD_COMPLETION_RING] = -1;
+		ret = doorbell_check(c->wait_fd, "request wait", e);
+		if (!ret)
+			ret = doorbell_check(c->ring_fd, "completion ring", e);
+		if (ret)
+			return ret;
+	}
+	return control_accept(c, fds[WIRE_FD_CONTROL], e);
+}
+
+/* Tell the host why, so that its user reads it there. */
+static void refuse(struct channel *c, int status, const struct err *e)
+{
+	struct wire_welcome w = { .status = status };
+
+	/* Not what lies behind the text: that is none of the host's. */
+	snprintf(w.text, sizeof(w.text), "%.*s", (int)sizeof(w.text) - 1,
+		e->text);
+	channel_welcome(c, &w, NULL);
+}
+
+int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
+	struct err *e)
+{
+	int fds[WIRE_FD_COUNT] = { -1, -1, -1 };
+	struct err own = { 0 };
+	struct channel *c;
+	unsigned n_fds;
+	size_t len;
+	int ret = channel_new(&c, link_fd, e);
+
+	if (ret)
+		return ret;
+	if (!e)
+		e = &own;
+	ret = greeting_recv(
+		c, hello, sizeof(*hello), &len, fds, WIRE_FD_COUNT, &n_fds, e);
+	if (ret == -EPIPE)
+		err_set(e, EPIPE, "the host hung up before its hello");
+	else if (ret == -EAGAIN)
+		ret = err_set(e, ETIMEDOUT, "the host said nothing for %d s",
+			HANDSHAKE_MS / 1000);
+	if (ret)
+		goto fail;
+	ret = hello_check(hello, len, e);
+	if (!ret)
+		ret = hello_apply(c, hello, fds, n_fds, e);
+	for (unsigned i = 0; i < WIRE_FD_COUNT; i++)
+		fd_close(&fds[i]);
+	if (ret) {
+		refuse(c, ret, e);
+		goto fail;
+	}
+	c->pid = link_peer_pid(c->link);
+	*out = c;
+	return 0;
+fail:
+	channel_close(c);
+	return ret;
+}
+
+int channel_welcome(
+	struct channel *c, struct wire_welcome *welcome, struct err *e)
+{
+	welcome->op = WIRE_WELCOME;
+	welcome->magic = WIRE_MAGIC;
+	welcome->version = WIRE_VERSION;
+	welcome->device_pid = (uint32_t)getpid();
+	return link_send(c->link, welcome, sizeof(*welcome), NULL, 0, e);
+}

@@ -1,0 +1,67 @@
+#include "base/err.h"
+#include "ipc/channel.h"
+#include "ipc/wire.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+static int ref_check(const struct wire_ref *r, unsigned i, struct err *e)
+{
+	if (r->role >= WIRE_ROLE_COUNT)
+		return err_set(e, EBADMSG, "ref[%u].role is %u, must be < %d",
+			i, r->role, WIRE_ROLE_COUNT);
+	if (r->flags & ~WIRE_REF_INVALIDATE)
+		return err_set(e, EBADMSG,
+			"ref[%u].flags 0x%x has unknown bits", i, r->flags);
+	if (r->pad)
+		return err_set(
+			e, EBADMSG, "ref[%u].pad is %u, must be 0", i, r->pad);
+	/* An end of exactly 2^32 is no 32-bit address either. */
+	if (r->len > UINT32_MAX - r->addr)
+		return err_set(e, EBADMSG,
+			"ref[%u].len %" PRIu32 " at 0x%08" PRIx32
+			" runs past the 32-bit address space",
+			i, r->len, r->addr);
+	return 0;
+}
+
+int packet_parse(
+	const void *data, size_t len, struct packet *out, struct err *e)
+{
+	struct wire_header h;
+	size_t refs_len;
+
+	memset(out, 0, sizeof(*out));
+	if (len < sizeof(h))
+		return err_set(e, EBADMSG,
+			"a packet of %zu bytes has no room for its header",
+			len);
+	memcpy(&h, data, sizeof(h));
+	out->seq = h.seq;
+	if ((size_t)h.length8 * 8 != len)
+		return err_set(e, EBADMSG,
+			"length8 says %zu bytes, the packet has %zu",
+			(size_t)h.length8 * 8, len);
+	if (h.flags)
+		return err_set(e, EBADMSG, "flags is 0x%x, must be 0", h.flags);
+	if (h.n_refs > WIRE_MAX_REFS)
+		return err_set(e, EBADMSG, "n_refs is %u, must be at most %d",
+			h.n_refs, WIRE_MAX_REFS);
+	refs_len = h.n_refs * sizeof(struct wire_ref);
+	if (refs_len + sizeof(uint32_t) > len - sizeof(h))
+		return err_set(e, EBADMSG,
+			"n_refs %u and an op do not fit in %zu bytes", h.n_refs,
+			len);
+	out->refs = (const struct wire_ref *)((const char *)data + sizeof(h));
+	for (unsigned i = 0; i < h.n_refs; i++) {
+		int ret = ref_check(&out->refs[i], i, e);
+
+		if (ret)
+			return ret;
+	}
+	out->n_refs = h.n_refs;
+	out->msg = (const char *)data + sizeof(h) + refs_len;
+	out->len = len - sizeof(h) - refs_len;
+	return 0;
+}
