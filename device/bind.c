@@ -1,0 +1,108 @@
+#include "device/bind.h"
+
+#include "base/err.h"
+#include "device/cache.h"
+#include "device/graph.h"
+#include "device/rowset.h"
+#include "device/window.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const role_name[WIRE_ROLE_COUNT] = {
+	[WIRE_REF_SYNC] = "sync",
+	[WIRE_REF_WEIGHTS] = "weights",
+	[WIRE_REF_KV] = "kv",
+	[WIRE_REF_HIDDEN_IN] = "hidden_in",
+	[WIRE_REF_HIDDEN_OUT] = "hidden_out",
+	[WIRE_REF_ROWS] = "rows",
+};
+
+const char *bind_role_name(unsigned role)
+{
+	return role < WIRE_ROLE_COUNT ? role_name[role] : "?";
+}
+
+static int check_one(
+	const struct window *w, const struct wire_ref *r, struct err *e)
+{
+	if (r->role >= WIRE_ROLE_COUNT)
+		return err_set(e, EINVAL, "role %u is unknown", r->role);
+	if (r->flags & ~WIRE_REF_INVALIDATE)
+		return err_set(e, EINVAL, "flags 0x%x are unknown", r->flags);
+	return window_find(w, r->addr, r->len, e) ? 0 : e->code;
+}
+
+int bind_check(const struct window *w, const struct wire_ref *refs, unsigned n,
+	struct err *e)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (check_one(w, &refs[i], e))
+			return err_in(e, "ref %u (%s)", i,
+				bind_role_name(refs[i].role));
+	return 0;
+}
+
+/* What a role must be able to hold, and how it must lie. */
+struct need {
+	uint64_t bytes;
+	uint32_t align;
+};
+
+static struct need need_of(
+	unsigned role, const struct graph *g, const struct wire_graph_run *run)
+{
+	switch (role) {
+	case WIRE_REF_WEIGHTS:
+		return (struct need){ g->weights_bytes, COHERENCE_LINE };
+	case WIRE_REF_KV:
+		return (struct need){ g->kv_bytes, COHERENCE_LINE };
+	case WIRE_REF_ROWS:
+		return (struct need){ rowset_bytes(run), sizeof(uint64_t) };
+	default: /* hidden states */
+		return (struct need){ (uint64_t)run->rows * g->model.n_embd *
+				sizeof(float),
+			sizeof(float) };
+	}
+}
+
+static int bind_one(struct binding *b, const struct cache *cache,
+	const struct wire_ref *r, struct need need, struct err *e)
+{
+	if (b->addr[r->role])
+		return err_set(e, EINVAL, "bound twice");
+	if (r->len < need.bytes)
+		return err_set(e, EINVAL, "length %u, the run takes %" PRIu64,
+			r->len, need.bytes);
+	if (r->addr % need.align)
+		return err_set(e, EINVAL, "address 0x%x is no multiple of %u",
+			r->addr, need.align);
+	if (r->role != WIRE_REF_WEIGHTS &&
+		cache_reaches(cache, r->addr, r->len, e))
+		return e->code;
+	b->addr[r->role] = r->addr;
+	return 0;
+}
+
+int bind_run(struct binding *b, const struct cache *cache,
+	const struct wire_ref *refs, unsigned n, const struct graph *g,
+	const struct wire_graph_run *run, struct err *e)
+{
+	memset(b, 0, sizeof(*b));
+	for (unsigned i = 0; i < n; i++) {
+		const struct wire_ref *r = &refs[i];
+
+		if (r->role == WIRE_REF_SYNC)
+			continue;
+		if (bind_one(b, cache, r, need_of(r->role, g, run), e))
+			return err_in(e, "graph run: ref %u (%s)", i,
+				bind_role_name(r->role));
+	}
+	for (unsigned role = WIRE_REF_WEIGHTS; role < WIRE_ROLE_COUNT; role++)
+		if (!b->addr[role])
+			return err_set(e, EINVAL,
+				"graph run: no ref with role %s",
+				bind_role_name(role));
+	return 0;
+}

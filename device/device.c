@@ -1,0 +1,505 @@
+#include "device/device.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/workers.h"
+#include "device/bind.h"
+#include "device/cache.h"
+#include "device/exec.h"
+#include "device/graph.h"
+#include "device/loader.h"
+#include "device/rowset.h"
+#include "device/window.h"
+#include "shm/buffer.h"
+#include "tensor/kern.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct shared { /* a buffer the host gave */
+	int fd; /* -1: none, or unusable */
+	struct wire_share share;
+	char *why; /* unusable: the reason */
+};
+
+struct graph_slot {
+	bool loading;
+	struct graph *graph; /* NULL: free, or loading */
+};
+
+struct device {
+	struct device_config config;
+	struct window window;
+	struct cache *cache;
+	struct workers *workers;
+	struct exec exec;
+	struct loader *loader;
+	unsigned loading;
+	size_t plans_bytes;   /* of all graphs, loading ones included */
+	size_t arena_planned; /* scratch, when all loads are done */
+	struct shared shared[WIRE_MAX_BUFFERS];
+	struct graph_slot graph[WIRE_MAX_GRAPHS];
+};
+
+/* ---- life -------------------------------------------------------------- */
+
+static int open_parts(struct device *d, struct err *e)
+{
+	const struct device_config *cfg = &d->config;
+	struct cache_config cache = {
+		.level = cfg->coherence,
+		.evict_seed = cfg->evict_seed,
+		.fault = cfg->fault,
+		.report = cfg->report,
+		.report_arg = cfg->arg,
+	};
+	unsigned threads = cfg->threads ? cfg->threads : workers_online();
+	int ret;
+
+	if (threads > EXEC_MAX_THREADS)
+		threads = EXEC_MAX_THREADS;
+	if ((ret = window_init(&d->window, cfg->va_window,
+		     cfg->va_slots ? cfg->va_slots : DEVICE_VA_SLOTS, e)))
+		return ret;
+	if ((ret = cache_open(&d->cache, &cache, &d->window, e)))
+		return ret;
+	if ((ret = kern_select(&d->exec.kern, e)))
+		return ret;
+	if ((ret = workers_open(&d->workers, threads, e)))
+		return ret;
+	d->exec.workers = d->workers;
+	d->exec.cache = d->cache;
+	d->exec.beat = cfg->beat;
+	d->exec.beat_arg = cfg->arg;
+	if ((ret = exec_init(&d->exec, e)))
+		return ret;
+	return loader_open(&d->loader, e);
+}
+
+int device_open(
+	struct device **out, const struct device_config *config, struct err *e)
+{
+	struct device *d = calloc(1, sizeof(*d));
+	int ret;
+
+	if (!d)
+		return err_set(e, ENOMEM, "no memory for the device's state");
+	d->config = *config;
+	for (unsigned i = 0; i < WIRE_MAX_BUFFERS; i++)
+		d->shared[i].fd = -1;
+	ret = open_parts(d, e);
+	if (ret) {
+		device_close(d);
+		return ret;
+	}
+	*out = d;
+	return 0;
+}
+
+static void shared_release(struct shared *s)
+{
+	fd_close(&s->fd);
+	free(s->why);
+	s->why = NULL;
+}
+
+void device_close(struct device *d)
+{
+	if (!d)
+		return;
+	loader_close(d->loader);
+	exec_release(&d->exec);
+	workers_close(d->workers);
+	for (unsigned i = 0; d->cache && i < d->window.used; i++)
+		cache_detach(d->cache, d->window.order[i]);
+	cache_close(d->cache);
+	window_release(&d->window);
+	for (unsigned i = 0; i < WIRE_MAX_BUFFERS; i++)
+		shared_release(&d->shared[i]);
+	for (unsigned i = 0; i < WIRE_MAX_GRAPHS; i++)
+		free(d->graph[i].graph);
+	free(d);
+}
+
+uint32_t device_threads(const struct device *d)
+{
+	return workers_count(d->workers);
+}
+
+const char *device_kern(const struct device *d)
+{
+	return d->exec.kern->name;
+}
+
+unsigned device_loading(const struct device *d)
+{
+	return d->loading;
+}
+
+uint64_t device_violations(const struct device *d)
+{
+	return cache_violations(d->cache);
+}
+
+/* ---- buffers ----------------------------------------------------------- */
+
+/* A peer's name goes into messages: make it printable. */
+static void tidy_name(struct wire_share *s)
+{
+	s->name[sizeof(s->name) - 1] = '\0';
+	for (char *p = s->name; *p; p++)
+		if (!isprint((unsigned char)*p))
+			*p = '?';
+}
+
+static int check_share(const struct wire_share *s, int fd, struct err *e)
+{
+	if (s->flags & ~WIRE_SHARE_DMA)
+		return err_set(
+			e, EINVAL, "share: flags 0x%x are unknown", s->flags);
+	return buffer_check_fd(fd, s->bytes, e);
+}
+
+void device_share(struct device *d, const struct wire_share *share, int fd)
+{
+	struct shared *s;
+	struct err e;
+
+	if (share->buffer >= WIRE_MAX_BUFFERS) {
+		fd_close(&fd);
+		return;
+	}
+	s = &d->shared[share->buffer];
+	shared_release(s);
+	s->share = *share;
+	tidy_name(&s->share);
+	if (!check_share(&s->share, fd, &e)) {
+		s->fd = fd;
+		return;
+	}
+	fd_close(&fd);
+	s->why = strdup(e.text);
+}
+
+static int check_map(
+	const struct device *d, const struct wire_map *m, struct err *e)
+{
+	const struct shared *s;
+
+	if (m->buffer >= WIRE_MAX_BUFFERS)
+		return err_set(e, EINVAL, "map: buffer %u, below %d is allowed",
+			m->buffer, WIRE_MAX_BUFFERS);
+	s = &d->shared[m->buffer];
+	if (s->why)
+		return err_set(e, EINVAL, "map: buffer %u (%s): %s", m->buffer,
+			s->share.name, s->why);
+	if (s->fd < 0)
+		return err_set(e, ENOENT, "map: buffer %u was never shared",
+			m->buffer);
+	if (m->generation != s->share.generation)
+		return err_set(e, ESTALE,
+			"map: buffer %u (%s): generation %u, shared is %u",
+			m->buffer, s->share.name, m->generation,
+			s->share.generation);
+	if (window_holds(&d->window, m->buffer, m->generation))
+		return err_set(e, EEXIST,
+			"map: buffer %u (%s) is mapped already", m->buffer,
+			s->share.name);
+	return 0;
+}
+
+static uint32_t clamp32(uint64_t v)
+{
+	return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
+}
+
+static int do_map(struct device *d, const struct packet *p,
+	struct wire_done *done, struct err *e)
+{
+	struct window_space space = { 0 };
+	struct mapping *m = NULL;
+	struct wire_map map;
+	struct shared *s;
+	int ret;
+
+	memcpy(&map, p->msg, sizeof(map));
+	ret = check_map(d, &map, e);
+	if (ret)
+		return ret;
+	s = &d->shared[map.buffer];
+	ret = window_map(&d->window, &s->share, s->fd, &m, &space, e);
+	if (!ret && (ret = cache_attach(d->cache, m, e))) {
+		window_unmap(&d->window, m);
+		m = NULL;
+	}
+	done->arg[WIRE_MAP_ADDR] = m ? m->addr : 0;
+	done->arg[WIRE_MAP_ASKED] = clamp32(space.asked);
+	done->arg[WIRE_MAP_FREE] = clamp32(space.free);
+	done->arg[WIRE_MAP_LARGEST] = clamp32(space.largest);
+	done->arg[WIRE_MAP_SLOTS_USED] = space.used;
+	done->arg[WIRE_MAP_SLOTS] = space.slots;
+	return ret;
+}
+
+static int do_unmap(struct device *d, uint32_t addr, struct err *e)
+{
+	struct mapping *m = window_at(&d->window, addr);
+
+	if (!m)
+		return err_set(e, EFAULT,
+			"unmap: address 0x%x: no mapping starts there", addr);
+	cache_detach(d->cache, m);
+	window_unmap(&d->window, m);
+	return 0;
+}
+
+/* ---- graphs ------------------------------------------------------------ */
+
+/* The slot of graph `id`, or NULL when there is none or it is busy. */
+static struct graph_slot *find_graph(
+	struct device *d, const char *what, uint32_t id, struct err *e)
+{
+	if (id >= WIRE_MAX_GRAPHS) {
+		err_set(e, EINVAL, "%s: graph %u, below %d is allowed", what,
+			id, WIRE_MAX_GRAPHS);
+		return NULL;
+	}
+	if (d->graph[id].loading) {
+		err_set(e, EBUSY, "%s: graph %u is still loading", what, id);
+		return NULL;
+	}
+	return &d->graph[id];
+}
+
+static int submit_load(struct device *d, const struct packet *p, uint32_t id,
+	const struct graph_need *need, struct err *e)
+{
+	struct load *l = calloc(1, sizeof(*l));
+
+	if (l)
+		l->msg = malloc(p->len);
+	if (!l || !l->msg) {
+		free(l);
+		return err_set(e, ENOMEM, "graph load: no memory");
+	}
+	memcpy(l->msg, p->msg, p->len);
+	l->graph = id;
+	l->seq = p->seq;
+	l->threads = workers_count(d->workers);
+	l->plan_bytes = need->plan_bytes;
+	if (need->arena_bytes > d->arena_planned)
+		l->arena_bytes = d->arena_planned = need->arena_bytes;
+	d->plans_bytes += need->plan_bytes;
+	d->graph[id].loading = true;
+	d->loading++;
+	loader_submit(d->loader, l);
+	return 0;
+}
+
+static int do_load(struct device *d, const struct packet *p, struct err *e)
+{
+	struct graph_limits limits = {
+		.threads = workers_count(d->workers),
+		.tcm_slice = d->exec.slice,
+		.plans_bytes = d->plans_bytes,
+		.arena_bytes = d->arena_planned,
+	};
+	struct graph_slot *slot;
+	struct graph_need need;
+	uint32_t id;
+	int ret = graph_check(p->msg, p->len, &limits, &need, e);
+
+	if (ret)
+		return ret;
+	memcpy(&id,
+		(const uint8_t *)p->msg +
+			offsetof(struct wire_graph_load, graph),
+		sizeof(id));
+	slot = find_graph(d, "graph load", id, e);
+	if (!slot)
+		return e->code;
+	if (slot->graph)
+		return err_set(e, EEXIST,
+			"graph load: graph %u exists; drop it first", id);
+	return submit_load(d, p, id, &need, e);
+}
+
+bool device_loaded(
+	struct device *d, bool wait, uint32_t *seq, struct wire_done *done)
+{
+	struct load *l = loader_take(d->loader, wait);
+	struct graph_slot *slot;
+
+	if (!l)
+		return false;
+	slot = &d->graph[l->graph];
+	slot->loading = false;
+	d->loading--;
+	*seq = l->seq;
+	*done = (struct wire_done){ .op = WIRE_GRAPH_LOAD };
+	done->counters.busy_ns = l->busy_ns;
+	exec_arena_take(&d->exec, l->arena, l->arena_bytes);
+	l->arena = NULL;
+	if (l->plan && l->plan->at.total <= d->exec.arena_bytes) {
+		slot->graph = l->plan;
+		l->plan = NULL;
+	} else {
+		d->plans_bytes -= l->plan_bytes;
+		d->arena_planned = d->exec.arena_bytes;
+		done->status = -ENOMEM;
+		snprintf(done->text, sizeof(done->text),
+			"graph load: the system gave no memory for graph %u",
+			l->graph);
+	}
+	load_free(l);
+	return true;
+}
+
+static int do_drop(struct device *d, uint32_t id, struct err *e)
+{
+	struct graph_slot *slot = find_graph(d, "graph drop", id, e);
+
+	if (!slot)
+		return e->code;
+	if (!slot->graph)
+		return err_set(
+			e, ENOENT, "graph drop: there is no graph %u", id);
+	d->plans_bytes -= slot->graph->plan_bytes;
+	free(slot->graph);
+	slot->graph = NULL;
+	return 0;
+}
+
+static int do_run(struct device *d, const struct packet *p,
+	struct wire_done *done, struct err *e)
+{
+	struct wire_graph_run run;
+	struct graph_slot *slot;
+	struct binding b;
+	int ret;
+
+	memcpy(&run, p->msg, sizeof(run));
+	slot = find_graph(d, "graph run", run.graph, e);
+	if (!slot)
+		return e->code;
+	if (!slot->graph)
+		return err_set(e, ENOENT, "graph run: there is no graph %u",
+			run.graph);
+	if ((ret = rowset_check_run(&run, slot->graph, e)))
+		return ret;
+	if ((ret = bind_run(
+		     &b, d->cache, p->refs, p->n_refs, slot->graph, &run, e)))
+		return ret;
+	return exec_run(
+		&d->exec, slot->graph, &b, &run, &done->counters.saturated, e);
+}
+
+/* ---- dispatch ---------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	size_t bytes; /* 0: checked elsewhere */
+} op_info[WIRE_OP_COUNT] = {
+	[WIRE_NOP] = { "nop", sizeof(struct wire_simple) },
+	[WIRE_MAP] = { "map", sizeof(struct wire_map) },
+	[WIRE_UNMAP] = { "unmap", sizeof(struct wire_simple) },
+	[WIRE_GRAPH_LOAD] = { "graph load", 0 },
+	[WIRE_GRAPH_DROP] = { "graph drop", sizeof(struct wire_simple) },
+	[WIRE_GRAPH_RUN] = { "graph run", sizeof(struct wire_graph_run) },
+};
+
+static int check_op(uint32_t op, size_t len, struct err *e)
+{
+	/* Exactly: all are multiples of 8, as a padded packet is. */
+	size_t want;
+
+	if (op >= WIRE_OP_COUNT || !op_info[op].name)
+		return err_set(e, EINVAL, "op %u is unknown", op);
+	want = op_info[op].bytes;
+	if (want && len != want)
+		return err_set(e, EMSGSIZE, "%s: %zu bytes, it takes %zu",
+			op_info[op].name, len, want);
+	return 0;
+}
+
+static uint32_t simple_arg(const struct packet *p)
+{
+	struct wire_simple s;
+
+	memcpy(&s, p->msg, sizeof(s));
+	return s.arg;
+}
+
+static int perform(struct device *d, const struct packet *p, uint32_t op,
+	struct wire_done *done, struct err *e)
+{
+	switch (op) {
+	case WIRE_MAP:
+		return do_map(d, p, done, e);
+	case WIRE_UNMAP:
+		return do_unmap(d, simple_arg(p), e);
+	case WIRE_GRAPH_LOAD:
+		return do_load(d, p, e);
+	case WIRE_GRAPH_DROP:
+		return do_drop(d, simple_arg(p), e);
+	case WIRE_GRAPH_RUN:
+		return do_run(d, p, done, e);
+	default: /* WIRE_NOP */
+		return 0;
+	}
+}
+
+/* What the CPU wrote, as the refs say: the only invalidation there is. */
+static int take_refs(struct device *d, const struct packet *p, struct err *e)
+{
+	int ret = bind_check(&d->window, p->refs, p->n_refs, e);
+
+	if (ret)
+		return ret;
+	for (unsigned i = 0; i < p->n_refs; i++) {
+		const struct wire_ref *r = &p->refs[i];
+
+		if (!(r->flags & WIRE_REF_INVALIDATE))
+			continue;
+		cache_operator(d->cache, bind_role_name(r->role), -1);
+		cache_invalidate(d->cache, r->addr, r->len, r->cpu_seq);
+	}
+	return 0;
+}
+
+bool device_dispatch(
+	struct device *d, const struct packet *p, struct wire_done *done)
+{
+	unsigned loading = d->loading;
+	uint64_t began;
+	struct err e;
+	int ret;
+
+	*done = (struct wire_done){ 0 };
+	memcpy(&done->op, p->msg, sizeof(done->op));
+	/* Nothing but the round trip: it reaches no memory, so there is no
+	 * cache to watch, and timing it would take longer than it does. */
+	if (done->op == WIRE_NOP && !p->n_refs &&
+		p->len == sizeof(struct wire_simple))
+		return true;
+	began = clock_ns();
+	e.code = 0;
+	e.text[0] = '\0';
+	cache_begin(d->cache, p->seq);
+	ret = take_refs(d, p, &e);
+	if (!ret)
+		ret = check_op(done->op, p->len, &e);
+	if (!ret)
+		ret = perform(d, p, done->op, done, &e);
+	cache_end(d->cache, &done->counters, done->text, sizeof(done->text));
+	done->status = ret;
+	if (ret)
+		snprintf(done->text, sizeof(done->text), "%.*s",
+			(int)sizeof(done->text) - 1, e.text);
+	done->counters.busy_ns = clock_ns() - began;
+	return d->loading == loading;
+}

@@ -1,0 +1,476 @@
+#include "device/exec.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/workers.h"
+#include "device/cache.h"
+#include "device/graph.h"
+#include "device/rowset.h"
+#include "tensor/f16.h"
+#include "tensor/kern.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Weights a worker takes at a time: enough to amortise the hand-out, not so
+ * much that one worker is left with the last piece alone. */
+#define PIECE_MIN ((size_t)16 << 10)
+#define PIECE_MAX ((size_t)128 << 10)
+
+/* One run; what workers see of it does not change within an operator. */
+struct run {
+	struct exec *x;
+	const struct graph *g;
+	const struct op *op;
+	struct rowset set;
+	uint32_t weights, kv; /* device addresses */
+	const float *vector;  /* OP_RMSNORM, OP_HEAD_NORM: in TCM */
+	uint32_t piece;       /* OP_MATMUL: rows of weights a part */
+	size_t row_bytes;
+	const uint8_t *k, *v; /* OP_ATTEND: slot 0 of the layer */
+	_Atomic uint32_t saturated;
+};
+
+/* ---- set-up ------------------------------------------------------------ */
+
+static void *map_anonymous(size_t bytes, int flags)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+size_t exec_slice(unsigned threads)
+{
+	return EXEC_TCM_BYTES / threads & ~(size_t)(COHERENCE_LINE - 1);
+}
+
+int exec_init(struct exec *x, struct err *e)
+{
+	x->arena = NULL;
+	x->arena_bytes = 0;
+	x->slice = exec_slice(workers_count(x->workers));
+	x->tcm = map_anonymous(EXEC_TCM_BYTES, 0);
+	if (!x->tcm)
+		return err_set(e, ENOMEM, "no memory for %u bytes of TCM",
+			EXEC_TCM_BYTES);
+	return 0;
+}
+
+void exec_release(struct exec *x)
+{
+	exec_arena_free(x->arena, x->arena_bytes);
+	if (x->tcm)
+		munmap(x->tcm, EXEC_TCM_BYTES);
+	x->tcm = x->arena = NULL;
+}
+
+void *exec_arena_alloc(size_t bytes)
+{
+	return map_anonymous(bytes, MAP_POPULATE);
+}
+
+void exec_arena_free(void *arena, size_t bytes)
+{
+	if (arena)
+		munmap(arena, bytes);
+}
+
+void exec_arena_take(struct exec *x, void *arena, size_t bytes)
+{
+	if (!arena || bytes <= x->arena_bytes) {
+		exec_arena_free(arena, bytes);
+		return;
+	}
+	exec_arena_free(x->arena, x->arena_bytes);
+	x->arena = arena;
+	x->arena_bytes = bytes;
+}
+
+/* ---- what operators stand on ------------------------------------------- */
+
+static float *place(const struct run *r, size_t at)
+{
+	return (float *)(void *)(r->x->arena + at);
+}
+
+/* Row `row` of an operator's input or output. */
+static float *in_row(const struct run *r, uint32_t row)
+{
+	return place(r, r->op->in) + (size_t)row * r->op->k;
+}
+
+static float *out_row(const struct run *r, uint32_t row)
+{
+	return place(r, r->op->out) + (size_t)row * r->op->n;
+}
+
+static void *tcm_of(const struct run *r, unsigned thread)
+{
+	return r->x->tcm + thread * r->x->slice;
+}
+
+static uint8_t *scratch_of(const struct run *r, unsigned thread)
+{
+	const struct graph_layout *at = &r->g->at;
+
+	return r->x->arena + at->thread + thread * at->thread_bytes;
+}
+
+static void to_f16(struct run *r, float *x, size_t n)
+{
+	size_t beyond = r->x->kern->round_f16(x, n);
+
+	if (beyond)
+		atomic_fetch_add_explicit(
+			&r->saturated, (uint32_t)beyond, memory_order_relaxed);
+}
+
+/* What an operator leaves, as the next one takes it. */
+static void round_output(struct run *r, float *x, size_t n)
+{
+	if (r->op->round && r->g->model.f16 != WIRE_F32)
+		to_f16(r, x, n);
+}
+
+/* A whole vector of weights, by the running thread before a parallel
+ * section; lives until its TCM share is used again. */
+static const float *fetch_vector(const struct run *r, struct wire_tensor t)
+{
+	return dma_read(r->x->cache, r->weights + t.offset,
+		t.cols * sizeof(float), tcm_of(r, 0));
+}
+
+/* Run `fn` for every real row. */
+static void each_row(struct run *r, void (*fn)(void *, unsigned, unsigned))
+{
+	workers_run(r->x->workers, fn, r, r->set.rows);
+}
+
+/* ---- operators --------------------------------------------------------- */
+
+static void rmsnorm_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+	const struct op *op = r->op;
+
+	r->x->kern->rmsnorm(out_row(r, row), in_row(r, row), r->vector, op->n,
+		r->g->model.norm_eps);
+	round_output(r, out_row(r, row), op->n);
+}
+
+static void head_norm_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+	uint32_t dim = r->g->model.head_dim;
+	float *y = out_row(r, row);
+
+	for (uint32_t i = 0; i < r->op->n; i += dim)
+		r->x->kern->rmsnorm(
+			y + i, y + i, r->vector, dim, r->g->model.norm_eps);
+}
+
+static void rope_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+	const struct wire_model *m = &r->g->model;
+	size_t at = (size_t)row * (m->n_rot / 2);
+	const float *c = place(r, r->g->at.cos) + at;
+	const float *s = place(r, r->g->at.sin) + at;
+	float *y = out_row(r, row);
+
+	for (uint32_t i = 0; m->n_rot && i < r->op->n; i += m->head_dim)
+		r->x->kern->rope(y + i, c, s, m->n_rot, m->rope_neox);
+	round_output(r, y, r->op->n);
+}
+
+static void swiglu_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+	float *y = out_row(r, row);
+
+	r->x->kern->swiglu(y, y, in_row(r, row), r->op->n);
+	round_output(r, y, r->op->n);
+}
+
+static void add_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+
+	r->x->kern->add(out_row(r, row), in_row(r, row), r->op->n);
+}
+
+/* One piece of the weights with all rows: columns of the output. */
+static void matmul_part(void *arg, unsigned part, unsigned thread)
+{
+	struct run *r = arg;
+	const struct op *op = r->op;
+	uint32_t from = part * r->piece;
+	uint32_t n = op->n - from < r->piece ? op->n - from : r->piece;
+	const void *w = dma_read(r->x->cache,
+		r->weights + op->w.offset + (uint32_t)(from * r->row_bytes),
+		n * r->row_bytes, tcm_of(r, thread));
+	const float *bias = NULL;
+
+	r->x->kern->matmul(out_row(r, 0) + from, op->n, in_row(r, 0), op->k,
+		r->set.rows, op->w.type, w, n, op->k,
+		(float *)(void *)scratch_of(r, thread));
+	if (op->bias.rows) /* the weights are done with: their TCM is free */
+		bias = dma_read(r->x->cache,
+			r->weights + op->bias.offset + from * 4, n * 4,
+			tcm_of(r, thread));
+	for (uint32_t row = 0; bias && row < r->set.rows; row++)
+		r->x->kern->add(out_row(r, row) + from, bias, n);
+	r->x->beat(r->x->beat_arg);
+}
+
+/* Rows of weights a part: as equal shares as PIECE_MIN and _MAX allow. */
+static uint32_t piece_rows(const struct run *r)
+{
+	size_t max = r->x->slice < PIECE_MAX ? r->x->slice : PIECE_MAX;
+	size_t most = max / r->row_bytes, least = PIECE_MIN / r->row_bytes;
+	size_t n = r->op->n / (4 * workers_count(r->x->workers)) + 1;
+
+	n = n < least ? least : n;
+	/* The piece's bias comes to the same place, and must fit too. */
+	most = most > max / 4 ? max / 4 : most;
+	n = n > most ? most : n;
+	if (n > 8)
+		n &= ~(size_t)7;
+	return n ? (uint32_t)n : 1;
+}
+
+static void matmul(struct run *r)
+{
+	r->row_bytes = dtype_row_bytes(r->op->w.type, r->op->w.cols);
+	r->piece = piece_rows(r);
+	workers_run(r->x->workers, matmul_part, r,
+		(r->op->n + r->piece - 1) / r->piece);
+}
+
+/* ---- attention --------------------------------------------------------- */
+
+/* Device address of K (0) or V (1) of the operator's layer. */
+static uint32_t kv_addr(const struct run *r, uint32_t layer, unsigned which)
+{
+	const struct wire_model *m = &r->g->model;
+	uint64_t part = 2ull * (r->g->first_layer + layer) + which;
+
+	return r->kv + (uint32_t)(part * m->kv_slots * m->kv_stride);
+}
+
+static void store(struct run *r, uint32_t addr, float *x)
+{
+	uint32_t n = r->op->n;
+	uint16_t *to =
+		view_write(r->x->cache, addr, n * graph_kv_elt(&r->g->model));
+
+	if (!graph_kv_f16(&r->g->model)) {
+		memcpy(to, x, n * sizeof(float));
+		return;
+	}
+	to_f16(r, x, n); /* for its saturation; then exact */
+	for (uint32_t i = 0; i < n; i++)
+		to[i] = f32_to_f16(x[i]);
+}
+
+/* By the running thread alone: views are not for workers. */
+static void kv_write(struct run *r)
+{
+	uint32_t stride = r->g->model.kv_stride;
+	uint32_t k = kv_addr(r, r->op->layer, 0);
+	uint32_t v = kv_addr(r, r->op->layer, 1);
+
+	for (uint32_t i = 0; i < r->set.rows; i++) {
+		uint32_t at = r->set.row[i].slot * stride;
+
+		store(r, k + at, in_row(r, i));
+		store(r, v + at, out_row(r, i));
+	}
+}
+
+/* All query heads of one row that share a head of keys and values. */
+static void attend_part(void *arg, unsigned part, unsigned thread)
+{
+	struct run *r = arg;
+	const struct wire_model *m = &r->g->model;
+	uint32_t row = part / m->n_kv_head, kv_head = part % m->n_kv_head;
+	uint32_t group = m->n_head / m->n_kv_head;
+	size_t at = (size_t)kv_head * m->head_dim;
+	size_t q = at * group;
+	uint8_t *scratch = scratch_of(r, thread);
+	uint32_t *slot = (void *)(scratch + r->g->at.thread_slot);
+	struct kern_kv kv = {
+		.k = r->k + at * graph_kv_elt(m),
+		.v = r->v + at * graph_kv_elt(m),
+		.stride = m->kv_stride,
+		.slot = slot,
+		.n = rowset_slots(&r->set, row, slot),
+		.f16 = graph_kv_f16(m),
+	};
+
+	for (uint32_t i = 0; i < group; i++, q += m->head_dim)
+		r->x->kern->attend(out_row(r, row) + q, in_row(r, row) + q, &kv,
+			m->head_dim, m->attn_scale, (float *)(void *)scratch);
+	round_output(
+		r, out_row(r, row) + at * group, (size_t)group * m->head_dim);
+	r->x->beat(r->x->beat_arg);
+}
+
+/* View every slot that some row sees; where slot 0 is, or would be. */
+static const uint8_t *view_slots(const struct run *r, unsigned which)
+{
+	uint32_t addr = kv_addr(r, r->op->layer, which);
+	uint32_t stride = r->g->model.kv_stride;
+	struct wire_span s = { 0, 0 };
+	const uint8_t *base = NULL;
+
+	while (rowset_next(&r->set, r->set.seen, &s)) {
+		size_t at = (size_t)s.slot * stride;
+		const uint8_t *p = view_read(r->x->cache, addr + (uint32_t)at,
+			(size_t)s.count * stride);
+
+		base = p - at;
+	}
+	return base;
+}
+
+static void attend(struct run *r)
+{
+	r->k = view_slots(r, 0);
+	r->v = view_slots(r, 1);
+	workers_run(r->x->workers, attend_part, r,
+		r->set.rows * r->g->model.n_kv_head);
+}
+
+static void run_op(struct run *r)
+{
+	const struct op *op = r->op;
+
+	if (op->kind == OP_RMSNORM || op->kind == OP_HEAD_NORM)
+		r->vector = fetch_vector(r, op->w);
+	switch (op->kind) {
+	case OP_RMSNORM:
+		each_row(r, rmsnorm_row);
+		break;
+	case OP_MATMUL:
+		matmul(r);
+		break;
+	case OP_HEAD_NORM:
+		each_row(r, head_norm_row);
+		break;
+	case OP_ROPE:
+		each_row(r, rope_row);
+		break;
+	case OP_KV_WRITE:
+		kv_write(r);
+		break;
+	case OP_ATTEND:
+		attend(r);
+		break;
+	case OP_SWIGLU:
+		each_row(r, swiglu_row);
+		break;
+	case OP_ADD:
+		each_row(r, add_row);
+		break;
+	}
+}
+
+/* ---- a run ------------------------------------------------------------- */
+
+/* In double, so that far positions lose nothing to the product. */
+static void fill_rope(const struct run *r)
+{
+	uint32_t half = r->g->model.n_rot / 2;
+	float *c = place(r, r->g->at.cos), *s = place(r, r->g->at.sin);
+	const float *freq;
+
+	if (!half)
+		return;
+	freq = fetch_vector(r, r->g->rope_freq);
+	for (uint32_t i = 0; i < r->set.rows; i++) {
+		for (uint32_t j = 0; j < half; j++, c++, s++) {
+			double angle = (double)r->set.row[i].position * freq[j];
+
+			*c = (float)cos(angle);
+			*s = (float)sin(angle);
+		}
+	}
+}
+
+static size_t hidden_bytes(const struct run *r)
+{
+	return (size_t)r->set.rows * r->g->model.n_embd * sizeof(float);
+}
+
+static int read_inputs(struct run *r, const struct binding *b,
+	const struct wire_graph_run *wire, struct err *e)
+{
+	struct cache *c = r->x->cache;
+	int ret;
+
+	cache_operator(c, "rows", -1);
+	ret = rowset_take(&r->set, wire, r->g, r->x->arena,
+		view_read(c, b->addr[WIRE_REF_ROWS], rowset_bytes(wire)), e);
+	if (ret)
+		return ret;
+	cache_operator(c, "hidden_in", -1);
+	memcpy(place(r, r->g->at.x),
+		view_read(c, b->addr[WIRE_REF_HIDDEN_IN], hidden_bytes(r)),
+		hidden_bytes(r));
+	cache_operator(c, "rope_freq", -1);
+	fill_rope(r);
+	return 0;
+}
+
+static void write_outputs(const struct run *r, const struct binding *b)
+{
+	struct cache *c = r->x->cache;
+	uint32_t out = b->addr[WIRE_REF_HIDDEN_OUT];
+	uint32_t stride = r->g->model.kv_stride;
+
+	cache_operator(c, "hidden_out", -1);
+	memcpy(view_write(c, out, hidden_bytes(r)), place(r, r->g->at.x),
+		hidden_bytes(r));
+	cache_clean(c, out, hidden_bytes(r));
+	for (uint32_t l = 0; l < r->g->n_layers; l++) {
+		struct wire_span s = { 0, 0 };
+
+		cache_operator(c, "kv clean", (int)(r->g->first_layer + l));
+		while (rowset_next(&r->set, r->set.written, &s))
+			for (unsigned which = 0; which < 2; which++)
+				cache_clean(c,
+					kv_addr(r, l, which) + s.slot * stride,
+					(size_t)s.count * stride);
+	}
+}
+
+int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
+	const struct wire_graph_run *wire, uint32_t *saturated, struct err *e)
+{
+	struct run r = {
+		.x = x,
+		.g = g,
+		.weights = b->addr[WIRE_REF_WEIGHTS],
+		.kv = b->addr[WIRE_REF_KV],
+	};
+	int ret = read_inputs(&r, b, wire, e);
+
+	if (ret)
+		return ret;
+	for (unsigned i = 0; i < g->n_ops; i++) {
+		r.op = &g->op[i];
+		cache_operator(x->cache, r.op->name,
+			(int)(g->first_layer + r.op->layer));
+		x->beat(x->beat_arg);
+		run_op(&r);
+	}
+	write_outputs(&r, b);
+	*saturated = atomic_load_explicit(&r.saturated, memory_order_relaxed);
+	return 0;
+}

@@ -1,0 +1,60 @@
+/*
+ * Running a static graph: operator by operator, each spread over the worker
+ * threads, weights fetched in pieces into the workers' shares of the TCM.
+ *
+ * Every output value is computed whole by one worker from one row and the
+ * weights, so the bytes do not depend on the number of threads, on the
+ * other rows of the run, or on padding (which is not computed at all).
+ */
+#ifndef DEVICE_EXEC_H
+#define DEVICE_EXEC_H
+
+#include "device/bind.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXEC_TCM_BYTES   (8u << 20)
+#define EXEC_MAX_THREADS 32 /* so that a worker's TCM share holds a row */
+
+struct cache;
+struct err;
+struct graph;
+struct kern;
+struct workers;
+
+struct exec {
+	const struct kern *kern; /* these three borrowed */
+	struct workers *workers;
+	struct cache *cache;
+	void (*beat)(void *arg); /* any thread: there is progress */
+	void *beat_arg;
+	uint8_t *tcm; /* [threads] of `slice` */
+	size_t slice;
+	uint8_t *arena; /* scratch for the graph that runs */
+	size_t arena_bytes;
+};
+
+/* The first five fields are the caller's to set before. */
+int exec_init(struct exec *, struct err *);
+void exec_release(struct exec *);
+
+/* Bytes of TCM a worker has when `threads` share it. */
+size_t exec_slice(unsigned threads);
+
+/* Scratch memory, touched so that the first run need not. NULL: none. */
+void *exec_arena_alloc(size_t bytes);
+void exec_arena_free(void *arena, size_t bytes);
+/* Take over an arena (or NULL) if it is larger than the one there is. */
+void exec_arena_take(struct exec *, void *arena, size_t bytes);
+
+/*
+ * Run `g`, whose bindings have been checked and whose at.total bytes the
+ * arena has. Ranges that the CPU wrote have been invalidated. On success
+ * hidden states and KV have been cleaned. *saturated counts activations
+ * beyond fp16.
+ */
+int exec_run(struct exec *, const struct graph *g, const struct binding *,
+	const struct wire_graph_run *, uint32_t *saturated, struct err *);
+
+#endif

@@ -1,0 +1,82 @@
+#include "device/fault.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int parse_count(const char *text, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return errno || end == text || *end || !*out ? -EINVAL : 0;
+}
+
+static int parse_drop(struct fault *f, const char *name)
+{
+	const char *hash = strchr(name, '#');
+	size_t len = hash ? (size_t)(hash - name) : strlen(name);
+
+	if (!len || len >= sizeof(f->buffer))
+		return -EINVAL;
+	memcpy(f->buffer, name, len);
+	return hash ? parse_count(hash + 1, &f->nth) : 0;
+}
+
+/* The rest of `text` behind `prefix`, or NULL. */
+static const char *after(const char *text, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(text, prefix, n) ? NULL : text + n;
+}
+
+int fault_parse(struct fault *f, const char *text, struct err *e)
+{
+	const char *rest;
+	int ret = -EINVAL;
+
+	memset(f, 0, sizeof(*f));
+	if (!text || !*text)
+		return 0;
+	if ((rest = after(text, "drop-invalidate"))) {
+		f->drop = true;
+		if (!*rest)
+			ret = 0;
+		else if (*rest == ':')
+			ret = parse_drop(f, rest + 1);
+	} else if ((rest = after(text, "die-after:"))) {
+		ret = parse_count(rest, &f->die_after);
+	} else if ((rest = after(text, "hang-after:"))) {
+		ret = parse_count(rest, &f->hang_after);
+	}
+	if (ret)
+		return err_set(e, EINVAL,
+			"fault '%s': known are drop-invalidate[:BUFFER[#N]], "
+			"die-after:N and hang-after:N",
+			text);
+	return 0;
+}
+
+bool fault_drops(struct fault *f, const char *buffer)
+{
+	if (!f->drop || (f->buffer[0] && strcmp(f->buffer, buffer)))
+		return false;
+	f->asked++;
+	return !f->nth || f->asked == f->nth;
+}
+
+void fault_request(struct fault *f)
+{
+	f->requests++;
+	if (f->requests == f->die_after)
+		raise(SIGKILL);
+	if (f->requests == f->hang_after)
+		for (;;)
+			pause();
+}

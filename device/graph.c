@@ -1,0 +1,218 @@
+#include "device/graph.h"
+
+#include "base/checked.h"
+#include "device/graph_plan.h"
+#include "tensor/kern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OPS_A_LAYER 18 /* with every optional part */
+
+struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i)
+{
+	const uint8_t *p = msg;
+	struct wire_tensor t;
+
+	p += sizeof(struct wire_graph_load);
+	memcpy(&t, p + (l * WIRE_T_COUNT + i) * sizeof(t), sizeof(t));
+	return t;
+}
+
+size_t graph_plan_bytes(const struct wire_graph_load *g)
+{
+	return sizeof(struct graph) +
+		(size_t)g->n_layers * OPS_A_LAYER * sizeof(struct op);
+}
+
+/* ---- scratch ----------------------------------------------------------- */
+
+static size_t take(size_t *total, size_t bytes)
+{
+	size_t at = *total;
+
+	*total += align_up(bytes, COHERENCE_LINE);
+	return at;
+}
+
+static uint32_t max3(uint32_t a, uint32_t b, uint32_t c)
+{
+	uint32_t m = a > b ? a : b;
+
+	return m > c ? m : c;
+}
+
+void graph_layout(const struct wire_graph_load *g, unsigned threads,
+	struct graph_layout *at)
+{
+	const struct wire_model *m = &g->model;
+	size_t rows = g->rows, q = (size_t)m->n_head * m->head_dim;
+	size_t kv = (size_t)m->n_kv_head * m->head_dim;
+	size_t visible = (size_t)m->kv_slots + rows;
+	size_t f = sizeof(float), t = 0, scratch;
+
+	memset(at, 0, sizeof(*at));
+	at->row = take(&at->total, rows * sizeof(struct wire_row));
+	at->span = take(&at->total, WIRE_MAX_SPANS * sizeof(struct wire_span));
+	at->mask = take(&at->total, rows * (WIRE_MAX_ROWS / 8));
+	at->seen = take(&at->total, m->kv_slots / 8 + 8);
+	at->written = take(&at->total, m->kv_slots / 8 + 8);
+	at->cos = take(&at->total, rows * (m->n_rot / 2) * f);
+	at->sin = take(&at->total, rows * (m->n_rot / 2) * f);
+	at->x = take(&at->total, rows * m->n_embd * f);
+	at->h = take(&at->total, rows * m->n_embd * f);
+	at->q = take(&at->total, rows * q * f);
+	at->a = take(&at->total, rows * q * f);
+	at->k = take(&at->total, rows * kv * f);
+	at->v = take(&at->total, rows * kv * f);
+	at->gate = take(&at->total, rows * m->n_ff * f);
+	at->up = take(&at->total, rows * m->n_ff * f);
+	/* A thread's: kernel scratch, then the slots a row sees. */
+	scratch = kern_matmul_scratch(max3(m->n_embd, m->n_ff, (uint32_t)q));
+	take(&t, (scratch > visible ? scratch : visible) * f);
+	at->thread_slot = take(&t, visible * sizeof(uint32_t));
+	at->thread_bytes = t;
+	at->thread = take(&at->total, t * threads);
+}
+
+/* ---- the plan ---------------------------------------------------------- */
+
+struct build {
+	struct graph *g;
+	const void *msg;
+	uint32_t layer;
+};
+
+static struct wire_tensor tensor(const struct build *b, unsigned i)
+{
+	return graph_tensor(b->msg, b->layer, i);
+}
+
+static struct op *add(struct build *b, enum op_kind kind, const char *name,
+	size_t in, size_t out)
+{
+	struct op *op = &b->g->op[b->g->n_ops++];
+
+	*op = (struct op){
+		.kind = kind,
+		.name = name,
+		.layer = b->layer,
+		.in = in,
+		.out = out,
+	};
+	return op;
+}
+
+static void add_norm(struct build *b, enum wire_layer_tensor w, size_t out)
+{
+	struct op *op =
+		add(b, OP_RMSNORM, graph_tensor_name(w), b->g->at.x, out);
+
+	op->w = tensor(b, w);
+	op->n = op->k = op->w.cols;
+	op->round = true;
+}
+
+static void add_matmul(struct build *b, enum wire_layer_tensor w, int bias,
+	size_t in, size_t out)
+{
+	struct op *op = add(b, OP_MATMUL, graph_tensor_name(w), in, out);
+
+	op->w = tensor(b, w);
+	op->n = op->w.rows;
+	op->k = op->w.cols;
+	if (bias >= 0)
+		op->bias = tensor(b, (unsigned)bias);
+}
+
+/* In place over `heads` heads a row. */
+static struct op *add_heads(struct build *b, enum op_kind kind,
+	const char *name, struct wire_tensor w, size_t at, uint32_t heads)
+{
+	struct op *op = add(b, kind, name, at, at);
+
+	op->w = w;
+	op->n = op->k = heads * b->g->model.head_dim;
+	return op;
+}
+
+static struct op *add_elementwise(struct build *b, enum op_kind kind,
+	const char *name, size_t in, size_t out, uint32_t n)
+{
+	struct op *op = add(b, kind, name, in, out);
+
+	op->n = op->k = n;
+	return op;
+}
+
+static void plan_attention(struct build *b)
+{
+	const struct graph_layout *at = &b->g->at;
+	const struct wire_model *m = &b->g->model;
+	struct wire_tensor qn = tensor(b, WIRE_T_Q_NORM);
+	struct wire_tensor kn = tensor(b, WIRE_T_K_NORM);
+	struct wire_tensor none = { 0 };
+
+	add_norm(b, WIRE_T_ATTN_NORM, at->h);
+	add_matmul(b, WIRE_T_Q, WIRE_T_Q_BIAS, at->h, at->q);
+	add_matmul(b, WIRE_T_K, WIRE_T_K_BIAS, at->h, at->k);
+	add_matmul(b, WIRE_T_V, WIRE_T_V_BIAS, at->h, at->v);
+	if (qn.rows)
+		add_heads(b, OP_HEAD_NORM, "q_norm", qn, at->q, m->n_head);
+	if (kn.rows)
+		add_heads(b, OP_HEAD_NORM, "k_norm", kn, at->k, m->n_kv_head);
+	/* Also without rotation, since here q becomes an operand. K and V are
+	 * rounded as they are stored. */
+	add_heads(b, OP_ROPE, "q rope", none, at->q, m->n_head)->round = true;
+	add_heads(b, OP_ROPE, "k rope", none, at->k, m->n_kv_head);
+	add_elementwise(b, OP_KV_WRITE, "kv write", at->k, at->v,
+		m->n_kv_head * m->head_dim);
+	add_elementwise(b, OP_ATTEND, "attention", at->q, at->a,
+		m->n_head * m->head_dim)
+		->round = true;
+	add_matmul(b, WIRE_T_O, WIRE_T_O_BIAS, at->a, at->h);
+	add_elementwise(b, OP_ADD, "attention add", at->h, at->x, m->n_embd);
+}
+
+static void plan_ffn(struct build *b)
+{
+	const struct graph_layout *at = &b->g->at;
+	const struct wire_model *m = &b->g->model;
+
+	add_norm(b, WIRE_T_FFN_NORM, at->h);
+	add_matmul(b, WIRE_T_GATE, -1, at->h, at->gate);
+	add_matmul(b, WIRE_T_UP, -1, at->h, at->up);
+	add_elementwise(b, OP_SWIGLU, "swiglu", at->up, at->gate, m->n_ff)
+		->round = true;
+	add_matmul(b, WIRE_T_DOWN, -1, at->gate, at->h);
+	add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
+}
+
+struct graph *graph_build(const void *msg, unsigned threads)
+{
+	struct wire_graph_load m;
+	struct build b = { .msg = msg };
+	struct graph *g;
+
+	memcpy(&m, msg, sizeof(m));
+	g = calloc(1, graph_plan_bytes(&m));
+	if (!g)
+		return NULL;
+	g->id = m.graph;
+	g->rows = m.rows;
+	g->first_layer = m.first_layer;
+	g->n_layers = m.n_layers;
+	g->weights_bytes = m.weights_bytes;
+	g->model = m.model;
+	g->rope_freq = m.rope_freq;
+	g->plan_bytes = graph_plan_bytes(&m);
+	g->kv_bytes = ((uint64_t)m.first_layer + m.n_layers) * 2 *
+		m.model.kv_slots * m.model.kv_stride;
+	graph_layout(&m, threads, &g->at);
+	b.g = g;
+	for (b.layer = 0; b.layer < m.n_layers; b.layer++) {
+		plan_attention(&b);
+		plan_ffn(&b);
+	}
+	return g;
+}

@@ -1,0 +1,279 @@
+/*
+ * The checking half of graph.h: one look at every field of a GRAPH_LOAD
+ * message, in the order in which later checks build on earlier ones.
+ */
+#include "device/graph_plan.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "shm/buffer.h"
+#include "tensor/dtype.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const char *const tensor_name[WIRE_T_COUNT] = {
+	[WIRE_T_ATTN_NORM] = "attn_norm",
+	[WIRE_T_Q] = "q",
+	[WIRE_T_K] = "k",
+	[WIRE_T_V] = "v",
+	[WIRE_T_O] = "o",
+	[WIRE_T_Q_BIAS] = "q_bias",
+	[WIRE_T_K_BIAS] = "k_bias",
+	[WIRE_T_V_BIAS] = "v_bias",
+	[WIRE_T_O_BIAS] = "o_bias",
+	[WIRE_T_Q_NORM] = "q_norm",
+	[WIRE_T_K_NORM] = "k_norm",
+	[WIRE_T_FFN_NORM] = "ffn_norm",
+	[WIRE_T_GATE] = "gate",
+	[WIRE_T_UP] = "up",
+	[WIRE_T_DOWN] = "down",
+};
+
+const char *graph_tensor_name(unsigned tensor)
+{
+	return tensor < WIRE_T_COUNT ? tensor_name[tensor] : "?";
+}
+
+static int in_range(const char *field, uint32_t v, uint32_t min, uint32_t max,
+	struct err *e)
+{
+	if (v >= min && v <= max)
+		return 0;
+	return err_set(e, EINVAL, "graph load: %s %u, allowed are %u to %u",
+		field, v, min, max);
+}
+
+static int check_shape(
+	const struct wire_graph_load *g, size_t len, struct err *e)
+{
+	size_t want = sizeof(*g) +
+		(size_t)g->n_layers * WIRE_T_COUNT * sizeof(struct wire_tensor);
+
+	if (in_range("rows", g->rows, 1, WIRE_MAX_ROWS, e) ||
+		in_range("n_layers", g->n_layers, 1, WIRE_MAX_LAYERS, e))
+		return -EINVAL;
+	if (len != want)
+		return err_set(e, EMSGSIZE,
+			"graph load: %zu bytes, n_layers %u takes %zu", len,
+			g->n_layers, want);
+	return 0;
+}
+
+static int check_dims(const struct wire_model *m, struct err *e)
+{
+	const struct {
+		const char *name;
+		uint32_t v;
+	} dim[] = {
+		{ "n_embd", m->n_embd },
+		{ "n_head", m->n_head },
+		{ "n_kv_head", m->n_kv_head },
+		{ "head_dim", m->head_dim },
+		{ "n_ff", m->n_ff },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(dim); i++)
+		if (in_range(dim[i].name, dim[i].v, 1, GRAPH_MAX_DIM, e))
+			return -EINVAL;
+	if (m->n_head % m->n_kv_head)
+		return err_set(e, EINVAL,
+			"graph load: n_head %u is no multiple of n_kv_head %u",
+			m->n_head, m->n_kv_head);
+	if ((uint64_t)m->n_head * m->head_dim > GRAPH_MAX_DIM)
+		return err_set(e, EINVAL,
+			"graph load: n_head %u times head_dim %u is above %u",
+			m->n_head, m->head_dim, GRAPH_MAX_DIM);
+	if (m->n_rot % 2 || m->n_rot > m->head_dim)
+		return err_set(e, EINVAL,
+			"graph load: n_rot %u is odd or above head_dim %u",
+			m->n_rot, m->head_dim);
+	return 0;
+}
+
+static int check_model(const struct wire_model *m, struct err *e)
+{
+	if (check_dims(m, e) || in_range("rope_neox", m->rope_neox, 0, 1, e) ||
+		in_range("f16", m->f16, WIRE_F32, WIRE_F16_KV_F32, e))
+		return -EINVAL;
+	if (!isfinite(m->norm_eps) || m->norm_eps < 0)
+		return err_set(e, EINVAL,
+			"graph load: norm_eps %g is negative or not finite",
+			(double)m->norm_eps);
+	if (!isfinite(m->attn_scale))
+		return err_set(
+			e, EINVAL, "graph load: attn_scale is not finite");
+	return 0;
+}
+
+static int check_kv(const struct wire_graph_load *g, struct err *e)
+{
+	const struct wire_model *m = &g->model;
+	size_t slot = (size_t)m->n_kv_head * m->head_dim * graph_kv_elt(m);
+	size_t bytes;
+
+	if (in_range(
+		    "kv_slots", m->kv_slots, 1, BUFFER_MAX / COHERENCE_LINE, e))
+		return -EINVAL;
+	if (m->kv_stride % COHERENCE_LINE || m->kv_stride < slot)
+		return err_set(e, EINVAL,
+			"graph load: kv_stride %u is no multiple of %d or "
+			"below the %zu bytes of a slot",
+			m->kv_stride, COHERENCE_LINE, slot);
+	if (size_mul(&bytes, (size_t)g->first_layer + g->n_layers, 2) ||
+		size_mul(&bytes, bytes, m->kv_slots) ||
+		size_mul(&bytes, bytes, m->kv_stride) || bytes > BUFFER_MAX)
+		return err_set(e, EINVAL,
+			"graph load: first_layer %u, n_layers %u, kv_slots %u "
+			"and kv_stride %u make a KV cache above %zu bytes",
+			g->first_layer, g->n_layers, m->kv_slots, m->kv_stride,
+			BUFFER_MAX);
+	return 0;
+}
+
+struct shape {
+	uint32_t rows, cols;
+	bool vector, optional;
+};
+
+static struct shape shape_of(const struct wire_model *m, unsigned tensor)
+{
+	uint32_t q = m->n_head * m->head_dim, kv = m->n_kv_head * m->head_dim;
+
+	switch (tensor) {
+	case WIRE_T_Q:
+		return (struct shape){ q, m->n_embd, false, false };
+	case WIRE_T_K:
+	case WIRE_T_V:
+		return (struct shape){ kv, m->n_embd, false, false };
+	case WIRE_T_O:
+		return (struct shape){ m->n_embd, q, false, false };
+	case WIRE_T_GATE:
+	case WIRE_T_UP:
+		return (struct shape){ m->n_ff, m->n_embd, false, false };
+	case WIRE_T_DOWN:
+		return (struct shape){ m->n_embd, m->n_ff, false, false };
+	case WIRE_T_Q_BIAS:
+		return (struct shape){ 1, q, true, true };
+	case WIRE_T_K_BIAS:
+	case WIRE_T_V_BIAS:
+		return (struct shape){ 1, kv, true, true };
+	case WIRE_T_O_BIAS:
+		return (struct shape){ 1, m->n_embd, true, true };
+	case WIRE_T_Q_NORM:
+	case WIRE_T_K_NORM:
+		return (struct shape){ 1, m->head_dim, true, true };
+	default: /* WIRE_T_ATTN_NORM, WIRE_T_FFN_NORM */
+		return (struct shape){ 1, m->n_embd, true, false };
+	}
+}
+
+/* Where the tensor's bytes are; `row` bytes a row. */
+static int check_place(const struct wire_tensor *t, size_t row,
+	uint32_t weights_bytes, size_t slice, struct err *e)
+{
+	if (t->offset % COHERENCE_LINE)
+		return err_set(e, EINVAL, "offset %u is no multiple of %d",
+			t->offset, COHERENCE_LINE);
+	if (!range_within(t->offset, (uint64_t)row * t->rows, weights_bytes))
+		return err_set(e, EINVAL,
+			"offset %u and %" PRIu64
+			" bytes leave the block's weights_bytes %u",
+			t->offset, (uint64_t)row * t->rows, weights_bytes);
+	if (row > slice)
+		return err_set(e, E2BIG,
+			"a row of %zu bytes exceeds a worker's %zu bytes of "
+			"TCM; use fewer threads",
+			row, slice);
+	return 0;
+}
+
+static int check_tensor(const struct wire_tensor *t, const struct shape *s,
+	uint32_t weights_bytes, size_t slice, struct err *e)
+{
+	const struct dtype_info *type = dtype_info(t->type);
+	size_t row;
+
+	if (!t->rows && s->optional)
+		return 0;
+	if (!t->rows)
+		return err_set(e, EINVAL, "rows 0: it is not optional");
+	if (!type)
+		return err_set(e, EINVAL, "type %u is unknown", t->type);
+	if (s->vector && t->type != DTYPE_F32)
+		return err_set(e, EINVAL, "type %s, f32 is wanted", type->name);
+	if (t->rows != s->rows || t->cols != s->cols)
+		return err_set(e, EINVAL,
+			"rows %u and cols %u, wanted are %u and %u", t->rows,
+			t->cols, s->rows, s->cols);
+	row = dtype_row_bytes(t->type, t->cols);
+	if (!row)
+		return err_set(e, EINVAL,
+			"cols %u is not whole blocks of %u (%s)", t->cols,
+			type->block, type->name);
+	return check_place(t, row, weights_bytes, slice, e);
+}
+
+static int check_tensors(const struct wire_graph_load *g, const void *msg,
+	size_t slice, struct err *e)
+{
+	const struct wire_model *m = &g->model;
+	struct shape freq = { 1, m->n_rot / 2, true, m->n_rot == 0 };
+
+	if (check_tensor(&g->rope_freq, &freq, g->weights_bytes, slice, e))
+		return err_in(e, "graph load: rope_freq");
+	for (uint32_t l = 0; l < g->n_layers; l++) {
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			struct wire_tensor t = graph_tensor(msg, l, i);
+			struct shape s = shape_of(m, i);
+
+			if (check_tensor(&t, &s, g->weights_bytes, slice, e))
+				return err_in(e, "graph load: layer %u, %s", l,
+					tensor_name[i]);
+		}
+	}
+	return 0;
+}
+
+static int check_memory(const struct wire_graph_load *g,
+	const struct graph_limits *limits, struct graph_need *need,
+	struct err *e)
+{
+	struct graph_layout at;
+	size_t arena, all;
+
+	graph_layout(g, limits->threads, &at);
+	need->plan_bytes = graph_plan_bytes(g);
+	need->arena_bytes = at.total;
+	arena = at.total > limits->arena_bytes ? at.total : limits->arena_bytes;
+	all = arena + limits->plans_bytes + need->plan_bytes;
+	if (all > GRAPH_MAX_MEMORY)
+		return err_set(e, ENOMEM,
+			"graph load: scratch of %zu bytes and %zu bytes of "
+			"plans are above %zu; use fewer rows or KV slots",
+			arena, limits->plans_bytes + need->plan_bytes,
+			GRAPH_MAX_MEMORY);
+	return 0;
+}
+
+int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
+	struct graph_need *need, struct err *e)
+{
+	struct wire_graph_load g;
+	int ret;
+
+	if (len < sizeof(g))
+		return err_set(e, EMSGSIZE,
+			"graph load: %zu bytes, the fixed part takes %zu", len,
+			sizeof(g));
+	memcpy(&g, msg, sizeof(g));
+	if ((ret = check_shape(&g, len, e)) || (ret = check_model(&g.model, e)))
+		return ret;
+	if ((ret = check_kv(&g, e)))
+		return ret;
+	if ((ret = check_tensors(&g, msg, limits->tcm_slice, e)))
+		return ret;
+	return check_memory(&g, limits, need, e);
+}

@@ -1,0 +1,215 @@
+#include "device/rowset.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "device/graph.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+uint64_t rowset_bytes(const struct wire_graph_run *r)
+{
+	return (uint64_t)r->rows * sizeof(struct wire_row) +
+		(uint64_t)r->n_spans * sizeof(struct wire_span) +
+		(uint64_t)r->rows * r->mask_words * sizeof(uint64_t);
+}
+
+int rowset_check_run(
+	const struct wire_graph_run *r, const struct graph *g, struct err *e)
+{
+	if (!r->rows || r->rows > g->rows)
+		return err_set(e, EINVAL,
+			"graph run: rows %u, graph %u has 1 to %u", r->rows,
+			g->id, g->rows);
+	if (r->n_spans > WIRE_MAX_SPANS)
+		return err_set(e, EINVAL, "graph run: n_spans %u, at most %d",
+			r->n_spans, WIRE_MAX_SPANS);
+	if (r->mask_words < (r->rows + 63) / 64 ||
+		r->mask_words > WIRE_MAX_ROWS / 64)
+		return err_set(e, EINVAL,
+			"graph run: mask_words %u, %u rows take %u to %d",
+			r->mask_words, r->rows, (r->rows + 63) / 64,
+			WIRE_MAX_ROWS / 64);
+	return 0;
+}
+
+/* ---- bits -------------------------------------------------------------- */
+
+static bool bit(const uint64_t *bits, uint32_t i)
+{
+	return bits[i / 64] >> (i % 64) & 1;
+}
+
+static void set_range(uint64_t *bits, uint32_t from, uint32_t count)
+{
+	for (uint32_t end = from + count; from < end;) {
+		if (from % 64 == 0 && end - from >= 64) {
+			bits[from / 64] = ~0ull;
+			from += 64;
+		} else {
+			bits[from / 64] |= 1ull << from % 64;
+			from++;
+		}
+	}
+}
+
+bool rowset_next(
+	const struct rowset *s, const uint64_t *bits, struct wire_span *run)
+{
+	uint32_t i = run->slot + run->count;
+
+	while (i < s->kv_slots && !bit(bits, i))
+		i = i % 64 == 0 && !bits[i / 64] ? i + 64 : i + 1;
+	if (i >= s->kv_slots)
+		return false;
+	run->slot = i;
+	while (i < s->kv_slots && bit(bits, i))
+		i++;
+	run->count = i - run->slot;
+	return true;
+}
+
+/* ---- checks ------------------------------------------------------------ */
+
+static int check_slot(struct rowset *s, uint32_t i, struct err *e)
+{
+	const struct wire_row *r = &s->row[i];
+
+	if (r->slot >= s->kv_slots)
+		return err_set(e, EINVAL, "row %u: slot %u, there are %u", i,
+			r->slot, s->kv_slots);
+	if (bit(s->written, r->slot))
+		return err_set(e, EINVAL,
+			"row %u: slot %u is another row's as well", i, r->slot);
+	set_range(s->written, r->slot, 1);
+	if (!range_within(r->first_span, r->n_spans, s->n_spans))
+		return err_set(e, EINVAL,
+			"row %u: first_span %u and n_spans %u, there are %u", i,
+			r->first_span, r->n_spans, s->n_spans);
+	return 0;
+}
+
+static int check_spans(const struct rowset *s, struct err *e)
+{
+	for (uint32_t i = 0; i < s->n_spans; i++)
+		if (!range_within(
+			    s->span[i].slot, s->span[i].count, s->kv_slots))
+			return err_set(e, EINVAL,
+				"span %u: slot %u and count %u, there are %u",
+				i, s->span[i].slot, s->span[i].count,
+				s->kv_slots);
+	return 0;
+}
+
+/* Rows of this request that row i sees; -1: rows that there are not. */
+static int count_mask(const struct rowset *s, uint32_t i)
+{
+	const uint64_t *m = s->mask + (size_t)i * s->mask_words;
+	int n = 0;
+
+	for (uint32_t w = 0; w < s->mask_words; w++) {
+		uint64_t real = ~0ull;
+
+		if (s->rows < (w + 1) * 64)
+			real = s->rows > w * 64
+				? (1ull << (s->rows - w * 64)) - 1
+				: 0;
+		if (m[w] & ~real)
+			return -1;
+		n += __builtin_popcountll(m[w]);
+	}
+	return n;
+}
+
+static int check_sight(struct rowset *s, uint32_t i, struct err *e)
+{
+	const struct wire_row *r = &s->row[i];
+	const struct wire_span *span = s->span + r->first_span;
+	int in_batch = count_mask(s, i);
+	uint64_t n = in_batch < 0 ? 0 : (uint64_t)in_batch;
+
+	if (in_batch < 0)
+		return err_set(e, EINVAL,
+			"row %u: its mask names rows beyond %u", i, s->rows);
+	for (uint32_t j = 0; j < r->n_spans; j++)
+		n += span[j].count;
+	if (!n)
+		return err_set(e, EINVAL, "row %u: it sees nothing", i);
+	if (n > (uint64_t)s->kv_slots + s->rows)
+		return err_set(e, EINVAL,
+			"row %u: sees %" PRIu64 " slots, there are %u", i, n,
+			s->kv_slots);
+	for (uint32_t j = 0; j < r->n_spans; j++)
+		set_range(s->seen, span[j].slot, span[j].count);
+	return 0;
+}
+
+static int check_copy(struct rowset *s, struct err *e)
+{
+	int ret;
+
+	for (uint32_t i = 0; i < s->rows; i++)
+		if ((ret = check_slot(s, i, e)))
+			return ret;
+	if ((ret = check_spans(s, e)))
+		return ret;
+	for (uint32_t i = 0; i < s->rows; i++)
+		if ((ret = check_sight(s, i, e)))
+			return ret;
+	/* Rows see one another through the cache as well. */
+	for (uint32_t i = 0; i < s->rows; i++)
+		set_range(s->seen, s->row[i].slot, 1);
+	return 0;
+}
+
+int rowset_take(struct rowset *s, const struct wire_graph_run *r,
+	const struct graph *g, void *arena, const void *from, struct err *e)
+{
+	const uint8_t *p = from;
+	uint8_t *a = arena;
+	size_t rows = r->rows * sizeof(struct wire_row);
+	size_t spans = r->n_spans * sizeof(struct wire_span);
+	size_t bits = (g->model.kv_slots + 63) / 64 * sizeof(uint64_t);
+
+	*s = (struct rowset){
+		.rows = r->rows,
+		.n_spans = r->n_spans,
+		.mask_words = r->mask_words,
+		.kv_slots = g->model.kv_slots,
+		.row = (void *)(a + g->at.row),
+		.span = (void *)(a + g->at.span),
+		.mask = (void *)(a + g->at.mask),
+		.seen = (void *)(a + g->at.seen),
+		.written = (void *)(a + g->at.written),
+	};
+	memcpy(s->row, p, rows);
+	memcpy(s->span, p + rows, spans);
+	memcpy(s->mask, p + rows + spans,
+		(size_t)r->rows * r->mask_words * sizeof(uint64_t));
+	memset(s->seen, 0, bits);
+	memset(s->written, 0, bits);
+	if (check_copy(s, e))
+		return err_in(e, "graph run");
+	return 0;
+}
+
+uint32_t rowset_slots(const struct rowset *s, uint32_t i, uint32_t *slot)
+{
+	const struct wire_row *r = &s->row[i];
+	const uint64_t *m = s->mask + (size_t)i * s->mask_words;
+	uint32_t n = 0;
+
+	for (uint32_t j = 0; j < r->n_spans; j++) {
+		const struct wire_span *span = &s->span[r->first_span + j];
+
+		for (uint32_t k = 0; k < span->count; k++)
+			slot[n++] = span->slot + k;
+	}
+	for (uint32_t w = 0; w < s->mask_words; w++)
+		for (uint64_t left = m[w]; left; left &= left - 1)
+			slot[n++] =
+				s->row[w * 64 + (uint32_t)__builtin_ctzll(left)]
+					.slot;
+	return n;
+}

@@ -1,0 +1,73 @@
+#include "device/sandbox.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/sanitizer.h"
+
+#include <errno.h>
+#include <seccomp.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const int allowed[] = {
+	/* Buffers that come, and private memory. */
+	SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk),
+	SCMP_SYS(fstat), SCMP_SYS(newfstatat), /* fstat of newer C libraries */
+	SCMP_SYS(fstatfs), SCMP_SYS(fcntl), SCMP_SYS(close),
+	/* Link, doorbells, messages on standard error. */
+	SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(writev), /* C libraries' */
+	SCMP_SYS(recvmsg), SCMP_SYS(recvfrom), SCMP_SYS(sendmsg),
+	SCMP_SYS(sendto), SCMP_SYS(poll), SCMP_SYS(ppoll),
+	/* Threads. */
+	SCMP_SYS(futex), SCMP_SYS(sched_yield), SCMP_SYS(set_robust_list),
+	SCMP_SYS(rseq), SCMP_SYS(exit), SCMP_SYS(exit_group),
+	SCMP_SYS(restart_syscall), SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction), SCMP_SYS(gettid),
+	SCMP_SYS(getpid),
+	/* Time, where the vDSO does not serve it. */
+	SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep),
+	SCMP_SYS(pause), SCMP_SYS(getrandom), /* the allocator's */
+};
+
+static int add_rules(scmp_filter_ctx ctx)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(allowed) && !ret; i++)
+		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, allowed[i], 0);
+	/* Memory, but never code. */
+	if (!ret)
+		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+			SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	if (!ret)
+		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect),
+			1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	/* Signals to itself: abort, and the end by the signal that came. */
+	if (!ret)
+		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+			SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	return ret;
+}
+
+int sandbox_enter(struct err *e)
+{
+	scmp_filter_ctx ctx;
+	int ret;
+
+	if (SANITIZER_ADDRESS || SANITIZER_THREAD)
+		return 0;
+	ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
+	if (!ctx)
+		return err_set(e, ENOMEM, "no memory for the seccomp filter");
+	ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
+	if (!ret)
+		ret = add_rules(ctx);
+	if (!ret)
+		ret = seccomp_load(ctx);
+	seccomp_release(ctx);
+	if (ret)
+		return err_sys(e, -ret,
+			"cannot enter the seccomp filter (TANDEM_NO_SECCOMP=1 "
+			"runs without it)");
+	return 0;
+}

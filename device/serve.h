@@ -1,0 +1,37 @@
+/*
+ * The device's life with one host: get the connection, set up, run requests
+ * until the host says goodbye. Requests run on the calling thread; beside it
+ * are the workers, the loader, and a watcher that looks only for the host's
+ * end and for signals, so that neither has to wait for a long request.
+ */
+#ifndef DEVICE_SERVE_H
+#define DEVICE_SERVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct fault;
+
+struct serve_opts {
+	int fd;             /* connected to the host; -1: listen */
+	const char *listen; /* path of a socket to make */
+	struct fault *fault;
+	bool sandbox;
+};
+
+struct serve_result {
+	uint64_t violations; /* of the coherence contract */
+	int signal;          /* that ended it; 0: none */
+};
+
+/*
+ * 0 after a goodbye or a signal; -EPIPE when the host is gone without one;
+ * another -errno with *e when something else failed. Violations have been
+ * reported on standard error. When the host goes during a long request, or a
+ * signal comes, the watcher ends the process itself: with status 3, or
+ * 128 + the signal's number.
+ */
+int serve(const struct serve_opts *, struct serve_result *, struct err *);
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * tandem-npu: the device process. The host starts it with one end of a
+ * socket pair, or connects to one that listens. Everything it knows, the
+ * host tells it.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/opt.h"
+#include "base/version.h"
+#include "device/fault.h"
+#include "device/serve.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum exit_status { EXIT_DONE, EXIT_FAILED, EXIT_MISUSE, EXIT_HOST_LOST };
+
+static int64_t opt_fd = -1;
+static const char *opt_listen, *opt_fault;
+static bool opt_man_page, opt_version;
+
+static const struct opt options[] = {
+	{ .type = OPT_STRING,
+		.name = "listen",
+		.value = &opt_listen,
+		.arg = "PATH",
+		.help = "make a socket at PATH, serve the first host that "
+			"connects, end" },
+	{ .type = OPT_INT,
+		.name = "fd",
+		.value = &opt_fd,
+		.arg = "N",
+		.help = "serve the host at the other end of socket N, which "
+			"it gave us",
+		.max = 1 << 20 },
+	{ .type = OPT_FLAG,
+		.name = "version",
+		.value = &opt_version,
+		.help = "print the version" },
+	{ .type = OPT_FLAG,
+		.name = "man",
+		.value = &opt_man_page,
+		.help = "print the manual page" },
+	{ .type = OPT_STRING,
+		.name = "fault",
+		.value = &opt_fault,
+		.arg = "WHAT",
+		.help = "go wrong on purpose",
+		.hidden = true },
+};
+
+static const struct opt_command command = {
+	.name = "tandem-npu",
+	.synopsis = "(--listen PATH | --fd N)",
+	.summary = "the device process of tandem",
+	.details =
+		"Runs the layers of a language model for a tandem process, in "
+		"memory that the two share. tandem starts one by itself; start "
+		"it by hand to have it under a debugger or tracer of its own:\n"
+		"\n"
+		"  strace -f tandem-npu --listen /tmp/npu &\n"
+		"  tandem run --device /tmp/npu -m MODEL -p TEXT\n"
+		"\n"
+		"What it is like (address window, coherence, threads) the host "
+		"says.\n"
+		"\n"
+		"Environment: TANDEM_CPU=ref|base|avx2|avx512 chooses the "
+		"kernels; TANDEM_NO_SECCOMP=1 runs without the seccomp filter, "
+		"for debuggers that need more.\n"
+		"\n"
+		"Exit status: 0 after the host's goodbye; 1 when something "
+		"failed or the coherence check found violations; 2 on misuse; "
+		"3 when the host was lost.",
+	.opts = options,
+	.n_opts = ARRAY_LEN(options),
+};
+
+static void print_man(FILE *f)
+{
+	fputs(".TH TANDEM\\-NPU 1 \"\" \"tandem " TANDEM_VERSION "\"\n"
+	      ".SH NAME\n"
+	      "tandem\\-npu \\- the device process of tandem\n"
+	      ".SH DESCRIPTION\n",
+		f);
+	opt_man(&command, f);
+	fputs(".SH SEE ALSO\n.BR tandem (1)\n", f);
+}
+
+static int misuse(const char *text)
+{
+	fprintf(stderr, "tandem-npu: %s; see tandem-npu --help\n", text);
+	return EXIT_MISUSE;
+}
+
+static bool is_socket(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISSOCK(st.st_mode);
+}
+
+static int finish(int ret, const struct serve_result *r, const struct err *e)
+{
+	if (ret)
+		fprintf(stderr, "tandem-npu: %s\n", e->text);
+	if (ret == -EPIPE)
+		return EXIT_HOST_LOST;
+	if (ret || r->violations)
+		return EXIT_FAILED;
+	if (r->signal) { /* end as whoever sent it expects */
+		sigset_t set;
+
+		sigemptyset(&set);
+		sigaddset(&set, r->signal);
+		sigprocmask(SIG_UNBLOCK, &set, NULL);
+		raise(r->signal);
+	}
+	return EXIT_DONE;
+}
+
+static int run(void)
+{
+	const char *off = getenv("TANDEM_NO_SECCOMP");
+	const char *what = opt_fault ? opt_fault : getenv("TANDEM_NPU_FAULT");
+	struct serve_result result;
+	struct fault fault;
+	struct serve_opts opts = {
+		.fd = (int)opt_fd,
+		.listen = opt_listen,
+		.fault = &fault,
+		.sandbox = !(off && *off && strcmp(off, "0")),
+	};
+	struct err e = { 0 };
+
+	if (fault_parse(&fault, what, &e))
+		return misuse(e.text);
+	return finish(serve(&opts, &result, &e), &result, &e);
+}
+
+int main(int argc, char **argv)
+{
+	struct err e = { 0 };
+	unsigned operands;
+	int ret;
+
+	fd_keep_standard();
+	ret = opt_parse(&command, argc, argv, &operands, &e);
+	if (ret == 1)
+		return EXIT_DONE;
+	if (ret)
+		return misuse(e.text);
+	if (opt_man_page) {
+		print_man(stdout);
+		return EXIT_DONE;
+	}
+	if (opt_version) {
+		puts("tandem-npu " TANDEM_VERSION);
+		return EXIT_DONE;
+	}
+	if ((opt_fd >= 0) == (opt_listen != NULL))
+		return misuse("give either --listen PATH or --fd N");
+	if (opt_fd >= 0 && !is_socket((int)opt_fd))
+		return misuse("--fd is not a socket (tandem starts a device "
+			      "by itself)");
+	return run();
+}

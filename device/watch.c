@@ -1,0 +1,123 @@
+#include "device/watch.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "ipc/wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* How long the main thread has for an orderly end. The host's death must
+ * show within a second, so both stay well below. */
+#define GRACE_MS 300
+
+int watch_signals(int *fd, struct err *e)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
+		return err_set(e, EINVAL, "cannot block signals");
+	*fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return *fd < 0 ? err_sys(e, errno, "cannot create a signalfd") : 0;
+}
+
+int watch_take_signal(int fd)
+{
+	struct signalfd_siginfo info;
+
+	if (read(fd, &info, sizeof(info)) != sizeof(info))
+		return 0;
+	return (int)info.ssi_signo;
+}
+
+/* 1 when the main thread says it needs no watcher any more. */
+static int stopped_within(const struct watch *w, int ms)
+{
+	struct pollfd p = { w->stop_fd, POLLIN, 0 };
+
+	return poll(&p, 1, ms) > 0;
+}
+
+/* The main thread is busy with something long: end for it. */
+static void end_for_signal(const struct watch *w, int signo)
+{
+	fprintf(stderr, "tandem-npu: ended by signal %d\n", signo);
+	_exit(128 + signo);
+}
+
+static void end_for_host(const struct watch *w)
+{
+	uint32_t op = 0;
+	ssize_t n = recv(w->link, &op, sizeof(op), MSG_PEEK | MSG_DONTWAIT);
+
+	if (n == sizeof(op) && op == WIRE_BYE)
+		_exit(0);
+	fprintf(stderr, "tandem-npu: the host (pid %d) is gone\n",
+		(int)w->host);
+	_exit(3);
+}
+
+static void *watch_main(void *arg)
+{
+	struct watch *w = arg;
+	struct pollfd p[3] = {
+		{ w->stop_fd, POLLIN, 0 }, { w->signal_fd, POLLIN, 0 },
+		{ w->link, 0, 0 }, /* only its hang-up */
+	};
+
+	for (;;) {
+		if (poll(p, 3, -1) < 0)
+			continue;
+		if (p[0].revents)
+			return NULL;
+		if (p[1].revents) {
+			int signo = watch_take_signal(w->signal_fd);
+
+			atomic_store(&w->signal, signo);
+			if (signo && !stopped_within(w, GRACE_MS))
+				end_for_signal(w, signo);
+		} else if (p[2].revents) {
+			if (!stopped_within(w, GRACE_MS))
+				end_for_host(w);
+		}
+	}
+}
+
+int watch_start(
+	struct watch *w, int link, int signal_fd, pid_t host, struct err *e)
+{
+	int ret;
+
+	w->link = link;
+	w->signal_fd = signal_fd;
+	w->host = host;
+	atomic_store(&w->signal, 0);
+	w->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (w->stop_fd < 0)
+		return err_sys(e, errno, "cannot create an eventfd");
+	ret = pthread_create(&w->thread, NULL, watch_main, w);
+	if (ret) {
+		fd_close(&w->stop_fd);
+		return err_sys(e, ret, "cannot start the watcher's thread");
+	}
+	return 0;
+}
+
+void watch_stop(struct watch *w)
+{
+	uint64_t one = 1;
+
+	fd_write_all(w->stop_fd, &one, sizeof(one));
+	pthread_join(w->thread, NULL);
+	fd_close(&w->stop_fd);
+}

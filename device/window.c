@@ -1,0 +1,246 @@
+#include "device/window.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* The base is aligned to this, so that huge pages can be mapped. */
+#define HUGE_ALIGN ((uint64_t)2 << 20)
+
+int window_init(struct window *w, uint64_t bytes, unsigned slots, struct err *e)
+{
+	memset(w, 0, sizeof(*w));
+	if (bytes < WIRE_WINDOW_MIN || bytes > WIRE_WINDOW_MAX)
+		return err_set(e, EINVAL,
+			"window: %" PRIu64 " bytes, allowed are %llu to %llu",
+			bytes, WIRE_WINDOW_MIN, WIRE_WINDOW_MAX);
+	if (!slots || slots > WINDOW_SLOTS_MAX)
+		return err_set(e, EINVAL,
+			"window: %u mapping slots, allowed are 1 to %d", slots,
+			WINDOW_SLOTS_MAX);
+	w->page = (uint64_t)sysconf(_SC_PAGESIZE);
+	w->bytes = bytes & ~(w->page - 1);
+	w->slots = slots;
+	w->reserved_bytes = w->bytes + HUGE_ALIGN;
+	w->reserved = mmap(NULL, w->reserved_bytes, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (w->reserved == MAP_FAILED) {
+		w->reserved = NULL;
+		return err_sys(e, errno,
+			"window: cannot reserve %" PRIu64
+			" bytes of addresses (see prlimit --as)",
+			w->reserved_bytes);
+	}
+	w->base = (uint8_t *)align_up((uintptr_t)w->reserved, HUGE_ALIGN);
+	return 0;
+}
+
+void window_release(struct window *w)
+{
+	if (w->reserved)
+		munmap(w->reserved, w->reserved_bytes);
+	memset(w, 0, sizeof(*w));
+}
+
+/* Where hole number i begins and ends: the one before mapping order[i], or
+ * behind the last one. A mapping's guard page belongs to the mapping. */
+static uint64_t hole_from(const struct window *w, unsigned i)
+{
+	const struct mapping *m;
+
+	if (!i)
+		return w->page;
+	m = w->order[i - 1];
+	return m->addr + m->span + w->page;
+}
+
+static uint64_t hole_to(const struct window *w, unsigned i)
+{
+	return i < w->used ? w->order[i]->addr : w->bytes;
+}
+
+static void measure(const struct window *w, struct window_space *space)
+{
+	space->used = w->used;
+	space->slots = w->slots;
+	space->free = space->largest = 0;
+	for (unsigned i = 0; i <= w->used; i++) {
+		uint64_t n = hole_to(w, i) - hole_from(w, i);
+
+		space->free += n;
+		if (n > space->largest)
+			space->largest = n;
+	}
+}
+
+/* Memory of huge pages can only be mapped at, and in, multiples of them. */
+static uint64_t page_of(const struct window *w, int fd)
+{
+	struct statfs fs;
+
+	if (!fstatfs(fd, &fs) && fs.f_type == HUGETLBFS_MAGIC &&
+		(uint64_t)fs.f_bsize > w->page)
+		return (uint64_t)fs.f_bsize;
+	return w->page;
+}
+
+/* First fit: 1, *at and the hole's number, or 0. */
+static int find_hole(const struct window *w, uint64_t span, uint64_t align,
+	uint64_t *at, unsigned *hole)
+{
+	for (unsigned i = 0; i <= w->used; i++) {
+		uint64_t from = align_up(hole_from(w, i), align);
+		uint64_t to = hole_to(w, i);
+
+		if (from < to && to - from >= span + w->page) {
+			*at = from;
+			*hole = i;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Put the reservation back over what was mapped. */
+static void reserve_again(const struct window *w, uint64_t at, uint64_t span)
+{
+	mmap(w->base + at, span, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+static struct mapping *take_slot(struct window *w, unsigned hole)
+{
+	unsigned slot = 0;
+
+	while (w->map[slot].addr)
+		slot++;
+	memmove(w->order + hole + 1, w->order + hole,
+		(w->used - hole) * sizeof(w->order[0]));
+	w->order[hole] = &w->map[slot];
+	w->used++;
+	w->map[slot].slot = slot;
+	return &w->map[slot];
+}
+
+static int no_space(const struct window_space *s, struct err *e)
+{
+	return err_set(e, ENOSPC,
+		"window: asked %" PRIu64 " bytes, %" PRIu64
+		" free, largest hole %" PRIu64 ", %u of %u slots",
+		s->asked, s->free, s->largest, s->used, s->slots);
+}
+
+int window_map(struct window *w, const struct wire_share *share, int fd,
+	struct mapping **out, struct window_space *space, struct err *e)
+{
+	uint64_t align = page_of(w, fd), span = align_up(share->bytes, align);
+	struct mapping *m;
+	uint64_t at;
+	unsigned hole;
+
+	measure(w, space);
+	space->asked = span + w->page;
+	if (align > HUGE_ALIGN)
+		return err_set(e, ENOTSUP,
+			"window: %s lies on pages of %" PRIu64
+			" bytes, at most %" PRIu64 " are handled",
+			share->name, align, HUGE_ALIGN);
+	if (w->used == w->slots || !find_hole(w, span, align, &at, &hole))
+		return no_space(space, e);
+	if (mmap(w->base + at, span, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		int code = errno;
+
+		reserve_again(w, at, span);
+		return err_sys(e, code,
+			"window: cannot map %s, %" PRIu64 " bytes", share->name,
+			span);
+	}
+	m = take_slot(w, hole);
+	m->share = *share;
+	m->addr = (uint32_t)at;
+	m->span = span;
+	m->mem = w->base + at;
+	measure(w, space);
+	*out = m;
+	return 0;
+}
+
+void window_unmap(struct window *w, struct mapping *m)
+{
+	unsigned i = 0;
+
+	reserve_again(w, m->addr, m->span);
+	while (w->order[i] != m)
+		i++;
+	w->used--;
+	memmove(w->order + i, w->order + i + 1,
+		(w->used - i) * sizeof(w->order[0]));
+	memset(m, 0, sizeof(*m));
+}
+
+/* The last mapping that starts at or below `addr`, or NULL. */
+static struct mapping *below(const struct window *w, uint32_t addr)
+{
+	unsigned lo = 0, hi = w->used;
+
+	while (lo < hi) {
+		unsigned mid = (lo + hi) / 2;
+
+		if (w->order[mid]->addr <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? w->order[lo - 1] : NULL;
+}
+
+const struct mapping *window_find(
+	const struct window *w, uint32_t addr, uint64_t len, struct err *e)
+{
+	const struct mapping *m = below(w, addr);
+
+	if (!len) {
+		err_set(e, EINVAL, "address 0x%x: length 0", addr);
+		return NULL;
+	}
+	if (!m || addr - m->addr >= m->share.bytes) {
+		err_set(e, EFAULT, "address 0x%x: nothing is mapped there",
+			addr);
+		return NULL;
+	}
+	if (len > m->share.bytes - (addr - m->addr)) {
+		err_set(e, EFAULT,
+			"address 0x%x, length %" PRIu64
+			": leaves %s, which ends at 0x%" PRIx64,
+			addr, len, m->share.name, m->addr + m->share.bytes);
+		return NULL;
+	}
+	return m;
+}
+
+struct mapping *window_at(struct window *w, uint32_t addr)
+{
+	struct mapping *m = below(w, addr);
+
+	return m && m->addr == addr ? m : NULL;
+}
+
+const struct mapping *window_holds(
+	const struct window *w, uint32_t buffer, uint32_t generation)
+{
+	for (unsigned i = 0; i < w->used; i++) {
+		const struct wire_share *s = &w->order[i]->share;
+
+		if (s->buffer == buffer && s->generation == generation)
+			return w->order[i];
+	}
+	return NULL;
+}

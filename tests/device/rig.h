@@ -1,0 +1,393 @@
+/*
+ * A device without a channel: a tiny model with random weights in real
+ * shared buffers, requests straight into device_dispatch. Header only, for
+ * the device's tests and its fuzz target.
+ */
+#ifndef TESTS_DEVICE_RIG_H
+#define TESTS_DEVICE_RIG_H
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "device/device.h"
+#include "device/fault.h"
+#include "shm/buffer.h"
+#include "tensor/dtype.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RIG_SLOTS  64
+#define RIG_LAYERS 2
+#define RIG_ROWS   32
+#define RIG_GRAPH  7
+
+struct rig_opts {
+	enum coherence coherence;
+	uint64_t evict_seed, seed;
+	unsigned threads;
+	enum wire_precision precision;
+	bool neox, bias, norms;
+	enum dtype type; /* of the matrices */
+	uint32_t rows;   /* of the graph; 0: RIG_ROWS */
+	const char *fault;
+};
+
+struct rig {
+	struct rig_opts opts;
+	struct device *dev;
+	struct fault fault;
+	struct buffer *weights, *kv, *io;
+	uint32_t weights_at, kv_at, io_at; /* device addresses */
+	uint32_t seq;
+	struct wire_done done; /* of the last request */
+	struct wire_model model;
+	float *value[RIG_LAYERS][WIRE_T_COUNT]; /* what the device sees */
+	float *freq;
+	uint8_t load[sizeof(struct wire_graph_load) +
+		RIG_LAYERS * WIRE_T_COUNT * sizeof(struct wire_tensor)];
+	char report[32][320];
+	unsigned n_reports;
+};
+
+/* Where in the io buffer. */
+enum { RIG_ROWS_OFF = 0, RIG_IN_OFF = 64 << 10, RIG_OUT_OFF = 128 << 10 };
+#define RIG_IO_BYTES (192u << 10)
+
+static inline void rig_die(const char *what, const char *text)
+{
+	fprintf(stderr, "rig: %s: %s\n", what, text);
+	abort();
+}
+
+static inline void rig_report(void *arg, const char *text)
+{
+	struct rig *r = arg;
+
+	if (r->n_reports < ARRAY_LEN(r->report))
+		snprintf(r->report[r->n_reports++], sizeof(r->report[0]), "%s",
+			text);
+}
+
+static inline void rig_beat(void *arg)
+{
+}
+
+/* Uniform in [-1, 1). */
+static inline float rig_random(uint64_t seed, uint64_t stream, uint64_t i)
+{
+	return (float)(2 * rng_uniform(seed, stream, i) - 1);
+}
+
+/* ---- requests ---------------------------------------------------------- */
+
+/* Any request; its completion is in rig->done. */
+static inline int rig_send(struct rig *r, const struct wire_ref *refs,
+	unsigned n_refs, const void *msg, size_t len)
+{
+	struct packet p = { ++r->seq, n_refs, refs, msg, len };
+	uint32_t seq;
+
+	if (!device_dispatch(r->dev, &p, &r->done))
+		device_loaded(r->dev, true, &seq, &r->done);
+	return r->done.status;
+}
+
+static inline int rig_simple(struct rig *r, uint32_t op, uint32_t arg)
+{
+	struct wire_simple s = { op, arg };
+
+	return rig_send(r, NULL, 0, &s, sizeof(s));
+}
+
+static inline int rig_map(struct rig *r, uint32_t id, uint32_t generation)
+{
+	struct wire_map m = { WIRE_MAP, id, generation, 0 };
+
+	return rig_send(r, NULL, 0, &m, sizeof(m));
+}
+
+static inline void rig_share(struct rig *r, uint32_t id, struct buffer *b)
+{
+	struct wire_share s = {
+		.op = WIRE_SHARE,
+		.buffer = id,
+		.generation = buffer_generation(b),
+		.flags = buffer_flags(b) & BUFFER_DMA ? WIRE_SHARE_DMA : 0,
+		.bytes = buffer_bytes(b),
+	};
+
+	snprintf(s.name, sizeof(s.name), "%s", buffer_name(b));
+	device_share(r->dev, &s, fcntl(buffer_fd(b), F_DUPFD_CLOEXEC, 0));
+}
+
+static inline uint32_t rig_give(struct rig *r, uint32_t id, struct buffer *b)
+{
+	rig_share(r, id, b);
+	if (rig_map(r, id, buffer_generation(b)))
+		rig_die("map", r->done.text);
+	return r->done.arg[WIRE_MAP_ADDR];
+}
+
+/* ---- the model --------------------------------------------------------- */
+
+static inline struct wire_tensor *rig_tensor(
+	struct rig *r, unsigned layer, unsigned i)
+{
+	struct wire_tensor *t =
+		(void *)(r->load + sizeof(struct wire_graph_load));
+
+	return &t[layer * WIRE_T_COUNT + i];
+}
+
+static inline void rig_shape(const struct rig_opts *o,
+	const struct wire_model *m, unsigned i, struct wire_tensor *t)
+{
+	uint32_t q = m->n_head * m->head_dim, kv = m->n_kv_head * m->head_dim;
+	const uint32_t shape[WIRE_T_COUNT][2] = {
+		[WIRE_T_ATTN_NORM] = { 1, m->n_embd },
+		[WIRE_T_Q] = { q, m->n_embd },
+		[WIRE_T_K] = { kv, m->n_embd },
+		[WIRE_T_V] = { kv, m->n_embd },
+		[WIRE_T_O] = { m->n_embd, q },
+		[WIRE_T_Q_BIAS] = { o->bias, q },
+		[WIRE_T_K_BIAS] = { o->bias, kv },
+		[WIRE_T_V_BIAS] = { o->bias, kv },
+		[WIRE_T_O_BIAS] = { o->bias, m->n_embd },
+		[WIRE_T_Q_NORM] = { o->norms, m->head_dim },
+		[WIRE_T_K_NORM] = { o->norms, m->head_dim },
+		[WIRE_T_FFN_NORM] = { 1, m->n_embd },
+		[WIRE_T_GATE] = { m->n_ff, m->n_embd },
+		[WIRE_T_UP] = { m->n_ff, m->n_embd },
+		[WIRE_T_DOWN] = { m->n_embd, m->n_ff },
+	};
+
+	t->rows = shape[i][0];
+	t->cols = shape[i][1];
+	t->type = t->rows > 1 ? o->type : DTYPE_F32;
+}
+
+/* Random bytes of one tensor at t->offset; returns its values as stored. */
+static inline float *rig_fill(uint8_t *at, const struct wire_tensor *t,
+	uint64_t seed, uint64_t stream)
+{
+	const struct dtype_info *info = dtype_info(t->type);
+	size_t n = (size_t)t->rows * t->cols;
+	float *v = malloc(n * sizeof(*v));
+	/* Norms near 1, matrices such that rows keep their size. */
+	float scale = t->rows > 1 ? 1.5f / sqrtf((float)t->cols) : 0.3f;
+	float mid = t->rows > 1 ? 0 : 1;
+
+	for (size_t i = 0; i < n; i++)
+		v[i] = mid + scale * rig_random(seed, stream, i);
+	if (t->type == DTYPE_F32) {
+		memcpy(at, v, n * sizeof(*v));
+	} else {
+		info->from_f32(at, v, n);
+		info->to_f32(v, at, n);
+	}
+	return v;
+}
+
+static inline void rig_model(struct rig *r, const struct rig_opts *o)
+{
+	struct wire_graph_load *g = (void *)r->load;
+	struct wire_model *m = &r->model;
+	uint8_t *w = buffer_begin(
+		r->weights, 0, buffer_bytes(r->weights), BUFFER_WRITE);
+	uint32_t at = 0;
+
+	*m = (struct wire_model){ .n_embd = 64,
+		.n_head = 4,
+		.n_kv_head = 2,
+		.head_dim = 32,
+		.n_rot = 24,
+		.n_ff = 96,
+		.rope_neox = o->neox,
+		.f16 = o->precision,
+		.norm_eps = 1e-5f,
+		.attn_scale = 0.17f,
+		.kv_slots = RIG_SLOTS,
+		.kv_stride = o->precision == WIRE_F16 ? 192 : 320 };
+	for (unsigned l = 0; l < RIG_LAYERS; l++) {
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			struct wire_tensor *t = rig_tensor(r, l, i);
+
+			rig_shape(o, m, i, t);
+			if (!t->rows)
+				continue;
+			t->offset = at;
+			r->value[l][i] = rig_fill(
+				w + at, t, o->seed, l * WIRE_T_COUNT + i);
+			at += (uint32_t)align_up(
+				t->rows * dtype_row_bytes(t->type, t->cols),
+				64);
+		}
+	}
+	g->rope_freq = (struct wire_tensor){ DTYPE_F32, 1, m->n_rot / 2, at };
+	r->freq = malloc(m->n_rot / 2 * sizeof(float));
+	for (uint32_t i = 0; i < m->n_rot / 2; i++)
+		r->freq[i] = powf(10000, -2.0f * (float)i / (float)m->n_rot);
+	memcpy(w + at, r->freq, m->n_rot / 2 * sizeof(float));
+	at += (uint32_t)align_up(m->n_rot / 2 * sizeof(float), 64);
+	buffer_end(r->weights, 0, buffer_bytes(r->weights), BUFFER_WRITE);
+	*g = (struct wire_graph_load){ WIRE_GRAPH_LOAD, RIG_GRAPH,
+		o->rows ? o->rows : RIG_ROWS, 0, RIG_LAYERS, at, *m,
+		g->rope_freq };
+}
+
+/* A device that has the buffers mapped and the graph loaded. */
+static inline void rig_start(struct rig *r)
+{
+	const struct rig_opts *o = &r->opts;
+	struct device_config config = {
+		.coherence = o->coherence,
+		.evict_seed = o->evict_seed,
+		.threads = o->threads ? o->threads : 1,
+		.va_window = 16 << 20,
+		.fault = &r->fault,
+		.report = rig_report,
+		.beat = rig_beat,
+		.arg = r,
+	};
+	struct err e = { 0 };
+
+	if (fault_parse(&r->fault, o->fault, &e) ||
+		device_open(&r->dev, &config, &e))
+		rig_die("start", e.text);
+	r->weights_at = rig_give(r, 0, r->weights);
+	r->kv_at = rig_give(r, 1, r->kv);
+	r->io_at = rig_give(r, 2, r->io);
+	if (rig_send(r, NULL, 0, r->load, sizeof(r->load)))
+		rig_die("load", r->done.text);
+}
+
+static inline void rig_open(struct rig *r, const struct rig_opts *o)
+{
+	struct err e = { 0 };
+
+	memset(r, 0, sizeof(*r));
+	r->opts = *o;
+	if (buffer_create(&r->weights, "weights", 512 << 10, BUFFER_DMA, &e) ||
+		buffer_create(&r->kv, "kv", RIG_LAYERS * 2 * RIG_SLOTS * 320, 0,
+			&e) ||
+		buffer_create(&r->io, "io", RIG_IO_BYTES, 0, &e))
+		rig_die("open", e.text);
+	rig_model(r, o);
+	rig_start(r);
+}
+
+static inline void rig_close(struct rig *r)
+{
+	device_close(r->dev);
+	buffer_close(r->weights);
+	buffer_close(r->kv);
+	buffer_close(r->io);
+	for (unsigned l = 0; l < RIG_LAYERS; l++)
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+			free(r->value[l][i]);
+	free(r->freq);
+}
+
+/* ---- runs -------------------------------------------------------------- */
+
+struct rig_batch {
+	uint32_t n, n_spans;
+	struct wire_row row[RIG_ROWS];
+	struct wire_span span[RIG_ROWS];
+	uint64_t mask[RIG_ROWS]; /* one word a row */
+};
+
+/* Rows that follow `past` slots one another, as a chain would lie. */
+static inline void rig_chain(struct rig_batch *b, uint32_t past, uint32_t n)
+{
+	memset(b, 0, sizeof(*b));
+	b->n = n;
+	b->n_spans = 1;
+	b->span[0] = (struct wire_span){ 0, past };
+	for (uint32_t i = 0; i < n; i++) {
+		b->row[i] =
+			(struct wire_row){ past + i, past + i, 0, b->n_spans };
+		b->mask[i] = (2ull << i) - 1;
+	}
+}
+
+static inline void rig_write(
+	struct rig *r, size_t off, const void *data, size_t len)
+{
+	if (!len)
+		return;
+	memcpy(buffer_begin(r->io, off, len, BUFFER_WRITE), data, len);
+	buffer_end(r->io, off, len, BUFFER_WRITE);
+}
+
+/* The refs of a run; returns how many. */
+static inline unsigned rig_refs(struct rig *r, struct wire_ref *ref)
+{
+	const struct buffer_range *range;
+	unsigned n = 0, written;
+
+	ref[n++] = (struct wire_ref){ r->weights_at,
+		(uint32_t)buffer_bytes(r->weights), WIRE_REF_WEIGHTS, 0, 0, 0 };
+	ref[n++] = (struct wire_ref){ r->kv_at, (uint32_t)buffer_bytes(r->kv),
+		WIRE_REF_KV, 0, 0, 0 };
+	ref[n++] = (struct wire_ref){ r->io_at + RIG_ROWS_OFF, 64 << 10,
+		WIRE_REF_ROWS, 0, 0, 0 };
+	ref[n++] = (struct wire_ref){ r->io_at + RIG_IN_OFF, 64 << 10,
+		WIRE_REF_HIDDEN_IN, 0, 0, 0 };
+	ref[n++] = (struct wire_ref){ r->io_at + RIG_OUT_OFF, 64 << 10,
+		WIRE_REF_HIDDEN_OUT, 0, 0, 0 };
+	written = buffer_written(r->io, &range);
+	for (unsigned i = 0; i < written; i++)
+		ref[n++] = (struct wire_ref){ r->io_at + (uint32_t)range[i].off,
+			(uint32_t)range[i].len, WIRE_REF_SYNC,
+			WIRE_REF_INVALIDATE, 0, range[i].seq };
+	written = buffer_written(r->kv, &range);
+	for (unsigned i = 0; i < written; i++)
+		ref[n++] = (struct wire_ref){ r->kv_at + (uint32_t)range[i].off,
+			(uint32_t)range[i].len, WIRE_REF_SYNC,
+			WIRE_REF_INVALIDATE, 0, range[i].seq };
+	buffer_written_clear(r->io);
+	buffer_written_clear(r->kv);
+	return n;
+}
+
+static inline void rig_put(
+	struct rig *r, const struct rig_batch *b, const float *in)
+{
+	size_t at = RIG_ROWS_OFF;
+
+	rig_write(r, at, b->row, b->n * sizeof(b->row[0]));
+	at += b->n * sizeof(b->row[0]);
+	rig_write(r, at, b->span, b->n_spans * sizeof(b->span[0]));
+	at += b->n_spans * sizeof(b->span[0]);
+	rig_write(r, at, b->mask, b->n * sizeof(b->mask[0]));
+	rig_write(r, RIG_IN_OFF, in, b->n * r->model.n_embd * sizeof(float));
+}
+
+/* in and out: [n][n_embd]. */
+static inline int rig_run(
+	struct rig *r, const struct rig_batch *b, const float *in, float *out)
+{
+	struct wire_graph_run run = { WIRE_GRAPH_RUN, RIG_GRAPH, b->n,
+		b->n_spans, 1, 0 };
+	size_t bytes = b->n * r->model.n_embd * sizeof(float);
+	struct wire_ref ref[5 + 2 * BUFFER_RANGES];
+	unsigned n;
+	int ret;
+
+	rig_put(r, b, in);
+	n = rig_refs(r, ref);
+	ret = rig_send(r, ref, n, &run, sizeof(run));
+	if (!ret && out)
+		memcpy(out,
+			buffer_begin(r->io, RIG_OUT_OFF, bytes, BUFFER_READ),
+			bytes);
+	return ret;
+}
+
+#endif

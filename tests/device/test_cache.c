@@ -1,0 +1,478 @@
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "device/cache.h"
+#include "device/fault.h"
+#include "device/window.h"
+#include "tests/device/rig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A cache over one window with two buffers; the CPU's side is `cpu`. */
+struct bench {
+	struct window window;
+	struct fault fault;
+	struct cache *cache;
+	struct mapping *m, *dma;
+	uint8_t *cpu, *dma_cpu;
+	uint32_t at, dma_at;
+	char report[64][320];
+	unsigned n_reports;
+	struct wire_counters counters;
+	char text[176];
+};
+
+static void take_report(void *arg, const char *text)
+{
+	struct bench *b = arg;
+
+	assert_true(b->n_reports < ARRAY_LEN(b->report));
+	snprintf(b->report[b->n_reports++], sizeof(b->report[0]), "%s", text);
+}
+
+static struct mapping *put(
+	struct bench *b, const char *name, uint32_t flags, uint8_t **cpu)
+{
+	struct wire_share s = { .bytes = 8192, .flags = flags };
+	struct window_space space;
+	struct mapping *m;
+	struct err e = { 0 };
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	snprintf(s.name, sizeof(s.name), "%s", name);
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	*cpu = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(*cpu != MAP_FAILED);
+	assert_ok(window_map(&b->window, &s, fd, &m, &space, &e), &e);
+	assert_ok(cache_attach(b->cache, m, &e), &e);
+	close(fd);
+	return m;
+}
+
+static void bench_open(struct bench *b, enum coherence level,
+	uint64_t evict_seed, const char *fault)
+{
+	struct cache_config config = {
+		.level = level,
+		.evict_seed = evict_seed,
+		.fault = &b->fault,
+		.report = take_report,
+		.report_arg = b,
+	};
+	struct err e = { 0 };
+
+	memset(b, 0, sizeof(*b));
+	assert_ok(fault_parse(&b->fault, fault, &e), &e);
+	assert_ok(window_init(&b->window, 16 << 20, 4, &e), &e);
+	assert_ok(cache_open(&b->cache, &config, &b->window, &e), &e);
+	b->m = put(b, "test:io", 0, &b->cpu);
+	b->dma = put(b, "test:dma", WIRE_SHARE_DMA, &b->dma_cpu);
+	b->at = b->m->addr;
+	b->dma_at = b->dma->addr;
+	cache_begin(b->cache, 1);
+}
+
+/* The end of request `seq - 1` and the begin of `seq`. */
+static void next(struct bench *b, uint32_t seq)
+{
+	cache_end(b->cache, &b->counters, b->text, sizeof(b->text));
+	cache_begin(b->cache, seq);
+}
+
+static void bench_close(struct bench *b)
+{
+	cache_detach(b->cache, b->m);
+	cache_detach(b->cache, b->dma);
+	cache_close(b->cache);
+	munmap(b->cpu, 8192);
+	munmap(b->dma_cpu, 8192);
+	window_release(&b->window);
+}
+
+static uint8_t dev_read(struct bench *b, uint32_t off)
+{
+	return *(const uint8_t *)view_read(b->cache, b->at + off, 1);
+}
+
+static void dev_write(struct bench *b, uint32_t off, uint32_t len, uint8_t v)
+{
+	memset(view_write(b->cache, b->at + off, len), v, len);
+}
+
+/* The n-th report says all of these. */
+static void said(struct bench *b, unsigned n, const char *kind,
+	const char *range, const char *op)
+{
+	if (n >= b->n_reports)
+		fail_msg("%u reports, wanted number %u: %s", b->n_reports, n,
+			kind);
+	if (!strstr(b->report[n], kind) || !strstr(b->report[n], range) ||
+		!strstr(b->report[n], op))
+		fail_msg("report %u is '%s', wanted '%s', '%s', '%s'", n,
+			b->report[n], kind, range, op);
+}
+
+/* ---- strict: what a real cache does to the careless ---------------------- */
+
+static void off_aliases_and_counts(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_OFF, 0, NULL);
+	b.cpu[10] = 1;
+	assert_int_equal(dev_read(&b, 10), 1);
+	b.cpu[10] = 2;
+	assert_int_equal(dev_read(&b, 10), 2);
+	dev_write(&b, 70, 4, 9);
+	assert_int_equal(b.cpu[70], 9);
+	cache_invalidate(b.cache, b.at + 63, 2, 1); /* touches two lines */
+	cache_clean(b.cache, b.at, 8192);
+	next(&b, 2);
+	assert_int_equal(b.counters.invalidated_lines, 2);
+	assert_int_equal(b.counters.cleaned_lines, 128);
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 0);
+}
+
+static void strict_keeps_old_bytes(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_STRICT, 0, NULL);
+	b.cpu[10] = 1;
+	assert_int_equal(dev_read(&b, 10), 1);
+	b.cpu[10] = 2;
+	b.cpu[64] = 2; /* the next line was not read yet */
+	assert_int_equal(dev_read(&b, 10), 1);
+	assert_int_equal(dev_read(&b, 64), 2);
+	cache_invalidate(b.cache, b.at, 1, 1);
+	assert_int_equal(dev_read(&b, 10), 2);
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 0);
+}
+
+static void strict_keeps_writes_private(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_STRICT, 0, NULL);
+	dev_write(&b, 100, 100, 7);
+	assert_int_equal(b.cpu[100], 0);
+	assert_int_equal(dev_read(&b, 100), 7);
+	cache_clean(b.cache, b.at + 100, 100);
+	assert_int_equal(b.cpu[99], 0);
+	assert_int_equal(b.cpu[100], 7);
+	assert_int_equal(b.cpu[199], 7);
+	assert_int_equal(b.cpu[200], 0);
+	bench_close(&b);
+}
+
+static void strict_clobbers_false_sharing(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_STRICT, 0, NULL);
+	dev_write(&b, 0, 32, 7); /* loads the line */
+	b.cpu[40] = 5;           /* the CPU, in the same line */
+	cache_clean(b.cache, b.at, 32);
+	assert_int_equal(b.cpu[0], 7);
+	assert_int_equal(b.cpu[40], 0);
+	bench_close(&b);
+}
+
+static void strict_loses_invalidated_writes(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_STRICT, 0, NULL);
+	dev_write(&b, 0, 64, 7);
+	cache_invalidate(b.cache, b.at, 64, 1);
+	cache_clean(b.cache, b.at, 64);
+	assert_int_equal(b.cpu[0], 0);
+	assert_int_equal(dev_read(&b, 0), 0);
+	bench_close(&b);
+}
+
+static void dma_goes_past_the_cache(void **state)
+{
+	uint8_t tcm[64];
+	struct bench b;
+
+	bench_open(&b, COHERENCE_STRICT, 0, NULL);
+	b.cpu[0] = 1;
+	assert_int_equal(dev_read(&b, 0), 1);
+	b.cpu[0] = 2;
+	assert_int_equal(*(const uint8_t *)dma_read(b.cache, b.at, 64, tcm), 2);
+	b.dma_cpu[5] = 3;
+	assert_ptr_equal(dma_read(b.cache, b.dma_at, 64, tcm), tcm);
+	assert_int_equal(tcm[5], 3);
+	assert_null(dma_read(b.cache, b.dma_at, 8193, tcm));
+	next(&b, 2);
+	assert_int_equal(b.counters.dma_bytes, 128);
+	bench_close(&b);
+}
+
+static void dma_buffers_have_no_views(void **state)
+{
+	for (unsigned level = 0; level < COHERENCE_COUNT; level++) {
+		struct bench b;
+		struct err e = { 0 };
+
+		bench_open(&b, (enum coherence)level, 0, NULL);
+		assert_null(view_read(b.cache, b.dma_at, 64));
+		assert_null(view_write(b.cache, b.dma_at, 64));
+		assert_int_not_equal(
+			cache_reaches(b.cache, b.dma_at, 64, &e), 0);
+		if (!strstr(e.text, "test:dma"))
+			fail_msg("'%s' does not name the buffer", e.text);
+		assert_int_equal(cache_reaches(b.cache, b.at, 8192, &e), 0);
+		bench_close(&b);
+	}
+}
+
+static void evictor_writes_back_early(void **state)
+{
+	struct bench b;
+	unsigned early = 0;
+
+	bench_open(&b, COHERENCE_CHECK, harness_seed(), NULL);
+	dev_write(&b, 0, 4096, 7);
+	cache_operator(b.cache, "one", 0);
+	for (unsigned i = 0; i < 64; i++)
+		early += b.cpu[i * 64] == 7;
+	print_message("%u of 64 lines came early\n", early);
+	assert_in_range(early, 1, 63);
+	cache_clean(b.cache, b.at, 4096);
+	for (unsigned i = 0; i < 4096; i++)
+		assert_int_equal(b.cpu[i], 7);
+	/* A line that was evicted counts as written: no needless clean. */
+	dev_write(&b, 0, 64, 8);
+	for (unsigned i = 0; i < 10 && b.cpu[0] != 8; i++)
+		cache_operator(b.cache, "two", 0);
+	assert_int_equal(b.cpu[0], 8);
+	cache_clean(b.cache, b.at, 64);
+	next(&b, 2);
+	assert_int_equal(b.counters.evicted_lines, early + 1);
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 0);
+}
+
+/* ---- check: each violation is found and named ---------------------------- */
+
+static void finds_stale_read(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	view_read(b.cache, b.at, 1024);
+	next(&b, 2);
+	cache_operator(b.cache, "rmsnorm", 3);
+	memset(b.cpu + 128, 1, 192); /* three lines, and no word of it */
+	view_read(b.cache, b.at, 130);
+	view_read(b.cache, b.at, 1024);
+	view_read(b.cache, b.at, 1024); /* said once */
+	next(&b, 3);
+	said(&b, 0, "stale read: test:io", "[128, 130)", "rmsnorm, layer 3");
+	said(&b, 0, "request 1 loaded", "CPU bracket unknown",
+		"device request 2");
+	said(&b, 1, "stale read: test:io", "[192, 320)", "rmsnorm, layer 3");
+	assert_int_equal(b.counters.violations, 2);
+	assert_string_equal(b.text, b.report[0]);
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 2);
+}
+
+static void finds_dropped_invalidate(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, "drop-invalidate:test:io#2");
+	for (uint32_t seq = 1; seq <= 3; seq++) {
+		b.cpu[0] = (uint8_t)seq;
+		cache_invalidate(b.cache, b.at, 64, seq);
+		assert_int_equal(dev_read(&b, 0), seq == 2 ? 1 : seq);
+		next(&b, seq + 1);
+	}
+	bench_close(&b);
+	said(&b, 0, "stale read: test:io", "[0, 1)", "CPU bracket 2");
+	assert_int_equal(b.n_reports, 1);
+}
+
+/* Even if the bytes happen to be the same. */
+static void finds_dropped_invalidate_of_same_bytes(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, "drop-invalidate");
+	dev_read(&b, 0);
+	cache_invalidate(b.cache, b.at, 64, 4);
+	dev_read(&b, 0);
+	bench_close(&b);
+	said(&b, 0, "stale read: test:io", "[0, 1)", "CPU bracket 4");
+}
+
+static void finds_lost_cpu_write(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	cache_operator(b.cache, "kv clean", 5);
+	dev_write(&b, 64, 32, 7);
+	dev_write(&b, 192, 32, 7);
+	b.cpu[64 + 40] = 5;
+	cache_clean(b.cache, b.at, 256);
+	next(&b, 2);
+	said(&b, 0, "lost write: test:io", "[64, 128)", "kv clean, layer 5");
+	assert_int_equal(b.counters.violations, 1);
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+static void finds_lost_device_write(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	dev_write(&b, 64, 128, 7);
+	cache_invalidate(b.cache, b.at, 256, 1);
+	next(&b, 2);
+	said(&b, 0, "lost write: test:io", "[64, 192)", "clean it first");
+	dev_write(&b, 8192 - 64, 64, 7); /* and at unmap */
+	next(&b, 3);
+	bench_close(&b);
+	said(&b, 1, "lost write: test:io", "[8128, 8192)", "device request 3");
+	assert_int_equal(b.n_reports, 2);
+}
+
+static void finds_dma_over_dirty(void **state)
+{
+	uint8_t tcm[256];
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	dev_write(&b, 128, 64, 7);
+	cache_operator(b.cache, "gate", 1);
+	dma_read(b.cache, b.at, 128, tcm); /* beside it: fine */
+	dma_read(b.cache, b.at, 256, tcm);
+	cache_clean(b.cache, b.at + 128, 64);
+	dma_read(b.cache, b.at, 256, tcm); /* cleaned: fine */
+	bench_close(&b);
+	said(&b, 0, "DMA over dirty lines: test:io", "[128, 192)",
+		"gate, layer 1");
+	assert_int_equal(b.n_reports, 1);
+}
+
+static void finds_needless_maintenance(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	cache_invalidate(b.cache, b.at, 128, 1);
+	cache_invalidate(b.cache, b.at + 64, 64, 1); /* same request */
+	next(&b, 2);
+	cache_invalidate(b.cache, b.at, 256, 1); /* has new lines in it */
+	next(&b, 3);
+	cache_invalidate(b.cache, b.at, 256, 2); /* newer */
+	next(&b, 4);
+	assert_int_equal(b.n_reports, 0);
+	cache_invalidate(b.cache, b.at + 64, 64, 2);
+	next(&b, 5);
+	said(&b, 0, "needless maintenance: test:io", "[64, 128)",
+		"invalidated");
+	dev_write(&b, 0, 4, 1);
+	cache_clean(b.cache, b.at, 256);
+	next(&b, 6);
+	assert_int_equal(b.n_reports, 1);
+	cache_clean(b.cache, b.at, 256);
+	next(&b, 7);
+	said(&b, 1, "needless maintenance: test:io", "[0, 256)", "cleaned");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 2);
+}
+
+/* Twenty are shown, all are counted. */
+static void floods_are_cut(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	view_read(b.cache, b.at, 8192);
+	memset(b.cpu, 1, 8192);
+	for (unsigned i = 0; i < 128; i += 2)
+		dev_read(&b, i * 64);
+	next(&b, 2);
+	assert_int_equal(b.counters.violations, 64);
+	assert_int_equal(b.n_reports, 20);
+	assert_int_equal(cache_violations(b.cache), 64);
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 21);
+	assert_string_equal(b.report[20], "64 violations in all, 20 shown");
+}
+
+/* ---- through the whole device -------------------------------------------- */
+
+/* A dropped invalidate of the io buffer: strict computes on old rows, check
+ * says which buffer. */
+static void dropped_invalidate_shows(void **state)
+{
+	struct rig_opts o = { .seed = harness_seed(), .precision = WIRE_F16 };
+	float in[8 * 64], want[8 * 64], out[8 * 64];
+	struct rig_batch b;
+	struct rig r;
+
+	for (unsigned level = COHERENCE_OFF; level < COHERENCE_COUNT; level++) {
+		o.coherence = (enum coherence)level;
+		o.fault = level ? "drop-invalidate:tandem:io" : NULL;
+		rig_open(&r, &o);
+		for (unsigned at = 0; at < 8; at += 4) {
+			for (unsigned i = 0; i < 4 * 64; i++)
+				in[at * 64 + i] = rig_random(o.seed, at, i);
+			rig_chain(&b, at, 4);
+			assert_int_equal(
+				rig_run(&r, &b, in + at * 64, out + at * 64),
+				0);
+		}
+		if (level == COHERENCE_OFF)
+			memcpy(want, out, sizeof(out));
+		else
+			assert_memory_not_equal(out, want, sizeof(out));
+		if (level == COHERENCE_CHECK) {
+			assert_true(r.n_reports > 0);
+			if (!strstr(r.report[0], "stale read: tandem:io"))
+				fail_msg("'%s'", r.report[0]);
+			assert_true(r.done.counters.violations > 0);
+			assert_true(device_violations(r.dev) > 0);
+			if (!strstr(r.done.text, "tandem:io"))
+				fail_msg("done says '%s'", r.done.text);
+		} else {
+			assert_int_equal(r.n_reports, 0);
+		}
+		rig_close(&r);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(off_aliases_and_counts),
+	cmocka_unit_test(strict_keeps_old_bytes),
+	cmocka_unit_test(strict_keeps_writes_private),
+	cmocka_unit_test(strict_clobbers_false_sharing),
+	cmocka_unit_test(strict_loses_invalidated_writes),
+	cmocka_unit_test(dma_goes_past_the_cache),
+	cmocka_unit_test(dma_buffers_have_no_views),
+	cmocka_unit_test(evictor_writes_back_early),
+	cmocka_unit_test(finds_stale_read),
+	cmocka_unit_test(finds_dropped_invalidate),
+	cmocka_unit_test(finds_dropped_invalidate_of_same_bytes),
+	cmocka_unit_test(finds_lost_cpu_write),
+	cmocka_unit_test(finds_lost_device_write),
+	cmocka_unit_test(finds_dma_over_dirty),
+	cmocka_unit_test(finds_needless_maintenance),
+	cmocka_unit_test(floods_are_cut),
+	cmocka_unit_test(dropped_invalidate_shows),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,307 @@
+/* One packet at a time: what is malformed is refused by name, and leaves
+ * the device as it was. */
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "tests/device/rig.h"
+
+#include <errno.h>
+
+static struct wire_ref refs[5 + 2 * BUFFER_RANGES];
+static unsigned n_refs;
+static struct wire_graph_run run;
+
+/* A rig with a good run of 4 rows in its io buffer, refs and `run`. */
+static void prepare(struct rig *r)
+{
+	struct rig_opts o = { .seed = 1, .precision = WIRE_F16 };
+	float in[4 * 64] = { 1, 2, 3 };
+	struct rig_batch b;
+
+	rig_open(r, &o);
+	rig_chain(&b, 0, 4);
+	rig_put(r, &b, in);
+	n_refs = rig_refs(r, refs);
+	run = (struct wire_graph_run){ WIRE_GRAPH_RUN, RIG_GRAPH, 4, 1, 1, 0 };
+}
+
+static int send_run(struct rig *r)
+{
+	return rig_send(r, refs, n_refs, &run, sizeof(run));
+}
+
+static void wants(struct rig *r, int ret, int code, const char *text)
+{
+	if (ret != code || !strstr(r->done.text, text))
+		fail_msg("%d '%s', wanted %d '%s'", ret, r->done.text, code,
+			text);
+}
+
+static void names_a_bad_op(void **state)
+{
+	struct wire_simple s = { 77, 0 };
+	uint64_t big[4] = { WIRE_NOP };
+	struct rig r;
+
+	prepare(&r);
+	wants(&r, rig_send(&r, NULL, 0, &s, sizeof(s)), -EINVAL, "op 77");
+	assert_int_equal(r.done.op, 77);
+	wants(&r, rig_send(&r, NULL, 0, &s, 4), -EINVAL, "op 77");
+	s.op = 0;
+	wants(&r, rig_send(&r, NULL, 0, &s, 8), -EINVAL, "op 0");
+	wants(&r, rig_send(&r, NULL, 0, big, sizeof(big)), -EMSGSIZE,
+		"nop: 32 bytes");
+	s.op = WIRE_GRAPH_RUN;
+	wants(&r, rig_send(&r, NULL, 0, &s, sizeof(s)), -EMSGSIZE,
+		"graph run: 8 bytes");
+	s.op = WIRE_GRAPH_LOAD;
+	wants(&r, rig_send(&r, NULL, 0, &s, sizeof(s)), -EMSGSIZE,
+		"graph load: 8 bytes");
+	assert_int_equal(send_run(&r), 0);
+	rig_close(&r);
+}
+
+/* `field` of ref i set to v gives this. */
+#define REF_REFUSES(r, i, field, v, code, text)    \
+	do {                                       \
+		struct wire_ref was = refs[i];     \
+		refs[i].field = (v);               \
+		wants(r, send_run(r), code, text); \
+		refs[i] = was;                     \
+	} while (0)
+
+static void names_a_bad_ref(void **state)
+{
+	struct rig r;
+
+	prepare(&r);
+	REF_REFUSES(&r, 0, role, 6, -EINVAL, "ref 0 (?): role 6");
+	REF_REFUSES(&r, 1, flags, 8, -EINVAL, "ref 1 (kv): flags 0x8");
+	REF_REFUSES(&r, 1, addr, 0, -EFAULT, "ref 1 (kv): address 0x0");
+	REF_REFUSES(&r, 1, addr, refs[1].addr - 64, -EFAULT, "ref 1 (kv)");
+	REF_REFUSES(&r, 1, len, refs[1].len + 1, -EFAULT, "leaves tandem:kv");
+	REF_REFUSES(&r, 1, len, 0, -EINVAL, "length 0");
+	REF_REFUSES(&r, 1, len, 64, -EINVAL, "ref 1 (kv): length 64");
+	REF_REFUSES(&r, 0, len, 64, -EINVAL, "ref 0 (weights): length 64");
+	REF_REFUSES(&r, 2, len, 64, -EINVAL, "ref 2 (rows): length 64");
+	REF_REFUSES(&r, 3, len, 1023, -EINVAL, "ref 3 (hidden_in): length");
+	REF_REFUSES(&r, 4, len, 1023, -EINVAL, "ref 4 (hidden_out): length");
+	REF_REFUSES(&r, 0, addr, refs[0].addr + 32, -EFAULT, "leaves");
+	REF_REFUSES(&r, 3, addr, refs[3].addr + 2, -EINVAL,
+		"ref 3 (hidden_in): address");
+	REF_REFUSES(&r, 2, addr, refs[2].addr + 4, -EINVAL, "multiple of 8");
+	REF_REFUSES(&r, 4, addr, r.weights_at, -EACCES,
+		"ref 4 (hidden_out): address");
+	REF_REFUSES(&r, 3, role, WIRE_REF_ROWS, -EINVAL,
+		"ref 3 (rows): bound twice");
+	REF_REFUSES(&r, 4, role, WIRE_REF_SYNC, -EINVAL,
+		"no ref with role hidden_out");
+	/* Sync refs are looked at as well. */
+	REF_REFUSES(&r, 5, addr, 0xfffff000, -EFAULT, "ref 5 (sync)");
+	assert_int_equal(send_run(&r), 0);
+	rig_close(&r);
+}
+
+#define RUN_REFUSES(r, field, v, code, text)       \
+	do {                                       \
+		struct wire_graph_run was = run;   \
+		run.field = (v);                   \
+		wants(r, send_run(r), code, text); \
+		run = was;                         \
+	} while (0)
+
+static void names_a_bad_run(void **state)
+{
+	struct rig r;
+
+	prepare(&r);
+	RUN_REFUSES(&r, graph, 4096, -EINVAL, "graph 4096");
+	RUN_REFUSES(&r, graph, 8, -ENOENT, "no graph 8");
+	RUN_REFUSES(&r, rows, 0, -EINVAL, "rows 0");
+	RUN_REFUSES(&r, rows, 33, -EINVAL, "rows 33");
+	RUN_REFUSES(&r, n_spans, 4097, -EINVAL, "n_spans 4097");
+	RUN_REFUSES(&r, mask_words, 0, -EINVAL, "mask_words 0");
+	RUN_REFUSES(&r, mask_words, 17, -EINVAL, "mask_words 17");
+	assert_int_equal(send_run(&r), 0);
+	rig_close(&r);
+}
+
+static void bad_rows(struct rig *r, const struct rig_batch *b, const char *text)
+{
+	float in[4 * 64] = { 0 };
+
+	wants(r, rig_run(r, b, in, NULL), -EINVAL, text);
+}
+
+static void names_a_bad_row(void **state)
+{
+	struct rig_batch b, ok;
+	float in[4 * 64] = { 0 };
+	struct rig r;
+
+	prepare(&r);
+	rig_chain(&ok, 4, 4);
+	b = ok;
+	b.row[2].slot = RIG_SLOTS;
+	bad_rows(&r, &b, "row 2: slot 64");
+	b = ok;
+	b.row[2].slot = b.row[1].slot;
+	bad_rows(&r, &b, "row 2: slot 5 is another row's");
+	b = ok;
+	b.row[1].first_span = 1;
+	bad_rows(&r, &b, "row 1: first_span 1");
+	b = ok;
+	b.row[1].n_spans = UINT32_MAX;
+	bad_rows(&r, &b, "row 1: first_span 0 and n_spans 4294967295");
+	b = ok;
+	b.span[0].slot = 61;
+	bad_rows(&r, &b, "span 0: slot 61 and count 4");
+	b = ok;
+	b.span[0].count = UINT32_MAX;
+	bad_rows(&r, &b, "span 0");
+	b = ok;
+	b.mask[3] |= 16;
+	bad_rows(&r, &b, "row 3: its mask names rows beyond 4");
+	b = ok;
+	b.mask[0] = 0;
+	b.row[0].n_spans = 0;
+	bad_rows(&r, &b, "row 0: it sees nothing");
+	/* Seen again and again: more than there can be. */
+	b = ok;
+	b.n_spans = 2;
+	b.span[0] = b.span[1] = (struct wire_span){ 0, 40 };
+	b.row[3].n_spans = 2;
+	bad_rows(&r, &b, "row 3: sees 84 slots");
+	assert_int_equal(rig_run(&r, &ok, in, NULL), 0);
+	rig_close(&r);
+}
+
+static void maps_and_unmaps(void **state)
+{
+	struct wire_share s = { .op = WIRE_SHARE, .buffer = 9, .bytes = 4096 };
+	struct rig r;
+	uint32_t kv;
+
+	prepare(&r);
+	wants(&r, rig_map(&r, 1024, 0), -EINVAL, "buffer 1024");
+	wants(&r, rig_map(&r, 5, 0), -ENOENT, "buffer 5 was never shared");
+	wants(&r, rig_map(&r, 1, 99), -ESTALE, "generation 99");
+	wants(&r, rig_map(&r, 1, buffer_generation(r.kv)), -EEXIST,
+		"tandem:kv) is mapped already");
+	memset(s.name, 'x', sizeof(s.name));
+	s.name[0] = '\n';
+	device_share(r.dev, &s, open("/dev/null", O_RDONLY | O_CLOEXEC));
+	wants(&r, rig_map(&r, 9, 0), -EINVAL, "map: buffer 9 (?xxx");
+	s.buffer = WIRE_MAX_BUFFERS; /* nowhere to keep it: no harm */
+	device_share(r.dev, &s, open("/dev/null", O_RDONLY | O_CLOEXEC));
+	wants(&r, rig_simple(&r, WIRE_UNMAP, 0), -EFAULT, "address 0x0");
+	wants(&r, rig_simple(&r, WIRE_UNMAP, r.kv_at + 4096), -EFAULT,
+		"no mapping starts there");
+	assert_int_equal(rig_simple(&r, WIRE_UNMAP, r.kv_at), 0);
+	wants(&r, send_run(&r), -EFAULT, "ref 1 (kv)");
+	assert_int_equal(rig_map(&r, 1, buffer_generation(r.kv)), 0);
+	kv = r.done.arg[WIRE_MAP_ADDR];
+	assert_int_equal(kv, r.kv_at); /* the hole it left */
+	assert_int_equal(r.done.arg[WIRE_MAP_SLOTS_USED], 3);
+	assert_int_equal(r.done.arg[WIRE_MAP_SLOTS], 16);
+	assert_int_equal(send_run(&r), 0);
+	rig_close(&r);
+}
+
+static void a_full_window_says_so(void **state)
+{
+	struct buffer *b;
+	struct err e = { 0 };
+	struct rig r;
+
+	prepare(&r);
+	assert_ok(buffer_create(&b, "big", 20 << 20, 0, &e), &e);
+	rig_share(&r, 9, b);
+	wants(&r, rig_map(&r, 9, buffer_generation(b)), -ENOSPC,
+		"window: asked 20975616 bytes");
+	assert_int_equal(r.done.arg[WIRE_MAP_ADDR], 0);
+	assert_int_equal(r.done.arg[WIRE_MAP_ASKED], 20975616);
+	assert_in_range(r.done.arg[WIRE_MAP_FREE], 1, 16 << 20);
+	assert_int_equal(r.done.arg[WIRE_MAP_SLOTS_USED], 3);
+	buffer_close(b);
+	rig_close(&r);
+}
+
+static void graphs_come_and_go(void **state)
+{
+	struct rig r;
+
+	prepare(&r);
+	wants(&r, rig_send(&r, NULL, 0, r.load, sizeof(r.load)), -EEXIST,
+		"graph 7 exists");
+	wants(&r, rig_simple(&r, WIRE_GRAPH_DROP, 6), -ENOENT, "no graph 6");
+	wants(&r, rig_simple(&r, WIRE_GRAPH_DROP, 1u << 31), -EINVAL,
+		"graph 2147483648");
+	assert_int_equal(rig_simple(&r, WIRE_GRAPH_DROP, RIG_GRAPH), 0);
+	wants(&r, send_run(&r), -ENOENT, "no graph 7");
+	assert_int_equal(rig_send(&r, NULL, 0, r.load, sizeof(r.load)), 0);
+	assert_int_equal(r.done.op, WIRE_GRAPH_LOAD);
+	assert_int_equal(send_run(&r), 0);
+	rig_close(&r);
+}
+
+/* Until its load is taken back, a graph cannot be run, dropped or loaded. */
+static void a_loading_graph_is_busy(void **state)
+{
+	struct packet p;
+	struct rig r;
+	uint32_t seq = 0;
+
+	prepare(&r);
+	((struct wire_graph_load *)(void *)r.load)->graph = 9;
+	p = (struct packet){ 1000, 0, NULL, r.load, sizeof(r.load) };
+	assert_false(device_dispatch(r.dev, &p, &r.done));
+	assert_int_equal(device_loading(r.dev), 1);
+	run.graph = 9;
+	wants(&r, send_run(&r), -EBUSY, "graph 9 is still loading");
+	wants(&r, rig_simple(&r, WIRE_GRAPH_DROP, 9), -EBUSY, "still loading");
+	wants(&r, rig_send(&r, NULL, 0, r.load, sizeof(r.load)), -EBUSY,
+		"still loading");
+	assert_true(device_loaded(r.dev, true, &seq, &r.done));
+	assert_int_equal(seq, 1000);
+	assert_int_equal(r.done.status, 0);
+	assert_false(device_loaded(r.dev, true, &seq, &r.done));
+	assert_int_equal(send_run(&r), 0);
+	rig_close(&r);
+}
+
+/* A request that fails has still told which lines are old. */
+static void failed_requests_invalidate(void **state)
+{
+	struct rig_opts o = { .seed = 1, .coherence = COHERENCE_CHECK };
+	struct rig_batch b;
+	float in[4 * 64] = { 0 }, out[4 * 64];
+	struct rig r;
+
+	rig_open(&r, &o);
+	rig_chain(&b, 0, 4);
+	assert_int_equal(rig_run(&r, &b, in, out), 0);
+	b.row[0].n_spans = 5;
+	in[0] = 1;
+	assert_int_equal(rig_run(&r, &b, in, out), -EINVAL);
+	b.row[0].n_spans = 0;
+	in[1] = 1;
+	assert_int_equal(rig_run(&r, &b, in, out), 0);
+	if (r.n_reports)
+		fail_msg("%s", r.report[0]);
+	rig_close(&r);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(names_a_bad_op),
+	cmocka_unit_test(names_a_bad_ref),
+	cmocka_unit_test(names_a_bad_run),
+	cmocka_unit_test(names_a_bad_row),
+	cmocka_unit_test(maps_and_unmaps),
+	cmocka_unit_test(a_full_window_says_so),
+	cmocka_unit_test(graphs_come_and_go),
+	cmocka_unit_test(a_loading_graph_is_busy),
+	cmocka_unit_test(failed_requests_invalidate),
+};
+
+TEST_MAIN(tests)

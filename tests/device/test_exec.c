@@ -1,0 +1,402 @@
+#include "tests/harness.h"
+
+#include "tests/device/rig.h"
+
+#include <inttypes.h>
+
+#define DIM 64
+
+/* ---- the plain implementation ------------------------------------------- */
+
+/* y[n] = W x, W [n][k], and a bias if there is one. */
+static void plain_matmul(double *y, const double *x, const float *w,
+	const float *bias, unsigned n, unsigned k)
+{
+	for (unsigned j = 0; j < n; j++) {
+		y[j] = bias ? bias[j] : 0;
+		for (unsigned i = 0; i < k; i++)
+			y[j] += (double)w[j * k + i] * x[i];
+	}
+}
+
+static void plain_norm(double *y, const double *x, const float *w, unsigned n)
+{
+	double sum = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		sum += x[i] * x[i];
+	for (unsigned i = 0; i < n; i++)
+		y[i] = x[i] / sqrt(sum / n + 1e-5) * w[i];
+}
+
+static void plain_rotate(
+	const struct rig *r, double *x, unsigned heads, double pos)
+{
+	const struct wire_model *m = &r->model;
+	unsigned half = m->n_rot / 2;
+
+	for (unsigned h = 0; h < heads; h++, x += m->head_dim) {
+		for (unsigned i = 0; i < half; i++) {
+			double *a = m->rope_neox ? x + i : x + 2 * i;
+			double *b = m->rope_neox ? x + i + half : x + 2 * i + 1;
+			double angle = pos * r->freq[i], was = *a;
+
+			*a = was * cos(angle) - *b * sin(angle);
+			*b = was * sin(angle) + *b * cos(angle);
+		}
+	}
+}
+
+struct plain_kv {
+	double k[RIG_SLOTS][DIM], v[RIG_SLOTS][DIM];
+};
+
+static void plain_attend(const struct rig *r, double *out, const double *q,
+	const struct plain_kv *kv, unsigned n)
+{
+	unsigned dim = r->model.head_dim;
+	unsigned group = r->model.n_head / r->model.n_kv_head;
+
+	for (unsigned h = 0; h < r->model.n_head; h++) {
+		unsigned at = h / group * dim;
+		double p[RIG_SLOTS], sum = 0, top = -INFINITY;
+
+		for (unsigned t = 0; t < n; t++) {
+			p[t] = 0;
+			for (unsigned i = 0; i < dim; i++)
+				p[t] += q[h * dim + i] * kv->k[t][at + i];
+			p[t] *= (double)r->model.attn_scale;
+			top = fmax(top, p[t]);
+		}
+		for (unsigned t = 0; t < n; t++)
+			sum += p[t] = exp(p[t] - top);
+		for (unsigned i = 0; i < dim; i++) {
+			out[h * dim + i] = 0;
+			for (unsigned t = 0; t < n; t++)
+				out[h * dim + i] +=
+					p[t] / sum * kv->v[t][at + i];
+		}
+	}
+}
+
+static void plain_head_norms(
+	const struct rig *r, double *x, unsigned heads, const float *w)
+{
+	for (unsigned h = 0; w && h < heads; h++)
+		plain_norm(x + h * r->model.head_dim, x + h * r->model.head_dim,
+			w, r->model.head_dim);
+}
+
+static void plain_layer(const struct rig *r, unsigned l, double *x,
+	struct plain_kv *kv, unsigned pos)
+{
+	float *const *w = r->value[l];
+	double h[DIM], q[128], a[128], g[96], u[96];
+
+	plain_norm(h, x, w[WIRE_T_ATTN_NORM], DIM);
+	plain_matmul(q, h, w[WIRE_T_Q], w[WIRE_T_Q_BIAS], 128, DIM);
+	plain_matmul(kv->k[pos], h, w[WIRE_T_K], w[WIRE_T_K_BIAS], 64, DIM);
+	plain_matmul(kv->v[pos], h, w[WIRE_T_V], w[WIRE_T_V_BIAS], 64, DIM);
+	plain_head_norms(r, q, 4, w[WIRE_T_Q_NORM]);
+	plain_head_norms(r, kv->k[pos], 2, w[WIRE_T_K_NORM]);
+	plain_rotate(r, q, 4, pos);
+	plain_rotate(r, kv->k[pos], 2, pos);
+	plain_attend(r, a, q, kv, pos + 1);
+	plain_matmul(h, a, w[WIRE_T_O], w[WIRE_T_O_BIAS], DIM, 128);
+	for (unsigned i = 0; i < DIM; i++)
+		x[i] += h[i];
+	plain_norm(h, x, w[WIRE_T_FFN_NORM], DIM);
+	plain_matmul(g, h, w[WIRE_T_GATE], NULL, 96, DIM);
+	plain_matmul(u, h, w[WIRE_T_UP], NULL, 96, DIM);
+	for (unsigned i = 0; i < 96; i++)
+		g[i] = g[i] / (1 + exp(-g[i])) * u[i];
+	plain_matmul(h, g, w[WIRE_T_DOWN], NULL, DIM, 96);
+	for (unsigned i = 0; i < DIM; i++)
+		x[i] += h[i];
+}
+
+/* A whole sequence of n positions: in and out [n][DIM]. */
+static void plain_forward(
+	const struct rig *r, unsigned n, const float *in, double *out)
+{
+	struct plain_kv *kv = calloc(RIG_LAYERS, sizeof(*kv));
+
+	for (unsigned t = 0; t < n; t++) {
+		double *x = out + t * DIM;
+
+		for (unsigned i = 0; i < DIM; i++)
+			x[i] = in[t * DIM + i];
+		for (unsigned l = 0; l < RIG_LAYERS; l++)
+			plain_layer(r, l, x, &kv[l], t);
+	}
+	free(kv);
+}
+
+/* ---- helpers ------------------------------------------------------------ */
+
+static void random_hidden(float *x, unsigned rows, uint64_t seed)
+{
+	for (unsigned i = 0; i < rows * DIM; i++)
+		x[i] = 2 * rig_random(seed, 1000, i);
+}
+
+static void must(struct rig *r, int ret)
+{
+	if (ret)
+		fail_msg("status %d: %s", ret, r->done.text);
+}
+
+/* Run n positions as a chain in pieces of at most `chunk` rows. */
+static void run_chain(
+	struct rig *r, unsigned n, unsigned chunk, const float *in, float *out)
+{
+	struct rig_batch b;
+
+	for (unsigned at = 0; at < n; at += chunk) {
+		rig_chain(&b, at, n - at < chunk ? n - at : chunk);
+		must(r, rig_run(r, &b, in + at * DIM, out + at * DIM));
+	}
+}
+
+static void same_bytes(
+	const float *a, const float *b, unsigned rows, const char *what)
+{
+	for (unsigned i = 0; i < rows * DIM; i++)
+		if (memcmp(&a[i], &b[i], sizeof(float)))
+			fail_msg("%s: row %u value %u: %.9g and %.9g", what,
+				i / DIM, i % DIM, (double)a[i], (double)b[i]);
+}
+
+static struct rig_opts variant(unsigned v, uint64_t seed)
+{
+	return (struct rig_opts){
+		.seed = seed,
+		.neox = v & 1,
+		.bias = v & 2,
+		.norms = v & 4,
+		.precision = (enum wire_precision)(v / 8 % 3),
+		.type = v & 32 ? DTYPE_Q8_0 : DTYPE_F32,
+	};
+}
+
+/* ---- against the plain implementation ----------------------------------- */
+
+static void check_variant(unsigned v, double bound)
+{
+	struct rig_opts o = variant(v, harness_seed());
+	float in[24 * DIM], out[24 * DIM];
+	double want[24 * DIM], worst = 0;
+	struct rig r;
+
+	rig_open(&r, &o);
+	random_hidden(in, 24, o.seed);
+	run_chain(&r, 24, 10, in, out);
+	plain_forward(&r, 24, in, want);
+	for (unsigned i = 0; i < 24 * DIM; i++) {
+		char what[64];
+
+		snprintf(what, sizeof(what), "variant %u, row %u, value %u", v,
+			i / DIM, i % DIM);
+		assert_close(out[i], want[i], bound, what);
+		worst = fmax(worst, fabs(out[i] - want[i]));
+	}
+	print_message("variant %u: largest difference %.2g\n", v, worst);
+	rig_close(&r);
+}
+
+static void f32_agrees_with_plain(void **state)
+{
+	for (unsigned v = 0; v < 8; v++)
+		check_variant(v, 2e-5);
+	check_variant(48, 2e-5); /* what q8_0 holds, not what it came from */
+}
+
+/* Values are up to about 8; fp16 keeps 11 bits of each intermediate one. */
+static void f16_agrees_with_plain(void **state)
+{
+	for (unsigned v = 8; v < 24; v++)
+		check_variant(v, 1e-2);
+}
+
+/* ---- bytes that must be the same ---------------------------------------- */
+
+static void batch_invariant(void **state)
+{
+	for (unsigned precision = 0; precision < 3; precision++) {
+		struct rig_opts o = variant(6 + 8 * precision, harness_seed());
+		float in[32 * DIM], one[32 * DIM], out[32 * DIM];
+		static const unsigned chunk[] = { 32, 7, 2 };
+		struct rig r;
+
+		random_hidden(in, 32, o.seed);
+		rig_open(&r, &o);
+		run_chain(&r, 32, 1, in, one);
+		rig_close(&r);
+		for (unsigned i = 0; i < ARRAY_LEN(chunk); i++) {
+			rig_open(&r, &o);
+			run_chain(&r, 32, chunk[i], in, out);
+			same_bytes(one, out, 32, "chunk size");
+			rig_close(&r);
+		}
+		/* A graph of one row has no padding at all. */
+		o.rows = 1;
+		rig_open(&r, &o);
+		run_chain(&r, 32, 1, in, out);
+		same_bytes(one, out, 32, "graph of one row");
+		rig_close(&r);
+	}
+}
+
+static void threads_and_levels_same(void **state)
+{
+	static const struct {
+		enum coherence level;
+		unsigned threads;
+		uint64_t evict;
+	} with[] = {
+		{ COHERENCE_OFF, 2, 0 },
+		{ COHERENCE_OFF, 3, 0 },
+		{ COHERENCE_STRICT, 1, 0 },
+		{ COHERENCE_STRICT, 2, 5 },
+		{ COHERENCE_CHECK, 1, 0 },
+		{ COHERENCE_CHECK, 2, 1 },
+		{ COHERENCE_CHECK, 1, 99 },
+	};
+	struct rig_opts o = variant(8, harness_seed());
+	float in[20 * DIM], want[20 * DIM], out[20 * DIM];
+	struct rig r;
+
+	random_hidden(in, 20, o.seed);
+	rig_open(&r, &o);
+	run_chain(&r, 20, 8, in, want);
+	rig_close(&r);
+	for (unsigned i = 0; i < ARRAY_LEN(with); i++) {
+		o.coherence = with[i].level;
+		o.threads = with[i].threads;
+		o.evict_seed = with[i].evict;
+		rig_open(&r, &o);
+		run_chain(&r, 20, 8, in, out);
+		same_bytes(want, out, 20, "threads and coherence");
+		if (r.n_reports)
+			fail_msg("level %u: %s", (unsigned)with[i].level,
+				r.report[0]);
+		assert_int_equal(device_violations(r.dev), 0);
+		rig_close(&r);
+	}
+}
+
+/*
+ * A random tree behind a chain: each node's row equals the last row of its
+ * path run as a chain.
+ */
+#define PAST  6
+#define NODES 9
+static void tree_row_is_chain_row(void **state)
+{
+	uint64_t seed = harness_seed();
+	struct rig_opts o = variant(13, seed);
+	float in[(PAST + NODES) * DIM], tree[NODES * DIM];
+	float path_in[(PAST + NODES) * DIM], path_out[(PAST + NODES) * DIM];
+	int parent[NODES];
+	struct rig_batch b;
+	struct rig r;
+
+	random_hidden(in, PAST + NODES, seed);
+	rig_open(&r, &o);
+	run_chain(&r, PAST, PAST, in, path_out);
+	rig_chain(&b, PAST, NODES);
+	for (int i = 0; i < NODES; i++) {
+		uint32_t word[4];
+
+		rng_words(seed, 77, (uint64_t)i, word);
+		parent[i] = (int)(word[0] % ((unsigned)i + 1)) - 1;
+		b.mask[i] = 1ull << i;
+		b.row[i].position = PAST;
+		if (parent[i] >= 0) {
+			b.mask[i] |= b.mask[parent[i]];
+			b.row[i].position = b.row[parent[i]].position + 1;
+		}
+	}
+	must(&r, rig_run(&r, &b, in + PAST * DIM, tree));
+	rig_close(&r);
+	for (int i = 0; i < NODES; i++) {
+		unsigned n = PAST;
+
+		memcpy(path_in, in, PAST * DIM * sizeof(float));
+		for (int j = 0; j < NODES; j++)
+			if (b.mask[i] >> j & 1)
+				memcpy(path_in + n++ * DIM,
+					in + (PAST + j) * DIM,
+					DIM * sizeof(float));
+		rig_open(&r, &o);
+		run_chain(&r, n, 5, path_in, path_out);
+		same_bytes(tree + i * DIM, path_out + (n - 1) * DIM, 1,
+			"tree row");
+		rig_close(&r);
+	}
+}
+
+/* Which slots the cache lives in must not matter, only their order. */
+static void permuted_slots_same(void **state)
+{
+	struct rig_opts o = variant(8, harness_seed());
+	float in[12 * DIM], want[12 * DIM], out[12 * DIM];
+	struct rig_batch b;
+	struct rig r;
+
+	random_hidden(in, 12, o.seed);
+	rig_open(&r, &o);
+	run_chain(&r, 12, 4, in, want);
+	rig_close(&r);
+	o.coherence = COHERENCE_CHECK;
+	rig_open(&r, &o);
+	for (unsigned at = 0; at < 12; at += 4) {
+		rig_chain(&b, at, 4);
+		b.n_spans = at;
+		for (unsigned i = 0; i < at; i++)
+			b.span[i] = (struct wire_span){ i * 37 % 64, 1 };
+		for (unsigned i = 0; i < 4; i++) {
+			b.row[i].slot = (at + i) * 37 % 64;
+			b.row[i].n_spans = at;
+		}
+		must(&r, rig_run(&r, &b, in + at * DIM, out + at * DIM));
+	}
+	same_bytes(want, out, 12, "permuted slots");
+	assert_int_equal(r.n_reports, 0);
+	rig_close(&r);
+}
+
+static void counters_count(void **state)
+{
+	struct rig_opts o = variant(8, 1);
+	float in[4 * DIM], out[4 * DIM];
+	struct wire_counters c;
+	struct rig r;
+
+	random_hidden(in, 4, 1);
+	in[0] = 1e9f; /* the norm keeps it in range: nothing saturates */
+	rig_open(&r, &o);
+	run_chain(&r, 4, 4, in, out);
+	c = r.done.counters;
+	/* Both matrices of every layer, at least. */
+	assert_true(c.dma_bytes > 200000);
+	/* Hidden out: 4 rows of 256 bytes; 2 layers, K and V, 4 slots of 192 */
+	assert_int_equal(c.cleaned_lines, 16 + 2 * 2 * 12);
+	/* Rows 4 * 16 + 4 * 8 bytes, hidden in 1024. */
+	assert_int_equal(c.invalidated_lines, 2 + 16);
+	assert_int_equal(c.saturated, 0);
+	assert_true(c.busy_ns > 0);
+	rig_close(&r);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(f32_agrees_with_plain),
+	cmocka_unit_test(f16_agrees_with_plain),
+	cmocka_unit_test(batch_invariant),
+	cmocka_unit_test(threads_and_levels_same),
+	cmocka_unit_test(tree_row_is_chain_row),
+	cmocka_unit_test(permuted_slots_same),
+	cmocka_unit_test(counters_count),
+};
+
+TEST_MAIN(tests)

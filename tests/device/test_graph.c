@@ -1,0 +1,253 @@
+/* Malformed GRAPH_LOAD messages: each is refused by the field's name. */
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "device/graph.h"
+#include "tests/device/rig.h"
+
+#include <errno.h>
+
+static const struct graph_limits limits = { .threads = 2,
+	.tcm_slice = 64 << 10 };
+
+/* Copy the good message, let `spoil` at it, and see what is said. */
+struct spoiled {
+	struct rig *r;
+	struct wire_graph_load g;
+	struct wire_tensor t[RIG_LAYERS][WIRE_T_COUNT];
+};
+
+_Static_assert(sizeof(struct spoiled) - offsetof(struct spoiled, g) ==
+		sizeof(((struct rig *)0)->load),
+	"message");
+
+static struct spoiled good(struct rig *r)
+{
+	struct spoiled s = { .r = r };
+
+	memcpy(&s.g, r->load, sizeof(r->load));
+	return s;
+}
+
+static int check(const struct spoiled *s, size_t len, struct err *e)
+{
+	struct graph_need need;
+
+	return graph_check(&s->g, len, &limits, &need, e);
+}
+
+static void refused(const struct spoiled *s, const char *field)
+{
+	struct err e = { 0 };
+	int ret = check(s, sizeof(s->r->load), &e);
+
+	if (!ret)
+		fail_msg("accepted, wanted a complaint about %s", field);
+	if (!strstr(e.text, field))
+		fail_msg("'%s' does not name %s", e.text, field);
+}
+
+/* Set one 32-bit field of the fixed part. */
+#define REFUSES(r, path, v)                     \
+	do {                                    \
+		struct spoiled s = good(r);     \
+		s.g.path = (v);                 \
+		refused(&s, field_name(#path)); \
+	} while (0)
+
+static const char *field_name(const char *path)
+{
+	const char *dot = strchr(path, '.');
+
+	return dot ? dot + 1 : path;
+}
+
+static void setup(struct rig *r)
+{
+	struct rig_opts o = { .seed = 1, .bias = true, .norms = true };
+
+	rig_open(r, &o);
+}
+
+static void accepts_the_good_one(void **state)
+{
+	struct err e = { 0 };
+	struct graph_need need;
+	struct graph *g;
+	struct rig r;
+
+	setup(&r);
+	assert_ok(graph_check(r.load, sizeof(r.load), &limits, &need, &e), &e);
+	g = graph_build(r.load, limits.threads);
+	assert_non_null(g);
+	assert_int_equal(g->plan_bytes, need.plan_bytes);
+	assert_int_equal(g->at.total, need.arena_bytes);
+	assert_true(
+		sizeof(*g) + g->n_ops * sizeof(g->op[0]) <= need.plan_bytes);
+	assert_int_equal(g->n_ops, RIG_LAYERS * 18);
+	free(g);
+	rig_close(&r);
+}
+
+static void names_each_field(void **state)
+{
+	struct rig r;
+
+	setup(&r);
+	REFUSES(&r, rows, 0);
+	REFUSES(&r, rows, 1025);
+	REFUSES(&r, n_layers, 0);
+	REFUSES(&r, n_layers, 513);
+	REFUSES(&r, n_layers, 3); /* and the message is too short for it */
+	REFUSES(&r, model.n_embd, 0);
+	REFUSES(&r, model.n_embd, UINT32_MAX);
+	REFUSES(&r, model.n_head, 0);
+	REFUSES(&r, model.n_head, 3);
+	REFUSES(&r, model.n_kv_head, 0);
+	REFUSES(&r, model.n_kv_head, 3);
+	REFUSES(&r, model.n_kv_head, 1u << 31);
+	REFUSES(&r, model.head_dim, 0);
+	REFUSES(&r, model.head_dim, 1u << 20);
+	REFUSES(&r, model.n_rot, 23);
+	REFUSES(&r, model.n_rot, 34);
+	REFUSES(&r, model.n_ff, 0);
+	REFUSES(&r, model.rope_neox, 2);
+	REFUSES(&r, model.f16, 7);
+	REFUSES(&r, model.norm_eps, NAN);
+	REFUSES(&r, model.norm_eps, -1);
+	REFUSES(&r, model.attn_scale, INFINITY);
+	REFUSES(&r, model.kv_slots, 0);
+	REFUSES(&r, model.kv_slots, UINT32_MAX);
+	REFUSES(&r, model.kv_stride, 0);
+	REFUSES(&r, model.kv_stride, 257);
+	REFUSES(&r, model.kv_stride, 192); /* 64 values of float32 */
+	REFUSES(&r, model.kv_stride, 0xffffffc0);
+	REFUSES(&r, first_layer, UINT32_MAX);
+	REFUSES(&r, weights_bytes, 1000);
+	REFUSES(&r, rope_freq.type, DTYPE_F16);
+	REFUSES(&r, rope_freq.rows, 0);
+	REFUSES(&r, rope_freq.cols, 11);
+	REFUSES(&r, rope_freq.offset, 4);
+	rig_close(&r);
+}
+
+/* Every tensor, every way in which one can be wrong. */
+static void names_each_tensor(void **state)
+{
+	struct rig r;
+
+	setup(&r);
+	for (unsigned l = 0; l < RIG_LAYERS; l++) {
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			const char *name = graph_tensor_name(i);
+			struct spoiled s;
+			char where[64];
+
+			snprintf(where, sizeof(where), "layer %u, %s: rows", l,
+				name);
+			s = good(&r);
+			s.t[l][i].rows++;
+			refused(&s, where);
+			s = good(&r);
+			s.t[l][i].cols += 32;
+			refused(&s, where);
+			snprintf(where, sizeof(where), "layer %u, %s: type", l,
+				name);
+			s = good(&r);
+			s.t[l][i].type = 999;
+			refused(&s, where);
+			snprintf(where, sizeof(where), "layer %u, %s: offset",
+				l, name);
+			s = good(&r);
+			s.t[l][i].offset++;
+			refused(&s, where);
+			s = good(&r);
+			s.t[l][i].offset = 0xffffffc0;
+			refused(&s, where);
+		}
+	}
+	rig_close(&r);
+}
+
+static void mandatory_and_optional(void **state)
+{
+	static const unsigned optional[] = { WIRE_T_Q_BIAS, WIRE_T_K_BIAS,
+		WIRE_T_V_BIAS, WIRE_T_O_BIAS, WIRE_T_Q_NORM, WIRE_T_K_NORM };
+	struct rig r;
+
+	setup(&r);
+	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+		struct spoiled s = good(&r);
+		bool may = false;
+		struct err e = { 0 };
+
+		for (unsigned j = 0; j < ARRAY_LEN(optional); j++)
+			may |= optional[j] == i;
+		s.t[1][i].rows = 0;
+		if (may)
+			assert_ok(check(&s, sizeof(r.load), &e), &e);
+		else
+			refused(&s, graph_tensor_name(i));
+	}
+	rig_close(&r);
+}
+
+static void wants_the_exact_length(void **state)
+{
+	struct spoiled s;
+	struct err e;
+	struct rig r;
+
+	setup(&r);
+	s = good(&r);
+	for (size_t len = 0; len < sizeof(r.load); len++)
+		if (check(&s, len, &e) != -EMSGSIZE)
+			fail_msg("length %zu: %s", len, e.text);
+	assert_int_equal(check(&s, sizeof(r.load) - 16, &e), -EMSGSIZE);
+	if (!strstr(e.text, "n_layers 2 takes"))
+		fail_msg("'%s'", e.text);
+	rig_close(&r);
+}
+
+static void bounds_memory_and_tcm(void **state)
+{
+	struct graph_limits tight = limits;
+	struct graph_need need;
+	struct spoiled s;
+	struct err e = { 0 };
+	struct rig r;
+
+	setup(&r);
+	s = good(&r);
+	tight.tcm_slice = 256;
+	assert_int_equal(
+		graph_check(&s.g, sizeof(r.load), &tight, &need, &e), -E2BIG);
+	if (!strstr(e.text, "o: a row of 512 bytes exceeds a worker's 256"))
+		fail_msg("'%s'", e.text);
+	tight = limits;
+	tight.plans_bytes = GRAPH_MAX_MEMORY - 1000;
+	assert_int_equal(
+		graph_check(&s.g, sizeof(r.load), &tight, &need, &e), -ENOMEM);
+	if (!strstr(e.text, "536870912"))
+		fail_msg("'%s' does not give the bound", e.text);
+	/* Slots that fit a cache of 1 GiB but not the scratch of 32 threads */
+	tight = limits;
+	tight.threads = 32;
+	s.g.model.f16 = 1;
+	s.g.model.kv_stride = 128;
+	s.g.model.kv_slots = 2 << 20;
+	assert_int_equal(
+		graph_check(&s.g, sizeof(r.load), &tight, &need, &e), -ENOMEM);
+	rig_close(&r);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(accepts_the_good_one),
+	cmocka_unit_test(names_each_field),
+	cmocka_unit_test(names_each_tensor),
+	cmocka_unit_test(mandatory_and_optional),
+	cmocka_unit_test(wants_the_exact_length),
+	cmocka_unit_test(bounds_memory_and_tcm),
+};
+
+TEST_MAIN(tests)

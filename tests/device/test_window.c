@@ -1,0 +1,329 @@
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "base/sanitizer.h"
+#include "device/window.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB (1u << 20)
+
+static int memfd(size_t bytes)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	return fd;
+}
+
+static struct wire_share share_of(uint32_t id, uint64_t bytes)
+{
+	struct wire_share s = { .buffer = id, .bytes = bytes };
+
+	snprintf(s.name, sizeof(s.name), "test:%u", id);
+	return s;
+}
+
+/* ---- one by one ---------------------------------------------------------- */
+
+static void refuses_absurd_sizes(void **state)
+{
+	struct window w;
+	struct err e;
+
+	assert_int_equal(window_init(&w, MIB, 16, &e), -EINVAL);
+	assert_int_equal(window_init(&w, 5ull << 30, 16, &e), -EINVAL);
+	assert_int_equal(window_init(&w, 16 * MIB, 0, &e), -EINVAL);
+	assert_int_equal(window_init(&w, 16 * MIB, 257, &e), -EINVAL);
+	assert_ok(window_init(&w, WIRE_WINDOW_MAX, 256, &e), &e);
+	window_release(&w);
+}
+
+static void says_its_numbers(void **state)
+{
+	struct window w;
+	struct window_space space;
+	struct mapping *m;
+	struct err e = { 0 };
+	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+	int fd = memfd(12 * MIB);
+	struct wire_share s = share_of(1, 6 * MIB), big = share_of(2, 12 * MIB);
+	char want[200];
+
+	assert_ok(window_init(&w, 16 * MIB, 3, &e), &e);
+	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
+	assert_int_equal(m->addr, page); /* behind the first guard */
+	assert_int_equal(window_map(&w, &big, fd, &m, &space, &e), -ENOSPC);
+	assert_int_equal(space.asked, 12 * MIB + page);
+	assert_int_equal(space.free, 10 * MIB - 2 * page);
+	assert_int_equal(space.largest, space.free);
+	assert_int_equal(space.used, 1);
+	assert_int_equal(space.slots, 3);
+	snprintf(want, sizeof(want),
+		"window: asked %u bytes, %u free, largest hole %u, 1 of 3 "
+		"slots",
+		12 * MIB + page, 10 * MIB - 2 * page, 10 * MIB - 2 * page);
+	assert_string_equal(e.text, want);
+	window_release(&w);
+	close(fd);
+}
+
+static void runs_out_of_slots(void **state)
+{
+	struct window w;
+	struct window_space space;
+	struct mapping *m;
+	struct err e = { 0 };
+	int fd = memfd(4096);
+	struct wire_share s = share_of(0, 4096);
+
+	assert_ok(window_init(&w, 16 * MIB, 2, &e), &e);
+	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
+	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
+	assert_int_equal(window_map(&w, &s, fd, &m, &space, &e), -ENOSPC);
+	assert_true(space.largest > 15 * MIB);
+	assert_int_equal(space.used, 2);
+	window_release(&w);
+	close(fd);
+}
+
+/* Three of 4 MiB in a row, the middle one away: 8 free, but not in one. */
+static void fragments(void **state)
+{
+	struct window w;
+	struct window_space space;
+	struct mapping *m[3], *n;
+	struct err e = { 0 };
+	int fd = memfd(8 * MIB);
+	struct wire_share s = share_of(0, 4 * MIB), big = share_of(1, 6 * MIB);
+
+	assert_ok(window_init(&w, 16 * MIB, 16, &e), &e);
+	for (int i = 0; i < 3; i++)
+		assert_ok(window_map(&w, &s, fd, &m[i], &space, &e), &e);
+	window_unmap(&w, m[1]);
+	assert_int_equal(window_map(&w, &big, fd, &n, &space, &e), -ENOSPC);
+	assert_true(space.free > space.asked);
+	assert_true(space.largest < space.asked);
+	/* What fits goes into the first hole. */
+	assert_ok(window_map(&w, &s, fd, &n, &space, &e), &e);
+	assert_true(n->addr > m[0]->addr && n->addr < m[2]->addr);
+	window_release(&w);
+	close(fd);
+}
+
+static void finds_only_inside(void **state)
+{
+	struct window w;
+	struct window_space space;
+	struct mapping *m;
+	struct err e = { 0 };
+	int fd = memfd(8192);
+	struct wire_share s = share_of(0, 5000);
+
+	assert_ok(window_init(&w, 16 * MIB, 16, &e), &e);
+	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
+	assert_ptr_equal(window_find(&w, m->addr, 5000, &e), m);
+	assert_ptr_equal(window_find(&w, m->addr + 4999, 1, &e), m);
+	assert_null(window_find(&w, m->addr, 0, &e));
+	assert_null(window_find(&w, m->addr, 5001, &e));
+	if (!strstr(e.text, "leaves test:0"))
+		fail_msg("'%s' does not name the buffer", e.text);
+	assert_null(window_find(&w, m->addr + 5000, 1, &e));
+	assert_null(window_find(&w, m->addr - 1, 1, &e));
+	assert_null(window_find(&w, 0, 1, &e));
+	assert_null(window_find(&w, UINT32_MAX, UINT64_MAX, &e));
+	assert_ptr_equal(window_at(&w, m->addr), m);
+	assert_null(window_at(&w, m->addr + 1));
+	window_release(&w);
+	close(fd);
+}
+
+/* Touching `p` kills the process. */
+__attribute__((unused)) static void assert_guarded(const volatile uint8_t *p)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		signal(SIGSEGV, SIG_DFL);
+		(void)*p;
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGSEGV);
+}
+
+static void guards_every_edge(void **state)
+{
+#if SANITIZER_ADDRESS || SANITIZER_THREAD
+	skip(); /* its handler takes the signal */
+#else
+	struct window w;
+	struct window_space space;
+	struct mapping *m, *n;
+	struct err e = { 0 };
+	int fd = memfd(8192);
+	struct wire_share s = share_of(0, 8192);
+
+	assert_ok(window_init(&w, 16 * MIB, 16, &e), &e);
+	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
+	assert_ok(window_map(&w, &s, fd, &n, &space, &e), &e);
+	assert_guarded(w.base);
+	assert_guarded(m->mem - 1);
+	assert_guarded(m->mem + m->span);
+	assert_guarded(n->mem + n->span);
+	m->mem[8191] = 1;
+	assert_int_equal(n->mem[8191], 1); /* the same memory */
+	window_unmap(&w, n);
+	assert_guarded(w.base + 4 * 4096 + 1);
+	window_release(&w);
+	close(fd);
+#endif
+}
+
+/* A process of little address space is told so. */
+static void obeys_the_address_limit(void **state)
+{
+#if SANITIZER_ADDRESS || SANITIZER_THREAD
+	skip(); /* the limit hits the sanitizer first */
+#else
+	struct rlimit limit = { 512 * MIB, 512 * MIB };
+	struct window w;
+	struct err e = { 0 };
+
+	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	assert_int_equal(window_init(&w, 2ull << 30, 16, &e), -ENOMEM);
+	if (!strstr(e.text, "prlimit --as"))
+		fail_msg("'%s' names no way out", e.text);
+	assert_ok(window_init(&w, 64 * MIB, 16, &e), &e);
+	window_release(&w);
+#endif
+}
+
+/* ---- against a model ----------------------------------------------------- */
+
+/* One byte a page: 0 free, else the number of who has it or guards it. */
+#define PAGES 4096
+struct model {
+	uint8_t page[PAGES];
+	unsigned used;
+};
+
+static int model_map(struct model *m, unsigned pages, uint8_t who)
+{
+	for (int at = 1; at + (int)pages < PAGES; at++) {
+		unsigned n = 0;
+
+		while (n <= pages && !m->page[at + (int)n])
+			n++;
+		if (n > pages) {
+			memset(m->page + at, who, pages + 1);
+			m->used++;
+			return at;
+		}
+	}
+	return -1;
+}
+
+static void model_space(
+	const struct model *m, unsigned *free_pages, unsigned *largest)
+{
+	unsigned run = 0;
+
+	*free_pages = *largest = 0;
+	for (int i = 1; i < PAGES; i++) {
+		run = m->page[i] ? 0 : run + 1;
+		*free_pages += !m->page[i];
+		*largest = run > *largest ? run : *largest;
+	}
+}
+
+#define SLOTS 9
+static void acts_like_the_model(void **state)
+{
+	uint64_t seed = harness_seed(), page = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct mapping *held[SLOTS + 1] = { 0 };
+	static struct model model;
+	struct window w;
+	struct err e = { 0 };
+	unsigned fulls = 0;
+	int fd = memfd(PAGES * page);
+
+	assert_ok(window_init(&w, PAGES * page, SLOTS, &e), &e);
+	for (unsigned step = 0; step < 3000; step++) {
+		unsigned free_pages, largest, who = 1, pages;
+		struct window_space space;
+		uint32_t word[4];
+		int at, ret;
+
+		rng_words(seed, 0, step, word);
+		if (word[0] % 5 < 2) { /* unmap one, if it is there */
+			who = 1 + word[1] % SLOTS;
+			if (!held[who])
+				continue;
+			window_unmap(&w, held[who]);
+			held[who] = NULL;
+			for (int i = 0; i < PAGES; i++)
+				if (model.page[i] == who)
+					model.page[i] = 0;
+			model.used--;
+			continue;
+		}
+		while (who <= SLOTS && held[who])
+			who++;
+		pages = 1 + word[1] % (word[2] % 4 ? 600 : 3000);
+		at = who <= SLOTS ? model_map(&model, pages, (uint8_t)who) : -1;
+		ret = window_map(&w,
+			&(struct wire_share){ .buffer = who,
+				.bytes = pages * page - word[3] % 4000 },
+			fd, &held[who <= SLOTS ? who : 0], &space, &e);
+		model_space(&model, &free_pages, &largest);
+		if (space.free != free_pages * page ||
+			space.largest != largest * page ||
+			space.used != model.used)
+			fail_msg("step %u: free %" PRIu64 " %" PRIu64
+				 ", largest %" PRIu64 " %" PRIu64
+				 ", used %u %u",
+				step, space.free, free_pages * page,
+				space.largest, largest * page, space.used,
+				model.used);
+		if ((at < 0) != (ret == -ENOSPC))
+			fail_msg("step %u: model %d, window %d: %s", step, at,
+				ret, e.text);
+		fulls += at < 0;
+		if (at >= 0 && held[who]->addr != (uint64_t)at * page)
+			fail_msg("step %u: page %d, address 0x%x", step, at,
+				held[who]->addr);
+	}
+	print_message("refused %u times\n", fulls);
+	assert_true(fulls > 50);
+	window_release(&w);
+	close(fd);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(refuses_absurd_sizes),
+	cmocka_unit_test(says_its_numbers),
+	cmocka_unit_test(runs_out_of_slots),
+	cmocka_unit_test(fragments),
+	cmocka_unit_test(finds_only_inside),
+	cmocka_unit_test(guards_every_edge),
+	cmocka_unit_test(acts_like_the_model),
+	cmocka_unit_test(obeys_the_address_limit),
+};
+
+TEST_MAIN(tests)
