@@ -32,9 +32,13 @@ struct generation_opts {
 	uint32_t n_predict; /* tokens at most */
 	uint32_t context;
 	bool ignore_eos;
+	bool special;            /* text of control tokens as well */
 	const char *const *stop; /* strings; the text ends before them */
 	unsigned n_stop;
-	/* Text as it completes, and every id; non-zero ends the run. */
+	/*
+	 * Text as it completes, and every id; id -1 brings only text, held
+	 * back until the end. Non-zero ends the run.
+	 */
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len);
 	void *arg;
 };

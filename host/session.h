@@ -18,6 +18,7 @@
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,8 +31,13 @@ struct session_opts {
 	uint32_t threads;       /* host and device each; 0: all processors */
 	uint32_t prefill_chunk; /* rows of the prefill graph */
 	uint32_t decode_rows;   /* rows of the decode graph */
-	uint32_t context;       /* token positions; 0: the model's own */
-	bool f32;               /* float32 activations and KV */
+	/*
+	 * Token positions. 0: the model's own or context_need if that is
+	 * known (not 0) and less, as far as cache and window hold them.
+	 */
+	uint32_t context, context_need;
+	bool f32;    /* float32 activations, not fp16 */
+	bool kv_f16; /* keys and values in fp16, not float32; not with f32 */
 	enum coherence coherence;
 	enum doorbell_kind doorbell;
 	uint64_t va_window; /* bytes of the device's address window */
@@ -40,6 +46,8 @@ struct session_opts {
 	int64_t spin_us;    /* -1: chosen from the processors at hand */
 	unsigned stall_ms;  /* a device silent for longer is given up */
 	const char *device; /* socket of a listening device; NULL: spawn */
+	/* Set by a signal handler: the next forward returns -ECANCELED. */
+	const volatile sig_atomic_t *cancel; /* NULL: never */
 };
 
 extern const struct session_opts session_defaults;

@@ -2,6 +2,10 @@
  * Tokenizers from a GGUF file's metadata: SentencePiece-style with byte
  * fallback ("llama") and byte-level BPE ("gpt2") with the pre-tokenizer that
  * tokenizer.ggml.pre names. Read-only after opening; any thread may use it.
+ * It copies what it needs: the gguf may be closed before it.
+ *
+ * A vocabulary that is not sound, a kind or a pre-tokenizer that is not
+ * known is refused by name: near-right ids are worse than none.
  */
 #ifndef HOST_MODEL_TOKENIZER_H
 #define HOST_MODEL_TOKENIZER_H
@@ -29,9 +33,27 @@ enum tokenize_flags {
 int tokenizer_open(struct tokenizer **out, const struct gguf *, struct err *);
 void tokenizer_close(struct tokenizer *);
 
-/* Append the ids of text[len]; any bytes are allowed. 0 or -errno. */
+/*
+ * Append the ids of text[len]; any bytes are allowed, also such as are not
+ * UTF-8. 0, or -errno with the list as it was: -EILSEQ when the vocabulary
+ * cannot express a byte. User-defined tokens are recognised in the text
+ * always, control tokens with TOKENIZE_SPECIAL.
+ */
 int tokenize(const struct tokenizer *, const char *text, size_t len,
 	unsigned flags, struct token_list *out, struct err *);
+
+/* A stretch of a text. */
+struct text_span {
+	size_t at, len;
+};
+
+/*
+ * As tokenize, but no control token begins in one of the stretches: what
+ * came from elsewhere into a text of the caller's stays text.
+ */
+int tokenize_quoting(const struct tokenizer *, const char *text, size_t len,
+	unsigned flags, const struct text_span *quoted, unsigned n_quoted,
+	struct token_list *out, struct err *);
 
 uint32_t tokenizer_n_vocab(const struct tokenizer *);
 int32_t tokenizer_bos(const struct tokenizer *); /* -1: none */
@@ -47,7 +69,9 @@ const char *tokenizer_describe(const struct tokenizer *);
 /*
  * Incremental detokenizing: bytes of each token come out as soon as they
  * complete a UTF-8 character and never before; malformed bytes become
- * U+FFFD. Zero-initialise; `special` prints control tokens too.
+ * U+FFFD. Zero-initialise; `special` prints control tokens too. Set
+ * `started` where the text goes on from another: the space that belongs to
+ * its first word is then kept.
  */
 struct detokenizer {
 	const struct tokenizer *tok;

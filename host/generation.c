@@ -1,0 +1,267 @@
+#include "host/generation.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/model/sampler.h"
+#include "host/model/tokenizer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct generation {
+	struct generation_opts opts;
+	struct token_list tokens;
+	size_t n_prompt;
+	struct detokenizer detok;
+	struct strbuf held; /* text that may be the start of a stop string */
+	float *logits;
+	enum gen_stop stop;
+	uint64_t first_ns;
+};
+
+static int append(struct token_list *l, int32_t id)
+{
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? 2 * l->cap : 256;
+		int32_t *p = realloc(l->id, cap * sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		l->id = p;
+		l->cap = cap;
+	}
+	l->id[l->n++] = id;
+	return 0;
+}
+
+/*
+ * The prompt goes through the detokenizer as well, its text unused: whether
+ * a leading space is due, and a character whose first half ends the prompt,
+ * depend on it.
+ */
+static int take_prompt(
+	struct generation *g, const int32_t *prompt, size_t n, struct err *e)
+{
+	struct strbuf unused = STRBUF_INIT;
+	int ret = 0;
+
+	for (size_t i = 0; i < n && !ret; i++) {
+		ret = append(&g->tokens, prompt[i]);
+		if (ret)
+			err_set(e, ENOMEM, "no memory for %zu tokens", n);
+		else if (g->opts.tokenizer)
+			ret = detokenize(&g->detok, prompt[i], &unused);
+		if (ret == -EINVAL)
+			err_set(e, EINVAL,
+				"token %d of the prompt is not in the "
+				"vocabulary",
+				prompt[i]);
+	}
+	strbuf_release(&unused);
+	g->n_prompt = n;
+	return ret;
+}
+
+/* What is certain before the first token: no room, or none wanted. */
+static void check_limits(struct generation *g)
+{
+	if (gen_generated(g) >= g->opts.n_predict)
+		g->stop = GEN_STOP_LENGTH;
+	else if (g->tokens.n >= g->opts.context)
+		g->stop = GEN_STOP_CONTEXT;
+}
+
+int generation_open(struct generation **out, const struct generation_opts *o,
+	const int32_t *prompt, size_t n_prompt, struct err *e)
+{
+	struct generation *g = calloc(1, sizeof(*g));
+	int ret;
+
+	if (!g)
+		return err_set(e, ENOMEM, "no memory for a generation");
+	g->opts = *o;
+	g->detok = (struct detokenizer){ .tok = o->tokenizer,
+		.special = o->special };
+	g->logits = malloc(o->n_vocab * sizeof(*g->logits));
+	if (!g->logits)
+		ret = err_set(e, ENOMEM, "no memory for %u logits", o->n_vocab);
+	else
+		ret = take_prompt(g, prompt, n_prompt, e);
+	if (ret) {
+		generation_close(g);
+		return ret;
+	}
+	check_limits(g);
+	*out = g;
+	return 0;
+}
+
+void generation_close(struct generation *g)
+{
+	if (!g)
+		return;
+	strbuf_release(&g->held);
+	free(g->tokens.id);
+	free(g->logits);
+	free(g);
+}
+
+const int32_t *gen_tokens(const struct generation *g, size_t *n)
+{
+	*n = g->tokens.n;
+	return g->tokens.id;
+}
+
+size_t gen_prompt_length(const struct generation *g)
+{
+	return g->n_prompt;
+}
+
+size_t gen_generated(const struct generation *g)
+{
+	return g->tokens.n - g->n_prompt;
+}
+
+float *gen_logits(struct generation *g)
+{
+	return g->logits;
+}
+
+uint64_t gen_first_ns(const struct generation *g)
+{
+	return g->first_ns;
+}
+
+bool gen_done(const struct generation *g)
+{
+	return g->stop != GEN_RUNNING;
+}
+
+enum gen_stop gen_stop_reason(const struct generation *g)
+{
+	return g->stop;
+}
+
+const char *gen_stop_name(enum gen_stop stop)
+{
+	static const char *const name[] = {
+		[GEN_RUNNING] = "running",
+		[GEN_STOP_EOS] = "eos",
+		[GEN_STOP_STRING] = "stop",
+		[GEN_STOP_LENGTH] = "length",
+		[GEN_STOP_CONTEXT] = "context",
+		[GEN_STOP_ERROR] = "error",
+	};
+
+	return (size_t)stop < ARRAY_LEN(name) ? name[stop] : "unknown";
+}
+
+/* The first stop string in the held text: true with where it starts. */
+static bool find_stop(const struct generation *g, size_t *at)
+{
+	bool found = false;
+
+	for (unsigned i = 0; g->held.len && i < g->opts.n_stop; i++) {
+		const char *stop = g->opts.stop[i];
+		const char *p = *stop
+			? memmem(g->held.data, g->held.len, stop, strlen(stop))
+			: NULL;
+		size_t off = p ? (size_t)(p - g->held.data) : 0;
+
+		if (p && (!found || off < *at)) {
+			*at = off;
+			found = true;
+		}
+	}
+	return found;
+}
+
+/* Bytes at the end of the held text with which a stop string may begin. */
+static size_t undecided(const struct generation *g)
+{
+	size_t most = 0;
+
+	for (unsigned i = 0; g->held.len && i < g->opts.n_stop; i++) {
+		size_t len = strlen(g->opts.stop[i]);
+		size_t n = len ? len - 1 : 0;
+
+		for (n = n < g->held.len ? n : g->held.len; n > most; n--)
+			if (!memcmp(g->held.data + g->held.len - n,
+				    g->opts.stop[i], n))
+				most = n;
+	}
+	return most;
+}
+
+/* Hand over the first `len` bytes held, keep the rest. */
+static void deliver(struct generation *g, int32_t id, size_t len)
+{
+	size_t rest = g->held.len - len;
+
+	if (g->opts.sink &&
+		g->opts.sink(g->opts.arg, id, len ? g->held.data : "", len))
+		g->stop = GEN_STOP_ERROR;
+	if (len)
+		memmove(g->held.data, g->held.data + len, rest);
+	g->held.len = rest;
+}
+
+/* The token's text, unless it is only the mark of the end. */
+static void add_text(struct generation *g, int32_t id)
+{
+	if (g->opts.tokenizer && g->stop != GEN_STOP_EOS)
+		detokenize(&g->detok, id, &g->held);
+	if (g->held.failed)
+		g->stop = GEN_STOP_ERROR;
+}
+
+static void advance(struct generation *g, int32_t id)
+{
+	size_t len, at;
+
+	if (append(&g->tokens, id)) {
+		g->stop = GEN_STOP_ERROR;
+		return;
+	}
+	if (!g->opts.ignore_eos && g->opts.tokenizer &&
+		tokenizer_is_eog(g->opts.tokenizer, id))
+		g->stop = GEN_STOP_EOS;
+	add_text(g, id);
+	len = g->held.len - undecided(g);
+	if (find_stop(g, &at)) {
+		g->stop = GEN_STOP_STRING;
+		g->held.len = len = at;
+	}
+	if (!gen_done(g))
+		check_limits(g);
+	if (!g->first_ns)
+		g->first_ns = clock_ns();
+	deliver(g, id, len);
+}
+
+int32_t gen_next(struct generation *g, const float *logits)
+{
+	int32_t id = sampler_draw(g->opts.sampler, logits, g->tokens.id,
+		g->tokens.n, g->tokens.n);
+
+	if (!gen_done(g))
+		advance(g, id);
+	return id;
+}
+
+void gen_flush(struct generation *g)
+{
+	size_t at;
+
+	if (g->stop == GEN_STOP_ERROR)
+		return;
+	if (g->opts.tokenizer && g->stop != GEN_STOP_STRING)
+		detokenize_end(&g->detok, &g->held);
+	if (find_stop(g, &at))
+		g->held.len = at;
+	if (g->held.len)
+		deliver(g, -1, g->held.len);
+}

@@ -1,0 +1,173 @@
+#include "host/launch.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "ipc/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROGRAM  "tandem-npu"
+#define CHILD_FD 3
+
+/* The program beside our own executable: true when there is one. */
+static bool beside_us(char *path, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", path, size);
+	char *slash;
+
+	if (n <= 0 || (size_t)n >= size)
+		return false;
+	path[n] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash || (size_t)(slash + 1 - path) + sizeof(PROGRAM) > size)
+		return false;
+	memcpy(slash + 1, PROGRAM, sizeof(PROGRAM));
+	return !access(path, X_OK);
+}
+
+const char *launch_find(char *path, size_t size)
+{
+	const char *env = getenv("TANDEM_NPU");
+
+	if (env && *env) {
+		snprintf(path, size, "%s", env);
+		return access(env, X_OK) ? NULL : "TANDEM_NPU";
+	}
+	if (beside_us(path, size))
+		return "beside tandem";
+	snprintf(path, size, "%s", PROGRAM);
+	return "in PATH";
+}
+
+/*
+ * Results go to the host's standard output, so the device must not hold it
+ * open: a reader of a pipe would wait for the device to end as well.
+ */
+static int child_files(posix_spawn_file_actions_t *fa, int link_fd)
+{
+	int ret;
+
+	if ((ret = posix_spawn_file_actions_addopen(
+		     fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0)) ||
+		(ret = posix_spawn_file_actions_adddup2(
+			 fa, STDERR_FILENO, STDOUT_FILENO)))
+		return ret;
+	return posix_spawn_file_actions_adddup2(fa, link_fd, CHILD_FD);
+}
+
+/* Whatever the host was started with, the child's signals are as usual. */
+static int child_attributes(posix_spawnattr_t *attr)
+{
+	sigset_t all, none;
+	int ret;
+
+	sigfillset(&all);
+	sigemptyset(&none);
+	if ((ret = posix_spawnattr_setsigdefault(attr, &all)) ||
+		(ret = posix_spawnattr_setsigmask(attr, &none)) ||
+		(ret = posix_spawnattr_setpgroup(attr, 0)))
+		return ret;
+	return posix_spawnattr_setflags(attr,
+		POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+			POSIX_SPAWN_SETPGROUP);
+}
+
+/* 0 or an errno, positive: posix_spawn's way. */
+static int spawn(const char *path, int link_fd, pid_t *pid)
+{
+	char name[] = PROGRAM, option[] = "--fd", number[] = "3";
+	char *argv[] = { name, option, number, NULL };
+	posix_spawn_file_actions_t fa;
+	posix_spawnattr_t attr;
+	int ret;
+
+	ret = posix_spawn_file_actions_init(&fa);
+	if (ret)
+		return ret;
+	ret = posix_spawnattr_init(&attr);
+	if (ret)
+		goto out_fa;
+	ret = child_files(&fa, link_fd);
+	if (!ret)
+		ret = child_attributes(&attr);
+	if (!ret)
+		ret = posix_spawnp(pid, path, &fa, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+out_fa:
+	posix_spawn_file_actions_destroy(&fa);
+	return ret;
+}
+
+int launch_start(struct launch *l, int *link_fd, struct err *e)
+{
+	char path[PATH_MAX];
+	int fd[2], ret;
+
+	*l = (struct launch){ 0 };
+	if (!launch_find(path, sizeof(path)))
+		return err_sys(
+			e, errno, "cannot run '%s' (from TANDEM_NPU)", path);
+	ret = link_pair(fd, e);
+	if (ret)
+		return ret;
+	ret = spawn(path, fd[1], &l->pid);
+	fd_close(&fd[1]);
+	if (ret) {
+		fd_close(&fd[0]);
+		l->pid = 0;
+		return err_sys(e, ret,
+			"cannot start the device program '%s' (TANDEM_NPU=PATH "
+			"says where it is)",
+			path);
+	}
+	*link_fd = fd[0];
+	return 0;
+}
+
+int launch_wait(struct launch *l, unsigned timeout_ms)
+{
+	static const struct timespec ms = { .tv_nsec = 1000000 };
+
+	for (unsigned i = 0; l->pid; i++) {
+		pid_t got = waitpid(l->pid, &l->status, WNOHANG);
+
+		if (got == l->pid || (got < 0 && errno == ECHILD)) {
+			l->pid = 0;
+			break;
+		}
+		if (i >= timeout_ms)
+			return -EAGAIN;
+		nanosleep(&ms, NULL);
+	}
+	return 0;
+}
+
+void launch_end(struct launch *l, unsigned timeout_ms)
+{
+	if (!launch_wait(l, timeout_ms))
+		return;
+	kill(l->pid, SIGKILL);
+	while (waitpid(l->pid, &l->status, 0) < 0 && errno == EINTR)
+		;
+	l->pid = 0;
+}
+
+void launch_describe(const struct launch *l, char *buf, size_t size)
+{
+	if (WIFSIGNALED(l->status))
+		snprintf(buf, size, "killed by signal %d (%s)",
+			WTERMSIG(l->status), strsignal(WTERMSIG(l->status)));
+	else
+		snprintf(buf, size, "exit status %d", WEXITSTATUS(l->status));
+}

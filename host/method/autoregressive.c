@@ -1,0 +1,48 @@
+/*
+ * Plain decoding: one token a pass. The yardstick of every other method, for
+ * its output and for its speed.
+ */
+#include "host/generation.h"
+#include "host/method/method.h"
+#include "host/session.h"
+
+static int decode_one(struct session *s, int32_t token, struct err *e)
+{
+	static const uint32_t path[] = { 0 };
+	struct token_tree chain = { .n = 1, .token = &token };
+	int ret = session_forward(s, &chain, e);
+
+	return ret ? ret : session_accept(s, path, 1, e);
+}
+
+static int autoregressive_run(
+	struct session *s, struct generation *g, struct err *e)
+{
+	float *logits = gen_logits(g);
+	size_t n_prompt;
+	const int32_t *prompt = gen_tokens(g, &n_prompt);
+	uint32_t row;
+	int ret = session_prefill(s, prompt, n_prompt, &row, e);
+
+	while (!ret && !gen_done(g)) {
+		int32_t token;
+
+		ret = session_logits(s, row, logits, e);
+		if (ret)
+			break;
+		token = gen_next(g, logits);
+		if (gen_done(g))
+			break;
+		ret = decode_one(s, token, e);
+		row = 0;
+	}
+	return ret;
+}
+
+const struct method method_autoregressive = {
+	.name = "autoregressive",
+	.summary = "one token a pass",
+	.lossless = true,
+	.decode_rows = 1,
+	.run = autoregressive_run,
+};

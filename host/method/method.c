@@ -1,0 +1,16 @@
+#include "host/method/method.h"
+
+#include <string.h>
+
+const struct method *const methods[] = {
+	&method_autoregressive,
+	NULL,
+};
+
+const struct method *method_find(const char *name)
+{
+	for (size_t i = 0; methods[i]; i++)
+		if (!strcmp(methods[i]->name, name))
+			return methods[i];
+	return NULL;
+}

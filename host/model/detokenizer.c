@@ -1,0 +1,120 @@
+#include "base/strbuf.h"
+#include "host/model/tokenizer_impl.h"
+#include "host/model/utf8.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SPACE       "\xe2\x96\x81" /* U+2581 */
+#define SPACE_LEN   3
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/*
+ * One more byte of text. What cannot go on as the held bytes began is
+ * replaced up to where it went wrong, and the byte begins anew.
+ */
+static void put_byte(
+	struct detokenizer *d, unsigned char byte, struct strbuf *out)
+{
+	for (;;) {
+		int n;
+
+		d->held[d->n_held] = byte;
+		n = utf8_length(d->held, d->n_held + 1);
+		if (n == UTF8_PARTIAL) {
+			d->n_held++;
+			return;
+		}
+		if (n > 0) {
+			strbuf_add(out, d->held, (size_t)n);
+			d->n_held = 0;
+			return;
+		}
+		strbuf_add(out, REPLACEMENT, 3);
+		if (!d->n_held)
+			return;
+		d->n_held = 0;
+	}
+}
+
+static void put(
+	struct detokenizer *d, const char *p, size_t len, struct strbuf *out)
+{
+	for (size_t i = 0; i < len; i++)
+		put_byte(d, (unsigned char)p[i], out);
+}
+
+/* The one space that tokenizing put in front is taken away again. */
+static void put_spm(
+	struct detokenizer *d, struct gguf_str s, int byte, struct strbuf *out)
+{
+	if (byte >= 0) {
+		put_byte(d, (unsigned char)byte, out);
+		d->started = true;
+		return;
+	}
+	while (s.len) {
+		size_t n = 1;
+
+		if (s.len >= SPACE_LEN && !memcmp(s.data, SPACE, SPACE_LEN)) {
+			n = SPACE_LEN;
+			if (d->started || !d->tok->space_prefix)
+				put_byte(d, ' ', out);
+		} else {
+			put_byte(d, (unsigned char)s.data[0], out);
+		}
+		d->started = true;
+		s.data += n;
+		s.len -= n;
+	}
+}
+
+/* A character outside the alphabet stands for itself. */
+static void put_bpe(
+	struct detokenizer *d, struct gguf_str s, struct strbuf *out)
+{
+	while (s.len) {
+		const unsigned char *p = (const unsigned char *)s.data;
+		int n = utf8_length(p, s.len);
+		size_t len = n > 0 ? (size_t)n : 1;
+		int byte = n > 0 ? bpe_byte_of_char(p, len) : -1;
+
+		if (byte >= 0)
+			put_byte(d, (unsigned char)byte, out);
+		else
+			put(d, s.data, len, out);
+		s.data += len;
+		s.len -= len;
+	}
+}
+
+int detokenize(struct detokenizer *d, int32_t id, struct strbuf *out)
+{
+	const struct tokenizer *t = d->tok;
+	struct gguf_str s;
+	uint8_t type;
+
+	if (id < 0 || (uint32_t)id >= t->n_vocab)
+		return -EINVAL;
+	s = pieces_text(&t->pieces, id);
+	type = t->type[id];
+	if (type == TOK_USER) {
+		put(d, s.data, s.len, out);
+		d->started = true;
+	} else if (type == TOK_CONTROL || type == TOK_UNKNOWN) {
+		if (d->special)
+			put(d, s.data, s.len, out);
+	} else if (t->bpe) {
+		put_bpe(d, s, out);
+	} else {
+		put_spm(d, s, type == TOK_BYTE ? tok_byte_value(s) : -1, out);
+	}
+	return out->failed ? -ENOMEM : 0;
+}
+
+void detokenize_end(struct detokenizer *d, struct strbuf *out)
+{
+	if (d->n_held)
+		strbuf_add(out, REPLACEMENT, 3);
+	d->n_held = 0;
+}

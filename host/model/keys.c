@@ -1,0 +1,442 @@
+#include "host/model/keys.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/model/model.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bounds of what is believed: far above any model of these families, far
+ * below where a product of two would not fit into 64 bits. */
+#define MAX_EMBD     (1u << 16)
+#define MAX_HEADS    (1u << 12)
+#define MAX_HEAD_DIM (1u << 10)
+#define MAX_FF       (1u << 20)
+#define MAX_CONTEXT  (1u << 26)
+
+static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+
+struct key {
+	char name[96]; /* "llama.block_count" */
+};
+
+static struct key key_of(const struct model *m, const char *suffix)
+{
+	struct key k;
+
+	snprintf(k.name, sizeof(k.name), "%s.%s", m->arch, suffix);
+	return k;
+}
+
+/* 1 and *out, within [1, max]; 0 when absent. */
+static int find_u32(const struct model *m, const char *suffix, uint32_t max,
+	uint32_t *out, struct err *e)
+{
+	struct key k = key_of(m, suffix);
+	uint64_t v;
+	int ret = gguf_u64(m->gguf, k.name, &v, e);
+
+	if (ret <= 0)
+		return ret;
+	if (!v || v > max)
+		return err_set(e, EINVAL,
+			"key '%s' is %llu, but only 1 to %u is supported",
+			k.name, (unsigned long long)v, max);
+	*out = (uint32_t)v;
+	return 1;
+}
+
+static int need_u32(const struct model *m, const char *suffix, uint32_t max,
+	uint32_t *out, struct err *e)
+{
+	int ret = find_u32(m, suffix, max, out, e);
+
+	if (ret)
+		return ret < 0 ? ret : 0;
+	return err_set(
+		e, EINVAL, "key '%s' is missing", key_of(m, suffix).name);
+}
+
+/* 1 and *out, finite; 0 when absent. */
+static int find_f64(
+	const struct model *m, const char *suffix, double *out, struct err *e)
+{
+	struct key k = key_of(m, suffix);
+	double v;
+	int ret = gguf_f64(m->gguf, k.name, &v, e);
+
+	if (ret <= 0)
+		return ret;
+	if (!isfinite(v))
+		return err_set(
+			e, EINVAL, "key '%s' is not a finite number", k.name);
+	*out = v;
+	return 1;
+}
+
+static int read_arch(struct model *m, struct err *e)
+{
+	struct gguf_str s;
+	int ret = gguf_str(m->gguf, "general.architecture", &s, e);
+
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return err_set(
+			e, EINVAL, "key 'general.architecture' is missing");
+	for (size_t i = 0; i < ARRAY_LEN(archs); i++) {
+		if (gguf_str_is(s, archs[i])) {
+			snprintf(m->arch, sizeof(m->arch), "%s", archs[i]);
+			return 0;
+		}
+	}
+	return err_set(e, ENOTSUP,
+		"architecture '%.*s' is not supported; llama, qwen2 and "
+		"qwen3 are",
+		(int)(s.len < 64 ? s.len : 64), s.data);
+}
+
+static int read_shape(struct model *m, struct err *e)
+{
+	int ret;
+
+	if ((ret = need_u32(
+		     m, "block_count", MODEL_MAX_LAYERS, &m->n_layer, e)) ||
+		(ret = need_u32(
+			 m, "context_length", MAX_CONTEXT, &m->n_ctx, e)) ||
+		(ret = need_u32(
+			 m, "embedding_length", MAX_EMBD, &m->n_embd, e)) ||
+		(ret = need_u32(
+			 m, "feed_forward_length", MAX_FF, &m->n_ff, e)) ||
+		(ret = need_u32(
+			 m, "attention.head_count", MAX_HEADS, &m->n_head, e)))
+		return ret;
+	m->n_kv_head = m->n_head;
+	ret = find_u32(
+		m, "attention.head_count_kv", MAX_HEADS, &m->n_kv_head, e);
+	if (ret < 0)
+		return ret;
+	if (m->n_head % m->n_kv_head)
+		return err_set(e, EINVAL,
+			"key '%s' is %u, but %u does not divide "
+			"attention.head_count = %u",
+			key_of(m, "attention.head_count_kv").name, m->n_kv_head,
+			m->n_kv_head, m->n_head);
+	return 0;
+}
+
+/* The size of a head: its own key, or the embedding shared out. */
+static int read_head_dim(struct model *m, struct err *e)
+{
+	uint32_t key = 0, value = 0;
+	int has_key, has_value;
+
+	has_key = find_u32(m, "attention.key_length", MAX_HEAD_DIM, &key, e);
+	if (has_key < 0)
+		return has_key;
+	has_value =
+		find_u32(m, "attention.value_length", MAX_HEAD_DIM, &value, e);
+	if (has_value < 0)
+		return has_value;
+	if (!has_key || !has_value) {
+		uint32_t share = m->n_embd / m->n_head;
+
+		if (m->n_embd % m->n_head || share > MAX_HEAD_DIM)
+			return err_set(e, EINVAL,
+				"key '%s' is missing, and embedding_length = "
+				"%u is not a whole, usual head size times "
+				"attention.head_count = %u",
+				key_of(m,
+					has_key ? "attention.value_length"
+						: "attention.key_length")
+					.name,
+				m->n_embd, m->n_head);
+		key = has_key ? key : share;
+		value = has_value ? value : share;
+	}
+	if (key != value)
+		return err_set(e, ENOTSUP,
+			"keys '%s' = %u and '%s' = %u differ; heads whose "
+			"keys and values differ in size are not supported",
+			key_of(m, "attention.key_length").name, key,
+			key_of(m, "attention.value_length").name, value);
+	m->head_dim = key;
+	m->n_rot = key;
+	return 0;
+}
+
+static int read_rotation(struct model *m, struct err *e)
+{
+	int ret =
+		find_u32(m, "rope.dimension_count", MAX_HEAD_DIM, &m->n_rot, e);
+
+	if (ret < 0)
+		return ret;
+	if (m->n_rot % 2 || m->n_rot > m->head_dim)
+		return err_set(e, EINVAL,
+			"key '%s' is %u; an even number up to the head size "
+			"%u was expected",
+			key_of(m, "rope.dimension_count").name, m->n_rot,
+			m->head_dim);
+	/* llama.cpp's files of arch llama have Q and K permuted for it. */
+	m->rope_neox = strcmp(m->arch, "llama") != 0;
+	return 0;
+}
+
+static int read_norm(struct model *m, struct err *e)
+{
+	double eps;
+	int ret = find_f64(m, "attention.layer_norm_rms_epsilon", &eps, e);
+
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return err_set(e, EINVAL, "key '%s' is missing",
+			key_of(m, "attention.layer_norm_rms_epsilon").name);
+	if (eps < 0 || eps > 1)
+		return err_set(e, EINVAL, "key '%s' is %g; 0 to 1 was expected",
+			key_of(m, "attention.layer_norm_rms_epsilon").name,
+			eps);
+	m->norm_eps = (float)eps;
+	return 0;
+}
+
+/*
+ * Keys that change the arithmetic unless they hold this value (or the
+ * second): a file may carry them and say that they are off.
+ */
+static const struct neutral {
+	const char *suffix;
+	double value, other;
+} neutrals[] = {
+	{ "expert_count", 0, 0 },
+	{ "expert_used_count", 0, 0 },
+	{ "expert_shared_count", 0, 0 },
+	{ "leading_dense_block_count", 0, 0 },
+	{ "nextn_predict_layers", 0, 0 },
+	{ "logit_scale", 0, 1 },
+	{ "residual_scale", 0, 1 },
+	{ "embedding_scale", 0, 1 },
+	{ "attn_logit_softcapping", 0, 0 },
+	{ "final_logit_softcapping", 0, 0 },
+	{ "use_parallel_residual", 0, 0 },
+	{ "swin_norm", 0, 0 },
+	{ "attention.scale", 0, 0 },
+	{ "attention.clamp_kqv", 0, 0 },
+	{ "attention.max_alibi_bias", 0, 0 },
+	{ "attention.causal", 1, 1 },
+	{ "attention.sliding_window_pattern", 0, 0 },
+	{ "rope.scaling.attn_factor", 1, 1 },
+	{ "rope.scaling.yarn_log_multiplier", 0, 0 },
+};
+
+/* Keys of these groups that are read here, or that change nothing. */
+static const char *const known[] = {
+	"attention.head_count",
+	"attention.head_count_kv",
+	"attention.key_length",
+	"attention.value_length",
+	"attention.layer_norm_rms_epsilon",
+	"attention.layer_norm_epsilon", /* of the other norm: unused */
+	"attention.sliding_window",
+	"rope.dimension_count",
+	"rope.freq_base",
+	"rope.scale_linear",
+	"rope.scaling.type",
+	"rope.scaling.factor",
+	"rope.scaling.original_context_length", /* yarn's, refused if used */
+	"rope.scaling.finetuned",
+	"rope.scaling.yarn_ext_factor",
+	"rope.scaling.yarn_attn_factor",
+	"rope.scaling.yarn_beta_fast",
+	"rope.scaling.yarn_beta_slow",
+};
+
+/* Groups in which a key nobody knows may well change the arithmetic. */
+static const char *const guarded[] = { "attention.", "rope.", "expert", "ssm.",
+	"altup.", "hyper_connection." };
+
+static bool is_number(enum gguf_type t)
+{
+	return t != GGUF_STRING && t != GGUF_ARRAY;
+}
+
+static bool is_neutral(const struct gguf_kv *kv, const struct neutral *n)
+{
+	enum gguf_type t = kv->type == GGUF_ARRAY ? kv->elem : kv->type;
+
+	if (!is_number(t))
+		return false;
+	for (uint64_t i = 0; i < kv->count; i++) {
+		double v = gguf_elem_f64(kv, i);
+
+		if (v != n->value && v != n->other)
+			return false;
+	}
+	return true;
+}
+
+static int check_key(
+	const struct gguf_kv *kv, struct gguf_str suffix, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(neutrals); i++) {
+		if (!gguf_str_is(suffix, neutrals[i].suffix))
+			continue;
+		if (is_neutral(kv, &neutrals[i]))
+			return 0;
+		return err_set(e, ENOTSUP,
+			"key '%.*s' is not supported: it changes what the "
+			"model computes",
+			(int)kv->key.len, kv->key.data);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(known); i++)
+		if (gguf_str_is(suffix, known[i]))
+			return 0;
+	for (size_t i = 0; i < ARRAY_LEN(guarded); i++) {
+		size_t n = strlen(guarded[i]);
+
+		if (suffix.len >= n && !memcmp(suffix.data, guarded[i], n))
+			return err_set(e, ENOTSUP,
+				"key '%.*s' is not known: it may change what "
+				"the model computes",
+				kv->key.len < 96 ? (int)kv->key.len : 96,
+				kv->key.data);
+	}
+	return 0;
+}
+
+static int check_keys(const struct model *m, struct err *e)
+{
+	size_t arch = strlen(m->arch);
+
+	for (size_t i = 0; i < gguf_n_kv(m->gguf); i++) {
+		const struct gguf_kv *kv = gguf_kv_at(m->gguf, i);
+		struct gguf_str suffix;
+		int ret;
+
+		if (kv->key.len <= arch || kv->key.data[arch] != '.' ||
+			memcmp(kv->key.data, m->arch, arch))
+			continue;
+		suffix = (struct gguf_str){ kv->key.data + arch + 1,
+			kv->key.len - arch - 1 };
+		ret = check_key(kv, suffix, e);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* A window that no position of the context can leave changes nothing. */
+static int check_sliding_window(const struct model *m, struct err *e)
+{
+	struct key k = key_of(m, "attention.sliding_window");
+	uint64_t window;
+	int ret = gguf_u64(m->gguf, k.name, &window, e);
+
+	if (ret <= 0)
+		return ret;
+	if (!window || window >= m->n_ctx)
+		return 0;
+	return err_set(e, ENOTSUP,
+		"key '%s' is %llu, less than the context of %u: sliding-window "
+		"attention is not supported",
+		k.name, (unsigned long long)window, m->n_ctx);
+}
+
+int keys_read(struct model *m, struct err *e)
+{
+	int ret;
+
+	if ((ret = read_arch(m, e)) || (ret = read_shape(m, e)) ||
+		(ret = read_head_dim(m, e)) || (ret = read_rotation(m, e)) ||
+		(ret = read_norm(m, e)) || (ret = check_keys(m, e)))
+		return ret;
+	return check_sliding_window(m, e);
+}
+
+/* By what positions are divided: 1 when there is no scaling. */
+static int read_linear_scaling(
+	const struct model *m, double *factor, struct err *e)
+{
+	struct key k = key_of(m, "rope.scaling.type");
+	struct gguf_str type = { "linear", 6 };
+	int ret;
+
+	*factor = 0;
+	ret = find_f64(m, "rope.scaling.factor", factor, e);
+	if (!ret) /* its older name */
+		ret = find_f64(m, "rope.scale_linear", factor, e);
+	if (ret < 0)
+		return ret;
+	if (*factor == 0)
+		*factor = 1;
+	if (*factor < 0)
+		return err_set(e, EINVAL,
+			"key '%s' is %g, but must not be "
+			"negative",
+			key_of(m, "rope.scaling.factor").name, *factor);
+	ret = gguf_str(m->gguf, k.name, &type, e);
+	if (ret < 0)
+		return ret;
+	if (gguf_str_is(type, "none"))
+		*factor = 1;
+	else if (!gguf_str_is(type, "linear") && *factor != 1)
+		return err_set(e, ENOTSUP,
+			"key '%s' is '%.*s' with factor %g: of the rope "
+			"scalings only linear and Llama 3's are supported",
+			k.name, (int)(type.len < 32 ? type.len : 32), type.data,
+			*factor);
+	return 0;
+}
+
+/* Llama 3 stores its scaling as one divisor for each frequency. */
+static int apply_rope_freqs(struct model *m, struct err *e)
+{
+	const struct gguf_tensor *t = gguf_tensor(m->gguf, "rope_freqs.weight");
+	uint32_t n = m->n_rot / 2;
+
+	if (!t)
+		return 0;
+	if (t->type != DTYPE_F32 || t->n_dims != 1 || t->dim[0] != n)
+		return err_set(e, EINVAL,
+			"tensor 'rope_freqs.weight' is not f32 [%u]", n);
+	for (uint32_t i = 0; i < n; i++) {
+		float v;
+
+		memcpy(&v, (const char *)t->data + i * sizeof(v), sizeof(v));
+		if (!(v > 0) || !isfinite(v))
+			return err_set(e, EINVAL,
+				"tensor 'rope_freqs.weight': value %u is %g, "
+				"not a positive number",
+				i, (double)v);
+		m->rope_freq[i] = (float)((double)m->rope_freq[i] / (double)v);
+	}
+	return 0;
+}
+
+int keys_read_rope(struct model *m, struct err *e)
+{
+	double base = 10000, factor;
+	int ret = find_f64(m, "rope.freq_base", &base, e);
+
+	if (ret < 0)
+		return ret;
+	if (base < 1)
+		return err_set(e, EINVAL,
+			"key '%s' is %g; at least 1 was expected",
+			key_of(m, "rope.freq_base").name, base);
+	ret = read_linear_scaling(m, &factor, e);
+	if (ret)
+		return ret;
+	m->rope_freq = malloc(m->n_rot / 2 * sizeof(*m->rope_freq));
+	if (!m->rope_freq)
+		return err_set(e, ENOMEM, "no memory for rope frequencies");
+	for (uint32_t i = 0; i < m->n_rot / 2; i++)
+		m->rope_freq[i] =
+			(float)(pow(base, -2.0 * i / m->n_rot) / factor);
+	return apply_rope_freqs(m, e);
+}

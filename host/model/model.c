@@ -1,0 +1,273 @@
+#include "host/model/model.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/model/keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_VOCAB (1u << 24)
+
+enum extent { ONE, EMBD, QUERY, KV, HEAD, FF }; /* of a tensor's side */
+
+enum presence {
+	REQUIRED,
+	OPTIONAL,
+	BIAS_QWEN2, /* required by qwen2, optional elsewhere */
+	NORM_QWEN3, /* qwen3 has it, nobody else */
+};
+
+/* In the wire's order: enum wire_layer_tensor. */
+static const struct layer_tensor {
+	const char *name;
+	enum extent rows, cols;
+	enum presence presence;
+} layer_tensors[WIRE_T_COUNT] = {
+	[WIRE_T_ATTN_NORM] = { "attn_norm.weight", ONE, EMBD, REQUIRED },
+	[WIRE_T_Q] = { "attn_q.weight", QUERY, EMBD, REQUIRED },
+	[WIRE_T_K] = { "attn_k.weight", KV, EMBD, REQUIRED },
+	[WIRE_T_V] = { "attn_v.weight", KV, EMBD, REQUIRED },
+	[WIRE_T_O] = { "attn_output.weight", EMBD, QUERY, REQUIRED },
+	[WIRE_T_Q_BIAS] = { "attn_q.bias", ONE, QUERY, BIAS_QWEN2 },
+	[WIRE_T_K_BIAS] = { "attn_k.bias", ONE, KV, BIAS_QWEN2 },
+	[WIRE_T_V_BIAS] = { "attn_v.bias", ONE, KV, BIAS_QWEN2 },
+	[WIRE_T_O_BIAS] = { "attn_output.bias", ONE, EMBD, OPTIONAL },
+	[WIRE_T_Q_NORM] = { "attn_q_norm.weight", ONE, HEAD, NORM_QWEN3 },
+	[WIRE_T_K_NORM] = { "attn_k_norm.weight", ONE, HEAD, NORM_QWEN3 },
+	[WIRE_T_FFN_NORM] = { "ffn_norm.weight", ONE, EMBD, REQUIRED },
+	[WIRE_T_GATE] = { "ffn_gate.weight", FF, EMBD, REQUIRED },
+	[WIRE_T_UP] = { "ffn_up.weight", FF, EMBD, REQUIRED },
+	[WIRE_T_DOWN] = { "ffn_down.weight", EMBD, FF, REQUIRED },
+};
+
+static uint32_t extent(const struct model *m, enum extent x)
+{
+	switch (x) {
+	case ONE:
+		return 1;
+	case EMBD:
+		return m->n_embd;
+	case QUERY:
+		return m->n_head * m->head_dim;
+	case KV:
+		return m->n_kv_head * m->head_dim;
+	case HEAD:
+		return m->head_dim;
+	case FF:
+		return m->n_ff;
+	}
+	return 0;
+}
+
+static bool is_required(const struct model *m, enum presence p)
+{
+	return p == REQUIRED ||
+		(p == BIAS_QWEN2 && !strcmp(m->arch, "qwen2")) ||
+		(p == NORM_QWEN3 && !strcmp(m->arch, "qwen3"));
+}
+
+static bool is_allowed(const struct model *m, enum presence p)
+{
+	return p != NORM_QWEN3 || !strcmp(m->arch, "qwen3");
+}
+
+/* GGUF's row length comes first; vectors and norms are f32 by contract. */
+static int check_shape(const struct gguf_tensor *t, uint64_t rows,
+	uint64_t cols, struct err *e)
+{
+	unsigned dims = rows == 1 ? 1 : 2;
+
+	if (t->dim[0] != cols || t->dim[1] != rows || t->n_dims > dims)
+		return err_set(e, EINVAL,
+			"tensor '%.*s' has %u dimensions, %llu x %llu x ...; "
+			"the model's keys ask for %llu x %llu",
+			(int)t->name.len, t->name.data, t->n_dims,
+			(unsigned long long)t->dim[0],
+			(unsigned long long)t->dim[1], (unsigned long long)cols,
+			(unsigned long long)rows);
+	if (rows == 1 && t->type != DTYPE_F32)
+		return err_set(e, ENOTSUP,
+			"tensor '%.*s' is of type %s; norms and biases must "
+			"be f32",
+			(int)t->name.len, t->name.data,
+			dtype_info(t->type)->name);
+	return 0;
+}
+
+static int unknown_tensor(struct gguf_str name, struct err *e)
+{
+	return err_set(e, ENOTSUP,
+		"tensor '%.*s' is not supported: it may change what the model "
+		"computes",
+		(int)(name.len < 96 ? name.len : 96), name.data);
+}
+
+/* "blk.12.attn_q.weight": true with 12 and what comes behind. */
+static bool parse_layer_name(
+	struct gguf_str name, uint32_t *layer, struct gguf_str *rest)
+{
+	uint32_t v = 0;
+	size_t i = 4;
+
+	if (name.len < 6 || memcmp(name.data, "blk.", 4))
+		return false;
+	for (; i < name.len && name.data[i] >= '0' && name.data[i] <= '9';
+		i++) {
+		v = v * 10 + (uint32_t)(name.data[i] - '0');
+		if (v > MODEL_MAX_LAYERS)
+			return false;
+	}
+	if (i == 4 || i >= name.len || name.data[i] != '.')
+		return false;
+	*layer = v;
+	*rest = (struct gguf_str){ name.data + i + 1, name.len - i - 1 };
+	return true;
+}
+
+static int place_layer_tensor(struct model *m, const struct gguf_tensor *t,
+	uint32_t layer, struct gguf_str rest, struct err *e)
+{
+	if (layer >= m->n_layer)
+		return err_set(e, EINVAL,
+			"tensor '%.*s' is of layer %u, but key '%s."
+			"block_count' is %u",
+			(int)t->name.len, t->name.data, layer, m->arch,
+			m->n_layer);
+	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+		const struct layer_tensor *l = &layer_tensors[i];
+
+		if (!gguf_str_is(rest, l->name) || !is_allowed(m, l->presence))
+			continue;
+		m->layer[layer][i] = t;
+		return check_shape(
+			t, extent(m, l->rows), extent(m, l->cols), e);
+	}
+	return unknown_tensor(t->name, e);
+}
+
+static int place_tensor(
+	struct model *m, const struct gguf_tensor *t, struct err *e)
+{
+	struct gguf_str rest;
+	uint32_t layer;
+
+	if (parse_layer_name(t->name, &layer, &rest))
+		return place_layer_tensor(m, t, layer, rest, e);
+	if (gguf_str_is(t->name, "token_embd.weight"))
+		m->token_embd = t;
+	else if (gguf_str_is(t->name, "output_norm.weight"))
+		m->output_norm = t;
+	else if (gguf_str_is(t->name, "output.weight"))
+		m->output = t;
+	else if (!gguf_str_is(t->name, "rope_freqs.weight"))
+		return unknown_tensor(t->name, e);
+	return 0;
+}
+
+static int missing_tensor(const char *name, struct err *e)
+{
+	return err_set(e, EINVAL, "tensor '%s' is missing", name);
+}
+
+static int check_ends(struct model *m, struct err *e)
+{
+	int ret;
+
+	if (!gguf_n_tensors(m->gguf))
+		return err_set(e, EINVAL,
+			"the file holds a vocabulary and no tensors: it can "
+			"tokenize, not generate");
+	if (!m->token_embd)
+		return missing_tensor("token_embd.weight", e);
+	if (!m->output_norm)
+		return missing_tensor("output_norm.weight", e);
+	if (!m->output)
+		m->output = m->token_embd; /* tied */
+	if (m->token_embd->dim[1] < 2 || m->token_embd->dim[1] > MAX_VOCAB)
+		return err_set(e, EINVAL,
+			"tensor 'token_embd.weight' has %llu rows; a "
+			"vocabulary has 2 to %u",
+			(unsigned long long)m->token_embd->dim[1], MAX_VOCAB);
+	m->n_vocab = (uint32_t)m->token_embd->dim[1];
+	if ((ret = check_shape(m->token_embd, m->n_vocab, m->n_embd, e)) ||
+		(ret = check_shape(m->output_norm, 1, m->n_embd, e)))
+		return ret;
+	return check_shape(m->output, m->n_vocab, m->n_embd, e);
+}
+
+static int check_layers(const struct model *m, struct err *e)
+{
+	char name[64];
+
+	for (uint32_t l = 0; l < m->n_layer; l++) {
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			const struct layer_tensor *lt = &layer_tensors[i];
+
+			if (m->layer[l][i] || !is_required(m, lt->presence))
+				continue;
+			snprintf(name, sizeof(name), "blk.%u.%s", l, lt->name);
+			return missing_tensor(name, e);
+		}
+	}
+	return 0;
+}
+
+static int read_tensors(struct model *m, struct err *e)
+{
+	int ret = 0;
+
+	m->layer = calloc(m->n_layer, sizeof(*m->layer));
+	if (!m->layer)
+		return err_set(
+			e, ENOMEM, "no memory for %u layers", m->n_layer);
+	for (size_t i = 0; i < gguf_n_tensors(m->gguf) && !ret; i++)
+		ret = place_tensor(m, gguf_tensor_at(m->gguf, i), e);
+	if (ret)
+		return ret;
+	ret = check_ends(m, e);
+	return ret ? ret : check_layers(m, e);
+}
+
+int model_open(struct model **out, const char *path, struct err *e)
+{
+	struct model *m = calloc(1, sizeof(*m));
+	int ret;
+
+	if (!m)
+		return err_set(e, ENOMEM, "no memory for a model");
+	ret = gguf_open(&m->gguf, path, e);
+	if (ret)
+		goto fail;
+	if ((ret = keys_read(m, e)) || (ret = read_tensors(m, e)) ||
+		(ret = keys_read_rope(m, e))) {
+		err_in(e, "'%s'", path);
+		goto fail;
+	}
+	*out = m;
+	return 0;
+fail:
+	model_close(m);
+	return ret;
+}
+
+void model_close(struct model *m)
+{
+	if (!m)
+		return;
+	gguf_close(m->gguf);
+	free(m->rope_freq);
+	free(m->layer);
+	free(m);
+}
+
+void model_embed(const struct model *m, uint32_t token, float *out)
+{
+	const struct gguf_tensor *t = m->token_embd;
+	size_t row = dtype_row_bytes(t->type, m->n_embd);
+
+	dtype_info(t->type)->to_f32(
+		out, (const char *)t->data + token * row, m->n_embd);
+}

@@ -1,0 +1,267 @@
+#include "host/model/sampler.h"
+
+#include "base/err.h"
+#include "base/rng.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct sampler_opts sampler_defaults = {
+	.temperature = 0,
+	.top_k = 0,
+	.top_p = 1,
+	.min_p = 0,
+	.repeat_penalty = 1,
+	.repeat_last = 64,
+	.seed = 1,
+	.stream = 0,
+};
+
+struct candidate {
+	float logit;
+	int32_t id;
+	double weight; /* proportional to its probability */
+};
+
+struct sampler {
+	struct sampler_opts opts;
+	uint32_t n_vocab;
+	float *logit;           /* [n_vocab] after the penalty */
+	uint64_t *seen;         /* [n_vocab] bits: penalised already */
+	struct candidate *cand; /* [n_vocab] */
+	uint32_t n;             /* candidates left */
+};
+
+static int check_opts(const struct sampler_opts *o, struct err *e)
+{
+	if (!(o->temperature >= 0) || !isfinite(o->temperature))
+		return err_set(e, EINVAL,
+			"temperature %g: 0 (greedy) or more was expected",
+			o->temperature);
+	if (!(o->top_p > 0 && o->top_p <= 1))
+		return err_set(e, EINVAL,
+			"top-p %g: more than 0 and at most 1 was expected",
+			o->top_p);
+	if (!(o->min_p >= 0 && o->min_p <= 1))
+		return err_set(
+			e, EINVAL, "min-p %g: 0 to 1 was expected", o->min_p);
+	if (!(o->repeat_penalty > 0) || !isfinite(o->repeat_penalty))
+		return err_set(e, EINVAL,
+			"repetition penalty %g: more than 0 was expected",
+			o->repeat_penalty);
+	return 0;
+}
+
+int sampler_open(struct sampler **out, const struct sampler_opts *opts,
+	uint32_t n_vocab, struct err *e)
+{
+	struct sampler *s;
+	int ret = check_opts(opts, e);
+
+	if (ret)
+		return ret;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(e, ENOMEM, "no memory for a sampler");
+	s->opts = *opts;
+	s->n_vocab = n_vocab;
+	s->logit = malloc(n_vocab * sizeof(*s->logit));
+	s->seen = malloc((n_vocab + 63) / 64 * sizeof(*s->seen));
+	s->cand = malloc(n_vocab * sizeof(*s->cand));
+	if (!s->logit || !s->seen || !s->cand) {
+		sampler_close(s);
+		return err_set(e, ENOMEM, "no memory to sample from %u tokens",
+			n_vocab);
+	}
+	*out = s;
+	return 0;
+}
+
+void sampler_close(struct sampler *s)
+{
+	if (!s)
+		return;
+	free(s->logit);
+	free(s->seen);
+	free(s->cand);
+	free(s);
+}
+
+/*
+ * Make each recent token less likely, once however often it occurred (Keskar
+ * et al., "CTRL", 2019, section 4.1; a negative logit is multiplied, so that
+ * the penalty never helps).
+ */
+static void penalise(struct sampler *s, const int32_t *history, size_t n)
+{
+	float penalty = (float)s->opts.repeat_penalty;
+	size_t last = n < s->opts.repeat_last ? n : s->opts.repeat_last;
+
+	if (s->opts.repeat_penalty == 1 || !last)
+		return;
+	memset(s->seen, 0, (s->n_vocab + 63) / 64 * sizeof(*s->seen));
+	for (size_t i = n - last; i < n; i++) {
+		uint32_t id = (uint32_t)history[i];
+
+		if (id >= s->n_vocab || s->seen[id / 64] >> id % 64 & 1)
+			continue;
+		s->seen[id / 64] |= (uint64_t)1 << id % 64;
+		if (s->logit[id] > 0)
+			s->logit[id] /= penalty;
+		else
+			s->logit[id] *= penalty;
+	}
+}
+
+/* The largest, the lowest id among equals; NaN never wins. */
+static int32_t argmax(const float *logit, uint32_t n)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i < n; i++)
+		if (logit[i] > logit[best] || isnan(logit[best]))
+			best = i;
+	return (int32_t)best;
+}
+
+/* More likely, or as likely with a lower id: a strict order of tokens. */
+static bool before(const struct candidate *a, const struct candidate *b)
+{
+	return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return before(a, b) ? -1 : before(b, a) ? 1 : 0;
+}
+
+/* A heap of the candidates kept so far whose top is the first to go. */
+static void sift_down(struct candidate *heap, uint32_t n, uint32_t at)
+{
+	for (;;) {
+		uint32_t child = 2 * at + 1;
+		struct candidate t;
+
+		if (child >= n)
+			return;
+		if (child + 1 < n && before(&heap[child], &heap[child + 1]))
+			child++;
+		if (!before(&heap[at], &heap[child]))
+			return;
+		t = heap[at];
+		heap[at] = heap[child];
+		heap[child] = t;
+		at = child;
+	}
+}
+
+/* The k most likely, in front; a vocabulary is too long to sort each time. */
+static void keep_top_k(struct sampler *s)
+{
+	uint32_t k = s->opts.top_k;
+
+	if (!k || k >= s->n)
+		return;
+	for (uint32_t i = k / 2; i-- > 0;)
+		sift_down(s->cand, k, i);
+	for (uint32_t i = k; i < s->n; i++) {
+		if (!before(&s->cand[i], &s->cand[0]))
+			continue;
+		s->cand[0] = s->cand[i];
+		sift_down(s->cand, k, 0);
+	}
+	s->n = k;
+}
+
+/* Weights e^((logit - max) / temperature); returns their sum. */
+static double weigh(struct sampler *s, double max, double temperature)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		s->cand[i].weight =
+			exp(((double)s->cand[i].logit - max) / temperature);
+		sum += s->cand[i].weight;
+	}
+	return sum;
+}
+
+/* Keep, in their order, the candidates of at least this weight. */
+static void keep_weight(struct sampler *s, double least)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		if (s->cand[i].weight >= least)
+			s->cand[n++] = s->cand[i];
+	s->n = n;
+}
+
+/*
+ * The smallest set of most likely tokens whose probabilities reach p
+ * (Holtzman et al., "The curious case of neural text degeneration", 2020).
+ * Tokens below (1 - p) / n cannot be in it: all of them together weigh less
+ * than 1 - p, so the others reach p without them. What is left is short
+ * enough to sort.
+ */
+static void keep_top_p(struct sampler *s, double sum)
+{
+	double p = s->opts.top_p, reached = 0;
+	uint32_t n = 0;
+
+	if (p >= 1)
+		return;
+	/* Half of it: a sum rounded up must not cost a token its place. */
+	keep_weight(s, (1 - p) * sum / s->n / 2);
+	qsort(s->cand, s->n, sizeof(*s->cand), compare);
+	while (n < s->n && reached < p * sum)
+		reached += s->cand[n++].weight;
+	s->n = n;
+}
+
+static int32_t draw(const struct sampler *s, double sum, double u)
+{
+	double at = u * sum;
+	int32_t last = s->cand[0].id;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		if (!(s->cand[i].weight > 0))
+			continue;
+		last = s->cand[i].id;
+		at -= s->cand[i].weight;
+		if (at < 0)
+			break;
+	}
+	return last;
+}
+
+int32_t sampler_draw(struct sampler *s, const float *logits,
+	const int32_t *history, size_t n_history, uint64_t position)
+{
+	const struct sampler_opts *o = &s->opts;
+	int32_t best;
+	double max, sum;
+
+	memcpy(s->logit, logits, s->n_vocab * sizeof(*s->logit));
+	penalise(s, history, n_history);
+	best = argmax(s->logit, s->n_vocab);
+	max = s->logit[best];
+	if (o->temperature == 0 || !isfinite(max))
+		return best;
+
+	s->n = 0;
+	for (uint32_t i = 0; i < s->n_vocab; i++)
+		if (!isnan(s->logit[i]))
+			s->cand[s->n++] = (struct candidate){ s->logit[i],
+				(int32_t)i, 0 };
+	keep_top_k(s);
+	sum = weigh(s, max, 1);
+	keep_top_p(s, sum);
+	if (o->min_p > 0)
+		keep_weight(s, o->min_p); /* the likeliest weighs 1 */
+	sum = weigh(s, max, o->temperature);
+	return draw(s, sum, rng_uniform(o->seed, o->stream, position));
+}

@@ -1,0 +1,230 @@
+/*
+ * SentencePiece-style tokenizing (Kudo and Richardson, 2018, BPE mode):
+ * spaces become U+2581, then neighbours whose joined text is a token are
+ * joined, the highest score first; what is no token goes out byte by byte.
+ */
+#include "base/err.h"
+#include "host/model/tokenizer_impl.h"
+#include "host/model/utf8.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPACE     "\xe2\x96\x81" /* U+2581 */
+#define SPACE_LEN 3
+
+static bool is_space(const char *p, size_t len)
+{
+	return len >= SPACE_LEN && !memcmp(p, SPACE, SPACE_LEN);
+}
+
+/* ---- opening --------------------------------------------------------- */
+
+/* Whether a space follows something else within the text. */
+static bool crosses_word(struct gguf_str s)
+{
+	size_t i = 0;
+
+	while (is_space(s.data + i, s.len - i))
+		i += SPACE_LEN;
+	return i < s.len &&
+		memmem(s.data + i, s.len - i, SPACE, SPACE_LEN) != NULL;
+}
+
+/* Only these are made by merging: a control token is not written in text. */
+static bool mergeable(const struct tokenizer *t, int32_t id)
+{
+	return t->type[id] == TOK_NORMAL || t->type[id] == TOK_USER ||
+		t->type[id] == TOK_UNUSED || t->type[id] == TOK_UNDEFINED;
+}
+
+/* An integer that sorts as the scores do, from the highest down. */
+static uint32_t order_of_score(float score)
+{
+	uint32_t bits;
+
+	score += 0.0f; /* minus zero is zero */
+	memcpy(&bits, &score, sizeof(bits));
+	bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+	return ~bits;
+}
+
+static int load_scores(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	const char *key = TOK_KEY("scores");
+	const struct gguf_kv *kv;
+	int ret = tok_array(g, key, GGUF_F32, &kv, e);
+
+	if (ret)
+		return ret;
+	if (kv->count != t->n_vocab)
+		return err_set(e, EINVAL, "%s has %llu entries for %u tokens",
+			key, (unsigned long long)kv->count, t->n_vocab);
+	t->order = malloc(t->n_vocab * sizeof(*t->order));
+	if (!t->order)
+		return err_sys(e, ENOMEM, "cannot keep %s", key);
+	for (uint32_t i = 0; i < t->n_vocab; i++) {
+		double score = gguf_elem_f64(kv, i);
+
+		if (isnan(score))
+			return err_set(e, EINVAL,
+				"%s: that of token %u is not a number", key, i);
+		t->order[i] = order_of_score((float)score);
+	}
+	return 0;
+}
+
+static int load_bytes(struct tokenizer *t, struct err *e)
+{
+	for (unsigned b = 0; b < 256; b++)
+		t->byte_piece[b] = -1;
+	for (uint32_t i = 0; i < t->n_vocab; i++) {
+		struct gguf_str s = pieces_text(&t->pieces, (int32_t)i);
+		int value = tok_byte_value(s);
+
+		if (t->type[i] != TOK_BYTE)
+			continue;
+		if (value < 0)
+			return err_set(e, EINVAL,
+				"%s: token %u is of byte type, but its text "
+				"'%.*s' is not of the form <0x0A>",
+				TOK_KEY("tokens"), i,
+				s.len > 40 ? 40 : (int)s.len, s.data);
+		t->byte_piece[value] = (int32_t)i;
+	}
+	return 0;
+}
+
+int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	int ret = load_scores(t, g, e);
+
+	if (!ret)
+		ret = load_bytes(t, e);
+	if (ret)
+		return ret;
+	t->word_bound = true;
+	for (uint32_t i = 0; i < t->n_vocab && t->word_bound; i++)
+		if (mergeable(t, (int32_t)i))
+			t->word_bound = !crosses_word(
+				pieces_text(&t->pieces, (int32_t)i));
+	t->space_prefix = true;
+	ret = gguf_bool(g, TOK_KEY("add_space_prefix"), &t->space_prefix, e);
+	return ret < 0 ? ret : 0;
+}
+
+/* ---- tokenizing ------------------------------------------------------ */
+
+static int32_t find(const struct tokenizer *t, const char *text, size_t len)
+{
+	int32_t id = pieces_find(&t->pieces, text, len);
+
+	return id >= 0 && mergeable(t, id) ? id : -1;
+}
+
+static bool join(const struct tokenizer *t, const char *word,
+	const struct symbol *left, const struct symbol *right,
+	struct candidate *c)
+{
+	/* Neighbours lie side by side in the word. */
+	c->piece = find(t, word + left->at, left->len + right->len);
+	if (c->piece < 0)
+		return false;
+	c->order = t->order[c->piece];
+	return true;
+}
+
+static int emit(struct tok_run *r, const char *word)
+{
+	for (int32_t i = 0; i >= 0; i = r->merger.sym[i].next) {
+		const struct symbol *s = &r->merger.sym[i];
+		int ret = 0;
+
+		if (s->piece >= 0)
+			ret = tok_emit(r, s->piece);
+		for (uint32_t k = 0; s->piece < 0 && !ret && k < s->len; k++)
+			ret = tok_emit_byte(r, (unsigned char)word[s->at + k]);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int encode_word(struct tok_run *r, const char *word, size_t len)
+{
+	int ret;
+
+	merger_begin(&r->merger);
+	for (size_t at = 0; at < len;) {
+		int n = utf8_length((const unsigned char *)word + at, len - at);
+
+		/* A byte that is no UTF-8 is a symbol of its own. */
+		if (n <= 0)
+			n = 1;
+		ret = merger_add(&r->merger, (uint32_t)at, (uint32_t)n,
+			find(r->tok, word + at, (size_t)n));
+		if (ret)
+			return ret;
+		at += (size_t)n;
+	}
+	ret = merger_run(&r->merger, r->tok, word, join);
+	return ret ? ret : emit(r, word);
+}
+
+/* Bytes to the end of the word at text[len]: spaces, then no spaces. */
+static size_t word_length(const char *text, size_t len)
+{
+	size_t n = 0;
+	const char *next;
+
+	while (is_space(text + n, len - n))
+		n += SPACE_LEN;
+	next = memmem(text + n, len - n, SPACE, SPACE_LEN);
+	return next ? (size_t)(next - text) : len;
+}
+
+static void escape_spaces(struct strbuf *b, const char *text, size_t len)
+{
+	while (len) {
+		const char *space = memchr(text, ' ', len);
+		size_t n = space ? (size_t)(space - text) : len;
+
+		strbuf_add(b, text, n);
+		if (space) {
+			strbuf_add(b, SPACE, SPACE_LEN);
+			n++;
+		}
+		text += n;
+		len -= n;
+	}
+}
+
+int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
+{
+	struct strbuf *b = &r->scratch;
+
+	strbuf_reset(b);
+	if (starts && r->tok->space_prefix)
+		strbuf_add(b, SPACE, SPACE_LEN);
+	escape_spaces(b, text, len);
+	if (b->failed)
+		return -ENOMEM;
+	/*
+	 * Where no token goes over a word's end no merge does either, so
+	 * words may be merged one by one: the same ids from small heaps.
+	 */
+	for (size_t at = 0; at < b->len;) {
+		size_t n = r->tok->word_bound
+			? word_length(b->data + at, b->len - at)
+			: b->len - at;
+		int ret = encode_word(r, b->data + at, n);
+
+		if (ret)
+			return ret;
+		at += n;
+	}
+	return 0;
+}

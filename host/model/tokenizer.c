@@ -1,0 +1,435 @@
+#include "host/model/tokenizer.h"
+
+#include "base/err.h"
+#include "host/model/tokenizer_impl.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Offsets within a text are 32 bits wide, and a space may become three. */
+#define TEXT_MAX ((size_t)1 << 30)
+
+/* ---- ids with a role ------------------------------------------------- */
+
+enum role { ROLE_NONE, ROLE_EOG, ROLE_EOT, ROLE_EOM };
+
+/*
+ * Tokens that are known by their text, since files rarely name them by key
+ * and often give them the wrong type: they are control tokens whatever the
+ * type says. ROLE_EOT is the end of a turn where no key says which it is,
+ * ROLE_EOG ends the text as well.
+ */
+static const struct {
+	const char *text;
+	enum role role;
+} known[] = {
+	{ "<|eot_id|>", ROLE_EOT },
+	{ "<|im_end|>", ROLE_EOT },
+	{ "<|end|>", ROLE_EOT },
+	{ "<end_of_turn>", ROLE_EOT },
+	{ "<|endoftext|>", ROLE_EOT },
+	{ "<|end_of_text|>", ROLE_EOT },
+	{ "<EOT>", ROLE_EOT },
+	{ "<|EOT|>", ROLE_EOT },
+	{ "<\xef\xbd\x9c"
+	  "end\xe2\x96\x81"
+	  "of\xe2\x96\x81sentence\xef\xbd\x9c>",
+		ROLE_EOT },
+	{ "<end_of_utterance>", ROLE_EOT },
+	{ "<|eom_id|>", ROLE_EOM },
+	{ "</s>", ROLE_EOG },
+	{ "<|fim_pad|>", ROLE_EOG },
+	{ "<fim-pad>", ROLE_EOG },
+	{ "<fim_pad>", ROLE_EOG },
+	{ "<|fim_repo|>", ROLE_EOG },
+	{ "<|repo_name|>", ROLE_EOG },
+	{ "<fim-repo>", ROLE_EOG },
+	{ "<reponame>", ROLE_EOG },
+	{ "<|file_sep|>", ROLE_EOG },
+	{ "<|fim_prefix|>", ROLE_NONE },
+	{ "<|fim_suffix|>", ROLE_NONE },
+	{ "<|fim_middle|>", ROLE_NONE },
+	{ "<fim-prefix>", ROLE_NONE },
+	{ "<fim-suffix>", ROLE_NONE },
+	{ "<fim-middle>", ROLE_NONE },
+	{ "<fim_prefix>", ROLE_NONE },
+	{ "<fim_suffix>", ROLE_NONE },
+	{ "<fim_middle>", ROLE_NONE },
+	{ "<\xef\xbd\x9c"
+	  "fim\xe2\x96\x81"
+	  "begin\xef\xbd\x9c>",
+		ROLE_NONE },
+	{ "<\xef\xbd\x9c"
+	  "fim\xe2\x96\x81hole\xef\xbd\x9c>",
+		ROLE_NONE },
+	{ "<\xef\xbd\x9c"
+	  "fim\xe2\x96\x81"
+	  "end\xef\xbd\x9c>",
+		ROLE_NONE },
+};
+
+static void mark_known(struct tokenizer *t)
+{
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		int32_t id = pieces_find(
+			&t->pieces, known[i].text, strlen(known[i].text));
+
+		if (id < 0 || (uint32_t)id >= t->n_vocab)
+			continue;
+		t->type[id] = TOK_CONTROL;
+		if (known[i].role != ROLE_NONE)
+			t->flags[id] |= TOK_EOG;
+		if (known[i].role == ROLE_EOT && t->eot < 0)
+			t->eot = id;
+		if (known[i].role == ROLE_EOM && t->eom < 0)
+			t->eom = id;
+	}
+	if (t->eos >= 0)
+		t->flags[t->eos] |= TOK_EOG;
+	if (t->eot >= 0)
+		t->flags[t->eot] |= TOK_EOG;
+	if (t->eom >= 0)
+		t->flags[t->eom] |= TOK_EOG;
+}
+
+/* The id that a key gives, `fallback` without the key. */
+static int load_id(const struct tokenizer *t, const struct gguf *g,
+	const char *key, int32_t fallback, int32_t *out, struct err *e)
+{
+	uint64_t id;
+	int ret = gguf_u64(g, key, &id, e);
+
+	if (ret < 0)
+		return ret;
+	if (!ret) {
+		*out = (uint32_t)fallback < t->n_vocab ? fallback : -1;
+		return 0;
+	}
+	if (id >= t->n_vocab)
+		return err_set(e, EINVAL,
+			"%s is %llu, but there are only %u tokens", key,
+			(unsigned long long)id, t->n_vocab);
+	*out = (int32_t)id;
+	return 0;
+}
+
+static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	const struct {
+		const char *key;
+		int32_t spm; /* what SentencePiece's trainer numbers it */
+		int32_t *out;
+	} ids[] = {
+		{ TOK_KEY("bos_token_id"), 1, &t->bos },
+		{ TOK_KEY("eos_token_id"), 2, &t->eos },
+		{ TOK_KEY("unknown_token_id"), 0, &t->unk },
+		{ TOK_KEY("eot_token_id"), -1, &t->eot },
+		{ TOK_KEY("eom_token_id"), -1, &t->eom },
+	};
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		int ret = load_id(t, g, ids[i].key, t->bpe ? -1 : ids[i].spm,
+			ids[i].out, e);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* A flag from the file wins over the kind's own; -EINVAL without its id. */
+static int load_add(const struct gguf *g, const char *key, const char *id_key,
+	int32_t id, bool *add, struct err *e)
+{
+	int ret = gguf_bool(g, key, add, e);
+
+	if (ret < 0)
+		return ret;
+	if (ret && *add && id < 0)
+		return err_set(e, EINVAL, "%s is true, but %s is missing", key,
+			id_key);
+	*add = *add && id >= 0;
+	return 0;
+}
+
+/*
+ * Phi-3's special tokens swallow the white space behind them. The file does
+ * not say so; the model's name has to do.
+ */
+static int mark_rstrip(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	static const char *const but[] = { "<unk>", "<s>", "<|endoftext|>" };
+	struct gguf_str name = { "", 0 };
+	char text[64];
+	int ret = gguf_str(g, "general.name", &name, e);
+
+	if (ret < 0)
+		return ret;
+	snprintf(text, sizeof(text), "%.*s", name.len > 60 ? 60 : (int)name.len,
+		name.data);
+	if (!strcasestr(text, "phi-3") && !strcasestr(text, "phi3"))
+		return 0;
+	for (uint32_t i = 0; i < t->n_vocab; i++)
+		if (t->type[i] == TOK_CONTROL || t->type[i] == TOK_USER ||
+			t->type[i] == TOK_UNKNOWN)
+			t->flags[i] |= TOK_RSTRIP;
+	for (size_t i = 0; i < sizeof(but) / sizeof(but[0]); i++) {
+		int32_t id = pieces_find(&t->pieces, but[i], strlen(but[i]));
+
+		if (id >= 0 && (uint32_t)id < t->n_vocab)
+			t->flags[id] &= (uint8_t)~TOK_RSTRIP;
+	}
+	return 0;
+}
+
+/* ---- opening --------------------------------------------------------- */
+
+static int load_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	const char *key = TOK_KEY("model");
+	struct gguf_str model;
+	int ret = gguf_str(g, key, &model, e);
+
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return err_set(e, EINVAL,
+			"%s is missing: the file has no tokenizer", key);
+	if (gguf_str_is(model, "gpt2")) {
+		t->bpe = true;
+	} else if (gguf_str_is(model, "llama")) {
+		t->add_bos = true;
+		snprintf(t->describe, sizeof(t->describe), "spm");
+	} else {
+		return err_set(e, ENOTSUP,
+			"%s is '%.*s'; supported are llama (SentencePiece) "
+			"and gpt2 (byte-level BPE)",
+			key, model.len > 40 ? 40 : (int)model.len, model.data);
+	}
+	return 0;
+}
+
+static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
+{
+	int ret = load_kind(t, g, e);
+
+	if (!ret)
+		ret = tok_load_vocab(t, g, e);
+	if (!ret)
+		ret = load_ids(t, g, e);
+	if (!ret)
+		ret = t->bpe ? tok_bpe_load(t, g, e) : tok_spm_load(t, g, e);
+	if (!ret)
+		ret = load_add(g, TOK_KEY("add_bos_token"),
+			TOK_KEY("bos_token_id"), t->bos, &t->add_bos, e);
+	if (!ret)
+		ret = load_add(g, TOK_KEY("add_eos_token"),
+			TOK_KEY("eos_token_id"), t->eos, &t->add_eos, e);
+	if (ret)
+		return ret;
+	mark_known(t);
+	ret = mark_rstrip(t, g, e);
+	/* Last: it points into the texts, which move while they grow. */
+	if (!ret && specials_init(t))
+		ret = err_sys(e, ENOMEM, "cannot keep the special tokens");
+	return ret;
+}
+
+int tokenizer_open(struct tokenizer **out, const struct gguf *g, struct err *e)
+{
+	struct tokenizer *t = calloc(1, sizeof(*t));
+	int ret;
+
+	if (!t)
+		return err_sys(e, ENOMEM, "cannot open the tokenizer");
+	ret = load(t, g, e);
+	if (ret) {
+		tokenizer_close(t);
+		return ret;
+	}
+	*out = t;
+	return 0;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+	if (!t)
+		return;
+	specials_release(&t->user);
+	specials_release(&t->special);
+	splitter_release(&t->splitter);
+	pieces_release(&t->pieces);
+	free(t->type);
+	free(t->flags);
+	free(t->order);
+	free(t->merge);
+	free(t);
+}
+
+/* ---- tokenizing ------------------------------------------------------ */
+
+int tok_emit(struct tok_run *r, int32_t id)
+{
+	struct token_list *l = r->out;
+
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 256;
+		int32_t *p = reallocarray(l->id, cap, sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		l->id = p;
+		l->cap = cap;
+	}
+	l->id[l->n++] = id;
+	return 0;
+}
+
+int tok_emit_byte(struct tok_run *r, unsigned char byte)
+{
+	int32_t id = r->tok->byte_piece[byte];
+
+	if ((uint32_t)id >= r->tok->n_vocab)
+		id = r->tok->unk;
+	if (id < 0)
+		return err_set(r->err, EILSEQ,
+			"the vocabulary has no token for byte 0x%02x of the "
+			"text, nor one for what is unknown",
+			byte);
+	return tok_emit(r, id);
+}
+
+/* Text between special tokens. */
+static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
+{
+	if (!len)
+		return 0;
+	return r->tok->bpe ? tok_bpe_encode(r, text, len)
+			   : tok_spm_encode(r, text, len, starts);
+}
+
+/* What may begin at `at`, a place of the whole text. */
+static const struct specials *specials_at(
+	const struct tok_run *r, size_t at, unsigned flags)
+{
+	if (!(flags & TOKENIZE_SPECIAL))
+		return &r->tok->user;
+	for (unsigned i = 0; i < r->n_quoted; i++)
+		if (at >= r->quoted[i].at &&
+			at - r->quoted[i].at < r->quoted[i].len)
+			return &r->tok->user;
+	return &r->tok->special;
+}
+
+/*
+ * Special tokens are cut out first, from left to right, the longest where
+ * several begin at one place.
+ */
+static int encode_all(
+	struct tok_run *r, const char *text, size_t len, unsigned flags)
+{
+	const struct tokenizer *t = r->tok;
+	size_t from = 0, at = 0;
+	bool starts = true;
+
+	while (at < len) {
+		int32_t id = specials_match(
+			specials_at(r, at, flags), text + at, len - at);
+		int ret;
+
+		if (id < 0) {
+			at++;
+			continue;
+		}
+		ret = encode(r, text + from, at - from, starts);
+		if (!ret)
+			ret = tok_emit(r, id);
+		if (ret)
+			return ret;
+		at += t->pieces.span[id].len;
+		while (t->flags[id] & TOK_RSTRIP && at < len &&
+			isspace((unsigned char)text[at]))
+			at++;
+		from = at;
+		starts = true;
+	}
+	return encode(r, text + from, len - from, starts);
+}
+
+int tokenize(const struct tokenizer *t, const char *text, size_t len,
+	unsigned flags, struct token_list *out, struct err *e)
+{
+	return tokenize_quoting(t, text, len, flags, NULL, 0, out, e);
+}
+
+int tokenize_quoting(const struct tokenizer *t, const char *text, size_t len,
+	unsigned flags, const struct text_span *quoted, unsigned n_quoted,
+	struct token_list *out, struct err *e)
+{
+	struct tok_run r = { .tok = t,
+		.out = out,
+		.quoted = quoted,
+		.n_quoted = n_quoted,
+		.err = e };
+	size_t before = out->n;
+	int ret = 0;
+
+	if (len > TEXT_MAX)
+		return err_set(e, EFBIG,
+			"the text has %zu bytes, more than %zu; cut it up", len,
+			TEXT_MAX);
+	if (e)
+		e->code = 0;
+	if (t->bpe)
+		ret = split_open(&r.split);
+	if (!ret && flags & TOKENIZE_BOS && t->add_bos)
+		ret = tok_emit(&r, t->bos);
+	if (!ret)
+		ret = encode_all(&r, text, len, flags);
+	if (!ret && flags & TOKENIZE_BOS && t->add_eos)
+		ret = tok_emit(&r, t->eos);
+	if (ret) {
+		out->n = before;
+		if (e && !e->code)
+			err_sys(e, -ret, "cannot tokenize %zu bytes", len);
+	}
+	split_close(r.split);
+	merger_release(&r.merger);
+	strbuf_release(&r.scratch);
+	return ret;
+}
+
+/* ---- questions ------------------------------------------------------- */
+
+uint32_t tokenizer_n_vocab(const struct tokenizer *t)
+{
+	return t->n_vocab;
+}
+
+int32_t tokenizer_bos(const struct tokenizer *t)
+{
+	return t->bos;
+}
+
+int32_t tokenizer_eos(const struct tokenizer *t)
+{
+	return t->eos;
+}
+
+bool tokenizer_adds_bos(const struct tokenizer *t)
+{
+	return t->add_bos;
+}
+
+bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)
+{
+	return id >= 0 && (uint32_t)id < t->n_vocab && t->flags[id] & TOK_EOG;
+}
+
+const char *tokenizer_describe(const struct tokenizer *t)
+{
+	return t->describe;
+}

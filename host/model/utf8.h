@@ -1,0 +1,47 @@
+/*
+ * One character of UTF-8 at a time, as RFC 3629 allows it: no overlong
+ * forms, no surrogates, nothing above U+10FFFF. The tokenizer needs it to
+ * find what may be given to a regular expression, the detokenizer to hold
+ * back half a character; neither needs code points.
+ */
+#ifndef HOST_MODEL_UTF8_H
+#define HOST_MODEL_UTF8_H
+
+#include <stddef.h>
+
+enum {
+	UTF8_BAD = 0,      /* no character starts like this */
+	UTF8_PARTIAL = -1, /* all n bytes are the beginning of one */
+};
+
+/* Bytes (1 to 4) of the character that starts at p[n], n >= 1, or the above. */
+static inline int utf8_length(const unsigned char *p, size_t n)
+{
+	unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte */
+	size_t want;
+
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] < 0xc2 || p[0] > 0xf4)
+		return UTF8_BAD;
+	want = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	if (p[0] == 0xe0)
+		low = 0xa0;
+	else if (p[0] == 0xed)
+		high = 0x9f;
+	else if (p[0] == 0xf0)
+		low = 0x90;
+	else if (p[0] == 0xf4)
+		high = 0x8f;
+	for (size_t i = 1; i < want; i++) {
+		if (i == n)
+			return UTF8_PARTIAL;
+		if (p[i] < low || p[i] > high)
+			return UTF8_BAD;
+		low = 0x80;
+		high = 0xbf;
+	}
+	return (int)want;
+}
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * The options of a session, shared by all commands that open one, so that
+ * they are said once. A command puts SESSION_OPTIONS(args) among its rows,
+ * with `args` a struct session_args of its own that starts as
+ * SESSION_ARGS_DEFAULT.
+ */
+#ifndef HOST_OPTIONS_H
+#define HOST_OPTIONS_H
+
+#include "base/opt.h"
+#include "base/workers.h"
+#include "ipc/wire.h"
+#include "shm/coherence.h"
+#include "shm/doorbell.h"
+
+#include <stdint.h>
+
+struct session_opts;
+
+/* As the option parser wants them; session_defaults where not said. */
+struct session_args {
+	int64_t threads, prefill_chunk, context;
+	int precision; /* enum precision */
+	int coherence, doorbell;
+	uint64_t va_window;
+	int64_t va_slots, evict_seed, spin_us;
+	double device_timeout; /* seconds */
+	const char *device;
+};
+
+enum precision {
+	PRECISION_F16,      /* activations fp16, keys and values float32 */
+	PRECISION_F16_KV16, /* both fp16 */
+	PRECISION_F32,      /* both float32 */
+};
+
+/* "f16", "f16-kv16", "f32", NULL: in the enum's order. */
+extern const char *const precision_names[];
+const char *precision_name(const struct session_opts *);
+
+#define SESSION_ARGS_DEFAULT                                      \
+	{                                                         \
+		.prefill_chunk = 128, .va_window = 3584ull << 20, \
+		.va_slots = 16, .evict_seed = 1, .spin_us = -1,   \
+		.device_timeout = 30,                             \
+	}
+
+/* clang-format off */
+#define SESSION_OPTIONS(a)                                                    \
+	{ .type = OPT_GROUP, .name = "The pair" },                            \
+	{ OPT_INT, 't', "threads", &(a).threads, "N",                         \
+		"threads of the host and of the device, each (0: one a "      \
+		"processor)", 0, WORKERS_MAX },                               \
+	{ OPT_INT, 0, "prefill-chunk", &(a).prefill_chunk, "ROWS",            \
+		"rows of the prefill graph (128); a shorter rest is padded",  \
+		1, WIRE_MAX_ROWS },                                           \
+	{ OPT_INT, 0, "ctx", &(a).context, "N",                               \
+		"token positions of the key-value cache (0: what is needed, " \
+		"up to the model's context)", 0, 1 << 26 },                   \
+	{ OPT_CHOICE, 0, "precision", &(a).precision, NULL,                   \
+		"of the device: activations in fp16 with keys and values in " \
+		"float32 (f16, the default), both in fp16 (f16-kv16: half "   \
+		"the cache, less exact), both in float32 (f32: the "          \
+		"reference)", .choices = precision_names },                   \
+	{ OPT_CHOICE, 0, "coherence", &(a).coherence, NULL,                   \
+		"what a forgotten cache upkeep does: nothing (off, the "      \
+		"default), wrong results (strict), or a report as well and "  \
+		"exit status 1 (check)", .choices = coherence_names },        \
+	{ OPT_CHOICE, 0, "doorbell", &(a).doorbell, NULL,                     \
+		"how a sleeping side is woken (poll: spin, then futex)",      \
+		.choices = doorbell_names },                                  \
+	{ OPT_SIZE, 0, "va-window", &(a).va_window, "SIZE",                   \
+		"the device's address window (3.5G), 16M or more",            \
+		(double)WIRE_WINDOW_MIN, (double)WIRE_WINDOW_MAX },           \
+	{ OPT_INT, 0, "va-slots", &(a).va_slots, "N",                         \
+		"buffers the window can map at a time (16), 3 or more",       \
+		3, 256 },                                                     \
+	{ OPT_INT, 0, "evict-seed", &(a).evict_seed, "N",                     \
+		"seed of the device cache's early write-backs with strict "   \
+		"and check (1; 0: none)", 0, INT32_MAX },                     \
+	{ OPT_INT, 0, "spin", &(a).spin_us, "USEC",                           \
+		"spin so long before sleeping, with doorbell poll (-1: by "   \
+		"the processors at hand)", -1, 10000000 },                    \
+	{ OPT_STRING, 0, "device", &(a).device, "PATH",                       \
+		"connect to a device that listens at this socket (see "       \
+		"tandem-npu --listen) instead of starting one" },             \
+	{ OPT_FLOAT, 0, "device-timeout", &(a).device_timeout, "SECONDS",     \
+		"give up a device that makes no progress for so long (30; "   \
+		"0: never)", 0, 86400 }
+/* clang-format on */
+
+/* *opts as these options ask; what they do not say is session_defaults. */
+void session_args_apply(const struct session_args *, struct session_opts *opts);
+
+#endif

@@ -1,0 +1,199 @@
+#include "host/report.h"
+
+#include "base/strbuf.h"
+#include "host/generation.h"
+#include "host/json_text.h"
+#include "host/model/model.h"
+#include "host/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+
+#define JSON_VERSION 1
+
+struct rates {
+	double load_s, first_s, total_s; /* first_s: from the prompt on */
+	double prefill, decode;          /* tokens a second; 0: none */
+};
+
+static double seconds(uint64_t from, uint64_t to)
+{
+	return to > from ? (double)(to - from) * 1e-9 : 0;
+}
+
+static double per_second(size_t n, double s)
+{
+	return s > 0 ? (double)n / s : 0;
+}
+
+/*
+ * The first token ends the prefill, so decoding is what comes after it. With
+ * no token at all the prefill, as far as it came, is all there was.
+ */
+static struct rates rates_of(const struct run_report *r)
+{
+	const struct generation *g = r->generation;
+	uint64_t first = gen_first_ns(g) ? gen_first_ns(g) : r->end_ns;
+	size_t n = gen_generated(g);
+
+	return (struct rates){
+		.load_s = seconds(r->begin_ns, r->prompt_ns),
+		.first_s = seconds(r->prompt_ns, first),
+		.total_s = seconds(r->begin_ns, r->end_ns),
+		.prefill = per_second(n ? gen_prompt_length(g) : r->stats.rows,
+			seconds(r->prompt_ns, first)),
+		.decode = per_second(n ? n - 1 : 0, seconds(first, r->end_ns)),
+	};
+}
+
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 20);
+}
+
+void report_text(const struct run_report *r, FILE *f)
+{
+	const struct session_stats *s = &r->stats;
+	struct rates t = rates_of(r);
+
+	fprintf(f,
+		"model        %s, %s, %u layers in %u blocks\n"
+		"tokens       %zu prompt, %zu generated, stopped by %s\n"
+		"time         %.3f s to load, %.3f s to the %s, "
+		"%.3f s in all (wall clock)\n"
+		"speed        %.2f tokens/s prefill, %.2f tokens/s decode\n",
+		r->model_path, r->model->arch, r->model->n_layer, s->blocks,
+		gen_prompt_length(r->generation), gen_generated(r->generation),
+		r->stop, t.load_s, t.first_s,
+		gen_first_ns(r->generation) ? "first token" : "end", t.total_s,
+		t.prefill, t.decode);
+	fprintf(f,
+		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
+		" of padding, method %s\n"
+		"logits       %" PRIu64 " rows, hash %016" PRIx64 "\n"
+		"ring         %" PRIu64 " round trips, %" PRIu64
+		" sleeps, doorbell %s\n",
+		s->passes, s->rows, s->padded_rows, r->method, s->logits_rows,
+		s->logits_hash, s->round_trips, s->sleeps,
+		doorbell_names[r->opts.doorbell]);
+	fprintf(f,
+		"window       %.1f of %.1f MiB mapped, %" PRIu64
+		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
+		"for %u tokens\n"
+		"coherence    %s: %" PRIu64 " lines invalidated, %" PRIu64
+		" cleaned, %" PRIu64 " evicted, %" PRIu64 " violations\n",
+		mib(s->bytes_mapped), mib(r->opts.va_window), s->maps,
+		s->unmaps, mib(s->weight_bytes), mib(s->kv_bytes), r->context,
+		coherence_names[r->opts.coherence], s->invalidated_lines,
+		s->cleaned_lines, s->evicted_lines, s->violations);
+	fprintf(f,
+		"device       %u threads, %s kernels, %s, busy %.3f s, %.1f "
+		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
+		s->threads, s->kern, precision_name(&r->opts),
+		(double)s->device_ns * 1e-9, mib(s->dma_bytes), s->saturated);
+}
+
+static json_t *ids_json(const int32_t *id, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_integer(id[i]));
+	return list;
+}
+
+static void put_u64(json_t *o, const char *key, uint64_t v)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+static void put_real(json_t *o, const char *key, double v)
+{
+	json_object_set_new(o, key, json_real(v));
+}
+
+static void put_str(json_t *o, const char *key, const char *v)
+{
+	json_object_set_new(o, key, v ? json_ctext(v) : json_null());
+}
+
+static void put_run(json_t *o, const struct run_report *r)
+{
+	struct rates t = rates_of(r);
+
+	put_u64(o, "version", JSON_VERSION);
+	put_str(o, "command", "run");
+	put_str(o, "model", r->model_path);
+	put_str(o, "arch", r->model->arch);
+	put_str(o, "method", r->method);
+	put_u64(o, "prompt_tokens", gen_prompt_length(r->generation));
+	put_u64(o, "generated_tokens", gen_generated(r->generation));
+	put_str(o, "stop", r->stop);
+	put_str(o, "error", r->error);
+	put_str(o, "clock", "wall");
+	put_real(o, "load_s", t.load_s);
+	if (gen_first_ns(r->generation))
+		put_real(o, "time_to_first_token_s", t.first_s);
+	else
+		put_str(o, "time_to_first_token_s", NULL);
+	put_real(o, "total_s", t.total_s);
+	put_real(o, "prefill_tokens_per_s", t.prefill);
+	put_real(o, "decode_tokens_per_s", t.decode);
+	put_u64(o, "context", r->context);
+	put_str(o, "precision", precision_name(&r->opts));
+	put_str(o, "coherence", coherence_names[r->opts.coherence]);
+	put_str(o, "doorbell", doorbell_names[r->opts.doorbell]);
+	put_u64(o, "prefill_chunk", r->opts.prefill_chunk);
+	put_u64(o, "va_window", r->opts.va_window);
+}
+
+static void put_stats(json_t *o, const struct session_stats *s)
+{
+	char hash[17];
+
+	snprintf(hash, sizeof(hash), "%016" PRIx64, s->logits_hash);
+	put_str(o, "logits_hash", hash);
+	put_u64(o, "logits_rows", s->logits_rows);
+	put_u64(o, "passes", s->passes);
+	put_u64(o, "rows", s->rows);
+	put_u64(o, "padded_rows", s->padded_rows);
+	put_u64(o, "round_trips", s->round_trips);
+	put_u64(o, "sleeps", s->sleeps);
+	put_u64(o, "maps", s->maps);
+	put_u64(o, "unmaps", s->unmaps);
+	put_u64(o, "bytes_mapped", s->bytes_mapped);
+	put_u64(o, "weight_bytes", s->weight_bytes);
+	put_u64(o, "kv_bytes", s->kv_bytes);
+	put_u64(o, "dma_bytes", s->dma_bytes);
+	put_u64(o, "invalidated_lines", s->invalidated_lines);
+	put_u64(o, "cleaned_lines", s->cleaned_lines);
+	put_u64(o, "evicted_lines", s->evicted_lines);
+	put_u64(o, "violations", s->violations);
+	put_u64(o, "saturated", s->saturated);
+	put_real(o, "device_s", (double)s->device_ns * 1e-9);
+	put_u64(o, "blocks", s->blocks);
+	put_u64(o, "layers_per_block", s->layers_per_block);
+	put_u64(o, "threads", s->threads);
+	put_str(o, "kernels", s->kern);
+}
+
+int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
+{
+	size_t n, prompt = gen_prompt_length(r->generation);
+	const int32_t *id = gen_tokens(r->generation, &n);
+	json_t *o = json_object();
+	int ret;
+
+	put_run(o, r);
+	put_stats(o, &r->stats);
+	json_object_set_new(o, "text",
+		json_stringn(text->len ? text->data : "", text->len));
+	json_object_set_new(o, "ids", ids_json(id + prompt, n - prompt));
+	json_object_set_new(o, "prompt_ids", ids_json(id, prompt));
+	ret = o ? json_dumpf(o, f, JSON_COMPACT | JSON_REAL_PRECISION(9)) : -1;
+	json_decref(o);
+	if (ret || fputc('\n', f) == EOF)
+		return o ? -EIO : -ENOMEM;
+	return 0;
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# tandem doctor as its user meets it; what each probe sees, and under which
+# limits, is tests/host/test_doctor.c.
+. "$(dirname "$0")/lib.sh"
+
+probes='device processor cores memory address-space memfd huge-pages futex
+pidfd seccomp io_uring direct-read locked-memory strace perf session-bus
+system-bus libraries'
+
+run_ok "$TANDEM" doctor
+for p in $probes; do
+  checks=$((checks + 1))
+  grep -qE "^(ok|limited|missing) +$p +[^ ]" "$tmp/out" ||
+    fail "no line for $p: '$out'"
+done
+check_has 'last line' "$(tail -n 1 "$tmp/out")" ' missing'
+wide=$(grep -v ' try: ' "$tmp/out" | awk 'length($0) > 80 && NF > 3')
+check_eq 'lines wider than 80' "$wide" ''
+
+run_ok "$TANDEM" doctor --json
+check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
+check_has 'the object' "$out" '"version":1'
+check_has 'the object' "$out" '"ok":true'
+for p in $probes; do
+  check_has 'the object' "$out" "\"name\":\"$p\""
+done
+
+# A path that is not UTF-8 costs no finding.
+mkdir "$tmp/"$'od\xffd'
+ln -s "$(realpath "$TANDEM_NPU")" "$tmp/"$'od\xffd/npu'
+run_ok env TANDEM_NPU="$tmp/"$'od\xffd/npu' "$TANDEM" doctor --json
+check_has 'the object' "$out" '"name":"device"'
+check_has 'the object' "$out" 'od\\xffd/npu'
+
+# What cannot be done without decides the exit status, in both forms.
+run env TANDEM_NPU=/nonexistent/npu "$TANDEM" doctor
+check_eq 'status without a device program' "$status" 1
+check_has 'stdout' "$out" "'/nonexistent/npu'"
+check_has 'stderr' "$err" 'lacks: device'
+run env TANDEM_NPU=/nonexistent/npu "$TANDEM" doctor --json
+check_eq 'status without a device program' "$status" 1
+check_has 'the object' "$out" '"ok":false'
+
+misuse "$TANDEM" doctor now
+
+# A bus that is there is found.
+if command -v dbus-run-session >/dev/null 2>&1; then
+  run_ok dbus-run-session -- "$TANDEM" doctor
+  check_has 'report with a session bus' "$(grep session-bus "$tmp/out")" 'ok '
+fi
+
+if [ -w /dev/full ]; then
+  run bash -c '"$TANDEM" doctor >/dev/full'
+  check_eq 'status of a report to a full disk' "$status" 1
+fi
+finish

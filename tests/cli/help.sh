@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Every command explains itself, and misuse points to the explanation.
+. "$(dirname "$0")/lib.sh"
+
+commands='run logits tokenize detokenize inspect synth bench doctor'
+
+check_help() { # WHAT: $out is a help text of it that fits a terminal
+  local wide
+  check_eq "status of $1" "$status" 0
+  check_eq "stderr of $1" "$err" ''
+  check_has "stdout of $1" "$out" 'Usage: '
+  check_has "stdout of $1" "$out" '--help'
+  wide=$(awk 'length($0) > 80' "$tmp/out")
+  check_eq "lines of $1 wider than 80" "$wide" ''
+}
+
+run "$TANDEM" --help
+check_help 'tandem --help'
+for c in $commands; do
+  check_has 'tandem --help' "$out" " $c "
+done
+whole=$out
+run "$TANDEM" help
+check_help 'tandem help'
+check_eq 'tandem help' "$out" "$whole"
+
+for c in $commands; do
+  run "$TANDEM" "$c" --help
+  check_help "tandem $c --help"
+  check_has "tandem $c --help" "$out" "Usage: tandem $c"
+  one=$out
+  run "$TANDEM" help "$c"
+  check_help "tandem help $c"
+  check_eq "tandem help $c" "$out" "$one"
+  run "$TANDEM" "$c" -h
+  check_eq "tandem $c -h" "$out" "$one"
+
+  misuse "$TANDEM" "$c" --no-such-option
+  check_has "stderr of tandem $c --no-such-option" "$err" "'--no-such-option'"
+done
+
+run_ok "$TANDEM" --version
+check_has 'tandem --version' "$out" 'tandem '
+
+misuse "$TANDEM"
+misuse "$TANDEM" no-such-command
+check_has 'stderr' "$err" no-such-command
+misuse "$TANDEM" help no-such-command
+misuse "$TANDEM" --no-such-option
+misuse "$TANDEM" run --top-k
+misuse "$TANDEM" run --top-k some
+check_has 'stderr' "$err" "'some'"
+misuse "$TANDEM" run --tmep 1 -m x -p y
+check_has 'stderr' "$err" "'--temp'"
+
+run "$TANDEM_NPU" --help
+check_help 'tandem-npu --help'
+misuse "$TANDEM_NPU" --no-such-option
+
+# The man pages and the completion come from the same tables.
+run_ok "$TANDEM" help --man
+check_has 'man page' "$out" '.TH TANDEM 1'
+for c in $commands; do
+  check_has 'man page' "$out" "tandem $c"
+done
+run_ok "$TANDEM_NPU" --man
+check_has 'man page' "$out" '.TH TANDEM\-NPU 1'
+run_ok "$TANDEM" help --completion
+check_has 'completion' "$out" 'complete '
+run_ok bash -n "$tmp/out"
+
+# An output that cannot be written is a failure, not a silence.
+if [ -w /dev/full ]; then
+  run bash -c '"$TANDEM" --help >/dev/full'
+  check_eq 'status of help to a full disk' "$status" 1
+fi
+finish

@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# Whichever process dies in mid-text, the other ends within a second, says
+# so, and leaves nothing behind.
+. "$(dirname "$0")/lib.sh"
+
+model=$tmp/tiny.gguf
+run_ok "$TANDEM" synth --like tiny -o "$model"
+
+now_ms() {
+  echo $(($(date +%s%N) / 1000000))
+}
+
+gone() { # PID: no such process, or one nobody has waited for yet
+  [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null
+}
+
+# await WHAT LIMIT_MS COMMAND...: until the command succeeds.
+await() {
+  local what=$1 until=$(($(now_ms) + $2))
+  shift 2
+  checks=$((checks + 1))
+  until "$@" 2>/dev/null; do
+    if [ "$(now_ms)" -gt $until ]; then
+      fail "$what: not in time"
+      return 1
+    fi
+    sleep 0.01
+  done
+}
+
+# The host's only child.
+find_npu() {
+  npu=$(grep -ls "^PPid:[[:space:]]*$host\$" /proc/[0-9]*/status)
+  npu=${npu#/proc/} npu=${npu%/status}
+}
+
+# Start a text that would last for minutes; wait for its first words. Leaves
+# $host and, unless --device is among the options, $npu.
+start() { # OPTION...
+  "$TANDEM" run -m "$model" -p x -n -1 --ignore-eos --ctx 100000 \
+    --va-slots 3 "$@" >"$tmp/text" 2>"$tmp/said" &
+  host=$!
+  await 'the first words' 10000 test -s "$tmp/text"
+  case $* in
+  *--device*) ;;
+  *) find_npu ;;
+  esac
+}
+
+ended() { # WANTED_STATUS TEXT: the host has, within a second
+  await 'the end of the host' 1000 gone "$host"
+  gone "$host" || kill -9 "$host"
+  status=0
+  wait "$host" || status=$?
+  check_eq 'status of the host' "$status" "$1"
+  check_has 'stderr of the host' "$(cat "$tmp/said")" "$2"
+  check_eq 'last byte of the text' \
+    "$(tail -c 1 "$tmp/text" | od -An -t x1 | xargs)" 0a
+}
+
+listen() {
+  rm -f "$tmp/npu.said"
+  "$TANDEM_NPU" --listen "$tmp/npu.sock" 2>"$tmp/npu.said" &
+  npu=$!
+  await 'a listening device' 5000 grep -q listening "$tmp/npu.said"
+}
+
+for doorbell in poll eventfd socket; do
+  # The device, started by the host.
+  start --doorbell $doorbell
+  kill -9 "$npu"
+  ended 3 "(pid $npu) died (killed by signal 9"
+  check_eq 'entry of the device' "$(ls -d "/proc/$npu" 2>/dev/null)" ''
+
+  # The host of a device it started.
+  start --doorbell $doorbell
+  kill -9 "$host"
+  wait "$host" 2>/dev/null
+  await 'the end of the device' 1000 gone "$npu"
+done
+
+# A device that listened.
+listen
+start --device "$tmp/npu.sock"
+kill -9 "$npu"
+wait "$npu" 2>/dev/null
+ended 3 "(pid $npu) is gone"
+check_eq 'socket' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
+
+# The host of one that listened.
+listen
+start --device "$tmp/npu.sock"
+kill -9 "$host"
+wait "$host" 2>/dev/null
+await 'the end of the device' 1000 gone "$npu" || kill -9 "$npu"
+status=0
+wait "$npu" || status=$?
+checks=$((checks + 1))
+[ "$status" -ne 0 ] || fail 'the device calls the death of its host a success'
+check_eq 'socket' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
+
+# One that hangs.
+TANDEM_NPU_FAULT=hang-after:200 run "$TANDEM" run -m "$model" -p x -n 500 \
+  --ignore-eos --device-timeout 0.5
+check_eq 'status with a device that hangs' "$status" 3
+check_has stderr "$err" 'no progress for 0.5 s'
+
+# Ctrl-C ends the text, not the manners. (A shell's background jobs ignore
+# SIGINT, which a program may not undo; so ask for it in another way.)
+(
+  trap - INT
+  exec env --default-signal=INT "$TANDEM" run -m "$model" -p x -n -1 \
+    --ignore-eos --ctx 100000 --stats >"$tmp/text" 2>"$tmp/said"
+) &
+host=$!
+await 'the first words' 10000 test -s "$tmp/text"
+find_npu
+kill -INT "$host"
+ended 130 'stopped by interrupted'
+await 'the end of the device' 1000 gone "$npu"
+
+# A reader that is slow is waited for: Ctrl-C cuts no write short.
+mkfifo "$tmp/slow"
+exec 9<>"$tmp/slow"
+dd if=/dev/zero of="$tmp/slow" bs=4096 count=1024 oflag=nonblock \
+  2>"$tmp/dd" # until it is full
+(
+  trap - INT
+  exec env --default-signal=INT "$TANDEM" run -m "$model" -p x -n -1 \
+    --ignore-eos --ctx 100000 >"$tmp/slow" 2>"$tmp/said" 9>&-
+) &
+host=$!
+writes() { # PID: it is in write(2) to standard output
+  [[ $(cat "/proc/$1/syscall" 2>"$tmp/no") =~ ^[0-9]+\ 0x1\  ]]
+}
+await 'a write to the full pipe' 10000 writes "$host"
+kill -INT "$host"
+sleep 0.1
+cat <&9 >"$tmp/text" 9<&- &
+reader=$!
+ended 130 ''
+check_lacks 'stderr' "$(cat "$tmp/said")" write
+kill "$reader"
+exec 9>&-
+
+# A reader that has enough ends the pair without a word.
+check_eq 'the first bytes' "$("$TANDEM" run -m "$model" -p x -n -1 \
+  --ignore-eos --ctx 100000 2>"$tmp/said" | head -c 9 | wc -c)" 9
+check_lacks 'stderr' "$(cat "$tmp/said")" gone
+check_lacks 'stderr' "$(cat "$tmp/said")" write
+finish

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# tandem run: what goes into the prompt, and what comes out whatever bytes
+# names and options hold.
+. "$(dirname "$0")/lib.sh"
+
+model=$tmp/tiny.gguf
+run_ok "$TANDEM" synth --like tiny -o "$model"
+
+# json NAME: the member's value, a number, a list of them or null, in $out.
+json() {
+  sed -n "s/.*\"$1\":\(\[[^]]*\]\|[^,}]*\).*/\1/p" <<<"$out"
+}
+
+# ids WHAT OPTION...: the prompt's, in $ids.
+ids() {
+  run_ok "$TANDEM" run -m "$model" -n 0 --json "${@:2}"
+  ids=,$(json prompt_ids | tr -d '[]'),
+  checks=$((checks + 1))
+  [ ${#ids} -gt 2 ] || fail "no ids of $1: $out"
+}
+
+# times ID: how often it is among $ids.
+times() {
+  tr ',' '\n' <<<"$ids" | grep -cx "$1"
+}
+
+# Ids of the vocabulary that synth makes.
+run_ok "$TANDEM" tokenize -m "$model" --special \
+  -p '<|begin_of_text|><|eot_id|>'
+read -r bos eot <<<"$out"
+
+# The template's control tokens are such; those that a user writes are text,
+# unless they are asked for.
+text='a<|eot_id|>b'
+ids 'a text' -p "$text"
+check_eq 'ends of a turn in a text' "$(times "$eot")" 0
+ids 'a text with --special' -p "$text" --special
+check_eq 'ends of a turn with --special' "$(times "$eot")" 1
+ids 'a turn' --chat -p "$text"
+check_eq 'ends of a turn in a turn' "$(times "$eot")" 1
+ids 'two turns' --chat -p "$text" --system "$text"
+check_eq 'ends of a turn in two' "$(times "$eot")" 2
+ids 'a turn with --special' --chat -p "$text" --special
+check_eq 'ends of a turn with --chat --special' "$(times "$eot")" 2
+
+# The first token comes once.
+ids 'a text' -p a
+check_eq 'first tokens' "$(times "$bos")" 1
+ids 'a text that brings its own' -p '<|begin_of_text|>a' --special
+check_eq 'first tokens of a text that brings its own' "$(times "$bos")" 1
+ids 'a text without' -p a --no-bos
+check_eq 'first tokens with --no-bos' "$(times "$bos")" 0
+
+# A NUL is a byte like others, also within a turn.
+printf 'a\0bcd' >"$tmp/nul"
+printf 'a' >"$tmp/short"
+ids 'a turn with a NUL' --chat -f "$tmp/nul"
+whole=$ids
+ids 'a turn up to it' --chat -f "$tmp/short"
+checks=$((checks + 1))
+[ ${#whole} -gt ${#ids} ] || fail "a NUL ends the prompt: $whole"
+printf '1 2\0 3' >"$tmp/nul"
+run "$TANDEM" logits -m "$model" --ids-file "$tmp/nul" -o "$tmp/logits"
+check_eq 'status with a NUL among ids' "$status" 1
+check_has 'stderr' "$err" 'id number 3'
+
+# No token, no time to it.
+run_ok "$TANDEM" run -m "$model" -p a -n 0 --json --stats
+check_eq 'time to a first token that never came' \
+  "$(json time_to_first_token_s)" null
+check_lacks '--stats' "$err" 'first token'
+run_ok "$TANDEM" run -m "$model" -p a -n 1 --ignore-eos --json --stats
+check_has 'the time to one that came' "$(json time_to_first_token_s)" .
+check_has '--stats' "$err" 'first token'
+
+# JSON holds no bytes that are not UTF-8.
+odd=$tmp/$'od\xff\xfed.gguf'
+cp "$model" "$odd"
+run_ok "$TANDEM" run -m "$odd" -p a -n 1 --json
+check_has 'JSON of an oddly named model' "$out" 'od\\xff\\xfed.gguf"'
+misuse "$TANDEM" run -m "$model" -p a --stop $'\xac'
+check_has 'stderr' "$err" --stop
+finish

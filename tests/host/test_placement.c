@@ -1,0 +1,257 @@
+/*
+ * Placement against a window mocked here, and its number of maps against the
+ * least possible, found by trying every choice.
+ */
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/placement.h"
+#include "tests/harness.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define MAX_BLOCKS 8
+
+/* A window without holes: room in bytes and slots. */
+struct mock {
+	uint64_t room, slots;
+	uint64_t size[MAX_BLOCKS];
+	bool mapped[MAX_BLOCKS];
+	unsigned maps, unmaps, refused;
+	int fail_next; /* errno for the next map */
+};
+
+static int mock_map(void *arg, uint32_t b, uint32_t *addr, struct err *e)
+{
+	struct mock *m = arg;
+
+	assert_false(m->mapped[b]);
+	if (m->fail_next)
+		return err_set(e, m->fail_next, "as ordered");
+	if (!m->slots || m->size[b] > m->room) {
+		m->refused++;
+		return err_set(e, ENOSPC, "no room");
+	}
+	m->room -= m->size[b];
+	m->slots--;
+	m->mapped[b] = true;
+	m->maps++;
+	*addr = 0x1000 * (b + 1);
+	return 0;
+}
+
+static int mock_unmap(void *arg, uint32_t b, uint32_t addr, struct err *e)
+{
+	struct mock *m = arg;
+
+	assert_true(m->mapped[b]);
+	assert_int_equal(addr, 0x1000 * (b + 1));
+	m->room += m->size[b];
+	m->slots++;
+	m->mapped[b] = false;
+	m->unmaps++;
+	return 0;
+}
+
+static struct placement *open_on(struct mock *m, uint32_t n)
+{
+	struct placement_window w = { mock_map, mock_unmap, m };
+	struct err e = { 0 };
+	struct placement *p;
+
+	assert_ok(placement_open(&p, n, &w, &e), &e);
+	return p;
+}
+
+static void need(struct placement *p, const struct mock *m, uint32_t b)
+{
+	struct err e = { 0 };
+	uint32_t addr = 0;
+
+	assert_ok(placement_need(p, b, &addr, &e), &e);
+	assert_int_equal(addr, 0x1000 * (b + 1));
+	assert_true(m->mapped[b]);
+	assert_true(placement_is_mapped(p, b));
+}
+
+static void test_all_fit(void **state)
+{
+	struct mock m = { .room = 100, .slots = 8, .size = { 9, 9, 9, 9 } };
+	struct placement *p = open_on(&m, 4);
+	struct placement_stats st;
+	struct err e = { 0 };
+
+	assert_ok(placement_fill(p, &e), &e);
+	assert_int_equal(m.maps, 4);
+	for (unsigned i = 0; i < 12; i++)
+		need(p, &m, i % 4);
+	placement_stats(p, &st);
+	assert_int_equal(st.maps, 4);
+	assert_int_equal(st.unmaps, 0);
+	assert_int_equal(st.mapped, 4);
+	placement_close(p);
+}
+
+static void test_fill_stops_at_the_first_without_room(void **state)
+{
+	struct mock m = { .room = 20, .slots = 8, .size = { 9, 9, 9, 1 } };
+	struct placement *p = open_on(&m, 4);
+	struct err e = { 0 };
+
+	assert_ok(placement_fill(p, &e), &e);
+	assert_true(m.mapped[0] && m.mapped[1]);
+	assert_false(m.mapped[2] || m.mapped[3]);
+	placement_close(p);
+}
+
+/* Only as many go as have to, and the furthest first. */
+static void test_evicts_what_is_used_last(void **state)
+{
+	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9, 9, 9 } };
+	struct placement *p = open_on(&m, 4);
+
+	for (unsigned i = 0; i < 3; i++)
+		need(p, &m, i);
+	need(p, &m, 3); /* next uses: 0 in 1, 1 in 2, 2 in 3 */
+	assert_true(m.mapped[0] && m.mapped[1] && !m.mapped[2]);
+	assert_int_equal(m.unmaps, 1);
+	need(p, &m, 0);
+	need(p, &m, 1);
+	need(p, &m, 2); /* 3 in 1, 0 in 2, 1 in 3 */
+	assert_true(m.mapped[3] && m.mapped[0] && !m.mapped[1]);
+	assert_int_equal(m.unmaps, 2);
+	placement_close(p);
+}
+
+static void test_large_block_evicts_several(void **state)
+{
+	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9, 9, 20 } };
+	struct placement *p = open_on(&m, 4);
+
+	for (unsigned i = 0; i < 4; i++)
+		need(p, &m, i);
+	assert_true(m.mapped[0] && !m.mapped[1] && !m.mapped[2]);
+	assert_int_equal(m.unmaps, 2);
+	placement_close(p);
+}
+
+static void test_too_large_alone(void **state)
+{
+	struct mock m = { .room = 30, .slots = 8, .size = { 9, 31 } };
+	struct placement *p = open_on(&m, 2);
+	struct err e = { 0 };
+	uint32_t addr;
+
+	need(p, &m, 0);
+	assert_int_equal(placement_need(p, 1, &addr, &e), -ENOSPC);
+	assert_string_equal(e.text, "no room");
+	/* The window still works for what fits. */
+	need(p, &m, 0);
+	placement_close(p);
+}
+
+static void test_other_errors_pass(void **state)
+{
+	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9 } };
+	struct placement *p = open_on(&m, 2);
+	struct err e = { 0 };
+	uint32_t addr;
+
+	need(p, &m, 0);
+	m.fail_next = EPIPE;
+	assert_int_equal(placement_need(p, 1, &addr, &e), -EPIPE);
+	assert_int_equal(m.unmaps, 0); /* nobody goes for a lost device */
+	placement_close(p);
+}
+
+/*
+ * The least number of maps over uses 0 1 .. n-1 0 1 .. from step `at` on with
+ * `have` mapped (a bit set), when `k` blocks fit.
+ */
+static unsigned least_maps(
+	unsigned n, unsigned k, unsigned steps, unsigned at, unsigned have)
+{
+	unsigned b = at % n, best = UINT32_MAX;
+
+	if (at == steps)
+		return 0;
+	if (have >> b & 1)
+		return least_maps(n, k, steps, at + 1, have);
+	if ((unsigned)__builtin_popcount(have) < k)
+		return 1 + least_maps(n, k, steps, at + 1, have | 1u << b);
+	for (unsigned v = 0; v < n; v++) {
+		unsigned next = (have & ~(1u << v)) | 1u << b, c;
+
+		if (!(have >> v & 1))
+			continue;
+		c = 1 + least_maps(n, k, steps, at + 1, next);
+		best = c < best ? c : best;
+	}
+	return best;
+}
+
+static void test_least_maps_of_all(void **state)
+{
+	for (unsigned n = 2; n <= 5; n++) {
+		for (unsigned k = 1; k <= n; k++) {
+			unsigned steps = 3 * n > 11 ? 11 : 3 * n;
+			struct mock m = { .room = k, .slots = MAX_BLOCKS };
+			struct placement *p;
+
+			for (unsigned i = 0; i < n; i++)
+				m.size[i] = 1;
+			p = open_on(&m, n);
+			for (unsigned i = 0; i < steps; i++)
+				need(p, &m, i % n);
+			if (m.maps != least_maps(n, k, steps, 0, 0))
+				fail_msg("%u blocks, room for %u: %u maps, "
+					 "least possible %u",
+					n, k, m.maps,
+					least_maps(n, k, steps, 0, 0));
+			placement_close(p);
+		}
+	}
+}
+
+/* Blocks of any size, few slots: always mapped when needed, never more than
+ * the window holds (the mock would refuse), and steady from then on. */
+static void test_random_sizes(void **state)
+{
+	uint64_t seed = harness_seed();
+
+	for (unsigned round = 0; round < 200; round++) {
+		struct mock m = { .slots = 1 +
+				(uint64_t)(rng_uniform(seed, 1, round) * 4) };
+		uint64_t most = 0, sum = 0;
+		struct placement *p;
+
+		for (unsigned i = 0; i < MAX_BLOCKS; i++) {
+			m.size[i] = 1 +
+				(uint64_t)(rng_uniform(seed, 2, round * 8 + i) *
+					20);
+			most = m.size[i] > most ? m.size[i] : most;
+			sum += m.size[i];
+		}
+		m.room = most +
+			(uint64_t)(rng_uniform(seed, 3, round) *
+				(double)(sum - most));
+		p = open_on(&m, MAX_BLOCKS);
+		for (unsigned i = 0; i < 5 * MAX_BLOCKS; i++)
+			need(p, &m, i % MAX_BLOCKS);
+		placement_close(p);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_all_fit),
+	cmocka_unit_test(test_fill_stops_at_the_first_without_room),
+	cmocka_unit_test(test_evicts_what_is_used_last),
+	cmocka_unit_test(test_large_block_evicts_several),
+	cmocka_unit_test(test_too_large_alone),
+	cmocka_unit_test(test_other_errors_pass),
+	cmocka_unit_test(test_least_maps_of_all),
+	cmocka_unit_test(test_random_sizes),
+};
+
+TEST_MAIN(tests)

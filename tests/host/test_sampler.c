@@ -1,0 +1,349 @@
+/*
+ * The sampler against probabilities computed here, from the definitions, on
+ * a vocabulary small enough to enumerate.
+ */
+#include "base/err.h"
+#include "host/model/sampler.h"
+#include "tests/harness.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define V     8
+#define DRAWS 20000
+
+/* Probabilities at temperature 1: .36 .22 .22 .08 .06 .03 .02 .01, shuffled,
+ * with two that are equal. */
+static const double law[V] = { .06, .22, .01, .36, .03, .22, .02, .08 };
+static float logits[V];
+
+static void make_logits(void)
+{
+	for (int i = 0; i < V; i++)
+		logits[i] = (float)(log(law[i]) + 3);
+}
+
+static struct sampler *open_sampler(const struct sampler_opts *o, uint32_t n)
+{
+	struct err e = { 0 };
+	struct sampler *s;
+
+	assert_ok(sampler_open(&s, o, n, &e), &e);
+	return s;
+}
+
+/* How often each token comes at positions 0 .. DRAWS-1. */
+static void count_draws(const struct sampler_opts *o, unsigned count[V])
+{
+	struct sampler *s = open_sampler(o, V);
+
+	memset(count, 0, V * sizeof(*count));
+	for (uint64_t p = 0; p < DRAWS; p++) {
+		int32_t id = sampler_draw(s, logits, NULL, 0, p);
+
+		assert_in_range(id, 0, V - 1);
+		count[id]++;
+	}
+	sampler_close(s);
+}
+
+/* Chi-square of counts against p[]; tokens of probability 0 must not come. */
+static void check_law(const unsigned count[V], const double p[V])
+{
+	/* 99.99 % quantiles for 1 .. 7 degrees of freedom. */
+	static const double bound[] = { 15.14, 18.42, 21.11, 23.51, 25.74,
+		27.86, 29.88 };
+	double chi = 0;
+	int kinds = 0;
+
+	for (int i = 0; i < V; i++) {
+		double want = p[i] * DRAWS;
+
+		if (p[i] == 0) {
+			assert_int_equal(count[i], 0);
+			continue;
+		}
+		chi += (count[i] - want) * (count[i] - want) / want;
+		kinds++;
+	}
+	if (kinds == 1)
+		return;
+	assert_close(chi, 0, bound[kinds - 2], "chi-square");
+	/* And it can fail: the same counts against a law moved by 5 %. */
+	chi = 0;
+	for (int i = 0, sign = 1; i < V; i++) {
+		double want = p[i] * DRAWS * (1 + .05 * sign);
+
+		if (p[i] > 0)
+			chi += (count[i] - want) * (count[i] - want) / want;
+		sign = p[i] > 0 ? -sign : sign;
+	}
+	assert_true(chi > bound[kinds - 2]);
+}
+
+/* The kept tokens' probabilities at a temperature. */
+static void renormalise(double out[V], const bool keep[V], double temperature)
+{
+	double sum = 0;
+
+	for (int i = 0; i < V; i++) {
+		out[i] = keep[i] ? pow(law[i], 1 / temperature) : 0;
+		sum += out[i];
+	}
+	for (int i = 0; i < V; i++)
+		out[i] /= sum;
+}
+
+static void check_kept(const struct sampler_opts *o, const bool keep[V])
+{
+	unsigned count[V];
+	double p[V];
+
+	make_logits();
+	renormalise(p, keep, o->temperature);
+	count_draws(o, count);
+	check_law(count, p);
+}
+
+static const bool all[V] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+
+static void test_temperature_one(void **state)
+{
+	struct sampler_opts o = sampler_defaults;
+
+	o.temperature = 1;
+	check_kept(&o, all);
+}
+
+static void test_temperatures(void **state)
+{
+	struct sampler_opts o = sampler_defaults;
+
+	o.temperature = 0.5;
+	check_kept(&o, all);
+	o.temperature = 1.5;
+	o.seed = 77;
+	check_kept(&o, all);
+}
+
+static void test_top_k(void **state)
+{
+	/* 4 most likely: 3, 1, 5, 7; with 2, of the equal 1 and 5 the lower. */
+	static const bool four[V] = { 0, 1, 0, 1, 0, 1, 0, 1 };
+	static const bool two[V] = { 0, 1, 0, 1, 0, 0, 0, 0 };
+	struct sampler_opts o = sampler_defaults;
+
+	o.temperature = 1;
+	o.top_k = 4;
+	check_kept(&o, four);
+	o.top_k = 2;
+	check_kept(&o, two);
+	o.top_k = 100;
+	check_kept(&o, all);
+}
+
+static void test_top_p(void **state)
+{
+	/* .36 + .22 + .22 = .80 */
+	static const bool three[V] = { 0, 1, 0, 1, 0, 1, 0, 0 };
+	static const bool four[V] = { 0, 1, 0, 1, 0, 1, 0, 1 };
+	static const bool one[V] = { 0, 0, 0, 1, 0, 0, 0, 0 };
+	struct sampler_opts o = sampler_defaults;
+
+	o.temperature = 1;
+	o.top_p = 0.79;
+	check_kept(&o, three);
+	o.top_p = 0.81;
+	check_kept(&o, four);
+	o.top_p = 0.30;
+	check_kept(&o, one);
+	o.top_p = 0.9999;
+	check_kept(&o, all);
+}
+
+static void test_min_p(void **state)
+{
+	/* .2 * .36 = .072 keeps .08 and drops .06 */
+	static const bool four[V] = { 0, 1, 0, 1, 0, 1, 0, 1 };
+	struct sampler_opts o = sampler_defaults;
+
+	o.temperature = 1;
+	o.min_p = 0.2;
+	check_kept(&o, four);
+	/* The filters see probabilities before the temperature. */
+	o.temperature = 2;
+	check_kept(&o, four);
+}
+
+static void test_filters_in_order(void **state)
+{
+	/* Top-k 4 leaves .36 .22 .22 .08 of .88: .36/.88 = .41, + .25 = .66;
+	 * top-p .65 then keeps 3 and 1 only. Top-p first would need .65 of
+	 * all: three tokens. */
+	static const bool two[V] = { 0, 1, 0, 1, 0, 0, 0, 0 };
+	struct sampler_opts o = sampler_defaults;
+
+	o.temperature = 1;
+	o.top_k = 4;
+	o.top_p = 0.65;
+	check_kept(&o, two);
+}
+
+static void test_greedy(void **state)
+{
+	static const float tie[V] = { 1, 5, 2, 5, 5, -1, 0, 4 };
+	static const float nan_first[V] = { NAN, 1, 3, NAN, 3, 2, 0, 0 };
+	struct sampler *s = open_sampler(&sampler_defaults, V);
+
+	make_logits();
+	assert_int_equal(sampler_draw(s, logits, NULL, 0, 9), 3);
+	assert_int_equal(sampler_draw(s, tie, NULL, 0, 9), 1);
+	assert_int_equal(sampler_draw(s, nan_first, NULL, 0, 9), 2);
+	sampler_close(s);
+}
+
+static void test_by_position(void **state)
+{
+	struct sampler_opts o = sampler_defaults;
+	struct sampler *a, *b;
+	unsigned differ = 0;
+
+	make_logits();
+	o.temperature = 1;
+	o.seed = 5;
+	a = open_sampler(&o, V);
+	b = open_sampler(&o, V);
+	/* Whatever was drawn before, a position has its token. */
+	for (uint64_t p = 0; p < 200; p++) {
+		int32_t id = sampler_draw(a, logits, NULL, 0, p);
+
+		sampler_draw(b, logits, NULL, 0, p * 31);
+		assert_int_equal(sampler_draw(b, logits, NULL, 0, p), id);
+	}
+	sampler_close(b);
+	o.seed = 6;
+	b = open_sampler(&o, V);
+	for (uint64_t p = 0; p < 200; p++)
+		differ += sampler_draw(a, logits, NULL, 0, p) !=
+			sampler_draw(b, logits, NULL, 0, p);
+	assert_in_range(differ, 50, 200); /* 1 - sum p^2 = .76 of them */
+	sampler_close(a);
+	sampler_close(b);
+}
+
+static void test_repetition_penalty(void **state)
+{
+	static const float l[V] = { 4, 3, -1, -2, 0, 0, 0, 0 };
+	static const float low[V] = { -9, -9, -1, -2, -9, -9, -9, -9 };
+	static const int32_t history[] = { 2, 0, 0, 0, 5 };
+	struct sampler_opts o = sampler_defaults;
+	struct sampler *s;
+
+	/* 4 / 1.5 < 3: once is enough, and three times is no more. */
+	o.repeat_penalty = 1.5;
+	s = open_sampler(&o, V);
+	assert_int_equal(sampler_draw(s, l, history, 5, 5), 1);
+	sampler_close(s);
+	/* 4 / 1.3 > 3, though 4 / 1.3^3 would not be. */
+	o.repeat_penalty = 1.3;
+	s = open_sampler(&o, V);
+	assert_int_equal(sampler_draw(s, l, history, 5, 5), 0);
+	sampler_close(s);
+	/* A negative logit becomes more so: -1 * 3 < -2. */
+	o.repeat_penalty = 3;
+	s = open_sampler(&o, V);
+	assert_int_equal(sampler_draw(s, low, history, 5, 5), 3);
+	sampler_close(s);
+	/* Out of sight: the last token alone is recent. */
+	o.repeat_last = 1;
+	s = open_sampler(&o, V);
+	assert_int_equal(sampler_draw(s, low, history, 5, 5), 2);
+	/* An id from elsewhere harms nothing. */
+	assert_int_equal(
+		sampler_draw(s, low, (const int32_t[]){ 1 << 30 }, 1, 5), 2);
+	sampler_close(s);
+}
+
+/* On a large vocabulary the partial selections agree with a full sort. */
+static int larger(const void *a, const void *b)
+{
+	const float *x = a, *y = b;
+
+	return *x > *y ? -1 : *x < *y;
+}
+
+static void test_large_vocabulary(void **state)
+{
+	enum { N = 5000 };
+	static float l[N], sorted[N];
+	struct sampler_opts o = sampler_defaults;
+	struct sampler *s;
+	double sum = 0, reached = 0;
+	float least = 0;
+
+	srand((unsigned)harness_seed());
+	for (int i = 0; i < N; i++)
+		l[i] = sorted[i] = (float)(rand() % 20000) * 1e-3f;
+	qsort(sorted, N, sizeof(*sorted), larger);
+	for (int i = 0; i < N; i++)
+		sum += exp((double)sorted[i] - 20);
+	for (int i = 0; i < N && reached < .5 * sum; i++) {
+		reached += exp((double)sorted[i] - 20);
+		least = sorted[i];
+	}
+	o.temperature = 1;
+	o.top_p = .5;
+	s = open_sampler(&o, N);
+	for (uint64_t p = 0; p < 300; p++)
+		assert_true(l[sampler_draw(s, l, NULL, 0, p)] >= least);
+	sampler_close(s);
+	o.top_p = 1;
+	o.top_k = 37;
+	o.temperature = 1000; /* as good as uniform: all 37 will come */
+	s = open_sampler(&o, N);
+	least = 1e9f;
+	for (uint64_t p = 0; p < 2000; p++) {
+		float got = l[sampler_draw(s, l, NULL, 0, p)];
+
+		least = got < least ? got : least;
+	}
+	assert_close(least, sorted[36], 0, "the 37th largest");
+	sampler_close(s);
+}
+
+static void test_bad_options(void **state)
+{
+	struct sampler_opts o = sampler_defaults;
+	struct sampler *s;
+	struct err e = { 0 };
+
+	o.temperature = -1;
+	assert_true(sampler_open(&s, &o, V, &e) < 0);
+	assert_non_null(strstr(e.text, "temperature"));
+	o = sampler_defaults;
+	o.top_p = 0;
+	assert_true(sampler_open(&s, &o, V, &e) < 0);
+	assert_non_null(strstr(e.text, "top-p"));
+	o = sampler_defaults;
+	o.min_p = NAN;
+	assert_true(sampler_open(&s, &o, V, &e) < 0);
+	assert_non_null(strstr(e.text, "min-p"));
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_temperature_one),
+	cmocka_unit_test(test_temperatures),
+	cmocka_unit_test(test_top_k),
+	cmocka_unit_test(test_top_p),
+	cmocka_unit_test(test_min_p),
+	cmocka_unit_test(test_filters_in_order),
+	cmocka_unit_test(test_greedy),
+	cmocka_unit_test(test_by_position),
+	cmocka_unit_test(test_repetition_penalty),
+	cmocka_unit_test(test_large_vocabulary),
+	cmocka_unit_test(test_bad_options),
+};
+
+TEST_MAIN(tests)
