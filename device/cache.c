@@ -248,7 +248,7 @@ static void line_write_back(struct cache *c, struct shadow *s, uint32_t line)
 }
 
 /* Read again a line that is there: only check looks whether it may. */
-static void line_reread(struct shadow *s, struct cache *c, uint32_t line,
+static void line_reread(struct cache *c, struct shadow *s, uint32_t line,
 	uint64_t from, uint64_t to)
 {
 	uint64_t at = (uint64_t)line * LINE;
@@ -293,53 +293,64 @@ static uint32_t line_of(uint64_t byte)
 	return (uint32_t)(byte / LINE);
 }
 
-const void *view_read(struct cache *c, uint32_t addr, size_t len)
+/* What is viewed: bytes [from, to) of the buffer. */
+struct view {
+	uint8_t *mem;     /* where a view of it points */
+	struct shadow *s; /* the private copy it goes through; NULL: none */
+	uint64_t from, to;
+};
+
+static bool view_open(
+	struct cache *c, uint32_t addr, size_t len, struct view *v)
 {
 	const struct mapping *m = viewable(c, addr, len);
-	struct shadow *s;
-	uint64_t from, to;
 
 	if (!m)
+		return false;
+	v->s = shadow_of(c, m);
+	v->from = addr - m->addr;
+	v->to = v->from + len;
+	v->mem = (v->s ? v->s->copy : m->mem) + v->from;
+	return true;
+}
+
+const void *view_read(struct cache *c, uint32_t addr, size_t len)
+{
+	struct view v;
+
+	if (!view_open(c, addr, len, &v))
 		return NULL;
-	from = addr - m->addr;
-	to = from + len;
-	s = shadow_of(c, m);
-	if (!s)
-		return m->mem + from;
-	for (uint32_t i = line_of(from); i <= line_of(to - 1); i++) {
-		if (!(s->state[i] & LINE_VALID))
-			line_load(c, s, i);
+	if (!v.s)
+		return v.mem;
+	for (uint32_t i = line_of(v.from); i <= line_of(v.to - 1); i++) {
+		if (!(v.s->state[i] & LINE_VALID))
+			line_load(c, v.s, i);
 		else if (c->check)
-			line_reread(s, c, i, from, to);
+			line_reread(c, v.s, i, v.from, v.to);
 	}
-	return s->copy + from;
+	return v.mem;
 }
 
 void *view_write(struct cache *c, uint32_t addr, size_t len)
 {
-	const struct mapping *m = viewable(c, addr, len);
-	struct shadow *s;
-	uint64_t from, to;
+	struct view v;
 
-	if (!m)
+	if (!view_open(c, addr, len, &v))
 		return NULL;
-	from = addr - m->addr;
-	to = from + len;
-	s = shadow_of(c, m);
-	if (!s)
-		return m->mem + from;
-	for (uint32_t i = line_of(from); i <= line_of(to - 1); i++) {
+	if (!v.s)
+		return v.mem;
+	for (uint32_t i = line_of(v.from); i <= line_of(v.to - 1); i++) {
 		uint64_t at = (uint64_t)i * LINE;
 
-		if (s->state[i] & LINE_VALID)
+		if (v.s->state[i] & LINE_VALID)
 			;
-		else if (at < from || at + LINE > to)
-			line_load(c, s, i);
+		else if (at < v.from || at + LINE > v.to)
+			line_load(c, v.s, i);
 		else
-			line_allocate(c, s, i);
-		line_dirty(c, s, i);
+			line_allocate(c, v.s, i);
+		line_dirty(c, v.s, i);
 	}
-	return s->copy + from;
+	return v.mem;
 }
 
 /* ---- maintenance ------------------------------------------------------- */
