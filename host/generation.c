@@ -22,21 +22,6 @@ struct generation {
 	uint64_t first_ns;
 };
 
-static int append(struct token_list *l, int32_t id)
-{
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 256;
-		int32_t *p = realloc(l->id, cap * sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		l->id = p;
-		l->cap = cap;
-	}
-	l->id[l->n++] = id;
-	return 0;
-}
-
 /*
  * The prompt goes through the detokenizer as well, its text unused: whether
  * a leading space is due, and a character whose first half ends the prompt,
@@ -49,7 +34,7 @@ static int take_prompt(
 	int ret = 0;
 
 	for (size_t i = 0; i < n && !ret; i++) {
-		ret = append(&g->tokens, prompt[i]);
+		ret = token_list_add(&g->tokens, prompt[i]);
 		if (ret)
 			err_set(e, ENOMEM, "no memory for %zu tokens", n);
 		else if (g->opts.tokenizer)
@@ -222,7 +207,7 @@ static void advance(struct generation *g, int32_t id)
 {
 	size_t len, at;
 
-	if (append(&g->tokens, id)) {
+	if (token_list_add(&g->tokens, id)) {
 		g->stop = GEN_STOP_ERROR;
 		return;
 	}

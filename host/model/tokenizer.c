@@ -271,10 +271,8 @@ void tokenizer_close(struct tokenizer *t)
 
 /* ---- tokenizing ------------------------------------------------------ */
 
-int tok_emit(struct tok_run *r, int32_t id)
+int token_list_add(struct token_list *l, int32_t id)
 {
-	struct token_list *l = r->out;
-
 	if (l->n == l->cap) {
 		size_t cap = l->cap ? l->cap * 2 : 256;
 		int32_t *p = reallocarray(l->id, cap, sizeof(*p));
@@ -286,6 +284,11 @@ int tok_emit(struct tok_run *r, int32_t id)
 	}
 	l->id[l->n++] = id;
 	return 0;
+}
+
+int tok_emit(struct tok_run *r, int32_t id)
+{
+	return token_list_add(r->out, id);
 }
 
 int tok_emit_byte(struct tok_run *r, unsigned char byte)

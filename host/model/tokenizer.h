@@ -25,6 +25,9 @@ struct token_list {
 	size_t n, cap;
 };
 
+/* Append one id: 0 or -ENOMEM, the list as it was. */
+int token_list_add(struct token_list *, int32_t id);
+
 enum tokenize_flags {
 	TOKENIZE_BOS = 1 << 0,     /* BOS and EOS where the model adds them */
 	TOKENIZE_SPECIAL = 1 << 1, /* parse special tokens in the text */
