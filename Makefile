@@ -8,7 +8,8 @@
 #   make bench        what the channel and this machine can do
 #   make check-layers check-headers check-format
 #   make format       clang-format on every source
-#   make install      to DESTDIR/PREFIX, man pages and completion included
+#   make install      to DESTDIR/PREFIX, with man pages, completion and the
+#                     models of flash/models
 #   make uninstall man clean help
 #
 #   BUILD=release|debug       SANITIZE=address,undefined or thread
@@ -267,15 +268,23 @@ $(O)/tandem.bash: $(O)/tandem
 bindir  := $(DESTDIR)$(PREFIX)/bin
 man1dir := $(DESTDIR)$(PREFIX)/share/man/man1
 compdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+datadir := $(DESTDIR)$(PREFIX)/share/tandem
+models  := $(wildcard flash/models/*.gguf flash/models/README.md)
+tasks   := $(wildcard flash/models/tasks/*.jsonl)
 install: all man $(O)/tandem.bash
 	install -d '$(bindir)' '$(man1dir)' '$(compdir)'
 	install -m 755 $(programs) '$(bindir)'
 	install -m 644 $(O)/tandem.1 $(O)/tandem-npu.1 '$(man1dir)'
 	install -m 644 $(O)/tandem.bash '$(compdir)/tandem'
+	install -d '$(datadir)/models/tasks'
+	$(if $(models),install -m 644 $(models) '$(datadir)/models')
+	$(if $(tasks),install -m 644 $(tasks) '$(datadir)/models/tasks')
 
 uninstall:
 	rm -f '$(bindir)/tandem' '$(bindir)/tandem-npu' '$(compdir)/tandem' \
-		'$(man1dir)/tandem.1' '$(man1dir)/tandem-npu.1'
+		'$(man1dir)/tandem.1' '$(man1dir)/tandem-npu.1' \
+		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks))
+	@rmdir '$(datadir)/models/tasks' '$(datadir)/models' '$(datadir)' 2>/dev/null || :
 
 clean:
 	rm -rf build

@@ -12,13 +12,17 @@ int32_t batch_parent(const struct token_tree *t, uint32_t row)
 	return t->parent ? t->parent[row] : (int32_t)row - 1;
 }
 
-int batch_check(const struct token_tree *t, uint32_t max_rows, uint32_t n_vocab,
-	struct err *e)
+int batch_check(const struct token_tree *t, bool causal, uint32_t max_rows,
+	uint32_t n_vocab, struct err *e)
 {
 	if (!t->n || t->n > max_rows)
 		return err_set(e, EINVAL,
 			"a batch of %u rows, but the largest graph has %u",
 			t->n, max_rows);
+	if (!causal && t->parent)
+		return err_set(e, EINVAL,
+			"a tree, but the rows of this model all see one "
+			"another");
 	for (uint32_t i = 0; i < t->n; i++) {
 		int32_t parent = batch_parent(t, i);
 
@@ -46,11 +50,11 @@ size_t batch_bytes(uint32_t rows)
 		(size_t)rows * mask_words(rows) * sizeof(uint64_t);
 }
 
-size_t batch_fill(void *dst, const struct token_tree *t, uint32_t prefix,
-	struct wire_graph_run *run)
+size_t batch_fill(void *dst, const struct token_tree *t, bool causal,
+	uint32_t prefix, struct wire_graph_run *run)
 {
 	uint32_t n_spans = prefix ? 1 : 0;
-	size_t words = mask_words(t->n);
+	size_t words = mask_words(t->n), last = (t->n - 1) * words;
 	struct wire_row *row = dst;
 	struct wire_span *span = (void *)(row + t->n);
 	uint64_t *mask = (void *)(span + n_spans);
@@ -72,6 +76,9 @@ size_t batch_fill(void *dst, const struct token_tree *t, uint32_t prefix,
 		}
 		mine[i / 64] |= (uint64_t)1 << i % 64;
 	}
+	/* The last row of a chain sees them all. */
+	for (uint32_t i = 0; !causal && i + 1 < t->n; i++)
+		memcpy(mask + i * words, mask + last, words * sizeof(*mask));
 	run->rows = t->n;
 	run->n_spans = n_spans;
 	run->mask_words = (uint32_t)words;

@@ -56,3 +56,21 @@ int cmd_misuse(const struct command *c, const char *fmt, ...)
 	va_end(ap);
 	return misuse_hint(c);
 }
+
+volatile sig_atomic_t cmd_interrupted;
+
+static void on_interrupt(int sig)
+{
+	cmd_interrupted = 1;
+}
+
+/* The second Ctrl-C finds the default again; the first cuts no write short
+ * that waits for a slow reader. */
+void cmd_catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = on_interrupt,
+		.sa_flags = (int)SA_RESETHAND | SA_RESTART };
+
+	sigaction(SIGINT, &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}

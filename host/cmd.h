@@ -9,6 +9,8 @@
 
 #include "base/opt.h"
 
+#include <signal.h>
+
 struct err;
 
 enum exit_code {
@@ -16,6 +18,7 @@ enum exit_code {
 	EXIT_FAIL = 1,   /* a message on stderr says why */
 	EXIT_MISUSE = 2, /* wrong options; the message names --help */
 	EXIT_LOST = 3,   /* the device process died or hangs */
+	EXIT_INTERRUPTED = 128 + SIGINT,
 };
 
 struct command {
@@ -25,8 +28,8 @@ struct command {
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct command cmd_run, cmd_logits, cmd_tokenize, cmd_detokenize,
-	cmd_inspect, cmd_synth, cmd_bench, cmd_doctor;
+extern const struct command cmd_run, cmd_eval, cmd_logits, cmd_tokenize,
+	cmd_detokenize, cmd_inspect, cmd_synth, cmd_bench, cmd_doctor;
 
 /* All of the above, NULL-terminated (host/tandem.c). */
 extern const struct command *const commands[];
@@ -45,5 +48,14 @@ int cmd_fail(const struct err *);
 /* A misuse found after parsing: print TEXT and the hint; EXIT_MISUSE. */
 int cmd_misuse(const struct command *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/*
+ * For commands that work long: the first Ctrl-C sets cmd_interrupted (for
+ * session_opts.cancel), the second ends the program. A closed standard output
+ * shall end the work, not the program before the device was told: from here on
+ * it shows as a failed write.
+ */
+extern volatile sig_atomic_t cmd_interrupted;
+void cmd_catch_signals(void);
 
 #endif

@@ -42,7 +42,9 @@ static const struct opt_command usage = {
 	.summary = "write the logits after each token of a list",
 	.details = "Little-endian float32, one row of the vocabulary's size "
 		   "for each id in order: row t is what follows the first t+1 "
-		   "ids. Nothing is put before the ids.",
+		   "ids; of a diffusion model, which sees all of them at "
+		   "once, what stands in place of id t. Nothing is put before "
+		   "the ids.",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };
@@ -125,7 +127,7 @@ static int keep_chain(struct session *s, uint32_t n, struct err *e)
 static int write_logits(struct session *s, const struct token_list *ids,
 	uint32_t n_vocab, FILE *f, struct err *e)
 {
-	size_t chunk = (size_t)pair.prefill_chunk;
+	size_t chunk = session_max_rows(s);
 	struct progress p;
 	int ret = 0;
 
@@ -155,8 +157,15 @@ static int open_session(struct session **s, const struct model *m,
 			"%zu ids, but the context is %u; shorten the list or "
 			"give a larger --ctx",
 			ids->n, context);
+	if (!m->causal && ids->n > WIRE_MAX_ROWS)
+		return err_set(e, EFBIG,
+			"%zu ids, but a diffusion model sees all at once, and "
+			"a pass has at most %d; shorten the list",
+			ids->n, WIRE_MAX_ROWS);
 	session_args_apply(&pair, &o);
 	o.context_need = (uint32_t)ids->n;
+	if (!m->causal)
+		o.prefill_chunk = o.context_need;
 	return session_open(s, m, &o, e);
 }
 

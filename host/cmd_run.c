@@ -6,8 +6,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "host/decoder.h"
 #include "host/generation.h"
-#include "host/method/method.h"
 #include "host/model/chat.h"
 #include "host/model/model.h"
 #include "host/model/sampler.h"
@@ -15,7 +15,6 @@
 #include "host/model/utf8.h"
 #include "host/options.h"
 #include "host/report.h"
-#include "host/session.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,12 +22,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EXIT_INTERRUPTED (128 + SIGINT)
-#define PROMPT_MAX       ((size_t)64 << 20)
+#define PROMPT_MAX ((size_t)64 << 20)
 
 static struct session_args pair = SESSION_ARGS_DEFAULT;
+static struct method_args decoding = METHOD_ARGS_DEFAULT;
 static const char *model_path, *prompt_text, *prompt_file, *system_text;
-static const char *method_name = "autoregressive";
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1;
 static double temperature, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
@@ -37,15 +35,14 @@ static bool as_ids, as_json, with_stats, chat, special, ignore_eos, no_bos;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model, a GGUF file" },
+		"the model, a GGUF file (the one that comes with the "
+		"program)" },
 	{ OPT_STRING, 'p', "prompt", &prompt_text, "TEXT", "the prompt" },
 	{ OPT_STRING, 'f', "file", &prompt_file, "FILE",
 		"the prompt is all of this file, - for standard input" },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
 		"tokens to generate at most (256; -1: until the text ends or "
 		"the context is full)", -1, INT32_MAX },
-	{ OPT_STRING, 0, "method", &method_name, "NAME",
-		"decoding method (autoregressive)" },
 	{ OPT_LIST, 0, "stop", &stop_strings, "TEXT",
 		"end before this text; may be given many times" },
 	{ OPT_FLAG, 0, "ignore-eos", &ignore_eos, NULL,
@@ -84,6 +81,8 @@ static const struct opt opts[] = {
 		"seed of the random numbers (1); the same seed draws the same "
 		"tokens", 0, (double)(1ll << 53) },
 
+	METHOD_OPTIONS(decoding),
+
 	{ .type = OPT_GROUP, .name = "Output" },
 	{ OPT_FLAG, 0, "ids", &as_ids, NULL,
 		"print the ids of the generated tokens, not their text" },
@@ -99,7 +98,7 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem run",
-	.synopsis = "-m MODEL (-p TEXT | -f FILE|-) [-n N] [OPTIONS]",
+	.synopsis = "[-m MODEL] (-p TEXT | -f FILE|-) [-n N] [OPTIONS]",
 	.summary = "generate text",
 	.details =
 		"Writes the continuation of a prompt, not the prompt itself, "
@@ -117,38 +116,15 @@ static const struct opt_command usage = {
 
 struct run {
 	const struct method *method;
-	struct model *model;
-	struct tokenizer *tokenizer;
+	struct decoder decoder;
 	struct token_list prompt;
 	struct sampler *sampler;
-	struct session *session;
 	struct generation *generation;
 	struct strbuf text; /* what --json will print */
 	bool newline_due;   /* the last character printed was none */
 	int write_errno;    /* of standard output; 0: all is well */
 	uint64_t begin_ns, prompt_ns;
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int sig)
-{
-	interrupted = 1;
-}
-
-/*
- * The second Ctrl-C finds the default again; the first cuts no write short
- * that waits for a slow reader. A reader that has enough (`| head`) shall end
- * the text, not the program before the device was told.
- */
-static void catch_signals(void)
-{
-	struct sigaction sa = { .sa_handler = on_interrupt,
-		.sa_flags = (int)SA_RESETHAND | SA_RESTART };
-
-	sigaction(SIGINT, &sa, NULL);
-	signal(SIGPIPE, SIG_IGN);
-}
 
 static int print_token(void *arg, int32_t id, const char *text, size_t len)
 {
@@ -199,11 +175,6 @@ static bool is_utf8(const char *s)
 
 static int check_usage(void)
 {
-	if (!model_path)
-		return cmd_misuse(&cmd_run,
-			"no model: -m FILE names one (there is no default "
-			"model yet; 'tandem synth' writes one with random "
-			"weights)");
 	if (!prompt_text == !prompt_file)
 		return cmd_misuse(&cmd_run,
 			prompt_text ? "-p and -f are two prompts; give one"
@@ -224,20 +195,13 @@ static int check_usage(void)
 	return EXIT_OK;
 }
 
-static int find_method(struct run *r)
+static int choose_method(struct run *r)
 {
-	struct strbuf names = STRBUF_INIT;
-	int status;
+	struct err e = { 0 };
 
-	r->method = method_find(method_name);
-	if (r->method)
-		return EXIT_OK;
-	for (size_t i = 0; methods[i]; i++)
-		strbuf_addf(&names, "%s%s", i ? ", " : "", methods[i]->name);
-	status = cmd_misuse(&cmd_run, "unknown method '%s'; there is: %s",
-		method_name, names.data);
-	strbuf_release(&names);
-	return status;
+	if (method_args_apply(&decoding, &r->method, &r->decoder.env, &e))
+		return cmd_misuse(&cmd_run, "%s", e.text);
+	return EXIT_OK;
 }
 
 /* ---- the prompt ---------------------------------------------------------- */
@@ -264,51 +228,13 @@ static int read_prompt(const struct run *r, struct strbuf *text,
 		struct strbuf user = *text;
 
 		*text = (struct strbuf)STRBUF_INIT;
-		ret = chat_format(chat_of(r->model->gguf), system_text,
+		ret = chat_format(chat_of(r->decoder.model->gguf), system_text,
 			user.data ? user.data : "", user.len, text, part, e);
 		strbuf_release(&user);
 	}
 	if (!ret && text->failed)
 		ret = err_set(e, ENOMEM, "no memory for the prompt");
 	return ret;
-}
-
-static int prepend(struct token_list *l, int32_t id, struct err *e)
-{
-	int32_t *p = realloc(l->id, (l->n + 1) * sizeof(*p));
-
-	if (!p)
-		return err_set(e, ENOMEM, "no memory for the prompt");
-	memmove(p + 1, p, l->n * sizeof(*p));
-	p[0] = id;
-	l->id = p;
-	l->cap = ++l->n;
-	return 0;
-}
-
-/*
- * BOS where the model wants it, but not twice (special tokens in the text may
- * begin with it), and where an empty prompt would leave nothing to continue.
- * Never EOS, which some vocabularies ask for at the end of a text: this text is
- * about to go on.
- */
-static int add_bos(struct run *r, struct err *e)
-{
-	int32_t bos = tokenizer_bos(r->tokenizer);
-	bool wanted = !no_bos && tokenizer_adds_bos(r->tokenizer);
-
-	if (r->prompt.n && (!wanted || r->prompt.id[0] == bos))
-		return 0;
-	if (bos < 0 || no_bos)
-		return r->prompt.n ? 0
-				   : err_set(e, EINVAL,
-					     "the prompt is empty and %s, so "
-					     "there is nothing to continue",
-					     bos < 0 ? "this model has no "
-						       "token that begins a "
-						       "text"
-						     : "--no-bos was given");
-	return prepend(&r->prompt, bos, e);
 }
 
 static int tokenize_prompt(struct run *r, struct err *e)
@@ -319,11 +245,18 @@ static int tokenize_prompt(struct run *r, struct err *e)
 	int ret = read_prompt(r, &text, part, e);
 
 	if (!ret)
-		ret = tokenize_quoting(r->tokenizer, text.data ? text.data : "",
-			text.len, flags, part, special ? 0 : CHAT_PARTS,
-			&r->prompt, e);
+		ret = tokenize_quoting(r->decoder.tokenizer,
+			text.data ? text.data : "", text.len, flags, part,
+			special ? 0 : CHAT_PARTS, &r->prompt, e);
 	strbuf_release(&text);
-	return ret ? ret : add_bos(r, e);
+	if (ret)
+		return ret;
+	if (!no_bos)
+		return decoder_add_bos(&r->decoder, &r->prompt, e);
+	return r->prompt.n ? 0
+			   : err_set(e, EINVAL,
+				     "the prompt is empty and --no-bos was "
+				     "given, so there is nothing to continue");
 }
 
 static int check_room(const struct run *r, uint32_t context, struct err *e)
@@ -336,33 +269,22 @@ static int check_room(const struct run *r, uint32_t context, struct err *e)
 		"the prompt has %zu tokens, the context %u; shorten the "
 		"prompt or give a larger --ctx (the model was trained for "
 		"%u)",
-		n, context, r->model->n_ctx);
+		n, context, r->decoder.model->n_ctx);
 }
 
 /* ---- opening ------------------------------------------------------- */
 
 static int open_model(struct run *r, struct err *e)
 {
-	int ret = model_open(&r->model, model_path, e);
+	int ret = decoder_open_model(
+		&r->decoder, r->method, model_path, decoding.draft, e);
 
-	if (ret)
-		return ret;
-	ret = tokenizer_open(&r->tokenizer, r->model->gguf, e);
-	if (ret) {
-		err_in(e, "'%s'", model_path);
-		return ret;
-	}
-	if (tokenizer_n_vocab(r->tokenizer) > r->model->n_vocab)
-		return err_set(e, EINVAL,
-			"'%s': the tokenizer has %u tokens, but tensor "
-			"'token_embd.weight' only %u rows",
-			model_path, tokenizer_n_vocab(r->tokenizer),
-			r->model->n_vocab);
-	ret = tokenize_prompt(r, e);
+	if (!ret)
+		ret = tokenize_prompt(r, e);
 	return ret ? ret
 		   : check_room(r,
 			     pair.context ? (uint32_t)pair.context
-					  : r->model->n_ctx,
+					  : r->decoder.model->n_ctx,
 			     e);
 }
 
@@ -377,34 +299,34 @@ static int open_sampler(struct run *r, struct err *e)
 	o.repeat_penalty = repeat_penalty;
 	o.repeat_last = (uint32_t)repeat_last;
 	o.seed = (uint64_t)seed;
-	return sampler_open(&r->sampler, &o, r->model->n_vocab, e);
+	return sampler_open(&r->sampler, &o, r->decoder.model->n_vocab, e);
 }
 
-static int open_session(struct run *r, struct session_opts *o, struct err *e)
+static int open_session(struct run *r, struct err *e)
 {
-	session_args_apply(&pair, o);
-	o->decode_rows = r->method->decode_rows;
-	o->cancel = &interrupted;
-	/* A batch may hold rows that will not be accepted. */
+	const struct model *m = r->decoder.model;
+	struct session_opts o;
+
+	session_args_apply(&pair, &o);
+	o.cancel = &cmd_interrupted;
 	if (n_predict >= 0 && r->prompt.n + (uint64_t)n_predict < UINT32_MAX)
-		o->context_need = (uint32_t)(r->prompt.n + n_predict) +
-			o->decode_rows - 1;
-	if (o->context > r->model->n_ctx)
+		o.context_need = (uint32_t)(r->prompt.n + n_predict);
+	if (o.context > m->n_ctx)
 		fprintf(stderr,
 			"tandem: --ctx %u is more than the %u tokens the "
 			"model was trained for\n",
-			o->context, r->model->n_ctx);
-	return session_open(&r->session, r->model, o, e);
+			o.context, m->n_ctx);
+	return decoder_open_session(&r->decoder, &o, e);
 }
 
 static int open_generation(struct run *r, struct err *e)
 {
 	struct generation_opts o = {
-		.tokenizer = r->tokenizer,
+		.tokenizer = r->decoder.tokenizer,
 		.sampler = r->sampler,
-		.n_vocab = r->model->n_vocab,
+		.n_vocab = r->decoder.model->n_vocab,
 		.n_predict = n_predict < 0 ? UINT32_MAX : (uint32_t)n_predict,
-		.context = session_context(r->session),
+		.context = session_context(r->decoder.session),
 		.ignore_eos = ignore_eos,
 		.special = special,
 		.stop = stop_strings.item,
@@ -424,8 +346,6 @@ static void run_release(struct run *r)
 	generation_close(r->generation);
 	sampler_close(r->sampler);
 	free(r->prompt.id);
-	tokenizer_close(r->tokenizer);
-	model_close(r->model);
 	strbuf_release(&r->text);
 }
 
@@ -440,24 +360,20 @@ static const char *stop_name(const struct run *r, int ret)
 	return ret ? "error" : gen_stop_name(gen_stop_reason(r->generation));
 }
 
-static void report(struct run *r, const struct session_opts *o, int ret,
-	const struct err *e)
+static void report(struct run *r, int ret, const struct err *e)
 {
+	const struct decoder *d = &r->decoder;
 	struct run_report rep = {
-		.model_path = model_path,
-		.method = r->method->name,
-		.model = r->model,
+		.decoder = d,
 		.generation = r->generation,
 		.stop = stop_name(r, ret),
 		.error = ret ? e->text : NULL,
 		.begin_ns = r->begin_ns,
 		.prompt_ns = r->prompt_ns,
 		.end_ns = clock_ns(),
-		.context = session_context(r->session),
-		.opts = *o,
 	};
 
-	session_stats(r->session, &rep.stats);
+	session_stats(d->session, &rep.stats);
 	if (as_json)
 		report_json(&rep, &r->text, stdout);
 	if (with_stats)
@@ -467,40 +383,45 @@ static void report(struct run *r, const struct session_opts *o, int ret,
 			"tandem: the context of %u tokens is full; a larger "
 			"--ctx leaves room for more (the model was trained "
 			"for %u)\n",
-			rep.context, r->model->n_ctx);
+			session_context(d->session), d->model->n_ctx);
 }
 
 /* Run the method; whatever happened, the text so far is the user's. */
-static int generate(struct run *r, const struct session_opts *o, struct err *e)
+static int generate(struct run *r, struct err *e)
 {
 	int ret;
 
 	r->prompt_ns = clock_ns();
-	catch_signals();
-	ret = r->method->run(r->session, r->generation, e);
+	cmd_catch_signals();
+	ret = decoder_run(&r->decoder, r->generation, e);
 	gen_flush(r->generation);
 	if (!ret && gen_stop_reason(r->generation) == GEN_STOP_ERROR)
 		ret = err_set(e, EIO, "cannot write the text: %s",
 			strerror(r->write_errno ? r->write_errno : ENOMEM));
 	if (!as_json)
 		end_text(r);
-	report(r, o, ret, e);
+	report(r, ret, e);
 	return ret;
+}
+
+static int run_open(struct run *r, struct err *e)
+{
+	int ret;
+
+	if ((ret = open_model(r, e)) || (ret = open_sampler(r, e)) ||
+		(ret = open_session(r, e)))
+		return ret;
+	return open_generation(r, e);
 }
 
 static int run_all(struct run *r, struct err *e)
 {
 	struct err closing = { 0 };
-	struct session_opts o;
-	int ret, closed;
+	int ret = run_open(r, e), closed;
 
-	if ((ret = open_model(r, e)) || (ret = open_sampler(r, e)) ||
-		(ret = open_session(r, &o, e)))
-		return ret;
-	ret = open_generation(r, e);
 	if (!ret)
-		ret = generate(r, &o, e);
-	closed = session_close(r->session, &closing);
+		ret = generate(r, e);
+	closed = decoder_close(&r->decoder, &closing);
 	if (closed && ret)
 		cmd_fail(&closing); /* very likely why the rest failed */
 	else if (closed)
@@ -517,7 +438,7 @@ static int run_main(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_run, argc, argv, &operands, &status))
 		return status;
-	if ((status = check_usage()) || (status = find_method(&r)))
+	if ((status = check_usage()) || (status = choose_method(&r)))
 		return status;
 	ret = run_all(&r, &e);
 	run_release(&r);

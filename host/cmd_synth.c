@@ -17,7 +17,8 @@ static const char *output;
 
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "like", &like, "SHAPE",
-		"qwen2.5-0.5b, qwen2.5-1.5b, qwen3-4b, llama3.1-8b or tiny",
+		"qwen2.5-0.5b, qwen2.5-1.5b, qwen3-4b, llama3.1-8b, tiny or "
+		"tiny-llada",
 		.choices = synth_shapes },
 	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
 		"of the matrices: q4_0 (default), q8_0, f16, bf16 or f32",
@@ -41,7 +42,8 @@ static const struct opt_command usage = {
 		"again anywhere from its seed. The weights are random: what "
 		"the model writes means nothing.\n\n"
 		"'tiny' is a small llama (4 layers, width 128, context 512) "
-		"for trying things out.",
+		"for trying things out, 'tiny-llada' its like that fills "
+		"masks.",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };

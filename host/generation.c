@@ -110,9 +110,24 @@ size_t gen_generated(const struct generation *g)
 	return g->tokens.n - g->n_prompt;
 }
 
+size_t gen_left(const struct generation *g)
+{
+	size_t room = g->opts.context - g->tokens.n;
+	size_t wanted = g->opts.n_predict - gen_generated(g);
+
+	if (gen_done(g))
+		return 0;
+	return room < wanted ? room : wanted;
+}
+
 float *gen_logits(struct generation *g)
 {
 	return g->logits;
+}
+
+const struct sampler_opts *gen_sampling(const struct generation *g)
+{
+	return sampler_options(g->opts.sampler);
 }
 
 uint64_t gen_first_ns(const struct generation *g)
@@ -227,13 +242,18 @@ static void advance(struct generation *g, int32_t id)
 	deliver(g, id, len);
 }
 
+void gen_append(struct generation *g, int32_t id)
+{
+	if (!gen_done(g))
+		advance(g, id);
+}
+
 int32_t gen_next(struct generation *g, const float *logits)
 {
 	int32_t id = sampler_draw(g->opts.sampler, logits, g->tokens.id,
 		g->tokens.n, g->tokens.n);
 
-	if (!gen_done(g))
-		advance(g, id);
+	gen_append(g, id);
 	return id;
 }
 

@@ -14,6 +14,7 @@
 struct err;
 struct generation;
 struct sampler;
+struct sampler_opts;
 struct tokenizer;
 
 enum gen_stop {
@@ -56,7 +57,16 @@ size_t gen_prompt_length(const struct generation *);
  * deliver it. Returns it; gen_done then says whether that was the last.
  */
 int32_t gen_next(struct generation *, const float *logits);
+
+/*
+ * Append and deliver a token that the method decided by itself: the same
+ * rules end the text. Nothing happens once it is done.
+ */
+void gen_append(struct generation *, int32_t id);
 bool gen_done(const struct generation *);
+
+/* How tokens are to be drawn, for methods that do it themselves. */
+const struct sampler_opts *gen_sampling(const struct generation *);
 
 /*
  * A row of n_vocab floats for the method's use, owned by the generation.
@@ -69,6 +79,9 @@ void gen_flush(struct generation *);
 enum gen_stop gen_stop_reason(const struct generation *);
 const char *gen_stop_name(enum gen_stop); /* "eos", "stop", "length" ... */
 size_t gen_generated(const struct generation *);
+
+/* How many tokens may still come, at most, before length or context end it. */
+size_t gen_left(const struct generation *);
 
 /* When the first token was delivered (clock_ns), 0 before. */
 uint64_t gen_first_ns(const struct generation *);

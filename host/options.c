@@ -1,7 +1,11 @@
 #include "host/options.h"
 
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/method/method.h"
 #include "host/session.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 const char *const precision_names[] = { "f16", "f16-kv16", "f32", NULL };
@@ -29,4 +33,53 @@ void session_args_apply(const struct session_args *a, struct session_opts *opts)
 	opts->spin_us = a->spin_us;
 	opts->stall_ms = (unsigned)(a->device_timeout * 1000);
 	opts->device = a->device;
+}
+
+static void add_names(struct strbuf *names, bool only_drafting)
+{
+	for (size_t i = 0; methods[i]; i++)
+		if (!only_drafting || methods[i]->needs_draft)
+			strbuf_addf(names, "%s%s", names->len ? ", " : "",
+				methods[i]->name);
+}
+
+static int refuse_method(const struct method_args *a, struct err *e)
+{
+	struct strbuf names = STRBUF_INIT;
+	int ret;
+
+	add_names(&names, false);
+	ret = err_set(e, EINVAL, "unknown method '%s'; there is: %s", a->method,
+		names.data ? names.data : "");
+	strbuf_release(&names);
+	return ret;
+}
+
+static int refuse_draft(const struct method_args *a, struct err *e)
+{
+	struct strbuf names = STRBUF_INIT;
+	int ret;
+
+	add_names(&names, true);
+	ret = err_set(e, EINVAL,
+		"--draft with method %s, which has no use for a draft model; "
+		"try --method with one of: %s",
+		a->method, names.data ? names.data : "");
+	strbuf_release(&names);
+	return ret;
+}
+
+int method_args_apply(const struct method_args *a, const struct method **method,
+	struct method_env *env, struct err *e)
+{
+	*method = method_find(a->method);
+	if (!*method)
+		return refuse_method(a, e);
+	if (a->draft && !(*method)->needs_draft)
+		return refuse_draft(a, e);
+	env->draft_length = (uint32_t)a->draft_length;
+	env->block_length = (uint32_t)a->block_length;
+	env->block_steps =
+		(uint32_t)(a->block_steps ? a->block_steps : a->block_length);
+	return 0;
 }

@@ -1,8 +1,8 @@
 /*
- * The options of a session, shared by all commands that open one, so that
- * they are said once. A command puts SESSION_OPTIONS(args) among its rows,
- * with `args` a struct session_args of its own that starts as
- * SESSION_ARGS_DEFAULT.
+ * The options of a session and of a decoding method, shared by all commands
+ * that open one, so that they are said once. A command puts
+ * SESSION_OPTIONS(args) among its rows, with `args` a struct session_args of
+ * its own that starts as SESSION_ARGS_DEFAULT; METHOD_OPTIONS likewise.
  */
 #ifndef HOST_OPTIONS_H
 #define HOST_OPTIONS_H
@@ -15,6 +15,9 @@
 
 #include <stdint.h>
 
+struct err;
+struct method;
+struct method_env;
 struct session_opts;
 
 /* As the option parser wants them; session_defaults where not said. */
@@ -88,6 +91,47 @@ const char *precision_name(const struct session_opts *);
 		"give up a device that makes no progress for so long (30; "   \
 		"0: never)", 0, 86400 }
 /* clang-format on */
+
+struct method_args {
+	const char *method,
+		*draft; /* draft NULL: what comes with the program */
+	int64_t draft_length, block_length;
+	int64_t block_steps; /* 0: as many as a block has positions */
+};
+
+#define METHOD_ARGS_DEFAULT                                    \
+	{                                                      \
+		.method = "autoregressive", .draft_length = 8, \
+		.block_length = 32,                            \
+	}
+
+/* clang-format off */
+#define METHOD_OPTIONS(a)                                                     \
+	{ .type = OPT_GROUP, .name = "Decoding" },                            \
+	{ OPT_STRING, 0, "method", &(a).method, "NAME",                       \
+		"autoregressive (the default: one token a pass), chain (a "   \
+		"draft model guesses, the model verifies many guesses in a "  \
+		"pass), llada (a diffusion model, block by block)" },         \
+	{ OPT_STRING, 0, "draft", &(a).draft, "FILE",                         \
+		"the draft model of a method that has one (the one that "     \
+		"comes with the program)" },                                  \
+	{ OPT_INT, 0, "draft-len", &(a).draft_length, "N",                    \
+		"tokens the draft model guesses at a time (8)",               \
+		1, WIRE_MAX_ROWS - 1 },                                       \
+	{ OPT_INT, 0, "block", &(a).block_length, "N",                        \
+		"positions a diffusion model fills at a time (32)",           \
+		1, WIRE_MAX_ROWS },                                           \
+	{ OPT_INT, 0, "block-steps", &(a).block_steps, "N",                   \
+		"passes it takes for a block at most (0: as many as the "     \
+		"block has positions)", 0, WIRE_MAX_ROWS }
+/* clang-format on */
+
+/*
+ * The method these options name, and in *env its lengths. -EINVAL for a name
+ * that is none, with those that are, and for a draft that it has no use for.
+ */
+int method_args_apply(const struct method_args *, const struct method **,
+	struct method_env *env, struct err *);
 
 /* *opts as these options ask; what they do not say is session_defaults. */
 void session_args_apply(const struct session_args *, struct session_opts *opts);

@@ -1,6 +1,7 @@
 #include "host/report.h"
 
 #include "base/strbuf.h"
+#include "host/decoder.h"
 #include "host/generation.h"
 #include "host/json_text.h"
 #include "host/model/model.h"
@@ -47,14 +48,32 @@ static struct rates rates_of(const struct run_report *r)
 	};
 }
 
+static double share(uint64_t ns, double s)
+{
+	return s > 0 ? (double)ns * 1e-9 / s : 0;
+}
+
 static double mib(uint64_t bytes)
 {
 	return (double)bytes / (1 << 20);
 }
 
+/* The text of what a method with a draft model did in `run_s`. */
+static void draft_text(const struct method_stats *m, double run_s, FILE *f)
+{
+	fprintf(f,
+		"draft        %" PRIu64 " cycles, %" PRIu64 " drafted, %" PRIu64
+		" accepted (%.1f %%), mean accepted length %.2f, %.1f %% of "
+		"the time\n",
+		m->cycles, m->drafted, m->accepted, 100 * method_acceptance(m),
+		method_accepted_length(m), 100 * share(m->draft_ns, run_s));
+}
+
 void report_text(const struct run_report *r, FILE *f)
 {
 	const struct session_stats *s = &r->stats;
+	const struct decoder *d = r->decoder;
+	const struct session_opts *o = &d->session_opts;
 	struct rates t = rates_of(r);
 
 	fprintf(f,
@@ -63,7 +82,7 @@ void report_text(const struct run_report *r, FILE *f)
 		"time         %.3f s to load, %.3f s to the %s, "
 		"%.3f s in all (wall clock)\n"
 		"speed        %.2f tokens/s prefill, %.2f tokens/s decode\n",
-		r->model_path, r->model->arch, r->model->n_layer, s->blocks,
+		d->model_path, d->model->arch, d->model->n_layer, s->blocks,
 		gen_prompt_length(r->generation), gen_generated(r->generation),
 		r->stop, t.load_s, t.first_s,
 		gen_first_ns(r->generation) ? "first token" : "end", t.total_s,
@@ -74,23 +93,26 @@ void report_text(const struct run_report *r, FILE *f)
 		"logits       %" PRIu64 " rows, hash %016" PRIx64 "\n"
 		"ring         %" PRIu64 " round trips, %" PRIu64
 		" sleeps, doorbell %s\n",
-		s->passes, s->rows, s->padded_rows, r->method, s->logits_rows,
-		s->logits_hash, s->round_trips, s->sleeps,
-		doorbell_names[r->opts.doorbell]);
+		s->passes, s->rows, s->padded_rows, d->method->name,
+		s->logits_rows, s->logits_hash, s->round_trips, s->sleeps,
+		doorbell_names[o->doorbell]);
+	if (d->env.stats.cycles)
+		draft_text(&d->env.stats, t.total_s - t.load_s, f);
 	fprintf(f,
 		"window       %.1f of %.1f MiB mapped, %" PRIu64
 		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
 		"for %u tokens\n"
 		"coherence    %s: %" PRIu64 " lines invalidated, %" PRIu64
 		" cleaned, %" PRIu64 " evicted, %" PRIu64 " violations\n",
-		mib(s->bytes_mapped), mib(r->opts.va_window), s->maps,
-		s->unmaps, mib(s->weight_bytes), mib(s->kv_bytes), r->context,
-		coherence_names[r->opts.coherence], s->invalidated_lines,
-		s->cleaned_lines, s->evicted_lines, s->violations);
+		mib(s->bytes_mapped), mib(o->va_window), s->maps, s->unmaps,
+		mib(s->weight_bytes), mib(s->kv_bytes),
+		session_context(d->session), coherence_names[o->coherence],
+		s->invalidated_lines, s->cleaned_lines, s->evicted_lines,
+		s->violations);
 	fprintf(f,
 		"device       %u threads, %s kernels, %s, busy %.3f s, %.1f "
 		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
-		s->threads, s->kern, precision_name(&r->opts),
+		s->threads, s->kern, precision_name(o),
 		(double)s->device_ns * 1e-9, mib(s->dma_bytes), s->saturated);
 }
 
@@ -120,13 +142,15 @@ static void put_str(json_t *o, const char *key, const char *v)
 
 static void put_run(json_t *o, const struct run_report *r)
 {
+	const struct decoder *d = r->decoder;
+	const struct session_opts *opts = &d->session_opts;
 	struct rates t = rates_of(r);
 
 	put_u64(o, "version", JSON_VERSION);
 	put_str(o, "command", "run");
-	put_str(o, "model", r->model_path);
-	put_str(o, "arch", r->model->arch);
-	put_str(o, "method", r->method);
+	put_str(o, "model", d->model_path);
+	put_str(o, "arch", d->model->arch);
+	put_str(o, "method", d->method->name);
 	put_u64(o, "prompt_tokens", gen_prompt_length(r->generation));
 	put_u64(o, "generated_tokens", gen_generated(r->generation));
 	put_str(o, "stop", r->stop);
@@ -140,12 +164,12 @@ static void put_run(json_t *o, const struct run_report *r)
 	put_real(o, "total_s", t.total_s);
 	put_real(o, "prefill_tokens_per_s", t.prefill);
 	put_real(o, "decode_tokens_per_s", t.decode);
-	put_u64(o, "context", r->context);
-	put_str(o, "precision", precision_name(&r->opts));
-	put_str(o, "coherence", coherence_names[r->opts.coherence]);
-	put_str(o, "doorbell", doorbell_names[r->opts.doorbell]);
-	put_u64(o, "prefill_chunk", r->opts.prefill_chunk);
-	put_u64(o, "va_window", r->opts.va_window);
+	put_u64(o, "context", session_context(d->session));
+	put_str(o, "precision", precision_name(opts));
+	put_str(o, "coherence", coherence_names[opts->coherence]);
+	put_str(o, "doorbell", doorbell_names[opts->doorbell]);
+	put_u64(o, "prefill_chunk", opts->prefill_chunk);
+	put_u64(o, "va_window", opts->va_window);
 }
 
 static void put_stats(json_t *o, const struct session_stats *s)
@@ -178,6 +202,23 @@ static void put_stats(json_t *o, const struct session_stats *s)
 	put_str(o, "kernels", s->kern);
 }
 
+static void put_draft(json_t *o, const struct run_report *r)
+{
+	const struct method_stats *m = &r->decoder->env.stats;
+	struct rates t = rates_of(r);
+
+	if (!m->cycles)
+		return;
+	put_str(o, "draft_model", r->decoder->draft_path);
+	put_u64(o, "draft_cycles", m->cycles);
+	put_u64(o, "drafted_tokens", m->drafted);
+	put_u64(o, "accepted_tokens", m->accepted);
+	put_real(o, "acceptance_rate", method_acceptance(m));
+	put_real(o, "mean_accepted_length", method_accepted_length(m));
+	put_real(o, "draft_time_share",
+		share(m->draft_ns, t.total_s - t.load_s));
+}
+
 int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 {
 	size_t n, prompt = gen_prompt_length(r->generation);
@@ -187,6 +228,7 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 
 	put_run(o, r);
 	put_stats(o, &r->stats);
+	put_draft(o, r);
 	json_object_set_new(o, "text",
 		json_stringn(text->len ? text->data : "", text->len));
 	json_object_set_new(o, "ids", ids_json(id + prompt, n - prompt));

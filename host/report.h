@@ -11,21 +11,18 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct decoder;
 struct generation;
-struct model;
 struct strbuf;
 
 struct run_report {
-	const char *model_path, *method;
-	const struct model *model;
+	const struct decoder *decoder;
 	const struct generation *generation;
 	const char *stop;  /* gen_stop_name, "interrupted" or "lost" */
 	const char *error; /* NULL: none */
 	/* clock_ns: the command began, the prompt went in, the last token came
 	 * out. */
 	uint64_t begin_ns, prompt_ns, end_ns;
-	uint32_t context;
-	struct session_opts opts;
 	struct session_stats stats;
 };
 

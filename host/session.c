@@ -31,6 +31,16 @@ uint32_t session_context(const struct session *s)
 	return s->context;
 }
 
+uint32_t session_max_rows(const struct session *s)
+{
+	return s->max_rows;
+}
+
+const struct model *session_model(const struct session *s)
+{
+	return s->model;
+}
+
 /* The batch and the rows' embeddings, as the CPU writes them. */
 static size_t write_inputs(struct session *s, const struct token_tree *t,
 	struct wire_graph_run *run)
@@ -40,7 +50,7 @@ static size_t write_inputs(struct session *s, const struct token_tree *t,
 	uint8_t *p;
 
 	p = buffer_begin(s->io.buffer, 0, bound, BUFFER_WRITE);
-	bytes = batch_fill(p, t, s->length, run);
+	bytes = batch_fill(p, t, s->model->causal, s->length, run);
 	buffer_end(s->io.buffer, 0, bound, BUFFER_WRITE);
 
 	p = buffer_begin(
@@ -129,7 +139,8 @@ int session_forward(
 
 	if (s->opts.cancel && *s->opts.cancel)
 		return err_set(e, ECANCELED, "interrupted");
-	ret = batch_check(t, s->max_rows, s->model->n_vocab, e);
+	ret = batch_check(
+		t, s->model->causal, s->max_rows, s->model->n_vocab, e);
 	if (ret)
 		return ret;
 	if (t->n > s->context - s->length)

@@ -30,7 +30,8 @@ struct session;
 struct session_opts {
 	uint32_t threads;       /* host and device each; 0: all processors */
 	uint32_t prefill_chunk; /* rows of the prefill graph */
-	uint32_t decode_rows;   /* rows of the decode graph */
+	uint32_t decode_rows;   /* rows of the decode graph, if so many fit
+				 * into the context */
 	/*
 	 * Token positions. 0: the model's own or context_need if that is
 	 * known (not 0) and less, as far as cache and window hold them.
@@ -60,10 +61,16 @@ int session_close(struct session *, struct err *);
 /* Tokens in the cache; the next forward's roots have this position. */
 uint32_t session_length(const struct session *);
 uint32_t session_context(const struct session *);
+/* Rows of the larger graph: of a forward, at most. */
+uint32_t session_max_rows(const struct session *);
+const struct model *session_model(const struct session *);
 
 /*
  * A batch of rows that hang from the cached prefix: parent[i] < i, or -1 for
  * a row that follows the prefix directly. A NULL parent means a chain.
+ *
+ * The rows of a model whose attention is not causal stand at consecutive
+ * positions (parent is NULL) and all see one another.
  */
 struct token_tree {
 	uint32_t n;

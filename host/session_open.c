@@ -91,6 +91,7 @@ static int check_opts(struct session *s, struct err *e)
 {
 	const struct session_opts *o = &s->opts;
 	uint32_t few = o->decode_rows, many = o->prefill_chunk;
+	int ret;
 
 	if (!few || few > WIRE_MAX_ROWS || !many || many > WIRE_MAX_ROWS)
 		return err_set(e, EINVAL,
@@ -102,15 +103,20 @@ static int check_opts(struct session *s, struct err *e)
 			"activations");
 	if (!s->opts.threads)
 		s->opts.threads = workers_online();
+	ret = choose_context(s, e);
+	if (ret)
+		return ret;
+	if (few > s->context)
+		few = s->context;
 	if (few > many) {
+		many = few;
 		few = o->prefill_chunk;
-		many = o->decode_rows;
 	}
 	s->graph_rows[s->n_graphs++] = few;
 	if (many > few)
 		s->graph_rows[s->n_graphs++] = many;
 	s->max_rows = many;
-	return choose_context(s, e);
+	return 0;
 }
 
 static int open_npu(struct session *s, struct err *e)

@@ -34,10 +34,12 @@ static const struct shape {
 		8, 128, 14336, 131072, 5e5f, 1e-5f, false, false, false, true },
 	{ "llama", "tiny", SYNTH_LLAMA3, 608, 592, 4, 128, 8, 4, 16, 384, 512,
 		1e4f, 1e-5f, true, false, false, false },
+	{ "llada", "tiny LLaDA", SYNTH_LLAMA3, 608, 592, 4, 128, 8, 4, 16, 384,
+		512, 1e4f, 1e-5f, true, false, false, false },
 };
 
 const char *const synth_shapes[] = { "qwen2.5-0.5b", "qwen2.5-1.5b", "qwen3-4b",
-	"llama3.1-8b", "tiny", NULL };
+	"llama3.1-8b", "tiny", "tiny-llada", NULL };
 
 _Static_assert(ARRAY_LEN(synth_shapes) == ARRAY_LEN(shapes) + 1, "names");
 
@@ -208,6 +210,16 @@ static void put_model_keys(struct synth *s)
 	put_u32(s, "rope.dimension_count", m->head_dim);
 	put_f32(s, "rope.freq_base", m->rope_base);
 	put_u32(s, "vocab_size", m->n_vocab);
+}
+
+/* What llada has beside llama's keys. */
+static void put_diffusion_keys(struct synth *s)
+{
+	if (strcmp(s->shape->arch, "llada") != 0)
+		return;
+	gguf_put_bool(s->out, "llada.attention.causal", false);
+	gguf_put_bool(s->out, "diffusion.shift_logits", false);
+	gguf_put_u32(s->out, "tokenizer.ggml.mask_token_id", s->vocab.mask);
 }
 
 static void put_tokenizer_keys(struct synth *s)
@@ -392,6 +404,7 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	make_gauss(&s);
 	put_model_keys(&s);
 	put_tokenizer_keys(&s);
+	put_diffusion_keys(&s);
 	add_all(&s);
 	declare(&s);
 	ret = write_parts(&s, e);

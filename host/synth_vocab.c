@@ -18,12 +18,12 @@ static const struct family {
 	const char *pre, *chat_template;
 	bool add_bos;
 	/* by number behind the first special token */
-	uint32_t bos, eos, eot, pad;
+	uint32_t bos, eos, eot, pad, mask;
 	const char *special[SPECIALS_MAX];
 } families[] = {
 	[SYNTH_QWEN] = {
 		.pre = "qwen2",
-		.bos = 0, .eos = 2, .eot = 2, .pad = 0,
+		.bos = 0, .eos = 2, .eot = 2, .pad = 0, .mask = 12,
 		.special = {
 			"<|endoftext|>", "<|im_start|>", "<|im_end|>",
 			"<|object_ref_start|>", "<|object_ref_end|>",
@@ -40,7 +40,7 @@ static const struct family {
 	[SYNTH_LLAMA3] = {
 		.pre = "llama-bpe",
 		.add_bos = true,
-		.bos = 0, .eos = 9, .eot = 9, .pad = 4,
+		.bos = 0, .eos = 9, .eot = 9, .pad = 4, .mask = 2,
 		.special = {
 			"<|begin_of_text|>", "<|end_of_text|>",
 			"<|reserved_special_token_0|>",
@@ -188,7 +188,8 @@ int synth_vocab_init(struct synth_vocab *v, enum synth_family family,
 		.bos = first_special + f->bos,
 		.eos = first_special + f->eos,
 		.eot = first_special + f->eot,
-		.pad = first_special + f->pad };
+		.pad = first_special + f->pad,
+		.mask = first_special + f->mask };
 	v->token = calloc(n, sizeof(*v->token));
 	v->type = calloc(n, sizeof(*v->type));
 	v->merge = calloc(MERGES_MAX + 256, sizeof(*v->merge));

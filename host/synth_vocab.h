@@ -22,6 +22,7 @@ struct synth_vocab {
 	char *text, *end;       /* what the strings point into */
 	const char *pre;        /* the pre-tokenizer */
 	uint32_t bos, eos, eot, pad;
+	uint32_t mask; /* should the model be one that fills masks */
 	bool add_bos;
 	const char *chat_template;
 };

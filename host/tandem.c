@@ -15,6 +15,7 @@
 
 const struct command *const commands[] = {
 	&cmd_run,
+	&cmd_eval,
 	&cmd_logits,
 	&cmd_tokenize,
 	&cmd_detokenize,
@@ -41,6 +42,10 @@ static const struct {
 }, environment[] = {
 	{ "TANDEM_NPU", "the device program; else the tandem-npu beside this "
 			"program, else the one in PATH" },
+	{ "TANDEM_MODELS", "the folder of the models that come with the "
+			   "program; else models beside this program, "
+			   "flash/models of its source tree, or "
+			   "share/tandem/models of where it is installed" },
 	{ "TANDEM_CPU", "kernels to use instead of the best this processor "
 			"has, in both processes: ref, base, avx2, avx512" },
 	{ "TANDEM_NPU_FAULT", "a fault for the device to have, for tests" },

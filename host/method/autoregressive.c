@@ -15,8 +15,13 @@ static int decode_one(struct session *s, int32_t token, struct err *e)
 	return ret ? ret : session_accept(s, path, 1, e);
 }
 
-static int autoregressive_run(
-	struct session *s, struct generation *g, struct err *e)
+static uint32_t autoregressive_rows(const struct method_env *env)
+{
+	return 1;
+}
+
+static int autoregressive_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
 {
 	float *logits = gen_logits(g);
 	size_t n_prompt;
@@ -43,6 +48,6 @@ const struct method method_autoregressive = {
 	.name = "autoregressive",
 	.summary = "one token a pass",
 	.lossless = true,
-	.decode_rows = 1,
+	.decode_rows = autoregressive_rows,
 	.run = autoregressive_run,
 };

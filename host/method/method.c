@@ -4,6 +4,8 @@
 
 const struct method *const methods[] = {
 	&method_autoregressive,
+	&method_llada,
+	&method_chain,
 	NULL,
 };
 

@@ -18,7 +18,7 @@
 #define MAX_FF       (1u << 20)
 #define MAX_CONTEXT  (1u << 26)
 
-static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+static const char *const archs[] = { "llama", "qwen2", "qwen3", "llada" };
 
 struct key {
 	char name[96]; /* "llama.block_count" */
@@ -95,8 +95,8 @@ static int read_arch(struct model *m, struct err *e)
 		}
 	}
 	return err_set(e, ENOTSUP,
-		"architecture '%.*s' is not supported; llama, qwen2 and "
-		"qwen3 are",
+		"architecture '%.*s' is not supported; llama, qwen2, qwen3 "
+		"and llada are",
 		(int)(s.len < 64 ? s.len : 64), s.data);
 }
 
@@ -182,8 +182,8 @@ static int read_rotation(struct model *m, struct err *e)
 			"%u was expected",
 			key_of(m, "rope.dimension_count").name, m->n_rot,
 			m->head_dim);
-	/* llama.cpp's files of arch llama have Q and K permuted for it. */
-	m->rope_neox = strcmp(m->arch, "llama") != 0;
+	/* llama.cpp's files of these have Q and K permuted for it. */
+	m->rope_neox = strcmp(m->arch, "llama") && strcmp(m->arch, "llada");
 	return 0;
 }
 
@@ -202,6 +202,57 @@ static int read_norm(struct model *m, struct err *e)
 			key_of(m, "attention.layer_norm_rms_epsilon").name,
 			eps);
 	m->norm_eps = (float)eps;
+	return 0;
+}
+
+/*
+ * Which way attention looks is the architecture's: a file may say so, but
+ * not otherwise.
+ */
+static int read_causal(struct model *m, struct err *e)
+{
+	struct key k = key_of(m, "attention.causal");
+	bool said;
+	int ret = gguf_bool(m->gguf, k.name, &said, e);
+
+	m->causal = strcmp(m->arch, "llada") != 0;
+	if (ret < 0)
+		return ret;
+	if (ret && said != m->causal)
+		return err_set(e, ENOTSUP,
+			"key '%s' is %s, which is not supported for %s", k.name,
+			said ? "true" : "false", m->arch);
+	return 0;
+}
+
+/*
+ * What a model that fills masks needs beside its layers. LLaDA's rows say
+ * what stands at their own position; Dream's, shifted, at the next one.
+ */
+static int read_mask(struct model *m, struct err *e)
+{
+	static const char mask[] = "tokenizer.ggml.mask_token_id";
+	static const char shift[] = "diffusion.shift_logits";
+	bool shifted = false;
+	uint64_t id;
+	int ret;
+
+	m->mask_token = -1;
+	if (m->causal)
+		return 0;
+	ret = gguf_bool(m->gguf, shift, &shifted, e);
+	if (ret < 0)
+		return ret;
+	if (shifted)
+		return err_set(e, ENOTSUP,
+			"key '%s' is true, which is not supported", shift);
+	ret = gguf_u64(m->gguf, mask, &id, e);
+	if (ret < 0)
+		return ret;
+	if (!ret || id > INT32_MAX)
+		return err_set(e, EINVAL, "key '%s' is %s", mask,
+			ret ? "too large" : "missing");
+	m->mask_token = (int32_t)id;
 	return 0;
 }
 
@@ -228,7 +279,6 @@ static const struct neutral {
 	{ "attention.scale", 0, 0 },
 	{ "attention.clamp_kqv", 0, 0 },
 	{ "attention.max_alibi_bias", 0, 0 },
-	{ "attention.causal", 1, 1 },
 	{ "attention.sliding_window_pattern", 0, 0 },
 	{ "rope.scaling.attn_factor", 1, 1 },
 	{ "rope.scaling.yarn_log_multiplier", 0, 0 },
@@ -238,6 +288,7 @@ static const struct neutral {
 static const char *const known[] = {
 	"attention.head_count",
 	"attention.head_count_kv",
+	"attention.causal",
 	"attention.key_length",
 	"attention.value_length",
 	"attention.layer_norm_rms_epsilon",
@@ -351,9 +402,10 @@ int keys_read(struct model *m, struct err *e)
 {
 	int ret;
 
-	if ((ret = read_arch(m, e)) || (ret = read_shape(m, e)) ||
-		(ret = read_head_dim(m, e)) || (ret = read_rotation(m, e)) ||
-		(ret = read_norm(m, e)) || (ret = check_keys(m, e)))
+	if ((ret = read_arch(m, e)) || (ret = read_causal(m, e)) ||
+		(ret = read_shape(m, e)) || (ret = read_head_dim(m, e)) ||
+		(ret = read_rotation(m, e)) || (ret = read_norm(m, e)) ||
+		(ret = read_mask(m, e)) || (ret = check_keys(m, e)))
 		return ret;
 	return check_sliding_window(m, e);
 }

@@ -192,6 +192,11 @@ static int check_ends(struct model *m, struct err *e)
 			"vocabulary has 2 to %u",
 			(unsigned long long)m->token_embd->dim[1], MAX_VOCAB);
 	m->n_vocab = (uint32_t)m->token_embd->dim[1];
+	if (m->mask_token >= (int32_t)m->n_vocab)
+		return err_set(e, EINVAL,
+			"key 'tokenizer.ggml.mask_token_id' is %d, outside "
+			"the vocabulary of %u",
+			m->mask_token, m->n_vocab);
 	if ((ret = check_shape(m->token_embd, m->n_vocab, m->n_embd, e)) ||
 		(ret = check_shape(m->output_norm, 1, m->n_embd, e)))
 		return ret;

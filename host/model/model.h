@@ -1,8 +1,9 @@
 /*
  * A model file opened for use: its shape, checked, and where its tensors
- * are. Architectures llama, qwen2 and qwen3; another one, or a key that
- * changes the arithmetic in a way this program does not know, is refused by
- * name. Read-only after opening; any thread may read it.
+ * are. Architectures llama, qwen2 and qwen3, and llada, which is llama with
+ * attention in both directions; another one, or a key that changes the
+ * arithmetic in a way this program does not know, is refused by name.
+ * Read-only after opening; any thread may read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H
@@ -24,7 +25,9 @@ struct model {
 	uint32_t n_ctx; /* context the model was trained for */
 	float norm_eps;
 	bool rope_neox;
-	float *rope_freq; /* [n_rot/2] radians a position, scaling applied */
+	bool causal;        /* a position sees itself and those before it */
+	int32_t mask_token; /* what a diffusion model fills; -1: no such */
+	float *rope_freq;   /* [n_rot/2] radians a position, scaling applied */
 
 	const struct gguf_tensor *token_embd;  /* [n_vocab][n_embd] */
 	const struct gguf_tensor *output_norm; /* [n_embd] f32 */

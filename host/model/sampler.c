@@ -90,6 +90,11 @@ void sampler_close(struct sampler *s)
 	free(s);
 }
 
+const struct sampler_opts *sampler_options(const struct sampler *s)
+{
+	return &s->opts;
+}
+
 /*
  * Make each recent token less likely, once however often it occurred (Keskar
  * et al., "CTRL", 2019, section 4.1; a negative logit is multiplied, so that

@@ -32,6 +32,9 @@ int sampler_open(struct sampler **out, const struct sampler_opts *,
 	uint32_t n_vocab, struct err *);
 void sampler_close(struct sampler *);
 
+/* As given at opening, for methods that draw in another way. */
+const struct sampler_opts *sampler_options(const struct sampler *);
+
 /*
  * The token for absolute position `position`; `history` is all tokens before
  * it, for the penalty. `logits` [n_vocab] is not changed.

@@ -1,7 +1,7 @@
 /*
- * The transformer from its definition, in double precision, one token after
- * the other over the whole text: nothing is cached, cut, tiled or shared
- * with the program. Slow and plain; for models of a few thousand weights.
+ * The transformer from its definition, in double precision, layer after
+ * layer over the whole text: nothing is cached, cut, tiled or shared with
+ * the program. Slow and plain; for models of a few thousand weights.
  */
 #ifndef TESTS_HOST_REFERENCE_MODEL_H
 #define TESTS_HOST_REFERENCE_MODEL_H
@@ -10,14 +10,17 @@
 #include "tests/harness.h"
 #include "tests/host/model_file.h"
 
-#define REF_MAX_TOKENS 64
+#define REF_MAX_TOKENS 128
 #define REF_MAX_WIDTH  256
 
 struct reference {
 	const struct gguf *g;
 	const struct model_file *f;
-	double key[8][REF_MAX_TOKENS][REF_MAX_WIDTH];
-	double value[8][REF_MAX_TOKENS][REF_MAX_WIDTH];
+	unsigned n; /* tokens */
+	/* Of the layer in progress. */
+	double query[REF_MAX_TOKENS][REF_MAX_WIDTH];
+	double key[REF_MAX_TOKENS][REF_MAX_WIDTH];
+	double value[REF_MAX_TOKENS][REF_MAX_WIDTH];
 };
 
 /* y = W x (+ bias); false when the file has no such tensor. */
@@ -79,7 +82,7 @@ static inline void ref_heads(const struct reference *r, uint32_t layer,
 	unsigned d = r->f->head_dim;
 	double b[REF_MAX_WIDTH], div[REF_MAX_WIDTH];
 	char name[64];
-	int neox = strcmp(r->f->arch, "llama") != 0;
+	int neox = strncmp(r->f->arch, "qwen", 4) == 0;
 
 	snprintf(name, sizeof(name), "blk.%u.attn_%c.bias", layer, which);
 	if (ref_vector(r, name, b))
@@ -108,48 +111,60 @@ static inline void ref_heads(const struct reference *r, uint32_t layer,
 	}
 }
 
-static inline void ref_attend(const struct reference *r, uint32_t layer,
-	unsigned pos, const double *q, double *out)
+/* Over itself and what comes before; llada over what comes after as well. */
+static inline void ref_attend(
+	const struct reference *r, unsigned pos, double *out)
 {
+	unsigned seen = strcmp(r->f->arch, "llada") ? pos + 1 : r->n;
 	unsigned d = r->f->head_dim;
+	const double *q = r->query[pos];
 
 	for (unsigned h = 0; h < r->f->n_head; h++) {
 		unsigned kv = h / (r->f->n_head / r->f->n_kv_head) * d;
 		double p[REF_MAX_TOKENS], sum = 0;
 
-		for (unsigned t = 0; t <= pos; t++) {
+		for (unsigned t = 0; t < seen; t++) {
 			p[t] = 0;
 			for (unsigned i = 0; i < d; i++)
-				p[t] += q[h * d + i] * r->key[layer][t][kv + i];
+				p[t] += q[h * d + i] * r->key[t][kv + i];
 			p[t] = exp(p[t] / sqrt(d));
 			sum += p[t];
 		}
 		for (unsigned i = 0; i < d; i++) {
 			out[h * d + i] = 0;
-			for (unsigned t = 0; t <= pos; t++)
+			for (unsigned t = 0; t < seen; t++)
 				out[h * d + i] +=
-					p[t] / sum * r->value[layer][t][kv + i];
+					p[t] / sum * r->value[t][kv + i];
 		}
 	}
 }
 
-static inline void ref_layer(
-	struct reference *r, uint32_t l, unsigned pos, double *x)
+#define NAME(what) (snprintf(n, sizeof(n), "blk.%u." what, l), n)
+static inline void ref_before_attention(
+	struct reference *r, uint32_t l, unsigned pos, const double *x)
 {
-	double h[REF_MAX_WIDTH], q[REF_MAX_WIDTH], a[REF_MAX_WIDTH];
+	const struct model_file *f = r->f;
+	double h[REF_MAX_WIDTH];
+	char n[64];
+
+	ref_norm(r, NAME("attn_norm.weight"), x, h, f->n_embd);
+	ref_linear(r, NAME("attn_q.weight"), h, r->query[pos]);
+	ref_linear(r, NAME("attn_k.weight"), h, r->key[pos]);
+	ref_linear(r, NAME("attn_v.weight"), h, r->value[pos]);
+	ref_heads(r, l, 'q', r->query[pos], f->n_head, pos);
+	ref_heads(r, l, 'k', r->key[pos], f->n_kv_head, pos);
+	ref_heads(r, l, 'v', r->value[pos], f->n_kv_head, pos);
+}
+
+static inline void ref_from_attention(
+	const struct reference *r, uint32_t l, unsigned pos, double *x)
+{
+	double h[REF_MAX_WIDTH], a[REF_MAX_WIDTH];
 	double up[REF_MAX_WIDTH], down[REF_MAX_WIDTH];
 	const struct model_file *f = r->f;
 	char n[64];
 
-#define NAME(what) (snprintf(n, sizeof(n), "blk.%u." what, l), n)
-	ref_norm(r, NAME("attn_norm.weight"), x, h, f->n_embd);
-	ref_linear(r, NAME("attn_q.weight"), h, q);
-	ref_linear(r, NAME("attn_k.weight"), h, r->key[l][pos]);
-	ref_linear(r, NAME("attn_v.weight"), h, r->value[l][pos]);
-	ref_heads(r, l, 'q', q, f->n_head, pos);
-	ref_heads(r, l, 'k', r->key[l][pos], f->n_kv_head, pos);
-	ref_heads(r, l, 'v', r->value[l][pos], f->n_kv_head, pos);
-	ref_attend(r, l, pos, q, a);
+	ref_attend(r, pos, a);
 	ref_linear(r, NAME("attn_output.weight"), a, h);
 	for (unsigned i = 0; i < f->n_embd; i++)
 		x[i] += h[i];
@@ -161,21 +176,24 @@ static inline void ref_layer(
 	ref_linear(r, NAME("ffn_down.weight"), a, down);
 	for (unsigned i = 0; i < f->n_embd; i++)
 		x[i] += down[i];
-#undef NAME
 }
+#undef NAME
 
-/* Logits [n][n_vocab] after each of n tokens. */
+/* Logits [n][n_vocab] of each of n tokens' rows. */
 static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 	const int32_t *token, unsigned n, double *logits)
 {
+	static double x[REF_MAX_TOKENS][REF_MAX_WIDTH];
 	static struct reference r;
 	const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
 	size_t bytes = dtype_row_bytes(embd->type, f->n_embd);
+	double h[REF_MAX_WIDTH];
 
+	assert_in_range(n, 1, REF_MAX_TOKENS);
 	r.g = g;
 	r.f = f;
+	r.n = n;
 	for (unsigned pos = 0; pos < n; pos++) {
-		double x[REF_MAX_WIDTH], h[REF_MAX_WIDTH];
 		float row[REF_MAX_WIDTH];
 
 		dtype_info(embd->type)
@@ -184,14 +202,20 @@ static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 					(size_t)token[pos] * bytes,
 				f->n_embd);
 		for (unsigned i = 0; i < f->n_embd; i++)
-			x[i] = (double)row[i];
-		for (uint32_t l = 0; l < f->n_layer; l++)
-			ref_layer(&r, l, pos, x);
-		ref_norm(&r, "output_norm.weight", x, h, f->n_embd);
-		if (!ref_linear(
-			    &r, "output.weight", h, logits + pos * f->n_vocab))
-			ref_linear(&r, "token_embd.weight", h,
-				logits + pos * f->n_vocab);
+			x[pos][i] = (double)row[i];
+	}
+	for (uint32_t l = 0; l < f->n_layer; l++) {
+		for (unsigned pos = 0; pos < n; pos++)
+			ref_before_attention(&r, l, pos, x[pos]);
+		for (unsigned pos = 0; pos < n; pos++)
+			ref_from_attention(&r, l, pos, x[pos]);
+	}
+	for (unsigned pos = 0; pos < n; pos++) {
+		double *out = logits + (size_t)pos * f->n_vocab;
+
+		ref_norm(&r, "output_norm.weight", x[pos], h, f->n_embd);
+		if (!ref_linear(&r, "output.weight", h, out))
+			ref_linear(&r, "token_embd.weight", h, out);
 	}
 }
 

@@ -332,6 +332,31 @@ static void test_length_before_context(void **state)
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
 }
 
+/* What may still come: the nearer of two ends, nothing behind it. */
+static void test_left(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.context = 7;
+	f->opts.n_predict = 4;
+	BEGIN(f, BOS, A);
+	assert_int_equal(gen_left(f->g), 4);
+	SAY(f, B);
+	assert_int_equal(gen_left(f->g), 3);
+	SAY(f, EOS);
+	assert_int_equal(gen_left(f->g), 0);
+	generation_close(f->g);
+	f->opts.n_predict = 9;
+	BEGIN(f, BOS, A);
+	assert_int_equal(gen_left(f->g), 5);
+	SAY(f, B, B, B, B, B);
+	assert_int_equal(gen_left(f->g), 0);
+	generation_close(f->g);
+	f->opts.context = 1; /* the prompt alone is longer */
+	BEGIN(f, BOS, A);
+	assert_int_equal(gen_left(f->g), 0);
+}
+
 static void test_failing_sink(void **state)
 {
 	struct fixture *f = *state;
@@ -351,6 +376,48 @@ static void test_foreign_token_in_the_prompt(void **state)
 			    (const int32_t[]){ BOS, 9999 }, 2, &e) < 0);
 	assert_non_null(strstr(e.text, "9999"));
 	f->g = NULL;
+}
+
+/* Tokens that come without logits are treated as drawn ones are. */
+static void test_appended(void **state)
+{
+	static const int32_t id[] = { AB, _A, B, C, A };
+	static const char *const stop[] = { "bc" };
+	struct fixture *f = *state;
+	char drawn[512];
+
+	f->opts.stop = stop;
+	f->opts.n_stop = 1;
+	BEGIN(f, BOS, _A);
+	assert_int_equal(say(f, id, 5), 4);
+	snprintf(drawn, sizeof(drawn), "%s", f->log);
+	generation_close(f->g);
+	f->log[0] = '\0';
+	BEGIN(f, BOS, _A);
+	for (unsigned i = 0; i < 5; i++)
+		gen_append(f->g, id[i]);
+	assert_string_equal(f->log, drawn);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_STRING);
+	assert_int_equal(gen_generated(f->g), 4);
+}
+
+static void test_appended_up_to_the_end(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.n_predict = 3;
+	BEGIN(f, BOS, A);
+	for (unsigned i = 0; i < 5; i++)
+		gen_append(f->g, B);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
+	text_is(f, "bbb");
+	generation_close(f->g);
+	f->opts.n_predict = 100;
+	BEGIN(f, BOS, A);
+	gen_append(f->g, EOS);
+	gen_append(f->g, B);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_EOS);
+	assert_int_equal(gen_generated(f->g), 1);
 }
 
 static void test_ids_alone(void **state)
@@ -383,8 +450,11 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_no_tokens_wanted),
 	TEST(test_context),
 	TEST(test_length_before_context),
+	TEST(test_left),
 	TEST(test_failing_sink),
 	TEST(test_foreign_token_in_the_prompt),
+	TEST(test_appended),
+	TEST(test_appended_up_to_the_end),
 	TEST(test_ids_alone),
 };
 

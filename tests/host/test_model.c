@@ -53,6 +53,8 @@ static void test_llama(void **state)
 	assert_int_equal(m->n_vocab, 96);
 	assert_int_equal(m->n_ctx, 256);
 	assert_false(m->rope_neox);
+	assert_true(m->causal);
+	assert_int_equal(m->mask_token, -1);
 	assert_ptr_not_equal(m->output, m->token_embd);
 	assert_close(m->rope_freq[0], 1, 0, "frequency 0");
 	assert_close(m->rope_freq[3], 1e-3, 1e-9, "frequency 3: 10^4^-3/4");
@@ -82,6 +84,39 @@ static void test_qwens(void **state)
 	assert_int_equal(m->head_dim, 16);
 	assert_non_null(m->layer[1][WIRE_T_Q_NORM]);
 	model_close(m);
+}
+
+static void put_mask(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 95);
+}
+
+static void put_all_of_llada(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_bool(w, "llada.attention.causal", false);
+	gguf_put_bool(w, "diffusion.shift_logits", false);
+}
+
+static void test_llada(void **state)
+{
+	void (*const keys[])(
+		struct gguf_writer *) = { put_mask, put_all_of_llada };
+	struct model_file f = model_file_tiny;
+
+	f.arch = "llada";
+	for (unsigned i = 0; i < 2; i++) {
+		struct model *m;
+
+		f.keys = keys[i];
+		m = open_file(&f);
+		assert_string_equal(m->arch, "llada");
+		assert_false(m->causal);
+		assert_false(m->rope_neox);
+		assert_int_equal(m->mask_token, 95);
+		assert_int_equal(m->n_vocab, 96);
+		model_close(m);
+	}
 }
 
 static void test_embedding_rows(void **state)
@@ -218,6 +253,59 @@ static void test_keys_that_change_the_arithmetic(void **state)
 	model_close(open_file(&f));
 }
 
+static void put_causal_llada(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_bool(w, "llada.attention.causal", true);
+}
+
+static void put_shift(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_bool(w, "diffusion.shift_logits", true);
+}
+
+static void put_no_mask(struct gguf_writer *w)
+{
+}
+
+static void put_large_mask(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 96);
+}
+
+static void put_huge_mask(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", UINT32_MAX);
+}
+
+static void put_mask_text(struct gguf_writer *w)
+{
+	gguf_put_str(w, "tokenizer.ggml.mask_token_id", "<mask>");
+}
+
+static void test_keys_of_llada(void **state)
+{
+	static const struct {
+		void (*keys)(struct gguf_writer *);
+		const char *named, *also;
+	} bad[] = {
+		{ put_causal_llada, "llada.attention.causal", "true" },
+		{ put_shift, "diffusion.shift_logits", "not supported" },
+		{ put_no_mask, "tokenizer.ggml.mask_token_id", "missing" },
+		{ put_large_mask, "tokenizer.ggml.mask_token_id", "96" },
+		{ put_huge_mask, "tokenizer.ggml.mask_token_id", "too large" },
+		{ put_mask_text, "tokenizer.ggml.mask_token_id", "" },
+	};
+	struct model_file f = model_file_tiny;
+
+	f.arch = "llada";
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		f.keys = bad[i].keys;
+		refused(&f, bad[i].named, bad[i].also);
+	}
+}
+
 static void put_three_kv_heads(struct gguf_writer *w)
 {
 	gguf_put_u32(w, "llama.attention.head_count_kv", 3);
@@ -339,10 +427,12 @@ static void test_wrong_shapes(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_llama),
 	cmocka_unit_test(test_qwens),
+	cmocka_unit_test(test_llada),
 	cmocka_unit_test(test_embedding_rows),
 	cmocka_unit_test(test_missing_keys),
 	cmocka_unit_test(test_architecture),
 	cmocka_unit_test(test_keys_that_change_the_arithmetic),
+	cmocka_unit_test(test_keys_of_llada),
 	cmocka_unit_test(test_numbers_out_of_range),
 	cmocka_unit_test(test_rope_scaling),
 	cmocka_unit_test(test_missing_tensors),

@@ -218,6 +218,80 @@ static void test_qwen3_is_the_definition(void **state)
 	check_reference(f, true, 2e-5);
 }
 
+static void put_mask(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 1);
+}
+
+/* The largest difference of n rows that see one another from the definition. */
+static double llada_error(struct fixture *f, const int32_t *t, uint32_t n)
+{
+	uint32_t n_vocab = f->file.n_vocab;
+	double *want = calloc((size_t)n * n_vocab, sizeof(*want)), most = 0;
+	float *got = calloc(n_vocab, sizeof(*got));
+	struct err e = { 0 };
+
+	ref_logits(f->model->gguf, &f->file, t, n, want);
+	forward(f, t, NULL, n);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_ok(session_logits(f->s, i, got, &e), &e);
+		for (uint32_t v = 0; v < n_vocab; v++)
+			most = fmax(most,
+				fabs((double)got[v] - want[i * n_vocab + v]));
+	}
+	free(want);
+	free(got);
+	return most;
+}
+
+/* Also where a row's mask is longer than a word. */
+static void test_llada_is_the_definition(void **state)
+{
+	static const uint32_t n[] = { 1, 2, 40, 64, 65, 100 };
+	static const struct {
+		bool f32, kv_f16;
+		double bound;
+	} level[] = { { true, false, 2e-5 }, { false, false, 1e-2 },
+		{ false, true, 2e-2 } };
+	struct fixture *f = *state;
+	int32_t t[100];
+
+	f->file.arch = "llada";
+	f->file.keys = put_mask;
+	f->opts.decode_rows = 100;
+	tokens(f, 20, t, 100);
+	for (unsigned l = 0; l < 3; l++) {
+		double most = 0;
+
+		f->opts.f32 = level[l].f32;
+		f->opts.kv_f16 = level[l].kv_f16;
+		open_session(f);
+		for (unsigned i = 0; i < 6; i++)
+			most = fmax(most, llada_error(f, t, n[i]));
+		print_message("largest difference %g\n", most);
+		assert_close(most, 0, level[l].bound, "difference");
+		close_session(f);
+	}
+}
+
+static void test_llada_has_no_trees(void **state)
+{
+	struct fixture *f = *state;
+	struct token_tree t = { 2, (const int32_t[]){ 3, 4 },
+		(const int32_t[]){ -1, 0 } };
+	struct err e = { 0 };
+
+	f->file.arch = "llada";
+	f->file.keys = put_mask;
+	open_session(f);
+	assert_ptr_equal(session_model(f->s), f->model);
+	assert_int_equal(session_forward(f->s, &t, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "see one another"));
+	t.parent = NULL;
+	assert_ok(session_forward(f->s, &t, &e), &e);
+	close_session(f);
+}
+
 /* ---- trees --------------------------------------------------------- */
 
 struct random_tree {
@@ -523,6 +597,24 @@ static void test_full_context(void **state)
 	close_session(f);
 }
 
+/* A graph has no more rows than a batch may. */
+static void test_rows_of_a_graph(void **state)
+{
+	static const struct {
+		uint32_t context, decode_rows, max_rows;
+	} want[] = { { 40, 1024, 40 }, { 40, 30, 30 }, { 10, 1024, 16 },
+		{ 0, 1024, 256 } };
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < 4; i++) {
+		f->opts.context = want[i].context;
+		f->opts.decode_rows = want[i].decode_rows;
+		open_session(f);
+		assert_int_equal(session_max_rows(f->s), want[i].max_rows);
+		close_session(f);
+	}
+}
+
 static void test_context_of_a_model(void **state)
 {
 	struct fixture *f = *state;
@@ -749,6 +841,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_llama3_is_the_definition),
 	TEST(test_qwen2_is_the_definition),
 	TEST(test_qwen3_is_the_definition),
+	TEST(test_llada_is_the_definition),
+	TEST(test_llada_has_no_trees),
 	TEST(test_tree_row_is_chain_row),
 	TEST(test_compaction),
 	TEST(test_compaction_seen_by_a_strict_device),
@@ -757,6 +851,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_bad_trees),
 	TEST(test_truncate),
 	TEST(test_full_context),
+	TEST(test_rows_of_a_graph),
 	TEST(test_context_of_a_model),
 	TEST(test_logits_on_demand),
 	TEST(test_few_slots),

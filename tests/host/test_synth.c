@@ -69,6 +69,23 @@ static void test_loads(void **state)
 	}
 }
 
+static void test_llada(void **state)
+{
+	const struct synth_opts o = { shape_of("tiny-llada"), DTYPE_Q8_0,
+		DTYPE_Q8_0, 1 };
+	struct model *m = NULL;
+	struct err e = { 0 };
+	char path[4200];
+
+	snprintf(path, sizeof(path), "%s/llada.gguf", harness_tmp());
+	assert_ok(synth_write(path, &o, &e), &e);
+	assert_ok(model_open(&m, path, &e), &e);
+	assert_string_equal(m->arch, "llada");
+	assert_false(m->causal);
+	assert_int_equal(m->mask_token, 594);
+	model_close(m);
+}
+
 static void read_all(const char *path, char **data, size_t *len)
 {
 	struct err e = { 0 };
@@ -297,6 +314,7 @@ static void test_inspect(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_loads),
+	cmocka_unit_test(test_llada),
 	cmocka_unit_test(test_same_seed),
 	cmocka_unit_test(test_distribution),
 	cmocka_unit_test(test_cannot_write),

@@ -1,0 +1,216 @@
+#include "host/draft/draft_impl.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/workers.h"
+#include "host/model/model.h"
+#include "tensor/kern.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- opening ------------------------------------------------------------- */
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+static int alloc_cache(struct draft_model *d, struct err *e)
+{
+	size_t n = 2 * (size_t)d->model->n_layer * d->kv_dim;
+
+	d->token = malloc(d->context * sizeof(*d->token));
+	d->slot = malloc(d->context * sizeof(*d->slot));
+	if (!size_mul(&n, n, d->context))
+		d->kv = calloc(n, sizeof(*d->kv));
+	if (!d->token || !d->slot || !d->kv)
+		return err_set(e, ENOMEM,
+			"no memory for a draft model's cache of %u tokens; "
+			"try a smaller --ctx",
+			d->context);
+	for (uint32_t i = 0; i < d->context; i++)
+		d->slot[i] = i;
+	return 0;
+}
+
+static int alloc_activations(struct draft_model *d, struct err *e)
+{
+	const struct model *m = d->model;
+	const struct {
+		float **at;
+		size_t n;
+	} part[] = {
+		{ &d->x, (size_t)PASS_ROWS * m->n_embd },
+		{ &d->h, (size_t)PASS_ROWS * m->n_embd },
+		{ &d->q, (size_t)PASS_ROWS * d->q_dim },
+		{ &d->seen, (size_t)PASS_ROWS * d->q_dim },
+		{ &d->gate, (size_t)PASS_ROWS * m->n_ff },
+		{ &d->up, (size_t)PASS_ROWS * m->n_ff },
+		{ &d->cos, (size_t)PASS_ROWS * (m->n_rot / 2) },
+		{ &d->sin, (size_t)PASS_ROWS * (m->n_rot / 2) },
+		{ &d->logits, m->n_vocab },
+		{ &d->scratch, workers_count(d->workers) * d->scratch_floats },
+	};
+	size_t total = 0;
+	float *at;
+
+	for (size_t i = 0; i < ARRAY_LEN(part); i++)
+		total += align_up(part[i].n, DRAFT_ALIGN / sizeof(float));
+	d->activations = at = aligned_alloc(DRAFT_ALIGN, total * sizeof(*at));
+	if (!at)
+		return err_set(e, ENOMEM,
+			"no memory for %zu activations of a draft model",
+			total);
+	for (size_t i = 0; i < ARRAY_LEN(part); i++) {
+		*part[i].at = at;
+		at += align_up(part[i].n, DRAFT_ALIGN / sizeof(float));
+	}
+	return 0;
+}
+
+static int check_model(
+	const struct model *m, const struct model *target, struct err *e)
+{
+	if (!m->causal)
+		return err_set(e, EINVAL,
+			"a model of architecture '%s' cannot draft: it does "
+			"not write from left to right",
+			m->arch);
+	if (!target || m->n_vocab == target->n_vocab)
+		return 0;
+	return err_set(e, EINVAL,
+		"the draft model has a vocabulary of %u tokens and the target "
+		"one of %u; a draft model must share its target's",
+		m->n_vocab, target->n_vocab);
+}
+
+static int init(struct draft_model *d, uint32_t threads, struct err *e)
+{
+	const struct model *m = d->model;
+	uint32_t widest = larger(m->n_embd, larger(m->n_ff, d->q_dim));
+	int ret;
+
+	d->scratch_floats = kern_matmul_scratch(widest);
+	if (d->scratch_floats < d->context) /* attention's scores */
+		d->scratch_floats = d->context;
+	if ((ret = kern_select(&d->kern, e)) ||
+		(ret = workers_open(&d->workers,
+			 threads ? threads : workers_online(), e)) ||
+		(ret = draft_weights_init(&d->weights, m, e)) ||
+		(ret = alloc_cache(d, e)))
+		return ret;
+	return alloc_activations(d, e);
+}
+
+int draft_open(struct draft_model **out, const struct model *m,
+	const struct model *target, uint32_t context, uint32_t threads,
+	struct err *e)
+{
+	struct draft_model *d;
+	int ret = check_model(m, target, e);
+
+	if (ret)
+		return ret;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return err_set(e, ENOMEM, "no memory for a draft model");
+	d->model = m;
+	d->q_dim = m->n_head * m->head_dim;
+	d->kv_dim = m->n_kv_head * m->head_dim;
+	d->context = context && context < m->n_ctx ? context : m->n_ctx;
+	ret = init(d, threads, e);
+	if (ret) {
+		draft_close(d);
+		return ret;
+	}
+	*out = d;
+	return 0;
+}
+
+void draft_close(struct draft_model *d)
+{
+	if (!d)
+		return;
+	workers_close(d->workers);
+	draft_weights_release(&d->weights);
+	free(d->token);
+	free(d->slot);
+	free(d->kv);
+	free(d->activations);
+	free(d);
+}
+
+/* ---- the cache ----------------------------------------------------------- */
+
+static int check_tokens(const struct draft_model *d, const int32_t *token,
+	size_t n, struct err *e)
+{
+	uint32_t n_vocab = d->model->n_vocab;
+
+	if (n > d->context - d->n)
+		return err_set(e, ENOSPC,
+			"the draft model's context of %u tokens is full: %u "
+			"are in it, %zu more were to come",
+			d->context, d->n, n);
+	for (size_t i = 0; i < n; i++)
+		if (token[i] < 0 || (uint32_t)token[i] >= n_vocab)
+			return err_set(e, EINVAL,
+				"token %d is not in the draft model's "
+				"vocabulary of %u",
+				token[i], n_vocab);
+	return 0;
+}
+
+uint32_t draft_context(const struct draft_model *d)
+{
+	return d->context;
+}
+
+uint32_t draft_n_vocab(const struct draft_model *d)
+{
+	return d->model->n_vocab;
+}
+
+const int32_t *draft_tokens(const struct draft_model *d, uint32_t *n)
+{
+	*n = d->n;
+	return d->token;
+}
+
+int draft_append(struct draft_model *d, const int32_t *token, size_t n,
+	const float **logits, struct err *e)
+{
+	uint32_t rows = 0;
+	int ret = check_tokens(d, token, n, e);
+
+	assert(n > 0);
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < n; i += rows) {
+		rows = n - i < PASS_ROWS ? (uint32_t)(n - i) : PASS_ROWS;
+		draft_pass(d, token + i, rows);
+	}
+	draft_logits(d, rows - 1);
+	*logits = d->logits;
+	return 0;
+}
+
+void draft_truncate(struct draft_model *d, uint32_t length)
+{
+	if (length < d->n)
+		d->n = length;
+}
+
+int draft_follow(struct draft_model *d, const int32_t *token, size_t n,
+	const float **logits, struct err *e)
+{
+	uint32_t same = 0;
+
+	/* The last one is computed in any case, for its logits. */
+	while (same < d->n && same + 1 < n && d->token[same] == token[same])
+		same++;
+	draft_truncate(d, same);
+	return draft_append(d, token + same, n - same, logits, e);
+}

@@ -1,0 +1,57 @@
+/*
+ * A draft model: a small llama (or qwen2, qwen3) that the host runs by
+ * itself, beside the device, to guess what the target will say. It has the
+ * target's vocabulary and a key-value cache of its own that follows one path
+ * of tokens.
+ *
+ * The arithmetic is float32 on dequantized rows; results do not depend on the
+ * number of threads, nor on how tokens were split over calls. Nothing is
+ * allocated after opening. One caller at a time.
+ */
+#ifndef HOST_DRAFT_DRAFT_MODEL_H
+#define HOST_DRAFT_DRAFT_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct draft_model;
+struct err;
+struct model;
+
+/*
+ * `model` must outlive it. `target` (may be NULL) is compared: a draft whose
+ * vocabulary differs in size is refused with both sizes. Of `context` tokens
+ * (0: as many as possible) it holds no more than the model was trained for,
+ * beyond which its guesses are noise. threads 0: all.
+ */
+int draft_open(struct draft_model **out, const struct model *model,
+	const struct model *target, uint32_t context, uint32_t threads,
+	struct err *);
+void draft_close(struct draft_model *);
+
+/* Tokens that its cache can hold. */
+uint32_t draft_context(const struct draft_model *);
+uint32_t draft_n_vocab(const struct draft_model *);
+
+/* Tokens in its cache, and their ids. */
+const int32_t *draft_tokens(const struct draft_model *, uint32_t *n);
+
+/*
+ * Append n >= 1 tokens; *logits (owned by the model, valid until the next
+ * call) is the distribution behind the last: float32 [n_vocab]. -ENOSPC when
+ * the context has no room for all of them; then none was appended.
+ */
+int draft_append(struct draft_model *, const int32_t *token, size_t n,
+	const float **logits, struct err *);
+
+/* Forget all but the first `length` tokens. */
+void draft_truncate(struct draft_model *, uint32_t length);
+
+/*
+ * Make the cache hold exactly `token`[n], n >= 1: what it has in common with
+ * them stays, the rest is computed. *logits as above.
+ */
+int draft_follow(struct draft_model *, const int32_t *token, size_t n,
+	const float **logits, struct err *);
+
+#endif

@@ -1,0 +1,220 @@
+#include "host/draft/draft_impl.h"
+
+#include "base/workers.h"
+#include "host/model/model.h"
+#include "tensor/kern.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Multiply-adds from which on waking the threads pays: some 100 us of one.
+ * Drafting a token with a small model stays below it in every operator. */
+#define SHARED_WORK ((uint64_t)1 << 20)
+
+/* ---- operators ----------------------------------------------------------- */
+
+/* Rows on their way through the layers, at positions d->n and up. */
+struct pass {
+	struct draft_model *d;
+	uint32_t rows, layer;
+};
+
+/* On all threads where the work is worth it; the result is the same. */
+static void share(struct draft_model *d, uint64_t work,
+	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
+	unsigned parts)
+{
+	if (work >= SHARED_WORK) {
+		workers_run(d->workers, fn, arg, parts);
+		return;
+	}
+	for (unsigned i = 0; i < parts; i++)
+		fn(arg, i, 0);
+}
+
+struct matmul {
+	struct draft_model *d;
+	struct draft_tensor w;
+	const float *x;
+	float *y;
+	uint32_t rows, n, k;
+	uint32_t piece; /* rows of weights a part */
+};
+
+static void matmul_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct matmul *j = arg;
+	struct draft_model *d = j->d;
+	uint32_t from = part * j->piece;
+	uint32_t n = j->n - from < j->piece ? j->n - from : j->piece;
+
+	d->kern->matmul(j->y + from, j->n, j->x, j->k, j->rows, j->w.type,
+		(const char *)j->w.data +
+			from * dtype_row_bytes(j->w.type, j->k),
+		n, j->k, d->scratch + thread * d->scratch_floats);
+}
+
+/* y[rows][n] = x[rows][k] by w[n][k]. */
+static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
+	uint32_t n, const float *x, uint32_t k, uint32_t rows)
+{
+	uint64_t work = (uint64_t)rows * n * k;
+	struct matmul j = { d, w, x, y, rows, n, k, n };
+
+	/* Several parts a thread, so that they end together; whole groups of
+	 * four rows, which the kernels take at once. */
+	if (work >= SHARED_WORK)
+		j.piece = (n / (4 * workers_count(d->workers)) | 3) + 1;
+	share(d, work, matmul_part, &j, (n + j.piece - 1) / j.piece);
+}
+
+static void norm(const struct pass *p, struct draft_tensor weight)
+{
+	struct draft_model *d = p->d;
+	uint32_t n = d->model->n_embd;
+
+	for (uint32_t r = 0; r < p->rows; r++)
+		d->kern->rmsnorm(d->h + (size_t)r * n, d->x + (size_t)r * n,
+			weight.data, n, d->model->norm_eps);
+}
+
+static void add_bias(
+	const struct pass *p, struct draft_tensor bias, float *y, uint32_t n)
+{
+	for (uint32_t r = 0; bias.data && r < p->rows; r++)
+		p->d->kern->add(y + (size_t)r * n, bias.data, n);
+}
+
+/* What queries and keys [rows][n] have in common behind their product. */
+static void place_heads(
+	const struct pass *p, struct draft_tensor weight, float *y, uint32_t n)
+{
+	const struct draft_model *d = p->d;
+	const struct model *m = d->model;
+	uint32_t half = m->n_rot / 2;
+
+	for (uint32_t r = 0; r < p->rows; r++, y += n) {
+		for (uint32_t i = 0; i < n; i += m->head_dim) {
+			if (weight.data)
+				d->kern->rmsnorm(y + i, y + i, weight.data,
+					m->head_dim, m->norm_eps);
+			d->kern->rope(y + i, d->cos + (size_t)r * half,
+				d->sin + (size_t)r * half, m->n_rot,
+				m->rope_neox);
+		}
+	}
+}
+
+/* Keys (0) or values (1) of a layer from slot `slot` on. */
+static float *cached(const struct draft_model *d, uint32_t layer,
+	unsigned which, size_t slot)
+{
+	return d->kv +
+		((2 * (size_t)layer + which) * d->context + slot) * d->kv_dim;
+}
+
+/* The query heads of one row that share a head of keys and values. */
+static void attend_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct pass *p = arg;
+	struct draft_model *d = p->d;
+	const struct model *m = d->model;
+	uint32_t row = part / m->n_kv_head, kv_head = part % m->n_kv_head;
+	uint32_t group = m->n_head / m->n_kv_head;
+	size_t at = (size_t)kv_head * m->head_dim;
+	size_t q = (size_t)row * d->q_dim + at * group;
+	struct kern_kv kv = {
+		.k = (const uint8_t *)(cached(d, p->layer, 0, 0) + at),
+		.v = (const uint8_t *)(cached(d, p->layer, 1, 0) + at),
+		.stride = d->kv_dim * sizeof(float),
+		.slot = d->slot,
+		.n = d->n + row + 1,
+	};
+
+	for (uint32_t i = 0; i < group; i++, q += m->head_dim)
+		d->kern->attend(d->seen + q, d->q + q, &kv, m->head_dim,
+			(float)(1 / sqrt(m->head_dim)),
+			d->scratch + thread * d->scratch_floats);
+}
+
+static void attention(struct pass *p, const struct draft_tensor *w)
+{
+	struct draft_model *d = p->d;
+	const struct model *m = d->model;
+	float *k = cached(d, p->layer, 0, d->n);
+	float *v = cached(d, p->layer, 1, d->n);
+	uint64_t work = 2ull * p->rows * (d->n + p->rows) * d->q_dim;
+
+	norm(p, w[WIRE_T_ATTN_NORM]);
+	matmul(d, w[WIRE_T_Q], d->q, d->q_dim, d->h, m->n_embd, p->rows);
+	matmul(d, w[WIRE_T_K], k, d->kv_dim, d->h, m->n_embd, p->rows);
+	matmul(d, w[WIRE_T_V], v, d->kv_dim, d->h, m->n_embd, p->rows);
+	add_bias(p, w[WIRE_T_Q_BIAS], d->q, d->q_dim);
+	add_bias(p, w[WIRE_T_K_BIAS], k, d->kv_dim);
+	add_bias(p, w[WIRE_T_V_BIAS], v, d->kv_dim);
+	place_heads(p, w[WIRE_T_Q_NORM], d->q, d->q_dim);
+	place_heads(p, w[WIRE_T_K_NORM], k, d->kv_dim);
+	share(d, work, attend_part, p, p->rows * m->n_kv_head);
+	matmul(d, w[WIRE_T_O], d->h, m->n_embd, d->seen, d->q_dim, p->rows);
+	add_bias(p, w[WIRE_T_O_BIAS], d->h, m->n_embd);
+	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
+}
+
+static void feed_forward(const struct pass *p, const struct draft_tensor *w)
+{
+	struct draft_model *d = p->d;
+	const struct model *m = d->model;
+
+	norm(p, w[WIRE_T_FFN_NORM]);
+	matmul(d, w[WIRE_T_GATE], d->gate, m->n_ff, d->h, m->n_embd, p->rows);
+	matmul(d, w[WIRE_T_UP], d->up, m->n_ff, d->h, m->n_embd, p->rows);
+	d->kern->swiglu(d->gate, d->gate, d->up, (size_t)p->rows * m->n_ff);
+	matmul(d, w[WIRE_T_DOWN], d->h, m->n_embd, d->gate, m->n_ff, p->rows);
+	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
+}
+
+/* ---- a pass -------------------------------------------------------------- */
+
+/* In double, so that far positions lose nothing to the product. */
+static void fill_angles(const struct pass *p)
+{
+	const struct draft_model *d = p->d;
+	uint32_t half = d->model->n_rot / 2;
+	float *c = d->cos, *s = d->sin;
+
+	for (uint32_t r = 0; r < p->rows; r++) {
+		for (uint32_t i = 0; i < half; i++) {
+			double angle = (double)(d->n + r) *
+				(double)d->model->rope_freq[i];
+
+			*c++ = (float)cos(angle);
+			*s++ = (float)sin(angle);
+		}
+	}
+}
+
+void draft_pass(struct draft_model *d, const int32_t *token, uint32_t rows)
+{
+	const struct model *m = d->model;
+	struct pass p = { d, rows, 0 };
+
+	for (uint32_t r = 0; r < rows; r++)
+		model_embed(
+			m, (uint32_t)token[r], d->x + (size_t)r * m->n_embd);
+	fill_angles(&p);
+	for (; p.layer < m->n_layer; p.layer++) {
+		attention(&p, d->weights.layer[p.layer]);
+		feed_forward(&p, d->weights.layer[p.layer]);
+	}
+	memcpy(d->token + d->n, token, rows * sizeof(*token));
+	d->n += rows;
+}
+
+void draft_logits(struct draft_model *d, uint32_t row)
+{
+	const struct model *m = d->model;
+
+	d->kern->rmsnorm(d->h, d->x + (size_t)row * m->n_embd,
+		d->weights.output_norm.data, m->n_embd, m->norm_eps);
+	matmul(d, d->weights.output, d->logits, m->n_vocab, d->h, m->n_embd, 1);
+}

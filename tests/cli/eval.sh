@@ -1,0 +1,240 @@
+#!/usr/bin/env bash
+# tandem eval: exact counts for every way of marking, the same however the
+# pair is run.
+. "$(dirname "$0")/lib.sh"
+
+model=$tmp/tiny.gguf
+run_ok "$TANDEM" synth --like tiny -o "$model"
+n=9 # tokens of an output
+
+# json NAME: the first member of that name in $out, whatever it is.
+json() {
+  sed -E "s/\"$1\":/\n&/" <<<"$out" |
+    sed -nE "s/^\"$1\":(\[[^]]*\]|\"([^\"\\]|\\\\.)*\"|[^],}]*).*/\1/p" |
+    head -n 1
+}
+
+# answer PROMPT: what the model writes behind it, as a JSON string, in
+# $answer.
+answer() {
+  run_ok "$TANDEM" run -m "$model" -p "$1" -n $n --json
+  answer=$(json text)
+}
+
+# item ID PROMPT CHECK ANSWER FACTS LEVEL: one more of $items.
+item() {
+  {
+    printf '{"id":"%s","prompt":"%s","answer":%s,"check":"%s",' \
+      "$1" "$2" "$4" "$3"
+    printf '"facts":%s,"level":%s}\n' "$5" "$6"
+  } >>"$items"
+}
+
+# ---- items whose answers the model gives, and others -----------------------
+items=$tmp/qa.jsonl
+answer 'Hello world'
+first=$answer
+item qa-0 'Hello world' text "$answer" '[]' 0
+answer 'A dog'
+item qa-1 'A dog' facts '" x"' "[$answer]" 1
+item qa-2 'A dog' facts '" x"' "[$answer,\"no such fact\"]" 1
+item qa-3 'Hello world' text '" something else"' '[]' 2
+number='' line=''
+for word in 'Hello world' A The Read One Two Red Dog Cat Sun Moon Sea; do
+  answer "$word"
+  case $answer in
+  '"\n'* | '" "' | '""') ;;
+  *) line=$word line_is=$answer ;;
+  esac
+  case $answer in
+  *[0-9]*) number=$word number_is=$answer ;;
+  esac
+  [ -z "$number" ] || [ -z "$line" ] || break
+done
+if [ -z "$number" ] || [ -z "$line" ]; then
+  echo 'the model writes no number, or no line' >&2
+  exit 1
+fi
+item qa-4 "$number" number "$number_is" '[]' 2
+item qa-5 "$number" number '" 123456789"' '[]' 3
+item qa-6 "$line" exact "${line_is%\"}\\nmore\"" '[]' 3
+item qa-7 "$line" exact '" something else"' '[]' 3
+
+# eval OPTION...: of these items.
+evaluate() {
+  run_ok "$TANDEM" eval "$items" -m "$model" -n $n "$@"
+}
+
+evaluate
+check_has 'the table' "$(tr -s ' ' <<<"$out")" 'qa 4 / 8 50.0 % '
+check_has 'the table' "$(tr -s ' ' <<<"$out")" 'level 1 1 / 2 50.0 % '
+check_has 'the table' "$(tr -s ' ' <<<"$out")" 'level 2 1 / 2 50.0 % '
+check_has 'the table' "$(tr -s ' ' <<<"$out")" 'level 3 1 / 3 33.3 % '
+check_lacks 'the table' "$out" 'level 0'
+check_lacks 'the table' "$out" accepted
+check_lacks 'the table' "$out" mean
+check_eq 'stderr' "$err" ''
+# The bounds of Wilson's interval for 4 of 8, by another program.
+bounds=$(awk 'BEGIN {
+  z = 1.959963984540054; n = 8; p = 4 / 8
+  half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+  middle = p + z * z / (2 * n); scale = 100 / (1 + z * z / n)
+  printf "%.1f to %.1f %%", (middle - half) * scale, (middle + half) * scale
+}')
+check_has 'the table' "$(tr -s ' ' <<<"$out")" "$bounds"
+
+evaluate --json
+check_eq items "$(json items)" 8
+check_eq right "$(json right)" 4
+check_eq accuracy "$(json accuracy)" 0.5
+check_eq task "$(json task)" '"qa"'
+check_has 'levels' "$out" '{"level":3,"items":3,"right":1,'
+check_eq complete "$(json complete)" true
+check_eq error "$(json error)" null
+check_lacks 'JSON' "$out" draft
+hash=$(json logits_hash)
+check_eq 'tokens that 8 outputs have at most' \
+  "$(($(json generated_tokens) <= 8 * n))" 1
+
+evaluate --items 3
+check_has 'the table of 3 items' "$(tr -s ' ' <<<"$out")" 'qa 2 / 3 66.7 % '
+
+evaluate --show 2
+check_has 'what --show prints' "$out" 'qa-0: right'
+check_has 'what --show prints' "$out" '---- wanted: x'
+check_lacks 'what --show 2 prints' "$out" 'qa-2'
+
+# ---- the same however it is run ---------------------------------------------
+evaluate --outputs "$tmp/want"
+check_eq 'lines of outputs' "$(wc -l <"$tmp/want")" 8
+check_eq 'the first output' "$(head -n 1 "$tmp/want")" \
+  "{\"task\":\"qa\",\"id\":\"qa-0\",\"right\":true,\"output\":$first}"
+check_eq 'items that were right' \
+  "$(grep right.:true "$tmp/want" | grep -o 'qa-[0-9]' | xargs)" \
+  'qa-0 qa-1 qa-4 qa-6'
+
+same() { # OPTION...
+  evaluate --outputs "$tmp/got" --json "$@"
+  check_eq "hash with $*" "$(json logits_hash)" "$hash"
+  checks=$((checks + 1))
+  cmp -s "$tmp/got" "$tmp/want" || fail "outputs with $* differ"
+}
+same --threads 1 --coherence strict
+same --threads 3 --coherence check
+same --prefill-chunk 4 --doorbell eventfd --ctx 512
+
+# An item knows nothing of those before it.
+tac "$items" >"$tmp/back.jsonl"
+run_ok "$TANDEM" eval "$tmp/back.jsonl" -m "$model" -n $n --outputs "$tmp/got"
+checks=$((checks + 1))
+tac "$tmp/got" | sed 's/"task":"back"/"task":"qa"/' | cmp -s - "$tmp/want" ||
+  fail 'outputs depend on the order of the items'
+
+# Sampling: the same seed draws the same; the first item as tandem run does.
+evaluate --temp 1.5 --seed 7 --outputs "$tmp/a"
+evaluate --temp 1.5 --seed 7 --outputs "$tmp/b" --threads 1
+evaluate --temp 1.5 --seed 8 --outputs "$tmp/c"
+checks=$((checks + 2))
+cmp -s "$tmp/a" "$tmp/b" || fail 'outputs of the same seed differ'
+! cmp -s "$tmp/a" "$tmp/c" || fail 'outputs of two seeds are the same'
+run_ok "$TANDEM" run -m "$model" -p 'Hello world' -n $n --temp 1.5 --seed 7 \
+  --json
+check_has 'the first output' "$(head -n 1 "$tmp/a")" "\"output\":$(json text)}"
+# Items draw from streams of their own: qa-0 and qa-3 have the same prompt.
+check_lacks 'the fourth output' "$(sed -n 4p "$tmp/a")" "$(json text)"
+
+# ---- with a draft model ------------------------------------------------------
+evaluate --method chain --draft "$model" --items 1
+check_has 'the table' "$out" 'accepted length'
+evaluate --method chain --draft "$model" --draft-len 3 --outputs "$tmp/got" \
+  --json
+checks=$((checks + 1))
+cmp -s "$tmp/got" "$tmp/want" || fail 'outputs with a draft model differ'
+awk -v length_is="$(json mean_accepted_length)" \
+  -v rate="$(json acceptance_rate)" -v cycles="$(json draft_cycles)" \
+  -v drafted="$(json drafted_tokens)" -v accepted="$(json accepted_tokens)" '
+  function near(a, b) { return a - b < 1e-6 && b - a < 1e-6 }
+  BEGIN { exit !(cycles > 0 && length_is > 1 && length_is <= 4 &&
+    near(length_is, (accepted + cycles) / cycles) &&
+    near(rate, accepted / drafted)) }' ||
+  fail "figures of drafting: $out"
+checks=$((checks + 1))
+run_ok "$TANDEM" run -m "$model" --method chain --draft "$model" -p 'A dog' \
+  -n $n --stats --json
+check_has '--stats of tandem run' "$err" 'mean accepted length'
+check_has '--json of tandem run' "$out" '"mean_accepted_length":'
+misuse "$TANDEM" run -m "$model" --draft "$model" -p x
+check_has stderr "$err" chain
+misuse "$TANDEM" eval "$items" -m "$model" --method no-such
+check_has stderr "$err" autoregressive
+run "$TANDEM" eval "$items" -m "$model" --method llada
+check_eq 'status with a model the method does not run' "$status" 1
+check_has stderr "$err" 'no diffusion model'
+# --help names every method there is.
+run "$TANDEM" run --method no-such -p x
+methods=$(sed -n 's/.*there is: //p' <<<"$err" | tr -d ,)
+run_ok "$TANDEM" run --help
+out=$(tr -s ' \n' ' ' <<<"$out")
+for method in $methods; do
+  check_has '--help' "$out" "$method ("
+done
+
+# ---- what is refused ---------------------------------------------------------
+misuse "$TANDEM" eval
+misuse "$TANDEM" eval no-such-task
+check_has stderr "$err" no-such-task
+misuse "$TANDEM" eval qa ui
+misuse "$TANDEM" eval qa --list
+misuse "$TANDEM" eval qa --json --show 1
+run "$TANDEM" eval "$tmp/none.jsonl" -m "$model"
+check_eq 'status without a file' "$status" 1
+check_has stderr "$err" none.jsonl
+{
+  cat "$items"
+  echo '{"id":"x"}'
+} >"$tmp/bad.jsonl"
+run "$TANDEM" eval "$tmp/bad.jsonl" -m "$model"
+check_eq 'status of a bad file' "$status" 1
+check_eq 'stdout of a bad file' "$out" ''
+check_has stderr "$err" "bad.jsonl', line 9: member 'prompt'"
+run "$TANDEM" eval "$items" -m "$model" --ctx 2
+check_eq 'status of a prompt too long' "$status" 1
+check_has stderr "$err" "'qa-0'"
+check_has stderr "$err" --ctx
+run "$TANDEM" eval "$items" -m "$model" --outputs "$tmp/no/such"
+check_eq 'status of outputs that cannot be' "$status" 1
+check_has stderr "$err" "$tmp/no/such"
+if [ -w /dev/full ]; then
+  run "$TANDEM" eval "$items" -m "$model" -n $n --outputs /dev/full
+  check_eq 'status of outputs to a full disk' "$status" 1
+fi
+
+# ---- ended early -----------------------------------------------------------
+for _ in $(seq 500); do cat "$items"; done >"$tmp/long.jsonl"
+for form in '' --json; do
+  rm -f "$tmp/got"
+  "$TANDEM" eval "$tmp/long.jsonl" -m "$model" --outputs "$tmp/got" $form \
+    >"$tmp/out" 2>"$tmp/err" &
+  pid=$!
+  for _ in $(seq 600); do
+    [ ! -s "$tmp/got" ] || break
+    sleep 0.05
+  done
+  kill -INT $pid
+  status=0
+  wait $pid || status=$?
+  out=$(cat "$tmp/out")
+  check_eq 'status after Ctrl-C' "$status" 130
+  check_has 'stderr after Ctrl-C' "$(cat "$tmp/err")" 'interrupted after'
+  if [ -z "$form" ]; then
+    check_has 'stdout after Ctrl-C' "$out" 'long '
+  else
+    check_eq 'complete' "$(json complete)" false
+    check_eq 'items after Ctrl-C' "$(json items)" "$(wc -l <"$tmp/got")"
+  fi
+done
+TANDEM_NPU_FAULT=die-after:300 run "$TANDEM" eval "$tmp/long.jsonl" \
+  -m "$model" -n $n
+check_eq 'status when the device dies' "$status" 3
+check_has 'stdout when the device dies' "$out" 'long '
+finish

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The models and items that come with the program: where they are looked for,
+# and that commands use them unasked.
+. "$(dirname "$0")/lib.sh"
+
+n=6 # tokens of an output
+model=$tmp/models/target.gguf
+tasks=$tmp/models/tasks
+mkdir -p "$tasks"
+run_ok "$TANDEM" synth --like tiny -o "$model"
+cp "$model" "$tmp/models/draft.gguf"
+run_ok "$TANDEM" run -m "$model" -p 'A dog' -n $n
+want=$out
+run_ok "$TANDEM" run -m "$model" -p 'A dog' -n $n --json
+answer=$(sed -nE 's/.*"text":("([^"\\]|\\.)*").*/\1/p' <<<"$out")
+
+# One item that is right, and in qa one more that is not.
+for task in summary qa ui reply math code; do
+  printf '{"id":"0","prompt":"A dog","answer":%s,"check":"text"}\n' \
+    "$answer" >"$tasks/$task.jsonl"
+done
+echo '{"id":"1","prompt":"A dog","answer":"x","check":"text"}' \
+  >>"$tasks/qa.jsonl"
+
+export TANDEM_MODELS=$tmp/models
+run_ok "$TANDEM" run -p 'A dog' -n $n
+check_eq 'text of the default model' "$out" "$want"
+run_ok "$TANDEM" run -p 'A dog' -n $n --method chain
+check_eq 'text with the default draft' "$out" "$want"
+run_ok "$TANDEM" eval qa -n $n --method chain
+check_has 'the table' "$(tr -s ' ' <<<"$out")" 'qa 1 / 2 50.0 % '
+run_ok "$TANDEM" eval --list
+check_has 'the list' "$(tr -s ' ' <<<"$out")" "qa 2 items $tasks/qa.jsonl"
+check_eq 'lines of the list' "$(wc -l <<<"$out")" 6
+run_ok "$TANDEM" eval all -n $n
+check_has 'the table of all' "$(tr -s ' ' <<<"$out")" 'mean of 6 91.7 %'
+check_has 'the table of all' "$(tr -s ' ' <<<"$out")" 'code 1 / 1 100.0 %'
+run_ok "$TANDEM" eval all -n $n --json
+check_has 'the object of all' "$out" '"mean_accuracy":0.91666'
+rm "$tasks/math.jsonl"
+run "$TANDEM" eval all
+check_eq 'status without a task' "$status" 1
+check_has stderr "$err" tasks/math.jsonl
+run "$TANDEM" run -p x --method llada
+check_eq 'status without a diffusion model' "$status" 1
+check_has stderr "$err" diffusion.gguf
+TANDEM_MODELS=$tmp/no-such run "$TANDEM" run -p x
+check_eq 'status without models' "$status" 1
+check_has stderr "$err" "$tmp/no-such"
+unset TANDEM_MODELS
+
+# Where they lie when nothing says so: beside the program, in its source
+# tree, where it is installed.
+default() { # PROGRAM FOLDER
+  mkdir -p "$(dirname "$1")" "$2"
+  cp "$TANDEM" "$1"
+  mv "$tmp/models/target.gguf" "$2"
+  run_ok "$1" run -p 'A dog' -n $n
+  check_eq "text of the model in $2" "$out" "$want"
+  mv "$2/target.gguf" "$tmp/models"
+  run "$1" run -p 'A dog' -n $n
+  check_eq "status without the model in $2" "$status" 1
+  check_has stderr "$err" "'$2'"
+}
+default "$tmp/bin/tandem" "$tmp/bin/models"
+mkdir "$tmp/host"
+default "$tmp/build/release/tandem" "$tmp/flash/models"
+default "$tmp/usr/bin/tandem" "$tmp/usr/share/tandem/models"
+finish

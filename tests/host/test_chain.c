@@ -1,0 +1,606 @@
+/*
+ * Speculative chains on a real device process (TANDEM_NPU; skipped without):
+ * the text must be plain decoding's, token for token, whatever the draft
+ * model guesses; how many passes that takes is foretold from the text alone.
+ */
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/draft/draft_model.h"
+#include "host/generation.h"
+#include "host/method/method.h"
+#include "host/model/model.h"
+#include "host/model/sampler.h"
+#include "host/model/tokenizer.h"
+#include "host/session.h"
+#include "tests/harness.h"
+#include "tests/host/model_file.h"
+#include "tests/host/vocab_file.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define N_VOCAB  274 /* of vocab_spm */
+#define N_PROMPT 12
+#define MOST     256 /* tokens of a text */
+#define LENGTHS  16  /* of chains, at most */
+
+enum { SAME, COARSE, STRANGER, N_DRAFTS }; /* draft models */
+
+struct fixture {
+	struct model *model[N_DRAFTS];
+	struct session_opts opts;
+	struct session *s;
+	struct draft_model *draft;
+	struct tokenizer *tok;
+	/* Of the texts to come. */
+	struct sampler_opts sampling;
+	uint32_t n_predict, context;
+	const char *stop;
+};
+
+struct text {
+	int32_t token[MOST]; /* the prompt as well */
+	size_t n;
+	enum gen_stop stop;
+	struct method_stats stats;
+};
+
+/* ---- set-up -------------------------------------------------------- */
+
+static struct model *open_model(const struct model_file *file)
+{
+	char path[4200];
+	struct model *m;
+	struct err e = { 0 };
+
+	snprintf(path, sizeof(path), "%s/m.gguf", harness_tmp());
+	model_file_write(file, path);
+	assert_ok(model_open(&m, path, &e), &e);
+	unlink(path); /* the map stays */
+	*strrchr(path, '/') = '\0';
+	rmdir(path);
+	return m;
+}
+
+/* The target; the same with 4 bits a weight, which agrees with it now and
+ * then; and one of other weights, which does not but by chance. */
+static void open_models(struct fixture *f)
+{
+	struct model_file file = model_file_tiny;
+
+	file.n_vocab = N_VOCAB;
+	f->model[SAME] = open_model(&file);
+	file.type = DTYPE_Q4_0;
+	f->model[COARSE] = open_model(&file);
+	file.type = DTYPE_F16;
+	file.n_layer = 1;
+	file.n_ff = 96;
+	file.tied = true;
+	f->model[STRANGER] = open_model(&file);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->opts = session_defaults;
+	f->opts.threads = 1;
+	f->opts.prefill_chunk = 16;
+	f->opts.decode_rows = 1 + LENGTHS;
+	f->opts.f32 = true; /* the draft model's arithmetic: SAME is the same */
+	f->sampling = sampler_defaults;
+	f->sampling.temperature = 0;
+	f->n_predict = 40;
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	draft_close(f->draft);
+	session_close(f->s, NULL);
+	tokenizer_close(f->tok);
+	for (int i = 0; i < N_DRAFTS; i++)
+		model_close(f->model[i]);
+	free(f);
+	return 0;
+}
+
+static void open_session(struct fixture *f)
+{
+	const char *npu = getenv("TANDEM_NPU");
+	struct err e = { 0 };
+
+	if (!npu || access(npu, X_OK)) {
+		print_message("skipped: TANDEM_NPU names no device program\n");
+		skip();
+	}
+	if (!f->model[SAME])
+		open_models(f);
+	assert_ok(session_open(&f->s, f->model[SAME], &f->opts, &e), &e);
+}
+
+static void close_session(struct fixture *f)
+{
+	struct err e = { 0 };
+
+	/* Violations of the coherence contract would make it fail. */
+	assert_ok(session_close(f->s, &e), &e);
+	f->s = NULL;
+}
+
+static void open_draft(struct fixture *f, int which, uint32_t context)
+{
+	struct err e = { 0 };
+
+	draft_close(f->draft);
+	f->draft = NULL;
+	assert_ok(draft_open(&f->draft, f->model[which], f->model[SAME],
+			  context, 1, &e),
+		&e);
+}
+
+/* A tokenizer for whom `eos` ends a text. */
+static void open_tokenizer(struct fixture *f, uint32_t eos)
+{
+	static struct vocab v;
+	struct vocab_file keys = { 0 };
+	struct strbuf file = STRBUF_INIT;
+	struct gguf *gguf;
+	struct err e = { 0 };
+
+	v = (struct vocab){ 0 };
+	vocab_spm(&v);
+	vocab_keys(&keys, &v);
+	vocab_u32(&keys, "tokenizer.ggml.eos_token_id", eos);
+	vocab_finish(&keys, &file);
+	assert_ok(gguf_parse(&gguf, file.data, file.len, &e), &e);
+	assert_ok(tokenizer_open(&f->tok, gguf, &e), &e);
+	assert_int_equal(tokenizer_n_vocab(f->tok), N_VOCAB);
+	gguf_close(gguf);
+	strbuf_release(&file);
+}
+
+/* ---- texts --------------------------------------------------------- */
+
+static void write_prompt(int32_t prompt[N_PROMPT])
+{
+	static uint64_t seed; /* asked for once: it is printed */
+
+	seed = seed ? seed : harness_seed();
+	for (uint64_t i = 0; i < N_PROMPT; i++)
+		prompt[i] = (int32_t)(rng_uniform(seed, 1, i) * N_VOCAB);
+}
+
+static struct generation *open_text(
+	const struct fixture *f, struct sampler *sampler)
+{
+	const struct generation_opts o = {
+		.tokenizer = f->tok,
+		.sampler = sampler,
+		.n_vocab = N_VOCAB,
+		.n_predict = f->n_predict,
+		.context = f->context ? f->context : session_context(f->s),
+		.stop = &f->stop,
+		.n_stop = f->stop ? 1 : 0,
+	};
+	int32_t prompt[N_PROMPT];
+	struct generation *g;
+	struct err e = { 0 };
+
+	write_prompt(prompt);
+	assert_ok(generation_open(&g, &o, prompt, N_PROMPT, &e), &e);
+	return g;
+}
+
+static void write_text(struct fixture *f, const struct method *m,
+	uint32_t draft_length, struct text *out)
+{
+	struct method_env env = { .draft = f->draft,
+		.draft_length = draft_length };
+	struct sampler *sampler;
+	struct generation *g;
+	struct err e = { 0 };
+	const int32_t *token;
+
+	assert_ok(sampler_open(&sampler, &f->sampling, N_VOCAB, &e), &e);
+	g = open_text(f, sampler);
+	session_truncate(f->s, 0);
+	assert_ok(m->run(f->s, g, &env, &e), &e);
+	token = gen_tokens(g, &out->n);
+	assert_in_range(out->n, N_PROMPT, MOST);
+	memcpy(out->token, token, out->n * sizeof(*token));
+	out->stop = gen_stop_reason(g);
+	out->stats = env.stats;
+	assert_int_equal(session_length(f->s), out->n - 1);
+	generation_close(g);
+	sampler_close(sampler);
+}
+
+static void same_text(const struct text *got, const struct text *want,
+	const char *what, unsigned number)
+{
+	for (size_t i = 0; i < got->n && i < want->n; i++)
+		if (got->token[i] != want->token[i])
+			fail_msg("%s %u: token %zu is %d, not %d", what, number,
+				i, got->token[i], want->token[i]);
+	if (got->n != want->n || got->stop != want->stop)
+		fail_msg("%s %u: %zu tokens, stopped by %s, not %zu by %s",
+			what, number, got->n, gen_stop_name(got->stop), want->n,
+			gen_stop_name(want->stop));
+}
+
+/* ---- what a text must have cost ------------------------------------ */
+
+/* The k guesses of a fresh draft model behind n tokens. */
+static void guess(struct draft_model *d, const int32_t *text, size_t n,
+	int32_t *out, int k)
+{
+	struct err e = { 0 };
+	const float *logits;
+
+	draft_truncate(d, 0);
+	for (int i = 0; i < k; i++) {
+		int32_t best = 0;
+
+		assert_ok(draft_append(d, i ? &out[i - 1] : text, i ? 1 : n,
+				  &logits, &e),
+			&e);
+		for (int32_t v = 1; v < N_VOCAB; v++)
+			best = logits[v] > logits[best] ? v : best;
+		out[i] = best;
+	}
+}
+
+/*
+ * Without the target: in a cycle as many guesses are accepted as agree with
+ * the text, and the token behind them comes for free.
+ */
+static struct method_stats foretell(
+	const struct text *t, struct draft_model *d, uint32_t length)
+{
+	struct method_stats s = { 0 };
+	size_t n = N_PROMPT + 1;
+
+	while (n < t->n) {
+		size_t most = t->n - n - 1; /* one is the target's own */
+		int k = (int)(most < length ? most : length), same = 0;
+		int32_t out[LENGTHS];
+
+		guess(d, t->token, n, out, k);
+		while (same < k && out[same] == t->token[n + (size_t)same])
+			same++;
+		n += (size_t)same + 1;
+		s.cycles++;
+		s.drafted += (uint64_t)k;
+		s.accepted += (uint64_t)same;
+	}
+	return s;
+}
+
+/* Of texts that end because enough was written. */
+static void check_cost(
+	struct fixture *f, const struct text *t, int draft, uint32_t length)
+{
+	struct draft_model *fresh;
+	struct method_stats want;
+	struct err e = { 0 };
+
+	assert_ok(draft_open(&fresh, f->model[draft], NULL, 0, 1, &e), &e);
+	want = foretell(t, fresh, length);
+	draft_close(fresh);
+	assert_int_equal(t->stats.cycles, want.cycles);
+	assert_int_equal(t->stats.drafted, want.drafted);
+	assert_int_equal(t->stats.accepted, want.accepted);
+	assert_int_equal(
+		t->stats.cycles + t->stats.accepted, t->n - N_PROMPT - 1);
+}
+
+/* ---- the tests ----------------------------------------------------- */
+
+/* The target drafts for itself: all is accepted, nine tokens a pass. */
+static void test_own_draft(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats before, after;
+	struct text plain, chain;
+
+	f->n_predict = 1 + 9 * 10;
+	open_session(f);
+	open_draft(f, SAME, 0);
+	write_text(f, &method_autoregressive, 0, &plain);
+	session_stats(f->s, &before);
+	write_text(f, &method_chain, 8, &chain);
+	session_stats(f->s, &after);
+	same_text(&chain, &plain, "length", 8);
+	assert_int_equal(chain.stats.cycles, 10);
+	assert_int_equal(chain.stats.drafted, 80);
+	assert_int_equal(chain.stats.accepted, 80);
+	assert_true(chain.stats.draft_ns > 0);
+	assert_int_equal(after.passes - before.passes, 1 + 10);
+	assert_int_equal(after.logits_rows - before.logits_rows, 91);
+	close_session(f);
+}
+
+/* A text by chains of one draft model; returns it. */
+static struct text check_text(struct fixture *f, const struct text *plain,
+	int draft, uint32_t length, const char *what)
+{
+	struct text chain;
+
+	write_text(f, &method_chain, length, &chain);
+	same_text(&chain, plain, what, length);
+	check_cost(f, &chain, draft, length);
+	return chain;
+}
+
+static void check_drafts(struct fixture *f, const char *what)
+{
+	uint64_t cycles = 0, accepted = 0;
+	struct text plain, chain;
+
+	write_text(f, &method_autoregressive, 0, &plain);
+	open_draft(f, STRANGER, 0);
+	check_text(f, &plain, STRANGER, 8, what);
+	open_draft(f, SAME, 0);
+	check_text(f, &plain, SAME, LENGTHS, what);
+	open_draft(f, COARSE, 0);
+	for (uint32_t length = 0; length <= LENGTHS;
+		length = length ? 2 * length : 1) {
+		chain = check_text(f, &plain, COARSE, length, what);
+		cycles += chain.stats.cycles;
+		accepted += chain.stats.accepted;
+	}
+	/* Chains that are accepted in part are what this is about. */
+	print_message("%s: %.2f tokens a pass with 4-bit drafts\n", what,
+		(double)(cycles + accepted) / (double)cycles);
+	assert_true(accepted > 0);
+}
+
+static void test_greedy(void **state)
+{
+	struct fixture *f = *state;
+
+	open_session(f);
+	check_drafts(f, "greedy");
+	close_session(f);
+}
+
+static void test_greedy_in_fp16(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.f32 = false;
+	open_session(f);
+	check_drafts(f, "fp16");
+	close_session(f);
+	f->opts.kv_f16 = true;
+	open_session(f);
+	check_drafts(f, "fp16 with its cache");
+	close_session(f);
+}
+
+/* The random numbers are the position's, not the pass's. */
+static void test_sampled(void **state)
+{
+	struct fixture *f = *state;
+
+	f->sampling.temperature = 0.3;
+	open_session(f);
+	for (f->sampling.seed = 1; f->sampling.seed <= 2; f->sampling.seed++)
+		check_drafts(f, "sampled");
+	close_session(f);
+}
+
+/* The penalty looks at the text as it is at each of a chain's tokens. */
+static void test_repeat_penalty(void **state)
+{
+	struct fixture *f = *state;
+
+	f->sampling.repeat_penalty = 1.5;
+	f->sampling.repeat_last = 20;
+	open_session(f);
+	check_drafts(f, "penalty");
+	close_session(f);
+}
+
+static void test_every_length_of_a_chain(void **state)
+{
+	struct fixture *f = *state;
+	struct text plain;
+
+	open_session(f);
+	write_text(f, &method_autoregressive, 0, &plain);
+	open_draft(f, COARSE, 0);
+	for (uint32_t length = 1; length <= LENGTHS; length++)
+		check_text(f, &plain, COARSE, length, "length");
+	close_session(f);
+}
+
+/* Wherever in a chain the length ends a text. */
+static void test_length_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	struct text plain, chain;
+
+	open_session(f);
+	open_draft(f, SAME, 0);
+	for (f->n_predict = 1; f->n_predict <= 20; f->n_predict++) {
+		write_text(f, &method_autoregressive, 0, &plain);
+		write_text(f, &method_chain, 8, &chain);
+		same_text(&chain, &plain, "length", f->n_predict);
+		assert_int_equal(chain.stop, GEN_STOP_LENGTH);
+		assert_int_equal(chain.n, N_PROMPT + f->n_predict);
+		check_cost(f, &chain, SAME, 8);
+	}
+	close_session(f);
+}
+
+static void test_context_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	struct text plain, chain;
+
+	f->n_predict = MOST;
+	for (f->opts.context = 20; f->opts.context < 30; f->opts.context++) {
+		open_session(f);
+		open_draft(f, SAME, 0);
+		write_text(f, &method_autoregressive, 0, &plain);
+		write_text(f, &method_chain, 8, &chain);
+		same_text(&chain, &plain, "context", f->opts.context);
+		assert_int_equal(chain.stop, GEN_STOP_CONTEXT);
+		assert_int_equal(chain.n, f->opts.context);
+		check_cost(f, &chain, SAME, 8);
+		close_session(f);
+	}
+}
+
+/* Where the draft model has no room the target goes on alone. */
+static void test_small_draft_context(void **state)
+{
+	struct fixture *f = *state;
+	struct text plain, chain;
+
+	open_session(f);
+	write_text(f, &method_autoregressive, 0, &plain);
+	for (uint32_t context = 5; context < 40; context += 3) {
+		open_draft(f, SAME, context);
+		write_text(f, &method_chain, 8, &chain);
+		same_text(&chain, &plain, "draft's context", context);
+		/* Its last guess may stand behind a full cache. */
+		assert_int_equal(
+			chain.stats.accepted > 0, context > N_PROMPT + 1);
+		assert_int_equal(chain.stats.accepted, chain.stats.drafted);
+		assert_true(context <= N_PROMPT ||
+			chain.stats.drafted <= context - N_PROMPT);
+	}
+	close_session(f);
+}
+
+/* The first token behind the prompt by `least` that the text so far lacks. */
+static size_t new_token(const struct text *t, size_t least)
+{
+	for (size_t at = N_PROMPT + least; at < t->n; at++) {
+		size_t i = 0;
+
+		while (t->token[i] != t->token[at])
+			i++;
+		if (i == at)
+			return at;
+	}
+	fail_msg("the text repeats itself from token %zu on", least);
+	return 0;
+}
+
+/* The end in the middle of a chain: what was guessed behind it is dropped. */
+static void test_eos_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	struct text plain, chain;
+	size_t at;
+
+	f->sampling.temperature = 0.5;
+	open_session(f);
+	write_text(f, &method_autoregressive, 0, &plain);
+	at = new_token(&plain, 20);
+	open_tokenizer(f, (uint32_t)plain.token[at]);
+	for (int draft = 0; draft < N_DRAFTS; draft++) {
+		open_draft(f, draft, 0);
+		for (uint32_t length = 1; length <= LENGTHS; length += 3) {
+			write_text(f, &method_chain, length, &chain);
+			assert_int_equal(chain.stop, GEN_STOP_EOS);
+			assert_int_equal(chain.n, at + 1);
+			assert_memory_equal(chain.token, plain.token,
+				chain.n * sizeof(chain.token[0]));
+		}
+	}
+	close_session(f);
+}
+
+static void test_stop_string_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	struct text free_run, plain, chain;
+	struct strbuf text = STRBUF_INIT;
+	struct detokenizer detok = { 0 };
+
+	open_tokenizer(f, 2);
+	detok.tok = f->tok;
+	open_session(f);
+	write_text(f, &method_autoregressive, 0, &free_run);
+	for (size_t i = new_token(&free_run, 5); !text.len; i++)
+		detokenize(&detok, free_run.token[i], &text);
+	strbuf_add(&text, "", 1);
+	f->stop = text.data;
+	write_text(f, &method_autoregressive, 0, &plain);
+	assert_int_equal(plain.stop, GEN_STOP_STRING);
+	open_draft(f, SAME, 0);
+	for (uint32_t length = 1; length <= LENGTHS; length++) {
+		write_text(f, &method_chain, length, &chain);
+		same_text(&chain, &plain, "stop string, length", length);
+	}
+	strbuf_release(&text);
+	close_session(f);
+}
+
+/* A second text takes nothing from the first. */
+static void test_one_text_after_another(void **state)
+{
+	struct fixture *f = *state;
+	struct text first, again;
+
+	open_session(f);
+	open_draft(f, COARSE, 0);
+	write_text(f, &method_chain, 8, &first);
+	f->sampling.temperature = 1.5;
+	write_text(f, &method_chain, 5, &again);
+	f->sampling.temperature = 0;
+	write_text(f, &method_chain, 8, &again);
+	same_text(&again, &first, "after another, length", 8);
+	assert_int_equal(again.stats.cycles, first.stats.cycles);
+	assert_int_equal(again.stats.accepted, first.stats.accepted);
+	close_session(f);
+}
+
+static void test_coherent(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats st;
+	struct text plain, chain;
+
+	open_session(f);
+	write_text(f, &method_autoregressive, 0, &plain);
+	close_session(f);
+	for (int i = 0; i < 2; i++) {
+		f->opts.coherence = i ? COHERENCE_CHECK : COHERENCE_STRICT;
+		f->opts.evict_seed = 7;
+		open_session(f);
+		open_draft(f, COARSE, 0);
+		write_text(f, &method_chain, 8, &chain);
+		same_text(&chain, &plain, "coherence", (unsigned)i);
+		session_stats(f->s, &st);
+		assert_int_equal(st.violations, 0);
+		close_session(f);
+	}
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_own_draft),
+	TEST(test_greedy),
+	TEST(test_greedy_in_fp16),
+	TEST(test_sampled),
+	TEST(test_repeat_penalty),
+	TEST(test_every_length_of_a_chain),
+	TEST(test_length_ends_it),
+	TEST(test_context_ends_it),
+	TEST(test_small_draft_context),
+	TEST(test_eos_ends_it),
+	TEST(test_stop_string_ends_it),
+	TEST(test_one_text_after_another),
+	TEST(test_coherent),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,69 @@
+/* The figures of an evaluation; tests/cli/eval.sh runs whole ones. */
+#include "base/checked.h"
+#include "host/eval.h"
+#include "tests/harness.h"
+
+#include <math.h>
+
+static void test_accuracy(void **state)
+{
+	static const struct eval_tally none = { 0, 0 }, some = { 3, 8 };
+
+	assert_close(eval_accuracy(&none), 0, 0, "of none");
+	assert_close(eval_accuracy(&some), 0.375, 0, "3 of 8");
+}
+
+/* Computed by another program. */
+static void test_interval(void **state)
+{
+	static const struct {
+		struct eval_tally tally;
+		double low, high;
+	} known[] = {
+		{ { 8, 10 }, 0.490162, 0.943318 },
+		{ { 0, 10 }, 0, 0.277533 },
+		{ { 10, 10 }, 0.722467, 1 },
+		{ { 0, 1 }, 0, 0.793451 },
+		{ { 100, 200 }, 0.431361, 0.568639 },
+		{ { 0, 0 }, 0, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+		double low, high;
+
+		eval_interval(&known[i].tally, &low, &high);
+		assert_close(low, known[i].low, 1e-6, "low");
+		assert_close(high, known[i].high, 1e-6, "high");
+	}
+}
+
+/*
+ * What defines the interval: the shares p from which the one found is 1.96
+ * deviations away, sqrt(p (1 - p) / n) each.
+ */
+static void test_interval_bounds(void **state)
+{
+	for (uint64_t n = 1; n < 300; n = n * 3 + 1) {
+		for (uint64_t right = 1; right < n; right++) {
+			struct eval_tally t = { right, n };
+			double p = (double)right / (double)n, low, high;
+
+			eval_interval(&t, &low, &high);
+			assert_true(low > 0 && low < p && p < high && high < 1);
+			assert_close(
+				(p - low) / sqrt(low * (1 - low) / (double)n),
+				1.959964, 1e-5, "low");
+			assert_close((high - p) /
+					sqrt(high * (1 - high) / (double)n),
+				1.959964, 1e-5, "high");
+		}
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_accuracy),
+	cmocka_unit_test(test_interval),
+	cmocka_unit_test(test_interval_bounds),
+};
+
+TEST_MAIN(tests)

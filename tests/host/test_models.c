@@ -1,0 +1,108 @@
+/* Where the models that come with the program are looked for. */
+#include "base/err.h"
+#include "host/models.h"
+#include "tests/harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A folder of models that TANDEM_MODELS names, with these files in it. */
+static const char *folder(const char *a, const char *b)
+{
+	const char *dir = harness_tmp(), *names[] = { a, b };
+	char path[5000];
+
+	snprintf(path, sizeof(path), "%s/tasks", dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	for (int i = 0; i < 2; i++) {
+		FILE *f;
+
+		if (!names[i])
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		f = fopen(path, "w");
+		assert_non_null(f);
+		fclose(f);
+	}
+	assert_int_equal(setenv("TANDEM_MODELS", dir, 1), 0);
+	return dir;
+}
+
+static void test_names(void **state)
+{
+	assert_string_equal(model_role_name(MODEL_TARGET), "target");
+	assert_string_equal(model_role_name(MODEL_DRAFT), "draft");
+	assert_string_equal(model_role_name(MODEL_DIFFUSION), "diffusion");
+	assert_string_equal(model_role_name(MODEL_EXIT), "exit");
+	assert_string_equal(model_role_name(MODEL_REWARD), "reward");
+}
+
+static void test_found(void **state)
+{
+	const char *dir = folder("draft.gguf", "tasks/qa.jsonl");
+	char path[PATH_MAX], want[PATH_MAX];
+	struct err e = { 0 };
+
+	assert_ok(models_find(MODEL_DRAFT, path, &e), &e);
+	snprintf(want, sizeof(want), "%s/draft.gguf", dir);
+	assert_string_equal(path, want);
+	assert_ok(models_find_task("qa", path, &e), &e);
+	snprintf(want, sizeof(want), "%s/tasks/qa.jsonl", dir);
+	assert_string_equal(path, want);
+}
+
+/* The place that the user names is the only one. */
+static void test_not_found(void **state)
+{
+	const char *dir = folder("draft.gguf", NULL);
+	char path[PATH_MAX];
+	struct err e = { 0 };
+
+	assert_int_equal(models_find(MODEL_TARGET, path, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "'target.gguf'"));
+	assert_non_null(strstr(e.text, "-m FILE"));
+	assert_non_null(strstr(e.text, "TANDEM_MODELS"));
+	assert_non_null(strstr(e.text, dir));
+	assert_int_equal(models_find_task("qa", path, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "'tasks/qa.jsonl'"));
+
+	folder("target.gguf", NULL);
+	assert_int_equal(models_find(MODEL_DRAFT, path, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "--draft FILE"));
+}
+
+/* Nothing said, or said empty: beside this very program, to begin with. */
+static void test_beside_the_program(void **state)
+{
+	char exe[PATH_MAX], path[PATH_MAX];
+	struct err e = { 0 };
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	assert_true(n > 0);
+	exe[n] = '\0';
+	*strrchr(exe, '/') = '\0';
+	for (int i = 0; i < 2; i++) {
+		if (i)
+			setenv("TANDEM_MODELS", "", 1);
+		else
+			unsetenv("TANDEM_MODELS");
+		assert_int_equal(
+			models_find_task("no-such", path, &e), -ENOENT);
+		assert_non_null(strstr(e.text, "TANDEM_MODELS"));
+		assert_non_null(strstr(e.text, "/models'"));
+		assert_non_null(strstr(e.text, exe));
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_names),
+	cmocka_unit_test(test_found),
+	cmocka_unit_test(test_not_found),
+	cmocka_unit_test(test_beside_the_program),
+};
+
+TEST_MAIN(tests)
