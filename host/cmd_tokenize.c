@@ -11,6 +11,7 @@
 #include "base/strbuf.h"
 #include "host/ids.h"
 #include "host/model/tokenizer.h"
+#include "host/models.h"
 #include "tensor/gguf.h"
 
 #include <errno.h>
@@ -23,15 +24,22 @@
 #define INPUT_MAX    ((size_t)1 << 30)
 
 static const char *model, *file, *text, *id_text;
-static bool bos, special, as_json;
+static bool bos, special, raw, as_json;
 
 /* ---- common ---------------------------------------------------------- */
 
 static int open_tokenizer(struct tokenizer **out, struct err *e)
 {
+	static char target[PATH_MAX];
 	struct gguf *g;
-	int ret = gguf_open(&g, model, e);
+	int ret = 0;
 
+	if (!model) {
+		ret = models_find(MODEL_TARGET, target, e);
+		model = target;
+	}
+	if (!ret)
+		ret = gguf_open(&g, model, e);
 	if (ret)
 		return ret;
 	ret = tokenizer_open(out, g, e);
@@ -67,21 +75,18 @@ static int write_output(const struct strbuf *b, struct err *e)
 /* False: misused, and *status is what to return. */
 static bool check_usage(const struct command *c, const char *given, int *status)
 {
-	if (!model)
-		*status = cmd_misuse(c, "no model: -m MODEL");
-	else if (given && file)
-		*status = cmd_misuse(c,
-			"more than one input: '%s' and --file '%s'", given,
-			file);
-	else
+	if (!given || !file)
 		return true;
+	*status = cmd_misuse(
+		c, "more than one input: '%s' and --file '%s'", given, file);
 	return false;
 }
 
-#define MODEL_OPTION                                                     \
-	{                                                                \
-		OPT_STRING, 'm', "model", &model, "MODEL",               \
-			"GGUF file; one with a vocabulary alone will do" \
+#define MODEL_OPTION                                                      \
+	{                                                                 \
+		OPT_STRING, 'm', "model", &model, "MODEL",                \
+			"GGUF file; one with a vocabulary alone will do " \
+			"(the target that comes with the program)"        \
 	}
 
 /* ---- tokenize -------------------------------------------------------- */
@@ -102,7 +107,7 @@ static const struct opt tokenize_opts[] = {
 
 static const struct opt_command tokenize_usage = {
 	.name = "tandem tokenize",
-	.synopsis = "-m MODEL [--bos] [--special] [-p TEXT | -f FILE|-] "
+	.synopsis = "[-m MODEL] [--bos] [--special] [-p TEXT | -f FILE|-] "
 		    "[--json]",
 	.summary = "the token ids of a text",
 	.details = "Prints the ids of the whole input, a last line feed "
@@ -177,11 +182,13 @@ static const struct opt detokenize_opts[] = {
 		"the ids are in FILE; - is standard input, the default" },
 	{ OPT_FLAG, 0, "special", &special, NULL,
 		"write control tokens, such as <|im_start|>, too" },
+	{ OPT_FLAG, 0, "raw", &raw, NULL,
+		"write bytes that are not UTF-8 as they are, not as U+FFFD" },
 };
 
 static const struct opt_command detokenize_usage = {
 	.name = "tandem detokenize",
-	.synopsis = "-m MODEL [--special] [--ids IDS | -f FILE|-]",
+	.synopsis = "[-m MODEL] [--special] [--raw] [--ids IDS | -f FILE|-]",
 	.summary = "the text of token ids",
 	.details = "Reads ids separated by white space or commas and writes "
 		   "their text, with nothing added; on a terminal a line feed "
@@ -208,7 +215,7 @@ static int detokenize_ids(struct detokenizer *d, const char *ids, size_t len,
 
 static int detokenize_input(struct err *e)
 {
-	struct detokenizer d = { .special = special };
+	struct detokenizer d = { .special = special, .raw = raw };
 	struct strbuf out = STRBUF_INIT;
 	struct tokenizer *tok = NULL;
 	char *data = NULL;

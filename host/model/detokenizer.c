@@ -16,7 +16,7 @@
 static void put_byte(
 	struct detokenizer *d, unsigned char byte, struct strbuf *out)
 {
-	for (;;) {
+	while (!d->raw) {
 		int n;
 
 		d->held[d->n_held] = byte;
@@ -35,6 +35,7 @@ static void put_byte(
 			return;
 		d->n_held = 0;
 	}
+	strbuf_add(out, &byte, 1);
 }
 
 static void put(

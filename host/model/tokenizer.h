@@ -72,13 +72,14 @@ const char *tokenizer_describe(const struct tokenizer *);
 /*
  * Incremental detokenizing: bytes of each token come out as soon as they
  * complete a UTF-8 character and never before; malformed bytes become
- * U+FFFD. Zero-initialise; `special` prints control tokens too. Set
+ * U+FFFD, or come out as they are with `raw`. Zero-initialise; `special`
+ * prints control tokens too. Set
  * `started` where the text goes on from another: the space that belongs to
  * its first word is then kept.
  */
 struct detokenizer {
 	const struct tokenizer *tok;
-	bool special;
+	bool special, raw;
 	bool started;          /* the leading space was dealt with */
 	unsigned char held[4]; /* bytes of a character still incomplete */
 	unsigned n_held;

@@ -2,9 +2,9 @@
 # tandem tokenize and detokenize, on the vocabularies of other programs.
 . "$(dirname "$0")/lib.sh"
 
-misuse "$TANDEM" tokenize
-check_has 'stderr' "$err" '-m MODEL'
-misuse "$TANDEM" detokenize --ids 1
+run env TANDEM_MODELS="$tmp" "$TANDEM" tokenize -p x
+check_eq 'status without any model' "$status" 1
+check_has 'stderr' "$err" '-m FILE names one'
 misuse "$TANDEM" tokenize -m x -p text -f file
 misuse "$TANDEM" detokenize -m x --ids 1 -f file
 run "$TANDEM" tokenize -m "$tmp/none.gguf" -p x
@@ -54,6 +54,17 @@ for model in "$qwen" "$llama"; do
     "$TANDEM" detokenize -m "$model" -f - <"$tmp/ids" >"$tmp/back"
   check_eq 'status of the round trip' $? 0
   check_eq 'the round trip' "$(od -c <"$tmp/back")" "$(od -c <"$tmp/text")"
+done
+
+# Byte-level vocabularies hold any bytes; --raw gives them back.
+for byte in {0..255}; do
+  printf "\\x$(printf %x "$byte")a\\x$(printf %x $((255 - byte)))"
+done >"$tmp/bytes"
+for model in "$qwen" "$llama"; do
+  "$TANDEM" tokenize -m "$model" <"$tmp/bytes" >"$tmp/ids" &&
+    "$TANDEM" detokenize -m "$model" --raw <"$tmp/ids" >"$tmp/back"
+  check_eq 'status of the round trip of all bytes' $? 0
+  check_eq 'all bytes' "$(od -c <"$tmp/back")" "$(od -c <"$tmp/bytes")"
 done
 
 # What is no id is named, and nothing is written.
