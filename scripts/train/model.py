@@ -1,0 +1,162 @@
+"""A llama-architecture transformer, causal or bidirectional, as small as the task allows.
+
+Shapes: B rows, T positions, D embedding width, H heads, G key/value heads, N = D / H head width.
+The rotation pairs neighbouring elements, as GGUF's `llama` architecture has it, so that exported
+weights need no permutation.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import fused
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a model is made of; the fields carry GGUF's names where it has them."""
+
+    embedding_length: int
+    block_count: int
+    feed_forward_length: int
+    head_count: int
+    head_count_kv: int
+    vocab_size: int
+    context_length: int
+    causal: bool = True
+    rope_freq_base: float = 10000.0
+    rms_epsilon: float = 1e-5
+
+    @property
+    def head_length(self):
+        return self.embedding_length // self.head_count
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width, epsilon):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.epsilon = epsilon
+
+    def forward(self, x):
+        return fused.rms_norm(x, self.weight, self.epsilon)
+
+
+def rotations(length, width, base):
+    """cos and sin of position times frequency: each [length, width / 2]."""
+    frequency = base ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
+    angle = torch.outer(torch.arange(length, dtype=torch.float32), frequency)
+    return angle.cos(), angle.sin()
+
+
+class Attention(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        kv_width = shape.head_count_kv * shape.head_length
+        self.heads, self.kv_heads = shape.head_count, shape.head_count_kv
+        self.head_length = shape.head_length
+        self.q = nn.Linear(shape.embedding_length, shape.embedding_length, bias=False)
+        self.k = nn.Linear(shape.embedding_length, kv_width, bias=False)
+        self.v = nn.Linear(shape.embedding_length, kv_width, bias=False)
+        self.output = nn.Linear(shape.embedding_length, shape.embedding_length, bias=False)
+
+    def forward(self, x, cos, sin, mask):
+        rows, length, width = x.shape
+        q = fused.rotate(self.q(x).view(rows, length, self.heads, self.head_length), cos, sin)
+        k = fused.rotate(self.k(x).view(rows, length, self.kv_heads, self.head_length), cos, sin)
+        v = self.v(x).view(rows, length, self.kv_heads, self.head_length)
+        # the heads that share keys are stacked along the positions: no copy of keys and values
+        group = self.heads // self.kv_heads
+        q = q.view(rows, length, self.kv_heads, group, self.head_length)
+        q = q.permute(0, 2, 3, 1, 4).reshape(rows * self.kv_heads, group * length, -1)
+        k = k.permute(0, 2, 3, 1).reshape(rows * self.kv_heads, self.head_length, length)
+        v = v.permute(0, 2, 1, 3).reshape(rows * self.kv_heads, length, self.head_length)
+        score = torch.bmm(q * (1.0 / math.sqrt(self.head_length)), k)
+        score = fused.softmax(score.view(rows, self.heads, length, length), mask)
+        score = score.view(rows * self.kv_heads, group * length, length)
+        mixed = torch.bmm(score, v).view(rows, self.heads, length, -1)
+        return self.output(mixed.transpose(1, 2).reshape(rows, length, width))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        width, hidden = shape.embedding_length, shape.feed_forward_length
+        self.gate = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x):
+        return self.down(fused.swiglu(self.gate(x), self.up(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.attn_norm = RMSNorm(shape.embedding_length, shape.rms_epsilon)
+        self.attn = Attention(shape)
+        self.ffn_norm = RMSNorm(shape.embedding_length, shape.rms_epsilon)
+        self.ffn = FeedForward(shape)
+
+    def forward(self, x, cos, sin, mask):
+        x = x + self.attn(self.attn_norm(x), cos, sin, mask)
+        return x + self.ffn(self.ffn_norm(x))
+
+
+class Model(nn.Module):
+    """Token ids [B, T] to final hidden states [B, T, D]; `logits` maps those to [.., vocab]."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.shape = shape
+        self.token_embd = nn.Embedding(shape.vocab_size, shape.embedding_length)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.block_count))
+        self.output_norm = RMSNorm(shape.embedding_length, shape.rms_epsilon)
+        cos, sin = rotations(shape.context_length, shape.head_length, shape.rope_freq_base)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+        for name, weight in self.named_parameters():
+            if weight.ndim == 2:
+                deep = name.endswith(("output.weight", "down.weight"))
+                sharp = name.endswith(("q.weight", "k.weight"))  # attention that is not flat
+                std = 0.02 / math.sqrt(2 * shape.block_count) if deep else 0.1 if sharp else 0.02
+                nn.init.normal_(weight, std=std)
+        self.look_back()
+
+    @torch.no_grad()
+    def look_back(self, gap=120.0, pairs=8):
+        """Start the first heads as ones that look 1, 2, 3 ... positions back.
+
+        Reading a context begins with "what stood before this?", which takes a small model most of
+        its training to find out.  All embeddings get a part in common (their first element), from
+        which these heads make the same query and key everywhere; the rotation does the rest.
+        `gap` is the score's scale, `pairs` how many of the fastest rotations take part.
+        """
+        shape, attn = self.shape, self.blocks[0].attn
+        self.token_embd.weight[:, 0] = 0.1
+        embedding = self.token_embd.weight
+        common = (embedding[:, 0] / embedding.square().mean(1).sqrt()).mean()
+        size, width = math.sqrt(gap) / common, shape.head_length
+        angle = shape.rope_freq_base ** (-torch.arange(0, width, 2)[:pairs] / width)
+        attn.k.weight[:width] *= 0.1
+        attn.k.weight[: 2 * pairs : 2, 0] = size
+        for head in range(shape.head_count // shape.head_count_kv):
+            query = attn.q.weight[head * width : (head + 1) * width]
+            query *= 0.1
+            query[: 2 * pairs : 2, 0] = size * torch.cos((head + 1) * angle)
+            query[1 : 2 * pairs : 2, 0] = -size * torch.sin((head + 1) * angle)
+
+    def forward(self, ids, mask, upto=None):
+        """mask: added to the scores, [B or 1, 1, T, T]; upto: run only that many blocks."""
+        length = ids.shape[1]
+        x = self.token_embd(ids).to(mask.dtype)
+        cos, sin = self.cos[:length], self.sin[:length]
+        for block in self.blocks[:upto]:
+            x = block(x, cos, sin, mask)
+        return self.output_norm(x) if upto is None else x
+
+    def logits(self, hidden):
+        return F.linear(hidden, self.token_embd.weight.to(hidden.dtype))
