@@ -37,8 +37,18 @@ static inline float exp_fast(float x)
 	t = x * 1.44269504f;
 	n = floorf(t + 0.5f);
 	r = (t - n) * 0.693147181f;
-	p = 1 + r * (1 + r * (0.5f + r * (0.166666667f + r * (0.0416666667f +
-		r * (0.00833333333f + r * 0.00138888889f)))));
+	p = 1 +
+		r *
+			(1 +
+				r *
+					(0.5f +
+						r *
+							(0.166666667f +
+								r *
+									(0.0416666667f +
+										r *
+											(0.00833333333f +
+												r * 0.00138888889f)))));
 	bits = ((int32_t)n + 127) << 23;
 	memcpy(&t, &bits, sizeof(t));
 	return p * t;
@@ -188,7 +198,8 @@ void rotate(const bf16 *x, const float *cosine, const float *sine, float sign,
 
 #pragma omp simd
 			for (int64_t i = 0; i < half; i++) {
-				float a = get(in[2 * i]), b = get(in[2 * i + 1]);
+				float a = get(in[2 * i]),
+				      b = get(in[2 * i + 1]);
 
 				out[2 * i] = put(a * c[i] - b * s[i] * sign);
 				out[2 * i + 1] =
