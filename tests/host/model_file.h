@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/rng.h"
+#include "host/model/model.h"
 #include "tensor/gguf_write.h"
 #include "tests/harness.h"
 
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct model_file {
 	const char *arch;
@@ -195,6 +197,22 @@ static inline void model_file_write(
 		mf_data(w, &ts.t[i], i, &e);
 	assert_ok(gguf_writer_commit(w, &e), &e);
 	gguf_writer_close(w);
+}
+
+/* The model of such a file, which is gone again: the map stays. */
+static inline struct model *model_file_open(const struct model_file *f)
+{
+	char path[4200];
+	struct model *m;
+	struct err e = { 0 };
+
+	snprintf(path, sizeof(path), "%s/m.gguf", harness_tmp());
+	model_file_write(f, path);
+	assert_ok(model_open(&m, path, &e), &e);
+	unlink(path);
+	*strrchr(path, '/') = '\0';
+	rmdir(path);
+	return m;
 }
 
 #endif

@@ -47,21 +47,6 @@ struct text {
 
 /* ---- set-up -------------------------------------------------------- */
 
-static struct model *open_model(const struct model_file *file)
-{
-	char path[4200];
-	struct model *m;
-	struct err e = { 0 };
-
-	snprintf(path, sizeof(path), "%s/m.gguf", harness_tmp());
-	model_file_write(file, path);
-	assert_ok(model_open(&m, path, &e), &e);
-	unlink(path); /* the map stays */
-	*strrchr(path, '/') = '\0';
-	rmdir(path);
-	return m;
-}
-
 /* The target; the same with 4 bits a weight, which agrees with it now and
  * then; and one of other weights, which does not but by chance. */
 static void open_models(struct fixture *f)
@@ -69,14 +54,14 @@ static void open_models(struct fixture *f)
 	struct model_file file = model_file_tiny;
 
 	file.n_vocab = N_VOCAB;
-	f->model[SAME] = open_model(&file);
+	f->model[SAME] = model_file_open(&file);
 	file.type = DTYPE_Q4_0;
-	f->model[COARSE] = open_model(&file);
+	f->model[COARSE] = model_file_open(&file);
 	file.type = DTYPE_F16;
 	file.n_layer = 1;
 	file.n_ff = 96;
 	file.tied = true;
-	f->model[STRANGER] = open_model(&file);
+	f->model[STRANGER] = model_file_open(&file);
 }
 
 static int setup(void **state)

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
 
 struct fixture {
 	struct model_file file;
@@ -43,27 +42,12 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct model *open_file(const struct model_file *file)
-{
-	char path[4200];
-	struct model *m;
-	struct err e = { 0 };
-
-	snprintf(path, sizeof(path), "%s/m.gguf", harness_tmp());
-	model_file_write(file, path);
-	assert_ok(model_open(&m, path, &e), &e);
-	unlink(path); /* the map stays */
-	*strrchr(path, '/') = '\0';
-	rmdir(path);
-	return m;
-}
-
 static void open_draft(struct fixture *f)
 {
 	struct err e = { 0 };
 
 	if (!f->model)
-		f->model = open_file(&f->file);
+		f->model = model_file_open(&f->file);
 	draft_close(f->d);
 	f->d = NULL;
 	assert_ok(draft_open(&f->d, f->model, NULL, f->context, f->threads, &e),
@@ -422,9 +406,9 @@ static void test_other_vocabulary(void **state)
 	struct fixture *f = *state;
 	struct err e = { 0 };
 
-	f->model = open_file(&f->file);
+	f->model = model_file_open(&f->file);
 	f->file.n_vocab = 100;
-	f->other = open_file(&f->file);
+	f->other = model_file_open(&f->file);
 	assert_int_equal(
 		draft_open(&f->d, f->model, f->other, 0, 1, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "96 tokens"));
@@ -445,7 +429,7 @@ static void test_diffusion_model(void **state)
 
 	f->file.arch = "llada";
 	f->file.keys = put_mask;
-	f->model = open_file(&f->file);
+	f->model = model_file_open(&f->file);
 	assert_int_equal(draft_open(&f->d, f->model, NULL, 0, 1, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "'llada' cannot draft"));
 	f->d = NULL;

@@ -36,19 +36,6 @@ static void put_mask(struct gguf_writer *w)
 	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", MASK);
 }
 
-static void open_model(struct fixture *f)
-{
-	char path[4200];
-	struct err e = { 0 };
-
-	snprintf(path, sizeof(path), "%s/m.gguf", harness_tmp());
-	model_file_write(&f->file, path);
-	assert_ok(model_open(&f->model, path, &e), &e);
-	unlink(path); /* the map stays */
-	*strrchr(path, '/') = '\0';
-	rmdir(path);
-}
-
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -102,7 +89,7 @@ static void run(struct fixture *f, struct session_stats *st)
 
 	need_device();
 	if (!f->model)
-		open_model(f);
+		f->model = model_file_open(&f->file);
 	assert_ok(session_open(&s, f->model, &f->opts, &e), &e);
 	assert_ok(sampler_open(&sampler, &f->sampling, o.n_vocab, &e), &e);
 	o.sampler = sampler;

@@ -59,26 +59,13 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void open_model(struct fixture *f)
-{
-	char path[4200];
-	struct err e = { 0 };
-
-	snprintf(path, sizeof(path), "%s/m.gguf", harness_tmp());
-	model_file_write(&f->file, path);
-	assert_ok(model_open(&f->model, path, &e), &e);
-	unlink(path); /* the map stays */
-	*strrchr(path, '/') = '\0';
-	rmdir(path);
-}
-
 static void open_session(struct fixture *f)
 {
 	struct err e = { 0 };
 
 	need_device();
 	if (!f->model)
-		open_model(f);
+		f->model = model_file_open(&f->file);
 	assert_ok(session_open(&f->s, f->model, &f->opts, &e), &e);
 }
 
@@ -755,7 +742,7 @@ static void test_block_larger_than_the_window(void **state)
 	f->opts.va_window = 16 << 20;
 	f->opts.context = 64;
 	need_device();
-	open_model(f);
+	f->model = model_file_open(&f->file);
 	if (!session_open(&f->s, f->model, &f->opts, &e)) {
 		struct token_tree t = { 1, (const int32_t[]){ 1 }, NULL };
 
@@ -824,7 +811,7 @@ static void test_no_such_device(void **state)
 	struct fixture *f = *state;
 	struct err e = { 0 };
 
-	open_model(f);
+	f->model = model_file_open(&f->file);
 	f->opts.device = "/nonexistent/socket";
 	assert_true(session_open(&f->s, f->model, &f->opts, &e) < 0);
 	assert_non_null(strstr(e.text, "/nonexistent/socket"));
