@@ -61,22 +61,21 @@ def pieces(book, size=1200):
     return out
 
 
-def draw_items(seed, count):
-    """`count` training items of all families in their shares, as (family, item)."""
+def draw_families(seed, count):
+    """`count` families in their shares, each with the generator to draw from, as (rng, family)."""
     rng = random.Random(seed)
     names, weights = list(SHARE), list(SHARE.values())
     for _ in range(count):
-        name = rng.choices(names, weights)[0]
-        yield name, FAMILIES[name].generate(rng, TRAIN)
+        yield rng, FAMILIES[rng.choices(names, weights)[0]]
 
 
 def draw_turns(seed, count, several):
-    """As draw_items, each item as [(prompt, answer)]: where a family can, a prompt's text is
-    followed by up to `several` questions, since each of them teaches reading."""
-    rng = random.Random(seed)
-    names, weights = list(SHARE), list(SHARE.values())
-    for _ in range(count):
-        family = FAMILIES[rng.choices(names, weights)[0]]
+    """`count` training items, each as [(prompt, answer)].
+
+    Where a family can, a prompt's text is followed by up to `several` questions, since each of
+    them teaches reading.
+    """
+    for rng, family in draw_families(seed, count):
         if several > 1 and hasattr(family, "generate_several"):
             turns = family.generate_several(rng, TRAIN, several)
             if turns:

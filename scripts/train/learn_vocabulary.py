@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 
 import corpus
+from tasks import TRAIN
 from tokenizer import Tokenizer, learn
 
 
@@ -17,7 +18,10 @@ def main():
     parser.add_argument("--items", type=int, default=12000)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("vocabulary.json"))
     args = parser.parse_args()
-    texts = [item.prompt + item.answer for _, item in corpus.draw_items(1, args.items)]
+    texts = []
+    for rng, family in corpus.draw_families(1, args.items):
+        item = family.generate(rng, TRAIN)
+        texts.append(item.prompt + item.answer)
     texts += corpus.plain_texts(args.text)[:1500]
     Tokenizer(learn(texts, corpus.VOCABULARY)).save(args.out)
 
