@@ -49,7 +49,7 @@ libs_base   :=
 libs_tensor :=
 libs_shm    :=
 libs_ipc    :=
-libs_flash  := libzstd liburing
+libs_flash  := libzstd liburing libxxhash
 libs_device := libseccomp
 libs_host   := libpcre2-8 jansson libxxhash dbus-1 liburing libzstd
 libs_test   := cmocka
@@ -95,22 +95,24 @@ src_device := $(wildcard device/*.c)
 $(foreach r,base tensor shm ipc flash,$(eval src_$(r) := $(wildcard $(r)/*.c)))
 
 mains := host/tandem.c device/tandem_npu.c
-# One source of vector kernels, compiled once for each instruction set.
-kern_src := tensor/kern_vec.c
+# Sources of vector kernels, compiled once for each instruction set.
+kern_src := tensor/kern_vec.c tensor/kern_tile.c tensor/kern_q8.c \
+	tensor/kern_attend.c tensor/kern_peak.c
 src_tensor := $(filter-out $(kern_src),$(src_tensor))
-isa_x86_64  := base avx2 avx512
+isa_x86_64  := base avx2 avx512 vnni
 isa_aarch64 := base
 isas := $(or $(isa_$(arch)),base)
 isa_flags_base   :=
-isa_flags_avx2   := -mavx2 -mf16c
-isa_flags_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mf16c \
+isa_flags_avx2   := -mavx2 -mfma -mf16c
+isa_flags_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c \
 	-mprefer-vector-width=512
+isa_flags_vnni   := $(isa_flags_avx512) -mavx512vnni
 isa_opt := $(if $(filter release,$(BUILD)),-O3)
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 $(foreach r,$(rooms),$(eval obj_$(r) := \
 	$(call obj,$(filter-out $(mains),$(src_$(r))))))
-obj_kern := $(foreach i,$(isas),$(O)/obj/tensor/kern_vec.$(i).o)
+obj_kern := $(foreach i,$(isas),$(kern_src:%.c=$(O)/obj/%.$(i).o))
 obj_tensor += $(obj_kern)
 
 lib = $(O)/lib$(1).a
@@ -151,7 +153,7 @@ $(O)/obj/%.o: %.c Makefile $(O)/flags
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
 define isa_rule
-$(O)/obj/tensor/kern_vec.$(1).o: $(kern_src) Makefile $(O)/flags
+$(O)/obj/%.$(1).o: %.c Makefile $(O)/flags
 	$$(call say,CC,$$< [$(1)])
 	$$(Q)mkdir -p $$(@D)
 	$$(Q)$$(CC) $$(cflags) $(isa_opt) $(isa_flags_$(1)) -DKERN_ISA=$(1) \
@@ -271,20 +273,24 @@ compdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 datadir := $(DESTDIR)$(PREFIX)/share/tandem
 models  := $(wildcard flash/models/*.gguf flash/models/README.md)
 tasks   := $(wildcard flash/models/tasks/*.jsonl)
+phones  := $(wildcard host/soc/*.soc)
 install: all man $(O)/tandem.bash
 	install -d '$(bindir)' '$(man1dir)' '$(compdir)'
 	install -m 755 $(programs) '$(bindir)'
 	install -m 644 $(O)/tandem.1 $(O)/tandem-npu.1 '$(man1dir)'
 	install -m 644 $(O)/tandem.bash '$(compdir)/tandem'
-	install -d '$(datadir)/models/tasks'
+	install -d '$(datadir)/models/tasks' '$(datadir)/soc'
+	install -m 644 $(phones) '$(datadir)/soc'
 	$(if $(models),install -m 644 $(models) '$(datadir)/models')
 	$(if $(tasks),install -m 644 $(tasks) '$(datadir)/models/tasks')
 
 uninstall:
 	rm -f '$(bindir)/tandem' '$(bindir)/tandem-npu' '$(compdir)/tandem' \
 		'$(man1dir)/tandem.1' '$(man1dir)/tandem-npu.1' \
-		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks))
-	@rmdir '$(datadir)/models/tasks' '$(datadir)/models' '$(datadir)' 2>/dev/null || :
+		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks)) \
+		$(patsubst host/%,'$(datadir)/%',$(phones))
+	@rmdir '$(datadir)/models/tasks' '$(datadir)/models' '$(datadir)/soc' \
+		'$(datadir)' 2>/dev/null || :
 
 clean:
 	rm -rf build

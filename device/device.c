@@ -6,6 +6,7 @@
 #include "base/workers.h"
 #include "device/bind.h"
 #include "device/cache.h"
+#include "device/cost.h"
 #include "device/exec.h"
 #include "device/graph.h"
 #include "device/loader.h"
@@ -13,6 +14,7 @@
 #include "device/window.h"
 #include "shm/buffer.h"
 #include "tensor/kern.h"
+#include "tensor/soc.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -37,6 +39,7 @@ struct device {
 	struct cache *cache;
 	struct workers *workers;
 	struct exec exec;
+	struct soc soc; /* exec.soc points here once the host has sent one */
 	struct loader *loader;
 	unsigned loading;
 	size_t plans_bytes;   /* of all graphs, loading ones included */
@@ -242,6 +245,8 @@ static int do_map(struct device *d, const struct packet *p,
 	done->arg[WIRE_MAP_LARGEST] = clamp32(space.largest);
 	done->arg[WIRE_MAP_SLOTS_USED] = space.used;
 	done->arg[WIRE_MAP_SLOTS] = space.slots;
+	if (!ret && d->exec.soc)
+		cost_map(d->exec.soc, s->share.bytes, &d->exec.price);
 	return ret;
 }
 
@@ -342,6 +347,12 @@ bool device_loaded(
 	*seq = l->seq;
 	*done = (struct wire_done){ .op = WIRE_GRAPH_LOAD };
 	done->counters.busy_ns = l->busy_ns;
+	if (d->exec.soc && l->plan) {
+		struct price p = { 0 };
+
+		cost_graph_load(d->exec.soc, l->plan->weights_bytes, &p);
+		memcpy(done->price, &p, sizeof(p));
+	}
 	exec_arena_take(&d->exec, l->arena, l->arena_bytes);
 	l->arena = NULL;
 	if (l->plan && l->plan->at.total <= d->exec.arena_bytes) {
@@ -398,6 +409,41 @@ static int do_run(struct device *d, const struct packet *p,
 		&d->exec, slot->graph, &b, &run, &done->counters.saturated, e);
 }
 
+/* ---- the phone ----------------------------------------------------------- */
+
+_Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "it travels whole");
+
+static int do_soc(struct device *d, const struct packet *p, struct err *e)
+{
+	struct wire_soc msg;
+	struct soc soc;
+	int ret;
+
+	if (p->len != sizeof(msg) + sizeof(soc))
+		return err_set(e, EMSGSIZE, "soc: %zu bytes, it takes %zu",
+			p->len, sizeof(msg) + sizeof(soc));
+	memcpy(&msg, p->msg, sizeof(msg));
+	if (msg.count != SOC_COUNT)
+		return err_set(e, EINVAL, "soc: count %u, it is %zu", msg.count,
+			SOC_COUNT);
+	memcpy(&soc, (const uint8_t *)p->msg + sizeof(msg), sizeof(soc));
+	ret = soc_check(&soc, e);
+	if (ret)
+		return err_in(e, "soc");
+	d->soc = soc;
+	d->exec.soc = &d->soc;
+	return 0;
+}
+
+/* Into the completion, once its counters are known. */
+static void tell_price(struct device *d, struct wire_done *done)
+{
+	if (!d->exec.soc)
+		return;
+	cost_request(d->exec.soc, done, &d->exec.price);
+	memcpy(done->price, &d->exec.price, sizeof(done->price));
+}
+
 /* ---- dispatch ---------------------------------------------------------- */
 
 static const struct {
@@ -410,6 +456,7 @@ static const struct {
 	[WIRE_GRAPH_LOAD] = { "graph load", 0 },
 	[WIRE_GRAPH_DROP] = { "graph drop", sizeof(struct wire_simple) },
 	[WIRE_GRAPH_RUN] = { "graph run", sizeof(struct wire_graph_run) },
+	[WIRE_SOC] = { "soc", 0 },
 };
 
 static int check_op(uint32_t op, size_t len, struct err *e)
@@ -448,6 +495,8 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 		return do_drop(d, simple_arg(p), e);
 	case WIRE_GRAPH_RUN:
 		return do_run(d, p, done, e);
+	case WIRE_SOC:
+		return do_soc(d, p, e);
 	default: /* WIRE_NOP */
 		return 0;
 	}
@@ -489,6 +538,7 @@ bool device_dispatch(
 	began = clock_ns();
 	e.code = 0;
 	e.text[0] = '\0';
+	d->exec.price = (struct price){ 0 };
 	cache_begin(d->cache, p->seq);
 	ret = take_refs(d, p, &e);
 	if (!ret)
@@ -497,6 +547,7 @@ bool device_dispatch(
 		ret = perform(d, p, done->op, done, &e);
 	cache_end(d->cache, &done->counters, done->text, sizeof(done->text));
 	done->status = ret;
+	tell_price(d, done);
 	if (ret)
 		snprintf(done->text, sizeof(done->text), "%.*s",
 			(int)sizeof(done->text) - 1, e.text);

@@ -4,10 +4,12 @@
 #include "base/err.h"
 #include "base/workers.h"
 #include "device/cache.h"
+#include "device/cost.h"
 #include "device/graph.h"
 #include "device/rowset.h"
 #include "tensor/f16.h"
 #include "tensor/kern.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
 #include <math.h>
@@ -28,8 +30,9 @@ struct run {
 	struct rowset set;
 	uint32_t weights, kv; /* device addresses */
 	const float *vector;  /* OP_RMSNORM, OP_HEAD_NORM: in TCM */
-	uint32_t piece;       /* OP_MATMUL: rows of weights a part */
-	size_t row_bytes;
+	/* OP_MATMUL: outputs and bytes of a row or strip, and such a part */
+	uint32_t unit, piece;
+	size_t unit_bytes;
 	const uint8_t *k, *v; /* OP_ATTEND: slot 0 of the layer */
 	_Atomic uint32_t saturated;
 };
@@ -46,7 +49,8 @@ static void *map_anonymous(size_t bytes, int flags)
 
 size_t exec_slice(unsigned threads)
 {
-	return EXEC_TCM_BYTES / threads & ~(size_t)(COHERENCE_LINE - 1);
+	return (EXEC_TCM_BYTES - EXEC_EXP2_BYTES) / threads &
+		~(size_t)(COHERENCE_LINE - 1);
 }
 
 int exec_init(struct exec *x, struct err *e)
@@ -58,6 +62,9 @@ int exec_init(struct exec *x, struct err *e)
 	if (!x->tcm)
 		return err_set(e, ENOMEM, "no memory for %u bytes of TCM",
 			EXEC_TCM_BYTES);
+	x->exp2 =
+		(uint16_t *)(void *)(x->tcm + EXEC_TCM_BYTES - EXEC_EXP2_BYTES);
+	kern_exp2_table(x->exp2);
 	return 0;
 }
 
@@ -204,40 +211,76 @@ static void add_row(void *arg, unsigned row, unsigned thread)
 	r->x->kern->add(out_row(r, row), in_row(r, row), r->op->n);
 }
 
+static void quantize_row(void *arg, unsigned row, unsigned thread)
+{
+	struct run *r = arg;
+	size_t bytes = kern_q8_bytes(r->op->k);
+
+	r->x->kern->quantize(r->x->arena + r->g->at.q8 + row * bytes,
+		in_row(r, row), r->op->k);
+}
+
+/* Columns from .. from + n of the output, of the weights at `w`. */
+static void multiply(
+	struct run *r, uint32_t from, uint32_t n, const void *w, void *scratch)
+{
+	const struct op *op = r->op;
+	const struct kern *kern = r->x->kern;
+	float *y = out_row(r, 0) + from;
+
+	if (op->int8)
+		kern->matmul_q8(y, op->n, r->x->arena + r->g->at.q8,
+			r->set.rows, op->w.type, w, n, op->k, scratch);
+	else if (r->unit == TILE)
+		kern->matmul_tile(y, op->n, in_row(r, 0), op->k, r->set.rows,
+			op->w.type, w, n, op->k, scratch);
+	else
+		kern->matmul(y, op->n, in_row(r, 0), op->k, r->set.rows,
+			op->w.type, w, n, op->k, scratch);
+}
+
 /* One piece of the weights with all rows: columns of the output. */
 static void matmul_part(void *arg, unsigned part, unsigned thread)
 {
 	struct run *r = arg;
 	const struct op *op = r->op;
-	uint32_t from = part * r->piece;
-	uint32_t n = op->n - from < r->piece ? op->n - from : r->piece;
-	const void *w = dma_read(r->x->cache,
-		r->weights + op->w.offset + (uint32_t)(from * r->row_bytes),
-		n * r->row_bytes, tcm_of(r, thread));
+	size_t at = (size_t)part * r->piece;
+	uint32_t from = (uint32_t)at * r->unit, n = r->piece * r->unit;
+	uint32_t units = (op->n + r->unit - 1) / r->unit - (uint32_t)at;
 	const float *bias = NULL;
+	const void *w;
 
-	r->x->kern->matmul(out_row(r, 0) + from, op->n, in_row(r, 0), op->k,
-		r->set.rows, op->w.type, w, n, op->k,
-		(float *)(void *)scratch_of(r, thread));
+	if (n > op->n - from)
+		n = op->n - from;
+	w = dma_read(r->x->cache,
+		r->weights + op->w.offset + (uint32_t)(at * r->unit_bytes),
+		(units < r->piece ? units : r->piece) * r->unit_bytes,
+		tcm_of(r, thread));
+	multiply(r, from, n, w, scratch_of(r, thread));
 	if (op->bias.rows) /* the weights are done with: their TCM is free */
 		bias = dma_read(r->x->cache,
 			r->weights + op->bias.offset + from * 4, n * 4,
 			tcm_of(r, thread));
-	for (uint32_t row = 0; bias && row < r->set.rows; row++)
-		r->x->kern->add(out_row(r, row) + from, bias, n);
+	for (uint32_t row = 0; row < r->set.rows; row++) {
+		if (bias)
+			r->x->kern->add(out_row(r, row) + from, bias, n);
+		if (r->g->model.f16 == WIRE_NPU)
+			to_f16(r, out_row(r, row) + from, n);
+	}
 	r->x->beat(r->x->beat_arg);
 }
 
-/* Rows of weights a part: as equal shares as PIECE_MIN and _MAX allow. */
-static uint32_t piece_rows(const struct run *r)
+/* Rows or strips a part: as equal shares as PIECE_MIN and _MAX allow. */
+static uint32_t piece_units(const struct run *r)
 {
 	size_t max = r->x->slice < PIECE_MAX ? r->x->slice : PIECE_MAX;
-	size_t most = max / r->row_bytes, least = PIECE_MIN / r->row_bytes;
-	size_t n = r->op->n / (4 * workers_count(r->x->workers)) + 1;
+	size_t most = max / r->unit_bytes, least = PIECE_MIN / r->unit_bytes;
+	size_t all = (r->op->n + r->unit - 1) / r->unit;
+	size_t n = all / (4 * workers_count(r->x->workers)) + 1;
 
 	n = n < least ? least : n;
 	/* The piece's bias comes to the same place, and must fit too. */
-	most = most > max / 4 ? max / 4 : most;
+	most = most > max / 4 / r->unit ? max / 4 / r->unit : most;
 	n = n > most ? most : n;
 	if (n > 8)
 		n &= ~(size_t)7;
@@ -246,10 +289,17 @@ static uint32_t piece_rows(const struct run *r)
 
 static void matmul(struct run *r)
 {
-	r->row_bytes = dtype_row_bytes(r->op->w.type, r->op->w.cols);
-	r->piece = piece_rows(r);
+	const struct op *op = r->op;
+	bool tiled = tile_info(op->w.type);
+	uint32_t units;
+
+	r->unit = tiled ? TILE : 1;
+	r->unit_bytes = tiled ? tile_strip_bytes(op->w.type, op->k)
+			      : dtype_row_bytes(op->w.type, op->k);
+	r->piece = piece_units(r);
+	units = (op->n + r->unit - 1) / r->unit;
 	workers_run(r->x->workers, matmul_part, r,
-		(r->op->n + r->piece - 1) / r->piece);
+		(units + r->piece - 1) / r->piece);
 }
 
 /* ---- attention --------------------------------------------------------- */
@@ -313,11 +363,15 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 		.f16 = graph_kv_f16(m),
 	};
 
-	for (uint32_t i = 0; i < group; i++, q += m->head_dim)
-		r->x->kern->attend(out_row(r, row) + q, in_row(r, row) + q, &kv,
-			m->head_dim, m->attn_scale, (float *)(void *)scratch);
-	round_output(
-		r, out_row(r, row) + at * group, (size_t)group * m->head_dim);
+	if (m->f16 == WIRE_NPU)
+		r->x->kern->attend_table(out_row(r, row) + q,
+			in_row(r, row) + q, group, &kv, m->head_dim,
+			m->attn_scale, r->x->exp2, (float *)(void *)scratch);
+	else
+		r->x->kern->attend(out_row(r, row) + q, in_row(r, row) + q,
+			group, &kv, m->head_dim, m->attn_scale,
+			(float *)(void *)scratch);
+	round_output(r, out_row(r, row) + q, (size_t)group * m->head_dim);
 	r->x->beat(r->x->beat_arg);
 }
 
@@ -374,6 +428,9 @@ static void run_op(struct run *r)
 		break;
 	case OP_SWIGLU:
 		each_row(r, swiglu_row);
+		break;
+	case OP_QUANTIZE:
+		each_row(r, quantize_row);
 		break;
 	case OP_ADD:
 		each_row(r, add_row);
@@ -460,15 +517,20 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		.kv = b->addr[WIRE_REF_KV],
 	};
 	int ret = read_inputs(&r, b, wire, e);
+	uint32_t longest = 0;
 
 	if (ret)
 		return ret;
+	if (x->soc)
+		longest = rowset_longest(&r.set);
 	for (unsigned i = 0; i < g->n_ops; i++) {
 		r.op = &g->op[i];
 		cache_operator(x->cache, r.op->name,
 			(int)(g->first_layer + r.op->layer));
 		x->beat(x->beat_arg);
 		run_op(&r);
+		if (x->soc)
+			cost_op(x->soc, g, r.op, longest, &x->price);
 	}
 	write_outputs(&r, b);
 	*saturated = atomic_load_explicit(&r.saturated, memory_order_relaxed);

@@ -10,17 +10,20 @@
 #define DEVICE_EXEC_H
 
 #include "device/bind.h"
+#include "tensor/price.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 #define EXEC_TCM_BYTES   (8u << 20)
 #define EXEC_MAX_THREADS 32 /* so that a worker's TCM share holds a row */
+#define EXEC_EXP2_BYTES  (KERN_EXP2_ENTRIES * sizeof(uint16_t))
 
 struct cache;
 struct err;
 struct graph;
 struct kern;
+struct soc;
 struct workers;
 
 struct exec {
@@ -31,6 +34,9 @@ struct exec {
 	void *beat_arg;
 	uint8_t *tcm; /* [threads] of `slice` */
 	size_t slice;
+	const struct soc *soc; /* of the phone to price for; NULL: none */
+	struct price price;    /* of the request so far */
+	uint16_t *exp2; /* kern_exp2_table, behind the shares of the TCM */
 	uint8_t *arena; /* scratch for the graph that runs */
 	size_t arena_bytes;
 };
@@ -52,7 +58,7 @@ void exec_arena_take(struct exec *, void *arena, size_t bytes);
  * Run `g`, whose bindings have been checked and whose at.total bytes the
  * arena has. Ranges that the CPU wrote have been invalidated. On success
  * hidden states and KV have been cleaned. *saturated counts activations
- * beyond fp16.
+ * beyond fp16. With a phone to price for, the operators add to x->price.
  */
 int exec_run(struct exec *, const struct graph *g, const struct binding *,
 	const struct wire_graph_run *, uint32_t *saturated, struct err *);

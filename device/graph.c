@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPS_A_LAYER 18 /* with every optional part */
+#define OPS_A_LAYER 22 /* with every optional part */
 
 struct wire_tensor graph_tensor(const void *msg, uint32_t l, unsigned i)
 {
@@ -35,11 +35,19 @@ static size_t take(size_t *total, size_t bytes)
 	return at;
 }
 
-static uint32_t max3(uint32_t a, uint32_t b, uint32_t c)
+static size_t max(size_t a, size_t b)
 {
-	uint32_t m = a > b ? a : b;
+	return a > b ? a : b;
+}
 
-	return m > c ? m : c;
+/* What the kernels want, whichever of them run. */
+static size_t kernel_scratch(const struct wire_model *m, uint32_t widest)
+{
+	size_t attend =
+		kern_attend_scratch(m->n_head / m->n_kv_head, m->head_dim);
+
+	return max(max(kern_matmul_scratch(widest), attend) * sizeof(float),
+		kern_tile_scratch(widest));
 }
 
 void graph_layout(const struct wire_graph_load *g, unsigned threads,
@@ -49,7 +57,8 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	size_t rows = g->rows, q = (size_t)m->n_head * m->head_dim;
 	size_t kv = (size_t)m->n_kv_head * m->head_dim;
 	size_t visible = (size_t)m->kv_slots + rows;
-	size_t f = sizeof(float), t = 0, scratch;
+	size_t f = sizeof(float), t = 0;
+	uint32_t widest = (uint32_t)max(max(m->n_embd, m->n_ff), q);
 
 	memset(at, 0, sizeof(*at));
 	at->row = take(&at->total, rows * sizeof(struct wire_row));
@@ -67,9 +76,10 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	at->v = take(&at->total, rows * kv * f);
 	at->gate = take(&at->total, rows * m->n_ff * f);
 	at->up = take(&at->total, rows * m->n_ff * f);
+	if (m->f16 == WIRE_INT8)
+		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
 	/* A thread's: kernel scratch, then the slots a row sees. */
-	scratch = kern_matmul_scratch(max3(m->n_embd, m->n_ff, (uint32_t)q));
-	take(&t, (scratch > visible ? scratch : visible) * f);
+	take(&t, kernel_scratch(m, widest));
 	at->thread_slot = take(&t, visible * sizeof(uint32_t));
 	at->thread_bytes = t;
 	at->thread = take(&at->total, t * threads);
@@ -103,14 +113,43 @@ static struct op *add(struct build *b, enum op_kind kind, const char *name,
 	return op;
 }
 
-static void add_norm(struct build *b, enum wire_layer_tensor w, size_t out)
+static struct op *add_norm(
+	struct build *b, enum wire_layer_tensor w, size_t out)
 {
 	struct op *op =
 		add(b, OP_RMSNORM, graph_tensor_name(w), b->g->at.x, out);
 
 	op->w = tensor(b, w);
 	op->n = op->k = op->w.cols;
-	op->round = true;
+	return op;
+}
+
+static bool is_int8(const struct build *b, struct wire_tensor w)
+{
+	return b->g->model.f16 == WIRE_INT8 &&
+		(w.type == DTYPE_TILE_Q4_0 || w.type == DTYPE_TILE_Q8_0);
+}
+
+/*
+ * What `from` leaves is multiplied by the matrices w[0..n): rounded for those
+ * that want fp16, quantized for those that want int8.
+ */
+static void add_operand(struct build *b, struct op *from,
+	const enum wire_layer_tensor *w, unsigned n)
+{
+	bool quantize = false;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (is_int8(b, tensor(b, w[i])))
+			quantize = true;
+		else
+			from->round = true;
+	}
+	if (quantize) {
+		struct op *op = add(b, OP_QUANTIZE, "quantize", from->out, 0);
+
+		op->n = op->k = from->n;
+	}
 }
 
 static void add_matmul(struct build *b, enum wire_layer_tensor w, int bias,
@@ -121,6 +160,7 @@ static void add_matmul(struct build *b, enum wire_layer_tensor w, int bias,
 	op->w = tensor(b, w);
 	op->n = op->w.rows;
 	op->k = op->w.cols;
+	op->int8 = is_int8(b, op->w);
 	if (bias >= 0)
 		op->bias = tensor(b, (unsigned)bias);
 }
@@ -152,8 +192,12 @@ static void plan_attention(struct build *b)
 	struct wire_tensor qn = tensor(b, WIRE_T_Q_NORM);
 	struct wire_tensor kn = tensor(b, WIRE_T_K_NORM);
 	struct wire_tensor none = { 0 };
+	static const enum wire_layer_tensor qkv[] = { WIRE_T_Q, WIRE_T_K,
+		WIRE_T_V };
+	static const enum wire_layer_tensor o[] = { WIRE_T_O };
 
-	add_norm(b, WIRE_T_ATTN_NORM, at->h);
+	add_operand(
+		b, add_norm(b, WIRE_T_ATTN_NORM, at->h), qkv, ARRAY_LEN(qkv));
 	add_matmul(b, WIRE_T_Q, WIRE_T_Q_BIAS, at->h, at->q);
 	add_matmul(b, WIRE_T_K, WIRE_T_K_BIAS, at->h, at->k);
 	add_matmul(b, WIRE_T_V, WIRE_T_V_BIAS, at->h, at->v);
@@ -167,9 +211,10 @@ static void plan_attention(struct build *b)
 	add_heads(b, OP_ROPE, "k rope", none, at->k, m->n_kv_head);
 	add_elementwise(b, OP_KV_WRITE, "kv write", at->k, at->v,
 		m->n_kv_head * m->head_dim);
-	add_elementwise(b, OP_ATTEND, "attention", at->q, at->a,
-		m->n_head * m->head_dim)
-		->round = true;
+	add_operand(b,
+		add_elementwise(b, OP_ATTEND, "attention", at->q, at->a,
+			m->n_head * m->head_dim),
+		o, ARRAY_LEN(o));
 	add_matmul(b, WIRE_T_O, WIRE_T_O_BIAS, at->a, at->h);
 	add_elementwise(b, OP_ADD, "attention add", at->h, at->x, m->n_embd);
 }
@@ -178,12 +223,18 @@ static void plan_ffn(struct build *b)
 {
 	const struct graph_layout *at = &b->g->at;
 	const struct wire_model *m = &b->g->model;
+	static const enum wire_layer_tensor gate_up[] = { WIRE_T_GATE,
+		WIRE_T_UP };
+	static const enum wire_layer_tensor down[] = { WIRE_T_DOWN };
 
-	add_norm(b, WIRE_T_FFN_NORM, at->h);
+	add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), gate_up,
+		ARRAY_LEN(gate_up));
 	add_matmul(b, WIRE_T_GATE, -1, at->h, at->gate);
 	add_matmul(b, WIRE_T_UP, -1, at->h, at->up);
-	add_elementwise(b, OP_SWIGLU, "swiglu", at->up, at->gate, m->n_ff)
-		->round = true;
+	add_operand(b,
+		add_elementwise(
+			b, OP_SWIGLU, "swiglu", at->up, at->gate, m->n_ff),
+		down, ARRAY_LEN(down));
 	add_matmul(b, WIRE_T_DOWN, -1, at->gate, at->h);
 	add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
 }

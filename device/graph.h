@@ -33,6 +33,7 @@ enum op_kind {
 	OP_KV_WRITE,  /* K and V of the rows to their slots */
 	OP_ATTEND,    /* out = attention of in */
 	OP_SWIGLU,    /* out = silu(out) * in */
+	OP_QUANTIZE,  /* int8 rows of `in`, in place of those before */
 	OP_ADD,       /* out += in */
 };
 
@@ -47,6 +48,7 @@ struct op {
 	size_t in, out;
 	uint32_t n, k;
 	bool round; /* `out` goes to the matrix engine: fp16, if the model's */
+	bool int8;  /* OP_MATMUL: of the quantized rows, not of `in` */
 	struct wire_tensor w, bias; /* rows 0: none */
 };
 
@@ -60,6 +62,7 @@ struct graph_layout {
 	size_t q, a;            /* [rows][n_head * head_dim] */
 	size_t k, v;            /* [rows][n_kv_head * head_dim] */
 	size_t gate, up;        /* [rows][n_ff] */
+	size_t q8;              /* [rows] of kern_q8_bytes of the widest */
 	size_t thread;          /* [threads] of thread_bytes */
 	size_t thread_slot;     /* in a thread's: its list of slots */
 	size_t thread_bytes;
@@ -102,7 +105,7 @@ struct graph *graph_build(const void *msg, unsigned threads);
 /* Whether keys and values are stored in fp16, and bytes of one. */
 static inline bool graph_kv_f16(const struct wire_model *m)
 {
-	return m->f16 == WIRE_F16;
+	return m->f16 == WIRE_F16 || m->f16 == WIRE_NPU;
 }
 
 static inline size_t graph_kv_elt(const struct wire_model *m)

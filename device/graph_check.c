@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "shm/buffer.h"
 #include "tensor/dtype.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -96,7 +97,7 @@ static int check_dims(const struct wire_model *m, struct err *e)
 static int check_model(const struct wire_model *m, struct err *e)
 {
 	if (check_dims(m, e) || in_range("rope_neox", m->rope_neox, 0, 1, e) ||
-		in_range("f16", m->f16, WIRE_F32, WIRE_F16_KV_F32, e))
+		in_range("f16", m->f16, 0, WIRE_PRECISION_COUNT - 1, e))
 		return -EINVAL;
 	if (!isfinite(m->norm_eps) || m->norm_eps < 0)
 		return err_set(e, EINVAL,
@@ -170,50 +171,67 @@ static struct shape shape_of(const struct wire_model *m, unsigned tensor)
 	}
 }
 
-/* Where the tensor's bytes are; `row` bytes a row. */
-static int check_place(const struct wire_tensor *t, size_t row,
+/* Where the tensor's bytes are: `parts` rows, or strips, of `part` bytes. */
+static int check_place(const struct wire_tensor *t, size_t part, uint32_t parts,
 	uint32_t weights_bytes, size_t slice, struct err *e)
 {
 	if (t->offset % COHERENCE_LINE)
 		return err_set(e, EINVAL, "offset %u is no multiple of %d",
 			t->offset, COHERENCE_LINE);
-	if (!range_within(t->offset, (uint64_t)row * t->rows, weights_bytes))
+	if (!range_within(t->offset, (uint64_t)part * parts, weights_bytes))
 		return err_set(e, EINVAL,
 			"offset %u and %" PRIu64
 			" bytes leave the block's weights_bytes %u",
-			t->offset, (uint64_t)row * t->rows, weights_bytes);
-	if (row > slice)
+			t->offset, (uint64_t)part * parts, weights_bytes);
+	if (part > slice)
 		return err_set(e, E2BIG,
-			"a row of %zu bytes exceeds a worker's %zu bytes of "
+			"a %s of %zu bytes exceeds a worker's %zu bytes of "
 			"TCM; use fewer threads",
-			row, slice);
+			parts == t->rows ? "row" : "strip", part, slice);
 	return 0;
+}
+
+/* Bytes that must be in TCM at once: of a row, or of a strip of tiles. */
+static int part_bytes(const struct wire_tensor *t, size_t *bytes, struct err *e)
+{
+	const struct dtype_info *type = dtype_info(t->type);
+
+	*bytes = type ? dtype_row_bytes(t->type, t->cols)
+		      : tile_strip_bytes(t->type, t->cols);
+	if (*bytes)
+		return 0;
+	return err_set(e, EINVAL, "cols %u is not whole blocks of %u (%s)",
+		t->cols, type ? type->block : TILE,
+		type ? type->name : tile_info(t->type)->name);
 }
 
 static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 	uint32_t weights_bytes, size_t slice, struct err *e)
 {
 	const struct dtype_info *type = dtype_info(t->type);
-	size_t row;
+	const struct tile_info *tile = tile_info(t->type);
+	size_t part;
+	int ret;
 
 	if (!t->rows && s->optional)
 		return 0;
 	if (!t->rows)
 		return err_set(e, EINVAL, "rows 0: it is not optional");
-	if (!type)
+	if (!type && !tile)
 		return err_set(e, EINVAL, "type %u is unknown", t->type);
 	if (s->vector && t->type != DTYPE_F32)
-		return err_set(e, EINVAL, "type %s, f32 is wanted", type->name);
+		return err_set(e, EINVAL, "type %s, f32 is wanted",
+			type ? type->name : tile->name);
 	if (t->rows != s->rows || t->cols != s->cols)
 		return err_set(e, EINVAL,
 			"rows %u and cols %u, wanted are %u and %u", t->rows,
 			t->cols, s->rows, s->cols);
-	row = dtype_row_bytes(t->type, t->cols);
-	if (!row)
-		return err_set(e, EINVAL,
-			"cols %u is not whole blocks of %u (%s)", t->cols,
-			type->block, type->name);
-	return check_place(t, row, weights_bytes, slice, e);
+	ret = part_bytes(t, &part, e);
+	if (ret)
+		return ret;
+	return check_place(t, part,
+		tile ? (t->rows + TILE - 1) / TILE : t->rows, weights_bytes,
+		slice, e);
 }
 
 static int check_tensors(const struct wire_graph_load *g, const void *msg,

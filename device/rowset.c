@@ -194,6 +194,31 @@ int rowset_take(struct rowset *s, const struct wire_graph_run *r,
 	return 0;
 }
 
+static uint32_t count_slots(const struct rowset *s, uint32_t i)
+{
+	const struct wire_row *r = &s->row[i];
+	const uint64_t *m = s->mask + (size_t)i * s->mask_words;
+	uint32_t n = 0;
+
+	for (uint32_t j = 0; j < r->n_spans; j++)
+		n += s->span[r->first_span + j].count;
+	for (uint32_t w = 0; w < s->mask_words; w++)
+		n += (uint32_t)__builtin_popcountll(m[w]);
+	return n;
+}
+
+uint32_t rowset_longest(const struct rowset *s)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < s->rows; i++) {
+		uint32_t n = count_slots(s, i);
+
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
 uint32_t rowset_slots(const struct rowset *s, uint32_t i, uint32_t *slot)
 {
 	const struct wire_row *r = &s->row[i];

@@ -41,6 +41,9 @@ int rowset_take(struct rowset *, const struct wire_graph_run *,
 /* The slots that row i sees, in order of summation, into slot[]. */
 uint32_t rowset_slots(const struct rowset *, uint32_t i, uint32_t *slot);
 
+/* Slots that the row which sees the most sees. */
+uint32_t rowset_longest(const struct rowset *);
+
 /* The next run of set bits at or behind *run's end; start with {0, 0}. */
 bool rowset_next(
 	const struct rowset *, const uint64_t *bits, struct wire_span *run);

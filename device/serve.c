@@ -124,6 +124,7 @@ static int welcome(struct server *s, struct err *e)
 	struct wire_welcome w = {
 		.threads = device_threads(s->device),
 		.tcm_bytes = EXEC_TCM_BYTES,
+		.tcm_share = (uint32_t)exec_slice(device_threads(s->device)),
 	};
 
 	snprintf(w.kern, sizeof(w.kern), "%s", device_kern(s->device));

@@ -28,8 +28,9 @@ struct command {
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct command cmd_run, cmd_eval, cmd_logits, cmd_tokenize,
-	cmd_detokenize, cmd_inspect, cmd_synth, cmd_bench, cmd_doctor;
+extern const struct command cmd_run, cmd_eval, cmd_perplexity, cmd_logits,
+	cmd_tokenize, cmd_detokenize, cmd_inspect, cmd_synth, cmd_convert,
+	cmd_verify, cmd_bench, cmd_doctor;
 
 /* All of the above, NULL-terminated (host/tandem.c). */
 extern const struct command *const commands[];

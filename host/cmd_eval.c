@@ -7,20 +7,15 @@
 #include "host/decoder.h"
 #include "host/eval.h"
 #include "host/eval_report.h"
+#include "host/eval_tasks.h"
 #include "host/model/model.h"
-#include "host/models.h"
 #include "host/options.h"
 
 #include <errno.h>
 #include <jansson.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const task_names[] = { "summary", "qa", "ui", "reply",
-	"math", "code" };
-#define N_TASKS ARRAY_LEN(task_names)
 
 static struct session_args pair = SESSION_ARGS_DEFAULT;
 static struct method_args decoding = METHOD_ARGS_DEFAULT;
@@ -32,7 +27,7 @@ static bool as_json, as_list;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model, a GGUF file (the one that comes with the "
+		"the model: a GGUF file or an image (the one that comes with the "
 		"program)" },
 	{ OPT_INT, 0, "items", &n_items, "N",
 		"only the first N items of a task (0: all)", 0, INT32_MAX },
@@ -88,36 +83,16 @@ static const struct opt_command usage = {
 
 /* ---- tasks --------------------------------------------------------------- */
 
-struct task {
-	char name[NAME_MAX + 1], path[PATH_MAX];
-	struct eval_items items;
-};
-
 struct eval {
 	const struct method *method;
 	struct decoder decoder;
-	struct task task[N_TASKS];
-	struct eval_result result[N_TASKS];
-	size_t n_tasks, n_results;
+	struct eval_tasks tasks;
+	struct eval_result result[EVAL_TASKS];
+	size_t n_results;
 	uint32_t longest; /* prompt */
 	int64_t shown;    /* of the task that runs */
 	FILE *outputs;
 };
-
-static bool is_file(const char *operand)
-{
-	const char *end = strrchr(operand, '.');
-
-	return strchr(operand, '/') || (end && !strcmp(end, ".jsonl"));
-}
-
-static bool is_task(const char *operand)
-{
-	for (size_t i = 0; i < N_TASKS; i++)
-		if (!strcmp(task_names[i], operand))
-			return true;
-	return false;
-}
 
 static int check_usage(const char *operand)
 {
@@ -128,13 +103,14 @@ static int check_usage(const char *operand)
 			: EXIT_OK;
 	if (!operand)
 		return cmd_misuse(&cmd_eval,
-			"no task: summary, qa, ui, reply, math, code, all, or "
-			"a file of items");
-	if (!is_file(operand) && !is_task(operand) && strcmp(operand, "all"))
+			"no task: " EVAL_TASK_NAMES ", all, or a file of "
+			"items");
+	if (!eval_task_is_file(operand) && !eval_task_is_name(operand) &&
+		strcmp(operand, "all"))
 		return cmd_misuse(&cmd_eval,
-			"unknown task '%s'; there is summary, qa, ui, reply, "
-			"math, code and all; a file of items has a '/' in its "
-			"path or ends in .jsonl",
+			"unknown task '%s'; there is " EVAL_TASK_NAMES
+			" and all; a file of items has a '/' in its path or "
+			"ends in .jsonl",
 			operand);
 	if (as_json && n_show)
 		return cmd_misuse(&cmd_eval,
@@ -143,71 +119,19 @@ static int check_usage(const char *operand)
 	return EXIT_OK;
 }
 
-/* A task of the program's. */
-static int add_task(struct eval *v, const char *name, struct err *e)
-{
-	struct task *t = &v->task[v->n_tasks];
-	int ret;
-
-	snprintf(t->name, sizeof(t->name), "%s", name);
-	ret = models_find_task(name, t->path, e);
-	if (ret)
-		return ret;
-	v->n_tasks++;
-	return eval_items_read(&t->items, t->path, e);
-}
-
-/* A file of items: its name says what the task is called. */
-static int add_file(struct eval *v, const char *path, struct err *e)
-{
-	struct task *t = &v->task[v->n_tasks];
-	const char *slash = strrchr(path, '/'),
-		   *base = slash ? slash + 1 : path;
-	size_t len = strlen(base);
-
-	if (strlen(path) >= sizeof(t->path) || len >= sizeof(t->name))
-		return err_set(e, ENAMETOOLONG, "the file's name is too long");
-	if (len > 6 && !strcmp(base + len - 6, ".jsonl"))
-		len -= 6;
-	memcpy(t->name, base, len);
-	memcpy(t->path, path, strlen(path));
-	v->n_tasks++;
-	return eval_items_read(&t->items, path, e);
-}
-
-static int add_all(struct eval *v, struct err *e)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < N_TASKS && !ret; i++)
-		ret = add_task(v, task_names[i], e);
-	return ret;
-}
-
-static int read_tasks(struct eval *v, const char *operand, struct err *e)
-{
-	if (is_file(operand))
-		return add_file(v, operand, e);
-	return strcmp(operand, "all") ? add_task(v, operand, e) : add_all(v, e);
-}
-
 /* The items that are to run. */
-static struct eval_items chosen(const struct task *t)
+static struct eval_items chosen(const struct eval_task *t)
 {
-	struct eval_items items = t->items;
-
-	if (n_items && (uint64_t)n_items < items.n)
-		items.n = (size_t)n_items;
-	return items;
+	return eval_task_first(t, (uint64_t)n_items);
 }
 
 static int list_tasks(struct eval *v, struct err *e)
 {
-	int ret = add_all(v, e);
+	int ret = eval_tasks_read(&v->tasks, "all", e);
 
-	for (size_t i = 0; i < v->n_tasks && !ret; i++)
-		printf("%-10s %6zu items  %s\n", v->task[i].name,
-			v->task[i].items.n, v->task[i].path);
+	for (size_t i = 0; i < v->tasks.n && !ret; i++)
+		printf("%-10s %6zu items  %s\n", v->tasks.task[i].name,
+			v->tasks.task[i].items.n, v->tasks.task[i].path);
 	return ret;
 }
 
@@ -215,14 +139,14 @@ static int list_tasks(struct eval *v, struct err *e)
 
 static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 {
-	for (size_t i = 0; i < v->n_tasks; i++) {
-		struct eval_items items = chosen(&v->task[i]);
+	for (size_t i = 0; i < v->tasks.n; i++) {
+		struct eval_items items = chosen(&v->tasks.task[i]);
 		uint32_t longest;
 		int ret =
 			eval_longest(&v->decoder, &items, context, &longest, e);
 
 		if (ret) {
-			err_in(e, "'%s'", v->task[i].path);
+			err_in(e, "'%s'", v->tasks.task[i].path);
 			return ret;
 		}
 		if (longest > v->longest)
@@ -237,7 +161,9 @@ static int open_session(struct eval *v, struct err *e)
 	struct session_opts o;
 	int ret;
 
-	session_args_apply(&pair, &o);
+	ret = session_args_apply(&pair, &o, e);
+	if (ret)
+		return ret;
 	o.cancel = &cmd_interrupted;
 	ret = check_prompts(v, o.context ? o.context : context, e);
 	if (ret)
@@ -317,7 +243,7 @@ static int each_item(void *arg, const struct eval_item *item, bool right,
 	return ret;
 }
 
-static int run_task(struct eval *v, const struct task *t,
+static int run_task(struct eval *v, const struct eval_task *t,
 	const struct eval_opts *o, struct err *e)
 {
 	struct eval_items items = chosen(t);
@@ -357,8 +283,8 @@ static int run_tasks(struct eval *v, struct err *e)
 	cmd_catch_signals();
 	if (!as_json)
 		eval_head_text(&v->decoder, stdout);
-	for (size_t i = 0; i < v->n_tasks && !ret; i++)
-		ret = run_task(v, &v->task[i], &o, e);
+	for (size_t i = 0; i < v->tasks.n && !ret; i++)
+		ret = run_task(v, &v->tasks.task[i], &o, e);
 	rep.n = v->n_results;
 	rep.complete = !ret;
 	rep.error = ret ? e->text : NULL;
@@ -392,8 +318,7 @@ static int run_all(struct eval *v, struct err *e)
 
 static int eval_release(struct eval *v, int ret, struct err *e)
 {
-	for (size_t i = 0; i < v->n_tasks; i++)
-		eval_items_release(&v->task[i].items);
+	eval_tasks_release(&v->tasks);
 	if (v->outputs && fclose(v->outputs) && !ret)
 		ret = cannot_write("the outputs", e);
 	free(v);
@@ -406,7 +331,7 @@ static int eval_all(struct eval *v, const char *operand, struct err *e)
 
 	if (as_list)
 		return list_tasks(v, e);
-	ret = read_tasks(v, operand, e);
+	ret = eval_tasks_read(&v->tasks, operand, e);
 	return ret ? ret : run_all(v, e);
 }
 

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/progress.h"
 #include "host/ids.h"
+#include "host/logits.h"
 #include "host/model/model.h"
 #include "host/model/tokenizer.h"
 #include "host/options.h"
@@ -24,7 +25,7 @@ static const char *model_path, *ids_text, *ids_file, *out_path;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model, a GGUF file" },
+		"the model: a GGUF file or an image" },
 	{ OPT_STRING, 0, "ids", &ids_text, "LIST",
 		"token ids, separated by spaces or commas" },
 	{ OPT_STRING, 0, "ids-file", &ids_file, "FILE",
@@ -99,19 +100,24 @@ static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 static int write_rows(
 	struct session *s, uint32_t n, uint32_t n_vocab, FILE *f, struct err *e)
 {
-	float *row = malloc(n_vocab * sizeof(*row));
-	int ret = row ? 0 : err_set(e, ENOMEM, "no memory for logits");
+	size_t some = n < LOGITS_ROWS ? n : LOGITS_ROWS;
+	float *rows = malloc(some * n_vocab * sizeof(*rows));
+	int ret = rows ? 0 : err_set(e, ENOMEM, "no memory for logits");
 
-	for (uint32_t i = 0; i < n && !ret; i++) {
-		ret = session_logits(s, i, row, e);
-		if (!ret && fwrite(row, sizeof(*row), n_vocab, f) != n_vocab) {
+	for (uint32_t i = 0; i < n && !ret; i += (uint32_t)some) {
+		if (some > n - i)
+			some = n - i;
+		ret = session_logits_range(s, i, (uint32_t)some, rows, e);
+		if (!ret &&
+			fwrite(rows, n_vocab * sizeof(*rows), some, f) !=
+				some) {
 			err_sys(e, errno, "cannot write '%s'", out_path);
 			ret = -EIO; /* EPIPE would be the device's */
 			if (e)
 				e->code = ret;
 		}
 	}
-	free(row);
+	free(rows);
 	return ret;
 }
 
@@ -151,6 +157,7 @@ static int open_session(struct session **s, const struct model *m,
 {
 	uint32_t context = pair.context ? (uint32_t)pair.context : m->n_ctx;
 	struct session_opts o;
+	int ret;
 
 	if (ids->n > context)
 		return err_set(e, EFBIG,
@@ -162,7 +169,9 @@ static int open_session(struct session **s, const struct model *m,
 			"%zu ids, but a diffusion model sees all at once, and "
 			"a pass has at most %d; shorten the list",
 			ids->n, WIRE_MAX_ROWS);
-	session_args_apply(&pair, &o);
+	ret = session_args_apply(&pair, &o, e);
+	if (ret)
+		return ret;
 	o.context_need = (uint32_t)ids->n;
 	if (!m->causal)
 		o.prefill_chunk = o.context_need;

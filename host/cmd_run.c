@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "host/decoder.h"
+#include "host/draft/draft_model.h"
 #include "host/generation.h"
 #include "host/model/chat.h"
 #include "host/model/model.h"
@@ -35,7 +36,7 @@ static bool as_ids, as_json, with_stats, chat, special, ignore_eos, no_bos;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model, a GGUF file (the one that comes with the "
+		"the model: a GGUF file or an image (the one that comes with the "
 		"program)" },
 	{ OPT_STRING, 'p', "prompt", &prompt_text, "TEXT", "the prompt" },
 	{ OPT_STRING, 'f', "file", &prompt_file, "FILE",
@@ -306,8 +307,11 @@ static int open_session(struct run *r, struct err *e)
 {
 	const struct model *m = r->decoder.model;
 	struct session_opts o;
+	int ret;
 
-	session_args_apply(&pair, &o);
+	ret = session_args_apply(&pair, &o, e);
+	if (ret)
+		return ret;
 	o.cancel = &cmd_interrupted;
 	if (n_predict >= 0 && r->prompt.n + (uint64_t)n_predict < UINT32_MAX)
 		o.context_need = (uint32_t)(r->prompt.n + n_predict);
@@ -362,7 +366,7 @@ static const char *stop_name(const struct run *r, int ret)
 
 static void report(struct run *r, int ret, const struct err *e)
 {
-	const struct decoder *d = &r->decoder;
+	struct decoder *d = &r->decoder;
 	struct run_report rep = {
 		.decoder = d,
 		.generation = r->generation,
@@ -374,6 +378,9 @@ static void report(struct run *r, int ret, const struct err *e)
 	};
 
 	session_stats(d->session, &rep.stats);
+	rep.price = rep.stats.price;
+	if (d->env.draft)
+		draft_take_price(d->env.draft, &rep.price);
 	if (as_json)
 		report_json(&rep, &r->text, stdout);
 	if (with_stats)

@@ -9,7 +9,9 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
+#include "flash/image.h"
 #include "host/ids.h"
+#include "host/model/packed.h"
 #include "host/model/tokenizer.h"
 #include "host/models.h"
 #include "tensor/gguf.h"
@@ -31,6 +33,7 @@ static bool bos, special, raw, as_json;
 static int open_tokenizer(struct tokenizer **out, struct err *e)
 {
 	static char target[PATH_MAX];
+	struct packed *image = NULL;
 	struct gguf *g;
 	int ret = 0;
 
@@ -39,11 +42,13 @@ static int open_tokenizer(struct tokenizer **out, struct err *e)
 		model = target;
 	}
 	if (!ret)
-		ret = gguf_open(&g, model, e);
+		ret = image_probe(model) ? packed_open(&image, &g, model, e)
+					 : gguf_open(&g, model, e);
 	if (ret)
 		return ret;
 	ret = tokenizer_open(out, g, e);
 	gguf_close(g);
+	packed_close(image);
 	return ret ? err_in(e, "%s", model) : 0;
 }
 

@@ -118,10 +118,12 @@ static int open_draft(struct decoder *d, struct err *e)
 	if (!d->method->needs_draft)
 		return 0;
 	ret = draft_open(&d->env.draft, d->draft_file, d->model,
+		d->session_opts.precision == WIRE_INT8 ? DRAFT_INT8 : DRAFT_F32,
 		session_context(d->session), d->session_opts.threads, e);
 	if (ret)
-		err_in(e, "'%s'", d->draft_path);
-	return ret;
+		return err_in(e, "'%s'", d->draft_path);
+	draft_price_for(d->env.draft, d->session_opts.soc);
+	return 0;
 }
 
 int decoder_open_session(

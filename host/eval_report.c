@@ -150,7 +150,8 @@ static void put_decoder(json_t *o, const struct decoder *d)
 	if (d->method->needs_draft)
 		json_object_set_new(
 			o, "draft_model", json_ctext(d->draft_path));
-	json_object_set_new(o, "precision", json_string(precision_name(s)));
+	json_object_set_new(
+		o, "precision", json_string(precision_names[s->precision]));
 }
 
 /* Two runs that must be the same have the same. */

@@ -263,17 +263,12 @@ static void print_shape(const struct inspection *in, FILE *f)
 			in->tied ? ", input and output share one matrix" : "");
 }
 
-void inspect_print(const char *path, const struct gguf *g, FILE *f)
+void inspect_print_model(const struct gguf *g, FILE *f)
 {
 	struct inspection in;
 	char text[32];
 
 	inspect_gguf(&in, g);
-	fprintf(f, "file          %s\n", path);
-	fprintf(f, "format        GGUF version %u\n", gguf_version(g));
-	fprintf(f, "size          %s (%zu bytes)\n",
-		scaled(gguf_file_bytes(g), 1024, text, sizeof(text)),
-		gguf_file_bytes(g));
 	fprintf(f, "architecture  %s\n", *in.arch ? in.arch : "not said");
 	if (*in.name)
 		fprintf(f, "name          %s\n", in.name);
@@ -285,6 +280,18 @@ void inspect_print(const char *path, const struct gguf *g, FILE *f)
 	print_shape(&in, f);
 	fprintf(f, "tokenizer     %s\n", *in.tokenizer ? in.tokenizer : "none");
 	fprintf(f, "chat          %s\n", in.chat);
+}
+
+void inspect_print(const char *path, const struct gguf *g, FILE *f)
+{
+	char text[32];
+
+	fprintf(f, "file          %s\n", path);
+	fprintf(f, "format        GGUF version %u\n", gguf_version(g));
+	fprintf(f, "size          %s (%zu bytes)\n",
+		scaled(gguf_file_bytes(g), 1024, text, sizeof(text)),
+		gguf_file_bytes(g));
+	inspect_print_model(g, f);
 	print_keys(g, f);
 	print_tensors(g, f);
 	print_totals(g, f);

@@ -26,6 +26,9 @@ struct inspection {
 
 void inspect_gguf(struct inspection *, const struct gguf *);
 
+/* What model it is, a line for each thing. */
+void inspect_print_model(const struct gguf *, FILE *);
+
 void inspect_print(const char *path, const struct gguf *, FILE *);
 
 /* {"version": 1, "command": "inspect", ...}; NULL without memory. */

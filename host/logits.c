@@ -1,17 +1,23 @@
 #include "host/logits.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/workers.h"
 #include "host/model/model.h"
+#include "host/model/packed.h"
 #include "tensor/kern.h"
+#include "tensor/tile.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
-/* Rows of the output matrix a part: some 100 KB, long enough to be worth
- * handing out, short enough that the threads end together. */
-#define PART_ROWS 256
+/* Outputs a part: some 100 KB of weights, long enough to be worth handing
+ * out, short enough that the threads end together. Whole strips. */
+#define PART_OUTPUTS 256
+#define ALIGN        64
 
 struct logits {
 	const struct model *model;
@@ -19,15 +25,76 @@ struct logits {
 	struct workers *workers;
 	XXH64_state_t *hash;
 	uint64_t rows;
-	size_t row_bytes, scratch_floats;
+	enum dtype type;
+	const uint8_t *weights;
+	void *packed;      /* the weights if they are in tiles, else NULL */
+	size_t part_bytes; /* of weights */
+	bool int8;
 	float *norm_weight; /* [n_embd], aligned as kernels want it */
-	float *normed;      /* [n_embd] */
-	float *scratch;     /* [threads][scratch_floats] */
-	float *out;         /* of the row in progress */
+	float *normed;      /* [LOGITS_ROWS][n_embd] */
+	uint8_t *q8;        /* [LOGITS_ROWS][kern_q8_bytes], with int8 */
+	uint8_t *scratch;   /* [threads][scratch_bytes] */
+	size_t scratch_bytes;
+	float *part;       /* [threads][LOGITS_ROWS][PART_OUTPUTS] */
+	float *const *out; /* of the rows in progress */
+	unsigned n;
 };
 
-int logits_open(struct logits **out, const struct model *m, unsigned threads,
-	struct err *e)
+/* The output matrix in tiles, where the layout has any for its type, or as
+ * a flash image has it. */
+static int pack_output(struct logits *l, enum layout layout, struct err *e)
+{
+	const struct gguf_tensor *t = l->model->output;
+	const struct packed *p = l->model->packed;
+	uint32_t n = l->model->n_vocab, k = l->model->n_embd;
+
+	l->type = p && p->output.rows ? p->output.type
+		: p                   ? t->type
+		    : layout_type(layout, t->type, k, SIZE_MAX);
+	l->part_bytes = layout_bytes(l->type, PART_OUTPUTS, k);
+	l->weights = t->data;
+	if (p ? !p->output.rows : l->type == t->type)
+		return 0;
+	l->packed = aligned_alloc(
+		ALIGN, align_up(layout_bytes(l->type, n, k), ALIGN));
+	if (!l->packed)
+		return err_set(e, ENOMEM,
+			"no memory for an output matrix of %zu MiB",
+			layout_bytes(l->type, n, k) >> 20);
+	l->weights = l->packed;
+	if (p)
+		return packed_read_output(p, l->packed, e);
+	layout_pack(l->workers, l->type, l->packed, t->type, t->data, n, k);
+	return 0;
+}
+
+static int alloc_rows(struct logits *l, struct err *e)
+{
+	size_t k = l->model->n_embd, threads = workers_count(l->workers);
+	size_t row = k * sizeof(float);
+
+	l->scratch_bytes =
+		kern_matmul_scratch(l->model->n_embd) * sizeof(float);
+	if (l->scratch_bytes < kern_tile_scratch(l->model->n_embd))
+		l->scratch_bytes = kern_tile_scratch(l->model->n_embd);
+	l->scratch_bytes = align_up(l->scratch_bytes, ALIGN);
+	l->norm_weight = aligned_alloc(ALIGN, align_up(row, ALIGN));
+	l->normed = aligned_alloc(ALIGN, align_up(LOGITS_ROWS * row, ALIGN));
+	l->q8 = aligned_alloc(
+		ALIGN, LOGITS_ROWS * kern_q8_bytes(l->model->n_embd) + ALIGN);
+	/* One line more: kernels that need no scratch get a place, too. */
+	l->scratch = aligned_alloc(ALIGN, threads * l->scratch_bytes + ALIGN);
+	l->part = aligned_alloc(
+		ALIGN, threads * LOGITS_ROWS * PART_OUTPUTS * sizeof(float));
+	if (!l->norm_weight || !l->normed || !l->q8 || !l->scratch || !l->part)
+		return err_set(e, ENOMEM, "no memory for logits");
+	dtype_info(DTYPE_F32)->to_f32(
+		l->norm_weight, l->model->output_norm->data, k);
+	return 0;
+}
+
+int logits_open(struct logits **out, const struct model *m, enum layout layout,
+	enum wire_precision precision, struct workers *workers, struct err *e)
 {
 	struct logits *l = calloc(1, sizeof(*l));
 	int ret;
@@ -35,25 +102,18 @@ int logits_open(struct logits **out, const struct model *m, unsigned threads,
 	if (!l)
 		return err_set(e, ENOMEM, "no memory for logits");
 	l->model = m;
-	l->row_bytes = dtype_row_bytes(m->output->type, m->n_embd);
-	l->scratch_floats = kern_matmul_scratch(m->n_embd);
-	l->norm_weight = malloc(m->n_embd * sizeof(float));
-	l->normed = malloc(m->n_embd * sizeof(float));
-	/* One more float: kernels that need no scratch get a place, too. */
-	l->scratch = malloc((threads * l->scratch_floats + 1) * sizeof(float));
+	l->workers = workers;
 	l->hash = XXH64_createState();
-	if (!l->norm_weight || !l->normed || !l->scratch || !l->hash) {
+	if (!l->hash) {
 		ret = err_set(e, ENOMEM, "no memory for logits");
 		goto fail;
 	}
 	XXH64_reset(l->hash, 0);
-	dtype_info(DTYPE_F32)->to_f32(
-		l->norm_weight, m->output_norm->data, m->n_embd);
-	ret = kern_select(&l->kern, e);
-	if (!ret)
-		ret = workers_open(&l->workers, threads, e);
-	if (ret)
+	if ((ret = kern_select(&l->kern, e)) ||
+		(ret = pack_output(l, layout, e)) || (ret = alloc_rows(l, e)))
 		goto fail;
+	l->int8 = precision == WIRE_INT8 &&
+		(l->type == DTYPE_TILE_Q4_0 || l->type == DTYPE_TILE_Q8_0);
 	*out = l;
 	return 0;
 fail:
@@ -65,40 +125,64 @@ void logits_close(struct logits *l)
 {
 	if (!l)
 		return;
-	workers_close(l->workers);
 	XXH64_freeState(l->hash);
+	free(l->packed);
 	free(l->norm_weight);
 	free(l->normed);
+	free(l->q8);
 	free(l->scratch);
+	free(l->part);
 	free(l);
 }
 
+/* All rows by one part of the outputs. */
 static void logits_part(void *arg, unsigned part, unsigned thread)
 {
 	struct logits *l = arg;
-	const struct model *m = l->model;
-	uint32_t first = part * PART_ROWS;
-	uint32_t n = m->n_vocab - first;
+	uint32_t k = l->model->n_embd, first = part * PART_OUTPUTS;
+	uint32_t n = l->model->n_vocab - first;
+	float *y = l->part + (size_t)thread * LOGITS_ROWS * PART_OUTPUTS;
+	const void *w = l->weights + part * l->part_bytes;
+	void *scratch = l->scratch + thread * l->scratch_bytes;
 
-	if (n > PART_ROWS)
-		n = PART_ROWS;
-	l->kern->matmul(l->out + first, n, l->normed, m->n_embd, 1,
-		m->output->type,
-		(const char *)m->output->data + first * l->row_bytes, n,
-		m->n_embd, l->scratch + thread * l->scratch_floats);
+	if (n > PART_OUTPUTS)
+		n = PART_OUTPUTS;
+	if (l->int8)
+		l->kern->matmul_q8(y, PART_OUTPUTS, l->q8, l->n, l->type, w, n,
+			k, scratch);
+	else if (tile_info(l->type))
+		l->kern->matmul_tile(y, PART_OUTPUTS, l->normed, k, l->n,
+			l->type, w, n, k, scratch);
+	else
+		l->kern->matmul(y, PART_OUTPUTS, l->normed, k, l->n, l->type, w,
+			n, k, scratch);
+	for (unsigned i = 0; i < l->n; i++)
+		memcpy(l->out[i] + first, y + i * PART_OUTPUTS,
+			n * sizeof(float));
 }
 
-void logits_row(struct logits *l, const float *hidden, float *out)
+void logits_compute(struct logits *l, const float *const *hidden,
+	float *const *out, unsigned n)
 {
 	const struct model *m = l->model;
 
-	l->kern->rmsnorm(
-		l->normed, hidden, l->norm_weight, m->n_embd, m->norm_eps);
+	assert(n <= LOGITS_ROWS);
+	for (unsigned i = 0; i < n; i++) {
+		float *x = l->normed + (size_t)i * m->n_embd;
+
+		l->kern->rmsnorm(
+			x, hidden[i], l->norm_weight, m->n_embd, m->norm_eps);
+		if (l->int8)
+			l->kern->quantize(l->q8 + i * kern_q8_bytes(m->n_embd),
+				x, m->n_embd);
+	}
 	l->out = out;
+	l->n = n;
 	workers_run(l->workers, logits_part, l,
-		(m->n_vocab + PART_ROWS - 1) / PART_ROWS);
-	XXH64_update(l->hash, out, m->n_vocab * sizeof(*out));
-	l->rows++;
+		(m->n_vocab + PART_OUTPUTS - 1) / PART_OUTPUTS);
+	for (unsigned i = 0; i < n; i++)
+		XXH64_update(l->hash, out[i], m->n_vocab * sizeof(*out[i]));
+	l->rows += n;
 }
 
 uint64_t logits_rows(const struct logits *l)

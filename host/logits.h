@@ -1,25 +1,32 @@
 /*
- * From a hidden state to logits, on the host: final norm, then the output
- * matrix as it lies in the model file, its rows shared out to the worker
- * threads. One hidden state at a time, always by the same kernel and the
- * same cut, so the bytes do not depend on how many rows were asked for nor
- * on the number of threads.
+ * From hidden states to logits, on the host: final norm, then the output
+ * matrix in the same layout and arithmetic as the device's, its outputs shared
+ * out to the worker threads. A row's bytes do not depend on how many rows were
+ * asked for with it nor on the number of threads.
  */
 #ifndef HOST_LOGITS_H
 #define HOST_LOGITS_H
+
+#include "host/layout.h"
+#include "ipc/wire.h"
 
 #include <stdint.h>
 
 struct err;
 struct logits;
 struct model;
+struct workers;
 
-int logits_open(struct logits **out, const struct model *, unsigned threads,
-	struct err *);
+#define LOGITS_ROWS 16 /* computed together: the matrix is read once */
+
+/* The workers are borrowed. */
+int logits_open(struct logits **out, const struct model *, enum layout,
+	enum wire_precision, struct workers *, struct err *);
 void logits_close(struct logits *);
 
-/* hidden [n_embd] to out [n_vocab], both float32. */
-void logits_row(struct logits *, const float *hidden, float *out);
+/* hidden[i] [n_embd] to out[i] [n_vocab], i < n <= LOGITS_ROWS, float32. */
+void logits_compute(struct logits *, const float *const *hidden,
+	float *const *out, unsigned n);
 
 /* Rows computed, and XXH64 of all their bytes in order. */
 uint64_t logits_rows(const struct logits *);

@@ -6,6 +6,7 @@
 #include "ipc/channel.h"
 #include "ipc/link.h"
 #include "shm/buffer.h"
+#include "tensor/soc.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct npu {
 	unsigned stall_ms;
 	struct err failed; /* the first request that was refused */
 	struct npu_stats stats;
+	struct price price; /* not taken yet */
 };
 
 /* Put words to -EPIPE and -ETIMEDOUT: who, and how it ended. */
@@ -149,10 +151,16 @@ int npu_share(
 	return 0;
 }
 
-static void count(struct npu *n, const struct wire_counters *c)
-{
-	struct wire_counters *t = &n->stats.total;
+_Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "it travels whole");
 
+static void count(struct npu *n, const struct wire_done *done)
+{
+	const struct wire_counters *c = &done->counters;
+	struct wire_counters *t = &n->stats.total;
+	struct price price;
+
+	memcpy(&price, done->price, sizeof(price));
+	price_add(&n->price, &price);
 	t->busy_ns += c->busy_ns;
 	t->dma_bytes += c->dma_bytes;
 	t->invalidated_lines += c->invalidated_lines;
@@ -180,7 +188,7 @@ static int npu_collect(
 	done->text[sizeof(done->text) - 1] = '\0';
 	*seq = p.seq;
 	n->under_way--;
-	count(n, &done->counters);
+	count(n, done);
 	if (!done->status && done->counters.violations &&
 		!n->stats.violation[0])
 		snprintf(n->stats.violation, sizeof(n->stats.violation), "%s",
@@ -261,6 +269,28 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 			remember_failure(n, done);
 	}
 	return ret;
+}
+
+int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
+{
+	struct {
+		struct wire_soc head;
+		struct soc soc;
+	} msg = { { WIRE_SOC, SOC_COUNT }, *soc };
+	struct wire_done done;
+	int ret = npu_call(n, &msg, sizeof(msg), &done, e);
+
+	if (!ret && done.status)
+		ret = err_set(
+			e, EIO, "the device refused the phone: %s", done.text);
+	n->price = (struct price){ 0 };
+	return ret;
+}
+
+void npu_take_price(struct npu *n, struct price *sum)
+{
+	price_add(sum, &n->price);
+	n->price = (struct price){ 0 };
 }
 
 void npu_stats(const struct npu *n, struct npu_stats *out)

@@ -13,6 +13,7 @@
 #define HOST_NPU_H
 
 #include "ipc/wire.h"
+#include "tensor/price.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -33,6 +34,12 @@ void npu_close(struct npu *);
 
 /* What the device said of itself. */
 const struct wire_welcome *npu_welcome(const struct npu *);
+
+/* Have the device price its work for a phone from now on. */
+struct soc;
+int npu_price_for(struct npu *, const struct soc *, struct err *);
+/* Add to *sum what the completions since the last call cost. */
+void npu_take_price(struct npu *, struct price *sum);
 
 /* Give the device a buffer; *id names it in WIRE_MAP. */
 int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);

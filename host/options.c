@@ -1,30 +1,49 @@
 #include "host/options.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/method/method.h"
 #include "host/session.h"
+#include "host/soc_file.h"
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 
-const char *const precision_names[] = { "f16", "f16-kv16", "f32", NULL };
+const char *const precision_names[] = { "f32", "f16-kv16", "f16", "int8", "npu",
+	NULL };
+_Static_assert(ARRAY_LEN(precision_names) == WIRE_PRECISION_COUNT + 1,
+	"each has a name");
 
-const char *precision_name(const struct session_opts *o)
+/* "wall", or "soc:NAME", whose profile is read. */
+static int apply_clock(
+	struct session_args *a, struct session_opts *opts, struct err *e)
 {
-	return precision_names[o->f32 ? PRECISION_F32
-			: o->kv_f16   ? PRECISION_F16_KV16
-				      : PRECISION_F16];
+	int ret;
+
+	if (!a->clock || !strcmp(a->clock, "wall"))
+		return 0;
+	if (strncmp(a->clock, "soc:", 4) || !a->clock[4])
+		return err_set(e, EINVAL,
+			"--clock '%s' is neither wall nor soc:NAME; try "
+			"soc:sd8gen3",
+			a->clock);
+	ret = soc_file_load(&a->soc, a->clock + 4, e);
+	opts->soc = ret ? NULL : &a->soc;
+	opts->clock = a->clock;
+	return ret;
 }
 
-void session_args_apply(const struct session_args *a, struct session_opts *opts)
+int session_args_apply(
+	struct session_args *a, struct session_opts *opts, struct err *e)
 {
 	*opts = session_defaults;
 	opts->threads = (uint32_t)a->threads;
 	opts->prefill_chunk = (uint32_t)a->prefill_chunk;
 	opts->context = (uint32_t)a->context;
-	opts->f32 = a->precision == PRECISION_F32;
-	opts->kv_f16 = a->precision == PRECISION_F16_KV16;
+	opts->precision = (enum wire_precision)a->precision;
+	opts->layout = (enum layout)a->layout;
 	opts->coherence = (enum coherence)a->coherence;
 	opts->doorbell = (enum doorbell_kind)a->doorbell;
 	opts->va_window = a->va_window;
@@ -33,6 +52,7 @@ void session_args_apply(const struct session_args *a, struct session_opts *opts)
 	opts->spin_us = a->spin_us;
 	opts->stall_ms = (unsigned)(a->device_timeout * 1000);
 	opts->device = a->device;
+	return apply_clock(a, opts, e);
 }
 
 static void add_names(struct strbuf *names, bool only_drafting)

@@ -9,9 +9,11 @@
 
 #include "base/opt.h"
 #include "base/workers.h"
+#include "host/layout.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
+#include "tensor/soc.h"
 
 #include <stdint.h>
 
@@ -23,26 +25,23 @@ struct session_opts;
 /* As the option parser wants them; session_defaults where not said. */
 struct session_args {
 	int64_t threads, prefill_chunk, context;
-	int precision; /* enum precision */
+	int precision; /* enum wire_precision */
+	int layout;    /* enum layout */
 	int coherence, doorbell;
 	uint64_t va_window;
 	int64_t va_slots, evict_seed, spin_us;
 	double device_timeout; /* seconds */
 	const char *device;
+	const char *clock; /* NULL: wall */
+	struct soc soc;    /* the profile that it names, once applied */
 };
 
-enum precision {
-	PRECISION_F16,      /* activations fp16, keys and values float32 */
-	PRECISION_F16_KV16, /* both fp16 */
-	PRECISION_F32,      /* both float32 */
-};
-
-/* "f16", "f16-kv16", "f32", NULL: in the enum's order. */
+/* "f32", "f16-kv16", "f16", "int8", "npu", NULL: in the wire's order. */
 extern const char *const precision_names[];
-const char *precision_name(const struct session_opts *);
 
 #define SESSION_ARGS_DEFAULT                                      \
 	{                                                         \
+		.precision = WIRE_INT8, .layout = LAYOUT_UNSAID,  \
 		.prefill_chunk = 128, .va_window = 3584ull << 20, \
 		.va_slots = 16, .evict_seed = 1, .spin_us = -1,   \
 		.device_timeout = 30,                             \
@@ -62,9 +61,18 @@ const char *precision_name(const struct session_opts *);
 		"up to the model's context)", 0, 1 << 26 },                   \
 	{ OPT_CHOICE, 0, "precision", &(a).precision, NULL,                   \
 		"of the device: activations in fp16 with keys and values in " \
-		"float32 (f16, the default), both in fp16 (f16-kv16: half "   \
-		"the cache, less exact), both in float32 (f32: the "          \
+		"float32 (f16), the same but int8 where they meet Q4_0 and "  \
+		"Q8_0 weights in tiles (int8, the default and the fastest), " \
+		"both in fp16 (f16-kv16: half the cache, less exact), "       \
+		"fp16 throughout with exponentials from a table, as a "       \
+		"phone's NPU has it (npu), all in float32 (f32: the "         \
 		"reference)", .choices = precision_names },                   \
+	{ OPT_CHOICE, 0, "layout", &(a).layout, NULL,                         \
+		"of the weights in memory (a flash image has its own): as "   \
+		"in the model file (rows), in "  \
+		"the matrix engine's tiles without loss (tiles, the "         \
+		"default), requantized to tile groups (groups) or "           \
+		"super-groups (super)", .choices = layout_names },            \
 	{ OPT_CHOICE, 0, "coherence", &(a).coherence, NULL,                   \
 		"what a forgotten cache upkeep does: nothing (off, the "      \
 		"default), wrong results (strict), or a report as well and "  \
@@ -84,6 +92,10 @@ const char *precision_name(const struct session_opts *);
 	{ OPT_INT, 0, "spin", &(a).spin_us, "USEC",                           \
 		"spin so long before sleeping, with doorbell poll (-1: by "   \
 		"the processors at hand)", -1, 10000000 },                    \
+	{ OPT_STRING, 0, "clock", &(a).clock, "wall|soc:NAME",                \
+		"whose time is told: this machine's alone (wall, the "        \
+		"default), or beside it what a phone would take, by a "       \
+		"profile: sd8gen2, sd8gen3, sd8elite or a file" },            \
 	{ OPT_STRING, 0, "device", &(a).device, "PATH",                       \
 		"connect to a device that listens at this socket (see "       \
 		"tandem-npu --listen) instead of starting one" },             \
@@ -133,7 +145,11 @@ struct method_args {
 int method_args_apply(const struct method_args *, const struct method **,
 	struct method_env *env, struct err *);
 
-/* *opts as these options ask; what they do not say is session_defaults. */
-void session_args_apply(const struct session_args *, struct session_opts *opts);
+/*
+ * *opts as these options ask; what they do not say is session_defaults. It
+ * borrows from the arguments. -errno where --clock names no profile.
+ */
+int session_args_apply(
+	struct session_args *, struct session_opts *opts, struct err *);
 
 #endif

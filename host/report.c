@@ -58,6 +58,43 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
+/* The same of the phone's time. */
+struct phone {
+	double prompt_s, total_s, decode; /* tokens/s */
+	double energy_j;
+};
+
+static struct phone phone_of(const struct run_report *r)
+{
+	const struct soc *soc = r->decoder->session_opts.soc;
+	double prompt = (double)r->stats.prompt_price.total_ps * 1e-12;
+	double total = (double)r->price.total_ps * 1e-12;
+
+	return (struct phone){ prompt, total,
+		per_second(gen_generated(r->generation), total - prompt),
+		(double)r->price.energy_pj * 1e-12 + soc->base_w * total };
+}
+
+static double of_total(const struct run_report *r, uint64_t ps)
+{
+	return r->price.total_ps ? (double)ps / (double)r->price.total_ps : 0;
+}
+
+static void phone_text(const struct run_report *r, FILE *f)
+{
+	const struct price *p = &r->price;
+	struct phone t = phone_of(r);
+
+	fprintf(f,
+		"phone        %s: %.4f s prompt, %.4f s in all, %.2f tokens/s "
+		"decode, %.2f J; of the time DMA %.0f %%, vector %.0f %%, "
+		"matrix %.0f %%, CPU %.0f %%\n",
+		r->decoder->session_opts.clock, t.prompt_s, t.total_s, t.decode,
+		t.energy_j, 100 * of_total(r, p->dma_ps),
+		100 * of_total(r, p->vector_ps),
+		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
+}
+
 /* The text of what a method with a draft model did in `run_s`. */
 static void draft_text(const struct method_stats *m, double run_s, FILE *f)
 {
@@ -112,8 +149,10 @@ void report_text(const struct run_report *r, FILE *f)
 	fprintf(f,
 		"device       %u threads, %s kernels, %s, busy %.3f s, %.1f "
 		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
-		s->threads, s->kern, precision_name(o),
+		s->threads, s->kern, precision_names[o->precision],
 		(double)s->device_ns * 1e-9, mib(s->dma_bytes), s->saturated);
+	if (o->soc)
+		phone_text(r, f);
 }
 
 static json_t *ids_json(const int32_t *id, size_t n)
@@ -165,7 +204,7 @@ static void put_run(json_t *o, const struct run_report *r)
 	put_real(o, "prefill_tokens_per_s", t.prefill);
 	put_real(o, "decode_tokens_per_s", t.decode);
 	put_u64(o, "context", session_context(d->session));
-	put_str(o, "precision", precision_name(opts));
+	put_str(o, "precision", precision_names[opts->precision]);
 	put_str(o, "coherence", coherence_names[opts->coherence]);
 	put_str(o, "doorbell", doorbell_names[opts->doorbell]);
 	put_u64(o, "prefill_chunk", opts->prefill_chunk);
@@ -219,6 +258,49 @@ static void put_draft(json_t *o, const struct run_report *r)
 		share(m->draft_ns, t.total_s - t.load_s));
 }
 
+static json_t *counts_json(const struct price_counts *c)
+{
+	json_t *o = json_object();
+
+	put_u64(o, "matrix_tiles", c->matrix_tiles);
+	put_u64(o, "vector_packets", c->vector_packets);
+	put_u64(o, "gathers", c->gathers);
+	put_u64(o, "dma_bytes", c->dma_bytes);
+	put_u64(o, "dma_descriptors", c->dma_descriptors);
+	put_u64(o, "read_bytes", c->read_bytes);
+	put_u64(o, "maintenance_bytes", c->maintenance_bytes);
+	put_u64(o, "launches", c->launches);
+	put_u64(o, "cpu_bytes", c->cpu_bytes);
+	put_u64(o, "cpu_flops", c->cpu_flops);
+	put_u64(o, "flash_bytes", c->flash_bytes);
+	return o;
+}
+
+static void put_phone(json_t *out, const struct run_report *r)
+{
+	const struct price *p = &r->price;
+	json_t *o = json_object();
+	struct phone t;
+
+	if (!r->decoder->session_opts.soc)
+		return;
+	t = phone_of(r);
+	put_str(o, "clock", r->decoder->session_opts.clock);
+	put_real(o, "prompt_s", t.prompt_s);
+	put_real(o, "total_s", t.total_s);
+	put_real(o, "decode_tokens_per_s", t.decode);
+	put_real(o, "energy_j", t.energy_j);
+	put_u64(o, "total_ps", p->total_ps);
+	put_u64(o, "matrix_ps", p->matrix_ps);
+	put_u64(o, "vector_ps", p->vector_ps);
+	put_u64(o, "dma_ps", p->dma_ps);
+	put_u64(o, "read_ps", p->read_ps);
+	put_u64(o, "cpu_ps", p->cpu_ps);
+	put_u64(o, "flash_ps", p->flash_ps);
+	json_object_set_new(o, "counts", counts_json(&p->counts));
+	json_object_set_new(out, "phone", o);
+}
+
 int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 {
 	size_t n, prompt = gen_prompt_length(r->generation);
@@ -229,6 +311,7 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	put_run(o, r);
 	put_stats(o, &r->stats);
 	put_draft(o, r);
+	put_phone(o, r);
 	json_object_set_new(o, "text",
 		json_stringn(text->len ? text->data : "", text->len));
 	json_object_set_new(o, "ids", ids_json(id + prompt, n - prompt));

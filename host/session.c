@@ -129,6 +129,16 @@ static int run_blocks(struct session *s, struct wire_graph_run *run,
 	return npu_drain(s->npu, e);
 }
 
+static void take_price(struct session *s)
+{
+	struct price p = { 0 };
+
+	npu_take_price(s->npu, &p);
+	price_add(&s->stats.price, &p);
+	if (s->in_prompt)
+		price_add(&s->stats.prompt_price, &p);
+}
+
 int session_forward(
 	struct session *s, const struct token_tree *t, struct err *e)
 {
@@ -153,6 +163,7 @@ int session_forward(
 	batch = write_inputs(s, t, &run);
 	s->hidden_rows = s->tree_rows = 0;
 	ret = run_blocks(s, &run, kind, batch, e);
+	take_price(s);
 	if (ret)
 		return ret;
 	s->hidden_rows = s->tree_rows = t->n;
@@ -177,11 +188,41 @@ const float *session_hidden(struct session *s, uint32_t row)
 int session_logits(
 	struct session *s, uint32_t row, float *logits, struct err *e)
 {
-	if (row >= s->hidden_rows)
+	return session_logits_range(s, row, 1, logits, e);
+}
+
+/* What the phone's CPU would take for them. */
+static void price_logits(struct session *s, uint32_t rows)
+{
+	const struct model *m = s->model;
+	struct price p;
+
+	if (s->opts.soc &&
+		!price_cpu_matmul(s->opts.soc, rows, m->n_vocab, m->n_embd,
+			m->output->type, &p))
+		price_add(&s->stats.price, &p);
+}
+
+int session_logits_range(struct session *s, uint32_t first, uint32_t n,
+	float *logits, struct err *e)
+{
+	const float *hidden[LOGITS_ROWS];
+	float *out[LOGITS_ROWS];
+	uint32_t some;
+
+	if (first >= s->hidden_rows || n > s->hidden_rows - first)
 		return err_set(e, EINVAL,
-			"logits of row %u, but the last forward had %u", row,
-			s->hidden_rows);
-	logits_row(s->logits, session_hidden(s, row), logits);
+			"logits of row %u, but the last forward had %u",
+			first + n - 1, s->hidden_rows);
+	for (uint32_t i = 0; i < n; i += some) {
+		some = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
+		for (uint32_t j = 0; j < some; j++) {
+			hidden[j] = session_hidden(s, first + i + j);
+			out[j] = logits + (size_t)(i + j) * s->model->n_vocab;
+		}
+		logits_compute(s->logits, hidden, out, some);
+		price_logits(s, some);
+	}
 	return 0;
 }
 
@@ -258,7 +299,6 @@ int session_prefill(struct session *s, const int32_t *token, size_t n,
 	uint32_t *last_row, struct err *e)
 {
 	uint32_t chunk = s->opts.prefill_chunk;
-
 	if (!n)
 		return err_set(e, EINVAL, "nothing to prefill");
 	for (size_t i = 0; i < n; i += chunk) {
@@ -266,7 +306,9 @@ int session_prefill(struct session *s, const int32_t *token, size_t n,
 		int ret;
 
 		t.n = n - i < chunk ? (uint32_t)(n - i) : chunk;
+		s->in_prompt = true;
 		ret = session_forward(s, &t, e);
+		s->in_prompt = false;
 		if (!ret)
 			ret = session_accept(s, s->identity, t.n, e);
 		if (ret)

@@ -15,8 +15,12 @@
 #ifndef HOST_SESSION_H
 #define HOST_SESSION_H
 
+#include "host/layout.h"
+#include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
+
+#include "tensor/price.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -26,6 +30,7 @@
 struct err;
 struct model;
 struct session;
+struct soc;
 
 struct session_opts {
 	uint32_t threads;       /* host and device each; 0: all processors */
@@ -37,8 +42,10 @@ struct session_opts {
 	 * known (not 0) and less, as far as cache and window hold them.
 	 */
 	uint32_t context, context_need;
-	bool f32;    /* float32 activations, not fp16 */
-	bool kv_f16; /* keys and values in fp16, not float32; not with f32 */
+	enum wire_precision precision;
+	/* UNSAID: a flash image's own, which only itself may be said for;
+	 * of other models tiles. */
+	enum layout layout;
 	enum coherence coherence;
 	enum doorbell_kind doorbell;
 	uint64_t va_window; /* bytes of the device's address window */
@@ -47,6 +54,10 @@ struct session_opts {
 	int64_t spin_us;    /* -1: chosen from the processors at hand */
 	unsigned stall_ms;  /* a device silent for longer is given up */
 	const char *device; /* socket of a listening device; NULL: spawn */
+	/* The phone that all work is priced for, beside being done; borrowed.
+	 * NULL: none. */
+	const struct soc *soc;
+	const char *clock; /* "soc:sd8gen3": what `soc` is called in reports */
 	/* Set by a signal handler: the next forward returns -ECANCELED. */
 	const volatile sig_atomic_t *cancel; /* NULL: never */
 };
@@ -90,6 +101,9 @@ const float *session_hidden(struct session *, uint32_t row);
 
 /* Logits of row `row` of the last forward: float32 [n_vocab]. Counted. */
 int session_logits(struct session *, uint32_t row, float *logits, struct err *);
+/* Of rows [first, first + n) to logits [n][n_vocab], sooner than one by one. */
+int session_logits_range(struct session *, uint32_t first, uint32_t n,
+	float *logits, struct err *);
 
 /*
  * Keep rows path[0] < path[1] < ... of the last forward, a path from a root
@@ -124,7 +138,11 @@ struct session_stats {
 	uint64_t violations, saturated;
 	uint64_t device_ns;   /* executing, as the device reports it */
 	uint64_t logits_hash; /* of all logits rows so far, in order */
+	/* Phone time, of the device and of the host's logits: of all passes and
+	 * logits, and of those of session_prefill. */
+	struct price price, prompt_price;
 	uint32_t blocks, layers_per_block;
+	enum layout layout; /* never UNSAID */
 	uint32_t threads;
 	char kern[16]; /* the device's kernels */
 };

@@ -16,6 +16,7 @@ struct logits;
 struct model;
 struct npu;
 struct placement;
+struct workers;
 
 #define MAX_GRAPHS 2 /* sizes of graph a block has */
 
@@ -29,6 +30,7 @@ struct session {
 	const struct model *model;
 	struct session_opts opts;
 	struct npu *npu;
+	struct workers *workers; /* the host's */
 	struct logits *logits;
 	struct placement *placement;
 	struct block *block;
@@ -47,6 +49,7 @@ struct session {
 	int32_t *parent;      /* [max_rows] of the last forward */
 	uint32_t *identity;   /* [max_rows] 0 1 2 .. */
 	struct session_stats stats;
+	bool in_prompt; /* for stats.prompt_price */
 };
 
 static inline uint32_t graph_id(uint32_t block, uint32_t kind)

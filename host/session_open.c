@@ -10,6 +10,7 @@
 #include "host/batch.h"
 #include "host/logits.h"
 #include "host/model/model.h"
+#include "host/model/packed.h"
 #include "host/npu.h"
 #include "host/placement.h"
 #include "host/weights.h"
@@ -33,6 +34,8 @@
 const struct session_opts session_defaults = {
 	.prefill_chunk = 128,
 	.decode_rows = 1,
+	.precision = WIRE_INT8,
+	.layout = LAYOUT_UNSAID,
 	.coherence = COHERENCE_OFF,
 	.doorbell = DOORBELL_POLL,
 	.va_window = 3584ull << 20,
@@ -41,6 +44,11 @@ const struct session_opts session_defaults = {
 	.spin_us = -1,
 	.stall_ms = 30000,
 };
+
+static bool kv_f16(const struct session *s)
+{
+	return s->opts.precision == WIRE_F16 || s->opts.precision == WIRE_NPU;
+}
 
 static uint64_t kv_bytes_per_token(const struct session *s)
 {
@@ -57,7 +65,7 @@ static int choose_context(struct session *s, struct err *e)
 	uint64_t most, fits;
 
 	s->kv_stride = (uint32_t)align_up(
-		(uint64_t)m->n_kv_head * m->head_dim * (s->opts.kv_f16 ? 2 : 4),
+		(uint64_t)m->n_kv_head * m->head_dim * (kv_f16(s) ? 2 : 4),
 		COHERENCE_LINE);
 	most = BUFFER_MAX / kv_bytes_per_token(s);
 	if (s->opts.context > most)
@@ -69,9 +77,9 @@ static int choose_context(struct session *s, struct err *e)
 			(double)kv_bytes_per_token(s) * s->opts.context /
 				(1 << 20),
 			BUFFER_MAX >> 20, (unsigned long long)most,
-			s->opts.kv_f16 ? ""
-				       : " or --precision f16-kv16, which "
-					 "needs half");
+			kv_f16(s) ? ""
+				  : " or --precision f16-kv16, which needs "
+				    "half");
 	s->context = s->opts.context;
 	if (s->context)
 		return 0;
@@ -87,6 +95,24 @@ static int choose_context(struct session *s, struct err *e)
 	return 0;
 }
 
+static int choose_layout(struct session *s, struct err *e)
+{
+	const struct packed *p = s->model->packed;
+	enum layout is = p ? p->layout : LAYOUT_TILES;
+
+	if (s->opts.layout == LAYOUT_UNSAID)
+		s->opts.layout = is;
+	if (p && s->opts.layout != is)
+		return err_set(e, EINVAL,
+			"--layout %s, but the flash image is in layout %s and "
+			"is used as it is; leave --layout out, or convert the "
+			"model file with --layout %s",
+			layout_names[s->opts.layout], layout_names[is],
+			layout_names[s->opts.layout]);
+	s->stats.layout = s->opts.layout;
+	return 0;
+}
+
 static int check_opts(struct session *s, struct err *e)
 {
 	const struct session_opts *o = &s->opts;
@@ -97,13 +123,11 @@ static int check_opts(struct session *s, struct err *e)
 		return err_set(e, EINVAL,
 			"graphs of %u and %u rows; 1 to %d are possible", few,
 			many, WIRE_MAX_ROWS);
-	if (o->f32 && o->kv_f16)
-		return err_set(e, EINVAL,
-			"keys and values in fp16 do not go with float32 "
-			"activations");
 	if (!s->opts.threads)
 		s->opts.threads = workers_online();
-	ret = choose_context(s, e);
+	ret = choose_layout(s, e);
+	if (!ret)
+		ret = choose_context(s, e);
 	if (ret)
 		return ret;
 	if (few > s->context)
@@ -121,6 +145,7 @@ static int check_opts(struct session *s, struct err *e)
 
 static int open_npu(struct session *s, struct err *e)
 {
+
 	const struct session_opts *o = &s->opts;
 	bool spare = workers_online() > o->threads;
 	struct wire_hello hello = {
@@ -246,17 +271,21 @@ static uint64_t block_limit(const struct session *s)
 static int open_weights(struct session *s, struct err *e)
 {
 	struct placement_window window = { map_block, unmap_block, s };
-	int ret;
+	struct weights_plan plan = {
+		.layout = s->opts.layout,
+		.strip_max = npu_welcome(s->npu)->tcm_share,
+		.want = MIN_BLOCKS,
+		.limit = block_limit(s),
+	};
+	int ret = weights_cut(s->model, &plan, &s->block, &s->n_blocks, e);
 
-	ret = weights_cut(s->model, MIN_BLOCKS, block_limit(s), &s->block,
-		&s->n_blocks, e);
 	if (ret)
 		return ret;
 	s->weights_id = calloc(s->n_blocks, sizeof(*s->weights_id));
 	if (!s->weights_id)
 		return err_set(
 			e, ENOMEM, "no memory for %u blocks", s->n_blocks);
-	ret = weights_load(s->model, s->block, s->n_blocks, e);
+	ret = weights_load(s->model, s->workers, s->block, s->n_blocks, e);
 	for (uint32_t i = 0; i < s->n_blocks && !ret; i++) {
 		s->stats.weight_bytes += s->block[i].bytes;
 		ret = npu_share(
@@ -265,13 +294,6 @@ static int open_weights(struct session *s, struct err *e)
 	if (!ret)
 		ret = placement_open(&s->placement, s->n_blocks, &window, e);
 	return ret ? ret : placement_fill(s->placement, e);
-}
-
-static uint32_t wire_precision(const struct session_opts *o)
-{
-	if (o->f32)
-		return WIRE_F32;
-	return o->kv_f16 ? WIRE_F16 : WIRE_F16_KV_F32;
 }
 
 static struct wire_model wire_model(const struct session *s)
@@ -286,7 +308,7 @@ static struct wire_model wire_model(const struct session *s)
 		.n_rot = m->n_rot,
 		.n_ff = m->n_ff,
 		.rope_neox = m->rope_neox,
-		.f16 = wire_precision(&s->opts),
+		.f16 = s->opts.precision,
 		.norm_eps = m->norm_eps,
 		.attn_scale = (float)(1 / sqrt(m->head_dim)),
 		.kv_slots = s->context,
@@ -350,6 +372,7 @@ static void session_free(struct session *s)
 	buffer_close(s->kv.buffer);
 	buffer_close(s->io.buffer);
 	logits_close(s->logits);
+	workers_close(s->workers);
 	free(s->weights_id);
 	free(s->parent);
 	free(s->identity);
@@ -367,9 +390,12 @@ int session_open(struct session **out, const struct model *m,
 	s->model = m;
 	s->opts = *opts;
 	if ((ret = check_opts(s, e)) || (ret = open_rows(s, e)) ||
-		(ret = logits_open(&s->logits, m, s->opts.threads, e)) ||
+		(ret = workers_open(&s->workers, s->opts.threads, e)) ||
+		(ret = logits_open(&s->logits, m, s->opts.layout,
+			 s->opts.precision, s->workers, e)) ||
 		(ret = open_npu(s, e)) || (ret = open_buffers(s, e)) ||
-		(ret = open_weights(s, e)) || (ret = open_graphs(s, e))) {
+		(ret = open_weights(s, e)) || (ret = open_graphs(s, e)) ||
+		(ret = opts->soc ? npu_price_for(s->npu, opts->soc, e) : 0)) {
 		session_free(s);
 		return ret;
 	}

@@ -4,7 +4,9 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "host/model/model.h"
+#include "host/model/packed.h"
 #include "shm/buffer.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,32 +15,48 @@
 
 #define ALIGN 64
 
-static struct wire_tensor place(const struct gguf_tensor *t, uint64_t *at)
+/* The tensor as it will lie; rows 0 if there is none. */
+static struct wire_tensor laid_out(const struct model *m,
+	const struct weights_plan *plan, uint32_t layer, unsigned i)
 {
+	const struct gguf_tensor *t = m->layer[layer][i];
 	struct wire_tensor w = { 0 };
 
 	if (!t)
 		return w;
-	w.type = t->type;
+	if (m->packed)
+		return m->packed->layer[layer][i];
 	w.rows = (uint32_t)t->dim[1];
 	w.cols = (uint32_t)t->dim[0];
-	w.offset = (uint32_t)*at;
-	*at = align_up(*at + t->bytes, ALIGN);
+	w.type = t->type;
+	if (w.rows > 1)
+		w.type = layout_type(
+			plan->layout, t->type, w.cols, plan->strip_max);
 	return w;
+}
+
+static uint64_t tensor_bytes(const struct wire_tensor *w)
+{
+	return align_up(
+		w->rows ? layout_bytes(w->type, w->rows, w->cols) : 0, ALIGN);
 }
 
 /*
  * The bytes of layers [first, first + n) in one buffer. The tensors' sizes
  * were checked against the file, so their sum cannot overflow.
  */
-static uint64_t block_bytes(const struct model *m, uint32_t first, uint32_t n)
+static uint64_t block_bytes(const struct model *m,
+	const struct weights_plan *plan, uint32_t first, uint32_t n)
 {
 	uint64_t bytes = align_up(m->n_rot / 2 * sizeof(float), ALIGN);
 
-	for (uint32_t l = first; l < first + n; l++)
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			if (m->layer[l][i])
-				bytes += align_up(m->layer[l][i]->bytes, ALIGN);
+	for (uint32_t l = first; l < first + n; l++) {
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			struct wire_tensor w = laid_out(m, plan, l, i);
+
+			bytes += tensor_bytes(&w);
+		}
+	}
 	return bytes;
 }
 
@@ -47,24 +65,26 @@ static uint32_t first_of(const struct model *m, uint32_t n, uint32_t block)
 	return (uint32_t)((uint64_t)block * m->n_layer / n);
 }
 
-static uint64_t largest_block(const struct model *m, uint32_t n)
+static uint64_t largest_block(
+	const struct model *m, const struct weights_plan *plan, uint32_t n)
 {
 	uint64_t most = 0;
 
 	for (uint32_t b = 0; b < n; b++) {
 		uint32_t first = first_of(m, n, b);
-		uint64_t bytes =
-			block_bytes(m, first, first_of(m, n, b + 1) - first);
+		uint64_t bytes = block_bytes(
+			m, plan, first, first_of(m, n, b + 1) - first);
 
 		most = bytes > most ? bytes : most;
 	}
 	return most;
 }
 
-static int lay_out(const struct model *m, struct block *b, struct err *e)
+static int lay_out(const struct model *m, const struct weights_plan *plan,
+	struct block *b, struct err *e)
 {
 	uint64_t at = align_up(m->n_rot / 2 * sizeof(float), ALIGN);
-	uint64_t bytes = block_bytes(m, b->first_layer, b->n_layers);
+	uint64_t bytes = block_bytes(m, plan, b->first_layer, b->n_layers);
 
 	if (bytes > BUFFER_MAX)
 		return err_set(e, EFBIG,
@@ -79,20 +99,52 @@ static int lay_out(const struct model *m, struct block *b, struct err *e)
 	b->tensor = calloc(b->n_layers, sizeof(*b->tensor));
 	if (!b->tensor)
 		return err_set(e, ENOMEM, "no memory for a block's layout");
-	for (uint32_t l = 0; l < b->n_layers; l++)
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			b->tensor[l][i] =
-				place(m->layer[b->first_layer + l][i], &at);
+	for (uint32_t l = 0; l < b->n_layers; l++) {
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			struct wire_tensor w =
+				laid_out(m, plan, b->first_layer + l, i);
+
+			w.offset = w.rows ? (uint32_t)at : 0;
+			at += tensor_bytes(&w);
+			b->tensor[l][i] = w;
+		}
+	}
 	return 0;
 }
 
-int weights_cut(const struct model *m, uint32_t want, uint64_t limit,
+/* The strips of an image were cut without knowing this device. */
+static int check_strips(
+	const struct model *m, const struct weights_plan *plan, struct err *e)
+{
+	for (uint32_t l = 0; m->packed && l < m->n_layer; l++) {
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			const struct wire_tensor *w = &m->packed->layer[l][i];
+			size_t strip = tile_strip_bytes(w->type, w->cols);
+
+			if (strip > plan->strip_max)
+				return err_set(e, EFBIG,
+					"layer %u of the image has strips of "
+					"%zu KiB (%s, %u columns), and a "
+					"thread of the device has room for "
+					"%zu KiB; try fewer --threads, or "
+					"convert with another --layout",
+					l, strip >> 10,
+					tile_info(w->type)->name, w->cols,
+					plan->strip_max >> 10);
+		}
+	}
+	return 0;
+}
+
+int weights_cut(const struct model *m, const struct weights_plan *plan,
 	struct block **blocks, uint32_t *n_blocks, struct err *e)
 {
-	uint32_t n = want < m->n_layer ? want : m->n_layer;
+	uint32_t n = plan->want < m->n_layer ? plan->want : m->n_layer;
 	struct block *b;
 
-	while (n < m->n_layer && largest_block(m, n) > limit)
+	if (check_strips(m, plan, e))
+		return -EFBIG;
+	while (n < m->n_layer && largest_block(m, plan, n) > plan->limit)
 		n++;
 	b = calloc(n, sizeof(*b));
 	if (!b)
@@ -102,7 +154,7 @@ int weights_cut(const struct model *m, uint32_t want, uint64_t limit,
 
 		b[i].first_layer = first_of(m, n, i);
 		b[i].n_layers = first_of(m, n, i + 1) - b[i].first_layer;
-		ret = lay_out(m, &b[i], e);
+		ret = lay_out(m, plan, &b[i], e);
 		if (ret) {
 			weights_release(b, n);
 			return ret;
@@ -113,23 +165,38 @@ int weights_cut(const struct model *m, uint32_t want, uint64_t limit,
 	return 0;
 }
 
-static void fill(const struct model *m, const struct block *b, uint8_t *dst)
+static void pack_layer(struct workers *workers,
+	const struct gguf_tensor *const from[WIRE_T_COUNT],
+	const struct wire_tensor to[WIRE_T_COUNT], uint8_t *dst)
 {
-	memcpy(dst, m->rope_freq, m->n_rot / 2 * sizeof(float));
-	for (uint32_t l = 0; l < b->n_layers; l++) {
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
-			const struct gguf_tensor *t =
-				m->layer[b->first_layer + l][i];
-
-			if (t)
-				memcpy(dst + b->tensor[l][i].offset, t->data,
-					t->bytes);
-		}
+	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+		if (from[i])
+			layout_pack(workers, to[i].type, dst + to[i].offset,
+				from[i]->type, from[i]->data, to[i].rows,
+				to[i].cols);
 	}
 }
 
-static int load_block(
-	const struct model *m, struct block *b, uint32_t index, struct err *e)
+static int fill(const struct model *m, struct workers *workers,
+	const struct block *b, uint8_t *dst, struct err *e)
+{
+	int ret = 0;
+
+	memcpy(dst, m->rope_freq, m->n_rot / 2 * sizeof(float));
+	for (uint32_t i = 0; i < b->n_layers && !ret; i++) {
+		uint32_t l = b->first_layer + i;
+
+		if (!m->packed)
+			pack_layer(workers, m->layer[l], b->tensor[i], dst);
+		else /* a layer begins with its first tensor */
+			ret = packed_read_layer(
+				m->packed, l, dst + b->tensor[i][0].offset, e);
+	}
+	return ret;
+}
+
+static int load_block(const struct model *m, struct workers *workers,
+	struct block *b, uint32_t index, struct err *e)
 {
 	char name[BUFFER_NAME_MAX];
 	int ret;
@@ -141,20 +208,21 @@ static int load_block(
 		b->buffer = NULL;
 		return ret;
 	}
-	fill(m, b, buffer_begin(b->buffer, 0, b->bytes, BUFFER_WRITE));
+	ret = fill(m, workers, b,
+		buffer_begin(b->buffer, 0, b->bytes, BUFFER_WRITE), e);
 	buffer_end(b->buffer, 0, b->bytes, BUFFER_WRITE);
-	return 0;
+	return ret;
 }
 
-int weights_load(
-	const struct model *m, struct block *blocks, uint32_t n, struct err *e)
+int weights_load(const struct model *m, struct workers *workers,
+	struct block *blocks, uint32_t n, struct err *e)
 {
 	struct progress p;
 	int ret = 0;
 
 	progress_begin(&p, "loading weights", n);
 	for (uint32_t i = 0; i < n && !ret; i++) {
-		ret = load_block(m, &blocks[i], i, e);
+		ret = load_block(m, workers, &blocks[i], i, e);
 		progress_at(&p, i + 1);
 	}
 	progress_end(&p);

@@ -1,22 +1,27 @@
 /*
  * The layers of a model cut into blocks of consecutive ones, each with its
- * tensors copied from the model file into one shared buffer that the device
- * reads by DMA (tandem:weights0, ...). A block is the unit of everything on
- * the device: of a graph, of a request, of what is mapped and evicted.
+ * tensors copied from the model file, or read as they are from a flash image,
+ * into one shared buffer that the device reads by DMA (tandem:weights0, ...). A
+ * block is the unit of everything on the device: of a graph, of a request, of
+ * what is mapped and evicted.
  *
  * In the buffer lie, each 64-byte aligned, the rope frequencies and then the
- * tensors layer by layer in the wire's order, in the model file's bytes.
+ * tensors layer by layer in the wire's order: vectors as float32, matrices in
+ * the layout asked for; those of an image in its own.
  */
 #ifndef HOST_WEIGHTS_H
 #define HOST_WEIGHTS_H
 
+#include "host/layout.h"
 #include "ipc/wire.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct buffer;
 struct err;
 struct model;
+struct workers;
 
 struct block {
 	uint32_t first_layer, n_layers;
@@ -28,15 +33,23 @@ struct block {
 
 /*
  * Lay out the blocks: at least `want` of them (or one a layer), and more
- * while one exceeds `limit` bytes; a single layer may exceed it. *blocks is
- * the caller's, to be released by weights_release.
+ * while one exceeds `limit` bytes; a single layer may exceed it. No strip of
+ * tiles is larger than `strip_max` bytes; an image that has such is refused
+ * with -EFBIG. *blocks is the caller's, to be
+ * released by weights_release.
  */
-int weights_cut(const struct model *, uint32_t want, uint64_t limit,
+struct weights_plan {
+	enum layout layout;
+	size_t strip_max;
+	uint32_t want;
+	uint64_t limit;
+};
+int weights_cut(const struct model *, const struct weights_plan *,
 	struct block **blocks, uint32_t *n, struct err *);
 
-/* Create every block's buffer and fill it. Shows progress. */
-int weights_load(
-	const struct model *, struct block *blocks, uint32_t n, struct err *);
+/* Create every block's buffer and fill it, on the workers. Shows progress. */
+int weights_load(const struct model *, struct workers *, struct block *blocks,
+	uint32_t n, struct err *);
 
 void weights_release(struct block *blocks, uint32_t n);
 

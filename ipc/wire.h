@@ -64,8 +64,8 @@ struct wire_welcome {
 	int32_t status; /* 0, or -errno and text says why */
 	uint32_t threads;
 	uint32_t tcm_bytes;
+	uint32_t tcm_share; /* a worker's: a row or strip must fit */
 	uint32_t device_pid;
-	uint32_t pad;
 	char kern[16]; /* kernels in use */
 	char text[208];
 };
@@ -135,12 +135,23 @@ enum wire_op {
 	WIRE_GRAPH_LOAD, /* struct wire_graph_load */
 	WIRE_GRAPH_DROP, /* struct wire_simple, arg: graph */
 	WIRE_GRAPH_RUN,  /* struct wire_graph_run */
+	WIRE_SOC,        /* struct wire_soc */
 	WIRE_OP_COUNT
 };
 
 struct wire_simple {
 	uint32_t op;
 	uint32_t arg;
+};
+
+/*
+ * The phone that the device shall price its work for, from now on: the numbers
+ * of a profile in the order of tensor/soc.h.
+ */
+struct wire_soc {
+	uint32_t op;
+	uint32_t count; /* of the numbers that follow */
+			/* double number[count]; */
 };
 
 struct wire_map { /* a whole buffer; the answer's arg[0] is its address */
@@ -158,6 +169,13 @@ enum wire_precision {
 	WIRE_F32,        /* activations and KV in float32 */
 	WIRE_F16,        /* both in fp16 */
 	WIRE_F16_KV_F32, /* activations in fp16, KV in float32 */
+	/* As the one above, but what meets weights in tile-q4_0 or tile-q8_0
+	 * is quantized to int8. */
+	WIRE_INT8,
+	/* As WIRE_F16; what leaves the matrix engine is fp16 too, and attention
+	 * takes its exponentials from a table. */
+	WIRE_NPU,
+	WIRE_PRECISION_COUNT
 };
 
 /* What the layers compute; the same for every graph of a model. */
@@ -174,7 +192,8 @@ struct wire_model {
 };
 _Static_assert(sizeof(struct wire_model) == 48, "wire");
 
-enum wire_layer_tensor {  /* [rows][cols]; vectors: rows 1 */
+/* [rows][cols]; vectors: rows 1. Flash images keep this order. */
+enum wire_layer_tensor {
 	WIRE_T_ATTN_NORM, /* f32 [n_embd] */
 	WIRE_T_Q,
 	WIRE_T_K,
@@ -194,7 +213,7 @@ enum wire_layer_tensor {  /* [rows][cols]; vectors: rows 1 */
 };
 
 struct wire_tensor {
-	uint32_t type;       /* enum dtype */
+	uint32_t type;       /* enum dtype; matrices may be in tiles */
 	uint32_t rows, cols; /* rows 0: absent */
 	uint32_t offset; /* from the start of the block's weights, 64-aligned */
 };
@@ -266,17 +285,21 @@ _Static_assert(sizeof(struct wire_counters) == 48, "wire");
 
 /*
  * The message of every completion. Zero bytes at its end need not be sent;
- * the host takes them as zero. Most of it is the text of a failure, so a
- * success travels in one or two cache lines instead of five.
+ * the host takes them as zero. Most of it is a price that few ask for and the
+ * text of a failure, so a success travels in one or two cache lines instead of
+ * seven.
  */
+#define WIRE_PRICE_WORDS 19
 struct wire_done {
 	uint32_t op;    /* of the request */
 	int32_t status; /* 0 or -errno */
 	uint32_t arg[6];
 	struct wire_counters counters;
+	uint64_t price[WIRE_PRICE_WORDS]; /* struct price of tensor/price.h */
 	char text[176]; /* on failure, or the first violation; NUL-ended */
 };
-_Static_assert(sizeof(struct wire_done) == 256, "wire");
+#define WIRE_PRICE_BYTES (WIRE_PRICE_WORDS * sizeof(uint64_t))
+_Static_assert(sizeof(struct wire_done) == 256 + WIRE_PRICE_BYTES, "wire");
 
 enum wire_map_arg {       /* wire_done.arg: of a WIRE_MAP */
 	WIRE_MAP_ADDR,    /* on success */

@@ -21,6 +21,15 @@ enum dtype { /* GGUF's numbers: part of the file format and of the wire */
 	DTYPE_Q5_K = 13,
 	DTYPE_Q6_K = 14,
 	DTYPE_BF16 = 30,
+
+	/* Not GGUF's: whole matrices in tiles, tensor/tile.h. */
+	DTYPE_TILE_F16 = 0x100,
+	DTYPE_TILE_Q4_0,
+	DTYPE_TILE_Q8_0,
+	DTYPE_GROUP_Q4_0,
+	DTYPE_GROUP_Q8_0,
+	DTYPE_SUPER_Q4_0,
+	DTYPE_SUPER_Q8_0,
 };
 
 struct dtype_info {

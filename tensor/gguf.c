@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "tensor/gguf_in.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,8 +22,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 struct gguf {
 	const uint8_t *data;
-	size_t size;
+	size_t size;        /* of the file */
+	size_t header_size; /* up to the end of the tensor declarations */
 	bool mapped;
+	bool header_only;
 	uint32_t version;
 	uint64_t alignment;
 	size_t n_kv, n_tensors;
@@ -134,7 +137,7 @@ static int place_tensor(struct gguf *g, struct gguf_in *in,
 			t->bytes, (unsigned long long)t->offset,
 			(unsigned long long)start, g->size);
 	t->offset += start;
-	t->data = g->data + t->offset;
+	t->data = g->header_only ? NULL : g->data + t->offset;
 	return 0;
 }
 
@@ -248,22 +251,24 @@ static int read_tensors(struct gguf *g, struct gguf_in *in)
 		snprintf(in->where, sizeof(in->where), "tensor %zu", i);
 		ret = gguf_in_tensor(in, &g->tensor[i]);
 	}
+	g->header_size = in->at;
 	start = align_up(in->at, g->alignment);
 	for (size_t i = 0; i < g->n_tensors && !ret; i++)
 		ret = place_tensor(g, in, &g->tensor[i], start);
 	return ret ? ret : order_tensors(g, in);
 }
 
-int gguf_parse(struct gguf **out, const void *data, size_t size, struct err *e)
+static int parse(struct gguf **out, struct gguf_in in, size_t file_size,
+	bool header_only)
 {
-	struct gguf_in in = { .data = data, .size = size, .e = e };
 	struct gguf *g = calloc(1, sizeof(*g));
 	int ret;
 
 	if (!g)
-		return err_sys(e, ENOMEM, "cannot read a GGUF file");
-	g->data = data;
-	g->size = size;
+		return err_sys(in.e, ENOMEM, "cannot read a GGUF file");
+	g->data = in.data;
+	g->size = file_size;
+	g->header_only = header_only;
 	snprintf(in.where, sizeof(in.where), "header");
 	ret = read_header(g, &in);
 	if (!ret)
@@ -277,6 +282,18 @@ int gguf_parse(struct gguf **out, const void *data, size_t size, struct err *e)
 	else
 		*out = g;
 	return ret;
+}
+
+int gguf_parse(struct gguf **out, const void *data, size_t size, struct err *e)
+{
+	return parse(out, (struct gguf_in){ data, size, .e = e }, size, false);
+}
+
+int gguf_parse_header(struct gguf **out, const void *data, size_t size,
+	size_t file_size, struct err *e)
+{
+	return parse(
+		out, (struct gguf_in){ data, size, .e = e }, file_size, true);
 }
 
 /* Map a whole regular file; an empty one has nothing to map. */
@@ -344,6 +361,18 @@ uint32_t gguf_version(const struct gguf *g)
 size_t gguf_file_bytes(const struct gguf *g)
 {
 	return g->size;
+}
+
+const void *gguf_header(const struct gguf *g, size_t *size)
+{
+	*size = g->header_size;
+	return g->data;
+}
+
+void gguf_set_data(struct gguf *g, size_t i, const void *data)
+{
+	assert(g->header_only && i < g->n_tensors);
+	g->tensor[i].data = data;
 }
 
 size_t gguf_n_kv(const struct gguf *g)

@@ -64,12 +64,22 @@ struct gguf_tensor {
 	enum dtype type;
 	uint64_t offset; /* from the start of the file */
 	size_t bytes;
-	const void *data;
+	const void *data; /* NULL with gguf_parse_header */
 };
 
 int gguf_open(struct gguf **out, const char *path, struct err *e);
 int gguf_parse(struct gguf **out, const void *data, size_t size, struct err *e);
 void gguf_close(struct gguf *);
+
+/*
+ * What comes before the tensors' data, and its parser for where the data are
+ * kept elsewhere: the tensors are checked against a file of `file_size` bytes
+ * and have no data until gguf_set_data says where tensor i's are.
+ */
+const void *gguf_header(const struct gguf *, size_t *size);
+int gguf_parse_header(struct gguf **out, const void *data, size_t size,
+	size_t file_size, struct err *e);
+void gguf_set_data(struct gguf *, size_t i, const void *data);
 
 uint32_t gguf_version(const struct gguf *);
 size_t gguf_file_bytes(const struct gguf *);

@@ -3,16 +3,12 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/newfile.h"
 #include "base/strbuf.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define ALIGNMENT 32
 /* ggml refuses longer names. */
@@ -20,8 +16,7 @@
 
 struct gguf_writer {
 	struct err err; /* the first failure; code 0 while there is none */
-	char *path, *temporary;
-	int fd;
+	struct newfile file;
 	struct strbuf keys, declarations;
 	uint64_t n_keys, n_tensors;
 	size_t *bytes;   /* [n_tensors] */
@@ -38,41 +33,6 @@ static bool failed(const struct gguf_writer *w)
 
 /* ---- opening and closing ---- */
 
-/* What `path` means: through links, and never in the place of a device. */
-static int resolve(char **out, const char *path, struct err *e)
-{
-	struct stat st;
-
-	if (stat(path, &st)) {
-		*out = strdup(path);
-	} else if (!S_ISREG(st.st_mode)) {
-		return err_set(e, EINVAL,
-			"cannot write '%s': it exists and is not a regular "
-			"file",
-			path);
-	} else {
-		*out = realpath(path, NULL);
-	}
-	return *out ? 0 : err_sys(e, errno, "cannot write '%s'", path);
-}
-
-static int create(struct gguf_writer *w, struct err *e)
-{
-	char *name;
-
-	if (asprintf(&name, "%s.%d.tmp", w->path, getpid()) < 0)
-		return err_sys(e, ENOMEM, "cannot write '%s'", w->path);
-	w->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (w->fd < 0) {
-		const int code = err_sys(e, errno, "cannot create '%s'", name);
-
-		free(name);
-		return code;
-	}
-	w->temporary = name; /* from here on ours to remove */
-	return 0;
-}
-
 int gguf_writer_open(struct gguf_writer **out, const char *path, struct err *e)
 {
 	struct gguf_writer *w = calloc(1, sizeof(*w));
@@ -80,10 +40,7 @@ int gguf_writer_open(struct gguf_writer **out, const char *path, struct err *e)
 
 	if (!w)
 		return err_sys(e, ENOMEM, "cannot write '%s'", path);
-	w->fd = -1;
-	ret = resolve(&w->path, path, e);
-	if (!ret)
-		ret = create(w, e);
+	ret = newfile_open(&w->file, path, e);
 	if (ret)
 		gguf_writer_close(w);
 	else
@@ -95,13 +52,9 @@ void gguf_writer_close(struct gguf_writer *w)
 {
 	if (!w)
 		return;
-	fd_close(&w->fd);
-	if (w->temporary)
-		unlink(w->temporary);
+	newfile_close(&w->file);
 	strbuf_release(&w->keys);
 	strbuf_release(&w->declarations);
-	free(w->temporary);
-	free(w->path);
 	free(w->bytes);
 	free(w);
 }
@@ -247,10 +200,10 @@ void gguf_put_tensor(struct gguf_writer *w, const char *name, enum dtype type,
 
 static void write_bytes(struct gguf_writer *w, const void *data, size_t len)
 {
-	const int ret = failed(w) ? 0 : fd_write_all(w->fd, data, len);
+	const int ret = failed(w) ? 0 : fd_write_all(w->file.fd, data, len);
 
 	if (ret)
-		err_sys(&w->err, -ret, "cannot write '%s'", w->temporary);
+		err_sys(&w->err, -ret, "cannot write '%s'", w->file.temporary);
 }
 
 static void write_padding(struct gguf_writer *w, uint64_t after)
@@ -270,7 +223,8 @@ static void begin(struct gguf_writer *w)
 	add_u64(&head, w->n_tensors);
 	add_u64(&head, w->n_keys);
 	if (head.failed || w->keys.failed || w->declarations.failed) {
-		err_sys(&w->err, ENOMEM, "cannot write '%s'", w->temporary);
+		err_sys(&w->err, ENOMEM, "cannot write '%s'",
+			w->file.temporary);
 	} else {
 		write_bytes(w, head.data, head.len);
 		write_bytes(w, w->keys.data, w->keys.len);
@@ -318,40 +272,17 @@ int gguf_write_data(
 	return report(w, e);
 }
 
-/* The rename is only as durable as the folder that records it. */
-static void sync_folder(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char *folder =
-		slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-	int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-	if (fd >= 0)
-		fsync(fd);
-	fd_close(&fd);
-	free(folder);
-}
-
 int gguf_writer_commit(struct gguf_writer *w, struct err *e)
 {
 	if (!failed(w) && !w->began)
 		begin(w);
 	if (!failed(w) && w->current < w->n_tensors)
 		err_set(&w->err, EINVAL,
-			"'%s': tensor %llu of %llu lacks %zu bytes", w->path,
-			(unsigned long long)w->current,
+			"'%s': tensor %llu of %llu lacks %zu bytes",
+			w->file.path, (unsigned long long)w->current,
 			(unsigned long long)w->n_tensors,
 			w->bytes[w->current] - w->written);
-	if (!failed(w) && fsync(w->fd))
-		err_sys(&w->err, errno, "cannot write '%s'", w->temporary);
-	fd_close(&w->fd);
-	if (!failed(w) && rename(w->temporary, w->path))
-		err_sys(&w->err, errno, "cannot rename '%s' to '%s'",
-			w->temporary, w->path);
-	if (failed(w))
-		return report(w, e);
-	free(w->temporary);
-	w->temporary = NULL;
-	sync_folder(w->path);
-	return 0;
+	if (!failed(w))
+		newfile_commit(&w->file, &w->err);
+	return report(w, e);
 }

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "tensor/kern_impl.h"
+#include "tensor/kern_tile.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ static const char *const names[] = {
 #ifdef __x86_64__
 	"avx2",
 	"avx512",
+	"vnni",
 #endif
 	NULL,
 };
@@ -37,7 +39,8 @@ static bool has_f16c(void)
 /* What isa_flags_* of the Makefile let the compiler use. */
 static bool has_avx2(void)
 {
-	return __builtin_cpu_supports("avx2") && has_f16c();
+	return __builtin_cpu_supports("avx2") &&
+		__builtin_cpu_supports("fma") && has_f16c();
 }
 
 static bool has_avx512(void)
@@ -47,11 +50,18 @@ static bool has_avx512(void)
 		__builtin_cpu_supports("avx512vl") &&
 		__builtin_cpu_supports("avx512dq");
 }
+
+static bool has_vnni(void)
+{
+	return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
 #endif
 
 static const struct kern *best(void)
 {
 #ifdef __x86_64__
+	if (has_vnni())
+		return &kern_vec_vnni;
 	if (has_avx512())
 		return &kern_vec_avx512;
 	if (has_avx2())
@@ -73,6 +83,8 @@ const struct kern *kern_find(const char *name)
 		return &kern_vec_avx2;
 	if (!strcmp(name, "avx512") && has_avx512())
 		return &kern_vec_avx512;
+	if (!strcmp(name, "vnni") && has_vnni())
+		return &kern_vec_vnni;
 #endif
 	return NULL;
 }
@@ -98,8 +110,8 @@ int kern_select(const struct kern **out, struct err *e)
 			name, best()->name);
 	if (!k)
 		return err_set(e, EINVAL,
-			"TANDEM_CPU=%s: unknown kernels; try ref, base, avx2 "
-			"or avx512, or unset it",
+			"TANDEM_CPU=%s: unknown kernels; try ref, base, avx2, "
+			"avx512 or vnni, or unset it",
 			name);
 	*out = k;
 	return 0;
@@ -109,4 +121,26 @@ size_t kern_matmul_scratch(unsigned k)
 {
 	/* ref wants one decoded row, the vector kernels a fixed workspace. */
 	return k > KERN_VEC_SCRATCH ? k : KERN_VEC_SCRATCH;
+}
+
+size_t kern_tile_scratch(unsigned k)
+{
+	return TILE_SCRATCH;
+}
+
+size_t kern_q8_bytes(unsigned k)
+{
+	return q8_row_bytes(k);
+}
+
+size_t kern_attend_scratch(unsigned heads, unsigned head_dim)
+{
+	const size_t lanes = KERN_LANES;
+	const size_t wide = (head_dim + lanes - 1) / lanes * lanes;
+
+	/* kern_attend.c: q and o, a block's keys or values; for each head its
+	 * scores and four values, the last of them in whole vectors; and what
+	 * aligning to a cache line takes. */
+	return wide * (2 * (size_t)heads + KERN_ATTEND_BLOCK) +
+		(size_t)heads * (KERN_ATTEND_BLOCK + 4) + KERN_LANES + 15;
 }

@@ -1,13 +1,14 @@
 /*
  * Kernels: the arithmetic that both processes do on rows of floats. One
  * table per implementation, chosen at run time by what the processor has
- * (environment TANDEM_CPU=ref|base|avx2|avx512 overrides).
+ * (environment TANDEM_CPU=ref|base|avx2|avx512|vnni overrides).
  *
  * Batch invariance is the contract: every output row is a function of its
  * own input row and the weights, computed with one fixed order of summation,
  * whatever the number of rows in the call or the way callers cut it into
- * pieces. The vector kernels also agree with one another bit for bit (16
- * partial sums, no contraction), whatever the instruction set.
+ * pieces. The vector kernels also agree with one another bit for bit,
+ * whatever the instruction set: an operation is contracted where its text says
+ * so (fma), and nowhere else.
  *
  * Activations are float32 in memory. Rounding them to fp16 between operators
  * (as the NPU stores them) is the caller's step, round_f16.
@@ -46,6 +47,37 @@ struct kern {
 		unsigned rows, enum dtype wt, const void *w, unsigned n,
 		unsigned k, float *scratch);
 
+	/*
+	 * The same for weights in tiles (tensor/tile.h, any tiled type): n
+	 * outputs of the strips that begin at w; k is a multiple of 32. One
+	 * output is one chain of fma over k in ascending order from zero.
+	 * `scratch`: kern_tile_scratch(k) bytes, 64-aligned.
+	 */
+	void (*matmul_tile)(float *y, size_t ldy, const float *x, size_t ldx,
+		unsigned rows, enum dtype wt, const void *w, unsigned n,
+		unsigned k, void *scratch);
+
+	/*
+	 * One row of k values (a multiple of 32) to int8, symmetric, one scale
+	 * for each 256 values: amax / 127. Codes are x * (127 / amax) rounded
+	 * to the nearest, ties to even. NaN counts as 0, what is beyond 2^127
+	 * as that; where amax is below 2^-100, codes and scale are 0. dst:
+	 * kern_q8_bytes(k) bytes, 64-aligned, in an order that only matmul_q8
+	 * knows. All implementations write the same bytes.
+	 */
+	void (*quantize)(void *dst, const float *x, unsigned k);
+
+	/*
+	 * matmul_tile on such rows, kern_q8_bytes(k) apart, for tile-q4_0 and
+	 * tile-q8_0: products of codes are summed exactly in int32 over the 32
+	 * k of a group and enter by fma, times the weight's scale, a float32
+	 * sum over the groups of 256 k; that sum, times the activations' scale,
+	 * enters the output likewise. Ascending order throughout.
+	 */
+	void (*matmul_q8)(float *y, size_t ldy, const void *xq, unsigned rows,
+		enum dtype wt, const void *w, unsigned n, unsigned k,
+		void *scratch);
+
 	/* y = x / sqrt(mean(x^2) + eps) * w, n values; y may be x. */
 	void (*rmsnorm)(float *y, const float *x, const float *w, unsigned n,
 		float eps);
@@ -59,12 +91,27 @@ struct kern {
 		unsigned n_rot, bool neox);
 
 	/*
-	 * One query head over its visible rows: out[d] = sum softmax(q.k *
-	 * scale) v, reduced in the order of kv->slot. `scratch`: kv->n
-	 * floats. kv->n >= 1.
+	 * `heads` query heads [heads][head_dim] of one row that share a head of
+	 * keys and values, over the slots that the row sees: out[h][d] = sum
+	 * softmax(q.k * scale) v. Reduced in the order of kv->slot, in blocks
+	 * of KERN_ATTEND_BLOCK slots from the first one on, each block's
+	 * maximum and sum joined to those before (Dao et al.,
+	 * "FlashAttention", 2022). kv->n >= 1. `scratch`:
+	 * kern_attend_scratch(heads, head_dim) floats.
 	 */
-	void (*attend)(float *out, const float *q, const struct kern_kv *kv,
-		unsigned head_dim, float scale, float *scratch);
+	void (*attend)(float *out, const float *q, unsigned heads,
+		const struct kern_kv *kv, unsigned head_dim, float scale,
+		float *scratch);
+
+	/*
+	 * The same as the NPU does it (npu-tts paper, algorithm 1): q, k, v,
+	 * scores, weights and output in fp16, wide accumulation in each
+	 * product, exp2 from `exp2_table` (kern_exp2_table), sums of weights in
+	 * float32.
+	 */
+	void (*attend_table)(float *out, const float *q, unsigned heads,
+		const struct kern_kv *kv, unsigned head_dim, float scale,
+		const uint16_t *exp2_table, float *scratch);
 
 	/* y = silu(gate) * up; y may be gate. */
 	void (*swiglu)(float *y, const float *gate, const float *up, size_t n);
@@ -76,9 +123,30 @@ struct kern {
 	 * Returns how many values did.
 	 */
 	size_t (*round_f16)(float *x, size_t n);
+
+	/*
+	 * `steps` rounds of the instruction that matmul_q8, or matmul_tile,
+	 * is made of, on registers alone: what the processor gives at most.
+	 * Returns the operations done, two for a product and its sum. NULL in
+	 * `ref`.
+	 */
+	uint64_t (*peak_int8)(uint64_t steps);
+	uint64_t (*peak_fma)(uint64_t steps);
 };
 
+#define KERN_ATTEND_BLOCK 64
+#define KERN_EXP2_ENTRIES 32768
+
 size_t kern_matmul_scratch(unsigned k);
+size_t kern_tile_scratch(unsigned k);
+size_t kern_q8_bytes(unsigned k); /* a multiple of 64 */
+size_t kern_attend_scratch(unsigned heads, unsigned head_dim);
+
+/*
+ * 2^x in fp16 for every fp16 x <= 0 by its bits without the sign: 64 KiB
+ * (npu-tts paper, 5.2.1). Entries for x below -inf (NaN) are 0.
+ */
+void kern_exp2_table(uint16_t table[KERN_EXP2_ENTRIES]);
 
 /*
  * By name, or the best this processor has when name is NULL; NULL when the

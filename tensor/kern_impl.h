@@ -9,8 +9,32 @@
 /* Plain scalar loops with sums in double: the oracle of the others. */
 extern const struct kern kern_ref;
 
-/* kern_vec.c, compiled once for each; the Makefile knows which exist. */
-extern const struct kern kern_vec_base, kern_vec_avx2, kern_vec_avx512;
+/*
+ * kern_vec.c, kern_tile.c, kern_q8.c, kern_attend.c and kern_peak.c, compiled
+ * once for each instruction set; the Makefile knows which exist.
+ */
+#define KERN_DECLARE(isa)                                                    \
+	extern const struct kern kern_vec_##isa;                             \
+	void kern_matmul_tile_##isa(float *y, size_t ldy, const float *x,    \
+		size_t ldx, unsigned rows, enum dtype wt, const void *w,     \
+		unsigned n, unsigned k, void *scratch);                      \
+	void kern_quantize_##isa(void *dst, const float *x, unsigned k);     \
+	void kern_matmul_q8_##isa(float *y, size_t ldy, const void *xq,      \
+		unsigned rows, enum dtype wt, const void *w, unsigned n,     \
+		unsigned k, void *scratch);                                  \
+	void kern_attend_##isa(float *out, const float *q, unsigned heads,   \
+		const struct kern_kv *kv, unsigned head_dim, float scale,    \
+		float *scratch);                                             \
+	void kern_attend_table_##isa(float *out, const float *q,             \
+		unsigned heads, const struct kern_kv *kv, unsigned head_dim, \
+		float scale, const uint16_t *exp2_table, float *scratch);    \
+	uint64_t kern_peak_int8_##isa(uint64_t steps);                       \
+	uint64_t kern_peak_fma_##isa(uint64_t steps);
+
+KERN_DECLARE(base)
+KERN_DECLARE(avx2)
+KERN_DECLARE(avx512)
+KERN_DECLARE(vnni)
 
 /*
  * Workspace of the vector matmul, in floats: a chunk of KERN_CHUNK columns of

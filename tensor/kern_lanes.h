@@ -3,7 +3,7 @@
  * the instruction set that the compiler was told to use. A machine vector
  * holds 4, 8 or 16 of the lanes. Every operation here works on each lane by
  * itself and rounds once, so that its width cannot be seen in the result.
- * Private to kern_vec.c.
+ * Private to the kernels that are compiled once for each.
  */
 #ifndef TENSOR_KERN_LANES_H
 #define TENSOR_KERN_LANES_H
@@ -24,6 +24,11 @@
 #define VEC_LANES 4
 #endif
 #define VEC_PARTS     (KERN_LANES / VEC_LANES)
+
+#define JOIN_(a, b)   a##b
+#define JOIN(a, b)    JOIN_(a, b)
+#define TEXT_(a)      #a
+#define TEXT(a)       TEXT_(a)
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 

@@ -7,6 +7,7 @@
 #include "tensor/kern_impl.h"
 
 #include "tensor/f16.h"
+#include "tensor/kern_tile.h"
 
 #include <math.h>
 
@@ -27,6 +28,182 @@ static void ref_matmul(float *y, size_t ldy, const float *x, size_t ldx,
 			y[m * ldy + j] = (float)sum;
 		}
 	}
+}
+
+static float f16_at(const uint8_t *p)
+{
+	uint16_t h;
+
+	memcpy(&h, p, sizeof(h));
+	return f16_to_f32(h);
+}
+
+static int nibble(uint8_t b, bool high)
+{
+	return (high ? b >> 4 : b & 15) - 8;
+}
+
+/* Weight (k, n) of a tile is q * d. */
+struct weight {
+	int q;
+	float d;
+};
+
+static struct weight tile_weight(
+	enum dtype type, const uint8_t *t, unsigned k, unsigned n)
+{
+	const unsigned e = tile_index(k, n), i = e % 256;
+	const uint8_t *b;
+
+	switch ((int)type) {
+	case DTYPE_TILE_F16:
+		return (struct weight){ 1, f16_at(t + 2 * e) };
+	case DTYPE_TILE_Q4_0:
+		return (struct weight){ nibble(t[k / 2 * TILE + n], k % 2),
+			f16_at(t + 512 + 2 * n) };
+	case DTYPE_TILE_Q8_0:
+		return (struct weight){ (int8_t)t[k / 4 * 128 + n * 4 + k % 4],
+			f16_at(t + 1024 + 2 * n) };
+	case DTYPE_GROUP_Q4_0:
+		b = t + e / 32 * 18;
+		return (struct weight){ nibble(b[2 + e % 16], e % 32 >= 16),
+			f16_at(b) };
+	case DTYPE_GROUP_Q8_0:
+		b = t + e / 32 * 34;
+		return (struct weight){ (int8_t)b[2 + e % 32], f16_at(b) };
+	case DTYPE_SUPER_Q4_0:
+		b = t + e / 256 * 144;
+		return (struct weight){
+			nibble(b[16 + 2 * (i % 64) + i / 64 % 2], i >= 128),
+			f16_at(b + i / 32 * 2)
+		};
+	default: /* DTYPE_SUPER_Q8_0 */
+		b = t + e / 256 * 272;
+		return (struct weight){ (int8_t)b[16 + i],
+			f16_at(b + i / 32 * 2) };
+	}
+}
+
+/* Weight (i, j) of a matrix of k. */
+static struct weight weight_at(
+	enum dtype type, const void *w, unsigned k, unsigned i, unsigned j)
+{
+	const size_t t = (size_t)(j / TILE) * (k / TILE) + i / TILE;
+
+	return tile_weight(type,
+		(const uint8_t *)w + t * tile_info(type)->bytes, i % TILE,
+		j % TILE);
+}
+
+/* As the contract has it: in float32, by fma. */
+static void ref_matmul_tile(float *y, size_t ldy, const float *x, size_t ldx,
+	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
+	void *scratch)
+{
+	for (unsigned j = 0; j < n; j++)
+		for (unsigned m = 0; m < rows; m++) {
+			float sum = 0;
+
+			for (unsigned i = 0; i < k; i++) {
+				const struct weight v =
+					weight_at(wt, w, k, i, j);
+
+				sum = fmaf(
+					x[m * ldx + i], (float)v.q * v.d, sum);
+			}
+			y[m * ldy + j] = sum;
+		}
+}
+
+static float ref_finite(float x)
+{
+	return isnan(x) ? 0 : fmaxf(-Q8_HUGE, fminf(x, Q8_HUGE));
+}
+
+static void ref_quantize_group(
+	int8_t *q, float *scale, const float *x, unsigned n)
+{
+	float most = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		most = fmaxf(most, fabsf(ref_finite(x[i])));
+	*scale = 0;
+	memset(q, 0, n);
+	if (most < Q8_TINY)
+		return;
+	*scale = most / 127;
+	for (unsigned i = 0; i < n; i++)
+		q[i] = (int8_t)rintf(ref_finite(x[i]) * (127 / most));
+}
+
+static void ref_quantize(void *dst, const float *x, unsigned k)
+{
+	int8_t *q = dst;
+	uint8_t *p = dst;
+	float scale;
+
+	memset(dst, 0, q8_row_bytes(k));
+	for (unsigned i = 0; i < k; i += Q8_GROUP) {
+		ref_quantize_group(q + i, &scale, x + i,
+			k - i < Q8_GROUP ? k - i : Q8_GROUP);
+		memcpy(p + q8_scale_at(k) + i / Q8_GROUP * 4, &scale, 4);
+	}
+	for (unsigned i = 0; i < k; i++) {
+		const unsigned turned = i / 16 * 16 + i % 4 * 4 + i % 16 / 4;
+
+		q[q8_turned_at(k) + turned] = q[i];
+	}
+	for (unsigned g = 0; g < k / TILE; g++) {
+		int32_t sum = 0;
+
+		for (unsigned i = 0; i < TILE; i++)
+			sum += q[g * TILE + i];
+		memcpy(p + q8_start_at(k, true) + g * 4, &(int32_t){ -8 * sum },
+			4);
+		memcpy(p + q8_start_at(k, false) + g * 4,
+			&(int32_t){ -128 * sum }, 4);
+	}
+}
+
+/* Sum over one group of activations, less their scale. */
+static float group_dot(const int8_t *q, enum dtype wt, const void *w,
+	unsigned k, unsigned i0, unsigned j)
+{
+	const unsigned end = k - i0 < Q8_GROUP ? k : i0 + Q8_GROUP;
+	float sum = 0;
+
+	for (unsigned i = i0; i < end; i += TILE) {
+		struct weight v = { 0 };
+		int32_t dot = 0;
+
+		for (unsigned e = i; e < i + TILE; e++) {
+			v = weight_at(wt, w, k, e, j);
+			dot += v.q * q[e];
+		}
+		sum = fmaf((float)dot, v.d, sum);
+	}
+	return sum;
+}
+
+static void ref_matmul_q8(float *y, size_t ldy, const void *xq, unsigned rows,
+	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch)
+{
+	const uint8_t *row = xq;
+
+	for (unsigned m = 0; m < rows; m++, row += q8_row_bytes(k))
+		for (unsigned j = 0; j < n; j++) {
+			float sum = 0, scale;
+
+			for (unsigned i = 0; i < k; i += Q8_GROUP) {
+				memcpy(&scale,
+					row + q8_scale_at(k) + i / Q8_GROUP * 4,
+					4);
+				sum = fmaf(group_dot((const int8_t *)row, wt, w,
+						   k, i, j),
+					scale, sum);
+			}
+			y[m * ldy + j] = sum;
+		}
 }
 
 static void ref_rmsnorm(
@@ -71,27 +248,113 @@ static double kv_value(
 	return f;
 }
 
-static void ref_attend(float *out, const float *q, const struct kern_kv *kv,
-	unsigned head_dim, float scale, float *scratch)
+static double score(const struct kern_kv *kv, const float *q, uint32_t i,
+	unsigned head_dim, float scale)
 {
-	double most = -INFINITY, sum = 0;
+	double s = 0;
 
-	for (uint32_t i = 0; i < kv->n; i++) {
-		double s = 0;
+	for (unsigned d = 0; d < head_dim; d++)
+		s += q[d] * kv_value(kv, kv->k, i, d);
+	return s * (double)scale;
+}
 
-		for (unsigned d = 0; d < head_dim; d++)
-			s += q[d] * kv_value(kv, kv->k, i, d);
-		scratch[i] = (float)(s * scale);
-		most = fmax(most, scratch[i]);
-	}
+/* Some values at a time, so that the sums in double need no scratch. */
+static void ref_attend_head(float *out, const float *q,
+	const struct kern_kv *kv, unsigned head_dim, float scale)
+{
+	double most = -INFINITY, acc[64];
+
 	for (uint32_t i = 0; i < kv->n; i++)
-		sum += exp(scratch[i] - most);
-	for (unsigned d = 0; d < head_dim; d++) {
-		double s = 0;
+		most = fmax(most, score(kv, q, i, head_dim, scale));
+	for (unsigned from = 0; from < head_dim; from += 64) {
+		const unsigned left = head_dim - from;
+		const unsigned n = left < 64 ? left : 64;
+		double sum = 0;
 
-		for (uint32_t i = 0; i < kv->n; i++)
-			s += exp(scratch[i] - most) * kv_value(kv, kv->v, i, d);
-		out[d] = (float)(s / sum);
+		memset(acc, 0, sizeof(acc));
+		for (uint32_t i = 0; i < kv->n; i++) {
+			const double s = score(kv, q, i, head_dim, scale);
+			const double w = exp(s - most);
+
+			sum += w;
+			for (unsigned d = 0; d < n; d++)
+				acc[d] += w * kv_value(kv, kv->v, i, from + d);
+		}
+		for (unsigned d = 0; d < n; d++)
+			out[from + d] = (float)(acc[d] / sum);
+	}
+}
+
+static void ref_attend(float *out, const float *q, unsigned heads,
+	const struct kern_kv *kv, unsigned head_dim, float scale,
+	float *scratch)
+{
+	for (unsigned h = 0; h < heads; h++)
+		ref_attend_head(out + (size_t)h * head_dim,
+			q + (size_t)h * head_dim, kv, head_dim, scale);
+}
+
+/* A value as fp16 holds it; beyond the range it saturates. */
+static double half(double x)
+{
+	if (fabs(x) > F16_MAX)
+		return copysign(F16_MAX, x);
+	return f16_to_f32(f32_to_f16((float)x));
+}
+
+static double exp2_half(const uint16_t *table, double x)
+{
+	return f16_to_f32(table[f32_to_f16((float)x) & 0x7fff]);
+}
+
+/* One tile of algorithm 1; o holds halves, m is one, l is not. */
+static void ref_attend_tile(float *o, double *m, double *l, const float *q,
+	const struct kern_kv *kv, unsigned head_dim, float scale,
+	const uint16_t *table, uint32_t first)
+{
+	double s[KERN_ATTEND_BLOCK], most = *m;
+	uint32_t n = kv->n - first;
+
+	n = n < KERN_ATTEND_BLOCK ? n : KERN_ATTEND_BLOCK;
+	for (uint32_t i = 0; i < n; i++) {
+		s[i] = 0;
+		for (unsigned d = 0; d < head_dim; d++)
+			s[i] += half(q[d]) *
+				half(kv_value(kv, kv->k, first + i, d));
+		s[i] = half(s[i] * scale * M_LOG2E);
+		most = fmax(most, s[i]);
+	}
+	const double c = exp2_half(table, *m - most);
+
+	*l *= c;
+	for (uint32_t i = 0; i < n; i++) {
+		s[i] = exp2_half(table, s[i] - most);
+		*l += s[i];
+	}
+	for (unsigned d = 0; d < head_dim; d++) {
+		double sum = c * o[d];
+
+		for (uint32_t i = 0; i < n; i++)
+			sum += s[i] * half(kv_value(kv, kv->v, first + i, d));
+		o[d] = (float)half(sum);
+	}
+	*m = most;
+}
+
+static void ref_attend_table(float *out, const float *q, unsigned heads,
+	const struct kern_kv *kv, unsigned head_dim, float scale,
+	const uint16_t *exp2_table, float *scratch)
+{
+	for (unsigned h = 0; h < heads; h++) {
+		float *o = out + (size_t)h * head_dim;
+		double m = -INFINITY, l = 0;
+
+		memset(o, 0, head_dim * sizeof(*o));
+		for (uint32_t i = 0; i < kv->n; i += KERN_ATTEND_BLOCK)
+			ref_attend_tile(o, &m, &l, q + (size_t)h * head_dim, kv,
+				head_dim, scale, exp2_table, i);
+		for (unsigned d = 0; d < head_dim; d++)
+			o[d] = (float)half(o[d] / l);
 	}
 }
 
@@ -125,9 +388,13 @@ static size_t ref_round_f16(float *x, size_t n)
 const struct kern kern_ref = {
 	.name = "ref",
 	.matmul = ref_matmul,
+	.matmul_tile = ref_matmul_tile,
+	.quantize = ref_quantize,
+	.matmul_q8 = ref_matmul_q8,
 	.rmsnorm = ref_rmsnorm,
 	.rope = ref_rope,
 	.attend = ref_attend,
+	.attend_table = ref_attend_table,
 	.swiglu = ref_swiglu,
 	.add = ref_add,
 	.round_f16 = ref_round_f16,

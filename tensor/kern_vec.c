@@ -13,11 +13,6 @@
 
 #include <math.h>
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b)  JOIN_(a, b)
-#define TEXT_(a)    #a
-#define TEXT(a)     TEXT_(a)
-
 /* ---- matmul ---- */
 
 /* fp16 rows by the machine's own conversion where it has one. */
@@ -68,6 +63,8 @@ static void decode(
 		break;
 	case DTYPE_Q6_K:
 		q6_k_row(dst, src, n);
+		break;
+	default: /* tiles are matmul_tile's */
 		break;
 	}
 }
@@ -323,123 +320,18 @@ static size_t vec_round_f16(float *x, size_t n)
 	return saturated;
 }
 
-/* ---- attention ---- */
-
-static ALWAYS_INLINE vec load_kv(const uint8_t *p, size_t i, const bool f16)
-{
-	if (f16)
-		return load_f16(p + 2 * i);
-	return load((const float *)(const void *)(p + 4 * i));
-}
-
-static ALWAYS_INLINE float kv_at(const uint8_t *p, size_t i, const bool f16)
-{
-	float f;
-
-	if (f16)
-		return row_f16(p + 2 * i);
-	memcpy(&f, p + 4 * i, sizeof(f));
-	return f;
-}
-
-/* q . k over n values, in the order of every other sum here. */
-static ALWAYS_INLINE float dot(
-	const float *q, const uint8_t *k, unsigned n, const bool f16)
-{
-	const unsigned whole = n - n % KERN_LANES;
-	float lane[KERN_LANES];
-
-	for (int part = 0; part < VEC_PARTS; part++) {
-		const size_t first = (size_t)part * VEC_LANES;
-		vec sum = { 0 };
-
-		for (size_t i = first; i < whole; i += KERN_LANES)
-			sum += load(q + i) * load_kv(k, i, f16);
-		store(lane + first, sum);
-	}
-	for (unsigned i = whole; i < n; i++)
-		lane[i - whole] += q[i] * kv_at(k, i, f16);
-	return lane_sum(lane);
-}
-
-/* Scores to weights exp(s - max); returns their sum. */
-static float softmax(float *s, uint32_t n)
-{
-	float lane[KERN_LANES] = { 0 };
-	float most = s[0];
-	uint32_t i;
-
-	for (i = 1; i < n; i++)
-		most = s[i] > most ? s[i] : most;
-	for (i = 0; i + VEC_LANES <= n; i += VEC_LANES)
-		store(s + i, exp_vec(load(s + i) - most));
-	store_some(s + i, exp_vec(load_some(s + i, n - i) - most), n - i);
-	for (i = 0; i + KERN_LANES <= n; i += KERN_LANES)
-		for (int l = 0; l < KERN_LANES; l++)
-			lane[l] += s[i + l];
-	for (int l = 0; i + l < n; l++)
-		lane[l] += s[i + l];
-	return lane_sum(lane);
-}
-
-/* Elements first .. first + width of the weighted sum of values, in
- * registers through all slots; width is a constant multiple of a vector. */
-static ALWAYS_INLINE void weigh(float *out, const float *s,
-	const struct kern_kv *kv, size_t first, const int vecs, const bool f16)
-{
-	vec sum[4] = { { 0 } };
-
-	for (uint32_t i = 0; i < kv->n; i++) {
-		const uint8_t *v = kv->v + kv->slot[i] * kv->stride;
-
-		for (int j = 0; j < vecs; j++)
-			sum[j] += s[i] *
-				load_kv(v, first + (size_t)j * VEC_LANES, f16);
-	}
-	for (int j = 0; j < vecs; j++)
-		store(out + first + (size_t)j * VEC_LANES, sum[j]);
-}
-
-static ALWAYS_INLINE void attend(float *out, const float *q,
-	const struct kern_kv *kv, unsigned head_dim, float scale, float *s,
-	const bool f16)
-{
-	unsigned d = 0;
-
-	for (uint32_t i = 0; i < kv->n; i++)
-		s[i] = dot(q, kv->k + kv->slot[i] * kv->stride, head_dim, f16) *
-			scale;
-	const float inverse = 1 / softmax(s, kv->n);
-
-	for (; d + 4 * VEC_LANES <= head_dim; d += 4 * VEC_LANES)
-		weigh(out, s, kv, d, 4, f16);
-	for (; d + VEC_LANES <= head_dim; d += VEC_LANES)
-		weigh(out, s, kv, d, 1, f16);
-	for (; d < head_dim; d++) {
-		out[d] = 0;
-		for (uint32_t i = 0; i < kv->n; i++)
-			out[d] += s[i] *
-				kv_at(kv->v + kv->slot[i] * kv->stride, d, f16);
-	}
-	for (d = 0; d < head_dim; d++)
-		out[d] *= inverse;
-}
-
-static void vec_attend(float *out, const float *q, const struct kern_kv *kv,
-	unsigned head_dim, float scale, float *scratch)
-{
-	if (kv->f16)
-		attend(out, q, kv, head_dim, scale, scratch, true);
-	else
-		attend(out, q, kv, head_dim, scale, scratch, false);
-}
-
 const struct kern JOIN(kern_vec_, KERN_ISA) = {
 	.name = TEXT(KERN_ISA),
 	.matmul = vec_matmul,
 	.rmsnorm = vec_rmsnorm,
 	.rope = vec_rope,
-	.attend = vec_attend,
+	.matmul_tile = JOIN(kern_matmul_tile_, KERN_ISA),
+	.quantize = JOIN(kern_quantize_, KERN_ISA),
+	.matmul_q8 = JOIN(kern_matmul_q8_, KERN_ISA),
+	.attend = JOIN(kern_attend_, KERN_ISA),
+	.attend_table = JOIN(kern_attend_table_, KERN_ISA),
+	.peak_int8 = JOIN(kern_peak_int8_, KERN_ISA),
+	.peak_fma = JOIN(kern_peak_fma_, KERN_ISA),
 	.swiglu = vec_swiglu,
 	.add = vec_add,
 	.round_f16 = vec_round_f16,

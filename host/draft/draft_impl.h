@@ -7,6 +7,9 @@
 
 #include "host/draft/draft_model.h"
 #include "host/draft/draft_weights.h"
+#include "tensor/price.h"
+
+#include <stdbool.h>
 
 /* Tokens of a prompt that go through a layer together: the matmul kernels
  * decode and load a weight once for so many. */
@@ -35,6 +38,11 @@ struct draft_model {
 	float *logits;      /* [n_vocab] */
 	float *scratch;     /* [threads][scratch_floats] */
 	size_t scratch_floats;
+	bool int8;
+	uint8_t *q8; /* [PASS_ROWS] quantized rows of what is multiplied */
+	size_t q8_bytes;
+	const struct soc *soc; /* NULL: nothing is priced */
+	struct price price;
 };
 
 /* Append up to PASS_ROWS tokens, checked, that fit the context. */

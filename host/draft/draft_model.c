@@ -38,6 +38,7 @@ static int alloc_cache(struct draft_model *d, struct err *e)
 static int alloc_activations(struct draft_model *d, struct err *e)
 {
 	const struct model *m = d->model;
+	float *q8;
 	const struct {
 		float **at;
 		size_t n;
@@ -52,6 +53,7 @@ static int alloc_activations(struct draft_model *d, struct err *e)
 		{ &d->sin, (size_t)PASS_ROWS * (m->n_rot / 2) },
 		{ &d->logits, m->n_vocab },
 		{ &d->scratch, workers_count(d->workers) * d->scratch_floats },
+		{ &q8, d->int8 ? PASS_ROWS * d->q8_bytes / sizeof(float) : 0 },
 	};
 	size_t total = 0;
 	float *at;
@@ -67,6 +69,7 @@ static int alloc_activations(struct draft_model *d, struct err *e)
 		*part[i].at = at;
 		at += align_up(part[i].n, DRAFT_ALIGN / sizeof(float));
 	}
+	d->q8 = (uint8_t *)q8;
 	return 0;
 }
 
@@ -86,27 +89,42 @@ static int check_model(
 		m->n_vocab, target->n_vocab);
 }
 
-static int init(struct draft_model *d, uint32_t threads, struct err *e)
+/* Floats of a thread's workspace, whichever kernels run. */
+static size_t scratch_floats(const struct model *m, uint32_t widest)
+{
+	size_t tile = kern_tile_scratch(widest) / sizeof(float);
+	size_t n = kern_matmul_scratch(widest);
+	size_t attend =
+		kern_attend_scratch(m->n_head / m->n_kv_head, m->head_dim);
+
+	n = n < attend ? attend : n;
+	n = n < tile ? tile : n;
+	return align_up(n, DRAFT_ALIGN / sizeof(float));
+}
+
+static int init(struct draft_model *d, enum draft_arithmetic arithmetic,
+	uint32_t threads, struct err *e)
 {
 	const struct model *m = d->model;
 	uint32_t widest = larger(m->n_embd, larger(m->n_ff, d->q_dim));
 	int ret;
 
-	d->scratch_floats = kern_matmul_scratch(widest);
-	if (d->scratch_floats < d->context) /* attention's scores */
-		d->scratch_floats = d->context;
+	d->scratch_floats = scratch_floats(m, widest);
+	d->int8 = arithmetic == DRAFT_INT8;
+	d->q8_bytes = kern_q8_bytes(widest);
 	if ((ret = kern_select(&d->kern, e)) ||
 		(ret = workers_open(&d->workers,
 			 threads ? threads : workers_online(), e)) ||
-		(ret = draft_weights_init(&d->weights, m, e)) ||
+		(ret = draft_weights_init(
+			 &d->weights, m, arithmetic, d->workers, e)) ||
 		(ret = alloc_cache(d, e)))
 		return ret;
 	return alloc_activations(d, e);
 }
 
 int draft_open(struct draft_model **out, const struct model *m,
-	const struct model *target, uint32_t context, uint32_t threads,
-	struct err *e)
+	const struct model *target, enum draft_arithmetic arithmetic,
+	uint32_t context, uint32_t threads, struct err *e)
 {
 	struct draft_model *d;
 	int ret = check_model(m, target, e);
@@ -120,7 +138,7 @@ int draft_open(struct draft_model **out, const struct model *m,
 	d->q_dim = m->n_head * m->head_dim;
 	d->kv_dim = m->n_kv_head * m->head_dim;
 	d->context = context && context < m->n_ctx ? context : m->n_ctx;
-	ret = init(d, threads, e);
+	ret = init(d, arithmetic, threads, e);
 	if (ret) {
 		draft_close(d);
 		return ret;
@@ -161,6 +179,17 @@ static int check_tokens(const struct draft_model *d, const int32_t *token,
 				"vocabulary of %u",
 				token[i], n_vocab);
 	return 0;
+}
+
+void draft_price_for(struct draft_model *d, const struct soc *soc)
+{
+	d->soc = soc;
+}
+
+void draft_take_price(struct draft_model *d, struct price *sum)
+{
+	price_add(sum, &d->price);
+	d->price = (struct price){ 0 };
 }
 
 uint32_t draft_context(const struct draft_model *d)

@@ -4,9 +4,10 @@
  * target's vocabulary and a key-value cache of its own that follows one path
  * of tokens.
  *
- * The arithmetic is float32 on dequantized rows; results do not depend on the
- * number of threads, nor on how tokens were split over calls. Nothing is
- * allocated after opening. One caller at a time.
+ * The arithmetic is float32 on dequantized rows, or the device's fastest (int8
+ * activations by weights in tiles); results do not depend on the number of
+ * threads, nor on how tokens were split over calls. Nothing is allocated after
+ * opening. One caller at a time.
  */
 #ifndef HOST_DRAFT_DRAFT_MODEL_H
 #define HOST_DRAFT_DRAFT_MODEL_H
@@ -18,6 +19,8 @@ struct draft_model;
 struct err;
 struct model;
 
+enum draft_arithmetic { DRAFT_INT8, DRAFT_F32 };
+
 /*
  * `model` must outlive it. `target` (may be NULL) is compared: a draft whose
  * vocabulary differs in size is refused with both sizes. Of `context` tokens
@@ -25,9 +28,16 @@ struct model;
  * beyond which its guesses are noise. threads 0: all.
  */
 int draft_open(struct draft_model **out, const struct model *model,
-	const struct model *target, uint32_t context, uint32_t threads,
-	struct err *);
+	const struct model *target, enum draft_arithmetic, uint32_t context,
+	uint32_t threads, struct err *);
 void draft_close(struct draft_model *);
+
+/* Price the passes from now on as work of a phone's CPU; `soc` must outlive
+ * the model. What they cost so far adds to *sum and is forgotten. */
+struct price;
+struct soc;
+void draft_price_for(struct draft_model *, const struct soc *);
+void draft_take_price(struct draft_model *, struct price *sum);
 
 /* Tokens that its cache can hold. */
 uint32_t draft_context(const struct draft_model *);

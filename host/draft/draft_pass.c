@@ -1,8 +1,11 @@
 #include "host/draft/draft_impl.h"
 
+#include "base/checked.h"
 #include "base/workers.h"
+#include "host/layout.h"
 #include "host/model/model.h"
 #include "tensor/kern.h"
+#include "tensor/tile.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,8 +41,14 @@ struct matmul {
 	const float *x;
 	float *y;
 	uint32_t rows, n, k;
-	uint32_t piece; /* rows of weights a part */
+	uint32_t piece; /* outputs a part: whole strips */
+	bool int8;
 };
+
+static bool is_int8(const struct draft_model *d, enum dtype t)
+{
+	return d->int8 && (t == DTYPE_TILE_Q4_0 || t == DTYPE_TILE_Q8_0);
+}
 
 static void matmul_part(void *arg, unsigned part, unsigned thread)
 {
@@ -47,11 +56,30 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	struct draft_model *d = j->d;
 	uint32_t from = part * j->piece;
 	uint32_t n = j->n - from < j->piece ? j->n - from : j->piece;
+	const uint8_t *w = j->w.data;
+	void *scratch = d->scratch + thread * d->scratch_floats;
 
-	d->kern->matmul(j->y + from, j->n, j->x, j->k, j->rows, j->w.type,
-		(const char *)j->w.data +
-			from * dtype_row_bytes(j->w.type, j->k),
-		n, j->k, d->scratch + thread * d->scratch_floats);
+	w += layout_bytes(j->w.type, from, j->k);
+	if (j->int8)
+		d->kern->matmul_q8(j->y + from, j->n, d->q8, j->rows, j->w.type,
+			w, n, j->k, scratch);
+	else if (tile_info(j->w.type))
+		d->kern->matmul_tile(j->y + from, j->n, j->x, j->k, j->rows,
+			j->w.type, w, n, j->k, scratch);
+	else
+		d->kern->matmul(j->y + from, j->n, j->x, j->k, j->rows,
+			j->w.type, w, n, j->k, scratch);
+}
+
+/* x[rows][k] as the matrices of int8 arithmetic will want it. */
+static void quantize(
+	struct draft_model *d, const float *x, uint32_t k, uint32_t rows)
+{
+	if (!d->int8 || k % TILE)
+		return;
+	for (uint32_t r = 0; r < rows; r++)
+		d->kern->quantize(
+			d->q8 + r * kern_q8_bytes(k), x + (size_t)r * k, k);
 }
 
 /* y[rows][n] = x[rows][k] by w[n][k]. */
@@ -59,12 +87,18 @@ static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 	uint32_t n, const float *x, uint32_t k, uint32_t rows)
 {
 	uint64_t work = (uint64_t)rows * n * k;
-	struct matmul j = { d, w, x, y, rows, n, k, n };
+	struct matmul j = { d, w, x, y, rows, n, k, n, is_int8(d, w.type) };
+	struct price p;
 
-	/* Several parts a thread, so that they end together; whole groups of
-	 * four rows, which the kernels take at once. */
+	/* Attention and what is done row by row are left out: of a model so
+	 * small they are next to nothing. */
+	if (d->soc && !price_cpu_matmul(d->soc, rows, n, k, w.type, &p))
+		price_add(&d->price, &p);
+
+	/* Several parts a thread, so that they end together. */
 	if (work >= SHARED_WORK)
-		j.piece = (n / (4 * workers_count(d->workers)) | 3) + 1;
+		j.piece = (uint32_t)align_up(
+			n / (4 * workers_count(d->workers)) + 1, TILE);
 	share(d, work, matmul_part, &j, (n + j.piece - 1) / j.piece);
 }
 
@@ -131,10 +165,9 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 		.n = d->n + row + 1,
 	};
 
-	for (uint32_t i = 0; i < group; i++, q += m->head_dim)
-		d->kern->attend(d->seen + q, d->q + q, &kv, m->head_dim,
-			(float)(1 / sqrt(m->head_dim)),
-			d->scratch + thread * d->scratch_floats);
+	d->kern->attend(d->seen + q, d->q + q, group, &kv, m->head_dim,
+		(float)(1 / sqrt(m->head_dim)),
+		d->scratch + thread * d->scratch_floats);
 }
 
 static void attention(struct pass *p, const struct draft_tensor *w)
@@ -146,6 +179,7 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 	uint64_t work = 2ull * p->rows * (d->n + p->rows) * d->q_dim;
 
 	norm(p, w[WIRE_T_ATTN_NORM]);
+	quantize(d, d->h, m->n_embd, p->rows);
 	matmul(d, w[WIRE_T_Q], d->q, d->q_dim, d->h, m->n_embd, p->rows);
 	matmul(d, w[WIRE_T_K], k, d->kv_dim, d->h, m->n_embd, p->rows);
 	matmul(d, w[WIRE_T_V], v, d->kv_dim, d->h, m->n_embd, p->rows);
@@ -155,6 +189,7 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 	place_heads(p, w[WIRE_T_Q_NORM], d->q, d->q_dim);
 	place_heads(p, w[WIRE_T_K_NORM], k, d->kv_dim);
 	share(d, work, attend_part, p, p->rows * m->n_kv_head);
+	quantize(d, d->seen, d->q_dim, p->rows);
 	matmul(d, w[WIRE_T_O], d->h, m->n_embd, d->seen, d->q_dim, p->rows);
 	add_bias(p, w[WIRE_T_O_BIAS], d->h, m->n_embd);
 	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
@@ -166,9 +201,11 @@ static void feed_forward(const struct pass *p, const struct draft_tensor *w)
 	const struct model *m = d->model;
 
 	norm(p, w[WIRE_T_FFN_NORM]);
+	quantize(d, d->h, m->n_embd, p->rows);
 	matmul(d, w[WIRE_T_GATE], d->gate, m->n_ff, d->h, m->n_embd, p->rows);
 	matmul(d, w[WIRE_T_UP], d->up, m->n_ff, d->h, m->n_embd, p->rows);
 	d->kern->swiglu(d->gate, d->gate, d->up, (size_t)p->rows * m->n_ff);
+	quantize(d, d->gate, m->n_ff, p->rows);
 	matmul(d, w[WIRE_T_DOWN], d->h, m->n_embd, d->gate, m->n_ff, p->rows);
 	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
 }
@@ -216,5 +253,6 @@ void draft_logits(struct draft_model *d, uint32_t row)
 
 	d->kern->rmsnorm(d->h, d->x + (size_t)row * m->n_embd,
 		d->weights.output_norm.data, m->n_embd, m->norm_eps);
+	quantize(d, d->h, m->n_embd, 1);
 	matmul(d, d->weights.output, d->logits, m->n_vocab, d->h, m->n_embd, 1);
 }

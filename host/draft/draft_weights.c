@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "host/layout.h"
 #include "host/model/model.h"
 
 #include <errno.h>
@@ -9,6 +10,12 @@
 
 /* As float32. What is larger is bound by memory, not by decoding. */
 #define DECODED_MAX ((size_t)64 << 20)
+
+struct packing {
+	enum layout layout;
+	bool small;
+	struct workers *workers;
+};
 
 static size_t n_values(const struct gguf_tensor *t)
 {
@@ -26,68 +33,102 @@ static size_t n_weights(const struct model *m)
 	return n;
 }
 
-/* Floats a tensor takes among those decoded. */
-static size_t n_decoded(const struct gguf_tensor *t, bool small)
+static enum dtype packed_type(
+	const struct packing *p, const struct gguf_tensor *t)
 {
-	if (!t || (!small && t->dim[1] > 1))
-		return 0;
-	return align_up(n_values(t), DRAFT_ALIGN / sizeof(float));
+	enum dtype type = t->type;
+
+	if (t->dim[1] > 1)
+		type = layout_type(
+			p->layout, t->type, (uint32_t)t->dim[0], SIZE_MAX);
+	return type == t->type && (p->small || t->dim[1] == 1) ? DTYPE_F32
+							       : type;
 }
 
-static size_t n_all_decoded(const struct model *m, bool small)
+/* Bytes of a tensor's copy; 0: it stays where it is. */
+static size_t packed_bytes(const struct packing *p, const struct gguf_tensor *t)
 {
-	size_t n = n_decoded(m->output_norm, small);
+	enum dtype type;
 
-	n += n_decoded(m->output, small);
+	if (!t)
+		return 0;
+	type = packed_type(p, t);
+	if (type == t->type && type != DTYPE_F32)
+		return 0;
+	return align_up(
+		layout_bytes(type, (uint32_t)t->dim[1], (uint32_t)t->dim[0]),
+		DRAFT_ALIGN);
+}
+
+static size_t all_packed_bytes(const struct packing *p, const struct model *m)
+{
+	size_t n = packed_bytes(p, m->output_norm);
+
+	n += packed_bytes(p, m->output);
 	for (uint32_t l = 0; l < m->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			n += n_decoded(m->layer[l][i], small);
+			n += packed_bytes(p, m->layer[l][i]);
 	return n;
 }
 
-/* *at: the first free float; moves behind what is decoded. */
+/* *at: the first free byte; moves behind the copy. */
 static struct draft_tensor take(
-	const struct gguf_tensor *t, bool small, float **at)
+	const struct packing *p, const struct gguf_tensor *t, uint8_t **at)
 {
-	size_t n = n_decoded(t, small);
-	struct draft_tensor out = { *at, DTYPE_F32 };
+	size_t bytes = packed_bytes(p, t);
+	struct draft_tensor out = { NULL, DTYPE_F32 };
 
-	if (n)
-		dtype_info(t->type)->to_f32(*at, t->data, n_values(t));
-	else if (t)
-		out = (struct draft_tensor){ t->data, t->type };
+	if (!t)
+		return out;
+	out = (struct draft_tensor){ t->data, t->type };
+	if (!bytes)
+		return out;
+	out = (struct draft_tensor){ *at, packed_type(p, t) };
+	if (out.type == DTYPE_F32)
+		dtype_info(t->type)->to_f32(
+			(float *)(void *)*at, t->data, n_values(t));
 	else
-		out.data = NULL;
-	*at += n;
+		layout_pack(p->workers, out.type, *at, t->type, t->data,
+			(uint32_t)t->dim[1], (uint32_t)t->dim[0]);
+	*at += bytes;
 	return out;
 }
 
-int draft_weights_init(
-	struct draft_weights *w, const struct model *m, struct err *e)
+int draft_weights_init(struct draft_weights *w, const struct model *m,
+	enum draft_arithmetic arithmetic, struct workers *workers,
+	struct err *e)
 {
-	bool small = n_weights(m) <= DECODED_MAX / sizeof(float);
-	size_t n = n_all_decoded(m, small);
-	float *at;
+	struct packing p = {
+		.layout = arithmetic == DRAFT_INT8 ? LAYOUT_TILES : LAYOUT_ROWS,
+		.small = n_weights(m) <= DECODED_MAX / sizeof(float),
+		.workers = workers,
+	};
+	size_t n;
+	uint8_t *at;
 
+	if (m->packed)
+		return draft_weights_read(w, m, e);
+	n = all_packed_bytes(&p, m);
 	w->layer = calloc(m->n_layer, sizeof(*w->layer));
-	w->decoded = at = aligned_alloc(DRAFT_ALIGN, n * sizeof(float));
+	w->packed = at = aligned_alloc(DRAFT_ALIGN, n);
 	if (!w->layer || !at) {
 		draft_weights_release(w);
 		return err_set(e, ENOMEM,
-			"no memory for %zu weights of a draft model", n);
+			"no memory for %zu MiB of a draft model's weights",
+			n >> 20);
 	}
-	w->output_norm = take(m->output_norm, small, &at);
-	w->output = take(m->output, small, &at);
+	w->output_norm = take(&p, m->output_norm, &at);
+	w->output = take(&p, m->output, &at);
 	for (uint32_t l = 0; l < m->n_layer; l++)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			w->layer[l][i] = take(m->layer[l][i], small, &at);
+			w->layer[l][i] = take(&p, m->layer[l][i], &at);
 	return 0;
 }
 
 void draft_weights_release(struct draft_weights *w)
 {
 	free(w->layer);
-	free(w->decoded);
+	free(w->packed);
 	w->layer = NULL;
-	w->decoded = NULL;
+	w->packed = NULL;
 }

@@ -2,7 +2,9 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "flash/image.h"
 #include "host/model/keys.h"
+#include "host/model/packed.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -243,10 +245,17 @@ int model_open(struct model **out, const char *path, struct err *e)
 
 	if (!m)
 		return err_set(e, ENOMEM, "no memory for a model");
-	ret = gguf_open(&m->gguf, path, e);
+	ret = image_probe(path) ? packed_open(&m->packed, &m->gguf, path, e)
+				: gguf_open(&m->gguf, path, e);
 	if (ret)
 		goto fail;
+	if (m->packed) {
+		ret = packed_read_host(m->packed, e);
+		if (ret)
+			goto fail;
+	}
 	if ((ret = keys_read(m, e)) || (ret = read_tensors(m, e)) ||
+		(m->packed && (ret = packed_bind(m->packed, m, e))) ||
 		(ret = keys_read_rope(m, e))) {
 		err_in(e, "'%s'", path);
 		goto fail;
@@ -263,6 +272,7 @@ void model_close(struct model *m)
 	if (!m)
 		return;
 	gguf_close(m->gguf);
+	packed_close(m->packed);
 	free(m->rope_freq);
 	free(m->layer);
 	free(m);

@@ -1,9 +1,9 @@
 /*
- * A model file opened for use: its shape, checked, and where its tensors
- * are. Architectures llama, qwen2 and qwen3, and llada, which is llama with
- * attention in both directions; another one, or a key that changes the
- * arithmetic in a way this program does not know, is refused by name.
- * Read-only after opening; any thread may read it.
+ * A model file, GGUF or a flash image of one, opened for use: its shape,
+ * checked, and where its tensors are. Architectures llama, qwen2 and qwen3, and
+ * llada, which is llama with attention in both directions; another one, or a
+ * key that changes the arithmetic in a way this program does not know, is
+ * refused by name. Read-only after opening; any thread may read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct err;
+struct packed;
 
 struct model {
 	struct gguf *gguf; /* owned */
@@ -34,6 +35,10 @@ struct model {
 	const struct gguf_tensor *output;      /* token_embd when tied */
 	/* [n_layer][WIRE_T_COUNT]; NULL: the model has none */
 	const struct gguf_tensor *(*layer)[WIRE_T_COUNT];
+
+	/* Of a flash image (owned), else NULL. Then the layers' tensors have
+	 * no data, nor has an output matrix that is packed. */
+	struct packed *packed;
 };
 
 int model_open(struct model **out, const char *path, struct err *);

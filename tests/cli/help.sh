@@ -2,7 +2,8 @@
 # Every command explains itself, and misuse points to the explanation.
 . "$(dirname "$0")/lib.sh"
 
-commands='run eval logits tokenize detokenize inspect synth bench doctor'
+commands='run eval perplexity logits tokenize detokenize inspect convert verify
+  synth bench doctor'
 
 check_help() { # WHAT: $out is a help text of it that fits a terminal
   local wide

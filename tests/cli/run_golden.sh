@@ -92,7 +92,7 @@ text() { # MODEL N LEAST: so many bytes of the golden text, or all of it
   size=$(($(stat -c %s "$want") - 1)) # without its last newline
   [ "$3" = all ] || size=$3
   run_ok "$TANDEM" run -m "$TANDEM_DATA/models/$1.gguf" \
-    -f "$golden/llama2c/greedy_$2.prompt" -n 200
+    -f "$golden/llama2c/greedy_$2.prompt" -n 200 --precision f16
   check_eq "text of $1 after prompt $2" "$(head -c "$size" "$tmp/out")" \
     "$(head -c "$size" "$want")"
 }

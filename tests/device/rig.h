@@ -13,6 +13,7 @@
 #include "device/fault.h"
 #include "shm/buffer.h"
 #include "tensor/dtype.h"
+#include "tensor/tile.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -171,6 +172,34 @@ static inline void rig_shape(const struct rig_opts *o,
 	t->type = t->rows > 1 ? o->type : DTYPE_F32;
 }
 
+/* Bytes of a tensor, whichever way it lies. */
+static inline size_t rig_bytes(const struct wire_tensor *t)
+{
+	return tile_info(t->type) ? tile_bytes(t->type, t->rows, t->cols)
+				  : t->rows * dtype_row_bytes(t->type, t->cols);
+}
+
+/* v[rows][cols] into tiles, and what they hold back into v. */
+static inline void rig_tiles(uint8_t *at, const struct wire_tensor *t, float *v)
+{
+	float tile[TILE_VALUES];
+
+	for (uint32_t n = 0; n < t->rows; n += TILE) {
+		for (uint32_t k = 0; k < t->cols; k += TILE) {
+			for (uint32_t i = 0; i < TILE; i++)
+				memcpy(tile + i * TILE,
+					v + (n + i) * t->cols + k,
+					TILE * sizeof(float));
+			tile_encode(t->type, at, tile);
+			tile_decode(t->type, tile, at);
+			for (uint32_t i = 0; i < TILE; i++)
+				memcpy(v + (n + i) * t->cols + k,
+					tile + i * TILE, TILE * sizeof(float));
+			at += tile_info(t->type)->bytes;
+		}
+	}
+}
+
 /* Random bytes of one tensor at t->offset; returns its values as stored. */
 static inline float *rig_fill(uint8_t *at, const struct wire_tensor *t,
 	uint64_t seed, uint64_t stream)
@@ -184,7 +213,9 @@ static inline float *rig_fill(uint8_t *at, const struct wire_tensor *t,
 
 	for (size_t i = 0; i < n; i++)
 		v[i] = mid + scale * rig_random(seed, stream, i);
-	if (t->type == DTYPE_F32) {
+	if (tile_info(t->type)) {
+		rig_tiles(at, t, v);
+	} else if (t->type == DTYPE_F32) {
 		memcpy(at, v, n * sizeof(*v));
 	} else {
 		info->from_f32(at, v, n);
@@ -212,7 +243,10 @@ static inline void rig_model(struct rig *r, const struct rig_opts *o)
 		.norm_eps = 1e-5f,
 		.attn_scale = 0.17f,
 		.kv_slots = RIG_SLOTS,
-		.kv_stride = o->precision == WIRE_F16 ? 192 : 320 };
+		.kv_stride =
+			o->precision == WIRE_F16 || o->precision == WIRE_NPU
+			? 192
+			: 320 };
 	for (unsigned l = 0; l < RIG_LAYERS; l++) {
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 			struct wire_tensor *t = rig_tensor(r, l, i);
@@ -223,9 +257,7 @@ static inline void rig_model(struct rig *r, const struct rig_opts *o)
 			t->offset = at;
 			r->value[l][i] = rig_fill(
 				w + at, t, o->seed, l * WIRE_T_COUNT + i);
-			at += (uint32_t)align_up(
-				t->rows * dtype_row_bytes(t->type, t->cols),
-				64);
+			at += (uint32_t)align_up(rig_bytes(t), 64);
 		}
 	}
 	g->rope_freq = (struct wire_tensor){ DTYPE_F32, 1, m->n_rot / 2, at };

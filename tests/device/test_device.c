@@ -3,9 +3,12 @@
 #include "tests/harness.h"
 
 #include "base/checked.h"
+#include "tensor/price.h"
+#include "tensor/soc.h"
 #include "tests/device/rig.h"
 
 #include <errno.h>
+#include <string.h>
 
 static struct wire_ref refs[5 + 2 * BUFFER_RANGES];
 static unsigned n_refs;
@@ -292,6 +295,65 @@ static void failed_requests_invalidate(void **state)
 	rig_close(&r);
 }
 
+static struct soc some_phone(void)
+{
+	struct soc soc;
+
+	for (size_t i = 0; i < SOC_COUNT; i++)
+		soc_set(&soc, i, soc_numbers[i].upper);
+	return soc;
+}
+
+static int send_soc(
+	struct rig *r, const struct soc *soc, uint32_t count, size_t len)
+{
+	struct {
+		struct wire_soc head;
+		struct soc soc;
+	} msg = { { WIRE_SOC, count }, *soc };
+
+	return rig_send(r, NULL, 0, &msg, len);
+}
+
+/* Nothing is priced before there is a phone; then the graph is, not the rows
+ * that happened to be real. */
+static void prices_for_the_phone_it_is_told(void **state)
+{
+	const size_t whole = sizeof(struct wire_soc) + sizeof(struct soc);
+	struct soc soc = some_phone(), bad = soc;
+	struct price four, two;
+	float in[2 * 64] = { 1 };
+	struct rig_batch b;
+	struct rig r;
+
+	prepare(&r);
+	assert_int_equal(send_run(&r), 0);
+	for (unsigned i = 0; i < WIRE_PRICE_WORDS; i++)
+		assert_int_equal(r.done.price[i], 0);
+	wants(&r, send_soc(&r, &soc, SOC_COUNT, whole - 8), -EMSGSIZE, "soc: ");
+	wants(&r, send_soc(&r, &soc, SOC_COUNT + 1, whole), -EINVAL,
+		"soc: count 31");
+	bad.clock_hz = 0;
+	wants(&r, send_soc(&r, &bad, SOC_COUNT, whole), -ERANGE, "clock_hz");
+	assert_int_equal(send_run(&r), 0);
+	assert_int_equal(r.done.price[0], 0);
+
+	assert_int_equal(send_soc(&r, &soc, SOC_COUNT, whole), 0);
+	assert_int_equal(send_run(&r), 0);
+	memcpy(&four, r.done.price, sizeof(four));
+	assert_true(four.total_ps > 0 && four.counts.matrix_tiles > 0);
+	assert_true(four.counts.maintenance_bytes > 0);
+	rig_chain(&b, 0, 2);
+	rig_put(&r, &b, in);
+	n_refs = rig_refs(&r, refs);
+	run.rows = 2;
+	assert_int_equal(send_run(&r), 0);
+	memcpy(&two, r.done.price, sizeof(two));
+	assert_int_equal(two.counts.matrix_tiles, four.counts.matrix_tiles);
+	assert_int_equal(two.counts.dma_bytes, four.counts.dma_bytes);
+	rig_close(&r);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(names_a_bad_op),
 	cmocka_unit_test(names_a_bad_ref),
@@ -302,6 +364,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(graphs_come_and_go),
 	cmocka_unit_test(a_loading_graph_is_busy),
 	cmocka_unit_test(failed_requests_invalidate),
+	cmocka_unit_test(prices_for_the_phone_it_is_told),
 };
 
 TEST_MAIN(tests)

@@ -181,9 +181,8 @@ static struct rig_opts variant(unsigned v, uint64_t seed)
 
 /* ---- against the plain implementation ----------------------------------- */
 
-static void check_variant(unsigned v, double bound)
+static void check_opts(struct rig_opts o, unsigned v, double bound)
 {
-	struct rig_opts o = variant(v, harness_seed());
 	float in[24 * DIM], out[24 * DIM];
 	double want[24 * DIM], worst = 0;
 	struct rig r;
@@ -204,6 +203,33 @@ static void check_variant(unsigned v, double bound)
 	rig_close(&r);
 }
 
+static void check_variant(unsigned v, double bound)
+{
+	check_opts(variant(v, harness_seed()), v, bound);
+}
+
+/* What the tiles hold, computed in every precision. */
+static void tiles_agree_with_plain(void **state)
+{
+	static const double bound[WIRE_PRECISION_COUNT] = {
+		[WIRE_F32] = 2e-5,
+		[WIRE_F16] = 1e-2,
+		[WIRE_F16_KV_F32] = 1e-2,
+		[WIRE_INT8] = 0.15,
+		[WIRE_NPU] = 2e-2,
+	};
+
+	for (uint32_t t = DTYPE_TILE_F16; tile_info(t); t++) {
+		for (unsigned p = 0; p < WIRE_PRECISION_COUNT; p++) {
+			struct rig_opts o = variant(t & 7, harness_seed());
+
+			o.type = (enum dtype)t;
+			o.precision = (enum wire_precision)p;
+			check_opts(o, t, bound[p]);
+		}
+	}
+}
+
 static void f32_agrees_with_plain(void **state)
 {
 	for (unsigned v = 0; v < 8; v++)
@@ -222,12 +248,14 @@ static void f16_agrees_with_plain(void **state)
 
 static void batch_invariant(void **state)
 {
-	for (unsigned precision = 0; precision < 3; precision++) {
-		struct rig_opts o = variant(6 + 8 * precision, harness_seed());
+	for (unsigned p = 0; p < 2 * WIRE_PRECISION_COUNT; p++) {
+		struct rig_opts o = variant(6, harness_seed());
 		float in[32 * DIM], one[32 * DIM], out[32 * DIM];
 		static const unsigned chunk[] = { 32, 7, 2 };
 		struct rig r;
 
+		o.precision = (enum wire_precision)(p / 2);
+		o.type = p % 2 ? DTYPE_TILE_Q4_0 : DTYPE_F32;
 		random_hidden(in, 32, o.seed);
 		rig_open(&r, &o);
 		run_chain(&r, 32, 1, in, one);
@@ -391,6 +419,7 @@ static void counters_count(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(f32_agrees_with_plain),
+	cmocka_unit_test(tiles_agree_with_plain),
 	cmocka_unit_test(f16_agrees_with_plain),
 	cmocka_unit_test(batch_invariant),
 	cmocka_unit_test(threads_and_levels_same),

@@ -230,9 +230,10 @@ static void bounds_memory_and_tcm(void **state)
 		graph_check(&s.g, sizeof(r.load), &tight, &need, &e), -ENOMEM);
 	if (!strstr(e.text, "536870912"))
 		fail_msg("'%s' does not give the bound", e.text);
-	/* Slots that fit a cache of 1 GiB but not the scratch of 32 threads */
+	/* Slots that fit a cache of 1 GiB but not the lists of so many threads
+	 */
 	tight = limits;
-	tight.threads = 32;
+	tight.threads = 128;
 	s.g.model.f16 = 1;
 	s.g.model.kv_stride = 128;
 	s.g.model.kv_slots = 2 << 20;

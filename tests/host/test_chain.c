@@ -72,7 +72,8 @@ static int setup(void **state)
 	f->opts.threads = 1;
 	f->opts.prefill_chunk = 16;
 	f->opts.decode_rows = 1 + LENGTHS;
-	f->opts.f32 = true; /* the draft model's arithmetic: SAME is the same */
+	f->opts.precision =
+		WIRE_F32; /* the draft model's arithmetic: SAME is the same */
 	f->sampling = sampler_defaults;
 	f->sampling.temperature = 0;
 	f->n_predict = 40;
@@ -123,7 +124,7 @@ static void open_draft(struct fixture *f, int which, uint32_t context)
 	draft_close(f->draft);
 	f->draft = NULL;
 	assert_ok(draft_open(&f->draft, f->model[which], f->model[SAME],
-			  context, 1, &e),
+			  DRAFT_F32, context, 1, &e),
 		&e);
 }
 
@@ -273,7 +274,9 @@ static void check_cost(
 	struct method_stats want;
 	struct err e = { 0 };
 
-	assert_ok(draft_open(&fresh, f->model[draft], NULL, 0, 1, &e), &e);
+	assert_ok(
+		draft_open(&fresh, f->model[draft], NULL, DRAFT_F32, 0, 1, &e),
+		&e);
 	want = foretell(t, fresh, length);
 	draft_close(fresh);
 	assert_int_equal(t->stats.cycles, want.cycles);
@@ -357,11 +360,11 @@ static void test_greedy_in_fp16(void **state)
 {
 	struct fixture *f = *state;
 
-	f->opts.f32 = false;
+	f->opts.precision = WIRE_F16_KV_F32;
 	open_session(f);
 	check_drafts(f, "fp16");
 	close_session(f);
-	f->opts.kv_f16 = true;
+	f->opts.precision = WIRE_F16;
 	open_session(f);
 	check_drafts(f, "fp16 with its cache");
 	close_session(f);

@@ -50,7 +50,8 @@ static void open_draft(struct fixture *f)
 		f->model = model_file_open(&f->file);
 	draft_close(f->d);
 	f->d = NULL;
-	assert_ok(draft_open(&f->d, f->model, NULL, f->context, f->threads, &e),
+	assert_ok(draft_open(&f->d, f->model, NULL, DRAFT_F32, f->context,
+			  f->threads, &e),
 		&e);
 }
 
@@ -383,7 +384,7 @@ static void test_following_is_fresh(void **state)
 
 	tokens(f, 5, t, 60);
 	open_draft(f);
-	assert_ok(draft_open(&fresh, f->model, NULL, 0, 1, &e), &e);
+	assert_ok(draft_open(&fresh, f->model, NULL, DRAFT_F32, 0, 1, &e), &e);
 	for (uint64_t i = 0; i < 60; i++) {
 		uint32_t n = 1 + (uint32_t)(rng_uniform(7, 1, i) * 60);
 		uint32_t at = (uint32_t)(rng_uniform(7, 2, i) * n);
@@ -410,11 +411,13 @@ static void test_other_vocabulary(void **state)
 	f->file.n_vocab = 100;
 	f->other = model_file_open(&f->file);
 	assert_int_equal(
-		draft_open(&f->d, f->model, f->other, 0, 1, &e), -EINVAL);
+		draft_open(&f->d, f->model, f->other, DRAFT_F32, 0, 1, &e),
+		-EINVAL);
 	assert_non_null(strstr(e.text, "96 tokens"));
 	assert_non_null(strstr(e.text, "100"));
 	f->d = NULL;
-	assert_ok(draft_open(&f->d, f->model, f->model, 0, 1, &e), &e);
+	assert_ok(
+		draft_open(&f->d, f->model, f->model, DRAFT_F32, 0, 1, &e), &e);
 }
 
 static void put_mask(struct gguf_writer *w)
@@ -430,7 +433,8 @@ static void test_diffusion_model(void **state)
 	f->file.arch = "llada";
 	f->file.keys = put_mask;
 	f->model = model_file_open(&f->file);
-	assert_int_equal(draft_open(&f->d, f->model, NULL, 0, 1, &e), -EINVAL);
+	assert_int_equal(draft_open(&f->d, f->model, NULL, DRAFT_F32, 0, 1, &e),
+		-EINVAL);
 	assert_non_null(strstr(e.text, "'llada' cannot draft"));
 	f->d = NULL;
 }

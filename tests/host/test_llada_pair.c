@@ -148,7 +148,7 @@ static void test_is_the_definition(void **state)
 	struct fixture *f = *state;
 	unsigned decided = 0;
 
-	f->opts.f32 = true;
+	f->opts.precision = WIRE_F32;
 	for (unsigned i = 0; i < 9; i++) {
 		f->env.block_length = want[i].length;
 		f->env.block_steps = want[i].steps;

@@ -129,7 +129,8 @@ static void same_bytes(
 
 /* ---- against the definition ---------------------------------------- */
 
-static void check_reference(struct fixture *f, bool f32, double bound)
+static void check_reference(
+	struct fixture *f, enum wire_precision precision, double bound)
 {
 	enum { N = 40 };
 	double *want;
@@ -137,7 +138,7 @@ static void check_reference(struct fixture *f, bool f32, double bound)
 	int32_t t[N];
 	struct err e = { 0 };
 
-	f->opts.f32 = f32;
+	f->opts.precision = precision;
 	open_session(f);
 	tokens(f, 1, t, N);
 	want = calloc((size_t)N * f->file.n_vocab, sizeof(*want));
@@ -169,10 +170,9 @@ static void test_llama_is_the_definition(void **state)
 {
 	struct fixture *f = *state;
 
-	check_reference(f, true, 2e-5);
-	check_reference(f, false, 5e-3);
-	f->opts.kv_f16 = true;
-	check_reference(f, false, 1e-2);
+	check_reference(f, WIRE_F32, 2e-5);
+	check_reference(f, WIRE_F16_KV_F32, 5e-3);
+	check_reference(f, WIRE_F16, 1e-2);
 }
 
 static void test_llama3_is_the_definition(void **state)
@@ -181,7 +181,7 @@ static void test_llama3_is_the_definition(void **state)
 
 	f->file.rope_freqs = true;
 	f->file.n_layer = 7; /* more than blocks: some have two */
-	check_reference(f, true, 1e-4);
+	check_reference(f, WIRE_F32, 1e-4);
 }
 
 static void test_qwen2_is_the_definition(void **state)
@@ -190,7 +190,7 @@ static void test_qwen2_is_the_definition(void **state)
 
 	f->file.arch = "qwen2";
 	f->file.bias = f->file.tied = true;
-	check_reference(f, true, 2e-5);
+	check_reference(f, WIRE_F32, 2e-5);
 }
 
 static void test_qwen3_is_the_definition(void **state)
@@ -202,7 +202,7 @@ static void test_qwen3_is_the_definition(void **state)
 	f->file.head_dim = 16;
 	f->file.n_kv_head = 1;
 	f->file.type = DTYPE_Q8_0;
-	check_reference(f, true, 2e-5);
+	check_reference(f, WIRE_F32, 2e-5);
 }
 
 static void put_mask(struct gguf_writer *w)
@@ -236,10 +236,10 @@ static void test_llada_is_the_definition(void **state)
 {
 	static const uint32_t n[] = { 1, 2, 40, 64, 65, 100 };
 	static const struct {
-		bool f32, kv_f16;
+		enum wire_precision precision;
 		double bound;
-	} level[] = { { true, false, 2e-5 }, { false, false, 1e-2 },
-		{ false, true, 2e-2 } };
+	} level[] = { { WIRE_F32, 2e-5 }, { WIRE_F16_KV_F32, 1e-2 },
+		{ WIRE_F16, 2e-2 } };
 	struct fixture *f = *state;
 	int32_t t[100];
 
@@ -250,8 +250,7 @@ static void test_llada_is_the_definition(void **state)
 	for (unsigned l = 0; l < 3; l++) {
 		double most = 0;
 
-		f->opts.f32 = level[l].f32;
-		f->opts.kv_f16 = level[l].kv_f16;
+		f->opts.precision = level[l].precision;
 		open_session(f);
 		for (unsigned i = 0; i < 6; i++)
 			most = fmax(most, llada_error(f, t, n[i]));
@@ -326,14 +325,14 @@ static void decode_path(struct fixture *f, const struct random_tree *t,
 }
 
 /* E0: a tree's row has the bytes that plain decoding of its path gives. */
-static void check_tree(struct fixture *f, bool f32)
+static void check_tree(struct fixture *f, enum wire_precision precision)
 {
 	size_t width = f->file.n_embd * sizeof(float);
 	int32_t prompt[21];
 	struct random_tree t;
 	float *hidden;
 
-	f->opts.f32 = f32;
+	f->opts.precision = precision;
 	open_session(f);
 	tokens(f, 2, prompt, 21);
 	grow(f, &t, 3);
@@ -359,10 +358,8 @@ static void test_tree_row_is_chain_row(void **state)
 {
 	struct fixture *f = *state;
 
-	check_tree(f, false);
-	check_tree(f, true);
-	f->opts.kv_f16 = true;
-	check_tree(f, false);
+	for (unsigned p = 0; p < WIRE_PRECISION_COUNT; p++)
+		check_tree(f, (enum wire_precision)p);
 }
 
 /* Our end of the cache's memfd, by its name in /proc. */
@@ -459,7 +456,7 @@ static void test_compaction_seen_by_a_strict_device(void **state)
 	struct fixture *f = *state;
 
 	f->opts.coherence = COHERENCE_CHECK; /* closing fails on violations */
-	f->opts.kv_f16 = true;
+	f->opts.precision = WIRE_F16;
 	f->file.n_layer = 20; /* more ranges than a buffer notes */
 	test_compaction(state);
 }
@@ -618,7 +615,7 @@ static void test_context_of_a_model(void **state)
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "try --ctx"));
 	assert_non_null(strstr(e.text, "--precision f16-kv16"));
-	f->opts.kv_f16 = true; /* asked for already */
+	f->opts.precision = WIRE_F16; /* asked for already */
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_null(strstr(e.text, "--precision"));
 	f->s = NULL;

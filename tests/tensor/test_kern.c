@@ -219,116 +219,6 @@ static void test_round_f16(void **state)
 	}
 }
 
-/* ---- attention ---- */
-
-struct cache {
-	uint8_t *k, *v;
-	uint32_t *slot;
-	struct kern_kv kv;
-};
-
-/* n rows in slots that are a permutation chosen by `shuffle`; 0: in order. */
-static void cache_make(struct cache *c, uint32_t n, unsigned head_dim, bool f16,
-	uint64_t shuffle)
-{
-	const size_t size = f16 ? 2 : 4, stride = 2 * head_dim * size + 64;
-	float *k = floats(20, (size_t)n * head_dim);
-	float *v = floats(21, (size_t)n * head_dim);
-	const struct dtype_info *info = dtype_info(f16 ? DTYPE_F16 : DTYPE_F32);
-
-	c->k = malloc(n * stride);
-	c->v = malloc(n * stride);
-	c->slot = malloc(n * sizeof(*c->slot));
-	memset(c->k, 0xff, n * stride);
-	memset(c->v, 0xff, n * stride);
-	for (uint32_t i = 0; i < n; i++)
-		c->slot[i] = i;
-	for (uint32_t i = n - 1; shuffle && i; i--) {
-		const uint32_t j =
-			(uint32_t)(rng_uniform(seed, shuffle, i) * (i + 1));
-		const uint32_t t = c->slot[i];
-
-		c->slot[i] = c->slot[j];
-		c->slot[j] = t;
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		info->from_f32(
-			c->k + c->slot[i] * stride, k + i * head_dim, head_dim);
-		info->from_f32(
-			c->v + c->slot[i] * stride, v + i * head_dim, head_dim);
-	}
-	c->kv = (struct kern_kv){ c->k, c->v, stride, c->slot, n, f16 };
-	free(k);
-	free(v);
-}
-
-static void cache_free(struct cache *c)
-{
-	free(c->k);
-	free(c->v);
-	free(c->slot);
-}
-
-static void attend_check(uint32_t n, unsigned head_dim, bool f16, float scale)
-{
-	float *q = floats(22, head_dim), *s = malloc(n * sizeof(*s));
-	float want[256], moved[256];
-	struct cache c, shuffled;
-
-	cache_make(&c, n, head_dim, f16, 0);
-	cache_make(&shuffled, n, head_dim, f16, 23);
-	ref->attend(want, q, &c.kv, head_dim, scale, s);
-	for (size_t v = 0; v < n_vecs; v++) {
-		vecs[v]->attend(outs[v], q, &c.kv, head_dim, scale, s);
-		vecs[v]->attend(moved, q, &shuffled.kv, head_dim, scale, s);
-		if (memcmp(moved, outs[v], head_dim * sizeof(float)))
-			fail_msg("%s: other slots, other bytes (n %u, dim %u)",
-				vecs[v]->name, n, head_dim);
-	}
-	/* A score of size s has an error of some s 2^-24, and so has its
-	 * exponential relatively; the sum over n adds n / 16 more. */
-	agree("attend", want, out_rows, head_dim,
-		1e-6 * (1 + n / 16.0 * 0.1) * (1 + (double)scale * head_dim),
-		1e-6 * (1 + (double)scale * head_dim));
-	cache_free(&c);
-	cache_free(&shuffled);
-	free(q);
-	free(s);
-}
-
-static void test_attend(void **state)
-{
-	static const uint32_t rows[] = { 1, 2, 15, 16, 17, 33, 300 };
-	static const unsigned dims[] = { 8, 12, 64, 80, 100, 128, 256 };
-
-	for (size_t r = 0; r < ARRAY_LEN(rows); r++)
-		for (size_t d = 0; d < ARRAY_LEN(dims); d++)
-			for (int f16 = 0; f16 < 2; f16++)
-				attend_check(rows[r], dims[d], f16,
-					1 / sqrtf((float)dims[d]));
-}
-
-/* One score far above the rest: its value comes out, nothing overflows. */
-static void test_attend_sharp(void **state)
-{
-	float q[64], s[50], want[64];
-	struct cache c;
-
-	cache_make(&c, 50, 64, false, 0);
-	memcpy(q, c.k + 31 * c.kv.stride, sizeof(q));
-	memcpy(want, c.v + 31 * c.kv.stride, sizeof(want));
-	for (size_t v = 0; v <= n_vecs; v++) {
-		const struct kern *k = v < n_vecs ? vecs[v] : ref;
-		float y[64];
-
-		k->attend(y, q, &c.kv, 64, 1000, s);
-		for (int d = 0; d < 64; d++)
-			assert_close(
-				(double)y[d], (double)want[d], 1e-6, k->name);
-	}
-	cache_free(&c);
-}
-
 /* ---- choosing ---- */
 
 static void test_find(void **state)
@@ -375,8 +265,6 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_exponential),
 	TEST(test_add),
 	TEST(test_round_f16),
-	TEST(test_attend),
-	TEST(test_attend_sharp),
 };
 
 TEST_MAIN(tests)

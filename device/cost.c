@@ -1,0 +1,125 @@
+#include "device/cost.h"
+
+#include "base/checked.h"
+#include "device/graph.h"
+#include "ipc/wire.h"
+#include "shm/coherence.h"
+#include "tensor/price.h"
+#include "tensor/tile.h"
+
+static void add(int ret, const struct price *p, struct price *sum)
+{
+	if (!ret)
+		price_add(sum, p);
+}
+
+/* A type that the price list has: formats that are not on it cost what the
+ * nearest one does. */
+static enum dtype priced_type(uint32_t type)
+{
+	switch (type) {
+	case DTYPE_F32:
+	case DTYPE_F16:
+	case DTYPE_BF16:
+		return DTYPE_TILE_F16;
+	case DTYPE_Q4_1:
+	case DTYPE_Q4_K:
+		return DTYPE_Q4_0;
+	case DTYPE_Q5_0:
+	case DTYPE_Q5_1:
+	case DTYPE_Q5_K:
+	case DTYPE_Q6_K:
+		return DTYPE_Q8_0;
+	default:
+		return (enum dtype)type;
+	}
+}
+
+static int cost_rows(const struct soc *soc, enum price_rows_op what,
+	const struct graph *g, uint64_t n, struct price *p)
+{
+	return price_rows(soc, what, g->rows, n, p);
+}
+
+static int cost_matmul(const struct soc *soc, const struct graph *g,
+	const struct op *op, struct price *p)
+{
+	return price_matmul(soc, g->rows, op->n, align_up(op->k, TILE),
+		priced_type(op->w.type), p);
+}
+
+static int cost_attention(const struct soc *soc, const struct graph *g,
+	uint32_t longest, struct price *p)
+{
+	const struct wire_model *m = &g->model;
+
+	return price_attention(soc, g->rows, m->n_head, m->n_kv_head,
+		(uint32_t)align_up(m->head_dim, TILE), longest,
+		m->f16 == WIRE_NPU ? PRICE_EXP_TABLE : PRICE_EXP_F32, p);
+}
+
+void cost_op(const struct soc *soc, const struct graph *g, const struct op *op,
+	uint32_t longest, struct price *sum)
+{
+	struct price p;
+	int ret = 0;
+
+	switch (op->kind) {
+	case OP_RMSNORM:
+	case OP_HEAD_NORM:
+		ret = cost_rows(soc, PRICE_NORM, g, op->n, &p);
+		break;
+	case OP_MATMUL:
+		ret = cost_matmul(soc, g, op, &p);
+		break;
+	case OP_ROPE:
+		ret = cost_rows(soc, PRICE_ROPE, g, op->n, &p);
+		break;
+	case OP_KV_WRITE: /* both */
+		ret = cost_rows(
+			soc, PRICE_KV_WRITE, g, 2 * (uint64_t)op->n, &p);
+		break;
+	case OP_ATTEND:
+		ret = cost_attention(soc, g, longest, &p);
+		break;
+	case OP_SWIGLU:
+		ret = cost_rows(soc, PRICE_SWIGLU, g, op->n, &p);
+		break;
+	case OP_QUANTIZE:
+		ret = cost_rows(soc, PRICE_QUANTIZE, g, op->n, &p);
+		break;
+	case OP_ADD:
+		ret = cost_rows(soc, PRICE_ADD, g, op->n, &p);
+		break;
+	}
+	add(ret, &p, sum);
+}
+
+void cost_request(
+	const struct soc *soc, const struct wire_done *done, struct price *sum)
+{
+	uint64_t lines =
+		done->counters.invalidated_lines + done->counters.cleaned_lines;
+	struct price p;
+
+	price_request(soc, &p);
+	price_add(sum, &p);
+	price_maintenance(soc, lines * COHERENCE_LINE, &p);
+	price_add(sum, &p);
+}
+
+void cost_map(const struct soc *soc, uint64_t bytes, struct price *sum)
+{
+	struct price p;
+
+	price_map(soc, bytes, &p);
+	price_add(sum, &p);
+}
+
+void cost_graph_load(const struct soc *soc, uint64_t bytes, struct price *sum)
+{
+	struct price p;
+
+	price_graph_load(soc, bytes, &p);
+	price_add(sum, &p);
+}

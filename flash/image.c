@@ -1,0 +1,492 @@
+#include "flash/image.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "flash/image_format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+/* The most that a zstd frame can stand for: a block of 128 KiB takes at least
+ * 4 bytes. */
+#define ZSTD_MAX_RATIO 32768
+#define CHECK_STEP     ((size_t)1 << 20)
+
+struct image {
+	char *path; /* for messages */
+	int fd;
+	uint64_t size;
+	uint32_t version;
+	size_t n;
+	struct image_extent *extent;
+};
+
+/* What is being read, for messages: "header", "extent 3 (layer 1)". */
+struct image_in {
+	struct image *image;
+	char where[64];
+	struct err *e;
+};
+
+static int bad(struct image_in *in, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int bad(struct image_in *in, int code, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return err_set(
+		in->e, code, "'%s': %s: %s", in->image->path, in->where, text);
+}
+
+/* ---- names ---- */
+
+static const char *const kind_names[] = {
+	[IMAGE_METADATA] = "metadata",
+	[IMAGE_HOST] = "host tensors",
+	[IMAGE_OUTPUT] = "output matrix",
+	[IMAGE_LAYER] = "layer",
+};
+
+const char *image_extent_name(
+	enum image_kind kind, uint32_t index, char *buf, size_t size)
+{
+	if (kind == IMAGE_LAYER)
+		snprintf(buf, size, "layer %u", index);
+	else
+		snprintf(buf, size, "%s", kind_names[kind]);
+	return buf;
+}
+
+const char *image_codec_name(enum image_codec codec)
+{
+	return codec == IMAGE_ZSTD ? "zstd" : "raw";
+}
+
+/* ---- reading ---- */
+
+/* All of it: 0, -errno, or -ENODATA at an early end. */
+static int read_at(
+	const struct image *im, void *data, size_t len, uint64_t offset)
+{
+	char *p = data;
+
+	while (len) {
+		ssize_t n = pread(im->fd, p, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			return -ENODATA;
+		p += n;
+		len -= (size_t)n;
+		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
+bool image_probe(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char magic[8];
+	bool is = fd >= 0 && !fd_read_exact(fd, magic, sizeof(magic)) &&
+		!memcmp(magic, FORMAT_MAGIC, sizeof(magic));
+
+	fd_close(&fd);
+	return is;
+}
+
+static bool all_zero(const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < len; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
+static int check_header(struct image_in *in, const struct format_header *h)
+{
+	uint64_t size = in->image->size;
+
+	if (memcmp(h->magic, FORMAT_MAGIC, sizeof(h->magic)))
+		return bad(in, EINVAL, "bad magic: not a flash image");
+	if (h->version != FORMAT_VERSION)
+		return bad(in, ENOTSUP,
+			"version %u is not supported (%d is); convert the "
+			"model again",
+			h->version, FORMAT_VERSION);
+	if (XXH64(h, offsetof(struct format_header, checksum), 0) !=
+		h->checksum)
+		return bad(in, EBADMSG,
+			"checksum is not %016llx: the file is damaged; "
+			"convert the model again",
+			(unsigned long long)h->checksum);
+	if (!all_zero(h->reserved, sizeof(h->reserved)))
+		return bad(in, EINVAL, "reserved bytes are not 0");
+	if (h->file_bytes != size)
+		return bad(in, EINVAL,
+			"file size %llu, but the file has %llu bytes%s",
+			(unsigned long long)h->file_bytes,
+			(unsigned long long)size,
+			h->file_bytes > size ? ": is it truncated?" : "");
+	if (!h->n_extents ||
+		h->n_extents >
+			(size - sizeof(*h)) / sizeof(struct format_extent))
+		return bad(in, EINVAL,
+			"number of extents %u; a file of %llu bytes holds 1 "
+			"to %llu",
+			h->n_extents, (unsigned long long)size,
+			(unsigned long long)((size - sizeof(*h)) /
+				sizeof(struct format_extent)));
+	return 0;
+}
+
+static int check_sizes(struct image_in *in, const struct format_extent *x)
+{
+	if (!x->bytes || x->bytes > SIZE_MAX)
+		return bad(
+			in, EINVAL, "bytes %llu", (unsigned long long)x->bytes);
+	switch (x->codec) {
+	case IMAGE_RAW:
+		if (x->stored != x->bytes)
+			return bad(in, EINVAL,
+				"stored bytes %llu, but bytes %llu of a raw "
+				"extent",
+				(unsigned long long)x->stored,
+				(unsigned long long)x->bytes);
+		return 0;
+	case IMAGE_ZSTD:
+		if (x->stored >= x->bytes ||
+			x->bytes / ZSTD_MAX_RATIO > x->stored)
+			return bad(in, EINVAL,
+				"stored bytes %llu cannot be a zstd frame of "
+				"bytes %llu",
+				(unsigned long long)x->stored,
+				(unsigned long long)x->bytes);
+		return 0;
+	default:
+		return bad(in, ENOTSUP, "codec %u is not known", x->codec);
+	}
+}
+
+/* *end: behind the extents before; moves behind this one, in whole pages. */
+static int check_place(
+	struct image_in *in, const struct format_extent *x, uint64_t *end)
+{
+	uint64_t size = in->image->size;
+
+	if (x->offset % IMAGE_PAGE)
+		return bad(in, EINVAL, "offset %llu is not a multiple of %d",
+			(unsigned long long)x->offset, IMAGE_PAGE);
+	if (x->offset < *end)
+		return bad(in, EINVAL,
+			"offset %llu overlaps what comes before it and ends "
+			"at %llu",
+			(unsigned long long)x->offset,
+			(unsigned long long)*end);
+	if (!range_within(x->offset, x->stored, size) ||
+		!range_within(x->offset, align_up(x->stored, IMAGE_PAGE), size))
+		return bad(in, EINVAL,
+			"%llu stored bytes at offset %llu, in whole pages, "
+			"lie outside the file of %llu bytes",
+			(unsigned long long)x->stored,
+			(unsigned long long)x->offset,
+			(unsigned long long)size);
+	*end = x->offset + align_up(x->stored, IMAGE_PAGE);
+	return 0;
+}
+
+/* Kinds ascend, and the indices of each count from 0; only layers are many. */
+static int check_order(struct image_in *in, const struct format_extent *x,
+	const struct image_extent *before)
+{
+	uint32_t due = 0;
+
+	if (x->kind < IMAGE_METADATA || x->kind > IMAGE_LAYER)
+		return bad(in, ENOTSUP, "kind %u is not known", x->kind);
+	if (before && x->kind < before->kind)
+		return bad(in, EINVAL, "kind %u (%s) after kind %u (%s)",
+			x->kind, kind_names[x->kind], before->kind,
+			kind_names[before->kind]);
+	if (!before && x->kind != IMAGE_METADATA)
+		return bad(in, EINVAL, "kind %u (%s), but metadata come first",
+			x->kind, kind_names[x->kind]);
+	if (before && x->kind == before->kind && x->kind != IMAGE_LAYER)
+		return bad(in, EINVAL, "a second extent of kind %u (%s)",
+			x->kind, kind_names[x->kind]);
+	if (before && x->kind == before->kind)
+		due = before->index + 1;
+	if (x->index != due)
+		return bad(
+			in, EINVAL, "index %u where %u is due", x->index, due);
+	return 0;
+}
+
+static int check_extent(struct image_in *in, const struct format_extent *x,
+	size_t i, uint64_t *end)
+{
+	struct image *im = in->image;
+	int ret;
+
+	snprintf(in->where, sizeof(in->where), "extent %zu", i);
+	ret = check_order(in, x, i ? &im->extent[i - 1] : NULL);
+	if (ret)
+		return ret;
+	if (x->kind == IMAGE_LAYER)
+		snprintf(in->where, sizeof(in->where), "extent %zu (layer %u)",
+			i, x->index);
+	else
+		snprintf(in->where, sizeof(in->where), "extent %zu (%s)", i,
+			kind_names[x->kind]);
+	if (x->reserved0 || !all_zero(x->reserved, sizeof(x->reserved)))
+		return bad(in, EINVAL, "reserved bytes are not 0");
+	if ((ret = check_sizes(in, x)) || (ret = check_place(in, x, end)))
+		return ret;
+	im->extent[i] = (struct image_extent){ (enum image_kind)x->kind,
+		x->index, x->offset, x->stored, x->bytes,
+		(enum image_codec)x->codec, x->checksum };
+	return 0;
+}
+
+static int read_table(struct image_in *in, const struct format_header *h)
+{
+	struct image *im = in->image;
+	size_t bytes = h->n_extents * sizeof(struct format_extent);
+	uint64_t end = align_up(IMAGE_PAGE + bytes, IMAGE_PAGE);
+	struct format_extent *table = malloc(bytes);
+	int ret;
+
+	im->extent = calloc(h->n_extents, sizeof(*im->extent));
+	snprintf(in->where, sizeof(in->where), "table of extents");
+	if (!table || !im->extent)
+		ret = bad(in, ENOMEM, "no memory for %u extents", h->n_extents);
+	else if ((ret = read_at(im, table, bytes, IMAGE_PAGE)))
+		bad(in, -ret, "%s", strerror(-ret));
+	else if (XXH64(table, bytes, 0) != h->table_checksum)
+		ret = bad(in, EBADMSG,
+			"checksum is not %016llx: the file is damaged; "
+			"convert the model again",
+			(unsigned long long)h->table_checksum);
+	for (size_t i = 0; !ret && i < h->n_extents; i++)
+		ret = check_extent(in, &table[i], i, &end);
+	im->n = h->n_extents;
+	free(table);
+	return ret;
+}
+
+static int read_image(struct image *im, struct err *e)
+{
+	struct image_in in = { .image = im, .where = "header", .e = e };
+	struct format_header h;
+	int ret;
+
+	if (im->size < sizeof(h))
+		return bad(&in, EINVAL,
+			"truncated: it takes %zu bytes, the file has %llu",
+			sizeof(h), (unsigned long long)im->size);
+	ret = read_at(im, &h, sizeof(h), 0);
+	if (ret)
+		return bad(&in, -ret, "%s", strerror(-ret));
+	ret = check_header(&in, &h);
+	im->version = h.version;
+	return ret ? ret : read_table(&in, &h);
+}
+
+static int open_file(struct image *im, const char *path, struct err *e)
+{
+	struct stat st;
+
+	im->path = strdup(path);
+	if (!im->path)
+		return err_sys(e, ENOMEM, "cannot open '%s'", path);
+	im->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (im->fd < 0)
+		return err_sys(e, errno, "cannot open '%s'", path);
+	if (fstat(im->fd, &st))
+		return err_sys(e, errno, "cannot stat '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, EINVAL, "'%s' is not a regular file", path);
+	im->size = (uint64_t)st.st_size;
+	return 0;
+}
+
+int image_open(struct image **out, const char *path, struct err *e)
+{
+	struct image *im = calloc(1, sizeof(*im));
+	int ret;
+
+	if (!im)
+		return err_sys(e, ENOMEM, "cannot open '%s'", path);
+	im->fd = -1;
+	ret = open_file(im, path, e);
+	if (!ret)
+		ret = read_image(im, e);
+	if (ret)
+		image_close(im);
+	else
+		*out = im;
+	return ret;
+}
+
+void image_close(struct image *im)
+{
+	if (!im)
+		return;
+	fd_close(&im->fd);
+	free(im->extent);
+	free(im->path);
+	free(im);
+}
+
+/* ---- extents ---- */
+
+static int extent_bad(const struct image *im, const struct image_extent *x,
+	int code, const char *what, struct err *e)
+{
+	char name[32];
+
+	return err_set(e, code, "'%s': %s: %s", im->path,
+		image_extent_name(x->kind, x->index, name, sizeof(name)), what);
+}
+
+static int check_sum(const struct image *im, const struct image_extent *x,
+	uint64_t sum, struct err *e)
+{
+	char text[128];
+
+	if (sum == x->checksum)
+		return 0;
+	snprintf(text, sizeof(text),
+		"checksum %016llx, not %016llx: the file is damaged; convert "
+		"the model again",
+		(unsigned long long)sum, (unsigned long long)x->checksum);
+	return extent_bad(im, x, EBADMSG, text, e);
+}
+
+static int read_stored(const struct image *im, const struct image_extent *x,
+	void *dst, struct err *e)
+{
+	int ret = read_at(im, dst, x->stored, x->offset);
+
+	if (ret == -ENODATA)
+		return extent_bad(im, x, ENODATA,
+			"the file has become shorter since it was opened", e);
+	if (ret)
+		return extent_bad(im, x, -ret, strerror(-ret), e);
+	return check_sum(im, x, XXH64(dst, x->stored, 0), e);
+}
+
+static int unpack(const struct image *im, const struct image_extent *x,
+	void *dst, const void *frame, struct err *e)
+{
+	unsigned long long says = ZSTD_getFrameContentSize(frame, x->stored);
+	char text[128];
+	size_t n;
+
+	if (says != x->bytes) {
+		snprintf(text, sizeof(text),
+			"the zstd frame does not hold %llu bytes",
+			(unsigned long long)x->bytes);
+		return extent_bad(im, x, EBADMSG, text, e);
+	}
+	n = ZSTD_decompress(dst, x->bytes, frame, x->stored);
+	if (!ZSTD_isError(n) && n == x->bytes)
+		return 0;
+	snprintf(text, sizeof(text), "the zstd frame is damaged: %s",
+		ZSTD_isError(n) ? ZSTD_getErrorName(n) : "it ends early");
+	return extent_bad(im, x, EBADMSG, text, e);
+}
+
+int image_read(const struct image *im, const struct image_extent *x, void *dst,
+	struct err *e)
+{
+	void *frame;
+	int ret;
+
+	if (x->codec == IMAGE_RAW)
+		return read_stored(im, x, dst, e);
+	frame = malloc(x->stored);
+	if (!frame)
+		return extent_bad(im, x, ENOMEM, "no memory to unpack it", e);
+	ret = read_stored(im, x, frame, e);
+	if (!ret)
+		ret = unpack(im, x, dst, frame, e);
+	free(frame);
+	return ret;
+}
+
+static int sum_stored(const struct image *im, const struct image_extent *x,
+	XXH64_state_t *state, void *step, struct err *e)
+{
+	XXH64_reset(state, 0);
+	for (uint64_t at = 0; at < x->stored; at += CHECK_STEP) {
+		size_t n = x->stored - at < CHECK_STEP ? x->stored - at
+						       : CHECK_STEP;
+		int ret = read_at(im, step, n, x->offset + at);
+
+		if (ret)
+			return extent_bad(im, x, -ret, strerror(-ret), e);
+		XXH64_update(state, step, n);
+	}
+	return check_sum(im, x, XXH64_digest(state), e);
+}
+
+int image_check(
+	const struct image *im, const struct image_extent *x, struct err *e)
+{
+	XXH64_state_t *state = XXH64_createState();
+	void *step = malloc(CHECK_STEP);
+	int ret = state && step
+		? sum_stored(im, x, state, step, e)
+		: extent_bad(im, x, ENOMEM, "no memory to check it", e);
+
+	XXH64_freeState(state);
+	free(step);
+	return ret;
+}
+
+uint64_t image_file_bytes(const struct image *im)
+{
+	return im->size;
+}
+
+uint32_t image_version(const struct image *im)
+{
+	return im->version;
+}
+
+size_t image_n_extents(const struct image *im)
+{
+	return im->n;
+}
+
+const struct image_extent *image_extent_at(const struct image *im, size_t i)
+{
+	return i < im->n ? &im->extent[i] : NULL;
+}
+
+const struct image_extent *image_find(
+	const struct image *im, enum image_kind kind, uint32_t index)
+{
+	for (size_t i = 0; i < im->n; i++)
+		if (im->extent[i].kind == kind && im->extent[i].index == index)
+			return &im->extent[i];
+	return NULL;
+}

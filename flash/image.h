@@ -1,0 +1,80 @@
+/*
+ * The flash image: a model on storage in the bytes its runtime wants, one
+ * contiguous extent a layer, so that a layer is one large sequential read.
+ * What the bytes mean is the host's affair; this file knows extents.
+ * docs/flash-image.md has the format to the byte.
+ *
+ * Opening checks every number of the header and of the table of extents
+ * against the file before it is used: on success each extent lies within the
+ * file, begins on a page, and stays so when its length is rounded up to whole
+ * pages (O_DIRECT reads it where a buffer has a page-aligned place); none
+ * overlap; kinds and indices stand in order and none is missing or twice. A bad
+ * file is refused with a message that names the field; nothing is allocated
+ * by a number that was not checked.
+ *
+ * An open image is read-only and any thread may read it.
+ */
+#ifndef FLASH_IMAGE_H
+#define FLASH_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct image;
+
+#define IMAGE_PAGE 4096 /* of extents, header and table */
+
+enum image_kind { /* numbers of the format; in this order in the file */
+	IMAGE_METADATA = 1,
+	IMAGE_HOST,   /* tensors that only the host reads */
+	IMAGE_OUTPUT, /* the output matrix, where it is one of its own */
+	IMAGE_LAYER,
+};
+
+enum image_codec { IMAGE_RAW, IMAGE_ZSTD }; /* numbers of the format */
+
+struct image_extent {
+	enum image_kind kind;
+	uint32_t index;  /* layer; 0 for the other kinds */
+	uint64_t offset; /* from the start of the file */
+	uint64_t stored; /* bytes in the file */
+	uint64_t bytes;  /* when read */
+	enum image_codec codec;
+	uint64_t checksum; /* XXH64 of the stored bytes, seed 0 */
+};
+
+/* Whether the file begins as an image does; false if it cannot be read. */
+bool image_probe(const char *path);
+
+int image_open(struct image **out, const char *path, struct err *);
+void image_close(struct image *);
+
+uint64_t image_file_bytes(const struct image *);
+uint32_t image_version(const struct image *);
+size_t image_n_extents(const struct image *);
+const struct image_extent *image_extent_at(const struct image *, size_t i);
+
+/* NULL when there is none. */
+const struct image_extent *image_find(
+	const struct image *, enum image_kind, uint32_t index);
+
+/*
+ * Read an extent to dst [extent->bytes] and compare its checksum. -EBADMSG
+ * when the file is damaged there, -EIO and others when it cannot be read; dst
+ * then holds anything.
+ */
+int image_read(const struct image *, const struct image_extent *, void *dst,
+	struct err *);
+
+/* Compare the checksum only: 0, -EBADMSG, ... */
+int image_check(
+	const struct image *, const struct image_extent *, struct err *);
+
+/* "layer 7", "host tensors"; buf of 32 bytes is enough. */
+const char *image_extent_name(
+	enum image_kind, uint32_t index, char *buf, size_t size);
+const char *image_codec_name(enum image_codec);
+
+#endif

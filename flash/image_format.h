@@ -1,0 +1,42 @@
+/*
+ * Bytes of a flash image, little endian: the header on the first page, then
+ * the table of extents. Reserved bytes are 0. Private to flash/image.c and
+ * flash/image_write.c.
+ */
+#ifndef FLASH_IMAGE_FORMAT_H
+#define FLASH_IMAGE_FORMAT_H
+
+#include "flash/image.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	"images are read in place: this program needs a little-endian machine");
+
+#define FORMAT_MAGIC   "TANDEM1\n"
+#define FORMAT_VERSION 1
+
+struct format_header {
+	char magic[8];
+	uint32_t version;
+	uint32_t n_extents;
+	uint64_t file_bytes;
+	uint64_t table_checksum; /* XXH64 of the table */
+	uint8_t reserved[IMAGE_PAGE - 40];
+	uint64_t checksum; /* XXH64 of all bytes before it */
+};
+_Static_assert(sizeof(struct format_header) == IMAGE_PAGE, "format");
+_Static_assert(offsetof(struct format_header, n_extents) == 12, "format");
+_Static_assert(offsetof(struct format_header, table_checksum) == 24, "format");
+_Static_assert(offsetof(struct format_header, checksum) == 4088, "format");
+
+struct format_extent {
+	uint32_t kind, index;
+	uint64_t offset, stored, bytes;
+	uint32_t codec, reserved0;
+	uint64_t checksum;
+	uint64_t reserved[2];
+};
+_Static_assert(sizeof(struct format_extent) == 64, "format");
+_Static_assert(offsetof(struct format_extent, codec) == 32, "format");
+_Static_assert(offsetof(struct format_extent, checksum) == 40, "format");
+
+#endif

@@ -1,0 +1,87 @@
+#include "host/layout.h"
+
+#include "base/workers.h"
+#include "tensor/tile.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define PART_STRIPS 16 /* packed by a thread at a time */
+
+const char *const layout_names[] = { "rows", "tiles", "groups", "super", NULL };
+
+static bool is_4_bit(enum dtype t)
+{
+	return t == DTYPE_Q4_0 || t == DTYPE_Q4_1 || t == DTYPE_Q4_K;
+}
+
+static bool is_float(enum dtype t)
+{
+	return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
+}
+
+static enum dtype tiled(enum layout layout, enum dtype from)
+{
+	if (layout == LAYOUT_ROWS)
+		return from;
+	if (from == DTYPE_F16)
+		return DTYPE_TILE_F16;
+	if (layout == LAYOUT_TILES)
+		return from == DTYPE_Q4_0    ? DTYPE_TILE_Q4_0
+			: from == DTYPE_Q8_0 ? DTYPE_TILE_Q8_0
+					     : from;
+	if (is_float(from))
+		return from;
+	if (layout == LAYOUT_GROUPS)
+		return is_4_bit(from) ? DTYPE_GROUP_Q4_0 : DTYPE_GROUP_Q8_0;
+	return is_4_bit(from) ? DTYPE_SUPER_Q4_0 : DTYPE_SUPER_Q8_0;
+}
+
+enum dtype layout_type(
+	enum layout layout, enum dtype from, uint32_t k, size_t strip_max)
+{
+	enum dtype to = tiled(layout, from);
+	size_t strip = tile_strip_bytes(to, k);
+
+	return strip && strip <= strip_max ? to : from;
+}
+
+const char *layout_type_name(uint32_t type)
+{
+	return tile_info(type) ? tile_info(type)->name : dtype_info(type)->name;
+}
+
+size_t layout_bytes(enum dtype t, uint32_t n, uint32_t k)
+{
+	return tile_info(t) ? tile_bytes(t, n, k) : dtype_row_bytes(t, k) * n;
+}
+
+struct pack {
+	enum dtype to, from;
+	uint8_t *dst;
+	const void *src;
+	uint32_t n, k, strips;
+};
+
+static void pack_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct pack *p = arg;
+	uint32_t first = part * PART_STRIPS, count = p->strips - first;
+
+	if (count > PART_STRIPS)
+		count = PART_STRIPS;
+	tile_pack(p->to, p->dst + first * tile_strip_bytes(p->to, p->k),
+		p->from, p->src, p->n, p->k, first, count);
+}
+
+void layout_pack(struct workers *w, enum dtype to, void *dst, enum dtype from,
+	const void *src, uint32_t n, uint32_t k)
+{
+	struct pack p = { to, from, dst, src, n, k, (n + TILE - 1) / TILE };
+
+	if (to == from)
+		memcpy(dst, src, layout_bytes(from, n, k));
+	else
+		workers_run(w, pack_part, &p,
+			(p.strips + PART_STRIPS - 1) / PART_STRIPS);
+}

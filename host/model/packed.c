@@ -1,0 +1,367 @@
+#include "host/model/packed.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "flash/image.h"
+#include "host/model/model.h"
+#include "host/model/packed_format.h"
+#include "tensor/gguf.h"
+#include "tensor/tile.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Memory for an extent of which there is one. */
+static int alloc_extent(
+	const struct image *im, enum image_kind kind, void **out, struct err *e)
+{
+	const struct image_extent *x = image_find(im, kind, 0);
+	char name[32];
+
+	image_extent_name(kind, 0, name, sizeof(name));
+	if (!x)
+		return err_set(e, EINVAL, "extent '%s' is missing", name);
+	if (x->bytes <= SIZE_MAX - PACKED_ALIGN)
+		*out = aligned_alloc(
+			PACKED_ALIGN, align_up(x->bytes, PACKED_ALIGN));
+	if (!*out)
+		return err_set(e, ENOMEM, "no memory for %llu MiB of %s",
+			(unsigned long long)(x->bytes >> 20), name);
+	return 0;
+}
+
+/* ---- metadata ---- */
+
+static int check_head(
+	const struct packed_head *h, uint64_t bytes, struct err *e)
+{
+	static const uint32_t zeros[ARRAY_LEN(h->reserved)];
+
+	if (bytes < sizeof(*h))
+		return err_set(e, EINVAL, "%llu bytes are too few",
+			(unsigned long long)bytes);
+	if (h->version != PACKED_VERSION)
+		return err_set(e, ENOTSUP,
+			"version %u is not supported (%d is); convert the "
+			"model again",
+			h->version, PACKED_VERSION);
+	if (h->layout > LAYOUT_SUPER)
+		return err_set(e, ENOTSUP, "layout %u is not known", h->layout);
+	if (memcmp(h->reserved, zeros, sizeof(zeros)))
+		return err_set(e, EINVAL, "reserved bytes are not 0");
+	if (!range_within(sizeof(*h), h->header_bytes, bytes))
+		return err_set(e, EINVAL,
+			"a header of %llu bytes lies outside the %llu bytes",
+			(unsigned long long)h->header_bytes,
+			(unsigned long long)bytes);
+	if (h->table % 8 || h->table < sizeof(*h) + h->header_bytes ||
+		!range_within(h->table,
+			(uint64_t)h->n_tensors * sizeof(struct packed_entry),
+			bytes))
+		return err_set(e, EINVAL,
+			"a table of %u tensors at offset %llu does not fit "
+			"into the %llu bytes behind the header",
+			h->n_tensors, (unsigned long long)h->table,
+			(unsigned long long)bytes);
+	return 0;
+}
+
+/* 0: no such matrix. */
+static size_t entry_bytes(const struct packed_entry *t)
+{
+	size_t bytes;
+
+	if (tile_info(t->type))
+		return tile_bytes(t->type, t->rows, t->cols);
+	if (size_mul(&bytes, dtype_row_bytes(t->type, t->cols), t->rows))
+		return 0;
+	return bytes;
+}
+
+static int check_entry(const struct packed *p, const struct gguf *g,
+	const struct packed_entry *t, struct err *e)
+{
+	const struct gguf_tensor *is = gguf_tensor_at(g, t->tensor);
+	const struct image_extent *x = image_extent_at(p->image, t->extent);
+	size_t bytes = entry_bytes(t);
+
+	if (!is)
+		return err_set(e, EINVAL, "tensor %u of %zu", t->tensor,
+			gguf_n_tensors(g));
+	if (!x || x->kind == IMAGE_METADATA)
+		return err_set(
+			e, EINVAL, "extent %u holds no tensors", t->extent);
+	if (t->cols != is->dim[0] || t->rows != is->dim[1] || is->n_dims > 2)
+		return err_set(e, EINVAL,
+			"%u rows of %u are not those of tensor '%.*s'", t->rows,
+			t->cols, (int)is->name.len, is->name.data);
+	if (!bytes || (x->kind == IMAGE_HOST && t->type != is->type))
+		return err_set(e, EINVAL,
+			"type %u of tensor '%.*s' is not possible", t->type,
+			(int)is->name.len, is->name.data);
+	if (t->reserved)
+		return err_set(e, EINVAL, "reserved bytes are not 0");
+	if (t->offset % PACKED_ALIGN ||
+		!range_within(t->offset, bytes, x->bytes))
+		return err_set(e, EINVAL,
+			"%zu bytes of tensor '%.*s' at offset %llu do not lie "
+			"in an extent of %llu",
+			bytes, (int)is->name.len, is->name.data,
+			(unsigned long long)t->offset,
+			(unsigned long long)x->bytes);
+	return 0;
+}
+
+/* Give the gguf its data, or note the entry for packed_bind. */
+static int place_entry(
+	struct packed *p, struct gguf *g, size_t i, struct err *e)
+{
+	const struct packed_entry *t = &p->entry[i];
+	const struct gguf_tensor *is = gguf_tensor_at(g, t->tensor);
+	enum image_kind kind = image_extent_at(p->image, t->extent)->kind;
+
+	if (kind == IMAGE_OUTPUT)
+		return 0;
+	if (is->data || p->of_layer[t->tensor])
+		return err_set(e, EINVAL, "tensor '%.*s' is there twice",
+			(int)is->name.len, is->name.data);
+	if (kind == IMAGE_LAYER)
+		p->of_layer[t->tensor] = i + 1;
+	else
+		gguf_set_data(g, t->tensor, (const char *)p->host + t->offset);
+	return 0;
+}
+
+static int read_table(struct packed *p, struct gguf *g, struct err *e)
+{
+	const struct packed_head *h = p->metadata;
+
+	p->n_entries = h->n_tensors;
+	p->entry =
+		(struct packed_entry *)(void *)((char *)p->metadata + h->table);
+	/* One more: no count makes calloc return NULL. */
+	p->of_layer = calloc(gguf_n_tensors(g) + 1, sizeof(*p->of_layer));
+	if (!p->of_layer)
+		return err_set(e, ENOMEM, "no memory for a table of tensors");
+	for (size_t i = 0; i < p->n_entries; i++) {
+		int ret = check_entry(p, g, &p->entry[i], e);
+
+		if (!ret)
+			ret = place_entry(p, g, i, e);
+		if (ret)
+			return err_in(e, "table of tensors, entry %zu", i);
+	}
+	return 0;
+}
+
+static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
+{
+	const struct packed_head *h = p->metadata;
+	uint64_t bytes = image_find(p->image, IMAGE_METADATA, 0)->bytes;
+	int ret = check_head(h, bytes, e);
+
+	if (ret)
+		return ret;
+	p->layout = (enum layout)h->layout;
+	ret = gguf_parse_header(g, h + 1, h->header_bytes, h->file_bytes, e);
+	return ret ? ret : read_table(p, *g, e);
+}
+
+int packed_open(
+	struct packed **out, struct gguf **g, const char *path, struct err *e)
+{
+	struct packed *p = calloc(1, sizeof(*p));
+	int ret;
+
+	*g = NULL;
+	if (!p)
+		return err_set(e, ENOMEM, "no memory for a model");
+	ret = image_open(&p->image, path, e);
+	if (ret)
+		goto fail;
+	if ((ret = alloc_extent(p->image, IMAGE_METADATA, &p->metadata, e)) ||
+		(ret = alloc_extent(p->image, IMAGE_HOST, &p->host, e))) {
+		err_in(e, "'%s'", path);
+		goto fail;
+	}
+	ret = image_read(p->image, image_find(p->image, IMAGE_METADATA, 0),
+		p->metadata, e);
+	if (ret)
+		goto fail;
+	ret = read_metadata(p, g, e);
+	if (ret) {
+		err_in(e, "'%s': metadata", path);
+		goto fail;
+	}
+	*out = p;
+	return 0;
+fail:
+	gguf_close(*g);
+	*g = NULL;
+	packed_close(p);
+	return ret;
+}
+
+void packed_close(struct packed *p)
+{
+	if (!p)
+		return;
+	image_close(p->image);
+	free(p->metadata);
+	free(p->host);
+	free(p->of_layer);
+	free(p->layer);
+	free(p);
+}
+
+/* ---- the model's tensors ---- */
+
+static struct wire_tensor wire_of(const struct packed_entry *t)
+{
+	return (struct wire_tensor){ t->type, t->rows, t->cols,
+		(uint32_t)t->offset };
+}
+
+static int index_of(const struct model *m, const struct gguf_tensor *t)
+{
+	return (int)(t - gguf_tensor_at(m->gguf, 0));
+}
+
+/* Its entry, which must lie at `at` of the layer's extent. */
+static int bind_tensor(struct packed *p, const struct model *m, uint32_t layer,
+	unsigned i, uint64_t at, struct err *e)
+{
+	const struct gguf_tensor *t = m->layer[layer][i];
+	size_t of = p->of_layer[index_of(m, t)];
+	const struct packed_entry *entry;
+	const struct image_extent *x;
+
+	if (!of)
+		return err_set(e, EINVAL,
+			"tensor '%.*s' is in no extent of a layer",
+			(int)t->name.len, t->name.data);
+	entry = &p->entry[of - 1];
+	x = image_extent_at(p->image, entry->extent);
+	if (x->index != layer || entry->offset != at || at > UINT32_MAX)
+		return err_set(e, EINVAL,
+			"tensor '%.*s' is at offset %llu of layer %u, not at "
+			"%llu of layer %u; convert the model again",
+			(int)t->name.len, t->name.data,
+			(unsigned long long)entry->offset, x->index,
+			(unsigned long long)at, layer);
+	if (t->dim[1] == 1 && entry->type != DTYPE_F32)
+		return err_set(e, EINVAL, "tensor '%.*s' is not f32",
+			(int)t->name.len, t->name.data);
+	p->layer[layer][i] = wire_of(entry);
+	return 0;
+}
+
+static int bind_layer(
+	struct packed *p, const struct model *m, uint32_t layer, struct err *e)
+{
+	const struct image_extent *x = image_find(p->image, IMAGE_LAYER, layer);
+	uint64_t at = 0;
+
+	if (!x)
+		return err_set(
+			e, EINVAL, "extent 'layer %u' is missing", layer);
+	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+		const struct wire_tensor *w = &p->layer[layer][i];
+		int ret;
+
+		if (!m->layer[layer][i])
+			continue;
+		ret = bind_tensor(p, m, layer, i, at, e);
+		if (ret)
+			return ret;
+		at = align_up(at + layout_bytes(w->type, w->rows, w->cols),
+			PACKED_ALIGN);
+	}
+	if (at != x->bytes)
+		return err_set(e, EINVAL,
+			"layer %u is %llu bytes, its extent %llu; convert the "
+			"model again",
+			layer, (unsigned long long)at,
+			(unsigned long long)x->bytes);
+	return 0;
+}
+
+static int bind_output(struct packed *p, const struct model *m, struct err *e)
+{
+	for (size_t i = 0; i < p->n_entries; i++) {
+		const struct packed_entry *t = &p->entry[i];
+		const struct image_extent *x =
+			image_extent_at(p->image, t->extent);
+
+		if (x->kind != IMAGE_OUTPUT)
+			continue;
+		if ((int)t->tensor != index_of(m, m->output) ||
+			p->output.rows || t->offset ||
+			align_up(entry_bytes(t), PACKED_ALIGN) != x->bytes)
+			return err_set(e, EINVAL,
+				"extent 'output matrix' does not hold tensor "
+				"'%.*s' and nothing else",
+				(int)m->output->name.len, m->output->name.data);
+		p->output = wire_of(t);
+	}
+	return 0;
+}
+
+/* Whoever reads a tensor's data must find some. */
+static int check_all(
+	const struct packed *p, const struct model *m, struct err *e)
+{
+	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
+
+		if (t->data || p->of_layer[i] ||
+			(t == m->output && p->output.rows &&
+				t != m->token_embd))
+			continue;
+		return err_set(e, EINVAL, "tensor '%.*s' is in no extent",
+			(int)t->name.len, t->name.data);
+	}
+	return 0;
+}
+
+int packed_bind(struct packed *p, const struct model *m, struct err *e)
+{
+	int ret = 0;
+
+	p->layer = calloc(m->n_layer, sizeof(*p->layer));
+	if (!p->layer)
+		return err_set(
+			e, ENOMEM, "no memory for %u layers", m->n_layer);
+	for (uint32_t l = 0; l < m->n_layer && !ret; l++)
+		ret = bind_layer(p, m, l, e);
+	if (!ret)
+		ret = bind_output(p, m, e);
+	return ret ? ret : check_all(p, m, e);
+}
+
+/* ---- reading ---- */
+
+int packed_read_host(const struct packed *p, struct err *e)
+{
+	return image_read(
+		p->image, image_find(p->image, IMAGE_HOST, 0), p->host, e);
+}
+
+size_t packed_layer_bytes(const struct packed *p, uint32_t layer)
+{
+	return image_find(p->image, IMAGE_LAYER, layer)->bytes;
+}
+
+int packed_read_layer(
+	const struct packed *p, uint32_t layer, void *dst, struct err *e)
+{
+	return image_read(
+		p->image, image_find(p->image, IMAGE_LAYER, layer), dst, e);
+}
+
+int packed_read_output(const struct packed *p, void *dst, struct err *e)
+{
+	return image_read(
+		p->image, image_find(p->image, IMAGE_OUTPUT, 0), dst, e);
+}

@@ -1,0 +1,57 @@
+/*
+ * A model that lies in a flash image: what the image's metadata say, checked,
+ * and the reading of its extents. The tensors are packed already: the types
+ * are the image's, and the model's gguf tells only what they were.
+ */
+#ifndef HOST_MODEL_PACKED_H
+#define HOST_MODEL_PACKED_H
+
+#include "host/layout.h"
+#include "ipc/wire.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct gguf;
+struct image;
+struct model;
+struct packed_entry;
+
+struct packed {
+	struct image *image;
+	enum layout layout;
+	/* [n_layer], offsets within the layer's extent; rows 0: absent */
+	struct wire_tensor (*layer)[WIRE_T_COUNT];
+	struct wire_tensor output; /* rows 0: the embedding is the output */
+
+	void *metadata, *host; /* those extents: what the gguf points into */
+	struct packed_entry *entry;
+	size_t n_entries;
+	size_t *of_layer; /* [tensors of the gguf] entry + 1; 0: of no layer */
+};
+
+/*
+ * Open an image and read its metadata. *gguf is the model file's header. It
+ * points into *out, which therefore is closed after it. Only the tensors of the
+ * host have data, which is nothing until packed_read_host.
+ */
+int packed_open(
+	struct packed **out, struct gguf **, const char *path, struct err *);
+void packed_close(struct packed *);
+
+/* Read the tensors of the host. */
+int packed_read_host(const struct packed *, struct err *);
+
+/* Find the tensors of a model whose gguf that is; fills layer and output. */
+int packed_bind(struct packed *, const struct model *, struct err *);
+
+size_t packed_layer_bytes(const struct packed *, uint32_t layer);
+/* To dst [packed_layer_bytes]: what lies there as `layer` says. */
+int packed_read_layer(
+	const struct packed *, uint32_t layer, void *dst, struct err *);
+/* To dst [layout_bytes of `output`, up to a multiple of 64]; its rows are not
+ * 0. */
+int packed_read_output(const struct packed *, void *dst, struct err *);
+
+#endif

@@ -1,0 +1,291 @@
+#include "host/soc_file.h"
+
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "tensor/soc.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LEVELS_UP 4 /* from build/VARIANT/tandem, or a little deeper */
+#define SPACE     " \t\r"
+
+/* ---- where it is ---- */
+
+struct search {
+	const char *name;
+	char *path; /* [PATH_MAX] */
+	bool found;
+	struct strbuf places; /* as the message lists them */
+};
+
+__attribute__((format(printf, 2, 3))) static void look_in(
+	struct search *s, const char *fmt, ...)
+{
+	char folder[PATH_MAX];
+	va_list args;
+	int n;
+
+	if (s->found)
+		return;
+	va_start(args, fmt);
+	n = vsnprintf(folder, sizeof(folder), fmt, args);
+	va_end(args);
+	if (n < 0 || n >= PATH_MAX)
+		return;
+	n = snprintf(s->path, PATH_MAX, "%s/%s.soc", folder, s->name);
+	s->found = n > 0 && n < PATH_MAX && !access(s->path, F_OK);
+	strbuf_addf(&s->places, "%s'%s'", s->places.len ? ", " : "", folder);
+}
+
+/* Cut the last name off: false when none is left. */
+static bool go_up(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash || slash == path)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+static bool is_tree(const char *root)
+{
+	char path[PATH_MAX];
+
+	return (size_t)snprintf(path, sizeof(path), "%s/host/soc/.", root) <
+		sizeof(path) &&
+		!access(path, F_OK);
+}
+
+static void look_everywhere(struct search *s)
+{
+	const char *env = getenv("TANDEM_SOC");
+	char folder[PATH_MAX], root[PATH_MAX];
+	ssize_t n;
+
+	if (env && *env) {
+		look_in(s, "%s", env);
+		return;
+	}
+	n = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+	if (n <= 0)
+		return;
+	folder[n] = '\0';
+	go_up(folder);
+	look_in(s, "%s/soc", folder);
+	memcpy(root, folder, sizeof(root));
+	for (int i = 0; i < LEVELS_UP && go_up(root); i++) {
+		if (is_tree(root)) {
+			look_in(s, "%s/host/soc", root);
+			break;
+		}
+	}
+	if (go_up(folder))
+		look_in(s, "%s/share/tandem/soc", folder);
+}
+
+static int search_end(struct search *s, struct err *e)
+{
+	const char *env = getenv("TANDEM_SOC");
+	int ret = 0;
+
+	if (s->places.failed)
+		ret = err_set(
+			e, ENOMEM, "no memory to look for '%s.soc'", s->name);
+	else if (!s->found && env && *env)
+		ret = err_set(e, ENOENT,
+			"no profile '%s': '%s.soc' is not in '%s', where "
+			"TANDEM_SOC says that profiles are",
+			s->name, s->name, env);
+	else if (!s->found)
+		ret = err_set(e, ENOENT,
+			"no profile '%s': a path with a '/' names a file, "
+			"TANDEM_SOC=FOLDER says where profiles are; '%s.soc' "
+			"was looked for in %s",
+			s->name, s->name,
+			s->places.len ? s->places.data : "no place");
+	strbuf_release(&s->places);
+	return ret;
+}
+
+static bool is_path(const char *name)
+{
+	size_t len = strlen(name);
+
+	return strchr(name, '/') ||
+		(len > 4 && !strcmp(name + len - 4, ".soc"));
+}
+
+int soc_file_find(const char *name, char path[PATH_MAX], struct err *e)
+{
+	struct search s = { .name = name, .path = path };
+
+	if (!*name)
+		return err_set(e, EINVAL, "the name of a profile is empty");
+	if (!is_path(name)) {
+		look_everywhere(&s);
+		return search_end(&s, e);
+	}
+	if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX)
+		return err_set(e, ENAMETOOLONG, "the name is too long");
+	if (access(path, F_OK))
+		return err_sys(e, errno, "no profile '%s'", path);
+	return 0;
+}
+
+/* ---- what is in it ---- */
+
+static size_t find_number(const char *name)
+{
+	size_t i = 0;
+
+	while (i < SOC_COUNT && strcmp(soc_numbers[i].name, name))
+		i++;
+	return i;
+}
+
+/* Decimal alone: strtod would take "inf", "0x1p3" and a locale's comma. */
+static int parse_number(const char *text, double *out, struct err *e)
+{
+	char *end;
+
+	if (!*text)
+		return err_set(e, EINVAL, "no number");
+	*out = strtod(text, &end);
+	if (text[strspn(text, "0123456789.eE+-")] || *end)
+		return err_set(e, EINVAL, "'%.40s' is no number", text);
+	return 0;
+}
+
+/* Cut a field off *at: up to white space, which is skipped too. */
+static char *cut_field(char **at)
+{
+	char *field = *at;
+	size_t len = strcspn(field, SPACE);
+
+	*at = field + len + strspn(field + len, SPACE);
+	field[len] = '\0';
+	return field;
+}
+
+/* "" when nothing stands behind '#', NULL when there is no '#'. */
+static const char *cut_source(char *line)
+{
+	char *hash = strchr(line, '#');
+
+	if (!hash)
+		return NULL;
+	*hash = '\0';
+	return hash + 1 + strspn(hash + 1, SPACE);
+}
+
+static int parse_line(
+	struct soc *out, bool seen[SOC_COUNT], char *line, struct err *e)
+{
+	const char *source = cut_source(line), *name, *number;
+	double value = 0;
+	size_t i;
+	int ret;
+
+	line += strspn(line, SPACE);
+	if (!*line)
+		return 0;
+	name = cut_field(&line);
+	number = cut_field(&line);
+	i = find_number(name);
+	if (i == SOC_COUNT)
+		return err_set(e, EINVAL, "no number is called '%.60s'", name);
+	if (seen[i])
+		return err_set(e, EINVAL, "%s for the second time", name);
+	ret = parse_number(number, &value, e);
+	if (ret)
+		return err_in(e, "%s", name);
+	if (*line)
+		return err_set(
+			e, EINVAL, "%s: '%.40s' behind the number", name, line);
+	if (!source || !*source)
+		return err_set(e, EINVAL,
+			"%s has no source: say behind '#' where it is from",
+			name);
+	seen[i] = true;
+	soc_set(out, i, value);
+	return 0;
+}
+
+static int check_complete(const bool seen[SOC_COUNT], struct err *e)
+{
+	for (size_t i = 0; i < SOC_COUNT; i++)
+		if (!seen[i])
+			return err_set(e, EINVAL, "no %s", soc_numbers[i].name);
+	return 0;
+}
+
+int soc_file_parse(struct soc *out, const char *path, const char *text,
+	size_t len, struct err *e)
+{
+	bool seen[SOC_COUNT] = { false };
+	char line[512];
+	int ret;
+
+	if (memchr(text, '\0', len))
+		return err_set(e, EINVAL, "%s: not a text", path);
+	for (unsigned number = 1; len; number++) {
+		const char *end = memchr(text, '\n', len);
+		size_t n = end ? (size_t)(end - text) : len;
+
+		if (n >= sizeof(line))
+			return err_set(e, EINVAL,
+				"%s:%u: longer than %zu bytes", path, number,
+				sizeof(line) - 1);
+		memcpy(line, text, n);
+		line[n] = '\0';
+		if (parse_line(out, seen, line, e))
+			return err_in(e, "%s:%u", path, number);
+		text += end ? n + 1 : n;
+		len -= end ? n + 1 : n;
+	}
+	ret = check_complete(seen, e);
+	if (!ret)
+		ret = soc_check(out, e);
+	return ret ? err_in(e, "%s", path) : 0;
+}
+
+int soc_file_load(struct soc *out, const char *name, struct err *e)
+{
+	char path[PATH_MAX], *text = NULL;
+	FILE *f = NULL;
+	size_t len;
+	int ret = soc_file_find(name, path, e);
+
+	if (ret)
+		return ret;
+	f = fopen(path, "re");
+	text = malloc(SOC_FILE_MAX + 1);
+	if (!f) {
+		ret = err_sys(e, errno, "cannot open '%s'", path);
+		goto out;
+	}
+	if (!text) {
+		ret = err_set(e, ENOMEM, "no memory to read '%s'", path);
+		goto out;
+	}
+	len = fread(text, 1, SOC_FILE_MAX + 1, f);
+	if (ferror(f))
+		ret = err_sys(e, EIO, "cannot read '%s'", path);
+	else if (len > SOC_FILE_MAX)
+		ret = err_set(e, EFBIG, "%s: larger than a profile is (%u KiB)",
+			path, SOC_FILE_MAX >> 10);
+	else
+		ret = soc_file_parse(out, path, text, len, e);
+out:
+	free(text);
+	if (f)
+		fclose(f);
+	return ret;
+}

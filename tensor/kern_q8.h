@@ -1,0 +1,295 @@
+/*
+ * Codes of tiles in machine vectors, and their dot products: the steps below
+ * kern_q8.c, for AVX2, AVX-512 and AVX-512 VNNI. A vector has, for each of its
+ * outputs, four codes that are multiplied by four codes of a row.
+ *
+ * In tile-q4_0 two bytes of an output that stand side by side in a vector are
+ * 32 apart in memory, so that vectors are interleaved before their nibbles are
+ * split. This works within 16 bytes, and what it does to the order of the
+ * outputs is made up for when a sum is stored: store_pair.
+ *
+ * Private to kern_q8.c.
+ */
+#ifndef TENSOR_KERN_Q8_H
+#define TENSOR_KERN_Q8_H
+
+#include "tensor/kern_strip.h"
+
+#define AHEAD 4096 /* bytes */
+
+/* Codes and, behind them, 32 scales. */
+static ALWAYS_INLINE size_t tile_size(bool four)
+{
+	return TILE_VALUES / (four ? 2 : 1) + TILE * 2;
+}
+
+/* Called for each tile of a strip, which follow each other in memory: keeps
+ * the reading ahead across pages, where the processor's own stops. */
+static ALWAYS_INLINE void prefetch(const uint8_t *tile, bool four)
+{
+	for (size_t i = 0; i < tile_size(four); i += 64)
+		__builtin_prefetch(tile + AHEAD + i);
+}
+
+/* Codes of 16 k: w[s] are multiplied by the s-th four codes of a row. */
+struct half {
+	ivec w[4][STRIP_VECS];
+};
+
+#if VEC_LANES == 16
+
+static ALWAYS_INLINE __m512i get(const uint8_t *p)
+{
+	return _mm512_loadu_si512(p);
+}
+
+static ALWAYS_INLINE ivec all32(const void *p)
+{
+	int32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return (ivec)_mm512_set1_epi32(v);
+}
+
+/* Eight k-pairs; outputs 0-3, 16-19, 4-7, 20-23 and those that are 8 on. */
+static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
+{
+	const __m512i a = get(p), b = get(p + 64);
+	const __m512i c = get(p + 128), d = get(p + 192);
+	const __m512i ab0 = _mm512_unpacklo_epi8(a, b);
+	const __m512i ab1 = _mm512_unpackhi_epi8(a, b);
+	const __m512i cd0 = _mm512_unpacklo_epi8(c, d);
+	const __m512i cd1 = _mm512_unpackhi_epi8(c, d);
+	const __m512i q[4] = { _mm512_unpacklo_epi16(ab0, cd0),
+		_mm512_unpackhi_epi16(ab0, cd0),
+		_mm512_unpacklo_epi16(ab1, cd1),
+		_mm512_unpackhi_epi16(ab1, cd1) };
+
+	for (int v = 0; v < 2; v++) {
+		const __m512i l = q[2 * v], r = q[2 * v + 1];
+		const ivec even = (ivec)_mm512_shuffle_i32x4(l, r, 0x44);
+		const ivec odd = (ivec)_mm512_shuffle_i32x4(l, r, 0xee);
+
+		h->w[0][v] = even & 0x0f0f0f0f;
+		h->w[1][v] = even >> 4 & 0x0f0f0f0f;
+		h->w[2][v] = odd & 0x0f0f0f0f;
+		h->w[3][v] = odd >> 4 & 0x0f0f0f0f;
+	}
+}
+
+static ALWAYS_INLINE void nibble_scales(vec d[2], const uint8_t *p)
+{
+	const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+	const __m512i s = _mm512_permutexvar_epi64(order, get(p));
+
+	d[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(s));
+	d[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(s, 1));
+}
+
+static ALWAYS_INLINE void store_pair(
+	float *part, vec a, vec b, int v, bool four)
+{
+	store(part, four ? (vec)_mm512_shuffle_f32x4(a, b, 0x88) : a);
+	store(part + 16, four ? (vec)_mm512_shuffle_f32x4(a, b, 0xdd) : b);
+}
+
+#elif VEC_LANES == 8
+
+static ALWAYS_INLINE __m256i get(const uint8_t *p)
+{
+	return _mm256_loadu_si256((const __m256i_u *)p);
+}
+
+static ALWAYS_INLINE ivec all32(const void *p)
+{
+	int32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return (ivec)_mm256_set1_epi32(v);
+}
+
+/* Eight k-pairs; outputs 0-3 and 16-19, and those that are 4, 8, 12 on. */
+static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
+{
+	for (int odd = 0; odd < 2; odd++, p += 32) {
+		const __m256i a = get(p), b = get(p + 64);
+		const __m256i c = get(p + 128), d = get(p + 192);
+		const __m256i ab0 = _mm256_unpacklo_epi8(a, b);
+		const __m256i ab1 = _mm256_unpackhi_epi8(a, b);
+		const __m256i cd0 = _mm256_unpacklo_epi8(c, d);
+		const __m256i cd1 = _mm256_unpackhi_epi8(c, d);
+		const ivec q[4] = { (ivec)_mm256_unpacklo_epi16(ab0, cd0),
+			(ivec)_mm256_unpackhi_epi16(ab0, cd0),
+			(ivec)_mm256_unpacklo_epi16(ab1, cd1),
+			(ivec)_mm256_unpackhi_epi16(ab1, cd1) };
+
+		for (int v = 0; v < 4; v++) {
+			h->w[2 * odd][v] = q[v] & 0x0f0f0f0f;
+			h->w[2 * odd + 1][v] = q[v] >> 4 & 0x0f0f0f0f;
+		}
+	}
+}
+
+static ALWAYS_INLINE void nibble_scales(vec d[4], const uint8_t *p)
+{
+	for (int v = 0; v < 4; v++)
+		d[v] = _mm256_cvtph_ps(
+			_mm_unpacklo_epi64(_mm_loadu_si64(p + 8 * v),
+				_mm_loadu_si64(p + 8 * v + 32)));
+}
+
+static ALWAYS_INLINE void store_pair(
+	float *part, vec a, vec b, int v, bool four)
+{
+	const int second = four ? 16 : 8;
+
+	part += four ? 4 * v : 8 * v;
+	store(part, four ? (vec)_mm256_permute2f128_ps(a, b, 0x20) : a);
+	store(part + second,
+		four ? (vec)_mm256_permute2f128_ps(a, b, 0x31) : b);
+}
+
+#endif
+
+#if VEC_LANES > 4
+
+static ALWAYS_INLINE void half_bytes(struct half *h, const uint8_t *p)
+{
+	for (int s = 0; s < 4; s++)
+		for (int v = 0; v < STRIP_VECS; v++) {
+			const ivec w =
+				(ivec)get(p + s * 128 + v * VEC_LANES * 4);
+#ifdef __AVX512VNNI__
+			h->w[s][v] = w ^ (int32_t)0x80808080;
+#else
+			h->w[s][v] = w;
+#endif
+		}
+}
+
+static ALWAYS_INLINE void half_codes(
+	struct half *h, const uint8_t *tile, int half, bool four)
+{
+	if (four)
+		half_nibbles(h, tile + half * 256);
+	else
+		half_bytes(h, tile + half * 512);
+}
+
+static ALWAYS_INLINE void tile_scales(
+	vec d[STRIP_VECS], const uint8_t *tile, bool four)
+{
+	if (four)
+		nibble_scales(d, tile + tile_size(true) - 64);
+	else
+		for (int v = 0; v < STRIP_VECS; v++)
+			d[v] = load_f16(tile + tile_size(false) - 64 +
+				2 * v * VEC_LANES);
+}
+
+#endif
+
+/*
+ * Sums of one group: sum_begin, dot for each four codes, sum_end, which gives
+ * sum_k w x in int32. `start` is what the row holds for this type.
+ */
+#if defined(__AVX512VNNI__)
+
+static ALWAYS_INLINE ivec sum_begin(ivec start)
+{
+	return start;
+}
+
+static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
+{
+	return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w, (__m512i)x);
+}
+
+static ALWAYS_INLINE ivec sum_end(ivec sum, ivec start, bool four)
+{
+	return sum;
+}
+
+#elif VEC_LANES > 4
+
+#if VEC_LANES == 16
+static ALWAYS_INLINE ivec maddubs(ivec w, ivec x)
+{
+	return (ivec)_mm512_maddubs_epi16((__m512i)w, (__m512i)x);
+}
+
+static ALWAYS_INLINE ivec add16(ivec a, ivec b)
+{
+	return (ivec)_mm512_add_epi16((__m512i)a, (__m512i)b);
+}
+
+static ALWAYS_INLINE ivec pairs(ivec a)
+{
+	return (ivec)_mm512_madd_epi16((__m512i)a, _mm512_set1_epi16(1));
+}
+
+static ALWAYS_INLINE ivec magnitude(ivec w)
+{
+	return (ivec)_mm512_abs_epi8((__m512i)w);
+}
+
+/* x where w >= 0, -x where w < 0. */
+static ALWAYS_INLINE ivec signed_by(ivec x, ivec w)
+{
+	return (ivec)_mm512_mask_sub_epi8((__m512i)x,
+		_mm512_movepi8_mask((__m512i)w), _mm512_setzero_si512(),
+		(__m512i)x);
+}
+#else
+static ALWAYS_INLINE ivec maddubs(ivec w, ivec x)
+{
+	return (ivec)_mm256_maddubs_epi16((__m256i)w, (__m256i)x);
+}
+
+static ALWAYS_INLINE ivec add16(ivec a, ivec b)
+{
+	return (ivec)_mm256_add_epi16((__m256i)a, (__m256i)b);
+}
+
+static ALWAYS_INLINE ivec pairs(ivec a)
+{
+	return (ivec)_mm256_madd_epi16((__m256i)a, _mm256_set1_epi16(1));
+}
+
+static ALWAYS_INLINE ivec magnitude(ivec w)
+{
+	return (ivec)_mm256_abs_epi8((__m256i)w);
+}
+
+static ALWAYS_INLINE ivec signed_by(ivec x, ivec w)
+{
+	return (ivec)_mm256_sign_epi8((__m256i)x, (__m256i)w);
+}
+#endif
+
+static ALWAYS_INLINE ivec sum_begin(ivec start)
+{
+	return (ivec){ 0 };
+}
+
+/*
+ * int16 holds the sum of 16 products of a nibble and a code (16 * 15 * 127 =
+ * 30480), but of no more than two of two codes (2 * 128 * 127 = 32512), and
+ * that only with the weight's sign moved to the activation: 2 * 255 * 127 is
+ * too much.
+ */
+static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
+{
+	if (four)
+		return add16(sum, maddubs(w, x));
+	return sum + pairs(maddubs(magnitude(w), signed_by(x, w)));
+}
+
+static ALWAYS_INLINE ivec sum_end(ivec sum, ivec start, bool four)
+{
+	return four ? pairs(sum) + start : sum;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,322 @@
+/*
+ * Products of float32 activations and tiled weights, compiled once for each
+ * instruction set with -DKERN_ISA=.
+ *
+ * Tiles are decoded to float32, [k][32 outputs], as many k as the workspace
+ * holds, and multiplied by a block of rows with the sums in registers; the
+ * outputs carry the sums from there to the next k. A sum waits for the one
+ * before it, so that few rows take several strips at once: eight sums are
+ * needed to keep two multipliers busy. Decoding is exact (11 bits of scale
+ * times 8 of code), so the way it is done cannot change a bit.
+ */
+#include "tensor/kern_strip.h"
+
+/* ---- decoding ---- */
+
+static ALWAYS_INLINE vec load_codes(const int8_t *q)
+{
+#ifdef __F16C__
+	return load_i8(q);
+#else
+	vec v;
+
+	for (int i = 0; i < VEC_LANES; i++)
+		v[i] = q[i];
+	return v;
+#endif
+}
+
+/* Two k of VEC_LANES outputs, one after the other, from a and b, where they
+ * alternate. */
+static ALWAYS_INLINE void store_two(float *dst, vec a, vec b)
+{
+#if VEC_LANES == 16
+	const __m512i even = _mm512_setr_epi32(
+		0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+	const __m512i odd = even + _mm512_set1_epi32(1);
+
+	store(dst, _mm512_permutex2var_ps(a, even, b));
+	store(dst + TILE, _mm512_permutex2var_ps(a, odd, b));
+#else
+	for (int i = 0; i < VEC_LANES / 2; i++) {
+		dst[i] = a[2 * i];
+		dst[i + VEC_LANES / 2] = b[2 * i];
+		dst[i + TILE] = a[2 * i + 1];
+		dst[i + TILE + VEC_LANES / 2] = b[2 * i + 1];
+	}
+#endif
+}
+
+static void f16_tile(float *restrict dst, const uint8_t *restrict p)
+{
+	for (int k = 0; k < TILE; k += 2)
+		for (int n = 0; n < TILE; n += VEC_LANES, p += 4 * VEC_LANES)
+			store_two(dst + k * TILE + n, load_f16(p),
+				load_f16(p + 2 * VEC_LANES));
+}
+
+static ALWAYS_INLINE void scales(vec d[STRIP_VECS], const uint8_t *p)
+{
+	for (int v = 0; v < STRIP_VECS; v++)
+		d[v] = load_f16(p + 2 * v * VEC_LANES);
+}
+
+static void q4_tile(float *restrict dst, const uint8_t *restrict p)
+{
+	vec d[STRIP_VECS];
+	int8_t q[2][TILE / 2];
+
+	scales(d, p + TILE_VALUES / 2);
+	for (int k = 0; k < TILE; k += 2)
+		for (int n = 0; n < TILE; n += 16, p += 16) {
+			row_nibbles(q[0], p, 8);
+			for (int i = 0; i < 16; i += VEC_LANES) {
+				const vec s = d[(n + i) / VEC_LANES];
+				float *to = dst + k * TILE + n + i;
+
+				store(to, load_codes(q[0] + i) * s);
+				store(to + TILE, load_codes(q[1] + i) * s);
+			}
+		}
+}
+
+static void q8_tile(float *restrict dst, const uint8_t *restrict p)
+{
+	vec d[STRIP_VECS];
+
+	scales(d, p + TILE_VALUES);
+	for (int k = 0; k < TILE; k += 4)
+		for (int v = 0; v < STRIP_VECS; v++, p += 4 * VEC_LANES) {
+			ivec w;
+
+			memcpy(&w, p, sizeof(w));
+			for (int i = 0; i < 4; i++) {
+				const ivec q = w << (24 - 8 * i) >> 24;
+
+				store(dst + (k + i) * TILE + v * VEC_LANES,
+					__builtin_convertvector(q, vec) * d[v]);
+			}
+		}
+}
+
+/* Group g of a tile: two k of 16 outputs. */
+static ALWAYS_INLINE void put_group(
+	float *restrict dst, const int8_t *restrict q, float d, int g)
+{
+	dst += g / 2 * 2 * TILE + g % 2 * 16;
+	for (int n = 0; n < 16; n += VEC_LANES, q += 2 * VEC_LANES)
+		store_two(dst + n, load_codes(q) * d,
+			load_codes(q + VEC_LANES) * d);
+}
+
+static void group_q4_tile(float *restrict dst, const uint8_t *restrict p)
+{
+	int8_t q[TILE];
+
+	for (int g = 0; g < TILE; g++, p += 18) {
+		row_nibbles(q, p + 2, 8);
+		put_group(dst, q, row_f16(p), g);
+	}
+}
+
+static void group_q8_tile(float *restrict dst, const uint8_t *restrict p)
+{
+	for (int g = 0; g < TILE; g++, p += 34)
+		put_group(dst, (const int8_t *)p + 2, row_f16(p), g);
+}
+
+#define SUPER 256 /* values */
+
+static void super_q4_tile(float *restrict dst, const uint8_t *restrict p)
+{
+	int8_t q[4][SUPER / 4];
+
+	for (int g = 0; g < TILE; g++) {
+		if (g % 8 == 0) {
+			const uint8_t *b = p + g / 8 * 144 + 16;
+
+			for (int i = 0; i < SUPER / 4; i++) {
+				q[0][i] = (int8_t)((b[2 * i] & 15) - 8);
+				q[1][i] = (int8_t)((b[2 * i + 1] & 15) - 8);
+				q[2][i] = (int8_t)((b[2 * i] >> 4) - 8);
+				q[3][i] = (int8_t)((b[2 * i + 1] >> 4) - 8);
+			}
+		}
+		put_group(dst, q[0] + g % 8 * TILE,
+			row_f16(p + g / 8 * 144 + g % 8 * 2), g);
+	}
+}
+
+static void super_q8_tile(float *restrict dst, const uint8_t *restrict p)
+{
+	for (int g = 0; g < TILE; g++) {
+		const uint8_t *super = p + g / 8 * 272;
+
+		put_group(dst, (const int8_t *)super + 16 + g % 8 * TILE,
+			row_f16(super + g % 8 * 2), g);
+	}
+}
+
+static void decode(float *dst, enum dtype type, const uint8_t *tile)
+{
+	switch ((int)type) {
+	case DTYPE_TILE_F16:
+		f16_tile(dst, tile);
+		break;
+	case DTYPE_TILE_Q4_0:
+		q4_tile(dst, tile);
+		break;
+	case DTYPE_TILE_Q8_0:
+		q8_tile(dst, tile);
+		break;
+	case DTYPE_GROUP_Q4_0:
+		group_q4_tile(dst, tile);
+		break;
+	case DTYPE_GROUP_Q8_0:
+		group_q8_tile(dst, tile);
+		break;
+	case DTYPE_SUPER_Q4_0:
+		super_q4_tile(dst, tile);
+		break;
+	case DTYPE_SUPER_Q8_0:
+		super_q8_tile(dst, tile);
+		break;
+	}
+}
+
+/* ---- products ---- */
+
+/* Rows in registers beside a strip. */
+#define ROWS    (VEC_LANES == 16 ? 8 : 3)
+#define CHUNK_K (TILE_SCRATCH / sizeof(float) / TILE)
+
+/* Strips at once, so that there are eight sums where registers allow. */
+static ALWAYS_INLINE unsigned strips_for(unsigned rows)
+{
+	const unsigned vecs = rows * STRIP_VECS;
+
+	return VEC_LANES == 4 || vecs > 6 ? 1 : vecs > 2 ? 2 : 4;
+}
+
+/* One step: `strips` strips by k decoded values. */
+struct panel {
+	float *y;
+	size_t ldy;
+	const float *x;
+	size_t ldx;
+	const float *w; /* [strips][k][32] */
+	unsigned n, k;  /* n outputs are wanted */
+	bool first;     /* nothing is in y yet */
+};
+
+/* Up to 32 sums of strip s to or from registers. */
+static ALWAYS_INLINE void strip_load(
+	vec v[STRIP_VECS], const struct panel *p, int r, int s)
+{
+	const float *y = p->y + r * p->ldy + s * TILE;
+	const unsigned n = p->n - (unsigned)s * TILE;
+	float part[TILE] = { 0 };
+
+	if (!p->first && n < TILE)
+		memcpy(part, y, n * sizeof(*y));
+	for (int i = 0; i < STRIP_VECS; i++)
+		v[i] = load((p->first || n < TILE ? part : y) + i * VEC_LANES);
+}
+
+static ALWAYS_INLINE void strip_store(
+	const struct panel *p, const vec v[STRIP_VECS], int r, int s)
+{
+	float *y = p->y + r * p->ldy + s * TILE;
+	const unsigned n = p->n - (unsigned)s * TILE;
+	float part[TILE];
+
+	for (int i = 0; i < STRIP_VECS; i++)
+		store((n < TILE ? part : y) + i * VEC_LANES, v[i]);
+	if (n < TILE)
+		memcpy(y, part, n * sizeof(*y));
+}
+
+static ALWAYS_INLINE void multiply(
+	const struct panel *p, const int rows, const int strips)
+{
+	const int width = strips * STRIP_VECS;
+	vec sum[ROWS][4 * STRIP_VECS];
+
+	for (int r = 0; r < rows; r++)
+		for (int s = 0; s < strips; s++)
+			strip_load(sum[r] + s * STRIP_VECS, p, r, s);
+	for (size_t k = 0; k < p->k; k++)
+		for (int i = 0; i < width; i++) {
+			const vec w = load(p->w + k * TILE +
+				i / STRIP_VECS * p->k * TILE +
+				i % STRIP_VECS * VEC_LANES);
+
+			for (int r = 0; r < rows; r++)
+				sum[r][i] = fma_vec(all(p->x[r * p->ldx + k]),
+					w, sum[r][i]);
+		}
+	for (int r = 0; r < rows; r++)
+		for (int s = 0; s < strips; s++)
+			strip_store(p, sum[r] + s * STRIP_VECS, r, s);
+}
+
+#define MULTIPLY(rows)                                        \
+	case rows:                                            \
+		if (strips == 1 && rows <= ROWS)              \
+			multiply(&p, rows, 1);                \
+		else if (strips_for(rows) > 1)                \
+			multiply(&p, rows, strips_for(rows)); \
+		break;
+
+static void panel_run(struct panel p, unsigned rows, unsigned strips)
+{
+	while (rows) {
+		const unsigned step = rows_next(rows, ROWS);
+
+		switch (step) {
+			MULTIPLY(1)
+			MULTIPLY(2)
+			MULTIPLY(3)
+			MULTIPLY(4)
+			MULTIPLY(5)
+			MULTIPLY(6)
+			MULTIPLY(7)
+			MULTIPLY(8)
+		}
+		p.y += step * p.ldy;
+		p.x += step * p.ldx;
+		rows -= step;
+	}
+}
+
+void JOIN(kern_matmul_tile_, KERN_ISA)(float *y, size_t ldy, const float *x,
+	size_t ldx, unsigned rows, enum dtype wt, const void *w, unsigned n,
+	unsigned k, void *scratch)
+{
+	const size_t bytes = tile_info(wt)->bytes, strip = k / TILE * bytes;
+	const uint8_t *at = w;
+	unsigned strips;
+
+	for (unsigned j = 0; j < n; j += strips * TILE, at += strips * strip) {
+		const unsigned left = (n - j + TILE - 1) / TILE;
+		const unsigned want = strips_for(rows);
+		struct panel p = { y + j, ldy, x, ldx, scratch, n - j };
+
+		strips = left < want ? 1 : want;
+		for (unsigned i = 0; i < k; i += p.k, p.x += p.k) {
+			const unsigned most = CHUNK_K / strips;
+			float *to = scratch;
+
+			p.k = k - i < most ? k - i : most;
+			p.first = i == 0;
+			for (unsigned s = 0; s < strips; s++)
+				for (unsigned t = 0; t < p.k / TILE; t++) {
+					decode(to, wt,
+						at + s * strip +
+							(i / TILE + t) * bytes);
+					to += TILE_VALUES;
+				}
+			panel_run(p, rows, strips);
+		}
+	}
+}

@@ -1,0 +1,64 @@
+/*
+ * What the implementations of the matrix products on tiles agree on: the order
+ * of a quantized row, and the workspace. Private to this room.
+ *
+ * A quantized row of k values holds, one after the other and without gaps:
+ *
+ *   int8 codes [k]               in order
+ *   int8 codes [k]               again, each 16 of them turned as a 4 by 4
+ *                                matrix: 0 4 8 12, 1 5 9 13, ...
+ *   int32 [k / 32]               -8 times the sum of a group's codes
+ *   int32 [k / 32]               -128 times it
+ *   float32 [k / 256, rounded up] scales
+ *
+ * and zeros up to a multiple of 64 bytes. Products are taken of unsigned
+ * weights (a nibble as it is stored, which is 8 too much; an int8 with its top
+ * bit flipped, 128 too much) and signed activations; integer sums start from
+ * what makes up for that. Nibbles come out of a tile with k in the second
+ * order when bytes of four k-pairs are brought together before they are split.
+ */
+#ifndef TENSOR_KERN_TILE_H
+#define TENSOR_KERN_TILE_H
+
+#include "tensor/tile.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define Q8_GROUP 256 /* values that share a scale */
+#define Q8_TILES (Q8_GROUP / TILE)
+
+/* Values beyond it become it, so that 127 times their scale is a number; and
+ * where all 256 are below the other, the codes are 0. */
+#define Q8_HUGE 0x1p127f
+#define Q8_TINY 0x1p-100f
+
+/* Bytes from the beginning of a row. */
+static inline size_t q8_turned_at(unsigned k)
+{
+	return k;
+}
+
+static inline size_t q8_start_at(unsigned k, bool four_bits)
+{
+	return 2 * (size_t)k + (four_bits ? 0 : k / TILE * sizeof(int32_t));
+}
+
+static inline size_t q8_scale_at(unsigned k)
+{
+	return 2 * (size_t)k + 2 * (k / TILE) * sizeof(int32_t);
+}
+
+static inline size_t q8_row_bytes(unsigned k)
+{
+	const size_t scales = (size_t)k / Q8_GROUP + (k % Q8_GROUP != 0);
+
+	return (q8_scale_at(k) + scales * sizeof(float) + 63) & ~(size_t)63;
+}
+
+/* Workspace of either product, in bytes, whatever k: two thirds of an L1
+ * cache. */
+#define TILE_SCRATCH 32768
+
+#endif

@@ -1,0 +1,280 @@
+#include "tensor/price.h"
+
+#include "base/checked.h"
+#include "tensor/price_hvx.h"
+#include "tensor/price_impl.h"
+#include "tensor/soc.h"
+#include "tensor/tile.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define PICO       1e12
+#define LONGEST_PS 1e18 /* 11 days: beyond, a price says no more */
+
+/* ---- counts to times ---- */
+
+static uint64_t to_ps(double seconds)
+{
+	double ps = seconds * PICO + 0.5;
+
+	return ps < LONGEST_PS ? (uint64_t)ps : (uint64_t)LONGEST_PS;
+}
+
+uint64_t price_bytes_ps(uint64_t bytes, double per_s)
+{
+	return to_ps((double)bytes / per_s);
+}
+
+uint64_t price_matrix_ps(const struct soc *soc, uint64_t tiles)
+{
+	return to_ps(
+		(double)tiles * soc->matrix_cycles_per_tile / soc->clock_hz);
+}
+
+uint64_t price_dma_ps(const struct soc *soc, uint64_t bytes, uint64_t pieces)
+{
+	return to_ps((double)bytes / soc->dma_bytes_per_s +
+		(double)pieces * soc->dma_descriptor_s);
+}
+
+uint64_t price_vector_ps(const struct soc *soc, uint64_t packets,
+	uint64_t gathers, uint64_t parts)
+{
+	uint64_t units = (uint64_t)soc->vector_units;
+	uint64_t rounds = ceil_div(parts, units);
+	double waits =
+		(double)gathers * soc->gather_packets / soc->gathers_in_flight;
+	double each = ((double)packets + waits) / (double)parts;
+
+	return to_ps(each * (double)rounds * soc->vector_cycles_per_packet /
+		soc->clock_hz);
+}
+
+uint64_t price_vector_even_ps(
+	const struct soc *soc, uint64_t packets, uint64_t gathers)
+{
+	return price_vector_ps(
+		soc, packets, gathers, (uint64_t)soc->vector_units);
+}
+
+static uint64_t energy_pj(const struct soc *soc, const struct price *p)
+{
+	double pj = (double)p->matrix_ps * soc->matrix_w +
+		(double)p->vector_ps * soc->vector_w;
+
+	pj = pj + ((double)p->dma_ps + (double)p->read_ps) * soc->memory_w;
+	pj = pj + (double)p->cpu_ps * soc->cpu_w;
+	pj = pj + (double)p->flash_ps * soc->flash_w;
+	return pj < LONGEST_PS ? (uint64_t)(pj + 0.5) : (uint64_t)LONGEST_PS;
+}
+
+void price_finish(
+	const struct soc *soc, struct price *p, const struct price *first)
+{
+	const uint64_t all[] = { p->matrix_ps, p->vector_ps, p->dma_ps,
+		p->read_ps };
+	const uint64_t one[] = { first->matrix_ps, first->vector_ps,
+		first->dma_ps, first->read_ps };
+	uint64_t fill = 0, rest = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		fill += one[i];
+		rest = larger(rest, all[i] - one[i]);
+	}
+	p->counts.launches = 1;
+	p->total_ps = fill + rest + to_ps(soc->operator_s);
+	p->energy_pj = energy_pj(soc, p);
+}
+
+static void add(uint64_t *sum, uint64_t v)
+{
+	if (__builtin_add_overflow(*sum, v, sum))
+		*sum = UINT64_MAX;
+}
+
+void price_add(struct price *sum, const struct price *p)
+{
+	struct price_counts *c = &sum->counts;
+
+	add(&c->matrix_tiles, p->counts.matrix_tiles);
+	add(&c->vector_packets, p->counts.vector_packets);
+	add(&c->gathers, p->counts.gathers);
+	add(&c->dma_bytes, p->counts.dma_bytes);
+	add(&c->dma_descriptors, p->counts.dma_descriptors);
+	add(&c->read_bytes, p->counts.read_bytes);
+	add(&c->maintenance_bytes, p->counts.maintenance_bytes);
+	add(&c->launches, p->counts.launches);
+	add(&c->cpu_bytes, p->counts.cpu_bytes);
+	add(&c->cpu_flops, p->counts.cpu_flops);
+	add(&c->flash_bytes, p->counts.flash_bytes);
+	add(&sum->matrix_ps, p->matrix_ps);
+	add(&sum->vector_ps, p->vector_ps);
+	add(&sum->dma_ps, p->dma_ps);
+	add(&sum->read_ps, p->read_ps);
+	add(&sum->cpu_ps, p->cpu_ps);
+	add(&sum->flash_ps, p->flash_ps);
+	add(&sum->total_ps, p->total_ps);
+	add(&sum->energy_pj, p->energy_pj);
+}
+
+void price_spill(const struct soc *soc, uint64_t bytes, struct price *p)
+{
+	if ((double)bytes <= soc->l2_bytes)
+		return;
+	p->counts.read_bytes += bytes;
+	p->read_ps =
+		price_bytes_ps(p->counts.read_bytes, soc->read_bytes_per_s);
+}
+
+const struct hvx price_to_tile = { .load = 2, .mpy = 1, .store = 1 };
+const struct hvx price_from_tile = {
+	.load = 1, .wide = 1, .convert = 2, .store = 2
+};
+
+uint64_t price_row_packets(const struct soc *soc, const struct hvx *body,
+	uint64_t rows, uint64_t n)
+{
+	return ceil_div(rows, 2) * ceil_div(n, TILE) * hvx_packets(soc, body);
+}
+
+/* ---- rows ---- */
+
+static const struct {
+	unsigned values;   /* a body works on */
+	unsigned across;   /* packets a row, one waiting for the other: a row
+			    * is then not cut */
+	unsigned operands; /* vectors of n that are read or written */
+	struct hvx body;
+} rows_ops[PRICE_ROWS_OPS] = {
+	/* Sum of squares, then the products. */
+	[PRICE_NORM] = { 32, 40, 3,
+		{ .load = 3,
+			.shift = 1,
+			.wide = 3,
+			.convert = 1,
+			.store = 1 } },
+	[PRICE_ROPE] = { 64, 0, 2,
+		{ .load = 4,
+			.shift = 2,
+			.wide = 4,
+			.convert = 2,
+			.store = 2 } },
+	/* Exponential, reciprocal by three steps of Newton's, two products. */
+	[PRICE_SWIGLU] = { 64, 0, 3,
+		{ .load = 4,
+			.alu = 8,
+			.shift = 36,
+			.wide = 28,
+			.convert = 10,
+			.store = 2,
+			.chain = 64,
+			.chain_converts = 5 } },
+	[PRICE_ADD] = { 32, 0, 3,
+		{ .load = 2, .shift = 1, .convert = 1, .store = 1 } },
+	/* Largest of 32 across their vector, its reciprocal, a product. */
+	[PRICE_QUANTIZE] = { 128, 0, 2,
+		{ .load = 4,
+			.alu = 28,
+			.shift = 16,
+			.permute = 20,
+			.pair = 4,
+			.mpy = 4,
+			.wide = 28,
+			.convert = 4,
+			.store = 1,
+			.chain = 42,
+			.chain_converts = 2 } },
+	[PRICE_KV_WRITE] = { 64, 0, 2, { .load = 2, .mpy = 1, .store = 1 } },
+};
+
+int price_rows(const struct soc *soc, enum price_rows_op op, uint64_t rows,
+	uint64_t n, struct price *out)
+{
+	uint64_t packets;
+
+	memset(out, 0, sizeof(*out));
+	if (op >= PRICE_ROWS_OPS || !price_fits(rows) || !price_fits(n))
+		return -EINVAL;
+	packets = rows *
+		(rows_ops[op].across +
+			ceil_div(n, rows_ops[op].values) *
+				hvx_packets(soc, &rows_ops[op].body));
+	out->counts.vector_packets = packets;
+	out->vector_ps = rows_ops[op].across
+		? price_vector_ps(soc, packets, 0, rows)
+		: price_vector_even_ps(soc, packets, 0);
+	price_spill(soc, rows_ops[op].operands * rows * n * sizeof(float), out);
+	price_finish(soc, out, &(struct price){ 0 });
+	return 0;
+}
+
+void price_maintenance(const struct soc *soc, uint64_t bytes, struct price *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->counts.maintenance_bytes = bytes;
+	out->read_ps = price_bytes_ps(bytes, soc->maintenance_bytes_per_s);
+	out->total_ps = out->read_ps;
+	out->energy_pj = energy_pj(soc, out);
+}
+
+/* ---- around them ---- */
+
+void price_request(const struct soc *soc, struct price *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->total_ps = to_ps(soc->request_s);
+}
+
+void price_map(const struct soc *soc, uint64_t bytes, struct price *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->total_ps =
+		to_ps(soc->map_s + (double)bytes / soc->map_bytes_per_s);
+}
+
+void price_graph_load(const struct soc *soc, uint64_t bytes, struct price *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->total_ps = to_ps(soc->graph_load_s +
+		(double)bytes / soc->graph_load_bytes_per_s);
+}
+
+void price_cpu(const struct soc *soc, uint64_t bytes, uint64_t flops,
+	struct price *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->counts.cpu_bytes = bytes;
+	out->counts.cpu_flops = flops;
+	out->cpu_ps = larger(price_bytes_ps(bytes, soc->cpu_bytes_per_s),
+		price_bytes_ps(flops, soc->cpu_flops_per_s));
+	out->total_ps = out->cpu_ps;
+	out->energy_pj = energy_pj(soc, out);
+}
+
+int price_cpu_matmul(const struct soc *soc, uint64_t rows, uint64_t n,
+	uint64_t k, enum dtype type, struct price *out)
+{
+	uint64_t bytes = 0;
+
+	memset(out, 0, sizeof(*out));
+	if (price_fits(rows) && price_fits(n) && price_fits(k))
+		bytes = tile_info(type) ? tile_bytes(type, n, k)
+					: n * dtype_row_bytes(type, k);
+	if (!bytes)
+		return -EINVAL;
+	price_cpu(soc, bytes + rows * (n + k) * sizeof(float), 2 * rows * n * k,
+		out);
+	return 0;
+}
+
+void price_flash(const struct soc *soc, uint64_t bytes, struct price *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->counts.flash_bytes = bytes;
+	out->flash_ps = to_ps(
+		soc->flash_read_s + (double)bytes / soc->flash_bytes_per_s);
+	out->total_ps = out->flash_ps;
+	out->energy_pj = energy_pj(soc, out);
+}

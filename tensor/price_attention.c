@@ -1,0 +1,202 @@
+#include "tensor/price.h"
+
+#include "tensor/price_hvx.h"
+#include "tensor/price_impl.h"
+#include "tensor/soc.h"
+#include "tensor/tile.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HEADS_MAX 4096
+#define PIECE     64          /* positions of a head on their way at once */
+#define ROW_BLOCK 256         /* rows of scores held in TCM */
+#define EXP_TABLE (64u << 10) /* bytes of TCM */
+
+/* ---- softmax ---- */
+
+/*
+ * Two rows by 64 columns, in four loops: apart from their tile to two vectors;
+ * mask and largest; exponents; back into the tile, and sums in 32 bits. A
+ * polynomial is part of the last loop.
+ */
+static const struct hvx rows_apart = { .load = 2, .pair = 1, .store = 2 };
+static const struct hvx mask_max = {
+	.load = 2, .loadu = 2, .alu = 6, .store = 2
+};
+static const struct hvx table_index = { .load = 2, .shift = 4, .convert = 2 };
+static const struct hvx sum_rows = {
+	.load = 2, .shift = 4, .pair = 1, .wide = 2, .store = 2
+};
+static const struct hvx exp_f16_sum = { .load = 2,
+	.alu = 6,
+	.shift = 32,
+	.pair = 1,
+	.wide = 14,
+	.convert = 6,
+	.store = 2,
+	.chain = 43,
+	.chain_converts = 3 };
+static const struct hvx exp_f32_sum = { .load = 2,
+	.alu = 12,
+	.shift = 60,
+	.pair = 1,
+	.mpy = 2,
+	.wide = 26,
+	.convert = 12,
+	.store = 2,
+	.chain = 47,
+	.chain_converts = 3 };
+
+/* Once for two rows, one instruction waiting for the other: largest and sum
+ * across the lanes of a vector, set down, and the largest to all lanes. */
+#define ROWS_ACROSS 57
+
+static const struct hvx *exp_loop(enum price_exp exp)
+{
+	return exp == PRICE_EXP_F32    ? &exp_f32_sum
+		: exp == PRICE_EXP_F16 ? &exp_f16_sum
+				       : &sum_rows;
+}
+
+static void softmax_counts(const struct soc *soc, uint64_t rows,
+	uint64_t length, enum price_exp exp, struct price_counts *c)
+{
+	uint64_t pairs = ceil_div(rows, 2);
+	uint64_t chunks = pairs * ceil_div(length, 64);
+	uint64_t each = hvx_packets(soc, &rows_apart) +
+		hvx_packets(soc, &mask_max) + hvx_packets(soc, exp_loop(exp));
+
+	if (exp == PRICE_EXP_TABLE) {
+		each += hvx_packets(soc, &table_index);
+		c->gathers += 2 * chunks;
+	}
+	c->vector_packets += pairs * ROWS_ACROSS + chunks * each;
+}
+
+int price_softmax(const struct soc *soc, uint64_t rows, uint64_t length,
+	enum price_exp exp, struct price *out)
+{
+	struct price_counts *c = &out->counts;
+
+	memset(out, 0, sizeof(*out));
+	if (!price_fits(rows) || !price_fits(length) || exp > PRICE_EXP_TABLE)
+		return -EINVAL;
+	softmax_counts(soc, rows, length, exp, c);
+	out->vector_ps = price_vector_ps(
+		soc, c->vector_packets, c->gathers, ceil_div(rows, 2));
+	price_finish(soc, out, &(struct price){ 0 });
+	return 0;
+}
+
+/* ---- attention ---- */
+
+struct attention {
+	uint64_t rows;  /* of a kv head: positions by the heads that share it */
+	uint64_t heads; /* kv heads */
+	uint64_t dim;   /* in tiles */
+	enum price_exp exp;
+	uint64_t row_blocks, block; /* of rows; positions at once in TCM */
+};
+
+/* 32 positions of 64 lanes of K turned on their side: five stages of shuffles
+ * of 32 vectors. Two positions of V shuffled. */
+static const struct hvx turn_k = { .load = 32, .pair = 80, .store = 32 };
+static const struct hvx shuffle_v = { .load = 2, .pair = 1, .store = 2 };
+/* Largest and sum of 64 rows brought forward: an exponential of the change. */
+static const struct hvx carry = { .load = 3,
+	.alu = 4,
+	.shift = 16,
+	.wide = 7,
+	.convert = 4,
+	.store = 3,
+	.chain = 45,
+	.chain_converts = 4 };
+
+/* As many positions as fit beside queries, outputs, and the diagonal matrix
+ * that rescales them. */
+static uint64_t positions_at_once(
+	const struct soc *soc, uint64_t rows, uint64_t dim)
+{
+	uint64_t room = (uint64_t)soc->tcm_bytes;
+	uint64_t taken = EXP_TABLE + 2 * (3 * rows * dim + rows * rows);
+	uint64_t each = 2 * (2 * dim + 2 * rows);
+
+	return room < taken ? 64 : larger((room - taken) / each / 64 * 64, 64);
+}
+
+/* `length` positions gone through by all rows. */
+static void attend(const struct soc *soc, const struct attention *a,
+	uint64_t length, struct price *p)
+{
+	uint64_t row_tiles = ceil_div(a->rows, TILE);
+	uint64_t columns = ceil_div(length, TILE);
+	uint64_t blocks = ceil_div(length, a->block);
+	uint64_t diagonal = smaller(row_tiles, ROW_BLOCK / TILE);
+	uint64_t loads = a->heads * a->row_blocks * ceil_div(a->dim, 2);
+	struct price_counts *c = &p->counts, soft = { 0 };
+
+	c->matrix_tiles = a->heads * row_tiles * a->dim *
+		(2 * columns + diagonal * blocks);
+	c->read_bytes = a->heads * a->row_blocks * length * a->dim * TILE * 4;
+	c->vector_packets = loads * columns * hvx_packets(soc, &turn_k) +
+		loads * ceil_div(length, 2) * hvx_packets(soc, &shuffle_v) +
+		a->heads * ceil_div(a->rows, 64) * blocks *
+			hvx_packets(soc, &carry);
+	p->vector_ps = price_vector_even_ps(soc, c->vector_packets, 0);
+
+	softmax_counts(soc, a->rows, length, a->exp, &soft);
+	c->gathers = a->heads * soft.gathers;
+	soft.vector_packets *= a->heads;
+	c->vector_packets += soft.vector_packets;
+	p->vector_ps += price_vector_ps(soc, soft.vector_packets, c->gathers,
+		a->heads * ceil_div(a->rows, 2));
+	p->matrix_ps = price_matrix_ps(soc, c->matrix_tiles);
+	p->read_ps = price_bytes_ps(c->read_bytes, soc->read_bytes_per_s);
+}
+
+/* Queries into tiles; outputs divided by their sums and out of tiles. */
+static void attend_ends(
+	const struct soc *soc, const struct attention *a, struct price *p)
+{
+	uint64_t row_tiles = ceil_div(a->rows, TILE);
+	uint64_t lanes = a->dim * TILE;
+	uint64_t packets = a->heads *
+		(price_row_packets(soc, &price_to_tile, a->rows, lanes) +
+			price_row_packets(
+				soc, &price_from_tile, a->rows, lanes));
+
+	p->counts.vector_packets += packets;
+	p->vector_ps += price_vector_even_ps(soc, packets, 0);
+	p->counts.matrix_tiles += a->heads * row_tiles * a->dim *
+		smaller(row_tiles, ROW_BLOCK / TILE);
+	p->matrix_ps = price_matrix_ps(soc, p->counts.matrix_tiles);
+}
+
+int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
+	uint32_t kv_heads, uint32_t head_dim, uint64_t length,
+	enum price_exp exp, struct price *out)
+{
+	struct price first = { 0 };
+	struct attention a;
+
+	memset(out, 0, sizeof(*out));
+	if (!price_fits(rows) || !price_fits(length) || !heads ||
+		heads > HEADS_MAX || !kv_heads || heads % kv_heads ||
+		!head_dim || head_dim > HEADS_MAX || head_dim % TILE ||
+		exp > PRICE_EXP_TABLE)
+		return -EINVAL;
+	a = (struct attention){ .rows = rows * (heads / kv_heads),
+		.heads = kv_heads,
+		.dim = head_dim / TILE,
+		.exp = exp };
+	a.row_blocks = ceil_div(a.rows, ROW_BLOCK);
+	a.block = positions_at_once(soc,
+		smaller(ceil_div(a.rows, TILE) * TILE, ROW_BLOCK), head_dim);
+	attend(soc, &a, length, out);
+	attend_ends(soc, &a, out);
+	a.heads = 1;
+	attend(soc, &a, smaller(length, PIECE), &first);
+	price_finish(soc, out, &first);
+	return 0;
+}

@@ -1,0 +1,180 @@
+#include "tensor/price.h"
+
+#include "base/checked.h"
+#include "tensor/price_hvx.h"
+#include "tensor/price_impl.h"
+#include "tensor/soc.h"
+#include "tensor/tile.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PIECE_TILES 256 /* of weights on their way at once: 512 KiB of fp16 */
+
+/* How a tile of weights becomes fp16 in the matrix engine's order. */
+struct dequant {
+	enum dtype type;
+	unsigned bodies;   /* a tile */
+	unsigned scatters; /* a tile */
+	struct hvx body;
+};
+
+/* Nibbles are low and high bytes after a shift: look-ups see 4 bits only, the
+ * conventional way masks them, joins the halves and widens them. */
+static const struct dequant dequants[] = {
+	/* One group of 32 after the other, to 16 places of two values. */
+	{ DTYPE_Q4_0, 32, 32,
+		{ .loadu = 1,
+			.scalar = 1,
+			.alu = 2,
+			.shift = 2,
+			.pair = 2,
+			.mpy = 1,
+			.wide = 1,
+			.convert = 1 } },
+	{ DTYPE_Q8_0, 32, 32,
+		{ .loadu = 1,
+			.scalar = 1,
+			.shift = 1,
+			.pair = 1,
+			.mpy = 1,
+			.wide = 1,
+			.convert = 1 } },
+	/* Two groups fill a vector: joined, as are their splat scales. */
+	{ DTYPE_GROUP_Q4_0, 16, 0,
+		{ .loadu = 2,
+			.scalar = 2,
+			.alu = 2,
+			.shift = 2,
+			.permute = 2,
+			.pair = 2,
+			.mpy = 2,
+			.wide = 1,
+			.convert = 1,
+			.store = 1 } },
+	{ DTYPE_GROUP_Q8_0, 16, 0,
+		{ .loadu = 2,
+			.scalar = 2,
+			.shift = 1,
+			.permute = 2,
+			.pair = 1,
+			.mpy = 2,
+			.wide = 1,
+			.convert = 1,
+			.store = 1 } },
+	/* 256 values: two look-ups of nibbles, scales widened to words and
+	 * looked up twice. */
+	{ DTYPE_SUPER_Q4_0, 4, 0,
+		{ .loadu = 2,
+			.shift = 1,
+			.pair = 5,
+			.wide = 4,
+			.convert = 4,
+			.store = 4 } },
+	{ DTYPE_SUPER_Q8_0, 4, 0,
+		{ .loadu = 3,
+			.shift = 4,
+			.pair = 5,
+			.wide = 4,
+			.convert = 4,
+			.store = 4 } },
+	/* The whole tile: one vector of scales serves all, but the two k of a
+	 * pair have to be put side by side. */
+	{ DTYPE_TILE_Q4_0, 1, 0,
+		{ .loadu = 5,
+			.shift = 4,
+			.pair = 21,
+			.wide = 16,
+			.convert = 16,
+			.store = 16 } },
+	{ DTYPE_TILE_Q8_0, 1, 0,
+		{ .loadu = 9,
+			.shift = 16,
+			.pair = 17,
+			.wide = 16,
+			.convert = 16,
+			.store = 16 } },
+	{ DTYPE_TILE_F16, 0, 0, { 0 } },
+};
+
+static const struct dequant *find_dequant(enum dtype type)
+{
+	for (size_t i = 0; i < ARRAY_LEN(dequants); i++)
+		if (dequants[i].type == type)
+			return &dequants[i];
+	return NULL;
+}
+
+static uint64_t tile_size(enum dtype type)
+{
+	return tile_info(type) ? tile_info(type)->bytes
+			       : TILE * dtype_row_bytes(type, TILE);
+}
+
+/*
+ * `tiles` of weights on their way through DMA, vector units and matrix engine,
+ * `passes` times; each meets `row_tiles` tiles of rows in all.
+ */
+static void stream(const struct soc *soc, const struct dequant *d,
+	uint64_t tiles, uint64_t passes, uint64_t row_tiles, struct price *p)
+{
+	struct price_counts *c = &p->counts;
+	uint64_t come = tiles * passes;
+
+	c->dma_bytes = come * tile_size(d->type);
+	c->dma_descriptors = ceil_div(tiles, PIECE_TILES) * passes;
+	c->matrix_tiles = tiles * row_tiles;
+	c->vector_packets = come * d->bodies * hvx_packets(soc, &d->body);
+	c->gathers = come * d->scatters;
+	p->dma_ps = price_dma_ps(soc, c->dma_bytes, c->dma_descriptors);
+	p->matrix_ps = price_matrix_ps(soc, c->matrix_tiles);
+	p->vector_ps = price_vector_even_ps(soc, c->vector_packets, c->gathers);
+}
+
+/* Tiles of rows that half of the TCM holds: weights pass by once for each
+ * such half. */
+static uint64_t row_tiles_at_once(const struct soc *soc, uint64_t k)
+{
+	return larger((uint64_t)soc->tcm_bytes / 2 / (k * TILE * 2), 1);
+}
+
+static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
+	const struct dequant *d, struct price *out)
+{
+	uint64_t row_tiles = ceil_div(rows, TILE), at_once, tiles;
+	struct price_counts *c = &out->counts;
+	struct price first = { 0 };
+
+	memset(out, 0, sizeof(*out));
+	if (!d || !price_fits(rows) || !price_fits(n) || !price_fits(k) ||
+		k % TILE)
+		return -EINVAL;
+	tiles = ceil_div(n, TILE) * (k / TILE);
+	at_once = row_tiles_at_once(soc, k);
+	stream(soc, d, tiles, ceil_div(row_tiles, at_once), row_tiles, out);
+	stream(soc, d, smaller(tiles, PIECE_TILES), 1,
+		smaller(row_tiles, at_once), &first);
+
+	c->vector_packets += price_row_packets(soc, &price_to_tile, rows, k) +
+		price_row_packets(soc, &price_from_tile, rows, n);
+	out->vector_ps =
+		price_vector_even_ps(soc, c->vector_packets, c->gathers);
+	price_spill(soc, rows * (n + k) * sizeof(float), out);
+	price_finish(soc, out, &first);
+	return 0;
+}
+
+int price_matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
+	enum dtype type, struct price *out)
+{
+	return matmul(soc, rows, n, k, find_dequant(type), out);
+}
+
+int price_matmul_bound(const struct soc *soc, uint64_t rows, uint64_t n,
+	uint64_t k, enum dtype type, struct price *out)
+{
+	const struct dequant *d = find_dequant(type);
+	struct dequant copied = { .type = type };
+
+	return matmul(soc, rows, n, k, d ? &copied : NULL, out);
+}

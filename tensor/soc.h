@@ -1,0 +1,88 @@
+/*
+ * The numbers of a phone that its time is computed from: rates and costs of
+ * the NPU's engines, of the CPU and of the flash. A profile (host/soc/) gives
+ * each of them with its source; docs/soc-clock.md says what is made of them.
+ *
+ * All are doubles, in the order of SOC_NUMBERS, which is the order they travel
+ * in: as an array a profile goes to the device, which has no files. Units are
+ * in the names: _hz, _s, _bytes, _w, _per_s. Any thread.
+ */
+#ifndef TENSOR_SOC_H
+#define TENSOR_SOC_H
+
+#include <stddef.h>
+
+struct err;
+
+/*
+ * X(name, lower limit, upper limit). The limits are of what is sensible, wide
+ * enough for any NPU, and keep every time that is computed finite.
+ */
+#define SOC_NUMBERS(X)                                                    \
+	/* clock of the NPU's engines */                                  \
+	X(clock_hz, 1e7, 1e11)                                            \
+	/* a 32x32 by 32x32 fp16 tile product */                          \
+	X(matrix_cycles_per_tile, 0.1, 1e4)                               \
+	/* vector contexts that run at once, and how often each issues */ \
+	X(vector_units, 1, 64)                                            \
+	X(vector_cycles_per_packet, 0.1, 100)                             \
+	/* 1: results are in qfloat and to be converted, 0: IEEE */       \
+	X(vector_qfloat, 0, 1)                                            \
+	/* 1: the permute unit can shift too */                           \
+	X(vector_permute_shifts, 0, 1)                                    \
+	/* from a gather or scatter to its result; how many overlap */    \
+	X(gather_packets, 1, 1e4)                                         \
+	X(gathers_in_flight, 1, 64)                                       \
+	X(dma_bytes_per_s, 1e6, 1e14)                                     \
+	X(dma_descriptor_s, 0, 1)                                         \
+	/* vector loads from DDR, by way of L2 */                         \
+	X(read_bytes_per_s, 1e6, 1e14)                                    \
+	X(tcm_bytes, 1e5, 1e10)                                           \
+	X(l2_bytes, 0, 1e10)                                              \
+	/* cache lines cleaned or invalidated */                          \
+	X(maintenance_bytes_per_s, 1e6, 1e14)                             \
+	/* start of an operator on all vector units */                    \
+	X(operator_s, 0, 1)                                               \
+	/* a request from the CPU and its answer */                       \
+	X(request_s, 0, 1)                                                \
+	X(map_s, 0, 10)                                                   \
+	X(map_bytes_per_s, 1e6, 1e14)                                     \
+	X(graph_load_s, 0, 100)                                           \
+	X(graph_load_bytes_per_s, 1e6, 1e14)                              \
+	X(cpu_bytes_per_s, 1e6, 1e14)                                     \
+	X(cpu_flops_per_s, 1e6, 1e16)                                     \
+	X(flash_bytes_per_s, 1e5, 1e14)                                   \
+	X(flash_read_s, 0, 10)                                            \
+	/* drawn all the time, then what each adds while it works */      \
+	X(base_w, 0, 1e3)                                                 \
+	X(matrix_w, 0, 1e3)                                               \
+	X(vector_w, 0, 1e3)                                               \
+	X(memory_w, 0, 1e3)                                               \
+	X(cpu_w, 0, 1e3)                                                  \
+	X(flash_w, 0, 1e3)
+
+struct soc {
+#define SOC_FIELD(name, lower, upper) double name;
+	SOC_NUMBERS(SOC_FIELD)
+#undef SOC_FIELD
+};
+
+#define SOC_COUNT (sizeof(struct soc) / sizeof(double))
+
+struct soc_number {
+	const char *name;
+	size_t offset; /* in struct soc */
+	double lower, upper;
+};
+
+extern const struct soc_number soc_numbers[SOC_COUNT];
+
+/* -ERANGE with a message that names the number when one is not finite or
+ * beyond its limits, or a count or switch is not whole. */
+int soc_check(const struct soc *, struct err *);
+
+/* The number at position i < SOC_COUNT. */
+double soc_get(const struct soc *, size_t i);
+void soc_set(struct soc *, size_t i, double value);
+
+#endif

@@ -1,0 +1,467 @@
+#include "tensor/tile.h"
+
+#include "base/checked.h"
+#include "tensor/dtype_rows.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define GROUPS    32  /* of a tile, of 32 values each */
+#define BATCH     8   /* groups put at once: a super-group */
+#define BLOCK_MAX 64  /* bytes of a group as a GGUF row: fp16 */
+#define SPAN      256 /* k converted at a time: whole blocks of any type */
+
+/*
+ * Every format stores the 32 groups of a tile; formats differ in what a group
+ * is and in where its bytes go.
+ */
+struct format {
+	struct tile_info info;
+	enum dtype block; /* what a group is quantized to */
+	bool by_output;   /* a group is one output, else a run in tile order */
+	uint8_t zero;     /* a byte of codes that stand for 0 */
+	/* Groups g .. g + 7, from blocks that are `stride` apart. */
+	void (*put)(
+		uint8_t *tile, unsigned g, const uint8_t *block, size_t stride);
+	/* Group g. */
+	void (*get)(uint8_t *block, const uint8_t *tile, unsigned g);
+};
+
+/* ---- groups are outputs ---- */
+
+/* A word of one output stands beside the same word of the others. */
+static void words_put(uint8_t *tile, unsigned n, const uint8_t *block,
+	size_t stride, unsigned words)
+{
+	for (unsigned i = 0; i < BATCH; i++, block += stride) {
+		for (unsigned j = 0; j < words; j++)
+			memcpy(tile + 4 * (j * TILE + n + i), block + 4 * j, 4);
+	}
+}
+
+static void words_get(
+	uint8_t *block, const uint8_t *tile, unsigned n, unsigned words)
+{
+	for (unsigned j = 0; j < words; j++)
+		memcpy(block + 4 * j, tile + 4 * (j * TILE + n), 4);
+}
+
+static void scales_put(uint8_t *dst, const uint8_t *block, size_t stride)
+{
+	for (unsigned i = 0; i < BATCH; i++)
+		memcpy(dst + 2 * i, block + i * stride, 2);
+}
+
+static void tile_f16_put(
+	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+{
+	words_put(tile, g, block, stride, 16);
+}
+
+static void tile_f16_get(uint8_t *block, const uint8_t *tile, unsigned g)
+{
+	words_get(block, tile, g, 16);
+}
+
+static void tile_q8_0_put(
+	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+{
+	scales_put(tile + TILE_VALUES + 2 * g, block, stride);
+	words_put(tile, g, block + 2, stride, 8);
+}
+
+static void tile_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+{
+	memcpy(block, tile + TILE_VALUES + 2 * g, 2);
+	words_get(block + 2, tile, g, 8);
+}
+
+typedef uint64_t two __attribute__((vector_size(16)));
+
+/* Exchange the bits of `mask` in b and those that stand `shift` higher in a. */
+static inline void two_swap(two *a, two *b, int shift, uint64_t mask)
+{
+	const two t = (*a >> shift ^ *b) & mask;
+
+	*a ^= t << shift;
+	*b ^= t;
+}
+
+/*
+ * r[i] is the 16 bytes of output i. Both halves of the eight vectors, 8 by 8
+ * bytes, are transposed, so that r[i] is bytes i and i + 8 of eight outputs.
+ * A byte holds values j and j + 16, and of the bytes 2 j and 2 j + 1 the low
+ * nibbles shall share one and the high ones the other: the last step.
+ */
+static inline void two_weave(two r[8])
+{
+#pragma GCC unroll 4
+	for (int i = 0; i < 8; i += 2)
+		two_swap(&r[i], &r[i + 1], 8, 0x00ff00ff00ff00ffu);
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++) {
+		const int a = i + (i & 2); /* 0, 1, 4, 5 */
+
+		two_swap(&r[a], &r[a + 2], 16, 0x0000ffff0000ffffu);
+	}
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++)
+		two_swap(&r[i], &r[i + 4], 32, 0x00000000ffffffffu);
+#pragma GCC unroll 4
+	for (int i = 0; i < 8; i += 2)
+		two_swap(&r[i], &r[i + 1], 4, 0x0f0f0f0f0f0f0f0fu);
+}
+
+static void tile_q4_0_put(
+	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+{
+	two r[8];
+
+	scales_put(tile + TILE_VALUES / 2 + 2 * g, block, stride);
+#pragma GCC unroll 8
+	for (unsigned i = 0; i < 8; i++)
+		r[i] = (two)row_get(block + i * stride + 2);
+	two_weave(r);
+#pragma GCC unroll 8
+	for (unsigned i = 0; i < 8; i++) {
+		/* even i: values below 16; odd: from 16 on */
+		uint8_t *row = tile + (i / 2 + i % 2 * 8) * TILE + g;
+		const uint64_t near = r[i][0], far = r[i][1];
+
+		memcpy(row, &near, 8);
+		memcpy(row + 4 * TILE, &far, 8);
+	}
+}
+
+static void tile_q4_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+{
+	uint8_t *q = block + 2;
+
+	memcpy(block, tile + TILE_VALUES / 2 + 2 * g, 2);
+	for (unsigned j = 0; j < 8; j++) {
+		const unsigned a = tile[j * TILE + g];
+		const unsigned b = tile[(j + 8) * TILE + g];
+
+		q[2 * j] = (uint8_t)((a & 15) | b << 4);
+		q[2 * j + 1] = (uint8_t)(a >> 4 | (b & 0xf0));
+	}
+}
+
+/* ---- groups are runs of the tile's order ---- */
+
+static void group_q4_0_put(
+	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+{
+	for (unsigned i = 0; i < BATCH; i++)
+		memcpy(tile + 18 * (g + i), block + i * stride, 18);
+}
+
+static void group_q4_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+{
+	memcpy(block, tile + 18 * g, 18);
+}
+
+static void group_q8_0_put(
+	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+{
+	for (unsigned i = 0; i < BATCH; i++)
+		memcpy(tile + 34 * (g + i), block + i * stride, 34);
+}
+
+static void group_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+{
+	memcpy(block, tile + 34 * g, 34);
+}
+
+/* First byte of codes of group g < 8; value j is 2 j on, and group g + 4 has
+ * the high nibbles. */
+static unsigned super_at(unsigned g)
+{
+	return 2 * BATCH + g % 2 * 64 + g / 2 % 2;
+}
+
+static void super_q4_0_put(
+	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+{
+	uint8_t *super = tile + g / BATCH * 144;
+
+	scales_put(super, block, stride);
+	for (unsigned i = 0; i < 4; i++, block += stride) {
+		uint8_t *p = super + super_at(i);
+
+		for (unsigned j = 0; j < 16; j++) {
+			const unsigned a = block[2 + j];
+			const unsigned b = block[4 * stride + 2 + j];
+
+			p[2 * j] = (uint8_t)((a & 15) | b << 4);
+			p[2 * j + 32] = (uint8_t)(a >> 4 | (b & 0xf0));
+		}
+	}
+}
+
+static void super_q4_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+{
+	const uint8_t *super = tile + g / BATCH * 144;
+	const uint8_t *p = super + super_at(g % BATCH);
+	const int shift = g % BATCH < 4 ? 0 : 4;
+
+	memcpy(block, super + 2 * (g % BATCH), 2);
+	for (unsigned j = 0; j < 16; j++) {
+		const unsigned a = p[2 * j] >> shift & 15;
+		const unsigned b = p[2 * j + 32] >> shift & 15;
+
+		block[2 + j] = (uint8_t)(a | b << 4);
+	}
+}
+
+static void super_q8_0_put(
+	uint8_t *tile, unsigned g, const uint8_t *block, size_t stride)
+{
+	uint8_t *super = tile + g / BATCH * 272;
+
+	scales_put(super, block, stride);
+	for (unsigned i = 0; i < BATCH; i++)
+		memcpy(super + 16 + 32 * i, block + i * stride + 2, 32);
+}
+
+static void super_q8_0_get(uint8_t *block, const uint8_t *tile, unsigned g)
+{
+	const uint8_t *super = tile + g / BATCH * 272;
+
+	memcpy(block, super + 2 * (g % BATCH), 2);
+	memcpy(block + 2, super + 16 + 32 * (g % BATCH), 32);
+}
+
+/* ---- formats ---- */
+
+static const struct format formats[] = {
+	[DTYPE_TILE_F16 - DTYPE_TILE_F16] = { { "tile-f16", 2048, 16 },
+		DTYPE_F16, true, 0, tile_f16_put, tile_f16_get },
+	[DTYPE_TILE_Q4_0 - DTYPE_TILE_F16] = { { "tile-q4_0", 576, 4 },
+		DTYPE_Q4_0, true, 0x88, tile_q4_0_put, tile_q4_0_get },
+	[DTYPE_TILE_Q8_0 - DTYPE_TILE_F16] = { { "tile-q8_0", 1088, 8 },
+		DTYPE_Q8_0, true, 0, tile_q8_0_put, tile_q8_0_get },
+	[DTYPE_GROUP_Q4_0 - DTYPE_TILE_F16] = { { "group-q4_0", 576, 4 },
+		DTYPE_Q4_0, false, 0x88, group_q4_0_put, group_q4_0_get },
+	[DTYPE_GROUP_Q8_0 - DTYPE_TILE_F16] = { { "group-q8_0", 1088, 8 },
+		DTYPE_Q8_0, false, 0, group_q8_0_put, group_q8_0_get },
+	[DTYPE_SUPER_Q4_0 - DTYPE_TILE_F16] = { { "super-q4_0", 576, 4 },
+		DTYPE_Q4_0, false, 0x88, super_q4_0_put, super_q4_0_get },
+	[DTYPE_SUPER_Q8_0 - DTYPE_TILE_F16] = { { "super-q8_0", 1088, 8 },
+		DTYPE_Q8_0, false, 0, super_q8_0_put, super_q8_0_get },
+};
+
+static const struct format *format_of(uint32_t type)
+{
+	const uint32_t i = type - DTYPE_TILE_F16;
+
+	return i < ARRAY_LEN(formats) ? &formats[i] : NULL;
+}
+
+const struct tile_info *tile_info(uint32_t type)
+{
+	const struct format *f = format_of(type);
+
+	return f ? &f->info : NULL;
+}
+
+size_t tile_strip_bytes(uint32_t type, uint64_t k)
+{
+	const struct format *f = format_of(type);
+	size_t bytes;
+
+	if (!f || k % TILE || size_mul(&bytes, k / TILE, f->info.bytes))
+		return 0;
+	return bytes;
+}
+
+size_t tile_bytes(uint32_t type, uint64_t n, uint64_t k)
+{
+	const uint64_t strips = n / TILE + (n % TILE != 0);
+	size_t bytes;
+
+	if (size_mul(&bytes, strips, tile_strip_bytes(type, k)))
+		return 0;
+	return bytes;
+}
+
+/* ---- tiles and float32 ---- */
+
+static void encode(const struct format *f, uint8_t *tile, const float *values)
+{
+	const struct dtype_info *block = dtype_info(f->block);
+	const size_t bytes = dtype_row_bytes(f->block, 32);
+	uint8_t blocks[BATCH * BLOCK_MAX];
+
+	for (unsigned g = 0; g < GROUPS; g += BATCH) {
+		block->from_f32(blocks, values + 32 * g, BATCH * 32);
+		f->put(tile, g, blocks, bytes);
+	}
+}
+
+/* 32 values of group g. */
+static void decode(
+	const struct format *f, float *values, const uint8_t *tile, unsigned g)
+{
+	uint8_t block[BLOCK_MAX];
+
+	f->get(block, tile, g);
+	dtype_info(f->block)->to_f32(values, block, 32);
+}
+
+void tile_encode(enum dtype type, void *dst, const float *src)
+{
+	const struct format *f = format_of(type);
+	float values[TILE_VALUES];
+
+	assert(f);
+	if (f->by_output) {
+		encode(f, dst, src);
+		return;
+	}
+	for (unsigned n = 0; n < TILE; n++) {
+		for (unsigned k = 0; k < TILE; k++)
+			values[tile_index(k, n)] = src[n * TILE + k];
+	}
+	encode(f, dst, values);
+}
+
+void tile_decode(enum dtype type, float *dst, const void *src)
+{
+	const struct format *f = format_of(type);
+	float values[TILE_VALUES];
+
+	assert(f);
+	for (unsigned g = 0; g < GROUPS; g++)
+		decode(f, (f->by_output ? dst : values) + 32 * g, src, g);
+	if (f->by_output)
+		return;
+	for (unsigned n = 0; n < TILE; n++) {
+		for (unsigned k = 0; k < TILE; k++)
+			dst[n * TILE + k] = values[tile_index(k, n)];
+	}
+}
+
+/* Output n of one tile whose groups are runs, two k from each of 16. */
+static void decode_across(
+	const struct format *f, float *dst, const uint8_t *tile, unsigned n)
+{
+	float values[32];
+
+	for (unsigned k = 0; k < TILE; k += 2) {
+		const unsigned i = tile_index(k, n);
+
+		decode(f, values, tile, i / 32);
+		memcpy(dst + k, values + i % 32, 2 * sizeof(*dst));
+	}
+}
+
+void tile_row(
+	enum dtype type, float *dst, const void *src, uint32_t k, uint32_t j)
+{
+	const struct format *f = format_of(type);
+	const uint8_t *tile = src;
+
+	assert(f && k % TILE == 0);
+	tile += j / TILE * tile_strip_bytes(type, k);
+	for (uint32_t i = 0; i < k; i += TILE, tile += f->info.bytes) {
+		if (f->by_output)
+			decode(f, dst + i, tile, j % TILE);
+		else
+			decode_across(f, dst + i, tile, j % TILE);
+	}
+}
+
+/* ---- packing ---- */
+
+bool tile_is_exact(enum dtype to, enum dtype from)
+{
+	const struct format *f = format_of(to);
+
+	return f && f->by_output && f->block == from;
+}
+
+/* Outputs g .. g + 7, of which those from `live` on are zeros. */
+static void put_short(const struct format *f, uint8_t *tile, unsigned g,
+	const uint8_t *block, size_t stride, unsigned live)
+{
+	const size_t bytes = dtype_row_bytes(f->block, 32);
+	uint8_t blocks[BATCH][BLOCK_MAX];
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		if (g + i < live) {
+			memcpy(blocks[i], block + (g + i) * stride, bytes);
+		} else {
+			memset(blocks[i], f->zero, bytes);
+			memset(blocks[i], 0, 2); /* the scale, if it has one */
+		}
+	}
+	f->put(tile, g, blocks[0], BLOCK_MAX);
+}
+
+/* A strip of `live` outputs, at most 32, whose blocks are f's own. */
+static void pack_blocks(const struct format *f, uint8_t *dst,
+	const uint8_t *src, unsigned live, uint32_t k)
+{
+	const size_t stride = dtype_row_bytes(f->block, k);
+	const size_t bytes = dtype_row_bytes(f->block, 32);
+
+	for (uint32_t t = 0; t < k / TILE; t++) {
+		const uint8_t *block = src + t * bytes;
+		unsigned g = 0;
+
+		for (; g + BATCH <= live; g += BATCH)
+			f->put(dst, g, block + g * stride, stride);
+		for (; g < TILE; g += BATCH)
+			put_short(f, dst, g, block, stride, live);
+		dst += f->info.bytes;
+	}
+}
+
+/* The same from blocks of any type, by float32. */
+static void pack_values(enum dtype to, uint8_t *dst, enum dtype from,
+	const uint8_t *src, unsigned live, uint32_t k)
+{
+	const struct dtype_info *info = dtype_info(from);
+	const size_t stride = dtype_row_bytes(from, k);
+	float tiles[SPAN / TILE][TILE][TILE], row[SPAN];
+
+	memset(tiles, 0, sizeof(tiles));
+	for (uint32_t left = k; left;) {
+		const unsigned span = left < SPAN ? left : SPAN;
+
+		for (unsigned j = 0; j < live; j++) {
+			info->to_f32(row, src + j * stride, span);
+			for (unsigned i = 0; i < span; i += TILE)
+				memcpy(tiles[i / TILE][j], row + i,
+					TILE * sizeof(*row));
+		}
+		for (unsigned i = 0; i < span; i += TILE) {
+			tile_encode(to, dst, tiles[i / TILE][0]);
+			dst += tile_info(to)->bytes;
+		}
+		src += dtype_row_bytes(from, span);
+		left -= span;
+	}
+}
+
+void tile_pack(enum dtype to, void *dst, enum dtype from, const void *src,
+	uint32_t n, uint32_t k, uint32_t first, uint32_t count)
+{
+	const size_t strip = tile_strip_bytes(to, k);
+	const size_t row = dtype_row_bytes(from, k);
+
+	assert(strip && row);
+	for (uint32_t s = 0; s < count; s++) {
+		const uint64_t j = ((uint64_t)first + s) * TILE;
+		const unsigned live = n - j < TILE ? (unsigned)(n - j) : TILE;
+		const uint8_t *rows = (const uint8_t *)src + j * row;
+		uint8_t *to_strip = (uint8_t *)dst + s * strip;
+
+		assert(j < n);
+		if (tile_is_exact(to, from))
+			pack_blocks(format_of(to), to_strip, rows, live, k);
+		else
+			pack_values(to, to_strip, from, rows, live, k);
+	}
+}

@@ -1,0 +1,108 @@
+#include "tests/harness.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/newfile.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[4200], path[4300];
+
+static void fresh(void)
+{
+	snprintf(dir, sizeof(dir), "%s", harness_tmp());
+	snprintf(path, sizeof(path), "%s/file", dir);
+}
+
+static int files_in(const char *folder)
+{
+	DIR *d = opendir(folder);
+	int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+static void write_new(const char *to, const char *text, int commit)
+{
+	struct newfile f;
+	struct err e = { 0 };
+
+	assert_ok(newfile_open(&f, to, &e), &e);
+	assert_int_equal(fd_write_all(f.fd, text, strlen(text)), 0);
+	if (commit)
+		assert_ok(newfile_commit(&f, &e), &e);
+	newfile_close(&f);
+	newfile_close(&f);
+}
+
+static void holds(const char *text)
+{
+	struct err e = { 0 };
+	char *data;
+	size_t len;
+
+	assert_ok(fd_read_file(path, 1000, &data, &len, &e), &e);
+	assert_string_equal(data, text);
+	assert_int_equal(files_in(dir), 1);
+	free(data);
+}
+
+static void test_whole_or_not(void **state)
+{
+	fresh();
+	write_new(path, "half", 0);
+	assert_int_equal(files_in(dir), 0);
+	write_new(path, "first", 1);
+	holds("first");
+	write_new(path, "half", 0);
+	holds("first");
+	write_new(path, "second", 1);
+	holds("second");
+}
+
+static void test_through_links(void **state)
+{
+	char link[4400];
+	struct stat st;
+
+	fresh();
+	write_new(path, "old", 1);
+	snprintf(link, sizeof(link), "%s/link", harness_tmp());
+	assert_int_equal(symlink(path, link), 0);
+	write_new(link, "new", 1);
+	assert_int_equal(lstat(link, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	holds("new");
+}
+
+static void test_refused(void **state)
+{
+	struct newfile f;
+	struct err e = { 0 };
+
+	fresh();
+	assert_int_equal(newfile_open(&f, dir, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "not a regular file"));
+	assert_int_equal(newfile_open(&f, "/dev/full", &e), -EINVAL);
+	snprintf(path, sizeof(path), "%s/none/file", dir);
+	assert_int_equal(newfile_open(&f, path, &e), -ENOENT);
+	assert_non_null(strstr(e.text, path));
+	newfile_close(&f);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_whole_or_not),
+	cmocka_unit_test(test_through_links),
+	cmocka_unit_test(test_refused),
+};
+
+TEST_MAIN(tests)

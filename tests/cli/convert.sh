@@ -1,0 +1,220 @@
+#!/usr/bin/env bash
+# tandem convert: an image runs as its model file does, tells what was lost,
+# and is there whole or not at all; tandem verify finds what is damaged.
+. "$(dirname "$0")/lib.sh"
+
+model=$tmp/tiny.gguf image=$tmp/tiny.tdm
+run_ok "$TANDEM" synth --like tiny --quant q8_0 -o "$model"
+
+# json NAME: the first member of that name in $out.
+json() {
+  sed -E "s/\"$1\":/\n&/" <<<"$out" |
+    sed -nE "s/^\"$1\":(\[[^]]*\]|\"([^\"\\]|\\\\.)*\"|[^],}]*).*/\1/p" |
+    head -n 1
+}
+
+# said OPTION...: ids, text and hash of a run.
+said() {
+  run_ok "$TANDEM" run -p 'Hello world' -n 12 --json "$@"
+  said="$(json ids) $(json text) $(json logits_hash)"
+  check_has "what a run with $* says" "$said" '] "'
+}
+
+# ---- the same as the model file --------------------------------------------
+seq 5 60 >"$tmp/ids"
+hashes=
+for layout in rows tiles groups super; do
+  for more in '' '--zstd 3'; do
+    # shellcheck disable=SC2086 # words
+    run_ok "$TANDEM" convert "$model" "$image" --layout $layout $more
+    check_eq "stdout of convert --layout $layout" "$out$err" ''
+    said -m "$model" --layout $layout
+    want=$said
+    said -m "$image"
+    check_eq "a run of the image, $layout $more" "$said" "$want"
+  done
+  said -m "$image" --layout $layout --threads 1 --va-window 16M
+  check_eq "the image in a small window, $layout" "$said" "$want"
+  hashes+="$(json logits_hash) "
+
+  run_ok "$TANDEM" logits -m "$model" --ids-file "$tmp/ids" -o "$tmp/want" \
+    --layout $layout
+  run_ok "$TANDEM" logits -m "$image" --ids-file "$tmp/ids" -o "$tmp/got"
+  checks=$((checks + 1))
+  cmp -s "$tmp/got" "$tmp/want" || fail "logits of the image, $layout"
+done
+check_eq 'layouts that compute something else' \
+  "$(tr ' ' '\n' <<<"$hashes" | sort -u | grep -c .)" 3
+
+for other in rows tiles groups; do
+  run "$TANDEM" run -m "$image" -p x --layout $other
+  check_eq "status with --layout $other of an image in super" "$status" 1
+  check_has stderr "$err" "the flash image is in layout super"
+done
+
+# Wherever a model file is taken.
+run_ok "$TANDEM" tokenize -m "$model" -p 'Hello world'
+want=$out
+run_ok "$TANDEM" tokenize -m "$image" -p 'Hello world'
+check_eq 'tokens by the image' "$out" "$want"
+printf '{"id":"a-0","prompt":"A dog","answer":"x","check":"text",' \
+  >"$tmp/a.jsonl"
+echo '"facts":[],"level":0}' >>"$tmp/a.jsonl"
+run_ok "$TANDEM" convert "$model" "$image"
+run_ok "$TANDEM" eval "$tmp/a.jsonl" -m "$model" -n 5 --json
+want=$(json logits_hash)
+run_ok "$TANDEM" eval "$tmp/a.jsonl" -m "$image" -n 5 --json
+check_eq 'hash of an evaluation by the image' "$(json logits_hash)" "$want"
+said -m "$model" --method chain --draft "$model"
+want=$said
+said -m "$image" --method chain --draft "$image"
+check_eq 'a chain by images' "$said" "$want"
+
+# A diffusion model, and one with 4 bits in the file.
+run_ok "$TANDEM" synth --like tiny-llada -o "$tmp/llada.gguf"
+run_ok "$TANDEM" convert "$tmp/llada.gguf" "$tmp/llada.tdm" --layout groups
+said -m "$tmp/llada.gguf" --method llada --layout groups
+want=$said
+said -m "$tmp/llada.tdm" --method llada
+check_eq 'a diffusion model in an image' "$said" "$want"
+
+# ---- other types, and what they lose ----------------------------------------
+run_ok "$TANDEM" synth --like tiny --quant f16 -o "$tmp/f16.gguf"
+run_ok "$TANDEM" convert "$tmp/f16.gguf" "$image" --layout super --type q4_0 \
+  --down q8_0 --report
+check_eq 'matrices of 4 bits' "$(grep -c ' super-q4_0 ' <<<"$out")" 24
+check_eq 'matrices of 8 bits' "$(grep -c ' super-q8_0 ' <<<"$out")" 4
+check_has 'the report' "$out" '29 matrices'
+check_has 'the report' "$out" 'worse than conventional groups by more'
+checks=$((checks + 1))
+awk '$3 == "super-q4_0" { n++; bad += $4 < .07 || $4 > .1 || $5 < .07 ||
+      $5 > .1 || $6 - $4 / $5 > .001 || $4 / $5 - $6 > .001 }
+    $3 == "super-q8_0" { n++; bad += $4 < .003 || $4 > .008 || $6 > 1.05 }
+    END { exit bad || n != 28 }' <<<"$out" || fail "figures of: $out"
+said -m "$image"
+run_ok "$TANDEM" convert "$tmp/f16.gguf" "$image" --layout super --type q4_0 \
+  --down q8_0 --json
+check_eq 'extents' "$(json extents)" 7
+check_eq 'command' "$(json command)" '"convert"'
+check_eq 'worse' "$(json worse)" 0
+check_has 'JSON' "$out" '"from":"f16","to":"super-q8_0"'
+check_eq 'bytes' "$(json bytes)" "$(stat -c %s "$image")"
+
+# The file has these groups already: tile groups can only be worse.
+run_ok "$TANDEM" convert "$model" "$image" --layout groups --report
+check_has 'the report' "$out" '29 worse than conventional groups'
+check_has 'the report' "$out" 'inf  worse than conventional groups'
+check_has 'the report' "$out" 'a file of more bits'
+run_ok "$TANDEM" convert "$model" "$image" --layout groups --json
+check_eq 'worse' "$(json worse)" 29
+check_eq 'largest_ratio' "$(json largest_ratio)" null
+# Tiles lose nothing.
+run_ok "$TANDEM" convert "$model" "$image" --report
+check_eq 'matrices that lost something' \
+  "$(awk '/tile-/ && $4 != "0.000000"' <<<"$out")" ''
+check_lacks 'the report' "$out" conventional\ groups
+
+# ---- what is in it ------------------------------------------------------------
+run_ok "$TANDEM" inspect "$image"
+check_has 'inspect' "$out" 'flash image version 1'
+check_has 'inspect' "$out" 'layout        tiles'
+check_has 'inspect' "$out" 'architecture  llama'
+check_has 'inspect' "$out" 'blk.3.ffn_down.weight'
+check_eq 'layers' "$(grep -c '^  layer [0-9]* .* raw ' <<<"$out")" 4
+run_ok "$TANDEM" inspect --json "$image"
+check_eq 'format' "$(json format)" '"flash image"'
+check_eq 'layout' "$(json layout)" '"tiles"'
+run_ok "$TANDEM" verify "$image"
+check_has 'verify' "$out" 'all as written'
+
+# damage OFFSET FILE: a byte becomes another.
+damage() {
+  local byte
+  byte=$(od -An -tu1 -j "$1" -N 1 "$2")
+  # shellcheck disable=SC2059 # an octal escape
+  printf "\\$(printf %o $((byte ^ 1)))" |
+    dd of="$2" bs=1 seek="$1" conv=notrunc status=none
+}
+run_ok "$TANDEM" inspect "$image"
+at=$(awk '/^  layer 2 / { print $3 }' <<<"$out")
+cp "$image" "$tmp/bad.tdm"
+damage $((at + 4321)) "$tmp/bad.tdm"
+run "$TANDEM" verify "$tmp/bad.tdm"
+check_eq 'status of verify' "$status" 1
+check_has 'stderr of verify' "$err" 'layer 2: checksum'
+check_has 'stderr of verify' "$err" '1 of 7 extents damaged'
+check_lacks 'stderr of verify' "$err" 'layer 1'
+run "$TANDEM" run -m "$tmp/bad.tdm" -p x -n 2
+check_eq 'status of a run' "$status" 1
+check_has 'stderr of a run' "$err" 'layer 2: checksum'
+damage 4100 "$tmp/bad.tdm"
+run "$TANDEM" verify "$tmp/bad.tdm"
+check_eq 'status with a damaged table' "$status" 1
+check_has stderr "$err" 'table of extents: checksum'
+head -c 100000 "$image" >"$tmp/short.tdm"
+for command in verify inspect 'run -p x -m'; do
+  # shellcheck disable=SC2086 # words
+  run "$TANDEM" $command "$tmp/short.tdm"
+  check_eq "status of $command, cut short" "$status" 1
+  check_has stderr "$err" 'is it truncated?'
+done
+run "$TANDEM" verify "$model"
+check_eq 'status of verify of a model file' "$status" 1
+check_has stderr "$err" 'not a flash image'
+
+# ---- what is refused ----------------------------------------------------------
+misuse "$TANDEM" convert
+misuse "$TANDEM" convert "$model"
+misuse "$TANDEM" convert "$model" -
+misuse "$TANDEM" convert "$model" "$tmp/x" --type q5_0
+misuse "$TANDEM" convert "$model" "$tmp/x" --zstd 0
+misuse "$TANDEM" convert "$model" "$tmp/x" --zstd 20
+misuse "$TANDEM" verify
+refuse() { # SAYS COMMAND...
+  local says=$1
+  shift
+  run "$TANDEM" "$@"
+  check_eq "status of: $*" "$status" 1
+  check_has "stderr of: $*" "$err" "$says"
+}
+refuse 'a flash image already' convert "$image" "$tmp/x"
+refuse 'the place of the model file' convert "$model" "$model"
+refuse none convert "$tmp/none" "$tmp/x"
+refuse no/such convert "$model" "$tmp/no/such"
+refuse 'not a regular file' convert "$model" /dev/full
+check_eq 'files left by refusals' "$(ls "$tmp"/x* "$tmp"/*.tmp 2>/dev/null)" ''
+
+# ---- there whole or not at all --------------------------------------------------
+mkdir "$tmp/disk"
+run unshare -m sh -c 'mount -t tmpfs -o size=512k tmpfs "$2" || exit 99
+  echo old >"$2/out.tdm"
+  "$TANDEM" convert "$1" "$2/out.tdm"
+  status=$?
+  ls "$2"
+  cat "$2/out.tdm"
+  exit $status' sh "$model" "$tmp/disk"
+case $status:$err in
+99:* | 127:* | *unshare:*) echo "not checked: a full disk: $err" ;;
+*)
+  check_eq 'status on a full disk' "$status" 1
+  check_has 'stderr on a full disk' "$err" 'the disk was full after'
+  check_eq 'files on the disk, and the one that was there' "$out" \
+    $'out.tdm\nold'
+  ;;
+esac
+
+# As large as takes a while to compress.
+"$TANDEM" convert flash/models/target.gguf "$tmp/disk/out.tdm" --zstd 19 \
+  >"$tmp/out" 2>"$tmp/err" &
+pid=$!
+for _ in $(seq 600); do
+  ! ls "$tmp"/disk/out.tdm.*.tmp >/dev/null 2>&1 || break
+  sleep 0.05
+done
+kill -INT $pid
+status=0
+wait $pid || status=$?
+check_eq 'status after Ctrl-C' "$status" 130
+check_has 'stderr after Ctrl-C' "$(cat "$tmp/err")" interrupted
+check_eq 'files after Ctrl-C' "$(ls "$tmp/disk")" ''
+finish

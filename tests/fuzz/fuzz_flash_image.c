@@ -1,0 +1,164 @@
+/*
+ * image_open on any numbers, under checksums that are right. An image that is
+ * accepted must keep the reader's promise: every extent lies within the file,
+ * in whole pages, and none before the end of the one in front of it. All are
+ * read.
+ *
+ * An input is the file without its padding: a byte, how many entries of the
+ * table follow; 4 bytes, how many the header says; a byte, by how much the size
+ * it says is wrong; the entries; and the bytes from the third page on.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "base/checked.h"
+#include "base/fd.h"
+#include "flash/image.h"
+#include "flash/image_format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#define HEAD     6
+#define ENTRIES  16 /* at most */
+#define DATA     ((size_t)2 * IMAGE_PAGE)
+#define READ_MAX ((size_t)1 << 20)
+
+static void seal(uint8_t *file, size_t size, size_t entries)
+{
+	struct format_header *h = (void *)file;
+	struct format_extent *x = (void *)(file + IMAGE_PAGE);
+
+	for (size_t i = 0; i < entries; i++)
+		if (range_within(x[i].offset, x[i].stored, size) &&
+			x[i].offset >= DATA)
+			x[i].checksum =
+				XXH64(file + x[i].offset, x[i].stored, 0);
+	if (h->n_extents <= (size - IMAGE_PAGE) / sizeof(*x))
+		h->table_checksum = XXH64(x, h->n_extents * sizeof(*x), 0);
+	h->checksum = XXH64(h, offsetof(struct format_header, checksum), 0);
+}
+
+static void read_all(const struct image *im, size_t size)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < image_n_extents(im); i++) {
+		const struct image_extent *x = image_extent_at(im, i);
+		void *got;
+
+		if (x->offset % IMAGE_PAGE || x->offset < end ||
+			!range_within(x->offset,
+				align_up(x->stored, IMAGE_PAGE), size) ||
+			image_find(im, x->kind, x->index) != x)
+			abort();
+		end = x->offset + x->stored;
+		if (image_check(im, x, NULL) && x->offset >= DATA)
+			abort(); /* it was sealed */
+		got = x->bytes <= READ_MAX ? malloc(x->bytes) : NULL;
+		if (got)
+			image_read(im, x, got, NULL);
+		free(got);
+	}
+}
+
+static void open_bytes(const uint8_t *file, size_t size)
+{
+	int fd = memfd_create("image", MFD_CLOEXEC);
+	struct image *im;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (fd >= 0 && !fd_write_all(fd, file, size) &&
+		!image_open(&im, path, NULL)) {
+		read_all(im, size);
+		image_close(im);
+	}
+	fd_close(&fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t entries, bytes;
+	struct format_header h = { .magic = FORMAT_MAGIC,
+		.version = FORMAT_VERSION };
+	uint8_t *file;
+
+	if (size < HEAD)
+		return 0;
+	entries = data[0] % (ENTRIES + 1);
+	if (entries > (size - HEAD) / sizeof(struct format_extent))
+		return 0;
+	bytes = size - HEAD - entries * sizeof(struct format_extent);
+	size = DATA + align_up(bytes, IMAGE_PAGE);
+	file = aligned_alloc(IMAGE_PAGE, size);
+	if (!file)
+		return 0;
+	memset(file, 0, size);
+	memcpy(&h.n_extents, data + 1, sizeof(h.n_extents));
+	h.file_bytes = size + (uint64_t)(int8_t)data[5];
+	memcpy(file, &h, sizeof(h));
+	memcpy(file + IMAGE_PAGE, data + HEAD,
+		entries * sizeof(struct format_extent));
+	memcpy(file + DATA,
+		data + HEAD + entries * sizeof(struct format_extent), bytes);
+	seal(file, size, entries);
+	open_bytes(file, size);
+	free(file);
+	return 0;
+}
+
+/* ---- seeds: raw, zstd, and many layers ---- */
+
+static void put_entry(uint8_t *buf, size_t i, enum image_kind kind,
+	uint32_t index, size_t stored, size_t bytes, uint64_t *at)
+{
+	struct format_extent x = { .kind = kind,
+		.index = index,
+		.offset = DATA + *at,
+		.stored = stored,
+		.bytes = bytes,
+		.codec = stored < bytes };
+
+	memcpy(buf + HEAD + i * sizeof(x), &x, sizeof(x));
+	*at = align_up(*at + stored, IMAGE_PAGE);
+}
+
+size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
+{
+	static const size_t n_of[] = { 1, 3, 12 };
+	uint8_t text[2000], frame[600];
+	size_t n, stored, len = 0;
+	uint64_t at = 0;
+	uint32_t says;
+
+	if (i >= ARRAY_LEN(n_of))
+		return 0;
+	n = n_of[i];
+	len = HEAD + n * sizeof(struct format_extent) + n * IMAGE_PAGE;
+	if (len > cap)
+		return 0;
+	for (size_t j = 0; j < sizeof(text); j++)
+		text[j] = (uint8_t)(j / 60 * 7);
+	stored = ZSTD_compress(frame, sizeof(frame), text, sizeof(text), 1);
+	memset(buf, 0, len);
+	says = (uint32_t)n;
+	buf[0] = (uint8_t)n;
+	memcpy(buf + 1, &says, sizeof(says));
+	for (size_t j = 0; j < n; j++) {
+		uint8_t *payload =
+			buf + HEAD + n * sizeof(struct format_extent) + at;
+
+		memcpy(payload, j % 2 ? frame : text,
+			j % 2 ? stored : sizeof(text));
+		put_entry(buf, j,
+			j < 2 ? (enum image_kind)(j + 1) : IMAGE_LAYER,
+			j < 2 ? 0 : (uint32_t)(j - 2),
+			j % 2 ? stored : sizeof(text), sizeof(text), &at);
+	}
+	return len;
+}

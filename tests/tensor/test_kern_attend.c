@@ -1,0 +1,674 @@
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "tensor/f16.h"
+#include "tests/tensor/kern_cases.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define DIM_MAX   128
+#define HEADS_MAX 7
+#define OUT_MAX   (DIM_MAX * HEADS_MAX)
+
+/* ---- memory that ends where it should not be read on ---- */
+
+struct fence {
+	uint8_t *map;
+	size_t size;
+	void *at;
+};
+
+/* `bytes` from f->at on that end at a page without access. */
+static void fence_make(struct fence *f, size_t bytes)
+{
+	const size_t page = 4096, whole = (bytes + page - 1) / page * page;
+
+	f->size = whole + page;
+	f->map = mmap(NULL, f->size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(f->map != MAP_FAILED);
+	assert_int_equal(mprotect(f->map + whole, page, PROT_NONE), 0);
+	f->at = f->map + whole - bytes;
+}
+
+static void fence_free(struct fence *f)
+{
+	munmap(f->map, f->size);
+}
+
+/* ---- one query and what it sees ---- */
+
+struct scene {
+	uint32_t n;
+	unsigned dim, heads;
+	float scale;
+	float *q, *k, *v; /* [heads][dim], [n][dim] as stored */
+	uint32_t *slot;
+	struct fence key, value;
+	struct kern_kv kv;
+};
+
+/* x into the slots of `at`, and as it is stored there back into x. */
+static void rows_store(const struct scene *s, float *x, uint8_t *at)
+{
+	for (uint32_t i = 0; i < s->n; i++, x += s->dim) {
+		uint8_t *to = at + s->slot[i] * s->kv.stride;
+
+		for (unsigned d = 0; d < s->dim; d++) {
+			const uint16_t h = f32_to_f16(x[d]);
+
+			if (s->kv.f16) {
+				memcpy(to + 2 * d, &h, sizeof(h));
+				x[d] = f16_to_f32(h);
+			} else {
+				memcpy(to + 4 * d, &x[d], sizeof(x[d]));
+			}
+		}
+	}
+}
+
+static void scene_store(struct scene *s)
+{
+	rows_store(s, s->k, s->key.at);
+	rows_store(s, s->v, s->value.at);
+}
+
+/* n slots, shuffled, the last of them at the end of what may be read. */
+static void scene_make(
+	struct scene *s, uint32_t n, unsigned dim, unsigned heads, bool f16)
+{
+	*s = (struct scene){ .n = n,
+		.dim = dim,
+		.heads = heads,
+		.scale = 1 / sqrtf((float)dim) };
+	s->q = floats(1, (size_t)heads * dim);
+	s->k = floats(2, (size_t)n * dim);
+	s->v = floats(3, (size_t)n * dim);
+	s->slot = malloc(n * sizeof(*s->slot));
+	for (uint32_t i = 0; i < n; i++)
+		s->slot[i] = i;
+	for (uint32_t i = n - 1; i; i--) {
+		const uint32_t j =
+			(uint32_t)(rng_uniform(seed, 4, i) * (i + 1));
+		const uint32_t t = s->slot[i];
+
+		s->slot[i] = s->slot[j];
+		s->slot[j] = t;
+	}
+	s->kv = (struct kern_kv){ .stride = dim * (f16 ? 2 : 4),
+		.slot = s->slot,
+		.n = n,
+		.f16 = f16 };
+	fence_make(&s->key, n * s->kv.stride);
+	fence_make(&s->value, n * s->kv.stride);
+	s->kv.k = s->key.at;
+	s->kv.v = s->value.at;
+	scene_store(s);
+}
+
+static void scene_free(struct scene *s)
+{
+	free(s->q);
+	free(s->k);
+	free(s->v);
+	free(s->slot);
+	fence_free(&s->key);
+	fence_free(&s->value);
+}
+
+/* ---- calls within guards ---- */
+
+#define GUARD 16
+static const float guard = -1234.5f;
+
+static void guards_set(float *at)
+{
+	for (int i = 0; i < GUARD; i++)
+		at[i] = guard;
+}
+
+static void guards_check(const float *at, const char *what)
+{
+	for (int i = 0; i < GUARD; i++)
+		if (at[i] != guard)
+			fail_msg("%s: wrote %d floats beyond", what, i + 1);
+}
+
+/* Heads h .. h + heads of the scene; `table` chooses attend_table. The scratch
+ * is as small and as badly aligned as may be. */
+static void call(const struct kern *kern, const struct scene *s, unsigned h,
+	unsigned heads, const uint16_t *table, float *out)
+{
+	const size_t n = (size_t)heads * s->dim;
+	const size_t size = kern_attend_scratch(heads, s->dim);
+	const size_t shift = (s->n + heads) % 16;
+	float *space = malloc((n + size + shift + 4 * GUARD) * sizeof(*space));
+	float *y = space + GUARD, *scratch = y + n + 2 * GUARD + shift;
+	const float *q = s->q + (size_t)h * s->dim;
+
+	guards_set(space);
+	guards_set(y + n);
+	guards_set(scratch - GUARD);
+	guards_set(scratch + size);
+	memset(scratch, 0xff, size * sizeof(*scratch)); /* NaN */
+	if (table)
+		kern->attend_table(
+			y, q, heads, &s->kv, s->dim, s->scale, table, scratch);
+	else
+		kern->attend(y, q, heads, &s->kv, s->dim, s->scale, scratch);
+	guards_check(space, "before out");
+	guards_check(y + n, "out");
+	guards_check(scratch - GUARD, "before scratch");
+	guards_check(scratch + size, "scratch");
+	memcpy(out, y, n * sizeof(*y));
+	free(space);
+}
+
+/* All vector kernels give the same bytes, and a head those that it has alone:
+ * they are left in `out`. */
+static void call_all(const struct scene *s, const uint16_t *table, float *out)
+{
+	const size_t bytes = (size_t)s->heads * s->dim * sizeof(*out);
+	float again[OUT_MAX];
+
+	call(vecs[0], s, 0, s->heads, table, out);
+	for (size_t v = 1; v < n_vecs; v++) {
+		call(vecs[v], s, 0, s->heads, table, again);
+		if (memcmp(again, out, bytes))
+			fail_msg("%s and %s differ: n %u, dim %u, heads %u",
+				vecs[0]->name, vecs[v]->name, s->n, s->dim,
+				s->heads);
+	}
+	for (unsigned h = 0; h < s->heads; h++) {
+		call(vecs[n_vecs - 1], s, h, 1, table, again);
+		if (memcmp(again, out + (size_t)h * s->dim,
+			    s->dim * sizeof(*out)))
+			fail_msg("head %u of %u alone differs: n %u, dim %u", h,
+				s->heads, s->n, s->dim);
+	}
+}
+
+/* ---- what should come out ---- */
+
+static float greatest(const float *x, size_t n)
+{
+	float most = 0;
+
+	for (size_t i = 0; i < n; i++)
+		most = fmaxf(most, fabsf(x[i]));
+	return most;
+}
+
+/* Softmax in double; returns the greatest sum of |q k| scale. */
+static double softmax(const struct scene *s, unsigned h, double *out)
+{
+	double *score = malloc(s->n * sizeof(*score));
+	double most = -INFINITY, sum = 0, size = 0;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		double dot = 0, all = 0;
+
+		for (unsigned d = 0; d < s->dim; d++) {
+			const double qk = (double)s->q[h * s->dim + d] *
+				(double)s->k[i * s->dim + d];
+
+			dot += qk;
+			all += fabs(qk);
+		}
+		score[i] = dot * (double)s->scale;
+		most = fmax(most, score[i]);
+		size = fmax(size, all * fabs((double)s->scale));
+	}
+	memset(out, 0, s->dim * sizeof(*out));
+	for (uint32_t i = 0; i < s->n; i++) {
+		const double w = exp(score[i] - most);
+
+		sum += w;
+		for (unsigned d = 0; d < s->dim; d++)
+			out[d] += w * (double)s->v[i * s->dim + d];
+	}
+	for (unsigned d = 0; d < s->dim; d++)
+		out[d] /= sum;
+	free(score);
+	return size;
+}
+
+static void check_near(
+	const struct scene *s, unsigned h, const float *got, double bound)
+{
+	double want[DIM_MAX];
+	char what[80];
+
+	softmax(s, h, want);
+	snprintf(what, sizeof(what), "n %u, dim %u, head %u of %u", s->n,
+		s->dim, h, s->heads);
+	for (unsigned d = 0; d < s->dim; d++)
+		assert_close((double)got[d], want[d], bound, what);
+}
+
+/*
+ * A score is wrong by what its dim / 16 + 5 steps and the two after them
+ * round, 2^-24 of at most the sum of |q k| each; its weight relatively by as
+ * much, once for itself and once in the sum, and by the exponential's 2e-7; a
+ * chain over 64 slots and one over the blocks round the products.
+ */
+static void check_exact(const struct scene *s)
+{
+	const double v = (double)greatest(s->v, (size_t)s->n * s->dim);
+	float got[OUT_MAX];
+
+	call_all(s, NULL, got);
+	for (unsigned h = 0; h < s->heads; h++) {
+		double want[DIM_MAX];
+		const double size = softmax(s, h, want);
+		const double score = (s->dim / 16.0 + 7) * 0x1p-24 * size;
+		const double rounds = (80 + s->n / 64.0 * 4) * 0x1p-24;
+
+		check_near(s, h, got + (size_t)h * s->dim,
+			v * (2 * score + 6e-7 + rounds));
+	}
+}
+
+static const uint32_t lengths[] = { 1, 2, 63, 64, 65, 127, 128, 129, 300,
+	1000 };
+static const unsigned dims[] = { 1, 20, 64, 80, 128 };
+static const unsigned groups[] = { 1, 2, 4, 6, 7 };
+
+static void every_scene(void (*check)(const struct scene *s))
+{
+	for (size_t n = 0; n < ARRAY_LEN(lengths); n++)
+		for (size_t d = 0; d < ARRAY_LEN(dims); d++)
+			for (size_t h = 0; h < ARRAY_LEN(groups); h++)
+				for (int f16 = 0; f16 < 2; f16++) {
+					struct scene s;
+
+					scene_make(&s, lengths[n], dims[d],
+						groups[h], f16);
+					check(&s);
+					scene_free(&s);
+				}
+}
+
+/* ---- float32 ---- */
+
+static void test_attend(void **state)
+{
+	every_scene(check_exact);
+}
+
+/* ref itself against the oracle of this file. */
+static void test_attend_ref(void **state)
+{
+	float got[OUT_MAX];
+	struct scene s;
+
+	scene_make(&s, 129, 80, 3, true);
+	call(ref, &s, 0, 3, NULL, got);
+	for (unsigned h = 0; h < 3; h++)
+		check_near(&s, h, got + (size_t)h * 80, 1e-7);
+	scene_free(&s);
+}
+
+/* Scores beyond what exp can take, of both signs. */
+static void test_attend_sharp(void **state)
+{
+	for (int f16 = 0; f16 < 2; f16++) {
+		struct scene s;
+
+		scene_make(&s, 300, 64, 6, f16);
+		s.scale = 1000;
+		check_exact(&s);
+		s.scale = -1000;
+		check_exact(&s);
+		scene_free(&s);
+	}
+}
+
+static void test_attend_equal(void **state)
+{
+	struct scene s;
+
+	scene_make(&s, 1000, 80, 4, true);
+	memset(s.q, 0, 4 * 80 * sizeof(*s.q));
+	check_exact(&s);
+	scene_free(&s);
+}
+
+/* One slot far above the rest, wherever it is: its value comes out. */
+static void test_attend_one(void **state)
+{
+	static const uint32_t at[] = { 0, 63, 64, 130, 199 };
+	float got[OUT_MAX];
+
+	for (size_t a = 0; a < ARRAY_LEN(at); a++) {
+		struct scene s;
+
+		scene_make(&s, 200, 64, 2, false);
+		memcpy(s.q, s.k + at[a] * 64, 64 * sizeof(*s.q));
+		memcpy(s.q + 64, s.k + at[a] * 64, 64 * sizeof(*s.q));
+		s.scale = 1000;
+		call_all(&s, NULL, got);
+		assert_memory_equal(got, s.v + at[a] * 64, 64 * sizeof(*got));
+		assert_memory_equal(
+			got + 64, s.v + at[a] * 64, 64 * sizeof(*got));
+		scene_free(&s);
+	}
+}
+
+/* The softmax does not see what all scores have in common. */
+static void test_attend_far_down(void **state)
+{
+	struct scene s;
+
+	scene_make(&s, 130, 20, 4, false);
+	for (uint32_t i = 0; i < s.n; i++)
+		s.k[i * 20] = 30000;
+	for (unsigned h = 0; h < s.heads; h++)
+		s.q[h * 20] = -1;
+	scene_store(&s);
+	check_exact(&s);
+	scene_free(&s);
+}
+
+/* A whole block of -infinity counts for nothing, before or behind others. */
+static void test_attend_infinite(void **state)
+{
+	for (int behind = 0; behind < 2; behind++) {
+		const uint32_t from = behind ? 64 : 0, to = behind ? 128 : 64;
+		float got[OUT_MAX];
+		double want = 0;
+		struct scene s;
+
+		scene_make(&s, 128, 1, 2, false);
+		for (uint32_t i = 0; i < s.n; i++)
+			s.k[i] = i >= from && i < to ? -3e38f : 0;
+		s.q[0] = s.q[1] = 3e38f;
+		scene_store(&s);
+		for (uint32_t i = 0; i < s.n; i++)
+			want += s.k[i] == 0 ? (double)s.v[i] / 64 : 0;
+		call_all(&s, NULL, got);
+		assert_close((double)got[0], want, 1e-5, "half of them");
+		scene_free(&s);
+	}
+}
+
+/* NaN in, NaN out, for its own head and no other, on every machine. */
+static void test_attend_nan(void **state)
+{
+	static const float odd[] = { NAN, INFINITY };
+
+	for (size_t o = 0; o < ARRAY_LEN(odd); o++)
+		for (size_t v = 0; v < n_vecs; v++) {
+			float good[OUT_MAX], got[OUT_MAX];
+			struct scene s;
+
+			scene_make(&s, 70, 64, 6, true);
+			call(vecs[v], &s, 0, 6, NULL, good);
+			s.q[3 * 64 + 5] = odd[o];
+			call(vecs[v], &s, 0, 6, NULL, got);
+			for (unsigned i = 0; i < 6 * 64; i++) {
+				if (i / 64 == 3)
+					assert_true(isnan(got[i]));
+				else
+					assert_true(got[i] == good[i]);
+			}
+			scene_free(&s);
+		}
+}
+
+/* ---- fp16 with a table ---- */
+
+static struct fence table_fence;
+static uint16_t *table; /* nothing behind its last entry */
+
+static int table_setup(void **state)
+{
+	const size_t bytes = KERN_EXP2_ENTRIES * sizeof(*table);
+
+	fence_make(&table_fence, bytes);
+	table = table_fence.at;
+	kern_exp2_table(table);
+	return setup(state);
+}
+
+static int table_teardown(void **state)
+{
+	fence_free(&table_fence);
+	return 0;
+}
+
+#define TABLE_TEST(name) \
+	cmocka_unit_test_setup_teardown(name, table_setup, table_teardown)
+
+/* What the bits of a half say, by the definition. */
+static double half_value(unsigned bits)
+{
+	const int exponent = (int)(bits >> 10), fraction = (int)(bits & 0x3ff);
+
+	if (exponent == 0)
+		return ldexp(fraction, -24);
+	return ldexp(1024 + fraction, exponent - 25);
+}
+
+static void test_exp2_table(void **state)
+{
+	const unsigned infinity = 0x7c00;
+
+	assert_int_equal(table[0], 0x3c00);
+	for (unsigned i = 0; i < KERN_EXP2_ENTRIES; i++) {
+		char what[32];
+
+		if (i >= infinity) {
+			assert_int_equal(table[i], 0);
+			continue;
+		}
+		const double x = -half_value(i), want = exp2(x);
+		const double got = half_value(table[i]);
+
+		snprintf(what, sizeof(what), "2^%.9g", x);
+		if (want >= 0x1p-14)
+			assert_close(got, want, want * 0x1p-11, what);
+		else
+			assert_close(got, want, 0x1p-25, what);
+		if (x <= -25)
+			assert_int_equal(table[i], 0);
+		if (i)
+			assert_true(table[i] <= table[i - 1]);
+	}
+}
+
+/* All outputs are halves, and within 1 % of the greatest value. */
+static void check_table(const struct scene *s)
+{
+	const double v = (double)greatest(s->v, (size_t)s->n * s->dim);
+	float got[OUT_MAX];
+
+	call_all(s, table, got);
+	for (unsigned i = 0; i < s->heads * s->dim; i++)
+		assert_true(got[i] == f16_to_f32(f32_to_f16(got[i])));
+	for (unsigned h = 0; h < s->heads; h++)
+		check_near(s, h, got + (size_t)h * s->dim, v * 1e-2);
+}
+
+static void test_table(void **state)
+{
+	every_scene(check_table);
+}
+
+static void test_table_ref(void **state)
+{
+	static const uint32_t rows[] = { 1, 64, 65, 300 };
+
+	for (size_t r = 0; r < ARRAY_LEN(rows); r++) {
+		float got[OUT_MAX], want[OUT_MAX];
+		struct scene s;
+
+		scene_make(&s, rows[r], 80, 3, r % 2);
+		call(ref, &s, 0, 3, table, want);
+		call_all(&s, table, got);
+		for (unsigned i = 0; i < 3 * 80; i++)
+			assert_close(
+				(double)got[i], (double)want[i], 3e-3, "ref");
+		for (unsigned h = 0; h < 3; h++)
+			check_near(&s, h, want + (size_t)h * 80, 1e-2);
+		scene_free(&s);
+	}
+}
+
+/* Weights spread over e^8: rounded scores move them by up to 1 %. */
+static void test_table_spread(void **state)
+{
+	struct scene s;
+
+	scene_make(&s, 300, 64, 4, true);
+	s.scale = 1;
+	check_table(&s);
+	scene_free(&s);
+}
+
+/* The weights add up to 1: values that are all 1 stay so. */
+static void test_table_sums(void **state)
+{
+	static const float scales[] = { 0, 0.1f, 1, 1000 };
+	static const uint32_t rows[] = { 1, 2, 64, 65, 300, 1000, 4096 };
+
+	for (size_t r = 0; r < ARRAY_LEN(rows); r++)
+		for (size_t c = 0; c < ARRAY_LEN(scales); c++) {
+			float got[OUT_MAX];
+			struct scene s;
+
+			scene_make(&s, rows[r], 20, 6, c % 2);
+			for (size_t i = 0; i < (size_t)s.n * 20; i++)
+				s.v[i] = 1;
+			scene_store(&s);
+			s.scale = scales[c];
+			call_all(&s, table, got);
+			for (unsigned i = 0; i < 6 * 20; i++)
+				assert_close((double)got[i], 1, 2e-3, "sum");
+			scene_free(&s);
+		}
+}
+
+/* It is this table that is read: one of ones gives the mean. */
+static void test_table_is_used(void **state)
+{
+	float got[OUT_MAX];
+	double want[DIM_MAX];
+	struct scene s;
+
+	scene_make(&s, 129, 64, 2, true);
+	s.scale = 5;
+	for (unsigned i = 0; i < 0x7c00; i++) /* finite ones */
+		table[i] = 0x3c00;
+	call_all(&s, table, got);
+	memset(s.q, 0, 2 * 64 * sizeof(*s.q));
+	softmax(&s, 0, want);
+	for (unsigned i = 0; i < 2 * 64; i++)
+		assert_close((double)got[i], want[i % 64], 2e-3, "mean");
+	scene_free(&s);
+}
+
+/* Scores are halves: one that is 2^-9 above 8 weighs what 8 does. */
+static void test_table_scores(void **state)
+{
+	static const float q[] = { 1, 1 }, v[] = { 0, 0, 1, 1 };
+	static const float k[] = { 8, 0, 8, 0x1p-9f };
+	float got[OUT_MAX];
+	struct scene s;
+
+	scene_make(&s, 2, 2, 1, false);
+	memcpy(s.q, q, sizeof(q));
+	memcpy(s.k, k, sizeof(k));
+	memcpy(s.v, v, sizeof(v));
+	scene_store(&s);
+	s.scale = (float)M_LN2;
+	call_all(&s, table, got);
+	assert_true(got[0] == 0.5f && got[1] == 0.5f);
+	call_all(&s, NULL, got);
+	assert_true(got[0] > 0.5f && got[1] > 0.5f);
+	scene_free(&s);
+}
+
+/* Queries are rounded on entry, float32 storage when it is read. */
+static void test_table_rounds(void **state)
+{
+	float wide[OUT_MAX], narrow[OUT_MAX], exact[OUT_MAX];
+	struct scene a, b;
+
+	scene_make(&a, 129, 80, 4, false);
+	scene_make(&b, 129, 80, 4, true);
+	for (unsigned i = 0; i < 4 * 80; i++)
+		b.q[i] = f16_to_f32(f32_to_f16(a.q[i]));
+	call_all(&a, table, wide);
+	call_all(&b, table, narrow);
+	assert_memory_equal(wide, narrow, 4 * 80 * sizeof(*wide));
+	call_all(&a, NULL, exact);
+	assert_memory_not_equal(wide, exact, 4 * 80 * sizeof(*wide));
+	scene_free(&a);
+	scene_free(&b);
+}
+
+/* Scores and sums that fp16 cannot hold saturate, and no NaN comes of it. */
+static void test_table_saturates(void **state)
+{
+	float got[OUT_MAX];
+	struct scene s;
+
+	scene_make(&s, 300, 64, 6, true);
+	for (size_t i = 0; i < 300 * 64; i++)
+		s.v[i] = i % 2 ? 60000 : -60000;
+	scene_store(&s);
+	memset(s.q, 0, 64 * sizeof(*s.q)); /* a sum of 300 * 60000 */
+	for (unsigned i = 64; i < 6 * 64; i++)
+		s.q[i] *= 1e6f;
+	s.scale = 1000;
+	call_all(&s, table, got);
+	for (unsigned i = 0; i < 6 * 64; i++)
+		assert_true(fabsf(got[i]) <= F16_MAX);
+	assert_close((double)got[1], 65504.0 / 300, 0.2, "saturated");
+	scene_free(&s);
+}
+
+/* A NaN score, the table says, weighs nothing. */
+static void test_table_nan(void **state)
+{
+	float got[OUT_MAX], want[OUT_MAX];
+	struct scene s;
+
+	scene_make(&s, 65, 20, 2, false);
+	s.kv.n = 64;
+	call_all(&s, table, want);
+	s.kv.n = 65;
+	s.k[64 * 20] = NAN;
+	scene_store(&s);
+	call_all(&s, table, got);
+	for (unsigned i = 0; i < 2 * 20; i++)
+		assert_true(got[i] == want[i]);
+	scene_free(&s);
+}
+
+static const struct CMUnitTest tests[] = {
+	TEST(test_attend),
+	TEST(test_attend_ref),
+	TEST(test_attend_sharp),
+	TEST(test_attend_equal),
+	TEST(test_attend_one),
+	TEST(test_attend_far_down),
+	TEST(test_attend_infinite),
+	TEST(test_attend_nan),
+	TABLE_TEST(test_exp2_table),
+	TABLE_TEST(test_table),
+	TABLE_TEST(test_table_ref),
+	TABLE_TEST(test_table_spread),
+	TABLE_TEST(test_table_sums),
+	TABLE_TEST(test_table_is_used),
+	TABLE_TEST(test_table_scores),
+	TABLE_TEST(test_table_rounds),
+	TABLE_TEST(test_table_saturates),
+	TABLE_TEST(test_table_nan),
+};
+
+TEST_MAIN(tests)
