@@ -24,7 +24,7 @@ FAMILIES = {
     "code": code,
 }
 # how many items of each family are drawn for one item of plain text
-SHARE = {"summary": 3, "qa": 6, "ui": 3, "reply": 3, "math": 7, "code": 2}
+SHARE = {"summary": 2, "qa": 14, "ui": 6, "reply": 2, "math": 4, "code": 3}
 VOCABULARY = 2048  # entries
 SHORT, LONG = 256, 512
 DRILLS = 0.2  # drills for one item

@@ -60,7 +60,7 @@ class Batches:
         return batch[:, 0], batch[:, 1], batch[:, 2]
 
 
-def rate(step, steps, warmup=100, decay=0.3):
+def rate(step, steps, warmup, decay):
     """Warm up, stay, and fall to zero over the last `decay` of all steps."""
     return min(1.0, (step + 1) / warmup, max(0.0, (steps - step) / (decay * steps)))
 
@@ -91,6 +91,7 @@ def arguments():
     parser.add_argument("--teacher", type=Path, help="checkpoint or GGUF file of the model to imitate")
     parser.add_argument("--drill-steps", type=int, default=600, help="steps of drills, first")
     parser.add_argument("--warmup", type=int, default=100, help="steps of rising learning rate")
+    parser.add_argument("--decay", type=float, default=0.3, help="share of falling learning rate")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, help="stop after this time, to be resumed")
     parser.add_argument("--threads", type=int, default=2)
@@ -179,7 +180,7 @@ def main():
     started = last = time.time()
     running = None
     for step in range(first, steps):
-        scale = rate(step, steps, args.warmup)
+        scale = rate(step, steps, args.warmup, args.decay)
         groups = [group for o in optimizer for group in o.param_groups]
         for group, lr in zip(groups, base):
             group["lr"] = lr * scale
