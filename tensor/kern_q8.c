@@ -96,6 +96,9 @@ struct chunk {
 	const uint8_t *w; /* the first tile, as it is stored */
 	unsigned tiles;
 	const struct ready *ready; /* its codes in order, in the workspace */
+	/* The next one, to be fetched beside the work on this one; NULL once
+	 * it was asked for. */
+	const uint8_t *next;
 };
 
 /* Rows of activations from the chunk's k on. */
@@ -133,7 +136,6 @@ static ALWAYS_INLINE void make_ready(
 	for (unsigned t = 0; t < c->tiles; t++) {
 		const uint8_t *tile = c->w + t * tile_size(four);
 
-		prefetch(tile, four);
 		half_codes(&to->half[t][0], tile, 0, four);
 		half_codes(&to->half[t][1], tile, 1, four);
 		tile_scales(to->scale[t], tile, four);
@@ -201,7 +203,9 @@ static ALWAYS_INLINE void add_tile(vec (*sum)[2], const struct chunk *c,
 		acc[r][0] = acc[r][1] = sum_begin(start[r]);
 	}
 	if (!ready)
-		prefetch(tile, s.four);
+		prefetch(tile + AHEAD, s.four);
+	else if (c->next)
+		prefetch(c->next + t * tile_size(s.four), s.four);
 #pragma GCC unroll 2
 	for (int h = 0; h < 2; h++) {
 		if (!ready)
@@ -377,7 +381,7 @@ struct out {
 };
 
 /* All rows by one chunk of a strip. */
-static ALWAYS_INLINE void chunk_rows(const struct out *o, const struct chunk *c,
+static ALWAYS_INLINE void chunk_rows(const struct out *o, struct chunk c,
 	struct block b, const bool first, const bool four, const bool ready)
 {
 	float part[ROWS][TILE] __attribute__((aligned(64)));
@@ -386,7 +390,7 @@ static ALWAYS_INLINE void chunk_rows(const struct out *o, const struct chunk *c,
 
 	for (unsigned left = o->rows; left; left -= step) {
 		step = rows_next(left, ROWS);
-		sums(part, c, &b, step, four, ready);
+		sums(part, &c, &b, step, four, ready);
 		for (unsigned r = 0; r < step; r++, y += o->ldy) {
 			float scale;
 
@@ -396,6 +400,7 @@ static ALWAYS_INLINE void chunk_rows(const struct out *o, const struct chunk *c,
 		b.codes += step * b.row_bytes;
 		b.start += step * b.row_bytes;
 		b.scale += step * b.row_bytes;
+		c.next = NULL;
 	}
 }
 
@@ -412,8 +417,9 @@ static ALWAYS_INLINE void strip(const struct out *o, const uint8_t *xq,
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;
 		if (store_codes)
 			make_ready(ready, &c, four);
-		chunk_rows(o, &c, b, i == 0, four, store_codes);
-		c.w += Q8_TILES * tile_size(four);
+		c.next = c.w + Q8_TILES * tile_size(four);
+		chunk_rows(o, c, b, i == 0, four, store_codes);
+		c.w = c.next;
 		b.codes += Q8_GROUP;
 		b.start += Q8_TILES * sizeof(int32_t);
 		b.scale += sizeof(float);

@@ -23,12 +23,11 @@ static ALWAYS_INLINE size_t tile_size(bool four)
 	return TILE_VALUES / (four ? 2 : 1) + TILE * 2;
 }
 
-/* Called for each tile of a strip, which follow each other in memory: keeps
- * the reading ahead across pages, where the processor's own stops. */
+/* Keeps the reading ahead across pages, where the processor's own stops. */
 static ALWAYS_INLINE void prefetch(const uint8_t *tile, bool four)
 {
 	for (size_t i = 0; i < tile_size(four); i += 64)
-		__builtin_prefetch(tile + AHEAD + i);
+		__builtin_prefetch(tile + i);
 }
 
 /* Codes of 16 k: w[s] are multiplied by the s-th four codes of a row. */
