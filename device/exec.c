@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/hugemem.h"
 #include "base/workers.h"
 #include "device/cache.h"
 #include "device/cost.h"
@@ -15,7 +16,6 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* Weights a worker takes at a time: enough to amortise the hand-out, not so
  * much that one worker is left with the last piece alone. */
@@ -39,14 +39,6 @@ struct run {
 
 /* ---- set-up ------------------------------------------------------------ */
 
-static void *map_anonymous(size_t bytes, int flags)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 size_t exec_slice(unsigned threads)
 {
 	return (EXEC_TCM_BYTES - EXEC_EXP2_BYTES) / threads &
@@ -58,7 +50,7 @@ int exec_init(struct exec *x, struct err *e)
 	x->arena = NULL;
 	x->arena_bytes = 0;
 	x->slice = exec_slice(workers_count(x->workers));
-	x->tcm = map_anonymous(EXEC_TCM_BYTES, 0);
+	x->tcm = hugemem_alloc(EXEC_TCM_BYTES);
 	if (!x->tcm)
 		return err_set(e, ENOMEM, "no memory for %u bytes of TCM",
 			EXEC_TCM_BYTES);
@@ -70,30 +62,18 @@ int exec_init(struct exec *x, struct err *e)
 
 void exec_release(struct exec *x)
 {
-	exec_arena_free(x->arena, x->arena_bytes);
-	if (x->tcm)
-		munmap(x->tcm, EXEC_TCM_BYTES);
+	hugemem_free(x->arena);
+	hugemem_free(x->tcm);
 	x->tcm = x->arena = NULL;
-}
-
-void *exec_arena_alloc(size_t bytes)
-{
-	return map_anonymous(bytes, MAP_POPULATE);
-}
-
-void exec_arena_free(void *arena, size_t bytes)
-{
-	if (arena)
-		munmap(arena, bytes);
 }
 
 void exec_arena_take(struct exec *x, void *arena, size_t bytes)
 {
 	if (!arena || bytes <= x->arena_bytes) {
-		exec_arena_free(arena, bytes);
+		hugemem_free(arena);
 		return;
 	}
-	exec_arena_free(x->arena, x->arena_bytes);
+	hugemem_free(x->arena);
 	x->arena = arena;
 	x->arena_bytes = bytes;
 }

@@ -48,10 +48,8 @@ void exec_release(struct exec *);
 /* Bytes of TCM a worker has when `threads` share it. */
 size_t exec_slice(unsigned threads);
 
-/* Scratch memory, touched so that the first run need not. NULL: none. */
-void *exec_arena_alloc(size_t bytes);
-void exec_arena_free(void *arena, size_t bytes);
-/* Take over an arena (or NULL) if it is larger than the one there is. */
+/* Take over an arena of hugemem_alloc (or NULL) if it is larger than the one
+ * there is. */
 void exec_arena_take(struct exec *, void *arena, size_t bytes);
 
 /*

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/hugemem.h"
 #include "device/exec.h"
 #include "device/graph.h"
 
@@ -47,7 +48,7 @@ static void build(struct load *l)
 
 	l->plan = graph_build(l->msg, l->threads);
 	if (l->plan && l->arena_bytes)
-		l->arena = exec_arena_alloc(l->arena_bytes);
+		l->arena = hugemem_alloc(l->arena_bytes);
 	l->busy_ns = clock_ns() - began;
 }
 
@@ -137,7 +138,7 @@ struct load *loader_take(struct loader *ld, bool wait)
 
 void load_free(struct load *l)
 {
-	exec_arena_free(l->arena, l->arena_bytes);
+	hugemem_free(l->arena);
 	free(l->plan);
 	free(l->msg);
 	free(l);

@@ -22,8 +22,9 @@
 #include <stdlib.h>
 
 #define PROMPT 512
-#define DEPTH  64 /* tokens in the cache before a pass that is timed */
-#define PASSES 8  /* timed together */
+#define CHUNK  256 /* rows of the prompt's graph */
+#define DEPTH  64  /* tokens in the cache before a pass that is timed */
+#define PASSES 8   /* timed together */
 
 static const uint32_t row_counts[] = { 1, 2, 4, 8, 16 };
 #define N_ROWS   ARRAY_LEN(row_counts)
@@ -178,6 +179,7 @@ static int open_all(struct bench_decode *b, struct err *e)
 							: PROMPT;
 	o.threads = b->args->threads;
 	o.decode_rows = MAX_ROWS;
+	o.prefill_chunk = CHUNK;
 	o.context_need = b->prompt + PASSES + 2 * MAX_ROWS;
 	b->logits = malloc(
 		MAX_ROWS * (size_t)b->model->n_vocab * sizeof(*b->logits));
@@ -317,8 +319,7 @@ static void set_up(struct bench_decode *b)
 		b->token[i] =
 			(int32_t)(rng_uniform(1, 0, i) * b->model->n_vocab);
 	b->prefill.rows = b->prompt;
-	b->prefill.passes = (b->prompt + session_defaults.prefill_chunk - 1) /
-		session_defaults.prefill_chunk;
+	b->prefill.passes = (b->prompt + CHUNK - 1) / CHUNK;
 	for (size_t i = 0; i < N_ROWS; i++) {
 		b->pair[i].rows = row_counts[i];
 		b->pair[i].passes = 1;

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/hugemem.h"
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "host/bench.h"
@@ -158,12 +159,6 @@ static int take_phone(struct bench_kernels *b, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-static void *allocate(size_t bytes)
-{
-	bytes = align_up(bytes, ALIGNMENT);
-	return aligned_alloc(ALIGNMENT, bytes);
-}
-
 /* See the header: 0x28 to 0x2f, with either sign. */
 static int make_weights(struct bench_kernels *b, struct err *e)
 {
@@ -213,12 +208,13 @@ static int make_rows(struct bench_kernels *b, struct err *e)
 	scratch = larger(scratch, kern_tile_scratch((unsigned)widest));
 	b->scratch_bytes = align_up(scratch, ALIGNMENT);
 	values = KERNELS_MAX_ROWS * widest;
-	b->x = allocate(values * sizeof(*b->x));
-	b->y = allocate(values * sizeof(*b->y));
-	b->q8 = allocate(KERNELS_MAX_ROWS * kern_q8_bytes((unsigned)widest));
-	b->scratch = allocate(b->args->threads * b->scratch_bytes);
-	b->exp2 = allocate(KERN_EXP2_ENTRIES * sizeof(*b->exp2));
-	b->slot = allocate(KERNELS_MAX_KV * sizeof(*b->slot));
+	b->x = hugemem_alloc(values * sizeof(*b->x));
+	b->y = hugemem_alloc(values * sizeof(*b->y));
+	b->q8 = hugemem_alloc(
+		KERNELS_MAX_ROWS * kern_q8_bytes((unsigned)widest));
+	b->scratch = hugemem_alloc(b->args->threads * b->scratch_bytes);
+	b->exp2 = hugemem_alloc(KERN_EXP2_ENTRIES * sizeof(*b->exp2));
+	b->slot = hugemem_alloc(KERNELS_MAX_KV * sizeof(*b->slot));
 	if (!b->x || !b->y || !b->q8 || !b->scratch || !b->exp2 || !b->slot)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
 	for (size_t i = 0; i < values; i++) {
@@ -248,12 +244,12 @@ static void close_all(struct bench_kernels *b)
 	bench_machine_close(b->machine);
 	buffer_close(b->buffer);
 	workers_close(b->workers);
-	free(b->slot);
-	free(b->exp2);
-	free(b->scratch);
-	free(b->q8);
-	free(b->y);
-	free(b->x);
+	hugemem_free(b->slot);
+	hugemem_free(b->exp2);
+	hugemem_free(b->scratch);
+	hugemem_free(b->q8);
+	hugemem_free(b->y);
+	hugemem_free(b->x);
 	free(b->model);
 }
 

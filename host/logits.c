@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/hugemem.h"
 #include "base/workers.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
@@ -55,8 +56,7 @@ static int pack_output(struct logits *l, enum layout layout, struct err *e)
 	l->weights = t->data;
 	if (p ? !p->output.rows : l->type == t->type)
 		return 0;
-	l->packed = aligned_alloc(
-		ALIGN, align_up(layout_bytes(l->type, n, k), ALIGN));
+	l->packed = hugemem_alloc(layout_bytes(l->type, n, k));
 	if (!l->packed)
 		return err_set(e, ENOMEM,
 			"no memory for an output matrix of %zu MiB",
@@ -126,7 +126,7 @@ void logits_close(struct logits *l)
 	if (!l)
 		return;
 	XXH64_freeState(l->hash);
-	free(l->packed);
+	hugemem_free(l->packed);
 	free(l->norm_weight);
 	free(l->normed);
 	free(l->q8);

@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/hugemem.h"
 #include "base/workers.h"
 #include "host/model/model.h"
 #include "tensor/kern.h"
@@ -60,7 +61,7 @@ static int alloc_activations(struct draft_model *d, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_LEN(part); i++)
 		total += align_up(part[i].n, DRAFT_ALIGN / sizeof(float));
-	d->activations = at = aligned_alloc(DRAFT_ALIGN, total * sizeof(*at));
+	d->activations = at = hugemem_alloc(total * sizeof(*at));
 	if (!at)
 		return err_set(e, ENOMEM,
 			"no memory for %zu activations of a draft model",
@@ -156,7 +157,7 @@ void draft_close(struct draft_model *d)
 	free(d->token);
 	free(d->slot);
 	free(d->kv);
-	free(d->activations);
+	hugemem_free(d->activations);
 	free(d);
 }
 

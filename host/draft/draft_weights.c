@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/hugemem.h"
 #include "host/layout.h"
 #include "host/model/model.h"
 
@@ -110,7 +111,7 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 		return draft_weights_read(w, m, e);
 	n = all_packed_bytes(&p, m);
 	w->layer = calloc(m->n_layer, sizeof(*w->layer));
-	w->packed = at = aligned_alloc(DRAFT_ALIGN, n);
+	w->packed = at = hugemem_alloc(n);
 	if (!w->layer || !at) {
 		draft_weights_release(w);
 		return err_set(e, ENOMEM,
@@ -128,7 +129,7 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 void draft_weights_release(struct draft_weights *w)
 {
 	free(w->layer);
-	free(w->packed);
+	hugemem_free(w->packed);
 	w->layer = NULL;
 	w->packed = NULL;
 }

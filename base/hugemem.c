@@ -1,0 +1,26 @@
+#include "base/hugemem.h"
+
+#include "base/checked.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+void *hugemem_alloc(size_t bytes)
+{
+	size_t all = align_up(bytes, HUGE_PAGE);
+	void *p = all >= bytes ? aligned_alloc(HUGE_PAGE, all) : NULL;
+
+	if (!p)
+		return NULL;
+	madvise(p, all, MADV_HUGEPAGE); /* a wish: small pages do as well */
+	memset(p, 0, all);
+	return p;
+}
+
+void hugemem_free(void *p)
+{
+	free(p);
+}
