@@ -1,118 +1,22 @@
 #include "host/soc_file.h"
 
 #include "base/err.h"
-#include "base/strbuf.h"
+#include "host/shipped.h"
 #include "tensor/soc.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define LEVELS_UP 4 /* from build/VARIANT/tandem, or a little deeper */
-#define SPACE     " \t\r"
+#define SPACE " \t\r"
 
 /* ---- where it is ---- */
 
-struct search {
-	const char *name;
-	char *path; /* [PATH_MAX] */
-	bool found;
-	struct strbuf places; /* as the message lists them */
-};
-
-__attribute__((format(printf, 2, 3))) static void look_in(
-	struct search *s, const char *fmt, ...)
-{
-	char folder[PATH_MAX];
-	va_list args;
-	int n;
-
-	if (s->found)
-		return;
-	va_start(args, fmt);
-	n = vsnprintf(folder, sizeof(folder), fmt, args);
-	va_end(args);
-	if (n < 0 || n >= PATH_MAX)
-		return;
-	n = snprintf(s->path, PATH_MAX, "%s/%s.soc", folder, s->name);
-	s->found = n > 0 && n < PATH_MAX && !access(s->path, F_OK);
-	strbuf_addf(&s->places, "%s'%s'", s->places.len ? ", " : "", folder);
-}
-
-/* Cut the last name off: false when none is left. */
-static bool go_up(char *path)
-{
-	char *slash = strrchr(path, '/');
-
-	if (!slash || slash == path)
-		return false;
-	*slash = '\0';
-	return true;
-}
-
-static bool is_tree(const char *root)
-{
-	char path[PATH_MAX];
-
-	return (size_t)snprintf(path, sizeof(path), "%s/host/soc/.", root) <
-		sizeof(path) &&
-		!access(path, F_OK);
-}
-
-static void look_everywhere(struct search *s)
-{
-	const char *env = getenv("TANDEM_SOC");
-	char folder[PATH_MAX], root[PATH_MAX];
-	ssize_t n;
-
-	if (env && *env) {
-		look_in(s, "%s", env);
-		return;
-	}
-	n = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
-	if (n <= 0)
-		return;
-	folder[n] = '\0';
-	go_up(folder);
-	look_in(s, "%s/soc", folder);
-	memcpy(root, folder, sizeof(root));
-	for (int i = 0; i < LEVELS_UP && go_up(root); i++) {
-		if (is_tree(root)) {
-			look_in(s, "%s/host/soc", root);
-			break;
-		}
-	}
-	if (go_up(folder))
-		look_in(s, "%s/share/tandem/soc", folder);
-}
-
-static int search_end(struct search *s, struct err *e)
-{
-	const char *env = getenv("TANDEM_SOC");
-	int ret = 0;
-
-	if (s->places.failed)
-		ret = err_set(
-			e, ENOMEM, "no memory to look for '%s.soc'", s->name);
-	else if (!s->found && env && *env)
-		ret = err_set(e, ENOENT,
-			"no profile '%s': '%s.soc' is not in '%s', where "
-			"TANDEM_SOC says that profiles are",
-			s->name, s->name, env);
-	else if (!s->found)
-		ret = err_set(e, ENOENT,
-			"no profile '%s': a path with a '/' names a file, "
-			"TANDEM_SOC=FOLDER says where profiles are; '%s.soc' "
-			"was looked for in %s",
-			s->name, s->name,
-			s->places.len ? s->places.data : "no place");
-	strbuf_release(&s->places);
-	return ret;
-}
+static const struct shipped profiles = { "TANDEM_SOC", "soc", "host/soc",
+	"the profiles" };
 
 static bool is_path(const char *name)
 {
@@ -124,13 +28,15 @@ static bool is_path(const char *name)
 
 int soc_file_find(const char *name, char path[PATH_MAX], struct err *e)
 {
-	struct search s = { .name = name, .path = path };
+	char file[PATH_MAX], what[64];
 
 	if (!*name)
 		return err_set(e, EINVAL, "the name of a profile is empty");
 	if (!is_path(name)) {
-		look_everywhere(&s);
-		return search_end(&s, e);
+		snprintf(file, sizeof(file), "%s.soc", name);
+		snprintf(what, sizeof(what), "profile '%s'", name);
+		return shipped_find(&profiles, file, what,
+			"a path with a '/' names a file, ", path, e);
 	}
 	if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX)
 		return err_set(e, ENAMETOOLONG, "the name is too long");

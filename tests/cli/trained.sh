@@ -33,7 +33,7 @@ for name in target draft diffusion; do
 done
 
 # Floors that a broken model or runtime does not reach, far below the card.
-for task in qa:20 summary:60 ui:10 reply:30 math:5 code:15; do
+for task in qa:45 summary:80 ui:25 reply:75 math:20 code:50; do
   run_ok "$TANDEM" eval "${task%:*}" --items 20 --json
   check_at_least "${task%:*}" "$(accuracy "$out")" "${task#*:}"
 done

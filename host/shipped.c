@@ -1,0 +1,134 @@
+#include "host/shipped.h"
+
+#include "base/err.h"
+#include "base/strbuf.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* build/VARIANT/tandem is two folders down; a build folder of another name
+ * may lie a little deeper. */
+#define LEVELS_UP 4
+
+/* A file looked for in one place after the other. */
+struct search {
+	const struct shipped *of;
+	const char *file;
+	char *path; /* [PATH_MAX] */
+	bool found;
+	struct strbuf places; /* as the message lists them */
+};
+
+static void look_in(struct search *s, const char *folder)
+{
+	int n;
+
+	if (s->found)
+		return;
+	n = snprintf(s->path, PATH_MAX, "%s/%s", folder, s->file);
+	s->found = n > 0 && n < PATH_MAX && !access(s->path, F_OK);
+	strbuf_addf(&s->places, "%s'%s'", s->places.len ? ", " : "", folder);
+}
+
+static void look_below(struct search *s, const char *root, const char *name)
+{
+	char folder[PATH_MAX];
+
+	if ((size_t)snprintf(folder, sizeof(folder), "%s/%s", root, name) <
+		sizeof(folder))
+		look_in(s, folder);
+}
+
+/* Cut the last name off: false when none is left. */
+static bool go_up(char *path)
+{
+	char *slash = strrchr(path, '/');
+
+	if (!slash || slash == path)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+static bool is_folder(const char *root, const char *name)
+{
+	char path[PATH_MAX];
+
+	return (size_t)snprintf(path, sizeof(path), "%s/%s/.", root, name) <
+		sizeof(path) &&
+		!access(path, F_OK);
+}
+
+/* The source tree above `folder`, told by its rooms. */
+static void look_in_tree(struct search *s, const char *folder)
+{
+	char root[PATH_MAX];
+
+	snprintf(root, sizeof(root), "%s", folder);
+	for (int i = 0; i < LEVELS_UP; i++) {
+		if (!go_up(root))
+			return;
+		if (is_folder(root, "host") && is_folder(root, "flash")) {
+			look_below(s, root, s->of->in_tree);
+			return;
+		}
+	}
+}
+
+static void look_everywhere(struct search *s)
+{
+	const char *env = getenv(s->of->env);
+	char folder[PATH_MAX], share[64];
+	ssize_t n;
+
+	if (env && *env) {
+		look_in(s, env);
+		return;
+	}
+	n = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
+	if (n <= 0)
+		return;
+	folder[n] = '\0';
+	go_up(folder);
+	look_below(s, folder, s->of->folder);
+	look_in_tree(s, folder);
+	snprintf(share, sizeof(share), "share/tandem/%s", s->of->folder);
+	if (go_up(folder))
+		look_below(s, folder, share);
+}
+
+static int search_end(
+	struct search *s, const char *what, const char *hint, struct err *e)
+{
+	const char *env = getenv(s->of->env);
+	int ret = 0;
+
+	if (s->places.failed)
+		ret = err_set(e, ENOMEM, "no memory to look for '%s'", s->file);
+	else if (!s->found && env && *env)
+		ret = err_set(e, ENOENT,
+			"no %s: %s'%s' is not in '%s', where %s says that %s "
+			"are",
+			what, hint, s->file, env, s->of->env, s->of->plural);
+	else if (!s->found)
+		ret = err_set(e, ENOENT,
+			"no %s: %s%s=FOLDER says where those are that come "
+			"with the program; '%s' was looked for in %s",
+			what, hint, s->of->env, s->file,
+			s->places.len ? s->places.data : "no place");
+	strbuf_release(&s->places);
+	return ret;
+}
+
+int shipped_find(const struct shipped *of, const char *file, const char *what,
+	const char *hint, char path[PATH_MAX], struct err *e)
+{
+	struct search s = { .of = of, .file = file, .path = path };
+
+	look_everywhere(&s);
+	return search_end(&s, what, hint, e);
+}
