@@ -52,20 +52,6 @@ struct pass {
 
 /* ---- lanes ---- */
 
-/* a * b + c, rounded once. */
-static ALWAYS_INLINE vec fused(vec a, vec b, vec c)
-{
-#if defined(__AVX512F__)
-	return _mm512_fmadd_ps(a, b, c);
-#elif defined(__AVX2__)
-	return _mm256_fmadd_ps(a, b, c);
-#else
-	for (int l = 0; l < VEC_LANES; l++)
-		c[l] = __builtin_fmaf(a[l], b[l], c[l]);
-	return c;
-#endif
-}
-
 static ALWAYS_INLINE hvec narrow(vec x)
 {
 #if defined(__AVX512F__)
@@ -285,7 +271,7 @@ static ALWAYS_INLINE void score_tile(const struct pass *p,
 					load(q + r * (size_t)p->wide + i);
 
 				for (int j = 0; j < slots; j++)
-					sum[r * slots + j] = fused(
+					sum[r * slots + j] = fma_vec(
 						qv, kv[j], sum[r * slots + j]);
 			}
 		}
@@ -439,7 +425,7 @@ static ALWAYS_INLINE void value_tile(const struct pass *p,
 			const vec w = all(s[(size_t)r * KERN_ATTEND_BLOCK + i]);
 
 			for (int j = 0; j < vecs; j++)
-				sum[r][j] = fused(w, v[j], sum[r][j]);
+				sum[r][j] = fma_vec(w, v[j], sum[r][j]);
 		}
 	}
 	for (int r = 0; r < mh; r++)

@@ -62,6 +62,20 @@ static ALWAYS_INLINE vec all(float f)
 	return f - (vec){ 0 };
 }
 
+/* a * b + c, rounded once. */
+static ALWAYS_INLINE vec fma_vec(vec a, vec b, vec c)
+{
+#if VEC_LANES == 16
+	return _mm512_fmadd_ps(a, b, c);
+#elif VEC_LANES == 8
+	return _mm256_fmadd_ps(a, b, c);
+#else
+	for (int i = 0; i < VEC_LANES; i++)
+		c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+	return c;
+#endif
+}
+
 #ifdef __F16C__
 /* fp16 by the machine's conversion, codes of weights by its widening loads:
  * neither has a portable spelling that this compiler turns into one. */

@@ -2,7 +2,7 @@
  * What the arithmetic units give when nothing is loaded or stored: the limit
  * that the matrix kernels of an instruction set are measured against.
  */
-#include "tensor/kern_strip.h"
+#include "tensor/kern_lanes.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>

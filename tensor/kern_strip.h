@@ -11,20 +11,6 @@
 /* Machine vectors of a strip's outputs. */
 #define STRIP_VECS (TILE / VEC_LANES)
 
-/* a * b + c, rounded once. */
-static ALWAYS_INLINE vec fma_vec(vec a, vec b, vec c)
-{
-#if VEC_LANES == 16
-	return _mm512_fmadd_ps(a, b, c);
-#elif VEC_LANES == 8
-	return _mm256_fmadd_ps(a, b, c);
-#else
-	for (int i = 0; i < VEC_LANES; i++)
-		c[i] = __builtin_fmaf(a[i], b[i], c[i]);
-	return c;
-#endif
-}
-
 /*
  * How many of `rows` to take in the next register tile of at most `most`: all
  * it holds, but the last two tiles are as equal as can be. So a tile is short
