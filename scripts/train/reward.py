@@ -7,6 +7,7 @@ state at the step's last token.
 """
 
 import argparse
+import copy
 import csv
 import random
 import sys
@@ -126,15 +127,20 @@ def main():
             )
             torch.save(drawn, drawn_path)
         table[split] = features(target, torch.load(drawn_path), args.device)
-    states, marks, _ = table[TRAIN]
+    states, marks, owner = table[TRAIN]
     held_states, held_marks, held_owner = table[HELD_OUT]
+    # the step of training is chosen on problems that are not trained on
+    kept = owner < owner.max() * 4 // 5
+    chosen_states, chosen_marks = states[~kept], marks[~kept]
+    states, marks = states[kept], marks[kept]
     head = nn.Linear(states.shape[1], 1)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
-    optimizer = torch.optim.AdamW(head.parameters(), lr=3e-3, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(head.parameters(), lr=3e-4, weight_decay=1.0)
+    least, kept_state = float("inf"), None
     with open(args.out / "reward.csv", "w", newline="") as log:
         writer = csv.writer(log)
-        writer.writerow(["step", "loss", "held_out_loss", "held_out_auc"])
+        writer.writerow(["step", "loss", "chosen_by_loss", "held_out_loss", "held_out_auc"])
         for step in range(args.steps):
             picked = torch.randint(len(marks), (4096,))
             loss = F.binary_cross_entropy_with_logits(
@@ -143,12 +149,23 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            if (step + 1) % 100 == 0 or step + 1 == args.steps:
-                with torch.no_grad():
-                    score = head(held_states)[:, 0]
-                    held = F.binary_cross_entropy_with_logits(score, held_marks).item()
-                area = ranking(score, held_marks)
-                writer.writerow([step + 1, f"{loss.item():.4f}", f"{held:.4f}", f"{area:.4f}"])
+            if (step + 1) % 20 and step + 1 < args.steps:
+                continue
+            with torch.no_grad():
+                other = F.binary_cross_entropy_with_logits(
+                    head(chosen_states)[:, 0], chosen_marks
+                ).item()
+                score = head(held_states)[:, 0]
+                held = F.binary_cross_entropy_with_logits(score, held_marks).item()
+            area = ranking(score, held_marks)
+            writer.writerow([step + 1] + [f"{x:.4f}" for x in (loss.item(), other, held, area)])
+            if other < least:
+                least, kept_state = other, copy.deepcopy(head.state_dict())
+    head.load_state_dict(kept_state)
+    with torch.no_grad():
+        score = head(held_states)[:, 0]
+    held = F.binary_cross_entropy_with_logits(score, held_marks).item()
+    area = ranking(score, held_marks)
     one, best, any_right = chosen_right(score, held_marks, held_owner, args.samples)
     print(
         f"reward: {len(marks)} steps, {100 * marks.mean():.0f}% right; held-out loss {held:.3f}, "
