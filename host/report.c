@@ -279,12 +279,13 @@ static json_t *counts_json(const struct price_counts *c)
 static void put_phone(json_t *out, const struct run_report *r)
 {
 	const struct price *p = &r->price;
-	json_t *o = json_object();
 	struct phone t;
+	json_t *o;
 
 	if (!r->decoder->session_opts.soc)
 		return;
 	t = phone_of(r);
+	o = json_object();
 	put_str(o, "clock", r->decoder->session_opts.clock);
 	put_real(o, "prompt_s", t.prompt_s);
 	put_real(o, "total_s", t.total_s);
