@@ -42,7 +42,7 @@ def write_exit(path, out, target, kind):
 
 
 def write_reward(path, out, target, _kind):
-    """The reward head: P(right so far) = sigmoid(weight . normed final state + bias)."""
+    """The reward head: P(right so far) = sigmoid(weight . f + bias), f as reward.py says."""
     state = torch.load(out / "reward.pt", map_location="cpu")
     keys = {
         "general.architecture": "tandem-reward",

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""Train the reward head: from the target's state behind a step to P(all right so far).
+"""Train the target's reward head: from a step of a solution to P(all right so far).
 
 Solutions are drawn from the target itself at a temperature and marked step by step by
-tasks.verify.  The score of a step is sigmoid(w . norm(h) + b), h being the target's final hidden
-state at the step's last token.
+tasks.verify.  The score of a step is sigmoid(w . f + b).  f is the mean of the target's normed
+final states that predict the step's tokens, and four log-probabilities: the mean and the least of
+the step's tokens, the mean and the least of the solution's so far.  The states alone tell hard
+problems from easy ones; how sure the target was tells solutions of one problem apart.
 """
 
 import argparse
-import copy
 import csv
 import random
 import sys
@@ -16,7 +17,6 @@ from pathlib import Path
 
 import numpy
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 import corpus
@@ -47,7 +47,8 @@ def solutions(target, tokenizer, split, problems, count, temperature, seed):
             marks = verify.check_steps(plan, tokenizer.decode(ids))
             ends = step_ends(tokenizer, ids)
             if marks and len(marks) == len(ends):
-                out.append((prompt + ids, [len(prompt) + e for e in ends], marks))
+                steps = [len(prompt) + e for e in ends]
+                out.append((prompt + ids, steps, marks, number, len(prompt)))
         if (number + 1) % 50 == 0:
             print(
                 f"{split}: {number + 1} of {problems} problems, {len(out)} solutions, "
@@ -59,8 +60,8 @@ def solutions(target, tokenizer, split, problems, count, temperature, seed):
 
 @torch.no_grad()
 def features(target, drawn, device):
-    """(normed states [steps, D], marks [steps], solution number of each step)."""
-    states, marks, owner = [], [], []
+    """(f [steps, D + 4], marks [steps], problem, solution of each step)."""
+    rows, marks, problems, owner = [], [], [], []
     order = sorted(range(len(drawn)), key=lambda i: len(drawn[i][0]))
     for first in range(0, len(order), 64):
         group = order[first : first + 64]
@@ -72,13 +73,23 @@ def features(target, drawn, device):
             segment[row, : len(drawn[i][0])] = 1
         ids, segment = ids.to(device), segment.to(device)
         with torch.autocast(device, torch.bfloat16):
-            hidden = target(ids, objective.visibility(segment, True)).float().cpu()
+            hidden = target(ids, objective.visibility(segment, True)).float()
+        logits = target.logits(hidden).float()[:, :-1]
+        sure = logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0].cpu()
+        hidden = hidden.cpu()
         for row, i in enumerate(group):
-            _, ends, right = drawn[i]
-            states.append(hidden[row, ends])
+            _, ends, right, problem, start = drawn[i]
+            begin = start - 1  # the position that predicts the solution's first token
+            at = begin
+            for end in ends:
+                step, so_far = sure[row, at:end], sure[row, begin:end]
+                sums = [step.mean(), step.min(), so_far.mean(), so_far.min()]
+                rows.append(torch.cat([hidden[row, at:end].mean(0), torch.stack(sums)]))
+                at = end
             marks += right
             owner += [i] * len(ends)
-    return torch.cat(states), torch.tensor(marks).float(), torch.tensor(owner)
+            problems += [problem] * len(ends)
+    return torch.stack(rows), torch.tensor(marks).float(), torch.tensor(problems), owner
 
 
 def ranking(score, marks):
@@ -91,18 +102,39 @@ def ranking(score, marks):
     return (rank[good].sum() - good.sum() * (good.sum() + 1) / 2) / max(1, pairs)
 
 
-def chosen_right(score, marks, owner, count):
-    """Share of problems solved by: one solution, the best of `count` by last score, any of them."""
+def chosen_right(score, marks, problems, owner):
+    """Share of problems solved by: one solution, the best by its last score, any of them."""
     last = {}
-    for s, m, o in zip(score.tolist(), marks.tolist(), owner.tolist()):
-        last[o] = (s, m)  # steps of a solution are in order
+    for s, m, p, o in zip(score.tolist(), marks.tolist(), problems.tolist(), owner):
+        last[p, o] = (s, m)  # steps of a solution are in order
     groups = {}
-    for number, value in last.items():
-        groups.setdefault(number // count, []).append(value)
+    for (problem, _), value in last.items():
+        groups.setdefault(problem, []).append(value)
     one = numpy.mean([numpy.mean([m for _, m in g]) for g in groups.values()])
     best = numpy.mean([max(g)[1] for g in groups.values()])
     any_right = numpy.mean([max(m for _, m in g) for g in groups.values()])
     return one, best, any_right
+
+
+def fit(rows, marks, decay=0.1, steps=50):
+    """(w, b) of the logistic regression of marks on rows, each brought to one scale first."""
+    middle, spread = rows.mean(0), rows.std(0) + 1e-3
+    scaled = (rows - middle) / spread
+    weight = torch.zeros(rows.shape[1], requires_grad=True)
+    bias = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=steps, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        score = scaled @ weight + bias
+        loss = F.binary_cross_entropy_with_logits(score, marks) + decay * (weight**2).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    with torch.no_grad():
+        weight = weight / spread
+        return weight, bias - weight @ middle
 
 
 def main():
@@ -111,7 +143,6 @@ def main():
     parser.add_argument("--problems", type=int, default=1500)
     parser.add_argument("--samples", type=int, default=8, help="solutions of each problem")
     parser.add_argument("--temperature", type=float, default=0.8)
-    parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
@@ -127,53 +158,26 @@ def main():
             )
             torch.save(drawn, drawn_path)
         table[split] = features(target, torch.load(drawn_path), args.device)
-    states, marks, owner = table[TRAIN]
-    held_states, held_marks, held_owner = table[HELD_OUT]
-    # the step of training is chosen on problems that are not trained on
-    kept = owner < owner.max() * 4 // 5
-    chosen_states, chosen_marks = states[~kept], marks[~kept]
-    states, marks = states[kept], marks[kept]
-    head = nn.Linear(states.shape[1], 1)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
-    optimizer = torch.optim.AdamW(head.parameters(), lr=3e-4, weight_decay=1.0)
-    least, kept_state = float("inf"), None
-    with open(args.out / "reward.csv", "w", newline="") as log:
-        writer = csv.writer(log)
-        writer.writerow(["step", "loss", "chosen_by_loss", "held_out_loss", "held_out_auc"])
-        for step in range(args.steps):
-            picked = torch.randint(len(marks), (4096,))
-            loss = F.binary_cross_entropy_with_logits(
-                head(states[picked])[:, 0], marks[picked]
-            )
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            if (step + 1) % 20 and step + 1 < args.steps:
-                continue
-            with torch.no_grad():
-                other = F.binary_cross_entropy_with_logits(
-                    head(chosen_states)[:, 0], chosen_marks
-                ).item()
-                score = head(held_states)[:, 0]
-                held = F.binary_cross_entropy_with_logits(score, held_marks).item()
-            area = ranking(score, held_marks)
-            writer.writerow([step + 1] + [f"{x:.4f}" for x in (loss.item(), other, held, area)])
-            if other < least:
-                least, kept_state = other, copy.deepcopy(head.state_dict())
-    head.load_state_dict(kept_state)
-    with torch.no_grad():
-        score = head(held_states)[:, 0]
+    rows, marks, _, _ = table[TRAIN]
+    held_rows, held_marks, held_problems, held_owner = table[HELD_OUT]
+    weight, bias = fit(rows, marks)
+    score = held_rows @ weight + bias
+    loss = F.binary_cross_entropy_with_logits(rows @ weight + bias, marks).item()
     held = F.binary_cross_entropy_with_logits(score, held_marks).item()
     area = ranking(score, held_marks)
-    one, best, any_right = chosen_right(score, held_marks, held_owner, args.samples)
+    with open(args.out / "reward.csv", "w", newline="") as log:
+        writer = csv.writer(log)
+        writer.writerow(["steps", "loss", "held_out_steps", "held_out_loss", "held_out_auc"])
+        figures = [f"{x:.4f}" for x in (loss, held, area)]
+        writer.writerow([len(marks), figures[0], len(held_marks), *figures[1:]])
+    one, best, any_right = chosen_right(score, held_marks, held_problems, held_owner)
     print(
         f"reward: {len(marks)} steps, {100 * marks.mean():.0f}% right; held-out loss {held:.3f}, "
         f"area under the curve {area:.3f}; of {args.samples} solutions: one {100 * one:.1f}%, "
         f"best by reward {100 * best:.1f}%, any {100 * any_right:.1f}%",
         file=sys.stderr,
     )
-    torch.save({"weight": head.weight.data, "bias": head.bias.data}, args.out / "reward.pt")
+    torch.save({"weight": weight, "bias": bias}, args.out / "reward.pt")
 
 
 if __name__ == "__main__":
