@@ -64,6 +64,26 @@ int fd_read_exact(int fd, void *data, size_t len)
 	return 0;
 }
 
+int fd_read_exact_at(int fd, void *data, size_t len, uint64_t offset)
+{
+	char *p = data;
+
+	while (len) {
+		ssize_t n = pread(fd, p, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			return -ENODATA;
+		p += n;
+		len -= (size_t)n;
+		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
 /* Grow-and-read until end of file; *data is the caller's even on failure. */
 static int read_stream(int fd, size_t max, char **data, size_t *len)
 {

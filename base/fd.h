@@ -7,6 +7,7 @@
 #define BASE_FD_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -27,6 +28,9 @@ int fd_write_all(int fd, const void *data, size_t len);
 
 /* Read exactly `len` bytes: 0, -errno, or -ENODATA at an early end. */
 int fd_read_exact(int fd, void *data, size_t len);
+
+/* The same from `offset` of a file, wherever its own offset is. */
+int fd_read_exact_at(int fd, void *data, size_t len, uint64_t offset);
 
 /*
  * Read a whole file, or standard input when path is "-", into memory from

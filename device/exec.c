@@ -205,18 +205,15 @@ static void multiply(
 	struct run *r, uint32_t from, uint32_t n, const void *w, void *scratch)
 {
 	const struct op *op = r->op;
-	const struct kern *kern = r->x->kern;
-	float *y = out_row(r, 0) + from;
+	const struct kern_rows rows = {
+		.x = in_row(r, 0),
+		.ldx = op->k,
+		.q8 = op->int8 ? r->x->arena + r->g->at.q8 : NULL,
+		.n = r->set.rows,
+	};
 
-	if (op->int8)
-		kern->matmul_q8(y, op->n, r->x->arena + r->g->at.q8,
-			r->set.rows, op->w.type, w, n, op->k, scratch);
-	else if (r->unit == TILE)
-		kern->matmul_tile(y, op->n, in_row(r, 0), op->k, r->set.rows,
-			op->w.type, w, n, op->k, scratch);
-	else
-		kern->matmul(y, op->n, in_row(r, 0), op->k, r->set.rows,
-			op->w.type, w, n, op->k, scratch);
+	kern_multiply(r->x->kern, out_row(r, 0) + from, op->n, &rows,
+		op->w.type, w, n, op->k, scratch);
 }
 
 /* One piece of the weights with all rows: columns of the output. */

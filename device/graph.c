@@ -46,8 +46,7 @@ static size_t kernel_scratch(const struct wire_model *m, uint32_t widest)
 	size_t attend =
 		kern_attend_scratch(m->n_head / m->n_kv_head, m->head_dim);
 
-	return max(max(kern_matmul_scratch(widest), attend) * sizeof(float),
-		kern_tile_scratch(widest));
+	return max(kern_multiply_scratch(widest), attend * sizeof(float));
 }
 
 void graph_layout(const struct wire_graph_load *g, unsigned threads,
@@ -126,8 +125,7 @@ static struct op *add_norm(
 
 static bool is_int8(const struct build *b, struct wire_tensor w)
 {
-	return b->g->model.f16 == WIRE_INT8 &&
-		(w.type == DTYPE_TILE_Q4_0 || w.type == DTYPE_TILE_Q8_0);
+	return b->g->model.f16 == WIRE_INT8 && kern_takes_q8(w.type);
 }
 
 /*

@@ -78,28 +78,6 @@ const char *image_codec_name(enum image_codec codec)
 
 /* ---- reading ---- */
 
-/* All of it: 0, -errno, or -ENODATA at an early end. */
-static int read_at(
-	const struct image *im, void *data, size_t len, uint64_t offset)
-{
-	char *p = data;
-
-	while (len) {
-		ssize_t n = pread(im->fd, p, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			return -ENODATA;
-		p += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
-
 bool image_probe(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -277,7 +255,7 @@ static int read_table(struct image_in *in, const struct format_header *h)
 	snprintf(in->where, sizeof(in->where), "table of extents");
 	if (!table || !im->extent)
 		ret = bad(in, ENOMEM, "no memory for %u extents", h->n_extents);
-	else if ((ret = read_at(im, table, bytes, IMAGE_PAGE)))
+	else if ((ret = fd_read_exact_at(im->fd, table, bytes, IMAGE_PAGE)))
 		bad(in, -ret, "%s", strerror(-ret));
 	else if (XXH64(table, bytes, 0) != h->table_checksum)
 		ret = bad(in, EBADMSG,
@@ -301,7 +279,7 @@ static int read_image(struct image *im, struct err *e)
 		return bad(&in, EINVAL,
 			"truncated: it takes %zu bytes, the file has %llu",
 			sizeof(h), (unsigned long long)im->size);
-	ret = read_at(im, &h, sizeof(h), 0);
+	ret = fd_read_exact_at(im->fd, &h, sizeof(h), 0);
 	if (ret)
 		return bad(&in, -ret, "%s", strerror(-ret));
 	ret = check_header(&in, &h);
@@ -383,7 +361,7 @@ static int check_sum(const struct image *im, const struct image_extent *x,
 static int read_stored(const struct image *im, const struct image_extent *x,
 	void *dst, struct err *e)
 {
-	int ret = read_at(im, dst, x->stored, x->offset);
+	int ret = fd_read_exact_at(im->fd, dst, x->stored, x->offset);
 
 	if (ret == -ENODATA)
 		return extent_bad(im, x, ENODATA,
@@ -439,7 +417,7 @@ static int sum_stored(const struct image *im, const struct image_extent *x,
 	for (uint64_t at = 0; at < x->stored; at += CHECK_STEP) {
 		size_t n = x->stored - at < CHECK_STEP ? x->stored - at
 						       : CHECK_STEP;
-		int ret = read_at(im, step, n, x->offset + at);
+		int ret = fd_read_exact_at(im->fd, step, n, x->offset + at);
 
 		if (ret)
 			return extent_bad(im, x, -ret, strerror(-ret), e);

@@ -203,9 +203,8 @@ static int make_rows(struct bench_kernels *b, struct err *e)
 			kern_attend_scratch(
 				s->heads / s->kv_heads, s->embd / s->heads));
 	}
-	scratch = larger(scratch, kern_matmul_scratch((unsigned)widest)) *
-		sizeof(float);
-	scratch = larger(scratch, kern_tile_scratch((unsigned)widest));
+	scratch = larger(scratch * sizeof(float),
+		kern_multiply_scratch((unsigned)widest));
 	b->scratch_bytes = align_up(scratch, ALIGNMENT);
 	values = KERNELS_MAX_ROWS * widest;
 	b->x = hugemem_alloc(values * sizeof(*b->x));

@@ -120,20 +120,16 @@ static void product_part(void *arg, unsigned part, unsigned thread)
 	uint32_t from = (uint32_t)first * p->unit, n = p->piece * p->unit;
 	const uint8_t *w = p->w + first * p->unit_bytes;
 	void *scratch = kernels_scratch(b, thread);
+	const struct kern_rows rows = { b->x, p->k,
+		p->by == BY_INT8 ? b->q8 : NULL, p->rows };
 
 	if (n > p->n - from)
 		n = p->n - from;
 	if (p->by == BY_READING)
 		read_lines(w, (n + p->unit - 1) / p->unit * p->unit_bytes);
-	else if (p->by == BY_INT8)
-		b->kern->matmul_q8(b->y + from, p->n, b->q8, p->rows, p->type,
-			w, n, p->k, scratch);
-	else if (p->unit == TILE)
-		b->kern->matmul_tile(b->y + from, p->n, b->x, p->k, p->rows,
-			p->type, w, n, p->k, scratch);
 	else
-		b->kern->matmul(b->y + from, p->n, b->x, p->k, p->rows, p->type,
-			w, n, p->k, scratch);
+		kern_multiply(b->kern, b->y + from, p->n, &rows, p->type, w, n,
+			p->k, scratch);
 }
 
 static void run_product(void *arg)

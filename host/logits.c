@@ -7,7 +7,6 @@
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "tensor/kern.h"
-#include "tensor/tile.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -74,10 +73,7 @@ static int alloc_rows(struct logits *l, struct err *e)
 	size_t row = k * sizeof(float);
 
 	l->scratch_bytes =
-		kern_matmul_scratch(l->model->n_embd) * sizeof(float);
-	if (l->scratch_bytes < kern_tile_scratch(l->model->n_embd))
-		l->scratch_bytes = kern_tile_scratch(l->model->n_embd);
-	l->scratch_bytes = align_up(l->scratch_bytes, ALIGN);
+		align_up(kern_multiply_scratch(l->model->n_embd), ALIGN);
 	l->norm_weight = aligned_alloc(ALIGN, align_up(row, ALIGN));
 	l->normed = aligned_alloc(ALIGN, align_up(LOGITS_ROWS * row, ALIGN));
 	l->q8 = aligned_alloc(
@@ -112,8 +108,7 @@ int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	if ((ret = kern_select(&l->kern, e)) ||
 		(ret = pack_output(l, layout, e)) || (ret = alloc_rows(l, e)))
 		goto fail;
-	l->int8 = precision == WIRE_INT8 &&
-		(l->type == DTYPE_TILE_Q4_0 || l->type == DTYPE_TILE_Q8_0);
+	l->int8 = precision == WIRE_INT8 && kern_takes_q8(l->type);
 	*out = l;
 	return 0;
 fail:
@@ -144,18 +139,13 @@ static void logits_part(void *arg, unsigned part, unsigned thread)
 	float *y = l->part + (size_t)thread * LOGITS_ROWS * PART_OUTPUTS;
 	const void *w = l->weights + part * l->part_bytes;
 	void *scratch = l->scratch + thread * l->scratch_bytes;
+	const struct kern_rows rows = { l->normed, k, l->int8 ? l->q8 : NULL,
+		l->n };
 
 	if (n > PART_OUTPUTS)
 		n = PART_OUTPUTS;
-	if (l->int8)
-		l->kern->matmul_q8(y, PART_OUTPUTS, l->q8, l->n, l->type, w, n,
-			k, scratch);
-	else if (tile_info(l->type))
-		l->kern->matmul_tile(y, PART_OUTPUTS, l->normed, k, l->n,
-			l->type, w, n, k, scratch);
-	else
-		l->kern->matmul(y, PART_OUTPUTS, l->normed, k, l->n, l->type, w,
-			n, k, scratch);
+	kern_multiply(
+		l->kern, y, PART_OUTPUTS, &rows, l->type, w, n, k, scratch);
 	for (unsigned i = 0; i < l->n; i++)
 		memcpy(l->out[i] + first, y + i * PART_OUTPUTS,
 			n * sizeof(float));

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "tensor/kern_impl.h"
 #include "tensor/kern_tile.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -143,4 +144,30 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim)
 	 * aligning to a cache line takes. */
 	return wide * (2 * (size_t)heads + KERN_ATTEND_BLOCK) +
 		(size_t)heads * (KERN_ATTEND_BLOCK + 4) + KERN_LANES + 15;
+}
+
+bool kern_takes_q8(enum dtype t)
+{
+	return t == DTYPE_TILE_Q4_0 || t == DTYPE_TILE_Q8_0;
+}
+
+void kern_multiply(const struct kern *kern, float *y, size_t ldy,
+	const struct kern_rows *r, enum dtype wt, const void *w, unsigned n,
+	unsigned k, void *scratch)
+{
+	if (r->q8 && kern_takes_q8(wt))
+		kern->matmul_q8(y, ldy, r->q8, r->n, wt, w, n, k, scratch);
+	else if (tile_info(wt))
+		kern->matmul_tile(
+			y, ldy, r->x, r->ldx, r->n, wt, w, n, k, scratch);
+	else
+		kern->matmul(y, ldy, r->x, r->ldx, r->n, wt, w, n, k, scratch);
+}
+
+size_t kern_multiply_scratch(unsigned k)
+{
+	size_t rows = kern_matmul_scratch(k) * sizeof(float);
+	size_t tiles = kern_tile_scratch(k);
+
+	return rows > tiles ? rows : tiles;
 }

@@ -139,6 +139,28 @@ struct kern {
 
 size_t kern_matmul_scratch(unsigned k);
 size_t kern_tile_scratch(unsigned k);
+
+/* Whether matmul_q8 takes weights of this type. */
+bool kern_takes_q8(enum dtype);
+
+/* Rows of activations: float32, and quantized where that was done. */
+struct kern_rows {
+	const float *x;
+	size_t ldx;
+	const void *q8; /* kern_q8_bytes(k) apart; NULL: not quantized */
+	unsigned n;
+};
+
+/*
+ * y = x * w' by the product that suits the weights: matmul_q8 on quantized
+ * rows where it takes their type, else matmul_tile or matmul. `scratch`:
+ * kern_multiply_scratch(k) bytes, 64-aligned.
+ */
+void kern_multiply(const struct kern *, float *y, size_t ldy,
+	const struct kern_rows *, enum dtype wt, const void *w, unsigned n,
+	unsigned k, void *scratch);
+size_t kern_multiply_scratch(unsigned k);
+
 size_t kern_q8_bytes(unsigned k); /* a multiple of 64 */
 size_t kern_attend_scratch(unsigned heads, unsigned head_dim);
 

@@ -93,14 +93,11 @@ static int check_model(
 /* Floats of a thread's workspace, whichever kernels run. */
 static size_t scratch_floats(const struct model *m, uint32_t widest)
 {
-	size_t tile = kern_tile_scratch(widest) / sizeof(float);
-	size_t n = kern_matmul_scratch(widest);
+	size_t n = kern_multiply_scratch(widest) / sizeof(float);
 	size_t attend =
 		kern_attend_scratch(m->n_head / m->n_kv_head, m->head_dim);
 
-	n = n < attend ? attend : n;
-	n = n < tile ? tile : n;
-	return align_up(n, DRAFT_ALIGN / sizeof(float));
+	return align_up(n > attend ? n : attend, DRAFT_ALIGN / sizeof(float));
 }
 
 static int init(struct draft_model *d, enum draft_arithmetic arithmetic,

@@ -42,13 +42,7 @@ struct matmul {
 	float *y;
 	uint32_t rows, n, k;
 	uint32_t piece; /* outputs a part: whole strips */
-	bool int8;
 };
-
-static bool is_int8(const struct draft_model *d, enum dtype t)
-{
-	return d->int8 && (t == DTYPE_TILE_Q4_0 || t == DTYPE_TILE_Q8_0);
-}
 
 static void matmul_part(void *arg, unsigned part, unsigned thread)
 {
@@ -58,17 +52,12 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	uint32_t n = j->n - from < j->piece ? j->n - from : j->piece;
 	const uint8_t *w = j->w.data;
 	void *scratch = d->scratch + thread * d->scratch_floats;
+	const struct kern_rows rows = { j->x, j->k, d->int8 ? d->q8 : NULL,
+		j->rows };
 
 	w += layout_bytes(j->w.type, from, j->k);
-	if (j->int8)
-		d->kern->matmul_q8(j->y + from, j->n, d->q8, j->rows, j->w.type,
-			w, n, j->k, scratch);
-	else if (tile_info(j->w.type))
-		d->kern->matmul_tile(j->y + from, j->n, j->x, j->k, j->rows,
-			j->w.type, w, n, j->k, scratch);
-	else
-		d->kern->matmul(j->y + from, j->n, j->x, j->k, j->rows,
-			j->w.type, w, n, j->k, scratch);
+	kern_multiply(d->kern, j->y + from, j->n, &rows, j->w.type, w, n, j->k,
+		scratch);
 }
 
 /* x[rows][k] as the matrices of int8 arithmetic will want it. */
@@ -87,7 +76,7 @@ static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 	uint32_t n, const float *x, uint32_t k, uint32_t rows)
 {
 	uint64_t work = (uint64_t)rows * n * k;
-	struct matmul j = { d, w, x, y, rows, n, k, n, is_int8(d, w.type) };
+	struct matmul j = { d, w, x, y, rows, n, k, n };
 	struct price p;
 
 	/* Attention and what is done row by row are left out: of a model so
