@@ -26,9 +26,14 @@ answer --json
 check_has 'why it ends' "$out" '"stop":"eos"'
 
 # A floor that a broken model or method does not reach; the card has the rest.
-run_ok "$TANDEM" eval summary --method llada --items 10 --json
-right=$(grep -oE '"accuracy":[0-9.]+' <<<"$out" |
-  awk -F: 'NR == 1 { printf "%d", 100 * $2 }')
-check_eq "summaries: $right % are at least 20 %" \
-  "$([ "$right" -ge 20 ] && echo yes)" yes
+# Once, since it takes minutes under a sanitizer.
+case $TANDEM in
+*/release/*)
+  run_ok "$TANDEM" eval summary --method llada --items 10 --json
+  right=$(grep -oE '"accuracy":[0-9.]+' <<<"$out" |
+    awk -F: 'NR == 1 { printf "%d", 100 * $2 }')
+  check_eq "summaries: $right % are at least 20 %" \
+    "$([ "$right" -ge 20 ] && echo yes)" yes
+  ;;
+esac
 finish
