@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -438,6 +439,34 @@ int image_check(
 	XXH64_freeState(state);
 	free(step);
 	return ret;
+}
+
+int image_map(const struct image *im, const struct image_extent *x,
+	const void **out, struct err *e)
+{
+	void *map = mmap(NULL, x->stored, PROT_READ, MAP_PRIVATE, im->fd,
+		(off_t)x->offset);
+
+	if (map == MAP_FAILED)
+		return extent_bad(im, x, errno, strerror(errno), e);
+	*out = map;
+	return 0;
+}
+
+void image_unmap(const struct image_extent *x, const void *map)
+{
+	if (map)
+		munmap((void *)(uintptr_t)map, x->stored);
+}
+
+const char *image_path(const struct image *im)
+{
+	return im->path;
+}
+
+int image_fd(const struct image *im)
+{
+	return im->fd;
 }
 
 uint64_t image_file_bytes(const struct image *im)

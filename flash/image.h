@@ -51,6 +51,8 @@ bool image_probe(const char *path);
 int image_open(struct image **out, const char *path, struct err *);
 void image_close(struct image *);
 
+const char *image_path(const struct image *); /* as it was opened */
+int image_fd(const struct image *);           /* read-only; the image's */
 uint64_t image_file_bytes(const struct image *);
 uint32_t image_version(const struct image *);
 size_t image_n_extents(const struct image *);
@@ -67,6 +69,12 @@ const struct image_extent *image_find(
  */
 int image_read(const struct image *, const struct image_extent *, void *dst,
 	struct err *);
+
+/* A raw extent in memory as far as it is looked at; image_unmap lets it go. Its
+ * checksum is image_check's to compare. */
+int image_map(const struct image *, const struct image_extent *,
+	const void **out, struct err *);
+void image_unmap(const struct image_extent *, const void *map);
 
 /* Compare the checksum only: 0, -EBADMSG, ... */
 int image_check(

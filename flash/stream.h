@@ -1,0 +1,129 @@
+/*
+ * Extents of a flash image, streamed into shared buffers: what the caller
+ * begins is read by the kernel while he does other things, in the order begun,
+ * as a few large blocks at a time, straight to where it will be used (io_uring,
+ * O_DIRECT, registered file and memory). Where the system refuses one of
+ * these, the next best is used, and stream_how says so: without O_DIRECT reads
+ * go through the page cache, without io_uring a thread reads.
+ *
+ * Every extent's checksum is compared as it arrives, and zstd extents are
+ * unpacked, by the thread that waits. Reads that fail or come short are tried
+ * again a bounded number of times; then, and when the device stalls, the wait
+ * ends with a message that names file, extent and offset.
+ *
+ * One thread.
+ */
+#ifndef FLASH_STREAM_H
+#define FLASH_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buffer;
+struct err;
+struct flash_fault;
+struct image;
+struct image_extent;
+struct stream;
+
+#define STREAM_SLOTS         16
+#define STREAM_BLOCK_MAX     ((size_t)64 << 20)
+#define STREAM_DEPTH_MAX     64
+#define STREAM_BLOCK_DEFAULT ((size_t)1 << 20) /* where nothing was probed */
+#define STREAM_DEPTH_DEFAULT 8
+
+struct stream_opts {
+	/* Bytes of a read (a multiple of IMAGE_PAGE) and reads under way; 0:
+	 * as probed for the file system, see stream_probe. */
+	size_t block;
+	unsigned depth;
+	bool buffered; /* no O_DIRECT */
+	bool threaded; /* no io_uring */
+	/* Waiting for so long without a read coming back fails; 0: never. */
+	unsigned stall_ms;
+	const struct flash_fault *fault; /* NULL: none; borrowed */
+};
+
+/* The image must outlive the stream. */
+int stream_open(struct stream **out, const struct image *,
+	const struct stream_opts *, struct err *);
+/* Whatever is under way is waited for or cancelled first: afterwards nothing
+ * writes into the slots. A device that keeps a read for 5 s more is left to
+ * itself, with the stream's memory. */
+void stream_close(struct stream *);
+
+/*
+ * A place that extents are read to: `bytes` of a buffer from `off` on, both
+ * whole pages. Slots are numbered from 0 as they are added; all are added
+ * before the first stream_begin.
+ */
+int stream_add_slot(struct stream *, struct buffer *, size_t off, size_t bytes,
+	struct err *);
+
+/*
+ * Start reading an extent into a slot whose last one was waited for. Returns at
+ * once; errors of the reading are stream_wait's. -EFBIG when it does not fit,
+ * rounded up to whole pages; -EBUSY when the device never gave back a read into
+ * this slot. Until the extent is there or has failed the buffer is within a
+ * bracket of writing.
+ */
+int stream_begin(struct stream *, unsigned slot, const struct image_extent *,
+	struct err *);
+
+/*
+ * Wait until the slot's extent is there, whole, as its checksum says. -EBADMSG
+ * where it is damaged, -ENODATA where the file has become shorter, -EIO,
+ * -ETIMEDOUT; the slot then holds anything. 0 at once if nothing was begun.
+ */
+int stream_wait(struct stream *, unsigned slot, struct err *);
+
+/*
+ * Keep things moving without waiting: submit what there is room for, check
+ * what has arrived. Errors are kept for stream_wait. Between two calls of this
+ * file's functions at most depth blocks are read: who computes for longer than
+ * that takes calls this in between.
+ */
+void stream_poll(struct stream *);
+
+struct stream_stats {
+	uint64_t bytes;   /* stored bytes that came, again if read again */
+	uint64_t extents; /* waited for with success */
+	/* Sent to the device; of them after a failed or short one, and
+	 * extents read again. */
+	uint64_t reads, retries;
+	uint64_t busy_ns;  /* with at least one read not yet seen to be back */
+	uint64_t wait_ns;  /* spent in stream_wait */
+	uint64_t check_ns; /* of checksums and unpacking */
+};
+void stream_stats(const struct stream *, struct stream_stats *out);
+
+/* "io_uring, O_DIRECT, registered file and memory, huge pages; 1 MiB x 4", and
+ * behind semicolons what was refused and why. Whole from the first stream_begin
+ * on. Owned by the stream. */
+const char *stream_how(const struct stream *);
+
+/*
+ * Block and depth that read this file fastest with O_DIRECT, of a few tried on
+ * at most 240 MiB of it; remembered in the user's cache folder by the file
+ * system, for the next time. Takes at most about a second the first time. The
+ * default where it cannot be tried (a file below 120 MiB, no O_DIRECT, no
+ * io_uring) or not be remembered (no $XDG_CACHE_HOME, no $HOME), and with an
+ * error where reads fail.
+ */
+int stream_probe(
+	const struct image *, size_t *block, unsigned *depth, struct err *);
+
+/* ---- faults, for tests ---- */
+
+/*
+ * A plan of faults to inject, from a text: "eio@3" (the third read fails,
+ * once), "eio@3+" (it and all after it), "short@5" (half the bytes come),
+ * "flip@2" (a bit of what was read is wrong), "stall@4" (it never completes),
+ * "shrink@6" (from then on the file seems to end there), several separated by
+ * commas. -EINVAL with a message that shows the grammar.
+ */
+int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *);
+void flash_fault_free(struct flash_fault *);
+
+#endif

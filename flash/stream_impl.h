@@ -1,0 +1,99 @@
+/*
+ * The parts of a stream, for flash/stream*.c.
+ *
+ * An extent is cut into pieces of `block` bytes, in the order begun. At most
+ * `depth` pieces are under way; some more are allowed to have arrived behind
+ * one that has not, so that one late read does not stop the others. A slot's
+ * pieces are checked in order, and an extent ends when none of its pieces is
+ * left: nothing writes into its slot any more.
+ */
+#ifndef FLASH_STREAM_IMPL_H
+#define FLASH_STREAM_IMPL_H
+
+#include "base/err.h"
+#include "flash/flash_fault.h"
+#include "flash/stream.h"
+#include "flash/stream_check.h"
+#include "flash/stream_read.h"
+
+#define STREAM_AHEAD 4 /* pieces beyond `depth` */
+#define STREAM_TRIES 3 /* again, after the first */
+#define STREAM_HOW   768
+
+enum slot_state { SLOT_IDLE, SLOT_READING, SLOT_ENDED };
+
+struct slot {
+	struct buffer *buffer;
+	size_t off, bytes;
+	uint8_t *base;
+	enum slot_state state;
+	struct err e;    /* why the extent fails, while its pieces come back */
+	uint64_t begun;  /* extents begun before it */
+	uint64_t cut;    /* stored bytes that became pieces */
+	size_t written;  /* bytes of the bracket */
+	unsigned pieces; /* not free */
+	bool again;      /* it is the second reading */
+	bool lost;       /* a read never came back: not to be used any more */
+	struct check check;
+};
+
+enum piece_state {
+	PIECE_FREE,
+	PIECE_DUE, /* to be submitted once more */
+	PIECE_FLYING,
+	PIECE_SILENT, /* a fault: came back, but nobody shall know */
+	PIECE_ARRIVED,
+};
+
+struct piece {
+	struct block block; /* first: readers give back this */
+	enum piece_state state;
+	struct slot *slot;
+	uint64_t at;  /* in the stored bytes */
+	size_t need;  /* stored bytes */
+	size_t got;   /* of them, whole pages until all are there */
+	uint8_t *dst; /* of its first byte */
+	uint64_t number;
+	unsigned tries;
+};
+
+struct stream {
+	const struct image *image;
+	struct reader *reader;
+	int fd;
+	size_t block;
+	unsigned depth;
+	uint64_t stall_ns;
+	struct fault_state fault;
+	struct slot slot[STREAM_SLOTS];
+	unsigned n_slots;
+	struct piece *piece; /* [depth + STREAM_AHEAD] */
+	uint8_t *bounce; /* [depth + STREAM_AHEAD][block], zstd's; or NULL */
+	unsigned flying; /* silent ones too */
+	uint64_t begun;
+	uint64_t heard_ns; /* when one came, or the first was sent */
+	uint64_t busy_from;
+	struct stream_stats stats;
+	/* what stream_how says */
+	bool direct, uring, started, areas;
+	char refused[3 * READER_WHY + 64];
+	char how[STREAM_HOW];
+};
+
+/* ---- flash/stream_open.c ---- */
+
+/* The image's file anew, with O_DIRECT if it may be; *why [READER_WHY] if it
+ * may not, else "". Never fails for lack of O_DIRECT. */
+int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
+	char *why, struct err *);
+
+/* All slots are known: memory for zstd, areas told to the kernel. */
+int stream_start(struct stream *, struct err *);
+void stream_say_how(struct stream *);
+
+/* ---- flash/stream.c ---- */
+
+/* Ask for all that is under way; false: something did not come in time. */
+bool stream_take_back(struct stream *);
+
+#endif

@@ -1,0 +1,319 @@
+#include "flash/stream_impl.h"
+
+#include "base/checked.h"
+#include "base/fd.h"
+#include "base/hugemem.h"
+#include "flash/image.h"
+#include "shm/buffer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* ---- the file ---- */
+
+/* By its descriptor: a file renamed or replaced since stays the same. */
+static int reopen(int fd, int flags)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDONLY | O_CLOEXEC | flags);
+}
+
+/* Some file systems take the flag and refuse the reads. */
+static int try_direct(int fd)
+{
+	void *page = aligned_alloc(IMAGE_PAGE, IMAGE_PAGE);
+	int ret = 0;
+
+	if (!page)
+		return -ENOMEM;
+	if (pread(fd, page, IMAGE_PAGE, 0) < 0 && errno == EINVAL)
+		ret = -EINVAL;
+	free(page);
+	return ret;
+}
+
+static int open_direct(int fd)
+{
+	int direct = reopen(fd, O_DIRECT), ret;
+
+	if (direct < 0)
+		return -errno;
+	ret = try_direct(direct);
+	if (ret)
+		fd_close(&direct);
+	return ret ? ret : direct;
+}
+
+int stream_file(const struct image *im, bool buffered, int *fd, bool *direct,
+	char *why, struct err *e)
+{
+	int ret = buffered ? -EINVAL : open_direct(image_fd(im));
+
+	*why = 0;
+	*direct = ret >= 0;
+	*fd = ret;
+	if (*direct)
+		return 0;
+	if (!buffered)
+		snprintf(why, READER_WHY, "%s", strerror(-ret));
+	*fd = reopen(image_fd(im), 0);
+	if (*fd < 0) /* no /proc */
+		*fd = fcntl(image_fd(im), F_DUPFD_CLOEXEC, 0);
+	return *fd >= 0
+		? 0
+		: err_sys(e, errno, "cannot stream '%s'", image_path(im));
+}
+
+/* ---- opening ---- */
+
+static int check_opts(const struct stream_opts *o, struct err *e)
+{
+	if (o->block % IMAGE_PAGE || o->block > STREAM_BLOCK_MAX)
+		return err_set(e, EINVAL,
+			"blocks of %zu bytes: must be a multiple of %d, at "
+			"most %zu",
+			o->block, IMAGE_PAGE, STREAM_BLOCK_MAX);
+	if (o->depth > STREAM_DEPTH_MAX)
+		return err_set(e, EINVAL,
+			"%u reads under way: must be at most %d", o->depth,
+			STREAM_DEPTH_MAX);
+	return 0;
+}
+
+/* What the caller left open. Probing tells of O_DIRECT and io_uring only; what
+ * may go wrong with it gives the default, and the reads will say it again. */
+static void choose_blocks(struct stream *s, const struct stream_opts *o)
+{
+	s->block = STREAM_BLOCK_DEFAULT;
+	s->depth = STREAM_DEPTH_DEFAULT;
+	if ((!o->block || !o->depth) && s->direct && !o->threaded)
+		stream_probe(s->image, &s->block, &s->depth, NULL);
+	if (o->block)
+		s->block = o->block;
+	if (o->depth)
+		s->depth = o->depth;
+}
+
+static void note_refusal(struct stream *s, const char *what, const char *why)
+{
+	size_t n = strlen(s->refused);
+
+	snprintf(s->refused + n, sizeof(s->refused) - n, "; %s: %s", what, why);
+}
+
+static int open_reader(
+	struct stream *s, const struct stream_opts *o, struct err *e)
+{
+	char why[READER_WHY];
+	int ret;
+
+	if (!o->threaded) {
+		s->uring = !reader_open_uring(
+			&s->reader, s->fd, s->depth, !s->direct, why);
+		if (s->uring)
+			return 0;
+		note_refusal(s, "no io_uring", why);
+	}
+	ret = reader_open_thread(&s->reader, s->fd);
+	return ret ? err_sys(e, -ret, "no thread to read '%s'",
+			     image_path(s->image))
+		   : 0;
+}
+
+int stream_open(struct stream **out, const struct image *im,
+	const struct stream_opts *o, struct err *e)
+{
+	char why[READER_WHY];
+	struct stream *s;
+	int ret = check_opts(o, e);
+
+	if (ret)
+		return ret;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_sys(e, ENOMEM, "cannot stream '%s'", image_path(im));
+	s->image = im;
+	s->fd = -1;
+	s->stall_ns = o->stall_ms * (uint64_t)1000000;
+	fault_init(&s->fault, o->fault);
+	ret = stream_file(im, o->buffered, &s->fd, &s->direct, why, e);
+	if (ret)
+		goto fail;
+	if (*why)
+		note_refusal(s, "no O_DIRECT", why);
+	choose_blocks(s, o);
+	s->piece = calloc(s->depth + STREAM_AHEAD, sizeof(*s->piece));
+	ret = s->piece
+		? open_reader(s, o, e)
+		: err_sys(e, ENOMEM, "cannot stream '%s'", image_path(im));
+	if (ret)
+		goto fail;
+	stream_say_how(s);
+	*out = s;
+	return 0;
+fail:
+	stream_close(s);
+	return ret;
+}
+
+void stream_close(struct stream *s)
+{
+	bool abandon;
+
+	if (!s)
+		return;
+	abandon = s->reader && !stream_take_back(s);
+	if (s->reader)
+		s->reader->ops->close(s->reader, abandon);
+	for (unsigned i = 0; i < s->n_slots; i++) {
+		struct slot *slot = &s->slot[i];
+
+		if (slot->state == SLOT_READING)
+			buffer_end(slot->buffer, slot->off, slot->written,
+				BUFFER_WRITE);
+		check_release(&slot->check);
+	}
+	if (abandon)
+		return; /* a read may still refer to the rest */
+	fd_close(&s->fd);
+	hugemem_free(s->bounce);
+	free(s->piece);
+	free(s);
+}
+
+int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
+	size_t bytes, struct err *e)
+{
+	struct slot *slot = &s->slot[s->n_slots];
+
+	assert(!s->started && s->n_slots < STREAM_SLOTS);
+	if (!bytes || off % IMAGE_PAGE || bytes % IMAGE_PAGE ||
+		!range_within(off, bytes, buffer_bytes(b)))
+		return err_set(e, EINVAL,
+			"%zu bytes at %zu of buffer '%s' (%zu bytes) are no "
+			"place to read to: they must be whole pages within it",
+			bytes, off, buffer_name(b), buffer_bytes(b));
+	if (check_init(&slot->check))
+		return err_sys(e, ENOMEM, "cannot check extents");
+	slot->buffer = b;
+	slot->off = off;
+	slot->bytes = bytes;
+	slot->base = buffer_begin(b, off, bytes, BUFFER_READ);
+	buffer_end(b, off, bytes, BUFFER_READ);
+	s->n_slots++;
+	stream_say_how(s);
+	return 0;
+}
+
+/* ---- starting ---- */
+
+static bool any_zstd(const struct image *im)
+{
+	for (size_t i = 0; i < image_n_extents(im); i++)
+		if (image_extent_at(im, i)->codec == IMAGE_ZSTD)
+			return true;
+	return false;
+}
+
+static void refuse_areas(struct stream *s, int error, size_t bytes)
+{
+	struct rlimit r = { 0, 0 };
+	char why[READER_WHY];
+
+	getrlimit(RLIMIT_MEMLOCK, &r);
+	if (error == ENOMEM && r.rlim_cur != RLIM_INFINITY)
+		snprintf(why, sizeof(why),
+			"%zu KiB are more than RLIMIT_MEMLOCK, %llu KiB, allows",
+			bytes >> 10, (unsigned long long)r.rlim_cur >> 10);
+	else
+		snprintf(why, sizeof(why), "%s", strerror(error));
+	note_refusal(s, "memory not registered", why);
+}
+
+/* Slots in their order, and what zstd extents are read to behind them. */
+static void tell_areas(struct stream *s, size_t bounce)
+{
+	struct iovec area[STREAM_SLOTS + 1];
+	unsigned n = s->n_slots;
+	size_t bytes = bounce;
+	int ret;
+
+	for (unsigned i = 0; i < n; i++) {
+		area[i] = (struct iovec){ s->slot[i].base, s->slot[i].bytes };
+		bytes += s->slot[i].bytes;
+	}
+	if (bounce)
+		area[n++] = (struct iovec){ s->bounce, bounce };
+	ret = s->reader->ops->add_areas(s->reader, area, n);
+	s->areas = !ret;
+	if (ret)
+		refuse_areas(s, -ret, bytes);
+}
+
+int stream_start(struct stream *s, struct err *e)
+{
+	size_t bounce = 0;
+
+	if (any_zstd(s->image)) {
+		bounce = (s->depth + STREAM_AHEAD) * s->block;
+		s->bounce = hugemem_alloc(bounce);
+		if (!s->bounce)
+			return err_sys(e, ENOMEM, "%zu MiB to unpack '%s' from",
+				bounce >> 20, image_path(s->image));
+	}
+	s->started = true;
+	if (s->uring)
+		tell_areas(s, bounce);
+	stream_say_how(s);
+	return 0;
+}
+
+/* ---- how it reads ---- */
+
+static const char *registered(const struct stream *s)
+{
+	if (!s->uring || (!s->reader->file && !s->areas))
+		return "";
+	if (!s->areas)
+		return ", registered file";
+	return s->reader->file ? ", registered file and memory"
+			       : ", registered memory";
+}
+
+static const char *pages(const struct stream *s)
+{
+	unsigned huge = 0;
+
+	for (unsigned i = 0; i < s->n_slots; i++)
+		huge += !!(buffer_flags(s->slot[i].buffer) & BUFFER_HUGE);
+	if (!s->n_slots)
+		return "";
+	if (huge)
+		return huge == s->n_slots ? ", huge pages"
+					  : ", huge pages in part";
+	return ", small pages";
+}
+
+void stream_say_how(struct stream *s)
+{
+	bool mib = !(s->block % ((size_t)1 << 20));
+
+	snprintf(s->how, sizeof(s->how), "%s, %s%s%s; %zu %s x %u%s",
+		s->uring ? "io_uring" : "a thread",
+		s->direct ? "O_DIRECT" : "page cache", registered(s), pages(s),
+		s->block >> (mib ? 20 : 10), mib ? "MiB" : "KiB", s->depth,
+		s->refused);
+}
+
+const char *stream_how(const struct stream *s)
+{
+	return s->how;
+}

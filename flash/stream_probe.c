@@ -1,0 +1,280 @@
+#include "flash/stream_impl.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/hugemem.h"
+#include "base/newfile.h"
+#include "flash/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/*
+ * Each candidate reads several parts of the file, far apart in time: devices of
+ * virtual machines are erratic, and so the default stays unless another is
+ * clearly faster. A part is at least what the widest candidate has under way,
+ * no two candidates share one (a host below may cache what was read), and none
+ * takes long on slow flash.
+ */
+#define ROUNDS   3
+#define PART_MIN ((uint64_t)8 << 20)
+#define PART_MAX ((uint64_t)16 << 20)
+#define PART_NS  ((uint64_t)60000000)
+#define WAIT_NS  (2 * (uint64_t)1000000000) /* for one read */
+#define CLEARLY  1.2
+
+static const struct candidate {
+	size_t block;
+	unsigned depth;
+} candidates[] = {
+	{ STREAM_BLOCK_DEFAULT, STREAM_DEPTH_DEFAULT },
+	{ (size_t)1 << 20, 4 },
+	{ (size_t)512 << 10, 8 },
+	{ (size_t)512 << 10, 16 },
+	{ (size_t)4 << 20, 2 },
+};
+#define N_CANDIDATES ARRAY_LEN(candidates)
+#define MEMORY       ((size_t)12 << 20) /* (depth + 1) blocks of any */
+
+/* ---- what was found before ---- */
+
+static bool make_folder(const char *path)
+{
+	return !mkdir(path, 0700) || errno == EEXIST;
+}
+
+/* The user's folder of caches; relative ones are void by the XDG rules. */
+static bool cache_folder(char *out, size_t size)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	int n = -1;
+
+	if (cache && *cache == '/')
+		n = snprintf(out, size, "%s", cache);
+	else if (home && *home == '/')
+		n = snprintf(out, size, "%s/.cache", home);
+	return n > 0 && (size_t)n < size;
+}
+
+/* "CACHE/tandem/stream-TYPE-ID", of the file system. */
+static bool cache_file(char *out, size_t size, int fd, bool make)
+{
+	char folder[PATH_MAX];
+	struct statfs fs;
+	uint32_t id[2];
+	int n;
+
+	if (fstatfs(fd, &fs) || !cache_folder(folder, sizeof(folder)))
+		return false;
+	n = snprintf(out, size, "%s/tandem", folder);
+	if (n < 0 || (size_t)n >= size)
+		return false;
+	if (make && !(make_folder(folder) && make_folder(out)))
+		return false;
+	_Static_assert(sizeof(id) == sizeof(fs.f_fsid), "f_fsid");
+	memcpy(id, &fs.f_fsid, sizeof(id));
+	n = snprintf(out, size, "%s/tandem/stream-%lx-%08x%08x", folder,
+		(unsigned long)fs.f_type, id[0], id[1]);
+	return n > 0 && (size_t)n < size;
+}
+
+/* "BLOCK DEPTH"; anything else is not believed. */
+static bool recall(int fd, size_t *block, unsigned *depth)
+{
+	char path[PATH_MAX], text[64] = "", end;
+	struct candidate c = { 0 };
+	int file = -1;
+
+	if (cache_file(path, sizeof(path), fd, false))
+		file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (file < 0 || read(file, text, sizeof(text) - 1) < 0)
+		*text = 0;
+	fd_close(&file);
+	if (sscanf(text, "%zu %u%c", &c.block, &c.depth, &end) != 3 ||
+		end != '\n' || !c.block || c.block % IMAGE_PAGE ||
+		c.block > STREAM_BLOCK_MAX || !c.depth ||
+		c.depth > STREAM_DEPTH_MAX)
+		return false;
+	*block = c.block;
+	*depth = c.depth;
+	return true;
+}
+
+/* Who cannot write it will probe again. */
+static void remember(int fd, const struct candidate *c)
+{
+	char path[PATH_MAX], text[64];
+	struct newfile f;
+
+	if (!cache_file(path, sizeof(path), fd, true) ||
+		newfile_open(&f, path, NULL))
+		return;
+	snprintf(text, sizeof(text), "%zu %u\n", c->block, c->depth);
+	if (!fd_write_all(f.fd, text, strlen(text)))
+		newfile_commit(&f, NULL);
+	newfile_close(&f);
+}
+
+/* ---- finding it ---- */
+
+struct probe {
+	struct reader *reader;
+	uint8_t *memory; /* [MEMORY] */
+	const struct candidate *c;
+	uint64_t off, end; /* still to be read */
+	struct block block[STREAM_DEPTH_MAX + 1];
+	uint64_t sum; /* of all, so that checksums take their time */
+	unsigned flying;
+};
+
+static void send(struct probe *p, struct block *b)
+{
+	uint64_t left = p->end - p->off;
+
+	b->off = p->off;
+	b->len = left < p->c->block ? (size_t)left : p->c->block;
+	p->off += b->len;
+	p->flying++;
+	p->reader->ops->submit(p->reader, b);
+	p->reader->ops->flush(p->reader);
+}
+
+/*
+ * Read a part: 0 or -errno, bytes and time added to *bytes and *ns. As a stream
+ * does it: the next block is on its way before one that came is summed, which
+ * on a busy processor is what wants more depth.
+ */
+static int read_part(struct probe *p, uint64_t off, uint64_t part,
+	uint64_t *bytes, uint64_t *ns)
+{
+	struct block *spare = &p->block[p->c->depth];
+	uint64_t from = clock_ns();
+	int bad = 0;
+
+	p->off = off;
+	p->end = off + part;
+	for (unsigned i = 0; i <= p->c->depth; i++)
+		p->block[i].dst = p->memory + i * p->c->block;
+	for (unsigned i = 0; i < p->c->depth && p->off < p->end; i++)
+		send(p, &p->block[i]);
+	while (p->flying) {
+		struct block *b = p->reader->ops->take(p->reader, WAIT_NS);
+
+		if (!b)
+			return -ETIMEDOUT;
+		p->flying--;
+		if (b->res <= 0)
+			bad = b->res ? (int)b->res : -ENODATA;
+		if (bad)
+			continue;
+		if (p->off < p->end && clock_ns() - from < PART_NS)
+			send(p, spare);
+		*bytes += (uint64_t)b->res;
+		p->sum ^= XXH64(b->dst, (size_t)b->res, 0);
+		spare = b;
+	}
+	*ns += clock_ns() - from;
+	return bad;
+}
+
+static int try_all(
+	struct probe *p, uint64_t size, const struct candidate **best)
+{
+	uint64_t n = ROUNDS * N_CANDIDATES;
+	uint64_t step = size / n & ~(uint64_t)(IMAGE_PAGE - 1);
+	uint64_t part = step < PART_MAX ? step : PART_MAX;
+	uint64_t bytes[N_CANDIDATES] = { 0 }, ns[N_CANDIDATES] = { 0 };
+	double most = 0;
+
+	for (uint64_t i = 0; i < n; i++) {
+		size_t k = i % N_CANDIDATES;
+		int ret;
+
+		p->c = &candidates[k];
+		ret = read_part(p, i * step, part, &bytes[k], &ns[k]);
+		if (ret)
+			return ret;
+	}
+	for (size_t k = 0; k < N_CANDIDATES; k++) {
+		double rate = (double)bytes[k] / (double)ns[k];
+
+		if (rate <= most)
+			continue;
+		most = k ? rate : rate * CLEARLY;
+		*best = &candidates[k];
+	}
+	return 0;
+}
+
+/* *best stays where a thread reads: the default will do for that. */
+static int probe_file(
+	int fd, uint64_t size, const struct candidate **best, struct err *e)
+{
+	struct probe p = { 0 };
+	char why[READER_WHY];
+	int ret =
+		reader_open_uring(&p.reader, fd, STREAM_DEPTH_MAX, false, why);
+
+	if (ret)
+		return 0;
+	p.memory = hugemem_alloc(MEMORY);
+	ret = p.memory ? try_all(&p, size, best) : -ENOMEM;
+	/* Reads that are lost may still write to the memory. */
+	p.reader->ops->close(p.reader, p.flying);
+	if (!p.flying)
+		hugemem_free(p.memory);
+	return ret ? err_sys(e, -ret, "cannot try reads") : 0;
+}
+
+/* What is known of the file system, or else found out. */
+static int find(
+	int fd, uint64_t size, size_t *block, unsigned *depth, struct err *e)
+{
+	const struct candidate *best = NULL;
+	char path[PATH_MAX];
+	int ret;
+
+	if (!cache_file(path, sizeof(path), fd, false) ||
+		recall(fd, block, depth))
+		return 0;
+	ret = probe_file(fd, size, &best, e);
+	if (ret || !best)
+		return ret;
+	remember(fd, best);
+	*block = best->block;
+	*depth = best->depth;
+	return 0;
+}
+
+int stream_probe(
+	const struct image *im, size_t *block, unsigned *depth, struct err *e)
+{
+	uint64_t size = image_file_bytes(im);
+	char why[READER_WHY];
+	bool direct;
+	int fd, ret;
+
+	*block = STREAM_BLOCK_DEFAULT;
+	*depth = STREAM_DEPTH_DEFAULT;
+	if (size < ROUNDS * N_CANDIDATES * PART_MIN)
+		return 0;
+	ret = stream_file(im, false, &fd, &direct, why, e);
+	if (ret)
+		return ret;
+	if (direct)
+		ret = find(fd, size, block, depth, e);
+	fd_close(&fd);
+	if (ret)
+		err_in(e, "'%s'", image_path(im));
+	return ret;
+}

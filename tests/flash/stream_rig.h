@@ -1,0 +1,185 @@
+/*
+ * What the stream's tests share: an image whose extents have the sizes that
+ * reading in blocks and pages may get wrong, its bytes by a rule, and places
+ * to read to. One test a process, so statics will do.
+ */
+#ifndef TESTS_FLASH_STREAM_RIG_H
+#define TESTS_FLASH_STREAM_RIG_H
+
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "flash/image_write.h"
+#include "flash/stream.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK  ((size_t)65536)
+#define PAGE   ((size_t)4096)
+#define ROOM   (8 * BLOCK) /* more than any extent takes */
+#define MARGIN PAGE        /* before and behind a slot: stays as it is */
+#define UNREAD 0xc3
+
+static const size_t sizes[] = { 1, PAGE, PAGE + 1, 5 * BLOCK + 1, BLOCK,
+	3 * BLOCK - 1, BLOCK + PAGE, 2 * BLOCK, 777 };
+#define N ARRAY_LEN(sizes)
+
+static char path[4300];
+
+/* Odd extents do not compress; even ones do, to a third or so. */
+static uint8_t byte_of(size_t extent, size_t i)
+{
+	return (extent % 2 || i % 3 == 0)
+		? (uint8_t)(rng_uniform(11, extent, i) * 256)
+		: (uint8_t)extent;
+}
+
+static uint8_t *data_of(size_t extent)
+{
+	uint8_t *data = malloc(sizes[extent]);
+
+	assert_non_null(data);
+	for (size_t i = 0; i < sizes[extent]; i++)
+		data[i] = byte_of(extent, i);
+	return data;
+}
+
+/* Metadata, host tensors, output matrix, then layers 0 to 5. */
+static struct image *image_make(int zstd)
+{
+	struct image_write_opts o = {
+		.n_extents = N, .zstd = zstd, .threads = 1
+	};
+	struct image_writer *w;
+	struct image *im;
+	struct err e = { 0 };
+
+	snprintf(path, sizeof(path), "%s/m.tdm", harness_tmp());
+	/* No test may read or write the user's cache. */
+	setenv("XDG_CACHE_HOME", "/nonexistent", 1);
+	assert_ok(image_writer_open(&w, path, &o, &e), &e);
+	for (size_t i = 0; i < N; i++) {
+		uint8_t *data = data_of(i);
+		enum image_kind kind =
+			i < 3 ? IMAGE_METADATA + (unsigned)i : IMAGE_LAYER;
+
+		assert_ok(image_write(w, kind, i < 3 ? 0 : (uint32_t)i - 3,
+				  data, sizes[i], &e),
+			&e);
+		free(data);
+	}
+	assert_ok(image_writer_commit(w, &e), &e);
+	image_writer_close(w);
+	assert_ok(image_open(&im, path, &e), &e);
+	return im;
+}
+
+/* A stream with `n` slots in one buffer, with a margin around each. */
+struct rig {
+	struct image *im;
+	struct stream *s;
+	struct buffer *b;
+	struct flash_fault *fault;
+	unsigned n;
+};
+
+static size_t slot_off(unsigned slot)
+{
+	return slot * (ROOM + MARGIN) + MARGIN;
+}
+
+static uint8_t *bytes_at(const struct rig *r, size_t off, size_t len)
+{
+	uint8_t *p = buffer_begin(r->b, off, len, BUFFER_READ);
+
+	buffer_end(r->b, off, len, BUFFER_READ);
+	return p;
+}
+
+static void rig_open(struct rig *r, struct image *im, unsigned n,
+	struct stream_opts o, const char *plan)
+{
+	struct err e = { 0 };
+
+	*r = (struct rig){ .im = im, .n = n };
+	if (plan)
+		assert_ok(flash_fault_parse(&r->fault, plan, &e), &e);
+	o.fault = r->fault;
+	if (!o.block)
+		o.block = BLOCK;
+	if (!o.depth)
+		o.depth = 3;
+	assert_ok(buffer_create(&r->b, "rig", slot_off(n), 0, &e), &e);
+	memset(bytes_at(r, 0, slot_off(n)), UNREAD, slot_off(n));
+	assert_ok(stream_open(&r->s, im, &o, &e), &e);
+	for (unsigned i = 0; i < n; i++)
+		assert_ok(
+			stream_add_slot(r->s, r->b, slot_off(i), ROOM, &e), &e);
+}
+
+static void rig_close(struct rig *r)
+{
+	stream_close(r->s);
+	buffer_close(r->b);
+	flash_fault_free(r->fault);
+}
+
+static int begin(struct rig *r, unsigned slot, size_t extent)
+{
+	struct err e = { 0 };
+
+	assert_ok(stream_begin(r->s, slot, image_extent_at(r->im, extent), &e),
+		&e);
+	return 0;
+}
+
+static void wait_ok(struct rig *r, unsigned slot, size_t extent)
+{
+	uint8_t *want = data_of(extent), *got;
+	struct err e = { 0 };
+
+	assert_ok(stream_wait(r->s, slot, &e), &e);
+	got = bytes_at(r, slot_off(slot), ROOM);
+	if (memcmp(got, want, sizes[extent]))
+		fail_msg("extent %zu in slot %u is not what was written",
+			extent, slot);
+	free(want);
+}
+
+/* And the message holds each of the texts, up to NULL. */
+static void wait_fails(
+	struct rig *r, unsigned slot, int code, const char *const *says)
+{
+	struct err e = { 0 };
+	int ret = stream_wait(r->s, slot, &e);
+
+	if (ret != -code || e.code != -code)
+		fail_msg("returned %d, code %d, '%s'; not %d", ret, e.code,
+			e.text, -code);
+	for (; *says; says++)
+		if (!strstr(e.text, *says))
+			fail_msg("the message '%s' does not say '%s'", e.text,
+				*says);
+}
+
+#define SAYS(...)                 \
+	(const char *const[])     \
+	{                         \
+		__VA_ARGS__, NULL \
+	}
+
+static struct stream_stats stats_of(const struct rig *r)
+{
+	struct stream_stats st;
+
+	stream_stats(r->s, &st);
+	return st;
+}
+
+#endif

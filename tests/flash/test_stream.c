@@ -1,0 +1,607 @@
+#include "tests/flash/stream_rig.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct stream_opts modes[] = {
+	{ .block = BLOCK },
+	{ .threaded = true },
+	{ .buffered = true },
+	{ .buffered = true, .threaded = true },
+};
+
+static uint64_t stored_bytes(const struct image *im)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < N; i++)
+		sum += image_extent_at(im, i)->stored;
+	return sum;
+}
+
+static uint64_t blocks(const struct image *im)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < N; i++)
+		n += (image_extent_at(im, i)->stored + BLOCK - 1) / BLOCK;
+	return n;
+}
+
+/* ---- round trips ---- */
+
+/* A permutation that `seed` gives. */
+static void shuffle(size_t order[N], uint64_t seed)
+{
+	for (size_t i = 0; i < N; i++)
+		order[i] = i;
+	for (size_t i = N - 1; i > 0; i--) {
+		size_t j = (size_t)(rng_uniform(seed, 5, i) * (double)(i + 1));
+		size_t t = order[i];
+
+		order[i] = order[j];
+		order[j] = t;
+	}
+}
+
+/* As many begun as there are slots, waited for in the order begun. */
+static void go_round(struct rig *r, const size_t order[N])
+{
+	for (size_t i = 0; i < N + r->n; i++) {
+		if (i >= r->n)
+			wait_ok(r, i % r->n, order[i - r->n]);
+		if (i < N)
+			begin(r, i % r->n, order[i]);
+		if (i % 2)
+			stream_poll(r->s);
+	}
+}
+
+static void margins_untouched(const struct rig *r)
+{
+	for (unsigned i = 0; i < r->n; i++) {
+		const uint8_t *p = bytes_at(r, slot_off(i) - MARGIN, MARGIN);
+
+		for (size_t j = 0; j < MARGIN; j++)
+			if (p[j] != UNREAD)
+				fail_msg("byte %zu before slot %u is %02x", j,
+					i, p[j]);
+	}
+}
+
+static void round_trips(int zstd)
+{
+	struct image *im = image_make(zstd);
+	uint64_t seed = harness_seed();
+
+	for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
+		for (unsigned slots = 1; slots <= 3; slots++) {
+			struct stream_stats st;
+			size_t order[N];
+			struct rig r;
+
+			rig_open(&r, im, slots, modes[m], NULL);
+			for (unsigned k = 0; k < 3; k++) {
+				shuffle(order, seed + 10 * slots + k);
+				go_round(&r, order);
+			}
+			margins_untouched(&r);
+			st = stats_of(&r);
+			assert_int_equal(st.bytes, 3 * stored_bytes(im));
+			assert_int_equal(st.extents, 3 * N);
+			assert_int_equal(st.reads, 3 * blocks(im));
+			assert_int_equal(st.retries, 0);
+			assert_true(st.busy_ns > 0 && st.wait_ns > 0 &&
+				st.check_ns > 0);
+			rig_close(&r);
+		}
+	}
+	image_close(im);
+}
+
+static void test_raw(void **state)
+{
+	round_trips(0);
+}
+
+static void test_zstd(void **state)
+{
+	struct image *im = image_make(3);
+	unsigned n = 0;
+
+	for (size_t i = 0; i < N; i++)
+		n += image_extent_at(im, i)->codec == IMAGE_ZSTD;
+	assert_int_equal(n, 4); /* all even ones but that of a single byte */
+	image_close(im);
+	round_trips(3);
+}
+
+/* Waited for in another order than begun, with blocks of a page or of many
+ * extents, one or many under way. */
+static void test_shapes(void **state)
+{
+	static const size_t block[] = { PAGE, 3 * PAGE, 16 * BLOCK };
+	static const unsigned depth[] = { 1, 2, 64 };
+	struct image *im = image_make(3);
+
+	for (size_t k = 0; k < 9; k++) {
+		struct stream_opts o = { .block = block[k % 3],
+			.depth = depth[k / 3] };
+		struct rig r;
+
+		rig_open(&r, im, N, o, NULL);
+		for (unsigned i = 0; i < N; i++)
+			begin(&r, i, i);
+		for (unsigned i = N; i-- > 0;)
+			wait_ok(&r, i, i);
+		assert_int_equal(stats_of(&r).bytes, stored_bytes(im));
+		rig_close(&r);
+	}
+	image_close(im);
+}
+
+/* What has no polling does not move; what has needs no waiting. */
+static void test_poll(void **state)
+{
+	struct image *im = image_make(3);
+	uint64_t until = clock_ns() + 20000000000u;
+	struct stream_stats st;
+	struct rig r;
+
+	rig_open(&r, im, 2, modes[0], NULL);
+	begin(&r, 0, 3);
+	begin(&r, 1, 7);
+	do {
+		stream_poll(r.s);
+		st = stats_of(&r);
+	} while (st.bytes < image_extent_at(im, 3)->stored +
+				image_extent_at(im, 7)->stored &&
+		clock_ns() < until);
+	stream_poll(r.s);
+	st = stats_of(&r);
+	assert_int_equal(st.wait_ns, 0);
+	wait_ok(&r, 0, 3);
+	wait_ok(&r, 1, 7);
+	assert_int_equal(stats_of(&r).check_ns, st.check_ns);
+	assert_int_equal(stats_of(&r).busy_ns, st.busy_ns);
+	rig_close(&r);
+	image_close(im);
+}
+
+/* ---- slots, order, brackets ---- */
+
+static void test_refused(void **state)
+{
+	struct image *im = image_make(0);
+	struct stream_opts o = { .block = 5000 };
+	struct stream *s = NULL;
+	struct err e = { 0 };
+	struct rig r;
+
+	assert_int_equal(stream_open(&s, im, &o, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "5000"));
+	o = (struct stream_opts){ .block = 128 << 20 };
+	assert_int_equal(stream_open(&s, im, &o, &e), -EINVAL);
+	o = (struct stream_opts){ .depth = 65 };
+	assert_int_equal(stream_open(&s, im, &o, &e), -EINVAL);
+	assert_null(s);
+	rig_open(&r, im, 0, modes[0], NULL);
+	assert_int_equal(stream_add_slot(r.s, r.b, 0, 0, &e), -EINVAL);
+	assert_int_equal(stream_add_slot(r.s, r.b, 1, PAGE, &e), -EINVAL);
+	assert_int_equal(stream_add_slot(r.s, r.b, 0, PAGE + 1, &e), -EINVAL);
+	assert_int_equal(stream_add_slot(r.s, r.b, PAGE, PAGE, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "tandem:rig"));
+	/* Extent 1 is exactly a page, extent 2 a byte more. */
+	assert_ok(stream_add_slot(r.s, r.b, 0, PAGE, &e), &e);
+	assert_ok(stream_begin(r.s, 0, image_extent_at(im, 1), &e), &e);
+	assert_ok(stream_wait(r.s, 0, &e), &e);
+	assert_int_equal(
+		stream_begin(r.s, 0, image_extent_at(im, 2), &e), -EFBIG);
+	assert_non_null(strstr(e.text, "output matrix"));
+	assert_non_null(strstr(e.text, "8192"));
+	assert_int_equal(stream_wait(r.s, 0, &e), 0);
+	assert_int_equal(stats_of(&r).extents, 1);
+	rig_close(&r);
+	image_close(im);
+}
+
+/* Reads go out in the order begun: the first extent takes 6 of them, and it is
+ * from the seventh on that they fail. */
+static void test_order(void **state)
+{
+	struct image *im = image_make(0);
+	struct rig r;
+
+	rig_open(&r, im, 3, modes[0], "eio@7+");
+	begin(&r, 2, 3);
+	begin(&r, 0, 7);
+	begin(&r, 1, 1);
+	wait_fails(&r, 1, EIO, SAYS("host tensors"));
+	wait_fails(&r, 0, EIO, SAYS("layer 4"));
+	wait_ok(&r, 2, 3);
+	rig_close(&r);
+	image_close(im);
+}
+
+/* The fourth read is not sent while three are out. */
+static void test_depth(void **state)
+{
+	struct image *im = image_make(0);
+	struct rig r;
+
+	rig_open(&r, im, 3, modes[0], "stall@1+");
+	begin(&r, 0, 7); /* two blocks */
+	assert_int_equal(stats_of(&r).reads, 2);
+	begin(&r, 1, 3);
+	begin(&r, 2, 1);
+	for (unsigned i = 0; i < 20; i++) {
+		stream_poll(r.s);
+		usleep(1000);
+	}
+	assert_int_equal(stats_of(&r).reads, 3);
+	rig_close(&r);
+	image_close(im);
+}
+
+static void test_written(void **state)
+{
+	struct image *im = image_make(3);
+	const struct buffer_range *range;
+	struct rig r;
+
+	rig_open(&r, im, 2, modes[0], NULL);
+	begin(&r, 1, 2);
+	assert_int_equal(buffer_written(r.b, &range), 0);
+	wait_ok(&r, 1, 2);
+	assert_int_equal(buffer_written(r.b, &range), 1);
+	assert_int_equal(range->off, slot_off(1));
+	assert_int_equal(range->len, 2 * PAGE);
+	buffer_written_clear(r.b);
+	begin(&r, 0, 3); /* not waited for */
+	stream_close(r.s);
+	r.s = NULL;
+	assert_int_equal(buffer_written(r.b, &range), 1);
+	assert_int_equal(range->off, slot_off(0));
+	rig_close(&r);
+	image_close(im);
+}
+
+/* Closed with all slots under way: nothing writes afterwards. */
+static void test_close(void **state)
+{
+	struct image *im = image_make(3);
+
+	for (size_t k = 0; k < 8 * ARRAY_LEN(modes); k++) {
+		struct stream_opts o = modes[k % ARRAY_LEN(modes)];
+		uint8_t *all;
+		struct rig r;
+
+		o.depth = 1 + (unsigned)k;
+		rig_open(&r, im, 3, o, NULL);
+		for (unsigned i = 0; i < 3; i++)
+			begin(&r, i, 3 + i);
+		if (k % 3 == 1)
+			stream_poll(r.s);
+		if (k % 3 == 2)
+			wait_ok(&r, 1, 4);
+		stream_close(r.s);
+		r.s = NULL;
+		all = bytes_at(&r, 0, slot_off(3));
+		memset(all, UNREAD, slot_off(3));
+		usleep(2000);
+		for (size_t i = 0; i < slot_off(3); i++)
+			if (all[i] != UNREAD)
+				fail_msg("byte %zu was written", i);
+		rig_close(&r);
+	}
+	stream_close(NULL);
+	image_close(im);
+}
+
+/* Another file in the place of the image's: what was opened is read. */
+static void test_renamed(void **state)
+{
+	struct image *im = image_make(0);
+	char other[4400];
+	struct rig r;
+
+	snprintf(other, sizeof(other), "%s.away", path);
+	assert_int_equal(rename(path, other), 0);
+	fd_close(&(int){ open(path, O_CREAT | O_WRONLY, 0600) });
+	rig_open(&r, im, 1, modes[0], NULL);
+	begin(&r, 0, 3);
+	wait_ok(&r, 0, 3);
+	assert_int_equal(unlink(other), 0);
+	begin(&r, 0, 5);
+	wait_ok(&r, 0, 5);
+	rig_close(&r);
+	image_close(im);
+}
+
+/* ---- how ---- */
+
+static void test_how(void **state)
+{
+	struct image *im = image_make(0);
+	struct rig r;
+
+	rig_open(&r, im, 1, modes[3], NULL);
+	begin(&r, 0, 0);
+	assert_string_equal(stream_how(r.s),
+		"a thread, page cache, small pages; 64 KiB x 3");
+	rig_close(&r);
+	rig_open(&r, im, 1,
+		(struct stream_opts){
+			.block = 1 << 20, .depth = 2, .buffered = true },
+		NULL);
+	assert_non_null(strstr(stream_how(r.s), "page cache"));
+	assert_non_null(strstr(stream_how(r.s), "; 1 MiB x 2"));
+	rig_close(&r);
+	rig_open(&r, im, 1, modes[0], NULL);
+	begin(&r, 0, 0);
+	/* Either in use, or refused with a reason. */
+	assert_true(!strncmp(stream_how(r.s), "io_uring, ", 10) !=
+		!!strstr(stream_how(r.s), "; no io_uring: "));
+	assert_true(!!strstr(stream_how(r.s), ", O_DIRECT") !=
+		!!strstr(stream_how(r.s), "; no O_DIRECT: "));
+	rig_close(&r);
+	image_close(im);
+}
+
+/* io_uring_setup fails from here on in this process. */
+static void forbid_io_uring(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { ARRAY_LEN(code), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(77);
+}
+
+/* The largest extent, in a process that was refused something: 0, or which
+ * step failed; stream_how says `says`. */
+static int read_refused(struct image *im, const char *says)
+{
+	struct stream_opts o = { .block = BLOCK, .depth = 2 };
+	struct err e = { 0 };
+	struct stream *s;
+	struct buffer *b;
+	uint8_t *want = data_of(3);
+
+	if (buffer_create(&b, "x", ROOM, 0, &e) ||
+		stream_open(&s, im, &o, &e) ||
+		stream_add_slot(s, b, 0, ROOM, &e) ||
+		stream_begin(s, 0, image_extent_at(im, 3), &e) ||
+		stream_wait(s, 0, &e))
+		return 1;
+	if (memcmp(buffer_begin(b, 0, ROOM, BUFFER_READ), want, sizes[3]))
+		return 2;
+	if (!strstr(stream_how(s), says)) {
+		print_message("%s\n", stream_how(s));
+		return 3;
+	}
+	stream_close(s);
+	buffer_close(b);
+	free(want);
+	return 0;
+}
+
+static void refused_in_child(void (*refuse)(void), const char *says)
+{
+	struct image *im = image_make(0);
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		refuse();
+		_exit(read_refused(im, says));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	image_close(im);
+	if (status == 77 << 8) {
+		print_message("skipped: cannot be refused here\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
+}
+
+static void test_no_io_uring(void **state)
+{
+	refused_in_child(
+		forbid_io_uring, "; no io_uring: Operation not permitted");
+}
+
+/* Root may lock what it likes, so the child is not. The ring itself takes some
+ * pages. */
+static void forbid_locking(void)
+{
+	struct rlimit little = { 128 << 10, 128 << 10 };
+
+	if (setrlimit(RLIMIT_MEMLOCK, &little) ||
+		(!geteuid() && setuid(65534)) ||
+		prctl(PR_SET_DUMPABLE, 1)) /* for /proc/self/fd */
+		_exit(77);
+}
+
+static void test_no_locking(void **state)
+{
+	refused_in_child(forbid_locking,
+		"; memory not registered: 512 KiB are more than RLIMIT_MEMLOCK, "
+		"128 KiB, allows");
+}
+
+/* ---- probing ---- */
+
+static char folder[4200], cache[4600], noted[5000];
+
+/* The one file in CACHE/tandem, as `noted`; false: there is none. */
+static bool find_noted(void)
+{
+	char notes[4700];
+	struct dirent *f;
+	bool found = false;
+	DIR *d;
+
+	snprintf(notes, sizeof(notes), "%s/tandem", cache);
+	d = opendir(notes);
+	while (d && (f = readdir(d)))
+		if (*f->d_name != '.') {
+			assert_false(found);
+			found = true;
+			snprintf(noted, sizeof(noted), "%s/%s", notes,
+				f->d_name);
+		}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+static void note(const char *text)
+{
+	FILE *f = fopen(noted, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static bool among_tried(size_t block, unsigned depth)
+{
+	return block >= 256 << 10 && block <= 4 << 20 && depth >= 1 &&
+		depth <= 16;
+}
+
+/* 128 MiB of zeros. */
+static struct image *image_large(void)
+{
+	struct image_write_opts o = { .n_extents = 1 };
+	size_t bytes = 128 << 20;
+	uint8_t *data = calloc(1, bytes);
+	struct image_writer *w;
+	struct image *im;
+	struct err e = { 0 };
+
+	assert_non_null(data);
+	snprintf(folder, sizeof(folder), "%s", harness_tmp());
+	snprintf(path, sizeof(path), "%s/large.tdm", folder);
+	snprintf(cache, sizeof(cache), "%s/cache", folder);
+	setenv("XDG_CACHE_HOME", cache, 1);
+	assert_ok(image_writer_open(&w, path, &o, &e), &e);
+	assert_ok(image_write(w, IMAGE_METADATA, 0, data, bytes, &e), &e);
+	assert_ok(image_writer_commit(w, &e), &e);
+	image_writer_close(w);
+	free(data);
+	assert_ok(image_open(&im, path, &e), &e);
+	return im;
+}
+
+static void test_probe(void **state)
+{
+	static const char *const void_notes[] = { "", "1000 4\n", "0 4\n",
+		"131072 0\n", "131072 65\n", "131072 3", "131072 -3\n",
+		"99999999999999999999 4\n", "134217728 4\n", "x\n" };
+	struct image *im = image_large();
+	struct stream_opts o = { 0 };
+	struct err e = { 0 };
+	struct stream *s;
+	unsigned depth;
+	size_t block;
+
+	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_true(among_tried(block, depth));
+	if (!find_noted()) {
+		print_message("skipped: no O_DIRECT or no io_uring here\n");
+		skip();
+	}
+	note("131072 3\n");
+	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_int_equal(block, 131072);
+	assert_int_equal(depth, 3);
+	assert_ok(stream_open(&s, im, &o, &e), &e);
+	assert_non_null(strstr(stream_how(s), "; 128 KiB x 3"));
+	stream_close(s);
+	for (size_t i = 0; i < ARRAY_LEN(void_notes); i++) {
+		note(void_notes[i]);
+		assert_ok(stream_probe(im, &block, &depth, &e), &e);
+		if (!among_tried(block, depth) || block == 131072)
+			fail_msg("note '%s' gave %zu x %u", void_notes[i],
+				block, depth);
+	}
+	image_close(im);
+}
+
+/* Without a cache nothing is tried; one that cannot be written is no error. */
+static void test_probe_no_cache(void **state)
+{
+	struct image *im = image_large();
+	struct err e = { 0 };
+	unsigned depth;
+	size_t block;
+
+	setenv("XDG_CACHE_HOME", "relative", 1);
+	unsetenv("HOME");
+	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_int_equal(block, STREAM_BLOCK_DEFAULT);
+	assert_int_equal(depth, STREAM_DEPTH_DEFAULT);
+	assert_int_equal(access("relative", F_OK), -1);
+	setenv("XDG_CACHE_HOME", "/dev/null", 1);
+	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_true(among_tried(block, depth));
+	assert_int_equal(mkdir(cache, 0700), 0);
+	setenv("HOME", cache, 1);
+	unsetenv("XDG_CACHE_HOME");
+	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	snprintf(cache, sizeof(cache), "%s/cache/.cache", folder);
+	find_noted();
+	image_close(im);
+	/* A small file is neither tried nor noted. */
+	im = image_make(0);
+	snprintf(cache, sizeof(cache), "%s.cache", path);
+	setenv("XDG_CACHE_HOME", cache, 1);
+	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_int_equal(block, STREAM_BLOCK_DEFAULT);
+	assert_int_equal(depth, STREAM_DEPTH_DEFAULT);
+	assert_false(find_noted());
+	image_close(im);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_raw),
+	cmocka_unit_test(test_zstd),
+	cmocka_unit_test(test_shapes),
+	cmocka_unit_test(test_poll),
+	cmocka_unit_test(test_refused),
+	cmocka_unit_test(test_order),
+	cmocka_unit_test(test_depth),
+	cmocka_unit_test(test_written),
+	cmocka_unit_test(test_close),
+	cmocka_unit_test(test_renamed),
+	cmocka_unit_test(test_how),
+	cmocka_unit_test(test_no_io_uring),
+	cmocka_unit_test(test_no_locking),
+	cmocka_unit_test(test_probe),
+	cmocka_unit_test(test_probe_no_cache),
+};
+
+TEST_MAIN(tests)
