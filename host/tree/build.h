@@ -1,0 +1,128 @@
+/*
+ * The builders of token trees: each grows the tree that a drafter has begun,
+ * whose root is expanded, to at most `rows` nodes (the root among them) of at
+ * most `depth` below the root. What they need to remember from cycle to cycle
+ * is theirs in a struct of parameters and state.
+ *
+ * All are deterministic: where two candidates are equal, the one whose parent
+ * was added first, and then the lower token id, comes first. In all of them a
+ * node's children are the first of its candidates. Where the drafter has no
+ * room left the tree stays smaller.
+ *
+ * The tree must have room for `rows`; some builders need more, as they say.
+ * -ENOMEM, and whatever the drafter returns; then the tree is valid but of any
+ * size.
+ */
+#ifndef HOST_TREE_BUILD_H
+#define HOST_TREE_BUILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cost;
+struct drafter;
+struct err;
+struct tree;
+
+struct build_limits {
+	uint32_t rows;  /* nodes at most, root included; >= 1 */
+	uint32_t depth; /* of the deepest node, at most; 0: the root alone */
+};
+
+/* The likeliest token behind the likeliest token ...: `limits` says how many.
+ */
+int build_chain(struct tree *, const struct drafter *,
+	const struct build_limits *, struct err *);
+
+/*
+ * SpecInfer (Miao et al., ASPLOS 2024): a static shape; every node at depth i
+ * has its width[i] best candidates as children. {1, 1, 3, 1, 1, 1, 1, 1} is
+ * the usual one: 20 nodes below the root.
+ */
+int build_specinfer(struct tree *, const struct drafter *,
+	const struct build_limits *, const uint32_t *width, uint32_t n_widths,
+	struct err *);
+
+/*
+ * EAGLE-2's dynamic tree (Li et al., EMNLP 2024): layer by layer the `beam`
+ * nodes of largest path probability are expanded together; in the end the best
+ * of all candidates stay. Layers are as wide as that only in a tree with room
+ * for 1 + beam * (depth - 1) nodes.
+ */
+int build_eagle2(struct tree *, const struct drafter *,
+	const struct build_limits *, uint32_t beam, struct err *);
+
+/*
+ * OPT-Tree (Wang et al., TACL 2025): layers until the expected accepted length
+ * of the best `rows - 1` nodes grows by no more than `threshold`. Of a layer
+ * only nodes among those best are expanded, for no other has a descendant among
+ * them.
+ */
+int build_opt(struct tree *, const struct drafter *,
+	const struct build_limits *, double threshold, struct err *);
+
+/*
+ * In the manner of EdgeLLM (Xu et al., 2024): the open branch of the largest
+ * path probability is expanded, two children each, until none reaches alpha;
+ * what verification accepts moves alpha.
+ */
+struct edgellm {
+	double alpha; /* 1e-4 to 0.9 */
+};
+void edgellm_init(struct edgellm *);
+int build_edgellm(struct tree *, const struct drafter *,
+	const struct build_limits *, const struct edgellm *, struct err *);
+/*
+ * After verification: of the branch that matched best, `drafted` nodes, were
+ * `accepted` accepted. Nothing when nothing was drafted.
+ */
+void edgellm_saw(struct edgellm *, uint32_t drafted, uint32_t accepted);
+
+/*
+ * Lever (section 4.2; its equations 1 to 6): the candidate of the largest gain
+ * per cost joins, until that ratio is no better than the tree's own. A
+ * candidate's gain is the probability that verification reaches it: the
+ * product, along its path, of the draft's probabilities times its reliability.
+ *
+ * Where the cost has steps (an NPU's tiles), that stops at the first step;
+ * best_prefix goes on to `limits` and returns the best tree met on the way, the
+ * smallest of those. It ends sooner when nothing better can come: if m more
+ * nodes join, G grows by no more than m times the largest R at hand, and L is
+ * no less than with m more rows on as many leaves and nothing more drafted.
+ *
+ * L counts every node above the depth limit as drafted. In fact a node is
+ * expanded only when its candidates could be next: the same tree, for less.
+ */
+struct lever {
+	bool best_prefix;
+	double rate;      /* of the moving averages; 0.1 */
+	double rho_min;   /* 0.3 */
+	double hit, mass; /* averages of hits, and of what the draft expected */
+	/* Of the tree built last: G and L of equations 2 and 4; L is 0 while no
+	 * verification was seen. */
+	double gain, latency;
+	/* Nodes since lever_init, roots too; those of them without children in
+	 * the tree returned. */
+	uint64_t expanded, wasted;
+};
+void lever_init(struct lever *);
+double lever_reliability(const struct lever *); /* rho */
+/*
+ * Without any verification seen, only `limits` end the tree. With
+ * drafter->batch > 1 the likeliest nodes are expanded ahead, together with one
+ * that is needed, and the tree is the same (section 4.4); those that have not
+ * joined yet take room beyond `rows` in the tree, and where there is none the
+ * batches are smaller.
+ */
+int build_lever(struct tree *, const struct drafter *,
+	const struct build_limits *, const struct cost *, struct lever *,
+	struct err *);
+/*
+ * After verification, which went from the root along path[0] < path[1] ...
+ * [n] (the accepted nodes without the root) and then drew `next`: each
+ * expanded node on the way, the last one too, is a hit or none.
+ */
+void lever_saw(struct lever *, const struct tree *, const uint32_t *path,
+	uint32_t n, int32_t next);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * What tells a tree's builder which tokens may come next: a draft model on the
+ * host, the same on the device, or an oracle for speed studies.
+ *
+ * begin() starts a tree behind a text; expand() fills the candidates of some of
+ * its nodes (tree.h), none of them expanded before, all their ancestors
+ * expanded. Candidates depend on the text and the path alone, not on the order
+ * of expansions nor on how they were grouped.
+ *
+ * Builders add nodes, drop some and number the rest anew (tree_keep) between
+ * two expansions. A drafter knows a node again by tree->row[node], which is its
+ * own to write and moves with the node.
+ */
+#ifndef HOST_TREE_DRAFTER_H
+#define HOST_TREE_DRAFTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct tree;
+
+struct drafter {
+	void *arg;
+	/*
+	 * The tree is reset to the root text[n - 1], and the root expanded.
+	 * What an earlier tree has computed of the text is used again.
+	 */
+	int (*begin)(void *arg, struct tree *, const int32_t *text, size_t n,
+		struct err *);
+	/* As many of the n >= 1 nodes, which may be more than `batch`, as have
+	 * room in the draft's context; the rest has no candidates afterwards
+	 * and is not asked for again. */
+	int (*expand)(void *arg, struct tree *, const uint32_t *node,
+		uint32_t n, struct err *);
+	/* Nodes that are best expanded together; 1: one by one. */
+	uint32_t batch;
+};
+
+#endif

@@ -1,0 +1,219 @@
+#include "host/tree/tree_cost.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEMORY 10  /* observations that a moving average remembers */
+#define MARGIN 1.1 /* of slopes */
+
+void cost_init(struct cost *c)
+{
+	memset(c, 0, sizeof(*c));
+}
+
+/* The plain mean of the first few, a moving one from then on. */
+static void average(double *mean, uint32_t *n, double x)
+{
+	*n += *n < MEMORY;
+	*mean += (x - *mean) / *n;
+}
+
+void cost_saw_draft(struct cost *c, uint32_t nodes, double time)
+{
+	assert(time >= 0);
+	if (nodes)
+		average(&c->draft, &c->n_draft, time / nodes);
+}
+
+double cost_draft(const struct cost *c)
+{
+	return c->draft;
+}
+
+/* ---- slopes -------------------------------------------------------------- */
+
+struct slopes {
+	uint32_t n;
+	/* Of the line being walked: its last point. */
+	uint32_t at; /* 0: none yet */
+	double mean;
+	float slope[COST_ROWS * COST_LEAVES];
+};
+
+static void slope_to(struct slopes *s, uint32_t at, double mean)
+{
+	if (s->at)
+		s->slope[s->n++] =
+			(float)fmax((mean - s->mean) / (at - s->at), 0);
+	s->at = at;
+	s->mean = mean;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	float x = *(const float *)a, y = *(const float *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The upper quartile and a margin. */
+static double conservative(struct slopes *s)
+{
+	if (!s->n)
+		return 0;
+	qsort(s->slope, s->n, sizeof(*s->slope), by_value);
+	return MARGIN * (double)s->slope[3 * s->n / 4];
+}
+
+static double leaf_slope(const struct cost *c)
+{
+	struct slopes s;
+
+	s.n = 0;
+	for (uint32_t i = 0; i < COST_ROWS; i++) {
+		s.at = 0;
+		for (uint32_t j = 0; j < COST_LEAVES; j++)
+			if (c->verify[i][j].n)
+				slope_to(&s, j + 1, c->verify[i][j].mean);
+	}
+	return conservative(&s);
+}
+
+/*
+ * Along equal leaves. Where no two shapes have as many, along the dearest shape
+ * of each row count: that charges to rows what is due to leaves as well.
+ */
+static double row_slope(const struct cost *c)
+{
+	struct slopes s;
+
+	s.n = 0;
+	for (uint32_t j = 0; j < COST_LEAVES; j++) {
+		s.at = 0;
+		for (uint32_t i = 0; i < COST_ROWS; i++)
+			if (c->verify[i][j].n)
+				slope_to(&s, i + 1, c->verify[i][j].mean);
+	}
+	s.at = 0;
+	for (uint32_t i = 0, known = s.n; !known && i < COST_ROWS; i++) {
+		double most = -1;
+
+		for (uint32_t j = 0; j < COST_LEAVES; j++)
+			if (c->verify[i][j].n)
+				most = fmax(most, c->verify[i][j].mean);
+		if (most >= 0)
+			slope_to(&s, i + 1, most);
+	}
+	return conservative(&s);
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+/* Of a shape's smaller neighbours the one that tells more of it; NULL: none. */
+static const struct cost_cell *smaller(
+	const struct cost *c, uint32_t i, uint32_t j)
+{
+	const struct cost_cell *a = i ? &c->verify[i - 1][j] : NULL;
+	const struct cost_cell *b = j ? &c->verify[i][j - 1] : NULL;
+
+	if (!a || !a->rows)
+		return b && b->rows ? b : NULL;
+	return b && b->rows && b->most > a->most ? b : a;
+}
+
+/* most and where from, in the order of growing shapes. */
+static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
+{
+	const struct cost_cell *from = smaller(c, i, j);
+	struct cost_cell *cell = &c->verify[i][j];
+
+	cell->most = from ? from->most : 0;
+	cell->rows = from ? from->rows : 0;
+	cell->leaves = from ? from->leaves : 0;
+	if (cell->n) {
+		cell->most = fmax(cell->most, cell->mean);
+		cell->rows = (uint16_t)(i + 1);
+		cell->leaves = (uint16_t)(j + 1);
+	}
+}
+
+/* The least of the larger shapes seen, in the order of shrinking shapes. */
+static void find_larger(struct cost *c, uint32_t i, uint32_t j)
+{
+	struct cost_cell *cell = &c->verify[i][j];
+	double least = cell->n ? cell->most : INFINITY;
+
+	if (i + 1 < COST_ROWS)
+		least = fmin(least, c->verify[i + 1][j].estimate);
+	if (j + 1 < COST_LEAVES)
+		least = fmin(least, c->verify[i][j + 1].estimate);
+	cell->estimate = least;
+}
+
+static double climb(const struct cost *c, const struct cost_cell *from,
+	uint32_t rows, uint32_t leaves)
+{
+	return from->most + c->row_slope * (rows - from->rows) +
+		c->leaf_slope * (leaves - from->leaves);
+}
+
+/*
+ * In the order of growing shapes; the estimate is find_larger's so far. Where
+ * neither a smaller nor a larger shape is known, the smaller neighbours lead
+ * on.
+ */
+static void find_estimate(struct cost *c, uint32_t i, uint32_t j)
+{
+	struct cost_cell *cell = &c->verify[i][j];
+	double fewer_rows = i ? c->verify[i - 1][j].estimate : 0;
+	double fewer_leaves = j ? c->verify[i][j - 1].estimate : 0;
+	double by_row = i ? fewer_rows + c->row_slope : INFINITY;
+	double by_leaf = j ? fewer_leaves + c->leaf_slope : INFINITY;
+
+	if (cell->rows)
+		cell->estimate =
+			fmin(cell->estimate, climb(c, cell, i + 1, j + 1));
+	else if (isinf(cell->estimate))
+		cell->estimate = fmin(by_row, by_leaf);
+	cell->estimate = fmax(cell->estimate, fmax(fewer_rows, fewer_leaves));
+}
+
+static void estimate(struct cost *c)
+{
+	c->row_slope = row_slope(c);
+	c->leaf_slope = leaf_slope(c);
+	for (uint32_t i = 0; i < COST_ROWS; i++)
+		for (uint32_t j = 0; j < COST_LEAVES; j++)
+			find_smaller(c, i, j);
+	for (uint32_t i = COST_ROWS; i--;)
+		for (uint32_t j = COST_LEAVES; j--;)
+			find_larger(c, i, j);
+	for (uint32_t i = 0; i < COST_ROWS; i++)
+		for (uint32_t j = 0; j < COST_LEAVES; j++)
+			find_estimate(c, i, j);
+}
+
+static uint32_t within(uint32_t x, uint32_t most)
+{
+	assert(x >= 1);
+	return (x < most ? x : most) - 1;
+}
+
+void cost_saw_verify(
+	struct cost *c, uint32_t rows, uint32_t leaves, double time)
+{
+	struct cost_cell *cell = &c->verify[within(rows, COST_ROWS)]
+					   [within(leaves, COST_LEAVES)];
+
+	assert(time >= 0);
+	average(&cell->mean, &cell->n, time);
+	estimate(c);
+}
+
+double cost_verify(const struct cost *c, uint32_t rows, uint32_t leaves)
+{
+	return c->verify[within(rows, COST_ROWS)][within(leaves, COST_LEAVES)]
+		.estimate;
+}
