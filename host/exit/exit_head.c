@@ -1,0 +1,265 @@
+#include "host/exit/exit_head.h"
+
+#include "base/err.h"
+#include "host/model/model.h"
+#include "tensor/gguf.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define ARCH "tandem-exit"
+/* Values of a row at a time: whole blocks of every type. */
+#define PIECE 256
+
+struct exit_head {
+	struct gguf *gguf; /* owned */
+	uint32_t layers, n_embd, n_vocab;
+	double eps;
+	const float *norm;     /* [n_embd], in the map */
+	const uint8_t *weight; /* [n_vocab][row_bytes], likewise */
+	const struct dtype_info *type;
+	size_t row_bytes;
+};
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int missing(const char *kind, const char *name, struct err *e)
+{
+	return err_set(e, EINVAL, "%s '%s' is missing", kind, name);
+}
+
+static int check_arch(const struct gguf *g, struct err *e)
+{
+	static const char key[] = "general.architecture";
+	struct gguf_str arch;
+	char shown[64];
+	int ret = gguf_str(g, key, &arch, e);
+
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return missing("key", key, e);
+	if (!gguf_str_is(arch, ARCH))
+		return err_set(e, EINVAL,
+			"the architecture is '%s'; an exit predictor's is "
+			"'" ARCH "'",
+			gguf_show(arch, shown, sizeof(shown)));
+	return 0;
+}
+
+static int read_count(
+	const struct gguf *g, const char *key, uint64_t *out, struct err *e)
+{
+	int ret = gguf_u64(g, key, out, e);
+
+	return ret < 0 ? ret : ret ? 0 : missing("key", key, e);
+}
+
+/* A number that must be the target's own. */
+static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
+	struct err *e)
+{
+	uint64_t v;
+	int ret = read_count(g, key, &v, e);
+
+	if (ret || v == of_target)
+		return ret;
+	return err_set(e, EINVAL,
+		"key '%s' is %llu, and the target's is %u: this exit "
+		"predictor is another model's",
+		key, (unsigned long long)v, of_target);
+}
+
+static int read_layers(
+	struct exit_head *h, const struct model *target, struct err *e)
+{
+	static const char key[] = ARCH ".layer";
+	uint64_t layers;
+	int ret = read_count(h->gguf, key, &layers, e);
+
+	if (ret)
+		return ret;
+	if (layers < 1 || layers >= target->n_layer)
+		return err_set(e, EINVAL,
+			"key '%s' is %llu; of a target of %u layers it is 1 "
+			"to %u",
+			key, (unsigned long long)layers, target->n_layer,
+			target->n_layer - 1);
+	h->layers = (uint32_t)layers;
+	return 0;
+}
+
+static int read_eps(struct exit_head *h, struct err *e)
+{
+	static const char key[] = ARCH ".layer_norm_rms_epsilon";
+	int ret = gguf_f64(h->gguf, key, &h->eps, e);
+
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return missing("key", key, e);
+	if (!(h->eps >= 0 && h->eps < 1))
+		return err_set(
+			e, EINVAL, "key '%s' is %g, not 0 to 1", key, h->eps);
+	return 0;
+}
+
+static int check_shape(const struct gguf_tensor *t, uint64_t rows,
+	uint64_t cols, struct err *e)
+{
+	if (t->dim[0] == cols && t->dim[1] == rows &&
+		t->n_dims <= (rows == 1 ? 1u : 2u))
+		return 0;
+	return err_set(e, EINVAL,
+		"tensor '%.*s' has %u dimensions, %llu x %llu x ...; the "
+		"target asks for %llu x %llu",
+		(int)t->name.len, t->name.data, t->n_dims,
+		(unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
+		(unsigned long long)cols, (unsigned long long)rows);
+}
+
+static int take_norm(
+	struct exit_head *h, const struct gguf_tensor *t, struct err *e)
+{
+	if (t->type != DTYPE_F32)
+		return err_set(e, ENOTSUP,
+			"tensor 'exit_norm.weight' is of type %s; a norm must "
+			"be f32",
+			dtype_info(t->type)->name);
+	h->norm = t->data;
+	return check_shape(t, 1, h->n_embd, e);
+}
+
+static int take_weight(
+	struct exit_head *h, const struct gguf_tensor *t, struct err *e)
+{
+	h->weight = t->data;
+	h->type = dtype_info(t->type);
+	h->row_bytes = dtype_row_bytes(t->type, h->n_embd);
+	return check_shape(t, h->n_vocab, h->n_embd, e);
+}
+
+static int take_tensors(struct exit_head *h, struct err *e)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < gguf_n_tensors(h->gguf) && !ret; i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(h->gguf, i);
+		char shown[64];
+
+		if (gguf_str_is(t->name, "exit_norm.weight"))
+			ret = take_norm(h, t, e);
+		else if (gguf_str_is(t->name, "exit.weight"))
+			ret = take_weight(h, t, e);
+		else
+			ret = err_set(e, ENOTSUP,
+				"tensor '%s' is not supported: it may change "
+				"what the exit predictor computes",
+				gguf_show(t->name, shown, sizeof(shown)));
+	}
+	if (ret)
+		return ret;
+	if (!h->norm)
+		return missing("tensor", "exit_norm.weight", e);
+	return h->weight ? 0 : missing("tensor", "exit.weight", e);
+}
+
+static int read_file(
+	struct exit_head *h, const struct model *target, struct err *e)
+{
+	int ret = check_arch(h->gguf, e);
+
+	h->n_embd = target->n_embd;
+	h->n_vocab = target->n_vocab;
+	if (!ret)
+		ret = check_same(
+			h->gguf, ARCH ".embedding_length", h->n_embd, e);
+	if (!ret)
+		ret = check_same(h->gguf, ARCH ".vocab_size", h->n_vocab, e);
+	if (!ret)
+		ret = read_layers(h, target, e);
+	if (!ret)
+		ret = read_eps(h, e);
+	return ret ? ret : take_tensors(h, e);
+}
+
+int exit_head_open(struct exit_head **out, const char *path,
+	const struct model *target, struct err *e)
+{
+	struct exit_head *h = calloc(1, sizeof(*h));
+	int ret;
+
+	if (!h)
+		return err_set(e, ENOMEM, "no memory for an exit predictor");
+	ret = gguf_open(&h->gguf, path, e);
+	if (ret)
+		goto fail;
+	ret = read_file(h, target, e);
+	if (ret) {
+		err_in(e, "'%s'", path);
+		goto fail;
+	}
+	*out = h;
+	return 0;
+fail:
+	exit_head_close(h);
+	return ret;
+}
+
+void exit_head_close(struct exit_head *h)
+{
+	if (!h)
+		return;
+	gguf_close(h->gguf);
+	free(h);
+}
+
+uint32_t exit_head_layers(const struct exit_head *h)
+{
+	return h->layers;
+}
+
+/* ---- scoring ------------------------------------------------------------- */
+
+/* What a state is divided by, as a factor. */
+static double norm_factor(const struct exit_head *h, const float *hidden)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < h->n_embd; i++)
+		sum += (double)hidden[i] * hidden[i];
+	return 1 / sqrt(sum / h->n_embd + h->eps);
+}
+
+/* <row, hidden . norm> */
+static double dot(
+	const struct exit_head *h, const float *hidden, const uint8_t *row)
+{
+	double sum = 0;
+	float w[PIECE];
+
+	for (uint32_t at = 0; at < h->n_embd; at += PIECE) {
+		uint32_t n = h->n_embd - at < PIECE ? h->n_embd - at : PIECE;
+
+		h->type->to_f32(
+			w, row + at / h->type->block * h->type->bytes, n);
+		for (uint32_t i = 0; i < n; i++)
+			sum += (double)hidden[at + i] * h->norm[at + i] * w[i];
+	}
+	return sum;
+}
+
+void exit_head_score(const struct exit_head *h, const float *hidden,
+	const int32_t *token, uint32_t n, float *score)
+{
+	double factor = norm_factor(h, hidden);
+
+	for (uint32_t i = 0; i < n; i++) {
+		assert(token[i] >= 0 && (uint32_t)token[i] < h->n_vocab);
+		score[i] = (float)(factor *
+			dot(h, hidden,
+				h->weight + (size_t)token[i] * h->row_bytes));
+	}
+}

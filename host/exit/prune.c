@@ -1,0 +1,226 @@
+#include "host/exit/prune.h"
+
+#include "host/tree/tree.h"
+
+#include <assert.h>
+#include <math.h>
+
+/* Tokens scored in one call. */
+#define BATCH 32
+_Static_assert(BATCH >= TREE_CANDIDATES, "shadow tokens are one batch");
+
+struct pruning {
+	const struct tree *tree;
+	const struct prune_opts *opts;
+	prune_score *score;
+	void *arg;
+	float *sigma;   /* [n] */
+	uint32_t *keep; /* [n] 1 or 0 until they are listed */
+};
+
+struct prune_opts prune_defaults(uint32_t k)
+{
+	float theta;
+
+	assert(k);
+	theta = .5f / (float)k;
+	return (struct prune_opts){
+		.theta = theta,
+		.temperature = 1,
+		.breadth = 3,
+		.breadth_depth = 1,
+		.breadth_theta = theta / 2,
+		.min_leaves = 2,
+		.shadow = true,
+		.safeguards = true,
+	};
+}
+
+/* The first child of u from node v on; n when there is none. */
+static uint32_t child_from(const struct tree *t, uint32_t u, uint32_t v)
+{
+	while (v < t->n && t->parent[v] != (int32_t)u)
+		v++;
+	return v;
+}
+
+/* ---- sigma --------------------------------------------------------------- */
+
+static void score_batch(
+	const struct pruning *p, uint32_t u, const uint32_t *node, uint32_t n)
+{
+	int32_t token[BATCH];
+	float score[BATCH];
+
+	for (uint32_t i = 0; i < n; i++)
+		token[i] = p->tree->token[node[i]];
+	p->score(p->arg, u, token, n, score);
+	for (uint32_t i = 0; i < n; i++)
+		p->sigma[node[i]] = score[i];
+}
+
+/* To sigma of u's children; returns the largest. */
+static float score_children(const struct pruning *p, uint32_t u)
+{
+	const struct tree *t = p->tree;
+	uint32_t node[BATCH], n = 0;
+	float largest = -INFINITY;
+
+	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
+		v = child_from(t, u, v + 1)) {
+		node[n++] = v;
+		if (n == BATCH) {
+			score_batch(p, u, node, n);
+			n = 0;
+		}
+	}
+	if (n)
+		score_batch(p, u, node, n);
+	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
+		v = child_from(t, u, v + 1))
+		largest = fmaxf(largest, p->sigma[v]);
+	return largest;
+}
+
+/* Scores of the candidates of u that are no children. */
+static uint32_t score_shadow(
+	const struct pruning *p, uint32_t u, float score[TREE_CANDIDATES])
+{
+	const struct tree *t = p->tree;
+	const struct candidate *c = t->candidate + (size_t)u * t->k;
+	int32_t token[TREE_CANDIDATES];
+	uint32_t n = 0;
+
+	if (!p->opts->shadow)
+		return 0;
+	for (uint32_t i = 0; i < t->n_candidates[u]; i++)
+		if (tree_child(t, u, c[i].token) < 0)
+			token[n++] = c[i].token;
+	if (n)
+		p->score(p->arg, u, token, n, score);
+	return n;
+}
+
+static void sigma_of_children(const struct pruning *p, uint32_t u)
+{
+	const struct tree *t = p->tree;
+	float shadow[TREE_CANDIDATES];
+	float largest = score_children(p, u);
+	uint32_t n = score_shadow(p, u, shadow);
+	double sum = 0, over = p->opts->temperature;
+
+	for (uint32_t i = 0; i < n; i++)
+		largest = fmaxf(largest, shadow[i]);
+	for (uint32_t i = 0; i < n; i++)
+		sum += exp(((double)shadow[i] - largest) / over);
+	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
+		v = child_from(t, u, v + 1))
+		sum += exp(((double)p->sigma[v] - largest) / over);
+	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
+		v = child_from(t, u, v + 1))
+		p->sigma[v] =
+			(float)(exp(((double)p->sigma[v] - largest) / over) /
+				sum);
+}
+
+/* ---- decisions ----------------------------------------------------------- */
+
+/* How many children of u are better than its child v; of equal ones the one
+ * that was added first is. */
+static uint32_t rank(const struct pruning *p, uint32_t u, uint32_t v)
+{
+	const struct tree *t = p->tree;
+	uint32_t better = 0;
+
+	for (uint32_t w = child_from(t, u, u + 1); w < t->n;
+		w = child_from(t, u, w + 1))
+		better += p->sigma[w] > p->sigma[v] ||
+			(p->sigma[w] == p->sigma[v] && w < v);
+	return better;
+}
+
+/* The edge from u to its child v of that rank. A sigma that is no number says
+ * nothing against it. */
+static bool edge_stays(
+	const struct pruning *p, uint32_t u, uint32_t v, uint32_t v_rank)
+{
+	const struct prune_opts *o = p->opts;
+
+	if (!(p->sigma[v] < o->theta))
+		return true;
+	return o->safeguards && p->tree->depth[u] <= o->breadth_depth &&
+		v_rank < o->breadth && p->sigma[v] >= o->breadth_theta;
+}
+
+/* Decides on the children of a node that stays; *tip is the last node of the
+ * backbone so far. */
+static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
+{
+	const struct tree *t = p->tree;
+	bool on_backbone = p->opts->safeguards && u == *tip;
+
+	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
+		v = child_from(t, u, v + 1)) {
+		uint32_t r = rank(p, u, v);
+
+		if (on_backbone && !r)
+			*tip = v;
+		p->keep[v] = edge_stays(p, u, v, r) || *tip == v;
+	}
+}
+
+/* Leaves of what is kept. */
+static uint32_t count_leaves(const struct pruning *p)
+{
+	const struct tree *t = p->tree;
+	uint32_t leaves = 0;
+
+	for (uint32_t u = 0; u < t->n; u++) {
+		uint32_t v = child_from(t, u, u + 1);
+
+		while (v < t->n && !p->keep[v])
+			v = child_from(t, u, v + 1);
+		leaves += p->keep[u] && v == t->n;
+	}
+	return leaves;
+}
+
+static bool too_hard(const struct pruning *p, uint32_t rows)
+{
+	const struct prune_opts *o = p->opts;
+	uint32_t least = o->min_rows;
+
+	if (!least)
+		least = p->tree->n / 4 > 4 ? p->tree->n / 4 : 4;
+	return o->safeguards &&
+		(rows < least || count_leaves(p) < o->min_leaves);
+}
+
+uint32_t prune_tree(const struct tree *t, const struct prune_opts *o,
+	prune_score *score, void *arg, float *sigma, uint32_t *keep)
+{
+	const struct pruning p = { t, o, score, arg, sigma, keep };
+	uint32_t tip = 0, rows = 0, n = 0;
+	bool all;
+
+	assert(o->temperature > 0);
+	for (uint32_t u = 0; u < t->n; u++) {
+		sigma[u] = u ? 0 : 1;
+		keep[u] = !u;
+	}
+	/* Parents come first, so what becomes of a node is known when its
+	 * children are to be looked at. */
+	for (uint32_t u = 0; u < t->n; u++) {
+		rows += keep[u];
+		if (!keep[u] || !t->n_children[u])
+			continue;
+		sigma_of_children(&p, u);
+		decide(&p, u, &tip);
+	}
+	all = too_hard(&p, rows);
+	/* A node's mark is read before its place in the list is written. */
+	for (uint32_t u = 0; u < t->n; u++)
+		if (all || keep[u])
+			keep[n++] = u;
+	return n;
+}

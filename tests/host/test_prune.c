@@ -1,0 +1,639 @@
+/*
+ * Pruning against the definition, done here edge by edge over the whole tree,
+ * on random trees; and what must hold of any: ancestors, the backbone, more
+ * kept where less is asked to go.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/exit/prune.h"
+#include "host/tree/tree.h"
+#include "tests/harness.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NODES 160
+#define ROUNDS    400
+
+/* What the predictor thinks: of each token behind each node. */
+struct predictor {
+	const struct tree *tree;
+	uint64_t seed, round;
+	double spread; /* of the scores */
+	bool all_alike, not_a_number;
+	unsigned calls;
+	/* Tokens asked about behind each node. */
+	uint32_t asked[MAX_NODES];
+};
+
+static float score_of(const struct predictor *p, uint32_t node, int32_t token)
+{
+	if (p->not_a_number && token % 5 == 0)
+		return NAN;
+	return p->all_alike
+		? 1
+		: (float)(p->spread *
+			  rng_uniform(p->seed, p->round,
+				  ((uint64_t)node << 32) + (uint32_t)token));
+}
+
+static bool is_candidate(const struct tree *t, uint32_t node, int32_t token)
+{
+	for (uint32_t i = 0; i < t->n_candidates[node]; i++)
+		if (t->candidate[node * t->k + i].token == token)
+			return true;
+	return false;
+}
+
+static bool is_child(const struct tree *t, uint32_t node, int32_t token)
+{
+	for (uint32_t v = 1; v < t->n; v++)
+		if (t->parent[v] == (int32_t)node && t->token[v] == token)
+			return true;
+	return false;
+}
+
+static void score(
+	void *arg, uint32_t node, const int32_t *token, uint32_t n, float *out)
+{
+	struct predictor *p = arg;
+
+	assert_true(n > 0);
+	assert_true(node < p->tree->n);
+	p->calls++;
+	p->asked[node] += n;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!is_candidate(p->tree, node, token[i]) &&
+			!is_child(p->tree, node, token[i]))
+			fail_msg(
+				"asked for token %d behind %u", token[i], node);
+		out[i] = score_of(p, node, token[i]);
+	}
+}
+
+/* ---- trees --------------------------------------------------------------- */
+
+static struct tree *tree_of(uint32_t capacity, uint32_t k)
+{
+	struct tree *t;
+	struct err e = { 0 };
+
+	assert_ok(tree_open(&t, capacity, k, &e), &e);
+	tree_reset(t, 7);
+	return t;
+}
+
+/* n candidates of node u: tokens that differ, of falling q. */
+static void expand(struct tree *t, uint32_t u, uint32_t n)
+{
+	t->n_candidates[u] = n;
+	for (uint32_t i = 0; i < n; i++)
+		t->candidate[u * t->k + i] =
+			(struct candidate){ (int32_t)(u * 100 + i),
+				1 / (float)(i + 2) };
+}
+
+static uint32_t add(struct tree *t, uint32_t parent, uint32_t i)
+{
+	return tree_add(t, parent, t->candidate[parent * t->k + i]);
+}
+
+static uint32_t draw(uint64_t seed, uint64_t *at, uint32_t below)
+{
+	return (uint32_t)(rng_uniform(seed, 1u << 20, (*at)++) * below);
+}
+
+/*
+ * A random tree; every tenth child and more are none of their parents'
+ * candidates, and every twentieth node has no candidates.
+ */
+static struct tree *random_tree(uint64_t seed, uint64_t *at)
+{
+	uint32_t n = 1 + draw(seed, at, draw(seed, at, 3) ? 40 : MAX_NODES);
+	uint32_t k = 1 + draw(seed, at, TREE_CANDIDATES);
+	uint32_t reach = 1 + draw(seed, at, 30);
+	struct tree *t = tree_of(n, k);
+
+	expand(t, 0, k);
+	while (t->n < n) {
+		uint32_t back = draw(seed, at, t->n < reach ? t->n : reach);
+		uint32_t u = t->n - 1 - back, i = draw(seed, at, k), v;
+		struct candidate c = t->candidate[u * k + i];
+
+		if (!draw(seed, at, 10) || i >= t->n_candidates[u] ||
+			is_child(t, u, c.token))
+			c = (struct candidate){ (int32_t)(100000 + t->n),
+				.01f };
+		v = tree_add(t, u, c);
+		expand(t, v, draw(seed, at, 20) ? k : 0);
+	}
+	return t;
+}
+
+/* ---- the definition ------------------------------------------------------ */
+
+struct oracle {
+	double sigma[MAX_NODES];
+	bool stays[MAX_NODES], keep[MAX_NODES];
+	bool backbone[MAX_NODES];
+	uint32_t rows, leaves;
+	bool rejected, close; /* a comparison that rounding could turn */
+};
+
+static double naive_sigma(
+	const struct predictor *p, const struct prune_opts *o, uint32_t v)
+{
+	const struct tree *t = p->tree;
+	uint32_t u = (uint32_t)t->parent[v];
+	double own = score_of(p, u, t->token[v]), sum = 0;
+
+	for (uint32_t w = 1; w < t->n; w++)
+		if (t->parent[w] == (int32_t)u)
+			sum += exp((score_of(p, u, t->token[w]) - own) /
+				(double)o->temperature);
+	for (uint32_t i = 0; i < t->n_candidates[u] && o->shadow; i++) {
+		int32_t token = t->candidate[u * t->k + i].token;
+
+		if (!is_child(t, u, token))
+			sum += exp((score_of(p, u, token) - own) /
+				(double)o->temperature);
+	}
+	return 1 / sum;
+}
+
+/* Is v among the b best of its parent's children? */
+static bool among_best(
+	const struct oracle *x, const struct tree *t, uint32_t v, uint32_t b)
+{
+	uint32_t before = 0;
+
+	for (uint32_t w = 1; w < t->n; w++)
+		if (t->parent[w] == t->parent[v] && w != v)
+			before += x->sigma[w] > x->sigma[v] ||
+				(x->sigma[w] == x->sigma[v] && w < v);
+	return before < b;
+}
+
+static void mark_backbone(struct oracle *x, const struct tree *t)
+{
+	uint32_t at = 0;
+
+	memset(x->backbone, 0, sizeof(x->backbone));
+	for (;;) {
+		uint32_t best = 0;
+
+		x->backbone[at] = true;
+		for (uint32_t v = 1; v < t->n; v++)
+			if (t->parent[v] == (int32_t)at &&
+				(!best || x->sigma[v] > x->sigma[best]))
+				best = v;
+		if (!best)
+			return;
+		at = best;
+	}
+}
+
+static bool near(double a, double b)
+{
+	return fabs(a - b) < 1e-6 * fmax(a, b);
+}
+
+static void mark_edges(
+	struct oracle *x, const struct tree *t, const struct prune_opts *o)
+{
+	for (uint32_t v = 1; v < t->n; v++) {
+		uint32_t u = (uint32_t)t->parent[v];
+		double s = x->sigma[v];
+
+		x->close |= near(s, (double)o->theta) ||
+			near(s, (double)o->breadth_theta);
+		for (uint32_t w = 1; w < v; w++)
+			x->close |= t->parent[w] == (int32_t)u &&
+				near(s, x->sigma[w]);
+		x->stays[v] = s >= (double)o->theta;
+		if (!o->safeguards)
+			continue;
+		x->stays[v] |= x->backbone[v];
+		x->stays[v] |= t->depth[u] <= o->breadth_depth &&
+			s >= (double)o->breadth_theta &&
+			among_best(x, t, v, o->breadth);
+	}
+}
+
+/* Every node of which all edges to the root stay. */
+static void mark_kept(struct oracle *x, const struct tree *t)
+{
+	uint32_t inner[MAX_NODES] = { 0 };
+
+	for (uint32_t v = 0; v < t->n; v++) {
+		x->keep[v] = true;
+		for (uint32_t w = v; w; w = (uint32_t)t->parent[w])
+			x->keep[v] &= x->stays[w];
+		x->rows += x->keep[v];
+		if (x->keep[v] && v)
+			inner[t->parent[v]]++;
+	}
+	for (uint32_t v = 0; v < t->n; v++)
+		x->leaves += x->keep[v] && !inner[v];
+}
+
+static void oracle_run(
+	struct oracle *x, const struct predictor *p, const struct prune_opts *o)
+{
+	const struct tree *t = p->tree;
+	uint32_t least = o->min_rows;
+
+	memset(x, 0, sizeof(*x));
+	x->sigma[0] = 1;
+	for (uint32_t v = 1; v < t->n; v++)
+		x->sigma[v] = naive_sigma(p, o, v);
+	mark_backbone(x, t);
+	mark_edges(x, t, o);
+	mark_kept(x, t);
+	if (!least)
+		least = t->n >= 20 ? t->n / 4 : 4;
+	x->rejected =
+		o->safeguards && (x->rows < least || x->leaves < o->min_leaves);
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+struct result {
+	uint32_t n, keep[MAX_NODES];
+	bool kept[MAX_NODES];
+	float sigma[MAX_NODES];
+};
+
+static void prune(
+	struct result *r, struct predictor *p, const struct prune_opts *o)
+{
+	const struct tree *t = p->tree;
+
+	memset(p->asked, 0, sizeof(p->asked));
+	p->calls = 0;
+	memset(r, 0, sizeof(*r));
+	memset(r->keep, 0xff, sizeof(r->keep));
+	for (uint32_t v = 0; v < t->n; v++)
+		r->sigma[v] = NAN;
+	r->n = prune_tree(t, o, score, p, r->sigma, r->keep);
+	assert_in_range(r->n, 1, t->n);
+	assert_int_equal(r->keep[0], 0);
+	assert_true(r->sigma[0] == 1);
+	for (uint32_t i = 0; i < r->n; i++) {
+		uint32_t v = r->keep[i];
+
+		assert_true(v < t->n);
+		if (i)
+			assert_true(v > r->keep[i - 1]);
+		if (v)
+			assert_true(r->kept[t->parent[v]]);
+		r->kept[v] = true;
+	}
+}
+
+static void compare(const struct result *r, const struct oracle *x,
+	const struct predictor *p, const char *what)
+{
+	const struct tree *t = p->tree;
+
+	for (uint32_t v = 0; v < t->n; v++) {
+		bool want = x->rejected || x->keep[v];
+		bool scored = !v || x->keep[t->parent[v]];
+
+		if (r->kept[v] != want)
+			fail_msg("%s, round %" PRIu64 ": node %u of %u %s, "
+				 "sigma %g",
+				what, p->round, v, t->n,
+				want ? "is gone" : "stays", x->sigma[v]);
+		assert_close((double)r->sigma[v], scored ? x->sigma[v] : 0,
+			1e-6, "sigma");
+	}
+}
+
+/* Nothing is asked twice, nor behind what is gone. */
+static void check_questions(const struct oracle *x, const struct predictor *p,
+	const struct prune_opts *o)
+{
+	const struct tree *t = p->tree;
+
+	for (uint32_t u = 0; u < t->n; u++) {
+		uint32_t want = t->n_children[u];
+
+		for (uint32_t i = 0; i < t->n_candidates[u] && o->shadow; i++)
+			want += !is_child(
+				t, u, t->candidate[u * t->k + i].token);
+		if (!x->keep[u] || !t->n_children[u])
+			want = 0;
+		assert_int_equal(p->asked[u], want);
+	}
+}
+
+static struct prune_opts random_opts(uint64_t seed, uint64_t *at, uint32_t k)
+{
+	struct prune_opts o = prune_defaults(k);
+
+	o.theta *= (float)draw(seed, at, 6) / 2;
+	o.temperature = .5f + (float)draw(seed, at, 4) / 2;
+	o.breadth = draw(seed, at, 4);
+	o.breadth_depth = draw(seed, at, 4);
+	o.breadth_theta = o.theta / (float)(1 + draw(seed, at, 3));
+	o.min_rows = draw(seed, at, 6);
+	o.min_leaves = draw(seed, at, 4);
+	o.shadow = draw(seed, at, 4) != 0;
+	o.safeguards = draw(seed, at, 4) != 0;
+	return o;
+}
+
+static void it_is_the_definition(void **unused)
+{
+	uint64_t seed = harness_seed(), at = 0;
+	unsigned pruned = 0, rejected = 0, compared = 0;
+
+	(void)unused;
+	for (uint64_t round = 0; round < ROUNDS; round++) {
+		struct tree *t = random_tree(seed, &at);
+		struct prune_opts o = random_opts(seed, &at, t->k);
+		struct predictor p = { .tree = t,
+			.seed = seed,
+			.round = round,
+			.spread = 1 + draw(seed, &at, 12) };
+		struct oracle x;
+		struct result r;
+
+		oracle_run(&x, &p, &o);
+		prune(&r, &p, &o);
+		if (!x.close) {
+			compare(&r, &x, &p, "random");
+			check_questions(&x, &p, &o);
+			compared++;
+			pruned += r.n < t->n;
+			rejected += x.rejected && x.rows < t->n;
+		}
+		tree_close(t);
+	}
+	/* That all this happened. */
+	assert_true(compared > ROUNDS * 9 / 10);
+	assert_true(pruned > ROUNDS / 4);
+	assert_true(rejected > ROUNDS / 50);
+}
+
+static bool within(const struct result *a, const struct result *b)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		if (!b->kept[a->keep[i]])
+			return false;
+	return true;
+}
+
+/* With one thing changed, what is kept grows or shrinks as it must. The minima
+ * are off: they may bring everything back. */
+static void less_pruning_keeps_more(void **unused)
+{
+	uint64_t seed = harness_seed() + 1, at = 0;
+
+	(void)unused;
+	for (uint64_t round = 0; round < ROUNDS / 4; round++) {
+		struct tree *t = random_tree(seed, &at);
+		struct predictor p = {
+			.tree = t, .seed = seed, .round = round, .spread = 6
+		};
+		struct prune_opts o = prune_defaults(t->k), other;
+		struct result r, changed;
+
+		o.min_rows = 1;
+		o.min_leaves = 0;
+		prune(&r, &p, &o);
+		other = o, other.theta *= 3;
+		prune(&changed, &p, &other);
+		assert_true(within(&changed, &r));
+		other = o, other.breadth = 0;
+		prune(&changed, &p, &other);
+		assert_true(within(&changed, &r));
+		other = o, other.breadth_depth = 0;
+		prune(&changed, &p, &other);
+		assert_true(within(&changed, &r));
+		other = o, other.safeguards = false;
+		prune(&changed, &p, &other);
+		assert_true(within(&changed, &r));
+		other = o, other.shadow = false;
+		prune(&changed, &p, &other);
+		assert_true(within(&r, &changed));
+		other = o, other.theta = other.breadth_theta = 0;
+		prune(&changed, &p, &other);
+		assert_int_equal(changed.n, t->n);
+		tree_close(t);
+	}
+}
+
+/* At theta 1 an edge stays by the backbone, by breadth, or because its parent
+ * has nothing else. */
+static void theta_one_leaves_backbone_and_breadth(void **unused)
+{
+	struct tree *t = tree_of(40, 4);
+	struct predictor p = { .tree = t, .seed = harness_seed(), .spread = 3 };
+	struct prune_opts o = prune_defaults(4);
+	struct oracle x;
+	struct result r;
+
+	(void)unused;
+	for (uint32_t u = 0; t->n < 40; u++) {
+		expand(t, u, 4);
+		for (uint32_t i = 0; i < 3; i++)
+			add(t, u, i);
+	}
+	o.theta = 1;
+	o.breadth_theta = 0;
+	o.breadth = 2;
+	o.breadth_depth = 0;
+	o.min_rows = 1;
+	oracle_run(&x, &p, &o);
+	prune(&r, &p, &o);
+	/* A complete tree of three levels: the backbone and one node more. */
+	assert_int_equal(r.n, 5);
+	for (uint32_t i = 0; i < r.n; i++)
+		assert_true(x.backbone[r.keep[i]] || t->parent[r.keep[i]] == 0);
+	o.safeguards = false;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 1);
+	tree_close(t);
+}
+
+/* ---- small and odd trees ------------------------------------------------- */
+
+static void a_root_alone_asks_nothing(void **unused)
+{
+	struct tree *t = tree_of(1, 8);
+	struct predictor p = { .tree = t };
+	struct prune_opts o = prune_defaults(8);
+	struct result r;
+
+	(void)unused;
+	expand(t, 0, 8);
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 1);
+	o.safeguards = false;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 1);
+	assert_int_equal(p.calls, 0);
+	tree_close(t);
+}
+
+/* A chain is its own backbone; without safeguards and shadow tokens nothing
+ * can be said against an only child, with them it can. */
+static void chains_are_pruned_only_without_safeguards(void **unused)
+{
+	struct tree *t = tree_of(8, 4);
+	struct predictor p = { .tree = t, .all_alike = true };
+	struct prune_opts o = prune_defaults(4);
+	struct result r;
+
+	(void)unused;
+	for (uint32_t u = 0; u < 7; u++) {
+		expand(t, u, 4);
+		add(t, u, u % 4);
+	}
+	o.theta = .3f;
+	o.min_rows = 1;
+	o.min_leaves = 1;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 8);
+	assert_true(r.sigma[3] == .25f);
+	o.safeguards = false;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 1);
+	o.shadow = false;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 8);
+	assert_true(r.sigma[3] == 1);
+	tree_close(t);
+}
+
+/* Between equals the one added first is the backbone and comes before. */
+static void equals_keep_their_order(void **unused)
+{
+	struct tree *t = tree_of(9, 8);
+	struct predictor p = { .tree = t, .all_alike = true };
+	struct prune_opts o = prune_defaults(8);
+	struct result r;
+
+	(void)unused;
+	expand(t, 0, 8);
+	for (uint32_t i = 0; i < 8; i++)
+		add(t, 0, 7 - i);
+	o.theta = .5f;
+	o.breadth_theta = .1f;
+	o.min_rows = 1;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(r.keep[i], i);
+	o.breadth = 0;
+	prune(&r, &p, &o); /* one leaf is too few */
+	assert_int_equal(r.n, 9);
+	o.min_leaves = 1;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 2);
+	o.min_rows = 0; /* four */
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 9);
+	tree_close(t);
+}
+
+static void wide_nodes_without_candidates_are_scored_too(void **unused)
+{
+	struct tree *t = tree_of(150, 2);
+	struct predictor p = { .tree = t, .all_alike = true };
+	struct prune_opts o = prune_defaults(2);
+	struct result r;
+
+	(void)unused;
+	expand(t, 0, 2);
+	for (int32_t i = 1; i < 150; i++)
+		tree_add(t, 0, (struct candidate){ 1000 + i, .001f });
+	o.min_rows = 1;
+	prune(&r, &p, &o);
+	/* 149 children and two shadow tokens share it. */
+	for (uint32_t v = 1; v < t->n; v++)
+		assert_close((double)r.sigma[v], 1 / 151., 1e-8, "sigma");
+	assert_int_equal(p.asked[0], 151);
+	assert_int_equal(r.n, 150); /* one leaf is too few */
+	o.min_leaves = 1;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 2);
+	tree_close(t);
+}
+
+/* A predictor that has gone wrong removes nothing where it says nothing. */
+static void no_number_prunes_nothing(void **unused)
+{
+	struct tree *t = tree_of(11, 10);
+	struct predictor p = { .tree = t, .not_a_number = true, .spread = 9 };
+	struct prune_opts o = prune_defaults(10);
+	struct result r;
+
+	(void)unused;
+	expand(t, 0, 10);
+	for (uint32_t i = 0; i < 10; i++)
+		add(t, 0, i);
+	o.safeguards = false;
+	o.theta = 1;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 11);
+	tree_close(t);
+}
+
+/* Scores far beyond what exp can hold. */
+static void large_scores_stay_finite(void **unused)
+{
+	struct tree *t = tree_of(4, 4);
+	struct predictor p = { .tree = t, .seed = 5, .spread = 1e6 };
+	struct prune_opts o = prune_defaults(4);
+	struct result r;
+	double sum = 0;
+
+	(void)unused;
+	expand(t, 0, 4);
+	for (uint32_t i = 0; i < 3; i++)
+		add(t, 0, i);
+	o.shadow = false;
+	prune(&r, &p, &o);
+	for (uint32_t v = 1; v < 4; v++)
+		sum += (double)r.sigma[v];
+	assert_close(sum, 1, 1e-6, "sum of sigma");
+	o.temperature = 1e9f;
+	prune(&r, &p, &o);
+	for (uint32_t v = 1; v < 4; v++)
+		assert_close((double)r.sigma[v], 1 / 3., 1e-3, "sigma");
+	tree_close(t);
+}
+
+static void defaults_are_the_documented_ones(void **unused)
+{
+	struct prune_opts o = prune_defaults(8);
+
+	(void)unused;
+	assert_true(o.theta == 1 / 16.f && o.breadth_theta == 1 / 32.f);
+	assert_true(o.temperature == 1 && o.shadow && o.safeguards);
+	assert_int_equal(o.breadth, 3);
+	assert_int_equal(o.breadth_depth, 1);
+	assert_int_equal(o.min_rows, 0);
+	assert_int_equal(o.min_leaves, 2);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(it_is_the_definition),
+	cmocka_unit_test(less_pruning_keeps_more),
+	cmocka_unit_test(theta_one_leaves_backbone_and_breadth),
+	cmocka_unit_test(a_root_alone_asks_nothing),
+	cmocka_unit_test(chains_are_pruned_only_without_safeguards),
+	cmocka_unit_test(equals_keep_their_order),
+	cmocka_unit_test(wide_nodes_without_candidates_are_scored_too),
+	cmocka_unit_test(no_number_prunes_nothing),
+	cmocka_unit_test(large_scores_stay_finite),
+	cmocka_unit_test(defaults_are_the_documented_ones),
+};
+
+TEST_MAIN(tests)
