@@ -10,6 +10,8 @@
 #include <string.h>
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 static const char *const names[] = {
@@ -19,6 +21,7 @@ static const char *const names[] = {
 	"avx2",
 	"avx512",
 	"vnni",
+	"amx",
 #endif
 	NULL,
 };
@@ -56,11 +59,26 @@ static bool has_vnni(void)
 {
 	return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
+
+/* The kernel saves these registers for who asked for them, for all of the
+ * process: so this is to be called before system calls are confined. */
+static bool has_amx(void)
+{
+	enum { REQ_XCOMP_PERM = 0x1023, XTILE_DATA = 18 };
+	const unsigned tile = 1u << 24, int8 = 1u << 25;
+	unsigned a, b, c, d;
+
+	return has_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+		d & tile && d & int8 &&
+		!syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILE_DATA);
+}
 #endif
 
 static const struct kern *best(void)
 {
 #ifdef __x86_64__
+	if (has_amx())
+		return &kern_vec_amx;
 	if (has_vnni())
 		return &kern_vec_vnni;
 	if (has_avx512())
@@ -86,6 +104,8 @@ const struct kern *kern_find(const char *name)
 		return &kern_vec_avx512;
 	if (!strcmp(name, "vnni") && has_vnni())
 		return &kern_vec_vnni;
+	if (!strcmp(name, "amx") && has_amx())
+		return &kern_vec_amx;
 #endif
 	return NULL;
 }
@@ -112,7 +132,7 @@ int kern_select(const struct kern **out, struct err *e)
 	if (!k)
 		return err_set(e, EINVAL,
 			"TANDEM_CPU=%s: unknown kernels; try ref, base, avx2, "
-			"avx512 or vnni, or unset it",
+			"avx512, vnni or amx, or unset it",
 			name);
 	*out = k;
 	return 0;

@@ -1,7 +1,7 @@
 /*
  * Kernels: the arithmetic that both processes do on rows of floats. One
  * table per implementation, chosen at run time by what the processor has
- * (environment TANDEM_CPU=ref|base|avx2|avx512|vnni overrides).
+ * (environment TANDEM_CPU=ref|base|avx2|avx512|vnni|amx overrides).
  *
  * Batch invariance is the contract: every output row is a function of its
  * own input row and the weights, computed with one fixed order of summation,
@@ -126,7 +126,8 @@ struct kern {
 
 	/*
 	 * `steps` rounds of the instruction that matmul_q8, or matmul_tile,
-	 * is made of, on registers alone: what the processor gives at most.
+	 * is made of, on registers alone: what the processor gives at most;
+	 * of `amx` those of vectors, so that its figures and vnni's compare.
 	 * Returns the operations done, two for a product and its sum. NULL in
 	 * `ref`.
 	 */

@@ -36,6 +36,11 @@ KERN_DECLARE(avx2)
 KERN_DECLARE(avx512)
 KERN_DECLARE(vnni)
 
+/* vnni with the products of many rows on AMX; part of vnni's objects. */
+extern const struct kern kern_vec_amx;
+void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
+	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch);
+
 /*
  * Workspace of the vector matmul, in floats: a chunk of KERN_CHUNK columns of
  * KERN_COLS weight rows, decoded (16 KiB: a third of an L1 cache), and 16

@@ -96,16 +96,37 @@ struct chunk {
 	const uint8_t *w; /* the first tile, as it is stored */
 	unsigned tiles;
 	const struct ready *ready; /* its codes in order, in the workspace */
-	/* The next one, to be fetched beside the work on this one; NULL once
-	 * it was asked for. */
-	const uint8_t *next;
 };
 
-/* Rows of activations from the chunk's k on. */
+/* Rows of activations from the chunk's k on, and a strip's outputs. */
 struct block {
 	const uint8_t *codes, *start, *scale;
 	size_t row_bytes;
+	float *y;
+	size_t ldy;
+	bool first; /* nothing is in the outputs yet */
 };
+
+static ALWAYS_INLINE vec scale_of(const struct block *b)
+{
+	float scale;
+
+	memcpy(&scale, b->scale, sizeof(scale));
+	return all(scale);
+}
+
+static ALWAYS_INLINE void enter(float *y, vec part, vec scale, const bool first)
+{
+	store(y, fma_vec(part, scale, first ? all(0) : load(y)));
+}
+
+static ALWAYS_INLINE void step_rows(struct block *b, unsigned rows)
+{
+	b->codes += rows * b->row_bytes;
+	b->start += rows * b->row_bytes;
+	b->scale += rows * b->row_bytes;
+	b->y += rows * b->ldy;
+}
 
 #if VEC_LANES > 4
 
@@ -125,9 +146,12 @@ static ALWAYS_INLINE unsigned few(bool four)
 	return VEC_LANES < 16 ? 0 : four ? ROWS : 4 * ROWS;
 }
 
+/* A chunk's codes in the order of the products, and its scales. */
 struct ready {
-	struct half half[Q8_TILES][2];
-	vec scale[Q8_TILES][STRIP_VECS];
+	struct {
+		struct half half[2];
+		vec scale[STRIP_VECS];
+	} tile[Q8_TILES];
 };
 
 static ALWAYS_INLINE void make_ready(
@@ -136,9 +160,10 @@ static ALWAYS_INLINE void make_ready(
 	for (unsigned t = 0; t < c->tiles; t++) {
 		const uint8_t *tile = c->w + t * tile_size(four);
 
-		half_codes(&to->half[t][0], tile, 0, four);
-		half_codes(&to->half[t][1], tile, 1, four);
-		tile_scales(to->scale[t], tile, four);
+		prefetch(tile + Q8_TILES * tile_size(four), four);
+		half_codes(&to->tile[t].half[0], tile, 0, four);
+		half_codes(&to->tile[t].half[1], tile, 1, four);
+		tile_scales(to->tile[t].scale, tile, four);
 	}
 }
 
@@ -173,50 +198,33 @@ static ALWAYS_INLINE ivec six_get(const struct six *s, int r, size_t at)
 		at);
 }
 
-static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
-	const struct six *x, int half, const struct shape s)
+static ALWAYS_INLINE void six_step(struct six *s, size_t bytes)
 {
-	for (int i = 0; i < 4; i++)
-		for (int r = 0; r < s.rows; r++) {
-			const ivec c = six_get(x, r, half * 16 + 4 * i);
-
-			for (int v = 0; v < 2; v++)
-				acc[r][v] = dot(
-					acc[r][v], h->w[i][s.v + v], c, s.four);
-		}
+	s->first += bytes;
+	s->fourth += bytes;
 }
 
-/* Tile t of the chunk. */
-static ALWAYS_INLINE void add_tile(vec (*sum)[2], const struct chunk *c,
-	const struct block *b, unsigned t, const struct shape s,
-	const bool ready)
+/* 16 k, from `at` of the rows on. */
+static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
+	const struct six *x, size_t at, const struct shape s)
 {
-	const uint8_t *tile = c->w + t * tile_size(s.four);
-	const struct six x = six_rows(b->codes + t * TILE, b->row_bytes);
-	const struct six from = six_rows(b->start + t * 4, b->row_bytes);
-	ivec acc[ROWS][2], start[ROWS];
-	vec scale[STRIP_VECS];
-	struct half half;
+	for (int i = 0; i < 4; i++) {
+		const ivec w0 = h->w[i][s.v], w1 = h->w[i][s.v + 1];
 
-	for (int r = 0; r < s.rows; r++) {
-		start[r] = six_get(&from, r, 0);
-		acc[r][0] = acc[r][1] = sum_begin(start[r]);
+		for (int r = 0; r < s.rows; r++) {
+			const ivec c = six_get(x, r, at + 4 * (size_t)i);
+
+			acc[r][0] = dot(acc[r][0], w0, c, s.four);
+			acc[r][1] = dot(acc[r][1], w1, c, s.four);
+		}
 	}
-	if (!ready)
-		prefetch(tile + AHEAD, s.four);
-	else if (c->next)
-		prefetch(c->next + t * tile_size(s.four), s.four);
-#pragma GCC unroll 2
-	for (int h = 0; h < 2; h++) {
-		if (!ready)
-			half_codes(&half, tile, h, s.four);
-		add_half(acc, ready ? &c->ready->half[t][h] : &half, &x, h, s);
-	}
-	if (!ready)
-		tile_scales(scale, tile, s.four);
+}
+
+static ALWAYS_INLINE void add_sums(vec (*sum)[2], ivec (*acc)[2],
+	const ivec *start, const vec *scale, const struct shape s)
+{
 	for (int v = 0; v < 2; v++) {
-		const vec d =
-			ready ? c->ready->scale[t][s.v + v] : scale[s.v + v];
+		const vec d = scale[s.v + v];
 
 		for (int r = 0; r < s.rows; r++)
 			sum[r][v] = fma_vec(
@@ -227,39 +235,127 @@ static ALWAYS_INLINE void add_tile(vec (*sum)[2], const struct chunk *c,
 	}
 }
 
-static ALWAYS_INLINE void chunk_sums(float part[][TILE], const struct chunk *c,
-	const struct block *b, const int rows, const bool four,
-	const bool ready)
+/* The next `rows` rows of a chunk as it is stored. */
+static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
+	const struct block *b, const struct shape s)
 {
-	for (int v = 0; v < STRIP_VECS; v += 2) {
-		const struct shape s = { rows, v, four };
-		vec sum[ROWS][2] = { 0 };
+	struct six x = six_rows(b->codes, b->row_bytes);
+	struct six from = six_rows(b->start, b->row_bytes);
+	const uint8_t *tile = c->w;
 
-		for (unsigned t = 0; t < c->tiles; t++)
-			add_tile(sum, c, b, t, s, ready);
-		for (int r = 0; r < rows; r++)
-			store_pair(part[r], sum[r][0], sum[r][1], v, four);
+	for (unsigned n = c->tiles; n; n--, tile += tile_size(s.four)) {
+		ivec acc[ROWS][2], start[ROWS];
+		vec scale[STRIP_VECS];
+		struct half half;
+
+		for (int r = 0; r < s.rows; r++) {
+			start[r] = six_get(&from, r, 0);
+			acc[r][0] = acc[r][1] = sum_begin(start[r]);
+		}
+		prefetch(tile + AHEAD, s.four);
+#pragma GCC unroll 2
+		for (int h = 0; h < 2; h++) {
+			half_codes(&half, tile, h, s.four);
+			add_half(acc, &half, &x, (size_t)h * 16, s);
+		}
+		tile_scales(scale, tile, s.four);
+		add_sums(sum, acc, start, scale, s);
+		six_step(&x, TILE);
+		six_step(&from, 4);
 	}
 }
 
+/* The same of one that is ready; beside it, what the rows after these will
+ * want is fetched, a row with each tile. */
+static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
+	const struct block *b, const struct shape s)
+{
+	struct six x = six_rows(b->codes, b->row_bytes);
+	struct six from = six_rows(b->start, b->row_bytes);
+	struct block next = *b;
+
+	step_rows(&next, (unsigned)s.rows);
+	for (unsigned t = 0; t < c->tiles; t++) {
+		ivec acc[ROWS][2], start[ROWS];
+
+#pragma GCC unroll 4
+		for (int i = 0; i < Q8_GROUP; i += 64)
+			__builtin_prefetch(next.codes + i);
+		__builtin_prefetch(next.y);
+		__builtin_prefetch(next.y + TILE / 2);
+		__builtin_prefetch(next.start);
+		__builtin_prefetch(next.scale);
+		next.codes += next.row_bytes;
+		next.start += next.row_bytes;
+		next.scale += next.row_bytes;
+		next.y += next.ldy;
+		for (int r = 0; r < s.rows; r++) {
+			start[r] = six_get(&from, r, 0);
+			acc[r][0] = acc[r][1] = sum_begin(start[r]);
+		}
+#pragma GCC unroll 2
+		for (int h = 0; h < 2; h++)
+			add_half(acc, &c->ready->tile[t].half[h], &x,
+				(size_t)h * 16, s);
+		add_sums(sum, acc, start, c->ready->tile[t].scale, s);
+		six_step(&x, TILE);
+		six_step(&from, 4);
+	}
+}
+
+static ALWAYS_INLINE void enter_sums(
+	vec (*sum)[2], struct block b, const struct shape s, const bool first)
+{
+	for (int r = 0; r < s.rows; r++) {
+		const struct pair p =
+			in_order(sum[r][0], sum[r][1], s.v, s.four);
+		const vec scale = scale_of(&b);
+
+		enter(b.y + p.at[0], p.v[0], scale, first);
+		enter(b.y + p.at[1], p.v[1], scale, first);
+		step_rows(&b, 1);
+	}
+}
+
+/* `count` times `rows` rows. */
+static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
+	unsigned count, const int rows, const bool four, const bool ready)
+{
+	struct shape s = { .rows = rows, .four = four };
+
+	for (; count; count--, step_rows(&b, (unsigned)rows))
+		for (s.v = 0; s.v < STRIP_VECS; s.v += 2) {
+			vec sum[ROWS][2] = { 0 };
+
+			if (ready)
+				ready_sums(sum, c, &b, s);
+			else
+				stored_sums(sum, c, &b, s);
+			if (b.first)
+				enter_sums(sum, b, s, true);
+			else
+				enter_sums(sum, b, s, false);
+		}
+}
+
 /* Of several register tiles each has half of ROWS or more: rows_next. */
-#define SUMS(n)                                                        \
+#define PANELS(n)                                                      \
 	case n:                                                        \
 		if (n <= ROWS &&                                       \
 			(few(four) ? !ready || 2 * n >= ROWS : ready)) \
-			chunk_sums(part, c, b, n, four, ready);        \
+			panels(c, b, count, n, four, ready);           \
 		break;
 
-static ALWAYS_INLINE void sums(float part[][TILE], const struct chunk *c,
-	const struct block *b, unsigned rows, const bool four, const bool ready)
+static ALWAYS_INLINE void multiply(const struct chunk *c, struct block b,
+	unsigned rows, unsigned count, const bool four, const bool ready)
 {
 	switch (rows) {
-		SUMS(1)
-		SUMS(2)
-		SUMS(3)
-		SUMS(4)
-		SUMS(5)
-		SUMS(6)
+		PANELS(1)
+		PANELS(2)
+		PANELS(3)
+		PANELS(4)
+		PANELS(5)
+		PANELS(6)
 	}
 }
 
@@ -334,22 +430,25 @@ static ALWAYS_INLINE void add_codes(int32_t *restrict acc,
 	}
 }
 
-static ALWAYS_INLINE void sums(float part[][TILE], const struct chunk *c,
-	const struct block *b, unsigned rows, const bool four, const bool ready)
+static ALWAYS_INLINE void multiply(const struct chunk *c, struct block b,
+	unsigned rows, unsigned count, const bool four, const bool ready)
 {
-	for (unsigned r = 0; r < rows; r++) {
-		const int8_t *x = (const int8_t *)b->codes + r * b->row_bytes;
+	const struct ready *w = c->ready;
 
-		memset(part[r], 0, sizeof(part[r]));
+	for (unsigned r = rows * count; r; r--, step_rows(&b, 1)) {
+		const int8_t *x = (const int8_t *)b.codes;
+		float part[TILE] = { 0 };
+
 		for (unsigned t = 0; t < c->tiles; t++) {
 			int32_t acc[TILE] = { 0 };
 
-			add_codes(
-				acc, c->ready->w[t * TILE], x + t * TILE, four);
+			add_codes(acc, w->w[t * TILE], x + t * TILE, four);
 			for (int n = 0; n < TILE; n++)
-				part[r][n] = __builtin_fmaf((float)acc[n],
-					c->ready->scale[t][n], part[r][n]);
+				part[n] = __builtin_fmaf(
+					(float)acc[n], w->scale[t][n], part[n]);
 		}
+		for (int n = 0; n < TILE; n += VEC_LANES)
+			enter(b.y + n, load(part + n), scale_of(&b), b.first);
 	}
 }
 
@@ -359,80 +458,49 @@ _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
 
 /* ---- strips ---- */
 
-/* The outputs of a strip that are wanted, of one row. */
-static void enter(
-	float *y, const float *part, float scale, unsigned n, bool first)
+/* All rows, in register tiles that are as full as rows_next has it. */
+static ALWAYS_INLINE void chunk_rows(const struct chunk *c, struct block b,
+	unsigned rows, const bool four, const bool ready)
 {
-	if (n == TILE) {
-		for (int i = 0; i < TILE; i += VEC_LANES)
-			store(y + i,
-				fma_vec(load(part + i), all(scale),
-					first ? all(0) : load(y + i)));
-		return;
-	}
-	for (unsigned i = 0; i < n; i++)
-		y[i] = __builtin_fmaf(part[i], scale, first ? 0 : y[i]);
-}
+	while (rows) {
+		const unsigned step = rows_next(rows, ROWS);
+		const unsigned count = rows >= 2 * ROWS ? rows / ROWS - 1 : 1;
 
-struct out {
-	float *y;
-	size_t ldy;
-	unsigned rows, n;
-};
-
-/* All rows by one chunk of a strip. */
-static ALWAYS_INLINE void chunk_rows(const struct out *o, struct chunk c,
-	struct block b, const bool first, const bool four, const bool ready)
-{
-	float part[ROWS][TILE] __attribute__((aligned(64)));
-	float *y = o->y;
-	unsigned step;
-
-	for (unsigned left = o->rows; left; left -= step) {
-		step = rows_next(left, ROWS);
-		sums(part, &c, &b, step, four, ready);
-		for (unsigned r = 0; r < step; r++, y += o->ldy) {
-			float scale;
-
-			memcpy(&scale, b.scale + r * b.row_bytes, 4);
-			enter(y, part[r], scale, o->n, first);
-		}
-		b.codes += step * b.row_bytes;
-		b.start += step * b.row_bytes;
-		b.scale += step * b.row_bytes;
-		c.next = NULL;
+		multiply(c, b, step, count, four, ready);
+		step_rows(&b, step * count);
+		rows -= step * count;
 	}
 }
 
-static ALWAYS_INLINE void strip(const struct out *o, const uint8_t *xq,
-	const uint8_t *w, unsigned k, struct ready *ready, const bool four,
+static ALWAYS_INLINE void strip(struct block b, const uint8_t *w, unsigned rows,
+	unsigned k, struct ready *ready, const bool four,
 	const bool store_codes)
 {
 	struct chunk c = { .w = w, .ready = ready };
-	struct block b = { xq + (four && TURNED ? q8_turned_at(k) : 0),
-		xq + q8_start_at(k, four), xq + q8_scale_at(k),
-		q8_row_bytes(k) };
 
 	for (unsigned i = 0; i < k / TILE; i += Q8_TILES) {
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;
 		if (store_codes)
 			make_ready(ready, &c, four);
-		c.next = c.w + Q8_TILES * tile_size(four);
-		chunk_rows(o, c, b, i == 0, four, store_codes);
-		c.w = c.next;
+		chunk_rows(&c, b, rows, four, store_codes);
+		c.w += Q8_TILES * tile_size(four);
 		b.codes += Q8_GROUP;
 		b.start += Q8_TILES * sizeof(int32_t);
 		b.scale += sizeof(float);
+		b.first = false;
 	}
 }
 
+typedef void strip_fn(const struct block *, const uint8_t *w, unsigned rows,
+	unsigned k, void *scratch);
+
 /* A function of its own for each way to do it: together they want more
  * registers than there are. */
-#define STRIP_FN(name, four, store_codes)                                     \
-	static __attribute__((noinline)) void name(const struct out *o,       \
-		const uint8_t *xq, const uint8_t *w, unsigned k, void *ready) \
-	{                                                                     \
-		strip(o, xq, w, k, ready, four, store_codes);                 \
+#define STRIP_FN(name, four, store_codes)                                   \
+	static __attribute__((noinline)) void name(const struct block *b,   \
+		const uint8_t *w, unsigned rows, unsigned k, void *scratch) \
+	{                                                                   \
+		strip(*b, w, rows, k, scratch, four, store_codes);          \
 	}
 
 STRIP_FN(q4_few, true, false)
@@ -440,21 +508,65 @@ STRIP_FN(q8_few, false, false)
 STRIP_FN(q4_many, true, true)
 STRIP_FN(q8_many, false, true)
 
+/* A strip of which n outputs are wanted goes by way of a whole one. */
+static void short_strip(strip_fn *fn, struct block b, const uint8_t *w,
+	unsigned n, unsigned rows, unsigned k, void *scratch)
+{
+	const size_t ldy = b.ldy;
+	float *y = b.y, whole[ROWS][TILE];
+
+	b.ldy = TILE;
+	for (unsigned step; rows; rows -= step) {
+		step = rows < ROWS ? rows : ROWS;
+		b.y = whole[0];
+		fn(&b, w, step, k, scratch);
+		for (unsigned r = 0; r < step; r++, y += ldy)
+			memcpy(y, whole[r], n * sizeof(*y));
+		step_rows(&b, step);
+	}
+}
+
+/* By fns[whether nibbles][whether there are many rows]. */
+static ALWAYS_INLINE void multiply_strips(strip_fn *const fns[2][2], float *y,
+	size_t ldy, const void *xq, unsigned rows, enum dtype wt, const void *w,
+	unsigned n, unsigned k, void *scratch)
+{
+	const bool four = wt == DTYPE_TILE_Q4_0;
+	const size_t bytes = k / TILE * tile_size(four);
+	const uint8_t *x = xq, *at = w;
+	struct block b = { x + (four && TURNED ? q8_turned_at(k) : 0),
+		x + q8_start_at(k, four), x + q8_scale_at(k), q8_row_bytes(k),
+		y, ldy, true };
+
+	for (; n >= TILE; n -= TILE, at += bytes, b.y += TILE)
+		fns[four][rows > few(four)](&b, at, rows, k, scratch);
+	if (n)
+		short_strip(fns[four][ROWS > few(four)], b, at, n, rows, k,
+			scratch);
+}
+
 void JOIN(kern_matmul_q8_, KERN_ISA)(float *y, size_t ldy, const void *xq,
 	unsigned rows, enum dtype wt, const void *w, unsigned n, unsigned k,
 	void *scratch)
 {
-	const bool four = wt == DTYPE_TILE_Q4_0;
-	const size_t bytes = k / TILE * tile_size(four);
-	const uint8_t *at = w;
+	static strip_fn *const fns[2][2] = { { q8_few, q8_many },
+		{ q4_few, q4_many } };
 
-	for (unsigned j = 0; j < n; j += TILE, at += bytes) {
-		const struct out o = { y + j, ldy, rows,
-			n - j < TILE ? n - j : TILE };
-
-		if (rows > few(four))
-			(four ? q4_many : q8_many)(&o, xq, at, k, scratch);
-		else
-			(four ? q4_few : q8_few)(&o, xq, at, k, scratch);
-	}
+	multiply_strips(fns, y, ldy, xq, rows, wt, w, n, k, scratch);
 }
+
+#ifdef __AVX512VNNI__
+#include "tensor/kern_q8_amx.h" /* on what is above */
+
+void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
+	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch)
+{
+	static strip_fn *const fns[2][2] = { { q8_few, q8_amx },
+		{ q4_few, q4_amx } };
+
+	if (rows < AMX_LEAST)
+		JOIN(kern_matmul_q8_, KERN_ISA)
+	(y, ldy, xq, rows, wt, w, n, k, scratch);
+	else multiply_strips(fns, y, ldy, xq, rows, wt, w, n, k, scratch);
+}
+#endif

@@ -6,7 +6,7 @@
  * In tile-q4_0 two bytes of an output that stand side by side in a vector are
  * 32 apart in memory, so that vectors are interleaved before their nibbles are
  * split. This works within 16 bytes, and what it does to the order of the
- * outputs is made up for when a sum is stored: store_pair.
+ * outputs is made up for when the sums are complete: in_order.
  *
  * Private to kern_q8.c.
  */
@@ -29,6 +29,12 @@ static ALWAYS_INLINE void prefetch(const uint8_t *tile, bool four)
 	for (size_t i = 0; i < tile_size(four); i += 64)
 		__builtin_prefetch(tile + i);
 }
+
+/* Two vectors of a strip's outputs in ascending order, and where they begin. */
+struct pair {
+	vec v[2];
+	int at[2];
+};
 
 /* Codes of 16 k: w[s] are multiplied by the s-th four codes of a row. */
 struct half {
@@ -85,11 +91,13 @@ static ALWAYS_INLINE void nibble_scales(vec d[2], const uint8_t *p)
 	d[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(s, 1));
 }
 
-static ALWAYS_INLINE void store_pair(
-	float *part, vec a, vec b, int v, bool four)
+static ALWAYS_INLINE struct pair in_order(vec a, vec b, int v, bool four)
 {
-	store(part, four ? (vec)_mm512_shuffle_f32x4(a, b, 0x88) : a);
-	store(part + 16, four ? (vec)_mm512_shuffle_f32x4(a, b, 0xdd) : b);
+	if (!four)
+		return (struct pair){ { a, b }, { 0, 16 } };
+	return (struct pair){ { _mm512_shuffle_f32x4(a, b, 0x88),
+				      _mm512_shuffle_f32x4(a, b, 0xdd) },
+		{ 0, 16 } };
 }
 
 #elif VEC_LANES == 8
@@ -137,15 +145,13 @@ static ALWAYS_INLINE void nibble_scales(vec d[4], const uint8_t *p)
 				_mm_loadu_si64(p + 8 * v + 32)));
 }
 
-static ALWAYS_INLINE void store_pair(
-	float *part, vec a, vec b, int v, bool four)
+static ALWAYS_INLINE struct pair in_order(vec a, vec b, int v, bool four)
 {
-	const int second = four ? 16 : 8;
-
-	part += four ? 4 * v : 8 * v;
-	store(part, four ? (vec)_mm256_permute2f128_ps(a, b, 0x20) : a);
-	store(part + second,
-		four ? (vec)_mm256_permute2f128_ps(a, b, 0x31) : b);
+	if (!four)
+		return (struct pair){ { a, b }, { 8 * v, 8 * v + 8 } };
+	return (struct pair){ { _mm256_permute2f128_ps(a, b, 0x20),
+				      _mm256_permute2f128_ps(a, b, 0x31) },
+		{ 4 * v, 4 * v + 16 } };
 }
 
 #endif

@@ -320,19 +320,23 @@ static size_t vec_round_f16(float *x, size_t n)
 	return saturated;
 }
 
-const struct kern JOIN(kern_vec_, KERN_ISA) = {
-	.name = TEXT(KERN_ISA),
-	.matmul = vec_matmul,
-	.rmsnorm = vec_rmsnorm,
-	.rope = vec_rope,
-	.matmul_tile = JOIN(kern_matmul_tile_, KERN_ISA),
-	.quantize = JOIN(kern_quantize_, KERN_ISA),
-	.matmul_q8 = JOIN(kern_matmul_q8_, KERN_ISA),
-	.attend = JOIN(kern_attend_, KERN_ISA),
-	.attend_table = JOIN(kern_attend_table_, KERN_ISA),
-	.peak_int8 = JOIN(kern_peak_int8_, KERN_ISA),
-	.peak_fma = JOIN(kern_peak_fma_, KERN_ISA),
-	.swiglu = vec_swiglu,
-	.add = vec_add,
-	.round_f16 = vec_round_f16,
-};
+#define TABLE(isa, product)                                                   \
+	{                                                                     \
+		.name = isa, .matmul = vec_matmul, .rmsnorm = vec_rmsnorm,    \
+		.rope = vec_rope,                                             \
+		.matmul_tile = JOIN(kern_matmul_tile_, KERN_ISA),             \
+		.quantize = JOIN(kern_quantize_, KERN_ISA),                   \
+		.matmul_q8 = product, .attend = JOIN(kern_attend_, KERN_ISA), \
+		.attend_table = JOIN(kern_attend_table_, KERN_ISA),           \
+		.peak_int8 = JOIN(kern_peak_int8_, KERN_ISA),                 \
+		.peak_fma = JOIN(kern_peak_fma_, KERN_ISA),                   \
+		.swiglu = vec_swiglu, .add = vec_add,                         \
+		.round_f16 = vec_round_f16,                                   \
+	}
+
+const struct kern JOIN(kern_vec_, KERN_ISA) = TABLE(
+	TEXT(KERN_ISA), JOIN(kern_matmul_q8_, KERN_ISA));
+
+#ifdef __AVX512VNNI__
+const struct kern kern_vec_amx = TABLE("amx", kern_matmul_q8_amx);
+#endif
