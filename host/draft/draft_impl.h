@@ -18,6 +18,13 @@
 struct kern;
 struct workers;
 
+/* A token on trial, in the slot behind the cached tokens and the rows before
+ * it. */
+struct draft_row {
+	int32_t parent; /* row, or -1 */
+	uint32_t depth; /* 0: right behind the cached tokens */
+};
+
 struct draft_model {
 	const struct model *model;
 	const struct kern *kern;
@@ -26,9 +33,11 @@ struct draft_model {
 	uint32_t q_dim, kv_dim; /* of all heads together */
 
 	uint32_t context, n;
-	int32_t *token; /* [context], n of them in the cache */
-	uint32_t *slot; /* [context] 0, 1, 2 ...: as kernels want it */
-	float *kv;      /* [n_layer][K, V][context][kv_dim] */
+	uint32_t rows;         /* on trial */
+	int32_t *token;        /* [context] in the cache, then on trial */
+	struct draft_row *row; /* [context] */
+	uint32_t *slot;        /* [threads][context] that a row sees */
+	float *kv;             /* [n_layer][K, V][context][kv_dim] */
 
 	float *activations; /* owned; the rest lies in it */
 	float *x, *h;       /* [PASS_ROWS][n_embd] */
@@ -41,14 +50,16 @@ struct draft_model {
 	bool int8;
 	uint8_t *q8; /* [PASS_ROWS] quantized rows of what is multiplied */
 	size_t q8_bytes;
+	uint64_t computed;
 	const struct soc *soc; /* NULL: nothing is priced */
 	struct price price;
 };
 
-/* Append up to PASS_ROWS tokens, checked, that fit the context. */
-void draft_pass(struct draft_model *, const int32_t *token, uint32_t rows);
+/* Compute rows on trial, 1 to PASS_ROWS from `first` on; those before them are
+ * computed. */
+void draft_pass(struct draft_model *, uint32_t first, uint32_t rows);
 
-/* d->logits from row `row` of the last pass. */
-void draft_logits(struct draft_model *, uint32_t row);
+/* logits [n][n_vocab] of n rows of the last pass, from its row `at` on. */
+void draft_logits(struct draft_model *, uint32_t at, uint32_t n, float *logits);
 
 #endif

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- opening ------------------------------------------------------------- */
 
@@ -23,16 +24,16 @@ static int alloc_cache(struct draft_model *d, struct err *e)
 	size_t n = 2 * (size_t)d->model->n_layer * d->kv_dim;
 
 	d->token = malloc(d->context * sizeof(*d->token));
-	d->slot = malloc(d->context * sizeof(*d->slot));
+	d->row = malloc(d->context * sizeof(*d->row));
+	d->slot = malloc((size_t)d->context * workers_count(d->workers) *
+		sizeof(*d->slot));
 	if (!size_mul(&n, n, d->context))
 		d->kv = calloc(n, sizeof(*d->kv));
-	if (!d->token || !d->slot || !d->kv)
+	if (!d->token || !d->row || !d->slot || !d->kv)
 		return err_set(e, ENOMEM,
 			"no memory for a draft model's cache of %u tokens; "
 			"try a smaller --ctx",
 			d->context);
-	for (uint32_t i = 0; i < d->context; i++)
-		d->slot[i] = i;
 	return 0;
 }
 
@@ -152,6 +153,7 @@ void draft_close(struct draft_model *d)
 	workers_close(d->workers);
 	draft_weights_release(&d->weights);
 	free(d->token);
+	free(d->row);
 	free(d->slot);
 	free(d->kv);
 	hugemem_free(d->activations);
@@ -163,13 +165,13 @@ void draft_close(struct draft_model *d)
 static int check_tokens(const struct draft_model *d, const int32_t *token,
 	size_t n, struct err *e)
 {
-	uint32_t n_vocab = d->model->n_vocab;
+	uint32_t n_vocab = d->model->n_vocab, held = d->n + d->rows;
 
-	if (n > d->context - d->n)
+	if (n > d->context - held)
 		return err_set(e, ENOSPC,
 			"the draft model's context of %u tokens is full: %u "
 			"are in it, %zu more were to come",
-			d->context, d->n, n);
+			d->context, held, n);
 	for (size_t i = 0; i < n; i++)
 		if (token[i] < 0 || (uint32_t)token[i] >= n_vocab)
 			return err_set(e, EINVAL,
@@ -200,32 +202,61 @@ uint32_t draft_n_vocab(const struct draft_model *d)
 	return d->model->n_vocab;
 }
 
+uint64_t draft_computed(const struct draft_model *d)
+{
+	return d->computed;
+}
+
 const int32_t *draft_tokens(const struct draft_model *d, uint32_t *n)
 {
 	*n = d->n;
 	return d->token;
 }
 
+/* Put a token on trial; nothing is computed yet. */
+static void add_row(struct draft_model *d, int32_t token, int32_t parent)
+{
+	uint32_t row = d->rows++;
+
+	assert(parent >= -1 && parent < (int32_t)row);
+	d->token[d->n + row] = token;
+	d->row[row] = (struct draft_row){ parent,
+		parent < 0 ? 0 : d->row[parent].depth + 1 };
+}
+
+static uint32_t pass_rows(size_t left)
+{
+	return left < PASS_ROWS ? (uint32_t)left : PASS_ROWS;
+}
+
 int draft_append(struct draft_model *d, const int32_t *token, size_t n,
 	const float **logits, struct err *e)
 {
 	uint32_t rows = 0;
-	int ret = check_tokens(d, token, n, e);
+	int ret;
 
 	assert(n > 0);
+	d->rows = 0;
+	ret = check_tokens(d, token, n, e);
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < n; i += rows) {
-		rows = n - i < PASS_ROWS ? (uint32_t)(n - i) : PASS_ROWS;
-		draft_pass(d, token + i, rows);
+		rows = pass_rows(n - i);
+		for (uint32_t r = 0; r < rows; r++)
+			add_row(d, token[i + r], (int32_t)r - 1);
+		draft_pass(d, 0, rows);
+		/* A chain lies where cached tokens do. */
+		d->n += rows;
+		d->rows = 0;
 	}
-	draft_logits(d, rows - 1);
+	draft_logits(d, rows - 1, 1, d->logits);
 	*logits = d->logits;
 	return 0;
 }
 
 void draft_truncate(struct draft_model *d, uint32_t length)
 {
+	d->rows = 0;
 	if (length < d->n)
 		d->n = length;
 }
@@ -240,4 +271,61 @@ int draft_follow(struct draft_model *d, const int32_t *token, size_t n,
 		same++;
 	draft_truncate(d, same);
 	return draft_append(d, token + same, n - same, logits, e);
+}
+
+/* ---- rows on trial ------------------------------------------------------- */
+
+int draft_branch(struct draft_model *d, const int32_t *token,
+	const int32_t *parent, uint32_t n, uint32_t *first, float *logits,
+	struct err *e)
+{
+	uint32_t rows = 0;
+	int ret = check_tokens(d, token, n, e);
+
+	assert(n > 0);
+	if (ret)
+		return ret;
+	*first = d->rows;
+	for (uint32_t i = 0; i < n; i += rows) {
+		rows = pass_rows(n - i);
+		for (uint32_t r = 0; r < rows; r++)
+			add_row(d, token[i + r], parent[i + r]);
+		draft_pass(d, d->rows - rows, rows);
+		draft_logits(
+			d, 0, rows, logits + (size_t)i * d->model->n_vocab);
+	}
+	return 0;
+}
+
+uint32_t draft_branch_rows(const struct draft_model *d)
+{
+	return d->rows;
+}
+
+/* A row never moves up, so ascending order is safe in place. */
+static void move_rows(
+	struct draft_model *d, float *kv, const uint32_t *row, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (row[i] != i)
+			memcpy(kv + (size_t)i * d->kv_dim,
+				kv + (size_t)row[i] * d->kv_dim,
+				d->kv_dim * sizeof(*kv));
+}
+
+void draft_keep(struct draft_model *d, const uint32_t *row, uint32_t n)
+{
+	size_t halves = 2 * (size_t)d->model->n_layer;
+	int32_t above = -1;
+
+	for (uint32_t i = 0; i < n; i++) {
+		assert(row[i] < d->rows && d->row[row[i]].parent == above);
+		above = (int32_t)row[i];
+		d->token[d->n + i] = d->token[d->n + row[i]];
+	}
+	for (size_t i = 0; i < halves; i++)
+		move_rows(
+			d, d->kv + (i * d->context + d->n) * d->kv_dim, row, n);
+	d->n += n;
+	d->rows = 0;
 }

@@ -4,10 +4,10 @@
  * target's vocabulary and a key-value cache of its own that follows one path
  * of tokens.
  *
- * The arithmetic is float32 on dequantized rows, or the device's fastest (int8
- * activations by weights in tiles); results do not depend on the number of
- * threads, nor on how tokens were split over calls. Nothing is allocated after
- * opening. One caller at a time.
+ * The arithmetic is float32 on dequantized rows, or bit for bit that of a
+ * session of precision int8 with weights in tiles; results do not depend on the
+ * number of threads, nor on how tokens were split over calls. Nothing is
+ * allocated after opening. One caller at a time.
  */
 #ifndef HOST_DRAFT_DRAFT_MODEL_H
 #define HOST_DRAFT_DRAFT_MODEL_H
@@ -43,6 +43,9 @@ void draft_take_price(struct draft_model *, struct price *sum);
 uint32_t draft_context(const struct draft_model *);
 uint32_t draft_n_vocab(const struct draft_model *);
 
+/* Tokens computed since opening, those on trial among them. */
+uint64_t draft_computed(const struct draft_model *);
+
 /* Tokens in its cache, and their ids. */
 const int32_t *draft_tokens(const struct draft_model *, uint32_t *n);
 
@@ -63,5 +66,29 @@ void draft_truncate(struct draft_model *, uint32_t length);
  */
 int draft_follow(struct draft_model *, const int32_t *token, size_t n,
 	const float **logits, struct err *);
+
+/* ---- trees: rows on trial behind the cached tokens ---- */
+
+/*
+ * Compute n >= 1 rows of a tree that hangs from the cached tokens: parent[i] is
+ * an earlier row, of this call or of one since the last append, follow, keep or
+ * truncate, which forget them; or -1. *first is the number of the first; the
+ * others follow. A row stands at the position of its depth behind the cached
+ * tokens and sees them, its ancestors and itself, so its logits, in the
+ * caller's [n][n_vocab], are bit for bit those of appending its path. -ENOSPC
+ * when the context has no room for so many rows; then there are none more.
+ */
+int draft_branch(struct draft_model *, const int32_t *token,
+	const int32_t *parent, uint32_t n, uint32_t *first, float *logits,
+	struct err *);
+
+/* Rows on trial so far. */
+uint32_t draft_branch_rows(const struct draft_model *);
+
+/*
+ * Keep row[0] < row[1] < ... [n], a path from a row without parent down: they
+ * are cached tokens now. The other rows are forgotten. n may be 0.
+ */
+void draft_keep(struct draft_model *, const uint32_t *row, uint32_t n);
 
 #endif

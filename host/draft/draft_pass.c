@@ -8,7 +8,6 @@
 #include "tensor/tile.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Multiply-adds from which on waking the threads pays: some 100 us of one.
  * Drafting a token with a small model stays below it in every operator. */
@@ -16,10 +15,10 @@
 
 /* ---- operators ----------------------------------------------------------- */
 
-/* Rows on their way through the layers, at positions d->n and up. */
+/* Rows on trial on their way through the layers. */
 struct pass {
 	struct draft_model *d;
-	uint32_t rows, layer;
+	uint32_t first, rows, layer;
 };
 
 /* On all threads where the work is worth it; the result is the same. */
@@ -60,13 +59,22 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 		scratch);
 }
 
-/* x[rows][k] as the matrices of int8 arithmetic will want it. */
-static void quantize(
-	struct draft_model *d, const float *x, uint32_t k, uint32_t rows)
+/*
+ * x[rows][k] as the n matrices `w` of int8 arithmetic want it: in fp16 where
+ * one has no int8 product, quantized for the others.
+ */
+static void operand(struct draft_model *d, float *x, uint32_t k, uint32_t rows,
+	const struct draft_tensor *w, unsigned n)
 {
-	if (!d->int8 || k % TILE)
+	unsigned int8 = 0;
+
+	if (!d->int8)
 		return;
-	for (uint32_t r = 0; r < rows; r++)
+	for (unsigned i = 0; i < n; i++)
+		int8 += kern_takes_q8(w[i].type);
+	if (int8 < n)
+		d->kern->round_f16(x, (size_t)rows * k);
+	for (uint32_t r = 0; int8 && r < rows; r++)
 		d->kern->quantize(
 			d->q8 + r * kern_q8_bytes(k), x + (size_t)r * k, k);
 }
@@ -136,6 +144,19 @@ static float *cached(const struct draft_model *d, uint32_t layer,
 		((2 * (size_t)layer + which) * d->context + slot) * d->kv_dim;
 }
 
+/* What a row sees, in order of position; returns how many. */
+static uint32_t fill_slots(
+	const struct draft_model *d, uint32_t row, uint32_t *slot)
+{
+	uint32_t n = d->n + d->row[row].depth + 1;
+
+	for (uint32_t i = 0; i < d->n; i++)
+		slot[i] = i;
+	for (uint32_t i = n; i-- > d->n; row = (uint32_t)d->row[row].parent)
+		slot[i] = d->n + row;
+	return n;
+}
+
 /* The query heads of one row that share a head of keys and values. */
 static void attend_part(void *arg, unsigned part, unsigned thread)
 {
@@ -146,12 +167,13 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	uint32_t group = m->n_head / m->n_kv_head;
 	size_t at = (size_t)kv_head * m->head_dim;
 	size_t q = (size_t)row * d->q_dim + at * group;
+	uint32_t *slot = d->slot + (size_t)thread * d->context;
 	struct kern_kv kv = {
 		.k = (const uint8_t *)(cached(d, p->layer, 0, 0) + at),
 		.v = (const uint8_t *)(cached(d, p->layer, 1, 0) + at),
 		.stride = d->kv_dim * sizeof(float),
-		.slot = d->slot,
-		.n = d->n + row + 1,
+		.slot = slot,
+		.n = fill_slots(d, p->first + row, slot),
 	};
 
 	d->kern->attend(d->seen + q, d->q + q, group, &kv, m->head_dim,
@@ -163,12 +185,14 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 {
 	struct draft_model *d = p->d;
 	const struct model *m = d->model;
-	float *k = cached(d, p->layer, 0, d->n);
-	float *v = cached(d, p->layer, 1, d->n);
-	uint64_t work = 2ull * p->rows * (d->n + p->rows) * d->q_dim;
+	float *k = cached(d, p->layer, 0, d->n + p->first);
+	float *v = cached(d, p->layer, 1, d->n + p->first);
+	uint64_t work = 2ull * p->rows * (d->n + d->rows) * d->q_dim;
+	const struct draft_tensor qkv[] = { w[WIRE_T_Q], w[WIRE_T_K],
+		w[WIRE_T_V] };
 
 	norm(p, w[WIRE_T_ATTN_NORM]);
-	quantize(d, d->h, m->n_embd, p->rows);
+	operand(d, d->h, m->n_embd, p->rows, qkv, ARRAY_LEN(qkv));
 	matmul(d, w[WIRE_T_Q], d->q, d->q_dim, d->h, m->n_embd, p->rows);
 	matmul(d, w[WIRE_T_K], k, d->kv_dim, d->h, m->n_embd, p->rows);
 	matmul(d, w[WIRE_T_V], v, d->kv_dim, d->h, m->n_embd, p->rows);
@@ -177,8 +201,10 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 	add_bias(p, w[WIRE_T_V_BIAS], v, d->kv_dim);
 	place_heads(p, w[WIRE_T_Q_NORM], d->q, d->q_dim);
 	place_heads(p, w[WIRE_T_K_NORM], k, d->kv_dim);
+	if (d->int8)
+		d->kern->round_f16(d->q, (size_t)p->rows * d->q_dim);
 	share(d, work, attend_part, p, p->rows * m->n_kv_head);
-	quantize(d, d->seen, d->q_dim, p->rows);
+	operand(d, d->seen, d->q_dim, p->rows, &w[WIRE_T_O], 1);
 	matmul(d, w[WIRE_T_O], d->h, m->n_embd, d->seen, d->q_dim, p->rows);
 	add_bias(p, w[WIRE_T_O_BIAS], d->h, m->n_embd);
 	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
@@ -188,13 +214,14 @@ static void feed_forward(const struct pass *p, const struct draft_tensor *w)
 {
 	struct draft_model *d = p->d;
 	const struct model *m = d->model;
+	const struct draft_tensor gate_up[] = { w[WIRE_T_GATE], w[WIRE_T_UP] };
 
 	norm(p, w[WIRE_T_FFN_NORM]);
-	quantize(d, d->h, m->n_embd, p->rows);
+	operand(d, d->h, m->n_embd, p->rows, gate_up, ARRAY_LEN(gate_up));
 	matmul(d, w[WIRE_T_GATE], d->gate, m->n_ff, d->h, m->n_embd, p->rows);
 	matmul(d, w[WIRE_T_UP], d->up, m->n_ff, d->h, m->n_embd, p->rows);
 	d->kern->swiglu(d->gate, d->gate, d->up, (size_t)p->rows * m->n_ff);
-	quantize(d, d->gate, m->n_ff, p->rows);
+	operand(d, d->gate, m->n_ff, p->rows, &w[WIRE_T_DOWN], 1);
 	matmul(d, w[WIRE_T_DOWN], d->h, m->n_embd, d->gate, m->n_ff, p->rows);
 	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
 }
@@ -209,9 +236,11 @@ static void fill_angles(const struct pass *p)
 	float *c = d->cos, *s = d->sin;
 
 	for (uint32_t r = 0; r < p->rows; r++) {
+		double position = d->n + d->row[p->first + r].depth;
+
 		for (uint32_t i = 0; i < half; i++) {
-			double angle = (double)(d->n + r) *
-				(double)d->model->rope_freq[i];
+			double angle =
+				position * (double)d->model->rope_freq[i];
 
 			*c++ = (float)cos(angle);
 			*s++ = (float)sin(angle);
@@ -219,10 +248,11 @@ static void fill_angles(const struct pass *p)
 	}
 }
 
-void draft_pass(struct draft_model *d, const int32_t *token, uint32_t rows)
+void draft_pass(struct draft_model *d, uint32_t first, uint32_t rows)
 {
 	const struct model *m = d->model;
-	struct pass p = { d, rows, 0 };
+	const int32_t *token = d->token + d->n + first;
+	struct pass p = { d, first, rows, 0 };
 
 	for (uint32_t r = 0; r < rows; r++)
 		model_embed(
@@ -232,16 +262,20 @@ void draft_pass(struct draft_model *d, const int32_t *token, uint32_t rows)
 		attention(&p, d->weights.layer[p.layer]);
 		feed_forward(&p, d->weights.layer[p.layer]);
 	}
-	memcpy(d->token + d->n, token, rows * sizeof(*token));
-	d->n += rows;
+	d->computed += rows;
 }
 
-void draft_logits(struct draft_model *d, uint32_t row)
+void draft_logits(struct draft_model *d, uint32_t at, uint32_t n, float *logits)
 {
 	const struct model *m = d->model;
+	struct draft_tensor w = d->weights.output;
 
-	d->kern->rmsnorm(d->h, d->x + (size_t)row * m->n_embd,
-		d->weights.output_norm.data, m->n_embd, m->norm_eps);
-	quantize(d, d->h, m->n_embd, 1);
-	matmul(d, d->weights.output, d->logits, m->n_vocab, d->h, m->n_embd, 1);
+	for (uint32_t r = 0; r < n; r++)
+		d->kern->rmsnorm(d->h + (size_t)r * m->n_embd,
+			d->x + (size_t)(at + r) * m->n_embd,
+			d->weights.output_norm.data, m->n_embd, m->norm_eps);
+	/* Sessions take logits of float32 where they have no int8. */
+	if (kern_takes_q8(w.type))
+		operand(d, d->h, m->n_embd, n, &w, 1);
+	matmul(d, w, logits, m->n_vocab, d->h, m->n_embd, n);
 }

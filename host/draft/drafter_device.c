@@ -1,0 +1,329 @@
+#include "host/draft/drafter_device.h"
+
+#include "base/err.h"
+#include "host/draft/guess.h"
+#include "host/model/model.h"
+#include "host/session.h"
+#include "host/tree/drafter.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct device {
+	struct session *session;
+	float temperature;
+	uint32_t batch, max_rows;
+	int32_t *text; /* [context] the last one to begin with, n of it */
+	uint32_t n;
+	struct guesses found;
+	float *logits; /* [batch][n_vocab] */
+	/* Of a pass, [max_rows]. */
+	uint32_t rows;
+	int32_t *token, *parent;
+	uint32_t *path; /* [context], at least max_rows */
+};
+
+/* ---- a pass -------------------------------------------------------------- */
+
+/* Tokens at the end of the text that are not in the cache: the root and what
+ * came before it lately. */
+static uint32_t pending(const struct device *d)
+{
+	return d->n - session_length(d->session);
+}
+
+static uint32_t add_row(struct device *d, int32_t token, int32_t parent)
+{
+	d->token[d->rows] = token;
+	d->parent[d->rows] = parent;
+	return d->rows++;
+}
+
+/* The rows that every pass begins with; the last of them is the root. */
+static void add_text(struct device *d)
+{
+	const int32_t *text = d->text + session_length(d->session);
+
+	d->rows = 0;
+	for (uint32_t i = pending(d); i; i--)
+		add_row(d, *text++, (int32_t)d->rows - 1);
+}
+
+/* Compute the rows, and cache the text but for the root. */
+static int run_pass(struct device *d, struct err *e)
+{
+	struct token_tree t = { d->rows, d->token, d->parent };
+	uint32_t known = pending(d) - 1;
+	int ret = session_forward(d->session, &t, e);
+
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; i < known; i++)
+		d->path[i] = i;
+	return session_accept(d->session, d->path, known, e);
+}
+
+static uint32_t n_vocab(const struct device *d)
+{
+	return session_model(d->session)->n_vocab;
+}
+
+/* ---- the root ------------------------------------------------------------ */
+
+/* The cache and what was found, as far as the text goes along them. */
+static void reuse(struct device *d, const int32_t *text, uint32_t n)
+{
+	size_t same = text_common(text, n, d->text, d->n);
+
+	if (same < d->n)
+		guesses_forget(&d->found);
+	else
+		guesses_follow(&d->found, text + same, n - same, d->path);
+	session_truncate(d->session, (uint32_t)(same < n ? same : n - 1));
+	memcpy(d->text + same, text + same, (n - same) * sizeof(*text));
+	d->n = n;
+}
+
+/* What a pass has no room for beside the root, and all of a new text. */
+static int prefill(struct device *d, struct err *e)
+{
+	uint32_t length = session_length(d->session), n = pending(d) - 1, last;
+
+	if (!n || (length && n < d->max_rows))
+		return 0;
+	return session_prefill(d->session, d->text + length, n, &last, e);
+}
+
+static int look_at_root(struct device *d, struct err *e)
+{
+	int ret = prefill(d, e);
+
+	if (ret)
+		return ret;
+	add_text(d);
+	ret = run_pass(d, e);
+	if (!ret)
+		ret = session_logits(d->session, d->rows - 1, d->logits, e);
+	if (!ret)
+		guess_logits(
+			&d->found.root, d->logits, n_vocab(d), d->temperature);
+	return ret;
+}
+
+static int device_begin(
+	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
+{
+	struct device *d = arg;
+	int ret = 0;
+
+	assert(n > 0);
+	tree_reset(t, text[n - 1]);
+	if (n > session_context(d->session))
+		return 0;
+	reuse(d, text, (uint32_t)n);
+	if (!d->found.root.n)
+		ret = look_at_root(d, e);
+	if (!ret)
+		guess_put(&d->found.root, t, 0);
+	return ret;
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+/* What stands in a row's `at` before that is its row of the pass. */
+enum { LEFT_OUT, TRIED, CHOSEN };
+
+/* Mark the rows from `row` up that are less than that; returns how many. */
+static uint32_t mark_up(struct guesses *g, int32_t row, uint32_t mark)
+{
+	uint32_t n = 0;
+
+	for (; row >= 0 && g->row[row].at < mark; row = g->row[row].parent) {
+		g->row[row].at = mark;
+		n++;
+	}
+	return n;
+}
+
+/*
+ * Nodes, the first ones of n, that one pass can expand: with all above them
+ * they have room beside the text. The rows above them are CHOSEN.
+ */
+static uint32_t choose(struct device *d, const struct tree *t,
+	const uint32_t *node, uint32_t n)
+{
+	const struct session *s = d->session;
+	uint32_t most = session_context(s) - session_length(s), fit = 0;
+	struct guesses *g = &d->found;
+	uint32_t used = pending(d);
+
+	most = most < d->max_rows ? most : d->max_rows;
+	for (uint32_t i = 0; i < g->n; i++)
+		g->row[i].at = LEFT_OUT;
+	for (; fit < n; fit++) {
+		int32_t above = guesses_above(t, node[fit]);
+
+		used += 1 + mark_up(g, above, TRIED);
+		if (used > most)
+			break;
+		mark_up(g, above, CHOSEN);
+	}
+	return fit;
+}
+
+/* The pass's row that what hangs from row `above` hangs from. */
+static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
+{
+	return (int32_t)(above < 0 ? root : d->found.row[above].at);
+}
+
+/* Parents before children, and the nodes asked for behind all others. */
+static void add_nodes(struct device *d, const struct tree *t,
+	const uint32_t *node, uint32_t n)
+{
+	struct guesses *g = &d->found;
+	uint32_t root = d->rows - 1;
+
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->row[i].at == CHOSEN)
+			g->row[i].at = add_row(d, g->row[i].token,
+				pass_row(d, g->row[i].parent, root));
+	for (uint32_t i = 0; i < n; i++)
+		add_row(d, t->token[node[i]],
+			pass_row(d, guesses_above(t, node[i]), root));
+}
+
+/* Candidates of up to `batch` nodes from the pass's rows `row` on. */
+static int take(struct device *d, struct tree *t, const uint32_t *node,
+	uint32_t n, uint32_t row, struct err *e)
+{
+	int ret = session_logits_range(d->session, row, n, d->logits, e);
+
+	for (uint32_t i = 0; !ret && i < n; i++) {
+		uint32_t own = guesses_add(&d->found, t->token[node[i]],
+			guesses_above(t, node[i]));
+
+		guess_logits(&d->found.row[own].guess,
+			d->logits + (size_t)i * n_vocab(d), n_vocab(d),
+			d->temperature);
+		guess_put(&d->found.row[own].guess, t, node[i]);
+		t->row[node[i]] = own;
+	}
+	return ret;
+}
+
+static int look(struct device *d, struct tree *t, const uint32_t *node,
+	uint32_t n, struct err *e)
+{
+	uint32_t some;
+	int ret = guesses_reserve(&d->found, n, e);
+
+	if (ret)
+		return ret;
+	add_text(d);
+	add_nodes(d, t, node, n);
+	ret = run_pass(d, e);
+	for (uint32_t i = 0; i < n && !ret; i += some) {
+		some = n - i < d->batch ? n - i : d->batch;
+		ret = take(d, t, node + i, some, d->rows - n + i, e);
+	}
+	return ret;
+}
+
+static int device_expand(void *arg, struct tree *t, const uint32_t *node,
+	uint32_t n, struct err *e)
+{
+	struct device *d = arg;
+	uint32_t fit;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n && !ret; i += fit) {
+		fit = choose(d, t, node + i, n - i);
+		if (fit) {
+			ret = look(d, t, node + i, fit, e);
+		} else if (pending(d) > 1) {
+			/* There is more room behind a text that is cached. */
+			ret = look_at_root(d, e);
+		} else {
+			t->n_candidates[node[i]] = 0;
+			fit = 1;
+		}
+	}
+	return ret;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void device_free(struct device *d)
+{
+	if (!d)
+		return;
+	guesses_release(&d->found);
+	free(d->text);
+	free(d->logits);
+	free(d->token);
+	free(d->parent);
+	free(d->path);
+	free(d);
+}
+
+static int device_alloc(struct device *d, struct err *e)
+{
+	uint32_t context = session_context(d->session);
+	uint32_t longest = context > d->max_rows ? context : d->max_rows;
+
+	d->text = malloc(context * sizeof(*d->text));
+	d->logits = malloc(d->batch * sizeof(*d->logits) * n_vocab(d));
+	d->token = malloc(d->max_rows * sizeof(*d->token));
+	d->parent = malloc(d->max_rows * sizeof(*d->parent));
+	d->path = malloc(longest * sizeof(*d->path));
+	if (d->text && d->logits && d->token && d->parent && d->path)
+		return 0;
+	return err_set(
+		e, ENOMEM, "no memory to draft %u nodes at once", d->batch);
+}
+
+int drafter_device_open(struct drafter *out, struct session *session,
+	uint32_t batch, struct err *e)
+{
+	struct device *d;
+	int ret;
+
+	assert(batch > 0);
+	if (!session_model(session)->causal)
+		return err_set(e, EINVAL,
+			"a model of architecture '%s' cannot draft: it does "
+			"not write from left to right",
+			session_model(session)->arch);
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return err_set(e, ENOMEM, "no memory for a drafter");
+	d->session = session;
+	d->temperature = 1;
+	d->batch = batch;
+	d->max_rows = session_max_rows(session);
+	ret = device_alloc(d, e);
+	if (ret) {
+		device_free(d);
+		return ret;
+	}
+	session_truncate(session, 0);
+	*out = (struct drafter){ d, device_begin, device_expand, batch };
+	return 0;
+}
+
+void drafter_device_close(struct drafter *d)
+{
+	device_free(d->arg);
+	d->arg = NULL;
+}
+
+void drafter_device_temperature(struct drafter *d, float temperature)
+{
+	struct device *dev = d->arg;
+
+	assert(temperature > 0);
+	dev->temperature = temperature;
+}

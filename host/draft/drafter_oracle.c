@@ -1,0 +1,208 @@
+#include "host/draft/drafter_oracle.h"
+
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of random numbers, each for a purpose; a place off the text has one of its
+ * own, above these. */
+enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
+
+/* Where a path stands: its first `at` tokens are the text's, or it has left
+ * them and `hash` knows where and what came then. */
+struct place {
+	size_t at;
+	bool known; /* a token comes next in the text */
+	uint64_t hash;
+};
+
+struct oracle {
+	int32_t *text; /* [n] */
+	size_t n;
+	double agreement;
+	uint64_t seed;
+	uint32_t n_vocab;
+	struct place root;
+};
+
+static uint64_t word(const struct oracle *o, uint64_t stream, uint64_t position)
+{
+	uint32_t w[4];
+
+	rng_words(o->seed, stream, position, w);
+	return (uint64_t)w[1] << 32 | w[0];
+}
+
+/* ---- where a node stands ------------------------------------------------- */
+
+/* With what the text has behind its first `at` tokens not known or not so. */
+static struct place off(const struct oracle *o, size_t at)
+{
+	uint64_t hash = word(o, STREAM_LEFT, at);
+
+	return (struct place){ at, false, hash | STREAM_ELSEWHERE };
+}
+
+static struct place along(const struct oracle *o, size_t at)
+{
+	return at < o->n ? (struct place){ at, true, 0 } : off(o, at);
+}
+
+static struct place step(const struct oracle *o, struct place p, int32_t token)
+{
+	if (p.known && o->text[p.at] == token)
+		return along(o, p.at + 1);
+	if (p.known)
+		p = off(o, p.at);
+	p.hash = word(o, p.hash, (uint32_t)token) | STREAM_ELSEWHERE;
+	return p;
+}
+
+static struct place place_of(
+	const struct oracle *o, const struct tree *t, uint32_t node)
+{
+	if (!node)
+		return o->root;
+	return step(
+		o, place_of(o, t, (uint32_t)t->parent[node]), t->token[node]);
+}
+
+/* ---- candidates ---------------------------------------------------------- */
+
+/* P(rank >= r) is (1 - P)^r. */
+static uint32_t true_rank(const struct oracle *o, size_t at)
+{
+	double u = rng_uniform(o->seed, STREAM_RANK, at), r;
+
+	if (o->agreement == 1)
+		return 0;
+	r = log1p(-u) / log1p(-o->agreement);
+	return r < TREE_CANDIDATES ? (uint32_t)r : TREE_CANDIDATES;
+}
+
+static bool among(const struct candidate *c, uint32_t n, int32_t token)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (c[i].token == token)
+			return true;
+	return false;
+}
+
+/* One that is neither `truth` nor among the n there are. */
+static int32_t other(const struct oracle *o, uint64_t stream, uint64_t position,
+	const struct candidate *c, uint32_t n, int32_t truth)
+{
+	uint64_t id = word(o, stream, position * TREE_CANDIDATES + n);
+	int32_t token = (int32_t)(id % o->n_vocab);
+
+	while (token == truth || among(c, n, token))
+		token = (int32_t)(((uint32_t)token + 1) % o->n_vocab);
+	return token;
+}
+
+static void guess(
+	const struct oracle *o, struct tree *t, uint32_t node, struct place p)
+{
+	struct candidate *c = t->candidate + (size_t)node * t->k;
+	uint32_t rank = p.known ? true_rank(o, p.at) : TREE_CANDIDATES, n;
+	int32_t truth = p.known ? o->text[p.at] : -1;
+	uint64_t stream = p.known ? STREAM_BESIDE : p.hash;
+	uint64_t position = p.known ? p.at : (uint64_t)o->n_vocab;
+	double q = o->agreement;
+
+	for (n = 0; n < t->k && (float)q > 0; n++) {
+		c[n].token = n == rank
+			? truth
+			: other(o, stream, position, c, n, truth);
+		c[n].q = (float)q;
+		q *= 1 - o->agreement;
+	}
+	t->n_candidates[node] = n;
+}
+
+static int oracle_begin(
+	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
+{
+	struct oracle *o = arg;
+
+	assert(n > 0);
+	tree_reset(t, text[n - 1]);
+	o->root = along(o, 0);
+	for (size_t i = 0; i < n; i++)
+		o->root = step(o, o->root, text[i]);
+	guess(o, t, 0, o->root);
+	return 0;
+}
+
+static int oracle_expand(void *arg, struct tree *t, const uint32_t *node,
+	uint32_t n, struct err *e)
+{
+	const struct oracle *o = arg;
+
+	for (uint32_t i = 0; i < n; i++)
+		guess(o, t, node[i], place_of(o, t, node[i]));
+	return 0;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int check(const int32_t *text, size_t n, double agreement,
+	uint32_t n_vocab, struct err *e)
+{
+	if (!(agreement > 0 && agreement <= 1))
+		return err_set(e, EINVAL,
+			"agreement %g: more than 0 and at most 1 was expected",
+			agreement);
+	if (n_vocab <= TREE_CANDIDATES)
+		return err_set(e, EINVAL,
+			"a vocabulary of %u tokens has no %d candidates",
+			n_vocab, TREE_CANDIDATES);
+	for (size_t i = 0; i < n; i++)
+		if (text[i] < 0 || (uint32_t)text[i] >= n_vocab)
+			return err_set(e, EINVAL,
+				"token %d is outside the vocabulary of %u",
+				text[i], n_vocab);
+	return 0;
+}
+
+int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
+	double agreement, uint64_t seed, uint32_t n_vocab, struct err *e)
+{
+	struct oracle *o;
+	int ret = check(text, n, agreement, n_vocab, e);
+
+	if (ret)
+		return ret;
+	o = calloc(1, sizeof(*o));
+	if (o)
+		o->text = malloc((n + 1) * sizeof(*text));
+	if (!o || !o->text) {
+		free(o);
+		return err_set(e, ENOMEM, "no memory for %zu tokens", n);
+	}
+	memcpy(o->text, text, n * sizeof(*text));
+	o->n = n;
+	o->agreement = agreement;
+	o->seed = seed;
+	o->n_vocab = n_vocab;
+	*out = (struct drafter){ o, oracle_begin, oracle_expand, 1 };
+	return 0;
+}
+
+void drafter_oracle_close(struct drafter *d)
+{
+	struct oracle *o = d->arg;
+
+	if (o)
+		free(o->text);
+	free(o);
+	d->arg = NULL;
+}

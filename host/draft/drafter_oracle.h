@@ -1,0 +1,31 @@
+/*
+ * A drafter that knows the continuation, for studies of speed on models whose
+ * text means nothing: how far it agrees with the target is said, not learnt.
+ *
+ * Behind the text, as far as it is known, the true next token has rank r = 0, 1
+ * ... among the candidates with probability P (1 - P)^r, and none beyond the
+ * tree's k; the others are pseudo-random. Everywhere else all are. The
+ * candidate of rank r has q = P (1 - P)^r, so the draft is calibrated; one
+ * whose q is 0 in float32 is none. Every choice is a pure function of the seed
+ * and the path (base/rng.h).
+ */
+#ifndef HOST_DRAFT_DRAFTER_ORACLE_H
+#define HOST_DRAFT_DRAFTER_ORACLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct drafter;
+struct err;
+
+/*
+ * text[n], the prompt and what follows it, is copied. `agreement` is P, above 0
+ * and at most 1. -EINVAL when that is not so, when a token of the text is not
+ * in the vocabulary, or when that has no more than TREE_CANDIDATES tokens.
+ * out->batch is 1 and may be changed.
+ */
+int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
+	double agreement, uint64_t seed, uint32_t n_vocab, struct err *);
+void drafter_oracle_close(struct drafter *);
+
+#endif
