@@ -61,7 +61,8 @@ struct kernels_matrix { /* [n][k] */
 struct kernels_pass {
 	uint32_t rows;
 	double seconds[KERNELS_ROUNDS];
-	uint64_t tiles_ps, super_ps; /* on the phone */
+	/* On the phone: time, and energy with what it draws all the time. */
+	uint64_t tiles_ps, super_ps, tiles_pj, super_pj;
 };
 
 #define KERNELS_PASSES 8

@@ -229,55 +229,56 @@ void kernels_measure_layouts(
 
 static int price_layout(const struct bench_kernels *b,
 	const struct kernels_matrix *m, enum kernels_layout layout,
-	uint32_t rows, uint64_t *ps)
+	uint32_t rows, struct price *p)
 {
 	enum dtype type = kernels_type(layout, m->q8_0);
-	struct price p;
-	int ret = layout == KERNELS_READ
-		? price_matmul_bound(&b->soc, rows, m->n, m->k, type, &p)
-		: price_matmul(&b->soc, rows, m->n, m->k, type, &p);
 
-	*ps = p.total_ps;
-	return ret;
+	return layout == KERNELS_READ
+		? price_matmul_bound(&b->soc, rows, m->n, m->k, type, p)
+		: price_matmul(&b->soc, rows, m->n, m->k, type, p);
 }
 
 static int price_layer(const struct bench_kernels *b,
 	const struct kernels_model *m, enum kernels_layout layout,
-	uint32_t rows, uint64_t *ps)
+	uint32_t rows, uint64_t *ps, uint64_t *pj)
 {
+	struct price sum = { 0 }, one;
 	int ret = 0;
 
-	*ps = 0;
 	for (size_t i = 0; i < ARRAY_LEN(layer) && !ret; i++) {
-		uint64_t one;
-
 		ret = price_layout(
 			b, &m->matrix[layer[i].matrix], layout, rows, &one);
-		*ps += one;
+		price_add(&sum, &one);
 	}
+	*ps = sum.total_ps;
+	/* A watt is a picojoule a picosecond. */
+	*pj = sum.energy_pj + (uint64_t)(b->soc.base_w * (double)*ps);
 	return ret;
 }
 
 static int price_all(const struct bench_kernels *b, struct kernels_model *m)
 {
+	struct price one;
 	int ret = 0;
 
 	for (size_t i = 0; i < KERNELS_PASSES && !ret; i++) {
 		struct kernels_pass *p = &m->pass[i];
 
 		p->rows = pass_rows[i];
-		ret = price_layer(b, m, KERNELS_TILES, p->rows, &p->tiles_ps);
+		ret = price_layer(b, m, KERNELS_TILES, p->rows, &p->tiles_ps,
+			&p->tiles_pj);
 		if (!ret)
-			ret = price_layer(
-				b, m, KERNELS_SUPER, p->rows, &p->super_ps);
+			ret = price_layer(b, m, KERNELS_SUPER, p->rows,
+				&p->super_ps, &p->super_pj);
 	}
 	for (int i = 0; i < KERNELS_MATRICES; i++)
 		for (int r = 0; r < KERNELS_LAYOUT_PASSES; r++)
-			for (int l = 0; l < KERNELS_LAYOUTS && !ret; l++)
+			for (int l = 0; l < KERNELS_LAYOUTS && !ret; l++) {
 				ret = price_layout(b, &m->matrix[i],
 					(enum kernels_layout)l,
-					kernels_layout_rows[r],
-					&m->layout[i][r][l].ps);
+					kernels_layout_rows[r], &one);
+				m->layout[i][r][l].ps = one.total_ps;
+			}
 	return ret;
 }
 

@@ -70,18 +70,20 @@ static void print_passes(const struct kernels_model *m)
 	       "GB/s and does\n%.0f GOP/s of int8 products.\n\n",
 		m->shape->name, (double)kernels_layer_bytes(m) / 1e6, m->rounds,
 		median(m, m->read_rate) / 1e9, median(m, m->int8_rate) / 1e9);
-	printf("%4s  %9s %7s %6s %8s %6s   %9s %9s\n", "", "wall", "GB/s", "of",
-		"GOP/s", "of", "tiles on", "super on");
-	printf("%4s  %9s %7s %6s %8s %6s   %9s %9s\n", "rows", "ms", "",
-		"memory", "", "int8", "phone ms", "phone ms");
+	printf("%4s  %9s %7s %6s %8s %6s   %15s %15s\n", "", "wall", "GB/s",
+		"of", "GOP/s", "of", "tiles on phone", "super on phone");
+	printf("%4s  %9s %7s %6s %8s %6s   %7s %7s %7s %7s\n", "rows", "ms", "",
+		"memory", "", "int8", "ms", "mJ", "ms", "mJ");
 	for (size_t i = 0; i < KERNELS_PASSES; i++) {
 		const struct kernels_pass *p = &m->pass[i];
 		struct told t = tell(m, p);
 
-		printf("%4u  %9.3f %7.2f %4.0f %% %8.1f %4.0f %%   %9.3f %9.3f\n",
+		printf("%4u  %9.3f %7.2f %4.0f %% %8.1f %4.0f %%   "
+		       "%7.3f %7.3f %7.3f %7.3f\n",
 			p->rows, t.seconds * 1e3, t.bytes_per_s / 1e9,
 			100 * t.of_memory, t.ops_per_s / 1e9, 100 * t.of_int8,
-			(double)p->tiles_ps / 1e9, (double)p->super_ps / 1e9);
+			(double)p->tiles_ps / 1e9, (double)p->tiles_pj / 1e9,
+			(double)p->super_ps / 1e9, (double)p->super_pj / 1e9);
 	}
 }
 
@@ -159,13 +161,16 @@ static json_t *passes_json(const struct kernels_model *m)
 		struct told t = tell(m, p);
 
 		json_array_append_new(a,
-			json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:I}",
+			json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
+				  "s:I, s:I}",
 				"rows", (int)p->rows, "seconds", t.seconds,
 				"weight_bytes_per_s", t.bytes_per_s,
 				"of_memory", t.of_memory, "ops_per_s",
 				t.ops_per_s, "of_int8", t.of_int8,
 				"tiles_phone_ps", (json_int_t)p->tiles_ps,
-				"super_phone_ps", (json_int_t)p->super_ps));
+				"super_phone_ps", (json_int_t)p->super_ps,
+				"tiles_phone_pj", (json_int_t)p->tiles_pj,
+				"super_phone_pj", (json_int_t)p->super_pj));
 	}
 	return a;
 }

@@ -75,6 +75,9 @@ static const struct opt_command usage = {
 		"share with the 95 % interval of Wilson's score, the tokens "
 		"written, and tokens per second, prompts included. Without "
 		"sampling options all but the speed is always the same.\n\n"
+		"With --clock soc:NAME tokens per second and energy a token "
+		"of that phone come beside it, prompts included; these too "
+		"are always the same.\n\n"
 		"Ctrl-C ends with what was found so far and exit status 130.",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
@@ -84,6 +87,7 @@ static const struct opt_command usage = {
 /* ---- tasks --------------------------------------------------------------- */
 
 struct eval {
+	struct decoder_files files;
 	const struct method *method;
 	struct decoder decoder;
 	struct eval_tasks tasks;
@@ -300,8 +304,8 @@ static int run_all(struct eval *v, struct err *e)
 	struct err closing = { 0 };
 	int ret, closed;
 
-	ret = decoder_open_model(
-		&v->decoder, v->method, model_path, decoding.draft, e);
+	v->files.model = model_path;
+	ret = decoder_open_model(&v->decoder, v->method, &v->files, e);
 	if (!ret)
 		ret = open_session(v, e);
 	if (!ret)
@@ -354,7 +358,8 @@ static int eval_main(int argc, char **argv)
 		err_set(&e, ENOMEM, "no memory for an evaluation");
 		return cmd_fail(&e);
 	}
-	if (method_args_apply(&decoding, &v->method, &v->decoder.env, &e)) {
+	if (method_args_apply(
+		    &decoding, &v->method, &v->decoder, &v->files, &e)) {
 		free(v);
 		return cmd_misuse(&cmd_eval, "%s", e.text);
 	}

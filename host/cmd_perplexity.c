@@ -156,8 +156,8 @@ static int read_operand(struct job *j, const char *operand, struct err *e)
 static int open_model(struct job *j, struct err *e)
 {
 	struct decoder *d = &j->decoder;
-	int ret = decoder_open_model(
-		d, &method_autoregressive, model_path, NULL, e);
+	struct decoder_files files = { .model = model_path };
+	int ret = decoder_open_model(d, &method_autoregressive, &files, e);
 
 	if (d->model && !d->model->causal)
 		return err_set(e, EINVAL,

@@ -116,6 +116,8 @@ static const struct opt_command usage = {
 /* ---- one run ------------------------------------------------------------ */
 
 struct run {
+	struct decoder_files files;
+	struct session_stats before; /* the run proper */
 	const struct method *method;
 	struct decoder decoder;
 	struct token_list prompt;
@@ -200,7 +202,8 @@ static int choose_method(struct run *r)
 {
 	struct err e = { 0 };
 
-	if (method_args_apply(&decoding, &r->method, &r->decoder.env, &e))
+	if (method_args_apply(
+		    &decoding, &r->method, &r->decoder, &r->files, &e))
 		return cmd_misuse(&cmd_run, "%s", e.text);
 	return EXIT_OK;
 }
@@ -277,9 +280,10 @@ static int check_room(const struct run *r, uint32_t context, struct err *e)
 
 static int open_model(struct run *r, struct err *e)
 {
-	int ret = decoder_open_model(
-		&r->decoder, r->method, model_path, decoding.draft, e);
+	int ret;
 
+	r->files.model = model_path;
+	ret = decoder_open_model(&r->decoder, r->method, &r->files, e);
 	if (!ret)
 		ret = tokenize_prompt(r, e);
 	return ret ? ret
@@ -378,9 +382,7 @@ static void report(struct run *r, int ret, const struct err *e)
 	};
 
 	session_stats(d->session, &rep.stats);
-	rep.price = rep.stats.price;
-	if (d->env.draft)
-		draft_take_price(d->env.draft, &rep.price);
+	session_stats_since(&rep.stats, &r->before);
 	if (as_json)
 		report_json(&rep, &r->text, stdout);
 	if (with_stats)
@@ -398,9 +400,11 @@ static int generate(struct run *r, struct err *e)
 {
 	int ret;
 
-	r->prompt_ns = clock_ns();
 	cmd_catch_signals();
-	ret = decoder_run(&r->decoder, r->generation, e);
+	ret = decoder_rehearse(&r->decoder, r->generation, &r->before, e);
+	r->prompt_ns = clock_ns();
+	if (!ret)
+		ret = decoder_run(&r->decoder, r->generation, e);
 	gen_flush(r->generation);
 	if (!ret && gen_stop_reason(r->generation) == GEN_STOP_ERROR)
 		ret = err_set(e, EIO, "cannot write the text: %s",

@@ -1,28 +1,17 @@
 #include "host/decoder.h"
 
 #include "base/err.h"
-#include "host/draft/draft_model.h"
+#include "host/exit/exit_head.h"
+#include "host/generation.h"
 #include "host/model/model.h"
 #include "host/model/tokenizer.h"
 #include "host/models.h"
+#include "host/tree/tree_cost.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The file named, or the one of that role which comes with the program. */
-static int choose_file(const char *named, enum model_role role,
-	char path[PATH_MAX], struct err *e)
-{
-	if (!named)
-		return models_find(role, path, e);
-	if ((size_t)snprintf(path, PATH_MAX, "%s", named) >= PATH_MAX)
-		return err_set(e, ENAMETOOLONG,
-			"the name of the %s model is too long",
-			model_role_name(role));
-	return 0;
-}
 
 static int open_tokenizer(struct decoder *d, struct err *e)
 {
@@ -62,44 +51,33 @@ static int check_method(const struct decoder *d, struct err *e)
 		d->model_path, d->method->name, fits);
 }
 
-/* Ids mean the same only where both files have the same list of tokens. */
-static int check_vocabulary(const struct decoder *d, struct err *e)
+static int find_exit(struct decoder *d, const char *named, struct err *e)
 {
-	static const char key[] = "tokenizer.ggml.tokens";
-	const struct gguf_kv *ours = gguf_find(d->model->gguf, key);
-	const struct gguf_kv *its = gguf_find(d->draft_file->gguf, key);
-
-	if (!ours || !its || ours->count != its->count ||
-		(ours->bytes == its->bytes &&
-			!memcmp(ours->value, its->value, its->bytes)))
-		return 0; /* other sizes are draft_open's to refuse */
-	return err_set(e, EINVAL,
-		"the draft model '%s' has another vocabulary than '%s': of "
-		"the same size, but of other tokens; a draft must be made for "
-		"its target",
-		d->draft_path, d->model_path);
-}
-
-static int open_draft_file(
-	struct decoder *d, const char *draft_path, struct err *e)
-{
+	struct err unfit = { 0 };
 	int ret;
 
-	if (!d->method->needs_draft)
+	if (!d->method->prunes || !d->prune)
 		return 0;
-	ret = choose_file(draft_path, MODEL_DRAFT, d->draft_path, e);
+	ret = models_choose(named, MODEL_EXIT, d->exit_path, &unfit);
 	if (!ret)
-		ret = model_open(&d->draft_file, d->draft_path, e);
-	return ret ? ret : check_vocabulary(d, e);
+		ret = exit_head_open(
+			&d->env.exit, d->exit_path, d->model, &unfit);
+	if (!ret)
+		return 0;
+	d->env.exit = NULL;
+	d->exit_path[0] = '\0';
+	if (named)
+		*e = unfit;
+	return named ? ret : 0;
 }
 
 int decoder_open_model(struct decoder *d, const struct method *method,
-	const char *model_path, const char *draft_path, struct err *e)
+	const struct decoder_files *files, struct err *e)
 {
 	int ret;
 
 	d->method = method;
-	ret = choose_file(model_path,
+	ret = models_choose(files->model,
 		method->diffusion ? MODEL_DIFFUSION : MODEL_TARGET,
 		d->model_path, e);
 	if (!ret)
@@ -108,22 +86,33 @@ int decoder_open_model(struct decoder *d, const struct method *method,
 		ret = check_method(d, e);
 	if (!ret)
 		ret = open_tokenizer(d, e);
-	return ret ? ret : open_draft_file(d, draft_path, e);
+	if (!ret)
+		ret = find_exit(d, files->exit, e);
+	if (ret || !method->needs_draft)
+		return ret;
+	return drafting_open_file(
+		&d->drafting, files->draft, d->model, d->model_path, e);
 }
 
-static int open_draft(struct decoder *d, struct err *e)
+static int open_drafting(struct decoder *d, struct err *e)
 {
+	struct method_env *env = &d->env;
 	int ret;
 
 	if (!d->method->needs_draft)
 		return 0;
-	ret = draft_open(&d->env.draft, d->draft_file, d->model,
-		d->session_opts.precision == WIRE_INT8 ? DRAFT_INT8 : DRAFT_F32,
-		session_context(d->session), d->session_opts.threads, e);
-	if (ret)
-		return err_in(e, "'%s'", d->draft_path);
-	draft_price_for(d->env.draft, d->session_opts.soc);
-	return 0;
+	ret = drafting_open(&d->drafting, d->session, &d->session_opts,
+		d->session_opts.decode_rows, e);
+	env->drafter = &d->drafting.drafter;
+	env->draft = d->drafting.model;
+	env->phone = d->session_opts.soc;
+	lever_init(&env->lever);
+	env->cost = malloc(sizeof(*env->cost));
+	if (!ret && !env->cost)
+		ret = err_set(e, ENOMEM, "no memory for a profile of costs");
+	if (!ret)
+		cost_init(env->cost);
+	return ret;
 }
 
 int decoder_open_session(
@@ -134,12 +123,15 @@ int decoder_open_session(
 
 	d->session_opts = *o;
 	d->session_opts.decode_rows = d->method->decode_rows(&d->env);
+	d->session_opts.smaller_graphs = d->method->needs_draft;
+	d->session_opts.exit_layers =
+		d->env.exit ? exit_head_layers(d->env.exit) : 0;
 	if (need)
 		need += d->session_opts.decode_rows - 1;
 	if (need <= UINT32_MAX)
 		d->session_opts.context_need = (uint32_t)need;
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
-	return ret ? ret : open_draft(d, e);
+	return ret ? ret : open_drafting(d, e);
 }
 
 static int prepend(struct token_list *l, int32_t id, struct err *e)
@@ -175,18 +167,42 @@ int decoder_add_bos(
 int decoder_run(struct decoder *d, struct generation *g, struct err *e)
 {
 	session_truncate(d->session, 0);
-	if (d->env.draft)
-		draft_truncate(d->env.draft, 0);
 	return d->method->run(d->session, g, &d->env, e);
+}
+
+int decoder_rehearse(struct decoder *d, const struct generation *g,
+	struct session_stats *before, struct err *e)
+{
+	struct generation *plain = NULL;
+	const int32_t *text;
+	size_t n;
+	int ret = 0;
+
+	if (d->method->needs_draft && d->drafting.opts.oracle > 0) {
+		ret = generation_open_like(&plain, g, e);
+		session_truncate(d->session, 0);
+		if (!ret)
+			ret = autoregressive_run(d->session, plain, &d->env, e);
+		if (!ret) {
+			text = gen_tokens(plain, &n);
+			ret = drafting_tell(&d->drafting, text, n, e);
+		}
+		generation_close(plain);
+	}
+	if (before)
+		session_stats(d->session, before);
+	return ret;
 }
 
 int decoder_close(struct decoder *d, struct err *e)
 {
-	int ret = session_close(d->session, e);
+	int ret;
 
-	draft_close(d->env.draft);
+	drafting_close(&d->drafting);
+	ret = session_close(d->session, e);
+	exit_head_close(d->env.exit);
+	free(d->env.cost);
 	tokenizer_close(d->tokenizer);
-	model_close(d->draft_file);
 	model_close(d->model);
 	*d = (struct decoder){ 0 };
 	return ret;

@@ -6,6 +6,7 @@
 #ifndef HOST_DECODER_H
 #define HOST_DECODER_H
 
+#include "host/drafting.h"
 #include "host/method/method.h"
 #include "host/session.h"
 
@@ -22,24 +23,34 @@ struct tokenizer;
 struct decoder {
 	const struct method *method;
 	char model_path[PATH_MAX];
-	char draft_path[PATH_MAX]; /* "" without a draft model */
+	char exit_path[PATH_MAX]; /* "" without an exit predictor */
 	struct model *model;
 	struct tokenizer *tokenizer;
-	struct model *draft_file;
+	struct drafting drafting;
 	struct session *session;
 	struct session_opts session_opts; /* as opened */
-	/* The lengths are the caller's to set before decoder_open_session. */
+	/* The lengths, as drafting.opts, are the caller's to set before
+	 * decoder_open_model. */
 	struct method_env env;
+	bool prune; /* likewise: with an exit predictor, where there is one */
+};
+
+/* The files of a decoder; NULL: what comes with the program. */
+struct decoder_files {
+	const char *model; /* the target or, for a diffusion method, that */
+	const char *draft; /* where the method needs one */
+	/* Of the target, where the method has a use for it and decoder.prune
+	 * says so; one that comes with the program and is none for this target
+	 * is left out. */
+	const char *exit;
 };
 
 /*
- * model_path NULL: the target (or, for a diffusion method, the diffusion
- * model) that comes with the program. draft_path NULL: likewise, where the
- * method needs one. -EINVAL where model and method, or model and draft, do
- * not fit. The decoder starts zeroed; it is closed whatever this returns.
+ * -EINVAL where model and method, or model and another file, do not fit. The
+ * decoder starts zeroed; it is closed whatever this returns.
  */
 int decoder_open_model(struct decoder *, const struct method *,
-	const char *model_path, const char *draft_path, struct err *);
+	const struct decoder_files *, struct err *);
 
 /*
  * Start the pair. What the method wants is added: the rows of its decode
@@ -57,8 +68,17 @@ int decoder_open_session(
  */
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
-/* Run the method on a generation, from an empty cache. */
+/* Run the method on a generation, from an empty cache. An oracle must have been
+ * told the text (decoder_rehearse, or drafting_tell). */
 int decoder_run(struct decoder *, struct generation *, struct err *);
+
+/*
+ * Where an oracle drafts: find out what plain decoding makes of the generation,
+ * which stays as it is, and tell it. Else nothing happens. *before (may be
+ * NULL) are the session's counters behind it.
+ */
+int decoder_rehearse(struct decoder *, const struct generation *,
+	struct session_stats *before, struct err *);
 
 /* Ends the pair: 0, or what session_close says. Closes what is open. */
 int decoder_close(struct decoder *, struct err *);

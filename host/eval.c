@@ -85,11 +85,26 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 	return output->failed;
 }
 
-/* What the decoder writes behind the prompt; *tokens grows by its length. */
+/* What was done since then, for an item that is finished. */
+static void count_work(struct eval_result *r, const struct decoder *d,
+	const struct session_stats *before)
+{
+	struct session_stats s;
+
+	session_stats(d->session, &s);
+	session_stats_since(&s, before);
+	r->passes += s.passes;
+	r->phone_ps += s.price.total_ps;
+	r->phone_pj += s.price.energy_pj;
+}
+
+/* What the decoder writes behind the prompt; *r grows by its length and by what
+ * it took. */
 static int write_output(struct decoder *d, const struct token_list *prompt,
 	struct sampler *sampler, uint32_t n_predict, struct strbuf *output,
-	uint64_t *tokens, struct err *e)
+	struct eval_result *r, struct err *e)
 {
+	struct session_stats before;
 	struct generation_opts o = {
 		.tokenizer = d->tokenizer,
 		.sampler = sampler,
@@ -104,19 +119,23 @@ static int write_output(struct decoder *d, const struct token_list *prompt,
 
 	if (ret)
 		return ret;
-	ret = decoder_run(d, g, e);
+	ret = decoder_rehearse(d, g, &before, e);
+	if (!ret)
+		ret = decoder_run(d, g, e);
 	gen_flush(g);
 	if (!ret && gen_stop_reason(g) == GEN_STOP_ERROR)
 		ret = err_set(e, ENOMEM, "no memory for the text");
-	if (!ret)
-		*tokens += gen_generated(g);
+	if (!ret) {
+		r->tokens += gen_generated(g);
+		count_work(r, d, &before);
+	}
 	generation_close(g);
 	return ret;
 }
 
 static int run_item(struct decoder *d, const struct eval_item *item,
 	const struct sampler_opts *sampling, uint32_t n_predict,
-	struct strbuf *output, uint64_t *tokens, struct err *e)
+	struct strbuf *output, struct eval_result *r, struct err *e)
 {
 	struct token_list prompt = { 0 };
 	struct sampler *sampler;
@@ -127,7 +146,7 @@ static int run_item(struct decoder *d, const struct eval_item *item,
 	ret = prompt_tokens(d, item, &prompt, e);
 	if (!ret)
 		ret = write_output(
-			d, &prompt, sampler, n_predict, output, tokens, e);
+			d, &prompt, sampler, n_predict, output, r, e);
 	free(prompt.id);
 	sampler_close(sampler);
 	return ret;
@@ -156,8 +175,7 @@ static int run_items(struct decoder *d, const struct eval_items *items,
 
 		sampling.stream = i;
 		strbuf_reset(&output);
-		ret = run_item(d, item, &sampling, o->n_predict, &output,
-			&r->tokens, e);
+		ret = run_item(d, item, &sampling, o->n_predict, &output, r, e);
 		if (ret)
 			break;
 		right = eval_right(item, output.data, output.len);
@@ -186,18 +204,14 @@ int eval_run(struct decoder *d, const struct eval_items *items,
 	const struct eval_opts *o, struct eval_result *r, struct err *e)
 {
 	struct method_stats before = d->env.stats;
-	struct session_stats first, last;
 	uint64_t began = clock_ns();
 	struct progress p;
 	int ret;
 
-	session_stats(d->session, &first);
 	progress_begin(&p, r->task, items->n);
 	ret = run_items(d, items, o, r, &p, e);
 	progress_end(&p);
-	session_stats(d->session, &last);
 	r->ns = clock_ns() - began;
-	r->passes = last.passes - first.passes;
 	r->drafts = since(&before, &d->env.stats);
 	return ret;
 }

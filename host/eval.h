@@ -29,6 +29,9 @@ struct eval_result {
 	uint64_t tokens; /* generated */
 	uint64_t passes; /* of the model, over the prompts included */
 	uint64_t ns;     /* of the wall clock, prompts included */
+	/* Likewise of the phone that all is priced for, if any: its time, and
+	 * its energy without what it draws all the time (base_w). */
+	uint64_t phone_ps, phone_pj;
 	struct method_stats drafts;
 };
 

@@ -17,6 +17,22 @@ static double tokens_per_s(const struct eval_result *r)
 	return r->ns ? (double)r->tokens * 1e9 / (double)r->ns : 0;
 }
 
+/* The same on the phone that --clock names. */
+struct phone {
+	double total_s, tokens_per_s, energy_j, energy_per_token_j;
+};
+
+static struct phone phone_of(
+	const struct decoder *d, const struct eval_result *r)
+{
+	double s = (double)r->phone_ps * 1e-12, n = (double)r->tokens;
+	double joules =
+		(double)r->phone_pj * 1e-12 + d->session_opts.soc->base_w * s;
+
+	return (struct phone){ s, s > 0 ? n / s : 0, joules,
+		n > 0 ? joules / n : 0 };
+}
+
 /* Every task counts the same, whatever its number of items. */
 static double mean_accuracy(const struct eval_report *rep)
 {
@@ -31,8 +47,9 @@ static double mean_accuracy(const struct eval_report *rep)
 
 void eval_head_text(const struct decoder *d, FILE *f)
 {
-	fprintf(f, "%-12s %13s %9s  %-16s %8s %9s%s\n", "task", "right",
+	fprintf(f, "%-12s %13s %9s  %-16s %8s %9s%s%s\n", "task", "right",
 		"accuracy", "95 % interval", "tokens", "tokens/s",
+		d->session_opts.soc ? "  phone tokens/s  mJ/token" : "",
 		d->method->needs_draft ? "  accepted length" : "");
 }
 
@@ -53,6 +70,12 @@ void eval_row_text(
 {
 	print_tally(r->task, &r->all, f);
 	fprintf(f, " %8" PRIu64 " %9.1f", r->tokens, tokens_per_s(r));
+	if (d->session_opts.soc) {
+		struct phone p = phone_of(d, r);
+
+		fprintf(f, "  %14.2f  %8.2f", p.tokens_per_s,
+			1e3 * p.energy_per_token_j);
+	}
 	if (d->method->needs_draft)
 		fprintf(f, " %16.2f", method_accepted_length(&r->drafts));
 	fputc('\n', f);
@@ -122,6 +145,23 @@ static void put_drafts(json_t *o, const struct eval_result *r)
 		json_real(r->ns ? (double)m->draft_ns / (double)r->ns : 0));
 }
 
+static void put_phone(
+	json_t *o, const struct decoder *d, const struct eval_result *r)
+{
+	struct phone p = phone_of(d, r);
+	json_t *phone = json_object();
+
+	json_object_set_new(phone, "clock", json_string(d->session_opts.clock));
+	json_object_set_new(phone, "total_s", json_real(p.total_s));
+	json_object_set_new(phone, "tokens_per_s", json_real(p.tokens_per_s));
+	json_object_set_new(phone, "energy_j", json_real(p.energy_j));
+	json_object_set_new(
+		phone, "energy_per_token_j", json_real(p.energy_per_token_j));
+	json_object_set_new(
+		phone, "total_ps", json_integer((json_int_t)r->phone_ps));
+	json_object_set_new(o, "phone", phone);
+}
+
 static json_t *task_json(const struct decoder *d, const struct eval_result *r)
 {
 	json_t *o = json_object();
@@ -135,6 +175,8 @@ static json_t *task_json(const struct decoder *d, const struct eval_result *r)
 	json_object_set_new(o, "passes", json_integer((json_int_t)r->passes));
 	json_object_set_new(o, "total_s", json_real((double)r->ns * 1e-9));
 	json_object_set_new(o, "tokens_per_s", json_real(tokens_per_s(r)));
+	if (d->session_opts.soc)
+		put_phone(o, d, r);
 	if (d->method->needs_draft)
 		put_drafts(o, r);
 	return o;
@@ -149,7 +191,7 @@ static void put_decoder(json_t *o, const struct decoder *d)
 	json_object_set_new(o, "method", json_string(d->method->name));
 	if (d->method->needs_draft)
 		json_object_set_new(
-			o, "draft_model", json_ctext(d->draft_path));
+			o, "draft_model", json_ctext(d->drafting.path));
 	json_object_set_new(
 		o, "precision", json_string(precision_names[s->precision]));
 }

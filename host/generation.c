@@ -84,6 +84,20 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 	return 0;
 }
 
+static int drop(void *arg, int32_t id, const char *text, size_t len)
+{
+	return 0;
+}
+
+int generation_open_like(
+	struct generation **out, const struct generation *like, struct err *e)
+{
+	struct generation_opts o = like->opts;
+
+	o.sink = drop;
+	return generation_open(out, &o, like->tokens.id, like->n_prompt, e);
+}
+
 void generation_close(struct generation *g)
 {
 	if (!g)

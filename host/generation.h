@@ -48,6 +48,11 @@ int generation_open(struct generation **out, const struct generation_opts *,
 	const int32_t *prompt, size_t n_prompt, struct err *);
 void generation_close(struct generation *);
 
+/* Another one that draws the same tokens from the same logits, and delivers
+ * nothing. */
+int generation_open_like(
+	struct generation **out, const struct generation *, struct err *);
+
 /* All tokens, prompt first. */
 const int32_t *gen_tokens(const struct generation *, size_t *n);
 size_t gen_prompt_length(const struct generation *);

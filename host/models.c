@@ -1,7 +1,9 @@
 #include "host/models.h"
 
+#include "base/err.h"
 #include "host/shipped.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 static const struct shipped models = { "TANDEM_MODELS", "models",
@@ -29,6 +31,18 @@ int models_find(enum model_role role, char path[PATH_MAX], struct err *e)
 	snprintf(file, sizeof(file), "%s.gguf", roles[role].name);
 	snprintf(what, sizeof(what), "%s model", roles[role].name);
 	return shipped_find(&models, file, what, roles[role].hint, path, e);
+}
+
+int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
+	struct err *e)
+{
+	if (!named)
+		return models_find(role, path, e);
+	if ((size_t)snprintf(path, PATH_MAX, "%s", named) >= PATH_MAX)
+		return err_set(e, ENAMETOOLONG,
+			"the name of the %s model is too long",
+			model_role_name(role));
+	return 0;
 }
 
 int models_find_task(const char *task, char path[PATH_MAX], struct err *e)

@@ -29,6 +29,10 @@ const char *model_role_name(enum model_role);
  */
 int models_find(enum model_role, char path[PATH_MAX], struct err *);
 
+/* The file `named`, or with NULL that of models_find. */
+int models_choose(
+	const char *named, enum model_role, char path[PATH_MAX], struct err *);
+
 /* The same for a file of held-out items of a task: tasks/TASK.jsonl. `task`
  * is a short name. */
 int models_find_task(const char *task, char path[PATH_MAX], struct err *);

@@ -26,6 +26,7 @@
 #define OBITUARY_MS 300
 #define END_MS      1000
 #define CONNECT_MS  1000
+#define BUSY_MS     1 /* between two calls of a waiting host's other work */
 
 struct npu {
 	struct channel *channel;
@@ -37,7 +38,8 @@ struct npu {
 	unsigned stall_ms;
 	struct err failed; /* the first request that was refused */
 	struct npu_stats stats;
-	struct price price; /* not taken yet */
+	void (*done)(void *arg, uint32_t seq, const struct price *);
+	void *done_arg;
 };
 
 /* Put words to -EPIPE and -ETIMEDOUT: who, and how it ended. */
@@ -153,14 +155,15 @@ int npu_share(
 
 _Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "it travels whole");
 
-static void count(struct npu *n, const struct wire_done *done)
+static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 {
 	const struct wire_counters *c = &done->counters;
 	struct wire_counters *t = &n->stats.total;
 	struct price price;
 
 	memcpy(&price, done->price, sizeof(price));
-	price_add(&n->price, &price);
+	if (n->done)
+		n->done(n->done_arg, seq, &price);
 	t->busy_ns += c->busy_ns;
 	t->dma_bytes += c->dma_bytes;
 	t->invalidated_lines += c->invalidated_lines;
@@ -171,13 +174,16 @@ static void count(struct npu *n, const struct wire_done *done)
 	n->stats.round_trips++;
 }
 
-/* One completion; what it says is the device's word, so terminated here. */
-static int npu_collect(
-	struct npu *n, uint32_t *seq, struct wire_done *done, struct err *e)
+/* One completion; what it says is the device's word, so terminated here.
+ * -EAGAIN when none came in time (-1: there is no limit). */
+static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
+	struct wire_done *done, struct err *e)
 {
 	struct packet p;
-	int ret = channel_recv(n->channel, &p, -1, e);
+	int ret = channel_recv(n->channel, &p, timeout_ms, e);
 
+	if (ret == -EAGAIN)
+		return ret;
 	if (ret)
 		return npu_lost(n, ret, e);
 	if (p.len < sizeof(*done) || !n->under_way)
@@ -188,7 +194,7 @@ static int npu_collect(
 	done->text[sizeof(done->text) - 1] = '\0';
 	*seq = p.seq;
 	n->under_way--;
-	count(n, done);
+	count(n, p.seq, done);
 	if (!done->status && done->counters.violations &&
 		!n->stats.violation[0])
 		snprintf(n->stats.violation, sizeof(n->stats.violation), "%s",
@@ -213,14 +219,23 @@ static int npu_failure(const struct npu *n, struct err *e)
 	return n->failed.code;
 }
 
-static int collect_until(struct npu *n, unsigned under_way, struct err *e)
+int npu_drain_to(struct npu *n, unsigned few, void (*busy)(void *arg),
+	void *arg, struct err *e)
 {
 	struct wire_done done;
+	struct err none;
 	uint32_t seq;
 
-	while (n->under_way > under_way) {
-		int ret = npu_collect(n, &seq, &done, e);
+	while (n->under_way > few) {
+		int ret = npu_collect(
+			n, busy ? BUSY_MS : -1, &seq, &done, busy ? &none : e);
 
+		if (ret == -EAGAIN) {
+			busy(arg);
+			continue;
+		}
+		if (ret && busy)
+			*e = none;
 		if (ret)
 			return ret;
 		remember_failure(n, &done);
@@ -230,13 +245,13 @@ static int collect_until(struct npu *n, unsigned under_way, struct err *e)
 
 int npu_drain(struct npu *n, struct err *e)
 {
-	return collect_until(n, 0, e);
+	return npu_drain_to(n, 0, NULL, NULL, e);
 }
 
 static int npu_put(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *e)
 {
-	int ret = collect_until(n, MAX_UNDER_WAY - 1, e);
+	int ret = npu_drain_to(n, MAX_UNDER_WAY - 1, NULL, NULL, e);
 
 	if (ret)
 		return ret;
@@ -248,11 +263,11 @@ static int npu_put(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 }
 
 int npu_send(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
-	const void *msg, size_t len, struct err *e)
+	const void *msg, size_t len, uint32_t *seq, struct err *e)
 {
-	uint32_t seq;
+	uint32_t unused;
 
-	return npu_put(n, refs, n_refs, msg, len, &seq, e);
+	return npu_put(n, refs, n_refs, msg, len, seq ? seq : &unused, e);
 }
 
 int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
@@ -262,7 +277,7 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 	int ret = npu_put(n, NULL, 0, msg, len, &want, e);
 
 	while (!ret) {
-		ret = npu_collect(n, &seq, done, e);
+		ret = npu_collect(n, -1, &seq, done, e);
 		if (!ret && seq == want)
 			return npu_failure(n, e);
 		if (!ret)
@@ -283,14 +298,14 @@ int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 	if (!ret && done.status)
 		ret = err_set(
 			e, EIO, "the device refused the phone: %s", done.text);
-	n->price = (struct price){ 0 };
 	return ret;
 }
 
-void npu_take_price(struct npu *n, struct price *sum)
+void npu_watch(struct npu *n,
+	void (*done)(void *arg, uint32_t seq, const struct price *), void *arg)
 {
-	price_add(sum, &n->price);
-	n->price = (struct price){ 0 };
+	n->done = done;
+	n->done_arg = arg;
 }
 
 void npu_stats(const struct npu *n, struct npu_stats *out)

@@ -38,15 +38,19 @@ const struct wire_welcome *npu_welcome(const struct npu *);
 /* Have the device price its work for a phone from now on. */
 struct soc;
 int npu_price_for(struct npu *, const struct soc *, struct err *);
-/* Add to *sum what the completions since the last call cost. */
-void npu_take_price(struct npu *, struct price *sum);
+/*
+ * From now on `done` is told of each completion, in the order in which they
+ * are collected, with the sequence number of its request and its price.
+ */
+void npu_watch(struct npu *,
+	void (*done)(void *arg, uint32_t seq, const struct price *), void *arg);
 
 /* Give the device a buffer; *id names it in WIRE_MAP. */
 int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
 
-/* Send and go on. */
+/* Send and go on; *seq (may be NULL) is the request's number. */
 int npu_send(struct npu *, const struct wire_ref *, unsigned n_refs,
-	const void *msg, size_t len, struct err *);
+	const void *msg, size_t len, uint32_t *seq, struct err *);
 
 /*
  * Send and wait for this request's completion. Returns 0 with *done, whose
@@ -58,6 +62,10 @@ int npu_call(struct npu *, const void *msg, size_t len, struct wire_done *done,
 
 /* Wait until nothing is under way. */
 int npu_drain(struct npu *, struct err *);
+/* Wait until no more than `few` requests are, and call `busy` about every
+ * millisecond of it. */
+int npu_drain_to(struct npu *, unsigned few, void (*busy)(void *arg), void *arg,
+	struct err *);
 
 struct npu_stats {
 	struct wire_counters total; /* of all completions */

@@ -3,18 +3,54 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/strbuf.h"
+#include "host/decoder.h"
 #include "host/method/method.h"
 #include "host/session.h"
 #include "host/soc_file.h"
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const precision_names[] = { "f32", "f16-kv16", "f16", "int8", "npu",
 	NULL };
 _Static_assert(ARRAY_LEN(precision_names) == WIRE_PRECISION_COUNT + 1,
 	"each has a name");
+
+const char *const flash_io_names[] = { "direct", "buffered", "thread", NULL };
+
+/* "40%" of the layers, or "1.5G". */
+static int apply_budget(
+	const char *text, struct session_opts *opts, struct err *e)
+{
+	char *end;
+	double share = strtod(text, &end);
+
+	if (end > text && !strcmp(end, "%") && share >= 0 && share <= 100) {
+		opts->dram_share = share / 100;
+		return 0;
+	}
+	if (opt_size(text, &opts->dram_bytes))
+		return err_set(e, EINVAL,
+			"--dram-budget '%s' is neither 0%% to 100%% nor a size "
+			"like 1.5G",
+			text);
+	if (!opts->dram_bytes)
+		opts->dram_share = 0;
+	return 0;
+}
+
+static int apply_flash(
+	const struct session_args *a, struct session_opts *opts, struct err *e)
+{
+	opts->stage_slots = (unsigned)a->stage_slots;
+	opts->stream.stall_ms = opts->stall_ms;
+	opts->stream.buffered = a->flash_io == FLASH_BUFFERED;
+	opts->stream.threaded = a->flash_io == FLASH_THREAD;
+	opts->flash_fault = a->flash_fault;
+	return a->dram_budget ? apply_budget(a->dram_budget, opts, e) : 0;
+}
 
 /* "wall", or "soc:NAME", whose profile is read. */
 static int apply_clock(
@@ -38,6 +74,8 @@ static int apply_clock(
 int session_args_apply(
 	struct session_args *a, struct session_opts *opts, struct err *e)
 {
+	int ret;
+
 	*opts = session_defaults;
 	opts->threads = (uint32_t)a->threads;
 	opts->prefill_chunk = (uint32_t)a->prefill_chunk;
@@ -52,54 +90,124 @@ int session_args_apply(
 	opts->spin_us = a->spin_us;
 	opts->stall_ms = (unsigned)(a->device_timeout * 1000);
 	opts->device = a->device;
-	return apply_clock(a, opts, e);
+	ret = apply_flash(a, opts, e);
+	return ret ? ret : apply_clock(a, opts, e);
 }
 
-static void add_names(struct strbuf *names, bool only_drafting)
+const char *const draft_places[] = { "host", "device", NULL };
+
+static bool drafts(const struct method *m)
 {
+	return m->needs_draft;
+}
+
+static bool prunes(const struct method *m)
+{
+	return m->prunes;
+}
+
+static bool any(const struct method *m)
+{
+	return true;
+}
+
+/* Those of which it is so, by name; the caller's to release. */
+static struct strbuf names_of(bool (*so)(const struct method *))
+{
+	struct strbuf names = STRBUF_INIT;
+
 	for (size_t i = 0; methods[i]; i++)
-		if (!only_drafting || methods[i]->needs_draft)
-			strbuf_addf(names, "%s%s", names->len ? ", " : "",
+		if (so(methods[i]))
+			strbuf_addf(&names, "%s%s", names.len ? ", " : "",
 				methods[i]->name);
+	return names;
 }
 
 static int refuse_method(const struct method_args *a, struct err *e)
 {
-	struct strbuf names = STRBUF_INIT;
-	int ret;
+	struct strbuf names = names_of(any);
+	int ret = err_set(e, EINVAL, "unknown method '%s'; there is: %s",
+		a->method, names.data ? names.data : "");
 
-	add_names(&names, false);
-	ret = err_set(e, EINVAL, "unknown method '%s'; there is: %s", a->method,
-		names.data ? names.data : "");
 	strbuf_release(&names);
 	return ret;
 }
 
-static int refuse_draft(const struct method_args *a, struct err *e)
+static int refuse_file(const struct method_args *a, const char *option,
+	const char *what, bool (*so)(const struct method *), struct err *e)
 {
-	struct strbuf names = STRBUF_INIT;
-	int ret;
+	struct strbuf names = names_of(so);
+	int ret = err_set(e, EINVAL,
+		"%s with method %s, which has no use for %s; try --method with "
+		"one of: %s",
+		option, a->method, what, names.data ? names.data : "");
 
-	add_names(&names, true);
-	ret = err_set(e, EINVAL,
-		"--draft with method %s, which has no use for a draft model; "
-		"try --method with one of: %s",
-		a->method, names.data ? names.data : "");
 	strbuf_release(&names);
 	return ret;
+}
+
+/* --draft FILE or oracle:P. */
+static int apply_draft(const struct method_args *a, struct decoder *d,
+	struct decoder_files *files, struct err *e)
+{
+	static const char oracle[] = "oracle:";
+	struct drafting_opts *o = &d->drafting.opts;
+	const char *number;
+	char *end;
+
+	o->seed = (uint64_t)a->draft_seed;
+	o->on_device = a->draft_on;
+	o->batch = (uint32_t)a->draft_batch;
+	o->temperature = a->draft_temperature;
+	files->draft = a->draft;
+	if (!a->draft || strncmp(a->draft, oracle, sizeof(oracle) - 1))
+		return 0;
+	number = a->draft + sizeof(oracle) - 1;
+	o->oracle = strtod(number, &end);
+	if (end > number && !*end && o->oracle > 0 && o->oracle <= 1)
+		return 0;
+	return err_set(e, EINVAL,
+		"--draft '%s': behind oracle: stands how often it agrees, "
+		"above 0 and at most 1, for example oracle:0.8",
+		a->draft);
+}
+
+static void apply_prune(const struct method_args *a, struct decoder *d,
+	struct decoder_files *files)
+{
+	struct prune_opts *o = &d->env.prune;
+
+	*o = prune_defaults((uint32_t)a->candidates);
+	if (a->prune_threshold >= 0) {
+		o->theta = (float)a->prune_threshold;
+		o->breadth_theta = o->theta / 2;
+	}
+	o->shadow = !a->no_shadow;
+	o->safeguards = !a->no_safeguards;
+	d->prune = !a->exit || strcmp(a->exit, "none");
+	files->exit = d->prune ? a->exit : NULL;
 }
 
 int method_args_apply(const struct method_args *a, const struct method **method,
-	struct method_env *env, struct err *e)
+	struct decoder *d, struct decoder_files *files, struct err *e)
 {
+	struct method_env *env = &d->env;
+
 	*method = method_find(a->method);
 	if (!*method)
 		return refuse_method(a, e);
-	if (a->draft && !(*method)->needs_draft)
-		return refuse_draft(a, e);
+	if (a->draft && !drafts(*method))
+		return refuse_file(a, "--draft", "a draft model", drafts, e);
+	if (a->exit && !prunes(*method))
+		return refuse_file(a, "--exit", "an exit predictor", prunes, e);
 	env->draft_length = (uint32_t)a->draft_length;
+	env->tree_rows = (uint32_t)a->tree_rows;
+	env->tree_depth = (uint32_t)a->tree_depth;
+	env->candidates = (uint32_t)a->candidates;
+	env->stop_rule = a->stop_rule;
 	env->block_length = (uint32_t)a->block_length;
 	env->block_steps =
 		(uint32_t)(a->block_steps ? a->block_steps : a->block_length);
-	return 0;
+	apply_prune(a, d, files);
+	return apply_draft(a, d, files, e);
 }

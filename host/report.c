@@ -48,6 +48,11 @@ static struct rates rates_of(const struct run_report *r)
 	};
 }
 
+static double per(uint64_t sum, uint64_t n)
+{
+	return n ? (double)sum / (double)n : 0;
+}
+
 static double share(uint64_t ns, double s)
 {
 	return s > 0 ? (double)ns * 1e-9 / s : 0;
@@ -67,22 +72,25 @@ struct phone {
 static struct phone phone_of(const struct run_report *r)
 {
 	const struct soc *soc = r->decoder->session_opts.soc;
-	double prompt = (double)r->stats.prompt_price.total_ps * 1e-12;
-	double total = (double)r->price.total_ps * 1e-12;
+	double prompt = (double)r->stats.prompt_ps * 1e-12;
+	double total = (double)r->stats.price.total_ps * 1e-12;
 
 	return (struct phone){ prompt, total,
 		per_second(gen_generated(r->generation), total - prompt),
-		(double)r->price.energy_pj * 1e-12 + soc->base_w * total };
+		(double)r->stats.price.energy_pj * 1e-12 +
+			soc->base_w * total };
 }
 
 static double of_total(const struct run_report *r, uint64_t ps)
 {
-	return r->price.total_ps ? (double)ps / (double)r->price.total_ps : 0;
+	return r->stats.price.total_ps
+		? (double)ps / (double)r->stats.price.total_ps
+		: 0;
 }
 
 static void phone_text(const struct run_report *r, FILE *f)
 {
-	const struct price *p = &r->price;
+	const struct price *p = &r->stats.price;
 	struct phone t = phone_of(r);
 
 	fprintf(f,
@@ -95,15 +103,49 @@ static void phone_text(const struct run_report *r, FILE *f)
 		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
 }
 
-/* The text of what a method with a draft model did in `run_s`. */
-static void draft_text(const struct method_stats *m, double run_s, FILE *f)
+/* Whose guesses: a file, or none where acceptance is simulated. */
+static const char *drafter_name(const struct decoder *d)
 {
+	return d->drafting.opts.oracle > 0
+		? "an oracle: acceptance is simulated"
+		: d->drafting.path;
+}
+
+/* What a method with a draft model did in `run_s`. */
+static void draft_text(const struct decoder *d, double run_s, FILE *f)
+{
+	const struct method_stats *m = &d->env.stats;
+
 	fprintf(f,
-		"draft        %" PRIu64 " cycles, %" PRIu64 " drafted, %" PRIu64
+		"draft        by %s\n"
+		"             %" PRIu64 " cycles, %" PRIu64 " drafted, %" PRIu64
 		" accepted (%.1f %%), mean accepted length %.2f, %.1f %% of "
 		"the time\n",
-		m->cycles, m->drafted, m->accepted, 100 * method_acceptance(m),
-		method_accepted_length(m), 100 * share(m->draft_ns, run_s));
+		drafter_name(d), m->cycles, m->drafted, m->accepted,
+		100 * method_acceptance(m), method_accepted_length(m),
+		100 * share(m->draft_ns, run_s));
+	if (d->method->prunes)
+		fprintf(f, "exit         %s%s, %.1f %% of the rows kept\n",
+			d->env.exit ? "predicted by " : "no predictor",
+			d->exit_path,
+			100 * per(m->kept, m->drafted + m->cycles));
+}
+
+static void flash_text(const struct run_report *r, FILE *f)
+{
+	const struct session_stats *s = &r->stats;
+	const struct staging_stats *st = &s->staging;
+	const struct stream_stats *io = &st->stream;
+
+	fprintf(f,
+		"flash        %u of %u layers in memory, %.1f MiB read a pass, "
+		"%.2f GB/s, %" PRIu64 " retries, %.3f s waited for it\n"
+		"             %s\n",
+		s->resident_layers, r->decoder->model->n_layer,
+		per(st->bytes_used, s->passes) / (1 << 20),
+		per(io->bytes, io->busy_ns), io->retries,
+		(double)io->wait_ns * 1e-9,
+		session_flash_how(r->decoder->session));
 }
 
 void report_text(const struct run_report *r, FILE *f)
@@ -134,7 +176,9 @@ void report_text(const struct run_report *r, FILE *f)
 		s->logits_rows, s->logits_hash, s->round_trips, s->sleeps,
 		doorbell_names[o->doorbell]);
 	if (d->env.stats.cycles)
-		draft_text(&d->env.stats, t.total_s - t.load_s, f);
+		draft_text(d, t.total_s - t.load_s, f);
+	if (session_flash_how(d->session))
+		flash_text(r, f);
 	fprintf(f,
 		"window       %.1f of %.1f MiB mapped, %" PRIu64
 		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
@@ -248,7 +292,11 @@ static void put_draft(json_t *o, const struct run_report *r)
 
 	if (!m->cycles)
 		return;
-	put_str(o, "draft_model", r->decoder->draft_path);
+	put_str(o, "draft_model", drafter_name(r->decoder));
+	json_object_set_new(o, "acceptance_simulated",
+		json_boolean(r->decoder->drafting.opts.oracle > 0));
+	put_u64(o, "tree_rows_kept", m->kept);
+	put_u64(o, "nodes_expanded", m->expanded);
 	put_u64(o, "draft_cycles", m->cycles);
 	put_u64(o, "drafted_tokens", m->drafted);
 	put_u64(o, "accepted_tokens", m->accepted);
@@ -256,6 +304,31 @@ static void put_draft(json_t *o, const struct run_report *r)
 	put_real(o, "mean_accepted_length", method_accepted_length(m));
 	put_real(o, "draft_time_share",
 		share(m->draft_ns, t.total_s - t.load_s));
+}
+
+static void put_flash(json_t *out, const struct run_report *r)
+{
+	const struct session_stats *s = &r->stats;
+	const struct stream_stats *io = &s->staging.stream;
+	json_t *o;
+
+	if (!session_flash_how(r->decoder->session))
+		return;
+	o = json_object();
+	put_str(o, "how", session_flash_how(r->decoder->session));
+	put_u64(o, "resident_layers", s->resident_layers);
+	put_u64(o, "layers", r->decoder->model->n_layer);
+	put_u64(o, "layers_used", s->staging.layers_used);
+	put_u64(o, "bytes_used", s->staging.bytes_used);
+	put_real(o, "bytes_per_pass", per(s->staging.bytes_used, s->passes));
+	put_u64(o, "bytes_read", io->bytes);
+	put_u64(o, "reads", io->reads);
+	put_u64(o, "retries", io->retries);
+	put_real(o, "busy_s", (double)io->busy_ns * 1e-9);
+	put_real(o, "wait_s", (double)io->wait_ns * 1e-9);
+	put_real(o, "check_s", (double)io->check_ns * 1e-9);
+	put_real(o, "pass_s", (double)s->pass_ns * 1e-9);
+	json_object_set_new(out, "flash", o);
 }
 
 static json_t *counts_json(const struct price_counts *c)
@@ -278,7 +351,7 @@ static json_t *counts_json(const struct price_counts *c)
 
 static void put_phone(json_t *out, const struct run_report *r)
 {
-	const struct price *p = &r->price;
+	const struct price *p = &r->stats.price;
 	struct phone t;
 	json_t *o;
 
@@ -312,6 +385,7 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	put_run(o, r);
 	put_stats(o, &r->stats);
 	put_draft(o, r);
+	put_flash(o, r);
 	put_phone(o, r);
 	json_object_set_new(o, "text",
 		json_stringn(text->len ? text->data : "", text->len));

@@ -24,7 +24,6 @@ struct run_report {
 	 * out. */
 	uint64_t begin_ns, prompt_ns, end_ns;
 	struct session_stats stats;
-	struct price price; /* of all work, the draft model's included */
 };
 
 void report_text(const struct run_report *, FILE *);

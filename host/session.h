@@ -15,11 +15,12 @@
 #ifndef HOST_SESSION_H
 #define HOST_SESSION_H
 
+#include "flash/stream.h"
 #include "host/layout.h"
+#include "host/staging.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
-
 #include "tensor/price.h"
 
 #include <signal.h>
@@ -37,6 +38,9 @@ struct session_opts {
 	uint32_t prefill_chunk; /* rows of the prefill graph */
 	uint32_t decode_rows;   /* rows of the decode graph, if so many fit
 				 * into the context */
+	/* Graphs of half as many rows, a quarter ... as well, down to 8: a
+	 * phone computes all rows of a graph. */
+	bool smaller_graphs;
 	/*
 	 * Token positions. 0: the model's own or context_need if that is
 	 * known (not 0) and less, as far as cache and window hold them.
@@ -54,6 +58,23 @@ struct session_opts {
 	int64_t spin_us;    /* -1: chosen from the processors at hand */
 	unsigned stall_ms;  /* a device silent for longer is given up */
 	const char *device; /* socket of a listening device; NULL: spawn */
+	/*
+	 * Another session whose device and phone this one uses too, for a
+	 * second model, and which is closed after it. NULL: none.
+	 */
+	struct session *beside;
+	/*
+	 * Of a model that lies in a flash image: how much of its layers stays
+	 * in memory, as a share of their number or in bytes; the rest is
+	 * streamed through `stage_slots` staging slots in every pass.
+	 */
+	double dram_share;    /* 0 to 1 */
+	uint64_t dram_bytes;  /* not 0: instead of the share */
+	unsigned stage_slots; /* 2 .. STREAM_SLOTS */
+	struct stream_opts stream;
+	const char *flash_fault; /* plan of faults to inject; NULL: none */
+	/* session_forward_with may stop behind so many layers; 0: nowhere. */
+	uint32_t exit_layers;
 	/* The phone that all work is priced for, beside being done; borrowed.
 	 * NULL: none. */
 	const struct soc *soc;
@@ -96,7 +117,26 @@ struct token_tree {
  */
 int session_forward(struct session *, const struct token_tree *, struct err *);
 
-/* The row's last hidden state, before the final norm: float32 [n_embd]. */
+/* What a method does while a pass runs. */
+struct session_hooks {
+	/*
+	 * Behind the first exit_layers layers, when session_hidden tells the
+	 * states there: which rows go on. keep[*n] holds all rows, 0, 1, 2 ...;
+	 * what it holds afterwards, ascending, goes on; a row's parent must.
+	 * Rows keep their numbers; those dropped have no state and cannot be
+	 * accepted. NULL: all.
+	 */
+	int (*choose)(void *arg, uint32_t *keep, uint32_t *n, struct err *);
+	/* Called once a block, while the device and the flash work on their
+	 * own: the host has time. NULL: nothing. */
+	int (*meanwhile)(void *arg, struct err *);
+	void *arg;
+};
+int session_forward_with(struct session *, const struct token_tree *,
+	const struct session_hooks *, struct err *);
+
+/* The row's last hidden state, before the final norm: float32 [n_embd]. NULL
+ * for a row that was dropped. */
 const float *session_hidden(struct session *, uint32_t row);
 
 /* Logits of row `row` of the last forward: float32 [n_vocab]. Counted. */
@@ -123,10 +163,30 @@ void session_truncate(struct session *, uint32_t length);
 int session_prefill(struct session *, const int32_t *token, size_t n,
 	uint32_t *last_row, struct err *);
 
+/* Work of the host's, on the phone's time: drafting, predicting. */
+void session_add_host_work(struct session *, const struct price *);
+
+/* The present: picoseconds of the phone, 0 without one. */
+uint64_t session_phone_ps(const struct session *);
+
+/* Layers that come from flash come only while they are waited for, or seen to:
+ * whoever works for more than a few milliseconds beside the session calls this
+ * now and then. */
+void session_read_on(struct session *);
+
+/*
+ * For how long flash goes on reading ahead while nothing is asked of the
+ * session: what the host does meanwhile costs no time. Picoseconds of the phone
+ * or, without one, nanoseconds; 0 where nothing is streamed.
+ */
+uint64_t session_ahead(struct session *);
+
 struct session_stats {
 	uint64_t passes;      /* forwards */
 	uint64_t rows;        /* real rows computed */
+	uint64_t upper_rows;  /* of them behind exit_layers too */
 	uint64_t padded_rows; /* of the static graphs, unused */
+	uint64_t pass_ns;     /* in forwards */
 	uint64_t logits_rows;
 	uint64_t round_trips; /* completions received */
 	uint64_t sleeps;      /* of the host, waiting */
@@ -138,14 +198,25 @@ struct session_stats {
 	uint64_t violations, saturated;
 	uint64_t device_ns;   /* executing, as the device reports it */
 	uint64_t logits_hash; /* of all logits rows so far, in order */
-	/* Phone time, of the device and of the host's logits: of all passes and
-	 * logits, and of those of session_prefill. */
-	struct price price, prompt_price;
+	/* On the phone: all work and, as its total_ps, the time from beginning
+	 * to end, which is less where flash, NPU and CPU work beside one
+	 * another; and the time of session_prefill. */
+	struct price price;
+	uint64_t prompt_ps;
 	uint32_t blocks, layers_per_block;
-	enum layout layout; /* never UNSAID */
+	uint32_t resident_layers;
+	struct staging_stats staging; /* all zero where nothing is streamed */
+	enum layout layout;           /* never UNSAID */
 	uint32_t threads;
 	char kern[16]; /* the device's kernels */
 };
 void session_stats(const struct session *, struct session_stats *out);
+
+/* What *s counts more than *before, an earlier one of the same session. */
+void session_stats_since(
+	struct session_stats *s, const struct session_stats *before);
+
+/* How layers come from flash (stream_how); NULL where none does. */
+const char *session_flash_how(const struct session *);
 
 #endif

@@ -1,10 +1,12 @@
 /*
- * What session.c and session_open.c share: the session's state. Nobody else
- * includes it.
+ * What the files of a session share: its state. session_open.c opens it,
+ * session_pass.c runs passes, session.c keeps the books. Nobody else includes
+ * it.
  */
 #ifndef HOST_SESSION_IMPL_H
 #define HOST_SESSION_IMPL_H
 
+#include "host/phone.h"
 #include "host/session.h"
 
 #include <stddef.h>
@@ -18,7 +20,9 @@ struct npu;
 struct placement;
 struct workers;
 
-#define MAX_GRAPHS 2 /* sizes of graph a block has */
+#define MAX_GRAPHS  8 /* sizes of graph a block has */
+#define MAX_FLIGHTS 64
+#define DROPPED     UINT32_MAX
 
 /* A buffer the device has mapped for good. */
 struct pinned {
@@ -26,16 +30,35 @@ struct pinned {
 	uint32_t addr;
 };
 
+/* A request that was sent and has not been looked at since it completed. */
+struct flight {
+	uint32_t seq;
+	bool done;
+	int slot;         /* of staging that it reads; -1: none */
+	uint64_t sent_ps; /* on the phone's time */
+	uint64_t end_ps;
+};
+
 struct session {
 	const struct model *model;
 	struct session_opts opts;
 	struct npu *npu;
+	bool owns_npu;
+	struct phone_time *time; /* own_time, or that of the session beside */
+	struct phone_time own_time;
 	struct workers *workers; /* the host's */
 	struct logits *logits;
 	struct placement *placement;
+	struct staging *staging; /* NULL: all layers are resident */
+	struct flash_fault *fault;
+	struct pinned stage[STREAM_SLOTS];
+	struct flight flight[MAX_FLIGHTS];
+	unsigned flights, oldest;
 	struct block *block;
 	uint32_t n_blocks;
 	uint32_t *weights_id;            /* [n_blocks] of the shared buffers */
+	uint32_t first_graph;            /* below are those of `beside` */
+	uint32_t resident;               /* layers */
 	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
 	uint32_t n_graphs, max_rows;
 
@@ -48,13 +71,19 @@ struct session {
 	uint32_t tree_rows;   /* likewise, until something was accepted */
 	int32_t *parent;      /* [max_rows] of the last forward */
 	uint32_t *identity;   /* [max_rows] 0 1 2 .. */
+	/* [max_rows] of the last forward: where the row's state and, in the
+	 * layers behind exit_layers, its keys and values are; or DROPPED. */
+	uint32_t *place;
+	/* [max_rows] scratch: the rows that go on, as a tree */
+	uint32_t *keep;
+	int32_t *kept_token, *kept_parent;
 	struct session_stats stats;
-	bool in_prompt; /* for stats.prompt_price */
 };
 
-static inline uint32_t graph_id(uint32_t block, uint32_t kind)
+static inline uint32_t graph_id(
+	const struct session *s, uint32_t block, uint32_t kind)
 {
-	return block * MAX_GRAPHS + kind;
+	return s->first_graph + block * MAX_GRAPHS + kind;
 }
 
 #endif

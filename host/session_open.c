@@ -1,18 +1,20 @@
 /*
  * Opening and closing a session: the device process, the shared buffers, the
- * weights cut into blocks, and the graphs built on them.
+ * weights cut into blocks, where these are to be, and the graphs built on them.
  */
 #include "host/session_impl.h"
 
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/workers.h"
+#include "flash/image.h"
 #include "host/batch.h"
 #include "host/logits.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "host/npu.h"
 #include "host/placement.h"
+#include "host/staging.h"
 #include "host/weights.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
@@ -25,6 +27,7 @@
 #define PAGE       4096
 #define MIN_BLOCKS 6 /* enough to place and to stream, few to ring for */
 #define BLOCK_MAX  (256ull << 20)
+#define LEAST_ROWS 8 /* of smaller graphs */
 
 /* With a processor to spare a completion is worth waiting for awake; without
  * one, spinning takes the processor from the device. */
@@ -43,6 +46,8 @@ const struct session_opts session_defaults = {
 	.evict_seed = 1,
 	.spin_us = -1,
 	.stall_ms = 30000,
+	.dram_share = 1,
+	.stage_slots = 3,
 };
 
 static bool kv_f16(const struct session *s)
@@ -113,6 +118,52 @@ static int choose_layout(struct session *s, struct err *e)
 	return 0;
 }
 
+/* The first layers that stay in memory. */
+static int choose_resident(struct session *s, struct err *e)
+{
+	const struct session_opts *o = &s->opts;
+	const struct model *m = s->model;
+	uint64_t room = o->dram_bytes;
+
+	s->resident = m->n_layer;
+	if (!o->dram_bytes && o->dram_share >= 1)
+		return 0;
+	if (!m->packed)
+		return err_set(e, EINVAL,
+			"--dram-budget, but this model is no flash image, "
+			"whose layers can be streamed; make one with tandem "
+			"convert");
+	if (!o->dram_bytes) {
+		s->resident = (uint32_t)(o->dram_share * m->n_layer);
+		return 0;
+	}
+	for (s->resident = 0; s->resident < m->n_layer; s->resident++) {
+		uint64_t layer = packed_layer_bytes(m->packed, s->resident);
+
+		if (layer > room)
+			break;
+		room -= layer;
+	}
+	return 0;
+}
+
+/* Ascending, without repetition. */
+static void add_graph(struct session *s, uint32_t rows)
+{
+	if (!s->n_graphs || s->graph_rows[s->n_graphs - 1] < rows)
+		s->graph_rows[s->n_graphs++] = rows;
+}
+
+static void choose_graphs(struct session *s, uint32_t few, uint32_t many)
+{
+	for (unsigned halved = MAX_GRAPHS - 2; halved; halved--)
+		if (s->opts.smaller_graphs && few >> halved >= LEAST_ROWS)
+			add_graph(s, few >> halved);
+	add_graph(s, few);
+	add_graph(s, many);
+	s->max_rows = many;
+}
+
 static int check_opts(struct session *s, struct err *e)
 {
 	const struct session_opts *o = &s->opts;
@@ -125,10 +176,12 @@ static int check_opts(struct session *s, struct err *e)
 			many, WIRE_MAX_ROWS);
 	if (!s->opts.threads)
 		s->opts.threads = workers_online();
-	ret = choose_layout(s, e);
-	if (!ret)
-		ret = choose_context(s, e);
-	if (ret)
+	if (s->opts.exit_layers >= s->model->n_layer)
+		return err_set(e, EINVAL,
+			"an exit behind layer %u of a model of %u",
+			s->opts.exit_layers, s->model->n_layer);
+	if ((ret = choose_layout(s, e)) || (ret = choose_resident(s, e)) ||
+		(ret = choose_context(s, e)))
 		return ret;
 	if (few > s->context)
 		few = s->context;
@@ -136,16 +189,12 @@ static int check_opts(struct session *s, struct err *e)
 		many = few;
 		few = o->prefill_chunk;
 	}
-	s->graph_rows[s->n_graphs++] = few;
-	if (many > few)
-		s->graph_rows[s->n_graphs++] = many;
-	s->max_rows = many;
+	choose_graphs(s, few, many);
 	return 0;
 }
 
 static int open_npu(struct session *s, struct err *e)
 {
-
 	const struct session_opts *o = &s->opts;
 	bool spare = workers_online() > o->threads;
 	struct wire_hello hello = {
@@ -160,6 +209,15 @@ static int open_npu(struct session *s, struct err *e)
 					   : SPIN_SHARED_US,
 	};
 
+	s->time = &s->own_time;
+	if (o->beside) {
+		s->npu = o->beside->npu;
+		s->time = o->beside->time;
+		s->first_graph = o->beside->first_graph +
+			o->beside->n_blocks * MAX_GRAPHS;
+		return 0;
+	}
+	s->owns_npu = true;
 	return npu_open(&s->npu, o->device, &hello, o->stall_ms, e);
 }
 
@@ -256,16 +314,66 @@ static int unmap_block(void *arg, uint32_t block, uint32_t addr, struct err *e)
 	return 0;
 }
 
+/* What every pass reads its layers into, mapped for good like the cache. */
+static int open_staging(struct session *s, struct err *e)
+{
+	const struct model *m = s->model;
+	struct staging_opts o = {
+		.first_layer = s->resident,
+		.n_layers = m->n_layer - s->resident,
+		.slots = s->opts.stage_slots,
+		.head_bytes = weights_head_bytes(m),
+		.stream = s->opts.stream,
+		.soc = s->opts.soc,
+		.time = s->time,
+	};
+	int ret;
+
+	if (!o.n_layers)
+		return 0;
+	if (s->opts.flash_fault) {
+		ret = flash_fault_parse(&s->fault, s->opts.flash_fault, e);
+		if (ret)
+			return ret;
+		o.stream.fault = s->fault;
+	}
+	ret = staging_open(&s->staging, m->packed->image, &o, e);
+	for (unsigned i = 0; i < o.slots && !ret; i++) {
+		struct buffer *b = staging_buffer(s->staging, i);
+		uint32_t id;
+
+		weights_fill_head(
+			m, buffer_begin(b, 0, o.head_bytes, BUFFER_WRITE));
+		buffer_end(b, 0, o.head_bytes, BUFFER_WRITE);
+		ret = npu_share(s->npu, b, &id, e);
+		if (!ret)
+			ret = map_buffer(s, id, b, &s->stage[i].addr, e);
+	}
+	return ret;
+}
+
 /* A third of what is left of the window, so that one block can run while
  * another arrives and holes still leave room. */
 static uint64_t block_limit(const struct session *s)
 {
 	uint64_t taken = buffer_bytes(s->kv.buffer) +
 		buffer_bytes(s->io.buffer) + 4 * PAGE;
-	uint64_t left =
-		taken < s->opts.va_window ? s->opts.va_window - taken : 0;
+	uint64_t left;
+
+	for (unsigned i = 0; s->staging && i < s->opts.stage_slots; i++)
+		taken += buffer_bytes(staging_buffer(s->staging, i)) + 2 * PAGE;
+	left = taken < s->opts.va_window ? s->opts.va_window - taken : 0;
 
 	return left / 3 < BLOCK_MAX ? left / 3 : BLOCK_MAX;
+}
+
+static uint32_t resident_blocks(const struct session *s)
+{
+	uint32_t n = 0;
+
+	while (n < s->n_blocks && !s->block[n].streamed)
+		n++;
+	return n;
 }
 
 static int open_weights(struct session *s, struct err *e)
@@ -276,6 +384,8 @@ static int open_weights(struct session *s, struct err *e)
 		.strip_max = npu_welcome(s->npu)->tcm_share,
 		.want = MIN_BLOCKS,
 		.limit = block_limit(s),
+		.resident = s->resident,
+		.cut = s->opts.exit_layers,
 	};
 	int ret = weights_cut(s->model, &plan, &s->block, &s->n_blocks, e);
 
@@ -288,11 +398,14 @@ static int open_weights(struct session *s, struct err *e)
 	ret = weights_load(s->model, s->workers, s->block, s->n_blocks, e);
 	for (uint32_t i = 0; i < s->n_blocks && !ret; i++) {
 		s->stats.weight_bytes += s->block[i].bytes;
+		if (s->block[i].streamed)
+			continue;
 		ret = npu_share(
 			s->npu, s->block[i].buffer, &s->weights_id[i], e);
 	}
 	if (!ret)
-		ret = placement_open(&s->placement, s->n_blocks, &window, e);
+		ret = placement_open(
+			&s->placement, resident_blocks(s), &window, e);
 	return ret ? ret : placement_fill(s->placement, e);
 }
 
@@ -327,7 +440,7 @@ static int load_graph(
 	if (!msg)
 		return err_set(e, ENOMEM, "no memory for a graph");
 	*msg = (struct wire_graph_load){ .op = WIRE_GRAPH_LOAD,
-		.graph = graph_id(block, kind),
+		.graph = graph_id(s, block, kind),
 		.rows = s->graph_rows[kind],
 		.first_layer = b->first_layer,
 		.n_layers = b->n_layers,
@@ -335,7 +448,7 @@ static int load_graph(
 		.model = wire_model(s),
 		.rope_freq = b->rope_freq };
 	memcpy(msg + 1, b->tensor, tensors);
-	ret = npu_send(s->npu, NULL, 0, msg, sizeof(*msg) + tensors, e);
+	ret = npu_send(s->npu, NULL, 0, msg, sizeof(*msg) + tensors, NULL, e);
 	free(msg);
 	return ret;
 }
@@ -355,19 +468,40 @@ static int open_graphs(struct session *s, struct err *e)
 
 static int open_rows(struct session *s, struct err *e)
 {
-	s->parent = calloc(s->max_rows, sizeof(*s->parent));
-	s->identity = calloc(s->max_rows, sizeof(*s->identity));
-	if (!s->parent || !s->identity)
-		return err_set(e, ENOMEM, "no memory for %u rows", s->max_rows);
-	for (uint32_t i = 0; i < s->max_rows; i++)
+	uint32_t n = s->max_rows;
+
+	s->parent = calloc(n, sizeof(*s->parent));
+	s->identity = calloc(n, sizeof(*s->identity));
+	s->place = calloc(n, sizeof(*s->place));
+	s->keep = calloc(n, sizeof(*s->keep));
+	s->kept_token = calloc(n, sizeof(*s->kept_token));
+	s->kept_parent = calloc(n, sizeof(*s->kept_parent));
+	if (!s->parent || !s->identity || !s->place || !s->keep ||
+		!s->kept_token || !s->kept_parent)
+		return err_set(e, ENOMEM, "no memory for %u rows", n);
+	for (uint32_t i = 0; i < n; i++)
 		s->identity[i] = i;
 	return 0;
 }
 
+/* Whose requests these are, when nothing of another model is under way. */
+static int open_phone(struct session *s, struct err *e)
+{
+	npu_watch(s->npu, NULL, NULL);
+	return s->opts.soc && s->owns_npu
+		? npu_price_for(s->npu, s->opts.soc, e)
+		: 0;
+}
+
 static void session_free(struct session *s)
 {
-	npu_close(s->npu);
+	if (s->owns_npu)
+		npu_close(s->npu);
+	else if (s->npu)
+		npu_watch(s->npu, NULL, NULL); /* it may be us */
 	placement_close(s->placement);
+	staging_close(s->staging);
+	flash_fault_free(s->fault);
 	weights_release(s->block, s->n_blocks);
 	buffer_close(s->kv.buffer);
 	buffer_close(s->io.buffer);
@@ -376,6 +510,10 @@ static void session_free(struct session *s)
 	free(s->weights_id);
 	free(s->parent);
 	free(s->identity);
+	free(s->place);
+	free(s->keep);
+	free(s->kept_token);
+	free(s->kept_parent);
 	free(s);
 }
 
@@ -394,8 +532,9 @@ int session_open(struct session **out, const struct model *m,
 		(ret = logits_open(&s->logits, m, s->opts.layout,
 			 s->opts.precision, s->workers, e)) ||
 		(ret = open_npu(s, e)) || (ret = open_buffers(s, e)) ||
-		(ret = open_weights(s, e)) || (ret = open_graphs(s, e)) ||
-		(ret = opts->soc ? npu_price_for(s->npu, opts->soc, e) : 0)) {
+		(ret = open_staging(s, e)) || (ret = open_weights(s, e)) ||
+		(ret = open_graphs(s, e)) || (ret = open_phone(s, e)) ||
+		(ret = s->staging ? staging_start(s->staging, e) : 0)) {
 		session_free(s);
 		return ret;
 	}

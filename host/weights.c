@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define ALIGN 64
+#define PAGE  4096
 
 /* The tensor as it will lie; rows 0 if there is none. */
 static struct wire_tensor laid_out(const struct model *m,
@@ -41,14 +42,30 @@ static uint64_t tensor_bytes(const struct wire_tensor *w)
 		w->rows ? layout_bytes(w->type, w->rows, w->cols) : 0, ALIGN);
 }
 
+/* Bytes in front of a block's first layer. */
+static uint64_t head_bytes(const struct model *m, bool streamed)
+{
+	return align_up(m->n_rot / 2 * sizeof(float), streamed ? PAGE : ALIGN);
+}
+
+size_t weights_head_bytes(const struct model *m)
+{
+	return (size_t)head_bytes(m, true);
+}
+
+void weights_fill_head(const struct model *m, void *dst)
+{
+	memcpy(dst, m->rope_freq, m->n_rot / 2 * sizeof(float));
+}
+
 /*
- * The bytes of layers [first, first + n) in one buffer. The tensors' sizes
- * were checked against the file, so their sum cannot overflow.
+ * The bytes of layers [first, first + n) in one buffer, without its head. The
+ * tensors' sizes were checked against the file, so their sum cannot overflow.
  */
-static uint64_t block_bytes(const struct model *m,
+static uint64_t layers_bytes(const struct model *m,
 	const struct weights_plan *plan, uint32_t first, uint32_t n)
 {
-	uint64_t bytes = align_up(m->n_rot / 2 * sizeof(float), ALIGN);
+	uint64_t bytes = 0;
 
 	for (uint32_t l = first; l < first + n; l++) {
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
@@ -60,21 +77,38 @@ static uint64_t block_bytes(const struct model *m,
 	return bytes;
 }
 
-static uint32_t first_of(const struct model *m, uint32_t n, uint32_t block)
+/* Whether a block begins at layer l when `n` are wanted of the resident ones.
+ */
+static bool begins(const struct weights_plan *plan, uint32_t n, uint32_t l)
 {
-	return (uint32_t)((uint64_t)block * m->n_layer / n);
+	uint64_t resident = plan->resident;
+
+	/* Block i is meant to begin at i * resident / n, rounded down. */
+	return l >= resident || l == plan->cut ||
+		(l * n + resident - 1) / resident * resident / n == l;
+}
+
+static uint32_t end_of(const struct model *m, const struct weights_plan *plan,
+	uint32_t n, uint32_t first)
+{
+	uint32_t l = first + 1;
+
+	while (l < m->n_layer && !begins(plan, n, l))
+		l++;
+	return l;
 }
 
 static uint64_t largest_block(
 	const struct model *m, const struct weights_plan *plan, uint32_t n)
 {
 	uint64_t most = 0;
+	uint32_t end;
 
-	for (uint32_t b = 0; b < n; b++) {
-		uint32_t first = first_of(m, n, b);
-		uint64_t bytes = block_bytes(
-			m, plan, first, first_of(m, n, b + 1) - first);
+	for (uint32_t l = 0; l < plan->resident; l = end) {
+		uint64_t bytes = head_bytes(m, false);
 
+		end = end_of(m, plan, n, l);
+		bytes += layers_bytes(m, plan, l, end - l);
 		most = bytes > most ? bytes : most;
 	}
 	return most;
@@ -83,8 +117,9 @@ static uint64_t largest_block(
 static int lay_out(const struct model *m, const struct weights_plan *plan,
 	struct block *b, struct err *e)
 {
-	uint64_t at = align_up(m->n_rot / 2 * sizeof(float), ALIGN);
-	uint64_t bytes = block_bytes(m, plan, b->first_layer, b->n_layers);
+	uint64_t at = head_bytes(m, b->streamed);
+	uint64_t bytes =
+		at + layers_bytes(m, plan, b->first_layer, b->n_layers);
 
 	if (bytes > BUFFER_MAX)
 		return err_set(e, EFBIG,
@@ -139,24 +174,29 @@ static int check_strips(
 int weights_cut(const struct model *m, const struct weights_plan *plan,
 	struct block **blocks, uint32_t *n_blocks, struct err *e)
 {
-	uint32_t n = plan->want < m->n_layer ? plan->want : m->n_layer;
+	uint32_t want =
+		plan->want < plan->resident ? plan->want : plan->resident;
+	uint32_t n = 0;
 	struct block *b;
 
 	if (check_strips(m, plan, e))
 		return -EFBIG;
-	while (n < m->n_layer && largest_block(m, plan, n) > plan->limit)
-		n++;
-	b = calloc(n, sizeof(*b));
+	while (want < plan->resident &&
+		largest_block(m, plan, want) > plan->limit)
+		want++;
+	b = calloc(m->n_layer, sizeof(*b));
 	if (!b)
-		return err_set(e, ENOMEM, "no memory for %u blocks", n);
-	for (uint32_t i = 0; i < n; i++) {
+		return err_set(
+			e, ENOMEM, "no memory for %u blocks", m->n_layer);
+	for (uint32_t l = 0; l < m->n_layer; l += b[n++].n_layers) {
 		int ret;
 
-		b[i].first_layer = first_of(m, n, i);
-		b[i].n_layers = first_of(m, n, i + 1) - b[i].first_layer;
-		ret = lay_out(m, plan, &b[i], e);
+		b[n].first_layer = l;
+		b[n].n_layers = end_of(m, plan, want, l) - l;
+		b[n].streamed = l >= plan->resident;
+		ret = lay_out(m, plan, &b[n], e);
 		if (ret) {
-			weights_release(b, n);
+			weights_release(b, n + 1);
 			return ret;
 		}
 	}
@@ -182,7 +222,7 @@ static int fill(const struct model *m, struct workers *workers,
 {
 	int ret = 0;
 
-	memcpy(dst, m->rope_freq, m->n_rot / 2 * sizeof(float));
+	weights_fill_head(m, dst);
 	for (uint32_t i = 0; i < b->n_layers && !ret; i++) {
 		uint32_t l = b->first_layer + i;
 
@@ -222,7 +262,8 @@ int weights_load(const struct model *m, struct workers *workers,
 
 	progress_begin(&p, "loading weights", n);
 	for (uint32_t i = 0; i < n && !ret; i++) {
-		ret = load_block(m, workers, &blocks[i], i, e);
+		if (!blocks[i].streamed)
+			ret = load_block(m, workers, &blocks[i], i, e);
 		progress_at(&p, i + 1);
 	}
 	progress_end(&p);

@@ -3,7 +3,8 @@
  * tensors copied from the model file, or read as they are from a flash image,
  * into one shared buffer that the device reads by DMA (tandem:weights0, ...). A
  * block is the unit of everything on the device: of a graph, of a request, of
- * what is mapped and evicted.
+ * what is mapped and evicted. Layers that are streamed (host/staging.h) are
+ * blocks of one, whose weights lie in whatever staging slot they came to.
  *
  * In the buffer lie, each 64-byte aligned, the rope frequencies and then the
  * tensors layer by layer in the wire's order: vectors as float32, matrices in
@@ -15,6 +16,7 @@
 #include "host/layout.h"
 #include "ipc/wire.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +30,8 @@ struct block {
 	uint32_t bytes;
 	struct wire_tensor rope_freq;
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* [n_layers] */
-	struct buffer *buffer;                      /* NULL until loaded */
+	bool streamed;         /* lies in staging slots, not in a buffer */
+	struct buffer *buffer; /* NULL until loaded */
 };
 
 /*
@@ -43,11 +46,21 @@ struct weights_plan {
 	size_t strip_max;
 	uint32_t want;
 	uint64_t limit;
+	/* From this layer on, each is a block of its own that is streamed;
+	 * the number of layers where none is. */
+	uint32_t resident;
+	uint32_t cut; /* a block begins at this layer */
 };
 int weights_cut(const struct model *, const struct weights_plan *,
 	struct block **blocks, uint32_t *n, struct err *);
 
-/* Create every block's buffer and fill it, on the workers. Shows progress. */
+/* The bytes in front of the layer of a streamed block: whole pages. */
+size_t weights_head_bytes(const struct model *);
+/* Fill them, at the start of a staging slot. */
+void weights_fill_head(const struct model *, void *dst);
+
+/* Create the buffer of every block that is not streamed and fill it, on the
+ * workers. Shows progress. */
 int weights_load(const struct model *, struct workers *, struct block *blocks,
 	uint32_t n, struct err *);
 

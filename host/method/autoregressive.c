@@ -20,7 +20,7 @@ static uint32_t autoregressive_rows(const struct method_env *env)
 	return 1;
 }
 
-static int autoregressive_run(struct session *s, struct generation *g,
+int autoregressive_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
 	float *logits = gen_logits(g);

@@ -4,8 +4,14 @@
 
 const struct method *const methods[] = {
 	&method_autoregressive,
+	&method_flash_ar,
 	&method_llada,
 	&method_chain,
+	&method_specinfer,
+	&method_opt_tree,
+	&method_eagle2_tree,
+	&method_edgellm,
+	&method_lever,
 	NULL,
 };
 

@@ -10,21 +10,33 @@
 #ifndef HOST_METHOD_METHOD_H
 #define HOST_METHOD_METHOD_H
 
+#include "host/exit/prune.h"
+#include "host/tree/build.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct drafter;
 struct draft_model;
 struct err;
+struct exit_head;
 struct generation;
 struct session;
+struct soc;
 
-/* Counted by methods that verify drafts. */
+/* Counted by methods that verify drafts. Times are of the wall and, _ps, of the
+ * phone. */
 struct method_stats {
 	uint64_t cycles;   /* verification passes */
 	uint64_t drafted;  /* tokens proposed */
 	uint64_t accepted; /* of them; emitted are accepted + cycles */
-	uint64_t draft_ns;
+	uint64_t leaves;   /* of the trees */
+	uint64_t kept;     /* of the trees' rows, behind the exit predictor */
+	uint64_t expanded; /* nodes that the draft looked behind */
+	uint64_t draft_ns, draft_ps;
+	uint64_t verify_ns, verify_ps;
+	double gain; /* sum of what trees were expected to emit; lever */
 };
 
 /* Of the tokens proposed; 0 without any. */
@@ -43,8 +55,19 @@ static inline double method_accepted_length(const struct method_stats *s)
 
 /* What a method works with beside the session. */
 struct method_env {
-	struct draft_model *draft; /* NULL unless needs_draft */
+	struct drafter *drafter;   /* NULL unless needs_draft */
+	struct draft_model *draft; /* that it runs on the host; NULL: none */
+	const struct soc *phone;   /* schedules go by its time; NULL: wall */
 	uint32_t draft_length;     /* tokens of a drafted chain at most */
+	uint32_t tree_rows;        /* of a tree, the root among them, at most */
+	uint32_t tree_depth;
+	uint32_t candidates; /* behind a node */
+	/* Of lever: */
+	struct exit_head *exit; /* NULL: nothing is pruned */
+	struct prune_opts prune;
+	bool stop_rule; /* the paper's own, instead of the best prefix */
+	struct cost *cost;
+	struct lever lever;
 	uint32_t block_length;     /* positions of a diffusion block, >= 1 */
 	uint32_t block_steps;      /* passes it takes at most; 0: one each */
 	struct method_stats stats; /* added up over runs */
@@ -55,6 +78,7 @@ struct method {
 	const char *summary; /* one line for --help */
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
+	bool prunes;    /* has a use for an exit predictor */
 	bool diffusion; /* runs models whose positions all see each other */
 	/* Rows of the decode graph it wants. */
 	uint32_t (*decode_rows)(const struct method_env *);
@@ -68,6 +92,16 @@ const struct method *method_find(const char *name);
 
 extern const struct method method_autoregressive;
 extern const struct method method_llada;
+extern const struct method method_flash_ar;
 extern const struct method method_chain;
+extern const struct method method_specinfer;
+extern const struct method method_opt_tree;
+extern const struct method method_eagle2_tree;
+extern const struct method method_edgellm;
+extern const struct method method_lever;
+
+/* Plain decoding, whatever the weights come from. */
+int autoregressive_run(struct session *, struct generation *,
+	struct method_env *, struct err *);
 
 #endif

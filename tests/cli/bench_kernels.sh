@@ -34,9 +34,10 @@ for field in '"version":1' '"bench":"kernels"' '"phone":"sd8gen3"' \
   check_has 'the object' "$out" "$field"
 done
 one=$(phone)
-# 8 passes in two layouts; 4 matrices at 2 row counts in 6 layouts, in time and
-# over rows; 9 softmaxes by 3 exponentials and two ratios; the phone's name.
-check_eq 'figures on the phone' "$(wc -l <<<"$one")" $((16 + 96 + 45 + 1))
+# 8 passes in two layouts, time and energy; 4 matrices at 2 row counts in 6
+# layouts, in time and over rows; 9 softmaxes by 3 exponentials and two ratios;
+# the phone's name.
+check_eq 'figures on the phone' "$(wc -l <<<"$one")" $((32 + 96 + 45 + 1))
 check_lacks 'figures on the phone' "$one" ':0'
 if command -v python3 >/dev/null; then
   cp "$tmp/out" "$tmp/object"
@@ -50,6 +51,9 @@ assert m["layer_weights"] == 2 * (4096 + 2048 + 8192) + 8192
 assert m["layer_bytes"] == 2 * (4096 + 2048 + 8192) * 9 / 16 + 8192 * 17 / 16
 for p in m["matrices"]:
     assert p["seconds"] > 0
+    # A phone draws a watt at least, and not ten.
+    assert 1 < p["tiles_phone_pj"] / p["tiles_phone_ps"] < 10
+    assert 1 < p["super_phone_pj"] / p["super_phone_ps"] < 10
     got = p["weight_bytes_per_s"] * p["seconds"]
     assert abs(got / m["layer_bytes"] - 1) < 1e-4, got
     got = p["ops_per_s"] * p["seconds"]

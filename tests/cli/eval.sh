@@ -104,6 +104,38 @@ check_has 'what --show prints' "$out" 'qa-0: right'
 check_has 'what --show prints' "$out" '---- wanted: x'
 check_lacks 'what --show 2 prints' "$out" 'qa-2'
 
+# ---- on a phone --------------------------------------------------------------
+check_lacks 'JSON without a phone' "$out" '"phone":'
+# What the phone takes to write the first two items, one by one: prompts of
+# tandem run and of the evaluation are the same, and so is their price.
+ps=0 tokens=0 joules=0
+for word in 'Hello world' 'A dog'; do
+  run_ok "$TANDEM" run -m "$model" -p "$word" -n $n --json \
+    --clock soc:sd8gen3
+  ps=$((ps + $(json total_ps)))
+  tokens=$((tokens + $(json generated_tokens)))
+  joules=$(awk -v a="$joules" -v b="$(json energy_j)" 'BEGIN { print a + b }')
+done
+evaluate --items 2 --clock soc:sd8gen3 --json --ctx 512
+check_eq clock "$(json clock)" '"soc:sd8gen3"'
+figures=$(sed 's/.*"phone"/"phone"/' <<<"$out")
+checks=$((checks + 1))
+awk -v want_ps="$ps" -v want_n="$tokens" -v want_j="$joules" \
+  -v ps="$(json total_ps)" -v n="$(json generated_tokens)" \
+  -v j="$(json energy_j)" -v per_token="$(json energy_per_token_j)" \
+  -v rate="$(out=$figures json tokens_per_s)" '
+  function near(a, b) { return a - b < 1e-3 * b && b - a < 1e-3 * b }
+  BEGIN { exit !(want_ps > 0 && n == want_n && near(ps, want_ps) &&
+    near(j, want_j) && near(per_token, j / n) &&
+    near(rate, n / (ps / 1e12))) }' ||
+  fail "figures of the phone, not $ps ps, $joules J, $tokens tokens: $out"
+one=$(json total_ps)
+evaluate --items 2 --clock soc:sd8gen3 --json --ctx 512 --threads 1
+check_eq 'the phone, with one thread here' "$(json total_ps)" "$one"
+evaluate --items 2 --clock soc:sd8elite
+check_has 'the table' "$out" 'tokens/s  phone tokens/s  mJ/token'
+check_eq 'columns of the table' "$(awk 'NR == 2 { print NF }' <<<"$out")" 14
+
 # ---- the same however it is run ---------------------------------------------
 evaluate --outputs "$tmp/want"
 check_eq 'lines of outputs' "$(wc -l <"$tmp/want")" 8

@@ -6,12 +6,14 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/draft/draft_model.h"
+#include "host/draft/drafter_host.h"
 #include "host/generation.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
 #include "host/model/sampler.h"
 #include "host/model/tokenizer.h"
 #include "host/session.h"
+#include "host/tree/drafter.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"
 #include "tests/host/vocab_file.h"
@@ -184,8 +186,11 @@ static struct generation *open_text(
 static void write_text(struct fixture *f, const struct method *m,
 	uint32_t draft_length, struct text *out)
 {
-	struct method_env env = { .draft = f->draft,
-		.draft_length = draft_length };
+	struct drafter drafter = { 0 };
+	struct method_env env = { .drafter = &drafter,
+		.draft = f->draft,
+		.draft_length = draft_length,
+		.candidates = 4 };
 	struct sampler *sampler;
 	struct generation *g;
 	struct err e = { 0 };
@@ -194,6 +199,8 @@ static void write_text(struct fixture *f, const struct method *m,
 	assert_ok(sampler_open(&sampler, &f->sampling, N_VOCAB, &e), &e);
 	g = open_text(f, sampler);
 	session_truncate(f->s, 0);
+	if (f->draft)
+		assert_ok(drafter_host_open(&drafter, f->draft, 1, &e), &e);
 	assert_ok(m->run(f->s, g, &env, &e), &e);
 	token = gen_tokens(g, &out->n);
 	assert_in_range(out->n, N_PROMPT, MOST);
@@ -201,6 +208,8 @@ static void write_text(struct fixture *f, const struct method *m,
 	out->stop = gen_stop_reason(g);
 	out->stats = env.stats;
 	assert_int_equal(session_length(f->s), out->n - 1);
+	if (f->draft)
+		drafter_host_close(&drafter);
 	generation_close(g);
 	sampler_close(sampler);
 }

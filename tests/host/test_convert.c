@@ -83,7 +83,8 @@ static int files_in(const char *folder)
 static void compare_blocks(const struct model *a, const struct model *b,
 	enum layout layout, struct workers *w, uint32_t want)
 {
-	struct weights_plan plan = { layout, SIZE_MAX, want, SIZE_MAX };
+	struct weights_plan plan = { layout, SIZE_MAX, want, SIZE_MAX,
+		a->n_layer, 0 };
 	struct block *x, *y;
 	uint32_t nx, ny;
 	struct err e = { 0 };
@@ -582,6 +583,7 @@ static void test_damaged_layer(void **state)
 		SEEK_SET);
 	fputs("damage", f);
 	fclose(f);
+	plan.resident = b->n_layer;
 	assert_ok(weights_cut(b, &plan, &blocks, &n, &e), &e);
 	assert_int_equal(weights_load(b, NULL, blocks, n, &e), -EBADMSG);
 	assert_non_null(strstr(e.text, "layer 1: checksum"));
@@ -601,6 +603,7 @@ static void test_long_strips(void **state)
 
 	o.layout = LAYOUT_TILES;
 	b = converted(a, &o, NULL);
+	plan.resident = b->n_layer;
 	assert_ok(weights_cut(b, &plan, &blocks, &n, &e), &e);
 	weights_release(blocks, n);
 	plan.strip_max--; /* FFN-down: 352 columns, 11 tiles */

@@ -70,13 +70,14 @@ static int open_model(const struct method *m, const char *model,
 	const char *draft, struct err *e)
 {
 	struct decoder d = { 0 };
-	int ret = decoder_open_model(&d, m, model, draft, e);
+	struct decoder_files files = { .model = model, .draft = draft };
+	int ret = decoder_open_model(&d, m, &files, e);
 
 	if (!ret) {
 		assert_ptr_equal(d.method, m);
 		assert_non_null(d.model);
 		assert_non_null(d.tokenizer);
-		assert_int_equal(d.draft_file != NULL, m->needs_draft);
+		assert_int_equal(d.drafting.file != NULL, m->needs_draft);
 	}
 	assert_int_equal(decoder_close(&d, NULL), 0);
 	assert_null(d.model);
@@ -140,11 +141,12 @@ static void test_kinds(void **state)
 static void test_begin_of_text(void **state)
 {
 	struct decoder d = { 0 };
+	struct decoder_files files = { 0 };
 	struct token_list l = { 0 };
 	struct err e = { 0 };
 	int32_t bos;
 
-	assert_ok(decoder_open_model(&d, &plain, NULL, NULL, &e), &e);
+	assert_ok(decoder_open_model(&d, &plain, &files, &e), &e);
 	bos = tokenizer_bos(d.tokenizer);
 	assert_true(tokenizer_adds_bos(d.tokenizer));
 	for (int i = 0; i < 2; i++) { /* once, however often */

@@ -1,0 +1,58 @@
+/*
+ * Who drafts for a decoder: a draft model on the host, the same on the device
+ * beside the target, or an oracle that was told the text (host/draft/). Opened
+ * by what the user asked for, for methods that have a use for it. One thread.
+ */
+#ifndef HOST_DRAFTING_H
+#define HOST_DRAFTING_H
+
+#include "host/tree/drafter.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct draft_model;
+struct err;
+struct model;
+struct session;
+struct session_opts;
+
+struct drafting_opts {
+	double oracle; /* its agreement, to 1; 0: a model drafts */
+	uint64_t seed; /* of the oracle */
+	bool on_device;
+	uint32_t batch;     /* nodes drafted together; 0: chosen */
+	double temperature; /* of the draft's probabilities */
+};
+
+struct drafting {
+	struct drafting_opts opts;
+	char path[PATH_MAX]; /* "" without a draft model */
+	struct model *file;
+	struct draft_model *model; /* on the host */
+	struct session *session;   /* on the device */
+	struct drafter drafter;    /* begin NULL: none open */
+	uint32_t n_vocab;
+};
+
+/* `opts` as they were said; path NULL: the draft model that comes with the
+ * program. Nothing but the file is opened. -EINVAL when its vocabulary is not
+ * the target's. */
+int drafting_open_file(struct drafting *, const char *path,
+	const struct model *target, const char *target_path, struct err *);
+
+/* Beside the target's session, whose options these were; trees have at most
+ * `rows` rows. */
+int drafting_open(struct drafting *, struct session *target,
+	const struct session_opts *, uint32_t rows, struct err *);
+
+/* The oracle learns the text, prompt and continuation. */
+int drafting_tell(
+	struct drafting *, const int32_t *text, size_t n, struct err *);
+
+/* Whatever is open; before the target's session. */
+void drafting_close(struct drafting *);
+
+#endif

@@ -1,0 +1,309 @@
+#include "host/method/cycle.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/draft/draft_model.h"
+#include "host/exit/exit_head.h"
+#include "host/generation.h"
+#include "host/model/model.h"
+#include "host/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- time ---------------------------------------------------------------- */
+
+uint64_t cycle_now(const struct cycle *c)
+{
+	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
+}
+
+/* The draft model's own work since it was last asked, on the phone. */
+static void price_draft(struct cycle *c)
+{
+	struct price price = { 0 };
+
+	if (!c->env->draft)
+		return;
+	draft_take_price(c->env->draft, &price);
+	session_add_host_work(c->session, &price);
+}
+
+struct timer {
+	uint64_t ns, ps, now;
+};
+
+static struct timer timer_start(const struct cycle *c)
+{
+	return (struct timer){ clock_ns(), session_phone_ps(c->session),
+		cycle_now(c) };
+}
+
+static void drafted(struct cycle *c, uint32_t nodes, const struct timer *t)
+{
+	price_draft(c);
+	c->draft_time += cycle_now(c) - t->now;
+	c->expanded += nodes;
+	c->env->stats.expanded += nodes;
+	c->env->stats.draft_ns += clock_ns() - t->ns;
+	c->env->stats.draft_ps += session_phone_ps(c->session) - t->ps;
+}
+
+/* ---- drafting ------------------------------------------------------------ */
+
+static int begin_counted(void *arg, struct tree *tree, const int32_t *text,
+	size_t n, struct err *e)
+{
+	struct cycle *c = arg;
+	struct timer t = timer_start(c);
+	int ret =
+		c->env->drafter->begin(c->env->drafter->arg, tree, text, n, e);
+
+	drafted(c, 1, &t);
+	return ret;
+}
+
+static int expand_counted(void *arg, struct tree *tree, const uint32_t *node,
+	uint32_t n, struct err *e)
+{
+	struct cycle *c = arg;
+	struct timer t = timer_start(c);
+	int ret =
+		c->env->drafter->expand(c->env->drafter->arg, tree, node, n, e);
+
+	drafted(c, n, &t);
+	session_read_on(c->session);
+	return ret;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+int cycle_begin(struct cycle *c, uint32_t depth, struct err *e)
+{
+	const struct session *s = c->session;
+	uint32_t room = session_context(s) - session_length(s);
+	const int32_t *text;
+	size_t n;
+
+	text = gen_tokens(c->gen, &n);
+	/* The last of the tokens that may still come is the target's own. */
+	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
+	c->limits.rows = (uint32_t)least(c->rows, room);
+	c->ahead = session_ahead(c->session);
+	c->draft_time = 0;
+	c->expanded = 0;
+	if (c->limits.depth && c->limits.rows > 1)
+		return c->drafter.begin(c, c->tree, text, n, e);
+	tree_reset(c->tree, text[n - 1]);
+	return 0;
+}
+
+/* ---- cost ---------------------------------------------------------------- */
+
+static uint64_t hidden(const struct cycle *c)
+{
+	return least(c->draft_time, c->ahead);
+}
+
+double cycle_draft_cost(const struct cycle *c)
+{
+	return (double)(c->draft_time - hidden(c));
+}
+
+double cycle_verify_cost(const struct cycle *c)
+{
+	return (double)(c->verify_time + hidden(c));
+}
+
+/* ---- a pass -------------------------------------------------------------- */
+
+struct watched {
+	struct cycle *c;
+	const struct cycle_pass *pass;
+};
+
+/* What the exit predictor says of tokens behind a node. */
+static void score(
+	void *arg, uint32_t node, const int32_t *token, uint32_t n, float *out)
+{
+	struct cycle *c = arg;
+
+	exit_head_score(
+		c->env->exit, session_hidden(c->session, node), token, n, out);
+}
+
+static void price_scores(struct cycle *c)
+{
+	const struct tree *t = c->tree;
+	uint64_t values = 0;
+	struct price price;
+
+	if (!c->env->phone)
+		return;
+	for (uint32_t i = 0; i < c->verified; i++)
+		values += t->n_children[i] ? t->n_candidates[i] : 0;
+	values *= session_model(c->session)->n_embd;
+	price_cpu(c->env->phone, values, 2 * values, &price);
+	session_add_host_work(c->session, &price);
+}
+
+static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
+{
+	const struct watched *w = arg;
+	struct cycle *c = w->c;
+
+	*n = prune_tree(c->tree, &c->env->prune, score, c, c->sigma, keep);
+	price_scores(c);
+	c->env->stats.kept += *n;
+	return 0;
+}
+
+static int meanwhile(void *arg, struct err *e)
+{
+	const struct watched *w = arg;
+	int ret = w->pass->meanwhile(w->c, w->pass->arg, e);
+
+	price_draft(w->c);
+	return ret;
+}
+
+static int forward(
+	struct cycle *c, const struct cycle_pass *pass, struct err *e)
+{
+	struct token_tree t = { c->tree->n, c->tree->token, c->tree->parent };
+	struct watched w = { c, pass };
+	struct session_hooks hooks = { .arg = &w };
+
+	c->verified = c->tree->n;
+	c->leaves = c->tree->leaves;
+	if (pass && pass->prune)
+		hooks.choose = choose;
+	else
+		c->env->stats.kept += c->verified;
+	if (pass && pass->meanwhile)
+		hooks.meanwhile = meanwhile;
+	return session_forward_with(c->session, &t, &hooks, e);
+}
+
+/* The child that is that token, among the rows that went all the way. */
+static int32_t computed_child(
+	const struct cycle *c, uint32_t node, int32_t token)
+{
+	int32_t child = tree_child(c->tree, node, token);
+
+	if (child < 0 || (uint32_t)child >= c->verified ||
+		!session_hidden(c->session, (uint32_t)child))
+		return -1;
+	return child;
+}
+
+/* Draw along the tree for as long as it was right, with logits of the rows on
+ * that way alone. */
+static int walk(struct cycle *c, struct err *e)
+{
+	float *logits = gen_logits(c->gen);
+	int32_t node = 0;
+
+	c->n_path = 0;
+	while (node >= 0) {
+		int ret = session_logits(c->session, (uint32_t)node, logits, e);
+
+		if (ret)
+			return ret;
+		c->path[c->n_path++] = (uint32_t)node;
+		c->next = gen_next(c->gen, logits);
+		node = gen_done(c->gen)
+			? -1
+			: computed_child(c, (uint32_t)node, c->next);
+	}
+	return 0;
+}
+
+int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
+{
+	struct method_stats *stats = &c->env->stats;
+	struct timer t = timer_start(c);
+	int ret = forward(c, pass, e);
+
+	if (!ret)
+		ret = walk(c, e);
+	if (!ret)
+		ret = session_accept(c->session, c->path, c->n_path, e);
+	c->verify_time = cycle_now(c) - t.now;
+	stats->verify_ns += clock_ns() - t.ns;
+	stats->verify_ps += session_phone_ps(c->session) - t.ps;
+	if (ret)
+		return ret;
+	stats->cycles++;
+	stats->drafted += c->verified - 1;
+	stats->leaves += c->leaves;
+	stats->accepted += c->n_path - 1;
+	return 0;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+/* The drafter goes through the prompt as well: what that takes belongs to the
+ * prompt, not to the first tree. */
+static int draft_prompt(
+	struct cycle *c, const int32_t *prompt, size_t n, struct err *e)
+{
+	int ret = 0;
+
+	if (gen_left(c->gen) > 2)
+		ret = c->env->drafter->begin(
+			c->env->drafter->arg, c->tree, prompt, n, e);
+	price_draft(c);
+	return ret;
+}
+
+/* The first token, which the prompt's last row gives, if one is wanted. */
+static int first_token(struct cycle *c, struct err *e)
+{
+	float *logits = gen_logits(c->gen);
+	size_t n;
+	const int32_t *prompt = gen_tokens(c->gen, &n);
+	uint32_t row;
+	int ret = session_prefill(c->session, prompt, n, &row, e);
+
+	if (!ret)
+		ret = draft_prompt(c, prompt, n, e);
+	if (ret || gen_done(c->gen))
+		return ret;
+	ret = session_logits(c->session, row, logits, e);
+	if (!ret)
+		gen_next(c->gen, logits);
+	return ret;
+}
+
+int cycle_open(struct cycle *c, struct session *s, struct generation *g,
+	struct method_env *env, uint32_t rows, uint32_t spare, struct err *e)
+{
+	int ret;
+
+	*c = (struct cycle){ .session = s, .gen = g, .env = env, .rows = rows };
+	c->drafter = (struct drafter){ .arg = c,
+		.begin = begin_counted,
+		.expand = expand_counted,
+		.batch = env->drafter->batch };
+	c->path = calloc(rows, sizeof(*c->path));
+	c->sigma = calloc(rows + spare, sizeof(*c->sigma));
+	if (!c->path || !c->sigma)
+		return err_set(e, ENOMEM, "no memory for trees of %u", rows);
+	ret = tree_open(&c->tree, rows + spare, env->candidates, e);
+	if (ret) {
+		c->tree = NULL;
+		return ret;
+	}
+	return first_token(c, e);
+}
+
+void cycle_close(struct cycle *c)
+{
+	tree_close(c->tree);
+	free(c->path);
+	free(c->sigma);
+}

@@ -1,0 +1,79 @@
+/*
+ * What the methods that verify drafts have in common: the cycle. A tree is
+ * drafted behind the text, the target computes it in one pass, and the text
+ * goes on along it for as long as it was right.
+ *
+ * Sample and match: every token is drawn from the target's logits with the
+ * random number of its own position, and a drafted token only saves a pass when
+ * it is the token drawn. So the text is that of plain decoding, at any
+ * temperature, whatever the draft says and whatever a pass leaves out.
+ */
+#ifndef HOST_METHOD_CYCLE_H
+#define HOST_METHOD_CYCLE_H
+
+#include "host/method/method.h"
+#include "host/tree/build.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cycle {
+	struct session *session;
+	struct generation *gen;
+	struct method_env *env;
+	struct tree *tree;
+	/* env's drafter, counted and timed: what builders are given. */
+	struct drafter drafter;
+	/* Of the tree to come; cycle_begin sets them, from `rows`. */
+	struct build_limits limits;
+	uint32_t rows;
+
+	/* Of the verification behind us: */
+	uint32_t verified; /* nodes of the tree that the target computed */
+	uint32_t leaves;   /* among them */
+	uint32_t *path;    /* the root, and the nodes accepted below it */
+	uint32_t n_path;
+	int32_t next; /* drawn behind the last of them */
+	uint64_t verify_time;
+
+	/* Of the drafting behind us: how long it took, and of that the part
+	 * in which flash read ahead, so that the pass began as much sooner. */
+	uint64_t draft_time, ahead;
+	uint32_t expanded; /* nodes, the root among them */
+
+	float *sigma; /* [rows + spare] pruning's word on each node */
+};
+
+/*
+ * What goes on during a pass beside it. `prune` lets the exit predictor choose
+ * the rows for the upper layers; `meanwhile` is called once a block.
+ */
+struct cycle_pass {
+	bool prune;
+	int (*meanwhile)(struct cycle *, void *arg, struct err *);
+	void *arg;
+};
+
+/* Trees of at most `rows` rows, to which `spare` more nodes can be added while
+ * they are verified; the prompt goes in and the first token comes out. */
+int cycle_open(struct cycle *, struct session *, struct generation *,
+	struct method_env *, uint32_t rows, uint32_t spare, struct err *);
+void cycle_close(struct cycle *);
+
+/* A tree begins behind the text: its root is expanded and `limits` are set, to
+ * the room that is left. */
+int cycle_begin(struct cycle *, uint32_t depth, struct err *);
+
+/* Verify the tree; *pass may be NULL. */
+int cycle_verify(struct cycle *, const struct cycle_pass *, struct err *);
+
+/* What the cycle took, as if drafting did not overlap with what flash read. */
+double cycle_draft_cost(const struct cycle *);
+double cycle_verify_cost(const struct cycle *);
+
+/* In the unit of verify_time and draft_time: the phone's or the wall's. */
+uint64_t cycle_now(const struct cycle *);
+
+#endif

@@ -1,0 +1,106 @@
+/*
+ * In the manner of EdgeLLM (Xu et al., 2024), as far as it is known: a tree
+ * whose width and depth are not fixed, paced by its probabilities. Drafting
+ * falls back to verification as soon as no open branch is likely enough, and
+ * what "enough" is follows what verification accepted. While the target runs,
+ * the draft goes on behind the best branch; if that is accepted, the next cycle
+ * finds the work done.
+ */
+#include "host/generation.h"
+#include "host/method/cycle.h"
+#include "host/session.h"
+
+#define AHEAD 32 /* nodes drafted beside a pass, at most */
+
+struct edge {
+	struct edgellm pace;
+	int32_t tip; /* what is drafted behind, beside the pass; -1: nothing */
+};
+
+static uint32_t edgellm_rows(const struct method_env *env)
+{
+	return env->tree_rows;
+}
+
+/* The likeliest leaf; -1 where the drafter was not asked or had no room, and
+ * the root is all there is. */
+static int32_t best_leaf(const struct tree *t)
+{
+	int32_t best = -1;
+
+	for (uint32_t i = t->n_candidates[0] ? 0 : t->n; i < t->n; i++)
+		if (!t->n_children[i] &&
+			(best < 0 || t->path[i] > t->path[best]))
+			best = (int32_t)i;
+	return best;
+}
+
+/* One more token behind the tip, while the target computes. */
+static int draft_on(struct cycle *c, void *arg, struct err *e)
+{
+	const struct drafter *d = c->env->drafter;
+	struct edge *m = arg;
+	uint32_t node = (uint32_t)m->tip;
+	int ret = 0;
+
+	if (m->tip < 0 || c->tree->n == c->tree->capacity)
+		return 0;
+	if (!c->tree->n_candidates[node])
+		ret = d->expand(d->arg, c->tree, &node, 1, e);
+	m->tip = ret || !c->tree->n_candidates[node]
+		? -1
+		: (int32_t)tree_add(
+			  c->tree, node, c->tree->candidate[node * c->tree->k]);
+	return ret;
+}
+
+/* Nodes below the root on the branch that was accepted furthest: to where it
+ * ends in the verified tree, by the likeliest children. */
+static uint32_t branch_length(const struct cycle *c)
+{
+	uint32_t node = c->path[c->n_path - 1], next = node;
+
+	do {
+		node = next;
+		for (uint32_t i = node + 1; i < c->verified; i++)
+			if (c->tree->parent[i] == (int32_t)node &&
+				(next == node ||
+					c->tree->q[i] > c->tree->q[next]))
+				next = i;
+	} while (next != node);
+	return c->tree->depth[node];
+}
+
+static int edgellm_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	struct edge m;
+	struct cycle_pass pass = { .meanwhile = draft_on, .arg = &m };
+	struct cycle c;
+	int ret = cycle_open(&c, s, g, env, edgellm_rows(env), AHEAD, e);
+
+	edgellm_init(&m.pace);
+	while (!ret && !gen_done(g)) {
+		ret = cycle_begin(&c, env->tree_depth, e);
+		if (!ret)
+			ret = build_edgellm(
+				c.tree, &c.drafter, &c.limits, &m.pace, e);
+		if (ret)
+			break;
+		m.tip = best_leaf(c.tree);
+		ret = cycle_verify(&c, &pass, e);
+		if (!ret && c.verified > 1)
+			edgellm_saw(&m.pace, branch_length(&c), c.n_path - 1);
+	}
+	cycle_close(&c);
+	return ret;
+}
+
+const struct method method_edgellm = {
+	.name = "edgellm",
+	.summary = "a drafted tree paced by its probabilities, EdgeLLM-style",
+	.lossless = true,
+	.needs_draft = true,
+	.decode_rows = edgellm_rows,
+	.run = edgellm_run,
+};

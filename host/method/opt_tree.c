@@ -1,0 +1,42 @@
+/*
+ * OPT-Tree (Wang et al., TACL 2025): of all trees of so many nodes the one of
+ * the largest expected accepted length, by the draft's probabilities.
+ */
+#include "host/generation.h"
+#include "host/method/cycle.h"
+
+#define THRESHOLD                                                  \
+	0.5 /* growth of the expected length that is worth a layer \
+	     */
+
+static uint32_t opt_tree_rows(const struct method_env *env)
+{
+	return env->tree_rows;
+}
+
+static int opt_tree_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	struct cycle c;
+	int ret = cycle_open(&c, s, g, env, opt_tree_rows(env), 0, e);
+
+	while (!ret && !gen_done(g)) {
+		ret = cycle_begin(&c, env->tree_depth, e);
+		if (!ret)
+			ret = build_opt(
+				c.tree, &c.drafter, &c.limits, THRESHOLD, e);
+		if (!ret)
+			ret = cycle_verify(&c, NULL, e);
+	}
+	cycle_close(&c);
+	return ret;
+}
+
+const struct method method_opt_tree = {
+	.name = "opt-tree",
+	.summary = "the drafted tree of the largest expected length",
+	.lossless = true,
+	.needs_draft = true,
+	.decode_rows = opt_tree_rows,
+	.run = opt_tree_run,
+};

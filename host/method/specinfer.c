@@ -1,0 +1,44 @@
+/*
+ * SpecInfer (Miao et al., ASPLOS 2024): a token tree of a fixed shape, wide
+ * where the draft is least sure to be followed, verified in one pass.
+ */
+#include "base/checked.h"
+#include "host/generation.h"
+#include "host/method/cycle.h"
+
+/* Children of a node at each depth: 20 nodes below the root. */
+static const uint32_t width[] = { 1, 1, 3, 1, 1, 1, 1, 1 };
+
+#define NODES 20
+
+static uint32_t specinfer_rows(const struct method_env *env)
+{
+	return env->tree_rows < 1 + NODES ? env->tree_rows : 1 + NODES;
+}
+
+static int specinfer_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	struct cycle c;
+	int ret = cycle_open(&c, s, g, env, specinfer_rows(env), 0, e);
+
+	while (!ret && !gen_done(g)) {
+		ret = cycle_begin(&c, ARRAY_LEN(width), e);
+		if (!ret)
+			ret = build_specinfer(c.tree, &c.drafter, &c.limits,
+				width, ARRAY_LEN(width), e);
+		if (!ret)
+			ret = cycle_verify(&c, NULL, e);
+	}
+	cycle_close(&c);
+	return ret;
+}
+
+const struct method method_specinfer = {
+	.name = "specinfer",
+	.summary = "a drafted tree of a fixed shape, verified in one pass",
+	.lossless = true,
+	.needs_draft = true,
+	.decode_rows = specinfer_rows,
+	.run = specinfer_run,
+};

@@ -1,0 +1,59 @@
+/*
+ * The phone's time while a model runs: its CPU, its NPU and its flash work
+ * beside one another, each on one thing at a time, and wait for one another
+ * where the work says so. Times are picoseconds since the beginning. What a
+ * piece of work takes comes from tensor/price.h, so the same work takes the
+ * same time on every machine and in every run.
+ *
+ * The CPU's time is the present of the host's thread: it goes on with its own
+ * work and when it waits.
+ */
+#ifndef HOST_PHONE_H
+#define HOST_PHONE_H
+
+#include "tensor/price.h"
+
+struct phone_time {
+	uint64_t cpu_ps;    /* now */
+	uint64_t npu_ps;    /* when all that it was sent is done */
+	uint64_t flash_ps;  /* likewise */
+	struct price price; /* of all work; total_ps is not kept */
+};
+
+static inline uint64_t phone_later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Work of the host itself. */
+static inline void phone_cpu(struct phone_time *t, const struct price *p)
+{
+	price_add(&t->price, p);
+	t->cpu_ps += p->total_ps;
+}
+
+/* Work sent to the NPU at `sent_ps`; returns when it ends. */
+static inline uint64_t phone_npu(
+	struct phone_time *t, uint64_t sent_ps, const struct price *p)
+{
+	price_add(&t->price, p);
+	t->npu_ps = phone_later(t->npu_ps, sent_ps) + p->total_ps;
+	return t->npu_ps;
+}
+
+/* A read that may begin at `from_ps`; returns when it ends. */
+static inline uint64_t phone_flash(
+	struct phone_time *t, uint64_t from_ps, const struct price *p)
+{
+	price_add(&t->price, p);
+	t->flash_ps = phone_later(t->flash_ps, from_ps) + p->total_ps;
+	return t->flash_ps;
+}
+
+/* The host waits for something that ends then. */
+static inline void phone_wait(struct phone_time *t, uint64_t until_ps)
+{
+	t->cpu_ps = phone_later(t->cpu_ps, until_ps);
+}
+
+#endif

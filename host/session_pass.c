@@ -1,0 +1,397 @@
+/*
+ * A pass: the rows of a tree through all layers on the device, block after
+ * block, while the layers that are not in memory come from flash.
+ */
+#include "host/session_impl.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/batch.h"
+#include "host/model/model.h"
+#include "host/npu.h"
+#include "host/placement.h"
+#include "host/weights.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BIND_REFS 5 /* of a request, beside what is to be invalidated */
+#define IO_RANGES 2 /* the CPU writes the batch and the hidden states */
+
+_Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
+	"a request must be able to name all that the CPU wrote");
+
+/* The batch and the rows' embeddings, as the CPU writes them. */
+static size_t write_inputs(struct session *s, const struct token_tree *t,
+	struct wire_graph_run *run)
+{
+	size_t width = s->model->n_embd * sizeof(float);
+	size_t bound = batch_bytes(t->n), bytes;
+	uint8_t *p;
+
+	p = buffer_begin(s->io.buffer, 0, bound, BUFFER_WRITE);
+	bytes = batch_fill(p, t, s->model->causal, s->length, run);
+	buffer_end(s->io.buffer, 0, bound, BUFFER_WRITE);
+
+	p = buffer_begin(
+		s->io.buffer, s->hidden_off, t->n * width, BUFFER_WRITE);
+	for (uint32_t i = 0; i < t->n; i++)
+		model_embed(s->model, (uint32_t)t->token[i],
+			(float *)(void *)(p + i * width));
+	buffer_end(s->io.buffer, s->hidden_off, t->n * width, BUFFER_WRITE);
+	return bytes;
+}
+
+/* What the CPU wrote since the last request, for the device to invalidate. */
+static unsigned sync_refs(struct pinned *p, struct wire_ref *refs)
+{
+	const struct buffer_range *range;
+	unsigned n = buffer_written(p->buffer, &range);
+
+	for (unsigned i = 0; i < n; i++)
+		refs[i] = (struct wire_ref){
+			.addr = p->addr + (uint32_t)range[i].off,
+			.len = (uint32_t)range[i].len,
+			.role = WIRE_REF_SYNC,
+			.flags = WIRE_REF_INVALIDATE,
+			.cpu_seq = range[i].seq,
+		};
+	buffer_written_clear(p->buffer);
+	return n;
+}
+
+static unsigned bind(const struct session *s, const struct block *b,
+	uint32_t weights, size_t batch, uint32_t rows, struct wire_ref *refs)
+{
+	uint32_t hidden = s->io.addr + (uint32_t)s->hidden_off;
+	uint32_t width = s->model->n_embd * (uint32_t)sizeof(float);
+	const struct wire_ref bound[BIND_REFS] = {
+		{ .role = WIRE_REF_WEIGHTS, .addr = weights, .len = b->bytes },
+		{ .role = WIRE_REF_KV,
+			.addr = s->kv.addr,
+			.len = (uint32_t)s->stats.kv_bytes },
+		{ .role = WIRE_REF_HIDDEN_IN,
+			.addr = hidden,
+			.len = rows * width },
+		{ .role = WIRE_REF_HIDDEN_OUT,
+			.addr = hidden,
+			.len = rows * width },
+		{ .role = WIRE_REF_ROWS,
+			.addr = s->io.addr,
+			.len = (uint32_t)batch },
+	};
+
+	memcpy(refs, bound, sizeof(bound));
+	return BIND_REFS;
+}
+
+/* ---- requests under way ---- */
+
+static struct flight *flight_at(struct session *s, unsigned i)
+{
+	return &s->flight[(s->oldest + i) % MAX_FLIGHTS];
+}
+
+static struct flight *find_flight(struct session *s, uint32_t seq)
+{
+	for (unsigned i = 0; i < s->flights; i++)
+		if (flight_at(s, i)->seq == seq)
+			return flight_at(s, i);
+	return NULL;
+}
+
+/*
+ * Passes' requests complete in their order; all others are waited for where
+ * they are sent. While a pass runs a draft beside it may run its own: the one
+ * told then is the draft's session, and looks at both.
+ */
+static void request_done(void *arg, uint32_t seq, const struct price *p)
+{
+	struct session *s = arg;
+
+	for (struct session *of = s; of; of = of->opts.beside) {
+		struct flight *f = find_flight(of, seq);
+
+		if (!f)
+			continue;
+		f->done = true;
+		f->end_ps = phone_npu(s->time, f->sent_ps, p);
+		return;
+	}
+	phone_wait(s->time, phone_npu(s->time, s->time->cpu_ps, p));
+}
+
+/* Slots that were read are free. */
+static int retire(struct session *s, struct err *e)
+{
+	int ret = 0;
+
+	while (s->flights && flight_at(s, 0)->done && !ret) {
+		struct flight f = *flight_at(s, 0);
+
+		s->oldest = (s->oldest + 1) % MAX_FLIGHTS;
+		s->flights--;
+		if (f.slot >= 0)
+			ret = staging_done(
+				s->staging, (unsigned)f.slot, f.end_ps, e);
+	}
+	return ret;
+}
+
+static int wait_for_all(struct session *s, struct err *e)
+{
+	int ret = npu_drain(s->npu, e);
+
+	if (!ret)
+		phone_wait(s->time, s->time->npu_ps);
+	return ret ? ret : retire(s, e);
+}
+
+/* ---- a pass ---- */
+
+struct pass {
+	struct session *s;
+	const struct session_hooks *hooks;
+	struct wire_graph_run run;
+	uint32_t kind; /* of graph */
+	size_t batch;  /* bytes of the rows' places and masks */
+	bool told;     /* of what the CPU wrote */
+};
+
+static void set_rows(struct pass *p, const struct token_tree *t)
+{
+	p->kind = 0;
+	while (p->s->graph_rows[p->kind] < t->n)
+		p->kind++;
+	p->s->stats.padded_rows += p->s->graph_rows[p->kind] - t->n;
+	p->told = false;
+}
+
+/* Where the block's weights are, on the device; *slot -1 or staging's. */
+static int find_weights(
+	struct session *s, uint32_t b, uint32_t *addr, int *slot, struct err *e)
+{
+	unsigned where;
+	int ret;
+
+	*slot = -1;
+	if (!s->block[b].streamed)
+		return placement_need(s->placement, b, addr, e);
+	ret = staging_need(s->staging, s->block[b].first_layer, &where, e);
+	if (ret)
+		return ret;
+	*slot = (int)where;
+	*addr = s->stage[where].addr;
+	return 0;
+}
+
+static int send_block(struct pass *p, uint32_t b, struct err *e)
+{
+	struct session *s = p->s;
+	struct wire_ref refs[WIRE_MAX_REFS];
+	struct flight f = { .done = false };
+	uint32_t weights;
+	unsigned n = 0;
+	int ret = find_weights(s, b, &weights, &f.slot, e);
+
+	if (ret)
+		return ret;
+	if (!p->told) {
+		n = sync_refs(&s->kv, refs);
+		n += sync_refs(&s->io, refs + n);
+		p->told = true;
+	}
+	n += bind(s, &s->block[b], weights, p->batch, p->run.rows, refs + n);
+	p->run.graph = graph_id(s, b, p->kind);
+	f.sent_ps = s->time->cpu_ps;
+	ret = npu_send(s->npu, refs, n, &p->run, sizeof(p->run), &f.seq, e);
+	if (!ret)
+		*flight_at(s, s->flights++) = f;
+	return ret;
+}
+
+static void read_on(void *arg)
+{
+	session_read_on(arg);
+}
+
+/*
+ * Blocks [from, to): requests back to back, which complete behind one another.
+ * While layers are streamed the device has two at most, the one that it
+ * computes and the next, so that slots are free again soon.
+ */
+static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
+{
+	struct session *s = p->s;
+	int ret = 0;
+
+	for (uint32_t b = from; b < to && !ret; b++) {
+		ret = send_block(p, b, e);
+		if (!ret && p->hooks && p->hooks->meanwhile)
+			ret = p->hooks->meanwhile(p->hooks->arg, e);
+		if (!ret && s->block[b].streamed)
+			ret = npu_drain_to(s->npu, 1, read_on, s, e);
+		if (!ret)
+			ret = retire(s, e);
+	}
+	return ret ? ret : wait_for_all(s, e);
+}
+
+/* ---- the exit ---- */
+
+/* The rows of keep[n] as a tree of their own. */
+static int keep_rows(struct session *s, const struct token_tree *t, uint32_t n,
+	struct token_tree *kept, struct err *e)
+{
+	for (uint32_t i = 0; i < t->n; i++)
+		s->place[i] = DROPPED;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t row = s->keep[i];
+		int32_t parent;
+
+		if (row >= t->n || (i && row <= s->keep[i - 1]))
+			return err_set(e, EINVAL,
+				"the rows that go on are not some of %u, "
+				"ascending",
+				t->n);
+		parent = batch_parent(t, row);
+		if (parent >= 0 && s->place[parent] == DROPPED)
+			return err_set(e, EINVAL,
+				"row %u goes on but its parent %d does not",
+				row, parent);
+		s->place[row] = i;
+		s->kept_token[i] = t->token[row];
+		s->kept_parent[i] = parent < 0 ? -1 : (int32_t)s->place[parent];
+	}
+	*kept = (struct token_tree){ n, s->kept_token, s->kept_parent };
+	return 0;
+}
+
+/* Their states move together, and the device is told of the fewer rows. */
+static void write_kept(struct pass *p, const struct token_tree *kept)
+{
+	struct session *s = p->s;
+	size_t width = s->model->n_embd * sizeof(float);
+	size_t bytes = s->hidden_rows * width, bound = batch_bytes(kept->n);
+	uint8_t *hidden;
+
+	buffer_begin(s->io.buffer, s->hidden_off, bytes, BUFFER_READ);
+	hidden = buffer_begin(
+		s->io.buffer, s->hidden_off, kept->n * width, BUFFER_WRITE);
+	for (uint32_t i = 0; i < kept->n; i++)
+		memmove(hidden + i * width, hidden + s->keep[i] * width, width);
+	buffer_end(s->io.buffer, s->hidden_off, kept->n * width, BUFFER_WRITE);
+	buffer_end(s->io.buffer, s->hidden_off, bytes, BUFFER_READ);
+	p->batch =
+		batch_fill(buffer_begin(s->io.buffer, 0, bound, BUFFER_WRITE),
+			kept, true, s->length, &p->run);
+	buffer_end(s->io.buffer, 0, bound, BUFFER_WRITE);
+}
+
+static int leave_rows(struct pass *p, const struct token_tree *t, struct err *e)
+{
+	struct session *s = p->s;
+	struct token_tree kept;
+	uint32_t n = t->n;
+	int ret;
+
+	memcpy(s->keep, s->identity, n * sizeof(*s->keep));
+	ret = p->hooks->choose(p->hooks->arg, s->keep, &n, e);
+	if (!ret && !n)
+		ret = err_set(e, EINVAL, "no row goes on");
+	if (!ret)
+		ret = keep_rows(s, t, n, &kept, e);
+	if (ret || n == t->n)
+		return ret;
+	write_kept(p, &kept);
+	set_rows(p, &kept);
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+static uint32_t exit_block(const struct session *s)
+{
+	uint32_t b = 0;
+
+	while (s->block[b].first_layer < s->opts.exit_layers)
+		b++;
+	return b;
+}
+
+static int run_layers(struct pass *p, const struct token_tree *t, struct err *e)
+{
+	struct session *s = p->s;
+	uint32_t from = 0;
+	int ret;
+
+	if (p->hooks && p->hooks->choose && s->opts.exit_layers) {
+		from = exit_block(s);
+		ret = run_blocks(p, 0, from, e);
+		s->hidden_rows = t->n;
+		if (!ret)
+			ret = leave_rows(p, t, e);
+		if (ret)
+			return ret;
+	}
+	s->stats.upper_rows += p->run.rows;
+	return run_blocks(p, from, s->n_blocks, e);
+}
+
+static int check_forward(
+	const struct session *s, const struct token_tree *t, struct err *e)
+{
+	int ret;
+
+	if (s->opts.cancel && *s->opts.cancel)
+		return err_set(e, ECANCELED, "interrupted");
+	ret = batch_check(
+		t, s->model->causal, s->max_rows, s->model->n_vocab, e);
+	if (ret || t->n <= s->context - s->length)
+		return ret;
+	return err_set(e, ENOSPC,
+		"the context of %u tokens is full: %u are in it, %u more were "
+		"to come; try a larger --ctx",
+		s->context, s->length, t->n);
+}
+
+int session_forward_with(struct session *s, const struct token_tree *t,
+	const struct session_hooks *hooks, struct err *e)
+{
+	struct pass p = {
+		.s = s, .hooks = hooks, .run = { .op = WIRE_GRAPH_RUN }
+	};
+	uint64_t began = clock_ns();
+	int ret = check_forward(s, t, e);
+
+	if (ret)
+		return ret;
+	npu_watch(s->npu, request_done, s);
+	if (s->flights) /* of a pass that was broken off */
+		ret = wait_for_all(s, e);
+	if (ret)
+		return ret;
+	s->hidden_rows = s->tree_rows = 0;
+	memcpy(s->place, s->identity, t->n * sizeof(*s->place));
+	p.batch = write_inputs(s, t, &p.run);
+	set_rows(&p, t);
+	ret = run_layers(&p, t, e);
+	s->stats.pass_ns += clock_ns() - began;
+	if (ret) {
+		s->hidden_rows = 0;
+		return ret;
+	}
+	s->hidden_rows = s->tree_rows = t->n;
+	for (uint32_t i = 0; i < t->n; i++)
+		s->parent[i] = batch_parent(t, i);
+	s->stats.passes++;
+	s->stats.rows += t->n;
+	return 0;
+}
+
+int session_forward(
+	struct session *s, const struct token_tree *t, struct err *e)
+{
+	return session_forward_with(s, t, NULL, e);
+}

@@ -1,0 +1,215 @@
+#include "host/staging.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "flash/image.h"
+#include "host/phone.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct slot {
+	struct buffer *buffer;
+	uint32_t layer;    /* that is being read or is there */
+	uint64_t ready_ps; /* on the phone's time */
+};
+
+struct staging {
+	const struct image *image;
+	struct staging_opts opts;
+	struct stream *stream;
+	struct slot slot[STREAM_SLOTS];
+	/* Slots with layers that were not needed yet, in their order. */
+	unsigned queue[STREAM_SLOTS];
+	unsigned queued, oldest;
+	uint32_t next;  /* layer to read */
+	uint64_t begun; /* bytes of reads */
+	struct staging_stats stats;
+};
+
+static const struct image_extent *extent_of(
+	const struct staging *s, uint32_t layer)
+{
+	return image_find(s->image, IMAGE_LAYER, layer);
+}
+
+static size_t largest_layer(const struct staging *s)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < s->opts.n_layers; i++) {
+		const struct image_extent *x =
+			extent_of(s, s->opts.first_layer + i);
+
+		most = x->bytes > most ? x->bytes : most;
+	}
+	return (size_t)align_up(most, IMAGE_PAGE);
+}
+
+static int open_slot(
+	struct staging *s, unsigned i, size_t layer_bytes, struct err *e)
+{
+	char name[BUFFER_NAME_MAX];
+	size_t head = s->opts.head_bytes;
+	int ret;
+
+	snprintf(name, sizeof(name), "stage%u", i);
+	ret = buffer_create(&s->slot[i].buffer, name, head + layer_bytes,
+		BUFFER_DMA | BUFFER_HUGE, e);
+	if (ret) {
+		s->slot[i].buffer = NULL;
+		return ret;
+	}
+	return stream_add_slot(
+		s->stream, s->slot[i].buffer, head, layer_bytes, e);
+}
+
+int staging_open(struct staging **out, const struct image *image,
+	const struct staging_opts *opts, struct err *e)
+{
+	struct staging *s = calloc(1, sizeof(*s));
+	int ret;
+
+	if (!s)
+		return err_set(e, ENOMEM, "no memory for staging");
+	s->image = image;
+	s->opts = *opts;
+	s->next = opts->first_layer;
+	ret = stream_open(&s->stream, image, &opts->stream, e);
+	if (ret)
+		s->stream = NULL;
+	for (unsigned i = 0; i < opts->slots && !ret; i++)
+		ret = open_slot(s, i, largest_layer(s), e);
+	if (ret) {
+		staging_close(s);
+		return ret;
+	}
+	*out = s;
+	return 0;
+}
+
+void staging_close(struct staging *s)
+{
+	if (!s)
+		return;
+	if (s->stream)
+		stream_close(s->stream);
+	for (unsigned i = 0; i < s->opts.slots; i++)
+		buffer_close(s->slot[i].buffer);
+	free(s);
+}
+
+struct buffer *staging_buffer(const struct staging *s, unsigned slot)
+{
+	return s->slot[slot].buffer;
+}
+
+static int read_next(
+	struct staging *s, unsigned slot, uint64_t from_ps, struct err *e)
+{
+	const struct image_extent *x = extent_of(s, s->next);
+	struct slot *at = &s->slot[slot];
+	struct price p;
+	int ret = stream_begin(s->stream, slot, x, e);
+
+	if (ret)
+		return ret;
+	at->layer = s->next;
+	s->begun += x->stored;
+	if (s->opts.soc) {
+		price_flash(s->opts.soc, x->stored, &p);
+		at->ready_ps = phone_flash(s->opts.time, from_ps, &p);
+	}
+	s->queue[(s->oldest + s->queued++) % STREAM_SLOTS] = slot;
+	if (++s->next == s->opts.first_layer + s->opts.n_layers)
+		s->next = s->opts.first_layer;
+	return 0;
+}
+
+int staging_start(struct staging *s, struct err *e)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < s->opts.slots && !ret; i++)
+		ret = read_next(s, i, 0, e);
+	return ret;
+}
+
+/* The slot whose layer comes first. */
+static int take_oldest(struct staging *s, unsigned *slot, struct err *e)
+{
+	int ret;
+
+	if (!s->queued)
+		return err_set(e, EIO,
+			"no layer is on its way from flash: an earlier read "
+			"failed");
+	*slot = s->queue[s->oldest];
+	s->oldest = (s->oldest + 1) % STREAM_SLOTS;
+	s->queued--;
+	ret = stream_wait(s->stream, *slot, e);
+	return ret;
+}
+
+int staging_need(
+	struct staging *s, uint32_t layer, unsigned *slot, struct err *e)
+{
+	for (;;) {
+		uint64_t ready;
+		int ret = take_oldest(s, slot, e);
+
+		if (ret)
+			return ret;
+		ready = s->slot[*slot].ready_ps;
+		if (s->slot[*slot].layer != layer) {
+			ret = read_next(s, *slot, ready, e);
+			if (ret)
+				return ret;
+			continue;
+		}
+		if (s->opts.soc)
+			phone_wait(s->opts.time, ready);
+		s->stats.bytes_used += extent_of(s, layer)->stored;
+		s->stats.layers_used++;
+		return 0;
+	}
+}
+
+int staging_done(struct staging *s, unsigned slot, uint64_t ps, struct err *e)
+{
+	return read_next(s, slot, ps, e);
+}
+
+void staging_read_on(struct staging *s)
+{
+	stream_poll(s->stream);
+}
+
+uint64_t staging_ahead(struct staging *s)
+{
+	const struct phone_time *t = s->opts.time;
+	struct stream_stats st;
+
+	if (s->opts.soc)
+		return t->flash_ps > t->cpu_ps ? t->flash_ps - t->cpu_ps : 0;
+	stream_poll(s->stream);
+	stream_stats(s->stream, &st);
+	if (!st.bytes || s->begun < st.bytes)
+		return 0;
+	return (uint64_t)((double)(s->begun - st.bytes) / (double)st.bytes *
+		(double)st.busy_ns);
+}
+
+void staging_stats(const struct staging *s, struct staging_stats *out)
+{
+	*out = s->stats;
+	stream_stats(s->stream, &out->stream);
+}
+
+const char *staging_how(const struct staging *s)
+{
+	return stream_how(s->stream);
+}

@@ -1,0 +1,76 @@
+/*
+ * The layers that are not kept in memory: they come from the flash image into
+ * staging slots, shared buffers (tandem:stage0, ...) that the device has mapped
+ * for good, in the order in which passes use them, which is always the same:
+ * first, first + 1, .. last, and again. As soon as a slot is free the next
+ * layer is read into it, across the end of a pass too, so that the first
+ * layers of the next are there when it begins.
+ *
+ * A slot has a head, which the caller fills once, and behind it, on a page of
+ * its own, the layer as it lies in the image. One thread.
+ */
+#ifndef HOST_STAGING_H
+#define HOST_STAGING_H
+
+#include "flash/stream.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buffer;
+struct err;
+struct image;
+struct phone_time;
+struct soc;
+struct staging;
+
+struct staging_opts {
+	uint32_t first_layer, n_layers; /* n_layers >= 1 */
+	unsigned slots;                 /* 2 .. STREAM_SLOTS */
+	size_t head_bytes;              /* whole pages, 0 possible */
+	struct stream_opts stream;
+	/* The phone that reads are timed for, on this timeline; NULL: none. */
+	const struct soc *soc;
+	struct phone_time *time;
+};
+
+/* Creates the slots' buffers; nothing is read until staging_start. */
+int staging_open(struct staging **out, const struct image *,
+	const struct staging_opts *, struct err *);
+void staging_close(struct staging *);
+
+struct buffer *staging_buffer(const struct staging *, unsigned slot);
+
+/* Begin to read ahead. */
+int staging_start(struct staging *, struct err *);
+
+/*
+ * The layer is about to be used: wait until it is there, *slot says where. On
+ * the phone's time the host waits too. Where a pass was broken off, layers
+ * that were read for the rest of it are dropped.
+ */
+int staging_need(
+	struct staging *, uint32_t layer, unsigned *slot, struct err *);
+
+/* The device is done with the slot, on the phone's time at `ps`: the next
+ * layer is read into it. */
+int staging_done(struct staging *, unsigned slot, uint64_t ps, struct err *);
+
+/* See to reads that are under way, without waiting. */
+void staging_read_on(struct staging *);
+
+/*
+ * How long flash still works on what it was told to read ahead: on the phone's
+ * time in picoseconds or, without a phone, in nanoseconds, by its speed so far.
+ */
+uint64_t staging_ahead(struct staging *);
+
+struct staging_stats {
+	uint64_t bytes_used; /* of layers that were needed, as stored */
+	uint64_t layers_used;
+	struct stream_stats stream;
+};
+void staging_stats(const struct staging *, struct staging_stats *out);
+const char *staging_how(const struct staging *); /* stream_how */
+
+#endif
