@@ -44,7 +44,7 @@ checks=$((checks + 2))
 [ "$super" != "$f16" ] || fail 'super-groups hold what the file does'
 
 # Every instruction set gives the same bits.
-for kern in base avx2 avx512 vnni; do
+for kern in base avx2 avx512 vnni amx; do
   for how in '--precision int8' '--precision f16' \
     '--precision npu --layout super'; do
     # shellcheck disable=SC2086 # several options
