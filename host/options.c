@@ -205,6 +205,7 @@ int method_args_apply(const struct method_args *a, const struct method **method,
 	env->tree_depth = (uint32_t)a->tree_depth;
 	env->candidates = (uint32_t)a->candidates;
 	env->stop_rule = a->stop_rule;
+	env->prune_always = a->prune_always;
 	env->block_length = (uint32_t)a->block_length;
 	env->block_steps =
 		(uint32_t)(a->block_steps ? a->block_steps : a->block_length);

@@ -141,7 +141,7 @@ struct method_args {
 	int draft_on; /* 0: host, 1: device */
 	int64_t draft_batch, draft_seed;
 	double draft_temperature, prune_threshold;
-	bool no_shadow, no_safeguards, stop_rule;
+	bool prune_always, no_shadow, no_safeguards, stop_rule;
 };
 
 #define METHOD_ARGS_DEFAULT                                               \
@@ -198,6 +198,9 @@ extern const char *const draft_places[];
 	{ OPT_FLOAT, 0, "prune-threshold", &(a).prune_threshold, "P",         \
 		"with lever: what an edge must be likely for to stay (one "   \
 		"over twice the candidates)", -1, 1 },                        \
+	{ OPT_FLAG, 0, "prune-always", &(a).prune_always, NULL,               \
+		"with lever: prune also where it saves less time than it "    \
+		"loses tokens" },                                             \
 	{ OPT_FLAG, 0, "no-shadow", &(a).no_shadow, NULL,                     \
 		"with lever: predict among a node's children alone" },        \
 	{ OPT_FLAG, 0, "no-safeguards", &(a).no_safeguards, NULL,             \

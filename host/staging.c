@@ -151,7 +151,12 @@ static int take_oldest(struct staging *s, unsigned *slot, struct err *e)
 	s->oldest = (s->oldest + 1) % STREAM_SLOTS;
 	s->queued--;
 	ret = stream_wait(s->stream, *slot, e);
-	return ret;
+	if (ret != -ETIMEDOUT)
+		return ret;
+	/* That code would be taken for a loss of the device process. */
+	if (e)
+		e->code = -EIO;
+	return -EIO;
 }
 
 int staging_need(

@@ -92,7 +92,6 @@ int cycle_begin(struct cycle *c, uint32_t depth, struct err *e)
 	/* The last of the tokens that may still come is the target's own. */
 	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
 	c->limits.rows = (uint32_t)least(c->rows, room);
-	c->ahead = session_ahead(c->session);
 	c->draft_time = 0;
 	c->expanded = 0;
 	if (c->limits.depth && c->limits.rows > 1)
@@ -103,19 +102,20 @@ int cycle_begin(struct cycle *c, uint32_t depth, struct err *e)
 
 /* ---- cost ---------------------------------------------------------------- */
 
-static uint64_t hidden(const struct cycle *c)
+static void pass_ended(struct cycle *c)
 {
-	return least(c->draft_time, c->ahead);
-}
-
-double cycle_draft_cost(const struct cycle *c)
-{
-	return (double)(c->draft_time - hidden(c));
+	c->passed_at = cycle_now(c);
+	c->ahead = session_ahead(c->session);
 }
 
 double cycle_verify_cost(const struct cycle *c)
 {
-	return (double)(c->verify_time + hidden(c));
+	return (double)(c->pass_time + c->hidden);
+}
+
+double cycle_draft_cost(const struct cycle *c)
+{
+	return (double)least(c->draft_time, c->gap - c->hidden);
 }
 
 /* ---- a pass -------------------------------------------------------------- */
@@ -176,7 +176,11 @@ static int forward(
 	struct token_tree t = { c->tree->n, c->tree->token, c->tree->parent };
 	struct watched w = { c, pass };
 	struct session_hooks hooks = { .arg = &w };
+	uint64_t began = cycle_now(c);
+	int ret;
 
+	c->gap = began - c->passed_at;
+	c->hidden = least(c->gap, c->ahead);
 	c->verified = c->tree->n;
 	c->leaves = c->tree->leaves;
 	if (pass && pass->prune)
@@ -185,7 +189,10 @@ static int forward(
 		c->env->stats.kept += c->verified;
 	if (pass && pass->meanwhile)
 		hooks.meanwhile = meanwhile;
-	return session_forward_with(c->session, &t, &hooks, e);
+	ret = session_forward_with(c->session, &t, &hooks, e);
+	pass_ended(c);
+	c->pass_time = c->passed_at - began;
+	return ret;
 }
 
 /* The child that is that token, among the rows that went all the way. */
@@ -269,6 +276,7 @@ static int first_token(struct cycle *c, struct err *e)
 	uint32_t row;
 	int ret = session_prefill(c->session, prompt, n, &row, e);
 
+	pass_ended(c);
 	if (!ret)
 		ret = draft_prompt(c, prompt, n, e);
 	if (ret || gen_done(c->gen))

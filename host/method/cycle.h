@@ -38,10 +38,16 @@ struct cycle {
 	int32_t next; /* drawn behind the last of them */
 	uint64_t verify_time;
 
-	/* Of the drafting behind us: how long it took, and of that the part
-	 * in which flash read ahead, so that the pass began as much sooner. */
-	uint64_t draft_time, ahead;
+	/* Of the drafting behind us: */
+	uint64_t draft_time;
 	uint32_t expanded; /* nodes, the root among them */
+
+	/*
+	 * Between two passes flash reads ahead, so that the next takes less
+	 * time: of the `gap` before the last pass, `hidden` was such time.
+	 */
+	uint64_t pass_time, gap, hidden;
+	uint64_t passed_at, ahead; /* when the last ended; for how long then */
 
 	float *sigma; /* [rows + spare] pruning's word on each node */
 };
@@ -69,9 +75,10 @@ int cycle_begin(struct cycle *, uint32_t depth, struct err *);
 /* Verify the tree; *pass may be NULL. */
 int cycle_verify(struct cycle *, const struct cycle_pass *, struct err *);
 
-/* What the cycle took, as if drafting did not overlap with what flash read. */
-double cycle_draft_cost(const struct cycle *);
+/* What the pass took as if it had begun with no layer read ahead, and what
+ * drafting added to that. */
 double cycle_verify_cost(const struct cycle *);
+double cycle_draft_cost(const struct cycle *);
 
 /* In the unit of verify_time and draft_time: the phone's or the wall's. */
 uint64_t cycle_now(const struct cycle *);

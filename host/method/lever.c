@@ -4,53 +4,91 @@
  * adds to the expected length, by the draft's probabilities and how far these
  * could be relied on lately, over what it adds to the time of drafting and
  * verifying (section 4.2). In the middle of the target an exit predictor
- * drops rows that have little chance (4.3), and logits are computed for the
- * rows on the accepted way alone (4.4).
+ * drops rows that have little chance (4.3), where that saves more than it
+ * loses, and logits are computed for the rows on the accepted way alone (4.4).
  */
+#include "host/exit/exit_head.h"
 #include "host/generation.h"
 #include "host/method/cycle.h"
+#include "host/model/model.h"
+#include "host/session.h"
 #include "host/tree/tree_cost.h"
 
-/* The first trees are of several sizes, so that the profile knows their cost;
- * the paper profiles in advance. */
-#define FIRST_SIZES 3
+/*
+ * The first trees grow to set sizes, a quarter of the rows, half and all, so
+ * that the profile knows what their shapes cost; the paper profiles in advance.
+ * The very first pass behind a prompt is not like the others.
+ */
+#define FIRST_SIZES 4
+
+static const struct cost nothing_known;
+
+/* Of the accepted tokens, as the paper measured it. */
+#define PRUNING_LOSS 0.05
 
 static uint32_t lever_rows(const struct method_env *env)
 {
 	return env->tree_rows;
 }
 
-static void try_sizes(struct cycle *c)
+static const struct cost *try_sizes(struct cycle *c)
 {
 	uint64_t cycles = c->env->stats.cycles;
-	uint32_t rows = c->rows;
+	uint32_t rows;
 
-	if (cycles < FIRST_SIZES)
-		rows >>= FIRST_SIZES - cycles;
+	if (cycles >= FIRST_SIZES)
+		return c->env->cost;
+	rows = c->rows >> (FIRST_SIZES - 1 - cycles);
 	if (rows > 1 && rows < c->limits.rows)
 		c->limits.rows = rows;
+	return &nothing_known;
+}
+
+static void see_costs(struct cycle *c)
+{
+	struct cost *cost = c->env->cost;
+
+	if (c->env->stats.cycles == 1)
+		return;
+	if (c->expanded)
+		cost_saw_draft(cost, c->expanded, cycle_draft_cost(c));
+	cost_saw_verify(cost, c->verified, c->leaves, cycle_verify_cost(c));
+}
+
+/*
+ * Whether dropping half of the rows saves more than what it loses: verification
+ * that waits for flash takes as long with all of them.
+ */
+static bool pruning_pays(const struct cycle *c)
+{
+	const struct tree *t = c->tree;
+	const struct cost *cost = c->env->cost;
+	uint32_t layers = session_model(c->session)->n_layer;
+	double upper = (double)(layers - exit_head_layers(c->env->exit)) /
+		(double)layers;
+	double saved = cost_verify(cost, t->n, t->leaves) -
+		cost_verify(cost, (t->n + 1) / 2, (t->leaves + 1) / 2);
+
+	return upper * saved > PRUNING_LOSS * c->env->lever.latency;
 }
 
 static int lever_cycle(struct cycle *c, struct err *e)
 {
 	struct method_env *env = c->env;
-	struct cycle_pass pass = { .prune = env->exit };
+	struct cycle_pass pass = { 0 };
 	int ret = cycle_begin(c, env->tree_depth, e);
 
-	try_sizes(c);
 	if (!ret)
-		ret = build_lever(c->tree, &c->drafter, &c->limits, env->cost,
-			&env->lever, e);
+		ret = build_lever(c->tree, &c->drafter, &c->limits,
+			try_sizes(c), &env->lever, e);
 	if (ret)
 		return ret;
 	env->stats.gain += env->lever.gain;
+	pass.prune = env->exit && (env->prune_always || pruning_pays(c));
 	ret = cycle_verify(c, &pass, e);
 	if (ret)
 		return ret;
-	if (c->expanded)
-		cost_saw_draft(env->cost, c->expanded, cycle_draft_cost(c));
-	cost_saw_verify(
-		env->cost, c->verified, c->leaves, (double)c->verify_time);
+	see_costs(c);
 	lever_saw(&env->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
 	return 0;
 }

@@ -65,6 +65,7 @@ struct method_env {
 	/* Of lever: */
 	struct exit_head *exit; /* NULL: nothing is pruned */
 	struct prune_opts prune;
+	bool prune_always; /* even where it does not pay */
 	bool stop_rule; /* the paper's own, instead of the best prefix */
 	struct cost *cost;
 	struct lever lever;
