@@ -66,7 +66,7 @@ struct method_env {
 	struct exit_head *exit; /* NULL: nothing is pruned */
 	struct prune_opts prune;
 	bool prune_always; /* even where it does not pay */
-	bool stop_rule; /* the paper's own, instead of the best prefix */
+	bool stop_rule;    /* the paper's own, instead of the best prefix */
 	struct cost *cost;
 	struct lever lever;
 	uint32_t block_length;     /* positions of a diffusion block, >= 1 */

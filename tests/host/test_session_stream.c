@@ -525,8 +525,9 @@ static void test_lasting_faults(void **state)
 	for (unsigned slots = 2; slots <= 5; slots += 3) {
 		f->opts.stage_slots = slots;
 		for (unsigned i = 0; i < 6; i++) {
-			if (!strncmp(fault[i].plan, "stall", 5))
-				f->opts.stream.stall_ms = 200;
+			bool stalls = !strncmp(fault[i].plan, "stall", 5);
+
+			f->opts.stream.stall_ms = stalls ? 200 : 20000;
 			assert_int_equal(
 				faulty(f, fault[i].plan, want), fault[i].code);
 		}
