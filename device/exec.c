@@ -33,7 +33,9 @@ struct run {
 	/* OP_MATMUL: outputs and bytes of a row or strip, and such a part */
 	uint32_t unit, piece;
 	size_t unit_bytes;
-	const uint8_t *k, *v; /* OP_ATTEND: slot 0 of the layer */
+	/* OP_ATTEND: slot 0 of the layer; rows of a part */
+	const uint8_t *k, *v;
+	uint32_t together;
 	_Atomic uint32_t saturated;
 };
 
@@ -320,35 +322,100 @@ static void kv_write(struct run *r)
 	}
 }
 
-/* All query heads of one row that share a head of keys and values. */
-static void attend_part(void *arg, unsigned part, unsigned thread)
+/*
+ * What rows taken together see behind the spans that they share. A row sees at
+ * most WIRE_MAX_ROWS of its request; 32 rows of a chunk of 256 fit.
+ */
+struct own {
+	struct kern_tail tail[KERN_ATTEND_ROWS];
+	uint32_t used, slot[8 * WIRE_MAX_ROWS];
+};
+
+static uint32_t spans_slots(const struct rowset *s, const struct wire_row *row)
 {
-	struct run *r = arg;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < row->n_spans; i++)
+		n += s->span[row->first_span + i].count;
+	return n;
+}
+
+/*
+ * As many of `rows` rows from `row` on as see the same spans, whose slots are
+ * left in slot[shared]. At least 1.
+ */
+static uint32_t take_rows(struct own *own, const struct rowset *s, uint32_t row,
+	uint32_t rows, uint32_t *slot, uint32_t shared)
+{
+	const struct wire_row *first = &s->row[row];
+	uint32_t n = 0;
+
+	for (own->used = 0; n < rows; n++) {
+		const struct wire_row *next = first + n;
+		uint32_t mine;
+
+		if (next->first_span != first->first_span ||
+			next->n_spans != first->n_spans ||
+			ARRAY_LEN(own->slot) - own->used < s->rows)
+			break;
+		mine = rowset_slots(s, row + n, slot) - shared;
+		own->tail[n] =
+			(struct kern_tail){ own->slot + own->used, mine };
+		memcpy(own->slot + own->used, slot + shared,
+			mine * sizeof(*slot));
+		own->used += mine;
+	}
+	return n;
+}
+
+/* The query heads that share a head of keys and values, of `rows` rows from
+ * `row` on at most; returns of how many. */
+static uint32_t attend_some(struct run *r, uint32_t row, uint32_t rows,
+	uint32_t kv_head, unsigned thread)
+{
 	const struct wire_model *m = &r->g->model;
-	uint32_t row = part / m->n_kv_head, kv_head = part % m->n_kv_head;
 	uint32_t group = m->n_head / m->n_kv_head;
-	size_t at = (size_t)kv_head * m->head_dim;
-	size_t q = at * group;
-	uint8_t *scratch = scratch_of(r, thread);
-	uint32_t *slot = (void *)(scratch + r->g->at.thread_slot);
+	size_t at = (size_t)kv_head * m->head_dim, q = at * group;
+	float *scratch = (float *)(void *)scratch_of(r, thread);
+	uint32_t *slot = (void *)(scratch_of(r, thread) + r->g->at.thread_slot);
 	struct kern_kv kv = {
 		.k = r->k + at * graph_kv_elt(m),
 		.v = r->v + at * graph_kv_elt(m),
 		.stride = m->kv_stride,
 		.slot = slot,
-		.n = rowset_slots(&r->set, row, slot),
 		.f16 = graph_kv_f16(m),
 	};
+	struct own own;
 
-	if (m->f16 == WIRE_NPU)
+	if (m->f16 == WIRE_NPU) {
+		kv.n = rowset_slots(&r->set, row, slot);
 		r->x->kern->attend_table(out_row(r, row) + q,
 			in_row(r, row) + q, group, &kv, m->head_dim,
-			m->attn_scale, r->x->exp2, (float *)(void *)scratch);
-	else
-		r->x->kern->attend(out_row(r, row) + q, in_row(r, row) + q,
-			group, &kv, m->head_dim, m->attn_scale,
-			(float *)(void *)scratch);
-	round_output(r, out_row(r, row) + q, (size_t)group * m->head_dim);
+			m->attn_scale, r->x->exp2, scratch);
+		return 1;
+	}
+	kv.n = spans_slots(&r->set, &r->set.row[row]);
+	rows = take_rows(&own, &r->set, row, rows, slot, kv.n);
+	r->x->kern->attend_rows(out_row(r, row) + q, r->op->n,
+		in_row(r, row) + q, r->op->k, rows, group, &kv, own.tail,
+		m->head_dim, m->attn_scale, scratch);
+	return rows;
+}
+
+static void attend_part(void *arg, unsigned part, unsigned thread)
+{
+	struct run *r = arg;
+	const struct wire_model *m = &r->g->model;
+	size_t n = (size_t)m->n_head / m->n_kv_head * m->head_dim;
+	uint32_t kv_head = part % m->n_kv_head;
+	uint32_t row = part / m->n_kv_head * r->together;
+	uint32_t end = row + r->together;
+
+	end = end < r->set.rows ? end : r->set.rows;
+	for (uint32_t i = row; i < end;)
+		i += attend_some(r, i, end - i, kv_head, thread);
+	for (; row < end; row++)
+		round_output(r, out_row(r, row) + kv_head * n, n);
 	r->x->beat(r->x->beat_arg);
 }
 
@@ -370,12 +437,27 @@ static const uint8_t *view_slots(const struct run *r, unsigned which)
 	return base;
 }
 
+/* Many rows share the work, but each thread is to have two parts. */
+static uint32_t rows_together(const struct run *r)
+{
+	uint32_t kv_heads = r->g->model.n_kv_head;
+	uint32_t n = (uint32_t)((uint64_t)r->set.rows * kv_heads /
+		(2 * workers_count(r->x->workers)));
+
+	n = n < KERN_ATTEND_ROWS ? n : KERN_ATTEND_ROWS;
+	return n ? n : 1;
+}
+
 static void attend(struct run *r)
 {
+	uint32_t parts;
+
 	r->k = view_slots(r, 0);
 	r->v = view_slots(r, 1);
-	workers_run(r->x->workers, attend_part, r,
-		r->set.rows * r->g->model.n_kv_head);
+	r->together = rows_together(r);
+	parts = (r->set.rows + r->together - 1) / r->together;
+	workers_run(
+		r->x->workers, attend_part, r, parts * r->g->model.n_kv_head);
 }
 
 static void run_op(struct run *r)

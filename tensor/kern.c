@@ -158,12 +158,13 @@ size_t kern_attend_scratch(unsigned heads, unsigned head_dim)
 {
 	const size_t lanes = KERN_LANES;
 	const size_t wide = (head_dim + lanes - 1) / lanes * lanes;
+	const size_t all = (size_t)heads * KERN_ATTEND_ROWS;
 
-	/* kern_attend.c: q and o, a block's keys or values; for each head its
-	 * scores and four values, the last of them in whole vectors; and what
-	 * aligning to a cache line takes. */
-	return wide * (2 * (size_t)heads + KERN_ATTEND_BLOCK) +
-		(size_t)heads * (KERN_ATTEND_BLOCK + 4) + KERN_LANES + 15;
+	/* kern_attend.c: q and o of all rows, a block's keys and values; for
+	 * each head its scores and four values, with lanes behind them for
+	 * whole vectors; and what aligning to a cache line takes. */
+	return wide * 2 * (all + KERN_ATTEND_BLOCK) +
+		all * (KERN_ATTEND_BLOCK + 4) + 4 * lanes + 15;
 }
 
 bool kern_takes_q8(enum dtype t)

@@ -34,6 +34,12 @@ struct kern_kv {
 	bool f16; /* element type: fp16, else float32 */
 };
 
+/* What one of several rows sees behind the slots that all of them see. */
+struct kern_tail {
+	const uint32_t *slot; /* [n] */
+	uint32_t n;
+};
+
 struct kern {
 	const char *name;
 
@@ -104,7 +110,19 @@ struct kern {
 		float *scratch);
 
 	/*
-	 * The same as the NPU does it (npu-tts paper, algorithm 1): q, k, v,
+	 * attend for 1 to KERN_ATTEND_ROWS rows, ldq and ldo floats apart. Row
+	 * r sees kv->slot, where kv->n may be 0, and then tail[r]: at least one
+	 * slot. Each row gets the bytes that attend gives it alone; rows whose
+	 * lists agree from block to block, or one of which goes on where the
+	 * other ends, share the work. `scratch` as attend's.
+	 */
+	void (*attend_rows)(float *out, size_t ldo, const float *q, size_t ldq,
+		unsigned rows, unsigned heads, const struct kern_kv *kv,
+		const struct kern_tail *tail, unsigned head_dim, float scale,
+		float *scratch);
+
+	/*
+	 * attend as the NPU does it (npu-tts paper, algorithm 1): q, k, v,
 	 * scores, weights and output in fp16, wide accumulation in each
 	 * product, exp2 from `exp2_table` (kern_exp2_table), sums of weights in
 	 * float32.
@@ -136,6 +154,7 @@ struct kern {
 };
 
 #define KERN_ATTEND_BLOCK 64
+#define KERN_ATTEND_ROWS  32
 #define KERN_EXP2_ENTRIES 32768
 
 size_t kern_matmul_scratch(unsigned k);

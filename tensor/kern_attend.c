@@ -14,8 +14,11 @@
  *   At the end o / l.
  *
  * Tiles of several heads and slots share what they load and convert; which
- * heads and slots meet in a tile cannot be seen in a result. A score that is
- * NaN or +infinity makes its head NaN, and so do scores all of -infinity.
+ * heads and slots meet in a tile cannot be seen in a result. Rows that see the
+ * same block share it too: its keys are turned once, so that slots lie side by
+ * side and a score's 16 lanes become 16 vectors, added by the same tree. A
+ * score that is NaN or +infinity makes its head NaN, and so do scores all of
+ * -infinity.
  *
  * attend_table differs in what is stored: q, keys, values, scores (times
  * log2 e), m, weights and c are fp16, o becomes fp16 at the end of each block
@@ -24,10 +27,9 @@
  * does not fit fp16 saturates; a NaN score has weight 0, as in the table.
  */
 #include "tensor/kern_lanes.h"
+#include "tensor/kern_turn.h"
 
 #include <math.h>
-
-typedef uint16_t hvec __attribute__((vector_size(VEC_LANES * 2)));
 
 /*
  * Tiles of products: so many heads at most, which share what is loaded, and so
@@ -36,124 +38,48 @@ typedef uint16_t hvec __attribute__((vector_size(VEC_LANES * 2)));
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 
+/* So many rows pay for turning a block's keys, whatever their heads. */
+#define TURN_ROWS 6
+
 struct pass {
 	const struct kern_kv *kv;
-	unsigned heads;
+	unsigned group;        /* query heads of a row */
+	unsigned heads;        /* of all rows, a row's behind one another */
 	unsigned dim, wide;    /* head_dim; that, rounded up to lanes */
 	const uint16_t *table; /* NULL: everything in float32 */
 	float scale;
-	float *q, *o;      /* [heads][wide] */
-	float *rows;       /* [KERN_ATTEND_BLOCK][wide], see rows_of */
-	float *s;          /* [heads][KERN_ATTEND_BLOCK] scores, weights */
-	float *most, *sum; /* [heads] m, l */
-	float *zero;       /* [heads] what is taken from scores: m */
-	float *c;          /* [heads], rounded up to lanes */
+	float *q, *o;  /* [heads][wide] */
+	float *rows;   /* [KERN_ATTEND_BLOCK][wide], see rows_of */
+	float *turned; /* [wide][KERN_ATTEND_BLOCK] keys, see kern_turn.h */
+	float *s;      /* [heads][KERN_ATTEND_BLOCK] scores, weights */
+	/* [heads] and KERN_LANES more */
+	float *most, *sum; /* m, l */
+	float *zero;       /* what is taken from scores: m */
+	float *c;
 };
 
-/* ---- lanes ---- */
-
-static ALWAYS_INLINE hvec narrow(vec x)
+/* `rows` rows of a pass, from `row` on. Whole vectors of its heads reach into
+ * the rows behind: see weigh_lanes. */
+static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
 {
-#if defined(__AVX512F__)
-	return (hvec)_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
-#elif defined(__AVX2__)
-	return (hvec)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
-#else
-	hvec h;
+	const size_t h = (size_t)row * p->group;
+	struct pass part = *p;
 
-	for (int l = 0; l < VEC_LANES; l++)
-		h[l] = f32_to_f16(x[l]);
-	return h;
-#endif
+	part.heads = rows * p->group;
+	part.q += h * p->wide;
+	part.o += h * p->wide;
+	part.s += h * KERN_ATTEND_BLOCK;
+	part.most += h;
+	part.sum += h;
+	part.zero += h;
+	part.c += h;
+	return part;
 }
 
-static ALWAYS_INLINE vec widen(hvec h)
-{
-	return load_f16((const uint8_t *)&h);
-}
-
-/* To fp16 and back; beyond the range it saturates. */
-static ALWAYS_INLINE vec round_half(vec x)
-{
-	const vec low = pickf(x < -F16_MAX, all(-F16_MAX), x);
-
-	return widen(narrow(pickf(low > F16_MAX, all(F16_MAX), low)));
-}
-
-/* The entries at 16-bit indices; x86 reads two bytes beyond the entry. */
-static ALWAYS_INLINE ivec gather(const uint16_t *table, ivec i)
-{
-#if defined(__AVX512F__)
-	return (ivec)_mm512_i32gather_epi32((__m512i)i, table, 2) & 0xffff;
-#elif defined(__AVX2__)
-	const int *base = (const void *)table;
-
-	return (ivec)_mm256_i32gather_epi32(base, (__m256i)i, 2) & 0xffff;
-#else
-	for (int l = 0; l < VEC_LANES; l++)
-		i[l] = table[i[l]];
-	return i;
-#endif
-}
-
-/* 2^x for x <= 0. Indices of NaN go to that of -infinity, whose entry is 0
- * as well: what lies behind the table is never read. */
-static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
-{
-	const ivec mag = __builtin_convertvector(narrow(x), ivec) & 0x7fff;
-	const ivec i = pick(mag > 0x7c00, 0x7c00 - (ivec){ 0 }, mag);
-
-	return widen(__builtin_convertvector(gather(table, i), hvec));
-}
-
-/* A weight from its score's distance to the greatest one. */
-static ALWAYS_INLINE vec weight(const uint16_t *table, vec x)
-{
-	return table ? exp2_half(table, x) : exp_vec(x);
-}
-
-#define SAME(s, l)    ((l) & (s) ? VEC_LANES + (l) : (l))
-#define OTHER(s, l)   ((l) & (s) ? VEC_LANES + ((l) ^ (s)) : (l) ^ (s))
-#define FOUR(f, s, l) f(s, l), f(s, l + 1), f(s, l + 2), f(s, l + 3)
-#if VEC_LANES == 16
-#define EACH(f, s) FOUR(f, s, 0), FOUR(f, s, 4), FOUR(f, s, 8), FOUR(f, s, 12)
-#elif VEC_LANES == 8
-#define EACH(f, s) FOUR(f, s, 0), FOUR(f, s, 4)
-#else
-#define EACH(f, s) FOUR(f, s, 0)
-#endif
-
-/* Lanes l and l ^ s added: of a where l & s is 0, of b where it is not. */
-#define MEET(a, b, s)                                   \
-	(__builtin_shufflevector(a, b, EACH(SAME, s)) + \
-		__builtin_shufflevector(a, b, EACH(OTHER, s)))
-
-/* Lane l of the result: lane_sum of vector l's lanes, whose 16 / VEC_LANES
- * parts are already added. Clobbers v. */
-static ALWAYS_INLINE vec lane_sums(vec v[VEC_LANES])
-{
-#if VEC_LANES >= 16
-	for (int l = 0; l < 8; l++)
-		v[l] = MEET(v[l], v[l + 8], 8);
-#endif
-#if VEC_LANES >= 8
-	for (int l = 0; l < 4; l++)
-		v[l] = MEET(v[l], v[l + 4], 4);
-#endif
-	for (int l = 0; l < 2; l++)
-		v[l] = MEET(v[l], v[l + 2], 2);
-	return MEET(v[0], v[1], 1);
-}
-
-/* The parts of one sum, in lane_sum's order. */
-static ALWAYS_INLINE vec part_sum(const vec part[VEC_PARTS])
-{
-	if (VEC_PARTS == 4)
-		return (part[0] + part[2]) + (part[1] + part[VEC_PARTS - 1]);
-	if (VEC_PARTS == 2)
-		return part[0] + part[VEC_PARTS - 1];
-	return part[0];
-}
+/* What a row sees of a block, or of several rows the longest list. */
+struct block {
+	uint32_t n, slot[KERN_ATTEND_BLOCK];
+};
 
 /* ---- rows ---- */
 
@@ -164,13 +90,6 @@ struct rows {
 	uint32_t n, whole;
 	bool f16;
 };
-
-static ALWAYS_INLINE vec load_row(const uint8_t *row, size_t i, const bool f16)
-{
-	if (f16)
-		return load_f16(row + 2 * i);
-	return load((const float *)(const void *)(row + 4 * i));
-}
 
 static ALWAYS_INLINE void widen_vec(
 	float *dst, const uint8_t *src, const bool f16, const bool half)
@@ -190,6 +109,8 @@ static ALWAYS_INLINE void widen_row(const struct pass *p, float *dst,
 
 	for (; i + VEC_LANES <= n; i += VEC_LANES)
 		widen_vec(dst + i, src + i * size, f16, half);
+	if (i == p->wide)
+		return;
 	memcpy(pad, src + i * size, (n - i) * size);
 	for (; i < p->wide; i += VEC_LANES) {
 		widen_vec(dst + i, pad, f16, half);
@@ -207,13 +128,14 @@ static void widen_into(const struct pass *p, float *dst, const uint8_t *src)
 		widen_row(p, dst, src, false, false);
 }
 
-/* As they lie in the cache where whole vectors can be taken from there, else
- * by way of the scratch. */
+/* As they lie in the cache where whole vectors can be taken from there, else,
+ * or if `copy`, by way of the scratch. */
 static void rows_of(const struct pass *p, struct rows *r, const uint8_t *base,
-	uint32_t first, uint32_t n)
+	const uint32_t *slot, uint32_t n, bool copy)
 {
 	const struct kern_kv *kv = p->kv;
-	const bool direct = p->dim == p->wide && (kv->f16 || !p->table);
+	const bool direct =
+		!copy && p->dim == p->wide && (kv->f16 || !p->table);
 
 	r->n = n;
 	r->whole = (n + KERN_LANES - 1) & -KERN_LANES;
@@ -221,7 +143,7 @@ static void rows_of(const struct pass *p, struct rows *r, const uint8_t *base,
 	for (uint32_t i = 0; i < n; i++) {
 		float *wide = p->rows + (size_t)i * p->wide;
 
-		r->at[i] = base + kv->slot[first + i] * kv->stride;
+		r->at[i] = base + slot[i] * kv->stride;
 		if (direct)
 			continue;
 		widen_into(p, wide, r->at[i]);
@@ -234,7 +156,7 @@ static void rows_of(const struct pass *p, struct rows *r, const uint8_t *base,
 /* How many of the remaining heads the next tile takes: 1, 2, 3, 4 or 6. */
 static ALWAYS_INLINE unsigned tile_heads(unsigned left)
 {
-	if (left == 6)
+	if (left == 6 || left > 8)
 		return TILE_HEADS;
 	if (left == 5)
 		return 3;
@@ -320,47 +242,63 @@ static ALWAYS_INLINE void score_rows(
 	}
 }
 
-/* Scores of a block, -infinity for the repeated rows. */
-static void score_block(const struct pass *p, const struct rows *rows)
+/* Behind the first n scores of each head, up to `whole` of them, -infinity. */
+static void scores_end(const struct pass *p, uint32_t n, uint32_t whole)
 {
 	float *s = p->s;
 
+	for (unsigned h = 0; h < p->heads; h++, s += KERN_ATTEND_BLOCK)
+		for (uint32_t i = n; i < whole; i++)
+			s[i] = -INFINITY;
+}
+
+static void score_block(const struct pass *p, const struct rows *rows)
+{
 	if (rows->f16)
 		score_rows(p, rows, true);
 	else
 		score_rows(p, rows, false);
-	for (unsigned h = 0; h < p->heads; h++, s += KERN_ATTEND_BLOCK)
-		for (uint32_t i = rows->n; i < rows->whole; i++)
-			s[i] = -INFINITY;
+	scores_end(p, rows->n, rows->whole);
+}
+
+/* All heads' scores by keys that are turned once; without a table only. */
+static void score_shared(const struct pass *p, const struct block *b)
+{
+	struct rows rows;
+
+	rows_of(p, &rows, p->kv->k, b->slot, b->n, false);
+	if (rows.f16)
+		turn_keys(p->turned, rows.at, rows.whole, p->wide, true);
+	else
+		turn_keys(p->turned, rows.at, rows.whole, p->wide, false);
+	score_turned(
+		p->s, p->q, p->turned, p->heads, p->wide, rows.whole, p->scale);
 }
 
 /* ---- weights ---- */
 
-/* The greatest of m and n scores, n a multiple of KERN_LANES; NaN is not. */
-static ALWAYS_INLINE float greatest(float m, const float *s, uint32_t n)
+/* A weight from its score's distance to the greatest one. */
+static ALWAYS_INLINE vec weight(const uint16_t *table, vec x)
 {
-	float lane[VEC_LANES];
-	vec most = all(m);
-
-	for (uint32_t i = 0; i < n; i += VEC_LANES) {
-		const vec x = load(s + i);
-
-		most = pickf(x > most, x, most);
-	}
-	store(lane, most);
-	for (int half = VEC_LANES / 2; half; half /= 2)
-		for (int l = 0; l < half; l++)
-			lane[l] = lane[l + half] > lane[l] ? lane[l + half]
-							   : lane[l];
-	return lane[0];
+	return table ? exp2_half(table, x) : exp_down(x);
 }
 
-/* n scores to weights, in place; their sum. */
-static ALWAYS_INLINE float weights(
+/* The greatest of n scores, n a multiple of KERN_LANES, lane by lane; NaN is
+ * not. */
+static ALWAYS_INLINE vec greatest(const float *s, uint32_t n)
+{
+	vec most = all(-INFINITY);
+
+	for (uint32_t i = 0; i < n; i += VEC_LANES)
+		most = max_vec(load(s + i), most);
+	return most;
+}
+
+/* n scores to weights, in place; their sum, lane by lane. */
+static ALWAYS_INLINE vec weights(
 	float *s, uint32_t n, float zero, const uint16_t *table)
 {
 	vec part[VEC_PARTS] = { 0 };
-	float lane[KERN_LANES];
 
 	for (uint32_t i = 0; i < n; i += KERN_LANES)
 		for (int w = 0; w < VEC_PARTS; w++) {
@@ -370,32 +308,48 @@ static ALWAYS_INLINE float weights(
 			store(at, x);
 			part[w] += x;
 		}
-	for (int w = 0; w < VEC_PARTS; w++)
-		store(lane + (size_t)w * VEC_LANES, part[w]);
-	return lane_sum(lane);
+	return part_sum(part);
 }
 
-/* A block's scores to weights, with m, l and c; n as above. */
+/*
+ * Scores of `mh` heads from h on to weights, with m, l and c, a lane a head.
+ * Lanes beyond see no score: m and l stay what they are.
+ */
+static ALWAYS_INLINE void weigh_lanes(const struct pass *p, unsigned h,
+	unsigned mh, uint32_t n, const uint16_t *table)
+{
+	float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK;
+	const vec before = load(p->most + h);
+	vec v[VEC_LANES], m, zero, c;
+
+	for (unsigned l = 0; l < VEC_LANES; l++)
+		v[l] = l < mh ? greatest(s + l * KERN_ATTEND_BLOCK, n)
+			      : all(-INFINITY);
+	m = max_vec(lane_mosts(v), before);
+	/* -infinity - -infinity would be NaN */
+	zero = pickf(m == -INFINITY, all(0), m);
+	c = weight(table, before - zero);
+	store(p->most + h, m);
+	store(p->zero + h, zero);
+	store(p->c + h, c);
+	for (unsigned l = 0; l < VEC_LANES; l++)
+		v[l] = l < mh ? weights(s + l * KERN_ATTEND_BLOCK, n,
+					p->zero[h + l], table)
+			      : all(0);
+	store(p->sum + h, fma_vec(load(p->sum + h), c, lane_sums(v)));
+}
+
+/* A block's scores to weights; n as above. */
 static void weigh_block(const struct pass *p, uint32_t n)
 {
-	float *s = p->s;
+	for (unsigned h = 0; h < p->heads; h += VEC_LANES) {
+		const unsigned left = p->heads - h;
+		const unsigned mh = left < VEC_LANES ? left : VEC_LANES;
 
-	for (unsigned h = 0; h < p->heads; h++, s += KERN_ATTEND_BLOCK) {
-		const float m = greatest(p->most[h], s, n);
-
-		/* -infinity - -infinity would be NaN */
-		p->zero[h] = m == -INFINITY ? 0 : m;
-		p->c[h] = p->most[h] - p->zero[h];
-		p->most[h] = m;
-	}
-	for (unsigned h = 0; h < p->heads; h += VEC_LANES)
-		store(p->c + h, weight(p->table, load(p->c + h)));
-	s = p->s;
-	for (unsigned h = 0; h < p->heads; h++, s += KERN_ATTEND_BLOCK) {
-		const float sum = p->table ? weights(s, n, p->zero[h], p->table)
-					   : weights(s, n, p->zero[h], NULL);
-
-		p->sum[h] = __builtin_fmaf(p->sum[h], p->c[h], sum);
+		if (p->table)
+			weigh_lanes(p, h, mh, n, p->table);
+		else
+			weigh_lanes(p, h, mh, n, NULL);
 	}
 }
 
@@ -476,85 +430,217 @@ static void value_block(const struct pass *p, const struct rows *rows)
 		store(p->o + i, round_half(load(p->o + i)));
 }
 
-/* ---- both ---- */
+/* ---- scratch ---- */
 
 /* Cuts scratch up; kern_attend_scratch counts the same. */
 static void place(struct pass *p, float *scratch)
 {
 	const size_t rows = (size_t)p->heads * p->wide;
+	const size_t lanes = p->heads + KERN_LANES;
 	const uintptr_t line = ((uintptr_t)scratch + 63) & ~(uintptr_t)63;
 
 	p->q = (float *)line;
 	p->o = p->q + rows;
 	p->rows = p->o + rows;
-	p->s = p->rows + (size_t)KERN_ATTEND_BLOCK * p->wide;
+	p->turned = p->rows + (size_t)KERN_ATTEND_BLOCK * p->wide;
+	p->s = p->turned + (size_t)KERN_ATTEND_BLOCK * p->wide;
 	p->most = p->s + (size_t)p->heads * KERN_ATTEND_BLOCK;
-	p->sum = p->most + p->heads;
-	p->zero = p->sum + p->heads;
-	p->c = p->zero + p->heads;
+	p->sum = p->most + lanes;
+	p->zero = p->sum + lanes;
+	p->c = p->zero + lanes;
 }
 
-static void begin(const struct pass *p, const float *q)
+static void begin(const struct pass *p, const float *q, size_t ldq)
 {
-	for (unsigned h = 0; h < p->heads; h++, q += p->dim) {
+	for (unsigned h = 0; h < p->heads; h++) {
+		const float *from =
+			q + h / p->group * ldq + h % p->group * (size_t)p->dim;
 		float *row = p->q + (size_t)h * p->wide;
 
-		widen_row(p, row, (const void *)q, false, false);
+		widen_row(p, row, (const void *)from, false, false);
 		for (unsigned i = 0; p->table && i < p->wide; i += VEC_LANES)
 			store(row + i, round_half(load(row + i)));
-		p->most[h] = -INFINITY;
-		p->sum[h] = 0;
 	}
 	memset(p->o, 0, (size_t)p->heads * p->wide * sizeof(*p->o));
-	for (unsigned h = 0; h < p->heads; h += KERN_LANES)
-		memset(p->c + h, 0, KERN_LANES * sizeof(*p->c));
+	for (unsigned h = 0; h < p->heads; h += VEC_LANES) {
+		store(p->most + h, all(-INFINITY));
+		store(p->sum + h, all(0));
+	}
 }
 
-static void finish(const struct pass *p, float *out)
+static ALWAYS_INLINE vec quotient(
+	const struct pass *p, const float *o, float sum)
 {
-	for (unsigned h = 0; h < p->heads; h++, out += p->dim) {
-		const float *o = p->o + (size_t)h * p->wide;
+	const vec x = load(o) / sum;
 
-		for (unsigned i = 0; i < p->dim; i += VEC_LANES) {
-			const unsigned left = p->dim - i;
-			const vec x = load(o + i) / p->sum[h];
+	return p->table ? round_half(x) : x;
+}
 
-			store_some(out + i, p->table ? round_half(x) : x,
-				left < VEC_LANES ? left : VEC_LANES);
+static void finish_head(const struct pass *p, unsigned h, float *out)
+{
+	const float *o = p->o + (size_t)h * p->wide;
+	unsigned i = 0;
+
+	for (; i + VEC_LANES <= p->dim; i += VEC_LANES)
+		store(out + i, quotient(p, o + i, p->sum[h]));
+	if (i < p->dim)
+		store_some(out + i, quotient(p, o + i, p->sum[h]), p->dim - i);
+}
+
+/* ---- a block ---- */
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The block whose first slot is the first'th of those that a row sees. */
+static void block_of(struct block *b, const struct kern_kv *kv,
+	const struct kern_tail *tail, uint32_t first)
+{
+	uint32_t own = 0;
+
+	b->n = 0;
+	if (first < kv->n) {
+		b->n = smaller(kv->n - first, KERN_ATTEND_BLOCK);
+		memcpy(b->slot, kv->slot + first, b->n * sizeof(*b->slot));
+	}
+	first += b->n - kv->n; /* now of the tail */
+	if (b->n < KERN_ATTEND_BLOCK && first < tail->n)
+		own = smaller(tail->n - first, KERN_ATTEND_BLOCK - b->n);
+	if (own)
+		memcpy(b->slot + b->n, tail->slot + first,
+			own * sizeof(*b->slot));
+	b->n += own;
+}
+
+/*
+ * The block of the first of `rows` rows, and of those behind it for as long as
+ * of two lists one begins with the other: b is the longest, n how much of it
+ * each row sees. Returns how many rows; one that sees nothing is alone.
+ */
+static unsigned block_join(struct block *b, uint32_t *n, unsigned rows,
+	const struct kern_kv *kv, const struct kern_tail *tail, uint32_t first)
+{
+	struct block next;
+
+	block_of(b, kv, tail, first);
+	n[0] = b->n;
+	for (unsigned r = 1; b->n && r < rows; r++) {
+		block_of(&next, kv, tail + r, first);
+		if (!next.n ||
+			memcmp(next.slot, b->slot,
+				smaller(next.n, b->n) * sizeof(*b->slot)))
+			return r;
+		if (next.n > b->n)
+			*b = next;
+		n[r] = next.n;
+	}
+	return b->n ? rows : 1;
+}
+
+static void block_alone(const struct pass *p, const uint32_t *slot, uint32_t n)
+{
+	struct rows rows;
+
+	rows_of(p, &rows, p->kv->k, slot, n, false);
+	score_block(p, &rows);
+	weigh_block(p, rows.whole);
+	rows_of(p, &rows, p->kv->v, slot, n, false);
+	value_block(p, &rows);
+}
+
+/* Keys and values are prepared once for all rows; never with a table. */
+static void block_shared(const struct pass *p, const struct block *b,
+	const uint32_t *n, unsigned rows)
+{
+	const uint32_t whole = (b->n + KERN_LANES - 1) & -KERN_LANES;
+	struct rows v;
+
+	score_shared(p, b);
+	for (unsigned r = 0; r < rows; r++) {
+		const struct pass row = part_of(p, r, 1);
+
+		scores_end(&row, n[r], whole);
+	}
+	weigh_block(p, whole);
+	rows_of(p, &v, p->kv->v, b->slot, b->n, true);
+	for (unsigned r = 0, same; r < rows; r += same) {
+		for (same = 1; r + same < rows && n[r + same] == n[r];)
+			same++;
+		const struct pass part = part_of(p, r, same);
+
+		v.n = n[r];
+		value_block(&part, &v);
+	}
+}
+
+/* ---- all blocks ---- */
+
+static void run_block(const struct pass *p, unsigned rows,
+	const struct kern_tail *tail, uint32_t first)
+{
+	for (unsigned r = 0, many; r < rows; r += many) {
+		uint32_t n[KERN_ATTEND_ROWS];
+		struct block b;
+
+		many = block_join(&b, n, rows - r, p->kv, tail + r, first);
+		if (many >= TURN_ROWS) {
+			const struct pass part = part_of(p, r, many);
+
+			block_shared(&part, &b, n, many);
+			continue;
+		}
+		for (unsigned i = 0; b.n && i < many; i++) {
+			const struct pass row = part_of(p, r + i, 1);
+
+			block_alone(&row, b.slot, n[i]);
 		}
 	}
 }
 
-static void run(struct pass *p, float *out, const float *q, float *scratch)
+static void run(struct pass *p, float *out, size_t ldo, const float *q,
+	size_t ldq, unsigned rows, const struct kern_tail *tail, float *scratch)
 {
-	const struct kern_kv *kv = p->kv;
+	uint32_t longest = 0;
 
+	p->heads = rows * p->group;
 	p->wide = (p->dim + KERN_LANES - 1) & -KERN_LANES;
 	place(p, scratch);
-	begin(p, q);
-	for (uint32_t n, first = 0; first < kv->n; first += n) {
-		struct rows rows;
-
-		n = kv->n - first;
-		n = n < KERN_ATTEND_BLOCK ? n : KERN_ATTEND_BLOCK;
-		rows_of(p, &rows, kv->k, first, n);
-		score_block(p, &rows);
-		weigh_block(p, rows.whole);
-		rows_of(p, &rows, kv->v, first, n);
-		value_block(p, &rows);
-	}
-	finish(p, out);
+	begin(p, q, ldq);
+	for (unsigned r = 0; r < rows; r++)
+		longest = tail[r].n > longest ? tail[r].n : longest;
+	longest += p->kv->n;
+	for (uint32_t first = 0; first < longest; first += KERN_ATTEND_BLOCK)
+		run_block(p, rows, tail, first);
+	for (unsigned h = 0; h < p->heads; h++)
+		finish_head(p, h,
+			out + h / p->group * ldo +
+				h % p->group * (size_t)p->dim);
 }
 
 void JOIN(kern_attend_, KERN_ISA)(float *out, const float *q, unsigned heads,
 	const struct kern_kv *kv, unsigned head_dim, float scale,
 	float *scratch)
 {
+	const struct kern_tail none = { 0 };
 	struct pass p = {
-		.kv = kv, .heads = heads, .dim = head_dim, .scale = scale
+		.kv = kv, .group = heads, .dim = head_dim, .scale = scale
 	};
 
-	run(&p, out, q, scratch);
+	run(&p, out, 0, q, 0, 1, &none, scratch);
+}
+
+void JOIN(kern_attend_rows_, KERN_ISA)(float *out, size_t ldo, const float *q,
+	size_t ldq, unsigned rows, unsigned heads, const struct kern_kv *kv,
+	const struct kern_tail *tail, unsigned head_dim, float scale,
+	float *scratch)
+{
+	struct pass p = {
+		.kv = kv, .group = heads, .dim = head_dim, .scale = scale
+	};
+
+	run(&p, out, ldo, q, ldq, rows, tail, scratch);
 }
 
 void JOIN(kern_attend_table_, KERN_ISA)(float *out, const float *q,
@@ -562,11 +648,12 @@ void JOIN(kern_attend_table_, KERN_ISA)(float *out, const float *q,
 	float scale, const uint16_t *exp2_table, float *scratch)
 {
 	const float log2_e = 0x1.715476p0f;
+	const struct kern_tail none = { 0 };
 	struct pass p = { .kv = kv,
-		.heads = heads,
+		.group = heads,
 		.dim = head_dim,
 		.scale = scale * log2_e,
 		.table = exp2_table };
 
-	run(&p, out, q, scratch);
+	run(&p, out, 0, q, 0, 1, &none, scratch);
 }

@@ -34,6 +34,7 @@
 
 typedef float vec __attribute__((vector_size(VEC_LANES * 4)));
 typedef int32_t ivec __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint16_t hvec __attribute__((vector_size(VEC_LANES * 2)));
 typedef float vec_any __attribute__((vector_size(VEC_LANES * 4), aligned(1)));
 
 static ALWAYS_INLINE vec load(const float *p)
@@ -60,6 +61,18 @@ static ALWAYS_INLINE vec pickf(ivec mask, vec a, vec b)
 static ALWAYS_INLINE vec all(float f)
 {
 	return f - (vec){ 0 };
+}
+
+/* The greater of each; b where a is NaN. */
+static ALWAYS_INLINE vec max_vec(vec a, vec b)
+{
+#if VEC_LANES == 16
+	return _mm512_max_ps(a, b);
+#elif VEC_LANES == 8
+	return _mm256_max_ps(a, b);
+#else
+	return pickf(a > b, a, b);
+#endif
 }
 
 /* a * b + c, rounded once. */
@@ -147,6 +160,14 @@ static ALWAYS_INLINE vec load_f16(const uint8_t *p)
 }
 #endif
 
+/* Values from the i-th on of a row of fp16, or of float32. */
+static ALWAYS_INLINE vec load_row(const uint8_t *row, size_t i, const bool f16)
+{
+	if (f16)
+		return load_f16(row + 2 * i);
+	return load((const float *)(const void *)(row + 4 * i));
+}
+
 static ALWAYS_INLINE float lane_sum(const float lane[KERN_LANES])
 {
 	float t[8];
@@ -164,29 +185,158 @@ static ALWAYS_INLINE float lane_sum(const float lane[KERN_LANES])
  * ln(2)/2; e^r by its series. Results below 2^-126 become 0, those above
  * FLT_MAX infinity; NaN stays NaN.
  */
-static ALWAYS_INLINE vec exp_vec(vec x)
+static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)
 {
 	const float magic = 0x1.8p23f; /* adding it rounds to an integer */
-	const vec low = pickf(x < -88, all(-88), x);
-	const vec c = pickf(low > 89, all(89), low);
-	const vec shifted = c * 0x1.715476p0f + magic;
+	const vec shifted = x * 0x1.715476p0f + magic;
 	const vec n = shifted - magic;
 	/* ln 2 in two parts; n times the first is exact */
-	const vec r = c - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
+	const vec r = x - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
 	vec p = r * (1.0f / 5040) + 1.0f / 720;
 
+	*exponent = (ivec)shifted - (ivec)all(magic);
 	p = p * r + 1.0f / 120;
 	p = p * r + 1.0f / 24;
 	p = p * r + 1.0f / 6;
 	p = p * r + 0.5f;
-	p = p * r * r + r + 1;
+	return p * r * r + r + 1;
+}
+
+static ALWAYS_INLINE vec exp_vec(vec x)
+{
+	const vec low = pickf(x < -88, all(-88), x);
+	ivec n;
+	vec p = exp_series(pickf(low > 89, all(89), low), &n);
 	/* 2^n in two steps, since 2^128 alone would overflow */
-	const ivec whole = (ivec)shifted - (ivec)all(magic);
-	const ivec half = whole >> 1, rest = whole - half;
+	const ivec half = n >> 1, rest = n - half;
 
 	p = p * (vec)((half + 127) << 23) * (vec)((rest + 127) << 23);
 	p = pickf(x < -87.33654f, all(0), p);
 	return pickf(x == x, p, x);
+}
+
+/* The same bits where x <= 0; what is above gives anything. 2^n is a normal
+ * number there, and below -87.33654 whatever the series says is put aside. */
+static ALWAYS_INLINE vec exp_down(vec x)
+{
+	ivec n;
+	const vec p = exp_series(x, &n) * (vec)((n + 127) << 23);
+
+	return (vec)((ivec)p & ~(x < -87.33654f));
+}
+
+static ALWAYS_INLINE hvec narrow(vec x)
+{
+#if defined(__AVX512F__)
+	return (hvec)_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
+#elif defined(__AVX2__)
+	return (hvec)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
+#else
+	hvec h;
+
+	for (int l = 0; l < VEC_LANES; l++)
+		h[l] = f32_to_f16(x[l]);
+	return h;
+#endif
+}
+
+static ALWAYS_INLINE vec widen(hvec h)
+{
+	return load_f16((const uint8_t *)&h);
+}
+
+/* To fp16 and back; beyond the range it saturates. */
+static ALWAYS_INLINE vec round_half(vec x)
+{
+	const vec low = pickf(x < -F16_MAX, all(-F16_MAX), x);
+
+	return widen(narrow(pickf(low > F16_MAX, all(F16_MAX), low)));
+}
+
+/* The entries at 16-bit indices; x86 reads two bytes beyond the entry. */
+static ALWAYS_INLINE ivec gather(const uint16_t *table, ivec i)
+{
+#if defined(__AVX512F__)
+	return (ivec)_mm512_i32gather_epi32((__m512i)i, table, 2) & 0xffff;
+#elif defined(__AVX2__)
+	const int *base = (const void *)table;
+
+	return (ivec)_mm256_i32gather_epi32(base, (__m256i)i, 2) & 0xffff;
+#else
+	for (int l = 0; l < VEC_LANES; l++)
+		i[l] = table[i[l]];
+	return i;
+#endif
+}
+
+/* 2^x for x <= 0. Indices of NaN go to that of -infinity, whose entry is 0
+ * as well: what lies behind the table is never read. */
+static ALWAYS_INLINE vec exp2_half(const uint16_t *table, vec x)
+{
+	const ivec mag = __builtin_convertvector(narrow(x), ivec) & 0x7fff;
+	const ivec i = pick(mag > 0x7c00, 0x7c00 - (ivec){ 0 }, mag);
+
+	return widen(__builtin_convertvector(gather(table, i), hvec));
+}
+
+#define SAME(s, l)    ((l) & (s) ? VEC_LANES + (l) : (l))
+#define OTHER(s, l)   ((l) & (s) ? VEC_LANES + ((l) ^ (s)) : (l) ^ (s))
+#define FOUR(f, s, l) f(s, l), f(s, l + 1), f(s, l + 2), f(s, l + 3)
+#if VEC_LANES == 16
+#define EACH(f, s) FOUR(f, s, 0), FOUR(f, s, 4), FOUR(f, s, 8), FOUR(f, s, 12)
+#elif VEC_LANES == 8
+#define EACH(f, s) FOUR(f, s, 0), FOUR(f, s, 4)
+#else
+#define EACH(f, s) FOUR(f, s, 0)
+#endif
+
+/* Lanes l and l ^ s joined: of a where l & s is 0, of b where it is not. */
+#define MEET(join, a, b, s)                                \
+	join(__builtin_shufflevector(a, b, EACH(SAME, s)), \
+		__builtin_shufflevector(a, b, EACH(OTHER, s)))
+#define MEET_ALL(join, v, s)          \
+	for (int l = 0; l < (s); l++) \
+		(v)[l] = MEET(join, (v)[l], (v)[l + (s)], s);
+#define ADD(a, b) ((a) + (b))
+
+#if VEC_LANES == 16
+#define LANE_TREE(v, join)   \
+	MEET_ALL(join, v, 8) \
+	MEET_ALL(join, v, 4) \
+	MEET_ALL(join, v, 2) \
+	return MEET(join, (v)[0], (v)[1], 1);
+#elif VEC_LANES == 8
+#define LANE_TREE(v, join)   \
+	MEET_ALL(join, v, 4) \
+	MEET_ALL(join, v, 2) \
+	return MEET(join, (v)[0], (v)[1], 1);
+#else
+#define LANE_TREE(v, join)   \
+	MEET_ALL(join, v, 2) \
+	return MEET(join, (v)[0], (v)[1], 1);
+#endif
+
+/* Lane l of the result: lane_sum of vector l's lanes, whose 16 / VEC_LANES
+ * parts are already added. Clobbers v. */
+static ALWAYS_INLINE vec lane_sums(vec v[VEC_LANES])
+{
+	LANE_TREE(v, ADD)
+}
+
+/* Likewise the greatest of each; none may be NaN. */
+static ALWAYS_INLINE vec lane_mosts(vec v[VEC_LANES])
+{
+	LANE_TREE(v, max_vec)
+}
+
+/* The parts of one sum, in lane_sum's order. */
+static ALWAYS_INLINE vec part_sum(const vec part[VEC_PARTS])
+{
+	if (VEC_PARTS == 4)
+		return (part[0] + part[2]) + (part[1] + part[VEC_PARTS - 1]);
+	if (VEC_PARTS == 2)
+		return part[0] + part[VEC_PARTS - 1];
+	return part[0];
 }
 
 /* The first n < VEC_LANES values, the rest zero; and back. */

@@ -233,10 +233,26 @@ static void ref_rope(float *x, const float *cosine, const float *sine,
 	}
 }
 
-static double kv_value(
-	const struct kern_kv *kv, const uint8_t *base, uint32_t i, unsigned d)
+/* What a row sees: slots that it shares with others, then its own. */
+struct sight {
+	const struct kern_kv *kv;
+	const struct kern_tail *tail;
+};
+
+static const struct kern_tail no_tail;
+
+static uint32_t sight_slots(const struct sight *s)
 {
-	const uint8_t *p = base + kv->slot[i] * kv->stride;
+	return s->kv->n + s->tail->n;
+}
+
+static double kv_value(
+	const struct sight *s, const uint8_t *base, uint32_t i, unsigned d)
+{
+	const struct kern_kv *kv = s->kv;
+	const uint32_t slot =
+		i < kv->n ? kv->slot[i] : s->tail->slot[i - kv->n];
+	const uint8_t *p = base + slot * kv->stride;
 	uint16_t h;
 	float f;
 
@@ -248,40 +264,57 @@ static double kv_value(
 	return f;
 }
 
-static double score(const struct kern_kv *kv, const float *q, uint32_t i,
+static double score(const struct sight *see, const float *q, uint32_t i,
 	unsigned head_dim, float scale)
 {
 	double s = 0;
 
 	for (unsigned d = 0; d < head_dim; d++)
-		s += q[d] * kv_value(kv, kv->k, i, d);
+		s += q[d] * kv_value(see, see->kv->k, i, d);
 	return s * (double)scale;
 }
 
 /* Some values at a time, so that the sums in double need no scratch. */
-static void ref_attend_head(float *out, const float *q,
-	const struct kern_kv *kv, unsigned head_dim, float scale)
+static void ref_attend_head(float *out, const float *q, const struct sight *see,
+	unsigned head_dim, float scale)
 {
+	const uint32_t slots = sight_slots(see);
 	double most = -INFINITY, acc[64];
 
-	for (uint32_t i = 0; i < kv->n; i++)
-		most = fmax(most, score(kv, q, i, head_dim, scale));
+	for (uint32_t i = 0; i < slots; i++)
+		most = fmax(most, score(see, q, i, head_dim, scale));
 	for (unsigned from = 0; from < head_dim; from += 64) {
 		const unsigned left = head_dim - from;
 		const unsigned n = left < 64 ? left : 64;
 		double sum = 0;
 
 		memset(acc, 0, sizeof(acc));
-		for (uint32_t i = 0; i < kv->n; i++) {
-			const double s = score(kv, q, i, head_dim, scale);
+		for (uint32_t i = 0; i < slots; i++) {
+			const double s = score(see, q, i, head_dim, scale);
 			const double w = exp(s - most);
 
 			sum += w;
 			for (unsigned d = 0; d < n; d++)
-				acc[d] += w * kv_value(kv, kv->v, i, from + d);
+				acc[d] += w *
+					kv_value(see, see->kv->v, i, from + d);
 		}
 		for (unsigned d = 0; d < n; d++)
 			out[from + d] = (float)(acc[d] / sum);
+	}
+}
+
+static void ref_attend_rows(float *out, size_t ldo, const float *q, size_t ldq,
+	unsigned rows, unsigned heads, const struct kern_kv *kv,
+	const struct kern_tail *tail, unsigned head_dim, float scale,
+	float *scratch)
+{
+	for (unsigned r = 0; r < rows; r++) {
+		const struct sight see = { kv, tail + r };
+
+		for (unsigned h = 0; h < heads; h++)
+			ref_attend_head(out + r * ldo + (size_t)h * head_dim,
+				q + r * ldq + (size_t)h * head_dim, &see,
+				head_dim, scale);
 	}
 }
 
@@ -289,9 +322,8 @@ static void ref_attend(float *out, const float *q, unsigned heads,
 	const struct kern_kv *kv, unsigned head_dim, float scale,
 	float *scratch)
 {
-	for (unsigned h = 0; h < heads; h++)
-		ref_attend_head(out + (size_t)h * head_dim,
-			q + (size_t)h * head_dim, kv, head_dim, scale);
+	ref_attend_rows(
+		out, 0, q, 0, 1, heads, kv, &no_tail, head_dim, scale, scratch);
 }
 
 /* A value as fp16 holds it; beyond the range it saturates. */
@@ -312,6 +344,7 @@ static void ref_attend_tile(float *o, double *m, double *l, const float *q,
 	const struct kern_kv *kv, unsigned head_dim, float scale,
 	const uint16_t *table, uint32_t first)
 {
+	const struct sight see = { kv, &no_tail };
 	double s[KERN_ATTEND_BLOCK], most = *m;
 	uint32_t n = kv->n - first;
 
@@ -320,7 +353,7 @@ static void ref_attend_tile(float *o, double *m, double *l, const float *q,
 		s[i] = 0;
 		for (unsigned d = 0; d < head_dim; d++)
 			s[i] += half(q[d]) *
-				half(kv_value(kv, kv->k, first + i, d));
+				half(kv_value(&see, kv->k, first + i, d));
 		s[i] = half(s[i] * scale * M_LOG2E);
 		most = fmax(most, s[i]);
 	}
@@ -335,7 +368,7 @@ static void ref_attend_tile(float *o, double *m, double *l, const float *q,
 		double sum = c * o[d];
 
 		for (uint32_t i = 0; i < n; i++)
-			sum += s[i] * half(kv_value(kv, kv->v, first + i, d));
+			sum += s[i] * half(kv_value(&see, kv->v, first + i, d));
 		o[d] = (float)half(sum);
 	}
 	*m = most;
@@ -394,6 +427,7 @@ const struct kern kern_ref = {
 	.rmsnorm = ref_rmsnorm,
 	.rope = ref_rope,
 	.attend = ref_attend,
+	.attend_rows = ref_attend_rows,
 	.attend_table = ref_attend_table,
 	.swiglu = ref_swiglu,
 	.add = ref_add,

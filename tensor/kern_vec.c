@@ -327,6 +327,7 @@ static size_t vec_round_f16(float *x, size_t n)
 		.matmul_tile = JOIN(kern_matmul_tile_, KERN_ISA),             \
 		.quantize = JOIN(kern_quantize_, KERN_ISA),                   \
 		.matmul_q8 = product, .attend = JOIN(kern_attend_, KERN_ISA), \
+		.attend_rows = JOIN(kern_attend_rows_, KERN_ISA),             \
 		.attend_table = JOIN(kern_attend_table_, KERN_ISA),           \
 		.peak_int8 = JOIN(kern_peak_int8_, KERN_ISA),                 \
 		.peak_fma = JOIN(kern_peak_fma_, KERN_ISA),                   \

@@ -1,0 +1,150 @@
+/*
+ * Scores of many query heads by one block of keys. The keys are turned, slots
+ * side by side, so that a machine vector holds one element of as many slots; a
+ * score's 16 lanes become 16 vectors, each a chain of fma in ascending order
+ * from zero, added by lane_sum's tree: the bits are those of a sum whose lanes
+ * lie in one vector, and nothing is left to do within vectors. Turning pays
+ * where several rows share the block. Part of kern_attend.c.
+ */
+#ifndef TENSOR_KERN_TURN_H
+#define TENSOR_KERN_TURN_H
+
+#include "tensor/kern_lanes.h"
+
+/*
+ * Tiles: so many heads, vectors of slots, and lanes of a score at once; what 32
+ * registers hold, or 16.
+ */
+#define STRIP_HEADS (VEC_LANES == 16 ? 6 : 3)
+#define STRIP_VECS  (VEC_LANES == 16 ? 2 : 4)
+#define STRIP_LANES (VEC_LANES == 16 ? 2 : 1)
+
+/* Lanes of the first s where l & s is 0, of the second by s further where not;
+ * and the other halves of both. */
+#define LOWER(s, l) ((l) & (s) ? VEC_LANES + ((l) ^ (s)) : (l))
+#define UPPER(s, l) ((l) & (s) ? VEC_LANES + (l) : (l) ^ (s))
+#define TURN(v, s)                                                             \
+	for (int l = 0; l < VEC_LANES; l++)                                    \
+		if (!(l & (s))) {                                              \
+			const vec a = (v)[l], b = (v)[l + (s)];                \
+                                                                               \
+			(v)[l] =                                               \
+				__builtin_shufflevector(a, b, EACH(LOWER, s)); \
+			(v)[l + (s)] =                                         \
+				__builtin_shufflevector(a, b, EACH(UPPER, s)); \
+		}
+
+/* Lane l of vector i becomes lane i of vector l. */
+static ALWAYS_INLINE void turn_vecs(vec v[VEC_LANES])
+{
+#if VEC_LANES >= 16
+	TURN(v, 8)
+#endif
+#if VEC_LANES >= 8
+	TURN(v, 4)
+#endif
+	TURN(v, 2)
+	TURN(v, 1)
+}
+
+/* n rows of `wide` values, n a multiple of KERN_LANES, to [wide][block]. */
+static ALWAYS_INLINE void turn_keys(float *turned, const uint8_t *const *row,
+	uint32_t n, size_t wide, const bool f16)
+{
+	for (uint32_t j = 0; j < n; j += VEC_LANES)
+		for (size_t i = 0; i < wide; i += VEC_LANES) {
+			float *to = turned + i * KERN_ATTEND_BLOCK + j;
+			vec v[VEC_LANES];
+
+			for (int l = 0; l < VEC_LANES; l++)
+				v[l] = load_row(row[j + (uint32_t)l], i, f16);
+			turn_vecs(v);
+			for (int l = 0; l < VEC_LANES; l++)
+				store(to + l * KERN_ATTEND_BLOCK, v[l]);
+		}
+}
+
+/* Lanes w, w + KERN_LANES / STRIP_LANES and so on of each score, added. */
+static ALWAYS_INLINE void strip_lanes(vec out[STRIP_HEADS][STRIP_VECS],
+	const float *q, const float *k, size_t wide, const int w, const int mh)
+{
+	const size_t apart = KERN_LANES / STRIP_LANES;
+	vec sum[STRIP_LANES][STRIP_HEADS][STRIP_VECS];
+
+	for (int t = 0; t < STRIP_LANES; t++)
+		for (int r = 0; r < mh; r++)
+			for (int j = 0; j < STRIP_VECS; j++)
+				sum[t][r][j] = all(0);
+	for (size_t i = (size_t)w; i < wide; i += KERN_LANES)
+		for (int t = 0; t < STRIP_LANES; t++) {
+			const size_t at = i + (size_t)t * apart;
+			const float *kv = k + at * KERN_ATTEND_BLOCK;
+
+			for (int r = 0; r < mh; r++) {
+				const vec qv = all(q[(size_t)r * wide + at]);
+
+				for (int j = 0; j < STRIP_VECS; j++)
+					sum[t][r][j] = fma_vec(qv,
+						load(kv + j * VEC_LANES),
+						sum[t][r][j]);
+			}
+		}
+	for (int r = 0; r < mh; r++)
+		for (int j = 0; j < STRIP_VECS; j++)
+			out[r][j] = STRIP_LANES == 1
+				? sum[0][r][j]
+				: sum[0][r][j] + sum[STRIP_LANES - 1][r][j];
+}
+
+/* Scores of `mh` heads by STRIP_VECS vectors of slots. */
+static ALWAYS_INLINE void strip_tile(float *s, const float *q, const float *k,
+	size_t wide, float scale, const int mh)
+{
+	vec part[KERN_LANES / STRIP_LANES][STRIP_HEADS][STRIP_VECS];
+
+	for (int w = 0; w < KERN_LANES / STRIP_LANES; w++)
+		strip_lanes(part[w], q, k, wide, w, mh);
+	for (int half = KERN_LANES / STRIP_LANES / 2; half; half /= 2)
+		for (int w = 0; w < half; w++)
+			for (int r = 0; r < mh; r++)
+				for (int j = 0; j < STRIP_VECS; j++)
+					part[w][r][j] += part[w + half][r][j];
+	for (int r = 0; r < mh; r++)
+		for (int j = 0; j < STRIP_VECS; j++)
+			store(s + r * KERN_ATTEND_BLOCK + j * VEC_LANES,
+				part[0][r][j] * scale);
+}
+
+static ALWAYS_INLINE void strip_heads(float *s, const float *q,
+	const float *turned, size_t wide, uint32_t n, float scale, const int mh)
+{
+	const unsigned step = STRIP_VECS * VEC_LANES;
+
+	for (uint32_t slot = 0; slot < n; slot += step)
+		strip_tile(s + slot, q, turned + slot, wide, scale, mh);
+}
+
+/*
+ * Scores of `heads` rows of q, [heads][wide], by the first n slots, times
+ * scale: s is [heads][block]. Whole tiles are written, and what is behind slot
+ * n in them is anything.
+ */
+static inline void score_turned(float *s, const float *q, const float *turned,
+	unsigned heads, size_t wide, uint32_t n, float scale)
+{
+	for (unsigned mh; heads; heads -= mh) {
+		mh = heads >= STRIP_HEADS ? STRIP_HEADS : heads < 3 ? heads : 3;
+		if (mh == 1)
+			strip_heads(s, q, turned, wide, n, scale, 1);
+		else if (mh == 2)
+			strip_heads(s, q, turned, wide, n, scale, 2);
+		else if (mh == 3)
+			strip_heads(s, q, turned, wide, n, scale, 3);
+		else
+			strip_heads(s, q, turned, wide, n, scale, STRIP_HEADS);
+		s += (size_t)mh * KERN_ATTEND_BLOCK;
+		q += mh * wide;
+	}
+}
+
+#endif
