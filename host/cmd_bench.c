@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/workers.h"
 #include "host/bench.h"
+#include "host/bench_lever.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +38,8 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem bench",
-	.synopsis = "(ipc | decode | kernels) [--json] [--rounds N] [-m MODEL]",
+	.synopsis = "(ipc | decode | kernels | lever) [--json] [--rounds N] "
+		    "[-m MODEL]",
 	.summary = "what things cost on this machine",
 	.details =
 		"Benchmarks:\n"
@@ -60,6 +62,10 @@ static const struct opt_command usage = {
 		"take on a\n"
 		"          phone; fewer rounds where a model's would take more "
 		"than a minute\n"
+		"  lever   decoding of a model that is streamed from flash, by "
+		"all methods that\n"
+		"          draft; 'tandem bench lever --help' tells its own "
+		"options\n"
 		"\n"
 		"Wall clock where no phone is named. Everything is measured in "
 		"alternating batches of one run, so compare figures of one "
@@ -88,6 +94,8 @@ static int bench_main(int argc, char **argv)
 	struct bench_args args;
 	int status, ret;
 
+	if (argc > 1 && !strcmp(argv[1], "lever"))
+		return cmd_bench_lever.run(argc - 1, argv + 1);
 	if (!cmd_parse(&cmd_bench, argc, argv, &operands, &status))
 		return status;
 	args = (struct bench_args){ as_json, (unsigned)rounds,
@@ -103,6 +111,9 @@ static int bench_main(int argc, char **argv)
 				strerror(errno));
 		return ret ? cmd_fail(&e) : EXIT_OK;
 	}
+	if (!strcmp(argv[1], "lever"))
+		return cmd_misuse(&cmd_bench,
+			"the options of lever stand behind its name");
 	return cmd_misuse(&cmd_bench, "there is no benchmark '%s'", argv[1]);
 }
 

@@ -1,0 +1,26 @@
+/*
+ * How fast a plain program reads the layers of a flash image: reads of one
+ * size behind one another, past the page cache into huge pages. What streaming
+ * is compared with, in the same run.
+ */
+#ifndef HOST_BENCH_READ_H
+#define HOST_BENCH_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+struct image;
+
+struct bench_read {
+	double bytes_per_s;
+	size_t block;     /* of the reads that were fastest */
+	unsigned threads; /* that took turns with them */
+	bool direct;      /* O_DIRECT; else the system refused it */
+};
+
+/* The best of 1, 4 and 16 MiB by one thread and by two, a quarter of a second
+ * each. */
+int bench_read(const struct image *, struct bench_read *out, struct err *);
+
+#endif

@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# tandem bench lever: on a phone's clock every figure is always the same, and
+# what must hold of it follows from others; on this machine's clock nothing but
+# the form is judged.
+. "$(dirname "$0")/lib.sh"
+
+export TMPDIR=$tmp # where the image is made
+bench() { run "$TANDEM" bench lever "$@"; }
+phone=(--items 1 -n 16 --methods "flash-ar,chain,lever" --clock soc:sd8gen3)
+
+bench --help
+check_eq 'status of --help' "$status" 0
+for option in --methods --tasks --budgets --clock --json --csv --plot; do
+  check_has --help "$out" "$option"
+done
+run_ok "$TANDEM" bench --help
+check_has 'tandem bench --help' "$out" 'tandem bench lever --help'
+
+# ---- what is refused, before anything is opened ------------------------------
+refused() { # MESSAGE OPTION...
+  local message=$1
+  shift
+  misuse "$TANDEM" bench lever "$@"
+  check_has "stderr of $*" "$err" "$message"
+  check_eq "lines of stderr of $*" "$(wc -l <"$tmp/err")" 2
+}
+refused "'poetry'" --tasks qa,poetry
+refused "twice" --tasks qa,ui,qa
+refused "'warp'" --methods lever,warp
+refused "'llada'" --methods llada
+refused "'101'" --budgets 0,101
+refused "'4x'" --budgets 4x
+refused "'1'" --lengths 32,1
+refused "'tables'" --tables methods,tables
+refused 'oracle:0.8' --draft oracle:2
+refused '--budgets' --dram-budget 10%
+refused '--methods' --method lever
+refused 'exclude' --json --csv
+misuse "$TANDEM" bench lever more
+
+# ---- on a phone --------------------------------------------------------------
+if ! "$TANDEM" bench lever "${phone[@]}" --tables methods --tasks qa \
+  >/dev/null 2>"$tmp/err"; then
+  grep -q 'no target model' "$tmp/err" && skip 'no models come with this tree'
+fi
+bench "${phone[@]}" --tables methods,prune
+check_eq 'status on a phone' "$status" 0
+check_eq 'stderr on a phone' "$err" ''
+for line in 'checked: the same text by every method' \
+  'checked: bytes read a pass are 1 - budget' \
+  'checked: rows of logits are the accepted lengths' \
+  'lever over flash-ar ' ', over chain ' 'not pruned' 'no shadows' 'no safeguards'; do
+  check_has 'the text' "$out" "$line"
+done
+check_lacks 'the text' "$out" simulated
+check_eq 'lines of figures wider than 80' \
+  "$(grep -v '^[a-z ]*/' "$tmp/out" | awk 'length($0) > 80')" ''
+cp "$tmp/out" "$tmp/first"
+bench "${phone[@]}" --tables methods,prune -t 1
+checks=$((checks + 1))
+cmp -s "$tmp/first" "$tmp/out" || fail 'two runs on a phone differ'
+check_eq 'images left behind' "$(ls "$tmp"/*.tdm 2>/dev/null)" ''
+
+bench "${phone[@]}" --tables all --budgets 0,40,100 --lengths 8,16 --json
+check_eq 'status with --json' "$status" 0
+check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
+if command -v python3 >/dev/null; then
+  cp "$tmp/out" "$tmp/object"
+  run_ok python3 -c '
+import json, sys
+o = json.load(open(sys.argv[1]))
+assert o["version"] == 1 and o["bench"] == "lever"
+assert o["clock"] == "soc:sd8gen3" and o["items"] == 6 and o["rounds"] == 1
+# The table of qualities has drafts that are simulated.
+assert o["simulated_acceptance"] is True
+t = o["tables"]
+assert set(t) == {"methods", "tasks", "flash", "prune", "budget", "length",
+                  "quality", "place", "logits"}, set(t)
+by = {r["method"]: r for r in t["methods"]}
+assert list(by) == ["flash-ar", "chain", "lever"]
+flash = {r["method"]: r for r in t["flash"]}
+tokens = by["flash-ar"]["tokens"]
+for m, r in by.items():
+    # The same text; a row of logits a token; the same bytes a pass.
+    assert r["tokens"] == tokens == r["logits_rows"], m
+    assert abs(r["accepted_length"] * r["passes"] - tokens) < 1e-6 * tokens, m
+    assert flash[m]["bytes"] == flash["flash-ar"]["bytes"] * r["passes"] / \
+        by["flash-ar"]["passes"], m
+    assert 0 < flash[m]["of_plain_reader"] <= flash[m]["overlap"] <= 1.001, m
+    # A phone draws a watt at least, and not twenty.
+    watts = r["joules_per_token"] * tokens / (r["pass_s"] * r["passes"])
+    assert 1 < watts < 20, watts
+assert by["flash-ar"]["passes"] == tokens
+assert by["flash-ar"]["rows_per_pass"] == 1
+# Geometric means, by another program, and what is printed of them.
+for r in t["tasks"]:
+    each = [v for k, v in r.items() if k not in ("method", "geometric_mean")]
+    mean = 1
+    for v in each:
+        mean *= v ** (1 / len(each))
+    assert len(each) == 6 and abs(mean / r["geometric_mean"] - 1) < 1e-6
+    assert abs(mean / by[r["method"]]["tokens_per_s"] - 1) < 1e-6
+rate = {m: by[m]["tokens_per_s"] for m in by}
+for m, v in o["lever_over"].items():
+    assert abs(v / (rate["lever"] / rate[m]) - 1) < 1e-6
+assert set(o["lever_over"]) == {"flash-ar", "chain"}
+# A run that two tables have is the same run; with more of the layers in memory
+# nothing becomes slower.
+for r in t["budget"]:
+    assert abs(r["budget_0"] / rate[r["method"]] - 1) < 1e-6
+    assert r["budget_0"] <= r["budget_40"] * 1.05, r
+    assert r["budget_0"] <= r["budget_100"] * 1.05, r
+for r in t["length"]:
+    assert abs(r["tokens_16"] / rate[r["method"]] - 1) < 1e-6
+full, pruned = t["prune"][:2]
+assert full["rows_kept"] == 1 == full["accepted_retained"]
+assert full["verify_saved"] == 0 and 0 < pruned["rows_kept"] < 1
+bare = t["prune"][3]
+assert bare["rows_kept"] < pruned["rows_kept"]
+assert len(t["quality"]) == 8
+better = [r["accepted_length"] for r in t["quality"]
+          if r["method"] == "chain" and r["draft"].startswith("oracle")]
+assert better == sorted(better) and better[0] < better[-1], better
+assert t["logits"][2]["rows_per_pass"] > t["logits"][3]["rows_per_pass"]
+' "$tmp/object"
+fi
+
+bench "${phone[@]}" --tasks ui --tables methods --csv --draft oracle:0.8
+check_eq 'status with --csv' "$status" 0
+check_has '--csv' "$out" 'table,name,of,figure,value'
+check_has '--csv' "$out" 'run,,,simulated_acceptance,1'
+check_eq 'lines without five fields' "$(awk -F, 'NF != 5' "$tmp/out")" ''
+bench "${phone[@]}" --tasks ui --tables methods --draft oracle:0.8
+check_has 'the text with an oracle' "$out" 'Acceptance is simulated'
+
+# ---- here, on a model whose text means nothing -------------------------------
+run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
+bench -m "$tmp/tiny.gguf" --draft oracle:0.8 --tasks none --items 1 -n 12 \
+  --tables methods,prune --rounds 1 --methods flash-ar,lever
+check_eq 'status on a synthesized model' "$status" 0
+check_has 'the text' "$out" 'a plain reader of the layers:'
+check_has 'the text' "$out" 'checked: the same text'
+check_has 'the text' "$out" 'no exit predictor'
+check_has 'the text' "$out" simulated
+
+# ---- plots -------------------------------------------------------------------
+mkdir "$tmp/bin"
+run env PATH="$tmp/bin" "$TANDEM" bench lever "${phone[@]}" --plot "$tmp/svg"
+check_eq 'status without gnuplot' "$status" 1
+check_has 'stderr without gnuplot' "$err" gnuplot-nox
+if command -v gnuplot >/dev/null; then
+  bench "${phone[@]}" --tasks qa --tables methods,budget --plot "$tmp/svg"
+  check_eq 'status with --plot' "$status" 0
+  check_eq 'plots' "$(cd "$tmp/svg" && echo *)" \
+    'budget.svg flash.svg methods.svg tasks.svg'
+  check_has 'a plot' "$(cat "$tmp/svg/budget.svg")" '</svg>'
+  check_has 'a plot' "$(cat "$tmp/svg/budget.svg")" 'flash-ar'
+fi
+finish
