@@ -93,7 +93,8 @@ struct lever_setting {
 struct lever_figures {
 	uint64_t tokens, ns, ps; /* of the wall and of the phone */
 	uint64_t passes, rows, upper_rows, logits_rows;
-	uint64_t bytes; /* of layers that came from flash */
+	uint64_t bytes;    /* of layers that came from flash */
+	uint64_t plain_ns; /* that a plain reader took for as many */
 	uint64_t device_ns;
 	uint64_t engine_ps[3]; /* of the phone's NPU: matrix, vector, memory */
 	uint64_t energy_pj;    /* without base_w */
@@ -149,7 +150,7 @@ struct bench_lever {
 	struct lever_plan plan[LEVER_TABLES];
 	struct cost *cost; /* of the run that teaches */
 	struct lever lever;
-	struct bench_read plain[LEVER_ROUNDS];
+	struct bench_read plain;
 
 	/* How often each rule was found to hold. */
 	uint64_t same_texts, exact_reads, exact_logits;

@@ -109,6 +109,7 @@ static void add_figures(
 	sum->upper_rows += f->upper_rows;
 	sum->logits_rows += f->logits_rows;
 	sum->bytes += f->bytes;
+	sum->plain_ns += f->plain_ns;
 	sum->device_ns += f->device_ns;
 	for (int i = 0; i < 3; i++)
 		sum->engine_ps[i] += f->engine_ps[i];

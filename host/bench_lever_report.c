@@ -87,7 +87,7 @@ static void print_speed_ups(const struct bench_lever *b)
 static void print_head(const struct bench_lever *b)
 {
 	const struct lever_args *a = b->args;
-	const struct bench_read *plain = &b->plain[0];
+	const struct bench_read *plain = &b->plain;
 
 	printf("Decoding from flash, clock %s\nmodel %s\ndraft %s\n",
 		clock_name(b), b->source, draft_name(b));

@@ -22,18 +22,22 @@ static double over(double a, double b)
 
 double lever_plain_rate(const struct bench_lever *b)
 {
-	double rate[LEVER_ROUNDS];
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, ns = 0;
 	struct price p;
 
-	for (unsigned i = 0; i < b->rounds; i++)
-		rate[i] = b->plain[i].bytes_per_s;
-	if (!phone(b))
-		return bench_median(rate, b->rounds);
-	for (uint32_t l = 0; l < b->n_layer; l++)
+	for (uint32_t l = 0; phone(b) && l < b->n_layer; l++)
 		bytes += image_find(b->image, IMAGE_LAYER, l)->stored;
-	price_flash(phone(b), bytes, &p);
-	return (double)bytes * 1e12 / (double)p.total_ps;
+	if (phone(b)) {
+		price_flash(phone(b), bytes, &p);
+		return (double)bytes * 1e12 / (double)p.total_ps;
+	}
+	for (unsigned i = 0; i < b->n_runs; i++) {
+		struct lever_figures f = lever_total(&b->run[i], b->n_tasks);
+
+		bytes += f.bytes;
+		ns += f.plain_ns;
+	}
+	return ns ? (double)bytes * 1e9 / (double)ns : b->plain.bytes_per_s;
 }
 
 static double task_rate(
@@ -90,7 +94,8 @@ static struct told tell(const struct bench_lever *b, const struct lever_run *r)
 	t.verify_s =
 		d->cycles ? seconds(b, d->verify_ns, d->verify_ps) : t.seconds;
 	t.compute_s = compute_s(b, &t.f);
-	t.read_s = over((double)t.f.bytes, lever_plain_rate(b));
+	t.read_s = phone(b) ? over((double)t.f.bytes, lever_plain_rate(b))
+			    : (double)t.f.plain_ns / 1e9;
 	t.length = over((double)t.f.tokens, (double)t.f.passes);
 	t.kept = d->cycles
 		? over((double)d->kept, (double)(d->drafted + d->cycles))
