@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/version.h"
+#include "host/bench_lever.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -136,6 +137,7 @@ static void print_man(FILE *f)
 		about);
 	for (size_t i = 0; commands[i]; i++)
 		opt_man(commands[i]->usage, f);
+	opt_man(cmd_bench_lever.usage, f);
 	fputs(".SH EXIT STATUS\n", f);
 	for (size_t i = 0; i < ARRAY_LEN(exits); i++)
 		fprintf(f, ".TP\n%s\n%s\n", exits[i].what, exits[i].means);
@@ -162,6 +164,8 @@ static void print_completion(FILE *f)
 	for (size_t i = 0; commands[i]; i++) {
 		fprintf(f, "\t*:%s) words='", command_name(commands[i]));
 		opt_words(commands[i]->usage, f);
+		if (commands[i] == &cmd_bench)
+			opt_words(cmd_bench_lever.usage, f);
 		fputs("' ;;\n", f);
 	}
 	fputs("\tesac\n"
