@@ -15,9 +15,19 @@
 #define AMX_LEAST 32 /* rows: for fewer, vectors do as well */
 #define AMX_FN    __attribute__((target("amx-tile,amx-int8")))
 
-/* Sums of groups, two of them in turn. */
+/*
+ * Groups between a product and the use of its sums: so many that nothing waits
+ * for a tile, and so few that what is written by then is one page of the
+ * nearest cache. With more, loads are taken to depend on the stores a page
+ * away, and other data is pushed out.
+ */
+#define AMX_LAG  3
+#define AMX_RING 4
+
+/* Tiles that a chunk lacks, and rows that a block does, leave what was there:
+ * the former have a scale of 0, the latter are not entered. */
 struct amx_sums {
-	int32_t at[2][AMX_ROWS][VEC_LANES];
+	int32_t at[AMX_RING][AMX_ROWS][VEC_LANES];
 };
 
 /* Tile register 0: sums; 1: codes of rows; 2: codes of weights. */
@@ -44,82 +54,126 @@ static ALWAYS_INLINE AMX_FN void amx_group(struct amx_sums *s, unsigned t,
 	_tile_loadd(2, &c->ready->tile[t].half[0].w[0][v],
 		STRIP_VECS * sizeof(ivec));
 	_tile_dpbssd(0, 1, 2);
-	_tile_stored(0, s->at[t % 2], sizeof(s->at[0][0]));
+	_tile_stored(0, s->at[t % AMX_RING], sizeof(s->at[0][0]));
 }
 
-static ALWAYS_INLINE void amx_prefetch(struct block *next)
+/* One row's outputs, and codes of the block of rows behind. */
+static ALWAYS_INLINE void amx_prefetch(struct block *b)
 {
 #pragma GCC unroll 4
 	for (int i = 0; i < Q8_GROUP; i += 64)
-		__builtin_prefetch(next->codes + i);
-	__builtin_prefetch(next->scale);
-	__builtin_prefetch(next->y);
-	__builtin_prefetch(next->y + TILE / 2);
-	step_rows(next, 1);
+		__builtin_prefetch(b->codes + AMX_ROWS * b->row_bytes + i);
+	__builtin_prefetch(b->scale);
+	__builtin_prefetch(b->y);
+	__builtin_prefetch(b->y + TILE / 2);
+	step_rows(b, 1);
 }
 
-/* part[r][v] = the chunk's sums of a vector of outputs. */
-static ALWAYS_INLINE AMX_FN void amx_chunk(vec (*part)[2], int v,
-	const struct chunk *c, const struct block *b, struct block *next,
-	const int rows)
+static ALWAYS_INLINE void amx_add(vec *sum, const struct amx_sums *s,
+	unsigned t, int v, const struct chunk *c)
 {
-	struct amx_sums s __attribute__((aligned(64)));
-	vec sum[AMX_ROWS] = { 0 };
+	const vec d = c->ready->tile[t].scale[v];
 
-	amx_group(&s, 0, v, c, b);
-	for (unsigned t = 0; t < c->tiles; t++) {
-		const vec d = c->ready->tile[t].scale[v];
-
-		if (t + 1 < c->tiles)
-			amx_group(&s, t + 1, v, c, b);
-		amx_prefetch(next);
 #pragma GCC unroll 16
-		for (int r = 0; r < rows; r++) {
-			const ivec i = *(const ivec *)s.at[t % 2][r];
+	for (int r = 0; r < AMX_ROWS; r++) {
+		const ivec i = *(const ivec *)s->at[t % AMX_RING][r];
 
-			sum[r] = fma_vec(
-				__builtin_convertvector(i, vec), d, sum[r]);
-		}
+		sum[r] = fma_vec(__builtin_convertvector(i, vec), d, sum[r]);
 	}
+}
+
+static ALWAYS_INLINE void amx_take(vec (*part)[2], int v, vec *sum)
+{
 #pragma GCC unroll 16
-	for (int r = 0; r < rows; r++)
+	for (int r = 0; r < AMX_ROWS; r++) {
 		part[r][v] = sum[r];
+		sum[r] = all(0);
+	}
+}
+
+/* The chunk's groups for a vector of outputs, while the sums of the vector
+ * before become complete. */
+static ALWAYS_INLINE AMX_FN void amx_vector(vec *sum, vec (*part)[2],
+	struct amx_sums *s, const int v, const struct chunk *c,
+	const struct block *b, struct block *ahead)
+{
+#pragma GCC unroll 8
+	for (unsigned t = 0; t < Q8_TILES; t++) {
+		if (t < c->tiles)
+			amx_group(s, t, v, c, b);
+		amx_prefetch(ahead);
+		if (t == AMX_LAG)
+			amx_take(part, !v, sum);
+		amx_add(sum, s, (t - AMX_LAG) % Q8_TILES, t < AMX_LAG ? !v : v,
+			c);
+	}
+}
+
+static ALWAYS_INLINE void amx_enter(
+	vec (*part)[2], struct block *b, unsigned rows, const bool four)
+{
+	const struct shape one = { .rows = 1, .four = four };
+
+	for (unsigned r = 0; r < rows; r++, step_rows(b, 1))
+		enter_sums(&part[r], *b, one, b->first);
 }
 
 static ALWAYS_INLINE AMX_FN void amx_rows(
 	const struct chunk *c, struct block b, unsigned rows, const bool four)
 {
-	for (unsigned n; rows; rows -= n) {
-		const struct shape one = { .rows = 1, .four = four };
-		struct block next = b;
-		vec part[AMX_ROWS][2];
+	struct amx_sums s __attribute__((aligned(64)));
+	struct block done = b, ahead = b;
+	vec part[AMX_ROWS][2], sum[AMX_ROWS] = { 0 };
+	unsigned had = 0;
 
+	for (unsigned n; rows; rows -= n, had = n) {
 		n = rows < AMX_ROWS ? rows : AMX_ROWS;
 		if (n < AMX_ROWS)
 			amx_shape(n);
-		step_rows(&next, n);
-		for (int v = 0; v < STRIP_VECS; v++)
-			if (n > AMX_ROWS / 2)
-				amx_chunk(part, v, c, &b, &next, AMX_ROWS);
-			else
-				amx_chunk(part, v, c, &b, &next, AMX_ROWS / 2);
-		for (unsigned r = 0; r < n; r++, step_rows(&b, 1))
-			enter_sums(&part[r], b, one, b.first);
+		amx_vector(sum, part, &s, 0, c, &b, &ahead);
+		amx_enter(part, &done, had, four);
+		amx_vector(sum, part, &s, 1, c, &b, &ahead);
+		step_rows(&b, n);
 	}
+#pragma GCC unroll 8
+	for (unsigned t = Q8_TILES - AMX_LAG; t < Q8_TILES; t++)
+		amx_add(sum, &s, t, 1, c);
+	amx_take(part, 1, sum);
+	amx_enter(part, &done, had, four);
 }
 
 static ALWAYS_INLINE void amx_signed(
-	struct ready *to, unsigned tiles, const bool four)
+	struct half *to, const struct half *h, const bool four)
 {
-	for (unsigned t = 0; t < tiles; t++)
-		for (int i = 0; i < TILE / 4; i++)
-			for (int v = 0; v < STRIP_VECS; v++) {
-				ivec *w = &to->tile[t].half[i / 4].w[i % 4][v];
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++)
+		for (int v = 0; v < STRIP_VECS; v++) {
+			const ivec w = h->w[i][v];
 
-				*w = four ? (ivec)_mm512_sub_epi8((__m512i)*w,
-						    _mm512_set1_epi8(8))
-					  : *w ^ (int32_t)0x80808080;
-			}
+			to->w[i][v] = four ? (ivec)_mm512_sub_epi8((__m512i)w,
+						     _mm512_set1_epi8(8))
+					   : w ^ (int32_t)0x80808080;
+		}
+}
+
+/* As make_ready(). */
+static ALWAYS_INLINE void amx_ready(
+	struct ready *to, const struct chunk *c, const bool four)
+{
+	for (unsigned t = 0; t < c->tiles; t++) {
+		const uint8_t *tile = c->w + t * tile_size(four);
+
+		prefetch(tile + Q8_TILES * tile_size(four), four);
+		for (int h = 0; h < 2; h++) {
+			struct half from;
+
+			half_codes(&from, tile, h, four);
+			amx_signed(&to->tile[t].half[h], &from, four);
+		}
+		tile_scales(to->tile[t].scale, tile, four);
+	}
+	for (unsigned t = c->tiles; t < Q8_TILES; t++)
+		memset(to->tile[t].scale, 0, sizeof(to->tile[t].scale));
 }
 
 /* As strip(). */
@@ -130,10 +184,10 @@ static ALWAYS_INLINE AMX_FN void amx_strip(struct block b, const uint8_t *w,
 
 	for (unsigned i = 0; i < k / TILE; i += Q8_TILES) {
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;
-		make_ready(ready, &c, four);
-		amx_signed(ready, c.tiles, four);
+		amx_ready(ready, &c, four);
 		__asm__ volatile("" ::: "memory"); /* tiles are loaded by it */
-		amx_shape(AMX_ROWS);
+		if (b.first || rows % AMX_ROWS)
+			amx_shape(AMX_ROWS);
 		amx_rows(&c, b, rows, four);
 		c.w += Q8_TILES * tile_size(four);
 		b.codes += Q8_GROUP;
