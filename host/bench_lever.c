@@ -179,8 +179,10 @@ static int random_prompts(struct bench_lever *b, struct err *e)
 		for (uint32_t k = 0; k < RANDOM_PROMPT && !ret; k++)
 			ret = token_list_add(&prompt,
 				(int32_t)(rng_uniform(1, i, k) * b->n_vocab));
-		if (ret)
+		if (ret) {
+			free(prompt.id);
 			return err_set(e, ENOMEM, "no memory for prompts");
+		}
 		ret = add_prompt(b, 0, &prompt, e);
 	}
 	return ret;

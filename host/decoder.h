@@ -1,7 +1,8 @@
 /*
  * A decoder: a model, its tokenizer, the session it runs in, the method that
  * decodes and what the method needs beside them (a draft model), opened
- * together by name. What `tandem run` and `tandem eval` stand on. One thread.
+ * together by name. What `tandem run`, `tandem eval` and
+ * `tandem bench lever` stand on. One thread.
  */
 #ifndef HOST_DECODER_H
 #define HOST_DECODER_H

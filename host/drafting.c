@@ -24,10 +24,16 @@ static int check_vocabulary(const struct drafting *d,
 	const struct gguf_kv *ours = gguf_find(target->gguf, key);
 	const struct gguf_kv *its = gguf_find(d->file->gguf, key);
 
-	if (!ours || !its || ours->count != its->count ||
+	if (d->file->n_vocab != target->n_vocab)
+		return err_set(e, EINVAL,
+			"the draft model has a vocabulary of %u tokens and the "
+			"target one of %u; a draft model must share its "
+			"target's",
+			d->file->n_vocab, target->n_vocab);
+	if (!ours || !its ||
 		(ours->bytes == its->bytes &&
 			!memcmp(ours->value, its->value, its->bytes)))
-		return 0; /* other sizes are draft_open's to refuse */
+		return 0;
 	return err_set(e, EINVAL,
 		"the draft model '%s' has another vocabulary than '%s': of "
 		"the same size, but of other tokens; a draft must be made for "

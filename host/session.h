@@ -60,7 +60,8 @@ struct session_opts {
 	const char *device; /* socket of a listening device; NULL: spawn */
 	/*
 	 * Another session whose device and phone this one uses too, for a
-	 * second model, and which is closed after it. NULL: none.
+	 * second model, and which is closed after it. In its life it has one
+	 * such beside it. NULL: none.
 	 */
 	struct session *beside;
 	/*
@@ -212,7 +213,8 @@ struct session_stats {
 };
 void session_stats(const struct session *, struct session_stats *out);
 
-/* What *s counts more than *before, an earlier one of the same session. */
+/* What *s counts more than *before, an earlier one of the same session; what is
+ * mapped, maps and violations stay what they are. */
 void session_stats_since(
 	struct session_stats *s, const struct session_stats *before);
 

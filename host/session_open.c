@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE       4096
+#define PAGE       IMAGE_PAGE
 #define MIN_BLOCKS 6 /* enough to place and to stream, few to ring for */
 #define BLOCK_MAX  (256ull << 20)
 #define LEAST_ROWS 8 /* of smaller graphs */
@@ -134,7 +134,8 @@ static int choose_resident(struct session *s, struct err *e)
 			"whose layers can be streamed; make one with tandem "
 			"convert");
 	if (!o->dram_bytes) {
-		s->resident = (uint32_t)(o->dram_share * m->n_layer);
+		/* 29 % of 100 is 29, not a little less. */
+		s->resident = (uint32_t)(o->dram_share * m->n_layer + 1e-6);
 		return 0;
 	}
 	for (s->resident = 0; s->resident < m->n_layer; s->resident++) {

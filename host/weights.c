@@ -3,8 +3,10 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/progress.h"
+#include "flash/image.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
+#include "host/model/packed_format.h"
 #include "shm/buffer.h"
 #include "tensor/tile.h"
 
@@ -13,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN 64
-#define PAGE  4096
+#define ALIGN PACKED_ALIGN /* as in an image */
+#define PAGE  IMAGE_PAGE
 
 /* The tensor as it will lie; rows 0 if there is none. */
 static struct wire_tensor laid_out(const struct model *m,

@@ -49,7 +49,7 @@ static uint32_t child_from(const struct tree *t, uint32_t u, uint32_t v)
 static void score_batch(
 	const struct pruning *p, uint32_t u, const uint32_t *node, uint32_t n)
 {
-	int32_t token[BATCH];
+	int32_t token[BATCH] = { 0 };
 	float score[BATCH];
 
 	for (uint32_t i = 0; i < n; i++)

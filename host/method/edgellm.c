@@ -45,8 +45,10 @@ static int draft_on(struct cycle *c, void *arg, struct err *e)
 
 	if (m->tip < 0 || c->tree->n == c->tree->capacity)
 		return 0;
-	if (!c->tree->n_candidates[node])
+	if (!c->tree->n_candidates[node]) {
 		ret = d->expand(d->arg, c->tree, &node, 1, e);
+		c->env->stats.expanded++;
+	}
 	m->tip = ret || !c->tree->n_candidates[node]
 		? -1
 		: (int32_t)tree_add(

@@ -48,7 +48,7 @@ static void see_costs(struct cycle *c)
 {
 	struct cost *cost = c->env->cost;
 
-	if (c->env->stats.cycles == 1)
+	if (c->cycles == 1)
 		return;
 	if (c->expanded)
 		cost_saw_draft(cost, c->expanded, cycle_draft_cost(c));

@@ -34,7 +34,7 @@ struct method_stats {
 	uint64_t leaves;   /* of the trees */
 	uint64_t kept;     /* of the trees' rows, behind the exit predictor */
 	uint64_t expanded; /* nodes that the draft looked behind */
-	uint64_t draft_ns, draft_ps;
+	uint64_t draft_ns, draft_ps; /* not of what is drafted beside a pass */
 	uint64_t verify_ns, verify_ps;
 	double gain; /* sum of what trees were expected to emit; lever */
 };

@@ -9,6 +9,7 @@
 #include "tensor/tile.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -330,14 +331,24 @@ static int bind_output(struct packed *p, const struct model *m, struct err *e)
 	return 0;
 }
 
-/* Whoever reads a tensor's data must find some. */
+static bool is_of_layer(const struct model *m, const struct gguf_tensor *t)
+{
+	for (uint32_t l = 0; l < m->n_layer; l++)
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+			if (m->layer[l][i] == t)
+				return true;
+	return false;
+}
+
+/* Whoever reads a tensor's data must find some: a layer's where bind_tensor
+ * looked, all others in memory. */
 static int check_all(
 	const struct packed *p, const struct model *m, struct err *e)
 {
 	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
 
-		if (t->data || p->of_layer[i] ||
+		if (t->data || (p->of_layer[i] && is_of_layer(m, t)) ||
 			(t == m->output && p->output.rows &&
 				t != m->token_embd))
 			continue;
