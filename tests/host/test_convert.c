@@ -523,6 +523,8 @@ static void test_metadata(void **state)
 		{ "tensor twice", 7, 0, 4, 3, "is there twice" },
 		{ "extent", 1, 4, 4, 99, "extent 99 holds no tensors" },
 		{ "extent of metadata", 1, 4, 4, 0, "extent 0 holds no" },
+		{ "a layer's extent", 1, 4, 4, 3, "is in no extent" },
+		{ "a layer's extent", 2, 4, 4, 3, "is in no extent" },
 		{ "type", 7, 8, 4, 5, "type 5 of tensor" },
 		{ "type of a tile", 7, 8, 4, 0x110, "type 272 of tensor" },
 		{ "type of the host", 0, 8, 4, DTYPE_F16, "type 1 of tensor" },
