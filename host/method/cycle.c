@@ -244,7 +244,6 @@ int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 	stats->verify_ps += session_phone_ps(c->session) - t.ps;
 	if (ret)
 		return ret;
-	c->cycles++;
 	stats->cycles++;
 	stats->drafted += c->verified - 1;
 	stats->leaves += c->leaves;

@@ -30,8 +30,6 @@ struct cycle {
 	struct build_limits limits;
 	uint32_t rows;
 
-	uint64_t cycles; /* of this text */
-
 	/* Of the verification behind us: */
 	uint32_t verified; /* nodes of the tree that the target computed */
 	uint32_t leaves;   /* among them */

@@ -17,7 +17,8 @@
 /*
  * The first trees grow to set sizes, a quarter of the rows, half and all, so
  * that the profile knows what their shapes cost; the paper profiles in advance.
- * The very first pass behind a prompt is not like the others.
+ * The very first pass, which finds the device cold and all slots full, tells
+ * little of the others.
  */
 #define FIRST_SIZES 4
 
@@ -48,7 +49,7 @@ static void see_costs(struct cycle *c)
 {
 	struct cost *cost = c->env->cost;
 
-	if (c->cycles == 1)
+	if (c->env->stats.cycles == 1)
 		return;
 	if (c->expanded)
 		cost_saw_draft(cost, c->expanded, cycle_draft_cost(c));
