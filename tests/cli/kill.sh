@@ -15,6 +15,9 @@ gone() { # PID: no such process, or one nobody has waited for yet
 }
 
 # await WHAT LIMIT_MS COMMAND...: until the command succeeds.
+# Milliseconds. It takes a tenth of them, but a busy disk may hold a write up.
+soon=4000
+
 await() {
   local what=$1 until=$(($(now_ms) + $2))
   shift 2
@@ -48,7 +51,7 @@ start() { # OPTION...
 }
 
 ended() { # WANTED_STATUS TEXT: the host has, within a second
-  await 'the end of the host' 1000 gone "$host"
+  await 'the end of the host' $soon gone "$host"
   gone "$host" || kill -9 "$host"
   status=0
   wait "$host" || status=$?
@@ -76,7 +79,7 @@ for doorbell in poll eventfd socket; do
   start --doorbell $doorbell
   kill -9 "$host"
   wait "$host" 2>/dev/null
-  await 'the end of the device' 1000 gone "$npu"
+  await 'the end of the device' $soon gone "$npu"
 done
 
 # A device that listened.
@@ -92,7 +95,7 @@ listen
 start --device "$tmp/npu.sock"
 kill -9 "$host"
 wait "$host" 2>/dev/null
-await 'the end of the device' 1000 gone "$npu" || kill -9 "$npu"
+await 'the end of the device' $soon gone "$npu" || kill -9 "$npu"
 status=0
 wait "$npu" || status=$?
 checks=$((checks + 1))
@@ -117,7 +120,7 @@ await 'the first words' 10000 test -s "$tmp/text"
 find_npu
 kill -INT "$host"
 ended 130 'stopped by interrupted'
-await 'the end of the device' 1000 gone "$npu"
+await 'the end of the device' $soon gone "$npu"
 
 # A reader that is slow is waited for: Ctrl-C cuts no write short.
 mkfifo "$tmp/slow"
