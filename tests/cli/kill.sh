@@ -14,10 +14,11 @@ gone() { # PID: no such process, or one nobody has waited for yet
   [ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null
 }
 
-# await WHAT LIMIT_MS COMMAND...: until the command succeeds.
-# Milliseconds. It takes a tenth of them, but a busy disk may hold a write up.
+# Milliseconds. It takes a tenth of a second, but a busy disk may hold a write
+# up.
 soon=4000
 
+# await WHAT LIMIT_MS COMMAND...: until the command succeeds.
 await() {
   local what=$1 until=$(($(now_ms) + $2))
   shift 2
@@ -50,7 +51,7 @@ start() { # OPTION...
   esac
 }
 
-ended() { # WANTED_STATUS TEXT: the host has, within a second
+ended() { # WANTED_STATUS TEXT: the host has, soon
   await 'the end of the host' $soon gone "$host"
   gone "$host" || kill -9 "$host"
   status=0
