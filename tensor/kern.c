@@ -65,11 +65,11 @@ static bool has_vnni(void)
 static bool has_amx(void)
 {
 	enum { REQ_XCOMP_PERM = 0x1023, XTILE_DATA = 18 };
-	const unsigned tile = 1u << 24, int8 = 1u << 25;
+	const unsigned tile = 1u << 24, int8 = 1u << 25, gfni = 1u << 8;
 	unsigned a, b, c, d;
 
 	return has_vnni() && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
-		d & tile && d & int8 &&
+		d & tile && d & int8 && c & gfni &&
 		!syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILE_DATA);
 }
 #endif

@@ -128,6 +128,49 @@ static ALWAYS_INLINE void step_rows(struct block *b, unsigned rows)
 	b->y += rows * b->ldy;
 }
 
+/*
+ * What follows in memory the work at hand: the next chunk of weights, and the
+ * next rows. It is fetched piece by piece beside the work, because no
+ * processor waits for many pieces at a time.
+ */
+struct ahead {
+	const uint8_t *weights;
+	unsigned lines; /* pieces of weights, with each step */
+	unsigned rows;
+	struct block next;
+};
+
+static ALWAYS_INLINE void rows_after(
+	struct ahead *a, struct block b, unsigned rows, unsigned after)
+{
+	step_rows(&b, rows);
+	a->next = b;
+	a->rows = after;
+}
+
+/* So many that a chunk of this size is fetched in so many steps. */
+static ALWAYS_INLINE unsigned lines_a_step(size_t bytes, unsigned steps)
+{
+	return (unsigned)(bytes / 64 + steps - 1) / steps;
+}
+
+static ALWAYS_INLINE void fetch_step(struct ahead *a)
+{
+	for (unsigned i = 0; i < a->lines; i++, a->weights += 64)
+		__builtin_prefetch(a->weights);
+	if (!a->rows)
+		return;
+#pragma GCC unroll 4
+	for (int i = 0; i < Q8_GROUP; i += 64)
+		__builtin_prefetch(a->next.codes + i);
+	__builtin_prefetch(a->next.start);
+	__builtin_prefetch(a->next.scale);
+	__builtin_prefetch(a->next.y);
+	__builtin_prefetch(a->next.y + TILE / 2);
+	step_rows(&a->next, 1);
+	a->rows--;
+}
+
 #if VEC_LANES > 4
 
 /* Rows in registers beside two vectors of outputs: an integer and a float32
@@ -148,10 +191,8 @@ static ALWAYS_INLINE unsigned few(bool four)
 
 /* A chunk's codes in the order of the products, and its scales. */
 struct ready {
-	struct {
-		struct half half[2];
-		vec scale[STRIP_VECS];
-	} tile[Q8_TILES];
+	struct half half[Q8_TILES][2];
+	vec scale[Q8_TILES][STRIP_VECS];
 };
 
 static ALWAYS_INLINE void make_ready(
@@ -160,10 +201,9 @@ static ALWAYS_INLINE void make_ready(
 	for (unsigned t = 0; t < c->tiles; t++) {
 		const uint8_t *tile = c->w + t * tile_size(four);
 
-		prefetch(tile + Q8_TILES * tile_size(four), four);
-		half_codes(&to->tile[t].half[0], tile, 0, four);
-		half_codes(&to->tile[t].half[1], tile, 1, four);
-		tile_scales(to->tile[t].scale, tile, four);
+		half_codes(&to->half[t][0], tile, 0, four);
+		half_codes(&to->half[t][1], tile, 1, four);
+		tile_scales(to->scale[t], tile, four);
 	}
 }
 
@@ -265,39 +305,26 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	}
 }
 
-/* The same of one that is ready; beside it, what the rows after these will
- * want is fetched, a row with each tile. */
+/* The same of one that is ready. */
 static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
-	const struct block *b, const struct shape s)
+	const struct block *b, struct ahead *ahead, const struct shape s)
 {
 	struct six x = six_rows(b->codes, b->row_bytes);
 	struct six from = six_rows(b->start, b->row_bytes);
-	struct block next = *b;
 
-	step_rows(&next, (unsigned)s.rows);
 	for (unsigned t = 0; t < c->tiles; t++) {
 		ivec acc[ROWS][2], start[ROWS];
 
-#pragma GCC unroll 4
-		for (int i = 0; i < Q8_GROUP; i += 64)
-			__builtin_prefetch(next.codes + i);
-		__builtin_prefetch(next.y);
-		__builtin_prefetch(next.y + TILE / 2);
-		__builtin_prefetch(next.start);
-		__builtin_prefetch(next.scale);
-		next.codes += next.row_bytes;
-		next.start += next.row_bytes;
-		next.scale += next.row_bytes;
-		next.y += next.ldy;
+		fetch_step(ahead);
 		for (int r = 0; r < s.rows; r++) {
 			start[r] = six_get(&from, r, 0);
 			acc[r][0] = acc[r][1] = sum_begin(start[r]);
 		}
 #pragma GCC unroll 2
 		for (int h = 0; h < 2; h++)
-			add_half(acc, &c->ready->tile[t].half[h], &x,
-				(size_t)h * 16, s);
-		add_sums(sum, acc, start, c->ready->tile[t].scale, s);
+			add_half(acc, &c->ready->half[t][h], &x, (size_t)h * 16,
+				s);
+		add_sums(sum, acc, start, c->ready->scale[t], s);
 		six_step(&x, TILE);
 		six_step(&from, 4);
 	}
@@ -317,18 +344,28 @@ static ALWAYS_INLINE void enter_sums(
 	}
 }
 
-/* `count` times `rows` rows. */
+/* How many steps a chunk's rows take, each a tile by two vectors of outputs. */
+static ALWAYS_INLINE unsigned chunk_steps(unsigned rows)
+{
+	return (rows + ROWS - 1) / ROWS * (STRIP_VECS / 2) * Q8_TILES;
+}
+
+/* `count` times `rows` rows, with `after` behind them. */
 static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
-	unsigned count, const int rows, const bool four, const bool ready)
+	unsigned count, unsigned after, struct ahead *ahead, const int rows,
+	const bool four, const bool ready)
 {
 	struct shape s = { .rows = rows, .four = four };
 
-	for (; count; count--, step_rows(&b, (unsigned)rows))
+	after += (unsigned)rows * count;
+	for (; count; count--, step_rows(&b, (unsigned)rows)) {
+		after -= (unsigned)rows;
+		rows_after(ahead, b, (unsigned)rows, after);
 		for (s.v = 0; s.v < STRIP_VECS; s.v += 2) {
 			vec sum[ROWS][2] = { 0 };
 
 			if (ready)
-				ready_sums(sum, c, &b, s);
+				ready_sums(sum, c, &b, ahead, s);
 			else
 				stored_sums(sum, c, &b, s);
 			if (b.first)
@@ -336,18 +373,20 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 			else
 				enter_sums(sum, b, s, false);
 		}
+	}
 }
 
 /* Of several register tiles each has half of ROWS or more: rows_next. */
-#define PANELS(n)                                                      \
-	case n:                                                        \
-		if (n <= ROWS &&                                       \
-			(few(four) ? !ready || 2 * n >= ROWS : ready)) \
-			panels(c, b, count, n, four, ready);           \
+#define PANELS(n)                                                          \
+	case n:                                                            \
+		if (n <= ROWS &&                                           \
+			(few(four) ? !ready || 2 * n >= ROWS : ready))     \
+			panels(c, b, count, after, ahead, n, four, ready); \
 		break;
 
 static ALWAYS_INLINE void multiply(const struct chunk *c, struct block b,
-	unsigned rows, unsigned count, const bool four, const bool ready)
+	unsigned rows, unsigned count, unsigned after, struct ahead *ahead,
+	const bool four, const bool ready)
 {
 	switch (rows) {
 		PANELS(1)
@@ -363,6 +402,11 @@ static ALWAYS_INLINE void multiply(const struct chunk *c, struct block b,
 
 #define ROWS   6
 #define TURNED false
+
+static ALWAYS_INLINE unsigned chunk_steps(unsigned rows)
+{
+	return rows * Q8_TILES;
+}
 
 static ALWAYS_INLINE unsigned few(bool four)
 {
@@ -431,7 +475,8 @@ static ALWAYS_INLINE void add_codes(int32_t *restrict acc,
 }
 
 static ALWAYS_INLINE void multiply(const struct chunk *c, struct block b,
-	unsigned rows, unsigned count, const bool four, const bool ready)
+	unsigned rows, unsigned count, unsigned after, struct ahead *ahead,
+	const bool four, const bool ready)
 {
 	const struct ready *w = c->ready;
 
@@ -439,8 +484,11 @@ static ALWAYS_INLINE void multiply(const struct chunk *c, struct block b,
 		const int8_t *x = (const int8_t *)b.codes;
 		float part[TILE] = { 0 };
 
+		rows_after(ahead, b, 1, r - 1 + after);
 		for (unsigned t = 0; t < c->tiles; t++) {
 			int32_t acc[TILE] = { 0 };
+
+			fetch_step(ahead);
 
 			add_codes(acc, w->w[t * TILE], x + t * TILE, four);
 			for (int n = 0; n < TILE; n++)
@@ -460,15 +508,15 @@ _Static_assert(sizeof(struct ready) <= TILE_SCRATCH, "workspace");
 
 /* All rows, in register tiles that are as full as rows_next has it. */
 static ALWAYS_INLINE void chunk_rows(const struct chunk *c, struct block b,
-	unsigned rows, const bool four, const bool ready)
+	unsigned rows, struct ahead *ahead, const bool four, const bool ready)
 {
 	while (rows) {
 		const unsigned step = rows_next(rows, ROWS);
 		const unsigned count = rows >= 2 * ROWS ? rows / ROWS - 1 : 1;
 
-		multiply(c, b, step, count, four, ready);
-		step_rows(&b, step * count);
 		rows -= step * count;
+		multiply(c, b, step, count, rows, ahead, four, ready);
+		step_rows(&b, step * count);
 	}
 }
 
@@ -476,14 +524,18 @@ static ALWAYS_INLINE void strip(struct block b, const uint8_t *w, unsigned rows,
 	unsigned k, struct ready *ready, const bool four,
 	const bool store_codes)
 {
+	const size_t bytes = Q8_TILES * tile_size(four);
+	struct ahead ahead = { .lines =
+				       lines_a_step(bytes, chunk_steps(rows)) };
 	struct chunk c = { .w = w, .ready = ready };
 
 	for (unsigned i = 0; i < k / TILE; i += Q8_TILES) {
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;
+		ahead.weights = c.w + bytes;
 		if (store_codes)
 			make_ready(ready, &c, four);
-		chunk_rows(&c, b, rows, four, store_codes);
-		c.w += Q8_TILES * tile_size(four);
+		chunk_rows(&c, b, rows, &ahead, four, store_codes);
+		c.w += bytes;
 		b.codes += Q8_GROUP;
 		b.start += Q8_TILES * sizeof(int32_t);
 		b.scale += sizeof(float);
@@ -561,8 +613,8 @@ void JOIN(kern_matmul_q8_, KERN_ISA)(float *y, size_t ldy, const void *xq,
 void kern_matmul_q8_amx(float *y, size_t ldy, const void *xq, unsigned rows,
 	enum dtype wt, const void *w, unsigned n, unsigned k, void *scratch)
 {
-	static strip_fn *const fns[2][2] = { { q8_few, q8_amx },
-		{ q4_few, q4_amx } };
+	static strip_fn *const fns[2][2] = { { q8_amx, q8_amx },
+		{ q4_amx, q4_amx } };
 
 	if (rows < AMX_LEAST)
 		JOIN(kern_matmul_q8_, KERN_ISA)

@@ -56,29 +56,40 @@ static ALWAYS_INLINE ivec all32(const void *p)
 	return (ivec)_mm512_set1_epi32(v);
 }
 
-/* Eight k-pairs; outputs 0-3, 16-19, 4-7, 20-23 and those that are 8 on. */
-static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
+/* Eight codes of each output: of k 0 and 1 and what is 4, 8 and 12 on; of k 2
+ * and 3 likewise. */
+struct pairs {
+	ivec even, odd;
+};
+
+/*
+ * Eight k-pairs: in vector 0 outputs 0-3 and 16-19 and those that are 8 on, in
+ * vector 1 those that are 4 on from there.
+ */
+static ALWAYS_INLINE struct pairs nibble_pairs(const uint8_t *p, const int v)
 {
 	const __m512i a = get(p), b = get(p + 64);
 	const __m512i c = get(p + 128), d = get(p + 192);
-	const __m512i ab0 = _mm512_unpacklo_epi8(a, b);
-	const __m512i ab1 = _mm512_unpackhi_epi8(a, b);
-	const __m512i cd0 = _mm512_unpacklo_epi8(c, d);
-	const __m512i cd1 = _mm512_unpackhi_epi8(c, d);
-	const __m512i q[4] = { _mm512_unpacklo_epi16(ab0, cd0),
-		_mm512_unpackhi_epi16(ab0, cd0),
-		_mm512_unpacklo_epi16(ab1, cd1),
-		_mm512_unpackhi_epi16(ab1, cd1) };
+	const __m512i ab =
+		v ? _mm512_unpackhi_epi8(a, b) : _mm512_unpacklo_epi8(a, b);
+	const __m512i cd =
+		v ? _mm512_unpackhi_epi8(c, d) : _mm512_unpacklo_epi8(c, d);
+	const __m512i l = _mm512_unpacklo_epi16(ab, cd);
+	const __m512i r = _mm512_unpackhi_epi16(ab, cd);
 
+	return (struct pairs){ (ivec)_mm512_shuffle_i32x4(l, r, 0x44),
+		(ivec)_mm512_shuffle_i32x4(l, r, 0xee) };
+}
+
+static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
+{
 	for (int v = 0; v < 2; v++) {
-		const __m512i l = q[2 * v], r = q[2 * v + 1];
-		const ivec even = (ivec)_mm512_shuffle_i32x4(l, r, 0x44);
-		const ivec odd = (ivec)_mm512_shuffle_i32x4(l, r, 0xee);
+		const struct pairs q = nibble_pairs(p, v);
 
-		h->w[0][v] = even & 0x0f0f0f0f;
-		h->w[1][v] = even >> 4 & 0x0f0f0f0f;
-		h->w[2][v] = odd & 0x0f0f0f0f;
-		h->w[3][v] = odd >> 4 & 0x0f0f0f0f;
+		h->w[0][v] = q.even & 0x0f0f0f0f;
+		h->w[1][v] = q.even >> 4 & 0x0f0f0f0f;
+		h->w[2][v] = q.odd & 0x0f0f0f0f;
+		h->w[3][v] = q.odd >> 4 & 0x0f0f0f0f;
 	}
 }
 

@@ -1,10 +1,11 @@
 /*
- * matmul_q8 on AMX, for more rows than its registers of vectors want: 16 rows
- * by 16 outputs by the 32 k of a group are one instruction, whose sums go by
- * way of the nearest cache into the same float32 steps as kern_q8.c's.
+ * matmul_q8 on AMX, for more rows than registers of vectors hold: 16 rows by
+ * 16 outputs by the 32 k of a group are one instruction, whose sums go by way
+ * of the nearest cache into the same float32 steps as kern_q8.c's. Codes of
+ * weights are signed here, so that nothing is to be made up for: bytes are
+ * taken as they are stored, nibbles are made ready for a chunk.
  *
- * Private to kern_q8.c, which has made codes ready in its own order; here they
- * are signed, so that nothing is to be made up for.
+ * Private to kern_q8.c.
  */
 #ifndef TENSOR_KERN_Q8_AMX_H
 #define TENSOR_KERN_Q8_AMX_H
@@ -12,8 +13,8 @@
 #ifdef __AVX512VNNI__
 
 #define AMX_ROWS  16
-#define AMX_LEAST 32 /* rows: for fewer, vectors do as well */
-#define AMX_FN    __attribute__((target("amx-tile,amx-int8")))
+#define AMX_LEAST 13 /* rows: for fewer, vectors do as well */
+#define AMX_FN    __attribute__((target("amx-tile,amx-int8,gfni")))
 
 /*
  * Groups between a product and the use of its sums: so many that nothing waits
@@ -30,49 +31,56 @@ struct amx_sums {
 	int32_t at[AMX_RING][AMX_ROWS][VEC_LANES];
 };
 
-/* Tile register 0: sums; 1: codes of rows; 2: codes of weights. */
+/*
+ * Tile registers 0: sums of a block of rows, 1: its codes; 2 and 3: the same
+ * of the last block where that has fewer rows than the others; 4: codes of
+ * weights.
+ */
 static AMX_FN void amx_shape(unsigned rows)
 {
-	struct {
+	const uint8_t most = rows < AMX_ROWS ? (uint8_t)rows : AMX_ROWS;
+	const uint8_t last = (rows - 1) % AMX_ROWS + 1;
+	const struct {
 		uint8_t palette, start_row, zero[14];
 		uint16_t bytes[16];
 		uint8_t rows[16];
-	} cfg = { .palette = 1,
-		.bytes = { VEC_LANES * 4, TILE, VEC_LANES * 4 },
-		.rows = { (uint8_t)rows, (uint8_t)rows, TILE / 4 } };
+	} shapes = { .palette = 1,
+		.bytes = { VEC_LANES * 4, TILE, VEC_LANES * 4, TILE,
+			VEC_LANES * 4 },
+		.rows = { most, most, last, last, TILE / 4 } };
 
-	_Static_assert(sizeof(cfg) == 64, "as the instruction wants it");
-	__asm__ volatile("" ::"m"(cfg));
-	_tile_loadconfig(&cfg);
+	_Static_assert(sizeof(shapes) == 64, "as the instruction wants it");
+	__asm__ volatile("" ::"m"(shapes));
+	_tile_loadconfig(&shapes);
 }
 
 static ALWAYS_INLINE AMX_FN void amx_group(struct amx_sums *s, unsigned t,
-	int v, const struct chunk *c, const struct block *b)
+	int v, const struct chunk *c, const struct block *b, const bool last,
+	const bool four)
 {
-	_tile_zero(0);
-	_tile_loadd(1, b->codes + t * TILE, b->row_bytes);
-	_tile_loadd(2, &c->ready->tile[t].half[0].w[0][v],
-		STRIP_VECS * sizeof(ivec));
-	_tile_dpbssd(0, 1, 2);
-	_tile_stored(0, s->at[t % AMX_RING], sizeof(s->at[0][0]));
-}
+	const void *w = four
+		? (const void *)&c->ready->half[t][0].w[0][v]
+		: c->w + t * tile_size(false) + (size_t)v * sizeof(ivec);
+	void *to = s->at[t % AMX_RING];
 
-/* One row's outputs, and codes of the block of rows behind. */
-static ALWAYS_INLINE void amx_prefetch(struct block *b)
-{
-#pragma GCC unroll 4
-	for (int i = 0; i < Q8_GROUP; i += 64)
-		__builtin_prefetch(b->codes + AMX_ROWS * b->row_bytes + i);
-	__builtin_prefetch(b->scale);
-	__builtin_prefetch(b->y);
-	__builtin_prefetch(b->y + TILE / 2);
-	step_rows(b, 1);
+	_tile_loadd(4, w, STRIP_VECS * sizeof(ivec));
+	if (last) {
+		_tile_zero(2);
+		_tile_loadd(3, b->codes + t * TILE, b->row_bytes);
+		_tile_dpbssd(2, 3, 4);
+		_tile_stored(2, to, sizeof(s->at[0][0]));
+	} else {
+		_tile_zero(0);
+		_tile_loadd(1, b->codes + t * TILE, b->row_bytes);
+		_tile_dpbssd(0, 1, 4);
+		_tile_stored(0, to, sizeof(s->at[0][0]));
+	}
 }
 
 static ALWAYS_INLINE void amx_add(vec *sum, const struct amx_sums *s,
 	unsigned t, int v, const struct chunk *c)
 {
-	const vec d = c->ready->tile[t].scale[v];
+	const vec d = c->ready->scale[t][v];
 
 #pragma GCC unroll 16
 	for (int r = 0; r < AMX_ROWS; r++) {
@@ -95,13 +103,14 @@ static ALWAYS_INLINE void amx_take(vec (*part)[2], int v, vec *sum)
  * before become complete. */
 static ALWAYS_INLINE AMX_FN void amx_vector(vec *sum, vec (*part)[2],
 	struct amx_sums *s, const int v, const struct chunk *c,
-	const struct block *b, struct block *ahead)
+	const struct block *b, struct ahead *ahead, const bool last,
+	const bool four)
 {
 #pragma GCC unroll 8
 	for (unsigned t = 0; t < Q8_TILES; t++) {
 		if (t < c->tiles)
-			amx_group(s, t, v, c, b);
-		amx_prefetch(ahead);
+			amx_group(s, t, v, c, b, last, four);
+		fetch_step(ahead);
 		if (t == AMX_LAG)
 			amx_take(part, !v, sum);
 		amx_add(sum, s, (t - AMX_LAG) % Q8_TILES, t < AMX_LAG ? !v : v,
@@ -118,21 +127,26 @@ static ALWAYS_INLINE void amx_enter(
 		enter_sums(&part[r], *b, one, b->first);
 }
 
-static ALWAYS_INLINE AMX_FN void amx_rows(
-	const struct chunk *c, struct block b, unsigned rows, const bool four)
+static ALWAYS_INLINE AMX_FN void amx_rows(const struct chunk *c, struct block b,
+	unsigned rows, struct ahead *ahead, const bool four)
 {
 	struct amx_sums s __attribute__((aligned(64)));
-	struct block done = b, ahead = b;
+	struct block done = b;
 	vec part[AMX_ROWS][2], sum[AMX_ROWS] = { 0 };
 	unsigned had = 0;
 
 	for (unsigned n; rows; rows -= n, had = n) {
 		n = rows < AMX_ROWS ? rows : AMX_ROWS;
-		if (n < AMX_ROWS)
-			amx_shape(n);
-		amx_vector(sum, part, &s, 0, c, &b, &ahead);
+		rows_after(ahead, b, n, rows - n);
+		if (n == AMX_ROWS)
+			amx_vector(sum, part, &s, 0, c, &b, ahead, false, four);
+		else
+			amx_vector(sum, part, &s, 0, c, &b, ahead, true, four);
 		amx_enter(part, &done, had, four);
-		amx_vector(sum, part, &s, 1, c, &b, &ahead);
+		if (n == AMX_ROWS)
+			amx_vector(sum, part, &s, 1, c, &b, ahead, false, four);
+		else
+			amx_vector(sum, part, &s, 1, c, &b, ahead, true, four);
 		step_rows(&b, n);
 	}
 #pragma GCC unroll 8
@@ -142,54 +156,66 @@ static ALWAYS_INLINE AMX_FN void amx_rows(
 	amx_enter(part, &done, had, four);
 }
 
-static ALWAYS_INLINE void amx_signed(
-	struct half *to, const struct half *h, const bool four)
+/*
+ * Nibbles n to bytes n - 8: the lowest three bits are n's, all others the
+ * inverse of its highest. Row i of the matrix, from the last byte on, says
+ * which bits of n make up bit i.
+ */
+static ALWAYS_INLINE AMX_FN ivec amx_low(ivec q)
 {
-#pragma GCC unroll 4
-	for (int i = 0; i < 4; i++)
-		for (int v = 0; v < STRIP_VECS; v++) {
-			const ivec w = h->w[i][v];
-
-			to->w[i][v] = four ? (ivec)_mm512_sub_epi8((__m512i)w,
-						     _mm512_set1_epi8(8))
-					   : w ^ (int32_t)0x80808080;
-		}
+	return (ivec)_mm512_gf2p8affine_epi64_epi8(
+		(__m512i)q, _mm512_set1_epi64(0x0102040808080808), 0xf8);
 }
 
-/* As make_ready(). */
-static ALWAYS_INLINE void amx_ready(
+static ALWAYS_INLINE AMX_FN ivec amx_high(ivec q)
+{
+	return (ivec)_mm512_gf2p8affine_epi64_epi8(
+		(__m512i)q, _mm512_set1_epi64(0x1020408080808080), 0xf8);
+}
+
+/* As make_ready(); of bytes the scales alone. */
+static ALWAYS_INLINE AMX_FN void amx_ready(
 	struct ready *to, const struct chunk *c, const bool four)
 {
 	for (unsigned t = 0; t < c->tiles; t++) {
 		const uint8_t *tile = c->w + t * tile_size(four);
 
-		prefetch(tile + Q8_TILES * tile_size(four), four);
-		for (int h = 0; h < 2; h++) {
-			struct half from;
+		for (int h = 0; four && h < 2; h++)
+			for (int v = 0; v < STRIP_VECS; v++) {
+				const struct pairs q =
+					nibble_pairs(tile + h * 256, v);
+				ivec(*w)[STRIP_VECS] = to->half[t][h].w;
 
-			half_codes(&from, tile, h, four);
-			amx_signed(&to->tile[t].half[h], &from, four);
-		}
-		tile_scales(to->tile[t].scale, tile, four);
+				w[0][v] = amx_low(q.even);
+				w[1][v] = amx_high(q.even);
+				w[2][v] = amx_low(q.odd);
+				w[3][v] = amx_high(q.odd);
+			}
+		tile_scales(to->scale[t], tile, four);
 	}
 	for (unsigned t = c->tiles; t < Q8_TILES; t++)
-		memset(to->tile[t].scale, 0, sizeof(to->tile[t].scale));
+		memset(to->scale[t], 0, sizeof(to->scale[t]));
 }
 
 /* As strip(). */
 static ALWAYS_INLINE AMX_FN void amx_strip(struct block b, const uint8_t *w,
 	unsigned rows, unsigned k, struct ready *ready, const bool four)
 {
+	const size_t bytes = Q8_TILES * tile_size(four);
+	const unsigned blocks = (rows + AMX_ROWS - 1) / AMX_ROWS;
+	struct ahead ahead = {
+		.lines = lines_a_step(bytes, blocks * STRIP_VECS * Q8_TILES),
+	};
 	struct chunk c = { .w = w, .ready = ready };
 
+	amx_shape(rows);
 	for (unsigned i = 0; i < k / TILE; i += Q8_TILES) {
 		c.tiles = k / TILE - i < Q8_TILES ? k / TILE - i : Q8_TILES;
+		ahead.weights = c.w + bytes;
 		amx_ready(ready, &c, four);
 		__asm__ volatile("" ::: "memory"); /* tiles are loaded by it */
-		if (b.first || rows % AMX_ROWS)
-			amx_shape(AMX_ROWS);
-		amx_rows(&c, b, rows, four);
-		c.w += Q8_TILES * tile_size(four);
+		amx_rows(&c, b, rows, &ahead, four);
+		c.w += bytes;
 		b.codes += Q8_GROUP;
 		b.scale += sizeof(float);
 		b.first = false;
