@@ -50,8 +50,18 @@ int stream_open(struct stream **out, const struct image *,
 	const struct stream_opts *, struct err *);
 /* Whatever is under way is waited for or cancelled first: afterwards nothing
  * writes into the slots. A device that keeps a read for 5 s more is left to
- * itself, with the stream's memory. */
-void stream_close(struct stream *);
+ * itself, with the stream's memory; then it is false, and the slots' memory
+ * must stay. */
+bool stream_close(struct stream *);
+
+/*
+ * The image's file anew, with O_DIRECT unless `buffered` or refused. *fd is the
+ * caller's; why[STREAM_WHY] says why it was refused, else it is "". Never fails
+ * for lack of O_DIRECT.
+ */
+#define STREAM_WHY 160
+int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
+	char *why, struct err *);
 
 /*
  * A place that extents are read to: `bytes` of a buffer from `off` on, both

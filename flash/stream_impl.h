@@ -76,16 +76,11 @@ struct stream {
 	struct stream_stats stats;
 	/* what stream_how says */
 	bool direct, uring, started, areas;
-	char refused[3 * READER_WHY + 64];
+	char refused[3 * STREAM_WHY + 64];
 	char how[STREAM_HOW];
 };
 
 /* ---- flash/stream_open.c ---- */
-
-/* The image's file anew, with O_DIRECT if it may be; *why [READER_WHY] if it
- * may not, else "". Never fails for lack of O_DIRECT. */
-int stream_file(const struct image *, bool buffered, int *fd, bool *direct,
-	char *why, struct err *);
 
 /* All slots are known: memory for zstd, areas told to the kernel. */
 int stream_start(struct stream *, struct err *);

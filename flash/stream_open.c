@@ -63,7 +63,7 @@ int stream_file(const struct image *im, bool buffered, int *fd, bool *direct,
 	if (*direct)
 		return 0;
 	if (!buffered)
-		snprintf(why, READER_WHY, "%s", strerror(-ret));
+		snprintf(why, STREAM_WHY, "%s", strerror(-ret));
 	*fd = reopen(image_fd(im), 0);
 	if (*fd < 0) /* no /proc */
 		*fd = fcntl(image_fd(im), F_DUPFD_CLOEXEC, 0);
@@ -112,7 +112,7 @@ static void note_refusal(struct stream *s, const char *what, const char *why)
 static int open_reader(
 	struct stream *s, const struct stream_opts *o, struct err *e)
 {
-	char why[READER_WHY];
+	char why[STREAM_WHY];
 	int ret;
 
 	if (!o->threaded) {
@@ -131,7 +131,7 @@ static int open_reader(
 int stream_open(struct stream **out, const struct image *im,
 	const struct stream_opts *o, struct err *e)
 {
-	char why[READER_WHY];
+	char why[STREAM_WHY];
 	struct stream *s;
 	int ret = check_opts(o, e);
 
@@ -164,12 +164,12 @@ fail:
 	return ret;
 }
 
-void stream_close(struct stream *s)
+bool stream_close(struct stream *s)
 {
 	bool abandon;
 
 	if (!s)
-		return;
+		return true;
 	abandon = s->reader && !stream_take_back(s);
 	if (s->reader)
 		s->reader->ops->close(s->reader, abandon);
@@ -182,11 +182,12 @@ void stream_close(struct stream *s)
 		check_release(&slot->check);
 	}
 	if (abandon)
-		return; /* a read may still refer to the rest */
+		return false; /* a read may still refer to the rest */
 	fd_close(&s->fd);
 	hugemem_free(s->bounce);
 	free(s->piece);
 	free(s);
+	return true;
 }
 
 int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
@@ -226,7 +227,7 @@ static bool any_zstd(const struct image *im)
 static void refuse_areas(struct stream *s, int error, size_t bytes)
 {
 	struct rlimit r = { 0, 0 };
-	char why[READER_WHY];
+	char why[STREAM_WHY];
 
 	getrlimit(RLIMIT_MEMLOCK, &r);
 	if (error == ENOMEM && r.rlim_cur != RLIM_INFINITY)

@@ -221,7 +221,7 @@ static int probe_file(
 	int fd, uint64_t size, const struct candidate **best, struct err *e)
 {
 	struct probe p = { 0 };
-	char why[READER_WHY];
+	char why[STREAM_WHY];
 	int ret =
 		reader_open_uring(&p.reader, fd, STREAM_DEPTH_MAX, false, why);
 
@@ -260,7 +260,7 @@ int stream_probe(
 	const struct image *im, size_t *block, unsigned *depth, struct err *e)
 {
 	uint64_t size = image_file_bytes(im);
-	char why[READER_WHY];
+	char why[STREAM_WHY];
 	bool direct;
 	int fd, ret;
 

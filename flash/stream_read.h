@@ -8,6 +8,8 @@
 #ifndef FLASH_STREAM_READ_H
 #define FLASH_STREAM_READ_H
 
+#include "flash/stream.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,10 +46,8 @@ struct reader {
 	bool file; /* the descriptor is registered with the kernel */
 };
 
-#define READER_WHY 160
-
 /*
- * -errno: refused, and `why` [READER_WHY] says so in words. `blocking`: reads
+ * -errno: refused, and `why` [STREAM_WHY] says so in words. `blocking`: reads
  * would copy from the page cache in the call, and are handed to the kernel's
  * threads instead.
  */

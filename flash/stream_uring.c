@@ -137,17 +137,17 @@ static void explain(int error, char *why)
 	int disabled = sysctl_number("/proc/sys/kernel/io_uring_disabled");
 
 	if (error == EPERM && disabled > 0)
-		snprintf(why, READER_WHY, "%s (kernel.io_uring_disabled is %d)",
+		snprintf(why, STREAM_WHY, "%s (kernel.io_uring_disabled is %d)",
 			strerror(error), disabled);
 	else if (error == EPERM)
-		snprintf(why, READER_WHY, "%s (a seccomp filter refuses it)",
+		snprintf(why, STREAM_WHY, "%s (a seccomp filter refuses it)",
 			strerror(error));
 	else if (error == ENOMEM)
-		snprintf(why, READER_WHY,
+		snprintf(why, STREAM_WHY,
 			"%s (the locked-memory limit is too low)",
 			strerror(error));
 	else
-		snprintf(why, READER_WHY, "%s", strerror(error));
+		snprintf(why, STREAM_WHY, "%s", strerror(error));
 }
 
 /* A ring may open where a filter then refuses to enter it, and a kernel before

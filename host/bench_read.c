@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/hugemem.h"
 #include "flash/image.h"
+#include "flash/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,6 +134,7 @@ static int best_of_all(
 static int open_reader(
 	const struct image *m, struct reader *r, bool *direct, struct err *e)
 {
+	char why[STREAM_WHY];
 	int ret = find_layers(m, r, e);
 
 	if (ret)
@@ -141,14 +143,7 @@ static int open_reader(
 	if (!r->memory)
 		return err_set(e, ENOMEM, "no memory to read to");
 	memset(r->memory, 0, r->room); /* first touches are not reading */
-	*direct = true;
-	r->fd = open(image_path(m), O_RDONLY | O_CLOEXEC | O_DIRECT);
-	if (r->fd < 0) {
-		*direct = false;
-		r->fd = open(image_path(m), O_RDONLY | O_CLOEXEC);
-	}
-	return r->fd < 0 ? err_sys(e, errno, "cannot open '%s'", image_path(m))
-			 : 0;
+	return stream_file(m, false, &r->fd, direct, why, e);
 }
 
 int bench_read(const struct image *m, struct bench_read *out, struct err *e)

@@ -237,13 +237,15 @@ static int check_usage(void)
 static int check_decoding(void)
 {
 	struct method_args a = decoding;
+	struct session_opts o;
 	struct decoder d = { 0 };
 	struct decoder_files files;
 	const struct method *m;
 	struct err e = { 0 };
 
 	a.method = method_lever.name;
-	return method_args_apply(&a, &m, &d, &files, &e)
+	return session_args_apply(&pair, &o, &e) ||
+			method_args_apply(&a, &m, &d, &files, &e)
 		? cmd_misuse(&cmd_bench_lever, "%s", e.text)
 		: EXIT_OK;
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 static struct session_args pair = SESSION_ARGS_DEFAULT;
+static struct session_opts pair_opts; /* what it says, from the start on */
 static struct method_args decoding = METHOD_ARGS_DEFAULT;
 static const char *model_path, *outputs_path;
 static int64_t n_items, n_predict = 160, n_show, seed = 1;
@@ -162,12 +163,9 @@ static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 static int open_session(struct eval *v, struct err *e)
 {
 	uint32_t context = v->decoder.model->n_ctx;
-	struct session_opts o;
+	struct session_opts o = pair_opts;
 	int ret;
 
-	ret = session_args_apply(&pair, &o, e);
-	if (ret)
-		return ret;
 	o.cancel = &cmd_interrupted;
 	ret = check_prompts(v, o.context ? o.context : context, e);
 	if (ret)
@@ -358,8 +356,9 @@ static int eval_main(int argc, char **argv)
 		err_set(&e, ENOMEM, "no memory for an evaluation");
 		return cmd_fail(&e);
 	}
-	if (method_args_apply(
-		    &decoding, &v->method, &v->decoder, &v->files, &e)) {
+	if (session_args_apply(&pair, &pair_opts, &e) ||
+		method_args_apply(
+			&decoding, &v->method, &v->decoder, &v->files, &e)) {
 		free(v);
 		return cmd_misuse(&cmd_eval, "%s", e.text);
 	}

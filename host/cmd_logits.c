@@ -20,6 +20,7 @@
 #define IDS_MAX ((size_t)64 << 20) /* bytes of a file of ids */
 
 static struct session_args pair = SESSION_ARGS_DEFAULT;
+static struct session_opts pair_opts; /* what it says, from the start on */
 static const char *model_path, *ids_text, *ids_file, *out_path;
 
 /* clang-format off */
@@ -52,6 +53,8 @@ static const struct opt_command usage = {
 
 static int check_usage(void)
 {
+	struct err e = { 0 };
+
 	if (!model_path)
 		return cmd_misuse(&cmd_logits, "no model: -m FILE names one");
 	if (!ids_text == !ids_file)
@@ -60,6 +63,8 @@ static int check_usage(void)
 	if (!out_path)
 		return cmd_misuse(&cmd_logits,
 			"no output: -o FILE, or -o - for standard output");
+	if (session_args_apply(&pair, &pair_opts, &e))
+		return cmd_misuse(&cmd_logits, "%s", e.text);
 	return EXIT_OK;
 }
 
@@ -156,8 +161,7 @@ static int open_session(struct session **s, const struct model *m,
 	const struct token_list *ids, struct err *e)
 {
 	uint32_t context = pair.context ? (uint32_t)pair.context : m->n_ctx;
-	struct session_opts o;
-	int ret;
+	struct session_opts o = pair_opts;
 
 	if (ids->n > context)
 		return err_set(e, EFBIG,
@@ -169,9 +173,6 @@ static int open_session(struct session **s, const struct model *m,
 			"%zu ids, but a diffusion model sees all at once, and "
 			"a pass has at most %d; shorten the list",
 			ids->n, WIRE_MAX_ROWS);
-	ret = session_args_apply(&pair, &o, e);
-	if (ret)
-		return ret;
 	o.context_need = (uint32_t)ids->n;
 	if (!m->causal)
 		o.prefill_chunk = o.context_need;

@@ -24,6 +24,7 @@
 #define WINDOW_MAX   2048                /* unless another is asked for */
 
 static struct session_args pair = SESSION_ARGS_DEFAULT;
+static struct session_opts pair_opts; /* what it says, from the start on */
 static const char *model_path;
 static int64_t n_items, window;
 static bool as_json;
@@ -103,6 +104,8 @@ static bool is_items(const char *operand)
 
 static int check_usage(const char *operand)
 {
+	struct err e = { 0 };
+
 	if (!operand)
 		return cmd_misuse(&cmd_perplexity,
 			"nothing to read: " EVAL_TASK_NAMES ", all, a file of "
@@ -116,6 +119,8 @@ static int check_usage(const char *operand)
 		return cmd_misuse(&cmd_perplexity,
 			"--window must be 2 or more: a token is foretold from "
 			"one before it");
+	if (session_args_apply(&pair, &pair_opts, &e))
+		return cmd_misuse(&cmd_perplexity, "%s", e.text);
 	return EXIT_OK;
 }
 
@@ -208,13 +213,10 @@ static int check_passages(struct job *j, uint32_t context, struct err *e)
 
 static int open_session(struct job *j, struct err *e)
 {
-	struct session_opts o;
+	struct session_opts o = pair_opts;
 	uint32_t context;
 	int ret;
 
-	ret = session_args_apply(&pair, &o, e);
-	if (ret)
-		return ret;
 	o.cancel = &cmd_interrupted;
 	context = o.context ? o.context : j->decoder.model->n_ctx;
 	if ((ret = make_passages(j, context, e)) ||

@@ -26,6 +26,7 @@
 #define PROMPT_MAX ((size_t)64 << 20)
 
 static struct session_args pair = SESSION_ARGS_DEFAULT;
+static struct session_opts pair_opts; /* what it says, from the start on */
 static struct method_args decoding = METHOD_ARGS_DEFAULT;
 static const char *model_path, *prompt_text, *prompt_file, *system_text;
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1;
@@ -202,8 +203,9 @@ static int choose_method(struct run *r)
 {
 	struct err e = { 0 };
 
-	if (method_args_apply(
-		    &decoding, &r->method, &r->decoder, &r->files, &e))
+	if (session_args_apply(&pair, &pair_opts, &e) ||
+		method_args_apply(
+			&decoding, &r->method, &r->decoder, &r->files, &e))
 		return cmd_misuse(&cmd_run, "%s", e.text);
 	return EXIT_OK;
 }
@@ -310,12 +312,8 @@ static int open_sampler(struct run *r, struct err *e)
 static int open_session(struct run *r, struct err *e)
 {
 	const struct model *m = r->decoder.model;
-	struct session_opts o;
-	int ret;
+	struct session_opts o = pair_opts;
 
-	ret = session_args_apply(&pair, &o, e);
-	if (ret)
-		return ret;
 	o.cancel = &cmd_interrupted;
 	if (n_predict >= 0 && r->prompt.n + (uint64_t)n_predict < UINT32_MAX)
 		o.context_need = (uint32_t)(r->prompt.n + n_predict);

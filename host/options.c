@@ -9,6 +9,7 @@
 #include "host/soc_file.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +89,7 @@ int session_args_apply(
 	opts->va_slots = (uint32_t)a->va_slots;
 	opts->evict_seed = (uint64_t)a->evict_seed;
 	opts->spin_us = a->spin_us;
-	opts->stall_ms = (unsigned)(a->device_timeout * 1000);
+	opts->stall_ms = (unsigned)ceil(a->device_timeout * 1000);
 	opts->device = a->device;
 	ret = apply_flash(a, opts, e);
 	return ret ? ret : apply_clock(a, opts, e);

@@ -197,7 +197,7 @@ extern const char *const draft_places[];
 		"comes with the program, where it fits), or none" },          \
 	{ OPT_FLOAT, 0, "prune-threshold", &(a).prune_threshold, "P",         \
 		"with lever: what an edge must be likely for to stay (one "   \
-		"over twice the candidates)", -1, 1 },                        \
+		"over twice the candidates)", 0, 1 },                        \
 	{ OPT_FLAG, 0, "prune-always", &(a).prune_always, NULL,               \
 		"with lever: prune also where it saves less time than it "    \
 		"loses tokens" },                                             \

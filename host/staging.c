@@ -95,10 +95,10 @@ void staging_close(struct staging *s)
 {
 	if (!s)
 		return;
-	if (s->stream)
-		stream_close(s->stream);
-	for (unsigned i = 0; i < s->opts.slots; i++)
-		buffer_close(s->slot[i].buffer);
+	/* A read that never came back may still write into its slot. */
+	if (!s->stream || stream_close(s->stream))
+		for (unsigned i = 0; i < s->opts.slots; i++)
+			buffer_close(s->slot[i].buffer);
 	free(s);
 }
 

@@ -85,10 +85,8 @@ paid() { # PROMPT
 check_eq 'tiles of a short prompt and of a longer one' \
   "$(paid 'One day')" "$(paid 'One day, there was a little dog')"
 
-run "$TANDEM" run -m "$model" -p Hi --clock soc:nokia3310
-check_eq 'status of an unknown phone' "$status" 1
-check_has 'stderr' "$err" nokia3310
-run "$TANDEM" run -m "$model" -p Hi --clock sd8gen3
-check_eq 'status of a clock that is none' "$status" 1
-check_has 'stderr' "$err" 'soc:sd8gen3'
+misuse "$TANDEM" run -m "$model" -p Hi --clock soc:nokia3310
+check_has 'stderr of an unknown phone' "$err" nokia3310
+misuse "$TANDEM" run -m "$model" -p Hi --clock sd8gen3
+check_has 'stderr of a clock that is none' "$err" 'soc:sd8gen3'
 finish

@@ -150,13 +150,15 @@ refuse() { # SAYS OPTION...
   check_has "stderr with $*" "$err" "$says"
   check_eq "lines on stderr with $*" "$(wc -l <"$tmp/err")" 1
 }
-refuse "--dram-budget '101%'" -m "$image" --dram-budget 101%
-refuse "--dram-budget '-1%'" -m "$image" --dram-budget -1%
-refuse "--dram-budget 'half'" -m "$image" --dram-budget half
 refuse 'no flash image' -m $model --dram-budget 50%
 refuse 'streams a flash image' -m $model --method flash-ar
 refuse 'stage5' -m "$image" --dram-budget 0% --stage-slots 6 --va-slots 7
 refuse 'drop@1' -m "$image" --dram-budget 0% --flash-fault drop@1
+for budget in 101% -1% half; do
+  misuse "$TANDEM" run -p x -m "$image" --dram-budget "$budget"
+  check_has "stderr with budget $budget" "$err" "--dram-budget '$budget'"
+done
+misuse "$TANDEM" run -p x --method lever --prune-threshold -1
 misuse "$TANDEM" run -p x --method lever --draft oracle:2
 misuse "$TANDEM" run -p x --method lever --draft oracle:x
 misuse "$TANDEM" run -p x --method chain --exit flash/models/exit.gguf
