@@ -97,7 +97,7 @@ $(foreach r,base tensor shm ipc flash,$(eval src_$(r) := $(wildcard $(r)/*.c)))
 mains := host/tandem.c device/tandem_npu.c
 # Sources of vector kernels, compiled once for each instruction set.
 kern_src := tensor/kern_vec.c tensor/kern_tile.c tensor/kern_q8.c \
-	tensor/kern_attend.c tensor/kern_peak.c
+	tensor/kern_attend.c tensor/kern_attend_rows.c tensor/kern_peak.c
 src_tensor := $(filter-out $(kern_src),$(src_tensor))
 isa_x86_64  := base avx2 avx512 vnni
 isa_aarch64 := base

@@ -1,43 +1,19 @@
 #include "device/exec.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/hugemem.h"
 #include "base/workers.h"
 #include "device/cache.h"
 #include "device/cost.h"
+#include "device/exec_op.h"
 #include "device/graph.h"
 #include "device/rowset.h"
-#include "tensor/f16.h"
 #include "tensor/kern.h"
-#include "tensor/tile.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
-
-/* Weights a worker takes at a time: enough to amortise the hand-out, not so
- * much that one worker is left with the last piece alone. */
-#define PIECE_MIN ((size_t)16 << 10)
-#define PIECE_MAX ((size_t)128 << 10)
-
-/* One run; what workers see of it does not change within an operator. */
-struct run {
-	struct exec *x;
-	const struct graph *g;
-	const struct op *op;
-	struct rowset set;
-	uint32_t weights, kv; /* device addresses */
-	const float *vector;  /* OP_RMSNORM, OP_HEAD_NORM: in TCM */
-	/* OP_MATMUL: outputs and bytes of a row or strip, and such a part */
-	uint32_t unit, piece;
-	size_t unit_bytes;
-	/* OP_ATTEND: slot 0 of the layer; rows of a part */
-	const uint8_t *k, *v;
-	uint32_t together;
-	_Atomic uint32_t saturated;
-};
 
 /* ---- set-up ------------------------------------------------------------ */
 
@@ -80,435 +56,18 @@ void exec_arena_take(struct exec *x, void *arena, size_t bytes)
 	x->arena_bytes = bytes;
 }
 
-/* ---- what operators stand on ------------------------------------------- */
-
-static float *place(const struct run *r, size_t at)
-{
-	return (float *)(void *)(r->x->arena + at);
-}
-
-/* Row `row` of an operator's input or output. */
-static float *in_row(const struct run *r, uint32_t row)
-{
-	return place(r, r->op->in) + (size_t)row * r->op->k;
-}
-
-static float *out_row(const struct run *r, uint32_t row)
-{
-	return place(r, r->op->out) + (size_t)row * r->op->n;
-}
-
-static void *tcm_of(const struct run *r, unsigned thread)
-{
-	return r->x->tcm + thread * r->x->slice;
-}
-
-static uint8_t *scratch_of(const struct run *r, unsigned thread)
-{
-	const struct graph_layout *at = &r->g->at;
-
-	return r->x->arena + at->thread + thread * at->thread_bytes;
-}
-
-static void to_f16(struct run *r, float *x, size_t n)
-{
-	size_t beyond = r->x->kern->round_f16(x, n);
-
-	if (beyond)
-		atomic_fetch_add_explicit(
-			&r->saturated, (uint32_t)beyond, memory_order_relaxed);
-}
-
-/* What an operator leaves, as the next one takes it. */
-static void round_output(struct run *r, float *x, size_t n)
-{
-	if (r->op->round && r->g->model.f16 != WIRE_F32)
-		to_f16(r, x, n);
-}
-
-/* A whole vector of weights, by the running thread before a parallel
- * section; lives until its TCM share is used again. */
-static const float *fetch_vector(const struct run *r, struct wire_tensor t)
-{
-	return dma_read(r->x->cache, r->weights + t.offset,
-		t.cols * sizeof(float), tcm_of(r, 0));
-}
-
-/* Run `fn` for every real row. */
-static void each_row(struct run *r, void (*fn)(void *, unsigned, unsigned))
-{
-	workers_run(r->x->workers, fn, r, r->set.rows);
-}
-
-/* ---- operators --------------------------------------------------------- */
-
-static void rmsnorm_row(void *arg, unsigned row, unsigned thread)
-{
-	struct run *r = arg;
-	const struct op *op = r->op;
-
-	r->x->kern->rmsnorm(out_row(r, row), in_row(r, row), r->vector, op->n,
-		r->g->model.norm_eps);
-	round_output(r, out_row(r, row), op->n);
-}
-
-static void head_norm_row(void *arg, unsigned row, unsigned thread)
-{
-	struct run *r = arg;
-	uint32_t dim = r->g->model.head_dim;
-	float *y = out_row(r, row);
-
-	for (uint32_t i = 0; i < r->op->n; i += dim)
-		r->x->kern->rmsnorm(
-			y + i, y + i, r->vector, dim, r->g->model.norm_eps);
-}
-
-static void rope_row(void *arg, unsigned row, unsigned thread)
-{
-	struct run *r = arg;
-	const struct wire_model *m = &r->g->model;
-	size_t at = (size_t)row * (m->n_rot / 2);
-	const float *c = place(r, r->g->at.cos) + at;
-	const float *s = place(r, r->g->at.sin) + at;
-	float *y = out_row(r, row);
-
-	for (uint32_t i = 0; m->n_rot && i < r->op->n; i += m->head_dim)
-		r->x->kern->rope(y + i, c, s, m->n_rot, m->rope_neox);
-	round_output(r, y, r->op->n);
-}
-
-static void swiglu_row(void *arg, unsigned row, unsigned thread)
-{
-	struct run *r = arg;
-	float *y = out_row(r, row);
-
-	r->x->kern->swiglu(y, y, in_row(r, row), r->op->n);
-	round_output(r, y, r->op->n);
-}
-
-static void add_row(void *arg, unsigned row, unsigned thread)
-{
-	struct run *r = arg;
-
-	r->x->kern->add(out_row(r, row), in_row(r, row), r->op->n);
-}
-
-static void quantize_row(void *arg, unsigned row, unsigned thread)
-{
-	struct run *r = arg;
-	size_t bytes = kern_q8_bytes(r->op->k);
-
-	r->x->kern->quantize(r->x->arena + r->g->at.q8 + row * bytes,
-		in_row(r, row), r->op->k);
-}
-
-/* Columns from .. from + n of the output, of the weights at `w`. */
-static void multiply(
-	struct run *r, uint32_t from, uint32_t n, const void *w, void *scratch)
-{
-	const struct op *op = r->op;
-	const struct kern_rows rows = {
-		.x = in_row(r, 0),
-		.ldx = op->k,
-		.q8 = op->int8 ? r->x->arena + r->g->at.q8 : NULL,
-		.n = r->set.rows,
-	};
-
-	kern_multiply(r->x->kern, out_row(r, 0) + from, op->n, &rows,
-		op->w.type, w, n, op->k, scratch);
-}
-
-/* One piece of the weights with all rows: columns of the output. */
-static void matmul_part(void *arg, unsigned part, unsigned thread)
-{
-	struct run *r = arg;
-	const struct op *op = r->op;
-	size_t at = (size_t)part * r->piece;
-	uint32_t from = (uint32_t)at * r->unit, n = r->piece * r->unit;
-	uint32_t units = (op->n + r->unit - 1) / r->unit - (uint32_t)at;
-	const float *bias = NULL;
-	const void *w;
-
-	if (n > op->n - from)
-		n = op->n - from;
-	w = dma_read(r->x->cache,
-		r->weights + op->w.offset + (uint32_t)(at * r->unit_bytes),
-		(units < r->piece ? units : r->piece) * r->unit_bytes,
-		tcm_of(r, thread));
-	multiply(r, from, n, w, scratch_of(r, thread));
-	if (op->bias.rows) /* the weights are done with: their TCM is free */
-		bias = dma_read(r->x->cache,
-			r->weights + op->bias.offset + from * 4, n * 4,
-			tcm_of(r, thread));
-	for (uint32_t row = 0; row < r->set.rows; row++) {
-		if (bias)
-			r->x->kern->add(out_row(r, row) + from, bias, n);
-		if (r->g->model.f16 == WIRE_NPU)
-			to_f16(r, out_row(r, row) + from, n);
-	}
-	r->x->beat(r->x->beat_arg);
-}
-
-/* Rows or strips a part: as equal shares as PIECE_MIN and _MAX allow. */
-static uint32_t piece_units(const struct run *r)
-{
-	size_t max = r->x->slice < PIECE_MAX ? r->x->slice : PIECE_MAX;
-	size_t most = max / r->unit_bytes, least = PIECE_MIN / r->unit_bytes;
-	size_t all = (r->op->n + r->unit - 1) / r->unit;
-	size_t n = all / (4 * workers_count(r->x->workers)) + 1;
-
-	n = n < least ? least : n;
-	/* The piece's bias comes to the same place, and must fit too. */
-	most = most > max / 4 / r->unit ? max / 4 / r->unit : most;
-	n = n > most ? most : n;
-	if (n > 8)
-		n &= ~(size_t)7;
-	return n ? (uint32_t)n : 1;
-}
-
-static void matmul(struct run *r)
-{
-	const struct op *op = r->op;
-	bool tiled = tile_info(op->w.type);
-	uint32_t units;
-
-	r->unit = tiled ? TILE : 1;
-	r->unit_bytes = tiled ? tile_strip_bytes(op->w.type, op->k)
-			      : dtype_row_bytes(op->w.type, op->k);
-	r->piece = piece_units(r);
-	units = (op->n + r->unit - 1) / r->unit;
-	workers_run(r->x->workers, matmul_part, r,
-		(units + r->piece - 1) / r->piece);
-}
-
-/* ---- attention --------------------------------------------------------- */
-
-/* Device address of K (0) or V (1) of the operator's layer. */
-static uint32_t kv_addr(const struct run *r, uint32_t layer, unsigned which)
-{
-	const struct wire_model *m = &r->g->model;
-	uint64_t part = 2ull * (r->g->first_layer + layer) + which;
-
-	return r->kv + (uint32_t)(part * m->kv_slots * m->kv_stride);
-}
-
-static void store(struct run *r, uint32_t addr, float *x)
-{
-	uint32_t n = r->op->n;
-	uint16_t *to =
-		view_write(r->x->cache, addr, n * graph_kv_elt(&r->g->model));
-
-	if (!graph_kv_f16(&r->g->model)) {
-		memcpy(to, x, n * sizeof(float));
-		return;
-	}
-	to_f16(r, x, n); /* for its saturation; then exact */
-	for (uint32_t i = 0; i < n; i++)
-		to[i] = f32_to_f16(x[i]);
-}
-
-/* By the running thread alone: views are not for workers. */
-static void kv_write(struct run *r)
-{
-	uint32_t stride = r->g->model.kv_stride;
-	uint32_t k = kv_addr(r, r->op->layer, 0);
-	uint32_t v = kv_addr(r, r->op->layer, 1);
-
-	for (uint32_t i = 0; i < r->set.rows; i++) {
-		uint32_t at = r->set.row[i].slot * stride;
-
-		store(r, k + at, in_row(r, i));
-		store(r, v + at, out_row(r, i));
-	}
-}
-
-/*
- * What rows taken together see behind the spans that they share. A row sees at
- * most WIRE_MAX_ROWS of its request; 32 rows of a chunk of 256 fit.
- */
-struct own {
-	struct kern_tail tail[KERN_ATTEND_ROWS];
-	uint32_t used, slot[8 * WIRE_MAX_ROWS];
-};
-
-static uint32_t spans_slots(const struct rowset *s, const struct wire_row *row)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < row->n_spans; i++)
-		n += s->span[row->first_span + i].count;
-	return n;
-}
-
-/*
- * As many of `rows` rows from `row` on as see the same spans, whose slots are
- * left in slot[shared]. At least 1.
- */
-static uint32_t take_rows(struct own *own, const struct rowset *s, uint32_t row,
-	uint32_t rows, uint32_t *slot, uint32_t shared)
-{
-	const struct wire_row *first = &s->row[row];
-	uint32_t n = 0;
-
-	for (own->used = 0; n < rows; n++) {
-		const struct wire_row *next = first + n;
-		uint32_t mine;
-
-		if (next->first_span != first->first_span ||
-			next->n_spans != first->n_spans ||
-			ARRAY_LEN(own->slot) - own->used < s->rows)
-			break;
-		mine = rowset_slots(s, row + n, slot) - shared;
-		own->tail[n] =
-			(struct kern_tail){ own->slot + own->used, mine };
-		memcpy(own->slot + own->used, slot + shared,
-			mine * sizeof(*slot));
-		own->used += mine;
-	}
-	return n;
-}
-
-/* The query heads that share a head of keys and values, of `rows` rows from
- * `row` on at most; returns of how many. */
-static uint32_t attend_some(struct run *r, uint32_t row, uint32_t rows,
-	uint32_t kv_head, unsigned thread)
-{
-	const struct wire_model *m = &r->g->model;
-	uint32_t group = m->n_head / m->n_kv_head;
-	size_t at = (size_t)kv_head * m->head_dim, q = at * group;
-	float *scratch = (float *)(void *)scratch_of(r, thread);
-	uint32_t *slot = (void *)(scratch_of(r, thread) + r->g->at.thread_slot);
-	struct kern_kv kv = {
-		.k = r->k + at * graph_kv_elt(m),
-		.v = r->v + at * graph_kv_elt(m),
-		.stride = m->kv_stride,
-		.slot = slot,
-		.f16 = graph_kv_f16(m),
-	};
-	struct own own;
-
-	if (m->f16 == WIRE_NPU) {
-		kv.n = rowset_slots(&r->set, row, slot);
-		r->x->kern->attend_table(out_row(r, row) + q,
-			in_row(r, row) + q, group, &kv, m->head_dim,
-			m->attn_scale, r->x->exp2, scratch);
-		return 1;
-	}
-	kv.n = spans_slots(&r->set, &r->set.row[row]);
-	rows = take_rows(&own, &r->set, row, rows, slot, kv.n);
-	r->x->kern->attend_rows(out_row(r, row) + q, r->op->n,
-		in_row(r, row) + q, r->op->k, rows, group, &kv, own.tail,
-		m->head_dim, m->attn_scale, scratch);
-	return rows;
-}
-
-static void attend_part(void *arg, unsigned part, unsigned thread)
-{
-	struct run *r = arg;
-	const struct wire_model *m = &r->g->model;
-	size_t n = (size_t)m->n_head / m->n_kv_head * m->head_dim;
-	uint32_t kv_head = part % m->n_kv_head;
-	uint32_t row = part / m->n_kv_head * r->together;
-	uint32_t end = row + r->together;
-
-	end = end < r->set.rows ? end : r->set.rows;
-	for (uint32_t i = row; i < end;)
-		i += attend_some(r, i, end - i, kv_head, thread);
-	for (; row < end; row++)
-		round_output(r, out_row(r, row) + kv_head * n, n);
-	r->x->beat(r->x->beat_arg);
-}
-
-/* View every slot that some row sees; where slot 0 is, or would be. */
-static const uint8_t *view_slots(const struct run *r, unsigned which)
-{
-	uint32_t addr = kv_addr(r, r->op->layer, which);
-	uint32_t stride = r->g->model.kv_stride;
-	struct wire_span s = { 0, 0 };
-	const uint8_t *base = NULL;
-
-	while (rowset_next(&r->set, r->set.seen, &s)) {
-		size_t at = (size_t)s.slot * stride;
-		const uint8_t *p = view_read(r->x->cache, addr + (uint32_t)at,
-			(size_t)s.count * stride);
-
-		base = p - at;
-	}
-	return base;
-}
-
-/* Many rows share the work, but each thread is to have two parts. */
-static uint32_t rows_together(const struct run *r)
-{
-	uint32_t kv_heads = r->g->model.n_kv_head;
-	uint32_t n = (uint32_t)((uint64_t)r->set.rows * kv_heads /
-		(2 * workers_count(r->x->workers)));
-
-	n = n < KERN_ATTEND_ROWS ? n : KERN_ATTEND_ROWS;
-	return n ? n : 1;
-}
-
-static void attend(struct run *r)
-{
-	uint32_t parts;
-
-	r->k = view_slots(r, 0);
-	r->v = view_slots(r, 1);
-	r->together = rows_together(r);
-	parts = (r->set.rows + r->together - 1) / r->together;
-	workers_run(
-		r->x->workers, attend_part, r, parts * r->g->model.n_kv_head);
-}
-
-static void run_op(struct run *r)
-{
-	const struct op *op = r->op;
-
-	if (op->kind == OP_RMSNORM || op->kind == OP_HEAD_NORM)
-		r->vector = fetch_vector(r, op->w);
-	switch (op->kind) {
-	case OP_RMSNORM:
-		each_row(r, rmsnorm_row);
-		break;
-	case OP_MATMUL:
-		matmul(r);
-		break;
-	case OP_HEAD_NORM:
-		each_row(r, head_norm_row);
-		break;
-	case OP_ROPE:
-		each_row(r, rope_row);
-		break;
-	case OP_KV_WRITE:
-		kv_write(r);
-		break;
-	case OP_ATTEND:
-		attend(r);
-		break;
-	case OP_SWIGLU:
-		each_row(r, swiglu_row);
-		break;
-	case OP_QUANTIZE:
-		each_row(r, quantize_row);
-		break;
-	case OP_ADD:
-		each_row(r, add_row);
-		break;
-	}
-}
-
 /* ---- a run ------------------------------------------------------------- */
 
 /* In double, so that far positions lose nothing to the product. */
 static void fill_rope(const struct run *r)
 {
 	uint32_t half = r->g->model.n_rot / 2;
-	float *c = place(r, r->g->at.cos), *s = place(r, r->g->at.sin);
+	float *c = run_place(r, r->g->at.cos), *s = run_place(r, r->g->at.sin);
 	const float *freq;
 
 	if (!half)
 		return;
-	freq = fetch_vector(r, r->g->rope_freq);
+	freq = run_vector(r, r->g->rope_freq);
 	for (uint32_t i = 0; i < r->set.rows; i++) {
 		for (uint32_t j = 0; j < half; j++, c++, s++) {
 			double angle = (double)r->set.row[i].position * freq[j];
@@ -536,7 +95,7 @@ static int read_inputs(struct run *r, const struct binding *b,
 	if (ret)
 		return ret;
 	cache_operator(c, "hidden_in", -1);
-	memcpy(place(r, r->g->at.x),
+	memcpy(run_place(r, r->g->at.x),
 		view_read(c, b->addr[WIRE_REF_HIDDEN_IN], hidden_bytes(r)),
 		hidden_bytes(r));
 	cache_operator(c, "rope_freq", -1);
@@ -551,7 +110,7 @@ static void write_outputs(const struct run *r, const struct binding *b)
 	uint32_t stride = r->g->model.kv_stride;
 
 	cache_operator(c, "hidden_out", -1);
-	memcpy(view_write(c, out, hidden_bytes(r)), place(r, r->g->at.x),
+	memcpy(view_write(c, out, hidden_bytes(r)), run_place(r, r->g->at.x),
 		hidden_bytes(r));
 	cache_clean(c, out, hidden_bytes(r));
 	for (uint32_t l = 0; l < r->g->n_layers; l++) {
@@ -561,7 +120,8 @@ static void write_outputs(const struct run *r, const struct binding *b)
 		while (rowset_next(&r->set, r->set.written, &s))
 			for (unsigned which = 0; which < 2; which++)
 				cache_clean(c,
-					kv_addr(r, l, which) + s.slot * stride,
+					run_kv_addr(r, l, which) +
+						s.slot * stride,
 					(size_t)s.count * stride);
 	}
 }

@@ -1,5 +1,6 @@
 /*
- * Attention, compiled once for each instruction set with -DKERN_ISA=.
+ * Attention of one row, compiled once for each instruction set with
+ * -DKERN_ISA=, and the steps of a pass, which kern_attend_rows.c takes too.
  *
  * The order of operations, the same for every head by itself:
  *
@@ -14,11 +15,8 @@
  *   At the end o / l.
  *
  * Tiles of several heads and slots share what they load and convert; which
- * heads and slots meet in a tile cannot be seen in a result. Rows that see the
- * same block share it too: its keys are turned once, so that slots lie side by
- * side and a score's 16 lanes become 16 vectors, added by the same tree. A
- * score that is NaN or +infinity makes its head NaN, and so do scores all of
- * -infinity.
+ * heads and slots meet in a tile cannot be seen in a result. A score that is
+ * NaN or +infinity makes its head NaN, and so do scores all of -infinity.
  *
  * attend_table differs in what is stored: q, keys, values, scores (times
  * log2 e), m, weights and c are fp16, o becomes fp16 at the end of each block
@@ -26,8 +24,7 @@
  * lists it as fp16: a sum above 2048 would lose every weight below one. What
  * does not fit fp16 saturates; a NaN score has weight 0, as in the table.
  */
-#include "tensor/kern_lanes.h"
-#include "tensor/kern_turn.h"
+#include "tensor/kern_attend.h"
 
 #include <math.h>
 
@@ -38,58 +35,7 @@
 #define TILE_HEADS (VEC_LANES == 16 ? 6 : 4)
 #define VALUE_VECS (VEC_LANES == 8 ? 2 : 4)
 
-/* So many rows pay for turning a block's keys, whatever their heads. */
-#define TURN_ROWS 6
-
-struct pass {
-	const struct kern_kv *kv;
-	unsigned group;        /* query heads of a row */
-	unsigned heads;        /* of all rows, a row's behind one another */
-	unsigned dim, wide;    /* head_dim; that, rounded up to lanes */
-	const uint16_t *table; /* NULL: everything in float32 */
-	float scale;
-	float *q, *o;  /* [heads][wide] */
-	float *rows;   /* [KERN_ATTEND_BLOCK][wide], see rows_of */
-	float *turned; /* [wide][KERN_ATTEND_BLOCK] keys, see kern_turn.h */
-	float *s;      /* [heads][KERN_ATTEND_BLOCK] scores, weights */
-	/* [heads] and KERN_LANES more */
-	float *most, *sum; /* m, l */
-	float *zero;       /* what is taken from scores: m */
-	float *c;
-};
-
-/* `rows` rows of a pass, from `row` on. Whole vectors of its heads reach into
- * the rows behind: see weigh_lanes. */
-static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
-{
-	const size_t h = (size_t)row * p->group;
-	struct pass part = *p;
-
-	part.heads = rows * p->group;
-	part.q += h * p->wide;
-	part.o += h * p->wide;
-	part.s += h * KERN_ATTEND_BLOCK;
-	part.most += h;
-	part.sum += h;
-	part.zero += h;
-	part.c += h;
-	return part;
-}
-
-/* What a row sees of a block, or of several rows the longest list. */
-struct block {
-	uint32_t n, slot[KERN_ATTEND_BLOCK];
-};
-
 /* ---- rows ---- */
-
-/* A block's keys or values, each `wide` long. Behind the n that are there, up
- * to whole lanes, repetitions of the last. */
-struct rows {
-	const uint8_t *at[KERN_ATTEND_BLOCK];
-	uint32_t n, whole;
-	bool f16;
-};
 
 static ALWAYS_INLINE void widen_vec(
 	float *dst, const uint8_t *src, const bool f16, const bool half)
@@ -128,9 +74,7 @@ static void widen_into(const struct pass *p, float *dst, const uint8_t *src)
 		widen_row(p, dst, src, false, false);
 }
 
-/* As they lie in the cache where whole vectors can be taken from there, else,
- * or if `copy`, by way of the scratch. */
-static void rows_of(const struct pass *p, struct rows *r, const uint8_t *base,
+void pass_rows(const struct pass *p, struct rows *r, const uint8_t *base,
 	const uint32_t *slot, uint32_t n, bool copy)
 {
 	const struct kern_kv *kv = p->kv;
@@ -242,16 +186,6 @@ static ALWAYS_INLINE void score_rows(
 	}
 }
 
-/* Behind the first n scores of each head, up to `whole` of them, -infinity. */
-static void scores_end(const struct pass *p, uint32_t n, uint32_t whole)
-{
-	float *s = p->s;
-
-	for (unsigned h = 0; h < p->heads; h++, s += KERN_ATTEND_BLOCK)
-		for (uint32_t i = n; i < whole; i++)
-			s[i] = -INFINITY;
-}
-
 static void score_block(const struct pass *p, const struct rows *rows)
 {
 	if (rows->f16)
@@ -259,20 +193,6 @@ static void score_block(const struct pass *p, const struct rows *rows)
 	else
 		score_rows(p, rows, false);
 	scores_end(p, rows->n, rows->whole);
-}
-
-/* All heads' scores by keys that are turned once; without a table only. */
-static void score_shared(const struct pass *p, const struct block *b)
-{
-	struct rows rows;
-
-	rows_of(p, &rows, p->kv->k, b->slot, b->n, false);
-	if (rows.f16)
-		turn_keys(p->turned, rows.at, rows.whole, p->wide, true);
-	else
-		turn_keys(p->turned, rows.at, rows.whole, p->wide, false);
-	score_turned(
-		p->s, p->q, p->turned, p->heads, p->wide, rows.whole, p->scale);
 }
 
 /* ---- weights ---- */
@@ -339,8 +259,7 @@ static ALWAYS_INLINE void weigh_lanes(const struct pass *p, unsigned h,
 	store(p->sum + h, fma_vec(load(p->sum + h), c, lane_sums(v)));
 }
 
-/* A block's scores to weights; n as above. */
-static void weigh_block(const struct pass *p, uint32_t n)
+void pass_weigh(const struct pass *p, uint32_t n)
 {
 	for (unsigned h = 0; h < p->heads; h += VEC_LANES) {
 		const unsigned left = p->heads - h;
@@ -418,7 +337,7 @@ static ALWAYS_INLINE void value_rows(
 	}
 }
 
-static void value_block(const struct pass *p, const struct rows *rows)
+void pass_value(const struct pass *p, const struct rows *rows)
 {
 	if (rows->f16)
 		value_rows(p, rows, true);
@@ -430,7 +349,7 @@ static void value_block(const struct pass *p, const struct rows *rows)
 		store(p->o + i, round_half(load(p->o + i)));
 }
 
-/* ---- scratch ---- */
+/* ---- begin and end ---- */
 
 /* Cuts scratch up; kern_attend_scratch counts the same. */
 static void place(struct pass *p, float *scratch)
@@ -450,8 +369,12 @@ static void place(struct pass *p, float *scratch)
 	p->c = p->zero + lanes;
 }
 
-static void begin(const struct pass *p, const float *q, size_t ldq)
+void pass_begin(struct pass *p, unsigned rows, const float *q, size_t ldq,
+	float *scratch)
 {
+	p->heads = rows * p->group;
+	p->wide = (p->dim + KERN_LANES - 1) & -KERN_LANES;
+	place(p, scratch);
 	for (unsigned h = 0; h < p->heads; h++) {
 		const float *from =
 			q + h / p->group * ldq + h % p->group * (size_t)p->dim;
@@ -487,160 +410,50 @@ static void finish_head(const struct pass *p, unsigned h, float *out)
 		store_some(out + i, quotient(p, o + i, p->sum[h]), p->dim - i);
 }
 
-/* ---- a block ---- */
-
-static uint32_t smaller(uint32_t a, uint32_t b)
+void pass_finish(const struct pass *p, float *out, size_t ldo)
 {
-	return a < b ? a : b;
-}
-
-/* The block whose first slot is the first'th of those that a row sees. */
-static void block_of(struct block *b, const struct kern_kv *kv,
-	const struct kern_tail *tail, uint32_t first)
-{
-	uint32_t own = 0;
-
-	b->n = 0;
-	if (first < kv->n) {
-		b->n = smaller(kv->n - first, KERN_ATTEND_BLOCK);
-		memcpy(b->slot, kv->slot + first, b->n * sizeof(*b->slot));
-	}
-	first += b->n - kv->n; /* now of the tail */
-	if (b->n < KERN_ATTEND_BLOCK && first < tail->n)
-		own = smaller(tail->n - first, KERN_ATTEND_BLOCK - b->n);
-	if (own)
-		memcpy(b->slot + b->n, tail->slot + first,
-			own * sizeof(*b->slot));
-	b->n += own;
-}
-
-/*
- * The block of the first of `rows` rows, and of those behind it for as long as
- * of two lists one begins with the other: b is the longest, n how much of it
- * each row sees. Returns how many rows; one that sees nothing is alone.
- */
-static unsigned block_join(struct block *b, uint32_t *n, unsigned rows,
-	const struct kern_kv *kv, const struct kern_tail *tail, uint32_t first)
-{
-	struct block next;
-
-	block_of(b, kv, tail, first);
-	n[0] = b->n;
-	for (unsigned r = 1; b->n && r < rows; r++) {
-		block_of(&next, kv, tail + r, first);
-		if (!next.n ||
-			memcmp(next.slot, b->slot,
-				smaller(next.n, b->n) * sizeof(*b->slot)))
-			return r;
-		if (next.n > b->n)
-			*b = next;
-		n[r] = next.n;
-	}
-	return b->n ? rows : 1;
-}
-
-static void block_alone(const struct pass *p, const uint32_t *slot, uint32_t n)
-{
-	struct rows rows;
-
-	rows_of(p, &rows, p->kv->k, slot, n, false);
-	score_block(p, &rows);
-	weigh_block(p, rows.whole);
-	rows_of(p, &rows, p->kv->v, slot, n, false);
-	value_block(p, &rows);
-}
-
-/* Keys and values are prepared once for all rows; never with a table. */
-static void block_shared(const struct pass *p, const struct block *b,
-	const uint32_t *n, unsigned rows)
-{
-	const uint32_t whole = (b->n + KERN_LANES - 1) & -KERN_LANES;
-	struct rows v;
-
-	score_shared(p, b);
-	for (unsigned r = 0; r < rows; r++) {
-		const struct pass row = part_of(p, r, 1);
-
-		scores_end(&row, n[r], whole);
-	}
-	weigh_block(p, whole);
-	rows_of(p, &v, p->kv->v, b->slot, b->n, true);
-	for (unsigned r = 0, same; r < rows; r += same) {
-		for (same = 1; r + same < rows && n[r + same] == n[r];)
-			same++;
-		const struct pass part = part_of(p, r, same);
-
-		v.n = n[r];
-		value_block(&part, &v);
-	}
-}
-
-/* ---- all blocks ---- */
-
-static void run_block(const struct pass *p, unsigned rows,
-	const struct kern_tail *tail, uint32_t first)
-{
-	for (unsigned r = 0, many; r < rows; r += many) {
-		uint32_t n[KERN_ATTEND_ROWS];
-		struct block b;
-
-		many = block_join(&b, n, rows - r, p->kv, tail + r, first);
-		if (many >= TURN_ROWS) {
-			const struct pass part = part_of(p, r, many);
-
-			block_shared(&part, &b, n, many);
-			continue;
-		}
-		for (unsigned i = 0; b.n && i < many; i++) {
-			const struct pass row = part_of(p, r + i, 1);
-
-			block_alone(&row, b.slot, n[i]);
-		}
-	}
-}
-
-static void run(struct pass *p, float *out, size_t ldo, const float *q,
-	size_t ldq, unsigned rows, const struct kern_tail *tail, float *scratch)
-{
-	uint32_t longest = 0;
-
-	p->heads = rows * p->group;
-	p->wide = (p->dim + KERN_LANES - 1) & -KERN_LANES;
-	place(p, scratch);
-	begin(p, q, ldq);
-	for (unsigned r = 0; r < rows; r++)
-		longest = tail[r].n > longest ? tail[r].n : longest;
-	longest += p->kv->n;
-	for (uint32_t first = 0; first < longest; first += KERN_ATTEND_BLOCK)
-		run_block(p, rows, tail, first);
 	for (unsigned h = 0; h < p->heads; h++)
 		finish_head(p, h,
 			out + h / p->group * ldo +
 				h % p->group * (size_t)p->dim);
 }
 
+/* ---- one row ---- */
+
+void pass_block(const struct pass *p, const uint32_t *slot, uint32_t n)
+{
+	struct rows rows;
+
+	pass_rows(p, &rows, p->kv->k, slot, n, false);
+	score_block(p, &rows);
+	pass_weigh(p, rows.whole);
+	pass_rows(p, &rows, p->kv->v, slot, n, false);
+	pass_value(p, &rows);
+}
+
+static void run(struct pass *p, float *out, const float *q, float *scratch)
+{
+	const struct kern_kv *kv = p->kv;
+
+	pass_begin(p, 1, q, 0, scratch);
+	for (uint32_t first = 0; first < kv->n; first += KERN_ATTEND_BLOCK) {
+		const uint32_t left = kv->n - first;
+
+		pass_block(p, kv->slot + first,
+			left < KERN_ATTEND_BLOCK ? left : KERN_ATTEND_BLOCK);
+	}
+	pass_finish(p, out, 0);
+}
+
 void JOIN(kern_attend_, KERN_ISA)(float *out, const float *q, unsigned heads,
 	const struct kern_kv *kv, unsigned head_dim, float scale,
 	float *scratch)
 {
-	const struct kern_tail none = { 0 };
 	struct pass p = {
 		.kv = kv, .group = heads, .dim = head_dim, .scale = scale
 	};
 
-	run(&p, out, 0, q, 0, 1, &none, scratch);
-}
-
-void JOIN(kern_attend_rows_, KERN_ISA)(float *out, size_t ldo, const float *q,
-	size_t ldq, unsigned rows, unsigned heads, const struct kern_kv *kv,
-	const struct kern_tail *tail, unsigned head_dim, float scale,
-	float *scratch)
-{
-	struct pass p = {
-		.kv = kv, .group = heads, .dim = head_dim, .scale = scale
-	};
-
-	run(&p, out, ldo, q, ldq, rows, tail, scratch);
+	run(&p, out, q, scratch);
 }
 
 void JOIN(kern_attend_table_, KERN_ISA)(float *out, const float *q,
@@ -648,12 +461,11 @@ void JOIN(kern_attend_table_, KERN_ISA)(float *out, const float *q,
 	float scale, const uint16_t *exp2_table, float *scratch)
 {
 	const float log2_e = 0x1.715476p0f;
-	const struct kern_tail none = { 0 };
 	struct pass p = { .kv = kv,
 		.group = heads,
 		.dim = head_dim,
 		.scale = scale * log2_e,
 		.table = exp2_table };
 
-	run(&p, out, 0, q, 0, 1, &none, scratch);
+	run(&p, out, q, scratch);
 }

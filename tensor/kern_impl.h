@@ -10,8 +10,9 @@
 extern const struct kern kern_ref;
 
 /*
- * kern_vec.c, kern_tile.c, kern_q8.c, kern_attend.c and kern_peak.c, compiled
- * once for each instruction set; the Makefile knows which exist.
+ * kern_vec.c, kern_tile.c, kern_q8.c, kern_attend.c, kern_attend_rows.c and
+ * kern_peak.c, compiled once for each instruction set; the Makefile knows which
+ * exist.
  */
 #define KERN_DECLARE(isa)                                                    \
 	extern const struct kern kern_vec_##isa;                             \

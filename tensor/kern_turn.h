@@ -4,7 +4,7 @@
  * score's 16 lanes become 16 vectors, each a chain of fma in ascending order
  * from zero, added by lane_sum's tree: the bits are those of a sum whose lanes
  * lie in one vector, and nothing is left to do within vectors. Turning pays
- * where several rows share the block. Part of kern_attend.c.
+ * where several rows share the block. Part of kern_attend_rows.c.
  */
 #ifndef TENSOR_KERN_TURN_H
 #define TENSOR_KERN_TURN_H
