@@ -4,81 +4,35 @@
  * model guesses; how many passes that takes is foretold from the text alone.
  */
 #include "base/err.h"
-#include "base/rng.h"
+#include "base/strbuf.h"
 #include "host/draft/draft_model.h"
 #include "host/draft/drafter_host.h"
-#include "host/generation.h"
 #include "host/method/method.h"
-#include "host/model/model.h"
-#include "host/model/sampler.h"
 #include "host/model/tokenizer.h"
 #include "host/session.h"
 #include "host/tree/drafter.h"
 #include "tests/harness.h"
-#include "tests/host/model_file.h"
-#include "tests/host/vocab_file.h"
+#include "tests/host/pair.h"
+#include "tests/host/text_writer.h"
 
-#include <errno.h>
-#include <unistd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#define N_VOCAB  274 /* of vocab_spm */
-#define N_PROMPT 12
-#define MOST     256 /* tokens of a text */
-#define LENGTHS  16  /* of chains, at most */
-
-enum { SAME, COARSE, STRANGER, N_DRAFTS }; /* draft models */
+#define LENGTHS 16 /* of chains, at most */
 
 struct fixture {
-	struct model *model[N_DRAFTS];
-	struct session_opts opts;
-	struct session *s;
+	struct writer w;
 	struct draft_model *draft;
-	struct tokenizer *tok;
-	/* Of the texts to come. */
-	struct sampler_opts sampling;
-	uint32_t n_predict, context;
-	const char *stop;
-};
-
-struct text {
-	int32_t token[MOST]; /* the prompt as well */
-	size_t n;
-	enum gen_stop stop;
-	struct method_stats stats;
 };
 
 /* ---- set-up -------------------------------------------------------- */
-
-/* The target; the same with 4 bits a weight, which agrees with it now and
- * then; and one of other weights, which does not but by chance. */
-static void open_models(struct fixture *f)
-{
-	struct model_file file = model_file_tiny;
-
-	file.n_vocab = N_VOCAB;
-	f->model[SAME] = model_file_open(&file);
-	file.type = DTYPE_Q4_0;
-	f->model[COARSE] = model_file_open(&file);
-	file.type = DTYPE_F16;
-	file.n_layer = 1;
-	file.n_ff = 96;
-	file.tied = true;
-	f->model[STRANGER] = model_file_open(&file);
-}
 
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	f->opts = session_defaults;
-	f->opts.threads = 1;
-	f->opts.prefill_chunk = 16;
-	f->opts.decode_rows = 1 + LENGTHS;
-	f->opts.precision =
-		WIRE_F32; /* the draft model's arithmetic: SAME is the same */
-	f->sampling = sampler_defaults;
-	f->sampling.temperature = 0;
-	f->n_predict = 40;
+	writer_init(&f->w, 1 + LENGTHS, 40);
 	*state = f;
 	return 0;
 }
@@ -88,35 +42,16 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	draft_close(f->draft);
-	session_close(f->s, NULL);
-	tokenizer_close(f->tok);
-	for (int i = 0; i < N_DRAFTS; i++)
-		model_close(f->model[i]);
+	writer_release(&f->w);
 	free(f);
 	return 0;
 }
 
 static void open_session(struct fixture *f)
 {
-	const char *npu = getenv("TANDEM_NPU");
-	struct err e = { 0 };
-
-	if (!npu || access(npu, X_OK)) {
-		print_message("skipped: TANDEM_NPU names no device program\n");
-		skip();
-	}
-	if (!f->model[SAME])
-		open_models(f);
-	assert_ok(session_open(&f->s, f->model[SAME], &f->opts, &e), &e);
-}
-
-static void close_session(struct fixture *f)
-{
-	struct err e = { 0 };
-
-	/* Violations of the coherence contract would make it fail. */
-	assert_ok(session_close(f->s, &e), &e);
-	f->s = NULL;
+	if (!f->w.model[SAME])
+		writer_open_models(&f->w, 2);
+	pair_open(&f->w.s, f->w.model[SAME], &f->w.opts);
 }
 
 static void open_draft(struct fixture *f, int which, uint32_t context)
@@ -125,63 +60,12 @@ static void open_draft(struct fixture *f, int which, uint32_t context)
 
 	draft_close(f->draft);
 	f->draft = NULL;
-	assert_ok(draft_open(&f->draft, f->model[which], f->model[SAME],
+	assert_ok(draft_open(&f->draft, f->w.model[which], f->w.model[SAME],
 			  DRAFT_F32, context, 1, &e),
 		&e);
 }
 
-/* A tokenizer for whom `eos` ends a text. */
-static void open_tokenizer(struct fixture *f, uint32_t eos)
-{
-	static struct vocab v;
-	struct vocab_file keys = { 0 };
-	struct strbuf file = STRBUF_INIT;
-	struct gguf *gguf;
-	struct err e = { 0 };
-
-	v = (struct vocab){ 0 };
-	vocab_spm(&v);
-	vocab_keys(&keys, &v);
-	vocab_u32(&keys, "tokenizer.ggml.eos_token_id", eos);
-	vocab_finish(&keys, &file);
-	assert_ok(gguf_parse(&gguf, file.data, file.len, &e), &e);
-	assert_ok(tokenizer_open(&f->tok, gguf, &e), &e);
-	assert_int_equal(tokenizer_n_vocab(f->tok), N_VOCAB);
-	gguf_close(gguf);
-	strbuf_release(&file);
-}
-
 /* ---- texts --------------------------------------------------------- */
-
-static void write_prompt(int32_t prompt[N_PROMPT])
-{
-	static uint64_t seed; /* asked for once: it is printed */
-
-	seed = seed ? seed : harness_seed();
-	for (uint64_t i = 0; i < N_PROMPT; i++)
-		prompt[i] = (int32_t)(rng_uniform(seed, 1, i) * N_VOCAB);
-}
-
-static struct generation *open_text(
-	const struct fixture *f, struct sampler *sampler)
-{
-	const struct generation_opts o = {
-		.tokenizer = f->tok,
-		.sampler = sampler,
-		.n_vocab = N_VOCAB,
-		.n_predict = f->n_predict,
-		.context = f->context ? f->context : session_context(f->s),
-		.stop = &f->stop,
-		.n_stop = f->stop ? 1 : 0,
-	};
-	int32_t prompt[N_PROMPT];
-	struct generation *g;
-	struct err e = { 0 };
-
-	write_prompt(prompt);
-	assert_ok(generation_open(&g, &o, prompt, N_PROMPT, &e), &e);
-	return g;
-}
 
 static void write_text(struct fixture *f, const struct method *m,
 	uint32_t draft_length, struct text *out)
@@ -191,40 +75,23 @@ static void write_text(struct fixture *f, const struct method *m,
 		.draft = f->draft,
 		.draft_length = draft_length,
 		.candidates = 4 };
-	struct sampler *sampler;
-	struct generation *g;
 	struct err e = { 0 };
-	const int32_t *token;
 
-	assert_ok(sampler_open(&sampler, &f->sampling, N_VOCAB, &e), &e);
-	g = open_text(f, sampler);
-	session_truncate(f->s, 0);
 	if (f->draft)
 		assert_ok(drafter_host_open(&drafter, f->draft, 1, &e), &e);
-	assert_ok(m->run(f->s, g, &env, &e), &e);
-	token = gen_tokens(g, &out->n);
-	assert_in_range(out->n, N_PROMPT, MOST);
-	memcpy(out->token, token, out->n * sizeof(*token));
-	out->stop = gen_stop_reason(g);
-	out->stats = env.stats;
-	assert_int_equal(session_length(f->s), out->n - 1);
+	writer_write(&f->w, m, &env, out);
+	assert_int_equal(session_length(f->w.s), out->n - 1);
 	if (f->draft)
 		drafter_host_close(&drafter);
-	generation_close(g);
-	sampler_close(sampler);
 }
 
 static void same_text(const struct text *got, const struct text *want,
 	const char *what, unsigned number)
 {
-	for (size_t i = 0; i < got->n && i < want->n; i++)
-		if (got->token[i] != want->token[i])
-			fail_msg("%s %u: token %zu is %d, not %d", what, number,
-				i, got->token[i], want->token[i]);
-	if (got->n != want->n || got->stop != want->stop)
-		fail_msg("%s %u: %zu tokens, stopped by %s, not %zu by %s",
-			what, number, got->n, gen_stop_name(got->stop), want->n,
-			gen_stop_name(want->stop));
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s %u", what, number);
+	text_same(got, want, name);
 }
 
 /* ---- what a text must have cost ------------------------------------ */
@@ -283,8 +150,8 @@ static void check_cost(
 	struct method_stats want;
 	struct err e = { 0 };
 
-	assert_ok(
-		draft_open(&fresh, f->model[draft], NULL, DRAFT_F32, 0, 1, &e),
+	assert_ok(draft_open(
+			  &fresh, f->w.model[draft], NULL, DRAFT_F32, 0, 1, &e),
 		&e);
 	want = foretell(t, fresh, length);
 	draft_close(fresh);
@@ -304,13 +171,13 @@ static void test_own_draft(void **state)
 	struct session_stats before, after;
 	struct text plain, chain;
 
-	f->n_predict = 1 + 9 * 10;
+	f->w.n_predict = 1 + 9 * 10;
 	open_session(f);
 	open_draft(f, SAME, 0);
 	write_text(f, &method_autoregressive, 0, &plain);
-	session_stats(f->s, &before);
+	session_stats(f->w.s, &before);
 	write_text(f, &method_chain, 8, &chain);
-	session_stats(f->s, &after);
+	session_stats(f->w.s, &after);
 	same_text(&chain, &plain, "length", 8);
 	assert_int_equal(chain.stats.cycles, 10);
 	assert_int_equal(chain.stats.drafted, 80);
@@ -318,7 +185,7 @@ static void test_own_draft(void **state)
 	assert_true(chain.stats.draft_ns > 0);
 	assert_int_equal(after.passes - before.passes, 1 + 10);
 	assert_int_equal(after.logits_rows - before.logits_rows, 91);
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 /* A text by chains of one draft model; returns it. */
@@ -362,21 +229,21 @@ static void test_greedy(void **state)
 
 	open_session(f);
 	check_drafts(f, "greedy");
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 static void test_greedy_in_fp16(void **state)
 {
 	struct fixture *f = *state;
 
-	f->opts.precision = WIRE_F16_KV_F32;
+	f->w.opts.precision = WIRE_F16_KV_F32;
 	open_session(f);
 	check_drafts(f, "fp16");
-	close_session(f);
-	f->opts.precision = WIRE_F16;
+	pair_close(&f->w.s);
+	f->w.opts.precision = WIRE_F16;
 	open_session(f);
 	check_drafts(f, "fp16 with its cache");
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 /* The random numbers are the position's, not the pass's. */
@@ -384,11 +251,12 @@ static void test_sampled(void **state)
 {
 	struct fixture *f = *state;
 
-	f->sampling.temperature = 0.3;
+	f->w.sampling.temperature = 0.3;
 	open_session(f);
-	for (f->sampling.seed = 1; f->sampling.seed <= 2; f->sampling.seed++)
+	for (f->w.sampling.seed = 1; f->w.sampling.seed <= 2;
+		f->w.sampling.seed++)
 		check_drafts(f, "sampled");
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 /* The penalty looks at the text as it is at each of a chain's tokens. */
@@ -396,11 +264,11 @@ static void test_repeat_penalty(void **state)
 {
 	struct fixture *f = *state;
 
-	f->sampling.repeat_penalty = 1.5;
-	f->sampling.repeat_last = 20;
+	f->w.sampling.repeat_penalty = 1.5;
+	f->w.sampling.repeat_last = 20;
 	open_session(f);
 	check_drafts(f, "penalty");
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 static void test_every_length_of_a_chain(void **state)
@@ -413,7 +281,7 @@ static void test_every_length_of_a_chain(void **state)
 	open_draft(f, COARSE, 0);
 	for (uint32_t length = 1; length <= LENGTHS; length++)
 		check_text(f, &plain, COARSE, length, "length");
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 /* Wherever in a chain the length ends a text. */
@@ -424,15 +292,15 @@ static void test_length_ends_it(void **state)
 
 	open_session(f);
 	open_draft(f, SAME, 0);
-	for (f->n_predict = 1; f->n_predict <= 20; f->n_predict++) {
+	for (f->w.n_predict = 1; f->w.n_predict <= 20; f->w.n_predict++) {
 		write_text(f, &method_autoregressive, 0, &plain);
 		write_text(f, &method_chain, 8, &chain);
-		same_text(&chain, &plain, "length", f->n_predict);
+		same_text(&chain, &plain, "length", f->w.n_predict);
 		assert_int_equal(chain.stop, GEN_STOP_LENGTH);
-		assert_int_equal(chain.n, N_PROMPT + f->n_predict);
+		assert_int_equal(chain.n, N_PROMPT + f->w.n_predict);
 		check_cost(f, &chain, SAME, 8);
 	}
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 static void test_context_ends_it(void **state)
@@ -440,17 +308,18 @@ static void test_context_ends_it(void **state)
 	struct fixture *f = *state;
 	struct text plain, chain;
 
-	f->n_predict = MOST;
-	for (f->opts.context = 20; f->opts.context < 30; f->opts.context++) {
+	f->w.n_predict = MOST;
+	for (f->w.opts.context = 20; f->w.opts.context < 30;
+		f->w.opts.context++) {
 		open_session(f);
 		open_draft(f, SAME, 0);
 		write_text(f, &method_autoregressive, 0, &plain);
 		write_text(f, &method_chain, 8, &chain);
-		same_text(&chain, &plain, "context", f->opts.context);
+		same_text(&chain, &plain, "context", f->w.opts.context);
 		assert_int_equal(chain.stop, GEN_STOP_CONTEXT);
-		assert_int_equal(chain.n, f->opts.context);
+		assert_int_equal(chain.n, f->w.opts.context);
 		check_cost(f, &chain, SAME, 8);
-		close_session(f);
+		pair_close(&f->w.s);
 	}
 }
 
@@ -473,22 +342,7 @@ static void test_small_draft_context(void **state)
 		assert_true(context <= N_PROMPT ||
 			chain.stats.drafted <= context - N_PROMPT);
 	}
-	close_session(f);
-}
-
-/* The first token behind the prompt by `least` that the text so far lacks. */
-static size_t new_token(const struct text *t, size_t least)
-{
-	for (size_t at = N_PROMPT + least; at < t->n; at++) {
-		size_t i = 0;
-
-		while (t->token[i] != t->token[at])
-			i++;
-		if (i == at)
-			return at;
-	}
-	fail_msg("the text repeats itself from token %zu on", least);
-	return 0;
+	pair_close(&f->w.s);
 }
 
 /* The end in the middle of a chain: what was guessed behind it is dropped. */
@@ -498,11 +352,11 @@ static void test_eos_ends_it(void **state)
 	struct text plain, chain;
 	size_t at;
 
-	f->sampling.temperature = 0.5;
+	f->w.sampling.temperature = 0.5;
 	open_session(f);
 	write_text(f, &method_autoregressive, 0, &plain);
-	at = new_token(&plain, 20);
-	open_tokenizer(f, (uint32_t)plain.token[at]);
+	at = text_new_token(&plain, 20);
+	writer_open_tokenizer(&f->w, (uint32_t)plain.token[at]);
 	for (int draft = 0; draft < N_DRAFTS; draft++) {
 		open_draft(f, draft, 0);
 		for (uint32_t length = 1; length <= LENGTHS; length += 3) {
@@ -513,7 +367,7 @@ static void test_eos_ends_it(void **state)
 				chain.n * sizeof(chain.token[0]));
 		}
 	}
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 static void test_stop_string_ends_it(void **state)
@@ -523,14 +377,14 @@ static void test_stop_string_ends_it(void **state)
 	struct strbuf text = STRBUF_INIT;
 	struct detokenizer detok = { 0 };
 
-	open_tokenizer(f, 2);
-	detok.tok = f->tok;
+	writer_open_tokenizer(&f->w, 2);
+	detok.tok = f->w.tok;
 	open_session(f);
 	write_text(f, &method_autoregressive, 0, &free_run);
-	for (size_t i = new_token(&free_run, 5); !text.len; i++)
+	for (size_t i = text_new_token(&free_run, 5); !text.len; i++)
 		detokenize(&detok, free_run.token[i], &text);
 	strbuf_add(&text, "", 1);
-	f->stop = text.data;
+	f->w.stop = text.data;
 	write_text(f, &method_autoregressive, 0, &plain);
 	assert_int_equal(plain.stop, GEN_STOP_STRING);
 	open_draft(f, SAME, 0);
@@ -539,7 +393,7 @@ static void test_stop_string_ends_it(void **state)
 		same_text(&chain, &plain, "stop string, length", length);
 	}
 	strbuf_release(&text);
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 /* A second text takes nothing from the first. */
@@ -551,14 +405,14 @@ static void test_one_text_after_another(void **state)
 	open_session(f);
 	open_draft(f, COARSE, 0);
 	write_text(f, &method_chain, 8, &first);
-	f->sampling.temperature = 1.5;
+	f->w.sampling.temperature = 1.5;
 	write_text(f, &method_chain, 5, &again);
-	f->sampling.temperature = 0;
+	f->w.sampling.temperature = 0;
 	write_text(f, &method_chain, 8, &again);
 	same_text(&again, &first, "after another, length", 8);
 	assert_int_equal(again.stats.cycles, first.stats.cycles);
 	assert_int_equal(again.stats.accepted, first.stats.accepted);
-	close_session(f);
+	pair_close(&f->w.s);
 }
 
 static void test_coherent(void **state)
@@ -569,17 +423,17 @@ static void test_coherent(void **state)
 
 	open_session(f);
 	write_text(f, &method_autoregressive, 0, &plain);
-	close_session(f);
+	pair_close(&f->w.s);
 	for (int i = 0; i < 2; i++) {
-		f->opts.coherence = i ? COHERENCE_CHECK : COHERENCE_STRICT;
-		f->opts.evict_seed = 7;
+		f->w.opts.coherence = i ? COHERENCE_CHECK : COHERENCE_STRICT;
+		f->w.opts.evict_seed = 7;
 		open_session(f);
 		open_draft(f, COARSE, 0);
 		write_text(f, &method_chain, 8, &chain);
 		same_text(&chain, &plain, "coherence", (unsigned)i);
-		session_stats(f->s, &st);
+		session_stats(f->w.s, &st);
 		assert_int_equal(st.violations, 0);
-		close_session(f);
+		pair_close(&f->w.s);
 	}
 }
 

@@ -12,9 +12,9 @@
 #include "tests/harness.h"
 #include "tests/host/drafter_check.h"
 #include "tests/host/model_file.h"
+#include "tests/host/pair.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #define MOST 256 /* tokens of a text */
 
@@ -28,16 +28,6 @@ struct fixture {
 	struct tree *t, *u;
 	int32_t text[MOST];
 };
-
-static void need_device(void)
-{
-	const char *npu = getenv("TANDEM_NPU");
-
-	if (!npu || access(npu, X_OK)) {
-		print_message("skipped: TANDEM_NPU names no device program\n");
-		skip();
-	}
-}
 
 static int setup(void **state)
 {
@@ -81,13 +71,13 @@ static void open_all(struct fixture *f, uint32_t batch, uint32_t k)
 {
 	struct err e = { 0 };
 
-	need_device();
+	pair_need();
 	close_all(f);
 	f->model = model_file_open(&f->file);
 	f->t = check_tree(k);
 	f->u = check_tree(k);
 	check_tokens(f->text, MOST, 1, f->file.n_vocab);
-	assert_ok(session_open(&f->s, f->model, &f->opts, &e), &e);
+	pair_open(&f->s, f->model, &f->opts);
 	assert_ok(drafter_device_open(&f->d, f->s, batch, &e), &e);
 	assert_ok(
 		draft_open(&f->draft, f->model, NULL,
@@ -384,11 +374,11 @@ static void test_diffusion_model(void **state)
 	struct fixture *f = *state;
 	struct err e = { 0 };
 
-	need_device();
+	pair_need();
 	f->file.arch = "llada";
 	f->file.keys = put_mask;
 	f->model = model_file_open(&f->file);
-	assert_ok(session_open(&f->s, f->model, &f->opts, &e), &e);
+	pair_open(&f->s, f->model, &f->opts);
 	assert_int_equal(drafter_device_open(&f->d, f->s, 1, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "'llada' cannot draft"));
 	f->d.arg = NULL;

@@ -11,9 +11,8 @@
 #include "host/session.h"
 #include "tests/harness.h"
 #include "tests/host/naive_llada.h"
+#include "tests/host/pair.h"
 #include "tests/host/reference_model.h"
-
-#include <unistd.h>
 
 #define MASK     95
 #define N_PROMPT 9
@@ -65,16 +64,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void need_device(void)
-{
-	const char *npu = getenv("TANDEM_NPU");
-
-	if (!npu || access(npu, X_OK)) {
-		print_message("skipped: TANDEM_NPU names no device program\n");
-		skip();
-	}
-}
-
 /* One text on a pair of its own; closing it fails on violations. */
 static void run(struct fixture *f, struct session_stats *st)
 {
@@ -87,10 +76,9 @@ static void run(struct fixture *f, struct session_stats *st)
 	struct err e = { 0 };
 	const int32_t *text;
 
-	need_device();
 	if (!f->model)
 		f->model = model_file_open(&f->file);
-	assert_ok(session_open(&s, f->model, &f->opts, &e), &e);
+	pair_open(&s, f->model, &f->opts);
 	assert_ok(sampler_open(&sampler, &f->sampling, o.n_vocab, &e), &e);
 	o.sampler = sampler;
 	assert_ok(generation_open(&g, &o, f->prompt, N_PROMPT, &e), &e);
@@ -100,7 +88,7 @@ static void run(struct fixture *f, struct session_stats *st)
 	session_stats(s, st);
 	generation_close(g);
 	sampler_close(sampler);
-	assert_ok(session_close(s, &e), &e);
+	pair_close(&s);
 }
 
 static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)

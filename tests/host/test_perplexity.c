@@ -11,13 +11,13 @@
 #include "host/session.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"
+#include "tests/host/pair.h"
 #include "tests/host/reference_model.h"
 #include "tests/host/tok_check.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
-#include <unistd.h>
 
 enum { BOS = 'B', EOS = 'E' };
 
@@ -331,18 +331,12 @@ static void open_model(struct fixture *f)
 static void open_session(struct fixture *f)
 {
 	struct session_opts o = session_defaults;
-	const char *npu = getenv("TANDEM_NPU");
-	struct err e = { 0 };
 
-	if (!npu || access(npu, X_OK)) {
-		print_message("skipped: TANDEM_NPU names no device program\n");
-		skip();
-	}
 	o.threads = 1;
 	o.prefill_chunk = CHUNK;
 	o.precision = WIRE_F32;
 	o.cancel = &f->cancel;
-	assert_ok(session_open(&f->s, f->model, &o, &e), &e);
+	pair_open(&f->s, f->model, &o);
 	assert_int_equal(session_max_rows(f->s), CHUNK);
 }
 

@@ -10,9 +10,9 @@
 #include "tests/harness.h"
 #include "tests/host/image_file.h"
 #include "tests/host/model_file.h"
+#include "tests/host/pair.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #define LAYERS 5
 #define WIDTH  32
@@ -64,30 +64,9 @@ static int teardown(void **state)
 
 static void open_models(struct fixture *f)
 {
-	const char *npu = getenv("TANDEM_NPU");
-
-	if (!npu || access(npu, X_OK)) {
-		print_message("skipped: TANDEM_NPU names no device program\n");
-		skip();
-	}
+	pair_need();
 	f->model = model_file_open(&f->file);
 	image_file_open(&f->image, f->model, 0);
-}
-
-static void open_session(struct fixture *f, const struct model *m)
-{
-	struct err e = { 0 };
-
-	assert_ok(session_open(&f->s, m, &f->opts, &e), &e);
-}
-
-static void close_session(struct fixture *f)
-{
-	struct err e = { 0 };
-
-	/* Violations of the coherence contract would make it fail. */
-	assert_ok(session_close(f->s, &e), &e);
-	f->s = NULL;
 }
 
 /* One session beside, of the model file, without an exit. */
@@ -121,7 +100,7 @@ static void open_variant(struct fixture *f, unsigned i)
 	f->opts.exit_layers = v->exit_layers;
 	f->opts.stage_slots = v->slots;
 	f->opts.dram_share = v->share < 2 ? v->share : 1;
-	open_session(f, v->share < 2 ? f->image.model : f->model);
+	pair_open(&f->s, v->share < 2 ? f->image.model : f->model, &f->opts);
 }
 
 /* ---- trees and choices ---------------------------------------------- */
@@ -316,7 +295,7 @@ static void test_states(void **state)
 		for (uint64_t i = 0; i < 16; i++)
 			check_prune(f, sizes[i / 4], stays[i % 4], 100 * v + i,
 				LAYERS);
-		close_session(f);
+		pair_close(&f->s);
 	}
 }
 
@@ -335,20 +314,20 @@ static void test_states_in_the_middle(void **state)
 		struct model *lower;
 
 		f->opts.exit_layers = layers;
-		open_session(f, f->model);
+		pair_open(&f->s, f->model, &f->opts);
 		h = (struct hooked){ .tree = &r, .stays = 50 };
 		prefill(f->s, 1, 21);
 		assert_ok(forward_with(f, &h, &e), &e);
-		close_session(f);
+		pair_close(&f->s);
 		f->opts.exit_layers = 0;
 		file.n_layer = layers; /* its tensors are the first ones */
 		lower = model_file_open(&file);
-		open_session(f, lower);
+		pair_open(&f->s, lower, &f->opts);
 		prefill(f->s, 1, 21);
 		assert_ok(session_forward(f->s, &r.t, &e), &e);
 		for (uint32_t i = 0; i < TREE; i++)
 			same_state(h.middle[i], session_hidden(f->s, i), i);
-		close_session(f);
+		pair_close(&f->s);
 		model_close(lower);
 	}
 }
@@ -462,7 +441,7 @@ static void test_cycles(void **state)
 		open_variant(f, v);
 		session_truncate(f->plain, 0);
 		many_cycles(f, 1000 * (v + 1));
-		close_session(f);
+		pair_close(&f->s);
 	}
 }
 
@@ -480,7 +459,7 @@ static void test_cycles_of_a_strict_device(void **state)
 		open_variant(f, i & 2 ? 3 : 0);
 		session_truncate(f->plain, 0);
 		many_cycles(f, 20000 + 1000 * i);
-		close_session(f);
+		pair_close(&f->s);
 	}
 }
 
@@ -498,7 +477,7 @@ static void test_smaller_graphs(void **state)
 		open_variant(f, v);
 		session_truncate(f->plain, 0);
 		many_cycles(f, 30000 + 1000 * v);
-		close_session(f);
+		pair_close(&f->s);
 	}
 	f->opts.prefill_chunk = 128;
 	open_variant(f, 0);
@@ -517,7 +496,7 @@ static void test_smaller_graphs(void **state)
 		assert_int_equal(b.padded_rows - a.padded_rows,
 			graph - n + (n > 1 ? 10 - 1 : 0));
 	}
-	close_session(f);
+	pair_close(&f->s);
 }
 
 /* ---- what ends a pass ---------------------------------------------------- */
@@ -576,7 +555,7 @@ static void test_bad_choices(void **state)
 				-EINVAL);
 			still_usable(f, 50000 + 100 * v + 10 * i);
 		}
-		close_session(f);
+		pair_close(&f->s);
 	}
 }
 
@@ -608,7 +587,7 @@ static void test_meanwhile_ends_it(void **state)
 					forward_with(f, &h, &e), -ENOLINK);
 			still_usable(f, 60000 + 100 * v + 10 * at);
 		}
-		close_session(f);
+		pair_close(&f->s);
 	}
 }
 

@@ -2,116 +2,31 @@
  * Sessions of a flash image (TANDEM_NPU; skipped without): whatever stays in
  * memory and however the rest comes, the states and logits are, bit by bit,
  * those of the model file that is all in memory; what is read is counted to
- * the byte; what cannot be read is said, never computed with; and the phone's
- * time is that of a small simulation, to the picosecond.
+ * the byte; what cannot be read is said, never computed with.
  */
 #include "base/err.h"
-#include "base/rng.h"
 #include "host/batch.h"
 #include "host/session.h"
 #include "host/soc_file.h"
-#include "tensor/price.h"
-#include "tensor/soc.h"
 #include "tests/harness.h"
 #include "tests/host/image_file.h"
-#include "tests/host/model_file.h"
+#include "tests/host/pair.h"
+#include "tests/host/stream_fixture.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <unistd.h>
+#include <string.h>
 
-#define LAYERS   5
-#define WIDTH    64
-#define VOCAB    90
-#define TREE     12
 #define ROWS_MAX 48 /* of a trace */
 #define PASSES   14 /* of the script */
 
-struct fixture {
-	struct model_file file;
-	struct model *model; /* the model file's */
-	struct image_file image;
-	struct session_opts opts;
-	struct session *s;
-	struct soc soc;
-};
+/* ---- the script: passes of every kind ------------------------------ */
 
 /* Hidden states and logits of the rows that the script looks at. */
 struct trace {
 	unsigned n;
 	float row[ROWS_MAX][WIDTH + VOCAB];
 };
-
-static int setup(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	f->file = model_file_tiny;
-	f->file.n_layer = LAYERS;
-	f->file.n_embd = WIDTH;
-	f->file.head_dim = 16;
-	f->file.n_ff = 352;
-	f->file.n_vocab = VOCAB;
-	f->file.type = DTYPE_Q8_0;
-	f->opts = session_defaults;
-	f->opts.threads = 1;
-	f->opts.spin_us = 50; /* tests have few processors */
-	f->opts.prefill_chunk = 16;
-	f->opts.decode_rows = TREE;
-	f->opts.context = 64;
-	f->opts.va_slots = 32;
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-
-	session_close(f->s, NULL);
-	image_file_remove(&f->image);
-	model_close(f->model);
-	free(f);
-	return 0;
-}
-
-static void open_models(struct fixture *f, int zstd)
-{
-	const char *npu = getenv("TANDEM_NPU");
-
-	if (!npu || access(npu, X_OK)) {
-		print_message("skipped: TANDEM_NPU names no device program\n");
-		skip();
-	}
-	f->model = model_file_open(&f->file);
-	image_file_open(&f->image, f->model, zstd);
-}
-
-static void open_session(struct fixture *f, const struct model *m)
-{
-	struct err e = { 0 };
-
-	assert_ok(session_open(&f->s, m, &f->opts, &e), &e);
-}
-
-static void close_session(struct fixture *f)
-{
-	struct err e = { 0 };
-
-	/* Violations of the coherence contract would make it fail. */
-	assert_ok(session_close(f->s, &e), &e);
-	f->s = NULL;
-}
-
-/* ---- the script: passes of every kind ------------------------------ */
-
-static int32_t token_at(uint64_t stream, uint64_t i)
-{
-	static uint64_t seed; /* asked for once: it is printed */
-
-	seed = seed ? seed : harness_seed();
-	return (int32_t)(rng_uniform(seed + 3, stream, i) * VOCAB);
-}
 
 static int look(struct fixture *f, struct trace *t, uint32_t row, struct err *e)
 {
@@ -226,14 +141,14 @@ static const struct trace *reference(struct fixture *f)
 	f->opts.soc = NULL;
 	f->opts.coherence = COHERENCE_OFF;
 	f->opts.flash_fault = NULL;
-	open_session(f, f->model);
+	pair_open(&f->s, f->model, &f->opts);
 	assert_ok(run_script(f, &want, &e), &e);
 	session_stats(f->s, &st);
 	assert_int_equal(st.passes, PASSES);
 	assert_int_equal(st.staging.layers_used, 0);
 	assert_null(session_flash_how(f->s));
 	assert_int_equal(session_ahead(f->s), 0);
-	close_session(f);
+	pair_close(&f->s);
 	f->opts = opts;
 	return &want;
 }
@@ -262,10 +177,10 @@ static void check_counts(
 static void check_budget(
 	struct fixture *f, uint32_t resident, const struct trace *want)
 {
-	open_session(f, f->image.model);
+	pair_open(&f->s, f->image.model, &f->opts);
 	check_script(f, want);
 	check_counts(f, resident, PASSES);
-	close_session(f);
+	pair_close(&f->s);
 }
 
 static void test_shares(void **state)
@@ -385,7 +300,7 @@ static void test_cancelled(void **state)
 	want = reference(f);
 	f->opts.cancel = &cancel;
 	f->opts.dram_share = 0.4;
-	open_session(f, f->image.model);
+	pair_open(&f->s, f->image.model, &f->opts);
 	for (unsigned i = 0; i < 3; i++) {
 		check_script(f, want);
 		cancel = 1;
@@ -393,7 +308,7 @@ static void test_cancelled(void **state)
 		cancel = 0;
 	}
 	check_counts(f, 2, 3 * PASSES);
-	close_session(f);
+	pair_close(&f->s);
 }
 
 /* ---- what is refused ------------------------------------------------ */
@@ -427,8 +342,8 @@ static void test_refused(void **state)
 	refused(f, f->image.model, -ENOSPC, "tandem:stage5");
 	refused(f, f->image.model, -ENOSPC, "--va-slots");
 	f->opts.va_slots = 8; /* and not one more */
-	open_session(f, f->image.model);
-	close_session(f);
+	pair_open(&f->s, f->image.model, &f->opts);
+	pair_close(&f->s);
 	f->opts.flash_fault = "drop@1";
 	refused(f, f->image.model, -EINVAL, "drop");
 	f->opts.flash_fault = NULL;
@@ -466,7 +381,7 @@ static int faulty(struct fixture *f, const char *plan, const struct trace *want)
 	int first = 0;
 
 	f->opts.flash_fault = plan;
-	open_session(f, f->image.model);
+	pair_open(&f->s, f->image.model, &f->opts);
 	for (unsigned i = 0; i < 4; i++) {
 		struct err e = { 0 };
 		int ret = run_script(f, &got, &e);
@@ -479,7 +394,7 @@ static int faulty(struct fixture *f, const char *plan, const struct trace *want)
 			fail_msg("%s: '%s' names no file", plan, e.text);
 		first = first ? first : ret;
 	}
-	close_session(f);
+	pair_close(&f->s);
 	return first;
 }
 
@@ -547,225 +462,12 @@ static void test_going_on(void **state)
 	f->opts.stream.block = 0; /* a read a layer */
 	f->opts.stream.depth = 1;
 	f->opts.flash_fault = "flip@7,flip@8,flip@9";
-	open_session(f, f->image.model);
+	pair_open(&f->s, f->image.model, &f->opts);
 	assert_int_equal(run_script(f, &got, &e), -EBADMSG);
 	check_rows(&got, want);
 	for (unsigned i = 0; i < 3; i++)
 		check_script(f, want);
-	close_session(f);
-}
-
-/* ---- the phone ------------------------------------------------------ */
-
-/* What engines that work one thing at a time make of it. */
-struct simulation {
-	uint64_t cpu, npu, flash;
-	uint64_t ready[64]; /* reads in their order */
-	unsigned begun, used, streamed;
-	uint64_t layer[LAYERS]; /* to read, of the streamed ones */
-};
-
-static void begin_read(struct simulation *m, uint64_t from)
-{
-	m->flash = m->flash > from ? m->flash : from;
-	m->flash += m->layer[m->begun % m->streamed];
-	m->ready[m->begun++] = m->flash;
-}
-
-/*
- * A pass: layer after layer, the first costs `first` on the NPU, the others
- * `next`. A streamed one waits for its read; when it is sent, the one before is
- * through, and the next read goes where that was.
- */
-static void pass(struct simulation *m, uint64_t first, uint64_t next)
-{
-	uint64_t end[LAYERS];
-
-	for (unsigned l = 0; l < LAYERS; l++) {
-		bool streamed = l >= LAYERS - m->streamed;
-		uint64_t ready = streamed ? m->ready[m->used++] : 0;
-
-		m->cpu = m->cpu > ready ? m->cpu : ready;
-		m->npu = m->npu > m->cpu ? m->npu : m->cpu;
-		m->npu += l ? next : first;
-		end[l] = m->npu;
-		if (l && l - 1 >= LAYERS - m->streamed)
-			begin_read(m, end[l - 1]);
-	}
-	m->cpu = m->npu;
-	if (m->streamed)
-		begin_read(m, end[LAYERS - 1]);
-}
-
-/* A pass of one row that is not kept, so that all are the same. */
-static uint64_t phone_pass(struct fixture *f)
-{
-	const int32_t token = 3;
-	struct token_tree one = { .n = 1, .token = &token };
-	uint64_t before = session_phone_ps(f->s);
-	struct err e = { 0 };
-
-	assert_ok(session_forward(f->s, &one, &e), &e);
-	return session_phone_ps(f->s) - before;
-}
-
-/* Of a model of n layers, all in memory: each is a block. */
-static uint64_t resident_pass(struct fixture *f, uint32_t n)
-{
-	struct model_file file = f->file;
-	struct model *m;
-	uint64_t ps;
-
-	file.n_layer = n;
-	m = model_file_open(&file);
-	open_session(f, m);
-	ps = phone_pass(f);
-	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(phone_pass(f), ps);
-	close_session(f);
-	model_close(m);
-	return ps;
-}
-
-static void simulate(struct fixture *f, uint64_t first, uint64_t next)
-{
-	struct simulation m = {
-		.streamed = (unsigned)(LAYERS * (1 - f->opts.dram_share) + .5)
-	};
-	struct price host = { .cpu_ps = 1, .total_ps = first * 40 };
-
-	for (unsigned i = 0; i < m.streamed; i++) {
-		struct price p;
-
-		price_flash(&f->soc,
-			image_file_layer(&f->image, LAYERS - m.streamed + i)
-				->stored,
-			&p);
-		m.layer[i] = p.total_ps;
-	}
-	for (unsigned i = 0; i < f->opts.stage_slots && m.streamed; i++)
-		begin_read(&m, 0);
-	open_session(f, f->image.model);
-	for (unsigned i = 0; i < 8; i++) {
-		uint64_t flash = m.flash;
-
-		if (i == 5) { /* flash reads ahead the while */
-			session_add_host_work(f->s, &host);
-			m.cpu += host.total_ps;
-		}
-		assert_int_equal(session_ahead(f->s),
-			m.streamed && flash > m.cpu ? flash - m.cpu : 0);
-		phone_pass(f);
-		pass(&m, first, next);
-		if (session_phone_ps(f->s) != m.cpu)
-			fail_msg("share %g, %u slots, pass %u: %llu ps, not "
-				 "%llu",
-				f->opts.dram_share, f->opts.stage_slots, i,
-				(unsigned long long)session_phone_ps(f->s),
-				(unsigned long long)m.cpu);
-	}
-	close_session(f);
-}
-
-static void test_timeline(void **state)
-{
-	static const unsigned slots[] = { 2, 3, 5, 9 };
-	struct fixture *f = *state;
-	uint64_t first, next, whole;
-	struct err e = { 0 };
-
-	open_models(f, 0);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
-	f->opts.soc = &f->soc;
-	whole = resident_pass(f, LAYERS);
-	next = whole - resident_pass(f, LAYERS - 1);
-	first = whole - (LAYERS - 1) * next;
-	assert_int_equal(resident_pass(f, 2), first + next);
-	for (unsigned i = 0; i < 4; i++) {
-		f->opts.stage_slots = slots[i];
-		for (unsigned budget = 0; budget <= LAYERS; budget++) {
-			f->opts.dram_share = .2 * budget + .01;
-			simulate(f, first, next);
-		}
-	}
-}
-
-struct spent {
-	uint64_t passes_ps, logits_ps, total_ps;
-	struct session_stats stats;
-};
-
-/* Twelve passes and the logits of each, one row and eight by turns. */
-static struct spent spend(struct fixture *f)
-{
-	static float logits[8 * VOCAB];
-	struct spent s = { 0 };
-	int32_t token[8];
-	struct err e = { 0 };
-
-	open_session(f, f->image.model);
-	for (unsigned i = 0; i < 12; i++) {
-		struct token_tree t = { i % 2 ? 8 : 1, token, NULL };
-		uint64_t from = session_phone_ps(f->s), mid;
-
-		for (unsigned k = 0; k < 8; k++)
-			token[k] = token_at(9, i * 8 + k);
-		assert_ok(session_forward(f->s, &t, &e), &e);
-		mid = session_phone_ps(f->s);
-		assert_ok(session_logits_range(f->s, 0, t.n, logits, &e), &e);
-		s.passes_ps += mid - from;
-		s.logits_ps += session_phone_ps(f->s) - mid;
-		assert_ok(session_accept(f->s, (const uint32_t[]){ 0 }, 1, &e),
-			&e);
-	}
-	s.total_ps = session_phone_ps(f->s);
-	session_stats(f->s, &s.stats);
-	assert_int_equal(s.stats.price.total_ps, s.total_ps);
-	close_session(f);
-	return s;
-}
-
-/* With everything in memory there is nothing to overlap, and with nothing in
- * it a pass takes as long as flash or NPU at least. */
-static void test_sum_of_parts(void **state)
-{
-	struct fixture *f = *state;
-	struct spent all, none, again;
-	struct price one, eight, flash;
-	struct err e = { 0 };
-	uint64_t read;
-
-	open_models(f, 0);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
-	f->opts.soc = &f->soc;
-	f->opts.stream.threaded = true;
-	all = spend(f);
-	assert_int_equal(price_cpu_matmul(&f->soc, 1, VOCAB, WIDTH,
-				 f->model->output->type, &one),
-		0);
-	assert_int_equal(price_cpu_matmul(&f->soc, 8, VOCAB, WIDTH,
-				 f->model->output->type, &eight),
-		0);
-	assert_int_equal(all.logits_ps, 6 * (one.total_ps + eight.total_ps));
-	assert_int_equal(all.total_ps, all.passes_ps + all.logits_ps);
-	assert_int_equal(all.stats.price.flash_ps, 0);
-
-	f->opts.dram_share = 0;
-	none = spend(f);
-	again = spend(f);
-	assert_memory_equal(
-		&none.stats.price, &again.stats.price, sizeof(struct price));
-	price_flash(&f->soc, image_file_layer(&f->image, 0)->stored, &flash);
-	read = 12 * LAYERS * flash.total_ps; /* of the layers used */
-	assert_true(none.total_ps >= read);
-	assert_true(none.total_ps >= all.total_ps);
-	assert_true(none.total_ps <= all.total_ps + read);
-	assert_int_equal(none.stats.price.counts.flash_bytes,
-		(12 * LAYERS + f->opts.stage_slots) *
-			image_file_layer(&f->image, 0)->stored);
-	/* All other work is the same. */
-	assert_int_equal(none.stats.price.matrix_ps, all.stats.price.matrix_ps);
-	assert_int_equal(none.stats.price.cpu_ps, all.stats.price.cpu_ps);
+	pair_close(&f->s);
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
@@ -781,8 +483,6 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_passing_faults),
 	TEST(test_lasting_faults),
 	TEST(test_going_on),
-	TEST(test_timeline),
-	TEST(test_sum_of_parts),
 };
 
 TEST_MAIN(tests)
