@@ -107,40 +107,43 @@ static bool is_main(const struct method *m)
 		m == &method_edgellm || m == &method_lever;
 }
 
-static void plan_budgets(struct bench_lever *b, struct lever_plan *p)
+/* A row for each of the main methods, a cell for each of level[n]. */
+static void plan_levels(struct bench_lever *b, struct lever_plan *p,
+	const uint32_t *level, unsigned n,
+	void (*set)(struct lever_setting *, uint32_t))
 {
-	const struct lever_args *a = b->args;
-
-	for (unsigned i = 0; i < a->n_methods; i++) {
-		struct lever_setting s = usual(b, a->method[i]);
+	for (unsigned i = 0; i < b->args->n_methods; i++) {
+		struct lever_setting s = usual(b, b->args->method[i]);
 		struct lever_row *r;
 
 		if (!is_main(s.method))
 			continue;
 		r = add_row(p, s.method->name, NULL);
-		for (unsigned k = 0; k < a->n_budgets; k++) {
-			s.budget = a->budget[k];
+		for (unsigned k = 0; k < n; k++) {
+			set(&s, level[k]);
 			add_cell(b, r, &s);
 		}
 	}
 }
 
+static void set_budget(struct lever_setting *s, uint32_t budget)
+{
+	s->budget = budget;
+}
+
+static void plan_budgets(struct bench_lever *b, struct lever_plan *p)
+{
+	plan_levels(b, p, b->args->budget, b->args->n_budgets, set_budget);
+}
+
+static void set_length(struct lever_setting *s, uint32_t length)
+{
+	s->n_predict = length;
+}
+
 static void plan_lengths(struct bench_lever *b, struct lever_plan *p)
 {
-	const struct lever_args *a = b->args;
-
-	for (unsigned i = 0; i < a->n_methods; i++) {
-		struct lever_setting s = usual(b, a->method[i]);
-		struct lever_row *r;
-
-		if (!is_main(s.method))
-			continue;
-		r = add_row(p, s.method->name, NULL);
-		for (unsigned k = 0; k < a->n_lengths; k++) {
-			s.n_predict = a->length[k];
-			add_cell(b, r, &s);
-		}
-	}
+	plan_levels(b, p, b->args->length, b->args->n_lengths, set_length);
 }
 
 /* What --draft says, without its folders. */

@@ -38,9 +38,11 @@ find_npu() {
   npu=${npu#/proc/} npu=${npu%/status}
 }
 
-# Start a text that would last for minutes; wait for its first words. Leaves
-# $host and, unless --device is among the options, $npu.
+# Start a text that would last for minutes; wait for its first words, not those
+# of the text before. Leaves $host and, unless --device is among the options,
+# $npu.
 start() { # OPTION...
+  rm -f "$tmp/text"
   "$TANDEM" run -m "$model" -p x -n -1 --ignore-eos --ctx 100000 \
     --va-slots 3 "$@" >"$tmp/text" 2>"$tmp/said" &
   host=$!
@@ -111,6 +113,7 @@ check_has stderr "$err" 'no progress for 0.5 s'
 
 # Ctrl-C ends the text, not the manners. (A shell's background jobs ignore
 # SIGINT, which a program may not undo; so ask for it in another way.)
+rm -f "$tmp/text"
 (
   trap - INT
   exec env --default-signal=INT "$TANDEM" run -m "$model" -p x -n -1 \
