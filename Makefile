@@ -89,8 +89,7 @@ arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
 # ---- sources ------------------------------------------------------------
 rooms := base tensor shm ipc flash device host
-src_host   := $(foreach d,host host/model host/draft host/tree host/exit \
-	host/method,$(wildcard $(d)/*.c))
+src_host   := $(wildcard host/*.c host/*/*.c)
 src_device := $(wildcard device/*.c)
 $(foreach r,base tensor shm ipc flash,$(eval src_$(r) := $(wildcard $(r)/*.c)))
 
@@ -234,8 +233,7 @@ fuzz: fuzzers
 	done
 
 # ---- checks -------------------------------------------------------------
-headers := $(foreach d,$(rooms) host/model host/draft host/tree host/exit \
-	host/method tests tests/fuzz,$(wildcard $(d)/*.h))
+headers := $(wildcard $(foreach d,$(rooms) host/* tests tests/fuzz,$(d)/*.h))
 .PHONY: check-layers check-headers format check-format
 check-layers:
 	$(Q)scripts/check-layers
