@@ -6,7 +6,7 @@
 #ifndef HOST_CONVERT_H
 #define HOST_CONVERT_H
 
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "host/requant.h"
 
 #include <signal.h>

@@ -3,7 +3,7 @@
 #include "flash/image.h"
 #include "host/inspect.h"
 #include "host/json_text.h"
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "host/model/packed.h"
 #include "host/model/packed_format.h"
 #include "tensor/gguf.h"

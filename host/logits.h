@@ -7,7 +7,7 @@
 #ifndef HOST_LOGITS_H
 #define HOST_LOGITS_H
 
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "ipc/wire.h"
 
 #include <stdint.h>

@@ -10,7 +10,7 @@
 #include "base/opt.h"
 #include "base/workers.h"
 #include "flash/stream.h"
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "host/tree/tree_cost.h"
 #include "host/tree/tree.h"
 #include "ipc/wire.h"

@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 #include "base/workers.h"
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "tensor/tile.h"
 
 #include <assert.h>

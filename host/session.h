@@ -16,7 +16,7 @@
 #define HOST_SESSION_H
 
 #include "flash/stream.h"
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "host/staging.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"

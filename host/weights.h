@@ -13,7 +13,7 @@
 #ifndef HOST_WEIGHTS_H
 #define HOST_WEIGHTS_H
 
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "ipc/wire.h"
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
 

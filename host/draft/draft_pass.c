@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 #include "base/workers.h"
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "host/model/model.h"
 #include "tensor/kern.h"
 #include "tensor/tile.h"

@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/hugemem.h"
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "host/model/model.h"
 
 #include <errno.h>

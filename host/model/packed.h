@@ -6,7 +6,7 @@
 #ifndef HOST_MODEL_PACKED_H
 #define HOST_MODEL_PACKED_H
 
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "ipc/wire.h"
 
 #include <stddef.h>

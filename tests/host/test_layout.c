@@ -3,7 +3,7 @@
 
 #include "base/err.h"
 #include "base/workers.h"
-#include "host/layout.h"
+#include "tensor/layout.h"
 #include "tensor/tile.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "host/layout.h"
+#include "tensor/layout.h"
 
 #include "base/workers.h"
 #include "tensor/tile.h"

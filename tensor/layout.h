@@ -13,8 +13,8 @@
  * A matrix stays as in the file where tiles cannot hold it: k that is no
  * multiple of 32, or a strip larger than `strip_max`.
  */
-#ifndef HOST_LAYOUT_H
-#define HOST_LAYOUT_H
+#ifndef TENSOR_LAYOUT_H
+#define TENSOR_LAYOUT_H
 
 #include "tensor/dtype.h"
 
