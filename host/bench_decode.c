@@ -14,7 +14,7 @@
 #include "host/draft/draft_model.h"
 #include "host/model/model.h"
 #include "host/models.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #include <errno.h>
 #include <jansson.h>

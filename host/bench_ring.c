@@ -2,7 +2,7 @@
 #include "host/bench_peer.h"
 
 #include "base/err.h"
-#include "host/launch.h"
+#include "host/npu/launch.h"
 #include "ipc/channel.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"

@@ -6,11 +6,11 @@
 #include "base/fd.h"
 #include "base/progress.h"
 #include "host/ids.h"
-#include "host/logits.h"
+#include "host/session/logits.h"
 #include "host/model/model.h"
 #include "host/model/tokenizer.h"
 #include "host/options.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #include <errno.h>
 #include <stdlib.h>

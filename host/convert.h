@@ -1,6 +1,6 @@
 /*
  * A model file packed for flash: layers, each in one extent with the bytes
- * that its block has in memory (host/weights.h), the output matrix, the
+ * that its block has in memory (host/memory/weights.h), the output matrix, the
  * host's tensors, and what else is in the model file. docs/flash-image.md.
  */
 #ifndef HOST_CONVERT_H

@@ -9,7 +9,7 @@
 
 #include "host/drafting.h"
 #include "host/method/method.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -7,7 +7,7 @@
 #include "host/draft/drafter_oracle.h"
 #include "host/model/model.h"
 #include "host/models.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #include <errno.h>
 #include <stdio.h>

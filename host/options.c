@@ -5,7 +5,7 @@
 #include "base/strbuf.h"
 #include "host/decoder.h"
 #include "host/method/method.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "host/soc_file.h"
 
 #include <errno.h>

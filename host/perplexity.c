@@ -4,9 +4,9 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "host/eval_items.h"
-#include "host/logits.h"
+#include "host/session/logits.h"
 #include "host/model/model.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #include <errno.h>
 #include <math.h>

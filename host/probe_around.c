@@ -2,7 +2,7 @@
 #include "host/probe.h"
 
 #include "base/clock.h"
-#include "host/launch.h"
+#include "host/npu/launch.h"
 
 #include <dbus/dbus.h>
 #include <limits.h>

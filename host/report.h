@@ -5,7 +5,7 @@
 #ifndef HOST_REPORT_H
 #define HOST_REPORT_H
 
-#include "host/session.h"
+#include "host/session/session.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "host/draft/guess.h"
 #include "host/model/model.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "host/tree/drafter.h"
 
 #include <assert.h>

@@ -4,7 +4,7 @@
  */
 #include "host/generation.h"
 #include "host/method/method.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 static int decode_one(struct session *s, int32_t token, struct err *e)
 {

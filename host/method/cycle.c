@@ -6,7 +6,7 @@
 #include "host/exit/exit_head.h"
 #include "host/generation.h"
 #include "host/model/model.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #include <errno.h>
 #include <stdlib.h>

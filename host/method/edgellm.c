@@ -8,7 +8,7 @@
  */
 #include "host/generation.h"
 #include "host/method/cycle.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #define AHEAD 32 /* nodes drafted beside a pass, at most */
 

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #include <errno.h>
 

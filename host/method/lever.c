@@ -11,7 +11,7 @@
 #include "host/generation.h"
 #include "host/method/cycle.h"
 #include "host/model/model.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "host/tree/tree_cost.h"
 
 /*

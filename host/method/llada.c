@@ -18,7 +18,7 @@
 #include "host/method/method.h"
 #include "host/model/model.h"
 #include "host/model/sampler.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * Decoding methods. A method is one file here that reads like its algorithm,
- * standing on host/session.h; adding one touches that file, its test and one
- * row of the table in method.c.
+ * standing on host/session/session.h; adding one touches that file, its test
+ * and one row of the table in method.c.
  *
  * The generation is what a method produces into: it holds the prompt and all
  * tokens so far, draws from logits, prints, and knows when to stop. Methods

@@ -15,7 +15,7 @@
 #include "host/draft/drafter_oracle.h"
 #include "host/exit/exit_head.h"
 #include "host/method/method.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "host/tree/tree_cost.h"
 #include "tensor/soc.h"
 #include "tests/harness.h"

@@ -7,7 +7,7 @@
 #define TESTS_HOST_PAIR_H
 
 #include "base/err.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 
 #include <stdlib.h>

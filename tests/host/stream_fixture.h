@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "host/model/model.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tensor/soc.h"
 #include "tests/harness.h"
 #include "tests/host/image_file.h"

@@ -9,7 +9,7 @@
 #include "host/draft/drafter_host.h"
 #include "host/method/method.h"
 #include "host/model/tokenizer.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "host/tree/drafter.h"
 #include "tests/harness.h"
 #include "tests/host/pair.h"

@@ -8,7 +8,7 @@
 #include "host/draft/drafter_device.h"
 #include "host/draft/drafter_host.h"
 #include "host/model/model.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/drafter_check.h"
 #include "tests/host/model_file.h"

@@ -10,7 +10,7 @@
 #include "host/model/model.h"
 #include "host/model/sampler.h"
 #include "host/model/tokenizer.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/naive_llada.h"
 #include "tests/host/vocab_file.h"

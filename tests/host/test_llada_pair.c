@@ -8,7 +8,7 @@
 #include "host/method/method.h"
 #include "host/model/model.h"
 #include "host/model/sampler.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/naive_llada.h"
 #include "tests/host/pair.h"

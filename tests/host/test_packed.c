@@ -9,7 +9,7 @@
 #include "host/convert.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
-#include "host/weights.h"
+#include "host/memory/weights.h"
 #include "tests/harness.h"
 #include "tests/host/convert_file.h"
 

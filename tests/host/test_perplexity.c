@@ -8,7 +8,7 @@
 #include "host/eval_items.h"
 #include "host/model/model.h"
 #include "host/perplexity.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"
 #include "tests/host/pair.h"

@@ -4,7 +4,7 @@
  */
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/placement.h"
+#include "host/memory/placement.h"
 #include "tests/harness.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
  * that of a small simulation, to the picosecond, and the sum of its parts.
  */
 #include "base/err.h"
-#include "host/batch.h"
-#include "host/session.h"
+#include "host/session/batch.h"
+#include "host/session/session.h"
 #include "host/soc_file.h"
 #include "tensor/price.h"
 #include "tests/harness.h"

@@ -4,7 +4,7 @@
  */
 #include "base/err.h"
 #include "host/model/model.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"
 #include "tests/host/pair.h"

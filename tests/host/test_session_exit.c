@@ -6,7 +6,7 @@
  */
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/image_file.h"
 #include "tests/host/model_file.h"

@@ -5,8 +5,8 @@
  * the byte; what cannot be read is said, never computed with.
  */
 #include "base/err.h"
-#include "host/batch.h"
-#include "host/session.h"
+#include "host/session/batch.h"
+#include "host/session/session.h"
 #include "host/soc_file.h"
 #include "tests/harness.h"
 #include "tests/host/image_file.h"

@@ -5,7 +5,7 @@
  */
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/pair.h"
 #include "tests/host/session_fixture.h"

@@ -7,7 +7,7 @@
 #include "host/generation.h"
 #include "host/method/method.h"
 #include "host/model/tokenizer.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/drafted_text.h"
 #include "tests/host/pair.h"

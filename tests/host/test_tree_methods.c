@@ -5,7 +5,7 @@
  */
 #include "base/checked.h"
 #include "host/method/method.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/drafted_text.h"
 #include "tests/host/image_file.h"

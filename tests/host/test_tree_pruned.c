@@ -8,7 +8,7 @@
 #include "host/exit/exit_head.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "host/soc_file.h"
 #include "tensor/gguf_write.h"
 #include "tests/harness.h"

@@ -14,7 +14,7 @@
 #include "host/model/model.h"
 #include "host/model/sampler.h"
 #include "host/model/tokenizer.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"
 #include "tests/host/pair.h"

@@ -8,8 +8,8 @@
  * The CPU's time is the present of the host's thread: it goes on with its own
  * work and when it waits.
  */
-#ifndef HOST_PHONE_H
-#define HOST_PHONE_H
+#ifndef HOST_NPU_PHONE_H
+#define HOST_NPU_PHONE_H
 
 #include "tensor/price.h"
 

@@ -1,4 +1,4 @@
-#include "host/logits.h"
+#include "host/session/logits.h"
 
 #include "base/checked.h"
 #include "base/err.h"

@@ -1,7 +1,7 @@
-#include "host/batch.h"
+#include "host/session/batch.h"
 
 #include "base/err.h"
-#include "host/session.h"
+#include "host/session/session.h"
 #include "ipc/wire.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
  * the tree in which every row hangs from the one before. Where attention is
  * not causal there are only chains, and all rows of one see one another.
  */
-#ifndef HOST_BATCH_H
-#define HOST_BATCH_H
+#ifndef HOST_SESSION_BATCH_H
+#define HOST_SESSION_BATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,12 +12,12 @@
  * buffers, the placement of weights in the device window, and the counters.
  * It decides nothing about text. One thread.
  */
-#ifndef HOST_SESSION_H
-#define HOST_SESSION_H
+#ifndef HOST_SESSION_SESSION_H
+#define HOST_SESSION_SESSION_H
 
 #include "flash/stream.h"
 #include "tensor/layout.h"
-#include "host/staging.h"
+#include "host/memory/staging.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"

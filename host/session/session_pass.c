@@ -2,15 +2,15 @@
  * A pass: the rows of a tree through all layers on the device, block after
  * block, while the layers that are not in memory come from flash.
  */
-#include "host/session_impl.h"
+#include "host/session/session_impl.h"
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/batch.h"
+#include "host/session/batch.h"
 #include "host/model/model.h"
-#include "host/npu.h"
-#include "host/placement.h"
-#include "host/weights.h"
+#include "host/npu/npu.h"
+#include "host/memory/placement.h"
+#include "host/memory/weights.h"
 #include "shm/buffer.h"
 
 #include <errno.h>

@@ -10,8 +10,8 @@
  * mapped before and simply is not there to evict. The window's own rules
  * (holes, guard pages, slots) are the device's; this file only asks.
  */
-#ifndef HOST_PLACEMENT_H
-#define HOST_PLACEMENT_H
+#ifndef HOST_MEMORY_PLACEMENT_H
+#define HOST_MEMORY_PLACEMENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

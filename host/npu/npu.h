@@ -9,8 +9,8 @@
  * sentence that says which process and how it ended; the handle is then of
  * no more use but to be closed. One thread.
  */
-#ifndef HOST_NPU_H
-#define HOST_NPU_H
+#ifndef HOST_NPU_NPU_H
+#define HOST_NPU_NPU_H
 
 #include "ipc/wire.h"
 #include "tensor/price.h"

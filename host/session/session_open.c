@@ -2,20 +2,20 @@
  * Opening and closing a session: the device process, the shared buffers, the
  * weights cut into blocks, where these are to be, and the graphs built on them.
  */
-#include "host/session_impl.h"
+#include "host/session/session_impl.h"
 
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/workers.h"
 #include "flash/image.h"
-#include "host/batch.h"
-#include "host/logits.h"
+#include "host/session/batch.h"
+#include "host/session/logits.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
-#include "host/npu.h"
-#include "host/placement.h"
-#include "host/staging.h"
-#include "host/weights.h"
+#include "host/npu/npu.h"
+#include "host/memory/placement.h"
+#include "host/memory/staging.h"
+#include "host/memory/weights.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 

@@ -3,11 +3,11 @@
  * session_pass.c runs passes, session.c keeps the books. Nobody else includes
  * it.
  */
-#ifndef HOST_SESSION_IMPL_H
-#define HOST_SESSION_IMPL_H
+#ifndef HOST_SESSION_SESSION_IMPL_H
+#define HOST_SESSION_SESSION_IMPL_H
 
-#include "host/phone.h"
-#include "host/session.h"
+#include "host/npu/phone.h"
+#include "host/session/session.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,15 +3,15 @@
  * tensors copied from the model file, or read as they are from a flash image,
  * into one shared buffer that the device reads by DMA (tandem:weights0, ...). A
  * block is the unit of everything on the device: of a graph, of a request, of
- * what is mapped and evicted. Layers that are streamed (host/staging.h) are
- * blocks of one, whose weights lie in whatever staging slot they came to.
+ * what is mapped and evicted. Layers that are streamed (host/memory/staging.h)
+ * are blocks of one, whose weights lie in whatever staging slot they came to.
  *
  * In the buffer lie, each 64-byte aligned, the rope frequencies and then the
  * tensors layer by layer in the wire's order: vectors as float32, matrices in
  * the layout asked for; those of an image in its own.
  */
-#ifndef HOST_WEIGHTS_H
-#define HOST_WEIGHTS_H
+#ifndef HOST_MEMORY_WEIGHTS_H
+#define HOST_MEMORY_WEIGHTS_H
 
 #include "tensor/layout.h"
 #include "ipc/wire.h"

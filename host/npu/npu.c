@@ -1,8 +1,8 @@
-#include "host/npu.h"
+#include "host/npu/npu.h"
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/launch.h"
+#include "host/npu/launch.h"
 #include "ipc/channel.h"
 #include "ipc/link.h"
 #include "shm/buffer.h"

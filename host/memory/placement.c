@@ -1,4 +1,4 @@
-#include "host/placement.h"
+#include "host/memory/placement.h"
 
 #include "base/err.h"
 

@@ -4,8 +4,8 @@
  * out to the worker threads. A row's bytes do not depend on how many rows were
  * asked for with it nor on the number of threads.
  */
-#ifndef HOST_LOGITS_H
-#define HOST_LOGITS_H
+#ifndef HOST_SESSION_LOGITS_H
+#define HOST_SESSION_LOGITS_H
 
 #include "tensor/layout.h"
 #include "ipc/wire.h"

@@ -9,8 +9,8 @@
  * A slot has a head, which the caller fills once, and behind it, on a page of
  * its own, the layer as it lies in the image. One thread.
  */
-#ifndef HOST_STAGING_H
-#define HOST_STAGING_H
+#ifndef HOST_MEMORY_STAGING_H
+#define HOST_MEMORY_STAGING_H
 
 #include "flash/stream.h"
 

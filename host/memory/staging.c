@@ -1,9 +1,9 @@
-#include "host/staging.h"
+#include "host/memory/staging.h"
 
 #include "base/checked.h"
 #include "base/err.h"
 #include "flash/image.h"
-#include "host/phone.h"
+#include "host/npu/phone.h"
 #include "shm/buffer.h"
 
 #include <errno.h>

@@ -7,8 +7,8 @@
  * terminal (Ctrl-C, Ctrl-Z) is the host's to answer, and the device ends when
  * the host says goodbye or is gone.
  */
-#ifndef HOST_LAUNCH_H
-#define HOST_LAUNCH_H
+#ifndef HOST_NPU_LAUNCH_H
+#define HOST_NPU_LAUNCH_H
 
 #include <stddef.h>
 #include <sys/types.h>

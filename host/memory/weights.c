@@ -1,4 +1,4 @@
-#include "host/weights.h"
+#include "host/memory/weights.h"
 
 #include "base/checked.h"
 #include "base/err.h"

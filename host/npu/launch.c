@@ -1,4 +1,4 @@
-#include "host/launch.h"
+#include "host/npu/launch.h"
 
 #include "base/err.h"
 #include "base/fd.h"
