@@ -17,7 +17,7 @@
 #include "host/bench_read.h"
 #include "host/eval_tasks.h"
 #include "host/method/method.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "host/tree/build.h"
 #include "tensor/price.h"
 

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/decoder.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/model/model.h"
-#include "host/model/sampler.h"
+#include "host/text/sampler.h"
 
 #include <errno.h>
 #include <stdlib.h>

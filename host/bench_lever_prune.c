@@ -5,7 +5,7 @@
  * tree depends on the text it begins behind alone.
  */
 #include "host/bench_lever.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/cycle.h"
 
 static uint32_t frozen_rows(const struct method_env *env)

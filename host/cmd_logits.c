@@ -8,7 +8,7 @@
 #include "host/ids.h"
 #include "host/session/logits.h"
 #include "host/model/model.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "host/options.h"
 #include "host/session/session.h"
 

@@ -12,7 +12,7 @@
 #include "flash/image.h"
 #include "host/ids.h"
 #include "host/model/packed.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "host/models.h"
 #include "tensor/gguf.h"
 

@@ -2,9 +2,9 @@
 
 #include "base/err.h"
 #include "host/exit/exit_head.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/model/model.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "host/models.h"
 #include "host/tree/tree_cost.h"
 

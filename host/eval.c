@@ -6,9 +6,9 @@
 #include "base/strbuf.h"
 #include "host/decoder.h"
 #include "host/eval_check.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/model/model.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 
 #include <errno.h>
 #include <math.h>

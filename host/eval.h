@@ -8,7 +8,7 @@
 
 #include "host/eval_items.h"
 #include "host/method/method.h"
-#include "host/model/sampler.h"
+#include "host/text/sampler.h"
 
 #include <stdbool.h>
 #include <stddef.h>

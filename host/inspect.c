@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 #include "host/json_text.h"
-#include "host/model/chat.h"
+#include "host/text/chat.h"
 #include "tensor/gguf.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #ifndef HOST_PERPLEXITY_H
 #define HOST_PERPLEXITY_H
 
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 
 #include <stddef.h>
 #include <stdint.h>

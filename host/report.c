@@ -2,7 +2,7 @@
 
 #include "base/strbuf.h"
 #include "host/decoder.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/json_text.h"
 #include "host/model/model.h"
 #include "host/options.h"

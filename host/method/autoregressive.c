@@ -2,7 +2,7 @@
  * Plain decoding: one token a pass. The yardstick of every other method, for
  * its output and for its speed.
  */
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
 

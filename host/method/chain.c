@@ -5,7 +5,7 @@
  * one. Row i of the chain says what comes behind token i; while that is what
  * was guessed, the next row holds as well.
  */
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/cycle.h"
 
 static uint32_t chain_rows(const struct method_env *env)

@@ -4,7 +4,7 @@
 #include "base/err.h"
 #include "host/draft/draft_model.h"
 #include "host/exit/exit_head.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 

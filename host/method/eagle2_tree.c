@@ -3,7 +3,7 @@
  * layer by layer the likeliest nodes are expanded together, and of all their
  * candidates the best are verified.
  */
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/cycle.h"
 
 #define DEPTH 8 /* a first layer, and the reference's 7 */

@@ -6,7 +6,7 @@
  * the draft goes on behind the best branch; if that is accepted, the next cycle
  * finds the work done.
  */
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/cycle.h"
 #include "host/session/session.h"
 

@@ -8,7 +8,7 @@
  * loses, and logits are computed for the rows on the accepted way alone (4.4).
  */
 #include "host/exit/exit_head.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/cycle.h"
 #include "host/model/model.h"
 #include "host/session/session.h"

@@ -14,10 +14,10 @@
  */
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
-#include "host/model/sampler.h"
+#include "host/text/sampler.h"
 #include "host/session/session.h"
 
 #include <assert.h>

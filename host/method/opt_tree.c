@@ -2,7 +2,7 @@
  * OPT-Tree (Wang et al., TACL 2025): of all trees of so many nodes the one of
  * the largest expected accepted length, by the draft's probabilities.
  */
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/cycle.h"
 
 #define THRESHOLD                                                  \

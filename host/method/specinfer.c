@@ -3,7 +3,7 @@
  * where the draft is least sure to be followed, verified in one pass.
  */
 #include "base/checked.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/cycle.h"
 
 /* Children of a node at each depth: 20 nodes below the root. */

@@ -12,8 +12,8 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/strbuf.h"
-#include "host/model/chat.h"
-#include "host/model/tokenizer.h"
+#include "host/text/chat.h"
+#include "host/text/tokenizer.h"
 #include "tensor/gguf.h"
 #include "tests/host/vocab_file.h"
 

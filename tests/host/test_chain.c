@@ -8,7 +8,7 @@
 #include "host/draft/draft_model.h"
 #include "host/draft/drafter_host.h"
 #include "host/method/method.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "host/session/session.h"
 #include "host/tree/drafter.h"
 #include "tests/harness.h"

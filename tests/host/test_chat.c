@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "base/strbuf.h"
-#include "host/model/chat.h"
-#include "host/model/tokenizer.h"
+#include "host/text/chat.h"
+#include "host/text/tokenizer.h"
 #include "tests/host/vocab_file.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "base/fd.h"
 #include "host/decoder.h"
 #include "host/model/model.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "host/synth.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"

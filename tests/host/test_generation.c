@@ -4,9 +4,9 @@
  */
 #include "base/err.h"
 #include "base/strbuf.h"
-#include "host/generation.h"
-#include "host/model/sampler.h"
-#include "host/model/tokenizer.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
+#include "host/text/tokenizer.h"
 #include "tests/harness.h"
 #include "tests/host/vocab_file.h"
 

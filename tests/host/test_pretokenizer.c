@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/model/tokenizer_impl.h"
+#include "host/text/tokenizer_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

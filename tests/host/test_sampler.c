@@ -3,7 +3,7 @@
  * a vocabulary small enough to enumerate.
  */
 #include "base/err.h"
-#include "host/model/sampler.h"
+#include "host/text/sampler.h"
 #include "tests/harness.h"
 
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "base/strbuf.h"
 #include "host/inspect.h"
 #include "host/model/model.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "host/synth.h"
 #include "host/synth_vocab.h"
 

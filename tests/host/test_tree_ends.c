@@ -4,9 +4,9 @@
  * in a tree that is.
  */
 #include "base/strbuf.h"
-#include "host/generation.h"
+#include "host/text/generation.h"
 #include "host/method/method.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/drafted_text.h"

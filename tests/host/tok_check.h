@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/strbuf.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "tensor/gguf.h"
 #include "tests/host/vocab_file.h"
 

@@ -1,4 +1,4 @@
-#include "host/model/chat.h"
+#include "host/text/chat.h"
 
 #include "base/err.h"
 #include "base/strbuf.h"

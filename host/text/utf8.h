@@ -4,8 +4,8 @@
  * find what may be given to a regular expression, the detokenizer to hold
  * back half a character; neither needs code points.
  */
-#ifndef HOST_MODEL_UTF8_H
-#define HOST_MODEL_UTF8_H
+#ifndef HOST_TEXT_UTF8_H
+#define HOST_TEXT_UTF8_H
 
 #include <stddef.h>
 

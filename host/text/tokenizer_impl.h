@@ -14,11 +14,11 @@
  * The tokenizer copies what it needs, so it may outlive the GGUF file. What
  * changes while text is tokenized is in a `struct tok_run` of that call.
  */
-#ifndef HOST_MODEL_TOKENIZER_IMPL_H
-#define HOST_MODEL_TOKENIZER_IMPL_H
+#ifndef HOST_TEXT_TOKENIZER_IMPL_H
+#define HOST_TEXT_TOKENIZER_IMPL_H
 
 #include "base/strbuf.h"
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 #include "tensor/gguf.h"
 
 enum tok_type { /* tokenizer.ggml.token_type's numbers */

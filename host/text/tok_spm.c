@@ -4,8 +4,8 @@
  * joined, the highest score first; what is no token goes out byte by byte.
  */
 #include "base/err.h"
-#include "host/model/tokenizer_impl.h"
-#include "host/model/utf8.h"
+#include "host/text/tokenizer_impl.h"
+#include "host/text/utf8.h"
 
 #include <errno.h>
 #include <math.h>

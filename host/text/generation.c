@@ -1,11 +1,11 @@
-#include "host/generation.h"
+#include "host/text/generation.h"
 
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/strbuf.h"
-#include "host/model/sampler.h"
-#include "host/model/tokenizer.h"
+#include "host/text/sampler.h"
+#include "host/text/tokenizer.h"
 
 #include <errno.h>
 #include <stdlib.h>

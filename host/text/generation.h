@@ -4,8 +4,8 @@
  * it to the user as it comes, and to know when to stop (end-of-text token,
  * stop string, number of tokens, context). Methods produce into it.
  */
-#ifndef HOST_GENERATION_H
-#define HOST_GENERATION_H
+#ifndef HOST_TEXT_GENERATION_H
+#define HOST_TEXT_GENERATION_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "host/model/sampler.h"
+#include "host/text/sampler.h"
 
 #include "base/err.h"
 #include "base/rng.h"

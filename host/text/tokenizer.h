@@ -7,8 +7,8 @@
  * A vocabulary that is not sound, a kind or a pre-tokenizer that is not
  * known is refused by name: near-right ids are worse than none.
  */
-#ifndef HOST_MODEL_TOKENIZER_H
-#define HOST_MODEL_TOKENIZER_H
+#ifndef HOST_TEXT_TOKENIZER_H
+#define HOST_TEXT_TOKENIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,10 +4,10 @@
  * template does beside the roles (tools, dates, a built-in system prompt) is
  * not done.
  */
-#ifndef HOST_MODEL_CHAT_H
-#define HOST_MODEL_CHAT_H
+#ifndef HOST_TEXT_CHAT_H
+#define HOST_TEXT_CHAT_H
 
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 
 #include <stddef.h>
 

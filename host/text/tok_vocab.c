@@ -1,6 +1,6 @@
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/model/tokenizer_impl.h"
+#include "host/text/tokenizer_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>

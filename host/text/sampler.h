@@ -7,8 +7,8 @@
  * Temperature 0 is greedy: after the penalty the largest logit wins, the
  * lowest id among equals, and nothing is drawn.
  */
-#ifndef HOST_MODEL_SAMPLER_H
-#define HOST_MODEL_SAMPLER_H
+#ifndef HOST_TEXT_SAMPLER_H
+#define HOST_TEXT_SAMPLER_H
 
 #include <stddef.h>
 #include <stdint.h>

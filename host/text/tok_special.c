@@ -1,4 +1,4 @@
-#include "host/model/tokenizer_impl.h"
+#include "host/text/tokenizer_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-#include "host/model/tokenizer.h"
+#include "host/text/tokenizer.h"
 
 #include "base/err.h"
-#include "host/model/tokenizer_impl.h"
+#include "host/text/tokenizer_impl.h"
 
 #include <ctype.h>
 #include <errno.h>

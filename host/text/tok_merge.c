@@ -1,5 +1,5 @@
 #include "base/checked.h"
-#include "host/model/tokenizer_impl.h"
+#include "host/text/tokenizer_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "base/strbuf.h"
-#include "host/model/tokenizer_impl.h"
-#include "host/model/utf8.h"
+#include "host/text/tokenizer_impl.h"
+#include "host/text/utf8.h"
 
 #include <errno.h>
 #include <string.h>

@@ -9,8 +9,8 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/model/tokenizer_impl.h"
-#include "host/model/utf8.h"
+#include "host/text/tokenizer_impl.h"
+#include "host/text/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>
