@@ -13,7 +13,7 @@
 #include "host/bench_machine.h"
 #include "host/draft/draft_model.h"
 #include "host/model/model.h"
-#include "host/models.h"
+#include "host/shipped/shipped_models.h"
 #include "host/session/session.h"
 
 #include <errno.h>

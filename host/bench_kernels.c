@@ -12,7 +12,7 @@
 #include "base/strbuf.h"
 #include "host/bench.h"
 #include "host/bench_machine.h"
-#include "host/soc_file.h"
+#include "host/shipped/soc_file.h"
 #include "shm/buffer.h"
 #include "tensor/kern.h"
 

@@ -9,7 +9,7 @@
 #include "host/convert.h"
 #include "host/decoder.h"
 #include "host/model/model.h"
-#include "host/models.h"
+#include "host/shipped/shipped_models.h"
 #include "host/options.h"
 #include "host/tree/tree_cost.h"
 

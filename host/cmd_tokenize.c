@@ -13,7 +13,7 @@
 #include "host/ids.h"
 #include "host/model/packed.h"
 #include "host/text/tokenizer.h"
-#include "host/models.h"
+#include "host/shipped/shipped_models.h"
 #include "tensor/gguf.h"
 
 #include <errno.h>

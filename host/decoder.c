@@ -1,11 +1,11 @@
 #include "host/decoder.h"
 
 #include "base/err.h"
-#include "host/exit/exit_head.h"
+#include "host/head/exit_head.h"
 #include "host/text/generation.h"
 #include "host/model/model.h"
 #include "host/text/tokenizer.h"
-#include "host/models.h"
+#include "host/shipped/shipped_models.h"
 #include "host/tree/tree_cost.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #ifndef HOST_DECODER_H
 #define HOST_DECODER_H
 
-#include "host/drafting.h"
+#include "host/draft/drafting.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
 

@@ -1,7 +1,7 @@
 #include "host/eval_tasks.h"
 
 #include "base/err.h"
-#include "host/models.h"
+#include "host/shipped/shipped_models.h"
 
 #include <errno.h>
 #include <stdio.h>

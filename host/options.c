@@ -6,7 +6,7 @@
 #include "host/decoder.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
-#include "host/soc_file.h"
+#include "host/shipped/soc_file.h"
 
 #include <errno.h>
 #include <math.h>

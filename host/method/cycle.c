@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/draft/draft_model.h"
-#include "host/exit/exit_head.h"
+#include "host/head/exit_head.h"
 #include "host/text/generation.h"
 #include "host/model/model.h"
 #include "host/session/session.h"

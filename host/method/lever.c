@@ -7,7 +7,7 @@
  * drops rows that have little chance (4.3), where that saves more than it
  * loses, and logits are computed for the rows on the accepted way alone (4.4).
  */
-#include "host/exit/exit_head.h"
+#include "host/head/exit_head.h"
 #include "host/text/generation.h"
 #include "host/method/cycle.h"
 #include "host/model/model.h"

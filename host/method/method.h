@@ -10,7 +10,7 @@
 #ifndef HOST_METHOD_METHOD_H
 #define HOST_METHOD_METHOD_H
 
-#include "host/exit/prune.h"
+#include "host/tree/prune.h"
 #include "host/tree/build.h"
 
 #include <stdbool.h>

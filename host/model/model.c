@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "flash/image.h"
-#include "host/model/keys.h"
+#include "host/model/model_keys.h"
 #include "host/model/packed.h"
 
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include "host/draft/drafter_device.h"
 #include "host/draft/drafter_host.h"
 #include "host/draft/drafter_oracle.h"
-#include "host/exit/exit_head.h"
+#include "host/head/exit_head.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
 #include "host/tree/tree_cost.h"

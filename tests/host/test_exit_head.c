@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "base/strbuf.h"
-#include "host/exit/exit_head.h"
+#include "host/head/exit_head.h"
 #include "host/model/model.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"

@@ -1,6 +1,6 @@
 /* Where the models that come with the program are looked for. */
 #include "base/err.h"
-#include "host/models.h"
+#include "host/shipped/shipped_models.h"
 #include "tests/harness.h"
 
 #include <errno.h>

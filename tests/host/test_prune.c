@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/exit/prune.h"
+#include "host/tree/prune.h"
 #include "host/tree/tree.h"
 #include "tests/harness.h"
 

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "host/session/batch.h"
 #include "host/session/session.h"
-#include "host/soc_file.h"
+#include "host/shipped/soc_file.h"
 #include "tests/harness.h"
 #include "tests/host/image_file.h"
 #include "tests/host/pair.h"

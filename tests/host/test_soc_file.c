@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/strbuf.h"
-#include "host/soc_file.h"
+#include "host/shipped/soc_file.h"
 #include "tensor/price.h"
 #include "tensor/soc.h"
 #include "tests/harness.h"

@@ -5,11 +5,11 @@
  */
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/exit/exit_head.h"
+#include "host/head/exit_head.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
-#include "host/soc_file.h"
+#include "host/shipped/soc_file.h"
 #include "tensor/gguf_write.h"
 #include "tests/harness.h"
 #include "tests/host/drafted_text.h"

@@ -1,7 +1,7 @@
-#include "host/models.h"
+#include "host/shipped/shipped_models.h"
 
 #include "base/err.h"
-#include "host/shipped.h"
+#include "host/shipped/shipped.h"
 
 #include <errno.h>
 #include <stdio.h>

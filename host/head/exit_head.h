@@ -10,8 +10,8 @@
  *
  * Read-only once open; any thread may score.
  */
-#ifndef HOST_EXIT_EXIT_HEAD_H
-#define HOST_EXIT_EXIT_HEAD_H
+#ifndef HOST_HEAD_EXIT_HEAD_H
+#define HOST_HEAD_EXIT_HEAD_H
 
 #include <stdint.h>
 

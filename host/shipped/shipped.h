@@ -4,8 +4,8 @@
  * the source tree that it was built in, or in share/tandem of the prefix it is
  * installed in, in this order. Any thread.
  */
-#ifndef HOST_SHIPPED_H
-#define HOST_SHIPPED_H
+#ifndef HOST_SHIPPED_SHIPPED_H
+#define HOST_SHIPPED_SHIPPED_H
 
 #include <limits.h>
 

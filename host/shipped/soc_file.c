@@ -1,7 +1,7 @@
-#include "host/soc_file.h"
+#include "host/shipped/soc_file.h"
 
 #include "base/err.h"
-#include "host/shipped.h"
+#include "host/shipped/shipped.h"
 #include "tensor/soc.h"
 
 #include <errno.h>

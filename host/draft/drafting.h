@@ -3,8 +3,8 @@
  * beside the target, or an oracle that was told the text (host/draft/). Opened
  * by what the user asked for, for methods that have a use for it. One thread.
  */
-#ifndef HOST_DRAFTING_H
-#define HOST_DRAFTING_H
+#ifndef HOST_DRAFT_DRAFTING_H
+#define HOST_DRAFT_DRAFTING_H
 
 #include "host/tree/drafter.h"
 

@@ -14,8 +14,8 @@
  * `share/tandem/soc` of the prefix it is installed in. $TANDEM_SOC, where set,
  * is the only place. Any thread.
  */
-#ifndef HOST_SOC_FILE_H
-#define HOST_SOC_FILE_H
+#ifndef HOST_SHIPPED_SOC_FILE_H
+#define HOST_SHIPPED_SOC_FILE_H
 
 #include <limits.h>
 #include <stddef.h>

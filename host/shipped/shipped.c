@@ -1,4 +1,4 @@
-#include "host/shipped.h"
+#include "host/shipped/shipped.h"
 
 #include "base/err.h"
 #include "base/strbuf.h"

@@ -1,4 +1,4 @@
-#include "host/exit/prune.h"
+#include "host/tree/prune.h"
 
 #include "host/tree/tree.h"
 

@@ -1,4 +1,4 @@
-#include "host/drafting.h"
+#include "host/draft/drafting.h"
 
 #include "base/err.h"
 #include "host/draft/draft_model.h"
@@ -6,7 +6,7 @@
 #include "host/draft/drafter_host.h"
 #include "host/draft/drafter_oracle.h"
 #include "host/model/model.h"
-#include "host/models.h"
+#include "host/shipped/shipped_models.h"
 #include "host/session/session.h"
 
 #include <errno.h>

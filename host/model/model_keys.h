@@ -5,8 +5,8 @@
  * So is a key that changes the arithmetic in a way this program does not
  * know: computing something close to the model would be worse than nothing.
  */
-#ifndef HOST_MODEL_KEYS_H
-#define HOST_MODEL_KEYS_H
+#ifndef HOST_MODEL_MODEL_KEYS_H
+#define HOST_MODEL_MODEL_KEYS_H
 
 struct err;
 struct model;

@@ -1,4 +1,4 @@
-#include "host/model/keys.h"
+#include "host/model/model_keys.h"
 
 #include "base/checked.h"
 #include "base/err.h"

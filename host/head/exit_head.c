@@ -1,4 +1,4 @@
-#include "host/exit/exit_head.h"
+#include "host/head/exit_head.h"
 
 #include "base/err.h"
 #include "host/model/model.h"

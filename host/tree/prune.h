@@ -8,8 +8,8 @@
  * the candidates behind the parent: its children, and the shadow tokens, which
  * were candidates of the draft and did not become nodes.
  */
-#ifndef HOST_EXIT_PRUNE_H
-#define HOST_EXIT_PRUNE_H
+#ifndef HOST_TREE_PRUNE_H
+#define HOST_TREE_PRUNE_H
 
 #include <stdbool.h>
 #include <stdint.h>

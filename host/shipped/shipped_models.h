@@ -5,8 +5,8 @@
  * built in, and in `share/tandem/models` of the prefix it is installed in.
  * $TANDEM_MODELS, where set, is the only place. Any thread.
  */
-#ifndef HOST_MODELS_H
-#define HOST_MODELS_H
+#ifndef HOST_SHIPPED_SHIPPED_MODELS_H
+#define HOST_SHIPPED_SHIPPED_MODELS_H
 
 #include <limits.h>
 
