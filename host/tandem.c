@@ -2,13 +2,13 @@
  * tandem: the host's program. Picks the command; its help, man page and shell
  * completion are made from the commands' option tables.
  */
-#include "host/cmd.h"
+#include "host/cmd/cmd.h"
 
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/version.h"
-#include "host/bench_lever.h"
+#include "host/bench/bench_lever.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * What the metadata of a model's flash image are: the head, the model file's
  * header as it was (docs/flash-image.md), and a table that says in which
  * extent each tensor lies. Little endian; reserved bytes are 0. Written by
- * host/convert.c, read by host/model/packed.c.
+ * host/convert/convert.c, read by host/model/packed.c.
  */
 #ifndef HOST_MODEL_PACKED_FORMAT_H
 #define HOST_MODEL_PACKED_FORMAT_H

@@ -6,7 +6,7 @@
 #define TESTS_HOST_CONVERT_FILE_H
 
 #include "base/err.h"
-#include "host/convert.h"
+#include "host/convert/convert.h"
 #include "host/model/model.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"

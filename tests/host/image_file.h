@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "flash/image.h"
-#include "host/convert.h"
+#include "host/convert/convert.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "tests/harness.h"

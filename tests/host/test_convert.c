@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "base/workers.h"
 #include "flash/image.h"
-#include "host/convert.h"
+#include "host/convert/convert.h"
 #include "host/session/logits.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"

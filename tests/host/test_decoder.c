@@ -1,10 +1,10 @@
 /* What fits together and what does not; no device is started. */
 #include "base/err.h"
 #include "base/fd.h"
-#include "host/decoder.h"
+#include "host/api/decoder.h"
 #include "host/model/model.h"
 #include "host/text/tokenizer.h"
-#include "host/synth.h"
+#include "host/convert/synth.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"
 

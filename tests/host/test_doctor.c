@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/sanitizer.h"
-#include "host/probe.h"
+#include "host/doctor/probe.h"
 
 #include <errno.h>
 #include <linux/filter.h>

@@ -1,6 +1,6 @@
 /* The figures of an evaluation; tests/cli/eval.sh runs whole ones. */
 #include "base/checked.h"
-#include "host/eval.h"
+#include "host/eval/eval.h"
 #include "tests/harness.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Marking: outputs that are right and outputs that are not. */
 #include "base/checked.h"
-#include "host/eval_check.h"
-#include "host/eval_items.h"
+#include "host/eval/eval_check.h"
+#include "host/eval/eval_items.h"
 #include "tests/harness.h"
 
 #include <jansson.h>

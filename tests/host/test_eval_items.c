@@ -1,7 +1,7 @@
 /* Files of items, well formed and not. */
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/eval_items.h"
+#include "host/eval/eval_items.h"
 #include "tests/harness.h"
 
 #include <errno.h>

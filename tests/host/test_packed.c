@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "flash/image.h"
 #include "flash/image_write.h"
-#include "host/convert.h"
+#include "host/convert/convert.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "host/memory/weights.h"

@@ -4,11 +4,11 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
-#include "host/inspect.h"
+#include "host/cmd/inspect.h"
 #include "host/model/model.h"
 #include "host/text/tokenizer.h"
-#include "host/synth.h"
-#include "host/synth_vocab.h"
+#include "host/convert/synth.h"
+#include "host/convert/synth_vocab.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,0 +1,28 @@
+/*
+ * The benchmarks of `tandem bench`: each measures, then prints a table or one
+ * JSON object to standard output. 0, or -errno and *e.
+ */
+#ifndef HOST_BENCH_BENCH_H
+#define HOST_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+#define BENCH_JSON_VERSION 1
+
+struct bench_args {
+	bool json;
+	unsigned rounds; /* of everything that is measured, in alternation */
+	unsigned threads;
+	const char *model;  /* NULL: the one that comes with the program */
+	const char *shapes; /* "NAME,NAME" or "all"; NULL: the default */
+	const char *clock;  /* "soc:NAME" of a phone; NULL: the default */
+};
+
+int bench_ipc_main(const struct bench_args *, struct err *);
+int bench_decode_main(const struct bench_args *, struct err *);
+int bench_kernels_main(const struct bench_args *, struct err *);
+
+#endif

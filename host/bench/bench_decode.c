@@ -1,0 +1,352 @@
+/*
+ * tandem bench decode: what the pair makes of this machine's memory and
+ * arithmetic with one model, and what the same kernels make of it in one
+ * process (the host's own forward pass, host/draft/).
+ */
+#include "host/bench/bench.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/rng.h"
+#include "host/bench/bench_machine.h"
+#include "host/draft/draft_model.h"
+#include "host/model/model.h"
+#include "host/shipped/shipped_models.h"
+#include "host/session/session.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PROMPT 512
+#define CHUNK  256 /* rows of the prompt's graph */
+#define DEPTH  64  /* tokens in the cache before a pass that is timed */
+#define PASSES 8   /* timed together */
+
+static const uint32_t row_counts[] = { 1, 2, 4, 8, 16 };
+#define N_ROWS   ARRAY_LEN(row_counts)
+#define MAX_ROWS 16
+
+/* What one figure is of, and its samples: seconds a pass. */
+struct figure {
+	uint32_t rows, passes;
+	double seconds[BENCH_ROUNDS_MAX];
+};
+
+struct bench_decode {
+	const struct bench_args *args;
+	unsigned rounds;
+	struct model *model;
+	struct session *session;
+	struct draft_model *alone;
+	struct bench_machine *machine;
+	int32_t token[PROMPT];
+	uint32_t prompt;
+	float *logits;
+	double weights, bytes; /* multiplied by a token, and read a pass */
+	struct figure prefill, pair[N_ROWS], single;
+	double bandwidth[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
+};
+
+/* ---- measuring ----------------------------------------------------------- */
+
+static double seconds_since(uint64_t began)
+{
+	return (double)(clock_ns() - began) / 1e9;
+}
+
+static int time_prefill(struct bench_decode *b, unsigned round, struct err *e)
+{
+	uint64_t began = clock_ns();
+	uint32_t row;
+	int ret;
+
+	session_truncate(b->session, 0);
+	ret = session_prefill(b->session, b->token, b->prompt, &row, e);
+	if (!ret)
+		ret = session_logits(b->session, row, b->logits, e);
+	b->prefill.seconds[round] = seconds_since(began);
+	return ret;
+}
+
+/* A chain of rows, with all their logits; the first one is kept. */
+static int pass(struct bench_decode *b, uint32_t rows, struct err *e)
+{
+	struct token_tree t = { .n = rows, .token = b->token };
+	uint32_t first = 0;
+	int ret = session_forward(b->session, &t, e);
+
+	if (!ret)
+		ret = session_logits_range(b->session, 0, rows, b->logits, e);
+	return ret ? ret : session_accept(b->session, &first, 1, e);
+}
+
+static int time_pair(
+	struct bench_decode *b, struct figure *f, unsigned round, struct err *e)
+{
+	uint64_t began;
+	int ret;
+
+	session_truncate(b->session, b->prompt < DEPTH ? b->prompt : DEPTH);
+	ret = pass(b, f->rows, e);
+	began = clock_ns();
+	for (unsigned i = 0; i < PASSES && !ret; i++)
+		ret = pass(b, f->rows, e);
+	f->seconds[round] = seconds_since(began) / PASSES;
+	return ret;
+}
+
+static int time_single(struct bench_decode *b, unsigned round, struct err *e)
+{
+	const float *logits;
+	uint64_t began = 0;
+	int ret;
+
+	draft_truncate(b->alone, 0);
+	ret = draft_append(b->alone, b->token,
+		b->prompt < DEPTH ? b->prompt : DEPTH, &logits, e);
+	for (unsigned i = 0; i <= PASSES && !ret; i++) {
+		if (i == 1)
+			began = clock_ns();
+		ret = draft_append(b->alone, b->token, 1, &logits, e);
+	}
+	b->single.seconds[round] = seconds_since(began) / PASSES;
+	return ret;
+}
+
+static int measure(struct bench_decode *b, struct err *e)
+{
+	struct progress p;
+	int ret = 0;
+
+	progress_begin(&p, "measuring", b->rounds);
+	for (unsigned r = 0; r < b->rounds && !ret; r++) {
+		b->bandwidth[r] = bench_read_bandwidth(b->machine);
+		b->int8[r] = bench_int8_peak(b->machine);
+		ret = time_prefill(b, r, e);
+		for (size_t i = 0; i < N_ROWS && !ret; i++)
+			ret = time_pair(b, &b->pair[i], r, e);
+		if (!ret)
+			ret = time_single(b, r, e);
+		progress_at(&p, r + 1);
+	}
+	progress_end(&p);
+	return ret;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+/* Weights that a token is multiplied by: of the layers, and the output. */
+static double n_weights(const struct model *m)
+{
+	double n = (double)m->output->dim[0] * (double)m->output->dim[1];
+
+	for (uint32_t l = 0; l < m->n_layer; l++)
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+			if (m->layer[l][i] && m->layer[l][i]->dim[1] > 1)
+				n += (double)m->layer[l][i]->dim[0] *
+					(double)m->layer[l][i]->dim[1];
+	return n;
+}
+
+static int open_model(struct bench_decode *b, struct err *e)
+{
+	char path[PATH_MAX];
+	int ret;
+
+	if (b->args->model)
+		return model_open(&b->model, b->args->model, e);
+	ret = models_find(MODEL_TARGET, path, e);
+	return ret ? ret : model_open(&b->model, path, e);
+}
+
+static int open_all(struct bench_decode *b, struct err *e)
+{
+	struct session_opts o = session_defaults;
+	struct session_stats stats;
+	int ret = open_model(b, e);
+
+	if (ret)
+		return ret;
+	if (!b->model->causal)
+		return err_set(e, EINVAL,
+			"decoding of a diffusion model is not measured; take a "
+			"causal one");
+	b->prompt = b->model->n_ctx < PROMPT + MAX_ROWS ? b->model->n_ctx / 2
+							: PROMPT;
+	o.threads = b->args->threads;
+	o.decode_rows = MAX_ROWS;
+	o.prefill_chunk = CHUNK;
+	o.context_need = b->prompt + PASSES + 2 * MAX_ROWS;
+	b->logits = malloc(
+		MAX_ROWS * (size_t)b->model->n_vocab * sizeof(*b->logits));
+	if (!b->logits)
+		return err_set(e, ENOMEM, "no memory for logits");
+	if ((ret = session_open(&b->session, b->model, &o, e)) ||
+		(ret = draft_open(&b->alone, b->model, NULL, DRAFT_INT8,
+			 DEPTH + PASSES + 1, b->args->threads, e)))
+		return ret;
+	session_stats(b->session, &stats);
+	b->weights = n_weights(b->model);
+	b->bytes = (double)stats.weight_bytes + (double)b->model->output->bytes;
+	return bench_machine_open(&b->machine, b->args->threads, e);
+}
+
+static int close_all(struct bench_decode *b, int ret, struct err *e)
+{
+	int closed;
+
+	bench_machine_close(b->machine);
+	draft_close(b->alone);
+	closed = session_close(b->session, ret ? NULL : e);
+	model_close(b->model);
+	free(b->logits);
+	return ret ? ret : closed;
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+/* Medians of one figure, and of its ratios within each round. */
+struct told {
+	double seconds, tokens_per_s;
+	double bytes_per_s, of_memory; /* of the weights */
+	double ops_per_s, of_int8;
+};
+
+static struct told tell(const struct bench_decode *b, const struct figure *f)
+{
+	double memory[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
+	double bytes = b->bytes * f->passes, ops = 2 * b->weights * f->rows;
+	double s = bench_median(f->seconds, b->rounds);
+
+	for (unsigned r = 0; r < b->rounds; r++) {
+		memory[r] = bytes / f->seconds[r] / b->bandwidth[r];
+		int8[r] = ops / f->seconds[r] / b->int8[r];
+	}
+	return (struct told){ s, f->rows / s, bytes / s,
+		bench_median(memory, b->rounds), ops / s,
+		bench_median(int8, b->rounds) };
+}
+
+/* Seconds of the pair over those of one process. */
+static double pair_to_single(const struct bench_decode *b)
+{
+	double ratio[BENCH_ROUNDS_MAX];
+
+	for (unsigned r = 0; r < b->rounds; r++)
+		ratio[r] = b->pair[0].seconds[r] / b->single.seconds[r];
+	return bench_median(ratio, b->rounds);
+}
+
+static void print_row(
+	const struct bench_decode *b, const char *name, const struct figure *f)
+{
+	struct told t = tell(b, f);
+
+	printf("%-22s %9.2f %10.1f %8.1f %6.0f %% %9.0f %6.0f %%\n", name,
+		t.seconds * 1e3, t.tokens_per_s, t.bytes_per_s / 1e9,
+		100 * t.of_memory, t.ops_per_s / 1e9, 100 * t.of_int8);
+}
+
+static void print_text(const struct bench_decode *b)
+{
+	char name[40];
+
+	printf("Decoding on %u threads, wall clock, medians of %u rounds; the "
+	       "machine reads\n%.1f GB/s and does %.0f GOP/s of int8 products\n\n",
+		b->args->threads, b->rounds,
+		bench_median(b->bandwidth, b->rounds) / 1e9,
+		bench_median(b->int8, b->rounds) / 1e9);
+	printf("%-22s %9s %10s %8s %8s %9s %8s\n", "", "ms", "tokens/s", "GB/s",
+		"of it", "GOP/s", "of it");
+	snprintf(name, sizeof(name), "prompt of %u", b->prompt);
+	print_row(b, name, &b->prefill);
+	for (size_t i = 0; i < N_ROWS; i++) {
+		snprintf(name, sizeof(name), "pass of %u row%s", row_counts[i],
+			row_counts[i] > 1 ? "s" : "");
+		print_row(b, name, &b->pair[i]);
+	}
+	print_row(b, "one process, 1 row", &b->single);
+	printf("\nThe pair's pass of one row takes %.3f times that of one "
+	       "process.\n",
+		pair_to_single(b));
+}
+
+static json_t *row_json(
+	const struct bench_decode *b, const char *what, const struct figure *f)
+{
+	struct told t = tell(b, f);
+
+	return json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "what",
+		what, "rows", (int)f->rows, "seconds", t.seconds,
+		"tokens_per_s", t.tokens_per_s, "weight_bytes_per_s",
+		t.bytes_per_s, "of_memory", t.of_memory, "ops_per_s",
+		t.ops_per_s, "of_int8", t.of_int8);
+}
+
+static int print_json(const struct bench_decode *b, struct err *e)
+{
+	json_t *rows = json_array(), *o;
+	int ret;
+
+	json_array_append_new(rows, row_json(b, "prompt", &b->prefill));
+	for (size_t i = 0; i < N_ROWS; i++)
+		json_array_append_new(rows, row_json(b, "pass", &b->pair[i]));
+	json_array_append_new(rows, row_json(b, "one process", &b->single));
+	o = json_pack("{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f}",
+		"version", BENCH_JSON_VERSION, "bench", "decode", "clock",
+		"wall", "rounds", (int)b->rounds, "threads",
+		(int)b->args->threads, "memory_bytes_per_s",
+		bench_median(b->bandwidth, b->rounds), "int8_ops_per_s",
+		bench_median(b->int8, b->rounds), "rows", rows,
+		"pair_to_one_process", pair_to_single(b));
+	if (!o)
+		return err_set(e, ENOMEM, "no memory for the JSON object");
+	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+	putchar('\n');
+	json_decref(o);
+	return ret ? err_sys(e, EIO, "cannot write the JSON object") : 0;
+}
+
+/* ---- the benchmark --------------------------------------------------- */
+
+static void set_up(struct bench_decode *b)
+{
+	for (uint32_t i = 0; i < PROMPT; i++)
+		b->token[i] =
+			(int32_t)(rng_uniform(1, 0, i) * b->model->n_vocab);
+	b->prefill.rows = b->prompt;
+	b->prefill.passes = (b->prompt + CHUNK - 1) / CHUNK;
+	for (size_t i = 0; i < N_ROWS; i++) {
+		b->pair[i].rows = row_counts[i];
+		b->pair[i].passes = 1;
+	}
+	b->single.rows = b->single.passes = 1;
+}
+
+int bench_decode_main(const struct bench_args *args, struct err *e)
+{
+	struct bench_decode *b = calloc(1, sizeof(*b));
+	int ret;
+
+	if (!b)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	b->args = args;
+	b->rounds = args->rounds < BENCH_ROUNDS_MAX ? args->rounds
+						    : BENCH_ROUNDS_MAX;
+	ret = open_all(b, e);
+	if (!ret) {
+		set_up(b);
+		ret = measure(b, e);
+	}
+	ret = close_all(b, ret, e);
+	if (!ret && args->json)
+		ret = print_json(b, e);
+	else if (!ret)
+		print_text(b);
+	free(b);
+	return ret;
+}

@@ -1,0 +1,304 @@
+/*
+ * tandem bench kernels: opens what the parts share, and takes the rounds, in
+ * each of which everything is measured once.
+ */
+#include "host/bench/bench_kernels.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/hugemem.h"
+#include "base/rng.h"
+#include "base/strbuf.h"
+#include "host/bench/bench.h"
+#include "host/bench/bench_machine.h"
+#include "host/shipped/soc_file.h"
+#include "shm/buffer.h"
+#include "tensor/kern.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLE_NS    20000000u
+#define MODEL_NS     UINT64_C(60000000000)
+#define SOME_WEIGHTS ((size_t)1 << 20) /* made; the rest are copies of them */
+#define ALIGNMENT    64
+
+/* Of a model in a round. */
+#define SAMPLES                                                              \
+	(KERNELS_PASSES +                                                    \
+		KERNELS_MATRICES * KERNELS_LAYOUT_PASSES * KERNELS_LAYOUTS + \
+		2 * KERNELS_SOFTMAXES)
+
+#define DEFAULT_SHAPES "qwen2.5-1.5b"
+#define SHAPE_TINY     1u /* its bit: the first one */
+
+static const struct kernels_shape shapes[] = {
+	{ "tiny", 64, 128, 2, 1 },
+	{ "qwen2.5-0.5b", 896, 4864, 14, 2 },
+	{ "qwen2.5-1.5b", 1536, 8960, 12, 2 },
+	{ "qwen2.5-3b", 2048, 11008, 16, 2 },
+	{ "llama3.2-1b", 2048, 8192, 32, 8 },
+	{ "llama3.2-3b", 3072, 8192, 24, 8 },
+};
+
+/* ---- for those that measure ---------------------------------------------- */
+
+double kernels_time(struct bench_kernels *b, void (*run)(void *arg), void *arg)
+{
+	uint64_t began = clock_ns(), took;
+	unsigned n = 0;
+
+	do {
+		run(arg);
+		n++;
+		took = clock_ns() - began;
+	} while (took < SAMPLE_NS);
+	progress_at(&b->progress, ++b->done);
+	return (double)took / 1e9 / n;
+}
+
+const uint8_t *kernels_weights(struct bench_kernels *b, size_t bytes)
+{
+	const uint8_t *w;
+
+	bytes = align_up(bytes, ALIGNMENT);
+	if (bytes > KERNELS_WEIGHTS - b->next)
+		b->next = 0;
+	w = b->weights + b->next;
+	b->next += bytes;
+	return w;
+}
+
+void *kernels_scratch(const struct bench_kernels *b, unsigned thread)
+{
+	return b->scratch + thread * b->scratch_bytes;
+}
+
+/* ---- what is asked for --------------------------------------------------- */
+
+static int refuse_shapes(const char *item, size_t len, struct err *e)
+{
+	struct strbuf names = STRBUF_INIT;
+	int ret;
+
+	for (size_t i = 0; i < ARRAY_LEN(shapes); i++)
+		strbuf_addf(&names, "%s, ", shapes[i].name);
+	ret = err_set(e, EINVAL,
+		"--shapes: no model is called '%.*s'; try %sor all", (int)len,
+		item, names.data ? names.data : "");
+	strbuf_release(&names);
+	return ret;
+}
+
+/* The bits of shapes[] that a list "NAME,NAME" or "all" means. */
+static int parse_shapes(const char *list, unsigned *chosen, struct err *e)
+{
+	const char *item = list;
+
+	*chosen = (1u << ARRAY_LEN(shapes)) - 1 - SHAPE_TINY;
+	if (!strcmp(list, "all"))
+		return 0;
+	*chosen = 0;
+	for (;;) {
+		size_t len = strcspn(item, ","), i = 0;
+
+		while (i < ARRAY_LEN(shapes) &&
+			(strlen(shapes[i].name) != len ||
+				memcmp(shapes[i].name, item, len)))
+			i++;
+		if (i == ARRAY_LEN(shapes))
+			return refuse_shapes(item, len, e);
+		*chosen |= 1u << i;
+		if (!item[len])
+			return 0;
+		item += len + 1;
+	}
+}
+
+static int take_shapes(struct bench_kernels *b, struct err *e)
+{
+	const char *list = b->args->shapes;
+	unsigned chosen;
+	int ret = parse_shapes(list ? list : DEFAULT_SHAPES, &chosen, e);
+
+	if (ret)
+		return ret;
+	b->model = calloc(ARRAY_LEN(shapes), sizeof(*b->model));
+	if (!b->model)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	for (size_t i = 0; i < ARRAY_LEN(shapes) && !ret; i++) {
+		struct kernels_model *m = &b->model[b->n_models];
+
+		if (!(chosen & 1u << i))
+			continue;
+		b->n_models++;
+		m->shape = &shapes[i];
+		ret = kernels_matmul_init(b, m, e);
+		if (!ret)
+			ret = kernels_softmax_init(b, m, e);
+	}
+	return ret;
+}
+
+static int take_phone(struct bench_kernels *b, struct err *e)
+{
+	const char *clock = b->args->clock;
+
+	if (!clock)
+		clock = "soc:sd8gen3";
+	if (strncmp(clock, "soc:", 4) || !clock[4])
+		return err_set(e, EINVAL,
+			"--clock '%s' is not soc:NAME; the wall clock is always "
+			"told; try soc:sd8gen3",
+			clock);
+	b->phone = clock + 4;
+	return soc_file_load(&b->soc, b->phone, e);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+/* See the header: 0x28 to 0x2f, with either sign. */
+static int make_weights(struct bench_kernels *b, struct err *e)
+{
+	int ret = buffer_create(&b->buffer, "bench", KERNELS_WEIGHTS,
+		BUFFER_DMA | BUFFER_HUGE, e);
+	uint8_t *w;
+
+	if (ret)
+		return ret;
+	w = buffer_begin(b->buffer, 0, KERNELS_WEIGHTS, BUFFER_WRITE);
+	for (size_t at = 0; at < SOME_WEIGHTS; at += 16) {
+		uint32_t words[4];
+
+		rng_words(1, 0, at, words);
+		for (int i = 0; i < 4; i++)
+			words[i] = (words[i] & 0x87878787) | 0x28282828;
+		memcpy(w + at, words, sizeof(words));
+	}
+	for (size_t at = SOME_WEIGHTS; at < KERNELS_WEIGHTS; at += SOME_WEIGHTS)
+		memcpy(w + at, w, SOME_WEIGHTS);
+	buffer_end(b->buffer, 0, KERNELS_WEIGHTS, BUFFER_WRITE);
+	b->weights = buffer_begin(b->buffer, 0, KERNELS_WEIGHTS, BUFFER_READ);
+	buffer_end(b->buffer, 0, KERNELS_WEIGHTS, BUFFER_READ);
+	return 0;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* For the largest of the models. */
+static int make_rows(struct bench_kernels *b, struct err *e)
+{
+	size_t widest = 0, scratch = 0, values;
+
+	for (unsigned i = 0; i < b->n_models; i++) {
+		const struct kernels_shape *s = b->model[i].shape;
+
+		widest = larger(widest, larger(s->embd, s->ff));
+		scratch = larger(scratch,
+			kern_attend_scratch(
+				s->heads / s->kv_heads, s->embd / s->heads));
+	}
+	scratch = larger(scratch * sizeof(float),
+		kern_multiply_scratch((unsigned)widest));
+	b->scratch_bytes = align_up(scratch, ALIGNMENT);
+	values = KERNELS_MAX_ROWS * widest;
+	b->x = hugemem_alloc(values * sizeof(*b->x));
+	b->y = hugemem_alloc(values * sizeof(*b->y));
+	b->q8 = hugemem_alloc(
+		KERNELS_MAX_ROWS * kern_q8_bytes((unsigned)widest));
+	b->scratch = hugemem_alloc(b->args->threads * b->scratch_bytes);
+	b->exp2 = hugemem_alloc(KERN_EXP2_ENTRIES * sizeof(*b->exp2));
+	b->slot = hugemem_alloc(KERNELS_MAX_KV * sizeof(*b->slot));
+	if (!b->x || !b->y || !b->q8 || !b->scratch || !b->exp2 || !b->slot)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	for (size_t i = 0; i < values; i++) {
+		b->x[i] = (float)(2 * rng_uniform(1, 1, i) - 1);
+		b->y[i] = 0;
+	}
+	kern_exp2_table(b->exp2);
+	for (uint32_t i = 0; i < KERNELS_MAX_KV; i++)
+		b->slot[i] = i;
+	return 0;
+}
+
+static int open_all(struct bench_kernels *b, struct err *e)
+{
+	int ret;
+
+	if ((ret = take_phone(b, e)) || (ret = take_shapes(b, e)) ||
+		(ret = kern_select(&b->kern, e)) || (ret = make_rows(b, e)) ||
+		(ret = workers_open(&b->workers, b->args->threads, e)) ||
+		(ret = make_weights(b, e)))
+		return ret;
+	return bench_machine_open(&b->machine, b->args->threads, e);
+}
+
+static void close_all(struct bench_kernels *b)
+{
+	bench_machine_close(b->machine);
+	buffer_close(b->buffer);
+	workers_close(b->workers);
+	hugemem_free(b->slot);
+	hugemem_free(b->exp2);
+	hugemem_free(b->scratch);
+	hugemem_free(b->q8);
+	hugemem_free(b->y);
+	hugemem_free(b->x);
+	free(b->model);
+}
+
+/* ---- the benchmark ------------------------------------------------------- */
+
+static void measure_round(
+	struct bench_kernels *b, struct kernels_model *m, unsigned round)
+{
+	m->read_rate[round] = bench_read_bandwidth(b->machine);
+	m->int8_rate[round] = bench_int8_peak(b->machine);
+	kernels_measure_passes(b, m, round);
+	kernels_measure_layouts(b, m, round);
+	kernels_measure_softmax(b, m, round);
+}
+
+/* As many rounds as are asked for and fit; one always. */
+static void measure_model(
+	struct bench_kernels *b, struct kernels_model *m, unsigned rounds)
+{
+	uint64_t began = clock_ns(), took;
+
+	do {
+		measure_round(b, m, m->rounds++);
+		took = clock_ns() - began;
+	} while (m->rounds < rounds && took + took / m->rounds < MODEL_NS);
+}
+
+static void measure(struct bench_kernels *b)
+{
+	unsigned rounds = b->args->rounds < KERNELS_ROUNDS ? b->args->rounds
+							   : KERNELS_ROUNDS;
+
+	progress_begin(&b->progress, "measuring kernels",
+		(uint64_t)b->n_models * rounds * SAMPLES);
+	for (unsigned i = 0; i < b->n_models; i++)
+		measure_model(b, &b->model[i], rounds);
+	progress_end(&b->progress);
+}
+
+int bench_kernels_main(const struct bench_args *args, struct err *e)
+{
+	struct bench_kernels b = { .args = args };
+	int ret = open_all(&b, e);
+
+	if (!ret)
+		measure(&b);
+	if (!ret && args->json)
+		ret = kernels_print_json(&b, e);
+	else if (!ret)
+		kernels_print(&b);
+	close_all(&b);
+	return ret;
+}

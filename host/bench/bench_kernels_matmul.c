@@ -1,0 +1,304 @@
+/*
+ * Matrices: those of a layer together as a model runs them, in integers, and
+ * one shape in one layout after the other, in floats, as the layouts of
+ * groups and super-groups have no other kernels.
+ */
+#include "host/bench/bench_kernels.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "tensor/kern.h"
+#include "tensor/tile.h"
+
+#include <errno.h>
+
+/* Weights a worker takes at a time, as in the device. */
+#define PIECE_MIN ((size_t)16 << 10)
+#define PIECE_MAX ((size_t)128 << 10)
+
+static const uint32_t pass_rows[KERNELS_PASSES] = { 1, 2, 4, 8, 16, 32, 128,
+	KERNELS_MAX_ROWS };
+const uint32_t kernels_layout_rows[KERNELS_LAYOUT_PASSES] = { 1, 32 };
+
+const char *const kernels_layout_names[KERNELS_LAYOUTS] = { "rows", "groups",
+	"super", "tiles", "f16 tiles", "bytes read" };
+
+/* A layer; `quantize` where a new input begins. */
+static const struct {
+	int matrix;
+	bool quantize;
+} layer[] = {
+	{ KERNELS_QO, true },
+	{ KERNELS_KV, false },
+	{ KERNELS_KV, false },
+	{ KERNELS_QO, true },
+	{ KERNELS_GATE_UP, true },
+	{ KERNELS_GATE_UP, false },
+	{ KERNELS_DOWN, true },
+};
+
+enum dtype kernels_type(enum kernels_layout layout, bool q8_0)
+{
+	static const enum dtype types[KERNELS_LAYOUTS][2] = {
+		[KERNELS_ROWS] = { DTYPE_Q4_0, DTYPE_Q8_0 },
+		[KERNELS_GROUPS] = { DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0 },
+		[KERNELS_SUPER] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
+		[KERNELS_TILES] = { DTYPE_TILE_Q4_0, DTYPE_TILE_Q8_0 },
+		[KERNELS_F16] = { DTYPE_TILE_F16, DTYPE_TILE_F16 },
+		[KERNELS_READ] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
+	};
+
+	return types[layout][q8_0];
+}
+
+/* ---- one product --------------------------------------------------------- */
+
+enum product_by { BY_FLOATS, BY_INT8, BY_READING };
+
+struct product {
+	struct bench_kernels *b;
+	enum product_by by;
+	enum dtype type;
+	uint32_t n, k, rows;
+	const uint8_t *w;
+	/* outputs and bytes of a row or strip, and how many are a part */
+	uint32_t unit, piece;
+	size_t unit_bytes;
+};
+
+static struct product product(struct bench_kernels *b,
+	const struct kernels_matrix *m, enum kernels_layout layout,
+	enum product_by by, uint32_t rows)
+{
+	enum dtype type = kernels_type(layout, m->q8_0);
+	bool tiled = tile_info(type);
+	struct product p = { b, by, type, m->n, m->k, rows };
+	size_t units, least, most;
+
+	p.unit = tiled ? TILE : 1;
+	p.unit_bytes = tiled ? tile_strip_bytes(type, m->k)
+			     : dtype_row_bytes(type, m->k);
+	units = (m->n + p.unit - 1) / p.unit;
+	least = PIECE_MIN / p.unit_bytes;
+	most = PIECE_MAX / p.unit_bytes;
+	p.piece = (uint32_t)(units / (4 * workers_count(b->workers)) + 1);
+	if (p.piece < least)
+		p.piece = (uint32_t)least;
+	if (p.piece > most)
+		p.piece = most ? (uint32_t)most : 1;
+	return p;
+}
+
+typedef uint64_t line __attribute__((vector_size(64)));
+
+/* Far enough that memory has answered: what the integer kernels ask for too;
+ * without it a read is slower than they are, and no bound. */
+#define LINES_AHEAD 64
+
+/* `bytes` are whole lines: tiles are. */
+static void read_lines(const void *from, size_t bytes)
+{
+	const line *p = from;
+	line any[4] = { 0 };
+	size_t n = bytes / sizeof(*p);
+
+	for (; n >= 4; n -= 4, p += 4)
+		for (int i = 0; i < 4; i++) {
+			__builtin_prefetch(p + i + LINES_AHEAD);
+			any[i] |= p[i];
+		}
+	for (; n; n--)
+		any[0] |= *p++;
+	__asm__ volatile("" : : "m"(any));
+}
+
+static void product_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct product *p = arg;
+	const struct bench_kernels *b = p->b;
+	size_t first = (size_t)part * p->piece;
+	uint32_t from = (uint32_t)first * p->unit, n = p->piece * p->unit;
+	const uint8_t *w = p->w + first * p->unit_bytes;
+	void *scratch = kernels_scratch(b, thread);
+	const struct kern_rows rows = { b->x, p->k,
+		p->by == BY_INT8 ? b->q8 : NULL, p->rows };
+
+	if (n > p->n - from)
+		n = p->n - from;
+	if (p->by == BY_READING)
+		read_lines(w, (n + p->unit - 1) / p->unit * p->unit_bytes);
+	else
+		kern_multiply(b->kern, b->y + from, p->n, &rows, p->type, w, n,
+			p->k, scratch);
+}
+
+static void run_product(void *arg)
+{
+	struct product *p = arg;
+	uint32_t units = (p->n + p->unit - 1) / p->unit;
+
+	p->w = kernels_weights(p->b, units * p->unit_bytes);
+	workers_run(p->b->workers, product_part, p,
+		(units + p->piece - 1) / p->piece);
+}
+
+/* ---- a layer ------------------------------------------------------------- */
+
+struct layer_run {
+	struct bench_kernels *b;
+	struct product product[KERNELS_MATRICES];
+};
+
+static void quantize_row(void *arg, unsigned row, unsigned thread)
+{
+	const struct product *p = arg;
+
+	p->b->kern->quantize(p->b->q8 + row * kern_q8_bytes(p->k),
+		p->b->x + (size_t)row * p->k, p->k);
+}
+
+static void run_layer(void *arg)
+{
+	struct layer_run *l = arg;
+
+	for (size_t i = 0; i < ARRAY_LEN(layer); i++) {
+		struct product *p = &l->product[layer[i].matrix];
+
+		if (layer[i].quantize)
+			workers_run(l->b->workers, quantize_row, p, p->rows);
+		run_product(p);
+	}
+}
+
+void kernels_measure_passes(
+	struct bench_kernels *b, struct kernels_model *m, unsigned round)
+{
+	for (size_t i = 0; i < KERNELS_PASSES; i++) {
+		struct layer_run l = { .b = b };
+
+		for (size_t j = 0; j < KERNELS_MATRICES; j++)
+			l.product[j] = product(b, &m->matrix[j], KERNELS_TILES,
+				BY_INT8, m->pass[i].rows);
+		m->pass[i].seconds[round] = kernels_time(b, run_layer, &l);
+	}
+}
+
+uint64_t kernels_layer_weights(const struct kernels_model *m)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(layer); i++)
+		n += (uint64_t)m->matrix[layer[i].matrix].n *
+			m->matrix[layer[i].matrix].k;
+	return n;
+}
+
+uint64_t kernels_layer_bytes(const struct kernels_model *m)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(layer); i++) {
+		const struct kernels_matrix *x = &m->matrix[layer[i].matrix];
+
+		bytes += tile_bytes(
+			kernels_type(KERNELS_TILES, x->q8_0), x->n, x->k);
+	}
+	return bytes;
+}
+
+/* ---- layouts ------------------------------------------------------------- */
+
+void kernels_measure_layouts(
+	struct bench_kernels *b, struct kernels_model *m, unsigned round)
+{
+	for (int i = 0; i < KERNELS_MATRICES; i++)
+		for (int r = 0; r < KERNELS_LAYOUT_PASSES; r++)
+			for (int l = 0; l < KERNELS_LAYOUTS; l++) {
+				struct product p = product(b, &m->matrix[i],
+					(enum kernels_layout)l,
+					l == KERNELS_READ ? BY_READING
+							  : BY_FLOATS,
+					kernels_layout_rows[r]);
+
+				m->layout[i][r][l].seconds[round] =
+					kernels_time(b, run_product, &p);
+			}
+}
+
+/* ---- phone time ---------------------------------------------------------- */
+
+static int price_layout(const struct bench_kernels *b,
+	const struct kernels_matrix *m, enum kernels_layout layout,
+	uint32_t rows, struct price *p)
+{
+	enum dtype type = kernels_type(layout, m->q8_0);
+
+	return layout == KERNELS_READ
+		? price_matmul_bound(&b->soc, rows, m->n, m->k, type, p)
+		: price_matmul(&b->soc, rows, m->n, m->k, type, p);
+}
+
+static int price_layer(const struct bench_kernels *b,
+	const struct kernels_model *m, enum kernels_layout layout,
+	uint32_t rows, uint64_t *ps, uint64_t *pj)
+{
+	struct price sum = { 0 }, one;
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(layer) && !ret; i++) {
+		ret = price_layout(
+			b, &m->matrix[layer[i].matrix], layout, rows, &one);
+		price_add(&sum, &one);
+	}
+	*ps = sum.total_ps;
+	/* A watt is a picojoule a picosecond. */
+	*pj = sum.energy_pj + (uint64_t)(b->soc.base_w * (double)*ps);
+	return ret;
+}
+
+static int price_all(const struct bench_kernels *b, struct kernels_model *m)
+{
+	struct price one;
+	int ret = 0;
+
+	for (size_t i = 0; i < KERNELS_PASSES && !ret; i++) {
+		struct kernels_pass *p = &m->pass[i];
+
+		p->rows = pass_rows[i];
+		ret = price_layer(b, m, KERNELS_TILES, p->rows, &p->tiles_ps,
+			&p->tiles_pj);
+		if (!ret)
+			ret = price_layer(b, m, KERNELS_SUPER, p->rows,
+				&p->super_ps, &p->super_pj);
+	}
+	for (int i = 0; i < KERNELS_MATRICES; i++)
+		for (int r = 0; r < KERNELS_LAYOUT_PASSES; r++)
+			for (int l = 0; l < KERNELS_LAYOUTS && !ret; l++) {
+				ret = price_layout(b, &m->matrix[i],
+					(enum kernels_layout)l,
+					kernels_layout_rows[r], &one);
+				m->layout[i][r][l].ps = one.total_ps;
+			}
+	return ret;
+}
+
+int kernels_matmul_init(
+	const struct bench_kernels *b, struct kernels_model *m, struct err *e)
+{
+	const struct kernels_shape *s = m->shape;
+	uint32_t kv = s->embd / s->heads * s->kv_heads;
+
+	m->matrix[KERNELS_QO] =
+		(struct kernels_matrix){ "q, o", s->embd, s->embd, false };
+	m->matrix[KERNELS_KV] =
+		(struct kernels_matrix){ "k, v", kv, s->embd, false };
+	m->matrix[KERNELS_GATE_UP] =
+		(struct kernels_matrix){ "gate, up", s->ff, s->embd, false };
+	m->matrix[KERNELS_DOWN] =
+		(struct kernels_matrix){ "down", s->embd, s->ff, true };
+	if (price_all(b, m))
+		return err_set(e, EINVAL,
+			"phone '%s' cannot run the matrices of %s", b->phone,
+			s->name);
+	return 0;
+}

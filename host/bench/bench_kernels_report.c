@@ -1,0 +1,271 @@
+/*
+ * What bench_kernels found, as tables or as JSON: medians of figures, and of
+ * ratios within each round.
+ */
+#include "host/bench/bench_kernels.h"
+#include "host/bench/bench_machine.h"
+
+#include "base/err.h"
+#include "host/bench/bench.h"
+#include "tensor/kern.h"
+#include "tensor/tile.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- medians ------------------------------------------------------------- */
+
+static double median(const struct kernels_model *m, const double *v)
+{
+	return bench_median(v, m->rounds);
+}
+
+static double ratio(const struct kernels_model *m, const double *dividend,
+	const double *divisor)
+{
+	double v[KERNELS_ROUNDS];
+
+	for (unsigned r = 0; r < m->rounds; r++)
+		v[r] = dividend[r] / divisor[r];
+	return median(m, v);
+}
+
+/* What one pass makes of the machine; of_int8 is 0 where the kernels have no
+ * integer products. */
+struct told {
+	double seconds, bytes_per_s, of_memory, ops_per_s, of_int8;
+};
+
+static struct told tell(
+	const struct kernels_model *m, const struct kernels_pass *p)
+{
+	double memory[KERNELS_ROUNDS], int8[KERNELS_ROUNDS];
+	double bytes = (double)kernels_layer_bytes(m);
+	double ops = 2.0 * (double)kernels_layer_weights(m) * p->rows;
+	double s = median(m, p->seconds);
+
+	for (unsigned r = 0; r < m->rounds; r++) {
+		memory[r] = bytes / p->seconds[r] / m->read_rate[r];
+		int8[r] = m->int8_rate[r] > 0
+			? ops / p->seconds[r] / m->int8_rate[r]
+			: 0;
+	}
+	return (struct told){ s, bytes / s, median(m, memory), ops / s,
+		median(m, int8) };
+}
+
+static double over(uint64_t a, uint64_t b)
+{
+	return (double)a / (double)b;
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+static void print_passes(const struct kernels_model *m)
+{
+	printf("\n%s: the matrices of a layer, %.1f MB, int8\n"
+	       "Here and below medians of %u rounds. The machine reads %.1f "
+	       "GB/s and does\n%.0f GOP/s of int8 products.\n\n",
+		m->shape->name, (double)kernels_layer_bytes(m) / 1e6, m->rounds,
+		median(m, m->read_rate) / 1e9, median(m, m->int8_rate) / 1e9);
+	printf("%4s  %9s %7s %6s %8s %6s   %15s %15s\n", "", "wall", "GB/s",
+		"of", "GOP/s", "of", "tiles on phone", "super on phone");
+	printf("%4s  %9s %7s %6s %8s %6s   %7s %7s %7s %7s\n", "rows", "ms", "",
+		"memory", "", "int8", "ms", "mJ", "ms", "mJ");
+	for (size_t i = 0; i < KERNELS_PASSES; i++) {
+		const struct kernels_pass *p = &m->pass[i];
+		struct told t = tell(m, p);
+
+		printf("%4u  %9.3f %7.2f %4.0f %% %8.1f %4.0f %%   "
+		       "%7.3f %7.3f %7.3f %7.3f\n",
+			p->rows, t.seconds * 1e3, t.bytes_per_s / 1e9,
+			100 * t.of_memory, t.ops_per_s / 1e9, 100 * t.of_int8,
+			(double)p->tiles_ps / 1e9, (double)p->tiles_pj / 1e9,
+			(double)p->super_ps / 1e9, (double)p->super_pj / 1e9);
+	}
+}
+
+static void print_matrix(const struct kernels_model *m, int i, int r)
+{
+	const struct kernels_matrix *x = &m->matrix[i];
+	const struct kernels_figure *f = m->layout[i][r];
+	char name[48];
+
+	snprintf(name, sizeof(name), "%s %ux%u", x->name, x->n, x->k);
+	for (int l = 0; l < KERNELS_LAYOUTS; l++)
+		printf("%-20s %4u  %-10s  %9.3f %6.2f x  %9.1f %6.2f x\n",
+			l ? "" : name, kernels_layout_rows[r],
+			kernels_layout_names[l], median(m, f[l].seconds) * 1e3,
+			ratio(m, f[KERNELS_ROWS].seconds, f[l].seconds),
+			(double)f[l].ps / 1e6,
+			over(f[KERNELS_ROWS].ps, f[l].ps));
+}
+
+static void print_layouts(const struct kernels_model *m)
+{
+	printf("\n%s: layouts, floats, times as fast as rows\n\n",
+		m->shape->name);
+	printf("%-20s %4s  %-10s  %9s %8s  %9s\n", "matrix", "rows", "layout",
+		"wall ms", "", "phone us");
+	for (int i = 0; i < KERNELS_MATRICES; i++)
+		for (int r = 0; r < KERNELS_LAYOUT_PASSES; r++)
+			print_matrix(m, i, r);
+}
+
+static void print_softmax(const struct kernels_model *m)
+{
+	printf("\n%s: softmax of %u heads on the phone, us; attention here, "
+	       "ms\n\n",
+		m->shape->name, m->shape->heads);
+	printf("%7s %6s  %8s %8s %8s %5s %5s  %8s %8s %5s\n", "", "", "", "",
+		"", "f32 /", "f16 /", "attend", "attend", "f32 /");
+	printf("%7s %6s  %8s %8s %8s %5s %5s  %8s %8s %5s\n", "queries",
+		"length", "f32", "f16", "table", "table", "table", "f32",
+		"table", "table");
+	for (size_t i = 0; i < KERNELS_SOFTMAXES; i++) {
+		const struct kernels_softmax *s = &m->softmax[i];
+
+		printf("%7u %6u  %8.1f %8.1f %8.1f %5.2f %5.2f  %8.3f %8.3f "
+		       "%6.2f\n",
+			s->queries, s->length, (double)s->ps[0] / 1e6,
+			(double)s->ps[1] / 1e6, (double)s->ps[2] / 1e6,
+			over(s->ps[0], s->ps[2]), over(s->ps[1], s->ps[2]),
+			median(m, s->f32) * 1e3, median(m, s->table) * 1e3,
+			ratio(m, s->f32, s->table));
+	}
+}
+
+void kernels_print(const struct bench_kernels *b)
+{
+	printf("Kernels '%s' on %u threads; phone '%s'\n", b->kern->name,
+		b->args->threads, b->phone);
+	for (unsigned i = 0; i < b->n_models; i++) {
+		const struct kernels_model *m = &b->model[i];
+
+		print_passes(m);
+		print_layouts(m);
+		print_softmax(m);
+	}
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static json_t *passes_json(const struct kernels_model *m)
+{
+	json_t *a = json_array();
+
+	for (size_t i = 0; i < KERNELS_PASSES; i++) {
+		const struct kernels_pass *p = &m->pass[i];
+		struct told t = tell(m, p);
+
+		json_array_append_new(a,
+			json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:I, s:I, "
+				  "s:I, s:I}",
+				"rows", (int)p->rows, "seconds", t.seconds,
+				"weight_bytes_per_s", t.bytes_per_s,
+				"of_memory", t.of_memory, "ops_per_s",
+				t.ops_per_s, "of_int8", t.of_int8,
+				"tiles_phone_ps", (json_int_t)p->tiles_ps,
+				"super_phone_ps", (json_int_t)p->super_ps,
+				"tiles_phone_pj", (json_int_t)p->tiles_pj,
+				"super_phone_pj", (json_int_t)p->super_pj));
+	}
+	return a;
+}
+
+static json_t *layout_json(const struct kernels_model *m, int i, int r, int l)
+{
+	const struct kernels_matrix *x = &m->matrix[i];
+	const struct kernels_figure *f = m->layout[i][r];
+	uint32_t type = kernels_type((enum kernels_layout)l, x->q8_0);
+	const struct tile_info *tile = tile_info(type);
+
+	return json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:f, s:f, s:I, s:f}",
+		"matrix", x->name, "n", (int)x->n, "k", (int)x->k, "rows",
+		(int)kernels_layout_rows[r], "layout", kernels_layout_names[l],
+		"type", tile ? tile->name : dtype_info(type)->name, "seconds",
+		median(m, f[l].seconds), "times_rows",
+		ratio(m, f[KERNELS_ROWS].seconds, f[l].seconds), "phone_ps",
+		(json_int_t)f[l].ps, "phone_times_rows",
+		over(f[KERNELS_ROWS].ps, f[l].ps));
+}
+
+static json_t *layouts_json(const struct kernels_model *m)
+{
+	json_t *a = json_array();
+
+	for (int i = 0; i < KERNELS_MATRICES; i++)
+		for (int r = 0; r < KERNELS_LAYOUT_PASSES; r++)
+			for (int l = 0; l < KERNELS_LAYOUTS; l++)
+				json_array_append_new(
+					a, layout_json(m, i, r, l));
+	return a;
+}
+
+static json_t *softmax_json(const struct kernels_model *m)
+{
+	json_t *a = json_array();
+
+	for (size_t i = 0; i < KERNELS_SOFTMAXES; i++) {
+		const struct kernels_softmax *s = &m->softmax[i];
+
+		json_array_append_new(a,
+			json_pack("{s:i, s:i, s:I, s:I, s:I, s:f, s:f, s:f, "
+				  "s:f, s:f}",
+				"queries", (int)s->queries, "length",
+				(int)s->length, "f32_phone_ps",
+				(json_int_t)s->ps[PRICE_EXP_F32],
+				"f16_phone_ps",
+				(json_int_t)s->ps[PRICE_EXP_F16],
+				"table_phone_ps",
+				(json_int_t)s->ps[PRICE_EXP_TABLE],
+				"phone_f32_to_table",
+				over(s->ps[PRICE_EXP_F32],
+					s->ps[PRICE_EXP_TABLE]),
+				"phone_f16_to_table",
+				over(s->ps[PRICE_EXP_F16],
+					s->ps[PRICE_EXP_TABLE]),
+				"attend_seconds", median(m, s->f32),
+				"attend_table_seconds", median(m, s->table),
+				"attend_to_table", ratio(m, s->f32, s->table)));
+	}
+	return a;
+}
+
+static json_t *model_json(const struct kernels_model *m)
+{
+	const struct kernels_shape *s = m->shape;
+
+	return json_pack(
+		"{s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:f, s:o, "
+		"s:o, s:o}",
+		"shapes", s->name, "rounds", (int)m->rounds, "embd",
+		(int)s->embd, "ff", (int)s->ff, "heads", (int)s->heads,
+		"kv_heads", (int)s->kv_heads, "layer_weights",
+		(json_int_t)kernels_layer_weights(m), "layer_bytes",
+		(json_int_t)kernels_layer_bytes(m), "memory_bytes_per_s",
+		median(m, m->read_rate), "int8_ops_per_s",
+		median(m, m->int8_rate), "matrices", passes_json(m), "layouts",
+		layouts_json(m), "softmax", softmax_json(m));
+}
+
+int kernels_print_json(const struct bench_kernels *b, struct err *e)
+{
+	json_t *models = json_array(), *o;
+	int ret;
+
+	for (unsigned i = 0; i < b->n_models; i++)
+		json_array_append_new(models, model_json(&b->model[i]));
+	o = json_pack("{s:i, s:s, s:s, s:s, s:i, s:s, s:o}", "version",
+		BENCH_JSON_VERSION, "bench", "kernels", "clock", "wall",
+		"phone", b->phone, "threads", (int)b->args->threads, "kernels",
+		b->kern->name, "models", models);
+	if (!o)
+		return err_set(e, ENOMEM, "no memory for the JSON object");
+	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+	putchar('\n');
+	json_decref(o);
+	return ret ? err_sys(e, EIO, "cannot write the JSON object") : 0;
+}

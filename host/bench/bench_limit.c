@@ -1,0 +1,225 @@
+/*
+ * The machine's own limits, each with the least code that can be: what a
+ * message costs when there is no message.
+ */
+#include "host/bench/bench_peer.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct limit {
+	struct bench_peer base;
+	enum bench_limit kind;
+	/*
+	 * Whose turn it is: we make it odd, the other side even again. On a
+	 * line of its own in memory that both processes have, and on another
+	 * one in each batch: how far lines are from the two cores differs.
+	 */
+	_Atomic uint32_t *turn;
+	unsigned char *lines;
+	unsigned batches;      /* so far, counted alike by both sides */
+	int there[2], back[2]; /* [0] is read, [1] written */
+	int command, pid;
+};
+
+#define LINES      64
+#define LINE_BYTES 128
+
+static void next_line(struct limit *l)
+{
+	l->turn = (_Atomic uint32_t *)(l->lines +
+		(size_t)(l->batches++ % LINES) * LINE_BYTES);
+}
+
+/* ---- one word ------------------------------------------------------------ */
+
+static void word_set(struct limit *l, uint32_t turn)
+{
+	if (l->kind != LIMIT_FUTEX) {
+		atomic_store_explicit(l->turn, turn, memory_order_release);
+		return;
+	}
+	atomic_store(l->turn, turn);
+	syscall(SYS_futex, l->turn, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static int word_await(struct limit *l, uint32_t turn)
+{
+	static const struct timespec second = { .tv_sec = 1 };
+	uint32_t now;
+
+	while ((now = atomic_load_explicit(l->turn, memory_order_acquire)) !=
+		turn) {
+		if (bench_late)
+			return -ETIMEDOUT;
+		if (l->kind == LIMIT_LINE)
+			cpu_relax();
+		else if (l->kind == LIMIT_YIELD)
+			sched_yield();
+		else
+			syscall(SYS_futex, l->turn, FUTEX_WAIT, now, &second,
+				NULL, 0);
+	}
+	return 0;
+}
+
+/* ---- a descriptor each way ----------------------------------------- */
+
+static int fd_give(const int fd[2])
+{
+	uint64_t one = 1;
+
+	return write(fd[1], &one, sizeof(one)) == sizeof(one) ? 0 : -EPIPE;
+}
+
+static int fd_take(const int fd[2])
+{
+	uint64_t one;
+	ssize_t n;
+
+	while ((n = read(fd[0], &one, sizeof(one))) < 0 && errno == EINTR)
+		if (bench_late)
+			return -ETIMEDOUT;
+	return n == sizeof(one) ? 0 : -EPIPE;
+}
+
+static int fds_open(struct limit *l, struct err *e)
+{
+	int *fd[2] = { l->there, l->back };
+
+	for (int i = 0; i < 2; i++) {
+		int ret = 0;
+
+		if (l->kind == LIMIT_PIPE) {
+			ret = pipe2(fd[i], O_CLOEXEC);
+		} else if (l->kind == LIMIT_SOCKET) {
+			ret = socketpair(
+				AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd[i]);
+		} else if (l->kind == LIMIT_EVENTFD) {
+			fd[i][0] = eventfd(0, EFD_CLOEXEC);
+			fd[i][1] = dup(fd[i][0]);
+			ret = fd[i][1];
+		}
+		if (ret < 0)
+			return err_sys(e, errno, "cannot open descriptors");
+	}
+	return 0;
+}
+
+/* ---- the two sides ------------------------------------------------- */
+
+static int limit_serve(void *arg, unsigned trips)
+{
+	struct limit *l = arg;
+	uint32_t turn;
+
+	next_line(l);
+	turn = atomic_load(l->turn) | 1; /* the host's may be set already */
+	for (unsigned i = 0; i < trips; i++, turn += 2) {
+		int ret;
+
+		if (l->kind >= LIMIT_EVENTFD) {
+			ret = fd_take(l->there);
+			if (!ret)
+				ret = fd_give(l->back);
+		} else {
+			ret = word_await(l, turn);
+			word_set(l, turn + 1);
+		}
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int limit_trip(struct bench_peer *p, struct err *e)
+{
+	struct limit *l = (struct limit *)p;
+	uint32_t turn;
+	int ret;
+
+	if (l->kind >= LIMIT_EVENTFD) {
+		ret = fd_give(l->there);
+		if (!ret)
+			ret = fd_take(l->back);
+	} else {
+		turn = atomic_load_explicit(l->turn, memory_order_relaxed);
+		word_set(l, turn + 1);
+		ret = word_await(l, turn + 2);
+	}
+	return ret ? err_sys(e, -ret, "a measuring process does not answer")
+		   : 0;
+}
+
+static int limit_batch(struct bench_peer *p, unsigned trips, struct err *e)
+{
+	struct limit *l = (struct limit *)p;
+
+	next_line(l);
+	return bench_announce(l->command, trips, e);
+}
+
+static void limit_close(struct bench_peer *p)
+{
+	struct limit *l = (struct limit *)p;
+
+	bench_reap(&l->command, &l->pid);
+	for (int i = 0; i < 2; i++) {
+		fd_close(&l->there[i]);
+		fd_close(&l->back[i]);
+	}
+	if (l->lines)
+		munmap(l->lines, LINES * LINE_BYTES);
+	free(l);
+}
+
+static const struct bench_peer_ops limit_ops = { limit_batch, limit_trip,
+	limit_close };
+
+int bench_limit_open(struct bench_peer **out, const struct bench_subject *s,
+	const struct bench_cpus *cpus, struct err *e)
+{
+	struct limit *l = calloc(1, sizeof(*l));
+	void *shared;
+	int ret;
+
+	if (!l)
+		return err_set(e, ENOMEM, "no memory to measure with");
+	*l = (struct limit){
+		.base = { &limit_ops },
+		.kind = (enum bench_limit)s->kind,
+		.there = { -1, -1 },
+		.back = { -1, -1 },
+		.command = -1,
+	};
+	shared = mmap(NULL, LINES * LINE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (shared == MAP_FAILED)
+		ret = err_sys(e, errno, "cannot map memory to measure with");
+	else {
+		l->lines = shared;
+		ret = fds_open(l, e);
+	}
+	if (!ret)
+		ret = bench_fork(
+			limit_serve, l, cpus->device, &l->command, &l->pid, e);
+	if (ret)
+		limit_close(&l->base);
+	else
+		*out = &l->base;
+	return ret;
+}

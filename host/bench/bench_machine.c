@@ -1,0 +1,133 @@
+#include "host/bench/bench_machine.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/workers.h"
+#include "shm/buffer.h"
+#include "tensor/kern.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_BYTES ((size_t)512 << 20) /* far beyond any cache */
+#define READ_PART  ((size_t)1 << 20)
+#define AHEAD      64 /* lines: a prefetch reads more than hardware alone */
+#define PEAK_PARTS 8  /* a thread */
+#define PEAK_STEPS 200000
+
+struct bench_machine {
+	struct workers *workers;
+	struct buffer *buffer; /* as weights lie in */
+	const uint8_t *bytes;
+	const struct kern *kern;
+	uint64_t (*peak)(uint64_t steps);
+	uint64_t operations[WORKERS_MAX]; /* a thread's */
+};
+
+int bench_machine_open(
+	struct bench_machine **out, unsigned threads, struct err *e)
+{
+	struct bench_machine *m = calloc(1, sizeof(*m));
+	int ret;
+
+	if (!m)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	if ((ret = kern_select(&m->kern, e)) ||
+		(ret = workers_open(&m->workers, threads, e)) ||
+		(ret = buffer_create(&m->buffer, "bench", READ_BYTES,
+			 BUFFER_DMA | BUFFER_HUGE, e))) {
+		bench_machine_close(m);
+		return ret;
+	}
+	memset(buffer_begin(m->buffer, 0, READ_BYTES, BUFFER_WRITE), 1,
+		READ_BYTES);
+	buffer_end(m->buffer, 0, READ_BYTES, BUFFER_WRITE);
+	m->bytes = buffer_begin(m->buffer, 0, READ_BYTES, BUFFER_READ);
+	buffer_end(m->buffer, 0, READ_BYTES, BUFFER_READ);
+	*out = m;
+	return 0;
+}
+
+void bench_machine_close(struct bench_machine *m)
+{
+	if (!m)
+		return;
+	workers_close(m->workers);
+	buffer_close(m->buffer);
+	free(m);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double bench_median(const double *sample, unsigned n)
+{
+	double sorted[BENCH_ROUNDS_MAX];
+
+	memcpy(sorted, sample, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), by_value);
+	return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+}
+
+typedef uint64_t line __attribute__((vector_size(64)));
+
+static void read_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct bench_machine *m = arg;
+	const line *p = (const void *)(m->bytes + part * READ_PART);
+	line sum[4] = { 0 };
+
+	for (size_t i = 0; i < READ_PART / sizeof(*p); i += 4)
+		for (int j = 0; j < 4; j++) {
+			__builtin_prefetch(p + i + (size_t)j + AHEAD);
+			sum[j] |= p[i + (size_t)j];
+		}
+	for (int j = 0; j < 4; j++)
+		__asm__ volatile("" : : "m"(sum[j]));
+}
+
+double bench_read_bandwidth(struct bench_machine *m)
+{
+	uint64_t began = clock_ns();
+
+	workers_run(m->workers, read_part, m, READ_BYTES / READ_PART);
+	return (double)READ_BYTES * 1e9 / (double)(clock_ns() - began);
+}
+
+static void peak_part(void *arg, unsigned part, unsigned thread)
+{
+	struct bench_machine *m = arg;
+
+	m->operations[thread] += m->peak(PEAK_STEPS);
+}
+
+static double peak(struct bench_machine *m, uint64_t (*fn)(uint64_t))
+{
+	unsigned n = workers_count(m->workers);
+	uint64_t began = clock_ns(), all = 0;
+
+	if (!fn)
+		return 0;
+	m->peak = fn;
+	memset(m->operations, 0, sizeof(m->operations));
+	workers_run(m->workers, peak_part, m, n * PEAK_PARTS);
+	for (unsigned i = 0; i < n; i++)
+		all += m->operations[i];
+	return (double)all * 1e9 / (double)(clock_ns() - began);
+}
+
+double bench_int8_peak(struct bench_machine *m)
+{
+	return peak(m, m->kern->peak_int8);
+}
+
+double bench_fma_peak(struct bench_machine *m)
+{
+	return peak(m, m->kern->peak_fma);
+}

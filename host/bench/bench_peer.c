@@ -1,0 +1,137 @@
+#include "host/bench/bench_peer.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "shm/doorbell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Trips in a batch: many of what takes ns, fewer of what takes us. */
+#define FAST 20000
+#define SLOW 1000
+
+const struct bench_subject bench_subjects[] = {
+	{ "cache line", "one shared line, spinning with pause", false, true,
+		FAST, LIMIT_LINE, bench_limit_open },
+	{ "ring poll", "empty request, doorbell poll (spin, then futex)", true,
+		false, FAST, DOORBELL_POLL, bench_ring_open },
+	{ "sched_yield", "one shared line, sched_yield between looks", false,
+		false, FAST, LIMIT_YIELD, bench_limit_open },
+	{ "futex", "one shared word, a wake and a sleep each way", false, false,
+		SLOW, LIMIT_FUTEX, bench_limit_open },
+	{ "eventfd", "a write and a blocking read each way", false, false, SLOW,
+		LIMIT_EVENTFD, bench_limit_open },
+	{ "ring eventfd", "empty request, doorbell eventfd", true, false, SLOW,
+		DOORBELL_EVENTFD, bench_ring_open },
+	{ "pipe", "8 bytes through a pipe each way", false, false, SLOW,
+		LIMIT_PIPE, bench_limit_open },
+	{ "Unix socket", "8 bytes through a socket pair each way", false, false,
+		SLOW, LIMIT_SOCKET, bench_limit_open },
+	{ "ring socket", "empty request, doorbell socket", true, false, SLOW,
+		DOORBELL_SOCKET, bench_ring_open },
+	{ "D-Bus call", "an empty libdbus method call, no bus between", false,
+		false, SLOW, 0, bench_dbus_open },
+	{ NULL },
+};
+
+volatile sig_atomic_t bench_late;
+
+int bench_peer_batch(struct bench_peer *p, unsigned trips, struct err *e)
+{
+	return p->ops->batch(p, trips, e);
+}
+
+int bench_peer_trip(struct bench_peer *p, struct err *e)
+{
+	return p->ops->trip(p, e);
+}
+
+void bench_peer_close(struct bench_peer *p)
+{
+	if (p)
+		p->ops->close(p);
+}
+
+int bench_pin(int cpu, struct err *e)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t)cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		return err_sys(e, errno, "cannot run on processor %d", cpu);
+	return 0;
+}
+
+static void child_run(int (*serve)(void *, unsigned), void *arg, int cpu,
+	int command, pid_t parent)
+{
+	unsigned trips;
+
+	/* Also when the parent is killed, and when it was just now. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || bench_pin(cpu, NULL))
+		_exit(1);
+	while (!fd_read_exact(command, &trips, sizeof(trips)))
+		if (serve(arg, trips))
+			_exit(1);
+	_exit(0);
+}
+
+int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
+	int *command, int *pid, struct err *e)
+{
+	pid_t parent = getpid(), child;
+	int fd[2];
+
+	if (pipe2(fd, O_CLOEXEC))
+		return err_sys(e, errno, "cannot create a pipe");
+	child = fork();
+	if (child < 0) {
+		int code = errno;
+
+		fd_close(&fd[0]);
+		fd_close(&fd[1]);
+		return err_sys(e, code, "cannot fork");
+	}
+	if (!child) {
+		fd_close(&fd[1]);
+		child_run(serve, arg, cpu, fd[0], parent);
+	}
+	fd_close(&fd[0]);
+	*command = fd[1];
+	*pid = child;
+	return 0;
+}
+
+int bench_announce(int command, unsigned trips, struct err *e)
+{
+	int ret = fd_write_all(command, &trips, sizeof(trips));
+
+	return ret ? err_sys(e, -ret, "a measuring process is gone") : 0;
+}
+
+void bench_reap(int *command, int *pid)
+{
+	static const struct timespec ms = { .tv_nsec = 1000000 };
+
+	fd_close(command);
+	for (int i = 0; *pid > 0 && i < 200; i++) {
+		if (waitpid(*pid, NULL, WNOHANG))
+			*pid = 0;
+		else
+			nanosleep(&ms, NULL);
+	}
+	if (*pid > 0) {
+		kill(*pid, SIGKILL);
+		waitpid(*pid, NULL, 0);
+		*pid = 0;
+	}
+}

@@ -1,0 +1,89 @@
+/*
+ * The things whose round trips `tandem bench ipc` measures. Each is a
+ * process on the other processor that sends back what it gets, and a
+ * function that sends once and waits for it. Between batches the others
+ * sleep, so that only one pair runs at a time.
+ */
+#ifndef HOST_BENCH_BENCH_PEER_H
+#define HOST_BENCH_BENCH_PEER_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bench_peer;
+struct err;
+
+/* Where the two sides run; the same number twice on one processor. */
+struct bench_cpus {
+	unsigned usable;
+	int host, device;
+};
+
+struct bench_subject {
+	const char *name, *means;
+	bool tandem;
+	bool spins;     /* of no use on one processor */
+	unsigned trips; /* in a batch */
+	int kind;       /* for `open` */
+	int (*open)(struct bench_peer **out, const struct bench_subject *,
+		const struct bench_cpus *, struct err *);
+};
+
+/* In the order of the table; the last has no name. */
+extern const struct bench_subject bench_subjects[];
+
+/* Announce `trips` round trips, then do them one by one. */
+int bench_peer_batch(struct bench_peer *, unsigned trips, struct err *);
+int bench_peer_trip(struct bench_peer *, struct err *);
+void bench_peer_close(struct bench_peer *);
+
+/* Run the calling process on one processor. */
+int bench_pin(int cpu, struct err *);
+
+/*
+ * Set by the watchdog when a batch takes far too long: every wait gives up
+ * with -ETIMEDOUT then, so that a peer that was killed cannot hang us.
+ */
+extern volatile sig_atomic_t bench_late;
+
+/* ---- for the files that define subjects ------------------------------- */
+
+struct bench_peer_ops {
+	int (*batch)(struct bench_peer *, unsigned trips, struct err *);
+	int (*trip)(struct bench_peer *, struct err *);
+	void (*close)(struct bench_peer *);
+};
+
+struct bench_peer {
+	const struct bench_peer_ops *ops;
+};
+
+/* In bench_limit.c, bench_dbus.c and bench_ring.c. */
+int bench_limit_open(struct bench_peer **, const struct bench_subject *,
+	const struct bench_cpus *, struct err *);
+int bench_dbus_open(struct bench_peer **, const struct bench_subject *,
+	const struct bench_cpus *, struct err *);
+int bench_ring_open(struct bench_peer **, const struct bench_subject *,
+	const struct bench_cpus *, struct err *);
+
+enum bench_limit {
+	LIMIT_LINE,
+	LIMIT_YIELD,
+	LIMIT_FUTEX,
+	LIMIT_EVENTFD,
+	LIMIT_PIPE,
+	LIMIT_SOCKET
+};
+
+/*
+ * A child on the device's processor that runs serve(arg, trips) for each
+ * batch announced through *command, and ends when that is closed.
+ */
+int bench_fork(int (*serve)(void *arg, unsigned trips), void *arg, int cpu,
+	int *command, int *pid, struct err *);
+int bench_announce(int command, unsigned trips, struct err *);
+/* Close *command and see the child end, killed if it does not. */
+void bench_reap(int *command, int *pid);
+
+#endif

@@ -1,0 +1,108 @@
+/* Tandem's own round trip: an empty request to the real device process. */
+#include "host/bench/bench_peer.h"
+
+#include "base/err.h"
+#include "host/npu/launch.h"
+#include "ipc/channel.h"
+#include "shm/coherence.h"
+#include "shm/doorbell.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define END_MS 1000
+
+struct ring_peer {
+	struct bench_peer base;
+	struct launch child;
+	struct channel *channel;
+};
+
+static int ring_batch(struct bench_peer *p, unsigned trips, struct err *e)
+{
+	return 0; /* the device always listens */
+}
+
+static int ring_trip(struct bench_peer *p, struct err *e)
+{
+	struct channel *c = ((struct ring_peer *)p)->channel;
+	static const struct wire_simple nop = { WIRE_NOP, 0 };
+	struct wire_done done;
+	struct packet answer;
+	uint32_t seq;
+	int ret = channel_send(c, NULL, 0, &nop, sizeof(nop), &seq, e);
+
+	if (!ret)
+		ret = channel_recv(c, &answer, -1, e);
+	if (ret)
+		return ret;
+	memcpy(&done, answer.msg,
+		answer.len < sizeof(done) ? answer.len : sizeof(done));
+	if (answer.seq != seq || done.status)
+		return err_set(e, EPROTO,
+			"the device answered request %u, status %d, to an "
+			"empty request %u",
+			answer.seq, done.status, seq);
+	return 0;
+}
+
+static void ring_close(struct bench_peer *p)
+{
+	struct ring_peer *r = (struct ring_peer *)p;
+
+	if (r->channel) {
+		channel_bye(r->channel);
+		channel_close(r->channel);
+	}
+	launch_end(&r->child, END_MS);
+	free(r);
+}
+
+static const struct bench_peer_ops ring_ops = { ring_batch, ring_trip,
+	ring_close };
+
+/* The child inherits the processor that we are on when it starts. */
+static int launch_on(struct launch *l, const struct bench_cpus *cpus, int *link,
+	struct err *e)
+{
+	int ret = bench_pin(cpus->device, e), back;
+
+	if (ret)
+		return ret;
+	ret = launch_start(l, link, e);
+	back = bench_pin(cpus->host, ret ? NULL : e);
+	return ret ? ret : back;
+}
+
+int bench_ring_open(struct bench_peer **out, const struct bench_subject *s,
+	const struct bench_cpus *cpus, struct err *e)
+{
+	struct wire_hello hello = {
+		.doorbell = (uint32_t)s->kind,
+		.coherence = COHERENCE_OFF,
+		.threads = 1,
+		.va_slots = 16,
+		.va_window = 64 << 20,
+		/* Long for the pair that runs, short for one that rests. */
+		.spin_us = cpus->usable > 1 ? 1000 : 0,
+	};
+	struct ring_peer *r = calloc(1, sizeof(*r));
+	struct wire_welcome welcome;
+	int link = -1, ret;
+
+	if (!r)
+		return err_set(e, ENOMEM, "no memory to measure with");
+	r->base.ops = &ring_ops;
+	ret = launch_on(&r->child, cpus, &link, e);
+	if (!ret)
+		ret = channel_connect(&r->channel, link, &hello, &welcome, e);
+	if (ret) {
+		r->channel = NULL;
+		ring_close(&r->base);
+		return ret;
+	}
+	channel_watch_pid(r->channel, r->child.pid);
+	*out = &r->base;
+	return 0;
+}

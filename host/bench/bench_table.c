@@ -1,0 +1,134 @@
+#include "host/bench/bench_table.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+void table_add_column(struct bench_table *t, const char *key, const char *head,
+	int decimals, double scale)
+{
+	struct table_column *c = &t->column[t->n_columns++];
+
+	assert(t->n_columns <= TABLE_COLUMNS);
+	*c = (struct table_column){ .decimals = decimals, .scale = scale };
+	snprintf(c->key, sizeof(c->key), "%s", key);
+	snprintf(c->head, sizeof(c->head), "%s", head);
+}
+
+struct table_row *table_add_row(
+	struct bench_table *t, const char *first, const char *second)
+{
+	struct table_row *r = &t->row[t->n_rows++];
+
+	assert(t->n_rows <= TABLE_ROWS);
+	*r = (struct table_row){ .name = { "" } };
+	snprintf(r->name[0], sizeof(r->name[0]), "%s", first);
+	if (second)
+		snprintf(r->name[1], sizeof(r->name[1]), "%s", second);
+	for (unsigned i = 0; i < TABLE_COLUMNS; i++)
+		r->value[i] = (double)NAN;
+	return r;
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
+static int name_width(const struct bench_table *t, unsigned name)
+{
+	size_t most = strlen(t->name_key[name]);
+
+	for (unsigned i = 0; i < t->n_rows; i++)
+		if (strlen(t->row[i].name[name]) > most)
+			most = strlen(t->row[i].name[name]);
+	return (int)most;
+}
+
+static const char *cell(const struct table_column *c,
+	const struct table_row *row, unsigned column, char text[TABLE_TEXT])
+{
+	double v = row->value[column];
+
+	if (isnan(v))
+		snprintf(text, TABLE_TEXT, "-");
+	else
+		snprintf(text, TABLE_TEXT, "%.*f", c->decimals, v * c->scale);
+	return text;
+}
+
+static int width(const struct bench_table *t, unsigned column)
+{
+	const struct table_column *c = &t->column[column];
+	size_t most = strlen(c->head);
+	char text[TABLE_TEXT];
+
+	for (unsigned r = 0; r < t->n_rows; r++) {
+		size_t n = strlen(cell(c, &t->row[r], column, text));
+
+		most = n > most ? n : most;
+	}
+	return (int)most;
+}
+
+static void print_names(const struct bench_table *t,
+	const char *const name[TABLE_NAMES], FILE *f)
+{
+	for (unsigned i = 0; i < t->n_names; i++)
+		fprintf(f, "%s%-*s", i ? "  " : "", name_width(t, i), name[i]);
+}
+
+void table_print(const struct bench_table *t, FILE *f)
+{
+	char text[TABLE_TEXT];
+
+	fprintf(f, "\n%s\n\n", t->title);
+	print_names(t, t->name_key, f);
+	for (unsigned i = 0; i < t->n_columns; i++)
+		if (t->column[i].head[0])
+			fprintf(f, "  %*s", width(t, i), t->column[i].head);
+	putc('\n', f);
+	for (unsigned r = 0; r < t->n_rows; r++) {
+		const struct table_row *row = &t->row[r];
+
+		print_names(t,
+			(const char *const[]){ row->name[0], row->name[1] }, f);
+		for (unsigned i = 0; i < t->n_columns; i++)
+			if (t->column[i].head[0])
+				fprintf(f, "  %*s", width(t, i),
+					cell(&t->column[i], row, i, text));
+		putc('\n', f);
+	}
+	if (t->note)
+		fprintf(f, "\n%s\n", t->note);
+}
+
+/* ---- for programs -------------------------------------------------------- */
+
+void table_print_csv(const struct bench_table *t, FILE *f)
+{
+	for (unsigned r = 0; r < t->n_rows; r++)
+		for (unsigned i = 0; i < t->n_columns; i++)
+			if (!isnan(t->row[r].value[i]))
+				fprintf(f, "%s,%s,%s,%s,%.9g\n", t->name,
+					t->row[r].name[0], t->row[r].name[1],
+					t->column[i].key, t->row[r].value[i]);
+}
+
+json_t *table_json(const struct bench_table *t)
+{
+	json_t *rows = json_array();
+
+	for (unsigned r = 0; r < t->n_rows; r++) {
+		const struct table_row *row = &t->row[r];
+		json_t *o = json_object();
+
+		for (unsigned i = 0; i < t->n_names; i++)
+			json_object_set_new(
+				o, t->name_key[i], json_string(row->name[i]));
+		for (unsigned i = 0; i < t->n_columns; i++)
+			json_object_set_new(o, t->column[i].key,
+				isnan(row->value[i])
+					? json_null()
+					: json_real(row->value[i]));
+		json_array_append_new(rows, o);
+	}
+	return rows;
+}

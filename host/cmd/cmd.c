@@ -1,0 +1,76 @@
+#include "host/cmd/cmd.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* stdout first, so that on a terminal the text and what ended it are in
+ * order. */
+static void begin_message(void)
+{
+	fflush(stdout);
+	fputs("tandem: ", stderr);
+}
+
+static int misuse_hint(const struct command *c)
+{
+	fprintf(stderr, "\ntry '%s --help'\n", c->usage->name);
+	return EXIT_MISUSE;
+}
+
+bool cmd_parse(const struct command *c, int argc, char **argv,
+	unsigned *operands, int *status)
+{
+	struct err e = { 0 };
+	int ret = opt_parse(c->usage, argc, argv, operands, &e);
+
+	if (!ret)
+		return true;
+	if (ret > 0) {
+		*status = EXIT_OK;
+		return false;
+	}
+	begin_message();
+	fputs(e.text, stderr);
+	*status = misuse_hint(c);
+	return false;
+}
+
+int cmd_fail(const struct err *e)
+{
+	begin_message();
+	fprintf(stderr, "%s\n", e->text);
+	return e->code == -EPIPE || e->code == -ETIMEDOUT ? EXIT_LOST
+							  : EXIT_FAIL;
+}
+
+int cmd_misuse(const struct command *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	begin_message();
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	return misuse_hint(c);
+}
+
+volatile sig_atomic_t cmd_interrupted;
+
+static void on_interrupt(int sig)
+{
+	cmd_interrupted = 1;
+}
+
+/* The second Ctrl-C finds the default again; the first cuts no write short
+ * that waits for a slow reader. */
+void cmd_catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = on_interrupt,
+		.sa_flags = (int)SA_RESETHAND | SA_RESTART };
+
+	sigaction(SIGINT, &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}

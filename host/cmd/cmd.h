@@ -1,0 +1,62 @@
+/*
+ * Commands of the `tandem` program. Each is one file cmd_NAME.c that defines
+ * a `struct command`; host/tandem.c lists them, and help, completion and the
+ * man page are made from their option tables. Results go to stdout, talk to
+ * stderr.
+ */
+#ifndef HOST_CMD_CMD_H
+#define HOST_CMD_CMD_H
+
+#include "base/opt.h"
+
+#include <signal.h>
+
+struct err;
+
+enum exit_code {
+	EXIT_OK = 0,
+	EXIT_FAIL = 1,   /* a message on stderr says why */
+	EXIT_MISUSE = 2, /* wrong options; the message names --help */
+	EXIT_LOST = 3,   /* the device process died or hangs */
+	EXIT_INTERRUPTED = 128 + SIGINT,
+};
+
+struct command {
+	/* usage.name is "tandem run"; the command is its last word. */
+	const struct opt_command *usage;
+	/* Returns an exit code. */
+	int (*run)(int argc, char **argv);
+};
+
+extern const struct command cmd_run, cmd_eval, cmd_perplexity, cmd_logits,
+	cmd_tokenize, cmd_detokenize, cmd_inspect, cmd_synth, cmd_convert,
+	cmd_verify, cmd_bench, cmd_doctor;
+
+/* All of the above, NULL-terminated (host/tandem.c). */
+extern const struct command *const commands[];
+
+/*
+ * Parse a command's options. True: go on with *operands. False: return
+ * *status (help was shown, or misuse was reported with a hint).
+ */
+bool cmd_parse(const struct command *, int argc, char **argv,
+	unsigned *operands, int *status);
+
+/* Print "tandem: TEXT" and return the exit code that e->code stands for:
+ * EXIT_LOST for -EPIPE and -ETIMEDOUT, else EXIT_FAIL. */
+int cmd_fail(const struct err *);
+
+/* A misuse found after parsing: print TEXT and the hint; EXIT_MISUSE. */
+int cmd_misuse(const struct command *, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/*
+ * For commands that work long: the first Ctrl-C sets cmd_interrupted (for
+ * session_opts.cancel), the second ends the program. A closed standard output
+ * shall end the work, not the program before the device was told: from here on
+ * it shows as a failed write.
+ */
+extern volatile sig_atomic_t cmd_interrupted;
+void cmd_catch_signals(void);
+
+#endif

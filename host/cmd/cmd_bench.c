@@ -1,0 +1,120 @@
+/* tandem bench: what things cost on this machine, one table a benchmark. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/workers.h"
+#include "host/bench/bench.h"
+#include "host/bench/bench_lever.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool as_json;
+static int64_t rounds = 7, threads;
+static const char *model, *shapes, *phone;
+
+/* clang-format off */
+static const struct opt opts[] = {
+	{ OPT_FLAG, 0, "json", &as_json, NULL,
+		"one JSON object instead of the table" },
+	{ OPT_INT, 0, "rounds", &rounds, "N",
+		"batches of each thing measured (7), in alternation", 1, 1000 },
+	{ OPT_STRING, 'm', "model", &model, "FILE",
+		"the model of decode: a GGUF file or an image (the one that "
+		"comes with the program); see tandem synth for large ones" },
+	{ OPT_INT, 't', "threads", &threads, "N",
+		"threads that compute (0: one a processor)", 0, WORKERS_MAX },
+	{ OPT_STRING, 0, "shapes", &shapes, "LIST",
+		"the models of kernels, by their sizes: some of qwen2.5-0.5b, "
+		"qwen2.5-1.5b (the default), qwen2.5-3b, llama3.2-1b, "
+		"llama3.2-3b and tiny with commas between them, or all" },
+	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
+		"the phone of kernels (soc:sd8gen3)" },
+};
+/* clang-format on */
+
+static const struct opt_command usage = {
+	.name = "tandem bench",
+	.synopsis = "(ipc | decode | kernels | lever) [--json] [--rounds N] "
+		    "[-m MODEL]",
+	.summary = "what things cost on this machine",
+	.details =
+		"Benchmarks:\n"
+		"\n"
+		"  ipc     round trips between two processes, pinned to two "
+		"processors: the\n"
+		"          machine's own limits, and an empty request to the "
+		"device process\n"
+		"          through each doorbell\n"
+		"  decode  tokens/s of the pair with a model: a prompt of 512 "
+		"tokens, then\n"
+		"          passes of 1 to 16 rows, all with logits; beside them "
+		"the same kernels\n"
+		"          in one process, and the memory bandwidth and integer "
+		"peak they can\n"
+		"          reach\n"
+		"  kernels the matrices of a layer at 1 to 256 rows, each matrix "
+		"in each\n"
+		"          layout, and softmax: wall clock, and what they would "
+		"take on a\n"
+		"          phone; fewer rounds where a model's would take more "
+		"than a minute\n"
+		"  lever   decoding of a model that is streamed from flash, by "
+		"all methods that\n"
+		"          draft; 'tandem bench lever --help' tells its own "
+		"options\n"
+		"\n"
+		"Wall clock where no phone is named. Everything is measured in "
+		"alternating batches of one run, so compare figures of one "
+		"run.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.min_operands = 1,
+	.max_operands = 1,
+};
+
+/* ---- the command --------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	int (*run)(const struct bench_args *, struct err *);
+} benches[] = {
+	{ "ipc", bench_ipc_main },
+	{ "decode", bench_decode_main },
+	{ "kernels", bench_kernels_main },
+};
+
+static int bench_main(int argc, char **argv)
+{
+	struct err e = { 0 };
+	unsigned operands;
+	struct bench_args args;
+	int status, ret;
+
+	if (argc > 1 && !strcmp(argv[1], "lever"))
+		return cmd_bench_lever.run(argc - 1, argv + 1);
+	if (!cmd_parse(&cmd_bench, argc, argv, &operands, &status))
+		return status;
+	args = (struct bench_args){ as_json, (unsigned)rounds,
+		threads ? (unsigned)threads : workers_online(), model, shapes,
+		phone };
+	for (size_t i = 0; i < ARRAY_LEN(benches); i++) {
+		if (strcmp(benches[i].name, argv[1]))
+			continue;
+		ret = benches[i].run(&args, &e);
+		if (!ret && fflush(stdout))
+			/* A reader that went away is no lost device. */
+			ret = err_set(&e, EIO, "cannot write the results: %s",
+				strerror(errno));
+		return ret ? cmd_fail(&e) : EXIT_OK;
+	}
+	if (!strcmp(argv[1], "lever"))
+		return cmd_misuse(&cmd_bench,
+			"the options of lever stand behind its name");
+	return cmd_misuse(&cmd_bench, "there is no benchmark '%s'", argv[1]);
+}
+
+const struct command cmd_bench = { &usage, bench_main };

@@ -1,0 +1,372 @@
+/* tandem eval: how often a model is right on held-out items of a task. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/api/decoder.h"
+#include "host/eval/eval.h"
+#include "host/cmd/eval_report.h"
+#include "host/eval/eval_tasks.h"
+#include "host/model/model.h"
+#include "host/cmd/options.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct session_args pair = SESSION_ARGS_DEFAULT;
+static struct session_opts pair_opts; /* what it says, from the start on */
+static struct method_args decoding = METHOD_ARGS_DEFAULT;
+static const char *model_path, *outputs_path;
+static int64_t n_items, n_predict = 160, n_show, seed = 1;
+static double temperature;
+static bool as_json, as_list;
+
+/* clang-format off */
+static const struct opt opts[] = {
+	{ OPT_STRING, 'm', "model", &model_path, "FILE",
+		"the model: a GGUF file or an image (the one that comes with the "
+		"program)" },
+	{ OPT_INT, 0, "items", &n_items, "N",
+		"only the first N items of a task (0: all)", 0, INT32_MAX },
+	{ OPT_INT, 'n', "predict", &n_predict, "N",
+		"tokens an output has at most (160)", 1, INT32_MAX },
+	{ OPT_FLAG, 0, "list", &as_list, NULL,
+		"list the tasks with their numbers of items, and run none" },
+
+	METHOD_OPTIONS(decoding),
+
+	{ .type = OPT_GROUP, .name = "Sampling" },
+	{ OPT_FLOAT, 0, "temp", &temperature, "T",
+		"temperature; 0, the default, is greedy: always the most "
+		"likely token", 0, 1000 },
+	{ OPT_INT, 0, "seed", &seed, "S",
+		"seed of the random numbers (1)", 0, (double)(1ll << 53) },
+
+	{ .type = OPT_GROUP, .name = "Output" },
+	{ OPT_FLAG, 0, "json", &as_json, NULL,
+		"print one JSON object at the end instead of a table" },
+	{ OPT_INT, 0, "show", &n_show, "K",
+		"print the first K items of each task, what was written and "
+		"what was wanted", 0, INT32_MAX },
+	{ OPT_STRING, 0, "outputs", &outputs_path, "FILE",
+		"write what was written for every item to this file, one "
+		"JSON object a line: task, id, right, output" },
+
+	SESSION_OPTIONS(pair),
+};
+/* clang-format on */
+
+static const struct opt_command usage = {
+	.name = "tandem eval",
+	.synopsis = "(TASK | all | --list) [-m MODEL] [--items N] [OPTIONS]",
+	.summary = "measure how often a model is right on held-out items",
+	.details =
+		"TASK is one of summary, qa, ui, reply, math and code, whose "
+		"items come with the program and were held out when its "
+		"models were trained, or a file of such items: a path with a "
+		"'/' or one that ends in .jsonl.\n\n"
+		"Every item is continued from an empty cache, and what is "
+		"written is marked as the item says: by its first line, its "
+		"last number, all of its text but for white space, or the "
+		"facts in it. Printed are the items that were right, their "
+		"share with the 95 % interval of Wilson's score, the tokens "
+		"written, and tokens per second, prompts included. Without "
+		"sampling options all but the speed is always the same.\n\n"
+		"With --clock soc:NAME tokens per second and energy a token "
+		"of that phone come beside it, prompts included; these too "
+		"are always the same.\n\n"
+		"Ctrl-C ends with what was found so far and exit status 130.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.max_operands = 1,
+};
+
+/* ---- tasks --------------------------------------------------------------- */
+
+struct eval {
+	struct decoder_files files;
+	const struct method *method;
+	struct decoder decoder;
+	struct eval_tasks tasks;
+	struct eval_result result[EVAL_TASKS];
+	size_t n_results;
+	uint32_t longest; /* prompt */
+	int64_t shown;    /* of the task that runs */
+	FILE *outputs;
+};
+
+static int check_usage(const char *operand)
+{
+	if (as_list)
+		return operand || as_json
+			? cmd_misuse(&cmd_eval, "--list takes no %s",
+				  operand ? "task" : "--json")
+			: EXIT_OK;
+	if (!operand)
+		return cmd_misuse(&cmd_eval,
+			"no task: " EVAL_TASK_NAMES ", all, or a file of "
+			"items");
+	if (!eval_task_is_file(operand) && !eval_task_is_name(operand) &&
+		strcmp(operand, "all"))
+		return cmd_misuse(&cmd_eval,
+			"unknown task '%s'; there is " EVAL_TASK_NAMES
+			" and all; a file of items has a '/' in its path or "
+			"ends in .jsonl",
+			operand);
+	if (as_json && n_show)
+		return cmd_misuse(&cmd_eval,
+			"--show and --json exclude each other; --outputs has "
+			"what was written for every item");
+	return EXIT_OK;
+}
+
+/* The items that are to run. */
+static struct eval_items chosen(const struct eval_task *t)
+{
+	return eval_task_first(t, (uint64_t)n_items);
+}
+
+static int list_tasks(struct eval *v, struct err *e)
+{
+	int ret = eval_tasks_read(&v->tasks, "all", e);
+
+	for (size_t i = 0; i < v->tasks.n && !ret; i++)
+		printf("%-10s %6zu items  %s\n", v->tasks.task[i].name,
+			v->tasks.task[i].items.n, v->tasks.task[i].path);
+	return ret;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int check_prompts(struct eval *v, uint32_t context, struct err *e)
+{
+	for (size_t i = 0; i < v->tasks.n; i++) {
+		struct eval_items items = chosen(&v->tasks.task[i]);
+		uint32_t longest;
+		int ret =
+			eval_longest(&v->decoder, &items, context, &longest, e);
+
+		if (ret) {
+			err_in(e, "'%s'", v->tasks.task[i].path);
+			return ret;
+		}
+		if (longest > v->longest)
+			v->longest = longest;
+	}
+	return 0;
+}
+
+static int open_session(struct eval *v, struct err *e)
+{
+	uint32_t context = v->decoder.model->n_ctx;
+	struct session_opts o = pair_opts;
+	int ret;
+
+	o.cancel = &cmd_interrupted;
+	ret = check_prompts(v, o.context ? o.context : context, e);
+	if (ret)
+		return ret;
+	if (v->longest + (uint64_t)n_predict < UINT32_MAX)
+		o.context_need = (uint32_t)(v->longest + n_predict);
+	ret = decoder_open_session(&v->decoder, &o, e);
+	/* The window may hold less than the model's context. */
+	return ret ? ret
+		   : check_prompts(v, session_context(v->decoder.session), e);
+}
+
+static int open_outputs(struct eval *v, struct err *e)
+{
+	if (!outputs_path)
+		return 0;
+	v->outputs = fopen(outputs_path, "we");
+	return v->outputs
+		? 0
+		: err_sys(e, errno, "cannot create '%s'", outputs_path);
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+/* A device that is lost gives -EPIPE: a reader that is gone is another
+ * matter. */
+static int cannot_write(const char *what, struct err *e)
+{
+	err_sys(e, errno ? errno : EIO, "cannot write %s", what);
+	e->code = -EIO;
+	return -EIO;
+}
+
+static const char *text_of(const struct strbuf *s)
+{
+	return s->len ? s->data : "";
+}
+
+static int write_output(struct eval *v, const struct eval_item *item,
+	bool right, const struct strbuf *output, struct err *e)
+{
+	json_t *o = json_pack("{sssssbss%}", "task",
+		v->result[v->n_results - 1].task, "id", item->id, "right",
+		right, "output", text_of(output), output->len);
+	int ret = o ? json_dumpf(o, v->outputs, JSON_COMPACT) : -1;
+
+	json_decref(o);
+	if (ret || fputc('\n', v->outputs) == EOF || fflush(v->outputs))
+		return cannot_write("the outputs", e);
+	return 0;
+}
+
+static int show_item(const struct eval_item *item, bool right,
+	const struct strbuf *output, struct err *e)
+{
+	printf("---- %s: %s\n%s", item->id, right ? "right" : "wrong",
+		item->prompt);
+	fwrite(text_of(output), 1, output->len, stdout);
+	printf("\n---- wanted:%s\n\n", item->answer);
+	return fflush(stdout) || ferror(stdout)
+		? cannot_write("to standard output", e)
+		: 0;
+}
+
+static int each_item(void *arg, const struct eval_item *item, bool right,
+	const struct strbuf *output, struct err *e)
+{
+	struct eval *v = arg;
+	int ret = 0;
+
+	if (v->outputs)
+		ret = write_output(v, item, right, output, e);
+	if (!ret && v->shown < n_show) {
+		v->shown++;
+		ret = show_item(item, right, output, e);
+	}
+	return ret;
+}
+
+static int run_task(struct eval *v, const struct eval_task *t,
+	const struct eval_opts *o, struct err *e)
+{
+	struct eval_items items = chosen(t);
+	struct eval_result *r = &v->result[v->n_results++];
+	int ret;
+
+	*r = (struct eval_result){ .task = t->name, .path = t->path };
+	v->shown = 0;
+	ret = eval_run(&v->decoder, &items, o, r, e);
+	if (ret == -ECANCELED)
+		fprintf(stderr,
+			"tandem: interrupted after %llu of %zu items of %s\n",
+			(unsigned long long)r->all.total, items.n, t->name);
+	if (as_json || !r->all.total)
+		return ret;
+	eval_row_text(&v->decoder, r, stdout);
+	if ((fflush(stdout) || ferror(stdout)) && !ret)
+		ret = cannot_write("to standard output", e);
+	return ret;
+}
+
+static int run_tasks(struct eval *v, struct err *e)
+{
+	struct eval_opts o = {
+		.n_predict = (uint32_t)n_predict,
+		.sampling = sampler_defaults,
+		.each = each_item,
+		.arg = v,
+	};
+	struct eval_report rep = {
+		.decoder = &v->decoder, .opts = &o, .result = v->result
+	};
+	int ret = 0;
+
+	o.sampling.temperature = temperature;
+	o.sampling.seed = (uint64_t)seed;
+	cmd_catch_signals();
+	if (!as_json)
+		eval_head_text(&v->decoder, stdout);
+	for (size_t i = 0; i < v->tasks.n && !ret; i++)
+		ret = run_task(v, &v->tasks.task[i], &o, e);
+	rep.n = v->n_results;
+	rep.complete = !ret;
+	rep.error = ret ? e->text : NULL;
+	if (!as_json)
+		eval_mean_text(&rep, stdout);
+	else if (eval_json(&rep, stdout) && !ret)
+		ret = cannot_write("to standard output", e);
+	return ret;
+}
+
+static int run_all(struct eval *v, struct err *e)
+{
+	struct err closing = { 0 };
+	int ret, closed;
+
+	v->files.model = model_path;
+	ret = decoder_open_model(&v->decoder, v->method, &v->files, e);
+	if (!ret)
+		ret = open_session(v, e);
+	if (!ret)
+		ret = open_outputs(v, e);
+	if (!ret)
+		ret = run_tasks(v, e);
+	closed = decoder_close(&v->decoder, &closing);
+	if (closed && ret)
+		cmd_fail(&closing); /* very likely why the rest failed */
+	else if (closed)
+		*e = closing;
+	return ret ? ret : closed;
+}
+
+static int eval_release(struct eval *v, int ret, struct err *e)
+{
+	eval_tasks_release(&v->tasks);
+	if (v->outputs && fclose(v->outputs) && !ret)
+		ret = cannot_write("the outputs", e);
+	free(v);
+	return ret;
+}
+
+static int eval_all(struct eval *v, const char *operand, struct err *e)
+{
+	int ret;
+
+	if (as_list)
+		return list_tasks(v, e);
+	ret = eval_tasks_read(&v->tasks, operand, e);
+	return ret ? ret : run_all(v, e);
+}
+
+static int eval_main(int argc, char **argv)
+{
+	struct eval *v;
+	struct err e = { 0 };
+	unsigned operands;
+	const char *operand;
+	int status, ret;
+
+	if (!cmd_parse(&cmd_eval, argc, argv, &operands, &status))
+		return status;
+	operand = operands ? argv[1] : NULL;
+	status = check_usage(operand);
+	if (status)
+		return status;
+	v = calloc(1, sizeof(*v));
+	if (!v) {
+		err_set(&e, ENOMEM, "no memory for an evaluation");
+		return cmd_fail(&e);
+	}
+	if (session_args_apply(&pair, &pair_opts, &e) ||
+		method_args_apply(
+			&decoding, &v->method, &v->decoder, &v->files, &e)) {
+		free(v);
+		return cmd_misuse(&cmd_eval, "%s", e.text);
+	}
+	ret = eval_all(v, operand, &e);
+	ret = eval_release(v, ret, &e);
+	if (ret == -ECANCELED)
+		return EXIT_INTERRUPTED;
+	return ret ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_eval = { .usage = &usage, .run = eval_main };

@@ -1,0 +1,92 @@
+/* tandem inspect: what is in a model file. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "flash/image.h"
+#include "host/cmd/inspect.h"
+#include "host/cmd/inspect_image.h"
+#include "host/model/packed.h"
+#include "tensor/gguf.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+
+static bool as_json;
+
+static const struct opt opts[] = {
+	{ OPT_FLAG, 0, "json", &as_json, NULL,
+		"one JSON object instead of the text" },
+};
+
+static const struct opt_command usage = {
+	.name = "tandem inspect",
+	.synopsis = "[--json] FILE",
+	.summary = "what is in a model file",
+	.details = "Checks a GGUF file and shows what it holds: the model's "
+		   "shape, its tokenizer and chat template, every key (long "
+		   "values shortened) and every tensor with type, shape, "
+		   "bytes and offset. Works on any well-formed GGUF file, "
+		   "also of architectures that Tandem does not run. Of a "
+		   "flash image it shows the model, the extents and where "
+		   "the tensors lie.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.min_operands = 1,
+	.max_operands = 1,
+};
+
+static int print_json(const char *path, json_t *all, struct err *e)
+{
+	int ret = all ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
+
+	json_decref(all);
+	if (ret)
+		return err_set(e, ENOMEM, "cannot write '%s' as JSON", path);
+	putchar('\n');
+	return 0;
+}
+
+static int show_gguf(const char *path, struct err *e)
+{
+	struct gguf *g = NULL;
+	int ret = gguf_open(&g, path, e);
+
+	if (!ret && as_json)
+		ret = print_json(path, inspect_json(path, g), e);
+	else if (!ret)
+		inspect_print(path, g, stdout);
+	gguf_close(g);
+	return ret;
+}
+
+static int show_image(const char *path, struct err *e)
+{
+	struct packed *p = NULL;
+	struct gguf *g = NULL;
+	int ret = packed_open(&p, &g, path, e);
+
+	if (!ret && as_json)
+		ret = print_json(path, inspect_image_json(path, p, g), e);
+	else if (!ret)
+		inspect_image_print(path, p, g, stdout);
+	gguf_close(g);
+	packed_close(p);
+	return ret;
+}
+
+static int run(int argc, char **argv)
+{
+	struct err e = { 0 };
+	unsigned operands;
+	int status, ret;
+
+	if (!cmd_parse(&cmd_inspect, argc, argv, &operands, &status))
+		return status;
+	ret = image_probe(argv[1]) ? show_image(argv[1], &e)
+				   : show_gguf(argv[1], &e);
+	return ret ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_inspect = { &usage, run };

@@ -1,0 +1,247 @@
+/* tandem logits: what the model says after each of the tokens given. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/progress.h"
+#include "host/cmd/ids.h"
+#include "host/session/logits.h"
+#include "host/model/model.h"
+#include "host/text/tokenizer.h"
+#include "host/cmd/options.h"
+#include "host/session/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define IDS_MAX ((size_t)64 << 20) /* bytes of a file of ids */
+
+static struct session_args pair = SESSION_ARGS_DEFAULT;
+static struct session_opts pair_opts; /* what it says, from the start on */
+static const char *model_path, *ids_text, *ids_file, *out_path;
+
+/* clang-format off */
+static const struct opt opts[] = {
+	{ OPT_STRING, 'm', "model", &model_path, "FILE",
+		"the model: a GGUF file or an image" },
+	{ OPT_STRING, 0, "ids", &ids_text, "LIST",
+		"token ids, separated by spaces or commas" },
+	{ OPT_STRING, 0, "ids-file", &ids_file, "FILE",
+		"a file of them, - for standard input" },
+	{ OPT_STRING, 'o', "output", &out_path, "FILE",
+		"where the logits go, - for standard output" },
+	SESSION_OPTIONS(pair),
+};
+/* clang-format on */
+
+static const struct opt_command usage = {
+	.name = "tandem logits",
+	.synopsis = "-m MODEL (--ids LIST | --ids-file FILE|-) -o FILE "
+		    "[OPTIONS]",
+	.summary = "write the logits after each token of a list",
+	.details = "Little-endian float32, one row of the vocabulary's size "
+		   "for each id in order: row t is what follows the first t+1 "
+		   "ids; of a diffusion model, which sees all of them at "
+		   "once, what stands in place of id t. Nothing is put before "
+		   "the ids.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+};
+
+static int check_usage(void)
+{
+	struct err e = { 0 };
+
+	if (!model_path)
+		return cmd_misuse(&cmd_logits, "no model: -m FILE names one");
+	if (!ids_text == !ids_file)
+		return cmd_misuse(
+			&cmd_logits, "give either --ids or --ids-file");
+	if (!out_path)
+		return cmd_misuse(&cmd_logits,
+			"no output: -o FILE, or -o - for standard output");
+	if (session_args_apply(&pair, &pair_opts, &e))
+		return cmd_misuse(&cmd_logits, "%s", e.text);
+	return EXIT_OK;
+}
+
+/* Ids below n_vocab out of text[len], which a NUL ends; *ids is the caller's
+ * in any case. */
+static int parse_ids(const char *text, size_t len, uint32_t n_vocab,
+	struct token_list *ids, struct err *e)
+{
+	struct ids in = { text, text + len, n_vocab, 0 };
+	int ret;
+
+	/* Each id has a digit and a gap: that many there can be. */
+	ids->id = malloc((len / 2 + 1) * sizeof(*ids->id));
+	if (!ids->id)
+		return err_set(e, ENOMEM, "no memory for the ids");
+	while ((ret = ids_next(&in, &ids->id[ids->n], e)) == 1)
+		ids->n++;
+	if (!ret && !ids->n)
+		ret = err_set(e, EINVAL, "the list of ids is empty");
+	return ret;
+}
+
+static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
+{
+	char *data = NULL;
+	size_t len;
+	int ret;
+
+	if (ids_text)
+		return parse_ids(ids_text, strlen(ids_text), n_vocab, ids, e);
+	ret = fd_read_file(ids_file, IDS_MAX, &data, &len, e);
+	if (!ret)
+		ret = parse_ids(data, len, n_vocab, ids, e);
+	free(data);
+	return ret;
+}
+
+static int write_rows(
+	struct session *s, uint32_t n, uint32_t n_vocab, FILE *f, struct err *e)
+{
+	size_t some = n < LOGITS_ROWS ? n : LOGITS_ROWS;
+	float *rows = malloc(some * n_vocab * sizeof(*rows));
+	int ret = rows ? 0 : err_set(e, ENOMEM, "no memory for logits");
+
+	for (uint32_t i = 0; i < n && !ret; i += (uint32_t)some) {
+		if (some > n - i)
+			some = n - i;
+		ret = session_logits_range(s, i, (uint32_t)some, rows, e);
+		if (!ret &&
+			fwrite(rows, n_vocab * sizeof(*rows), some, f) !=
+				some) {
+			err_sys(e, errno, "cannot write '%s'", out_path);
+			ret = -EIO; /* EPIPE would be the device's */
+			if (e)
+				e->code = ret;
+		}
+	}
+	free(rows);
+	return ret;
+}
+
+static int keep_chain(struct session *s, uint32_t n, struct err *e)
+{
+	uint32_t path[WIRE_MAX_ROWS];
+
+	for (uint32_t i = 0; i < n; i++)
+		path[i] = i;
+	return session_accept(s, path, n, e);
+}
+
+static int write_logits(struct session *s, const struct token_list *ids,
+	uint32_t n_vocab, FILE *f, struct err *e)
+{
+	size_t chunk = session_max_rows(s);
+	struct progress p;
+	int ret = 0;
+
+	progress_begin(&p, "logits", ids->n);
+	for (size_t i = 0; i < ids->n && !ret; i += chunk) {
+		struct token_tree t = { .token = ids->id + i };
+
+		t.n = (uint32_t)(ids->n - i < chunk ? ids->n - i : chunk);
+		if ((ret = session_forward(s, &t, e)) ||
+			(ret = write_rows(s, t.n, n_vocab, f, e)) ||
+			(ret = keep_chain(s, t.n, e)))
+			break;
+		progress_at(&p, i + t.n);
+	}
+	progress_end(&p);
+	return ret;
+}
+
+static int open_session(struct session **s, const struct model *m,
+	const struct token_list *ids, struct err *e)
+{
+	uint32_t context = pair.context ? (uint32_t)pair.context : m->n_ctx;
+	struct session_opts o = pair_opts;
+
+	if (ids->n > context)
+		return err_set(e, EFBIG,
+			"%zu ids, but the context is %u; shorten the list or "
+			"give a larger --ctx",
+			ids->n, context);
+	if (!m->causal && ids->n > WIRE_MAX_ROWS)
+		return err_set(e, EFBIG,
+			"%zu ids, but a diffusion model sees all at once, and "
+			"a pass has at most %d; shorten the list",
+			ids->n, WIRE_MAX_ROWS);
+	o.context_need = (uint32_t)ids->n;
+	if (!m->causal)
+		o.prefill_chunk = o.context_need;
+	return session_open(s, m, &o, e);
+}
+
+static bool is_regular(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISREG(st.st_mode);
+}
+
+static int write_file(struct session *s, const struct model *m,
+	const struct token_list *ids, struct err *e)
+{
+	bool to_stdout = !strcmp(out_path, "-");
+	FILE *f = to_stdout ? stdout : fopen(out_path, "we");
+	int ret;
+
+	if (!f)
+		return err_sys(e, errno, "cannot create '%s'", out_path);
+	ret = write_logits(s, ids, m->n_vocab, f, e);
+	if ((to_stdout ? fflush(f) : fclose(f)) && !ret) {
+		err_sys(e, errno, "cannot write '%s'", out_path);
+		ret = -EIO;
+		e->code = ret;
+	}
+	if (ret && !to_stdout && is_regular(out_path))
+		remove(out_path); /* half a file would look whole */
+	return ret;
+}
+
+static int logits_all(struct model **m, struct token_list *ids, struct err *e)
+{
+	struct err closing = { 0 };
+	struct session *s;
+	int ret, closed;
+
+	if ((ret = model_open(m, model_path, e)) ||
+		(ret = read_ids((*m)->n_vocab, ids, e)) ||
+		(ret = open_session(&s, *m, ids, e)))
+		return ret;
+	ret = write_file(s, *m, ids, e);
+	closed = session_close(s, &closing);
+	if (closed && ret)
+		cmd_fail(&closing);
+	else if (closed)
+		*e = closing;
+	return ret ? ret : closed;
+}
+
+static int logits_main(int argc, char **argv)
+{
+	struct model *m = NULL;
+	struct token_list ids = { 0 };
+	struct err e = { 0 };
+	unsigned operands;
+	int status, ret;
+
+	if (!cmd_parse(&cmd_logits, argc, argv, &operands, &status))
+		return status;
+	status = check_usage();
+	if (status)
+		return status;
+	ret = logits_all(&m, &ids, &e);
+	free(ids.id);
+	model_close(m);
+	return ret ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_logits = { .usage = &usage, .run = logits_main };

@@ -1,0 +1,470 @@
+/* tandem perplexity: how well a causal model foretells text. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "host/api/decoder.h"
+#include "host/eval/eval_tasks.h"
+#include "host/cmd/json_text.h"
+#include "host/model/model.h"
+#include "host/cmd/options.h"
+#include "host/eval/perplexity.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JSON_VERSION 1
+#define TEXT_MAX     ((size_t)256 << 20) /* bytes */
+#define WINDOW_MAX   2048                /* unless another is asked for */
+
+static struct session_args pair = SESSION_ARGS_DEFAULT;
+static struct session_opts pair_opts; /* what it says, from the start on */
+static const char *model_path;
+static int64_t n_items, window;
+static bool as_json;
+
+/* clang-format off */
+static const struct opt opts[] = {
+	{ OPT_STRING, 'm', "model", &model_path, "FILE",
+		"the model: a GGUF file or an image (the one that comes with the "
+		"program)" },
+	{ OPT_INT, 0, "items", &n_items, "N",
+		"only the first N items of a task, or windows of a text (0: "
+		"all)", 0, INT32_MAX },
+	{ OPT_INT, 0, "window", &window, "N",
+		"tokens of a window of a text (0: the context, at most 2048)",
+		0, 1 << 26 },
+	{ OPT_FLAG, 0, "json", &as_json, NULL,
+		"print one JSON object at the end instead of a table" },
+	SESSION_OPTIONS(pair),
+};
+/* clang-format on */
+
+static const struct opt_command usage = {
+	.name = "tandem perplexity",
+	.synopsis = "(TASK | all | FILE) [-m MODEL] [--items N] [OPTIONS]",
+	.summary = "measure how well a model foretells text",
+	.details =
+		"Perplexity is the exponential of the mean negative "
+		"log-likelihood (nll) that the model gives each scored token "
+		"behind those before it: 1 is perfect. It tells layouts and "
+		"precisions of the device apart that write the same text.\n\n"
+		"TASK is one of " EVAL_TASK_NAMES ", whose held-out items "
+		"come with the program; a FILE that ends in .jsonl has such "
+		"items, too. Every item is read from an empty cache, and the "
+		"tokens of its answer and the end token are scored.\n\n"
+		"Any other FILE, - for standard input, is plain text. It is "
+		"cut into windows as llama.cpp's perplexity tool does it, so "
+		"that figures can be compared: with the token that begins a "
+		"text in front where the model wants one, each from an empty "
+		"cache; of each window the second half is scored, and what is "
+		"left behind the last whole window is not read. A text "
+		"shorter than a window is read as one.\n\n"
+		"Printed are the tokens scored, their mean nll, the "
+		"perplexity with its 95 % interval (the normal approximation "
+		"of the mean nll over tokens, exponentiated), and how many "
+		"tokens were read a second, scored or not; for all, also the "
+		"total over all tokens. All but the speed is always the "
+		"same.\n\n"
+		"Ctrl-C ends with what was found so far and exit status 130.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.max_operands = 1,
+};
+
+struct row {
+	const char *name, *path;
+	struct passages passages;
+	struct perplexity found;
+};
+
+struct job {
+	struct decoder decoder;
+	struct eval_tasks tasks;
+	char *text; /* NULL: items */
+	size_t text_len;
+	uint32_t window; /* of a text */
+	struct row row[EVAL_TASKS];
+	size_t n, n_run; /* rows, and those begun */
+};
+
+/* ---- what is read -------------------------------------------------------- */
+
+static bool is_items(const char *operand)
+{
+	return eval_task_is_name(operand) || eval_task_is_jsonl(operand) ||
+		!strcmp(operand, "all");
+}
+
+static int check_usage(const char *operand)
+{
+	struct err e = { 0 };
+
+	if (!operand)
+		return cmd_misuse(&cmd_perplexity,
+			"nothing to read: " EVAL_TASK_NAMES ", all, a file of "
+			"items or one of text");
+	if (window && is_items(operand))
+		return cmd_misuse(&cmd_perplexity,
+			"--window is for a text; '%s' has items, which are "
+			"read whole",
+			operand);
+	if (window == 1)
+		return cmd_misuse(&cmd_perplexity,
+			"--window must be 2 or more: a token is foretold from "
+			"one before it");
+	if (session_args_apply(&pair, &pair_opts, &e))
+		return cmd_misuse(&cmd_perplexity, "%s", e.text);
+	return EXIT_OK;
+}
+
+static void add_row(struct job *j, const char *name, const char *path)
+{
+	j->row[j->n++] = (struct row){ .name = name, .path = path };
+}
+
+static int read_text(struct job *j, const char *path, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+	int ret = fd_read_file(path, TEXT_MAX, &j->text, &j->text_len, e);
+
+	if (ret == -ENOENT && !slash)
+		return err_set(e, ENOENT,
+			"no file '%s', and no task of that name; there is " EVAL_TASK_NAMES
+			" and all",
+			path);
+	if (!ret)
+		add_row(j, slash ? slash + 1 : path, path);
+	return ret;
+}
+
+static int read_operand(struct job *j, const char *operand, struct err *e)
+{
+	int ret;
+
+	if (!is_items(operand))
+		return read_text(j, operand, e);
+	ret = eval_tasks_read(&j->tasks, operand, e);
+	for (size_t i = 0; i < j->tasks.n && !ret; i++)
+		add_row(j, j->tasks.task[i].name, j->tasks.task[i].path);
+	return ret;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int open_model(struct job *j, struct err *e)
+{
+	struct decoder *d = &j->decoder;
+	struct decoder_files files = { .model = model_path };
+	int ret = decoder_open_model(d, &method_autoregressive, &files, e);
+
+	if (d->model && !d->model->causal)
+		return err_set(e, EINVAL,
+			"'%s' is a diffusion model: its positions see those "
+			"behind them, so no token has a likelihood behind "
+			"those before it; perplexity is of causal models",
+			d->model_path);
+	return ret;
+}
+
+static int make_passages(struct job *j, uint32_t context, struct err *e)
+{
+	const struct tokenizer *tok = j->decoder.tokenizer;
+	int ret = 0;
+
+	j->window = context < WINDOW_MAX ? context : WINDOW_MAX;
+	if (window)
+		j->window = (uint32_t)window;
+	for (size_t i = 0; i < j->n && !ret; i++) {
+		struct row *r = &j->row[i];
+
+		if (j->text) {
+			ret = passages_add_text(&r->passages, tok, j->text,
+				j->text_len, j->window, (uint64_t)n_items, e);
+		} else {
+			struct eval_items items = eval_task_first(
+				&j->tasks.task[i], (uint64_t)n_items);
+
+			ret = passages_add_items(&r->passages, tok, &items, e);
+		}
+		if (ret)
+			err_in(e, "'%s'", r->path);
+	}
+	return ret;
+}
+
+static int check_passages(struct job *j, uint32_t context, struct err *e)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < j->n && !ret; i++) {
+		ret = passages_check(&j->row[i].passages, context, e);
+		if (ret)
+			err_in(e, "'%s'", j->row[i].path);
+	}
+	return ret;
+}
+
+static int open_session(struct job *j, struct err *e)
+{
+	struct session_opts o = pair_opts;
+	uint32_t context;
+	int ret;
+
+	o.cancel = &cmd_interrupted;
+	context = o.context ? o.context : j->decoder.model->n_ctx;
+	if ((ret = make_passages(j, context, e)) ||
+		(ret = check_passages(j, context, e)))
+		return ret;
+	for (size_t i = 0; i < j->n; i++) {
+		uint32_t rows = passages_longest(&j->row[i].passages) - 1;
+
+		if (rows > o.context_need)
+			o.context_need = rows;
+	}
+	ret = decoder_open_session(&j->decoder, &o, e);
+	/* The window of addresses may hold less than the model's context. */
+	return ret ? ret
+		   : check_passages(j, session_context(j->decoder.session), e);
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
+static double tokens_per_s(const struct perplexity *p)
+{
+	return p->ns ? (double)p->read * 1e9 / (double)p->ns : 0;
+}
+
+static void print_head(void)
+{
+	printf("%-12s %8s %10s %12s  %-26s %9s\n", "text", "tokens", "mean nll",
+		"perplexity", "95 % interval", "tokens/s");
+}
+
+static void print_row(const char *name, const struct perplexity *p)
+{
+	char interval[64] = "-";
+	double low, high;
+
+	perplexity_interval(p, &low, &high);
+	if (!isnan(low))
+		snprintf(interval, sizeof(interval), "%.4f to %.4f", low, high);
+	printf("%-12s %8" PRIu64 " %10.6f %12.4f  %-26s %9.1f\n", name,
+		p->tokens, perplexity_mean(p), perplexity_value(p), interval,
+		tokens_per_s(p));
+}
+
+/* ---- for programs -------------------------------------------------------- */
+
+static void put_real(json_t *o, const char *key, double v)
+{
+	json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
+}
+
+static void put_u64(json_t *o, const char *key, uint64_t v)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+static json_t *bound_json(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+static void put_found(json_t *o, const struct perplexity *p)
+{
+	double low, high;
+
+	perplexity_interval(p, &low, &high);
+	put_u64(o, "tokens", p->tokens);
+	put_real(o, "nll_sum", p->sum);
+	put_real(o, "nll_squares_sum", p->squares);
+	put_real(o, "nll_mean", p->tokens ? perplexity_mean(p) : NAN);
+	put_real(o, "perplexity", perplexity_value(p));
+	json_object_set_new(o, "interval_95",
+		json_pack("[oo]", bound_json(low), bound_json(high)));
+	put_u64(o, "read_tokens", p->read);
+	put_real(o, "total_s", (double)p->ns * 1e-9);
+	put_real(o, "tokens_per_s", tokens_per_s(p));
+}
+
+static struct perplexity total(const struct job *j)
+{
+	struct perplexity all = { 0 };
+
+	for (size_t i = 0; i < j->n_run; i++)
+		perplexity_add(&all, &j->row[i].found);
+	return all;
+}
+
+static json_t *rows_json(const struct job *j)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < j->n_run; i++) {
+		json_t *o = json_object();
+
+		json_object_set_new(o, "text", json_ctext(j->row[i].name));
+		json_object_set_new(o, "file", json_ctext(j->row[i].path));
+		put_u64(o, "passages", j->row[i].passages.n);
+		put_found(o, &j->row[i].found);
+		json_array_append_new(rows, o);
+	}
+	return rows;
+}
+
+static void put_pair(json_t *o, const struct decoder *d)
+{
+	const struct session_opts *s = &d->session_opts;
+	struct session_stats stats;
+	char hash[17];
+
+	session_stats(d->session, &stats);
+	snprintf(hash, sizeof(hash), "%016" PRIx64, stats.logits_hash);
+	json_object_set_new(o, "model", json_ctext(d->model_path));
+	json_object_set_new(o, "arch", json_string(d->model->arch));
+	json_object_set_new(
+		o, "precision", json_string(precision_names[s->precision]));
+	json_object_set_new(
+		o, "layout", json_string(layout_names[stats.layout]));
+	json_object_set_new(o, "logits_hash", json_string(hash));
+}
+
+/* Sums to the last bit: 17 digits. */
+static int print_json(const struct job *j, const char *error)
+{
+	json_t *o = json_pack("{siss}", "version", JSON_VERSION, "command",
+		       "perplexity"),
+	       *all = json_object();
+	struct perplexity sum = total(j);
+	int ret;
+
+	put_pair(o, &j->decoder);
+	json_object_set_new(
+		o, "window", j->text ? json_integer(j->window) : json_null());
+	json_object_set_new(o, "rows", rows_json(j));
+	put_found(all, &sum);
+	json_object_set_new(o, "total", all);
+	json_object_set_new(o, "complete", json_boolean(!error));
+	json_object_set_new(
+		o, "error", error ? json_ctext(error) : json_null());
+	ret = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17))
+		: -1;
+	json_decref(o);
+	return ret || putchar('\n') == EOF || fflush(stdout) ? -EIO : 0;
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+/* A device that is lost gives -EPIPE: a reader that is gone is another
+ * matter. */
+static int cannot_write(struct err *e)
+{
+	err_sys(e, errno ? errno : EIO, "cannot write to standard output");
+	e->code = -EIO;
+	return -EIO;
+}
+
+static int run_row(struct job *j, struct row *r, struct err *e)
+{
+	int ret;
+
+	j->n_run++;
+	ret = perplexity_run(
+		j->decoder.session, &r->passages, r->name, &r->found, e);
+	if (ret == -ECANCELED)
+		fprintf(stderr,
+			"tandem: interrupted after %" PRIu64 " of %zu tokens "
+			"of %s\n",
+			r->found.read, r->passages.tokens.n, r->name);
+	if (as_json || !r->found.tokens)
+		return ret;
+	print_row(r->name, &r->found);
+	if ((fflush(stdout) || ferror(stdout)) && !ret)
+		ret = cannot_write(e);
+	return ret;
+}
+
+static int run_rows(struct job *j, struct err *e)
+{
+	int ret = 0;
+
+	cmd_catch_signals();
+	if (!as_json)
+		print_head();
+	for (size_t i = 0; i < j->n && !ret; i++)
+		ret = run_row(j, &j->row[i], e);
+	if (as_json) {
+		if (print_json(j, ret ? e->text : NULL) && !ret)
+			ret = cannot_write(e);
+	} else if (j->n > 1 && !ret) {
+		struct perplexity all = total(j);
+
+		print_row("total", &all);
+	}
+	return ret;
+}
+
+static int run_job(struct job *j, const char *operand, struct err *e)
+{
+	struct err closing = { 0 };
+	int ret, closed;
+
+	ret = read_operand(j, operand, e);
+	if (!ret)
+		ret = open_model(j, e);
+	if (!ret)
+		ret = open_session(j, e);
+	if (!ret)
+		ret = run_rows(j, e);
+	closed = decoder_close(&j->decoder, &closing);
+	if (closed && ret)
+		cmd_fail(&closing); /* very likely why the rest failed */
+	else if (closed)
+		*e = closing;
+	return ret ? ret : closed;
+}
+
+static void job_free(struct job *j)
+{
+	for (size_t i = 0; i < j->n; i++)
+		passages_release(&j->row[i].passages);
+	eval_tasks_release(&j->tasks);
+	free(j->text);
+	free(j);
+}
+
+static int perplexity_main(int argc, char **argv)
+{
+	struct job *j;
+	struct err e = { 0 };
+	unsigned operands;
+	const char *operand;
+	int status, ret;
+
+	if (!cmd_parse(&cmd_perplexity, argc, argv, &operands, &status))
+		return status;
+	operand = operands ? argv[1] : NULL;
+	status = check_usage(operand);
+	if (status)
+		return status;
+	j = calloc(1, sizeof(*j));
+	if (!j) {
+		err_set(&e, ENOMEM, "no memory for the perplexity");
+		return cmd_fail(&e);
+	}
+	ret = run_job(j, operand, &e);
+	job_free(j);
+	if (ret == -ECANCELED)
+		return EXIT_INTERRUPTED;
+	return ret ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_perplexity = { .usage = &usage,
+	.run = perplexity_main };

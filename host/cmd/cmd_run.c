@@ -1,0 +1,462 @@
+/* tandem run: text from a model. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "host/api/decoder.h"
+#include "host/draft/draft_model.h"
+#include "host/text/generation.h"
+#include "host/text/chat.h"
+#include "host/model/model.h"
+#include "host/text/sampler.h"
+#include "host/text/tokenizer.h"
+#include "host/text/utf8.h"
+#include "host/cmd/options.h"
+#include "host/cmd/report.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROMPT_MAX ((size_t)64 << 20)
+
+static struct session_args pair = SESSION_ARGS_DEFAULT;
+static struct session_opts pair_opts; /* what it says, from the start on */
+static struct method_args decoding = METHOD_ARGS_DEFAULT;
+static const char *model_path, *prompt_text, *prompt_file, *system_text;
+static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1;
+static double temperature, top_p = 1, min_p, repeat_penalty = 1;
+static struct opt_list stop_strings;
+static bool as_ids, as_json, with_stats, chat, special, ignore_eos, no_bos;
+
+/* clang-format off */
+static const struct opt opts[] = {
+	{ OPT_STRING, 'm', "model", &model_path, "FILE",
+		"the model: a GGUF file or an image (the one that comes with the "
+		"program)" },
+	{ OPT_STRING, 'p', "prompt", &prompt_text, "TEXT", "the prompt" },
+	{ OPT_STRING, 'f', "file", &prompt_file, "FILE",
+		"the prompt is all of this file, - for standard input" },
+	{ OPT_INT, 'n', "predict", &n_predict, "N",
+		"tokens to generate at most (256; -1: until the text ends or "
+		"the context is full)", -1, INT32_MAX },
+	{ OPT_LIST, 0, "stop", &stop_strings, "TEXT",
+		"end before this text; may be given many times" },
+	{ OPT_FLAG, 0, "ignore-eos", &ignore_eos, NULL,
+		"go on behind the token that ends a text" },
+
+	{ .type = OPT_GROUP, .name = "Prompt" },
+	{ OPT_FLAG, 0, "chat", &chat, NULL,
+		"put the prompt into the model's chat template, as a user's "
+		"turn" },
+	{ OPT_STRING, 0, "system", &system_text, "TEXT",
+		"the system's turn, with --chat" },
+	{ OPT_FLAG, 0, "special", &special, NULL,
+		"read special tokens in the prompt as such, and print those "
+		"generated" },
+	{ OPT_FLAG, 0, "no-bos", &no_bos, NULL,
+		"do not put the model's first token before the prompt" },
+
+	{ .type = OPT_GROUP, .name = "Sampling" },
+	{ OPT_FLOAT, 0, "temp", &temperature, "T",
+		"temperature; 0, the default, is greedy: always the most "
+		"likely token", 0, 1000 },
+	{ OPT_INT, 0, "top-k", &top_k, "K",
+		"draw from the K most likely tokens (0: all)", 0, INT32_MAX },
+	{ OPT_FLOAT, 0, "top-p", &top_p, "P",
+		"draw from the fewest tokens whose probabilities reach P "
+		"(1: all)", 0, 1 },
+	{ OPT_FLOAT, 0, "min-p", &min_p, "P",
+		"draw from tokens at least P times as likely as the likeliest "
+		"(0: all)", 0, 1 },
+	{ OPT_FLOAT, 0, "repeat-penalty", &repeat_penalty, "X",
+		"make recent tokens less likely by this factor (1: no)",
+		0.01, 100 },
+	{ OPT_INT, 0, "repeat-last", &repeat_last, "N",
+		"tokens that count as recent (64)", 0, INT32_MAX },
+	{ OPT_INT, 0, "seed", &seed, "S",
+		"seed of the random numbers (1); the same seed draws the same "
+		"tokens", 0, (double)(1ll << 53) },
+
+	METHOD_OPTIONS(decoding),
+
+	{ .type = OPT_GROUP, .name = "Output" },
+	{ OPT_FLAG, 0, "ids", &as_ids, NULL,
+		"print the ids of the generated tokens, not their text" },
+	{ OPT_FLAG, 0, "json", &as_json, NULL,
+		"print one JSON object at the end: text, ids and all counters "
+		"of --stats" },
+	{ OPT_FLAG, 0, "stats", &with_stats, NULL,
+		"print a summary to standard error" },
+
+	SESSION_OPTIONS(pair),
+};
+/* clang-format on */
+
+static const struct opt_command usage = {
+	.name = "tandem run",
+	.synopsis = "[-m MODEL] (-p TEXT | -f FILE|-) [-n N] [OPTIONS]",
+	.summary = "generate text",
+	.details =
+		"Writes the continuation of a prompt, not the prompt itself, "
+		"to standard output as it comes. Without sampling options the "
+		"text is greedy and always the same.\n\n"
+		"Ctrl-C ends the text after the current token with exit "
+		"status 130; a second one ends the program at once. If the "
+		"device process dies or hangs, the text so far stays and the "
+		"exit status is 3.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+};
+
+/* ---- one run ------------------------------------------------------------ */
+
+struct run {
+	struct decoder_files files;
+	struct session_stats before; /* the run proper */
+	const struct method *method;
+	struct decoder decoder;
+	struct token_list prompt;
+	struct sampler *sampler;
+	struct generation *generation;
+	struct strbuf text; /* what --json will print */
+	bool newline_due;   /* the last character printed was none */
+	int write_errno;    /* of standard output; 0: all is well */
+	uint64_t begin_ns, prompt_ns;
+};
+
+static int print_token(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct run *r = arg;
+
+	if (as_json) {
+		strbuf_add(&r->text, text, len);
+		return r->text.failed ? -ENOMEM : 0;
+	}
+	if (as_ids) {
+		if (id >= 0)
+			printf("%s%d", r->newline_due ? " " : "", id);
+		r->newline_due |= id >= 0;
+	} else if (len) {
+		fwrite(text, 1, len, stdout);
+		r->newline_due = text[len - 1] != '\n';
+	}
+	if (fflush(stdout) || ferror(stdout))
+		r->write_errno = errno ? errno : EIO;
+	return -r->write_errno;
+}
+
+/* A line that people can go on behind; text in a pipe stays as it is but
+ * for the newline every text file ends with. */
+static void end_text(struct run *r)
+{
+	if (r->newline_due)
+		putchar('\n');
+	fflush(stdout);
+	r->newline_due = false;
+}
+
+/* The text is UTF-8: what is not would be found within its characters. */
+static bool is_utf8(const char *s)
+{
+	size_t len = strlen(s);
+
+	while (len) {
+		int n = utf8_length((const unsigned char *)s, len);
+
+		if (n <= 0)
+			return false;
+		s += n;
+		len -= (size_t)n;
+	}
+	return true;
+}
+
+static int check_usage(void)
+{
+	if (!prompt_text == !prompt_file)
+		return cmd_misuse(&cmd_run,
+			prompt_text ? "-p and -f are two prompts; give one"
+				    : "no prompt: -p TEXT or -f FILE");
+	if (system_text && !chat)
+		return cmd_misuse(&cmd_run, "--system needs --chat");
+	if (as_ids && as_json)
+		return cmd_misuse(&cmd_run,
+			"--ids and --json exclude each other; the object has "
+			"the ids");
+	if (top_p <= 0)
+		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
+	for (unsigned i = 0; i < stop_strings.n; i++)
+		if (!is_utf8(stop_strings.item[i]))
+			return cmd_misuse(&cmd_run,
+				"--stop '%s' is not valid UTF-8",
+				stop_strings.item[i]);
+	return EXIT_OK;
+}
+
+static int choose_method(struct run *r)
+{
+	struct err e = { 0 };
+
+	if (session_args_apply(&pair, &pair_opts, &e) ||
+		method_args_apply(
+			&decoding, &r->method, &r->decoder, &r->files, &e))
+		return cmd_misuse(&cmd_run, "%s", e.text);
+	return EXIT_OK;
+}
+
+/* ---- the prompt ---------------------------------------------------------- */
+
+/* The prompt as the user gave it, in the chat template if asked for; then
+ * part[] says what of it is not the template's. */
+static int read_prompt(const struct run *r, struct strbuf *text,
+	struct text_span part[CHAT_PARTS], struct err *e)
+{
+	char *data = NULL;
+	size_t len;
+	int ret = 0;
+
+	if (prompt_text)
+		strbuf_add(text, prompt_text, strlen(prompt_text));
+	else
+		ret = fd_read_file(prompt_file, PROMPT_MAX, &data, &len, e);
+	if (ret)
+		return ret;
+	if (data)
+		strbuf_add(text, data, len);
+	free(data);
+	if (chat && !text->failed) {
+		struct strbuf user = *text;
+
+		*text = (struct strbuf)STRBUF_INIT;
+		ret = chat_format(chat_of(r->decoder.model->gguf), system_text,
+			user.data ? user.data : "", user.len, text, part, e);
+		strbuf_release(&user);
+	}
+	if (!ret && text->failed)
+		ret = err_set(e, ENOMEM, "no memory for the prompt");
+	return ret;
+}
+
+static int tokenize_prompt(struct run *r, struct err *e)
+{
+	struct strbuf text = STRBUF_INIT;
+	struct text_span part[CHAT_PARTS] = { 0 };
+	unsigned flags = special || chat ? TOKENIZE_SPECIAL : 0;
+	int ret = read_prompt(r, &text, part, e);
+
+	if (!ret)
+		ret = tokenize_quoting(r->decoder.tokenizer,
+			text.data ? text.data : "", text.len, flags, part,
+			special ? 0 : CHAT_PARTS, &r->prompt, e);
+	strbuf_release(&text);
+	if (ret)
+		return ret;
+	if (!no_bos)
+		return decoder_add_bos(&r->decoder, &r->prompt, e);
+	return r->prompt.n ? 0
+			   : err_set(e, EINVAL,
+				     "the prompt is empty and --no-bos was "
+				     "given, so there is nothing to continue");
+}
+
+static int check_room(const struct run *r, uint32_t context, struct err *e)
+{
+	size_t n = r->prompt.n;
+
+	if (n < context || (n == context && !n_predict))
+		return 0;
+	return err_set(e, EFBIG,
+		"the prompt has %zu tokens, the context %u; shorten the "
+		"prompt or give a larger --ctx (the model was trained for "
+		"%u)",
+		n, context, r->decoder.model->n_ctx);
+}
+
+/* ---- opening ------------------------------------------------------- */
+
+static int open_model(struct run *r, struct err *e)
+{
+	int ret;
+
+	r->files.model = model_path;
+	ret = decoder_open_model(&r->decoder, r->method, &r->files, e);
+	if (!ret)
+		ret = tokenize_prompt(r, e);
+	return ret ? ret
+		   : check_room(r,
+			     pair.context ? (uint32_t)pair.context
+					  : r->decoder.model->n_ctx,
+			     e);
+}
+
+static int open_sampler(struct run *r, struct err *e)
+{
+	struct sampler_opts o = sampler_defaults;
+
+	o.temperature = temperature;
+	o.top_k = (uint32_t)top_k;
+	o.top_p = top_p;
+	o.min_p = min_p;
+	o.repeat_penalty = repeat_penalty;
+	o.repeat_last = (uint32_t)repeat_last;
+	o.seed = (uint64_t)seed;
+	return sampler_open(&r->sampler, &o, r->decoder.model->n_vocab, e);
+}
+
+static int open_session(struct run *r, struct err *e)
+{
+	const struct model *m = r->decoder.model;
+	struct session_opts o = pair_opts;
+
+	o.cancel = &cmd_interrupted;
+	if (n_predict >= 0 && r->prompt.n + (uint64_t)n_predict < UINT32_MAX)
+		o.context_need = (uint32_t)(r->prompt.n + n_predict);
+	if (o.context > m->n_ctx)
+		fprintf(stderr,
+			"tandem: --ctx %u is more than the %u tokens the "
+			"model was trained for\n",
+			o.context, m->n_ctx);
+	return decoder_open_session(&r->decoder, &o, e);
+}
+
+static int open_generation(struct run *r, struct err *e)
+{
+	struct generation_opts o = {
+		.tokenizer = r->decoder.tokenizer,
+		.sampler = r->sampler,
+		.n_vocab = r->decoder.model->n_vocab,
+		.n_predict = n_predict < 0 ? UINT32_MAX : (uint32_t)n_predict,
+		.context = session_context(r->decoder.session),
+		.ignore_eos = ignore_eos,
+		.special = special,
+		.stop = stop_strings.item,
+		.n_stop = stop_strings.n,
+		.sink = print_token,
+		.arg = r,
+	};
+	int ret = check_room(r, o.context, e);
+
+	return ret ? ret
+		   : generation_open(
+			     &r->generation, &o, r->prompt.id, r->prompt.n, e);
+}
+
+static void run_release(struct run *r)
+{
+	generation_close(r->generation);
+	sampler_close(r->sampler);
+	free(r->prompt.id);
+	strbuf_release(&r->text);
+}
+
+/* ---- the end ------------------------------------------------------- */
+
+static const char *stop_name(const struct run *r, int ret)
+{
+	if (ret == -ECANCELED)
+		return "interrupted";
+	if (ret == -EPIPE || ret == -ETIMEDOUT)
+		return "lost";
+	return ret ? "error" : gen_stop_name(gen_stop_reason(r->generation));
+}
+
+static void report(struct run *r, int ret, const struct err *e)
+{
+	struct decoder *d = &r->decoder;
+	struct run_report rep = {
+		.decoder = d,
+		.generation = r->generation,
+		.stop = stop_name(r, ret),
+		.error = ret ? e->text : NULL,
+		.begin_ns = r->begin_ns,
+		.prompt_ns = r->prompt_ns,
+		.end_ns = clock_ns(),
+	};
+
+	session_stats(d->session, &rep.stats);
+	session_stats_since(&rep.stats, &r->before);
+	if (as_json)
+		report_json(&rep, &r->text, stdout);
+	if (with_stats)
+		report_text(&rep, stderr);
+	if (gen_stop_reason(r->generation) == GEN_STOP_CONTEXT)
+		fprintf(stderr,
+			"tandem: the context of %u tokens is full; a larger "
+			"--ctx leaves room for more (the model was trained "
+			"for %u)\n",
+			session_context(d->session), d->model->n_ctx);
+}
+
+/* Run the method; whatever happened, the text so far is the user's. */
+static int generate(struct run *r, struct err *e)
+{
+	int ret;
+
+	cmd_catch_signals();
+	ret = decoder_rehearse(&r->decoder, r->generation, &r->before, e);
+	r->prompt_ns = clock_ns();
+	if (!ret)
+		ret = decoder_run(&r->decoder, r->generation, e);
+	gen_flush(r->generation);
+	if (!ret && gen_stop_reason(r->generation) == GEN_STOP_ERROR)
+		ret = err_set(e, EIO, "cannot write the text: %s",
+			strerror(r->write_errno ? r->write_errno : ENOMEM));
+	if (!as_json)
+		end_text(r);
+	report(r, ret, e);
+	return ret;
+}
+
+static int run_open(struct run *r, struct err *e)
+{
+	int ret;
+
+	if ((ret = open_model(r, e)) || (ret = open_sampler(r, e)) ||
+		(ret = open_session(r, e)))
+		return ret;
+	return open_generation(r, e);
+}
+
+static int run_all(struct run *r, struct err *e)
+{
+	struct err closing = { 0 };
+	int ret = run_open(r, e), closed;
+
+	if (!ret)
+		ret = generate(r, e);
+	closed = decoder_close(&r->decoder, &closing);
+	if (closed && ret)
+		cmd_fail(&closing); /* very likely why the rest failed */
+	else if (closed)
+		*e = closing;
+	return ret ? ret : closed;
+}
+
+static int run_main(int argc, char **argv)
+{
+	struct run r = { .begin_ns = clock_ns() };
+	struct err e = { 0 };
+	unsigned operands;
+	int status, ret;
+
+	if (!cmd_parse(&cmd_run, argc, argv, &operands, &status))
+		return status;
+	if ((status = check_usage()) || (status = choose_method(&r)))
+		return status;
+	ret = run_all(&r, &e);
+	run_release(&r);
+	signal(SIGPIPE, SIG_DFL);
+	if (r.write_errno == EPIPE)
+		raise(SIGPIPE); /* the end that every filter expects */
+	if (ret == -ECANCELED)
+		return EXIT_INTERRUPTED;
+	return ret ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_run = { .usage = &usage, .run = run_main };

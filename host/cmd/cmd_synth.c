@@ -1,0 +1,85 @@
+/* tandem synth: a model file of a true shape with random weights. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/convert/synth.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const quants[] = { "q4_0", "q8_0", "f16", "bf16", "f32",
+	NULL };
+
+static int like = -1, quant, ffn_down = -1;
+static int64_t seed = 1;
+static const char *output;
+
+static const struct opt opts[] = {
+	{ OPT_CHOICE, 0, "like", &like, "SHAPE",
+		"qwen2.5-0.5b, qwen2.5-1.5b, qwen3-4b, llama3.1-8b, tiny or "
+		"tiny-llada",
+		.choices = synth_shapes },
+	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
+		"of the matrices: q4_0 (default), q8_0, f16, bf16 or f32",
+		.choices = quants },
+	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
+		"of the feed-forward output matrices, if another",
+		.choices = quants },
+	{ OPT_INT, 0, "seed", &seed, "N", "of the weights (1)", 0, 0x1p53 },
+	{ OPT_STRING, 'o', "output", &output, "FILE", "file to write" },
+};
+
+static const struct opt_command usage = {
+	.name = "tandem synth",
+	.synopsis = "--like SHAPE [--quant TYPE] [--ffn-down TYPE] [--seed N] "
+		    "-o FILE",
+	.summary = "write a model file of a true shape with random weights",
+	.details =
+		"The file is a GGUF like that of the real model: its keys, "
+		"tensors, vocabulary size and special tokens; other programs "
+		"read it too. So speed can be compared on one file, made "
+		"again anywhere from its seed. The weights are random: what "
+		"the model writes means nothing.\n\n"
+		"'tiny' is a small llama (4 layers, width 128, context 512) "
+		"for trying things out, 'tiny-llada' its like that fills "
+		"masks.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+};
+
+static enum dtype type_of(int choice)
+{
+	enum dtype t = DTYPE_F32;
+
+	dtype_parse(quants[choice], &t);
+	return t;
+}
+
+static int run(int argc, char **argv)
+{
+	struct synth_opts o;
+	struct err e = { 0 };
+	unsigned operands;
+	int status;
+
+	if (!cmd_parse(&cmd_synth, argc, argv, &operands, &status))
+		return status;
+	if (like < 0)
+		return cmd_misuse(&cmd_synth, "no shape: --like SHAPE");
+	if (!output)
+		return cmd_misuse(&cmd_synth, "no file to write: -o FILE");
+	if (!strcmp(output, "-"))
+		return cmd_misuse(&cmd_synth,
+			"-o needs a file: a model is written under another "
+			"name and renamed when it is whole");
+	o = (struct synth_opts){ .shape = (unsigned)like,
+		.quant = type_of(quant),
+		.ffn_down = type_of(ffn_down < 0 ? quant : ffn_down),
+		.seed = (uint64_t)seed };
+	if (synth_write(output, &o, &e))
+		return cmd_fail(&e);
+	return EXIT_OK;
+}
+
+const struct command cmd_synth = { &usage, run };

@@ -1,0 +1,257 @@
+/*
+ * tandem tokenize and tandem detokenize: text to token ids and back, with a
+ * model file's own vocabulary. They need no weights: a file that holds a
+ * vocabulary alone will do.
+ */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/strbuf.h"
+#include "flash/image.h"
+#include "host/cmd/ids.h"
+#include "host/model/packed.h"
+#include "host/text/tokenizer.h"
+#include "host/shipped/shipped_models.h"
+#include "tensor/gguf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define JSON_VERSION 1
+#define INPUT_MAX    ((size_t)1 << 30)
+
+static const char *model, *file, *text, *id_text;
+static bool bos, special, raw, as_json;
+
+/* ---- common ---------------------------------------------------------- */
+
+static int open_tokenizer(struct tokenizer **out, struct err *e)
+{
+	static char target[PATH_MAX];
+	struct packed *image = NULL;
+	struct gguf *g;
+	int ret = 0;
+
+	if (!model) {
+		ret = models_find(MODEL_TARGET, target, e);
+		model = target;
+	}
+	if (!ret)
+		ret = image_probe(model) ? packed_open(&image, &g, model, e)
+					 : gguf_open(&g, model, e);
+	if (ret)
+		return ret;
+	ret = tokenizer_open(out, g, e);
+	gguf_close(g);
+	packed_close(image);
+	return ret ? err_in(e, "%s", model) : 0;
+}
+
+/* What `given` says, else the file, else standard input; free(*data). */
+static int read_input(
+	const char *given, char **data, size_t *len, struct err *e)
+{
+	if (!given)
+		return fd_read_file(file ? file : "-", INPUT_MAX, data, len, e);
+	*data = strdup(given);
+	if (!*data)
+		return err_sys(e, ENOMEM, "cannot keep the input");
+	*len = strlen(given);
+	return 0;
+}
+
+static int write_output(const struct strbuf *b, struct err *e)
+{
+	if (b->failed)
+		return err_sys(e, ENOMEM, "cannot keep the output");
+	if (fwrite(b->data ? b->data : "", 1, b->len, stdout) == b->len &&
+		!fflush(stdout))
+		return 0;
+	/* A reader that went away is no lost device: not -EPIPE. */
+	return err_set(
+		e, EIO, "cannot write standard output: %s", strerror(errno));
+}
+
+/* False: misused, and *status is what to return. */
+static bool check_usage(const struct command *c, const char *given, int *status)
+{
+	if (!given || !file)
+		return true;
+	*status = cmd_misuse(
+		c, "more than one input: '%s' and --file '%s'", given, file);
+	return false;
+}
+
+#define MODEL_OPTION                                                      \
+	{                                                                 \
+		OPT_STRING, 'm', "model", &model, "MODEL",                \
+			"GGUF file; one with a vocabulary alone will do " \
+			"(the target that comes with the program)"        \
+	}
+
+/* ---- tokenize -------------------------------------------------------- */
+
+static const struct opt tokenize_opts[] = {
+	MODEL_OPTION,
+	{ OPT_STRING, 'p', "prompt", &text, "TEXT", "the text itself" },
+	{ OPT_STRING, 'f', "file", &file, "FILE",
+		"the text is in FILE; - is standard input, the default" },
+	{ OPT_FLAG, 0, "bos", &bos, NULL,
+		"begin and end the text with the tokens that the model asks "
+		"for" },
+	{ OPT_FLAG, 0, "special", &special, NULL,
+		"control tokens written in the text, such as <|im_start|>, "
+		"are those tokens" },
+	{ OPT_FLAG, 0, "json", &as_json, NULL, "one JSON object" },
+};
+
+static const struct opt_command tokenize_usage = {
+	.name = "tandem tokenize",
+	.synopsis = "[-m MODEL] [--bos] [--special] [-p TEXT | -f FILE|-] "
+		    "[--json]",
+	.summary = "the token ids of a text",
+	.details = "Prints the ids of the whole input, a last line feed "
+		   "included, separated by spaces, on one line.",
+	.opts = tokenize_opts,
+	.n_opts = ARRAY_LEN(tokenize_opts),
+};
+
+static void format_ids(const struct token_list *ids, struct strbuf *out)
+{
+	if (as_json)
+		strbuf_addf(out,
+			"{\"version\":%d,\"command\":\"tokenize\","
+			"\"count\":%zu,\"ids\":[",
+			JSON_VERSION, ids->n);
+	for (size_t i = 0; i < ids->n; i++)
+		strbuf_addf(out, "%s%d",
+			!i                ? ""
+				: as_json ? ","
+					  : " ",
+			ids->id[i]);
+	strbuf_addf(out, as_json ? "]}\n" : "\n");
+}
+
+static int tokenize_input(struct err *e)
+{
+	unsigned flags =
+		(bos ? TOKENIZE_BOS : 0) | (special ? TOKENIZE_SPECIAL : 0);
+	struct strbuf out = STRBUF_INIT;
+	struct token_list ids = { 0 };
+	struct tokenizer *tok = NULL;
+	char *data = NULL;
+	size_t len = 0;
+	int ret = open_tokenizer(&tok, e);
+
+	if (!ret)
+		ret = read_input(text, &data, &len, e);
+	if (!ret)
+		ret = tokenize(tok, data, len, flags, &ids, e);
+	if (!ret) {
+		format_ids(&ids, &out);
+		ret = write_output(&out, e);
+	}
+	strbuf_release(&out);
+	free(ids.id);
+	free(data);
+	tokenizer_close(tok);
+	return ret;
+}
+
+static int run_tokenize(int argc, char **argv)
+{
+	unsigned operands;
+	struct err e;
+	int status;
+
+	if (!cmd_parse(&cmd_tokenize, argc, argv, &operands, &status) ||
+		!check_usage(&cmd_tokenize, text, &status))
+		return status;
+	return tokenize_input(&e) ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_tokenize = { &tokenize_usage, run_tokenize };
+
+/* ---- detokenize ------------------------------------------------------ */
+
+static const struct opt detokenize_opts[] = {
+	MODEL_OPTION,
+	{ OPT_STRING, 0, "ids", &id_text, "IDS",
+		"the ids themselves: \"1 403 261\"" },
+	{ OPT_STRING, 'f', "file", &file, "FILE",
+		"the ids are in FILE; - is standard input, the default" },
+	{ OPT_FLAG, 0, "special", &special, NULL,
+		"write control tokens, such as <|im_start|>, too" },
+	{ OPT_FLAG, 0, "raw", &raw, NULL,
+		"write bytes that are not UTF-8 as they are, not as U+FFFD" },
+};
+
+static const struct opt_command detokenize_usage = {
+	.name = "tandem detokenize",
+	.synopsis = "[-m MODEL] [--special] [--raw] [--ids IDS | -f FILE|-]",
+	.summary = "the text of token ids",
+	.details = "Reads ids separated by white space or commas and writes "
+		   "their text, with nothing added; on a terminal a line feed "
+		   "follows. Bytes that are not UTF-8 are written as U+FFFD.",
+	.opts = detokenize_opts,
+	.n_opts = ARRAY_LEN(detokenize_opts),
+};
+
+/* The text of ids[len], which a NUL ends. */
+static int detokenize_ids(struct detokenizer *d, const char *ids, size_t len,
+	struct strbuf *out, struct err *e)
+{
+	struct ids in = { ids, ids + len, tokenizer_n_vocab(d->tok), 0 };
+	int32_t id;
+	int ret;
+
+	while ((ret = ids_next(&in, &id, e)) == 1)
+		if (detokenize(d, id, out))
+			return err_sys(e, ENOMEM, "cannot keep the text");
+	if (!ret)
+		detokenize_end(d, out);
+	return ret;
+}
+
+static int detokenize_input(struct err *e)
+{
+	struct detokenizer d = { .special = special, .raw = raw };
+	struct strbuf out = STRBUF_INIT;
+	struct tokenizer *tok = NULL;
+	char *data = NULL;
+	size_t len = 0;
+	int ret = open_tokenizer(&tok, e);
+
+	d.tok = tok;
+	if (!ret)
+		ret = read_input(id_text, &data, &len, e);
+	if (!ret)
+		ret = detokenize_ids(&d, data, len, &out, e);
+	if (!ret && isatty(STDOUT_FILENO))
+		strbuf_add(&out, "\n", 1);
+	if (!ret)
+		ret = write_output(&out, e);
+	strbuf_release(&out);
+	free(data);
+	tokenizer_close(tok);
+	return ret;
+}
+
+static int run_detokenize(int argc, char **argv)
+{
+	unsigned operands;
+	struct err e;
+	int status;
+
+	if (!cmd_parse(&cmd_detokenize, argc, argv, &operands, &status) ||
+		!check_usage(&cmd_detokenize, id_text, &status))
+		return status;
+	return detokenize_input(&e) ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_detokenize = { &detokenize_usage, run_detokenize };

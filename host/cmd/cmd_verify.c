@@ -1,0 +1,77 @@
+/* tandem verify: whether a flash image is as it was written. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/progress.h"
+#include "flash/image.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static const struct opt_command usage = {
+	.name = "tandem verify",
+	.synopsis = "IMAGE",
+	.summary = "check a flash image for damage",
+	.details = "Reads the whole image and compares each extent's checksum. "
+		   "Names what is damaged; the exit status is then 1.",
+	.min_operands = 1,
+	.max_operands = 1,
+};
+
+/* Damage is counted, and the reading goes on; other failures end it. */
+static int check_all(const struct image *im, size_t *damaged, struct err *e)
+{
+	size_t n = image_n_extents(im);
+	struct progress p;
+	int ret = 0;
+
+	progress_begin(&p, "verifying", image_file_bytes(im));
+	for (size_t i = 0; i < n && !ret; i++) {
+		const struct image_extent *x = image_extent_at(im, i);
+
+		progress_at(&p, x->offset);
+		ret = image_check(im, x, e);
+		if (ret != -EBADMSG)
+			continue;
+		progress_end(&p);
+		cmd_fail(e);
+		(*damaged)++;
+		ret = 0;
+	}
+	progress_end(&p);
+	return ret;
+}
+
+static int verify(const char *path, struct err *e)
+{
+	struct image *im;
+	size_t damaged = 0;
+	int ret = image_open(&im, path, e);
+
+	if (ret)
+		return ret;
+	ret = check_all(im, &damaged, e);
+	if (!ret && damaged)
+		ret = err_set(e, EBADMSG, "'%s': %zu of %zu extents damaged",
+			path, damaged, image_n_extents(im));
+	else if (!ret)
+		printf("%s: %zu extents, %.1f MiB, all as written\n", path,
+			image_n_extents(im),
+			(double)image_file_bytes(im) / 0x1p20);
+	image_close(im);
+	return ret;
+}
+
+static int run(int argc, char **argv)
+{
+	struct err e = { 0 };
+	unsigned operands;
+	int status;
+
+	if (!cmd_parse(&cmd_verify, argc, argv, &operands, &status))
+		return status;
+	return verify(argv[1], &e) ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_verify = { &usage, run };

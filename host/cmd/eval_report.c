@@ -1,0 +1,243 @@
+#include "host/cmd/eval_report.h"
+
+#include "host/api/decoder.h"
+#include "host/cmd/json_text.h"
+#include "host/model/model.h"
+#include "host/cmd/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#define JSON_VERSION 1
+
+static double tokens_per_s(const struct eval_result *r)
+{
+	return r->ns ? (double)r->tokens * 1e9 / (double)r->ns : 0;
+}
+
+/* The same on the phone that --clock names. */
+struct phone {
+	double total_s, tokens_per_s, energy_j, energy_per_token_j;
+};
+
+static struct phone phone_of(
+	const struct decoder *d, const struct eval_result *r)
+{
+	double s = (double)r->phone_ps * 1e-12, n = (double)r->tokens;
+	double joules =
+		(double)r->phone_pj * 1e-12 + d->session_opts.soc->base_w * s;
+
+	return (struct phone){ s, s > 0 ? n / s : 0, joules,
+		n > 0 ? joules / n : 0 };
+}
+
+/* Every task counts the same, whatever its number of items. */
+static double mean_accuracy(const struct eval_report *rep)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < rep->n; i++)
+		sum += eval_accuracy(&rep->result[i].all);
+	return rep->n ? sum / (double)rep->n : 0;
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
+void eval_head_text(const struct decoder *d, FILE *f)
+{
+	fprintf(f, "%-12s %13s %9s  %-16s %8s %9s%s%s\n", "task", "right",
+		"accuracy", "95 % interval", "tokens", "tokens/s",
+		d->session_opts.soc ? "  phone tokens/s  mJ/token" : "",
+		d->method->needs_draft ? "  accepted length" : "");
+}
+
+static void print_tally(const char *name, const struct eval_tally *t, FILE *f)
+{
+	double low, high;
+
+	eval_interval(t, &low, &high);
+	fprintf(f,
+		"%-12s %5" PRIu64 " / %5" PRIu64 " %7.1f %%  "
+		"%5.1f to %5.1f %%",
+		name, t->right, t->total, 100 * eval_accuracy(t), 100 * low,
+		100 * high);
+}
+
+void eval_row_text(
+	const struct decoder *d, const struct eval_result *r, FILE *f)
+{
+	print_tally(r->task, &r->all, f);
+	fprintf(f, " %8" PRIu64 " %9.1f", r->tokens, tokens_per_s(r));
+	if (d->session_opts.soc) {
+		struct phone p = phone_of(d, r);
+
+		fprintf(f, "  %14.2f  %8.2f", p.tokens_per_s,
+			1e3 * p.energy_per_token_j);
+	}
+	if (d->method->needs_draft)
+		fprintf(f, " %16.2f", method_accepted_length(&r->drafts));
+	fputc('\n', f);
+	for (unsigned i = 1; i < EVAL_LEVELS; i++) {
+		char name[16];
+
+		if (!r->level[i].total)
+			continue;
+		snprintf(name, sizeof(name), "  level %u", i);
+		print_tally(name, &r->level[i], f);
+		fputc('\n', f);
+	}
+}
+
+void eval_mean_text(const struct eval_report *rep, FILE *f)
+{
+	if (rep->complete && rep->n > 1)
+		fprintf(f, "mean of %-4zu %13s %7.1f %%\n", rep->n, "",
+			100 * mean_accuracy(rep));
+}
+
+/* ---- for programs ---------------------------------------------------------
+ */
+
+static void put_tally(json_t *o, const struct eval_tally *t)
+{
+	double low, high;
+
+	eval_interval(t, &low, &high);
+	json_object_set_new(o, "items", json_integer((json_int_t)t->total));
+	json_object_set_new(o, "right", json_integer((json_int_t)t->right));
+	json_object_set_new(o, "accuracy", json_real(eval_accuracy(t)));
+	json_object_set_new(o, "interval_95", json_pack("[ff]", low, high));
+}
+
+static json_t *levels_json(const struct eval_result *r)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 1; i < EVAL_LEVELS; i++) {
+		json_t *level;
+
+		if (!r->level[i].total)
+			continue;
+		level = json_pack("{si}", "level", (int)i);
+		put_tally(level, &r->level[i]);
+		json_array_append_new(list, level);
+	}
+	return list;
+}
+
+static void put_drafts(json_t *o, const struct eval_result *r)
+{
+	const struct method_stats *m = &r->drafts;
+
+	json_object_set_new(
+		o, "draft_cycles", json_integer((json_int_t)m->cycles));
+	json_object_set_new(
+		o, "drafted_tokens", json_integer((json_int_t)m->drafted));
+	json_object_set_new(
+		o, "accepted_tokens", json_integer((json_int_t)m->accepted));
+	json_object_set_new(
+		o, "acceptance_rate", json_real(method_acceptance(m)));
+	json_object_set_new(o, "mean_accepted_length",
+		json_real(method_accepted_length(m)));
+	json_object_set_new(o, "draft_time_share",
+		json_real(r->ns ? (double)m->draft_ns / (double)r->ns : 0));
+}
+
+static void put_phone(
+	json_t *o, const struct decoder *d, const struct eval_result *r)
+{
+	struct phone p = phone_of(d, r);
+	json_t *phone = json_object();
+
+	json_object_set_new(phone, "clock", json_string(d->session_opts.clock));
+	json_object_set_new(phone, "total_s", json_real(p.total_s));
+	json_object_set_new(phone, "tokens_per_s", json_real(p.tokens_per_s));
+	json_object_set_new(phone, "energy_j", json_real(p.energy_j));
+	json_object_set_new(
+		phone, "energy_per_token_j", json_real(p.energy_per_token_j));
+	json_object_set_new(
+		phone, "total_ps", json_integer((json_int_t)r->phone_ps));
+	json_object_set_new(o, "phone", phone);
+}
+
+static json_t *task_json(const struct decoder *d, const struct eval_result *r)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "task", json_ctext(r->task));
+	json_object_set_new(o, "file", json_ctext(r->path));
+	put_tally(o, &r->all);
+	json_object_set_new(o, "levels", levels_json(r));
+	json_object_set_new(
+		o, "generated_tokens", json_integer((json_int_t)r->tokens));
+	json_object_set_new(o, "passes", json_integer((json_int_t)r->passes));
+	json_object_set_new(o, "total_s", json_real((double)r->ns * 1e-9));
+	json_object_set_new(o, "tokens_per_s", json_real(tokens_per_s(r)));
+	if (d->session_opts.soc)
+		put_phone(o, d, r);
+	if (d->method->needs_draft)
+		put_drafts(o, r);
+	return o;
+}
+
+static void put_decoder(json_t *o, const struct decoder *d)
+{
+	const struct session_opts *s = &d->session_opts;
+
+	json_object_set_new(o, "model", json_ctext(d->model_path));
+	json_object_set_new(o, "arch", json_string(d->model->arch));
+	json_object_set_new(o, "method", json_string(d->method->name));
+	if (d->method->needs_draft)
+		json_object_set_new(
+			o, "draft_model", json_ctext(d->drafting.path));
+	json_object_set_new(
+		o, "precision", json_string(precision_names[s->precision]));
+}
+
+/* Two runs that must be the same have the same. */
+static void put_hash(json_t *o, const struct decoder *d)
+{
+	struct session_stats s;
+	char hash[17];
+
+	session_stats(d->session, &s);
+	snprintf(hash, sizeof(hash), "%016" PRIx64, s.logits_hash);
+	json_object_set_new(o, "logits_hash", json_string(hash));
+}
+
+static void put_opts(json_t *o, const struct eval_opts *e)
+{
+	json_object_set_new(o, "predict", json_integer(e->n_predict));
+	json_object_set_new(
+		o, "temperature", json_real(e->sampling.temperature));
+	json_object_set_new(
+		o, "seed", json_integer((json_int_t)e->sampling.seed));
+}
+
+int eval_json(const struct eval_report *rep, FILE *f)
+{
+	json_t *o = json_pack(
+		       "{siss}", "version", JSON_VERSION, "command", "eval"),
+	       *tasks = json_array();
+	int ret;
+
+	put_decoder(o, rep->decoder);
+	put_opts(o, rep->opts);
+	for (size_t i = 0; i < rep->n; i++)
+		json_array_append_new(
+			tasks, task_json(rep->decoder, &rep->result[i]));
+	json_object_set_new(o, "tasks", tasks);
+	put_hash(o, rep->decoder);
+	json_object_set_new(o, "mean_accuracy",
+		rep->complete ? json_real(mean_accuracy(rep)) : json_null());
+	json_object_set_new(o, "complete", json_boolean(rep->complete));
+	json_object_set_new(
+		o, "error", rep->error ? json_ctext(rep->error) : json_null());
+	ret = o ? json_dumpf(o, f, JSON_COMPACT | JSON_REAL_PRECISION(9)) : -1;
+	json_decref(o);
+	if (ret || fputc('\n', f) == EOF)
+		return o ? -EIO : -ENOMEM;
+	return 0;
+}

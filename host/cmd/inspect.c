@@ -1,0 +1,436 @@
+#include "host/cmd/inspect.h"
+
+#include "base/checked.h"
+#include "host/cmd/json_text.h"
+#include "host/text/chat.h"
+#include "tensor/gguf.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JSON_VERSION 1
+#define SHOWN_ELEMS  6   /* of an array, in the text */
+#define JSON_ELEMS   16  /* and in JSON */
+#define SHOWN_BYTES  100 /* of a string, in the text */
+
+#define N_TYPES      (DTYPE_BF16 + 1)
+
+struct total {
+	uint64_t tensors, values, bytes;
+};
+
+static uint64_t tensor_values(const struct gguf_tensor *t)
+{
+	return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+}
+
+static void add_totals(struct total total[N_TYPES], const struct gguf *g)
+{
+	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+
+		total[t->type].tensors++;
+		total[t->type].values += tensor_values(t);
+		total[t->type].bytes += t->bytes;
+	}
+}
+
+/* ---- what the keys say ---- */
+
+static void find_text(
+	const struct gguf *g, const char *key, char *out, size_t size)
+{
+	struct gguf_str s;
+
+	if (gguf_str(g, key, &s, NULL) == 1)
+		gguf_show(s, out, size);
+}
+
+/* A number, or the first of an array of one for each layer. */
+static uint64_t find_number(
+	const struct gguf *g, const char *arch, const char *suffix)
+{
+	const struct gguf_kv *kv;
+	char key[160];
+	int64_t v;
+
+	snprintf(key, sizeof(key), "%s.%s", arch, suffix);
+	kv = gguf_find(g, key);
+	if (!kv || !kv->count || kv->elem == GGUF_STRING)
+		return 0;
+	v = gguf_elem_i64(kv, 0);
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+static void find_tokenizer(struct inspection *in, const struct gguf *g)
+{
+	const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
+	char model[48] = "", pre[48] = "";
+
+	find_text(g, "tokenizer.ggml.model", model, sizeof(model));
+	find_text(g, "tokenizer.ggml.pre", pre, sizeof(pre));
+	if (*model)
+		snprintf(in->tokenizer, sizeof(in->tokenizer), "%s%s%s", model,
+			*pre ? ", pre " : "", pre);
+	if (tokens)
+		in->vocab = tokens->count;
+}
+
+void inspect_gguf(struct inspection *in, const struct gguf *g)
+{
+	const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
+	struct total total[N_TYPES] = { 0 };
+
+	*in = (struct inspection){ .chat = chat_name(chat_of(g)) };
+	find_text(g, "general.architecture", in->arch, sizeof(in->arch));
+	find_text(g, "general.name", in->name, sizeof(in->name));
+	in->layers = find_number(g, in->arch, "block_count");
+	in->embd = find_number(g, in->arch, "embedding_length");
+	in->heads = find_number(g, in->arch, "attention.head_count");
+	in->kv_heads = find_number(g, in->arch, "attention.head_count_kv");
+	in->head_dim = find_number(g, in->arch, "attention.key_length");
+	in->ff = find_number(g, in->arch, "feed_forward_length");
+	in->context = find_number(g, in->arch, "context_length");
+	if (!in->kv_heads)
+		in->kv_heads = in->heads;
+	if (!in->head_dim && in->heads)
+		in->head_dim = in->embd / in->heads;
+	find_tokenizer(in, g);
+	if (!in->vocab && embd)
+		in->vocab = embd->dim[1];
+	in->tied = embd && !gguf_tensor(g, "output.weight");
+	add_totals(total, g);
+	for (int t = 0; t < N_TYPES; t++) {
+		in->parameters += total[t].values;
+		in->tensor_bytes += total[t].bytes;
+	}
+}
+
+/* ---- text ---- */
+
+/* 1234567 as 1.2 M, in steps of 1000 or 1024. */
+static const char *scaled(uint64_t v, double step, char *buf, size_t size)
+{
+	static const char *const metric[] = { "", " K", " M", " B", " T" };
+	static const char *const binary[] = { " B", " KiB", " MiB", " GiB",
+		" TiB" };
+	double d = (double)v;
+	unsigned i = 0;
+
+	for (; d >= step && i < 4; i++)
+		d /= step;
+	snprintf(buf, size, "%.*f%s", i ? 1 : 0, d,
+		step > 1000 ? binary[i] : metric[i]);
+	return buf;
+}
+
+/* The shortest decimal that is this float32 and no other. */
+static const char *shortest(float v, char buf[32])
+{
+	for (int digits = 6; digits <= 9; digits++) {
+		snprintf(buf, 32, "%.*g", digits, (double)v);
+		if (strtof(buf, NULL) == v)
+			break;
+	}
+	return buf;
+}
+
+static void print_element(const struct gguf_kv *kv, uint64_t i, FILE *f)
+{
+	char text[32];
+	uint64_t u;
+
+	switch (kv->elem) {
+	case GGUF_F32:
+		fputs(shortest((float)gguf_elem_f64(kv, i), text), f);
+		break;
+	case GGUF_F64:
+		fprintf(f, "%.17g", gguf_elem_f64(kv, i));
+		break;
+	case GGUF_BOOL:
+		fputs(gguf_elem_i64(kv, i) ? "true" : "false", f);
+		break;
+	case GGUF_U64: /* may be more than an int64 holds */
+		memcpy(&u, kv->value + i * sizeof(u), sizeof(u));
+		fprintf(f, "%" PRIu64, u);
+		break;
+	default:
+		fprintf(f, "%" PRId64, gguf_elem_i64(kv, i));
+	}
+}
+
+static void print_string(struct gguf_str s, FILE *f)
+{
+	char shown[SHOWN_BYTES];
+
+	fprintf(f, "\"%s\"", gguf_show(s, shown, sizeof(shown)));
+}
+
+static void print_value(const struct gguf_kv *kv, FILE *f)
+{
+	struct gguf_cursor c = { 0, 0 };
+	struct gguf_str s;
+	uint64_t i;
+
+	for (i = 0; i < kv->count && i < SHOWN_ELEMS; i++) {
+		if (i)
+			fputs(", ", f);
+		if (kv->elem != GGUF_STRING)
+			print_element(kv, i, f);
+		else if (gguf_next_str(kv, &c, &s))
+			print_string(s, f);
+	}
+	if (i < kv->count)
+		fputs(", ...", f);
+}
+
+static void print_keys(const struct gguf *g, FILE *f)
+{
+	char shown[96], type[48];
+
+	fprintf(f, "\nkeys (%zu)\n", gguf_n_kv(g));
+	for (size_t i = 0; i < gguf_n_kv(g); i++) {
+		const struct gguf_kv *kv = gguf_kv_at(g, i);
+
+		if (kv->type == GGUF_ARRAY)
+			snprintf(type, sizeof(type), "%s[%" PRIu64 "]",
+				gguf_type_name(kv->elem), kv->count);
+		else
+			snprintf(type, sizeof(type), "%s",
+				gguf_type_name(kv->type));
+		fprintf(f, "  %-40s %-15s ",
+			gguf_show(kv->key, shown, sizeof(shown)), type);
+		print_value(kv, f);
+		fputc('\n', f);
+	}
+}
+
+static void print_tensors(const struct gguf *g, FILE *f)
+{
+	char shown[96], shape[96];
+
+	fprintf(f, "\ntensors (%zu)\n", gguf_n_tensors(g));
+	if (gguf_n_tensors(g))
+		fprintf(f, "  %-32s %-5s %-16s %12s %12s\n", "name", "type",
+			"shape", "bytes", "offset");
+	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+		size_t at = 0;
+
+		for (unsigned d = 0; d < t->n_dims; d++)
+			at += (size_t)snprintf(shape + at, sizeof(shape) - at,
+				"%s%" PRIu64, d ? " x " : "", t->dim[d]);
+		fprintf(f, "  %-32s %-5s %-16s %12zu %12" PRIu64 "\n",
+			gguf_show(t->name, shown, sizeof(shown)),
+			dtype_info(t->type)->name, shape, t->bytes, t->offset);
+	}
+}
+
+static void print_totals(const struct gguf *g, FILE *f)
+{
+	struct total total[N_TYPES] = { 0 };
+
+	add_totals(total, g);
+	if (gguf_n_tensors(g))
+		fprintf(f, "\ntotals\n  %-5s %8s %16s %16s\n", "type",
+			"tensors", "values", "bytes");
+	for (uint32_t t = 0; t < N_TYPES; t++) {
+		if (total[t].tensors)
+			fprintf(f,
+				"  %-5s %8" PRIu64 " %16" PRIu64 " %16" PRIu64
+				"\n",
+				dtype_info(t)->name, total[t].tensors,
+				total[t].values, total[t].bytes);
+	}
+}
+
+static void print_shape(const struct inspection *in, FILE *f)
+{
+	if (in->layers)
+		fprintf(f,
+			"shape         %" PRIu64 " layers, width %" PRIu64
+			", %" PRIu64 " heads (%" PRIu64
+			" of keys and values) of %" PRIu64
+			", feed-forward %" PRIu64 "\n",
+			in->layers, in->embd, in->heads, in->kv_heads,
+			in->head_dim, in->ff);
+	if (in->context)
+		fprintf(f, "context       %" PRIu64 " tokens\n", in->context);
+	if (in->vocab)
+		fprintf(f, "vocabulary    %" PRIu64 " tokens%s\n", in->vocab,
+			in->tied ? ", input and output share one matrix" : "");
+}
+
+void inspect_print_model(const struct gguf *g, FILE *f)
+{
+	struct inspection in;
+	char text[32];
+
+	inspect_gguf(&in, g);
+	fprintf(f, "architecture  %s\n", *in.arch ? in.arch : "not said");
+	if (*in.name)
+		fprintf(f, "name          %s\n", in.name);
+	if (in.parameters)
+		fprintf(f, "parameters    %s (%" PRIu64 "; %.2f bits each)\n",
+			scaled(in.parameters, 1000, text, sizeof(text)),
+			in.parameters,
+			8.0 * (double)in.tensor_bytes / (double)in.parameters);
+	print_shape(&in, f);
+	fprintf(f, "tokenizer     %s\n", *in.tokenizer ? in.tokenizer : "none");
+	fprintf(f, "chat          %s\n", in.chat);
+}
+
+void inspect_print(const char *path, const struct gguf *g, FILE *f)
+{
+	char text[32];
+
+	fprintf(f, "file          %s\n", path);
+	fprintf(f, "format        GGUF version %u\n", gguf_version(g));
+	fprintf(f, "size          %s (%zu bytes)\n",
+		scaled(gguf_file_bytes(g), 1024, text, sizeof(text)),
+		gguf_file_bytes(g));
+	inspect_print_model(g, f);
+	print_keys(g, f);
+	print_tensors(g, f);
+	print_totals(g, f);
+}
+
+/* ---- JSON ---- */
+
+static json_t *json_element(const struct gguf_kv *kv, uint64_t i)
+{
+	char text[32];
+	double v;
+
+	switch (kv->elem) {
+	case GGUF_F32: /* 1e-05, not the 17 digits of its double */
+		v = gguf_elem_f64(kv, i);
+		return isfinite(v)
+			? json_real(strtod(shortest((float)v, text), NULL))
+			: json_null();
+	case GGUF_F64:
+	case GGUF_U64:
+		v = gguf_elem_f64(kv, i);
+		if (kv->elem == GGUF_U64 && v < 0x1p63)
+			return json_integer(gguf_elem_i64(kv, i));
+		return isfinite(v) ? json_real(v) : json_null();
+	case GGUF_BOOL:
+		return json_boolean(gguf_elem_i64(kv, i));
+	default:
+		return json_integer(gguf_elem_i64(kv, i));
+	}
+}
+
+/* The value, or the first elements of an array. */
+static json_t *json_value(const struct gguf_kv *kv)
+{
+	struct gguf_cursor c = { 0, 0 };
+	json_t *list = json_array();
+	struct gguf_str s;
+
+	for (uint64_t i = 0; i < kv->count && i < JSON_ELEMS; i++) {
+		json_t *one = NULL;
+
+		if (kv->elem != GGUF_STRING)
+			one = json_element(kv, i);
+		else if (gguf_next_str(kv, &c, &s))
+			one = json_text(s);
+		if (kv->type != GGUF_ARRAY) {
+			json_decref(list);
+			return one;
+		}
+		json_array_append_new(list, one);
+	}
+	return list;
+}
+
+static json_t *json_keys(const struct gguf *g)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < gguf_n_kv(g); i++) {
+		const struct gguf_kv *kv = gguf_kv_at(g, i);
+		json_t *one = json_object();
+
+		json_object_set_new(one, "key", json_text(kv->key));
+		json_object_set_new(
+			one, "type", json_string(gguf_type_name(kv->type)));
+		if (kv->type == GGUF_ARRAY) {
+			json_object_set_new(one, "element",
+				json_string(gguf_type_name(kv->elem)));
+			json_object_set_new(one, "count",
+				json_integer((json_int_t)kv->count));
+		}
+		json_object_set_new(one, "value", json_value(kv));
+		json_array_append_new(list, one);
+	}
+	return list;
+}
+
+static json_t *json_tensors(const struct gguf *g)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+		json_t *shape = json_array();
+
+		for (unsigned d = 0; d < t->n_dims; d++)
+			json_array_append_new(
+				shape, json_integer((json_int_t)t->dim[d]));
+		json_array_append_new(list,
+			json_pack("{s:o, s:s, s:o, s:I, s:I}", "name",
+				json_text(t->name), "type",
+				dtype_info(t->type)->name, "shape", shape,
+				"bytes", (json_int_t)t->bytes, "offset",
+				(json_int_t)t->offset));
+	}
+	return list;
+}
+
+static json_t *json_totals(const struct gguf *g)
+{
+	struct total total[N_TYPES] = { 0 };
+	json_t *all = json_object();
+
+	add_totals(total, g);
+	for (uint32_t t = 0; t < N_TYPES; t++) {
+		if (!total[t].tensors)
+			continue;
+		json_object_set_new(all, dtype_info(t)->name,
+			json_pack("{s:I, s:I, s:I}", "tensors",
+				(json_int_t)total[t].tensors, "values",
+				(json_int_t)total[t].values, "bytes",
+				(json_int_t)total[t].bytes));
+	}
+	return all;
+}
+
+static json_t *json_shape(const struct inspection *in)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
+		"layers", (json_int_t)in->layers, "width", (json_int_t)in->embd,
+		"heads", (json_int_t)in->heads, "kv_heads",
+		(json_int_t)in->kv_heads, "head_size", (json_int_t)in->head_dim,
+		"feed_forward", (json_int_t)in->ff, "context",
+		(json_int_t)in->context, "vocabulary", (json_int_t)in->vocab,
+		"tied", in->tied);
+}
+
+json_t *inspect_json(const char *path, const struct gguf *g)
+{
+	struct inspection in;
+
+	inspect_gguf(&in, g);
+	return json_pack("{s:i, s:s, s:o, s:i, s:I, s:s, s:s, s:I, s:o, s:s, "
+			 "s:s, s:o, s:o, s:o}",
+		"version", JSON_VERSION, "command", "inspect", "file",
+		json_ctext(path), "gguf_version", (int)gguf_version(g), "bytes",
+		(json_int_t)gguf_file_bytes(g), "architecture", in.arch, "name",
+		in.name, "parameters", (json_int_t)in.parameters, "shape",
+		json_shape(&in), "tokenizer", in.tokenizer, "chat", in.chat,
+		"keys", json_keys(g), "tensors", json_tensors(g), "totals",
+		json_totals(g));
+}

@@ -1,0 +1,399 @@
+#include "host/cmd/report.h"
+
+#include "base/strbuf.h"
+#include "host/api/decoder.h"
+#include "host/text/generation.h"
+#include "host/cmd/json_text.h"
+#include "host/model/model.h"
+#include "host/cmd/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+
+#define JSON_VERSION 1
+
+struct rates {
+	double load_s, first_s, total_s; /* first_s: from the prompt on */
+	double prefill, decode;          /* tokens a second; 0: none */
+};
+
+static double seconds(uint64_t from, uint64_t to)
+{
+	return to > from ? (double)(to - from) * 1e-9 : 0;
+}
+
+static double per_second(size_t n, double s)
+{
+	return s > 0 ? (double)n / s : 0;
+}
+
+/*
+ * The first token ends the prefill, so decoding is what comes after it. With
+ * no token at all the prefill, as far as it came, is all there was.
+ */
+static struct rates rates_of(const struct run_report *r)
+{
+	const struct generation *g = r->generation;
+	uint64_t first = gen_first_ns(g) ? gen_first_ns(g) : r->end_ns;
+	size_t n = gen_generated(g);
+
+	return (struct rates){
+		.load_s = seconds(r->begin_ns, r->prompt_ns),
+		.first_s = seconds(r->prompt_ns, first),
+		.total_s = seconds(r->begin_ns, r->end_ns),
+		.prefill = per_second(n ? gen_prompt_length(g) : r->stats.rows,
+			seconds(r->prompt_ns, first)),
+		.decode = per_second(n ? n - 1 : 0, seconds(first, r->end_ns)),
+	};
+}
+
+static double per(uint64_t sum, uint64_t n)
+{
+	return n ? (double)sum / (double)n : 0;
+}
+
+static double share(uint64_t ns, double s)
+{
+	return s > 0 ? (double)ns * 1e-9 / s : 0;
+}
+
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 20);
+}
+
+/* The same of the phone's time. */
+struct phone {
+	double prompt_s, total_s, decode; /* tokens/s */
+	double energy_j;
+};
+
+static struct phone phone_of(const struct run_report *r)
+{
+	const struct soc *soc = r->decoder->session_opts.soc;
+	double prompt = (double)r->stats.prompt_ps * 1e-12;
+	double total = (double)r->stats.price.total_ps * 1e-12;
+
+	return (struct phone){ prompt, total,
+		per_second(gen_generated(r->generation), total - prompt),
+		(double)r->stats.price.energy_pj * 1e-12 +
+			soc->base_w * total };
+}
+
+static double of_total(const struct run_report *r, uint64_t ps)
+{
+	return r->stats.price.total_ps
+		? (double)ps / (double)r->stats.price.total_ps
+		: 0;
+}
+
+static void phone_text(const struct run_report *r, FILE *f)
+{
+	const struct price *p = &r->stats.price;
+	struct phone t = phone_of(r);
+
+	fprintf(f,
+		"phone        %s: %.4f s prompt, %.4f s in all, %.2f tokens/s "
+		"decode, %.2f J; of the time DMA %.0f %%, vector %.0f %%, "
+		"matrix %.0f %%, CPU %.0f %%\n",
+		r->decoder->session_opts.clock, t.prompt_s, t.total_s, t.decode,
+		t.energy_j, 100 * of_total(r, p->dma_ps),
+		100 * of_total(r, p->vector_ps),
+		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
+}
+
+/* Whose guesses: a file, or none where acceptance is simulated. */
+static const char *drafter_name(const struct decoder *d)
+{
+	return d->drafting.opts.oracle > 0
+		? "an oracle: acceptance is simulated"
+		: d->drafting.path;
+}
+
+/* What a method with a draft model did in `run_s`. */
+static void draft_text(const struct decoder *d, double run_s, FILE *f)
+{
+	const struct method_stats *m = &d->env.stats;
+
+	fprintf(f,
+		"draft        by %s\n"
+		"             %" PRIu64 " cycles, %" PRIu64 " drafted, %" PRIu64
+		" accepted (%.1f %%), mean accepted length %.2f, %.1f %% of "
+		"the time\n",
+		drafter_name(d), m->cycles, m->drafted, m->accepted,
+		100 * method_acceptance(m), method_accepted_length(m),
+		100 * share(m->draft_ns, run_s));
+	if (d->method->prunes)
+		fprintf(f, "exit         %s%s, %.1f %% of the rows kept\n",
+			d->env.exit ? "predicted by " : "no predictor",
+			d->exit_path,
+			100 * per(m->kept, m->drafted + m->cycles));
+}
+
+static void flash_text(const struct run_report *r, FILE *f)
+{
+	const struct session_stats *s = &r->stats;
+	const struct staging_stats *st = &s->staging;
+	const struct stream_stats *io = &st->stream;
+
+	fprintf(f,
+		"flash        %u of %u layers in memory, %.1f MiB read a pass, "
+		"%.2f GB/s, %" PRIu64 " retries, %.3f s waited for it\n"
+		"             %s\n",
+		s->resident_layers, r->decoder->model->n_layer,
+		per(st->bytes_used, s->passes) / (1 << 20),
+		per(io->bytes, io->busy_ns), io->retries,
+		(double)io->wait_ns * 1e-9,
+		session_flash_how(r->decoder->session));
+}
+
+void report_text(const struct run_report *r, FILE *f)
+{
+	const struct session_stats *s = &r->stats;
+	const struct decoder *d = r->decoder;
+	const struct session_opts *o = &d->session_opts;
+	struct rates t = rates_of(r);
+
+	fprintf(f,
+		"model        %s, %s, %u layers in %u blocks\n"
+		"tokens       %zu prompt, %zu generated, stopped by %s\n"
+		"time         %.3f s to load, %.3f s to the %s, "
+		"%.3f s in all (wall clock)\n"
+		"speed        %.2f tokens/s prefill, %.2f tokens/s decode\n",
+		d->model_path, d->model->arch, d->model->n_layer, s->blocks,
+		gen_prompt_length(r->generation), gen_generated(r->generation),
+		r->stop, t.load_s, t.first_s,
+		gen_first_ns(r->generation) ? "first token" : "end", t.total_s,
+		t.prefill, t.decode);
+	fprintf(f,
+		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
+		" of padding, method %s\n"
+		"logits       %" PRIu64 " rows, hash %016" PRIx64 "\n"
+		"ring         %" PRIu64 " round trips, %" PRIu64
+		" sleeps, doorbell %s\n",
+		s->passes, s->rows, s->padded_rows, d->method->name,
+		s->logits_rows, s->logits_hash, s->round_trips, s->sleeps,
+		doorbell_names[o->doorbell]);
+	if (d->env.stats.cycles)
+		draft_text(d, t.total_s - t.load_s, f);
+	if (session_flash_how(d->session))
+		flash_text(r, f);
+	fprintf(f,
+		"window       %.1f of %.1f MiB mapped, %" PRIu64
+		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
+		"for %u tokens\n"
+		"coherence    %s: %" PRIu64 " lines invalidated, %" PRIu64
+		" cleaned, %" PRIu64 " evicted, %" PRIu64 " violations\n",
+		mib(s->bytes_mapped), mib(o->va_window), s->maps, s->unmaps,
+		mib(s->weight_bytes), mib(s->kv_bytes),
+		session_context(d->session), coherence_names[o->coherence],
+		s->invalidated_lines, s->cleaned_lines, s->evicted_lines,
+		s->violations);
+	fprintf(f,
+		"device       %u threads, %s kernels, %s, busy %.3f s, %.1f "
+		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
+		s->threads, s->kern, precision_names[o->precision],
+		(double)s->device_ns * 1e-9, mib(s->dma_bytes), s->saturated);
+	if (o->soc)
+		phone_text(r, f);
+}
+
+static json_t *ids_json(const int32_t *id, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, json_integer(id[i]));
+	return list;
+}
+
+static void put_u64(json_t *o, const char *key, uint64_t v)
+{
+	json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+static void put_real(json_t *o, const char *key, double v)
+{
+	json_object_set_new(o, key, json_real(v));
+}
+
+static void put_str(json_t *o, const char *key, const char *v)
+{
+	json_object_set_new(o, key, v ? json_ctext(v) : json_null());
+}
+
+static void put_run(json_t *o, const struct run_report *r)
+{
+	const struct decoder *d = r->decoder;
+	const struct session_opts *opts = &d->session_opts;
+	struct rates t = rates_of(r);
+
+	put_u64(o, "version", JSON_VERSION);
+	put_str(o, "command", "run");
+	put_str(o, "model", d->model_path);
+	put_str(o, "arch", d->model->arch);
+	put_str(o, "method", d->method->name);
+	put_u64(o, "prompt_tokens", gen_prompt_length(r->generation));
+	put_u64(o, "generated_tokens", gen_generated(r->generation));
+	put_str(o, "stop", r->stop);
+	put_str(o, "error", r->error);
+	put_str(o, "clock", "wall");
+	put_real(o, "load_s", t.load_s);
+	if (gen_first_ns(r->generation))
+		put_real(o, "time_to_first_token_s", t.first_s);
+	else
+		put_str(o, "time_to_first_token_s", NULL);
+	put_real(o, "total_s", t.total_s);
+	put_real(o, "prefill_tokens_per_s", t.prefill);
+	put_real(o, "decode_tokens_per_s", t.decode);
+	put_u64(o, "context", session_context(d->session));
+	put_str(o, "precision", precision_names[opts->precision]);
+	put_str(o, "coherence", coherence_names[opts->coherence]);
+	put_str(o, "doorbell", doorbell_names[opts->doorbell]);
+	put_u64(o, "prefill_chunk", opts->prefill_chunk);
+	put_u64(o, "va_window", opts->va_window);
+}
+
+static void put_stats(json_t *o, const struct session_stats *s)
+{
+	char hash[17];
+
+	snprintf(hash, sizeof(hash), "%016" PRIx64, s->logits_hash);
+	put_str(o, "logits_hash", hash);
+	put_u64(o, "logits_rows", s->logits_rows);
+	put_u64(o, "passes", s->passes);
+	put_u64(o, "rows", s->rows);
+	put_u64(o, "padded_rows", s->padded_rows);
+	put_u64(o, "round_trips", s->round_trips);
+	put_u64(o, "sleeps", s->sleeps);
+	put_u64(o, "maps", s->maps);
+	put_u64(o, "unmaps", s->unmaps);
+	put_u64(o, "bytes_mapped", s->bytes_mapped);
+	put_u64(o, "weight_bytes", s->weight_bytes);
+	put_u64(o, "kv_bytes", s->kv_bytes);
+	put_u64(o, "dma_bytes", s->dma_bytes);
+	put_u64(o, "invalidated_lines", s->invalidated_lines);
+	put_u64(o, "cleaned_lines", s->cleaned_lines);
+	put_u64(o, "evicted_lines", s->evicted_lines);
+	put_u64(o, "violations", s->violations);
+	put_u64(o, "saturated", s->saturated);
+	put_real(o, "device_s", (double)s->device_ns * 1e-9);
+	put_u64(o, "blocks", s->blocks);
+	put_u64(o, "layers_per_block", s->layers_per_block);
+	put_u64(o, "threads", s->threads);
+	put_str(o, "kernels", s->kern);
+}
+
+static void put_draft(json_t *o, const struct run_report *r)
+{
+	const struct method_stats *m = &r->decoder->env.stats;
+	struct rates t = rates_of(r);
+
+	if (!m->cycles)
+		return;
+	put_str(o, "draft_model", drafter_name(r->decoder));
+	json_object_set_new(o, "acceptance_simulated",
+		json_boolean(r->decoder->drafting.opts.oracle > 0));
+	put_u64(o, "tree_rows_kept", m->kept);
+	put_u64(o, "nodes_expanded", m->expanded);
+	put_u64(o, "draft_cycles", m->cycles);
+	put_u64(o, "drafted_tokens", m->drafted);
+	put_u64(o, "accepted_tokens", m->accepted);
+	put_real(o, "acceptance_rate", method_acceptance(m));
+	put_real(o, "mean_accepted_length", method_accepted_length(m));
+	put_real(o, "draft_time_share",
+		share(m->draft_ns, t.total_s - t.load_s));
+}
+
+static void put_flash(json_t *out, const struct run_report *r)
+{
+	const struct session_stats *s = &r->stats;
+	const struct stream_stats *io = &s->staging.stream;
+	json_t *o;
+
+	if (!session_flash_how(r->decoder->session))
+		return;
+	o = json_object();
+	put_str(o, "how", session_flash_how(r->decoder->session));
+	put_u64(o, "resident_layers", s->resident_layers);
+	put_u64(o, "layers", r->decoder->model->n_layer);
+	put_u64(o, "layers_used", s->staging.layers_used);
+	put_u64(o, "bytes_used", s->staging.bytes_used);
+	put_real(o, "bytes_per_pass", per(s->staging.bytes_used, s->passes));
+	put_u64(o, "bytes_read", io->bytes);
+	put_u64(o, "reads", io->reads);
+	put_u64(o, "retries", io->retries);
+	put_real(o, "busy_s", (double)io->busy_ns * 1e-9);
+	put_real(o, "wait_s", (double)io->wait_ns * 1e-9);
+	put_real(o, "check_s", (double)io->check_ns * 1e-9);
+	put_real(o, "pass_s", (double)s->pass_ns * 1e-9);
+	json_object_set_new(out, "flash", o);
+}
+
+static json_t *counts_json(const struct price_counts *c)
+{
+	json_t *o = json_object();
+
+	put_u64(o, "matrix_tiles", c->matrix_tiles);
+	put_u64(o, "vector_packets", c->vector_packets);
+	put_u64(o, "gathers", c->gathers);
+	put_u64(o, "dma_bytes", c->dma_bytes);
+	put_u64(o, "dma_descriptors", c->dma_descriptors);
+	put_u64(o, "read_bytes", c->read_bytes);
+	put_u64(o, "maintenance_bytes", c->maintenance_bytes);
+	put_u64(o, "launches", c->launches);
+	put_u64(o, "cpu_bytes", c->cpu_bytes);
+	put_u64(o, "cpu_flops", c->cpu_flops);
+	put_u64(o, "flash_bytes", c->flash_bytes);
+	return o;
+}
+
+static void put_phone(json_t *out, const struct run_report *r)
+{
+	const struct price *p = &r->stats.price;
+	struct phone t;
+	json_t *o;
+
+	if (!r->decoder->session_opts.soc)
+		return;
+	t = phone_of(r);
+	o = json_object();
+	put_str(o, "clock", r->decoder->session_opts.clock);
+	put_real(o, "prompt_s", t.prompt_s);
+	put_real(o, "total_s", t.total_s);
+	put_real(o, "decode_tokens_per_s", t.decode);
+	put_real(o, "energy_j", t.energy_j);
+	put_u64(o, "total_ps", p->total_ps);
+	put_u64(o, "matrix_ps", p->matrix_ps);
+	put_u64(o, "vector_ps", p->vector_ps);
+	put_u64(o, "dma_ps", p->dma_ps);
+	put_u64(o, "read_ps", p->read_ps);
+	put_u64(o, "cpu_ps", p->cpu_ps);
+	put_u64(o, "flash_ps", p->flash_ps);
+	json_object_set_new(o, "counts", counts_json(&p->counts));
+	json_object_set_new(out, "phone", o);
+}
+
+int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
+{
+	size_t n, prompt = gen_prompt_length(r->generation);
+	const int32_t *id = gen_tokens(r->generation, &n);
+	json_t *o = json_object();
+	int ret;
+
+	put_run(o, r);
+	put_stats(o, &r->stats);
+	put_draft(o, r);
+	put_flash(o, r);
+	put_phone(o, r);
+	json_object_set_new(o, "text",
+		json_stringn(text->len ? text->data : "", text->len));
+	json_object_set_new(o, "ids", ids_json(id + prompt, n - prompt));
+	json_object_set_new(o, "prompt_ids", ids_json(id, prompt));
+	ret = o ? json_dumpf(o, f, JSON_COMPACT | JSON_REAL_PRECISION(9)) : -1;
+	json_decref(o);
+	if (ret || fputc('\n', f) == EOF)
+		return o ? -EIO : -ENOMEM;
+	return 0;
+}

@@ -1,0 +1,272 @@
+#include "host/convert/convert.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/strbuf.h"
+#include "base/workers.h"
+#include "flash/image_write.h"
+#include "host/model/model.h"
+#include "host/model/packed_format.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct extent {
+	enum image_kind kind;
+	uint32_t index;
+	size_t first, n; /* tensors */
+	uint64_t bytes;
+};
+
+struct convert {
+	const struct model *model;
+	const struct convert_opts *opts;
+	struct conversion *out;
+	struct workers *workers;
+	struct image_writer *writer;
+	struct extent *extent; /* [0]: the metadata, without tensors */
+	uint32_t n_extents;
+	uint8_t *buffer; /* for the largest extent */
+	struct progress progress;
+	uint64_t done;
+};
+
+/* ---- what goes where ---- */
+
+static void begin_extent(struct convert *c, enum image_kind kind, uint32_t i)
+{
+	c->extent[c->n_extents++] = (struct extent){ kind, i, c->out->n, 0, 0 };
+}
+
+static void add(struct convert *c, const struct gguf_tensor *t, enum dtype type)
+{
+	struct extent *x = &c->extent[c->n_extents - 1];
+	uint64_t bytes =
+		layout_bytes(type, (uint32_t)t->dim[1], (uint32_t)t->dim[0]);
+
+	c->out->tensor[c->out->n++] = (struct convert_tensor){
+		.tensor = t,
+		.type = type,
+		.extent = c->n_extents - 1,
+		.offset = x->bytes,
+		.bytes = bytes,
+	};
+	x->n++;
+	x->bytes = align_up(x->bytes + bytes, PACKED_ALIGN);
+}
+
+static enum dtype layer_type(
+	const struct convert *c, const struct gguf_tensor *t, unsigned i)
+{
+	int want = i == WIRE_T_DOWN ? c->opts->down : c->opts->type;
+	enum dtype type = t->type;
+
+	if (t->dim[1] == 1)
+		return type;
+	if (want != CONVERT_KEEP && dtype_row_bytes((uint32_t)want, t->dim[0]))
+		type = (enum dtype)want;
+	return layout_type(
+		c->opts->layout, type, (uint32_t)t->dim[0], SIZE_MAX);
+}
+
+static void plan_host(struct convert *c)
+{
+	const struct model *m = c->model;
+	const struct gguf_tensor *rope =
+		gguf_tensor(m->gguf, "rope_freqs.weight");
+
+	begin_extent(c, IMAGE_HOST, 0);
+	add(c, m->token_embd, m->token_embd->type);
+	add(c, m->output_norm, m->output_norm->type);
+	if (rope)
+		add(c, rope, rope->type);
+}
+
+/* None where the embedding is the output as it is. */
+static void plan_output(struct convert *c)
+{
+	const struct gguf_tensor *t = c->model->output;
+	enum dtype type = layout_type(
+		c->opts->layout, t->type, (uint32_t)t->dim[0], SIZE_MAX);
+
+	if (t == c->model->token_embd && type == t->type)
+		return;
+	begin_extent(c, IMAGE_OUTPUT, 0);
+	add(c, t, type);
+}
+
+static int plan_layer(struct convert *c, uint32_t l, struct err *e)
+{
+	const struct model *m = c->model;
+	uint64_t most = BUFFER_MAX -
+		align_up(m->n_rot / 2 * sizeof(float), PACKED_ALIGN);
+
+	begin_extent(c, IMAGE_LAYER, l);
+	for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+		if (m->layer[l][i])
+			add(c, m->layer[l][i],
+				layer_type(c, m->layer[l][i], i));
+	if (c->extent[c->n_extents - 1].bytes > most)
+		return err_set(e, EFBIG,
+			"layer %u has %llu MiB of weights; a shared buffer "
+			"holds at most %zu MiB",
+			l,
+			(unsigned long long)(c->extent[c->n_extents - 1]
+						     .bytes >>
+				20),
+			BUFFER_MAX >> 20);
+	return 0;
+}
+
+static int plan(struct convert *c, struct err *e)
+{
+	const struct model *m = c->model;
+	int ret = 0;
+
+	/* The embedding may be there twice: as it is, and as the output. */
+	c->out->tensor =
+		calloc(gguf_n_tensors(m->gguf) + 1, sizeof(*c->out->tensor));
+	c->extent = calloc(m->n_layer + 3u, sizeof(*c->extent));
+	if (!c->out->tensor || !c->extent)
+		return err_set(e, ENOMEM, "no memory for the image's table");
+	begin_extent(c, IMAGE_METADATA, 0);
+	plan_host(c);
+	plan_output(c);
+	for (uint32_t l = 0; l < m->n_layer && !ret; l++)
+		ret = plan_layer(c, l, e);
+	return ret;
+}
+
+/* ---- writing ---- */
+
+static void add_entries(const struct convert *c, struct strbuf *b)
+{
+	const struct gguf_tensor *first = gguf_tensor_at(c->model->gguf, 0);
+
+	for (size_t i = 0; i < c->out->n; i++) {
+		const struct convert_tensor *t = &c->out->tensor[i];
+		struct packed_entry entry = {
+			.tensor = (uint32_t)(t->tensor - first),
+			.extent = t->extent,
+			.type = t->type,
+			.rows = (uint32_t)t->tensor->dim[1],
+			.cols = (uint32_t)t->tensor->dim[0],
+			.offset = t->offset,
+		};
+
+		strbuf_add(b, &entry, sizeof(entry));
+	}
+}
+
+static int write_metadata(struct convert *c, struct err *e)
+{
+	static const char zeros[8];
+	struct packed_head head = {
+		.version = PACKED_VERSION,
+		.layout = (uint32_t)c->opts->layout,
+		.file_bytes = gguf_file_bytes(c->model->gguf),
+		.n_tensors = (uint32_t)c->out->n,
+	};
+	struct strbuf b = STRBUF_INIT;
+	size_t size;
+	const void *header = gguf_header(c->model->gguf, &size);
+	int ret;
+
+	head.header_bytes = size;
+	head.table = align_up(sizeof(head) + size, sizeof(zeros));
+	strbuf_add(&b, &head, sizeof(head));
+	strbuf_add(&b, header, size);
+	strbuf_add(&b, zeros, head.table - b.len);
+	add_entries(c, &b);
+	ret = b.failed
+		? err_set(e, ENOMEM, "no memory for the image's metadata")
+		: image_write(c->writer, IMAGE_METADATA, 0, b.data, b.len, e);
+	strbuf_release(&b);
+	return ret;
+}
+
+static int pack(struct convert *c, struct convert_tensor *t, struct err *e)
+{
+	const struct gguf_tensor *from = t->tensor;
+	uint32_t n = (uint32_t)from->dim[1], k = (uint32_t)from->dim[0];
+	uint8_t *dst = c->buffer + t->offset;
+
+	if (c->opts->cancel && *c->opts->cancel)
+		return err_set(e, ECANCELED, "interrupted");
+	requant(c->workers, t->type, dst, from->type, from->data, n, k);
+	if (c->opts->measure &&
+		requant_measure(c->workers, &t->loss, t->type, dst, from->type,
+			from->data, n, k))
+		return err_set(e, ENOMEM, "no memory to measure '%.*s'",
+			(int)from->name.len, from->name.data);
+	c->done += t->bytes;
+	progress_at(&c->progress, c->done);
+	return 0;
+}
+
+static int write_extent(
+	struct convert *c, const struct extent *x, struct err *e)
+{
+	int ret = 0;
+
+	memset(c->buffer, 0, x->bytes); /* what lies between the tensors */
+	for (size_t i = 0; i < x->n && !ret; i++)
+		ret = pack(c, &c->out->tensor[x->first + i], e);
+	return ret ? ret
+		   : image_write(c->writer, x->kind, x->index, c->buffer,
+			     x->bytes, e);
+}
+
+static int write_all(struct convert *c, struct err *e)
+{
+	uint64_t largest = 0, total = 0;
+	int ret;
+
+	for (uint32_t i = 1; i < c->n_extents; i++) {
+		total += c->extent[i].bytes;
+		if (c->extent[i].bytes > largest)
+			largest = c->extent[i].bytes;
+	}
+	c->buffer = aligned_alloc(PACKED_ALIGN, largest);
+	if (!c->buffer)
+		return err_set(e, ENOMEM,
+			"no memory for the largest extent, %llu MiB",
+			(unsigned long long)(largest >> 20));
+	progress_begin(&c->progress, "converting", total);
+	ret = write_metadata(c, e);
+	for (uint32_t i = 1; i < c->n_extents && !ret; i++)
+		ret = write_extent(c, &c->extent[i], e);
+	progress_end(&c->progress);
+	return ret ? ret : image_writer_commit(c->writer, e);
+}
+
+int convert(const struct model *m, const char *path,
+	const struct convert_opts *o, struct conversion *out, struct err *e)
+{
+	struct convert c = { .model = m, .opts = o, .out = out };
+	struct image_write_opts w = { .zstd = o->zstd,
+		.threads = workers_online(),
+		.cancel = o->cancel };
+	int ret;
+
+	*out = (struct conversion){ 0 };
+	ret = plan(&c, e);
+	w.n_extents = c.n_extents;
+	if (!ret && !(ret = workers_open(&c.workers, workers_online(), e)) &&
+		!(ret = image_writer_open(&c.writer, path, &w, e)))
+		ret = write_all(&c, e);
+	image_writer_close(c.writer);
+	workers_close(c.workers);
+	free(c.extent);
+	free(c.buffer);
+	return ret;
+}
+
+void conversion_release(struct conversion *c)
+{
+	free(c->tensor);
+	*c = (struct conversion){ 0 };
+}

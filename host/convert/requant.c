@@ -1,0 +1,219 @@
+#include "host/convert/requant.h"
+
+#include "base/checked.h"
+#include "base/workers.h"
+#include "tensor/layout.h"
+#include "tensor/tile.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPAN 256 /* values of a row at a time: whole blocks of any type */
+
+struct sums {
+	double source, error, conventional; /* of squares */
+};
+
+struct job {
+	enum dtype to, from;
+	const uint8_t *src;
+	uint8_t *dst;
+	const uint8_t *packed;
+	uint32_t n, k;
+	enum dtype groups; /* conventional; of `to` only if grouped */
+	bool is_grouped;
+	struct sums *sums; /* [parts] */
+};
+
+static uint32_t part_rows(const struct job *j, unsigned part)
+{
+	uint32_t left = j->n - part * TILE;
+
+	return left < TILE ? left : TILE;
+}
+
+/* The values of row `row` from `at` on, up to SPAN. */
+static uint32_t load(const struct job *j, float *out, uint64_t row, uint32_t at)
+{
+	uint32_t n = j->k - at < SPAN ? j->k - at : SPAN;
+
+	dtype_info(j->from)->to_f32(out,
+		j->src + row * dtype_row_bytes(j->from, j->k) +
+			dtype_row_bytes(j->from, at),
+		n);
+	return n;
+}
+
+/* ---- rows to rows ---- */
+
+static void convert_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct job *j = arg;
+	float values[SPAN];
+
+	for (uint32_t r = 0; r < part_rows(j, part); r++) {
+		uint64_t row = (uint64_t)part * TILE + r;
+		uint8_t *dst = j->dst + row * dtype_row_bytes(j->to, j->k);
+
+		for (uint32_t at = 0; at < j->k; at += SPAN) {
+			uint32_t n = load(j, values, row, at);
+
+			dtype_info(j->to)->from_f32(
+				dst + dtype_row_bytes(j->to, at), values, n);
+		}
+	}
+}
+
+void requant(struct workers *w, enum dtype to, void *dst, enum dtype from,
+	const void *src, uint32_t n, uint32_t k)
+{
+	struct job j = {
+		.to = to, .from = from, .src = src, .dst = dst, .n = n, .k = k
+	};
+
+	if (to == from || tile_info(to)) {
+		layout_pack(w, to, dst, from, src, n, k);
+		return;
+	}
+	assert(dtype_info(to)->from_f32);
+	workers_run(w, convert_part, &j, (n + TILE - 1) / TILE);
+}
+
+/* ---- what is lost ---- */
+
+static void add_errors(
+	double *sum, const float *is, const float *was, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		double d = (double)is[i] - (double)was[i];
+
+		*sum += d * d;
+	}
+}
+
+static void add_squares(double *sum, const float *x, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		*sum += (double)x[i] * (double)x[i];
+}
+
+static void add_conventional(
+	const struct job *j, double *sum, const float *was, uint32_t n)
+{
+	uint8_t blocks[SPAN / 32 * 34];
+	float is[SPAN];
+
+	dtype_info(j->groups)->from_f32(blocks, was, n);
+	dtype_info(j->groups)->to_f32(is, blocks, n);
+	add_errors(sum, is, was, n);
+}
+
+/* `was` [rows][SPAN], n values of each, from `at` on. */
+static void compare_tiles(const struct job *j, struct sums *s, unsigned part,
+	uint32_t at, uint32_t n, float was[TILE][SPAN])
+{
+	const uint8_t *tile = j->packed + part * tile_strip_bytes(j->to, j->k) +
+		at / TILE * tile_info(j->to)->bytes;
+	float is[TILE][TILE];
+
+	for (uint32_t i = 0; i < n; i += TILE) {
+		tile_decode(j->to, is[0], tile);
+		for (uint32_t r = 0; r < part_rows(j, part); r++)
+			add_errors(&s->error, is[r], &was[r][i], TILE);
+		tile += tile_info(j->to)->bytes;
+	}
+}
+
+static void compare_rows(const struct job *j, struct sums *s, unsigned part,
+	uint32_t at, uint32_t n, float was[TILE][SPAN])
+{
+	const struct dtype_info *info = dtype_info(j->to);
+	float is[SPAN];
+
+	for (uint32_t r = 0; r < part_rows(j, part); r++) {
+		uint64_t row = (uint64_t)part * TILE + r;
+
+		info->to_f32(is,
+			j->packed + row * dtype_row_bytes(j->to, j->k) +
+				dtype_row_bytes(j->to, at),
+			n);
+		add_errors(&s->error, is, was[r], n);
+	}
+}
+
+static void measure_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct job *j = arg;
+	struct sums *s = &j->sums[part];
+	float was[TILE][SPAN];
+	uint32_t n;
+
+	for (uint32_t at = 0; at < j->k; at += n) {
+		n = 0;
+		for (uint32_t r = 0; r < part_rows(j, part); r++) {
+			n = load(j, was[r], (uint64_t)part * TILE + r, at);
+			add_squares(&s->source, was[r], n);
+			if (j->is_grouped)
+				add_conventional(
+					j, &s->conventional, was[r], n);
+		}
+		if (tile_info(j->to))
+			compare_tiles(j, s, part, at, n, was);
+		else
+			compare_rows(j, s, part, at, n, was);
+	}
+}
+
+static double relative(double error, double source)
+{
+	return error == 0 ? 0 : sqrt(error / source);
+}
+
+static struct requant_loss loss_of(const struct job *j, unsigned parts)
+{
+	struct requant_loss loss = { .is_grouped = j->is_grouped };
+	struct sums s = { 0 };
+
+	for (unsigned i = 0; i < parts; i++) {
+		s.source += j->sums[i].source;
+		s.error += j->sums[i].error;
+		s.conventional += j->sums[i].conventional;
+	}
+	loss.error = relative(s.error, s.source);
+	loss.conventional = relative(s.conventional, s.source);
+	loss.ratio = loss.error == loss.conventional
+		? 1
+		: loss.error / loss.conventional;
+	return loss;
+}
+
+int requant_measure(struct workers *w, struct requant_loss *loss, enum dtype to,
+	const void *packed, enum dtype from, const void *src, uint32_t n,
+	uint32_t k)
+{
+	bool four = to == DTYPE_GROUP_Q4_0 || to == DTYPE_SUPER_Q4_0;
+	bool eight = to == DTYPE_GROUP_Q8_0 || to == DTYPE_SUPER_Q8_0;
+	unsigned parts = (n + TILE - 1) / TILE;
+	struct job j = { .to = to,
+		.from = from,
+		.src = src,
+		.packed = packed,
+		.n = n,
+		.k = k,
+		.groups = four ? DTYPE_Q4_0 : DTYPE_Q8_0,
+		.is_grouped = four || eight };
+
+	*loss = (struct requant_loss){ 0 };
+	if (to == from || tile_is_exact(to, from))
+		return 0;
+	j.sums = calloc(parts, sizeof(*j.sums));
+	if (!j.sums)
+		return -ENOMEM;
+	workers_run(w, measure_part, &j, parts);
+	*loss = loss_of(&j, parts);
+	free(j.sums);
+	return 0;
+}

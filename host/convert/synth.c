@@ -1,0 +1,419 @@
+#include "host/convert/synth.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/progress.h"
+#include "base/rng.h"
+#include "host/convert/synth_vocab.h"
+#include "tensor/gguf_write.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- shapes, from the models' published configurations ---- */
+
+static const struct shape {
+	const char *arch, *name;
+	enum synth_family family;
+	uint32_t n_vocab, first_special;
+	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_ctx;
+	float rope_base, norm_eps;
+	bool tied, qkv_bias, qk_norm;
+	bool rope_scaled; /* Llama 3.1's, by tensor rope_freqs.weight */
+} shapes[] = {
+	{ "qwen2", "Qwen2.5 0.5B", SYNTH_QWEN, 151936, 151643, 24, 896, 14, 2,
+		64, 4864, 32768, 1e6f, 1e-6f, true, true, false, false },
+	{ "qwen2", "Qwen2.5 1.5B", SYNTH_QWEN, 151936, 151643, 28, 1536, 12, 2,
+		128, 8960, 32768, 1e6f, 1e-6f, true, true, false, false },
+	{ "qwen3", "Qwen3 4B", SYNTH_QWEN, 151936, 151643, 36, 2560, 32, 8, 128,
+		9728, 40960, 1e6f, 1e-6f, true, false, true, false },
+	{ "llama", "Llama 3.1 8B", SYNTH_LLAMA3, 128256, 128000, 32, 4096, 32,
+		8, 128, 14336, 131072, 5e5f, 1e-5f, false, false, false, true },
+	{ "llama", "tiny", SYNTH_LLAMA3, 608, 592, 4, 128, 8, 4, 16, 384, 512,
+		1e4f, 1e-5f, true, false, false, false },
+	{ "llada", "tiny LLaDA", SYNTH_LLAMA3, 608, 592, 4, 128, 8, 4, 16, 384,
+		512, 1e4f, 1e-5f, true, false, false, false },
+};
+
+const char *const synth_shapes[] = { "qwen2.5-0.5b", "qwen2.5-1.5b", "qwen3-4b",
+	"llama3.1-8b", "tiny", "tiny-llada", NULL };
+
+_Static_assert(ARRAY_LEN(synth_shapes) == ARRAY_LEN(shapes) + 1, "names");
+
+/* ---- what is in the file ---- */
+
+enum fill { FILL_WEIGHTS, FILL_NORM, FILL_BIAS, FILL_ROPE };
+
+struct part {
+	char name[64];
+	enum fill fill;
+	enum dtype type;
+	uint32_t cols, rows; /* rows 0: a vector */
+};
+
+#define PARTS_A_LAYER 14
+#define POOL_RUNS     65536 /* a 16-bit number picks one */
+#define RUN           32    /* weights: one block of every quantized type */
+
+struct synth {
+	const struct synth_opts *opts;
+	const struct shape *shape;
+	struct gguf_writer *out;
+	struct synth_vocab vocab;
+	struct part *part;
+	unsigned n_parts;
+	float *gauss;    /* [POOL_RUNS * RUN], unit variance */
+	uint8_t *pool;   /* the same, as last scaled and quantized */
+	size_t run;      /* bytes of one run in the pool */
+	uint32_t cols;   /* row length that the pool is scaled for */
+	enum dtype type; /* its type */
+	uint8_t *buffer; /* POOL_RUNS runs on their way to the file */
+	struct progress progress;
+	uint64_t done;
+};
+
+/* `layer` -1: a tensor of no layer. */
+static void add(struct synth *s, int layer, enum fill fill, const char *name,
+	enum dtype type, uint32_t cols, uint32_t rows)
+{
+	struct part *p = &s->part[s->n_parts++];
+
+	*p = (struct part){ "", fill, type, cols, rows };
+	if (layer < 0)
+		snprintf(p->name, sizeof(p->name), "%s", name);
+	else
+		snprintf(p->name, sizeof(p->name), "blk.%d.%s", layer, name);
+}
+
+static void add_layer(struct synth *s, int l)
+{
+	const struct shape *m = s->shape;
+	const enum dtype q = s->opts->quant, down = s->opts->ffn_down;
+	const uint32_t embd = m->n_embd, ff = m->n_ff, head = m->head_dim;
+	const uint32_t qs = m->n_head * head, kv = m->n_kv_head * head;
+
+	add(s, l, FILL_NORM, "attn_norm.weight", DTYPE_F32, embd, 0);
+	add(s, l, FILL_WEIGHTS, "attn_q.weight", q, embd, qs);
+	add(s, l, FILL_WEIGHTS, "attn_k.weight", q, embd, kv);
+	add(s, l, FILL_WEIGHTS, "attn_v.weight", q, embd, kv);
+	if (m->qkv_bias) {
+		add(s, l, FILL_BIAS, "attn_q.bias", DTYPE_F32, qs, 0);
+		add(s, l, FILL_BIAS, "attn_k.bias", DTYPE_F32, kv, 0);
+		add(s, l, FILL_BIAS, "attn_v.bias", DTYPE_F32, kv, 0);
+	}
+	if (m->qk_norm) {
+		add(s, l, FILL_NORM, "attn_q_norm.weight", DTYPE_F32, head, 0);
+		add(s, l, FILL_NORM, "attn_k_norm.weight", DTYPE_F32, head, 0);
+	}
+	add(s, l, FILL_WEIGHTS, "attn_output.weight", q, qs, embd);
+	add(s, l, FILL_NORM, "ffn_norm.weight", DTYPE_F32, embd, 0);
+	add(s, l, FILL_WEIGHTS, "ffn_gate.weight", q, embd, ff);
+	add(s, l, FILL_WEIGHTS, "ffn_up.weight", q, embd, ff);
+	add(s, l, FILL_WEIGHTS, "ffn_down.weight", down, ff, embd);
+}
+
+static void add_all(struct synth *s)
+{
+	const struct shape *m = s->shape;
+	const enum dtype q = s->opts->quant;
+
+	if (m->rope_scaled)
+		add(s, -1, FILL_ROPE, "rope_freqs.weight", DTYPE_F32,
+			m->head_dim / 2, 0);
+	add(s, -1, FILL_WEIGHTS, "token_embd.weight", q, m->n_embd, m->n_vocab);
+	for (unsigned l = 0; l < m->n_layer; l++)
+		add_layer(s, (int)l);
+	add(s, -1, FILL_NORM, "output_norm.weight", DTYPE_F32, m->n_embd, 0);
+	if (!m->tied)
+		add(s, -1, FILL_WEIGHTS, "output.weight", q, m->n_embd,
+			m->n_vocab);
+}
+
+static uint64_t part_values(const struct part *p)
+{
+	return (uint64_t)p->cols * (p->rows ? p->rows : 1);
+}
+
+static void declare(struct synth *s)
+{
+	uint64_t total = 0;
+
+	for (unsigned i = 0; i < s->n_parts; i++) {
+		const struct part *p = &s->part[i];
+		const uint64_t dim[2] = { p->cols, p->rows };
+
+		gguf_put_tensor(s->out, p->name, p->type, p->rows ? 2 : 1, dim);
+		total += part_values(p);
+	}
+	progress_begin(&s->progress, "writing weights", total);
+}
+
+/* ---- keys ---- */
+
+static void put_u32(struct synth *s, const char *suffix, uint32_t v)
+{
+	char key[96];
+
+	snprintf(key, sizeof(key), "%s.%s", s->shape->arch, suffix);
+	gguf_put_u32(s->out, key, v);
+}
+
+static void put_f32(struct synth *s, const char *suffix, float v)
+{
+	char key[96];
+
+	snprintf(key, sizeof(key), "%s.%s", s->shape->arch, suffix);
+	gguf_put_f32(s->out, key, v);
+}
+
+/* What llama.cpp calls the type that most tensors have. */
+static uint32_t file_type(enum dtype t)
+{
+	switch (t) {
+	case DTYPE_F16:
+		return 1;
+	case DTYPE_Q4_0:
+		return 2;
+	case DTYPE_Q8_0:
+		return 7;
+	case DTYPE_BF16:
+		return 32;
+	default:
+		return 0;
+	}
+}
+
+static void put_model_keys(struct synth *s)
+{
+	const struct shape *m = s->shape;
+	char name[96];
+
+	snprintf(name, sizeof(name), "%s shape, random weights, seed %llu",
+		m->name, (unsigned long long)s->opts->seed);
+	gguf_put_str(s->out, "general.architecture", m->arch);
+	gguf_put_str(s->out, "general.type", "model");
+	gguf_put_str(s->out, "general.name", name);
+	gguf_put_u32(s->out, "general.file_type", file_type(s->opts->quant));
+	gguf_put_u32(s->out, "general.quantization_version", 2);
+	put_u32(s, "block_count", m->n_layer);
+	put_u32(s, "context_length", m->n_ctx);
+	put_u32(s, "embedding_length", m->n_embd);
+	put_u32(s, "feed_forward_length", m->n_ff);
+	put_u32(s, "attention.head_count", m->n_head);
+	put_u32(s, "attention.head_count_kv", m->n_kv_head);
+	put_u32(s, "attention.key_length", m->head_dim);
+	put_u32(s, "attention.value_length", m->head_dim);
+	put_f32(s, "attention.layer_norm_rms_epsilon", m->norm_eps);
+	put_u32(s, "rope.dimension_count", m->head_dim);
+	put_f32(s, "rope.freq_base", m->rope_base);
+	put_u32(s, "vocab_size", m->n_vocab);
+}
+
+/* What llada has beside llama's keys. */
+static void put_diffusion_keys(struct synth *s)
+{
+	if (strcmp(s->shape->arch, "llada") != 0)
+		return;
+	gguf_put_bool(s->out, "llada.attention.causal", false);
+	gguf_put_bool(s->out, "diffusion.shift_logits", false);
+	gguf_put_u32(s->out, "tokenizer.ggml.mask_token_id", s->vocab.mask);
+}
+
+static void put_tokenizer_keys(struct synth *s)
+{
+	const struct synth_vocab *v = &s->vocab;
+
+	gguf_put_str(s->out, "tokenizer.ggml.model", "gpt2");
+	gguf_put_str(s->out, "tokenizer.ggml.pre", v->pre);
+	gguf_put_strs(s->out, "tokenizer.ggml.tokens", v->token, v->n);
+	gguf_put_i32s(s->out, "tokenizer.ggml.token_type", v->type, v->n);
+	gguf_put_strs(s->out, "tokenizer.ggml.merges", v->merge, v->n_merges);
+	gguf_put_u32(s->out, "tokenizer.ggml.bos_token_id", v->bos);
+	gguf_put_u32(s->out, "tokenizer.ggml.eos_token_id", v->eos);
+	gguf_put_u32(s->out, "tokenizer.ggml.eot_token_id", v->eot);
+	gguf_put_u32(s->out, "tokenizer.ggml.padding_token_id", v->pad);
+	gguf_put_bool(s->out, "tokenizer.ggml.add_bos_token", v->add_bos);
+	gguf_put_str(s->out, "tokenizer.chat_template", v->chat_template);
+}
+
+/* ---- numbers ---- */
+
+/*
+ * A Gaussian of unit variance by Box and Muller. Rounded to 16 bits behind
+ * the point, so that libraries whose logarithms differ in the last bit still
+ * give the same file.
+ */
+static void gauss_pair(uint64_t seed, uint64_t stream, uint64_t i, float out[2])
+{
+	uint32_t w[4];
+
+	rng_words(seed, stream, i, w);
+	const double u = ((double)(w[0] >> 1) + 0.5) * 0x1p-31;
+	const double v = (double)w[1] * 0x1p-32;
+	const double r = sqrt(-2 * log(u));
+
+	out[0] = (float)(rint(r * cos(2 * M_PI * v) * 65536) / 65536);
+	out[1] = (float)(rint(r * sin(2 * M_PI * v) * 65536) / 65536);
+}
+
+static void make_gauss(struct synth *s)
+{
+	for (uint64_t i = 0; i < (uint64_t)POOL_RUNS * RUN; i += 2)
+		gauss_pair(s->opts->seed, 0, i, s->gauss + i);
+}
+
+static void scale_pool(struct synth *s, enum dtype type, uint32_t cols)
+{
+	const struct dtype_info *info = dtype_info(type);
+	const float scale = 1 / sqrtf((float)cols);
+	float run[RUN];
+
+	if (s->pool && s->type == type && s->cols == cols)
+		return;
+	s->run = RUN / info->block * info->bytes;
+	for (size_t i = 0; i < POOL_RUNS; i++) {
+		for (int j = 0; j < RUN; j++)
+			run[j] = s->gauss[i * RUN + (size_t)j] * scale;
+		info->from_f32(s->pool + i * s->run, run, RUN);
+	}
+	s->type = type;
+	s->cols = cols;
+}
+
+/* Runs first .. first + n of tensor `stream`: eight picks to a draw. */
+static void pick_runs(
+	struct synth *s, uint64_t stream, uint64_t first, size_t n)
+{
+	uint16_t pick[8];
+
+	for (size_t i = 0; i < n; i++) {
+		if (i % 8 == 0) {
+			uint32_t w[4];
+
+			rng_words(s->opts->seed, stream, (first + i) / 8, w);
+			memcpy(pick, w, sizeof(pick));
+		}
+		memcpy(s->buffer + i * s->run, s->pool + pick[i % 8] * s->run,
+			s->run);
+	}
+}
+
+static int write_weights(
+	struct synth *s, const struct part *p, uint64_t stream, struct err *e)
+{
+	const uint64_t runs = part_values(p) / RUN;
+
+	scale_pool(s, p->type, p->cols);
+	for (uint64_t at = 0; at < runs; at += POOL_RUNS) {
+		const size_t n = runs - at < POOL_RUNS ? runs - at : POOL_RUNS;
+		int ret;
+
+		pick_runs(s, stream, at, n);
+		ret = gguf_write_data(s->out, s->buffer, n * s->run, e);
+		if (ret)
+			return ret;
+		s->done += n * RUN;
+		progress_at(&s->progress, s->done);
+	}
+	return 0;
+}
+
+/*
+ * What the base frequency of dimension pair i is divided by in Llama 3.1:
+ * long waves by 8, those that fit into the original context not at all, and
+ * a straight line between.
+ */
+static float rope_divisor(const struct shape *m, uint32_t i)
+{
+	const double factor = 8, low = 1, high = 4, original = 8192;
+	const double turn = pow(m->rope_base, 2.0 * i / m->head_dim);
+	const double waves = original / (2 * M_PI * turn);
+	const double smooth = (waves - low) / (high - low);
+
+	if (waves > high)
+		return 1;
+	if (waves < low)
+		return (float)factor;
+	return (float)(1 / ((1 - smooth) / factor + smooth));
+}
+
+static int write_vector(
+	struct synth *s, const struct part *p, uint64_t stream, struct err *e)
+{
+	float *v = (float *)(void *)s->buffer;
+
+	for (uint32_t i = 0; i < p->cols; i++) {
+		float g[2];
+
+		gauss_pair(s->opts->seed, stream, i, g);
+		v[i] = p->fill == FILL_ROPE    ? rope_divisor(s->shape, i)
+			: p->fill == FILL_NORM ? 1 + 0.1f * g[0]
+					       : 0.02f * g[0];
+	}
+	s->done += p->cols;
+	return gguf_write_data(s->out, v, p->cols * sizeof(*v), e);
+}
+
+/* ---- the whole ---- */
+
+static int allocate(struct synth *s)
+{
+	const size_t values = (size_t)POOL_RUNS * RUN;
+
+	s->part = calloc(
+		s->shape->n_layer * PARTS_A_LAYER + 4u, sizeof(*s->part));
+	s->gauss = malloc(values * sizeof(float));
+	s->pool = malloc(values * sizeof(float));
+	s->buffer = malloc(values * sizeof(float));
+	if (!s->part || !s->gauss || !s->pool || !s->buffer)
+		return -ENOMEM;
+	return synth_vocab_init(&s->vocab, s->shape->family, s->shape->n_vocab,
+		s->shape->first_special);
+}
+
+static int write_parts(struct synth *s, struct err *e)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < s->n_parts && !ret; i++) {
+		const struct part *p = &s->part[i];
+
+		/* stream 0 is the pool's */
+		ret = p->fill == FILL_WEIGHTS ? write_weights(s, p, i + 1, e)
+					      : write_vector(s, p, i + 1, e);
+	}
+	progress_end(&s->progress);
+	return ret ? ret : gguf_writer_commit(s->out, e);
+}
+
+int synth_write(const char *path, const struct synth_opts *o, struct err *e)
+{
+	struct synth s = { .opts = o, .shape = &shapes[o->shape] };
+	int ret = allocate(&s);
+
+	if (ret) {
+		err_sys(e, -ret, "cannot make a model file");
+		goto out;
+	}
+	ret = gguf_writer_open(&s.out, path, e);
+	if (ret)
+		goto out;
+	make_gauss(&s);
+	put_model_keys(&s);
+	put_tokenizer_keys(&s);
+	put_diffusion_keys(&s);
+	add_all(&s);
+	declare(&s);
+	ret = write_parts(&s, e);
+out:
+	gguf_writer_close(s.out);
+	synth_vocab_release(&s.vocab);
+	free(s.part);
+	free(s.gauss);
+	free(s.pool);
+	free(s.buffer);
+	return ret;
+}

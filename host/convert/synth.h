@@ -1,0 +1,39 @@
+/*
+ * Model files of a true shape with random weights: so that speed can be
+ * compared, here and in other programs, on one file that anyone can make
+ * again. Keys, tensor names, types and the tokenizer are as in files of the
+ * real model; the text such a model writes means nothing.
+ *
+ * Weights are Gaussian with standard deviation 1/sqrt(row length), so that
+ * activations keep their size through the layers; norms are near 1, biases
+ * near 0. To be fast, each run of 32 weights is picked from a pool of 65,536
+ * that are drawn once for a file (and scaled and quantized once for each row
+ * length and type). So no two tensors are equal, every weight has the right
+ * distribution, but runs of 32 come again.
+ *
+ * Everything is a function of the options: one thread, numbers by counter
+ * (base/rng.h).
+ */
+#ifndef HOST_CONVERT_SYNTH_H
+#define HOST_CONVERT_SYNTH_H
+
+#include "tensor/dtype.h"
+
+#include <stdint.h>
+
+struct err;
+
+struct synth_opts {
+	unsigned shape;      /* index into synth_shapes */
+	enum dtype quant;    /* of all matrices; one that can be written */
+	enum dtype ffn_down; /* of these: the layer's output is sensitive */
+	uint64_t seed;
+};
+
+/* "qwen2.5-0.5b" ...; NULL-terminated. */
+extern const char *const synth_shapes[];
+
+/* Write the file; nothing is left of it on failure. */
+int synth_write(const char *path, const struct synth_opts *, struct err *);
+
+#endif

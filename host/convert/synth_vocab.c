@@ -1,0 +1,221 @@
+#include "host/convert/synth_vocab.h"
+
+#include "base/checked.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* GGUF's token types. */
+enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_UNUSED = 5 };
+
+#define MERGES_MAX   4096
+#define TOKEN_BYTES  24 /* of any token and merge made here, at most */
+#define SPECIALS_MAX 16
+
+static const struct family {
+	const char *pre, *chat_template;
+	bool add_bos;
+	/* by number behind the first special token */
+	uint32_t bos, eos, eot, pad, mask;
+	const char *special[SPECIALS_MAX];
+} families[] = {
+	[SYNTH_QWEN] = {
+		.pre = "qwen2",
+		.bos = 0, .eos = 2, .eot = 2, .pad = 0, .mask = 12,
+		.special = {
+			"<|endoftext|>", "<|im_start|>", "<|im_end|>",
+			"<|object_ref_start|>", "<|object_ref_end|>",
+			"<|box_start|>", "<|box_end|>", "<|quad_start|>",
+			"<|quad_end|>", "<|vision_start|>", "<|vision_end|>",
+			"<|vision_pad|>", "<|image_pad|>", "<|video_pad|>",
+		},
+		.chat_template =
+			"{% for m in messages %}{{ '<|im_start|>' + m['role'] "
+			"+ '\\n' + m['content'] + '<|im_end|>\\n' }}{% endfor %}"
+			"{% if add_generation_prompt %}{{ '<|im_start|>"
+			"assistant\\n' }}{% endif %}",
+	},
+	[SYNTH_LLAMA3] = {
+		.pre = "llama-bpe",
+		.add_bos = true,
+		.bos = 0, .eos = 9, .eot = 9, .pad = 4, .mask = 2,
+		.special = {
+			"<|begin_of_text|>", "<|end_of_text|>",
+			"<|reserved_special_token_0|>",
+			"<|reserved_special_token_1|>",
+			"<|finetune_right_pad_id|>",
+			"<|reserved_special_token_2|>",
+			"<|start_header_id|>", "<|end_header_id|>",
+			"<|eom_id|>", "<|eot_id|>", "<|python_tag|>",
+		},
+		.chat_template =
+			"{{ bos_token }}{% for m in messages %}{{ '<|start_"
+			"header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + "
+			"m['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+			"{% if add_generation_prompt %}{{ '<|start_header_id|>"
+			"assistant<|end_header_id|>\\n\\n' }}{% endif %}",
+	},
+};
+
+/* ---- strings ---- */
+
+static struct gguf_str add_text(struct synth_vocab *v, const char *s, size_t n)
+{
+	const struct gguf_str out = { v->end, n };
+
+	memcpy(v->end, s, n);
+	v->end += n;
+	return out;
+}
+
+static void add_token(
+	struct synth_vocab *v, const char *s, size_t n, int32_t type)
+{
+	v->type[v->n] = type;
+	v->token[v->n++] = add_text(v, s, n);
+}
+
+/*
+ * GPT-2's way to write bytes as printable characters: those that print in
+ * Latin-1 stand for themselves, the others for U+0100 and up in order.
+ * Returns the length of the UTF-8.
+ */
+static size_t byte_char(unsigned byte, char out[2])
+{
+	unsigned code = byte, others = 0;
+
+	for (unsigned b = 0; b <= byte; b++) {
+		const bool prints = (b >= 0x21 && b <= 0x7e) ||
+			(b >= 0xa1 && b <= 0xac) || b >= 0xae;
+
+		if (!prints && b == byte)
+			code = 0x100 + others;
+		others += !prints;
+	}
+	if (code < 0x80) {
+		out[0] = (char)code;
+		return 1;
+	}
+	out[0] = (char)(0xc0 | code >> 6);
+	out[1] = (char)(0x80 | (code & 0x3f));
+	return 2;
+}
+
+/* Ids 0 to 255, in the order of the characters, as GPT-2 has them. */
+static void add_bytes(struct synth_vocab *v)
+{
+	for (int others = 0; others < 2; others++) {
+		for (unsigned b = 0; b < 256; b++) {
+			char c[2];
+			const size_t n = byte_char(b, c);
+			const bool beyond =
+				n == 2 && ((unsigned char)c[0] & 0x1c) >= 4;
+
+			if (beyond == others)
+				add_token(v, c, n, TYPE_NORMAL);
+		}
+	}
+}
+
+/* ---- merges ---- */
+
+/* A merge and the token that it makes. */
+static void add_merge(struct synth_vocab *v, struct gguf_str left, char right)
+{
+	char text[TOKEN_BYTES];
+
+	memcpy(text, left.data, left.len);
+	text[left.len] = ' ';
+	text[left.len + 1] = right;
+	v->merge[v->n_merges++] = add_text(v, text, left.len + 2);
+	text[left.len] = right;
+	add_token(v, text, left.len + 1, TYPE_NORMAL);
+}
+
+/*
+ * Pairs of a space or a letter and a letter, then those pairs and a vowel:
+ * frequent letters first, since the order is the rank.
+ */
+static void add_merges(struct synth_vocab *v, uint32_t limit)
+{
+	static const char letters[] = "etaoinshrdlcumwfgypbvkjxqz";
+	char space[2];
+	const size_t n_space = byte_char(' ', space);
+	uint32_t pairs;
+
+	for (int sum = 0; sum <= 51; sum++) {
+		/* left -1 is the space */
+		for (int left = -1; left < 26; left++) {
+			const int right = sum - left - 1;
+			const struct gguf_str l = left < 0
+				? (struct gguf_str){ space, n_space }
+				: (struct gguf_str){ letters + left, 1 };
+
+			if (right >= 0 && right < 26 && v->n < limit)
+				add_merge(v, l, letters[right]);
+		}
+	}
+	pairs = v->n;
+	for (uint32_t i = 256; i < pairs; i++) {
+		for (const char *c = "eaoiu"; *c && v->n < limit; c++)
+			add_merge(v, v->token[i], *c);
+	}
+}
+
+/* ---- the whole ---- */
+
+static void add_padding(struct synth_vocab *v, uint32_t limit)
+{
+	char text[TOKEN_BYTES];
+
+	while (v->n < limit) {
+		const int n = snprintf(text, sizeof(text), "[PAD%u]", v->n);
+
+		add_token(v, text, (size_t)n, TYPE_UNUSED);
+	}
+}
+
+int synth_vocab_init(struct synth_vocab *v, enum synth_family family,
+	uint32_t n, uint32_t first_special)
+{
+	const struct family *f = &families[family];
+
+	*v = (struct synth_vocab){ .pre = f->pre,
+		.chat_template = f->chat_template,
+		.add_bos = f->add_bos,
+		.bos = first_special + f->bos,
+		.eos = first_special + f->eos,
+		.eot = first_special + f->eot,
+		.pad = first_special + f->pad,
+		.mask = first_special + f->mask };
+	v->token = calloc(n, sizeof(*v->token));
+	v->type = calloc(n, sizeof(*v->type));
+	v->merge = calloc(MERGES_MAX + 256, sizeof(*v->merge));
+	/* the longest special token is of 28 bytes */
+	v->text = malloc(((size_t)n + MERGES_MAX + 256) * TOKEN_BYTES +
+		SPECIALS_MAX * 32);
+	v->end = v->text;
+	if (!v->token || !v->type || !v->merge || !v->text) {
+		synth_vocab_release(v);
+		return -ENOMEM;
+	}
+	add_bytes(v);
+	add_merges(v, first_special < MERGES_MAX ? first_special : MERGES_MAX);
+	add_padding(v, first_special);
+	for (int i = 0; i < SPECIALS_MAX && f->special[i] && v->n < n; i++)
+		add_token(
+			v, f->special[i], strlen(f->special[i]), TYPE_CONTROL);
+	add_padding(v, n);
+	return 0;
+}
+
+void synth_vocab_release(struct synth_vocab *v)
+{
+	free(v->token);
+	free(v->type);
+	free(v->merge);
+	free(v->text);
+	*v = (struct synth_vocab){ 0 };
+}

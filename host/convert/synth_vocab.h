@@ -1,0 +1,38 @@
+/*
+ * A byte-level BPE vocabulary for made-up models: 256 byte tokens, merges of
+ * frequent English letter pairs and triples, the special tokens of the real
+ * family at their real ids, and unused [PADn] tokens up to the real size.
+ * Any text can be tokenized with it.
+ */
+#ifndef HOST_CONVERT_SYNTH_VOCAB_H
+#define HOST_CONVERT_SYNTH_VOCAB_H
+
+#include "tensor/gguf.h"
+
+#include <stdint.h>
+
+enum synth_family { SYNTH_QWEN, SYNTH_LLAMA3 };
+
+struct synth_vocab {
+	uint32_t n;
+	struct gguf_str *token; /* [n] */
+	int32_t *type;          /* [n] GGUF's numbers: 1 normal ... */
+	uint32_t n_merges;
+	struct gguf_str *merge; /* [n_merges] "left right" */
+	char *text, *end;       /* what the strings point into */
+	const char *pre;        /* the pre-tokenizer */
+	uint32_t bos, eos, eot, pad;
+	uint32_t mask; /* should the model be one that fills masks */
+	bool add_bos;
+	const char *chat_template;
+};
+
+/*
+ * `n` tokens, of which those from `first_special` on are special or unused.
+ * -ENOMEM leaves nothing to release.
+ */
+int synth_vocab_init(struct synth_vocab *, enum synth_family, uint32_t n,
+	uint32_t first_special);
+void synth_vocab_release(struct synth_vocab *);
+
+#endif

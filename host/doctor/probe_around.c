@@ -1,0 +1,180 @@
+/* Probes of what stands around us: buses, libraries, the device program. */
+#include "host/doctor/probe.h"
+
+#include "base/clock.h"
+#include "host/npu/launch.h"
+
+#include <dbus/dbus.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#define BUS_WAIT_MS 1000
+
+/* The next message, or NULL when none came before `until`. */
+static DBusMessage *next_message(DBusConnection *bus, uint64_t until)
+{
+	DBusMessage *msg = NULL;
+
+	while (!msg && clock_ns() < until &&
+		dbus_connection_read_write(bus, BUS_WAIT_MS / 10))
+		msg = dbus_connection_pop_message(bus);
+	return msg;
+}
+
+/*
+ * Say hello on a bus and look for the answer. By hand, because every call of
+ * libdbus that waits first flushes, and so waits for ever on a peer that
+ * accepts and never authenticates.
+ */
+static bool bus_answers(DBusConnection *bus, char *name, size_t size)
+{
+	uint64_t until = clock_ns() + BUS_WAIT_MS * 1000000ull;
+	const char *unique = "?";
+	DBusMessage *msg;
+	bool ok = false;
+
+	msg = dbus_message_new_method_call(DBUS_SERVICE_DBUS, DBUS_PATH_DBUS,
+		DBUS_INTERFACE_DBUS, "Hello");
+	if (!msg)
+		return false;
+	dbus_connection_send(bus, msg, NULL);
+	dbus_message_unref(msg);
+	while (!ok && (msg = next_message(bus, until))) {
+		ok = dbus_message_get_type(msg) ==
+			DBUS_MESSAGE_TYPE_METHOD_RETURN;
+		if (ok)
+			dbus_message_get_args(msg, NULL, DBUS_TYPE_STRING,
+				&unique, DBUS_TYPE_INVALID);
+		snprintf(name, size, "%s", unique);
+		dbus_message_unref(msg);
+	}
+	return ok;
+}
+
+static void probe_bus(struct finding *f, const char *address)
+{
+	DBusError error = DBUS_ERROR_INIT;
+	DBusConnection *bus = dbus_connection_open_private(address, &error);
+	char name[64];
+
+	if (!bus) {
+		finding_is(f, PROBE_MISSING, "%s: %s", address, error.name);
+		dbus_error_free(&error);
+		return;
+	}
+	dbus_connection_set_exit_on_disconnect(bus, FALSE);
+	if (bus_answers(bus, name, sizeof(name)))
+		finding_is(f, PROBE_OK, "%s answers, we are %s", address, name);
+	else
+		finding_is(f, PROBE_MISSING, "%s: no answer within %d ms",
+			address, BUS_WAIT_MS);
+	dbus_connection_close(bus);
+	dbus_connection_unref(bus);
+}
+
+void probe_session_bus(struct finding *f)
+{
+	const char *set = getenv("DBUS_SESSION_BUS_ADDRESS");
+	const char *dir = getenv("XDG_RUNTIME_DIR");
+	char path[PATH_MAX + 16];
+
+	snprintf(path, sizeof(path), "unix:path=%s/bus", dir ? dir : "");
+	/* "autolaunch:" would start a bus: not for a look around. */
+	if (set && *set && strncmp(set, "autolaunch:", 11))
+		probe_bus(f, set);
+	else if (dir && !access(path + strlen("unix:path="), F_OK))
+		probe_bus(f, path);
+	else
+		finding_is(f, PROBE_MISSING, "no session bus is running");
+	finding_means(f,
+		"Generating text does not need it; a desktop service would.");
+	if (f->state != PROBE_OK)
+		finding_fix(f, "dbus-run-session -- tandem doctor");
+}
+
+void probe_system_bus(struct finding *f)
+{
+	const char *set = getenv("DBUS_SYSTEM_BUS_ADDRESS");
+
+	probe_bus(f,
+		set && *set ? set
+			    : "unix:path=/var/run/dbus/system_bus_socket");
+	finding_means(
+		f, "Generating text does not need it; a system service would.");
+	if (f->state != PROBE_OK)
+		finding_fix(f, "%sservice dbus start", probe_sudo());
+}
+
+/* Where a shared library was loaded from. */
+struct seek {
+	const char *name;
+	char path[PATH_MAX];
+};
+
+static int seen_library(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct seek *s = arg;
+
+	if (!info->dlpi_name || !strstr(info->dlpi_name, s->name))
+		return 0;
+	return realpath(info->dlpi_name, s->path) ? 1 : 0;
+}
+
+/* "2.3" of /usr/lib/liburing.so.2.3: liburing 2.3 does not tell itself. */
+static const char *library_version(struct seek *s, const char *name)
+{
+	const char *at;
+
+	s->name = name;
+	if (!dl_iterate_phdr(seen_library, s))
+		return "built in";
+	at = strstr(s->path, ".so.");
+	return at ? at + 4 : "unknown";
+}
+
+void probe_libraries(struct finding *f)
+{
+	struct seek s = { 0 };
+	int major, minor, micro;
+
+	dbus_get_version(&major, &minor, &micro);
+	finding_is(f, PROBE_OK,
+		"liburing %s, zstd %s, dbus %d.%d.%d, "
+		"jansson %s",
+		library_version(&s, "liburing.so"), ZSTD_versionString(), major,
+		minor, micro, JANSSON_VERSION);
+	finding_number(f, "zstd", ZSTD_versionNumber());
+	finding_means(f, "The versions to name in a report of a fault.");
+}
+
+void probe_device(struct finding *f)
+{
+	char path[PATH_MAX];
+	const char *where = launch_find(path, sizeof(path));
+	const char *env = getenv("TANDEM_NPU");
+	bool found = where &&
+		(strchr(path, '/') ||
+			probe_program("tandem-npu", path, sizeof(path)));
+
+	finding_means(f,
+		"tandem starts this program to run the model's layers, "
+		"unless --device names one that listens.");
+	if (found) {
+		finding_is(f, PROBE_OK, "%.300s (%s)", path, where);
+		return;
+	}
+	if (!where) {
+		finding_is(f, PROBE_MISSING,
+			"TANDEM_NPU names '%.300s', which cannot be run", env);
+		finding_fix(f, "unset TANDEM_NPU");
+		return;
+	}
+	finding_is(f, PROBE_MISSING,
+		"tandem-npu is neither beside tandem nor in PATH");
+	finding_fix(f, "export TANDEM_NPU=/path/to/tandem-npu");
+}

@@ -1,0 +1,313 @@
+/* Probes of what the machine has: processor, memory, address space. */
+#include "host/doctor/probe.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/workers.h"
+#include "ipc/wire.h"
+#include "tensor/kern.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
+#define MIB ((uint64_t)1 << 20)
+
+/* "avx2 f16c ...": what the kernels of this or a later version can use. */
+static void processor_features(char *buf, size_t size)
+{
+	buf[0] = '\0';
+#if defined(__x86_64__)
+	const struct {
+		const char *name;
+		int has;
+	} feature[] = {
+		{ "avx2", __builtin_cpu_supports("avx2") },
+		{ "f16c", __builtin_cpu_supports("f16c") },
+		{ "avx512f", __builtin_cpu_supports("avx512f") },
+		{ "avx512_vnni", __builtin_cpu_supports("avx512vnni") },
+		{ "avx512_bf16", __builtin_cpu_supports("avx512bf16") },
+	};
+#elif defined(__aarch64__)
+	unsigned long cap = getauxval(AT_HWCAP);
+	const struct {
+		const char *name;
+		int has;
+	} feature[] = {
+		{ "neon", (cap & 1ul << 1) != 0 },
+		{ "fp16", (cap & 1ul << 10) != 0 },
+		{ "dotprod", (cap & 1ul << 20) != 0 },
+	};
+#else
+	const struct {
+		const char *name;
+		int has;
+	} feature[] = { { "none", 0 } };
+#endif
+	for (size_t i = 0; i < ARRAY_LEN(feature); i++) {
+		size_t n = strlen(buf);
+
+		if (feature[i].has)
+			snprintf(buf + n, size - n, "%s%s", n ? " " : "",
+				feature[i].name);
+	}
+}
+
+void probe_processor(struct finding *f)
+{
+	const struct kern *chosen, *best = kern_find(NULL);
+	char features[128];
+	struct err e;
+
+	processor_features(features, sizeof(features));
+	if (kern_select(&chosen, &e)) {
+		finding_is(f, PROBE_MISSING, "%s", e.text);
+		finding_means(f, "No kernels, so no model can run.");
+		finding_fix(f, "unset TANDEM_CPU");
+		return;
+	}
+	finding_is(f, PROBE_OK, "%s kernels; the processor has %s",
+		chosen->name, *features ? features : "no vector extension");
+	finding_means(f,
+		"Every set of kernels gives the same bytes; "
+		"a wider one is faster.");
+	json_object_set_new(f->numbers, "kern", json_string(chosen->name));
+	json_object_set_new(f->numbers, "features", json_string(features));
+	if (chosen == best)
+		return;
+	f->state = PROBE_LIMITED;
+	finding_also(f, "; TANDEM_CPU holds it back from %s", best->name);
+	finding_fix(f, "unset TANDEM_CPU");
+}
+
+/* The processors' worth of time a control group allows; 0: no limit. */
+static double cpu_quota(void)
+{
+	char line[128];
+	double quota, period;
+
+	if (!probe_line("/sys/fs/cgroup/cpu.max", line, sizeof(line)) ||
+		sscanf(line, "%lf %lf", &quota, &period) != 2 || period <= 0)
+		return 0;
+	return quota / period;
+}
+
+void probe_cores(struct finding *f)
+{
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned usable = workers_online();
+	double quota = cpu_quota();
+
+	finding_is(
+		f, PROBE_OK, "%u of %ld processors are ours", usable, online);
+	finding_number(f, "online", online);
+	finding_number(f, "usable", usable);
+	if (quota > 0) {
+		finding_also(f, ", with the time of %.2g", quota);
+		json_object_set_new(f->numbers, "quota", json_real(quota));
+	}
+	if (usable >= 2 && (quota == 0 || quota >= 2)) {
+		finding_means(
+			f, "Host and device each have a processor to poll on.");
+		return;
+	}
+	f->state = PROBE_LIMITED;
+	finding_means(f,
+		"Host and device share one processor: polling would only "
+		"keep the other from working, so each wait sleeps and wakes, "
+		"which costs microseconds a token.");
+	if ((long)usable < online)
+		finding_fix(f, "taskset -p -c 0-%ld $$", online - 1);
+}
+
+/* Bytes that a control group allows, UINT64_MAX: no limit. */
+static uint64_t memory_limit(void)
+{
+	static const char *const path[] = {
+		"/sys/fs/cgroup/memory.max",
+		"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+	};
+	int64_t v;
+
+	for (size_t i = 0; i < ARRAY_LEN(path); i++)
+		/* v1 says "no limit" as the largest multiple of a page. */
+		if (probe_number(path[i], &v) && v > 0 && v < INT64_MAX / 2)
+			return (uint64_t)v;
+	return UINT64_MAX;
+}
+
+void probe_memory(struct finding *f)
+{
+	const char *info = "/proc/meminfo";
+	uint64_t limit = memory_limit(), room;
+	int64_t total = 0, free_kb = 0;
+	char a[24], b[24], c[24];
+
+	if (!probe_field(info, "MemTotal", &total) ||
+		!probe_field(info, "MemAvailable", &free_kb)) {
+		finding_is(f, PROBE_LIMITED, "%s cannot be read", info);
+		finding_means(f, "It is not known how large a model fits.");
+		finding_fix(f, "%smount -t proc proc /proc", probe_sudo());
+		return;
+	}
+	room = (uint64_t)free_kb << 10;
+	finding_is(f, PROBE_OK, "%s available of %s", probe_bytes(a, room),
+		probe_bytes(b, (uint64_t)total << 10));
+	if (limit != UINT64_MAX) {
+		finding_also(f, ", a control group allows %s",
+			probe_bytes(c, limit));
+		if (limit < room)
+			room = limit;
+	}
+	finding_number(f, "total", total << 10);
+	finding_number(f, "available", (int64_t)room);
+	/* The file's pages and the weights in shared buffers: twice. */
+	finding_means(f,
+		"Weights are copied from the file into shared buffers: a "
+		"model file of about %s fits with the file cached too.",
+		probe_bytes(c, room / 2));
+	if (room < 512 * MIB) {
+		f->state = PROBE_LIMITED;
+		finding_fix(f, "ps -eo rss,pid,args --sort=-rss | head");
+	}
+}
+
+static uint64_t soft_limit(int resource)
+{
+	struct rlimit r;
+
+	if (getrlimit(resource, &r) || r.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return r.rlim_cur;
+}
+
+void probe_address_space(struct finding *f)
+{
+	static const uint64_t size[] = { WIRE_WINDOW_MAX, 3584 * MIB,
+		3072 * MIB, 2048 * MIB, 1024 * MIB, 256 * MIB, 64 * MIB,
+		WIRE_WINDOW_MIN };
+	uint64_t limit = soft_limit(RLIMIT_AS), got = 0;
+	char a[24], b[24];
+
+	for (size_t i = 0; i < ARRAY_LEN(size) && !got; i++) {
+		void *p = mmap(NULL, size[i], PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+		if (p == MAP_FAILED)
+			continue;
+		munmap(p, size[i]);
+		got = size[i];
+	}
+	finding_is(f, got == size[0] ? PROBE_OK : PROBE_LIMITED,
+		"a window of %s can be reserved; RLIMIT_AS %s",
+		probe_bytes(a, got), probe_bytes(b, limit));
+	finding_number(f, "window", (int64_t)got);
+	finding_number(f, "limit", limit == UINT64_MAX ? -1 : (int64_t)limit);
+	if (got == size[0]) {
+		finding_means(f, "Every --va-window up to 4 GiB can be had.");
+		return;
+	}
+	finding_means(f,
+		"The device reserves its window whole: give --va-window less "
+		"than that, or raise the limit.");
+	finding_fix(f, "ulimit -v unlimited");
+	if (!got)
+		f->state = PROBE_MISSING;
+}
+
+void probe_memfd_seals(struct finding *f)
+{
+	const unsigned seals = F_SEAL_SHRINK | F_SEAL_GROW;
+	int fd = memfd_create("tandem:doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int error = errno;
+
+	finding_means(f,
+		"All that host and device share lies in such files; sealed, "
+		"neither can pull memory from under the other.");
+	if (fd < 0) {
+		finding_is(
+			f, PROBE_MISSING, "memfd_create: %s", strerror(error));
+		finding_fix(f, "uname -r   # Linux 3.17 or later is needed");
+		return;
+	}
+	if (ftruncate(fd, 4096) || fcntl(fd, F_ADD_SEALS, seals))
+		finding_is(f, PROBE_MISSING, "a memfd cannot be sealed: %s",
+			strerror(errno));
+	else if (!ftruncate(fd, 8192) || !ftruncate(fd, 0))
+		finding_is(f, PROBE_MISSING,
+			"a sealed memfd changes its size all the same");
+	else
+		finding_is(f, PROBE_OK,
+			"memfd, sealed against growing and shrinking");
+	if (f->state != PROBE_OK)
+		finding_fix(
+			f, "uname -r   # a kernel that keeps seals is needed");
+	close(fd);
+}
+
+/* "[madvise]" out of "always [madvise] never". */
+static void selected(const char *path, char *buf, size_t size)
+{
+	char line[128], *open, *shut;
+
+	snprintf(buf, size, "absent");
+	if (!probe_line(path, line, sizeof(line)))
+		return;
+	open = strchr(line, '[');
+	shut = open ? strchr(open, ']') : NULL;
+	if (shut)
+		snprintf(buf, size, "%.*s", (int)(shut - open - 1), open + 1);
+}
+
+#define THP "/sys/kernel/mm/transparent_hugepage/"
+
+void probe_huge_pages(struct finding *f)
+{
+	int64_t reserved = 0, unused = 0, kb = 2048;
+	char anon[24], shmem[24], a[24];
+	bool works, advised;
+	size_t bytes;
+	void *map;
+	int fd;
+
+	probe_field("/proc/meminfo", "HugePages_Total", &reserved);
+	probe_field("/proc/meminfo", "HugePages_Free", &unused);
+	probe_field("/proc/meminfo", "Hugepagesize", &kb);
+	selected(THP "enabled", anon, sizeof(anon));
+	selected(THP "shmem_enabled", shmem, sizeof(shmem));
+	bytes = (size_t)kb << 10;
+	map = probe_memfd(bytes, MFD_HUGETLB, &fd);
+	works = map != NULL;
+	if (works) {
+		munmap(map, bytes);
+		close(fd);
+	}
+	advised = strcmp(shmem, "absent") && strcmp(shmem, "never") &&
+		strcmp(shmem, "deny");
+	finding_is(f, works || advised ? PROBE_OK : PROBE_LIMITED,
+		"%lld of %lld reserved pages of %s free, MFD_HUGETLB %s; "
+		"transparent: shared memory %s, anonymous %s",
+		(long long)unused, (long long)reserved, probe_bytes(a, bytes),
+		works ? "works" : "refused", shmem, anon);
+	finding_number(f, "reserved", reserved);
+	finding_number(f, "free", unused);
+	finding_number(f, "page", (int64_t)bytes);
+	finding_means(f,
+		works || advised
+			? "A shared buffer that asks for huge pages gets them, "
+			  "and is filled about ten times faster."
+			: "A shared buffer that asks for huge pages gets 4 KiB "
+			  "ones: all works the same, filling it at the start "
+			  "takes about ten times longer.");
+	if (!works)
+		finding_fix(f, "%ssysctl vm.nr_hugepages=512", probe_sudo());
+}

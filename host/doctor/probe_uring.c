@@ -1,0 +1,231 @@
+/*
+ * Probes of the way from storage into shared memory: io_uring, a read past
+ * the page cache into a memfd, buffers registered with the kernel.
+ */
+#include "host/doctor/probe.h"
+
+#include "base/checked.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define RING_ENTRIES 8
+#define READ_BYTES   65536u
+#define FIXED_BYTES  ((size_t)64 << 20) /* about a layer of a 4B model */
+#define WAIT_S       2
+
+/* Submit what is prepared and wait: its result, or -errno. */
+static int finish(struct io_uring *ring)
+{
+	struct __kernel_timespec limit = { .tv_sec = WAIT_S };
+	struct io_uring_cqe *cqe;
+	int ret = io_uring_submit(ring);
+
+	if (ret < 0)
+		return ret;
+	ret = io_uring_wait_cqe_timeout(ring, &cqe, &limit);
+	if (ret < 0)
+		return ret;
+	ret = cqe->res;
+	io_uring_cqe_seen(ring, cqe);
+	return ret;
+}
+
+/* Why io_uring_queue_init failed, and what to do about it. */
+static void explain_refusal(struct finding *f, int error)
+{
+	int64_t disabled = 0, group = -1, filter = 0;
+
+	probe_number("/proc/sys/kernel/io_uring_disabled", &disabled);
+	probe_number("/proc/sys/kernel/io_uring_group", &group);
+	probe_field("/proc/self/status", "Seccomp", &filter);
+	finding_is(f, PROBE_MISSING, "io_uring_setup: %s", strerror(error));
+	if (error == EPERM && disabled) {
+		finding_also(f, "; kernel.io_uring_disabled is %lld",
+			(long long)disabled);
+		if (disabled == 1)
+			finding_also(f, ", this user is not in group %lld",
+				(long long)group);
+		finding_fix(
+			f, "%ssysctl kernel.io_uring_disabled=0", probe_sudo());
+	} else if (filter == 2) {
+		finding_also(f, "; a seccomp filter refuses it");
+		finding_fix(
+			f, "docker run --security-opt seccomp=unconfined ...");
+	} else if (error == ENOMEM) {
+		finding_also(f, "; the locked-memory limit is too low");
+		finding_fix(f, "ulimit -l unlimited");
+	} else {
+		finding_fix(f, "uname -r   # Linux 5.6 or later is needed");
+	}
+}
+
+void probe_io_uring(struct finding *f)
+{
+	struct io_uring ring;
+	int ret = io_uring_queue_init(RING_ENTRIES, &ring, 0);
+
+	finding_means(f,
+		"Large sequential reads can run beside compute; without it "
+		"they would be plain reads in a thread.");
+	if (ret < 0) {
+		explain_refusal(f, -ret);
+		return;
+	}
+	io_uring_prep_nop(io_uring_get_sqe(&ring));
+	ret = finish(&ring);
+	if (ret < 0) {
+		finding_is(f, PROBE_MISSING, "a ring opens, a NOP fails: %s",
+			strerror(-ret));
+		finding_fix(f, "uname -r   # Linux 5.6 or later is needed");
+	} else {
+		finding_is(f, PROBE_OK,
+			"a ring of %d entries opens and runs; features %#x",
+			RING_ENTRIES, ring.features);
+		finding_number(f, "features", ring.features);
+	}
+	io_uring_queue_exit(&ring);
+}
+
+/* A nameless file of READ_BYTES of `fill` where the user is, or near. */
+static int temp_file(int fill, char dir[PATH_MAX])
+{
+	const char *place[] = { ".", getenv("TMPDIR"), "/var/tmp", "/tmp" };
+	char block[4096];
+	int fd = -1;
+
+	memset(block, fill, sizeof(block));
+	for (size_t i = 0; i < ARRAY_LEN(place) && fd < 0; i++) {
+		if (!place[i] || !realpath(place[i], dir))
+			continue;
+		fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	}
+	for (unsigned at = 0; fd >= 0 && at < READ_BYTES; at += sizeof(block)) {
+		if (pwrite(fd, block, sizeof(block), at) == sizeof(block))
+			continue;
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Read the file behind `fd` into `map`, past the page cache: 0 or -errno. */
+static int read_direct(int fd, unsigned char *map)
+{
+	char path[64];
+	struct io_uring ring;
+	int direct, ret;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	direct = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	if (direct < 0)
+		return -errno;
+	ret = io_uring_queue_init(RING_ENTRIES, &ring, 0);
+	if (ret < 0)
+		goto out;
+	io_uring_prep_read(io_uring_get_sqe(&ring), direct, map, READ_BYTES, 0);
+	ret = finish(&ring);
+	io_uring_queue_exit(&ring);
+	if (ret >= 0)
+		ret = ret == READ_BYTES ? 0 : -EIO;
+out:
+	close(direct);
+	return ret;
+}
+
+void probe_direct_read(struct finding *f)
+{
+	const unsigned char fill = 0x5a;
+	char dir[PATH_MAX] = "";
+	unsigned char *map;
+	int fd, mem, ret;
+
+	finding_means(f,
+		"A file here can be read straight into a shared buffer, "
+		"without a copy and without pushing others out of the cache.");
+	fd = temp_file(fill, dir);
+	if (fd < 0) {
+		finding_is(f, PROBE_LIMITED, "no place for a file to try");
+		finding_fix(f, "TMPDIR=FOLDER-ON-DISK tandem doctor");
+		return;
+	}
+	map = probe_memfd(READ_BYTES, 0, &mem);
+	ret = map ? read_direct(fd, map) : -errno;
+	if (!ret && (map[0] != fill || map[READ_BYTES - 1] != fill))
+		ret = -EIO;
+	if (ret) {
+		finding_is(f, PROBE_LIMITED, "%s: io_uring with O_DIRECT: %s",
+			dir, strerror(-ret));
+		finding_fix(f, "cd FOLDER-ON-DISK && tandem doctor");
+	} else {
+		finding_is(f, PROBE_OK, "%s: %u KiB with O_DIRECT into a memfd",
+			dir, READ_BYTES >> 10);
+	}
+	if (map) {
+		munmap(map, READ_BYTES);
+		close(mem);
+	}
+	close(fd);
+}
+
+/* The most, by halves of FIXED_BYTES, that the kernel lets us register. */
+static size_t most_registered(struct io_uring *ring)
+{
+	struct iovec iov;
+	size_t n = FIXED_BYTES;
+	int fd;
+
+	iov.iov_base = probe_memfd(FIXED_BYTES, 0, &fd);
+	if (!iov.iov_base)
+		return 0;
+	for (; n >= 4096; n /= 2) {
+		iov.iov_len = n;
+		if (!io_uring_register_buffers(ring, &iov, 1))
+			break;
+	}
+	if (n >= 4096)
+		io_uring_unregister_buffers(ring);
+	munmap(iov.iov_base, FIXED_BYTES);
+	close(fd);
+	return n >= 4096 ? n : 0;
+}
+
+void probe_locked_memory(struct finding *f)
+{
+	struct rlimit r = { 0, 0 };
+	struct io_uring ring;
+	char a[24], b[24];
+	size_t most = 0;
+	uint64_t limit;
+
+	getrlimit(RLIMIT_MEMLOCK, &r);
+	if (!io_uring_queue_init(RING_ENTRIES, &ring, 0)) {
+		most = most_registered(&ring);
+		io_uring_queue_exit(&ring);
+	}
+	limit = r.rlim_cur == RLIM_INFINITY ? UINT64_MAX : r.rlim_cur;
+	finding_is(f, most == FIXED_BYTES ? PROBE_OK : PROBE_LIMITED,
+		"%s of buffers can be registered; RLIMIT_MEMLOCK %s",
+		probe_bytes(a, most), probe_bytes(b, limit));
+	if (most > limit)
+		finding_also(f, ", which does not bind this user");
+	finding_number(f, "registered", (int64_t)most);
+	finding_number(f, "limit", limit == UINT64_MAX ? -1 : (int64_t)limit);
+	if (most == FIXED_BYTES) {
+		finding_means(f, "Reads may use registered buffers.");
+		return;
+	}
+	finding_means(f,
+		"Reads use plain buffers: the kernel looks up their pages "
+		"each time, which is hardly measurable for large reads.");
+	finding_fix(f, "%sprlimit --pid $$ --memlock=unlimited:unlimited",
+		geteuid() ? "sudo " : "");
+}

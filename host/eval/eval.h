@@ -1,0 +1,68 @@
+/*
+ * Measuring a decoder on the items of a task: how many come out right, and
+ * what it took. Every item starts from an empty cache in the one open
+ * session. Says nothing by itself: results go to the caller as they come.
+ */
+#ifndef HOST_EVAL_EVAL_H
+#define HOST_EVAL_EVAL_H
+
+#include "host/eval/eval_items.h"
+#include "host/method/method.h"
+#include "host/text/sampler.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct decoder;
+struct err;
+struct strbuf;
+
+struct eval_tally {
+	uint64_t right, total;
+};
+
+struct eval_result {
+	const char *task; /* the caller's; not copied */
+	const char *path; /* likewise */
+	struct eval_tally all, level[EVAL_LEVELS];
+	uint64_t tokens; /* generated */
+	uint64_t passes; /* of the model, over the prompts included */
+	uint64_t ns;     /* of the wall clock, prompts included */
+	/* Likewise of the phone that all is priced for, if any: its time, and
+	 * its energy without what it draws all the time (base_w). */
+	uint64_t phone_ps, phone_pj;
+	struct method_stats drafts;
+};
+
+struct eval_opts {
+	uint32_t n_predict; /* tokens an output has at most */
+	/* Item i draws from stream i. */
+	struct sampler_opts sampling;
+	/* Of every item once it is marked; not 0 ends the run with that. */
+	int (*each)(void *arg, const struct eval_item *, bool right,
+		const struct strbuf *output, struct err *);
+	void *arg;
+};
+
+/* Right over total; 0 of none. */
+double eval_accuracy(const struct eval_tally *);
+
+/* Wilson's score interval for that share, 95 %: within 0 and 1. */
+void eval_interval(const struct eval_tally *, double *low, double *high);
+
+/*
+ * Tokens of the longest prompt, without starting the pair. -EFBIG with the
+ * item's id for one that leaves no room in a context of so many tokens.
+ */
+int eval_longest(const struct decoder *, const struct eval_items *,
+	uint32_t context, uint32_t *longest, struct err *);
+
+/*
+ * Run the items. Also on failure (-ECANCELED: interrupted) *r, whose names the
+ * caller has set, holds those that were finished.
+ */
+int eval_run(struct decoder *, const struct eval_items *,
+	const struct eval_opts *, struct eval_result *r, struct err *);
+
+#endif

@@ -1,0 +1,135 @@
+#include "host/eval/eval_check.h"
+
+#include "host/eval/eval_items.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DIGITS_MAX 18 /* what an int64_t holds of any kind */
+
+/* Part of a text, not NUL-terminated. */
+struct part {
+	const char *at;
+	size_t len;
+};
+
+static bool is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static struct part trimmed(struct part p)
+{
+	while (p.len && is_space(p.at[0])) {
+		p.at++;
+		p.len--;
+	}
+	while (p.len && is_space(p.at[p.len - 1]))
+		p.len--;
+	return p;
+}
+
+static struct part first_line(struct part p)
+{
+	const char *newline = p.len ? memchr(p.at, '\n', p.len) : NULL;
+
+	if (newline)
+		p.len = (size_t)(newline - p.at);
+	return trimmed(p);
+}
+
+static bool same_first_line(struct part output, struct part answer)
+{
+	output = first_line(output);
+	answer = first_line(answer);
+	return answer.len && output.len == answer.len &&
+		!memcmp(output.at, answer.at, answer.len);
+}
+
+static bool last_number(struct part p, int64_t *out)
+{
+	size_t end = p.len, begin;
+	int64_t n = 0;
+
+	while (end && !is_digit(p.at[end - 1]))
+		end--;
+	for (begin = end; begin && is_digit(p.at[begin - 1]); begin--)
+		;
+	if (begin == end || end - begin > DIGITS_MAX)
+		return false;
+	for (size_t i = begin; i < end; i++)
+		n = n * 10 + (p.at[i] - '0');
+	/* Before the run there is no digit, or it would be longer. */
+	if (begin && p.at[begin - 1] == '-' &&
+		!(begin > 1 && is_digit(p.at[begin - 2])))
+		n = -n;
+	*out = n;
+	return true;
+}
+
+static bool same_number(struct part output, struct part answer)
+{
+	int64_t has, wants;
+
+	return last_number(output, &has) && last_number(answer, &wants) &&
+		has == wants;
+}
+
+/* The next character of a trimmed text, a run of white space being one. */
+static char next_char(struct part p, size_t *at)
+{
+	char c = p.at[(*at)++];
+
+	if (!is_space(c))
+		return c;
+	while (is_space(p.at[*at]))
+		(*at)++;
+	return ' ';
+}
+
+static bool same_text(struct part output, struct part answer)
+{
+	size_t i = 0, k = 0;
+
+	output = trimmed(output);
+	answer = trimmed(answer);
+	while (i < output.len && k < answer.len)
+		if (next_char(output, &i) != next_char(answer, &k))
+			return false;
+	return answer.len && i == output.len && k == answer.len;
+}
+
+static bool has_facts(struct part output, const json_t *facts)
+{
+	const json_t *fact;
+	size_t i;
+
+	json_array_foreach(facts, i, fact) if (!output.len ||
+		!memmem(output.at, output.len, json_string_value(fact),
+			json_string_length(fact))) return false;
+	return true;
+}
+
+bool eval_right(const struct eval_item *item, const char *output, size_t len)
+{
+	struct part has = { output, len };
+	struct part wants = { item->answer, strlen(item->answer) };
+
+	switch (item->check) {
+	case EVAL_EXACT:
+		return same_first_line(has, wants);
+	case EVAL_NUMBER:
+		return same_number(has, wants);
+	case EVAL_TEXT:
+		return same_text(has, wants);
+	case EVAL_FACTS:
+		return has_facts(has, item->facts);
+	}
+	return false;
+}

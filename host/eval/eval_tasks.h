@@ -1,0 +1,47 @@
+/*
+ * The tasks a model is measured on, found and read by what a command line
+ * says: one that comes with the program, all of these, or a file of items.
+ */
+#ifndef HOST_EVAL_EVAL_TASKS_H
+#define HOST_EVAL_EVAL_TASKS_H
+
+#include "host/eval/eval_items.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+#define EVAL_TASKS      6
+#define EVAL_TASK_NAMES "summary, qa, ui, reply, math, code"
+
+struct eval_task {
+	char name[NAME_MAX + 1]; /* of a file: its name without .jsonl */
+	char path[PATH_MAX];
+	struct eval_items items;
+};
+
+struct eval_tasks {
+	struct eval_task task[EVAL_TASKS];
+	size_t n;
+};
+
+bool eval_task_is_name(const char *operand);
+bool eval_task_is_jsonl(const char *operand);
+
+/* What names a file of items: a path with a '/', or one ending in .jsonl. */
+bool eval_task_is_file(const char *operand);
+
+/*
+ * All items of what the operand names: a task, "all", or a file as
+ * eval_task_is_file has it. *t starts zeroed; eval_tasks_release in any case.
+ */
+int eval_tasks_read(struct eval_tasks *, const char *operand, struct err *);
+void eval_tasks_release(struct eval_tasks *);
+
+/* The first `most` of a task's items, 0: all. Borrowed. */
+struct eval_items eval_task_first(const struct eval_task *, uint64_t most);
+
+#endif

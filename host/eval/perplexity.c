@@ -1,0 +1,346 @@
+#include "host/eval/perplexity.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/progress.h"
+#include "host/eval/eval_items.h"
+#include "host/session/logits.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the normal distribution: 95 % lie so many deviations around its mean. */
+#define Z95 1.959963984540054
+
+/* ---- passages ------------------------------------------------------------ */
+
+void passages_release(struct passages *p)
+{
+	free(p->tokens.id);
+	free(p->passage);
+	*p = (struct passages){ 0 };
+}
+
+static int add_passage(
+	struct passages *p, const struct passage *one, struct err *e)
+{
+	struct passage *more =
+		reallocarray(p->passage, p->n + 1, sizeof(*more));
+
+	if (!more)
+		return err_set(e, ENOMEM, "no memory for the passages");
+	p->passage = more;
+	p->passage[p->n++] = *one;
+	return 0;
+}
+
+static int add_token(struct token_list *l, int32_t id, struct err *e)
+{
+	return token_list_add(l, id)
+		? err_set(e, ENOMEM, "no memory for the tokens")
+		: 0;
+}
+
+/* The token that begins a text; -1 where the model wants none. */
+static int32_t wanted_bos(const struct tokenizer *tok)
+{
+	return tokenizer_adds_bos(tok) ? tokenizer_bos(tok) : -1;
+}
+
+static int add_bos(
+	struct token_list *l, const struct tokenizer *tok, struct err *e)
+{
+	int32_t bos = wanted_bos(tok);
+
+	return bos < 0 ? 0 : add_token(l, bos, e);
+}
+
+/*
+ * Append the answer's tokens behind `n_prompt` of the prompt. By themselves
+ * they may begin otherwise than behind it: some vocabularies put a space
+ * before a text.
+ */
+static int add_answer(struct token_list *l, size_t n_prompt,
+	const struct tokenizer *tok, const struct eval_item *item,
+	struct err *e)
+{
+	size_t prompt = strlen(item->prompt), answer = strlen(item->answer);
+	const int32_t *head = l->id + l->n - n_prompt;
+	struct token_list whole = { 0 };
+	char *text = malloc(prompt + answer);
+	int ret = text ? 0 : err_set(e, ENOMEM, "no memory for an item");
+
+	if (!ret) {
+		memcpy(text, item->prompt, prompt);
+		memcpy(text + prompt, item->answer, answer);
+		ret = tokenize(tok, text, prompt + answer, 0, &whole, e);
+	}
+	if (!ret &&
+		(whole.n <= n_prompt ||
+			memcmp(whole.id, head, n_prompt * sizeof(*head))))
+		ret = tokenize(tok, item->answer, answer, 0, l, e);
+	else
+		for (size_t i = n_prompt; i < whole.n && !ret; i++)
+			ret = add_token(l, whole.id[i], e);
+	free(whole.id);
+	free(text);
+	return ret;
+}
+
+static int add_item(struct passages *p, const struct tokenizer *tok,
+	const struct eval_item *item, struct err *e)
+{
+	struct passage one = { .at = p->tokens.n, .id = item->id };
+	struct token_list *l = &p->tokens;
+	size_t begin;
+	int ret = add_bos(l, tok, e);
+
+	begin = l->n;
+	if (!ret)
+		ret = tokenize(
+			tok, item->prompt, strlen(item->prompt), 0, l, e);
+	one.first = (uint32_t)(l->n - one.at);
+	if (!ret)
+		ret = add_answer(l, l->n - begin, tok, item, e);
+	if (!ret && tokenizer_eos(tok) >= 0)
+		ret = add_token(l, tokenizer_eos(tok), e);
+	one.n = (uint32_t)(l->n - one.at);
+	if (!ret && (!one.first || one.first >= one.n))
+		ret = err_set(e, EINVAL, "the %s has no tokens",
+			one.first ? "answer" : "prompt");
+	if (!ret)
+		ret = add_passage(p, &one, e);
+	if (ret)
+		err_in(e, "item '%s'", item->id);
+	return ret;
+}
+
+int passages_add_items(struct passages *p, const struct tokenizer *tok,
+	const struct eval_items *items, struct err *e)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < items->n && !ret; i++)
+		ret = add_item(p, tok, &items->item[i], e);
+	return ret;
+}
+
+/* The window's scored part; two tokens have the second of them. */
+static uint32_t first_scored(size_t n)
+{
+	return (uint32_t)(n > 2 ? n / 2 + 1 : 1);
+}
+
+static int add_windows(struct passages *p, size_t begin, int32_t bos,
+	uint32_t window, uint64_t most, struct err *e)
+{
+	size_t left = p->tokens.n - begin;
+	uint32_t n = left < window ? (uint32_t)left : window;
+	int ret = 0;
+
+	for (uint64_t i = 0; left >= n && !ret; i++, left -= n) {
+		struct passage one = {
+			.at = begin + i * n, .n = n, .first = first_scored(n)
+		};
+
+		if (most && i == most)
+			break;
+		if (bos >= 0)
+			p->tokens.id[one.at] = bos;
+		ret = add_passage(p, &one, e);
+		p->tokens.n = one.at + n;
+	}
+	return ret;
+}
+
+int passages_add_text(struct passages *p, const struct tokenizer *tok,
+	const char *text, size_t len, uint32_t window, uint64_t most,
+	struct err *e)
+{
+	size_t begin = p->tokens.n;
+	int ret = add_bos(&p->tokens, tok, e);
+
+	if (!ret)
+		ret = tokenize(tok, text, len, 0, &p->tokens, e);
+	if (ret)
+		return ret;
+	if (p->tokens.n - begin < 2)
+		return err_set(e, EINVAL,
+			"the text is too short: perplexity takes a token and "
+			"one before it");
+	return add_windows(p, begin, wanted_bos(tok), window, most, e);
+}
+
+uint32_t passages_longest(const struct passages *p)
+{
+	uint32_t longest = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		if (p->passage[i].n > longest)
+			longest = p->passage[i].n;
+	return longest;
+}
+
+int passages_check(const struct passages *p, uint32_t context, struct err *e)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const struct passage *one = &p->passage[i];
+
+		if (one->n - 1 <= context)
+			continue;
+		if (one->id)
+			return err_set(e, EFBIG,
+				"item '%s' has %u tokens, which do not fit "
+				"into the context of %u; give a larger --ctx",
+				one->id, one->n, context);
+		return err_set(e, EFBIG,
+			"a window of %u tokens does not fit into the context "
+			"of %u; give a smaller --window or a larger --ctx",
+			one->n, context);
+	}
+	return 0;
+}
+
+/* ---- scoring ------------------------------------------------------------- */
+
+double token_nll(const float *logits, uint32_t n, int32_t token)
+{
+	double most = -INFINITY, sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if ((double)logits[i] > most)
+			most = (double)logits[i];
+	for (uint32_t i = 0; i < n; i++)
+		sum += exp((double)logits[i] - most);
+	return log(sum) + (most - (double)logits[token]);
+}
+
+static int score_row(struct perplexity *p, const float *logits,
+	uint32_t n_vocab, int32_t token, struct err *e)
+{
+	double nll = token_nll(logits, n_vocab, token);
+
+	if (!isfinite(nll))
+		return err_set(e, EDOM,
+			"the model gives a token no likelihood: its logits "
+			"are not finite; try --precision f32");
+	p->tokens++;
+	p->sum += nll;
+	p->squares += nll * nll;
+	return 0;
+}
+
+/* Rows [row, n) of the last forward, which foretell target[row] ... */
+static int score_rows(struct session *s, uint32_t row, uint32_t n,
+	const int32_t *target, float *logits, struct perplexity *p,
+	struct err *e)
+{
+	uint32_t n_vocab = session_model(s)->n_vocab, some;
+	int ret = 0;
+
+	for (; row < n && !ret; row += some) {
+		some = n - row < LOGITS_ROWS ? n - row : LOGITS_ROWS;
+		ret = session_logits_range(s, row, some, logits, e);
+		for (uint32_t i = 0; i < some && !ret; i++)
+			ret = score_row(p, logits + (size_t)i * n_vocab,
+				n_vocab, target[row + i], e);
+	}
+	return ret;
+}
+
+static int keep_chain(struct session *s, uint32_t n, struct err *e)
+{
+	uint32_t path[WIRE_MAX_ROWS];
+
+	for (uint32_t i = 0; i < n; i++)
+		path[i] = i;
+	return session_accept(s, path, n, e);
+}
+
+/* The last token is foretold and not read. */
+static int run_passage(struct session *s, const int32_t *token,
+	const struct passage *one, float *logits, struct perplexity *p,
+	struct err *e)
+{
+	uint32_t rows = one->n - 1, most = session_max_rows(s);
+	int ret = 0;
+
+	session_truncate(s, 0);
+	for (uint32_t at = 0; at < rows && !ret; at += most) {
+		uint32_t n = rows - at < most ? rows - at : most;
+		uint32_t row = one->first - 1 > at ? one->first - 1 - at : 0;
+		struct token_tree chain = { .n = n, .token = token + at };
+
+		ret = session_forward(s, &chain, e);
+		if (ret)
+			break;
+		p->read += n;
+		ret = score_rows(s, row, n, token + at + 1, logits, p, e);
+		if (!ret)
+			ret = keep_chain(s, n, e);
+	}
+	return ret;
+}
+
+int perplexity_run(struct session *s, const struct passages *all,
+	const char *name, struct perplexity *p, struct err *e)
+{
+	uint64_t began = clock_ns();
+	struct progress progress;
+	float *logits = reallocarray(
+		NULL, session_model(s)->n_vocab, LOGITS_ROWS * sizeof(*logits));
+	int ret = logits ? 0 : err_set(e, ENOMEM, "no memory for logits");
+
+	progress_begin(&progress, name, all->tokens.n);
+	for (size_t i = 0; i < all->n && !ret; i++) {
+		const struct passage *one = &all->passage[i];
+
+		ret = run_passage(
+			s, all->tokens.id + one->at, one, logits, p, e);
+		progress_at(&progress, one->at + one->n);
+	}
+	progress_end(&progress);
+	free(logits);
+	p->ns += clock_ns() - began;
+	return ret;
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
+void perplexity_add(struct perplexity *p, const struct perplexity *more)
+{
+	p->tokens += more->tokens;
+	p->sum += more->sum;
+	p->squares += more->squares;
+	p->read += more->read;
+	p->ns += more->ns;
+}
+
+double perplexity_mean(const struct perplexity *p)
+{
+	return p->tokens ? p->sum / (double)p->tokens : 0;
+}
+
+double perplexity_value(const struct perplexity *p)
+{
+	return p->tokens ? exp(perplexity_mean(p)) : NAN;
+}
+
+void perplexity_interval(const struct perplexity *p, double *low, double *high)
+{
+	double n = (double)p->tokens, mean = perplexity_mean(p), half;
+
+	*low = *high = NAN;
+	if (p->tokens < 2)
+		return;
+	/* Equal values leave a difference that rounding may make negative. */
+	half = fmax(p->squares / n - mean * mean, 0) / (n - 1);
+	half = Z95 * sqrt(half);
+	*low = exp(mean - half);
+	*high = exp(mean + half);
+}
