@@ -2,10 +2,10 @@
 
 #include "base/err.h"
 #include "host/head/exit_head.h"
-#include "host/text/generation.h"
 #include "host/model/model.h"
-#include "host/text/tokenizer.h"
 #include "host/shipped/shipped_models.h"
+#include "host/text/generation.h"
+#include "host/text/tokenizer.h"
 #include "host/tree/tree_cost.h"
 
 #include <errno.h>

@@ -13,8 +13,8 @@
 #include "host/bench/bench_machine.h"
 #include "host/draft/draft_model.h"
 #include "host/model/model.h"
-#include "host/shipped/shipped_models.h"
 #include "host/session/session.h"
+#include "host/shipped/shipped_models.h"
 
 #include <errno.h>
 #include <jansson.h>

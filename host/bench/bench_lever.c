@@ -4,13 +4,13 @@
 #include "base/progress.h"
 #include "base/rng.h"
 #include "flash/image.h"
+#include "host/api/decoder.h"
 #include "host/bench/bench_plot.h"
 #include "host/cmd/cmd.h"
+#include "host/cmd/options.h"
 #include "host/convert/convert.h"
-#include "host/api/decoder.h"
 #include "host/model/model.h"
 #include "host/shipped/shipped_models.h"
-#include "host/cmd/options.h"
 #include "host/tree/tree_cost.h"
 
 #include <errno.h>

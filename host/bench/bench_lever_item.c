@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/api/decoder.h"
-#include "host/text/generation.h"
 #include "host/model/model.h"
+#include "host/text/generation.h"
 #include "host/text/sampler.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
  * tree depends on the text it begins behind alone.
  */
 #include "host/bench/bench_lever.h"
-#include "host/text/generation.h"
 #include "host/method/cycle.h"
+#include "host/text/generation.h"
 
 static uint32_t frozen_rows(const struct method_env *env)
 {

@@ -4,10 +4,10 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/bench/bench_lever.h"
 #include "host/api/decoder.h"
-#include "host/eval/eval_tasks.h"
+#include "host/bench/bench_lever.h"
 #include "host/cmd/options.h"
+#include "host/eval/eval_tasks.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "flash/image.h"
-#include "host/convert/convert.h"
 #include "host/cmd/convert_report.h"
+#include "host/convert/convert.h"
 #include "host/model/model.h"
 
 #include <errno.h>

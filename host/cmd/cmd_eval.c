@@ -5,11 +5,11 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/decoder.h"
-#include "host/eval/eval.h"
 #include "host/cmd/eval_report.h"
+#include "host/cmd/options.h"
+#include "host/eval/eval.h"
 #include "host/eval/eval_tasks.h"
 #include "host/model/model.h"
-#include "host/cmd/options.h"
 
 #include <errno.h>
 #include <jansson.h>

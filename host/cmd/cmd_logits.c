@@ -6,11 +6,11 @@
 #include "base/fd.h"
 #include "base/progress.h"
 #include "host/cmd/ids.h"
-#include "host/session/logits.h"
-#include "host/model/model.h"
-#include "host/text/tokenizer.h"
 #include "host/cmd/options.h"
+#include "host/model/model.h"
+#include "host/session/logits.h"
 #include "host/session/session.h"
+#include "host/text/tokenizer.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,11 +5,11 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/api/decoder.h"
-#include "host/eval/eval_tasks.h"
 #include "host/cmd/json_text.h"
-#include "host/model/model.h"
 #include "host/cmd/options.h"
+#include "host/eval/eval_tasks.h"
 #include "host/eval/perplexity.h"
+#include "host/model/model.h"
 
 #include <errno.h>
 #include <inttypes.h>

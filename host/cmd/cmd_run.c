@@ -7,15 +7,15 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "host/api/decoder.h"
+#include "host/cmd/options.h"
+#include "host/cmd/report.h"
 #include "host/draft/draft_model.h"
-#include "host/text/generation.h"
-#include "host/text/chat.h"
 #include "host/model/model.h"
+#include "host/text/chat.h"
+#include "host/text/generation.h"
 #include "host/text/sampler.h"
 #include "host/text/tokenizer.h"
 #include "host/text/utf8.h"
-#include "host/cmd/options.h"
-#include "host/cmd/report.h"
 
 #include <errno.h>
 #include <signal.h>

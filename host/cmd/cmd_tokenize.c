@@ -12,8 +12,8 @@
 #include "flash/image.h"
 #include "host/cmd/ids.h"
 #include "host/model/packed.h"
-#include "host/text/tokenizer.h"
 #include "host/shipped/shipped_models.h"
+#include "host/text/tokenizer.h"
 #include "tensor/gguf.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 #include "host/cmd/convert_report.h"
 
 #include "flash/image.h"
-#include "host/convert/convert.h"
 #include "host/cmd/json_text.h"
+#include "host/convert/convert.h"
 #include "tensor/gguf.h"
 
 #include <math.h>

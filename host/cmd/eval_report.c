@@ -2,8 +2,8 @@
 
 #include "host/api/decoder.h"
 #include "host/cmd/json_text.h"
-#include "host/model/model.h"
 #include "host/cmd/options.h"
+#include "host/model/model.h"
 
 #include <errno.h>
 #include <inttypes.h>

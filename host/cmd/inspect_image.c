@@ -3,10 +3,10 @@
 #include "flash/image.h"
 #include "host/cmd/inspect.h"
 #include "host/cmd/json_text.h"
-#include "tensor/layout.h"
 #include "host/model/packed.h"
 #include "host/model/packed_format.h"
 #include "tensor/gguf.h"
+#include "tensor/layout.h"
 
 #include <inttypes.h>
 

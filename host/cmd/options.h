@@ -10,12 +10,12 @@
 #include "base/opt.h"
 #include "base/workers.h"
 #include "flash/stream.h"
-#include "tensor/layout.h"
-#include "host/tree/tree_cost.h"
 #include "host/tree/tree.h"
+#include "host/tree/tree_cost.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
+#include "tensor/layout.h"
 #include "tensor/soc.h"
 
 #include <stdint.h>

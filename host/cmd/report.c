@@ -2,10 +2,10 @@
 
 #include "base/strbuf.h"
 #include "host/api/decoder.h"
-#include "host/text/generation.h"
 #include "host/cmd/json_text.h"
-#include "host/model/model.h"
 #include "host/cmd/options.h"
+#include "host/model/model.h"
+#include "host/text/generation.h"
 
 #include <errno.h>
 #include <inttypes.h>

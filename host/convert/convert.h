@@ -6,8 +6,8 @@
 #ifndef HOST_CONVERT_CONVERT_H
 #define HOST_CONVERT_CONVERT_H
 
-#include "tensor/layout.h"
 #include "host/convert/requant.h"
+#include "tensor/layout.h"
 
 #include <signal.h>
 #include <stdbool.h>

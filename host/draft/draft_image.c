@@ -6,9 +6,9 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "tensor/layout.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
+#include "tensor/layout.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 
 #include "base/checked.h"
 #include "base/workers.h"
-#include "tensor/layout.h"
 #include "host/model/model.h"
 #include "tensor/kern.h"
+#include "tensor/layout.h"
 #include "tensor/tile.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/hugemem.h"
-#include "tensor/layout.h"
 #include "host/model/model.h"
+#include "tensor/layout.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "host/draft/drafter_host.h"
 #include "host/draft/drafter_oracle.h"
 #include "host/model/model.h"
-#include "host/shipped/shipped_models.h"
 #include "host/session/session.h"
+#include "host/shipped/shipped_models.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include "base/strbuf.h"
 #include "host/api/decoder.h"
 #include "host/eval/eval_check.h"
-#include "host/text/generation.h"
 #include "host/model/model.h"
+#include "host/text/generation.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>

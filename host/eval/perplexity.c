@@ -4,8 +4,8 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "host/eval/eval_items.h"
-#include "host/session/logits.h"
 #include "host/model/model.h"
+#include "host/session/logits.h"
 #include "host/session/session.h"
 
 #include <errno.h>

@@ -13,8 +13,8 @@
 #ifndef HOST_MEMORY_WEIGHTS_H
 #define HOST_MEMORY_WEIGHTS_H
 
-#include "tensor/layout.h"
 #include "ipc/wire.h"
+#include "tensor/layout.h"
 
 #include <stdbool.h>
 #include <stddef.h>

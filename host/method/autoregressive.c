@@ -2,9 +2,9 @@
  * Plain decoding: one token a pass. The yardstick of every other method, for
  * its output and for its speed.
  */
-#include "host/text/generation.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
+#include "host/text/generation.h"
 
 static int decode_one(struct session *s, int32_t token, struct err *e)
 {

@@ -5,8 +5,8 @@
  * one. Row i of the chain says what comes behind token i; while that is what
  * was guessed, the next row holds as well.
  */
-#include "host/text/generation.h"
 #include "host/method/cycle.h"
+#include "host/text/generation.h"
 
 static uint32_t chain_rows(const struct method_env *env)
 {

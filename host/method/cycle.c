@@ -4,9 +4,9 @@
 #include "base/err.h"
 #include "host/draft/draft_model.h"
 #include "host/head/exit_head.h"
-#include "host/text/generation.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
+#include "host/text/generation.h"
 
 #include <errno.h>
 #include <stdlib.h>

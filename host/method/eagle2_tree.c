@@ -3,8 +3,8 @@
  * layer by layer the likeliest nodes are expanded together, and of all their
  * candidates the best are verified.
  */
-#include "host/text/generation.h"
 #include "host/method/cycle.h"
+#include "host/text/generation.h"
 
 #define DEPTH 8 /* a first layer, and the reference's 7 */
 #define BEAM  10

@@ -6,9 +6,9 @@
  * the draft goes on behind the best branch; if that is accepted, the next cycle
  * finds the work done.
  */
-#include "host/text/generation.h"
 #include "host/method/cycle.h"
 #include "host/session/session.h"
+#include "host/text/generation.h"
 
 #define AHEAD 32 /* nodes drafted beside a pass, at most */
 

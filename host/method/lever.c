@@ -8,10 +8,10 @@
  * loses, and logits are computed for the rows on the accepted way alone (4.4).
  */
 #include "host/head/exit_head.h"
-#include "host/text/generation.h"
 #include "host/method/cycle.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
+#include "host/text/generation.h"
 #include "host/tree/tree_cost.h"
 
 /*

@@ -14,11 +14,11 @@
  */
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/text/generation.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
-#include "host/text/sampler.h"
 #include "host/session/session.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -10,8 +10,8 @@
 #ifndef HOST_METHOD_METHOD_H
 #define HOST_METHOD_METHOD_H
 
-#include "host/tree/prune.h"
 #include "host/tree/build.h"
+#include "host/tree/prune.h"
 
 #include <stdbool.h>
 #include <stddef.h>

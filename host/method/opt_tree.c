@@ -2,8 +2,8 @@
  * OPT-Tree (Wang et al., TACL 2025): of all trees of so many nodes the one of
  * the largest expected accepted length, by the draft's probabilities.
  */
-#include "host/text/generation.h"
 #include "host/method/cycle.h"
+#include "host/text/generation.h"
 
 #define THRESHOLD                                                  \
 	0.5 /* growth of the expected length that is worth a layer \

@@ -3,8 +3,8 @@
  * where the draft is least sure to be followed, verified in one pass.
  */
 #include "base/checked.h"
-#include "host/text/generation.h"
 #include "host/method/cycle.h"
+#include "host/text/generation.h"
 
 /* Children of a node at each depth: 20 nodes below the root. */
 static const uint32_t width[] = { 1, 1, 3, 1, 1, 1, 1, 1 };

@@ -6,8 +6,8 @@
 #ifndef HOST_MODEL_PACKED_H
 #define HOST_MODEL_PACKED_H
 
-#include "tensor/layout.h"
 #include "ipc/wire.h"
+#include "tensor/layout.h"
 
 #include <stddef.h>
 #include <stdint.h>

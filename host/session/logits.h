@@ -7,8 +7,8 @@
 #ifndef HOST_SESSION_LOGITS_H
 #define HOST_SESSION_LOGITS_H
 
-#include "tensor/layout.h"
 #include "ipc/wire.h"
+#include "tensor/layout.h"
 
 #include <stdint.h>
 

@@ -1,12 +1,12 @@
 #include "host/session/session_impl.h"
 
 #include "base/err.h"
-#include "host/session/logits.h"
-#include "host/model/model.h"
-#include "host/npu/npu.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
 #include "host/memory/weights.h"
+#include "host/model/model.h"
+#include "host/npu/npu.h"
+#include "host/session/logits.h"
 #include "shm/buffer.h"
 
 #include <errno.h>

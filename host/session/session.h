@@ -16,11 +16,11 @@
 #define HOST_SESSION_SESSION_H
 
 #include "flash/stream.h"
-#include "tensor/layout.h"
 #include "host/memory/staging.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
+#include "tensor/layout.h"
 #include "tensor/price.h"
 
 #include <signal.h>

@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/session/batch.h"
-#include "host/model/model.h"
-#include "host/npu/npu.h"
 #include "host/memory/placement.h"
 #include "host/memory/weights.h"
+#include "host/model/model.h"
+#include "host/npu/npu.h"
+#include "host/session/batch.h"
 #include "shm/buffer.h"
 
 #include <errno.h>

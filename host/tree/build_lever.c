@@ -1,8 +1,8 @@
 #include "base/err.h"
 #include "host/tree/build.h"
-#include "host/tree/tree_cost.h"
 #include "host/tree/drafter.h"
 #include "host/tree/grow.h"
+#include "host/tree/tree_cost.h"
 
 #include <assert.h>
 #include <errno.h>

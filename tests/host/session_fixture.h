@@ -7,8 +7,8 @@
 
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/session/batch.h"
 #include "host/model/model.h"
+#include "host/session/batch.h"
 #include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"

@@ -2,9 +2,9 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/api/decoder.h"
+#include "host/convert/synth.h"
 #include "host/model/model.h"
 #include "host/text/tokenizer.h"
-#include "host/convert/synth.h"
 #include "tests/harness.h"
 #include "tests/host/model_file.h"
 

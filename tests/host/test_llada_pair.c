@@ -4,11 +4,11 @@
  * definition, and against itself whatever the pair's settings.
  */
 #include "base/err.h"
-#include "host/text/generation.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
-#include "host/text/sampler.h"
 #include "host/session/session.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
 #include "tests/harness.h"
 #include "tests/host/naive_llada.h"
 #include "tests/host/pair.h"

@@ -7,9 +7,9 @@
 #include "flash/image.h"
 #include "flash/image_write.h"
 #include "host/convert/convert.h"
+#include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
-#include "host/memory/weights.h"
 #include "tests/harness.h"
 #include "tests/host/convert_file.h"
 

@@ -5,10 +5,10 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "host/cmd/inspect.h"
-#include "host/model/model.h"
-#include "host/text/tokenizer.h"
 #include "host/convert/synth.h"
 #include "host/convert/synth_vocab.h"
+#include "host/model/model.h"
+#include "host/text/tokenizer.h"
 
 #include <errno.h>
 #include <math.h>

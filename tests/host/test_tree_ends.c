@@ -4,10 +4,10 @@
  * in a tree that is.
  */
 #include "base/strbuf.h"
-#include "host/text/generation.h"
 #include "host/method/method.h"
-#include "host/text/tokenizer.h"
 #include "host/session/session.h"
+#include "host/text/generation.h"
+#include "host/text/tokenizer.h"
 #include "tests/harness.h"
 #include "tests/host/drafted_text.h"
 #include "tests/host/pair.h"
