@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/version.h"
-#include "host/bench/bench_lever.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,9 +5,8 @@
 #include "base/rng.h"
 #include "flash/image.h"
 #include "host/api/decoder.h"
+#include "host/api/options.h"
 #include "host/bench/bench_plot.h"
-#include "host/cmd/cmd.h"
-#include "host/cmd/options.h"
 #include "host/convert/convert.h"
 #include "host/model/model.h"
 #include "host/shipped/shipped_models.h"
@@ -31,7 +30,7 @@ static int pack_model(struct bench_lever *b, struct err *e)
 	struct convert_opts o = { .layout = LAYOUT_TILES,
 		.type = CONVERT_KEEP,
 		.down = CONVERT_KEEP,
-		.cancel = &cmd_interrupted };
+		.cancel = b->args->cancel };
 	struct conversion done = { 0 };
 	const char *folder = getenv("TMPDIR");
 	struct model *m;
@@ -113,7 +112,7 @@ static int start_decoder(const struct bench_lever *b,
 
 	if (ret)
 		return ret;
-	o.cancel = &cmd_interrupted;
+	o.cancel = b->args->cancel;
 	o.dram_share = s->budget / 100.0;
 	o.context_need = b->longest + s->n_predict;
 	ret = decoder_open_session(d, &o, e);

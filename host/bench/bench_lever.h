@@ -22,10 +22,10 @@
 #include "tensor/price.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct command;
 struct decoder;
 struct err;
 struct image;
@@ -67,7 +67,8 @@ struct lever_args {
 	uint32_t items, n_predict;
 	unsigned rounds; /* 0: 3 of the wall clock, 1 of a phone's */
 	enum lever_form form;
-	const char *plot; /* folder; NULL: none */
+	const char *plot;                    /* folder; NULL: none */
+	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
 };
 
 /* What pruning a run is to show; AS_ASKED: what the options say. */
@@ -159,8 +160,6 @@ struct bench_lever {
 /* Method lever with trees that are a function of the text alone: what env.cost
  * and env.lever say stays as it is. */
 extern const struct method bench_frozen_lever;
-
-extern const struct command cmd_bench_lever;
 
 /* Measure and tell; -ECANCELED when interrupted. */
 int bench_lever(const struct lever_args *, struct err *);

@@ -2,7 +2,7 @@
 #include "host/bench/bench_lever.h"
 
 #include "base/err.h"
-#include "host/cmd/options.h"
+#include "host/api/options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,10 +3,10 @@
 #include "host/bench/bench_lever_tables.h"
 
 #include "base/err.h"
+#include "host/api/options.h"
 #include "host/bench/bench.h"
 #include "host/bench/bench_plot.h"
 #include "host/bench/bench_table.h"
-#include "host/cmd/options.h"
 
 #include <errno.h>
 #include <jansson.h>

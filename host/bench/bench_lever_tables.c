@@ -1,9 +1,9 @@
 #include "host/bench/bench_lever_tables.h"
 
 #include "flash/image.h"
+#include "host/api/options.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
-#include "host/cmd/options.h"
 
 #include <math.h>
 #include <stdio.h>

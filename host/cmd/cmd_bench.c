@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "base/workers.h"
 #include "host/bench/bench.h"
-#include "host/bench/bench_lever.h"
 
 #include <errno.h>
 #include <stdio.h>

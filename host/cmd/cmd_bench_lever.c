@@ -5,8 +5,8 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/api/decoder.h"
+#include "host/api/options.h"
 #include "host/bench/bench_lever.h"
-#include "host/cmd/options.h"
 #include "host/eval/eval_tasks.h"
 
 #include <errno.h>
@@ -274,6 +274,7 @@ static int run(int argc, char **argv)
 	a.rounds = (unsigned)rounds;
 	a.form = as_json ? LEVER_JSON : as_csv ? LEVER_CSV : LEVER_TEXT;
 	a.plot = plot;
+	a.cancel = &cmd_interrupted;
 	cmd_catch_signals();
 	ret = bench_lever(&a, &e);
 	if (!ret)

@@ -7,7 +7,7 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "host/api/decoder.h"
-#include "host/cmd/options.h"
+#include "host/api/options.h"
 #include "host/cmd/report.h"
 #include "host/draft/draft_model.h"
 #include "host/model/model.h"

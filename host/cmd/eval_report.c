@@ -1,8 +1,8 @@
 #include "host/cmd/eval_report.h"
 
 #include "host/api/decoder.h"
+#include "host/api/options.h"
 #include "host/cmd/json_text.h"
-#include "host/cmd/options.h"
 #include "host/model/model.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 
 #include "base/strbuf.h"
 #include "host/api/decoder.h"
+#include "host/api/options.h"
 #include "host/cmd/json_text.h"
-#include "host/cmd/options.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 

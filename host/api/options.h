@@ -4,8 +4,8 @@
  * SESSION_OPTIONS(args) among its rows, with `args` a struct session_args of
  * its own that starts as SESSION_ARGS_DEFAULT; METHOD_OPTIONS likewise.
  */
-#ifndef HOST_CMD_OPTIONS_H
-#define HOST_CMD_OPTIONS_H
+#ifndef HOST_API_OPTIONS_H
+#define HOST_API_OPTIONS_H
 
 #include "base/opt.h"
 #include "base/workers.h"

@@ -1,4 +1,4 @@
-#include "host/cmd/options.h"
+#include "host/api/options.h"
 
 #include "base/checked.h"
 #include "base/err.h"
