@@ -51,9 +51,15 @@ libs_shm    :=
 libs_ipc    :=
 libs_flash  := libzstd liburing libxxhash
 libs_device := libseccomp
-libs_host   := libpcre2-8 jansson libxxhash dbus-1 liburing libzstd
+libs_text   := libpcre2-8 libxxhash
+libs_session := libxxhash
+libs_eval   := jansson
+libs_doctor := dbus-1 jansson liburing libzstd
+libs_bench  := dbus-1 jansson
+libs_cmd    := jansson
 libs_test   := cmocka
-all_libs    := $(sort $(libs_flash) $(libs_device) $(libs_host) $(libs_test))
+all_libs    := $(sort $(foreach r,flash device text session eval doctor bench \
+	cmd test,$(libs_$(r))))
 
 # What needs no compiler needs no library either.
 bare_goals := clean help uninstall format check-format check-layers
@@ -88,10 +94,14 @@ ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
 # ---- sources ------------------------------------------------------------
-rooms := base tensor shm ipc flash device host
-src_host   := $(wildcard host/*.c host/*/*.c)
-src_device := $(wildcard device/*.c)
-$(foreach r,base tensor shm ipc flash,$(eval src_$(r) := $(wildcard $(r)/*.c)))
+outer := base tensor shm ipc flash device
+# The rooms inside host/; scripts/check-layers holds the same arrows against
+# every #include.
+inner := model text tree npu shipped memory session head draft convert doctor \
+	method api eval bench cmd
+rooms := $(outer) $(inner)
+$(foreach r,$(outer),$(eval src_$(r) := $(wildcard $(r)/*.c)))
+$(foreach r,$(inner),$(eval src_$(r) := $(wildcard host/$(r)/*.c)))
 
 mains := host/tandem.c device/tandem_npu.c
 # Sources of vector kernels, compiled once for each instruction set.
@@ -122,8 +132,26 @@ deps_shm    := shm base
 deps_ipc    := ipc shm base
 deps_flash  := flash shm base
 deps_device := device ipc shm tensor base
-deps_host   := host ipc flash shm tensor base
-libs_of      = $(sort $(foreach r,$(deps_$(1)),$(libs_$(r))))
+# Below every room of the host.
+ground       := ipc flash shm tensor base
+deps_model   := model $(ground)
+deps_text    := text $(ground)
+deps_tree    := tree $(ground)
+deps_npu     := npu $(ground)
+deps_shipped := shipped $(ground)
+deps_convert := convert $(deps_model)
+deps_head    := head $(deps_model)
+deps_doctor  := doctor $(deps_npu)
+deps_memory  := memory npu $(deps_model)
+deps_session := session $(deps_memory)
+deps_draft   := draft tree text shipped $(deps_session)
+deps_method  := method head $(deps_draft)
+deps_api     := api $(deps_method)
+deps_eval    := eval $(deps_api)
+deps_bench   := bench convert $(deps_eval)
+deps_cmd     := cmd doctor $(deps_bench)
+deps_host    := $(deps_cmd)
+libs_of      = $(sort $(foreach r,$(1),$(libs_$(r))))
 
 programs := $(O)/tandem $(O)/tandem-npu
 all: $(programs)
@@ -160,33 +188,38 @@ $(O)/obj/%.$(1).o: %.c Makefile $(O)/flags
 endef
 $(foreach i,$(isas),$(eval $(call isa_rule,$(i))))
 
+# $(1) rooms, each before what it stands on; $(2) libraries; $(3) flags
 link = $(Q)$(CC) $(ldflags) $(3) -o $@ $(filter %.o,$^) \
-	$(foreach r,$(deps_$(1)),$(call lib,$(r))) \
+	$(foreach r,$(1),$(call lib,$(r))) \
 	$(call pkg_libs,$(call libs_of,$(1)) $(2)) -lm
 
 $(O)/tandem: $(call obj,host/tandem.c) \
 		$(foreach r,$(deps_host),$(call lib,$(r)))
 	$(call say,LD,$@)
-	$(call link,host)
+	$(call link,$(deps_host))
 
 $(O)/tandem-npu: $(call obj,device/tandem_npu.c) \
 		$(foreach r,$(deps_device),$(call lib,$(r)))
 	$(call say,LD,$@)
-	$(call link,device)
+	$(call link,$(deps_device))
 
 # ---- tests --------------------------------------------------------------
 # tests/ROOM/test_X.c links what ROOM may include and nothing else, so a
-# test cannot reach across a wall either.
-test_src := $(foreach r,$(rooms),$(wildcard tests/$(r)/test_*.c))
+# test cannot reach across a wall either. Tests of the host's rooms may also
+# make files to work on (convert), and find phones and models (shipped).
+tests_of = tests/$(if $(filter $(1),$(inner)),host/)$(1)
+$(foreach r,$(rooms),$(eval test_deps_$(r) := \
+	$(if $(filter $(r),$(inner)),convert shipped) $(deps_$(r))))
+test_src := $(foreach r,$(rooms),$(wildcard $(call tests_of,$(r))/test_*.c))
 tests    := $(patsubst tests/%.c,$(O)/tests/%,$(test_src))
 
 define test_rule
-$(O)/tests/$(1)/test_%: $(O)/obj/tests/$(1)/test_%.o \
+$(O)/$(call tests_of,$(1))/test_%: $(O)/obj/$(call tests_of,$(1))/test_%.o \
 		$(O)/obj/tests/harness.o \
-		$(foreach r,$(deps_$(1)),$(call lib,$(r)))
+		$(foreach r,$(test_deps_$(1)),$(call lib,$(r)))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D)
-	$$(call link,$(1),cmocka)
+	$$(call link,$(test_deps_$(1)),cmocka)
 endef
 $(foreach r,$(rooms),$(eval $(call test_rule,$(r))))
 .PRECIOUS: $(O)/obj/%.o $(O)/lib%.list
@@ -201,7 +234,7 @@ $(O)/fuzz/fuzz_$(1)_%: $(O)/obj/tests/fuzz/fuzz_$(1)_%.o \
 		$(foreach r,$(deps_$(1)),$(call lib,$(r)))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D)
-	$$(call link,$(1),,$(if $(FUZZER),-fsanitize=fuzzer))
+	$$(call link,$(deps_$(1)),,$(if $(FUZZER),-fsanitize=fuzzer))
 endef
 $(foreach r,$(rooms),$(eval $(call fuzz_rule,$(r))))
 
@@ -233,7 +266,7 @@ fuzz: fuzzers
 	done
 
 # ---- checks -------------------------------------------------------------
-headers := $(wildcard $(foreach d,$(rooms) host/* tests tests/fuzz,$(d)/*.h))
+headers := $(wildcard $(foreach d,$(outer) host/* tests tests/*,$(d)/*.h))
 .PHONY: check-layers check-headers format check-format
 check-layers:
 	$(Q)scripts/check-layers
@@ -246,7 +279,7 @@ $(O)/obj/%.h.ok: %.h Makefile $(O)/flags
 		$(CC) $(cflags) -MD -MP -MF $(@:.ok=.d) -MT $@ \
 		-x c -fsyntax-only - && touch $@
 
-formatted = $(shell find $(rooms) tests -name '*.[ch]')
+formatted = $(shell find $(outer) host tests -name '*.[ch]')
 format:
 	$(Q)clang-format -i $(formatted)
 check-format:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tandem doctor as its user meets it; what each probe sees, and under which
-# limits, is tests/host/test_doctor.c.
+# limits, is tests/host/doctor/test_doctor.c.
 . "$(dirname "$0")/lib.sh"
 
 probes='device processor cores memory address-space memfd huge-pages futex

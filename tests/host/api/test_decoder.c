@@ -1,0 +1,176 @@
+/* What fits together and what does not; no device is started. */
+#include "base/err.h"
+#include "base/fd.h"
+#include "host/api/decoder.h"
+#include "host/convert/synth.h"
+#include "host/model/model.h"
+#include "host/text/tokenizer.h"
+#include "tests/harness.h"
+#include "tests/host/model/model_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct method plain = { .name = "plain" },
+			   drafting = { .name = "drafting",
+				   .needs_draft = true },
+			   masked = { .name = "masked", .diffusion = true };
+
+static char dir[4096];
+
+static const char *path_of(const char *name)
+{
+	static char path[2][5000];
+	static int turn;
+
+	turn = !turn;
+	snprintf(path[turn], sizeof(path[turn]), "%s/%s", dir, name);
+	return path[turn];
+}
+
+/* target.gguf, in a folder that TANDEM_MODELS names. */
+static int setup(void **state)
+{
+	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
+	struct err e = { 0 };
+
+	while (strcmp(synth_shapes[o.shape], "tiny"))
+		o.shape++;
+	snprintf(dir, sizeof(dir), "%s", harness_tmp());
+	setenv("TANDEM_MODELS", dir, 1);
+	assert_ok(synth_write(path_of("target.gguf"), &o, &e), &e);
+	return 0;
+}
+
+/* A copy of the target in which `was` reads `is`, of the same length. */
+static void copy_target(const char *name, const char *was, const char *is)
+{
+	struct err e = { 0 };
+	char *data, *at;
+	size_t len;
+	FILE *f;
+
+	assert_ok(
+		fd_read_file(path_of("target.gguf"), 1 << 26, &data, &len, &e),
+		&e);
+	at = memmem(data, len, was, strlen(was));
+	assert_non_null(at);
+	memcpy(at, is, strlen(is));
+	f = fopen(path_of(name), "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(data, 1, len, f), len);
+	fclose(f);
+	free(data);
+}
+
+static int open_model(const struct method *m, const char *model,
+	const char *draft, struct err *e)
+{
+	struct decoder d = { 0 };
+	struct decoder_files files = { .model = model, .draft = draft };
+	int ret = decoder_open_model(&d, m, &files, e);
+
+	if (!ret) {
+		assert_ptr_equal(d.method, m);
+		assert_non_null(d.model);
+		assert_non_null(d.tokenizer);
+		assert_int_equal(d.drafting.file != NULL, m->needs_draft);
+	}
+	assert_int_equal(decoder_close(&d, NULL), 0);
+	assert_null(d.model);
+	return ret;
+}
+
+static void test_default_models(void **state)
+{
+	struct err e = { 0 };
+
+	assert_ok(open_model(&plain, NULL, NULL, &e), &e);
+	assert_int_equal(open_model(&drafting, NULL, NULL, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "draft.gguf"));
+	assert_int_equal(open_model(&masked, NULL, NULL, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "diffusion.gguf"));
+	copy_target("draft.gguf", "GGUF", "GGUF");
+	assert_ok(open_model(&drafting, NULL, NULL, &e), &e);
+	unlink(path_of("target.gguf"));
+	assert_int_equal(open_model(&plain, NULL, NULL, &e), -ENOENT);
+}
+
+static void test_another_vocabulary(void **state)
+{
+	struct err e = { 0 };
+
+	copy_target("other.gguf", "[PAD605]", "[PAD60x]");
+	assert_ok(open_model(&plain, path_of("other.gguf"), NULL, &e), &e);
+	assert_ok(open_model(&drafting, path_of("other.gguf"),
+			  path_of("other.gguf"), &e),
+		&e);
+	assert_int_equal(open_model(&drafting, NULL, path_of("other.gguf"), &e),
+		-EINVAL);
+	assert_non_null(strstr(e.text, "another vocabulary"));
+	assert_non_null(strstr(e.text, "target.gguf"));
+	assert_non_null(strstr(e.text, "other.gguf"));
+}
+
+static void mask_key(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 2);
+}
+
+static void test_kinds(void **state)
+{
+	struct model_file file = model_file_tiny;
+	struct err e = { 0 };
+
+	assert_int_equal(
+		open_model(&masked, path_of("target.gguf"), NULL, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "no diffusion model"));
+	file.arch = "llada";
+	file.keys = mask_key;
+	model_file_write(&file, path_of("diffusion.gguf"));
+	assert_int_equal(
+		open_model(&plain, path_of("diffusion.gguf"), NULL, &e),
+		-EINVAL);
+	assert_non_null(strstr(e.text, "is a diffusion model"));
+	assert_non_null(strstr(e.text, "--method llada"));
+}
+
+static void test_begin_of_text(void **state)
+{
+	struct decoder d = { 0 };
+	struct decoder_files files = { 0 };
+	struct token_list l = { 0 };
+	struct err e = { 0 };
+	int32_t bos;
+
+	assert_ok(decoder_open_model(&d, &plain, &files, &e), &e);
+	bos = tokenizer_bos(d.tokenizer);
+	assert_true(tokenizer_adds_bos(d.tokenizer));
+	for (int i = 0; i < 2; i++) { /* once, however often */
+		assert_ok(decoder_add_bos(&d, &l, &e), &e);
+		assert_int_equal(l.n, 1);
+		assert_int_equal(l.id[0], bos);
+	}
+	l.n = 0;
+	assert_int_equal(token_list_add(&l, 77), 0);
+	assert_int_equal(token_list_add(&l, 78), 0);
+	assert_ok(decoder_add_bos(&d, &l, &e), &e);
+	assert_int_equal(l.n, 3);
+	assert_int_equal(l.id[0], bos);
+	assert_int_equal(l.id[1], 77);
+	assert_int_equal(l.id[2], 78);
+	free(l.id);
+	decoder_close(&d, NULL);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(test_default_models, setup),
+	cmocka_unit_test_setup(test_another_vocabulary, setup),
+	cmocka_unit_test_setup(test_kinds, setup),
+	cmocka_unit_test_setup(test_begin_of_text, setup),
+};
+
+TEST_MAIN(tests)

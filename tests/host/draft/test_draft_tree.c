@@ -1,0 +1,387 @@
+/*
+ * Rows on trial of a draft model: whatever the tree and however it was cut
+ * into calls, a row's logits are those of its path appended to a fresh cache,
+ * bit for bit, in both arithmetics; and so is what a kept path leaves.
+ */
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/draft/draft_model.h"
+#include "host/model/model.h"
+#include "tensor/price.h"
+#include "tensor/soc.h"
+#include "tests/harness.h"
+#include "tests/host/model/model_file.h"
+
+#include <errno.h>
+
+#define MOST 160 /* tokens before a tree and in it */
+
+struct fixture {
+	struct model_file file;
+	struct model *model;
+	/* What is tested, and what appends paths. */
+	struct draft_model *d, *plain;
+	uint32_t context;
+	int32_t text[MOST]; /* the tokens before the tree */
+	/* The tree, row by row. */
+	int32_t token[MOST], parent[MOST];
+	float *logits; /* [MOST][n_vocab] */
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->file = model_file_tiny;
+	*state = f;
+	return 0;
+}
+
+static void close_models(struct fixture *f)
+{
+	draft_close(f->d);
+	draft_close(f->plain);
+	model_close(f->model);
+	free(f->logits);
+	f->d = f->plain = NULL;
+	f->model = NULL;
+	f->logits = NULL;
+}
+
+static int teardown(void **state)
+{
+	close_models(*state);
+	free(*state);
+	return 0;
+}
+
+static uint64_t seed(void)
+{
+	static uint64_t value; /* asked for once: it is printed */
+
+	return value ? value : (value = harness_seed());
+}
+
+static uint32_t below(uint32_t n, uint64_t stream, uint64_t i)
+{
+	return (uint32_t)(rng_uniform(seed() + 77, stream, i) * n);
+}
+
+static void open_models(struct fixture *f, enum draft_arithmetic a)
+{
+	struct err e = { 0 };
+
+	close_models(f);
+	f->model = model_file_open(&f->file);
+	assert_ok(draft_open(&f->d, f->model, NULL, a, f->context, 1, &e), &e);
+	assert_ok(draft_open(&f->plain, f->model, NULL, a, 0, 1, &e), &e);
+	f->logits = calloc((size_t)MOST * f->file.n_vocab, sizeof(float));
+	for (uint32_t i = 0; i < MOST; i++) {
+		f->text[i] = (int32_t)below(f->file.n_vocab, 1, i);
+		f->token[i] = (int32_t)below(f->file.n_vocab, 2, i);
+		/* Deep and bushy by turns, with several roots. */
+		f->parent[i] = i ? (int32_t)below(i + 1, 3, i) - 1 : -1;
+		if (i && below(3, 4, i))
+			f->parent[i] = (int32_t)i - 1;
+	}
+}
+
+static const float *append(struct draft_model *d, const int32_t *t, uint32_t n)
+{
+	const float *logits = NULL;
+	struct err e = { 0 };
+
+	if (n)
+		assert_ok(draft_append(d, t, n, &logits, &e), &e);
+	return logits;
+}
+
+/* Rows from..to of the tree in one call. */
+static void branch(struct fixture *f, uint32_t from, uint32_t to)
+{
+	uint32_t first = UINT32_MAX;
+	struct err e = { 0 };
+
+	assert_ok(
+		draft_branch(f->d, f->token + from, f->parent + from, to - from,
+			&first, f->logits + (size_t)from * f->file.n_vocab, &e),
+		&e);
+	assert_int_equal(first, from);
+	assert_int_equal(draft_branch_rows(f->d), to);
+}
+
+/* The rows from the tree's top to `row`. */
+static uint32_t path_of(
+	const struct fixture *f, uint32_t row, uint32_t path[MOST])
+{
+	uint32_t n = 0;
+
+	for (int32_t r = (int32_t)row; r >= 0; r = f->parent[r])
+		path[n++] = (uint32_t)r;
+	for (uint32_t i = 0; i < n / 2; i++) {
+		uint32_t t = path[i];
+
+		path[i] = path[n - 1 - i];
+		path[n - 1 - i] = t;
+	}
+	return n;
+}
+
+/* The tokens of text and path, through a cache that holds nothing. */
+static const float *plainly(struct fixture *f, uint32_t prefix,
+	const uint32_t *path, uint32_t n, int32_t *all)
+{
+	memcpy(all, f->text, prefix * sizeof(*all));
+	for (uint32_t i = 0; i < n; i++)
+		all[prefix + i] = f->token[path[i]];
+	draft_truncate(f->plain, 0);
+	return append(f->plain, all, prefix + n);
+}
+
+static void same_logits(const struct fixture *f, const float *got,
+	const float *want, const char *what, uint32_t at)
+{
+	for (uint32_t v = 0; v < f->file.n_vocab; v++)
+		if (memcmp(&got[v], &want[v], sizeof(*got)) != 0)
+			fail_msg("%s %u: logit %u is %.9g, not %.9g", what, at,
+				v, (double)got[v], (double)want[v]);
+}
+
+static void rows_are_paths(struct fixture *f, uint32_t prefix, uint32_t n)
+{
+	uint32_t path[MOST];
+	int32_t all[2 * MOST];
+
+	for (uint32_t r = 0; r < n; r++)
+		same_logits(f, f->logits + (size_t)r * f->file.n_vocab,
+			plainly(f, prefix, path, path_of(f, r, path), all),
+			"row", r);
+}
+
+/* ---- rows ---------------------------------------------------------- */
+
+/* In pieces of one size, parents and children often in the same. */
+static void check_pieces(
+	struct fixture *f, uint32_t prefix, uint32_t n, uint32_t piece)
+{
+	draft_truncate(f->d, 0);
+	append(f->d, f->text, prefix);
+	for (uint32_t at = 0; at < n; at += piece)
+		branch(f, at, at + piece < n ? at + piece : n);
+	rows_are_paths(f, prefix, n);
+}
+
+static void check_model(struct fixture *f)
+{
+	for (int a = DRAFT_INT8; a <= DRAFT_F32; a++) {
+		open_models(f, (enum draft_arithmetic)a);
+		check_pieces(f, 0, 12, 12);
+		check_pieces(f, 1, 12, 1);
+		check_pieces(f, 63, 20, 7);
+		check_pieces(f, 64, 20, 20);
+		check_pieces(f, 90, 150, 150); /* several passes */
+	}
+}
+
+static void test_rows_are_paths(void **state)
+{
+	static const enum dtype types[] = { DTYPE_F32, DTYPE_F16, DTYPE_Q4_0 };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		f->file.type = types[i];
+		check_model(f);
+	}
+}
+
+static void test_qwen3_rows_are_paths(void **state)
+{
+	struct fixture *f = *state;
+
+	f->file.arch = "qwen3";
+	f->file.qk_norm = true;
+	f->file.head_dim = 16;
+	f->file.n_kv_head = 1;
+	f->file.type = DTYPE_Q8_0;
+	check_model(f);
+}
+
+/* Wide enough that rows are shared among threads. */
+static void test_threads_make_no_difference(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	f->file.n_embd = 512;
+	f->file.n_head = 8;
+	f->file.head_dim = 64;
+	f->file.n_layer = 1;
+	f->file.n_vocab = 2049;
+	open_models(f, DRAFT_F32);
+	draft_close(f->d);
+	assert_ok(draft_open(&f->d, f->model, NULL, DRAFT_F32, 0, 3, &e), &e);
+	check_pieces(f, 20, 40, 40);
+}
+
+/* ---- what is kept -------------------------------------------------- */
+
+static void check_kept(struct fixture *f, uint32_t prefix, uint32_t row,
+	const uint32_t *path, uint32_t n)
+{
+	int32_t all[2 * MOST], more[] = { 5, 17 };
+	const float *got, *want;
+	const int32_t *held;
+	uint32_t n_held;
+
+	plainly(f, prefix, path, n, all);
+	held = draft_tokens(f->d, &n_held);
+	assert_int_equal(n_held, prefix + n);
+	assert_memory_equal(held, all, (prefix + n) * sizeof(*all));
+	assert_int_equal(draft_branch_rows(f->d), 0);
+	got = append(f->d, more, 2);
+	want = append(f->plain, more, 2);
+	same_logits(f, got, want, "kept down to row", row);
+}
+
+/* Every path of a tree; behind it the cache must be as if appended. */
+static void test_kept_paths_are_appended(void **state)
+{
+	enum { PREFIX = 21, ROWS = 30 };
+	struct fixture *f = *state;
+	uint32_t path[MOST];
+
+	open_models(f, DRAFT_F32);
+	for (uint32_t row = 0; row < ROWS; row++) {
+		uint32_t n = path_of(f, row, path);
+
+		draft_truncate(f->d, 0);
+		append(f->d, f->text, PREFIX);
+		branch(f, 0, ROWS);
+		draft_keep(f->d, path, n);
+		check_kept(f, PREFIX, row, path, n);
+	}
+}
+
+/* A tree behind what a tree left. */
+static void test_trees_follow_one_another(void **state)
+{
+	enum { ROWS = 20 };
+	struct fixture *f = *state;
+	uint32_t path[MOST], prefix = 9;
+
+	open_models(f, DRAFT_INT8);
+	append(f->d, f->text, prefix);
+	for (uint32_t i = 0; i < 5; i++) {
+		uint32_t row = below(ROWS, 8, i), n = path_of(f, row, path);
+
+		branch(f, 0, 3);
+		branch(f, 3, ROWS);
+		rows_are_paths(f, prefix, ROWS);
+		draft_keep(f->d, path, n);
+		for (uint32_t j = 0; j < n; j++)
+			f->text[prefix++] = f->token[path[j]];
+	}
+}
+
+static void test_rows_are_forgotten(void **state)
+{
+	struct fixture *f = *state;
+	const float *logits;
+	struct err e = { 0 };
+
+	open_models(f, DRAFT_F32);
+	append(f->d, f->text, 10);
+	for (int how = 0; how < 4; how++) {
+		branch(f, 0, 6);
+		if (how == 0)
+			draft_keep(f->d, NULL, 0);
+		else if (how == 1)
+			draft_truncate(f->d, 10);
+		else if (how == 2)
+			assert_ok(draft_follow(f->d, f->text, 10, &logits, &e),
+				&e);
+		else
+			append(f->d, f->text + 10, 1);
+		assert_int_equal(draft_branch_rows(f->d), 0);
+		check_kept(f, how == 3 ? 11 : 10, 0, NULL, 0);
+		draft_truncate(f->d, 10);
+	}
+}
+
+/* ---- the rest ------------------------------------------------------ */
+
+static void test_context(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	uint32_t first;
+
+	f->context = 20;
+	open_models(f, DRAFT_F32);
+	append(f->d, f->text, 11);
+	branch(f, 0, 4);
+	assert_int_equal(draft_branch(f->d, f->token, f->parent, 6, &first,
+				 f->logits, &e),
+		-ENOSPC);
+	assert_non_null(strstr(e.text, "15 are in it, 6 more"));
+	assert_int_equal(draft_branch_rows(f->d), 4);
+	branch(f, 4, 9); /* to the last slot */
+	rows_are_paths(f, 11, 9);
+	assert_int_equal(draft_branch(f->d, f->token, f->parent, 1, &first,
+				 f->logits, &e),
+		-ENOSPC);
+	append(f->d, f->text + 11, 9); /* they were not in the way */
+}
+
+static void test_token_out_of_range(void **state)
+{
+	struct fixture *f = *state;
+	int32_t t[] = { 1, 96 }, parent[] = { -1, 0 };
+	struct err e = { 0 };
+	uint32_t first;
+
+	open_models(f, DRAFT_F32);
+	assert_int_equal(
+		draft_branch(f->d, t, parent, 2, &first, f->logits, &e),
+		-EINVAL);
+	assert_int_equal(draft_branch_rows(f->d), 0);
+}
+
+/* A row costs what a token does, and rows together no more than apart. */
+static void test_price(void **state)
+{
+	struct price one = { 0 }, row = { 0 }, rows = { 0 };
+	struct fixture *f = *state;
+	struct soc soc;
+
+	open_models(f, DRAFT_INT8);
+	for (unsigned i = 0; i < SOC_COUNT; i++)
+		soc_set(&soc, i, soc_numbers[i].upper);
+	draft_price_for(f->d, &soc);
+	append(f->d, f->text, 1);
+	draft_take_price(f->d, &one);
+	branch(f, 0, 1);
+	draft_take_price(f->d, &row);
+	branch(f, 1, 9);
+	draft_take_price(f->d, &rows);
+	assert_true(one.cpu_ps > 0);
+	assert_int_equal(row.cpu_ps, one.cpu_ps);
+	assert_int_equal(rows.counts.cpu_flops, 8 * one.counts.cpu_flops);
+	assert_true(rows.cpu_ps > 0 && rows.cpu_ps <= 8 * one.cpu_ps);
+	assert_int_equal(draft_computed(f->d), 10);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_rows_are_paths),
+	TEST(test_qwen3_rows_are_paths),
+	TEST(test_threads_make_no_difference),
+	TEST(test_kept_paths_are_appended),
+	TEST(test_trees_follow_one_another),
+	TEST(test_rows_are_forgotten),
+	TEST(test_context),
+	TEST(test_token_out_of_range),
+	TEST(test_price),
+};
+
+TEST_MAIN(tests)

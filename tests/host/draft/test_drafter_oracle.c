@@ -1,0 +1,343 @@
+/*
+ * The drafter that knows the continuation: its ranks obey the law, its
+ * candidates depend on seed and path alone, and off the text it knows nothing.
+ */
+#include "base/err.h"
+#include "host/draft/drafter_oracle.h"
+#include "tests/harness.h"
+#include "tests/host/draft/drafter_check.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define N_VOCAB 1000
+#define N_TEXT  20000
+
+struct fixture {
+	int32_t *text;
+	struct drafter d;
+	struct tree *t, *u;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->text = malloc(N_TEXT * sizeof(*f->text));
+	check_tokens(f->text, N_TEXT, 1, N_VOCAB);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	drafter_oracle_close(&f->d);
+	tree_close(f->t);
+	tree_close(f->u);
+	free(f->text);
+	free(f);
+	return 0;
+}
+
+static void open_oracle(struct fixture *f, size_t n, double agreement,
+	uint64_t seed, uint32_t k)
+{
+	struct err e = { 0 };
+
+	drafter_oracle_close(&f->d);
+	tree_close(f->t);
+	tree_close(f->u);
+	f->t = check_tree(k);
+	f->u = check_tree(k);
+	assert_ok(drafter_oracle_open(
+			  &f->d, f->text, n, agreement, seed, N_VOCAB, &e),
+		&e);
+	assert_int_equal(f->d.batch, 1);
+}
+
+static const struct candidate *candidates(const struct tree *t, uint32_t node)
+{
+	return t->candidate + (size_t)node * t->k;
+}
+
+static uint32_t rank_of(const struct tree *t, uint32_t node, int32_t token)
+{
+	uint32_t r = 0;
+
+	while (r < t->n_candidates[node] &&
+		candidates(t, node)[r].token != token)
+		r++;
+	return r;
+}
+
+/* Distinct tokens of the vocabulary, with the q of their ranks. */
+static void check_candidates(
+	const struct tree *t, uint32_t node, double agreement)
+{
+	const struct candidate *c = candidates(t, node);
+
+	for (uint32_t i = 0; i < t->n_candidates[node]; i++) {
+		double q = agreement * pow(1 - agreement, i);
+
+		assert_true(c[i].token >= 0 && c[i].token < N_VOCAB);
+		assert_close((double)c[i].q, q, 1e-6 * q, "q");
+		for (uint32_t j = 0; j < i; j++)
+			assert_int_not_equal(c[i].token, c[j].token);
+	}
+}
+
+/* A tree of all candidates two deep: node 0 and those that are its children. */
+static void grow_two(
+	struct fixture *f, struct tree *t, const int32_t *text, size_t n)
+{
+	const struct growth g = { 2, TREE_CANDIDATES, 3, n };
+
+	check_begin(&f->d, t, text, n);
+	check_grow(&f->d, t, &g);
+}
+
+/* ---- the law ------------------------------------------------------- */
+
+/* Each count within 5 standard deviations of a binomial's. */
+static void check_law(struct fixture *f, double agreement, uint32_t k)
+{
+	uint32_t count[TREE_CANDIDATES + 1] = { 0 };
+	double absent = pow(1 - agreement, k), n = N_TEXT - 1;
+
+	open_oracle(f, N_TEXT, agreement, check_seed() + k, k);
+	/* Down the text, in trees of a chain. */
+	for (uint32_t i = 1; i < N_TEXT; i += 25) {
+		check_begin(&f->d, f->t, f->text, i);
+		for (uint32_t j = 0; j < 25 && i + j < N_TEXT; j++) {
+			struct candidate c = { f->text[i + j], .1f };
+
+			check_candidates(f->t, j, agreement);
+			assert_int_equal(f->t->n_candidates[j], k);
+			count[rank_of(f->t, j, f->text[i + j])]++;
+			tree_add(f->t, j, c);
+			check_expand(&f->d, f->t, &(uint32_t){ j + 1 }, 1);
+		}
+	}
+	for (uint32_t r = 0; r <= k; r++) {
+		double p = r < k ? agreement * pow(1 - agreement, r) : absent;
+
+		assert_close(count[r] / n, p, 5 * sqrt(p * (1 - p) / n) + 1e-12,
+			"share of a rank");
+	}
+}
+
+static void test_ranks_obey_the_law(void **state)
+{
+	check_law(*state, 0.7, 6);
+	check_law(*state, 0.25, TREE_CANDIDATES);
+	check_law(*state, 0.05, 3);
+}
+
+/* Ranks of neighbouring positions are independent. */
+static void test_ranks_are_independent(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t both = 0, n = 4000;
+
+	open_oracle(f, N_TEXT, 0.5, check_seed(), 2);
+	for (uint32_t i = 1; i <= n; i++) {
+		bool here;
+
+		check_begin(&f->d, f->t, f->text, i);
+		here = !rank_of(f->t, 0, f->text[i]);
+		check_begin(&f->d, f->t, f->text, i + 1);
+		both += here && !rank_of(f->t, 0, f->text[i + 1]);
+	}
+	/* Neighbours share a draw: the variance is 5/16 n, not 3/16. */
+	assert_close(both / (double)n, 0.25, 5 * sqrt(0.3125 / n), "pairs");
+}
+
+static void test_always(void **state)
+{
+	struct fixture *f = *state;
+
+	open_oracle(f, N_TEXT, 1, 9, 5);
+	for (uint32_t i = 1; i < 200; i++) {
+		check_begin(&f->d, f->t, f->text, i);
+		assert_int_equal(f->t->n_candidates[0], 1);
+		assert_int_equal(candidates(f->t, 0)->token, f->text[i]);
+		assert_true(candidates(f->t, 0)->q == 1);
+	}
+}
+
+/* ---- paths --------------------------------------------------------- */
+
+static void test_order_makes_no_difference(void **state)
+{
+	struct fixture *f = *state;
+
+	open_oracle(f, 60, 0.6, 3, 4);
+	for (uint32_t n = 50; n < 65; n++) {
+		const struct growth a = { 3, 3, 1, n }, b = { 3, 3, 9, 99 };
+
+		check_begin(&f->d, f->t, f->text, n);
+		check_grow(&f->d, f->t, &a);
+		check_begin(&f->d, f->u, f->text + n % 3, 9);
+		check_begin(&f->d, f->u, f->text, n);
+		check_grow(&f->d, f->u, &b);
+		check_same_tree(f->t, f->u);
+	}
+}
+
+/* A node's candidates are those of the root of the tree behind its path. */
+static void test_nodes_are_texts(void **state)
+{
+	struct fixture *f = *state;
+	int32_t text[70];
+
+	for (size_t n = 38; n < 43; n++) { /* the end of the text among them */
+		open_oracle(f, 40, 0.5, 4, 6);
+		memcpy(text, f->text, sizeof(text));
+		grow_two(f, f->t, text, n);
+		for (uint32_t i = 0; i < f->t->n; i++) {
+			uint32_t below = check_path(f->t, i, text + n);
+
+			if (below == 2)
+				continue;
+			check_candidates(f->t, i, 0.5);
+			check_begin(&f->d, f->u, text, n + below);
+			check_same_node(f->t, i, f->u, 0);
+		}
+	}
+}
+
+/* The candidates behind text[n] of an oracle that knows `known` tokens. */
+static void look(struct fixture *f, struct tree *t, size_t known, uint64_t seed,
+	const int32_t *text, size_t n)
+{
+	struct err e = { 0 };
+
+	drafter_oracle_close(&f->d);
+	assert_ok(drafter_oracle_open(
+			  &f->d, f->text, known, 0.3, seed, N_VOCAB, &e),
+		&e);
+	check_begin(&f->d, t, text, n);
+	check_candidates(t, 0, 0.3);
+	assert_int_equal(t->n_candidates[0], TREE_CANDIDATES);
+}
+
+/* How many candidates of a are b's. */
+static uint32_t shared(const struct tree *a, const struct tree *b)
+{
+	uint32_t n = 0;
+
+	for (uint32_t c = 0; c < a->n_candidates[0]; c++)
+		n += rank_of(b, 0, candidates(a, 0)[c].token) <
+			b->n_candidates[0];
+	return n;
+}
+
+/*
+ * Off the text, at its end and with another seed candidates are others, and the
+ * text's own next token is rare: one in 60 is the same by chance.
+ */
+static void test_off_the_text(void **state)
+{
+	enum { N = 150, CHANCE = N * TREE_CANDIDATES / 20 };
+	uint32_t left = 0, apart = 0, ended = 0, seeds = 0, hits = 0;
+	struct fixture *f = *state;
+	int32_t text[N + 3];
+
+	f->t = check_tree(TREE_CANDIDATES);
+	f->u = check_tree(TREE_CANDIDATES);
+	for (uint32_t n = 0; n < N; n++) {
+		memcpy(text, f->text, sizeof(text));
+		look(f, f->t, N_TEXT, 5, text, n + 2);
+		look(f, f->u, n + 2, 5, text, n + 2);
+		ended += shared(f->t, f->u);
+		hits += rank_of(f->u, 0, text[n + 2]) < TREE_CANDIDATES;
+		look(f, f->t, n + 2, 6, text, n + 2);
+		seeds += shared(f->t, f->u);
+		look(f, f->t, N_TEXT, 5, text, n + 2);
+		text[n] = (text[n] + 1) % N_VOCAB;
+		look(f, f->u, N_TEXT, 5, text, n + 2);
+		left += shared(f->t, f->u);
+		hits += rank_of(f->u, 0, text[n + 2]) < TREE_CANDIDATES;
+		text[n] = (text[n] + 1) % N_VOCAB;
+		look(f, f->t, N_TEXT, 5, text, n + 2);
+		apart += shared(f->t, f->u);
+	}
+	assert_in_range(left, 1, CHANCE);
+	assert_in_range(apart, 1, CHANCE);
+	assert_in_range(ended, 1, CHANCE);
+	assert_in_range(seeds, 1, CHANCE);
+	assert_in_range(hits, 0, 2 * N / 10);
+}
+
+/* Fewer candidates are the first of more. */
+static void test_k_makes_no_difference(void **state)
+{
+	struct fixture *f = *state;
+	struct tree *few = check_tree(3);
+
+	open_oracle(f, 100, 0.4, 8, TREE_CANDIDATES);
+	for (uint32_t n = 1; n < 110; n++) {
+		check_begin(&f->d, few, f->text, n);
+		check_begin(&f->d, f->t, f->text, n);
+		assert_memory_equal(few->candidate, f->t->candidate,
+			3 * sizeof(struct candidate));
+	}
+	tree_close(few);
+}
+
+/* The smallest vocabulary: every choice is taken. */
+static void test_small_vocabulary(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	for (uint32_t i = 0; i < 100; i++)
+		f->text[i] %= 17;
+	f->t = check_tree(TREE_CANDIDATES);
+	assert_ok(
+		drafter_oracle_open(&f->d, f->text, 100, 0.01, 1, 17, &e), &e);
+	for (uint32_t n = 1; n < 110; n++) {
+		check_begin(&f->d, f->t, f->text, n);
+		assert_int_equal(f->t->n_candidates[0], TREE_CANDIDATES);
+		check_candidates(f->t, 0, 0.01);
+	}
+}
+
+static void test_refusals(void **state)
+{
+	static const double wrong[] = { 0, -1, 1.001, NAN, INFINITY };
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(drafter_oracle_open(&f->d, f->text, 9,
+					 wrong[i], 1, N_VOCAB, &e),
+			-EINVAL);
+	assert_int_equal(
+		drafter_oracle_open(&f->d, f->text, 9, 1, 1, 16, &e), -EINVAL);
+	f->text[4] = N_VOCAB;
+	assert_int_equal(
+		drafter_oracle_open(&f->d, f->text, 9, 1, 1, N_VOCAB, &e),
+		-EINVAL);
+	assert_non_null(strstr(e.text, "token 1000"));
+	assert_ok(
+		drafter_oracle_open(&f->d, f->text, 4, 1, 1, N_VOCAB, &e), &e);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_ranks_obey_the_law),
+	TEST(test_ranks_are_independent),
+	TEST(test_always),
+	TEST(test_order_makes_no_difference),
+	TEST(test_nodes_are_texts),
+	TEST(test_off_the_text),
+	TEST(test_k_makes_no_difference),
+	TEST(test_small_vocabulary),
+	TEST(test_refusals),
+};
+
+TEST_MAIN(tests)

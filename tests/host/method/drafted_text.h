@@ -1,0 +1,274 @@
+/*
+ * What the tests of the methods that verify drafted trees share: whatever
+ * drafts, wherever it runs, and whatever is pruned, a text on a real device
+ * process must be plain decoding's, token for token, and every cycle what
+ * watched_drafter.h says.
+ */
+#ifndef TESTS_HOST_METHOD_DRAFTED_TEXT_H
+#define TESTS_HOST_METHOD_DRAFTED_TEXT_H
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/draft/draft_model.h"
+#include "host/draft/drafter_device.h"
+#include "host/draft/drafter_host.h"
+#include "host/draft/drafter_oracle.h"
+#include "host/head/exit_head.h"
+#include "host/method/method.h"
+#include "host/session/session.h"
+#include "host/tree/tree_cost.h"
+#include "tensor/soc.h"
+#include "tests/harness.h"
+#include "tests/host/convert/image_file.h"
+#include "tests/host/method/text_writer.h"
+#include "tests/host/method/watched_drafter.h"
+#include "tests/host/session/pair.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ROWS 64 /* of trees, at most */
+#define EXIT 2  /* of 4 layers */
+
+enum place { SERIAL, BATCHED, DEVICE, ORACLE, N_PLACES };
+
+static const struct method *const verifying[] = { &method_chain,
+	&method_specinfer, &method_opt_tree, &method_eagle2_tree,
+	&method_edgellm, &method_lever };
+
+#define N_METHODS ARRAY_LEN(verifying)
+
+struct fixture {
+	struct writer w;
+	struct image_file image; /* of SAME */
+	struct soc soc;
+	const struct model *target; /* the session's */
+	bool shared;                /* with a draft session, once */
+	struct exit_head *exit;
+	/* Of the texts to come. */
+	uint32_t draft_context;
+	uint32_t tree_rows, depth, candidates;
+	bool prune, stop_rule;
+	struct prune_opts prune_opts;
+	struct text plain;       /* what they should be */
+	const struct text *told; /* what the oracle knows; NULL: that */
+	/* Of all texts so far. */
+	struct method_stats sum;
+};
+
+static inline int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	writer_init(&f->w, ROWS, 32);
+	f->w.opts.smaller_graphs = true;
+	f->w.opts.exit_layers = EXIT;
+	f->w.opts.spin_us = 50; /* tests have few processors */
+	f->tree_rows = 24;
+	f->depth = 8;
+	f->candidates = 4;
+	*state = f;
+	return 0;
+}
+
+static inline int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	exit_head_close(f->exit);
+	writer_release(&f->w);
+	image_file_remove(&f->image);
+	free(f);
+	return 0;
+}
+
+static inline void open_models(struct fixture *f)
+{
+	writer_open_models(&f->w, 4);
+}
+
+static inline void open_session(struct fixture *f, const struct model *m)
+{
+	pair_open(&f->w.s, m, &f->w.opts);
+	f->target = m;
+	f->shared = false;
+}
+
+/* ---- who drafts ------------------------------------------------------ */
+
+struct drafting {
+	enum place place;
+	struct draft_model *model;
+	struct session *session;
+	struct watched watched;
+};
+
+static inline void open_on_device(
+	struct fixture *f, struct drafting *d, int which)
+{
+	struct session_opts opts = f->w.opts;
+	struct err e = { 0 };
+
+	if (f->shared) { /* a device takes one more model, once */
+		pair_close(&f->w.s);
+		open_session(f, f->target);
+	}
+	f->shared = true;
+	opts.beside = f->w.s;
+	opts.dram_share = 1;
+	opts.exit_layers = 0;
+	opts.context = f->draft_context;
+	assert_ok(session_open(&d->session, f->w.model[which], &opts, &e), &e);
+	assert_ok(
+		drafter_device_open(&d->watched.inner, d->session, 8, &e), &e);
+}
+
+static inline void open_on_host(
+	struct fixture *f, struct drafting *d, int which)
+{
+	struct err e = { 0 };
+
+	assert_ok(draft_open(&d->model, f->w.model[which], f->w.model[SAME],
+			  DRAFT_F32, f->draft_context, 1, &e),
+		&e);
+	draft_price_for(d->model, f->w.opts.soc);
+	assert_ok(drafter_host_open(&d->watched.inner, d->model,
+			  d->place == SERIAL ? 1 : 8, &e),
+		&e);
+}
+
+static inline void open_drafting(
+	struct fixture *f, struct drafting *d, enum place place, int which)
+{
+	const struct text *told = f->told ? f->told : &f->plain;
+	struct err e = { 0 };
+
+	*d = (struct drafting){ .place = place };
+	if (place == DEVICE)
+		open_on_device(f, d, which);
+	else if (place != ORACLE)
+		open_on_host(f, d, which);
+	else
+		assert_ok(drafter_oracle_open(&d->watched.inner, told->token,
+				  told->n, .6, 3, N_VOCAB, &e),
+			&e);
+}
+
+static inline void close_drafting(struct drafting *d)
+{
+	struct err e = { 0 };
+
+	if (d->place == DEVICE)
+		drafter_device_close(&d->watched.inner);
+	else if (d->place == ORACLE)
+		drafter_oracle_close(&d->watched.inner);
+	else
+		drafter_host_close(&d->watched.inner);
+	assert_ok(session_close(d->session, &e), &e);
+	draft_close(d->model);
+}
+
+/* ---- texts --------------------------------------------------------- */
+
+static inline void write_plain(struct fixture *f)
+{
+	struct method_env none = { 0 };
+
+	writer_write(&f->w, &method_autoregressive, &none, &f->plain);
+}
+
+static inline void add_stats(struct fixture *f, const struct method_stats *s)
+{
+	f->sum.cycles += s->cycles;
+	f->sum.drafted += s->drafted;
+	f->sum.accepted += s->accepted;
+	f->sum.kept += s->kept;
+}
+
+static inline void check_stats(struct fixture *f, const struct method_env *env,
+	const struct session_stats *a, const struct text *t)
+{
+	const struct method_stats *s = &env->stats;
+	struct session_stats b;
+
+	session_stats(f->w.s, &b);
+	/* The first token is the prompt's. */
+	assert_int_equal(s->cycles + s->accepted, t->n - N_PROMPT - 1);
+	assert_int_equal(b.logits_rows - a->logits_rows, t->n - N_PROMPT);
+	assert_int_equal(b.passes - a->passes, s->cycles + 1);
+	assert_int_equal(b.rows - a->rows, N_PROMPT + s->drafted + s->cycles);
+	assert_int_equal(b.upper_rows - a->upper_rows, N_PROMPT + s->kept);
+	assert_true(s->kept <= s->drafted + s->cycles);
+	if (!f->prune)
+		assert_int_equal(s->kept, s->drafted + s->cycles);
+	assert_true(s->leaves >= s->cycles);
+	assert_int_equal(session_length(f->w.s), t->n - 1);
+	add_stats(f, s);
+}
+
+/* A text by one method, with everything opened anew; f->plain is known. */
+static inline void check_text(
+	struct fixture *f, const struct method *m, struct drafting *d)
+{
+	static struct cost cost;
+	struct drafter drafter;
+	struct method_env env = { .drafter = &drafter,
+		.draft = d->model,
+		.phone = f->w.opts.soc,
+		.draft_length = f->depth,
+		.tree_rows = f->tree_rows,
+		.tree_depth = f->depth,
+		.candidates = f->candidates,
+		.exit = f->prune ? f->exit : NULL,
+		.prune = f->prune_opts,
+		.prune_always = true,
+		.stop_rule = f->stop_rule,
+		.cost = &cost };
+	struct session_stats before;
+	struct text got;
+	char what[128];
+
+	cost_init(&cost);
+	lever_init(&env.lever);
+	drafter = watched_drafter(&d->watched, &env, &f->plain, f->prune);
+	session_stats(f->w.s, &before);
+	writer_write(&f->w, m, &env, &got);
+	snprintf(what, sizeof(what), "%s, drafter %d, %u rows, %u tokens",
+		m->name, d->place, f->tree_rows, f->w.n_predict);
+	text_same(&got, &f->plain, what);
+	check_stats(f, &env, &before, &got);
+	/* All cycles but those at the end are looked at. */
+	assert_true(d->watched.checked + 2 >= env.stats.cycles);
+}
+
+static inline void check_methods(struct fixture *f, enum place place, int which)
+{
+	struct drafting d;
+
+	open_drafting(f, &d, place, which);
+	for (unsigned m = 0; m < N_METHODS; m++)
+		check_text(f, verifying[m], &d);
+	close_drafting(&d);
+}
+
+/* Wherever it drafts, with the model that agrees in part. */
+static inline void check_places(struct fixture *f)
+{
+	write_plain(f);
+	for (enum place p = 0; p < N_PLACES; p++)
+		check_methods(f, p, COARSE);
+}
+
+/* Trees that are accepted in part are what this is about. */
+static inline void end_texts(struct fixture *f)
+{
+	print_message("%.2f tokens a pass\n",
+		(double)(f->sum.cycles + f->sum.accepted) /
+			(double)f->sum.cycles);
+	assert_true(f->sum.accepted > 0);
+	assert_true(f->sum.accepted < f->sum.drafted);
+	pair_close(&f->w.s);
+}
+
+#endif

@@ -1,0 +1,126 @@
+/*
+ * LLaDA's reference decoder as its authors describe it, on logits that the
+ * test gives for a whole sequence at a time: plain, in double precision, with
+ * noise in the form exp(l) / (-ln u)^T. It shares nothing with the program
+ * but the numbers u and which counter they have.
+ */
+#ifndef TESTS_HOST_METHOD_NAIVE_LLADA_H
+#define TESTS_HOST_METHOD_NAIVE_LLADA_H
+
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define NAIVE_BLOCK_MAX 256
+
+struct naive {
+	/* out: [n][n_vocab] */
+	void (*logits)(void *arg, const int32_t *x, unsigned n, double *out);
+	void *arg;
+	unsigned n_vocab, block, steps;
+	int32_t mask;
+	double temperature;
+	uint64_t seed, stream;
+	/* The least by which a choice was taken: of logits, of confidences. */
+	double margin;
+};
+
+static inline void naive_margin(struct naive *v, double by)
+{
+	if (by < v->margin)
+		v->margin = by;
+}
+
+/* x0, and its probability where there is no noise. */
+static inline int32_t naive_choose(struct naive *v, const double *l,
+	unsigned at, unsigned step, double *confidence)
+{
+	double best = -1, second = -1, sum = 0;
+	int32_t x0 = -1;
+
+	for (unsigned t = 0; t < v->n_vocab; t++) {
+		uint64_t counter = ((uint64_t)at * 1024 + step) * 16777216 + t;
+		double g = exp(l[t]);
+
+		if ((int32_t)t == v->mask)
+			continue;
+		sum += g;
+		if (v->temperature > 0)
+			g /= pow(-log(rng_uniform(v->seed, v->stream, counter)),
+				v->temperature);
+		if (g > best) {
+			second = best;
+			best = g;
+			x0 = (int32_t)t;
+		} else if (g > second) {
+			second = g;
+		}
+	}
+	naive_margin(v, log(best) - log(second));
+	*confidence = exp(l[x0]) / sum;
+	return x0;
+}
+
+static inline void naive_step(struct naive *v, int32_t *x, unsigned begin,
+	unsigned end, unsigned step, unsigned keep)
+{
+	double *l = malloc(end * v->n_vocab * sizeof(*l));
+	double confidence[NAIVE_BLOCK_MAX], taken = INFINITY, left = -1;
+	int32_t x0[NAIVE_BLOCK_MAX];
+
+	v->logits(v->arg, x, end, l);
+	for (unsigned i = begin; i < end; i++) {
+		confidence[i - begin] = -INFINITY;
+		if (x[i] == v->mask)
+			x0[i - begin] = naive_choose(v, l + i * v->n_vocab, i,
+				step, &confidence[i - begin]);
+	}
+	while (keep--) {
+		unsigned best = 0;
+
+		for (unsigned i = 1; i < end - begin; i++)
+			if (confidence[i] > confidence[best])
+				best = i;
+		x[begin + best] = x0[best];
+		taken = confidence[best];
+		confidence[best] = -INFINITY;
+	}
+	for (unsigned i = 0; i < end - begin; i++)
+		left = fmax(left, confidence[i]);
+	if (left >= 0)
+		naive_margin(v, log(taken) - log(left));
+	free(l);
+}
+
+/*
+ * x[*n] is the prompt and becomes the text: up to `limit` tokens, up to and
+ * with `eos`; blocks are whole as far as `context` goes. Returns the passes.
+ */
+static inline unsigned naive_decode(struct naive *v, int32_t *x, unsigned *n,
+	unsigned limit, unsigned context, int32_t eos)
+{
+	unsigned passes = 0;
+
+	v->margin = INFINITY;
+	while (*n < limit) {
+		unsigned begin = *n, end = begin + v->block;
+		unsigned masks, steps;
+
+		end = end > context ? context : end;
+		masks = end - begin;
+		steps = !v->steps || v->steps > masks ? masks : v->steps;
+		for (unsigned i = begin; i < end; i++)
+			x[i] = v->mask;
+		for (unsigned i = 0; i < steps; i++, passes++)
+			naive_step(v, x, begin, end, i,
+				masks / steps + (i < masks % steps ? 1 : 0));
+		while (*n < end && *n < limit)
+			if (x[(*n)++] == eos)
+				return passes;
+	}
+	return passes;
+}
+
+#endif

@@ -1,0 +1,534 @@
+/*
+ * The method llada on a session made up here, which watches every pass:
+ * logits are a function of the whole input, so that a text that agrees with
+ * the naive decoder's was computed from the same inputs in the same order.
+ */
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/method/method.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
+#include "host/text/tokenizer.h"
+#include "tests/harness.h"
+#include "tests/host/method/naive_llada.h"
+#include "tests/host/text/vocab_file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#define CONTEXT    128
+#define MANY       4096
+#define N_VOCAB    48
+#define MASK       5
+#define N_PROMPT   7
+#define MAX_PASSES 5000
+
+struct session {
+	struct model model;
+	uint32_t context, max_rows;
+	/* What the logits are like. */
+	uint64_t seed;
+	bool ties;         /* every other row is the same, of few numbers */
+	const double *law; /* [n_vocab] of every row, whatever the input */
+	int32_t favourite; /* likeliest at favourite_at; -1: none */
+	uint32_t favourite_at;
+	bool nan;
+	/* What was asked of it. */
+	int32_t x[MANY];
+	uint32_t n, begin; /* of the input; of its block */
+	uint64_t hash;
+	unsigned passes, masks[MAX_PASSES], rows;
+	unsigned fails_at; /* this pass, counted from 1 */
+};
+
+/* ---- the session ----------------------------------------------------- */
+
+uint32_t session_context(const struct session *s)
+{
+	return s->context;
+}
+
+uint32_t session_max_rows(const struct session *s)
+{
+	return s->max_rows;
+}
+
+const struct model *session_model(const struct session *s)
+{
+	return &s->model;
+}
+
+static float logit_of(
+	const struct session *s, uint64_t hash, uint32_t row, uint32_t v)
+{
+	double l = rng_uniform(hash, s->ties ? row % 2 : row, v) * 6;
+
+	if (s->law)
+		return (float)s->law[v];
+	if (s->nan && (v + row) % 3)
+		return NAN;
+	if ((int32_t)v == s->favourite && row >= s->favourite_at)
+		return 40;
+	if ((int32_t)v == MASK)
+		return 20; /* what must never come would come always */
+	return (float)(s->ties ? floor(l / 2) * (1 + row % 2) : l);
+}
+
+static uint64_t hash_of(const struct session *s, const int32_t *x, uint32_t n)
+{
+	uint64_t h = s->seed;
+
+	for (uint32_t i = 0; i < n; i++)
+		h = (h ^ (uint64_t)x[i]) * 0x100000001b3 + n;
+	return h;
+}
+
+/* A block goes on: nothing that stood is another token now. */
+static void check_same_block(const struct session *s, const int32_t *x)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		if (s->x[i] != MASK && x[i] != s->x[i])
+			fail_msg("pass %u: token %d at %u became %d", s->passes,
+				s->x[i], i, x[i]);
+}
+
+/* A new one: all before it is decided, all in it is not. */
+static void check_new_block(struct session *s, const int32_t *x, uint32_t n)
+{
+	s->begin = s->n ? s->n : N_PROMPT;
+	for (uint32_t i = 0; i < n; i++)
+		if ((x[i] == MASK) != (i >= s->begin))
+			fail_msg("pass %u: token %d at %u, the block begins "
+				 "at %u",
+				s->passes, x[i], i, s->begin);
+}
+
+int session_forward(
+	struct session *s, const struct token_tree *t, struct err *e)
+{
+	s->passes++;
+	assert_in_range(s->passes, 1, MAX_PASSES - 1);
+	assert_in_range(t->n, N_PROMPT, s->max_rows);
+	assert_null(t->parent);
+	if (s->passes == s->fails_at)
+		return err_set(e, EIO, "as told");
+	check_same_block(s, t->token);
+	if (t->n != s->n)
+		check_new_block(s, t->token, t->n);
+	memcpy(s->x, t->token, t->n * sizeof(*s->x));
+	s->n = t->n;
+	s->hash = s->law ? 0 : hash_of(s, s->x, s->n);
+	for (uint32_t i = 0; i < t->n; i++)
+		s->masks[s->passes] += t->token[i] == MASK;
+	return 0;
+}
+
+int session_logits(
+	struct session *s, uint32_t row, float *logits, struct err *e)
+{
+	if (row < s->begin || row >= s->n || s->x[row] != MASK)
+		fail_msg(
+			"logits of row %u, which is no mask of the block", row);
+	for (uint32_t v = 0; v < s->model.n_vocab; v++)
+		logits[v] = logit_of(s, s->hash, row, v);
+	s->rows++;
+	return 0;
+}
+
+static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
+{
+	const struct session *s = arg;
+	uint64_t hash = hash_of(s, x, n);
+
+	for (unsigned row = 0; row < n; row++)
+		for (unsigned v = 0; v < s->model.n_vocab; v++)
+			*out++ = (double)logit_of(s, hash, row, v);
+}
+
+/* ---- a run ------------------------------------------------------------- */
+
+struct fixture {
+	struct session s;
+	struct sampler_opts sampling;
+	struct sampler *sampler;
+	struct generation_opts opts;
+	struct generation *g;
+	struct method_env env;
+	struct strbuf file;
+	struct gguf *gguf;
+	struct tokenizer *tok;
+	struct err e;
+};
+
+static const int32_t prompt[N_PROMPT] = { 3, 1, 4, 1, 0, 9, 2 };
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->s = (struct session){ .model = { .n_vocab = N_VOCAB,
+					 .mask_token = MASK },
+		.context = CONTEXT,
+		.max_rows = CONTEXT,
+		.favourite = -1,
+		.seed = 1 };
+	f->sampling = sampler_defaults;
+	f->opts =
+		(struct generation_opts){ .n_predict = 40, .context = CONTEXT };
+	f->env.block_length = 8;
+	*state = f;
+	return 0;
+}
+
+static void end(struct fixture *f)
+{
+	generation_close(f->g);
+	sampler_close(f->sampler);
+	f->g = NULL;
+	f->sampler = NULL;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	end(f);
+	tokenizer_close(f->tok);
+	gguf_close(f->gguf);
+	strbuf_release(&f->file);
+	free(f);
+	return 0;
+}
+
+static void open_tokenizer(struct fixture *f)
+{
+	static struct vocab v;
+	struct vocab_file keys = { 0 };
+
+	vocab_spm(&v);
+	vocab_keys(&keys, &v);
+	vocab_finish(&keys, &f->file);
+	assert_ok(
+		gguf_parse(&f->gguf, f->file.data, f->file.len, &f->e), &f->e);
+	assert_ok(tokenizer_open(&f->tok, f->gguf, &f->e), &f->e);
+	f->opts.tokenizer = f->tok;
+	f->s.model.n_vocab = tokenizer_n_vocab(f->tok);
+}
+
+static int run(struct fixture *f)
+{
+	end(f);
+	f->s.n = f->s.passes = f->s.rows = 0;
+	memset(f->s.masks, 0, sizeof(f->s.masks));
+	f->opts.n_vocab = f->s.model.n_vocab;
+	assert_ok(
+		sampler_open(&f->sampler, &f->sampling, f->opts.n_vocab, &f->e),
+		&f->e);
+	f->opts.sampler = f->sampler;
+	assert_ok(generation_open(&f->g, &f->opts, prompt, N_PROMPT, &f->e),
+		&f->e);
+	return method_llada.run(&f->s, f->g, &f->env, &f->e);
+}
+
+static void run_ok(struct fixture *f)
+{
+	assert_ok(run(f), &f->e);
+	assert_true(gen_done(f->g));
+}
+
+static void tokens_are(
+	const struct fixture *f, const int32_t *want, size_t n_want)
+{
+	size_t n;
+	const int32_t *got = gen_tokens(f->g, &n);
+
+	assert_int_equal(n, n_want);
+	for (size_t i = 0; i < n; i++)
+		if (got[i] != want[i])
+			fail_msg("token %zu is %d, not %d", i, got[i], want[i]);
+}
+
+/* ---- against the naive decoder ------------------------------------------ */
+
+/* Masks left over at each pass, from the definition of the schedule. */
+static void check_schedule(const struct fixture *f)
+{
+	const struct session *s = &f->s;
+	unsigned at = N_PROMPT, pass = 1, rows = 0;
+	size_t n;
+
+	gen_tokens(f->g, &n);
+	while (at < n) {
+		unsigned masks = f->env.block_length, steps, left;
+
+		masks = at + masks > CONTEXT ? CONTEXT - at : masks;
+		steps = f->env.block_steps;
+		steps = !steps || steps > masks ? masks : steps;
+		left = masks;
+		for (unsigned i = 0; i < steps; i++, pass++) {
+			assert_int_equal(s->masks[pass], left);
+			rows += left;
+			left -= masks / steps + (i < masks % steps ? 1 : 0);
+		}
+		assert_int_equal(left, 0);
+		at += masks;
+	}
+	assert_int_equal(s->passes, pass - 1);
+	assert_int_equal(s->rows, rows);
+}
+
+static void check_run(struct fixture *f)
+{
+	struct naive v = { naive_logits, &f->s, N_VOCAB, f->env.block_length,
+		f->env.block_steps, MASK, f->sampling.temperature,
+		f->sampling.seed, f->sampling.stream, 0 };
+	int32_t want[CONTEXT + 1];
+	unsigned n = N_PROMPT, passes;
+
+	memcpy(want, prompt, sizeof(prompt));
+	passes = naive_decode(&v, want, &n,
+		N_PROMPT + f->opts.n_predict < CONTEXT
+			? N_PROMPT + f->opts.n_predict
+			: CONTEXT,
+		CONTEXT, -1);
+	run_ok(f);
+	tokens_are(f, want, n);
+	assert_int_equal(f->s.passes, passes);
+	check_schedule(f);
+}
+
+static void check_lengths(struct fixture *f)
+{
+	static const uint32_t length[] = { 1, 3, 8, 32, 200 };
+	static const uint32_t steps[] = { 0, 1, 2, 5, 1000 };
+
+	for (unsigned i = 0; i < 5; i++) {
+		for (unsigned j = 0; j < 5; j++) {
+			f->env.block_length = length[i];
+			f->env.block_steps = steps[j];
+			f->s.seed = 100 * i + j;
+			check_run(f);
+		}
+	}
+}
+
+static void test_is_the_reference(void **state)
+{
+	check_lengths(*state);
+}
+
+/* The lowest of equal tokens, the first of positions equally sure. */
+static void test_ties(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.ties = true;
+	check_lengths(f);
+}
+
+static void test_noise(void **state)
+{
+	struct fixture *f = *state;
+
+	f->sampling.temperature = .7;
+	f->sampling.seed = 12345;
+	f->sampling.stream = 3;
+	check_lengths(f);
+}
+
+static void test_up_to_the_context(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.n_predict = 1000;
+	f->env.block_length = 50;
+	f->env.block_steps = 7;
+	check_run(f);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_CONTEXT);
+}
+
+/* ---- where a text ends --------------------------------------------------- */
+
+static void test_length_within_a_block(void **state)
+{
+	struct fixture *f = *state;
+	int32_t whole[N_PROMPT + 24];
+	size_t n;
+
+	f->opts.n_predict = 24;
+	run_ok(f);
+	memcpy(whole, gen_tokens(f->g, &n), sizeof(whole));
+	assert_int_equal(n, N_PROMPT + 24);
+	for (unsigned i = 0; i < 24; i++) {
+		f->opts.n_predict = i;
+		run_ok(f);
+		assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
+		tokens_are(f, whole, N_PROMPT + i);
+		assert_int_equal(f->s.passes, (i + 7) / 8 * 8);
+	}
+}
+
+static void test_end_of_text(void **state)
+{
+	enum { EOS = 2 };
+	struct fixture *f = *state;
+	const int32_t *got;
+	size_t n;
+
+	open_tokenizer(f);
+	f->s.favourite = EOS;
+	f->s.favourite_at = N_PROMPT + 11;
+	run_ok(f);
+	got = gen_tokens(f->g, &n);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_EOS);
+	assert_int_equal(n, N_PROMPT + 12);
+	assert_int_equal(got[n - 1], EOS);
+	/* The block was finished, and none came after it. */
+	assert_int_equal(f->s.passes, 16);
+
+	f->opts.ignore_eos = true;
+	run_ok(f);
+	assert_int_equal(gen_generated(f->g), 40);
+	assert_int_equal(f->s.passes, 40);
+}
+
+static void test_no_room(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.max_rows = N_PROMPT + 13;
+	assert_int_equal(run(f), -ENOSPC);
+	assert_non_null(strstr(f->e.text, "20 at most"));
+	assert_int_equal(gen_generated(f->g), 13); /* what there was room for */
+	f->s.context = N_PROMPT;
+	assert_int_equal(run(f), -ENOSPC);
+	assert_int_equal(f->s.passes, 0);
+	f->opts.n_predict = 0; /* and none is needed */
+	assert_int_equal(run(f), 0);
+}
+
+static void test_device_fails(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.fails_at = 13;
+	assert_int_equal(run(f), -EIO);
+	assert_string_equal(f->e.text, "as told");
+	assert_int_equal(gen_generated(f->g), 8); /* the finished block */
+}
+
+/* ---- sampling ---------------------------------------------------------- */
+
+static void test_other_samplers(void **state)
+{
+	struct fixture *f = *state;
+	const struct sampler_opts plain = f->sampling;
+
+	f->sampling.top_k = 5;
+	assert_int_equal(run(f), -EINVAL);
+	assert_non_null(strstr(f->e.text, "--top-k"));
+	f->sampling = plain;
+	f->sampling.top_p = .9;
+	assert_int_equal(run(f), -EINVAL);
+	f->sampling = plain;
+	f->sampling.min_p = .1;
+	assert_int_equal(run(f), -EINVAL);
+	f->sampling = plain;
+	f->sampling.repeat_penalty = 1.1;
+	assert_int_equal(run(f), -EINVAL);
+	assert_int_equal(f->s.passes, 0);
+}
+
+/* Tokens of one mask each are draws from softmax(l / T). */
+static void test_law_of_noise(void **state)
+{
+	static const double law[] = { 0, 1, -1, 2, .5, 30, 1, -2, 1.5 };
+	enum { V = sizeof(law) / sizeof(law[0]), DRAWS = 4000 };
+	const double temperature = .7;
+	struct fixture *f = *state;
+	double p[V], sum = 0, chi = 0;
+	unsigned count[V] = { 0 };
+	const int32_t *got;
+	size_t n;
+
+	f->s.model.n_vocab = V;
+	f->s.law = law;
+	f->s.context = f->s.max_rows = f->opts.context = MANY;
+	f->opts.n_predict = DRAWS;
+	f->sampling.temperature = temperature;
+	f->env.block_length = 1;
+	for (unsigned v = 0; v < V; v++)
+		sum += p[v] = v == MASK ? 0 : exp(law[v] / temperature);
+	run_ok(f);
+	got = gen_tokens(f->g, &n);
+	for (size_t i = N_PROMPT; i < n; i++)
+		count[got[i]]++;
+	assert_int_equal(count[MASK], 0);
+	for (unsigned v = 0; v < V; v++) {
+		double want = DRAWS * p[v] / sum;
+
+		if (v != MASK)
+			chi += pow(count[v] - want, 2) / want;
+	}
+	print_message("chi square %g, 7 degrees of freedom\n", chi);
+	assert_true(chi < 29.88); /* 99.99 % */
+}
+
+static void test_seeds(void **state)
+{
+	struct fixture *f = *state;
+	int32_t first[N_PROMPT + 40];
+	size_t n;
+
+	f->sampling.temperature = 1;
+	run_ok(f);
+	memcpy(first, gen_tokens(f->g, &n), sizeof(first));
+	run_ok(f);
+	tokens_are(f, first, n);
+	f->sampling.seed++;
+	run_ok(f);
+	assert_memory_not_equal(first, gen_tokens(f->g, &n), sizeof(first));
+	f->sampling.seed--;
+	f->sampling.stream++;
+	run_ok(f);
+	assert_memory_not_equal(first, gen_tokens(f->g, &n), sizeof(first));
+}
+
+/* A broken model gives some text, and no mask. */
+static void test_no_numbers(void **state)
+{
+	struct fixture *f = *state;
+	const int32_t *got;
+	size_t n;
+
+	f->s.nan = true;
+	for (unsigned t = 0; t < 2; t++) {
+		f->sampling.temperature = t;
+		run_ok(f);
+		got = gen_tokens(f->g, &n);
+		for (size_t i = 0; i < n; i++)
+			assert_in_range(got[i], 0, N_VOCAB - 1);
+		for (size_t i = 0; i < n; i++)
+			assert_int_not_equal(got[i], MASK);
+	}
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_is_the_reference),
+	TEST(test_ties),
+	TEST(test_noise),
+	TEST(test_up_to_the_context),
+	TEST(test_length_within_a_block),
+	TEST(test_end_of_text),
+	TEST(test_no_room),
+	TEST(test_device_fails),
+	TEST(test_other_samplers),
+	TEST(test_law_of_noise),
+	TEST(test_seeds),
+	TEST(test_no_numbers),
+};
+
+TEST_MAIN(tests)

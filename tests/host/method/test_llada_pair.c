@@ -1,0 +1,212 @@
+/*
+ * The method llada on a real device process (TANDEM_NPU; skipped without),
+ * from weights to tokens: against the naive decoder on top of the model's
+ * definition, and against itself whatever the pair's settings.
+ */
+#include "base/err.h"
+#include "host/method/method.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
+#include "tests/harness.h"
+#include "tests/host/method/naive_llada.h"
+#include "tests/host/model/reference_model.h"
+#include "tests/host/session/pair.h"
+
+#define MASK     95
+#define N_PROMPT 9
+#define N_TEXT   (N_PROMPT + 21)
+#define CONTEXT  40
+
+struct fixture {
+	struct model_file file;
+	struct model *model;
+	struct session_opts opts;
+	struct sampler_opts sampling;
+	struct method_env env;
+	int32_t prompt[N_PROMPT];
+	int32_t text[CONTEXT]; /* of the last run */
+	size_t n;
+};
+
+static void put_mask(struct gguf_writer *w)
+{
+	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", MASK);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	uint64_t seed = harness_seed();
+
+	f->file = model_file_tiny;
+	f->file.arch = "llada";
+	f->file.keys = put_mask;
+	f->opts = session_defaults;
+	f->opts.threads = 1;
+	f->opts.context = CONTEXT;
+	f->opts.decode_rows = method_llada.decode_rows(&f->env);
+	f->sampling = sampler_defaults;
+	f->env.block_length = 8;
+	for (unsigned i = 0; i < N_PROMPT; i++)
+		f->prompt[i] = (int32_t)(rng_uniform(seed, 7, i) * MASK);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	model_close(f->model);
+	free(f);
+	return 0;
+}
+
+/* One text on a pair of its own; closing it fails on violations. */
+static void run(struct fixture *f, struct session_stats *st)
+{
+	struct generation_opts o = { .n_vocab = f->file.n_vocab,
+		.n_predict = N_TEXT - N_PROMPT,
+		.context = CONTEXT };
+	struct session *s;
+	struct generation *g;
+	struct sampler *sampler;
+	struct err e = { 0 };
+	const int32_t *text;
+
+	if (!f->model)
+		f->model = model_file_open(&f->file);
+	pair_open(&s, f->model, &f->opts);
+	assert_ok(sampler_open(&sampler, &f->sampling, o.n_vocab, &e), &e);
+	o.sampler = sampler;
+	assert_ok(generation_open(&g, &o, f->prompt, N_PROMPT, &e), &e);
+	assert_ok(method_llada.run(s, g, &f->env, &e), &e);
+	text = gen_tokens(g, &f->n);
+	memcpy(f->text, text, f->n * sizeof(*text));
+	session_stats(s, st);
+	generation_close(g);
+	sampler_close(sampler);
+	pair_close(&s);
+}
+
+static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
+{
+	const struct fixture *f = arg;
+
+	ref_logits(f->model->gguf, &f->file, x, n, out);
+}
+
+/* The same text, unless a choice hangs on less than rounding can change. */
+static bool check_reference(struct fixture *f)
+{
+	struct naive v = { naive_logits, f, f->file.n_vocab,
+		f->env.block_length, f->env.block_steps, MASK,
+		f->sampling.temperature, f->sampling.seed, f->sampling.stream,
+		0 };
+	int32_t want[CONTEXT];
+	struct session_stats st;
+	unsigned n = N_PROMPT, passes;
+
+	run(f, &st);
+	memcpy(want, f->prompt, sizeof(f->prompt));
+	passes = naive_decode(&v, want, &n, N_TEXT, CONTEXT, -1);
+	assert_int_equal(st.passes, passes);
+	assert_int_equal(f->n, n);
+	print_message("blocks of %u, %u passes: least margin %g\n", v.block,
+		passes, v.margin);
+	if (v.margin < 2e-5)
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if (f->text[i] != want[i])
+			fail_msg("token %u is %d, not %d", i, f->text[i],
+				want[i]);
+	return true;
+}
+
+static void test_is_the_definition(void **state)
+{
+	static const struct {
+		uint32_t length, steps;
+		double temperature;
+	} want[] = { { 1, 0, 0 }, { 5, 0, 0 }, { 8, 0, 0 }, { 8, 3, 0 },
+		{ 8, 1, 0 }, { 21, 0, 0 }, { 32, 11, 0 }, { 8, 0, .8 },
+		{ 32, 5, .8 } };
+	struct fixture *f = *state;
+	unsigned decided = 0;
+
+	f->opts.precision = WIRE_F32;
+	for (unsigned i = 0; i < 9; i++) {
+		f->env.block_length = want[i].length;
+		f->env.block_steps = want[i].steps;
+		f->sampling.temperature = want[i].temperature;
+		decided += check_reference(f);
+	}
+	assert_in_range(decided, 5, 9);
+}
+
+static void test_whatever_the_pair(void **state)
+{
+	static const enum coherence level[] = { COHERENCE_OFF, COHERENCE_STRICT,
+		COHERENCE_CHECK };
+	struct fixture *f = *state;
+	struct session_stats st;
+	int32_t text[CONTEXT];
+	uint64_t hash = 0;
+
+	f->env.block_steps = 3;
+	for (unsigned c = 0; c < 3; c++) {
+		for (unsigned threads = 1; threads <= 3; threads++) {
+			f->opts.coherence = level[c];
+			f->opts.threads = threads;
+			f->opts.va_window = threads == 2
+				? WIRE_WINDOW_MIN
+				: session_defaults.va_window;
+			f->opts.prefill_chunk = threads == 3 ? 1 : 128;
+			run(f, &st);
+			assert_int_equal(f->n, N_TEXT);
+			assert_int_equal(st.violations, 0);
+			if (!hash) {
+				hash = st.logits_hash;
+				memcpy(text, f->text, sizeof(text));
+			}
+			assert_memory_equal(
+				text, f->text, N_TEXT * sizeof(*text));
+			assert_true(st.logits_hash == hash);
+		}
+	}
+}
+
+/* Blocks of 8, 8 and 8, 3 passes each: 3, 3, 2 tokens of them. */
+static void test_counters(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats st;
+
+	f->env.block_steps = 3;
+	run(f, &st);
+	assert_int_equal(st.passes, 9);
+	assert_int_equal(st.rows, 3 * (3 * N_PROMPT + 8 + 16 + 24));
+	assert_int_equal(st.logits_rows, 3 * (8 + 5 + 2));
+}
+
+static void test_in_the_table(void **state)
+{
+	const struct method *m = method_find("llada");
+
+	assert_ptr_equal(m, &method_llada);
+	assert_true(m->diffusion);
+	assert_false(m->lossless);
+	assert_false(m->needs_draft);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_is_the_definition),
+	TEST(test_whatever_the_pair),
+	TEST(test_counters),
+	cmocka_unit_test(test_in_the_table),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,164 @@
+/*
+ * Where texts of the methods that verify drafted trees end, on a real device
+ * process (TANDEM_NPU; skipped without): where plain decoding's do, wherever
+ * in a tree that is.
+ */
+#include "base/strbuf.h"
+#include "host/method/method.h"
+#include "host/session/session.h"
+#include "host/text/generation.h"
+#include "host/text/tokenizer.h"
+#include "tests/harness.h"
+#include "tests/host/method/drafted_text.h"
+#include "tests/host/method/text_writer.h"
+#include "tests/host/session/pair.h"
+
+/* Wherever in a tree the length ends a text. */
+static void test_length_ends_it(void **state)
+{
+	struct fixture *f = *state;
+
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	for (f->w.n_predict = 1; f->w.n_predict <= 20; f->w.n_predict++) {
+		write_plain(f);
+		assert_int_equal(f->plain.stop, GEN_STOP_LENGTH);
+		check_methods(f, SERIAL, SAME);
+		check_methods(f, ORACLE, 0);
+	}
+	end_texts(f);
+}
+
+/* No token asked for, none drawn. */
+static void test_no_length(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats st;
+
+	f->w.n_predict = 0;
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	for (unsigned m = 0; m < N_METHODS; m++) {
+		struct method_env env = { .tree_rows = 8,
+			.tree_depth = 4,
+			.draft_length = 4,
+			.candidates = 2 };
+		struct drafting d;
+		struct text got;
+
+		open_drafting(f, &d, SERIAL, SAME);
+		env.drafter = &d.watched.inner;
+		writer_write(&f->w, verifying[m], &env, &got);
+		assert_int_equal(got.n, N_PROMPT);
+		close_drafting(&d);
+	}
+	session_stats(f->w.s, &st);
+	assert_int_equal(st.logits_rows, 0);
+	pair_close(&f->w.s);
+}
+
+static void test_context_ends_it(void **state)
+{
+	struct fixture *f = *state;
+
+	f->w.n_predict = MOST;
+	open_models(f);
+	for (f->w.opts.context = 20; f->w.opts.context < 30;
+		f->w.opts.context += 3) {
+		open_session(f, f->w.model[SAME]);
+		write_plain(f);
+		assert_int_equal(f->plain.stop, GEN_STOP_CONTEXT);
+		assert_int_equal(f->plain.n, f->w.opts.context);
+		for (enum place p = 0; p < N_PLACES; p++)
+			check_methods(f, p, SAME);
+		pair_close(&f->w.s);
+	}
+}
+
+/* Where the draft model has no room the target goes on alone. */
+static void test_small_draft_context(void **state)
+{
+	struct fixture *f = *state;
+
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+	for (f->draft_context = 5; f->draft_context < 50;
+		f->draft_context += 9) {
+		f->sum = (struct method_stats){ 0 };
+		check_methods(f, SERIAL, SAME);
+		check_methods(f, BATCHED, SAME);
+		check_methods(f, DEVICE, SAME);
+		assert_int_equal(
+			f->sum.accepted > 0, f->draft_context > N_PROMPT + 1);
+	}
+	pair_close(&f->w.s);
+}
+
+/* The end in the middle of a path: what was drafted behind it is dropped. */
+static void test_eos_ends_it(void **state)
+{
+	struct fixture *f = *state;
+
+	f->w.sampling.temperature = 0.7;
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	for (size_t least = 1; least <= 25; least += 4) {
+		struct text whole;
+		size_t at;
+
+		tokenizer_close(f->w.tok);
+		f->w.tok = NULL;
+		write_plain(f);
+		whole = f->plain;
+		at = text_new_token(&whole, least);
+		writer_open_tokenizer(&f->w, (uint32_t)whole.token[at]);
+		write_plain(f);
+		assert_int_equal(f->plain.stop, GEN_STOP_EOS);
+		/* By then at the latest: the vocabulary has ends of its own. */
+		assert_in_range(f->plain.n, N_PROMPT + 1, at + 1);
+		check_methods(f, BATCHED, SAME);
+		check_methods(f, SERIAL, COARSE);
+		/* It knows what would have come behind the end. */
+		f->told = &whole;
+		check_methods(f, ORACLE, 0);
+		f->told = NULL;
+	}
+	end_texts(f);
+}
+
+static void test_stop_string_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	struct strbuf string = STRBUF_INIT;
+	struct detokenizer detok = { 0 };
+
+	f->w.sampling.temperature = 0.7; /* lest it repeats itself */
+	writer_open_tokenizer(&f->w, 2);
+	detok.tok = f->w.tok;
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+	for (size_t i = text_new_token(&f->plain, 5); !string.len; i++)
+		detokenize(&detok, f->plain.token[i], &string);
+	strbuf_add(&string, "", 1);
+	f->w.stop = string.data;
+	write_plain(f);
+	assert_int_equal(f->plain.stop, GEN_STOP_STRING);
+	for (enum place p = 0; p < N_PLACES; p++)
+		check_methods(f, p, SAME);
+	strbuf_release(&string);
+	pair_close(&f->w.s);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_length_ends_it),
+	TEST(test_no_length),
+	TEST(test_context_ends_it),
+	TEST(test_small_draft_context),
+	TEST(test_eos_ends_it),
+	TEST(test_stop_string_ends_it),
+};
+
+TEST_MAIN(tests)

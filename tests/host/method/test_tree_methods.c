@@ -1,0 +1,140 @@
+/*
+ * The methods that verify drafted trees, on a real device process (TANDEM_NPU;
+ * skipped without): the text is plain decoding's, token for token, whatever
+ * drafts and wherever, however tokens are drawn, and of every size of tree.
+ */
+#include "base/checked.h"
+#include "host/method/method.h"
+#include "host/session/session.h"
+#include "tests/harness.h"
+#include "tests/host/convert/image_file.h"
+#include "tests/host/method/drafted_text.h"
+#include "tests/host/session/pair.h"
+
+static void test_greedy(void **state)
+{
+	struct fixture *f = *state;
+
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+	for (enum place p = 0; p < ORACLE; p++)
+		for (int draft = 0; draft < N_DRAFTS; draft++)
+			check_methods(f, p, draft);
+	check_methods(f, ORACLE, 0);
+	end_texts(f);
+}
+
+static void test_greedy_in_int8(void **state)
+{
+	struct fixture *f = *state;
+
+	f->w.opts.precision = WIRE_INT8;
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	check_places(f);
+	end_texts(f);
+}
+
+static void test_sampled(void **state)
+{
+	struct fixture *f = *state;
+
+	f->w.sampling.temperature = 0.3;
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	for (f->w.sampling.seed = 1; f->w.sampling.seed <= 2;
+		f->w.sampling.seed++)
+		check_places(f);
+	f->w.sampling.temperature = 1;
+	f->w.sampling.top_k = 3;
+	check_places(f);
+	end_texts(f);
+}
+
+/* The penalty looks at the text as it is at each of a path's tokens. */
+static void test_repeat_penalty(void **state)
+{
+	struct fixture *f = *state;
+
+	f->w.sampling.repeat_penalty = 1.5;
+	f->w.sampling.repeat_last = 20;
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	check_places(f);
+	end_texts(f);
+}
+
+/* As a model on flash, whose pass meanwhile goes on. */
+static void test_streamed(void **state)
+{
+	struct fixture *f = *state;
+
+	open_models(f);
+	image_file_open(&f->image, f->w.model[SAME], 0);
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+	pair_close(&f->w.s);
+	for (unsigned i = 0; i < 3; i++) {
+		f->w.opts.dram_share = i * .25;
+		f->w.opts.stage_slots = 2 + i;
+		open_session(f, f->image.model);
+		for (enum place p = 0; p < N_PLACES; p++)
+			check_methods(f, p, COARSE);
+		pair_close(&f->w.s);
+	}
+}
+
+static void test_sizes_of_trees(void **state)
+{
+	static const uint32_t sizes[] = { 2, 3, 4, 5, 8, 13, 32, 63, ROWS };
+	struct fixture *f = *state;
+
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+	for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {
+		f->tree_rows = sizes[i];
+		f->depth = 1 + i % 3 * 6;
+		f->candidates = 1 + i * 15 / 8;
+		f->stop_rule = i % 2;
+		check_methods(f, BATCHED, i % 2 ? COARSE : SAME);
+		check_methods(f, ORACLE, 0);
+	}
+	end_texts(f);
+}
+
+/* A second text takes nothing from the first. */
+static void test_one_text_after_another(void **state)
+{
+	struct fixture *f = *state;
+	struct drafting d;
+
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+	for (enum place p = 0; p < ORACLE; p++) {
+		open_drafting(f, &d, p, COARSE);
+		for (unsigned i = 0; i < 2; i++) {
+			f->w.sampling.temperature = 1 - i;
+			write_plain(f);
+			for (unsigned m = 0; m < N_METHODS; m++)
+				check_text(f, verifying[m], &d);
+		}
+		close_drafting(&d);
+	}
+	end_texts(f);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_greedy),
+	TEST(test_greedy_in_int8),
+	TEST(test_sampled),
+	TEST(test_repeat_penalty),
+	TEST(test_streamed),
+	TEST(test_sizes_of_trees),
+	TEST(test_one_text_after_another),
+};
+
+TEST_MAIN(tests)

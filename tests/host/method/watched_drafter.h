@@ -1,0 +1,93 @@
+/*
+ * A drafter between a method and the real one that sees by the text it is
+ * shown what each cycle emitted: one token more than the verified tree has in
+ * common with the text that it should be, which is told from the tree and that
+ * text alone; of a tree that is pruned no more than that.
+ */
+#ifndef TESTS_HOST_METHOD_WATCHED_DRAFTER_H
+#define TESTS_HOST_METHOD_WATCHED_DRAFTER_H
+
+#include "host/method/method.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+#include "tests/harness.h"
+#include "tests/host/method/text_writer.h"
+
+#include <stdbool.h>
+
+struct watched {
+	struct drafter inner;
+	const struct text *want;
+	bool pruned;
+	const struct method_env *env; /* of the method that runs */
+	const struct tree *tree;      /* drafted last; NULL: none */
+	size_t n;                     /* of the text then */
+	uint64_t drafted;             /* by env's stats then */
+	unsigned checked;             /* cycles */
+};
+
+/* Tokens that a verified tree has in common with the text behind n. */
+static inline size_t in_common(const struct tree *t, uint32_t verified,
+	const struct text *text, size_t n)
+{
+	size_t same = 0;
+	uint32_t node = 0, child = 1;
+
+	while (child < verified && n + same < text->n) {
+		if (t->parent[child] == (int32_t)node &&
+			t->token[child] == text->token[n + same]) {
+			node = child;
+			same++;
+		}
+		child++;
+	}
+	return same;
+}
+
+/* A text goes on: what did the cycle behind us emit? */
+static inline void watched_check(struct watched *d, size_t n)
+{
+	uint32_t verified = (uint32_t)(d->env->stats.drafted - d->drafted) + 1;
+	size_t want = 1 + in_common(d->tree, verified, d->want, d->n);
+	size_t got = n - d->n;
+
+	if (got > want || (got < want && !d->pruned))
+		fail_msg("a cycle of %u rows behind %zu tokens emitted %zu, "
+			 "not %zu",
+			verified, d->n, got, want);
+	d->checked++;
+}
+
+static inline int watched_begin(
+	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
+{
+	struct watched *d = arg;
+
+	if (d->tree)
+		watched_check(d, n);
+	d->tree = t;
+	d->n = n;
+	d->drafted = d->env->stats.drafted;
+	return d->inner.begin(d->inner.arg, t, text, n, e);
+}
+
+static inline int watched_expand(void *arg, struct tree *t,
+	const uint32_t *node, uint32_t n, struct err *e)
+{
+	struct watched *d = arg;
+
+	return d->inner.expand(d->inner.arg, t, node, n, e);
+}
+
+/* To watch one text being written with env; *d is borrowed, inner is set. */
+static inline struct drafter watched_drafter(struct watched *d,
+	const struct method_env *env, const struct text *want, bool pruned)
+{
+	*d = (struct watched){
+		.inner = d->inner, .want = want, .pruned = pruned, .env = env
+	};
+	return (struct drafter){ d, watched_begin, watched_expand,
+		d->inner.batch };
+}
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * Sessions on a real device process, for tests of what runs on the pair. The
+ * program is the one that TANDEM_NPU names; without it a test is skipped,
+ * visibly.
+ */
+#ifndef TESTS_HOST_SESSION_PAIR_H
+#define TESTS_HOST_SESSION_PAIR_H
+
+#include "base/err.h"
+#include "host/session/session.h"
+#include "tests/harness.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static inline void pair_need(void)
+{
+	const char *npu = getenv("TANDEM_NPU");
+
+	if (!npu || access(npu, X_OK)) {
+		print_message("skipped: TANDEM_NPU names no device program\n");
+		skip();
+	}
+}
+
+static inline void pair_open(struct session **s, const struct model *m,
+	const struct session_opts *opts)
+{
+	struct err e = { 0 };
+
+	pair_need();
+	assert_ok(session_open(s, m, opts, &e), &e);
+}
+
+/* Violations of the coherence contract make it fail. */
+static inline void pair_close(struct session **s)
+{
+	struct err e = { 0 };
+
+	assert_ok(session_close(*s, &e), &e);
+	*s = NULL;
+}
+
+#endif

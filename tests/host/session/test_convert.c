@@ -1,0 +1,448 @@
+/*
+ * Conversion to a flash image: the model of the image holds what the model
+ * file's does, or in other types what that type keeps of it, and the losses
+ * reported are those that are there.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/rng.h"
+#include "base/workers.h"
+#include "flash/image.h"
+#include "host/convert/convert.h"
+#include "host/memory/weights.h"
+#include "host/model/model.h"
+#include "host/model/packed.h"
+#include "host/session/logits.h"
+#include "shm/buffer.h"
+#include "tensor/tile.h"
+#include "tests/harness.h"
+#include "tests/host/convert/convert_file.h"
+#include "tests/host/model/model_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int files_in(const char *folder)
+{
+	DIR *d = opendir(folder);
+	int n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+/* ---- the same bytes as without an image ---- */
+
+static void compare_blocks(const struct model *a, const struct model *b,
+	enum layout layout, struct workers *w, uint32_t want)
+{
+	struct weights_plan plan = { layout, SIZE_MAX, want, SIZE_MAX,
+		a->n_layer, 0 };
+	struct block *x, *y;
+	uint32_t nx, ny;
+	struct err e = { 0 };
+
+	assert_ok(weights_cut(a, &plan, &x, &nx, &e), &e);
+	/* of an image the plan's layout is not asked */
+	plan.layout = layout == LAYOUT_ROWS ? LAYOUT_SUPER : LAYOUT_ROWS;
+	assert_ok(weights_cut(b, &plan, &y, &ny, &e), &e);
+	assert_int_equal(nx, ny);
+	assert_ok(weights_load(a, w, x, nx, &e), &e);
+	assert_ok(weights_load(b, w, y, ny, &e), &e);
+	for (uint32_t i = 0; i < nx; i++) {
+		assert_int_equal(x[i].bytes, y[i].bytes);
+		assert_memory_equal(x[i].tensor, y[i].tensor,
+			x[i].n_layers * sizeof(*x[i].tensor));
+		assert_memory_equal(
+			buffer_begin(x[i].buffer, 0, x[i].bytes, BUFFER_READ),
+			buffer_begin(y[i].buffer, 0, y[i].bytes, BUFFER_READ),
+			x[i].bytes);
+	}
+	weights_release(x, nx);
+	weights_release(y, ny);
+}
+
+static void compare_logits(const struct model *a, const struct model *b,
+	enum layout layout, struct workers *w)
+{
+	float hidden[64], x[90], y[90], *to_x = x, *to_y = y;
+	const float *from = hidden;
+	struct logits *lx, *ly;
+	struct err e = { 0 };
+
+	for (unsigned i = 0; i < 64; i++)
+		hidden[i] = (float)(rng_uniform(3, 1, i) * 2 - 1);
+	assert_ok(logits_open(&lx, a, layout, WIRE_INT8, w, &e), &e);
+	assert_ok(logits_open(&ly, b, layout, WIRE_INT8, w, &e), &e);
+	logits_compute(lx, &from, &to_x, 1);
+	logits_compute(ly, &from, &to_y, 1);
+	assert_memory_equal(x, y, sizeof(x));
+	logits_close(lx);
+	logits_close(ly);
+}
+
+static void same(const struct model_file *f, enum layout layout, int zstd)
+{
+	struct convert_opts o = keep;
+	struct model *a = source(f), *b;
+	float x[64], y[64];
+	struct workers *w;
+	struct err e = { 0 };
+
+	o.layout = layout;
+	o.zstd = zstd;
+	b = converted(a, &o, NULL);
+	assert_ok(workers_open(&w, 2, &e), &e);
+	assert_int_equal(b->packed->layout, layout);
+	assert_string_equal(a->arch, b->arch);
+	assert_int_equal(a->n_vocab, b->n_vocab);
+	assert_memory_equal(
+		a->rope_freq, b->rope_freq, a->n_rot / 2 * sizeof(float));
+	for (uint32_t t = 0; t < a->n_vocab; t++) {
+		model_embed(a, t, x);
+		model_embed(b, t, y);
+		assert_memory_equal(x, y, sizeof(x));
+	}
+	for (uint32_t want = 1; want <= f->n_layer; want++)
+		compare_blocks(a, b, layout, w, want);
+	compare_logits(a, b, layout, w);
+	workers_close(w);
+	model_close(a);
+	model_close(b);
+}
+
+static void test_same_bytes(void **state)
+{
+	static const enum dtype types[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16,
+		DTYPE_Q8_0, DTYPE_Q4_0 };
+	struct model_file f = mixed;
+
+	for (int layout = LAYOUT_ROWS; layout <= LAYOUT_SUPER; layout++) {
+		for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+			f.type = types[i];
+			f.tied = i % 2;
+			same(&f, (enum layout)layout, i % 3 ? 0 : 1);
+		}
+	}
+	f.arch = "qwen2";
+	f.bias = true;
+	same(&f, LAYOUT_TILES, 1);
+	f.arch = "qwen3";
+	f.qk_norm = true;
+	same(&f, LAYOUT_SUPER, 0);
+}
+
+/* The model file's header, to the byte. */
+static void test_header(void **state)
+{
+	struct model *a = source(&mixed), *b = converted(a, &keep, NULL);
+	size_t nx, ny, n;
+	const void *x = gguf_header(a->gguf, &nx);
+	const void *y = gguf_header(b->gguf, &ny);
+	struct err e = { 0 };
+	char *data;
+
+	assert_ok(fd_read_file(gguf_path, 1 << 24, &data, &n, &e), &e);
+	assert_int_equal(nx, ny);
+	assert_memory_equal(x, y, nx);
+	assert_memory_equal(data, y, ny);
+	assert_int_equal(gguf_file_bytes(b->gguf), n);
+	assert_null(b->layer[0][WIRE_T_Q]->data);
+	free(data);
+	model_close(a);
+	model_close(b);
+}
+
+/* An output matrix is stored where it is not the embedding as it lies. */
+static void test_output(void **state)
+{
+	struct model_file f = mixed;
+	struct convert_opts o = keep;
+
+	for (int i = 0; i < 4; i++) {
+		struct model *a, *b;
+
+		f.tied = i & 1;
+		o.layout = i & 2 ? LAYOUT_SUPER : LAYOUT_ROWS;
+		a = source(&f);
+		b = converted(a, &o, NULL);
+		assert_int_equal(
+			image_find(b->packed->image, IMAGE_OUTPUT, 0) != NULL,
+			i != 1);
+		assert_int_equal(b->packed->output.rows, i == 1 ? 0 : 90);
+		model_close(a);
+		model_close(b);
+	}
+}
+
+/* ---- other types ---- */
+
+/* Row `row` of a packed matrix. */
+static void packed_row(const struct wire_tensor *w, const uint8_t *layer,
+	uint32_t row, float *y)
+{
+	const uint8_t *data = layer + w->offset;
+
+	if (tile_info(w->type))
+		tile_row((enum dtype)w->type, y, data, w->cols, row);
+	else
+		dtype_info(w->type)->to_f32(y,
+			data + row * dtype_row_bytes(w->type, w->cols),
+			w->cols);
+}
+
+/* What a row of the file becomes as conventional blocks of that type. */
+static void conventional(enum dtype t, float *x, size_t k)
+{
+	uint8_t blocks[4096];
+
+	dtype_info(t)->from_f32(blocks, x, k);
+	dtype_info(t)->to_f32(x, blocks, k);
+}
+
+static void check_rows(const struct model *a, const struct model *b,
+	uint32_t layer, unsigned i, enum dtype like)
+{
+	const struct gguf_tensor *t = a->layer[layer][i];
+	uint8_t *data = malloc(packed_layer_bytes(b->packed, layer));
+	float x[352], y[352];
+	struct err e = { 0 };
+
+	assert_ok(packed_read_layer(b->packed, layer, data, &e), &e);
+	for (uint32_t r = 0; r < t->dim[1]; r++) {
+		dtype_info(t->type)->to_f32(x,
+			(const char *)t->data +
+				r * dtype_row_bytes(t->type, t->dim[0]),
+			t->dim[0]);
+		conventional(like, x, t->dim[0]);
+		packed_row(&b->packed->layer[layer][i], data, r, y);
+		assert_memory_equal(x, y, t->dim[0] * sizeof(*x));
+	}
+	free(data);
+}
+
+/* In rows and in tiles a matrix is what its rows are as blocks. */
+static void test_types(void **state)
+{
+	static const struct {
+		enum layout layout;
+		int type, down;
+		enum dtype is, down_is;
+	} cases[] = {
+		{ LAYOUT_ROWS, DTYPE_Q4_0, DTYPE_Q8_0, DTYPE_Q4_0, DTYPE_Q8_0 },
+		{ LAYOUT_TILES, DTYPE_Q4_0, DTYPE_Q8_0, DTYPE_TILE_Q4_0,
+			DTYPE_TILE_Q8_0 },
+		{ LAYOUT_TILES, DTYPE_F16, CONVERT_KEEP, DTYPE_TILE_F16,
+			DTYPE_F32 },
+		{ LAYOUT_ROWS, CONVERT_KEEP, DTYPE_F16, DTYPE_F32, DTYPE_F16 },
+	};
+	struct model_file f = mixed;
+
+	f.type = DTYPE_F32;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct convert_opts o = { .layout = cases[i].layout,
+			.type = cases[i].type,
+			.down = cases[i].down };
+		struct model *a = source(&f), *b = converted(a, &o, NULL);
+		const struct wire_tensor *w = b->packed->layer[2];
+
+		assert_int_equal(w[WIRE_T_K].type, cases[i].is);
+		assert_int_equal(w[WIRE_T_GATE].type, cases[i].is);
+		assert_int_equal(w[WIRE_T_DOWN].type, cases[i].down_is);
+		assert_int_equal(w[WIRE_T_ATTN_NORM].type, DTYPE_F32);
+		check_rows(a, b, 2, WIRE_T_UP,
+			cases[i].type < 0 ? DTYPE_F32
+					  : (enum dtype)cases[i].type);
+		check_rows(a, b, 1, WIRE_T_DOWN,
+			cases[i].down < 0 ? DTYPE_F32
+					  : (enum dtype)cases[i].down);
+		model_close(a);
+		model_close(b);
+	}
+}
+
+/* What the npu-tts paper runs: 4 bits, and 8 for FFN-down, in super-groups;
+ * rows that are not whole blocks stay as they are. */
+static void test_super(void **state)
+{
+	struct convert_opts o = {
+		.layout = LAYOUT_SUPER, .type = DTYPE_Q4_0, .down = DTYPE_Q8_0
+	};
+	struct model_file f = mixed;
+	struct model *a, *b;
+
+	f.type = DTYPE_F16;
+	a = source(&f);
+	b = converted(a, &o, NULL);
+	assert_int_equal(b->packed->layer[0][WIRE_T_V].type, DTYPE_SUPER_Q4_0);
+	assert_int_equal(
+		b->packed->layer[0][WIRE_T_DOWN].type, DTYPE_SUPER_Q8_0);
+	assert_int_equal(b->packed->output.type, DTYPE_TILE_F16);
+	model_close(a);
+	model_close(b);
+
+	f.n_ff = 120;
+	a = source(&f);
+	b = converted(a, &o, NULL);
+	assert_int_equal(b->packed->layer[0][WIRE_T_UP].type, DTYPE_SUPER_Q4_0);
+	assert_int_equal(b->packed->layer[0][WIRE_T_DOWN].type, DTYPE_F16);
+	check_rows(a, b, 0, WIRE_T_DOWN, DTYPE_F16);
+	model_close(a);
+	model_close(b);
+}
+
+/* ---- the report's figures ---- */
+
+static double relative_error(const struct model *a, const struct model *b,
+	uint32_t layer, unsigned i, int like)
+{
+	const struct gguf_tensor *t = a->layer[layer][i];
+	uint8_t *data = malloc(packed_layer_bytes(b->packed, layer));
+	double sum = 0, error = 0;
+	float x[352], y[352];
+	struct err e = { 0 };
+
+	assert_ok(packed_read_layer(b->packed, layer, data, &e), &e);
+	for (uint32_t r = 0; r < t->dim[1]; r++) {
+		dtype_info(t->type)->to_f32(x,
+			(const char *)t->data +
+				r * dtype_row_bytes(t->type, t->dim[0]),
+			t->dim[0]);
+		memcpy(y, x, sizeof(y));
+		if (like >= 0)
+			conventional((enum dtype)like, y, t->dim[0]);
+		else
+			packed_row(&b->packed->layer[layer][i], data, r, y);
+		for (uint64_t k = 0; k < t->dim[0]; k++) {
+			sum += (double)x[k] * x[k];
+			error += ((double)x[k] - y[k]) * ((double)x[k] - y[k]);
+		}
+	}
+	free(data);
+	return sqrt(error / sum);
+}
+
+static const struct convert_tensor *find(
+	const struct conversion *c, const struct gguf_tensor *t)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->tensor[i].tensor == t)
+			return &c->tensor[i];
+	fail();
+	return NULL;
+}
+
+static void test_losses(void **state)
+{
+	struct convert_opts o = { .layout = LAYOUT_GROUPS,
+		.type = DTYPE_Q4_0,
+		.down = DTYPE_Q8_0,
+		.measure = true };
+	struct model_file f = mixed;
+	struct conversion done;
+	struct model *a, *b;
+
+	f.type = DTYPE_BF16;
+	a = source(&f);
+	b = converted(a, &o, &done);
+	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+		const struct requant_loss *loss;
+		double error, usual;
+
+		if (!a->layer[1][i] || a->layer[1][i]->dim[1] == 1)
+			continue;
+		loss = &find(&done, a->layer[1][i])->loss;
+		error = relative_error(a, b, 1, i, -1);
+		usual = relative_error(
+			a, b, 1, i, i == WIRE_T_DOWN ? DTYPE_Q8_0 : DTYPE_Q4_0);
+		assert_true(error > (i == WIRE_T_DOWN ? 1e-4 : 1e-2));
+		assert_true(loss->is_grouped);
+		assert_close(loss->error, error, error * 1e-9, "error");
+		assert_close(loss->conventional, usual, usual * 1e-9, "usual");
+		assert_close(loss->ratio, error / usual, 1e-9, "ratio");
+	}
+	conversion_release(&done);
+	model_close(b);
+
+	/* of rows, short strips and tiles that lose; nothing is grouped */
+	o.layout = LAYOUT_TILES;
+	b = converted(a, &o, &done);
+	assert_false(find(&done, a->layer[0][WIRE_T_Q])->loss.is_grouped);
+	assert_close(find(&done, a->layer[0][WIRE_T_Q])->loss.error,
+		relative_error(a, b, 0, WIRE_T_Q, DTYPE_Q4_0), 1e-9, "tiles");
+	conversion_release(&done);
+	model_close(b);
+	o.layout = LAYOUT_ROWS;
+	b = converted(a, &o, &done);
+	assert_close(find(&done, a->layer[0][WIRE_T_DOWN])->loss.error,
+		relative_error(a, b, 0, WIRE_T_DOWN, DTYPE_Q8_0), 1e-9, "rows");
+	conversion_release(&done);
+	model_close(b);
+	model_close(a);
+}
+
+/* A file that has the groups already: they lose nothing, tile groups do. */
+static void test_losses_of_groups(void **state)
+{
+	struct convert_opts o = keep;
+	const struct requant_loss *loss;
+	struct conversion done;
+	struct model *a = source(&mixed), *b;
+
+	o.measure = true;
+	o.layout = LAYOUT_TILES;
+	b = converted(a, &o, &done);
+	loss = &find(&done, a->layer[0][WIRE_T_Q])->loss;
+	assert_true(loss->error == 0 && !loss->is_grouped);
+	conversion_release(&done);
+	model_close(b);
+	o.layout = LAYOUT_SUPER;
+	b = converted(a, &o, &done);
+	loss = &find(&done, a->layer[0][WIRE_T_Q])->loss;
+	assert_true(loss->is_grouped && loss->error > 0);
+	assert_true(loss->conventional == 0 && isinf(loss->ratio));
+	conversion_release(&done);
+	model_close(b);
+	model_close(a);
+}
+
+/* ---- cut short ---- */
+
+static void test_interrupted(void **state)
+{
+	volatile sig_atomic_t stop = 1;
+	struct convert_opts o = keep;
+	struct model *a = source(&mixed);
+	struct conversion done;
+	struct err e = { 0 };
+
+	o.cancel = &stop;
+	assert_int_equal(convert(a, path, &o, &done, &e), -ECANCELED);
+	conversion_release(&done);
+	assert_int_equal(files_in(dir), 1);
+	snprintf(path, sizeof(path), "%s/none/m.tdm", dir);
+	assert_int_equal(convert(a, path, &keep, &done, &e), -ENOENT);
+	conversion_release(&done);
+	model_close(a);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_same_bytes),
+	cmocka_unit_test(test_header),
+	cmocka_unit_test(test_output),
+	cmocka_unit_test(test_types),
+	cmocka_unit_test(test_super),
+	cmocka_unit_test(test_losses),
+	cmocka_unit_test(test_losses_of_groups),
+	cmocka_unit_test(test_interrupted),
+};
+
+TEST_MAIN(tests)

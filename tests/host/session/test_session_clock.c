@@ -1,0 +1,233 @@
+/*
+ * The phone's time of sessions of a flash image (TANDEM_NPU; skipped without):
+ * that of a small simulation, to the picosecond, and the sum of its parts.
+ */
+#include "base/err.h"
+#include "host/session/batch.h"
+#include "host/session/session.h"
+#include "host/shipped/soc_file.h"
+#include "tensor/price.h"
+#include "tests/harness.h"
+#include "tests/host/convert/image_file.h"
+#include "tests/host/model/model_file.h"
+#include "tests/host/session/pair.h"
+#include "tests/host/session/stream_fixture.h"
+
+/* What engines that work one thing at a time make of it. */
+struct simulation {
+	uint64_t cpu, npu, flash;
+	uint64_t ready[64]; /* reads in their order */
+	unsigned begun, used, streamed;
+	uint64_t layer[LAYERS]; /* to read, of the streamed ones */
+};
+
+static void begin_read(struct simulation *m, uint64_t from)
+{
+	m->flash = m->flash > from ? m->flash : from;
+	m->flash += m->layer[m->begun % m->streamed];
+	m->ready[m->begun++] = m->flash;
+}
+
+/*
+ * A pass: layer after layer, the first costs `first` on the NPU, the others
+ * `next`. A streamed one waits for its read; when it is sent, the one before is
+ * through, and the next read goes where that was.
+ */
+static void pass(struct simulation *m, uint64_t first, uint64_t next)
+{
+	uint64_t end[LAYERS];
+
+	for (unsigned l = 0; l < LAYERS; l++) {
+		bool streamed = l >= LAYERS - m->streamed;
+		uint64_t ready = streamed ? m->ready[m->used++] : 0;
+
+		m->cpu = m->cpu > ready ? m->cpu : ready;
+		m->npu = m->npu > m->cpu ? m->npu : m->cpu;
+		m->npu += l ? next : first;
+		end[l] = m->npu;
+		if (l && l - 1 >= LAYERS - m->streamed)
+			begin_read(m, end[l - 1]);
+	}
+	m->cpu = m->npu;
+	if (m->streamed)
+		begin_read(m, end[LAYERS - 1]);
+}
+
+/* A pass of one row that is not kept, so that all are the same. */
+static uint64_t phone_pass(struct fixture *f)
+{
+	const int32_t token = 3;
+	struct token_tree one = { .n = 1, .token = &token };
+	uint64_t before = session_phone_ps(f->s);
+	struct err e = { 0 };
+
+	assert_ok(session_forward(f->s, &one, &e), &e);
+	return session_phone_ps(f->s) - before;
+}
+
+/* Of a model of n layers, all in memory: each is a block. */
+static uint64_t resident_pass(struct fixture *f, uint32_t n)
+{
+	struct model_file file = f->file;
+	struct model *m;
+	uint64_t ps;
+
+	file.n_layer = n;
+	m = model_file_open(&file);
+	pair_open(&f->s, m, &f->opts);
+	ps = phone_pass(f);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(phone_pass(f), ps);
+	pair_close(&f->s);
+	model_close(m);
+	return ps;
+}
+
+static void simulate(struct fixture *f, uint64_t first, uint64_t next)
+{
+	struct simulation m = {
+		.streamed = (unsigned)(LAYERS * (1 - f->opts.dram_share) + .5)
+	};
+	struct price host = { .cpu_ps = 1, .total_ps = first * 40 };
+
+	for (unsigned i = 0; i < m.streamed; i++) {
+		struct price p;
+
+		price_flash(&f->soc,
+			image_file_layer(&f->image, LAYERS - m.streamed + i)
+				->stored,
+			&p);
+		m.layer[i] = p.total_ps;
+	}
+	for (unsigned i = 0; i < f->opts.stage_slots && m.streamed; i++)
+		begin_read(&m, 0);
+	pair_open(&f->s, f->image.model, &f->opts);
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t flash = m.flash;
+
+		if (i == 5) { /* flash reads ahead the while */
+			session_add_host_work(f->s, &host);
+			m.cpu += host.total_ps;
+		}
+		assert_int_equal(session_ahead(f->s),
+			m.streamed && flash > m.cpu ? flash - m.cpu : 0);
+		phone_pass(f);
+		pass(&m, first, next);
+		if (session_phone_ps(f->s) != m.cpu)
+			fail_msg("share %g, %u slots, pass %u: %llu ps, not "
+				 "%llu",
+				f->opts.dram_share, f->opts.stage_slots, i,
+				(unsigned long long)session_phone_ps(f->s),
+				(unsigned long long)m.cpu);
+	}
+	pair_close(&f->s);
+}
+
+static void test_timeline(void **state)
+{
+	static const unsigned slots[] = { 2, 3, 5, 9 };
+	struct fixture *f = *state;
+	uint64_t first, next, whole;
+	struct err e = { 0 };
+
+	open_models(f, 0);
+	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	f->opts.soc = &f->soc;
+	whole = resident_pass(f, LAYERS);
+	next = whole - resident_pass(f, LAYERS - 1);
+	first = whole - (LAYERS - 1) * next;
+	assert_int_equal(resident_pass(f, 2), first + next);
+	for (unsigned i = 0; i < 4; i++) {
+		f->opts.stage_slots = slots[i];
+		for (unsigned budget = 0; budget <= LAYERS; budget++) {
+			f->opts.dram_share = .2 * budget + .01;
+			simulate(f, first, next);
+		}
+	}
+}
+
+struct spent {
+	uint64_t passes_ps, logits_ps, total_ps;
+	struct session_stats stats;
+};
+
+/* Twelve passes and the logits of each, one row and eight by turns. */
+static struct spent spend(struct fixture *f)
+{
+	static float logits[8 * VOCAB];
+	struct spent s = { 0 };
+	int32_t token[8];
+	struct err e = { 0 };
+
+	pair_open(&f->s, f->image.model, &f->opts);
+	for (unsigned i = 0; i < 12; i++) {
+		struct token_tree t = { i % 2 ? 8 : 1, token, NULL };
+		uint64_t from = session_phone_ps(f->s), mid;
+
+		for (unsigned k = 0; k < 8; k++)
+			token[k] = token_at(9, i * 8 + k);
+		assert_ok(session_forward(f->s, &t, &e), &e);
+		mid = session_phone_ps(f->s);
+		assert_ok(session_logits_range(f->s, 0, t.n, logits, &e), &e);
+		s.passes_ps += mid - from;
+		s.logits_ps += session_phone_ps(f->s) - mid;
+		assert_ok(session_accept(f->s, (const uint32_t[]){ 0 }, 1, &e),
+			&e);
+	}
+	s.total_ps = session_phone_ps(f->s);
+	session_stats(f->s, &s.stats);
+	assert_int_equal(s.stats.price.total_ps, s.total_ps);
+	pair_close(&f->s);
+	return s;
+}
+
+/* With everything in memory there is nothing to overlap, and with nothing in
+ * it a pass takes as long as flash or NPU at least. */
+static void test_sum_of_parts(void **state)
+{
+	struct fixture *f = *state;
+	struct spent all, none, again;
+	struct price one, eight, flash;
+	struct err e = { 0 };
+	uint64_t read;
+
+	open_models(f, 0);
+	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	f->opts.soc = &f->soc;
+	f->opts.stream.threaded = true;
+	all = spend(f);
+	assert_int_equal(price_cpu_matmul(&f->soc, 1, VOCAB, WIDTH,
+				 f->model->output->type, &one),
+		0);
+	assert_int_equal(price_cpu_matmul(&f->soc, 8, VOCAB, WIDTH,
+				 f->model->output->type, &eight),
+		0);
+	assert_int_equal(all.logits_ps, 6 * (one.total_ps + eight.total_ps));
+	assert_int_equal(all.total_ps, all.passes_ps + all.logits_ps);
+	assert_int_equal(all.stats.price.flash_ps, 0);
+
+	f->opts.dram_share = 0;
+	none = spend(f);
+	again = spend(f);
+	assert_memory_equal(
+		&none.stats.price, &again.stats.price, sizeof(struct price));
+	price_flash(&f->soc, image_file_layer(&f->image, 0)->stored, &flash);
+	read = 12 * LAYERS * flash.total_ps; /* of the layers used */
+	assert_true(none.total_ps >= read);
+	assert_true(none.total_ps >= all.total_ps);
+	assert_true(none.total_ps <= all.total_ps + read);
+	assert_int_equal(none.stats.price.counts.flash_bytes,
+		(12 * LAYERS + f->opts.stage_slots) *
+			image_file_layer(&f->image, 0)->stored);
+	/* All other work is the same. */
+	assert_int_equal(none.stats.price.matrix_ps, all.stats.price.matrix_ps);
+	assert_int_equal(none.stats.price.cpu_ps, all.stats.price.cpu_ps);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_timeline),
+	TEST(test_sum_of_parts),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,488 @@
+/*
+ * Sessions of a flash image (TANDEM_NPU; skipped without): whatever stays in
+ * memory and however the rest comes, the states and logits are, bit by bit,
+ * those of the model file that is all in memory; what is read is counted to
+ * the byte; what cannot be read is said, never computed with.
+ */
+#include "base/err.h"
+#include "host/session/batch.h"
+#include "host/session/session.h"
+#include "host/shipped/soc_file.h"
+#include "tests/harness.h"
+#include "tests/host/convert/image_file.h"
+#include "tests/host/session/pair.h"
+#include "tests/host/session/stream_fixture.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#define ROWS_MAX 48 /* of a trace */
+#define PASSES   14 /* of the script */
+
+/* ---- the script: passes of every kind ------------------------------ */
+
+/* Hidden states and logits of the rows that the script looks at. */
+struct trace {
+	unsigned n;
+	float row[ROWS_MAX][WIDTH + VOCAB];
+};
+
+static int look(struct fixture *f, struct trace *t, uint32_t row, struct err *e)
+{
+	float *to;
+
+	assert_in_range(t->n, 0, ROWS_MAX - 1);
+	to = t->row[t->n++];
+	memcpy(to, session_hidden(f->s, row), WIDTH * sizeof(*to));
+	return session_logits(f->s, row, to + WIDTH, e);
+}
+
+static int text(struct fixture *f, struct trace *t, uint64_t stream, uint32_t n,
+	struct err *e)
+{
+	int32_t token[40];
+	uint32_t last;
+	int ret;
+
+	for (uint32_t i = 0; i < n; i++)
+		token[i] = token_at(stream, i);
+	ret = session_prefill(f->s, token, n, &last, e);
+	return ret ? ret : look(f, t, last, e);
+}
+
+static int decode(struct fixture *f, struct trace *t, uint64_t stream,
+	unsigned n, struct err *e)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < n && !ret; i++) {
+		int32_t token = token_at(stream, i);
+		struct token_tree one = { .n = 1, .token = &token };
+
+		ret = session_forward(f->s, &one, e);
+		if (!ret)
+			ret = look(f, t, 0, e);
+		if (!ret)
+			ret = session_accept(
+				f->s, (const uint32_t[]){ 0 }, 1, e);
+	}
+	return ret;
+}
+
+/* A root with branches; of the longest, what moves in the cache is kept. */
+static int tree(struct fixture *f, struct trace *t, struct err *e)
+{
+	static const int32_t parent[TREE] = { -1, 0, 0, 1, 2, 2, 4, 5, 6, 0, 8,
+		10 };
+	static const uint32_t path[] = { 0, 2, 4, 6, 8, 10 };
+	int32_t token[TREE];
+	struct token_tree all = { TREE, token, parent };
+	int ret;
+
+	for (uint32_t i = 0; i < TREE; i++)
+		token[i] = token_at(7, i);
+	ret = session_forward(f->s, &all, e);
+	for (uint32_t i = 0; i < TREE && !ret; i++)
+		ret = look(f, t, i, e);
+	return ret ? ret : session_accept(f->s, path, 6, e);
+}
+
+/* 3 + 4 + 1 + 2 + 1 + 3 passes; from an empty cache. */
+static int run_script(struct fixture *f, struct trace *t, struct err *e)
+{
+	int ret;
+
+	t->n = 0;
+	session_truncate(f->s, 0);
+	if ((ret = text(f, t, 1, 37, e)) || (ret = decode(f, t, 2, 4, e)) ||
+		(ret = tree(f, t, e)) || (ret = decode(f, t, 3, 2, e)))
+		return ret;
+	session_truncate(f->s, 20);
+	if ((ret = text(f, t, 4, 9, e)))
+		return ret;
+	return decode(f, t, 5, 3, e);
+}
+
+/* As far as the script came. */
+static void check_rows(const struct trace *got, const struct trace *want)
+{
+	for (unsigned i = 0; i < got->n; i++)
+		for (unsigned v = 0; v < WIDTH + VOCAB; v++)
+			if (memcmp(&got->row[i][v], &want->row[i][v],
+				    sizeof(float)) != 0)
+				fail_msg("row %u: %s %u is %.9g, not %.9g", i,
+					v < WIDTH ? "state" : "logit",
+					v < WIDTH ? v : v - WIDTH,
+					(double)got->row[i][v],
+					(double)want->row[i][v]);
+}
+
+static void check_script(struct fixture *f, const struct trace *want)
+{
+	static struct trace got;
+	struct err e = { 0 };
+
+	assert_ok(run_script(f, &got, &e), &e);
+	assert_int_equal(got.n, want->n);
+	check_rows(&got, want);
+}
+
+/* By the model file, all of it in memory. */
+static const struct trace *reference(struct fixture *f)
+{
+	static struct trace want;
+	struct session_opts opts = f->opts;
+	struct session_stats st;
+	struct err e = { 0 };
+
+	f->opts.dram_share = 1;
+	f->opts.dram_bytes = 0;
+	f->opts.soc = NULL;
+	f->opts.coherence = COHERENCE_OFF;
+	f->opts.flash_fault = NULL;
+	pair_open(&f->s, f->model, &f->opts);
+	assert_ok(run_script(f, &want, &e), &e);
+	session_stats(f->s, &st);
+	assert_int_equal(st.passes, PASSES);
+	assert_int_equal(st.staging.layers_used, 0);
+	assert_null(session_flash_how(f->s));
+	assert_int_equal(session_ahead(f->s), 0);
+	pair_close(&f->s);
+	f->opts = opts;
+	return &want;
+}
+
+/* ---- the same, however it comes ------------------------------------ */
+
+/* Each streamed layer once in each pass. */
+static void check_counts(
+	const struct fixture *f, uint32_t resident, uint64_t passes)
+{
+	uint64_t streamed = LAYERS - resident;
+	struct session_stats st;
+
+	session_stats(f->s, &st);
+	assert_int_equal(st.passes, passes);
+	assert_int_equal(st.resident_layers, resident);
+	assert_int_equal(st.staging.layers_used, passes * streamed);
+	assert_int_equal(st.staging.bytes_used,
+		passes * image_file_stored(&f->image, resident));
+	/* What was read ahead is no more than the slots hold. */
+	assert_in_range(st.staging.stream.extents, passes * streamed,
+		passes * streamed + f->opts.stage_slots);
+	assert_int_equal(session_flash_how(f->s) != NULL, streamed > 0);
+}
+
+static void check_budget(
+	struct fixture *f, uint32_t resident, const struct trace *want)
+{
+	pair_open(&f->s, f->image.model, &f->opts);
+	check_script(f, want);
+	check_counts(f, resident, PASSES);
+	pair_close(&f->s);
+}
+
+static void test_shares(void **state)
+{
+	static const struct {
+		double share;
+		uint32_t resident;
+	} budget[] = { { 0, 0 }, { 0.4, 2 }, { 0.99, 4 }, { 1, 5 } };
+	static const unsigned slots[] = { 2, 3, 5, STREAM_SLOTS };
+	struct fixture *f = *state;
+	const struct trace *want;
+	struct err e = { 0 };
+
+	open_models(f, 0);
+	want = reference(f);
+	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	for (unsigned b = 0; b < 4; b++) {
+		f->opts.dram_share = budget[b].share;
+		for (unsigned s = 0; s < 4; s++) {
+			f->opts.stage_slots = slots[s];
+			f->opts.soc = s % 2 ? &f->soc : NULL;
+			check_budget(f, budget[b].resident, want);
+			f->opts.soc = s % 2 ? NULL : &f->soc;
+			check_budget(f, budget[b].resident, want);
+		}
+	}
+}
+
+static void test_bytes(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+	uint64_t sum = 0;
+
+	open_models(f, 0);
+	want = reference(f);
+	f->opts.dram_share = 1; /* does not count beside bytes */
+	f->opts.dram_bytes = 1;
+	check_budget(f, 0, want);
+	for (uint32_t l = 0; l < LAYERS; l++) {
+		sum += image_file_layer(&f->image, l)->bytes;
+		f->opts.dram_bytes = sum;
+		check_budget(f, l + 1, want);
+		f->opts.dram_bytes = sum - 1;
+		check_budget(f, l, want);
+	}
+	f->opts.dram_bytes = UINT64_MAX;
+	check_budget(f, LAYERS, want);
+}
+
+static void test_packed_with_zstd(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	f->file.type = DTYPE_F16; /* that shrinks */
+	open_models(f, 3);
+	assert_true(image_file_layer(&f->image, 0)->stored <
+		image_file_layer(&f->image, 0)->bytes);
+	want = reference(f);
+	f->opts.dram_share = 0;
+	check_budget(f, 0, want);
+	f->opts.dram_share = 0.6;
+	f->opts.stream.block = 8192;
+	check_budget(f, 3, want);
+	f->opts.stream.threaded = true;
+	check_budget(f, 3, want);
+}
+
+/* How it is read makes no difference. */
+static void test_ways_to_read(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_models(f, 0);
+	want = reference(f);
+	f->opts.dram_share = 0.2;
+	for (unsigned i = 0; i < 8; i++) {
+		f->opts.stream = (struct stream_opts){
+			.buffered = i & 1,
+			.threaded = i & 2,
+			.block = i & 4 ? 12288 : 0,
+			.depth = i & 4 ? 2 : 0,
+		};
+		f->opts.stage_slots = i & 4 ? 2 : 3;
+		check_budget(f, 1, want);
+	}
+}
+
+static void test_coherent(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_models(f, 0);
+	want = reference(f);
+	for (unsigned i = 0; i < 6; i++) {
+		f->opts.coherence = i & 1 ? COHERENCE_CHECK : COHERENCE_STRICT;
+		f->opts.evict_seed = 7 + i;
+		f->opts.stage_slots = 2 + i / 2;
+		f->opts.dram_share = i / 2 * .2;
+		check_budget(f, i / 2, want);
+	}
+}
+
+/* An interrupted pass does not disturb the next. */
+static void test_cancelled(void **state)
+{
+	static volatile sig_atomic_t cancel;
+	struct fixture *f = *state;
+	const struct trace *want;
+	static struct trace unused;
+	struct err e = { 0 };
+
+	open_models(f, 0);
+	want = reference(f);
+	f->opts.cancel = &cancel;
+	f->opts.dram_share = 0.4;
+	pair_open(&f->s, f->image.model, &f->opts);
+	for (unsigned i = 0; i < 3; i++) {
+		check_script(f, want);
+		cancel = 1;
+		assert_int_equal(run_script(f, &unused, &e), -ECANCELED);
+		cancel = 0;
+	}
+	check_counts(f, 2, 3 * PASSES);
+	pair_close(&f->s);
+}
+
+/* ---- what is refused ------------------------------------------------ */
+
+static void refused(
+	struct fixture *f, const struct model *m, int code, const char *says)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(session_open(&f->s, m, &f->opts, &e), code);
+	f->s = NULL;
+	if (!strstr(e.text, says))
+		fail_msg("'%s' lacks '%s'", e.text, says);
+}
+
+static void test_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct session_opts opts = f->opts;
+
+	open_models(f, 0);
+	f->opts.dram_share = 0.5;
+	refused(f, f->model, -EINVAL, "tandem convert");
+	f->opts.dram_share = 1;
+	f->opts.dram_bytes = 1 << 30;
+	refused(f, f->model, -EINVAL, "--dram-budget");
+	f->opts = opts;
+	f->opts.dram_share = 0;
+	f->opts.stage_slots = 6;
+	f->opts.va_slots = 7; /* two for the cache and the activations */
+	refused(f, f->image.model, -ENOSPC, "tandem:stage5");
+	refused(f, f->image.model, -ENOSPC, "--va-slots");
+	f->opts.va_slots = 8; /* and not one more */
+	pair_open(&f->s, f->image.model, &f->opts);
+	pair_close(&f->s);
+	f->opts.flash_fault = "drop@1";
+	refused(f, f->image.model, -EINVAL, "drop");
+	f->opts.flash_fault = NULL;
+	f->opts.stream.block = 1000;
+	refused(f, f->image.model, -EINVAL, "1000");
+}
+
+/* Slots that are larger than the window. */
+static void test_small_window(void **state)
+{
+	struct fixture *f = *state;
+	size_t layer;
+
+	f->file.n_ff = 8192;
+	open_models(f, 0);
+	layer = image_file_layer(&f->image, 0)->bytes;
+	assert_in_range(layer, 1 << 20, 2 << 20);
+	f->opts.dram_share = 0;
+	f->opts.va_window = 16 << 20;
+	f->opts.stage_slots = STREAM_SLOTS;
+	refused(f, f->image.model, -ENOSPC, "tandem:stage");
+	refused(f, f->image.model, -ENOSPC, "16.0 MiB");
+}
+
+/* ---- faults --------------------------------------------------------- */
+
+/*
+ * The script several times over: each either gives what it should or ends with
+ * an error that names a layer, behind rows that are right. Returns the first
+ * error, 0 without.
+ */
+static int faulty(struct fixture *f, const char *plan, const struct trace *want)
+{
+	static struct trace got;
+	int first = 0;
+
+	f->opts.flash_fault = plan;
+	pair_open(&f->s, f->image.model, &f->opts);
+	for (unsigned i = 0; i < 4; i++) {
+		struct err e = { 0 };
+		int ret = run_script(f, &got, &e);
+
+		check_rows(&got, want);
+		assert_int_equal(e.code, ret);
+		if (!first && ret && !strstr(e.text, "layer "))
+			fail_msg("%s: '%s' names no layer", plan, e.text);
+		if (!first && ret && !strstr(e.text, f->image.path))
+			fail_msg("%s: '%s' names no file", plan, e.text);
+		first = first ? first : ret;
+	}
+	pair_close(&f->s);
+	return first;
+}
+
+static void open_faulty(struct fixture *f, const struct trace **want)
+{
+	open_models(f, 0);
+	*want = reference(f);
+	f->opts.dram_share = 0.2;
+	f->opts.stream.block = 32768; /* several to a layer */
+	f->opts.stream.depth = 3;
+	f->opts.stream.stall_ms = 20000; /* the machine may be busy */
+}
+
+/* Once: it is read again, and nobody notices. */
+static void test_passing_faults(void **state)
+{
+	static const char *const plan[] = { "eio@3", "short@5", "flip@2",
+		"eio@1,eio@2,short@4,eio@9", "flip@1,short@7,eio@20",
+		"short@2,short@3,short@4" };
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_faulty(f, &want);
+	for (unsigned way = 0; way < 2; way++) {
+		f->opts.stream.threaded = way;
+		for (unsigned i = 0; i < 6; i++)
+			assert_int_equal(faulty(f, plan[i], want), 0);
+	}
+}
+
+static void test_lasting_faults(void **state)
+{
+	static const struct {
+		const char *plan;
+		int code;
+	} fault[] = { { "eio@3+", -EIO }, { "flip@2+", -EBADMSG },
+		{ "shrink@4", -ENODATA }, { "eio@40+", -EIO },
+		{ "flip@33+", -EBADMSG }, { "stall@4", -EIO } };
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_faulty(f, &want);
+	for (unsigned slots = 2; slots <= 5; slots += 3) {
+		f->opts.stage_slots = slots;
+		for (unsigned i = 0; i < 6; i++) {
+			bool stalls = !strncmp(fault[i].plan, "stall", 5);
+
+			f->opts.stream.stall_ms = stalls ? 200 : 20000;
+			assert_int_equal(
+				faulty(f, fault[i].plan, want), fault[i].code);
+		}
+	}
+}
+
+/* A layer that was damaged on the way, twice, and then no more: what failed is
+ * over, and the slots that are left suffice. */
+static void test_going_on(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+	static struct trace got;
+	struct err e = { 0 };
+
+	open_faulty(f, &want);
+	f->opts.stream.block = 0; /* a read a layer */
+	f->opts.stream.depth = 1;
+	f->opts.flash_fault = "flip@7,flip@8,flip@9";
+	pair_open(&f->s, f->image.model, &f->opts);
+	assert_int_equal(run_script(f, &got, &e), -EBADMSG);
+	check_rows(&got, want);
+	for (unsigned i = 0; i < 3; i++)
+		check_script(f, want);
+	pair_close(&f->s);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_shares),
+	TEST(test_bytes),
+	TEST(test_packed_with_zstd),
+	TEST(test_ways_to_read),
+	TEST(test_coherent),
+	TEST(test_cancelled),
+	TEST(test_refused),
+	TEST(test_small_window),
+	TEST(test_passing_faults),
+	TEST(test_lasting_faults),
+	TEST(test_going_on),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,283 @@
+/*
+ * Token trees of sessions on a real device process (TANDEM_NPU; skipped
+ * without): a tree's rows and the cache behind an accepted path are plain
+ * decoding's, byte by byte; trees and paths that are none are refused.
+ */
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/session/session.h"
+#include "tests/harness.h"
+#include "tests/host/session/pair.h"
+#include "tests/host/session/session_fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <unistd.h>
+
+struct random_tree {
+	uint32_t n;
+	int32_t token[TREE_MAX], parent[TREE_MAX];
+};
+
+static void grow(
+	const struct fixture *f, struct random_tree *t, uint64_t stream)
+{
+	t->n = TREE_MAX;
+	tokens(f, stream, t->token, TREE_MAX);
+	for (int i = 0; i < TREE_MAX; i++)
+		/* From -1 (another root) to i-1, near ones more often. */
+		t->parent[i] = i - 1 -
+			(int)(pow(rng_uniform(seed(), stream + 1, (uint64_t)i),
+				      2) *
+				(i + .99));
+}
+
+/* The rows from a root down to `row`; returns how many. */
+static uint32_t path_to(
+	const struct random_tree *t, uint32_t row, uint32_t path[TREE_MAX])
+{
+	uint32_t n = 0;
+
+	for (int32_t r = (int32_t)row; r >= 0; r = t->parent[r])
+		path[n++] = (uint32_t)r;
+	for (uint32_t i = 0; i < n / 2; i++) {
+		uint32_t p = path[i];
+
+		path[i] = path[n - 1 - i];
+		path[n - 1 - i] = p;
+	}
+	return n;
+}
+
+static void decode_path(struct fixture *f, const struct random_tree *t,
+	const uint32_t *path, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		forward(f, &t->token[path[i]], NULL, 1);
+		accept(f, (const uint32_t[]){ 0 }, 1);
+	}
+}
+
+/* E0: a tree's row has the bytes that plain decoding of its path gives. */
+static void check_tree(struct fixture *f, enum wire_precision precision)
+{
+	size_t width = f->file.n_embd * sizeof(float);
+	int32_t prompt[21];
+	struct random_tree t;
+	float *hidden;
+
+	f->opts.precision = precision;
+	open_session(f);
+	tokens(f, 2, prompt, 21);
+	grow(f, &t, 3);
+	prefill(f, prompt, 21);
+	forward(f, t.token, t.parent, t.n);
+	hidden = malloc(t.n * width);
+	for (uint32_t i = 0; i < t.n; i++)
+		memcpy(hidden + i * f->file.n_embd, session_hidden(f->s, i),
+			width);
+	for (uint32_t i = 0; i < t.n; i += 3) {
+		uint32_t path[TREE_MAX], n = path_to(&t, i, path);
+
+		session_truncate(f->s, 21);
+		decode_path(f, &t, path, n);
+		same_bytes(session_hidden(f->s, 0), hidden + i * f->file.n_embd,
+			width, "hidden state of row", i);
+	}
+	free(hidden);
+	pair_close(&f->s);
+}
+
+static void test_tree_row_is_chain_row(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned p = 0; p < WIRE_PRECISION_COUNT; p++)
+		check_tree(f, (enum wire_precision)p);
+}
+
+/* Our end of the cache's memfd, by its name in /proc. */
+static int open_cache(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	struct dirent *de;
+	int found = -1;
+
+	assert_non_null(d);
+	while ((de = readdir(d))) {
+		char link[512], text[512] = "";
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%s", de->d_name);
+		if (readlink(link, text, sizeof(text) - 1) > 0 &&
+			strstr(text, "memfd:tandem:kv"))
+			found = (int)strtol(de->d_name, NULL, 10);
+	}
+	closedir(d);
+	assert_true(found >= 0);
+	return found;
+}
+
+/* The first `n` slots of all layers' keys and values; to be freed. */
+static uint8_t *read_cache(struct fixture *f, uint32_t n, size_t *bytes)
+{
+	struct session_stats st;
+	size_t half, slot, halves = 2 * f->file.n_layer;
+	uint8_t *all;
+	int fd = open_cache();
+
+	session_stats(f->s, &st);
+	half = st.kv_bytes / halves;
+	slot = half / session_context(f->s);
+	*bytes = halves * n * slot;
+	all = malloc(*bytes);
+	for (size_t i = 0; i < halves; i++)
+		assert_int_equal(pread(fd, all + i * n * slot, n * slot,
+					 (off_t)(i * half)),
+			n * slot);
+	return all;
+}
+
+/* E0: after accepting a path, the cache is the plain decoder's. */
+static void test_compaction(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t path[TREE_MAX], n = 0, next;
+	uint8_t *compacted, *plain;
+	size_t bytes, again;
+	int32_t prompt[10];
+	struct random_tree t;
+	float *hidden;
+
+	open_session(f);
+	tokens(f, 4, prompt, 10);
+	grow(f, &t, 5);
+	for (uint32_t i = 0; i < t.n; i++) {
+		uint32_t p[TREE_MAX], depth = path_to(&t, i, p);
+
+		if (depth > n && p[depth - 1] != depth - 1) {
+			n = depth; /* the deepest that has to move */
+			memcpy(path, p, sizeof(p));
+		}
+	}
+	assert_in_range(n, 3, TREE_MAX);
+	prefill(f, prompt, 10);
+	forward(f, t.token, t.parent, t.n);
+	accept(f, path, n);
+	assert_int_equal(session_length(f->s), 10 + n);
+	compacted = read_cache(f, 10 + n, &bytes);
+	/* And the device sees what the CPU moved. */
+	forward(f, t.token, NULL, 5);
+	hidden = malloc(f->file.n_embd * sizeof(float));
+	memcpy(hidden, session_hidden(f->s, 4), f->file.n_embd * 4);
+	session_truncate(f->s, 0);
+	prefill(f, prompt, 10);
+	decode_path(f, &t, path, n);
+	plain = read_cache(f, 10 + n, &again);
+	assert_int_equal(bytes, again);
+	assert_memory_equal(compacted, plain, bytes);
+	forward(f, t.token, NULL, 5);
+	next = 4;
+	same_bytes(session_hidden(f->s, next), hidden, f->file.n_embd * 4,
+		"hidden state behind a compacted path", next);
+	free(compacted);
+	free(plain);
+	free(hidden);
+	pair_close(&f->s);
+}
+
+static void test_compaction_seen_by_a_strict_device(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.coherence = COHERENCE_CHECK; /* closing fails on violations */
+	f->opts.precision = WIRE_F16;
+	f->file.n_layer = 20; /* more ranges than a buffer notes */
+	test_compaction(state);
+}
+
+/* A chain leaves nothing to move and nothing for the device to forget. */
+static void test_chain_moves_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats a, b;
+	int32_t t[8];
+
+	open_session(f);
+	tokens(f, 6, t, 8);
+	prefill(f, t, 8);
+	session_stats(f->s, &a);
+	forward(f, t, NULL, 8);
+	accept(f, (const uint32_t[]){ 0, 1, 2, 3 }, 4);
+	forward(f, t, NULL, 8);
+	session_stats(f->s, &b);
+	/* Twice the batch and the hidden states, and no line more. */
+	assert_int_equal(b.invalidated_lines - a.invalidated_lines,
+		2 * (a.invalidated_lines));
+	pair_close(&f->s);
+}
+
+static void test_bad_paths(void **state)
+{
+	struct fixture *f = *state;
+	static const int32_t token[] = { 1, 2, 3, 4 };
+	static const int32_t parent[] = { -1, 0, 0, 2 };
+	static const struct {
+		uint32_t n, path[3];
+	} bad[] = { { 1, { 1 } }, { 2, { 0, 3 } }, { 3, { 0, 2, 2 } },
+		{ 2, { 0, 4 } } };
+	struct err e = { 0 };
+
+	open_session(f);
+	forward(f, token, parent, 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(
+			session_accept(f->s, bad[i].path, bad[i].n, &e),
+			-EINVAL);
+	assert_int_equal(session_length(f->s), 0);
+	accept(f, (const uint32_t[]){ 0, 2, 3 }, 3);
+	/* Once: the rows have moved. */
+	assert_int_equal(
+		session_accept(f->s, (const uint32_t[]){ 0 }, 1, &e), -EINVAL);
+	pair_close(&f->s);
+}
+
+static void test_bad_trees(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		int32_t token[2], parent[2];
+		uint32_t n;
+		const char *text;
+	} bad[] = {
+		{ { 1, 96 }, { -1, 0 }, 2, "token 96" },
+		{ { -1, 1 }, { -1, 0 }, 2, "token -1" },
+		{ { 1, 1 }, { -1, 1 }, 2, "parent 1" },
+		{ { 1, 1 }, { -2, 0 }, 2, "parent -2" },
+		{ { 1, 1 }, { -1, 0 }, 0, "0 rows" },
+		{ { 1, 1 }, { -1, 0 }, 999, "999 rows" },
+	};
+
+	open_session(f);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct token_tree t = { bad[i].n, bad[i].token, bad[i].parent };
+		struct err e = { 0 };
+
+		assert_int_equal(session_forward(f->s, &t, &e), -EINVAL);
+		if (!strstr(e.text, bad[i].text))
+			fail_msg("'%s' lacks '%s'", e.text, bad[i].text);
+	}
+	pair_close(&f->s);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_tree_row_is_chain_row),
+	TEST(test_compaction),
+	TEST(test_compaction_seen_by_a_strict_device),
+	TEST(test_chain_moves_nothing),
+	TEST(test_bad_paths),
+	TEST(test_bad_trees),
+};
+
+TEST_MAIN(tests)

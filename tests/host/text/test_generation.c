@@ -1,0 +1,461 @@
+/*
+ * Generations driven by scripted logits: which text comes when, and what
+ * ends it.
+ */
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
+#include "host/text/tokenizer.h"
+#include "tests/harness.h"
+#include "tests/host/text/vocab_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Ids of vocab_spm: bytes from 3 on, words from 259 on. */
+#define BYTE(c) (3 + (c))
+enum { BOS = 1, EOS = 2, SPACE = 259, A, B, C, AB, BC, ABC, CA, _A, _AB };
+#define N_VOCAB 274
+
+struct fixture {
+	struct strbuf file, text;
+	struct gguf *gguf;
+	struct tokenizer *tok;
+	struct sampler *sampler;
+	struct generation_opts opts;
+	struct generation *g;
+	char log[512]; /* "id:text|" of every call of the sink */
+	int sink_fails;
+};
+
+static int sink(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct fixture *f = arg;
+	size_t n = strlen(f->log);
+
+	snprintf(
+		f->log + n, sizeof(f->log) - n, "%d:%.*s|", id, (int)len, text);
+	strbuf_add(&f->text, text, len);
+	return f->sink_fails;
+}
+
+static int setup(void **state)
+{
+	static struct vocab v;
+	struct vocab_file keys = { 0 };
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct err e = { 0 };
+
+	vocab_spm(&v);
+	vocab_keys(&keys, &v);
+	vocab_finish(&keys, &f->file);
+	assert_ok(gguf_parse(&f->gguf, f->file.data, f->file.len, &e), &e);
+	assert_ok(tokenizer_open(&f->tok, f->gguf, &e), &e);
+	assert_int_equal(tokenizer_n_vocab(f->tok), N_VOCAB);
+	assert_ok(
+		sampler_open(&f->sampler, &sampler_defaults, N_VOCAB, &e), &e);
+	f->opts = (struct generation_opts){ .tokenizer = f->tok,
+		.sampler = f->sampler,
+		.n_vocab = N_VOCAB,
+		.n_predict = 100,
+		.context = 100,
+		.sink = sink,
+		.arg = f };
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	generation_close(f->g);
+	sampler_close(f->sampler);
+	tokenizer_close(f->tok);
+	gguf_close(f->gguf);
+	strbuf_release(&f->file);
+	strbuf_release(&f->text);
+	free(f);
+	return 0;
+}
+
+static void begin(struct fixture *f, const int32_t *prompt, size_t n)
+{
+	struct err e = { 0 };
+
+	assert_ok(generation_open(&f->g, &f->opts, prompt, n, &e), &e);
+}
+
+/* The model "says" these; stops where the generation does. */
+static unsigned say(struct fixture *f, const int32_t *id, unsigned n)
+{
+	unsigned i;
+
+	for (i = 0; i < n && !gen_done(f->g); i++) {
+		float *l = gen_logits(f->g);
+
+		memset(l, 0, N_VOCAB * sizeof(*l));
+		l[id[i]] = 1;
+		assert_int_equal(gen_next(f->g, l), id[i]);
+	}
+	return i;
+}
+
+#define BEGIN(f, ...)                              \
+	begin(f, (const int32_t[]){ __VA_ARGS__ }, \
+		sizeof((int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t))
+#define SAY(f, ...)                              \
+	say(f, (const int32_t[]){ __VA_ARGS__ }, \
+		sizeof((int32_t[]){ __VA_ARGS__ }) / sizeof(int32_t))
+
+static void text_is(const struct fixture *f, const char *want)
+{
+	assert_string_equal(f->text.len ? f->text.data : "", want);
+}
+
+static void test_text_as_it_comes(void **state)
+{
+	struct fixture *f = *state;
+	size_t n;
+
+	BEGIN(f, BOS, _A);
+	assert_int_equal(gen_first_ns(f->g), 0);
+	SAY(f, AB, _A, C);
+	assert_string_equal(f->log, "263:ab|267: a|262:c|");
+	assert_true(gen_first_ns(f->g) > 0);
+	gen_tokens(f->g, &n);
+	assert_int_equal(n, 5);
+	assert_int_equal(gen_prompt_length(f->g), 2);
+	assert_int_equal(gen_generated(f->g), 3);
+	assert_int_equal(gen_stop_reason(f->g), GEN_RUNNING);
+}
+
+static void test_leading_space(void **state)
+{
+	struct fixture *f = *state;
+
+	BEGIN(f, BOS, A); /* in mid-text the space counts */
+	SAY(f, _A);
+	text_is(f, " a");
+}
+
+static void test_leading_space_of_a_whole_text(void **state)
+{
+	struct fixture *f = *state;
+
+	BEGIN(f, BOS);
+	SAY(f, _A);
+	text_is(f, "a");
+}
+
+static void test_end_of_text(void **state)
+{
+	struct fixture *f = *state;
+
+	BEGIN(f, BOS, A);
+	assert_int_equal(SAY(f, B, EOS, C), 2);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_EOS);
+	assert_string_equal(gen_stop_name(gen_stop_reason(f->g)), "eos");
+	gen_flush(f->g);
+	assert_string_equal(f->log, "261:b|2:|");
+}
+
+static void test_end_of_text_ignored(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.ignore_eos = true;
+	BEGIN(f, BOS, A);
+	assert_int_equal(SAY(f, B, EOS, C), 3);
+	text_is(f, "bc");
+}
+
+/* BOS is a token like others: only EOS and its kin end a text. */
+static void test_begin_of_text_goes_on(void **state)
+{
+	struct fixture *f = *state;
+
+	BEGIN(f, BOS, A);
+	assert_int_equal(SAY(f, B, BOS, C), 3);
+	assert_false(gen_done(f->g));
+}
+
+static void test_character_in_pieces(void **state)
+{
+	struct fixture *f = *state;
+
+	BEGIN(f, BOS, A);
+	SAY(f, BYTE(0xe2), BYTE(0x82), BYTE(0xac), B);
+	assert_string_equal(f->log, "229:|133:|175:\xe2\x82\xac|261:b|");
+}
+
+static void test_half_a_character_at_the_end(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.n_predict = 2;
+	BEGIN(f, BOS, A);
+	SAY(f, B, BYTE(0xe2));
+	text_is(f, "b");
+	gen_flush(f->g);
+	text_is(f, "b\xef\xbf\xbd");
+}
+
+static void test_half_a_character_in_the_prompt(void **state)
+{
+	struct fixture *f = *state;
+
+	BEGIN(f, BOS, A, BYTE(0xc3));
+	SAY(f, BYTE(0xa9), B);
+	text_is(f,
+		"\xc3\xa9"
+		"b");
+}
+
+/* ---- stop strings -------------------------------------------------- */
+
+static const char *const stops[] = { "bcab", "cc", "" };
+
+static void test_stop_across_tokens(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.stop = stops;
+	f->opts.n_stop = 3;
+	BEGIN(f, BOS, A);
+	assert_int_equal(SAY(f, AB, CA, BC, A), 3);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_STRING);
+	/* "b", then "bca", were held back; of "abcabc" stays "a". */
+	assert_string_equal(f->log, "263:a|266:|264:|");
+	gen_flush(f->g);
+	text_is(f, "a");
+}
+
+static void test_held_text_is_let_go(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.stop = stops;
+	f->opts.n_stop = 3;
+	BEGIN(f, BOS, A);
+	SAY(f, A, B, C, A);
+	text_is(f, "a");
+	SAY(f, C); /* "bca" + "c": no stop, but "c" may begin "cc" */
+	text_is(f, "abca");
+	SAY(f, A);
+	text_is(f, "abcaca");
+}
+
+static void test_held_text_at_the_end(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.stop = stops;
+	f->opts.n_stop = 3;
+	f->opts.n_predict = 3;
+	BEGIN(f, BOS, A);
+	SAY(f, A, B, C);
+	text_is(f, "a");
+	gen_flush(f->g);
+	text_is(f, "abc");
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
+}
+
+static void test_earliest_stop_wins(void **state)
+{
+	static const char *const two[] = { "ca", "bc" };
+	struct fixture *f = *state;
+
+	f->opts.stop = two;
+	f->opts.n_stop = 2;
+	BEGIN(f, BOS, A);
+	SAY(f, ABC);
+	text_is(f, "a");
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_STRING);
+}
+
+static void test_stop_not_in_the_prompt(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.stop = stops;
+	f->opts.n_stop = 3;
+	BEGIN(f, BOS, C);
+	SAY(f, C, A);
+	text_is(f, "ca");
+	assert_false(gen_done(f->g));
+}
+
+/* ---- limits -------------------------------------------------------- */
+
+static void test_length(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.n_predict = 2;
+	BEGIN(f, BOS, A);
+	assert_int_equal(SAY(f, B, B, B), 2);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
+}
+
+static void test_no_tokens_wanted(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.n_predict = 0;
+	BEGIN(f, BOS, A);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
+	gen_flush(f->g);
+	assert_string_equal(f->log, "");
+}
+
+static void test_context(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.context = 5;
+	BEGIN(f, BOS, A);
+	assert_int_equal(SAY(f, B, B, B, B), 3);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_CONTEXT);
+}
+
+/* Where both end, it was as long as wanted. */
+static void test_length_before_context(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.context = 5;
+	f->opts.n_predict = 3;
+	BEGIN(f, BOS, A);
+	SAY(f, B, B, B, B);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
+}
+
+/* What may still come: the nearer of two ends, nothing behind it. */
+static void test_left(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.context = 7;
+	f->opts.n_predict = 4;
+	BEGIN(f, BOS, A);
+	assert_int_equal(gen_left(f->g), 4);
+	SAY(f, B);
+	assert_int_equal(gen_left(f->g), 3);
+	SAY(f, EOS);
+	assert_int_equal(gen_left(f->g), 0);
+	generation_close(f->g);
+	f->opts.n_predict = 9;
+	BEGIN(f, BOS, A);
+	assert_int_equal(gen_left(f->g), 5);
+	SAY(f, B, B, B, B, B);
+	assert_int_equal(gen_left(f->g), 0);
+	generation_close(f->g);
+	f->opts.context = 1; /* the prompt alone is longer */
+	BEGIN(f, BOS, A);
+	assert_int_equal(gen_left(f->g), 0);
+}
+
+static void test_failing_sink(void **state)
+{
+	struct fixture *f = *state;
+
+	f->sink_fails = -1;
+	BEGIN(f, BOS, A);
+	assert_int_equal(SAY(f, B, B, B), 1);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_ERROR);
+}
+
+static void test_foreign_token_in_the_prompt(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	assert_true(generation_open(&f->g, &f->opts,
+			    (const int32_t[]){ BOS, 9999 }, 2, &e) < 0);
+	assert_non_null(strstr(e.text, "9999"));
+	f->g = NULL;
+}
+
+/* Tokens that come without logits are treated as drawn ones are. */
+static void test_appended(void **state)
+{
+	static const int32_t id[] = { AB, _A, B, C, A };
+	static const char *const stop[] = { "bc" };
+	struct fixture *f = *state;
+	char drawn[512];
+
+	f->opts.stop = stop;
+	f->opts.n_stop = 1;
+	BEGIN(f, BOS, _A);
+	assert_int_equal(say(f, id, 5), 4);
+	snprintf(drawn, sizeof(drawn), "%s", f->log);
+	generation_close(f->g);
+	f->log[0] = '\0';
+	BEGIN(f, BOS, _A);
+	for (unsigned i = 0; i < 5; i++)
+		gen_append(f->g, id[i]);
+	assert_string_equal(f->log, drawn);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_STRING);
+	assert_int_equal(gen_generated(f->g), 4);
+}
+
+static void test_appended_up_to_the_end(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.n_predict = 3;
+	BEGIN(f, BOS, A);
+	for (unsigned i = 0; i < 5; i++)
+		gen_append(f->g, B);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_LENGTH);
+	text_is(f, "bbb");
+	generation_close(f->g);
+	f->opts.n_predict = 100;
+	BEGIN(f, BOS, A);
+	gen_append(f->g, EOS);
+	gen_append(f->g, B);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_EOS);
+	assert_int_equal(gen_generated(f->g), 1);
+}
+
+static void test_ids_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.tokenizer = NULL;
+	BEGIN(f, BOS, A);
+	SAY(f, B, EOS, C);
+	assert_string_equal(f->log, "261:|2:|262:|");
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_text_as_it_comes),
+	TEST(test_leading_space),
+	TEST(test_leading_space_of_a_whole_text),
+	TEST(test_end_of_text),
+	TEST(test_end_of_text_ignored),
+	TEST(test_begin_of_text_goes_on),
+	TEST(test_character_in_pieces),
+	TEST(test_half_a_character_at_the_end),
+	TEST(test_half_a_character_in_the_prompt),
+	TEST(test_stop_across_tokens),
+	TEST(test_held_text_is_let_go),
+	TEST(test_held_text_at_the_end),
+	TEST(test_earliest_stop_wins),
+	TEST(test_stop_not_in_the_prompt),
+	TEST(test_length),
+	TEST(test_no_tokens_wanted),
+	TEST(test_context),
+	TEST(test_length_before_context),
+	TEST(test_left),
+	TEST(test_failing_sink),
+	TEST(test_foreign_token_in_the_prompt),
+	TEST(test_appended),
+	TEST(test_appended_up_to_the_end),
+	TEST(test_ids_alone),
+};
+
+TEST_MAIN(tests)

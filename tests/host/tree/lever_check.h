@@ -1,0 +1,50 @@
+/*
+ * What the tests of Lever's builder share: costs of a cycle, which the builder
+ * is told, and trees that it builds from a hash_drafter.h drafter.
+ */
+#ifndef TESTS_HOST_TREE_LEVER_CHECK_H
+#define TESTS_HOST_TREE_LEVER_CHECK_H
+
+#include "base/err.h"
+#include "host/tree/build.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+#include "host/tree/tree_cost.h"
+#include "tests/harness.h"
+#include "tests/host/tree/hash_drafter.h"
+#include "tests/host/tree/tree_draw.h"
+
+#include <math.h>
+
+static struct cost cost;
+
+/* Steps of some rows, leaves, I/O, and now and then nothing known. */
+static inline void random_cost(uint32_t rows)
+{
+	double io = draw(3) ? 1000 * unit() : 0, step = 1 + 90 * unit();
+	double leaf = draw(2) ? 20 * unit() : 0;
+	uint32_t tile = 1 + draw(3) * 7, every = 1 + draw(9);
+
+	cost_init(&cost);
+	if (draw(3))
+		cost_saw_draft(&cost, 1, 50 * unit());
+	if (!draw(8))
+		return;
+	for (uint32_t n = 1; n <= rows; n += every)
+		for (uint32_t l = 1; l <= n && l < 9; l += 1 + draw(4))
+			cost_saw_verify(&cost, n, l,
+				io + step * ceil((double)n / tile) + leaf * l);
+}
+
+static inline void build(struct hash_drafter *h, uint32_t batch, struct tree *t,
+	const struct build_limits *l, struct lever *p)
+{
+	const struct drafter d = hash_drafter(h, batch);
+	struct err e = { 0 };
+
+	hash_begin(h, t);
+	assert_ok(build_lever(t, &d, l, &cost, p, &e), &e);
+	hash_check_tree(h, t, l->rows, l->depth);
+}
+
+#endif

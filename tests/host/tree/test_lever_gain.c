@@ -1,0 +1,193 @@
+/*
+ * The gain that Lever's builder foretells: the tokens that texts by the
+ * draft's own law yield, and those of texts that follow it less often once it
+ * has seen how reliable the draft is.
+ */
+#include "host/tree/build.h"
+#include "host/tree/tree.h"
+#include "host/tree/tree_cost.h"
+#include "tests/harness.h"
+#include "tests/host/tree/hash_drafter.h"
+#include "tests/host/tree/lever_check.h"
+#include "tests/host/tree/tree_draw.h"
+
+#define ROWS_MOST 48
+
+/* How many tokens a text yields that goes on as path says. */
+static uint32_t emitted(const struct tree *t, const int32_t *text, uint32_t n)
+{
+	int32_t node = 0;
+	uint32_t i = 0;
+
+	while (i < n) {
+		node = tree_child(t, (uint32_t)node, text[i++]);
+		if (node < 0)
+			break;
+	}
+	return i;
+}
+
+/* Over all texts of n tokens that the draft's own law can write. */
+static double enumerate(const struct hash_drafter *h, const struct tree *t,
+	uint64_t path, int32_t *text, uint32_t at, uint32_t n)
+{
+	struct candidate c[TREE_CANDIDATES];
+	uint32_t k = hash_candidates(h, path, c);
+	double sum = 0, rest = 1;
+
+	if (at == n)
+		return emitted(t, text, n);
+	for (uint32_t i = 0; i <= k; i++) {
+		double p = i < k ? (double)c[i].q : rest;
+
+		rest -= p;
+		text[at] = i < k ? c[i].token : HASH_OUTSIDE;
+		sum += p *
+			enumerate(h, t, hash_child(path, text[at]), text,
+				at + 1, n);
+	}
+	return sum;
+}
+
+static void test_gain_is_expected_tokens(void **state)
+{
+	seed = harness_seed();
+	for (int round = 0; round < 40; round++) {
+		struct hash_drafter h = {
+			.seed = seed + drawn, .k = 1 + draw(3), .sharp = draw(5)
+		};
+		const struct build_limits l = { 1 + draw(20), 1 + draw(4) };
+		struct tree *t = open_tree(l.rows, h.k);
+		int32_t text[5];
+		struct lever p;
+
+		random_cost(l.rows);
+		lever_init(&p);
+		p.best_prefix = draw(2);
+		build(&h, 1, t, &l, &p);
+		assert_close(
+			enumerate(&h, t, hash_root(&h), text, 0, l.depth + 1),
+			p.gain, 1e-6, "tokens");
+		tree_close(t);
+	}
+}
+
+static void test_reliability_by_hand(void **state)
+{
+	struct tree *t = open_tree(4, 2);
+	const uint32_t path[] = { 1, 2 };
+	struct lever p;
+
+	lever_init(&p);
+	assert_close(lever_reliability(&p), 1, 0, "at first");
+	tree_reset(t, 5);
+	t->n_candidates[0] = 2;
+	t->candidate[0] = (struct candidate){ 10, .5F };
+	t->candidate[1] = (struct candidate){ 11, .25F };
+	tree_add(t, 0, t->candidate[0]);
+	t->n_candidates[1] = 1;
+	t->candidate[2] = (struct candidate){ 12, .5F };
+	/* Root: 99 is none of two; H 0.9, M 0.975. */
+	lever_saw(&p, t, path, 0, 99);
+	assert_close(p.hit, 0.9, 1e-12, "hit");
+	assert_close(p.mass, 0.975, 1e-12, "mass");
+	assert_close(lever_reliability(&p), 0.9 / 0.975, 1e-12, "rho");
+	/* Root hits by a node, the node misses. */
+	lever_saw(&p, t, path, 1, 10);
+	assert_close(p.hit, (0.9 * 0.9 + 0.1) * 0.9, 1e-12, "hit");
+	assert_close(p.mass, (0.975 * 0.9 + 0.075) * 0.9 + 0.05, 1e-12, "mass");
+	/* A candidate that is no node is a hit; a node not expanded nothing. */
+	p.hit = p.mass = 0.5;
+	lever_saw(&p, t, path, 0, 11);
+	assert_close(p.hit, 0.55, 1e-12, "hit");
+	p.hit = p.mass = 0.5;
+	tree_add(t, 1, t->candidate[2]);
+	lever_saw(&p, t, path, 2, 12);
+	assert_close(p.hit, (0.5 * 0.9 + 0.1) * 0.9 + 0.1, 1e-12, "hits");
+	p.hit = 0.01;
+	assert_close(lever_reliability(&p), 0.3, 0, "least");
+	p.hit = 1;
+	assert_close(lever_reliability(&p), 1, 0, "most");
+	tree_close(t);
+}
+
+/* A target that follows the draft with probability `follows` only. */
+static int32_t next_token(
+	const struct hash_drafter *h, uint64_t path, double follows)
+{
+	struct candidate c[TREE_CANDIDATES];
+	uint32_t n = hash_candidates(h, path, c);
+	double u = unit() / follows;
+
+	for (uint32_t i = 0; i < n; i++) {
+		u -= (double)c[i].q;
+		if (u < 0)
+			return c[i].token;
+	}
+	return HASH_OUTSIDE;
+}
+
+static uint32_t verify(struct lever *p, const struct hash_drafter *h,
+	const struct tree *t, double follows)
+{
+	uint32_t path[ROWS_MOST], n = 0;
+	uint64_t at = hash_root(h);
+	int32_t node = 0, token;
+
+	for (;;) {
+		token = next_token(h, at, follows);
+		node = tree_child(t, (uint32_t)node, token);
+		if (node < 0)
+			break;
+		at = hash_child(at, token);
+		path[n++] = (uint32_t)node;
+	}
+	lever_saw(p, t, path, n, token);
+	return n + 1;
+}
+
+static void test_calibrated(void **state)
+{
+	static const double follows[] = { 1, 0.85, 0.6, 0.4 };
+	const struct build_limits l = { 24, 8 };
+	struct tree *t = open_tree(l.rows, 6);
+
+	seed = harness_seed();
+	cost_init(&cost);
+	for (uint32_t n = 1; n <= 24; n++)
+		cost_saw_verify(&cost, n, 1, 900 + 20 * n);
+	for (uint32_t i = 0; i < 4; i++) {
+		double gain = 0, tokens = 0;
+		struct lever p;
+
+		lever_init(&p);
+		p.rate = 0.01;
+		p.best_prefix = i % 2;
+		for (uint32_t cycle = 0; cycle < 6000; cycle++) {
+			struct hash_drafter h = {
+				.seed = drawn, .k = 6, .sharp = 4
+			};
+			uint32_t got;
+
+			build(&h, 1, t, &l, &p);
+			got = verify(&p, &h, t, follows[i]);
+			if (cycle < 1000)
+				continue;
+			gain += p.gain / 5000;
+			tokens += got / 5000.;
+		}
+		print_message("follows %.2f: %.3f tokens a cycle, %.3f "
+			      "foretold, reliability %.3f\n",
+			follows[i], tokens, gain, lever_reliability(&p));
+		assert_close(gain, tokens, 0.05 * tokens, "tokens a cycle");
+	}
+	tree_close(t);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_gain_is_expected_tokens),
+	cmocka_unit_test(test_reliability_by_hand),
+	cmocka_unit_test(test_calibrated),
+};
+
+TEST_MAIN(tests)
