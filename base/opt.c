@@ -356,18 +356,14 @@ static int parse_long(struct parser *p, const char *arg)
 	return err_set(p->err, EINVAL, "unknown option '%s'", given);
 }
 
-static int parse_letter(struct parser *p, const char *arg)
+/* The letter's option does not take what follows it in the same argument. */
+static int refuse_letters(
+	const struct parser *p, const struct opt *o, const char *arg)
 {
-	const struct opt *o = by_letter(p->cmd, arg[1]);
 	const char *rest = arg + 2;
-	const char *meant;
+	/* -model for --model, then -n=5 for -n 5 and -ab for -a -b. */
+	const char *meant = *rest ? closest_option(p->cmd, arg + 1) : NULL;
 
-	if (!*rest && o)
-		return take_value(p, o, arg, NULL);
-	if (!*rest && arg[1] == 'h')
-		return 1;
-	/* -model for --model, then -n5 for -n 5 and -ab for -a -b. */
-	meant = *rest ? closest_option(p->cmd, arg + 1) : NULL;
 	if (meant)
 		return err_set(p->err, EINVAL,
 			"unknown option '%s'; did you mean '--%s'?", arg,
@@ -382,6 +378,23 @@ static int parse_letter(struct parser *p, const char *arg)
 			"as '-%c -%c'",
 			arg, arg[1], *rest);
 	return err_set(p->err, EINVAL, "unknown option '%s'", arg);
+}
+
+static int parse_letter(struct parser *p, const char *arg)
+{
+	const struct opt *o = by_letter(p->cmd, arg[1]);
+	const char *rest = arg + 2;
+	char given[] = { '-', arg[1], '\0' };
+
+	if (!*rest && o)
+		return take_value(p, o, arg, NULL);
+	if (!*rest && arg[1] == 'h')
+		return 1;
+	/* -n5 is -n 5; but -model is a slip, not a model called odel. */
+	if (o && o->type != OPT_FLAG && *rest != '=' &&
+		!by_name(p->cmd, arg + 1, strcspn(arg + 1, "=")))
+		return take_value(p, o, given, rest);
+	return refuse_letters(p, o, arg);
 }
 
 static int check_operands(const struct parser *p)

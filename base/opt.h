@@ -1,8 +1,9 @@
 /*
  * Command-line options from one table: the table feeds the parser, --help,
  * shell completion and the man page, so none of them can drift. Long options
- * take "--name VALUE" or "--name=VALUE"; single letters may not be bundled;
- * "--" ends the options; "-" alone is an operand.
+ * take "--name VALUE" or "--name=VALUE", single letters "-n VALUE" or
+ * "-nVALUE"; letters of flags may not be bundled; "--" ends the options; "-"
+ * alone is an operand.
  *
  * `value` points at the caller's variable, which holds the default before
  * parsing; the help text says so itself where a default is worth knowing.

@@ -40,6 +40,7 @@ static const struct opt options[] = {
 			"it gave us",
 		.max = 1 << 20 },
 	{ .type = OPT_FLAG,
+		.letter = 'v',
 		.name = "version",
 		.value = &opt_version,
 		.help = "print the version" },

@@ -207,7 +207,8 @@ static int dispatch(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "help") || is_one_of(argv[1], "--help", "-h"))
 		return help(argc > 2 ? argv[2] : NULL);
-	if (is_one_of(argv[1], "--version", "version")) {
+	if (is_one_of(argv[1], "--version", "-v") ||
+		!strcmp(argv[1], "version")) {
 		puts("tandem " TANDEM_VERSION);
 		return EXIT_OK;
 	}

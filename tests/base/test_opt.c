@@ -137,6 +137,25 @@ static void values_that_look_odd(void **state)
 	assert_false(v.ids);
 }
 
+static void values_beside_their_letter(void **state)
+{
+	assert_ok(PARSE("-n3", "-mb.gguf", "-s", "x"), &err);
+	assert_int_equal(v.count, 3);
+	assert_string_equal(v.model, "b.gguf");
+	assert_true(v.stats);
+	assert_int_equal(n_operands, 1);
+	/* All of the rest, whatever it looks like. */
+	assert_ok(PARSE("-m-n3", "-n0012"), &err);
+	assert_string_equal(v.model, "-n3");
+	assert_int_equal(v.count, 12);
+	assert_ok(PARSE("-mo=del"), &err);
+	assert_string_equal(v.model, "o=del");
+	REFUSED("'-n' takes a whole number from 1 to 1000, not 'x'", "-nx");
+	REFUSED("'-n' takes a whole number from 1 to 1000, not '-3'", "-n-3");
+	REFUSED("unknown option '-model=x'; did you mean '--model'?",
+		"-model=x");
+}
+
 static void operands(void **state)
 {
 	assert_ok(PARSE("one", "-n", "3", "-"), &err);
@@ -225,7 +244,6 @@ static void misspellings(void **state)
 		"--temp", "1");
 	REFUSED("unknown option '--hlep'; did you mean '--help'?", "--hlep");
 	REFUSED("unknown option '-model'; did you mean '--model'?", "-model");
-	REFUSED("unknown option '-n5'; did you mean '-n 5'?", "-n5");
 	REFUSED("unknown option '-n=5'; did you mean '-n 5'?", "-n=5");
 	REFUSED("unknown option '-sx': letters are given one by one, as '-s "
 		"-x'",
@@ -378,6 +396,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(every_type),
 	cmocka_unit_test(defaults_stay),
 	cmocka_unit_test(values_that_look_odd),
+	cmocka_unit_test(values_beside_their_letter),
 	cmocka_unit_test(operands),
 	cmocka_unit_test(missing_operands),
 	cmocka_unit_test(bad_numbers),

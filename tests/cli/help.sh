@@ -42,6 +42,13 @@ done
 
 run_ok "$TANDEM" --version
 check_has 'tandem --version' "$out" 'tandem '
+version=$out
+run_ok "$TANDEM" -v
+check_eq 'tandem -v' "$out" "$version"
+run_ok "$TANDEM_NPU" --version
+version=$out
+run_ok "$TANDEM_NPU" -v
+check_eq 'tandem-npu -v' "$out" "$version"
 
 misuse "$TANDEM"
 misuse "$TANDEM" no-such-command

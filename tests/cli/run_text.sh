@@ -73,6 +73,12 @@ run_ok "$TANDEM" run -m "$model" -p a -n 1 --ignore-eos --json --stats
 check_has 'the time to one that came' "$(json time_to_first_token_s)" .
 check_has '--stats' "$err" 'first token'
 
+# A value may stand beside its letter.
+run_ok "$TANDEM" run -m"$model" -pa -n 3 --ids
+apart=$out
+run_ok "$TANDEM" run -m "$model" -p a -n3 --ids
+check_eq 'ids of -n3' "$out" "$apart"
+
 # JSON holds no bytes that are not UTF-8.
 odd=$tmp/$'od\xff\xfed.gguf'
 cp "$model" "$odd"
