@@ -148,7 +148,7 @@ static int read_task(struct bench_lever *b, const struct decoder *d,
 {
 	struct eval_tasks all = { 0 };
 	struct eval_items items = { 0 };
-	int ret = eval_tasks_read(&all, b->task[task], e);
+	int ret = eval_tasks_read(&all, b->task[task], EVAL_NEED_ANSWERS, e);
 
 	if (!ret)
 		items = eval_task_first(&all.task[0], b->args->items);

@@ -132,7 +132,7 @@ static struct eval_items chosen(const struct eval_task *t)
 
 static int list_tasks(struct eval *v, struct err *e)
 {
-	int ret = eval_tasks_read(&v->tasks, "all", e);
+	int ret = eval_tasks_read(&v->tasks, "all", EVAL_NEED_ANSWERS, e);
 
 	for (size_t i = 0; i < v->tasks.n && !ret; i++)
 		printf("%-10s %6zu items  %s\n", v->tasks.task[i].name,
@@ -333,7 +333,7 @@ static int eval_all(struct eval *v, const char *operand, struct err *e)
 
 	if (as_list)
 		return list_tasks(v, e);
-	ret = eval_tasks_read(&v->tasks, operand, e);
+	ret = eval_tasks_read(&v->tasks, operand, EVAL_NEED_ANSWERS, e);
 	return ret ? ret : run_all(v, e);
 }
 

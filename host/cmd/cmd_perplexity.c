@@ -150,7 +150,7 @@ static int read_operand(struct job *j, const char *operand, struct err *e)
 
 	if (!is_items(operand))
 		return read_text(j, operand, e);
-	ret = eval_tasks_read(&j->tasks, operand, e);
+	ret = eval_tasks_read(&j->tasks, operand, EVAL_NEED_ANSWERS, e);
 	for (size_t i = 0; i < j->tasks.n && !ret; i++)
 		add_row(j, j->tasks.task[i].name, j->tasks.task[i].path);
 	return ret;

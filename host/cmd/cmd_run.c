@@ -161,22 +161,6 @@ static void end_text(struct run *r)
 	r->newline_due = false;
 }
 
-/* The text is UTF-8: what is not would be found within its characters. */
-static bool is_utf8(const char *s)
-{
-	size_t len = strlen(s);
-
-	while (len) {
-		int n = utf8_length((const unsigned char *)s, len);
-
-		if (n <= 0)
-			return false;
-		s += n;
-		len -= (size_t)n;
-	}
-	return true;
-}
-
 static int check_usage(void)
 {
 	if (!prompt_text == !prompt_file)
@@ -192,7 +176,9 @@ static int check_usage(void)
 	if (top_p <= 0)
 		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
 	for (unsigned i = 0; i < stop_strings.n; i++)
-		if (!is_utf8(stop_strings.item[i]))
+		/* What is not would be found within the text's characters. */
+		if (!utf8_is_valid(
+			    stop_strings.item[i], strlen(stop_strings.item[i])))
 			return cmd_misuse(&cmd_run,
 				"--stop '%s' is not valid UTF-8",
 				stop_strings.item[i]);

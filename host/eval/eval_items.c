@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/eval/eval_check.h"
+#include "host/text/utf8.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -100,12 +101,10 @@ static int check_answer(const struct eval_item *item, struct err *e)
 		wanted[item->check], eval_check_names[item->check]);
 }
 
-static int read_members(struct eval_item *item, struct err *e)
+static int read_marked(struct eval_item *item, struct err *e)
 {
 	int ret;
 
-	if (!json_is_object(item->line))
-		return err_set(e, EINVAL, "not a JSON object");
 	if ((ret = read_text(item->line, "id", &item->id, e)) ||
 		(ret = read_text(item->line, "prompt", &item->prompt, e)) ||
 		(ret = read_text(item->line, "answer", &item->answer, e)) ||
@@ -115,22 +114,84 @@ static int read_members(struct eval_item *item, struct err *e)
 	return check_answer(item, e);
 }
 
-static int add_item(
-	struct eval_items *items, const char *line, size_t len, struct err *e)
+static int read_prompt(struct eval_item *item, size_t number, struct err *e)
 {
-	struct eval_item *more;
-	json_error_t error;
+	int ret;
 
-	more = reallocarray(items->item, items->n + 1, sizeof(*more));
-	if (!more)
+	if (!json_object_get(item->line, "id") &&
+		json_object_set_new(
+			item->line, "id", json_sprintf("line-%zu", number)))
 		return err_set(e, ENOMEM, "no memory for the items");
-	items->item = more;
-	more += items->n++;
-	*more = (struct eval_item){ .line = json_loadb(line, len,
-					    JSON_REJECT_DUPLICATES, &error) };
-	if (!more->line)
-		return err_set(e, EINVAL, "not JSON: %s", error.text);
-	return read_members(more, e);
+	ret = read_text(item->line, "id", &item->id, e);
+	return ret ? ret : read_text(item->line, "prompt", &item->prompt, e);
+}
+
+/* ---- lines ----------------------------------------------------------------
+ */
+
+struct reader {
+	struct eval_items *items;
+	size_t *number; /* the line of each item */
+	size_t line;    /* the one at hand */
+	bool plain;     /* text, not JSON */
+	bool answers;   /* some line has what an output is marked by */
+};
+
+/* An object with all that a line of plain text says. */
+static json_t *plain_line(const char *text, size_t len, struct err *e)
+{
+	json_t *line = NULL;
+
+	if (len && text[len - 1] == '\r')
+		len--;
+	if (memchr(text, '\0', len))
+		err_set(e, EINVAL, "a NUL byte is in the text");
+	else if (!utf8_is_valid(text, len))
+		err_set(e, EINVAL, "not valid UTF-8");
+	else if (!(line = json_pack("{ss%}", "prompt", text, len)))
+		err_set(e, ENOMEM, "no memory for the items");
+	return line;
+}
+
+static json_t *json_line(const char *text, size_t len, struct err *e)
+{
+	json_error_t error;
+	json_t *line = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+
+	if (!line)
+		err_set(e, EINVAL, "not JSON: %s", error.text);
+	else if (!json_is_object(line))
+		err_set(e, EINVAL, "not a JSON object");
+	else
+		return line;
+	json_decref(line);
+	return NULL;
+}
+
+static int add_item(
+	struct reader *r, const char *text, size_t len, struct err *e)
+{
+	struct eval_items *items = r->items;
+	struct eval_item *item;
+	size_t *number;
+	json_t *line =
+		r->plain ? plain_line(text, len, e) : json_line(text, len, e);
+
+	if (!line)
+		return e->code;
+	r->answers |= json_object_get(line, "answer") ||
+		json_object_get(line, "check");
+	item = reallocarray(items->item, items->n + 1, sizeof(*item));
+	items->item = item ? item : items->item;
+	number = reallocarray(r->number, items->n + 1, sizeof(*number));
+	r->number = number ? number : r->number;
+	if (!item || !number) {
+		json_decref(line);
+		return err_set(e, ENOMEM, "no memory for the items");
+	}
+	number[items->n] = r->line;
+	item[items->n++] = (struct eval_item){ .line = line };
+	return 0;
 }
 
 static bool is_blank(const char *line, size_t len)
@@ -138,28 +199,62 @@ static bool is_blank(const char *line, size_t len)
 	return strspn(line, " \t\r\n") >= len;
 }
 
-int eval_items_read(struct eval_items *items, const char *path, struct err *e)
+static int add_lines(
+	struct reader *r, const char *data, size_t size, struct err *e)
 {
-	size_t size, number = 0;
-	char *data = NULL, *at, *end;
+	const char *at, *end = data + size;
+	int ret = 0;
+
+	for (at = data; at < end && !ret;) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		size_t len = (size_t)((newline ? newline : end) - at);
+
+		r->line++;
+		if (!is_blank(at, len))
+			ret = add_item(r, at, len, e);
+		at += len + 1;
+	}
+	return ret;
+}
+
+static int read_members(struct reader *r, struct err *e)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < r->items->n && !ret; i++) {
+		struct eval_item *item = &r->items->item[i];
+
+		r->line = r->number[i];
+		ret = r->items->marked ? read_marked(item, e)
+				       : read_prompt(item, r->line, e);
+	}
+	return ret;
+}
+
+int eval_items_read(struct eval_items *items, const char *path,
+	enum eval_need need, struct err *e)
+{
+	struct reader r = { .items = items };
+	char *data = NULL;
+	size_t size;
 	int ret = fd_read_file(path, FILE_MAX, &data, &size, e);
 
 	*items = (struct eval_items){ 0 };
 	if (ret)
 		return ret;
-	end = data + size;
-	for (at = data; at < end && !ret; number++) {
-		char *newline = memchr(at, '\n', (size_t)(end - at));
-		size_t len = (size_t)((newline ? newline : end) - at);
-
-		if (!is_blank(at, len))
-			ret = add_item(items, at, len, e);
-		at += len + 1;
-	}
+	r.plain = need != EVAL_NEED_ANSWERS &&
+		data[strspn(data, " \t\r\n")] != '{';
+	ret = add_lines(&r, data, size, e);
+	items->marked = need == EVAL_NEED_ANSWERS ||
+		(need == EVAL_NEED_ANY && r.answers);
+	if (!ret)
+		ret = read_members(&r, e);
 	if (ret)
-		err_in(e, "'%s', line %zu", path, number);
+		err_in(e, "'%s', line %zu", path, r.line);
 	else if (!items->n)
-		ret = err_set(e, EINVAL, "'%s' has no items", path);
+		ret = err_set(e, EINVAL, "'%s' has no %s", path,
+			items->marked ? "items" : "prompts");
+	free(r.number);
 	free(data);
 	return ret;
 }

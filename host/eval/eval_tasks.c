@@ -43,10 +43,11 @@ static int add_task(struct eval_tasks *all, const char *name, struct err *e)
 	if (ret)
 		return ret;
 	all->n++;
-	return eval_items_read(&t->items, t->path, e);
+	return eval_items_read(&t->items, t->path, EVAL_NEED_ANSWERS, e);
 }
 
-static int add_file(struct eval_tasks *all, const char *path, struct err *e)
+static int add_file(struct eval_tasks *all, const char *path,
+	enum eval_need need, struct err *e)
 {
 	struct eval_task *t = &all->task[all->n];
 	const char *slash = strrchr(path, '/'),
@@ -60,15 +61,16 @@ static int add_file(struct eval_tasks *all, const char *path, struct err *e)
 	memcpy(t->name, base, len);
 	memcpy(t->path, path, strlen(path));
 	all->n++;
-	return eval_items_read(&t->items, path, e);
+	return eval_items_read(&t->items, path, need, e);
 }
 
-int eval_tasks_read(struct eval_tasks *all, const char *operand, struct err *e)
+int eval_tasks_read(struct eval_tasks *all, const char *operand,
+	enum eval_need need, struct err *e)
 {
 	int ret = 0;
 
 	if (eval_task_is_file(operand))
-		return add_file(all, operand, e);
+		return add_file(all, operand, need, e);
 	if (strcmp(operand, "all"))
 		return add_task(all, operand, e);
 	for (size_t i = 0; i < EVAL_TASKS && !ret; i++)

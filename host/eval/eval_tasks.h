@@ -36,9 +36,11 @@ bool eval_task_is_file(const char *operand);
 
 /*
  * All items of what the operand names: a task, "all", or a file as
- * eval_task_is_file has it. *t starts zeroed; eval_tasks_release in any case.
+ * eval_task_is_file has it, which is to have what is needed (those that come
+ * with the program have all). *t starts zeroed; eval_tasks_release in any case.
  */
-int eval_tasks_read(struct eval_tasks *, const char *operand, struct err *);
+int eval_tasks_read(
+	struct eval_tasks *, const char *operand, enum eval_need, struct err *);
 void eval_tasks_release(struct eval_tasks *);
 
 /* The first `most` of a task's items, 0: all. Borrowed. */

@@ -7,6 +7,7 @@
 #ifndef HOST_TEXT_UTF8_H
 #define HOST_TEXT_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
@@ -42,6 +43,20 @@ static inline int utf8_length(const unsigned char *p, size_t n)
 		high = 0xbf;
 	}
 	return (int)want;
+}
+
+/* All of s[len] is characters, the last one whole. */
+static inline bool utf8_is_valid(const char *s, size_t len)
+{
+	while (len) {
+		int n = utf8_length((const unsigned char *)s, len);
+
+		if (n <= 0)
+			return false;
+		s += n;
+		len -= (size_t)n;
+	}
+	return true;
 }
 
 #endif

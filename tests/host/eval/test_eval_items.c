@@ -21,9 +21,15 @@ static const char *file_of(const char *text, size_t len)
 	return path;
 }
 
+static int read_as(struct eval_items *items, const char *text,
+	enum eval_need need, struct err *e)
+{
+	return eval_items_read(items, file_of(text, strlen(text)), need, e);
+}
+
 static int read_text(struct eval_items *items, const char *text, struct err *e)
 {
-	return eval_items_read(items, file_of(text, strlen(text)), e);
+	return read_as(items, text, EVAL_NEED_ANSWERS, e);
 }
 
 /* The members that every item has. */
@@ -131,8 +137,9 @@ static void test_no_items(void **state)
 	eval_items_release(&items);
 	assert_int_equal(read_text(&items, "", &e), -EINVAL);
 	eval_items_release(&items);
-	assert_int_equal(
-		eval_items_read(&items, "/nonexistent/x.jsonl", &e), -ENOENT);
+	assert_int_equal(eval_items_read(&items, "/nonexistent/x.jsonl",
+				 EVAL_NEED_ANSWERS, &e),
+		-ENOENT);
 	assert_non_null(strstr(e.text, "/nonexistent/x.jsonl"));
 	eval_items_release(&items);
 }
@@ -145,10 +152,119 @@ static void test_nul(void **state)
 	struct err e = { 0 };
 
 	assert_int_equal(
-		eval_items_read(&items, file_of(text, sizeof(text) - 1), &e),
+		eval_items_read(&items, file_of(text, sizeof(text) - 1),
+			EVAL_NEED_ANSWERS, &e),
 		-EINVAL);
 	assert_non_null(strstr(e.text, "line 2"));
 	eval_items_release(&items);
+}
+
+/* ---- prompts alone --------------------------------------------------------
+ */
+
+static const enum eval_need either[] = { EVAL_NEED_PROMPTS, EVAL_NEED_ANY };
+
+static void check_item(const struct eval_items *items, size_t i, const char *id,
+	const char *prompt)
+{
+	assert_string_equal(items->item[i].id, id);
+	assert_string_equal(items->item[i].prompt, prompt);
+	assert_null(items->item[i].answer);
+}
+
+static void test_plain_lines(void **state)
+{
+	static const char text[] = "\n Once upon \r\n\n\"two\"\n{\"a\": 1}\n"
+				   "\xc3\xa9";
+
+	for (size_t i = 0; i < ARRAY_LEN(either); i++) {
+		struct eval_items items;
+		struct err e = { 0 };
+
+		assert_ok(read_as(&items, text, either[i], &e), &e);
+		assert_int_equal(items.n, 4);
+		assert_false(items.marked);
+		check_item(&items, 0, "line-2", " Once upon ");
+		check_item(&items, 1, "line-4", "\"two\"");
+		check_item(&items, 2, "line-5", "{\"a\": 1}");
+		check_item(&items, 3, "line-6", "\xc3\xa9");
+		eval_items_release(&items);
+	}
+}
+
+static void test_prompts_of_json(void **state)
+{
+	static const char text[] =
+		"\n{\"prompt\":\"one\\ntwo\",\"level\":\"high\"}\n"
+		"{\"prompt\":\"p\",\"id\":\"x\"}\n";
+
+	for (size_t i = 0; i < ARRAY_LEN(either); i++) {
+		struct eval_items items;
+		struct err e = { 0 };
+
+		assert_ok(read_as(&items, text, either[i], &e), &e);
+		assert_int_equal(items.n, 2);
+		assert_false(items.marked);
+		check_item(&items, 0, "line-2", "one\ntwo");
+		check_item(&items, 1, "x", "p");
+		eval_items_release(&items);
+	}
+}
+
+/* One answer anywhere makes a file of items, where a line that lacks one is a
+ * slip; for whom prompts are enough it is none. */
+static void test_answers_among_prompts(void **state)
+{
+	static const char text[] = "{\"id\":\"b\",\"prompt\":\"p\"}\n"
+				   "{" MEMBERS "\"check\":\"exact\"}\n";
+	struct eval_items items;
+	struct err e = { 0 };
+
+	assert_int_equal(read_as(&items, text, EVAL_NEED_ANY, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "line 1: member 'answer' is missing"));
+	eval_items_release(&items);
+	assert_ok(read_as(&items, text, EVAL_NEED_PROMPTS, &e), &e);
+	assert_int_equal(items.n, 2);
+	assert_false(items.marked);
+	check_item(&items, 1, "a", "p");
+	eval_items_release(&items);
+	assert_ok(read_as(&items, strchr(text, '\n'), EVAL_NEED_ANY, &e), &e);
+	assert_true(items.marked);
+	assert_string_equal(items.item[0].answer, " 7");
+	eval_items_release(&items);
+}
+
+static void test_bad_prompts(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t len;
+		const char *what;
+	} bad[] = {
+		{ "", 0, "has no prompts" },
+		{ " \n\r\n", 4, "has no prompts" },
+		{ "a\nb\xff\n", 5, "line 2: not valid UTF-8" },
+		{ "a\xc3", 2, "line 1: not valid UTF-8" },
+		{ "a\nb\0c\n", 6, "line 2: a NUL byte" },
+		{ "{}\n", 3, "line 1: member 'prompt' is missing" },
+		{ "{\"prompt\":\"\"}", 13, "member 'prompt' is empty" },
+		{ "{\"prompt\":\"p\",\"id\":7}", 21,
+			"member 'id' is no string" },
+		{ "{\"prompt\":\"p\"}\nplain", 20, "line 2: not JSON" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct eval_items items;
+		struct err e = { 0 };
+
+		assert_int_equal(eval_items_read(&items,
+					 file_of(bad[i].text, bad[i].len),
+					 EVAL_NEED_ANY, &e),
+			-EINVAL);
+		if (!strstr(e.text, bad[i].what))
+			fail_msg("%zu: '%s'", i, e.text);
+		eval_items_release(&items);
+	}
 }
 
 static const struct CMUnitTest tests[] = {
@@ -156,6 +272,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_malformed),
 	cmocka_unit_test(test_no_items),
 	cmocka_unit_test(test_nul),
+	cmocka_unit_test(test_plain_lines),
+	cmocka_unit_test(test_prompts_of_json),
+	cmocka_unit_test(test_answers_among_prompts),
+	cmocka_unit_test(test_bad_prompts),
 };
 
 TEST_MAIN(tests)
