@@ -1,8 +1,8 @@
 /*
- * How a failure travels: as a negative errno, and beside it a sentence in a
- * `struct err` that the caller owns. The sentence says what is wrong and
- * where, and if possible what to try; it starts in lower case, has no full
- * stop and no program name: `main` prints "tandem: SENTENCE".
+ * How a failure travels: as a negative errno (or -ERR_DEVICE_LOST), and beside
+ * it a sentence in a `struct err` that the caller owns. The sentence says what
+ * is wrong and where, and if possible what to try; it starts in lower case, has
+ * no full stop and no program name: `main` prints "tandem: SENTENCE".
  *
  * Libraries fill it and return; they never print and never exit. A NULL
  * `struct err *` is allowed everywhere.
@@ -12,8 +12,16 @@
 
 #define ERR_TEXT_MAX 512
 
+/*
+ * The one code that is no errno: the device process died, or made no progress
+ * for so long that it was given up. Whoever returns it knows that; nobody
+ * concludes it from another code. 4096 because the kernel's errors end at
+ * 4095, so that no system call and no library can say it by chance.
+ */
+#define ERR_DEVICE_LOST 4096
+
 struct err {
-	int code; /* the negative errno last set, 0 if none */
+	int code; /* the negative code last set, 0 if none */
 	char text[ERR_TEXT_MAX];
 };
 

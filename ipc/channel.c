@@ -368,6 +368,15 @@ int channel_recv(
 	return ret == 1 ? 0 : ret;
 }
 
+int channel_loss(int code, struct err *e)
+{
+	if (code != -EPIPE && code != -ETIMEDOUT)
+		return code;
+	if (e)
+		e->code = -ERR_DEVICE_LOST;
+	return -ERR_DEVICE_LOST;
+}
+
 /* ---- beside the rings ---------------------------------------------- */
 
 int channel_share(

@@ -88,6 +88,13 @@ int channel_share(
 void channel_bye(struct channel *);
 
 /*
+ * Host: what a code of these functions means. One that says the device died or
+ * hangs (-EPIPE, -ETIMEDOUT) becomes -ERR_DEVICE_LOST, in *e too; any other
+ * stays what it is.
+ */
+int channel_loss(int code, struct err *);
+
+/*
  * Device: the next message on the link, without waiting. 1: *share and *fd
  * (the caller's), 0: none, -ECONNRESET: the host said goodbye, -EPIPE: it is
  * gone without, -EPROTO.

@@ -36,7 +36,7 @@ static int ring_trip(struct bench_peer *p, struct err *e)
 	if (!ret)
 		ret = channel_recv(c, &answer, -1, e);
 	if (ret)
-		return ret;
+		return channel_loss(ret, e);
 	memcpy(&done, answer.msg,
 		answer.len < sizeof(done) ? answer.len : sizeof(done));
 	if (answer.seq != seq || done.status)

@@ -42,8 +42,7 @@ int cmd_fail(const struct err *e)
 {
 	begin_message();
 	fprintf(stderr, "%s\n", e->text);
-	return e->code == -EPIPE || e->code == -ETIMEDOUT ? EXIT_LOST
-							  : EXIT_FAIL;
+	return e->code == -ERR_DEVICE_LOST ? EXIT_LOST : EXIT_FAIL;
 }
 
 int cmd_misuse(const struct command *c, const char *fmt, ...)

@@ -43,7 +43,7 @@ bool cmd_parse(const struct command *, int argc, char **argv,
 	unsigned *operands, int *status);
 
 /* Print "tandem: TEXT" and return the exit code that e->code stands for:
- * EXIT_LOST for -EPIPE and -ETIMEDOUT, else EXIT_FAIL. */
+ * EXIT_LOST for -ERR_DEVICE_LOST, else EXIT_FAIL. */
 int cmd_fail(const struct err *);
 
 /* A misuse found after parsing: print TEXT and the hint; EXIT_MISUSE. */

@@ -190,13 +190,9 @@ static int open_outputs(struct eval *v, struct err *e)
 
 /* ---- running ------------------------------------------------------------- */
 
-/* A device that is lost gives -EPIPE: a reader that is gone is another
- * matter. */
 static int cannot_write(const char *what, struct err *e)
 {
-	err_sys(e, errno ? errno : EIO, "cannot write %s", what);
-	e->code = -EIO;
-	return -EIO;
+	return err_sys(e, errno ? errno : EIO, "cannot write %s", what);
 }
 
 static const char *text_of(const struct strbuf *s)

@@ -114,13 +114,8 @@ static int write_rows(
 			some = n - i;
 		ret = session_logits_range(s, i, (uint32_t)some, rows, e);
 		if (!ret &&
-			fwrite(rows, n_vocab * sizeof(*rows), some, f) !=
-				some) {
-			err_sys(e, errno, "cannot write '%s'", out_path);
-			ret = -EIO; /* EPIPE would be the device's */
-			if (e)
-				e->code = ret;
-		}
+			fwrite(rows, n_vocab * sizeof(*rows), some, f) != some)
+			ret = err_sys(e, errno, "cannot write '%s'", out_path);
 	}
 	free(rows);
 	return ret;
@@ -196,11 +191,8 @@ static int write_file(struct session *s, const struct model *m,
 	if (!f)
 		return err_sys(e, errno, "cannot create '%s'", out_path);
 	ret = write_logits(s, ids, m->n_vocab, f, e);
-	if ((to_stdout ? fflush(f) : fclose(f)) && !ret) {
-		err_sys(e, errno, "cannot write '%s'", out_path);
-		ret = -EIO;
-		e->code = ret;
-	}
+	if ((to_stdout ? fflush(f) : fclose(f)) && !ret)
+		ret = err_sys(e, errno, "cannot write '%s'", out_path);
 	if (ret && !to_stdout && is_regular(out_path))
 		remove(out_path); /* half a file would look whole */
 	return ret;

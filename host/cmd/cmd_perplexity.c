@@ -362,13 +362,10 @@ static int print_json(const struct job *j, const char *error)
 
 /* ---- running ------------------------------------------------------------- */
 
-/* A device that is lost gives -EPIPE: a reader that is gone is another
- * matter. */
 static int cannot_write(struct err *e)
 {
-	err_sys(e, errno ? errno : EIO, "cannot write to standard output");
-	e->code = -EIO;
-	return -EIO;
+	return err_sys(
+		e, errno ? errno : EIO, "cannot write to standard output");
 }
 
 static int run_row(struct job *j, struct row *r, struct err *e)

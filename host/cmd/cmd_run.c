@@ -347,7 +347,7 @@ static const char *stop_name(const struct run *r, int ret)
 {
 	if (ret == -ECANCELED)
 		return "interrupted";
-	if (ret == -EPIPE || ret == -ETIMEDOUT)
+	if (ret == -ERR_DEVICE_LOST)
 		return "lost";
 	return ret ? "error" : gen_stop_name(gen_stop_reason(r->generation));
 }

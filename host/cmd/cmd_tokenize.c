@@ -72,9 +72,7 @@ static int write_output(const struct strbuf *b, struct err *e)
 	if (fwrite(b->data ? b->data : "", 1, b->len, stdout) == b->len &&
 		!fflush(stdout))
 		return 0;
-	/* A reader that went away is no lost device: not -EPIPE. */
-	return err_set(
-		e, EIO, "cannot write standard output: %s", strerror(errno));
+	return err_sys(e, errno, "cannot write standard output");
 }
 
 /* False: misused, and *status is what to return. */

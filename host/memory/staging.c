@@ -141,8 +141,6 @@ int staging_start(struct staging *s, struct err *e)
 /* The slot whose layer comes first. */
 static int take_oldest(struct staging *s, unsigned *slot, struct err *e)
 {
-	int ret;
-
 	if (!s->queued)
 		return err_set(e, EIO,
 			"no layer is on its way from flash: an earlier read "
@@ -150,13 +148,7 @@ static int take_oldest(struct staging *s, unsigned *slot, struct err *e)
 	*slot = s->queue[s->oldest];
 	s->oldest = (s->oldest + 1) % STREAM_SLOTS;
 	s->queued--;
-	ret = stream_wait(s->stream, *slot, e);
-	if (ret != -ETIMEDOUT)
-		return ret;
-	/* That code would be taken for a loss of the device process. */
-	if (e)
-		e->code = -EIO;
-	return -EIO;
+	return stream_wait(s->stream, *slot, e);
 }
 
 int staging_need(

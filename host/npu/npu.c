@@ -42,24 +42,24 @@ struct npu {
 	void *done_arg;
 };
 
-/* Put words to -EPIPE and -ETIMEDOUT: who, and how it ended. */
+/* Put words to the channel's -EPIPE and -ETIMEDOUT: who, and how it ended. */
 static int npu_lost(struct npu *n, int code, struct err *e)
 {
 	char how[64];
 
 	if (code == -ETIMEDOUT)
-		return err_set(e, ETIMEDOUT,
+		return err_set(e, ERR_DEVICE_LOST,
 			"the device process (pid %d) made no progress for "
 			"%.1f s and was given up",
 			(int)n->pid, n->stall_ms / 1000.0);
 	if (code != -EPIPE)
 		return code;
 	if (!n->child.pid || launch_wait(&n->child, OBITUARY_MS))
-		return err_set(e, EPIPE, "the device process (pid %d) is gone",
-			(int)n->pid);
+		return err_set(e, ERR_DEVICE_LOST,
+			"the device process (pid %d) is gone", (int)n->pid);
 	launch_describe(&n->child, how, sizeof(how));
-	return err_set(e, EPIPE, "the device process (pid %d) died (%s)",
-		(int)n->pid, how);
+	return err_set(e, ERR_DEVICE_LOST,
+		"the device process (pid %d) died (%s)", (int)n->pid, how);
 }
 
 /* A script starts both at once: the device may not be listening yet. */
@@ -107,8 +107,9 @@ int npu_open(struct npu **out, const char *socket,
 	ret = channel_connect(&n->channel, fd, hello, &n->welcome, e);
 	if (ret) {
 		n->channel = NULL;
-		if (ret == -EPIPE) /* the channel tells a silent one itself */
-			ret = npu_lost(n, ret, e);
+		/* The channel tells a silent one itself. */
+		ret = ret == -EPIPE ? npu_lost(n, ret, e)
+				    : channel_loss(ret, e);
 		goto fail;
 	}
 	if (n->pid > 0)
@@ -204,7 +205,7 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 
 static void remember_failure(struct npu *n, const struct wire_done *done)
 {
-	/* Any other code would be taken for a loss of the device. */
+	/* The device's word: it must not pass for a code of ours. */
 	int code = done->status == -ENOMEM ? ENOMEM : EIO;
 
 	if (done->status && !n->failed.code)

@@ -5,9 +5,9 @@
  * them, npu_call for one.
  *
  * A request that the device refuses is remembered and returned by the next
- * call. A device that died or hangs gives -EPIPE or -ETIMEDOUT with a
- * sentence that says which process and how it ended; the handle is then of
- * no more use but to be closed. One thread.
+ * call. A device that died or hangs gives -ERR_DEVICE_LOST with a sentence that
+ * says which process and how it ended; the handle is then of no more use but to
+ * be closed. One thread.
  */
 #ifndef HOST_NPU_NPU_H
 #define HOST_NPU_NPU_H

@@ -16,6 +16,19 @@ static void sets_code_and_text(void **state)
 	assert_string_equal(e.text, "other");
 }
 
+/* No errno of the system's may be taken for a lost device. */
+static void a_loss_is_no_errno(void **state)
+{
+	struct err e = { 0 };
+
+	for (int code = 1; code < 4096; code++)
+		assert_int_not_equal(code, ERR_DEVICE_LOST);
+	assert_int_equal(
+		err_set(&e, ERR_DEVICE_LOST, "it died"), -ERR_DEVICE_LOST);
+	assert_int_equal(err_in(&e, "here"), -ERR_DEVICE_LOST);
+	assert_string_equal(e.text, "here: it died");
+}
+
 static void adds_the_systems_text(void **state)
 {
 	struct err e = { 0 };
@@ -65,6 +78,7 @@ static void long_text_is_cut(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(sets_code_and_text),
+	cmocka_unit_test(a_loss_is_no_errno),
 	cmocka_unit_test(adds_the_systems_text),
 	cmocka_unit_test(puts_where_in_front),
 	cmocka_unit_test(null_is_allowed),

@@ -56,6 +56,9 @@ static void test_device_dies_in_handshake(void **state)
 
 		assert_int_equal(
 			channel_connect(&c, peer.link, &h, &w, &e), -EPIPE);
+		assert_int_equal(channel_loss(-EPIPE, &e), -ERR_DEVICE_LOST);
+		assert_int_equal(channel_loss(-EPROTO, &e), -EPROTO);
+		assert_int_equal(e.code, -ERR_DEVICE_LOST);
 		assert_null(c);
 		assert_non_null(strstr(e.text, "handshake"));
 		assert_true(clock_ns() - began < 1000 * MS);
@@ -269,6 +272,8 @@ static void test_stall(void **state)
 		while (channel_recv(c, &p, 10, &e) == -EAGAIN)
 			assert_true(clock_ns() - began < 1000 * MS);
 		assert_int_equal(e.code, -ETIMEDOUT);
+		assert_int_equal(channel_loss(e.code, &e), -ERR_DEVICE_LOST);
+		assert_int_equal(e.code, -ERR_DEVICE_LOST);
 		kill(peer.pid, SIGKILL);
 		peer_wait(&peer);
 		channel_close(c);

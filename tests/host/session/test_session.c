@@ -276,7 +276,7 @@ static void test_device_killed(void **state)
 	pid = child_pid();
 	kill(pid, SIGKILL);
 	began = clock_ns();
-	assert_int_equal(session_forward(f->s, &t, &e), -EPIPE);
+	assert_int_equal(session_forward(f->s, &t, &e), -ERR_DEVICE_LOST);
 	assert_in_range((clock_ns() - began) / 1000000, 0, 1000);
 	assert_non_null(strstr(e.text, "killed by signal 9"));
 	session_close(f->s, NULL);

@@ -432,7 +432,7 @@ static void test_lasting_faults(void **state)
 		int code;
 	} fault[] = { { "eio@3+", -EIO }, { "flip@2+", -EBADMSG },
 		{ "shrink@4", -ENODATA }, { "eio@40+", -EIO },
-		{ "flip@33+", -EBADMSG }, { "stall@4", -EIO } };
+		{ "flip@33+", -EBADMSG }, { "stall@4", -ETIMEDOUT } };
 	struct fixture *f = *state;
 	const struct trace *want;
 
