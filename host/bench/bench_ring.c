@@ -66,11 +66,12 @@ static const struct bench_peer_ops ring_ops = { ring_batch, ring_trip,
 static int launch_on(struct launch *l, const struct bench_cpus *cpus, int *link,
 	struct err *e)
 {
+	const struct launch_opts found = { 0 };
 	int ret = bench_pin(cpus->device, e), back;
 
 	if (ret)
 		return ret;
-	ret = launch_start(l, link, e);
+	ret = launch_start(l, &found, link, e);
 	back = bench_pin(cpus->host, ret ? NULL : e);
 	return ret ? ret : back;
 }

@@ -155,7 +155,7 @@ void probe_libraries(struct finding *f)
 void probe_device(struct finding *f)
 {
 	char path[PATH_MAX];
-	const char *where = launch_find(path, sizeof(path));
+	const char *where = launch_find(path);
 	const char *env = getenv("TANDEM_NPU");
 	bool found = where &&
 		(strchr(path, '/') ||

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/home.h"
 #include "ipc/link.h"
 
 #include <errno.h>
@@ -20,50 +21,54 @@
 #define PROGRAM  "tandem-npu"
 #define CHILD_FD 3
 
-/* The program beside our own executable: true when there is one. */
-static bool beside_us(char *path, size_t size)
+static bool is_in(char path[PATH_MAX], const char *folder)
 {
-	ssize_t n = readlink("/proc/self/exe", path, size);
-	char *slash;
-
-	if (n <= 0 || (size_t)n >= size)
-		return false;
-	path[n] = '\0';
-	slash = strrchr(path, '/');
-	if (!slash || (size_t)(slash + 1 - path) + sizeof(PROGRAM) > size)
-		return false;
-	memcpy(slash + 1, PROGRAM, sizeof(PROGRAM));
-	return !access(path, X_OK);
+	return (size_t)snprintf(path, PATH_MAX, "%s/" PROGRAM, folder) <
+		PATH_MAX &&
+		!access(path, X_OK);
 }
 
-const char *launch_find(char *path, size_t size)
+const char *launch_find(char path[PATH_MAX])
 {
 	const char *env = getenv("TANDEM_NPU");
+	char home[PATH_MAX], bin[PATH_MAX];
 
 	if (env && *env) {
-		snprintf(path, size, "%s", env);
+		snprintf(path, PATH_MAX, "%s", env);
 		return access(env, X_OK) ? NULL : "TANDEM_NPU";
 	}
-	if (beside_us(path, size))
-		return "beside tandem";
-	snprintf(path, size, "%s", PROGRAM);
+	if (home_folder(home)) {
+		if (is_in(path, home))
+			return "beside tandem";
+		if (home_prefix(home) &&
+			(size_t)snprintf(bin, PATH_MAX, "%s/bin", home) <
+				PATH_MAX &&
+			is_in(path, bin))
+			return "where tandem is installed";
+	}
+	snprintf(path, PATH_MAX, "%s", PROGRAM);
 	return "in PATH";
 }
 
 /*
  * Results go to the host's standard output, so the device must not hold it
- * open: a reader of a pipe would wait for the device to end as well.
+ * open: a reader of a pipe would wait for the device to end as well. The same
+ * is true of whatever else the program has open that this is part of.
  */
-static int child_files(posix_spawn_file_actions_t *fa, int link_fd)
+static int child_files(posix_spawn_file_actions_t *fa, int link_fd, bool quiet)
 {
 	int ret;
 
 	if ((ret = posix_spawn_file_actions_addopen(
 		     fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0)) ||
+		(quiet &&
+			(ret = posix_spawn_file_actions_addopen(fa,
+				 STDERR_FILENO, "/dev/null", O_WRONLY, 0))) ||
 		(ret = posix_spawn_file_actions_adddup2(
-			 fa, STDERR_FILENO, STDOUT_FILENO)))
+			 fa, STDERR_FILENO, STDOUT_FILENO)) ||
+		(ret = posix_spawn_file_actions_adddup2(fa, link_fd, CHILD_FD)))
 		return ret;
-	return posix_spawn_file_actions_adddup2(fa, link_fd, CHILD_FD);
+	return posix_spawn_file_actions_addclosefrom_np(fa, CHILD_FD + 1);
 }
 
 /* Whatever the host was started with, the child's signals are as usual. */
@@ -84,7 +89,7 @@ static int child_attributes(posix_spawnattr_t *attr)
 }
 
 /* 0 or an errno, positive: posix_spawn's way. */
-static int spawn(const char *path, int link_fd, pid_t *pid)
+static int spawn(const char *path, int link_fd, bool quiet, pid_t *pid)
 {
 	char name[] = PROGRAM, option[] = "--fd", number[] = "3";
 	char *argv[] = { name, option, number, NULL };
@@ -98,7 +103,7 @@ static int spawn(const char *path, int link_fd, pid_t *pid)
 	ret = posix_spawnattr_init(&attr);
 	if (ret)
 		goto out_fa;
-	ret = child_files(&fa, link_fd);
+	ret = child_files(&fa, link_fd, quiet);
 	if (!ret)
 		ret = child_attributes(&attr);
 	if (!ret)
@@ -109,27 +114,28 @@ out_fa:
 	return ret;
 }
 
-int launch_start(struct launch *l, int *link_fd, struct err *e)
+int launch_start(struct launch *l, const struct launch_opts *o, int *link_fd,
+	struct err *e)
 {
+	const char *program = o->program;
 	char path[PATH_MAX];
 	int fd[2], ret;
 
 	*l = (struct launch){ 0 };
-	if (!launch_find(path, sizeof(path)))
+	if (!program && !launch_find(path))
 		return err_sys(
 			e, errno, "cannot run '%s' (from TANDEM_NPU)", path);
 	ret = link_pair(fd, e);
 	if (ret)
 		return ret;
-	ret = spawn(path, fd[1], &l->pid);
+	ret = spawn(program ? program : path, fd[1], o->quiet, &l->pid);
 	fd_close(&fd[1]);
 	if (ret) {
 		fd_close(&fd[0]);
 		l->pid = 0;
-		return err_sys(e, ret,
-			"cannot start the device program '%s' (TANDEM_NPU=PATH "
-			"says where it is)",
-			path);
+		return err_sys(e, ret, "cannot start the device program '%s'%s",
+			program ? program : path,
+			program ? "" : " (TANDEM_NPU=PATH says where it is)");
 	}
 	*link_fd = fd[0];
 	return 0;

@@ -10,6 +10,8 @@
 #ifndef HOST_NPU_LAUNCH_H
 #define HOST_NPU_LAUNCH_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -20,15 +22,25 @@ struct launch {
 	int status; /* of waitpid, once reaped */
 };
 
-/*
- * The device program: the one TANDEM_NPU names, else the one beside this
- * executable, else a bare name for PATH to find. The way it was found, in
- * words, or NULL when TANDEM_NPU names what cannot be run (errno says why).
- */
-const char *launch_find(char *path, size_t size);
+struct launch_opts {
+	const char *program; /* NULL: that of launch_find */
+	bool quiet;          /* what it says on standard error is thrown away */
+};
 
-/* Start it. *link_fd is the host's end, the caller's. */
-int launch_start(struct launch *, int *link_fd, struct err *);
+/*
+ * The device program: the one TANDEM_NPU names, else the one where Tandem lies
+ * (base/home.h), else the one in bin of the prefix that this is installed in,
+ * else a bare name for PATH to find. The way it was found, in words, or NULL
+ * when TANDEM_NPU names what cannot be run (errno says why).
+ */
+const char *launch_find(char path[PATH_MAX]);
+
+/*
+ * Start it. *link_fd is the host's end, the caller's. Of this process's
+ * descriptors the child has none but standard error.
+ */
+int launch_start(struct launch *, const struct launch_opts *, int *link_fd,
+	struct err *);
 
 /* Wait at most timeout_ms for the child to end: 0, or -EAGAIN. */
 int launch_wait(struct launch *, unsigned timeout_ms);

@@ -78,7 +78,8 @@ static int connect_patiently(const char *socket, int *fd, struct err *e)
 	return ret;
 }
 
-static int npu_dial(struct npu *n, const char *socket, int *fd, struct err *e)
+static int npu_dial(struct npu *n, const char *socket,
+	const struct launch_opts *launch, int *fd, struct err *e)
 {
 	int ret;
 
@@ -87,13 +88,14 @@ static int npu_dial(struct npu *n, const char *socket, int *fd, struct err *e)
 		n->pid = ret ? 0 : link_peer_pid(*fd);
 		return ret;
 	}
-	ret = launch_start(&n->child, fd, e);
+	ret = launch_start(&n->child, launch, fd, e);
 	n->pid = n->child.pid;
 	return ret;
 }
 
 int npu_open(struct npu **out, const char *socket,
-	const struct wire_hello *hello, unsigned stall_ms, struct err *e)
+	const struct launch_opts *launch, const struct wire_hello *hello,
+	unsigned stall_ms, struct err *e)
 {
 	struct npu *n = calloc(1, sizeof(*n));
 	int fd = -1, ret;
@@ -101,7 +103,7 @@ int npu_open(struct npu **out, const char *socket,
 	if (!n)
 		return err_set(e, ENOMEM, "no memory for a device handle");
 	n->stall_ms = stall_ms;
-	ret = npu_dial(n, socket, &fd, e);
+	ret = npu_dial(n, socket, launch, &fd, e);
 	if (ret)
 		goto fail;
 	ret = channel_connect(&n->channel, fd, hello, &n->welcome, e);

@@ -20,14 +20,15 @@
 
 struct buffer;
 struct err;
+struct launch_opts;
 struct npu;
 
 /*
  * Start a device (socket NULL) or connect to one that listens at `socket`,
  * and shake hands; stall_ms as in ipc/channel.h.
  */
-int npu_open(struct npu **out, const char *socket, const struct wire_hello *,
-	unsigned stall_ms, struct err *);
+int npu_open(struct npu **out, const char *socket, const struct launch_opts *,
+	const struct wire_hello *, unsigned stall_ms, struct err *);
 
 /* Say goodbye and see the child end; within a second, by force if needed. */
 void npu_close(struct npu *);

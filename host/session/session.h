@@ -55,9 +55,11 @@ struct session_opts {
 	uint64_t va_window; /* bytes of the device's address window */
 	uint32_t va_slots;
 	uint64_t evict_seed;
-	int64_t spin_us;    /* -1: chosen from the processors at hand */
-	unsigned stall_ms;  /* a device silent for longer is given up */
-	const char *device; /* socket of a listening device; NULL: spawn */
+	int64_t spin_us;     /* -1: chosen from the processors at hand */
+	unsigned stall_ms;   /* a device silent for longer is given up */
+	const char *device;  /* socket of a listening device; NULL: spawn */
+	const char *program; /* that is spawned; NULL: the one that is found */
+	bool quiet;          /* what it says on standard error is thrown away */
 	/*
 	 * Another session whose device and phone this one uses too, for a
 	 * second model, and which is closed after it. In its life it has one

@@ -13,6 +13,7 @@
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
+#include "host/npu/launch.h"
 #include "host/npu/npu.h"
 #include "host/session/batch.h"
 #include "host/session/logits.h"
@@ -209,6 +210,7 @@ static int open_npu(struct session *s, struct err *e)
 			: spare            ? SPIN_SPARE_US
 					   : SPIN_SHARED_US,
 	};
+	const struct launch_opts launch = { o->program, o->quiet };
 
 	s->time = &s->own_time;
 	if (o->beside) {
@@ -219,7 +221,7 @@ static int open_npu(struct session *s, struct err *e)
 		return 0;
 	}
 	s->owns_npu = true;
-	return npu_open(&s->npu, o->device, &hello, o->stall_ms, e);
+	return npu_open(&s->npu, o->device, &launch, &hello, o->stall_ms, e);
 }
 
 static double mib(uint32_t bytes)

@@ -1,6 +1,7 @@
 #include "host/shipped/shipped.h"
 
 #include "base/err.h"
+#include "base/home.h"
 #include "base/strbuf.h"
 
 #include <errno.h>
@@ -43,17 +44,6 @@ static void look_below(struct search *s, const char *root, const char *name)
 		look_in(s, folder);
 }
 
-/* Cut the last name off: false when none is left. */
-static bool go_up(char *path)
-{
-	char *slash = strrchr(path, '/');
-
-	if (!slash || slash == path)
-		return false;
-	*slash = '\0';
-	return true;
-}
-
 static bool is_folder(const char *root, const char *name)
 {
 	char path[PATH_MAX];
@@ -70,7 +60,7 @@ static void look_in_tree(struct search *s, const char *folder)
 
 	snprintf(root, sizeof(root), "%s", folder);
 	for (int i = 0; i < LEVELS_UP; i++) {
-		if (!go_up(root))
+		if (!path_up(root))
 			return;
 		if (is_folder(root, "host") && is_folder(root, "flash")) {
 			look_below(s, root, s->of->in_tree);
@@ -83,21 +73,17 @@ static void look_everywhere(struct search *s)
 {
 	const char *env = getenv(s->of->env);
 	char folder[PATH_MAX], share[64];
-	ssize_t n;
 
 	if (env && *env) {
 		look_in(s, env);
 		return;
 	}
-	n = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
-	if (n <= 0)
+	if (!home_folder(folder))
 		return;
-	folder[n] = '\0';
-	go_up(folder);
 	look_below(s, folder, s->of->folder);
 	look_in_tree(s, folder);
 	snprintf(share, sizeof(share), "share/tandem/%s", s->of->folder);
-	if (go_up(folder))
+	if (home_prefix(folder))
 		look_below(s, folder, share);
 }
 

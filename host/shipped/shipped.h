@@ -1,8 +1,9 @@
 /*
  * Files that come with the program, found wherever it lies: in the folder that
- * an environment variable names and nowhere else; or beside the executable, in
- * the source tree that it was built in, or in share/tandem of the prefix it is
- * installed in, in this order. Any thread.
+ * an environment variable names and nowhere else; or beside the executable (the
+ * library, in other programs: base/home.h), in the source tree that it was
+ * built in, or in share/tandem of the prefix it is installed in, in this order.
+ * Any thread.
  */
 #ifndef HOST_SHIPPED_SHIPPED_H
 #define HOST_SHIPPED_SHIPPED_H
