@@ -1,4 +1,5 @@
-/* tandem eval: how often a model is right on held-out items of a task. */
+/* tandem eval: how often a model is right on held-out items of a task, or what
+ * it takes to answer prompts. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -54,7 +55,8 @@ static const struct opt opts[] = {
 		"what was wanted", 0, INT32_MAX },
 	{ OPT_STRING, 0, "outputs", &outputs_path, "FILE",
 		"write what was written for every item to this file, one "
-		"JSON object a line: task, id, right, output" },
+		"JSON object a line: task, id, right (null without an "
+		"answer), output" },
 
 	SESSION_OPTIONS(pair),
 };
@@ -62,13 +64,17 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem eval",
-	.synopsis = "(TASK | all | --list) [-m MODEL] [--items N] [OPTIONS]",
+	.synopsis =
+		"(TASK | all | FILE | --list) [-m MODEL] [--items N] [OPTIONS]",
 	.summary = "measure how often a model is right on held-out items",
 	.details =
 		"TASK is one of summary, qa, ui, reply, math and code, whose "
 		"items come with the program and were held out when its "
-		"models were trained, or a file of such items: a path with a "
-		"'/' or one that ends in .jsonl.\n\n"
+		"models were trained. FILE, a path with a '/' or one that ends "
+		"in .jsonl or .txt, has such items, or prompts alone: JSON "
+		"lines with a \"prompt\", or lines of plain text. Outputs of "
+		"prompts alone are counted and timed, and nothing is "
+		"marked.\n\n"
 		"Every item is continued from an empty cache, and what is "
 		"written is marked as the item says: by its first line, its "
 		"last number, all of its text but for white space, or the "
@@ -109,13 +115,13 @@ static int check_usage(const char *operand)
 	if (!operand)
 		return cmd_misuse(&cmd_eval,
 			"no task: " EVAL_TASK_NAMES ", all, or a file of "
-			"items");
+			"items or prompts");
 	if (!eval_task_is_file(operand) && !eval_task_is_name(operand) &&
 		strcmp(operand, "all"))
 		return cmd_misuse(&cmd_eval,
 			"unknown task '%s'; there is " EVAL_TASK_NAMES
-			" and all; a file of items has a '/' in its path or "
-			"ends in .jsonl",
+			" and all; a file of items or prompts has a '/' in its "
+			"path or ends in .jsonl or .txt",
 			operand);
 	if (as_json && n_show)
 		return cmd_misuse(&cmd_eval,
@@ -203,9 +209,10 @@ static const char *text_of(const struct strbuf *s)
 static int write_output(struct eval *v, const struct eval_item *item,
 	bool right, const struct strbuf *output, struct err *e)
 {
-	json_t *o = json_pack("{sssssbss%}", "task",
-		v->result[v->n_results - 1].task, "id", item->id, "right",
-		right, "output", text_of(output), output->len);
+	json_t *mark = item->answer ? json_boolean(right) : json_null();
+	json_t *o = json_pack("{sssssoss%}", "task",
+		v->result[v->n_results - 1].task, "id", item->id, "right", mark,
+		"output", text_of(output), output->len);
 	int ret = o ? json_dumpf(o, v->outputs, JSON_COMPACT) : -1;
 
 	json_decref(o);
@@ -217,10 +224,15 @@ static int write_output(struct eval *v, const struct eval_item *item,
 static int show_item(const struct eval_item *item, bool right,
 	const struct strbuf *output, struct err *e)
 {
-	printf("---- %s: %s\n%s", item->id, right ? "right" : "wrong",
+	const char *mark = right ? ": right" : ": wrong";
+
+	printf("---- %s%s\n%s", item->id, item->answer ? mark : "",
 		item->prompt);
 	fwrite(text_of(output), 1, output->len, stdout);
-	printf("\n---- wanted:%s\n\n", item->answer);
+	fputs("\n", stdout);
+	if (item->answer)
+		printf("---- wanted:%s\n", item->answer);
+	fputs("\n", stdout);
 	return fflush(stdout) || ferror(stdout)
 		? cannot_write("to standard output", e)
 		: 0;
@@ -280,7 +292,8 @@ static int run_tasks(struct eval *v, struct err *e)
 	o.sampling.seed = (uint64_t)seed;
 	cmd_catch_signals();
 	if (!as_json)
-		eval_head_text(&v->decoder, stdout);
+		eval_head_text(
+			&v->decoder, v->tasks.task[0].items.marked, stdout);
 	for (size_t i = 0; i < v->tasks.n && !ret; i++)
 		ret = run_task(v, &v->tasks.task[i], &o, e);
 	rep.n = v->n_results;
@@ -329,7 +342,7 @@ static int eval_all(struct eval *v, const char *operand, struct err *e)
 
 	if (as_list)
 		return list_tasks(v, e);
-	ret = eval_tasks_read(&v->tasks, operand, EVAL_NEED_ANSWERS, e);
+	ret = eval_tasks_read(&v->tasks, operand, EVAL_NEED_ANY, e);
 	return ret ? ret : run_all(v, e);
 }
 

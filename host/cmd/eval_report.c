@@ -45,10 +45,14 @@ static double mean_accuracy(const struct eval_report *rep)
 
 /* ---- for people ---------------------------------------------------------- */
 
-void eval_head_text(const struct decoder *d, FILE *f)
+void eval_head_text(const struct decoder *d, bool marked, FILE *f)
 {
-	fprintf(f, "%-12s %13s %9s  %-16s %8s %9s%s%s\n", "task", "right",
-		"accuracy", "95 % interval", "tokens", "tokens/s",
+	if (marked)
+		fprintf(f, "%-12s %13s %9s  %-16s", "task", "right", "accuracy",
+			"95 % interval");
+	else
+		fprintf(f, "%-12s %9s", "file", "prompts");
+	fprintf(f, " %8s %9s%s%s\n", "tokens", "tokens/s",
 		d->session_opts.soc ? "  phone tokens/s  mJ/token" : "",
 		d->method->needs_draft ? "  accepted length" : "");
 }
@@ -68,7 +72,10 @@ static void print_tally(const char *name, const struct eval_tally *t, FILE *f)
 void eval_row_text(
 	const struct decoder *d, const struct eval_result *r, FILE *f)
 {
-	print_tally(r->task, &r->all, f);
+	if (r->marked)
+		print_tally(r->task, &r->all, f);
+	else
+		fprintf(f, "%-12s %9" PRIu64, r->task, r->all.total);
 	fprintf(f, " %8" PRIu64 " %9.1f", r->tokens, tokens_per_s(r));
 	if (d->session_opts.soc) {
 		struct phone p = phone_of(d, r);
@@ -92,6 +99,10 @@ void eval_row_text(
 
 void eval_mean_text(const struct eval_report *rep, FILE *f)
 {
+	if (rep->n && !rep->result[0].marked)
+		fputs("prompts alone, without answers: nothing to be right "
+		      "about\n",
+			f);
 	if (rep->complete && rep->n > 1)
 		fprintf(f, "mean of %-4zu %13s %7.1f %%\n", rep->n, "",
 			100 * mean_accuracy(rep));
@@ -100,15 +111,19 @@ void eval_mean_text(const struct eval_report *rep, FILE *f)
 /* ---- for programs ---------------------------------------------------------
  */
 
-static void put_tally(json_t *o, const struct eval_tally *t)
+/* Prompts alone have the same members, and null where none can be told. */
+static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 {
 	double low, high;
 
 	eval_interval(t, &low, &high);
 	json_object_set_new(o, "items", json_integer((json_int_t)t->total));
-	json_object_set_new(o, "right", json_integer((json_int_t)t->right));
-	json_object_set_new(o, "accuracy", json_real(eval_accuracy(t)));
-	json_object_set_new(o, "interval_95", json_pack("[ff]", low, high));
+	json_object_set_new(o, "right",
+		marked ? json_integer((json_int_t)t->right) : json_null());
+	json_object_set_new(o, "accuracy",
+		marked ? json_real(eval_accuracy(t)) : json_null());
+	json_object_set_new(o, "interval_95",
+		marked ? json_pack("[ff]", low, high) : json_null());
 }
 
 static json_t *levels_json(const struct eval_result *r)
@@ -121,7 +136,7 @@ static json_t *levels_json(const struct eval_result *r)
 		if (!r->level[i].total)
 			continue;
 		level = json_pack("{si}", "level", (int)i);
-		put_tally(level, &r->level[i]);
+		put_tally(level, &r->level[i], true);
 		json_array_append_new(list, level);
 	}
 	return list;
@@ -168,7 +183,9 @@ static json_t *task_json(const struct decoder *d, const struct eval_result *r)
 
 	json_object_set_new(o, "task", json_ctext(r->task));
 	json_object_set_new(o, "file", json_ctext(r->path));
-	put_tally(o, &r->all);
+	if (!r->marked)
+		json_object_set_new(o, "marked", json_false());
+	put_tally(o, &r->all, r->marked);
 	json_object_set_new(o, "levels", levels_json(r));
 	json_object_set_new(
 		o, "generated_tokens", json_integer((json_int_t)r->tokens));
@@ -231,7 +248,9 @@ int eval_json(const struct eval_report *rep, FILE *f)
 	json_object_set_new(o, "tasks", tasks);
 	put_hash(o, rep->decoder);
 	json_object_set_new(o, "mean_accuracy",
-		rep->complete ? json_real(mean_accuracy(rep)) : json_null());
+		rep->complete && rep->result[0].marked
+			? json_real(mean_accuracy(rep))
+			: json_null());
 	json_object_set_new(o, "complete", json_boolean(rep->complete));
 	json_object_set_new(
 		o, "error", rep->error ? json_ctext(rep->error) : json_null());

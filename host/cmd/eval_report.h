@@ -23,13 +23,14 @@ struct eval_report {
 	const char *error; /* NULL: none */
 };
 
-/* The line above the rows. */
-void eval_head_text(const struct decoder *, FILE *);
+/* The line above the rows, of items that are marked or of prompts alone. */
+void eval_head_text(const struct decoder *, bool marked, FILE *);
 
 /* A task's row, and one for each level where its items have levels. */
 void eval_row_text(const struct decoder *, const struct eval_result *, FILE *);
 
-/* The last row, where there is more than one task: the mean of the tasks. */
+/* The last row, where there is more than one task: the mean of the tasks. Of
+ * prompts alone: that nothing was marked. */
 void eval_mean_text(const struct eval_report *, FILE *);
 
 /* One line. 0, -ENOMEM or -EIO. */

@@ -178,7 +178,8 @@ static int run_items(struct decoder *d, const struct eval_items *items,
 		ret = run_item(d, item, &sampling, o->n_predict, &output, r, e);
 		if (ret)
 			break;
-		right = eval_right(item, output.data, output.len);
+		right = items->marked &&
+			eval_right(item, output.data, output.len);
 		count(r, item, right);
 		progress_at(p, i + 1);
 		if (o->each)
@@ -208,6 +209,7 @@ int eval_run(struct decoder *d, const struct eval_items *items,
 	struct progress p;
 	int ret;
 
+	r->marked = items->marked;
 	progress_begin(&p, r->task, items->n);
 	ret = run_items(d, items, o, r, &p, e);
 	progress_end(&p);

@@ -25,6 +25,8 @@ struct eval_tally {
 struct eval_result {
 	const char *task; /* the caller's; not copied */
 	const char *path; /* likewise */
+	bool marked;      /* as the items are: else only .total of the tallies
+			   * counts */
 	struct eval_tally all, level[EVAL_LEVELS];
 	uint64_t tokens; /* generated */
 	uint64_t passes; /* of the model, over the prompts included */
@@ -39,7 +41,8 @@ struct eval_opts {
 	uint32_t n_predict; /* tokens an output has at most */
 	/* Item i draws from stream i. */
 	struct sampler_opts sampling;
-	/* Of every item once it is marked; not 0 ends the run with that. */
+	/* Of every item once it is marked, or, prompts alone, written (never
+	 * right); not 0 ends the run with that. */
 	int (*each)(void *arg, const struct eval_item *, bool right,
 		const struct strbuf *output, struct err *);
 	void *arg;

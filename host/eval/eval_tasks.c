@@ -10,8 +10,12 @@
 static const char *const names[EVAL_TASKS] = { "summary", "qa", "ui", "reply",
 	"math", "code" };
 
-static const char suffix[] = ".jsonl";
-#define SUFFIX_LEN (sizeof(suffix) - 1)
+static bool ends_in(const char *path, const char *suffix)
+{
+	size_t len = strlen(path), n = strlen(suffix);
+
+	return len >= n && !strcmp(path + len - n, suffix);
+}
 
 bool eval_task_is_name(const char *operand)
 {
@@ -23,14 +27,24 @@ bool eval_task_is_name(const char *operand)
 
 bool eval_task_is_jsonl(const char *operand)
 {
-	size_t len = strlen(operand);
-
-	return len >= SUFFIX_LEN && !strcmp(operand + len - SUFFIX_LEN, suffix);
+	return ends_in(operand, ".jsonl");
 }
 
 bool eval_task_is_file(const char *operand)
 {
-	return strchr(operand, '/') || eval_task_is_jsonl(operand);
+	return strchr(operand, '/') || eval_task_is_jsonl(operand) ||
+		ends_in(operand, ".txt");
+}
+
+/* How long a file's name is without what says its kind. */
+static size_t stem_length(const char *base)
+{
+	const char *dot = strrchr(base, '.');
+
+	if (!dot || dot == base ||
+		(strcmp(dot, ".jsonl") && strcmp(dot, ".txt")))
+		return strlen(base);
+	return (size_t)(dot - base);
 }
 
 static int add_task(struct eval_tasks *all, const char *name, struct err *e)
@@ -52,12 +66,10 @@ static int add_file(struct eval_tasks *all, const char *path,
 	struct eval_task *t = &all->task[all->n];
 	const char *slash = strrchr(path, '/'),
 		   *base = slash ? slash + 1 : path;
-	size_t len = strlen(base);
+	size_t len = stem_length(base);
 
 	if (strlen(path) >= sizeof(t->path) || len >= sizeof(t->name))
 		return err_set(e, ENAMETOOLONG, "the file's name is too long");
-	if (len > SUFFIX_LEN && eval_task_is_jsonl(base))
-		len -= SUFFIX_LEN;
 	memcpy(t->name, base, len);
 	memcpy(t->path, path, strlen(path));
 	all->n++;

@@ -18,7 +18,7 @@ struct err;
 #define EVAL_TASK_NAMES "summary, qa, ui, reply, math, code"
 
 struct eval_task {
-	char name[NAME_MAX + 1]; /* of a file: its name without .jsonl */
+	char name[NAME_MAX + 1]; /* of a file: without .jsonl or .txt */
 	char path[PATH_MAX];
 	struct eval_items items;
 };
@@ -31,7 +31,7 @@ struct eval_tasks {
 bool eval_task_is_name(const char *operand);
 bool eval_task_is_jsonl(const char *operand);
 
-/* What names a file of items: a path with a '/', or one ending in .jsonl. */
+/* What names a file: a path with a '/', or one ending in .jsonl or .txt. */
 bool eval_task_is_file(const char *operand);
 
 /*

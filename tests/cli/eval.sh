@@ -211,6 +211,44 @@ for method in $methods; do
   check_has '--help' "$out" "$method ("
 done
 
+# ---- prompts alone -----------------------------------------------------------
+printf 'Hello world\n\nA dog\r\n' >"$tmp/mine.txt"
+printf '{"prompt":"Hello world"}\n{"id":"dog","prompt":"A dog"}\n' \
+  >"$tmp/mine.jsonl"
+run_ok "$TANDEM" eval "$tmp/mine.txt" -m "$model" -n $n --outputs "$tmp/got" \
+  --show 1
+check_has 'the table' "$out" 'prompts'
+check_has 'the table' "$out" 'nothing to be right about'
+check_has 'the table' "$(tr -s ' ' <<<"$out")" 'mine 2 '
+check_lacks 'the table' "$out" accuracy
+check_lacks 'the table' "$out" %
+check_has 'what --show prints' "$out" '---- line-1
+Hello world'
+check_lacks 'what --show prints' "$out" wanted
+answer 'A dog'
+check_eq 'outputs' "$(cat "$tmp/got")" \
+  "{\"task\":\"mine\",\"id\":\"line-1\",\"right\":null,\"output\":$first}
+{\"task\":\"mine\",\"id\":\"line-3\",\"right\":null,\"output\":$answer}"
+run_ok "$TANDEM" eval "$tmp/mine.jsonl" -m "$model" -n $n --json \
+  --outputs "$tmp/json"
+check_eq 'outputs by JSON' "$(sed 's/dog/line-3/' "$tmp/json")" \
+  "$(cat "$tmp/got")"
+for name in right accuracy interval_95 mean_accuracy error; do
+  check_eq "$name of prompts alone" "$(json $name)" null
+done
+check_eq marked "$(json marked)" false
+check_eq items "$(json items)" 2
+check_eq complete "$(json complete)" true
+checks=$((checks + 1))
+[ "$(json generated_tokens)" -gt 0 ] || fail "no tokens: $out"
+run "$TANDEM" perplexity "$tmp/mine.jsonl" -m "$model"
+check_eq 'status of a likelihood of no answers' "$status" 1
+check_has stderr "$err" "member 'id' is missing"
+printf '\n' >"$tmp/none.txt"
+run "$TANDEM" eval "$tmp/none.txt" -m "$model"
+check_eq 'status without prompts' "$status" 1
+check_has stderr "$err" 'has no prompts'
+
 # ---- what is refused ---------------------------------------------------------
 misuse "$TANDEM" eval
 misuse "$TANDEM" eval no-such-task
