@@ -45,6 +45,18 @@ int cmd_fail(const struct err *e)
 	return e->code == -ERR_DEVICE_LOST ? EXIT_LOST : EXIT_FAIL;
 }
 
+void cmd_warn(const char *fmt, ...)
+{
+	va_list ap;
+
+	begin_message();
+	fputs("warning: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputs("\n", stderr);
+}
+
 int cmd_misuse(const struct command *c, const char *fmt, ...)
 {
 	va_list ap;

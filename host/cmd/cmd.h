@@ -46,6 +46,9 @@ bool cmd_parse(const struct command *, int argc, char **argv,
  * EXIT_LOST for -ERR_DEVICE_LOST, else EXIT_FAIL. */
 int cmd_fail(const struct err *);
 
+/* Print "tandem: warning: TEXT": all goes on. */
+void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* A misuse found after parsing: print TEXT and the hint; EXIT_MISUSE. */
 int cmd_misuse(const struct command *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

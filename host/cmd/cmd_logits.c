@@ -10,6 +10,7 @@
 #include "host/model/model.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
+#include "host/shipped/shipped_models.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
@@ -26,7 +27,8 @@ static const char *model_path, *ids_text, *ids_file, *out_path;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file or an image" },
+		"the model: a GGUF file or an image (the one that comes with the "
+		"program)" },
 	{ OPT_STRING, 0, "ids", &ids_text, "LIST",
 		"token ids, separated by spaces or commas" },
 	{ OPT_STRING, 0, "ids-file", &ids_file, "FILE",
@@ -39,7 +41,7 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem logits",
-	.synopsis = "-m MODEL (--ids LIST | --ids-file FILE|-) -o FILE "
+	.synopsis = "[-m MODEL] (--ids LIST | --ids-file FILE|-) -o FILE "
 		    "[OPTIONS]",
 	.summary = "write the logits after each token of a list",
 	.details = "Little-endian float32, one row of the vocabulary's size "
@@ -55,8 +57,6 @@ static int check_usage(void)
 {
 	struct err e = { 0 };
 
-	if (!model_path)
-		return cmd_misuse(&cmd_logits, "no model: -m FILE names one");
 	if (!ids_text == !ids_file)
 		return cmd_misuse(
 			&cmd_logits, "give either --ids or --ids-file");
@@ -159,10 +159,8 @@ static int open_session(struct session **s, const struct model *m,
 	struct session_opts o = pair_opts;
 
 	if (ids->n > context)
-		return err_set(e, EFBIG,
-			"%zu ids, but the context is %u; shorten the list or "
-			"give a larger --ctx",
-			ids->n, context);
+		return model_no_room(
+			m, "the list of ids", ids->n, ids->n, context, e);
 	if (!m->causal && ids->n > WIRE_MAX_ROWS)
 		return err_set(e, EFBIG,
 			"%zu ids, but a diffusion model sees all at once, and "
@@ -201,10 +199,12 @@ static int write_file(struct session *s, const struct model *m,
 static int logits_all(struct model **m, struct token_list *ids, struct err *e)
 {
 	struct err closing = { 0 };
+	char path[PATH_MAX];
 	struct session *s;
 	int ret, closed;
 
-	if ((ret = model_open(m, model_path, e)) ||
+	if ((ret = models_choose(model_path, MODEL_TARGET, path, e)) ||
+		(ret = model_open(m, path, e)) ||
 		(ret = read_ids((*m)->n_vocab, ids, e)) ||
 		(ret = open_session(&s, *m, ids, e)))
 		return ret;

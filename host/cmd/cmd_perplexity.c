@@ -204,7 +204,8 @@ static int check_passages(struct job *j, uint32_t context, struct err *e)
 	int ret = 0;
 
 	for (size_t i = 0; i < j->n && !ret; i++) {
-		ret = passages_check(&j->row[i].passages, context, e);
+		ret = passages_check(
+			&j->row[i].passages, j->decoder.model, context, e);
 		if (ret)
 			err_in(e, "'%s'", j->row[i].path);
 	}

@@ -33,15 +33,18 @@ static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1;
 static double temperature, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
 static bool as_ids, as_json, with_stats, chat, special, ignore_eos, no_bos;
+static bool piped; /* standard input, for want of another prompt */
 
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
 		"the model: a GGUF file or an image (the one that comes with the "
 		"program)" },
-	{ OPT_STRING, 'p', "prompt", &prompt_text, "TEXT", "the prompt" },
+	{ OPT_STRING, 'p', "prompt", &prompt_text, "TEXT",
+		"the prompt, also where it begins with a -" },
 	{ OPT_STRING, 'f', "file", &prompt_file, "FILE",
-		"the prompt is all of this file, - for standard input" },
+		"the prompt is all of this file, - for standard input, to the "
+		"last byte" },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
 		"tokens to generate at most (256; -1: until the text ends or "
 		"the context is full)", -1, INT32_MAX },
@@ -100,18 +103,24 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem run",
-	.synopsis = "[-m MODEL] (-p TEXT | -f FILE|-) [-n N] [OPTIONS]",
+	.synopsis = "[-m MODEL] (TEXT | -p TEXT | -f FILE|-) [-n N] [OPTIONS]",
 	.summary = "generate text",
 	.details =
 		"Writes the continuation of a prompt, not the prompt itself, "
 		"to standard output as it comes. Without sampling options the "
 		"text is greedy and always the same.\n\n"
+		"The prompt is TEXT, or that of -p, or a file's. Without any "
+		"of these, or with -, it is what comes on standard input, but "
+		"for a newline at its end:\n\n"
+		"  tandem run 'Once upon a time'\n"
+		"  echo 'Once upon a time' | tandem run -n 50\n\n"
 		"Ctrl-C ends the text after the current token with exit "
 		"status 130; a second one ends the program at once. If the "
 		"device process dies or hangs, the text so far stays and the "
 		"exit status is 3.",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
+	.max_operands = 1,
 };
 
 /* ---- one run ------------------------------------------------------------ */
@@ -121,6 +130,7 @@ struct run {
 	struct session_stats before; /* the run proper */
 	const struct method *method;
 	struct decoder decoder;
+	struct strbuf given; /* the prompt as it came */
 	struct token_list prompt;
 	struct sampler *sampler;
 	struct generation *generation;
@@ -163,10 +173,6 @@ static void end_text(struct run *r)
 
 static int check_usage(void)
 {
-	if (!prompt_text == !prompt_file)
-		return cmd_misuse(&cmd_run,
-			prompt_text ? "-p and -f are two prompts; give one"
-				    : "no prompt: -p TEXT or -f FILE");
 	if (system_text && !chat)
 		return cmd_misuse(&cmd_run, "--system needs --chat");
 	if (as_ids && as_json)
@@ -198,32 +204,79 @@ static int choose_method(struct run *r)
 
 /* ---- the prompt ---------------------------------------------------------- */
 
-/* The prompt as the user gave it, in the chat template if asked for; then
- * part[] says what of it is not the template's. */
-static int read_prompt(const struct run *r, struct strbuf *text,
-	struct text_span part[CHAT_PARTS], struct err *e)
+static int no_prompt(const char *why)
+{
+	return cmd_misuse(&cmd_run,
+		"no prompt: %s; give a TEXT, -p TEXT or -f FILE, or pipe one "
+		"in",
+		why);
+}
+
+static int choose_prompt(const char *operand)
+{
+	if (!!operand + !!prompt_text + !!prompt_file > 1)
+		return cmd_misuse(&cmd_run,
+			"more than one prompt; give one TEXT, or one of -p and "
+			"-f");
+	piped = operand ? !strcmp(operand, "-") : !prompt_text && !prompt_file;
+	if (piped)
+		prompt_file = "-";
+	else if (operand)
+		prompt_text = operand;
+	if (piped && !operand && isatty(STDIN_FILENO))
+		return no_prompt("standard input is a terminal");
+	return EXIT_OK;
+}
+
+static int read_file(struct strbuf *text, struct err *e)
 {
 	char *data = NULL;
 	size_t len;
+	int ret = fd_read_file(prompt_file, PROMPT_MAX, &data, &len, e);
+
+	if (ret)
+		return ret;
+	/* The newline is the shell's or the editor's: nobody means a text to
+	 * go on behind it. */
+	if (piped && len && data[len - 1] == '\n')
+		len--;
+	strbuf_add(text, data, len);
+	free(data);
+	return 0;
+}
+
+/* Before anything is opened: its absence costs no wait. An exit code. */
+static int read_prompt(struct run *r)
+{
+	struct strbuf *text = &r->given;
+	struct err e = { 0 };
 	int ret = 0;
 
 	if (prompt_text)
 		strbuf_add(text, prompt_text, strlen(prompt_text));
 	else
-		ret = fd_read_file(prompt_file, PROMPT_MAX, &data, &len, e);
+		ret = read_file(text, &e);
+	if (!ret && text->failed)
+		ret = err_set(&e, ENOMEM, "no memory for the prompt");
 	if (ret)
-		return ret;
-	if (data)
-		strbuf_add(text, data, len);
-	free(data);
-	if (chat && !text->failed) {
-		struct strbuf user = *text;
+		return cmd_fail(&e);
+	if (!text->len && piped)
+		return no_prompt("standard input is empty");
+	if (!text->len && !no_bos)
+		cmd_warn("the prompt is empty; the text begins with the "
+			 "model's first token alone");
+	return EXIT_OK;
+}
 
-		*text = (struct strbuf)STRBUF_INIT;
-		ret = chat_format(chat_of(r->decoder.model->gguf), system_text,
-			user.data ? user.data : "", user.len, text, part, e);
-		strbuf_release(&user);
-	}
+/* The prompt in the chat template; then part[] says what of it is not the
+ * template's. */
+static int format_chat(const struct run *r, struct strbuf *text,
+	struct text_span part[CHAT_PARTS], struct err *e)
+{
+	const struct strbuf *user = &r->given;
+	int ret = chat_format(chat_of(r->decoder.model->gguf), system_text,
+		user->data ? user->data : "", user->len, text, part, e);
+
 	if (!ret && text->failed)
 		ret = err_set(e, ENOMEM, "no memory for the prompt");
 	return ret;
@@ -231,16 +284,17 @@ static int read_prompt(const struct run *r, struct strbuf *text,
 
 static int tokenize_prompt(struct run *r, struct err *e)
 {
-	struct strbuf text = STRBUF_INIT;
+	struct strbuf turns = STRBUF_INIT;
+	const struct strbuf *text = chat ? &turns : &r->given;
 	struct text_span part[CHAT_PARTS] = { 0 };
 	unsigned flags = special || chat ? TOKENIZE_SPECIAL : 0;
-	int ret = read_prompt(r, &text, part, e);
+	int ret = chat ? format_chat(r, &turns, part, e) : 0;
 
 	if (!ret)
 		ret = tokenize_quoting(r->decoder.tokenizer,
-			text.data ? text.data : "", text.len, flags, part,
+			text->data ? text->data : "", text->len, flags, part,
 			special ? 0 : CHAT_PARTS, &r->prompt, e);
-	strbuf_release(&text);
+	strbuf_release(&turns);
 	if (ret)
 		return ret;
 	if (!no_bos)
@@ -257,11 +311,8 @@ static int check_room(const struct run *r, uint32_t context, struct err *e)
 
 	if (n < context || (n == context && !n_predict))
 		return 0;
-	return err_set(e, EFBIG,
-		"the prompt has %zu tokens, the context %u; shorten the "
-		"prompt or give a larger --ctx (the model was trained for "
-		"%u)",
-		n, context, r->decoder.model->n_ctx);
+	return model_no_room(r->decoder.model, "the prompt", n,
+		n + (n_predict ? 1u : 0u), context, e);
 }
 
 /* ---- opening ------------------------------------------------------- */
@@ -304,9 +355,8 @@ static int open_session(struct run *r, struct err *e)
 	if (n_predict >= 0 && r->prompt.n + (uint64_t)n_predict < UINT32_MAX)
 		o.context_need = (uint32_t)(r->prompt.n + n_predict);
 	if (o.context > m->n_ctx)
-		fprintf(stderr,
-			"tandem: --ctx %u is more than the %u tokens the "
-			"model was trained for\n",
+		cmd_warn("--ctx %u is more than the %u tokens the model was "
+			 "trained for",
 			o.context, m->n_ctx);
 	return decoder_open_session(&r->decoder, &o, e);
 }
@@ -338,6 +388,7 @@ static void run_release(struct run *r)
 	generation_close(r->generation);
 	sampler_close(r->sampler);
 	free(r->prompt.id);
+	strbuf_release(&r->given);
 	strbuf_release(&r->text);
 }
 
@@ -350,6 +401,18 @@ static const char *stop_name(const struct run *r, int ret)
 	if (ret == -ERR_DEVICE_LOST)
 		return "lost";
 	return ret ? "error" : gen_stop_name(gen_stop_reason(r->generation));
+}
+
+static void warn_full(uint32_t context, uint32_t trained)
+{
+	if (context < trained)
+		cmd_warn("the context of %u tokens is full; a larger --ctx "
+			 "leaves room for more (the model was trained for %u)",
+			context, trained);
+	else
+		cmd_warn("the context of %u tokens is full, and the model was "
+			 "trained for %u",
+			context, trained);
 }
 
 static void report(struct run *r, int ret, const struct err *e)
@@ -372,11 +435,7 @@ static void report(struct run *r, int ret, const struct err *e)
 	if (with_stats)
 		report_text(&rep, stderr);
 	if (gen_stop_reason(r->generation) == GEN_STOP_CONTEXT)
-		fprintf(stderr,
-			"tandem: the context of %u tokens is full; a larger "
-			"--ctx leaves room for more (the model was trained "
-			"for %u)\n",
-			session_context(d->session), d->model->n_ctx);
+		warn_full(session_context(d->session), d->model->n_ctx);
 }
 
 /* Run the method; whatever happened, the text so far is the user's. */
@@ -433,16 +492,18 @@ static int run_main(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_run, argc, argv, &operands, &status))
 		return status;
-	if ((status = check_usage()) || (status = choose_method(&r)))
+	if ((status = check_usage()) || (status = choose_method(&r)) ||
+		(status = choose_prompt(operands ? argv[1] : NULL)))
 		return status;
-	ret = run_all(&r, &e);
+	status = read_prompt(&r);
+	ret = status ? 0 : run_all(&r, &e);
 	run_release(&r);
 	signal(SIGPIPE, SIG_DFL);
 	if (r.write_errno == EPIPE)
 		raise(SIGPIPE); /* the end that every filter expects */
 	if (ret == -ECANCELED)
 		return EXIT_INTERRUPTED;
-	return ret ? cmd_fail(&e) : EXIT_OK;
+	return ret ? cmd_fail(&e) : status;
 }
 
 const struct command cmd_run = { .usage = &usage, .run = run_main };

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,15 @@ static int prompt_tokens(const struct decoder *d, const struct eval_item *item,
 	return ret;
 }
 
+static int refuse_long(const struct decoder *d, const struct eval_item *item,
+	size_t n, uint32_t context, struct err *e)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "the prompt of item '%.40s'", item->id);
+	return model_no_room(d->model, what, n, n + 1, context, e);
+}
+
 int eval_longest(const struct decoder *d, const struct eval_items *items,
 	uint32_t context, uint32_t *longest, struct err *e)
 {
@@ -65,12 +75,8 @@ int eval_longest(const struct decoder *d, const struct eval_items *items,
 		if (ret)
 			return ret;
 		if (prompt.n >= context)
-			return err_set(e, EFBIG,
-				"the prompt of item '%s' has %zu tokens, the "
-				"context %u; give a larger --ctx (the model "
-				"was trained for %u)",
-				items->item[i].id, prompt.n, context,
-				d->model->n_ctx);
+			return refuse_long(
+				d, &items->item[i], prompt.n, context, e);
 		if (prompt.n > *longest)
 			*longest = (uint32_t)prompt.n;
 	}

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,23 +187,27 @@ uint32_t passages_longest(const struct passages *p)
 	return longest;
 }
 
-int passages_check(const struct passages *p, uint32_t context, struct err *e)
+static int refuse_passage(const struct passage *p, const struct model *m,
+	uint32_t context, struct err *e)
 {
-	for (size_t i = 0; i < p->n; i++) {
-		const struct passage *one = &p->passage[i];
+	char what[64];
 
-		if (one->n - 1 <= context)
-			continue;
-		if (one->id)
-			return err_set(e, EFBIG,
-				"item '%s' has %u tokens, which do not fit "
-				"into the context of %u; give a larger --ctx",
-				one->id, one->n, context);
+	if (!p->id)
 		return err_set(e, EFBIG,
 			"a window of %u tokens does not fit into the context "
-			"of %u; give a smaller --window or a larger --ctx",
-			one->n, context);
-	}
+			"of %u; give a smaller --window%s",
+			p->n, context,
+			p->n - 1 > m->n_ctx ? "" : " or a larger --ctx");
+	snprintf(what, sizeof(what), "item '%.40s'", p->id);
+	return model_no_room(m, what, p->n, p->n - 1, context, e);
+}
+
+int passages_check(const struct passages *p, const struct model *m,
+	uint32_t context, struct err *e)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->passage[i].n - 1 > context)
+			return refuse_passage(&p->passage[i], m, context, e);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 
 struct err;
 struct eval_items;
+struct model;
 struct session;
 
 /* Tokens [at, at + n) of the list; scored are those from `first` on, counted
@@ -60,7 +61,8 @@ uint32_t passages_longest(const struct passages *);
 
 /* -EFBIG, naming it, for a passage whose tokens but for the last, which is
  * only foretold, have no room in a context of so many. */
-int passages_check(const struct passages *, uint32_t context, struct err *);
+int passages_check(const struct passages *, const struct model *,
+	uint32_t context, struct err *);
 
 struct perplexity {
 	uint64_t tokens;     /* scored */

@@ -278,6 +278,20 @@ void model_close(struct model *m)
 	free(m);
 }
 
+int model_no_room(const struct model *m, const char *what, size_t n,
+	uint64_t need, uint32_t context, struct err *e)
+{
+	if (need > m->n_ctx)
+		return err_set(e, EFBIG,
+			"%s has %zu tokens, and the model was trained for %u "
+			"positions; shorten it",
+			what, n, m->n_ctx);
+	return err_set(e, EFBIG,
+		"%s has %zu tokens, the context %u; shorten it or give a "
+		"larger --ctx (the model was trained for %u)",
+		what, n, context, m->n_ctx);
+}
+
 void model_embed(const struct model *m, uint32_t token, float *out)
 {
 	const struct gguf_tensor *t = m->token_embd;

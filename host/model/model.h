@@ -44,6 +44,14 @@ struct model {
 int model_open(struct model **out, const char *path, struct err *);
 void model_close(struct model *);
 
+/*
+ * -EFBIG: `what` has n tokens, which do not fit into a context of so many; it
+ * wants `need` positions. A larger context is advised only as far as the model
+ * was trained for one.
+ */
+int model_no_room(const struct model *, const char *what, size_t n,
+	uint64_t need, uint32_t context, struct err *);
+
 /* Row `token` of the embedding as float32 [n_embd]; token < n_vocab. */
 void model_embed(const struct model *, uint32_t token, float *out);
 

@@ -27,6 +27,11 @@ run_ok "$TANDEM" run -p 'A dog' -n $n
 check_eq 'text of the default model' "$out" "$want"
 run_ok "$TANDEM" run -p 'A dog' -n $n --method chain
 check_eq 'text with the default draft' "$out" "$want"
+run_ok "$TANDEM" logits -m "$model" --ids '5 6 7' -o "$tmp/want"
+run_ok "$TANDEM" logits --ids '5 6 7' -o "$tmp/got"
+checks=$((checks + 1))
+[ -s "$tmp/got" ] && cmp -s "$tmp/got" "$tmp/want" ||
+  fail 'logits of the default model differ'
 run_ok "$TANDEM" eval qa -n $n --method chain
 check_has 'the table' "$(tr -s ' ' <<<"$out")" 'qa 1 / 2 50.0 % '
 run_ok "$TANDEM" eval --list

@@ -73,6 +73,69 @@ run_ok "$TANDEM" run -m "$model" -p a -n 1 --ignore-eos --json --stats
 check_has 'the time to one that came' "$(json time_to_first_token_s)" .
 check_has '--stats' "$err" 'first token'
 
+# A prompt comes from anywhere, and is the same.
+ids 'a prompt' -p 'ab cd'
+want=$ids
+ids 'a file' -f <(printf 'ab cd')
+check_eq 'ids of a file' "$ids" "$want"
+ids 'an operand' 'ab cd'
+check_eq 'ids of an operand' "$ids" "$want"
+ids 'an operand behind --' -- 'ab cd'
+check_eq 'ids of an operand behind --' "$ids" "$want"
+piped() { # TEXT OPTION...: ids of what a pipe gives
+  out=$(printf "$1" | "$TANDEM" run -m "$model" -n 0 --json "${@:2}")
+  ids=,$(json prompt_ids | tr -d '[]'),
+}
+for text in 'ab cd' 'ab cd\n'; do
+  piped "$text"
+  check_eq "ids of a pipe of '$text'" "$ids" "$want"
+  piped "$text" -
+  check_eq "ids of - of '$text'" "$ids" "$want"
+done
+piped 'ab cd' -f -
+check_eq 'ids of -f -' "$ids" "$want"
+# To the last byte with -f; from a pipe without its last newline alone.
+piped 'ab cd\n' -f -
+ends=$ids
+checks=$((checks + 1))
+[ "$ends" != "$want" ] || fail '-f - drops a newline'
+piped 'ab cd\n\n'
+check_eq 'ids of two newlines' "$ids" "$ends"
+
+misuse "$TANDEM" run -m "$model"
+check_has 'stderr without a prompt' "$err" 'standard input is empty'
+misuse "$TANDEM" run -m "$model" -
+misuse "$TANDEM" run -m "$model" x -p y
+check_has 'stderr of two prompts' "$err" 'more than one prompt'
+misuse "$TANDEM" run -m "$model" -f "$tmp/short" -p y
+misuse "$TANDEM" run -m "$model" x y
+run "$TANDEM" run -m "$model" -f "$tmp/no-such"
+check_eq 'status without the file' "$status" 1
+check_has 'stderr without the file' "$err" no-such
+run_ok "$TANDEM" run -m "$model" -p '' -n 1
+check_has 'stderr of an empty prompt' "$err" 'warning: the prompt is empty'
+run_ok "$TANDEM" run -m "$model" -p a -n 1
+check_eq 'stderr of a prompt' "$err" ''
+
+# What has no room: a larger context is advised where the model knows one.
+long=$(seq -s ' ' 600)
+run "$TANDEM" run -m "$model" -p "$long"
+check_eq 'status of a prompt longer than all training' "$status" 1
+check_has 'stderr' "$err" 'trained for 512 positions'
+check_lacks 'stderr' "$err" --ctx
+run "$TANDEM" run -m "$model" -p "$long" --ctx 100
+check_lacks 'stderr with --ctx 100' "$err" --ctx
+run "$TANDEM" run -m "$model" -p "$(seq -s ' ' 30)" --ctx 16
+check_has 'stderr with --ctx 16' "$err" 'larger --ctx'
+run_ok "$TANDEM" run -m "$model" -p a --ctx 600 -n 1
+check_has 'stderr with --ctx 600' "$err" 'warning: --ctx 600 is more than'
+run_ok "$TANDEM" run -m "$model" -p a --ctx 16 --ignore-eos
+check_has 'stderr of a full context' "$err" 'warning: the context of 16 tokens'
+check_has 'stderr of a full context' "$err" 'larger --ctx'
+run_ok "$TANDEM" run -m "$model" -p a --ctx 512 --ignore-eos -n -1
+check_has 'stderr of all of it' "$err" 'trained for 512'
+check_lacks 'stderr of all of it' "$err" 'larger --ctx'
+
 # A value may stand beside its letter.
 run_ok "$TANDEM" run -m"$model" -pa -n 3 --ids
 apart=$out

@@ -209,17 +209,26 @@ static void test_check(void **state)
 	struct passage one[] = { { .n = 4, .first = 1 },
 		{ .n = 9, .first = 8, .id = "it-7" } };
 	struct passages p = { .passage = one, .n = 2 };
+	struct model m = { .n_ctx = 16 };
 	struct err e = { 0 };
 
 	assert_int_equal(passages_longest(&p), 9);
-	assert_ok(passages_check(&p, 8, &e), &e);
-	assert_int_equal(passages_check(&p, 7, &e), -EFBIG);
+	assert_ok(passages_check(&p, &m, 8, &e), &e);
+	assert_int_equal(passages_check(&p, &m, 7, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "'it-7'"));
-	assert_int_equal(passages_check(&p, 2, &e), -EFBIG);
-	assert_non_null(strstr(e.text, "--window"));
+	assert_non_null(strstr(e.text, "--ctx"));
+	assert_int_equal(passages_check(&p, &m, 2, &e), -EFBIG);
+	assert_non_null(strstr(e.text, "--window or a larger --ctx"));
+	/* No more than the model was trained for is advised. */
+	m.n_ctx = 2;
+	assert_int_equal(passages_check(&p, &m, 2, &e), -EFBIG);
+	assert_null(strstr(e.text, "--ctx"));
+	assert_int_equal(passages_check(&p, &m, 7, &e), -EFBIG);
+	assert_null(strstr(e.text, "--ctx"));
+	assert_non_null(strstr(e.text, "trained for 2 positions"));
 	p.n = 0;
 	assert_int_equal(passages_longest(&p), 0);
-	assert_ok(passages_check(&p, 0, &e), &e);
+	assert_ok(passages_check(&p, &m, 0, &e), &e);
 }
 
 /* ---- figures ------------------------------------------------------------- */
