@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# scripts/record-outputs: two records of one build are the same, and what
+# differs between two records is named.
+. "$(dirname "$0")/lib.sh"
+
+record=scripts/record-outputs
+unset TANDEM_DATA # what is made here is enough
+build=$(dirname "$TANDEM")
+
+run_ok $record -O "$build" --quick --only method- "$tmp/a"
+check_has 'what it says' "$out" ' runs in '
+run_ok $record -O "$build" --quick --only method- -j 1 "$tmp/b"
+run_ok $record --compare "$tmp/a" "$tmp/b"
+check_has 'two records of one build' "$out" ' runs the same, 0 not'
+check_has 'what is recorded' "$(cat "$tmp/a/run/method-chain.txt")" '
+logits_hash "'
+check_has 'what the wall clock measured' \
+  "$(cat "$tmp/a/run/method-chain.txt")" '
+total_s WALL'
+check_has 'what the phone takes' "$(cat "$tmp/a/run/method-chain.txt")" '
+phone.total_ps '
+check_lacks 'what the phone takes' "$(grep ^phone "$tmp/a"/run/*)" WALL
+check_eq 'runs that failed' \
+  "$(grep -L '^status 0$' "$tmp/a"/run/*.txt)" ''
+
+# ---- a difference is found ------------------------------------------------
+sed -i 's/^phone.total_ps .*/phone.total_ps 1/' "$tmp/b/run/method-lever.txt"
+rm "$tmp/b/run/method-chain.txt"
+echo 'status 0' >"$tmp/b/run/method-other.txt"
+run $record --compare "$tmp/a" "$tmp/b"
+check_eq 'status of a comparison that differs' "$status" 1
+check_has 'the comparison' "$out" 'DIFFERS run/method-lever'
+check_has 'the comparison' "$out" '+phone.total_ps 1'
+check_has 'the comparison' "$out" 'GONE    run/method-chain'
+check_has 'the comparison' "$out" 'NEW     run/method-other'
+check_has 'the comparison' "$out" ' runs the same, 3 not'
+
+# ---- help apart -----------------------------------------------------------
+run_ok $record -O "$build" --quick --only help/run "$tmp/c"
+run_ok cp -r "$tmp/c" "$tmp/d"
+echo more >>"$tmp/d/help/run.txt"
+cp "$tmp/a/run/method-lever.txt" "$tmp/c"
+cp "$tmp/a/run/method-lever.txt" "$tmp/d"
+run $record --compare "$tmp/c" "$tmp/d"
+check_eq 'status with another help text' "$status" 1
+run_ok $record --compare --no-help "$tmp/c" "$tmp/d"
+run_ok $record -O "$build" --quick --list
+check_has 'the list of runs' "$out" help/man
+run_ok $record -O "$build" --quick --list --no-help
+check_lacks 'the list without help' "$out" help/
+
+# ---- misuse ---------------------------------------------------------------
+run_ok $record --help
+check_has 'help' "$out" 'Usage: '
+misuse $record --nonsense
+misuse $record "$tmp/e"
+misuse $record -O "$tmp" "$tmp/e"
+misuse $record -O "$build" "$tmp/a"
+misuse $record --compare "$tmp/a"
+misuse $record --compare "$tmp/a" "$tmp/none"
+misuse $record -O "$build" --quick --only nonsense "$tmp/e"
+finish
