@@ -41,3 +41,16 @@ void progress_end(struct progress *p)
 		fprintf(stderr, "\r\033[K");
 	p->shown = false;
 }
+
+void progress_draw(void *arg, const char *what, uint64_t done, uint64_t total)
+{
+	struct progress *p = arg;
+
+	if (what && p->what != what)
+		progress_begin(p, what, total);
+	if (what)
+		progress_at(p, done);
+	else
+		progress_end(p);
+	p->what = what;
+}

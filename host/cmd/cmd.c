@@ -85,3 +85,6 @@ void cmd_catch_signals(void)
 	sigaction(SIGINT, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
+
+static struct progress progress_line;
+const struct progress_sink cmd_progress = { progress_draw, &progress_line };

@@ -8,6 +8,7 @@
 #define HOST_CMD_CMD_H
 
 #include "base/opt.h"
+#include "base/progress.h"
 
 #include <signal.h>
 
@@ -61,5 +62,8 @@ int cmd_misuse(const struct command *, const char *fmt, ...)
  */
 extern volatile sig_atomic_t cmd_interrupted;
 void cmd_catch_signals(void);
+
+/* Draws what is told to it, on a terminal. */
+extern const struct progress_sink cmd_progress;
 
 #endif

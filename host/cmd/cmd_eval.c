@@ -173,6 +173,7 @@ static int open_session(struct eval *v, struct err *e)
 	int ret;
 
 	o.cancel = &cmd_interrupted;
+	o.progress = cmd_progress;
 	ret = check_prompts(v, o.context ? o.context : context, e);
 	if (ret)
 		return ret;

@@ -158,6 +158,7 @@ static int open_session(struct session **s, const struct model *m,
 	uint32_t context = pair.context ? (uint32_t)pair.context : m->n_ctx;
 	struct session_opts o = pair_opts;
 
+	o.progress = cmd_progress;
 	if (ids->n > context)
 		return model_no_room(
 			m, "the list of ids", ids->n, ids->n, context, e);

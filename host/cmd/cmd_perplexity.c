@@ -219,6 +219,7 @@ static int open_session(struct job *j, struct err *e)
 	int ret;
 
 	o.cancel = &cmd_interrupted;
+	o.progress = cmd_progress;
 	context = o.context ? o.context : j->decoder.model->n_ctx;
 	if ((ret = make_passages(j, context, e)) ||
 		(ret = check_passages(j, context, e)))

@@ -352,6 +352,7 @@ static int open_session(struct run *r, struct err *e)
 	struct session_opts o = pair_opts;
 
 	o.cancel = &cmd_interrupted;
+	o.progress = cmd_progress;
 	if (n_predict >= 0 && r->prompt.n + (uint64_t)n_predict < UINT32_MAX)
 		o.context_need = (uint32_t)(r->prompt.n + n_predict);
 	if (o.context > m->n_ctx)

@@ -257,18 +257,17 @@ static int load_block(const struct model *m, struct workers *workers,
 }
 
 int weights_load(const struct model *m, struct workers *workers,
-	struct block *blocks, uint32_t n, struct err *e)
+	struct block *blocks, uint32_t n, const struct progress_sink *progress,
+	struct err *e)
 {
-	struct progress p;
 	int ret = 0;
 
-	progress_begin(&p, "loading weights", n);
 	for (uint32_t i = 0; i < n && !ret; i++) {
 		if (!blocks[i].streamed)
 			ret = load_block(m, workers, &blocks[i], i, e);
-		progress_at(&p, i + 1);
+		progress_tell(progress, "loading weights", i + 1, n);
 	}
-	progress_end(&p);
+	progress_tell(progress, NULL, 0, 0);
 	return ret;
 }
 

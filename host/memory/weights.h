@@ -23,6 +23,7 @@
 struct buffer;
 struct err;
 struct model;
+struct progress_sink;
 struct workers;
 
 struct block {
@@ -60,9 +61,9 @@ size_t weights_head_bytes(const struct model *);
 void weights_fill_head(const struct model *, void *dst);
 
 /* Create the buffer of every block that is not streamed and fill it, on the
- * workers. Shows progress. */
+ * workers. */
 int weights_load(const struct model *, struct workers *, struct block *blocks,
-	uint32_t n, struct err *);
+	uint32_t n, const struct progress_sink *, struct err *);
 
 void weights_release(struct block *blocks, uint32_t n);
 

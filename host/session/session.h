@@ -15,6 +15,7 @@
 #ifndef HOST_SESSION_SESSION_H
 #define HOST_SESSION_SESSION_H
 
+#include "base/progress.h"
 #include "flash/stream.h"
 #include "host/memory/staging.h"
 #include "ipc/wire.h"
@@ -82,6 +83,7 @@ struct session_opts {
 	 * NULL: none. */
 	const struct soc *soc;
 	const char *clock; /* "soc:sd8gen3": what `soc` is called in reports */
+	struct progress_sink progress; /* of opening */
 	/* Set by a signal handler: the next forward returns -ECANCELED. */
 	const volatile sig_atomic_t *cancel; /* NULL: never */
 };

@@ -398,7 +398,8 @@ static int open_weights(struct session *s, struct err *e)
 	if (!s->weights_id)
 		return err_set(
 			e, ENOMEM, "no memory for %u blocks", s->n_blocks);
-	ret = weights_load(s->model, s->workers, s->block, s->n_blocks, e);
+	ret = weights_load(s->model, s->workers, s->block, s->n_blocks,
+		&s->opts.progress, e);
 	for (uint32_t i = 0; i < s->n_blocks && !ret; i++) {
 		s->stats.weight_bytes += s->block[i].bytes;
 		if (s->block[i].streamed)

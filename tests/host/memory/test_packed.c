@@ -4,6 +4,7 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/progress.h"
 #include "flash/image.h"
 #include "flash/image_write.h"
 #include "host/convert/convert.h"
@@ -150,7 +151,9 @@ static void test_damaged_layer(void **state)
 	fclose(f);
 	plan.resident = b->n_layer;
 	assert_ok(weights_cut(b, &plan, &blocks, &n, &e), &e);
-	assert_int_equal(weights_load(b, NULL, blocks, n, &e), -EBADMSG);
+	assert_int_equal(weights_load(b, NULL, blocks, n,
+				 &(struct progress_sink){ 0 }, &e),
+		-EBADMSG);
 	assert_non_null(strstr(e.text, "layer 1: checksum"));
 	weights_release(blocks, n);
 	model_close(a);

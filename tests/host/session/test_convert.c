@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "base/workers.h"
 #include "flash/image.h"
@@ -55,8 +56,10 @@ static void compare_blocks(const struct model *a, const struct model *b,
 	plan.layout = layout == LAYOUT_ROWS ? LAYOUT_SUPER : LAYOUT_ROWS;
 	assert_ok(weights_cut(b, &plan, &y, &ny, &e), &e);
 	assert_int_equal(nx, ny);
-	assert_ok(weights_load(a, w, x, nx, &e), &e);
-	assert_ok(weights_load(b, w, y, ny, &e), &e);
+	assert_ok(weights_load(a, w, x, nx, &(struct progress_sink){ 0 }, &e),
+		&e);
+	assert_ok(weights_load(b, w, y, ny, &(struct progress_sink){ 0 }, &e),
+		&e);
 	for (uint32_t i = 0; i < nx; i++) {
 		assert_int_equal(x[i].bytes, y[i].bytes);
 		assert_memory_equal(x[i].tensor, y[i].tensor,
