@@ -55,7 +55,7 @@ static int cost_attention(const struct soc *soc, const struct graph *g,
 
 	return price_attention(soc, g->rows, m->n_head, m->n_kv_head,
 		(uint32_t)align_up(m->head_dim, TILE), longest,
-		m->f16 == WIRE_NPU ? PRICE_EXP_TABLE : PRICE_EXP_F32, p);
+		m->precision == WIRE_NPU ? PRICE_EXP_TABLE : PRICE_EXP_F32, p);
 }
 
 void cost_op(const struct soc *soc, const struct graph *g, const struct op *op,

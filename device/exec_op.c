@@ -54,7 +54,7 @@ static void to_f16(struct run *r, float *x, size_t n)
 /* What an operator leaves, as the next one takes it. */
 static void round_output(struct run *r, float *x, size_t n)
 {
-	if (r->op->round && r->g->model.f16 != WIRE_F32)
+	if (r->op->round && r->g->model.precision != WIRE_F32)
 		to_f16(r, x, n);
 }
 
@@ -167,7 +167,7 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	for (uint32_t row = 0; row < r->set.rows; row++) {
 		if (bias)
 			r->x->kern->add(out_row(r, row) + from, bias, n);
-		if (r->g->model.f16 == WIRE_NPU)
+		if (r->g->model.precision == WIRE_NPU)
 			to_f16(r, out_row(r, row) + from, n);
 	}
 	r->x->beat(r->x->beat_arg);
@@ -302,7 +302,7 @@ static uint32_t attend_some(struct run *r, uint32_t row, uint32_t rows,
 	};
 	struct own own;
 
-	if (m->f16 == WIRE_NPU) {
+	if (m->precision == WIRE_NPU) {
 		kv.n = rowset_slots(&r->set, row, slot);
 		r->x->kern->attend_table(out_row(r, row) + q,
 			in_row(r, row) + q, group, &kv, m->head_dim,

@@ -75,7 +75,7 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	at->v = take(&at->total, rows * kv * f);
 	at->gate = take(&at->total, rows * m->n_ff * f);
 	at->up = take(&at->total, rows * m->n_ff * f);
-	if (m->f16 == WIRE_INT8)
+	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
 	/* A thread's: kernel scratch, then the slots a row sees. */
 	take(&t, kernel_scratch(m, widest));
@@ -125,7 +125,7 @@ static struct op *add_norm(
 
 static bool is_int8(const struct build *b, struct wire_tensor w)
 {
-	return b->g->model.f16 == WIRE_INT8 && kern_takes_q8(w.type);
+	return b->g->model.precision == WIRE_INT8 && kern_takes_q8(w.type);
 }
 
 /*

@@ -184,7 +184,7 @@ struct wire_model {
 	uint32_t n_rot; /* rotated values a head, even, at most head_dim */
 	uint32_t n_ff;
 	uint32_t rope_neox; /* 0: pairs (i, i+1); 1: (i, i + n_rot/2) */
-	uint32_t f16;       /* enum wire_precision */
+	uint32_t precision; /* enum wire_precision */
 	float norm_eps;
 	float attn_scale;
 	uint32_t kv_slots;  /* slots a layer */

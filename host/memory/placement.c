@@ -117,8 +117,3 @@ void placement_stats(const struct placement *p, struct placement_stats *out)
 {
 	*out = p->stats;
 }
-
-bool placement_is_mapped(const struct placement *p, uint32_t block)
-{
-	return p->place[block].mapped;
-}

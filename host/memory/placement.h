@@ -13,7 +13,6 @@
 #ifndef HOST_MEMORY_PLACEMENT_H
 #define HOST_MEMORY_PLACEMENT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
@@ -45,8 +44,5 @@ struct placement_stats {
 	uint32_t mapped; /* blocks, now */
 };
 void placement_stats(const struct placement *, struct placement_stats *out);
-
-/* Whether a block is mapped now. */
-bool placement_is_mapped(const struct placement *, uint32_t block);
 
 #endif

@@ -425,7 +425,7 @@ static struct wire_model wire_model(const struct session *s)
 		.n_rot = m->n_rot,
 		.n_ff = m->n_ff,
 		.rope_neox = m->rope_neox,
-		.f16 = s->opts.precision,
+		.precision = s->opts.precision,
 		.norm_eps = m->norm_eps,
 		.attn_scale = (float)(1 / sqrt(m->head_dim)),
 		.kv_slots = s->context,

@@ -239,7 +239,7 @@ static inline void rig_model(struct rig *r, const struct rig_opts *o)
 		.n_rot = 24,
 		.n_ff = 96,
 		.rope_neox = o->neox,
-		.f16 = o->precision,
+		.precision = o->precision,
 		.norm_eps = 1e-5f,
 		.attn_scale = 0.17f,
 		.kv_slots = RIG_SLOTS,

@@ -112,7 +112,7 @@ static void names_each_field(void **state)
 	REFUSES(&r, model.n_rot, 34);
 	REFUSES(&r, model.n_ff, 0);
 	REFUSES(&r, model.rope_neox, 2);
-	REFUSES(&r, model.f16, 7);
+	REFUSES(&r, model.precision, 7);
 	REFUSES(&r, model.norm_eps, NAN);
 	REFUSES(&r, model.norm_eps, -1);
 	REFUSES(&r, model.attn_scale, INFINITY);
@@ -234,7 +234,7 @@ static void bounds_memory_and_tcm(void **state)
 	 */
 	tight = limits;
 	tight.threads = 128;
-	s.g.model.f16 = 1;
+	s.g.model.precision = 1;
 	s.g.model.kv_stride = 128;
 	s.g.model.kv_slots = 2 << 20;
 	assert_int_equal(
