@@ -97,7 +97,8 @@ static int check_dims(const struct wire_model *m, struct err *e)
 static int check_model(const struct wire_model *m, struct err *e)
 {
 	if (check_dims(m, e) || in_range("rope_neox", m->rope_neox, 0, 1, e) ||
-		in_range("precision", m->precision, 0, WIRE_PRECISION_COUNT - 1, e))
+		in_range("precision", m->precision, 0, WIRE_PRECISION_COUNT - 1,
+			e))
 		return -EINVAL;
 	if (!isfinite(m->norm_eps) || m->norm_eps < 0)
 		return err_set(e, EINVAL,

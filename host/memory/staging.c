@@ -36,13 +36,14 @@ static const struct image_extent *extent_of(
 	return image_find(s->image, IMAGE_LAYER, layer);
 }
 
-static size_t largest_layer(const struct staging *s)
+size_t staging_layer_bytes(
+	const struct image *image, uint32_t first, uint32_t n)
 {
 	uint64_t most = 0;
 
-	for (uint32_t i = 0; i < s->opts.n_layers; i++) {
+	for (uint32_t i = first; i < first + n; i++) {
 		const struct image_extent *x =
-			extent_of(s, s->opts.first_layer + i);
+			image_find(image, IMAGE_LAYER, i);
 
 		most = x->bytes > most ? x->bytes : most;
 	}
@@ -71,6 +72,8 @@ int staging_open(struct staging **out, const struct image *image,
 	const struct staging_opts *opts, struct err *e)
 {
 	struct staging *s = calloc(1, sizeof(*s));
+	size_t layer =
+		staging_layer_bytes(image, opts->first_layer, opts->n_layers);
 	int ret;
 
 	if (!s)
@@ -82,7 +85,7 @@ int staging_open(struct staging **out, const struct image *image,
 	if (ret)
 		s->stream = NULL;
 	for (unsigned i = 0; i < opts->slots && !ret; i++)
-		ret = open_slot(s, i, largest_layer(s), e);
+		ret = open_slot(s, i, layer, e);
 	if (ret) {
 		staging_close(s);
 		return ret;

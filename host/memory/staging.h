@@ -34,6 +34,9 @@ struct staging_opts {
 	struct phone_time *time;
 };
 
+/* Bytes a slot needs behind its head: of the largest of these layers. */
+size_t staging_layer_bytes(const struct image *, uint32_t first, uint32_t n);
+
 /* Creates the slots' buffers; nothing is read until staging_start. */
 int staging_open(struct staging **out, const struct image *,
 	const struct staging_opts *, struct err *);

@@ -1,139 +1,110 @@
-#include "host/npu/npu.h"
+#include "host/npu/npu_impl.h"
 
 #include "base/clock.h"
-#include "base/err.h"
-#include "host/npu/launch.h"
+#include "host/npu/completion.h"
+#include "host/npu/npu_ops.h"
 #include "ipc/channel.h"
-#include "ipc/link.h"
-#include "shm/buffer.h"
 #include "tensor/soc.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/*
- * Requests under way before their completions are collected. The device
- * waits when the completion ring is full and we wait when the request ring
- * is: this bound, far below what either ring holds, keeps both from
- * happening at once.
- */
-#define MAX_UNDER_WAY 32
+#define BUSY_MS 1 /* between two calls of a waiting host's other work */
 
-/* A child that hung up is about to end; this long we wait to see how. */
-#define OBITUARY_MS 300
-#define END_MS      1000
-#define CONNECT_MS  1000
-#define BUSY_MS     1 /* between two calls of a waiting host's other work */
+/* ---- a device ------------------------------------------------------------ */
 
-struct npu {
-	struct channel *channel;
-	struct launch child; /* pid 0: connected, not started */
-	pid_t pid;
-	struct wire_welcome welcome;
-	uint32_t n_shared;
-	unsigned under_way;
-	unsigned stall_ms;
-	struct err failed; /* the first request that was refused */
-	struct npu_stats stats;
-	void (*done)(void *arg, uint32_t seq, const struct price *);
-	void *done_arg;
-};
-
-/* Put words to the channel's -EPIPE and -ETIMEDOUT: who, and how it ended. */
-static int npu_lost(struct npu *n, int code, struct err *e)
+static int npu_failure(const struct npu *n, struct err *e)
 {
-	char how[64];
-
-	if (code == -ETIMEDOUT)
-		return err_set(e, ERR_DEVICE_LOST,
-			"the device process (pid %d) made no progress for "
-			"%.1f s and was given up",
-			(int)n->pid, n->stall_ms / 1000.0);
-	if (code != -EPIPE)
-		return code;
-	if (!n->child.pid || launch_wait(&n->child, OBITUARY_MS))
-		return err_set(e, ERR_DEVICE_LOST,
-			"the device process (pid %d) is gone", (int)n->pid);
-	launch_describe(&n->child, how, sizeof(how));
-	return err_set(e, ERR_DEVICE_LOST,
-		"the device process (pid %d) died (%s)", (int)n->pid, how);
+	if (n->failed.code && e)
+		*e = n->failed;
+	return n->failed.code;
 }
 
-/* A script starts both at once: the device may not be listening yet. */
-static int connect_patiently(const char *socket, int *fd, struct err *e)
+/* Where there is no device, or one that said what it may not, nothing is asked
+ * of it. */
+int npu_broken(struct npu *n, const struct err *why, struct err *e)
 {
-	const struct timespec pause = { .tv_nsec = 10000000 };
-	uint64_t until = clock_ns() + CONNECT_MS * 1000000ull;
-	int ret;
-
-	while ((ret = link_connect(socket, fd, e)) == -ENOENT ||
-		ret == -ECONNREFUSED) {
-		if (clock_ns() >= until)
-			break;
-		nanosleep(&pause, NULL);
-	}
-	return ret;
+	n->broken = true;
+	n->failed = *why;
+	return npu_failure(n, e);
 }
 
-static int npu_dial(struct npu *n, const char *socket,
-	const struct launch_opts *launch, int *fd, struct err *e)
+static int reach(struct npu *n, struct err *e)
 {
-	int ret;
+	struct err why;
 
-	if (socket) {
-		ret = connect_patiently(socket, fd, e);
-		n->pid = ret ? 0 : link_peer_pid(*fd);
-		return ret;
-	}
-	ret = launch_start(&n->child, launch, fd, e);
-	n->pid = n->child.pid;
-	return ret;
+	n->opened_ns = clock_ns();
+	if (!n->ops->open(n->ops->arg, &n->opts, &n->device, &n->welcome, &why))
+		return 0;
+	n->device = NULL;
+	return npu_broken(n, &why, e);
 }
 
-int npu_open(struct npu **out, const char *socket,
-	const struct launch_opts *launch, const struct wire_hello *hello,
-	unsigned stall_ms, struct err *e)
+static void leave(struct npu *n)
+{
+	if (!n->device)
+		return;
+	n->stats.sleeps += n->ops->sleeps(n->device);
+	n->ops->close(n->device);
+	n->device = NULL;
+}
+
+/* A device may be reached again long after the caller's strings are gone. */
+static int keep_opts(struct npu *n, const struct npu_opts *opts, struct err *e)
+{
+	n->opts = *opts;
+	n->ops = opts->ops ? opts->ops : &npu_process;
+	if (opts->socket)
+		n->opts.socket = n->socket = strdup(opts->socket);
+	if (opts->launch.program)
+		n->opts.launch.program = n->program =
+			strdup(opts->launch.program);
+	if ((opts->socket && !n->socket) ||
+		(opts->launch.program && !n->program))
+		return err_set(e, ENOMEM, "no memory for a device handle");
+	return 0;
+}
+
+int npu_open(struct npu **out, const struct npu_opts *opts, struct err *e)
 {
 	struct npu *n = calloc(1, sizeof(*n));
-	int fd = -1, ret;
+	int ret;
 
 	if (!n)
 		return err_set(e, ENOMEM, "no memory for a device handle");
-	n->stall_ms = stall_ms;
-	ret = npu_dial(n, socket, launch, &fd, e);
-	if (ret)
-		goto fail;
-	ret = channel_connect(&n->channel, fd, hello, &n->welcome, e);
+	ret = keep_opts(n, opts, e);
+	if (!ret)
+		ret = reach(n, e);
 	if (ret) {
-		n->channel = NULL;
-		/* The channel tells a silent one itself. */
-		ret = ret == -EPIPE ? npu_lost(n, ret, e)
-				    : channel_loss(ret, e);
-		goto fail;
+		npu_close(n);
+		return ret;
 	}
-	if (n->pid > 0)
-		channel_watch_pid(n->channel, n->pid);
-	channel_set_stall_ms(n->channel, stall_ms);
 	*out = n;
 	return 0;
-fail:
-	npu_close(n);
-	return ret;
 }
 
 void npu_close(struct npu *n)
 {
 	if (!n)
 		return;
-	if (n->channel) {
-		channel_bye(n->channel);
-		channel_close(n->channel);
-	}
-	launch_end(&n->child, END_MS);
+	leave(n);
+	npu_log_release(&n->log);
+	free(n->socket);
+	free(n->program);
 	free(n);
+}
+
+int npu_reopen(struct npu *n, struct err *e)
+{
+	leave(n);
+	npu_log_lose(&n->log);
+	n->under_way = 0;
+	n->n_shared = 0;
+	n->priced = n->broken = false;
+	n->failed = (struct err){ 0 };
+	return reach(n, e);
 }
 
 const struct wire_welcome *npu_welcome(const struct npu *n)
@@ -141,20 +112,7 @@ const struct wire_welcome *npu_welcome(const struct npu *n)
 	return &n->welcome;
 }
 
-int npu_share(
-	struct npu *n, const struct buffer *b, uint32_t *id, struct err *e)
-{
-	int ret;
-
-	if (n->n_shared >= WIRE_MAX_BUFFERS)
-		return err_set(e, ENOSPC, "more than %d shared buffers",
-			WIRE_MAX_BUFFERS);
-	ret = channel_share(n->channel, n->n_shared, b, e);
-	if (ret)
-		return npu_lost(n, ret, e);
-	*id = n->n_shared++;
-	return 0;
-}
+/* ---- completions --------------------------------------------------------- */
 
 _Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "it travels whole");
 
@@ -175,51 +133,48 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 	n->stats.violations += c->violations;
 	n->stats.saturated += c->saturated;
 	n->stats.round_trips++;
+	if (!done->status && c->violations && !n->stats.violation[0])
+		snprintf(n->stats.violation, sizeof(n->stats.violation), "%s",
+			done->text);
 }
 
-/* One completion; what it says is the device's word, so terminated here.
- * -EAGAIN when none came in time (-1: there is no limit). */
+/* One completion. -EAGAIN when none came in time (-1: there is no limit). */
 static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct wire_done *done, struct err *e)
 {
+	struct npu_request *r;
 	struct packet p;
-	int ret = channel_recv(n->channel, &p, timeout_ms, e);
+	struct err why;
+	int ret = n->ops->recv(n->device, &p, timeout_ms, e);
 
-	if (ret == -EAGAIN)
-		return ret;
 	if (ret)
-		return npu_lost(n, ret, e);
-	if (p.len < sizeof(*done) || !n->under_way)
-		return err_set(e, EPROTO,
-			"the device sent %zu bytes that are no completion",
-			p.len);
-	memcpy(done, p.msg, sizeof(*done));
-	done->text[sizeof(done->text) - 1] = '\0';
-	*seq = p.seq;
+		return ret;
+	r = npu_log_find(&n->log, p.seq);
+	if (completion_take(&p, r, n->priced, n->opened_ns, done, &why))
+		return npu_broken(n, &why, e);
+	*seq = r->seq;
+	npu_log_done(&n->log, r);
 	n->under_way--;
-	count(n, p.seq, done);
-	if (!done->status && done->counters.violations &&
-		!n->stats.violation[0])
-		snprintf(n->stats.violation, sizeof(n->stats.violation), "%s",
-			done->text);
+	count(n, *seq, done);
 	return 0;
 }
 
-static void remember_failure(struct npu *n, const struct wire_done *done)
+static void remember_failure(
+	struct npu *n, uint32_t seq, const struct wire_done *done)
 {
 	/* The device's word: it must not pass for a code of ours. */
 	int code = done->status == -ENOMEM ? ENOMEM : EIO;
 
-	if (done->status && !n->failed.code)
+	if (!done->status || n->failed.code)
+		return;
+	if (done->text[0])
 		err_set(&n->failed, code, "the device refused a request: %s",
 			done->text);
-}
-
-static int npu_failure(const struct npu *n, struct err *e)
-{
-	if (n->failed.code && e)
-		*e = n->failed;
-	return n->failed.code;
+	else
+		err_set(&n->failed, code,
+			"the device refused request %u (%s) with status %d and "
+			"no word of why",
+			seq, completion_op(done->op), done->status);
 }
 
 int npu_drain_to(struct npu *n, unsigned few, void (*busy)(void *arg),
@@ -229,7 +184,7 @@ int npu_drain_to(struct npu *n, unsigned few, void (*busy)(void *arg),
 	struct err none;
 	uint32_t seq;
 
-	while (n->under_way > few) {
+	while (n->under_way > few && !n->broken) {
 		int ret = npu_collect(
 			n, busy ? BUSY_MS : -1, &seq, &done, busy ? &none : e);
 
@@ -237,11 +192,11 @@ int npu_drain_to(struct npu *n, unsigned few, void (*busy)(void *arg),
 			busy(arg);
 			continue;
 		}
-		if (ret && busy)
+		if (ret && busy && e)
 			*e = none;
 		if (ret)
 			return ret;
-		remember_failure(n, &done);
+		remember_failure(n, seq, &done);
 	}
 	return npu_failure(n, e);
 }
@@ -251,17 +206,43 @@ int npu_drain(struct npu *n, struct err *e)
 	return npu_drain_to(n, 0, NULL, NULL, e);
 }
 
-static int npu_put(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
-	const void *msg, size_t len, uint32_t *seq, struct err *e)
+/* ---- requests ------------------------------------------------------------ */
+
+static int wire_request(struct npu *n, struct npu_request *r, struct err *e)
 {
-	int ret = npu_drain_to(n, MAX_UNDER_WAY - 1, NULL, NULL, e);
+	int ret = n->ops->send(n->device, npu_request_refs(r), r->n_refs,
+		npu_request_msg(r), r->len, &r->wired, e);
 
 	if (ret)
 		return ret;
-	ret = channel_send(n->channel, refs, n_refs, msg, len, seq, e);
-	if (ret)
-		return npu_lost(n, ret, e);
+	r->lost = false;
 	n->under_way++;
+	return 0;
+}
+
+/*
+ * Requests under way are bounded before their completions are collected: the
+ * device waits when the completion ring is full and we wait when the request
+ * ring is, and a bound far below what either holds keeps both from happening
+ * at once.
+ */
+static int npu_put(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
+	const void *msg, size_t len, uint32_t *seq, struct err *e)
+{
+	struct npu_request *r;
+	int ret = npu_drain_to(n, NPU_UNDER_WAY - 1, NULL, NULL, e);
+
+	if (!ret)
+		ret = npu_log_put(
+			&n->log, n->next_seq, refs, n_refs, msg, len, &r, e);
+	if (ret)
+		return ret;
+	ret = wire_request(n, r, e);
+	if (ret) {
+		npu_log_done(&n->log, r);
+		return ret;
+	}
+	*seq = n->next_seq++;
 	return 0;
 }
 
@@ -284,10 +265,35 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 		if (!ret && seq == want)
 			return npu_failure(n, e);
 		if (!ret)
-			remember_failure(n, done);
+			remember_failure(n, seq, done);
 	}
 	return ret;
 }
+
+int npu_replay(struct npu *n, struct err *e)
+{
+	struct npu_request *r;
+
+	while ((r = npu_log_lost(&n->log))) {
+		int ret = npu_drain_to(n, NPU_UNDER_WAY - 1, NULL, NULL, e);
+
+		if (!ret)
+			ret = wire_request(n, r, e);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+void npu_forget(struct npu *n)
+{
+	struct npu_request *r;
+
+	while ((r = npu_log_lost(&n->log)))
+		npu_log_done(&n->log, r);
+}
+
+/* ---- the phone, counters ------------------------------------------------- */
 
 int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 {
@@ -296,8 +302,10 @@ int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 		struct soc soc;
 	} msg = { { WIRE_SOC, SOC_COUNT }, *soc };
 	struct wire_done done;
-	int ret = npu_call(n, &msg, sizeof(msg), &done, e);
+	int ret;
 
+	n->priced = true; /* its answer to this may be the first with a price */
+	ret = npu_call(n, &msg, sizeof(msg), &done, e);
 	if (!ret && done.status)
 		ret = err_set(
 			e, EIO, "the device refused the phone: %s", done.text);
@@ -313,9 +321,7 @@ void npu_watch(struct npu *n,
 
 void npu_stats(const struct npu *n, struct npu_stats *out)
 {
-	struct channel_stats c;
-
-	channel_stats(n->channel, &c);
 	*out = n->stats;
-	out->sleeps = c.sleeps;
+	if (n->device)
+		out->sleeps += n->ops->sleeps(n->device);
 }

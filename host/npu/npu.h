@@ -1,43 +1,75 @@
 /*
- * The host's hold on one device process: started or connected to, sent
- * requests, its completions counted. Requests are sent without waiting and
+ * The host's hold on one device: reached, given memory, sent requests, its
+ * completions checked and counted. Requests are sent without waiting and
  * complete in any order that the device likes; npu_drain waits for all of
  * them, npu_call for one.
  *
  * A request that the device refuses is remembered and returned by the next
- * call. A device that died or hangs gives -ERR_DEVICE_LOST with a sentence that
- * says which process and how it ended; the handle is then of no more use but to
- * be closed. One thread.
+ * call. So is an answer that no device may give (host/npu/completion.h):
+ * -EPROTO, and the handle is then of no more use but to be closed.
+ *
+ * A device that died or hangs gives -ERR_DEVICE_LOST with a sentence that says
+ * which and how it ended. What it had not answered is kept: npu_reopen reaches
+ * another one, and once that has been given what the old one had, npu_replay
+ * sends it again.
+ *
+ * What a device is says a table of operations (host/npu/npu_ops.h): a process,
+ * or what a test makes of it. One thread.
  */
 #ifndef HOST_NPU_NPU_H
 #define HOST_NPU_NPU_H
 
+#include "host/npu/launch.h"
 #include "ipc/wire.h"
 #include "tensor/price.h"
 
+#include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct buffer;
 struct err;
-struct launch_opts;
 struct npu;
+struct npu_ops;
+struct soc;
+
+struct npu_opts {
+	const struct npu_ops *ops; /* NULL: npu_process */
+	/* Of a process: where one listens; NULL: start one. */
+	const char *socket;
+	struct launch_opts launch; /* if it is started */
+	struct wire_hello hello;   /* but for what channel_connect fills */
+	unsigned stall_ms;         /* as in ipc/channel.h */
+};
+
+/* Reach a device. Strings are copied, the table of operations is not. */
+int npu_open(struct npu **out, const struct npu_opts *, struct err *);
+
+/* Say goodbye and see it end; within a second, by force if needed. */
+void npu_close(struct npu *);
 
 /*
- * Start a device (socket NULL) or connect to one that listens at `socket`,
- * and shake hands; stall_ms as in ipc/channel.h.
+ * Be rid of the device, whatever state it is in, and reach another in the same
+ * way. It knows no buffer, no mapping, no graph and no phone. Requests that
+ * were under way are neither: they wait for npu_replay or npu_forget.
  */
-int npu_open(struct npu **out, const char *socket, const struct launch_opts *,
-	const struct wire_hello *, unsigned stall_ms, struct err *);
+int npu_reopen(struct npu *, struct err *);
 
-/* Say goodbye and see the child end; within a second, by force if needed. */
-void npu_close(struct npu *);
+/*
+ * Send again what was lost, in the order in which it was sent; the completions
+ * have the numbers they would have had. References are addresses: the device
+ * must have its mappings where the one before had them. What a lost device had
+ * begun is computed anew, so a request must find what it reads as it was: of a
+ * run that writes its states over those it read, that is true unless the device
+ * died while it wrote.
+ */
+int npu_replay(struct npu *, struct err *);
+/* Drop it: whoever sent it begins anew. */
+void npu_forget(struct npu *);
 
 /* What the device said of itself. */
 const struct wire_welcome *npu_welcome(const struct npu *);
 
 /* Have the device price its work for a phone from now on. */
-struct soc;
 int npu_price_for(struct npu *, const struct soc *, struct err *);
 /*
  * From now on `done` is told of each completion, in the order in which they
@@ -46,8 +78,16 @@ int npu_price_for(struct npu *, const struct soc *, struct err *);
 void npu_watch(struct npu *,
 	void (*done)(void *arg, uint32_t seq, const struct price *), void *arg);
 
-/* Give the device a buffer; *id names it in WIRE_MAP. */
+/* Give the device a buffer; *id names it to npu_map. */
 int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
+
+/*
+ * Map it: *addr, which is inside the window, on a page and over no other
+ * mapping. -ENOSPC with the device's numbers when the window has no room.
+ */
+int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
+/* Unmap it; whatever reads it must have been waited for. */
+int npu_unmap(struct npu *, uint32_t id, struct err *);
 
 /* Send and go on; *seq (may be NULL) is the request's number. */
 int npu_send(struct npu *, const struct wire_ref *, unsigned n_refs,

@@ -19,12 +19,12 @@ uint32_t session_length(const struct session *s)
 
 uint32_t session_context(const struct session *s)
 {
-	return s->context;
+	return s->plan.context;
 }
 
 uint32_t session_max_rows(const struct session *s)
 {
-	return s->max_rows;
+	return s->plan.max_rows;
 }
 
 const struct model *session_model(const struct session *s)
@@ -35,7 +35,7 @@ const struct model *session_model(const struct session *s)
 const float *session_hidden(struct session *s, uint32_t row)
 {
 	size_t width = s->model->n_embd * sizeof(float);
-	size_t off = s->hidden_off + s->place[row] * width;
+	size_t off = s->plan.hidden_off + s->place[row] * width;
 	const float *p;
 
 	if (s->place[row] == DROPPED)
@@ -123,7 +123,7 @@ static int check_path(const struct session *s, const uint32_t *path, uint32_t n,
 static void compact(struct session *s, size_t base, const uint32_t *from,
 	uint32_t n, uint32_t first)
 {
-	size_t stride = s->kv_stride;
+	size_t stride = s->plan.kv_stride;
 	size_t to = base + (s->length + first) * stride;
 	size_t src_off = base + (s->length + from[first]) * stride;
 	size_t to_len = (n - first) * stride;
@@ -149,8 +149,8 @@ static void compact_layers(struct session *s, uint32_t begin, uint32_t end,
 	while (first < n && from[first] == first)
 		first++;
 	for (uint32_t half = 2 * begin; first < n && half < 2 * end; half++)
-		compact(s, (size_t)half * s->context * s->kv_stride, from, n,
-			first);
+		compact(s, (size_t)half * s->plan.context * s->plan.kv_stride,
+			from, n, first);
 }
 
 /* A row that was computed among fewer in the upper layers lies elsewhere
@@ -242,7 +242,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 	*out = s->stats;
 	out->price = s->time->price;
 	out->price.total_ps = s->time->cpu_ps;
-	out->resident_layers = s->resident;
+	out->resident_layers = s->plan.resident;
 	if (s->staging)
 		staging_stats(s->staging, &out->staging);
 	out->logits_rows = logits_rows(s->logits);

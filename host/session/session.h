@@ -31,6 +31,7 @@
 
 struct err;
 struct model;
+struct npu_ops;
 struct session;
 struct soc;
 
@@ -61,6 +62,7 @@ struct session_opts {
 	const char *device;  /* socket of a listening device; NULL: spawn */
 	const char *program; /* that is spawned; NULL: the one that is found */
 	bool quiet;          /* what it says on standard error is thrown away */
+	const struct npu_ops *npu; /* a device that is no process; NULL: one */
 	/*
 	 * Another session whose device and phone this one uses too, for a
 	 * second model, and which is closed after it. In its life it has one

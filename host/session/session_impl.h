@@ -1,13 +1,14 @@
 /*
  * What the files of a session share: its state. session_open.c opens it,
- * session_pass.c runs passes, session.c keeps the books. Nobody else includes
- * it.
+ * session_attach.c brings it to a device, session_pass.c runs passes, session.c
+ * keeps the books. Nobody else includes it.
  */
 #ifndef HOST_SESSION_SESSION_IMPL_H
 #define HOST_SESSION_SESSION_IMPL_H
 
 #include "host/npu/phone.h"
 #include "host/session/session.h"
+#include "host/session/session_plan.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +21,6 @@ struct npu;
 struct placement;
 struct workers;
 
-#define MAX_GRAPHS  8 /* sizes of graph a block has */
 #define MAX_FLIGHTS 64
 #define DROPPED     UINT32_MAX
 
@@ -42,8 +42,10 @@ struct flight {
 struct session {
 	const struct model *model;
 	struct session_opts opts;
+	struct session_plan plan;
 	struct npu *npu;
 	bool owns_npu;
+	uint32_t strip_max; /* of the device that the blocks were cut for */
 	struct phone_time *time; /* own_time, or that of the session beside */
 	struct phone_time own_time;
 	struct workers *workers; /* the host's */
@@ -56,15 +58,10 @@ struct session {
 	unsigned flights, oldest;
 	struct block *block;
 	uint32_t n_blocks;
-	uint32_t *weights_id;            /* [n_blocks] of the shared buffers */
-	uint32_t first_graph;            /* below are those of `beside` */
-	uint32_t resident;               /* layers */
-	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
-	uint32_t n_graphs, max_rows;
+	uint32_t *weights_id; /* [n_blocks] of the shared buffers */
+	uint32_t first_graph; /* below are those of `beside` */
 
 	struct pinned kv, io;
-	uint32_t context, kv_stride;
-	size_t hidden_off; /* in io, behind the batch */
 
 	uint32_t length;      /* tokens in the cache */
 	uint32_t hidden_rows; /* of the last forward */
@@ -85,5 +82,24 @@ static inline uint32_t graph_id(
 {
 	return s->first_graph + block * MAX_GRAPHS + kind;
 }
+
+/*
+ * Give the device at hand what the session needs, in two steps: what stays
+ * mapped for good, before the weights are read, as a window that is too small
+ * is told at once; then the weights, the graphs and the phone.
+ */
+int session_attach_buffers(struct session *, struct err *);
+int session_attach_weights(struct session *, struct err *);
+
+/*
+ * When the device is lost: reach another and attach all again. What was
+ * accepted is in the cache as it was; a pass that was broken off is to be run
+ * again. A session beside another is reattached after that one, which reaches
+ * the device for both.
+ */
+int session_reattach(struct session *, struct err *);
+
+/* Requests that no device will answer any more. */
+int session_drop_flights(struct session *, struct err *);
 
 #endif

@@ -35,11 +35,12 @@ static size_t write_inputs(struct session *s, const struct token_tree *t,
 	buffer_end(s->io.buffer, 0, bound, BUFFER_WRITE);
 
 	p = buffer_begin(
-		s->io.buffer, s->hidden_off, t->n * width, BUFFER_WRITE);
+		s->io.buffer, s->plan.hidden_off, t->n * width, BUFFER_WRITE);
 	for (uint32_t i = 0; i < t->n; i++)
 		model_embed(s->model, (uint32_t)t->token[i],
 			(float *)(void *)(p + i * width));
-	buffer_end(s->io.buffer, s->hidden_off, t->n * width, BUFFER_WRITE);
+	buffer_end(
+		s->io.buffer, s->plan.hidden_off, t->n * width, BUFFER_WRITE);
 	return bytes;
 }
 
@@ -64,7 +65,7 @@ static unsigned sync_refs(struct pinned *p, struct wire_ref *refs)
 static unsigned bind(const struct session *s, const struct block *b,
 	uint32_t weights, size_t batch, uint32_t rows, struct wire_ref *refs)
 {
-	uint32_t hidden = s->io.addr + (uint32_t)s->hidden_off;
+	uint32_t hidden = s->io.addr + (uint32_t)s->plan.hidden_off;
 	uint32_t width = s->model->n_embd * (uint32_t)sizeof(float);
 	const struct wire_ref bound[BIND_REFS] = {
 		{ .role = WIRE_REF_WEIGHTS, .addr = weights, .len = b->bytes },
@@ -139,6 +140,15 @@ static int retire(struct session *s, struct err *e)
 	return ret;
 }
 
+int session_drop_flights(struct session *s, struct err *e)
+{
+	for (unsigned i = 0; i < s->flights; i++) {
+		flight_at(s, i)->done = true;
+		flight_at(s, i)->end_ps = s->time->cpu_ps;
+	}
+	return retire(s, e);
+}
+
 static int wait_for_all(struct session *s, struct err *e)
 {
 	int ret = npu_drain(s->npu, e);
@@ -162,9 +172,9 @@ struct pass {
 static void set_rows(struct pass *p, const struct token_tree *t)
 {
 	p->kind = 0;
-	while (p->s->graph_rows[p->kind] < t->n)
+	while (p->s->plan.graph_rows[p->kind] < t->n)
 		p->kind++;
-	p->s->stats.padded_rows += p->s->graph_rows[p->kind] - t->n;
+	p->s->stats.padded_rows += p->s->plan.graph_rows[p->kind] - t->n;
 	p->told = false;
 }
 
@@ -276,13 +286,14 @@ static void write_kept(struct pass *p, const struct token_tree *kept)
 	size_t bytes = s->hidden_rows * width, bound = batch_bytes(kept->n);
 	uint8_t *hidden;
 
-	buffer_begin(s->io.buffer, s->hidden_off, bytes, BUFFER_READ);
-	hidden = buffer_begin(
-		s->io.buffer, s->hidden_off, kept->n * width, BUFFER_WRITE);
+	buffer_begin(s->io.buffer, s->plan.hidden_off, bytes, BUFFER_READ);
+	hidden = buffer_begin(s->io.buffer, s->plan.hidden_off, kept->n * width,
+		BUFFER_WRITE);
 	for (uint32_t i = 0; i < kept->n; i++)
 		memmove(hidden + i * width, hidden + s->keep[i] * width, width);
-	buffer_end(s->io.buffer, s->hidden_off, kept->n * width, BUFFER_WRITE);
-	buffer_end(s->io.buffer, s->hidden_off, bytes, BUFFER_READ);
+	buffer_end(s->io.buffer, s->plan.hidden_off, kept->n * width,
+		BUFFER_WRITE);
+	buffer_end(s->io.buffer, s->plan.hidden_off, bytes, BUFFER_READ);
 	p->batch =
 		batch_fill(buffer_begin(s->io.buffer, 0, bound, BUFFER_WRITE),
 			kept, true, s->length, &p->run);
@@ -347,13 +358,13 @@ static int check_forward(
 	if (s->opts.cancel && *s->opts.cancel)
 		return err_set(e, ECANCELED, "interrupted");
 	ret = batch_check(
-		t, s->model->causal, s->max_rows, s->model->n_vocab, e);
-	if (ret || t->n <= s->context - s->length)
+		t, s->model->causal, s->plan.max_rows, s->model->n_vocab, e);
+	if (ret || t->n <= s->plan.context - s->length)
 		return ret;
 	return err_set(e, ENOSPC,
 		"the context of %u tokens is full: %u are in it, %u more were "
 		"to come; try a larger --ctx",
-		s->context, s->length, t->n);
+		s->plan.context, s->length, t->n);
 }
 
 int session_forward_with(struct session *s, const struct token_tree *t,

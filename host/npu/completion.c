@@ -1,0 +1,128 @@
+#include "host/npu/completion.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/npu/npu_log.h"
+#include "ipc/channel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LOWEST_STATUS (-4095) /* where the errnos end */
+/* A request this short needs no look at the clock. */
+#define SURELY_NS 1000000ull
+
+const char *completion_op(uint32_t op)
+{
+	static const char *const names[WIRE_OP_COUNT] = {
+		[WIRE_NOP] = "nop",
+		[WIRE_MAP] = "map",
+		[WIRE_UNMAP] = "unmap",
+		[WIRE_GRAPH_LOAD] = "graph load",
+		[WIRE_GRAPH_DROP] = "graph drop",
+		[WIRE_GRAPH_RUN] = "graph run",
+		[WIRE_SOC] = "soc",
+	};
+
+	return op < ARRAY_LEN(names) && names[op] ? names[op] : "?";
+}
+
+static int check_form(
+	const struct packet *p, const struct npu_request *r, struct err *e)
+{
+	if (!r)
+		return err_set(e, EPROTO,
+			"the device answered request %u, which is not under "
+			"way",
+			p->seq);
+	if (p->len == sizeof(struct wire_done) && !p->n_refs)
+		return 0;
+	return err_set(e, EPROTO,
+		"the device's answer to request %u (%s) has %zu bytes and %u "
+		"references; a completion has %zu and none",
+		r->seq, completion_op(r->op), p->len, p->n_refs,
+		sizeof(struct wire_done));
+}
+
+static int check_words(const struct wire_done *done,
+	const struct npu_request *r, struct err *e)
+{
+	if (done->op != r->op)
+		return err_set(e, EPROTO, "it answers operation %u (%s)",
+			done->op, completion_op(done->op));
+	if (done->status > 0 || done->status < LOWEST_STATUS)
+		return err_set(
+			e, EPROTO, "status %d is no error code", done->status);
+	if (!memchr(done->text, '\0', sizeof(done->text)))
+		return err_set(e, EPROTO, "its text has no end");
+	return 0;
+}
+
+static int check_counters(
+	const struct wire_counters *c, uint64_t opened_ns, struct err *e)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} bounded[] = {
+		{ "dma_bytes", c->dma_bytes },
+		{ "invalidated_lines", c->invalidated_lines },
+		{ "cleaned_lines", c->cleaned_lines },
+		{ "evicted_lines", c->evicted_lines },
+	};
+	uint64_t age;
+
+	for (unsigned i = 0; i < ARRAY_LEN(bounded); i++)
+		if (bounded[i].value > COMPLETION_MOST)
+			return err_set(e, EPROTO,
+				"%s %llu is more than any request can count",
+				bounded[i].name,
+				(unsigned long long)bounded[i].value);
+	if (c->busy_ns <= SURELY_NS)
+		return 0;
+	age = clock_ns() - opened_ns;
+	if (c->busy_ns <= age)
+		return 0;
+	return err_set(e, EPROTO,
+		"busy_ns %llu, but the device was started %llu ns ago",
+		(unsigned long long)c->busy_ns, (unsigned long long)age);
+}
+
+static int check_price(const struct wire_done *done, bool priced, struct err *e)
+{
+	uint64_t most = priced ? COMPLETION_MOST : 0;
+
+	for (unsigned i = 0; i < WIRE_PRICE_WORDS; i++)
+		if (done->price[i] > most)
+			return err_set(e, EPROTO,
+				"word %u of its price is %llu%s", i,
+				(unsigned long long)done->price[i],
+				priced ? ", more than any request can take"
+				       : ", but it was told no phone");
+	return 0;
+}
+
+/* *e says what is wrong: whose answer it is comes in front. */
+static int of_request(const struct npu_request *r, struct err *e)
+{
+	return err_in(e, "the device's answer to request %u (%s)", r->seq,
+		completion_op(r->op));
+}
+
+int completion_take(const struct packet *p, const struct npu_request *r,
+	bool priced, uint64_t opened_ns, struct wire_done *done, struct err *e)
+{
+	int ret = check_form(p, r, e);
+
+	if (ret)
+		return ret;
+	memcpy(done, p->msg, sizeof(*done));
+	ret = check_words(done, r, e);
+	if (!ret)
+		ret = check_counters(&done->counters, opened_ns, e);
+	if (!ret)
+		ret = check_price(done, priced, e);
+	return ret ? of_request(r, e) : 0;
+}

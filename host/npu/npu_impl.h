@@ -1,0 +1,48 @@
+/*
+ * What the files of `npu` share: its state. npu.c sends requests and takes
+ * their completions, npu_map.c gives the device memory. Nobody else includes
+ * it.
+ */
+#ifndef HOST_NPU_NPU_IMPL_H
+#define HOST_NPU_NPU_IMPL_H
+
+#include "base/err.h"
+#include "host/npu/npu.h"
+#include "host/npu/npu_log.h"
+#include "shm/buffer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A buffer that the device was given. */
+struct shared {
+	char name[BUFFER_NAME_MAX];
+	uint32_t generation;
+	uint32_t addr; /* in the window; 0: not mapped */
+	uint64_t bytes;
+};
+
+struct npu {
+	struct npu_opts opts;
+	char *socket, *program; /* of opts */
+	const struct npu_ops *ops;
+	void *device; /* NULL: none was reached */
+	uint64_t opened_ns;
+	struct wire_welcome welcome;
+	struct npu_log log;
+	uint32_t next_seq;
+	unsigned under_way;
+	bool priced;       /* it was told a phone */
+	bool broken;       /* it said what it may not: `failed` says what */
+	struct err failed; /* the first request that was refused */
+	struct npu_stats stats;
+	void (*done)(void *arg, uint32_t seq, const struct price *);
+	void *done_arg;
+	uint32_t n_shared;
+	struct shared shared[WIRE_MAX_BUFFERS];
+};
+
+/* From now on every call returns this; so does this one. */
+int npu_broken(struct npu *, const struct err *why, struct err *);
+
+#endif

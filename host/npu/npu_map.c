@@ -1,0 +1,127 @@
+/* Memory for the device: buffers it is given, and where it has them. */
+#include "host/npu/npu_impl.h"
+
+#include "base/checked.h"
+#include "host/npu/npu_ops.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define PAGE 4096 /* of the device; a larger one is whole such pages */
+
+int npu_share(
+	struct npu *n, const struct buffer *b, uint32_t *id, struct err *e)
+{
+	struct shared *s = &n->shared[n->n_shared];
+	int ret;
+
+	if (n->broken)
+		return npu_broken(n, &n->failed, e);
+	if (n->n_shared >= WIRE_MAX_BUFFERS)
+		return err_set(e, ENOSPC, "more than %d shared buffers",
+			WIRE_MAX_BUFFERS);
+	ret = n->ops->share(n->device, n->n_shared, b, e);
+	if (ret)
+		return ret;
+	*s = (struct shared){ .generation = buffer_generation(b),
+		.bytes = buffer_bytes(b) };
+	snprintf(s->name, sizeof(s->name), "%s", buffer_name(b));
+	*id = n->n_shared++;
+	return 0;
+}
+
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 20);
+}
+
+static int no_room(const struct npu *n, const struct shared *s,
+	const uint32_t *arg, struct err *e)
+{
+	return err_set(e, ENOSPC,
+		"%s (%.1f MiB) does not fit into the device's window of %.1f "
+		"MiB: %.1f MiB asked, %.1f MiB free, largest hole %.1f MiB, "
+		"%u of %u slots used; try a larger --va-window or --va-slots, "
+		"or a smaller --ctx",
+		s->name, mib(s->bytes), mib(n->opts.hello.va_window),
+		mib(arg[WIRE_MAP_ASKED]), mib(arg[WIRE_MAP_FREE]),
+		mib(arg[WIRE_MAP_LARGEST]), arg[WIRE_MAP_SLOTS_USED],
+		arg[WIRE_MAP_SLOTS]);
+}
+
+/* The one that shares a byte with [addr, addr + bytes). */
+static const struct shared *mapped_over(
+	const struct npu *n, uint32_t addr, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < n->n_shared; i++) {
+		const struct shared *s = &n->shared[i];
+
+		if (s->addr && addr < s->addr + s->bytes &&
+			s->addr < addr + bytes)
+			return s;
+	}
+	return NULL;
+}
+
+/* What is written and read by this address: it must be the buffer's alone. */
+static int check_addr(const struct npu *n, const struct shared *s,
+	uint32_t addr, struct err *e)
+{
+	const struct shared *other = mapped_over(n, addr, s->bytes);
+
+	if (!addr || addr % PAGE)
+		return err_set(e, EPROTO,
+			"the device mapped %s at address 0x%x, which is no "
+			"page of its window",
+			s->name, addr);
+	if (addr + s->bytes > n->opts.hello.va_window)
+		return err_set(e, EPROTO,
+			"the device mapped %s (%llu bytes) at address 0x%x, "
+			"outside its window of %llu bytes",
+			s->name, (unsigned long long)s->bytes, addr,
+			(unsigned long long)n->opts.hello.va_window);
+	if (!other)
+		return 0;
+	return err_set(e, EPROTO,
+		"the device mapped %s at address 0x%x, over %s at 0x%x",
+		s->name, addr, other->name, other->addr);
+}
+
+int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
+{
+	struct shared *s = &n->shared[id];
+	struct wire_map msg = {
+		.op = WIRE_MAP, .buffer = id, .generation = s->generation
+	};
+	struct wire_done done;
+	struct err why;
+	int ret = npu_call(n, &msg, sizeof(msg), &done, e);
+
+	if (ret)
+		return ret;
+	if (done.status == -ENOSPC || done.status == -ENOMEM)
+		return no_room(n, s, done.arg, e);
+	if (done.status)
+		return err_set(e, EIO, "the device cannot map %s: %s", s->name,
+			done.text);
+	if (check_addr(n, s, done.arg[WIRE_MAP_ADDR], &why))
+		return npu_broken(n, &why, e);
+	*addr = s->addr = done.arg[WIRE_MAP_ADDR];
+	return 0;
+}
+
+int npu_unmap(struct npu *n, uint32_t id, struct err *e)
+{
+	struct shared *s = &n->shared[id];
+	struct wire_simple msg = { .op = WIRE_UNMAP, .arg = s->addr };
+	struct wire_done done;
+	int ret = npu_call(n, &msg, sizeof(msg), &done, e);
+
+	if (ret)
+		return ret;
+	if (done.status)
+		return err_set(e, EIO, "the device cannot unmap %s: %s",
+			s->name, done.text);
+	s->addr = 0;
+	return 0;
+}

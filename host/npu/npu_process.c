@@ -1,0 +1,163 @@
+/* The device as a process: started or connected to, and spoken to over a
+ * channel (ipc/channel.h). */
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/npu/launch.h"
+#include "host/npu/npu.h"
+#include "host/npu/npu_ops.h"
+#include "ipc/channel.h"
+#include "ipc/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* A child that hung up is about to end; this long we wait to see how. */
+#define OBITUARY_MS 300
+#define END_MS      1000
+#define CONNECT_MS  1000
+
+struct process {
+	struct channel *channel;
+	struct launch child; /* pid 0: connected, not started */
+	pid_t pid;
+	unsigned stall_ms;
+};
+
+/* Put words to the channel's -EPIPE and -ETIMEDOUT: who, and how it ended. */
+static int lost(struct process *p, int code, struct err *e)
+{
+	char how[64];
+
+	if (code == -ETIMEDOUT)
+		return err_set(e, ERR_DEVICE_LOST,
+			"the device process (pid %d) made no progress for "
+			"%.1f s and was given up",
+			(int)p->pid, p->stall_ms / 1000.0);
+	if (code != -EPIPE)
+		return code;
+	if (!p->child.pid || launch_wait(&p->child, OBITUARY_MS))
+		return err_set(e, ERR_DEVICE_LOST,
+			"the device process (pid %d) is gone", (int)p->pid);
+	launch_describe(&p->child, how, sizeof(how));
+	return err_set(e, ERR_DEVICE_LOST,
+		"the device process (pid %d) died (%s)", (int)p->pid, how);
+}
+
+/* A script starts both at once: the device may not be listening yet. */
+static int connect_patiently(const char *socket, int *fd, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	uint64_t until = clock_ns() + CONNECT_MS * 1000000ull;
+	int ret;
+
+	while ((ret = link_connect(socket, fd, e)) == -ENOENT ||
+		ret == -ECONNREFUSED) {
+		if (clock_ns() >= until)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return ret;
+}
+
+static int dial(
+	struct process *p, const struct npu_opts *o, int *fd, struct err *e)
+{
+	int ret;
+
+	if (o->socket) {
+		ret = connect_patiently(o->socket, fd, e);
+		p->pid = ret ? 0 : link_peer_pid(*fd);
+		return ret;
+	}
+	ret = launch_start(&p->child, &o->launch, fd, e);
+	p->pid = p->child.pid;
+	return ret;
+}
+
+static void process_close(void *device)
+{
+	struct process *p = device;
+
+	if (p->channel) {
+		channel_bye(p->channel);
+		channel_close(p->channel);
+	}
+	launch_end(&p->child, END_MS);
+	free(p);
+}
+
+static int process_open(void *arg, const struct npu_opts *opts, void **device,
+	struct wire_welcome *welcome, struct err *e)
+{
+	struct process *p = calloc(1, sizeof(*p));
+	int fd = -1, ret;
+
+	if (!p)
+		return err_set(e, ENOMEM, "no memory for a device handle");
+	p->stall_ms = opts->stall_ms;
+	ret = dial(p, opts, &fd, e);
+	if (ret)
+		goto fail;
+	ret = channel_connect(&p->channel, fd, &opts->hello, welcome, e);
+	if (ret) {
+		p->channel = NULL;
+		/* The channel tells a silent one itself. */
+		ret = ret == -EPIPE ? lost(p, ret, e) : channel_loss(ret, e);
+		goto fail;
+	}
+	if (p->pid > 0)
+		channel_watch_pid(p->channel, p->pid);
+	channel_set_stall_ms(p->channel, p->stall_ms);
+	*device = p;
+	return 0;
+fail:
+	process_close(p);
+	return ret;
+}
+
+static int process_share(
+	void *device, uint32_t id, const struct buffer *b, struct err *e)
+{
+	struct process *p = device;
+	int ret = channel_share(p->channel, id, b, e);
+
+	return ret ? lost(p, ret, e) : 0;
+}
+
+static int process_send(void *device, const struct wire_ref *refs,
+	unsigned n_refs, const void *msg, size_t len, uint32_t *seq,
+	struct err *e)
+{
+	struct process *p = device;
+	int ret = channel_send(p->channel, refs, n_refs, msg, len, seq, e);
+
+	return ret ? lost(p, ret, e) : 0;
+}
+
+static int process_recv(
+	void *device, struct packet *out, int timeout_ms, struct err *e)
+{
+	struct process *p = device;
+	int ret = channel_recv(p->channel, out, timeout_ms, e);
+
+	return ret ? lost(p, ret, e) : 0;
+}
+
+static uint64_t process_sleeps(const void *device)
+{
+	const struct process *p = device;
+	struct channel_stats c;
+
+	channel_stats(p->channel, &c);
+	return c.sleeps;
+}
+
+const struct npu_ops npu_process = {
+	.open = process_open,
+	.close = process_close,
+	.share = process_share,
+	.send = process_send,
+	.recv = process_recv,
+	.sleeps = process_sleeps,
+};

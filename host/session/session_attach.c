@@ -1,0 +1,195 @@
+/*
+ * What a session needs of its device: the buffers it shares, where the window
+ * has them, the graphs, the phone. These steps can be repeated on another
+ * device: all that a text is made of is the host's and in shared memory.
+ */
+#include "host/session/session_impl.h"
+
+#include "base/err.h"
+#include "host/memory/placement.h"
+#include "host/memory/staging.h"
+#include "host/memory/weights.h"
+#include "host/model/model.h"
+#include "host/npu/npu.h"
+#include "ipc/wire.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what stays mapped --------------------------------------------------- */
+
+static int pin(struct session *s, struct pinned *p, struct err *e)
+{
+	uint32_t id;
+	int ret = npu_share(s->npu, p->buffer, &id, e);
+
+	if (!ret)
+		ret = npu_map(s->npu, id, &p->addr, e);
+	if (!ret)
+		s->stats.bytes_mapped += buffer_bytes(p->buffer);
+	return ret;
+}
+
+int session_attach_buffers(struct session *s, struct err *e)
+{
+	int ret = pin(s, &s->kv, e);
+
+	if (!ret)
+		ret = pin(s, &s->io, e);
+	for (unsigned i = 0; s->staging && i < s->opts.stage_slots && !ret; i++)
+		ret = pin(s, &s->stage[i], e);
+	return ret;
+}
+
+/* ---- what may be evicted ------------------------------------------------- */
+
+static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
+{
+	struct session *s = arg;
+	int ret = npu_map(s->npu, s->weights_id[block], addr, e);
+
+	if (!ret)
+		s->stats.bytes_mapped += buffer_bytes(s->block[block].buffer);
+	return ret;
+}
+
+/* Whatever still reads the block must be through first. */
+static int unmap_block(void *arg, uint32_t block, uint32_t addr, struct err *e)
+{
+	struct session *s = arg;
+	int ret = npu_drain(s->npu, e);
+
+	if (!ret)
+		ret = npu_unmap(s->npu, s->weights_id[block], e);
+	if (!ret)
+		s->stats.bytes_mapped -= buffer_bytes(s->block[block].buffer);
+	return ret;
+}
+
+static int place_blocks(struct session *s, struct err *e)
+{
+	struct placement_window window = { map_block, unmap_block, s };
+	uint32_t n = 0; /* the resident ones */
+	int ret = 0;
+
+	for (; n < s->n_blocks && !s->block[n].streamed && !ret; n++)
+		ret = npu_share(
+			s->npu, s->block[n].buffer, &s->weights_id[n], e);
+	if (!ret)
+		ret = placement_open(&s->placement, n, &window, e);
+	return ret ? ret : placement_fill(s->placement, e);
+}
+
+/* ---- graphs -------------------------------------------------------------- */
+
+static struct wire_model wire_model(const struct session *s)
+{
+	const struct model *m = s->model;
+
+	return (struct wire_model){
+		.n_embd = m->n_embd,
+		.n_head = m->n_head,
+		.n_kv_head = m->n_kv_head,
+		.head_dim = m->head_dim,
+		.n_rot = m->n_rot,
+		.n_ff = m->n_ff,
+		.rope_neox = m->rope_neox,
+		.precision = s->opts.precision,
+		.norm_eps = m->norm_eps,
+		.attn_scale = (float)(1 / sqrt(m->head_dim)),
+		.kv_slots = s->plan.context,
+		.kv_stride = s->plan.kv_stride,
+	};
+}
+
+static int load_graph(
+	struct session *s, uint32_t block, uint32_t kind, struct err *e)
+{
+	const struct block *b = &s->block[block];
+	size_t tensors = b->n_layers * sizeof(*b->tensor);
+	struct wire_graph_load *msg = malloc(sizeof(*msg) + tensors);
+	int ret;
+
+	if (!msg)
+		return err_set(e, ENOMEM, "no memory for a graph");
+	*msg = (struct wire_graph_load){ .op = WIRE_GRAPH_LOAD,
+		.graph = graph_id(s, block, kind),
+		.rows = s->plan.graph_rows[kind],
+		.first_layer = b->first_layer,
+		.n_layers = b->n_layers,
+		.weights_bytes = b->bytes,
+		.model = wire_model(s),
+		.rope_freq = b->rope_freq };
+	memcpy(msg + 1, b->tensor, tensors);
+	ret = npu_send(s->npu, NULL, 0, msg, sizeof(*msg) + tensors, NULL, e);
+	free(msg);
+	return ret;
+}
+
+static int load_graphs(struct session *s, struct err *e)
+{
+	for (uint32_t b = 0; b < s->n_blocks; b++) {
+		for (uint32_t k = 0; k < s->plan.n_graphs; k++) {
+			int ret = load_graph(s, b, k, e);
+
+			if (ret)
+				return ret;
+		}
+	}
+	return npu_drain(s->npu, e);
+}
+
+/* Whose requests these are, when nothing of another model is under way. */
+static int tell_phone(struct session *s, struct err *e)
+{
+	npu_watch(s->npu, NULL, NULL);
+	return s->opts.soc && s->owns_npu
+		? npu_price_for(s->npu, s->opts.soc, e)
+		: 0;
+}
+
+int session_attach_weights(struct session *s, struct err *e)
+{
+	int ret = place_blocks(s, e);
+
+	if (!ret)
+		ret = load_graphs(s, e);
+	return ret ? ret : tell_phone(s, e);
+}
+
+/* ---- another device ------------------------------------------------------ */
+
+/* Strips were cut for the first one. */
+static int check_room(const struct session *s, struct err *e)
+{
+	uint32_t has = npu_welcome(s->npu)->tcm_share;
+
+	if (has >= s->strip_max)
+		return 0;
+	return err_set(e, EPROTO,
+		"the device that was reached instead has room for strips of "
+		"%u KiB, the one before it had %u KiB",
+		has >> 10, s->strip_max >> 10);
+}
+
+int session_reattach(struct session *s, struct err *e)
+{
+	int ret = s->owns_npu ? npu_reopen(s->npu, e) : 0;
+
+	if (!ret)
+		ret = check_room(s, e);
+	if (ret)
+		return ret;
+	npu_forget(s->npu);
+	placement_close(s->placement);
+	s->placement = NULL;
+	s->stats.bytes_mapped = 0;
+	s->hidden_rows = s->tree_rows = 0;
+	ret = session_drop_flights(s, e);
+	if (!ret)
+		ret = session_attach_buffers(s, e);
+	return ret ? ret : session_attach_weights(s, e);
+}

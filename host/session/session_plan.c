@@ -1,0 +1,212 @@
+#include "host/session/session_plan.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/workers.h"
+#include "flash/image.h"
+#include "host/memory/staging.h"
+#include "host/memory/weights.h"
+#include "host/model/model.h"
+#include "host/model/packed.h"
+#include "host/session/batch.h"
+#include "host/session/session.h"
+#include "ipc/wire.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#define PAGE       IMAGE_PAGE
+#define MIN_BLOCKS 6 /* enough to place and to stream, few to ring for */
+#define BLOCK_MAX  (256ull << 20)
+#define LEAST_ROWS 8 /* of smaller graphs */
+
+static bool kv_f16(const struct session_opts *o)
+{
+	return o->precision == WIRE_F16 || o->precision == WIRE_NPU;
+}
+
+static uint64_t kv_bytes_per_token(
+	const struct session_plan *p, const struct model *m)
+{
+	return 2ull * m->n_layer * p->kv_stride;
+}
+
+/*
+ * The context asked for, or else what is needed of the model's own, as far as
+ * the cache's buffer and half of the window hold it.
+ */
+static int choose_context(struct session_plan *p, const struct model *m,
+	const struct session_opts *o, struct err *e)
+{
+	uint64_t most, fits;
+
+	p->kv_stride = (uint32_t)align_up(
+		(uint64_t)m->n_kv_head * m->head_dim * (kv_f16(o) ? 2 : 4),
+		COHERENCE_LINE);
+	most = BUFFER_MAX / kv_bytes_per_token(p, m);
+	if (o->context > most)
+		return err_set(e, EFBIG,
+			"a context of %u tokens needs %.0f MiB of key-value "
+			"cache, and a shared buffer holds %zu MiB; try --ctx "
+			"%llu%s",
+			o->context,
+			(double)kv_bytes_per_token(p, m) * o->context /
+				(1 << 20),
+			BUFFER_MAX >> 20, (unsigned long long)most,
+			kv_f16(o) ? ""
+				  : " or --precision f16-kv16, which needs "
+				    "half");
+	p->context = o->context;
+	if (p->context)
+		return 0;
+	fits = o->va_window / 2 / kv_bytes_per_token(p, m);
+	fits = fits < most ? fits : most;
+	p->context = fits < m->n_ctx ? (uint32_t)fits : m->n_ctx;
+	if (o->context_need && o->context_need < p->context)
+		p->context = o->context_need;
+	if (!p->context)
+		return err_set(e, EFBIG,
+			"not even one token's keys and values fit into half "
+			"of the window; try a larger --va-window");
+	return 0;
+}
+
+static int choose_layout(struct session_plan *p, const struct model *m,
+	const struct session_opts *o, struct err *e)
+{
+	enum layout is = m->packed ? m->packed->layout : LAYOUT_TILES;
+
+	p->layout = o->layout == LAYOUT_UNSAID ? is : o->layout;
+	if (m->packed && p->layout != is)
+		return err_set(e, EINVAL,
+			"--layout %s, but the flash image is in layout %s and "
+			"is used as it is; leave --layout out, or convert the "
+			"model file with --layout %s",
+			layout_names[p->layout], layout_names[is],
+			layout_names[p->layout]);
+	return 0;
+}
+
+/* The first layers that stay in memory. */
+static int choose_resident(struct session_plan *p, const struct model *m,
+	const struct session_opts *o, struct err *e)
+{
+	uint64_t room = o->dram_bytes;
+
+	p->resident = m->n_layer;
+	if (!o->dram_bytes && o->dram_share >= 1)
+		return 0;
+	if (!m->packed)
+		return err_set(e, EINVAL,
+			"--dram-budget, but this model is no flash image, "
+			"whose layers can be streamed; make one with tandem "
+			"convert");
+	if (!o->dram_bytes) {
+		/* 29 % of 100 is 29, not a little less. */
+		p->resident = (uint32_t)(o->dram_share * m->n_layer + 1e-6);
+		return 0;
+	}
+	for (p->resident = 0; p->resident < m->n_layer; p->resident++) {
+		uint64_t layer = packed_layer_bytes(m->packed, p->resident);
+
+		if (layer > room)
+			break;
+		room -= layer;
+	}
+	return 0;
+}
+
+/* Ascending, without repetition. */
+static void add_graph(struct session_plan *p, uint32_t rows)
+{
+	if (!p->n_graphs || p->graph_rows[p->n_graphs - 1] < rows)
+		p->graph_rows[p->n_graphs++] = rows;
+}
+
+static void choose_graphs(
+	struct session_plan *p, bool smaller, uint32_t few, uint32_t many)
+{
+	for (unsigned halved = MAX_GRAPHS - 2; halved; halved--)
+		if (smaller && few >> halved >= LEAST_ROWS)
+			add_graph(p, few >> halved);
+	add_graph(p, few);
+	add_graph(p, many);
+	p->max_rows = many;
+}
+
+/* Once the context and the largest graph are known. */
+static void lay_out(struct session_plan *p, const struct model *m)
+{
+	size_t hidden = (size_t)p->max_rows * m->n_embd * sizeof(float);
+
+	p->kv_bytes = kv_bytes_per_token(p, m) * p->context;
+	p->hidden_off = align_up(batch_bytes(p->max_rows), COHERENCE_LINE);
+	p->io_bytes = p->hidden_off + align_up(hidden, COHERENCE_LINE);
+	p->stage_bytes = 0;
+	if (p->resident < m->n_layer)
+		p->stage_bytes = weights_head_bytes(m) +
+			staging_layer_bytes(m->packed->image, p->resident,
+				m->n_layer - p->resident);
+}
+
+int session_plan(struct session_plan *p, const struct model *m,
+	const struct session_opts *o, struct err *e)
+{
+	uint32_t few = o->decode_rows, many = o->prefill_chunk;
+	int ret;
+
+	*p = (struct session_plan){ 0 };
+	if (!few || few > WIRE_MAX_ROWS || !many || many > WIRE_MAX_ROWS)
+		return err_set(e, EINVAL,
+			"graphs of %u and %u rows; 1 to %d are possible", few,
+			many, WIRE_MAX_ROWS);
+	p->threads = o->threads ? o->threads : workers_online();
+	if (o->exit_layers >= m->n_layer)
+		return err_set(e, EINVAL,
+			"an exit behind layer %u of a model of %u",
+			o->exit_layers, m->n_layer);
+	if ((ret = choose_layout(p, m, o, e)) ||
+		(ret = choose_resident(p, m, o, e)) ||
+		(ret = choose_context(p, m, o, e)))
+		return ret;
+	if (few > p->context)
+		few = p->context;
+	if (few > many) {
+		many = few;
+		few = o->prefill_chunk;
+	}
+	choose_graphs(p, o->smaller_graphs, few, many);
+	lay_out(p, m);
+	return 0;
+}
+
+/* A third of what is left of the window, so that one block can run while
+ * another arrives and holes still leave room. */
+static uint64_t block_limit(
+	const struct session_plan *p, const struct session_opts *o)
+{
+	uint64_t taken = p->kv_bytes + p->io_bytes + 4 * PAGE;
+	uint64_t left;
+
+	if (p->stage_bytes)
+		taken += o->stage_slots * (p->stage_bytes + 2 * PAGE);
+	left = taken < o->va_window ? o->va_window - taken : 0;
+	return left / 3 < BLOCK_MAX ? left / 3 : BLOCK_MAX;
+}
+
+int session_plan_blocks(const struct session_plan *p, const struct model *m,
+	const struct session_opts *o, size_t strip_max, struct block **blocks,
+	uint32_t *n, struct err *e)
+{
+	const struct weights_plan plan = {
+		.layout = p->layout,
+		.strip_max = strip_max,
+		.want = MIN_BLOCKS,
+		.limit = block_limit(p, o),
+		.resident = p->resident,
+		.cut = o->exit_layers,
+	};
+
+	return weights_cut(m, &plan, blocks, n, e);
+}

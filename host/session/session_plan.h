@@ -1,0 +1,49 @@
+/*
+ * What a session will be, before anything of it exists: how long its context
+ * is, which sizes of graph it has, which layers stay in memory, how its buffers
+ * are laid out and how the layers are cut into blocks. All of it follows from
+ * the model, the options and what the device said of itself; nothing here has
+ * an effect but the memory of the blocks.
+ */
+#ifndef HOST_SESSION_SESSION_PLAN_H
+#define HOST_SESSION_SESSION_PLAN_H
+
+#include "tensor/layout.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct block;
+struct err;
+struct model;
+struct session_opts;
+
+#define MAX_GRAPHS 8 /* sizes of graph a block has */
+
+struct session_plan {
+	enum layout layout; /* never UNSAID */
+	uint32_t threads;
+	uint32_t resident; /* layers that stay in memory, the first ones */
+	uint32_t context, kv_stride;
+	uint64_t kv_bytes;
+	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
+	uint32_t n_graphs, max_rows;
+	/* Of activations: the batch, and behind it the hidden states. */
+	size_t hidden_off, io_bytes;
+	/* Of a staging slot, its head included; 0: nothing is streamed. */
+	size_t stage_bytes;
+};
+
+/* 0, or -EINVAL, -EFBIG and what the options ask for in vain. */
+int session_plan(struct session_plan *out, const struct model *,
+	const struct session_opts *, struct err *);
+
+/*
+ * The model's layers in blocks, for a device whose threads have room for strips
+ * of `strip_max` bytes. *blocks is the caller's (weights_release).
+ */
+int session_plan_blocks(const struct session_plan *, const struct model *,
+	const struct session_opts *, size_t strip_max, struct block **blocks,
+	uint32_t *n, struct err *);
+
+#endif
