@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/opt_table.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,11 +12,6 @@
 
 /* Longer words are not compared: nobody mistypes those by two letters. */
 #define WORD_MAX 32
-
-static bool is_option(const struct opt *o)
-{
-	return o->type != OPT_GROUP;
-}
 
 /* ---- close misspellings --------------------------------------------- */
 
@@ -72,16 +68,17 @@ unsigned opt_unlikeness(const char *word, const char *name)
 /* The option's name closest to `word`, NULL when none is close. */
 static const char *closest_option(const struct opt_command *c, const char *word)
 {
+	struct opt_walk w = { .cmd = c };
 	const char *best = NULL;
 	unsigned least = opt_unlikeness(word, "help");
 
 	if (least != UINT32_MAX)
 		best = "help";
-	for (size_t i = 0; i < c->n_opts; i++) {
-		const struct opt *o = &c->opts[i];
+	while (opt_walk(&w)) {
+		const struct opt *o = &w.opt;
 		unsigned d;
 
-		if (!is_option(o) || o->hidden || !o->name)
+		if (o->type == OPT_GROUP || o->hidden || !o->name)
 			continue;
 		d = opt_unlikeness(word, o->name);
 		if (d < least) {
@@ -175,7 +172,10 @@ static int set_int(
 	if (isspace((unsigned char)*text) || end == text || *end || errno ||
 		!in_range(o, (double)v))
 		return bad_value(o, given, "a whole number", text, e);
-	*(int64_t *)o->value = v;
+	if (o->type == OPT_UINT)
+		*(uint32_t *)o->value = (uint32_t)v;
+	else
+		*(int64_t *)o->value = v;
 	return 0;
 }
 
@@ -249,6 +249,7 @@ static int set_value(
 		*(const char **)o->value = text;
 		return 0;
 	case OPT_INT:
+	case OPT_UINT:
 		return set_int(o, given, text, e);
 	case OPT_FLOAT:
 		return set_float(o, given, text, e);
@@ -260,6 +261,7 @@ static int set_value(
 		return add_item(o, given, text, e);
 	case OPT_FLAG:
 	case OPT_GROUP:
+	case OPT_TABLES:
 		break;
 	}
 	return err_set(e, EINVAL, "'%s' takes no value", given);
@@ -276,35 +278,47 @@ struct parser {
 	struct err *err;
 };
 
-static const struct opt *by_name(
-	const struct opt_command *c, const char *name, size_t len)
+/* The option of that name, or else of that letter, in *out. */
+static bool find(const struct opt_command *c, const char *name, size_t len,
+	char letter, struct opt *out)
 {
-	for (size_t i = 0; i < c->n_opts; i++) {
-		const struct opt *o = &c->opts[i];
+	struct opt_walk w = { .cmd = c };
 
-		if (is_option(o) && o->name && !strncmp(o->name, name, len) &&
-			!o->name[len])
-			return o;
+	while (opt_walk(&w)) {
+		const struct opt *o = &w.opt;
+
+		if (o->type == OPT_GROUP ||
+			(name ? !o->name || strncmp(o->name, name, len) ||
+						o->name[len]
+			      : o->letter != letter))
+			continue;
+		*out = *o;
+		return true;
 	}
-	return NULL;
+	return false;
 }
 
-static const struct opt *by_letter(const struct opt_command *c, char letter)
+static bool by_name(const struct opt_command *c, const char *name, size_t len,
+	struct opt *out)
 {
-	for (size_t i = 0; i < c->n_opts; i++)
-		if (is_option(&c->opts[i]) && c->opts[i].letter == letter)
-			return &c->opts[i];
-	return NULL;
+	return find(c, name, len, 0, out);
+}
+
+static bool by_letter(const struct opt_command *c, char letter, struct opt *out)
+{
+	return find(c, NULL, 0, letter, out);
 }
 
 /* `arg` is exactly an option of this command: "-m" or "--model". */
 static bool names_option(const struct opt_command *c, const char *arg)
 {
+	struct opt o;
+
 	if (arg[0] != '-' || !arg[1])
 		return false;
 	if (arg[1] != '-')
-		return !arg[2] && by_letter(c, arg[1]);
-	return by_name(c, arg + 2, strlen(arg + 2));
+		return !arg[2] && by_letter(c, arg[1], &o);
+	return by_name(c, arg + 2, strlen(arg + 2), &o);
 }
 
 /* Set `o` from "=VALUE" (`attached`) or from the next argument. */
@@ -335,25 +349,31 @@ static int take_value(struct parser *p, const struct opt *o, const char *given,
 	return set_value(o, given, next, p->err);
 }
 
+static int refuse_name(
+	const struct opt_command *c, const char *given, struct err *e)
+{
+	const char *meant = closest_option(c, given + 2);
+
+	if (meant)
+		return err_set(e, EINVAL,
+			"unknown option '%s'; did you mean '--%s'?", given,
+			meant);
+	return err_set(e, EINVAL, "unknown option '%s'", given);
+}
+
 static int parse_long(struct parser *p, const char *arg)
 {
 	const char *name = arg + 2, *eq = strchr(name, '=');
 	size_t len = eq ? (size_t)(eq - name) : strlen(name);
-	const struct opt *o = by_name(p->cmd, name, len);
 	char given[2 * WORD_MAX];
-	const char *meant;
+	struct opt o;
 
 	snprintf(given, sizeof(given), "--%.*s", (int)len, name);
-	if (o)
-		return take_value(p, o, given, eq ? eq + 1 : NULL);
+	if (by_name(p->cmd, name, len, &o))
+		return take_value(p, &o, given, eq ? eq + 1 : NULL);
 	if (!strcmp(arg, "--help"))
 		return 1;
-	meant = closest_option(p->cmd, given + 2);
-	if (meant)
-		return err_set(p->err, EINVAL,
-			"unknown option '%s'; did you mean '--%s'?", given,
-			meant);
-	return err_set(p->err, EINVAL, "unknown option '%s'", given);
+	return refuse_name(p->cmd, given, p->err);
 }
 
 /* The letter's option does not take what follows it in the same argument. */
@@ -382,7 +402,8 @@ static int refuse_letters(
 
 static int parse_letter(struct parser *p, const char *arg)
 {
-	const struct opt *o = by_letter(p->cmd, arg[1]);
+	struct opt found, named;
+	const struct opt *o = by_letter(p->cmd, arg[1], &found) ? &found : NULL;
 	const char *rest = arg + 2;
 	char given[] = { '-', arg[1], '\0' };
 
@@ -392,7 +413,7 @@ static int parse_letter(struct parser *p, const char *arg)
 		return 1;
 	/* -n5 is -n 5; but -model is a slip, not a model called odel. */
 	if (o && o->type != OPT_FLAG && *rest != '=' &&
-		!by_name(p->cmd, arg + 1, strcspn(arg + 1, "=")))
+		!by_name(p->cmd, arg + 1, strcspn(arg + 1, "="), &named))
 		return take_value(p, o, given, rest);
 	return refuse_letters(p, o, arg);
 }
@@ -439,4 +460,37 @@ int opt_parse(const struct opt_command *c, int argc, char **argv,
 	}
 	*operands = p.operands;
 	return check_operands(&p);
+}
+
+/* ---- one option ---------------------------------------------------------- */
+
+static int set_flag(
+	const struct opt *o, const char *given, const char *text, struct err *e)
+{
+	bool on = !text || !strcmp(text, "true");
+
+	if (!on && strcmp(text, "false"))
+		return err_set(e, EINVAL, "'%s' takes true or false, not '%s'",
+			given, text);
+	*(bool *)o->value = on;
+	return 0;
+}
+
+int opt_set(opt_tables *tables, struct opt_values *v, const char *name,
+	const char *text, struct err *e)
+{
+	const struct opt all = { OPT_TABLES, .value = v, .tables = tables };
+	const struct opt_command c = { .opts = &all, .n_opts = 1 };
+	char given[2 * WORD_MAX];
+	struct opt o;
+
+	snprintf(given, sizeof(given), "--%s", name);
+	if (!by_name(&c, name, strlen(name), &o))
+		return refuse_name(&c, given, e);
+	if (o.type == OPT_FLAG)
+		return set_flag(&o, given, text, e);
+	if (!text)
+		return err_set(e, EINVAL, "'%s' needs a value: %s %s", given,
+			given, o.arg ? o.arg : "VALUE");
+	return set_value(&o, given, text, e);
 }

@@ -5,8 +5,11 @@
  * "-nVALUE"; letters of flags may not be bundled; "--" ends the options; "-"
  * alone is an operand.
  *
- * `value` points at the caller's variable, which holds the default before
- * parsing; the help text says so itself where a default is worth knowing.
+ * A command's own rows point at its variables, which hold the defaults before
+ * parsing. What is asked of a part of the program that more than one command
+ * opens is a table of its own (struct opt_table), whose rows point into a
+ * struct of that part; a command shows such tables among its rows, and may hold
+ * many sets of their values at a time (struct opt_values).
  */
 #ifndef BASE_OPT_H
 #define BASE_OPT_H
@@ -22,11 +25,13 @@ enum opt_type {
 	OPT_FLAG,   /* bool *: set to true */
 	OPT_STRING, /* const char **: points into argv */
 	OPT_INT,    /* int64_t *: within [min, max] */
+	OPT_UINT,   /* uint32_t *: within [min, max], min >= 0 */
 	OPT_FLOAT,  /* double *: within [min, max] */
 	OPT_SIZE,   /* uint64_t *: bytes, with K M G or KiB MiB GiB, 3.5G */
 	OPT_CHOICE, /* int *: index into `choices` */
 	OPT_LIST,   /* struct opt_list *: may be given many times */
 	OPT_GROUP,  /* no option: a heading in --help */
+	OPT_TABLES, /* no option: here stand those of `tables` */
 };
 
 #define OPT_LIST_MAX 16
@@ -35,17 +40,72 @@ struct opt_list {
 	unsigned n;
 };
 
+struct opt_table;
+
+/* The i-th of some tables; NULL behind the last. */
+typedef const struct opt_table *opt_tables(size_t i);
+
 struct opt {
 	enum opt_type type;
 	char letter;      /* 'm' for -m, 0 for none */
 	const char *name; /* "model" for --model; heading for OPT_GROUP */
+	/* The variable's address; in a table OPT_IN(struct's name, field); of
+	 * OPT_TABLES a struct opt_values. */
 	void *value;
 	const char *arg;  /* what --help calls the value: "FILE" */
-	const char *help; /* may span lines */
-	double min, max;  /* OPT_INT, OPT_FLOAT, OPT_SIZE; both 0: any */
+	const char *help; /* may span lines; in a table {} is the default */
+	double min, max;  /* of numbers and sizes; both 0: any */
 	const char *const *choices; /* NULL-terminated, OPT_CHOICE */
 	bool hidden;                /* for tests; not in --help */
+	const char *noun;   /* "a draft model": its value, in messages */
+	opt_tables *tables; /* OPT_TABLES */
 };
+
+#define OPT_IN(type, field) ((void *)offsetof(struct type, field))
+
+/* Options of one part of the program: constant, so that the values can be
+ * many. */
+struct opt_table {
+	const char *heading; /* in --help; NULL: under the one before */
+	const struct opt *rows;
+	size_t n;
+	const void *defaults; /* the struct that rows point into */
+	size_t size;          /* of it; alignment is any */
+};
+
+/*
+ * A struct of each of some tables. All zero it holds the defaults of every
+ * table there is; assignment copies it. Text in it stays the caller's.
+ */
+#define OPT_VALUES_TABLES 32
+#define OPT_VALUES_BYTES  4096
+struct opt_values {
+	unsigned n;
+	size_t used;
+	const struct opt_table *table[OPT_VALUES_TABLES];
+	size_t at[OPT_VALUES_TABLES];
+	_Alignas(max_align_t) unsigned char bytes[OPT_VALUES_BYTES];
+};
+
+/* The table's struct in it, to be changed or to be read. */
+void *opt_values_at(struct opt_values *, const struct opt_table *);
+const void *opt_values_of(const struct opt_values *, const struct opt_table *);
+
+/* The row's value is not its default. */
+bool opt_is_said(const struct opt_values *, const struct opt_table *,
+	const struct opt *row);
+
+/* It is its default again. */
+void opt_unsay(
+	struct opt_values *, const struct opt_table *, const struct opt *row);
+
+/*
+ * Set the option of that name in one of these tables as "--name TEXT" would,
+ * with the same checks and messages: 0 or -EINVAL. A flag takes NULL or "true",
+ * and "false".
+ */
+int opt_set(opt_tables *, struct opt_values *, const char *name,
+	const char *text, struct err *);
 
 struct opt_command {
 	const char *name;     /* "tandem run" */

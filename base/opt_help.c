@@ -1,7 +1,9 @@
 #include "base/opt.h"
 
+#include "base/opt_table.h"
 #include "base/strbuf.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define COLUMNS  80
@@ -102,6 +104,51 @@ static void add_arg(struct strbuf *b, const struct opt *o)
 	}
 }
 
+/* 3584 MiB is "3.5G". */
+static void add_size(struct strbuf *b, uint64_t bytes)
+{
+	static const char unit[] = "KMG";
+	double v = (double)bytes;
+	int i = -1;
+
+	while (v >= 1024 && i < 2) {
+		v /= 1024;
+		i++;
+	}
+	strbuf_addf(b, "%.6g%.*s", v, i < 0 ? 0 : 1, i < 0 ? "" : &unit[i]);
+}
+
+static void add_default(struct strbuf *b, const struct opt *o, const void *v)
+{
+	if (o->type == OPT_INT)
+		strbuf_addf(b, "%" PRId64, *(const int64_t *)v);
+	else if (o->type == OPT_UINT)
+		strbuf_addf(b, "%" PRIu32, *(const uint32_t *)v);
+	else if (o->type == OPT_FLOAT)
+		strbuf_addf(b, "%g", *(const double *)v);
+	else if (o->type == OPT_SIZE)
+		add_size(b, *(const uint64_t *)v);
+	else if (o->type == OPT_CHOICE)
+		strbuf_addf(b, "%s", o->choices[*(const int *)v]);
+	else if (o->type == OPT_STRING)
+		strbuf_addf(b, "%s", *(const char *const *)v);
+}
+
+/* The help of the option come to, with its default where {} stands; the
+ * caller's to release. */
+static struct strbuf help_text(const struct opt_walk *w)
+{
+	struct strbuf b = STRBUF_INIT;
+	const char *help = w->opt.help ? w->opt.help : "", *at;
+
+	for (; w->standard && (at = strstr(help, "{}")); help = at + 2) {
+		strbuf_add(&b, help, (size_t)(at - help));
+		add_default(&b, &w->opt, w->standard);
+	}
+	strbuf_add(&b, help, strlen(help));
+	return b;
+}
+
 /* "  -m, --model FILE"; returns its width. */
 static unsigned put_left(FILE *f, const struct opt *o)
 {
@@ -121,43 +168,53 @@ static unsigned put_left(FILE *f, const struct opt *o)
 	return w;
 }
 
-static void put_option(FILE *f, const struct opt *o)
+static void put_option(FILE *f, const struct opt_walk *w)
 {
-	unsigned w = put_left(f, o);
+	struct strbuf help = help_text(w);
+	unsigned col = put_left(f, &w->opt);
 
-	if (!o->help || !*o->help) {
+	if (!help.len) {
 		fputc('\n', f);
 		return;
 	}
-	if (w + 2 > HELP_COL) {
+	if (col + 2 > HELP_COL) {
 		fputc('\n', f);
-		w = 0;
+		col = 0;
 	}
-	pad(f, HELP_COL - w);
-	fill_text(f, o->help, HELP_COL);
+	pad(f, HELP_COL - col);
+	fill_text(f, help.data, HELP_COL);
+	strbuf_release(&help);
 }
 
-static const struct opt help_opt = { .type = OPT_FLAG,
-	.letter = 'h',
-	.name = "help",
-	.help = "show this help and exit" };
-
 /* The table may take -h for something else; --help stays ours. */
-static struct opt help_of(const struct opt_command *c)
+static struct opt_walk help_of(const struct opt_command *c)
 {
-	struct opt o = help_opt;
+	struct opt_walk w = { .cmd = c };
+	struct opt_walk help = { .opt = { .type = OPT_FLAG,
+					 .letter = 'h',
+					 .name = "help",
+					 .help = "show this help and exit" } };
 
-	for (size_t i = 0; i < c->n_opts; i++)
-		if (c->opts[i].type != OPT_GROUP && c->opts[i].letter == 'h')
-			o.letter = 0;
-	return o;
+	while (opt_walk(&w))
+		if (w.opt.type != OPT_GROUP && w.opt.letter == 'h')
+			help.opt.letter = 0;
+	return help;
+}
+
+/* The first line tells of more than a heading of its own. */
+static bool begins_bare(const struct opt_command *c)
+{
+	struct opt_walk w = { .cmd = c };
+
+	return !opt_walk(&w) || w.opt.type != OPT_GROUP;
 }
 
 /* ---- help, man page, completion -------------------------------------- */
 
 void opt_help(const struct opt_command *c, FILE *f)
 {
-	const struct opt help = help_of(c);
+	const struct opt_walk help = help_of(c);
+	struct opt_walk w = { .cmd = c };
 	unsigned col = (unsigned)fprintf(f, "Usage: %s ", c->name);
 
 	if (c->synopsis && *c->synopsis)
@@ -170,15 +227,15 @@ void opt_help(const struct opt_command *c, FILE *f)
 		fputc('\n', f);
 		fill_text(f, c->details, 0);
 	}
-	if (!c->n_opts || c->opts[0].type != OPT_GROUP)
+	if (begins_bare(c))
 		fputs("\nOptions:\n", f);
-	for (size_t i = 0; i < c->n_opts; i++) {
-		if (c->opts[i].hidden)
+	while (opt_walk(&w)) {
+		if (w.opt.hidden)
 			continue;
-		if (c->opts[i].type == OPT_GROUP)
-			fprintf(f, "\n%s:\n", c->opts[i].name);
+		if (w.opt.type == OPT_GROUP)
+			fprintf(f, "\n%s:\n", w.opt.name);
 		else
-			put_option(f, &c->opts[i]);
+			put_option(f, &w);
 	}
 	put_option(f, &help);
 }
@@ -231,9 +288,10 @@ static void roff_line(FILE *f, const char *text)
 	fputc('\n', f);
 }
 
-static void roff_option(FILE *f, const struct opt *o)
+static void roff_option(FILE *f, const struct opt_walk *w)
 {
-	struct strbuf arg = STRBUF_INIT;
+	struct strbuf arg = STRBUF_INIT, help = help_text(w);
+	const struct opt *o = &w->opt;
 
 	fputs(".TP\n\\fB", f);
 	if (o->letter)
@@ -247,13 +305,15 @@ static void roff_option(FILE *f, const struct opt *o)
 	roff(f, arg.data, arg.len);
 	strbuf_release(&arg);
 	fputc('\n', f);
-	if (o->help)
-		roff_text(f, o->help);
+	if (help.len)
+		roff_text(f, help.data);
+	strbuf_release(&help);
 }
 
 void opt_man(const struct opt_command *c, FILE *f)
 {
-	const struct opt help = help_of(c);
+	const struct opt_walk help = help_of(c);
+	struct opt_walk w = { .cmd = c };
 
 	fputs(".SS ", f);
 	roff_line(f, c->name);
@@ -267,14 +327,14 @@ void opt_man(const struct opt_command *c, FILE *f)
 		fputs(".PP\n", f);
 		roff_text(f, c->details);
 	}
-	for (size_t i = 0; i < c->n_opts; i++) {
-		if (c->opts[i].hidden)
+	while (opt_walk(&w)) {
+		if (w.opt.hidden)
 			continue;
-		if (c->opts[i].type == OPT_GROUP) {
+		if (w.opt.type == OPT_GROUP) {
 			fputs(".PP\n.I ", f);
-			roff_line(f, c->opts[i].name);
+			roff_line(f, w.opt.name);
 		} else {
-			roff_option(f, &c->opts[i]);
+			roff_option(f, &w);
 		}
 	}
 	roff_option(f, &help);
@@ -290,10 +350,11 @@ static void word_lines(FILE *f, const struct opt *o)
 
 void opt_words(const struct opt_command *c, FILE *f)
 {
-	const struct opt help = help_of(c);
+	const struct opt_walk help = help_of(c);
+	struct opt_walk w = { .cmd = c };
 
-	for (size_t i = 0; i < c->n_opts; i++)
-		if (c->opts[i].type != OPT_GROUP && !c->opts[i].hidden)
-			word_lines(f, &c->opts[i]);
-	word_lines(f, &help);
+	while (opt_walk(&w))
+		if (w.opt.type != OPT_GROUP && !w.opt.hidden)
+			word_lines(f, &w.opt);
+	word_lines(f, &help.opt);
 }

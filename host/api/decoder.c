@@ -1,17 +1,105 @@
 #include "host/api/decoder.h"
 
 #include "base/err.h"
-#include "host/head/exit_head.h"
+#include "base/strbuf.h"
+#include "host/api/options.h"
 #include "host/model/model.h"
 #include "host/shipped/shipped_models.h"
 #include "host/text/generation.h"
 #include "host/text/tokenizer.h"
-#include "host/tree/tree_cost.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- what is asked ------------------------------------------------------- */
+
+/* Methods that have a use for the options of that table, all with NULL; the
+ * caller's to release. */
+static struct strbuf users_of(const struct opt_table *t)
+{
+	struct strbuf names = STRBUF_INIT;
+
+	for (size_t i = 0; methods[i]; i++)
+		if (!t || method_uses(methods[i], t))
+			strbuf_addf(&names, "%s%s", names.len ? ", " : "",
+				methods[i]->name);
+	return names;
+}
+
+static int refuse_method(const char *name, struct err *e)
+{
+	struct strbuf names = users_of(NULL);
+	int ret = err_set(e, EINVAL, "unknown method '%s'; there is: %s", name,
+		names.data ? names.data : "");
+
+	strbuf_release(&names);
+	return ret;
+}
+
+static int refuse_option(const struct method *m, const struct opt_table *t,
+	const struct opt *row, struct err *e)
+{
+	struct strbuf names = users_of(t);
+	int ret = err_set(e, EINVAL,
+		"--%s with method %s, which has no use for %s; try --method "
+		"with one of: %s",
+		row->name, m->name, row->noun, names.data ? names.data : "");
+
+	strbuf_release(&names);
+	return ret;
+}
+
+/* The first option said that names a thing which the method has no use for, and
+ * its table; NULL: none. */
+static const struct opt *needless(const struct opt_values *v,
+	const struct method *m, const struct opt_table **in)
+{
+	const struct opt_table *t;
+
+	for (size_t i = 0; (t = method_table(i)); i++)
+		for (size_t k = 0; k < t->n && !method_uses(m, t); k++)
+			if (t->rows[k].noun && opt_is_said(v, t, &t->rows[k])) {
+				*in = t;
+				return &t->rows[k];
+			}
+	return NULL;
+}
+
+void decoder_drop_needless(struct opt_values *v, const struct method *m)
+{
+	const struct opt_table *t;
+	const struct opt *row;
+
+	while ((row = needless(v, m, &t)))
+		opt_unsay(v, t, row);
+}
+
+int decoder_ask(
+	struct decoder *d, const struct opt_values *options, struct err *e)
+{
+	const struct decoding_options *o;
+	const struct opt_table *t;
+	const struct opt *row;
+	int ret;
+
+	d->options = *options;
+	d->env.options = &d->options;
+	ret = pair_apply(&d->options, &d->session_opts, &d->soc, e);
+	if (ret)
+		return ret;
+	o = opt_values_of(&d->options, &decoding_table);
+	d->method = method_find(o->method);
+	if (!d->method)
+		return refuse_method(o->method, e);
+	row = needless(&d->options, d->method, &t);
+	if (row)
+		return refuse_option(d->method, t, row, e);
+	return drafting_ask(
+		&d->drafting, opt_values_of(&d->options, &drafting_table), e);
+}
+
+/* ---- opening ------------------------------------------------------------- */
 
 static int open_tokenizer(struct decoder *d, struct err *e)
 {
@@ -51,35 +139,12 @@ static int check_method(const struct decoder *d, struct err *e)
 		d->model_path, d->method->name, fits);
 }
 
-static int find_exit(struct decoder *d, const char *named, struct err *e)
+int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 {
-	struct err unfit = { 0 };
-	int ret;
-
-	if (!d->method->prunes || !d->prune)
-		return 0;
-	ret = models_choose(named, MODEL_EXIT, d->exit_path, &unfit);
-	if (!ret)
-		ret = exit_head_open(
-			&d->env.exit, d->exit_path, d->model, &unfit);
-	if (!ret)
-		return 0;
-	d->env.exit = NULL;
-	d->exit_path[0] = '\0';
-	if (named)
-		*e = unfit;
-	return named ? ret : 0;
-}
-
-int decoder_open_model(struct decoder *d, const struct method *method,
-	const struct decoder_files *files, struct err *e)
-{
-	int ret;
-
-	d->method = method;
-	ret = models_choose(files->model,
-		method->diffusion ? MODEL_DIFFUSION : MODEL_TARGET,
+	int ret = models_choose(path,
+		d->method->diffusion ? MODEL_DIFFUSION : MODEL_TARGET,
 		d->model_path, e);
+
 	if (!ret)
 		ret = model_open(&d->model, d->model_path, e);
 	if (!ret)
@@ -87,11 +152,10 @@ int decoder_open_model(struct decoder *d, const struct method *method,
 	if (!ret)
 		ret = open_tokenizer(d, e);
 	if (!ret)
-		ret = find_exit(d, files->exit, e);
-	if (ret || !method->needs_draft)
+		ret = method_open(&d->env, d->method, d->model, e);
+	if (ret || !d->method->needs_draft)
 		return ret;
-	return drafting_open_file(
-		&d->drafting, files->draft, d->model, d->model_path, e);
+	return drafting_open_file(&d->drafting, d->model, d->model_path, e);
 }
 
 static int open_drafting(struct decoder *d, struct err *e)
@@ -99,33 +163,28 @@ static int open_drafting(struct decoder *d, struct err *e)
 	struct method_env *env = &d->env;
 	int ret;
 
+	env->phone = d->session_opts.soc;
 	if (!d->method->needs_draft)
 		return 0;
 	ret = drafting_open(&d->drafting, d->session, &d->session_opts,
 		d->session_opts.decode_rows, e);
 	env->drafter = &d->drafting.drafter;
 	env->draft = d->drafting.model;
-	env->phone = d->session_opts.soc;
-	lever_init(&env->lever);
-	env->cost = malloc(sizeof(*env->cost));
-	if (!ret && !env->cost)
-		ret = err_set(e, ENOMEM, "no memory for a profile of costs");
-	if (!ret)
-		cost_init(env->cost);
 	return ret;
 }
 
 int decoder_open_session(
 	struct decoder *d, const struct session_opts *o, struct err *e)
 {
+	const struct method *m = d->method;
 	uint64_t need = o->context_need;
 	int ret;
 
 	d->session_opts = *o;
-	d->session_opts.decode_rows = d->method->decode_rows(&d->env);
-	d->session_opts.smaller_graphs = d->method->needs_draft;
+	d->session_opts.decode_rows = m->decode_rows(&d->env);
+	d->session_opts.smaller_graphs = m->needs_draft;
 	d->session_opts.exit_layers =
-		d->env.exit ? exit_head_layers(d->env.exit) : 0;
+		m->exit_layers ? m->exit_layers(&d->env) : 0;
 	if (need)
 		need += d->session_opts.decode_rows - 1;
 	if (need <= UINT32_MAX)
@@ -178,7 +237,7 @@ int decoder_rehearse(struct decoder *d, const struct generation *g,
 	size_t n;
 	int ret = 0;
 
-	if (d->method->needs_draft && d->drafting.opts.oracle > 0) {
+	if (d->method->needs_draft && d->drafting.oracle > 0) {
 		ret = generation_open_like(&plain, g, e);
 		session_truncate(d->session, 0);
 		if (!ret)
@@ -200,8 +259,7 @@ int decoder_close(struct decoder *d, struct err *e)
 
 	drafting_close(&d->drafting);
 	ret = session_close(d->session, e);
-	exit_head_close(d->env.exit);
-	free(d->env.cost);
+	method_close(&d->env);
 	tokenizer_close(d->tokenizer);
 	model_close(d->model);
 	*d = (struct decoder){ 0 };

@@ -7,12 +7,13 @@
 #ifndef HOST_API_DECODER_H
 #define HOST_API_DECODER_H
 
+#include "base/opt.h"
 #include "host/draft/drafting.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
+#include "tensor/soc.h"
 
 #include <limits.h>
-#include <stdbool.h>
 
 struct draft_model;
 struct err;
@@ -22,41 +23,41 @@ struct token_list;
 struct tokenizer;
 
 struct decoder {
+	struct opt_values options; /* as asked */
 	const struct method *method;
 	char model_path[PATH_MAX];
-	char exit_path[PATH_MAX]; /* "" without an exit predictor */
 	struct model *model;
 	struct tokenizer *tokenizer;
 	struct drafting drafting;
 	struct session *session;
-	struct session_opts session_opts; /* as opened */
-	/* The lengths, as drafting.opts, are the caller's to set before
-	 * decoder_open_model. */
+	struct session_opts session_opts; /* as asked, then as opened */
+	struct soc soc;                   /* that they may refer to */
 	struct method_env env;
-	bool prune; /* likewise: with an exit predictor, where there is one */
-};
-
-/* The files of a decoder; NULL: what comes with the program. */
-struct decoder_files {
-	const char *model; /* the target or, for a diffusion method, that */
-	const char *draft; /* where the method needs one */
-	/* Of the target, where the method has a use for it and decoder.prune
-	 * says so; one that comes with the program and is none for this target
-	 * is left out. */
-	const char *exit;
 };
 
 /*
- * -EINVAL where model and method, or model and another file, do not fit. The
- * decoder starts zeroed; it is closed whatever this returns.
+ * What the decoder is to do, copied; it starts zeroed, stays where it is, and
+ * is closed whatever this returns. -EINVAL for a method that is none, with
+ * those that are, and for what the method has no use for or cannot be meant.
  */
-int decoder_open_model(struct decoder *, const struct method *,
-	const struct decoder_files *, struct err *);
+int decoder_ask(
+	struct decoder *, const struct opt_values *options, struct err *);
+
+/* For those who put the same options to many methods: what names a thing that
+ * this one has no use for goes back to its default. */
+void decoder_drop_needless(struct opt_values *, const struct method *);
 
 /*
- * Start the pair. What the method wants is added: the rows of its decode
- * graph, and to a context_need that is not 0 the positions that hold rows
- * which may not be accepted.
+ * The model of that path (NULL: the one that comes with the program) and the
+ * files that the method takes beside it. -EINVAL where they do not fit one
+ * another, or the method.
+ */
+int decoder_open_model(struct decoder *, const char *path, struct err *);
+
+/*
+ * Start the pair, by session_opts that the caller may have changed. What the
+ * method wants is added: the rows of its decode graph, and to a context_need
+ * that is not 0 the positions that hold rows which may not be accepted.
  */
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);

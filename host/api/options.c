@@ -2,15 +2,12 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "base/strbuf.h"
-#include "host/api/decoder.h"
+#include "base/workers.h"
 #include "host/method/method.h"
-#include "host/session/session.h"
 #include "host/shipped/soc_file.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +16,100 @@ const char *const precision_names[] = { "f32", "f16-kv16", "f16", "int8", "npu",
 _Static_assert(ARRAY_LEN(precision_names) == WIRE_PRECISION_COUNT + 1,
 	"each has a name");
 
-const char *const flash_io_names[] = { "direct", "buffered", "thread", NULL };
+static const char *const flash_io_names[] = { "direct", "buffered", "thread",
+	NULL };
+
+/* ---- the pair ------------------------------------------------------------ */
+
+/* Choices are set as int. */
+_Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
+		sizeof(enum layout) == sizeof(int) &&
+		sizeof(enum coherence) == sizeof(int) &&
+		sizeof(enum doorbell_kind) == sizeof(int),
+	"an enum of another size");
+
+/* clang-format off */
+#define IN(field) OPT_IN(pair_options, field)
+static const struct opt pair_rows[] = {
+	{ OPT_UINT, 't', "threads", IN(session.threads), "N",
+		"threads of the host and of the device, each (0: one a "
+		"processor)", 0, WORKERS_MAX },
+	{ OPT_UINT, 0, "prefill-chunk", IN(session.prefill_chunk), "ROWS",
+		"rows of the prefill graph ({}); a shorter rest is padded",
+		1, WIRE_MAX_ROWS },
+	{ OPT_UINT, 0, "ctx", IN(session.context), "N",
+		"token positions of the key-value cache (0: what is needed, "
+		"up to the model's context)", 0, 1 << 26 },
+	{ OPT_CHOICE, 0, "precision", IN(session.precision), NULL,
+		"of the device: activations in fp16 with keys and values in "
+		"float32 (f16), the same but int8 where they meet Q4_0 and "
+		"Q8_0 weights in tiles (int8, the default and the fastest), "
+		"both in fp16 (f16-kv16: half the cache, less exact), "
+		"fp16 throughout with exponentials from a table, as a "
+		"phone's NPU has it (npu), all in float32 (f32: the "
+		"reference)", .choices = precision_names },
+	{ OPT_CHOICE, 0, "layout", IN(session.layout), NULL,
+		"of the weights in memory (a flash image has its own): as in "
+		"the model file (rows), in the matrix engine's tiles without "
+		"loss (tiles, the default), requantized to tile groups "
+		"(groups) or super-groups (super)", .choices = layout_names },
+	{ OPT_CHOICE, 0, "coherence", IN(session.coherence), NULL,
+		"what a forgotten cache upkeep does: nothing ({}, the "
+		"default), wrong results (strict), or a report as well and "
+		"exit status 1 (check)", .choices = coherence_names },
+	{ OPT_CHOICE, 0, "doorbell", IN(session.doorbell), NULL,
+		"how a sleeping side is woken (poll: spin, then futex)",
+		.choices = doorbell_names },
+	{ OPT_SIZE, 0, "va-window", IN(session.va_window), "SIZE",
+		"the device's address window ({}), 16M or more",
+		(double)WIRE_WINDOW_MIN, (double)WIRE_WINDOW_MAX },
+	{ OPT_UINT, 0, "va-slots", IN(session.va_slots), "N",
+		"buffers the window can map at a time ({}), 3 or more",
+		3, 256 },
+	{ OPT_INT, 0, "evict-seed", IN(session.evict_seed), "N",
+		"seed of the device cache's early write-backs with strict "
+		"and check ({}; 0: none)", 0, INT32_MAX },
+	{ OPT_INT, 0, "spin", IN(session.spin_us), "USEC",
+		"spin so long before sleeping, with doorbell poll ({}: by "
+		"the processors at hand)", -1, 10000000 },
+	{ OPT_STRING, 0, "dram-budget", IN(dram_budget), "SHARE|SIZE",
+		"of the layers of a flash image so many stay in memory, the "
+		"first ones, and the rest is streamed from flash in every "
+		"pass: 0% to 100% (the default), or a size" },
+	{ OPT_UINT, 0, "stage-slots", IN(session.stage_slots), "N",
+		"buffers that layers are streamed through ({})",
+		2, STREAM_SLOTS },
+	{ OPT_CHOICE, 0, "flash-io", IN(flash_io), NULL,
+		"how: past the page cache by io_uring ({}, the default, "
+		"falling back where the system refuses), through the page "
+		"cache (buffered), or by a thread that reads (thread)",
+		.choices = flash_io_names },
+	{ OPT_STRING, 0, "flash-fault", IN(session.flash_fault), "PLAN",
+		"inject faults into these reads, for tests: eio@3 (the "
+		"third fails), short@5, flip@2, stall@4, shrink@6; with a + "
+		"behind it, all later ones too", .hidden = true },
+	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
+		"whose time is told: this machine's alone (wall, the "
+		"default), or beside it what a phone would take, by a "
+		"profile: sd8gen2, sd8gen3, sd8elite or a file" },
+	{ OPT_STRING, 0, "device", IN(session.device), "PATH",
+		"connect to a device that listens at this socket (see "
+		"tandem-npu --listen) instead of starting one" },
+	{ OPT_FLOAT, 0, "device-timeout", IN(device_timeout), "SECONDS",
+		"give up a device that makes no progress for so long ({}; "
+		"0: never)", 0, 86400 },
+};
+#undef IN
+/* clang-format on */
+
+const struct opt_table pair_table = {
+	.heading = "The pair",
+	.rows = pair_rows,
+	.n = ARRAY_LEN(pair_rows),
+	.defaults = &(const struct pair_options){ .session = SESSION_DEFAULTS,
+		.device_timeout = SESSION_STALL / 1000.0 },
+	.size = sizeof(struct pair_options),
+};
 
 /* "40%" of the layers, or "1.5G". */
 static int apply_budget(
@@ -43,19 +133,17 @@ static int apply_budget(
 }
 
 static int apply_flash(
-	const struct session_args *a, struct session_opts *opts, struct err *e)
+	const struct pair_options *a, struct session_opts *opts, struct err *e)
 {
-	opts->stage_slots = (unsigned)a->stage_slots;
 	opts->stream.stall_ms = opts->stall_ms;
 	opts->stream.buffered = a->flash_io == FLASH_BUFFERED;
 	opts->stream.threaded = a->flash_io == FLASH_THREAD;
-	opts->flash_fault = a->flash_fault;
 	return a->dram_budget ? apply_budget(a->dram_budget, opts, e) : 0;
 }
 
 /* "wall", or "soc:NAME", whose profile is read. */
-static int apply_clock(
-	struct session_args *a, struct session_opts *opts, struct err *e)
+static int apply_clock(const struct pair_options *a, struct session_opts *opts,
+	struct soc *soc, struct err *e)
 {
 	int ret;
 
@@ -66,150 +154,60 @@ static int apply_clock(
 			"--clock '%s' is neither wall nor soc:NAME; try "
 			"soc:sd8gen3",
 			a->clock);
-	ret = soc_file_load(&a->soc, a->clock + 4, e);
-	opts->soc = ret ? NULL : &a->soc;
+	ret = soc_file_load(soc, a->clock + 4, e);
+	opts->soc = ret ? NULL : soc;
 	opts->clock = a->clock;
 	return ret;
 }
 
-int session_args_apply(
-	struct session_args *a, struct session_opts *opts, struct err *e)
+int pair_apply(const struct opt_values *values, struct session_opts *opts,
+	struct soc *soc, struct err *e)
 {
+	const struct pair_options *a = opt_values_of(values, &pair_table);
 	int ret;
 
-	*opts = session_defaults;
-	opts->threads = (uint32_t)a->threads;
-	opts->prefill_chunk = (uint32_t)a->prefill_chunk;
-	opts->context = (uint32_t)a->context;
-	opts->precision = (enum wire_precision)a->precision;
-	opts->layout = (enum layout)a->layout;
-	opts->coherence = (enum coherence)a->coherence;
-	opts->doorbell = (enum doorbell_kind)a->doorbell;
-	opts->va_window = a->va_window;
-	opts->va_slots = (uint32_t)a->va_slots;
-	opts->evict_seed = (uint64_t)a->evict_seed;
-	opts->spin_us = a->spin_us;
+	*opts = a->session;
 	opts->stall_ms = (unsigned)ceil(a->device_timeout * 1000);
-	opts->device = a->device;
 	ret = apply_flash(a, opts, e);
-	return ret ? ret : apply_clock(a, opts, e);
+	return ret ? ret : apply_clock(a, opts, soc, e);
 }
 
-const char *const draft_places[] = { "host", "device", NULL };
-
-static bool drafts(const struct method *m)
+const struct opt_table *pair_tables(size_t i)
 {
-	return m->needs_draft;
+	return i ? NULL : &pair_table;
 }
 
-static bool prunes(const struct method *m)
+/* ---- decoding ------------------------------------------------------------ */
+
+/* clang-format off */
+static const struct opt decoding_rows[] = {
+	{ OPT_STRING, 0, "method", OPT_IN(decoding_options, method), "NAME",
+		"{} (the default: one token a pass), flash-ar (the same of a "
+		"model on flash), llada (a diffusion model, block by block); "
+		"and those that verify what a draft model guesses, many "
+		"tokens in a pass: chain (one behind the other), specinfer (a "
+		"tree of a fixed shape), opt-tree (the tree of the largest "
+		"expected length), eagle2-tree (the likeliest, layer by "
+		"layer), edgellm (as far as it is likely), lever (by gain "
+		"over cost, pruned half-way)" },
+};
+/* clang-format on */
+
+const struct opt_table decoding_table = {
+	.heading = "Decoding",
+	.rows = decoding_rows,
+	.n = ARRAY_LEN(decoding_rows),
+	.defaults =
+		&(const struct decoding_options){ .method = "autoregressive" },
+	.size = sizeof(struct decoding_options),
+};
+
+const struct opt_table *decoding_tables(size_t i)
 {
-	return m->prunes;
+	return i ? method_table(i - 1) : &decoding_table;
 }
 
-static bool any(const struct method *m)
+const struct opt_table *decoder_tables(size_t i)
 {
-	return true;
-}
-
-/* Those of which it is so, by name; the caller's to release. */
-static struct strbuf names_of(bool (*so)(const struct method *))
-{
-	struct strbuf names = STRBUF_INIT;
-
-	for (size_t i = 0; methods[i]; i++)
-		if (so(methods[i]))
-			strbuf_addf(&names, "%s%s", names.len ? ", " : "",
-				methods[i]->name);
-	return names;
-}
-
-static int refuse_method(const struct method_args *a, struct err *e)
-{
-	struct strbuf names = names_of(any);
-	int ret = err_set(e, EINVAL, "unknown method '%s'; there is: %s",
-		a->method, names.data ? names.data : "");
-
-	strbuf_release(&names);
-	return ret;
-}
-
-static int refuse_file(const struct method_args *a, const char *option,
-	const char *what, bool (*so)(const struct method *), struct err *e)
-{
-	struct strbuf names = names_of(so);
-	int ret = err_set(e, EINVAL,
-		"%s with method %s, which has no use for %s; try --method with "
-		"one of: %s",
-		option, a->method, what, names.data ? names.data : "");
-
-	strbuf_release(&names);
-	return ret;
-}
-
-/* --draft FILE or oracle:P. */
-static int apply_draft(const struct method_args *a, struct decoder *d,
-	struct decoder_files *files, struct err *e)
-{
-	static const char oracle[] = "oracle:";
-	struct drafting_opts *o = &d->drafting.opts;
-	const char *number;
-	char *end;
-
-	o->seed = (uint64_t)a->draft_seed;
-	o->on_device = a->draft_on;
-	o->batch = (uint32_t)a->draft_batch;
-	o->temperature = a->draft_temperature;
-	files->draft = a->draft;
-	if (!a->draft || strncmp(a->draft, oracle, sizeof(oracle) - 1))
-		return 0;
-	number = a->draft + sizeof(oracle) - 1;
-	o->oracle = strtod(number, &end);
-	if (end > number && !*end && o->oracle > 0 && o->oracle <= 1)
-		return 0;
-	return err_set(e, EINVAL,
-		"--draft '%s': behind oracle: stands how often it agrees, "
-		"above 0 and at most 1, for example oracle:0.8",
-		a->draft);
-}
-
-static void apply_prune(const struct method_args *a, struct decoder *d,
-	struct decoder_files *files)
-{
-	struct prune_opts *o = &d->env.prune;
-
-	*o = prune_defaults((uint32_t)a->candidates);
-	if (a->prune_threshold >= 0) {
-		o->theta = (float)a->prune_threshold;
-		o->breadth_theta = o->theta / 2;
-	}
-	o->shadow = !a->no_shadow;
-	o->safeguards = !a->no_safeguards;
-	d->prune = !a->exit || strcmp(a->exit, "none");
-	files->exit = d->prune ? a->exit : NULL;
-}
-
-int method_args_apply(const struct method_args *a, const struct method **method,
-	struct decoder *d, struct decoder_files *files, struct err *e)
-{
-	struct method_env *env = &d->env;
-
-	*method = method_find(a->method);
-	if (!*method)
-		return refuse_method(a, e);
-	if (a->draft && !drafts(*method))
-		return refuse_file(a, "--draft", "a draft model", drafts, e);
-	if (a->exit && !prunes(*method))
-		return refuse_file(a, "--exit", "an exit predictor", prunes, e);
-	env->draft_length = (uint32_t)a->draft_length;
-	env->tree_rows = (uint32_t)a->tree_rows;
-	env->tree_depth = (uint32_t)a->tree_depth;
-	env->candidates = (uint32_t)a->candidates;
-	env->stop_rule = a->stop_rule;
-	env->prune_always = a->prune_always;
-	env->block_length = (uint32_t)a->block_length;
-	env->block_steps =
-		(uint32_t)(a->block_steps ? a->block_steps : a->block_length);
-	apply_prune(a, d, files);
-	return apply_draft(a, d, files, e);
+	return i ? decoding_tables(i - 1) : &pair_table;
 }

@@ -8,9 +8,9 @@
 #include "host/api/options.h"
 #include "host/bench/bench_plot.h"
 #include "host/convert/convert.h"
+#include "host/method/lever.h"
 #include "host/model/model.h"
 #include "host/shipped/shipped_models.h"
-#include "host/tree/tree_cost.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -65,60 +65,73 @@ static int open_image(struct bench_lever *b, struct err *e)
 
 /* ---- decoders ------------------------------------------------------------ */
 
-static void apply_pruning(enum lever_pruning how, struct method_args *a)
+static int set(
+	struct opt_values *v, const char *name, const char *text, struct err *e)
 {
+	return opt_set(decoder_tables, v, name, text, e);
+}
+
+static int set_pruning(
+	enum lever_pruning how, struct opt_values *v, struct err *e)
+{
+	int ret = 0;
+
 	if (how == LEVER_UNPRUNED)
-		a->exit = "none";
-	if (how < LEVER_PRUNED)
-		return;
-	a->no_shadow = how == LEVER_NO_SHADOW;
-	a->no_safeguards = how == LEVER_NO_SAFEGUARDS;
+		ret = set(v, "exit", "none", e);
+	if (how < LEVER_PRUNED || ret)
+		return ret;
+	ret = set(v, "no-shadow", how == LEVER_NO_SHADOW ? "true" : "false", e);
+	return ret ? ret
+		   : set(v, "no-safeguards",
+			     how == LEVER_NO_SAFEGUARDS ? "true" : "false", e);
+}
+
+static int set_drafting(
+	const struct lever_setting *s, struct opt_values *v, struct err *e)
+{
+	struct drafting_options *o = opt_values_at(v, &drafting_table);
+
+	if (s->draft)
+		o->draft = s->draft;
+	if (s->draft_on >= 0)
+		o->on_device = s->draft_on;
+	if (s->draft_batch >= 0)
+		o->batch = (uint32_t)s->draft_batch;
+	return set_pruning(s->pruning, v, e);
 }
 
 /* What the options mean for one setting; the decoder's model is open then. */
 static int open_decoder(const struct bench_lever *b,
 	const struct lever_setting *s, struct decoder *d, struct err *e)
 {
-	struct method_args a = *b->args->decoding;
-	struct decoder_files files = { 0 };
-	const struct method *method;
-	int ret;
+	struct opt_values v = *b->args->options;
+	int ret = set(&v, "method", s->method->name, e);
 
-	a.method = s->method->name;
-	if (s->draft)
-		a.draft = s->draft;
-	if (!s->method->needs_draft)
-		a.draft = NULL;
-	if (!s->method->prunes)
-		a.exit = NULL;
-	if (s->draft_on >= 0)
-		a.draft_on = s->draft_on;
-	if (s->draft_batch >= 0)
-		a.draft_batch = s->draft_batch;
-	apply_pruning(s->pruning, &a);
-	ret = method_args_apply(&a, &method, d, &files, e);
-	files.model = b->model;
-	return ret ? ret
-		   : decoder_open_model(d,
-			     s->frozen ? &bench_frozen_lever : s->method,
-			     &files, e);
+	if (!ret)
+		ret = set_drafting(s, &v, e);
+	/* What this method has no use for was said for the others. */
+	decoder_drop_needless(&v, s->method);
+	if (!ret)
+		ret = decoder_ask(d, &v, e);
+	return ret ? ret : decoder_open_model(d, b->model, e);
 }
 
 static int start_decoder(const struct bench_lever *b,
 	const struct lever_setting *s, struct decoder *d, struct err *e)
 {
-	struct session_opts o;
-	int ret = session_args_apply(b->args->pair, &o, e);
+	struct session_opts o = d->session_opts;
+	int ret;
 
-	if (ret)
-		return ret;
 	o.cancel = b->args->cancel;
 	o.dram_share = s->budget / 100.0;
 	o.context_need = b->longest + s->n_predict;
 	ret = decoder_open_session(d, &o, e);
 	if (!ret && s->frozen) {
-		*d->env.cost = *b->cost;
-		d->env.lever = b->lever;
+		struct lever_state *st = lever_state(&d->env);
+
+		st->cost = *b->cost;
+		st->lever = b->lever;
+		st->frozen = true;
 	}
 	return ret;
 }
@@ -203,12 +216,17 @@ static int look_at_model(struct bench_lever *b, struct err *e)
 		s.method = &method_lever;
 	ret = open_decoder(b, &s, &d, e);
 	if (!ret) {
-		b->has_exit = d.env.exit;
+		b->phone = d.soc;
 		b->n_layer = d.model->n_layer;
 		b->n_vocab = d.model->n_vocab;
 		b->n_embd = d.model->n_embd;
 		b->output_type = d.model->output->type;
-		memcpy(b->exit, d.exit_path, sizeof(d.exit_path));
+		if (s.method == &method_lever) {
+			const struct lever_state *st = lever_state(&d.env);
+
+			b->has_exit = st->exit;
+			memcpy(b->exit, st->exit_path, sizeof(st->exit_path));
+		}
 		memcpy(b->draft, d.drafting.path, sizeof(d.drafting.path));
 	}
 	for (unsigned i = 0; i < b->args->n_tasks && !ret; i++)
@@ -270,8 +288,8 @@ static void note_rates(struct bench_lever *b, struct lever_run *run,
 		const struct lever_figures *f = &run->task[t];
 		double n = (double)(f->tokens - before[t].tokens);
 		uint64_t ns = f->ns - before[t].ns, ps = f->ps - before[t].ps;
-		double s = b->args->pair->clock ? (double)ps / 1e12
-						: (double)ns / 1e9;
+		double s =
+			b->args->clock ? (double)ps / 1e12 : (double)ns / 1e9;
 
 		run->rate[t][b->round] = s > 0 ? n / s : 0;
 	}
@@ -286,7 +304,7 @@ static int beside_plain(struct bench_lever *b, struct decoder *d,
 	uint64_t bytes = f->bytes;
 	int ret = 0;
 
-	if (!b->args->pair->clock && streamed)
+	if (!b->args->clock && streamed)
 		ret = bench_read_again(b->image, &b->plain, e);
 	if (!ret)
 		ret = lever_run_item(b, d, run, item, streamed, e);
@@ -331,8 +349,8 @@ static int do_run(struct bench_lever *b, struct lever_run *run,
 	if (!ret)
 		ret = run_items(b, &d, run, p, e);
 	if (!ret && run->set.teaches) {
-		*b->cost = *d.env.cost;
-		b->lever = d.env.lever;
+		*b->cost = lever_state(&d.env)->cost;
+		b->lever = lever_state(&d.env)->lever;
 	}
 	closed = decoder_close(&d, ret ? NULL : e);
 	return ret ? ret : closed;
@@ -343,7 +361,7 @@ static int measure(struct bench_lever *b, struct err *e)
 	struct progress p;
 	int ret = 0;
 
-	if (!b->args->pair->clock)
+	if (!b->args->clock)
 		ret = bench_read(b->image, &b->plain, e);
 	progress_begin(
 		&p, "measuring", (uint64_t)b->rounds * b->n_runs * b->n_items);
@@ -359,9 +377,9 @@ static int measure(struct bench_lever *b, struct err *e)
 static int set_up(struct bench_lever *b, struct err *e)
 {
 	const struct lever_args *a = b->args;
-	const char *draft = a->decoding->draft;
+	const char *draft = a->draft;
 
-	b->rounds = a->rounds ? a->rounds : a->pair->clock ? 1 : 3;
+	b->rounds = a->rounds ? a->rounds : a->clock ? 1 : 3;
 	b->n_tasks = a->n_tasks ? a->n_tasks : 1;
 	b->oracle = draft && !strncmp(draft, "oracle:", 7);
 	b->task[0] = "random";

@@ -20,6 +20,7 @@
 #include "host/text/tokenizer.h"
 #include "host/tree/build.h"
 #include "tensor/price.h"
+#include "tensor/soc.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -29,8 +30,6 @@
 struct decoder;
 struct err;
 struct image;
-struct method_args;
-struct session_args;
 
 #define LEVER_METHODS 16
 #define LEVER_LEVELS  12 /* budgets, lengths */
@@ -52,8 +51,9 @@ extern const char *const lever_table_names[LEVER_TABLES];
 enum lever_form { LEVER_TEXT, LEVER_JSON, LEVER_CSV };
 
 struct lever_args {
-	struct session_args *pair;
-	const struct method_args *decoding;
+	const struct opt_values *options; /* of the decoders */
+	const char *clock;                /* of a phone, NULL: the wall's */
+	const char *draft;                /* as asked; NULL: what is usual */
 	const char *model; /* NULL: what comes with the program */
 	const char *task[EVAL_TASKS];
 	unsigned n_tasks; /* 0: pseudo-random prompts, EOS ignored */
@@ -87,7 +87,7 @@ struct lever_setting {
 	int draft_on, draft_batch; /* likewise, where not -1 */
 	enum lever_pruning pruning;
 	bool teaches; /* its costs are those of the frozen trees */
-	bool frozen;  /* method lever with costs that do not move */
+	bool frozen;  /* lever_state.frozen */
 };
 
 /* Sums over decode phases. */
@@ -145,6 +145,7 @@ struct bench_lever {
 	uint32_t longest; /* prompt */
 	uint32_t n_layer, n_vocab, n_embd;
 	enum dtype output_type;
+	struct soc phone; /* where args->clock names one */
 
 	struct lever_run *run; /* [LEVER_RUNS] in the order they happen */
 	unsigned n_runs;
@@ -156,10 +157,6 @@ struct bench_lever {
 	/* How often each rule was found to hold. */
 	uint64_t same_texts, exact_reads, exact_logits;
 };
-
-/* Method lever with trees that are a function of the text alone: what env.cost
- * and env.lever say stays as it is. */
-extern const struct method bench_frozen_lever;
 
 /* Measure and tell; -ECANCELED when interrupted. */
 int bench_lever(const struct lever_args *, struct err *);

@@ -215,7 +215,7 @@ static int decode(struct bench_lever *b, struct decoder *d,
 	struct lever_figures f;
 	int ret = 0;
 
-	if (d->method->needs_draft && d->drafting.opts.oracle > 0)
+	if (d->method->needs_draft && d->drafting.oracle > 0)
 		ret = drafting_tell(&d->drafting, item->text, item->n_text, e);
 	if (!ret)
 		ret = decoder_run(d, g, e);

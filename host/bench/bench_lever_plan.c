@@ -2,7 +2,6 @@
 #include "host/bench/bench_lever.h"
 
 #include "base/err.h"
-#include "host/api/options.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -149,8 +148,7 @@ static void plan_lengths(struct bench_lever *b, struct lever_plan *p)
 /* What --draft says, without its folders. */
 static const char *own_draft(const struct lever_args *a)
 {
-	const char *said = a->decoding->draft,
-		   *slash = said ? strrchr(said, '/') : NULL;
+	const char *said = a->draft, *slash = said ? strrchr(said, '/') : NULL;
 
 	return slash ? slash + 1 : said ? said : "draft model";
 }
@@ -200,7 +198,7 @@ static void plan_logits(struct bench_lever *b, struct lever_plan *p)
 
 static bool wants_oracle(const struct lever_args *a)
 {
-	const char *draft = a->decoding->draft;
+	const char *draft = a->draft;
 
 	return a->table[LEVER_T_QUALITY] ||
 		(draft && !strncmp(draft, "oracle:", 7));

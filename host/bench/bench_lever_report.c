@@ -3,7 +3,6 @@
 #include "host/bench/bench_lever_tables.h"
 
 #include "base/err.h"
-#include "host/api/options.h"
 #include "host/bench/bench.h"
 #include "host/bench/bench_plot.h"
 #include "host/bench/bench_table.h"
@@ -26,14 +25,14 @@ static bool has_oracle(const struct bench_lever *b)
 
 static const char *clock_name(const struct bench_lever *b)
 {
-	const char *name = b->args->pair->clock;
+	const char *name = b->args->clock;
 
 	return name ? name : "wall";
 }
 
 static const char *draft_name(const struct bench_lever *b)
 {
-	return b->oracle ? b->args->decoding->draft : b->draft;
+	return b->oracle ? b->args->draft : b->draft;
 }
 
 /* ---- speed-ups ----------------------------------------------------------- */
@@ -97,7 +96,7 @@ static void print_head(const struct bench_lever *b)
 	       "round%s\n",
 		b->n_tasks, b->n_tasks > 1 ? "s" : "", b->n_items, a->n_predict,
 		b->rounds, b->rounds > 1 ? "s" : "");
-	if (a->pair->clock)
+	if (a->clock)
 		printf("a plain reader of the layers: %.2f GB/s on the phone\n",
 			lever_plain_rate(b) / 1e9);
 	else

@@ -1,7 +1,6 @@
 #include "host/bench/bench_lever_tables.h"
 
 #include "flash/image.h"
-#include "host/api/options.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
 
@@ -12,7 +11,7 @@
 
 static const struct soc *phone(const struct bench_lever *b)
 {
-	return b->args->pair->clock ? &b->args->pair->soc : NULL;
+	return b->args->clock ? &b->phone : NULL;
 }
 
 static double over(double a, double b)

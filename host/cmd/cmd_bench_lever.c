@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct session_args pair = SESSION_ARGS_DEFAULT;
-static struct method_args decoding = METHOD_ARGS_DEFAULT;
+static struct opt_values asked; /* of the decoders */
 static const char *model, *plot;
 static const char *tasks = EVAL_TASK_NAMES;
 static const char *method_list = "flash-ar, chain, specinfer, opt-tree, "
@@ -62,8 +61,8 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "plot", &plot, "DIR",
 		"draw each table to DIR/TABLE.svg, by the program gnuplot" },
 
-	METHOD_OPTIONS(decoding),
-	SESSION_OPTIONS(pair),
+	DECODING_OPTIONS(asked),
+	PAIR_OPTIONS(asked),
 };
 /* clang-format on */
 
@@ -221,13 +220,17 @@ static int take_lists(struct lever_args *a)
 
 static int check_usage(void)
 {
+	const struct pair_options *pair = opt_values_of(&asked, &pair_table);
+	const struct decoding_options *decoding =
+		opt_values_of(&asked, &decoding_table);
+
 	if (as_json && as_csv)
 		return cmd_misuse(&cmd_bench_lever,
 			"--json and --csv exclude each other");
-	if (pair.dram_budget)
+	if (pair->dram_budget)
 		return cmd_misuse(&cmd_bench_lever,
 			"--dram-budget is said by --budgets here");
-	if (strcmp(decoding.method, "autoregressive"))
+	if (strcmp(decoding->method, methods[0]->name))
 		return cmd_misuse(
 			&cmd_bench_lever, "--method is said by --methods here");
 	return EXIT_OK;
@@ -236,23 +239,33 @@ static int check_usage(void)
 /* -errno with what cannot be meant, before anything is opened. */
 static int check_decoding(void)
 {
-	struct method_args a = decoding;
-	struct session_opts o;
+	struct opt_values as_lever = asked;
 	struct decoder d = { 0 };
-	struct decoder_files files;
-	const struct method *m;
 	struct err e = { 0 };
+	int ret = opt_set(decoder_tables, &as_lever, "method", "lever", &e);
 
-	a.method = method_lever.name;
-	return session_args_apply(&pair, &o, &e) ||
-			method_args_apply(&a, &m, &d, &files, &e)
-		? cmd_misuse(&cmd_bench_lever, "%s", e.text)
-		: EXIT_OK;
+	if (!ret)
+		ret = decoder_ask(&d, &as_lever, &e);
+	decoder_close(&d, NULL);
+	return ret ? cmd_misuse(&cmd_bench_lever, "%s", e.text) : EXIT_OK;
+}
+
+/* What is asked of the decoders that the tables tell of. */
+static void take_options(struct lever_args *a)
+{
+	const struct drafting_options *draft =
+		opt_values_of(&asked, &drafting_table);
+	const struct pair_options *pair = opt_values_of(&asked, &pair_table);
+
+	a->options = &asked;
+	a->draft = draft->draft;
+	if (pair->clock && strcmp(pair->clock, "wall"))
+		a->clock = pair->clock;
 }
 
 static int run(int argc, char **argv)
 {
-	struct lever_args a = { .pair = &pair, .decoding = &decoding };
+	struct lever_args a = { 0 };
 	struct err e = { 0 };
 	unsigned operands;
 	int status, ret;
@@ -266,8 +279,7 @@ static int run(int argc, char **argv)
 		status = take_lists(&a);
 	if (status)
 		return status;
-	if (pair.clock && !strcmp(pair.clock, "wall"))
-		pair.clock = NULL;
+	take_options(&a);
 	a.model = model;
 	a.items = (uint32_t)n_items;
 	a.n_predict = (uint32_t)n_predict;

@@ -18,9 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct session_args pair = SESSION_ARGS_DEFAULT;
-static struct session_opts pair_opts; /* what it says, from the start on */
-static struct method_args decoding = METHOD_ARGS_DEFAULT;
+static struct opt_values asked; /* of the decoder */
 static const char *model_path, *outputs_path;
 static int64_t n_items, n_predict = 160, n_show, seed = 1;
 static double temperature;
@@ -38,7 +36,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "list", &as_list, NULL,
 		"list the tasks with their numbers of items, and run none" },
 
-	METHOD_OPTIONS(decoding),
+	DECODING_OPTIONS(asked),
 
 	{ .type = OPT_GROUP, .name = "Sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
@@ -58,7 +56,7 @@ static const struct opt opts[] = {
 		"JSON object a line: task, id, right (null without an "
 		"answer), output" },
 
-	SESSION_OPTIONS(pair),
+	PAIR_OPTIONS(asked),
 };
 /* clang-format on */
 
@@ -94,8 +92,6 @@ static const struct opt_command usage = {
 /* ---- tasks --------------------------------------------------------------- */
 
 struct eval {
-	struct decoder_files files;
-	const struct method *method;
 	struct decoder decoder;
 	struct eval_tasks tasks;
 	struct eval_result result[EVAL_TASKS];
@@ -169,7 +165,7 @@ static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 static int open_session(struct eval *v, struct err *e)
 {
 	uint32_t context = v->decoder.model->n_ctx;
-	struct session_opts o = pair_opts;
+	struct session_opts o = v->decoder.session_opts;
 	int ret;
 
 	o.cancel = &cmd_interrupted;
@@ -312,8 +308,7 @@ static int run_all(struct eval *v, struct err *e)
 	struct err closing = { 0 };
 	int ret, closed;
 
-	v->files.model = model_path;
-	ret = decoder_open_model(&v->decoder, v->method, &v->files, e);
+	ret = decoder_open_model(&v->decoder, model_path, e);
 	if (!ret)
 		ret = open_session(v, e);
 	if (!ret)
@@ -366,9 +361,7 @@ static int eval_main(int argc, char **argv)
 		err_set(&e, ENOMEM, "no memory for an evaluation");
 		return cmd_fail(&e);
 	}
-	if (session_args_apply(&pair, &pair_opts, &e) ||
-		method_args_apply(
-			&decoding, &v->method, &v->decoder, &v->files, &e)) {
+	if (decoder_ask(&v->decoder, &asked, &e)) {
 		free(v);
 		return cmd_misuse(&cmd_eval, "%s", e.text);
 	}

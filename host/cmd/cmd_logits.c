@@ -12,6 +12,7 @@
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
 #include "host/text/tokenizer.h"
+#include "tensor/soc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +21,9 @@
 
 #define IDS_MAX ((size_t)64 << 20) /* bytes of a file of ids */
 
-static struct session_args pair = SESSION_ARGS_DEFAULT;
-static struct session_opts pair_opts; /* what it says, from the start on */
+static struct opt_values asked;  /* of the pair */
+static struct session_opts pair; /* what it says, from the start on */
+static struct soc phone;
 static const char *model_path, *ids_text, *ids_file, *out_path;
 
 /* clang-format off */
@@ -35,7 +37,7 @@ static const struct opt opts[] = {
 		"a file of them, - for standard input" },
 	{ OPT_STRING, 'o', "output", &out_path, "FILE",
 		"where the logits go, - for standard output" },
-	SESSION_OPTIONS(pair),
+	PAIR_OPTIONS(asked),
 };
 /* clang-format on */
 
@@ -63,7 +65,7 @@ static int check_usage(void)
 	if (!out_path)
 		return cmd_misuse(&cmd_logits,
 			"no output: -o FILE, or -o - for standard output");
-	if (session_args_apply(&pair, &pair_opts, &e))
+	if (pair_apply(&asked, &pair, &phone, &e))
 		return cmd_misuse(&cmd_logits, "%s", e.text);
 	return EXIT_OK;
 }
@@ -155,8 +157,8 @@ static int write_logits(struct session *s, const struct token_list *ids,
 static int open_session(struct session **s, const struct model *m,
 	const struct token_list *ids, struct err *e)
 {
-	uint32_t context = pair.context ? (uint32_t)pair.context : m->n_ctx;
-	struct session_opts o = pair_opts;
+	uint32_t context = pair.context ? pair.context : m->n_ctx;
+	struct session_opts o = pair;
 
 	o.progress = cmd_progress;
 	if (ids->n > context)

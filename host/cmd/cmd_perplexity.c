@@ -23,8 +23,7 @@
 #define TEXT_MAX     ((size_t)256 << 20) /* bytes */
 #define WINDOW_MAX   2048                /* unless another is asked for */
 
-static struct session_args pair = SESSION_ARGS_DEFAULT;
-static struct session_opts pair_opts; /* what it says, from the start on */
+static struct opt_values asked; /* of the decoder */
 static const char *model_path;
 static int64_t n_items, window;
 static bool as_json;
@@ -42,7 +41,7 @@ static const struct opt opts[] = {
 		0, 1 << 26 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object at the end instead of a table" },
-	SESSION_OPTIONS(pair),
+	PAIR_OPTIONS(asked),
 };
 /* clang-format on */
 
@@ -104,8 +103,6 @@ static bool is_items(const char *operand)
 
 static int check_usage(const char *operand)
 {
-	struct err e = { 0 };
-
 	if (!operand)
 		return cmd_misuse(&cmd_perplexity,
 			"nothing to read: " EVAL_TASK_NAMES ", all, a file of "
@@ -119,8 +116,6 @@ static int check_usage(const char *operand)
 		return cmd_misuse(&cmd_perplexity,
 			"--window must be 2 or more: a token is foretold from "
 			"one before it");
-	if (session_args_apply(&pair, &pair_opts, &e))
-		return cmd_misuse(&cmd_perplexity, "%s", e.text);
 	return EXIT_OK;
 }
 
@@ -161,8 +156,7 @@ static int read_operand(struct job *j, const char *operand, struct err *e)
 static int open_model(struct job *j, struct err *e)
 {
 	struct decoder *d = &j->decoder;
-	struct decoder_files files = { .model = model_path };
-	int ret = decoder_open_model(d, &method_autoregressive, &files, e);
+	int ret = decoder_open_model(d, model_path, e);
 
 	if (d->model && !d->model->causal)
 		return err_set(e, EINVAL,
@@ -214,7 +208,7 @@ static int check_passages(struct job *j, uint32_t context, struct err *e)
 
 static int open_session(struct job *j, struct err *e)
 {
-	struct session_opts o = pair_opts;
+	struct session_opts o = j->decoder.session_opts;
 	uint32_t context;
 	int ret;
 
@@ -457,6 +451,10 @@ static int perplexity_main(int argc, char **argv)
 	if (!j) {
 		err_set(&e, ENOMEM, "no memory for the perplexity");
 		return cmd_fail(&e);
+	}
+	if (decoder_ask(&j->decoder, &asked, &e)) {
+		job_free(j);
+		return cmd_misuse(&cmd_perplexity, "%s", e.text);
 	}
 	ret = run_job(j, operand, &e);
 	job_free(j);

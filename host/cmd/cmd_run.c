@@ -25,9 +25,7 @@
 
 #define PROMPT_MAX ((size_t)64 << 20)
 
-static struct session_args pair = SESSION_ARGS_DEFAULT;
-static struct session_opts pair_opts; /* what it says, from the start on */
-static struct method_args decoding = METHOD_ARGS_DEFAULT;
+static struct opt_values asked; /* of the decoder */
 static const char *model_path, *prompt_text, *prompt_file, *system_text;
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1;
 static double temperature, top_p = 1, min_p, repeat_penalty = 1;
@@ -86,7 +84,7 @@ static const struct opt opts[] = {
 		"seed of the random numbers (1); the same seed draws the same "
 		"tokens", 0, (double)(1ll << 53) },
 
-	METHOD_OPTIONS(decoding),
+	DECODING_OPTIONS(asked),
 
 	{ .type = OPT_GROUP, .name = "Output" },
 	{ OPT_FLAG, 0, "ids", &as_ids, NULL,
@@ -97,7 +95,7 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "stats", &with_stats, NULL,
 		"print a summary to standard error" },
 
-	SESSION_OPTIONS(pair),
+	PAIR_OPTIONS(asked),
 };
 /* clang-format on */
 
@@ -126,9 +124,7 @@ static const struct opt_command usage = {
 /* ---- one run ------------------------------------------------------------ */
 
 struct run {
-	struct decoder_files files;
 	struct session_stats before; /* the run proper */
-	const struct method *method;
 	struct decoder decoder;
 	struct strbuf given; /* the prompt as it came */
 	struct token_list prompt;
@@ -195,11 +191,9 @@ static int choose_method(struct run *r)
 {
 	struct err e = { 0 };
 
-	if (session_args_apply(&pair, &pair_opts, &e) ||
-		method_args_apply(
-			&decoding, &r->method, &r->decoder, &r->files, &e))
-		return cmd_misuse(&cmd_run, "%s", e.text);
-	return EXIT_OK;
+	return decoder_ask(&r->decoder, &asked, &e)
+		? cmd_misuse(&cmd_run, "%s", e.text)
+		: EXIT_OK;
 }
 
 /* ---- the prompt ---------------------------------------------------------- */
@@ -319,17 +313,14 @@ static int check_room(const struct run *r, uint32_t context, struct err *e)
 
 static int open_model(struct run *r, struct err *e)
 {
-	int ret;
+	uint32_t context = r->decoder.session_opts.context;
+	int ret = decoder_open_model(&r->decoder, model_path, e);
 
-	r->files.model = model_path;
-	ret = decoder_open_model(&r->decoder, r->method, &r->files, e);
 	if (!ret)
 		ret = tokenize_prompt(r, e);
-	return ret ? ret
-		   : check_room(r,
-			     pair.context ? (uint32_t)pair.context
-					  : r->decoder.model->n_ctx,
-			     e);
+	return ret
+		? ret
+		: check_room(r, context ? context : r->decoder.model->n_ctx, e);
 }
 
 static int open_sampler(struct run *r, struct err *e)
@@ -349,7 +340,7 @@ static int open_sampler(struct run *r, struct err *e)
 static int open_session(struct run *r, struct err *e)
 {
 	const struct model *m = r->decoder.model;
-	struct session_opts o = pair_opts;
+	struct session_opts o = r->decoder.session_opts;
 
 	o.cancel = &cmd_interrupted;
 	o.progress = cmd_progress;

@@ -106,9 +106,8 @@ static void phone_text(const struct run_report *r, FILE *f)
 /* Whose guesses: a file, or none where acceptance is simulated. */
 static const char *drafter_name(const struct decoder *d)
 {
-	return d->drafting.opts.oracle > 0
-		? "an oracle: acceptance is simulated"
-		: d->drafting.path;
+	return d->drafting.oracle > 0 ? "an oracle: acceptance is simulated"
+				      : d->drafting.path;
 }
 
 /* What a method with a draft model did in `run_s`. */
@@ -124,11 +123,13 @@ static void draft_text(const struct decoder *d, double run_s, FILE *f)
 		drafter_name(d), m->cycles, m->drafted, m->accepted,
 		100 * method_acceptance(m), method_accepted_length(m),
 		100 * share(m->draft_ns, run_s));
-	if (d->method->prunes)
-		fprintf(f, "exit         %s%s, %.1f %% of the rows kept\n",
-			d->env.exit ? "predicted by " : "no predictor",
-			d->exit_path,
-			100 * per(m->kept, m->drafted + m->cycles));
+	if (d->method->tell) {
+		struct strbuf line = STRBUF_INIT;
+
+		d->method->tell(&d->env, &line);
+		fprintf(f, "%s\n", line.data ? line.data : "");
+		strbuf_release(&line);
+	}
 }
 
 static void flash_text(const struct run_report *r, FILE *f)
@@ -294,7 +295,7 @@ static void put_draft(json_t *o, const struct run_report *r)
 		return;
 	put_str(o, "draft_model", drafter_name(r->decoder));
 	json_object_set_new(o, "acceptance_simulated",
-		json_boolean(r->decoder->drafting.opts.oracle > 0));
+		json_boolean(r->decoder->drafting.oracle > 0));
 	put_u64(o, "tree_rows_kept", m->kept);
 	put_u64(o, "nodes_expanded", m->expanded);
 	put_u64(o, "draft_cycles", m->cycles);

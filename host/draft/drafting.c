@@ -1,5 +1,6 @@
 #include "host/draft/drafting.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/draft/draft_model.h"
 #include "host/draft/drafter_device.h"
@@ -10,7 +11,8 @@
 #include "host/shipped/shipped_models.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEVICE_BATCH 8 /* expansions that one pass of the NPU is worth */
@@ -41,15 +43,70 @@ static int check_vocabulary(const struct drafting *d,
 		d->path, target_path);
 }
 
-int drafting_open_file(struct drafting *d, const char *path,
-	const struct model *target, const char *target_path, struct err *e)
+/* ---- options ------------------------------------------------------------- */
+
+static const char *const places[] = { "host", "device", NULL };
+
+/* clang-format off */
+#define IN(field) OPT_IN(drafting_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
+		"the draft model of a method that has one (the one that comes "
+		"with the program); oracle:P simulates one that agrees with "
+		"the model in a share P of the tokens",
+		.noun = "a draft model" },
+	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
+		"where the draft model runs", .choices = places },
+	{ OPT_UINT, 0, "draft-batch", IN(batch), "N",
+		"nodes drafted together where possible (0: 1 on the host, 8 "
+		"on the device)", 0, 64 },
+	{ OPT_FLOAT, 0, "draft-temp", IN(temperature), "T",
+		"temperature of the draft's probabilities ({})", 0.05, 10 },
+	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
+		"seed of draft oracle:P ({})", 0, INT32_MAX },
+};
+/* clang-format on */
+
+const struct opt_table drafting_table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults =
+		&(const struct drafting_options){ .temperature = 1, .seed = 1 },
+	.size = sizeof(struct drafting_options),
+};
+
+/* FILE or oracle:P. */
+int drafting_ask(
+	struct drafting *d, const struct drafting_options *opts, struct err *e)
+{
+	static const char oracle[] = "oracle:";
+	const char *draft = opts->draft, *number;
+	char *end;
+
+	d->opts = *opts;
+	if (!draft || strncmp(draft, oracle, sizeof(oracle) - 1))
+		return 0;
+	number = draft + sizeof(oracle) - 1;
+	d->oracle = strtod(number, &end);
+	if (end > number && !*end && d->oracle > 0 && d->oracle <= 1)
+		return 0;
+	return err_set(e, EINVAL,
+		"--draft '%s': behind oracle: stands how often it agrees, "
+		"above 0 and at most 1, for example oracle:0.8",
+		draft);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+int drafting_open_file(struct drafting *d, const struct model *target,
+	const char *target_path, struct err *e)
 {
 	int ret;
 
 	d->n_vocab = target->n_vocab;
-	if (d->opts.oracle > 0)
+	if (d->oracle > 0)
 		return 0;
-	ret = models_choose(path, MODEL_DRAFT, d->path, e);
+	ret = models_choose(d->opts.draft, MODEL_DRAFT, d->path, e);
 	if (!ret)
 		ret = model_open(&d->file, d->path, e);
 	return ret ? ret : check_vocabulary(d, target, target_path, e);
@@ -102,7 +159,7 @@ static int open_on_device(struct drafting *d, struct session *target,
 int drafting_open(struct drafting *d, struct session *target,
 	const struct session_opts *o, uint32_t rows, struct err *e)
 {
-	if (d->opts.oracle > 0)
+	if (d->oracle > 0)
 		return 0;
 	if (d->opts.on_device)
 		return open_on_device(d, target, o, rows, e);
@@ -113,7 +170,7 @@ static void close_drafter(struct drafting *d)
 {
 	if (!d->drafter.begin)
 		return;
-	if (d->opts.oracle > 0)
+	if (d->oracle > 0)
 		drafter_oracle_close(&d->drafter);
 	else if (d->opts.on_device)
 		drafter_device_close(&d->drafter);
@@ -128,8 +185,8 @@ int drafting_tell(
 	int ret;
 
 	close_drafter(d);
-	ret = drafter_oracle_open(&d->drafter, text, n, d->opts.oracle,
-		d->opts.seed, d->n_vocab, e);
+	ret = drafter_oracle_open(
+		&d->drafter, text, n, d->oracle, d->opts.seed, d->n_vocab, e);
 	if (!ret && d->opts.batch)
 		d->drafter.batch = d->opts.batch;
 	return ret;

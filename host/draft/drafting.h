@@ -6,6 +6,7 @@
 #ifndef HOST_DRAFT_DRAFTING_H
 #define HOST_DRAFT_DRAFTING_H
 
+#include "base/opt.h"
 #include "host/tree/drafter.h"
 
 #include <limits.h>
@@ -19,16 +20,18 @@ struct model;
 struct session;
 struct session_opts;
 
-struct drafting_opts {
-	double oracle; /* its agreement, to 1; 0: a model drafts */
-	uint64_t seed; /* of the oracle */
-	bool on_device;
+struct drafting_options {
+	const char *draft; /* NULL: the model that comes with the program */
+	int on_device;
 	uint32_t batch;     /* nodes drafted together; 0: chosen */
 	double temperature; /* of the draft's probabilities */
+	uint32_t seed;      /* of the oracle */
 };
+extern const struct opt_table drafting_table;
 
 struct drafting {
-	struct drafting_opts opts;
+	struct drafting_options opts;
+	double oracle;       /* its agreement, to 1; 0: a model drafts */
 	char path[PATH_MAX]; /* "" without a draft model */
 	struct model *file;
 	struct draft_model *model; /* on the host */
@@ -37,11 +40,15 @@ struct drafting {
 	uint32_t n_vocab;
 };
 
-/* `opts` as they were said; path NULL: the draft model that comes with the
- * program. Nothing but the file is opened. -EINVAL when its vocabulary is not
- * the target's. */
-int drafting_open_file(struct drafting *, const char *path,
-	const struct model *target, const char *target_path, struct err *);
+/* What is to draft; text in the options is borrowed. -EINVAL for what cannot
+ * be meant. */
+int drafting_ask(
+	struct drafting *, const struct drafting_options *, struct err *);
+
+/* Nothing but the draft model's file is opened, if there is one. -EINVAL when
+ * its vocabulary is not the target's. */
+int drafting_open_file(struct drafting *, const struct model *target,
+	const char *target_path, struct err *);
 
 /* Beside the target's session, whose options these were; trees have at most
  * `rows` rows. */

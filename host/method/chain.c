@@ -5,12 +5,40 @@
  * one. Row i of the chain says what comes behind token i; while that is what
  * was guessed, the next row holds as well.
  */
+#include "base/checked.h"
 #include "host/method/cycle.h"
+#include "host/method/tree_options.h"
 #include "host/text/generation.h"
+#include "ipc/wire.h"
+
+struct chain_options {
+	uint32_t length;
+};
+
+static const struct opt option_rows[] = {
+	{ OPT_UINT, 0, "draft-len", OPT_IN(chain_options, length), "N",
+		"tokens of a drafted chain ({})", 1, WIRE_MAX_ROWS - 1 },
+};
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct chain_options){ .length = 8 },
+	.size = sizeof(struct chain_options),
+};
+
+static const struct opt_table *const options[] = { &table, &tree_table, NULL };
+
+static uint32_t chain_length(const struct method_env *env)
+{
+	const struct chain_options *o = method_options(env, &table);
+
+	return o->length;
+}
 
 static uint32_t chain_rows(const struct method_env *env)
 {
-	return 1 + env->draft_length;
+	return 1 + chain_length(env);
 }
 
 static int chain_run(struct session *s, struct generation *g,
@@ -20,7 +48,7 @@ static int chain_run(struct session *s, struct generation *g,
 	int ret = cycle_open(&c, s, g, env, chain_rows(env), 0, e);
 
 	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, env->draft_length, e);
+		ret = cycle_begin(&c, chain_length(env), e);
 		if (!ret)
 			ret = build_chain(c.tree, &c.drafter, &c.limits, e);
 		if (!ret)
@@ -35,6 +63,7 @@ const struct method method_chain = {
 	.summary = "tokens guessed by a draft model, verified in one pass",
 	.lossless = true,
 	.needs_draft = true,
+	.options = options,
 	.decode_rows = chain_rows,
 	.run = chain_run,
 };

@@ -4,9 +4,11 @@
 #include "base/err.h"
 #include "host/draft/draft_model.h"
 #include "host/head/exit_head.h"
+#include "host/method/tree_options.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
+#include "host/tree/prune.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -129,10 +131,10 @@ struct watched {
 static void score(
 	void *arg, uint32_t node, const int32_t *token, uint32_t n, float *out)
 {
-	struct cycle *c = arg;
+	const struct watched *w = arg;
 
-	exit_head_score(
-		c->env->exit, session_hidden(c->session, node), token, n, out);
+	exit_head_score(w->pass->exit, session_hidden(w->c->session, node),
+		token, n, out);
 }
 
 static void price_scores(struct cycle *c)
@@ -155,7 +157,7 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	const struct watched *w = arg;
 	struct cycle *c = w->c;
 
-	*n = prune_tree(c->tree, &c->env->prune, score, c, c->sigma, keep);
+	*n = prune_tree(c->tree, w->pass->prune, score, arg, c->sigma, keep);
 	price_scores(c);
 	c->env->stats.kept += *n;
 	return 0;
@@ -183,7 +185,7 @@ static int forward(
 	c->hidden = least(c->gap, c->ahead);
 	c->verified = c->tree->n;
 	c->leaves = c->tree->leaves;
-	if (pass && pass->prune)
+	if (pass && pass->exit)
 		hooks.choose = choose;
 	else
 		c->env->stats.kept += c->verified;
@@ -301,7 +303,8 @@ int cycle_open(struct cycle *c, struct session *s, struct generation *g,
 	c->sigma = calloc(rows + spare, sizeof(*c->sigma));
 	if (!c->path || !c->sigma)
 		return err_set(e, ENOMEM, "no memory for trees of %u", rows);
-	ret = tree_open(&c->tree, rows + spare, env->candidates, e);
+	ret = tree_open(
+		&c->tree, rows + spare, tree_options(env)->candidates, e);
 	if (ret) {
 		c->tree = NULL;
 		return ret;

@@ -16,8 +16,10 @@
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
 
-#include <stdbool.h>
 #include <stdint.h>
+
+struct exit_head;
+struct prune_opts;
 
 struct cycle {
 	struct session *session;
@@ -53,11 +55,13 @@ struct cycle {
 };
 
 /*
- * What goes on during a pass beside it. `prune` lets the exit predictor choose
- * the rows for the upper layers; `meanwhile` is called once a block.
+ * What goes on during a pass beside it. `exit`, the session's exit predictor,
+ * chooses the rows for the upper layers, by `prune`; `meanwhile` is called once
+ * a block.
  */
 struct cycle_pass {
-	bool prune;
+	const struct exit_head *exit; /* NULL: all rows go on */
+	const struct prune_opts *prune;
 	int (*meanwhile)(struct cycle *, void *arg, struct err *);
 	void *arg;
 };

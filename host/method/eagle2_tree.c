@@ -4,21 +4,17 @@
  * candidates the best are verified.
  */
 #include "host/method/cycle.h"
+#include "host/method/tree_options.h"
 #include "host/text/generation.h"
 
 #define DEPTH 8 /* a first layer, and the reference's 7 */
 #define BEAM  10
 
-static uint32_t eagle2_tree_rows(const struct method_env *env)
-{
-	return env->tree_rows;
-}
-
 static int eagle2_tree_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
 	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, eagle2_tree_rows(env),
+	int ret = cycle_open(&c, s, g, env, tree_decode_rows(env),
 		1 + BEAM * (DEPTH - 1), e);
 
 	while (!ret && !gen_done(g)) {
@@ -38,6 +34,7 @@ const struct method method_eagle2_tree = {
 	.summary = "EAGLE-2's dynamic tree, drafted by an ordinary model",
 	.lossless = true,
 	.needs_draft = true,
-	.decode_rows = eagle2_tree_rows,
+	.options = tree_tables,
+	.decode_rows = tree_decode_rows,
 	.run = eagle2_tree_run,
 };

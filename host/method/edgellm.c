@@ -7,6 +7,7 @@
  * finds the work done.
  */
 #include "host/method/cycle.h"
+#include "host/method/tree_options.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
 
@@ -16,11 +17,6 @@ struct edge {
 	struct edgellm pace;
 	int32_t tip; /* what is drafted behind, beside the pass; -1: nothing */
 };
-
-static uint32_t edgellm_rows(const struct method_env *env)
-{
-	return env->tree_rows;
-}
 
 /* The likeliest leaf; -1 where the drafter was not asked or had no room, and
  * the root is all there is. */
@@ -79,11 +75,11 @@ static int edgellm_run(struct session *s, struct generation *g,
 	struct edge m;
 	struct cycle_pass pass = { .meanwhile = draft_on, .arg = &m };
 	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, edgellm_rows(env), AHEAD, e);
+	int ret = cycle_open(&c, s, g, env, tree_decode_rows(env), AHEAD, e);
 
 	edgellm_init(&m.pace);
 	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, env->tree_depth, e);
+		ret = cycle_begin(&c, tree_options(env)->depth, e);
 		if (!ret)
 			ret = build_edgellm(
 				c.tree, &c.drafter, &c.limits, &m.pace, e);
@@ -103,6 +99,7 @@ const struct method method_edgellm = {
 	.summary = "a drafted tree paced by its probabilities, EdgeLLM-style",
 	.lossless = true,
 	.needs_draft = true,
-	.decode_rows = edgellm_rows,
+	.options = tree_tables,
+	.decode_rows = tree_decode_rows,
 	.run = edgellm_run,
 };

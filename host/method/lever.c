@@ -7,12 +7,20 @@
  * drops rows that have little chance (4.3), where that saves more than it
  * loses, and logits are computed for the rows on the accepted way alone (4.4).
  */
+#include "host/method/lever.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/strbuf.h"
 #include "host/head/exit_head.h"
 #include "host/method/cycle.h"
+#include "host/method/tree_options.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
+#include "host/shipped/shipped_models.h"
 #include "host/text/generation.h"
-#include "host/tree/tree_cost.h"
+
+#include <string.h>
 
 /*
  * The first trees grow to set sizes, a quarter of the rows, half and all, so
@@ -27,10 +35,123 @@ static const struct cost nothing_known;
 /* Of the accepted tokens, as the paper measured it. */
 #define PRUNING_LOSS 0.05
 
-static uint32_t lever_rows(const struct method_env *env)
+/* ---- options ------------------------------------------------------------- */
+
+struct lever_options {
+	bool stop_rule;
+	const char *exit; /* "none", a file, or NULL: what comes with us */
+	double threshold; /* below 0: prune_defaults' */
+	bool always, no_shadow, no_safeguards;
+};
+
+/* clang-format off */
+#define IN(field) OPT_IN(lever_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_FLAG, 0, "stop-rule", IN(stop_rule), NULL,
+		"with lever: stop a tree where the paper does, not at its "
+		"best prefix" },
+	{ OPT_STRING, 0, "exit", IN(exit), "FILE|none",
+		"with lever: the exit predictor of the model (the one that "
+		"comes with the program, where it fits), or none",
+		.noun = "an exit predictor" },
+	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
+		"with lever: what an edge must be likely for to stay (one "
+		"over twice the candidates)", 0, 1 },
+	{ OPT_FLAG, 0, "prune-always", IN(always), NULL,
+		"with lever: prune also where it saves less time than it "
+		"loses tokens" },
+	{ OPT_FLAG, 0, "no-shadow", IN(no_shadow), NULL,
+		"with lever: predict among a node's children alone" },
+	{ OPT_FLAG, 0, "no-safeguards", IN(no_safeguards), NULL,
+		"with lever: prune whatever is below the threshold" },
+};
+/* clang-format on */
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct lever_options){ .threshold = -1 },
+	.size = sizeof(struct lever_options),
+};
+
+static const struct opt_table *const options[] = { &tree_table, &table, NULL };
+
+static const struct lever_options *lever_options(const struct method_env *env)
 {
-	return env->tree_rows;
+	return method_options(env, &table);
 }
+
+/* ---- opening ------------------------------------------------------------- */
+
+struct lever_state *lever_state(const struct method_env *env)
+{
+	return env->state;
+}
+
+/* One that comes with the program and is none for this target is left out. */
+static int find_exit(struct lever_state *st, const char *named,
+	const struct model *target, struct err *e)
+{
+	struct err unfit = { 0 };
+	int ret = models_choose(named, MODEL_EXIT, st->exit_path, &unfit);
+
+	if (!ret)
+		ret = exit_head_open(&st->exit, st->exit_path, target, &unfit);
+	if (!ret)
+		return 0;
+	st->exit = NULL;
+	st->exit_path[0] = '\0';
+	if (named)
+		*e = unfit;
+	return named ? ret : 0;
+}
+
+static int lever_open(
+	struct method_env *env, const struct model *target, struct err *e)
+{
+	const struct lever_options *o = lever_options(env);
+	struct lever_state *st = env->state;
+	struct prune_opts *prune = &st->prune;
+
+	cost_init(&st->cost);
+	lever_init(&st->lever);
+	st->lever.best_prefix = !o->stop_rule;
+	*prune = prune_defaults(tree_options(env)->candidates);
+	if (o->threshold >= 0) {
+		prune->theta = (float)o->threshold;
+		prune->breadth_theta = prune->theta / 2;
+	}
+	prune->shadow = !o->no_shadow;
+	prune->safeguards = !o->no_safeguards;
+	if (o->exit && !strcmp(o->exit, "none"))
+		return 0;
+	return find_exit(st, o->exit, target, e);
+}
+
+static void lever_close(struct method_env *env)
+{
+	exit_head_close(lever_state(env)->exit);
+}
+
+static uint32_t lever_exit_layers(const struct method_env *env)
+{
+	const struct exit_head *exit = lever_state(env)->exit;
+
+	return exit ? exit_head_layers(exit) : 0;
+}
+
+static void lever_tell(const struct method_env *env, struct strbuf *line)
+{
+	const struct method_stats *s = &env->stats;
+	const struct lever_state *st = env->state;
+	uint64_t rows = s->drafted + s->cycles;
+
+	strbuf_addf(line, "exit         %s%s, %.1f %% of the rows kept",
+		st->exit ? "predicted by " : "no predictor", st->exit_path,
+		100 * (rows ? (double)s->kept / (double)rows : 0));
+}
+
+/* ---- the algorithm ------------------------------------------------------- */
 
 static const struct cost *try_sizes(struct cycle *c)
 {
@@ -38,7 +159,7 @@ static const struct cost *try_sizes(struct cycle *c)
 	uint32_t rows;
 
 	if (cycles >= FIRST_SIZES)
-		return c->env->cost;
+		return &lever_state(c->env)->cost;
 	rows = c->rows >> (FIRST_SIZES - 1 - cycles);
 	if (rows > 1 && rows < c->limits.rows)
 		c->limits.rows = rows;
@@ -47,7 +168,7 @@ static const struct cost *try_sizes(struct cycle *c)
 
 static void see_costs(struct cycle *c)
 {
-	struct cost *cost = c->env->cost;
+	struct cost *cost = &lever_state(c->env)->cost;
 
 	if (c->env->stats.cycles == 1)
 		return;
@@ -63,46 +184,63 @@ static void see_costs(struct cycle *c)
 static bool pruning_pays(const struct cycle *c)
 {
 	const struct tree *t = c->tree;
-	const struct cost *cost = c->env->cost;
+	const struct lever_state *st = lever_state(c->env);
 	uint32_t layers = session_model(c->session)->n_layer;
-	double upper = (double)(layers - exit_head_layers(c->env->exit)) /
-		(double)layers;
-	double saved = cost_verify(cost, t->n, t->leaves) -
-		cost_verify(cost, (t->n + 1) / 2, (t->leaves + 1) / 2);
+	double upper =
+		(double)(layers - exit_head_layers(st->exit)) / (double)layers;
+	double saved = cost_verify(&st->cost, t->n, t->leaves) -
+		cost_verify(&st->cost, (t->n + 1) / 2, (t->leaves + 1) / 2);
 
-	return upper * saved > PRUNING_LOSS * c->env->lever.latency;
+	return upper * saved > PRUNING_LOSS * st->lever.latency;
+}
+
+static bool prunes(const struct cycle *c)
+{
+	const struct lever_state *st = lever_state(c->env);
+
+	return st->exit &&
+		(st->frozen || lever_options(c->env)->always ||
+			pruning_pays(c));
+}
+
+/* What this cycle tells of the next ones. */
+static void learn(struct cycle *c)
+{
+	struct lever_state *st = lever_state(c->env);
+
+	c->env->stats.gain += st->lever.gain;
+	see_costs(c);
+	lever_saw(&st->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
 }
 
 static int lever_cycle(struct cycle *c, struct err *e)
 {
-	struct method_env *env = c->env;
-	struct cycle_pass pass = { 0 };
-	int ret = cycle_begin(c, env->tree_depth, e);
+	struct lever_state *st = lever_state(c->env);
+	struct cycle_pass pass = { .prune = &st->prune };
+	int ret = cycle_begin(c, tree_options(c->env)->depth, e);
 
 	if (!ret)
 		ret = build_lever(c->tree, &c->drafter, &c->limits,
-			try_sizes(c), &env->lever, e);
+			st->frozen ? &st->cost : try_sizes(c), &st->lever, e);
 	if (ret)
 		return ret;
-	env->stats.gain += env->lever.gain;
-	pass.prune = env->exit && (env->prune_always || pruning_pays(c));
+	if (prunes(c))
+		pass.exit = st->exit;
 	ret = cycle_verify(c, &pass, e);
-	if (ret)
-		return ret;
-	see_costs(c);
-	lever_saw(&env->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
-	return 0;
+	if (!ret && !st->frozen)
+		learn(c);
+	return ret;
 }
 
 static int lever_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
-	struct cycle c;
+	uint32_t most = tree_decode_rows(env);
 	/* Room for what a batch drafts ahead of the tree. */
-	uint32_t spare = env->drafter->batch > 1 ? lever_rows(env) : 0;
-	int ret = cycle_open(&c, s, g, env, lever_rows(env), spare, e);
+	uint32_t spare = env->drafter->batch > 1 ? most : 0;
+	struct cycle c;
+	int ret = cycle_open(&c, s, g, env, most, spare, e);
 
-	env->lever.best_prefix = !env->stop_rule;
 	while (!ret && !gen_done(g))
 		ret = lever_cycle(&c, e);
 	cycle_close(&c);
@@ -114,7 +252,12 @@ const struct method method_lever = {
 	.summary = "a drafted tree grown by gain over cost, pruned half-way",
 	.lossless = true,
 	.needs_draft = true,
-	.prunes = true,
-	.decode_rows = lever_rows,
+	.options = options,
+	.state_bytes = sizeof(struct lever_state),
+	.open = lever_open,
+	.close = lever_close,
+	.decode_rows = tree_decode_rows,
+	.exit_layers = lever_exit_layers,
 	.run = lever_run,
+	.tell = lever_tell,
 };

@@ -12,6 +12,7 @@
  * become. And the mask itself is never guessed: probabilities are those of
  * the other tokens.
  */
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/method/method.h"
@@ -25,6 +26,32 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct llada_options {
+	uint32_t length; /* of a block, in positions */
+	uint32_t steps;  /* passes it takes at most; 0: one each */
+};
+
+/* clang-format off */
+#define IN(field) OPT_IN(llada_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_UINT, 0, "block", IN(length), "N",
+		"positions a diffusion model fills at a time ({})",
+		1, WIRE_MAX_ROWS },
+	{ OPT_UINT, 0, "block-steps", IN(steps), "N",
+		"passes it takes for a block at most (0: as many as the block "
+		"has positions)", 0, WIRE_MAX_ROWS },
+};
+/* clang-format on */
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct llada_options){ .length = 32 },
+	.size = sizeof(struct llada_options),
+};
+
+static const struct opt_table *const options[] = { &table, NULL };
 
 struct guess {
 	uint32_t at;
@@ -203,14 +230,15 @@ static int decoding_init(struct decoding *d, struct session *s,
 static int llada_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
+	const struct llada_options *o = method_options(env, &table);
 	struct decoding d;
 	int ret = decoding_init(&d, s, g, e);
 
-	assert(env->block_length);
+	assert(o->length);
 	while (!ret && !gen_done(g)) {
-		ret = begin_block(&d, g, env->block_length, e);
+		ret = begin_block(&d, g, o->length, e);
 		if (!ret)
-			ret = fill_block(&d, env->block_steps, e);
+			ret = fill_block(&d, o->steps, e);
 		/* What ends the text ends it here: the rest is dropped. */
 		for (uint32_t i = d.begin; i < d.end && !ret; i++)
 			gen_append(g, d.x[i]);
@@ -229,6 +257,7 @@ const struct method method_llada = {
 	.name = "llada",
 	.summary = "masked diffusion, block by block",
 	.diffusion = true,
+	.options = options,
 	.decode_rows = llada_rows,
 	.run = llada_run,
 };

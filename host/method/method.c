@@ -1,5 +1,11 @@
 #include "host/method/method.h"
 
+#include "base/err.h"
+#include "host/draft/drafting.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct method *const methods[] = {
@@ -21,4 +27,71 @@ const struct method *method_find(const char *name)
 		if (!strcmp(methods[i]->name, name))
 			return methods[i];
 	return NULL;
+}
+
+/* ---- options ------------------------------------------------------------- */
+
+bool method_uses(const struct method *m, const struct opt_table *t)
+{
+	if (t == &drafting_table)
+		return m->needs_draft;
+	for (size_t i = 0; m->options && m->options[i]; i++)
+		if (m->options[i] == t)
+			return true;
+	return false;
+}
+
+struct listed {
+	const struct opt_table *table[OPT_VALUES_TABLES];
+	size_t n;
+};
+
+static void list(struct listed *l, const struct opt_table *t)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->table[i] == t)
+			return;
+	assert(l->n < OPT_VALUES_TABLES);
+	l->table[l->n++] = t;
+}
+
+static void list_all(struct listed *l, bool draft)
+{
+	for (size_t i = 0; methods[i]; i++)
+		for (size_t k = 0; methods[i]->needs_draft == draft &&
+			methods[i]->options && methods[i]->options[k];
+			k++)
+			list(l, methods[i]->options[k]);
+}
+
+/* What has to do with drafts stands together. */
+const struct opt_table *method_table(size_t i)
+{
+	struct listed l = { 0 };
+
+	list(&l, &drafting_table);
+	list_all(&l, true);
+	list_all(&l, false);
+	return i < l.n ? l.table[i] : NULL;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+int method_open(struct method_env *env, const struct method *m,
+	const struct model *target, struct err *e)
+{
+	env->method = m;
+	if (m->state_bytes)
+		env->state = calloc(1, m->state_bytes);
+	if (m->state_bytes && !env->state)
+		return err_set(e, ENOMEM, "no memory for method %s", m->name);
+	return m->open ? m->open(env, target, e) : 0;
+}
+
+void method_close(struct method_env *env)
+{
+	if (env->method && env->method->close && env->state)
+		env->method->close(env);
+	free(env->state);
+	*env = (struct method_env){ 0 };
 }

@@ -10,8 +10,7 @@
 #ifndef HOST_METHOD_METHOD_H
 #define HOST_METHOD_METHOD_H
 
-#include "host/tree/build.h"
-#include "host/tree/prune.h"
+#include "base/opt.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,10 +19,11 @@
 struct drafter;
 struct draft_model;
 struct err;
-struct exit_head;
 struct generation;
+struct model;
 struct session;
 struct soc;
+struct strbuf;
 
 /* Counted by methods that verify drafts. Times are of the wall and, _ps, of the
  * phone. */
@@ -53,24 +53,16 @@ static inline double method_accepted_length(const struct method_stats *s)
 			 : 0;
 }
 
+struct method;
+
 /* What a method works with beside the session. */
 struct method_env {
-	struct drafter *drafter;   /* NULL unless needs_draft */
+	const struct method *method;
+	const struct opt_values *options; /* NULL: all by default */
+	void *state;                      /* the method's own; owned */
+	struct drafter *drafter;          /* NULL unless needs_draft */
 	struct draft_model *draft; /* that it runs on the host; NULL: none */
 	const struct soc *phone;   /* schedules go by its time; NULL: wall */
-	uint32_t draft_length;     /* tokens of a drafted chain at most */
-	uint32_t tree_rows;        /* of a tree, the root among them, at most */
-	uint32_t tree_depth;
-	uint32_t candidates; /* behind a node */
-	/* Of lever: */
-	struct exit_head *exit; /* NULL: nothing is pruned */
-	struct prune_opts prune;
-	bool prune_always; /* even where it does not pay */
-	bool stop_rule;    /* the paper's own, instead of the best prefix */
-	struct cost *cost;
-	struct lever lever;
-	uint32_t block_length;     /* positions of a diffusion block, >= 1 */
-	uint32_t block_steps;      /* passes it takes at most; 0: one each */
 	struct method_stats stats; /* added up over runs */
 };
 
@@ -79,13 +71,47 @@ struct method {
 	const char *summary; /* one line for --help */
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
-	bool prunes;    /* has a use for an exit predictor */
 	bool diffusion; /* runs models whose positions all see each other */
+	/* Its own options and those it shares, beside drafting_table where it
+	 * needs a draft; NULL-terminated, NULL: none. */
+	const struct opt_table *const *options;
+	/* What it keeps from run to run: so many bytes, zeroed. */
+	size_t state_bytes;
+	/* NULL: nothing to open or to close. close() undoes whatever open()
+	 * came to. */
+	int (*open)(
+		struct method_env *, const struct model *target, struct err *);
+	void (*close)(struct method_env *);
 	/* Rows of the decode graph it wants. */
 	uint32_t (*decode_rows)(const struct method_env *);
+	/* Layers behind which it may drop rows; NULL: never. */
+	uint32_t (*exit_layers)(const struct method_env *);
 	int (*run)(struct session *, struct generation *, struct method_env *,
 		struct err *);
+	/* A line more about what it has and did, for people; NULL: none. */
+	void (*tell)(const struct method_env *, struct strbuf *);
 };
+
+/*
+ * The env of a method, zeroed but for its options: the state is made and
+ * opened. To be closed whatever this returns; then it is zeroed again.
+ */
+int method_open(struct method_env *, const struct method *,
+	const struct model *target, struct err *);
+void method_close(struct method_env *);
+
+/* The values of one of its tables. */
+static inline const void *method_options(
+	const struct method_env *env, const struct opt_table *t)
+{
+	return env->options ? opt_values_of(env->options, t) : t->defaults;
+}
+
+/* Whether the options of that table mean something to it. */
+bool method_uses(const struct method *, const struct opt_table *);
+
+/* Those of all methods, each table once (an opt_tables). */
+const struct opt_table *method_table(size_t i);
 
 /* The table, by name; NULL-terminated. */
 extern const struct method *const methods[];

@@ -3,25 +3,21 @@
  * the largest expected accepted length, by the draft's probabilities.
  */
 #include "host/method/cycle.h"
+#include "host/method/tree_options.h"
 #include "host/text/generation.h"
 
 #define THRESHOLD                                                  \
 	0.5 /* growth of the expected length that is worth a layer \
 	     */
 
-static uint32_t opt_tree_rows(const struct method_env *env)
-{
-	return env->tree_rows;
-}
-
 static int opt_tree_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
 	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, opt_tree_rows(env), 0, e);
+	int ret = cycle_open(&c, s, g, env, tree_decode_rows(env), 0, e);
 
 	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, env->tree_depth, e);
+		ret = cycle_begin(&c, tree_options(env)->depth, e);
 		if (!ret)
 			ret = build_opt(
 				c.tree, &c.drafter, &c.limits, THRESHOLD, e);
@@ -37,6 +33,7 @@ const struct method method_opt_tree = {
 	.summary = "the drafted tree of the largest expected length",
 	.lossless = true,
 	.needs_draft = true,
-	.decode_rows = opt_tree_rows,
+	.options = tree_tables,
+	.decode_rows = tree_decode_rows,
 	.run = opt_tree_run,
 };

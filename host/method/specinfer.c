@@ -4,6 +4,7 @@
  */
 #include "base/checked.h"
 #include "host/method/cycle.h"
+#include "host/method/tree_options.h"
 #include "host/text/generation.h"
 
 /* Children of a node at each depth: 20 nodes below the root. */
@@ -13,7 +14,9 @@ static const uint32_t width[] = { 1, 1, 3, 1, 1, 1, 1, 1 };
 
 static uint32_t specinfer_rows(const struct method_env *env)
 {
-	return env->tree_rows < 1 + NODES ? env->tree_rows : 1 + NODES;
+	uint32_t most = tree_decode_rows(env);
+
+	return most < 1 + NODES ? most : 1 + NODES;
 }
 
 static int specinfer_run(struct session *s, struct generation *g,
@@ -39,6 +42,7 @@ const struct method method_specinfer = {
 	.summary = "a drafted tree of a fixed shape, verified in one pass",
 	.lossless = true,
 	.needs_draft = true,
+	.options = tree_tables,
 	.decode_rows = specinfer_rows,
 	.run = specinfer_run,
 };

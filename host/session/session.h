@@ -90,6 +90,17 @@ struct session_opts {
 	const volatile sig_atomic_t *cancel; /* NULL: never */
 };
 
+/* In a table of options, which wants constants, and elsewhere. */
+#define SESSION_DEFAULTS                                                     \
+	{                                                                    \
+		.prefill_chunk = 128, .decode_rows = 1,                      \
+		.precision = WIRE_INT8, .layout = LAYOUT_UNSAID,             \
+		.coherence = COHERENCE_OFF, .doorbell = DOORBELL_POLL,       \
+		.va_window = 3584ull << 20, .va_slots = 16, .evict_seed = 1, \
+		.spin_us = -1, .stall_ms = SESSION_STALL, .dram_share = 1,   \
+		.stage_slots = 3,                                            \
+	}
+#define SESSION_STALL 30000
 extern const struct session_opts session_defaults;
 
 int session_open(struct session **out, const struct model *,

@@ -25,21 +25,7 @@
 #define SPIN_SPARE_US  5000
 #define SPIN_SHARED_US 50
 
-const struct session_opts session_defaults = {
-	.prefill_chunk = 128,
-	.decode_rows = 1,
-	.precision = WIRE_INT8,
-	.layout = LAYOUT_UNSAID,
-	.coherence = COHERENCE_OFF,
-	.doorbell = DOORBELL_POLL,
-	.va_window = 3584ull << 20,
-	.va_slots = 16,
-	.evict_seed = 1,
-	.spin_us = -1,
-	.stall_ms = 30000,
-	.dram_share = 1,
-	.stage_slots = 3,
-};
+const struct session_opts session_defaults = SESSION_DEFAULTS;
 
 static int open_plan(struct session *s, struct err *e)
 {

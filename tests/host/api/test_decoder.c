@@ -69,9 +69,12 @@ static void copy_target(const char *name, const char *was, const char *is)
 static int open_model(const struct method *m, const char *model,
 	const char *draft, struct err *e)
 {
-	struct decoder d = { 0 };
-	struct decoder_files files = { .model = model, .draft = draft };
-	int ret = decoder_open_model(&d, m, &files, e);
+	struct drafting_options o = { .draft = draft };
+	struct decoder d = { .method = m };
+	int ret;
+
+	assert_ok(drafting_ask(&d.drafting, &o, e), e);
+	ret = decoder_open_model(&d, model, e);
 
 	if (!ret) {
 		assert_ptr_equal(d.method, m);
@@ -140,13 +143,12 @@ static void test_kinds(void **state)
 
 static void test_begin_of_text(void **state)
 {
-	struct decoder d = { 0 };
-	struct decoder_files files = { 0 };
+	struct decoder d = { .method = &plain };
 	struct token_list l = { 0 };
 	struct err e = { 0 };
 	int32_t bos;
 
-	assert_ok(decoder_open_model(&d, &plain, &files, &e), &e);
+	assert_ok(decoder_open_model(&d, NULL, &e), &e);
 	bos = tokenizer_bos(d.tokenizer);
 	assert_true(tokenizer_adds_bos(d.tokenizer));
 	for (int i = 0; i < 2; i++) { /* once, however often */

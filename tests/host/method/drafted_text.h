@@ -14,12 +14,13 @@
 #include "host/draft/drafter_host.h"
 #include "host/draft/drafter_oracle.h"
 #include "host/head/exit_head.h"
+#include "host/method/lever.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
-#include "host/tree/tree_cost.h"
 #include "tensor/soc.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
+#include "tests/host/method/asked.h"
 #include "tests/host/method/text_writer.h"
 #include "tests/host/method/watched_drafter.h"
 #include "tests/host/session/pair.h"
@@ -207,30 +208,49 @@ static inline void check_stats(struct fixture *f, const struct method_env *env,
 	add_stats(f, s);
 }
 
+/* What the fixture says is asked; its exit predictor stays its own. */
+static inline void open_method(const struct fixture *f, const struct method *m,
+	struct opt_values *asked, struct method_env *env)
+{
+	struct err e = { 0 };
+
+	ask_number(asked, "draft-len", f->depth);
+	ask_number(asked, "tree-rows", f->tree_rows);
+	ask_number(asked, "tree-depth", f->depth);
+	ask_number(asked, "candidates", f->candidates);
+	ask(asked, "stop-rule", f->stop_rule ? "true" : "false");
+	ask(asked, "prune-always", NULL);
+	ask(asked, "exit", "none");
+	env->options = asked;
+	assert_ok(method_open(env, m, f->w.model[SAME], &e), &e);
+	if (m == &method_lever && f->prune) {
+		lever_state(env)->exit = f->exit;
+		lever_state(env)->prune = f->prune_opts;
+	}
+}
+
+static inline void close_method(struct method_env *env)
+{
+	if (env->method == &method_lever)
+		lever_state(env)->exit = NULL;
+	method_close(env);
+}
+
 /* A text by one method, with everything opened anew; f->plain is known. */
 static inline void check_text(
 	struct fixture *f, const struct method *m, struct drafting *d)
 {
-	static struct cost cost;
+	struct opt_values asked = { 0 };
 	struct drafter drafter;
-	struct method_env env = { .drafter = &drafter,
+	struct method_env env = { .options = &asked,
+		.drafter = &drafter,
 		.draft = d->model,
-		.phone = f->w.opts.soc,
-		.draft_length = f->depth,
-		.tree_rows = f->tree_rows,
-		.tree_depth = f->depth,
-		.candidates = f->candidates,
-		.exit = f->prune ? f->exit : NULL,
-		.prune = f->prune_opts,
-		.prune_always = true,
-		.stop_rule = f->stop_rule,
-		.cost = &cost };
+		.phone = f->w.opts.soc };
 	struct session_stats before;
 	struct text got;
 	char what[128];
 
-	cost_init(&cost);
-	lever_init(&env.lever);
+	open_method(f, m, &asked, &env);
 	drafter = watched_drafter(&d->watched, &env, &f->plain, f->prune);
 	session_stats(f->w.s, &before);
 	writer_write(&f->w, m, &env, &got);
@@ -240,6 +260,7 @@ static inline void check_text(
 	check_stats(f, &env, &before, &got);
 	/* All cycles but those at the end are looked at. */
 	assert_true(d->watched.checked + 2 >= env.stats.cycles);
+	close_method(&env);
 }
 
 static inline void check_methods(struct fixture *f, enum place place, int which)

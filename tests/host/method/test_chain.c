@@ -12,6 +12,7 @@
 #include "host/text/tokenizer.h"
 #include "host/tree/drafter.h"
 #include "tests/harness.h"
+#include "tests/host/method/asked.h"
 #include "tests/host/method/text_writer.h"
 #include "tests/host/session/pair.h"
 
@@ -71,12 +72,15 @@ static void write_text(struct fixture *f, const struct method *m,
 	uint32_t draft_length, struct text *out)
 {
 	struct drafter drafter = { 0 };
-	struct method_env env = { .drafter = &drafter,
-		.draft = f->draft,
-		.draft_length = draft_length,
-		.candidates = 4 };
+	struct opt_values asked = { 0 };
+	struct method_env env = {
+		.options = &asked, .drafter = &drafter, .draft = f->draft
+	};
 	struct err e = { 0 };
 
+	if (draft_length) /* none for plain decoding */
+		ask_number(&asked, "draft-len", draft_length);
+	ask_number(&asked, "candidates", 4);
 	if (f->draft)
 		assert_ok(drafter_host_open(&drafter, f->draft, 1, &e), &e);
 	writer_write(&f->w, m, &env, out);
@@ -211,8 +215,7 @@ static void check_drafts(struct fixture *f, const char *what)
 	open_draft(f, SAME, 0);
 	check_text(f, &plain, SAME, LENGTHS, what);
 	open_draft(f, COARSE, 0);
-	for (uint32_t length = 0; length <= LENGTHS;
-		length = length ? 2 * length : 1) {
+	for (uint32_t length = 1; length <= LENGTHS; length *= 2) {
 		chain = check_text(f, &plain, COARSE, length, what);
 		cycles += chain.stats.cycles;
 		accepted += chain.stats.accepted;

@@ -155,7 +155,11 @@ struct fixture {
 	struct sampler *sampler;
 	struct generation_opts opts;
 	struct generation *g;
+	struct opt_values asked;
 	struct method_env env;
+	struct {
+		uint32_t length, steps;
+	} block;
 	struct strbuf file;
 	struct gguf *gguf;
 	struct tokenizer *tok;
@@ -177,7 +181,8 @@ static int setup(void **state)
 	f->sampling = sampler_defaults;
 	f->opts =
 		(struct generation_opts){ .n_predict = 40, .context = CONTEXT };
-	f->env.block_length = 8;
+	f->env.options = &f->asked;
+	f->block.length = 8;
 	*state = f;
 	return 0;
 }
@@ -217,6 +222,20 @@ static void open_tokenizer(struct fixture *f)
 	f->s.model.n_vocab = tokenizer_n_vocab(f->tok);
 }
 
+/* Of llada alone: the session here is not that of other methods. */
+static const struct opt_table *tables(size_t i)
+{
+	return method_llada.options[i];
+}
+
+static void ask(struct fixture *f, const char *name, uint32_t number)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", number);
+	assert_ok(opt_set(tables, &f->asked, name, text, &f->e), &f->e);
+}
+
 static int run(struct fixture *f)
 {
 	end(f);
@@ -229,6 +248,8 @@ static int run(struct fixture *f)
 	f->opts.sampler = f->sampler;
 	assert_ok(generation_open(&f->g, &f->opts, prompt, N_PROMPT, &f->e),
 		&f->e);
+	ask(f, "block", f->block.length);
+	ask(f, "block-steps", f->block.steps);
 	return method_llada.run(&f->s, f->g, &f->env, &f->e);
 }
 
@@ -261,10 +282,10 @@ static void check_schedule(const struct fixture *f)
 
 	gen_tokens(f->g, &n);
 	while (at < n) {
-		unsigned masks = f->env.block_length, steps, left;
+		unsigned masks = f->block.length, steps, left;
 
 		masks = at + masks > CONTEXT ? CONTEXT - at : masks;
-		steps = f->env.block_steps;
+		steps = f->block.steps;
 		steps = !steps || steps > masks ? masks : steps;
 		left = masks;
 		for (unsigned i = 0; i < steps; i++, pass++) {
@@ -281,9 +302,9 @@ static void check_schedule(const struct fixture *f)
 
 static void check_run(struct fixture *f)
 {
-	struct naive v = { naive_logits, &f->s, N_VOCAB, f->env.block_length,
-		f->env.block_steps, MASK, f->sampling.temperature,
-		f->sampling.seed, f->sampling.stream, 0 };
+	struct naive v = { naive_logits, &f->s, N_VOCAB, f->block.length,
+		f->block.steps, MASK, f->sampling.temperature, f->sampling.seed,
+		f->sampling.stream, 0 };
 	int32_t want[CONTEXT + 1];
 	unsigned n = N_PROMPT, passes;
 
@@ -306,8 +327,8 @@ static void check_lengths(struct fixture *f)
 
 	for (unsigned i = 0; i < 5; i++) {
 		for (unsigned j = 0; j < 5; j++) {
-			f->env.block_length = length[i];
-			f->env.block_steps = steps[j];
+			f->block.length = length[i];
+			f->block.steps = steps[j];
 			f->s.seed = 100 * i + j;
 			check_run(f);
 		}
@@ -343,8 +364,8 @@ static void test_up_to_the_context(void **state)
 	struct fixture *f = *state;
 
 	f->opts.n_predict = 1000;
-	f->env.block_length = 50;
-	f->env.block_steps = 7;
+	f->block.length = 50;
+	f->block.steps = 7;
 	check_run(f);
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_CONTEXT);
 }
@@ -458,7 +479,7 @@ static void test_law_of_noise(void **state)
 	f->s.context = f->s.max_rows = f->opts.context = MANY;
 	f->opts.n_predict = DRAWS;
 	f->sampling.temperature = temperature;
-	f->env.block_length = 1;
+	f->block.length = 1;
 	for (unsigned v = 0; v < V; v++)
 		sum += p[v] = v == MASK ? 0 : exp(law[v] / temperature);
 	run_ok(f);

@@ -10,6 +10,7 @@
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
 #include "tests/harness.h"
+#include "tests/host/method/asked.h"
 #include "tests/host/method/naive_llada.h"
 #include "tests/host/model/reference_model.h"
 #include "tests/host/session/pair.h"
@@ -24,7 +25,11 @@ struct fixture {
 	struct model *model;
 	struct session_opts opts;
 	struct sampler_opts sampling;
+	struct opt_values asked;
 	struct method_env env;
+	struct {
+		uint32_t length, steps;
+	} block;
 	int32_t prompt[N_PROMPT];
 	int32_t text[CONTEXT]; /* of the last run */
 	size_t n;
@@ -48,7 +53,8 @@ static int setup(void **state)
 	f->opts.context = CONTEXT;
 	f->opts.decode_rows = method_llada.decode_rows(&f->env);
 	f->sampling = sampler_defaults;
-	f->env.block_length = 8;
+	f->env.options = &f->asked;
+	f->block.length = 8;
 	for (unsigned i = 0; i < N_PROMPT; i++)
 		f->prompt[i] = (int32_t)(rng_uniform(seed, 7, i) * MASK);
 	*state = f;
@@ -82,6 +88,8 @@ static void run(struct fixture *f, struct session_stats *st)
 	assert_ok(sampler_open(&sampler, &f->sampling, o.n_vocab, &e), &e);
 	o.sampler = sampler;
 	assert_ok(generation_open(&g, &o, f->prompt, N_PROMPT, &e), &e);
+	ask_number(&f->asked, "block", f->block.length);
+	ask_number(&f->asked, "block-steps", f->block.steps);
 	assert_ok(method_llada.run(s, g, &f->env, &e), &e);
 	text = gen_tokens(g, &f->n);
 	memcpy(f->text, text, f->n * sizeof(*text));
@@ -101,10 +109,9 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 /* The same text, unless a choice hangs on less than rounding can change. */
 static bool check_reference(struct fixture *f)
 {
-	struct naive v = { naive_logits, f, f->file.n_vocab,
-		f->env.block_length, f->env.block_steps, MASK,
-		f->sampling.temperature, f->sampling.seed, f->sampling.stream,
-		0 };
+	struct naive v = { naive_logits, f, f->file.n_vocab, f->block.length,
+		f->block.steps, MASK, f->sampling.temperature, f->sampling.seed,
+		f->sampling.stream, 0 };
 	int32_t want[CONTEXT];
 	struct session_stats st;
 	unsigned n = N_PROMPT, passes;
@@ -138,8 +145,8 @@ static void test_is_the_definition(void **state)
 
 	f->opts.precision = WIRE_F32;
 	for (unsigned i = 0; i < 9; i++) {
-		f->env.block_length = want[i].length;
-		f->env.block_steps = want[i].steps;
+		f->block.length = want[i].length;
+		f->block.steps = want[i].steps;
 		f->sampling.temperature = want[i].temperature;
 		decided += check_reference(f);
 	}
@@ -155,7 +162,7 @@ static void test_whatever_the_pair(void **state)
 	int32_t text[CONTEXT];
 	uint64_t hash = 0;
 
-	f->env.block_steps = 3;
+	f->block.steps = 3;
 	for (unsigned c = 0; c < 3; c++) {
 		for (unsigned threads = 1; threads <= 3; threads++) {
 			f->opts.coherence = level[c];
@@ -184,7 +191,7 @@ static void test_counters(void **state)
 	struct fixture *f = *state;
 	struct session_stats st;
 
-	f->env.block_steps = 3;
+	f->block.steps = 3;
 	run(f, &st);
 	assert_int_equal(st.passes, 9);
 	assert_int_equal(st.rows, 3 * (3 * N_PROMPT + 8 + 16 + 24));

@@ -39,17 +39,17 @@ static void test_no_length(void **state)
 	open_models(f);
 	open_session(f, f->w.model[SAME]);
 	for (unsigned m = 0; m < N_METHODS; m++) {
-		struct method_env env = { .tree_rows = 8,
-			.tree_depth = 4,
-			.draft_length = 4,
-			.candidates = 2 };
+		struct opt_values asked = { 0 };
+		struct method_env env = { 0 };
 		struct drafting d;
 		struct text got;
 
 		open_drafting(f, &d, SERIAL, SAME);
+		open_method(f, verifying[m], &asked, &env);
 		env.drafter = &d.watched.inner;
 		writer_write(&f->w, verifying[m], &env, &got);
 		assert_int_equal(got.n, N_PROMPT);
+		close_method(&env);
 		close_drafting(&d);
 	}
 	session_stats(f->w.s, &st);

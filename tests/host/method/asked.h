@@ -1,0 +1,29 @@
+/* What tests ask of methods: their options by name, as a user does. */
+#ifndef TESTS_HOST_METHOD_ASKED_H
+#define TESTS_HOST_METHOD_ASKED_H
+
+#include "base/err.h"
+#include "base/opt.h"
+#include "host/method/method.h"
+#include "tests/harness.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+static inline void ask(struct opt_values *v, const char *name, const char *text)
+{
+	struct err e = { 0 };
+
+	assert_ok(opt_set(method_table, v, name, text, &e), &e);
+}
+
+static inline void ask_number(
+	struct opt_values *v, const char *name, uint32_t number)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", number);
+	ask(v, name, text);
+}
+
+#endif
