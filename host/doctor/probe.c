@@ -27,6 +27,7 @@ const struct probe probes[] = {
 	{ "locked-memory", false, probe_locked_memory },
 	{ "strace", false, probe_strace },
 	{ "perf", false, probe_perf },
+	{ "gnuplot", false, probe_gnuplot },
 	{ "session-bus", false, probe_session_bus },
 	{ "system-bus", false, probe_system_bus },
 	{ "libraries", false, probe_libraries },

@@ -97,6 +97,7 @@ void probe_direct_read(struct finding *);
 void probe_locked_memory(struct finding *);
 
 /* probe_around.c */
+void probe_gnuplot(struct finding *);
 void probe_session_bus(struct finding *);
 void probe_system_bus(struct finding *);
 void probe_libraries(struct finding *);

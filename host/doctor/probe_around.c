@@ -1,4 +1,4 @@
-/* Probes of what stands around us: buses, libraries, the device program. */
+/* Probes of what stands around us: programs, buses, libraries, the device. */
 #include "host/doctor/probe.h"
 
 #include "base/clock.h"
@@ -14,6 +14,20 @@
 #include <zstd.h>
 
 #define BUS_WAIT_MS 1000
+
+void probe_gnuplot(struct finding *f)
+{
+	char path[PATH_MAX];
+
+	finding_means(
+		f, "Draws the plots of tandem bench; all else works without.");
+	if (probe_program("gnuplot", path, sizeof(path))) {
+		finding_is(f, PROBE_OK, "%.300s", path);
+		return;
+	}
+	finding_is(f, PROBE_MISSING, "gnuplot is not in PATH");
+	finding_fix(f, "%sapt-get install gnuplot-nox", probe_sudo());
+}
 
 /* The next message, or NULL when none came before `until`. */
 static DBusMessage *next_message(DBusConnection *bus, uint64_t until)

@@ -4,8 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 
 probes='device processor cores memory address-space memfd huge-pages futex
-pidfd seccomp io_uring direct-read locked-memory strace perf session-bus
-system-bus libraries'
+pidfd seccomp io_uring direct-read locked-memory strace perf gnuplot
+session-bus system-bus libraries'
 
 run_ok "$TANDEM" doctor
 for p in $probes; do
@@ -40,6 +40,17 @@ check_has 'stderr' "$err" 'lacks: device'
 run env TANDEM_NPU=/nonexistent/npu "$TANDEM" doctor --json
 check_eq 'status without a device program' "$status" 1
 check_has 'the object' "$out" '"ok":false'
+
+# A program that is there is found, and one that is not is named with a way.
+mkdir "$tmp/bin"
+printf '#!/bin/sh\n' >"$tmp/bin/gnuplot"
+chmod +x "$tmp/bin/gnuplot"
+run_ok env PATH="$tmp/bin:$PATH" "$TANDEM" doctor
+check_has 'report with gnuplot' "$(grep ' gnuplot ' "$tmp/out")" \
+  "$tmp/bin/gnuplot"
+run_ok env PATH="$tmp" "$TANDEM" doctor
+check_has 'report without gnuplot' "$(grep ' gnuplot ' "$tmp/out")" missing
+check_has 'report without gnuplot' "$out" 'install gnuplot-nox'
 
 misuse "$TANDEM" doctor now
 
