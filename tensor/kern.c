@@ -31,20 +31,24 @@ const char *const *kern_names(void)
 	return names;
 }
 
-#ifdef __x86_64__
-/* Not every clang's __builtin_cpu_supports knows this one. */
-static bool has_f16c(void)
+bool kern_has_f16c(void)
 {
+#ifdef __x86_64__
+	/* Not every clang's __builtin_cpu_supports knows this one. */
 	unsigned a, b, c, d;
 
 	return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+#else
+	return false;
+#endif
 }
 
+#ifdef __x86_64__
 /* What isa_flags_* of the Makefile let the compiler use. */
 static bool has_avx2(void)
 {
 	return __builtin_cpu_supports("avx2") &&
-		__builtin_cpu_supports("fma") && has_f16c();
+		__builtin_cpu_supports("fma") && kern_has_f16c();
 }
 
 static bool has_avx512(void)

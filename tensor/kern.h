@@ -203,4 +203,7 @@ int kern_select(const struct kern **out, struct err *e);
 /* Names of all implementations built in, NULL-terminated. */
 const char *const *kern_names(void);
 
+/* This processor converts fp16, which the vector kernels of x86-64 want. */
+bool kern_has_f16c(void);
+
 #endif

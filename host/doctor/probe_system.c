@@ -32,7 +32,7 @@ static void processor_features(char *buf, size_t size)
 		int has;
 	} feature[] = {
 		{ "avx2", __builtin_cpu_supports("avx2") },
-		{ "f16c", __builtin_cpu_supports("f16c") },
+		{ "f16c", kern_has_f16c() },
 		{ "avx512f", __builtin_cpu_supports("avx512f") },
 		{ "avx512_vnni", __builtin_cpu_supports("avx512vnni") },
 		{ "avx512_bf16", __builtin_cpu_supports("avx512bf16") },

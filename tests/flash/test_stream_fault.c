@@ -34,12 +34,13 @@ static void test_grammar(void **state)
 {
 	static const char *const good[] = { "eio@1", "short@5+",
 		"flip@2,stall@4", "shrink@6,eio@18446744073709551615+" };
+	static const char too_many[] =
+		"eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,"
+		"eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1";
 	static const char *const bad[] = { "", "eio", "eio@", "eio@0", "eio@x",
 		"eio@-1", "eio@ 1", "@3", "eio@3-", "eio@3++", "eio@3,",
 		",eio@3", "eio@3 ,flip@1", "EIO@3", "eioo@3", "ei@3",
-		"eio@18446744073709551616",
-		"eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,"
-		"eio@1,eio@1,eio@1,eio@1,eio@1,eio@1,eio@1" };
+		"eio@18446744073709551616", too_many };
 	struct flash_fault *f = NULL;
 	struct err e = { 0 };
 
