@@ -225,7 +225,7 @@ int decoder_add_bos(
 
 int decoder_run(struct decoder *d, struct generation *g, struct err *e)
 {
-	session_truncate(d->session, 0);
+	session_truncate(d->session, SESSION_TEXT, 0);
 	return d->method->run(d->session, g, &d->env, e);
 }
 
@@ -239,7 +239,7 @@ int decoder_rehearse(struct decoder *d, const struct generation *g,
 
 	if (d->method->needs_draft && d->drafting.oracle > 0) {
 		ret = generation_open_like(&plain, g, e);
-		session_truncate(d->session, 0);
+		session_truncate(d->session, SESSION_TEXT, 0);
 		if (!ret)
 			ret = autoregressive_run(d->session, plain, &d->env, e);
 		if (!ret) {

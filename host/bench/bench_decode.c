@@ -64,8 +64,9 @@ static int time_prefill(struct bench_decode *b, unsigned round, struct err *e)
 	uint32_t row;
 	int ret;
 
-	session_truncate(b->session, 0);
-	ret = session_prefill(b->session, b->token, b->prompt, &row, e);
+	session_truncate(b->session, SESSION_TEXT, 0);
+	ret = session_prefill(
+		b->session, SESSION_TEXT, b->token, b->prompt, &row, e);
 	if (!ret)
 		ret = session_logits(b->session, row, b->logits, e);
 	b->prefill.seconds[round] = seconds_since(began);
@@ -75,13 +76,11 @@ static int time_prefill(struct bench_decode *b, unsigned round, struct err *e)
 /* A chain of rows, with all their logits; the first one is kept. */
 static int pass(struct bench_decode *b, uint32_t rows, struct err *e)
 {
-	struct token_tree t = { .n = rows, .token = b->token };
-	uint32_t first = 0;
-	int ret = session_forward(b->session, &t, e);
+	int ret = session_continue(b->session, SESSION_TEXT, b->token, rows, e);
 
 	if (!ret)
 		ret = session_logits_range(b->session, 0, rows, b->logits, e);
-	return ret ? ret : session_accept(b->session, &first, 1, e);
+	return ret ? ret : session_accept(b->session, SESSION_TEXT, NULL, 1, e);
 }
 
 static int time_pair(
@@ -90,7 +89,8 @@ static int time_pair(
 	uint64_t began;
 	int ret;
 
-	session_truncate(b->session, b->prompt < DEPTH ? b->prompt : DEPTH);
+	session_truncate(b->session, SESSION_TEXT,
+		b->prompt < DEPTH ? b->prompt : DEPTH);
 	ret = pass(b, f->rows, e);
 	began = clock_ns();
 	for (unsigned i = 0; i < PASSES && !ret; i++)

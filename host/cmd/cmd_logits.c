@@ -123,15 +123,6 @@ static int write_rows(
 	return ret;
 }
 
-static int keep_chain(struct session *s, uint32_t n, struct err *e)
-{
-	uint32_t path[WIRE_MAX_ROWS];
-
-	for (uint32_t i = 0; i < n; i++)
-		path[i] = i;
-	return session_accept(s, path, n, e);
-}
-
 static int write_logits(struct session *s, const struct token_list *ids,
 	uint32_t n_vocab, FILE *f, struct err *e)
 {
@@ -141,14 +132,15 @@ static int write_logits(struct session *s, const struct token_list *ids,
 
 	progress_begin(&p, "logits", ids->n);
 	for (size_t i = 0; i < ids->n && !ret; i += chunk) {
-		struct token_tree t = { .token = ids->id + i };
+		size_t left = ids->n - i;
+		uint32_t rows = (uint32_t)(left < chunk ? left : chunk);
 
-		t.n = (uint32_t)(ids->n - i < chunk ? ids->n - i : chunk);
-		if ((ret = session_forward(s, &t, e)) ||
-			(ret = write_rows(s, t.n, n_vocab, f, e)) ||
-			(ret = keep_chain(s, t.n, e)))
+		if ((ret = session_continue(
+			     s, SESSION_TEXT, ids->id + i, rows, e)) ||
+			(ret = write_rows(s, rows, n_vocab, f, e)) ||
+			(ret = session_accept(s, SESSION_TEXT, NULL, rows, e)))
 			break;
-		progress_at(&p, i + t.n);
+		progress_at(&p, i + rows);
 	}
 	progress_end(&p);
 	return ret;

@@ -77,7 +77,7 @@ static const struct opt_command usage = {
 	.max_operands = 1,
 };
 
-struct row {
+struct table_row {
 	const char *name, *path;
 	struct passages passages;
 	struct perplexity found;
@@ -89,7 +89,7 @@ struct job {
 	char *text; /* NULL: items */
 	size_t text_len;
 	uint32_t window; /* of a text */
-	struct row row[EVAL_TASKS];
+	struct table_row row[EVAL_TASKS];
 	size_t n, n_run; /* rows, and those begun */
 };
 
@@ -121,7 +121,7 @@ static int check_usage(const char *operand)
 
 static void add_row(struct job *j, const char *name, const char *path)
 {
-	j->row[j->n++] = (struct row){ .name = name, .path = path };
+	j->row[j->n++] = (struct table_row){ .name = name, .path = path };
 }
 
 static int read_text(struct job *j, const char *path, struct err *e)
@@ -176,7 +176,7 @@ static int make_passages(struct job *j, uint32_t context, struct err *e)
 	if (window)
 		j->window = (uint32_t)window;
 	for (size_t i = 0; i < j->n && !ret; i++) {
-		struct row *r = &j->row[i];
+		struct table_row *r = &j->row[i];
 
 		if (j->text) {
 			ret = passages_add_text(&r->passages, tok, j->text,
@@ -364,7 +364,7 @@ static int cannot_write(struct err *e)
 		e, errno ? errno : EIO, "cannot write to standard output");
 }
 
-static int run_row(struct job *j, struct row *r, struct err *e)
+static int run_row(struct job *j, struct table_row *r, struct err *e)
 {
 	int ret;
 

@@ -18,11 +18,10 @@ struct device {
 	int32_t *text; /* [context] the last one to begin with, n of it */
 	uint32_t n;
 	struct guesses found;
-	float *logits; /* [batch][n_vocab] */
-	/* Of a pass, [max_rows]. */
-	uint32_t rows;
-	int32_t *token, *parent;
-	uint32_t *path; /* [context], at least max_rows */
+	float *logits;   /* [batch][n_vocab] */
+	uint32_t rows;   /* of a pass: */
+	struct row *row; /* [max_rows] */
+	uint32_t *path;  /* [context] */
 };
 
 /* ---- a pass -------------------------------------------------------------- */
@@ -31,20 +30,25 @@ struct device {
  * came before it lately. */
 static uint32_t pending(const struct device *d)
 {
-	return d->n - session_length(d->session);
+	return d->n - session_length(d->session, SESSION_TEXT);
 }
 
 static uint32_t add_row(struct device *d, int32_t token, int32_t parent)
 {
-	d->token[d->rows] = token;
-	d->parent[d->rows] = parent;
+	d->row[d->rows] = (struct row){ .token = token,
+		.position = parent < 0
+			? session_length(d->session, SESSION_TEXT)
+			: d->row[parent].position + 1,
+		.sequence = SESSION_TEXT,
+		.parent = parent };
 	return d->rows++;
 }
 
 /* The rows that every pass begins with; the last of them is the root. */
 static void add_text(struct device *d)
 {
-	const int32_t *text = d->text + session_length(d->session);
+	const int32_t *text =
+		d->text + session_length(d->session, SESSION_TEXT);
 
 	d->rows = 0;
 	for (uint32_t i = pending(d); i; i--)
@@ -54,15 +58,13 @@ static void add_text(struct device *d)
 /* Compute the rows, and cache the text but for the root. */
 static int run_pass(struct device *d, struct err *e)
 {
-	struct token_tree t = { d->rows, d->token, d->parent };
+	const struct rows rows = { SIGHT_TREE, d->rows, d->row };
 	uint32_t known = pending(d) - 1;
-	int ret = session_forward(d->session, &t, e);
+	int ret = session_forward(d->session, &rows, e);
 
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < known; i++)
-		d->path[i] = i;
-	return session_accept(d->session, d->path, known, e);
+	return session_accept(d->session, SESSION_TEXT, NULL, known, e);
 }
 
 static uint32_t n_vocab(const struct device *d)
@@ -81,7 +83,8 @@ static void reuse(struct device *d, const int32_t *text, uint32_t n)
 		guesses_forget(&d->found);
 	else
 		guesses_follow(&d->found, text + same, n - same, d->path);
-	session_truncate(d->session, (uint32_t)(same < n ? same : n - 1));
+	session_truncate(
+		d->session, SESSION_TEXT, (uint32_t)(same < n ? same : n - 1));
 	memcpy(d->text + same, text + same, (n - same) * sizeof(*text));
 	d->n = n;
 }
@@ -89,11 +92,13 @@ static void reuse(struct device *d, const int32_t *text, uint32_t n)
 /* What a pass has no room for beside the root, and all of a new text. */
 static int prefill(struct device *d, struct err *e)
 {
-	uint32_t length = session_length(d->session), n = pending(d) - 1, last;
+	uint32_t length = session_length(d->session, SESSION_TEXT),
+		 n = pending(d) - 1, last;
 
 	if (!n || (length && n < d->max_rows))
 		return 0;
-	return session_prefill(d->session, d->text + length, n, &last, e);
+	return session_prefill(
+		d->session, SESSION_TEXT, d->text + length, n, &last, e);
 }
 
 static int look_at_root(struct device *d, struct err *e)
@@ -155,7 +160,8 @@ static uint32_t choose(struct device *d, const struct tree *t,
 	const uint32_t *node, uint32_t n)
 {
 	const struct session *s = d->session;
-	uint32_t most = session_context(s) - session_length(s), fit = 0;
+	uint32_t most = session_context(s) - session_length(s, SESSION_TEXT),
+		 fit = 0;
 	struct guesses *g = &d->found;
 	uint32_t used = pending(d);
 
@@ -263,8 +269,7 @@ static void device_free(struct device *d)
 	guesses_release(&d->found);
 	free(d->text);
 	free(d->logits);
-	free(d->token);
-	free(d->parent);
+	free(d->row);
 	free(d->path);
 	free(d);
 }
@@ -272,14 +277,12 @@ static void device_free(struct device *d)
 static int device_alloc(struct device *d, struct err *e)
 {
 	uint32_t context = session_context(d->session);
-	uint32_t longest = context > d->max_rows ? context : d->max_rows;
 
 	d->text = malloc(context * sizeof(*d->text));
 	d->logits = malloc(d->batch * sizeof(*d->logits) * n_vocab(d));
-	d->token = malloc(d->max_rows * sizeof(*d->token));
-	d->parent = malloc(d->max_rows * sizeof(*d->parent));
-	d->path = malloc(longest * sizeof(*d->path));
-	if (d->text && d->logits && d->token && d->parent && d->path)
+	d->row = malloc(d->max_rows * sizeof(*d->row));
+	d->path = malloc(context * sizeof(*d->path));
+	if (d->text && d->logits && d->row && d->path)
 		return 0;
 	return err_set(
 		e, ENOMEM, "no memory to draft %u nodes at once", d->batch);
@@ -309,7 +312,7 @@ int drafter_device_open(struct drafter *out, struct session *session,
 		device_free(d);
 		return ret;
 	}
-	session_truncate(session, 0);
+	session_truncate(session, SESSION_TEXT, 0);
 	*out = (struct drafter){ d, device_begin, device_expand, batch };
 	return 0;
 }

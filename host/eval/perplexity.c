@@ -258,15 +258,6 @@ static int score_rows(struct session *s, uint32_t row, uint32_t n,
 	return ret;
 }
 
-static int keep_chain(struct session *s, uint32_t n, struct err *e)
-{
-	uint32_t path[WIRE_MAX_ROWS];
-
-	for (uint32_t i = 0; i < n; i++)
-		path[i] = i;
-	return session_accept(s, path, n, e);
-}
-
 /* The last token is foretold and not read. */
 static int run_passage(struct session *s, const int32_t *token,
 	const struct passage *one, float *logits, struct perplexity *p,
@@ -275,19 +266,18 @@ static int run_passage(struct session *s, const int32_t *token,
 	uint32_t rows = one->n - 1, most = session_max_rows(s);
 	int ret = 0;
 
-	session_truncate(s, 0);
+	session_truncate(s, SESSION_TEXT, 0);
 	for (uint32_t at = 0; at < rows && !ret; at += most) {
 		uint32_t n = rows - at < most ? rows - at : most;
 		uint32_t row = one->first - 1 > at ? one->first - 1 - at : 0;
-		struct token_tree chain = { .n = n, .token = token + at };
 
-		ret = session_forward(s, &chain, e);
+		ret = session_continue(s, SESSION_TEXT, token + at, n, e);
 		if (ret)
 			break;
 		p->read += n;
 		ret = score_rows(s, row, n, token + at + 1, logits, p, e);
 		if (!ret)
-			ret = keep_chain(s, n, e);
+			ret = session_accept(s, SESSION_TEXT, NULL, n, e);
 	}
 	return ret;
 }

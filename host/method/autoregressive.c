@@ -8,11 +8,9 @@
 
 static int decode_one(struct session *s, int32_t token, struct err *e)
 {
-	static const uint32_t path[] = { 0 };
-	struct token_tree chain = { .n = 1, .token = &token };
-	int ret = session_forward(s, &chain, e);
+	int ret = session_continue(s, SESSION_TEXT, &token, 1, e);
 
-	return ret ? ret : session_accept(s, path, 1, e);
+	return ret ? ret : session_accept(s, SESSION_TEXT, NULL, 1, e);
 }
 
 static uint32_t autoregressive_rows(const struct method_env *env)
@@ -27,7 +25,7 @@ int autoregressive_run(struct session *s, struct generation *g,
 	size_t n_prompt;
 	const int32_t *prompt = gen_tokens(g, &n_prompt);
 	uint32_t row;
-	int ret = session_prefill(s, prompt, n_prompt, &row, e);
+	int ret = session_prefill(s, SESSION_TEXT, prompt, n_prompt, &row, e);
 
 	while (!ret && !gen_done(g)) {
 		int32_t token;

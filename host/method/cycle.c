@@ -86,7 +86,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 int cycle_begin(struct cycle *c, uint32_t depth, struct err *e)
 {
 	const struct session *s = c->session;
-	uint32_t room = session_context(s) - session_length(s);
+	uint32_t room = session_context(s) - session_length(s, SESSION_TEXT);
 	const int32_t *text;
 	size_t n;
 
@@ -175,23 +175,27 @@ static int meanwhile(void *arg, struct err *e)
 static int forward(
 	struct cycle *c, const struct cycle_pass *pass, struct err *e)
 {
-	struct token_tree t = { c->tree->n, c->tree->token, c->tree->parent };
+	const struct tree *t = c->tree;
+	struct rows rows = { SIGHT_TREE, t->n, c->row };
 	struct watched w = { c, pass };
 	struct session_hooks hooks = { .arg = &w };
 	uint64_t began = cycle_now(c);
 	int ret;
 
+	rows_tree(c->row, SESSION_TEXT,
+		session_length(c->session, SESSION_TEXT), t->token, t->parent,
+		t->n);
 	c->gap = began - c->passed_at;
 	c->hidden = least(c->gap, c->ahead);
-	c->verified = c->tree->n;
-	c->leaves = c->tree->leaves;
+	c->verified = t->n;
+	c->leaves = t->leaves;
 	if (pass && pass->exit)
 		hooks.choose = choose;
 	else
 		c->env->stats.kept += c->verified;
 	if (pass && pass->meanwhile)
 		hooks.meanwhile = meanwhile;
-	ret = session_forward_with(c->session, &t, &hooks, e);
+	ret = session_forward_with(c->session, &rows, &hooks, e);
 	pass_ended(c);
 	c->pass_time = c->passed_at - began;
 	return ret;
@@ -240,7 +244,8 @@ int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 	if (!ret)
 		ret = walk(c, e);
 	if (!ret)
-		ret = session_accept(c->session, c->path, c->n_path, e);
+		ret = session_accept(
+			c->session, SESSION_TEXT, c->path, c->n_path, e);
 	c->verify_time = cycle_now(c) - t.now;
 	stats->verify_ns += clock_ns() - t.ns;
 	stats->verify_ps += session_phone_ps(c->session) - t.ps;
@@ -276,7 +281,7 @@ static int first_token(struct cycle *c, struct err *e)
 	size_t n;
 	const int32_t *prompt = gen_tokens(c->gen, &n);
 	uint32_t row;
-	int ret = session_prefill(c->session, prompt, n, &row, e);
+	int ret = session_prefill(c->session, SESSION_TEXT, prompt, n, &row, e);
 
 	pass_ended(c);
 	if (!ret)
@@ -300,8 +305,9 @@ int cycle_open(struct cycle *c, struct session *s, struct generation *g,
 		.expand = expand_counted,
 		.batch = env->drafter->batch };
 	c->path = calloc(rows, sizeof(*c->path));
+	c->row = calloc(rows, sizeof(*c->row));
 	c->sigma = calloc(rows + spare, sizeof(*c->sigma));
-	if (!c->path || !c->sigma)
+	if (!c->path || !c->row || !c->sigma)
 		return err_set(e, ENOMEM, "no memory for trees of %u", rows);
 	ret = tree_open(
 		&c->tree, rows + spare, tree_options(env)->candidates, e);
@@ -316,5 +322,6 @@ void cycle_close(struct cycle *c)
 {
 	tree_close(c->tree);
 	free(c->path);
+	free(c->row);
 	free(c->sigma);
 }

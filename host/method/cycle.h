@@ -20,6 +20,7 @@
 
 struct exit_head;
 struct prune_opts;
+struct row;
 
 struct cycle {
 	struct session *session;
@@ -51,7 +52,8 @@ struct cycle {
 	uint64_t pass_time, gap, hidden;
 	uint64_t passed_at, ahead; /* when the last ended; for how long then */
 
-	float *sigma; /* [rows + spare] pruning's word on each node */
+	struct row *row; /* [rows] the tree as the session is given it */
+	float *sigma;    /* [rows + spare] pruning's word on each node */
 };
 
 /*

@@ -135,9 +135,8 @@ static int surest_first(const void *pa, const void *pb)
 static int denoise(
 	struct decoding *d, uint32_t pass, uint32_t keep, struct err *e)
 {
-	struct token_tree all = { .n = d->end, .token = d->x };
 	uint32_t n = 0;
-	int ret = session_forward(d->session, &all, e);
+	int ret = session_continue(d->session, SESSION_TEXT, d->x, d->end, e);
 
 	for (uint32_t at = d->begin; at < d->end && !ret; at++) {
 		struct guess *g = &d->guess[n];

@@ -1,86 +1,323 @@
 #include "host/session/batch.h"
 
 #include "base/err.h"
-#include "host/session/session.h"
 #include "ipc/wire.h"
 
 #include <errno.h>
 #include <string.h>
 
-int32_t batch_parent(const struct token_tree *t, uint32_t row)
+/* ---- checks -------------------------------------------------------------- */
+
+static uint32_t part_of(const struct batch *b, uint32_t sequence)
 {
-	return t->parent ? t->parent[row] : (int32_t)row - 1;
+	uint32_t i = b->n_parts;
+
+	/* Most rows are of the sequence that was seen last. */
+	while (i && b->claim[i - 1].sequence != sequence)
+		i--;
+	return i - 1;
 }
 
-int batch_check(const struct token_tree *t, bool causal, uint32_t max_rows,
-	uint32_t n_vocab, struct err *e)
+static int find_part(struct batch *b, const struct sequences *s, uint32_t row,
+	uint32_t *part, struct err *e)
 {
-	if (!t->n || t->n > max_rows)
-		return err_set(e, EINVAL,
-			"a batch of %u rows, but the largest graph has %u",
-			t->n, max_rows);
-	if (!causal && t->parent)
-		return err_set(e, EINVAL,
-			"a tree, but the rows of this model all see one "
-			"another");
-	for (uint32_t i = 0; i < t->n; i++) {
-		int32_t parent = batch_parent(t, i);
+	uint32_t sequence = b->rows.row[row].sequence;
 
-		if (t->token[i] < 0 || (uint32_t)t->token[i] >= n_vocab)
+	*part = part_of(b, sequence);
+	if (*part < b->n_parts)
+		return 0;
+	if (!sequence_is_open(s, sequence))
+		return err_set(e, EINVAL,
+			"row %u is of sequence %u, which is not open", row,
+			sequence);
+	if (b->n_parts == ROWS_SEQUENCES)
+		return err_set(e, EINVAL,
+			"rows of more than %d sequences in a pass",
+			ROWS_SEQUENCES);
+	*part = b->n_parts++;
+	b->part[*part] =
+		(struct batch_part){ .length = sequence_length(s, sequence),
+			.last = -1 };
+	b->claim[*part] = (struct claim){ .sequence = sequence,
+		.from = b->part[*part].length,
+		.to = b->part[*part].length,
+		.whole = true };
+	return 0;
+}
+
+static int check_root(const struct batch_part *p, uint32_t i,
+	const struct row *row, struct err *e)
+{
+	if (row->position <= p->length)
+		return 0;
+	return err_set(e, EINVAL,
+		"row %u is at position %u, behind a sequence of %u tokens", i,
+		row->position, p->length);
+}
+
+static int take_tree_row(
+	struct batch *b, uint32_t i, uint32_t part, struct err *e)
+{
+	const struct row *row = &b->rows.row[i], *above;
+
+	b->claim[part].to++;
+	if (row->parent == -1)
+		return check_root(&b->part[part], i, row, e);
+	if (row->parent < 0 || row->parent >= (int32_t)i)
+		return err_set(e, EINVAL,
+			"row %u of a tree has parent %d, which does not come "
+			"before it",
+			i, row->parent);
+	above = &b->rows.row[row->parent];
+	if (above->sequence != row->sequence ||
+		above->position + 1 != row->position)
+		return err_set(e, EINVAL,
+			"row %u at position %u of sequence %u has parent %d at "
+			"position %u of sequence %u",
+			i, row->position, row->sequence, row->parent,
+			above->position, above->sequence);
+	return 0;
+}
+
+static int take_placed_row(
+	struct batch *b, uint32_t i, uint32_t part, struct err *e)
+{
+	const struct row *row = &b->rows.row[i];
+	const struct batch_part *p = &b->part[part];
+	struct claim *c = &b->claim[part];
+
+	if (p->rows && row->position <= b->rows.row[p->last].position)
+		return err_set(e, EINVAL,
+			"row %u is at position %u, and row %d of its sequence "
+			"at %u",
+			i, row->position, p->last,
+			b->rows.row[p->last].position);
+	if (row->position > c->to)
+		return err_set(e, EINVAL,
+			"row %u is at position %u, and %u tokens are before it",
+			i, row->position, c->to);
+	if (!p->rows)
+		c->from = row->position;
+	else if (row->position > b->rows.row[p->last].position + 1)
+		c->whole = false;
+	if (row->position == c->to)
+		c->to++;
+	return 0;
+}
+
+/* Of rows at positions of their own: what is claimed ends where they do. */
+static int end_placed(struct batch *b, struct err *e)
+{
+	for (uint32_t i = 0; i < b->rows.n; i++) {
+		const struct row *row = &b->rows.row[i];
+		uint32_t part = part_of(b, row->sequence);
+
+		if (b->rows.sight == SIGHT_BLOCK &&
+			(row->end <= row->position ||
+				row->end > b->claim[part].to))
+			return err_set(e, EINVAL,
+				"row %u at position %u of %u is in a block "
+				"that ends at %u",
+				i, row->position, b->claim[part].to, row->end);
+	}
+	for (uint32_t part = 0; part < b->n_parts; part++)
+		b->claim[part].to =
+			b->rows.row[b->part[part].last].position + 1;
+	return 0;
+}
+
+static int take_rows(struct batch *b, const struct batch_limits *limits,
+	const struct sequences *s, struct err *e)
+{
+	bool tree = b->rows.sight == SIGHT_TREE;
+	uint32_t part;
+	int ret;
+
+	for (uint32_t i = 0; i < b->rows.n; i++) {
+		int32_t token = b->rows.row[i].token;
+
+		if (token < 0 || (uint32_t)token >= limits->n_vocab)
 			return err_set(e, EINVAL,
 				"token %d is outside the vocabulary of %u",
-				t->token[i], n_vocab);
-		if (parent < -1 || parent >= (int32_t)i)
-			return err_set(e, EINVAL,
-				"row %u of a tree has parent %d, which does "
-				"not come before it",
-				i, parent);
+				token, limits->n_vocab);
+		ret = find_part(b, s, i, &part, e);
+		if (!ret)
+			ret = tree ? take_tree_row(b, i, part, e)
+				   : take_placed_row(b, i, part, e);
+		if (ret)
+			return ret;
+		b->part[part].last = (int32_t)i;
+		b->part[part].rows++;
+	}
+	return tree ? 0 : end_placed(b, e);
+}
+
+static int check_context(const struct batch *b, uint32_t context, struct err *e)
+{
+	for (uint32_t i = 0; i < b->n_parts; i++) {
+		uint32_t length = b->part[i].length;
+
+		if (b->claim[i].to > context)
+			return err_set(e, ENOSPC,
+				"the context of %u tokens is full: %u are in "
+				"it, %u more were to come; try a larger --ctx",
+				context, length, b->claim[i].to - length);
 	}
 	return 0;
 }
+
+int batch_init(struct batch *b, const struct rows *rows,
+	const struct batch_limits *limits, const struct sequences *s,
+	struct err *e)
+{
+	int ret;
+
+	b->rows = *rows;
+	b->n_parts = 0;
+	if (!rows->n || rows->n > limits->rows)
+		return err_set(e, EINVAL,
+			"a batch of %u rows, but the largest graph has %u",
+			rows->n, limits->rows);
+	if (!limits->causal && rows->sight == SIGHT_TREE)
+		return err_set(e, EINVAL,
+			"a tree, but the rows of this model see one another "
+			"both ways");
+	if (limits->causal && rows->sight != SIGHT_TREE)
+		return err_set(e, EINVAL,
+			"rows that see what comes behind them, but this model "
+			"writes from left to right");
+	ret = take_rows(b, limits, s, e);
+	return ret ? ret : check_context(b, limits->context, e);
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+void batch_place(struct batch *b, uint32_t *at, int32_t *above)
+{
+	for (uint32_t i = 0; i < b->n_parts; i++) {
+		b->part[i].rows = 0;
+		b->part[i].last = -1;
+	}
+	for (uint32_t i = 0; i < b->rows.n; i++) {
+		const struct row *row = &b->rows.row[i];
+		struct batch_part *p = &b->part[part_of(b, row->sequence)];
+		bool tree = b->rows.sight == SIGHT_TREE;
+
+		at[i] = tree ? p->length + p->rows : row->position;
+		above[i] = tree ? row->parent : p->last;
+		p->last = (int32_t)i;
+		p->rows++;
+	}
+}
+
+/* ---- the wire ------------------------------------------------------------ */
 
 static uint32_t mask_words(uint32_t rows)
 {
 	return (rows + 63) / 64;
 }
 
-size_t batch_bytes(uint32_t rows)
+size_t batch_bytes(uint32_t rows, uint32_t spans)
 {
-	return rows * sizeof(struct wire_row) + sizeof(struct wire_span) +
+	return rows * sizeof(struct wire_row) +
+		spans * sizeof(struct wire_span) +
 		(size_t)rows * mask_words(rows) * sizeof(uint64_t);
 }
 
-size_t batch_fill(void *dst, const struct token_tree *t, bool causal,
-	uint32_t prefix, struct wire_graph_run *run)
+/* How far a row sees what lies in the cache; of a tree's row, its root. */
+static uint32_t sight_end(const struct batch *b, uint32_t i)
 {
-	uint32_t n_spans = prefix ? 1 : 0;
-	size_t words = mask_words(t->n), last = (t->n - 1) * words;
-	struct wire_row *row = dst;
-	struct wire_span *span = (void *)(row + t->n);
-	uint64_t *mask = (void *)(span + n_spans);
+	const struct row *row = &b->rows.row[i];
+	uint32_t part = part_of(b, row->sequence);
+	uint32_t length = b->part[part].length, to = b->claim[part].to;
 
-	if (n_spans)
-		*span = (struct wire_span){ .slot = 0, .count = prefix };
-	memset(mask, 0, t->n * words * sizeof(*mask));
-	for (uint32_t i = 0; i < t->n; i++) {
-		int32_t parent = batch_parent(t, i);
+	if (b->rows.sight == SIGHT_TREE)
+		return row->position;
+	if (b->rows.sight == SIGHT_BLOCK)
+		return row->end;
+	return length > to ? length : to;
+}
+
+/* Those of a sequence that see as far as one another share a list. */
+static int put_spans(struct batch *b, const struct sequences *s, uint32_t i,
+	struct wire_row *row, struct wire_span *span, uint32_t room,
+	uint32_t *used)
+{
+	uint32_t part = part_of(b, b->rows.row[i].sequence);
+	struct batch_part *p = &b->part[part];
+	uint32_t end = sight_end(b, i);
+
+	if (p->first == UINT32_MAX || p->end != end) {
+		p->end = end;
+		p->first = *used;
+		p->spans = sequence_spans(s, b->claim[part].sequence, end,
+			span + *used, room - *used);
+		if (p->spans > room - *used)
+			return -ENOSPC;
+		*used += p->spans;
+	}
+	row->first_span = p->first;
+	row->n_spans = p->spans;
+	return 0;
+}
+
+static int put_rows(struct batch *b, const struct sequences *s,
+	const uint32_t *at, struct wire_row *row, uint32_t room, uint32_t *used)
+{
+	struct wire_span *span = (void *)(row + b->rows.n);
+
+	for (uint32_t i = 0; i < b->n_parts; i++)
+		b->part[i].first = UINT32_MAX;
+	for (uint32_t i = 0; i < b->rows.n; i++) {
+		const struct row *from = &b->rows.row[i];
+
+		row[i] = (struct wire_row){ .position = from->position,
+			.slot = sequence_slot(s, from->sequence, at[i]) };
+		if (b->rows.sight == SIGHT_TREE && from->parent >= 0) {
+			row[i].first_span = row[from->parent].first_span;
+			row[i].n_spans = row[from->parent].n_spans;
+		} else if (put_spans(b, s, i, &row[i], span, room, used)) {
+			return -ENOSPC;
+		}
+	}
+	return 0;
+}
+
+static void put_masks(const struct batch *b, uint64_t *mask, size_t words)
+{
+	memset(mask, 0, b->rows.n * words * sizeof(*mask));
+	if (b->rows.sight != SIGHT_TREE)
+		return;
+	for (uint32_t i = 0; i < b->rows.n; i++) {
+		int32_t parent = b->rows.row[i].parent;
 		uint64_t *mine = mask + i * words;
 
-		row[i] = (struct wire_row){ .position = prefix,
-			.slot = prefix + i,
-			.n_spans = n_spans };
-		if (parent >= 0) {
-			row[i].position = row[parent].position + 1;
+		if (parent >= 0)
 			memcpy(mine, mask + (size_t)parent * words,
 				words * sizeof(*mine));
-		}
 		mine[i / 64] |= (uint64_t)1 << i % 64;
 	}
-	/* The last row of a chain sees them all. */
-	for (uint32_t i = 0; !causal && i + 1 < t->n; i++)
-		memcpy(mask + i * words, mask + last, words * sizeof(*mask));
-	run->rows = t->n;
-	run->n_spans = n_spans;
-	run->mask_words = (uint32_t)words;
-	return (size_t)((uint8_t *)(mask + t->n * words) - (uint8_t *)dst);
+}
+
+int batch_fill(void *dst, struct batch *b, const struct sequences *s,
+	const uint32_t *at, uint32_t room, struct wire_graph_run *run,
+	struct err *e)
+{
+	uint32_t n = b->rows.n, words = mask_words(n), spans = 0;
+	struct wire_row *row = dst;
+
+	if (put_rows(b, s, at, row, room, &spans))
+		return err_set(e, ENOSPC,
+			"what %u rows of %u sequences see lies in more than %u "
+			"spans of the cache, which is all that a pass can "
+			"tell; compute fewer sequences at once",
+			n, b->n_parts, room);
+	put_masks(b,
+		(void *)((uint8_t *)dst + n * sizeof(*row) +
+			spans * sizeof(struct wire_span)),
+		words);
+	run->rows = n;
+	run->n_spans = spans;
+	run->mask_words = words;
+	return 0;
 }

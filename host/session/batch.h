@@ -1,35 +1,69 @@
 /*
- * A token tree as the device is told it: for each row where it stands, where
- * its keys and values go, and what it sees (struct wire_graph_run has the
- * layout). Row i goes to slot prefix + i and stands at position prefix +
- * depth(i); it sees the whole prefix, its ancestors and itself. A chain is
- * the tree in which every row hangs from the one before. Where attention is
- * not causal there are only chains, and all rows of one see one another.
+ * Rows as the device is told them: for each where it stands, where its keys and
+ * values go, and what it sees (struct wire_graph_run has the layout). Here it
+ * is decided what the three kinds of sight are on the wire:
+ *
+ *   A tree's rows go behind their sequence, in their order; each sees spans of
+ *   the cache up to its root, and rows of the batch by their bits: its
+ *   ancestors and itself.
+ *   All others go to their own positions and see spans alone, for there they
+ *   find one another as well. So the order of summation is that of positions.
  */
 #ifndef HOST_SESSION_BATCH_H
 #define HOST_SESSION_BATCH_H
+
+#include "host/session/rows.h"
+#include "host/session/sequence.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct err;
-struct token_tree;
 struct wire_graph_run;
 
-/* 0 when 1 <= n <= max_rows, tokens lie in the vocabulary and parents, which
- * only a causal batch has, come before their children; else -EINVAL. */
-int batch_check(const struct token_tree *, bool causal, uint32_t max_rows,
-	uint32_t n_vocab, struct err *);
+/* The rows of a sequence. */
+struct batch_part {
+	uint32_t length; /* cached before */
+	uint32_t rows;
+	int32_t last;               /* row of it seen so far; -1: none */
+	uint32_t end, first, spans; /* the list of spans made last */
+};
 
-/* The parent of a row: -1 for one that follows the prefix. */
-int32_t batch_parent(const struct token_tree *, uint32_t row);
+struct batch {
+	struct rows rows; /* borrowed */
+	uint32_t n_parts;
+	struct batch_part part[ROWS_SEQUENCES];
+	struct claim claim[ROWS_SEQUENCES]; /* [n_parts] to be met first */
+};
 
-/* Bytes of a batch of `rows` rows, an upper bound for any prefix. */
-size_t batch_bytes(uint32_t rows);
+struct batch_limits {
+	bool causal;   /* the model's attention: trees, or the others */
+	uint32_t rows; /* of the largest graph */
+	uint32_t n_vocab, context;
+};
 
-/* Write it; fills run's rows, n_spans and mask_words, returns its bytes. */
-size_t batch_fill(void *dst, const struct token_tree *, bool causal,
-	uint32_t prefix, struct wire_graph_run *run);
+/* Rows as rows.h wants them; else -EINVAL, or -ENOSPC when the context is full
+ * whatever else is cached. */
+int batch_init(struct batch *, const struct rows *, const struct batch_limits *,
+	const struct sequences *, struct err *);
+
+/*
+ * Of each row the position of its keys and values in its sequence, and the row
+ * that it is kept behind: its parent or, where there is none, the row before it
+ * in its sequence; -1: none. at[n], above[n].
+ */
+void batch_place(struct batch *, uint32_t *at, int32_t *above);
+
+/* Bytes of so many rows and spans. */
+size_t batch_bytes(uint32_t rows, uint32_t spans);
+
+/*
+ * Write it to dst, which holds batch_bytes() of `room` spans; fills run's rows,
+ * n_spans and mask_words. -ENOSPC when there are more spans.
+ */
+int batch_fill(void *dst, struct batch *, const struct sequences *,
+	const uint32_t *at, uint32_t room, struct wire_graph_run *run,
+	struct err *);
 
 #endif

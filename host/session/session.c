@@ -12,11 +12,6 @@
 #include <errno.h>
 #include <string.h>
 
-uint32_t session_length(const struct session *s)
-{
-	return s->length;
-}
-
 uint32_t session_context(const struct session *s)
 {
 	return s->plan.context;
@@ -92,115 +87,6 @@ int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 	return 0;
 }
 
-/* ---- the cache ----------------------------------------------------------- */
-
-static int check_path(const struct session *s, const uint32_t *path, uint32_t n,
-	struct err *e)
-{
-	int32_t above = -1;
-
-	for (uint32_t k = 0; k < n; k++) {
-		if (path[k] >= s->tree_rows || s->parent[path[k]] != above)
-			return err_set(e, EINVAL,
-				"accepted row %u is not the next on a path of "
-				"the last forward's %u rows",
-				path[k], s->tree_rows);
-		if (s->place[path[k]] == DROPPED)
-			return err_set(e, EINVAL,
-				"accepted row %u was dropped in the middle of "
-				"the pass",
-				path[k]);
-		above = (int32_t)path[k];
-	}
-	return 0;
-}
-
-/*
- * Move rows from[n] of one layer's keys or values, at `base`, to the slots
- * behind the prefix. From the first row that has to move on all have to, each
- * downwards, so ascending order is safe in place.
- */
-static void compact(struct session *s, size_t base, const uint32_t *from,
-	uint32_t n, uint32_t first)
-{
-	size_t stride = s->plan.kv_stride;
-	size_t to = base + (s->length + first) * stride;
-	size_t src_off = base + (s->length + from[first]) * stride;
-	size_t to_len = (n - first) * stride;
-	size_t src_len = (from[n - 1] - from[first] + 1) * stride;
-	const uint8_t *src;
-	uint8_t *dst;
-
-	src = buffer_begin(s->kv.buffer, src_off, src_len, BUFFER_READ);
-	dst = buffer_begin(s->kv.buffer, to, to_len, BUFFER_WRITE);
-	for (uint32_t k = first; k < n; k++)
-		memmove(dst + (k - first) * stride,
-			src + (from[k] - from[first]) * stride, stride);
-	buffer_end(s->kv.buffer, to, to_len, BUFFER_WRITE);
-	buffer_end(s->kv.buffer, src_off, src_len, BUFFER_READ);
-}
-
-/* The same of layers [begin, end). */
-static void compact_layers(struct session *s, uint32_t begin, uint32_t end,
-	const uint32_t *from, uint32_t n)
-{
-	uint32_t first = 0;
-
-	while (first < n && from[first] == first)
-		first++;
-	for (uint32_t half = 2 * begin; first < n && half < 2 * end; half++)
-		compact(s, (size_t)half * s->plan.context * s->plan.kv_stride,
-			from, n, first);
-}
-
-/* A row that was computed among fewer in the upper layers lies elsewhere
- * there: they have a map of their own. */
-int session_accept(
-	struct session *s, const uint32_t *path, uint32_t n, struct err *e)
-{
-	uint32_t lower = s->opts.exit_layers;
-	int ret = check_path(s, path, n, e);
-
-	if (ret)
-		return ret;
-	compact_layers(s, 0, lower, path, n);
-	for (uint32_t k = 0; k < n; k++)
-		s->keep[k] = s->place[path[k]];
-	compact_layers(s, lower, s->model->n_layer, s->keep, n);
-	s->length += n;
-	s->tree_rows = 0;
-	return 0;
-}
-
-void session_truncate(struct session *s, uint32_t length)
-{
-	if (length < s->length)
-		s->length = length;
-	s->tree_rows = 0;
-}
-
-int session_prefill(struct session *s, const int32_t *token, size_t n,
-	uint32_t *last_row, struct err *e)
-{
-	uint32_t chunk = s->opts.prefill_chunk;
-	uint64_t began = s->time->cpu_ps;
-	int ret = 0;
-
-	if (!n)
-		return err_set(e, EINVAL, "nothing to prefill");
-	for (size_t i = 0; i < n && !ret; i += chunk) {
-		struct token_tree t = { .token = token + i };
-
-		t.n = n - i < chunk ? (uint32_t)(n - i) : chunk;
-		ret = session_forward(s, &t, e);
-		if (!ret)
-			ret = session_accept(s, s->identity, t.n, e);
-		*last_row = t.n - 1;
-	}
-	s->stats.prompt_ps += s->time->cpu_ps - began;
-	return ret;
-}
-
 /* ---- the phone ----------------------------------------------------------- */
 
 void session_add_host_work(struct session *s, const struct price *p)
@@ -242,6 +128,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 	*out = s->stats;
 	out->price = s->time->price;
 	out->price.total_ps = s->time->cpu_ps;
+	out->copied_runs = sequences_copied(s->sequences);
 	out->resident_layers = s->plan.resident;
 	if (s->staging)
 		staging_stats(s->staging, &out->staging);
@@ -286,6 +173,7 @@ void session_stats_since(
 	s->padded_rows -= before->padded_rows;
 	s->pass_ns -= before->pass_ns;
 	s->logits_rows -= before->logits_rows;
+	s->copied_runs -= before->copied_runs;
 	s->round_trips -= before->round_trips;
 	s->sleeps -= before->sleeps;
 	s->dma_bytes -= before->dma_bytes;

@@ -1,12 +1,14 @@
 /*
- * A session: one model on one device, one timeline of tokens. This is what
- * decoding methods stand on, and it is the same for all of them:
+ * A session: one model on one device, and sequences: timelines of cached
+ * tokens. This is what decoding methods stand on, and it is the same for all of
+ * them:
  *
- *   session_forward  computes the rows of a token tree that hangs from the
- *                    cached prefix (a chain is a tree)
+ *   session_forward  computes rows of one or many sequences (host/session/
+ *                    rows.h says what a row sees)
  *   session_logits   turns one computed row into logits, on demand
  *   session_accept   keeps a path of those rows: the KV cache is compacted
- *                    and the prefix grows
+ *                    and the sequence grows
+ *   session_fork     another sequence that shares what one has cached
  *
  * The session owns the device process (or its connection), the shared
  * buffers, the placement of weights in the device window, and the counters.
@@ -18,6 +20,8 @@
 #include "base/progress.h"
 #include "flash/stream.h"
 #include "host/memory/staging.h"
+#include "host/session/rows.h"
+#include "host/session/sequence.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
@@ -48,6 +52,9 @@ struct session_opts {
 	 * known (not 0) and less, as far as cache and window hold them.
 	 */
 	uint32_t context, context_need;
+	/* Sequences there may be at a time. With more than one, the context is
+	 * what they have together, in whole runs (host/memory/kv_pool.h). */
+	uint32_t sequences;
 	enum wire_precision precision;
 	/* UNSAID: a flash image's own, which only itself may be said for;
 	 * of other models tiles. */
@@ -93,7 +100,7 @@ struct session_opts {
 /* In a table of options, which wants constants, and elsewhere. */
 #define SESSION_DEFAULTS                                                     \
 	{                                                                    \
-		.prefill_chunk = 128, .decode_rows = 1,                      \
+		.prefill_chunk = 128, .decode_rows = 1, .sequences = 1,      \
 		.precision = WIRE_INT8, .layout = LAYOUT_UNSAID,             \
 		.coherence = COHERENCE_OFF, .doorbell = DOORBELL_POLL,       \
 		.va_window = 3584ull << 20, .va_slots = 16, .evict_seed = 1, \
@@ -108,32 +115,58 @@ int session_open(struct session **out, const struct model *,
 /* 0, or -EPROTO when the coherence checker found violations. */
 int session_close(struct session *, struct err *);
 
-/* Tokens in the cache; the next forward's roots have this position. */
-uint32_t session_length(const struct session *);
+/* Tokens in the cache of a sequence, and in all there is room for. */
+uint32_t session_length(const struct session *, uint32_t sequence);
 uint32_t session_context(const struct session *);
 /* Rows of the larger graph: of a forward, at most. */
 uint32_t session_max_rows(const struct session *);
 const struct model *session_model(const struct session *);
 
-/*
- * A batch of rows that hang from the cached prefix: parent[i] < i, or -1 for
- * a row that follows the prefix directly. A NULL parent means a chain.
- *
- * The rows of a model whose attention is not causal stand at consecutive
- * positions (parent is NULL) and all see one another.
- */
-struct token_tree {
-	uint32_t n;
-	const int32_t *token;
-	const int32_t *parent;
-};
+/* ---- sequences: session_cache.c ---- */
+
+#define SESSION_SEQUENCES 4096 /* at a time, at most */
+
+/* What a session opens with: the one text of a method that has one. */
+#define SESSION_TEXT 0u
 
 /*
- * Compute the rows of a tree (n at most the larger graph's rows) on the
- * device. Nothing is kept until session_accept; the next forward overwrites
- * what was not accepted. -ENOSPC when the context is full.
+ * An empty sequence; one that shares what `parent` has cached, of which at most
+ * one run is copied, when either is written; the end of one. -ENOSPC when
+ * opts.sequences are open. Ids are used again, the lowest first.
  */
-int session_forward(struct session *, const struct token_tree *, struct err *);
+int session_add(struct session *, uint32_t *sequence, struct err *);
+int session_fork(
+	struct session *, uint32_t parent, uint32_t *sequence, struct err *);
+void session_remove(struct session *, uint32_t sequence);
+
+/* Forget all but the first `length` tokens, and what was not accepted. */
+void session_truncate(struct session *, uint32_t sequence, uint32_t length);
+
+/* Bytes of a token's keys, or values, in a layer. */
+size_t session_kv_bytes(const struct session *);
+/* sequence_read and sequence_write: [n][session_kv_bytes] of a layer's keys or
+ * values at positions [at, at + n) that are cached. */
+int session_read_kv(struct session *, uint32_t sequence, uint32_t layer,
+	enum kv_half, uint32_t at, uint32_t n, void *to, struct err *);
+int session_write_kv(struct session *, uint32_t sequence, uint32_t layer,
+	enum kv_half, uint32_t at, uint32_t n, const void *from, struct err *);
+
+/* ---- passes: session_pass.c ---- */
+
+/*
+ * Compute rows (at most the larger graph's) on the device, of open sequences.
+ * Trees are for models whose attention is causal, the other sights for those
+ * where it is not. What a pass adds to a sequence is kept by session_accept;
+ * the next forward overwrites what was not. What rows that are no tree
+ * overwrite is changed at once, and undefined after a pass that failed.
+ * -ENOSPC, and nothing is changed, when the context or the cache is full.
+ */
+int session_forward(struct session *, const struct rows *, struct err *);
+
+/* session_forward of n tokens that follow a sequence, or each other, and see
+ * what the model's attention lets them. */
+int session_continue(struct session *, uint32_t sequence, const int32_t *token,
+	uint32_t n, struct err *);
 
 /* What a method does while a pass runs. */
 struct session_hooks {
@@ -142,7 +175,7 @@ struct session_hooks {
 	 * states there: which rows go on. keep[*n] holds all rows, 0, 1, 2 ...;
 	 * what it holds afterwards, ascending, goes on; a row's parent must.
 	 * Rows keep their numbers; those dropped have no state and cannot be
-	 * accepted. NULL: all.
+	 * accepted. Of trees alone. NULL: all.
 	 */
 	int (*choose)(void *arg, uint32_t *keep, uint32_t *n, struct err *);
 	/* Called once a block, while the device and the flash work on their
@@ -150,7 +183,7 @@ struct session_hooks {
 	int (*meanwhile)(void *arg, struct err *);
 	void *arg;
 };
-int session_forward_with(struct session *, const struct token_tree *,
+int session_forward_with(struct session *, const struct rows *,
 	const struct session_hooks *, struct err *);
 
 /* The row's last hidden state, before the final norm: float32 [n_embd]. NULL
@@ -164,22 +197,20 @@ int session_logits_range(struct session *, uint32_t first, uint32_t n,
 	float *logits, struct err *);
 
 /*
- * Keep rows path[0] < path[1] < ... of the last forward, a path from a root
- * down; their KV moves to the slots behind the prefix (in place,
- * ascending) and session_length grows by n.
+ * Keep rows path[0] < path[1] < ... of the last forward, a path from a root at
+ * the sequence's end down, or of rows that are no tree the first ones; their KV
+ * moves to where the sequence ends (in place, ascending), which grows by n.
+ * With a NULL path the first n rows of the sequence. Once for each sequence.
  */
-int session_accept(
-	struct session *, const uint32_t *path, uint32_t n, struct err *);
-
-/* Forget all but the first `length` tokens. */
-void session_truncate(struct session *, uint32_t length);
+int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
+	uint32_t n, struct err *);
 
 /*
- * Append n tokens to the cache in chunks of the prefill graph; afterwards
+ * Append n tokens to a sequence in chunks of the prefill graph; afterwards
  * session_logits(*last_row) is the distribution behind the last one. n >= 1.
  */
-int session_prefill(struct session *, const int32_t *token, size_t n,
-	uint32_t *last_row, struct err *);
+int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
+	size_t n, uint32_t *last_row, struct err *);
 
 /* Work of the host's, on the phone's time: drafting, predicting. */
 void session_add_host_work(struct session *, const struct price *);
@@ -212,6 +243,7 @@ struct session_stats {
 	uint64_t bytes_mapped; /* in the window now */
 	uint64_t weight_bytes; /* of the layers */
 	uint64_t kv_bytes;
+	uint64_t copied_runs; /* of the cache, for sequences that shared them */
 	uint64_t dma_bytes, invalidated_lines, cleaned_lines, evicted_lines;
 	uint64_t violations, saturated;
 	uint64_t device_ns;   /* executing, as the device reports it */

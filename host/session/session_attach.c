@@ -187,7 +187,7 @@ int session_reattach(struct session *s, struct err *e)
 	placement_close(s->placement);
 	s->placement = NULL;
 	s->stats.bytes_mapped = 0;
-	s->hidden_rows = s->tree_rows = 0;
+	session_settle(s);
 	ret = session_drop_flights(s, e);
 	if (!ret)
 		ret = session_attach_buffers(s, e);

@@ -1,7 +1,8 @@
 /*
  * What the files of a session share: its state. session_open.c opens it,
- * session_attach.c brings it to a device, session_pass.c runs passes, session.c
- * keeps the books. Nobody else includes it.
+ * session_attach.c brings it to a device, session_cache.c keeps sequences,
+ * session_pass.c runs passes, session.c keeps the books. Nobody else includes
+ * it.
  */
 #ifndef HOST_SESSION_SESSION_IMPL_H
 #define HOST_SESSION_SESSION_IMPL_H
@@ -13,12 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct batch;
 struct block;
 struct buffer;
 struct logits;
 struct model;
 struct npu;
 struct placement;
+struct sequences;
 struct workers;
 
 #define MAX_FLIGHTS 64
@@ -63,17 +66,20 @@ struct session {
 
 	struct pinned kv, io;
 
-	uint32_t length;      /* tokens in the cache */
-	uint32_t hidden_rows; /* of the last forward */
-	uint32_t tree_rows;   /* likewise, until something was accepted */
-	int32_t *parent;      /* [max_rows] of the last forward */
-	uint32_t *identity;   /* [max_rows] 0 1 2 .. */
-	/* [max_rows] of the last forward: where the row's state and, in the
-	 * layers behind exit_layers, its keys and values are; or DROPPED. */
-	uint32_t *place;
-	/* [max_rows] scratch: the rows that go on, as a tree */
+	struct sequences *sequences;
+	struct batch *batch;
+	/* Of the last forward, [max_rows] each: */
+	uint32_t hidden_rows;
+	uint32_t kept_rows; /* likewise; 0: none can be accepted */
+	enum sight sight;
+	struct row *row;
+	int32_t *above;       /* the row that it is accepted behind, or -1 */
+	uint32_t *at, *upper; /* position of its keys and values in its
+			       * sequence; in the layers behind exit_layers */
+	uint32_t *place;      /* of its state; or DROPPED */
+	/* [max_rows] scratch */
 	uint32_t *keep;
-	int32_t *kept_token, *kept_parent;
+	struct row *some;
 	struct session_stats stats;
 };
 
@@ -98,6 +104,9 @@ int session_attach_weights(struct session *, struct err *);
  * the device for both.
  */
 int session_reattach(struct session *, struct err *);
+
+/* What was not accepted of the last pass is forgotten. */
+void session_settle(struct session *);
 
 /* Requests that no device will answer any more. */
 int session_drop_flights(struct session *, struct err *);

@@ -13,7 +13,9 @@
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "host/npu/npu.h"
+#include "host/session/batch.h"
 #include "host/session/logits.h"
+#include "host/session/sequence.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 
@@ -116,10 +118,24 @@ static int open_buffer(
 	return ret;
 }
 
+static int open_sequences(struct session *s, struct err *e)
+{
+	const struct kv_memory kv = { .buffer = s->kv.buffer,
+		.layers = s->model->n_layer,
+		.slots = s->plan.context,
+		.stride = s->plan.kv_stride };
+	uint32_t text;
+	int ret = sequences_open(&s->sequences, &kv, s->opts.sequences, e);
+
+	return ret ? ret : sequence_open(s->sequences, &text, e);
+}
+
 static int open_buffers(struct session *s, struct err *e)
 {
 	int ret = open_buffer(&s->kv, "kv", s->plan.kv_bytes, e);
 
+	if (!ret)
+		ret = open_sequences(s, e);
 	if (!ret)
 		ret = open_buffer(&s->io, "io", s->plan.io_bytes, e);
 	return ret ? ret : open_staging(s, e);
@@ -148,17 +164,17 @@ static int open_rows(struct session *s, struct err *e)
 {
 	uint32_t n = s->plan.max_rows;
 
-	s->parent = calloc(n, sizeof(*s->parent));
-	s->identity = calloc(n, sizeof(*s->identity));
+	s->batch = calloc(1, sizeof(*s->batch));
+	s->row = calloc(n, sizeof(*s->row));
+	s->above = calloc(n, sizeof(*s->above));
+	s->at = calloc(n, sizeof(*s->at));
+	s->upper = calloc(n, sizeof(*s->upper));
 	s->place = calloc(n, sizeof(*s->place));
 	s->keep = calloc(n, sizeof(*s->keep));
-	s->kept_token = calloc(n, sizeof(*s->kept_token));
-	s->kept_parent = calloc(n, sizeof(*s->kept_parent));
-	if (!s->parent || !s->identity || !s->place || !s->keep ||
-		!s->kept_token || !s->kept_parent)
+	s->some = calloc(n, sizeof(*s->some));
+	if (!s->batch || !s->row || !s->above || !s->at || !s->upper ||
+		!s->place || !s->keep || !s->some)
 		return err_set(e, ENOMEM, "no memory for %u rows", n);
-	for (uint32_t i = 0; i < n; i++)
-		s->identity[i] = i;
 	return 0;
 }
 
@@ -177,12 +193,15 @@ static void session_free(struct session *s)
 	logits_close(s->logits);
 	workers_close(s->workers);
 	free(s->weights_id);
-	free(s->parent);
-	free(s->identity);
+	sequences_close(s->sequences);
+	free(s->batch);
+	free(s->row);
+	free(s->above);
+	free(s->at);
+	free(s->upper);
 	free(s->place);
 	free(s->keep);
-	free(s->kept_token);
-	free(s->kept_parent);
+	free(s->some);
 	free(s);
 }
 

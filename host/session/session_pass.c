@@ -1,6 +1,6 @@
 /*
- * A pass: the rows of a tree through all layers on the device, block after
- * block, while the layers that are not in memory come from flash.
+ * A pass: rows through all layers on the device, block after block, while the
+ * layers that are not in memory come from flash.
  */
 #include "host/session/session_impl.h"
 
@@ -11,6 +11,7 @@
 #include "host/model/model.h"
 #include "host/npu/npu.h"
 #include "host/session/batch.h"
+#include "host/session/sequence.h"
 #include "shm/buffer.h"
 
 #include <errno.h>
@@ -22,26 +23,34 @@
 _Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
 	"a request must be able to name all that the CPU wrote");
 
-/* The batch and the rows' embeddings, as the CPU writes them. */
-static size_t write_inputs(struct session *s, const struct token_tree *t,
-	struct wire_graph_run *run)
+/* The batch, as the CPU writes it; *bytes of it. */
+static int write_batch(struct session *s, const uint32_t *at,
+	struct wire_graph_run *run, size_t *bytes, struct err *e)
+{
+	size_t most = batch_bytes(s->batch->rows.n, s->plan.span_room), wrote;
+	uint8_t *p = buffer_begin(s->io.buffer, 0, most, BUFFER_WRITE);
+	int ret = batch_fill(
+		p, s->batch, s->sequences, at, s->plan.span_room, run, e);
+
+	if (ret)
+		return ret;
+	*bytes = batch_bytes(run->rows, run->n_spans);
+	wrote = batch_bytes(run->rows, run->n_spans ? run->n_spans : 1);
+	buffer_end(s->io.buffer, 0, wrote, BUFFER_WRITE);
+	return 0;
+}
+
+static void write_embeddings(struct session *s, const struct rows *rows)
 {
 	size_t width = s->model->n_embd * sizeof(float);
-	size_t bound = batch_bytes(t->n), bytes;
-	uint8_t *p;
+	uint8_t *p = buffer_begin(s->io.buffer, s->plan.hidden_off,
+		rows->n * width, BUFFER_WRITE);
 
-	p = buffer_begin(s->io.buffer, 0, bound, BUFFER_WRITE);
-	bytes = batch_fill(p, t, s->model->causal, s->length, run);
-	buffer_end(s->io.buffer, 0, bound, BUFFER_WRITE);
-
-	p = buffer_begin(
-		s->io.buffer, s->plan.hidden_off, t->n * width, BUFFER_WRITE);
-	for (uint32_t i = 0; i < t->n; i++)
-		model_embed(s->model, (uint32_t)t->token[i],
+	for (uint32_t i = 0; i < rows->n; i++)
+		model_embed(s->model, (uint32_t)rows->row[i].token,
 			(float *)(void *)(p + i * width));
-	buffer_end(
-		s->io.buffer, s->plan.hidden_off, t->n * width, BUFFER_WRITE);
-	return bytes;
+	buffer_end(s->io.buffer, s->plan.hidden_off, rows->n * width,
+		BUFFER_WRITE);
 }
 
 /* What the CPU wrote since the last request, for the device to invalidate. */
@@ -169,12 +178,12 @@ struct pass {
 	bool told;     /* of what the CPU wrote */
 };
 
-static void set_rows(struct pass *p, const struct token_tree *t)
+static void set_rows(struct pass *p, uint32_t n)
 {
 	p->kind = 0;
-	while (p->s->plan.graph_rows[p->kind] < t->n)
+	while (p->s->plan.graph_rows[p->kind] < n)
 		p->kind++;
-	p->s->stats.padded_rows += p->s->plan.graph_rows[p->kind] - t->n;
+	p->s->stats.padded_rows += p->s->plan.graph_rows[p->kind] - n;
 	p->told = false;
 }
 
@@ -250,74 +259,108 @@ static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 
 /* ---- the exit ---- */
 
-/* The rows of keep[n] as a tree of their own. */
-static int keep_rows(struct session *s, const struct token_tree *t, uint32_t n,
-	struct token_tree *kept, struct err *e)
+static int start_batch(
+	struct session *s, const struct rows *rows, struct err *e)
 {
-	for (uint32_t i = 0; i < t->n; i++)
-		s->place[i] = DROPPED;
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t row = s->keep[i];
-		int32_t parent;
+	const struct batch_limits limits = { .causal = s->model->causal,
+		.rows = s->plan.max_rows,
+		.n_vocab = s->model->n_vocab,
+		.context = s->plan.context };
 
-		if (row >= t->n || (i && row <= s->keep[i - 1]))
-			return err_set(e, EINVAL,
-				"the rows that go on are not some of %u, "
-				"ascending",
-				t->n);
-		parent = batch_parent(t, row);
-		if (parent >= 0 && s->place[parent] == DROPPED)
-			return err_set(e, EINVAL,
-				"row %u goes on but its parent %d does not",
-				row, parent);
-		s->place[row] = i;
-		s->kept_token[i] = t->token[row];
-		s->kept_parent[i] = parent < 0 ? -1 : (int32_t)s->place[parent];
-	}
-	*kept = (struct token_tree){ n, s->kept_token, s->kept_parent };
+	return batch_init(s->batch, rows, &limits, s->sequences, e);
+}
+
+static int check_kept(const struct session *s, const struct rows *all,
+	uint32_t i, struct err *e)
+{
+	uint32_t row = s->keep[i];
+	int32_t parent;
+
+	if (row >= all->n || (i && row <= s->keep[i - 1]))
+		return err_set(e, EINVAL,
+			"the rows that go on are not some of %u, ascending",
+			all->n);
+	parent = all->row[row].parent;
+	if (parent >= 0 && s->place[parent] == DROPPED)
+		return err_set(e, EINVAL,
+			"row %u goes on but its parent %d does not", row,
+			parent);
 	return 0;
 }
 
-/* Their states move together, and the device is told of the fewer rows. */
-static void write_kept(struct pass *p, const struct token_tree *kept)
+/* The rows of keep[n] as trees of their own, in some[n]. */
+static int keep_rows(
+	struct session *s, const struct rows *all, uint32_t n, struct err *e)
 {
-	struct session *s = p->s;
+	for (uint32_t i = 0; i < all->n; i++)
+		s->place[i] = DROPPED;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t row = s->keep[i];
+		int ret = check_kept(s, all, i, e);
+
+		if (ret)
+			return ret;
+		s->place[row] = i;
+		s->some[i] = all->row[row];
+		if (s->some[i].parent >= 0)
+			s->some[i].parent =
+				(int32_t)s->place[s->some[i].parent];
+	}
+	return 0;
+}
+
+/* Their states move together. */
+static void keep_states(struct session *s, uint32_t n)
+{
 	size_t width = s->model->n_embd * sizeof(float);
-	size_t bytes = s->hidden_rows * width, bound = batch_bytes(kept->n);
+	size_t bytes = s->hidden_rows * width;
 	uint8_t *hidden;
 
 	buffer_begin(s->io.buffer, s->plan.hidden_off, bytes, BUFFER_READ);
-	hidden = buffer_begin(s->io.buffer, s->plan.hidden_off, kept->n * width,
-		BUFFER_WRITE);
-	for (uint32_t i = 0; i < kept->n; i++)
+	hidden = buffer_begin(
+		s->io.buffer, s->plan.hidden_off, n * width, BUFFER_WRITE);
+	for (uint32_t i = 0; i < n; i++)
 		memmove(hidden + i * width, hidden + s->keep[i] * width, width);
-	buffer_end(s->io.buffer, s->plan.hidden_off, kept->n * width,
-		BUFFER_WRITE);
+	buffer_end(s->io.buffer, s->plan.hidden_off, n * width, BUFFER_WRITE);
 	buffer_end(s->io.buffer, s->plan.hidden_off, bytes, BUFFER_READ);
-	p->batch =
-		batch_fill(buffer_begin(s->io.buffer, 0, bound, BUFFER_WRITE),
-			kept, true, s->length, &p->run);
-	buffer_end(s->io.buffer, 0, bound, BUFFER_WRITE);
 }
 
-static int leave_rows(struct pass *p, const struct token_tree *t, struct err *e)
+/* And the device is told of the fewer rows. */
+static int write_kept(struct pass *p, uint32_t n, struct err *e)
 {
 	struct session *s = p->s;
-	struct token_tree kept;
-	uint32_t n = t->n;
+	const struct rows kept = { SIGHT_TREE, n, s->some };
+	uint32_t at[WIRE_MAX_ROWS];
+	int32_t above[WIRE_MAX_ROWS];
+	int ret = start_batch(s, &kept, e);
+
+	if (ret)
+		return ret;
+	batch_place(s->batch, at, above);
+	for (uint32_t i = 0; i < n; i++)
+		s->upper[s->keep[i]] = at[i];
+	keep_states(s, n);
+	return write_batch(s, at, &p->run, &p->batch, e);
+}
+
+static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
+{
+	struct session *s = p->s;
+	uint32_t n = all->n;
 	int ret;
 
-	memcpy(s->keep, s->identity, n * sizeof(*s->keep));
+	for (uint32_t i = 0; i < n; i++)
+		s->keep[i] = i;
 	ret = p->hooks->choose(p->hooks->arg, s->keep, &n, e);
 	if (!ret && !n)
 		ret = err_set(e, EINVAL, "no row goes on");
 	if (!ret)
-		ret = keep_rows(s, t, n, &kept, e);
-	if (ret || n == t->n)
+		ret = keep_rows(s, all, n, e);
+	if (ret || n == all->n)
 		return ret;
-	write_kept(p, &kept);
-	set_rows(p, &kept);
-	return 0;
+	ret = write_kept(p, n, e);
+	set_rows(p, n);
+	return ret;
 }
 
 /* ---- the whole ---- */
@@ -331,7 +374,7 @@ static uint32_t exit_block(const struct session *s)
 	return b;
 }
 
-static int run_layers(struct pass *p, const struct token_tree *t, struct err *e)
+static int run_layers(struct pass *p, const struct rows *rows, struct err *e)
 {
 	struct session *s = p->s;
 	uint32_t from = 0;
@@ -340,9 +383,9 @@ static int run_layers(struct pass *p, const struct token_tree *t, struct err *e)
 	if (p->hooks && p->hooks->choose && s->opts.exit_layers) {
 		from = exit_block(s);
 		ret = run_blocks(p, 0, from, e);
-		s->hidden_rows = t->n;
+		s->hidden_rows = rows->n;
 		if (!ret)
-			ret = leave_rows(p, t, e);
+			ret = leave_rows(p, rows, e);
 		if (ret)
 			return ret;
 	}
@@ -350,59 +393,99 @@ static int run_layers(struct pass *p, const struct token_tree *t, struct err *e)
 	return run_blocks(p, from, s->n_blocks, e);
 }
 
-static int check_forward(
-	const struct session *s, const struct token_tree *t, struct err *e)
+void session_settle(struct session *s)
 {
-	int ret;
-
-	if (s->opts.cancel && *s->opts.cancel)
-		return err_set(e, ECANCELED, "interrupted");
-	ret = batch_check(
-		t, s->model->causal, s->plan.max_rows, s->model->n_vocab, e);
-	if (ret || t->n <= s->plan.context - s->length)
-		return ret;
-	return err_set(e, ENOSPC,
-		"the context of %u tokens is full: %u are in it, %u more were "
-		"to come; try a larger --ctx",
-		s->plan.context, s->length, t->n);
+	for (uint32_t i = 0; i < s->kept_rows; i++)
+		sequence_settle(s->sequences, s->row[i].sequence);
+	s->kept_rows = s->hidden_rows = 0;
 }
 
-int session_forward_with(struct session *s, const struct token_tree *t,
+static int check_forward(struct session *s, const struct rows *rows,
+	const struct session_hooks *hooks, struct err *e)
+{
+	if (s->opts.cancel && *s->opts.cancel)
+		return err_set(e, ECANCELED, "interrupted");
+	if (hooks && hooks->choose && rows->sight != SIGHT_TREE)
+		return err_set(e, EINVAL,
+			"only of a tree's rows may some be left behind in the "
+			"middle of a pass");
+	return start_batch(s, rows, e);
+}
+
+/* Slots for the rows, and what the device is to know of them. */
+static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
+{
+	struct session *s = p->s;
+	int ret;
+
+	session_settle(s);
+	ret = sequences_claim(
+		s->sequences, s->batch->claim, s->batch->n_parts, e);
+	if (ret)
+		return ret;
+	memcpy(s->row, rows->row, rows->n * sizeof(*s->row));
+	s->sight = rows->sight;
+	s->kept_rows = rows->n;
+	batch_place(s->batch, s->at, s->above);
+	memcpy(s->upper, s->at, rows->n * sizeof(*s->upper));
+	for (uint32_t i = 0; i < rows->n; i++)
+		s->place[i] = i;
+	ret = write_batch(s, s->at, &p->run, &p->batch, e);
+	if (!ret)
+		write_embeddings(s, rows);
+	return ret;
+}
+
+int session_forward_with(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
 {
 	struct pass p = {
 		.s = s, .hooks = hooks, .run = { .op = WIRE_GRAPH_RUN }
 	};
 	uint64_t began = clock_ns();
-	int ret = check_forward(s, t, e);
+	int ret = check_forward(s, rows, hooks, e);
 
 	if (ret)
 		return ret;
 	npu_watch(s->npu, request_done, s);
 	if (s->flights) /* of a pass that was broken off */
 		ret = wait_for_all(s, e);
-	if (ret)
-		return ret;
-	s->hidden_rows = s->tree_rows = 0;
-	memcpy(s->place, s->identity, t->n * sizeof(*s->place));
-	p.batch = write_inputs(s, t, &p.run);
-	set_rows(&p, t);
-	ret = run_layers(&p, t, e);
-	s->stats.pass_ns += clock_ns() - began;
+	if (!ret)
+		ret = start_pass(&p, rows, e);
+	if (!ret) {
+		set_rows(&p, rows->n);
+		ret = run_layers(&p, rows, e);
+		s->stats.pass_ns += clock_ns() - began;
+	}
 	if (ret) {
-		s->hidden_rows = 0;
+		session_settle(s);
 		return ret;
 	}
-	s->hidden_rows = s->tree_rows = t->n;
-	for (uint32_t i = 0; i < t->n; i++)
-		s->parent[i] = batch_parent(t, i);
+	s->hidden_rows = rows->n;
 	s->stats.passes++;
-	s->stats.rows += t->n;
+	s->stats.rows += rows->n;
 	return 0;
 }
 
-int session_forward(
-	struct session *s, const struct token_tree *t, struct err *e)
+int session_forward(struct session *s, const struct rows *rows, struct err *e)
 {
-	return session_forward_with(s, t, NULL, e);
+	return session_forward_with(s, rows, NULL, e);
+}
+
+int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
+	uint32_t n, struct err *e)
+{
+	const struct rows rows = { .sight = s->model->causal ? SIGHT_TREE
+							     : SIGHT_WINDOW,
+		.n = n,
+		.row = s->some };
+
+	uint32_t length = sequence_is_open(s->sequences, sequence)
+		? session_length(s, sequence)
+		: 0;
+
+	/* More are refused by their number. */
+	rows_tree(s->some, sequence, length, token, NULL,
+		n < s->plan.max_rows ? n : s->plan.max_rows);
+	return session_forward(s, &rows, e);
 }

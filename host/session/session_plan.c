@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/workers.h"
 #include "flash/image.h"
+#include "host/memory/kv_pool.h"
 #include "host/memory/staging.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
@@ -141,13 +142,27 @@ static void lay_out(struct session_plan *p, const struct model *m)
 	size_t hidden = (size_t)p->max_rows * m->n_embd * sizeof(float);
 
 	p->kv_bytes = kv_bytes_per_token(p, m) * p->context;
-	p->hidden_off = align_up(batch_bytes(p->max_rows), COHERENCE_LINE);
+	p->hidden_off = align_up(
+		batch_bytes(p->max_rows, p->span_room), COHERENCE_LINE);
 	p->io_bytes = p->hidden_off + align_up(hidden, COHERENCE_LINE);
 	p->stage_bytes = 0;
 	if (p->resident < m->n_layer)
 		p->stage_bytes = weights_head_bytes(m) +
 			staging_layer_bytes(m->packed->image, p->resident,
 				m->n_layer - p->resident);
+}
+
+/* One sequence alone lies in a row: it is one span. Several share whole runs;
+ * upwards, where the buffer holds it. */
+static void choose_sequences(
+	struct session_plan *p, const struct model *m, uint32_t sequences)
+{
+	p->span_room = sequences > 1 ? WIRE_MAX_SPANS : 1;
+	if (sequences == 1)
+		return;
+	p->context = (uint32_t)align_up(p->context, KV_RUN);
+	if (p->context > BUFFER_MAX / kv_bytes_per_token(p, m))
+		p->context -= KV_RUN;
 }
 
 int session_plan(struct session_plan *p, const struct model *m,
@@ -161,6 +176,10 @@ int session_plan(struct session_plan *p, const struct model *m,
 		return err_set(e, EINVAL,
 			"graphs of %u and %u rows; 1 to %d are possible", few,
 			many, WIRE_MAX_ROWS);
+	if (!o->sequences || o->sequences > SESSION_SEQUENCES)
+		return err_set(e, EINVAL,
+			"%u sequences at a time; 1 to %d are possible",
+			o->sequences, SESSION_SEQUENCES);
 	p->threads = o->threads ? o->threads : workers_online();
 	if (o->exit_layers >= m->n_layer)
 		return err_set(e, EINVAL,
@@ -170,6 +189,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 		(ret = choose_resident(p, m, o, e)) ||
 		(ret = choose_context(p, m, o, e)))
 		return ret;
+	choose_sequences(p, m, o->sequences);
 	if (few > p->context)
 		few = p->context;
 	if (few > many) {

@@ -28,6 +28,7 @@ struct session_plan {
 	uint64_t kv_bytes;
 	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
 	uint32_t n_graphs, max_rows;
+	uint32_t span_room; /* spans of a batch */
 	/* Of activations: the batch, and behind it the hidden states. */
 	size_t hidden_off, io_bytes;
 	/* Of a staging slot, its head included; 0: nothing is streamed. */

@@ -362,18 +362,17 @@ static double plain_nll(const float *logits, uint32_t n, int32_t token)
 /* nll[i] of token i behind those before it, one row a forward. */
 static void one_by_one(struct fixture *f, double *nll)
 {
-	static const uint32_t path[] = { 0 };
 	float logits[96];
 	struct err e = { 0 };
 
 	assert_int_equal(f->file.n_vocab, ARRAY_LEN(logits));
-	session_truncate(f->s, 0);
+	session_truncate(f->s, SESSION_TEXT, 0);
 	for (unsigned i = 0; i + 1 < LONG; i++) {
-		struct token_tree one = { .n = 1, .token = &f->token[i] };
-
-		assert_ok(session_forward(f->s, &one, &e), &e);
+		assert_ok(session_continue(
+				  f->s, SESSION_TEXT, &f->token[i], 1, &e),
+			&e);
 		assert_ok(session_logits(f->s, 0, logits, &e), &e);
-		assert_ok(session_accept(f->s, path, 1, &e), &e);
+		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, 1, &e), &e);
 		nll[i + 1] =
 			plain_nll(logits, f->file.n_vocab, f->token[i + 1]);
 	}

@@ -204,7 +204,7 @@ static inline void check_stats(struct fixture *f, const struct method_env *env,
 	if (!f->prune)
 		assert_int_equal(s->kept, s->drafted + s->cycles);
 	assert_true(s->leaves >= s->cycles);
-	assert_int_equal(session_length(f->w.s), t->n - 1);
+	assert_int_equal(session_length(f->w.s, SESSION_TEXT), t->n - 1);
 	add_stats(f, s);
 }
 

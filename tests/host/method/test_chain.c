@@ -84,7 +84,7 @@ static void write_text(struct fixture *f, const struct method *m,
 	if (f->draft)
 		assert_ok(drafter_host_open(&drafter, f->draft, 1, &e), &e);
 	writer_write(&f->w, m, &env, out);
-	assert_int_equal(session_length(f->w.s), out->n - 1);
+	assert_int_equal(session_length(f->w.s, SESSION_TEXT), out->n - 1);
 	if (f->draft)
 		drafter_host_close(&drafter);
 }

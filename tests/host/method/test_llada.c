@@ -105,23 +105,23 @@ static void check_new_block(struct session *s, const int32_t *x, uint32_t n)
 				s->passes, x[i], i, s->begin);
 }
 
-int session_forward(
-	struct session *s, const struct token_tree *t, struct err *e)
+int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
+	uint32_t n, struct err *e)
 {
 	s->passes++;
 	assert_in_range(s->passes, 1, MAX_PASSES - 1);
-	assert_in_range(t->n, N_PROMPT, s->max_rows);
-	assert_null(t->parent);
+	assert_in_range(n, N_PROMPT, s->max_rows);
+	assert_int_equal(sequence, SESSION_TEXT);
 	if (s->passes == s->fails_at)
 		return err_set(e, EIO, "as told");
-	check_same_block(s, t->token);
-	if (t->n != s->n)
-		check_new_block(s, t->token, t->n);
-	memcpy(s->x, t->token, t->n * sizeof(*s->x));
-	s->n = t->n;
+	check_same_block(s, token);
+	if (n != s->n)
+		check_new_block(s, token, n);
+	memcpy(s->x, token, n * sizeof(*s->x));
+	s->n = n;
 	s->hash = s->law ? 0 : hash_of(s, s->x, s->n);
-	for (uint32_t i = 0; i < t->n; i++)
-		s->masks[s->passes] += t->token[i] == MASK;
+	for (uint32_t i = 0; i < n; i++)
+		s->masks[s->passes] += token[i] == MASK;
 	return 0;
 }
 

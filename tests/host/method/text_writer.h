@@ -149,7 +149,7 @@ static inline void writer_write(struct writer *w, const struct method *m,
 
 	assert_ok(sampler_open(&sampler, &w->sampling, N_VOCAB, &e), &e);
 	g = writer_begin(w, sampler);
-	session_truncate(w->s, 0);
+	session_truncate(w->s, SESSION_TEXT, 0);
 	assert_ok(m->run(w->s, g, env, &e), &e);
 	token = gen_tokens(g, &out->n);
 	assert_in_range(out->n, N_PROMPT, MOST);

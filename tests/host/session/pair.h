@@ -32,6 +32,19 @@ static inline void pair_open(struct session **s, const struct model *m,
 	assert_ok(session_open(s, m, opts, &e), &e);
 }
 
+/* A token tree behind the session's text: session_forward_with of its rows. */
+static inline int pair_tree(struct session *s, const int32_t *token,
+	const int32_t *parent, uint32_t n, const struct session_hooks *hooks,
+	struct err *e)
+{
+	static struct row row[WIRE_MAX_ROWS];
+	const struct rows rows = { SIGHT_TREE, n, row };
+
+	rows_tree(row, SESSION_TEXT, session_length(s, SESSION_TEXT), token,
+		parent, n);
+	return session_forward_with(s, &rows, hooks, e);
+}
+
 /* Violations of the coherence contract make it fail. */
 static inline void pair_close(struct session **s)
 {

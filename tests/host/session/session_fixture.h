@@ -76,24 +76,25 @@ static inline uint32_t prefill(struct fixture *f, const int32_t *t, size_t n)
 	struct err e = { 0 };
 	uint32_t last;
 
-	assert_ok(session_prefill(f->s, t, n, &last, &e), &e);
+	assert_ok(session_prefill(f->s, SESSION_TEXT, t, n, &last, &e), &e);
 	return last;
 }
 
 static inline void forward(
 	struct fixture *f, const int32_t *t, const int32_t *parent, uint32_t n)
 {
-	struct token_tree tree = { n, t, parent };
 	struct err e = { 0 };
 
-	assert_ok(session_forward(f->s, &tree, &e), &e);
+	assert_ok(parent ? pair_tree(f->s, t, parent, n, NULL, &e)
+			 : session_continue(f->s, SESSION_TEXT, t, n, &e),
+		&e);
 }
 
 static inline void accept(struct fixture *f, const uint32_t *path, uint32_t n)
 {
 	struct err e = { 0 };
 
-	assert_ok(session_accept(f->s, path, n, &e), &e);
+	assert_ok(session_accept(f->s, SESSION_TEXT, path, n, &e), &e);
 }
 
 static inline void same_bytes(

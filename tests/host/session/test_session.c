@@ -28,23 +28,23 @@ static void test_truncate(void **state)
 	open_session(f);
 	tokens(f, 7, t, 30);
 	prefill(f, t, 30);
-	session_truncate(f->s, 12);
-	assert_int_equal(session_length(f->s), 12);
+	session_truncate(f->s, SESSION_TEXT, 12);
+	assert_int_equal(session_length(f->s, SESSION_TEXT), 12);
 	forward(f, t + 20, NULL, 3);
 	memcpy(first, session_hidden(f->s, 2), width);
-	session_truncate(f->s, 0);
+	session_truncate(f->s, SESSION_TEXT, 0);
 	prefill(f, t, 12);
 	forward(f, t + 20, NULL, 3);
 	same_bytes(session_hidden(f->s, 2), first, width, "row", 2);
-	session_truncate(f->s, 400); /* not longer */
-	assert_int_equal(session_length(f->s), 12);
+	session_truncate(f->s, SESSION_TEXT, 400); /* not longer */
+	assert_int_equal(session_length(f->s, SESSION_TEXT), 12);
 	pair_close(&f->s);
 }
 
 static void test_full_context(void **state)
 {
 	struct fixture *f = *state;
-	struct token_tree one = { 1, (const int32_t[]){ 3 }, NULL };
+	const int32_t one = 3;
 	struct err e = { 0 };
 	int32_t t[20];
 	uint32_t last;
@@ -53,12 +53,14 @@ static void test_full_context(void **state)
 	open_session(f);
 	assert_int_equal(session_context(f->s), 19);
 	tokens(f, 8, t, 20);
-	assert_int_equal(session_prefill(f->s, t, 20, &last, &e), -ENOSPC);
+	assert_int_equal(
+		session_prefill(f->s, SESSION_TEXT, t, 20, &last, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "--ctx"));
-	session_truncate(f->s, 0);
+	session_truncate(f->s, SESSION_TEXT, 0);
 	prefill(f, t, 19);
-	assert_int_equal(session_forward(f->s, &one, &e), -ENOSPC);
-	assert_int_equal(session_length(f->s), 19);
+	assert_int_equal(
+		session_continue(f->s, SESSION_TEXT, &one, 1, &e), -ENOSPC);
+	assert_int_equal(session_length(f->s, SESSION_TEXT), 19);
 	pair_close(&f->s);
 }
 
@@ -222,9 +224,10 @@ static void test_block_larger_than_the_window(void **state)
 	pair_need();
 	f->model = model_file_open(&f->file);
 	if (!session_open(&f->s, f->model, &f->opts, &e)) {
-		struct token_tree t = { 1, (const int32_t[]){ 1 }, NULL };
+		const int32_t t = 1;
 
-		assert_true(session_forward(f->s, &t, &e) < 0);
+		assert_true(
+			session_continue(f->s, SESSION_TEXT, &t, 1, &e) < 0);
 	}
 	assert_non_null(strstr(e.text, "tandem:weights0"));
 	assert_non_null(strstr(e.text, "16.0 MiB"));
@@ -237,14 +240,15 @@ static void test_cancel(void **state)
 {
 	struct fixture *f = *state;
 	static volatile sig_atomic_t cancel;
-	struct token_tree t = { 1, (const int32_t[]){ 1 }, NULL };
+	const int32_t t = 1;
 	struct err e = { 0 };
 
 	f->opts.cancel = &cancel;
 	open_session(f);
-	forward(f, t.token, NULL, 1);
+	forward(f, &t, NULL, 1);
 	cancel = 1;
-	assert_int_equal(session_forward(f->s, &t, &e), -ECANCELED);
+	assert_int_equal(
+		session_continue(f->s, SESSION_TEXT, &t, 1, &e), -ECANCELED);
 	cancel = 0;
 	pair_close(&f->s);
 }
@@ -266,17 +270,18 @@ static pid_t child_pid(void)
 static void test_device_killed(void **state)
 {
 	struct fixture *f = *state;
-	struct token_tree t = { 1, (const int32_t[]){ 1 }, NULL };
+	const int32_t t = 1;
 	struct err e = { 0 };
 	uint64_t began;
 	pid_t pid;
 
 	open_session(f);
-	forward(f, t.token, NULL, 1);
+	forward(f, &t, NULL, 1);
 	pid = child_pid();
 	kill(pid, SIGKILL);
 	began = clock_ns();
-	assert_int_equal(session_forward(f->s, &t, &e), -ERR_DEVICE_LOST);
+	assert_int_equal(session_continue(f->s, SESSION_TEXT, &t, 1, &e),
+		-ERR_DEVICE_LOST);
 	assert_in_range((clock_ns() - began) / 1000000, 0, 1000);
 	assert_non_null(strstr(e.text, "killed by signal 9"));
 	session_close(f->s, NULL);

@@ -57,11 +57,10 @@ static void pass(struct simulation *m, uint64_t first, uint64_t next)
 static uint64_t phone_pass(struct fixture *f)
 {
 	const int32_t token = 3;
-	struct token_tree one = { .n = 1, .token = &token };
 	uint64_t before = session_phone_ps(f->s);
 	struct err e = { 0 };
 
-	assert_ok(session_forward(f->s, &one, &e), &e);
+	assert_ok(session_continue(f->s, SESSION_TEXT, &token, 1, &e), &e);
 	return session_phone_ps(f->s) - before;
 }
 
@@ -161,18 +160,18 @@ static struct spent spend(struct fixture *f)
 
 	pair_open(&f->s, f->image.model, &f->opts);
 	for (unsigned i = 0; i < 12; i++) {
-		struct token_tree t = { i % 2 ? 8 : 1, token, NULL };
+		uint32_t n = i % 2 ? 8 : 1;
 		uint64_t from = session_phone_ps(f->s), mid;
 
 		for (unsigned k = 0; k < 8; k++)
 			token[k] = token_at(9, i * 8 + k);
-		assert_ok(session_forward(f->s, &t, &e), &e);
+		assert_ok(
+			session_continue(f->s, SESSION_TEXT, token, n, &e), &e);
 		mid = session_phone_ps(f->s);
-		assert_ok(session_logits_range(f->s, 0, t.n, logits, &e), &e);
+		assert_ok(session_logits_range(f->s, 0, n, logits, &e), &e);
 		s.passes_ps += mid - from;
 		s.logits_ps += session_phone_ps(f->s) - mid;
-		assert_ok(session_accept(f->s, (const uint32_t[]){ 0 }, 1, &e),
-			&e);
+		assert_ok(session_accept(f->s, SESSION_TEXT, NULL, 1, &e), &e);
 	}
 	s.total_ps = session_phone_ps(f->s);
 	session_stats(f->s, &s.stats);

@@ -148,18 +148,16 @@ static void test_llada_is_the_definition(void **state)
 static void test_llada_has_no_trees(void **state)
 {
 	struct fixture *f = *state;
-	struct token_tree t = { 2, (const int32_t[]){ 3, 4 },
-		(const int32_t[]){ -1, 0 } };
+	static const int32_t token[] = { 3, 4 }, parent[] = { -1, 0 };
 	struct err e = { 0 };
 
 	f->file.arch = "llada";
 	f->file.keys = put_mask;
 	open_session(f);
 	assert_ptr_equal(session_model(f->s), f->model);
-	assert_int_equal(session_forward(f->s, &t, &e), -EINVAL);
+	assert_int_equal(pair_tree(f->s, token, parent, 2, NULL, &e), -EINVAL);
 	assert_non_null(strstr(e.text, "see one another"));
-	t.parent = NULL;
-	assert_ok(session_forward(f->s, &t, &e), &e);
+	forward(f, token, NULL, 2);
 	pair_close(&f->s);
 }
 

@@ -30,7 +30,7 @@ struct fixture {
 };
 
 struct random_tree {
-	struct token_tree t;
+	uint32_t n;
 	int32_t token[TREE], parent[TREE];
 };
 
@@ -116,7 +116,7 @@ static uint32_t below(uint32_t n, uint64_t stream, uint64_t i)
 /* Nodes hang from one of the three before them more often than not. */
 static void grow(struct random_tree *r, uint32_t n, uint64_t stream)
 {
-	r->t = (struct token_tree){ n, r->token, r->parent };
+	r->n = n;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t near = i < 3 ? i : 3;
 
@@ -151,7 +151,7 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	struct hooked *h = arg;
 
 	h->calls++;
-	assert_int_equal(*n, h->tree->t.n);
+	assert_int_equal(*n, h->tree->n);
 	h->n_kept = 0;
 	for (uint32_t i = 0; i < *n; i++) {
 		int32_t parent = h->tree->parent[i];
@@ -166,7 +166,7 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 			h->n_kept++;
 	}
 	*n = 0;
-	for (uint32_t i = 0; i < h->tree->t.n; i++)
+	for (uint32_t i = 0; i < h->tree->n; i++)
 		if (h->kept[i])
 			keep[(*n)++] = i;
 	if (h->bad) {
@@ -191,7 +191,8 @@ static int forward_with(struct fixture *f, struct hooked *h, struct err *e)
 
 	h->s = f->s;
 	h->calls = h->blocks = 0;
-	return session_forward_with(f->s, &h->tree->t, &hooks, e);
+	return pair_tree(
+		f->s, h->tree->token, h->tree->parent, h->tree->n, &hooks, e);
 }
 
 static void prefill(struct session *s, uint64_t stream, uint32_t n)
@@ -202,7 +203,7 @@ static void prefill(struct session *s, uint64_t stream, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++)
 		token[i] = (int32_t)below(VOCAB, stream, i);
-	assert_ok(session_prefill(s, token, n, &last, &e), &e);
+	assert_ok(session_prefill(s, SESSION_TEXT, token, n, &last, &e), &e);
 }
 
 static void same_state(const float *got, const float *want, unsigned row)
@@ -220,8 +221,8 @@ static void whole_tree(struct fixture *f, const struct random_tree *r,
 {
 	struct err e = { 0 };
 
-	assert_ok(session_forward(f->s, &r->t, &e), &e);
-	for (uint32_t i = 0; i < r->t.n; i++) {
+	assert_ok(pair_tree(f->s, r->token, r->parent, r->n, NULL, &e), &e);
+	for (uint32_t i = 0; i < r->n; i++) {
 		memcpy(state[i], session_hidden(f->s, i), sizeof(*state));
 		assert_ok(session_logits(f->s, i, logits[i], &e), &e);
 	}
@@ -234,7 +235,7 @@ static void check_rows(struct fixture *f, const struct hooked *h,
 {
 	float row[2 * VOCAB];
 
-	for (uint32_t i = 0; i < h->tree->t.n; i++) {
+	for (uint32_t i = 0; i < h->tree->n; i++) {
 		struct err e = { 0 };
 
 		if (h->kept[i]) {
@@ -324,7 +325,8 @@ static void test_states_in_the_middle(void **state)
 		lower = model_file_open(&file);
 		pair_open(&f->s, lower, &f->opts);
 		prefill(f->s, 1, 21);
-		assert_ok(session_forward(f->s, &r.t, &e), &e);
+		assert_ok(
+			pair_tree(f->s, r.token, r.parent, r.n, NULL, &e), &e);
 		for (uint32_t i = 0; i < TREE; i++)
 			same_state(h.middle[i], session_hidden(f->s, i), i);
 		pair_close(&f->s);
@@ -353,7 +355,7 @@ static uint32_t some_kept(const struct hooked *h, uint64_t stream)
 	uint32_t row;
 
 	for (uint64_t i = 900;; i++) {
-		row = below(h->tree->t.n, stream, i);
+		row = below(h->tree->n, stream, i);
 		if (h->kept[row])
 			return row;
 	}
@@ -366,32 +368,31 @@ static void follow(struct fixture *f, const struct random_tree *r,
 	struct err e = { 0 };
 
 	for (uint32_t k = 0; k < n; k++) {
-		struct token_tree one = { .n = 1, .token = &r->token[path[k]] };
-
-		assert_ok(session_forward(f->plain, &one, &e), &e);
+		assert_ok(session_continue(f->plain, SESSION_TEXT,
+				  &r->token[path[k]], 1, &e),
+			&e);
 		same_state(session_hidden(f->s, path[k]),
 			session_hidden(f->plain, 0), path[k]);
-		assert_ok(session_accept(
-				  f->plain, (const uint32_t[]){ 0 }, 1, &e),
+		assert_ok(session_accept(f->plain, SESSION_TEXT, NULL, 1, &e),
 			&e);
 	}
 }
 
 static void cannot_accept(struct fixture *f, const struct hooked *h)
 {
-	uint32_t length = session_length(f->s), path[TREE];
+	uint32_t length = session_length(f->s, SESSION_TEXT), path[TREE];
 
-	for (uint32_t i = 0; i < h->tree->t.n; i++) {
+	for (uint32_t i = 0; i < h->tree->n; i++) {
 		struct err e = { 0 };
 
 		if (h->kept[i])
 			continue;
-		assert_int_equal(session_accept(f->s, path,
+		assert_int_equal(session_accept(f->s, SESSION_TEXT, path,
 					 path_to(h->tree, i, path), &e),
 			-EINVAL);
 		assert_non_null(strstr(e.text, "dropped"));
 	}
-	assert_int_equal(session_length(f->s), length);
+	assert_int_equal(session_length(f->s, SESSION_TEXT), length);
 }
 
 static void one_cycle(struct fixture *f, uint64_t stream)
@@ -409,13 +410,15 @@ static void one_cycle(struct fixture *f, uint64_t stream)
 		assert_ok(forward_with(f, &h, &e), &e);
 		cannot_accept(f, &h);
 	} else { /* a cycle without an exit between others */
-		assert_ok(session_forward(f->s, &r.t, &e), &e);
+		assert_ok(
+			pair_tree(f->s, r.token, r.parent, r.n, NULL, &e), &e);
 		memset(h.kept, true, sizeof(h.kept));
 	}
 	n = path_to(&r, some_kept(&h, stream), path);
 	follow(f, &r, path, n);
-	assert_ok(session_accept(f->s, path, n, &e), &e);
-	assert_int_equal(session_length(f->s), session_length(f->plain));
+	assert_ok(session_accept(f->s, SESSION_TEXT, path, n, &e), &e);
+	assert_int_equal(session_length(f->s, SESSION_TEXT),
+		session_length(f->plain, SESSION_TEXT));
 }
 
 static void many_cycles(struct fixture *f, uint64_t stream)
@@ -423,9 +426,10 @@ static void many_cycles(struct fixture *f, uint64_t stream)
 	prefill(f->s, stream, 13);
 	prefill(f->plain, stream, 13);
 	for (uint64_t i = 0; i < CYCLES; i++) {
-		if (session_length(f->s) + TREE > f->opts.context) {
-			session_truncate(f->s, 30);
-			session_truncate(f->plain, 30);
+		if (session_length(f->s, SESSION_TEXT) + TREE >
+			f->opts.context) {
+			session_truncate(f->s, SESSION_TEXT, 30);
+			session_truncate(f->plain, SESSION_TEXT, 30);
 		}
 		one_cycle(f, stream + i);
 	}
@@ -439,7 +443,7 @@ static void test_cycles(void **state)
 	open_plain(f);
 	for (unsigned v = 0; v < VARIANTS; v++) {
 		open_variant(f, v);
-		session_truncate(f->plain, 0);
+		session_truncate(f->plain, SESSION_TEXT, 0);
 		many_cycles(f, 1000 * (v + 1));
 		pair_close(&f->s);
 	}
@@ -457,7 +461,7 @@ static void test_cycles_of_a_strict_device(void **state)
 		f->opts.coherence = i & 1 ? COHERENCE_CHECK : COHERENCE_STRICT;
 		f->opts.evict_seed = i;
 		open_variant(f, i & 2 ? 3 : 0);
-		session_truncate(f->plain, 0);
+		session_truncate(f->plain, SESSION_TEXT, 0);
 		many_cycles(f, 20000 + 1000 * i);
 		pair_close(&f->s);
 	}
@@ -475,7 +479,7 @@ static void test_smaller_graphs(void **state)
 	open_plain(f);
 	for (unsigned v = 0; v < VARIANTS; v += 3) {
 		open_variant(f, v);
-		session_truncate(f->plain, 0);
+		session_truncate(f->plain, SESSION_TEXT, 0);
 		many_cycles(f, 30000 + 1000 * v);
 		pair_close(&f->s);
 	}
@@ -529,12 +533,12 @@ static void test_bad_choices(void **state)
 		.parent = { -1, 0, 0, 1, 2 } };
 	static struct hooked h;
 
-	r.t = (struct token_tree){ 5, r.token, r.parent };
+	r.n = 5;
 	open_models(f);
 	open_plain(f);
 	for (unsigned v = 0; v < VARIANTS; v += 3) {
 		open_variant(f, v);
-		session_truncate(f->plain, 0);
+		session_truncate(f->plain, SESSION_TEXT, 0);
 		for (unsigned i = 0; i < 7; i++) {
 			struct err e = { 0 };
 			float logits[VOCAB];
@@ -550,8 +554,8 @@ static void test_bad_choices(void **state)
 			assert_int_equal(
 				session_logits(f->s, 0, logits, &e), -EINVAL);
 			assert_int_equal(
-				session_accept(
-					f->s, (const uint32_t[]){ 0 }, 1, &e),
+				session_accept(f->s, SESSION_TEXT,
+					(const uint32_t[]){ 0 }, 1, &e),
 				-EINVAL);
 			still_usable(f, 50000 + 100 * v + 10 * i);
 		}
@@ -571,7 +575,7 @@ static void test_meanwhile_ends_it(void **state)
 	open_plain(f);
 	for (unsigned v = 0; v < VARIANTS; v++) {
 		open_variant(f, v);
-		session_truncate(f->plain, 0);
+		session_truncate(f->plain, SESSION_TEXT, 0);
 		grow(&r, TREE, v);
 		for (unsigned at = 1; at <= LAYERS; at++) {
 			struct err e = { 0 };

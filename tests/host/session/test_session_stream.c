@@ -47,7 +47,7 @@ static int text(struct fixture *f, struct trace *t, uint64_t stream, uint32_t n,
 
 	for (uint32_t i = 0; i < n; i++)
 		token[i] = token_at(stream, i);
-	ret = session_prefill(f->s, token, n, &last, e);
+	ret = session_prefill(f->s, SESSION_TEXT, token, n, &last, e);
 	return ret ? ret : look(f, t, last, e);
 }
 
@@ -58,14 +58,12 @@ static int decode(struct fixture *f, struct trace *t, uint64_t stream,
 
 	for (unsigned i = 0; i < n && !ret; i++) {
 		int32_t token = token_at(stream, i);
-		struct token_tree one = { .n = 1, .token = &token };
 
-		ret = session_forward(f->s, &one, e);
+		ret = session_continue(f->s, SESSION_TEXT, &token, 1, e);
 		if (!ret)
 			ret = look(f, t, 0, e);
 		if (!ret)
-			ret = session_accept(
-				f->s, (const uint32_t[]){ 0 }, 1, e);
+			ret = session_accept(f->s, SESSION_TEXT, NULL, 1, e);
 	}
 	return ret;
 }
@@ -77,15 +75,14 @@ static int tree(struct fixture *f, struct trace *t, struct err *e)
 		10 };
 	static const uint32_t path[] = { 0, 2, 4, 6, 8, 10 };
 	int32_t token[TREE];
-	struct token_tree all = { TREE, token, parent };
 	int ret;
 
 	for (uint32_t i = 0; i < TREE; i++)
 		token[i] = token_at(7, i);
-	ret = session_forward(f->s, &all, e);
+	ret = pair_tree(f->s, token, parent, TREE, NULL, e);
 	for (uint32_t i = 0; i < TREE && !ret; i++)
 		ret = look(f, t, i, e);
-	return ret ? ret : session_accept(f->s, path, 6, e);
+	return ret ? ret : session_accept(f->s, SESSION_TEXT, path, 6, e);
 }
 
 /* 3 + 4 + 1 + 2 + 1 + 3 passes; from an empty cache. */
@@ -94,11 +91,11 @@ static int run_script(struct fixture *f, struct trace *t, struct err *e)
 	int ret;
 
 	t->n = 0;
-	session_truncate(f->s, 0);
+	session_truncate(f->s, SESSION_TEXT, 0);
 	if ((ret = text(f, t, 1, 37, e)) || (ret = decode(f, t, 2, 4, e)) ||
 		(ret = tree(f, t, e)) || (ret = decode(f, t, 3, 2, e)))
 		return ret;
-	session_truncate(f->s, 20);
+	session_truncate(f->s, SESSION_TEXT, 20);
 	if ((ret = text(f, t, 4, 9, e)))
 		return ret;
 	return decode(f, t, 5, 3, e);

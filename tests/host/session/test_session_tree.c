@@ -80,7 +80,7 @@ static void check_tree(struct fixture *f, enum wire_precision precision)
 	for (uint32_t i = 0; i < t.n; i += 3) {
 		uint32_t path[TREE_MAX], n = path_to(&t, i, path);
 
-		session_truncate(f->s, 21);
+		session_truncate(f->s, SESSION_TEXT, 21);
 		decode_path(f, &t, path, n);
 		same_bytes(session_hidden(f->s, 0), hidden + i * f->file.n_embd,
 			width, "hidden state of row", i);
@@ -164,13 +164,13 @@ static void test_compaction(void **state)
 	prefill(f, prompt, 10);
 	forward(f, t.token, t.parent, t.n);
 	accept(f, path, n);
-	assert_int_equal(session_length(f->s), 10 + n);
+	assert_int_equal(session_length(f->s, SESSION_TEXT), 10 + n);
 	compacted = read_cache(f, 10 + n, &bytes);
 	/* And the device sees what the CPU moved. */
 	forward(f, t.token, NULL, 5);
 	hidden = malloc(f->file.n_embd * sizeof(float));
 	memcpy(hidden, session_hidden(f->s, 4), f->file.n_embd * 4);
-	session_truncate(f->s, 0);
+	session_truncate(f->s, SESSION_TEXT, 0);
 	prefill(f, prompt, 10);
 	decode_path(f, &t, path, n);
 	plain = read_cache(f, 10 + n, &again);
@@ -231,14 +231,15 @@ static void test_bad_paths(void **state)
 	open_session(f);
 	forward(f, token, parent, 4);
 	for (unsigned i = 0; i < 4; i++)
-		assert_int_equal(
-			session_accept(f->s, bad[i].path, bad[i].n, &e),
+		assert_int_equal(session_accept(f->s, SESSION_TEXT, bad[i].path,
+					 bad[i].n, &e),
 			-EINVAL);
-	assert_int_equal(session_length(f->s), 0);
+	assert_int_equal(session_length(f->s, SESSION_TEXT), 0);
 	accept(f, (const uint32_t[]){ 0, 2, 3 }, 3);
 	/* Once: the rows have moved. */
-	assert_int_equal(
-		session_accept(f->s, (const uint32_t[]){ 0 }, 1, &e), -EINVAL);
+	assert_int_equal(session_accept(f->s, SESSION_TEXT,
+				 (const uint32_t[]){ 0 }, 1, &e),
+		-EINVAL);
 	pair_close(&f->s);
 }
 
@@ -260,10 +261,11 @@ static void test_bad_trees(void **state)
 
 	open_session(f);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct token_tree t = { bad[i].n, bad[i].token, bad[i].parent };
 		struct err e = { 0 };
 
-		assert_int_equal(session_forward(f->s, &t, &e), -EINVAL);
+		assert_int_equal(pair_tree(f->s, bad[i].token, bad[i].parent,
+					 bad[i].n, NULL, &e),
+			-EINVAL);
 		if (!strstr(e.text, bad[i].text))
 			fail_msg("'%s' lacks '%s'", e.text, bad[i].text);
 	}

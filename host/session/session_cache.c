@@ -1,0 +1,178 @@
+/*
+ * What a session has cached: its sequences, and how rows that were computed
+ * become part of them.
+ */
+#include "host/session/session_impl.h"
+
+#include "base/err.h"
+#include "host/model/model.h"
+#include "host/npu/phone.h"
+#include "host/session/batch.h"
+#include "host/session/sequence.h"
+
+#include <errno.h>
+
+uint32_t session_length(const struct session *s, uint32_t sequence)
+{
+	return sequence_length(s->sequences, sequence);
+}
+
+int session_add(struct session *s, uint32_t *sequence, struct err *e)
+{
+	return sequence_open(s->sequences, sequence, e);
+}
+
+int session_fork(
+	struct session *s, uint32_t parent, uint32_t *sequence, struct err *e)
+{
+	if (!sequence_is_open(s->sequences, parent))
+		return err_set(e, EINVAL,
+			"fork of sequence %u, which is not open", parent);
+	return sequence_fork(s->sequences, parent, sequence, e);
+}
+
+void session_remove(struct session *s, uint32_t sequence)
+{
+	sequence_close(s->sequences, sequence);
+}
+
+void session_truncate(struct session *s, uint32_t sequence, uint32_t length)
+{
+	sequence_truncate(s->sequences, sequence, length);
+}
+
+size_t session_kv_bytes(const struct session *s)
+{
+	return s->plan.kv_stride;
+}
+
+int session_read_kv(struct session *s, uint32_t sequence, uint32_t layer,
+	enum kv_half half, uint32_t at, uint32_t n, void *to, struct err *e)
+{
+	return sequence_read(s->sequences, sequence, layer, half, at, n, to, e);
+}
+
+int session_write_kv(struct session *s, uint32_t sequence, uint32_t layer,
+	enum kv_half half, uint32_t at, uint32_t n, const void *from,
+	struct err *e)
+{
+	return sequence_write(
+		s->sequences, sequence, layer, half, at, n, from, e);
+}
+
+/* ---- accepting ----------------------------------------------------------- */
+
+/* Rows of the last forward that can still be accepted to the sequence. */
+static uint32_t open_rows_of(const struct session *s, uint32_t sequence)
+{
+	return sequence_claimed(s->sequences, sequence) ? s->kept_rows : 0;
+}
+
+/* Its first n rows, as a path. */
+static int first_rows(
+	struct session *s, uint32_t sequence, uint32_t n, struct err *e)
+{
+	uint32_t found = 0, rows = open_rows_of(s, sequence);
+
+	for (uint32_t i = 0; i < rows && found < n; i++)
+		if (s->row[i].sequence == sequence)
+			s->keep[found++] = i;
+	if (found == n)
+		return 0;
+	return err_set(e, EINVAL,
+		"%u rows to be accepted, but of the last forward's %u there "
+		"are %u",
+		n, rows, found);
+}
+
+/* Whether a row is the next one to be accepted behind `above`. */
+static bool follows(
+	const struct session *s, uint32_t sequence, int32_t above, uint32_t row)
+{
+	if (s->row[row].sequence != sequence || s->above[row] != above)
+		return false;
+	return above >= 0 || s->sight != SIGHT_TREE ||
+		s->row[row].position == session_length(s, sequence);
+}
+
+static int check_path(const struct session *s, uint32_t sequence,
+	const uint32_t *path, uint32_t n, struct err *e)
+{
+	uint32_t rows = open_rows_of(s, sequence);
+	int32_t above = -1;
+
+	for (uint32_t k = 0; k < n; k++) {
+		if (path[k] >= rows || !follows(s, sequence, above, path[k]))
+			return err_set(e, EINVAL,
+				"accepted row %u is not the next on a path of "
+				"the last forward's %u rows",
+				path[k], rows);
+		if (s->place[path[k]] == DROPPED)
+			return err_set(e, EINVAL,
+				"accepted row %u was dropped in the middle of "
+				"the pass",
+				path[k]);
+		above = (int32_t)path[k];
+	}
+	return 0;
+}
+
+/* A row that was computed among fewer in the upper layers lies elsewhere
+ * there: they have a map of their own. */
+static void move_rows(
+	struct session *s, uint32_t sequence, const uint32_t *path, uint32_t n)
+{
+	uint32_t lower = s->opts.exit_layers, layers = s->model->n_layer;
+	uint32_t from[WIRE_MAX_ROWS];
+
+	if (!n)
+		return;
+	for (uint32_t k = 0; k < n; k++)
+		from[k] = s->at[path[k]];
+	sequence_move(s->sequences, sequence, from, n, 0, lower);
+	for (uint32_t k = 0; k < n; k++)
+		from[k] = s->upper[path[k]];
+	sequence_move(s->sequences, sequence, from, n, lower, layers);
+}
+
+int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
+	uint32_t n, struct err *e)
+{
+	uint32_t length = session_length(s, sequence);
+	int ret = path ? 0 : first_rows(s, sequence, n, e);
+
+	path = path ? path : s->keep;
+	if (!ret)
+		ret = check_path(s, sequence, path, n, e);
+	if (ret)
+		return ret;
+	if (s->sight == SIGHT_TREE) {
+		move_rows(s, sequence, path, n);
+		length += n;
+	} else if (n) {
+		length = s->at[path[n - 1]] + 1;
+	}
+	sequence_grow(s->sequences, sequence, length);
+	return 0;
+}
+
+int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
+	size_t n, uint32_t *last_row, struct err *e)
+{
+	uint32_t chunk = s->opts.prefill_chunk;
+	uint64_t began = s->time->cpu_ps;
+	int ret = 0;
+
+	if (!n)
+		return err_set(e, EINVAL, "nothing to prefill");
+	for (size_t i = 0; i < n && !ret; i += chunk) {
+		uint32_t rows = n - i < chunk ? (uint32_t)(n - i) : chunk;
+
+		ret = session_continue(s, sequence, token + i, rows, e);
+		if (!ret)
+			ret = session_accept(s, sequence, NULL, rows, e);
+		*last_row = rows - 1;
+	}
+	s->stats.prompt_ps += s->time->cpu_ps - began;
+	return ret;
+}
