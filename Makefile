@@ -1,6 +1,6 @@
 # Tandem: one Makefile, no recursion.
 #
-#   make              tandem and tandem-npu, in build/VARIANT/
+#   make              tandem, tandem-npu and libtandem, in build/VARIANT/
 #   make test         build and run every test of this variant
 #   make tests        build the test programs; fuzzers: the fuzz targets
 #   make fuzz         FUZZ_RUNS mutated inputs to each fuzz target;
@@ -8,8 +8,8 @@
 #   make bench        what the channel and this machine can do
 #   make check-layers check-headers check-format
 #   make format       clang-format on every source
-#   make install      to DESTDIR/PREFIX, with man pages, completion and the
-#                     models of flash/models
+#   make install      to DESTDIR/PREFIX, the library to DESTDIR/LIBDIR, with
+#                     man pages, completion and the models of flash/models
 #   make uninstall man clean help
 #
 #   BUILD=release|debug       SANITIZE=address,undefined or thread
@@ -21,6 +21,7 @@ BUILD    ?= release
 SANITIZE ?=
 FUZZER   ?=
 PREFIX   ?= /usr/local
+LIBDIR   ?= $(PREFIX)/lib
 DESTDIR  ?=
 
 comma    := ,
@@ -83,8 +84,11 @@ opt_debug   := -Og -DDEBUG
 # -ffp-contract=off: one rounding per operation, so that a kernel compiled
 # for another instruction set gives the same bytes.
 # -ffile-prefix-map: so that two checkouts give one binary.
+# -fPIC: every object may go into the shared library; -fvisibility=hidden: of
+# all that is there, only what host/api/tandem.h exports has a name outside.
 cflags := -std=gnu11 -D_GNU_SOURCE -I. -g $(opt_$(BUILD)) $(warnings) \
 	-fno-strict-aliasing -ffp-contract=off -pthread -fno-common \
+	-fPIC -fvisibility=hidden \
 	'-ffile-prefix-map=$(CURDIR)=.' $(pkg_cflags) \
 	$(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
 	$(if $(findstring undefined,$(SANITIZE)),-fno-sanitize-recover=all) \
@@ -154,7 +158,11 @@ deps_host    := $(deps_cmd)
 libs_of      = $(sort $(foreach r,$(1),$(libs_$(r))))
 
 programs := $(O)/tandem $(O)/tandem-npu
-all: $(programs)
+version  := $(shell sed -n 's/^\#define TANDEM_VERSION "\(.*\)"/\1/p' \
+	base/version.h)
+shared   := libtandem.so.$(version)
+soname   := libtandem.so.$(firstword $(subst ., ,$(version)))
+all: $(programs) $(O)/libtandem.a $(O)/libtandem.so
 
 # ---- compiling ----------------------------------------------------------
 # Rewritten only when they change: other flags build everything anew, and a
@@ -202,6 +210,36 @@ $(O)/tandem-npu: $(call obj,device/tandem_npu.c) \
 		$(foreach r,$(deps_device),$(call lib,$(r)))
 	$(call say,LD,$@)
 	$(call link,$(deps_device))
+
+# ---- the library --------------------------------------------------------
+# One object of host/api and what it stands on, in which all names are local
+# but for those that tandem.h exports; both libraries are made of it. Its home
+# is not the executable's: see base/home.h.
+tool = $(shell $(CC) -print-prog-name=$(1))
+
+$(O)/obj/base/home.library.o: base/home.c Makefile $(O)/flags
+	$(call say,CC,$< [library])
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(cflags) -DTANDEM_LIBRARY -MMD -MP -c -o $@ $<
+
+$(O)/libtandem.o: $(obj_api) $(O)/obj/base/home.library.o \
+		$(foreach r,$(deps_api),$(call lib,$(r)))
+	$(call say,LD,$@)
+	$(Q)$(call tool,ld) -r -o $@ $(filter %.o,$^) \
+		$(foreach r,$(deps_api),$(call lib,$(r)))
+	$(Q)$(call tool,objcopy) --localize-hidden $@
+
+$(O)/libtandem.a: $(O)/libtandem.o
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcsD $@ $<
+
+$(O)/$(shared): $(O)/libtandem.o
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ldflags) -shared -Wl,-soname,$(soname) -o $@ $< \
+		$(call pkg_libs,$(call libs_of,$(deps_api))) -lm
+
+$(O)/libtandem.so: $(O)/$(shared)
+	$(Q)ln -sf $(<F) $(O)/$(soname) && ln -sf $(soname) $@
 
 # ---- tests --------------------------------------------------------------
 # tests/ROOM/test_X.c links what ROOM may include and nothing else, so a
@@ -298,6 +336,35 @@ $(O)/tandem.bash: $(O)/tandem
 	$(call say,GEN,$@)
 	$(Q)$< help --completion > $@
 
+# tandem.pc finds the prefix from where it lies, so that the installed tree may
+# be moved.
+incdir  := $(DESTDIR)$(PREFIX)/include
+libdir  := $(DESTDIR)$(LIBDIR)
+pcdir   := $(libdir)/pkgconfig
+docdir  := $(DESTDIR)$(PREFIX)/share/doc/tandem
+examples := $(wildcard docs/examples/*)
+.PHONY: install-library uninstall-library
+install-library: $(O)/libtandem.a $(O)/libtandem.so
+	install -d '$(incdir)' '$(pcdir)' '$(docdir)/examples'
+	install -m 644 host/api/tandem.h '$(incdir)'
+	install -m 644 $(O)/libtandem.a $(O)/$(shared) '$(libdir)'
+	ln -sf $(shared) '$(libdir)/$(soname)'
+	ln -sf $(soname) '$(libdir)/libtandem.so'
+	sed -e 's|@version@|$(version)|' \
+		-e 's|@libs@|$(call pkg_libs,$(call libs_of,$(deps_api)))|' \
+		-e "s|@up@|$$(realpath -ms --relative-to='$(LIBDIR)/pkgconfig' \
+			'$(PREFIX)')|" \
+		host/api/tandem.pc.in >'$(pcdir)/tandem.pc'
+	install -m 644 docs/library.md '$(docdir)'
+	install -m 644 $(examples) '$(docdir)/examples'
+
+uninstall-library:
+	rm -f '$(incdir)/tandem.h' '$(pcdir)/tandem.pc' '$(docdir)/library.md' \
+		$(patsubst %,'$(libdir)/%',libtandem.a $(shared) $(soname) \
+			libtandem.so) \
+		$(patsubst docs/%,'$(docdir)/%',$(examples))
+	@rmdir '$(docdir)/examples' '$(docdir)' 2>/dev/null || :
+
 bindir  := $(DESTDIR)$(PREFIX)/bin
 man1dir := $(DESTDIR)$(PREFIX)/share/man/man1
 compdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
@@ -305,7 +372,7 @@ datadir := $(DESTDIR)$(PREFIX)/share/tandem
 models  := $(wildcard flash/models/*.gguf flash/models/README.md)
 tasks   := $(wildcard flash/models/tasks/*.jsonl)
 phones  := $(wildcard host/soc/*.soc)
-install: all man $(O)/tandem.bash
+install: all man $(O)/tandem.bash install-library
 	install -d '$(bindir)' '$(man1dir)' '$(compdir)'
 	install -m 755 $(programs) '$(bindir)'
 	install -m 644 $(O)/tandem.1 $(O)/tandem-npu.1 '$(man1dir)'
@@ -315,7 +382,7 @@ install: all man $(O)/tandem.bash
 	$(if $(models),install -m 644 $(models) '$(datadir)/models')
 	$(if $(tasks),install -m 644 $(tasks) '$(datadir)/models/tasks')
 
-uninstall:
+uninstall: uninstall-library
 	rm -f '$(bindir)/tandem' '$(bindir)/tandem-npu' '$(compdir)/tandem' \
 		'$(man1dir)/tandem.1' '$(man1dir)/tandem-npu.1' \
 		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks)) \

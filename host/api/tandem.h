@@ -1,0 +1,204 @@
+/*
+ * libtandem: text from a language model that runs on a CPU and an emulated
+ * NPU, in a program of one's own. docs/library.md is the page to read first.
+ *
+ * The library prints nothing, ends nothing, handles no signal and keeps
+ * nothing outside its handles, so a program may have several. A handle is used
+ * by one thread at a time, two handles by two threads at once; only
+ * tandem_cancel may be called beside another call.
+ *
+ * What a function is given stays the caller's and is copied where it is needed
+ * for longer than the call, unless it says otherwise. Text is UTF-8.
+ *
+ * Structs begin with their size, so that they can grow: have them filled by
+ * their _init, and then change what shall be another way.
+ */
+#ifndef TANDEM_H
+#define TANDEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TANDEM_VERSION_MAJOR 0
+#define TANDEM_VERSION_MINOR 1
+#define TANDEM_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TANDEM_API __attribute__((visibility("default")))
+#else
+#define TANDEM_API
+#endif
+
+/* "0.1.0", of the library that runs. */
+TANDEM_API const char *tandem_version(void);
+
+/* What functions return: 0, or one of these with a sentence in
+ * tandem_error. */
+enum tandem_status {
+	TANDEM_OK = 0,
+	TANDEM_FAILED = -1,   /* files, models, memory, the system */
+	TANDEM_MISUSE = -2,   /* an option or an argument */
+	TANDEM_CANCELED = -3, /* by tandem_cancel */
+	TANDEM_LOST = -4      /* the device process died or hangs; the handle
+			       * is of no more use but to be closed */
+};
+
+/* A model that is open. */
+struct tandem;
+
+struct tandem_options {
+	size_t size;
+	/* A GGUF file or a flash image; NULL: the model that comes with
+	 * Tandem. */
+	const char *model;
+	/* The program of the device; NULL: as TANDEM_NPU says, else beside the
+	 * shared library, else in bin of where that is installed, else in
+	 * PATH. */
+	const char *device_program;
+	/* Not 0: what the device says on standard error stays to be seen. */
+	int device_talks;
+	/*
+	 * Options of `tandem run` about the pair, the method and what drafts,
+	 * by their names there: "method=chain", "draft-len=4", "no-shadow";
+	 * a NULL ends them. NULL: none.
+	 */
+	const char *const *set;
+	/* Told of what takes long, in the thread that called: what it is,
+	 * how much of how much (0: not known) is done; `what` is NULL when it
+	 * is over. May be NULL. */
+	void (*progress)(
+		void *arg, const char *what, uint64_t done, uint64_t total);
+	void *progress_arg;
+};
+
+TANDEM_API void tandem_options_init(struct tandem_options *, size_t size);
+
+/*
+ * Open a model: its file is read as far as is needed to tokenize, and
+ * everything that was asked for is checked. NULL options: as _init fills them.
+ * On failure *out is NULL.
+ */
+TANDEM_API int tandem_open(
+	struct tandem **out, const struct tandem_options *options);
+
+/*
+ * Start the pair: load the weights and start the device process. Texts,
+ * prompts included, have room for `tokens` tokens at least, unless that is
+ * more than the model was trained for (0: as many as it was), or "ctx" is set.
+ * tandem_generate does this itself where it was not done, with 0.
+ */
+TANDEM_API int tandem_start(struct tandem *, uint64_t tokens);
+
+/*
+ * Stop the device process, wait for it, and free everything; NULL is nothing.
+ * Always done; what it returns is what went wrong, and the sentence is
+ * tandem_error(NULL): with "coherence=check" set, what was found.
+ */
+TANDEM_API int tandem_close(struct tandem *);
+
+/*
+ * A sentence about the last call on the handle that failed, in lower case and
+ * without a full stop: what, where, and what to try. "" when none failed. With
+ * NULL, about the last tandem_open or tandem_close of this thread. Valid until
+ * the next call.
+ */
+TANDEM_API const char *tandem_error(const struct tandem *);
+
+enum tandem_flags {
+	TANDEM_CHAT = 1,       /* the prompt is a user's turn of a chat */
+	TANDEM_SPECIAL = 2,    /* special tokens in the prompt are read as
+				* such, and generated ones are text too */
+	TANDEM_IGNORE_EOS = 4, /* go on behind the token that ends a text */
+	TANDEM_NO_BOS = 8      /* put nothing before the prompt */
+};
+
+enum tandem_stop {
+	TANDEM_STOP_NONE,    /* it failed, or was canceled */
+	TANDEM_STOP_EOS,     /* the model ended the text */
+	TANDEM_STOP_STRING,  /* a stop string came */
+	TANDEM_STOP_LENGTH,  /* max_tokens came */
+	TANDEM_STOP_CONTEXT, /* there is no room for more */
+	TANDEM_STOP_SINK     /* the sink wanted no more */
+};
+
+struct tandem_request {
+	size_t size;
+	/* What is continued: text, or where `tokens` is not NULL, those. */
+	const char *prompt;
+	size_t prompt_bytes; /* 0: as far as a NUL */
+	const int32_t *tokens;
+	size_t n_tokens;
+	const char *system;      /* turn, with TANDEM_CHAT; NULL: none */
+	unsigned flags;          /* enum tandem_flags */
+	int64_t max_tokens;      /* -1: until the text ends (256) */
+	const char *const *stop; /* strings the text ends before, NULL at the
+				  * end; NULL: none */
+	/* Sampling, as `tandem run` has it. */
+	double temperature;    /* 0: greedy (0) */
+	uint32_t top_k;        /* 0: all (0) */
+	double top_p;          /* 1: all (1) */
+	double min_p;          /* 0: all (0) */
+	double repeat_penalty; /* 1: none (1) */
+	uint32_t repeat_last;  /* (64) */
+	uint64_t seed, stream; /* of the random numbers (1, 0) */
+	/*
+	 * Told of every token as it comes, in the thread that called: its id,
+	 * and the text that it completes, `len` bytes, which are not ended by
+	 * a NUL and may be none. An id of -1 brings only text, held back until
+	 * the end. Not 0 ends the text. NULL: nobody is told.
+	 */
+	int (*sink)(void *arg, int32_t token, const char *text, size_t len);
+	void *sink_arg;
+};
+
+TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);
+
+/* What came of a request. */
+struct tandem_result {
+	size_t size; /* set by the caller */
+	enum tandem_stop stop;
+	uint64_t prompt_tokens, tokens; /* read and written */
+	uint64_t passes;                /* of the model */
+	uint64_t drafted, accepted;     /* tokens; 0 of methods without draft */
+	double seconds_to_first;        /* token, of the wall clock */
+	double seconds;                 /* in all */
+	double phone_seconds, phone_joules; /* with "clock=soc:NAME"; else 0 */
+};
+
+/*
+ * Continue a prompt, from an empty cache. *result (may be NULL) is filled also
+ * on failure, with what was done until then.
+ */
+TANDEM_API int tandem_generate(struct tandem *, const struct tandem_request *,
+	struct tandem_result *result);
+
+/*
+ * The tandem_generate that runs, or else the next one, soon returns
+ * TANDEM_CANCELED. From any thread and from signal handlers.
+ */
+TANDEM_API void tandem_cancel(struct tandem *);
+
+/*
+ * The ids of a text: their number, of which at most `cap` are written to
+ * `ids`; or a negative status. Of `flags` TANDEM_SPECIAL and TANDEM_NO_BOS
+ * have a meaning.
+ */
+TANDEM_API int64_t tandem_tokenize(struct tandem *, const char *text,
+	size_t len, unsigned flags, int32_t *ids, size_t cap);
+
+/*
+ * The text of ids, likewise: its length in bytes, of which at most `cap` are
+ * written, without a NUL. Of `flags` TANDEM_SPECIAL has a meaning.
+ */
+TANDEM_API int64_t tandem_detokenize(struct tandem *, const int32_t *ids,
+	size_t n, unsigned flags, char *text, size_t cap);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,62 @@
+/*
+ * What is behind tandem.h, for the rooms that decode through it and tell more
+ * of it than it does itself: commands and their reports. They read it and
+ * change nothing. One thread, as there.
+ */
+#ifndef HOST_API_TANDEM_IMPL_H
+#define HOST_API_TANDEM_IMPL_H
+
+#include "base/err.h"
+#include "host/api/decoder.h"
+#include "host/api/tandem.h"
+#include "host/session/session.h"
+
+#include <signal.h>
+#include <stdint.h>
+
+struct generation;
+struct opt_values;
+struct sampler;
+struct token_list;
+
+struct tandem {
+	struct decoder decoder;
+	char **setting; /* what options.set said, which decoder.options borrow
+			 */
+	char *program;
+	volatile sig_atomic_t canceled;
+	int dead; /* the status of what cannot be mended; 0: alive */
+	struct err err;
+	/* The last request's. */
+	struct sampler *sampler;
+	struct generation *generation; /* NULL: it did not come so far */
+	struct session_stats before;   /* the text, behind what prepares it */
+	uint64_t began_ns, ended_ns;   /* the text, as `before` */
+};
+
+/*
+ * tandem_open of whoever has parsed options of its own: `asked` is what
+ * options.set would say, and what it points at stays.
+ */
+int tandem_open_asked(struct tandem **out, const struct tandem_options *,
+	const struct opt_values *asked);
+
+/* The tokens of a request's prompt, appended: 0, or a status as of
+ * tandem_generate. */
+int tandem_read_prompt(
+	struct tandem *, const struct tandem_request *, struct token_list *out);
+
+/* What the text of the last request took. */
+void tandem_work(const struct tandem *, struct session_stats *out);
+
+/* 0, or what -errno or -ERR_DEVICE_LOST are in tandem.h. */
+int tandem_status_of(int ret);
+
+/*
+ * A struct of the caller's to one of ours, which holds the defaults: its
+ * header may be older, then the rest stays, or newer, then what we do not know
+ * must be zero. False where it is not so, or its size was never set.
+ */
+bool tandem_adopt(void *ours, size_t size, const void *theirs);
+
+#endif

@@ -1,0 +1,248 @@
+#include "host/api/tandem.h"
+
+#include "base/strbuf.h"
+#include "base/version.h"
+#include "host/api/options.h"
+#include "host/api/prompt.h"
+#include "host/api/tandem_impl.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
+#include "host/text/tokenizer.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the last handle that was not opened, or is no more. */
+static _Thread_local struct err without_handle;
+
+static const struct tandem_options options_defaults = {
+	.size = sizeof(options_defaults),
+};
+
+const char *tandem_version(void)
+{
+	return TANDEM_VERSION;
+}
+
+int tandem_status_of(int ret)
+{
+	switch (ret) {
+	case 0:
+		return TANDEM_OK;
+	case -EINVAL:
+		return TANDEM_MISUSE;
+	case -ECANCELED:
+		return TANDEM_CANCELED;
+	case -ERR_DEVICE_LOST:
+		return TANDEM_LOST;
+	default:
+		return TANDEM_FAILED;
+	}
+}
+
+bool tandem_adopt(void *ours, size_t size, const void *theirs)
+{
+	const unsigned char *byte = theirs;
+	size_t their_size;
+
+	memcpy(&their_size, theirs, sizeof(their_size));
+	/* There is no header yet that knows less than this one. */
+	if (their_size < size)
+		return false;
+	for (size_t i = size; i < their_size; i++)
+		if (byte[i])
+			return false;
+	memcpy(ours, theirs, size);
+	return true;
+}
+
+void tandem_options_init(struct tandem_options *o, size_t size)
+{
+	memset(o, 0, size);
+	memcpy(o, &options_defaults,
+		size < sizeof(*o) ? size : sizeof(options_defaults));
+	memcpy(o, &size, sizeof(size));
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+/* "name=value" each, or a name alone; the copies are the handle's. */
+static int read_settings(struct tandem *t, const char *const *set,
+	struct opt_values *asked, struct err *e)
+{
+	size_t n = 0;
+	int ret = 0;
+
+	while (set && set[n])
+		n++;
+	t->setting = calloc(n + 1, sizeof(*t->setting));
+	for (size_t i = 0; t->setting && i < n && !ret; i++) {
+		char *name = strdup(set[i]);
+		char *value = name ? strchr(name, '=') : NULL;
+
+		t->setting[i] = name;
+		if (value)
+			*value++ = '\0';
+		ret = name ? opt_set(decoder_tables, asked, name, value, e)
+			   : -ENOMEM;
+	}
+	if (!t->setting || ret == -ENOMEM)
+		ret = err_set(e, ENOMEM, "no memory for the options");
+	return ret;
+}
+
+static int open_handle(struct tandem *t, const struct tandem_options *options,
+	const struct opt_values *parsed)
+{
+	struct tandem_options o = options_defaults;
+	struct opt_values asked = { 0 };
+	struct session_opts *pair = &t->decoder.session_opts;
+	int ret = 0;
+
+	if (options && !tandem_adopt(&o, sizeof(o), options))
+		return err_set(&t->err, EINVAL,
+			"the options are no struct tandem_options of this "
+			"library (%s); tandem_options_init sets their size",
+			tandem_version());
+	if (!parsed)
+		ret = read_settings(t, o.set, &asked, &t->err);
+	if (!ret && o.device_program) {
+		t->program = strdup(o.device_program);
+		if (!t->program)
+			ret = err_set(&t->err, ENOMEM, "no memory for a path");
+	}
+	if (!ret)
+		ret = decoder_ask(
+			&t->decoder, parsed ? parsed : &asked, &t->err);
+	if (ret)
+		return ret;
+	pair->program = t->program;
+	pair->quiet = !o.device_talks;
+	pair->progress = (struct progress_sink){ o.progress, o.progress_arg };
+	pair->cancel = &t->canceled;
+	return decoder_open_model(&t->decoder, o.model, &t->err);
+}
+
+int tandem_open_asked(struct tandem **out, const struct tandem_options *options,
+	const struct opt_values *asked)
+{
+	struct tandem *t = calloc(1, sizeof(*t));
+	int ret;
+
+	*out = NULL;
+	if (!t) {
+		err_set(&without_handle, ENOMEM, "no memory for a handle");
+		return TANDEM_FAILED;
+	}
+	ret = tandem_status_of(open_handle(t, options, asked));
+	if (!ret) {
+		*out = t;
+		return 0;
+	}
+	/* Nothing was started whose end could fail. */
+	struct err why = t->err;
+
+	tandem_close(t);
+	without_handle = why;
+	return ret;
+}
+
+/* Numbers have a point, whatever the language of the program. */
+int tandem_open(struct tandem **out, const struct tandem_options *options)
+{
+	locale_t was = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+	int ret = tandem_open_asked(out, options, NULL);
+
+	uselocale(was);
+	return ret;
+}
+
+int tandem_start(struct tandem *t, uint64_t tokens)
+{
+	struct session_opts o = t->decoder.session_opts;
+
+	if (t->dead)
+		return t->dead;
+	if (t->decoder.session)
+		return tandem_status_of(err_set(&t->err, EINVAL,
+			"the pair was started already; it is once a handle"));
+	o.context_need = tokens < UINT32_MAX ? (uint32_t)tokens : 0;
+	t->dead = tandem_status_of(
+		decoder_open_session(&t->decoder, &o, &t->err));
+	return t->dead;
+}
+
+int tandem_close(struct tandem *t)
+{
+	int ret;
+
+	if (!t)
+		return 0;
+	ret = decoder_close(&t->decoder, &t->err);
+	if (ret)
+		without_handle = t->err;
+	generation_close(t->generation);
+	sampler_close(t->sampler);
+	for (size_t i = 0; t->setting && t->setting[i]; i++)
+		free(t->setting[i]);
+	free(t->setting);
+	free(t->program);
+	free(t);
+	return tandem_status_of(ret);
+}
+
+const char *tandem_error(const struct tandem *t)
+{
+	return t ? t->err.text : without_handle.text;
+}
+
+void tandem_cancel(struct tandem *t)
+{
+	t->canceled = 1;
+}
+
+/* ---- tokens -------------------------------------------------------------- */
+
+int64_t tandem_tokenize(struct tandem *t, const char *text, size_t len,
+	unsigned flags, int32_t *ids, size_t cap)
+{
+	struct prompt p = {
+		.text = text,
+		.len = len,
+		.special = flags & TANDEM_SPECIAL,
+		.no_bos = flags & TANDEM_NO_BOS,
+	};
+	struct token_list list = { 0 };
+	int ret = prompt_read(&t->decoder, &p, &list, &t->err);
+
+	if (!ret && list.n)
+		memcpy(ids, list.id,
+			(list.n < cap ? list.n : cap) * sizeof(*ids));
+	free(list.id);
+	return ret ? tandem_status_of(ret) : (int64_t)list.n;
+}
+
+int64_t tandem_detokenize(struct tandem *t, const int32_t *ids, size_t n,
+	unsigned flags, char *text, size_t cap)
+{
+	struct detokenizer d = { .tok = t->decoder.tokenizer,
+		.special = flags & TANDEM_SPECIAL };
+	struct strbuf out = STRBUF_INIT;
+	int64_t len;
+	int ret = 0;
+
+	for (size_t i = 0; i < n && ret != -EINVAL; i++)
+		ret = detokenize(&d, ids[i], &out);
+	detokenize_end(&d, &out);
+	if (ret == -EINVAL)
+		err_set(&t->err, EINVAL, "not all %zu ids are tokens", n);
+	else if (out.failed)
+		ret = err_set(&t->err, ENOMEM, "no memory for the text");
+	len = ret ? tandem_status_of(ret) : (int64_t)out.len;
+	if (len > 0)
+		memcpy(text, out.data, out.len < cap ? out.len : cap);
+	strbuf_release(&out);
+	return len;
+}
