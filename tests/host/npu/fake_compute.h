@@ -1,0 +1,273 @@
+/*
+ * What a fake device computes: a run of a graph from the wire's own words
+ * (ipc/wire.h), in double precision, row after row, with nothing shared with
+ * the device program. Activations are not rounded, whatever the precision; keys
+ * and values are, as they lie in memory. A row's sums are in the wire's order
+ * whatever stands beside it, so the same row gives the same bytes in any batch.
+ */
+#ifndef TESTS_HOST_NPU_FAKE_COMPUTE_H
+#define TESTS_HOST_NPU_FAKE_COMPUTE_H
+
+#include "ipc/wire.h"
+#include "tensor/dtype.h"
+#include "tensor/f16.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define FAKE_WIDTH 512 /* of any vector */
+#define FAKE_ROWS  256 /* of a run */
+
+struct fake_run {
+	const struct wire_graph_load *graph;
+	const struct wire_graph_run *run;
+	const uint8_t *weights;
+	uint8_t *kv;
+	const struct wire_row *row;
+	const struct wire_span *span;
+	const uint64_t *mask;
+	/* Of the layer in progress. */
+	const struct wire_tensor *tensor; /* [WIRE_T_COUNT] */
+	uint32_t layer;
+	double x[FAKE_ROWS][FAKE_WIDTH];
+	double query[FAKE_ROWS][FAKE_WIDTH];
+};
+
+/* y = W x, or false where the model has no such tensor. */
+static inline bool fake_matmul(const struct fake_run *r,
+	enum wire_layer_tensor which, const double *x, double *y)
+{
+	const struct wire_tensor *t = &r->tensor[which];
+	size_t bytes = dtype_row_bytes(t->type, t->cols);
+	float w[FAKE_WIDTH];
+
+	for (uint32_t i = 0; i < t->rows; i++) {
+		dtype_info(t->type)->to_f32(
+			w, r->weights + t->offset + i * bytes, t->cols);
+		y[i] = 0;
+		for (uint32_t j = 0; j < t->cols; j++)
+			y[i] += (double)w[j] * x[j];
+	}
+	return t->rows > 0;
+}
+
+/* A vector, or NULL. */
+static inline const float *fake_vector(
+	const struct fake_run *r, const struct wire_tensor *t)
+{
+	return t->rows ? (const void *)(r->weights + t->offset) : NULL;
+}
+
+static inline void fake_add(
+	const struct fake_run *r, enum wire_layer_tensor which, double *x)
+{
+	const float *b = fake_vector(r, &r->tensor[which]);
+
+	for (uint32_t i = 0; b && i < r->tensor[which].cols; i++)
+		x[i] += (double)b[i];
+}
+
+static inline void fake_norm(const struct fake_run *r,
+	enum wire_layer_tensor which, const double *x, double *y, uint32_t n)
+{
+	const float *w = fake_vector(r, &r->tensor[which]);
+	double sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += x[i] * x[i];
+	sum = sqrt(sum / n + (double)r->graph->model.norm_eps);
+	for (uint32_t i = 0; i < n; i++)
+		y[i] = x[i] / sum * (double)w[i];
+}
+
+/* Norms and rotation of heads. */
+static inline void fake_heads(const struct fake_run *r,
+	enum wire_layer_tensor norm, double *x, uint32_t heads, uint32_t pos)
+{
+	const struct wire_model *m = &r->graph->model;
+	const float *freq = fake_vector(r, &r->graph->rope_freq);
+	uint32_t half = m->n_rot / 2;
+
+	for (uint32_t h = 0; h < heads; h++, x += m->head_dim) {
+		if (r->tensor[norm].rows)
+			fake_norm(r, norm, x, x, m->head_dim);
+		for (uint32_t i = 0; i < half; i++) {
+			double *a = m->rope_neox ? x + i : x + 2 * i;
+			double *b = m->rope_neox ? a + half : a + 1;
+			double t = pos * (double)freq[i];
+			double turned = *a * cos(t) - *b * sin(t);
+
+			*b = *a * sin(t) + *b * cos(t);
+			*a = turned;
+		}
+	}
+}
+
+/* ---- the cache ----------------------------------------------------------- */
+
+static inline bool fake_kv_f16(const struct fake_run *r)
+{
+	uint32_t p = r->graph->model.precision;
+
+	return p == WIRE_F16 || p == WIRE_NPU;
+}
+
+/* Keys (0) or values (1) of a slot, in the layer in progress. */
+static inline uint8_t *fake_slot(
+	const struct fake_run *r, unsigned which, uint32_t slot)
+{
+	const struct wire_model *m = &r->graph->model;
+	size_t half = 2 * (size_t)(r->graph->first_layer + r->layer) + which;
+
+	return r->kv + (half * m->kv_slots + slot) * m->kv_stride;
+}
+
+static inline void fake_keep(
+	const struct fake_run *r, uint8_t *slot, const double *x)
+{
+	const struct wire_model *m = &r->graph->model;
+
+	for (uint32_t i = 0; i < m->n_kv_head * m->head_dim; i++) {
+		float f = (float)x[i];
+		uint16_t h = f32_to_f16(f);
+
+		if (fake_kv_f16(r))
+			memcpy(slot + 2 * i, &h, 2);
+		else
+			memcpy(slot + 4 * i, &f, 4);
+	}
+}
+
+static inline double fake_kept(
+	const struct fake_run *r, const uint8_t *slot, uint32_t i)
+{
+	uint16_t h;
+	float f;
+
+	if (fake_kv_f16(r)) {
+		memcpy(&h, slot + 2 * i, 2);
+		return (double)f16_to_f32(h);
+	}
+	memcpy(&f, slot + 4 * i, 4);
+	return (double)f;
+}
+
+/* The slots that a row sees, in the order of summation. */
+static inline uint32_t fake_seen(
+	const struct fake_run *r, uint32_t row, uint32_t *slot)
+{
+	const struct wire_row *at = &r->row[row];
+	const uint64_t *mask = r->mask + (size_t)row * r->run->mask_words;
+	uint32_t n = 0;
+
+	for (uint32_t s = 0; s < at->n_spans; s++)
+		for (uint32_t i = 0; i < r->span[at->first_span + s].count; i++)
+			slot[n++] = r->span[at->first_span + s].slot + i;
+	for (uint32_t j = 0; j < r->run->rows; j++)
+		if (mask[j / 64] >> j % 64 & 1)
+			slot[n++] = r->row[j].slot;
+	return n;
+}
+
+static inline void fake_attend(
+	const struct fake_run *r, uint32_t row, double *out)
+{
+	static uint32_t slot[1 << 17];
+	static double p[1 << 17];
+	const struct wire_model *m = &r->graph->model;
+	uint32_t n = fake_seen(r, row, slot), d = m->head_dim;
+
+	for (uint32_t h = 0; h < m->n_head; h++) {
+		uint32_t kv = h / (m->n_head / m->n_kv_head) * d;
+		const double *q = r->query[row] + h * d;
+		double sum = 0, most = -INFINITY;
+
+		for (uint32_t t = 0; t < n; t++) {
+			const uint8_t *key = fake_slot(r, 0, slot[t]);
+
+			p[t] = 0;
+			for (uint32_t i = 0; i < d; i++)
+				p[t] += q[i] * fake_kept(r, key, kv + i);
+			p[t] *= (double)m->attn_scale;
+			most = p[t] > most ? p[t] : most;
+		}
+		for (uint32_t t = 0; t < n; t++)
+			sum += p[t] = exp(p[t] - most);
+		for (uint32_t i = 0; i < d; i++)
+			out[h * d + i] = 0;
+		for (uint32_t t = 0; t < n; t++) {
+			const uint8_t *value = fake_slot(r, 1, slot[t]);
+
+			for (uint32_t i = 0; i < d; i++)
+				out[h * d + i] += p[t] / sum *
+					fake_kept(r, value, kv + i);
+		}
+	}
+}
+
+/* ---- a layer ------------------------------------------------------------- */
+
+static inline void fake_before_attention(struct fake_run *r, uint32_t row)
+{
+	const struct wire_model *m = &r->graph->model;
+	const struct wire_row *at = &r->row[row];
+	double h[FAKE_WIDTH], k[FAKE_WIDTH], v[FAKE_WIDTH];
+
+	fake_norm(r, WIRE_T_ATTN_NORM, r->x[row], h, m->n_embd);
+	fake_matmul(r, WIRE_T_Q, h, r->query[row]);
+	fake_matmul(r, WIRE_T_K, h, k);
+	fake_matmul(r, WIRE_T_V, h, v);
+	fake_add(r, WIRE_T_Q_BIAS, r->query[row]);
+	fake_add(r, WIRE_T_K_BIAS, k);
+	fake_add(r, WIRE_T_V_BIAS, v);
+	fake_heads(r, WIRE_T_Q_NORM, r->query[row], m->n_head, at->position);
+	fake_heads(r, WIRE_T_K_NORM, k, m->n_kv_head, at->position);
+	fake_keep(r, fake_slot(r, 0, at->slot), k);
+	fake_keep(r, fake_slot(r, 1, at->slot), v);
+}
+
+static inline void fake_from_attention(struct fake_run *r, uint32_t row)
+{
+	const struct wire_model *m = &r->graph->model;
+	double a[FAKE_WIDTH], h[FAKE_WIDTH], up[FAKE_WIDTH];
+	double *x = r->x[row];
+
+	fake_attend(r, row, a);
+	fake_matmul(r, WIRE_T_O, a, h);
+	fake_add(r, WIRE_T_O_BIAS, h);
+	for (uint32_t i = 0; i < m->n_embd; i++)
+		x[i] += h[i];
+	fake_norm(r, WIRE_T_FFN_NORM, x, h, m->n_embd);
+	fake_matmul(r, WIRE_T_GATE, h, a);
+	fake_matmul(r, WIRE_T_UP, h, up);
+	for (uint32_t i = 0; i < m->n_ff; i++)
+		a[i] = a[i] / (1 + exp(-a[i])) * up[i];
+	fake_matmul(r, WIRE_T_DOWN, a, h);
+	for (uint32_t i = 0; i < m->n_embd; i++)
+		x[i] += h[i];
+}
+
+/* [rows][n_embd] from `in` to `out`, which may be the same. */
+static inline void fake_compute(struct fake_run *r, const float *in, float *out)
+{
+	uint32_t n = r->run->rows, width = r->graph->model.n_embd;
+	const struct wire_tensor *tensors = (const void *)(r->graph + 1);
+
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t j = 0; j < width; j++)
+			r->x[i][j] = (double)in[i * width + j];
+	for (r->layer = 0; r->layer < r->graph->n_layers; r->layer++) {
+		r->tensor = tensors + (size_t)r->layer * WIRE_T_COUNT;
+		for (uint32_t i = 0; i < n; i++)
+			fake_before_attention(r, i);
+		for (uint32_t i = 0; i < n; i++)
+			fake_from_attention(r, i);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t j = 0; j < width; j++)
+			out[i * width + j] = (float)r->x[i][j];
+}
+
+#endif

@@ -1,0 +1,401 @@
+/*
+ * Whatever a device answers that it may not: an error that names it, at once
+ * and ever after. What it may answer is passed on.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/npu/completion.h"
+#include "host/npu/npu.h"
+#include "shm/buffer.h"
+#include "tensor/soc.h"
+#include "tests/harness.h"
+#include "tests/host/npu/fake_device.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW (1u << 20)
+
+struct fixture {
+	struct fake fake;
+	struct npu *n;
+	struct buffer *a, *b;
+	uint32_t id[2], addr[2];
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct npu_opts o = { .ops = &f->fake.ops,
+		.hello = { .va_window = WINDOW, .va_slots = 4 } };
+	struct err e = { 0 };
+
+	fake_init(&f->fake);
+	assert_ok(buffer_create(&f->a, "a", 3 * 4096, 0, &e), &e);
+	assert_ok(buffer_create(&f->b, "b", 2 * 4096, 0, &e), &e);
+	assert_ok(npu_open(&f->n, &o, &e), &e);
+	assert_ok(npu_share(f->n, f->a, &f->id[0], &e), &e);
+	assert_ok(npu_share(f->n, f->b, &f->id[1], &e), &e);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	npu_close(f->n);
+	buffer_close(f->a);
+	buffer_close(f->b);
+	free(f);
+	return 0;
+}
+
+static int nop(struct fixture *f, struct err *e)
+{
+	struct wire_simple msg = { WIRE_NOP, 0 };
+	struct wire_done done;
+
+	return npu_call(f->n, &msg, sizeof(msg), &done, e);
+}
+
+static void anew(struct fixture *f)
+{
+	struct err e = { 0 };
+
+	f->fake.forge = NULL;
+	assert_ok(npu_reopen(f->n, &e), &e);
+	npu_forget(f->n);
+	assert_ok(npu_share(f->n, f->a, &f->id[0], &e), &e);
+	assert_ok(npu_share(f->n, f->b, &f->id[1], &e), &e);
+}
+
+/* ---- of any request ------------------------------------------------------ */
+
+/* A change of `size` bytes of the answer, at an offset. */
+struct forgery {
+	size_t at, size;
+	uint64_t value;
+	const char *says;
+};
+
+static const struct forgery *forgery;
+
+static void forge(struct fake *f, const void *request, struct fake_answer *a)
+{
+	memcpy((uint8_t *)a + forgery->at, &forgery->value, forgery->size);
+}
+
+#define FORGED(member, new_value, sentence)                        \
+	{                                                          \
+		.at = offsetof(struct fake_answer, member),        \
+		.size = sizeof(((struct fake_answer *)0)->member), \
+		.value = (uint64_t)(new_value), .says = (sentence) \
+	}
+
+static void test_of_any_request(void **state)
+{
+	static const struct forgery cases[] = {
+		FORGED(done.status, 5, "status 5 is no error code"),
+		FORGED(done.status, INT_MIN, "status -2147483648 is no error"),
+		FORGED(done.status, -4096, "status -4096 is no error code"),
+		FORGED(done.op, WIRE_MAP, "it answers operation 2 (map)"),
+		FORGED(done.op, 0, "it answers operation 0 (?)"),
+		FORGED(done.op, UINT_MAX, "it answers operation 4294967295"),
+		FORGED(seq, 77, "answered request 77, which is not under way"),
+		FORGED(seq, UINT_MAX, "which is not under way"),
+		FORGED(len, 0, "has 0 bytes and 0 references"),
+		FORGED(len, 12, "has 12 bytes"),
+		FORGED(len, sizeof(struct wire_done) - 1, "has 407 bytes"),
+		FORGED(len, sizeof(struct wire_done) + 8, "has 416 bytes"),
+		FORGED(n_refs, 3, "and 3 references; a completion has 408"),
+		FORGED(done.counters.dma_bytes, UINT64_MAX, "dma_bytes 184467"),
+		FORGED(done.counters.invalidated_lines, COMPLETION_MOST + 1,
+			"invalidated_lines 9007199254740993 is more than"),
+		FORGED(done.counters.cleaned_lines, UINT64_MAX, "cleaned_line"),
+		FORGED(done.counters.evicted_lines, UINT64_MAX, "evicted_line"),
+		FORGED(done.counters.busy_ns, UINT64_MAX, "busy_ns 1844674407"),
+		FORGED(done.counters.busy_ns, 1000000000000ull,
+			"busy_ns 1000000000000, but the device was started"),
+		FORGED(done.price[0], 1,
+			"word 0 of its price is 1, but it was "
+			"told no phone"),
+		FORGED(done.price[WIRE_PRICE_WORDS - 1], 1, "word 18 of its"),
+	};
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		struct err e = { 0 };
+
+		forgery = &cases[i];
+		f->fake.forge = forge;
+		assert_int_equal(nop(f, &e), -EPROTO);
+		if (!strstr(e.text, cases[i].says))
+			fail_msg("'%s' does not say '%s'", e.text,
+				cases[i].says);
+		/* It is not asked again. */
+		f->fake.forge = NULL;
+		memset(&e, 0, sizeof(e));
+		assert_int_equal(nop(f, &e), -EPROTO);
+		assert_non_null(strstr(e.text, cases[i].says));
+		assert_int_equal(npu_drain(f->n, NULL), -EPROTO);
+		anew(f);
+		assert_ok(nop(f, &e), &e);
+	}
+}
+
+/* What a device may say of itself. */
+static void test_what_is_no_forgery(void **state)
+{
+	static const struct forgery cases[] = {
+		FORGED(done.counters.busy_ns, 1000000, NULL),
+		FORGED(done.counters.dma_bytes, COMPLETION_MOST, NULL),
+		FORGED(done.counters.saturated, UINT_MAX, NULL),
+		FORGED(done.arg[0], UINT_MAX, NULL),
+	};
+	struct fixture *f = *state;
+	struct npu_stats st;
+	struct err e = { 0 };
+
+	f->fake.forge = forge;
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		forgery = &cases[i];
+		assert_ok(nop(f, &e), &e);
+	}
+	npu_stats(f->n, &st);
+	assert_int_equal(st.total.busy_ns, 1000000);
+	assert_int_equal(st.total.dma_bytes, COMPLETION_MOST);
+	assert_int_equal(st.saturated, UINT_MAX);
+}
+
+static void no_end(struct fake *f, const void *request, struct fake_answer *a)
+{
+	memset(a->done.text, 'x', sizeof(a->done.text));
+}
+
+static void violates(struct fake *f, const void *request, struct fake_answer *a)
+{
+	a->done.counters.violations = 3;
+	snprintf(a->done.text, sizeof(a->done.text), "stale read of kv");
+}
+
+static void test_texts(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_stats st;
+	struct err e = { 0 };
+
+	f->fake.forge = violates;
+	assert_ok(nop(f, &e), &e);
+	npu_stats(f->n, &st);
+	assert_int_equal(st.violations, 3);
+	assert_string_equal(st.violation, "stale read of kv");
+	f->fake.forge = no_end;
+	assert_int_equal(nop(f, &e), -EPROTO);
+	assert_non_null(strstr(e.text, "its text has no end"));
+}
+
+/* A price is for who was told a phone, and is one that work can have. */
+static void test_prices(void **state)
+{
+	static const struct forgery most =
+		FORGED(done.price[WIRE_PRICE_WORDS - 2], COMPLETION_MOST, NULL);
+	static const struct forgery more = FORGED(
+		done.price[WIRE_PRICE_WORDS - 2], COMPLETION_MOST + 1, NULL);
+	struct fixture *f = *state;
+	struct soc soc = { 0 };
+	struct err e = { 0 };
+
+	assert_ok(npu_price_for(f->n, &soc, &e), &e);
+	f->fake.forge = forge;
+	forgery = &most;
+	assert_ok(nop(f, &e), &e);
+	forgery = &more;
+	assert_int_equal(nop(f, &e), -EPROTO);
+	assert_non_null(strstr(e.text, "word 17 of its price"));
+	assert_non_null(strstr(e.text, "more than any request can take"));
+}
+
+/* ---- refusals ------------------------------------------------------------ */
+
+static int status;
+static const char *why;
+
+static void refuses(struct fake *f, const void *request, struct fake_answer *a)
+{
+	fake_refuse(&a->done, status, why);
+}
+
+/* Whoever called looks at the status himself; what was only sent is told by
+ * the next call. Nothing that a device says passes for a code of ours. */
+static void test_refusals(void **state)
+{
+	static const struct {
+		int status;
+		const char *why;
+		int code;
+		const char *says;
+	} cases[] = {
+		{ -EINVAL, "run.rows is 9", -EIO, "a request: run.rows is 9" },
+		{ -ENOMEM, "no memory", -ENOMEM, "a request: no memory" },
+		{ -ECANCELED, "tired", -EIO, "tired" },
+		{ -ETIMEDOUT, "late", -EIO, "late" },
+		{ -4095, "", -EIO, "(nop) with status -4095 and no word of" },
+	};
+	struct fixture *f = *state;
+	struct wire_simple msg = { WIRE_NOP, 0 };
+
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		struct wire_done done;
+		struct err e = { 0 };
+
+		status = cases[i].status;
+		why = cases[i].why;
+		f->fake.forge = refuses;
+		assert_ok(npu_call(f->n, &msg, sizeof(msg), &done, &e), &e);
+		assert_int_equal(done.status, status);
+		assert_ok(npu_send(f->n, NULL, 0, &msg, sizeof(msg), NULL, &e),
+			&e);
+		assert_int_equal(npu_drain(f->n, &e), cases[i].code);
+		if (!strstr(e.text, cases[i].says))
+			fail_msg("'%s' does not say '%s'", e.text,
+				cases[i].says);
+		anew(f);
+	}
+}
+
+/* ---- how many ------------------------------------------------------------ */
+
+static unsigned times;
+
+static void repeats(struct fake *f, const void *request, struct fake_answer *a)
+{
+	a->times = times;
+}
+
+static void test_too_many(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	f->fake.forge = repeats;
+	times = 2;
+	assert_ok(nop(f, &e), &e);
+	assert_int_equal(nop(f, &e), -EPROTO);
+	assert_non_null(
+		strstr(e.text, "answered request 0, which is not under way"));
+}
+
+static void test_none(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	f->fake.forge = repeats;
+	times = 0;
+	assert_int_equal(nop(f, &e), -ERR_DEVICE_LOST);
+	assert_non_null(strstr(e.text, "the fake device"));
+}
+
+/* ---- where memory is mapped ---------------------------------------------- */
+
+static uint32_t address;
+
+static void maps_at(struct fake *f, const void *request, struct fake_answer *a)
+{
+	a->done.arg[WIRE_MAP_ADDR] = address;
+}
+
+static void test_addresses(void **state)
+{
+	static const struct {
+		uint32_t addr;
+		const char *says; /* NULL: nothing is wrong with it */
+	} cases[] = {
+		{ 0, "tandem:b at address 0x0, which is no page" },
+		{ 1, "tandem:b at address 0x1, which is no page" },
+		{ 0x8801, "which is no page" },
+		{ WINDOW, "outside its window of 1048576 bytes" },
+		{ WINDOW - 4096,
+			"tandem:b (8192 bytes) at address 0xff000, outside" },
+		{ 0xfffff000, "outside its window" },
+		{ 0x1000,
+			"tandem:b at address 0x1000, over tandem:a at 0x1000" },
+		{ 0x2000, "over tandem:a at 0x1000" },
+		{ 0x3000, "over tandem:a at 0x1000" },
+		{ 0x4000, NULL },
+		{ WINDOW - 8192, NULL },
+	};
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		struct err e = { 0 };
+
+		assert_ok(npu_map(f->n, f->id[0], &f->addr[0], &e), &e);
+		assert_int_equal(f->addr[0], 0x1000);
+		f->fake.forge = maps_at;
+		address = cases[i].addr;
+		if (!cases[i].says) {
+			assert_ok(npu_map(f->n, f->id[1], &f->addr[1], &e), &e);
+			assert_int_equal(f->addr[1], cases[i].addr);
+		} else {
+			assert_int_equal(
+				npu_map(f->n, f->id[1], &f->addr[1], &e),
+				-EPROTO);
+			if (!strstr(e.text, cases[i].says))
+				fail_msg("'%s' does not say '%s'", e.text,
+					cases[i].says);
+			assert_int_equal(nop(f, &e), -EPROTO);
+		}
+		anew(f);
+	}
+}
+
+/* What was unmapped is no more in the way. */
+static void test_unmapped(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	assert_ok(npu_map(f->n, f->id[0], &f->addr[0], &e), &e);
+	assert_ok(npu_unmap(f->n, f->id[0], &e), &e);
+	assert_ok(npu_map(f->n, f->id[1], &f->addr[1], &e), &e);
+	assert_int_equal(f->addr[1], f->addr[0]);
+}
+
+/* The numbers of a window that is full are only told. */
+static void no_room(struct fake *f, const void *request, struct fake_answer *a)
+{
+	fake_refuse(&a->done, -ENOSPC, "");
+	memset(a->done.arg, 0xff, sizeof(a->done.arg));
+}
+
+static void test_no_room(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	f->fake.forge = no_room;
+	assert_int_equal(npu_map(f->n, f->id[0], &f->addr[0], &e), -ENOSPC);
+	assert_non_null(strstr(e.text, "tandem:a (0.0 MiB) does not fit"));
+	assert_non_null(strstr(e.text, "4294967295 of 4294967295 slots"));
+	f->fake.forge = NULL;
+	assert_ok(npu_map(f->n, f->id[0], &f->addr[0], &e), &e);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_of_any_request),
+	TEST(test_what_is_no_forgery),
+	TEST(test_texts),
+	TEST(test_prices),
+	TEST(test_refusals),
+	TEST(test_too_many),
+	TEST(test_none),
+	TEST(test_addresses),
+	TEST(test_unmapped),
+	TEST(test_no_room),
+};
+
+TEST_MAIN(tests)
