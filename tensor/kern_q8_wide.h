@@ -1,0 +1,243 @@
+/*
+ * The micro-kernel of kern_q8.c for AVX2, AVX-512 and AVX-512 VNNI: a few rows
+ * by two vectors of outputs, whose sums stay in registers for a chunk.
+ *
+ * Private to kern_q8.c, which wants of either: ROWS, TURNED (whether nibbles
+ * want the rows' codes in the other order), few, chunk_steps, struct ready with
+ * make_ready, and multiply.
+ */
+#ifndef TENSOR_KERN_Q8_WIDE_H
+#define TENSOR_KERN_Q8_WIDE_H
+
+#include "tensor/kern_q8_chunk.h"
+
+#if VEC_LANES > 4
+
+/* Rows in registers beside two vectors of outputs: an integer and a float32
+ * sum each. */
+#define ROWS   (VEC_LANES == 16 ? 6 : 3)
+#define TURNED true
+
+/*
+ * So few rows that it does not pay to store codes: for nibbles, whose decoding
+ * costs as much as three rows, one register tile; for bytes, which want no
+ * more than an exclusive or, several. None without AVX-512, whose registers
+ * hold a strip.
+ */
+static ALWAYS_INLINE unsigned few(bool four)
+{
+	return VEC_LANES < 16 ? 0 : four ? ROWS : 4 * ROWS;
+}
+
+/* A chunk's codes in the order of the products, and its scales. */
+struct ready {
+	struct half half[Q8_TILES][2];
+	vec scale[Q8_TILES][STRIP_VECS];
+};
+
+static ALWAYS_INLINE void make_ready(
+	struct ready *to, const struct chunk *c, bool four)
+{
+	for (unsigned t = 0; t < c->tiles; t++) {
+		const uint8_t *tile = c->w + t * tile_size(four);
+
+		half_codes(&to->half[t][0], tile, 0, four);
+		half_codes(&to->half[t][1], tile, 1, four);
+		tile_scales(to->scale[t], tile, four);
+	}
+}
+
+/* What one step works on: `rows` rows by two vectors of outputs, from v on. */
+struct shape {
+	int rows, v;
+	bool four;
+};
+
+/*
+ * One of six rows, from three addresses: six would leave the compiler no
+ * registers for what else it steps through, so it must not know what the
+ * third is made of.
+ */
+struct six {
+	const uint8_t *first, *fourth;
+	size_t stride;
+};
+
+static ALWAYS_INLINE struct six six_rows(const uint8_t *p, size_t stride)
+{
+	struct six s = { p, p + 3 * stride, stride };
+
+	__asm__("" : "+r"(s.fourth));
+	return s;
+}
+
+static ALWAYS_INLINE ivec six_get(const struct six *s, int r, size_t at)
+{
+	return all32((r < 3 ? s->first + r * s->stride
+			    : s->fourth + (r - 3) * s->stride) +
+		at);
+}
+
+static ALWAYS_INLINE void six_step(struct six *s, size_t bytes)
+{
+	s->first += bytes;
+	s->fourth += bytes;
+}
+
+/* 16 k, from `at` of the rows on. */
+static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
+	const struct six *x, size_t at, const struct shape s)
+{
+	for (int i = 0; i < 4; i++) {
+		const ivec w0 = h->w[i][s.v], w1 = h->w[i][s.v + 1];
+
+		for (int r = 0; r < s.rows; r++) {
+			const ivec c = six_get(x, r, at + 4 * (size_t)i);
+
+			acc[r][0] = dot(acc[r][0], w0, c, s.four);
+			acc[r][1] = dot(acc[r][1], w1, c, s.four);
+		}
+	}
+}
+
+static ALWAYS_INLINE void add_sums(vec (*sum)[2], ivec (*acc)[2],
+	const ivec *start, const vec *scale, const struct shape s)
+{
+	for (int v = 0; v < 2; v++) {
+		const vec d = scale[s.v + v];
+
+		for (int r = 0; r < s.rows; r++)
+			sum[r][v] = fma_vec(
+				__builtin_convertvector(
+					sum_end(acc[r][v], start[r], s.four),
+					vec),
+				d, sum[r][v]);
+	}
+}
+
+/* The next `rows` rows of a chunk as it is stored. */
+static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
+	const struct block *b, const struct shape s)
+{
+	struct six x = six_rows(b->codes, b->row_bytes);
+	struct six from = six_rows(b->start, b->row_bytes);
+	const uint8_t *tile = c->w;
+
+	for (unsigned n = c->tiles; n; n--, tile += tile_size(s.four)) {
+		ivec acc[ROWS][2], start[ROWS];
+		vec scale[STRIP_VECS];
+		struct half half;
+
+		for (int r = 0; r < s.rows; r++) {
+			start[r] = six_get(&from, r, 0);
+			acc[r][0] = acc[r][1] = sum_begin(start[r]);
+		}
+		prefetch(tile + AHEAD, s.four);
+#pragma GCC unroll 2
+		for (int h = 0; h < 2; h++) {
+			half_codes(&half, tile, h, s.four);
+			add_half(acc, &half, &x, (size_t)h * 16, s);
+		}
+		tile_scales(scale, tile, s.four);
+		add_sums(sum, acc, start, scale, s);
+		six_step(&x, TILE);
+		six_step(&from, 4);
+	}
+}
+
+/* The same of one that is ready. */
+static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
+	const struct block *b, struct ahead *ahead, const struct shape s)
+{
+	struct six x = six_rows(b->codes, b->row_bytes);
+	struct six from = six_rows(b->start, b->row_bytes);
+
+	for (unsigned t = 0; t < c->tiles; t++) {
+		ivec acc[ROWS][2], start[ROWS];
+
+		fetch_step(ahead);
+		for (int r = 0; r < s.rows; r++) {
+			start[r] = six_get(&from, r, 0);
+			acc[r][0] = acc[r][1] = sum_begin(start[r]);
+		}
+#pragma GCC unroll 2
+		for (int h = 0; h < 2; h++)
+			add_half(acc, &c->ready->half[t][h], &x, (size_t)h * 16,
+				s);
+		add_sums(sum, acc, start, c->ready->scale[t], s);
+		six_step(&x, TILE);
+		six_step(&from, 4);
+	}
+}
+
+static ALWAYS_INLINE void enter_sums(
+	vec (*sum)[2], struct block b, const struct shape s, const bool first)
+{
+	for (int r = 0; r < s.rows; r++) {
+		const struct pair p =
+			in_order(sum[r][0], sum[r][1], s.v, s.four);
+		const vec scale = scale_of(&b);
+
+		enter(b.y + p.at[0], p.v[0], scale, first);
+		enter(b.y + p.at[1], p.v[1], scale, first);
+		step_rows(&b, 1);
+	}
+}
+
+/* How many steps a chunk's rows take, each a tile by two vectors of outputs. */
+static ALWAYS_INLINE unsigned chunk_steps(unsigned rows)
+{
+	return (rows + ROWS - 1) / ROWS * (STRIP_VECS / 2) * Q8_TILES;
+}
+
+/* `count` times `rows` rows, with `after` behind them. */
+static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
+	unsigned count, unsigned after, struct ahead *ahead, const int rows,
+	const bool four, const bool ready)
+{
+	struct shape s = { .rows = rows, .four = four };
+
+	after += (unsigned)rows * count;
+	for (; count; count--, step_rows(&b, (unsigned)rows)) {
+		after -= (unsigned)rows;
+		rows_after(ahead, b, (unsigned)rows, after);
+		for (s.v = 0; s.v < STRIP_VECS; s.v += 2) {
+			vec sum[ROWS][2] = { 0 };
+
+			if (ready)
+				ready_sums(sum, c, &b, ahead, s);
+			else
+				stored_sums(sum, c, &b, s);
+			if (b.first)
+				enter_sums(sum, b, s, true);
+			else
+				enter_sums(sum, b, s, false);
+		}
+	}
+}
+
+/* Of several register tiles each has half of ROWS or more: rows_next. */
+#define PANELS(n)                                                          \
+	case n:                                                            \
+		if (n <= ROWS &&                                           \
+			(few(four) ? !ready || 2 * n >= ROWS : ready))     \
+			panels(c, b, count, after, ahead, n, four, ready); \
+		break;
+
+static ALWAYS_INLINE void multiply(const struct chunk *c, struct block b,
+	unsigned rows, unsigned count, unsigned after, struct ahead *ahead,
+	const bool four, const bool ready)
+{
+	switch (rows) {
+		PANELS(1)
+		PANELS(2)
+		PANELS(3)
+		PANELS(4)
+		PANELS(5)
+		PANELS(6)
+	}
+}
+
+#endif
+
+#endif
