@@ -140,13 +140,6 @@ void gguf_put_i32s(
 	strbuf_add(&w->keys, v, n * sizeof(*v));
 }
 
-void gguf_put_f32s(
-	struct gguf_writer *w, const char *key, const float *v, uint64_t n)
-{
-	put_array(w, key, GGUF_F32, n);
-	strbuf_add(&w->keys, v, n * sizeof(*v));
-}
-
 /* ---- tensors ---- */
 
 static int check_declaration(struct gguf_writer *w, const char *name,

@@ -28,8 +28,6 @@ void gguf_put_strs(struct gguf_writer *, const char *key,
 	const struct gguf_str *, uint64_t n);
 void gguf_put_i32s(
 	struct gguf_writer *, const char *key, const int32_t *, uint64_t n);
-void gguf_put_f32s(
-	struct gguf_writer *, const char *key, const float *, uint64_t n);
 
 /* Declare a tensor of n_dims dimensions, dim[0] the row length. */
 void gguf_put_tensor(struct gguf_writer *, const char *name, enum dtype,

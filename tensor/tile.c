@@ -342,36 +342,6 @@ void tile_decode(enum dtype type, float *dst, const void *src)
 	}
 }
 
-/* Output n of one tile whose groups are runs, two k from each of 16. */
-static void decode_across(
-	const struct format *f, float *dst, const uint8_t *tile, unsigned n)
-{
-	float values[32];
-
-	for (unsigned k = 0; k < TILE; k += 2) {
-		const unsigned i = tile_index(k, n);
-
-		decode(f, values, tile, i / 32);
-		memcpy(dst + k, values + i % 32, 2 * sizeof(*dst));
-	}
-}
-
-void tile_row(
-	enum dtype type, float *dst, const void *src, uint32_t k, uint32_t j)
-{
-	const struct format *f = format_of(type);
-	const uint8_t *tile = src;
-
-	assert(f && k % TILE == 0);
-	tile += j / TILE * tile_strip_bytes(type, k);
-	for (uint32_t i = 0; i < k; i += TILE, tile += f->info.bytes) {
-		if (f->by_output)
-			decode(f, dst + i, tile, j % TILE);
-		else
-			decode_across(f, dst + i, tile, j % TILE);
-	}
-}
-
 /* ---- packing ---- */
 
 bool tile_is_exact(enum dtype to, enum dtype from)

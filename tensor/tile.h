@@ -83,8 +83,4 @@ bool tile_is_exact(enum dtype to, enum dtype from);
 void tile_pack(enum dtype to, void *dst, enum dtype from, const void *src,
 	uint32_t n, uint32_t k, uint32_t first, uint32_t count);
 
-/* Row j < n of a packed [n][k] matrix, as float32. */
-void tile_row(
-	enum dtype type, float *dst, const void *src, uint32_t k, uint32_t j);
-
 #endif

@@ -180,8 +180,6 @@ static int load_pre(struct tokenizer *t, const struct gguf *g, struct err *e)
 	}
 	t->ignore_merges = pre->ignore_merges;
 	t->add_bos = pre->add_bos;
-	snprintf(t->describe, sizeof(t->describe), "bpe, pre %.*s",
-		(int)name.len, name.data);
 	return splitter_init(&t->splitter, pre, e);
 }
 

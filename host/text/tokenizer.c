@@ -202,7 +202,6 @@ static int load_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
 		t->bpe = true;
 	} else if (gguf_str_is(model, "llama")) {
 		t->add_bos = true;
-		snprintf(t->describe, sizeof(t->describe), "spm");
 	} else {
 		return err_set(e, ENOTSUP,
 			"%s is '%.*s'; supported are llama (SentencePiece) "
@@ -430,9 +429,4 @@ bool tokenizer_adds_bos(const struct tokenizer *t)
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)
 {
 	return id >= 0 && (uint32_t)id < t->n_vocab && t->flags[id] & TOK_EOG;
-}
-
-const char *tokenizer_describe(const struct tokenizer *t)
-{
-	return t->describe;
 }

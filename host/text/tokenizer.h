@@ -66,9 +66,6 @@ bool tokenizer_adds_bos(const struct tokenizer *);
 /* True for EOS, EOT and whatever else ends a turn of this vocabulary. */
 bool tokenizer_is_eog(const struct tokenizer *, int32_t id);
 
-/* The kind and pre-tokenizer, readable: "bpe, pre qwen2". */
-const char *tokenizer_describe(const struct tokenizer *);
-
 /*
  * Incremental detokenizing: bytes of each token come out as soon as they
  * complete a UTF-8 character and never before; malformed bytes become

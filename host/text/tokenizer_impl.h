@@ -99,7 +99,6 @@ struct tokenizer {
 	struct specials user, special;   /* always; with TOKENIZE_SPECIAL */
 	int32_t bos, eos, eot, eom, unk; /* -1: none */
 	bool add_bos, add_eos;
-	char describe[64];
 };
 
 /* A text in the middle of being merged: symbols in a doubly linked list. */

@@ -1,61 +1,17 @@
 /*
- * What the tests of tiles share: a reader of packed tiles written from the
- * description in tensor/tile.h alone, and random inputs.
+ * What the tests of tiles share: random inputs, and the reader of
+ * tile_reader.h.
  */
 #ifndef TESTS_TENSOR_TILE_CASES_H
 #define TESTS_TENSOR_TILE_CASES_H
 
 #include "base/rng.h"
-#include "tensor/tile.h"
 #include "tests/harness.h"
+#include "tests/tensor/tile_reader.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static inline double half_at(const uint8_t *p)
-{
-	const int bits = p[0] | p[1] << 8;
-	const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-	const double mag = exponent ? ldexp(1024 + fraction, exponent - 25)
-				    : ldexp(fraction, -24);
-
-	return bits & 0x8000 ? -mag : mag;
-}
-
-/* The value of (n, k) as the header describes each format. */
-static inline double stored(enum dtype type, const uint8_t *p, int n, int k)
-{
-	const int group = k / 2 * 2 + n / 16; /* 2 k by 16 outputs */
-	const int j = n % 16 * 2 + k % 2;     /* within it */
-	const int e = group % 8 * 32 + j, v = e / 64, i = e % 64;
-	const uint8_t *super = p + group / 8 * (tile_info(type)->bytes / 4);
-
-	switch (type) {
-	case DTYPE_TILE_F16:
-		return half_at(p + 2 * (k / 2 * 64 + 2 * n + k % 2));
-	case DTYPE_TILE_Q4_0:
-		return ((p[k / 2 * 32 + n] >> k % 2 * 4 & 15) - 8) *
-			half_at(p + 512 + 2 * n);
-	case DTYPE_TILE_Q8_0:
-		return (int8_t)p[k / 4 * 128 + n * 4 + k % 4] *
-			half_at(p + 1024 + 2 * n);
-	case DTYPE_GROUP_Q4_0:
-		p += 18 * group;
-		return ((p[2 + j % 16] >> j / 16 * 4 & 15) - 8) * half_at(p);
-	case DTYPE_GROUP_Q8_0:
-		p += 34 * group;
-		return (int8_t)p[2 + j] * half_at(p);
-	case DTYPE_SUPER_Q4_0:
-		return ((super[16 + 2 * i + v % 2] >> v / 2 * 4 & 15) - 8) *
-			half_at(super + e / 32 * 2);
-	case DTYPE_SUPER_Q8_0:
-		return (int8_t)super[16 + e] * half_at(super + e / 32 * 2);
-	default:
-		fail();
-		return 0;
-	}
-}
 
 static uint64_t seed;
 

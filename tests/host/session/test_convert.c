@@ -20,6 +20,7 @@
 #include "tests/harness.h"
 #include "tests/host/convert/convert_file.h"
 #include "tests/host/model/model_file.h"
+#include "tests/tensor/tile_reader.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -195,7 +196,7 @@ static void packed_row(const struct wire_tensor *w, const uint8_t *layer,
 	const uint8_t *data = layer + w->offset;
 
 	if (tile_info(w->type))
-		tile_row((enum dtype)w->type, y, data, w->cols, row);
+		row_of_tiles((enum dtype)w->type, y, data, w->cols, row);
 	else
 		dtype_info(w->type)->to_f32(y,
 			data + row * dtype_row_bytes(w->type, w->cols),
