@@ -30,12 +30,12 @@ struct stream;
 #define STREAM_SLOTS         16
 #define STREAM_BLOCK_MAX     ((size_t)64 << 20)
 #define STREAM_DEPTH_MAX     64
-#define STREAM_BLOCK_DEFAULT ((size_t)1 << 20) /* where nothing was probed */
+#define STREAM_BLOCK_DEFAULT ((size_t)1 << 20) /* where nothing was tried */
 #define STREAM_DEPTH_DEFAULT 8
 
 struct stream_opts {
 	/* Bytes of a read (a multiple of IMAGE_PAGE) and reads under way; 0:
-	 * as probed for the file system, see stream_probe. */
+	 * as tried on the file system, see stream_tune. */
 	size_t block;
 	unsigned depth;
 	bool buffered; /* no O_DIRECT */
@@ -121,7 +121,7 @@ const char *stream_how(const struct stream *);
  * io_uring) or not be remembered (no $XDG_CACHE_HOME, no $HOME), and with an
  * error where reads fail.
  */
-int stream_probe(
+int stream_tune(
 	const struct image *, size_t *block, unsigned *depth, struct err *);
 
 /* ---- faults, for tests ---- */

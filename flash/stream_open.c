@@ -88,14 +88,14 @@ static int check_opts(const struct stream_opts *o, struct err *e)
 	return 0;
 }
 
-/* What the caller left open. Probing tells of O_DIRECT and io_uring only; what
+/* What the caller left open. Trying tells of O_DIRECT and io_uring only; what
  * may go wrong with it gives the default, and the reads will say it again. */
 static void choose_blocks(struct stream *s, const struct stream_opts *o)
 {
 	s->block = STREAM_BLOCK_DEFAULT;
 	s->depth = STREAM_DEPTH_DEFAULT;
 	if ((!o->block || !o->depth) && s->direct && !o->threaded)
-		stream_probe(s->image, &s->block, &s->depth, NULL);
+		stream_tune(s->image, &s->block, &s->depth, NULL);
 	if (o->block)
 		s->block = o->block;
 	if (o->depth)

@@ -6,7 +6,7 @@
 
 #include "tensor/kern.h"
 
-/* Plain scalar loops with sums in double: the oracle of the others. */
+/* Plain scalar loops with sums in double: the reference of the others. */
 extern const struct kern kern_ref;
 
 /*

@@ -516,7 +516,7 @@ static struct image *image_large(void)
 	return im;
 }
 
-static void test_probe(void **state)
+static void test_tune(void **state)
 {
 	static const char *const void_notes[] = { "", "1000 4\n", "0 4\n",
 		"131072 0\n", "131072 65\n", "131072 3", "131072 -3\n",
@@ -528,14 +528,14 @@ static void test_probe(void **state)
 	unsigned depth;
 	size_t block;
 
-	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_ok(stream_tune(im, &block, &depth, &e), &e);
 	assert_true(among_tried(block, depth));
 	if (!find_noted()) {
 		print_message("skipped: no O_DIRECT or no io_uring here\n");
 		skip();
 	}
 	note("131072 3\n");
-	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_ok(stream_tune(im, &block, &depth, &e), &e);
 	assert_int_equal(block, 131072);
 	assert_int_equal(depth, 3);
 	assert_ok(stream_open(&s, im, &o, &e), &e);
@@ -543,7 +543,7 @@ static void test_probe(void **state)
 	stream_close(s);
 	for (size_t i = 0; i < ARRAY_LEN(void_notes); i++) {
 		note(void_notes[i]);
-		assert_ok(stream_probe(im, &block, &depth, &e), &e);
+		assert_ok(stream_tune(im, &block, &depth, &e), &e);
 		if (!among_tried(block, depth) || block == 131072)
 			fail_msg("note '%s' gave %zu x %u", void_notes[i],
 				block, depth);
@@ -552,7 +552,7 @@ static void test_probe(void **state)
 }
 
 /* Without a cache nothing is tried; one that cannot be written is no error. */
-static void test_probe_no_cache(void **state)
+static void test_tune_no_cache(void **state)
 {
 	struct image *im = image_large();
 	struct err e = { 0 };
@@ -561,17 +561,17 @@ static void test_probe_no_cache(void **state)
 
 	setenv("XDG_CACHE_HOME", "relative", 1);
 	unsetenv("HOME");
-	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_ok(stream_tune(im, &block, &depth, &e), &e);
 	assert_int_equal(block, STREAM_BLOCK_DEFAULT);
 	assert_int_equal(depth, STREAM_DEPTH_DEFAULT);
 	assert_int_equal(access("relative", F_OK), -1);
 	setenv("XDG_CACHE_HOME", "/dev/null", 1);
-	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_ok(stream_tune(im, &block, &depth, &e), &e);
 	assert_true(among_tried(block, depth));
 	assert_int_equal(mkdir(cache, 0700), 0);
 	setenv("HOME", cache, 1);
 	unsetenv("XDG_CACHE_HOME");
-	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_ok(stream_tune(im, &block, &depth, &e), &e);
 	snprintf(cache, sizeof(cache), "%s/cache/.cache", folder);
 	find_noted();
 	image_close(im);
@@ -579,7 +579,7 @@ static void test_probe_no_cache(void **state)
 	im = image_make(0);
 	snprintf(cache, sizeof(cache), "%s.cache", path);
 	setenv("XDG_CACHE_HOME", cache, 1);
-	assert_ok(stream_probe(im, &block, &depth, &e), &e);
+	assert_ok(stream_tune(im, &block, &depth, &e), &e);
 	assert_int_equal(block, STREAM_BLOCK_DEFAULT);
 	assert_int_equal(depth, STREAM_DEPTH_DEFAULT);
 	assert_false(find_noted());
@@ -600,8 +600,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_how),
 	cmocka_unit_test(test_no_io_uring),
 	cmocka_unit_test(test_no_locking),
-	cmocka_unit_test(test_probe),
-	cmocka_unit_test(test_probe_no_cache),
+	cmocka_unit_test(test_tune),
+	cmocka_unit_test(test_tune_no_cache),
 };
 
 TEST_MAIN(tests)

@@ -147,7 +147,7 @@ static void test_attend(void **state)
 	every_scene(check_exact);
 }
 
-/* ref itself against the oracle of this file. */
+/* ref itself against the reference of this file. */
 static void test_attend_ref(void **state)
 {
 	float got[OUT_MAX];

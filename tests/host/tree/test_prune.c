@@ -135,7 +135,7 @@ static struct tree *random_tree(uint64_t seed, uint64_t *at)
 
 /* ---- the definition ------------------------------------------------------ */
 
-struct oracle {
+struct reference {
 	double sigma[MAX_NODES];
 	bool stays[MAX_NODES], keep[MAX_NODES];
 	bool backbone[MAX_NODES];
@@ -166,7 +166,7 @@ static double naive_sigma(
 
 /* Is v among the b best of its parent's children? */
 static bool among_best(
-	const struct oracle *x, const struct tree *t, uint32_t v, uint32_t b)
+	const struct reference *x, const struct tree *t, uint32_t v, uint32_t b)
 {
 	uint32_t before = 0;
 
@@ -177,7 +177,7 @@ static bool among_best(
 	return before < b;
 }
 
-static void mark_backbone(struct oracle *x, const struct tree *t)
+static void mark_backbone(struct reference *x, const struct tree *t)
 {
 	uint32_t at = 0;
 
@@ -202,7 +202,7 @@ static bool near(double a, double b)
 }
 
 static void mark_edges(
-	struct oracle *x, const struct tree *t, const struct prune_opts *o)
+	struct reference *x, const struct tree *t, const struct prune_opts *o)
 {
 	for (uint32_t v = 1; v < t->n; v++) {
 		uint32_t u = (uint32_t)t->parent[v];
@@ -224,7 +224,7 @@ static void mark_edges(
 }
 
 /* Every node of which all edges to the root stay. */
-static void mark_kept(struct oracle *x, const struct tree *t)
+static void mark_kept(struct reference *x, const struct tree *t)
 {
 	uint32_t inner[MAX_NODES] = { 0 };
 
@@ -240,8 +240,8 @@ static void mark_kept(struct oracle *x, const struct tree *t)
 		x->leaves += x->keep[v] && !inner[v];
 }
 
-static void oracle_run(
-	struct oracle *x, const struct predictor *p, const struct prune_opts *o)
+static void reference_run(struct reference *x, const struct predictor *p,
+	const struct prune_opts *o)
 {
 	const struct tree *t = p->tree;
 	uint32_t least = o->min_rows;
@@ -294,7 +294,7 @@ static void prune(
 	}
 }
 
-static void compare(const struct result *r, const struct oracle *x,
+static void compare(const struct result *r, const struct reference *x,
 	const struct predictor *p, const char *what)
 {
 	const struct tree *t = p->tree;
@@ -314,8 +314,8 @@ static void compare(const struct result *r, const struct oracle *x,
 }
 
 /* Nothing is asked twice, nor behind what is gone. */
-static void check_questions(const struct oracle *x, const struct predictor *p,
-	const struct prune_opts *o)
+static void check_questions(const struct reference *x,
+	const struct predictor *p, const struct prune_opts *o)
 {
 	const struct tree *t = p->tree;
 
@@ -360,10 +360,10 @@ static void it_is_the_definition(void **unused)
 			.seed = seed,
 			.round = round,
 			.spread = 1 + draw(seed, &at, 12) };
-		struct oracle x;
+		struct reference x;
 		struct result r;
 
-		oracle_run(&x, &p, &o);
+		reference_run(&x, &p, &o);
 		prune(&r, &p, &o);
 		if (!x.close) {
 			compare(&r, &x, &p, "random");
@@ -435,7 +435,7 @@ static void theta_one_leaves_backbone_and_breadth(void **unused)
 	struct tree *t = tree_of(40, 4);
 	struct predictor p = { .tree = t, .seed = harness_seed(), .spread = 3 };
 	struct prune_opts o = prune_defaults(4);
-	struct oracle x;
+	struct reference x;
 	struct result r;
 
 	(void)unused;
@@ -449,7 +449,7 @@ static void theta_one_leaves_backbone_and_breadth(void **unused)
 	o.breadth = 2;
 	o.breadth_depth = 0;
 	o.min_rows = 1;
-	oracle_run(&x, &p, &o);
+	reference_run(&x, &p, &o);
 	prune(&r, &p, &o);
 	/* A complete tree of three levels: the backbone and one node more. */
 	assert_int_equal(r.n, 5);

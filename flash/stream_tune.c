@@ -110,7 +110,7 @@ static bool recall(int fd, size_t *block, unsigned *depth)
 	return true;
 }
 
-/* Who cannot write it will probe again. */
+/* Who cannot write it will try again. */
 static void remember(int fd, const struct candidate *c)
 {
 	char path[PATH_MAX], text[64];
@@ -127,7 +127,7 @@ static void remember(int fd, const struct candidate *c)
 
 /* ---- finding it ---- */
 
-struct probe {
+struct trial {
 	struct reader *reader;
 	uint8_t *memory; /* [MEMORY] */
 	const struct candidate *c;
@@ -137,7 +137,7 @@ struct probe {
 	unsigned flying;
 };
 
-static void send(struct probe *p, struct block *b)
+static void send(struct trial *p, struct block *b)
 {
 	uint64_t left = p->end - p->off;
 
@@ -154,7 +154,7 @@ static void send(struct probe *p, struct block *b)
  * does it: the next block is on its way before one that came is summed, which
  * on a busy processor is what wants more depth.
  */
-static int read_part(struct probe *p, uint64_t off, uint64_t part,
+static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	uint64_t *bytes, uint64_t *ns)
 {
 	struct block *spare = &p->block[p->c->depth];
@@ -188,7 +188,7 @@ static int read_part(struct probe *p, uint64_t off, uint64_t part,
 }
 
 static int try_all(
-	struct probe *p, uint64_t size, const struct candidate **best)
+	struct trial *p, uint64_t size, const struct candidate **best)
 {
 	uint64_t n = ROUNDS * N_CANDIDATES;
 	uint64_t step = size / n & ~(uint64_t)(IMAGE_PAGE - 1);
@@ -217,10 +217,10 @@ static int try_all(
 }
 
 /* *best stays where a thread reads: the default will do for that. */
-static int probe_file(
+static int tune_file(
 	int fd, uint64_t size, const struct candidate **best, struct err *e)
 {
-	struct probe p = { 0 };
+	struct trial p = { 0 };
 	char why[STREAM_WHY];
 	int ret =
 		reader_open_uring(&p.reader, fd, STREAM_DEPTH_MAX, false, why);
@@ -247,7 +247,7 @@ static int find(
 	if (!cache_file(path, sizeof(path), fd, false) ||
 		recall(fd, block, depth))
 		return 0;
-	ret = probe_file(fd, size, &best, e);
+	ret = tune_file(fd, size, &best, e);
 	if (ret || !best)
 		return ret;
 	remember(fd, best);
@@ -256,7 +256,7 @@ static int find(
 	return 0;
 }
 
-int stream_probe(
+int stream_tune(
 	const struct image *im, size_t *block, unsigned *depth, struct err *e)
 {
 	uint64_t size = image_file_bytes(im);
