@@ -10,13 +10,15 @@
 #include "tests/harness.h"
 #include "tests/host/model/model_file.h"
 
-#define REF_MAX_TOKENS 128
+#define REF_MAX_TOKENS 640
 #define REF_MAX_WIDTH  256
 
 struct reference {
 	const struct gguf *g;
 	const struct model_file *f;
-	unsigned n; /* tokens */
+	unsigned n;               /* tokens */
+	const unsigned *position; /* [n] */
+	const uint8_t *sees;      /* [n][n]: row i sees row j */
 	/* Of the layer in progress. */
 	double query[REF_MAX_TOKENS][REF_MAX_WIDTH];
 	double key[REF_MAX_TOKENS][REF_MAX_WIDTH];
@@ -111,28 +113,27 @@ static inline void ref_heads(const struct reference *r, uint32_t layer,
 	}
 }
 
-/* Over itself and what comes before; llada over what comes after as well. */
 static inline void ref_attend(
-	const struct reference *r, unsigned pos, double *out)
+	const struct reference *r, unsigned row, double *out)
 {
-	unsigned seen = strcmp(r->f->arch, "llada") ? pos + 1 : r->n;
+	const uint8_t *sees = r->sees + (size_t)row * r->n;
 	unsigned d = r->f->head_dim;
-	const double *q = r->query[pos];
+	const double *q = r->query[row];
 
 	for (unsigned h = 0; h < r->f->n_head; h++) {
 		unsigned kv = h / (r->f->n_head / r->f->n_kv_head) * d;
 		double p[REF_MAX_TOKENS], sum = 0;
 
-		for (unsigned t = 0; t < seen; t++) {
+		for (unsigned t = 0; t < r->n; t++) {
 			p[t] = 0;
-			for (unsigned i = 0; i < d; i++)
+			for (unsigned i = 0; sees[t] && i < d; i++)
 				p[t] += q[h * d + i] * r->key[t][kv + i];
-			p[t] = exp(p[t] / sqrt(d));
+			p[t] = sees[t] ? exp(p[t] / sqrt(d)) : 0;
 			sum += p[t];
 		}
 		for (unsigned i = 0; i < d; i++) {
 			out[h * d + i] = 0;
-			for (unsigned t = 0; t < seen; t++)
+			for (unsigned t = 0; t < r->n; t++)
 				out[h * d + i] +=
 					p[t] / sum * r->value[t][kv + i];
 		}
@@ -141,30 +142,31 @@ static inline void ref_attend(
 
 #define NAME(what) (snprintf(n, sizeof(n), "blk.%u." what, l), n)
 static inline void ref_before_attention(
-	struct reference *r, uint32_t l, unsigned pos, const double *x)
+	struct reference *r, uint32_t l, unsigned row, const double *x)
 {
 	const struct model_file *f = r->f;
+	unsigned pos = r->position[row];
 	double h[REF_MAX_WIDTH];
 	char n[64];
 
 	ref_norm(r, NAME("attn_norm.weight"), x, h, f->n_embd);
-	ref_linear(r, NAME("attn_q.weight"), h, r->query[pos]);
-	ref_linear(r, NAME("attn_k.weight"), h, r->key[pos]);
-	ref_linear(r, NAME("attn_v.weight"), h, r->value[pos]);
-	ref_heads(r, l, 'q', r->query[pos], f->n_head, pos);
-	ref_heads(r, l, 'k', r->key[pos], f->n_kv_head, pos);
-	ref_heads(r, l, 'v', r->value[pos], f->n_kv_head, pos);
+	ref_linear(r, NAME("attn_q.weight"), h, r->query[row]);
+	ref_linear(r, NAME("attn_k.weight"), h, r->key[row]);
+	ref_linear(r, NAME("attn_v.weight"), h, r->value[row]);
+	ref_heads(r, l, 'q', r->query[row], f->n_head, pos);
+	ref_heads(r, l, 'k', r->key[row], f->n_kv_head, pos);
+	ref_heads(r, l, 'v', r->value[row], f->n_kv_head, pos);
 }
 
 static inline void ref_from_attention(
-	const struct reference *r, uint32_t l, unsigned pos, double *x)
+	const struct reference *r, uint32_t l, unsigned row, double *x)
 {
 	double h[REF_MAX_WIDTH], a[REF_MAX_WIDTH];
 	double up[REF_MAX_WIDTH], down[REF_MAX_WIDTH];
 	const struct model_file *f = r->f;
 	char n[64];
 
-	ref_attend(r, pos, a);
+	ref_attend(r, row, a);
 	ref_linear(r, NAME("attn_output.weight"), a, h);
 	for (unsigned i = 0; i < f->n_embd; i++)
 		x[i] += h[i];
@@ -179,9 +181,11 @@ static inline void ref_from_attention(
 }
 #undef NAME
 
-/* Logits [n][n_vocab] of each of n tokens' rows. */
-static inline void ref_logits(const struct gguf *g, const struct model_file *f,
-	const int32_t *token, unsigned n, double *logits)
+/* Logits [n][n_vocab] of rows at any positions, which see what is said. */
+static inline void ref_logits_seen(const struct gguf *g,
+	const struct model_file *f, const int32_t *token,
+	const unsigned *position, const uint8_t *sees, unsigned n,
+	double *logits)
 {
 	static double x[REF_MAX_TOKENS][REF_MAX_WIDTH];
 	static struct reference r;
@@ -193,6 +197,8 @@ static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 	r.g = g;
 	r.f = f;
 	r.n = n;
+	r.position = position;
+	r.sees = sees;
 	for (unsigned pos = 0; pos < n; pos++) {
 		float row[REF_MAX_WIDTH];
 
@@ -217,6 +223,24 @@ static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 		if (!ref_linear(&r, "output.weight", h, out))
 			ref_linear(&r, "token_embd.weight", h, out);
 	}
+}
+
+/* Of a text: each row sees itself and what comes before, of llada what comes
+ * after as well. */
+static inline void ref_logits(const struct gguf *g, const struct model_file *f,
+	const int32_t *token, unsigned n, double *logits)
+{
+	static uint8_t sees[REF_MAX_TOKENS * REF_MAX_TOKENS];
+	static unsigned position[REF_MAX_TOKENS];
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned seen = strcmp(f->arch, "llada") ? i + 1 : n;
+
+		position[i] = i;
+		for (unsigned j = 0; j < n; j++)
+			sees[i * n + j] = j < seen;
+	}
+	ref_logits_seen(g, f, token, position, sees, n, logits);
 }
 
 #endif
