@@ -7,6 +7,7 @@
 #include "host/model/model.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
+#include "tensor/softmax.h"
 
 #include <errno.h>
 #include <math.h>
@@ -215,14 +216,14 @@ int passages_check(const struct passages *p, const struct model *m,
 
 double token_nll(const float *logits, uint32_t n, int32_t token)
 {
-	double most = -INFINITY, sum = 0;
+	struct softmax all = { .most = -INFINITY, .temperature = 1 };
 
 	for (uint32_t i = 0; i < n; i++)
-		if ((double)logits[i] > most)
-			most = (double)logits[i];
+		if ((double)logits[i] > all.most)
+			all.most = (double)logits[i];
 	for (uint32_t i = 0; i < n; i++)
-		sum += exp((double)logits[i] - most);
-	return log(sum) + (most - (double)logits[token]);
+		softmax_add(&all, (double)logits[i]);
+	return log(all.sum) + (all.most - (double)logits[token]);
 }
 
 static int score_row(struct perplexity *p, const float *logits,

@@ -20,6 +20,7 @@
 #include "host/session/session.h"
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
+#include "tensor/softmax.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -110,15 +111,16 @@ static int32_t choose(const struct decoding *d, uint32_t at, uint32_t pass)
 
 static double confidence(const struct decoding *d, int32_t token)
 {
-	double max = -INFINITY, sum = 0, p;
+	struct softmax all = { .most = -INFINITY, .temperature = 1 };
+	double p;
 
 	for (uint32_t v = 0; v < d->n_vocab; v++)
-		if ((int32_t)v != d->mask && (double)d->logits[v] > max)
-			max = (double)d->logits[v];
+		if ((int32_t)v != d->mask && (double)d->logits[v] > all.most)
+			all.most = (double)d->logits[v];
 	for (uint32_t v = 0; v < d->n_vocab; v++)
 		if ((int32_t)v != d->mask)
-			sum += exp((double)d->logits[v] - max);
-	p = exp((double)d->logits[token] - max) / sum;
+			softmax_add(&all, (double)d->logits[v]);
+	p = softmax_of(&all, (double)d->logits[token]);
 	return p > 0 ? p : 0; /* logits that are no numbers say nothing */
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/rng.h"
+#include "tensor/softmax.h"
 
 #include <errno.h>
 #include <math.h>
@@ -184,14 +185,11 @@ static void keep_top_k(struct sampler *s)
 /* Weights e^((logit - max) / temperature); returns their sum. */
 static double weigh(struct sampler *s, double max, double temperature)
 {
-	double sum = 0;
+	struct softmax all = { max, temperature, 0 };
 
-	for (uint32_t i = 0; i < s->n; i++) {
-		s->cand[i].weight =
-			exp(((double)s->cand[i].logit - max) / temperature);
-		sum += s->cand[i].weight;
-	}
-	return sum;
+	for (uint32_t i = 0; i < s->n; i++)
+		s->cand[i].weight = softmax_add(&all, (double)s->cand[i].logit);
+	return all.sum;
 }
 
 /* Keep, in their order, the candidates of at least this weight. */

@@ -1,6 +1,7 @@
 #include "host/tree/prune.h"
 
 #include "host/tree/tree.h"
+#include "tensor/softmax.h"
 
 #include <assert.h>
 #include <math.h>
@@ -107,20 +108,19 @@ static void sigma_of_children(const struct pruning *p, uint32_t u)
 	float shadow[TREE_CANDIDATES];
 	float largest = score_children(p, u);
 	uint32_t n = score_shadow(p, u, shadow);
-	double sum = 0, over = p->opts->temperature;
+	struct softmax all = { .temperature = (double)p->opts->temperature };
 
 	for (uint32_t i = 0; i < n; i++)
 		largest = fmaxf(largest, shadow[i]);
+	all.most = (double)largest;
 	for (uint32_t i = 0; i < n; i++)
-		sum += exp(((double)shadow[i] - largest) / over);
+		softmax_add(&all, (double)shadow[i]);
 	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
 		v = child_from(t, u, v + 1))
-		sum += exp(((double)p->sigma[v] - largest) / over);
+		softmax_add(&all, (double)p->sigma[v]);
 	for (uint32_t v = child_from(t, u, u + 1); v < t->n;
 		v = child_from(t, u, v + 1))
-		p->sigma[v] =
-			(float)(exp(((double)p->sigma[v] - largest) / over) /
-				sum);
+		p->sigma[v] = (float)softmax_of(&all, (double)p->sigma[v]);
 }
 
 /* ---- decisions ----------------------------------------------------------- */
