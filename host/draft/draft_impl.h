@@ -50,7 +50,6 @@ struct draft_model {
 	bool int8;
 	uint8_t *q8; /* [PASS_ROWS] quantized rows of what is multiplied */
 	size_t q8_bytes;
-	uint64_t computed;
 	const struct soc *soc; /* NULL: nothing is priced */
 	struct price price;
 };

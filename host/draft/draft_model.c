@@ -202,11 +202,6 @@ uint32_t draft_n_vocab(const struct draft_model *d)
 	return d->model->n_vocab;
 }
 
-uint64_t draft_computed(const struct draft_model *d)
-{
-	return d->computed;
-}
-
 const int32_t *draft_tokens(const struct draft_model *d, uint32_t *n)
 {
 	*n = d->n;

@@ -43,9 +43,6 @@ void draft_take_price(struct draft_model *, struct price *sum);
 uint32_t draft_context(const struct draft_model *);
 uint32_t draft_n_vocab(const struct draft_model *);
 
-/* Tokens computed since opening, those on trial among them. */
-uint64_t draft_computed(const struct draft_model *);
-
 /* Tokens in its cache, and their ids. */
 const int32_t *draft_tokens(const struct draft_model *, uint32_t *n);
 

@@ -262,7 +262,6 @@ void draft_pass(struct draft_model *d, uint32_t first, uint32_t rows)
 		attention(&p, d->weights.layer[p.layer]);
 		feed_forward(&p, d->weights.layer[p.layer]);
 	}
-	d->computed += rows;
 }
 
 void draft_logits(struct draft_model *d, uint32_t at, uint32_t n, float *logits)

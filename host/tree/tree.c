@@ -101,18 +101,6 @@ int32_t tree_child(const struct tree *t, uint32_t node, int32_t token)
 	return -1;
 }
 
-void tree_cut(struct tree *t, uint32_t n)
-{
-	assert(n >= 1);
-	/* The last node is always a leaf. */
-	while (t->n > n) {
-		uint32_t parent = (uint32_t)t->parent[--t->n];
-
-		t->n_children[parent]--;
-		t->leaves -= t->n_children[parent] > 0;
-	}
-}
-
 /* array[i] = array[from[i]] for i < n, all at once. */
 static void gather(const struct tree *t, void *array, size_t size,
 	const uint32_t *from, uint32_t n)

@@ -68,10 +68,6 @@ uint32_t tree_add(struct tree *, uint32_t parent, struct candidate c);
 /* The child of `node` that is `token`, or -1. */
 int32_t tree_child(const struct tree *, uint32_t node, int32_t token);
 
-/* Forget all nodes from the n-th on, 1 <= n; what hangs from them too, which
- * comes later. Expansions of the nodes that stay, stay. */
-void tree_cut(struct tree *, uint32_t n);
-
 /*
  * Nodes node[0] = 0, node[1] ... node[n - 1] stay, each named behind its
  * parent, and are numbered anew in that order; the others are forgotten.

@@ -9,6 +9,8 @@
 #include "host/draft/drafter_host.h"
 #include "host/draft/guess.h"
 #include "host/model/model.h"
+#include "tensor/price.h"
+#include "tensor/soc.h"
 #include "tests/harness.h"
 #include "tests/host/draft/drafter_check.h"
 #include "tests/host/model/model_file.h"
@@ -25,6 +27,10 @@ struct fixture {
 	struct tree *t, *u;
 	uint32_t context;
 	int32_t text[MOST];
+	/* Rows that were computed are counted by what they cost a phone: the
+	 * first, whose logits are wanted, and each more. */
+	struct soc soc;
+	uint64_t first, more;
 };
 
 static int setup(void **state)
@@ -51,6 +57,38 @@ static int teardown(void **state)
 	return 0;
 }
 
+static uint64_t flops(struct draft_model *d)
+{
+	struct price price = { 0 };
+
+	draft_take_price(d, &price);
+	return price.counts.cpu_flops;
+}
+
+static void price_a_row(struct fixture *f)
+{
+	const float *logits;
+	struct err e = { 0 };
+
+	for (unsigned i = 0; i < SOC_COUNT; i++)
+		soc_set(&f->soc, i, soc_numbers[i].upper);
+	draft_price_for(f->draft, &f->soc);
+	assert_ok(draft_append(f->draft, f->text, 1, &logits, &e), &e);
+	f->first = flops(f->draft);
+	assert_ok(draft_append(f->draft, f->text, 2, &logits, &e), &e);
+	f->more = flops(f->draft) - f->first;
+	assert_true(f->first > 0 && f->more > 0);
+}
+
+/* Since it was last asked. */
+static uint64_t computed(struct fixture *f)
+{
+	uint64_t n = flops(f->draft);
+
+	assert_true(!n || (n - f->first) % f->more == 0);
+	return n ? 1 + (n - f->first) / f->more : 0;
+}
+
 static void open_drafter(
 	struct fixture *f, enum draft_arithmetic a, uint32_t batch, uint32_t k)
 {
@@ -64,6 +102,7 @@ static void open_drafter(
 		assert_ok(
 			draft_open(&f->plain, f->model, NULL, a, 0, 1, &e), &e);
 		check_tokens(f->text, MOST, 1, f->file.n_vocab);
+		price_a_row(f);
 	}
 	drafter_host_close(&f->d);
 	tree_close(f->t);
@@ -294,12 +333,11 @@ static void test_nodes_move(void **state)
 /* Text n, then what it became, m tokens, of which `fresh` were on trial
  * nowhere. */
 static void check_next(struct fixture *f, const int32_t *next, size_t m,
-	uint64_t computed, const struct growth *g)
+	uint64_t wanted, const struct growth *g)
 {
-	uint64_t before = draft_computed(f->draft);
-
+	flops(f->draft);
 	check_begin(&f->d, f->t, next, m);
-	assert_int_equal(draft_computed(f->draft) - before, computed);
+	assert_int_equal(computed(f), wanted);
 	begin_fresh(f, next, m);
 	check_same_tree(f->t, f->u);
 	check_grow(&f->d, f->t, g);

@@ -116,12 +116,22 @@ static void add(struct tree *t, struct model *m)
 	m->node[m->n++] = node;
 }
 
+/* The first n nodes, as they are. */
+static void keep_first(struct tree *t, uint32_t n)
+{
+	uint32_t node[CAPACITY];
+
+	for (uint32_t i = 0; i < n; i++)
+		node[i] = i;
+	tree_keep(t, node, n);
+}
+
 static void cut(struct tree *t, struct model *m)
 {
-	uint32_t n = 1 + draw(m->n + 5);
+	uint32_t n = 1 + draw(m->n);
 
-	tree_cut(t, n);
-	m->n = n < m->n ? n : m->n;
+	keep_first(t, n);
+	m->n = n;
 }
 
 /* Some nodes, in an order in which any may come behind its parent. */
@@ -195,14 +205,14 @@ static void test_cut_by_hand(void **state)
 	assert_int_equal(t->leaves, 3);
 	assert_close(t->path[4], .25, 0, "path");
 	assert_close(t->path[5], 0, 0, "path");
-	tree_cut(t, 4);
+	keep_first(t, 4);
 	assert_int_equal(t->leaves, 2);
-	tree_cut(t, 2);
+	keep_first(t, 2);
 	assert_int_equal(t->leaves, 1);
 	assert_int_equal(t->n_children[0], 1);
 	assert_int_equal(tree_child(t, 0, 11), -1);
 	assert_int_equal(tree_add(t, 0, (struct candidate){ 11, .25F }), 2);
-	tree_cut(t, 1);
+	keep_first(t, 1);
 	assert_int_equal(t->n, 1);
 	assert_int_equal(t->leaves, 1);
 	tree_close(t);
@@ -216,7 +226,7 @@ static void test_smallest(void **state)
 	tree_reset(t, 3);
 	t->n_candidates[0] = TREE_CANDIDATES;
 	tree_keep(t, &root, 1);
-	tree_cut(t, 1);
+	keep_first(t, 1);
 	assert_int_equal(t->n, 1);
 	assert_int_equal(t->leaves, 1);
 	assert_int_equal(t->n_candidates[0], TREE_CANDIDATES);
