@@ -57,6 +57,15 @@ void cmd_warn(const char *fmt, ...)
 	fputs("\n", stderr);
 }
 
+int cmd_closed(int ret, int closed, const struct err *closing, struct err *e)
+{
+	if (closed && ret)
+		cmd_fail(closing);
+	else if (closed)
+		*e = *closing;
+	return ret ? ret : closed;
+}
+
 int cmd_misuse(const struct command *c, const char *fmt, ...)
 {
 	va_list ap;

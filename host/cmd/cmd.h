@@ -50,6 +50,13 @@ int cmd_fail(const struct err *);
 /* Print "tandem: warning: TEXT": all goes on. */
 void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * What a command that ended with `ret` (*e) returns when closing what it worked
+ * with gave `closed`: the first that failed, in *e; when both did, closing has
+ * very likely why, and its sentence is printed.
+ */
+int cmd_closed(int ret, int closed, const struct err *closing, struct err *e);
+
 /* A misuse found after parsing: print TEXT and the hint; EXIT_MISUSE. */
 int cmd_misuse(const struct command *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

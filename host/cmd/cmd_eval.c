@@ -316,11 +316,7 @@ static int run_all(struct eval *v, struct err *e)
 	if (!ret)
 		ret = run_tasks(v, e);
 	closed = decoder_close(&v->decoder, &closing);
-	if (closed && ret)
-		cmd_fail(&closing); /* very likely why the rest failed */
-	else if (closed)
-		*e = closing;
-	return ret ? ret : closed;
+	return cmd_closed(ret, closed, &closing, e);
 }
 
 static int eval_release(struct eval *v, int ret, struct err *e)

@@ -205,11 +205,7 @@ static int logits_all(struct model **m, struct token_list *ids, struct err *e)
 		return ret;
 	ret = write_file(s, *m, ids, e);
 	closed = session_close(s, &closing);
-	if (closed && ret)
-		cmd_fail(&closing);
-	else if (closed)
-		*e = closing;
-	return ret ? ret : closed;
+	return cmd_closed(ret, closed, &closing, e);
 }
 
 static int logits_main(int argc, char **argv)

@@ -417,11 +417,7 @@ static int run_job(struct job *j, const char *operand, struct err *e)
 	if (!ret)
 		ret = run_rows(j, e);
 	closed = decoder_close(&j->decoder, &closing);
-	if (closed && ret)
-		cmd_fail(&closing); /* very likely why the rest failed */
-	else if (closed)
-		*e = closing;
-	return ret ? ret : closed;
+	return cmd_closed(ret, closed, &closing, e);
 }
 
 static void job_free(struct job *j)

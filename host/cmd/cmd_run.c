@@ -468,11 +468,7 @@ static int run_all(struct run *r, struct err *e)
 	if (!ret)
 		ret = generate(r, e);
 	closed = decoder_close(&r->decoder, &closing);
-	if (closed && ret)
-		cmd_fail(&closing); /* very likely why the rest failed */
-	else if (closed)
-		*e = closing;
-	return ret ? ret : closed;
+	return cmd_closed(ret, closed, &closing, e);
 }
 
 static int run_main(int argc, char **argv)
