@@ -42,24 +42,6 @@ static int at_token(void *arg, int32_t id, const char *text, size_t len)
 
 /* ---- counting ------------------------------------------------------------ */
 
-static struct method_stats drafts_since(
-	const struct method_stats *before, const struct method_stats *after)
-{
-	return (struct method_stats){
-		.cycles = after->cycles - before->cycles,
-		.drafted = after->drafted - before->drafted,
-		.accepted = after->accepted - before->accepted,
-		.leaves = after->leaves - before->leaves,
-		.kept = after->kept - before->kept,
-		.expanded = after->expanded - before->expanded,
-		.draft_ns = after->draft_ns - before->draft_ns,
-		.draft_ps = after->draft_ps - before->draft_ps,
-		.verify_ns = after->verify_ns - before->verify_ns,
-		.verify_ps = after->verify_ps - before->verify_ps,
-		.gain = after->gain - before->gain,
-	};
-}
-
 static struct lever_figures figures_since(
 	const struct mark *m, const struct mark *end, size_t tokens)
 {
@@ -79,23 +61,8 @@ static struct lever_figures figures_since(
 		.engine_ps = { s.price.matrix_ps, s.price.vector_ps,
 			s.price.dma_ps + s.price.read_ps },
 		.energy_pj = s.price.energy_pj,
-		.drafts = drafts_since(&m->drafts, &end->drafts),
+		.drafts = method_stats_since(&end->drafts, &m->drafts),
 	};
-}
-
-static void add_drafts(struct method_stats *sum, const struct method_stats *d)
-{
-	sum->cycles += d->cycles;
-	sum->drafted += d->drafted;
-	sum->accepted += d->accepted;
-	sum->leaves += d->leaves;
-	sum->kept += d->kept;
-	sum->expanded += d->expanded;
-	sum->draft_ns += d->draft_ns;
-	sum->draft_ps += d->draft_ps;
-	sum->verify_ns += d->verify_ns;
-	sum->verify_ps += d->verify_ps;
-	sum->gain += d->gain;
 }
 
 static void add_figures(
@@ -114,7 +81,7 @@ static void add_figures(
 	for (int i = 0; i < 3; i++)
 		sum->engine_ps[i] += f->engine_ps[i];
 	sum->energy_pj += f->energy_pj;
-	add_drafts(&sum->drafts, &f->drafts);
+	method_stats_add(&sum->drafts, &f->drafts);
 }
 
 struct lever_figures lever_total(const struct lever_run *r, unsigned n_tasks)

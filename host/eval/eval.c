@@ -195,18 +195,6 @@ static int run_items(struct decoder *d, const struct eval_items *items,
 	return ret;
 }
 
-/* What `after` counts more than `before`. */
-static struct method_stats since(
-	const struct method_stats *before, const struct method_stats *after)
-{
-	return (struct method_stats){
-		.cycles = after->cycles - before->cycles,
-		.drafted = after->drafted - before->drafted,
-		.accepted = after->accepted - before->accepted,
-		.draft_ns = after->draft_ns - before->draft_ns,
-	};
-}
-
 int eval_run(struct decoder *d, const struct eval_items *items,
 	const struct eval_opts *o, struct eval_result *r, struct err *e)
 {
@@ -220,6 +208,6 @@ int eval_run(struct decoder *d, const struct eval_items *items,
 	ret = run_items(d, items, o, r, &p, e);
 	progress_end(&p);
 	r->ns = clock_ns() - began;
-	r->drafts = since(&before, &d->env.stats);
+	r->drafts = method_stats_since(&d->env.stats, &before);
 	return ret;
 }

@@ -25,19 +25,51 @@ struct session;
 struct soc;
 struct strbuf;
 
-/* Counted by methods that verify drafts. Times are of the wall and, _ps, of the
- * phone. */
+/*
+ * Counted by methods that verify drafts, and said here alone: what is summed,
+ * told or compared goes through all of it by METHOD_STATS. Times are of the
+ * wall and, _ps, of the phone; draft_* are not of what is drafted beside a
+ * pass.
+ */
+/* clang-format off */
+#define METHOD_STATS(X)                                                       \
+	X(uint64_t, cycles)    /* verification passes */                      \
+	X(uint64_t, drafted)   /* tokens proposed */                          \
+	X(uint64_t, accepted)  /* of them; emitted are accepted + cycles */   \
+	X(uint64_t, leaves)    /* of the trees */                             \
+	X(uint64_t, kept)      /* of their rows, behind the exit predictor */ \
+	X(uint64_t, expanded)  /* nodes that the draft looked behind */       \
+	X(uint64_t, draft_ns)                                                 \
+	X(uint64_t, draft_ps)                                                 \
+	X(uint64_t, verify_ns)                                                \
+	X(uint64_t, verify_ps)                                                \
+	X(double, gain) /* sum of what trees were expected to emit; lever */
+/* clang-format on */
+
+#define METHOD_STATS_FIELD(type, name) type name;
 struct method_stats {
-	uint64_t cycles;   /* verification passes */
-	uint64_t drafted;  /* tokens proposed */
-	uint64_t accepted; /* of them; emitted are accepted + cycles */
-	uint64_t leaves;   /* of the trees */
-	uint64_t kept;     /* of the trees' rows, behind the exit predictor */
-	uint64_t expanded; /* nodes that the draft looked behind */
-	uint64_t draft_ns, draft_ps; /* not of what is drafted beside a pass */
-	uint64_t verify_ns, verify_ps;
-	double gain; /* sum of what trees were expected to emit; lever */
+	METHOD_STATS(METHOD_STATS_FIELD)
 };
+#undef METHOD_STATS_FIELD
+
+static inline void method_stats_add(
+	struct method_stats *sum, const struct method_stats *s)
+{
+#define METHOD_STATS_ADD(type, name) sum->name += s->name;
+	METHOD_STATS(METHOD_STATS_ADD)
+#undef METHOD_STATS_ADD
+}
+
+/* What *s counts more than *before, an earlier one. */
+static inline struct method_stats method_stats_since(
+	const struct method_stats *s, const struct method_stats *before)
+{
+	struct method_stats more = *s;
+#define METHOD_STATS_LESS(type, name) more.name -= before->name;
+	METHOD_STATS(METHOD_STATS_LESS)
+#undef METHOD_STATS_LESS
+	return more;
+}
 
 /* Of the tokens proposed; 0 without any. */
 static inline double method_acceptance(const struct method_stats *s)

@@ -179,14 +179,6 @@ static inline void write_plain(struct fixture *f)
 	writer_write(&f->w, &method_autoregressive, &none, &f->plain);
 }
 
-static inline void add_stats(struct fixture *f, const struct method_stats *s)
-{
-	f->sum.cycles += s->cycles;
-	f->sum.drafted += s->drafted;
-	f->sum.accepted += s->accepted;
-	f->sum.kept += s->kept;
-}
-
 static inline void check_stats(struct fixture *f, const struct method_env *env,
 	const struct session_stats *a, const struct text *t)
 {
@@ -205,7 +197,7 @@ static inline void check_stats(struct fixture *f, const struct method_env *env,
 		assert_int_equal(s->kept, s->drafted + s->cycles);
 	assert_true(s->leaves >= s->cycles);
 	assert_int_equal(session_length(f->w.s, SESSION_TEXT), t->n - 1);
-	add_stats(f, s);
+	method_stats_add(&f->sum, s);
 }
 
 /* What the fixture says is asked; its exit predictor stays its own. */
