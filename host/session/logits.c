@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -18,6 +19,7 @@
  * out, short enough that the threads end together. Whole strips. */
 #define PART_OUTPUTS 256
 #define ALIGN        64
+#define EXPONENT     0x7f800000u /* of a float: all ones is no number */
 
 struct logits {
 	const struct model *model;
@@ -149,6 +151,26 @@ static void logits_part(void *arg, unsigned part, unsigned thread)
 	for (unsigned i = 0; i < l->n; i++)
 		memcpy(l->out[i] + first, y + i * PART_OUTPUTS,
 			n * sizeof(float));
+}
+
+int logits_check(
+	const float *hidden, uint32_t n_embd, uint32_t row, struct err *e)
+{
+	uint32_t bad = 0, bits, at = 0;
+
+	/* Without a branch: it is looked at before every row of logits. */
+	for (uint32_t i = 0; i < n_embd; i++) {
+		memcpy(&bits, &hidden[i], sizeof(bits));
+		bad |= (bits & EXPONENT) == EXPONENT;
+	}
+	if (!bad)
+		return 0;
+	while (isfinite(hidden[at]))
+		at++;
+	return err_set(e, EPROTO,
+		"the device computed a hidden state of row %u that is no "
+		"number: value %u of %u is %g",
+		row, at, n_embd, (double)hidden[at]);
 }
 
 void logits_compute(struct logits *l, const float *const *hidden,

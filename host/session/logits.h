@@ -24,6 +24,13 @@ int logits_open(struct logits **out, const struct model *, enum layout,
 	enum wire_precision, struct workers *, struct err *);
 void logits_close(struct logits *);
 
+/*
+ * -EPROTO when the state of a row holds what no layer computes: a value that is
+ * infinite or no number.
+ */
+int logits_check(
+	const float *hidden, uint32_t n_embd, uint32_t row, struct err *);
+
 /* hidden[i] [n_embd] to out[i] [n_vocab], i < n <= LOGITS_ROWS, float32. */
 void logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n);

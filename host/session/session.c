@@ -64,6 +64,7 @@ int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 	const float *hidden[LOGITS_ROWS];
 	float *out[LOGITS_ROWS];
 	uint32_t some;
+	int ret;
 
 	if (first >= s->hidden_rows || n > s->hidden_rows - first)
 		return err_set(e, EINVAL,
@@ -78,6 +79,10 @@ int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 					"logits of row %u, which was dropped "
 					"in the middle of the pass",
 					first + i + j);
+			ret = logits_check(
+				hidden[j], s->model->n_embd, first + i + j, e);
+			if (ret)
+				return ret;
 			out[j] = logits + (size_t)(i + j) * s->model->n_vocab;
 		}
 		session_read_on(s);

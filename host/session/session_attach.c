@@ -157,7 +157,10 @@ int session_attach_weights(struct session *s, struct err *e)
 
 	if (!ret)
 		ret = load_graphs(s, e);
-	return ret ? ret : tell_phone(s, e);
+	if (!ret)
+		ret = tell_phone(s, e);
+	s->attached = !ret;
+	return ret;
 }
 
 /* ---- another device ------------------------------------------------------ */
@@ -177,8 +180,10 @@ static int check_room(const struct session *s, struct err *e)
 
 int session_reattach(struct session *s, struct err *e)
 {
-	int ret = s->owns_npu ? npu_reopen(s->npu, e) : 0;
+	int ret;
 
+	s->attached = false;
+	ret = s->owns_npu ? npu_reopen(s->npu, e) : 0;
 	if (!ret)
 		ret = check_room(s, e);
 	if (ret)

@@ -48,6 +48,7 @@ struct session {
 	struct session_plan plan;
 	struct npu *npu;
 	bool owns_npu;
+	bool attached;      /* the device at hand has all it needs */
 	uint32_t strip_max; /* of the device that the blocks were cut for */
 	struct phone_time *time; /* own_time, or that of the session beside */
 	struct phone_time own_time;

@@ -11,6 +11,7 @@
 #include "host/model/model.h"
 #include "host/npu/npu.h"
 #include "host/session/batch.h"
+#include "host/session/logits.h"
 #include "host/session/sequence.h"
 #include "shm/buffer.h"
 
@@ -347,10 +348,15 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 {
 	struct session *s = p->s;
 	uint32_t n = all->n;
-	int ret;
+	int ret = 0;
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n && !ret; i++) {
 		s->keep[i] = i;
+		ret = logits_check(
+			session_hidden(s, i), s->model->n_embd, i, e);
+	}
+	if (ret)
+		return ret;
 	ret = p->hooks->choose(p->hooks->arg, s->keep, &n, e);
 	if (!ret && !n)
 		ret = err_set(e, EINVAL, "no row goes on");
@@ -405,6 +411,9 @@ static int check_forward(struct session *s, const struct rows *rows,
 {
 	if (s->opts.cancel && *s->opts.cancel)
 		return err_set(e, ECANCELED, "interrupted");
+	if (!s->attached)
+		return err_set(e, ERR_DEVICE_LOST,
+			"the device was lost and no other has taken over");
 	if (hooks && hooks->choose && rows->sight != SIGHT_TREE)
 		return err_set(e, EINVAL,
 			"only of a tree's rows may some be left behind in the "

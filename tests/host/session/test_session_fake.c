@@ -1,0 +1,450 @@
+/*
+ * Sessions on a device that the test computes itself (tests/host/npu/
+ * fake_device.h), without a process: what they compute is the definition's,
+ * whatever the window holds and wherever layers come from; a device that is
+ * lost is replaced by another in mid-text; and what a device may not compute or
+ * answer ends in an error that names it.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/session/session_impl.h"
+#include "tests/harness.h"
+#include "tests/host/convert/image_file.h"
+#include "tests/host/model/model_file.h"
+#include "tests/host/model/reference_model.h"
+#include "tests/host/npu/fake_device.h"
+
+#include <errno.h>
+#include <math.h>
+
+#define LAYERS 6
+#define VOCAB  96
+#define CHUNK  8
+#define TEXT   40
+
+struct fixture {
+	struct fake fake;
+	struct model_file file;
+	struct model *model;
+	struct image_file image;
+	struct session_opts opts;
+	struct session *s;
+	int32_t token[TEXT];
+	float got[TEXT][VOCAB];
+	double want[TEXT][VOCAB];
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	uint64_t seed = harness_seed();
+
+	fake_init(&f->fake);
+	f->file = model_file_tiny;
+	f->file.n_layer = LAYERS;
+	f->file.arch = "qwen3";
+	f->file.qk_norm = true;
+	f->opts = session_defaults;
+	f->opts.npu = &f->fake.ops;
+	f->opts.threads = 1;
+	f->opts.prefill_chunk = CHUNK;
+	f->opts.decode_rows = 4;
+	f->opts.context = 64;
+	f->opts.precision = WIRE_F32;
+	f->opts.layout = LAYOUT_ROWS;
+	f->model = model_file_open(&f->file);
+	for (uint64_t i = 0; i < TEXT; i++)
+		f->token[i] = (int32_t)(rng_uniform(seed, 1, i) * VOCAB);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	session_close(f->s, NULL);
+	image_file_remove(&f->image);
+	model_close(f->model);
+	free(f);
+	return 0;
+}
+
+static void open_session(struct fixture *f, const struct model *m)
+{
+	struct err e = { 0 };
+
+	assert_ok(session_open(&f->s, m, &f->opts, &e), &e);
+}
+
+static void close_session(struct fixture *f)
+{
+	struct err e = { 0 };
+
+	assert_ok(session_close(f->s, &e), &e);
+	f->s = NULL;
+}
+
+/* Tokens [from, from + n) behind those before, and the logits of each. */
+static int forward(struct fixture *f, uint32_t from, uint32_t n, struct err *e)
+{
+	int ret = session_continue(f->s, SESSION_TEXT, &f->token[from], n, e);
+
+	if (!ret)
+		ret = session_logits_range(f->s, 0, n, f->got[from], e);
+	return ret ? ret : session_accept(f->s, SESSION_TEXT, NULL, n, e);
+}
+
+static void go_on(struct fixture *f, uint32_t from, uint32_t to)
+{
+	struct err e = { 0 };
+
+	for (uint32_t at = from, n; at < to; at += n) {
+		n = at % 3 ? 1 : CHUNK;
+		n = to - at < n ? to - at : n;
+		assert_ok(forward(f, at, n, &e), &e);
+	}
+}
+
+/* float32 logits of a double's; the sums of both are exact to far less. */
+static void check_reference(struct fixture *f)
+{
+	ref_logits(f->model->gguf, &f->file, f->token, TEXT, f->want[0]);
+	for (unsigned i = 0; i < TEXT; i++)
+		for (unsigned v = 0; v < VOCAB; v++)
+			if (fabs((double)f->got[i][v] - f->want[i][v]) > 2e-5)
+				fail_msg("row %u: logit %u is %.9g, not %.9g",
+					i, v, (double)f->got[i][v],
+					f->want[i][v]);
+}
+
+/* ---- what is computed ---------------------------------------------------- */
+
+static void test_is_the_definition(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats st;
+
+	open_session(f, f->model);
+	go_on(f, 0, TEXT);
+	check_reference(f);
+	session_stats(f->s, &st);
+	assert_string_equal(st.kern, "fake");
+	assert_int_equal(st.blocks, LAYERS);
+	assert_int_equal(st.maps, 2 + LAYERS);
+	assert_int_equal(st.unmaps, 0);
+	close_session(f);
+	assert_int_equal(f->fake.reached, 1);
+}
+
+/* Fewer slots than blocks: they come and go, and the logits stay. */
+static void test_few_slots(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats st;
+	struct err e = { 0 };
+
+	for (f->opts.va_slots = 3; f->opts.va_slots < 8; f->opts.va_slots++) {
+		memset(f->got, 0, sizeof(f->got));
+		open_session(f, f->model);
+		go_on(f, 0, TEXT);
+		check_reference(f);
+		session_stats(f->s, &st);
+		assert_true(st.unmaps > 0);
+		assert_int_equal(st.maps - st.unmaps, f->opts.va_slots);
+		close_session(f);
+	}
+	f->opts.va_slots = 2;
+	open_session(f, f->model);
+	assert_int_equal(forward(f, 0, 1, &e), -ENOSPC);
+	assert_non_null(strstr(e.text, "2 of 2 slots used"));
+}
+
+static void open_image(struct fixture *f)
+{
+	image_file_open(&f->image, f->model, 0);
+	f->opts.layout = LAYOUT_UNSAID;
+}
+
+/* Layers that are not in memory, through every number of slots. */
+static void test_streamed(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats st;
+
+	open_image(f);
+	for (unsigned i = 0; i < 4; i++) {
+		f->opts.dram_share = i / 6.;
+		f->opts.stage_slots = 2 + i;
+		memset(f->got, 0, sizeof(f->got));
+		open_session(f, f->image.model);
+		go_on(f, 0, TEXT);
+		check_reference(f);
+		session_stats(f->s, &st);
+		assert_int_equal(st.resident_layers, i);
+		assert_int_equal(
+			st.staging.layers_used, st.passes * (LAYERS - i));
+		close_session(f);
+	}
+}
+
+/* A second model on the same device. */
+static void test_beside(void **state)
+{
+	struct fixture *f = *state;
+	struct session *first;
+
+	open_session(f, f->model);
+	first = f->s;
+	f->opts.beside = first;
+	open_session(f, f->model);
+	go_on(f, 0, TEXT);
+	check_reference(f);
+	close_session(f);
+	f->s = first;
+	go_on(f, 0, TEXT);
+	check_reference(f);
+	assert_int_equal(f->fake.reached, 1);
+}
+
+/* ---- a device that is lost ----------------------------------------------- */
+
+/* Wherever it is lost: another one takes over, and what comes is what would
+ * have come. */
+static void check_losses(struct fixture *f, const struct model *m)
+{
+	unsigned lost = 0;
+
+	for (unsigned lives = 1; lives < 60; lives += 7) {
+		struct err e = { 0 };
+
+		memset(f->got, 0, sizeof(f->got));
+		open_session(f, m);
+		go_on(f, 0, CHUNK);
+		f->fake.lives = lives;
+		for (uint32_t at = CHUNK; at < TEXT;) {
+			uint32_t n = TEXT - at < 3 ? TEXT - at : 3;
+			int ret = forward(f, at, n, &e);
+
+			if (!ret) {
+				at += n;
+				continue;
+			}
+			assert_int_equal(ret, -ERR_DEVICE_LOST);
+			/* And again, for as long as there is none. */
+			assert_int_equal(forward(f, at, n, &e), ret);
+			assert_ok(session_reattach(f->s, &e), &e);
+			lost++;
+		}
+		check_reference(f);
+		f->fake.lives = 0;
+		close_session(f);
+	}
+	assert_true(lost >= 5);
+}
+
+static void test_lost(void **state)
+{
+	struct fixture *f = *state;
+
+	check_losses(f, f->model);
+}
+
+/* With blocks that come and go. */
+static void test_lost_in_a_small_window(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.va_slots = 4;
+	check_losses(f, f->model);
+}
+
+/* While layers are on their way from flash into slots that it reads. */
+static void test_lost_while_streaming(void **state)
+{
+	struct fixture *f = *state;
+
+	open_image(f);
+	f->opts.dram_share = .2;
+	check_losses(f, f->image.model);
+}
+
+/* The device that is reached instead has less room, or is none. */
+static void test_lost_for_good(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	open_session(f, f->model);
+	go_on(f, 0, CHUNK);
+	f->fake.tcm_share = 1 << 20;
+	assert_int_equal(session_reattach(f->s, &e), -EPROTO);
+	assert_non_null(strstr(e.text, "has room for strips of 1024 KiB"));
+	assert_int_equal(forward(f, CHUNK, 1, &e), -ERR_DEVICE_LOST);
+	f->fake.tcm_share = 8 << 20;
+	f->fake.lives = 1;
+	assert_int_equal(session_reattach(f->s, &e), -ERR_DEVICE_LOST);
+	assert_int_equal(forward(f, CHUNK, 1, &e), -ERR_DEVICE_LOST);
+	assert_ok(session_reattach(f->s, &e), &e);
+	go_on(f, CHUNK, TEXT);
+	check_reference(f);
+}
+
+/* ---- what a device may not compute or answer ----------------------------- */
+
+static float poison;
+static uint32_t poisoned_row, poisoned_runs;
+
+static void spoil(struct fake *f, float *hidden, uint32_t rows, uint32_t n)
+{
+	if (!poisoned_runs || --poisoned_runs)
+		return;
+	hidden[poisoned_row % rows * n + 5] = poison;
+}
+
+/* Of the last block; before it, the layers carry it on. */
+static void test_states_that_are_no_numbers(void **state)
+{
+	static const float bad[] = { NAN, INFINITY, -INFINITY };
+	struct fixture *f = *state;
+	float logits[VOCAB];
+
+	f->fake.spoil = spoil;
+	open_session(f, f->model);
+	for (unsigned i = 0; i < 3; i++) {
+		for (unsigned block = 1; block <= LAYERS; block += LAYERS - 1) {
+			struct err e = { 0 };
+
+			poison = bad[i];
+			poisoned_row = 2;
+			poisoned_runs = block;
+			assert_ok(session_continue(
+					  f->s, SESSION_TEXT, f->token, 4, &e),
+				&e);
+			assert_int_equal(
+				session_logits(f->s, 2, logits, &e), -EPROTO);
+			assert_non_null(strstr(e.text, "state of row 2"));
+			assert_int_equal(
+				session_logits_range(f->s, 0, 4, f->got[0], &e),
+				-EPROTO);
+			/* A row before it never saw it. */
+			assert_ok(session_logits(f->s, 1, logits, &e), &e);
+		}
+	}
+	go_on(f, 0, TEXT);
+	check_reference(f);
+}
+
+static int keep_all(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
+{
+	fail_msg("asked to choose among states that are none");
+	return 0;
+}
+
+/* Nobody is asked to choose by them in the middle of a pass either. */
+static void test_states_at_the_exit(void **state)
+{
+	struct fixture *f = *state;
+	const struct session_hooks hooks = { .choose = keep_all };
+	struct rows rows = { SIGHT_TREE, 4, NULL };
+	struct row row[4];
+	struct err e = { 0 };
+
+	f->opts.exit_layers = 3;
+	f->fake.spoil = spoil;
+	open_session(f, f->model);
+	rows_tree(row, SESSION_TEXT, 0, f->token, NULL, 4);
+	rows.row = row;
+	poison = NAN;
+	poisoned_row = 3;
+	poisoned_runs = 3;
+	assert_int_equal(
+		session_forward_with(f->s, &rows, &hooks, &e), -EPROTO);
+	assert_non_null(strstr(e.text, "state of row 3"));
+	go_on(f, 0, TEXT);
+	check_reference(f);
+}
+
+static unsigned forged_at;
+
+static void refuses_run(
+	struct fake *f, const void *request, struct fake_answer *a)
+{
+	if (f->answered == forged_at)
+		fake_refuse(&a->done, -EFAULT, "run.graph is 999");
+}
+
+static void answers_nothing(
+	struct fake *f, const void *request, struct fake_answer *a)
+{
+	a->times = f->answered != forged_at;
+}
+
+static void answers_another(
+	struct fake *f, const void *request, struct fake_answer *a)
+{
+	if (f->answered == forged_at)
+		a->done.op = WIRE_NOP;
+}
+
+/* Whichever request it is, of opening and of passes: an error, and none of the
+ * text that follows. */
+static void test_forged_at_any_request(void **state)
+{
+	static const struct {
+		void (*forge)(
+			struct fake *, const void *, struct fake_answer *);
+		const char *says[2]; /* one of them */
+	} cases[] = {
+		{ refuses_run, { "run.graph is 999", "run.graph is 999" } },
+		{ answers_nothing, { "the fake device", "the fake device" } },
+		{ answers_another,
+			{ "answers operation 1 (nop)",
+				"which is not under way" } },
+	};
+	struct fixture *f = *state;
+
+	for (unsigned c = 0; c < ARRAY_LEN(cases); c++) {
+		for (forged_at = 1;; forged_at++) {
+			struct err e = { 0 };
+			int ret;
+
+			f->fake.answered = 0;
+			f->fake.forge = cases[c].forge;
+			ret = session_open(&f->s, f->model, &f->opts, &e);
+			for (uint32_t i = 0; i < 6 && !ret; i++)
+				ret = forward(f, i, 1, &e);
+			if (!ret)
+				break;
+			if (!strstr(e.text, cases[c].says[0]) &&
+				!strstr(e.text, cases[c].says[1]))
+				fail_msg("request %u: '%s'", forged_at, e.text);
+			session_close(f->s, NULL);
+			f->s = NULL;
+		}
+		/* Maps, graphs and six passes were all forged. */
+		assert_true(forged_at > 2 + LAYERS + 2 * LAYERS + 6 * LAYERS);
+		session_close(f->s, NULL);
+		f->s = NULL;
+	}
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_is_the_definition),
+	TEST(test_few_slots),
+	TEST(test_streamed),
+	TEST(test_beside),
+	TEST(test_lost),
+	TEST(test_lost_in_a_small_window),
+	TEST(test_lost_while_streaming),
+	TEST(test_lost_for_good),
+	TEST(test_states_that_are_no_numbers),
+	TEST(test_states_at_the_exit),
+	TEST(test_forged_at_any_request),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,217 @@
+/*
+ * What a session will be, from a model and options alone: no device, no buffer,
+ * no thread.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/memory/weights.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/session/session_plan.h"
+#include "shm/buffer.h"
+#include "shm/coherence.h"
+#include "tests/harness.h"
+#include "tests/host/convert/image_file.h"
+#include "tests/host/model/model_file.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LAYERS 20
+
+struct fixture {
+	struct model_file file;
+	struct model *model;
+	struct image_file image;
+	struct session_opts opts;
+	struct session_plan plan;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->file = model_file_tiny;
+	f->file.n_layer = LAYERS;
+	f->opts = session_defaults;
+	f->opts.threads = 2;
+	f->model = model_file_open(&f->file);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	image_file_remove(&f->image);
+	model_close(f->model);
+	free(f);
+	return 0;
+}
+
+static const struct session_plan *plan_of(struct fixture *f)
+{
+	const struct model *m = f->image.model ? f->image.model : f->model;
+	struct err e = { 0 };
+
+	assert_ok(session_plan(&f->plan, m, &f->opts, &e), &e);
+	return &f->plan;
+}
+
+static void refused(struct fixture *f, int code, const char *says)
+{
+	const struct model *m = f->image.model ? f->image.model : f->model;
+	struct err e = { 0 };
+
+	assert_int_equal(session_plan(&f->plan, m, &f->opts, &e), code);
+	if (!strstr(e.text, says))
+		fail_msg("'%s' does not say '%s'", e.text, says);
+}
+
+static void check_graphs(struct fixture *f, const uint32_t *rows, uint32_t n)
+{
+	const struct session_plan *p = plan_of(f);
+
+	assert_int_equal(p->n_graphs, n);
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(p->graph_rows[i], rows[i]);
+	assert_int_equal(p->max_rows, rows[n - 1]);
+}
+
+static void test_graphs(void **state)
+{
+	struct fixture *f = *state;
+
+	check_graphs(f, (uint32_t[]){ 1, 128 }, 2);
+	f->opts.decode_rows = 128;
+	check_graphs(f, (uint32_t[]){ 128 }, 1);
+	f->opts.decode_rows = 64;
+	f->opts.smaller_graphs = true;
+	check_graphs(f, (uint32_t[]){ 8, 16, 32, 64, 128 }, 5);
+	f->opts.decode_rows = 200;
+	check_graphs(f, (uint32_t[]){ 8, 16, 32, 64, 128, 200 }, 6);
+	/* No graph has more rows than there are tokens. */
+	f->opts.context = 100;
+	f->opts.smaller_graphs = false;
+	check_graphs(f, (uint32_t[]){ 100, 128 }, 2);
+	f->opts.decode_rows = 0;
+	refused(f, -EINVAL, "graphs of 0 and 128 rows");
+	f->opts.decode_rows = 1;
+	f->opts.prefill_chunk = WIRE_MAX_ROWS + 1;
+	refused(f, -EINVAL, "1 to 1024 are possible");
+}
+
+static void test_context(void **state)
+{
+	struct fixture *f = *state;
+	/* 2 heads of 8 values in float32, keys and values, of a layer. */
+	uint64_t token = 2ull * LAYERS * 64;
+
+	assert_int_equal(plan_of(f)->context, 256); /* the model's own */
+	assert_int_equal(f->plan.kv_stride, 64);
+	assert_int_equal(f->plan.kv_bytes, 256 * token);
+	f->opts.context_need = 40;
+	assert_int_equal(plan_of(f)->context, 40);
+	f->opts.context = 9000;
+	assert_int_equal(plan_of(f)->context, 9000);
+	f->opts.context = (uint32_t)(BUFFER_MAX / token + 1);
+	refused(f, -EFBIG, "--precision f16-kv16");
+	f->opts.context = 0;
+	f->opts.context_need = 0;
+	/* Half of the window. */
+	f->opts.va_window = 100 * token * 2;
+	assert_int_equal(plan_of(f)->context, 100);
+	f->opts.va_window = token;
+	refused(f, -EFBIG, "larger --va-window");
+}
+
+static void test_what_stays(void **state)
+{
+	struct fixture *f = *state;
+	size_t layer;
+
+	assert_int_equal(plan_of(f)->resident, LAYERS);
+	assert_int_equal(f->plan.stage_bytes, 0);
+	assert_int_equal(f->plan.layout, LAYOUT_TILES);
+	f->opts.dram_share = .5;
+	refused(f, -EINVAL, "no flash image");
+	image_file_open(&f->image, f->model, 0);
+	assert_int_equal(plan_of(f)->resident, LAYERS / 2);
+	layer = packed_layer_bytes(f->image.model->packed, LAYERS - 1);
+	assert_int_equal(f->plan.stage_bytes,
+		weights_head_bytes(f->model) + align_up(layer, 4096));
+	f->opts.dram_share = .29; /* of 20: 5.8 */
+	assert_int_equal(plan_of(f)->resident, 5);
+	f->opts.dram_bytes = 3 * layer + 1;
+	assert_int_equal(plan_of(f)->resident, 3);
+	f->opts.dram_bytes = 1;
+	assert_int_equal(plan_of(f)->resident, 0);
+	f->opts.layout = LAYOUT_ROWS;
+	refused(f, -EINVAL, "the flash image is in layout tiles");
+}
+
+static void test_buffers(void **state)
+{
+	struct fixture *f = *state;
+	const struct session_plan *p = plan_of(f);
+
+	assert_int_equal(p->hidden_off % COHERENCE_LINE, 0);
+	assert_int_equal(p->io_bytes, p->hidden_off + 128 * 32 * 4);
+	f->opts.exit_layers = LAYERS;
+	refused(f, -EINVAL, "an exit behind layer 20 of a model of 20");
+}
+
+/* Each layer once, in order; none beyond the limit but alone; a block begins
+ * where a pass may end. */
+static void check_blocks(struct fixture *f, uint32_t want)
+{
+	const struct model *m = f->image.model ? f->image.model : f->model;
+	const struct session_plan *p = plan_of(f);
+	struct block *b;
+	uint32_t n, next = 0;
+	bool cut = !f->opts.exit_layers;
+	struct err e = { 0 };
+
+	assert_ok(session_plan_blocks(p, m, &f->opts, 1 << 20, &b, &n, &e), &e);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(b[i].first_layer, next);
+		assert_int_equal(b[i].streamed, next >= p->resident);
+		assert_null(b[i].buffer);
+		cut |= next == f->opts.exit_layers;
+		next += b[i].n_layers;
+	}
+	assert_int_equal(next, LAYERS);
+	assert_true(cut);
+	assert_int_equal(n, want);
+	weights_release(b, n);
+}
+
+static void test_blocks(void **state)
+{
+	struct fixture *f = *state;
+
+	check_blocks(f, 6);
+	f->opts.exit_layers = 5;
+	check_blocks(f, 7);
+	f->opts.exit_layers = 0;
+	/* The cache and the activations take all: every layer for itself. */
+	f->opts.context = 64;
+	f->opts.va_window = 1 << 18;
+	check_blocks(f, LAYERS);
+	f->opts.va_window = 1 << 30;
+	image_file_open(&f->image, f->model, 0);
+	f->opts.dram_share = .5;
+	check_blocks(f, 6 + LAYERS / 2);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_graphs),
+	TEST(test_context),
+	TEST(test_what_stays),
+	TEST(test_buffers),
+	TEST(test_blocks),
+};
+
+TEST_MAIN(tests)
