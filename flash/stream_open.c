@@ -230,10 +230,16 @@ static void refuse_areas(struct stream *s, int error, size_t bytes)
 	char why[STREAM_WHY];
 
 	getrlimit(RLIMIT_MEMLOCK, &r);
+	/* The limit is for all processes of the user together. */
 	if (error == ENOMEM && r.rlim_cur != RLIM_INFINITY)
 		snprintf(why, sizeof(why),
-			"%zu KiB are more than RLIMIT_MEMLOCK, %llu KiB, allows",
-			bytes >> 10, (unsigned long long)r.rlim_cur >> 10);
+			"%zu KiB%s are more than RLIMIT_MEMLOCK, %llu KiB, "
+			"allows",
+			bytes >> 10,
+			bytes <= r.rlim_cur ? " beside what this user has "
+					      "locked already"
+					    : "",
+			(unsigned long long)r.rlim_cur >> 10);
 	else
 		snprintf(why, sizeof(why), "%s", strerror(error));
 	note_refusal(s, "memory not registered", why);

@@ -144,7 +144,8 @@ static void explain(int error, char *why)
 			strerror(error));
 	else if (error == ENOMEM)
 		snprintf(why, STREAM_WHY,
-			"%s (the locked-memory limit is too low)",
+			"%s (RLIMIT_MEMLOCK is too low for what this user has "
+			"locked)",
 			strerror(error));
 	else
 		snprintf(why, STREAM_WHY, "%s", strerror(error));
