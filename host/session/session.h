@@ -52,9 +52,10 @@ struct session_opts {
 	 * known (not 0) and less, as far as cache and window hold them.
 	 */
 	uint32_t context, context_need;
-	/* Sequences there may be at a time. With more than one, the context is
-	 * what they have together, in whole runs (host/memory/kv_pool.h). */
-	uint32_t sequences;
+	/* Sequences there may be at a time and, of more than one, the tokens
+	 * that all of them can have cached: whole runs (host/memory/kv_pool.h)
+	 * of at least so many; 0: as many as the context of one. */
+	uint32_t sequences, slots;
 	enum wire_precision precision;
 	/* UNSAID: a flash image's own, which only itself may be said for;
 	 * of other models tiles. */
@@ -115,7 +116,7 @@ int session_open(struct session **out, const struct model *,
 /* 0, or -EPROTO when the coherence checker found violations. */
 int session_close(struct session *, struct err *);
 
-/* Tokens in the cache of a sequence, and in all there is room for. */
+/* Tokens in the cache of a sequence; how long it can become. */
 uint32_t session_length(const struct session *, uint32_t sequence);
 uint32_t session_context(const struct session *);
 /* Rows of the larger graph: of a forward, at most. */

@@ -100,7 +100,7 @@ static struct wire_model wire_model(const struct session *s)
 		.precision = s->opts.precision,
 		.norm_eps = m->norm_eps,
 		.attn_scale = (float)(1 / sqrt(m->head_dim)),
-		.kv_slots = s->plan.context,
+		.kv_slots = s->plan.slots,
 		.kv_stride = s->plan.kv_stride,
 	};
 }

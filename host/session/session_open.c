@@ -122,7 +122,7 @@ static int open_sequences(struct session *s, struct err *e)
 {
 	const struct kv_memory kv = { .buffer = s->kv.buffer,
 		.layers = s->model->n_layer,
-		.slots = s->plan.context,
+		.slots = s->plan.slots,
 		.stride = s->plan.kv_stride };
 	uint32_t text;
 	int ret = sequences_open(&s->sequences, &kv, s->opts.sequences, e);

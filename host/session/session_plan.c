@@ -141,7 +141,7 @@ static void lay_out(struct session_plan *p, const struct model *m)
 {
 	size_t hidden = (size_t)p->max_rows * m->n_embd * sizeof(float);
 
-	p->kv_bytes = kv_bytes_per_token(p, m) * p->context;
+	p->kv_bytes = kv_bytes_per_token(p, m) * p->slots;
 	p->hidden_off = align_up(
 		batch_bytes(p->max_rows, p->span_room), COHERENCE_LINE);
 	p->io_bytes = p->hidden_off + align_up(hidden, COHERENCE_LINE);
@@ -152,17 +152,29 @@ static void lay_out(struct session_plan *p, const struct model *m)
 				m->n_layer - p->resident);
 }
 
-/* One sequence alone lies in a row: it is one span. Several share whole runs;
- * upwards, where the buffer holds it. */
-static void choose_sequences(
-	struct session_plan *p, const struct model *m, uint32_t sequences)
+/* One sequence alone lies in a row: it is one span. */
+static int choose_slots(struct session_plan *p, const struct model *m,
+	const struct session_opts *o, struct err *e)
 {
-	p->span_room = sequences > 1 ? WIRE_MAX_SPANS : 1;
-	if (sequences == 1)
-		return;
-	p->context = (uint32_t)align_up(p->context, KV_RUN);
-	if (p->context > BUFFER_MAX / kv_bytes_per_token(p, m))
-		p->context -= KV_RUN;
+	uint64_t most = BUFFER_MAX / kv_bytes_per_token(p, m);
+	uint64_t slots = o->slots ? o->slots : p->context;
+
+	p->span_room = 1;
+	p->slots = p->context;
+	if (o->sequences == 1)
+		return 0;
+	slots = align_up(slots, KV_RUN);
+	if (slots > most)
+		return err_set(e, EFBIG,
+			"%llu tokens of %u sequences need %.0f MiB of "
+			"key-value cache, and a shared buffer holds %zu MiB, "
+			"%llu tokens; try fewer sequences or a smaller --ctx",
+			(unsigned long long)slots, o->sequences,
+			(double)(slots * kv_bytes_per_token(p, m)) / (1 << 20),
+			BUFFER_MAX >> 20, (unsigned long long)most);
+	p->span_room = WIRE_MAX_SPANS;
+	p->slots = (uint32_t)slots;
+	return 0;
 }
 
 int session_plan(struct session_plan *p, const struct model *m,
@@ -187,9 +199,9 @@ int session_plan(struct session_plan *p, const struct model *m,
 			o->exit_layers, m->n_layer);
 	if ((ret = choose_layout(p, m, o, e)) ||
 		(ret = choose_resident(p, m, o, e)) ||
-		(ret = choose_context(p, m, o, e)))
+		(ret = choose_context(p, m, o, e)) ||
+		(ret = choose_slots(p, m, o, e)))
 		return ret;
-	choose_sequences(p, m, o->sequences);
 	if (few > p->context)
 		few = p->context;
 	if (few > many) {

@@ -24,7 +24,8 @@ struct session_plan {
 	enum layout layout; /* never UNSAID */
 	uint32_t threads;
 	uint32_t resident; /* layers that stay in memory, the first ones */
-	uint32_t context, kv_stride;
+	uint32_t context;  /* positions of a sequence */
+	uint32_t slots, kv_stride; /* of the cache, and bytes of one */
 	uint64_t kv_bytes;
 	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
 	uint32_t n_graphs, max_rows;

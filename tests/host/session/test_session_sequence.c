@@ -125,7 +125,7 @@ static void check_many(struct fixture *f, enum wire_precision precision,
 	alone = f->s;
 	f->opts.coherence = coherence;
 	f->opts.sequences = MANY;
-	f->opts.context = 2 * KV_RUN * (MANY + 1);
+	f->opts.slots = 2 * KV_RUN * (MANY + 1);
 	open_session(f);
 	tokens(f, 1, prompt, PROMPT);
 	assert_ok(
@@ -176,7 +176,7 @@ static void test_a_thousand_forks_cost_nothing(void **state)
 	struct err e = { 0 };
 
 	f->opts.sequences = 1001;
-	f->opts.context = 7 * KV_RUN;
+	f->opts.slots = 7 * KV_RUN;
 	open_session(f);
 	tokens(f, 2, prompt, 100);
 	prefill(f, prompt, 100);
@@ -236,12 +236,17 @@ static void test_full_cache(void **state)
 	int32_t t[70];
 	struct err e = { 0 };
 	uint32_t id, path[] = { 0 };
+	size_t bytes;
 
 	f->opts.sequences = 3;
-	f->opts.context = 80; /* 96: whole runs */
+	f->opts.context = 90;
+	f->opts.slots = 80; /* 96: whole runs */
 	f->opts.decode_rows = 64;
 	open_session(f);
-	assert_int_equal(session_context(f->s), 96);
+	assert_int_equal(session_context(f->s), 90);
+	session_stats(f->s, &a);
+	bytes = (size_t)96 * 2 * f->file.n_layer * session_kv_bytes(f->s);
+	assert_int_equal(a.kv_bytes, bytes);
 	tokens(f, 4, t, 70);
 	prefill(f, t, 70);
 	id = fork_of(f->s, SESSION_TEXT);
@@ -251,14 +256,14 @@ static void test_full_cache(void **state)
 	assert_non_null(strstr(e.text, "for 32 was asked"));
 	assert_non_null(strstr(e.text, "room for 0"));
 	assert_non_null(strstr(e.text, "2 sequences hold"));
-	assert_int_equal(session_continue(f->s, id, t, 27, &e), -ENOSPC);
-	assert_non_null(strstr(e.text, "context of 96 tokens is full: 70 are"));
+	assert_int_equal(session_continue(f->s, id, t, 21, &e), -ENOSPC);
+	assert_non_null(strstr(e.text, "context of 90 tokens is full: 70 are"));
 	session_stats(f->s, &b);
 	assert_memory_equal(&a, &b, sizeof(a)); /* nothing was even asked */
 	assert_int_equal(length_of(f, id), 70);
 	assert_int_equal(session_accept(f->s, id, path, 1, &e), -EINVAL);
 	session_remove(f->s, SESSION_TEXT);
-	assert_ok(session_continue(f->s, id, t, 26, &e), &e);
+	assert_ok(session_continue(f->s, id, t, 20, &e), &e);
 	assert_int_equal(copied(f), 0);
 	pair_close(&f->s);
 }
@@ -414,6 +419,25 @@ static void test_exit_of_many(void **state)
 	pair_close(&plain);
 }
 
+static void test_refused_sequences(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	pair_need();
+	f->model = model_file_open(&f->file);
+	f->opts.sequences = SESSION_SEQUENCES + 1;
+	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "4097 sequences"));
+	f->opts.sequences = 0;
+	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EINVAL);
+	f->opts.sequences = 2;
+	f->opts.slots = UINT32_MAX;
+	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
+	assert_non_null(strstr(e.text, "of 2 sequences"));
+	f->s = NULL;
+}
+
 /* ---- what is refused ------------------------------------------------------
  */
 
@@ -515,6 +539,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_full_cache),
 	TEST(test_keys_and_values),
 	TEST(test_exit_of_many),
+	TEST(test_refused_sequences),
 	TEST(test_bad_rows),
 	TEST(test_bad_windows),
 };

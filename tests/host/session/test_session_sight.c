@@ -351,7 +351,7 @@ static void run_script(struct fixture *f, enum sight sight, uint64_t stream)
 	*t = (struct script){ .f = f, .sight = sight, .stream = stream };
 	f->opts.precision = WIRE_F32;
 	f->opts.sequences = MANY;
-	f->opts.context = 1024;
+	f->opts.slots = 1024;
 	f->opts.coherence = COHERENCE_CHECK;
 	if (sight != SIGHT_TREE) {
 		f->file.arch = "llada";
