@@ -1,11 +1,9 @@
 #include "host/bench/bench_lever.h"
 
 #include "base/err.h"
-#include "base/progress.h"
-#include "base/rng.h"
 #include "flash/image.h"
 #include "host/api/decoder.h"
-#include "host/api/options.h"
+#include "host/bench/run_options.h"
 #include "host/bench/bench_plot.h"
 #include "host/convert/convert.h"
 #include "host/method/lever.h"
@@ -18,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RANDOM_PROMPT 64 /* tokens, without tasks */
-
-const char *const lever_table_names[LEVER_TABLES] = { "methods", "prune",
-	"budget", "length", "quality", "place", "logits" };
+const struct soc *lever_phone(const struct bench_lever *b)
+{
+	return b->clock ? &b->phone : NULL;
+}
 
 /* ---- the image ----------------------------------------------------------- */
 
@@ -52,7 +50,8 @@ static int pack_model(struct bench_lever *b, struct err *e)
 
 static int open_image(struct bench_lever *b, struct err *e)
 {
-	int ret = models_choose(b->args->model, MODEL_TARGET, b->source, e);
+	struct run_options *o = opt_values_at(&b->pair.asked, &run_table);
+	int ret = models_choose(o->model, MODEL_TARGET, b->source, e);
 
 	if (ret)
 		return ret;
@@ -60,315 +59,238 @@ static int open_image(struct bench_lever *b, struct err *e)
 		memcpy(b->model, b->source, sizeof(b->model));
 	else
 		ret = pack_model(b, e);
+	o->model = b->model;
 	return ret ? ret : image_open(&b->image, b->model, e);
 }
 
-/* ---- decoders ------------------------------------------------------------ */
+/* ---- the model ----------------------------------------------------------- */
 
-static int set(
-	struct opt_values *v, const char *name, const char *text, struct err *e)
+/* Of the methods asked for one that has all files there are. */
+static const struct method *hungriest(const struct lever_args *a)
 {
-	return opt_set(decoder_tables, v, name, text, e);
+	const struct method *m = a->method[0];
+
+	for (unsigned i = 0; i < a->n_methods; i++)
+		if (a->method[i]->needs_draft)
+			m = a->method[i];
+	return a->table[LEVER_T_PRUNE] ? &method_lever : m;
 }
 
-static int set_pruning(
-	enum lever_pruning how, struct opt_values *v, struct err *e)
-{
-	int ret = 0;
-
-	if (how == LEVER_UNPRUNED)
-		ret = set(v, "exit", "none", e);
-	if (how < LEVER_PRUNED || ret)
-		return ret;
-	ret = set(v, "no-shadow", how == LEVER_NO_SHADOW ? "true" : "false", e);
-	return ret ? ret
-		   : set(v, "no-safeguards",
-			     how == LEVER_NO_SAFEGUARDS ? "true" : "false", e);
-}
-
-static int set_drafting(
-	const struct lever_setting *s, struct opt_values *v, struct err *e)
-{
-	struct drafting_options *o = opt_values_at(v, &drafting_table);
-
-	if (s->draft)
-		o->draft = s->draft;
-	if (s->draft_on >= 0)
-		o->on_device = s->draft_on;
-	if (s->draft_batch >= 0)
-		o->batch = (uint32_t)s->draft_batch;
-	return set_pruning(s->pruning, v, e);
-}
-
-/* What the options mean for one setting; the decoder's model is open then. */
-static int open_decoder(const struct bench_lever *b,
-	const struct lever_setting *s, struct decoder *d, struct err *e)
-{
-	struct opt_values v = *b->args->options;
-	int ret = set(&v, "method", s->method->name, e);
-
-	if (!ret)
-		ret = set_drafting(s, &v, e);
-	/* What this method has no use for was said for the others. */
-	decoder_drop_needless(&v, s->method);
-	if (!ret)
-		ret = decoder_ask(d, &v, e);
-	return ret ? ret : decoder_open_model(d, b->model, e);
-}
-
-static int start_decoder(const struct bench_lever *b,
-	const struct lever_setting *s, struct decoder *d, struct err *e)
-{
-	struct session_opts o = d->session_opts;
-	int ret;
-
-	o.cancel = b->args->cancel;
-	o.dram_share = s->budget / 100.0;
-	o.context_need = b->longest + s->n_predict;
-	ret = decoder_open_session(d, &o, e);
-	if (!ret && s->frozen) {
-		struct lever_state *st = lever_state(&d->env);
-
-		st->cost = *b->cost;
-		st->lever = b->lever;
-		st->frozen = true;
-	}
-	return ret;
-}
-
-/* ---- prompts ------------------------------------------------------------- */
-
-static int add_prompt(struct bench_lever *b, unsigned task,
-	struct token_list *prompt, struct err *e)
-{
-	struct lever_item *more =
-		realloc(b->item, (b->n_items + 1) * sizeof(*more));
-
-	if (!more) {
-		free(prompt->id);
-		return err_set(e, ENOMEM, "no memory for prompts");
-	}
-	b->item = more;
-	more[b->n_items++] =
-		(struct lever_item){ .task = task, .prompt = *prompt };
-	if (prompt->n > b->longest)
-		b->longest = (uint32_t)prompt->n;
-	return 0;
-}
-
-static int read_task(struct bench_lever *b, const struct decoder *d,
-	unsigned task, struct err *e)
-{
-	struct eval_tasks all = { 0 };
-	struct eval_items items = { 0 };
-	int ret = eval_tasks_read(&all, b->task[task], EVAL_NEED_ANSWERS, e);
-
-	if (!ret)
-		items = eval_task_first(&all.task[0], b->args->items);
-	for (size_t i = 0; i < items.n && !ret; i++) {
-		struct token_list prompt = { 0 };
-		const char *text = items.item[i].prompt;
-
-		ret = tokenize(d->tokenizer, text, strlen(text), 0, &prompt, e);
-		if (!ret)
-			ret = decoder_add_bos(d, &prompt, e);
-		if (ret)
-			free(prompt.id);
-		else
-			ret = add_prompt(b, task, &prompt, e);
-	}
-	eval_tasks_release(&all);
-	return ret;
-}
-
-static int random_prompts(struct bench_lever *b, struct err *e)
-{
-	int ret = 0;
-
-	for (uint32_t i = 0; i < b->args->items && !ret; i++) {
-		struct token_list prompt = { 0 };
-
-		for (uint32_t k = 0; k < RANDOM_PROMPT && !ret; k++)
-			ret = token_list_add(&prompt,
-				(int32_t)(rng_uniform(1, i, k) * b->n_vocab));
-		if (ret) {
-			free(prompt.id);
-			return err_set(e, ENOMEM, "no memory for prompts");
-		}
-		ret = add_prompt(b, 0, &prompt, e);
-	}
-	return ret;
-}
-
-/* What is to be known of the model and its prompts before runs are planned. */
+/* What is to be known of the model before runs are planned. */
 static int look_at_model(struct bench_lever *b, struct err *e)
 {
-	struct lever_setting s = {
-		.method = b->args->method[0], .draft_on = -1, .draft_batch = -1
-	};
+	struct setting s = { 0 };
 	struct decoder d = { 0 };
-	int ret = 0;
+	int ret = setting_set(&s, "method", hungriest(b->args)->name, e);
 
-	for (unsigned i = 0; i < b->args->n_methods; i++)
-		if (b->args->method[i]->needs_draft)
-			s.method = b->args->method[i];
-	if (b->args->table[LEVER_T_PRUNE])
-		s.method = &method_lever;
-	ret = open_decoder(b, &s, &d, e);
+	if (!ret)
+		ret = pair_open_model(&b->pair, &s, &d, e);
 	if (!ret) {
 		b->phone = d.soc;
 		b->n_layer = d.model->n_layer;
 		b->n_vocab = d.model->n_vocab;
 		b->n_embd = d.model->n_embd;
 		b->output_type = d.model->output->type;
-		if (s.method == &method_lever) {
-			const struct lever_state *st = lever_state(&d.env);
-
-			b->has_exit = st->exit;
-			memcpy(b->exit, st->exit_path, sizeof(st->exit_path));
-		}
 		memcpy(b->draft, d.drafting.path, sizeof(d.drafting.path));
 	}
-	for (unsigned i = 0; i < b->args->n_tasks && !ret; i++)
-		ret = read_task(b, &d, i, e);
-	if (!ret && !b->args->n_tasks)
-		ret = random_prompts(b, e);
+	if (!ret && d.method == &method_lever) {
+		const struct lever_state *st = lever_state(&d.env);
+
+		b->has_exit = st->exit;
+		memcpy(b->exit, st->exit_path, sizeof(st->exit_path));
+	}
 	decoder_close(&d, NULL);
+	setting_release(&s);
 	return ret;
 }
 
-/* ---- a run --------------------------------------------------------------- */
-
-/* Bytes of the layers that do not stay in memory, by the image's own table. */
-static int streamed_bytes(const struct bench_lever *b,
-	const struct lever_setting *s, const struct session_stats *stats,
-	uint64_t *bytes, struct err *e)
+static int take_items(struct bench_lever *b, struct err *e)
 {
-	uint32_t stay = s->budget * b->n_layer / 100;
+	const struct lever_args *a = b->args;
+	int ret = a->n_tasks ? bench_items_of_tasks(&b->items, a->task,
+				       a->n_tasks, a->items, e)
+			     : bench_items_random(&b->items, a->items, e);
 
-	*bytes = 0;
-	for (uint32_t l = stay; l < b->n_layer; l++)
-		*bytes += image_find(b->image, IMAGE_LAYER, l)->stored;
-	return stats->resident_layers == stay
-		? 0
-		: err_set(e, EPROTO,
-			  "with a budget of %u %% %u of %u layers stay in "
-			  "memory, not %u",
-			  s->budget, stats->resident_layers, b->n_layer, stay);
-}
-
-/* What flash gave is what passes used, and what waits in slots for the next;
- * unless something had to be read again. */
-static int check_ahead(
-	const struct bench_lever *b, const struct decoder *d, struct err *e)
-{
-	struct session_stats s;
-	uint64_t largest = 0, waiting;
-
-	session_stats(d->session, &s);
-	for (uint32_t l = s.resident_layers; l < b->n_layer; l++) {
-		uint64_t n = image_find(b->image, IMAGE_LAYER, l)->stored;
-
-		largest = n > largest ? n : largest;
-	}
-	waiting = s.staging.stream.bytes - s.staging.bytes_used;
-	if (s.staging.stream.retries ||
-		waiting <= d->session_opts.stage_slots * largest)
-		return 0;
-	return err_set(e, EPROTO,
-		"flash gave %llu bytes where passes used %llu",
-		(unsigned long long)s.staging.stream.bytes,
-		(unsigned long long)s.staging.bytes_used);
-}
-
-static void note_rates(struct bench_lever *b, struct lever_run *run,
-	const struct lever_figures before[EVAL_TASKS])
-{
-	for (unsigned t = 0; t < b->n_tasks; t++) {
-		const struct lever_figures *f = &run->task[t];
-		double n = (double)(f->tokens - before[t].tokens);
-		uint64_t ns = f->ns - before[t].ns, ps = f->ps - before[t].ps;
-		double s =
-			b->args->clock ? (double)ps / 1e12 : (double)ns / 1e9;
-
-		run->rate[t][b->round] = s > 0 ? n / s : 0;
-	}
-}
-
-/* An item, and what a plain reader takes, at this time, for what it read. */
-static int beside_plain(struct bench_lever *b, struct decoder *d,
-	struct lever_run *run, struct lever_item *item, uint64_t streamed,
-	struct err *e)
-{
-	struct lever_figures *f = &run->task[item->task];
-	uint64_t bytes = f->bytes;
-	int ret = 0;
-
-	if (!b->args->clock && streamed)
-		ret = bench_read_again(b->image, &b->plain, e);
-	if (!ret)
-		ret = lever_run_item(b, d, run, item, streamed, e);
-	if (!ret && b->plain.bytes_per_s > 0)
-		f->plain_ns += (uint64_t)((double)(f->bytes - bytes) * 1e9 /
-			b->plain.bytes_per_s);
+	b->x.item_task = b->items.of;
+	b->x.n_items = b->items.n;
+	b->x.task = b->items.task;
+	b->x.n_tasks = b->items.n_tasks;
 	return ret;
 }
 
-static int run_items(struct bench_lever *b, struct decoder *d,
-	struct lever_run *run, struct progress *p, struct err *e)
+/* ---- which runs there are ------------------------------------------------ */
+
+static void set_levels(struct bench_lever *b)
 {
-	struct lever_figures before[EVAL_TASKS];
-	struct session_stats stats;
-	uint64_t streamed;
+	const struct lever_args *a = b->args;
+	struct table_levels *budgets = &b->levels[LEVER_BUDGETS - 1],
+			    *lengths = &b->levels[LEVER_LENGTHS - 1];
+
+	*budgets = (struct table_levels){ .option = "dram-budget",
+		.unit = "%",
+		.key = "budget_",
+		.head = " %",
+		.n = a->n_budgets };
+	memcpy(budgets->value, a->budget, sizeof(a->budget));
+	*lengths = (struct table_levels){ .option = "predict",
+		.unit = "",
+		.key = "tokens_",
+		.head = "",
+		.n = a->n_lengths };
+	memcpy(lengths->value, a->length, sizeof(a->length));
+}
+
+static int set_numbers(
+	struct setting *s, uint32_t budget, uint32_t n_predict, struct err *e)
+{
+	char text[32];
 	int ret;
 
-	memcpy(before, run->task, sizeof(before));
-	session_stats(d->session, &stats);
-	ret = streamed_bytes(b, &run->set, &stats, &streamed, e);
-	for (size_t i = 0; i < b->n_items && !ret; i++) {
-		ret = beside_plain(b, d, run, &b->item[i], streamed, e);
-		progress_at(p,
-			(b->round * b->n_runs + (uint64_t)(run - b->run)) *
-					b->n_items +
-				i + 1);
-	}
+	snprintf(text, sizeof(text), "%u%%", budget);
+	ret = setting_set(s, "dram-budget", text, e);
+	snprintf(text, sizeof(text), "%u", n_predict);
+	return ret ? ret : setting_set(s, "predict", text, e);
+}
+
+/* What --draft says, without its folders. */
+static const char *own_draft(const struct lever_args *a)
+{
+	const char *said = asked_draft(a->asked),
+		   *slash = said ? strrchr(said, '/') : NULL;
+
+	return slash ? slash + 1 : said ? said : "draft model";
+}
+
+static int set_ask(struct bench_lever *b, struct err *e)
+{
+	const struct lever_args *a = b->args;
+
+	set_levels(b);
+	lever_hooks(b->hooks, &b->lessons);
+	b->ask = (struct table_ask){ .method = a->method,
+		.n_methods = a->n_methods,
+		.usual = &b->usual,
+		.levels = b->levels,
+		.hook = b->hooks,
+		.unnamed = own_draft(a),
+		.same_text = 1,
+		.arg = b };
+	return set_numbers(&b->usual, a->budget[0], b->n_predict, e);
+}
+
+/* A run that no table shows, of a setting that begins as usual; *s is taken. */
+static int add_run(struct bench_lever *b, struct setting *s,
+	const struct method *m, struct err *e)
+{
+	int ret = setting_set(s, "method", m->name, e);
+
 	if (!ret)
-		ret = check_ahead(b, d, e);
-	note_rates(b, run, before);
+		return experiment_add(&b->x, s, 1, NULL, e);
+	setting_release(s);
 	return ret;
 }
 
-static int do_run(struct bench_lever *b, struct lever_run *run,
-	struct progress *p, struct err *e)
+static bool wants_oracle(const struct bench_lever *b)
 {
-	struct decoder d = { 0 };
-	int closed, ret = open_decoder(b, &run->set, &d, e);
+	return b->args->table[LEVER_T_QUALITY] || b->oracle;
+}
+
+/* An oracle must know the longest text: it is written from memory, first. */
+static int plan_texts(struct bench_lever *b, struct err *e)
+{
+	const struct lever_args *a = b->args;
+	uint32_t longest = b->n_predict;
+	struct setting s = { 0 };
+	int ret;
+
+	if (!wants_oracle(b))
+		return 0;
+	for (unsigned k = 0; a->table[LEVER_T_LENGTH] && k < a->n_lengths; k++)
+		if (a->length[k] > longest)
+			longest = a->length[k];
+	ret = set_numbers(&s, 100, longest, e);
+	if (!ret)
+		return add_run(b, &s, &method_flash_ar, e);
+	setting_release(&s);
+	return ret;
+}
+
+static int plan_teacher(struct bench_lever *b, struct err *e)
+{
+	struct setting s;
+	int ret = setting_copy(&s, &b->usual, e);
 
 	if (!ret)
-		ret = start_decoder(b, &run->set, &d, e);
+		ret = setting_change(&s, "exit=none", e);
+	s.hook = &b->hooks[LEVER_TEACHES - 1];
 	if (!ret)
-		ret = run_items(b, &d, run, p, e);
-	if (!ret && run->set.teaches) {
-		*b->cost = lever_state(&d.env)->cost;
-		b->lever = lever_state(&d.env)->lever;
+		return add_run(b, &s, &method_lever, e);
+	setting_release(&s);
+	return ret;
+}
+
+static int plan_kind(
+	struct bench_lever *b, enum lever_table_kind kind, struct err *e)
+{
+	int ret = 0;
+
+	if (kind == LEVER_T_PRUNE && !b->has_exit)
+		return 0;
+	if (kind == LEVER_T_PRUNE)
+		ret = plan_teacher(b, e);
+	for (int i = 0; i < LEVER_SPECS && !ret; i++)
+		if (lever_specs[i].kind == kind)
+			ret = table_plan(&b->plan[i], &b->x,
+				&lever_specs[i].table, &b->ask, e);
+	return ret;
+}
+
+static int plan(struct bench_lever *b, struct err *e)
+{
+	int ret = set_ask(b, e);
+
+	if (!ret)
+		ret = plan_texts(b, e);
+	for (int t = 0; t < LEVER_TABLES && !ret; t++)
+		if (b->args->table[t])
+			ret = plan_kind(b, (enum lever_table_kind)t, e);
+	return ret;
+}
+
+/* ---- measuring ----------------------------------------------------------- */
+
+/* Bytes/s that reading the layers alone gives. */
+static double plain_rate(const struct bench_lever *b)
+{
+	uint64_t bytes = 0, ns = 0;
+	struct price p;
+
+	for (uint32_t l = 0; b->x.phone && l < b->n_layer; l++)
+		bytes += image_find(b->image, IMAGE_LAYER, l)->stored;
+	if (b->x.phone) {
+		price_flash(lever_phone(b), bytes, &p);
+		return (double)bytes * 1e12 / (double)p.total_ps;
 	}
-	closed = decoder_close(&d, ret ? NULL : e);
-	return ret ? ret : closed;
+	for (unsigned i = 0; i < b->x.n_runs; i++) {
+		struct told t = run_told(&b->x, b->x.run[i]);
+
+		bytes += t.sum.bytes;
+		ns += t.sum.plain_ns;
+	}
+	return ns ? (double)bytes * 1e9 / (double)ns : b->plain.bytes_per_s;
 }
 
 static int measure(struct bench_lever *b, struct err *e)
 {
-	struct progress p;
 	int ret = 0;
 
-	if (!b->args->clock)
+	if (!b->x.phone) {
 		ret = bench_read(b->image, &b->plain, e);
-	progress_begin(
-		&p, "measuring", (uint64_t)b->rounds * b->n_runs * b->n_items);
-	for (b->round = 0; b->round < b->rounds && !ret; b->round++)
-		for (unsigned i = 0; i < b->n_runs && !ret; i++)
-			ret = do_run(b, &b->run[i], &p, e);
-	progress_end(&p);
+		b->pair.plain = &b->plain;
+	}
+	if (!ret)
+		ret = experiment_run(&b->x, e);
+	b->x.plain_bytes_per_s = plain_rate(b);
 	return ret;
 }
 
@@ -377,29 +299,29 @@ static int measure(struct bench_lever *b, struct err *e)
 static int set_up(struct bench_lever *b, struct err *e)
 {
 	const struct lever_args *a = b->args;
-	const char *draft = a->draft;
+	const struct run_options *o = opt_values_of(a->asked, &run_table);
+	const char *draft = asked_draft(a->asked);
 
-	b->rounds = a->rounds ? a->rounds : a->clock ? 1 : 3;
-	b->n_tasks = a->n_tasks ? a->n_tasks : 1;
+	b->pair = (struct pair_runner){
+		.asked = *a->asked, .items = &b->items, .cancel = a->cancel
+	};
+	b->runner = pair_runner(&b->pair);
+	b->x.runner = &b->runner;
+	b->n_predict = o->n_predict;
+	b->clock = asked_clock(a->asked);
+	b->x.phone = b->clock;
+	b->x.rounds = a->rounds ? a->rounds : b->x.phone ? 1 : 3;
+	b->x.progress = a->progress;
+	b->x.progress_arg = a->progress_arg;
 	b->oracle = draft && !strncmp(draft, "oracle:", 7);
-	b->task[0] = "random";
-	memcpy(b->task, a->task, a->n_tasks * sizeof(a->task[0]));
-	b->run = calloc(LEVER_RUNS, sizeof(*b->run));
-	b->cost = malloc(sizeof(*b->cost));
-	if (!b->run || !b->cost)
-		return err_set(e, ENOMEM, "no memory for runs");
 	return a->plot ? bench_plot_ready(a->plot, e) : 0;
 }
 
 static void release(struct bench_lever *b)
 {
-	for (size_t i = 0; i < b->n_items; i++) {
-		free(b->item[i].prompt.id);
-		free(b->item[i].text);
-	}
-	free(b->item);
-	free(b->run);
-	free(b->cost);
+	experiment_release(&b->x);
+	setting_release(&b->usual);
+	bench_items_release(&b->items);
 	image_close(b->image);
 	if (b->temporary[0])
 		unlink(b->temporary);
@@ -420,7 +342,9 @@ int bench_lever(const struct lever_args *args, struct err *e)
 	if (!ret)
 		ret = look_at_model(b, e);
 	if (!ret)
-		ret = lever_plan(b, e);
+		ret = take_items(b, e);
+	if (!ret)
+		ret = plan(b, e);
 	if (!ret)
 		ret = measure(b, e);
 	if (!ret)

@@ -1,25 +1,26 @@
 /*
  * tandem bench lever: decoding of a model that is streamed from flash, by all
- * methods that draft, as the Lever paper measures it (its section 5).
+ * methods that draft, as the Lever paper measures it (its section 5). An
+ * experiment (host/bench/experiment.h) whose settings and tables are the
+ * paper's.
  *
- * A run is one method under one setting on all items of all tasks; tables are
- * made of runs, and a run that two tables need happens once. Prompts, and what
- * the draft model makes of them, are not counted: the decode phase goes from
- * the first token to the last.
- *
- * bench_lever_plan.c says which runs there are, bench_lever.c does them,
- * bench_lever_item.c runs an item and checks it, bench_lever_report.c tells.
- * One thread.
+ * bench_lever_tables.c has the tables, bench_lever.c makes the image, plans and
+ * runs, bench_lever_prune.c is the method that pruning is measured with,
+ * bench_lever_report.c tells. One thread.
  */
 #ifndef HOST_BENCH_BENCH_LEVER_H
 #define HOST_BENCH_BENCH_LEVER_H
 
+#include "base/opt.h"
+#include "host/bench/bench_items.h"
 #include "host/bench/bench_read.h"
-#include "host/eval/eval_tasks.h"
+#include "host/bench/bench_report.h"
+#include "host/bench/experiment_table.h"
+#include "host/bench/pair_runner.h"
 #include "host/method/method.h"
-#include "host/text/tokenizer.h"
 #include "host/tree/build.h"
-#include "tensor/price.h"
+#include "host/tree/tree_cost.h"
+#include "tensor/dtype.h"
 #include "tensor/soc.h"
 
 #include <limits.h>
@@ -27,14 +28,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct decoder;
 struct err;
 struct image;
 
 #define LEVER_METHODS 16
-#define LEVER_LEVELS  12 /* budgets, lengths */
-#define LEVER_ROUNDS  20
-#define LEVER_RUNS    160
 
 enum lever_table_kind {
 	LEVER_T_METHODS, /* and, with them, the tokens/s of each task */
@@ -48,87 +45,54 @@ enum lever_table_kind {
 };
 extern const char *const lever_table_names[LEVER_TABLES];
 
-enum lever_form { LEVER_TEXT, LEVER_JSON, LEVER_CSV };
-
 struct lever_args {
-	const struct opt_values *options; /* of the decoders */
-	const char *clock;                /* of a phone, NULL: the wall's */
-	const char *draft;                /* as asked; NULL: what is usual */
-	const char *model; /* NULL: what comes with the program */
-	const char *task[EVAL_TASKS];
+	const struct opt_values *asked; /* of asked_tables */
+	const char *task[FIGURES_TASKS];
 	unsigned n_tasks; /* 0: pseudo-random prompts, EOS ignored */
 	const struct method *method[LEVER_METHODS];
 	unsigned n_methods;
-	uint32_t budget[LEVER_LEVELS]; /* percent */
+	uint32_t budget[TABLE_LEVELS]; /* percent */
 	unsigned n_budgets;
-	uint32_t length[LEVER_LEVELS];
+	uint32_t length[TABLE_LEVELS];
 	unsigned n_lengths;
 	bool table[LEVER_TABLES];
-	uint32_t items, n_predict;
+	uint32_t items;
 	unsigned rounds; /* 0: 3 of the wall clock, 1 of a phone's */
-	enum lever_form form;
+	enum bench_form form;
 	const char *plot;                    /* folder; NULL: none */
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
+	void (*progress)(void *arg, uint64_t done, uint64_t total);
+	void *progress_arg;
 };
 
-/* What pruning a run is to show; AS_ASKED: what the options say. */
-enum lever_pruning {
-	LEVER_AS_ASKED,
-	LEVER_UNPRUNED,
-	LEVER_PRUNED,
-	LEVER_NO_SHADOW,
-	LEVER_NO_SAFEGUARDS,
+/* Measure and tell; -ECANCELED when interrupted. */
+int bench_lever(const struct lever_args *, struct err *);
+
+/* ---- between the files ---- */
+
+/* The tables of all kinds; some kinds have more than one. */
+#define LEVER_SPECS 9
+struct lever_spec {
+	enum lever_table_kind kind;
+	struct table_spec table;
+};
+extern const struct lever_spec lever_specs[LEVER_SPECS];
+
+enum lever_levels { LEVER_BUDGETS = 1, LEVER_LENGTHS, LEVER_LEVELS_END };
+
+/* Pruning is measured of the same trees: what lever knows stays as the run that
+ * teaches has left it. */
+enum lever_hook { LEVER_TEACHES = 1, LEVER_FROZEN, LEVER_HOOKS_END };
+
+/* What method lever has learnt. */
+struct lever_lessons {
+	struct cost cost;
+	struct lever lever;
 };
 
-struct lever_setting {
-	const struct method *method;
-	uint32_t budget, n_predict;
-	const char *draft;         /* in place of --draft; NULL: that */
-	int draft_on, draft_batch; /* likewise, where not -1 */
-	enum lever_pruning pruning;
-	bool teaches; /* its costs are those of the frozen trees */
-	bool frozen;  /* lever_state.frozen */
-};
-
-/* Sums over decode phases. */
-struct lever_figures {
-	uint64_t tokens, ns, ps; /* of the wall and of the phone */
-	uint64_t passes, rows, upper_rows, logits_rows;
-	uint64_t bytes;    /* of layers that came from flash */
-	uint64_t plain_ns; /* that a plain reader took for as many */
-	uint64_t device_ns;
-	uint64_t engine_ps[3]; /* of the phone's NPU: matrix, vector, memory */
-	uint64_t energy_pj;    /* without base_w */
-	struct method_stats drafts;
-};
-
-struct lever_run {
-	struct lever_setting set;
-	struct lever_figures task[EVAL_TASKS]; /* of all rounds together */
-	double rate[EVAL_TASKS][LEVER_ROUNDS]; /* tokens/s */
-};
-
-/* A row of a table: its names and the runs it tells of. */
-struct lever_row {
-	char name[2][32];
-	struct lever_run *run[LEVER_LEVELS];
-	unsigned n;
-};
-
-struct lever_plan {
-	struct lever_row row[LEVER_METHODS * 2];
-	unsigned n;
-};
-
-struct lever_item {
-	unsigned task;
-	struct token_list prompt;
-	/* What the first run wrote, prompt included, and how much it might. */
-	int32_t *text;
-	size_t n_text;
-	uint32_t n_predict;
-	const struct method *by;
-};
+/* The hooks of settings that teach and that were taught. */
+void lever_hooks(
+	struct setting_hook hook[LEVER_HOOKS_END - 1], struct lever_lessons *);
 
 struct bench_lever {
 	const struct lever_args *args;
@@ -137,43 +101,27 @@ struct bench_lever {
 	char source[PATH_MAX], draft[PATH_MAX],
 		exit[PATH_MAX]; /* as reports say it */
 	struct image *image;
+	const char *clock; /* of a phone; NULL: the wall's */
+	struct soc phone;  /* that it names */
 	bool oracle, has_exit;
-	unsigned n_tasks, rounds, round;
-	const char *task[EVAL_TASKS];
-	struct lever_item *item;
-	size_t n_items;
-	uint32_t longest; /* prompt */
-	uint32_t n_layer, n_vocab, n_embd;
+	uint32_t n_predict, n_layer, n_vocab, n_embd;
 	enum dtype output_type;
-	struct soc phone; /* where args->clock names one */
 
-	struct lever_run *run; /* [LEVER_RUNS] in the order they happen */
-	unsigned n_runs;
-	struct lever_plan plan[LEVER_TABLES];
-	struct cost *cost; /* of the run that teaches */
-	struct lever lever;
+	struct pair_runner pair;
+	struct runner runner;
+	struct bench_items items;
 	struct bench_read plain;
-
-	/* How often each rule was found to hold. */
-	uint64_t same_texts, exact_reads, exact_logits;
+	struct experiment x;
+	struct setting usual;
+	struct table_levels levels[LEVER_LEVELS_END - 1];
+	struct setting_hook hooks[LEVER_HOOKS_END - 1];
+	struct lever_lessons lessons;
+	struct table_ask ask;
+	struct table_plan plan[LEVER_SPECS];
 };
 
-/* Measure and tell; -ECANCELED when interrupted. */
-int bench_lever(const struct lever_args *, struct err *);
-
-/* ---- between the files ---- */
-
-/* Rows of all tables, and the runs they need: b->plan, b->run. */
-int lever_plan(struct bench_lever *, struct err *);
-
-/* Run an item and count it to `run`; -EPROTO where a rule is broken: the text
- * is that of the runs before, logits rows are what was emitted, and each pass
- * reads `streamed` bytes. */
-int lever_run_item(struct bench_lever *, struct decoder *, struct lever_run *,
-	struct lever_item *, uint64_t streamed, struct err *);
-
-/* Of all tasks. */
-struct lever_figures lever_total(const struct lever_run *, unsigned n_tasks);
+/* The phone that is measured; NULL: the wall's clock. */
+const struct soc *lever_phone(const struct bench_lever *);
 
 int lever_report(const struct bench_lever *, struct err *);
 

@@ -1,22 +1,17 @@
 /* What the runs of bench lever say: tables, ratios, and that the rules held. */
 #include "host/bench/bench_lever.h"
-#include "host/bench/bench_lever_tables.h"
 
+#include "base/checked.h"
 #include "base/err.h"
+#include "host/bench/run_options.h"
 #include "host/bench/bench.h"
-#include "host/bench/bench_plot.h"
 #include "host/bench/bench_table.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char simulated[] =
-	"Acceptance is simulated where an oracle drafts: it knows the text and "
-	"agrees with\nthe target in a share P of the tokens.";
 
 static bool has_oracle(const struct bench_lever *b)
 {
@@ -25,50 +20,44 @@ static bool has_oracle(const struct bench_lever *b)
 
 static const char *clock_name(const struct bench_lever *b)
 {
-	const char *name = b->args->clock;
-
-	return name ? name : "wall";
+	return b->clock ? b->clock : "wall";
 }
 
 static const char *draft_name(const struct bench_lever *b)
 {
-	return b->oracle ? b->args->draft : b->draft;
+	return b->oracle ? asked_draft(b->args->asked) : b->draft;
 }
 
 /* ---- speed-ups ----------------------------------------------------------- */
 
-static const struct lever_run *run_of(
-	const struct bench_lever *b, const struct method *m)
+/* Of the table of methods, which is the first; 0 without that method. */
+static double rate_of(const struct bench_lever *b, const struct method *m)
 {
-	const struct lever_plan *p = &b->plan[LEVER_T_METHODS];
+	const struct table_plan *p = &b->plan[0];
 
 	for (unsigned i = 0; i < p->n; i++)
-		if (p->row[i].run[0]->set.method == m)
-			return p->row[i].run[0];
-	return NULL;
+		if (!strcmp(p->row[i].name[0], m->name))
+			return run_told(&b->x, p->row[i].run[0]).tokens_per_s;
+	return 0;
 }
 
 /* Lever's tokens/s over another method's: the geometric mean over tasks. NAN
  * without both. */
 static double speed_up(const struct bench_lever *b, const struct method *over)
 {
-	const struct lever_run *lever = run_of(b, &method_lever),
-			       *other = run_of(b, over);
+	double lever = rate_of(b, &method_lever), other = rate_of(b, over);
 
-	if (!lever || !other)
-		return (double)NAN;
-	return lever_rate(b, lever) / lever_rate(b, other);
+	return lever > 0 && other > 0 ? lever / other : (double)NAN;
 }
 
 static const struct method *const rivals[] = { &method_flash_ar, &method_chain,
 	&method_edgellm };
-#define RIVALS 3
 
 static void print_speed_ups(const struct bench_lever *b)
 {
 	const char *before = "\nlever over ";
 
-	for (int i = 0; i < RIVALS; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rivals); i++) {
 		double ratio = speed_up(b, rivals[i]);
 
 		if (isnan(ratio))
@@ -77,36 +66,31 @@ static void print_speed_ups(const struct bench_lever *b)
 		before = ", over ";
 	}
 	if (*before == ',')
-		printf(" (tokens/s, mean of %u task%s)\n", b->n_tasks,
-			b->n_tasks > 1 ? "s" : "");
+		printf(" (tokens/s, mean of %u task%s)\n", b->x.n_tasks,
+			b->x.n_tasks > 1 ? "s" : "");
 }
 
 /* ---- for people ---------------------------------------------------------- */
 
 static void print_head(const struct bench_lever *b)
 {
-	const struct lever_args *a = b->args;
 	const struct bench_read *plain = &b->plain;
 
 	printf("Decoding from flash, clock %s\nmodel %s\ndraft %s\n",
 		clock_name(b), b->source, draft_name(b));
 	if (b->has_exit)
 		printf("exit predictor %s\n", b->exit);
-	printf("%u task%s, %zu items in all, at most %u tokens each; %u "
-	       "round%s\n",
-		b->n_tasks, b->n_tasks > 1 ? "s" : "", b->n_items, a->n_predict,
-		b->rounds, b->rounds > 1 ? "s" : "");
-	if (a->clock)
-		printf("a plain reader of the layers: %.2f GB/s on the phone\n",
-			lever_plain_rate(b) / 1e9);
+	report_print_size(&b->x, b->n_predict);
+	printf("a plain reader of the layers: %.2f GB/s",
+		b->x.plain_bytes_per_s / 1e9);
+	if (b->x.phone)
+		puts(" on the phone");
 	else
-		printf("a plain reader of the layers: %.2f GB/s (%zu MiB, %u "
-		       "thread%s, %s)\n",
-			lever_plain_rate(b) / 1e9, plain->block >> 20,
+		printf(" (%zu MiB, %u thread%s, %s)\n", plain->block >> 20,
 			plain->threads, plain->threads > 1 ? "s" : "",
 			plain->direct ? "O_DIRECT" : "through the page cache");
 	if (has_oracle(b))
-		printf("\n%s\n", simulated);
+		printf("\n%s\n", bench_simulated);
 }
 
 static void print_checks(const struct bench_lever *b)
@@ -116,14 +100,14 @@ static void print_checks(const struct bench_lever *b)
 	       "bytes, in %llu passes\n"
 	       "checked: rows of logits are the accepted lengths, %llu of "
 	       "%llu\n",
-		(unsigned long long)b->same_texts,
-		(unsigned long long)b->exact_reads,
-		(unsigned long long)b->exact_logits,
-		(unsigned long long)b->exact_logits);
+		(unsigned long long)b->x.same_texts,
+		(unsigned long long)b->x.exact_reads,
+		(unsigned long long)b->x.exact_logits,
+		(unsigned long long)b->x.exact_logits);
 }
 
-static void print_text(
-	const struct bench_lever *b, struct bench_table *tables, unsigned n)
+static void print_text(const struct bench_lever *b,
+	const struct bench_table *tables, unsigned n)
 {
 	print_head(b);
 	for (unsigned i = 0; i < n; i++) {
@@ -143,13 +127,9 @@ static void print_csv(const struct bench_lever *b,
 {
 	puts("table,name,of,figure,value");
 	printf("run,,,simulated_acceptance,%d\n", has_oracle(b));
-	printf("run,,,plain_bytes_per_s,%.9g\n", lever_plain_rate(b));
-	printf("run,,,same_texts,%llu\nrun,,,exact_reads,%llu\n"
-	       "run,,,exact_logits,%llu\n",
-		(unsigned long long)b->same_texts,
-		(unsigned long long)b->exact_reads,
-		(unsigned long long)b->exact_logits);
-	for (int i = 0; i < RIVALS; i++)
+	printf("run,,,plain_bytes_per_s,%.9g\n", b->x.plain_bytes_per_s);
+	report_print_checks_csv(&b->x);
+	for (size_t i = 0; i < ARRAY_LEN(rivals); i++)
 		if (!isnan(speed_up(b, rivals[i])))
 			printf("ratios,lever,%s,tokens_per_s,%.9g\n",
 				rivals[i]->name, speed_up(b, rivals[i]));
@@ -161,7 +141,7 @@ static json_t *ratios_json(const struct bench_lever *b)
 {
 	json_t *o = json_object();
 
-	for (int i = 0; i < RIVALS; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(rivals); i++) {
 		double ratio = speed_up(b, rivals[i]);
 
 		if (!isnan(ratio))
@@ -171,75 +151,48 @@ static json_t *ratios_json(const struct bench_lever *b)
 	return o;
 }
 
-static json_t *tables_json(const struct bench_table *tables, unsigned n)
-{
-	json_t *o = json_object();
-
-	for (unsigned i = 0; i < n; i++)
-		json_object_set_new(o, tables[i].name, table_json(&tables[i]));
-	return o;
-}
-
 static int print_json(const struct bench_lever *b,
 	const struct bench_table *tables, unsigned n, struct err *e)
 {
-	json_t *o = json_pack(
-		"{s:i, s:s, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, s:i, s:i, s:f, "
-		"s:{s:I, s:I, s:I}, s:o, s:o}",
-		"version", BENCH_JSON_VERSION, "bench", "lever", "clock",
-		clock_name(b), "model", b->source, "draft", draft_name(b),
-		"exit", b->has_exit ? b->exit : NULL, "simulated_acceptance",
-		has_oracle(b), "tasks", (int)b->n_tasks, "items",
-		(int)b->n_items, "predict", (int)b->args->n_predict, "rounds",
-		(int)b->rounds, "plain_bytes_per_s", lever_plain_rate(b),
-		"checks", "same_texts", (json_int_t)b->same_texts,
-		"exact_reads", (json_int_t)b->exact_reads, "exact_logits",
-		(json_int_t)b->exact_logits, "lever_over", ratios_json(b),
-		"tables", tables_json(tables, n));
-	int ret;
-
-	if (!o)
-		return err_set(e, ENOMEM, "no memory for the JSON object");
-	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-	putchar('\n');
-	json_decref(o);
-	return ret ? err_sys(e, EIO, "cannot write the JSON object") : 0;
+	return report_print_json(
+		json_pack("{s:i, s:s, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, s:i, "
+			  "s:i, s:f, s:o, s:o, s:o}",
+			"version", BENCH_JSON_VERSION, "bench", "lever",
+			"clock", clock_name(b), "model", b->source, "draft",
+			draft_name(b), "exit", b->has_exit ? b->exit : NULL,
+			"simulated_acceptance", has_oracle(b), "tasks",
+			(int)b->x.n_tasks, "items", (int)b->x.n_items,
+			"predict", (int)b->n_predict, "rounds",
+			(int)b->x.rounds, "plain_bytes_per_s",
+			b->x.plain_bytes_per_s, "checks",
+			report_checks_json(&b->x), "lever_over", ratios_json(b),
+			"tables", report_tables_json(tables, n)),
+		e);
 }
 
 /* ---- the report ---------------------------------------------------------- */
 
-static int plot_all(const struct bench_lever *b,
-	const struct bench_table *tables, unsigned n, struct err *e)
-{
-	int ret = 0;
-
-	for (unsigned i = 0; i < n && b->args->plot && !ret; i++)
-		if (tables[i].plot.n && tables[i].n_rows)
-			ret = bench_plot(&tables[i], b->args->plot, e);
-	return ret;
-}
-
 int lever_report(const struct bench_lever *b, struct err *e)
 {
-	struct bench_table *tables =
-		calloc(LEVER_TABLES + LEVER_TABLES_OF_A_KIND, sizeof(*tables));
+	struct bench_table *tables = calloc(LEVER_SPECS, sizeof(*tables));
+	char caption[BENCH_CAPTION];
 	unsigned n = 0;
 	int ret = 0;
 
 	if (!tables)
 		return err_set(e, ENOMEM, "no memory for tables");
-	for (int t = 0; t < LEVER_TABLES; t++)
+	for (int t = 0; t < LEVER_SPECS; t++)
 		if (b->plan[t].n)
-			n += lever_fill(
-				b, (enum lever_table_kind)t, &tables[n]);
-	if (b->args->form == LEVER_JSON)
+			table_fill(&tables[n++], &b->x, &b->plan[t], &b->ask);
+	if (b->args->form == BENCH_JSON)
 		ret = print_json(b, tables, n, e);
-	else if (b->args->form == LEVER_CSV)
+	else if (b->args->form == BENCH_CSV)
 		print_csv(b, tables, n);
 	else
 		print_text(b, tables, n);
+	report_caption(&b->x, b->source, clock_name(b), has_oracle(b), caption);
 	if (!ret)
-		ret = plot_all(b, tables, n, e);
+		ret = report_plots(tables, n, caption, b->args->plot, e);
 	free(tables);
 	return ret;
 }

@@ -1,5 +1,6 @@
 #include "host/bench/bench_plot.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/bench/bench_table.h"
 
@@ -13,7 +14,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ROWS_UPRIGHT 4 /* names that fit beside one another */
+/* In pixels, as SVG has them. */
+#define PAGE_WIDTH   820
+#define TOP          70 /* title and caption */
+#define PANEL_HEIGHT 360
+#define BOTTOM       60    /* names of rows */
+#define LEFT         80.0  /* figures of the axis */
+#define RIGHT        140.0 /* the key */
+#define BAR_WIDTH    24
+#define LETTER_WIDTH 8
+#define BARS_UPRIGHT 16 /* more, and their values stand upright */
+
+/* Of bars and lines, told apart by eyes that see no red or no green (Okabe and
+ * Ito), the palest last. */
+static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73",
+	"#cc79a7", "#56b4e9", "#d55e00", "#666666", "#f0e442" };
 
 static bool have_gnuplot(void)
 {
@@ -67,10 +82,22 @@ static void set(FILE *f, const char *what, const char *text)
 	putc('\n', f);
 }
 
+/* Between double quotes, in a block of data. */
+static void cell_text(FILE *f, const char *text)
+{
+	putc('"', f);
+	for (; *text; text++)
+		putc(*text == '"' ? '\'' : *text, f);
+	putc('"', f);
+}
+
 static void row_name(const struct table_row *r, FILE *f)
 {
-	fprintf(f, "\"%s%s%s\"", r->name[0], r->name[1][0] ? " " : "",
-		r->name[1]);
+	char text[2 * TABLE_NAME];
+
+	snprintf(text, sizeof(text), "%s%s%s", r->name[0],
+		r->name[1][0] ? " " : "", r->name[1]);
+	cell_text(f, text);
 }
 
 static void figure(const struct bench_table *t, unsigned r, unsigned c, FILE *f)
@@ -83,92 +110,246 @@ static void figure(const struct bench_table *t, unsigned r, unsigned c, FILE *f)
 		fprintf(f, " %.9g", v);
 }
 
-static void begin(const struct bench_table *t, const char *path, FILE *f)
+/* ---- the page ------------------------------------------------------------ */
+
+struct page {
+	const struct bench_table *t;
+	FILE *f;
+	unsigned panels, bars; /* in all of a panel, at most */
+	unsigned width, height;
+	bool turned; /* names of rows do not fit beside one another */
+};
+
+static unsigned columns_of(const struct bench_table *t, unsigned panel)
 {
-	fputs("set terminal svg size 800,480 background rgb 'white' "
-	      "font 'sans-serif,13'\n"
-	      "set encoding utf8\n"
-	      "set key outside right top noenhanced\n"
-	      "set grid ytics linecolor rgb '#d0d0d0'\n"
-	      "set border 3\n"
-	      "set tics nomirror\n"
-	      "set yrange [0:*]\n",
-		f);
-	set(f, "output", path);
-	set(f, "title", t->title);
-	set(f, "ylabel", t->plot.y);
+	unsigned n = 0;
+
+	for (unsigned c = 0; c < t->n_columns; c++)
+		n += t->column[c].panel == panel;
+	return n;
 }
+
+static size_t longest_name(const struct bench_table *t)
+{
+	size_t most = 0;
+
+	for (unsigned r = 0; r < t->n_rows; r++) {
+		size_t n = strlen(t->row[r].name[0]) + 1 +
+			strlen(t->row[r].name[1]);
+
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* As wide as its bars with their values, or its rows' names, want it. */
+static struct page lay_out(const struct bench_table *t, FILE *f)
+{
+	struct page p = { .t = t, .f = f };
+	size_t names;
+
+	for (unsigned i = 1; i <= TABLE_PANELS && t->plot.y[i - 1]; i++) {
+		unsigned bars = columns_of(t, i) * t->n_rows;
+
+		p.bars = bars > p.bars ? bars : p.bars;
+		p.panels++;
+	}
+	p.width = (unsigned)(LEFT + RIGHT) + BAR_WIDTH * p.bars;
+	if (p.width < PAGE_WIDTH || t->plot.lines)
+		p.width = PAGE_WIDTH;
+	if (p.width > 2 * PAGE_WIDTH)
+		p.width = 2 * PAGE_WIDTH;
+	names = longest_name(t);
+	p.turned = names * LETTER_WIDTH * t->n_rows >
+		p.width - (unsigned)(LEFT + RIGHT);
+	p.height = TOP + p.panels * PANEL_HEIGHT +
+		(p.turned ? (unsigned)(names * LETTER_WIDTH * 6 / 10) : 0);
+	return p;
+}
+
+static void begin(const struct page *p, const char *path, const char *caption)
+{
+	FILE *f = p->f;
+	double top = 1 - 24.0 / p->height, below = 1 - 46.0 / p->height;
+
+	fprintf(f,
+		"set terminal svg size %u,%u background rgb 'white' "
+		"font 'sans-serif,13'\n"
+		"set encoding utf8\n",
+		p->width, p->height);
+	set(f, "output", path);
+	fprintf(f,
+		"set label 1 at screen 0.015,%.4f left noenhanced "
+		"font 'sans-serif,16' ",
+		top);
+	quoted(f, p->t->title);
+	fprintf(f,
+		"\nset label 2 at screen 0.015,%.4f left noenhanced "
+		"font 'sans-serif,11' textcolor rgb '#505050' ",
+		below);
+	quoted(f, caption);
+	fputs("\nset key outside right top noenhanced\n"
+	      "set grid ytics linecolor rgb '#d8d8d8'\n"
+	      "set border 3\n"
+	      "set tics nomirror\n",
+		f);
+	for (size_t i = 0; i < ARRAY_LEN(colours); i++)
+		fprintf(f, "set linetype %zu linecolor rgb '%s'\n", i + 1,
+			colours[i]);
+}
+
+/* Where panel i, 0 the topmost, has its axes. */
+static void place(const struct page *p, unsigned i)
+{
+	double top = TOP + i * PANEL_HEIGHT;
+
+	fprintf(p->f,
+		"set tmargin at screen %.4f\nset bmargin at screen %.4f\n"
+		"set lmargin at screen %.4f\nset rmargin at screen %.4f\n",
+		1 - top / p->height,
+		1 - (top + PANEL_HEIGHT - BOTTOM) / p->height, LEFT / p->width,
+		1 - RIGHT / p->width);
+}
+
+/* ---- lines and bars ------------------------------------------------------ */
 
 /* A line of data a column: where it stands on the x axis, then a figure a
  * row. */
-static void draw_lines(const struct bench_table *t, FILE *f)
+static void draw_lines(const struct page *p)
 {
-	const struct table_plot *p = &t->plot;
+	const struct bench_table *t = p->t;
+	FILE *f = p->f;
+	unsigned n = 0;
 
-	set(f, "xlabel", p->x);
+	set(f, "xlabel", t->plot.x);
+	set(f, "ylabel", t->plot.y[0]);
 	fputs("$data << END\nx", f);
 	for (unsigned r = 0; r < t->n_rows; r++) {
 		putc(' ', f);
 		row_name(&t->row[r], f);
 	}
-	for (unsigned c = p->first; c < p->first + p->n; c++) {
-		fprintf(f, "\n\"%s\"", t->column[c].head);
+	for (unsigned c = 0; c < t->n_columns; c++) {
+		if (!t->column[c].panel)
+			continue;
+		n++;
+		putc('\n', f);
+		cell_text(f, t->column[c].head);
 		for (unsigned r = 0; r < t->n_rows; r++)
 			figure(t, r, c, f);
 	}
 	fprintf(f,
-		"\nEND\nset xrange [-0.3:%u.3]\n"
+		"\nEND\nset xrange [-0.3:%u.3]\nset yrange [0:*]\n"
 		"plot for [i=2:%u] $data using 0:i:xtic(1) with linespoints "
 		"linewidth 2 pointtype 7 title columnheader(i)\n",
-		p->n - 1, t->n_rows + 1);
+		n - 1, t->n_rows + 1);
 }
 
-static void draw_bars(const struct bench_table *t, FILE *f)
+/* A line of data a row: its name, then for each column figure and text. */
+static void bar_data(const struct page *p, unsigned panel)
 {
-	const struct table_plot *p = &t->plot;
+	const struct bench_table *t = p->t;
+	char text[TABLE_TEXT];
 
-	fputs("set style data histograms\n"
-	      "set style histogram clustered gap 1\n"
-	      "set style fill solid 0.9 border -1\n"
-	      "set xtics noenhanced\n",
-		f);
-	if (t->n_rows > ROWS_UPRIGHT)
-		fputs("set xtics rotate by 35 right\n", f);
-	fputs("$data << END\nx", f);
-	for (unsigned c = p->first; c < p->first + p->n; c++)
-		fprintf(f, " \"%s\"", t->column[c].head);
+	fprintf(p->f, "$data%u << END\n", panel);
 	for (unsigned r = 0; r < t->n_rows; r++) {
-		putc('\n', f);
-		row_name(&t->row[r], f);
-		for (unsigned c = p->first; c < p->first + p->n; c++)
-			figure(t, r, c, f);
+		row_name(&t->row[r], p->f);
+		for (unsigned c = 0; c < t->n_columns; c++) {
+			if (t->column[c].panel != panel)
+				continue;
+			figure(t, r, c, p->f);
+			putc(' ', p->f);
+			cell_text(p->f, table_cell(t, r, c, text));
+		}
+		putc('\n', p->f);
 	}
-	fprintf(f,
-		"\nEND\nplot for [i=2:%u] $data using i:xtic(1) title "
-		"columnheader(i)\n",
-		p->n + 1);
+	fputs("END\n", p->f);
 }
 
-int bench_plot(const struct bench_table *t, const char *folder, struct err *e)
+/* The i-th of n bars of a group: its colour, its place, its name. */
+static void draw_bar(const struct page *p, unsigned panel, unsigned i,
+	unsigned n, const char *head)
+{
+	double at = (i - (n - 1) / 2.0) / (n + 0.6);
+
+	fprintf(p->f,
+		"%s$data%u using ($0%+.4f):%u%s with boxes fill solid 0.85 "
+		"noborder linetype %u ",
+		i ? ", " : "plot ", panel, at, 2 * i + 2, i ? "" : ":xtic(1)",
+		i + 1);
+	if (n > 1) {
+		fputs("title ", p->f);
+		quoted(p->f, head);
+	} else {
+		fputs("notitle", p->f);
+	}
+	fprintf(p->f, ", $data%u using ($0%+.4f):%u:%u with labels %s notitle",
+		panel, at, 2 * i + 2, 2 * i + 3,
+		p->bars > BARS_UPRIGHT ? "rotate by 90 left offset 0,0.4 font "
+					 "'sans-serif,9'"
+				       : "center offset 0,0.6 font "
+					 "'sans-serif,11'");
+}
+
+static void draw_bars(const struct page *p, unsigned panel)
+{
+	const struct bench_table *t = p->t;
+	unsigned n = columns_of(t, panel), i = 0;
+
+	bar_data(p, panel);
+	set(p->f, "ylabel", t->plot.y[panel - 1]);
+	/* Room for the values above the highest bar. */
+	fprintf(p->f,
+		"set boxwidth %.4f\nset xrange [-0.6:%u.6]\n"
+		"set yrange [0:*]\nset offsets 0,0,graph %.2f,0\n",
+		0.92 / (n + 0.6), t->n_rows - 1,
+		p->bars > BARS_UPRIGHT ? 0.18 : 0.1);
+	if (panel < p->panels)
+		fputs("set xtics format ''\n", p->f);
+	else
+		fprintf(p->f, "set xtics format '%%s' noenhanced %s\n",
+			p->turned ? "rotate by 35 right" : "norotate");
+	for (unsigned c = 0; c < t->n_columns; c++)
+		if (t->column[c].panel == panel)
+			draw_bar(p, panel, i++, n, t->column[c].head);
+	putc('\n', p->f);
+}
+
+static void draw(const struct page *p)
+{
+	if (p->t->plot.lines) {
+		place(p, 0);
+		draw_lines(p);
+		return;
+	}
+	fputs("set multiplot\n", p->f);
+	for (unsigned i = 0; i < p->panels; i++) {
+		place(p, i);
+		draw_bars(p, i + 1);
+		/* The title stands on the page once. */
+		fputs("unset label\n", p->f);
+	}
+	fputs("unset multiplot\n", p->f);
+}
+
+int bench_plot(const struct bench_table *t, const char *caption,
+	const char *folder, struct err *e)
 {
 	char path[PATH_MAX];
+	struct page p;
 	FILE *f;
-	int status;
 
+	if (!t->plot.y[0] || !t->n_rows)
+		return 0;
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s.svg", folder,
 		    t->name) >= sizeof(path))
 		return err_set(e, ENAMETOOLONG,
-			"the name of a plot's file is "
-			"too long");
+			"the name of a plot's file is too long");
 	f = popen("gnuplot", "we");
 	if (!f)
 		return err_sys(e, errno, "cannot start gnuplot");
-	begin(t, path, f);
-	if (t->plot.lines)
-		draw_lines(t, f);
-	else
-		draw_bars(t, f);
-	status = pclose(f);
-	return status ? err_set(e, EIO, "gnuplot could not draw '%s'", path)
-		      : 0;
+	p = lay_out(t, f);
+	begin(&p, path, caption);
+	draw(&p);
+	return pclose(f) ? err_set(e, EIO, "gnuplot could not draw '%s'", path)
+			 : 0;
 }

@@ -42,10 +42,11 @@ static int name_width(const struct bench_table *t, unsigned name)
 	return (int)most;
 }
 
-static const char *cell(const struct table_column *c,
-	const struct table_row *row, unsigned column, char text[TABLE_TEXT])
+const char *table_cell(const struct bench_table *t, unsigned row,
+	unsigned column, char text[TABLE_TEXT])
 {
-	double v = row->value[column];
+	const struct table_column *c = &t->column[column];
+	double v = t->row[row].value[column];
 
 	if (isnan(v))
 		snprintf(text, TABLE_TEXT, "-");
@@ -56,12 +57,11 @@ static const char *cell(const struct table_column *c,
 
 static int width(const struct bench_table *t, unsigned column)
 {
-	const struct table_column *c = &t->column[column];
-	size_t most = strlen(c->head);
+	size_t most = strlen(t->column[column].head);
 	char text[TABLE_TEXT];
 
 	for (unsigned r = 0; r < t->n_rows; r++) {
-		size_t n = strlen(cell(c, &t->row[r], column, text));
+		size_t n = strlen(table_cell(t, r, column, text));
 
 		most = n > most ? n : most;
 	}
@@ -93,7 +93,7 @@ void table_print(const struct bench_table *t, FILE *f)
 		for (unsigned i = 0; i < t->n_columns; i++)
 			if (t->column[i].head[0])
 				fprintf(f, "  %*s", width(t, i),
-					cell(&t->column[i], row, i, text));
+					table_cell(t, r, i, text));
 		putc('\n', f);
 	}
 	if (t->note)
@@ -102,14 +102,40 @@ void table_print(const struct bench_table *t, FILE *f)
 
 /* ---- for programs -------------------------------------------------------- */
 
+/* A field; between quotes where it would be more than one. */
+static void put_field(const char *text, FILE *f)
+{
+	if (!strpbrk(text, ",\"\n")) {
+		fputs(text, f);
+		return;
+	}
+	putc('"', f);
+	for (; *text; text++) {
+		if (*text == '"')
+			putc('"', f);
+		putc(*text, f);
+	}
+	putc('"', f);
+}
+
+static void put_line(
+	const struct bench_table *t, unsigned row, unsigned column, FILE *f)
+{
+	const struct table_row *r = &t->row[row];
+
+	fprintf(f, "%s,", t->name);
+	put_field(r->name[0], f);
+	putc(',', f);
+	put_field(r->name[1], f);
+	fprintf(f, ",%s,%.9g\n", t->column[column].key, r->value[column]);
+}
+
 void table_print_csv(const struct bench_table *t, FILE *f)
 {
 	for (unsigned r = 0; r < t->n_rows; r++)
 		for (unsigned i = 0; i < t->n_columns; i++)
 			if (!isnan(t->row[r].value[i]))
-				fprintf(f, "%s,%s,%s,%s,%.9g\n", t->name,
-					t->row[r].name[0], t->row[r].name[1],
-					t->column[i].key, t->row[r].value[i]);
+				put_line(t, r, i, f);
 }
 
 json_t *table_json(const struct bench_table *t)

@@ -14,26 +14,32 @@
 #define TABLE_COLUMNS 20
 #define TABLE_ROWS    48
 #define TABLE_TEXT    32
+#define TABLE_NAME    64 /* of a row */
+#define TABLE_PANELS  3
 
 struct table_column {
 	char key[TABLE_TEXT];  /* in JSON and CSV, with the unit */
 	char head[TABLE_TEXT]; /* for people; "" leaves the column out there */
 	int decimals;
-	double scale; /* of the figure for people: 1e3 shows s as ms */
+	double scale;   /* of the figure for people: 1e3 shows s as ms */
+	unsigned panel; /* of the plot, 1 ..; 0: not in it */
 };
 
 struct table_row {
-	char name[TABLE_NAMES][TABLE_TEXT];
+	char name[TABLE_NAMES][TABLE_NAME];
 	double value[TABLE_COLUMNS];
 };
 
-/* Which columns a plot shows, from `first` on; n 0: no plot. */
+/*
+ * A plot has a panel for each unit, above one another's columns: unlike units
+ * never share an axis. No `y`: no plot.
+ */
 struct table_plot {
-	unsigned first, n;
-	/* The columns are the x axis and each row a line; else groups of bars,
-	 * one a row, of a bar a column. */
+	const char *y[TABLE_PANELS]; /* of its axis, with the unit */
+	/* The columns are the x axis and each row a line, in one panel; else
+	 * groups of bars, one a row, of a bar a column. */
 	bool lines;
-	const char *x, *y; /* of the axes; x with lines alone */
+	const char *x; /* with lines alone */
 };
 
 struct bench_table {
@@ -47,12 +53,17 @@ struct bench_table {
 	struct table_plot plot;
 };
 
-/* Both are within the limits above; a longer text is cut. */
+/* Both are within the limits above; a longer text is cut. The column is in no
+ * panel. */
 void table_add_column(struct bench_table *, const char *key, const char *head,
 	int decimals, double scale);
 /* All values NAN; `second` may be NULL. */
 struct table_row *table_add_row(
 	struct bench_table *, const char *first, const char *second);
+
+/* A figure as people see it; "-" where there is none. */
+const char *table_cell(const struct bench_table *, unsigned row,
+	unsigned column, char text[TABLE_TEXT]);
 
 void table_print(const struct bench_table *, FILE *);
 

@@ -4,8 +4,10 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/progress.h"
 #include "host/api/decoder.h"
 #include "host/api/options.h"
+#include "host/bench/run_options.h"
 #include "host/bench/bench_lever.h"
 #include "host/eval/eval_tasks.h"
 
@@ -53,7 +55,7 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "rounds", &rounds, "N",
 		"of everything, in alternation, of which the medians count (3; "
 		"on a phone's clock, where all are the same, 1)",
-		0, LEVER_ROUNDS },
+		0, EXPERIMENT_ROUNDS },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"one JSON object instead of the tables" },
 	{ OPT_FLAG, 0, "csv", &as_csv, NULL,
@@ -180,7 +182,7 @@ static int take_tasks(struct lever_args *a)
 
 /* Whole numbers of [least, most]. */
 static int take_numbers(const char *option, const char *list, uint32_t least,
-	uint32_t most, uint32_t out[LEVER_LEVELS], unsigned *n)
+	uint32_t most, uint32_t out[TABLE_LEVELS], unsigned *n)
 {
 	char part[32], *end;
 
@@ -188,11 +190,11 @@ static int take_numbers(const char *option, const char *list, uint32_t least,
 		unsigned long v = strtoul(part, &end, 10);
 
 		if (part[0] < '0' || part[0] > '9' || *end || v < least ||
-			v > most || *n == LEVER_LEVELS)
+			v > most || *n == TABLE_LEVELS)
 			return cmd_misuse(&cmd_bench_lever,
 				"--%s: '%s' is not one of at most %u whole "
 				"numbers from %u to %u",
-				option, part, LEVER_LEVELS, least, most);
+				option, part, TABLE_LEVELS, least, most);
 		out[(*n)++] = (uint32_t)v;
 	}
 	return *n ? EXIT_OK
@@ -250,22 +252,21 @@ static int check_decoding(void)
 	return ret ? cmd_misuse(&cmd_bench_lever, "%s", e.text) : EXIT_OK;
 }
 
-/* What is asked of the decoders that the tables tell of. */
-static void take_options(struct lever_args *a)
+static void show(void *arg, uint64_t done, uint64_t total)
 {
-	const struct drafting_options *draft =
-		opt_values_of(&asked, &drafting_table);
-	const struct pair_options *pair = opt_values_of(&asked, &pair_table);
+	struct progress *p = arg;
 
-	a->options = &asked;
-	a->draft = draft->draft;
-	if (pair->clock && strcmp(pair->clock, "wall"))
-		a->clock = pair->clock;
+	p->total = total;
+	progress_at(p, done);
 }
 
 static int run(int argc, char **argv)
 {
-	struct lever_args a = { 0 };
+	struct run_options *o = opt_values_at(&asked, &run_table);
+	struct progress p;
+	struct lever_args a = {
+		.asked = &asked, .progress = show, .progress_arg = &p
+	};
 	struct err e = { 0 };
 	unsigned operands;
 	int status, ret;
@@ -279,16 +280,17 @@ static int run(int argc, char **argv)
 		status = take_lists(&a);
 	if (status)
 		return status;
-	take_options(&a);
-	a.model = model;
+	o->model = model;
+	o->n_predict = (uint32_t)n_predict;
 	a.items = (uint32_t)n_items;
-	a.n_predict = (uint32_t)n_predict;
 	a.rounds = (unsigned)rounds;
-	a.form = as_json ? LEVER_JSON : as_csv ? LEVER_CSV : LEVER_TEXT;
+	a.form = as_json ? BENCH_JSON : as_csv ? BENCH_CSV : BENCH_TEXT;
 	a.plot = plot;
 	a.cancel = &cmd_interrupted;
 	cmd_catch_signals();
+	progress_begin(&p, "measuring", 1);
 	ret = bench_lever(&a, &e);
+	progress_end(&p);
 	if (!ret)
 		return EXIT_OK;
 	status = cmd_fail(&e);

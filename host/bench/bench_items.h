@@ -1,0 +1,41 @@
+/*
+ * What decodes in an experiment: prompts, a task each, so that figures can be
+ * told of each task. From the tasks that come with the program, from a file of
+ * the user's, or pseudo-random ones.
+ */
+#ifndef HOST_BENCH_BENCH_ITEMS_H
+#define HOST_BENCH_BENCH_ITEMS_H
+
+#include "host/bench/figures.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+/* Tokens of a pseudo-random prompt. */
+#define BENCH_RANDOM_PROMPT 64
+
+/* Starts zeroed; bench_items_release in any case. */
+struct bench_items {
+	const char *task[FIGURES_TASKS];
+	unsigned n_tasks;
+	char file[NAME_MAX + 1]; /* the task that is a file */
+	/* NULL: item i is BENCH_RANDOM_PROMPT tokens of stream i. */
+	char **prompt;
+	unsigned *of; /* their tasks */
+	size_t n;
+};
+
+/* The first `each` of each of these tasks, whose names are borrowed. */
+int bench_items_of_tasks(struct bench_items *, const char *const *task,
+	unsigned n_tasks, uint32_t each, struct err *);
+/* The first `most` prompts of a file, 0: all; "-" is standard input. */
+int bench_items_of_file(
+	struct bench_items *, const char *path, uint32_t most, struct err *);
+int bench_items_random(struct bench_items *, uint32_t n, struct err *);
+
+void bench_items_release(struct bench_items *);
+
+#endif

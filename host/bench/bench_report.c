@@ -1,0 +1,99 @@
+#include "host/bench/bench_report.h"
+
+#include "base/err.h"
+#include "host/bench/bench_plot.h"
+#include "host/bench/bench_table.h"
+#include "host/bench/experiment.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+const char bench_simulated[] =
+	"Acceptance is simulated where an oracle drafts: it knows the text and "
+	"agrees with\nthe target in a share P of the tokens.";
+
+void report_print_size(const struct experiment *x, unsigned n_predict)
+{
+	printf("%u task%s, %zu items in all, at most %u tokens each; %u "
+	       "round%s\n",
+		x->n_tasks, x->n_tasks > 1 ? "s" : "", x->n_items, n_predict,
+		x->rounds, x->rounds > 1 ? "s" : "");
+}
+
+json_t *report_checks_json(const struct experiment *x)
+{
+	return json_pack("{s:I, s:I, s:I}", "same_texts",
+		(json_int_t)x->same_texts, "exact_reads",
+		(json_int_t)x->exact_reads, "exact_logits",
+		(json_int_t)x->exact_logits);
+}
+
+void report_print_checks_csv(const struct experiment *x)
+{
+	printf("run,,,same_texts,%llu\nrun,,,exact_reads,%llu\n"
+	       "run,,,exact_logits,%llu\n",
+		(unsigned long long)x->same_texts,
+		(unsigned long long)x->exact_reads,
+		(unsigned long long)x->exact_logits);
+}
+
+json_t *report_tables_json(const struct bench_table *tables, unsigned n)
+{
+	json_t *o = json_object();
+
+	for (unsigned i = 0; i < n; i++)
+		json_object_set_new(o, tables[i].name, table_json(&tables[i]));
+	return o;
+}
+
+int report_print_json(json_t *o, struct err *e)
+{
+	int ret;
+
+	if (!o)
+		return err_set(e, ENOMEM, "no memory for the JSON object");
+	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	putchar('\n');
+	json_decref(o);
+	return ret ? err_sys(e, EIO, "cannot write the JSON object") : 0;
+}
+
+/* "summary, qa", or how many there are. */
+static void name_tasks(const struct experiment *x, char *text, size_t size)
+{
+	size_t used = 0;
+
+	if (x->n_tasks > 3) {
+		snprintf(text, size, "%u tasks", x->n_tasks);
+		return;
+	}
+	for (unsigned i = 0; i < x->n_tasks && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s",
+			i ? ", " : "", x->task[i]);
+}
+
+void report_caption(const struct experiment *x, const char *model,
+	const char *clock, bool simulated, char caption[BENCH_CAPTION])
+{
+	const char *slash = strrchr(model, '/');
+	char tasks[120];
+
+	name_tasks(x, tasks, sizeof(tasks));
+	snprintf(caption, BENCH_CAPTION,
+		"model %.80s, clock %.60s, %zu item%s of %s%s",
+		slash ? slash + 1 : model, clock, x->n_items,
+		x->n_items > 1 ? "s" : "", tasks,
+		simulated ? "; acceptance is simulated where an oracle drafts"
+			  : "");
+}
+
+int report_plots(const struct bench_table *tables, unsigned n,
+	const char *caption, const char *folder, struct err *e)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < n && folder && !ret; i++)
+		ret = bench_plot(&tables[i], caption, folder, e);
+	return ret;
+}

@@ -1,0 +1,262 @@
+#include "host/bench/experiment.h"
+
+#include "base/err.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT 200 /* of a setting in a message */
+
+/* ---- settings ------------------------------------------------------------ */
+
+static struct run *find(const struct experiment *x, const struct setting *s)
+{
+	for (unsigned i = 0; i < x->n_runs; i++)
+		if (setting_same(&x->run[i]->set, s))
+			return x->run[i];
+	return NULL;
+}
+
+static struct run *new_run(struct experiment *x)
+{
+	struct run **more =
+		reallocarray(x->run, x->n_runs + 1, sizeof(struct run *));
+
+	if (!more)
+		return NULL;
+	x->run = more;
+	more[x->n_runs] = calloc(1, sizeof(struct run));
+	return more[x->n_runs];
+}
+
+int experiment_add(struct experiment *x, struct setting *s, unsigned same_text,
+	struct run **out, struct err *e)
+{
+	struct run *r = find(x, s);
+
+	if (r) {
+		setting_release(s);
+	} else {
+		r = new_run(x);
+		if (!r) {
+			setting_release(s);
+			return err_set(e, ENOMEM, "no memory for runs");
+		}
+		x->n_runs++;
+		r->set = *s;
+		r->same_text = same_text;
+		*s = (struct setting){ 0 };
+	}
+	if (same_text > x->n_same_text)
+		x->n_same_text = same_text;
+	if (out)
+		*out = r;
+	return 0;
+}
+
+/* ---- what must hold ------------------------------------------------------ */
+
+static struct known_text *known_text(
+	const struct experiment *x, const struct run *r, size_t item)
+{
+	return r->same_text ? &x->known[(r->same_text - 1) * x->n_items + item]
+			    : NULL;
+}
+
+/* How many tokens a run writes that may write n, after one that wrote `had`
+ * and might have written `might`; at least, if that was fewer. */
+static bool length_fits(size_t got, uint32_t n, size_t had, uint32_t might)
+{
+	if (n <= might)
+		return got == (had < n ? had : n);
+	return had < might ? got == had : got >= had;
+}
+
+static int keep_text(struct known_text *known, const struct run *r,
+	const struct item_told *t, struct err *e)
+{
+	int32_t *copy = malloc(t->n * sizeof(*copy));
+
+	if (!copy)
+		return err_set(e, ENOMEM, "no memory for a text");
+	memcpy(copy, t->text, t->n * sizeof(*copy));
+	free(known->id);
+	*known = (struct known_text){ copy, t->n, t->n_predict, r };
+	return 0;
+}
+
+static int refuse_text(const struct experiment *x, const struct run *r,
+	const struct run *by, size_t item, size_t same, struct err *e)
+{
+	char here[TEXT], there[TEXT];
+
+	return err_set(e, EPROTO,
+		"%s writes something else than %s did: an item of %s, %zu "
+		"tokens behind the prompt",
+		setting_text(&r->set, here, TEXT),
+		setting_text(&by->set, there, TEXT),
+		x->task[x->item_task[item]], same);
+}
+
+/* Lossless: every method writes what the first one wrote. */
+static int check_text(struct experiment *x, const struct run *r, size_t item,
+	const struct item_told *t, struct err *e)
+{
+	struct known_text *known = known_text(x, r, item);
+	size_t same = 0;
+
+	if (!known)
+		return 0;
+	if (!known->id)
+		return keep_text(known, r, t, e);
+	while (same < t->n && same < known->n &&
+		t->text[same] == known->id[same])
+		same++;
+	if ((same < t->n && same < known->n) ||
+		!length_fits(t->n - t->n_prompt, t->n_predict,
+			known->n - t->n_prompt, known->n_predict))
+		return refuse_text(x, r, known->by, item,
+			same < t->n_prompt ? 0 : same - t->n_prompt, e);
+	x->same_texts++;
+	return t->n > known->n ? keep_text(known, r, t, e) : 0;
+}
+
+static int check_reads(struct experiment *x, const struct run *r,
+	const struct item_told *t, struct err *e)
+{
+	const struct figures *f = &t->figures;
+	char text[TEXT];
+
+	if (f->bytes != f->passes * t->streamed)
+		return err_set(e, EPROTO,
+			"%s read %llu bytes in %llu passes, which is not %llu "
+			"each",
+			setting_text(&r->set, text, TEXT),
+			(unsigned long long)f->bytes,
+			(unsigned long long)f->passes,
+			(unsigned long long)t->streamed);
+	x->exact_reads += f->passes;
+	return 0;
+}
+
+static int check_logits(struct experiment *x, const struct run *r,
+	const struct item_told *t, struct err *e)
+{
+	const struct figures *f = &t->figures;
+	const struct method_stats *d = &f->drafts;
+	uint64_t emitted = d->cycles ? d->accepted + d->cycles : f->tokens;
+	char text[TEXT];
+
+	if (!t->rows_emitted)
+		return 0;
+	if (f->logits_rows != emitted || emitted != f->tokens)
+		return err_set(e, EPROTO,
+			"%s computed %llu rows of logits for %llu tokens in "
+			"accepted lengths of %llu",
+			setting_text(&r->set, text, TEXT),
+			(unsigned long long)f->logits_rows,
+			(unsigned long long)f->tokens,
+			(unsigned long long)emitted);
+	x->exact_logits += f->tokens;
+	return 0;
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+static int run_item(struct experiment *x, struct run *r, void *one, size_t item,
+	struct err *e)
+{
+	const struct known_text *known = known_text(x, r, item);
+	struct item_told t = { 0 };
+	int ret = x->runner->item(x->runner->arg, one, item,
+		known && known->id ? known : NULL, &t, e);
+
+	if (!ret)
+		ret = check_text(x, r, item, &t, e);
+	if (!ret)
+		ret = check_reads(x, r, &t, e);
+	if (!ret)
+		ret = check_logits(x, r, &t, e);
+	figures_add(&r->task[x->item_task[item]], &t.figures);
+	r->base_w = t.base_w;
+	return ret;
+}
+
+static void note_rates(const struct experiment *x, struct run *r,
+	unsigned round, const struct figures before[FIGURES_TASKS])
+{
+	for (unsigned t = 0; t < x->n_tasks; t++) {
+		const struct figures *f = &r->task[t];
+		double n = (double)(f->tokens - before[t].tokens);
+		uint64_t ns = f->ns - before[t].ns, ps = f->ps - before[t].ps;
+		double s = x->phone ? (double)ps / 1e12 : (double)ns / 1e9;
+
+		r->rate[t][round] = s > 0 ? n / s : 0;
+	}
+}
+
+static int run_items(struct experiment *x, unsigned round, unsigned run,
+	void *one, struct err *e)
+{
+	uint64_t behind = ((uint64_t)round * x->n_runs + run) * x->n_items;
+	uint64_t total = (uint64_t)x->rounds * x->n_runs * x->n_items;
+	struct figures before[FIGURES_TASKS];
+	struct run *r = x->run[run];
+	int ret = 0;
+
+	memcpy(before, r->task, sizeof(before));
+	for (size_t i = 0; i < x->n_items && !ret; i++) {
+		ret = run_item(x, r, one, i, e);
+		if (x->progress)
+			x->progress(x->progress_arg, behind + i + 1, total);
+	}
+	note_rates(x, r, round, before);
+	return ret;
+}
+
+static int do_run(
+	struct experiment *x, unsigned round, unsigned run, struct err *e)
+{
+	const struct runner *how = x->runner;
+	int closed, ret;
+	void *one;
+
+	ret = how->open(how->arg, &x->run[run]->set, &one, e);
+	if (ret)
+		return ret;
+	ret = run_items(x, round, run, one, e);
+	closed = how->close(how->arg, one, !ret, ret ? NULL : e);
+	return ret ? ret : closed;
+}
+
+int experiment_run(struct experiment *x, struct err *e)
+{
+	int ret = 0;
+
+	assert(x->rounds && x->rounds <= EXPERIMENT_ROUNDS);
+	assert(x->n_tasks <= FIGURES_TASKS);
+	x->known = calloc(x->n_same_text * x->n_items + 1, sizeof(*x->known));
+	if (!x->known)
+		return err_set(e, ENOMEM, "no memory for texts");
+	for (unsigned round = 0; round < x->rounds && !ret; round++)
+		for (unsigned i = 0; i < x->n_runs && !ret; i++)
+			ret = do_run(x, round, i, e);
+	return ret;
+}
+
+void experiment_release(struct experiment *x)
+{
+	for (size_t i = 0; x->known && i < x->n_same_text * x->n_items; i++)
+		free(x->known[i].id);
+	free(x->known);
+	for (unsigned i = 0; i < x->n_runs; i++) {
+		setting_release(&x->run[i]->set);
+		free(x->run[i]);
+	}
+	free(x->run);
+	x->run = NULL;
+	x->known = NULL;
+	x->n_runs = 0;
+}

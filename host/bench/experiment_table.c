@@ -1,0 +1,219 @@
+#include "host/bench/experiment_table.h"
+
+#include "base/err.h"
+#include "host/method/method.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- planning ------------------------------------------------------------ */
+
+static const struct table_variant as_asked = { .name = "" };
+
+static struct plan_row *add_row(struct table_plan *p, struct err *e)
+{
+	if (p->n == TABLE_ROWS) {
+		err_set(e, EINVAL, "a table has at most %d rows", TABLE_ROWS);
+		return NULL;
+	}
+	return &p->row[p->n++];
+}
+
+int table_plan_row(struct table_plan *p, struct run *run, const char *first,
+	const char *second, struct err *e)
+{
+	struct plan_row *r = add_row(p, e);
+
+	if (!r)
+		return -EINVAL;
+	snprintf(r->name[0], TABLE_NAME, "%s", first);
+	if (second)
+		snprintf(r->name[1], TABLE_NAME, "%s", second);
+	r->run[r->n++] = run;
+	return 0;
+}
+
+/* What a row begins with; released by who adds it. */
+static int begin_setting(struct setting *s, const struct method *m,
+	const struct table_variant *v, const struct table_ask *ask,
+	struct err *e)
+{
+	int ret = setting_copy(s, ask->usual, e);
+
+	if (!ret)
+		ret = setting_set(s, "method", m->name, e);
+	for (int i = 0; i < TABLE_CHANGES && v->change[i] && !ret; i++)
+		ret = setting_change(s, v->change[i], e);
+	if (v->hook)
+		s->hook = &ask->hook[v->hook - 1];
+	return ret;
+}
+
+static int set_level(struct setting *s, const struct table_levels *l,
+	unsigned level, struct err *e)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s=%u%s", l->option, l->value[level],
+		l->unit);
+	return setting_change(s, text, e);
+}
+
+static int add_cells(struct plan_row *r, struct experiment *x,
+	const struct table_spec *t, const struct method *m,
+	const struct table_variant *v, const struct table_ask *ask,
+	struct err *e)
+{
+	const struct table_levels *l =
+		t->levels ? &ask->levels[t->levels - 1] : NULL;
+	int ret = 0;
+
+	for (unsigned i = 0; i < (l ? l->n : 1) && !ret; i++) {
+		struct setting s;
+
+		ret = begin_setting(&s, m, v, ask, e);
+		if (!ret && l)
+			ret = set_level(&s, l, i, e);
+		if (ret)
+			setting_release(&s);
+		else
+			ret = experiment_add(
+				x, &s, ask->same_text, &r->run[i], e);
+		r->n = i + 1;
+	}
+	return ret;
+}
+
+static int plan_row(struct table_plan *p, struct experiment *x,
+	const struct method *m, const struct table_variant *v,
+	const struct table_ask *ask, struct err *e)
+{
+	const struct table_spec *t = p->spec;
+	const char *variant = v->name ? v->name : ask->unnamed;
+	struct plan_row *r = add_row(p, e);
+
+	if (!r)
+		return -EINVAL;
+	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
+		snprintf(r->name[i], TABLE_NAME, "%s",
+			strcmp(t->name_key[i], "method") ? variant : m->name);
+	return add_cells(r, x, t, m, v, ask, e);
+}
+
+int table_plan(struct table_plan *p, struct experiment *x,
+	const struct table_spec *t, const struct table_ask *ask, struct err *e)
+{
+	const struct method *const *method =
+		t->method ? &t->method : ask->method;
+	unsigned n_methods = t->method ? 1 : ask->n_methods;
+	unsigned n_variants = t->variant ? t->n_variants : 1;
+	int ret = 0;
+
+	p->spec = t;
+	for (unsigned v = 0; v < n_variants; v++)
+		for (unsigned m = 0; m < n_methods && !ret; m++)
+			if (!t->wanted || t->wanted(method[m]))
+				ret = plan_row(p, x, method[m],
+					t->variant ? &t->variant[v] : &as_asked,
+					ask, e);
+	return ret;
+}
+
+/* ---- filling ------------------------------------------------------------- */
+
+/* A column of the plan that this makes; its figures are the caller's. */
+static void put_column(struct bench_table *out, const struct column_spec *c,
+	const char *key, const char *head)
+{
+	table_add_column(out, key, head, c->decimals, c->scale);
+	out->column[out->n_columns - 1].panel = c->panel;
+}
+
+static void put_levels(struct bench_table *out, const struct column_spec *c,
+	const struct table_levels *l)
+{
+	char key[TABLE_TEXT], head[TABLE_TEXT];
+
+	for (unsigned i = 0; i < l->n; i++) {
+		snprintf(key, sizeof(key), "%s%u", l->key, l->value[i]);
+		snprintf(head, sizeof(head), "%u%s", l->value[i], l->head);
+		put_column(out, c, key, head);
+	}
+}
+
+static void put_columns(struct bench_table *out, const struct experiment *x,
+	const struct table_spec *t, const struct table_ask *ask)
+{
+	for (const struct column_spec *c = t->column; c->key; c++) {
+		if (c->each == COLUMN_EACH_LEVEL)
+			put_levels(out, c, &ask->levels[t->levels - 1]);
+		else if (c->each == COLUMN_EACH_TASK)
+			for (unsigned i = 0; i < x->n_tasks; i++)
+				put_column(out, c, x->task[i], x->task[i]);
+		else
+			put_column(out, c, c->key, c->head);
+	}
+}
+
+static double figure(const struct column_spec *c, const struct told *t,
+	const struct told *first)
+{
+	double v = c->figure(t), base;
+
+	if (c->against == COLUMN_ITSELF)
+		return v;
+	base = c->figure(first);
+	v = base > 0 ? v / base : 0;
+	return c->against == COLUMN_SHARE ? v : 1 - v;
+}
+
+static void put_row(struct table_row *out, const struct experiment *x,
+	const struct table_plan *p, const struct plan_row *row)
+{
+	struct told first = run_told(x, p->row[0].run[0]);
+	struct told own = run_told(x, row->run[0]);
+	double *v = out->value;
+
+	for (const struct column_spec *c = p->spec->column; c->key; c++) {
+		if (c->each == COLUMN_EACH_TASK) {
+			for (unsigned i = 0; i < x->n_tasks; i++)
+				*v++ = own.task_tokens_per_s[i];
+			continue;
+		}
+		if (c->each == COLUMN_ONE) {
+			*v++ = figure(c, &own, &first);
+			continue;
+		}
+		for (unsigned i = 0; i < row->n; i++) {
+			struct told level = run_told(x, row->run[i]);
+
+			*v++ = figure(c, &level, &first);
+		}
+	}
+}
+
+void table_fill(struct bench_table *out, const struct experiment *x,
+	const struct table_plan *p, const struct table_ask *ask)
+{
+	const struct table_spec *t = p->spec;
+
+	*out = (struct bench_table){ .name = t->name,
+		.title = t->title,
+		.note = t->note,
+		.plot = t->plot };
+	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
+		out->name_key[out->n_names++] = t->name_key[i];
+	put_columns(out, x, t, ask);
+	if (t->fill) {
+		struct told only = run_told(x, p->row[0].run[0]);
+
+		t->fill(ask, &only, out);
+		return;
+	}
+	for (unsigned i = 0; i < p->n; i++)
+		put_row(table_add_row(out, p->row[i].name[0],
+				out->n_names > 1 ? p->row[i].name[1] : NULL),
+			x, p, &p->row[i]);
+}

@@ -1,0 +1,206 @@
+#include "host/bench/figures.h"
+
+#include "host/bench/bench_machine.h"
+#include "host/bench/experiment.h"
+
+#include <math.h>
+
+void figures_add(struct figures *sum, const struct figures *f)
+{
+	sum->tokens += f->tokens;
+	sum->ns += f->ns;
+	sum->ps += f->ps;
+	sum->passes += f->passes;
+	sum->rows += f->rows;
+	sum->upper_rows += f->upper_rows;
+	sum->logits_rows += f->logits_rows;
+	sum->bytes += f->bytes;
+	sum->plain_ns += f->plain_ns;
+	sum->device_ns += f->device_ns;
+	for (int i = 0; i < 3; i++)
+		sum->engine_ps[i] += f->engine_ps[i];
+	sum->energy_pj += f->energy_pj;
+	method_stats_add(&sum->drafts, &f->drafts);
+}
+
+/* ---- of a run ------------------------------------------------------------ */
+
+static double over(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+static double seconds(const struct experiment *x, uint64_t ns, uint64_t ps)
+{
+	return x->phone ? (double)ps / 1e12 : (double)ns / 1e9;
+}
+
+/* Of the tasks that came to any token the geometric mean. */
+static double mean_rate(
+	const struct experiment *x, const struct run *r, double *task)
+{
+	double sum = 0;
+	unsigned n = 0;
+
+	for (unsigned t = 0; t < x->n_tasks; t++) {
+		task[t] = bench_median(r->rate[t], x->rounds);
+		if (!r->task[t].tokens)
+			continue;
+		sum += log(task[t]);
+		n++;
+	}
+	return n ? exp(sum / n) : 0;
+}
+
+static double busiest_s(const struct experiment *x, const struct figures *f)
+{
+	uint64_t most = 0;
+
+	for (int i = 0; i < 3; i++)
+		if (f->engine_ps[i] > most)
+			most = f->engine_ps[i];
+	return seconds(x, f->device_ns, most);
+}
+
+struct told run_told(const struct experiment *x, const struct run *r)
+{
+	struct told t = { 0 };
+	const struct method_stats *d = &t.sum.drafts;
+
+	for (unsigned i = 0; i < x->n_tasks; i++)
+		figures_add(&t.sum, &r->task[i]);
+	t.tokens_per_s = mean_rate(x, r, t.task_tokens_per_s);
+	t.seconds = seconds(x, t.sum.ns, t.sum.ps);
+	t.draft_s = seconds(x, d->draft_ns, d->draft_ps);
+	t.verify_s =
+		d->cycles ? seconds(x, d->verify_ns, d->verify_ps) : t.seconds;
+	t.compute_s = busiest_s(x, &t.sum);
+	t.read_s = x->phone ? over((double)t.sum.bytes, x->plain_bytes_per_s)
+			    : (double)t.sum.plain_ns / 1e9;
+	t.joules = x->phone
+		? (double)t.sum.energy_pj * 1e-12 + r->base_w * t.seconds
+		: (double)NAN;
+	return t;
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
+static double a_pass(const struct told *t, double all)
+{
+	return over(all, (double)t->sum.passes);
+}
+
+double figure_tokens_per_s(const struct told *t)
+{
+	return t->tokens_per_s;
+}
+
+double figure_length(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.tokens);
+}
+
+double figure_passes(const struct told *t)
+{
+	return (double)t->sum.passes;
+}
+
+double figure_pass_s(const struct told *t)
+{
+	return a_pass(t, t->seconds);
+}
+
+double figure_rows(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.rows);
+}
+
+double figure_logits_rows(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.logits_rows);
+}
+
+double figure_upper_rows(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.upper_rows);
+}
+
+double figure_draft_share(const struct told *t)
+{
+	return over(t->draft_s, t->seconds);
+}
+
+double figure_verify_share(const struct told *t)
+{
+	return over(t->verify_s, t->seconds);
+}
+
+double figure_joules(const struct told *t)
+{
+	return isnan(t->joules) ? t->joules
+				: over(t->joules, (double)t->sum.tokens);
+}
+
+double figure_tokens(const struct told *t)
+{
+	return (double)t->sum.tokens;
+}
+
+double figure_all_logits_rows(const struct told *t)
+{
+	return (double)t->sum.logits_rows;
+}
+
+double figure_bytes(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.bytes);
+}
+
+double figure_all_bytes(const struct told *t)
+{
+	return (double)t->sum.bytes;
+}
+
+double figure_read_s(const struct told *t)
+{
+	return a_pass(t, t->read_s);
+}
+
+double figure_compute_s(const struct told *t)
+{
+	return a_pass(t, t->compute_s);
+}
+
+double figure_verify_s(const struct told *t)
+{
+	return a_pass(t, t->verify_s);
+}
+
+double figure_draft_s(const struct told *t)
+{
+	return a_pass(t, t->draft_s);
+}
+
+double figure_expanded(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.drafts.expanded);
+}
+
+double figure_of_plain(const struct told *t)
+{
+	return over(t->read_s, t->seconds);
+}
+
+double figure_overlap(const struct told *t)
+{
+	return over(fmax(t->compute_s, t->read_s), t->seconds);
+}
+
+double figure_kept(const struct told *t)
+{
+	const struct method_stats *d = &t->sum.drafts;
+
+	return d->cycles
+		? over((double)d->kept, (double)(d->drafted + d->cycles))
+		: 1;
+}

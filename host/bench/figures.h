@@ -1,0 +1,57 @@
+/*
+ * What the decode phase of a run took and came to: sums over items, and the
+ * figures of tables that follow from them. Counted from the first token of an
+ * output to its last, so that prompts are not in them. Pure functions.
+ */
+#ifndef HOST_BENCH_FIGURES_H
+#define HOST_BENCH_FIGURES_H
+
+#include "host/method/method.h"
+
+#include <stdint.h>
+
+struct experiment;
+struct run;
+
+#define FIGURES_TASKS 6
+
+/* Sums over decode phases. */
+struct figures {
+	uint64_t tokens, ns, ps; /* of the wall and of the phone */
+	uint64_t passes, rows, upper_rows, logits_rows;
+	uint64_t bytes;    /* of layers that came from flash */
+	uint64_t plain_ns; /* that a plain reader took for as many */
+	uint64_t device_ns;
+	uint64_t engine_ps[3]; /* of the phone's NPU: matrix, vector, memory */
+	uint64_t energy_pj;    /* without base_w */
+	struct method_stats drafts;
+};
+
+void figures_add(struct figures *sum, const struct figures *more);
+
+/* Of a run, all tasks together, on the experiment's clock. */
+struct told {
+	struct figures sum;
+	double tokens_per_s; /* of the tasks the geometric mean */
+	double task_tokens_per_s[FIGURES_TASKS];
+	double seconds, draft_s, verify_s;
+	double compute_s; /* of the NPU's busiest engine */
+	double read_s;    /* that a plain reader takes */
+	double joules;    /* NAN without a phone */
+};
+
+struct told run_told(const struct experiment *, const struct run *);
+
+/* A figure of a table; 0 of a run that came to no token. */
+typedef double figure_of(const struct told *);
+
+figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
+	figure_rows, figure_logits_rows, figure_draft_share,
+	figure_verify_share, figure_joules, figure_tokens,
+	figure_all_logits_rows, figure_upper_rows;
+/* A pass: what it reads, and for how long; drafting beside it, and nodes. */
+figure_of figure_bytes, figure_read_s, figure_compute_s, figure_verify_s,
+	figure_draft_s, figure_expanded, figure_of_plain, figure_overlap,
+	figure_all_bytes, figure_kept;
+
+#endif

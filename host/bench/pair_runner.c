@@ -1,0 +1,377 @@
+#include "host/bench/pair_runner.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "flash/image.h"
+#include "host/api/decoder.h"
+#include "host/api/options.h"
+#include "host/bench/run_options.h"
+#include "host/bench/bench_items.h"
+#include "host/bench/bench_read.h"
+#include "host/bench/experiment.h"
+#include "host/model/model.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
+#include "host/text/tokenizer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A run's, while it is open. */
+struct opened {
+	const struct pair_runner *by;
+	const struct setting_hook *hook;
+	struct decoder decoder;
+	struct token_list *prompt; /* [by->items->n] */
+	uint32_t longest;
+	struct image *image;    /* NULL: the model is none */
+	uint64_t streamed;      /* bytes a pass */
+	struct generation *gen; /* of the last item, whose text is told */
+};
+
+/* ---- opening ------------------------------------------------------------- */
+
+int pair_ask(const struct pair_runner *by, const struct setting *s,
+	struct decoder *d, struct err *e)
+{
+	struct opt_values v = by->asked;
+	const struct decoding_options *o;
+	const struct method *method;
+	int ret = asked_change(&v, s, e);
+
+	if (ret)
+		return ret;
+	o = opt_values_of(&v, &decoding_table);
+	method = method_find(o->method);
+	/* What this method has no use for was said for the others. */
+	if (method)
+		decoder_drop_needless(&v, method);
+	return decoder_ask(d, &v, e);
+}
+
+static const struct run_options *options_of(const struct decoder *d)
+{
+	return opt_values_of(&d->options, &run_table);
+}
+
+int pair_open_model(const struct pair_runner *by, const struct setting *s,
+	struct decoder *d, struct err *e)
+{
+	int ret = pair_ask(by, s, d, e);
+
+	return ret ? ret : decoder_open_model(d, options_of(d)->model, e);
+}
+
+static int random_prompt(struct opened *o, size_t i, struct err *e)
+{
+	uint32_t n_vocab = o->decoder.model->n_vocab;
+	int ret = 0;
+
+	for (uint32_t k = 0; k < BENCH_RANDOM_PROMPT && !ret; k++)
+		ret = token_list_add(&o->prompt[i],
+			(int32_t)(rng_uniform(1, i, k) * n_vocab));
+	return ret ? err_set(e, ENOMEM, "no memory for prompts") : 0;
+}
+
+static int take_prompt(struct opened *o, size_t i, struct err *e)
+{
+	const char *text = o->by->items->prompt[i];
+	struct token_list *p = &o->prompt[i];
+	int ret;
+
+	if (!text)
+		return random_prompt(o, i, e);
+	ret = tokenize(o->decoder.tokenizer, text, strlen(text), 0, p, e);
+	return ret ? ret : decoder_add_bos(&o->decoder, p, e);
+}
+
+static int take_prompts(struct opened *o, struct err *e)
+{
+	size_t n = o->by->items->n;
+	int ret = 0;
+
+	o->prompt = calloc(n, sizeof(*o->prompt));
+	if (!o->prompt)
+		return err_set(e, ENOMEM, "no memory for prompts");
+	for (size_t i = 0; i < n && !ret; i++) {
+		ret = take_prompt(o, i, e);
+		if (o->prompt[i].n > o->longest)
+			o->longest = (uint32_t)o->prompt[i].n;
+	}
+	return ret;
+}
+
+static int start(struct opened *o, struct err *e)
+{
+	struct session_opts opts = o->decoder.session_opts;
+	int ret;
+
+	opts.cancel = o->by->cancel;
+	opts.context_need = o->longest + options_of(&o->decoder)->n_predict;
+	ret = decoder_open_session(&o->decoder, &opts, e);
+	if (!ret && o->hook && o->hook->opened)
+		o->hook->opened(o->hook->arg, &o->decoder);
+	return ret;
+}
+
+/* Bytes of the layers that do not stay in memory, by the image's own table. */
+static int find_streamed(struct opened *o, struct err *e)
+{
+	const struct session_opts *opts = &o->decoder.session_opts;
+	uint32_t n = o->decoder.model->n_layer, stay;
+	struct session_stats stats;
+	int ret;
+
+	if (!image_probe(o->decoder.model_path))
+		return 0;
+	ret = image_open(&o->image, o->decoder.model_path, e);
+	if (ret)
+		return ret;
+	session_stats(o->decoder.session, &stats);
+	stay = opts->dram_bytes ? stats.resident_layers
+				: (uint32_t)(opts->dram_share * n + 1e-6);
+	for (uint32_t l = stay; l < n; l++)
+		o->streamed += image_find(o->image, IMAGE_LAYER, l)->stored;
+	return stats.resident_layers == stay
+		? 0
+		: err_set(e, EPROTO,
+			  "with a budget of %.0f %% %u of %u layers stay in "
+			  "memory, not %u",
+			  opts->dram_share * 100, stats.resident_layers, n,
+			  stay);
+}
+
+static void release(struct opened *o)
+{
+	for (size_t i = 0; o->prompt && i < o->by->items->n; i++)
+		free(o->prompt[i].id);
+	free(o->prompt);
+	generation_close(o->gen);
+	image_close(o->image);
+	free(o);
+}
+
+static int open_run(
+	void *arg, const struct setting *s, void **one, struct err *e)
+{
+	const struct pair_runner *by = arg;
+	struct opened *o = calloc(1, sizeof(*o));
+	int ret;
+
+	if (!o)
+		return err_set(e, ENOMEM, "no memory for a run");
+	o->by = by;
+	o->hook = s->hook;
+	ret = pair_open_model(by, s, &o->decoder, e);
+	if (!ret)
+		ret = take_prompts(o, e);
+	if (!ret)
+		ret = start(o, e);
+	if (!ret)
+		ret = find_streamed(o, e);
+	if (ret) {
+		decoder_close(&o->decoder, NULL);
+		release(o);
+		return ret;
+	}
+	*one = o;
+	return 0;
+}
+
+/* ---- an item ------------------------------------------------------------- */
+
+/* The counters at the first token. */
+struct mark {
+	const struct decoder *d;
+	bool taken;
+	struct session_stats stats;
+	struct method_stats drafts;
+	uint64_t ns, ps;
+};
+
+static void take(struct mark *m)
+{
+	session_stats(m->d->session, &m->stats);
+	m->drafts = m->d->env.stats;
+	m->ps = session_phone_ps(m->d->session);
+	m->ns = clock_ns();
+	m->taken = true;
+}
+
+static int at_token(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct mark *m = arg;
+
+	if (!m->taken)
+		take(m);
+	return 0;
+}
+
+static struct figures figures_since(
+	const struct mark *m, const struct mark *end, size_t tokens)
+{
+	struct session_stats s = end->stats;
+
+	session_stats_since(&s, &m->stats);
+	return (struct figures){
+		.tokens = tokens,
+		.ns = end->ns - m->ns,
+		.ps = end->ps - m->ps,
+		.passes = s.passes,
+		.rows = s.rows,
+		.upper_rows = s.upper_rows,
+		.logits_rows = s.logits_rows,
+		.bytes = s.staging.bytes_used,
+		.device_ns = s.device_ns,
+		.engine_ps = { s.price.matrix_ps, s.price.vector_ps,
+			s.price.dma_ps + s.price.read_ps },
+		.energy_pj = s.price.energy_pj,
+		.drafts = method_stats_since(&end->drafts, &m->drafts),
+	};
+}
+
+/* An oracle learns the text: of the run that wrote it, or by plain decoding
+ * where none did that was as long. */
+static int tell_oracle(
+	struct opened *o, const struct known_text *known, struct err *e)
+{
+	struct decoder *d = &o->decoder;
+
+	if (!d->method->needs_draft || d->drafting.oracle <= 0)
+		return 0;
+	if (known && known->n_predict >= options_of(d)->n_predict)
+		return drafting_tell(&d->drafting, known->id, known->n, e);
+	return decoder_rehearse(d, o->gen, NULL, e);
+}
+
+static int decode(struct opened *o, struct mark *first,
+	const struct known_text *known, struct figures *f, struct err *e)
+{
+	struct decoder *d = &o->decoder;
+	struct mark end = { .d = d };
+	bool whole = d->method->diffusion;
+	int ret = tell_oracle(o, known, e);
+
+	first->taken = false;
+	if (!ret && whole)
+		take(first);
+	if (!ret)
+		ret = decoder_run(d, o->gen, e);
+	if (ret)
+		return ret;
+	take(&end);
+	*f = figures_since(first, &end, gen_generated(o->gen) - !whole);
+	return 0;
+}
+
+/* Decode it to o->gen. */
+static int decode_item(struct opened *o, size_t item,
+	const struct known_text *known, struct figures *f, struct err *e)
+{
+	const struct decoder *d = &o->decoder;
+	struct sampler_opts sampling = sampler_defaults;
+	struct mark first = { .d = d };
+	struct generation_opts opts = {
+		.tokenizer = d->tokenizer,
+		.n_vocab = d->model->n_vocab,
+		.n_predict = options_of(d)->n_predict,
+		.context = session_context(d->session),
+		.ignore_eos = !o->by->items->prompt[item],
+		.sink = at_token,
+		.arg = &first,
+	};
+	int ret;
+
+	generation_close(o->gen);
+	o->gen = NULL;
+	sampling.temperature = 0;
+	ret = sampler_open(&opts.sampler, &sampling, d->model->n_vocab, e);
+	if (ret)
+		return ret;
+	ret = generation_open(
+		&o->gen, &opts, o->prompt[item].id, o->prompt[item].n, e);
+	if (!ret)
+		ret = decode(o, &first, known, f, e);
+	sampler_close(opts.sampler);
+	return ret;
+}
+
+/* What a plain reader takes, at this time, for what the item will read. */
+static int read_plainly(struct opened *o, struct err *e)
+{
+	return o->by->plain && o->streamed
+		? bench_read_again(o->image, o->by->plain, e)
+		: 0;
+}
+
+static int run_item(void *arg, void *one, size_t item,
+	const struct known_text *known, struct item_told *t, struct err *e)
+{
+	struct opened *o = one;
+	const struct soc *soc = o->decoder.session_opts.soc;
+	const struct bench_read *plain = o->by->plain;
+	int ret = read_plainly(o, e);
+
+	if (!ret)
+		ret = decode_item(o, item, known, &t->figures, e);
+	if (ret)
+		return ret;
+	if (plain && plain->bytes_per_s > 0)
+		t->figures.plain_ns = (uint64_t)((double)t->figures.bytes *
+			1e9 / plain->bytes_per_s);
+	t->text = gen_tokens(o->gen, &t->n);
+	t->n_prompt = o->prompt[item].n;
+	t->n_predict = options_of(&o->decoder)->n_predict;
+	t->streamed = o->streamed;
+	t->rows_emitted = o->decoder.method->lossless;
+	t->base_w = soc ? soc->base_w : 0;
+	return 0;
+}
+
+/* ---- closing ------------------------------------------------------------- */
+
+/* What flash gave is what passes used, and what waits in slots for the next;
+ * unless something had to be read again. */
+static int check_ahead(const struct opened *o, struct err *e)
+{
+	uint32_t n = o->decoder.model->n_layer;
+	uint64_t largest = 0, waiting;
+	struct session_stats s;
+
+	session_stats(o->decoder.session, &s);
+	for (uint32_t l = s.resident_layers; l < n; l++) {
+		uint64_t bytes = image_find(o->image, IMAGE_LAYER, l)->stored;
+
+		largest = bytes > largest ? bytes : largest;
+	}
+	waiting = s.staging.stream.bytes - s.staging.bytes_used;
+	if (s.staging.stream.retries ||
+		waiting <= o->decoder.session_opts.stage_slots * largest)
+		return 0;
+	return err_set(e, EPROTO,
+		"flash gave %llu bytes where passes used %llu",
+		(unsigned long long)s.staging.stream.bytes,
+		(unsigned long long)s.staging.bytes_used);
+}
+
+static int close_run(void *arg, void *one, bool good, struct err *e)
+{
+	struct opened *o = one;
+	int ret = 0, closed;
+
+	if (good && o->image)
+		ret = check_ahead(o, e);
+	if (good && !ret && o->hook && o->hook->done)
+		o->hook->done(o->hook->arg, &o->decoder);
+	closed = decoder_close(&o->decoder, good && !ret ? e : NULL);
+	release(o);
+	return ret ? ret : closed;
+}
+
+struct runner pair_runner(struct pair_runner *arg)
+{
+	return (struct runner){ open_run, run_item, close_run, arg };
+}

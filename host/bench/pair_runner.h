@@ -1,0 +1,45 @@
+/*
+ * Runs of an experiment on a pair: for each setting what was asked is changed
+ * as it says, the model, the method and the drafts are opened, and prompts are
+ * decoded greedily. Prompts, and what the drafts make of them, are not counted:
+ * the decode phase goes from the first token to the last, of a diffusion model
+ * from the beginning.
+ *
+ * Options that a setting's method has no use for are left out, so that methods
+ * with drafts and without can be asked for together. One thread.
+ */
+#ifndef HOST_BENCH_PAIR_RUNNER_H
+#define HOST_BENCH_PAIR_RUNNER_H
+
+#include "base/opt.h"
+
+#include <signal.h>
+
+struct bench_items;
+struct bench_read;
+struct decoder;
+struct err;
+struct runner;
+struct setting;
+
+struct pair_runner {
+	struct opt_values asked; /* of asked_tables */
+	const struct bench_items *items;
+	/* Measured again before each item of a run that streams its layers, and
+	 * then what its bytes would have taken is counted; NULL: it is not. */
+	struct bench_read *plain;
+	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
+};
+
+/* Borrows the runner's arguments. */
+struct runner pair_runner(struct pair_runner *);
+
+/* What a setting asks of a decoder, which opens nothing; to be closed in any
+ * case. -EINVAL for what cannot be meant. */
+int pair_ask(const struct pair_runner *, const struct setting *,
+	struct decoder *, struct err *);
+/* And its model and other files, without starting the pair. */
+int pair_open_model(const struct pair_runner *, const struct setting *,
+	struct decoder *, struct err *);
+
+#endif

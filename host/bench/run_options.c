@@ -1,0 +1,97 @@
+#include "host/bench/run_options.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/api/options.h"
+#include "host/bench/setting.h"
+#include "host/draft/drafting.h"
+#include "host/method/method.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_SIZE 64
+
+/* clang-format off */
+static const struct opt rows[] = {
+	{ OPT_STRING, 'm', "model", OPT_IN(run_options, model), "FILE",
+		"the target: a GGUF file or an image (the one that comes with "
+		"the program)" },
+	{ OPT_UINT, 'n', "predict", OPT_IN(run_options, n_predict), "N",
+		"tokens of an output at most ({})", 2, 1 << 20 },
+};
+/* clang-format on */
+
+const struct opt_table run_table = {
+	.rows = rows,
+	.n = ARRAY_LEN(rows),
+	.defaults = &(const struct run_options){ .n_predict = ASKED_PREDICT },
+	.size = sizeof(struct run_options),
+};
+
+const struct opt_table *asked_tables(size_t i)
+{
+	return i ? decoder_tables(i - 1) : &run_table;
+}
+
+static int change(struct opt_values *v, const char *text, struct err *e)
+{
+	size_t len = strcspn(text, "=");
+	char name[NAME_SIZE];
+
+	snprintf(name, sizeof(name), "%.*s", (int)len, text);
+	return opt_set(asked_tables, v, name, text + len + 1, e);
+}
+
+int asked_change(struct opt_values *v, const struct setting *s, struct err *e)
+{
+	int ret = 0;
+
+	for (unsigned i = 0; i < s->n && !ret; i++)
+		ret = change(v, s->change[i], e);
+	return ret;
+}
+
+/* The table that has an option of that name. */
+static const struct opt_table *table_of(const char *name)
+{
+	const struct opt_table *t;
+
+	for (size_t i = 0; (t = asked_tables(i)); i++)
+		for (size_t k = 0; k < t->n; k++)
+			if (!strcmp(t->rows[k].name, name))
+				return t;
+	return NULL;
+}
+
+int asked_is_for(
+	const struct method *m, const char *name, bool *is, struct err *e)
+{
+	const struct opt_table *t = table_of(name), *of;
+	struct opt_values nobody = { 0 };
+
+	/* For the message, which knows what may be meant. */
+	if (!t)
+		return opt_set(asked_tables, &nobody, name, "", e);
+	*is = true;
+	for (size_t i = 0; (of = method_table(i)); i++)
+		if (of == t)
+			*is = method_uses(m, t);
+	return 0;
+}
+
+const char *asked_clock(const struct opt_values *v)
+{
+	const struct pair_options *pair = opt_values_of(v, &pair_table);
+
+	return pair->clock && strcmp(pair->clock, "wall") ? pair->clock : NULL;
+}
+
+const char *asked_draft(const struct opt_values *v)
+{
+	const struct drafting_options *draft =
+		opt_values_of(v, &drafting_table);
+
+	return draft->draft;
+}

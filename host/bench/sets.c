@@ -1,0 +1,101 @@
+#include "host/bench/sets.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char space[] = " \t\r\n";
+
+/* One option, which is not yet in the set. */
+static int add_option(struct options_set *set, const char *word, struct err *e)
+{
+	char name[TABLE_NAME];
+	size_t len = strcspn(word, "=");
+
+	if (!len)
+		return err_set(e, EINVAL, "'%s' is no NAME=VALUE", word);
+	snprintf(name, sizeof(name), "%.*s", (int)len, word);
+	if (setting_value(&set->changes, name))
+		return err_set(e, EINVAL, "a set says '%s' twice", name);
+	return word[len] ? setting_change(&set->changes, word, e)
+			 : setting_set(&set->changes, word, "true", e);
+}
+
+static int add_name(struct options_set *set, const char *word, struct err *e)
+{
+	size_t used = strlen(set->name);
+	int n = snprintf(set->name + used, sizeof(set->name) - used, "%s%s",
+		used ? " " : "", word);
+
+	if (n < (int)(sizeof(set->name) - used))
+		return 0;
+	return err_set(e, EINVAL,
+		"the set that begins with '%s' is longer than %d letters; put "
+		"a name before it: 'name: OPTION=VALUE ...'",
+		set->name, TABLE_NAME - 1);
+}
+
+/* True where the word names the set rather than being part of it. */
+static bool take_title(struct options_set *set, char *word, struct err *e)
+{
+	size_t len = strlen(word);
+
+	if (len < 2 || word[len - 1] != ':' || strchr(word, '='))
+		return false;
+	word[len - 1] = '\0';
+	return !add_name(set, word, e);
+}
+
+static int parse_set(struct sets *s, char *text, struct err *e)
+{
+	struct options_set *set = &s->set[s->n];
+	char *rest, *word = strtok_r(text, space, &rest);
+	bool named;
+	int ret = 0;
+
+	if (s->n == SETS_MAX)
+		return err_set(
+			e, EINVAL, "there are more than %d sets", SETS_MAX);
+	s->n++;
+	named = word && take_title(set, word, e);
+	if (named)
+		word = strtok_r(NULL, space, &rest);
+	if (!word)
+		return err_set(e, EINVAL, "a set has no options");
+	for (; word && !ret; word = strtok_r(NULL, space, &rest)) {
+		if (!named)
+			ret = add_name(set, word, e);
+		if (!ret)
+			ret = add_option(set, word, e);
+	}
+	for (unsigned i = 0; i + 1 < s->n && !ret; i++)
+		if (!strcmp(s->set[i].name, set->name))
+			ret = err_set(e, EINVAL, "two sets are called '%s'",
+				set->name);
+	return ret;
+}
+
+int sets_parse(struct sets *s, const char *text, struct err *e)
+{
+	char *copy = strdup(text), *at = copy, *set;
+	int ret = copy ? 0 : err_set(e, ENOMEM, "no memory for sets");
+
+	while (!ret && (set = strsep(&at, ";"))) {
+		/* A last `;` ends the last set. */
+		if (!at && s->n && !set[strspn(set, space)])
+			break;
+		ret = parse_set(s, set, e);
+	}
+	free(copy);
+	return ret;
+}
+
+void sets_release(struct sets *s)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		setting_release(&s->set[i].changes);
+	*s = (struct sets){ 0 };
+}

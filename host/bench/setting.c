@@ -1,0 +1,105 @@
+#include "host/bench/setting.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where its value is; NULL where it is another's. */
+static const char *value_of(const char *change, const char *name, size_t len)
+{
+	return !strncmp(change, name, len) && change[len] == '='
+		? change + len + 1
+		: NULL;
+}
+
+static char **find(struct setting *s, const char *name, size_t len)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (value_of(s->change[i], name, len))
+			return &s->change[i];
+	return NULL;
+}
+
+int setting_change(struct setting *s, const char *text, struct err *e)
+{
+	size_t len = strcspn(text, "=");
+	char *copy, **old = find(s, text, len);
+
+	if (!len || !text[len])
+		return err_set(e, EINVAL, "'%s' is no NAME=VALUE", text);
+	if (!old && s->n == SETTING_CHANGES)
+		return err_set(e, EINVAL,
+			"a setting changes at most %d options",
+			SETTING_CHANGES);
+	copy = strdup(text);
+	if (!copy)
+		return err_set(e, ENOMEM, "no memory for a setting");
+	if (!old)
+		old = &s->change[s->n++];
+	free(*old);
+	*old = copy;
+	return 0;
+}
+
+int setting_set(
+	struct setting *s, const char *name, const char *value, struct err *e)
+{
+	char *text;
+	int ret;
+
+	if (asprintf(&text, "%s=%s", name, value) < 0)
+		return err_set(e, ENOMEM, "no memory for a setting");
+	ret = setting_change(s, text, e);
+	free(text);
+	return ret;
+}
+
+int setting_copy(struct setting *to, const struct setting *from, struct err *e)
+{
+	int ret = 0;
+
+	*to = (struct setting){ .hook = from->hook };
+	for (unsigned i = 0; i < from->n && !ret; i++)
+		ret = setting_change(to, from->change[i], e);
+	return ret;
+}
+
+const char *setting_value(const struct setting *s, const char *name)
+{
+	const char *value = NULL;
+
+	for (unsigned i = 0; i < s->n && !value; i++)
+		value = value_of(s->change[i], name, strlen(name));
+	return value;
+}
+
+bool setting_same(const struct setting *a, const struct setting *b)
+{
+	unsigned same = 0;
+
+	for (unsigned i = 0; i < a->n; i++)
+		for (unsigned k = 0; k < b->n; k++)
+			same += !strcmp(a->change[i], b->change[k]);
+	return a->hook == b->hook && a->n == b->n && same == a->n;
+}
+
+const char *setting_text(const struct setting *s, char *text, unsigned size)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < s->n && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s",
+			i ? " " : "", s->change[i]);
+	return text;
+}
+
+void setting_release(struct setting *s)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		free(s->change[i]);
+	*s = (struct setting){ 0 };
+}

@@ -1,0 +1,150 @@
+/*
+ * A runner without a pair: what a setting says is what it does. An output is
+ * `predict` tokens of a text that is a function of the item; a token takes
+ * `us` microseconds, and a pass emits `length` of them.
+ *
+ *   wrong=ITEM   another token at the end of that item
+ *   bytes=N      read a pass, of 7 that there should be
+ *   rows=N       of logits beyond those emitted
+ *   fail=open|item|close
+ */
+#ifndef TESTS_HOST_BENCH_FAKE_RUNNER_H
+#define TESTS_HOST_BENCH_FAKE_RUNNER_H
+
+#include "base/err.h"
+#include "host/bench/experiment.h"
+#include "tests/harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAKE_PROMPT 2
+#define FAKE_TEXT   64
+
+struct fake_one {
+	const struct setting *set;
+	int32_t text[FAKE_TEXT];
+};
+
+struct fake_runner {
+	struct fake_one one;
+	unsigned opened, closed, good;
+	char log[400];      /* "a0 a1 b0 ...": setting's name, item */
+	unsigned known;     /* items whose text was told */
+	uint64_t slower_ps; /* of each token, more in each opening */
+};
+
+static inline uint32_t fake_number(
+	const struct setting *s, const char *name, uint32_t otherwise)
+{
+	const char *value = setting_value(s, name);
+
+	return value ? (uint32_t)strtoul(value, NULL, 10) : otherwise;
+}
+
+static inline int fake_fails(
+	const struct setting *s, const char *where, struct err *e)
+{
+	const char *value = setting_value(s, "fail");
+
+	return value && !strcmp(value, where)
+		? err_set(e, EIO, "failed as told: %s", where)
+		: 0;
+}
+
+static inline int fake_open(
+	void *arg, const struct setting *s, void **one, struct err *e)
+{
+	struct fake_runner *f = arg;
+	int ret = fake_fails(s, "open", e);
+
+	if (ret)
+		return ret;
+	f->opened++;
+	f->one.set = s;
+	*one = &f->one;
+	return 0;
+}
+
+static inline int fake_item(void *arg, void *one, size_t item,
+	const struct known_text *known, struct item_told *t, struct err *e)
+{
+	struct fake_runner *f = arg;
+	const struct setting *s = ((struct fake_one *)one)->set;
+	uint32_t n = fake_number(s, "predict", 8), us;
+	uint32_t length = fake_number(s, "length", 1);
+	const char *name = setting_value(s, "name");
+	size_t used = strlen(f->log);
+
+	f->known += known != NULL;
+	snprintf(f->log + used, sizeof(f->log) - used, "%s%s%zu",
+		used ? " " : "", name ? name : "?", item);
+	us = fake_number(s, "us", 1000);
+	for (uint32_t i = 0; i < FAKE_PROMPT + n; i++)
+		f->one.text[i] = (int32_t)(100 * item + i);
+	if (fake_number(s, "wrong", 99) == item)
+		f->one.text[FAKE_PROMPT + n - 1]++;
+	*t = (struct item_told){ .text = f->one.text,
+		.n = FAKE_PROMPT + n,
+		.n_prompt = FAKE_PROMPT,
+		.n_predict = n,
+		.streamed = 7,
+		.rows_emitted = true,
+		.base_w = 2 };
+	t->figures = (struct figures){ .tokens = n,
+		.ns = (uint64_t)n * us * 1000,
+		.ps = (uint64_t)n * us * 1000000 + n * f->opened * f->slower_ps,
+		.passes = n / length,
+		.rows = 3 * (n / length),
+		.logits_rows = n + fake_number(s, "rows", 0),
+		.bytes = n / length * fake_number(s, "bytes", 7),
+		.energy_pj = (uint64_t)n * 1000000000 };
+	return fake_fails(s, "item", e);
+}
+
+static inline int fake_close(void *arg, void *one, bool good, struct err *e)
+{
+	struct fake_runner *f = arg;
+
+	f->closed++;
+	f->good += good;
+	return good ? fake_fails(((struct fake_one *)one)->set, "close", e) : 0;
+}
+
+static const unsigned fake_task[] = { 0, 0, 1 };
+static const char *const fake_tasks[] = { "first", "second" };
+
+/* Three items of two tasks on a phone's clock. */
+static inline struct runner fake_begin(
+	struct fake_runner *f, struct experiment *x)
+{
+	*f = (struct fake_runner){ 0 };
+	*x = (struct experiment){ .item_task = fake_task,
+		.n_items = 3,
+		.task = fake_tasks,
+		.n_tasks = 2,
+		.rounds = 1,
+		.phone = true };
+	return (struct runner){ fake_open, fake_item, fake_close, f };
+}
+
+/* Options with spaces between; they are to fit. */
+static inline struct run *fake_add(
+	struct experiment *x, const char *options, unsigned same_text)
+{
+	struct setting s = { 0 };
+	struct err e = { 0 };
+	char copy[200], *rest;
+	struct run *r;
+
+	snprintf(copy, sizeof(copy), "%s", options);
+	for (char *word = strtok_r(copy, " ", &rest); word;
+		word = strtok_r(NULL, " ", &rest))
+		assert_ok(setting_change(&s, word, &e), &e);
+	assert_ok(experiment_add(x, &s, same_text, &r, &e), &e);
+	return r;
+}
+
+#endif

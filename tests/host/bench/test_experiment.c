@@ -1,0 +1,199 @@
+/* Experiments of a runner that does what it is told. */
+#include "host/bench/experiment.h"
+#include "tests/host/bench/fake_runner.h"
+
+#include <math.h>
+
+/* Settings in alternation over rounds, each once whoever added it. */
+static void test_order(void **state)
+{
+	struct fake_runner f;
+	struct experiment x;
+	struct runner how = fake_begin(&f, &x);
+	struct err e = { 0 };
+	struct run *a, *b;
+
+	x.runner = &how;
+	x.rounds = 2;
+	a = fake_add(&x, "name=a us=10", 1);
+	b = fake_add(&x, "name=b us=20", 1);
+	assert_ptr_equal(fake_add(&x, "us=10 name=a", 1), a);
+	assert_ptr_not_equal(a, b);
+	assert_int_equal(x.n_runs, 2);
+	assert_ok(experiment_run(&x, &e), &e);
+	assert_string_equal(f.log, "a0 a1 a2 b0 b1 b2 a0 a1 a2 b0 b1 b2");
+	assert_int_equal(f.opened, 4);
+	assert_int_equal(f.closed, 4);
+	assert_int_equal(f.good, 4);
+	/* Of 4 times 3 texts, 3 were the first of their item. */
+	assert_int_equal(x.same_texts, 9);
+	assert_int_equal(f.known, 9);
+	assert_int_equal(x.exact_reads, 4 * 3 * 8);
+	assert_int_equal(x.exact_logits, 4 * 3 * 8);
+	experiment_release(&x);
+}
+
+static void test_figures(void **state)
+{
+	struct fake_runner f;
+	struct experiment x;
+	struct runner how = fake_begin(&f, &x);
+	struct err e = { 0 };
+	struct told t;
+	struct run *r;
+
+	x.runner = &how;
+	r = fake_add(&x, "name=a us=100 length=2", 1);
+	assert_ok(experiment_run(&x, &e), &e);
+	t = run_told(&x, r);
+	assert_int_equal(t.sum.tokens, 24);
+	assert_int_equal(r->task[0].tokens, 16);
+	assert_int_equal(r->task[1].tokens, 8);
+	assert_close(t.seconds, 24 * 100e-6, 1e-12, "seconds");
+	assert_close(t.task_tokens_per_s[0], 1e4, 1e-6, "tokens/s of a task");
+	assert_close(t.tokens_per_s, 1e4, 1e-6, "tokens/s");
+	assert_close(figure_length(&t), 2, 1e-12, "length");
+	assert_close(figure_rows(&t), 3, 1e-12, "rows");
+	assert_close(figure_passes(&t), 12, 0, "passes");
+	/* A millijoule a token, and 2 W for 100 us. */
+	assert_close(figure_joules(&t), 1e-3 + 2e-4, 1e-12, "joules");
+	/* The wall's clock: no energy. */
+	x.phone = false;
+	t = run_told(&x, r);
+	assert_true(isnan(figure_joules(&t)));
+	experiment_release(&x);
+}
+
+/* Of rounds that differ the median counts; of tasks the geometric mean. */
+static void test_medians(void **state)
+{
+	struct fake_runner f;
+	struct experiment x;
+	struct runner how = fake_begin(&f, &x);
+	struct err e = { 0 };
+	struct told t;
+	struct run *r;
+
+	x.runner = &how;
+	x.rounds = 3;
+	f.slower_ps = 1000000; /* 1, 2 and 3 us more a token */
+	r = fake_add(&x, "name=a us=8", 1);
+	assert_ok(experiment_run(&x, &e), &e);
+	t = run_told(&x, r);
+	assert_close(t.tokens_per_s, 1e5, 1e-4, "the median of three rounds");
+	/* Each task's own rate is told, and the mean is geometric. */
+	for (int i = 0; i < 3; i++)
+		r->rate[1][i] *= 4;
+	t = run_told(&x, r);
+	assert_close(t.tokens_per_s, 2e5, 1e-4, "the geometric mean");
+	experiment_release(&x);
+}
+
+/* The second of these settings breaks a rule, which ends it all. */
+static void check_broken(const char *setting, const char *says, int code)
+{
+	struct fake_runner f;
+	struct experiment x;
+	struct runner how = fake_begin(&f, &x);
+	struct err e = { 0 };
+	int ret;
+
+	x.runner = &how;
+	fake_add(&x, "name=a", 1);
+	fake_add(&x, setting, 1);
+	fake_add(&x, "name=c", 1);
+	ret = experiment_run(&x, &e);
+	if (ret != -code || !strstr(e.text, says))
+		fail_msg("'%s' ends with %d, '%s', not with '%s'", setting, ret,
+			e.text, says);
+	assert_null(strchr(f.log, 'c'));
+	assert_int_equal(f.opened, f.closed);
+	assert_int_equal(f.good, strstr(setting, "fail=close") ? 2 : 1);
+	experiment_release(&x);
+}
+
+static void test_broken_rules(void **state)
+{
+	check_broken("name=b wrong=1",
+		"name=b wrong=1 writes something else than name=a did: an item "
+		"of first, 7 tokens behind the prompt",
+		EPROTO);
+	check_broken("name=b wrong=2", "an item of second", EPROTO);
+	check_broken("name=b bytes=6",
+		"read 48 bytes in 8 passes, which is not 7 each", EPROTO);
+	check_broken("name=b rows=1", "computed 9 rows of logits for 8 tokens",
+		EPROTO);
+	check_broken("name=b fail=open", "as told: open", EIO);
+	check_broken("name=b fail=item", "as told: item", EIO);
+	check_broken("name=b fail=close", "as told: close", EIO);
+}
+
+/* Shorter and longer outputs of one text are the same as far as they go; what
+ * is compared with nothing may be anything. */
+static void test_lengths(void **state)
+{
+	struct fake_runner f;
+	struct experiment x;
+	struct runner how = fake_begin(&f, &x);
+	struct err e = { 0 };
+
+	x.runner = &how;
+	fake_add(&x, "name=a predict=8", 1);
+	fake_add(&x, "name=b predict=5", 1);
+	fake_add(&x, "name=c predict=20", 1);
+	fake_add(&x, "name=d predict=12", 1);
+	fake_add(&x, "name=e predict=12 wrong=0", 0);
+	fake_add(&x, "name=f predict=12 wrong=0", 2);
+	fake_add(&x, "name=g predict=12 wrong=0", 2);
+	assert_ok(experiment_run(&x, &e), &e);
+	assert_int_equal(x.same_texts, 3 * 3 + 3);
+	experiment_release(&x);
+
+	/* Seen once the longer text is known, which is the second one's. */
+	how = fake_begin(&f, &x);
+	x.runner = &how;
+	fake_add(&x, "name=a predict=8", 1);
+	fake_add(&x, "name=b predict=12", 1);
+	fake_add(&x, "name=c predict=10 wrong=1", 1);
+	assert_int_equal(experiment_run(&x, &e), -EPROTO);
+	assert_non_null(strstr(e.text, "than name=b predict=12 did"));
+	experiment_release(&x);
+}
+
+static unsigned steps;
+
+static void count_steps(void *arg, uint64_t done, uint64_t total)
+{
+	assert_int_equal(done, ++steps);
+	assert_int_equal(total, *(const uint64_t *)arg);
+}
+
+static void test_progress(void **state)
+{
+	struct fake_runner f;
+	struct experiment x;
+	struct runner how = fake_begin(&f, &x);
+	struct err e = { 0 };
+	uint64_t total = 2 * 2 * 3;
+
+	x.runner = &how;
+	x.rounds = 2;
+	x.progress = count_steps;
+	x.progress_arg = &total;
+	fake_add(&x, "name=a", 1);
+	fake_add(&x, "name=b", 1);
+	assert_ok(experiment_run(&x, &e), &e);
+	assert_int_equal(steps, total);
+	experiment_release(&x);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_order),
+	cmocka_unit_test(test_figures),
+	cmocka_unit_test(test_medians),
+	cmocka_unit_test(test_broken_rules),
+	cmocka_unit_test(test_lengths),
+	cmocka_unit_test(test_progress),
+};
+
+TEST_MAIN(tests)

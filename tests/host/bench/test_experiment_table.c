@@ -1,0 +1,198 @@
+/* Tables planned from data, filled from runs, and told in three forms. */
+#include "base/checked.h"
+#include "host/bench/experiment_table.h"
+#include "host/method/method.h"
+#include "tests/host/bench/fake_runner.h"
+
+static const struct method one = { .name = "one" },
+			   two = { .name = "two", .needs_draft = true };
+static const struct method *const both[] = { &one, &two };
+
+static const struct column_spec columns[] = {
+	{ "tokens_per_s", "tok/s", 1, 1, figure_tokens_per_s },
+	{ "times", "times", 2, 1, figure_tokens_per_s,
+		.against = COLUMN_SHARE },
+	{ "saved", "saved%", 0, 100, figure_pass_s, .against = COLUMN_SAVED },
+	{ "task", "", 0, 1, .each = COLUMN_EACH_TASK },
+	{ "tokens", "", 0, 1, figure_tokens },
+	{ 0 },
+};
+
+static const struct table_variant variants[] = {
+	{ NULL, { NULL } },
+	{ "quick", { "us=500", "x=1" } },
+};
+
+static const struct table_spec plain = { .name = "plain",
+	.title = "A title",
+	.note = "A note.",
+	.name_key = { "method", "kind" },
+	.variant = variants,
+	.n_variants = ARRAY_LEN(variants),
+	.column = columns };
+
+static const struct column_spec level_columns[] = {
+	{ "level", "", 2, 1, figure_tokens_per_s, .each = COLUMN_EACH_LEVEL },
+	{ 0 },
+};
+
+static bool drafts(const struct method *m)
+{
+	return m->needs_draft;
+}
+
+static const struct table_spec by_level = { .name = "level",
+	.title = "Levels",
+	.name_key = { "method" },
+	.wanted = drafts,
+	.levels = 1,
+	.column = level_columns };
+
+static const struct table_levels levels[] = {
+	{ .option = "us",
+		.unit = "",
+		.key = "us_",
+		.head = " us",
+		.value = { 1000, 250 },
+		.n = 2 },
+};
+
+static const char text_wanted[] =
+	"\nA title\n\n"
+	"method  kind    tok/s  times  saved%  first  second\n"
+	"one     usual  1000.0   1.00       0   1000    1000\n"
+	"two     usual  1000.0   1.00       0   1000    1000\n"
+	"one     quick  2000.0   2.00      50   2000    2000\n"
+	"two     quick  2000.0   2.00      50   2000    2000\n"
+	"\nA note.\n"
+	"\nLevels\n\n"
+	"method  1000 us   250 us\n"
+	"two     1000.00  4000.00\n";
+
+static const char csv_wanted[] = "level,two,,us_1000,1000\n"
+				 "level,two,,us_250,4000\n";
+
+static const char json_wanted[] =
+	"[{\"method\":\"two\",\"us_1000\":1000.0,\"us_250\":4000.0}]";
+
+struct filled {
+	struct table_plan plan[2];
+	struct bench_table table[2];
+};
+
+/* Both tables, of one experiment; the caller frees. */
+static struct filled *fill(void)
+{
+	struct filled *all = calloc(1, sizeof(*all));
+	struct fake_runner f;
+	struct experiment x;
+	struct runner how = fake_begin(&f, &x);
+	struct setting usual = { 0 };
+	struct table_ask ask = { .method = both,
+		.n_methods = 2,
+		.usual = &usual,
+		.levels = levels,
+		.unnamed = "usual",
+		.same_text = 1 };
+	struct err e = { 0 };
+
+	assert_non_null(all);
+	x.runner = &how;
+	assert_ok(setting_change(&usual, "us=1000", &e), &e);
+	assert_ok(table_plan(&all->plan[0], &x, &plain, &ask, &e), &e);
+	assert_int_equal(x.n_runs, 4);
+	/* The level that is as usual is the run that is there. */
+	assert_ok(table_plan(&all->plan[1], &x, &by_level, &ask, &e), &e);
+	assert_int_equal(x.n_runs, 5);
+	assert_ptr_equal(
+		all->plan[1].row[0].run[0], all->plan[0].row[1].run[0]);
+	assert_ok(experiment_run(&x, &e), &e);
+	for (int i = 0; i < 2; i++)
+		table_fill(&all->table[i], &x, &all->plan[i], &ask);
+	experiment_release(&x);
+	setting_release(&usual);
+	return all;
+}
+
+static void check_written(struct filled *all,
+	void (*tell)(struct filled *, FILE *), const char *want)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_non_null(f);
+	tell(all, f);
+	fclose(f);
+	assert_string_equal(text, want);
+	free(text);
+}
+
+static void tell_text(struct filled *all, FILE *f)
+{
+	table_print(&all->table[0], f);
+	table_print(&all->table[1], f);
+}
+
+static void tell_csv(struct filled *all, FILE *f)
+{
+	table_print_csv(&all->table[1], f);
+}
+
+static void tell_json(struct filled *all, FILE *f)
+{
+	json_t *o = table_json(&all->table[1]);
+
+	assert_non_null(o);
+	json_dumpf(o, f, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	json_decref(o);
+}
+
+static void test_forms(void **state)
+{
+	struct filled *all = fill();
+
+	check_written(all, tell_text, text_wanted);
+	check_written(all, tell_csv, csv_wanted);
+	check_written(all, tell_json, json_wanted);
+	free(all);
+}
+
+/* What a name holds must not become another field. */
+static void test_csv_names(void **state)
+{
+	struct filled *all = calloc(1, sizeof(*all));
+	struct bench_table *t = &all->table[1];
+
+	assert_non_null(all);
+	t->name = "t";
+	t->n_names = 2;
+	t->name_key[0] = t->name_key[1] = "k";
+	table_add_column(t, "v", "v", 0, 1);
+	table_add_row(t, "a,b", "say \"x\"")->value[0] = 1.5;
+	/* Without a figure there is no line. */
+	table_add_row(t, "none", NULL);
+	check_written(all, tell_csv, "t,\"a,b\",\"say \"\"x\"\"\",v,1.5\n");
+	free(all);
+}
+
+static void test_too_many_rows(void **state)
+{
+	struct table_plan *p = calloc(1, sizeof(*p));
+	struct err e = { 0 };
+	struct run r = { 0 };
+
+	assert_non_null(p);
+	for (int i = 0; i < TABLE_ROWS; i++)
+		assert_ok(table_plan_row(p, &r, "a", NULL, &e), &e);
+	assert_int_equal(table_plan_row(p, &r, "a", NULL, &e), -EINVAL);
+	free(p);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_forms),
+	cmocka_unit_test(test_csv_names),
+	cmocka_unit_test(test_too_many_rows),
+};
+
+TEST_MAIN(tests)
