@@ -137,6 +137,7 @@ static void print_man(FILE *f)
 	for (size_t i = 0; commands[i]; i++)
 		opt_man(commands[i]->usage, f);
 	opt_man(cmd_bench_lever.usage, f);
+	opt_man(cmd_bench_methods.usage, f);
 	fputs(".SH EXIT STATUS\n", f);
 	for (size_t i = 0; i < ARRAY_LEN(exits); i++)
 		fprintf(f, ".TP\n%s\n%s\n", exits[i].what, exits[i].means);
@@ -163,8 +164,10 @@ static void print_completion(FILE *f)
 	for (size_t i = 0; commands[i]; i++) {
 		fprintf(f, "\t*:%s) words='", command_name(commands[i]));
 		opt_words(commands[i]->usage, f);
-		if (commands[i] == &cmd_bench)
+		if (commands[i] == &cmd_bench) {
 			opt_words(cmd_bench_lever.usage, f);
+			opt_words(cmd_bench_methods.usage, f);
+		}
 		fputs("' ;;\n", f);
 	}
 	fputs("\tesac\n"

@@ -312,7 +312,6 @@ static int set_up(struct bench_lever *b, struct err *e)
 	b->x.phone = b->clock;
 	b->x.rounds = a->rounds ? a->rounds : b->x.phone ? 1 : 3;
 	b->x.progress = a->progress;
-	b->x.progress_arg = a->progress_arg;
 	b->oracle = draft && !strncmp(draft, "oracle:", 7);
 	return a->plot ? bench_plot_ready(a->plot, e) : 0;
 }

@@ -61,8 +61,7 @@ struct lever_args {
 	enum bench_form form;
 	const char *plot;                    /* folder; NULL: none */
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
-	void (*progress)(void *arg, uint64_t done, uint64_t total);
-	void *progress_arg;
+	struct progress_sink progress;
 };
 
 /* Measure and tell; -ECANCELED when interrupted. */

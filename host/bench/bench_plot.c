@@ -152,7 +152,7 @@ static struct page lay_out(const struct bench_table *t, FILE *f)
 		unsigned bars = columns_of(t, i) * t->n_rows;
 
 		p.bars = bars > p.bars ? bars : p.bars;
-		p.panels++;
+		p.panels += bars > 0;
 	}
 	p.width = (unsigned)(LEFT + RIGHT) + BAR_WIDTH * p.bars;
 	if (p.width < PAGE_WIDTH || t->plot.lines)

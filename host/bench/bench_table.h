@@ -31,8 +31,9 @@ struct table_row {
 };
 
 /*
- * A plot has a panel for each unit, above one another's columns: unlike units
- * never share an axis. No `y`: no plot.
+ * A plot has a panel for each unit, one above the other: unlike units never
+ * share an axis. A last panel that no column is in is left out. No `y`: no
+ * plot.
  */
 struct table_plot {
 	const char *y[TABLE_PANELS]; /* of its axis, with the unit */

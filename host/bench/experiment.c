@@ -9,6 +9,8 @@
 
 #define TEXT 200 /* of a setting in a message */
 
+static const char measuring[] = "measuring";
+
 /* ---- settings ------------------------------------------------------------ */
 
 static struct run *find(const struct experiment *x, const struct setting *s)
@@ -209,8 +211,7 @@ static int run_items(struct experiment *x, unsigned round, unsigned run,
 	memcpy(before, r->task, sizeof(before));
 	for (size_t i = 0; i < x->n_items && !ret; i++) {
 		ret = run_item(x, r, one, i, e);
-		if (x->progress)
-			x->progress(x->progress_arg, behind + i + 1, total);
+		progress_tell(&x->progress, measuring, behind + i + 1, total);
 	}
 	note_rates(x, r, round, before);
 	return ret;
@@ -243,6 +244,7 @@ int experiment_run(struct experiment *x, struct err *e)
 	for (unsigned round = 0; round < x->rounds && !ret; round++)
 		for (unsigned i = 0; i < x->n_runs && !ret; i++)
 			ret = do_run(x, round, i, e);
+	progress_tell(&x->progress, NULL, 0, 0);
 	return ret;
 }
 

@@ -14,6 +14,7 @@
 #ifndef HOST_BENCH_EXPERIMENT_H
 #define HOST_BENCH_EXPERIMENT_H
 
+#include "base/progress.h"
 #include "host/bench/figures.h"
 #include "host/bench/setting.h"
 
@@ -74,11 +75,9 @@ struct experiment {
 	size_t n_items;
 	const char *const *task; /* names, [n_tasks <= FIGURES_TASKS] */
 	unsigned n_tasks;
-	unsigned rounds; /* 1 .. EXPERIMENT_ROUNDS */
-	bool phone;      /* whose time counts; else the wall's */
-	/* Behind each item; NULL: nothing. */
-	void (*progress)(void *arg, uint64_t done, uint64_t total);
-	void *progress_arg;
+	unsigned rounds;               /* 1 .. EXPERIMENT_ROUNDS */
+	bool phone;                    /* whose time counts; else the wall's */
+	struct progress_sink progress; /* told of items */
 	/* Of the phone, where there is one; may be set later. */
 	double plain_bytes_per_s;
 

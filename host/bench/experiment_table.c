@@ -123,7 +123,6 @@ int table_plan(struct table_plan *p, struct experiment *x,
 
 /* ---- filling ------------------------------------------------------------- */
 
-/* A column of the plan that this makes; its figures are the caller's. */
 static void put_column(struct bench_table *out, const struct column_spec *c,
 	const char *key, const char *head)
 {
@@ -147,6 +146,8 @@ static void put_columns(struct bench_table *out, const struct experiment *x,
 	const struct table_spec *t, const struct table_ask *ask)
 {
 	for (const struct column_spec *c = t->column; c->key; c++) {
+		if (c->of_phone && !x->phone)
+			continue;
 		if (c->each == COLUMN_EACH_LEVEL)
 			put_levels(out, c, &ask->levels[t->levels - 1]);
 		else if (c->each == COLUMN_EACH_TASK)
@@ -177,6 +178,8 @@ static void put_row(struct table_row *out, const struct experiment *x,
 	double *v = out->value;
 
 	for (const struct column_spec *c = p->spec->column; c->key; c++) {
+		if (c->of_phone && !x->phone)
+			continue;
 		if (c->each == COLUMN_EACH_TASK) {
 			for (unsigned i = 0; i < x->n_tasks; i++)
 				*v++ = own.task_tokens_per_s[i];

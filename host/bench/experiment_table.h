@@ -36,6 +36,7 @@ struct column_spec {
 	double scale;
 	figure_of *figure;
 	unsigned panel; /* of the plot, 1 ..; 0: not in it */
+	bool of_phone;  /* only where a phone's time is told */
 	enum column_against against;
 	enum column_each each;
 };

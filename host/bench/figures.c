@@ -135,6 +135,11 @@ double figure_verify_share(const struct told *t)
 	return over(t->verify_s, t->seconds);
 }
 
+double figure_seconds(const struct told *t)
+{
+	return t->seconds;
+}
+
 double figure_joules(const struct told *t)
 {
 	return isnan(t->joules) ? t->joules

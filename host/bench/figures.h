@@ -47,7 +47,7 @@ typedef double figure_of(const struct told *);
 
 figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
 	figure_rows, figure_logits_rows, figure_draft_share,
-	figure_verify_share, figure_joules, figure_tokens,
+	figure_verify_share, figure_seconds, figure_joules, figure_tokens,
 	figure_all_logits_rows, figure_upper_rows;
 /* A pass: what it reads, and for how long; drafting beside it, and nodes. */
 figure_of figure_bytes, figure_read_s, figure_compute_s, figure_verify_s,

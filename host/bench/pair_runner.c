@@ -154,10 +154,18 @@ static void release(struct opened *o)
 	free(o);
 }
 
+static void note_files(struct pair_runner *by, const struct decoder *d)
+{
+	if (!by->model[0])
+		memcpy(by->model, d->model_path, sizeof(by->model));
+	if (!by->draft[0])
+		memcpy(by->draft, d->drafting.path, sizeof(by->draft));
+}
+
 static int open_run(
 	void *arg, const struct setting *s, void **one, struct err *e)
 {
-	const struct pair_runner *by = arg;
+	struct pair_runner *by = arg;
 	struct opened *o = calloc(1, sizeof(*o));
 	int ret;
 
@@ -177,6 +185,7 @@ static int open_run(
 		release(o);
 		return ret;
 	}
+	note_files(by, &o->decoder);
 	*one = o;
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "base/opt.h"
 
+#include <limits.h>
 #include <signal.h>
 
 struct bench_items;
@@ -29,6 +30,8 @@ struct pair_runner {
 	 * then what its bytes would have taken is counted; NULL: it is not. */
 	struct bench_read *plain;
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
+	/* Of the first run that had one, for reports. */
+	char model[PATH_MAX], draft[PATH_MAX];
 };
 
 /* Borrows the runner's arguments. */

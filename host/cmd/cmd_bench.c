@@ -37,8 +37,9 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem bench",
-	.synopsis = "(ipc | decode | kernels | lever) [--json] [--rounds N] "
-		    "[-m MODEL]",
+	.synopsis =
+		"(ipc | decode | kernels | lever | methods) [--json] [--rounds N] "
+		"[-m MODEL]",
 	.summary = "what things cost on this machine",
 	.details =
 		"Benchmarks:\n"
@@ -65,6 +66,9 @@ static const struct opt_command usage = {
 		"all methods that\n"
 		"          draft; 'tandem bench lever --help' tells its own "
 		"options\n"
+		"  methods methods and sets of options compared on prompts of "
+		"yours; see\n"
+		"          'tandem bench methods --help'\n"
 		"\n"
 		"Wall clock where no phone is named. Everything is measured in "
 		"alternating batches of one run, so compare figures of one "
@@ -86,6 +90,15 @@ static const struct {
 	{ "kernels", bench_kernels_main },
 };
 
+/* Those with options of their own. */
+static const struct {
+	const char *name;
+	const struct command *command;
+} own[] = {
+	{ "lever", &cmd_bench_lever },
+	{ "methods", &cmd_bench_methods },
+};
+
 static int bench_main(int argc, char **argv)
 {
 	struct err e = { 0 };
@@ -93,8 +106,9 @@ static int bench_main(int argc, char **argv)
 	struct bench_args args;
 	int status, ret;
 
-	if (argc > 1 && !strcmp(argv[1], "lever"))
-		return cmd_bench_lever.run(argc - 1, argv + 1);
+	for (size_t i = 0; i < ARRAY_LEN(own) && argc > 1; i++)
+		if (!strcmp(own[i].name, argv[1]))
+			return own[i].command->run(argc - 1, argv + 1);
 	if (!cmd_parse(&cmd_bench, argc, argv, &operands, &status))
 		return status;
 	args = (struct bench_args){ as_json, (unsigned)rounds,
@@ -110,9 +124,11 @@ static int bench_main(int argc, char **argv)
 				strerror(errno));
 		return ret ? cmd_fail(&e) : EXIT_OK;
 	}
-	if (!strcmp(argv[1], "lever"))
-		return cmd_misuse(&cmd_bench,
-			"the options of lever stand behind its name");
+	for (size_t i = 0; i < ARRAY_LEN(own); i++)
+		if (!strcmp(own[i].name, argv[1]))
+			return cmd_misuse(&cmd_bench,
+				"the options of %s stand behind its name",
+				argv[1]);
 	return cmd_misuse(&cmd_bench, "there is no benchmark '%s'", argv[1]);
 }
 

@@ -4,11 +4,11 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "base/progress.h"
 #include "host/api/decoder.h"
 #include "host/api/options.h"
 #include "host/bench/run_options.h"
 #include "host/bench/bench_lever.h"
+#include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
 
 #include <errno.h>
@@ -89,116 +89,23 @@ static const struct opt_command usage = {
 
 /* ---- lists --------------------------------------------------------------- */
 
-/* The next part of a list with commas or spaces between, in part[32]; false
- * behind the last. Parts that are too long are cut, and so are none. */
-static bool next_part(const char **list, char part[32])
-{
-	size_t len;
-
-	*list += strspn(*list, ", ");
-	len = strcspn(*list, ", ");
-	snprintf(part, 32, "%.*s", (int)(len < 32 ? len : 31), *list);
-	*list += len;
-	return len;
-}
-
-static int refuse(const char *option, const char *part, const char *there_is)
-{
-	return cmd_misuse(&cmd_bench_lever, "--%s: '%s' is none; there is %s",
-		option, part, there_is);
-}
-
 static int take_tables(struct lever_args *a)
 {
 	const char *list = tables;
-	char part[32];
+	char part[LIST_PART];
 
-	while (next_part(&list, part)) {
+	while (list_part(&list, part)) {
 		bool all = !strcmp(part, "all"), known = all;
 
 		for (int t = 0; t < LEVER_TABLES; t++)
 			if (all || !strcmp(part, lever_table_names[t]))
 				known = a->table[t] = true;
 		if (!known)
-			return refuse("tables", part,
+			return list_refuse(&cmd_bench_lever, "tables", part,
 				"methods, prune, budget, length, quality, "
 				"place, logits and all");
 	}
 	return EXIT_OK;
-}
-
-static int take_methods(struct lever_args *a)
-{
-	const char *list = method_list;
-	char part[32];
-
-	while (next_part(&list, part)) {
-		const struct method *m = method_find(part);
-		bool twice = false;
-
-		if (!m || m->diffusion)
-			return refuse("methods", part,
-				"autoregressive, flash-ar, chain, specinfer, "
-				"opt-tree, eagle2-tree, edgellm and lever");
-		for (unsigned i = 0; i < a->n_methods; i++)
-			twice |= a->method[i] == m;
-		if (!twice)
-			a->method[a->n_methods++] = m;
-	}
-	return a->n_methods
-		? EXIT_OK
-		: cmd_misuse(&cmd_bench_lever, "--methods names none");
-}
-
-static int take_tasks(struct lever_args *a)
-{
-	static const char *const names[EVAL_TASKS] = { "summary", "qa", "ui",
-		"reply", "math", "code" };
-	const char *list = tasks;
-	char part[32];
-
-	if (!strcmp(tasks, "none"))
-		return EXIT_OK;
-	if (!strcmp(tasks, "all"))
-		list = EVAL_TASK_NAMES;
-	while (next_part(&list, part)) {
-		const char *name = NULL;
-
-		for (int i = 0; i < EVAL_TASKS; i++)
-			if (!strcmp(part, names[i]))
-				name = names[i];
-		for (unsigned i = 0; i < a->n_tasks && name; i++)
-			if (a->task[i] == name)
-				return cmd_misuse(&cmd_bench_lever,
-					"--tasks names '%s' twice", name);
-		if (!name)
-			return refuse("tasks", part,
-				EVAL_TASK_NAMES ", all and none");
-		a->task[a->n_tasks++] = name;
-	}
-	return a->n_tasks ? EXIT_OK
-			  : cmd_misuse(&cmd_bench_lever, "--tasks names none");
-}
-
-/* Whole numbers of [least, most]. */
-static int take_numbers(const char *option, const char *list, uint32_t least,
-	uint32_t most, uint32_t out[TABLE_LEVELS], unsigned *n)
-{
-	char part[32], *end;
-
-	while (next_part(&list, part)) {
-		unsigned long v = strtoul(part, &end, 10);
-
-		if (part[0] < '0' || part[0] > '9' || *end || v < least ||
-			v > most || *n == TABLE_LEVELS)
-			return cmd_misuse(&cmd_bench_lever,
-				"--%s: '%s' is not one of at most %u whole "
-				"numbers from %u to %u",
-				option, part, TABLE_LEVELS, least, most);
-		out[(*n)++] = (uint32_t)v;
-	}
-	return *n ? EXIT_OK
-		  : cmd_misuse(&cmd_bench_lever, "--%s names none", option);
 }
 
 static int take_lists(struct lever_args *a)
@@ -206,15 +113,17 @@ static int take_lists(struct lever_args *a)
 	int status = take_tables(a);
 
 	if (!status)
-		status = take_methods(a);
+		status = list_methods(&cmd_bench_lever, method_list, false,
+			a->method, &a->n_methods, LEVER_METHODS);
 	if (!status)
-		status = take_tasks(a);
+		status = list_tasks(
+			&cmd_bench_lever, tasks, a->task, &a->n_tasks);
 	if (!status)
-		status = take_numbers(
-			"budgets", budgets, 0, 100, a->budget, &a->n_budgets);
+		status = list_numbers(&cmd_bench_lever, "budgets", budgets, 0,
+			100, a->budget, &a->n_budgets, TABLE_LEVELS);
 	if (!status)
-		status = take_numbers("lengths", lengths, 2, 1 << 20, a->length,
-			&a->n_lengths);
+		status = list_numbers(&cmd_bench_lever, "lengths", lengths, 2,
+			1 << 20, a->length, &a->n_lengths, TABLE_LEVELS);
 	return status;
 }
 
@@ -252,21 +161,10 @@ static int check_decoding(void)
 	return ret ? cmd_misuse(&cmd_bench_lever, "%s", e.text) : EXIT_OK;
 }
 
-static void show(void *arg, uint64_t done, uint64_t total)
-{
-	struct progress *p = arg;
-
-	p->total = total;
-	progress_at(p, done);
-}
-
 static int run(int argc, char **argv)
 {
 	struct run_options *o = opt_values_at(&asked, &run_table);
-	struct progress p;
-	struct lever_args a = {
-		.asked = &asked, .progress = show, .progress_arg = &p
-	};
+	struct lever_args a = { .asked = &asked, .progress = cmd_progress };
 	struct err e = { 0 };
 	unsigned operands;
 	int status, ret;
@@ -288,9 +186,7 @@ static int run(int argc, char **argv)
 	a.plot = plot;
 	a.cancel = &cmd_interrupted;
 	cmd_catch_signals();
-	progress_begin(&p, "measuring", 1);
 	ret = bench_lever(&a, &e);
-	progress_end(&p);
 	if (!ret)
 		return EXIT_OK;
 	status = cmd_fail(&e);

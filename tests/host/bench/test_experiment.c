@@ -160,30 +160,40 @@ static void test_lengths(void **state)
 	experiment_release(&x);
 }
 
-static unsigned steps;
+struct told_steps {
+	uint64_t done, total;
+	unsigned ends;
+};
 
-static void count_steps(void *arg, uint64_t done, uint64_t total)
+static void count_steps(
+	void *arg, const char *what, uint64_t done, uint64_t total)
 {
-	assert_int_equal(done, ++steps);
-	assert_int_equal(total, *(const uint64_t *)arg);
+	struct told_steps *t = arg;
+
+	if (!what) {
+		t->ends++;
+		return;
+	}
+	assert_int_equal(done, ++t->done);
+	assert_int_equal(total, t->total);
 }
 
 static void test_progress(void **state)
 {
+	struct told_steps told = { .total = 2 * 2 * 3 };
 	struct fake_runner f;
 	struct experiment x;
 	struct runner how = fake_begin(&f, &x);
 	struct err e = { 0 };
-	uint64_t total = 2 * 2 * 3;
 
 	x.runner = &how;
 	x.rounds = 2;
-	x.progress = count_steps;
-	x.progress_arg = &total;
+	x.progress = (struct progress_sink){ count_steps, &told };
 	fake_add(&x, "name=a", 1);
 	fake_add(&x, "name=b", 1);
 	assert_ok(experiment_run(&x, &e), &e);
-	assert_int_equal(steps, total);
+	assert_int_equal(told.done, told.total);
+	assert_int_equal(told.ends, 1);
 	experiment_release(&x);
 }
 

@@ -1,0 +1,384 @@
+#include "host/bench/bench_methods.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/api/decoder.h"
+#include "host/bench/run_options.h"
+#include "host/bench/bench.h"
+#include "host/bench/bench_items.h"
+#include "host/bench/bench_plot.h"
+#include "host/bench/experiment_table.h"
+#include "host/bench/pair_runner.h"
+#include "host/draft/drafting.h"
+#include "host/method/method.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXTS_KEY 512
+
+struct bench_methods {
+	const struct methods_args *args;
+	const char *clock; /* of a phone; NULL: the wall's */
+	bool oracle;
+	struct pair_runner pair;
+	struct runner runner;
+	struct bench_items items;
+	struct experiment x;
+	struct table_spec spec[2];
+	struct table_plan plan[2];
+	/* What makes texts what they are, of each number of same texts. */
+	char texts[TABLE_ROWS][TEXTS_KEY];
+	unsigned n_texts;
+};
+
+/* ---- tables -------------------------------------------------------------- */
+
+static const struct column_spec methods_columns[] = {
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
+	{ "over_first", "times", 2, 1, figure_tokens_per_s,
+		.against = COLUMN_SHARE },
+	{ "accepted_length", "length", 2, 1, figure_length, .panel = 2 },
+	{ "passes", "passes", 0, 1, figure_passes },
+	{ "pass_s", "ms", 2, 1e3, figure_pass_s },
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ "draft_share", "draft%", 1, 100, figure_draft_share },
+	{ "seconds", "s", 3, 1, figure_seconds },
+	{ "tokens", "", 0, 1, figure_tokens },
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules, .panel = 3,
+		.of_phone = true },
+	{ 0 },
+};
+
+static const struct column_spec tasks_columns[] = {
+	{ "task", "", 2, 1, .panel = 1, .each = COLUMN_EACH_TASK },
+	{ "geometric_mean", "mean", 2, 1, figure_tokens_per_s, .panel = 1 },
+	{ 0 },
+};
+
+static const struct table_spec methods_table = { .name = "methods",
+	.title = "Methods compared",
+	.note = "tok/s: geometric mean of the tasks; times: over the first "
+		"row; length: tokens a\npass emits; ms, rows: of a pass; s: "
+		"of all decoding.",
+	.name_key = { "method" },
+	.column = methods_columns,
+	.plot = { .y = { "tokens/s", "tokens a pass", "mJ a token" } } };
+
+static const struct table_spec tasks_table = { .name = "tasks",
+	.title = "Tokens/s of each task",
+	.name_key = { "method" },
+	.column = tasks_columns,
+	.plot = { .y = { "tokens/s" } } };
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* Whether all that the set changes means something to the method. */
+static int means_something(const struct options_set *set,
+	const struct method *m, bool *does, struct err *e)
+{
+	int ret = 0;
+
+	*does = true;
+	if (setting_value(&set->changes, "method"))
+		return err_set(e, EINVAL, "methods are said by --methods");
+	for (unsigned i = 0; i < set->changes.n && *does && !ret; i++) {
+		const char *text = set->changes.change[i];
+		char name[TABLE_NAME];
+
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "="),
+			text);
+		ret = asked_is_for(m, name, does, e);
+	}
+	return ret;
+}
+
+/*
+ * The number of those texts that this setting's must be: of lossless methods,
+ * with the same model and arithmetic, in as large a context. 0: anything.
+ */
+static unsigned same_text(struct bench_methods *b, const struct setting *s,
+	const struct method *m)
+{
+	static const char *const names[] = { "model", "precision", "layout",
+		"ctx" };
+	char key[TEXTS_KEY] = "";
+	size_t used = 0;
+	unsigned i = 0;
+
+	if (!m->lossless)
+		return 0;
+	for (size_t k = 0; k < ARRAY_LEN(names); k++) {
+		const char *value = setting_value(s, names[k]);
+
+		used += (size_t)snprintf(key + used, sizeof(key) - used, "%s\n",
+			value ? value : "");
+		/* Longer than can be told apart. */
+		if (used >= sizeof(key))
+			return 0;
+	}
+	while (i < b->n_texts && strcmp(b->texts[i], key))
+		i++;
+	if (i == TABLE_ROWS)
+		return 0;
+	memcpy(b->texts[i], key, sizeof(key));
+	b->n_texts += i == b->n_texts;
+	return i + 1;
+}
+
+/* What the setting asks for is there; nothing is opened. */
+static int check_setting(
+	struct bench_methods *b, const struct setting *s, struct err *e)
+{
+	struct decoder *d = calloc(1, sizeof(*d));
+	int ret;
+
+	if (!d)
+		return err_set(e, ENOMEM, "no memory for a decoder");
+	ret = pair_ask(&b->pair, s, d, e);
+	if (!ret && !asked_clock(&d->options) != !b->clock)
+		ret = err_set(e, EINVAL,
+			"this machine's clock and a phone's cannot be "
+			"compared; say which with --clock soc:NAME, and others "
+			"in sets");
+	b->oracle |=
+		d->drafting.oracle > 0 && d->method && d->method->needs_draft;
+	decoder_close(d, NULL);
+	free(d);
+	return ret;
+}
+
+/* A row of all tables. */
+static int add_row(struct bench_methods *b, const struct method *m,
+	const struct options_set *set, struct err *e)
+{
+	struct setting s = { 0 };
+	struct run *run;
+	int ret = set ? setting_copy(&s, &set->changes, e) : 0;
+
+	if (!ret)
+		ret = setting_set(&s, "method", m->name, e);
+	if (!ret)
+		ret = check_setting(b, &s, e);
+	if (ret) {
+		setting_release(&s);
+		return ret;
+	}
+	ret = experiment_add(&b->x, &s, same_text(b, &s, m), &run, e);
+	for (size_t i = 0; i < ARRAY_LEN(b->plan) && !ret; i++)
+		ret = table_plan_row(
+			&b->plan[i], run, m->name, set ? set->name : "", e);
+	return ret;
+}
+
+static int plan_method(struct bench_methods *b, const struct method *m,
+	bool used[SETS_MAX], struct err *e)
+{
+	const struct sets *sets = b->args->sets;
+	int ret = add_row(b, m, NULL, e);
+
+	for (unsigned i = 0; i < sets->n && !ret; i++) {
+		bool does = false;
+
+		ret = means_something(&sets->set[i], m, &does, e);
+		if (!ret && does) {
+			used[i] = true;
+			ret = add_row(b, m, &sets->set[i], e);
+		}
+		if (ret)
+			err_in(e, "set '%s'", sets->set[i].name);
+	}
+	return ret;
+}
+
+static int check_models(const struct bench_methods *b, struct err *e)
+{
+	const struct methods_args *a = b->args;
+	const struct run_options *o = opt_values_of(a->asked, &run_table);
+	unsigned diffusion = 0;
+
+	for (unsigned i = 0; i < a->n_methods; i++)
+		diffusion += a->method[i]->diffusion;
+	if (o->model && diffusion && diffusion < a->n_methods)
+		return err_set(e, EINVAL,
+			"no model is one for diffusion and for other methods "
+			"too; without -m each has the one that comes with the "
+			"program");
+	return 0;
+}
+
+static int plan(struct bench_methods *b, struct err *e)
+{
+	const struct methods_args *a = b->args;
+	bool used[SETS_MAX] = { false };
+	int ret = check_models(b, e);
+
+	for (size_t i = 0; i < ARRAY_LEN(b->plan); i++) {
+		b->spec[i] = i ? tasks_table : methods_table;
+		if (a->sets->n)
+			b->spec[i].name_key[1] = "set";
+		b->plan[i].spec = &b->spec[i];
+	}
+	for (unsigned i = 0; i < a->n_methods && !ret; i++)
+		ret = plan_method(b, a->method[i], used, e);
+	for (unsigned i = 0; i < a->sets->n && !ret; i++)
+		if (!used[i])
+			ret = err_set(e, EINVAL,
+				"set '%s' means nothing to these methods",
+				a->sets->set[i].name);
+	return ret;
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+static const char *clock_name(const struct bench_methods *b)
+{
+	return b->clock ? b->clock : "wall";
+}
+
+static void print_text(const struct bench_methods *b,
+	const struct bench_table *tables, unsigned n)
+{
+	const struct run_options *o = opt_values_of(b->args->asked, &run_table);
+
+	printf("Methods compared, clock %s\nmodel %s\n", clock_name(b),
+		b->pair.model);
+	if (b->pair.draft[0])
+		printf("draft %s\n", b->pair.draft);
+	report_print_size(&b->x, o->n_predict);
+	if (b->oracle)
+		printf("\n%s\n", bench_simulated);
+	for (unsigned i = 0; i < n; i++)
+		table_print(&tables[i], stdout);
+	printf("\nchecked: the same text where it must be, %llu times\n",
+		(unsigned long long)b->x.same_texts);
+}
+
+static void print_csv(const struct bench_methods *b,
+	const struct bench_table *tables, unsigned n)
+{
+	puts("table,name,of,figure,value");
+	printf("run,,,simulated_acceptance,%d\n", b->oracle);
+	report_print_checks_csv(&b->x);
+	for (unsigned i = 0; i < n; i++)
+		table_print_csv(&tables[i], stdout);
+}
+
+static int print_json(const struct bench_methods *b,
+	const struct bench_table *tables, unsigned n, struct err *e)
+{
+	const struct run_options *o = opt_values_of(b->args->asked, &run_table);
+
+	return report_print_json(
+		json_pack("{s:i, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, s:i, s:i, "
+			  "s:o, s:o}",
+			"version", BENCH_JSON_VERSION, "bench", "methods",
+			"clock", clock_name(b), "model", b->pair.model, "draft",
+			b->pair.draft[0] ? b->pair.draft : NULL,
+			"simulated_acceptance", b->oracle, "tasks",
+			(int)b->x.n_tasks, "items", (int)b->x.n_items,
+			"predict", (int)o->n_predict, "rounds",
+			(int)b->x.rounds, "checks", report_checks_json(&b->x),
+			"tables", report_tables_json(tables, n)),
+		e);
+}
+
+static int report(const struct bench_methods *b, struct err *e)
+{
+	struct bench_table *tables = calloc(2, sizeof(*tables));
+	unsigned n = b->x.n_tasks > 1 ? 2 : 1;
+	struct table_ask ask = { 0 };
+	char caption[BENCH_CAPTION];
+	int ret = 0;
+
+	if (!tables)
+		return err_set(e, ENOMEM, "no memory for tables");
+	for (unsigned i = 0; i < n; i++)
+		table_fill(&tables[i], &b->x, &b->plan[i], &ask);
+	if (b->args->form == BENCH_JSON)
+		ret = print_json(b, tables, n, e);
+	else if (b->args->form == BENCH_CSV)
+		print_csv(b, tables, n);
+	else
+		print_text(b, tables, n);
+	report_caption(&b->x, b->pair.model, clock_name(b), b->oracle, caption);
+	if (!ret)
+		ret = report_plots(tables, n, caption, b->args->plot, e);
+	free(tables);
+	return ret;
+}
+
+/* ---- the benchmark ------------------------------------------------------- */
+
+static int take_items(struct bench_methods *b, struct err *e)
+{
+	const struct methods_args *a = b->args;
+	int ret;
+
+	if (a->prompts)
+		ret = bench_items_of_file(&b->items, a->prompts, a->items, e);
+	else if (a->n_tasks)
+		ret = bench_items_of_tasks(
+			&b->items, a->task, a->n_tasks, a->items, e);
+	else
+		ret = bench_items_random(&b->items, a->items, e);
+	b->x.item_task = b->items.of;
+	b->x.n_items = b->items.n;
+	b->x.task = b->items.task;
+	b->x.n_tasks = b->items.n_tasks;
+	return ret;
+}
+
+static void set_up(struct bench_methods *b, const struct methods_args *a)
+{
+	b->args = a;
+	b->clock = asked_clock(a->asked);
+	b->pair = (struct pair_runner){
+		.asked = *a->asked, .items = &b->items, .cancel = a->cancel
+	};
+	b->runner = pair_runner(&b->pair);
+	b->x.runner = &b->runner;
+	b->x.phone = b->clock;
+	b->x.rounds = a->rounds ? a->rounds : b->x.phone ? 1 : 3;
+	b->x.progress = a->progress;
+}
+
+static void release(struct bench_methods *b)
+{
+	experiment_release(&b->x);
+	bench_items_release(&b->items);
+	free(b);
+}
+
+static int go(const struct methods_args *a, bool check_only, struct err *e)
+{
+	struct bench_methods *b = calloc(1, sizeof(*b));
+	int ret;
+
+	if (!b)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	set_up(b, a);
+	ret = plan(b, e);
+	if (!ret && !check_only && a->plot)
+		ret = bench_plot_ready(a->plot, e);
+	if (!ret && !check_only)
+		ret = take_items(b, e);
+	if (!ret && !check_only)
+		ret = experiment_run(&b->x, e);
+	if (!ret && !check_only)
+		ret = report(b, e);
+	release(b);
+	return ret;
+}
+
+int bench_methods_check(const struct methods_args *a, struct err *e)
+{
+	return go(a, true, e);
+}
+
+int bench_methods(const struct methods_args *a, struct err *e)
+{
+	return go(a, false, e);
+}

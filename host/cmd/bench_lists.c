@@ -1,0 +1,117 @@
+#include "host/cmd/bench_lists.h"
+
+#include "base/strbuf.h"
+#include "host/cmd/cmd.h"
+#include "host/eval/eval_tasks.h"
+#include "host/method/method.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(FIGURES_TASKS == EVAL_TASKS, "each task has its figures");
+
+bool list_part(const char **list, char part[LIST_PART])
+{
+	size_t len;
+
+	*list += strspn(*list, ", ");
+	len = strcspn(*list, ", ");
+	snprintf(part, LIST_PART, "%.*s",
+		(int)(len < LIST_PART ? len : LIST_PART - 1), *list);
+	*list += len;
+	return len;
+}
+
+int list_refuse(const struct command *c, const char *option, const char *part,
+	const char *there_is)
+{
+	return cmd_misuse(
+		c, "--%s: '%s' is none; there is %s", option, part, there_is);
+}
+
+static int refuse_method(
+	const struct command *c, const char *part, bool diffusion)
+{
+	struct strbuf names = STRBUF_INIT;
+	int status;
+
+	for (size_t i = 0; methods[i]; i++)
+		if (diffusion || !methods[i]->diffusion)
+			strbuf_addf(&names, "%s%s", names.len ? ", " : "",
+				methods[i]->name);
+	status = list_refuse(c, "methods", part, names.data ? names.data : "");
+	strbuf_release(&names);
+	return status;
+}
+
+int list_methods(const struct command *c, const char *list, bool diffusion,
+	const struct method **out, unsigned *n, unsigned most)
+{
+	char part[LIST_PART];
+
+	while (list_part(&list, part)) {
+		const struct method *m = method_find(part);
+		bool twice = false;
+
+		if (!m || (m->diffusion && !diffusion))
+			return refuse_method(c, part, diffusion);
+		for (unsigned i = 0; i < *n; i++)
+			twice |= out[i] == m;
+		if (twice)
+			continue;
+		if (*n == most)
+			return cmd_misuse(
+				c, "--methods names more than %u", most);
+		out[(*n)++] = m;
+	}
+	return *n ? EXIT_OK : cmd_misuse(c, "--methods names none");
+}
+
+int list_tasks(const struct command *c, const char *list,
+	const char *out[FIGURES_TASKS], unsigned *n)
+{
+	static const char *const names[EVAL_TASKS] = { "summary", "qa", "ui",
+		"reply", "math", "code" };
+	char part[LIST_PART];
+
+	if (!strcmp(list, "none"))
+		return EXIT_OK;
+	if (!strcmp(list, "all"))
+		list = EVAL_TASK_NAMES;
+	while (list_part(&list, part)) {
+		const char *name = NULL;
+
+		for (int i = 0; i < EVAL_TASKS; i++)
+			if (!strcmp(part, names[i]))
+				name = names[i];
+		for (unsigned i = 0; i < *n && name; i++)
+			if (out[i] == name)
+				return cmd_misuse(
+					c, "--tasks names '%s' twice", name);
+		if (!name)
+			return list_refuse(c, "tasks", part,
+				EVAL_TASK_NAMES ", all and none");
+		out[(*n)++] = name;
+	}
+	return *n ? EXIT_OK : cmd_misuse(c, "--tasks names none");
+}
+
+int list_numbers(const struct command *c, const char *option, const char *list,
+	uint32_t least, uint32_t most, uint32_t *out, unsigned *n, unsigned max)
+{
+	char part[LIST_PART], *end;
+
+	while (list_part(&list, part)) {
+		unsigned long v = strtoul(part, &end, 10);
+
+		if (part[0] < '0' || part[0] > '9' || *end || v < least ||
+			v > most || *n == max)
+			return cmd_misuse(c,
+				"--%s: '%s' is not one of at most %u whole "
+				"numbers from %u to %u",
+				option, part, max, least, most);
+		out[(*n)++] = (uint32_t)v;
+	}
+	return *n ? EXIT_OK : cmd_misuse(c, "--%s names none", option);
+}

@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# tandem bench methods: methods and sets of options on prompts of one's own.
+# What cannot be meant is refused before a model is opened; on a phone's clock
+# every figure is always the same.
+. "$(dirname "$0")/lib.sh"
+
+export TMPDIR=$tmp
+bench() { run "$TANDEM" bench methods "$@"; }
+phone=(-n 12 --clock soc:sd8gen3)
+
+bench --help
+check_eq 'status of --help' "$status" 0
+for option in --methods --sets --prompts --tasks --clock --json --csv --plot; do
+  check_has --help "$out" "$option"
+done
+run_ok "$TANDEM" bench --help
+check_has 'tandem bench --help' "$out" 'tandem bench methods --help'
+run_ok "$TANDEM" help --completion
+check_has 'the completion' "$out" '--sets'
+
+# ---- what is refused, before anything is opened ------------------------------
+refused() { # MESSAGE OPTION...
+  local message=$1
+  shift
+  misuse env TANDEM_MODELS="$tmp/none" "$TANDEM" bench methods "$@"
+  check_has "stderr of $*" "$err" "$message"
+  check_eq "lines of stderr of $*" "$(wc -l <"$tmp/err")" 2
+}
+refused "'warp'" --methods lever,warp
+refused 'names none' --methods ,
+refused "'poetry'" --tasks qa,poetry
+refused 'exclude' --prompts x --tasks qa
+refused 'exclude' --json --csv
+refused '--methods' --method lever
+refused 'no options' --sets 'tree-rows=8;;draft=oracle:0.8'
+refused "'tree-rows' twice" --sets 'tree-rows=8 tree-rows=9'
+refused "two sets are called 'tree-rows=8'" --sets 'tree-rows=8;tree-rows=8'
+refused "did you mean '--tree-rows'" --sets tree-row=8
+refused "set 'tree-rows=x'" --sets tree-rows=x --methods lever
+refused "'--tree-rows' takes" --sets 'tree-rows=1' --methods lever
+refused "'--no-shadow' takes true or false" --sets no-shadow=maybe
+refused 'oracle:0.8' --sets draft=oracle:2 --methods chain
+refused 'oracle:0.8' --draft oracle:2 --methods chain
+refused 'means nothing' --sets draft=oracle:0.8 --methods autoregressive
+refused "set 'method=lever'" --sets method=lever
+refused "cannot be compared" --sets clock=soc:sd8gen2
+refused 'no model is one' -m x.gguf --methods autoregressive,llada
+refused 'nothere' --clock soc:nothere
+refused 'at most 48 rows' --methods "chain, specinfer, opt-tree, lever" \
+  --sets "$(for i in $(seq 2 25); do printf 'tree-rows=%d;' "$i"; done)"
+misuse "$TANDEM" bench methods more
+run "$TANDEM" bench methods --prompts "$tmp/absent"
+check_eq 'status of a file that is not there' "$status" 1
+check_has 'stderr of a file that is not there' "$err" absent
+
+# ---- prompts of one's own, on a phone ----------------------------------------
+printf '%s\n' 'Read: Anna has a red cup.' '' '2 + 3 =' >"$tmp/mine.txt"
+printf '{"prompt": "%s"}\n' 'Read: Anna has a red cup.' '2 + 3 =' \
+  >"$tmp/mine.jsonl"
+bench "${phone[@]}" --prompts "$tmp/mine.txt" --methods \
+  autoregressive,chain,lever --sets "draft-len=2; cut: tree-rows=8 prune-always"
+grep -q 'no target model' "$tmp/err" && skip 'no models come with this tree'
+check_eq 'status with --prompts' "$status" 0
+check_eq 'stderr with --prompts' "$err" ''
+check_has 'the text' "$out" '1 task, 2 items in all'
+check_has 'the text' "$out" 'checked: the same text where it must be, 8 times'
+check_eq 'rows' "$(awk '/^[a-z]+ .*[0-9]$/ { print $1, ($2 ~ /^[0-9]/ ? "" : $2) }' \
+  "$tmp/out" | grep -v '^tok')" "$(printf '%s\n' 'autoregressive ' 'chain ' \
+  'chain draft-len=2' 'lever ' 'lever cut')"
+cp "$tmp/out" "$tmp/first"
+bench "${phone[@]}" --prompts "$tmp/mine.jsonl" --methods \
+  autoregressive,chain,lever --sets \
+  "draft-len=2; cut: tree-rows=8 prune-always" -t 1
+checks=$((checks + 1))
+cmp -s "$tmp/first" "$tmp/out" || fail 'lines and JSON lines differ'
+check_eq 'status of standard input' "$("$TANDEM" bench methods "${phone[@]}" \
+  --prompts - --items 1 --methods chain --csv <"$tmp/mine.txt" |
+  grep -c '^methods,chain,,tokens,')" 1
+
+bench "${phone[@]}" --tasks qa,math --items 1 --json --methods \
+  autoregressive,lever --sets "half: tree-rows=32; draft=oracle:0.9; clock=soc:sd8gen2"
+check_eq 'status with --json' "$status" 0
+check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
+if command -v python3 >/dev/null; then
+  cp "$tmp/out" "$tmp/object"
+  run_ok python3 -c '
+import json, sys
+o = json.load(open(sys.argv[1]))
+assert o["version"] == 1 and o["bench"] == "methods"
+assert o["simulated_acceptance"] is True and o["items"] == 2
+rows = {(r["method"], r["set"]): r for r in o["tables"]["methods"]}
+gen2 = "clock=soc:sd8gen2"
+plain = "autoregressive"
+assert list(rows) == [(plain, ""), (plain, gen2), ("lever", ""),
+                      ("lever", "half"), ("lever", "draft=oracle:0.9"),
+                      ("lever", gen2)], rows
+first = rows[plain, ""]
+assert first["over_first"] == 1 and first["accepted_length"] == 1
+for (m, s), r in rows.items():
+    # What one figure says of another.
+    length = r["tokens"] / r["passes"]
+    assert abs(r["accepted_length"] / length - 1) < 1e-6, r
+    assert abs(r["pass_s"] * r["passes"] / r["seconds"] - 1) < 1e-6, r
+    times = r["tokens_per_s"] / first["tokens_per_s"]
+    assert abs(r["over_first"] / times - 1) < 1e-6, r
+    watts = r["joules_per_token"] * r["tokens"] / r["seconds"]
+    assert 1 < watts < 20, watts
+    # Lossless: as many tokens, whatever the way.
+    assert r["tokens"] == first["tokens"], r
+# The older phone is slower, and an oracle that agrees more drafts better.
+assert rows[plain, gen2]["tokens_per_s"] < first["tokens_per_s"]
+assert rows["lever", "draft=oracle:0.9"]["accepted_length"] > 2
+tasks = {(r["method"], r["set"]): r for r in o["tables"]["tasks"]}
+for k, r in tasks.items():
+    mean = (r["qa"] * r["math"]) ** 0.5
+    assert abs(r["geometric_mean"] / mean - 1) < 1e-6, r
+    assert abs(rows[k]["tokens_per_s"] / mean - 1) < 1e-6, r
+' "$tmp/object"
+fi
+
+# A diffusion model beside another: each method has its own.
+bench "${phone[@]}" --tasks qa --items 1 --methods autoregressive,llada \
+  --block 8 --block-steps 4 --csv
+check_eq 'status with llada' "$status" 0
+check_has 'figures with llada' "$out" 'methods,llada,,tokens,12'
+
+# ---- here, of a model whose text means nothing -------------------------------
+run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
+run_ok "$TANDEM" convert "$tmp/tiny.gguf" "$tmp/tiny.tdm"
+bench -m "$tmp/tiny.tdm" --draft oracle:0.8 --tasks none --items 1 -n 12 \
+  --methods autoregressive,chain --rounds 2 --csv --sets \
+  "dram-budget=0%; precision=f32; quoted,so: predict=6"
+check_eq 'status on an image' "$status" 0
+check_has '--csv' "$out" 'run,,,simulated_acceptance,1'
+# Of a kind of text three are compared with the first, and so again.
+check_has '--csv' "$out" 'run,,,same_texts,14'
+check_has '--csv' "$out" 'methods,chain,"quoted,so",tokens,10'
+check_lacks '--csv without a phone' "$out" joules
+
+# ---- plots -------------------------------------------------------------------
+if command -v gnuplot >/dev/null; then
+  bench "${phone[@]}" --tasks qa,ui --items 1 --methods autoregressive,chain \
+    --sets draft-len=2 --plot "$tmp/svg"
+  check_eq 'status with --plot' "$status" 0
+  check_eq 'stderr with --plot' "$err" ''
+  check_eq 'plots' "$(cd "$tmp/svg" && echo *)" 'methods.svg tasks.svg'
+  for part in '</svg>' 'model target.gguf, clock soc:sd8gen3, 2 items of qa, ui' \
+    'tokens/s' 'tokens a pass' 'mJ a token' 'chain draft-len=2'; do
+    check_has 'a plot' "$(cat "$tmp/svg/methods.svg")" "$part"
+  done
+fi
+finish
