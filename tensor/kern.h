@@ -143,14 +143,12 @@ struct kern {
 	size_t (*round_f16)(float *x, size_t n);
 
 	/*
-	 * `steps` rounds of the instruction that matmul_q8, or matmul_tile,
-	 * is made of, on registers alone: what the processor gives at most;
-	 * of `amx` those of vectors, so that its figures and vnni's compare.
-	 * Returns the operations done, two for a product and its sum. NULL in
-	 * `ref`.
+	 * `steps` rounds of the instruction that matmul_q8 is made of, on
+	 * registers alone: what the processor gives at most; of `amx` those of
+	 * vectors, so that its figures and vnni's compare. Returns the
+	 * operations done, two for a product and its sum. NULL in `ref`.
 	 */
 	uint64_t (*peak_int8)(uint64_t steps);
-	uint64_t (*peak_fma)(uint64_t steps);
 };
 
 #define KERN_ATTEND_BLOCK 64

@@ -65,18 +65,3 @@ uint64_t JOIN(kern_peak_int8_, KERN_ISA)(uint64_t steps)
 		OPAQUE(sum[c]);
 	return steps * CHAINS * INT8_OPS;
 }
-
-uint64_t JOIN(kern_peak_fma_, KERN_ISA)(uint64_t steps)
-{
-	vec sum[CHAINS] = { 0 };
-	vec a = sum[0], b = sum[0];
-
-	for (uint64_t i = 0; i < steps; i++) {
-		OPAQUE(a);
-		for (int c = 0; c < CHAINS; c++)
-			sum[c] = fma_vec(a, b, sum[c]);
-	}
-	for (int c = 0; c < CHAINS; c++)
-		OPAQUE(sum[c]);
-	return steps * CHAINS * VEC_LANES * 2;
-}

@@ -126,8 +126,3 @@ double bench_int8_peak(struct bench_machine *m)
 {
 	return peak(m, m->kern->peak_int8);
 }
-
-double bench_fma_peak(struct bench_machine *m)
-{
-	return peak(m, m->kern->peak_fma);
-}

@@ -24,7 +24,6 @@ void bench_machine_close(struct bench_machine *);
  */
 double bench_read_bandwidth(struct bench_machine *);
 double bench_int8_peak(struct bench_machine *);
-double bench_fma_peak(struct bench_machine *);
 
 /* Of n <= BENCH_ROUNDS_MAX samples. */
 double bench_median(const double *sample, unsigned n);
