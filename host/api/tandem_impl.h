@@ -35,11 +35,15 @@ struct tandem {
 };
 
 /*
- * tandem_open of whoever has parsed options of its own: `asked` is what
- * options.set would say, and what it points at stays.
+ * The two halves of tandem_open, for whoever has parsed options of its own:
+ * what is asked for, of which nothing is opened yet, and the model (NULL: the
+ * one that comes with Tandem). `parsed` is what options.set would say, where it
+ * is not NULL, and what it points at stays; options.model is not looked at.
+ * The first returns -errno and, on failure, no handle.
  */
-int tandem_open_asked(struct tandem **out, const struct tandem_options *,
-	const struct opt_values *asked);
+int tandem_create(struct tandem **out, const struct tandem_options *,
+	const struct opt_values *parsed, struct err *);
+int tandem_read_model(struct tandem *, const char *path);
 
 /* The tokens of a request's prompt, appended: 0, or a status as of
  * tandem_generate. */

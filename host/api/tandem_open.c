@@ -93,67 +93,83 @@ static int read_settings(struct tandem *t, const char *const *set,
 	return ret;
 }
 
-static int open_handle(struct tandem *t, const struct tandem_options *options,
-	const struct opt_values *parsed)
+static int ask(struct tandem *t, const struct tandem_options *options,
+	const struct opt_values *parsed, struct err *e)
 {
 	struct tandem_options o = options_defaults;
-	struct opt_values asked = { 0 };
 	struct session_opts *pair = &t->decoder.session_opts;
+	struct opt_values asked = { 0 };
 	int ret = 0;
 
 	if (options && !tandem_adopt(&o, sizeof(o), options))
-		return err_set(&t->err, EINVAL,
+		return err_set(e, EINVAL,
 			"the options are no struct tandem_options of this "
 			"library (%s); tandem_options_init sets their size",
 			tandem_version());
 	if (!parsed)
-		ret = read_settings(t, o.set, &asked, &t->err);
+		ret = read_settings(t, o.set, &asked, e);
 	if (!ret && o.device_program) {
 		t->program = strdup(o.device_program);
 		if (!t->program)
-			ret = err_set(&t->err, ENOMEM, "no memory for a path");
+			ret = err_set(e, ENOMEM, "no memory for a path");
 	}
 	if (!ret)
-		ret = decoder_ask(
-			&t->decoder, parsed ? parsed : &asked, &t->err);
+		ret = decoder_ask(&t->decoder, parsed ? parsed : &asked, e);
 	if (ret)
 		return ret;
 	pair->program = t->program;
 	pair->quiet = !o.device_talks;
 	pair->progress = (struct progress_sink){ o.progress, o.progress_arg };
 	pair->cancel = &t->canceled;
-	return decoder_open_model(&t->decoder, o.model, &t->err);
+	return 0;
 }
 
-int tandem_open_asked(struct tandem **out, const struct tandem_options *options,
-	const struct opt_values *asked)
+int tandem_create(struct tandem **out, const struct tandem_options *o,
+	const struct opt_values *parsed, struct err *e)
 {
 	struct tandem *t = calloc(1, sizeof(*t));
 	int ret;
 
 	*out = NULL;
-	if (!t) {
-		err_set(&without_handle, ENOMEM, "no memory for a handle");
-		return TANDEM_FAILED;
-	}
-	ret = tandem_status_of(open_handle(t, options, asked));
-	if (!ret) {
+	if (!t)
+		return err_set(e, ENOMEM, "no memory for a handle");
+	ret = ask(t, o, parsed, e);
+	if (ret)
+		tandem_close(t); /* nothing was started whose end can fail */
+	else
 		*out = t;
-		return 0;
-	}
-	/* Nothing was started whose end could fail. */
-	struct err why = t->err;
-
-	tandem_close(t);
-	without_handle = why;
 	return ret;
+}
+
+int tandem_read_model(struct tandem *t, const char *path)
+{
+	return tandem_status_of(decoder_open_model(&t->decoder, path, &t->err));
+}
+
+static int open_handle(
+	struct tandem **out, const struct tandem_options *options)
+{
+	struct tandem *t;
+	int ret = tandem_create(&t, options, NULL, &without_handle);
+
+	*out = NULL;
+	if (ret)
+		return ret == -ENOMEM ? TANDEM_FAILED : TANDEM_MISUSE;
+	ret = tandem_read_model(t, options ? options->model : NULL);
+	if (ret) {
+		without_handle = t->err;
+		tandem_close(t);
+		return ret;
+	}
+	*out = t;
+	return 0;
 }
 
 /* Numbers have a point, whatever the language of the program. */
 int tandem_open(struct tandem **out, const struct tandem_options *options)
 {
 	locale_t was = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
-	int ret = tandem_open_asked(out, options, NULL);
+	int ret = open_handle(out, options);
 
 	uselocale(was);
 	return ret;
@@ -176,13 +192,14 @@ int tandem_start(struct tandem *t, uint64_t tokens)
 
 int tandem_close(struct tandem *t)
 {
+	struct err why = { 0 };
 	int ret;
 
 	if (!t)
 		return 0;
-	ret = decoder_close(&t->decoder, &t->err);
+	ret = decoder_close(&t->decoder, &why);
 	if (ret)
-		without_handle = t->err;
+		without_handle = why;
 	generation_close(t->generation);
 	sampler_close(t->sampler);
 	for (size_t i = 0; t->setting && t->setting[i]; i++)

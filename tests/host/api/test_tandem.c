@@ -1,0 +1,582 @@
+/*
+ * The library as a program sees it that includes tandem.h: what it is asked,
+ * how texts end, several handles, and a device that dies. Pairs are real
+ * (TANDEM_NPU); cli/library has what only an installed library can show.
+ */
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "base/version.h"
+#include "host/api/tandem.h"
+#include "host/api/tandem_impl.h"
+#include "host/convert/synth.h"
+#include "host/text/tokenizer.h"
+#include "tests/harness.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char model[5000];
+
+static int setup(void **state)
+{
+	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
+	struct err e = { 0 };
+
+	while (strcmp(synth_shapes[o.shape], "tiny"))
+		o.shape++;
+	snprintf(model, sizeof(model), "%s/tiny.gguf", harness_tmp());
+	assert_ok(synth_write(model, &o, &e), &e);
+	return 0;
+}
+
+/* Fails with the sentence, in which `part` is to be found. */
+#define assert_says(handle, part)                            \
+	do {                                                 \
+		if (!strstr(tandem_error(handle), part))     \
+			fail_msg("'%s' does not hold '%s'",  \
+				tandem_error(handle), part); \
+	} while (0)
+
+static int open_with(struct tandem **t, const char *a, const char *b)
+{
+	const char *const set[] = { a, b, NULL };
+	struct tandem_options o;
+
+	tandem_options_init(&o, sizeof(o));
+	o.model = model;
+	o.set = a ? set : NULL;
+	return tandem_open(t, &o);
+}
+
+static struct tandem *opened(const char *a, const char *b)
+{
+	struct tandem *t;
+	int ret = open_with(&t, a, b);
+
+	if (ret)
+		fail_msg("returned %d: %s", ret, tandem_error(NULL));
+	return t;
+}
+
+static int keep(void *arg, int32_t id, const char *text, size_t len)
+{
+	strbuf_add(arg, text, len);
+	return 0;
+}
+
+static struct tandem_request asking(const char *prompt, int64_t tokens)
+{
+	struct tandem_request r;
+
+	tandem_request_init(&r, sizeof(r));
+	r.prompt = prompt;
+	r.max_tokens = tokens;
+	r.flags = TANDEM_IGNORE_EOS;
+	return r;
+}
+
+/* What the handle writes behind the prompt; the caller's to free. */
+static char *text_of(struct tandem *t, const char *prompt, int64_t tokens)
+{
+	struct tandem_request r = asking(prompt, tokens);
+	struct tandem_result got = { .size = sizeof(got) };
+	struct strbuf text = STRBUF_INIT;
+
+	r.sink = keep;
+	r.sink_arg = &text;
+	if (tandem_generate(t, &r, &got))
+		fail_msg("%s", tandem_error(t));
+	assert_int_equal(got.stop, TANDEM_STOP_LENGTH);
+	assert_int_equal(got.tokens, tokens);
+	assert_true(text.len);
+	return text.data;
+}
+
+/* ---- what is asked ------------------------------------------------------- */
+
+static void test_version(void **state)
+{
+	char ours[32];
+
+	snprintf(ours, sizeof(ours), "%d.%d.%d", TANDEM_VERSION_MAJOR,
+		TANDEM_VERSION_MINOR, TANDEM_VERSION_PATCH);
+	assert_string_equal(ours, TANDEM_VERSION);
+	assert_string_equal(tandem_version(), TANDEM_VERSION);
+}
+
+/* A struct of a program that was built with a later header. */
+struct later {
+	struct tandem_options known;
+	long more[4];
+};
+
+static void test_sizes(void **state)
+{
+	struct later later;
+	struct tandem_options o = { 0 };
+	struct tandem_request r = { .size = sizeof(r) - 1 };
+	struct tandem *t;
+
+	assert_int_equal(tandem_open(&t, &o), TANDEM_MISUSE);
+	assert_null(t);
+	assert_says(NULL, "tandem_options_init");
+	memset(&later, 0xff, sizeof(later));
+	tandem_options_init(&later.known, sizeof(later));
+	assert_int_equal(later.known.size, sizeof(later));
+	assert_int_equal(later.more[3], 0);
+	later.known.model = model;
+	assert_int_equal(tandem_open(&t, &later.known), 0);
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
+	assert_says(t, "tandem_request_init");
+	assert_int_equal(tandem_generate(t, NULL, NULL), TANDEM_MISUSE);
+	assert_int_equal(tandem_close(t), 0);
+	later.more[3] = 1; /* asks for what this library does not know */
+	assert_int_equal(tandem_open(&t, &later.known), TANDEM_MISUSE);
+	assert_null(t);
+}
+
+static void test_bad_options(void **state)
+{
+	static const struct {
+		const char *set, *says;
+		int status;
+	} cases[] = {
+		{ "methode=chain", "did you mean '--method'", TANDEM_MISUSE },
+		{ "method=chian", "unknown method 'chian'", TANDEM_MISUSE },
+		{ "threads=many", "--threads", TANDEM_MISUSE },
+		{ "threads", "--threads", TANDEM_MISUSE },
+		{ "clock=soc:none", "none", TANDEM_MISUSE },
+		{ "draft=x.gguf", "no use for a draft model", TANDEM_MISUSE },
+		{ "help", "help", TANDEM_MISUSE },
+		{ "", "", TANDEM_MISUSE },
+	};
+	struct tandem_options o;
+	struct tandem *t;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int ret = open_with(&t, cases[i].set, NULL);
+
+		if (ret != cases[i].status)
+			fail_msg("'%s' gives %d", cases[i].set, ret);
+		assert_null(t);
+		assert_says(NULL, cases[i].says);
+	}
+	tandem_options_init(&o, sizeof(o));
+	o.model = "/no/such/model";
+	assert_int_equal(tandem_open(&t, &o), TANDEM_FAILED);
+	assert_says(NULL, "/no/such/model");
+	o.model = model;
+	o.device_program = "/no/such/device";
+	assert_int_equal(tandem_open(&t, &o), 0);
+	assert_int_equal(tandem_start(t, 0), TANDEM_FAILED);
+	assert_says(t, "/no/such/device");
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static void test_bad_requests(void **state)
+{
+	struct tandem *t = opened("ctx=64", NULL);
+	struct tandem_request r = asking("x", 4);
+	const char *const bad_stop[] = { "\xff", NULL };
+	const int32_t beyond = 1 << 30;
+	char prompt[400];
+
+	r.temperature = -1;
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
+	assert_says(t, "temperature");
+	r = asking("x", -2);
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
+	assert_says(t, "max_tokens");
+	r = asking("x", 4);
+	r.stop = bad_stop;
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
+	r = asking(NULL, 4);
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
+	r = asking("", 4);
+	r.flags = TANDEM_NO_BOS;
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
+	assert_says(t, "nothing to continue");
+	r = asking(NULL, 4);
+	r.tokens = &beyond;
+	r.n_tokens = 1;
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
+	assert_says(t, "vocabulary");
+	memset(prompt, 'x', sizeof(prompt) - 1);
+	prompt[sizeof(prompt) - 1] = '\0';
+	r = asking(prompt, 4);
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_FAILED);
+	assert_says(t, "64");
+	free(text_of(t, "x", 4)); /* and is as good as before */
+	assert_int_equal(tandem_start(t, 0), TANDEM_MISUSE);
+	assert_int_equal(tandem_close(t), 0);
+	assert_int_equal(tandem_close(NULL), 0);
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+static void test_tokens(void **state)
+{
+	struct tandem *t = opened(NULL, NULL);
+	struct tandem_request r = asking("Hello there", 8);
+	struct strbuf by_text = STRBUF_INIT, by_ids = STRBUF_INIT;
+	int32_t ids[64], few[2] = { -7, -7 };
+	int64_t n = tandem_tokenize(t, "Hello there", 11, 0, ids, 64);
+	char back[64], part[3] = "..";
+	int64_t len;
+
+	assert_in_range(n, 3, 63);
+	assert_int_equal(tandem_tokenize(t, "Hello there", 11, 0, few, 1), n);
+	assert_int_equal(few[0], ids[0]);
+	assert_int_equal(few[1], -7);
+	len = tandem_detokenize(t, ids, (size_t)n, 0, back, sizeof(back));
+	assert_int_equal(len, 11);
+	assert_memory_equal(back, "Hello there", 11);
+	assert_int_equal(tandem_detokenize(t, ids, (size_t)n, 0, part, 1), len);
+	assert_string_equal(part, "H.");
+	ids[1] = 1 << 30;
+	assert_int_equal(tandem_detokenize(t, ids, (size_t)n, 0, back, 64),
+		TANDEM_MISUSE);
+
+	r.sink = keep;
+	r.sink_arg = &by_text;
+	assert_int_equal(tandem_generate(t, &r, NULL), 0);
+	n = tandem_tokenize(t, "Hello there", 11, 0, ids, 64);
+	r.tokens = ids;
+	r.n_tokens = (size_t)n;
+	r.prompt = NULL;
+	r.sink_arg = &by_ids;
+	assert_int_equal(tandem_generate(t, &r, NULL), 0);
+	assert_string_equal(by_ids.data, by_text.data);
+	strbuf_release(&by_text);
+	strbuf_release(&by_ids);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static int enough(void *arg, int32_t id, const char *text, size_t len)
+{
+	unsigned *left = arg;
+
+	return !--*left;
+}
+
+static void test_ends(void **state)
+{
+	struct tandem *t = opened("ctx=32", NULL);
+	char *text = text_of(t, "x", 8);
+	const char stop_text[] = { text[3], '\0' };
+	const char *const stop[] = { "no such text", stop_text, NULL };
+	struct tandem_result got = { .size = sizeof(got) };
+	struct strbuf until = STRBUF_INIT;
+	struct tandem_request r = asking("x", 8);
+	unsigned left = 3;
+
+	r.stop = stop;
+	r.sink = keep;
+	r.sink_arg = &until;
+	assert_int_equal(tandem_generate(t, &r, &got), 0);
+	assert_int_equal(got.stop, TANDEM_STOP_STRING);
+	assert_null(until.len ? strstr(until.data, stop_text) : NULL);
+	assert_memory_equal(until.len ? until.data : "", text, until.len);
+
+	r = asking("x", 8);
+	r.sink = enough;
+	r.sink_arg = &left;
+	assert_int_equal(tandem_generate(t, &r, &got), 0);
+	assert_int_equal(got.stop, TANDEM_STOP_SINK);
+	assert_int_equal(got.tokens, 3);
+
+	r = asking("x", -1);
+	assert_int_equal(tandem_generate(t, &r, &got), 0);
+	assert_int_equal(got.stop, TANDEM_STOP_CONTEXT);
+	assert_int_equal(got.prompt_tokens + got.tokens, 32);
+	assert_true(got.passes >= got.tokens);
+
+	r = asking("x", 0);
+	assert_int_equal(tandem_generate(t, &r, &got), 0);
+	assert_int_equal(got.stop, TANDEM_STOP_LENGTH);
+	assert_int_equal(got.tokens, 0);
+	strbuf_release(&until);
+	free(text);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* A result of an older header is not written beyond its end. */
+static void test_short_result(void **state)
+{
+	struct tandem *t = opened(NULL, NULL);
+	struct tandem_request r = asking("x", 2);
+	struct tandem_result got;
+
+	memset(&got, 0x55, sizeof(got));
+	got.size = offsetof(struct tandem_result, passes);
+	assert_int_equal(tandem_generate(t, &r, &got), 0);
+	assert_int_equal(got.tokens, 2);
+	assert_int_equal(got.passes, 0x5555555555555555);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static void test_phone(void **state)
+{
+	struct tandem *t = opened("clock=soc:host/soc/sd8gen3.soc", NULL);
+	struct tandem_result one = { .size = sizeof(one) }, two = one;
+	struct tandem_request r = asking("x", 4);
+
+	assert_int_equal(tandem_generate(t, &r, &one), 0);
+	assert_int_equal(tandem_generate(t, &r, &two), 0);
+	assert_true(one.phone_seconds > 0 && one.phone_joules > 0);
+	assert_true(two.passes == one.passes);
+	assert_close(two.phone_seconds, one.phone_seconds, 0, "phone's time");
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static void test_start(void **state)
+{
+	struct tandem *t = opened(NULL, NULL);
+
+	assert_int_equal(tandem_start(t, 24), 0);
+	assert_int_equal(session_context(t->decoder.session), 24);
+	free(text_of(t, "x", 8));
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* ---- canceling ----------------------------------------------------------- */
+
+static void *cancel(void *arg)
+{
+	tandem_cancel(arg);
+	return NULL;
+}
+
+struct patience {
+	struct tandem *handle;
+	unsigned left;
+	pthread_t thread;
+};
+
+/* Soon another thread cancels; this text would go on for ever. */
+static int cancel_later(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct patience *p = arg;
+
+	if (!p->left--)
+		assert_int_equal(
+			pthread_create(&p->thread, NULL, cancel, p->handle), 0);
+	return 0;
+}
+
+static void test_cancel(void **state)
+{
+	struct tandem *t = opened(NULL, NULL);
+	struct patience p = { .handle = t, .left = 5 };
+	struct tandem_request r = asking("x", -1);
+	struct tandem_result got = { .size = sizeof(got) };
+	char *text;
+
+	r.sink = cancel_later;
+	r.sink_arg = &p;
+	assert_int_equal(tandem_generate(t, &r, &got), TANDEM_CANCELED);
+	assert_int_equal(pthread_join(p.thread, NULL), 0);
+	assert_int_equal(got.stop, TANDEM_STOP_NONE);
+	assert_true(got.tokens >= 5);
+	text = text_of(t, "x", 8); /* and that was it */
+	tandem_cancel(t);
+	r.sink = NULL;
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_CANCELED);
+	free(text);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* ---- several ------------------------------------------------------------- */
+
+static void test_interleaved(void **state)
+{
+	struct tandem *a = opened(NULL, NULL);
+	struct tandem *b = opened("method=chain", "draft=oracle:0.5");
+	char *first = text_of(a, "one", 12), *second = text_of(b, "two", 12);
+
+	for (int i = 0; i < 3; i++) {
+		char *again[] = { text_of(b, "one", 12), text_of(a, "two", 12),
+			text_of(a, "one", 12), text_of(b, "two", 12) };
+
+		for (int j = 0; j < 4; j++) {
+			assert_string_equal(again[j], j % 2 ? second : first);
+			free(again[j]);
+		}
+	}
+	free(first);
+	free(second);
+	assert_int_equal(tandem_close(a), 0);
+	assert_int_equal(tandem_close(b), 0);
+}
+
+struct writer {
+	const char *prompt, *wanted;
+	unsigned wrong;
+};
+
+static void *write_often(void *arg)
+{
+	struct writer *w = arg;
+
+	for (int i = 0; i < 4; i++) {
+		struct tandem_request r = asking(w->prompt, 12);
+		struct strbuf text = STRBUF_INIT;
+		struct tandem *t;
+
+		r.sink = keep;
+		r.sink_arg = &text;
+		w->wrong += open_with(&t, NULL, NULL) ||
+			tandem_generate(t, &r, NULL) || !text.len ||
+			strcmp(text.data, w->wanted) || tandem_close(t);
+		strbuf_release(&text);
+		/* Failures of one thread are not the other's. */
+		w->wrong += open_with(&t, w->prompt, NULL) != TANDEM_MISUSE ||
+			!strstr(tandem_error(NULL), w->prompt);
+	}
+	return NULL;
+}
+
+static void test_two_threads(void **state)
+{
+	static const char *const prompt[] = { "one", "two" };
+	struct tandem *t = opened(NULL, NULL);
+	struct writer w[2];
+	pthread_t thread[2];
+
+	for (int i = 0; i < 2; i++)
+		w[i] = (struct writer){ prompt[i], text_of(t, prompt[i], 12),
+			0 };
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+			pthread_create(&thread[i], NULL, write_often, &w[i]),
+			0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+		assert_int_equal(w[i].wrong, 0);
+		free((char *)(uintptr_t)w[i].wanted);
+	}
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* ---- a device that dies -------------------------------------------------- */
+
+/* The youngest child of this thread. */
+static pid_t last_child(void)
+{
+	FILE *f = fopen("/proc/thread-self/children", "r");
+	int pid = 0, last = 0;
+
+	assert_non_null(f);
+	while (fscanf(f, "%d", &pid) == 1)
+		last = pid;
+	fclose(f);
+	assert_true(last > 0);
+	return last;
+}
+
+struct killer {
+	unsigned left;
+	pid_t victim;
+};
+
+static int kill_later(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct killer *k = arg;
+
+	if (!k->left--)
+		kill(k->victim, SIGKILL);
+	return 0;
+}
+
+static void test_killed(void **state)
+{
+	struct tandem *a = opened(NULL, NULL), *b = opened(NULL, NULL);
+	struct killer k = { .left = 3 };
+	struct tandem_request r = asking("x", -1);
+	struct tandem_result got = { .size = sizeof(got) };
+	char *before = text_of(a, "x", 8), *after;
+
+	assert_int_equal(tandem_start(b, 0), 0);
+	k.victim = last_child();
+	r.sink = kill_later;
+	r.sink_arg = &k;
+	assert_int_equal(tandem_generate(b, &r, &got), TANDEM_LOST);
+	assert_says(b, "died (killed by signal 9");
+	assert_true(got.tokens >= 3);
+	assert_int_equal(tandem_generate(b, &r, NULL), TANDEM_LOST);
+	assert_says(b, "died");
+	after = text_of(a, "x", 8); /* the other one lives */
+	assert_string_equal(after, before);
+	tandem_close(b);
+	free(after);
+	b = opened(NULL, NULL);
+	after = text_of(b, "x", 8);
+	assert_string_equal(after, before);
+	free(before);
+	free(after);
+	assert_int_equal(tandem_close(a), 0);
+	assert_int_equal(tandem_close(b), 0);
+}
+
+/* ---- progress ------------------------------------------------------------ */
+
+struct told {
+	unsigned times, ends;
+	uint64_t done, total;
+};
+
+static void count_progress(
+	void *arg, const char *what, uint64_t done, uint64_t total)
+{
+	struct told *told = arg;
+
+	if (!what) {
+		told->ends++;
+		return;
+	}
+	assert_string_equal(what, "loading weights");
+	told->times++;
+	told->done = done;
+	told->total = total;
+}
+
+static void test_progress(void **state)
+{
+	struct told told = { 0 };
+	struct tandem_options o;
+	struct tandem *t;
+
+	tandem_options_init(&o, sizeof(o));
+	o.model = model;
+	o.progress = count_progress;
+	o.progress_arg = &told;
+	assert_int_equal(tandem_open(&t, &o), 0);
+	assert_int_equal(told.times, 0);
+	assert_int_equal(tandem_start(t, 0), 0);
+	assert_int_equal(told.ends, 1);
+	assert_true(told.times && told.done == told.total);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_version),
+	cmocka_unit_test_setup(test_sizes, setup),
+	cmocka_unit_test_setup(test_bad_options, setup),
+	cmocka_unit_test_setup(test_bad_requests, setup),
+	cmocka_unit_test_setup(test_tokens, setup),
+	cmocka_unit_test_setup(test_ends, setup),
+	cmocka_unit_test_setup(test_short_result, setup),
+	cmocka_unit_test_setup(test_phone, setup),
+	cmocka_unit_test_setup(test_start, setup),
+	cmocka_unit_test_setup(test_cancel, setup),
+	cmocka_unit_test_setup(test_interleaved, setup),
+	cmocka_unit_test_setup(test_two_threads, setup),
+	cmocka_unit_test_setup(test_killed, setup),
+	cmocka_unit_test_setup(test_progress, setup),
+};
+
+TEST_MAIN(tests)
