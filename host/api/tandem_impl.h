@@ -45,6 +45,9 @@ int tandem_create(struct tandem **out, const struct tandem_options *,
 	const struct opt_values *parsed, struct err *);
 int tandem_read_model(struct tandem *, const char *path);
 
+/* tandem_close, which returns -errno. */
+int tandem_end(struct tandem *, struct err *);
+
 /* The tokens of a request's prompt, appended: 0, or a status as of
  * tandem_generate. */
 int tandem_read_prompt(

@@ -135,7 +135,7 @@ int tandem_create(struct tandem **out, const struct tandem_options *o,
 		return err_set(e, ENOMEM, "no memory for a handle");
 	ret = ask(t, o, parsed, e);
 	if (ret)
-		tandem_close(t); /* nothing was started whose end can fail */
+		tandem_end(t, NULL); /* of nothing that was started */
 	else
 		*out = t;
 	return ret;
@@ -158,7 +158,7 @@ static int open_handle(
 	ret = tandem_read_model(t, options ? options->model : NULL);
 	if (ret) {
 		without_handle = t->err;
-		tandem_close(t);
+		tandem_end(t, NULL);
 		return ret;
 	}
 	*out = t;
@@ -190,16 +190,10 @@ int tandem_start(struct tandem *t, uint64_t tokens)
 	return t->dead;
 }
 
-int tandem_close(struct tandem *t)
+int tandem_end(struct tandem *t, struct err *e)
 {
-	struct err why = { 0 };
-	int ret;
+	int ret = decoder_close(&t->decoder, e);
 
-	if (!t)
-		return 0;
-	ret = decoder_close(&t->decoder, &why);
-	if (ret)
-		without_handle = why;
 	generation_close(t->generation);
 	sampler_close(t->sampler);
 	for (size_t i = 0; t->setting && t->setting[i]; i++)
@@ -207,7 +201,12 @@ int tandem_close(struct tandem *t)
 	free(t->setting);
 	free(t->program);
 	free(t);
-	return tandem_status_of(ret);
+	return ret;
+}
+
+int tandem_close(struct tandem *t)
+{
+	return t ? tandem_status_of(tandem_end(t, &without_handle)) : 0;
 }
 
 const char *tandem_error(const struct tandem *t)

@@ -1,6 +1,7 @@
 #include "host/cmd/cmd.h"
 
 #include "base/err.h"
+#include "host/api/tandem.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -79,9 +80,20 @@ int cmd_misuse(const struct command *c, const char *fmt, ...)
 
 volatile sig_atomic_t cmd_interrupted;
 
+static struct tandem *volatile interruptible;
+
 static void on_interrupt(int sig)
 {
+	struct tandem *t = interruptible;
+
 	cmd_interrupted = 1;
+	if (t)
+		tandem_cancel(t);
+}
+
+void cmd_interrupts(struct tandem *t)
+{
+	interruptible = t;
 }
 
 /* The second Ctrl-C finds the default again; the first cuts no write short

@@ -70,6 +70,10 @@ int cmd_misuse(const struct command *, const char *fmt, ...)
 extern volatile sig_atomic_t cmd_interrupted;
 void cmd_catch_signals(void);
 
+/* From now on it cancels this handle's text too; NULL: none. */
+struct tandem;
+void cmd_interrupts(struct tandem *);
+
 /* Draws what is told to it, on a terminal. */
 extern const struct progress_sink cmd_progress;
 

@@ -6,14 +6,12 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
-#include "host/api/decoder.h"
 #include "host/api/options.h"
+#include "host/api/prompt.h"
+#include "host/api/tandem_impl.h"
 #include "host/cmd/report.h"
-#include "host/draft/draft_model.h"
 #include "host/model/model.h"
-#include "host/text/chat.h"
 #include "host/text/generation.h"
-#include "host/text/sampler.h"
 #include "host/text/tokenizer.h"
 #include "host/text/utf8.h"
 
@@ -124,16 +122,15 @@ static const struct opt_command usage = {
 /* ---- one run ------------------------------------------------------------ */
 
 struct run {
-	struct session_stats before; /* the run proper */
-	struct decoder decoder;
+	struct tandem *tandem;
 	struct strbuf given; /* the prompt as it came */
+	struct tandem_request request;
+	const char *stop[OPT_LIST_MAX + 1];
 	struct token_list prompt;
-	struct sampler *sampler;
-	struct generation *generation;
 	struct strbuf text; /* what --json will print */
 	bool newline_due;   /* the last character printed was none */
 	int write_errno;    /* of standard output; 0: all is well */
-	uint64_t begin_ns, prompt_ns;
+	uint64_t begin_ns;
 };
 
 static int print_token(void *arg, int32_t id, const char *text, size_t len)
@@ -189,9 +186,14 @@ static int check_usage(void)
 
 static int choose_method(struct run *r)
 {
+	struct tandem_options o;
 	struct err e = { 0 };
 
-	return decoder_ask(&r->decoder, &asked, &e)
+	tandem_options_init(&o, sizeof(o));
+	o.device_talks = true;
+	o.progress = cmd_progress.tell;
+	o.progress_arg = cmd_progress.arg;
+	return tandem_create(&r->tandem, &o, &asked, &e)
 		? cmd_misuse(&cmd_run, "%s", e.text)
 		: EXIT_OK;
 }
@@ -262,123 +264,80 @@ static int read_prompt(struct run *r)
 	return EXIT_OK;
 }
 
-/* The prompt in the chat template; then part[] says what of it is not the
- * template's. */
-static int format_chat(const struct run *r, struct strbuf *text,
-	struct text_span part[CHAT_PARTS], struct err *e)
+static int tokenize_prompt(struct run *r)
 {
-	const struct strbuf *user = &r->given;
-	int ret = chat_format(chat_of(r->decoder.model->gguf), system_text,
-		user->data ? user->data : "", user->len, text, part, e);
+	int ret = tandem_read_prompt(r->tandem, &r->request, &r->prompt);
 
-	if (!ret && text->failed)
-		ret = err_set(e, ENOMEM, "no memory for the prompt");
-	return ret;
-}
-
-static int tokenize_prompt(struct run *r, struct err *e)
-{
-	struct strbuf turns = STRBUF_INIT;
-	const struct strbuf *text = chat ? &turns : &r->given;
-	struct text_span part[CHAT_PARTS] = { 0 };
-	unsigned flags = special || chat ? TOKENIZE_SPECIAL : 0;
-	int ret = chat ? format_chat(r, &turns, part, e) : 0;
-
-	if (!ret)
-		ret = tokenize_quoting(r->decoder.tokenizer,
-			text->data ? text->data : "", text->len, flags, part,
-			special ? 0 : CHAT_PARTS, &r->prompt, e);
-	strbuf_release(&turns);
-	if (ret)
+	if (ret || r->prompt.n)
 		return ret;
-	if (!no_bos)
-		return decoder_add_bos(&r->decoder, &r->prompt, e);
-	return r->prompt.n ? 0
-			   : err_set(e, EINVAL,
-				     "the prompt is empty and --no-bos was "
-				     "given, so there is nothing to continue");
-}
-
-static int check_room(const struct run *r, uint32_t context, struct err *e)
-{
-	size_t n = r->prompt.n;
-
-	if (n < context || (n == context && !n_predict))
-		return 0;
-	return model_no_room(r->decoder.model, "the prompt", n,
-		n + (n_predict ? 1u : 0u), context, e);
+	return tandem_status_of(err_set(&r->tandem->err, EINVAL,
+		"the prompt is empty and --no-bos was given, so there is "
+		"nothing to continue"));
 }
 
 /* ---- opening ------------------------------------------------------- */
 
-static int open_model(struct run *r, struct err *e)
+static void fill_request(struct run *r)
 {
-	uint32_t context = r->decoder.session_opts.context;
-	int ret = decoder_open_model(&r->decoder, model_path, e);
+	struct tandem_request *q = &r->request;
 
-	if (!ret)
-		ret = tokenize_prompt(r, e);
-	return ret
-		? ret
-		: check_room(r, context ? context : r->decoder.model->n_ctx, e);
+	tandem_request_init(q, sizeof(*q));
+	q->prompt = r->given.data ? r->given.data : "";
+	q->prompt_bytes = r->given.len;
+	q->system = system_text;
+	q->flags = (chat ? TANDEM_CHAT : 0) | (special ? TANDEM_SPECIAL : 0) |
+		(ignore_eos ? TANDEM_IGNORE_EOS : 0) |
+		(no_bos ? TANDEM_NO_BOS : 0);
+	q->max_tokens = n_predict;
+	memcpy(r->stop, stop_strings.item,
+		stop_strings.n * sizeof(*stop_strings.item));
+	q->stop = r->stop;
+	q->temperature = temperature;
+	q->top_k = (uint32_t)top_k;
+	q->top_p = top_p;
+	q->min_p = min_p;
+	q->repeat_penalty = repeat_penalty;
+	q->repeat_last = (uint32_t)repeat_last;
+	q->seed = (uint64_t)seed;
+	q->sink = print_token;
+	q->sink_arg = r;
 }
 
-static int open_sampler(struct run *r, struct err *e)
+static int check_room(const struct run *r)
 {
-	struct sampler_opts o = sampler_defaults;
+	const struct decoder *d = &r->tandem->decoder;
+	uint32_t context = d->session_opts.context;
 
-	o.temperature = temperature;
-	o.top_k = (uint32_t)top_k;
-	o.top_p = top_p;
-	o.min_p = min_p;
-	o.repeat_penalty = repeat_penalty;
-	o.repeat_last = (uint32_t)repeat_last;
-	o.seed = (uint64_t)seed;
-	return sampler_open(&r->sampler, &o, r->decoder.model->n_vocab, e);
+	return tandem_status_of(
+		prompt_check_room(d, r->prompt.n, (uint64_t)n_predict,
+			context ? context : d->model->n_ctx, &r->tandem->err));
 }
 
-static int open_session(struct run *r, struct err *e)
+static int start(struct run *r)
 {
-	const struct model *m = r->decoder.model;
-	struct session_opts o = r->decoder.session_opts;
+	const struct decoder *d = &r->tandem->decoder;
 
-	o.cancel = &cmd_interrupted;
-	o.progress = cmd_progress;
-	if (n_predict >= 0 && r->prompt.n + (uint64_t)n_predict < UINT32_MAX)
-		o.context_need = (uint32_t)(r->prompt.n + n_predict);
-	if (o.context > m->n_ctx)
+	if (d->session_opts.context > d->model->n_ctx)
 		cmd_warn("--ctx %u is more than the %u tokens the model was "
 			 "trained for",
-			o.context, m->n_ctx);
-	return decoder_open_session(&r->decoder, &o, e);
+			d->session_opts.context, d->model->n_ctx);
+	return tandem_start(r->tandem,
+		n_predict < 0 ? 0 : r->prompt.n + (uint64_t)n_predict);
 }
 
-static int open_generation(struct run *r, struct err *e)
+static int run_open(struct run *r)
 {
-	struct generation_opts o = {
-		.tokenizer = r->decoder.tokenizer,
-		.sampler = r->sampler,
-		.n_vocab = r->decoder.model->n_vocab,
-		.n_predict = n_predict < 0 ? UINT32_MAX : (uint32_t)n_predict,
-		.context = session_context(r->decoder.session),
-		.ignore_eos = ignore_eos,
-		.special = special,
-		.stop = stop_strings.item,
-		.n_stop = stop_strings.n,
-		.sink = print_token,
-		.arg = r,
-	};
-	int ret = check_room(r, o.context, e);
+	int ret;
 
-	return ret ? ret
-		   : generation_open(
-			     &r->generation, &o, r->prompt.id, r->prompt.n, e);
+	fill_request(r);
+	if ((ret = tandem_read_model(r->tandem, model_path)) ||
+		(ret = tokenize_prompt(r)) || (ret = check_room(r)))
+		return ret;
+	return start(r);
 }
 
 static void run_release(struct run *r)
 {
-	generation_close(r->generation);
-	sampler_close(r->sampler);
 	free(r->prompt.id);
 	strbuf_release(&r->given);
 	strbuf_release(&r->text);
@@ -388,11 +347,12 @@ static void run_release(struct run *r)
 
 static const char *stop_name(const struct run *r, int ret)
 {
-	if (ret == -ECANCELED)
+	if (ret == TANDEM_CANCELED)
 		return "interrupted";
-	if (ret == -ERR_DEVICE_LOST)
+	if (ret == TANDEM_LOST)
 		return "lost";
-	return ret ? "error" : gen_stop_name(gen_stop_reason(r->generation));
+	return ret ? "error"
+		   : gen_stop_name(gen_stop_reason(r->tandem->generation));
 }
 
 static void warn_full(uint32_t context, uint32_t trained)
@@ -407,67 +367,63 @@ static void warn_full(uint32_t context, uint32_t trained)
 			context, trained);
 }
 
-static void report(struct run *r, int ret, const struct err *e)
+static void report(struct run *r, int ret)
 {
-	struct decoder *d = &r->decoder;
+	const struct tandem *t = r->tandem;
+	const struct decoder *d = &t->decoder;
 	struct run_report rep = {
 		.decoder = d,
-		.generation = r->generation,
+		.generation = t->generation,
 		.stop = stop_name(r, ret),
-		.error = ret ? e->text : NULL,
+		.error = ret ? tandem_error(t) : NULL,
 		.begin_ns = r->begin_ns,
-		.prompt_ns = r->prompt_ns,
-		.end_ns = clock_ns(),
+		.prompt_ns = t->began_ns,
+		.end_ns = t->ended_ns,
 	};
 
-	session_stats(d->session, &rep.stats);
-	session_stats_since(&rep.stats, &r->before);
+	tandem_work(t, &rep.stats);
 	if (as_json)
 		report_json(&rep, &r->text, stdout);
 	if (with_stats)
 		report_text(&rep, stderr);
-	if (gen_stop_reason(r->generation) == GEN_STOP_CONTEXT)
+	if (gen_stop_reason(t->generation) == GEN_STOP_CONTEXT)
 		warn_full(session_context(d->session), d->model->n_ctx);
 }
 
 /* Run the method; whatever happened, the text so far is the user's. */
-static int generate(struct run *r, struct err *e)
+static int generate(struct run *r)
 {
+	struct tandem_result result = { .size = sizeof(result) };
+	struct tandem_request q = r->request;
 	int ret;
 
+	q.tokens = r->prompt.id;
+	q.n_tokens = r->prompt.n;
 	cmd_catch_signals();
-	ret = decoder_rehearse(&r->decoder, r->generation, &r->before, e);
-	r->prompt_ns = clock_ns();
-	if (!ret)
-		ret = decoder_run(&r->decoder, r->generation, e);
-	gen_flush(r->generation);
-	if (!ret && gen_stop_reason(r->generation) == GEN_STOP_ERROR)
-		ret = err_set(e, EIO, "cannot write the text: %s",
-			strerror(r->write_errno ? r->write_errno : ENOMEM));
+	cmd_interrupts(r->tandem);
+	ret = tandem_generate(r->tandem, &q, &result);
+	cmd_interrupts(NULL);
+	if (!r->tandem->generation)
+		return ret;
+	if (!ret && result.stop == TANDEM_STOP_SINK)
+		ret = tandem_status_of(err_set(&r->tandem->err, EIO,
+			"cannot write the text: %s",
+			strerror(r->write_errno ? r->write_errno : ENOMEM)));
 	if (!as_json)
 		end_text(r);
-	report(r, ret, e);
+	report(r, ret);
 	return ret;
-}
-
-static int run_open(struct run *r, struct err *e)
-{
-	int ret;
-
-	if ((ret = open_model(r, e)) || (ret = open_sampler(r, e)) ||
-		(ret = open_session(r, e)))
-		return ret;
-	return open_generation(r, e);
 }
 
 static int run_all(struct run *r, struct err *e)
 {
 	struct err closing = { 0 };
-	int ret = run_open(r, e), closed;
+	int ret = run_open(r), closed;
 
 	if (!ret)
-		ret = generate(r, e);
-	closed = decoder_close(&r->decoder, &closing);
+		ret = generate(r);
+	*e = r->tandem->err;
+	closed = tandem_status_of(tandem_end(r->tandem, &closing));
 	return cmd_closed(ret, closed, &closing, e);
 }
 
@@ -480,16 +436,17 @@ static int run_main(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_run, argc, argv, &operands, &status))
 		return status;
-	if ((status = check_usage()) || (status = choose_method(&r)) ||
-		(status = choose_prompt(operands ? argv[1] : NULL)))
+	if ((status = check_usage()) || (status = choose_method(&r)))
 		return status;
-	status = read_prompt(&r);
-	ret = status ? 0 : run_all(&r, &e);
+	status = choose_prompt(operands ? argv[1] : NULL);
+	if (!status)
+		status = read_prompt(&r);
+	ret = status ? tandem_end(r.tandem, &e) : run_all(&r, &e);
 	run_release(&r);
 	signal(SIGPIPE, SIG_DFL);
 	if (r.write_errno == EPIPE)
 		raise(SIGPIPE); /* the end that every filter expects */
-	if (ret == -ECANCELED)
+	if (ret == TANDEM_CANCELED)
 		return EXIT_INTERRUPTED;
 	return ret ? cmd_fail(&e) : status;
 }
