@@ -5,8 +5,8 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/strbuf.h"
-#include "host/api/decoder.h"
 #include "host/api/options.h"
+#include "host/api/tandem_impl.h"
 #include "host/cmd/eval_report.h"
 #include "host/eval/eval.h"
 #include "host/eval/eval_tasks.h"
@@ -92,7 +92,7 @@ static const struct opt_command usage = {
 /* ---- tasks --------------------------------------------------------------- */
 
 struct eval {
-	struct decoder decoder;
+	struct tandem *tandem;
 	struct eval_tasks tasks;
 	struct eval_result result[EVAL_TASKS];
 	size_t n_results;
@@ -149,8 +149,8 @@ static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 	for (size_t i = 0; i < v->tasks.n; i++) {
 		struct eval_items items = chosen(&v->tasks.task[i]);
 		uint32_t longest;
-		int ret =
-			eval_longest(&v->decoder, &items, context, &longest, e);
+		int ret = eval_longest(
+			&v->tandem->decoder, &items, context, &longest, e);
 
 		if (ret) {
 			err_in(e, "'%s'", v->tasks.task[i].path);
@@ -162,23 +162,20 @@ static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 	return 0;
 }
 
-static int open_session(struct eval *v, struct err *e)
+static int start(struct eval *v, struct err *e)
 {
-	uint32_t context = v->decoder.model->n_ctx;
-	struct session_opts o = v->decoder.session_opts;
-	int ret;
+	const struct decoder *d = &v->tandem->decoder;
+	uint32_t context = d->session_opts.context;
+	int ret = check_prompts(v, context ? context : d->model->n_ctx, e);
 
-	o.cancel = &cmd_interrupted;
-	o.progress = cmd_progress;
-	ret = check_prompts(v, o.context ? o.context : context, e);
 	if (ret)
 		return ret;
-	if (v->longest + (uint64_t)n_predict < UINT32_MAX)
-		o.context_need = (uint32_t)(v->longest + n_predict);
-	ret = decoder_open_session(&v->decoder, &o, e);
+	if (tandem_start(v->tandem, v->longest + (uint64_t)n_predict)) {
+		*e = v->tandem->err;
+		return e->code;
+	}
 	/* The window may hold less than the model's context. */
-	return ret ? ret
-		   : check_prompts(v, session_context(v->decoder.session), e);
+	return check_prompts(v, session_context(d->session), e);
 }
 
 static int open_outputs(struct eval *v, struct err *e)
@@ -259,14 +256,14 @@ static int run_task(struct eval *v, const struct eval_task *t,
 
 	*r = (struct eval_result){ .task = t->name, .path = t->path };
 	v->shown = 0;
-	ret = eval_run(&v->decoder, &items, o, r, e);
+	ret = eval_run(v->tandem, &items, o, r, e);
 	if (ret == -ECANCELED)
 		fprintf(stderr,
 			"tandem: interrupted after %llu of %zu items of %s\n",
 			(unsigned long long)r->all.total, items.n, t->name);
 	if (as_json || !r->all.total)
 		return ret;
-	eval_row_text(&v->decoder, r, stdout);
+	eval_row_text(&v->tandem->decoder, r, stdout);
 	if ((fflush(stdout) || ferror(stdout)) && !ret)
 		ret = cannot_write("to standard output", e);
 	return ret;
@@ -279,20 +276,23 @@ static int run_tasks(struct eval *v, struct err *e)
 		.sampling = sampler_defaults,
 		.each = each_item,
 		.arg = v,
+		.progress = cmd_progress,
 	};
+	const struct decoder *d = &v->tandem->decoder;
 	struct eval_report rep = {
-		.decoder = &v->decoder, .opts = &o, .result = v->result
+		.decoder = d, .opts = &o, .result = v->result
 	};
 	int ret = 0;
 
 	o.sampling.temperature = temperature;
 	o.sampling.seed = (uint64_t)seed;
 	cmd_catch_signals();
+	cmd_interrupts(v->tandem);
 	if (!as_json)
-		eval_head_text(
-			&v->decoder, v->tasks.task[0].items.marked, stdout);
+		eval_head_text(d, v->tasks.task[0].items.marked, stdout);
 	for (size_t i = 0; i < v->tasks.n && !ret; i++)
 		ret = run_task(v, &v->tasks.task[i], &o, e);
+	cmd_interrupts(NULL);
 	rep.n = v->n_results;
 	rep.complete = !ret;
 	rep.error = ret ? e->text : NULL;
@@ -303,24 +303,42 @@ static int run_tasks(struct eval *v, struct err *e)
 	return ret;
 }
 
+static int open_model(struct eval *v, struct err *e)
+{
+	int ret = tandem_read_model(v->tandem, model_path);
+
+	*e = v->tandem->err;
+	return ret ? e->code : 0;
+}
+
 static int run_all(struct eval *v, struct err *e)
 {
-	struct err closing = { 0 };
-	int ret, closed;
+	int ret = open_model(v, e);
 
-	ret = decoder_open_model(&v->decoder, model_path, e);
 	if (!ret)
-		ret = open_session(v, e);
+		ret = start(v, e);
 	if (!ret)
 		ret = open_outputs(v, e);
-	if (!ret)
-		ret = run_tasks(v, e);
-	closed = decoder_close(&v->decoder, &closing);
-	return cmd_closed(ret, closed, &closing, e);
+	return ret ? ret : run_tasks(v, e);
+}
+
+static int create(struct eval *v, struct err *e)
+{
+	struct tandem_options o;
+
+	tandem_options_init(&o, sizeof(o));
+	o.device_talks = true;
+	o.progress = cmd_progress.tell;
+	o.progress_arg = cmd_progress.arg;
+	return tandem_create(&v->tandem, &o, &asked, e);
 }
 
 static int eval_release(struct eval *v, int ret, struct err *e)
 {
+	struct err closing = { 0 };
+	int closed = tandem_end(v->tandem, &closing);
+
+	ret = cmd_closed(ret, closed, &closing, e);
 	eval_tasks_release(&v->tasks);
 	if (v->outputs && fclose(v->outputs) && !ret)
 		ret = cannot_write("the outputs", e);
@@ -357,7 +375,7 @@ static int eval_main(int argc, char **argv)
 		err_set(&e, ENOMEM, "no memory for an evaluation");
 		return cmd_fail(&e);
 	}
-	if (decoder_ask(&v->decoder, &asked, &e)) {
+	if (create(v, &e)) {
 		free(v);
 		return cmd_misuse(&cmd_eval, "%s", e.text);
 	}

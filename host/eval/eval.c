@@ -4,10 +4,9 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "base/strbuf.h"
-#include "host/api/decoder.h"
+#include "host/api/tandem_impl.h"
 #include "host/eval/eval_check.h"
 #include "host/model/model.h"
-#include "host/text/generation.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
@@ -91,71 +90,57 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 	return output->failed;
 }
 
-/* What was done since then, for an item that is finished. */
-static void count_work(struct eval_result *r, const struct decoder *d,
-	const struct session_stats *before)
+/* What was done for an item that is finished. */
+static void count_work(struct eval_result *r, const struct tandem *t,
+	const struct tandem_result *got)
 {
 	struct session_stats s;
 
-	session_stats(d->session, &s);
-	session_stats_since(&s, before);
+	tandem_work(t, &s);
+	r->tokens += got->tokens;
 	r->passes += s.passes;
 	r->phone_ps += s.price.total_ps;
 	r->phone_pj += s.price.energy_pj;
 }
 
-/* What the decoder writes behind the prompt; *r grows by its length and by what
- * it took. */
-static int write_output(struct decoder *d, const struct token_list *prompt,
-	struct sampler *sampler, uint32_t n_predict, struct strbuf *output,
-	struct eval_result *r, struct err *e)
+static struct tandem_request request_of(const struct eval_item *item,
+	const struct eval_opts *o, uint64_t stream, struct strbuf *output)
 {
-	struct session_stats before;
-	struct generation_opts o = {
-		.tokenizer = d->tokenizer,
-		.sampler = sampler,
-		.n_vocab = d->model->n_vocab,
-		.n_predict = n_predict,
-		.context = session_context(d->session),
-		.sink = keep_text,
-		.arg = output,
-	};
-	struct generation *g;
-	int ret = generation_open(&g, &o, prompt->id, prompt->n, e);
+	struct tandem_request q;
 
-	if (ret)
-		return ret;
-	ret = decoder_rehearse(d, g, &before, e);
-	if (!ret)
-		ret = decoder_run(d, g, e);
-	gen_flush(g);
-	if (!ret && gen_stop_reason(g) == GEN_STOP_ERROR)
-		ret = err_set(e, ENOMEM, "no memory for the text");
-	if (!ret) {
-		r->tokens += gen_generated(g);
-		count_work(r, d, &before);
-	}
-	generation_close(g);
-	return ret;
+	tandem_request_init(&q, sizeof(q));
+	q.prompt = item->prompt;
+	q.max_tokens = o->n_predict;
+	q.temperature = o->sampling.temperature;
+	q.top_k = o->sampling.top_k;
+	q.top_p = o->sampling.top_p;
+	q.min_p = o->sampling.min_p;
+	q.repeat_penalty = o->sampling.repeat_penalty;
+	q.repeat_last = o->sampling.repeat_last;
+	q.seed = o->sampling.seed;
+	q.stream = stream;
+	q.sink = keep_text;
+	q.sink_arg = output;
+	return q;
 }
 
-static int run_item(struct decoder *d, const struct eval_item *item,
-	const struct sampler_opts *sampling, uint32_t n_predict,
-	struct strbuf *output, struct eval_result *r, struct err *e)
+/* What is written behind the prompt; *r grows by its length and by what it
+ * took. */
+static int run_item(struct tandem *t, const struct eval_item *item,
+	const struct eval_opts *o, uint64_t stream, struct strbuf *output,
+	struct eval_result *r, struct err *e)
 {
-	struct token_list prompt = { 0 };
-	struct sampler *sampler;
-	int ret = sampler_open(&sampler, sampling, d->model->n_vocab, e);
+	struct tandem_request q = request_of(item, o, stream, output);
+	struct tandem_result got = { .size = sizeof(got) };
 
-	if (ret)
-		return ret;
-	ret = prompt_tokens(d, item, &prompt, e);
-	if (!ret)
-		ret = write_output(
-			d, &prompt, sampler, n_predict, output, r, e);
-	free(prompt.id);
-	sampler_close(sampler);
-	return ret;
+	if (tandem_generate(t, &q, &got)) {
+		*e = t->err;
+		return e->code;
+	}
+	if (got.stop == TANDEM_STOP_SINK)
+		return err_set(e, ENOMEM, "no memory for the text");
+	count_work(r, t, &got);
+	return 0;
 }
 
 static void count(
@@ -167,11 +152,9 @@ static void count(
 	r->level[item->level].right += right;
 }
 
-static int run_items(struct decoder *d, const struct eval_items *items,
-	const struct eval_opts *o, struct eval_result *r, struct progress *p,
-	struct err *e)
+static int run_items(struct tandem *t, const struct eval_items *items,
+	const struct eval_opts *o, struct eval_result *r, struct err *e)
 {
-	struct sampler_opts sampling = o->sampling;
 	struct strbuf output = STRBUF_INIT;
 	int ret = 0;
 
@@ -179,15 +162,14 @@ static int run_items(struct decoder *d, const struct eval_items *items,
 		const struct eval_item *item = &items->item[i];
 		bool right;
 
-		sampling.stream = i;
 		strbuf_reset(&output);
-		ret = run_item(d, item, &sampling, o->n_predict, &output, r, e);
+		ret = run_item(t, item, o, i, &output, r, e);
 		if (ret)
 			break;
 		right = items->marked &&
 			eval_right(item, output.data, output.len);
 		count(r, item, right);
-		progress_at(p, i + 1);
+		progress_tell(&o->progress, r->task, i + 1, items->n);
 		if (o->each)
 			ret = o->each(o->arg, item, right, &output, e);
 	}
@@ -195,19 +177,18 @@ static int run_items(struct decoder *d, const struct eval_items *items,
 	return ret;
 }
 
-int eval_run(struct decoder *d, const struct eval_items *items,
+int eval_run(struct tandem *t, const struct eval_items *items,
 	const struct eval_opts *o, struct eval_result *r, struct err *e)
 {
-	struct method_stats before = d->env.stats;
+	const struct method_stats *drafts = &t->decoder.env.stats;
+	struct method_stats before = *drafts;
 	uint64_t began = clock_ns();
-	struct progress p;
 	int ret;
 
 	r->marked = items->marked;
-	progress_begin(&p, r->task, items->n);
-	ret = run_items(d, items, o, r, &p, e);
-	progress_end(&p);
+	ret = run_items(t, items, o, r, e);
+	progress_tell(&o->progress, NULL, 0, 0);
 	r->ns = clock_ns() - began;
-	r->drafts = method_stats_since(&d->env.stats, &before);
+	r->drafts = method_stats_since(drafts, &before);
 	return ret;
 }

@@ -6,6 +6,7 @@
 #ifndef HOST_EVAL_EVAL_H
 #define HOST_EVAL_EVAL_H
 
+#include "base/progress.h"
 #include "host/eval/eval_items.h"
 #include "host/method/method.h"
 #include "host/text/sampler.h"
@@ -17,6 +18,7 @@
 struct decoder;
 struct err;
 struct strbuf;
+struct tandem;
 
 struct eval_tally {
 	uint64_t right, total;
@@ -46,6 +48,8 @@ struct eval_opts {
 	int (*each)(void *arg, const struct eval_item *, bool right,
 		const struct strbuf *output, struct err *);
 	void *arg;
+	struct progress_sink
+		progress; /* told of items, under the task's name */
 };
 
 /* Right over total; 0 of none. */
@@ -65,7 +69,7 @@ int eval_longest(const struct decoder *, const struct eval_items *,
  * Run the items. Also on failure (-ECANCELED: interrupted) *r, whose names the
  * caller has set, holds those that were finished.
  */
-int eval_run(struct decoder *, const struct eval_items *,
+int eval_run(struct tandem *, const struct eval_items *,
 	const struct eval_opts *, struct eval_result *r, struct err *);
 
 #endif
