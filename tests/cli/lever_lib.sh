@@ -1,0 +1,24 @@
+# shellcheck shell=bash
+# What the tests of streamed trees share: an image of the target that comes with
+# the program, and what a run of it gives.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+model=flash/models/target.gguf image=$tmp/target.tdm
+for file in target draft exit; do
+  [ -e flash/models/$file.gguf ] || skip "no flash/models/$file.gguf"
+done
+export XDG_CACHE_HOME=$tmp # where the tuning to flash is remembered
+prompt='Once upon a time, there was a little girl named Lily. She loved to'
+run_ok "$TANDEM" convert $model "$image"
+
+generate() { # OPTION...: 20 ids; the processors are shared with other tests
+  run_ok "$TANDEM" run -p "$prompt" -n 20 --ignore-eos --json --spin 50 -t 1 "$@"
+}
+# What must be the same, however the tokens came about.
+essence() {
+  grep -oE '"(stop|logits_hash|text)":"[^"]*|"ids":[^]]*|"logits_rows":[0-9]+' \
+    "$tmp/out" | tr -d '\n"'
+}
+count() { # KEY
+  sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" "$tmp/out"
+}
