@@ -40,6 +40,16 @@ struct opt_list {
 	unsigned n;
 };
 
+/* A word that a value may be. */
+struct opt_word {
+	const char *word;  /* as it is written, "oracle:"; NULL: not offered */
+	const char *shown; /* in --help, "oracle:P"; NULL: the word */
+	const char *help;  /* one line; NULL: offered, and not listed */
+};
+
+/* The i-th of some words; false behind the last. */
+typedef bool opt_words(size_t i, struct opt_word *);
+
 struct opt_table;
 
 /* The i-th of some tables; NULL behind the last. */
@@ -52,13 +62,18 @@ struct opt {
 	/* The variable's address; in a table OPT_IN(struct's name, field); of
 	 * OPT_TABLES a struct opt_values. */
 	void *value;
-	const char *arg;  /* what --help calls the value: "FILE" */
+	/* What --help calls the value, and completion goes by: FILE, PATH and
+	 * MODEL are paths, DIR is a folder, LIST has commas; "FILE|none" may be
+	 * a word too, "soc:NAME" begins with one. */
+	const char *arg;
 	const char *help; /* may span lines; in a table {} is the default */
 	double min, max;  /* of numbers and sizes; both 0: any */
-	const char *const *choices; /* NULL-terminated, OPT_CHOICE */
-	bool hidden;                /* for tests; not in --help */
+	/* NULL-terminated, OPT_CHOICE; of text, words that it may be. */
+	const char *const *choices;
+	bool hidden;        /* for tests; not in --help */
 	const char *noun;   /* "a draft model": its value, in messages */
 	opt_tables *tables; /* OPT_TABLES */
+	opt_words *words;   /* that a text may be, listed in --help */
 };
 
 #define OPT_IN(type, field) ((void *)offsetof(struct type, field))
@@ -115,6 +130,8 @@ struct opt_command {
 	const struct opt *opts;
 	size_t n_opts;
 	unsigned min_operands, max_operands;
+	const struct opt
+		*operand; /* what they are, as of a value; NULL: text */
 };
 
 /*
@@ -130,8 +147,13 @@ void opt_help(const struct opt_command *, FILE *);
 /* Roff for the OPTIONS of one command, headed by its name and synopsis. */
 void opt_man(const struct opt_command *, FILE *);
 
-/* One line per long and short option: for shell completion. */
-void opt_words(const struct opt_command *, FILE *);
+/*
+ * What may follow on a line of this command, for completion by bash: patterns
+ * of a `case` over "NAME:" and the option before, where NAME is the command's
+ * own, with dashes for spaces. They set `words`, and `paths` to -f or -d where
+ * files or folders are wanted, and `list` where words stand between commas.
+ */
+void opt_completion(const struct opt_command *, const char *name, FILE *);
 
 /* How far a mistyped `word` is from `name`; UINT32_MAX: too far to be meant. */
 unsigned opt_unlikeness(const char *word, const char *name);

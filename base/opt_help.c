@@ -168,6 +168,32 @@ static unsigned put_left(FILE *f, const struct opt *o)
 	return w;
 }
 
+/* The words of a value, each with what it means. */
+static void put_words(FILE *f, const struct opt *o)
+{
+	struct opt_word word;
+	unsigned widest = 0;
+
+	for (size_t i = 0; o->words && o->words(i, &word); i++) {
+		const char *shown = word.shown ? word.shown : word.word;
+		unsigned w = width(shown, strlen(shown));
+
+		widest = w > widest ? w : widest;
+	}
+	for (size_t i = 0; o->words && o->words(i, &word); i++) {
+		const char *shown = word.shown ? word.shown : word.word;
+		unsigned w = width(shown, strlen(shown));
+
+		if (!word.help)
+			continue;
+		pad(f, HELP_COL + 2);
+		fputs(shown, f);
+		pad(f, widest - w + 2);
+		fill(f, word.help, strlen(word.help), HELP_COL + widest + 4,
+			HELP_COL + widest + 4, false);
+	}
+}
+
 static void put_option(FILE *f, const struct opt_walk *w)
 {
 	struct strbuf help = help_text(w);
@@ -183,22 +209,8 @@ static void put_option(FILE *f, const struct opt_walk *w)
 	}
 	pad(f, HELP_COL - col);
 	fill_text(f, help.data, HELP_COL);
+	put_words(f, &w->opt);
 	strbuf_release(&help);
-}
-
-/* The table may take -h for something else; --help stays ours. */
-static struct opt_walk help_of(const struct opt_command *c)
-{
-	struct opt_walk w = { .cmd = c };
-	struct opt_walk help = { .opt = { .type = OPT_FLAG,
-					 .letter = 'h',
-					 .name = "help",
-					 .help = "show this help and exit" } };
-
-	while (opt_walk(&w))
-		if (w.opt.type != OPT_GROUP && w.opt.letter == 'h')
-			help.opt.letter = 0;
-	return help;
 }
 
 /* The first line tells of more than a heading of its own. */
@@ -209,11 +221,11 @@ static bool begins_bare(const struct opt_command *c)
 	return !opt_walk(&w) || w.opt.type != OPT_GROUP;
 }
 
-/* ---- help, man page, completion -------------------------------------- */
+/* ---- help, man page --------------------------------------------------- */
 
 void opt_help(const struct opt_command *c, FILE *f)
 {
-	const struct opt_walk help = help_of(c);
+	const struct opt_walk help = opt_walk_help(c);
 	struct opt_walk w = { .cmd = c };
 	unsigned col = (unsigned)fprintf(f, "Usage: %s ", c->name);
 
@@ -288,6 +300,21 @@ static void roff_line(FILE *f, const char *text)
 	fputc('\n', f);
 }
 
+static void roff_words(FILE *f, const struct opt *o)
+{
+	struct opt_word word;
+
+	fputs(".RS\n", f);
+	for (size_t i = 0; o->words(i, &word); i++) {
+		if (!word.help)
+			continue;
+		fputs(".TP\n", f);
+		roff_line(f, word.shown ? word.shown : word.word);
+		roff_line(f, word.help);
+	}
+	fputs(".RE\n", f);
+}
+
 static void roff_option(FILE *f, const struct opt_walk *w)
 {
 	struct strbuf arg = STRBUF_INIT, help = help_text(w);
@@ -307,12 +334,14 @@ static void roff_option(FILE *f, const struct opt_walk *w)
 	fputc('\n', f);
 	if (help.len)
 		roff_text(f, help.data);
+	if (o->words)
+		roff_words(f, o);
 	strbuf_release(&help);
 }
 
 void opt_man(const struct opt_command *c, FILE *f)
 {
-	const struct opt_walk help = help_of(c);
+	const struct opt_walk help = opt_walk_help(c);
 	struct opt_walk w = { .cmd = c };
 
 	fputs(".SS ", f);
@@ -338,23 +367,4 @@ void opt_man(const struct opt_command *c, FILE *f)
 		}
 	}
 	roff_option(f, &help);
-}
-
-static void word_lines(FILE *f, const struct opt *o)
-{
-	if (o->name)
-		fprintf(f, "--%s\n", o->name);
-	if (o->letter)
-		fprintf(f, "-%c\n", o->letter);
-}
-
-void opt_words(const struct opt_command *c, FILE *f)
-{
-	const struct opt_walk help = help_of(c);
-	struct opt_walk w = { .cmd = c };
-
-	while (opt_walk(&w))
-		if (w.opt.type != OPT_GROUP && !w.opt.hidden)
-			word_lines(f, &w.opt);
-	word_lines(f, &help.opt);
 }

@@ -126,3 +126,17 @@ bool opt_walk(struct opt_walk *w)
 	}
 	return false;
 }
+
+struct opt_walk opt_walk_help(const struct opt_command *c)
+{
+	struct opt_walk w = { .cmd = c };
+	struct opt_walk help = { .opt = { .type = OPT_FLAG,
+					 .letter = 'h',
+					 .name = "help",
+					 .help = "show this help and exit" } };
+
+	while (opt_walk(&w))
+		if (w.opt.type != OPT_GROUP && w.opt.letter == 'h')
+			help.opt.letter = 0;
+	return help;
+}

@@ -19,6 +19,9 @@ struct opt_walk {
 	const void *standard;
 };
 
+/* --help, which is no row: its letter is another's where a row has taken it. */
+struct opt_walk opt_walk_help(const struct opt_command *);
+
 /* Start from { .cmd = COMMAND }; false behind the last. */
 bool opt_walk(struct opt_walk *);
 

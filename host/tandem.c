@@ -3,6 +3,7 @@
  * completion are made from the commands' option tables.
  */
 #include "host/cmd/cmd.h"
+#include "host/cmd/bash_completion.h"
 
 #include "base/checked.h"
 #include "base/err.h"
@@ -53,13 +54,6 @@ static const struct {
 			"has, in both processes: ref, base, avx2, avx512" },
 	{ "TANDEM_NPU_FAULT", "a fault for the device to have, for tests" },
 };
-
-static const char *command_name(const struct command *c)
-{
-	const char *space = strrchr(c->usage->name, ' ');
-
-	return space ? space + 1 : c->usage->name;
-}
 
 static const struct command *find_command(const char *name)
 {
@@ -148,36 +142,6 @@ static void print_man(FILE *f)
 	fputs(".SH SEE ALSO\n.BR tandem-npu (1)\n", f);
 }
 
-/* One shell function whose words are the tables'; files where none fits. */
-static void print_completion(FILE *f)
-{
-	fputs("# bash completion for tandem, made by 'tandem help "
-	      "--completion'\n"
-	      "_tandem()\n{\n"
-	      "\tlocal words cur=${COMP_WORDS[COMP_CWORD]}\n"
-	      "\tcase ${COMP_CWORD}:${COMP_WORDS[1]} in\n"
-	      "\t1:*) words='help --version",
-		f);
-	for (size_t i = 0; commands[i]; i++)
-		fprintf(f, " %s", command_name(commands[i]));
-	fputs("' ;;\n", f);
-	for (size_t i = 0; commands[i]; i++) {
-		fprintf(f, "\t*:%s) words='", command_name(commands[i]));
-		opt_words(commands[i]->usage, f);
-		if (commands[i] == &cmd_bench) {
-			opt_words(cmd_bench_lever.usage, f);
-			opt_words(cmd_bench_methods.usage, f);
-		}
-		fputs("' ;;\n", f);
-	}
-	fputs("\tesac\n"
-	      "\t[[ $COMP_CWORD -eq 1 || $cur == -* ]] || return\n"
-	      "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n"
-	      "}\n"
-	      "complete -o default -F _tandem tandem\n",
-		f);
-}
-
 static int help(const char *topic)
 {
 	const struct command *c;
@@ -187,7 +151,7 @@ static int help(const char *topic)
 	else if (!strcmp(topic, "--man"))
 		print_man(stdout);
 	else if (!strcmp(topic, "--completion"))
-		print_completion(stdout);
+		completion_print(stdout);
 	else if ((c = find_command(topic)))
 		opt_help(c->usage, stdout);
 	else

@@ -19,6 +19,9 @@ _Static_assert(ARRAY_LEN(precision_names) == WIRE_PRECISION_COUNT + 1,
 static const char *const flash_io_names[] = { "direct", "buffered", "thread",
 	NULL };
 
+const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen3",
+	"soc:sd8elite", NULL };
+
 /* ---- the pair ------------------------------------------------------------ */
 
 /* Choices are set as int. */
@@ -91,7 +94,8 @@ static const struct opt pair_rows[] = {
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
 		"whose time is told: this machine's alone (wall, the "
 		"default), or beside it what a phone would take, by a "
-		"profile: sd8gen2, sd8gen3, sd8elite or a file" },
+		"profile: sd8gen2, sd8gen3, sd8elite or a file",
+		.choices = clock_names },
 	{ OPT_STRING, 0, "device", IN(session.device), "PATH",
 		"connect to a device that listens at this socket (see "
 		"tandem-npu --listen) instead of starting one" },
@@ -179,17 +183,28 @@ const struct opt_table *pair_tables(size_t i)
 
 /* ---- decoding ------------------------------------------------------------ */
 
+static bool method_word(size_t i, struct opt_word *w)
+{
+	const struct method *m = methods[i];
+
+	*w = (struct opt_word){ 0 };
+	if (m)
+		*w = (struct opt_word){ m->name, NULL, m->summary };
+	return m;
+}
+
+bool method_name_word(size_t i, struct opt_word *w)
+{
+	bool is = method_word(i, w);
+
+	w->help = NULL;
+	return is;
+}
+
 /* clang-format off */
 static const struct opt decoding_rows[] = {
 	{ OPT_STRING, 0, "method", OPT_IN(decoding_options, method), "NAME",
-		"{} (the default: one token a pass), flash-ar (the same of a "
-		"model on flash), llada (a diffusion model, block by block); "
-		"and those that verify what a draft model guesses, many "
-		"tokens in a pass: chain (one behind the other), specinfer (a "
-		"tree of a fixed shape), opt-tree (the tree of the largest "
-		"expected length), eagle2-tree (the likeliest, layer by "
-		"layer), edgellm (as far as it is likely), lever (by gain "
-		"over cost, pruned half-way)" },
+		"how tokens come about ({}):", .words = method_word },
 };
 /* clang-format on */
 

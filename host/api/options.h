@@ -31,6 +31,9 @@ extern const struct opt_table pair_table;
 /* "f32", "f16-kv16", "f16", "int8", "npu", NULL: in the wire's order. */
 extern const char *const precision_names[];
 
+/* "wall", then "soc:NAME" of each phone that comes with the program, NULL. */
+extern const char *const clock_names[];
+
 /*
  * *opts as these options ask. The phone that --clock names, if any, goes to
  * *soc, which *opts borrows. -errno where it has no profile, -EINVAL for what
@@ -45,6 +48,9 @@ struct decoding_options {
 	const char *method;
 };
 extern const struct opt_table decoding_table;
+
+/* The names of methods, for an option that takes some of them. */
+bool method_name_word(size_t i, struct opt_word *);
 
 /* The tables of a decoder, each an opt_tables: of the pair; of the method,
  * drafting and all methods; of all of it. */

@@ -6,9 +6,11 @@
 #define HOST_BENCH_BENCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
+struct opt_word;
 
 #define BENCH_JSON_VERSION 1
 
@@ -20,6 +22,9 @@ struct bench_args {
 	const char *shapes; /* "NAME,NAME" or "all"; NULL: the default */
 	const char *clock;  /* "soc:NAME" of a phone; NULL: the default */
 };
+
+/* The models of kernels, and "all": an opt_words. */
+bool bench_shape_word(size_t i, struct opt_word *);
 
 int bench_ipc_main(const struct bench_args *, struct err *);
 int bench_decode_main(const struct bench_args *, struct err *);

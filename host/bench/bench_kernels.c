@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hugemem.h"
+#include "base/opt.h"
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "host/bench/bench.h"
@@ -42,6 +43,14 @@ static const struct kernels_shape shapes[] = {
 	{ "llama3.2-1b", 2048, 8192, 32, 8 },
 	{ "llama3.2-3b", 3072, 8192, 24, 8 },
 };
+
+bool bench_shape_word(size_t i, struct opt_word *w)
+{
+	const size_t n = ARRAY_LEN(shapes);
+
+	*w = (struct opt_word){ i < n ? shapes[i].name : "all" };
+	return i <= n;
+}
 
 /* ---- for those that measure ---------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* stdout first, so that on a terminal the text and what ended it are in
  * order. */
@@ -19,6 +20,13 @@ static int misuse_hint(const struct command *c)
 {
 	fprintf(stderr, "\ntry '%s --help'\n", c->usage->name);
 	return EXIT_MISUSE;
+}
+
+const char *command_name(const struct command *c)
+{
+	const char *space = strrchr(c->usage->name, ' ');
+
+	return space ? space + 1 : c->usage->name;
 }
 
 bool cmd_parse(const struct command *c, int argc, char **argv,

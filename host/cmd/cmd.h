@@ -36,6 +36,9 @@ extern const struct command cmd_run, cmd_eval, cmd_perplexity, cmd_logits,
 /* All of the above, NULL-terminated (host/tandem.c). */
 extern const struct command *const commands[];
 
+/* "run" of `tandem run`. */
+const char *command_name(const struct command *);
+
 /*
  * Parse a command's options. True: go on with *operands. False: return
  * *status (help was shown, or misuse was reported with a hint).

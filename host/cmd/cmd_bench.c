@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/workers.h"
+#include "host/api/options.h"
 #include "host/bench/bench.h"
 
 #include <errno.h>
@@ -29,9 +30,10 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "shapes", &shapes, "LIST",
 		"the models of kernels, by their sizes: some of qwen2.5-0.5b, "
 		"qwen2.5-1.5b (the default), qwen2.5-3b, llama3.2-1b, "
-		"llama3.2-3b and tiny with commas between them, or all" },
+		"llama3.2-3b and tiny with commas between them, or all",
+		.words = bench_shape_word },
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
-		"the phone of kernels (soc:sd8gen3)" },
+		"the phone of kernels (soc:sd8gen3)", .choices = clock_names + 1 },
 };
 /* clang-format on */
 
@@ -77,6 +79,8 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,
 	.max_operands = 1,
+	.operand = &(const struct opt){ .arg = "ipc|decode|kernels|lever|"
+					       "methods" },
 };
 
 /* ---- the command --------------------------------------------------- */

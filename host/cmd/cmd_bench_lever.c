@@ -38,10 +38,12 @@ static const struct opt opts[] = {
 		"all; the first five are the default" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
 		"some of flash-ar, chain, specinfer, opt-tree, eagle2-tree, "
-		"edgellm, lever (all) and autoregressive" },
+		"edgellm, lever (all) and autoregressive",
+		.words = method_name_word },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"some of " EVAL_TASK_NAMES " (all), or none: prompts of "
-		"pseudo-random tokens, and no text ends before -n" },
+		"pseudo-random tokens, and no text ends before -n",
+		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &n_items, "N",
 		"of each task the first N (10)", 1, 1000 },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",

@@ -33,7 +33,8 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
 		"which, the first being the yardstick (autoregressive, chain, "
 		"specinfer, opt-tree, eagle2-tree, edgellm, lever); llada as "
-		"well" },
+		"well",
+		.words = method_name_word },
 	{ OPT_STRING, 0, "sets", &set_list, "SETS",
 		"sets of options with ; between, each 'NAME=VALUE ...' or "
 		"'title: NAME=VALUE ...': any option of 'Decoding' and 'The "
@@ -45,7 +46,8 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"instead the items of some of " EVAL_TASK_NAMES " (all), or "
 		"none: prompts of pseudo-random tokens, and no text ends "
-		"before -n" },
+		"before -n",
+		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &n_items, "N",
 		"the first N of each task (10), or of the file (all)",
 		1, 1000000 },

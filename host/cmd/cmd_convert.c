@@ -58,6 +58,7 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 2,
 	.max_operands = 2,
+	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
 static int type_of(int choice)

@@ -35,6 +35,7 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,
 	.max_operands = 1,
+	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
 static int print_json(const char *path, json_t *all, struct err *e)

@@ -75,6 +75,8 @@ static const struct opt_command usage = {
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 1,
+	.operand = &(
+		const struct opt){ .arg = "FILE", .choices = eval_task_names },
 };
 
 struct table_row {

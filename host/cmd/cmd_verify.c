@@ -17,6 +17,7 @@ static const struct opt_command usage = {
 		   "Names what is damaged; the exit status is then 1.",
 	.min_operands = 1,
 	.max_operands = 1,
+	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
 /* Damage is counted, and the reading goes on; other failures end it. */

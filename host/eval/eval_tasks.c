@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[EVAL_TASKS] = { "summary", "qa", "ui", "reply",
-	"math", "code" };
+const char *const eval_task_names[] = { "summary", "qa", "ui", "reply", "math",
+	"code", "all", NULL };
 
 static bool ends_in(const char *path, const char *suffix)
 {
@@ -20,7 +20,7 @@ static bool ends_in(const char *path, const char *suffix)
 bool eval_task_is_name(const char *operand)
 {
 	for (size_t i = 0; i < EVAL_TASKS; i++)
-		if (!strcmp(names[i], operand))
+		if (!strcmp(eval_task_names[i], operand))
 			return true;
 	return false;
 }
@@ -86,7 +86,7 @@ int eval_tasks_read(struct eval_tasks *all, const char *operand,
 	if (strcmp(operand, "all"))
 		return add_task(all, operand, e);
 	for (size_t i = 0; i < EVAL_TASKS && !ret; i++)
-		ret = add_task(all, names[i], e);
+		ret = add_task(all, eval_task_names[i], e);
 	return ret;
 }
 

@@ -17,6 +17,9 @@ struct err;
 #define EVAL_TASKS      6
 #define EVAL_TASK_NAMES "summary, qa, ui, reply, math, code"
 
+/* The EVAL_TASKS that come with the program, then "all" of them, then NULL. */
+extern const char *const eval_task_names[];
+
 struct eval_task {
 	char name[NAME_MAX + 1]; /* of a file: without .jsonl or .txt */
 	char path[PATH_MAX];

@@ -300,17 +300,23 @@ static void sizes(void **state)
 
 /* ---- what is printed ------------------------------------------------- */
 
-/* What `print` writes; the caller frees it. */
-static char *printed(void (*print)(const struct opt_command *, FILE *))
+/* What `print` writes of a command; the caller frees it. */
+static char *printed_of(const struct opt_command *c,
+	void (*print)(const struct opt_command *, FILE *))
 {
 	char *text = NULL;
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 
 	assert_non_null(f);
-	print(&cmd, f);
+	print(c, f);
 	fclose(f);
 	return text;
+}
+
+static char *printed(void (*print)(const struct opt_command *, FILE *))
+{
+	return printed_of(&cmd, print);
 }
 
 static void help(void **state)
@@ -382,13 +388,103 @@ static void man(void **state)
 	free(text);
 }
 
-static void words(void **state)
+static void print_completion(const struct opt_command *c, FILE *f)
 {
-	char *text = printed(opt_words);
+	opt_completion(c, "try", f);
+}
+
+static void completion(void **state)
+{
+	char *text = printed(print_completion);
 
 	assert_string_equal(text,
-		"--model\n-m\n--count\n-n\n--temperature\n--stop\n"
-		"--va-window\n--doorbell\n--stats\n-s\n--ids\n--help\n-h\n");
+		"\ttry:--model|try:-m) paths=-f ;;\n"
+		"\ttry:--count|try:-n) ;;\n"
+		"\ttry:--temperature) ;;\n"
+		"\ttry:--stop) ;;\n"
+		"\ttry:--va-window) ;;\n"
+		"\ttry:--doorbell) words='poll eventfd socket' ;;\n"
+		"\ttry:*) options=' --model -m --count -n --temperature --stop "
+		"--va-window --doorbell --stats -s --ids --help -h' ;;\n");
+	free(text);
+}
+
+/* ---- what a value may be ----------------------------------------------- */
+
+static bool kind(size_t i, struct opt_word *w)
+{
+	static const struct opt_word kinds[] = {
+		{ NULL, "FILE", "read from a file" },
+		{ "one", NULL,
+			"the first of two kinds, whose explanation is "
+			"longer than a line" },
+		{ "some:", "some:N", "so many" },
+		{ "unseen", NULL, NULL },
+	};
+
+	if (i < ARRAY_LEN(kinds))
+		*w = kinds[i];
+	return i < ARRAY_LEN(kinds);
+}
+
+static const char *const colours[] = { "red", "green", NULL };
+
+static const char *text_value;
+static const struct opt offers[] = {
+	{ OPT_STRING, 0, "kind", &text_value, "FILE|some:N",
+		"a kind:", .words = kind },
+	{ OPT_STRING, 'o', "output", &text_value, "FILE|-", "to write" },
+	{ OPT_STRING, 0, "exit", &text_value, "none|PATH", "or not" },
+	{ OPT_STRING, 0, "clock", &text_value, "wall|soc:NAME", "which" },
+	{ OPT_STRING, 0, "colours", &text_value, "LIST", "some",
+		.choices = colours },
+	{ OPT_STRING, 0, "folder", &text_value, "DIR", "where" },
+};
+
+static const struct opt_command offering = {
+	.name = "tandem offer",
+	.synopsis = "FILE",
+	.summary = "Offers.",
+	.opts = offers,
+	.n_opts = ARRAY_LEN(offers),
+	.max_operands = 1,
+	.operand = &(const struct opt){ .arg = "FILE", .choices = colours },
+};
+
+static void offered(void **state)
+{
+	char *text = printed_of(&offering, print_completion);
+
+	assert_string_equal(text,
+		"\ttry:--kind) words='one some: unseen' paths=-f ;;\n"
+		"\ttry:--output|try:-o) paths=-f ;;\n"
+		"\ttry:--exit) words='none' paths=-f ;;\n"
+		"\ttry:--clock) words='wall soc:' ;;\n"
+		"\ttry:--colours) words='red green' list=yes ;;\n"
+		"\ttry:--folder) paths=-d ;;\n"
+		"\ttry:*) options=' --kind --output -o --exit --clock --colours "
+		"--folder --help -h' words='red green' paths=-f ;;\n");
+	free(text);
+}
+
+static void words_are_listed(void **state)
+{
+	char *text = printed_of(&offering, opt_help);
+
+	has(text,
+		"      --kind FILE|some:N  a kind:\n"
+		"                            FILE    read from a file\n"
+		"                            one     the first of two kinds, "
+		"whose explanation is\n"
+		"                                    longer than a line\n"
+		"                            some:N  so many\n"
+		"  -o, --output FILE|-     to write\n");
+	assert_null(strstr(text, "unseen"));
+	free(text);
+	text = printed_of(&offering, opt_man);
+	has(text, "a kind:\n.RS\n.TP\nFILE\nread from a file\n.TP\none\n");
+	has(text, ".TP\nsome:N\nso many\n.RE\n");
+	assert_null(strstr(text, "unseen"));
 	free(text);
 }
 
@@ -588,7 +684,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(help),
 	cmocka_unit_test(help_is_asked_for),
 	cmocka_unit_test(man),
-	cmocka_unit_test(words),
+	cmocka_unit_test(completion),
+	cmocka_unit_test(offered),
+	cmocka_unit_test(words_are_listed),
 	cmocka_unit_test(tables_are_parsed),
 	cmocka_unit_test(tables_are_told),
 	cmocka_unit_test(values_are_set_by_text),

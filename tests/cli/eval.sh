@@ -208,7 +208,7 @@ methods=$(sed -n 's/.*there is: //p' <<<"$err" | tr -d ,)
 run_ok "$TANDEM" run --help
 out=$(tr -s ' \n' ' ' <<<"$out")
 for method in $methods; do
-  check_has '--help' "$out" "$method ("
+  check_has '--help' "$out" " $method "
 done
 
 # ---- prompts alone -----------------------------------------------------------

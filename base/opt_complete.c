@@ -1,0 +1,114 @@
+/* Options as a shell's completion takes them. */
+#include "base/opt_table.h"
+
+#include "base/strbuf.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* What a value may be. */
+struct offer {
+	struct strbuf words; /* each with a space before it */
+	const char *paths;   /* "-f" or "-d" */
+	bool list;
+};
+
+static bool is_one_of(const char *s, size_t n, const char *const *names)
+{
+	for (; *names; names++)
+		if (strlen(*names) == n && !memcmp(s, *names, n))
+			return true;
+	return false;
+}
+
+/* One alternative of "FILE|none": the name of something, or, where nothing
+ * tells the words better, one, or the beginning of one. */
+static void add_alternative(
+	struct offer *o, const char *s, size_t n, bool words)
+{
+	static const char *const files[] = { "FILE", "PATH", "MODEL", NULL };
+	static const char *const folders[] = { "DIR", NULL };
+	static const char *const lists[] = { "LIST", NULL };
+	size_t word = 0;
+
+	if (is_one_of(s, n, files))
+		o->paths = "-f";
+	else if (is_one_of(s, n, folders))
+		o->paths = "-d";
+	else if (is_one_of(s, n, lists))
+		o->list = true;
+	while (word < n && !isupper((unsigned char)s[word]))
+		word++;
+	/* "-" is standard input, which nobody types the beginning of. */
+	if (words && word && !(word == 1 && *s == '-'))
+		strbuf_addf(&o->words, " %.*s", (int)word, s);
+}
+
+/* Of an option's value or of an operand, NULL: any text. */
+static struct offer offer_of(const struct opt *row)
+{
+	struct offer o = { .words = STRBUF_INIT };
+	const char *s = row && row->arg ? row->arg : "";
+	struct opt_word w;
+
+	for (; *s; s += strcspn(s, "|"), s += *s == '|')
+		add_alternative(
+			&o, s, strcspn(s, "|"), !row->choices && !row->words);
+	for (size_t i = 0; row && row->choices && row->choices[i]; i++)
+		strbuf_addf(&o.words, " %s", row->choices[i]);
+	for (size_t i = 0; row && row->words && row->words(i, &w); i++)
+		if (w.word)
+			strbuf_addf(&o.words, " %s", w.word);
+	return o;
+}
+
+static void put_offer(const struct opt *row, FILE *f)
+{
+	struct offer o = offer_of(row);
+
+	if (o.words.len)
+		fprintf(f, " words='%s'", o.words.data + 1);
+	if (o.paths)
+		fprintf(f, " paths=%s", o.paths);
+	if (o.list)
+		fputs(" list=yes", f);
+	fputs(" ;;\n", f);
+	strbuf_release(&o.words);
+}
+
+static void put_names(const struct opt *o, FILE *f)
+{
+	if (o->name)
+		fprintf(f, " --%s", o->name);
+	if (o->letter)
+		fprintf(f, " -%c", o->letter);
+}
+
+static bool takes_value(const struct opt *o)
+{
+	return o->type != OPT_GROUP && o->type != OPT_FLAG && !o->hidden;
+}
+
+void opt_completion(const struct opt_command *c, const char *name, FILE *f)
+{
+	const struct opt_walk help = opt_walk_help(c);
+	struct opt_walk w = { .cmd = c };
+
+	while (opt_walk(&w)) {
+		if (!takes_value(&w.opt))
+			continue;
+		fprintf(f, "\t%s:--%s", name, w.opt.name);
+		if (w.opt.letter)
+			fprintf(f, "|%s:-%c", name, w.opt.letter);
+		fputs(")", f);
+		put_offer(&w.opt, f);
+	}
+	fprintf(f, "\t%s:*) options='", name);
+	w = (struct opt_walk){ .cmd = c };
+	while (opt_walk(&w))
+		if (w.opt.type != OPT_GROUP && !w.opt.hidden)
+			put_names(&w.opt, f);
+	put_names(&help.opt, f);
+	fputs("'", f);
+	put_offer(c->operand, f);
+}
