@@ -335,7 +335,7 @@ static uint32_t holders(const struct sequences *s)
 static int own(
 	struct sequences *s, const struct claim *c, uint32_t n, struct err *e)
 {
-	uint32_t need = 0, have = kv_pool_free(s->pool);
+	uint32_t need = 0;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < n && !ret; i++) {
@@ -349,13 +349,13 @@ static int own(
 		need += count_runs(s, &c[i]);
 	for (uint32_t i = 0; i < n; i++)
 		forget_count(s, &c[i]);
-	if (need > have)
+	if (need > kv_pool_free(s->pool))
 		return err_set(e, ENOSPC,
 			"the cache of %u tokens is full: room for %u was asked "
 			"for, there is room for %u, and %u sequence%s the "
 			"others; close or truncate some, or try a larger --ctx",
-			s->kv.slots, need * KV_RUN, have * KV_RUN, holders(s),
-			holders(s) == 1 ? " holds" : "s hold");
+			s->kv.slots, need * KV_RUN, sequences_free(s),
+			holders(s), holders(s) == 1 ? " holds" : "s hold");
 	for (uint32_t i = 0; i < n; i++)
 		meet(s, &c[i]);
 	return 0;

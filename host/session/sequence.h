@@ -42,6 +42,8 @@ int sequences_open(struct sequences **out, const struct kv_memory *,
 void sequences_close(struct sequences *);
 
 /*
+ * Ids must be those of open sequences where nothing else is said.
+ *
  * An empty sequence, or one that holds what `parent` does; the lowest id that
  * is free. -ENOSPC when there are too many. No slot is taken.
  */

@@ -131,6 +131,9 @@ const struct model *session_model(const struct session *);
 #define SESSION_TEXT 0u
 
 /*
+ * Sequences are named by ids, which must be those of open ones; only the calls
+ * that make rows or forks look.
+ *
  * An empty sequence; one that shares what `parent` has cached, of which at most
  * one run is copied, when either is written; the end of one. -ENOSPC when
  * opts.sequences are open. Ids are used again, the lowest first.

@@ -73,6 +73,32 @@ static void test_all_have_room_to_grow(void **state)
 	kv_pool_close(p);
 }
 
+/* 64 samples behind one prompt that grow in random turn until the pool is full
+ * to the last run: what each has of its own lies in one or two pieces. */
+static void test_samples_stay_whole(void **state)
+{
+	enum { MANY = 64, LENGTH = 16, PROMPT = 16 };
+	struct kv_pool *p = pool_of((PROMPT + MANY * LENGTH) * KV_RUN);
+	uint32_t prompt[PROMPT], last[MANY], n[MANY] = { 0 }, pieces = 0;
+	uint64_t seed = harness_seed(), draws = 0;
+
+	kv_pool_take(p, KV_NOWHERE, PROMPT, prompt);
+	for (unsigned i = 0; i < MANY; i++)
+		last[i] = prompt[PROMPT - 1];
+	while (kv_pool_free(p)) {
+		unsigned i = (unsigned)(rng_uniform(seed, 9, draws++) * MANY);
+		uint32_t before = last[i];
+
+		if (n[i]++ >= LENGTH)
+			continue;
+		kv_pool_take(p, before, 1, &last[i]);
+		pieces += last[i] != before + 1;
+	}
+	print_message("%.2f pieces each\n", pieces / (double)MANY);
+	assert_in_range(pieces, MANY - 1, 2 * MANY);
+	kv_pool_close(p);
+}
+
 /* Whatever is asked in whatever order, against counts of our own. */
 static void test_references(void **state)
 {
@@ -111,6 +137,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_sizes),
 	cmocka_unit_test(test_one_alone_lies_in_a_row),
 	cmocka_unit_test(test_all_have_room_to_grow),
+	cmocka_unit_test(test_samples_stay_whole),
 	cmocka_unit_test(test_references),
 };
 
