@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/rng.h"
 #include "host/draft/draft_model.h"
 #include "host/draft/drafter_device.h"
 #include "host/draft/drafter_host.h"
@@ -17,6 +18,7 @@
 #include "host/method/lever.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
+#include "tensor/gguf_write.h"
 #include "tensor/soc.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
@@ -28,6 +30,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define ROWS 64 /* of trees, at most */
 #define EXIT 2  /* of 4 layers */
@@ -94,6 +98,43 @@ static inline void open_session(struct fixture *f, const struct model *m)
 	pair_open(&f->w.s, m, &f->w.opts);
 	f->target = m;
 	f->shared = false;
+}
+
+/* ---- an exit ----------------------------------------------------------- */
+
+/* An exit predictor that knows nothing. */
+static inline void open_exit(struct fixture *f)
+{
+	const struct model *m = f->w.model[SAME];
+	struct gguf_writer *w;
+	char path[4300];
+	float *row = malloc(m->n_embd * sizeof(*row));
+	struct err e = { 0 };
+
+	snprintf(path, sizeof(path), "%s/exit.gguf", harness_tmp());
+	assert_ok(gguf_writer_open(&w, path, &e), &e);
+	gguf_put_str(w, "general.architecture", "tandem-exit");
+	gguf_put_u32(w, "tandem-exit.layer", EXIT);
+	gguf_put_u32(w, "tandem-exit.embedding_length", m->n_embd);
+	gguf_put_u32(w, "tandem-exit.vocab_size", N_VOCAB);
+	gguf_put_f32(w, "tandem-exit.layer_norm_rms_epsilon", 1e-5f);
+	gguf_put_tensor(w, "exit_norm.weight", DTYPE_F32, 1,
+		(const uint64_t[]){ m->n_embd });
+	gguf_put_tensor(w, "exit.weight", DTYPE_F32, 2,
+		(const uint64_t[]){ m->n_embd, N_VOCAB });
+	for (uint64_t r = 0; r <= N_VOCAB; r++) {
+		for (uint64_t i = 0; i < m->n_embd; i++)
+			row[i] = r ? (float)rng_uniform(8, r, i) - .5f : 1;
+		gguf_write_data(w, row, m->n_embd * sizeof(*row), &e);
+	}
+	assert_ok(gguf_writer_commit(w, &e), &e);
+	gguf_writer_close(w);
+	assert_ok(exit_head_open(&f->exit, path, m, &e), &e);
+	assert_int_equal(exit_head_layers(f->exit), EXIT);
+	unlink(path);
+	*strrchr(path, '/') = '\0';
+	rmdir(path);
+	free(row);
 }
 
 /* ---- who drafts ------------------------------------------------------ */

@@ -1,7 +1,8 @@
 /*
  * The method llada on a real device process (TANDEM_NPU; skipped without),
  * from weights to tokens: against the naive decoder on top of the model's
- * definition, and against itself whatever the pair's settings.
+ * definition, and against itself whatever the pair's settings. The former also
+ * on a device that the test computes, without a process.
  */
 #include "base/err.h"
 #include "host/method/method.h"
@@ -13,6 +14,7 @@
 #include "tests/host/method/asked.h"
 #include "tests/host/method/naive_llada.h"
 #include "tests/host/model/reference_model.h"
+#include "tests/host/npu/fake_device.h"
 #include "tests/host/session/pair.h"
 
 #define MASK     95
@@ -132,7 +134,8 @@ static bool check_reference(struct fixture *f)
 	return true;
 }
 
-static void test_is_the_definition(void **state)
+/* Whatever the blocks, the steps and the noise. */
+static void check_definition(struct fixture *f)
 {
 	static const struct {
 		uint32_t length, steps;
@@ -140,7 +143,6 @@ static void test_is_the_definition(void **state)
 	} want[] = { { 1, 0, 0 }, { 5, 0, 0 }, { 8, 0, 0 }, { 8, 3, 0 },
 		{ 8, 1, 0 }, { 21, 0, 0 }, { 32, 11, 0 }, { 8, 0, .8 },
 		{ 32, 5, .8 } };
-	struct fixture *f = *state;
 	unsigned decided = 0;
 
 	f->opts.precision = WIRE_F32;
@@ -151,6 +153,24 @@ static void test_is_the_definition(void **state)
 		decided += check_reference(f);
 	}
 	assert_in_range(decided, 5, 9);
+}
+
+static void test_is_the_definition(void **state)
+{
+	check_definition(*state);
+}
+
+/* On a device that the test computes. */
+static void test_without_a_process(void **state)
+{
+	struct fixture *f = *state;
+	struct fake fake;
+
+	fake_init(&fake);
+	f->opts.npu = &fake.ops;
+	f->opts.layout = LAYOUT_ROWS;
+	check_definition(f);
+	assert_true(fake.answered > 0);
 }
 
 static void test_whatever_the_pair(void **state)
@@ -211,6 +231,7 @@ static void test_in_the_table(void **state)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_is_the_definition),
+	TEST(test_without_a_process),
 	TEST(test_whatever_the_pair),
 	TEST(test_counters),
 	cmocka_unit_test(test_in_the_table),

@@ -4,57 +4,13 @@
  * token for token, whatever an exit predictor says that knows nothing.
  */
 #include "base/err.h"
-#include "base/rng.h"
-#include "host/head/exit_head.h"
 #include "host/method/method.h"
-#include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/gguf_write.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
 #include "tests/host/method/drafted_text.h"
 #include "tests/host/session/pair.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-/* An exit predictor that knows nothing. */
-static void open_exit(struct fixture *f)
-{
-	const struct model *m = f->w.model[SAME];
-	struct gguf_writer *w;
-	char path[4300];
-	float *row = malloc(m->n_embd * sizeof(*row));
-	struct err e = { 0 };
-
-	snprintf(path, sizeof(path), "%s/exit.gguf", harness_tmp());
-	assert_ok(gguf_writer_open(&w, path, &e), &e);
-	gguf_put_str(w, "general.architecture", "tandem-exit");
-	gguf_put_u32(w, "tandem-exit.layer", EXIT);
-	gguf_put_u32(w, "tandem-exit.embedding_length", m->n_embd);
-	gguf_put_u32(w, "tandem-exit.vocab_size", N_VOCAB);
-	gguf_put_f32(w, "tandem-exit.layer_norm_rms_epsilon", 1e-5f);
-	gguf_put_tensor(w, "exit_norm.weight", DTYPE_F32, 1,
-		(const uint64_t[]){ m->n_embd });
-	gguf_put_tensor(w, "exit.weight", DTYPE_F32, 2,
-		(const uint64_t[]){ m->n_embd, N_VOCAB });
-	for (uint64_t r = 0; r <= N_VOCAB; r++) {
-		for (uint64_t i = 0; i < m->n_embd; i++)
-			row[i] = r ? (float)rng_uniform(8, r, i) - .5f : 1;
-		gguf_write_data(w, row, m->n_embd * sizeof(*row), &e);
-	}
-	assert_ok(gguf_writer_commit(w, &e), &e);
-	gguf_writer_close(w);
-	assert_ok(exit_head_open(&f->exit, path, m, &e), &e);
-	assert_int_equal(exit_head_layers(f->exit), EXIT);
-	unlink(path);
-	*strrchr(path, '/') = '\0';
-	rmdir(path);
-	free(row);
-}
 
 /* On a phone's time trees are the same in every run, and of some size. */
 static void open_phone(struct fixture *f)

@@ -74,7 +74,8 @@ static inline void writer_open_models(struct writer *w, uint32_t n_layer)
 {
 	struct model_file file = model_file_tiny;
 
-	pair_need();
+	if (!w->opts.npu)
+		pair_need();
 	file.n_vocab = N_VOCAB;
 	file.n_layer = n_layer;
 	w->model[SAME] = model_file_open(&file);

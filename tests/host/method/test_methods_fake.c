@@ -1,0 +1,239 @@
+/*
+ * Every method that writes a causal model's text, on a device that the test
+ * computes (tests/host/npu/fake_device.h), without a process: plain decoding is
+ * the definition's, the others are plain decoding's, wherever the draft runs,
+ * from flash, and with rows pruned half-way. A device that is lost or answers
+ * what it may not ends a text with an error, behind tokens that are right.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/method/method.h"
+#include "host/session/session.h"
+#include "tests/harness.h"
+#include "tests/host/convert/image_file.h"
+#include "tests/host/method/drafted_text.h"
+#include "tests/host/model/reference_model.h"
+#include "tests/host/npu/fake_device.h"
+
+#include <errno.h>
+#include <math.h>
+
+static struct fake fake;
+
+static int setup_fake(void **state)
+{
+	struct fixture *f;
+
+	setup(state);
+	f = *state;
+	fake_init(&fake);
+	f->w.opts.npu = &fake.ops;
+	f->w.opts.layout = LAYOUT_ROWS;
+	return 0;
+}
+
+static void open_all(struct fixture *f)
+{
+	open_models(f);
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+}
+
+/* Each token of the text is the definition's, unless that one hangs on less
+ * than rounding can change. */
+static void check_reference(const struct fixture *f, const struct text *t)
+{
+	static double logits[REF_MAX_TOKENS][N_VOCAB];
+	struct model_file file = model_file_tiny;
+
+	file.n_vocab = N_VOCAB;
+	file.n_layer = 4;
+	ref_logits(f->w.model[SAME]->gguf, &file, t->token, (unsigned)t->n,
+		logits[0]);
+	for (size_t i = N_PROMPT; i < t->n; i++) {
+		const double *l = logits[i - 1];
+		double most = -INFINITY;
+
+		for (unsigned v = 0; v < N_VOCAB; v++)
+			most = l[v] > most ? l[v] : most;
+		if (l[t->token[i]] < most - 2e-5)
+			fail_msg("token %zu has logit %g, and there is %g", i,
+				l[t->token[i]], most);
+	}
+}
+
+static void test_plain(void **state)
+{
+	struct fixture *f = *state;
+
+	open_all(f);
+	assert_int_equal(f->plain.n, N_PROMPT + f->w.n_predict);
+	check_reference(f, &f->plain);
+}
+
+static void test_from_flash(void **state)
+{
+	struct fixture *f = *state;
+	struct method_env none = { 0 };
+	struct text got;
+
+	open_all(f);
+	pair_close(&f->w.s);
+	image_file_open(&f->image, f->w.model[SAME], 0);
+	f->w.opts.layout = LAYOUT_UNSAID;
+	for (unsigned i = 0; i < 4; i++) {
+		f->w.opts.dram_share = i * .25;
+		open_session(f, f->image.model);
+		writer_write(&f->w, &method_flash_ar, &none, &got);
+		text_same(&got, &f->plain, "flash-ar");
+		pair_close(&f->w.s);
+	}
+	f->w.opts.dram_share = .5;
+	open_session(f, f->image.model);
+	check_methods(f, BATCHED, COARSE);
+	end_texts(f);
+}
+
+static void test_drafted(void **state)
+{
+	struct fixture *f = *state;
+
+	open_all(f);
+	check_reference(f, &f->plain);
+	check_places(f);
+	end_texts(f);
+}
+
+static void test_sampled(void **state)
+{
+	struct fixture *f = *state;
+
+	f->w.sampling.temperature = .8;
+	open_all(f);
+	check_places(f);
+	end_texts(f);
+}
+
+static void test_pruned(void **state)
+{
+	static const float theta[] = { .1f, .3f, 1 };
+	struct fixture *f = *state;
+
+	f->prune = true;
+	open_all(f);
+	open_exit(f);
+	for (unsigned i = 0; i < ARRAY_LEN(theta); i++) {
+		f->prune_opts = prune_defaults(f->candidates);
+		f->prune_opts.theta = theta[i];
+		f->prune_opts.breadth_theta = theta[i] / 2;
+		for (enum place p = 0; p < N_PLACES; p++) {
+			struct drafting d;
+
+			open_drafting(f, &d, p, COARSE);
+			check_text(f, &method_lever, &d);
+			close_drafting(&d);
+		}
+	}
+	assert_true(f->sum.kept < f->sum.drafted + f->sum.cycles);
+	pair_close(&f->w.s);
+}
+
+/* ---- texts that end early ------------------------------------------------ */
+
+static unsigned forged_at;
+
+static void answers_another(
+	struct fake *of, const void *request, struct fake_answer *a)
+{
+	if (of->answered == forged_at)
+		a->done.op = WIRE_NOP;
+}
+
+/* One method's text, as far as it comes: its tokens are plain decoding's. */
+static int write_some(struct fixture *f, const struct method *m,
+	struct drafter *drafter, struct err *e)
+{
+	struct method_env env = { .drafter = drafter };
+	struct sampler *sampler;
+	struct generation *g;
+	const int32_t *token;
+	struct err none = { 0 };
+	size_t n;
+	int ret;
+
+	assert_ok(
+		sampler_open(&sampler, &f->w.sampling, N_VOCAB, &none), &none);
+	assert_ok(method_open(&env, m, f->w.model[SAME], &none), &none);
+	env.drafter = drafter;
+	g = writer_begin(&f->w, sampler);
+	session_truncate(f->w.s, SESSION_TEXT, 0);
+	ret = m->run(f->w.s, g, &env, e);
+	token = gen_tokens(g, &n);
+	assert_true(n <= f->plain.n);
+	assert_memory_equal(token, f->plain.token, n * sizeof(*token));
+	method_close(&env);
+	generation_close(g);
+	sampler_close(sampler);
+	return ret;
+}
+
+/* At every twentieth answer of a text; true: it was in time to matter. */
+static bool ends_early(struct fixture *f, const struct method *m, bool lost)
+{
+	struct err e = { 0 };
+	struct drafting d = { 0 };
+	int ret;
+
+	fake.forge = NULL;
+	fake.lives = 0;
+	open_session(f, f->w.model[SAME]);
+	open_drafting(f, &d, ORACLE, 0);
+	fake.answered = 0;
+	if (lost)
+		fake.lives = forged_at;
+	else
+		fake.forge = answers_another;
+	ret = write_some(f, m, m->needs_draft ? &d.watched.inner : NULL, &e);
+	if (ret && lost) {
+		assert_int_equal(ret, -ERR_DEVICE_LOST);
+		assert_string_equal(e.text, "the fake device is lost");
+	} else if (ret) {
+		assert_int_equal(ret, -EPROTO);
+		assert_non_null(strstr(e.text, "answers operation 1 (nop)"));
+	}
+	close_drafting(&d);
+	session_close(f->w.s, NULL);
+	f->w.s = NULL;
+	return ret != 0;
+}
+
+static void test_lost_and_forged(void **state)
+{
+	struct fixture *f = *state;
+
+	open_all(f);
+	pair_close(&f->w.s);
+	for (unsigned m = 0; m <= N_METHODS; m++) {
+		const struct method *method =
+			m < N_METHODS ? verifying[m] : &method_autoregressive;
+
+		for (unsigned lost = 0; lost < 2; lost++) {
+			forged_at = 1;
+			while (ends_early(f, method, lost))
+				forged_at += 9;
+			assert_true(forged_at > 9);
+		}
+	}
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup_fake, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_plain),
+	TEST(test_from_flash),
+	TEST(test_drafted),
+	TEST(test_sampled),
+	TEST(test_pruned),
+	TEST(test_lost_and_forged),
+};
+
+TEST_MAIN(tests)
