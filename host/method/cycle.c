@@ -20,14 +20,14 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* The draft model's own work since it was last asked, on the phone. */
+/* What drafted has worked; a draft model's own work since it was last asked, on
+ * the phone. */
 static void price_draft(struct cycle *c)
 {
 	struct price price = { 0 };
 
-	if (!c->env->draft)
-		return;
-	draft_take_price(c->env->draft, &price);
+	if (c->env->draft)
+		draft_take_price(c->env->draft, &price);
 	session_add_host_work(c->session, &price);
 }
 
@@ -74,7 +74,6 @@ static int expand_counted(void *arg, struct tree *tree, const uint32_t *node,
 		c->env->drafter->expand(c->env->drafter->arg, tree, node, n, e);
 
 	drafted(c, n, &t);
-	session_read_on(c->session);
 	return ret;
 }
 
@@ -141,14 +140,13 @@ static void price_scores(struct cycle *c)
 {
 	const struct tree *t = c->tree;
 	uint64_t values = 0;
-	struct price price;
+	struct price price = { 0 };
 
-	if (!c->env->phone)
-		return;
 	for (uint32_t i = 0; i < c->verified; i++)
 		values += t->n_children[i] ? t->n_candidates[i] : 0;
 	values *= session_model(c->session)->n_embd;
-	price_cpu(c->env->phone, values, 2 * values, &price);
+	if (c->env->phone)
+		price_cpu(c->env->phone, values, 2 * values, &price);
 	session_add_host_work(c->session, &price);
 }
 

@@ -50,12 +50,12 @@ int session_logits(
 static void price_logits(struct session *s, uint32_t rows)
 {
 	const struct model *m = s->model;
-	struct price p;
+	struct price p = { 0 };
 
-	if (s->opts.soc &&
-		!price_cpu_matmul(s->opts.soc, rows, m->n_vocab, m->n_embd,
-			m->output->type, &p))
-		phone_cpu(s->time, &p);
+	if (s->opts.soc)
+		price_cpu_matmul(s->opts.soc, rows, m->n_vocab, m->n_embd,
+			m->output->type, &p);
+	session_add_host_work(s, &p);
 }
 
 int session_logits_range(struct session *s, uint32_t first, uint32_t n,
@@ -85,7 +85,6 @@ int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 				return ret;
 			out[j] = logits + (size_t)(i + j) * s->model->n_vocab;
 		}
-		session_read_on(s);
 		logits_compute(s->logits, hidden, out, some);
 		price_logits(s, some);
 	}
@@ -97,17 +96,13 @@ int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 void session_add_host_work(struct session *s, const struct price *p)
 {
 	phone_cpu(s->time, p);
+	if (s->staging)
+		staging_read_on(s->staging);
 }
 
 uint64_t session_phone_ps(const struct session *s)
 {
 	return s->opts.soc ? s->time->cpu_ps : 0;
-}
-
-void session_read_on(struct session *s)
-{
-	if (s->staging)
-		staging_read_on(s->staging);
 }
 
 uint64_t session_ahead(struct session *s)

@@ -216,16 +216,17 @@ int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
 int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
 	size_t n, uint32_t *last_row, struct err *);
 
-/* Work of the host's, on the phone's time: drafting, predicting. */
+/*
+ * Work of the host's beside the session was done: drafting, predicting. It
+ * takes its place on the phone's time, and what comes from flash, which comes
+ * only while it is waited for or seen to, is seen to. So whoever works for long
+ * tells it piece by piece of a few milliseconds, and has nothing else to
+ * remember; with a price of nothing where there is no phone.
+ */
 void session_add_host_work(struct session *, const struct price *);
 
 /* The present: picoseconds of the phone, 0 without one. */
 uint64_t session_phone_ps(const struct session *);
-
-/* Layers that come from flash come only while they are waited for, or seen to:
- * whoever works for more than a few milliseconds beside the session calls this
- * now and then. */
-void session_read_on(struct session *);
 
 /*
  * For how long flash goes on reading ahead while nothing is asked of the

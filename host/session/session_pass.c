@@ -233,7 +233,9 @@ static int send_block(struct pass *p, uint32_t b, struct err *e)
 
 static void read_on(void *arg)
 {
-	session_read_on(arg);
+	struct session *s = arg;
+
+	staging_read_on(s->staging);
 }
 
 /*

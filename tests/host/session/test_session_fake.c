@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <time.h>
 
 #define LAYERS 6
 #define VOCAB  96
@@ -189,6 +190,42 @@ static void test_streamed(void **state)
 			st.staging.layers_used, st.passes * (LAYERS - i));
 		close_session(f);
 	}
+}
+
+/* What is read ahead goes on while the host works and says so, and not while it
+ * does not. */
+static void test_reads_on_while_the_host_works(void **state)
+{
+	static const struct timespec ms = { .tv_nsec = 1000000 };
+	const struct price nothing = { 0 };
+	struct fixture *f = *state;
+	struct session_stats idle, st;
+	uint64_t all;
+	struct err e = { 0 };
+
+	open_image(f);
+	f->opts.dram_share = 0;
+	f->opts.stage_slots = 4;
+	open_session(f, f->image.model);
+	go_on(f, 0, 1);
+	assert_ok(session_continue(f->s, SESSION_TEXT, f->token, 1, &e), &e);
+	session_stats(f->s, &idle);
+	/* The layers are alike; so many slots are filled behind the pass. */
+	all = idle.staging.bytes_used / idle.staging.layers_used *
+		(idle.staging.layers_used + f->opts.stage_slots);
+	for (unsigned i = 0; i < 50; i++)
+		nanosleep(&ms, NULL);
+	session_stats(f->s, &st);
+	assert_int_equal(st.staging.stream.bytes, idle.staging.stream.bytes);
+	assert_true(st.staging.stream.bytes < all);
+	for (unsigned i = 0; i < 5000 && st.staging.stream.bytes < all; i++) {
+		nanosleep(&ms, NULL);
+		session_add_host_work(f->s, &nothing);
+		session_stats(f->s, &st);
+	}
+	assert_int_equal(st.staging.stream.bytes, all);
+	go_on(f, 1, TEXT);
+	check_reference(f);
 }
 
 /* A second model on the same device. */
@@ -437,6 +474,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_is_the_definition),
 	TEST(test_few_slots),
 	TEST(test_streamed),
+	TEST(test_reads_on_while_the_host_works),
 	TEST(test_beside),
 	TEST(test_lost),
 	TEST(test_lost_in_a_small_window),
