@@ -16,14 +16,19 @@
 
 /* In pixels, as SVG has them. */
 #define PAGE_WIDTH   820
-#define TOP          70 /* title and caption */
-#define PANEL_HEIGHT 360
-#define BOTTOM       60    /* names of rows */
-#define LEFT         80.0  /* figures of the axis */
-#define RIGHT        140.0 /* the key */
+#define PAGE_MOST    1640
+#define TOP          74  /* title and caption */
+#define PANEL_HEIGHT 330 /* with what is below it */
+#define BOTTOM       52  /* that: names of rows */
+#define LEFT         90  /* figures of the axis */
+#define KEY_SAMPLE   60
+#define NO_KEY       30
 #define BAR_WIDTH    24
-#define LETTER_WIDTH 8
+#define LETTER_WIDTH 7
+#define LINE_HEIGHT  22
 #define BARS_UPRIGHT 16 /* more, and their values stand upright */
+
+#define ROW_NAME     (2 * TABLE_NAME)
 
 /* Of bars and lines, told apart by eyes that see no red or no green (Okabe and
  * Ito), the palest last. */
@@ -85,19 +90,10 @@ static void set(FILE *f, const char *what, const char *text)
 /* Between double quotes, in a block of data. */
 static void cell_text(FILE *f, const char *text)
 {
-	putc('"', f);
+	fputs(" \"", f);
 	for (; *text; text++)
 		putc(*text == '"' ? '\'' : *text, f);
 	putc('"', f);
-}
-
-static void row_name(const struct table_row *r, FILE *f)
-{
-	char text[2 * TABLE_NAME];
-
-	snprintf(text, sizeof(text), "%s%s%s", r->name[0],
-		r->name[1][0] ? " " : "", r->name[1]);
-	cell_text(f, text);
 }
 
 static void figure(const struct bench_table *t, unsigned r, unsigned c, FILE *f)
@@ -115,9 +111,9 @@ static void figure(const struct bench_table *t, unsigned r, unsigned c, FILE *f)
 struct page {
 	const struct bench_table *t;
 	FILE *f;
-	unsigned panels, bars; /* in all of a panel, at most */
-	unsigned width, height;
-	bool turned; /* names of rows do not fit beside one another */
+	unsigned panels, bars;         /* in all of a panel, at most */
+	unsigned width, height, right; /* of it the key */
+	unsigned below; /* where names are turned, or the axis has one */
 };
 
 static unsigned columns_of(const struct bench_table *t, unsigned panel)
@@ -129,24 +125,50 @@ static unsigned columns_of(const struct bench_table *t, unsigned panel)
 	return n;
 }
 
-static size_t longest_name(const struct bench_table *t)
+/* A row's name, or both of them. */
+static const char *row_name(
+	const struct bench_table *t, unsigned row, char text[ROW_NAME])
 {
+	const struct table_row *r = &t->row[row];
+
+	snprintf(text, ROW_NAME, "%s%s%s", r->name[0], r->name[1][0] ? " " : "",
+		r->name[1]);
+	return text;
+}
+
+static unsigned longest_name(const struct bench_table *t)
+{
+	char text[ROW_NAME];
 	size_t most = 0;
 
 	for (unsigned r = 0; r < t->n_rows; r++) {
-		size_t n = strlen(t->row[r].name[0]) + 1 +
-			strlen(t->row[r].name[1]);
+		size_t n = strlen(row_name(t, r, text));
 
 		most = n > most ? n : most;
 	}
-	return most;
+	return (unsigned)most;
+}
+
+/* Pixels that the key takes, which names rows of lines and columns of bars. */
+static unsigned key_width(const struct bench_table *t, unsigned panels)
+{
+	size_t most = t->plot.lines ? longest_name(t) : 0;
+
+	for (unsigned c = 0; c < t->n_columns && !t->plot.lines; c++) {
+		size_t n = strlen(t->column[c].head);
+
+		if (t->column[c].panel && t->column[c].panel <= panels &&
+			columns_of(t, t->column[c].panel) > 1 && n > most)
+			most = n;
+	}
+	return most ? KEY_SAMPLE + (unsigned)most * LETTER_WIDTH : NO_KEY;
 }
 
 /* As wide as its bars with their values, or its rows' names, want it. */
 static struct page lay_out(const struct bench_table *t, FILE *f)
 {
-	struct page p = { .t = t, .f = f };
-	size_t names;
+	struct page p = { .t = t, .f = f, .width = PAGE_WIDTH };
+	unsigned wanted, names = longest_name(t) * LETTER_WIDTH;
 
 	for (unsigned i = 1; i <= TABLE_PANELS && t->plot.y[i - 1]; i++) {
 		unsigned bars = columns_of(t, i) * t->n_rows;
@@ -154,23 +176,21 @@ static struct page lay_out(const struct bench_table *t, FILE *f)
 		p.bars = bars > p.bars ? bars : p.bars;
 		p.panels += bars > 0;
 	}
-	p.width = (unsigned)(LEFT + RIGHT) + BAR_WIDTH * p.bars;
-	if (p.width < PAGE_WIDTH || t->plot.lines)
-		p.width = PAGE_WIDTH;
-	if (p.width > 2 * PAGE_WIDTH)
-		p.width = 2 * PAGE_WIDTH;
-	names = longest_name(t);
-	p.turned = names * LETTER_WIDTH * t->n_rows >
-		p.width - (unsigned)(LEFT + RIGHT);
-	p.height = TOP + p.panels * PANEL_HEIGHT +
-		(p.turned ? (unsigned)(names * LETTER_WIDTH * 6 / 10) : 0);
+	p.right = key_width(t, p.panels);
+	wanted = LEFT + p.right + BAR_WIDTH * p.bars;
+	if (wanted > p.width && !t->plot.lines)
+		p.width = wanted < PAGE_MOST ? wanted : PAGE_MOST;
+	if (names * t->n_rows > p.width - LEFT - p.right && !t->plot.lines)
+		p.below = names * 6 / 10;
+	if (t->plot.lines)
+		p.below = LINE_HEIGHT;
+	p.height = TOP + p.panels * PANEL_HEIGHT + p.below;
 	return p;
 }
 
 static void begin(const struct page *p, const char *path, const char *caption)
 {
 	FILE *f = p->f;
-	double top = 1 - 24.0 / p->height, below = 1 - 46.0 / p->height;
 
 	fprintf(f,
 		"set terminal svg size %u,%u background rgb 'white' "
@@ -179,55 +199,66 @@ static void begin(const struct page *p, const char *path, const char *caption)
 		p->width, p->height);
 	set(f, "output", path);
 	fprintf(f,
-		"set label 1 at screen 0.015,%.4f left noenhanced "
-		"font 'sans-serif,16' ",
-		top);
+		"set label 1 at screen %.4f,%.4f left noenhanced "
+		"font 'sans-serif,17' ",
+		20.0 / p->width, 1 - 26.0 / p->height);
 	quoted(f, p->t->title);
 	fprintf(f,
-		"\nset label 2 at screen 0.015,%.4f left noenhanced "
-		"font 'sans-serif,11' textcolor rgb '#505050' ",
-		below);
+		"\nset label 2 at screen %.4f,%.4f left noenhanced "
+		"font 'sans-serif,12' textcolor rgb '#505050' ",
+		20.0 / p->width, 1 - 50.0 / p->height);
 	quoted(f, caption);
-	fputs("\nset key outside right top noenhanced\n"
-	      "set grid ytics linecolor rgb '#d8d8d8'\n"
-	      "set border 3\n"
-	      "set tics nomirror\n",
+	fputs("\nset grid ytics linecolor rgb '#c8c8c8'\n"
+	      "set border 3 linecolor rgb '#404040'\n"
+	      "set tics out nomirror\n"
+	      "set xtics scale 0\n",
 		f);
 	for (size_t i = 0; i < ARRAY_LEN(colours); i++)
 		fprintf(f, "set linetype %zu linecolor rgb '%s'\n", i + 1,
 			colours[i]);
 }
 
-/* Where panel i, 0 the topmost, has its axes. */
+/* Where panel i, 0 the topmost, has its axes and its key. */
 static void place(const struct page *p, unsigned i)
 {
 	double top = TOP + i * PANEL_HEIGHT;
 
 	fprintf(p->f,
 		"set tmargin at screen %.4f\nset bmargin at screen %.4f\n"
-		"set lmargin at screen %.4f\nset rmargin at screen %.4f\n",
+		"set lmargin at screen %.4f\nset rmargin at screen %.4f\n"
+		"set key at screen %.4f,%.4f left top reverse Left samplen 1.5 "
+		"noenhanced\n",
 		1 - top / p->height,
-		1 - (top + PANEL_HEIGHT - BOTTOM) / p->height, LEFT / p->width,
-		1 - RIGHT / p->width);
+		1 - (top + PANEL_HEIGHT - BOTTOM) / p->height,
+		(double)LEFT / p->width, 1 - (double)p->right / p->width,
+		1 - (p->right - 10.0) / p->width, 1 - top / p->height);
+	/* Not as the axis's label, which would go by the width of its
+	 * figures. */
+	fprintf(p->f,
+		"set label 3 at screen %.4f,%.4f center rotate by 90 "
+		"noenhanced ",
+		22.0 / p->width,
+		1 - (top + (PANEL_HEIGHT - BOTTOM) / 2.0) / p->height);
+	quoted(p->f, p->t->plot.y[i]);
+	putc('\n', p->f);
 }
 
-/* ---- lines and bars ------------------------------------------------------ */
+/* ---- lines --------------------------------------------------------------- */
 
 /* A line of data a column: where it stands on the x axis, then a figure a
  * row. */
 static void draw_lines(const struct page *p)
 {
 	const struct bench_table *t = p->t;
+	char text[ROW_NAME];
 	FILE *f = p->f;
 	unsigned n = 0;
 
+	place(p, 0);
 	set(f, "xlabel", t->plot.x);
-	set(f, "ylabel", t->plot.y[0]);
 	fputs("$data << END\nx", f);
-	for (unsigned r = 0; r < t->n_rows; r++) {
-		putc(' ', f);
-		row_name(&t->row[r], f);
-	}
+	for (unsigned r = 0; r < t->n_rows; r++)
+		cell_text(f, row_name(t, r, text));
 	for (unsigned c = 0; c < t->n_columns; c++) {
 		if (!t->column[c].panel)
 			continue;
@@ -244,38 +275,67 @@ static void draw_lines(const struct page *p)
 		n - 1, t->n_rows + 1);
 }
 
-/* A line of data a row: its name, then for each column figure and text. */
+/* ---- bars ---------------------------------------------------------------- */
+
+/* A bar's value: as the table has it, but no more digits than tell. */
+static void bar_value(const struct page *p, unsigned r, unsigned c)
+{
+	const struct table_column *column = &p->t->column[c];
+	double v = p->t->row[r].value[c] * column->scale;
+	int decimals = column->decimals;
+	char text[TABLE_TEXT];
+
+	if (fabs(v) >= 100 && decimals > 1)
+		decimals = 1;
+	if (fabs(v) >= 1000)
+		decimals = 0;
+	snprintf(text, sizeof(text), "%.*f", decimals, v);
+	cell_text(p->f, isnan(v) ? "" : text);
+}
+
+/* A line of data a row: for each column a figure and its text. */
 static void bar_data(const struct page *p, unsigned panel)
 {
 	const struct bench_table *t = p->t;
-	char text[TABLE_TEXT];
 
 	fprintf(p->f, "$data%u << END\n", panel);
 	for (unsigned r = 0; r < t->n_rows; r++) {
-		row_name(&t->row[r], p->f);
-		for (unsigned c = 0; c < t->n_columns; c++) {
-			if (t->column[c].panel != panel)
-				continue;
-			figure(t, r, c, p->f);
-			putc(' ', p->f);
-			cell_text(p->f, table_cell(t, r, c, text));
-		}
+		for (unsigned c = 0; c < t->n_columns; c++)
+			if (t->column[c].panel == panel) {
+				figure(t, r, c, p->f);
+				bar_value(p, r, c);
+			}
 		putc('\n', p->f);
 	}
 	fputs("END\n", p->f);
 }
 
-/* The i-th of n bars of a group: its colour, its place, its name. */
+/* Below the last panel alone, since all have the same rows. */
+static void bar_names(const struct page *p, unsigned panel)
+{
+	char text[ROW_NAME];
+
+	fprintf(p->f, "set xtics noenhanced %s (",
+		p->below ? "rotate by 35 right" : "norotate");
+	for (unsigned r = 0; r < p->t->n_rows; r++) {
+		if (r)
+			putc(',', p->f);
+		quoted(p->f, panel == p->panels ? row_name(p->t, r, text) : "");
+		fprintf(p->f, " %u", r);
+	}
+	fputs(")\n", p->f);
+}
+
+/* The i-th of n bars of each group: its colour, its place, its name. */
 static void draw_bar(const struct page *p, unsigned panel, unsigned i,
 	unsigned n, const char *head)
 {
 	double at = (i - (n - 1) / 2.0) / (n + 0.6);
 
 	fprintf(p->f,
-		"%s$data%u using ($0%+.4f):%u%s with boxes fill solid 0.85 "
+		"%s$data%u using ($0%+.4f):%u with boxes fill solid 0.9 "
 		"noborder linetype %u ",
-		i ? ", " : "plot ", panel, at, 2 * i + 2, i ? "" : ":xtic(1)",
-		i + 1);
+		i ? ", " : "plot ", panel, at, 2 * i + 1, i + 1);
 	if (n > 1) {
 		fputs("title ", p->f);
 		quoted(p->f, head);
@@ -283,11 +343,11 @@ static void draw_bar(const struct page *p, unsigned panel, unsigned i,
 		fputs("notitle", p->f);
 	}
 	fprintf(p->f, ", $data%u using ($0%+.4f):%u:%u with labels %s notitle",
-		panel, at, 2 * i + 2, 2 * i + 3,
+		panel, at, 2 * i + 1, 2 * i + 2,
 		p->bars > BARS_UPRIGHT ? "rotate by 90 left offset 0,0.4 font "
-					 "'sans-serif,9'"
+					 "'sans-serif,10'"
 				       : "center offset 0,0.6 font "
-					 "'sans-serif,11'");
+					 "'sans-serif,12'");
 }
 
 static void draw_bars(const struct page *p, unsigned panel)
@@ -296,38 +356,30 @@ static void draw_bars(const struct page *p, unsigned panel)
 	unsigned n = columns_of(t, panel), i = 0;
 
 	bar_data(p, panel);
-	set(p->f, "ylabel", t->plot.y[panel - 1]);
-	/* Room for the values above the highest bar. */
+	place(p, panel - 1);
+	bar_names(p, panel);
+	/* Above the highest bar there is room for its value. */
 	fprintf(p->f,
 		"set boxwidth %.4f\nset xrange [-0.6:%u.6]\n"
 		"set yrange [0:*]\nset offsets 0,0,graph %.2f,0\n",
 		0.92 / (n + 0.6), t->n_rows - 1,
 		p->bars > BARS_UPRIGHT ? 0.18 : 0.1);
-	if (panel < p->panels)
-		fputs("set xtics format ''\n", p->f);
-	else
-		fprintf(p->f, "set xtics format '%%s' noenhanced %s\n",
-			p->turned ? "rotate by 35 right" : "norotate");
 	for (unsigned c = 0; c < t->n_columns; c++)
 		if (t->column[c].panel == panel)
 			draw_bar(p, panel, i++, n, t->column[c].head);
-	putc('\n', p->f);
+	/* The title stands on the page once. */
+	fputs("\nunset label\n", p->f);
 }
 
 static void draw(const struct page *p)
 {
 	if (p->t->plot.lines) {
-		place(p, 0);
 		draw_lines(p);
 		return;
 	}
 	fputs("set multiplot\n", p->f);
-	for (unsigned i = 0; i < p->panels; i++) {
-		place(p, i);
-		draw_bars(p, i + 1);
-		/* The title stands on the page once. */
-		fputs("unset label\n", p->f);
-	}
+	for (unsigned i = 1; i <= p->panels; i++)
+		draw_bars(p, i);
 	fputs("unset multiplot\n", p->f);
 }
 
