@@ -28,7 +28,8 @@ static int pack_model(struct bench_lever *b, struct err *e)
 	struct convert_opts o = { .layout = LAYOUT_TILES,
 		.type = CONVERT_KEEP,
 		.down = CONVERT_KEEP,
-		.cancel = b->args->cancel };
+		.cancel = b->args->cancel,
+		.progress = b->args->progress };
 	struct conversion done = { 0 };
 	const char *folder = getenv("TMPDIR");
 	struct model *m;

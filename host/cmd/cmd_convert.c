@@ -116,6 +116,7 @@ static int convert_file(const char *source, const char *path, struct err *e)
 		.zstd = (int)zstd,
 		.measure = report || as_json,
 		.cancel = &cmd_interrupted,
+		.progress = cmd_progress,
 	};
 	struct conversion done = { 0 };
 	struct model *m;

@@ -371,8 +371,8 @@ static int run_row(struct job *j, struct table_row *r, struct err *e)
 	int ret;
 
 	j->n_run++;
-	ret = perplexity_run(
-		j->decoder.session, &r->passages, r->name, &r->found, e);
+	ret = perplexity_run(j->decoder.session, &r->passages, r->name,
+		&cmd_progress, &r->found, e);
 	if (ret == -ECANCELED)
 		fprintf(stderr,
 			"tandem: interrupted after %" PRIu64 " of %zu tokens "

@@ -76,7 +76,8 @@ static int run(int argc, char **argv)
 	o = (struct synth_opts){ .shape = (unsigned)like,
 		.quant = type_of(quant),
 		.ffn_down = type_of(ffn_down < 0 ? quant : ffn_down),
-		.seed = (uint64_t)seed };
+		.seed = (uint64_t)seed,
+		.progress = cmd_progress };
 	if (synth_write(output, &o, &e))
 		return cmd_fail(&e);
 	return EXIT_OK;

@@ -2,7 +2,6 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "base/progress.h"
 #include "base/strbuf.h"
 #include "base/workers.h"
 #include "flash/image_write.h"
@@ -30,7 +29,7 @@ struct convert {
 	struct extent *extent; /* [0]: the metadata, without tensors */
 	uint32_t n_extents;
 	uint8_t *buffer; /* for the largest extent */
-	struct progress progress;
+	uint64_t total;  /* bytes of all extents, of which `done` are made */
 	uint64_t done;
 };
 
@@ -203,7 +202,7 @@ static int pack(struct convert *c, struct convert_tensor *t, struct err *e)
 		return err_set(e, ENOMEM, "no memory to measure '%.*s'",
 			(int)from->name.len, from->name.data);
 	c->done += t->bytes;
-	progress_at(&c->progress, c->done);
+	progress_tell(&c->opts->progress, "converting", c->done, c->total);
 	return 0;
 }
 
@@ -222,11 +221,11 @@ static int write_extent(
 
 static int write_all(struct convert *c, struct err *e)
 {
-	uint64_t largest = 0, total = 0;
+	uint64_t largest = 0;
 	int ret;
 
 	for (uint32_t i = 1; i < c->n_extents; i++) {
-		total += c->extent[i].bytes;
+		c->total += c->extent[i].bytes;
 		if (c->extent[i].bytes > largest)
 			largest = c->extent[i].bytes;
 	}
@@ -235,11 +234,11 @@ static int write_all(struct convert *c, struct err *e)
 		return err_set(e, ENOMEM,
 			"no memory for the largest extent, %llu MiB",
 			(unsigned long long)(largest >> 20));
-	progress_begin(&c->progress, "converting", total);
+	progress_tell(&c->opts->progress, "converting", 0, c->total);
 	ret = write_metadata(c, e);
 	for (uint32_t i = 1; i < c->n_extents && !ret; i++)
 		ret = write_extent(c, &c->extent[i], e);
-	progress_end(&c->progress);
+	progress_tell(&c->opts->progress, NULL, 0, 0);
 	return ret ? ret : image_writer_commit(c->writer, e);
 }
 

@@ -6,6 +6,7 @@
 #ifndef HOST_CONVERT_CONVERT_H
 #define HOST_CONVERT_CONVERT_H
 
+#include "base/progress.h"
 #include "host/convert/requant.h"
 #include "tensor/layout.h"
 
@@ -32,6 +33,7 @@ struct convert_opts {
 	int zstd;                            /* level; 0: raw */
 	bool measure;                        /* what each matrix loses */
 	const volatile sig_atomic_t *cancel; /* NULL: never */
+	struct progress_sink progress;       /* told of bytes of the image */
 };
 
 struct convert_tensor {
@@ -49,7 +51,7 @@ struct conversion {
 
 /*
  * Write the image; nothing is left of it on failure. The model is a GGUF
- * file's. *out is to be released in any case. Shows progress.
+ * file's. *out is to be released in any case.
  */
 int convert(const struct model *, const char *path, const struct convert_opts *,
 	struct conversion *out, struct err *);

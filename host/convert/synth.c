@@ -2,7 +2,6 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "base/progress.h"
 #include "base/rng.h"
 #include "host/convert/synth_vocab.h"
 #include "tensor/gguf_write.h"
@@ -65,14 +64,13 @@ struct synth {
 	struct synth_vocab vocab;
 	struct part *part;
 	unsigned n_parts;
-	float *gauss;    /* [POOL_RUNS * RUN], unit variance */
-	uint8_t *pool;   /* the same, as last scaled and quantized */
-	size_t run;      /* bytes of one run in the pool */
-	uint32_t cols;   /* row length that the pool is scaled for */
-	enum dtype type; /* its type */
-	uint8_t *buffer; /* POOL_RUNS runs on their way to the file */
-	struct progress progress;
-	uint64_t done;
+	float *gauss;         /* [POOL_RUNS * RUN], unit variance */
+	uint8_t *pool;        /* the same, as last scaled and quantized */
+	size_t run;           /* bytes of one run in the pool */
+	uint32_t cols;        /* row length that the pool is scaled for */
+	enum dtype type;      /* its type */
+	uint8_t *buffer;      /* POOL_RUNS runs on their way to the file */
+	uint64_t total, done; /* weights */
 };
 
 /* `layer` -1: a tensor of no layer. */
@@ -139,16 +137,13 @@ static uint64_t part_values(const struct part *p)
 
 static void declare(struct synth *s)
 {
-	uint64_t total = 0;
-
 	for (unsigned i = 0; i < s->n_parts; i++) {
 		const struct part *p = &s->part[i];
 		const uint64_t dim[2] = { p->cols, p->rows };
 
 		gguf_put_tensor(s->out, p->name, p->type, p->rows ? 2 : 1, dim);
-		total += part_values(p);
+		s->total += part_values(p);
 	}
-	progress_begin(&s->progress, "writing weights", total);
 }
 
 /* ---- keys ---- */
@@ -316,7 +311,8 @@ static int write_weights(
 		if (ret)
 			return ret;
 		s->done += n * RUN;
-		progress_at(&s->progress, s->done);
+		progress_tell(&s->opts->progress, "writing weights", s->done,
+			s->total);
 	}
 	return 0;
 }
@@ -385,7 +381,7 @@ static int write_parts(struct synth *s, struct err *e)
 		ret = p->fill == FILL_WEIGHTS ? write_weights(s, p, i + 1, e)
 					      : write_vector(s, p, i + 1, e);
 	}
-	progress_end(&s->progress);
+	progress_tell(&s->opts->progress, NULL, 0, 0);
 	return ret ? ret : gguf_writer_commit(s->out, e);
 }
 

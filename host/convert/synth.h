@@ -17,6 +17,7 @@
 #ifndef HOST_CONVERT_SYNTH_H
 #define HOST_CONVERT_SYNTH_H
 
+#include "base/progress.h"
 #include "tensor/dtype.h"
 
 #include <stdint.h>
@@ -28,6 +29,7 @@ struct synth_opts {
 	enum dtype quant;    /* of all matrices; one that can be written */
 	enum dtype ffn_down; /* of these: the layer's output is sensitive */
 	uint64_t seed;
+	struct progress_sink progress; /* told of weights */
 };
 
 /* "qwen2.5-0.5b" ...; NULL-terminated. */

@@ -284,23 +284,22 @@ static int run_passage(struct session *s, const int32_t *token,
 }
 
 int perplexity_run(struct session *s, const struct passages *all,
-	const char *name, struct perplexity *p, struct err *e)
+	const char *name, const struct progress_sink *progress,
+	struct perplexity *p, struct err *e)
 {
 	uint64_t began = clock_ns();
-	struct progress progress;
 	float *logits = reallocarray(
 		NULL, session_model(s)->n_vocab, LOGITS_ROWS * sizeof(*logits));
 	int ret = logits ? 0 : err_set(e, ENOMEM, "no memory for logits");
 
-	progress_begin(&progress, name, all->tokens.n);
 	for (size_t i = 0; i < all->n && !ret; i++) {
 		const struct passage *one = &all->passage[i];
 
 		ret = run_passage(
 			s, all->tokens.id + one->at, one, logits, p, e);
-		progress_at(&progress, one->at + one->n);
+		progress_tell(progress, name, one->at + one->n, all->tokens.n);
 	}
-	progress_end(&progress);
+	progress_tell(progress, NULL, 0, 0);
 	free(logits);
 	p->ns += clock_ns() - began;
 	return ret;

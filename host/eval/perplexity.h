@@ -16,6 +16,7 @@
 struct err;
 struct eval_items;
 struct model;
+struct progress_sink;
 struct session;
 
 /* Tokens [at, at + n) of the list; scored are those from `first` on, counted
@@ -78,12 +79,12 @@ struct perplexity {
 double token_nll(const float *logits, uint32_t n, int32_t token);
 
 /*
- * Score all passages, with progress under this name. Also on failure *p,
- * added to, holds what was scored: -ECANCELED when interrupted, -EDOM for
+ * Score all passages, telling of their tokens under this name. Also on failure
+ * *p, added to, holds what was scored: -ECANCELED when interrupted, -EDOM for
  * logits without a likelihood.
  */
 int perplexity_run(struct session *, const struct passages *, const char *name,
-	struct perplexity *p, struct err *);
+	const struct progress_sink *, struct perplexity *p, struct err *);
 
 void perplexity_add(struct perplexity *, const struct perplexity *more);
 

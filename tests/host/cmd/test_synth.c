@@ -152,6 +152,42 @@ static void test_distribution(void **state)
 	model_close(m);
 }
 
+/* What a sink was told last, and whether it rose to that. */
+struct told {
+	const char *what;
+	uint64_t done, total;
+	bool fell, over;
+};
+
+static void hear(void *arg, const char *what, uint64_t done, uint64_t total)
+{
+	struct told *t = arg;
+
+	t->over = !what;
+	if (!what)
+		return;
+	t->fell |= done < t->done || done > total;
+	*t = (struct told){ what, done, total, t->fell, false };
+}
+
+static void test_progress(void **state)
+{
+	struct told told = { 0 };
+	const struct synth_opts o = { shape_of("tiny"), DTYPE_Q4_0, DTYPE_Q4_0,
+		1, { hear, &told } };
+	struct err e = { 0 };
+	char path[4200];
+
+	snprintf(path, sizeof(path), "%s/tiny.gguf", harness_tmp());
+	assert_ok(synth_write(path, &o, &e), &e);
+	assert_string_equal(told.what, "writing weights");
+	assert_true(told.total > 800000); /* values of that shape */
+	/* The last tensor may be one of few values, which are not told. */
+	assert_in_range(told.done, told.total * 9 / 10, told.total);
+	assert_false(told.fell);
+	assert_true(told.over);
+}
+
 static void test_cannot_write(void **state)
 {
 	const struct synth_opts o = { shape_of("tiny"), DTYPE_F32, DTYPE_F32,
@@ -317,6 +353,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_llada),
 	cmocka_unit_test(test_same_seed),
 	cmocka_unit_test(test_distribution),
+	cmocka_unit_test(test_progress),
 	cmocka_unit_test(test_cannot_write),
 	cmocka_unit_test(test_vocabularies),
 	cmocka_unit_test(test_tokenizes),

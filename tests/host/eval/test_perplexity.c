@@ -4,6 +4,7 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/progress.h"
 #include "base/rng.h"
 #include "host/eval/eval_items.h"
 #include "host/eval/perplexity.h"
@@ -20,6 +21,8 @@
 #include <stdbool.h>
 
 enum { BOS = 'B', EOS = 'E' };
+
+static const struct progress_sink nobody;
 
 /* Of bytes, whose ids are their values, and a few merges. */
 static struct tokenizer *open_bytes(bool bos, bool eos)
@@ -378,6 +381,20 @@ static void one_by_one(struct fixture *f, double *nll)
 	}
 }
 
+/* Of the last passage, and then that it is over. */
+static void hear(void *arg, const char *what, uint64_t done, uint64_t total)
+{
+	uint64_t *last = arg;
+
+	if (what) {
+		assert_string_equal(what, "test");
+		assert_int_equal(total, LONG);
+		*last = done;
+	} else {
+		*last += LONG;
+	}
+}
+
 static void run(struct fixture *f, struct passage *one, size_t n,
 	struct perplexity *got)
 {
@@ -385,8 +402,11 @@ static void run(struct fixture *f, struct passage *one, size_t n,
 		.tokens = { f->token, LONG, LONG }, .passage = one, .n = n
 	};
 	struct err e = { 0 };
+	uint64_t last = 0;
+	const struct progress_sink sink = { hear, &last };
 
-	assert_ok(perplexity_run(f->s, &p, "test", got, &e), &e);
+	assert_ok(perplexity_run(f->s, &p, "test", &sink, got, &e), &e);
+	assert_int_equal(last, one[n - 1].at + one[n - 1].n + LONG);
 }
 
 static void check_passage(
@@ -500,8 +520,8 @@ static void test_interrupted(void **state)
 	open_session(f);
 	run(f, &one, 1, &got);
 	f->cancel = 1;
-	assert_int_equal(
-		perplexity_run(f->s, &p, "test", &got, &e), -ECANCELED);
+	assert_int_equal(perplexity_run(f->s, &p, "test", &nobody, &got, &e),
+		-ECANCELED);
 	assert_int_equal(got.tokens, 53); /* those of the run before */
 }
 
@@ -526,7 +546,8 @@ static void test_no_likelihood(void **state)
 	norm.data = (const void *)weight;
 	f->model->output_norm = &norm;
 	open_session(f);
-	assert_int_equal(perplexity_run(f->s, &p, "test", &got, &e), -EDOM);
+	assert_int_equal(
+		perplexity_run(f->s, &p, "test", &nobody, &got, &e), -EDOM);
 	assert_non_null(strstr(e.text, "--precision"));
 	assert_int_equal(got.tokens, 0);
 }
