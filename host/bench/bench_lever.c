@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct soc *lever_phone(const struct bench_lever *b)
+const struct soc *bench_lever_phone(const struct bench_lever *b)
 {
 	return b->clock ? &b->phone : NULL;
 }
@@ -67,14 +67,14 @@ static int open_image(struct bench_lever *b, struct err *e)
 /* ---- the model ----------------------------------------------------------- */
 
 /* Of the methods asked for one that has all files there are. */
-static const struct method *hungriest(const struct lever_args *a)
+static const struct method *hungriest(const struct bench_lever_args *a)
 {
 	const struct method *m = a->method[0];
 
 	for (unsigned i = 0; i < a->n_methods; i++)
 		if (a->method[i]->needs_draft)
 			m = a->method[i];
-	return a->table[LEVER_T_PRUNE] ? &method_lever : m;
+	return a->table[BENCH_LEVER_T_PRUNE] ? &method_lever : m;
 }
 
 /* What is to be known of the model before runs are planned. */
@@ -107,7 +107,7 @@ static int look_at_model(struct bench_lever *b, struct err *e)
 
 static int take_items(struct bench_lever *b, struct err *e)
 {
-	const struct lever_args *a = b->args;
+	const struct bench_lever_args *a = b->args;
 	int ret = a->n_tasks ? bench_items_of_tasks(&b->items, a->task,
 				       a->n_tasks, a->items, e)
 			     : bench_items_random(&b->items, a->items, e);
@@ -123,9 +123,9 @@ static int take_items(struct bench_lever *b, struct err *e)
 
 static void set_levels(struct bench_lever *b)
 {
-	const struct lever_args *a = b->args;
-	struct table_levels *budgets = &b->levels[LEVER_BUDGETS - 1],
-			    *lengths = &b->levels[LEVER_LENGTHS - 1];
+	const struct bench_lever_args *a = b->args;
+	struct table_levels *budgets = &b->levels[BENCH_LEVER_BUDGETS - 1],
+			    *lengths = &b->levels[BENCH_LEVER_LENGTHS - 1];
 
 	*budgets = (struct table_levels){ .option = "dram-budget",
 		.unit = "%",
@@ -154,7 +154,7 @@ static int set_numbers(
 }
 
 /* What --draft says, without its folders. */
-static const char *own_draft(const struct lever_args *a)
+static const char *own_draft(const struct bench_lever_args *a)
 {
 	const char *said = asked_draft(a->asked),
 		   *slash = said ? strrchr(said, '/') : NULL;
@@ -164,10 +164,10 @@ static const char *own_draft(const struct lever_args *a)
 
 static int set_ask(struct bench_lever *b, struct err *e)
 {
-	const struct lever_args *a = b->args;
+	const struct bench_lever_args *a = b->args;
 
 	set_levels(b);
-	lever_hooks(b->hooks, &b->lessons);
+	bench_lever_hooks(b->hooks, &b->lessons);
 	b->ask = (struct table_ask){ .method = a->method,
 		.n_methods = a->n_methods,
 		.usual = &b->usual,
@@ -193,20 +193,21 @@ static int add_run(struct bench_lever *b, struct setting *s,
 
 static bool wants_oracle(const struct bench_lever *b)
 {
-	return b->args->table[LEVER_T_QUALITY] || b->oracle;
+	return b->args->table[BENCH_LEVER_T_QUALITY] || b->oracle;
 }
 
 /* An oracle must know the longest text: it is written from memory, first. */
 static int plan_texts(struct bench_lever *b, struct err *e)
 {
-	const struct lever_args *a = b->args;
+	const struct bench_lever_args *a = b->args;
 	uint32_t longest = b->n_predict;
 	struct setting s = { 0 };
 	int ret;
 
 	if (!wants_oracle(b))
 		return 0;
-	for (unsigned k = 0; a->table[LEVER_T_LENGTH] && k < a->n_lengths; k++)
+	for (unsigned k = 0; a->table[BENCH_LEVER_T_LENGTH] && k < a->n_lengths;
+		k++)
 		if (a->length[k] > longest)
 			longest = a->length[k];
 	ret = set_numbers(&s, 100, longest, e);
@@ -223,7 +224,7 @@ static int plan_teacher(struct bench_lever *b, struct err *e)
 
 	if (!ret)
 		ret = setting_change(&s, "exit=none", e);
-	s.hook = &b->hooks[LEVER_TEACHES - 1];
+	s.hook = &b->hooks[BENCH_LEVER_TEACHES - 1];
 	if (!ret)
 		return add_run(b, &s, &method_lever, e);
 	setting_release(&s);
@@ -231,18 +232,18 @@ static int plan_teacher(struct bench_lever *b, struct err *e)
 }
 
 static int plan_kind(
-	struct bench_lever *b, enum lever_table_kind kind, struct err *e)
+	struct bench_lever *b, enum bench_lever_table_kind kind, struct err *e)
 {
 	int ret = 0;
 
-	if (kind == LEVER_T_PRUNE && !b->has_exit)
+	if (kind == BENCH_LEVER_T_PRUNE && !b->has_exit)
 		return 0;
-	if (kind == LEVER_T_PRUNE)
+	if (kind == BENCH_LEVER_T_PRUNE)
 		ret = plan_teacher(b, e);
-	for (int i = 0; i < LEVER_SPECS && !ret; i++)
-		if (lever_specs[i].kind == kind)
+	for (int i = 0; i < BENCH_LEVER_SPECS && !ret; i++)
+		if (bench_lever_specs[i].kind == kind)
 			ret = table_plan(&b->plan[i], &b->x,
-				&lever_specs[i].table, &b->ask, e);
+				&bench_lever_specs[i].table, &b->ask, e);
 	return ret;
 }
 
@@ -252,9 +253,9 @@ static int plan(struct bench_lever *b, struct err *e)
 
 	if (!ret)
 		ret = plan_texts(b, e);
-	for (int t = 0; t < LEVER_TABLES && !ret; t++)
+	for (int t = 0; t < BENCH_LEVER_TABLES && !ret; t++)
 		if (b->args->table[t])
-			ret = plan_kind(b, (enum lever_table_kind)t, e);
+			ret = plan_kind(b, (enum bench_lever_table_kind)t, e);
 	return ret;
 }
 
@@ -269,7 +270,7 @@ static double plain_rate(const struct bench_lever *b)
 	for (uint32_t l = 0; b->x.phone && l < b->n_layer; l++)
 		bytes += image_find(b->image, IMAGE_LAYER, l)->stored;
 	if (b->x.phone) {
-		price_flash(lever_phone(b), bytes, &p);
+		price_flash(bench_lever_phone(b), bytes, &p);
 		return (double)bytes * 1e12 / (double)p.total_ps;
 	}
 	for (unsigned i = 0; i < b->x.n_runs; i++) {
@@ -299,13 +300,14 @@ static int measure(struct bench_lever *b, struct err *e)
 
 static int set_up(struct bench_lever *b, struct err *e)
 {
-	const struct lever_args *a = b->args;
+	const struct bench_lever_args *a = b->args;
 	const struct run_options *o = opt_values_of(a->asked, &run_table);
 	const char *draft = asked_draft(a->asked);
 
-	b->pair = (struct pair_runner){
-		.asked = *a->asked, .items = &b->items, .cancel = a->cancel
-	};
+	b->pair = (struct pair_runner){ .asked = *a->asked,
+		.items = &b->items,
+		.cancel = a->cancel,
+		.progress = a->progress };
 	b->runner = pair_runner(&b->pair);
 	b->x.runner = &b->runner;
 	b->n_predict = o->n_predict;
@@ -328,7 +330,7 @@ static void release(struct bench_lever *b)
 	free(b);
 }
 
-int bench_lever(const struct lever_args *args, struct err *e)
+int bench_lever(const struct bench_lever_args *args, struct err *e)
 {
 	struct bench_lever *b = calloc(1, sizeof(*b));
 	int ret;
@@ -348,7 +350,7 @@ int bench_lever(const struct lever_args *args, struct err *e)
 	if (!ret)
 		ret = measure(b, e);
 	if (!ret)
-		ret = lever_report(b, e);
+		ret = bench_lever_report(b, e);
 	release(b);
 	return ret;
 }

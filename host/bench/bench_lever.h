@@ -31,31 +31,31 @@
 struct err;
 struct image;
 
-#define LEVER_METHODS 16
+#define BENCH_LEVER_METHODS 16
 
-enum lever_table_kind {
-	LEVER_T_METHODS, /* and, with them, the tokens/s of each task */
-	LEVER_T_PRUNE,   /* figure 12 */
-	LEVER_T_BUDGET,  /* table 6 */
-	LEVER_T_LENGTH,  /* table 7 */
-	LEVER_T_QUALITY, /* table 5 */
-	LEVER_T_PLACE,   /* figure 13 */
-	LEVER_T_LOGITS,  /* figure 14 */
-	LEVER_TABLES
+enum bench_lever_table_kind {
+	BENCH_LEVER_T_METHODS, /* and, with them, the tokens/s of each task */
+	BENCH_LEVER_T_PRUNE,   /* figure 12 */
+	BENCH_LEVER_T_BUDGET,  /* table 6 */
+	BENCH_LEVER_T_LENGTH,  /* table 7 */
+	BENCH_LEVER_T_QUALITY, /* table 5 */
+	BENCH_LEVER_T_PLACE,   /* figure 13 */
+	BENCH_LEVER_T_LOGITS,  /* figure 14 */
+	BENCH_LEVER_TABLES
 };
-extern const char *const lever_table_names[LEVER_TABLES];
+extern const char *const bench_lever_table_names[BENCH_LEVER_TABLES];
 
-struct lever_args {
+struct bench_lever_args {
 	const struct opt_values *asked; /* of asked_tables */
 	const char *task[FIGURES_TASKS];
 	unsigned n_tasks; /* 0: pseudo-random prompts, EOS ignored */
-	const struct method *method[LEVER_METHODS];
+	const struct method *method[BENCH_LEVER_METHODS];
 	unsigned n_methods;
 	uint32_t budget[TABLE_LEVELS]; /* percent */
 	unsigned n_budgets;
 	uint32_t length[TABLE_LEVELS];
 	unsigned n_lengths;
-	bool table[LEVER_TABLES];
+	bool table[BENCH_LEVER_TABLES];
 	uint32_t items;
 	unsigned rounds; /* 0: 3 of the wall clock, 1 of a phone's */
 	enum bench_form form;
@@ -65,36 +65,44 @@ struct lever_args {
 };
 
 /* Measure and tell; -ECANCELED when interrupted. */
-int bench_lever(const struct lever_args *, struct err *);
+int bench_lever(const struct bench_lever_args *, struct err *);
 
 /* ---- between the files ---- */
 
 /* The tables of all kinds; some kinds have more than one. */
-#define LEVER_SPECS 9
-struct lever_spec {
-	enum lever_table_kind kind;
+#define BENCH_LEVER_SPECS 9
+struct bench_lever_spec {
+	enum bench_lever_table_kind kind;
 	struct table_spec table;
 };
-extern const struct lever_spec lever_specs[LEVER_SPECS];
+extern const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS];
 
-enum lever_levels { LEVER_BUDGETS = 1, LEVER_LENGTHS, LEVER_LEVELS_END };
+enum bench_lever_levels {
+	BENCH_LEVER_BUDGETS = 1,
+	BENCH_LEVER_LENGTHS,
+	BENCH_LEVER_LEVELS_END
+};
 
 /* Pruning is measured of the same trees: what lever knows stays as the run that
  * teaches has left it. */
-enum lever_hook { LEVER_TEACHES = 1, LEVER_FROZEN, LEVER_HOOKS_END };
+enum bench_lever_hook {
+	BENCH_LEVER_TEACHES = 1,
+	BENCH_LEVER_FROZEN,
+	BENCH_LEVER_HOOKS_END
+};
 
 /* What method lever has learnt. */
-struct lever_lessons {
+struct bench_lever_lessons {
 	struct cost cost;
 	struct lever lever;
 };
 
 /* The hooks of settings that teach and that were taught. */
-void lever_hooks(
-	struct setting_hook hook[LEVER_HOOKS_END - 1], struct lever_lessons *);
+void bench_lever_hooks(struct setting_hook hook[BENCH_LEVER_HOOKS_END - 1],
+	struct bench_lever_lessons *);
 
 struct bench_lever {
-	const struct lever_args *args;
+	const struct bench_lever_args *args;
 	char model[PATH_MAX];     /* the image */
 	char temporary[PATH_MAX]; /* likewise, if it is to be removed; or "" */
 	char source[PATH_MAX], draft[PATH_MAX],
@@ -112,16 +120,16 @@ struct bench_lever {
 	struct bench_read plain;
 	struct experiment x;
 	struct setting usual;
-	struct table_levels levels[LEVER_LEVELS_END - 1];
-	struct setting_hook hooks[LEVER_HOOKS_END - 1];
-	struct lever_lessons lessons;
+	struct table_levels levels[BENCH_LEVER_LEVELS_END - 1];
+	struct setting_hook hooks[BENCH_LEVER_HOOKS_END - 1];
+	struct bench_lever_lessons lessons;
 	struct table_ask ask;
-	struct table_plan plan[LEVER_SPECS];
+	struct table_plan plan[BENCH_LEVER_SPECS];
 };
 
 /* The phone that is measured; NULL: the wall's clock. */
-const struct soc *lever_phone(const struct bench_lever *);
+const struct soc *bench_lever_phone(const struct bench_lever *);
 
-int lever_report(const struct bench_lever *, struct err *);
+int bench_lever_report(const struct bench_lever *, struct err *);
 
 #endif

@@ -10,7 +10,7 @@
 
 static void learn(void *arg, struct decoder *d)
 {
-	struct lever_lessons *l = arg;
+	struct bench_lever_lessons *l = arg;
 	const struct lever_state *st = lever_state(&d->env);
 
 	l->cost = st->cost;
@@ -19,7 +19,7 @@ static void learn(void *arg, struct decoder *d)
 
 static void apply(void *arg, struct decoder *d)
 {
-	const struct lever_lessons *l = arg;
+	const struct bench_lever_lessons *l = arg;
 	struct lever_state *st = lever_state(&d->env);
 
 	st->cost = l->cost;
@@ -27,11 +27,11 @@ static void apply(void *arg, struct decoder *d)
 	st->frozen = true;
 }
 
-void lever_hooks(
-	struct setting_hook hook[LEVER_HOOKS_END - 1], struct lever_lessons *l)
+void bench_lever_hooks(struct setting_hook hook[BENCH_LEVER_HOOKS_END - 1],
+	struct bench_lever_lessons *l)
 {
-	hook[LEVER_TEACHES - 1] =
+	hook[BENCH_LEVER_TEACHES - 1] =
 		(struct setting_hook){ .done = learn, .arg = l };
-	hook[LEVER_FROZEN - 1] =
+	hook[BENCH_LEVER_FROZEN - 1] =
 		(struct setting_hook){ .opened = apply, .arg = l };
 }

@@ -15,7 +15,7 @@
 
 static bool has_oracle(const struct bench_lever *b)
 {
-	return b->oracle || b->args->table[LEVER_T_QUALITY];
+	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY];
 }
 
 static const char *clock_name(const struct bench_lever *b)
@@ -115,7 +115,7 @@ static void print_text(const struct bench_lever *b,
 		if (!strcmp(tables[i].name, "tasks"))
 			print_speed_ups(b);
 	}
-	if (b->args->table[LEVER_T_PRUNE] && !b->has_exit)
+	if (b->args->table[BENCH_LEVER_T_PRUNE] && !b->has_exit)
 		puts("\nThe model has no exit predictor: nothing is pruned.");
 	print_checks(b);
 }
@@ -172,16 +172,16 @@ static int print_json(const struct bench_lever *b,
 
 /* ---- the report ---------------------------------------------------------- */
 
-int lever_report(const struct bench_lever *b, struct err *e)
+int bench_lever_report(const struct bench_lever *b, struct err *e)
 {
-	struct bench_table *tables = calloc(LEVER_SPECS, sizeof(*tables));
+	struct bench_table *tables = calloc(BENCH_LEVER_SPECS, sizeof(*tables));
 	char caption[BENCH_CAPTION];
 	unsigned n = 0;
 	int ret = 0;
 
 	if (!tables)
 		return err_set(e, ENOMEM, "no memory for tables");
-	for (int t = 0; t < LEVER_SPECS; t++)
+	for (int t = 0; t < BENCH_LEVER_SPECS; t++)
 		if (b->plan[t].n)
 			table_fill(&tables[n++], &b->x, &b->plan[t], &b->ask);
 	if (b->args->form == BENCH_JSON)

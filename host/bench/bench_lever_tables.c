@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-const char *const lever_table_names[LEVER_TABLES] = { "methods", "prune",
-	"budget", "length", "quality", "place", "logits" };
+const char *const bench_lever_table_names[BENCH_LEVER_TABLES] = { "methods",
+	"prune", "budget", "length", "quality", "place", "logits" };
 
 /* ---- all methods --------------------------------------------------------- */
 
@@ -62,13 +62,13 @@ static const struct column_spec prune_columns[] = {
 };
 
 static const struct table_variant prunings[] = {
-	{ "not pruned", { "exit=none" }, LEVER_FROZEN },
+	{ "not pruned", { "exit=none" }, BENCH_LEVER_FROZEN },
 	{ "pruned", { "no-shadow=false", "no-safeguards=false" },
-		LEVER_FROZEN },
+		BENCH_LEVER_FROZEN },
 	{ "no shadows", { "no-shadow=true", "no-safeguards=false" },
-		LEVER_FROZEN },
+		BENCH_LEVER_FROZEN },
 	{ "no safeguards", { "no-shadow=false", "no-safeguards=true" },
-		LEVER_FROZEN },
+		BENCH_LEVER_FROZEN },
 };
 
 /* ---- budgets, lengths, drafts, places ------------------------------------ */
@@ -134,7 +134,7 @@ static const struct column_spec logits_columns[] = {
 static double logits_s(
 	const struct bench_lever *b, bool npu, double rows, double times)
 {
-	const struct soc *phone = lever_phone(b);
+	const struct soc *phone = bench_lever_phone(b);
 	struct price p = { 0 }, request = { 0 };
 	uint64_t n = (uint64_t)ceil(rows);
 
@@ -162,7 +162,7 @@ static void fill_logits(const struct table_ask *ask, const struct told *t,
 	const struct bench_lever *b = ask->arg;
 	double all = figure_upper_rows(t), some = figure_logits_rows(t);
 
-	if (!lever_phone(b)) {
+	if (!bench_lever_phone(b)) {
 		out->note = "Priced for a phone alone: see --clock.";
 		return;
 	}
@@ -179,8 +179,8 @@ static void fill_logits(const struct table_ask *ask, const struct told *t,
 
 /* ---- all of them --------------------------------------------------------- */
 
-const struct lever_spec lever_specs[LEVER_SPECS] = {
-	{ LEVER_T_METHODS,
+const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
+	{ BENCH_LEVER_T_METHODS,
 		{ .name = "methods",
 			.title = "Methods",
 			.note = "tok/s: geometric mean of the tasks; length: "
@@ -189,13 +189,13 @@ const struct lever_spec lever_specs[LEVER_SPECS] = {
 			.name_key = { "method" },
 			.column = methods_columns,
 			.plot = { .y = { "tokens/s" } } } },
-	{ LEVER_T_METHODS,
+	{ BENCH_LEVER_T_METHODS,
 		{ .name = "tasks",
 			.title = "Tokens/s of each task",
 			.name_key = { "method" },
 			.column = tasks_columns,
 			.plot = { .y = { "tokens/s" } } } },
-	{ LEVER_T_METHODS,
+	{ BENCH_LEVER_T_METHODS,
 		{ .name = "flash",
 			.title = "Flash: what a pass reads, and how that fills "
 				 "its time",
@@ -206,7 +206,7 @@ const struct lever_spec lever_specs[LEVER_SPECS] = {
 			.name_key = { "method" },
 			.column = flash_columns,
 			.plot = { .y = { "ms a pass" } } } },
-	{ LEVER_T_PRUNE,
+	{ BENCH_LEVER_T_PRUNE,
 		{ .name = "prune",
 			.title = "Pruning behind the exit predictor, of the "
 				 "same trees",
@@ -223,28 +223,28 @@ const struct lever_spec lever_specs[LEVER_SPECS] = {
 			.method = &method_lever,
 			.column = prune_columns,
 			.plot = { .y = { "%", "tokens a pass" } } } },
-	{ LEVER_T_BUDGET,
+	{ BENCH_LEVER_T_BUDGET,
 		{ .name = "budget",
 			.title = "Tokens/s by the share of layers that stay in "
 				 "memory",
 			.name_key = { "method" },
 			.wanted = is_main,
-			.levels = LEVER_BUDGETS,
+			.levels = BENCH_LEVER_BUDGETS,
 			.column = levels_columns,
 			.plot = { .y = { "tokens/s" },
 				.lines = true,
 				.x = "layers in memory" } } },
-	{ LEVER_T_LENGTH,
+	{ BENCH_LEVER_T_LENGTH,
 		{ .name = "length",
 			.title = "Tokens/s by the largest length of an output",
 			.name_key = { "method" },
 			.wanted = is_main,
-			.levels = LEVER_LENGTHS,
+			.levels = BENCH_LEVER_LENGTHS,
 			.column = levels_columns,
 			.plot = { .y = { "tokens/s" },
 				.lines = true,
 				.x = "tokens at most" } } },
-	{ LEVER_T_QUALITY,
+	{ BENCH_LEVER_T_QUALITY,
 		{ .name = "quality",
 			.title = "Drafts of several qualities; those of "
 				 "oracles are simulated",
@@ -254,7 +254,7 @@ const struct lever_spec lever_specs[LEVER_SPECS] = {
 			.wanted = is_main_and_drafts,
 			.column = quality_columns,
 			.plot = { .y = { "tokens/s" } } } },
-	{ LEVER_T_PLACE,
+	{ BENCH_LEVER_T_PLACE,
 		{ .name = "place",
 			.title = "Where lever's draft runs, and how many nodes "
 				 "at a time",
@@ -266,7 +266,7 @@ const struct lever_spec lever_specs[LEVER_SPECS] = {
 			.method = &method_lever,
 			.column = places_columns,
 			.plot = { .y = { "ms a pass" } } } },
-	{ LEVER_T_LOGITS,
+	{ BENCH_LEVER_T_LOGITS,
 		{ .name = "logits",
 			.title = "Logits of a pass of lever, on the phone",
 			.note = "Only the last is how it is done; the others "

@@ -335,9 +335,10 @@ static void set_up(struct bench_methods *b, const struct methods_args *a)
 {
 	b->args = a;
 	b->clock = asked_clock(a->asked);
-	b->pair = (struct pair_runner){
-		.asked = *a->asked, .items = &b->items, .cancel = a->cancel
-	};
+	b->pair = (struct pair_runner){ .asked = *a->asked,
+		.items = &b->items,
+		.cancel = a->cancel,
+		.progress = a->progress };
 	b->runner = pair_runner(&b->pair);
 	b->x.runner = &b->runner;
 	b->x.phone = b->clock;

@@ -110,6 +110,7 @@ static int start(struct opened *o, struct err *e)
 	int ret;
 
 	opts.cancel = o->by->cancel;
+	opts.progress = o->by->progress;
 	opts.context_need = o->longest + options_of(&o->decoder)->n_predict;
 	ret = decoder_open_session(&o->decoder, &opts, e);
 	if (!ret && o->hook && o->hook->opened)

@@ -12,6 +12,7 @@
 #define HOST_BENCH_PAIR_RUNNER_H
 
 #include "base/opt.h"
+#include "base/progress.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -30,6 +31,7 @@ struct pair_runner {
 	 * then what its bytes would have taken is counted; NULL: it is not. */
 	struct bench_read *plain;
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
+	struct progress_sink progress;       /* told of loading */
 	/* Of the first run that had one, for reports. */
 	char model[PATH_MAX], draft[PATH_MAX];
 };

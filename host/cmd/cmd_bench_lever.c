@@ -91,7 +91,7 @@ static const struct opt_command usage = {
 
 /* ---- lists --------------------------------------------------------------- */
 
-static int take_tables(struct lever_args *a)
+static int take_tables(struct bench_lever_args *a)
 {
 	const char *list = tables;
 	char part[LIST_PART];
@@ -99,8 +99,8 @@ static int take_tables(struct lever_args *a)
 	while (list_part(&list, part)) {
 		bool all = !strcmp(part, "all"), known = all;
 
-		for (int t = 0; t < LEVER_TABLES; t++)
-			if (all || !strcmp(part, lever_table_names[t]))
+		for (int t = 0; t < BENCH_LEVER_TABLES; t++)
+			if (all || !strcmp(part, bench_lever_table_names[t]))
 				known = a->table[t] = true;
 		if (!known)
 			return list_refuse(&cmd_bench_lever, "tables", part,
@@ -110,13 +110,13 @@ static int take_tables(struct lever_args *a)
 	return EXIT_OK;
 }
 
-static int take_lists(struct lever_args *a)
+static int take_lists(struct bench_lever_args *a)
 {
 	int status = take_tables(a);
 
 	if (!status)
 		status = list_methods(&cmd_bench_lever, method_list, false,
-			a->method, &a->n_methods, LEVER_METHODS);
+			a->method, &a->n_methods, BENCH_LEVER_METHODS);
 	if (!status)
 		status = list_tasks(
 			&cmd_bench_lever, tasks, a->task, &a->n_tasks);
@@ -166,7 +166,8 @@ static int check_decoding(void)
 static int run(int argc, char **argv)
 {
 	struct run_options *o = opt_values_at(&asked, &run_table);
-	struct lever_args a = { .asked = &asked, .progress = cmd_progress };
+	struct bench_lever_args a = { .asked = &asked,
+		.progress = cmd_progress };
 	struct err e = { 0 };
 	unsigned operands;
 	int status, ret;
