@@ -169,7 +169,6 @@ static int open_drafting(struct decoder *d, struct err *e)
 	ret = drafting_open(&d->drafting, d->session, &d->session_opts,
 		d->session_opts.decode_rows, e);
 	env->drafter = &d->drafting.drafter;
-	env->draft = d->drafting.model;
 	return ret;
 }
 
@@ -237,7 +236,7 @@ int decoder_rehearse(struct decoder *d, const struct generation *g,
 	size_t n;
 	int ret = 0;
 
-	if (d->method->needs_draft && d->drafting.oracle > 0) {
+	if (d->method->needs_draft && drafting_is_told(&d->drafting)) {
 		ret = generation_open_like(&plain, g, e);
 		session_truncate(d->session, SESSION_TEXT, 0);
 		if (!ret)

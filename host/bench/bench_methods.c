@@ -143,8 +143,8 @@ static int check_setting(
 			"this machine's clock and a phone's cannot be "
 			"compared; say which with --clock soc:NAME, and others "
 			"in sets");
-	b->oracle |=
-		d->drafting.oracle > 0 && d->method && d->method->needs_draft;
+	b->oracle |= d->method && d->method->needs_draft &&
+		drafting_is_told(&d->drafting);
 	decoder_close(d, NULL);
 	free(d);
 	return ret;

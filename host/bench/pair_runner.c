@@ -250,7 +250,7 @@ static int tell_oracle(
 {
 	struct decoder *d = &o->decoder;
 
-	if (!d->method->needs_draft || d->drafting.oracle <= 0)
+	if (!d->method->needs_draft || !drafting_is_told(&d->drafting))
 		return 0;
 	if (known && known->n_predict >= options_of(d)->n_predict)
 		return drafting_tell(&d->drafting, known->id, known->n, e);

@@ -103,13 +103,6 @@ static void phone_text(const struct run_report *r, FILE *f)
 		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
 }
 
-/* Whose guesses: a file, or none where acceptance is simulated. */
-static const char *drafter_name(const struct decoder *d)
-{
-	return d->drafting.oracle > 0 ? "an oracle: acceptance is simulated"
-				      : d->drafting.path;
-}
-
 /* What a method with a draft model did in `run_s`. */
 static void draft_text(const struct decoder *d, double run_s, FILE *f)
 {
@@ -120,7 +113,7 @@ static void draft_text(const struct decoder *d, double run_s, FILE *f)
 		"             %" PRIu64 " cycles, %" PRIu64 " drafted, %" PRIu64
 		" accepted (%.1f %%), mean accepted length %.2f, %.1f %% of "
 		"the time\n",
-		drafter_name(d), m->cycles, m->drafted, m->accepted,
+		d->drafting.name, m->cycles, m->drafted, m->accepted,
 		100 * method_acceptance(m), method_accepted_length(m),
 		100 * share(m->draft_ns, run_s));
 	if (d->method->tell) {
@@ -293,9 +286,9 @@ static void put_draft(json_t *o, const struct run_report *r)
 
 	if (!m->cycles)
 		return;
-	put_str(o, "draft_model", drafter_name(r->decoder));
+	put_str(o, "draft_model", r->decoder->drafting.name);
 	json_object_set_new(o, "acceptance_simulated",
-		json_boolean(r->decoder->drafting.oracle > 0));
+		json_boolean(drafting_is_told(&r->decoder->drafting)));
 	put_u64(o, "tree_rows_kept", m->kept);
 	put_u64(o, "nodes_expanded", m->expanded);
 	put_u64(o, "draft_cycles", m->cycles);

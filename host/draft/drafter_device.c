@@ -1,6 +1,8 @@
 #include "host/draft/drafter_device.h"
 
 #include "base/err.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/drafting.h"
 #include "host/draft/guess.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
@@ -13,6 +15,7 @@
 
 struct device {
 	struct session *session;
+	bool owned; /* the session is ours to close */
 	float temperature;
 	uint32_t batch, max_rows;
 	int32_t *text; /* [context] the last one to begin with, n of it */
@@ -87,6 +90,14 @@ static void reuse(struct device *d, const int32_t *text, uint32_t n)
 		d->session, SESSION_TEXT, (uint32_t)(same < n ? same : n - 1));
 	memcpy(d->text + same, text + same, (n - same) * sizeof(*text));
 	d->n = n;
+}
+
+static void device_saw(void *arg, const int32_t *text, size_t n)
+{
+	struct device *d = arg;
+
+	if (n <= session_context(d->session))
+		reuse(d, text, (uint32_t)n);
 }
 
 /* What a pass has no room for beside the root, and all of a new text. */
@@ -262,10 +273,12 @@ static int device_expand(void *arg, struct tree *t, const uint32_t *node,
 
 /* ---- opening ------------------------------------------------------------- */
 
-static void device_free(struct device *d)
+static void device_close(void *arg)
 {
-	if (!d)
-		return;
+	struct device *d = arg;
+
+	if (d->owned)
+		session_close(d->session, NULL);
 	guesses_release(&d->found);
 	free(d->text);
 	free(d->logits);
@@ -309,18 +322,17 @@ int drafter_device_open(struct drafter *out, struct session *session,
 	d->max_rows = session_max_rows(session);
 	ret = device_alloc(d, e);
 	if (ret) {
-		device_free(d);
+		device_close(d);
 		return ret;
 	}
 	session_truncate(session, SESSION_TEXT, 0);
-	*out = (struct drafter){ d, device_begin, device_expand, batch };
+	*out = (struct drafter){ .arg = d,
+		.begin = device_begin,
+		.expand = device_expand,
+		.batch = batch,
+		.saw = device_saw,
+		.close = device_close };
 	return 0;
-}
-
-void drafter_device_close(struct drafter *d)
-{
-	device_free(d->arg);
-	d->arg = NULL;
 }
 
 void drafter_device_temperature(struct drafter *d, float temperature)
@@ -330,3 +342,45 @@ void drafter_device_temperature(struct drafter *d, float temperature)
 	assert(temperature > 0);
 	dev->temperature = temperature;
 }
+
+/* ---- as a kind ----------------------------------------------------------- */
+
+#define BATCH 8 /* expansions that one pass of the NPU is worth */
+
+/* All of it stays in memory, and there is nothing to prune. */
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	const struct drafting_options *o = site->options;
+	struct session_opts own = *site->session_opts;
+	struct session *session;
+	struct device *d;
+	int ret;
+
+	own.beside = site->session;
+	own.dram_share = 1;
+	own.dram_bytes = 0;
+	own.exit_layers = 0;
+	own.layout = LAYOUT_UNSAID;
+	own.decode_rows = site->rows;
+	own.context = 0;
+	own.context_need = session_context(site->session);
+	ret = session_open(&session, site->file, &own, e);
+	if (ret)
+		return err_in(e, "'%s'", site->path);
+	ret = drafter_device_open(out, session, o->batch ? o->batch : BATCH, e);
+	if (ret) {
+		session_close(session, NULL);
+		return ret;
+	}
+	d = out->arg;
+	d->owned = true;
+	drafter_device_temperature(out, (float)o->temperature);
+	return 0;
+}
+
+const struct draft_kind draft_kind_device = {
+	.summary = "a draft model, on the device beside the target",
+	.on_device = true,
+	.open = open_kind,
+};

@@ -27,7 +27,6 @@ struct session;
  */
 int drafter_device_open(struct drafter *out, struct session *draft_session,
 	uint32_t batch, struct err *);
-void drafter_device_close(struct drafter *);
 
 /* Candidates' q are of softmax(logits / temperature), > 0; 1 unless said
  * before the first tree. */

@@ -1,8 +1,11 @@
 #include "host/draft/drafter_host.h"
 
 #include "base/err.h"
+#include "host/draft/draft_kind.h"
 #include "host/draft/draft_model.h"
+#include "host/draft/drafting.h"
 #include "host/draft/guess.h"
+#include "host/session/session.h"
 #include "host/tree/drafter.h"
 
 #include <assert.h>
@@ -11,6 +14,7 @@
 
 struct host {
 	struct draft_model *draft;
+	bool owned; /* the draft model is ours to close */
 	float temperature;
 	uint32_t batch;
 	struct guesses found;    /* its rows are those on trial */
@@ -34,6 +38,14 @@ static void reuse(struct host *h, const int32_t *text, size_t n)
 	}
 	kept = guesses_follow(&h->found, text + held, n - held, h->path);
 	draft_keep(h->draft, h->path, kept);
+}
+
+static void host_saw(void *arg, const int32_t *text, size_t n)
+{
+	struct host *h = arg;
+
+	if (n <= draft_context(h->draft))
+		reuse(h, text, n);
 }
 
 static int look_at_root(
@@ -122,10 +134,21 @@ static int host_expand(void *arg, struct tree *t, const uint32_t *node,
 
 /* ---- opening ------------------------------------------------------------- */
 
-static void host_free(struct host *h)
+static void host_price(void *arg, struct price *sum)
 {
+	struct host *h = arg;
+
+	draft_take_price(h->draft, sum);
+}
+
+static void host_close(void *arg)
+{
+	struct host *h = arg;
+
 	if (!h)
 		return;
+	if (h->owned)
+		draft_close(h->draft);
 	guesses_release(&h->found);
 	free(h->token);
 	free(h->parent);
@@ -151,18 +174,18 @@ int drafter_host_open(struct drafter *out, struct draft_model *draft,
 		h->path = malloc(draft_context(draft) * sizeof(*h->path));
 	}
 	if (!h || !h->token || !h->parent || !h->logits || !h->path) {
-		host_free(h);
+		host_close(h);
 		return err_set(e, ENOMEM, "no memory to draft %u nodes at once",
 			batch);
 	}
-	*out = (struct drafter){ h, host_begin, host_expand, batch };
+	*out = (struct drafter){ .arg = h,
+		.begin = host_begin,
+		.expand = host_expand,
+		.batch = batch,
+		.saw = host_saw,
+		.price = host_price,
+		.close = host_close };
 	return 0;
-}
-
-void drafter_host_close(struct drafter *d)
-{
-	host_free(d->arg);
-	d->arg = NULL;
 }
 
 void drafter_host_temperature(struct drafter *d, float temperature)
@@ -172,3 +195,37 @@ void drafter_host_temperature(struct drafter *d, float temperature)
 	assert(temperature > 0);
 	h->temperature = temperature;
 }
+
+/* ---- as a kind ----------------------------------------------------------- */
+
+#define BATCH 1 /* on processors, rows together cost what they cost apart */
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	const struct drafting_options *o = site->options;
+	struct draft_model *draft;
+	struct host *h;
+	int ret = draft_open(&draft, site->file, site->target,
+		site->session_opts->precision == WIRE_INT8 ? DRAFT_INT8
+							   : DRAFT_F32,
+		session_context(site->session), site->session_opts->threads, e);
+
+	if (ret)
+		return err_in(e, "'%s'", site->path);
+	draft_price_for(draft, site->session_opts->soc);
+	ret = drafter_host_open(out, draft, o->batch ? o->batch : BATCH, e);
+	if (ret) {
+		draft_close(draft);
+		return ret;
+	}
+	h = out->arg;
+	h->owned = true;
+	drafter_host_temperature(out, (float)o->temperature);
+	return 0;
+}
+
+const struct draft_kind draft_kind_host = {
+	.summary = "a draft model, on the host",
+	.open = open_kind,
+};

@@ -23,7 +23,6 @@ struct err;
  */
 int drafter_host_open(struct drafter *out, struct draft_model *, uint32_t batch,
 	struct err *);
-void drafter_host_close(struct drafter *);
 
 /* Candidates' q are of softmax(logits / temperature), > 0; 1 unless said
  * before the first tree. */

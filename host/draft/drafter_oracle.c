@@ -2,6 +2,9 @@
 
 #include "base/err.h"
 #include "base/rng.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/drafting.h"
+#include "host/model/model.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
 
@@ -154,6 +157,14 @@ static int oracle_expand(void *arg, struct tree *t, const uint32_t *node,
 
 /* ---- opening ------------------------------------------------------------- */
 
+static void oracle_close(void *arg)
+{
+	struct oracle *o = arg;
+
+	free(o->text);
+	free(o);
+}
+
 static int check(const int32_t *text, size_t n, double agreement,
 	uint32_t n_vocab, struct err *e)
 {
@@ -193,16 +204,48 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	o->agreement = agreement;
 	o->seed = seed;
 	o->n_vocab = n_vocab;
-	*out = (struct drafter){ o, oracle_begin, oracle_expand, 1 };
+	*out = (struct drafter){ .arg = o,
+		.begin = oracle_begin,
+		.expand = oracle_expand,
+		.batch = 1,
+		.close = oracle_close };
 	return 0;
 }
 
-void drafter_oracle_close(struct drafter *d)
-{
-	struct oracle *o = d->arg;
+/* ---- as a kind ----------------------------------------------------------- */
 
-	if (o)
-		free(o->text);
-	free(o);
-	d->arg = NULL;
+static int check_word(const char *said, const char *word, struct err *e)
+{
+	char *end;
+	double agreement = strtod(word, &end);
+
+	if (end > word && !*end && agreement > 0 && agreement <= 1)
+		return 0;
+	return err_set(e, EINVAL,
+		"--draft '%s': behind oracle: stands how often it agrees, "
+		"above 0 and at most 1, for example oracle:0.8",
+		said);
 }
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	const struct drafting_options *o = site->options;
+	int ret = drafter_oracle_open(out, site->text, site->n,
+		strtod(site->word, NULL), o->seed, site->target->n_vocab, e);
+
+	if (!ret && o->batch)
+		out->batch = o->batch;
+	return ret;
+}
+
+const struct draft_kind draft_kind_oracle = {
+	.name = "oracle",
+	.word = "P",
+	.summary = "simulates one that agrees with the model in a share P of "
+		   "the tokens",
+	.told = true,
+	.title = "an oracle: acceptance is simulated",
+	.check = check_word,
+	.open = open_kind,
+};

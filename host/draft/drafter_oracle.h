@@ -26,6 +26,5 @@ struct err;
  */
 int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	double agreement, uint64_t seed, uint32_t n_vocab, struct err *);
-void drafter_oracle_close(struct drafter *);
 
 #endif

@@ -2,46 +2,16 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/draft/draft_model.h"
-#include "host/draft/drafter_device.h"
-#include "host/draft/drafter_host.h"
-#include "host/draft/drafter_oracle.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/drafter_first.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-
-#define DEVICE_BATCH 8 /* expansions that one pass of the NPU is worth */
-#define HOST_BATCH   1
-
-/* Ids mean the same only where both files have the same list of tokens. */
-static int check_vocabulary(const struct drafting *d,
-	const struct model *target, const char *target_path, struct err *e)
-{
-	static const char key[] = "tokenizer.ggml.tokens";
-	const struct gguf_kv *ours = gguf_find(target->gguf, key);
-	const struct gguf_kv *its = gguf_find(d->file->gguf, key);
-
-	if (d->file->n_vocab != target->n_vocab)
-		return err_set(e, EINVAL,
-			"the draft model has a vocabulary of %u tokens and the "
-			"target one of %u; a draft model must share its "
-			"target's",
-			d->file->n_vocab, target->n_vocab);
-	if (!ours || !its ||
-		(ours->bytes == its->bytes &&
-			!memcmp(ours->value, its->value, its->bytes)))
-		return 0;
-	return err_set(e, EINVAL,
-		"the draft model '%s' has another vocabulary than '%s': of "
-		"the same size, but of other tokens; a draft must be made for "
-		"its target",
-		d->path, target_path);
-}
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -75,128 +45,189 @@ const struct opt_table drafting_table = {
 	.size = sizeof(struct drafting_options),
 };
 
-/* FILE or oracle:P. */
+/* A path may hold "+" as well: it ends only where a kind is named behind. */
+static size_t path_length(const char *said)
+{
+	size_t len = 0, unused;
+
+	do
+		len += strcspn(said + len, "+");
+	while (said[len] && !draft_kind_named(said + len + 1, &unused) &&
+		++len);
+	return len;
+}
+
+static int take_part(struct drafting *d, const char *said, size_t len,
+	const struct draft_kind *kind, struct err *e)
+{
+	struct draft_part *p = &d->part[d->n];
+	const char *word;
+
+	if (d->n == DRAFT_PARTS || len >= sizeof(p->said))
+		return err_set(e, EINVAL,
+			"--draft '%s': more than %d drafters, or too long a "
+			"path",
+			d->opts.draft, DRAFT_PARTS);
+	d->n++;
+	p->kind = kind ? kind : draft_kind_of_file(d->opts.on_device);
+	memcpy(p->said, said, len);
+	word = p->kind->word ? strchr(p->said, ':') + 1 : NULL;
+	return p->kind->check ? p->kind->check(p->said, word, e) : 0;
+}
+
 int drafting_ask(
 	struct drafting *d, const struct drafting_options *opts, struct err *e)
 {
-	static const char oracle[] = "oracle:";
-	const char *draft = opts->draft, *number;
-	char *end;
+	const char *said = opts->draft ? opts->draft : "";
+	int ret;
 
 	d->opts = *opts;
-	if (!draft || strncmp(draft, oracle, sizeof(oracle) - 1))
-		return 0;
-	number = draft + sizeof(oracle) - 1;
-	d->oracle = strtod(number, &end);
-	if (end > number && !*end && d->oracle > 0 && d->oracle <= 1)
-		return 0;
-	return err_set(e, EINVAL,
-		"--draft '%s': behind oracle: stands how often it agrees, "
-		"above 0 and at most 1, for example oracle:0.8",
-		draft);
+	for (;;) {
+		const struct draft_kind *kind;
+		size_t len;
+
+		kind = draft_kind_named(said, &len);
+		if (!kind)
+			len = path_length(said);
+		ret = take_part(d, said, len, kind, e);
+		if (ret || !said[len])
+			return ret;
+		said += len + 1;
+	}
 }
 
 /* ---- opening ------------------------------------------------------------- */
 
+/* Ids mean the same only where both files have the same list of tokens. */
+static int check_vocabulary(const struct draft_part *p,
+	const struct model *target, const char *target_path, struct err *e)
+{
+	static const char key[] = "tokenizer.ggml.tokens";
+	const struct gguf_kv *ours = gguf_find(target->gguf, key);
+	const struct gguf_kv *its = gguf_find(p->file->gguf, key);
+
+	if (p->file->n_vocab != target->n_vocab)
+		return err_set(e, EINVAL,
+			"the draft model has a vocabulary of %u tokens and the "
+			"target one of %u; a draft model must share its "
+			"target's",
+			p->file->n_vocab, target->n_vocab);
+	if (!ours || !its ||
+		(ours->bytes == its->bytes &&
+			!memcmp(ours->value, its->value, its->bytes)))
+		return 0;
+	return err_set(e, EINVAL,
+		"the draft model '%s' has another vocabulary than '%s': of "
+		"the same size, but of other tokens; a draft must be made for "
+		"its target",
+		p->path, target_path);
+}
+
+static int open_file(struct drafting *d, struct draft_part *p,
+	const struct model *target, const char *target_path, struct err *e)
+{
+	int ret = models_choose(
+		*p->said ? p->said : NULL, MODEL_DRAFT, p->path, e);
+
+	if (!ret)
+		ret = model_open(&p->file, p->path, e);
+	if (!ret)
+		ret = check_vocabulary(p, target, target_path, e);
+	if (!ret && !*d->path)
+		memcpy(d->path, p->path, sizeof(d->path));
+	return ret;
+}
+
+static void add_name(struct drafting *d, const struct draft_part *p)
+{
+	const char *name = p->kind->title ? p->kind->title : p->path;
+	size_t used = strlen(d->name);
+
+	snprintf(d->name + used, sizeof(d->name) - used, "%s%s",
+		used ? ", then " : "", name);
+}
+
 int drafting_open_file(struct drafting *d, const struct model *target,
 	const char *target_path, struct err *e)
 {
-	int ret;
+	int ret = 0;
 
-	d->n_vocab = target->n_vocab;
-	if (d->oracle > 0)
-		return 0;
-	ret = models_choose(d->opts.draft, MODEL_DRAFT, d->path, e);
-	if (!ret)
-		ret = model_open(&d->file, d->path, e);
-	return ret ? ret : check_vocabulary(d, target, target_path, e);
-}
-
-static int open_on_host(struct drafting *d, const struct session *target,
-	const struct session_opts *o, struct err *e)
-{
-	uint32_t batch = d->opts.batch ? d->opts.batch : HOST_BATCH;
-	int ret = draft_open(&d->model, d->file, session_model(target),
-		o->precision == WIRE_INT8 ? DRAFT_INT8 : DRAFT_F32,
-		session_context(target), o->threads, e);
-
-	if (ret)
-		return err_in(e, "'%s'", d->path);
-	draft_price_for(d->model, o->soc);
-	ret = drafter_host_open(&d->drafter, d->model, batch, e);
-	if (!ret)
-		drafter_host_temperature(
-			&d->drafter, (float)d->opts.temperature);
+	for (unsigned i = 0; i < d->n && !ret; i++) {
+		if (!d->part[i].kind->name)
+			ret = open_file(d, &d->part[i], target, target_path, e);
+		add_name(d, &d->part[i]);
+	}
 	return ret;
 }
 
-/* All of it stays in memory, and there is nothing to prune. */
-static int open_on_device(struct drafting *d, struct session *target,
-	const struct session_opts *o, uint32_t rows, struct err *e)
+static int open_part(struct drafting *d, unsigned i, struct err *e)
 {
-	uint32_t batch = d->opts.batch ? d->opts.batch : DEVICE_BATCH;
-	struct session_opts own = *o;
-	int ret;
+	const struct draft_part *p = &d->part[i];
+	struct draft_site site = d->site;
 
-	own.beside = target;
-	own.dram_share = 1;
-	own.dram_bytes = 0;
-	own.exit_layers = 0;
-	own.layout = LAYOUT_UNSAID;
-	own.decode_rows = rows;
-	own.context = 0;
-	own.context_need = session_context(target);
-	ret = session_open(&d->session, d->file, &own, e);
-	if (ret)
-		return err_in(e, "'%s'", d->path);
-	ret = drafter_device_open(&d->drafter, d->session, batch, e);
-	if (!ret)
-		drafter_device_temperature(
-			&d->drafter, (float)d->opts.temperature);
-	return ret;
+	if (p->kind->word)
+		site.word = strchr(p->said, ':') + 1;
+	site.file = p->file;
+	site.path = p->path;
+	drafter_close(&d->each[i]);
+	return p->kind->open(&d->each[i], &site, e);
+}
+
+/* The first of them is all there is, or they go together. */
+static int join(struct drafting *d, struct err *e)
+{
+	drafter_close(&d->drafter);
+	if (d->n > 1)
+		return drafter_first_open(&d->drafter, d->each, d->n, e);
+	d->drafter = d->each[0];
+	d->drafter.close = NULL; /* as each[0] */
+	return 0;
 }
 
 int drafting_open(struct drafting *d, struct session *target,
 	const struct session_opts *o, uint32_t rows, struct err *e)
 {
-	if (d->oracle > 0)
-		return 0;
-	if (d->opts.on_device)
-		return open_on_device(d, target, o, rows, e);
-	return open_on_host(d, target, o, e);
+	int ret = 0;
+
+	d->site = (struct draft_site){ .options = &d->opts,
+		.target = session_model(target),
+		.session = target,
+		.session_opts = o,
+		.rows = rows };
+	for (unsigned i = 0; i < d->n && !ret; i++)
+		if (!d->part[i].kind->told)
+			ret = open_part(d, i, e);
+	return ret || drafting_is_told(d) ? ret : join(d, e);
 }
 
-static void close_drafter(struct drafting *d)
+bool drafting_is_told(const struct drafting *d)
 {
-	if (!d->drafter.begin)
-		return;
-	if (d->oracle > 0)
-		drafter_oracle_close(&d->drafter);
-	else if (d->opts.on_device)
-		drafter_device_close(&d->drafter);
-	else
-		drafter_host_close(&d->drafter);
-	d->drafter = (struct drafter){ 0 };
+	for (unsigned i = 0; i < d->n; i++)
+		if (d->part[i].kind->told)
+			return true;
+	return false;
 }
 
 int drafting_tell(
 	struct drafting *d, const int32_t *text, size_t n, struct err *e)
 {
-	int ret;
+	int ret = 0;
 
-	close_drafter(d);
-	ret = drafter_oracle_open(
-		&d->drafter, text, n, d->oracle, d->opts.seed, d->n_vocab, e);
-	if (!ret && d->opts.batch)
-		d->drafter.batch = d->opts.batch;
-	return ret;
+	d->site.text = text;
+	d->site.n = n;
+	for (unsigned i = 0; i < d->n && !ret; i++)
+		if (d->part[i].kind->told)
+			ret = open_part(d, i, e);
+	d->site.text = NULL;
+	return ret ? ret : join(d, e);
 }
 
 void drafting_close(struct drafting *d)
 {
-	close_drafter(d);
-	session_close(d->session, NULL);
-	draft_close(d->model);
-	model_close(d->file);
+	drafter_close(&d->drafter);
+	for (unsigned i = 0; i < d->n; i++) {
+		drafter_close(&d->each[i]);
+		model_close(d->part[i].file);
+	}
 	*d = (struct drafting){ 0 };
 }

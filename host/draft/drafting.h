@@ -1,12 +1,14 @@
 /*
- * Who drafts for a decoder: a draft model on the host, the same on the device
- * beside the target, or an oracle that was told the text (host/draft/). Opened
- * by what the user asked for, for methods that have a use for it. One thread.
+ * Who drafts for a decoder: one of the kinds of host/draft/draft_kind.h, or
+ * several with "+" between, of which for each node the first answers that knows
+ * something (host/draft/drafter_first.h). Opened by what the user asked for,
+ * for methods that have a use for it. One thread.
  */
 #ifndef HOST_DRAFT_DRAFTING_H
 #define HOST_DRAFT_DRAFTING_H
 
 #include "base/opt.h"
+#include "host/draft/draft_kind.h"
 #include "host/tree/drafter.h"
 
 #include <limits.h>
@@ -14,7 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct draft_model;
 struct err;
 struct model;
 struct session;
@@ -29,15 +30,25 @@ struct drafting_options {
 };
 extern const struct opt_table drafting_table;
 
+#define DRAFT_PARTS 4
+
+/* One of the drafters that were asked for, with "+" between. */
+struct draft_part {
+	const struct draft_kind *kind;
+	char said[PATH_MAX]; /* NAME, NAME:WORD or a path; "" for neither */
+	char path[PATH_MAX]; /* of its draft model; "" without one */
+	struct model *file;
+};
+
 struct drafting {
 	struct drafting_options opts;
-	double oracle;       /* its agreement, to 1; 0: a model drafts */
-	char path[PATH_MAX]; /* "" without a draft model */
-	struct model *file;
-	struct draft_model *model; /* on the host */
-	struct session *session;   /* on the device */
-	struct drafter drafter;    /* begin NULL: none open */
-	uint32_t n_vocab;
+	struct draft_part part[DRAFT_PARTS];
+	unsigned n;
+	struct drafter each[DRAFT_PARTS]; /* begin NULL: not open */
+	struct drafter drafter;           /* of all; begin NULL: not open */
+	char path[PATH_MAX];    /* of the first draft model; "" without one */
+	char name[PATH_MAX];    /* who drafts, for reports */
+	struct draft_site site; /* what they are opened for */
 };
 
 /* What is to draft; text in the options is borrowed. -EINVAL for what cannot
@@ -55,7 +66,11 @@ int drafting_open_file(struct drafting *, const struct model *target,
 int drafting_open(struct drafting *, struct session *target,
 	const struct session_opts *, uint32_t rows, struct err *);
 
-/* The oracle learns the text, prompt and continuation. */
+/* One of them must be told the text before it can draft. */
+bool drafting_is_told(const struct drafting *);
+
+/* The text, prompt and continuation, for those that must be told; only then the
+ * drafter is open. */
 int drafting_tell(
 	struct drafting *, const int32_t *text, size_t n, struct err *);
 

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "host/draft/draft_model.h"
 #include "host/head/exit_head.h"
 #include "host/method/tree_options.h"
 #include "host/model/model.h"
@@ -20,14 +19,15 @@ uint64_t cycle_now(const struct cycle *c)
 	return c->env->phone ? session_phone_ps(c->session) : clock_ns();
 }
 
-/* What drafted has worked; a draft model's own work since it was last asked, on
- * the phone. */
+/* What drafted has worked; a drafter's own work since it was last asked, on the
+ * phone. */
 static void price_draft(struct cycle *c)
 {
+	const struct drafter *d = c->env->drafter;
 	struct price price = { 0 };
 
-	if (c->env->draft)
-		draft_take_price(c->env->draft, &price);
+	if (d->price)
+		d->price(d->arg, &price);
 	session_add_host_work(c->session, &price);
 }
 
@@ -233,6 +233,16 @@ static int walk(struct cycle *c, struct err *e)
 	return 0;
 }
 
+static void tell_drafter(const struct cycle *c)
+{
+	const struct drafter *d = c->env->drafter;
+	size_t n;
+	const int32_t *text = gen_tokens(c->gen, &n);
+
+	if (d->saw)
+		d->saw(d->arg, text, n);
+}
+
 int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 {
 	struct method_stats *stats = &c->env->stats;
@@ -253,6 +263,7 @@ int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 	stats->drafted += c->verified - 1;
 	stats->leaves += c->leaves;
 	stats->accepted += c->n_path - 1;
+	tell_drafter(c);
 	return 0;
 }
 

@@ -17,7 +17,6 @@
 #include <stdint.h>
 
 struct drafter;
-struct draft_model;
 struct err;
 struct generation;
 struct model;
@@ -93,7 +92,6 @@ struct method_env {
 	const struct opt_values *options; /* NULL: all by default */
 	void *state;                      /* the method's own; owned */
 	struct drafter *drafter;          /* NULL unless needs_draft */
-	struct draft_model *draft; /* that it runs on the host; NULL: none */
 	const struct soc *phone;   /* schedules go by its time; NULL: wall */
 	struct method_stats stats; /* added up over runs */
 };

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 struct err;
+struct price;
 struct tree;
 
 struct drafter {
@@ -35,6 +36,23 @@ struct drafter {
 		uint32_t n, struct err *);
 	/* Nodes that are best expanded together; 1: one by one. */
 	uint32_t batch;
+	/*
+	 * The text is this now, after a verification: what of the last tree
+	 * came true is kept, the rest is dropped. NULL: begin() is soon enough.
+	 */
+	void (*saw)(void *arg, const int32_t *text, size_t n);
+	/* What a phone's processor would have worked for it since last asked,
+	 * added to *sum. NULL: nothing. */
+	void (*price)(void *arg, struct price *sum);
+	void (*close)(void *arg); /* NULL: there is nothing to close */
 };
+
+/* It is zeroed then, and may be closed again. */
+static inline void drafter_close(struct drafter *d)
+{
+	if (d->close)
+		d->close(d->arg);
+	*d = (struct drafter){ 0 };
+}
 
 #endif

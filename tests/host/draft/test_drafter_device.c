@@ -46,8 +46,8 @@ static void close_all(struct fixture *f)
 {
 	struct err e = { 0 };
 
-	drafter_device_close(&f->d);
-	drafter_host_close(&f->host);
+	drafter_close(&f->d);
+	drafter_close(&f->host);
 	if (f->s)
 		assert_ok(session_close(f->s, &e), &e);
 	f->s = NULL;
@@ -100,7 +100,7 @@ static void begin_host(struct fixture *f, const int32_t *text, size_t n)
 {
 	struct err e = { 0 };
 
-	drafter_host_close(&f->host);
+	drafter_close(&f->host);
 	draft_truncate(f->draft, 0);
 	assert_ok(drafter_host_open(&f->host, f->draft, 5, &e), &e);
 	check_begin(&f->host, f->u, text, n);

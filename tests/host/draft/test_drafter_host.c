@@ -46,8 +46,8 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	drafter_host_close(&f->d);
-	drafter_host_close(&f->fresh);
+	drafter_close(&f->d);
+	drafter_close(&f->fresh);
 	draft_close(f->draft);
 	draft_close(f->plain);
 	model_close(f->model);
@@ -104,7 +104,7 @@ static void open_drafter(
 		check_tokens(f->text, MOST, 1, f->file.n_vocab);
 		price_a_row(f);
 	}
-	drafter_host_close(&f->d);
+	drafter_close(&f->d);
 	tree_close(f->t);
 	tree_close(f->u);
 	f->t = check_tree(k);
@@ -118,7 +118,7 @@ static void begin_fresh(struct fixture *f, const int32_t *text, size_t n)
 {
 	struct err e = { 0 };
 
-	drafter_host_close(&f->fresh);
+	drafter_close(&f->fresh);
 	draft_truncate(f->plain, 0);
 	assert_ok(drafter_host_open(&f->fresh, f->plain, 3, &e), &e);
 	check_begin(&f->fresh, f->u, text, n);

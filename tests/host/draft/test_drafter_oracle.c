@@ -34,7 +34,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	drafter_oracle_close(&f->d);
+	drafter_close(&f->d);
 	tree_close(f->t);
 	tree_close(f->u);
 	free(f->text);
@@ -47,7 +47,7 @@ static void open_oracle(struct fixture *f, size_t n, double agreement,
 {
 	struct err e = { 0 };
 
-	drafter_oracle_close(&f->d);
+	drafter_close(&f->d);
 	tree_close(f->t);
 	tree_close(f->u);
 	f->t = check_tree(k);
@@ -215,7 +215,7 @@ static void look(struct fixture *f, struct tree *t, size_t known, uint64_t seed,
 {
 	struct err e = { 0 };
 
-	drafter_oracle_close(&f->d);
+	drafter_close(&f->d);
 	assert_ok(drafter_oracle_open(
 			  &f->d, f->text, known, 0.3, seed, N_VOCAB, &e),
 		&e);

@@ -202,11 +202,11 @@ static inline void close_drafting(struct drafting *d)
 	struct err e = { 0 };
 
 	if (d->place == DEVICE)
-		drafter_device_close(&d->watched.inner);
+		drafter_close(&d->watched.inner);
 	else if (d->place == ORACLE)
-		drafter_oracle_close(&d->watched.inner);
+		drafter_close(&d->watched.inner);
 	else
-		drafter_host_close(&d->watched.inner);
+		drafter_close(&d->watched.inner);
 	assert_ok(session_close(d->session, &e), &e);
 	draft_close(d->model);
 }
@@ -275,10 +275,9 @@ static inline void check_text(
 {
 	struct opt_values asked = { 0 };
 	struct drafter drafter;
-	struct method_env env = { .options = &asked,
-		.drafter = &drafter,
-		.draft = d->model,
-		.phone = f->w.opts.soc };
+	struct method_env env = {
+		.options = &asked, .drafter = &drafter, .phone = f->w.opts.soc
+	};
 	struct session_stats before;
 	struct text got;
 	char what[128];

@@ -73,9 +73,7 @@ static void write_text(struct fixture *f, const struct method *m,
 {
 	struct drafter drafter = { 0 };
 	struct opt_values asked = { 0 };
-	struct method_env env = {
-		.options = &asked, .drafter = &drafter, .draft = f->draft
-	};
+	struct method_env env = { .options = &asked, .drafter = &drafter };
 	struct err e = { 0 };
 
 	if (draft_length) /* none for plain decoding */
@@ -86,7 +84,7 @@ static void write_text(struct fixture *f, const struct method *m,
 	writer_write(&f->w, m, &env, out);
 	assert_int_equal(session_length(f->w.s, SESSION_TEXT), out->n - 1);
 	if (f->draft)
-		drafter_host_close(&drafter);
+		drafter_close(&drafter);
 }
 
 static void same_text(const struct text *got, const struct text *want,

@@ -79,6 +79,20 @@ static inline int watched_expand(void *arg, struct tree *t,
 	return d->inner.expand(d->inner.arg, t, node, n, e);
 }
 
+static inline void watched_saw(void *arg, const int32_t *text, size_t n)
+{
+	struct watched *d = arg;
+
+	d->inner.saw(d->inner.arg, text, n);
+}
+
+static inline void watched_price(void *arg, struct price *sum)
+{
+	struct watched *d = arg;
+
+	d->inner.price(d->inner.arg, sum);
+}
+
 /* To watch one text being written with env; *d is borrowed, inner is set. */
 static inline struct drafter watched_drafter(struct watched *d,
 	const struct method_env *env, const struct text *want, bool pruned)
@@ -86,8 +100,12 @@ static inline struct drafter watched_drafter(struct watched *d,
 	*d = (struct watched){
 		.inner = d->inner, .want = want, .pruned = pruned, .env = env
 	};
-	return (struct drafter){ d, watched_begin, watched_expand,
-		d->inner.batch };
+	return (struct drafter){ .arg = d,
+		.begin = watched_begin,
+		.expand = watched_expand,
+		.batch = d->inner.batch,
+		.saw = d->inner.saw ? watched_saw : NULL,
+		.price = d->inner.price ? watched_price : NULL };
 }
 
 #endif

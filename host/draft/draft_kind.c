@@ -1,0 +1,37 @@
+#include "host/draft/draft_kind.h"
+
+#include <string.h>
+
+const struct draft_kind *const draft_kinds[] = {
+	&draft_kind_host,
+	&draft_kind_device,
+	&draft_kind_oracle,
+	NULL,
+};
+
+const struct draft_kind *draft_kind_named(const char *said, size_t *len)
+{
+	for (size_t i = 0; draft_kinds[i]; i++) {
+		const struct draft_kind *k = draft_kinds[i];
+		size_t n = k->name ? strlen(k->name) : 0;
+		char end;
+
+		if (!n || strncmp(said, k->name, n))
+			continue;
+		end = said[n];
+		if (k->word ? end != ':' : end && end != '+')
+			continue;
+		*len = n + strcspn(said + n, "+");
+		return k;
+	}
+	return NULL;
+}
+
+const struct draft_kind *draft_kind_of_file(bool on_device)
+{
+	size_t i = 0;
+
+	while (draft_kinds[i]->name || draft_kinds[i]->on_device != on_device)
+		i++;
+	return draft_kinds[i];
+}

@@ -1,0 +1,68 @@
+/*
+ * Kinds of drafters. Each is one file, which says what it is called and how it
+ * is opened; a new one touches that file, its test and one row of the table in
+ * draft_kind.c. How they go together is drafting.c's alone.
+ */
+#ifndef HOST_DRAFT_DRAFT_KIND_H
+#define HOST_DRAFT_DRAFT_KIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct drafter;
+struct drafting_options;
+struct err;
+struct model;
+struct session;
+struct session_opts;
+
+/* What a drafter is opened for and with; all of it outlives the drafter. */
+struct draft_site {
+	const struct drafting_options *options;
+	const char *word;         /* behind "NAME:"; NULL: nothing */
+	const struct model *file; /* of a kind that reads one, and where */
+	const char *path;         /* it lies */
+	const struct model *target;
+	struct session *session;                 /* the target's */
+	const struct session_opts *session_opts; /* of that */
+	uint32_t rows;                           /* of a tree, at most */
+	const int32_t *text; /* [n], of a kind that is told */
+	size_t n;
+};
+
+struct draft_kind {
+	/* Asked for as NAME or, where it takes a word, as NAME:WORD; help calls
+	 * the word what `word` says. NULL: by the path of a draft model's file,
+	 * or by nothing at all. */
+	const char *name, *word;
+	const char *summary; /* one line, for people */
+	bool on_device;      /* of kinds with a file: what --draft-on says */
+	/* It must be told the text, prompt and continuation, beforehand: what
+	 * it is good for is simulated. */
+	bool told;
+	const char *title; /* in reports; NULL: the path of the file */
+	/* -EINVAL for a word that cannot be meant; `said` is NAME:WORD. NULL:
+	 * any can. */
+	int (*check)(const char *said, const char *word, struct err *);
+	int (*open)(
+		struct drafter *out, const struct draft_site *, struct err *);
+};
+
+/* By name; NULL-terminated. */
+extern const struct draft_kind *const draft_kinds[];
+
+extern const struct draft_kind draft_kind_host;
+extern const struct draft_kind draft_kind_device;
+extern const struct draft_kind draft_kind_oracle;
+
+/*
+ * The kind that `said` begins with by name, NULL: none does; *len is then the
+ * length of what asks for it, up to a "+" or the end.
+ */
+const struct draft_kind *draft_kind_named(const char *said, size_t *len);
+
+/* The kind for a draft model's file. */
+const struct draft_kind *draft_kind_of_file(bool on_device);
+
+#endif

@@ -1,0 +1,258 @@
+/*
+ * Drafters one behind the other, each of which is watched for its contract: a
+ * node has the candidates of the first that has any, whatever the order in
+ * which trees grow, are shed and numbered anew, and none is asked for what it
+ * cannot know. And how they are asked for in words.
+ */
+#include "base/err.h"
+#include "host/draft/drafter_first.h"
+#include "host/draft/drafting.h"
+#include "tests/harness.h"
+#include "tests/host/draft/drafter_check.h"
+#include "tests/host/tree/hash_drafter.h"
+
+#include <errno.h>
+
+#define PARTS 3
+#define K     4
+
+struct fixture {
+	struct hash_drafter hash[PARTS];
+	struct drafter part[PARTS], all;
+	unsigned begun[PARTS], saw, closed;
+	struct tree *t;
+};
+
+static struct fixture *now; /* that the parts are of */
+
+static unsigned index_of(const void *arg)
+{
+	return (unsigned)((const struct hash_drafter *)arg - now->hash);
+}
+
+static int begin(
+	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
+{
+	now->begun[index_of(arg)]++;
+	assert_int_equal(text[n - 1], 7);
+	hash_begin(arg, t);
+	return 0;
+}
+
+static void saw(void *arg, const int32_t *text, size_t n)
+{
+	assert_int_equal(n, 2);
+	now->saw++;
+}
+
+static void closed(void *arg)
+{
+	now->closed++;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = now = calloc(1, sizeof(*f));
+	struct err e = { 0 };
+
+	for (unsigned i = 0; i < PARTS; i++) {
+		f->hash[i] = (struct hash_drafter){
+			.seed = check_seed() + i, .k = K, .sharp = 2
+		};
+		f->part[i] = hash_drafter(&f->hash[i], 2);
+		f->part[i].begin = begin;
+		f->part[i].saw = saw;
+		f->part[i].close = closed;
+	}
+	/* The first two know little, the last one anything. */
+	f->hash[0].bare = 2;
+	f->hash[1].bare = 3;
+	f->t = check_tree(K);
+	assert_ok(drafter_first_open(&f->all, f->part, PARTS, &e), &e);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	drafter_close(&f->all);
+	assert_int_equal(f->closed, 0); /* they are borrowed */
+	tree_close(f->t);
+	free(f);
+	return 0;
+}
+
+/* Whether that part knows the candidates of all nodes down to this one, and
+ * what they are; where another answered, what it knows itself. */
+static bool knows(const struct fixture *f, unsigned part, uint32_t node,
+	struct candidate *c, uint32_t *n)
+{
+	const struct hash_drafter *h = &f->hash[part];
+	uint32_t above = (uint32_t)f->t->parent[node];
+
+	if (node && !knows(f, part, above, c, n))
+		return false;
+	*n = hash_candidates(h, hash_node(h, f->t, node), c);
+	return *n;
+}
+
+static unsigned check_node(const struct fixture *f, uint32_t node)
+{
+	const struct candidate *got = f->t->candidate + (size_t)node * K;
+	struct candidate want[TREE_CANDIDATES];
+	uint32_t n = 0;
+	unsigned part = 0;
+
+	while (part < PARTS && !knows(f, part, node, want, &n))
+		part++;
+	assert_true(part < PARTS);
+	assert_int_equal(f->t->n_candidates[node], n);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(got[i].token, want[i].token);
+		assert_true(got[i].q == want[i].q);
+	}
+	return part;
+}
+
+static void test_first_that_knows(void **state)
+{
+	static const int32_t text[] = { 3, 7 };
+	struct fixture *f = *state;
+	unsigned answers[PARTS] = { 0 };
+
+	for (uint64_t i = 0; i < 60; i++) {
+		const struct growth g = { 4, 2, 1 + (uint32_t)i % 4, i };
+
+		for (unsigned p = 0; p < PARTS; p++)
+			f->hash[p].seed = check_seed() + PARTS * i + p;
+		check_begin(&f->all, f->t, text, 2);
+		check_grow(&f->all, f->t, &g);
+		for (uint32_t u = 0; u < f->t->n; u++)
+			if (f->t->depth[u] < g.depth)
+				answers[check_node(f, u)]++;
+		/* What is left grows on. */
+		check_shuffle(f->t, 2, i);
+		for (uint32_t u = 0; u < f->t->n; u++)
+			if (f->t->depth[u] == g.depth) {
+				check_expand(&f->all, f->t, &u, 1);
+				answers[check_node(f, u)]++;
+			}
+		f->all.saw(f->all.arg, text, 2);
+	}
+	assert_int_equal(f->saw, 60 * PARTS);
+	for (unsigned p = 0; p < PARTS; p++)
+		assert_true(answers[p] > 20);
+}
+
+/* Who is not needed works nothing. */
+static void test_only_those_needed(void **state)
+{
+	static const int32_t text[] = { 7 };
+	const struct growth g = { 3, 2, 2, 1 };
+	struct fixture *f = *state;
+
+	f->hash[0].bare = 0;
+	check_begin(&f->all, f->t, text, 1);
+	check_grow(&f->all, f->t, &g);
+	assert_int_equal(f->begun[0], 1);
+	assert_int_equal(f->begun[1] + f->begun[2], 0);
+}
+
+static void test_errors(void **state)
+{
+	static const int32_t text[] = { 7 };
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	uint32_t node;
+
+	f->hash[0].bare = 0;
+	check_begin(&f->all, f->t, text, 1);
+	check_children(f->t, 0, 1);
+	f->hash[0].fail = 1;
+	node = 1;
+	assert_int_equal(f->all.expand(f->all.arg, f->t, &node, 1, &e), -EIO);
+	assert_string_equal(e.text, "the draft is gone");
+}
+
+/* ---- in words ------------------------------------------------------------ */
+
+static void check_asked(const char *draft, bool on_device, unsigned n,
+	const struct draft_kind *const *kind, const char *const *said)
+{
+	const struct drafting_options o = { .draft = draft,
+		.on_device = on_device };
+	static struct drafting d;
+	struct err e = { 0 };
+
+	d = (struct drafting){ 0 };
+	assert_ok(drafting_ask(&d, &o, &e), &e);
+	assert_int_equal(d.n, n);
+	for (unsigned i = 0; i < n; i++) {
+		assert_ptr_equal(d.part[i].kind, kind[i]);
+		assert_string_equal(d.part[i].said, said[i]);
+	}
+}
+
+#define KINDS(...)                         \
+	(const struct draft_kind *const[]) \
+	{                                  \
+		__VA_ARGS__                \
+	}
+#define SAID(...)             \
+	(const char *const[]) \
+	{                     \
+		__VA_ARGS__   \
+	}
+
+static void test_words(void **state)
+{
+	const struct draft_kind *host = &draft_kind_host,
+				*device = &draft_kind_device,
+				*oracle = &draft_kind_oracle;
+
+	check_asked(NULL, false, 1, KINDS(host), SAID(""));
+	check_asked(NULL, true, 1, KINDS(device), SAID(""));
+	check_asked("a.gguf", false, 1, KINDS(host), SAID("a.gguf"));
+	check_asked("c++/a+.gguf", false, 1, KINDS(host), SAID("c++/a+.gguf"));
+	check_asked("oracle", false, 1, KINDS(host), SAID("oracle"));
+	check_asked("oracle:0.5", true, 1, KINDS(oracle), SAID("oracle:0.5"));
+	check_asked("oracle:1+a+b", true, 2, KINDS(oracle, device),
+		SAID("oracle:1", "a+b"));
+	check_asked("c++/a+oracle:0.5+oracle:0.25", false, 3,
+		KINDS(host, oracle, oracle),
+		SAID("c++/a", "oracle:0.5", "oracle:0.25"));
+}
+
+static void check_refused(const char *draft, const char *what)
+{
+	const struct drafting_options o = { .draft = draft };
+	static struct drafting d;
+	struct err e = { 0 };
+
+	d = (struct drafting){ 0 };
+	assert_int_equal(drafting_ask(&d, &o, &e), -EINVAL);
+	if (!strstr(e.text, what))
+		fail_msg("no '%s' in: %s", what, e.text);
+}
+
+static void test_words_refused(void **state)
+{
+	check_refused("oracle:", "'oracle:': behind oracle: stands");
+	check_refused("oracle:2", "'oracle:2'");
+	check_refused("a+oracle:0", "'oracle:0'");
+	check_refused("oracle:1+oracle:1+oracle:1+oracle:1+oracle:1",
+		"more than 4 drafters");
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_first_that_knows),
+	TEST(test_only_those_needed),
+	TEST(test_errors),
+	cmocka_unit_test(test_words),
+	cmocka_unit_test(test_words_refused),
+};
+
+TEST_MAIN(tests)
