@@ -262,6 +262,24 @@ endef
 $(foreach r,$(rooms),$(eval $(call test_rule,$(r))))
 .PRECIOUS: $(O)/obj/%.o $(O)/lib%.list
 
+# The program with a method and a kind of drafter more, for tests/cli/echo.sh:
+# what it takes is a file and a row of a table each, whose object is made anew.
+echo_rows := method/method draft/draft_kind
+echo_src  := tests/host/method/echo_2/echo_2 tests/host/draft/echo/drafter_echo
+echo_obj  := $(echo_rows:%=$(O)/obj/host/%.echo.o) $(echo_src:%=$(O)/obj/%.o)
+$(O)/obj/host/%.echo.o: host/%.c Makefile $(O)/flags
+	$(call say,CC,$< [echo])
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(cflags) \
+		-DMORE_METHODS_ROW='"tests/host/method/echo_2/echo_2_row.h"' \
+		-DMORE_DRAFT_KINDS_ROW='"tests/host/draft/echo/drafter_echo_row.h"' \
+		-MMD -MP -c -o $@ $<
+
+$(O)/tests/tandem-echo: $(call obj,host/tandem.c) $(echo_obj) \
+		$(foreach r,$(deps_host),$(call lib,$(r)))
+	$(call say,LD,$@)
+	$(call link,$(deps_host))
+
 # tests/fuzz/fuzz_ROOM_X.c: libFuzzer with CC=clang FUZZER=1, else a corpus
 # replayer and mutator (tests/fuzz/driver.c) with any compiler.
 fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
@@ -277,7 +295,7 @@ endef
 $(foreach r,$(rooms),$(eval $(call fuzz_rule,$(r))))
 
 .PHONY: tests fuzzers test bench fuzz
-tests: $(tests)
+tests: $(tests) $(O)/tests/tandem-echo
 fuzzers: $(fuzzers)
 
 test: all tests fuzzers

@@ -2,11 +2,18 @@
 
 #include <string.h>
 
+/* Of a test build (make tests: tandem-echo). */
+#ifdef MORE_DRAFT_KINDS_ROW
+#include MORE_DRAFT_KINDS_ROW
+#else
+#define MORE_DRAFT_KINDS
+#endif
+
 const struct draft_kind *const draft_kinds[] = {
 	&draft_kind_host,
 	&draft_kind_device,
 	&draft_kind_oracle,
-	NULL,
+	MORE_DRAFT_KINDS NULL,
 };
 
 const struct draft_kind *draft_kind_named(const char *said, size_t *len)

@@ -8,6 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a test build (make tests: tandem-echo). */
+#ifdef MORE_METHODS_ROW
+#include MORE_METHODS_ROW
+#else
+#define MORE_METHODS
+#endif
+
 const struct method *const methods[] = {
 	&method_autoregressive,
 	&method_flash_ar,
@@ -18,7 +25,7 @@ const struct method *const methods[] = {
 	&method_eagle2_tree,
 	&method_edgellm,
 	&method_lever,
-	NULL,
+	MORE_METHODS NULL,
 };
 
 const struct method *method_find(const char *name)

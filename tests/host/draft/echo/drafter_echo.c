@@ -1,0 +1,81 @@
+/*
+ * A kind of drafter that no build has but that of tests/cli/echo.sh, which
+ * shows what one is made of: this file and one row (drafter_echo_row.h). What
+ * it knows is that a token that came two before comes again; of a path whose
+ * last token was not like that it knows nothing.
+ */
+#include "base/err.h"
+#include "host/draft/draft_kind.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+#include "tests/host/draft/echo/drafter_echo_row.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct echo {
+	int32_t last[3]; /* tokens behind which a tree begins; -1: none */
+};
+
+/* The token `back` before the end of the path to that node. */
+static int32_t token_at(const struct echo *h, const struct tree *t,
+	uint32_t node, uint32_t back)
+{
+	for (; back && node; back--)
+		node = (uint32_t)t->parent[node];
+	return node ? t->token[node] : h->last[2 - back];
+}
+
+static int echo_expand(void *arg, struct tree *t, const uint32_t *node,
+	uint32_t n, struct err *e)
+{
+	const struct echo *h = arg;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct candidate *c = t->candidate + (size_t)node[i] * t->k;
+		int32_t end = token_at(h, t, node[i], 0);
+
+		t->n_candidates[node[i]] = 0;
+		if (end != token_at(h, t, node[i], 2) ||
+			token_at(h, t, node[i], 1) < 0)
+			continue;
+		c->token = token_at(h, t, node[i], 1);
+		c->q = 0.5f;
+		t->n_candidates[node[i]] = 1;
+	}
+	return 0;
+}
+
+static int echo_begin(
+	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
+{
+	const uint32_t root = 0;
+	struct echo *h = arg;
+
+	for (size_t i = 0; i < 3; i++)
+		h->last[2 - i] = i < n ? text[n - 1 - i] : -1;
+	tree_reset(t, text[n - 1]);
+	return echo_expand(h, t, &root, 1, e);
+}
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	struct echo *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return err_set(e, ENOMEM, "no memory for an echo");
+	*out = (struct drafter){ .arg = h,
+		.begin = echo_begin,
+		.expand = echo_expand,
+		.batch = 1,
+		.close = free };
+	return 0;
+}
+
+const struct draft_kind draft_kind_echo = {
+	.name = "echo",
+	.summary = "guesses that what came two tokens before comes again",
+	.title = "an echo",
+	.open = open_kind,
+};
