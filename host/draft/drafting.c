@@ -23,7 +23,8 @@ static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
 		"the draft model of a method that has one (the one that comes "
 		"with the program); oracle:P simulates one that agrees with "
-		"the model in a share P of the tokens",
+		"the model in a share P of the tokens; with + between, each "
+		"is asked where those before it have no guess",
 		.noun = "a draft model" },
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs", .choices = places },
