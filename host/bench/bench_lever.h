@@ -94,7 +94,7 @@ enum bench_lever_hook {
 /* What method lever has learnt. */
 struct bench_lever_lessons {
 	struct cost cost;
-	struct lever lever;
+	struct gain_rule lever;
 };
 
 /* The hooks of settings that teach and that were taught. */

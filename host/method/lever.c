@@ -114,7 +114,7 @@ static int lever_open(
 	struct prune_opts *prune = &st->prune;
 
 	cost_init(&st->cost);
-	lever_init(&st->lever);
+	gain_rule_init(&st->lever);
 	st->lever.best_prefix = !o->stop_rule;
 	*prune = prune_defaults(tree_options(env)->candidates);
 	if (o->threshold >= 0) {
@@ -210,7 +210,7 @@ static void learn(struct cycle *c)
 
 	c->env->stats.gain += st->lever.gain;
 	see_costs(c);
-	lever_saw(&st->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
+	gain_rule_saw(&st->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
 }
 
 static int lever_cycle(struct cycle *c, struct err *e)

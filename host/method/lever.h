@@ -16,7 +16,7 @@ struct method_env;
 
 struct lever_state {
 	struct cost cost;
-	struct lever lever;
+	struct gain_rule lever;
 	struct exit_head *exit;   /* NULL: nothing is pruned */
 	char exit_path[PATH_MAX]; /* "" without one */
 	struct prune_opts prune;

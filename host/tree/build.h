@@ -93,7 +93,7 @@ void edgellm_saw(struct edgellm *, uint32_t drafted, uint32_t accepted);
  * L counts every node above the depth limit as drafted. In fact a node is
  * expanded only when its candidates could be next: the same tree, for less.
  */
-struct lever {
+struct gain_rule {
 	bool best_prefix;
 	double rate;      /* of the moving averages; 0.1 */
 	double rho_min;   /* 0.3 */
@@ -101,12 +101,12 @@ struct lever {
 	/* Of the tree built last: G and L of equations 2 and 4; L is 0 while no
 	 * verification was seen. */
 	double gain, latency;
-	/* Nodes since lever_init, roots too; those of them without children in
-	 * the tree returned. */
+	/* Nodes since gain_rule_init, roots too; those of them without children
+	 * in the tree returned. */
 	uint64_t expanded, wasted;
 };
-void lever_init(struct lever *);
-double lever_reliability(const struct lever *); /* rho */
+void gain_rule_init(struct gain_rule *);
+double gain_rule_reliability(const struct gain_rule *); /* rho */
 /*
  * Without any verification seen, only `limits` end the tree. With
  * drafter->batch > 1 the likeliest nodes are expanded ahead, together with one
@@ -115,14 +115,14 @@ double lever_reliability(const struct lever *); /* rho */
  * batches are smaller.
  */
 int build_lever(struct tree *, const struct drafter *,
-	const struct build_limits *, const struct cost *, struct lever *,
+	const struct build_limits *, const struct cost *, struct gain_rule *,
 	struct err *);
 /*
  * After verification, which went from the root along path[0] < path[1] ...
  * [n] (the accepted nodes without the root) and then drew `next`: each
  * expanded node on the way, the last one too, is a hit or none.
  */
-void lever_saw(struct lever *, const struct tree *, const uint32_t *path,
-	uint32_t n, int32_t next);
+void gain_rule_saw(struct gain_rule *, const struct tree *,
+	const uint32_t *path, uint32_t n, int32_t next);
 
 #endif

@@ -14,12 +14,14 @@
 #define STEP_LEAST 1e-6  /* that a node costs at least, of the tree's cost */
 #define SLACK      1e-12 /* of a bound that was rounded on the way */
 
-void lever_init(struct lever *p)
+void gain_rule_init(struct gain_rule *p)
 {
-	*p = (struct lever){ .rate = 0.1, .rho_min = 0.3, .hit = 1, .mass = 1 };
+	*p = (struct gain_rule){
+		.rate = 0.1, .rho_min = 0.3, .hit = 1, .mass = 1
+	};
 }
 
-double lever_reliability(const struct lever *p)
+double gain_rule_reliability(const struct gain_rule *p)
 {
 	return p->mass > 0 ? fmin(fmax(p->hit / p->mass, p->rho_min), 1) : 1;
 }
@@ -272,7 +274,7 @@ static int grow(struct growth *g, bool best_prefix, struct err *e)
 }
 
 /* What was best becomes the tree, in the order in which it grew. */
-static void settle(const struct growth *g, struct lever *p)
+static void settle(const struct growth *g, struct gain_rule *p)
 {
 	struct tree *t = g->tree;
 	uint32_t used = 0;
@@ -288,14 +290,14 @@ static void settle(const struct growth *g, struct lever *p)
 
 int build_lever(struct tree *t, const struct drafter *d,
 	const struct build_limits *limits, const struct cost *cost,
-	struct lever *p, struct err *e)
+	struct gain_rule *p, struct err *e)
 {
 	struct growth g = {
 		.tree = t,
 		.drafter = d,
 		.limits = limits,
 		.cost = cost,
-		.rho = lever_reliability(p),
+		.rho = gain_rule_reliability(p),
 		.priced = cost_verify(cost, 1, 1) > 0,
 		.n = 1,
 		.leaves = 1,
@@ -327,7 +329,7 @@ out:
 /* ---- after verification -------------------------------------------------- */
 
 static void saw_node(
-	struct lever *p, const struct tree *t, uint32_t node, int32_t token)
+	struct gain_rule *p, const struct tree *t, uint32_t node, int32_t token)
 {
 	const struct candidate *c = &t->candidate[(size_t)node * t->k];
 	double hit = 0, mass = 0;
@@ -340,8 +342,8 @@ static void saw_node(
 	p->mass += p->rate * (mass - p->mass);
 }
 
-void lever_saw(struct lever *p, const struct tree *t, const uint32_t *path,
-	uint32_t n, int32_t next)
+void gain_rule_saw(struct gain_rule *p, const struct tree *t,
+	const uint32_t *path, uint32_t n, int32_t next)
 {
 	for (uint32_t i = 0; i <= n; i++) {
 		uint32_t node = i ? path[i - 1] : 0;

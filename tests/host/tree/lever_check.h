@@ -37,7 +37,7 @@ static inline void random_cost(uint32_t rows)
 }
 
 static inline void build(struct hash_drafter *h, uint32_t batch, struct tree *t,
-	const struct build_limits *l, struct lever *p)
+	const struct build_limits *l, struct gain_rule *p)
 {
 	const struct drafter d = hash_drafter(h, batch);
 	struct err e = { 0 };

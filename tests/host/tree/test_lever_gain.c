@@ -59,10 +59,10 @@ static void test_gain_is_expected_tokens(void **state)
 		const struct build_limits l = { 1 + draw(20), 1 + draw(4) };
 		struct tree *t = open_tree(l.rows, h.k);
 		int32_t text[5];
-		struct lever p;
+		struct gain_rule p;
 
 		random_cost(l.rows);
-		lever_init(&p);
+		gain_rule_init(&p);
 		p.best_prefix = draw(2);
 		build(&h, 1, t, &l, &p);
 		assert_close(
@@ -76,10 +76,10 @@ static void test_reliability_by_hand(void **state)
 {
 	struct tree *t = open_tree(4, 2);
 	const uint32_t path[] = { 1, 2 };
-	struct lever p;
+	struct gain_rule p;
 
-	lever_init(&p);
-	assert_close(lever_reliability(&p), 1, 0, "at first");
+	gain_rule_init(&p);
+	assert_close(gain_rule_reliability(&p), 1, 0, "at first");
 	tree_reset(t, 5);
 	t->n_candidates[0] = 2;
 	t->candidate[0] = (struct candidate){ 10, .5F };
@@ -88,26 +88,26 @@ static void test_reliability_by_hand(void **state)
 	t->n_candidates[1] = 1;
 	t->candidate[2] = (struct candidate){ 12, .5F };
 	/* Root: 99 is none of two; H 0.9, M 0.975. */
-	lever_saw(&p, t, path, 0, 99);
+	gain_rule_saw(&p, t, path, 0, 99);
 	assert_close(p.hit, 0.9, 1e-12, "hit");
 	assert_close(p.mass, 0.975, 1e-12, "mass");
-	assert_close(lever_reliability(&p), 0.9 / 0.975, 1e-12, "rho");
+	assert_close(gain_rule_reliability(&p), 0.9 / 0.975, 1e-12, "rho");
 	/* Root hits by a node, the node misses. */
-	lever_saw(&p, t, path, 1, 10);
+	gain_rule_saw(&p, t, path, 1, 10);
 	assert_close(p.hit, (0.9 * 0.9 + 0.1) * 0.9, 1e-12, "hit");
 	assert_close(p.mass, (0.975 * 0.9 + 0.075) * 0.9 + 0.05, 1e-12, "mass");
 	/* A candidate that is no node is a hit; a node not expanded nothing. */
 	p.hit = p.mass = 0.5;
-	lever_saw(&p, t, path, 0, 11);
+	gain_rule_saw(&p, t, path, 0, 11);
 	assert_close(p.hit, 0.55, 1e-12, "hit");
 	p.hit = p.mass = 0.5;
 	tree_add(t, 1, t->candidate[2]);
-	lever_saw(&p, t, path, 2, 12);
+	gain_rule_saw(&p, t, path, 2, 12);
 	assert_close(p.hit, (0.5 * 0.9 + 0.1) * 0.9 + 0.1, 1e-12, "hits");
 	p.hit = 0.01;
-	assert_close(lever_reliability(&p), 0.3, 0, "least");
+	assert_close(gain_rule_reliability(&p), 0.3, 0, "least");
 	p.hit = 1;
-	assert_close(lever_reliability(&p), 1, 0, "most");
+	assert_close(gain_rule_reliability(&p), 1, 0, "most");
 	tree_close(t);
 }
 
@@ -127,7 +127,7 @@ static int32_t next_token(
 	return HASH_OUTSIDE;
 }
 
-static uint32_t verify(struct lever *p, const struct hash_drafter *h,
+static uint32_t verify(struct gain_rule *p, const struct hash_drafter *h,
 	const struct tree *t, double follows)
 {
 	uint32_t path[ROWS_MOST], n = 0;
@@ -142,7 +142,7 @@ static uint32_t verify(struct lever *p, const struct hash_drafter *h,
 		at = hash_child(at, token);
 		path[n++] = (uint32_t)node;
 	}
-	lever_saw(p, t, path, n, token);
+	gain_rule_saw(p, t, path, n, token);
 	return n + 1;
 }
 
@@ -158,9 +158,9 @@ static void test_calibrated(void **state)
 		cost_saw_verify(&cost, n, 1, 900 + 20 * n);
 	for (uint32_t i = 0; i < 4; i++) {
 		double gain = 0, tokens = 0;
-		struct lever p;
+		struct gain_rule p;
 
-		lever_init(&p);
+		gain_rule_init(&p);
 		p.rate = 0.01;
 		p.best_prefix = i % 2;
 		for (uint32_t cycle = 0; cycle < 6000; cycle++) {
@@ -178,7 +178,7 @@ static void test_calibrated(void **state)
 		}
 		print_message("follows %.2f: %.3f tokens a cycle, %.3f "
 			      "foretold, reliability %.3f\n",
-			follows[i], tokens, gain, lever_reliability(&p));
+			follows[i], tokens, gain, gain_rule_reliability(&p));
 		assert_close(gain, tokens, 0.05 * tokens, "tokens a cycle");
 	}
 	tree_close(t);

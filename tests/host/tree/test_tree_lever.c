@@ -32,11 +32,11 @@ static struct hash_drafter random_drafter(void)
 	};
 }
 
-static struct lever random_lever(bool best_prefix)
+static struct gain_rule random_lever(bool best_prefix)
 {
-	struct lever p;
+	struct gain_rule p;
 
-	lever_init(&p);
+	gain_rule_init(&p);
 	p.best_prefix = best_prefix;
 	if (draw(2))
 		p.hit = 0.2 + unit();
@@ -183,18 +183,18 @@ static void check_as_printed(bool best_prefix, uint32_t *shorter)
 	struct hash_drafter h = random_drafter();
 	const struct build_limits l = { 1 + draw(ROWS_MOST),
 		draw(3) ? draw(9) : SHALLOW };
-	struct lever first = random_lever(best_prefix);
+	struct gain_rule first = random_lever(best_prefix);
 	static struct naive a;
 	uint32_t n;
 
 	random_cost(l.rows);
-	naive_grow(&a, &h, &l, lever_reliability(&first), best_prefix);
+	naive_grow(&a, &h, &l, gain_rule_reliability(&first), best_prefix);
 	n = naive_best(&a, best_prefix);
 	*shorter += n < a.n;
 	for (uint32_t i = 0; i < 10; i++) {
 		/* With and without room for nodes that have not joined. */
 		struct tree *t = open_tree(l.rows * (1 + i % 2), h.k);
-		struct lever p = first;
+		struct gain_rule p = first;
 
 		build(&h, batch[i / 2], t, &l, &p);
 		same_tree(t, &a, n);
@@ -313,12 +313,13 @@ static void check_best(bool best_prefix, bool convex)
 	};
 	const struct build_limits l = { 2 + draw(FEW), few[i].depth };
 	struct tree *t = open_tree(l.rows, h.k);
-	struct lever p = random_lever(best_prefix);
+	struct gain_rule p = random_lever(best_prefix);
 	double step[FEW + 2], best;
 	struct all a = { 0 };
 
 	price_rows(step, convex);
-	list_all(&a, &h, hash_root(&h), -1, 1, lever_reliability(&p), l.depth);
+	list_all(&a, &h, hash_root(&h), -1, 1, gain_rule_reliability(&p),
+		l.depth);
 	best = best_rate(&a, l.rows, step);
 	build(&h, 1, t, &l, &p);
 	assert_close(p.latency, step[t->n], 1e-9, "latency");
@@ -338,7 +339,7 @@ static void test_best_of_all_trees(void **state)
 }
 
 static double chain_rate(
-	struct hash_drafter *h, const struct lever *p, uint32_t length)
+	struct hash_drafter *h, const struct gain_rule *p, uint32_t length)
 {
 	const struct build_limits l = { 1 + length, length };
 	const struct drafter d = hash_drafter(h, 1);
@@ -349,7 +350,7 @@ static double chain_rate(
 	hash_begin(h, t);
 	assert_ok(build_chain(t, &d, &l, &e), &e);
 	for (uint32_t u = 0; u < t->n; u++)
-		gain += t->path[u] * pow(lever_reliability(p), t->depth[u]);
+		gain += t->path[u] * pow(gain_rule_reliability(p), t->depth[u]);
 	time = t->n * cost_draft(&cost) + cost_verify(&cost, t->n, 1);
 	tree_close(t);
 	return gain / time;
@@ -370,7 +371,7 @@ static void test_best_prefix_on_tiles(void **state)
 			.seed = seed + drawn, .k = 8, .sharp = 1 + draw(6)
 		};
 		struct tree *t = open_tree(l.rows, h.k);
-		struct lever p = random_lever(true), stop = p;
+		struct gain_rule p = random_lever(true), stop = p;
 		static struct naive a;
 		double rate;
 
@@ -381,7 +382,7 @@ static void test_best_prefix_on_tiles(void **state)
 			cost_saw_verify(&cost, n, 1, 950 + 90 * ceil(n / 8.));
 		build(&h, 1, t, &l, &p);
 		rate = p.gain / p.latency;
-		naive_grow(&a, &h, &l, lever_reliability(&p), true);
+		naive_grow(&a, &h, &l, gain_rule_reliability(&p), true);
 		for (uint32_t n = 1; n <= a.n; n++)
 			assert_true(rate >= rate_at(&a, n) - 1e-12);
 		assert_true(rate >= chain_rate(&h, &p, 8) - 1e-12);
@@ -399,9 +400,9 @@ static void test_equal_rates(void **state)
 	const struct build_limits l = { 20, SHALLOW };
 	struct hash_drafter h = { .seed = 9, .k = 1, .mass = 1 };
 	struct tree *t = open_tree(l.rows, h.k);
-	struct lever p;
+	struct gain_rule p;
 
-	lever_init(&p);
+	gain_rule_init(&p);
 	p.best_prefix = true;
 	cost_init(&cost);
 	for (uint32_t n = 1; n <= 20; n++)
@@ -419,12 +420,12 @@ static void test_hopeless_is_not_drafted(void **state)
 	const struct build_limits l = { 40, SHALLOW };
 	struct hash_drafter h = { .seed = harness_seed(), .k = 8, .sharp = 3 };
 	struct tree *t = open_tree(l.rows, h.k);
-	struct lever p;
+	struct gain_rule p;
 
 	cost_init(&cost);
 	for (uint32_t n = 1; n <= 40; n++)
 		cost_saw_verify(&cost, n, 1, 400 * ceil(n / 8.));
-	lever_init(&p);
+	gain_rule_init(&p);
 	p.best_prefix = true;
 	build(&h, 1, t, &l, &p);
 	assert_int_equal(t->n, 8);
@@ -445,12 +446,12 @@ static void test_calls_and_nodes(void **state)
 			.seed = seed + round, .k = 8, .sharp = 4
 		};
 		struct tree *t = open_tree(2 * l.rows, h.k);
-		struct lever p;
+		struct gain_rule p;
 
 		for (int i = 0; i < 2; i++) {
 			uint32_t used = 0;
 
-			lever_init(&p);
+			gain_rule_init(&p);
 			build(&h, i ? 8 : 1, t, &l, &p);
 			for (uint32_t u = 0; u < t->n; u++)
 				used += t->n_children[u] > 0;
@@ -479,9 +480,9 @@ static void test_no_cost(void **state)
 	cost_init(&cost);
 	cost_saw_draft(&cost, 1, 5);
 	for (int best_prefix = 0; best_prefix < 2; best_prefix++) {
-		struct lever p;
+		struct gain_rule p;
 
-		lever_init(&p);
+		gain_rule_init(&p);
 		p.best_prefix = best_prefix;
 		build(&h, 1, t, &l, &p);
 		assert_int_equal(t->n, 20);
@@ -498,9 +499,9 @@ static void test_limits(void **state)
 	cost_init(&cost);
 	for (int i = 0; i < 4; i++) {
 		struct tree *t = open_tree(9, h.k);
-		struct lever p;
+		struct gain_rule p;
 
-		lever_init(&p);
+		gain_rule_init(&p);
 		p.best_prefix = i / 2;
 		build(&h, 4, t, &limits[i % 2], &p);
 		assert_int_equal(t->n, 1);
@@ -525,9 +526,9 @@ static void test_no_room(void **state)
 		struct tree *t = open_tree(50, h.k);
 		struct err e = { 0 };
 		struct drafter d;
-		struct lever p;
+		struct gain_rule p;
 
-		lever_init(&p);
+		gain_rule_init(&p);
 		p.best_prefix = i % 2;
 		build(&h, 1 + i % 3 * 3, t, &l, &p);
 		assert_true(t->n > 1);
@@ -554,9 +555,9 @@ static void test_drafter_fails(void **state)
 		struct drafter d = hash_drafter(&h, 3);
 		struct tree *t = open_tree(50, h.k);
 		struct err e = { 0 };
-		struct lever p;
+		struct gain_rule p;
 
-		lever_init(&p);
+		gain_rule_init(&p);
 		hash_begin(&h, t);
 		assert_int_equal(build_lever(t, &d, &l, &cost, &p, &e), -EIO);
 		hash_check_tree(&h, t, l.rows, l.depth);
