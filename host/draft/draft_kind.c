@@ -21,12 +21,10 @@ const struct draft_kind *draft_kind_named(const char *said, size_t *len)
 	for (size_t i = 0; draft_kinds[i]; i++) {
 		const struct draft_kind *k = draft_kinds[i];
 		size_t n = k->name ? strlen(k->name) : 0;
-		char end;
 
 		if (!n || strncmp(said, k->name, n))
 			continue;
-		end = said[n];
-		if (k->word ? end != ':' : end && end != '+')
+		if (k->name[n - 1] != ':' && said[n] && said[n] != '+')
 			continue;
 		*len = n + strcspn(said + n, "+");
 		return k;

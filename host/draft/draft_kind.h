@@ -20,7 +20,7 @@ struct session_opts;
 /* What a drafter is opened for and with; all of it outlives the drafter. */
 struct draft_site {
 	const struct drafting_options *options;
-	const char *word;         /* behind "NAME:"; NULL: nothing */
+	const char *word;         /* behind the kind's name, if it has one */
 	const struct model *file; /* of a kind that reads one, and where */
 	const char *path;         /* it lies */
 	const struct model *target;
@@ -32,18 +32,19 @@ struct draft_site {
 };
 
 struct draft_kind {
-	/* Asked for as NAME or, where it takes a word, as NAME:WORD; help calls
-	 * the word what `word` says. NULL: by the path of a draft model's file,
-	 * or by nothing at all. */
-	const char *name, *word;
+	/* What asks for it: "echo" alone or, with a colon at its end, followed
+	 * by a word: "oracle:". NULL: the path of a draft model's file, or
+	 * nothing at all. */
+	const char *name;
+	const char *shown;   /* in help, "oracle:P"; NULL: the name */
 	const char *summary; /* one line, for people */
 	bool on_device;      /* of kinds with a file: what --draft-on says */
 	/* It must be told the text, prompt and continuation, beforehand: what
 	 * it is good for is simulated. */
 	bool told;
 	const char *title; /* in reports; NULL: the path of the file */
-	/* -EINVAL for a word that cannot be meant; `said` is NAME:WORD. NULL:
-	 * any can. */
+	/* -EINVAL for a word that cannot be meant; `said` is the name and the
+	 * word. NULL: any can. */
 	int (*check)(const char *said, const char *word, struct err *);
 	int (*open)(
 		struct drafter *out, const struct draft_site *, struct err *);

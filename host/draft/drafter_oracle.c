@@ -240,8 +240,8 @@ static int open_kind(
 }
 
 const struct draft_kind draft_kind_oracle = {
-	.name = "oracle",
-	.word = "P",
+	.name = "oracle:",
+	.shown = "oracle:P",
 	.summary = "simulates one that agrees with the model in a share P of "
 		   "the tokens",
 	.told = true,

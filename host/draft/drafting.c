@@ -17,15 +17,29 @@
 
 static const char *const places[] = { "host", "device", NULL };
 
+/* Those with a name. */
+static bool draft_word(size_t i, struct opt_word *w)
+{
+	const struct draft_kind *const *k = draft_kinds;
+
+	*w = (struct opt_word){ 0 };
+	for (; *k; k++)
+		if ((*k)->name && !i--)
+			break;
+	if (*k)
+		*w = (struct opt_word){ (*k)->name, (*k)->shown,
+			(*k)->summary };
+	return *k;
+}
+
 /* clang-format off */
 #define IN(field) OPT_IN(drafting_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
 		"the draft model of a method that has one (the one that comes "
-		"with the program); oracle:P simulates one that agrees with "
-		"the model in a share P of the tokens; with + between, each "
-		"is asked where those before it have no guess",
-		.noun = "a draft model" },
+		"with the program), or another drafter; with + between, each "
+		"is asked where those before it have no guess:",
+		.noun = "a draft model", .words = draft_word },
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs", .choices = places },
 	{ OPT_UINT, 0, "draft-batch", IN(batch), "N",
@@ -58,11 +72,16 @@ static size_t path_length(const char *said)
 	return len;
 }
 
+/* Behind the name; of a path all of it. */
+static const char *word_of(const struct draft_part *p)
+{
+	return p->said + (p->kind->name ? strlen(p->kind->name) : 0);
+}
+
 static int take_part(struct drafting *d, const char *said, size_t len,
 	const struct draft_kind *kind, struct err *e)
 {
 	struct draft_part *p = &d->part[d->n];
-	const char *word;
 
 	if (d->n == DRAFT_PARTS || len >= sizeof(p->said))
 		return err_set(e, EINVAL,
@@ -72,8 +91,7 @@ static int take_part(struct drafting *d, const char *said, size_t len,
 	d->n++;
 	p->kind = kind ? kind : draft_kind_of_file(d->opts.on_device);
 	memcpy(p->said, said, len);
-	word = p->kind->word ? strchr(p->said, ':') + 1 : NULL;
-	return p->kind->check ? p->kind->check(p->said, word, e) : 0;
+	return p->kind->check ? p->kind->check(p->said, word_of(p), e) : 0;
 }
 
 int drafting_ask(
@@ -166,8 +184,7 @@ static int open_part(struct drafting *d, unsigned i, struct err *e)
 	const struct draft_part *p = &d->part[i];
 	struct draft_site site = d->site;
 
-	if (p->kind->word)
-		site.word = strchr(p->said, ':') + 1;
+	site.word = word_of(p);
 	site.file = p->file;
 	site.path = p->path;
 	drafter_close(&d->each[i]);

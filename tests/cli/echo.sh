@@ -29,6 +29,11 @@ run_ok "$more" run --help
 check_has 'help' "$(tr -s ' \n' '  ' <"$tmp/out")" \
   'with echo-2: repeat the last two tokens so often (2)'
 
+check_has 'help' "$(tr -s ' \n' '  ' <"$tmp/out")" \
+  'echo-2 the last two tokens as the draft of the next'
+check_has 'help' "$(tr -s ' \n' '  ' <"$tmp/out")" \
+  'echo guesses that what came two tokens before comes again'
+
 # ---- what they are asked ---------------------------------------------------
 misuse "$more" run -p x --method echo-3
 check_has 'methods there are' "$err" ', echo-2'
