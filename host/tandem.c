@@ -185,19 +185,13 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	struct err e = { 0 };
 	int status;
 
 	fd_keep_standard();
 	status = dispatch(argc, argv);
 	/* A full disk shows at the last write: say so, do not succeed. */
-	if (fflush(stdout) || ferror(stdout)) {
-		struct err e;
-
-		err_sys(&e, errno ? errno : EIO,
-			"cannot write to standard output");
-		e.code = -EIO; /* the device is not what was lost */
-		if (status == EXIT_OK)
-			status = cmd_fail(&e);
-	}
+	if (cmd_flush(&e) && status == EXIT_OK)
+		status = cmd_fail(&e);
 	return status;
 }

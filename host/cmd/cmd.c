@@ -54,6 +54,14 @@ int cmd_fail(const struct err *e)
 	return e->code == -ERR_DEVICE_LOST ? EXIT_LOST : EXIT_FAIL;
 }
 
+int cmd_flush(struct err *e)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return 0;
+	return err_sys(
+		e, errno ? errno : EIO, "cannot write to standard output");
+}
+
 void cmd_warn(const char *fmt, ...)
 {
 	va_list ap;

@@ -60,6 +60,9 @@ void cmd_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  */
 int cmd_closed(int ret, int closed, const struct err *closing, struct err *e);
 
+/* What was printed has come to standard output: 0, or -errno. */
+int cmd_flush(struct err *);
+
 /* A misuse found after parsing: print TEXT and the hint; EXIT_MISUSE. */
 int cmd_misuse(const struct command *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

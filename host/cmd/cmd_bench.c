@@ -122,10 +122,8 @@ static int bench_main(int argc, char **argv)
 		if (strcmp(benches[i].name, argv[1]))
 			continue;
 		ret = benches[i].run(&args, &e);
-		if (!ret && fflush(stdout))
-			/* A reader that went away is no lost device. */
-			ret = err_set(&e, EIO, "cannot write the results: %s",
-				strerror(errno));
+		if (!ret)
+			ret = cmd_flush(&e);
 		return ret ? cmd_fail(&e) : EXIT_OK;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)

@@ -192,9 +192,9 @@ static int open_outputs(struct eval *v, struct err *e)
 
 /* ---- running ------------------------------------------------------------- */
 
-static int cannot_write(const char *what, struct err *e)
+static int cannot_write_outputs(struct err *e)
 {
-	return err_sys(e, errno ? errno : EIO, "cannot write %s", what);
+	return err_sys(e, errno ? errno : EIO, "cannot write the outputs");
 }
 
 static const char *text_of(const struct strbuf *s)
@@ -213,7 +213,7 @@ static int write_output(struct eval *v, const struct eval_item *item,
 
 	json_decref(o);
 	if (ret || fputc('\n', v->outputs) == EOF || fflush(v->outputs))
-		return cannot_write("the outputs", e);
+		return cannot_write_outputs(e);
 	return 0;
 }
 
@@ -229,9 +229,7 @@ static int show_item(const struct eval_item *item, bool right,
 	if (item->answer)
 		printf("---- wanted:%s\n", item->answer);
 	fputs("\n", stdout);
-	return fflush(stdout) || ferror(stdout)
-		? cannot_write("to standard output", e)
-		: 0;
+	return cmd_flush(e);
 }
 
 static int each_item(void *arg, const struct eval_item *item, bool right,
@@ -266,9 +264,7 @@ static int run_task(struct eval *v, const struct eval_task *t,
 	if (as_json || !r->all.total)
 		return ret;
 	eval_row_text(&v->tandem->decoder, r, stdout);
-	if ((fflush(stdout) || ferror(stdout)) && !ret)
-		ret = cannot_write("to standard output", e);
-	return ret;
+	return ret ? ret : cmd_flush(e);
 }
 
 static int run_tasks(struct eval *v, struct err *e)
@@ -300,9 +296,9 @@ static int run_tasks(struct eval *v, struct err *e)
 	rep.error = ret ? e->text : NULL;
 	if (!as_json)
 		eval_mean_text(&rep, stdout);
-	else if (eval_json(&rep, stdout) && !ret)
-		ret = cannot_write("to standard output", e);
-	return ret;
+	else if (eval_json(&rep, stdout) == -ENOMEM && !ret)
+		ret = err_set(e, ENOMEM, "no memory for the report");
+	return ret ? ret : cmd_flush(e);
 }
 
 static int open_model(struct eval *v, struct err *e)
@@ -343,7 +339,7 @@ static int eval_release(struct eval *v, int ret, struct err *e)
 	ret = cmd_closed(ret, closed, &closing, e);
 	eval_tasks_release(&v->tasks);
 	if (v->outputs && fclose(v->outputs) && !ret)
-		ret = cannot_write("the outputs", e);
+		ret = cannot_write_outputs(e);
 	free(v);
 	return ret;
 }

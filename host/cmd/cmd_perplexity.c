@@ -335,13 +335,12 @@ static void put_pair(json_t *o, const struct decoder *d)
 }
 
 /* Sums to the last bit: 17 digits. */
-static int print_json(const struct job *j, const char *error)
+static int print_json(const struct job *j, const char *error, struct err *e)
 {
 	json_t *o = json_pack("{siss}", "version", JSON_VERSION, "command",
 		       "perplexity"),
 	       *all = json_object();
 	struct perplexity sum = total(j);
-	int ret;
 
 	put_pair(o, &j->decoder);
 	json_object_set_new(
@@ -352,19 +351,15 @@ static int print_json(const struct job *j, const char *error)
 	json_object_set_new(o, "complete", json_boolean(!error));
 	json_object_set_new(
 		o, "error", error ? json_ctext(error) : json_null());
-	ret = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17))
-		: -1;
+	if (!o)
+		return err_set(e, ENOMEM, "no memory for the report");
+	json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
 	json_decref(o);
-	return ret || putchar('\n') == EOF || fflush(stdout) ? -EIO : 0;
+	putchar('\n');
+	return cmd_flush(e);
 }
 
 /* ---- running ------------------------------------------------------------- */
-
-static int cannot_write(struct err *e)
-{
-	return err_sys(
-		e, errno ? errno : EIO, "cannot write to standard output");
-}
 
 static int run_row(struct job *j, struct table_row *r, struct err *e)
 {
@@ -381,9 +376,7 @@ static int run_row(struct job *j, struct table_row *r, struct err *e)
 	if (as_json || !r->found.tokens)
 		return ret;
 	print_row(r->name, &r->found);
-	if ((fflush(stdout) || ferror(stdout)) && !ret)
-		ret = cannot_write(e);
-	return ret;
+	return ret ? ret : cmd_flush(e);
 }
 
 static int run_rows(struct job *j, struct err *e)
@@ -396,8 +389,12 @@ static int run_rows(struct job *j, struct err *e)
 	for (size_t i = 0; i < j->n && !ret; i++)
 		ret = run_row(j, &j->row[i], e);
 	if (as_json) {
-		if (print_json(j, ret ? e->text : NULL) && !ret)
-			ret = cannot_write(e);
+		struct err unwritten;
+
+		if (print_json(j, ret ? e->text : NULL, &unwritten) && !ret) {
+			*e = unwritten;
+			ret = e->code;
+		}
 	} else if (j->n > 1 && !ret) {
 		struct perplexity all = total(j);
 

@@ -69,10 +69,8 @@ static int write_output(const struct strbuf *b, struct err *e)
 {
 	if (b->failed)
 		return err_sys(e, ENOMEM, "cannot keep the output");
-	if (fwrite(b->data ? b->data : "", 1, b->len, stdout) == b->len &&
-		!fflush(stdout))
-		return 0;
-	return err_sys(e, errno, "cannot write standard output");
+	fwrite(b->data ? b->data : "", 1, b->len, stdout);
+	return cmd_flush(e);
 }
 
 /* False: misused, and *status is what to return. */
