@@ -58,6 +58,13 @@ need_data() { # FILE below the data folder; prints nothing, skips without it
     skip "no ../shared/data/$1"
 }
 
+# A library with a sanitizer wants programs that have it too.
+need_plain_library() {
+  ! nm -D "$(dirname "$TANDEM")/libtandem.so" |
+    grep -q ' U __\(asan\|ubsan\|tsan\)_' ||
+    skip 'the library is built with a sanitizer'
+}
+
 fail() {
   failures=$((failures + 1))
   printf 'FAIL: %s\n' "$*"

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# The library as it is installed, in a prefix that is not the build's and was
+# moved since: the examples, what it exports, and where it looks for what comes
+# with it.
+. "$(dirname "$0")/lib.sh"
+
+need_plain_library
+build=$(dirname "$TANDEM")
+unset MAKEFLAGS MFLAGS MAKELEVEL TANDEM_MODELS TANDEM_SOC
+
+# ---- installing ------------------------------------------------------------
+# The build is up to date: whatever flags it was made with, it is not made
+# anew, for others may be using it, if its name is that it was made under.
+# LIBDIR is what a distribution would have it.
+folder=${build#"$root"/}
+made=$(stat -c %y "$build"/libtandem.*)
+install_as() { # make's goal
+  run_ok make -s -o "$folder/flags" O="$folder" DESTDIR="$tmp/stage" \
+    PREFIX=/opt/tandem LIBDIR=/opt/tandem/lib/here "$1"
+}
+install_as install
+check_eq 'when the library was made' "$(stat -c %y "$build"/libtandem.*)" \
+  "$made"
+run_ok mv "$tmp/stage/opt/tandem" "$tmp/moved"
+prefix=$tmp/moved
+lib=$prefix/lib/here
+export PKG_CONFIG_PATH=$lib/pkgconfig
+: "${CC:=cc}"
+mkdir "$tmp/work"
+cp "$prefix"/share/doc/tandem/examples/* "$tmp/work"
+
+flags() { # OPTION...: of pkg-config
+  pkg-config "$@" tandem
+}
+strict='-Wall -Wextra -Werror -pedantic -Wno-unused-parameter'
+
+# Nothing of the build or of this test's environment shall help.
+alone() {
+  env -u TANDEM_NPU LD_LIBRARY_PATH="$lib" "$@"
+}
+
+# ---- the examples ----------------------------------------------------------
+wanted=$(alone "$prefix/bin/tandem" run -n 32 'Once upon a time')
+check_eq 'the text of tandem run is some' "${wanted:+yes}" yes
+# shellcheck disable=SC2046,SC2086 # words
+run_ok $CC -std=c99 $strict -o "$tmp/work/complete" "$tmp/work/complete.c" \
+  $(flags --cflags --libs)
+run_ok alone "$tmp/work/complete"
+check_eq 'the text of complete.c' "$out" "$wanted"
+run_ok alone "$tmp/work/complete" 'The cat'
+check_eq 'its text of a prompt' "$out" \
+  "$(alone "$prefix/bin/tandem" run -n 32 'The cat')"
+if command -v python3 >/dev/null; then
+  run_ok alone python3 "$tmp/work/complete.py"
+  check_eq 'the text of complete.py' "$out" "$wanted"
+else
+  echo 'not checked: there is no python3'
+fi
+check_eq 'complete.c has 30 lines' "$(wc -l <"$tmp/work/complete.c")" 30
+
+if command -v g++ >/dev/null; then
+  printf '#include <tandem.h>\nint main() { tandem_request r; %s }\n' \
+    'tandem_request_init(&r, sizeof r); return r.max_tokens != 256;' \
+    >"$tmp/work/plus.cc"
+  # shellcheck disable=SC2046,SC2086
+  run_ok g++ -std=c++11 $strict -o "$tmp/work/plus" "$tmp/work/plus.cc" \
+    $(flags --cflags --libs)
+  run_ok alone "$tmp/work/plus"
+else
+  echo 'not checked: there is no g++'
+fi
+
+# ---- where the device and the models are -----------------------------------
+mv "$prefix/bin/tandem-npu" "$prefix/kept"
+cp "$prefix/kept" "$tmp/work/tandem-npu" # beside the program: not its home
+run alone "$tmp/work/complete"
+check_has 'without a device program' "$err" \
+  "cannot start the device program 'tandem-npu'"
+run_ok env TANDEM_NPU="$prefix/kept" LD_LIBRARY_PATH="$lib" \
+  "$tmp/work/complete"
+mv "$prefix/kept" "$lib/tandem-npu"
+run_ok alone "$tmp/work/complete" # beside the library
+mv "$lib/tandem-npu" "$prefix/bin/tandem-npu"
+mv "$prefix/share/tandem/models" "$tmp/work/models"
+run alone "$tmp/work/complete"
+check_eq 'status without models' "$status" 1
+check_has 'without models' "$err" "'target.gguf' was looked for in"
+check_has 'where they were looked for' "$err" "$prefix/share/tandem/models"
+check_lacks 'where they were looked for' "$err" "$tmp/work"
+mv "$tmp/work/models" "$prefix/share/tandem/models"
+
+# ---- the static library ----------------------------------------------------
+# shellcheck disable=SC2046,SC2086
+run_ok $CC -std=c99 -o "$tmp/work/static" "$tmp/work/complete.c" \
+  $(flags --static --cflags --libs | sed s/-ltandem/-l:libtandem.a/)
+run ldd "$tmp/work/static"
+check_lacks 'what the static program needs' "$out" libtandem
+run_ok env TANDEM_NPU="$prefix/bin/tandem-npu" \
+  TANDEM_MODELS="$prefix/share/tandem/models" "$tmp/work/static"
+check_eq 'its text' "$out" "$wanted"
+run alone "$tmp/work/static"
+check_has 'it has no home' "$err" "'target.gguf' was looked for in no place"
+
+# ---- what it exports -------------------------------------------------------
+declared=$(grep -o '\<tandem_[a-z_]*(' "$prefix/include/tandem.h" |
+  tr -d '(' | sort -u)
+check_has 'what tandem.h declares' "$declared" tandem_generate
+check_eq 'what the shared library exports' \
+  "$(nm -D --defined-only "$lib/libtandem.so" | awk '{ print $3 }' | sort)" \
+  "$declared"
+check_eq 'what the static library exports' \
+  "$(nm -g --defined-only "$lib/libtandem.a" | awk 'NF == 3 { print $3 }' |
+    sort)" "$declared"
+check_eq 'the name programs are linked to' \
+  "$(objdump -p "$lib/libtandem.so" | awk '$1 == "SONAME" { print $2 }')" \
+  libtandem.so.0
+check_eq 'its version' "$(flags --modversion)" \
+  "$("$TANDEM" --version | sed 's/tandem //')"
+check_eq 'looks at the executable' \
+  "$(grep -c /proc/self/exe "$lib/libtandem.so" "$lib/libtandem.a" |
+    sed 's/.*://' | tr -d '\n')" 00
+
+# ---- removing --------------------------------------------------------------
+mkdir -p "$tmp/stage/opt"
+mv "$prefix" "$tmp/stage/opt/tandem"
+install_as uninstall
+check_eq 'what make uninstall leaves' \
+  "$(find "$tmp/stage/opt/tandem" ! -type d)" ''
+
+finish
