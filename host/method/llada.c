@@ -64,6 +64,7 @@ struct decoding {
 	struct session *session;
 	const struct sampler_opts *sampling;
 	uint32_t n_vocab, limit; /* limit: positions there may be */
+	uint32_t trained;        /* for so many */
 	int32_t mask;
 	float *logits;
 	int32_t *x;          /* [limit] the text, with masks */
@@ -185,8 +186,9 @@ static int begin_block(struct decoding *d, const struct generation *g,
 		return err_set(e, ENOSPC,
 			"a pass of a diffusion model computes all positions at "
 			"once, here %u at most, and the text has %zu; try a "
-			"shorter prompt or a larger --ctx",
-			d->limit, n);
+			"shorter prompt%s",
+			d->limit, n,
+			n < d->trained ? " or a larger --ctx" : "");
 	memcpy(d->x, text, n * sizeof(*text));
 	d->begin = (uint32_t)n;
 	d->end = d->begin +
@@ -217,6 +219,7 @@ static int decoding_init(struct decoding *d, struct session *s,
 		.sampling = gen_sampling(g),
 		.n_vocab = m->n_vocab,
 		.limit = rows < context ? rows : context,
+		.trained = m->n_ctx,
 		.mask = m->mask_token,
 		.logits = gen_logits(g),
 	};

@@ -91,4 +91,10 @@ run "$TANDEM" logits -m "$model" --ids "$(seq -s ' ' 1 600) $(seq -s ' ' 1 500)"
   --ctx 2000 -o "$tmp/logits"
 check_eq 'status with more ids than a pass has rows' "$status" 1
 check_has stderr "$err" '1100 ids'
+# A larger context is no advice where the model was trained for none.
+run "$TANDEM" run -m "$model" --method llada --ctx 2000 -n 4 \
+  -p "$(seq -s ' ' 400)"
+check_eq 'status of a prompt beyond a pass' "$status" 1
+check_has 'stderr' "$err" 'try a shorter prompt'
+check_lacks 'stderr' "$err" 'larger --ctx'
 finish
