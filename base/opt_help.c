@@ -1,13 +1,15 @@
 #include "base/opt.h"
 
 #include "base/opt_table.h"
-#include "base/strbuf.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 
 #define COLUMNS  80
-#define HELP_COL 26 /* where the explanation of an option starts */
+#define HELP_MAX 4096 /* bytes of an option's explanation */
+#define HELP_COL 26   /* where the explanation of an option starts */
 
 /* ---- filling lines --------------------------------------------------- */
 
@@ -89,23 +91,50 @@ static void fill_text(FILE *f, const char *text, unsigned indent)
 
 /* ---- one option ------------------------------------------------------ */
 
-/* What stands for the value: " FILE", " off|strict|check", "" for a flag. */
-static void add_arg(struct strbuf *b, const struct opt *o)
+/* Writes text in one of two notations; returns its width where that counts. */
+typedef unsigned put_fn(FILE *f, const char *text);
+
+static unsigned put_plain(FILE *f, const char *text)
 {
+	fputs(text, f);
+	return width(text, strlen(text));
+}
+
+/* What stands for the value: " FILE", " off|strict|check", "" for a flag. */
+static unsigned put_arg(FILE *f, const struct opt *o, put_fn *put)
+{
+	unsigned w = 0;
+
 	if (o->type == OPT_FLAG)
-		return;
-	if (o->arg) {
-		strbuf_addf(b, " %s", o->arg);
-	} else if (o->type == OPT_CHOICE) {
-		for (int i = 0; o->choices[i]; i++)
-			strbuf_addf(b, "%c%s", i ? '|' : ' ', o->choices[i]);
-	} else {
-		strbuf_addf(b, " VALUE");
-	}
+		return 0;
+	if (o->arg || o->type != OPT_CHOICE)
+		return put(f, " ") + put(f, o->arg ? o->arg : "VALUE");
+	for (int i = 0; o->choices[i]; i++)
+		w += put(f, i ? "|" : " ") + put(f, o->choices[i]);
+	return w;
+}
+
+/* Of fixed size: a page of help that may lack a word for want of memory would
+ * be worse than none, and the texts are our own. */
+struct text {
+	char data[HELP_MAX];
+	size_t len;
+};
+
+static __attribute__((format(printf, 2, 3))) void add(
+	struct text *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	b->len += (size_t)vsnprintf(
+		b->data + b->len, sizeof(b->data) - b->len, fmt, ap);
+	va_end(ap);
+	assert(b->len < sizeof(b->data));
 }
 
 /* 3584 MiB is "3.5G". */
-static void add_size(struct strbuf *b, uint64_t bytes)
+static void add_size(struct text *b, uint64_t bytes)
 {
 	static const char unit[] = "KMG";
 	double v = (double)bytes;
@@ -115,57 +144,50 @@ static void add_size(struct strbuf *b, uint64_t bytes)
 		v /= 1024;
 		i++;
 	}
-	strbuf_addf(b, "%.6g%.*s", v, i < 0 ? 0 : 1, i < 0 ? "" : &unit[i]);
+	add(b, "%.6g%.*s", v, i < 0 ? 0 : 1, i < 0 ? "" : &unit[i]);
 }
 
-static void add_default(struct strbuf *b, const struct opt *o, const void *v)
+static void add_default(struct text *b, const struct opt *o, const void *v)
 {
 	if (o->type == OPT_INT)
-		strbuf_addf(b, "%" PRId64, *(const int64_t *)v);
+		add(b, "%" PRId64, *(const int64_t *)v);
 	else if (o->type == OPT_UINT)
-		strbuf_addf(b, "%" PRIu32, *(const uint32_t *)v);
+		add(b, "%" PRIu32, *(const uint32_t *)v);
 	else if (o->type == OPT_FLOAT)
-		strbuf_addf(b, "%g", *(const double *)v);
+		add(b, "%g", *(const double *)v);
 	else if (o->type == OPT_SIZE)
 		add_size(b, *(const uint64_t *)v);
 	else if (o->type == OPT_CHOICE)
-		strbuf_addf(b, "%s", o->choices[*(const int *)v]);
+		add(b, "%s", o->choices[*(const int *)v]);
 	else if (o->type == OPT_STRING)
-		strbuf_addf(b, "%s", *(const char *const *)v);
+		add(b, "%s", *(const char *const *)v);
 }
 
-/* The help of the option come to, with its default where {} stands; the
- * caller's to release. */
-static struct strbuf help_text(const struct opt_walk *w)
+/* The help of the option come to, with its default where {} stands. */
+static void help_text(struct text *b, const struct opt_walk *w)
 {
-	struct strbuf b = STRBUF_INIT;
 	const char *help = w->opt.help ? w->opt.help : "", *at;
 
+	b->len = 0;
 	for (; w->standard && (at = strstr(help, "{}")); help = at + 2) {
-		strbuf_add(&b, help, (size_t)(at - help));
-		add_default(&b, &w->opt, w->standard);
+		add(b, "%.*s", (int)(at - help), help);
+		add_default(b, &w->opt, w->standard);
 	}
-	strbuf_add(&b, help, strlen(help));
-	return b;
+	add(b, "%s", help);
 }
 
 /* "  -m, --model FILE"; returns its width. */
 static unsigned put_left(FILE *f, const struct opt *o)
 {
-	struct strbuf left = STRBUF_INIT;
-	unsigned w;
+	const char letter[] = { o->letter, '\0' };
+	unsigned w = put_plain(f, o->letter ? "  -" : "      ");
 
-	if (o->letter)
-		strbuf_addf(&left, "  -%c%s", o->letter, o->name ? ", " : "");
-	else
-		strbuf_addf(&left, "      ");
-	if (o->name)
-		strbuf_addf(&left, "--%s", o->name);
-	add_arg(&left, o);
-	w = width(left.data, left.len);
-	fwrite(left.data, 1, left.len, f);
-	strbuf_release(&left);
-	return w;
+	w += put_plain(f, letter);
+	if (o->name) {
+		w += put_plain(f, o->letter ? ", --" : "--");
+		w += put_plain(f, o->name);
+	}
+	return w + put_arg(f, o, put_plain);
 }
 
 /* The words of a value, each with what it means. */
@@ -196,9 +218,10 @@ static void put_words(FILE *f, const struct opt *o)
 
 static void put_option(FILE *f, const struct opt_walk *w)
 {
-	struct strbuf help = help_text(w);
 	unsigned col = put_left(f, &w->opt);
+	struct text help;
 
+	help_text(&help, w);
 	if (!help.len) {
 		fputc('\n', f);
 		return;
@@ -210,7 +233,6 @@ static void put_option(FILE *f, const struct opt_walk *w)
 	pad(f, HELP_COL - col);
 	fill_text(f, help.data, HELP_COL);
 	put_words(f, &w->opt);
-	strbuf_release(&help);
 }
 
 /* The first line tells of more than a heading of its own. */
@@ -315,10 +337,16 @@ static void roff_words(FILE *f, const struct opt *o)
 	fputs(".RE\n", f);
 }
 
+static unsigned put_roff(FILE *f, const char *text)
+{
+	roff(f, text, strlen(text));
+	return 0;
+}
+
 static void roff_option(FILE *f, const struct opt_walk *w)
 {
-	struct strbuf arg = STRBUF_INIT, help = help_text(w);
 	const struct opt *o = &w->opt;
+	struct text help;
 
 	fputs(".TP\n\\fB", f);
 	if (o->letter)
@@ -328,15 +356,13 @@ static void roff_option(FILE *f, const struct opt_walk *w)
 		roff(f, o->name, strlen(o->name));
 	}
 	fputs("\\fR", f);
-	add_arg(&arg, o);
-	roff(f, arg.data, arg.len);
-	strbuf_release(&arg);
+	put_arg(f, o, put_roff);
 	fputc('\n', f);
+	help_text(&help, w);
 	if (help.len)
 		roff_text(f, help.data);
 	if (o->words)
 		roff_words(f, o);
-	strbuf_release(&help);
 }
 
 void opt_man(const struct opt_command *c, FILE *f)
