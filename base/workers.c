@@ -146,8 +146,10 @@ int workers_open(struct workers **out, unsigned threads, struct err *e)
 	}
 	ret = start_threads(w);
 	if (ret) {
-		err_sys(e, ret, "cannot start thread %u of %u", w->started + 1,
-			threads);
+		err_sys(e, ret,
+			"cannot start thread %u of %u (for want of memory, or "
+			"by ulimit -u)",
+			w->started + 1, threads);
 		workers_close(w);
 		return -ret;
 	}

@@ -90,7 +90,9 @@ int loader_open(struct loader **out, struct err *e)
 		pthread_cond_destroy(&ld->changed);
 		pthread_mutex_destroy(&ld->lock);
 		free(ld);
-		return err_sys(e, ret, "cannot start the loader's thread");
+		return err_sys(e, ret,
+			"cannot start the loader's thread (for want of memory, "
+			"or by ulimit -u)");
 	}
 	*out = ld;
 	return 0;

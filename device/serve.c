@@ -282,7 +282,8 @@ int serve(const struct serve_opts *opts, struct serve_result *result,
 		ret = listen_once(&s, &result->signal, e);
 	else
 		ret = channel_accept(&s.channel, s.link, &s.hello, e);
-	if (!ret && !result->signal)
+	result->met = !ret && !result->signal;
+	if (result->met)
 		ret = serve_host(&s, result, e);
 	fd_close(&s.signal_fd);
 	return ret;

@@ -23,6 +23,7 @@ struct serve_opts {
 struct serve_result {
 	uint64_t violations; /* of the coherence contract */
 	int signal;          /* that ended it; 0: none */
+	bool met;            /* a host has said its hello */
 };
 
 /*

@@ -108,7 +108,9 @@ static bool is_socket(int fd)
 
 static int finish(int ret, const struct serve_result *r, const struct err *e)
 {
-	if (ret)
+	/* A host that starts a device and gives up before its hello says why;
+	 * that it did is no second failure. */
+	if (ret && (ret != -EPIPE || r->met))
 		fprintf(stderr, "tandem-npu: %s\n", e->text);
 	if (ret == -EPIPE)
 		return EXIT_HOST_LOST;

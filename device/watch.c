@@ -108,7 +108,9 @@ int watch_start(
 	ret = pthread_create(&w->thread, NULL, watch_main, w);
 	if (ret) {
 		fd_close(&w->stop_fd);
-		return err_sys(e, ret, "cannot start the watcher's thread");
+		return err_sys(e, ret,
+			"cannot start the watcher's thread (for want of memory, "
+			"or by ulimit -u)");
 	}
 	return 0;
 }
