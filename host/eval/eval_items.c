@@ -156,9 +156,14 @@ static json_t *plain_line(const char *text, size_t len, struct err *e)
 static json_t *json_line(const char *text, size_t len, struct err *e)
 {
 	json_error_t error;
-	json_t *line = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	json_t *line;
 
-	if (!line)
+	/* Jansson takes some of its own failed allocations for bad JSON. */
+	errno = 0;
+	line = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	if (!line && errno == ENOMEM)
+		err_set(e, ENOMEM, "no memory for the items");
+	else if (!line)
 		err_set(e, EINVAL, "not JSON: %s", error.text);
 	else if (!json_is_object(line))
 		err_set(e, EINVAL, "not a JSON object");

@@ -35,10 +35,10 @@ static int take_prompt(
 
 	for (size_t i = 0; i < n && !ret; i++) {
 		ret = token_list_add(&g->tokens, prompt[i]);
-		if (ret)
-			err_set(e, ENOMEM, "no memory for %zu tokens", n);
-		else if (g->opts.tokenizer)
+		if (!ret && g->opts.tokenizer)
 			ret = detokenize(&g->detok, prompt[i], &unused);
+		if (ret == -ENOMEM)
+			err_set(e, ENOMEM, "no memory for %zu tokens", n);
 		if (ret == -EINVAL)
 			err_set(e, EINVAL,
 				"token %d of the prompt is not in the "
