@@ -4,6 +4,7 @@
  */
 #include "host/cmd/cmd.h"
 #include "host/cmd/bash_completion.h"
+#include "host/cmd/json_text.h"
 
 #include "base/checked.h"
 #include "base/err.h"
@@ -189,6 +190,7 @@ int main(int argc, char **argv)
 	int status;
 
 	fd_keep_standard();
+	json_all_or_nothing();
 	status = dispatch(argc, argv);
 	/* A full disk shows at the last write: say so, do not succeed. */
 	if (cmd_flush(&e) && status == EXIT_OK)

@@ -94,6 +94,11 @@ int cmd_misuse(const struct command *c, const char *fmt, ...)
 	return misuse_hint(c);
 }
 
+int cmd_refuse(const struct command *c, const struct err *e)
+{
+	return e->code == -ENOMEM ? cmd_fail(e) : cmd_misuse(c, "%s", e->text);
+}
+
 volatile sig_atomic_t cmd_interrupted;
 
 static struct tandem *volatile interruptible;

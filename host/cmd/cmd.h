@@ -63,6 +63,10 @@ int cmd_closed(int ret, int closed, const struct err *closing, struct err *e);
 /* What was printed has come to standard output: 0, or -errno. */
 int cmd_flush(struct err *);
 
+/* What came of an option's value after parsing: a misuse, or EXIT_FAIL where
+ * the system was short of memory. */
+int cmd_refuse(const struct command *, const struct err *);
+
 /* A misuse found after parsing: print TEXT and the hint; EXIT_MISUSE. */
 int cmd_misuse(const struct command *, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

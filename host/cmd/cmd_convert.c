@@ -95,8 +95,8 @@ static int tell(const char *source, const char *path, const struct model *m,
 	if (as_json) {
 		all = convert_json(&r);
 		if (!all || json_dumpf(all, stdout, JSON_COMPACT))
-			ret = err_set(
-				e, ENOMEM, "cannot write the report as JSON");
+			ret = err_sys(
+				e, errno, "cannot write the report as JSON");
 		else
 			putchar('\n');
 		json_decref(all);

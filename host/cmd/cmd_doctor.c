@@ -110,7 +110,7 @@ static void look_at_all(json_t *list, struct tally *t)
 	}
 }
 
-static int report_json(struct tally *t)
+static int report_json(struct tally *t, struct err *e)
 {
 	json_t *list = json_array(), *all;
 	int ret;
@@ -119,6 +119,8 @@ static int report_json(struct tally *t)
 	all = json_pack("{s:i, s:s, s:b, s:o}", "version", JSON_VERSION,
 		"command", "doctor", "ok", !*t->lacks, "findings", list);
 	ret = all ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
+	if (ret)
+		err_sys(e, errno, "cannot write the report");
 	putchar('\n');
 	json_decref(all);
 	return ret;
@@ -134,10 +136,8 @@ static int run(int argc, char **argv)
 	if (!cmd_parse(&cmd_doctor, argc, argv, &operands, &status))
 		return status;
 	if (as_json) {
-		if (report_json(&t)) {
-			err_set(&e, ENOMEM, "cannot write the report");
+		if (report_json(&t, &e))
 			return cmd_fail(&e);
-		}
 	} else {
 		look_at_all(NULL, &t);
 		printf("%u ok, %u limited, %u missing\n", t.state[PROBE_OK],

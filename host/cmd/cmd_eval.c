@@ -375,7 +375,7 @@ static int eval_main(int argc, char **argv)
 	}
 	if (create(v, &e)) {
 		free(v);
-		return cmd_misuse(&cmd_eval, "%s", e.text);
+		return cmd_refuse(&cmd_eval, &e);
 	}
 	ret = eval_all(v, operand, &e);
 	ret = eval_release(v, ret, &e);

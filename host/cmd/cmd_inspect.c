@@ -42,9 +42,11 @@ static int print_json(const char *path, json_t *all, struct err *e)
 {
 	int ret = all ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
 
+	if (ret)
+		err_sys(e, errno, "cannot write '%s' as JSON", path);
 	json_decref(all);
 	if (ret)
-		return err_set(e, ENOMEM, "cannot write '%s' as JSON", path);
+		return e->code;
 	putchar('\n');
 	return 0;
 }

@@ -449,7 +449,7 @@ static int perplexity_main(int argc, char **argv)
 	}
 	if (decoder_ask(&j->decoder, &asked, &e)) {
 		job_free(j);
-		return cmd_misuse(&cmd_perplexity, "%s", e.text);
+		return cmd_refuse(&cmd_perplexity, &e);
 	}
 	ret = run_job(j, operand, &e);
 	job_free(j);

@@ -194,7 +194,7 @@ static int choose_method(struct run *r)
 	o.progress = cmd_progress.tell;
 	o.progress_arg = cmd_progress.arg;
 	return tandem_create(&r->tandem, &o, &asked, &e)
-		? cmd_misuse(&cmd_run, "%s", e.text)
+		? cmd_refuse(&cmd_run, &e)
 		: EXIT_OK;
 }
 
@@ -367,7 +367,8 @@ static void warn_full(uint32_t context, uint32_t trained)
 			context, trained);
 }
 
-static void report(struct run *r, int ret)
+/* Returns `ret`, or why a run that went well could not be told of. */
+static int report(struct run *r, int ret)
 {
 	const struct tandem *t = r->tandem;
 	const struct decoder *d = &t->decoder;
@@ -382,12 +383,15 @@ static void report(struct run *r, int ret)
 	};
 
 	tandem_work(t, &rep.stats);
-	if (as_json)
-		report_json(&rep, &r->text, stdout);
+	if (as_json && report_json(&rep, &r->text, stdout) && !ret)
+		ret = tandem_status_of(
+			err_sys(&r->tandem->err, errno ? errno : EIO,
+				"cannot write to standard output"));
 	if (with_stats)
 		report_text(&rep, stderr);
 	if (gen_stop_reason(t->generation) == GEN_STOP_CONTEXT)
 		warn_full(session_context(d->session), d->model->n_ctx);
+	return ret;
 }
 
 /* Run the method; whatever happened, the text so far is the user's. */
@@ -411,8 +415,7 @@ static int generate(struct run *r)
 			strerror(r->write_errno ? r->write_errno : ENOMEM)));
 	if (!as_json)
 		end_text(r);
-	report(r, ret);
-	return ret;
+	return report(r, ret);
 }
 
 static int run_all(struct run *r, struct err *e)
