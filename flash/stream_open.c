@@ -123,9 +123,12 @@ static int open_reader(
 		note_refusal(s, "no io_uring", why);
 	}
 	ret = reader_open_thread(&s->reader, s->fd);
-	return ret ? err_sys(e, -ret, "no thread to read '%s'",
-			     image_path(s->image))
-		   : 0;
+	return ret
+		? err_sys(e, -ret,
+			  "no thread to read '%s' (for want of memory, or by "
+			  "ulimit -u)",
+			  image_path(s->image))
+		: 0;
 }
 
 int stream_open(struct stream **out, const struct image *im,

@@ -270,6 +270,8 @@ static int decode(struct opened *o, struct mark *first,
 		take(first);
 	if (!ret)
 		ret = decoder_run(d, o->gen, e);
+	if (!ret && gen_stop_reason(o->gen) == GEN_STOP_ERROR)
+		ret = err_set(e, ENOMEM, "no memory for the text");
 	if (ret)
 		return ret;
 	take(&end);

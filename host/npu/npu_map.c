@@ -99,8 +99,14 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 
 	if (ret)
 		return ret;
-	if (done.status == -ENOSPC || done.status == -ENOMEM)
+	if (done.status == -ENOSPC)
 		return no_room(n, s, done.arg, e);
+	/* Less that is mapped takes less of its memory, too: the same code. */
+	if (done.status == -ENOMEM)
+		return err_set(e, ENOSPC,
+			"the device has no memory for %s (%.1f MiB) in its "
+			"window: %s",
+			s->name, mib(s->bytes), done.text);
 	if (done.status)
 		return err_set(e, EIO, "the device cannot map %s: %s", s->name,
 			done.text);
