@@ -5,6 +5,7 @@
 #   make tests        build the test programs; fuzzers: the fuzz targets
 #   make fuzz         FUZZ_RUNS mutated inputs to each fuzz target;
 #                     with CC=clang FUZZER=1 by libFuzzer
+#   make oom          fail every single allocation of short runs
 #   make bench        what the channel and this machine can do
 #   make check-layers check-headers check-format
 #   make format       clang-format on every source
@@ -294,12 +295,31 @@ $(O)/fuzz/fuzz_$(1)_%: $(O)/obj/tests/fuzz/fuzz_$(1)_%.o \
 endef
 $(foreach r,$(rooms),$(eval $(call fuzz_rule,$(r))))
 
-.PHONY: tests fuzzers test bench fuzz
-tests: $(tests) $(O)/tests/tandem-echo
+# Loaded into a program, it fails the n-th allocation. A sanitizer has an
+# allocator of its own, and no room for it.
+oom := $(if $(SANITIZE),,$(O)/oom/oom.so $(O)/oom/victim)
+$(O)/oom/oom.so: tests/oom/oom.c Makefile $(O)/flags
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(cflags) -fPIC -fvisibility=default -shared -o $@ $< -ldl
+$(O)/oom/victim: $(call obj,tests/oom/victim.c)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ldflags) -o $@ $<
+
+.PHONY: tests fuzzers test oom bench fuzz
+tests: $(tests) $(O)/tests/tandem-echo $(oom)
 fuzzers: $(fuzzers)
 
 test: all tests fuzzers
 	$(Q)tests/run -O $(O)
+
+# Hours of nothing else are not needed: some minutes.
+oom: all $(oom)
+	$(Q)tests/oom/run -O $(O)
+	$(Q)tests/oom/run -O $(O) --kind map
+	$(Q)tests/oom/run -O $(O) --in device
+	$(Q)tests/oom/run -O $(O) --in device --kind map
 
 bench: all
 	$(Q)$(O)/tandem bench ipc
