@@ -1,15 +1,13 @@
 /* Options as a shell's completion takes them. */
 #include "base/opt_table.h"
 
-#include "base/strbuf.h"
-
 #include <ctype.h>
 #include <string.h>
 
 /* What a value may be. */
 struct offer {
-	struct strbuf words; /* each with a space before it */
-	const char *paths;   /* "-f" or "-d" */
+	struct opt_text words; /* each with a space before it */
+	const char *paths;     /* "-f" or "-d" */
 	bool list;
 };
 
@@ -41,31 +39,30 @@ static void add_alternative(
 		word++;
 	/* "-" is standard input, which nobody types the beginning of. */
 	if (words && word && !(word == 1 && *s == '-'))
-		strbuf_addf(&o->words, " %.*s", (int)word, s);
+		opt_text_add(&o->words, " %.*s", (int)word, s);
 }
 
 /* Of an option's value or of an operand, NULL: any text. */
-static struct offer offer_of(const struct opt *row)
+static void offer_of(struct offer *o, const struct opt *row)
 {
-	struct offer o = { .words = STRBUF_INIT };
 	const char *s = row && row->arg ? row->arg : "";
 	struct opt_word w;
 
 	for (; *s; s += strcspn(s, "|"), s += *s == '|')
 		add_alternative(
-			&o, s, strcspn(s, "|"), !row->choices && !row->words);
+			o, s, strcspn(s, "|"), !row->choices && !row->words);
 	for (size_t i = 0; row && row->choices && row->choices[i]; i++)
-		strbuf_addf(&o.words, " %s", row->choices[i]);
+		opt_text_add(&o->words, " %s", row->choices[i]);
 	for (size_t i = 0; row && row->words && row->words(i, &w); i++)
 		if (w.word)
-			strbuf_addf(&o.words, " %s", w.word);
-	return o;
+			opt_text_add(&o->words, " %s", w.word);
 }
 
 static void put_offer(const struct opt *row, FILE *f)
 {
-	struct offer o = offer_of(row);
+	struct offer o = { .words.len = 0 };
 
+	offer_of(&o, row);
 	if (o.words.len)
 		fprintf(f, " words='%s'", o.words.data + 1);
 	if (o.paths)
@@ -73,7 +70,6 @@ static void put_offer(const struct opt *row, FILE *f)
 	if (o.list)
 		fputs(" list=yes", f);
 	fputs(" ;;\n", f);
-	strbuf_release(&o.words);
 }
 
 static void put_names(const struct opt *o, FILE *f)

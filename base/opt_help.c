@@ -2,14 +2,11 @@
 
 #include "base/opt_table.h"
 
-#include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <string.h>
 
 #define COLUMNS  80
-#define HELP_MAX 4096 /* bytes of an option's explanation */
-#define HELP_COL 26   /* where the explanation of an option starts */
+#define HELP_COL 26 /* where the explanation of an option starts */
 
 /* ---- filling lines --------------------------------------------------- */
 
@@ -114,27 +111,8 @@ static unsigned put_arg(FILE *f, const struct opt *o, put_fn *put)
 	return w;
 }
 
-/* Of fixed size: a page of help that may lack a word for want of memory would
- * be worse than none, and the texts are our own. */
-struct text {
-	char data[HELP_MAX];
-	size_t len;
-};
-
-static __attribute__((format(printf, 2, 3))) void add(
-	struct text *b, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	b->len += (size_t)vsnprintf(
-		b->data + b->len, sizeof(b->data) - b->len, fmt, ap);
-	va_end(ap);
-	assert(b->len < sizeof(b->data));
-}
-
 /* 3584 MiB is "3.5G". */
-static void add_size(struct text *b, uint64_t bytes)
+static void add_size(struct opt_text *b, uint64_t bytes)
 {
 	static const char unit[] = "KMG";
 	double v = (double)bytes;
@@ -144,36 +122,36 @@ static void add_size(struct text *b, uint64_t bytes)
 		v /= 1024;
 		i++;
 	}
-	add(b, "%.6g%.*s", v, i < 0 ? 0 : 1, i < 0 ? "" : &unit[i]);
+	opt_text_add(b, "%.6g%.*s", v, i < 0 ? 0 : 1, i < 0 ? "" : &unit[i]);
 }
 
-static void add_default(struct text *b, const struct opt *o, const void *v)
+static void add_default(struct opt_text *b, const struct opt *o, const void *v)
 {
 	if (o->type == OPT_INT)
-		add(b, "%" PRId64, *(const int64_t *)v);
+		opt_text_add(b, "%" PRId64, *(const int64_t *)v);
 	else if (o->type == OPT_UINT)
-		add(b, "%" PRIu32, *(const uint32_t *)v);
+		opt_text_add(b, "%" PRIu32, *(const uint32_t *)v);
 	else if (o->type == OPT_FLOAT)
-		add(b, "%g", *(const double *)v);
+		opt_text_add(b, "%g", *(const double *)v);
 	else if (o->type == OPT_SIZE)
 		add_size(b, *(const uint64_t *)v);
 	else if (o->type == OPT_CHOICE)
-		add(b, "%s", o->choices[*(const int *)v]);
+		opt_text_add(b, "%s", o->choices[*(const int *)v]);
 	else if (o->type == OPT_STRING)
-		add(b, "%s", *(const char *const *)v);
+		opt_text_add(b, "%s", *(const char *const *)v);
 }
 
 /* The help of the option come to, with its default where {} stands. */
-static void help_text(struct text *b, const struct opt_walk *w)
+static void help_text(struct opt_text *b, const struct opt_walk *w)
 {
 	const char *help = w->opt.help ? w->opt.help : "", *at;
 
 	b->len = 0;
 	for (; w->standard && (at = strstr(help, "{}")); help = at + 2) {
-		add(b, "%.*s", (int)(at - help), help);
+		opt_text_add(b, "%.*s", (int)(at - help), help);
 		add_default(b, &w->opt, w->standard);
 	}
-	add(b, "%s", help);
+	opt_text_add(b, "%s", help);
 }
 
 /* "  -m, --model FILE"; returns its width. */
@@ -219,7 +197,7 @@ static void put_words(FILE *f, const struct opt *o)
 static void put_option(FILE *f, const struct opt_walk *w)
 {
 	unsigned col = put_left(f, &w->opt);
-	struct text help;
+	struct opt_text help;
 
 	help_text(&help, w);
 	if (!help.len) {
@@ -346,7 +324,7 @@ static unsigned put_roff(FILE *f, const char *text)
 static void roff_option(FILE *f, const struct opt_walk *w)
 {
 	const struct opt *o = &w->opt;
-	struct text help;
+	struct opt_text help;
 
 	fputs(".TP\n\\fB", f);
 	if (o->letter)

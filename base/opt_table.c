@@ -1,6 +1,8 @@
 #include "base/opt_table.h"
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- values -------------------------------------------------------------- */
@@ -139,4 +141,15 @@ struct opt_walk opt_walk_help(const struct opt_command *c)
 		if (w.opt.type != OPT_GROUP && w.opt.letter == 'h')
 			help.opt.letter = 0;
 	return help;
+}
+
+void opt_text_add(struct opt_text *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	b->len += (size_t)vsnprintf(
+		b->data + b->len, sizeof(b->data) - b->len, fmt, ap);
+	va_end(ap);
+	assert(b->len < sizeof(b->data));
 }

@@ -22,6 +22,18 @@ struct opt_walk {
 /* --help, which is no row: its letter is another's where a row has taken it. */
 struct opt_walk opt_walk_help(const struct opt_command *);
 
+/*
+ * Text made of the tables' own words. Of fixed size: a page that may lack a
+ * word for want of memory would be worse than none.
+ */
+struct opt_text {
+	char data[4096];
+	size_t len;
+};
+
+void opt_text_add(struct opt_text *, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* Start from { .cmd = COMMAND }; false behind the last. */
 bool opt_walk(struct opt_walk *);
 
