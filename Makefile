@@ -314,7 +314,7 @@ fuzzers: $(fuzzers)
 test: all tests fuzzers
 	$(Q)tests/run -O $(O)
 
-# Hours of nothing else are not needed: some minutes.
+# A quarter of an hour of two processors.
 oom: all $(oom)
 	$(Q)tests/oom/run -O $(O)
 	$(Q)tests/oom/run -O $(O) --kind map
