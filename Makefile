@@ -346,6 +346,7 @@ headers := $(wildcard $(foreach d,$(outer) host/* tests tests/*,$(d)/*.h))
 .PHONY: check-layers check-headers format check-format
 check-layers:
 	$(Q)scripts/check-layers
+	$(Q)scripts/check-docs
 
 # Every header compiles alone.
 check-headers: $(patsubst %.h,$(O)/obj/%.h.ok,$(headers))
