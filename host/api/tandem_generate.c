@@ -291,7 +291,7 @@ static int generate(struct tandem *t, const struct tandem_request *theirs,
 	if (!ret)
 		ret = write_text(t, &reader);
 	if (ret == -ECANCELED)
-		t->canceled = 0;
+		__atomic_store_n(&t->canceled, 0, __ATOMIC_RELAXED);
 	ret = tandem_status_of(ret);
 	if (ret == TANDEM_LOST)
 		t->dead = ret;

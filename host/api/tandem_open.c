@@ -216,7 +216,7 @@ const char *tandem_error(const struct tandem *t)
 
 void tandem_cancel(struct tandem *t)
 {
-	t->canceled = 1;
+	__atomic_store_n(&t->canceled, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- tokens -------------------------------------------------------------- */

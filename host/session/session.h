@@ -94,7 +94,8 @@ struct session_opts {
 	const struct soc *soc;
 	const char *clock; /* "soc:sd8gen3": what `soc` is called in reports */
 	struct progress_sink progress; /* of opening */
-	/* Set by a signal handler: the next forward returns -ECANCELED. */
+	/* Set by a signal handler or another thread: the next forward returns
+	 * -ECANCELED. */
 	const volatile sig_atomic_t *cancel; /* NULL: never */
 };
 

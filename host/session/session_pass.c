@@ -411,7 +411,7 @@ void session_settle(struct session *s)
 static int check_forward(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
 {
-	if (s->opts.cancel && *s->opts.cancel)
+	if (s->opts.cancel && __atomic_load_n(s->opts.cancel, __ATOMIC_RELAXED))
 		return err_set(e, ECANCELED, "interrupted");
 	if (!s->attached)
 		return err_set(e, ERR_DEVICE_LOST,
