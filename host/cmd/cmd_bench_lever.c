@@ -160,7 +160,7 @@ static int check_decoding(void)
 	if (!ret)
 		ret = decoder_ask(&d, &as_lever, &e);
 	decoder_close(&d, NULL);
-	return ret ? cmd_misuse(&cmd_bench_lever, "%s", e.text) : EXIT_OK;
+	return ret ? cmd_refuse(&cmd_bench_lever, &e) : EXIT_OK;
 }
 
 static int run(int argc, char **argv)

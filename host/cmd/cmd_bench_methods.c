@@ -134,7 +134,7 @@ static int take(struct methods_args *a, struct sets *sets)
 	a->cancel = &cmd_interrupted;
 	if ((set_list && sets_parse(sets, set_list, &e)) ||
 		bench_methods_check(a, &e))
-		return cmd_misuse(&cmd_bench_methods, "%s", e.text);
+		return cmd_refuse(&cmd_bench_methods, &e);
 	return EXIT_OK;
 }
 

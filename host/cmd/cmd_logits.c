@@ -66,7 +66,7 @@ static int check_usage(void)
 		return cmd_misuse(&cmd_logits,
 			"no output: -o FILE, or -o - for standard output");
 	if (pair_apply(&asked, &pair, &phone, &e))
-		return cmd_misuse(&cmd_logits, "%s", e.text);
+		return cmd_refuse(&cmd_logits, &e);
 	return EXIT_OK;
 }
 
