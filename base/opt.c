@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/opt_impl.h"
 #include "base/opt_table.h"
 
 #include <ctype.h>
@@ -9,9 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Longer words are not compared: nobody mistypes those by two letters. */
-#define WORD_MAX 32
 
 /* ---- close misspellings --------------------------------------------- */
 
@@ -28,10 +26,10 @@ static unsigned min3(unsigned a, unsigned b, unsigned c)
  */
 static unsigned distance(const char *a, const char *b)
 {
-	unsigned d[WORD_MAX + 1][WORD_MAX + 1];
+	unsigned d[OPT_WORD_MAX + 1][OPT_WORD_MAX + 1];
 	size_t na = strlen(a), nb = strlen(b);
 
-	if (na > WORD_MAX || nb > WORD_MAX)
+	if (na > OPT_WORD_MAX || nb > OPT_WORD_MAX)
 		return UINT32_MAX;
 	for (size_t i = 0; i <= na; i++)
 		d[i][0] = (unsigned)i;
@@ -65,8 +63,7 @@ unsigned opt_unlikeness(const char *word, const char *name)
 	return UINT32_MAX;
 }
 
-/* The option's name closest to `word`, NULL when none is close. */
-static const char *closest_option(const struct opt_command *c, const char *word)
+const char *opt_closest(const struct opt_command *c, const char *word)
 {
 	struct opt_walk w = { .cmd = c };
 	const char *best = NULL;
@@ -241,7 +238,7 @@ static int add_item(
 	return 0;
 }
 
-static int set_value(
+int opt_set_value(
 	const struct opt *o, const char *given, const char *text, struct err *e)
 {
 	switch (o->type) {
@@ -267,16 +264,7 @@ static int set_value(
 	return err_set(e, EINVAL, "'%s' takes no value", given);
 }
 
-/* ---- the parser ------------------------------------------------------ */
-
-struct parser {
-	const struct opt_command *cmd;
-	int argc;
-	char **argv;
-	int at; /* the argument being looked at */
-	unsigned operands;
-	struct err *err;
-};
+/* ---- by name -------------------------------------------------------- */
 
 /* The option of that name, or else of that letter, in *out. */
 static bool find(const struct opt_command *c, const char *name, size_t len,
@@ -298,168 +286,27 @@ static bool find(const struct opt_command *c, const char *name, size_t len,
 	return false;
 }
 
-static bool by_name(const struct opt_command *c, const char *name, size_t len,
+bool opt_by_name(const struct opt_command *c, const char *name, size_t len,
 	struct opt *out)
 {
 	return find(c, name, len, 0, out);
 }
 
-static bool by_letter(const struct opt_command *c, char letter, struct opt *out)
+bool opt_by_letter(const struct opt_command *c, char letter, struct opt *out)
 {
 	return find(c, NULL, 0, letter, out);
 }
 
-/* `arg` is exactly an option of this command: "-m" or "--model". */
-static bool names_option(const struct opt_command *c, const char *arg)
-{
-	struct opt o;
-
-	if (arg[0] != '-' || !arg[1])
-		return false;
-	if (arg[1] != '-')
-		return !arg[2] && by_letter(c, arg[1], &o);
-	return by_name(c, arg + 2, strlen(arg + 2), &o);
-}
-
-/* Set `o` from "=VALUE" (`attached`) or from the next argument. */
-static int take_value(struct parser *p, const struct opt *o, const char *given,
-	const char *attached)
-{
-	const char *next;
-
-	if (o->type == OPT_FLAG) {
-		if (attached)
-			return err_set(
-				p->err, EINVAL, "'%s' takes no value", given);
-		*(bool *)o->value = true;
-		return 0;
-	}
-	if (attached)
-		return set_value(o, given, attached, p->err);
-	if (p->at + 1 >= p->argc)
-		return err_set(p->err, EINVAL, "'%s' needs a value: %s %s",
-			given, given, o->arg ? o->arg : "VALUE");
-	next = p->argv[++p->at];
-	/* Far more often a forgotten value than one that looks like this. */
-	if (o->name && names_option(p->cmd, next))
-		return err_set(p->err, EINVAL,
-			"'%s' needs a value, but the option '%s' follows; if "
-			"that is the value, write '--%s=%s'",
-			given, next, o->name, next);
-	return set_value(o, given, next, p->err);
-}
-
-static int refuse_name(
+int opt_refuse_name(
 	const struct opt_command *c, const char *given, struct err *e)
 {
-	const char *meant = closest_option(c, given + 2);
+	const char *meant = opt_closest(c, given + 2);
 
 	if (meant)
 		return err_set(e, EINVAL,
 			"unknown option '%s'; did you mean '--%s'?", given,
 			meant);
 	return err_set(e, EINVAL, "unknown option '%s'", given);
-}
-
-static int parse_long(struct parser *p, const char *arg)
-{
-	const char *name = arg + 2, *eq = strchr(name, '=');
-	size_t len = eq ? (size_t)(eq - name) : strlen(name);
-	char given[2 * WORD_MAX];
-	struct opt o;
-
-	snprintf(given, sizeof(given), "--%.*s", (int)len, name);
-	if (by_name(p->cmd, name, len, &o))
-		return take_value(p, &o, given, eq ? eq + 1 : NULL);
-	if (!strcmp(arg, "--help"))
-		return 1;
-	return refuse_name(p->cmd, given, p->err);
-}
-
-/* The letter's option does not take what follows it in the same argument. */
-static int refuse_letters(
-	const struct parser *p, const struct opt *o, const char *arg)
-{
-	const char *rest = arg + 2;
-	/* -model for --model, then -n=5 for -n 5 and -ab for -a -b. */
-	const char *meant = *rest ? closest_option(p->cmd, arg + 1) : NULL;
-
-	if (meant)
-		return err_set(p->err, EINVAL,
-			"unknown option '%s'; did you mean '--%s'?", arg,
-			meant);
-	if (o && o->type != OPT_FLAG)
-		return err_set(p->err, EINVAL,
-			"unknown option '%s'; did you mean '-%c %s'?", arg,
-			arg[1], rest + (*rest == '='));
-	if (o)
-		return err_set(p->err, EINVAL,
-			"unknown option '%s': letters are given one by one, "
-			"as '-%c -%c'",
-			arg, arg[1], *rest);
-	return err_set(p->err, EINVAL, "unknown option '%s'", arg);
-}
-
-static int parse_letter(struct parser *p, const char *arg)
-{
-	struct opt found, named;
-	const struct opt *o = by_letter(p->cmd, arg[1], &found) ? &found : NULL;
-	const char *rest = arg + 2;
-	char given[] = { '-', arg[1], '\0' };
-
-	if (!*rest && o)
-		return take_value(p, o, arg, NULL);
-	if (!*rest && arg[1] == 'h')
-		return 1;
-	/* -n5 is -n 5; but -model is a slip, not a model called odel. */
-	if (o && o->type != OPT_FLAG && *rest != '=' &&
-		!by_name(p->cmd, arg + 1, strcspn(arg + 1, "="), &named))
-		return take_value(p, o, given, rest);
-	return refuse_letters(p, o, arg);
-}
-
-static int check_operands(const struct parser *p)
-{
-	const struct opt_command *c = p->cmd;
-
-	if (p->operands > c->max_operands)
-		return err_set(p->err, EINVAL, "unexpected argument '%s'",
-			p->argv[c->max_operands + 1]);
-	if (p->operands < c->min_operands)
-		return err_set(p->err, EINVAL, "an argument is missing: %s %s",
-			c->name, c->synopsis);
-	return 0;
-}
-
-int opt_parse(const struct opt_command *c, int argc, char **argv,
-	unsigned *operands, struct err *e)
-{
-	struct parser p = { c, argc, argv, 1, 0, e };
-	bool only_operands = false;
-
-	for (; p.at < argc; p.at++) {
-		char *arg = argv[p.at];
-		int ret;
-
-		if (only_operands || arg[0] != '-' || !arg[1]) {
-			argv[++p.operands] = arg;
-			continue;
-		}
-		if (!strcmp(arg, "--")) {
-			only_operands = true;
-			continue;
-		}
-		ret = arg[1] == '-' ? parse_long(&p, arg)
-				    : parse_letter(&p, arg);
-		if (ret < 0)
-			return ret;
-		if (ret > 0) {
-			opt_help(c, stdout);
-			return 1;
-		}
-	}
-	*operands = p.operands;
-	return check_operands(&p);
 }
 
 /* ---- one option ---------------------------------------------------------- */
@@ -481,16 +328,16 @@ int opt_set(opt_tables *tables, struct opt_values *v, const char *name,
 {
 	const struct opt all = { OPT_TABLES, .value = v, .tables = tables };
 	const struct opt_command c = { .opts = &all, .n_opts = 1 };
-	char given[2 * WORD_MAX];
+	char given[2 * OPT_WORD_MAX];
 	struct opt o;
 
 	snprintf(given, sizeof(given), "--%s", name);
-	if (!by_name(&c, name, strlen(name), &o))
-		return refuse_name(&c, given, e);
+	if (!opt_by_name(&c, name, strlen(name), &o))
+		return opt_refuse_name(&c, given, e);
 	if (o.type == OPT_FLAG)
 		return set_flag(&o, given, text, e);
 	if (!text)
 		return err_set(e, EINVAL, "'%s' needs a value: %s %s", given,
 			given, o.arg ? o.arg : "VALUE");
-	return set_value(&o, given, text, e);
+	return opt_set_value(&o, given, text, e);
 }

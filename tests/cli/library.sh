@@ -111,6 +111,12 @@ check_eq 'what the shared library exports' \
 check_eq 'what the static library exports' \
   "$(nm -g --defined-only "$lib/libtandem.a" | awk 'NF == 3 { print $3 }' |
     sort)" "$declared"
+# What prints, ends the process, handles a signal or starts a shell.
+forbidden='_*(v|f|vf|d|vd)?printf(_chk)?|f?put[cs]|putchar|fwrite|perror'
+forbidden+='|stdout|stderr|_?exit|abort|v?syslog|signal|sigaction|system|popen'
+check_eq 'what it calls that it must not' \
+  "$(nm -D --undefined-only "$lib/libtandem.so" |
+    awk '{ sub(/@.*/, "", $2); print $2 }' | grep -xE "$forbidden")" ''
 check_eq 'the name programs are linked to' \
   "$(objdump -p "$lib/libtandem.so" | awk '$1 == "SONAME" { print $2 }')" \
   libtandem.so.0

@@ -1,0 +1,157 @@
+/* The command line, option by option. */
+#include "base/err.h"
+#include "base/opt_impl.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct parser {
+	const struct opt_command *cmd;
+	int argc;
+	char **argv;
+	int at; /* the argument being looked at */
+	unsigned operands;
+	struct err *err;
+};
+
+/* `arg` is exactly an option of this command: "-m" or "--model". */
+static bool names_option(const struct opt_command *c, const char *arg)
+{
+	struct opt o;
+
+	if (arg[0] != '-' || !arg[1])
+		return false;
+	if (arg[1] != '-')
+		return !arg[2] && opt_by_letter(c, arg[1], &o);
+	return opt_by_name(c, arg + 2, strlen(arg + 2), &o);
+}
+
+/* Set `o` from "=VALUE" (`attached`) or from the next argument. */
+static int take_value(struct parser *p, const struct opt *o, const char *given,
+	const char *attached)
+{
+	const char *next;
+
+	if (o->type == OPT_FLAG) {
+		if (attached)
+			return err_set(
+				p->err, EINVAL, "'%s' takes no value", given);
+		*(bool *)o->value = true;
+		return 0;
+	}
+	if (attached)
+		return opt_set_value(o, given, attached, p->err);
+	if (p->at + 1 >= p->argc)
+		return err_set(p->err, EINVAL, "'%s' needs a value: %s %s",
+			given, given, o->arg ? o->arg : "VALUE");
+	next = p->argv[++p->at];
+	/* Far more often a forgotten value than one that looks like this. */
+	if (o->name && names_option(p->cmd, next))
+		return err_set(p->err, EINVAL,
+			"'%s' needs a value, but the option '%s' follows; if "
+			"that is the value, write '--%s=%s'",
+			given, next, o->name, next);
+	return opt_set_value(o, given, next, p->err);
+}
+
+static int parse_long(struct parser *p, const char *arg)
+{
+	const char *name = arg + 2, *eq = strchr(name, '=');
+	size_t len = eq ? (size_t)(eq - name) : strlen(name);
+	char given[2 * OPT_WORD_MAX];
+	struct opt o;
+
+	snprintf(given, sizeof(given), "--%.*s", (int)len, name);
+	if (opt_by_name(p->cmd, name, len, &o))
+		return take_value(p, &o, given, eq ? eq + 1 : NULL);
+	if (!strcmp(arg, "--help"))
+		return 1;
+	return opt_refuse_name(p->cmd, given, p->err);
+}
+
+/* The letter's option does not take what follows it in the same argument. */
+static int refuse_letters(
+	const struct parser *p, const struct opt *o, const char *arg)
+{
+	const char *rest = arg + 2;
+	/* -model for --model, then -n=5 for -n 5 and -ab for -a -b. */
+	const char *meant = *rest ? opt_closest(p->cmd, arg + 1) : NULL;
+
+	if (meant)
+		return err_set(p->err, EINVAL,
+			"unknown option '%s'; did you mean '--%s'?", arg,
+			meant);
+	if (o && o->type != OPT_FLAG)
+		return err_set(p->err, EINVAL,
+			"unknown option '%s'; did you mean '-%c %s'?", arg,
+			arg[1], rest + (*rest == '='));
+	if (o)
+		return err_set(p->err, EINVAL,
+			"unknown option '%s': letters are given one by one, "
+			"as '-%c -%c'",
+			arg, arg[1], *rest);
+	return err_set(p->err, EINVAL, "unknown option '%s'", arg);
+}
+
+static int parse_letter(struct parser *p, const char *arg)
+{
+	struct opt found, named;
+	const struct opt *o =
+		opt_by_letter(p->cmd, arg[1], &found) ? &found : NULL;
+	const char *rest = arg + 2;
+	char given[] = { '-', arg[1], '\0' };
+
+	if (!*rest && o)
+		return take_value(p, o, arg, NULL);
+	if (!*rest && arg[1] == 'h')
+		return 1;
+	/* -n5 is -n 5; but -model is a slip, not a model called odel. */
+	if (o && o->type != OPT_FLAG && *rest != '=' &&
+		!opt_by_name(p->cmd, arg + 1, strcspn(arg + 1, "="), &named))
+		return take_value(p, o, given, rest);
+	return refuse_letters(p, o, arg);
+}
+
+static int check_operands(const struct parser *p)
+{
+	const struct opt_command *c = p->cmd;
+
+	if (p->operands > c->max_operands)
+		return err_set(p->err, EINVAL, "unexpected argument '%s'",
+			p->argv[c->max_operands + 1]);
+	if (p->operands < c->min_operands)
+		return err_set(p->err, EINVAL, "an argument is missing: %s %s",
+			c->name, c->synopsis);
+	return 0;
+}
+
+int opt_parse(const struct opt_command *c, int argc, char **argv,
+	unsigned *operands, struct err *e)
+{
+	struct parser p = { c, argc, argv, 1, 0, e };
+	bool only_operands = false;
+
+	for (; p.at < argc; p.at++) {
+		char *arg = argv[p.at];
+		int ret;
+
+		if (only_operands || arg[0] != '-' || !arg[1]) {
+			argv[++p.operands] = arg;
+			continue;
+		}
+		if (!strcmp(arg, "--")) {
+			only_operands = true;
+			continue;
+		}
+		ret = arg[1] == '-' ? parse_long(&p, arg)
+				    : parse_letter(&p, arg);
+		if (ret < 0)
+			return ret;
+		if (ret > 0) {
+			opt_help(c, stdout);
+			return 1;
+		}
+	}
+	*operands = p.operands;
+	return check_operands(&p);
+}
