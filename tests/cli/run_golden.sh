@@ -71,7 +71,7 @@ check_has stderr "$err" 'id number 2 is 512'
 run "$TANDEM" logits -m "$model" --ids '1 x' -o "$tmp/c"
 check_has stderr "$err" "'x'"
 run "$TANDEM" logits -m "$model" --ids "$(seq -s ' ' 511) 1 2" -o "$tmp/c"
-check_has 'stderr with more ids than the context' "$err" '513 ids'
+check_has 'stderr with more ids than the context' "$err" '513 tokens'
 check_eq 'file after refusals' "$(ls "$tmp/c" 2>/dev/null)" ''
 
 # Greedy ids are the golden ones up to where two logits nearly tie.
