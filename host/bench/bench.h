@@ -5,6 +5,8 @@
 #ifndef HOST_BENCH_BENCH_H
 #define HOST_BENCH_BENCH_H
 
+#include "base/progress.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +23,7 @@ struct bench_args {
 	const char *model;  /* NULL: the one that comes with the program */
 	const char *shapes; /* "NAME,NAME" or "all"; NULL: the default */
 	const char *clock;  /* "soc:NAME" of a phone; NULL: the default */
+	struct progress_sink progress;
 };
 
 /* The models of kernels, and "all": an opt_words. */

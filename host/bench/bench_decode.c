@@ -8,7 +8,6 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/progress.h"
 #include "base/rng.h"
 #include "host/bench/bench_machine.h"
 #include "host/draft/draft_model.h"
@@ -119,10 +118,10 @@ static int time_single(struct bench_decode *b, unsigned round, struct err *e)
 
 static int measure(struct bench_decode *b, struct err *e)
 {
-	struct progress p;
+	const struct progress_sink *p = &b->args->progress;
 	int ret = 0;
 
-	progress_begin(&p, "measuring", b->rounds);
+	progress_tell(p, "measuring", 0, b->rounds);
 	for (unsigned r = 0; r < b->rounds && !ret; r++) {
 		b->bandwidth[r] = bench_read_bandwidth(b->machine);
 		b->int8[r] = bench_int8_peak(b->machine);
@@ -131,9 +130,9 @@ static int measure(struct bench_decode *b, struct err *e)
 			ret = time_pair(b, &b->pair[i], r, e);
 		if (!ret)
 			ret = time_single(b, r, e);
-		progress_at(&p, r + 1);
+		progress_tell(p, "measuring", r + 1, b->rounds);
 	}
-	progress_end(&p);
+	progress_tell(p, NULL, 0, 0);
 	return ret;
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/progress.h"
 #include "base/workers.h"
 
 #include <errno.h>
@@ -31,6 +30,7 @@ struct sampled {
 
 struct run {
 	struct bench_ipc *out;
+	const struct progress_sink *progress;
 	struct sampled subject[16];
 	struct sigaction was_alarm, was_pipe;
 	cpu_set_t was_on;
@@ -161,19 +161,17 @@ static int batch(struct sampled *s, struct err *e)
 static int measure(struct run *r, struct err *e)
 {
 	unsigned n = r->out->n_rows, rounds = r->out->rounds;
-	struct progress progress;
 	int ret = 0;
 
-	progress_begin(&progress, "measuring", rounds * n);
 	for (unsigned i = 0; !ret && i < rounds * n; i++) {
 		unsigned at = i % n;
 		struct sampled *s = &r->subject[i / n % 2 ? n - 1 - at : at];
 
 		if (s->peer)
 			ret = batch(s, e);
-		progress_at(&progress, i);
+		progress_tell(r->progress, "measuring", i, rounds * n);
 	}
-	progress_end(&progress);
+	progress_tell(r->progress, NULL, 0, 0);
 	return ret;
 }
 
@@ -254,9 +252,10 @@ static void restore(struct run *r)
 	sched_setaffinity(0, sizeof(r->was_on), &r->was_on);
 }
 
-int bench_ipc(unsigned rounds, struct bench_ipc *out, struct err *e)
+int bench_ipc(unsigned rounds, const struct progress_sink *progress,
+	struct bench_ipc *out, struct err *e)
 {
-	struct run r = { .out = out };
+	struct run r = { .out = out, .progress = progress };
 	int ret;
 
 	*out = (struct bench_ipc){ .rounds = rounds };

@@ -11,6 +11,7 @@
 #ifndef HOST_BENCH_BENCH_IPC_H
 #define HOST_BENCH_BENCH_IPC_H
 
+#include "base/progress.h"
 #include "host/bench/bench_peer.h"
 
 #include <stdbool.h>
@@ -41,6 +42,7 @@ struct bench_ipc {
 };
 
 /* `rounds` batches of each; 0 with *out, -EPIPE when a process died. */
-int bench_ipc(unsigned rounds, struct bench_ipc *out, struct err *);
+int bench_ipc(unsigned rounds, const struct progress_sink *,
+	struct bench_ipc *out, struct err *);
 
 #endif

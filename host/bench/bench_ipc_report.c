@@ -106,7 +106,7 @@ static int ipc_print_json(const struct bench_ipc *b, struct err *e)
 int bench_ipc_main(const struct bench_args *a, struct err *e)
 {
 	struct bench_ipc b;
-	int ret = bench_ipc(a->rounds, &b, e);
+	int ret = bench_ipc(a->rounds, &a->progress, &b, e);
 
 	if (ret)
 		return ret;

@@ -54,6 +54,8 @@ bool bench_shape_word(size_t i, struct opt_word *w)
 
 /* ---- for those that measure ---------------------------------------------- */
 
+static const char measuring[] = "measuring kernels";
+
 double kernels_time(struct bench_kernels *b, void (*run)(void *arg), void *arg)
 {
 	uint64_t began = clock_ns(), took;
@@ -64,7 +66,7 @@ double kernels_time(struct bench_kernels *b, void (*run)(void *arg), void *arg)
 		n++;
 		took = clock_ns() - began;
 	} while (took < SAMPLE_NS);
-	progress_at(&b->progress, ++b->done);
+	progress_tell(&b->args->progress, measuring, ++b->done, b->samples);
 	return (double)took / 1e9 / n;
 }
 
@@ -290,11 +292,10 @@ static void measure(struct bench_kernels *b)
 	unsigned rounds = b->args->rounds < KERNELS_ROUNDS ? b->args->rounds
 							   : KERNELS_ROUNDS;
 
-	progress_begin(&b->progress, "measuring kernels",
-		(uint64_t)b->n_models * rounds * SAMPLES);
+	b->samples = (uint64_t)b->n_models * rounds * SAMPLES;
 	for (unsigned i = 0; i < b->n_models; i++)
 		measure_model(b, &b->model[i], rounds);
-	progress_end(&b->progress);
+	progress_tell(&b->args->progress, NULL, 0, 0);
 }
 
 int bench_kernels_main(const struct bench_args *args, struct err *e)

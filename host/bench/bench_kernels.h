@@ -16,7 +16,6 @@
 #ifndef HOST_BENCH_BENCH_KERNELS_H
 #define HOST_BENCH_BENCH_KERNELS_H
 
-#include "base/progress.h"
 #include "base/workers.h"
 #include "host/bench/bench_machine.h"
 #include "tensor/dtype.h"
@@ -121,9 +120,8 @@ struct bench_kernels {
 	uint8_t *scratch;       /* [threads][scratch_bytes] */
 	size_t scratch_bytes;
 	uint16_t *exp2;
-	uint32_t *slot; /* [KERNELS_MAX_KV] */
-	struct progress progress;
-	uint64_t done;
+	uint32_t *slot;         /* [KERNELS_MAX_KV] */
+	uint64_t done, samples; /* of the progress; what may come */
 	unsigned n_models;
 	struct kernels_model *model;
 };

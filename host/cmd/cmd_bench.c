@@ -117,7 +117,7 @@ static int bench_main(int argc, char **argv)
 		return status;
 	args = (struct bench_args){ as_json, (unsigned)rounds,
 		threads ? (unsigned)threads : workers_online(), model, shapes,
-		phone };
+		phone, cmd_progress };
 	for (size_t i = 0; i < ARRAY_LEN(benches); i++) {
 		if (strcmp(benches[i].name, argv[1]))
 			continue;
