@@ -105,7 +105,7 @@ struct graph *graph_build(const void *msg, unsigned threads);
 /* Whether keys and values are stored in fp16, and bytes of one. */
 static inline bool graph_kv_f16(const struct wire_model *m)
 {
-	return m->precision == WIRE_F16 || m->precision == WIRE_NPU;
+	return m->precision == WIRE_F16_KV16 || m->precision == WIRE_NPU;
 }
 
 static inline size_t graph_kv_elt(const struct wire_model *m)

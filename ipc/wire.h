@@ -166,14 +166,14 @@ struct wire_map { /* a whole buffer; the answer's arg[0] is its address */
  * rest, because their error grows with the attention scores.
  */
 enum wire_precision {
-	WIRE_F32,        /* activations and KV in float32 */
-	WIRE_F16,        /* both in fp16 */
-	WIRE_F16_KV_F32, /* activations in fp16, KV in float32 */
-	/* As the one above, but what meets weights in tile-q4_0 or tile-q8_0
-	 * is quantized to int8. */
+	WIRE_F32,      /* activations and KV in float32 */
+	WIRE_F16_KV16, /* both in fp16 */
+	WIRE_F16,      /* activations in fp16, KV in float32 */
+	/* As WIRE_F16, but what meets weights in tile-q4_0 or tile-q8_0 is
+	 * quantized to int8. */
 	WIRE_INT8,
-	/* As WIRE_F16; what leaves the matrix engine is fp16 too, and attention
-	 * takes its exponentials from a table. */
+	/* As WIRE_F16_KV16; what leaves the matrix engine is fp16 too, and
+	 * attention takes its exponentials from a table. */
 	WIRE_NPU,
 	WIRE_PRECISION_COUNT
 };

@@ -24,7 +24,7 @@
 
 static bool kv_f16(const struct session_opts *o)
 {
-	return o->precision == WIRE_F16 || o->precision == WIRE_NPU;
+	return o->precision == WIRE_F16_KV16 || o->precision == WIRE_NPU;
 }
 
 static uint64_t kv_bytes_per_token(

@@ -419,7 +419,8 @@ static void floods_are_cut(void **state)
  * says which buffer. */
 static void dropped_invalidate_shows(void **state)
 {
-	struct rig_opts o = { .seed = harness_seed(), .precision = WIRE_F16 };
+	struct rig_opts o = { .seed = harness_seed(),
+		.precision = WIRE_F16_KV16 };
 	float in[8 * 64], want[8 * 64], out[8 * 64];
 	struct rig_batch b;
 	struct rig r;

@@ -17,7 +17,7 @@ static struct wire_graph_run run;
 /* A rig with a good run of 4 rows in its io buffer, refs and `run`. */
 static void prepare(struct rig *r)
 {
-	struct rig_opts o = { .seed = 1, .precision = WIRE_F16 };
+	struct rig_opts o = { .seed = 1, .precision = WIRE_F16_KV16 };
 	float in[4 * 64] = { 1, 2, 3 };
 	struct rig_batch b;
 

@@ -213,8 +213,8 @@ static void tiles_agree_with_plain(void **state)
 {
 	static const double bound[WIRE_PRECISION_COUNT] = {
 		[WIRE_F32] = 2e-5,
+		[WIRE_F16_KV16] = 1e-2,
 		[WIRE_F16] = 1e-2,
-		[WIRE_F16_KV_F32] = 1e-2,
 		[WIRE_INT8] = 0.15,
 		[WIRE_NPU] = 2e-2,
 	};

@@ -193,7 +193,8 @@ static uint32_t give(struct pair *p, uint32_t id, struct buffer *b)
 /* The rig's model once more, in the confined process: the same bytes. */
 static void runs_a_graph(void **state)
 {
-	struct rig_opts o = { .seed = harness_seed(), .precision = WIRE_F16 };
+	struct rig_opts o = { .seed = harness_seed(),
+		.precision = WIRE_F16_KV16 };
 	struct wire_graph_run run = { WIRE_GRAPH_RUN, RIG_GRAPH, 8, 1, 1, 0 };
 	float in[8 * 64], want[8 * 64];
 	struct wire_ref ref[5 + 2 * BUFFER_RANGES];

@@ -237,11 +237,11 @@ static void test_greedy_in_fp16(void **state)
 {
 	struct fixture *f = *state;
 
-	f->w.opts.precision = WIRE_F16_KV_F32;
+	f->w.opts.precision = WIRE_F16;
 	open_session(f);
 	check_drafts(f, "fp16");
 	pair_close(&f->w.s);
-	f->w.opts.precision = WIRE_F16;
+	f->w.opts.precision = WIRE_F16_KV16;
 	open_session(f);
 	check_drafts(f, "fp16 with its cache");
 	pair_close(&f->w.s);

@@ -111,7 +111,7 @@ static inline bool fake_kv_f16(const struct fake_run *r)
 {
 	uint32_t p = r->graph->model.precision;
 
-	return p == WIRE_F16 || p == WIRE_NPU;
+	return p == WIRE_F16_KV16 || p == WIRE_NPU;
 }
 
 /* Keys (0) or values (1) of a slot, in the layer in progress. */

@@ -98,7 +98,7 @@ static void test_context_of_a_model(void **state)
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_non_null(strstr(e.text, "try --ctx"));
 	assert_non_null(strstr(e.text, "--precision f16-kv16"));
-	f->opts.precision = WIRE_F16; /* asked for already */
+	f->opts.precision = WIRE_F16_KV16; /* asked for already */
 	assert_int_equal(session_open(&f->s, f->model, &f->opts, &e), -EFBIG);
 	assert_null(strstr(e.text, "--precision"));
 	f->s = NULL;

@@ -56,8 +56,8 @@ static void test_llama_is_the_definition(void **state)
 	struct fixture *f = *state;
 
 	check_reference(f, WIRE_F32, 2e-5);
-	check_reference(f, WIRE_F16_KV_F32, 5e-3);
-	check_reference(f, WIRE_F16, 1e-2);
+	check_reference(f, WIRE_F16, 5e-3);
+	check_reference(f, WIRE_F16_KV16, 1e-2);
 }
 
 static void test_llama3_is_the_definition(void **state)
@@ -123,8 +123,8 @@ static void test_llada_is_the_definition(void **state)
 	static const struct {
 		enum wire_precision precision;
 		double bound;
-	} level[] = { { WIRE_F32, 2e-5 }, { WIRE_F16_KV_F32, 1e-2 },
-		{ WIRE_F16, 2e-2 } };
+	} level[] = { { WIRE_F32, 2e-5 }, { WIRE_F16, 1e-2 },
+		{ WIRE_F16_KV16, 2e-2 } };
 	struct fixture *f = *state;
 	int32_t t[100];
 

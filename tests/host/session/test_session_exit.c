@@ -454,7 +454,7 @@ static void test_cycles_of_a_strict_device(void **state)
 {
 	struct fixture *f = *state;
 
-	f->opts.precision = WIRE_F16;
+	f->opts.precision = WIRE_F16_KV16;
 	open_models(f);
 	open_plain(f);
 	for (unsigned i = 0; i < 4; i++) {

@@ -155,7 +155,7 @@ static void test_many_are_each_alone(void **state)
 static void test_many_of_a_strict_device(void **state)
 {
 	check_many(*state, WIRE_INT8, COHERENCE_STRICT, 1);
-	check_many(*state, WIRE_F16, COHERENCE_CHECK, 1);
+	check_many(*state, WIRE_F16_KV16, COHERENCE_CHECK, 1);
 	check_many(*state, WIRE_F32, COHERENCE_CHECK, 2);
 }
 

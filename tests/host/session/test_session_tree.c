@@ -191,7 +191,7 @@ static void test_compaction_seen_by_a_strict_device(void **state)
 	struct fixture *f = *state;
 
 	f->opts.coherence = COHERENCE_CHECK; /* closing fails on violations */
-	f->opts.precision = WIRE_F16;
+	f->opts.precision = WIRE_F16_KV16;
 	f->file.n_layer = 20; /* more ranges than a buffer notes */
 	test_compaction(state);
 }
