@@ -296,8 +296,9 @@ static int run_tasks(struct eval *v, struct err *e)
 	rep.error = ret ? e->text : NULL;
 	if (!as_json)
 		eval_mean_text(&rep, stdout);
-	else if (eval_json(&rep, stdout) == -ENOMEM && !ret)
-		ret = err_set(e, ENOMEM, "no memory for the report");
+	else if (eval_json(&rep, stdout) && !ret)
+		ret = err_sys(e, errno ? errno : EIO,
+			"cannot write to standard output");
 	return ret ? ret : cmd_flush(e);
 }
 

@@ -341,6 +341,7 @@ static int print_json(const struct job *j, const char *error, struct err *e)
 		       "perplexity"),
 	       *all = json_object();
 	struct perplexity sum = total(j);
+	int ret;
 
 	put_pair(o, &j->decoder);
 	json_object_set_new(
@@ -351,10 +352,14 @@ static int print_json(const struct job *j, const char *error, struct err *e)
 	json_object_set_new(o, "complete", json_boolean(!error));
 	json_object_set_new(
 		o, "error", error ? json_ctext(error) : json_null());
-	if (!o)
-		return err_set(e, ENOMEM, "no memory for the report");
-	json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	ret = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17))
+		: -1;
+	if (ret)
+		err_sys(e, errno ? errno : EIO,
+			"cannot write to standard output");
 	json_decref(o);
+	if (ret)
+		return e->code;
 	putchar('\n');
 	return cmd_flush(e);
 }
