@@ -1,7 +1,9 @@
 """Questions about a passage: who has what, where, when, how many, how much.
 
 A passage is a small table told in sentences, each row (a person, a shop, a train) like the others,
-so that the answer is found only by reading.  The sentences are those of a story (belongings, moves,
+so that the answer is found only by reading.  A world returns the row that is asked for, the
+passage in parts, and the question with its answer; `number` says how many rows there are to be.
+The sentences are those of a story (belongings, moves,
 gifts, people, animals) or of a notice (opening hours, menu, trains, lessons).  One item:
 
     Read: Anna keeps a red kite in the barn. It was a windy day. Tom has a blue drum. It is at the
@@ -47,13 +49,13 @@ def pick(rng, words):
 
 
 def passage(rng, groups, remarks, first=None):
-    """The groups of sentences as one text, with a remark at a random place in half of the cases."""
+    """The groups of sentences in order, with a remark at a random place in half of the cases."""
     parts = list(groups)
     if rng.random() < 0.5:
         parts.insert(int(rng.random() * (len(parts) + 1)), pick(rng, remarks))
     if first:
         parts.insert(0, first)
-    return " ".join(parts)
+    return parts
 
 
 def clock(rng, low, high):
@@ -71,9 +73,9 @@ def times(rng, number, low, high):
     return found
 
 
-def belongings(rng, ask):
+def belongings(rng, ask, number=None):
     """People who keep things with colours in places; two things may be of one kind."""
-    number = rng.randint(3, 4)
+    number = number or rng.randint(3, 4)
     names = rng.sample(NAMES, number)
     colours = rng.sample(COLOURS, number)
     things = rng.sample(THINGS, number)
@@ -90,9 +92,9 @@ def belongings(rng, ask):
             "The {} {} belongs to {}.".format(full, place, name),
         )))
     order = rng.sample(range(number), number)
-    text = passage(rng, [groups[index] for index in order], REMARKS)
+    parts = passage(rng, [groups[index] for index in order], REMARKS)
     target = pick(ask, rows)
-    return target, text, ask_belongings(ask, rows, target)
+    return target, parts, ask_belongings(ask, rows, target)
 
 
 def ask_belongings(rng, rows, target):
@@ -126,9 +128,9 @@ def ask_belongings(rng, rows, target):
             "{}, {}'s {} is {}.".format("Yes" if right else "No", name, thing, place))
 
 
-def moves(rng, ask):
+def moves(rng, ask, number=None):
     """People who go from place to place, told in order."""
-    number = rng.randint(2, 4)
+    number = number or rng.randint(2, 4)
     names = rng.sample(NAMES, number)
     places = [where(place) for place in rng.sample(PLACES, number + 3)]
     now = dict(zip(names, places))
@@ -145,10 +147,10 @@ def moves(rng, ask):
     remark = pick(rng, REMARKS)
     if rng.random() < 0.5:
         groups.insert(int(rng.random() * (len(groups) + 1)), remark)
-    return ask_moves(ask, now, before, " ".join(groups))
+    return ask_moves(ask, now, before, groups)
 
 
-def ask_moves(rng, now, before, text):
+def ask_moves(rng, now, before, parts):
     """A question about where somebody is or was, or who is there too."""
     name = pick(rng, tuple(now))
     company = [other for other in now if other != name and now[other] == now[name]]
@@ -157,26 +159,26 @@ def ask_moves(rng, now, before, text):
     if len(company) == 1 and draw_kind < 0.5:
         question = pick(rng, ("Who is in the same place as {}?",
                               "Who is now where {} is?")).format(name)
-        return key + (company[0],), text, (
+        return key + (company[0],), parts, (
             question, "{} is {}, like {}.".format(company[0], now[name], name))
     if name in before and draw_kind < 0.65:
         place = now[name].split(" the ")[1]
-        return key, text, (
+        return key, parts, (
             pick(rng, ("Where was {} before going to the {}?",
                        "From where did {} go to the {}?")).format(name, place),
             "{} was {} before.".format(name, before[name]))
     if not company and draw_kind < 0.75:
-        return key, text, (
+        return key, parts, (
             pick(rng, ("Who is {} now?", "Who is {} at the end?")).format(now[name]),
             "{} is {} now.".format(name, now[name]))
-    return key, text, (
+    return key, parts, (
         pick(rng, ("Where is {} now?", "Where is {} at the end?")).format(name),
         "{} is {} now.".format(name, now[name]))
 
 
-def gifts(rng, ask):
+def gifts(rng, ask, number=None):
     """People who gave things to each other on days of the week."""
-    number = rng.randint(3, 4)
+    number = number or rng.randint(3, 4)
     names = rng.sample(NAMES, number + 1)
     pairs = [(giver, taker) for giver in names for taker in names if giver != taker]
     days = rng.sample(DAYS, number)
@@ -214,9 +216,9 @@ def gifts(rng, ask):
                                                    answer.format(*values))
 
 
-def people(rng, ask):
+def people(rng, ask, number=None):
     """People with a job, a town, an age and something that they like."""
-    number = rng.randint(2, 3)
+    number = number or rng.randint(2, 3)
     rows = list(zip(rng.sample(NAMES, number), rng.sample(JOBS, number),
                     rng.sample(TOWNS, number), rng.sample(range(18, 80), number),
                     [plural(animal) for animal in rng.sample(ANIMALS, number)]))
@@ -248,9 +250,9 @@ def people(rng, ask):
                                                        answer.format(*values))
 
 
-def counts(rng, ask):
+def counts(rng, ask, number=None):
     """Animals in places; the same animals may be in two places."""
-    number = rng.randint(4, 5)
+    number = number or rng.randint(4, 5)
     animals = rng.sample(ANIMALS, number)
     if rng.random() < 0.5:
         animals[1] = animals[0]
@@ -274,9 +276,9 @@ def counts(rng, ask):
                                                    answer.format(*target))
 
 
-def hours(rng, ask):
+def hours(rng, ask, number=None):
     """When places open and close, and the day on which they are closed."""
-    number = rng.randint(3, 4)
+    number = number or rng.randint(3, 4)
     shops = rng.sample(SHOPS, number)
     rows = list(zip(shops, times(rng, number, 7, 12), times(rng, number, 14, 22),
                     rng.sample(DAYS, number)))
@@ -306,9 +308,9 @@ def hours(rng, ask):
                                                    answer.format(*target))
 
 
-def menu(rng, ask):
+def menu(rng, ask, number=None):
     """Dishes of an inn with prices, some of them only on one day."""
-    number = rng.randint(4, 5)
+    number = number or rng.randint(4, 5)
     rows = list(zip([pick(rng, FRUITS) + " " + dish if dish in ("cake", "juice", "tea", "ice cream")
                      else dish for dish in rng.sample(DISHES, number)],
                     rng.sample(range(2, 20), number), rng.sample(DAYS, number)))
@@ -342,9 +344,9 @@ def menu(rng, ask):
                                                                    answer.format(*target))
 
 
-def trains(rng, ask):
+def trains(rng, ask, number=None):
     """Trains or buses to towns, with times and platforms."""
-    number = rng.randint(3, 5)
+    number = number or rng.randint(3, 5)
     vehicle = pick(rng, ("train", "bus"))
     stand = "platform" if vehicle == "train" else "stop"
     rows = list(zip(rng.sample(TOWNS, number), times(rng, number, 6, 23),
@@ -369,9 +371,9 @@ def trains(rng, ask):
                                                    answer.format(*values))
 
 
-def lessons(rng, ask):
+def lessons(rng, ask, number=None):
     """Lessons with a teacher, a day and a room."""
-    number = rng.randint(3, 5)
+    number = number or rng.randint(3, 5)
     rows = list(zip(rng.sample(NAMES, number), rng.sample(SUBJECTS, number),
                     rng.sample(DAYS, number), rng.sample(range(1, 40), number)))
     groups = [pick(rng, (
@@ -404,8 +406,8 @@ def make(rng, ask=None):
     `ask` draws the question where it is not `rng`, which draws the passage.
     """
     world = pick(rng, WORLDS)
-    row, text, (question, answer) = world(rng, ask or rng)
-    prompt = "Read: {}\nQuestion: {}\nAnswer:".format(text, question)
+    row, parts, (question, answer) = world(rng, ask or rng)
+    prompt = "Read: {}\nQuestion: {}\nAnswer:".format(" ".join(parts), question)
     return (world.__name__,) + tuple(row), Item(prompt, " " + answer, "exact")
 
 

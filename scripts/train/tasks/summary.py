@@ -518,18 +518,21 @@ def chain(sentences, slots):
     return " ".join(parts)
 
 
-def document(rng, plot, remarks, slots):
-    """The plot's sentences in one wording each, with remarks at random places between them."""
+def told(rng, plot, remarks, most=None):
+    """The plot's sentences in one wording each, with remarks at random places between them.
+
+    Returns [(text, whether it is a remark)]; `most` says how many remarks there may be.
+    """
     body = [(pick(rng, wordings), False) for wordings in plot.sentences]
     if plot.fixed < len(body):
         tail = body[plot.fixed:]
         rng.shuffle(tail)
         body[plot.fixed:] = tail
-    limit = 3 if len(body) < 6 else 2
+    limit = most or (3 if len(body) < 6 else 2)
     for remark in rng.sample(remarks, int(rng.random() * (limit + 1))):
         lowest = 0 if plot.fixed > len(body) else 1
         body.insert(lowest + int(rng.random() * (len(body) + 1 - lowest)), (remark, True))
-    return chain(body, slots)
+    return body
 
 
 def make(rng):
@@ -537,7 +540,7 @@ def make(rng):
     story = rng.random() < 0.5
     plot = pick(rng, STORIES if story else REPORTS)
     slots = fill(rng)
-    text = document(rng, plot, STORY_REMARKS if story else REPORT_REMARKS, slots)
+    text = chain(told(rng, plot, STORY_REMARKS if story else REPORT_REMARKS), slots)
     facts = tuple(fact.format_map(slots) for fact in plot.facts)
     answer = " " + plot.summary.format_map(slots)
     return (plot.name,) + facts, Item("Read: " + text + "\nSummary:", answer, "facts", facts)

@@ -315,6 +315,7 @@ JOINTS = ("{0}, then {1}", "{0} and then {1}", "first {0}, then {1}", "{0} and {
 MANNERS = ("{0}.", "{0}.", "{0}.", "please {0}.", "I want you to {0}.", "now {0}.", "can you {0}?",
            "could you {0}?")
 STATEMENTS = MANNERS[:6]
+MOST_DRAWS = 200  # of a label that a list does not show
 
 
 class Element(NamedTuple):
@@ -491,9 +492,12 @@ def ask_form(rng, elements, form):
 def ask_missing(rng, app, elements):
     """An entry that is not shown: the list must be scrolled."""
     shown = {element.label for element in elements}
-    label = VALUES[app.entry[0]](rng)
-    while label in shown:
+    for _ in range(MOST_DRAWS):
         label = VALUES[app.entry[0]](rng)
+        if label not in shown:
+            break
+    else:
+        return ask_one(rng, app, elements)  # a long list may show all there are
     return Goal(rng.choice(app.wordings[0]).format(label=label), (("scroll(down)", None, label),))
 
 
@@ -540,16 +544,16 @@ def write_request(rng, wording):
     return cap(request)
 
 
-def make(rng, ask_rng=None):
+def make(rng, ask_rng=None, names=APP_NAMES, draw_screen=make_screen):
     """A screen with a request; `ask_rng` draws the request where it is not `rng`."""
-    name = rng.choice(APP_NAMES)
+    name = rng.choice(names)
     app = APPS[name]
     plan = rng.choice(PLANS)
     form = rng.choice(app.forms) if plan == "form" and app.forms else None
     needed = []
     if form:
         needed = [("field", label) for label, _ in form[0]] + [("button", form[1])]
-    elements = make_screen(rng, name, needed)
+    elements = draw_screen(rng, name, needed)
     if ask_rng:
         rng, plan = ask_rng, ask_rng.choice(PLANS)
     goal = ask(rng, app, plan, elements, form if plan == "form" else None)
