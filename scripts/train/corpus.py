@@ -11,7 +11,10 @@ from pathlib import Path
 
 import numpy
 
-from tasks import TRAIN, arithmetic, code, drill, qa, reply, summary, ui
+from tasks import (
+    TRAIN, arithmetic, code, drill, qa, qa_long, reply, reply_long, summary, summary_long, ui,
+    ui_long,
+)
 from tokenizer import END, PAD, START, Tokenizer
 
 PROMPT, ANSWER = 1, 2
@@ -22,12 +25,19 @@ FAMILIES = {
     "reply": reply,
     "math": arithmetic,
     "code": code,
+    "summary-long": summary_long,
+    "qa-long": qa_long,
+    "ui-long": ui_long,
+    "reply-long": reply_long,
 }
 # how many items of each family are drawn for one item of plain text
 SHARE = {"summary": 2, "qa": 14, "ui": 6, "reply": 2, "math": 4, "code": 3}
+# of the long ones: a third of all tokens, since a document has eight times those of an item
+LONG_SHARE = {"summary-long": 0.3, "qa-long": 0.5, "ui-long": 0.5, "reply-long": 0.3}
 VOCABULARY = 2048  # entries
-SHORT, LONG = 256, 512
-DRILLS = 0.2  # drills for one item
+# of rows: long documents lie in long rows, whose attention costs more
+LENGTHS = (256, 512, 1024)
+DRILLS = 0.1  # drills for one item
 SEVERAL = 6  # questions about one passage, in training
 RESPONSE = 32  # a diffusion model writes its answer in blocks of this many positions
 
@@ -61,21 +71,22 @@ def pieces(book, size=1200):
     return out
 
 
-def draw_families(seed, count):
+def draw_families(seed, count, long=False):
     """`count` families in their shares, each with the generator to draw from, as (rng, family)."""
     rng = random.Random(seed)
-    names, weights = list(SHARE), list(SHARE.values())
+    share = SHARE | LONG_SHARE if long else SHARE
+    names, weights = list(share), list(share.values())
     for _ in range(count):
         yield rng, FAMILIES[rng.choices(names, weights)[0]]
 
 
-def draw_turns(seed, count, several):
+def draw_turns(seed, count, several, long=False):
     """`count` training items, each as [(prompt, answer)].
 
     Where a family can, a prompt's text is followed by up to `several` questions, since each of
     them teaches reading.
     """
-    for rng, family in draw_families(seed, count):
+    for rng, family in draw_families(seed, count, long):
         if several > 1 and hasattr(family, "generate_several"):
             turns = family.generate_several(rng, TRAIN, several)
             if turns:
@@ -128,43 +139,62 @@ def pack(documents, length, window=128):
         rows.append((ids + [PAD] * space, segment + [0] * space, role + [0] * space))
 
 
-def build(path, tokenizer, seed, items, text_folder, response=1):
-    """Write the packed rows of `items` items and the plain text to `path` (.npz)."""
-    started = time.time()
-    short, long = [], []
+def fitting(tokenizer, turns, response):
+    """The document of as many of the turns as a row has room for; None where there is none."""
+    for count in range(len(turns), 0, -1):
+        doc = document(tokenizer, turns[:count], response)
+        if len(doc[0]) <= LENGTHS[-1]:
+            return doc
+    return None
 
-    def add(doc):
-        if len(doc[0]) <= LONG:
-            (short if len(doc[0]) <= SHORT else long).append(doc)
 
-    for i, turns in enumerate(draw_turns(seed, items, 1 if response > 1 else SEVERAL)):
-        add(document(tokenizer, turns, response))
+def plain_documents(tokenizer, folder, seed, count, response):
+    """Up to `count` texts of the folder, which are all answer, cut to the middle row length."""
+    texts = plain_texts(folder)
+    random.Random(seed).shuffle(texts)
+    room = (LENGTHS[1] - 1) // response * response
+    for text in texts[:count]:
+        tail = [*tokenizer.encode(text)[: room - 1], END]
+        tail += [END] * (-len(tail) % response)
+        yield [START, *tail], [PROMPT] + [ANSWER] * len(tail)
+
+
+def task_documents(tokenizer, seed, items, response, several, long):
+    for i, turns in enumerate(draw_turns(seed, items, several, long)):
+        doc = fitting(tokenizer, turns, response)
+        if doc:
+            yield doc
         if i % 2000 == 0 and sys.stderr.isatty():
             print(f"\r{i} of {items} items", end="", file=sys.stderr)
-    texts = plain_texts(text_folder)
-    random.Random(seed).shuffle(texts)
-    for text in texts[: items // sum(SHARE.values())]:
-        ids = tokenizer.encode(text)[: LONG - 2]
-        doc = [START, *ids, END]
-        doc += [END] * ((1 - len(doc)) % response)
-        add((doc, [PROMPT] + [ANSWER] * (len(doc) - 1)))
+
+
+def build(path, tokenizer, seed, items, text_folder, response=1, several=SEVERAL, long=True):
+    """Write the packed rows of `items` items and the plain text to `path` (.npz).
+
+    response  answers are padded to a multiple of this
+    several   up to so many questions about one passage
+    long      whether the families with long documents take part
+    """
+    started = time.time()
+    documents = list(task_documents(tokenizer, seed, items, response, several, long))
+    count = items // sum(SHARE.values())
+    documents += plain_documents(tokenizer, text_folder, seed, count, response)
     rng = random.Random(seed)
     drills = (document(tokenizer, drill.turns(rng)) for _ in range(int(DRILLS * items)))
-    drills = [d for d in drills if len(d[0]) <= SHORT]
+    sets = {"drills": ([d for d in drills if len(d[0]) <= LENGTHS[0]], LENGTHS[0])}
+    for shorter, length in zip((0, *LENGTHS), LENGTHS):
+        sets[f"rows{length}"] = [d for d in documents if shorter < len(d[0]) <= length], length
     arrays = {}
-    for name, docs, length in (
-        ("short", short, SHORT), ("long", long, LONG), ("drills", drills, SHORT)
-    ):
+    for name, (docs, length) in sets.items():
         rows = pack(docs, length)
         random.Random(seed).shuffle(rows)
-        table = numpy.array(rows, dtype=numpy.uint16).reshape(-1, 3, length)
-        arrays[name] = table
-    numpy.savez(path, **arrays)
+        arrays[name] = numpy.array(rows, dtype=numpy.uint16).reshape(-1, 3, length)
+    partial = path.with_name("partial-" + path.name)
+    numpy.savez(partial, **arrays)
+    partial.replace(path)
     used = sum(int((a[:, 1] > 0).sum()) for a in arrays.values())
+    shown = ", ".join(f"{len(a)} {name}" for name, a in arrays.items())
     print(
-        f"{path.name}: {items} items, {used} tokens in "
-        f"{len(arrays['short'])} rows of {SHORT}, {len(arrays['long'])} of {LONG} and "
-        f"{len(arrays['drills'])} of drills, "
-        f"{time.time() - started:.0f} s",
+        f"{path.name}: {items} items, {used} tokens in {shown}, {time.time() - started:.0f} s",
         file=sys.stderr,
     )

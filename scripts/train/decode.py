@@ -1,4 +1,4 @@
-"""Sampling many continuations of one prompt, with cached keys and values."""
+"""Sampling many continuations of prompts of one length, with cached keys and values."""
 
 import math
 
@@ -21,10 +21,10 @@ class Cache:
         self.blocks[number] = k, v
         return k, v
 
-    def repeat(self, rows):
-        """One row becomes `rows` equal ones."""
+    def select(self, rows):
+        """Keep the rows of these numbers, in this order; a number may stand several times."""
         for number, (k, v) in self.blocks.items():
-            self.blocks[number] = k.repeat(rows, 1, 1, 1), v.repeat(rows, 1, 1, 1)
+            self.blocks[number] = k[rows], v[rows]
 
 
 def forward(model, ids, cache):
@@ -52,25 +52,28 @@ def forward(model, ids, cache):
 
 
 @torch.no_grad()
-def sample(model, prompt, count, temperature, limit, generator):
-    """`count` continuations of the ids `prompt`, each a list of ids that ends before END."""
+def sample(model, prompts, count, temperature, limit, generator):
+    """`count` continuations of each of the `prompts`, lists of ids of one length.
+
+    Returns for each prompt a list of lists of ids, which end before END.
+    """
     device = model.token_embd.weight.device
     cache = Cache()
-    hidden = forward(model, torch.tensor([prompt], device=device), cache)[:, -1]
-    cache.repeat(count)
-    hidden = hidden.repeat(count, 1)
-    out = [[] for _ in range(count)]
-    open_rows = set(range(count))
-    for _ in range(min(limit, model.shape.context_length - len(prompt))):
+    hidden = forward(model, torch.tensor(prompts, device=device), cache)[:, -1]
+    out = [[] for _ in range(len(prompts) * count)]
+    rows = torch.arange(len(out))  # the continuations that are not at their end
+    cache.select((rows // count).to(device))
+    hidden = hidden.repeat_interleave(count, 0)
+    for _ in range(min(limit, model.shape.context_length - len(prompts[0]))):
         chance = torch.softmax(model.logits(hidden).float() / temperature, -1).cpu()
         drawn = torch.multinomial(chance, 1, generator=generator)
-        for row in list(open_rows):
-            token = int(drawn[row])
-            if token == END:
-                open_rows.remove(row)
-            else:
-                out[row].append(token)
-        if not open_rows:
+        going = (drawn[:, 0] != END).nonzero()[:, 0]
+        if len(going) < len(rows):
+            rows, drawn = rows[going], drawn[going]
+            cache.select(going.to(device))
+        if not len(rows):
             break
+        for row, token in zip(rows.tolist(), drawn[:, 0].tolist()):
+            out[row].append(token)
         hidden = forward(model, drawn.to(device), cache)[:, -1]
-    return out
+    return [out[i : i + count] for i in range(0, len(out), count)]

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Train the target's exit predictor: from a middle layer's state to the final distribution.
+"""Train the target's exit predictors: from a middle layer's state to the final distribution.
 
 s(u, x) = W[x] . h(u), h being the hidden state behind block `layer`, normed.  The loss (Lever,
 section on the early-exit predictor) is the distilled distribution over the whole vocabulary at
 temperature tau, plus the one over a candidate set: here the tokens that the draft model would
-propose.  W starts as the target's output matrix.
+propose.  W starts as the target's output matrix.  One behind half of the blocks, one behind a
+third: they learn side by side from the same passes of the target.
 """
 
 import argparse
@@ -20,7 +21,10 @@ from torch.nn import functional as F
 import corpus
 import fused
 import objective
-from train import Batches, held_out_batch, load_model, rate, save
+from held_out import HeldOut
+from train import Batches, load_model, rate, save
+
+NAMES = {"exit": 2, "exit-third": 3}  # which part of the blocks lies below it: 1 of so many
 
 
 class ExitPredictor(nn.Module):
@@ -35,36 +39,36 @@ class ExitPredictor(nn.Module):
         return F.linear(normed, self.weight.to(hidden.dtype)).float()
 
 
-def losses(predictor, target, draft, batch, tau, candidates):
-    """(L_KD, L_cand, share of positions where both rank the same token first)."""
+@torch.no_grad()
+def lesson(target, draft, layers, batch, candidates):
+    """(states behind each layer, final logits, proposed tokens) at the answers' positions."""
     ids, segment, role = batch
     mask = objective.visibility(segment, True)
     used = (role == corpus.ANSWER) & (segment > 0)
-    with torch.no_grad():
-        middle = target(ids, mask, upto=predictor.layer)[used]
-        final = target.logits(target(ids, mask)[used]).float()
-        proposed = draft.logits(draft(ids, mask)[used]).topk(candidates, -1).indices
-    own = predictor(middle)
-    whole = tau**2 * F.kl_div(
-        F.log_softmax(own / tau, -1),
-        F.log_softmax(final / tau, -1),
-        reduction="batchmean",
-        log_target=True,
-    )
-    among = F.kl_div(
-        F.log_softmax(own.gather(1, proposed), -1),
-        F.log_softmax(final.gather(1, proposed), -1),
-        reduction="batchmean",
-        log_target=True,
-    )
-    same = (own.gather(1, proposed).argmax(-1) == final.gather(1, proposed).argmax(-1)).float()
-    return whole, among, same.mean().item()
+    taps = dict.fromkeys(layers)
+    final = target.logits(target(ids, mask, taps=taps)[used]).float()
+    proposed = draft.logits(draft(ids, mask)[used]).topk(candidates, -1).indices
+    return {layer: state[used] for layer, state in taps.items()}, final, proposed
 
 
-def main():
+def divergence(own, final):
+    return F.kl_div(
+        F.log_softmax(own, -1), F.log_softmax(final, -1), reduction="batchmean", log_target=True
+    )
+
+
+def losses(predictor, states, final, proposed, tau):
+    """(L_KD, L_cand, share of positions where both rank the same token first)."""
+    own = predictor(states[predictor.layer])
+    whole = tau**2 * divergence(own / tau, final / tau)
+    own, final = own.gather(1, proposed), final.gather(1, proposed)
+    same = (own.argmax(-1) == final.argmax(-1)).float().mean()
+    return whole, divergence(own, final), same
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("build/train"))
-    parser.add_argument("--layer", type=int, help="blocks below the exit (half of them)")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch", type=int, default=6144, help="tokens of one step")
     parser.add_argument("--tau", type=float, default=2.0, help="temperature of distillation")
@@ -72,57 +76,82 @@ def main():
     parser.add_argument("--candidates", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+class Record:
+    """The checkpoint and the log of one predictor."""
+
+    def __init__(self, out, name, predictor):
+        self.name, self.predictor = name, predictor
+        self.optimizer = torch.optim.AdamW(predictor.parameters(), lr=1e-3, weight_decay=0.0)
+        self.path, self.first = out / f"{name}.pt", 0
+        if self.path.exists():
+            state = torch.load(self.path, map_location=predictor.weight.device)
+            predictor.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.first = state["step"]
+        self.log = open(out / f"{name}.csv", "a", newline="")
+        if self.first == 0:
+            heading = ["step", "seconds", "kd", "candidate", "same_first_candidate"]
+            csv.writer(self.log).writerow(heading)
+
+    def keep(self, step, seconds, shown):
+        csv.writer(self.log).writerow([step, round(seconds), *(f"{x:.4f}" for x in shown)])
+        self.log.flush()
+        print(
+            f"{self.name} behind block {self.predictor.layer}, step {step}  held-out: "
+            f"kd {shown[0]:.3f}, candidates {shown[1]:.3f}, same first {100 * shown[2]:.1f}%",
+            file=sys.stderr,
+        )
+        save(
+            self.path,
+            model=self.predictor.state_dict(),
+            optimizer=self.optimizer.state_dict(),
+            layer=self.predictor.layer,
+            step=step,
+        )
+
+
+def main():
+    args = arguments()
     torch.manual_seed(args.seed)
     if args.device == "cpu":
         fused.load(args.out)
     target = load_model(args.out / "target.pt", args.device)
     draft = load_model(args.out / "draft.pt", args.device)
-    predictor = ExitPredictor(target, args.layer or target.shape.block_count // 2).to(args.device)
-    optimizer = torch.optim.AdamW(predictor.parameters(), lr=1e-3, weight_decay=0.0)
-    tokenizer = corpus.vocabulary()
-    batches = Batches(args.out / "corpus-1.npz", args.batch, args.seed + 1)
-    held = [x.to(args.device) for x in held_out_batch("target", tokenizer, 7, 24)]
-    checkpoint, first = args.out / "exit.pt", 0
-    if checkpoint.exists():
-        state = torch.load(checkpoint, map_location=args.device)
-        predictor.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        first = state["step"]
-    with open(args.out / "exit.csv", "a", newline="") as log:
-        writer = csv.writer(log)
-        if first == 0:
-            writer.writerow(["step", "seconds", "kd", "candidate", "same_first_candidate"])
-        started = time.time()
-        for step in range(first, args.steps):
-            optimizer.param_groups[0]["lr"] = 1e-3 * rate(step, args.steps, 20, 0.5)
-            batch = [x.to(args.device) for x in batches.at(step)]
-            with torch.autocast(args.device, torch.bfloat16):
-                whole, among, _ = losses(
-                    predictor, target, draft, batch, args.tau, args.candidates
-                )
-            (whole + args.weight * among).backward()
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            if (step + 1) % 50 == 0 or step + 1 == args.steps:
-                with torch.no_grad(), torch.autocast(args.device, torch.bfloat16):
-                    shown = losses(predictor, target, draft, held, args.tau, args.candidates)
-                row = [step + 1, round(time.time() - started)]
-                writer.writerow(row + [f"{float(value):.4f}" for value in shown])
-                log.flush()
-                print(
-                    f"step {step + 1}/{args.steps}  held-out: kd {shown[0].item():.3f}, "
-                    f"candidates {shown[1].item():.3f}, same first candidate "
-                    f"{100 * shown[2]:.1f}%",
-                    file=sys.stderr,
-                )
-                save(
-                    checkpoint,
-                    model=predictor.state_dict(),
-                    optimizer=optimizer.state_dict(),
-                    layer=predictor.layer,
-                    step=step + 1,
-                )
+    blocks = target.shape.block_count
+    layers = {name: max(1, blocks // part) for name, part in NAMES.items()}
+    records = [
+        Record(args.out, name, ExitPredictor(target, layer).to(args.device))
+        for name, layer in layers.items()
+    ]
+    held = HeldOut(corpus.vocabulary(), args.device).all()
+    batches = Batches(args.out / "corpus.npz", args.batch, args.seed + 1)
+
+    def measure(batch, predictor):
+        """The losses on one batch."""
+        with torch.autocast(args.device, torch.bfloat16):
+            given = lesson(target, draft, layers.values(), batch, args.candidates)
+            return losses(predictor, *given, args.tau)
+
+    started = time.time()
+    for step in range(min(r.first for r in records), args.steps):
+        batch = [x.to(args.device) for x in batches.at(step)]
+        with torch.autocast(args.device, torch.bfloat16):
+            given = lesson(target, draft, layers.values(), batch, args.candidates)
+            both = [losses(r.predictor, *given, args.tau) for r in records]
+        sum(whole + args.weight * among for whole, among, _ in both).backward()
+        for record in records:
+            record.optimizer.param_groups[0]["lr"] = 1e-3 * rate(step, args.steps, 20, 0.5)
+            record.optimizer.step()
+            record.optimizer.zero_grad(set_to_none=True)
+        if (step + 1) % 50 == 0 or step + 1 == args.steps:
+            for record in records:
+                with torch.no_grad():
+                    shown = [measure(part, record.predictor) for part in held]
+                mean = [sum(x[i].item() for x in shown) / len(shown) for i in range(3)]
+                record.keep(step + 1, time.time() - started, mean)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Write the trained models as GGUF files, and their logs of loss beside them."""
+"""Write the trained models as GGUF files, and their logs and curves of loss beside them."""
 
 import argparse
 import shutil
@@ -9,19 +9,26 @@ from pathlib import Path
 import torch
 
 import corpus
+import curves
 import gguf
-from train import load_model
+from train import load_model, read_weights
 
-NAMES = {
-    "target": "Tandem target",
-    "draft": "Tandem draft",
-    "diffusion": "Tandem diffusion",
+# name: (title, type of the matrices inside the blocks); the rest is Q8_0
+MODELS = {
+    "target": ("Tandem target", "Q8_0"),
+    "small": ("Tandem small target", "Q8_0"),
+    "draft": ("Tandem draft", "Q8_0"),
+    "diffusion": ("Tandem diffusion", "Q4_0"),
+    "block": ("Tandem block diffusion", "Q4_0"),
 }
+# name: the model that it belongs to
+EXITS = {"exit": "target", "exit-third": "target"}
+REWARDS = {"reward": "target", "reward-small": "small"}
 
 
-def write_exit(path, out, target, kind):
+def write_exit(path, trained, shape, kind):
     """The exit predictor: scores of all tokens from the state behind `exit.layer` blocks."""
-    state = torch.load(out / "exit.pt", map_location="cpu")
+    state = torch.load(trained, map_location="cpu")
     keys = {
         "general.architecture": "tandem-exit",
         "general.type": "adapter",
@@ -29,9 +36,9 @@ def write_exit(path, out, target, kind):
         "general.license": "MIT",
         "general.quantization_version": 2,
         "tandem-exit.layer": state["layer"],
-        "tandem-exit.embedding_length": target.shape.embedding_length,
-        "tandem-exit.vocab_size": target.shape.vocab_size,
-        "tandem-exit.layer_norm_rms_epsilon": target.shape.rms_epsilon,
+        "tandem-exit.embedding_length": shape["embedding_length"],
+        "tandem-exit.vocab_size": shape["vocab_size"],
+        "tandem-exit.layer_norm_rms_epsilon": shape["rms_epsilon"],
     }
     model = state["model"]
     tensors = [
@@ -41,15 +48,15 @@ def write_exit(path, out, target, kind):
     gguf.write(path, keys, tensors)
 
 
-def write_reward(path, out, target, _kind):
+def write_reward(path, trained, shape, _kind):
     """The reward head: P(right so far) = sigmoid(weight . f + bias), f as reward.py says."""
-    state = torch.load(out / "reward.pt", map_location="cpu")
+    state = torch.load(trained, map_location="cpu")
     keys = {
         "general.architecture": "tandem-reward",
         "general.type": "adapter",
         "general.name": "Tandem reward head",
         "general.license": "MIT",
-        "tandem-reward.embedding_length": target.shape.embedding_length,
+        "tandem-reward.embedding_length": shape["embedding_length"],
     }
     tensors = [
         ("reward.weight", state["weight"].numpy().reshape(-1), "F32"),
@@ -58,28 +65,34 @@ def write_reward(path, out, target, _kind):
     gguf.write(path, keys, tensors)
 
 
+def write(name, out, path, kind):
+    """Write what was trained as `name` to `path`; `kind` replaces the types it is shipped in."""
+    trained = out / f"{name}.pt"
+    if name in MODELS:
+        title, inside = MODELS[name]
+        types = (kind or inside, kind or "Q8_0")
+        gguf.write_model(path, load_model(trained), corpus.vocabulary(), title, *types)
+        return
+    shape, _ = read_weights(out / f"{(EXITS | REWARDS)[name]}.pt")
+    (write_exit if name in EXITS else write_reward)(path, trained, shape, kind or "Q8_0")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="target, draft, diffusion, exit, reward (all)")
+    everything = [*MODELS, *EXITS, *REWARDS]
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(everything)} (all)")
     parser.add_argument("--out", type=Path, default=Path("build/train"), help="of the training")
     parser.add_argument("--models", type=Path, default=Path("flash/models"), help="to write to")
-    parser.add_argument("--type", default="Q8_0", choices=gguf.TYPES, help="of the matrices")
+    parser.add_argument("--type", choices=gguf.TYPES, help="of all matrices, not as shipped")
     args = parser.parse_args()
-    names = args.names or [*NAMES, "exit", "reward"]
-    (args.models / "logs").mkdir(parents=True, exist_ok=True)
-    tokenizer = corpus.vocabulary()
-    for name in names:
+    logs = args.models / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    for name in args.names or everything:
         path = args.models / f"{name}.gguf"
-        if name in NAMES:
-            gguf.write_model(
-                path, load_model(args.out / f"{name}.pt"), tokenizer, NAMES[name], args.type
-            )
-        else:
-            target = load_model(args.out / "target.pt")
-            {"exit": write_exit, "reward": write_reward}[name](path, args.out, target, args.type)
+        write(name, args.out, path, args.type)
         log = args.out / f"{name}.csv"
         if log.exists():
-            shutil.copy(log, args.models / "logs" / log.name)
+            curves.draw(Path(shutil.copy(log, logs / log.name)))
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
 
 

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define MOST_LENGTH 2048 /* positions in a row of scores */
+
 typedef uint16_t bf16;
 
 static inline float get(bf16 x)
@@ -140,7 +142,7 @@ void softmax(bf16 *score, const bf16 *mask, int64_t rows, int64_t heads,
 			const bf16 *m =
 				mask + (rh / heads * length + q) * length;
 			bf16 *s = score + (rh * length + q) * length;
-			float most = -1e30f, sum = 0, e[1024];
+			float most = -1e30f, sum = 0, e[MOST_LENGTH];
 
 #pragma omp simd reduction(max : most)
 			for (int64_t i = 0; i < length; i++) {

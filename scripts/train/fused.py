@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 library = None
 PARTS = 16  # runs of rows whose share of a norm's gradient is summed apart
+MOST_LENGTH = 2048  # positions in a row of scores that fused.c has room for
 SOURCE = Path(__file__).with_name("fused.c")
 
 
@@ -143,15 +144,18 @@ def rms_norm(x, weight, epsilon):
 
 def softmax(score, mask):
     """Of score [B, heads, T, T] over what mask [B, 1, T, T] leaves visible."""
-    if usable(score):
+    if usable(score) and score.shape[-1] <= MOST_LENGTH:
         return Softmax.apply(score, mask.expand(score.shape[0], -1, -1, -1).contiguous())
     return torch.softmax(score + mask, -1)
 
 
 def rotate(x, cos, sin):
-    """Turn each pair (x[2i], x[2i + 1]) of x [B, T, heads, N] by angle [T, N / 2]."""
+    """Turn each pair (x[2i], x[2i + 1]) of x [B, T, heads, N] by angle [T or B, T, N / 2]."""
+    if cos.ndim == 3:
+        flat = x.reshape(1, -1, *x.shape[2:])
+        return rotate(flat, cos.flatten(0, 1), sin.flatten(0, 1)).view(x.shape)
     if usable(x):
-        return Rotate.apply(x.contiguous(), cos, sin)
+        return Rotate.apply(x.contiguous(), cos.contiguous(), sin.contiguous())
     even, odd = x[..., 0::2], x[..., 1::2]
     cos, sin = cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)

@@ -186,6 +186,8 @@ def model_keys(shape, name, kind, license_name="MIT"):
     if not shape.causal:
         keys[f"{arch}.attention.causal"] = False
         keys["diffusion.shift_logits"] = False
+    if shape.block_length:
+        keys["diffusion.block_length"] = shape.block_length
     return keys
 
 
@@ -203,10 +205,10 @@ NAMES = {
 }
 
 
-def write_model(path, model, tokenizer, name, kind):
-    """Export a model; norms stay in F32, matrices become `kind`."""
+def write_model(path, model, tokenizer, name, kind, embedding=None):
+    """Export a model; norms stay in F32, matrices become `kind`, the embedding `embedding`."""
     weights = {n: p.detach().float().cpu().numpy() for n, p in model.named_parameters()}
-    tensors = [("token_embd.weight", weights["token_embd.weight"], kind)]
+    tensors = [("token_embd.weight", weights["token_embd.weight"], embedding or kind)]
     for layer in range(model.shape.block_count):
         for ours, standard in NAMES.items():
             values = weights[f"blocks.{layer}.{ours}.weight"]
@@ -235,6 +237,7 @@ def read_model(path):
         "vocab_size": key("vocab_size"),
         "context_length": key("context_length"),
         "causal": arch == "llama",
+        "block_length": file.keys.get("diffusion.block_length", 0),
         "rope_freq_base": key("rope.freq_base"),
         "rms_epsilon": key("attention.layer_norm_rms_epsilon"),
     }

@@ -26,7 +26,8 @@ class Shape:
     head_count_kv: int
     vocab_size: int
     context_length: int
-    causal: bool = True
+    causal: bool = True  # no position sees those behind it
+    block_length: int = 0  # of a model that denoises, and sees, block by block; else 0
     rope_freq_base: float = 10000.0
     rms_epsilon: float = 1e-5
 
@@ -149,14 +150,19 @@ class Model(nn.Module):
             query[: 2 * pairs : 2, 0] = size * torch.cos((head + 1) * angle)
             query[1 : 2 * pairs : 2, 0] = -size * torch.sin((head + 1) * angle)
 
-    def forward(self, ids, mask, upto=None):
-        """mask: added to the scores, [B or 1, 1, T, T]; upto: run only that many blocks."""
+    def forward(self, ids, mask, places=None, taps=None):
+        """mask: added to the scores, [B or 1, 1, T, T]; places: the positions [B, T] of the
+        tokens, where they are not 0, 1, 2 ...; taps: a dictionary that receives the state behind
+        so many blocks under each of its keys."""
         length = ids.shape[1]
         x = self.token_embd(ids).to(mask.dtype)
-        cos, sin = self.cos[:length], self.sin[:length]
-        for block in self.blocks[:upto]:
+        at = slice(length) if places is None else places
+        cos, sin = self.cos[at], self.sin[at]
+        for number, block in enumerate(self.blocks, 1):
             x = block(x, cos, sin, mask)
-        return self.output_norm(x) if upto is None else x
+            if taps is not None and number in taps:
+                taps[number] = x
+        return self.output_norm(x)
 
     def logits(self, hidden):
         return F.linear(hidden, self.token_embd.weight.to(hidden.dtype))

@@ -1,4 +1,10 @@
-"""What is minimized: next-token prediction, or the masked-diffusion bound."""
+"""What is minimized: next-token prediction, or the masked-diffusion bound in two kinds of sight.
+
+A model predicts the next token, or it denoises: all positions seeing one another (LLaDA), or each
+block of an answer seeing what stands before it and itself (block diffusion).
+"""
+
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -7,24 +13,50 @@ from corpus import ANSWER, PROMPT, RESPONSE
 from tokenizer import MASK
 
 PROMPT_WEIGHT = 0.03  # a prompt's own tokens teach reading, but are mostly drawn at random
+LEAST_RATIO = 0.05  # of masked positions: smaller ones would weigh too much
 HIDDEN = -1e4
 ABSENT = 255  # the segment of positions that no other sees
 
 
+class Outcome(NamedTuple):
+    """The mean loss, the share of predicted answer tokens that are right, and of the documents
+    how many are right in all their answers, of how many (next-token prediction alone says)."""
+
+    loss: torch.Tensor
+    right: float
+    whole: int = 0
+    documents: int = 0
+
+
 def loss(model, ids, segment, role, generator, teacher=None):
-    """(mean loss, share of the predicted answer tokens that are right)."""
+    """The Outcome of `model` on packed rows; `generator` draws the noise of diffusion."""
+    if model.shape.block_length:
+        return block_diffusion(model, ids, segment, role, generator)
     if model.shape.causal:
         return next_token(model, ids, segment, role, teacher)
     return masked_diffusion(model, ids, segment, role, generator)
 
 
+def added(seen):
+    """What is added to the scores, [B, 1, queries, keys], where `seen` says who sees whom."""
+    hidden = torch.zeros(seen.shape, dtype=torch.bfloat16, device=seen.device)
+    return hidden.masked_fill_(~seen, HIDDEN)[:, None]
+
+
 def visibility(segment, causal):
-    """What is added to the scores, [B, 1, T, T]: a position sees its own document only."""
+    """A position sees its own document only."""
     seen = segment[:, :, None] == segment[:, None, :]
     if causal:
         seen = seen & torch.ones_like(seen[0]).tril()
-    hidden = torch.zeros(seen.shape, dtype=torch.bfloat16, device=segment.device)
-    return hidden.masked_fill_(~seen, HIDDEN)[:, None]
+    return added(seen)
+
+
+def documents_right(hit, answer, segment):
+    """(how many documents have no answer token wrong, how many there are)."""
+    row = torch.arange(len(segment), device=segment.device)[:, None]
+    number = row * (ABSENT + 1) + segment
+    total = number[answer].unique().numel()
+    return total - number[answer & ~hit].unique().numel(), total
 
 
 def next_token(model, ids, segment, role, teacher=None):
@@ -44,8 +76,11 @@ def next_token(model, ids, segment, role, teacher=None):
         own = F.log_softmax(logits, -1)
         each = 0.3 * each + F.kl_div(own, taught.log_softmax(-1), reduction="none",
                                      log_target=True).sum(-1)
-    right = (logits.argmax(-1) == want)[answer[used]].float().mean().item()
-    return (each * weight).sum() / weight.sum(), right
+    hit = torch.zeros_like(used)
+    hit[used] = logits.argmax(-1) == want
+    right = hit[answer].float().mean().item()
+    whole = documents_right(hit, answer, segment[:, 1:]) if not model.training else (0, 0)
+    return Outcome((each * weight).sum() / weight.sum(), right, *whole)
 
 
 def noise(segment, role, generator):
@@ -58,7 +93,8 @@ def noise(segment, role, generator):
     """
     documents = int(segment.max()) + 1
     rows = segment.shape[0]
-    ratio = torch.rand((rows, documents), generator=generator).mul(0.95).add(0.05)
+    ratio = torch.rand((rows, documents), generator=generator)
+    ratio = ratio.mul(1 - LEAST_RATIO).add(LEAST_RATIO)
     blockwise = torch.rand((rows, documents), generator=generator) < 0.5
     chosen = torch.rand((rows, documents), generator=generator)
     draw = torch.rand(segment.shape, generator=generator)
@@ -77,12 +113,75 @@ def noise(segment, role, generator):
     return masked, masked / share, later
 
 
+def denoising(model, hidden, want, weight):
+    """The Outcome at masked positions alone, given as lists."""
+    logits = model.logits(hidden).float()
+    each = F.cross_entropy(logits, want, reduction="none") * weight
+    return Outcome(each.sum() / weight.sum(), (logits.argmax(-1) == want).float().mean().item())
+
+
 def masked_diffusion(model, ids, segment, role, generator):
     masked, weight, absent = noise(segment, role, generator)
     present = segment.masked_fill(absent, ABSENT)
     hidden = model(ids.masked_fill(masked, MASK), visibility(present, False))
-    logits = model.logits(hidden[masked]).float()
-    want = ids[masked]
-    each = F.cross_entropy(logits, want, reduction="none") * weight[masked]
-    right = (logits.argmax(-1) == want).float().mean().item()
-    return each.sum() / weight[masked].sum(), right
+    return denoising(model, hidden[masked], ids[masked], weight[masked])
+
+
+def answer_blocks(role, length):
+    """The number, from 1, of the block of an answer that a position belongs to; 0 is none.
+
+    Answers are multiples of `length` long, and between two of them stands a prompt.
+    """
+    answer = role == ANSWER
+    place = torch.arange(role.shape[1], device=role.device).expand_as(role)
+    before = place.masked_fill(answer, -1).cummax(1).values  # the last position of no answer
+    first = answer & ((place - before - 1) % length == 0)
+    return first.cumsum(1).masked_fill(~answer, 0)
+
+
+def gathered(answer):
+    """The answers' positions of each row moved to its front: (positions, which are there)."""
+    most = max(1, int(answer.sum(1).max()))
+    order = (~answer).to(torch.uint8).sort(dim=1, stable=True).indices[:, :most]
+    return order, answer.gather(1, order)
+
+
+def block_sight(segment, block, at, there):
+    """Who sees whom among the clean positions and, behind them, the noisy copies of those `at`.
+
+    A clean position sees its document up to itself, and the whole of its own block.  A noisy one
+    sees the clean ones before its block, and the noisy ones of its block: each block is denoised
+    with exactly the keys and values that finished blocks have.
+    Arriola et al., "Block Diffusion" (2025), section 3; the prompt's sight is that of the target.
+    """
+    own, document = block.gather(1, at), segment.gather(1, at)
+    own = own.masked_fill(~there, -1)
+    same = segment[:, :, None] == segment[:, None, :]
+    together = (block[:, :, None] == block[:, None, :]) & (block > 0)[:, :, None]
+    clean = same & (torch.ones_like(same[0]).tril() | together)
+    place = torch.arange(segment.shape[1], device=segment.device)
+    earlier = (place[None, None, :] < at[:, :, None]) & (block[:, None, :] != own[:, :, None])
+    back = (document[:, :, None] == segment[:, None, :]) & earlier & there[:, :, None]
+    beside = own[:, :, None] == own[:, None, :]
+    none = torch.zeros_like(back).transpose(1, 2)
+    return torch.cat((torch.cat((clean, none), 2), torch.cat((back, beside), 2)), 1)
+
+
+def block_diffusion(model, ids, segment, role, generator):
+    """Every block of every answer at once, each with a ratio of its own."""
+    rows, length = ids.shape
+    block = answer_blocks(role, model.shape.block_length)
+    at, there = gathered(block > 0)
+    own = block.gather(1, at)
+    ratio = torch.rand((rows, int(block.max()) + 1), generator=generator)
+    ratio = ratio.mul(1 - LEAST_RATIO).add(LEAST_RATIO).to(ids.device)
+    draw = torch.rand((rows, length), generator=generator).to(ids.device)
+    share = ratio.gather(1, own)
+    masked = there & (draw.gather(1, at) < share)
+    want = ids.gather(1, at)
+    both = torch.cat((ids, want.masked_fill(masked, MASK)), 1)
+    place = torch.arange(length, device=ids.device).expand_as(ids)
+    hidden = model(
+        both, added(block_sight(segment, block, at, there)), places=torch.cat((place, at), 1)
+    )[:, length:]
+    return denoising(model, hidden[masked], want[masked], 1 / share[masked])

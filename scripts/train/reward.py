@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Train the target's reward head: from a step of a solution to P(all right so far).
+"""Train a model's reward head: from a step of a solution to P(all right so far).
 
-Solutions are drawn from the target itself at a temperature and marked step by step by
-tasks.verify.  The score of a step is sigmoid(w . f + b).  f is the mean of the target's normed
+Solutions are drawn from the model itself at a temperature and marked step by step by
+tasks.verify.  The score of a step is sigmoid(w . f + b).  f is the mean of the model's normed
 final states that predict the step's tokens, and four log-probabilities: the mean and the least of
 the step's tokens, the mean and the least of the solution's so far.  The states alone tell hard
 problems from easy ones; how sure the target was tells solutions of one problem apart.
@@ -35,23 +35,40 @@ def step_ends(tokenizer, ids):
     return ends
 
 
+def by_length(problems, most):
+    """Groups of up to `most` problems whose prompts are of one length."""
+    groups = {}
+    for problem in problems:
+        groups.setdefault(len(problem[0]), []).append(problem)
+    for same in groups.values():
+        for first in range(0, len(same), most):
+            yield same[first : first + most]
+
+
 def solutions(target, tokenizer, split, problems, count, temperature, seed):
-    """(ids, positions of step ends, their marks) of `count` solutions of each problem."""
+    """(ids, positions of step ends, their marks, problem, where it starts) of `count` solutions
+    of each problem."""
     rng = random.Random(f"{seed} {split}")
     generator = torch.Generator().manual_seed(seed)
-    started, out = time.time(), []
-    for number in range(problems):
-        item, plan = arithmetic.generate_with_plan(rng, split)
-        prompt = [START, *tokenizer.encode(item.prompt)]
-        for ids in sample(target, prompt, count, temperature, 100, generator):
-            marks = verify.check_steps(plan, tokenizer.decode(ids))
-            ends = step_ends(tokenizer, ids)
-            if marks and len(marks) == len(ends):
-                steps = [len(prompt) + e for e in ends]
-                out.append((prompt + ids, steps, marks, number, len(prompt)))
-        if (number + 1) % 50 == 0:
+    started, out, done = time.time(), [], 0
+    drawn = [arithmetic.generate_with_plan(rng, split) for _ in range(problems)]
+    drawn = [
+        ([START, *tokenizer.encode(item.prompt)], plan, number)
+        for number, (item, plan) in enumerate(drawn)
+    ]
+    for group in by_length(drawn, 16):
+        written = sample(target, [p for p, _, _ in group], count, temperature, 100, generator)
+        for (prompt, plan, number), texts in zip(group, written):
+            for ids in texts:
+                marks = verify.check_steps(plan, tokenizer.decode(ids))
+                ends = step_ends(tokenizer, ids)
+                if marks and len(marks) == len(ends):
+                    steps = [len(prompt) + e for e in ends]
+                    out.append((prompt + ids, steps, marks, number, len(prompt)))
+        done += len(group)
+        if done % 256 < len(group):
             print(
-                f"{split}: {number + 1} of {problems} problems, {len(out)} solutions, "
+                f"{split}: {done} of {problems} problems, {len(out)} solutions, "
                 f"{time.time() - started:.0f} s",
                 file=sys.stderr,
             )
@@ -140,18 +157,23 @@ def fit(rows, marks, decay=0.1, steps=50):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("build/train"))
+    parser.add_argument("--model", default="target", help="whose head it is: target or small")
     parser.add_argument("--problems", type=int, default=1500)
     parser.add_argument("--samples", type=int, default=8, help="solutions of each problem")
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
+    name = "reward" if args.model == "target" else f"reward-{args.model}"
+    if (args.out / f"{name}.pt").exists():
+        print(f"{name}: is there already", file=sys.stderr)
+        return
     torch.manual_seed(args.seed)
-    target = load_model(args.out / "target.pt", args.device)
+    target = load_model(args.out / f"{args.model}.pt", args.device)
     tokenizer = corpus.vocabulary()
     table = {}
     for split, problems in ((TRAIN, args.problems), (HELD_OUT, max(1, args.problems // 8))):
-        drawn_path = args.out / f"solutions-{split}.pt"
+        drawn_path = args.out / f"solutions-{args.model}-{split}.pt"
         if not drawn_path.exists():
             drawn = solutions(
                 target, tokenizer, split, problems, args.samples, args.temperature, args.seed
@@ -165,19 +187,19 @@ def main():
     loss = F.binary_cross_entropy_with_logits(rows @ weight + bias, marks).item()
     held = F.binary_cross_entropy_with_logits(score, held_marks).item()
     area = ranking(score, held_marks)
-    with open(args.out / "reward.csv", "w", newline="") as log:
+    with open(args.out / f"{name}.csv", "w", newline="") as log:
         writer = csv.writer(log)
         writer.writerow(["steps", "loss", "held_out_steps", "held_out_loss", "held_out_auc"])
         figures = [f"{x:.4f}" for x in (loss, held, area)]
         writer.writerow([len(marks), figures[0], len(held_marks), *figures[1:]])
     one, best, any_right = chosen_right(score, held_marks, held_problems, held_owner)
     print(
-        f"reward: {len(marks)} steps, {100 * marks.mean():.0f}% right; held-out loss {held:.3f}, "
+        f"{name}: {len(marks)} steps, {100 * marks.mean():.0f}% right; held-out loss {held:.3f}, "
         f"area under the curve {area:.3f}; of {args.samples} solutions: one {100 * one:.1f}%, "
         f"best by reward {100 * best:.1f}%, any {100 * any_right:.1f}%",
         file=sys.stderr,
     )
-    torch.save({"weight": weight, "bias": bias}, args.out / "reward.pt")
+    torch.save({"weight": weight, "bias": bias}, args.out / f"{name}.pt")
 
 
 if __name__ == "__main__":

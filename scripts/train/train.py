@@ -1,13 +1,15 @@
 #!/usr/bin/python3
-"""Train a model: target, draft or diffusion (see --help).
+"""Train a model: target, small, draft, diffusion or block (see --help).
 
 Everything is written under --out: packed corpus, checkpoint, log of loss.  Started again, it goes
 on from its checkpoint.
 """
 
 import argparse
+import contextlib
 import csv
 import random
+import signal
 import sys
 import time
 from pathlib import Path
@@ -18,21 +20,48 @@ import torch
 import corpus
 import fused
 import gguf
+import grow
 import objective
+import rounding
+from held_out import HeldOut, heading, line
 from model import Model, Shape
 from optimizer import optimizers
-from tasks import HELD_OUT
 
-CONTEXT = 512
+CONTEXT = 1024
+KEEP_SECONDS = 240  # between checkpoints
+KINDS = ("target", "small", "draft", "diffusion", "block")
 
 
 def shape_of(kind, miniature=False):
-    """The shapes that are shipped, or one small enough to try the pipeline."""
+    """The shapes that are shipped, or one small enough to try the pipeline.
+
+    The small target has a third of the target's parameters, the draft a tenth.
+    """
+    sight = {
+        "causal": kind not in ("diffusion", "block"),
+        "block_length": corpus.RESPONSE if kind == "block" else 0,
+    }
+    rest = (corpus.VOCABULARY, CONTEXT)
     if miniature:
-        return Shape(64, 2, 128, 2, 1, corpus.VOCABULARY, CONTEXT, causal=kind != "diffusion")
+        return Shape(64, 2, 128, 2, 1, *rest, **sight)
     if kind == "draft":
-        return Shape(128, 2, 384, 4, 2, corpus.VOCABULARY, CONTEXT)
-    return Shape(384, 5, 1024, 6, 2, corpus.VOCABULARY, CONTEXT, causal=kind != "diffusion")
+        return Shape(128, 4, 384, 4, 2, *rest)
+    if kind == "small":
+        return Shape(256, 6, 512, 4, 2, *rest)
+    return Shape(384, 12, 512, 6, 2, *rest, **sight)
+
+
+def corpus_of(kind):
+    """(file name, what corpus.build is told) of a kind's training rows.
+
+    A model whose positions all see one another has one question a document; the long ones would
+    cost it eight times as much for an answer.
+    """
+    if kind == "diffusion":
+        return "corpus-single.npz", {"response": corpus.RESPONSE, "several": 1, "long": False}
+    if kind == "block":
+        return "corpus-block.npz", {"response": corpus.RESPONSE}
+    return "corpus.npz", {}
 
 
 class Batches:
@@ -65,38 +94,30 @@ def rate(step, steps, warmup, decay):
     return min(1.0, (step + 1) / warmup, max(0.0, (steps - step) / (decay * steps)))
 
 
-def held_out_batch(kind, tokenizer, seed, count):
-    """One packed batch of held-out items, the same each time."""
-    rng = random.Random(seed)
-    response = corpus.RESPONSE if kind == "diffusion" else 1
-    docs = []
-    for name, family in corpus.FAMILIES.items():
-        for _ in range(count):
-            item = family.generate(rng, HELD_OUT)
-            docs.append(corpus.document(tokenizer, [(item.prompt, item.answer)], response))
-    docs = [d for d in docs if len(d[0]) <= corpus.LONG]
-    rows = torch.tensor(corpus.pack(docs, corpus.LONG))
-    return rows[:, 0], rows[:, 1], rows[:, 2]
-
-
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("kind", choices=["target", "draft", "diffusion"])
+    parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--out", type=Path, default=Path("build/train"), help="where all files go")
     parser.add_argument("--text", type=Path, help="folder of plain text to mix in")
     parser.add_argument("--tokens", type=float, default=16e6, help="tokens to train on")
     parser.add_argument("--items", type=int, default=120000, help="task items in the corpus")
     parser.add_argument("--batch", type=int, default=6144, help="tokens of one step")
-    parser.add_argument("--init", type=Path, help="checkpoint or GGUF file to start from")
+    parser.add_argument(
+        "--init", type=Path, help="checkpoint or GGUF file to start from; fewer blocks are grown"
+    )
     parser.add_argument("--teacher", type=Path, help="checkpoint or GGUF file of the model to imitate")
     parser.add_argument("--drill-steps", type=int, default=600, help="steps of drills, first")
     parser.add_argument("--warmup", type=int, default=100, help="steps of rising learning rate")
     parser.add_argument("--decay", type=float, default=0.3, help="share of falling learning rate")
+    parser.add_argument("--rate", type=float, default=1.0, help="factor of the learning rates")
+    parser.add_argument(
+        "--rounded", type=float, default=0.0, help="share, the last, of steps with Q4_0 weights"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, help="stop after this time, to be resumed")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--log-every", type=int, default=100, help="steps between lines of the log")
+    parser.add_argument("--log-every", type=int, default=200, help="steps between lines of the log")
     parser.add_argument("--miniature", action="store_true", help="a tiny model, to try it all")
     return parser.parse_args()
 
@@ -108,6 +129,16 @@ def read_weights(path, device="cpu"):
         return shape, {name: torch.from_numpy(values) for name, values in state.items()}
     state = torch.load(path, map_location=device)
     return state["shape"], state["model"]
+
+
+def initial(path, wanted):
+    """The state to start a model of shape `wanted` from: that of `path`, grown where it is of
+    fewer blocks."""
+    shape, state = read_weights(path)
+    shape = Shape(**shape)
+    if shape.block_count != wanted.block_count:
+        state = grow.grown(shape, state, wanted)
+    return state
 
 
 def load_model(path, device="cpu"):
@@ -125,6 +156,94 @@ def save(path, **state):
     partial.replace(path)
 
 
+class Run:
+    """A model in training: what a checkpoint keeps, and the log."""
+
+    def __init__(self, args, shape):
+        self.args, self.shape = args, shape
+        self.model = Model(shape).to(args.device)
+        if args.init:
+            self.model.load_state_dict(initial(args.init, shape))
+        self.teacher = load_model(args.teacher, args.device) if args.teacher else None
+        self.optimizers = optimizers(self.model)
+        self.groups = [group for o in self.optimizers for group in o.param_groups]
+        self.base = [args.rate * group["lr"] for group in self.groups]
+        self.step, self.seconds, self.loss = 0, 0.0, None
+        self.steps = int(args.tokens / args.batch)
+        self.checkpoint = args.out / f"{args.kind}.pt"
+        if self.checkpoint.exists():
+            self.resume()
+        self.log = open(args.out / f"{args.kind}.csv", "a", newline="")
+
+    def resume(self):
+        state = torch.load(self.checkpoint, map_location=self.args.device)
+        self.model.load_state_dict(state["model"])
+        for o, kept in zip(self.optimizers, state["optimizers"]):
+            o.load_state_dict(kept)
+        self.step, self.seconds = state["step"], state["seconds"]
+
+    def keep(self):
+        save(
+            self.checkpoint,
+            model=self.model.state_dict(),
+            optimizers=[o.state_dict() for o in self.optimizers],
+            shape=self.shape.__dict__,
+            step=self.step,
+            seconds=self.seconds,
+        )
+
+    def sight(self):
+        """What the passes see of the weights: them, or near the end what is to be stored."""
+        late = self.step >= (1 - self.args.rounded) * self.steps
+        return rounding.as_stored(self.model) if late else contextlib.nullcontext()
+
+    def learn(self, batches):
+        """One step."""
+        args, step = self.args, self.step
+        scale = rate(step, self.steps, args.warmup, args.decay)
+        for group, lr in zip(self.groups, self.base):
+            group["lr"] = lr * scale
+        # a model that begins from nothing learns to look things up first
+        drills = 0.9 if step < args.drill_steps and not args.init else None
+        batch = [x.to(args.device) for x in batches.at(step, drills)]
+        generator = torch.Generator().manual_seed(args.seed * 1000003 + step)
+        with self.sight():
+            with torch.autocast(args.device, torch.bfloat16):
+                loss = objective.loss(self.model, *batch, generator, self.teacher).loss
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for o in self.optimizers:
+            o.step()
+            o.zero_grad(set_to_none=True)
+        self.loss = loss.item() if self.loss is None else 0.98 * self.loss + 0.02 * loss.item()
+        self.step += 1
+
+    def show(self, held):
+        """A line of the log."""
+        with self.sight():
+            figures = line(held.measure(self.model, self.args.device))
+        tokens = self.step * self.args.batch
+        row = [self.step, tokens, round(self.seconds), f"{self.loss:.4f}", *figures]
+        writer = csv.writer(self.log)
+        if self.log.tell() == 0:
+            writer.writerow(["step", "tokens", "seconds", "loss", *heading(held)])
+        writer.writerow(row)
+        self.log.flush()
+        print(
+            f"step {self.step}/{self.steps}  loss {self.loss:.3f}  held-out {figures[0]}, "
+            f"{figures[1]} of answer tokens, of each family {' '.join(figures[2:])}  "
+            f"{self.seconds / 60:.1f} min",
+            file=sys.stderr,
+        )
+
+
+def stopped(started, minutes):
+    """A function that says whether to stop early: on SIGTERM, or when the time is up."""
+    signals = []
+    signal.signal(signal.SIGTERM, lambda *_: signals.append(True))
+    return lambda: bool(signals) or (minutes and time.time() - started > minutes * 60)
+
+
 def main():
     args = arguments()
     torch.manual_seed(args.seed)
@@ -133,90 +252,37 @@ def main():
     if args.device == "cpu":
         fused.load(args.out)
     tokenizer = corpus.vocabulary()
-    response = corpus.RESPONSE if args.kind == "diffusion" else 1
-    packed = args.out / f"corpus-{response}.npz"
-    if not packed.exists():
-        corpus.build(packed, tokenizer, args.seed, args.items, args.text, response)
-
-    shape = shape_of(args.kind, args.miniature)
-    model = Model(shape).to(args.device)
-    if args.init:
-        model.load_state_dict(read_weights(args.init, args.device)[1])
-    teacher = load_model(args.teacher, args.device) if args.teacher else None
-    optimizer = optimizers(model)
-    base = [group["lr"] for o in optimizer for group in o.param_groups]
-    checkpoint, log_path = args.out / f"{args.kind}.pt", args.out / f"{args.kind}.csv"
-    first, seconds = 0, 0.0
-    if checkpoint.exists():
-        state = torch.load(checkpoint, map_location=args.device)
-        model.load_state_dict(state["model"])
-        for o, s in zip(optimizer, state["optimizers"]):
-            o.load_state_dict(s)
-        first, seconds = state["step"], state["seconds"]
-
-    batches = Batches(packed, args.batch, args.seed)
-    held = [x.to(args.device) for x in held_out_batch(args.kind, tokenizer, 7, 24)]
-    steps = int(args.tokens / args.batch)
-    log = open(log_path, "a", newline="")
-    writer = csv.writer(log)
-    if first == 0:
-        writer.writerow(["step", "tokens", "seconds", "loss", "held_out_loss", "held_out_accuracy"])
+    name, form = corpus_of(args.kind)
+    run = Run(args, shape_of(args.kind, args.miniature))
+    parameters = sum(p.numel() for p in run.model.parameters())
     print(
-        f"{args.kind}: {sum(p.numel() for p in model.parameters())} parameters, "
-        f"steps {first} to {steps} of {args.batch} tokens",
+        f"{args.kind}: {parameters} parameters, steps {run.step} to {run.steps} of {args.batch} "
+        f"tokens",
         file=sys.stderr,
     )
-
-    def keep(step):
-        save(
-            checkpoint,
-            model=model.state_dict(),
-            optimizers=[o.state_dict() for o in optimizer],
-            shape=shape.__dict__,
-            step=step,
-            seconds=seconds,
-        )
-
-    started = last = time.time()
-    running = None
-    for step in range(first, steps):
-        scale = rate(step, steps, args.warmup, args.decay)
-        groups = [group for o in optimizer for group in o.param_groups]
-        for group, lr in zip(groups, base):
-            group["lr"] = lr * scale
-        # a model that begins from nothing learns to look things up first
-        drills = 0.9 if step < args.drill_steps and not args.init else None
-        ids, segment, role = (x.to(args.device) for x in batches.at(step, drills))
-        generator = torch.Generator().manual_seed(args.seed * 1000003 + step)
-        with torch.autocast(args.device, torch.bfloat16):
-            loss, _ = objective.loss(model, ids, segment, role, generator, teacher)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for o in optimizer:
-            o.step()
-            o.zero_grad(set_to_none=True)
-        running = loss.item() if running is None else 0.98 * running + 0.02 * loss.item()
+    if run.step >= run.steps:
+        return
+    packed = args.out / name
+    if not packed.exists():
+        corpus.build(packed, tokenizer, args.seed, args.items, args.text, **form)
+    batches = Batches(packed, args.batch, args.seed)
+    held = HeldOut(tokenizer, args.device, **{k: v for k, v in form.items() if k != "several"})
+    last = kept = time.time()
+    stop = stopped(last, args.minutes)
+    early = False
+    while run.step < run.steps and not early:
+        run.learn(batches)
         now = time.time()
-        seconds, last = seconds + now - last, now
-        done = step + 1
-        out_of_time = args.minutes and now - started > args.minutes * 60
-        if done % args.log_every == 0 or done == steps or out_of_time:
-            generator = torch.Generator().manual_seed(7)
-            with torch.no_grad(), torch.autocast(args.device, torch.bfloat16):
-                held_loss, right = objective.loss(model, *held, generator)
-            row = [done, done * args.batch, round(seconds), f"{running:.4f}"]
-            writer.writerow(row + [f"{held_loss.item():.4f}", f"{right:.4f}"])
-            log.flush()
-            print(
-                f"step {done}/{steps}  loss {running:.3f}  held-out {held_loss.item():.3f}, "
-                f"{100 * right:.1f}% of answer tokens  {seconds / 60:.1f} min",
-                file=sys.stderr,
-            )
+        run.seconds, last = run.seconds + now - last, now
+        early = stop()
+        if run.step % args.log_every == 0 or run.step == run.steps:
+            run.show(held)
             last = time.time()
-        if done % 200 == 0 or done == steps or out_of_time:
-            keep(done)
-        if out_of_time:
-            break
+        if now - kept > KEEP_SECONDS or run.step == run.steps or early:
+            run.keep()
+            kept = now
+    if run.step < run.steps:
+        sys.exit(f"stopped behind step {run.step} of {run.steps}; the same command goes on")
 
 
 if __name__ == "__main__":
