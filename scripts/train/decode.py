@@ -1,11 +1,13 @@
-"""Sampling many continuations of prompts of one length, with cached keys and values."""
+"""Decoding with cached keys and values: samples of prompts of one length, and what a diffusion
+model writes with one token a pass."""
 
 import math
 
 import torch
 
 import fused
-from tokenizer import END
+from corpus import RESPONSE
+from tokenizer import END, MASK
 
 
 class Cache:
@@ -14,11 +16,13 @@ class Cache:
     def __init__(self):
         self.blocks, self.length = {}, 0
 
-    def add(self, number, k, v):
+    def add(self, number, k, v, keep):
+        """What is cached and the new k and v; whether to cache these too."""
         if number in self.blocks:
             old_k, old_v = self.blocks[number]
             k, v = torch.cat((old_k, k), 2), torch.cat((old_v, v), 2)
-        self.blocks[number] = k, v
+        if keep:
+            self.blocks[number] = k, v
         return k, v
 
     def select(self, rows):
@@ -27,8 +31,12 @@ class Cache:
             self.blocks[number] = k[rows], v[rows]
 
 
-def forward(model, ids, cache):
-    """Final hidden states [rows, t, D] of t new positions behind the cache."""
+def forward(model, ids, cache, both_ways=False, keep=True):
+    """Final hidden states [rows, t, D] of t new positions behind the cache.
+
+    both_ways  the new positions see one another, not only those before
+    keep       cache their keys and values
+    """
     rows, count = ids.shape
     first = cache.length
     cos, sin = model.cos[first : first + count], model.sin[first : first + count]
@@ -38,16 +46,18 @@ def forward(model, ids, cache):
         q = fused.rotate(attn.q(h).view(rows, count, attn.heads, -1), cos, sin).transpose(1, 2)
         k = fused.rotate(attn.k(h).view(rows, count, attn.kv_heads, -1), cos, sin).transpose(1, 2)
         v = attn.v(h).view(rows, count, attn.kv_heads, -1).transpose(1, 2)
-        k, v = cache.add(number, k, v)
+        k, v = cache.add(number, k, v, keep)
         group = attn.heads // attn.kv_heads
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
         score = q @ k.transpose(2, 3) / math.sqrt(attn.head_length)
-        if count > 1:
-            score = score + torch.full((count, count), -1e9, device=x.device).triu(1)
+        if count > 1 and not both_ways:
+            hidden = torch.full((count, count), -1e9, device=x.device).triu(1)
+            score[..., first:] += hidden
         mixed = (torch.softmax(score, -1) @ v).transpose(1, 2).reshape(rows, count, -1)
         x = x + attn.output(mixed)
         x = x + block.ffn(block.ffn_norm(x))
-    cache.length += count
+    if keep:
+        cache.length += count
     return model.output_norm(x)
 
 
@@ -77,3 +87,61 @@ def sample(model, prompts, count, temperature, limit, generator):
             out[row].append(token)
         hidden = forward(model, drawn.to(device), cache)[:, -1]
     return [out[i : i + count] for i in range(0, len(out), count)]
+
+
+def denoise(model, block, states):
+    """Fill the masks of the list `block`, the surest first, one a pass.
+
+    states  a function from the block's ids to its final hidden states
+    """
+    while MASK in block:
+        logits = model.logits(states(block)).float()
+        logits[:, MASK] = -math.inf
+        sure, token = logits.softmax(-1).max(-1)
+        masked = torch.tensor([t == MASK for t in block], device=sure.device)
+        at = int(sure.masked_fill(~masked, -1).argmax())
+        block[at] = int(token[at])
+    return block
+
+
+@torch.no_grad()
+def write_blocks(model, prompt, limit):
+    """What a diffusion model of either kind writes behind the ids `prompt`, up to END."""
+    device = model.token_embd.weight.device
+    cache, out = Cache(), []
+    by_block = model.shape.block_length
+
+    def run(ids, **how):
+        return forward(model, torch.tensor([ids], device=device), cache, **how)[0]
+
+    def states(block):
+        if by_block:
+            return run(block, both_ways=True, keep=False)
+        return run(prompt + out + block, both_ways=True, keep=False)[-len(block) :]
+
+    if by_block:
+        run(prompt)
+    length = by_block or RESPONSE
+    while len(out) < limit and len(prompt) + len(out) + length <= model.shape.context_length:
+        block = denoise(model, [MASK] * length, states)
+        if END in block:
+            return out + block[: block.index(END)]
+        out += block
+        if by_block:
+            run(block, both_ways=True)  # the finished block's own keys and values
+    return out
+
+
+@torch.no_grad()
+def write_greedily(model, prompt, limit):
+    """What a causal model writes behind the ids `prompt`, up to END."""
+    device = model.token_embd.weight.device
+    cache, out, ids = Cache(), [], prompt
+    while len(out) < limit and len(prompt) + len(out) < model.shape.context_length:
+        hidden = forward(model, torch.tensor([ids], device=device), cache)[0, -1]
+        token = int(model.logits(hidden).argmax())
+        if token == END:
+            break
+        out.append(token)
+        ids = [token]
+    return out

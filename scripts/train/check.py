@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""Measure a checkpoint on held-out items: greedily, or by diffusion with one token a pass.
+
+`tandem eval` measures what is exported; this tells of a model before that, and of the kinds of
+model that are not decoded there.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+import corpus
+from decode import write_blocks, write_greedily
+from tasks import verify
+from tokenizer import START
+from train import load_model
+
+
+def is_right(item, text):
+    """Whether `text` answers the item, by its own kind of mark (tasks.Item)."""
+    if item["check"] == "facts":
+        return all(fact in text for fact in item["facts"])
+    if item["check"] == "number":
+        found = verify.final_answer(text)
+        return found is not None and found == verify.final_answer(item["answer"])
+    if item["check"] == "text":
+        return text.split() == item["answer"].split()
+    return text.strip().split("\n")[0].strip() == item["answer"].strip()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model", type=Path, help="checkpoint or GGUF file")
+    parser.add_argument("tasks", nargs="*", help="of the files in --items-in (all)")
+    parser.add_argument("--items-in", type=Path, default=Path("flash/models/tasks"))
+    parser.add_argument("--items", type=int, default=40, help="of each task")
+    parser.add_argument("--limit", type=int, default=128, help="tokens of an answer")
+    parser.add_argument("--show", type=int, default=0, help="answers to print")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args = parser.parse_args()
+    tokenizer = corpus.vocabulary()
+    model = load_model(args.model, args.device)
+    write = write_greedily if model.shape.causal else write_blocks
+    shares = []
+    for task in args.tasks or [*corpus.FAMILIES]:
+        lines = (args.items_in / f"{task}.jsonl").read_text().splitlines()[: args.items]
+        right = 0
+        for number, item in enumerate(map(json.loads, lines)):
+            prompt = [START, *tokenizer.encode(item["prompt"])]
+            text = tokenizer.decode(write(model, prompt, args.limit))
+            right += is_right(item, text)
+            if number < args.show:
+                print(f"{item['answer'].strip()!r}\n  -> {text.strip()!r}")
+        shares.append(right / len(lines))
+        print(f"{task}: {right} of {len(lines)} right, {100 * shares[-1]:.1f}%", flush=True)
+    print(f"mean: {100 * sum(shares) / len(shares):.1f}%")
+
+
+if __name__ == "__main__":
+    main()
