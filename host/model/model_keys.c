@@ -226,26 +226,45 @@ static int read_causal(struct model *m, struct err *e)
 }
 
 /*
- * What a model that fills masks needs beside its layers. LLaDA's rows say
- * what stands at their own position; Dream's, shifted, at the next one.
+ * LLaDA's rows say what stands at their own position, and see the whole text;
+ * Dream's, shifted, say it of the next one, and those of block diffusion see
+ * no block behind their own.
  */
+static int refuse_other_diffusion(const struct model *m, struct err *e)
+{
+	static const char shift[] = "diffusion.shift_logits";
+	static const char block[] = "diffusion.block_length";
+	bool shifted = false;
+	uint64_t length = 0;
+	int ret = gguf_bool(m->gguf, shift, &shifted, e);
+
+	if (ret >= 0)
+		ret = gguf_u64(m->gguf, block, &length, e);
+	if (ret < 0)
+		return ret;
+	if (shifted)
+		return err_set(e, ENOTSUP,
+			"key '%s' is true, which is not supported", shift);
+	if (length)
+		return err_set(e, ENOTSUP,
+			"key '%s' is %llu, which is not supported", block,
+			(unsigned long long)length);
+	return 0;
+}
+
+/* What a model that fills masks needs beside its layers. */
 static int read_mask(struct model *m, struct err *e)
 {
 	static const char mask[] = "tokenizer.ggml.mask_token_id";
-	static const char shift[] = "diffusion.shift_logits";
-	bool shifted = false;
 	uint64_t id;
 	int ret;
 
 	m->mask_token = -1;
 	if (m->causal)
 		return 0;
-	ret = gguf_bool(m->gguf, shift, &shifted, e);
-	if (ret < 0)
+	ret = refuse_other_diffusion(m, e);
+	if (ret)
 		return ret;
-	if (shifted)
-		return err_set(e, ENOTSUP,
-			"key '%s' is true, which is not supported", shift);
 	ret = gguf_u64(m->gguf, mask, &id, e);
 	if (ret < 0)
 		return ret;

@@ -96,6 +96,7 @@ static void put_all_of_llada(struct gguf_writer *w)
 	put_mask(w);
 	gguf_put_bool(w, "llada.attention.causal", false);
 	gguf_put_bool(w, "diffusion.shift_logits", false);
+	gguf_put_u32(w, "diffusion.block_length", 0);
 }
 
 static void test_llada(void **state)
@@ -265,6 +266,12 @@ static void put_shift(struct gguf_writer *w)
 	gguf_put_bool(w, "diffusion.shift_logits", true);
 }
 
+static void put_block_length(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_u32(w, "diffusion.block_length", 32);
+}
+
 static void put_no_mask(struct gguf_writer *w)
 {
 }
@@ -292,6 +299,7 @@ static void test_keys_of_llada(void **state)
 	} bad[] = {
 		{ put_causal_llada, "llada.attention.causal", "true" },
 		{ put_shift, "diffusion.shift_logits", "not supported" },
+		{ put_block_length, "diffusion.block_length", "32" },
 		{ put_no_mask, "tokenizer.ggml.mask_token_id", "missing" },
 		{ put_large_mask, "tokenizer.ggml.mask_token_id", "96" },
 		{ put_huge_mask, "tokenizer.ggml.mask_token_id", "too large" },
