@@ -74,6 +74,7 @@ def arguments():
     parser.add_argument("--tau", type=float, default=2.0, help="temperature of distillation")
     parser.add_argument("--weight", type=float, default=1.0, help="of the candidate loss")
     parser.add_argument("--candidates", type=int, default=8)
+    parser.add_argument("--held-out", type=int, default=24, help="items of each family")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     return parser.parse_args()
@@ -126,7 +127,7 @@ def main():
         Record(args.out, name, ExitPredictor(target, layer).to(args.device))
         for name, layer in layers.items()
     ]
-    held = HeldOut(corpus.vocabulary(), args.device).all()
+    held = HeldOut(corpus.vocabulary(), args.device, args.held_out).all()
     batches = Batches(args.out / "corpus.npz", args.batch, args.seed + 1)
 
     def measure(batch, predictor):

@@ -43,7 +43,7 @@ def shape_of(kind, miniature=False):
     }
     rest = (corpus.VOCABULARY, CONTEXT)
     if miniature:
-        return Shape(64, 2, 128, 2, 1, *rest, **sight)
+        return Shape(64, 2 if kind == "draft" else 4, 128, 2, 1, *rest, **sight)
     if kind == "draft":
         return Shape(128, 4, 384, 4, 2, *rest)
     if kind == "small":
@@ -118,6 +118,9 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--log-every", type=int, default=200, help="steps between lines of the log")
+    parser.add_argument(
+        "--held-out", type=int, default=24, help="items of each family that the log is made from"
+    )
     parser.add_argument("--miniature", action="store_true", help="a tiny model, to try it all")
     return parser.parse_args()
 
@@ -266,7 +269,8 @@ def main():
     if not packed.exists():
         corpus.build(packed, tokenizer, args.seed, args.items, args.text, **form)
     batches = Batches(packed, args.batch, args.seed)
-    held = HeldOut(tokenizer, args.device, **{k: v for k, v in form.items() if k != "several"})
+    form = {key: value for key, value in form.items() if key != "several"}
+    held = HeldOut(tokenizer, args.device, args.held_out, **form)
     last = kept = time.time()
     stop = stopped(last, args.minutes)
     early = False

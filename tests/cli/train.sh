@@ -6,59 +6,153 @@
 python=${TANDEM_PYTHON:-/usr/bin/python3}
 train=$root/scripts/train
 export PYTHONDONTWRITEBYTECODE=1
+# So small a model gains nothing from a second thread.
+export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 case $TANDEM in
 */release/*) ;;
 *) skip 'the pipeline is tried once, with the release build' ;;
 esac
-"$python" -c 'import torch, regex' 2>/dev/null ||
+"$python" -c 'from importlib.util import find_spec as find
+assert find("torch") and find("regex")' 2>/dev/null ||
   skip "$python has no PyTorch or no regex module; see scripts/train/README.md"
+
+trained=$tmp/train models=$tmp/models
+mkdir -p "$trained" "$models"
 
 check() { # WHAT COMMAND...
   local what=$1
   shift
   checks=$((checks + 1))
   if ! "$@" >"$tmp/log" 2>&1; then
-    failures=$((failures + 1))
-    echo "FAILED: $what"
+    fail "$what"
     tail -n 20 "$tmp/log"
   fi
+}
+
+# Later arguments replace those of the stage; its seed, its teacher and what else
+# makes it what it is stay.
+stage() { # NAME TOKENS [ARGUMENT of scripts/train/all...]
+  local name=$1 tokens=$2
+  shift 2
+  PYTHON=$python TANDEM_TRAIN_ARGS="--miniature --items 500 --batch 512
+    --drill-steps 0 --warmup 10 --rate 4 --log-every 20 --held-out 4
+    --threads 1 --tokens $tokens" \
+    "$train/all" --out "$trained" "$@" "$name"
 }
 
 fell() { # MODEL PART: the loss ended below PART of what it was at first
   awk -F, -v part="$2" 'NR == 2 { first = $4 } { last = $4 }
     END { printf "%s to %s\n", first, last; exit !(NR > 2 && last < part * first) }' \
-    "$tmp/train/$1.csv"
+    "$trained/$1.csv"
 }
 
-common=(--out "$tmp/train" --miniature --items 800 --batch 1024 --drill-steps 0
-  --warmup 10 --log-every 10)
-check 'the target begins' "$python" "$train/train.py" target "${common[@]}" --tokens 2e4
-check 'the target goes on' "$python" "$train/train.py" target "${common[@]}" --tokens 8e4
-check 'from its checkpoint, not from the first step' \
-  test "$(cut -d, -f1 "$tmp/train/target.csv" | paste -sd ' ')" = \
-  'step 10 19 20 30 40 50 60 70 78'
-common+=(--tokens 4e4)
-check 'the draft imitates it' "$python" "$train/train.py" draft "${common[@]}" \
-  --teacher "$tmp/train/target.pt"
-check 'the diffusion model starts from it' "$python" "$train/train.py" diffusion \
-  "${common[@]}" --init "$tmp/train/target.pt"
-check 'the exit predictor' "$python" "$train/exit_predictor.py" --out "$tmp/train" \
-  --steps 10 --batch 1024
-check 'the reward head' "$python" "$train/reward.py" --out "$tmp/train" --problems 4 --samples 2
-check 'the loss of the target falls' fell target 0.8
-check 'the loss of the draft falls' fell draft 0.9
-check 'the export' "$python" "$train/export.py" --out "$tmp/train" --models "$tmp/models"
-check 'the items' "$python" "$train/items.py" --out "$tmp/models/tasks" --items 5
+column() { # MODEL NUMBER: of its log
+  cut -d, -f"$2" "$trained/$1.csv" | paste -sd ' '
+}
 
-export TANDEM_MODELS=$tmp/models
-for name in target draft diffusion exit reward; do
-  check "$name.gguf is read" "$TANDEM" inspect "$tmp/models/$name.gguf"
+writes() { # FILE ARGUMENT...: the tokens of a text
+  local to=$1
+  shift
+  "$TANDEM" run -p 'Read: Anna has a red kite.' -n 24 --ids --ignore-eos \
+    --repeat-penalty 4 "$@" >"$to"
+}
+
+check 'a model grows into a deeper one that says the same' \
+  "$python" - "$train" "$trained" <<'END'
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import torch
+import corpus, gguf, grow, objective
+from model import Model, Shape
+from train import load_model, shape_of
+
+torch.manual_seed(1)
+small, wanted = Shape(64, 1, 256, 2, 1, 2048, 1024), shape_of("target", True)
+model = Model(small)
+gguf.write_model(Path(sys.argv[2]) / "seed.gguf", model, corpus.vocabulary(), "Seed", "F32")
+# Where half of the units write nothing, nothing changes between the halves,
+# and what is grown computes the same numbers.
+down = model.blocks[0].ffn.down.weight.data.mul_(20)
+down[:, torch.randperm(256)[:128]] = 0
+deeper = Model(wanted)
+deeper.load_state_dict(grow.grown(small, model.state_dict(), wanted))
+ids = torch.randint(4, 2048, (2, 40))
+mask = objective.visibility(torch.ones_like(ids), True).float()
+with torch.no_grad():
+    one, two = (m.logits(m(ids, mask)) for m in (model, deeper))
+print((one - two).abs().max(), one.std())
+assert wanted.block_count > 2 * small.block_count and (one - two).abs().max() < 1e-4 * one.std()
+END
+check 'the target begins, grown from a smaller one' stage target 1e4 --init "$trained/seed.gguf"
+check 'the target goes on' stage target 3e4 --init "$trained/seed.gguf"
+check_eq 'where it went on, from its checkpoint' "$(column target 1)" 'step 19 20 40 58'
+check 'the small target imitates it' stage small 2e4
+check 'the draft imitates it' stage draft 2e4
+check 'the diffusion model starts from it' stage diffusion 2e4
+check 'the block diffusion model starts from it' stage block 2e4
+check 'the exit predictors' "$python" "$train/exit_predictor.py" --out "$trained" \
+  --steps 10 --batch 512 --held-out 4
+check 'the reward head' "$python" "$train/reward.py" --out "$trained" --problems 8 --samples 4
+check 'that of the small target' "$python" "$train/reward.py" --out "$trained" \
+  --problems 8 --samples 4 --model small
+check 'the loss of the target falls' fell target 0.8
+check 'the loss of the small target falls' fell small 0.9
+check 'the loss of the draft falls' fell draft 0.9
+check 'the loss of the diffusion model falls' fell diffusion 0.95
+check 'the loss of the block diffusion model falls' fell block 0.95
+check_has 'the log of the target' "$(head -n 1 "$trained/target.csv")" \
+  ,summary-long,qa-long,ui-long,reply-long
+check 'the export' "$python" "$train/export.py" --out "$trained" --models "$models"
+check 'the curve of the loss is drawn' grep -q '<polyline' "$models/logs/target.svg"
+check 'the items' "$python" "$train/items.py" --out "$models/tasks" --items 5 --long 5
+
+export TANDEM_MODELS=$models
+for name in target small draft diffusion block exit exit-third reward reward-small; do
+  check "$name.gguf is read" "$TANDEM" inspect "$models/$name.gguf"
 done
-"$TANDEM" run -p 'Read: Anna has a red kite.' -n 12 --ids >"$tmp/plain" 2>"$tmp/log"
-check 'the target writes' test -s "$tmp/plain"
-"$TANDEM" run -p 'Read: Anna has a red kite.' -n 12 --ids --method chain >"$tmp/chain" 2>"$tmp/log"
-check 'and the same with its draft' cmp "$tmp/plain" "$tmp/chain"
-"$TANDEM" run -p 'Read: Anna has a red kite.' -n 12 --ids --method llada >"$tmp/masked" 2>"$tmp/log"
-check 'the diffusion model writes' test -s "$tmp/masked"
+check_eq 'the blocks below the exits' \
+  "$(for name in exit exit-third; do
+    "$TANDEM" inspect "$models/$name.gguf" | awk '$1 == "tandem-exit.layer" { print $3 }'
+  done | paste -sd ' ')" '2 1'
+
+check 'the target writes' writes "$tmp/plain"
+check 'not the same token on and on' \
+  test "$(tr ' ' '\n' <"$tmp/plain" | sort -u | wc -l)" -gt 8
+check 'the draft takes part' writes "$tmp/chain" --method chain
+check 'and the text is the same' cmp "$tmp/plain" "$tmp/chain"
+for name in exit exit-third; do
+  check "$name takes part" writes "$tmp/lever" --method lever --prune-always \
+    --exit "$models/$name.gguf"
+  check "and the text is the same with $name" cmp "$tmp/plain" "$tmp/lever"
+done
+check 'the small target writes' writes "$tmp/small" -m "$models/small.gguf"
+check 'the diffusion model writes' "$TANDEM" run -p 'Read: Anna has a red kite.' \
+  -n 12 --method llada
+run "$TANDEM" run -p x -n 12 --method llada -m "$models/block.gguf"
+check_eq 'status for a block diffusion model' "$status" 1
+check_has 'the refusal of it' "$err" diffusion.block_length
 check 'the items are marked' "$TANDEM" eval qa
+check 'and the long ones, of a block diffusion model' "$python" "$train/check.py" \
+  "$trained/block.pt" qa-long --items-in "$models/tasks" --items 1 --limit 32
+check 'whose prompts are long' "$python" - "$models/tasks" <<'END'
+import json, sys
+from pathlib import Path
+for task in ("summary-long", "qa-long", "ui-long", "reply-long"):
+    lines = (Path(sys.argv[1]) / f"{task}.jsonl").read_text().splitlines()
+    least = min(len(json.loads(line)["prompt"]) for line in lines)
+    print(task, len(lines), least)
+    assert len(lines) == 5 and least > 1000
+END
+check 'and lie in rows of their own' "$python" - "$trained" <<'END'
+import sys
+import numpy
+for name, long in (("corpus", True), ("corpus-block", True), ("corpus-single", False)):
+    with numpy.load(f"{sys.argv[1]}/{name}.npz") as arrays:
+        sizes = {n: a.shape for n, a in arrays.items()}
+        used = (arrays["rows1024"][:, 1] > 0).sum(1)
+    print(name, sizes)
+    assert sizes["rows256"][0] > 0 and (sizes["rows1024"][0] > 0) == long
+    assert all(used > 512)
+END
 finish
