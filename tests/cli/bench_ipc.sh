@@ -64,7 +64,7 @@ check_has 'stderr' "$err" 'died'
 run bash -c 'trap "" PIPE; "$TANDEM" bench ipc --rounds 1 | true
   exit ${PIPESTATUS[0]}'
 check_eq 'status without a reader' "$status" 1
-check_has 'stderr' "$err" 'cannot write the results'
+check_has 'stderr' "$err" 'cannot write to standard output'
 
 misuse "$TANDEM" bench
 misuse "$TANDEM" bench nothing
