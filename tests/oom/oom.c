@@ -103,7 +103,7 @@ static void take_stack(struct stack *s)
 	memcpy(s->frame, frame + SKIPPED, (size_t)s->n * sizeof(frame[0]));
 }
 
-static void say(const char *fmt, ...)
+static __attribute__((format(printf, 1, 2))) void say(const char *fmt, ...)
 {
 	char line[512];
 	va_list ap;
