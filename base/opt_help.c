@@ -1,5 +1,6 @@
 #include "base/opt.h"
 
+#include "base/checked.h"
 #include "base/opt_table.h"
 
 #include <inttypes.h>
@@ -114,15 +115,15 @@ static unsigned put_arg(FILE *f, const struct opt *o, put_fn *put)
 /* 3584 MiB is "3.5G". */
 static void add_size(struct opt_text *b, uint64_t bytes)
 {
-	static const char unit[] = "KMG";
+	static const char *const unit[] = { "", "K", "M", "G" };
 	double v = (double)bytes;
-	int i = -1;
+	unsigned i = 0;
 
-	while (v >= 1024 && i < 2) {
+	while (v >= 1024 && i + 1 < ARRAY_LEN(unit)) {
 		v /= 1024;
 		i++;
 	}
-	opt_text_add(b, "%.6g%.*s", v, i < 0 ? 0 : 1, i < 0 ? "" : &unit[i]);
+	opt_text_add(b, "%.6g%s", v, unit[i]);
 }
 
 static void add_default(struct opt_text *b, const struct opt *o, const void *v)
