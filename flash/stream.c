@@ -103,10 +103,11 @@ static void piece_fail(struct stream *s, struct piece *p, int code)
 	slot_fail(s, slot);
 }
 
-static void piece_at_end(struct stream *s, struct piece *p, size_t came)
+/* Reads come back in any order: the lowest end that one of them found. */
+static void piece_at_end(struct stream *s, struct piece *p)
 {
 	const struct image_extent *x = &p->slot->check.x;
-	uint64_t end = file_offset(p) + came;
+	uint64_t end = p->slot->end;
 
 	err_set(&p->slot->e, ENODATA,
 		"the file ends at %llu, %llu bytes short: it has become "
@@ -122,9 +123,13 @@ static void piece_at_end(struct stream *s, struct piece *p, size_t came)
 static void piece_short(struct stream *s, struct piece *p, size_t came)
 {
 	size_t whole = came & ~(size_t)(IMAGE_PAGE - 1);
+	uint64_t end = file_offset(p) + came;
+	struct slot *slot = p->slot;
 
-	if (!came || (!whole && p->tries == STREAM_TRIES)) {
-		piece_at_end(s, p, came);
+	if (end < slot->end)
+		slot->end = end;
+	if (!came || slot->e.code || (!whole && p->tries == STREAM_TRIES)) {
+		piece_at_end(s, p);
 		return;
 	}
 	p->tries = whole ? 0 : p->tries + 1;
@@ -147,13 +152,15 @@ static void piece_error(struct stream *s, struct piece *p, int code)
 static void piece_back(struct stream *s, struct piece *p)
 {
 	int64_t res = p->block.res;
+	bool is_short = res >= 0 && (uint64_t)res < p->need - p->got;
+	int failed = p->slot->e.code;
 
-	if (p->slot->e.code)
+	if (is_short && (!failed || failed == -ENODATA))
+		piece_short(s, p, (size_t)res);
+	else if (failed)
 		piece_free(p);
 	else if (res < 0)
 		piece_error(s, p, (int)-res);
-	else if ((uint64_t)res < p->need - p->got)
-		piece_short(s, p, (size_t)res);
 	else
 		p->state = PIECE_ARRIVED;
 	if (p->state == PIECE_ARRIVED)
@@ -389,6 +396,7 @@ int stream_begin(struct stream *s, unsigned i, const struct image_extent *x,
 	buffer_begin(slot->buffer, slot->off, slot->written, BUFFER_WRITE);
 	slot->state = SLOT_READING;
 	slot->e.code = 0;
+	slot->end = UINT64_MAX;
 	slot->begun = s->begun++;
 	slot->cut = 0;
 	slot->again = false;

@@ -29,6 +29,7 @@ struct slot {
 	enum slot_state state;
 	struct err e;    /* why the extent fails, while its pieces come back */
 	uint64_t begun;  /* extents begun before it */
+	uint64_t end;    /* of the file, as the least of its short reads says */
 	uint64_t cut;    /* stored bytes that became pieces */
 	size_t written;  /* bytes of the bracket */
 	unsigned pieces; /* not free */
