@@ -95,8 +95,7 @@ int decoder_ask(
 	row = needless(&d->options, d->method, &t);
 	if (row)
 		return refuse_option(d->method, t, row, e);
-	return drafting_ask(
-		&d->drafting, opt_values_of(&d->options, &drafting_table), e);
+	return drafting_ask(&d->drafting, &d->options, e);
 }
 
 /* ---- opening ------------------------------------------------------------- */

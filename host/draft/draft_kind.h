@@ -14,12 +14,15 @@ struct drafter;
 struct drafting_options;
 struct err;
 struct model;
+struct opt_table;
+struct opt_values;
 struct session;
 struct session_opts;
 
 /* What a drafter is opened for and with; all of it outlives the drafter. */
 struct draft_site {
 	const struct drafting_options *options;
+	const struct opt_values *values; /* those of all tables */
 	const char *word;         /* behind the kind's name, if it has one */
 	const struct model *file; /* of a kind that reads one, and where */
 	const char *path;         /* it lies */
@@ -43,6 +46,7 @@ struct draft_kind {
 	 * it is good for is simulated. */
 	bool told;
 	const char *title; /* in reports; NULL: the path of the file */
+	const struct opt_table *options; /* its own; NULL: none */
 	/* -EINVAL for a word that cannot be meant; `said` is the name and the
 	 * word. NULL: any can. */
 	int (*check)(const char *said, const char *word, struct err *);

@@ -60,6 +60,20 @@ const struct opt_table drafting_table = {
 	.size = sizeof(struct drafting_options),
 };
 
+const struct opt_table *drafting_tables(size_t i)
+{
+	const struct opt_table *t = &drafting_table;
+
+	for (size_t k = 0; i && draft_kinds[k]; k++) {
+		t = draft_kinds[k]->options;
+		for (size_t before = 0; before < k && t; before++)
+			if (draft_kinds[before]->options == t)
+				t = NULL;
+		i -= t != NULL;
+	}
+	return i ? NULL : t;
+}
+
 /* A path may hold "+" as well: it ends only where a kind is named behind. */
 static size_t path_length(const char *said)
 {
@@ -95,12 +109,15 @@ static int take_part(struct drafting *d, const char *said, size_t len,
 }
 
 int drafting_ask(
-	struct drafting *d, const struct drafting_options *opts, struct err *e)
+	struct drafting *d, const struct opt_values *values, struct err *e)
 {
-	const char *said = opts->draft ? opts->draft : "";
+	const char *said;
 	int ret;
 
-	d->opts = *opts;
+	d->values = values;
+	d->opts = *(const struct drafting_options *)opt_values_of(
+		values, &drafting_table);
+	said = d->opts.draft ? d->opts.draft : "";
 	for (;;) {
 		const struct draft_kind *kind;
 		size_t len;
@@ -208,6 +225,7 @@ int drafting_open(struct drafting *d, struct session *target,
 	int ret = 0;
 
 	d->site = (struct draft_site){ .options = &d->opts,
+		.values = d->values,
 		.target = session_model(target),
 		.session = target,
 		.session_opts = o,

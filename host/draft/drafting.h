@@ -30,6 +30,9 @@ struct drafting_options {
 };
 extern const struct opt_table drafting_table;
 
+/* That one and those of all kinds, each once: an opt_tables. */
+const struct opt_table *drafting_tables(size_t i);
+
 #define DRAFT_PARTS 4
 
 /* One of the drafters that were asked for, with "+" between. */
@@ -42,6 +45,7 @@ struct draft_part {
 
 struct drafting {
 	struct drafting_options opts;
+	const struct opt_values *values;
 	struct draft_part part[DRAFT_PARTS];
 	unsigned n;
 	struct drafter each[DRAFT_PARTS]; /* begin NULL: not open */
@@ -51,10 +55,9 @@ struct drafting {
 	struct draft_site site; /* what they are opened for */
 };
 
-/* What is to draft; text in the options is borrowed. -EINVAL for what cannot
- * be meant. */
-int drafting_ask(
-	struct drafting *, const struct drafting_options *, struct err *);
+/* What is to draft; the values are borrowed. -EINVAL for what cannot be meant.
+ */
+int drafting_ask(struct drafting *, const struct opt_values *, struct err *);
 
 /* Nothing but the draft model's file is opened, if there is one. -EINVAL when
  * its vocabulary is not the target's. */

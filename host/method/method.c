@@ -40,8 +40,9 @@ const struct method *method_find(const char *name)
 
 bool method_uses(const struct method *m, const struct opt_table *t)
 {
-	if (t == &drafting_table)
-		return m->needs_draft;
+	for (size_t i = 0; drafting_tables(i); i++)
+		if (t == drafting_tables(i))
+			return m->needs_draft;
 	for (size_t i = 0; m->options && m->options[i]; i++)
 		if (m->options[i] == t)
 			return true;
@@ -76,7 +77,8 @@ const struct opt_table *method_table(size_t i)
 {
 	struct listed l = { 0 };
 
-	list(&l, &drafting_table);
+	for (size_t k = 0; drafting_tables(k); k++)
+		list(&l, drafting_tables(k));
 	list_all(&l, true);
 	list_all(&l, false);
 	return i < l.n ? l.table[i] : NULL;

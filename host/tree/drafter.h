@@ -14,6 +14,7 @@
 #ifndef HOST_TREE_DRAFTER_H
 #define HOST_TREE_DRAFTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,23 @@ struct drafter {
 	 * came true is kept, the rest is dropped. NULL: begin() is soon enough.
 	 */
 	void (*saw)(void *arg, const int32_t *text, size_t n);
+	/*
+	 * Before that, of a tree just verified: the target's logits [n_vocab]
+	 * behind a node. Of the nodes on the way that came true, and with
+	 * `all_rows`, which costs the target's output matrix for each, of all,
+	 * in their order. NULL: it has no use for them.
+	 */
+	void (*computed)(void *arg, const struct tree *, uint32_t node,
+		const float *logits, uint32_t n_vocab);
+	bool all_rows;
+	/*
+	 * While the target reads a prompt: whether the logits behind its token
+	 * `at` are wanted, and those, in order. What they cost is the caller's
+	 * to count. NULL, both or none: no use for them.
+	 */
+	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
+	void (*read)(
+		void *arg, size_t at, const float *logits, uint32_t n_vocab);
 	/* What a phone's processor would have worked for it since last asked,
 	 * added to *sum. NULL: nothing. */
 	void (*price)(void *arg, struct price *sum);

@@ -69,10 +69,12 @@ static void copy_target(const char *name, const char *was, const char *is)
 static int open_model(const struct method *m, const char *model,
 	const char *draft, struct err *e)
 {
-	struct drafting_options o = { .draft = draft };
+	struct opt_values o = { 0 };
 	struct decoder d = { .method = m };
 	int ret;
 
+	((struct drafting_options *)opt_values_at(&o, &drafting_table))->draft =
+		draft;
 	assert_ok(drafting_ask(&d.drafting, &o, e), e);
 	ret = decoder_open_model(&d, model, e);
 

@@ -181,11 +181,13 @@ static void test_errors(void **state)
 static void check_asked(const char *draft, bool on_device, unsigned n,
 	const struct draft_kind *const *kind, const char *const *said)
 {
-	const struct drafting_options o = { .draft = draft,
-		.on_device = on_device };
+	struct opt_values o = { 0 };
+	struct drafting_options *asked = opt_values_at(&o, &drafting_table);
 	static struct drafting d;
 	struct err e = { 0 };
 
+	asked->draft = draft;
+	asked->on_device = on_device;
 	d = (struct drafting){ 0 };
 	assert_ok(drafting_ask(&d, &o, &e), &e);
 	assert_int_equal(d.n, n);
@@ -227,10 +229,12 @@ static void test_words(void **state)
 
 static void check_refused(const char *draft, const char *what)
 {
-	const struct drafting_options o = { .draft = draft };
+	struct opt_values o = { 0 };
+	struct drafting_options *asked = opt_values_at(&o, &drafting_table);
 	static struct drafting d;
 	struct err e = { 0 };
 
+	asked->draft = draft;
 	d = (struct drafting){ 0 };
 	assert_int_equal(drafting_ask(&d, &o, &e), -EINVAL);
 	if (!strstr(e.text, what))

@@ -1,0 +1,257 @@
+#include "base/err.h"
+#include "host/draft/reliance.h"
+#include "host/draft/source.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GUESSES 64 /* of a place that are looked at */
+
+struct retriever {
+	struct source source;
+	struct reliance reliance;
+	int32_t *text; /* [n] that the source was given last */
+	size_t n, room;
+	/* [n_places] of the tree's nodes, which know theirs by tree->row. */
+	struct source_place *place;
+	uint32_t n_places, place_room;
+};
+
+/* ---- candidates ---------------------------------------------------------- */
+
+static double probability(
+	const struct retriever *r, const struct source_guess *g, uint32_t depth)
+{
+	const struct grounds grounds = { g->origin, g->match, depth };
+
+	return (double)g->share * reliance_of(&r->reliance, &grounds);
+}
+
+static bool before(struct candidate a, struct candidate b)
+{
+	return a.q > b.q || (a.q == b.q && a.token < b.token);
+}
+
+/* Sorted in, where it is among the best k; the more likely of two that are the
+ * same token. */
+static uint32_t put(
+	struct candidate *c, uint32_t n, uint32_t k, struct candidate new)
+{
+	uint32_t at = 0;
+
+	while (at < n && c[at].token != new.token)
+		at++;
+	if (at < n && !before(new, c[at]))
+		return n;
+	if (at == n && n < k)
+		n++;
+	else if (at == n && !before(new, c[--at]))
+		return n;
+	for (; at && before(new, c[at - 1]); at--)
+		c[at] = c[at - 1];
+	c[at] = new;
+	return n;
+}
+
+static void fill(struct retriever *r, struct tree *t, uint32_t node,
+	const struct source_place *place)
+{
+	struct candidate *c = t->candidate + (size_t)node * t->k;
+	struct source_guess guess[GUESSES];
+	uint32_t n = r->source.guesses(
+		r->source.arg, place, t->depth[node], guess, GUESSES);
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		kept = put(c, kept, t->k,
+			(struct candidate){ guess[i].token,
+				(float)probability(
+					r, &guess[i], t->depth[node]) });
+	t->n_candidates[node] = kept;
+}
+
+/* ---- a tree -------------------------------------------------------------- */
+
+static int no_memory(struct err *e)
+{
+	return err_set(e, ENOMEM, "no memory to draft from a text");
+}
+
+static int add_place(struct retriever *r, uint32_t *at, struct err *e)
+{
+	if (r->n_places == r->place_room) {
+		uint32_t room = r->place_room ? 2 * r->place_room : 64;
+		struct source_place *more =
+			realloc(r->place, room * sizeof(*more));
+
+		if (!more)
+			return no_memory(e);
+		r->place = more;
+		r->place_room = room;
+	}
+	*at = r->n_places++;
+	return 0;
+}
+
+static int expand(void *arg, struct tree *t, const uint32_t *node, uint32_t n,
+	struct err *e)
+{
+	struct retriever *r = arg;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t u = node[i], above = t->row[t->parent[u]], at;
+		int ret = add_place(r, &at, e);
+
+		if (ret)
+			return ret;
+		r->place[at] = r->place[above];
+		r->source.step(r->source.arg, &r->place[at], t->token[u]);
+		t->row[u] = at;
+		fill(r, t, u, &r->place[at]);
+	}
+	return 0;
+}
+
+static size_t common(const struct retriever *r, const int32_t *text, size_t n)
+{
+	size_t i = 0;
+
+	while (i < r->n && i < n && r->text[i] == text[i])
+		i++;
+	return i;
+}
+
+static int remember(
+	struct retriever *r, const int32_t *text, size_t n, struct err *e)
+{
+	if (n > r->room) {
+		int32_t *more = realloc(r->text, 2 * n * sizeof(*more));
+
+		if (!more)
+			return no_memory(e);
+		r->text = more;
+		r->room = 2 * n;
+	}
+	memcpy(r->text, text, n * sizeof(*text));
+	r->n = n;
+	return 0;
+}
+
+static int begin(
+	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
+{
+	struct retriever *r = arg;
+	uint32_t root;
+	int ret = r->source.take(r->source.arg, text, n, common(r, text, n), e);
+
+	tree_reset(t, text[n - 1]);
+	r->n_places = 0;
+	if (!ret)
+		ret = remember(r, text, n, e);
+	if (!ret)
+		ret = add_place(r, &root, e);
+	if (ret)
+		return ret;
+	r->source.root(r->source.arg, &r->place[root]);
+	fill(r, t, 0, &r->place[root]);
+	return 0;
+}
+
+/* ---- what came of it ----------------------------------------------------- */
+
+static bool same_grounds(
+	const struct source_guess *a, const struct source_guess *b)
+{
+	return a->origin == b->origin && a->match == b->match;
+}
+
+/* Those on the same grounds count as one. Whether `token` was guessed. */
+static bool judge(struct retriever *r, const struct source_guess *guess,
+	uint32_t n, uint32_t depth, int32_t token)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct grounds g = { guess[i].origin, guess[i].match,
+			depth };
+		double share = 0;
+		bool came = false, first = true;
+
+		for (uint32_t j = 0; j < n; j++) {
+			if (!same_grounds(&guess[i], &guess[j]))
+				continue;
+			first &= j >= i;
+			share += (double)guess[j].share;
+			came |= guess[j].token == token;
+		}
+		if (first)
+			reliance_saw(&r->reliance, &g, share, came);
+		any |= came;
+	}
+	return any;
+}
+
+/* Along what came, for as long as it was guessed. */
+static void saw(void *arg, const int32_t *text, size_t n)
+{
+	struct retriever *r = arg;
+	struct source_guess guess[GUESSES];
+	struct source_place place;
+
+	if (!r->n || n <= r->n || common(r, text, n) < r->n)
+		return;
+	r->source.root(r->source.arg, &place);
+	for (size_t i = r->n; i < n; i++) {
+		uint32_t depth = (uint32_t)(i - r->n);
+		uint32_t known = r->source.guesses(
+			r->source.arg, &place, depth, guess, GUESSES);
+
+		if (!judge(r, guess, known, depth, text[i]))
+			break;
+		r->source.step(r->source.arg, &place, text[i]);
+	}
+}
+
+static void computed(void *arg, const struct tree *t, uint32_t node,
+	const float *logits, uint32_t n_vocab)
+{
+	struct retriever *r = arg;
+
+	r->source.computed(r->source.arg, t, node, logits, n_vocab);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void close_retriever(void *arg)
+{
+	struct retriever *r = arg;
+
+	r->source.close(r->source.arg);
+	free(r->text);
+	free(r->place);
+	free(r);
+}
+
+int source_drafter_open(
+	struct drafter *out, const struct source *source, struct err *e)
+{
+	struct retriever *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		source->close(source->arg);
+		return no_memory(e);
+	}
+	r->source = *source;
+	reliance_init(&r->reliance);
+	*out = (struct drafter){ .arg = r,
+		.begin = begin,
+		.expand = expand,
+		.batch = 1,
+		.saw = saw,
+		.computed = source->computed ? computed : NULL,
+		.close = close_retriever };
+	return 0;
+}

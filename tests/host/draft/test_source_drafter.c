@@ -1,0 +1,184 @@
+/*
+ * The drafter of a source that is scripted: whose guesses become which
+ * candidates, and what is learnt of what came.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/draft/reliance.h"
+#include "host/draft/source.h"
+#include "host/tree/build.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+#include "tests/harness.h"
+
+#include <math.h>
+
+/* Behind a token t it guesses t + 1, and at the root also t + 2 on a longer
+ * match; what it was asked it writes down. */
+struct script {
+	struct source_place root;
+	size_t n, same;
+	unsigned closed;
+};
+
+static int take(
+	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
+{
+	struct script *s = arg;
+
+	s->n = n;
+	s->same = same;
+	s->root.at[0] = (uint32_t)text[n - 1];
+	return 0;
+}
+
+static void root(void *arg, struct source_place *p)
+{
+	*p = ((struct script *)arg)->root;
+}
+
+static void step(void *arg, struct source_place *p, int32_t token)
+{
+	p->at[0] = (uint32_t)token;
+}
+
+static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
+	struct source_guess *out, uint32_t most)
+{
+	int32_t t = (int32_t)p->at[0];
+
+	assert_true(most >= 3);
+	out[0] = (struct source_guess){ t + 1, 0.5f, 0, 1 };
+	out[1] = (struct source_guess){ t + 2, 0.25f, 1, 9 };
+	out[2] = (struct source_guess){ t + 1, 0.25f, 1, 9 };
+	return depth ? 1 : 3;
+}
+
+static void close_script(void *arg)
+{
+	((struct script *)arg)->closed++;
+}
+
+static struct drafter open_script(struct script *s)
+{
+	const struct source source = { s, take, root, step, guesses, NULL,
+		close_script };
+	struct drafter d;
+	struct err e = { 0 };
+
+	assert_ok(source_drafter_open(&d, &source, &e), &e);
+	return d;
+}
+
+static struct tree *open_tree(uint32_t rows, uint32_t k)
+{
+	struct tree *t;
+	struct err e = { 0 };
+
+	assert_ok(tree_open(&t, rows, k, &e), &e);
+	return t;
+}
+
+static double factor(uint32_t origin, uint32_t match, uint32_t depth)
+{
+	const struct grounds g = { origin, match, depth };
+	struct reliance r;
+
+	reliance_init(&r);
+	return reliance_of(&r, &g);
+}
+
+static void near(double a, double b)
+{
+	if (fabs(a - b) > 1e-6)
+		fail_msg("%g is not %g", a, b);
+}
+
+/* One token by two memories stands once, with the better word for it. */
+static void test_candidates(void **state)
+{
+	struct script s = { 0 };
+	struct drafter d = open_script(&s);
+	struct tree *t = open_tree(8, 4);
+	const int32_t text[] = { 7, 8, 9 };
+	const struct build_limits limits = { 4, 3 };
+	struct err e = { 0 };
+	double least = 0.25 * factor(1, 9, 0), most = 0.5 * factor(0, 1, 0);
+
+	assert_ok(d.begin(d.arg, t, text, 3, &e), &e);
+	assert_int_equal(t->n_candidates[0], 2);
+	near((double)t->candidate[0].q, most > least ? most : least);
+	near((double)t->candidate[1].q, least);
+	assert_int_equal(t->candidate[0].token + t->candidate[1].token, 21);
+	assert_ok(build_chain(t, &d, &limits, &e), &e);
+	assert_int_equal(t->n, 4);
+	for (uint32_t i = 2; i < 4; i++) {
+		assert_int_equal(t->token[i], t->token[i - 1] + 1);
+		near((double)t->q[i], 0.5 * factor(0, 1, i - 1));
+	}
+	tree_close(t);
+	drafter_close(&d);
+	assert_int_equal(s.closed, 1);
+}
+
+/* What came true is relied on more, what did not less, where it stood. */
+static void test_learns(void **state)
+{
+	struct script s = { 0 };
+	struct drafter d = open_script(&s);
+	struct tree *t = open_tree(8, 4);
+	int32_t text[200];
+	struct err e = { 0 };
+	size_t n = 3;
+
+	for (int32_t i = 0; i < 200; i++)
+		text[i] = i;
+	for (; n < 190; n += 3) {
+		assert_ok(d.begin(d.arg, t, text, n, &e), &e);
+		d.saw(d.arg, text, n + 3);
+	}
+	assert_ok(d.begin(d.arg, t, text, n, &e), &e);
+	/* Shares of 0.5 that always come. */
+	assert_int_equal(t->candidate[0].token, text[n - 1] + 1);
+	assert_true(t->candidate[0].q > 0.49f);
+	/* The other memory's go by what all its guesses promised. */
+	assert_true(t->candidate[1].q > 0.24f && t->candidate[1].q <= 0.25f);
+	for (; n < 190 + 150; n++) {
+		int32_t other[400] = { 0 };
+
+		assert_ok(d.begin(d.arg, t, other, n, &e), &e);
+		d.saw(d.arg, other, n + 1);
+	}
+	assert_ok(d.begin(d.arg, t, text, 100, &e), &e);
+	assert_true(t->candidate[0].q < 0.3f);
+	tree_close(t);
+	drafter_close(&d);
+}
+
+/* The source hears how much of the text it knows. */
+static void test_same(void **state)
+{
+	struct script s = { 0 };
+	struct drafter d = open_script(&s);
+	struct tree *t = open_tree(8, 4);
+	const int32_t a[] = { 1, 2, 3, 4, 5 }, b[] = { 1, 2, 9 };
+	struct err e = { 0 };
+
+	assert_ok(d.begin(d.arg, t, a, 3, &e), &e);
+	assert_int_equal(s.same, 0);
+	assert_ok(d.begin(d.arg, t, a, 5, &e), &e);
+	assert_int_equal(s.same, 3);
+	assert_ok(d.begin(d.arg, t, b, 3, &e), &e);
+	assert_int_equal(s.same, 2);
+	assert_int_equal(s.n, 3);
+	tree_close(t);
+	drafter_close(&d);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_candidates),
+	cmocka_unit_test(test_learns),
+	cmocka_unit_test(test_same),
+};
+
+TEST_MAIN(tests)
