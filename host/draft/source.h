@@ -11,6 +11,7 @@
 #ifndef HOST_DRAFT_SOURCE_H
 #define HOST_DRAFT_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,6 +56,11 @@ struct source {
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);
+	bool all_rows;
+	/* Those behind the tokens of a prompt (drafter.h). NULL: likewise. */
+	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
+	void (*read)(
+		void *arg, size_t at, const float *logits, uint32_t n_vocab);
 	void (*close)(void *arg);
 };
 

@@ -223,6 +223,21 @@ static void computed(void *arg, const struct tree *t, uint32_t node,
 	r->source.computed(r->source.arg, t, node, logits, n_vocab);
 }
 
+static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
+{
+	struct retriever *r = arg;
+
+	return r->source.wants(r->source.arg, prompt, n, at);
+}
+
+static void read_logits(
+	void *arg, size_t at, const float *logits, uint32_t n_vocab)
+{
+	struct retriever *r = arg;
+
+	r->source.read(r->source.arg, at, logits, n_vocab);
+}
+
 /* ---- opening ------------------------------------------------------------- */
 
 static void close_retriever(void *arg)
@@ -252,6 +267,9 @@ int source_drafter_open(
 		.batch = 1,
 		.saw = saw,
 		.computed = source->computed ? computed : NULL,
+		.all_rows = source->all_rows,
+		.wants = source->wants ? wants : NULL,
+		.read = source->read ? read_logits : NULL,
 		.close = close_retriever };
 	return 0;
 }

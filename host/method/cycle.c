@@ -211,16 +211,66 @@ static int32_t computed_child(
 	return child;
 }
 
+/* The drafter learns from the logits of rows. */
+static void show_drafter(
+	const struct cycle *c, uint32_t node, const float *logits)
+{
+	const struct drafter *d = c->env->drafter;
+
+	if (d->computed)
+		d->computed(d->arg, c->tree, node, logits,
+			session_model(c->session)->n_vocab);
+}
+
+/* Those of all rows that went all the way, where it wants them: the output
+ * matrix is read once for many. */
+static int compute_all(struct cycle *c, struct err *e)
+{
+	uint32_t n_vocab = session_model(c->session)->n_vocab, end;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < c->verified && !ret; i = end) {
+		for (end = i;
+			end < c->verified && session_hidden(c->session, end);)
+			end++;
+		ret = session_logits_range(c->session, i, end - i,
+			c->logits + (size_t)i * n_vocab, e);
+		for (uint32_t row = i; row < end && !ret; row++)
+			show_drafter(c, row, c->logits + (size_t)row * n_vocab);
+		end += end < c->verified;
+	}
+	return ret;
+}
+
+/* Of a row on the way. */
+static int row_logits(
+	struct cycle *c, uint32_t node, const float **logits, struct err *e)
+{
+	float *row = gen_logits(c->gen);
+	int ret;
+
+	if (c->logits) {
+		*logits = c->logits +
+			(size_t)node * session_model(c->session)->n_vocab;
+		return 0;
+	}
+	*logits = row;
+	ret = session_logits(c->session, node, row, e);
+	if (!ret)
+		show_drafter(c, node, row);
+	return ret;
+}
+
 /* Draw along the tree for as long as it was right, with logits of the rows on
  * that way alone. */
 static int walk(struct cycle *c, struct err *e)
 {
-	float *logits = gen_logits(c->gen);
+	const float *logits;
 	int32_t node = 0;
 
 	c->n_path = 0;
 	while (node >= 0) {
-		int ret = session_logits(c->session, (uint32_t)node, logits, e);
+		int ret = row_logits(c, (uint32_t)node, &logits, e);
 
 		if (ret)
 			return ret;
@@ -249,6 +299,8 @@ int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 	struct timer t = timer_start(c);
 	int ret = forward(c, pass, e);
 
+	if (!ret && c->logits)
+		ret = compute_all(c, e);
 	if (!ret)
 		ret = walk(c, e);
 	if (!ret)
@@ -283,14 +335,39 @@ static int draft_prompt(
 	return ret;
 }
 
+struct prompt {
+	const struct drafter *drafter;
+	const int32_t *token;
+	size_t n;
+	uint32_t n_vocab;
+};
+
+static bool wants(void *arg, size_t at)
+{
+	const struct prompt *p = arg;
+
+	return p->drafter->wants(p->drafter->arg, p->token, p->n, at);
+}
+
+static void read_logits(void *arg, size_t at, const float *logits)
+{
+	const struct prompt *p = arg;
+
+	p->drafter->read(p->drafter->arg, at, logits, p->n_vocab);
+}
+
 /* The first token, which the prompt's last row gives, if one is wanted. */
 static int first_token(struct cycle *c, struct err *e)
 {
 	float *logits = gen_logits(c->gen);
 	size_t n;
 	const int32_t *prompt = gen_tokens(c->gen, &n);
+	struct prompt p = { c->env->drafter, prompt, n,
+		session_model(c->session)->n_vocab };
+	const struct session_reader reader = { wants, read_logits, &p };
 	uint32_t row;
-	int ret = session_prefill(c->session, SESSION_TEXT, prompt, n, &row, e);
+	int ret = session_prefill_with(c->session, SESSION_TEXT, prompt, n,
+		p.drafter->wants ? &reader : NULL, &row, e);
 
 	pass_ended(c);
 	if (!ret)
@@ -316,7 +393,11 @@ int cycle_open(struct cycle *c, struct session *s, struct generation *g,
 	c->path = calloc(rows, sizeof(*c->path));
 	c->row = calloc(rows, sizeof(*c->row));
 	c->sigma = calloc(rows + spare, sizeof(*c->sigma));
-	if (!c->path || !c->row || !c->sigma)
+	if (env->drafter->all_rows)
+		c->logits = malloc((size_t)rows * session_model(s)->n_vocab *
+			sizeof(float));
+	if (!c->path || !c->row || !c->sigma ||
+		(env->drafter->all_rows && !c->logits))
 		return err_set(e, ENOMEM, "no memory for trees of %u", rows);
 	ret = tree_open(
 		&c->tree, rows + spare, tree_options(env)->candidates, e);
@@ -333,4 +414,5 @@ void cycle_close(struct cycle *c)
 	free(c->path);
 	free(c->row);
 	free(c->sigma);
+	free(c->logits);
 }

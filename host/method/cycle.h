@@ -54,6 +54,8 @@ struct cycle {
 
 	struct row *row; /* [rows] the tree as the session is given it */
 	float *sigma;    /* [rows + spare] pruning's word on each node */
+	/* [rows][n_vocab] of the tree, for a drafter that wants all; or NULL */
+	float *logits;
 };
 
 /*

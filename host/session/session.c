@@ -58,6 +58,13 @@ static void price_logits(struct session *s, uint32_t rows)
 	session_add_host_work(s, &p);
 }
 
+void session_logits_of(struct session *s, const float *const *hidden,
+	float *const *out, uint32_t n)
+{
+	logits_compute(s->logits, hidden, out, n);
+	price_logits(s, n);
+}
+
 int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 	float *logits, struct err *e)
 {
@@ -85,8 +92,7 @@ int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 				return ret;
 			out[j] = logits + (size_t)(i + j) * s->model->n_vocab;
 		}
-		logits_compute(s->logits, hidden, out, some);
-		price_logits(s, some);
+		session_logits_of(s, hidden, out, some);
 	}
 	return 0;
 }

@@ -218,6 +218,20 @@ int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
 	size_t n, uint32_t *last_row, struct err *);
 
 /*
+ * Who wants logits behind tokens of a prompt while it is read: those of a chunk
+ * are computed on the host while the device computes the next. Both are asked
+ * in the order of tokens; `at` counts those given to session_prefill_with.
+ */
+struct session_reader {
+	bool (*wants)(void *arg, size_t at);
+	void (*read)(void *arg, size_t at, const float *logits);
+	void *arg;
+};
+int session_prefill_with(struct session *, uint32_t sequence,
+	const int32_t *token, size_t n, const struct session_reader *,
+	uint32_t *last_row, struct err *);
+
+/*
  * Work of the host's beside the session was done: drafting, predicting. It
  * takes its place on the phone's time, and what comes from flash, which comes
  * only while it is waited for or seen to, is seen to. So whoever works for long

@@ -155,24 +155,3 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	sequence_grow(s->sequences, sequence, length);
 	return 0;
 }
-
-int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
-	size_t n, uint32_t *last_row, struct err *e)
-{
-	uint32_t chunk = s->opts.prefill_chunk;
-	uint64_t began = s->time->cpu_ps;
-	int ret = 0;
-
-	if (!n)
-		return err_set(e, EINVAL, "nothing to prefill");
-	for (size_t i = 0; i < n && !ret; i += chunk) {
-		uint32_t rows = n - i < chunk ? (uint32_t)(n - i) : chunk;
-
-		ret = session_continue(s, sequence, token + i, rows, e);
-		if (!ret)
-			ret = session_accept(s, sequence, NULL, rows, e);
-		*last_row = rows - 1;
-	}
-	s->stats.prompt_ps += s->time->cpu_ps - began;
-	return ret;
-}

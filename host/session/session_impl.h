@@ -109,6 +109,15 @@ int session_reattach(struct session *, struct err *);
 /* What was not accepted of the last pass is forgotten. */
 void session_settle(struct session *);
 
+/* session_continue, with something beside it. */
+int session_continue_with(struct session *, uint32_t sequence,
+	const int32_t *token, uint32_t n, const struct session_hooks *,
+	struct err *);
+
+/* Logits of n <= LOGITS_ROWS states, which are sound; counted and priced. */
+void session_logits_of(struct session *, const float *const *hidden,
+	float *const *out, uint32_t n);
+
 /* Requests that no device will answer any more. */
 int session_drop_flights(struct session *, struct err *);
 

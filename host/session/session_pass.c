@@ -483,8 +483,9 @@ int session_forward(struct session *s, const struct rows *rows, struct err *e)
 	return session_forward_with(s, rows, NULL, e);
 }
 
-int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
-	uint32_t n, struct err *e)
+int session_continue_with(struct session *s, uint32_t sequence,
+	const int32_t *token, uint32_t n, const struct session_hooks *hooks,
+	struct err *e)
 {
 	const struct rows rows = { .sight = s->model->causal ? SIGHT_TREE
 							     : SIGHT_WINDOW,
@@ -498,5 +499,11 @@ int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
 	/* More are refused by their number. */
 	rows_tree(s->some, sequence, length, token, NULL,
 		n < s->plan.max_rows ? n : s->plan.max_rows);
-	return session_forward(s, &rows, e);
+	return session_forward_with(s, &rows, hooks, e);
+}
+
+int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
+	uint32_t n, struct err *e)
+{
+	return session_continue_with(s, sequence, token, n, NULL, e);
 }

@@ -61,8 +61,12 @@ static void close_script(void *arg)
 
 static struct drafter open_script(struct script *s)
 {
-	const struct source source = { s, take, root, step, guesses, NULL,
-		close_script };
+	const struct source source = { .arg = s,
+		.take = take,
+		.root = root,
+		.step = step,
+		.guesses = guesses,
+		.close = close_script };
 	struct drafter d;
 	struct err e = { 0 };
 

@@ -1,0 +1,150 @@
+/*
+ * A prompt, chunk by chunk, and the logits behind some of its tokens: the
+ * states of a chunk are kept, and the host turns them into logits while the
+ * device computes the next chunk.
+ */
+#include "host/session/session_impl.h"
+
+#include "base/err.h"
+#include "host/model/model.h"
+#include "host/session/logits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reading {
+	struct session *s;
+	const struct session_reader *reader;
+	size_t *at;    /* [n] tokens whose states are kept */
+	float *hidden; /* [n][n_embd] */
+	float *logits; /* [LOGITS_ROWS][n_vocab] */
+	uint32_t n, done;
+};
+
+static int no_memory(struct err *e)
+{
+	return err_set(e, ENOMEM, "no memory for the logits of a prompt");
+}
+
+static int open_reading(struct reading *r, struct err *e)
+{
+	const struct session *s = r->s;
+	size_t chunk = s->opts.prefill_chunk;
+
+	r->at = malloc(chunk * sizeof(*r->at));
+	r->hidden = malloc(chunk * s->model->n_embd * sizeof(float));
+	r->logits =
+		malloc((size_t)LOGITS_ROWS * s->model->n_vocab * sizeof(float));
+	return r->at && r->hidden && r->logits ? 0 : no_memory(e);
+}
+
+static void close_reading(struct reading *r)
+{
+	free(r->at);
+	free(r->hidden);
+	free(r->logits);
+}
+
+/* The states of the chunk just computed, tokens [first, first + rows). */
+static int keep(struct reading *r, size_t first, uint32_t rows, struct err *e)
+{
+	size_t width = r->s->model->n_embd;
+
+	for (uint32_t i = 0; i < rows; i++) {
+		const float *state;
+		int ret;
+
+		if (!r->reader->wants(r->reader->arg, first + i))
+			continue;
+		state = session_hidden(r->s, i);
+		ret = logits_check(state, (uint32_t)width, i, e);
+		if (ret)
+			return ret;
+		memcpy(r->hidden + r->n * width, state, width * sizeof(float));
+		r->at[r->n++] = first + i;
+	}
+	return 0;
+}
+
+/* As many more as that. */
+static void compute(struct reading *r, uint32_t n)
+{
+	const struct model *m = r->s->model;
+	const float *hidden[LOGITS_ROWS];
+	float *out[LOGITS_ROWS];
+	uint32_t end = r->n - r->done < n ? r->n : r->done + n;
+
+	for (uint32_t some; r->done < end; r->done += some) {
+		some = end - r->done < LOGITS_ROWS ? end - r->done
+						   : LOGITS_ROWS;
+		for (uint32_t j = 0; j < some; j++) {
+			hidden[j] =
+				r->hidden + (size_t)(r->done + j) * m->n_embd;
+			out[j] = r->logits + (size_t)j * m->n_vocab;
+		}
+		session_logits_of(r->s, hidden, out, some);
+		for (uint32_t j = 0; j < some; j++)
+			r->reader->read(
+				r->reader->arg, r->at[r->done + j], out[j]);
+	}
+}
+
+/* A share a block: the device must not wait for its next request. */
+static int meanwhile(void *arg, struct err *e)
+{
+	struct reading *r = arg;
+	uint32_t blocks = r->s->n_blocks;
+
+	compute(r, (r->n + blocks - 1) / blocks);
+	return 0;
+}
+
+static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
+	size_t n, uint32_t *last_row, struct err *e)
+{
+	const struct session_hooks hooks = { .meanwhile = meanwhile, .arg = r };
+	uint32_t chunk = r->s->opts.prefill_chunk;
+	int ret = 0;
+
+	for (size_t i = 0; i < n && !ret; i += chunk) {
+		uint32_t rows = n - i < chunk ? (uint32_t)(n - i) : chunk;
+
+		ret = session_continue_with(r->s, sequence, token + i, rows,
+			r->n ? &hooks : NULL, e);
+		r->n = r->done = 0;
+		if (!ret && r->reader)
+			ret = keep(r, i, rows, e);
+		if (!ret)
+			ret = session_accept(r->s, sequence, NULL, rows, e);
+		*last_row = rows - 1;
+	}
+	if (!ret)
+		compute(r, r->n);
+	return ret;
+}
+
+int session_prefill_with(struct session *s, uint32_t sequence,
+	const int32_t *token, size_t n, const struct session_reader *reader,
+	uint32_t *last_row, struct err *e)
+{
+	struct reading r = { .s = s, .reader = reader };
+	uint64_t began = s->time->cpu_ps;
+	int ret = 0;
+
+	if (!n)
+		return err_set(e, EINVAL, "nothing to prefill");
+	if (reader)
+		ret = open_reading(&r, e);
+	if (!ret)
+		ret = chunks(&r, sequence, token, n, last_row, e);
+	close_reading(&r);
+	s->stats.prompt_ps += s->time->cpu_ps - began;
+	return ret;
+}
+
+int session_prefill(struct session *s, uint32_t sequence, const int32_t *token,
+	size_t n, uint32_t *last_row, struct err *e)
+{
+	return session_prefill_with(s, sequence, token, n, NULL, last_row, e);
+}
