@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define TEXTS_KEY 512
+#define TABLES    3 /* the last where there is more than one task */
 
 struct bench_methods {
 	const struct methods_args *args;
@@ -27,8 +28,8 @@ struct bench_methods {
 	struct runner runner;
 	struct bench_items items;
 	struct experiment x;
-	struct table_spec spec[2];
-	struct table_plan plan[2];
+	struct table_spec spec[TABLES];
+	struct table_plan plan[TABLES];
 	/* What makes texts what they are, of each number of same texts. */
 	char texts[TABLE_ROWS][TEXTS_KEY];
 	unsigned n_texts;
@@ -52,6 +53,16 @@ static const struct column_spec methods_columns[] = {
 	{ 0 },
 };
 
+static const struct column_spec rows_columns[] = {
+	{ "valid", "valid%", 1, 100, figure_valid, .panel = 1 },
+	{ "wasted", "wasted%", 1, 100, figure_wasted, .panel = 1 },
+	{ "underutilized", "underutilized%", 1, 100, figure_underutilized,
+		.panel = 1 },
+	{ "valid_of_tiles", "of tiles%", 1, 100, figure_valid_of_tiles },
+	{ "graph_rows", "", 0, 1, figure_graph_rows },
+	{ 0 },
+};
+
 static const struct column_spec tasks_columns[] = {
 	{ "task", "", 2, 1, .panel = 1, .each = COLUMN_EACH_TASK },
 	{ "geometric_mean", "mean", 2, 1, figure_tokens_per_s, .panel = 1 },
@@ -66,6 +77,15 @@ static const struct table_spec methods_table = { .name = "methods",
 	.name_key = { "method" },
 	.column = methods_columns,
 	.plot = { .y = { "tokens/s", "tokens a pass", "mJ a token" } } };
+
+static const struct table_spec rows_table = { .name = "rows",
+	.title = "What became of the rows of decode passes",
+	.note = "valid: kept; wasted: rejected drafts; underutilized: padding "
+		"of the static graph;\nof tiles: the valid ones of the matrix "
+		"engine's whole tiles.",
+	.name_key = { "method" },
+	.column = rows_columns,
+	.plot = { .y = { "% of the rows" } } };
 
 static const struct table_spec tasks_table = { .name = "tasks",
 	.title = "Tokens/s of each task",
@@ -212,11 +232,13 @@ static int check_models(const struct bench_methods *b, struct err *e)
 static int plan(struct bench_methods *b, struct err *e)
 {
 	const struct methods_args *a = b->args;
+	static const struct table_spec *const tables[TABLES] = { &methods_table,
+		&rows_table, &tasks_table };
 	bool used[SETS_MAX] = { false };
 	int ret = check_models(b, e);
 
 	for (size_t i = 0; i < ARRAY_LEN(b->plan); i++) {
-		b->spec[i] = i ? tasks_table : methods_table;
+		b->spec[i] = *tables[i];
 		if (a->sets->n)
 			b->spec[i].name_key[1] = "set";
 		b->plan[i].spec = &b->spec[i];
@@ -287,8 +309,8 @@ static int print_json(const struct bench_methods *b,
 
 static int report(const struct bench_methods *b, struct err *e)
 {
-	struct bench_table *tables = calloc(2, sizeof(*tables));
-	unsigned n = b->x.n_tasks > 1 ? 2 : 1;
+	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
+	unsigned n = b->x.n_tasks > 1 ? TABLES : TABLES - 1;
 	struct table_ask ask = { 0 };
 	char caption[BENCH_CAPTION];
 	int ret = 0;

@@ -14,6 +14,7 @@ void figures_add(struct figures *sum, const struct figures *f)
 	sum->rows += f->rows;
 	sum->upper_rows += f->upper_rows;
 	sum->logits_rows += f->logits_rows;
+	row_counts_add(&sum->decode_rows, &f->decode_rows);
 	sum->bytes += f->bytes;
 	sum->plain_ns += f->plain_ns;
 	sum->device_ns += f->device_ns;
@@ -123,6 +124,37 @@ double figure_logits_rows(const struct told *t)
 double figure_upper_rows(const struct told *t)
 {
 	return a_pass(t, (double)t->sum.upper_rows);
+}
+
+static double of_graphs(const struct told *t, uint64_t rows)
+{
+	return row_counts_share(rows, t->sum.decode_rows.graph);
+}
+
+double figure_valid(const struct told *t)
+{
+	return of_graphs(t, t->sum.decode_rows.valid);
+}
+
+double figure_wasted(const struct told *t)
+{
+	return of_graphs(t, row_counts_wasted(&t->sum.decode_rows));
+}
+
+double figure_underutilized(const struct told *t)
+{
+	return of_graphs(t, row_counts_underutilized(&t->sum.decode_rows));
+}
+
+double figure_valid_of_tiles(const struct told *t)
+{
+	return row_counts_share(
+		t->sum.decode_rows.valid, t->sum.decode_rows.tile);
+}
+
+double figure_graph_rows(const struct told *t)
+{
+	return (double)t->sum.decode_rows.graph;
 }
 
 double figure_draft_share(const struct told *t)

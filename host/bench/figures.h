@@ -7,6 +7,7 @@
 #define HOST_BENCH_FIGURES_H
 
 #include "host/method/method.h"
+#include "host/session/row_counts.h"
 
 #include <stdint.h>
 
@@ -19,7 +20,8 @@ struct run;
 struct figures {
 	uint64_t tokens, ns, ps; /* of the wall and of the phone */
 	uint64_t passes, rows, upper_rows, logits_rows;
-	uint64_t bytes;    /* of layers that came from flash */
+	struct row_counts decode_rows; /* what came of `rows` */
+	uint64_t bytes;                /* of layers that came from flash */
 	uint64_t plain_ns; /* that a plain reader took for as many */
 	uint64_t device_ns;
 	uint64_t engine_ps[3]; /* of the phone's NPU: matrix, vector, memory */
@@ -49,6 +51,9 @@ figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
 	figure_rows, figure_logits_rows, figure_draft_share,
 	figure_verify_share, figure_seconds, figure_joules, figure_tokens,
 	figure_all_logits_rows, figure_upper_rows;
+/* Of the rows of all passes' graphs; of them in whole tiles. */
+figure_of figure_valid, figure_wasted, figure_underutilized,
+	figure_valid_of_tiles, figure_graph_rows;
 /* A pass: what it reads, and for how long; drafting beside it, and nodes. */
 figure_of figure_bytes, figure_read_s, figure_compute_s, figure_verify_s,
 	figure_draft_s, figure_expanded, figure_of_plain, figure_overlap,

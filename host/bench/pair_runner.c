@@ -232,6 +232,7 @@ static struct figures figures_since(
 		.ps = end->ps - m->ps,
 		.passes = s.passes,
 		.rows = s.rows,
+		.decode_rows = s.decode_rows,
 		.upper_rows = s.upper_rows,
 		.logits_rows = s.logits_rows,
 		.bytes = s.staging.bytes_used,

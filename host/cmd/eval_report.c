@@ -3,6 +3,7 @@
 #include "host/api/decoder.h"
 #include "host/api/options.h"
 #include "host/cmd/json_text.h"
+#include "host/cmd/rows_json.h"
 #include "host/model/model.h"
 
 #include <errno.h>
@@ -190,6 +191,7 @@ static json_t *task_json(const struct decoder *d, const struct eval_result *r)
 	json_object_set_new(
 		o, "generated_tokens", json_integer((json_int_t)r->tokens));
 	json_object_set_new(o, "passes", json_integer((json_int_t)r->passes));
+	json_object_set_new(o, "decode_rows", rows_json(&r->decode_rows));
 	json_object_set_new(o, "total_s", json_real((double)r->ns * 1e-9));
 	json_object_set_new(o, "tokens_per_s", json_real(tokens_per_s(r)));
 	if (d->session_opts.soc)

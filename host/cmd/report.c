@@ -4,6 +4,7 @@
 #include "host/api/decoder.h"
 #include "host/api/options.h"
 #include "host/cmd/json_text.h"
+#include "host/cmd/rows_json.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 
@@ -81,6 +82,14 @@ static struct phone phone_of(const struct run_report *r)
 			soc->base_w * total };
 }
 
+/* The prompt's among them. */
+static double joules_a_token(const struct run_report *r)
+{
+	size_t n = gen_generated(r->generation);
+
+	return n ? phone_of(r).energy_j / (double)n : 0;
+}
+
 static double of_total(const struct run_report *r, uint64_t ps)
 {
 	return r->stats.price.total_ps
@@ -123,6 +132,24 @@ static void draft_text(const struct decoder *d, double run_s, FILE *f)
 		fprintf(f, "%s\n", line.data ? line.data : "");
 		strbuf_release(&line);
 	}
+}
+
+/* Behind the prompt. */
+static void rows_text(const struct run_report *r, FILE *f)
+{
+	const struct row_counts *c = &r->stats.decode_rows;
+
+	fprintf(f,
+		"rows         of %" PRIu64 " in the graphs of %" PRIu64
+		" passes behind the prompt %.1f %% valid, %.1f %% wasted, "
+		"%.1f %% underutilized; of whole tiles %.1f %% valid",
+		c->graph, c->passes, 100 * row_counts_share(c->valid, c->graph),
+		100 * row_counts_share(row_counts_wasted(c), c->graph),
+		100 * row_counts_share(row_counts_underutilized(c), c->graph),
+		100 * row_counts_share(c->valid, c->tile));
+	if (r->decoder->session_opts.soc)
+		fprintf(f, "; %.2f mJ a token", 1e3 * joules_a_token(r));
+	fputc('\n', f);
 }
 
 static void flash_text(const struct run_report *r, FILE *f)
@@ -169,6 +196,8 @@ void report_text(const struct run_report *r, FILE *f)
 		s->passes, s->rows, s->padded_rows, d->method->name,
 		s->logits_rows, s->logits_hash, s->round_trips, s->sleeps,
 		doorbell_names[o->doorbell]);
+	if (s->decode_rows.passes)
+		rows_text(r, f);
 	if (d->env.stats.cycles)
 		draft_text(d, t.total_s - t.load_s, f);
 	if (session_flash_how(d->session))
@@ -259,6 +288,8 @@ static void put_stats(json_t *o, const struct session_stats *s)
 	put_u64(o, "passes", s->passes);
 	put_u64(o, "rows", s->rows);
 	put_u64(o, "padded_rows", s->padded_rows);
+	json_object_set_new(o, "prompt_rows", rows_json(&s->prompt_rows));
+	json_object_set_new(o, "decode_rows", rows_json(&s->decode_rows));
 	put_u64(o, "round_trips", s->round_trips);
 	put_u64(o, "sleeps", s->sleeps);
 	put_u64(o, "maps", s->maps);
@@ -358,6 +389,7 @@ static void put_phone(json_t *out, const struct run_report *r)
 	put_real(o, "total_s", t.total_s);
 	put_real(o, "decode_tokens_per_s", t.decode);
 	put_real(o, "energy_j", t.energy_j);
+	put_real(o, "energy_per_token_j", joules_a_token(r));
 	put_u64(o, "total_ps", p->total_ps);
 	put_u64(o, "matrix_ps", p->matrix_ps);
 	put_u64(o, "vector_ps", p->vector_ps);

@@ -99,6 +99,7 @@ static void count_work(struct eval_result *r, const struct tandem *t,
 	tandem_work(t, &s);
 	r->tokens += got->tokens;
 	r->passes += s.passes;
+	row_counts_add(&r->decode_rows, &s.decode_rows);
 	r->phone_ps += s.price.total_ps;
 	r->phone_pj += s.price.energy_pj;
 }

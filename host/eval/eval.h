@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "host/eval/eval_items.h"
 #include "host/method/method.h"
+#include "host/session/row_counts.h"
 #include "host/text/sampler.h"
 
 #include <stdbool.h>
@@ -32,7 +33,8 @@ struct eval_result {
 	struct eval_tally all, level[EVAL_LEVELS];
 	uint64_t tokens; /* generated */
 	uint64_t passes; /* of the model, over the prompts included */
-	uint64_t ns;     /* of the wall clock, prompts included */
+	struct row_counts decode_rows; /* of the passes behind prompts */
+	uint64_t ns;                   /* of the wall clock, prompts included */
 	/* Likewise of the phone that all is priced for, if any: its time, and
 	 * its energy without what it draws all the time (base_w). */
 	uint64_t phone_ps, phone_pj;

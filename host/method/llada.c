@@ -157,6 +157,7 @@ static int denoise(
 	if (ret)
 		return ret;
 	qsort(d->guess, n, sizeof(*d->guess), surest_first);
+	session_count_valid(d->session, keep);
 	for (uint32_t i = 0; i < keep; i++)
 		d->x[d->guess[i].at] = d->guess[i].token;
 	return 0;

@@ -177,6 +177,8 @@ void session_stats_since(
 	s->rows -= before->rows;
 	s->upper_rows -= before->upper_rows;
 	s->padded_rows -= before->padded_rows;
+	row_counts_since(&s->prompt_rows, &before->prompt_rows);
+	row_counts_since(&s->decode_rows, &before->decode_rows);
 	s->pass_ns -= before->pass_ns;
 	s->logits_rows -= before->logits_rows;
 	s->copied_runs -= before->copied_runs;

@@ -20,6 +20,7 @@
 #include "base/progress.h"
 #include "flash/stream.h"
 #include "host/memory/staging.h"
+#include "host/session/row_counts.h"
 #include "host/session/rows.h"
 #include "host/session/sequence.h"
 #include "ipc/wire.h"
@@ -211,6 +212,12 @@ int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *);
 
 /*
+ * For those who accept nothing: so many rows of the last forward gave a token
+ * of the text. What is accepted is counted by itself.
+ */
+void session_count_valid(struct session *, uint32_t rows);
+
+/*
  * Append n tokens to a sequence in chunks of the prefill graph; afterwards
  * session_logits(*last_row) is the distribution behind the last one. n >= 1.
  */
@@ -255,7 +262,10 @@ struct session_stats {
 	uint64_t rows;        /* real rows computed */
 	uint64_t upper_rows;  /* of them behind exit_layers too */
 	uint64_t padded_rows; /* of the static graphs, unused */
-	uint64_t pass_ns;     /* in forwards */
+	/* What came of them: of the passes of session_prefill, and of all
+	 * others. */
+	struct row_counts prompt_rows, decode_rows;
+	uint64_t pass_ns; /* in forwards */
 	uint64_t logits_rows;
 	uint64_t round_trips; /* completions received */
 	uint64_t sleeps;      /* of the host, waiting */

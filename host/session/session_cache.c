@@ -153,5 +153,11 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 		length = s->at[path[n - 1]] + 1;
 	}
 	sequence_grow(s->sequences, sequence, length);
+	session_count_valid(s, n);
 	return 0;
+}
+
+void session_count_valid(struct session *s, uint32_t rows)
+{
+	s->counts->valid += rows;
 }

@@ -82,6 +82,7 @@ struct session {
 	uint32_t *keep;
 	struct row *some;
 	struct session_stats stats;
+	struct row_counts *counts; /* in stats, that passes go to */
 };
 
 static inline uint32_t graph_id(

@@ -215,6 +215,7 @@ int session_open(struct session **out, const struct model *m,
 		return err_set(e, ENOMEM, "no memory for a session");
 	s->model = m;
 	s->opts = *opts;
+	s->counts = &s->stats.decode_rows;
 	if ((ret = open_plan(s, e)) || (ret = open_rows(s, e)) ||
 		(ret = workers_open(&s->workers, s->opts.threads, e)) ||
 		(ret = logits_open(&s->logits, m, s->opts.layout,

@@ -4,6 +4,7 @@
  */
 #include "host/session/session_impl.h"
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/memory/placement.h"
@@ -14,6 +15,7 @@
 #include "host/session/logits.h"
 #include "host/session/sequence.h"
 #include "shm/buffer.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
 #include <string.h>
@@ -447,6 +449,16 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	return ret;
 }
 
+static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
+{
+	s->stats.passes++;
+	s->stats.rows += rows;
+	s->counts->passes++;
+	s->counts->rows += rows;
+	s->counts->graph += graph_rows;
+	s->counts->tile += align_up(graph_rows, TILE);
+}
+
 int session_forward_with(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
 {
@@ -454,6 +466,7 @@ int session_forward_with(struct session *s, const struct rows *rows,
 		.s = s, .hooks = hooks, .run = { .op = WIRE_GRAPH_RUN }
 	};
 	uint64_t began = clock_ns();
+	uint32_t graph_rows = 0;
 	int ret = check_forward(s, rows, hooks, e);
 
 	if (ret)
@@ -465,6 +478,7 @@ int session_forward_with(struct session *s, const struct rows *rows,
 		ret = start_pass(&p, rows, e);
 	if (!ret) {
 		set_rows(&p, rows->n);
+		graph_rows = s->plan.graph_rows[p.kind];
 		ret = run_layers(&p, rows, e);
 		s->stats.pass_ns += clock_ns() - began;
 	}
@@ -473,8 +487,7 @@ int session_forward_with(struct session *s, const struct rows *rows,
 		return ret;
 	}
 	s->hidden_rows = rows->n;
-	s->stats.passes++;
-	s->stats.rows += rows->n;
+	count_rows(s, rows->n, graph_rows);
 	return 0;
 }
 

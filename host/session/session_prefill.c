@@ -134,10 +134,12 @@ int session_prefill_with(struct session *s, uint32_t sequence,
 
 	if (!n)
 		return err_set(e, EINVAL, "nothing to prefill");
+	s->counts = &s->stats.prompt_rows;
 	if (reader)
 		ret = open_reading(&r, e);
 	if (!ret)
 		ret = chunks(&r, sequence, token, n, last_row, e);
+	s->counts = &s->stats.decode_rows;
 	close_reading(&r);
 	s->stats.prompt_ps += s->time->cpu_ps - began;
 	return ret;

@@ -65,8 +65,8 @@ check_eq 'stderr with --prompts' "$err" ''
 check_has 'the text' "$out" '1 task, 2 items in all'
 check_has 'the text' "$out" 'checked: the same text where it must be, 8 times'
 check_eq 'rows' "$(awk '/^[a-z]+ .*[0-9]$/ { print $1, ($2 ~ /^[0-9]/ ? "" : $2) }' \
-  "$tmp/out" | grep -v '^tok')" "$(printf '%s\n' 'autoregressive ' 'chain ' \
-  'chain draft-len=2' 'lever ' 'lever cut')"
+  "$tmp/out" | grep -v '^tok')" "$(for _ in methods rows; do printf '%s\n' \
+    'autoregressive ' 'chain ' 'chain draft-len=2' 'lever ' 'lever cut'; done)"
 cp "$tmp/out" "$tmp/first"
 bench "${phone[@]}" --prompts "$tmp/mine.jsonl" --methods \
   autoregressive,chain,lever --sets \
@@ -107,6 +107,17 @@ for (m, s), r in rows.items():
     assert 1 < watts < 20, watts
     # Lossless: as many tokens, whatever the way.
     assert r["tokens"] == first["tokens"], r
+kept = {(r["method"], r["set"]): r for r in o["tables"]["rows"]}
+for k, r in kept.items():
+    # A row of a graph is one of three, and each token but the first of an
+    # item was one that is kept.
+    all = r["valid"] + r["wasted"] + r["underutilized"]
+    assert abs(all - 1) < 1e-6, r
+    valid = r["valid"] * r["graph_rows"]
+    assert abs(valid - rows[k]["tokens"]) < 1e-3, (r, rows[k])
+    assert r["valid_of_tiles"] <= r["valid"], r
+assert kept[plain, ""]["valid"] == 1, kept
+assert kept["lever", "half"]["underutilized"] > 0, kept
 # The older phone is slower, and an oracle that agrees more drafts better.
 assert rows[plain, gen2]["tokens_per_s"] < first["tokens_per_s"]
 assert rows["lever", "draft=oracle:0.9"]["accepted_length"] > 2
@@ -143,7 +154,7 @@ if command -v gnuplot >/dev/null; then
     --sets draft-len=2 --plot "$tmp/svg"
   check_eq 'status with --plot' "$status" 0
   check_eq 'stderr with --plot' "$err" ''
-  check_eq 'plots' "$(cd "$tmp/svg" && echo *)" 'methods.svg tasks.svg'
+  check_eq 'plots' "$(cd "$tmp/svg" && echo *)" 'methods.svg rows.svg tasks.svg'
   for part in '</svg>' 'model target.gguf, clock soc:sd8gen3, 2 items of qa, ui' \
     'tokens/s' 'tokens a pass' 'mJ a token' 'chain draft-len=2'; do
     check_has 'a plot' "$(cat "$tmp/svg/methods.svg")" "$part"

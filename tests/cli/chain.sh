@@ -23,6 +23,9 @@ essence() {
   grep -oE '"(stop|logits_hash)":"[^"]*|"ids":[^]]*|"logits_rows":[0-9]+' \
     "$tmp/out" | tr -d '\n"'
 }
+rows() { # KEY: of what the rows of passes behind the prompt came to
+  sed -n "s/.*\"decode_rows\":{[^}]*\"$1\":\([0-9]*\).*/\1/p" "$tmp/out"
+}
 count() { # KEY
   sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" "$tmp/out"
 }
@@ -43,6 +46,8 @@ check_eq 'tokens drafted' "$(count drafted_tokens)" 80
 check_eq 'tokens accepted' "$(count accepted_tokens)" 80
 check_eq 'cycles' "$(count draft_cycles)" 10
 check_eq 'passes, that of the prompt among them' "$(count passes)" 11
+check_eq 'valid rows: all tokens but the first' "$(rows valid)" 90
+check_eq 'wasted rows of a draft that is right' "$(rows wasted)" 0
 
 # ---- another model drafts ----------------------------------------------------
 generate --json
@@ -51,6 +56,11 @@ for length in 1 2 3 5 8 16; do
   same --draft "$other" --draft-len $length
   check_eq "tokens of length $length" \
     $(($(count accepted_tokens) + $(count draft_cycles))) 90
+  check_eq "valid rows of length $length" "$(rows valid)" 90
+  check_eq "wasted rows of length $length" "$(rows wasted)" \
+    $(($(count drafted_tokens) - $(count accepted_tokens)))
+  check_eq "rows of the graphs of length $length" "$(rows graph)" \
+    $((90 + $(rows wasted) + $(rows underutilized)))
 done
 for coherence in strict check; do
   same --draft "$other" --coherence $coherence --evict-seed 5

@@ -98,6 +98,9 @@ static inline int fake_item(void *arg, void *one, size_t item,
 		.ps = (uint64_t)n * us * 1000000 + n * f->opened * f->slower_ps,
 		.passes = n / length,
 		.rows = 3 * (n / length),
+		/* Of graphs of 8 rows. */
+		.decode_rows = { n / length, 3 * (n / length), n,
+			8 * (n / length), 32 * (n / length) },
 		.logits_rows = n + fake_number(s, "rows", 0),
 		.bytes = n / length * fake_number(s, "bytes", 7),
 		.energy_pj = (uint64_t)n * 1000000000 };

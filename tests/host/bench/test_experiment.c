@@ -55,6 +55,12 @@ static void test_figures(void **state)
 	assert_close(figure_length(&t), 2, 1e-12, "length");
 	assert_close(figure_rows(&t), 3, 1e-12, "rows");
 	assert_close(figure_passes(&t), 12, 0, "passes");
+	/* Of 8 rows a pass two kept, one rejected. */
+	assert_close(figure_valid(&t), 2 / 8.0, 1e-12, "valid");
+	assert_close(figure_wasted(&t), 1 / 8.0, 1e-12, "wasted");
+	assert_close(figure_underutilized(&t), 5 / 8.0, 1e-12, "padding");
+	assert_close(figure_valid_of_tiles(&t), 2 / 32.0, 1e-12, "of tiles");
+	assert_close(figure_graph_rows(&t), 12 * 8, 0, "rows of graphs");
 	/* A millijoule a token, and 2 W for 100 us. */
 	assert_close(figure_joules(&t), 1e-3 + 2e-4, 1e-12, "joules");
 	/* The wall's clock: no energy. */

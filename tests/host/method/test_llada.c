@@ -40,6 +40,7 @@ struct session {
 	uint32_t n, begin; /* of the input; of its block */
 	uint64_t hash;
 	unsigned passes, masks[MAX_PASSES], rows;
+	uint32_t valid;    /* rows said to be, of the pass behind us */
 	unsigned fails_at; /* this pass, counted from 1 */
 };
 
@@ -105,6 +106,20 @@ static void check_new_block(struct session *s, const int32_t *x, uint32_t n)
 				s->passes, x[i], i, s->begin);
 }
 
+void session_count_valid(struct session *s, uint32_t rows)
+{
+	s->valid = rows;
+}
+
+/* Rows are valid whose masks are gone now: in a new block, all there were. */
+static void check_valid(const struct session *s, uint32_t left)
+{
+	if (s->passes > 1 && s->valid != s->masks[s->passes - 1] - left)
+		fail_msg("of pass %u's %u masks %u are left, and %u rows were "
+			 "said to be valid",
+			s->passes - 1, s->masks[s->passes - 1], left, s->valid);
+}
+
 int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
 	uint32_t n, struct err *e)
 {
@@ -115,13 +130,14 @@ int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
 	if (s->passes == s->fails_at)
 		return err_set(e, EIO, "as told");
 	check_same_block(s, token);
+	for (uint32_t i = 0; i < n; i++)
+		s->masks[s->passes] += token[i] == MASK;
+	check_valid(s, n == s->n ? s->masks[s->passes] : 0);
 	if (n != s->n)
 		check_new_block(s, token, n);
 	memcpy(s->x, token, n * sizeof(*s->x));
 	s->n = n;
 	s->hash = s->law ? 0 : hash_of(s, s->x, s->n);
-	for (uint32_t i = 0; i < n; i++)
-		s->masks[s->passes] += token[i] == MASK;
 	return 0;
 }
 
