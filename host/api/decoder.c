@@ -179,6 +179,7 @@ int decoder_open_session(
 	int ret;
 
 	d->session_opts = *o;
+	d->env.draft_length = drafting_length(&d->drafting);
 	d->session_opts.decode_rows = m->decode_rows(&d->env);
 	d->session_opts.smaller_graphs = m->needs_draft;
 	d->session_opts.exit_layers =

@@ -47,6 +47,9 @@ struct draft_kind {
 	bool told;
 	const char *title; /* in reports; NULL: the path of the file */
 	const struct opt_table *options; /* its own; NULL: none */
+	/* Tokens that it drafts one behind the other at most. NULL: as many as
+	 * it is asked for. */
+	uint32_t (*length)(const struct opt_values *);
 	/* -EINVAL for a word that cannot be meant; `said` is the name and the
 	 * word. NULL: any can. */
 	int (*check)(const char *said, const char *word, struct err *);

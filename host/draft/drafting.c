@@ -236,6 +236,21 @@ int drafting_open(struct drafting *d, struct session *target,
 	return ret || drafting_is_told(d) ? ret : join(d, e);
 }
 
+uint32_t drafting_length(const struct drafting *d)
+{
+	uint32_t most = 0;
+
+	for (unsigned i = 0; i < d->n; i++) {
+		const struct draft_kind *k = d->part[i].kind;
+		uint32_t length = k->length ? k->length(d->values) : 0;
+
+		if (!length)
+			return 0;
+		most = length > most ? length : most;
+	}
+	return most;
+}
+
 bool drafting_is_told(const struct drafting *d)
 {
 	for (unsigned i = 0; i < d->n; i++)

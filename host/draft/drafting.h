@@ -69,6 +69,10 @@ int drafting_open_file(struct drafting *, const struct model *target,
 int drafting_open(struct drafting *, struct session *target,
 	const struct session_opts *, uint32_t rows, struct err *);
 
+/* Tokens that all of them draft one behind the other at most; 0: as many as
+ * they are asked for. */
+uint32_t drafting_length(const struct drafting *);
+
 /* One of them must be told the text before it can draft. */
 bool drafting_is_told(const struct drafting *);
 

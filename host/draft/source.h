@@ -46,7 +46,8 @@ struct source {
 	/*
 	 * What may come at that place, `depth` drafted tokens behind the text,
 	 * in any order, no token twice for one origin; at most `most`. 0:
-	 * nothing is known, or it has drafted enough.
+	 * nothing is known, or it has drafted enough. Where `most` is 1 a chain
+	 * is drafted, and the one is what the source's own rule chooses.
 	 */
 	uint32_t (*guesses)(void *arg, const struct source_place *,
 		uint32_t depth, struct source_guess *out, uint32_t most);

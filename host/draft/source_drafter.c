@@ -61,8 +61,8 @@ static void fill(struct retriever *r, struct tree *t, uint32_t node,
 {
 	struct candidate *c = t->candidate + (size_t)node * t->k;
 	struct source_guess guess[GUESSES];
-	uint32_t n = r->source.guesses(
-		r->source.arg, place, t->depth[node], guess, GUESSES);
+	uint32_t n = r->source.guesses(r->source.arg, place, t->depth[node],
+		guess, t->k == 1 ? 1 : GUESSES);
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < n; i++)

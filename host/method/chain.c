@@ -11,19 +11,23 @@
 #include "host/text/generation.h"
 #include "ipc/wire.h"
 
+#define LENGTH 8 /* where the drafter has none of its own */
+
 struct chain_options {
 	uint32_t length;
 };
 
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "draft-len", OPT_IN(chain_options, length), "N",
-		"tokens of a drafted chain ({})", 1, WIRE_MAX_ROWS - 1 },
+		"tokens of a drafted chain (0: 8, or as many as a drafter "
+		"without a model has)",
+		0, WIRE_MAX_ROWS - 1 },
 };
 
 static const struct opt_table table = {
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct chain_options){ .length = 8 },
+	.defaults = &(const struct chain_options){ 0 },
 	.size = sizeof(struct chain_options),
 };
 
@@ -33,7 +37,9 @@ static uint32_t chain_length(const struct method_env *env)
 {
 	const struct chain_options *o = method_options(env, &table);
 
-	return o->length;
+	if (o->length)
+		return o->length;
+	return env->draft_length ? env->draft_length : LENGTH;
 }
 
 static uint32_t chain_rows(const struct method_env *env)
@@ -47,6 +53,9 @@ static int chain_run(struct session *s, struct generation *g,
 	struct cycle c;
 	int ret = cycle_open(&c, s, g, env, chain_rows(env), 0, e);
 
+	/* So that a drafter by several rules says its first. */
+	if (!ret)
+		c.tree->k = 1;
 	while (!ret && !gen_done(g)) {
 		ret = cycle_begin(&c, chain_length(env), e);
 		if (!ret)

@@ -92,6 +92,7 @@ struct method_env {
 	const struct opt_values *options; /* NULL: all by default */
 	void *state;                      /* the method's own; owned */
 	struct drafter *drafter;          /* NULL unless needs_draft */
+	uint32_t draft_length;            /* of its chains at most; 0: any */
 	const struct soc *phone;   /* schedules go by its time; NULL: wall */
 	struct method_stats stats; /* added up over runs */
 };

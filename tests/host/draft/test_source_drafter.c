@@ -14,7 +14,8 @@
 #include <math.h>
 
 /* Behind a token t it guesses t + 1, and at the root also t + 2 on a longer
- * match; what it was asked it writes down. */
+ * match, which is what its own rule would choose; what it was asked it writes
+ * down. */
 struct script {
 	struct source_place root;
 	size_t n, same;
@@ -47,6 +48,10 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 {
 	int32_t t = (int32_t)p->at[0];
 
+	if (most == 1) {
+		out[0] = (struct source_guess){ t + 2, 0.25f, 1, 9 };
+		return 1;
+	}
 	assert_true(most >= 3);
 	out[0] = (struct source_guess){ t + 1, 0.5f, 0, 1 };
 	out[1] = (struct source_guess){ t + 2, 0.25f, 1, 9 };
@@ -125,6 +130,25 @@ static void test_candidates(void **state)
 	assert_int_equal(s.closed, 1);
 }
 
+/* A chain is of what the source's own rule chooses, likelier or not. */
+static void test_chain(void **state)
+{
+	struct script s = { 0 };
+	struct drafter d = open_script(&s);
+	struct tree *t = open_tree(4, 1);
+	const int32_t text[] = { 7, 9 };
+	const struct build_limits limits = { 4, 3 };
+	struct err e = { 0 };
+
+	assert_ok(d.begin(d.arg, t, text, 2, &e), &e);
+	assert_ok(build_chain(t, &d, &limits, &e), &e);
+	assert_int_equal(t->n, 4);
+	for (uint32_t i = 1; i < 4; i++)
+		assert_int_equal(t->token[i], t->token[i - 1] + 2);
+	tree_close(t);
+	drafter_close(&d);
+}
+
 /* What came true is relied on more, what did not less, where it stood. */
 static void test_learns(void **state)
 {
@@ -181,6 +205,7 @@ static void test_same(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_candidates),
+	cmocka_unit_test(test_chain),
 	cmocka_unit_test(test_learns),
 	cmocka_unit_test(test_same),
 };
