@@ -1,0 +1,376 @@
+#include "host/session/graph_switch.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXACT_BLOCKS 16
+
+const char *const graph_switch_names[SWITCH_COUNT + 1] = { "off", "sync",
+	"async", "greedy", "partial", "best", NULL };
+
+/* ---- what all plans are made of ------------------------------------------ */
+
+static uint32_t executions(const struct switch_problem *p)
+{
+	return p->chunks * p->blocks;
+}
+
+static uint64_t cost_of(
+	const struct switch_problem *p, uint32_t at, bool switched)
+{
+	return switched ? p->decode[at] : p->prefill[at];
+}
+
+static void start_set(const struct switch_problem *p, bool *switched)
+{
+	for (uint32_t b = 0; b < p->blocks; b++)
+		switched[b] = p->switched && p->switched[b];
+}
+
+static void add_load(
+	struct switch_plan *plan, bool *switched, uint32_t block, uint32_t at)
+{
+	plan->load[plan->n_loads++] = (struct switch_load){ block, at };
+	switched[block] = true;
+}
+
+/* Behind the last execution, for those that are left. */
+static void add_rest(const struct switch_problem *p, struct switch_plan *plan,
+	bool *switched)
+{
+	for (uint32_t b = 0; b < p->blocks; b++)
+		if (!switched[b])
+			add_load(plan, switched, b, executions(p));
+}
+
+/* Executions from `at` on before the next one of `block`. */
+static uint32_t until(
+	const struct switch_problem *p, uint32_t at, uint32_t block)
+{
+	return (block + p->blocks - at % p->blocks) % p->blocks;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- simulation ---------------------------------------------------------- */
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+struct simulation {
+	const struct switch_problem *p;
+	uint64_t now, loader; /* when executions and loads so far end */
+	uint64_t ready[SWITCH_BLOCKS];
+	bool switched[SWITCH_BLOCKS];
+};
+
+static struct switch_times begin_load(struct simulation *s, uint32_t block)
+{
+	struct switch_times t = { .begin = later(s->now, s->loader) };
+
+	t.end = s->loader = s->ready[block] = t.begin + s->p->load[block];
+	s->switched[block] = true;
+	return t;
+}
+
+static struct switch_times execute(
+	struct simulation *s, uint32_t at, uint64_t *waited)
+{
+	uint32_t block = at % s->p->blocks;
+	struct switch_times t = { .begin = later(s->now, s->ready[block]) };
+
+	*waited += t.begin - s->now;
+	t.end = s->now = t.begin + cost_of(s->p, at, s->switched[block]);
+	return t;
+}
+
+void switch_simulate(const struct switch_problem *p,
+	const struct switch_plan *plan, struct switch_outcome *out,
+	struct switch_times *run, struct switch_times *load)
+{
+	struct simulation s = { .p = p };
+	uint32_t n = executions(p), next = 0;
+
+	*out = (struct switch_outcome){ 0 };
+	start_set(p, s.switched);
+	for (uint32_t at = 0; at <= n; at++) {
+		for (; next < plan->n_loads && plan->load[next].before == at;
+			next++) {
+			struct switch_times t =
+				begin_load(&s, plan->load[next].block);
+
+			if (load)
+				load[next] = t;
+			if (at < n) {
+				out->waited += t.begin - s.now;
+				s.now = t.begin;
+			}
+		}
+		if (at < n) {
+			struct switch_times t = execute(&s, at, &out->waited);
+
+			if (run)
+				run[at] = t;
+		}
+	}
+	out->prefill_end = s.now;
+	out->loads_end = s.loader;
+	out->makespan = later(s.now, s.loader);
+}
+
+/* ---- by rule ------------------------------------------------------------- */
+
+/* A block is loaded as soon as it is through with the last chunk and the loader
+ * with the load before it. */
+static void plan_async(const struct switch_problem *p, struct switch_plan *plan)
+{
+	uint32_t first = (p->chunks - 1) * p->blocks, b = 0;
+	uint64_t now = 0, loader = 0;
+	bool start[SWITCH_BLOCKS], switched[SWITCH_BLOCKS];
+
+	start_set(p, start);
+	start_set(p, switched);
+	for (uint32_t i = 0; i < p->blocks; i++) {
+		while (b < i && switched[b])
+			b++;
+		if (b < i && loader <= now) {
+			add_load(plan, switched, b, first + i);
+			loader = now + p->load[b];
+		}
+		now += cost_of(p, first + i, start[i]);
+	}
+	add_rest(p, plan, switched);
+}
+
+/*
+ * From execution `at` on, round by round: the last block that is not switched
+ * is loaded beside the fewest executions that take as long (equation 2), its
+ * own not among them. Where there are not so many before its own, or before
+ * the end, greedy goes on without a load, and partial loads beside those there
+ * are.
+ */
+static void plan_rounds(const struct switch_problem *p,
+	struct switch_plan *plan, uint32_t at, bool partial)
+{
+	bool switched[SWITCH_BLOCKS];
+	uint32_t n = executions(p), j = p->blocks;
+
+	start_set(p, switched);
+	while (at < n) {
+		uint64_t beside = 0;
+		uint32_t k = 0, most;
+
+		while (j && switched[j - 1])
+			j--;
+		if (!j)
+			return;
+		most = least(until(p, at, j - 1), n - at);
+		while (k < most && (!k || beside < p->load[j - 1])) {
+			beside += cost_of(
+				p, at + k, switched[(at + k) % p->blocks]);
+			k++;
+		}
+		if (k && (partial || beside >= p->load[j - 1])) {
+			add_load(plan, switched, j - 1, at);
+			at += k;
+		} else {
+			at++;
+		}
+	}
+	add_rest(p, plan, switched);
+}
+
+static void plan_by(const struct switch_problem *p, struct switch_plan *plan,
+	enum graph_switch how, uint32_t from)
+{
+	bool switched[SWITCH_BLOCKS];
+
+	plan->n_loads = 0;
+	if (how == SWITCH_ASYNC) {
+		plan_async(p, plan);
+	} else if (how == SWITCH_SYNC) {
+		start_set(p, switched);
+		add_rest(p, plan, switched);
+	} else {
+		plan_rounds(p, plan, from, how == SWITCH_PARTIAL);
+	}
+}
+
+/* The best of them. */
+static void plan_best_of(
+	const struct switch_problem *p, struct switch_plan *plan)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (enum graph_switch how = SWITCH_SYNC; how < SWITCH_BEST; how++) {
+		uint32_t starts = how >= SWITCH_GREEDY ? executions(p) : 1;
+
+		for (uint32_t from = 0; from < starts; from++) {
+			struct switch_outcome out;
+			struct switch_plan some;
+
+			plan_by(p, &some, how, from);
+			switch_simulate(p, &some, &out, NULL, NULL);
+			if (out.makespan < best) {
+				best = out.makespan;
+				*plan = some;
+			}
+		}
+	}
+}
+
+/* ---- the best ------------------------------------------------------------ */
+
+/*
+ * A schedule is a row of rounds: an execution alone, or a load beside some
+ * executions of other blocks, none of them perhaps, until both are through. So
+ * what is left of it takes a time that depends on the next execution and on
+ * the set of switched blocks alone: left[(at, set)], from the end backwards.
+ * More executions beside a load than cover it are rounds of their own, which
+ * bounds them, and with them the layers of left[] that are looked at.
+ */
+struct program {
+	const struct switch_problem *p;
+	uint32_t n, sets;
+	uint64_t *left;   /* [blocks + 1][sets], by execution in a ring */
+	uint16_t *choice; /* [n][sets]; 0: no load; else 1 + what is loaded *
+			   * EXACT_BLOCKS + beside how many */
+};
+
+static uint64_t *layer(const struct program *d, uint32_t at)
+{
+	return d->left + (size_t)(at % (d->p->blocks + 1)) * d->sets;
+}
+
+static bool in_set(uint32_t set, uint32_t block)
+{
+	return set >> block & 1;
+}
+
+/* Loading block j there, beside the best number of executions. */
+static uint64_t best_beside(const struct program *d, uint32_t at, uint32_t set,
+	uint32_t j, uint32_t *beside)
+{
+	const struct switch_problem *p = d->p;
+	uint32_t most = least(until(p, at, j), d->n - at);
+	uint32_t then = set | 1u << j;
+	uint64_t time = 0, best = UINT64_MAX;
+
+	for (uint32_t k = 0;; k++) {
+		uint64_t all = later(p->load[j], time) + layer(d, at + k)[then];
+
+		if (all < best) {
+			best = all;
+			*beside = k;
+		}
+		if (k == most || time >= p->load[j])
+			return best;
+		time += cost_of(p, at + k, in_set(set, (at + k) % p->blocks));
+	}
+}
+
+static void choose(struct program *d, uint32_t at, uint32_t set)
+{
+	const struct switch_problem *p = d->p;
+	uint64_t best = cost_of(p, at, in_set(set, at % p->blocks)) +
+		layer(d, at + 1)[set];
+	uint32_t choice = 0;
+
+	for (uint32_t j = p->blocks; j--;) {
+		uint32_t beside = 0;
+		uint64_t all;
+
+		if (in_set(set, j))
+			continue;
+		all = best_beside(d, at, set, j, &beside);
+		if (all < best) {
+			best = all;
+			choice = 1 + j * EXACT_BLOCKS + beside;
+		}
+	}
+	layer(d, at)[set] = best;
+	d->choice[(size_t)at * d->sets + set] = (uint16_t)choice;
+}
+
+static void solve(struct program *d)
+{
+	for (uint32_t set = 0; set < d->sets; set++) {
+		uint64_t rest = 0;
+
+		for (uint32_t b = 0; b < d->p->blocks; b++)
+			rest += in_set(set, b) ? 0 : d->p->load[b];
+		layer(d, d->n)[set] = rest;
+	}
+	/* A load beside nothing leads to a larger set of the same execution. */
+	for (uint32_t at = d->n; at--;)
+		for (uint32_t set = d->sets; set--;)
+			choose(d, at, set);
+}
+
+static void follow(const struct program *d, struct switch_plan *plan)
+{
+	bool switched[SWITCH_BLOCKS];
+	uint32_t set = 0, at = 0;
+
+	start_set(d->p, switched);
+	for (uint32_t b = 0; b < d->p->blocks; b++)
+		set |= (uint32_t)switched[b] << b;
+	while (at < d->n) {
+		uint32_t choice = d->choice[(size_t)at * d->sets + set];
+		uint32_t j = (choice - 1) / EXACT_BLOCKS;
+
+		if (!choice) {
+			at++;
+			continue;
+		}
+		add_load(plan, switched, j, at);
+		set |= 1u << j;
+		at += (choice - 1) % EXACT_BLOCKS;
+	}
+	add_rest(d->p, plan, switched);
+}
+
+static int plan_exact(
+	const struct switch_problem *p, struct switch_plan *plan, struct err *e)
+{
+	struct program d = {
+		.p = p, .n = executions(p), .sets = 1u << p->blocks
+	};
+	int ret = 0;
+
+	d.left = calloc((size_t)(p->blocks + 1) * d.sets, sizeof(*d.left));
+	d.choice = calloc((size_t)d.n * d.sets, sizeof(*d.choice));
+	if (d.left && d.choice) {
+		solve(&d);
+		plan->n_loads = 0;
+		follow(&d, plan);
+	} else {
+		ret = err_set(
+			e, ENOMEM, "no memory to plan %u loads", p->blocks);
+	}
+	free(d.left);
+	free(d.choice);
+	return ret;
+}
+
+int switch_plan(struct switch_plan *plan, const struct switch_problem *p,
+	enum graph_switch how, struct err *e)
+{
+	if (how != SWITCH_BEST)
+		plan_by(p, plan, how, 0);
+	else if (p->blocks <= EXACT_BLOCKS &&
+		executions(p) <= SWITCH_STATES >> p->blocks)
+		return plan_exact(p, plan, e);
+	else
+		plan_best_of(p, plan);
+	return 0;
+}

@@ -1,0 +1,439 @@
+/*
+ * Plans of progressive graph switching: the paper's figure 8 by hand, the
+ * dynamic program against every schedule there is (tried one by one, without a
+ * line of the planner), and what holds of every plan, on random draws.
+ */
+#include "host/session/graph_switch.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "tests/harness.h"
+
+#include <stdlib.h>
+
+#define MOST 20 /* blocks */
+#define RUNS (64 * MOST)
+
+struct draw {
+	struct switch_problem p;
+	uint64_t load[MOST], prefill[RUNS], decode[RUNS];
+	bool switched[MOST];
+};
+
+static struct switch_plan made(struct draw *d, enum graph_switch how)
+{
+	struct switch_plan plan;
+	struct err e = { 0 };
+
+	assert_ok(switch_plan(&plan, &d->p, how, &e), &e);
+	return plan;
+}
+
+static uint64_t makespan(struct draw *d, enum graph_switch how)
+{
+	const struct switch_plan plan = made(d, how);
+	struct switch_outcome out;
+
+	switch_simulate(&d->p, &plan, &out, NULL, NULL);
+	return out.makespan;
+}
+
+/* All alike. */
+static void even(struct draw *d, uint32_t blocks, uint32_t chunks,
+	uint64_t load, uint64_t prefill, uint64_t decode)
+{
+	*d = (struct draw){ .p = { blocks, chunks, d->load, d->prefill,
+				    d->decode, NULL } };
+	for (uint32_t b = 0; b < blocks; b++)
+		d->load[b] = load;
+	for (uint32_t i = 0; i < blocks * chunks; i++) {
+		d->prefill[i] = prefill;
+		d->decode[i] = decode;
+	}
+}
+
+/* ---- the paper's example ------------------------------------------------- */
+
+static void check_loads(const struct switch_plan *plan,
+	const struct switch_load *want, uint32_t n, const char *what)
+{
+	assert_int_equal(plan->n_loads, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (plan->load[i].block != want[i].block ||
+			plan->load[i].before != want[i].before)
+			fail_msg("%s, load %u: block %u before %u, not block "
+				 "%u before %u",
+				what, i, plan->load[i].block,
+				plan->load[i].before, want[i].block,
+				want[i].before);
+}
+
+/* Figure 8: six blocks, two chunks, a load takes as long as two blocks. Counted
+ * from one, 6 is loaded beside 1 and 2, 5 beside 3 and 4, 4 beside 5 and 6. */
+static void test_figure_8(void **state)
+{
+	static const struct switch_load progressive[] = { { 5, 0 }, { 4, 2 },
+		{ 3, 4 }, { 2, 6 }, { 1, 8 }, { 0, 10 } };
+	static const struct switch_load async[] = { { 0, 7 }, { 1, 9 },
+		{ 2, 11 }, { 3, 12 }, { 4, 12 }, { 5, 12 } };
+	struct switch_times run[12], load[6];
+	struct switch_outcome out;
+	struct switch_plan plan;
+	static struct draw d;
+
+	even(&d, 6, 2, 2, 1, 1);
+	plan = made(&d, SWITCH_GREEDY);
+	check_loads(&plan, progressive, 6, "greedy");
+	switch_simulate(&d.p, &plan, &out, run, load);
+	assert_int_equal(out.makespan, 12);
+	assert_int_equal(out.prefill_end, 12);
+	assert_int_equal(out.waited, 0);
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(load[i].begin, 2 * i);
+		assert_int_equal(load[i].end, 2 * i + 2);
+	}
+	for (unsigned i = 0; i < 12; i++)
+		assert_int_equal(run[i].begin, i);
+	assert_int_equal(makespan(&d, SWITCH_PARTIAL), 12);
+	assert_int_equal(makespan(&d, SWITCH_BEST), 12);
+	assert_int_equal(makespan(&d, SWITCH_SYNC), 24);
+	plan = made(&d, SWITCH_ASYNC);
+	check_loads(&plan, async, 6, "async");
+	assert_int_equal(makespan(&d, SWITCH_ASYNC), 19);
+}
+
+/* What takes longer than all that can go on beside it. */
+static void test_partial_overlap(void **state)
+{
+	static const struct switch_load behind[] = { { 0, 3 }, { 1, 3 },
+		{ 2, 3 } };
+	static const struct switch_load beside[] = { { 2, 0 }, { 1, 2 },
+		{ 0, 3 } };
+	static struct draw d;
+	struct switch_outcome out;
+	struct switch_plan plan;
+
+	even(&d, 3, 1, 5, 1, 2);
+	plan = made(&d, SWITCH_GREEDY);
+	check_loads(&plan, behind, 3, "greedy");
+	assert_int_equal(makespan(&d, SWITCH_GREEDY), 18);
+	plan = made(&d, SWITCH_PARTIAL);
+	check_loads(&plan, beside, 3, "partial");
+	switch_simulate(&d.p, &plan, &out, NULL, NULL);
+	/* Block 2 waits from 2 to 5 and takes until 7; the loader never rests.
+	 */
+	assert_int_equal(out.waited, 3);
+	assert_int_equal(out.prefill_end, 7);
+	assert_int_equal(out.makespan, 15);
+	assert_int_equal(makespan(&d, SWITCH_BEST), 15);
+}
+
+/* A short last chunk may be sooner done by the decode graph. */
+static void test_loads_ahead(void **state)
+{
+	static struct draw d;
+	struct switch_plan plan;
+
+	even(&d, 2, 1, 3, 10, 1);
+	plan = made(&d, SWITCH_BEST);
+	assert_int_equal(plan.load[0].before, 0);
+	assert_int_equal(makespan(&d, SWITCH_BEST), 7);
+	assert_int_equal(makespan(&d, SWITCH_SYNC), 26);
+}
+
+/* ---- random draws -------------------------------------------------------- */
+
+static uint64_t number(uint64_t stream, uint64_t at, uint64_t most)
+{
+	static uint64_t seed;
+
+	seed = seed ? seed : harness_seed();
+	return (uint64_t)(rng_uniform(seed, stream, at) * (double)most);
+}
+
+static void fill(
+	struct draw *d, uint64_t stream, uint32_t blocks, uint32_t chunks)
+{
+	uint64_t load = 1 + number(stream, 0, 60);
+	uint64_t slower = number(stream, 1, 12), at = 2;
+
+	even(d, blocks, chunks, 0, 0, 0);
+	for (uint32_t b = 0; b < blocks; b++) {
+		d->load[b] = number(stream, at++, load);
+		d->switched[b] = !number(stream, at++, 6);
+	}
+	if (number(stream, at++, 3) == 0)
+		d->p.switched = d->switched;
+	for (uint32_t i = 0; i < blocks * chunks; i++) {
+		d->prefill[i] = 5 + number(stream, at++, 10);
+		d->decode[i] = d->prefill[i] + number(stream, at++, slower + 1);
+		if (i >= blocks * (chunks - 1) && slower % 3 == 0)
+			d->decode[i] = number(stream, at++, 20);
+	}
+}
+
+/* ---- every schedule ------------------------------------------------------ */
+
+/* The state between two executions, and the earliest end found so far. */
+struct tried {
+	const struct draw *d;
+	uint64_t best;
+};
+
+static void try_all(struct tried *t, uint32_t at, unsigned set, uint64_t now,
+	uint64_t loader, const uint64_t *ready)
+{
+	const struct switch_problem *p = &t->d->p;
+	uint32_t b = at % p->blocks;
+
+	if (now >= t->best || loader >= t->best)
+		return;
+	for (uint32_t j = 0; j < p->blocks; j++) {
+		uint64_t then[6], begin = now > loader ? now : loader;
+
+		if (set >> j & 1)
+			continue;
+		for (uint32_t i = 0; i < p->blocks; i++)
+			then[i] = ready[i];
+		then[j] = begin + p->load[j];
+		/* Behind the last execution nobody waits. */
+		try_all(t, at, set | 1u << j,
+			at < p->blocks * p->chunks ? begin : now, then[j],
+			then);
+	}
+	if (at < p->blocks * p->chunks) {
+		now = now > ready[b] ? now : ready[b];
+		now += set >> b & 1 ? p->decode[at] : p->prefill[at];
+		try_all(t, at + 1, set, now, loader, ready);
+	} else if (set + 1 == 1u << p->blocks) {
+		t->best = now > loader ? now : loader;
+	}
+}
+
+static uint64_t brute_force(const struct draw *d, uint64_t known)
+{
+	struct tried t = { d, known + 1 };
+	const uint64_t ready[6] = { 0 };
+	unsigned set = 0;
+
+	for (uint32_t b = 0; b < d->p.blocks; b++)
+		set |= (unsigned)(d->p.switched && d->switched[b]) << b;
+	try_all(&t, 0, set, 0, 0, ready);
+	return t.best;
+}
+
+static void check_exact(uint64_t stream, uint32_t blocks, uint32_t chunks)
+{
+	static struct draw d;
+	uint64_t got, want;
+
+	fill(&d, stream, blocks, chunks);
+	got = makespan(&d, SWITCH_BEST);
+	want = brute_force(&d, got);
+	if (got != want)
+		fail_msg("draw %llu, %u blocks, %u chunks: %llu, but one "
+			 "schedule takes %llu",
+			(unsigned long long)stream, blocks, chunks,
+			(unsigned long long)got, (unsigned long long)want);
+}
+
+static void test_best_is_the_least_of_all(void **state)
+{
+	uint64_t stream = 1000;
+
+	for (unsigned i = 0; i < 60; i++) {
+		check_exact(stream++, 1, 1 + i % 5);
+		check_exact(stream++, 2, 1 + i % 4);
+		check_exact(stream++, 3, 1 + i % 4);
+		check_exact(stream++, 4, 1 + i % 2);
+	}
+	for (unsigned i = 0; i < 6; i++) {
+		check_exact(stream++, 5, 1 + i % 2);
+		check_exact(stream++, 6, 1);
+	}
+	check_exact(stream, 6, 2);
+}
+
+/* ---- what holds of every plan -------------------------------------------- */
+
+static void check_once(
+	const struct draw *d, const struct switch_plan *plan, const char *how)
+{
+	unsigned loads[MOST] = { 0 };
+
+	for (uint32_t i = 0; i < plan->n_loads; i++) {
+		const struct switch_load *l = &plan->load[i];
+
+		assert_true(l->block < d->p.blocks);
+		assert_true(l->before <= d->p.blocks * d->p.chunks);
+		assert_true(!i || l->before >= plan->load[i - 1].before);
+		loads[l->block]++;
+	}
+	for (uint32_t b = 0; b < d->p.blocks; b++)
+		if (loads[b] != !(d->p.switched && d->switched[b]))
+			fail_msg("%s: block %u is loaded %u times", how, b,
+				loads[b]);
+}
+
+/* By the times alone: one thing at a time on each engine, in order, and nothing
+ * computed on a block that is loading. */
+static void check_times(const struct draw *d, const struct switch_plan *plan,
+	const struct switch_times *run, const struct switch_times *load,
+	const char *how)
+{
+	uint32_t n = d->p.blocks * d->p.chunks;
+
+	for (uint32_t i = 1; i < n; i++)
+		assert_true(run[i].begin >= run[i - 1].end);
+	for (uint32_t i = 0; i < plan->n_loads; i++) {
+		uint32_t block = plan->load[i].block;
+
+		assert_int_equal(load[i].end - load[i].begin, d->load[block]);
+		assert_true(!i || load[i].begin >= load[i - 1].end);
+		for (uint32_t at = 0; at < n; at++) {
+			bool before = at < plan->load[i].before;
+
+			if (at % d->p.blocks == block &&
+				!(before ? run[at].end <= load[i].begin
+					 : run[at].begin >= load[i].end))
+				fail_msg("%s: execution %u computes while its "
+					 "block is loading",
+					how, at);
+			if (at % d->p.blocks == block)
+				assert_int_equal(run[at].end - run[at].begin,
+					before ? d->prefill[at]
+					       : d->decode[at]);
+		}
+	}
+}
+
+static uint64_t check_plan(struct draw *d, enum graph_switch how)
+{
+	static struct switch_times run[RUNS], load[MOST];
+	const struct switch_plan plan = made(d, how);
+	const char *name = graph_switch_names[how];
+	uint64_t prefill = 0, loads = 0;
+	struct switch_outcome out;
+
+	switch_simulate(&d->p, &plan, &out, run, load);
+	check_once(d, &plan, name);
+	check_times(d, &plan, run, load, name);
+	for (uint32_t i = 0; i < d->p.blocks * d->p.chunks; i++)
+		prefill += d->decode[i] < d->prefill[i] ? d->decode[i]
+							: d->prefill[i];
+	for (uint32_t i = 0; i < plan.n_loads; i++)
+		loads += d->load[plan.load[i].block];
+	if (out.makespan < prefill || out.makespan < loads)
+		fail_msg("%s: %llu is below what executions (%llu) and loads "
+			 "(%llu) take",
+			name, (unsigned long long)out.makespan,
+			(unsigned long long)prefill, (unsigned long long)loads);
+	return out.makespan;
+}
+
+static void test_every_plan(void **state)
+{
+	static struct draw d;
+
+	for (unsigned i = 0; i < 400; i++) {
+		uint32_t blocks = 1 + (uint32_t)number(7, i, MOST - 1);
+		uint64_t best;
+
+		if (blocks > 10 && i % 4) /* thousands of sets */
+			blocks -= 10;
+		fill(&d, i, blocks, 1 + (uint32_t)number(8, i, 6));
+		best = check_plan(&d, SWITCH_BEST);
+		for (enum graph_switch h = SWITCH_SYNC; h < SWITCH_BEST; h++) {
+			uint64_t other = check_plan(&d, h);
+
+			if (best > other)
+				fail_msg("draw %u, %u blocks: best takes %llu, "
+					 "%s %llu",
+					i, blocks, (unsigned long long)best,
+					graph_switch_names[h],
+					(unsigned long long)other);
+		}
+	}
+}
+
+/* How many executions from `at` on hide the load of a block: before its own,
+ * and before the end; 0: they do not. */
+static uint32_t hiding(const struct draw *d, const struct switch_times *run,
+	uint32_t at, uint32_t block)
+{
+	uint32_t n = d->p.blocks * d->p.chunks, first = at;
+
+	for (; at < n && at % d->p.blocks != block; at++)
+		if (run[at].end - run[first].begin >= d->load[block])
+			return at + 1 - first;
+	return 0;
+}
+
+/* The greedy rule, word by word: the last block not switched is loaded as soon
+ * as executions hide the load whole, and the fewest that do are its round. */
+static void check_greedy(const struct draw *d, const struct switch_plan *plan,
+	const struct switch_times *run)
+{
+	uint32_t n = d->p.blocks * d->p.chunks, at = 0, j = d->p.blocks, l = 0;
+
+	while (at < n) {
+		uint32_t k;
+
+		while (j && d->p.switched && d->switched[j - 1])
+			j--;
+		if (!j)
+			return;
+		k = hiding(d, run, at, j - 1);
+		if (!k) {
+			at++;
+			continue;
+		}
+		assert_int_equal(plan->load[l].block, j - 1);
+		assert_int_equal(plan->load[l++].before, at);
+		at += k;
+		j--;
+	}
+	for (; l < plan->n_loads; l++)
+		assert_int_equal(plan->load[l].before, n);
+}
+
+static void test_greedy_hides_all(void **state)
+{
+	static struct switch_times run[RUNS];
+	static struct draw d;
+
+	for (unsigned i = 0; i < 400; i++) {
+		struct switch_outcome out;
+		struct switch_plan plan;
+
+		fill(&d, 5000 + i, 2 + i % 9, 1 + i % 4);
+		plan = made(&d, SWITCH_GREEDY);
+		switch_simulate(&d.p, &plan, &out, run, NULL);
+		assert_int_equal(out.waited, 0);
+		check_greedy(&d, &plan, run);
+	}
+}
+
+/* Beyond what the program takes, the best of the others, begun anywhere. */
+static void test_many_blocks(void **state)
+{
+	static struct draw d;
+
+	even(&d, 18, 4, 3, 2, 3);
+	assert_true(makespan(&d, SWITCH_BEST) <= makespan(&d, SWITCH_PARTIAL));
+	/* Those behind a load are slower, and greedy loads from the start. */
+	assert_true(makespan(&d, SWITCH_BEST) < makespan(&d, SWITCH_GREEDY));
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_figure_8),
+	cmocka_unit_test(test_partial_overlap),
+	cmocka_unit_test(test_loads_ahead),
+	cmocka_unit_test(test_best_is_the_least_of_all),
+	cmocka_unit_test(test_every_plan),
+	cmocka_unit_test(test_greedy_hides_all),
+	cmocka_unit_test(test_many_blocks),
+};
+
+TEST_MAIN(tests)
