@@ -42,6 +42,9 @@ struct device {
 	struct soc soc; /* exec.soc points here once the host has sent one */
 	struct loader *loader;
 	unsigned loading;
+	/* Graphs that are there or being loaded, and the most there were. */
+	uint32_t held, most_held;
+	uint64_t held_bytes, most_held_bytes; /* of their weights */
 	size_t plans_bytes;   /* of all graphs, loading ones included */
 	size_t arena_planned; /* scratch, when all loads are done */
 	struct shared shared[WIRE_MAX_BUFFERS];
@@ -264,6 +267,35 @@ static int do_unmap(struct device *d, uint32_t addr, struct err *e)
 
 /* ---- graphs ------------------------------------------------------------ */
 
+static void hold(struct device *d, uint32_t weights_bytes)
+{
+	d->held++;
+	d->held_bytes += weights_bytes;
+	if (d->held > d->most_held)
+		d->most_held = d->held;
+	if (d->held_bytes > d->most_held_bytes)
+		d->most_held_bytes = d->held_bytes;
+}
+
+static void let_go(struct device *d, uint32_t weights_bytes)
+{
+	d->held--;
+	d->held_bytes -= weights_bytes;
+}
+
+static uint32_t in_kib(uint64_t bytes)
+{
+	return (uint32_t)((bytes + 1023) >> 10);
+}
+
+static void tell_held(const struct device *d, struct wire_done *done)
+{
+	done->arg[WIRE_GRAPHS_HELD] = d->held;
+	done->arg[WIRE_GRAPHS_MOST] = d->most_held;
+	done->arg[WIRE_GRAPHS_KIB] = in_kib(d->held_bytes);
+	done->arg[WIRE_GRAPHS_MOST_KIB] = in_kib(d->most_held_bytes);
+}
+
 /* The slot of graph `id`, or NULL when there is none or it is busy. */
 static struct graph_slot *find_graph(
 	struct device *d, const char *what, uint32_t id, struct err *e)
@@ -294,6 +326,7 @@ static int submit_load(struct device *d, const struct packet *p, uint32_t id,
 	memcpy(l->msg, p->msg, p->len);
 	l->graph = id;
 	l->seq = p->seq;
+	l->weights_bytes = need->weights_bytes;
 	l->threads = workers_count(d->workers);
 	l->plan_bytes = need->plan_bytes;
 	if (need->arena_bytes > d->arena_planned)
@@ -301,6 +334,7 @@ static int submit_load(struct device *d, const struct packet *p, uint32_t id,
 	d->plans_bytes += need->plan_bytes;
 	d->graph[id].loading = true;
 	d->loading++;
+	hold(d, need->weights_bytes);
 	loader_submit(d->loader, l);
 	return 0;
 }
@@ -358,7 +392,9 @@ bool device_loaded(
 	if (l->plan && l->plan->at.total <= d->exec.arena_bytes) {
 		slot->graph = l->plan;
 		l->plan = NULL;
+		tell_held(d, done);
 	} else {
+		let_go(d, l->weights_bytes);
 		d->plans_bytes -= l->plan_bytes;
 		d->arena_planned = d->exec.arena_bytes;
 		done->status = -ENOMEM;
@@ -370,7 +406,8 @@ bool device_loaded(
 	return true;
 }
 
-static int do_drop(struct device *d, uint32_t id, struct err *e)
+static int do_drop(
+	struct device *d, uint32_t id, struct wire_done *done, struct err *e)
 {
 	struct graph_slot *slot = find_graph(d, "graph drop", id, e);
 
@@ -380,6 +417,8 @@ static int do_drop(struct device *d, uint32_t id, struct err *e)
 		return err_set(
 			e, ENOENT, "graph drop: there is no graph %u", id);
 	d->plans_bytes -= slot->graph->plan_bytes;
+	let_go(d, slot->graph->weights_bytes);
+	tell_held(d, done);
 	free(slot->graph);
 	slot->graph = NULL;
 	return 0;
@@ -492,7 +531,7 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 	case WIRE_GRAPH_LOAD:
 		return do_load(d, p, e);
 	case WIRE_GRAPH_DROP:
-		return do_drop(d, simple_arg(p), e);
+		return do_drop(d, simple_arg(p), done, e);
 	case WIRE_GRAPH_RUN:
 		return do_run(d, p, done, e);
 	case WIRE_SOC:

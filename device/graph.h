@@ -90,6 +90,7 @@ struct graph_limits {
 
 struct graph_need {
 	size_t plan_bytes, arena_bytes;
+	uint32_t weights_bytes;
 };
 
 /*

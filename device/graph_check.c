@@ -266,6 +266,7 @@ static int check_memory(const struct wire_graph_load *g,
 	graph_layout(g, limits->threads, &at);
 	need->plan_bytes = graph_plan_bytes(g);
 	need->arena_bytes = at.total;
+	need->weights_bytes = g->weights_bytes;
 	arena = at.total > limits->arena_bytes ? at.total : limits->arena_bytes;
 	all = arena + limits->plans_bytes + need->plan_bytes;
 	if (all > GRAPH_MAX_MEMORY)

@@ -18,6 +18,7 @@ struct load {
 	uint32_t graph, seq;
 	void *msg; /* a checked WIRE_GRAPH_LOAD, the load's own */
 	unsigned threads;
+	uint32_t weights_bytes; /* of the graph */
 	size_t plan_bytes;
 	size_t arena_bytes; /* of scratch to provide; 0: there is enough */
 	/* Results. NULL where memory ran out. */

@@ -310,4 +310,16 @@ enum wire_map_arg {       /* wire_done.arg: of a WIRE_MAP */
 	WIRE_MAP_SLOTS,
 };
 
+/*
+ * wire_done.arg: of a WIRE_GRAPH_LOAD and a WIRE_GRAPH_DROP, on success. What
+ * the device holds, what is being loaded included, and the most it ever held. A
+ * phone's graph has its weights with it: KiB of those.
+ */
+enum wire_graph_arg {
+	WIRE_GRAPHS_HELD,
+	WIRE_GRAPHS_MOST,
+	WIRE_GRAPHS_KIB,
+	WIRE_GRAPHS_MOST_KIB,
+};
+
 #endif

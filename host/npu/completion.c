@@ -90,6 +90,28 @@ static int check_counters(
 		(unsigned long long)c->busy_ns, (unsigned long long)age);
 }
 
+/* What the device holds of graphs was never less than it is. */
+static int check_graphs(const struct wire_done *done, struct err *e)
+{
+	const uint32_t *arg = done->arg;
+
+	if (done->status ||
+		(done->op != WIRE_GRAPH_LOAD && done->op != WIRE_GRAPH_DROP))
+		return 0;
+	if (arg[WIRE_GRAPHS_HELD] > arg[WIRE_GRAPHS_MOST] ||
+		arg[WIRE_GRAPHS_MOST] > WIRE_MAX_GRAPHS)
+		return err_set(e, EPROTO,
+			"it holds %u graphs and held %u at most, of %u that "
+			"there can be",
+			arg[WIRE_GRAPHS_HELD], arg[WIRE_GRAPHS_MOST],
+			WIRE_MAX_GRAPHS);
+	if (arg[WIRE_GRAPHS_KIB] <= arg[WIRE_GRAPHS_MOST_KIB])
+		return 0;
+	return err_set(e, EPROTO,
+		"its graphs have %u KiB of weights, and had %u KiB at most",
+		arg[WIRE_GRAPHS_KIB], arg[WIRE_GRAPHS_MOST_KIB]);
+}
+
 static int check_price(const struct wire_done *done, bool priced, struct err *e)
 {
 	uint64_t most = priced ? COMPLETION_MOST : 0;
@@ -124,5 +146,7 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 		ret = check_counters(&done->counters, opened_ns, e);
 	if (!ret)
 		ret = check_price(done, priced, e);
+	if (!ret)
+		ret = check_graphs(done, e);
 	return ret ? of_request(r, e) : 0;
 }

@@ -116,6 +116,16 @@ const struct wire_welcome *npu_welcome(const struct npu *n)
 
 _Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "it travels whole");
 
+static void count_graphs(struct npu *n, const struct wire_done *done)
+{
+	if (done->status ||
+		(done->op != WIRE_GRAPH_LOAD && done->op != WIRE_GRAPH_DROP))
+		return;
+	n->stats.graphs = done->arg[WIRE_GRAPHS_HELD];
+	n->stats.most_graphs = done->arg[WIRE_GRAPHS_MOST];
+	n->stats.most_graphs_kib = done->arg[WIRE_GRAPHS_MOST_KIB];
+}
+
 static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 {
 	const struct wire_counters *c = &done->counters;
@@ -124,7 +134,7 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 
 	memcpy(&price, done->price, sizeof(price));
 	if (n->done)
-		n->done(n->done_arg, seq, &price);
+		n->done(n->done_arg, seq, &price, c->busy_ns);
 	t->busy_ns += c->busy_ns;
 	t->dma_bytes += c->dma_bytes;
 	t->invalidated_lines += c->invalidated_lines;
@@ -133,6 +143,7 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 	n->stats.violations += c->violations;
 	n->stats.saturated += c->saturated;
 	n->stats.round_trips++;
+	count_graphs(n, done);
 	if (!done->status && c->violations && !n->stats.violation[0])
 		snprintf(n->stats.violation, sizeof(n->stats.violation), "%s",
 			done->text);
@@ -270,6 +281,27 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 	return ret;
 }
 
+static bool is_under_way(const struct npu *n, uint32_t seq)
+{
+	const struct npu_request *r = npu_log_of(&n->log, seq);
+
+	return r && !r->lost;
+}
+
+int npu_wait(struct npu *n, uint32_t seq, struct err *e)
+{
+	while (!n->broken && is_under_way(n, seq)) {
+		struct wire_done done;
+		uint32_t got;
+		int ret = npu_collect(n, -1, &got, &done, e);
+
+		if (ret)
+			return ret;
+		remember_failure(n, got, &done);
+	}
+	return npu_failure(n, e);
+}
+
 int npu_replay(struct npu *n, struct err *e)
 {
 	struct npu_request *r;
@@ -313,7 +345,9 @@ int npu_price_for(struct npu *n, const struct soc *soc, struct err *e)
 }
 
 void npu_watch(struct npu *n,
-	void (*done)(void *arg, uint32_t seq, const struct price *), void *arg)
+	void (*done)(void *arg, uint32_t seq, const struct price *,
+		uint64_t busy_ns),
+	void *arg)
 {
 	n->done = done;
 	n->done_arg = arg;

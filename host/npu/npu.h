@@ -73,10 +73,13 @@ const struct wire_welcome *npu_welcome(const struct npu *);
 int npu_price_for(struct npu *, const struct soc *, struct err *);
 /*
  * From now on `done` is told of each completion, in the order in which they
- * are collected, with the sequence number of its request and its price.
+ * are collected, with the sequence number of its request, its price, and how
+ * long the device was busy with it.
  */
 void npu_watch(struct npu *,
-	void (*done)(void *arg, uint32_t seq, const struct price *), void *arg);
+	void (*done)(void *arg, uint32_t seq, const struct price *,
+		uint64_t busy_ns),
+	void *arg);
 
 /* Give the device a buffer; *id names it to npu_map. */
 int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
@@ -108,12 +111,18 @@ int npu_drain(struct npu *, struct err *);
 int npu_drain_to(struct npu *, unsigned few, void (*busy)(void *arg), void *arg,
 	struct err *);
 
+/* Wait for this request alone: what was sent before or behind it may still be
+ * under way. At once when it was answered already. */
+int npu_wait(struct npu *, uint32_t seq, struct err *);
+
 struct npu_stats {
 	struct wire_counters total; /* of all completions */
 	uint64_t round_trips;       /* completions */
 	uint64_t sleeps;
 	uint64_t violations;
 	uint64_t saturated;
+	/* Of the graphs that the device holds, as it counts them. */
+	uint32_t graphs, most_graphs, most_graphs_kib;
 	char violation[176]; /* the first one, as the device told it */
 };
 void npu_stats(const struct npu *, struct npu_stats *out);

@@ -36,7 +36,8 @@ struct npu {
 	bool broken;       /* it said what it may not: `failed` says what */
 	struct err failed; /* the first request that was refused */
 	struct npu_stats stats;
-	void (*done)(void *arg, uint32_t seq, const struct price *);
+	void (*done)(void *arg, uint32_t seq, const struct price *,
+		uint64_t busy_ns);
 	void *done_arg;
 	uint32_t n_shared;
 	struct shared shared[WIRE_MAX_BUFFERS];

@@ -82,6 +82,18 @@ struct npu_request *npu_log_find(struct npu_log *l, uint32_t wired)
 	return NULL;
 }
 
+const struct npu_request *npu_log_of(const struct npu_log *l, uint32_t seq)
+{
+	for (uint64_t left = l->used; left; left &= left - 1) {
+		const struct npu_request *r =
+			&l->request[__builtin_ctzll(left)];
+
+		if (r->seq == seq)
+			return r;
+	}
+	return NULL;
+}
+
 void npu_log_lose(struct npu_log *l)
 {
 	for (uint64_t left = l->used; left; left &= left - 1)

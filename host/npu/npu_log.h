@@ -55,6 +55,9 @@ void npu_log_done(struct npu_log *, const struct npu_request *);
 /* The one that the device at hand calls so, or NULL. */
 struct npu_request *npu_log_find(struct npu_log *, uint32_t wired);
 
+/* The one that the host calls so, or NULL. */
+const struct npu_request *npu_log_of(const struct npu_log *, uint32_t seq);
+
 /* The device is gone, and all that it had. */
 void npu_log_lose(struct npu_log *);
 /* The first, in the order of their numbers, of those that were lost; NULL. */

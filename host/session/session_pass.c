@@ -119,7 +119,8 @@ static struct flight *find_flight(struct session *s, uint32_t seq)
  * they are sent. While a pass runs a draft beside it may run its own: the one
  * told then is the draft's session, and looks at both.
  */
-static void request_done(void *arg, uint32_t seq, const struct price *p)
+static void request_done(
+	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
 {
 	struct session *s = arg;
 

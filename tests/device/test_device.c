@@ -248,6 +248,41 @@ static void graphs_come_and_go(void **state)
 	rig_close(&r);
 }
 
+/* The device's own count: what is loading is held, what failed is not. */
+static void graphs_are_counted(void **state)
+{
+	static const uint32_t id[] = { 9, 8, RIG_GRAPH };
+	struct wire_graph_load *g;
+	uint32_t kib;
+	struct rig r;
+
+	prepare(&r);
+	assert_int_equal(r.done.op, WIRE_GRAPH_LOAD);
+	g = (void *)r.load;
+	kib = (g->weights_bytes + 1023) >> 10;
+	assert_int_equal(r.done.arg[WIRE_GRAPHS_HELD], 1);
+	assert_int_equal(r.done.arg[WIRE_GRAPHS_MOST], 1);
+	assert_int_equal(r.done.arg[WIRE_GRAPHS_KIB], kib);
+	for (uint32_t i = 0; i < 2; i++) {
+		g->graph = id[i];
+		assert_int_equal(
+			rig_send(&r, NULL, 0, r.load, sizeof(r.load)), 0);
+		assert_int_equal(r.done.arg[WIRE_GRAPHS_HELD], i + 2);
+	}
+	wants(&r, rig_send(&r, NULL, 0, r.load, sizeof(r.load)), -EEXIST,
+		"exists");
+	wants(&r, rig_simple(&r, WIRE_GRAPH_DROP, 5), -ENOENT, "no graph");
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(rig_simple(&r, WIRE_GRAPH_DROP, id[i]), 0);
+		assert_int_equal(r.done.arg[WIRE_GRAPHS_HELD], 2 - i);
+		assert_int_equal(r.done.arg[WIRE_GRAPHS_MOST], 3);
+		assert_in_range(
+			r.done.arg[WIRE_GRAPHS_MOST_KIB], 3 * kib - 2, 3 * kib);
+	}
+	assert_int_equal(r.done.arg[WIRE_GRAPHS_KIB], 0);
+	rig_close(&r);
+}
+
 /* Until its load is taken back, a graph cannot be run, dropped or loaded. */
 static void a_loading_graph_is_busy(void **state)
 {
@@ -362,6 +397,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(maps_and_unmaps),
 	cmocka_unit_test(a_full_window_says_so),
 	cmocka_unit_test(graphs_come_and_go),
+	cmocka_unit_test(graphs_are_counted),
 	cmocka_unit_test(a_loading_graph_is_busy),
 	cmocka_unit_test(failed_requests_invalidate),
 	cmocka_unit_test(prices_for_the_phone_it_is_told),

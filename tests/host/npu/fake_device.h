@@ -45,6 +45,9 @@ struct fake {
 	/* The device is lost when so many more were answered; 0: never. It is
 	 * then 0 again: the next one lives. */
 	unsigned lives;
+	/* Loads are answered when so many later requests were, or when nothing
+	 * else waits: a loader beside. 0: in their order. */
+	unsigned late;
 	unsigned most_under_way;
 	uint32_t tcm_share;
 	/* Called with each answer, computed from `request` (its message). */
@@ -84,6 +87,9 @@ struct fake_device {
 	struct wire_graph_load *graph[WIRE_MAX_GRAPHS];
 	struct fake_request queue[FAKE_QUEUE];
 	unsigned first, waiting;
+	struct fake_request loading[FAKE_QUEUE]; /* late, the oldest first */
+	unsigned n_loading, overdue; /* answers since the oldest was taken */
+	uint32_t held, most_held;    /* graphs, and being loaded */
 	uint32_t next_seq;
 	struct fake_answer answer; /* given last; `times` more to come */
 	struct fake_run run;
@@ -187,6 +193,13 @@ static inline void fake_unmap(
 
 /* ---- graphs -------------------------------------------------------------- */
 
+static inline void fake_tell_held(
+	const struct fake_device *d, struct wire_done *done)
+{
+	done->arg[WIRE_GRAPHS_HELD] = d->held;
+	done->arg[WIRE_GRAPHS_MOST] = d->most_held;
+}
+
 static inline void fake_load(struct fake_device *d,
 	const struct fake_request *q, struct wire_done *done)
 {
@@ -207,6 +220,20 @@ static inline void fake_load(struct fake_device *d,
 		}
 	d->graph[g->graph] = malloc(q->len);
 	memcpy(d->graph[g->graph], g, q->len);
+	fake_tell_held(d, done);
+}
+
+static inline void fake_drop(
+	struct fake_device *d, uint32_t graph, struct wire_done *done)
+{
+	if (graph >= WIRE_MAX_GRAPHS || !d->graph[graph]) {
+		fake_refuse(done, -ENOENT, "no such graph to drop");
+		return;
+	}
+	free(d->graph[graph]);
+	d->graph[graph] = NULL;
+	d->held--;
+	fake_tell_held(d, done);
 }
 
 static inline const struct wire_ref *fake_ref(
@@ -286,6 +313,8 @@ static inline void fake_answer_to(
 		fake_unmap(d, simple->arg, done);
 	else if (simple->op == WIRE_GRAPH_LOAD)
 		fake_load(d, q, done);
+	else if (simple->op == WIRE_GRAPH_DROP)
+		fake_drop(d, simple->arg, done);
 	else if (simple->op == WIRE_GRAPH_RUN)
 		fake_graph_run(d, q, done);
 	else if (simple->op != WIRE_NOP && simple->op != WIRE_SOC)
@@ -325,12 +354,36 @@ static inline int fake_send(void *device, const struct wire_ref *refs,
 	return 0;
 }
 
+/* The oldest load is through. */
+static inline void fake_loaded(struct fake_device *d)
+{
+	fake_answer_to(d, &d->loading[0]);
+	free(d->loading[0].msg);
+	memmove(&d->loading[0], &d->loading[1],
+		--d->n_loading * sizeof(d->loading[0]));
+	d->overdue = 0;
+}
+
+/* At most one answer comes of it. */
 static inline void fake_next(struct fake_device *d)
 {
 	struct fake_request *q = &d->queue[d->first];
+	const uint32_t *op = q->msg;
+	bool loads = d->waiting && *op == WIRE_GRAPH_LOAD;
 
-	fake_answer_to(d, q);
-	free(q->msg);
+	if (d->n_loading && (!d->waiting || d->overdue >= d->fake->late)) {
+		fake_loaded(d);
+		return;
+	}
+	if (loads && ++d->held > d->most_held)
+		d->most_held = d->held;
+	if (loads && d->fake->late) {
+		d->loading[d->n_loading++] = *q;
+	} else {
+		fake_answer_to(d, q);
+		free(q->msg);
+		d->overdue++;
+	}
 	d->first = (d->first + 1) % FAKE_QUEUE;
 	d->waiting--;
 }
@@ -341,9 +394,9 @@ static inline int fake_recv(
 	struct fake_device *d = device;
 	struct fake_answer *a = &d->answer;
 
-	while (!d->lost && !a->times && d->waiting) {
+	while (!d->lost && !a->times && (d->waiting || d->n_loading)) {
 		fake_next(d);
-		d->lost = d->fake->lives && !--d->fake->lives;
+		d->lost = a->times && d->fake->lives && !--d->fake->lives;
 	}
 	if (!a->times)
 		return fake_lost(e); /* or owes nothing: it would hang */
@@ -371,6 +424,8 @@ static inline void fake_close(void *device)
 			munmap(d->shared[i].mem, d->shared[i].bytes);
 	for (unsigned i = 0; i < WIRE_MAX_GRAPHS; i++)
 		free(d->graph[i]);
+	for (unsigned i = 0; i < d->n_loading; i++)
+		free(d->loading[i].msg);
 	for (; d->waiting; d->waiting--, d->first++)
 		free(d->queue[d->first % FAKE_QUEUE].msg);
 	free(d);

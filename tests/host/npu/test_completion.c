@@ -145,6 +145,44 @@ static void test_of_any_request(void **state)
 	}
 }
 
+static uint32_t graphs[4];
+
+static void forge_graphs(
+	struct fake *f, const void *request, struct fake_answer *a)
+{
+	a->done.status = 0;
+	memcpy(a->done.arg, graphs, sizeof(graphs));
+}
+
+static int drop(struct fixture *f, struct err *e)
+{
+	struct wire_simple msg = { WIRE_GRAPH_DROP, 0 };
+	struct wire_done done;
+
+	return npu_call(f->n, &msg, sizeof(msg), &done, e);
+}
+
+/* The fake device drops what it never held; the answer is forged. */
+static void test_of_graphs(void **state)
+{
+	static const uint32_t refused[][4] = { { 2, 1, 0, 0 },
+		{ 1, WIRE_MAX_GRAPHS + 1, 0, 0 }, { 1, 1, 8, 7 } };
+	static const char *const says[] = { "holds 2 graphs and held 1 at most",
+		"held 4097 at most, of 4096", "8 KiB of weights, and had 7" };
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < ARRAY_LEN(refused); i++) {
+		struct err e = { 0 };
+
+		memcpy(graphs, refused[i], sizeof(graphs));
+		f->fake.forge = forge_graphs;
+		assert_int_equal(drop(f, &e), -EPROTO);
+		if (!strstr(e.text, says[i]))
+			fail_msg("'%s' does not say '%s'", e.text, says[i]);
+		anew(f);
+	}
+}
+
 /* What a device may say of itself. */
 static void test_what_is_no_forgery(void **state)
 {
@@ -387,6 +425,7 @@ static void test_no_room(void **state)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_of_any_request),
+	TEST(test_of_graphs),
 	TEST(test_what_is_no_forgery),
 	TEST(test_texts),
 	TEST(test_prices),

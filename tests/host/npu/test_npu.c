@@ -58,7 +58,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void told(void *arg, uint32_t seq, const struct price *p)
+static void told(
+	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
 {
 	struct fixture *f = arg;
 
@@ -81,8 +82,13 @@ static uint32_t put_tensor(
 	return at + rows * cols * 4;
 }
 
-/* Memory and a graph of one layer, for the device at hand. */
-static void attach(struct fixture *f)
+struct graph_message {
+	struct wire_graph_load load;
+	struct wire_tensor tensor[WIRE_T_COUNT];
+};
+
+/* A graph of one layer. */
+static struct graph_message graph_message(uint32_t id)
 {
 	static const uint32_t shape[WIRE_T_COUNT][2] = {
 		[WIRE_T_ATTN_NORM] = { 1, WIDTH },
@@ -95,34 +101,39 @@ static void attach(struct fixture *f)
 		[WIRE_T_UP] = { WIDTH, WIDTH },
 		[WIRE_T_DOWN] = { WIDTH, WIDTH },
 	};
-	struct {
-		struct wire_graph_load load;
-		struct wire_tensor tensor[WIRE_T_COUNT];
-	} g = { .load = {
-			.op = WIRE_GRAPH_LOAD,
-			.graph = 3,
-			.rows = ROWS,
-			.n_layers = 1,
-			.weights_bytes = KV,
-			.model = { .n_embd = WIDTH,
-				.n_head = 1,
-				.n_kv_head = 1,
-				.head_dim = WIDTH,
-				.n_rot = WIDTH,
-				.n_ff = WIDTH,
-				.norm_eps = 1e-5f,
-				.attn_scale = .3f,
-				.kv_slots = 64,
-				.kv_stride = 64 },
-		} };
+	struct graph_message g = { .load = {
+					   .op = WIRE_GRAPH_LOAD,
+					   .graph = id,
+					   .rows = ROWS,
+					   .n_layers = 1,
+					   .weights_bytes = KV,
+					   .model = { .n_embd = WIDTH,
+						   .n_head = 1,
+						   .n_kv_head = 1,
+						   .head_dim = WIDTH,
+						   .n_rot = WIDTH,
+						   .n_ff = WIDTH,
+						   .norm_eps = 1e-5f,
+						   .attn_scale = .3f,
+						   .kv_slots = 64,
+						   .kv_stride = 64 },
+				   } };
 	uint32_t at = put_tensor(&g.load.rope_freq, 1, WIDTH / 2, 0);
-	struct wire_done done;
-	struct err e = { 0 };
 
 	for (unsigned i = 0; i < WIRE_T_COUNT; i++)
 		if (shape[i][0])
 			at = put_tensor(
 				&g.tensor[i], shape[i][0], shape[i][1], at);
+	return g;
+}
+
+/* Memory and a graph, for the device at hand. */
+static void attach(struct fixture *f)
+{
+	const struct graph_message g = graph_message(3);
+	struct wire_done done;
+	struct err e = { 0 };
+
 	assert_ok(npu_share(f->n, f->memory, &f->id, &e), &e);
 	assert_ok(npu_map(f->n, f->id, &f->addr, &e), &e);
 	assert_ok(npu_call(f->n, &g, sizeof(g), &done, &e), &e);
@@ -301,6 +312,49 @@ static void test_none_to_reach(void **state)
 	attach(f);
 }
 
+/* ---- loads beside -------------------------------------------------------- */
+
+static bool is_answered(struct fixture *f, uint32_t seq)
+{
+	unsigned before = f->told;
+	struct err e = { 0 };
+
+	assert_ok(npu_wait(f->n, seq, &e), &e);
+	return f->told == before;
+}
+
+/* A load that is answered late holds up nobody who waits for something else. */
+static void test_wait(void **state)
+{
+	const struct graph_message g = graph_message(4);
+	const struct wire_simple drop = { WIRE_GRAPH_DROP, 3 };
+	struct fixture *f = *state;
+	uint32_t load, dropped, run;
+	struct npu_stats st;
+	struct err e = { 0 };
+
+	open_npu(f);
+	attach(f);
+	f->fake.late = 9;
+	assert_ok(npu_send(f->n, NULL, 0, &g, sizeof(g), &load, &e), &e);
+	assert_ok(
+		npu_send(f->n, NULL, 0, &drop, sizeof(drop), &dropped, &e), &e);
+	assert_false(is_answered(f, dropped));
+	assert_int_equal(f->last, dropped);
+	assert_true(is_answered(f, dropped));
+	npu_stats(f->n, &st);
+	assert_int_equal(st.graphs, 1);
+	assert_int_equal(st.most_graphs, 2);
+	assert_false(is_answered(f, load));
+	assert_int_equal(f->last, load);
+	/* What is lost is not under way: nobody waits for it. */
+	assert_ok(send_run(f, 0, &e), &e);
+	run = load + 2;
+	assert_ok(npu_reopen(f->n, &e), &e);
+	assert_true(is_answered(f, run));
+	npu_forget(f->n);
+}
+
 /* ---- the log ------------------------------------------------------------- */
 
 /* Against what was put and not yet answered, in random order. */
@@ -383,6 +437,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_replay),
 	TEST(test_forget),
 	TEST(test_none_to_reach),
+	TEST(test_wait),
 	cmocka_unit_test(test_log),
 	cmocka_unit_test(test_log_is_bounded),
 };
