@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/convert/synth.h"
+#include "host/model/shapes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +18,10 @@ static const char *output;
 
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "like", &like, "SHAPE",
-		"qwen2.5-0.5b, qwen2.5-1.5b, qwen3-4b, llama3.1-8b, tiny or "
-		"tiny-llada",
-		.choices = synth_shapes },
+		"qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen3-0.6b, "
+		"qwen3-4b, qwen3-8b, qwen3-14b, llama3.2-1b, llama3.2-3b, "
+		"llama3.1-8b, tiny or tiny-llada",
+		.choices = shape_names },
 	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
 		"of the matrices: q4_0 (default), q8_0, f16, bf16 or f32",
 		.choices = quants },

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/convert/synth_vocab.h"
+#include "host/model/shapes.h"
 #include "tensor/gguf_write.h"
 
 #include <errno.h>
@@ -11,36 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- shapes, from the models' published configurations ---- */
-
-static const struct shape {
-	const char *arch, *name;
-	enum synth_family family;
-	uint32_t n_vocab, first_special;
-	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_ctx;
-	float rope_base, norm_eps;
-	bool tied, qkv_bias, qk_norm;
-	bool rope_scaled; /* Llama 3.1's, by tensor rope_freqs.weight */
-} shapes[] = {
-	{ "qwen2", "Qwen2.5 0.5B", SYNTH_QWEN, 151936, 151643, 24, 896, 14, 2,
-		64, 4864, 32768, 1e6f, 1e-6f, true, true, false, false },
-	{ "qwen2", "Qwen2.5 1.5B", SYNTH_QWEN, 151936, 151643, 28, 1536, 12, 2,
-		128, 8960, 32768, 1e6f, 1e-6f, true, true, false, false },
-	{ "qwen3", "Qwen3 4B", SYNTH_QWEN, 151936, 151643, 36, 2560, 32, 8, 128,
-		9728, 40960, 1e6f, 1e-6f, true, false, true, false },
-	{ "llama", "Llama 3.1 8B", SYNTH_LLAMA3, 128256, 128000, 32, 4096, 32,
-		8, 128, 14336, 131072, 5e5f, 1e-5f, false, false, false, true },
-	{ "llama", "tiny", SYNTH_LLAMA3, 608, 592, 4, 128, 8, 4, 16, 384, 512,
-		1e4f, 1e-5f, true, false, false, false },
-	{ "llada", "tiny LLaDA", SYNTH_LLAMA3, 608, 592, 4, 128, 8, 4, 16, 384,
-		512, 1e4f, 1e-5f, true, false, false, false },
-};
-
-const char *const synth_shapes[] = { "qwen2.5-0.5b", "qwen2.5-1.5b", "qwen3-4b",
-	"llama3.1-8b", "tiny", "tiny-llada", NULL };
-
-_Static_assert(ARRAY_LEN(synth_shapes) == ARRAY_LEN(shapes) + 1, "names");
 
 /* ---- what is in the file ---- */
 
@@ -118,7 +89,7 @@ static void add_all(struct synth *s)
 	const struct shape *m = s->shape;
 	const enum dtype q = s->opts->quant;
 
-	if (m->rope_scaled)
+	if (m->rope_factor > 0)
 		add(s, -1, FILL_ROPE, "rope_freqs.weight", DTYPE_F32,
 			m->head_dim / 2, 0);
 	add(s, -1, FILL_WEIGHTS, "token_embd.weight", q, m->n_embd, m->n_vocab);
@@ -187,7 +158,7 @@ static void put_model_keys(struct synth *s)
 	char name[96];
 
 	snprintf(name, sizeof(name), "%s shape, random weights, seed %llu",
-		m->name, (unsigned long long)s->opts->seed);
+		m->title, (unsigned long long)s->opts->seed);
 	gguf_put_str(s->out, "general.architecture", m->arch);
 	gguf_put_str(s->out, "general.type", "model");
 	gguf_put_str(s->out, "general.name", name);
@@ -318,13 +289,14 @@ static int write_weights(
 }
 
 /*
- * What the base frequency of dimension pair i is divided by in Llama 3.1:
- * long waves by 8, those that fit into the original context not at all, and
- * a straight line between.
+ * What the base frequency of dimension pair i is divided by in Llama 3.1 on:
+ * long waves by its factor, those that fit into the original context not at
+ * all, and a straight line between.
  */
 static float rope_divisor(const struct shape *m, uint32_t i)
 {
-	const double factor = 8, low = 1, high = 4, original = 8192;
+	const double factor = (double)m->rope_factor;
+	const double low = 1, high = 4, original = 8192;
 	const double turn = pow(m->rope_base, 2.0 * i / m->head_dim);
 	const double waves = original / (2 * M_PI * turn);
 	const double smooth = (waves - low) / (high - low);
@@ -355,6 +327,11 @@ static int write_vector(
 
 /* ---- the whole ---- */
 
+static enum synth_family family_of(const struct shape *m)
+{
+	return strncmp(m->arch, "qwen", 4) ? SYNTH_LLAMA3 : SYNTH_QWEN;
+}
+
 static int allocate(struct synth *s)
 {
 	const size_t values = (size_t)POOL_RUNS * RUN;
@@ -366,8 +343,8 @@ static int allocate(struct synth *s)
 	s->buffer = malloc(values * sizeof(float));
 	if (!s->part || !s->gauss || !s->pool || !s->buffer)
 		return -ENOMEM;
-	return synth_vocab_init(&s->vocab, s->shape->family, s->shape->n_vocab,
-		s->shape->first_special);
+	return synth_vocab_init(&s->vocab, family_of(s->shape),
+		s->shape->n_vocab, s->shape->first_special);
 }
 
 static int write_parts(struct synth *s, struct err *e)

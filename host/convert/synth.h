@@ -25,15 +25,12 @@
 struct err;
 
 struct synth_opts {
-	unsigned shape;      /* index into synth_shapes */
+	unsigned shape;      /* index into shapes (host/model/shapes.h) */
 	enum dtype quant;    /* of all matrices; one that can be written */
 	enum dtype ffn_down; /* of these: the layer's output is sensitive */
 	uint64_t seed;
 	struct progress_sink progress; /* told of weights */
 };
-
-/* "qwen2.5-0.5b" ...; NULL-terminated. */
-extern const char *const synth_shapes[];
 
 /* Write the file; nothing is left of it on failure. */
 int synth_write(const char *path, const struct synth_opts *, struct err *);

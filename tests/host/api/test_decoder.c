@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "host/api/decoder.h"
 #include "host/convert/synth.h"
+#include "host/model/shapes.h"
 #include "host/model/model.h"
 #include "host/text/tokenizer.h"
 #include "tests/harness.h"
@@ -37,7 +38,7 @@ static int setup(void **state)
 	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
 	struct err e = { 0 };
 
-	while (strcmp(synth_shapes[o.shape], "tiny"))
+	while (strcmp(shape_names[o.shape], "tiny"))
 		o.shape++;
 	snprintf(dir, sizeof(dir), "%s", harness_tmp());
 	setenv("TANDEM_MODELS", dir, 1);

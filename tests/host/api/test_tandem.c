@@ -9,6 +9,7 @@
 #include "host/api/tandem.h"
 #include "host/api/tandem_impl.h"
 #include "host/convert/synth.h"
+#include "host/model/shapes.h"
 #include "host/text/tokenizer.h"
 #include "tests/harness.h"
 
@@ -26,7 +27,7 @@ static int setup(void **state)
 	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
 	struct err e = { 0 };
 
-	while (strcmp(synth_shapes[o.shape], "tiny"))
+	while (strcmp(shape_names[o.shape], "tiny"))
 		o.shape++;
 	snprintf(model, sizeof(model), "%s/tiny.gguf", harness_tmp());
 	assert_ok(synth_write(model, &o, &e), &e);

@@ -6,6 +6,7 @@
 #include "base/strbuf.h"
 #include "host/cmd/inspect.h"
 #include "host/convert/synth.h"
+#include "host/model/shapes.h"
 #include "host/convert/synth_vocab.h"
 #include "host/model/model.h"
 #include "host/text/tokenizer.h"
@@ -21,9 +22,9 @@ static unsigned shape_of(const char *name)
 {
 	unsigned i = 0;
 
-	while (synth_shapes[i] && strcmp(synth_shapes[i], name))
+	while (shape_names[i] && strcmp(shape_names[i], name))
 		i++;
-	assert_non_null(synth_shapes[i]);
+	assert_non_null(shape_names[i]);
 	return i;
 }
 
