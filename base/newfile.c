@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +30,25 @@ static int resolve(char **out, const char *path, struct err *e)
 	return *out ? 0 : err_sys(e, errno, "cannot write '%s'", path);
 }
 
-static int create(struct newfile *f, struct err *e)
+static char *temporary_of(const char *path, bool shared)
 {
 	char *name;
+	int n = shared ? asprintf(&name, "%s.%d.tmp", path, getpid())
+		       : asprintf(&name, "%s.tmp", path);
 
-	if (asprintf(&name, "%s.%d.tmp", f->path, getpid()) < 0)
+	return n < 0 ? NULL : name;
+}
+
+static int create(struct newfile *f, bool shared, struct err *e)
+{
+	char *name = temporary_of(f->path, shared);
+
+	if (!name)
 		return err_sys(e, ENOMEM, "cannot write '%s'", f->path);
-	f->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (!shared)
+		unlink(name);
+	f->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		shared ? 0666 : 0600);
 	if (f->fd < 0) {
 		const int code = err_sys(e, errno, "cannot create '%s'", name);
 
@@ -46,17 +59,28 @@ static int create(struct newfile *f, struct err *e)
 	return 0;
 }
 
-int newfile_open(struct newfile *f, const char *path, struct err *e)
+static int begin(
+	struct newfile *f, const char *path, bool shared, struct err *e)
 {
 	int ret;
 
 	*f = (struct newfile){ .fd = -1 };
 	ret = resolve(&f->path, path, e);
 	if (!ret)
-		ret = create(f, e);
+		ret = create(f, shared, e);
 	if (ret)
 		newfile_close(f);
 	return ret;
+}
+
+int newfile_open(struct newfile *f, const char *path, struct err *e)
+{
+	return begin(f, path, true, e);
+}
+
+int newfile_open_private(struct newfile *f, const char *path, struct err *e)
+{
+	return begin(f, path, false, e);
 }
 
 /* The rename is only as durable as the folder that records it. */

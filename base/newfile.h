@@ -20,6 +20,14 @@ struct newfile {
  */
 int newfile_open(struct newfile *, const char *path, struct err *);
 
+/*
+ * The same of a file that its owner alone may read, also while it is written.
+ * Its temporary name is always PATH.tmp: who wants to leave nothing of it
+ * behind knows what to remove. For one writer at a time, who holds a lock; what
+ * a killed one left under that name is removed.
+ */
+int newfile_open_private(struct newfile *, const char *path, struct err *);
+
 /* Sync, rename, and sync the folder; the descriptor is closed whatever this
  * returns. */
 int newfile_commit(struct newfile *, struct err *);

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,10 +100,40 @@ static void test_refused(void **state)
 	newfile_close(&f);
 }
 
+/* Also while it is written, and whatever a killed writer left. */
+static void test_private(void **state)
+{
+	mode_t old = umask(0);
+	struct err e = { 0 };
+	char left[4400];
+	struct newfile f;
+	struct stat st;
+	int fd;
+
+	fresh();
+	snprintf(left, sizeof(left), "%s.tmp", path);
+	fd = open(left, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	assert_int_equal(fd_write_all(fd, "what was left", 13), 0);
+	fd_close(&fd);
+	assert_ok(newfile_open_private(&f, path, &e), &e);
+	umask(old);
+	assert_string_equal(f.temporary, left);
+	assert_int_equal(fstat(f.fd, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(st.st_size, 0);
+	assert_int_equal(fd_write_all(f.fd, "new", 3), 0);
+	assert_ok(newfile_commit(&f, &e), &e);
+	newfile_close(&f);
+	holds("new");
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_whole_or_not),
 	cmocka_unit_test(test_through_links),
 	cmocka_unit_test(test_refused),
+	cmocka_unit_test(test_private),
 };
 
 TEST_MAIN(tests)
