@@ -1,0 +1,50 @@
+/*
+ * Bytes of a history, little endian: the head, then records one behind the
+ * other, each a multiple of 8 bytes. Reserved and padding bytes are 0. Private
+ * to the files history*.c.
+ */
+#ifndef HOST_TEXT_HISTORY_FORMAT_H
+#define HOST_TEXT_HISTORY_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	"histories are read in place: this program needs a little-endian "
+	"machine");
+
+#define HISTORY_MAGIC   "TANDEMH\n"
+#define HISTORY_VERSION 1
+
+struct history_head {
+	char magic[8];
+	uint32_t version;
+	uint32_t n_vocab;
+	uint64_t vocabulary; /* vocabulary_hash */
+	uint64_t first;      /* no record has, or will have, a smaller number */
+	uint64_t reserved[3];
+	uint64_t checksum; /* XXH64 of all bytes before it */
+};
+_Static_assert(sizeof(struct history_head) == 64, "format");
+_Static_assert(offsetof(struct history_head, vocabulary) == 16, "format");
+_Static_assert(offsetof(struct history_head, checksum) == 56, "format");
+
+/*
+ * What a record begins with. Each half of it has the highest bit set, which no
+ * token's id has: at a multiple of 8 bytes it is found nowhere among the ids,
+ * so that reading goes on behind damage at the next record and not within one.
+ */
+#define HISTORY_MARK 0xf8d7c6b5e4a39281ull
+
+struct history_entry {
+	uint64_t mark;
+	uint64_t checksum; /* XXH64 of all bytes of the record behind it */
+	uint64_t number;   /* rises from record to record, below 2^63 */
+	int64_t time;      /* seconds since 1970 */
+	uint32_t n_prompt, n_answer;
+	/* int32_t id[n_prompt + n_answer], then 0 to a multiple of 8 bytes */
+};
+_Static_assert(sizeof(struct history_entry) == 40, "format");
+_Static_assert(offsetof(struct history_entry, n_prompt) == 32, "format");
+
+#endif

@@ -1,0 +1,265 @@
+#include "host/text/history_impl.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/*
+ * The file is read here and not through the map: a writer may cut off a torn
+ * tail just now, and a map ends in SIGBUS where its file does. What was found
+ * whole is cut off by no one.
+ */
+
+/* Fill the window from `at` on, as far as the file goes. */
+static int read_window(struct history *h, uint64_t at, struct err *e)
+{
+	size_t n = 0;
+
+	h->window_n = 0;
+	h->window_at = at;
+	while (n < HISTORY_WINDOW) {
+		ssize_t got = pread(h->fd, h->window + n, HISTORY_WINDOW - n,
+			(off_t)(at + n));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_sys(e, errno, "cannot read '%s'", h->path);
+		if (!got)
+			break;
+		n += (size_t)got;
+	}
+	h->window_n = n;
+	return 0;
+}
+
+/* *out: the bytes [at, at + len) of the file, len <= HISTORY_WINDOW, NULL where
+ * it ends before. */
+static int look(struct history *h, uint64_t at, size_t len,
+	const unsigned char **out, struct err *e)
+{
+	int ret = 0;
+
+	if (at < h->window_at || at + len > h->window_at + h->window_n)
+		ret = read_window(h, at, e);
+	*out = !ret && at + len <= h->window_at + h->window_n
+		? h->window + (at - h->window_at)
+		: NULL;
+	return ret;
+}
+
+/* What it says of itself can be, and lies before `size`: its bytes, else 0. */
+static uint64_t plausible(const struct history *h,
+	const struct history_entry *r, uint64_t at, uint64_t size)
+{
+	uint64_t n = (uint64_t)r->n_prompt + r->n_answer, bytes;
+
+	if (r->mark != HISTORY_MARK || !n || n > HISTORY_TOKENS_MAX)
+		return 0;
+	/* Each number once, so that "what is new since" has one answer. */
+	if (r->number <= h->last || r->number > INT64_MAX)
+		return 0;
+	bytes = history_record_bytes(n);
+	return bytes <= size - at ? bytes : 0;
+}
+
+static bool ids_fit(const unsigned char *bytes, size_t n, uint32_t n_vocab)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t id;
+
+		memcpy(&id, bytes + 4 * i, sizeof(id));
+		if (id >= n_vocab)
+			return false;
+	}
+	return true;
+}
+
+/* The ids of a record at `at`: they fit, and its checksum is right. */
+static int check_ids(struct history *h, const struct history_entry *r,
+	uint64_t at, bool *right, struct err *e)
+{
+	uint64_t n = (uint64_t)r->n_prompt + r->n_answer;
+	uint64_t bytes = history_record_bytes(n), off = sizeof(*r);
+
+	XXH64_reset(h->hash, 0);
+	XXH64_update(h->hash, &r->number,
+		sizeof(*r) - offsetof(struct history_entry, number));
+	for (*right = true; off < bytes && *right;) {
+		size_t len = bytes - off < HISTORY_WINDOW ? bytes - off
+							  : HISTORY_WINDOW;
+		uint64_t ids = n < len / 4 ? n : len / 4;
+		const unsigned char *p;
+		int ret = look(h, at + off, len, &p, e);
+
+		if (ret)
+			return ret;
+		*right = p && ids_fit(p, ids, h->head.n_vocab);
+		if (*right)
+			XXH64_update(h->hash, p, len);
+		off += len;
+		n -= ids;
+	}
+	*right = *right && XXH64_digest(h->hash) == r->checksum;
+	return 0;
+}
+
+/* *bytes of the whole record at `at`, 0 when there is none. */
+static int check_record(struct history *h, uint64_t at, struct history_entry *r,
+	uint64_t *bytes, struct err *e)
+{
+	const unsigned char *p;
+	bool right;
+	int ret = look(h, at, sizeof(*r), &p, e);
+
+	*bytes = 0;
+	if (ret || !p)
+		return ret;
+	memcpy(r, p, sizeof(*r));
+	*bytes = plausible(h, r, at, h->size);
+	if (!*bytes)
+		return 0;
+	ret = check_ids(h, r, at, &right, e);
+	if (ret || !right)
+		*bytes = 0;
+	return ret;
+}
+
+static int add(struct history *h, uint64_t at, const struct history_entry *r,
+	uint64_t bytes, struct err *e)
+{
+	if (h->n == h->cap) {
+		size_t cap = h->cap ? 2 * h->cap : 64;
+		uint64_t *p = reallocarray(h->at, cap, sizeof(*p));
+
+		if (!p)
+			return err_set(e, ENOMEM,
+				"no memory for the records of '%s'", h->path);
+		h->at = p;
+		h->cap = cap;
+	}
+	h->damaged += at - h->end;
+	h->at[h->n++] = at;
+	h->last = r->number;
+	h->end = at + bytes;
+	return 0;
+}
+
+/*
+ * Take the record at `at`, *taken bytes, if there is one. Behind something else
+ * it shows that this is damaged, or was still being written when it was looked
+ * at: by now it is whole, as one writer waits for another, and comes first.
+ */
+static int take(struct history *h, uint64_t at, uint64_t *taken, struct err *e)
+{
+	struct history_entry r;
+	int ret = check_record(h, at, &r, taken, e);
+
+	if (!ret && *taken && at > h->end) {
+		h->window_n = 0;
+		ret = check_record(h, h->end, &r, taken, e);
+		if (!ret && *taken)
+			at = h->end;
+		else if (!ret)
+			ret = check_record(h, at, &r, taken, e);
+	}
+	return ret || !*taken ? ret : add(h, at, &r, *taken, e);
+}
+
+static int scan_records(struct history *h, struct err *e)
+{
+	uint64_t at = h->end, taken;
+	int ret = 0;
+
+	while (!ret && at + sizeof(struct history_entry) <= h->size) {
+		ret = take(h, at, &taken, e);
+		at = taken ? h->end : at + 8;
+	}
+	return ret;
+}
+
+/* A head that was cut off when the file was made: less of it, or nothing where
+ * it shall be. There was no record yet. */
+static bool is_unborn(const struct history *h, const unsigned char *p)
+{
+	size_t n = h->size < 8 ? h->size : 8;
+
+	for (size_t i = 0; i < n; i++)
+		if (p[i] && p[i] != (unsigned char)HISTORY_MAGIC[i])
+			return false;
+	return h->size < sizeof(h->head) ||
+		(h->size == sizeof(h->head) && !p[0]);
+}
+
+static int refuse_vocabulary(const struct history *h, struct err *e)
+{
+	return err_set(e, EINVAL,
+		"'%s' is a history of another vocabulary (hash %016llx, %u "
+		"tokens; this model's is %016llx, %u tokens), in which the "
+		"same ids are other words; give each vocabulary a file of its "
+		"own",
+		h->path, (unsigned long long)h->head.vocabulary,
+		h->head.n_vocab, (unsigned long long)h->opts.vocabulary,
+		h->opts.n_vocab);
+}
+
+static int check_head(struct history *h, struct err *e)
+{
+	const struct history_head *k = &h->head;
+
+	if (memcmp(k->magic, HISTORY_MAGIC, sizeof(k->magic)))
+		return err_set(e, EINVAL,
+			"'%s' is no history: it does not begin as one",
+			h->path);
+	if (k->version != HISTORY_VERSION)
+		return err_set(e, EINVAL,
+			"'%s' is a history of format %u, and this program "
+			"knows format %d",
+			h->path, k->version, HISTORY_VERSION);
+	if (XXH64(k, offsetof(struct history_head, checksum), 0) !=
+			k->checksum ||
+		!k->n_vocab || !k->first || k->first > INT64_MAX)
+		return err_set(e, EINVAL,
+			"the head of '%s' is damaged; move the file away, and "
+			"a new one is begun",
+			h->path);
+	if (h->opts.n_vocab &&
+		(k->vocabulary != h->opts.vocabulary ||
+			k->n_vocab != h->opts.n_vocab))
+		return refuse_vocabulary(h, e);
+	return 0;
+}
+
+static int scan_head(struct history *h, struct err *e)
+{
+	const size_t least =
+		h->size < sizeof(h->head) ? h->size : sizeof(h->head);
+	const unsigned char *p;
+	int ret = look(h, 0, least, &p, e);
+
+	if (ret || !p || is_unborn(h, p))
+		return ret;
+	memset(&h->head, 0, sizeof(h->head));
+	memcpy(&h->head, p, least);
+	ret = check_head(h, e);
+	if (ret)
+		return ret;
+	h->end = sizeof(h->head);
+	h->last = h->head.first - 1;
+	return 0;
+}
+
+int history_scan(struct history *h, struct err *e)
+{
+	int ret = 0;
+
+	h->window_n = 0; /* what is there now, not what was */
+	if (!h->end)
+		ret = scan_head(h, e);
+	return ret || !h->end ? ret : scan_records(h, e);
+}

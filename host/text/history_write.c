@@ -1,0 +1,372 @@
+#include "host/text/history_impl.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/newfile.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* Writers hold the lock for as long as a file of the usual bound takes to be
+ * rewritten and synced; one that holds it longer is stopped or lost. */
+#define LOCK_WAIT_NS 10000000000ull
+#define LOCK_NAP_NS  100000
+
+/* ---- the lock ------------------------------------------------------------ */
+
+/* Nobody waits for a file that was replaced: what locks it may be gone. */
+static int wait_for_lock(const struct history *h, struct err *e)
+{
+	const struct timespec nap = { .tv_nsec = LOCK_NAP_NS };
+	uint64_t until = clock_ns() + LOCK_WAIT_NS;
+
+	while (flock(h->fd, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_sys(e, errno, "cannot lock the history '%s'",
+				h->path);
+		if (clock_ns() > until)
+			return err_set(e, EBUSY,
+				"another process has held the lock on '%s' "
+				"for more than 10 seconds; see who with: "
+				"lslocks",
+				h->path);
+		if (!history_is_current(h))
+			break;
+		nanosleep(&nap, NULL);
+	}
+	return 0;
+}
+
+static void unlock(const struct history *h)
+{
+	if (h->fd >= 0)
+		flock(h->fd, LOCK_UN);
+}
+
+/*
+ * Lock the file at the path and take in what it holds. Between opening and
+ * locking it a writer may have put another in its place, and a lock on what has
+ * no name any more keeps nobody out.
+ */
+static int lock(struct history *h, bool create, struct err *e)
+{
+	int ret;
+
+	assert(h->opts.write);
+	do {
+		ret = history_attach(h, create, e);
+		if (!ret && h->fd < 0)
+			ret = err_sys(e, ENOENT, "cannot open the history '%s'",
+				h->path);
+		if (!ret)
+			ret = wait_for_lock(h, e);
+	} while (!ret && !history_is_current(h));
+	if (!ret)
+		ret = history_take_in(h, e);
+	if (ret)
+		unlock(h);
+	return ret;
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+static struct history_head make_head(const struct history *h, uint64_t first)
+{
+	struct history_head k = { .magic = HISTORY_MAGIC,
+		.version = HISTORY_VERSION,
+		.n_vocab = history_n_vocab(h),
+		.vocabulary = h->end ? h->head.vocabulary : h->opts.vocabulary,
+		.first = first };
+
+	k.checksum = XXH64(&k, offsetof(struct history_head, checksum), 0);
+	return k;
+}
+
+static void put_record(
+	unsigned char *to, const struct history_record *r, uint64_t number)
+{
+	struct history_entry *head = (struct history_entry *)(void *)to;
+	const size_t from = offsetof(struct history_entry, number);
+
+	*head = (struct history_entry){ .mark = HISTORY_MARK,
+		.number = number,
+		.time = r->time,
+		.n_prompt = r->n_prompt,
+		.n_answer = r->n - r->n_prompt };
+	memcpy(to + sizeof(*head), r->id, (size_t)r->n * sizeof(*r->id));
+	head->checksum = XXH64(to + from, history_record_bytes(r->n) - from, 0);
+}
+
+/* Records, as they will lie one behind the other. */
+struct bytes {
+	unsigned char *data; /* owned */
+	size_t len;
+};
+
+static int put_records(struct bytes *out, const struct history *h,
+	const struct history_record *r, size_t n, struct err *e)
+{
+	uint64_t at = 0;
+
+	out->data = calloc(1, out->len);
+	if (!out->data)
+		return err_set(e, ENOMEM, "no memory for %zu records", n);
+	for (size_t i = 0; i < n; i++) {
+		put_record(out->data + at, &r[i], h->last + 1 + i);
+		at += history_record_bytes(r[i].n);
+	}
+	return 0;
+}
+
+static int write_at(
+	int fd, const unsigned char *data, size_t len, uint64_t offset)
+{
+	while (len) {
+		ssize_t n = pwrite(fd, data, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		data += n;
+		len -= (size_t)n;
+		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* ---- appending ----------------------------------------------------------- */
+
+static int check_records(const struct history *h,
+	const struct history_record *r, size_t n, size_t *bytes, struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!r[i].n || r[i].n > HISTORY_TOKENS_MAX ||
+			r[i].n_prompt > r[i].n)
+			return err_set(e, EINVAL,
+				"a record of %u tokens cannot be kept", r[i].n);
+		for (uint32_t k = 0; k < r[i].n; k++)
+			if ((uint32_t)r[i].id[k] >= history_n_vocab(h))
+				return err_set(e, EINVAL,
+					"token %d is not in the vocabulary of "
+					"the history '%s'",
+					r[i].id[k], h->path);
+		*bytes += history_record_bytes(r[i].n);
+	}
+	if (*bytes + sizeof(struct history_head) > h->opts.max_bytes)
+		return err_set(e, EFBIG,
+			"what is to be kept takes %llu bytes, and the history "
+			"'%s' is to have %llu at most; give it more "
+			"(--history-max)",
+			(unsigned long long)*bytes, h->path,
+			(unsigned long long)h->opts.max_bytes);
+	return 0;
+}
+
+/* The head of a file that has none. */
+static int be_born(struct history *h, struct err *e)
+{
+	const struct history_head k = make_head(h, 1);
+	int ret = write_at(h->fd, (const void *)&k, sizeof(k), 0);
+
+	if (!ret && fsync(h->fd))
+		ret = -errno;
+	return ret ? err_sys(e, -ret, "cannot write the history '%s'", h->path)
+		   : history_take_in(h, e);
+}
+
+/* What is whole stays, as someone may have read it; no torn end is left. */
+static void cut_tail(struct history *h)
+{
+	if (!history_take_in(h, NULL) && h->size > h->end &&
+		!ftruncate(h->fd, (off_t)h->end))
+		h->size = h->end;
+}
+
+static int append_here(struct history *h, const struct bytes *b, struct err *e)
+{
+	int ret;
+
+	cut_tail(h);
+	ret = write_at(h->fd, b->data, b->len, h->end);
+	if (ret)
+		cut_tail(h);
+	else if (fdatasync(h->fd))
+		ret = -errno;
+	return ret ? err_sys(e, -ret, "cannot write the history '%s'", h->path)
+		   : history_take_in(h, e);
+}
+
+/* ---- what leaves --------------------------------------------------------- */
+
+static uint64_t bytes_at(const struct history *h, size_t i)
+{
+	return history_record_bytes(history_at(h, i).n);
+}
+
+/* keep[n] of the records; how many are not kept. */
+static uint64_t choose(
+	const struct history *h, const struct history_bound *b, bool *keep)
+{
+	uint64_t bytes = sizeof(h->head), kept = 0, dropped = 0;
+	bool full = false;
+
+	for (size_t i = h->n; i--;) {
+		bool young = history_at(h, i).time >= b->since;
+
+		full = full ||
+			(young &&
+				(kept == b->records ||
+					bytes_at(h, i) > b->bytes ||
+					bytes > b->bytes - bytes_at(h, i)));
+		keep[i] = young && !full;
+		kept += keep[i];
+		bytes += keep[i] ? bytes_at(h, i) : 0;
+		dropped += !keep[i];
+	}
+	return dropped;
+}
+
+/* Records that lie together are written together. */
+static int write_kept(const struct history *h, const bool *keep, int fd)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < h->n && !ret; i++) {
+		uint64_t from = h->at[i], to = from;
+
+		for (; i < h->n && keep[i] && h->at[i] == to; i++)
+			to += bytes_at(h, i);
+		if (to > from) {
+			ret = fd_write_all(fd, h->map + from, to - from);
+			i--; /* the one that ended the run may begin another */
+		}
+	}
+	return ret;
+}
+
+static uint64_t first_kept(const struct history *h, const bool *keep)
+{
+	size_t i = 0;
+
+	while (i < h->n && !keep[i])
+		i++;
+	return i < h->n ? history_at(h, i).number : h->last + 1;
+}
+
+/* The file anew, of what is kept and `more`, in the place of the one that is
+ * locked; the lock goes with that. */
+static int rewrite(struct history *h, const bool *keep,
+	const struct bytes *more, struct err *e)
+{
+	const struct history_head k = make_head(h, first_kept(h, keep));
+	struct newfile f = { .fd = -1 };
+	struct stat st;
+	int ret = newfile_open_private(&f, h->path, e);
+
+	if (ret)
+		return ret;
+	/* Root prunes a user's file, whose it stays. */
+	if (!fstat(h->fd, &st) && st.st_uid != geteuid() &&
+		fchown(f.fd, st.st_uid, st.st_gid))
+		ret = -errno;
+	if (!ret)
+		ret = fd_write_all(f.fd, &k, sizeof(k));
+	if (!ret)
+		ret = write_kept(h, keep, f.fd);
+	if (!ret)
+		ret = fd_write_all(f.fd, more->data, more->len);
+	if (ret)
+		err_sys(e, -ret, "cannot write '%s'", f.temporary);
+	/* Who removed the file meant to be rid of it. */
+	else if (!history_is_current(h))
+		ret = err_set(e, ESTALE,
+			"'%s' was removed or replaced while it was rewritten",
+			h->path);
+	else
+		ret = newfile_commit(&f, e);
+	newfile_close(&f);
+	return ret ? ret : history_refresh(h, e);
+}
+
+static int shorten(struct history *h, const struct history_bound *b,
+	const struct bytes *more, uint64_t *dropped, struct err *e)
+{
+	bool *keep = calloc(h->n + 1, sizeof(*keep));
+	int ret = 0;
+
+	if (!keep)
+		return err_set(e, ENOMEM, "no memory for %zu records", h->n);
+	*dropped = choose(h, b, keep);
+	if (*dropped || h->damaged || h->size > h->end || more->len)
+		ret = rewrite(h, keep, more, e);
+	free(keep);
+	return ret;
+}
+
+/* An eighth is free behind it: else every append would write all anew. */
+static int append_shortened(
+	struct history *h, const struct bytes *b, struct err *e)
+{
+	uint64_t room = h->opts.max_bytes - h->opts.max_bytes / 8;
+	struct history_bound bound = HISTORY_ALL;
+	uint64_t dropped;
+
+	bound.bytes = room > b->len ? room - b->len : 0;
+	return shorten(h, &bound, b, &dropped, e);
+}
+
+/* ---- the three ----------------------------------------------------------- */
+
+static int append_locked(struct history *h, const struct history_record *r,
+	size_t n, struct err *e)
+{
+	struct bytes b = { 0 };
+	int ret = h->end ? 0 : be_born(h, e);
+
+	if (ret || !n)
+		return ret;
+	ret = check_records(h, r, n, &b.len, e);
+	if (!ret)
+		ret = put_records(&b, h, r, n, e);
+	if (!ret)
+		ret = b.len > h->opts.max_bytes - h->end ||
+				h->end > h->opts.max_bytes
+			? append_shortened(h, &b, e)
+			: append_here(h, &b, e);
+	free(b.data);
+	return ret;
+}
+
+int history_append(struct history *h, const struct history_record *r, size_t n,
+	struct err *e)
+{
+	int ret = lock(h, h->opts.n_vocab, e);
+
+	if (ret)
+		return ret;
+	ret = append_locked(h, r, n, e);
+	unlock(h);
+	return ret;
+}
+
+int history_prune(struct history *h, const struct history_bound *b,
+	uint64_t *dropped, struct err *e)
+{
+	const struct bytes nothing = { 0 };
+	uint64_t unused;
+	int ret = lock(h, false, e);
+
+	if (ret)
+		return ret;
+	ret = shorten(h, b, &nothing, dropped ? dropped : &unused, e);
+	unlock(h);
+	return ret;
+}
