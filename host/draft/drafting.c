@@ -3,7 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/draft/draft_kind.h"
-#include "host/draft/drafter_first.h"
+#include "host/draft/drafter_join.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
@@ -37,8 +37,9 @@ static bool draft_word(size_t i, struct opt_word *w)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
 		"the draft model of a method that has one (the one that comes "
-		"with the program), or another drafter; with + between, each "
-		"is asked where those before it have no guess:",
+		"with the program), or another drafter; with + between, they "
+		"draft together, each asked where those before it are not "
+		"sure:",
 		.noun = "a draft model", .words = draft_word },
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs", .choices = places },
@@ -180,7 +181,7 @@ static void add_name(struct drafting *d, const struct draft_part *p)
 	size_t used = strlen(d->name);
 
 	snprintf(d->name + used, sizeof(d->name) - used, "%s%s",
-		used ? ", then " : "", name);
+		used ? " and " : "", name);
 }
 
 int drafting_open_file(struct drafting *d, const struct model *target,
@@ -213,7 +214,7 @@ static int join(struct drafting *d, struct err *e)
 {
 	drafter_close(&d->drafter);
 	if (d->n > 1)
-		return drafter_first_open(&d->drafter, d->each, d->n, e);
+		return drafter_join_open(&d->drafter, d->each, d->n, e);
 	d->drafter = d->each[0];
 	d->drafter.close = NULL; /* as each[0] */
 	return 0;

@@ -1,8 +1,8 @@
 /*
  * Who drafts for a decoder: one of the kinds of host/draft/draft_kind.h, or
- * several with "+" between, of which for each node the first answers that knows
- * something (host/draft/drafter_first.h). Opened by what the user asked for,
- * for methods that have a use for it. One thread.
+ * several with "+" between, which draft together (host/draft/drafter_join.h).
+ * Opened by what the user asked for, for methods that have a use for it. One
+ * thread.
  */
 #ifndef HOST_DRAFT_DRAFTING_H
 #define HOST_DRAFT_DRAFTING_H
@@ -33,7 +33,7 @@ extern const struct opt_table drafting_table;
 /* That one and those of all kinds, each once: an opt_tables. */
 const struct opt_table *drafting_tables(size_t i);
 
-#define DRAFT_PARTS 4
+#define DRAFT_PARTS 6
 
 /* One of the drafters that were asked for, with "+" between. */
 struct draft_part {

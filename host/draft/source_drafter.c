@@ -265,6 +265,7 @@ int source_drafter_open(
 		.begin = begin,
 		.expand = expand,
 		.batch = 1,
+		.resumes = true,
 		.saw = saw,
 		.computed = source->computed ? computed : NULL,
 		.all_rows = source->all_rows,

@@ -37,6 +37,9 @@ struct drafter {
 		uint32_t n, struct err *);
 	/* Nodes that are best expanded together; 1: one by one. */
 	uint32_t batch;
+	/* Behind a node of which nothing is known there may be some of which
+	 * something is. Else no candidates mean that there was no room. */
+	bool resumes;
 	/*
 	 * The text is this now, after a verification: what of the last tree
 	 * came true is kept, the rest is dropped. NULL: begin() is soon enough.
@@ -53,8 +56,9 @@ struct drafter {
 	bool all_rows;
 	/*
 	 * While the target reads a prompt: whether the logits behind its token
-	 * `at` are wanted, and those, in order. What they cost is the caller's
-	 * to count. NULL, both or none: no use for them.
+	 * `at` are wanted, and those, in order, or more of them, which another
+	 * drafter wanted. What they cost is the caller's to count. NULL, both
+	 * or none: no use for them.
 	 */
 	bool (*wants)(void *arg, const int32_t *prompt, size_t n, size_t at);
 	void (*read)(

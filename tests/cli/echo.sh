@@ -79,7 +79,7 @@ alone=$(count drafted_tokens)
 less drafted 0 "$alone"
 writes --method lever --draft echo
 writes --method chain --draft "echo+$other"
-check_has 'the report' "$out" "\"draft_model\":\"an echo, then $other\""
+check_has 'the report' "$out" "\"draft_model\":\"an echo and $other\""
 less drafted "$alone" "$(count drafted_tokens)"
 # The oracle was told by a rehearsal, whose logits count as well.
 run_ok "$more" "${text[@]}" --method opt-tree --draft echo+oracle:0.7

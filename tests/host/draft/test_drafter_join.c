@@ -1,11 +1,11 @@
 /*
- * Drafters one behind the other, each of which is watched for its contract: a
- * node has the candidates of the first that has any, whatever the order in
- * which trees grow, are shed and numbered anew, and none is asked for what it
- * cannot know. And how they are asked for in words.
+ * Drafters together, each of which is watched for its contract: a node has the
+ * candidates of the first that is sure, or the best of all, whatever the order
+ * in which trees grow, are shed and numbered anew, and none is asked for what
+ * it cannot know. And how they are asked for in words.
  */
 #include "base/err.h"
-#include "host/draft/drafter_first.h"
+#include "host/draft/drafter_join.h"
 #include "host/draft/drafting.h"
 #include "tests/harness.h"
 #include "tests/host/draft/drafter_check.h"
@@ -68,7 +68,7 @@ static int setup(void **state)
 	f->hash[0].bare = 2;
 	f->hash[1].bare = 3;
 	f->t = check_tree(K);
-	assert_ok(drafter_first_open(&f->all, f->part, PARTS, &e), &e);
+	assert_ok(drafter_join_open(&f->all, f->part, PARTS, &e), &e);
 	*state = f;
 	return 0;
 }
@@ -144,6 +144,80 @@ static void test_first_that_knows(void **state)
 	assert_int_equal(f->saw, 60 * PARTS);
 	for (unsigned p = 0; p < PARTS; p++)
 		assert_true(answers[p] > 20);
+}
+
+/* What the tokens are worth by the parts asked so far: [HASH_OUTSIDE]. */
+static double sum_of_best(const double *q, struct candidate *best, uint32_t *n)
+{
+	double sum = 0;
+
+	for (*n = 0; *n < K; (*n)++) {
+		int32_t most = -1;
+
+		for (int32_t t = 0; t < HASH_VOCAB; t++) {
+			bool taken = false;
+
+			for (uint32_t i = 0; i < *n; i++)
+				taken |= best[i].token == t;
+			if (!taken && q[t] >= 0 && (most < 0 || q[t] > q[most]))
+				most = t;
+		}
+		if (most < 0)
+			break;
+		best[*n] = (struct candidate){ most, (float)q[most] };
+		sum += q[most];
+	}
+	return sum;
+}
+
+static unsigned check_union(const struct fixture *f, uint32_t node)
+{
+	const struct candidate *got = f->t->candidate + (size_t)node * K;
+	struct candidate own[TREE_CANDIDATES], want[K];
+	double q[HASH_VOCAB], sum = 0;
+	uint32_t n = 0, n_own;
+	unsigned part;
+
+	for (unsigned i = 0; i < HASH_VOCAB; i++)
+		q[i] = -1;
+	for (part = 0; part < PARTS && sum < 0.5; part++) {
+		n_own = hash_candidates(&f->hash[part],
+			hash_node(&f->hash[part], f->t, node), own);
+		for (uint32_t i = 0; i < n_own; i++)
+			if ((double)own[i].q > q[own[i].token])
+				q[own[i].token] = (double)own[i].q;
+		sum = sum_of_best(q, want, &n);
+	}
+	assert_int_equal(f->t->n_candidates[node], n);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(got[i].token, want[i].token);
+		assert_true(got[i].q == want[i].q);
+	}
+	return part;
+}
+
+/* None is sure alone: a node has the best of those asked. */
+static void test_together(void **state)
+{
+	static const int32_t text[] = { 3, 7 };
+	struct fixture *f = *state;
+	unsigned asked[PARTS + 1] = { 0 };
+
+	for (uint64_t i = 0; i < 60; i++) {
+		const struct growth g = { 4, 2, 1 + (uint32_t)i % 4, i };
+
+		for (unsigned p = 0; p < PARTS; p++) {
+			f->hash[p].seed = check_seed() + PARTS * i + p;
+			f->hash[p].mass = 0.15 + 0.05 * (double)(i % 5);
+			f->hash[p].bare = 0;
+		}
+		check_begin(&f->all, f->t, text, 2);
+		check_grow(&f->all, f->t, &g);
+		for (uint32_t u = 0; u < f->t->n; u++)
+			if (f->t->depth[u] < g.depth)
+				asked[check_union(f, u)]++;
+	}
+	assert_true(asked[2] > 20 && asked[3] > 20);
 }
 
 /* Who is not needed works nothing. */
@@ -246,13 +320,14 @@ static void test_words_refused(void **state)
 	check_refused("oracle:", "'oracle:': behind oracle: stands");
 	check_refused("oracle:2", "'oracle:2'");
 	check_refused("a+oracle:0", "'oracle:0'");
-	check_refused("oracle:1+oracle:1+oracle:1+oracle:1+oracle:1",
-		"more than 4 drafters");
+	check_refused("oracle:1+oracle:1+oracle:1+oracle:1+oracle:1+oracle:1+a",
+		"more than 6 drafters");
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_first_that_knows),
+	TEST(test_together),
 	TEST(test_only_those_needed),
 	TEST(test_errors),
 	cmocka_unit_test(test_words),

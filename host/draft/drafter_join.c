@@ -1,0 +1,364 @@
+#include "host/draft/drafter_join.h"
+
+#include "base/err.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Trees shed nodes and ours do not: so many times as large ours are. One that
+ * is full has no candidates any more in this cycle. */
+#define SPACIOUS 4
+
+/* Of a node, known together: nobody more is asked. */
+#define SURE 0.5
+
+struct part {
+	const struct drafter *drafter;
+	struct tree *tree; /* its own; NULL: none yet */
+	bool begun;        /* behind the text that is now */
+	bool *asked;       /* [tree->capacity] nodes that it was to expand */
+};
+
+struct join {
+	struct part *part; /* [n] */
+	unsigned n;
+	int32_t *text; /* [n_text] that a tree begins behind */
+	size_t n_text, cap;
+	/* Of an expansion, [capacity]: the nodes as one part knows them, which
+	 * of them it is to expand, and those that nobody more is asked of. */
+	uint32_t capacity;
+	int32_t *twin;
+	uint32_t *list;
+	bool *sure; /* enough is known */
+};
+
+/* ---- room ---------------------------------------------------------------- */
+
+static int no_memory(struct err *e)
+{
+	return err_set(e, ENOMEM, "no memory for more than one drafter");
+}
+
+static int open_tree(struct part *p, const struct tree *like, struct err *e)
+{
+	uint32_t capacity = SPACIOUS * like->capacity;
+	int ret;
+
+	if (p->tree && p->tree->capacity == capacity && p->tree->k == like->k)
+		return 0;
+	tree_close(p->tree);
+	free(p->asked);
+	p->tree = NULL;
+	p->asked = calloc(capacity, sizeof(*p->asked));
+	if (!p->asked)
+		return no_memory(e);
+	ret = tree_open(&p->tree, capacity, like->k, e);
+	if (ret)
+		p->tree = NULL;
+	return ret;
+}
+
+static int reserve(struct join *j, uint32_t capacity, struct err *e)
+{
+	if (capacity <= j->capacity)
+		return 0;
+	free(j->twin);
+	free(j->list);
+	free(j->sure);
+	j->capacity = 0;
+	j->twin = malloc(capacity * sizeof(*j->twin));
+	j->list = malloc(capacity * sizeof(*j->list));
+	j->sure = malloc(capacity * sizeof(*j->sure));
+	if (!j->twin || !j->list || !j->sure)
+		return no_memory(e);
+	j->capacity = capacity;
+	return 0;
+}
+
+static int remember(
+	struct join *j, const int32_t *text, size_t n, struct err *e)
+{
+	if (n > j->cap) {
+		size_t cap = 2 * n;
+		int32_t *more = realloc(j->text, cap * sizeof(*more));
+
+		if (!more)
+			return no_memory(e);
+		j->text = more;
+		j->cap = cap;
+	}
+	memcpy(j->text, text, n * sizeof(*text));
+	j->n_text = n;
+	return 0;
+}
+
+/* ---- one of them --------------------------------------------------------- */
+
+static int begin_part(
+	struct join *j, struct part *p, const struct tree *like, struct err *e)
+{
+	int ret;
+
+	if (p->begun)
+		return 0;
+	ret = open_tree(p, like, e);
+	if (ret)
+		return ret;
+	memset(p->asked, 0, p->tree->capacity * sizeof(*p->asked));
+	p->asked[0] = p->begun = true;
+	return p->drafter->begin(
+		p->drafter->arg, p->tree, j->text, j->n_text, e);
+}
+
+static int expand_part(
+	struct part *p, const uint32_t *node, uint32_t n, struct err *e)
+{
+	for (uint32_t i = 0; i < n; i++)
+		p->asked[node[i]] = true;
+	return p->drafter->expand(p->drafter->arg, p->tree, node, n, e);
+}
+
+/*
+ * The part's own node for one of `t`, in *twin; -1 where it knows nothing of
+ * what lies above it, or has no room. All above it is expanded then.
+ */
+static int find_twin(struct join *j, struct part *p, const struct tree *t,
+	uint32_t node, int32_t *twin, struct err *e)
+{
+	struct candidate c = { t->token[node], t->q[node] };
+	int32_t above;
+	int ret = begin_part(j, p, t, e);
+
+	*twin = 0;
+	if (ret || !node)
+		return ret;
+	ret = find_twin(j, p, t, (uint32_t)t->parent[node], &above, e);
+	*twin = -1;
+	if (!ret && above >= 0 && !p->asked[above])
+		ret = expand_part(p, &(uint32_t){ (uint32_t)above }, 1, e);
+	if (ret || above < 0 ||
+		(!p->tree->n_candidates[above] && !p->drafter->resumes))
+		return ret;
+	*twin = tree_child(p->tree, (uint32_t)above, t->token[node]);
+	if (*twin < 0 && p->tree->n < p->tree->capacity)
+		*twin = (int32_t)tree_add(p->tree, (uint32_t)above, c);
+	return 0;
+}
+
+/* ---- one of them and those before it ------------------------------------- */
+
+static bool before(struct candidate a, struct candidate b)
+{
+	return a.q > b.q || (a.q == b.q && a.token < b.token);
+}
+
+static uint32_t position(const struct candidate *c, uint32_t n, int32_t token)
+{
+	uint32_t at = 0;
+
+	while (at < n && c[at].token != token)
+		at++;
+	return at;
+}
+
+/* Among the k likeliest; of one token the likelier word. */
+static void add(struct tree *t, uint32_t node, struct candidate new)
+{
+	struct candidate *c = t->candidate + (size_t)node * t->k;
+	uint32_t n = t->n_candidates[node], at = position(c, n, new.token);
+
+	if (at == n && n < t->k)
+		t->n_candidates[node]++;
+	else if (at == n)
+		at--;
+	if (at < n && !before(new, c[at]))
+		return;
+	for (; at && before(new, c[at - 1]); at--)
+		c[at] = c[at - 1];
+	c[at] = new;
+}
+
+static bool is_sure(const struct tree *t, uint32_t node)
+{
+	const struct candidate *c = t->candidate + (size_t)node * t->k;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < t->n_candidates[node]; i++)
+		sum += (double)c[i].q;
+	return sum >= SURE;
+}
+
+static void take(
+	struct tree *t, uint32_t node, const struct part *p, uint32_t twin)
+{
+	const struct candidate *from = p->tree->candidate + (size_t)twin * t->k;
+
+	for (uint32_t i = 0; i < p->tree->n_candidates[twin]; i++)
+		add(t, node, from[i]);
+}
+
+/* Candidates for those of the nodes that too little is known of. */
+static int ask_part(struct join *j, struct part *p, struct tree *t,
+	const uint32_t *node, uint32_t n, struct err *e)
+{
+	uint32_t asked = 0;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		j->twin[i] = -1;
+		if (j->sure[i])
+			continue;
+		ret = find_twin(j, p, t, node[i], &j->twin[i], e);
+		if (!ret && j->twin[i] >= 0 && !p->asked[j->twin[i]])
+			j->list[asked++] = (uint32_t)j->twin[i];
+	}
+	if (!ret && asked)
+		ret = expand_part(p, j->list, asked, e);
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		if (j->twin[i] < 0)
+			continue;
+		take(t, node[i], p, (uint32_t)j->twin[i]);
+		j->sure[i] = is_sure(t, node[i]);
+	}
+	return ret;
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+static int join_expand(void *arg, struct tree *t, const uint32_t *node,
+	uint32_t n, struct err *e)
+{
+	struct join *j = arg;
+	int ret = reserve(j, t->capacity, e);
+
+	assert(n <= t->capacity);
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		t->n_candidates[node[i]] = 0;
+		j->sure[i] = false;
+	}
+	for (unsigned i = 0; i < j->n && !ret; i++)
+		ret = ask_part(j, &j->part[i], t, node, n, e);
+	return ret;
+}
+
+static int join_begin(
+	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
+{
+	const uint32_t root = 0;
+	struct join *j = arg;
+	int ret = remember(j, text, n, e);
+
+	tree_reset(t, text[n - 1]);
+	for (unsigned i = 0; i < j->n; i++)
+		j->part[i].begun = false;
+	return ret ? ret : join_expand(j, t, &root, 1, e);
+}
+
+static void join_saw(void *arg, const int32_t *text, size_t n)
+{
+	const struct join *j = arg;
+
+	for (unsigned i = 0; i < j->n; i++)
+		if (j->part[i].drafter->saw)
+			j->part[i].drafter->saw(
+				j->part[i].drafter->arg, text, n);
+}
+
+static void join_computed(void *arg, const struct tree *t, uint32_t node,
+	const float *logits, uint32_t n_vocab)
+{
+	const struct join *j = arg;
+
+	for (unsigned i = 0; i < j->n; i++)
+		if (j->part[i].drafter->computed)
+			j->part[i].drafter->computed(j->part[i].drafter->arg, t,
+				node, logits, n_vocab);
+}
+
+static bool join_wants(void *arg, const int32_t *prompt, size_t n, size_t at)
+{
+	const struct join *j = arg;
+	bool any = false;
+
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct drafter *d = j->part[i].drafter;
+
+		any |= d->wants && d->wants(d->arg, prompt, n, at);
+	}
+	return any;
+}
+
+static void join_read(
+	void *arg, size_t at, const float *logits, uint32_t n_vocab)
+{
+	const struct join *j = arg;
+
+	for (unsigned i = 0; i < j->n; i++) {
+		const struct drafter *d = j->part[i].drafter;
+
+		if (d->read)
+			d->read(d->arg, at, logits, n_vocab);
+	}
+}
+
+static void join_price(void *arg, struct price *sum)
+{
+	const struct join *j = arg;
+
+	for (unsigned i = 0; i < j->n; i++)
+		if (j->part[i].drafter->price)
+			j->part[i].drafter->price(j->part[i].drafter->arg, sum);
+}
+
+static void join_close(void *arg)
+{
+	struct join *j = arg;
+
+	for (unsigned i = 0; i < j->n; i++) {
+		tree_close(j->part[i].tree);
+		free(j->part[i].asked);
+	}
+	free(j->part);
+	free(j->text);
+	free(j->twin);
+	free(j->list);
+	free(j->sure);
+	free(j);
+}
+
+int drafter_join_open(struct drafter *out, const struct drafter *part,
+	unsigned n, struct err *e)
+{
+	struct join *j = calloc(1, sizeof(*j));
+
+	assert(n > 0);
+	if (j)
+		j->part = calloc(n, sizeof(*j->part));
+	if (!j || !j->part) {
+		free(j);
+		return no_memory(e);
+	}
+	*out = (struct drafter){ .arg = j,
+		.begin = join_begin,
+		.expand = join_expand,
+		.batch = part[0].batch,
+		.saw = join_saw,
+		.price = join_price,
+		.close = join_close };
+	for (j->n = 0; j->n < n; j->n++) {
+		const struct drafter *d = &part[j->n];
+
+		j->part[j->n].drafter = d;
+		out->all_rows |= d->all_rows;
+		out->computed = d->computed ? join_computed : out->computed;
+		out->wants = d->wants ? join_wants : out->wants;
+		out->read = d->wants ? join_read : out->read;
+	}
+	return 0;
+}
