@@ -63,6 +63,7 @@ extern const struct draft_kind *const draft_kinds[];
 extern const struct draft_kind draft_kind_host;
 extern const struct draft_kind draft_kind_device;
 extern const struct draft_kind draft_kind_oracle;
+extern const struct draft_kind draft_kind_calibrated;
 
 /*
  * The kind that `said` begins with by name, NULL: none does; *len is then the

@@ -1,0 +1,306 @@
+#include "host/draft/calibrated.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/guess.h"
+#include "host/draft/source.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANCHORS  64   /* that a guess is averaged over, the latest ones */
+#define CHAINS   4096 /* of anchors whose tokens have the same remainder */
+#define NO_TOKEN UINT32_MAX
+
+struct anchor {
+	uint32_t n; /* 0: its logits were not kept */
+	struct candidate next[CALIBRATED_SUCCESSORS];
+};
+
+struct calibrated {
+	struct calibrated_options opts;
+	int32_t *prompt;       /* [n] */
+	struct anchor *anchor; /* [n] */
+	/* Positions with the same token's remainder, the latest first, + 1. */
+	uint32_t *before; /* [n] */
+	uint32_t latest[CHAINS];
+	size_t n, room;
+	bool is_short; /* of memory: there are no anchors in this prompt */
+	int32_t end[CALIBRATED_KEY]; /* of the text, the last token first */
+};
+
+/* ---- a prompt being read ------------------------------------------------- */
+
+static bool make_room(struct calibrated *c, size_t n)
+{
+	void *prompt, *anchor, *before;
+
+	if (n <= c->room)
+		return true;
+	c->room = 0;
+	prompt = realloc(c->prompt, n * sizeof(*c->prompt));
+	c->prompt = prompt ? prompt : c->prompt;
+	anchor = realloc(c->anchor, n * sizeof(*c->anchor));
+	c->anchor = anchor ? anchor : c->anchor;
+	before = realloc(c->before, n * sizeof(*c->before));
+	c->before = before ? before : c->before;
+	if (!prompt || !anchor || !before)
+		return false;
+	c->room = n;
+	return true;
+}
+
+static uint32_t *chain_of(struct calibrated *c, int32_t token)
+{
+	return &c->latest[(uint32_t)token % CHAINS];
+}
+
+static void start(struct calibrated *c, const int32_t *prompt, size_t n)
+{
+	memset(c->latest, 0, sizeof(c->latest));
+	c->n = 0;
+	c->is_short = !make_room(c, n);
+	if (c->is_short)
+		return;
+	c->n = n;
+	memcpy(c->prompt, prompt, n * sizeof(*prompt));
+	for (size_t i = 0; i < n; i++) {
+		uint32_t *chain = chain_of(c, prompt[i]);
+
+		c->anchor[i].n = 0;
+		c->before[i] = *chain;
+		*chain = (uint32_t)i + 1;
+	}
+}
+
+/* What stands behind the last token is drawn, and no guess. */
+static bool wants(void *arg, const int32_t *prompt, size_t n, size_t at)
+{
+	struct calibrated *c = arg;
+
+	if (!at)
+		start(c, prompt, n);
+	return !c->is_short && at + 1 < n &&
+		(c->opts.anchors == CALIBRATED_CONTEXT ||
+			n - at <= c->opts.request);
+}
+
+static void read_logits(
+	void *arg, size_t at, const float *logits, uint32_t n_vocab)
+{
+	struct calibrated *c = arg;
+	struct anchor *a = &c->anchor[at];
+	struct guess likely;
+	double sum = 0;
+
+	if (c->is_short || at >= c->n)
+		return;
+	guess_logits(&likely, logits, n_vocab, 1);
+	for (a->n = 0; a->n < likely.n && a->n < c->opts.successors &&
+		sum < c->opts.share;
+		a->n++) {
+		a->next[a->n] = likely.c[a->n];
+		sum += (double)likely.c[a->n].q;
+	}
+}
+
+/* ---- places: the last tokens of a path ----------------------------------- */
+
+static int take(
+	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
+{
+	struct calibrated *c = arg;
+
+	for (size_t i = 0; i < CALIBRATED_KEY; i++)
+		c->end[i] = i < n ? text[n - 1 - i] : -1;
+	return 0;
+}
+
+static void root(void *arg, struct source_place *p)
+{
+	const struct calibrated *c = arg;
+
+	for (unsigned i = 0; i < CALIBRATED_KEY; i++)
+		p->at[i] = (uint32_t)c->end[i];
+}
+
+static void step(void *arg, struct source_place *p, int32_t token)
+{
+	memmove(p->at + 1, p->at, (CALIBRATED_KEY - 1) * sizeof(*p->at));
+	p->at[0] = (uint32_t)token;
+}
+
+/* How many tokens up to that of the prompt are those of the path's end. */
+static uint32_t match(const struct calibrated *c, size_t at,
+	const struct source_place *p, uint32_t most)
+{
+	uint32_t n = 0;
+
+	while (n < most && n <= at && p->at[n] != NO_TOKEN &&
+		(uint32_t)c->prompt[at - n] == p->at[n])
+		n++;
+	return n;
+}
+
+/* ---- guesses ------------------------------------------------------------- */
+
+struct sum {
+	struct source_guess *guess;
+	uint32_t n, most;
+};
+
+static void add(struct sum *s, const struct candidate *c)
+{
+	uint32_t i = 0;
+
+	while (i < s->n && s->guess[i].token != c->token)
+		i++;
+	if (i == s->most)
+		return;
+	if (i == s->n)
+		s->guess[s->n++] = (struct source_guess){ .token = c->token };
+	s->guess[i].share += c->q;
+}
+
+static uint32_t longest(
+	const struct calibrated *c, const struct source_place *p, uint32_t key)
+{
+	uint32_t best = 0;
+
+	for (uint32_t at = c->latest[p->at[0] % CHAINS]; at;
+		at = c->before[at - 1]) {
+		uint32_t n = c->anchor[at - 1].n ? match(c, at - 1, p, key) : 0;
+
+		best = n > best ? n : best;
+	}
+	return best;
+}
+
+static uint32_t key_length(
+	const struct calibrated *c, const struct source_place *p)
+{
+	if (c->opts.key == CALIBRATED_SINGLE)
+		return 1;
+	if (c->opts.key == CALIBRATED_BIGRAM)
+		return 2;
+	return longest(c, p, CALIBRATED_KEY);
+}
+
+static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
+	struct source_guess *out, uint32_t most)
+{
+	struct calibrated *c = arg;
+	struct sum sum = { out, 0, most };
+	uint32_t key, found = 0;
+
+	if (!c->n || depth >= c->opts.depth)
+		return 0;
+	key = key_length(c, p);
+	for (uint32_t at = c->latest[p->at[0] % CHAINS];
+		key && at && found < ANCHORS; at = c->before[at - 1]) {
+		const struct anchor *a = &c->anchor[at - 1];
+
+		if (!a->n || match(c, at - 1, p, key) < key)
+			continue;
+		for (uint32_t i = 0; i < a->n; i++)
+			add(&sum, &a->next[i]);
+		found++;
+	}
+	for (uint32_t i = 0; i < sum.n; i++) {
+		out[i].share /= (float)found;
+		out[i].match = key;
+	}
+	return sum.n;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void close_calibrated(void *arg)
+{
+	struct calibrated *c = arg;
+
+	free(c->prompt);
+	free(c->anchor);
+	free(c->before);
+	free(c);
+}
+
+int calibrated_open(struct source *out, const struct calibrated_options *opts,
+	struct err *e)
+{
+	struct calibrated *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return err_set(e, ENOMEM, "no memory to calibrate drafts");
+	c->opts = *opts;
+	*out = (struct source){ .arg = c,
+		.take = take,
+		.root = root,
+		.step = step,
+		.guesses = guesses,
+		.wants = wants,
+		.read = read_logits,
+		.close = close_calibrated };
+	return 0;
+}
+
+/* ---- as a kind ----------------------------------------------------------- */
+
+static const char *const anchor_names[] = { "context", "request", NULL };
+static const char *const key_names[] = { "single", "bigram", "longest", NULL };
+
+/* clang-format off */
+#define IN(field) OPT_IN(calibrated_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
+		"with draft calibrated: behind which tokens of the prompt the "
+		"target's expectations are kept ({}: all of them)",
+		.choices = anchor_names },
+	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
+		"with --anchors request: how many the last ones are ({})",
+		1, 1 << 20 },
+	{ OPT_CHOICE, 0, "anchor-key", IN(key), NULL,
+		"what finds them: the last token, the last two, or the longest "
+		"of up to four that is found ({})", .choices = key_names },
+	{ OPT_UINT, 0, "successors", IN(successors), "K",
+		"kept behind a token at most ({})", 1, CALIBRATED_SUCCESSORS },
+	{ OPT_FLOAT, 0, "successor-share", IN(share), "P",
+		"kept until their probability is that ({})", 0.01, 1 },
+	{ OPT_UINT, 0, "calibrated-depth", IN(depth), "N",
+		"tokens of a path that are guessed by them ({})", 1, 64 },
+};
+/* clang-format on */
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults =
+		&(const struct calibrated_options){ .key = CALIBRATED_LONGEST,
+			.request = 64,
+			.successors = 3,
+			.share = 0.9,
+			.depth = 8 },
+	.size = sizeof(struct calibrated_options),
+};
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	struct source source;
+	int ret = calibrated_open(
+		&source, opt_values_of(site->values, &table), e);
+
+	return ret ? ret : source_drafter_open(out, &source, e);
+}
+
+const struct draft_kind draft_kind_calibrated = {
+	.name = "calibrated",
+	.summary = "what the model itself expects behind the prompt's tokens",
+	.title = "its own expectations of the prompt",
+	.options = &table,
+	.open = open_kind,
+};
