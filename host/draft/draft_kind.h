@@ -64,6 +64,7 @@ extern const struct draft_kind draft_kind_host;
 extern const struct draft_kind draft_kind_device;
 extern const struct draft_kind draft_kind_oracle;
 extern const struct draft_kind draft_kind_calibrated;
+extern const struct draft_kind draft_kind_reuse;
 
 /*
  * The kind that `said` begins with by name, NULL: none does; *len is then the
