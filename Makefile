@@ -252,6 +252,11 @@ $(foreach r,$(rooms),$(eval test_deps_$(r) := \
 test_src := $(foreach r,$(rooms),$(wildcard $(call tests_of,$(r))/test_*.c))
 tests    := $(patsubst tests/%.c,$(O)/tests/%,$(test_src))
 
+# measure_X.c beside them are programs that are run by hand.
+measure_src := $(foreach r,$(rooms),\
+	$(wildcard $(call tests_of,$(r))/measure_*.c))
+measures    := $(patsubst tests/%.c,$(O)/tests/%,$(measure_src))
+
 define test_rule
 $(O)/$(call tests_of,$(1))/test_%: $(O)/obj/$(call tests_of,$(1))/test_%.o \
 		$(O)/obj/tests/harness.o \
@@ -259,6 +264,13 @@ $(O)/$(call tests_of,$(1))/test_%: $(O)/obj/$(call tests_of,$(1))/test_%.o \
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D)
 	$$(call link,$(test_deps_$(1)),cmocka)
+
+$(O)/$(call tests_of,$(1))/measure_%: \
+		$(O)/obj/$(call tests_of,$(1))/measure_%.o \
+		$(foreach r,$(test_deps_$(1)),$(call lib,$(r)))
+	$$(call say,LD,$$@)
+	$$(Q)mkdir -p $$(@D)
+	$$(call link,$(test_deps_$(1)))
 endef
 $(foreach r,$(rooms),$(eval $(call test_rule,$(r))))
 .PRECIOUS: $(O)/obj/%.o $(O)/lib%.list
@@ -308,7 +320,7 @@ $(O)/oom/victim: $(call obj,tests/oom/victim.c)
 	$(Q)$(CC) $(ldflags) -o $@ $<
 
 .PHONY: tests fuzzers test oom bench fuzz
-tests: $(tests) $(O)/tests/tandem-echo $(oom)
+tests: $(tests) $(measures) $(O)/tests/tandem-echo $(oom)
 fuzzers: $(fuzzers)
 
 test: all tests fuzzers

@@ -1,0 +1,519 @@
+#include "host/draft/suffix_automaton.h"
+
+#include "base/err.h"
+#include "host/draft/suffix_edges.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(SUFFIX_CHILDREN == SUFFIX_BEST, "what a table keeps");
+
+/*
+ * By what token an edge leads to a state is the same for all of them: the last
+ * of the state's parts. So it is said once, by the state, and one edge alone
+ * needs no more than its target.
+ */
+struct state {
+	uint32_t len, link;
+	uint32_t edges;
+	uint32_t mark; /* of a text the first end, of a history that token */
+};
+
+struct suffix_automaton {
+	enum suffix_kind kind;
+	struct state *state; /* [n] */
+	uint32_t n, room;
+	uint32_t *count; /* [n], of a history; as of the last settle() */
+	uint32_t count_room;
+	int32_t *text; /* [tokens], of a text */
+	uint32_t text_room;
+	uint32_t tokens;
+	struct suffix_edges edges;
+	uint32_t last; /* the state of all that was added of this text */
+	/* Of a history, [n_ends]: states of the beginnings of this text that
+	 * are not counted yet. */
+	uint32_t *end;
+	uint32_t n_ends, end_room;
+};
+
+/* ---- edges of states ----------------------------------------------------- */
+
+/* The last token of a state's parts. */
+static int32_t label(const struct suffix_automaton *a, uint32_t state)
+{
+	uint32_t mark = a->state[state].mark;
+
+	return a->kind == SUFFIX_TEXT ? a->text[mark - 1] : (int32_t)mark;
+}
+
+/* 0: there is none. */
+static uint32_t target_of(
+	const struct suffix_automaton *a, uint32_t state, int32_t token)
+{
+	uint32_t edges = a->state[state].edges;
+	const struct suffix_edge *edge;
+
+	if (!edges)
+		return 0;
+	if (suffix_edges_single(edges))
+		return label(a, edges) == token ? edges : 0;
+	edge = suffix_edges_find(&a->edges, edges, token);
+	return edge ? edge->target : 0;
+}
+
+static int add_edge(struct suffix_automaton *a, uint32_t from, int32_t token,
+	uint32_t to, struct err *e)
+{
+	uint32_t *edges = &a->state[from].edges;
+	int32_t of =
+		*edges && suffix_edges_single(*edges) ? label(a, *edges) : 0;
+
+	return suffix_edges_add(
+		&a->edges, edges, of, (struct suffix_edge){ token, to }, e);
+}
+
+/* An edge that there is leads to another state of the same label. */
+static void turn_edge(
+	struct suffix_automaton *a, uint32_t from, int32_t token, uint32_t to)
+{
+	uint32_t *edges = &a->state[from].edges;
+
+	if (suffix_edges_single(*edges))
+		*edges = to;
+	else
+		suffix_edges_find(&a->edges, *edges, token)->target = to;
+}
+
+/* ---- adding -------------------------------------------------------------- */
+
+static int add_state(struct suffix_automaton *a, struct state s, uint32_t *out,
+	struct err *e)
+{
+	int ret = suffix_reserve((void **)&a->state, &a->room,
+		(uint64_t)a->n + 1, sizeof(*a->state), e);
+
+	if (!ret && a->kind == SUFFIX_HISTORY)
+		ret = suffix_reserve((void **)&a->count, &a->count_room,
+			(uint64_t)a->n + 1, sizeof(*a->count), e);
+	if (ret)
+		return ret;
+	if (a->count)
+		a->count[a->n] = 0;
+	a->state[a->n] = s;
+	*out = a->n++;
+	return 0;
+}
+
+/*
+ * The parts of the edge's target that end behind `from` as well become a state
+ * of their own, *out. They have been counted as often as the target's.
+ */
+static int split(struct suffix_automaton *a, uint32_t from, int32_t token,
+	uint32_t *out, struct err *e)
+{
+	uint32_t target = target_of(a, from, token), at = from, clone;
+	struct state s = a->state[target];
+	int ret;
+
+	s.len = a->state[from].len + 1;
+	ret = suffix_edges_copy(&a->edges, s.edges, &s.edges, e);
+	if (!ret)
+		ret = add_state(a, s, &clone, e);
+	if (ret)
+		return ret;
+	if (a->count)
+		a->count[clone] = a->count[target];
+	while (target_of(a, at, token) == target) {
+		turn_edge(a, at, token, clone);
+		if (at == SUFFIX_ROOT)
+			break;
+		at = a->state[at].link;
+	}
+	a->state[target].link = clone;
+	*out = clone;
+	return 0;
+}
+
+/* The state of the longest parts that end behind `from`: the target of its
+ * edge, or what is split from that. */
+static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
+	uint32_t *out, struct err *e)
+{
+	*out = target_of(a, from, token);
+	if (a->state[*out].len == a->state[from].len + 1)
+		return 0;
+	return split(a, from, token, out, e);
+}
+
+/* All suffixes of the text get an edge to the new state, down to those that
+ * have one by this token. */
+static int lead_to(
+	struct suffix_automaton *a, uint32_t new, int32_t token, struct err *e)
+{
+	uint32_t at = a->last, link;
+	int ret;
+
+	while (!target_of(a, at, token)) {
+		ret = add_edge(a, at, token, new, e);
+		if (ret || at == SUFFIX_ROOT)
+			return ret;
+		at = a->state[at].link;
+	}
+	ret = reach(a, at, token, &link, e);
+	if (!ret)
+		a->state[new].link = link;
+	return ret;
+}
+
+static int append(struct suffix_automaton *a, int32_t token, struct err *e)
+{
+	uint32_t mark = a->kind == SUFFIX_TEXT ? a->tokens : (uint32_t)token;
+	struct state s = { .len = a->state[a->last].len + 1, .mark = mark };
+	uint32_t new;
+	int ret;
+
+	/* Another text of the history began like this. */
+	if (target_of(a, a->last, token))
+		return reach(a, a->last, token, &a->last, e);
+	ret = add_state(a, s, &new, e);
+	if (!ret)
+		ret = lead_to(a, new, token, e);
+	if (!ret)
+		a->last = new;
+	return ret;
+}
+
+/* ---- counts -------------------------------------------------------------- */
+
+/*
+ * A state's parts end where those end whose links lead to it. So of what was
+ * added, each beginning adds one along its links; all these states are looked
+ * up once, and added up the longest first.
+ */
+struct touched {
+	uint32_t state, count; /* before */
+	uint32_t more;
+	uint32_t next; /* one of the same length; 0: none */
+};
+
+struct settling {
+	struct touched *touched; /* [n], from 1 on */
+	uint32_t n, room;
+	uint32_t *first; /* [longest + 1], of a length */
+};
+
+/* While a state is touched its count is its number among them. */
+#define TOUCHED 0x80000000u
+
+static int touch(struct suffix_automaton *a, struct settling *s, uint32_t state,
+	struct err *e)
+{
+	while (state && !(a->count[state] & TOUCHED)) {
+		uint32_t *first = &s->first[a->state[state].len];
+		int ret = suffix_reserve((void **)&s->touched, &s->room,
+			(uint64_t)s->n + 2, sizeof(*s->touched), e);
+
+		if (ret)
+			return ret;
+		s->touched[++s->n] = (struct touched){
+			.state = state, .count = a->count[state], .next = *first
+		};
+		*first = s->n;
+		a->count[state] = TOUCHED | s->n;
+		state = a->state[state].link;
+	}
+	return 0;
+}
+
+static struct touched *touched_of(const struct suffix_automaton *a,
+	const struct settling *s, uint32_t state)
+{
+	return &s->touched[a->count[state] & ~TOUCHED];
+}
+
+static void add_up(
+	struct suffix_automaton *a, const struct settling *s, uint32_t longest)
+{
+	for (uint32_t i = 0; i < a->n_ends; i++)
+		touched_of(a, s, a->end[i])->more++;
+	for (uint32_t len = longest; len; len--)
+		for (uint32_t i = s->first[len]; i; i = s->touched[i].next) {
+			uint32_t link = a->state[s->touched[i].state].link;
+
+			if (link)
+				touched_of(a, s, link)->more +=
+					s->touched[i].more;
+		}
+}
+
+static int settle(struct suffix_automaton *a, struct err *e)
+{
+	uint32_t longest = a->state[a->last].len;
+	struct settling s = { 0 };
+	int ret = 0;
+
+	s.first = calloc((size_t)longest + 1, sizeof(*s.first));
+	if (!s.first)
+		return err_set(
+			e, ENOMEM, "no memory to count %u tokens", a->n_ends);
+	for (uint32_t i = 0; i < a->n_ends && !ret; i++)
+		ret = touch(a, &s, a->end[i], e);
+	if (!ret)
+		add_up(a, &s, longest);
+	for (uint32_t i = 1; i <= s.n; i++)
+		a->count[s.touched[i].state] =
+			s.touched[i].count + s.touched[i].more;
+	a->count[SUFFIX_ROOT] = a->tokens;
+	a->n_ends = 0;
+	free(s.first);
+	free(s.touched);
+	return ret;
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+static int grow_text(struct suffix_automaton *a, int32_t token, struct err *e)
+{
+	int ret = suffix_reserve((void **)&a->text, &a->text_room,
+		(uint64_t)a->tokens + 1, sizeof(*a->text), e);
+
+	if (ret)
+		return ret;
+	a->text[a->tokens++] = token;
+	return append(a, token, e);
+}
+
+/* Counted now and then, so that what a long text leaves to be counted takes
+ * little room, and seldom enough that it is little work. */
+static int grow_history(
+	struct suffix_automaton *a, int32_t token, struct err *e)
+{
+	int ret = suffix_reserve((void **)&a->end, &a->end_room,
+		(uint64_t)a->n_ends + 1, sizeof(*a->end), e);
+
+	if (!ret)
+		ret = append(a, token, e);
+	if (ret)
+		return ret;
+	a->tokens++;
+	a->end[a->n_ends++] = a->last;
+	return a->n_ends > 256 && a->n_ends > a->tokens / 8 ? settle(a, e) : 0;
+}
+
+int suffix_automaton_add(struct suffix_automaton *a, const int32_t *token,
+	size_t n, struct err *e)
+{
+	int ret = 0;
+
+	if (a->kind == SUFFIX_HISTORY)
+		a->last = SUFFIX_ROOT;
+	for (size_t i = 0; i < n && !ret; i++) {
+		assert(token[i] >= 0);
+		ret = a->kind == SUFFIX_TEXT ? grow_text(a, token[i], e)
+					     : grow_history(a, token[i], e);
+	}
+	if (!ret && a->n_ends)
+		ret = settle(a, e);
+	return ret;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void release(struct suffix_automaton *a)
+{
+	suffix_edges_release(&a->edges);
+	free(a->state);
+	free(a->count);
+	free(a->text);
+	free(a->end);
+}
+
+int suffix_automaton_open(
+	struct suffix_automaton **out, enum suffix_kind kind, struct err *e)
+{
+	struct suffix_automaton *a = calloc(1, sizeof(*a));
+	uint32_t root;
+	int ret = -ENOMEM;
+
+	if (a) {
+		a->kind = kind;
+		ret = add_state(a, (struct state){ 0 }, &root, e);
+	}
+	if (ret) {
+		free(a);
+		return err_set(e, ENOMEM, "no memory for a suffix automaton");
+	}
+	*out = a;
+	return 0;
+}
+
+void suffix_automaton_close(struct suffix_automaton *a)
+{
+	if (!a)
+		return;
+	release(a);
+	free(a);
+}
+
+void suffix_automaton_clear(struct suffix_automaton *a)
+{
+	suffix_edges_release(&a->edges);
+	a->state[SUFFIX_ROOT] = (struct state){ 0 };
+	a->n = 1;
+	a->tokens = a->last = a->n_ends = 0;
+	if (a->count)
+		a->count[SUFFIX_ROOT] = 0;
+}
+
+/* ---- looking up ---------------------------------------------------------- */
+
+uint32_t suffix_automaton_tokens(const struct suffix_automaton *a)
+{
+	return a->tokens;
+}
+
+uint32_t suffix_automaton_states(const struct suffix_automaton *a)
+{
+	return a->n;
+}
+
+size_t suffix_automaton_bytes(const struct suffix_automaton *a)
+{
+	return sizeof(*a) + a->room * sizeof(*a->state) +
+		a->count_room * sizeof(*a->count) +
+		a->text_room * sizeof(*a->text) +
+		a->end_room * sizeof(*a->end) + suffix_edges_bytes(&a->edges);
+}
+
+void suffix_automaton_follow(
+	const struct suffix_automaton *a, struct suffix_match *m, int32_t token)
+{
+	uint32_t to = target_of(a, m->state, token);
+
+	while (!to && m->state) {
+		m->state = a->state[m->state].link;
+		m->len = a->state[m->state].len;
+		to = target_of(a, m->state, token);
+	}
+	if (!to)
+		return;
+	m->state = to;
+	m->len++;
+}
+
+struct suffix_match suffix_automaton_end(const struct suffix_automaton *a)
+{
+	return suffix_automaton_shorter(
+		a, (struct suffix_match){ .state = a->last });
+}
+
+struct suffix_match suffix_automaton_shorter(
+	const struct suffix_automaton *a, struct suffix_match m)
+{
+	uint32_t link = a->state[m.state].link;
+
+	return (struct suffix_match){ link, a->state[link].len };
+}
+
+uint32_t suffix_automaton_first(
+	const struct suffix_automaton *a, uint32_t state)
+{
+	assert(a->kind == SUFFIX_TEXT);
+	return a->state[state].mark;
+}
+
+const int32_t *suffix_automaton_text(const struct suffix_automaton *a)
+{
+	return a->text;
+}
+
+uint32_t suffix_automaton_count(
+	const struct suffix_automaton *a, uint32_t state)
+{
+	assert(a->kind == SUFFIX_HISTORY);
+	return a->count[state];
+}
+
+/* ---- children ------------------------------------------------------------ */
+
+static bool better(const struct suffix_automaton *a, struct suffix_edge x,
+	struct suffix_edge y)
+{
+	uint32_t i = x.target, j = y.target;
+
+	if (a->kind == SUFFIX_TEXT)
+		return a->state[i].mark < a->state[j].mark;
+	return a->count[i] > a->count[j] ||
+		(a->count[i] == a->count[j] && x.token < y.token);
+}
+
+static uint32_t find_best(const struct suffix_automaton *a,
+	const struct suffix_edge *edge, uint32_t room, struct suffix_edge *best)
+{
+	uint32_t n = 0, at;
+
+	for (uint32_t i = 0; i < room; i++) {
+		if (!edge[i].target)
+			continue;
+		if (n < SUFFIX_BEST)
+			at = n++;
+		else if (better(a, edge[i], best[n - 1]))
+			at = n - 1;
+		else
+			continue;
+		for (; at && better(a, edge[i], best[at - 1]); at--)
+			best[at] = best[at - 1];
+		best[at] = edge[i];
+	}
+	return n;
+}
+
+/*
+ * Of many they are looked for once and kept, for as long as the state is what
+ * it was: in a history a child is counted only where its parent is, and in a
+ * text nothing changes but that there are more.
+ */
+static const struct suffix_best *kept_best(const struct suffix_automaton *a,
+	struct suffix_table *table, uint32_t state)
+{
+	uint32_t at = a->kind == SUFFIX_TEXT ? table->used : a->count[state];
+
+	if (!table->best)
+		table->best = calloc(1, sizeof(*table->best));
+	if (!table->best)
+		return NULL;
+	if (!table->best->n || table->best->at != at) {
+		table->best->n = find_best(
+			a, table->edge, table->room, table->best->edge);
+		table->best->at = at;
+	}
+	return table->best;
+}
+
+uint32_t suffix_automaton_children(struct suffix_automaton *a, uint32_t state,
+	struct suffix_child *out, uint32_t most)
+{
+	uint32_t edges = a->state[state].edges, n = 1, room;
+	struct suffix_edge found[SUFFIX_BEST], *edge;
+	const struct suffix_edge *best = found;
+	const struct suffix_best *kept;
+	struct suffix_table *table;
+
+	if (!edges)
+		return 0;
+	if (suffix_edges_single(edges)) {
+		found[0] = (struct suffix_edge){ label(a, edges), edges };
+	} else {
+		edge = suffix_edges_of(&a->edges, edges, &room, &table);
+		kept = table ? kept_best(a, table, state) : NULL;
+		best = kept ? kept->edge : found;
+		n = kept ? kept->n : find_best(a, edge, room, found);
+	}
+	n = n < most ? n : most;
+	for (uint32_t i = 0; i < n; i++)
+		out[i] = (struct suffix_child){ best[i].token, best[i].target };
+	return n;
+}

@@ -1,0 +1,130 @@
+/*
+ * What the suffix automaton takes, measured: time and bytes of adding a text
+ * and a history, and the time of a step of looking up in them, children
+ * included. By hand:
+ *
+ *   build/release/tests/host/draft/measure_suffix_automaton [FILE]
+ *
+ * FILE holds token ids, whitespace between; without it a text is made up whose
+ * words are as frequent as words are (Zipf) and follow one another as in an
+ * order-2 chain.
+ */
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/draft/suffix_automaton.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TOKENS 1000000
+#define RECORD 300 /* tokens of a text of the history */
+
+static uint32_t zipf(uint64_t stream, uint64_t i)
+{
+	double u = rng_uniform(1, stream, i), x = 1;
+
+	for (; u > 0.1; u -= 0.1)
+		x *= 2.8;
+	return (uint32_t)(x * (1 + 10 * u));
+}
+
+/* Three of four words are one of the few that followed the last two. */
+static void make_up(int32_t *t, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t last = i > 1
+			? (uint64_t)t[i - 1] << 20 | (uint32_t)t[i - 2]
+			: 0;
+		uint64_t which = (uint64_t)(rng_uniform(1, 2, i) * 4);
+
+		t[i] = (int32_t)(which ? zipf(last + 10, which) : zipf(3, i));
+	}
+}
+
+static size_t read_ids(const char *path, int32_t *t, size_t room)
+{
+	FILE *f = fopen(path, "r");
+	size_t n = 0;
+
+	if (!f) {
+		perror(path);
+		exit(1);
+	}
+	while (n < room && fscanf(f, "%d", &t[n]) == 1)
+		n++;
+	fclose(f);
+	return n;
+}
+
+static void or_die(int ret, const struct err *e)
+{
+	if (!ret)
+		return;
+	fprintf(stderr, "%s\n", e->text);
+	exit(1);
+}
+
+static void add(struct suffix_automaton *a, const int32_t *t, size_t n,
+	size_t record, const char *what)
+{
+	uint64_t began = clock_ns();
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < n; i += record)
+		or_die(suffix_automaton_add(
+			       a, t + i, n - i < record ? n - i : record, &e),
+			&e);
+	printf("%-8s %zu tokens in %.3f s, %.2f states and %.1f bytes a "
+	       "token\n",
+		what, n, (double)(clock_ns() - began) / 1e9,
+		suffix_automaton_states(a) / (double)n,
+		(double)suffix_automaton_bytes(a) / (double)n);
+}
+
+/* Every step asks what comes next, as a draft does. */
+static void look_up(struct suffix_automaton *a, const int32_t *t, size_t n,
+	const char *what)
+{
+	uint64_t began = clock_ns(), matched = 0, known = 0;
+	struct suffix_child child[8];
+	struct suffix_match m = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		suffix_automaton_follow(a, &m, t[i]);
+		matched += m.len;
+		if (m.len)
+			known +=
+				suffix_automaton_children(a, m.state, child, 8);
+	}
+	printf("%-8s %zu steps in %.3f us each, %.2f tokens matched, %.2f "
+	       "children\n",
+		what, n, (double)(clock_ns() - began) / 1e3 / (double)n,
+		(double)matched / (double)n, (double)known / (double)n);
+}
+
+int main(int argc, char **argv)
+{
+	int32_t *t = malloc(2 * TOKENS * sizeof(*t));
+	struct suffix_automaton *text, *history;
+	struct err e = { 0 };
+	size_t n = 2 * TOKENS, half;
+
+	if (!t)
+		return 1;
+	if (argc > 1)
+		n = read_ids(argv[1], t, n);
+	else
+		make_up(t, n);
+	half = n / 2;
+	or_die(suffix_automaton_open(&text, SUFFIX_TEXT, &e), &e);
+	or_die(suffix_automaton_open(&history, SUFFIX_HISTORY, &e), &e);
+	add(text, t, half, half, "text");
+	add(history, t, half, RECORD, "history");
+	look_up(text, t + half, n - half, "text");
+	look_up(history, t + half, n - half, "history");
+	suffix_automaton_close(text);
+	suffix_automaton_close(history);
+	free(t);
+	return 0;
+}

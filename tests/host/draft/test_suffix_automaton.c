@@ -1,0 +1,499 @@
+/*
+ * The suffix automaton against looking everywhere: the longest suffix that
+ * stood before and where, how often a part stands and what comes behind it, on
+ * texts of few and of many tokens; and what it takes.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/draft/suffix_automaton.h"
+#include "host/draft/suffix_edges.h"
+#include "tests/harness.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t seed;
+
+static uint32_t below(uint32_t n, uint64_t stream, uint64_t i)
+{
+	return (uint32_t)(rng_uniform(seed, stream, i) * n);
+}
+
+static struct suffix_automaton *open_kind(enum suffix_kind kind)
+{
+	struct suffix_automaton *a;
+	struct err e = { 0 };
+
+	assert_ok(suffix_automaton_open(&a, kind, &e), &e);
+	return a;
+}
+
+static void add(struct suffix_automaton *a, const int32_t *t, size_t n)
+{
+	struct err e = { 0 };
+
+	assert_ok(suffix_automaton_add(a, t, n, &e), &e);
+}
+
+static void check_states(const struct suffix_automaton *a, uint64_t text)
+{
+	uint64_t n = suffix_automaton_tokens(a);
+	uint64_t most = n > 1 ? 2 * n - 1 : n + 1;
+
+	if (suffix_automaton_states(a) > most)
+		fail_msg("text %llu: %u states of %llu tokens",
+			(unsigned long long)text, suffix_automaton_states(a),
+			(unsigned long long)n);
+}
+
+/* ---- one text ------------------------------------------------------------ */
+
+/* Of text[n] the longest suffix that ends before as well, and where it ends
+ * first; 0 and 0 without any. */
+static uint32_t longest(const int32_t *text, size_t n, size_t *first)
+{
+	uint32_t best = 0;
+
+	*first = 0;
+	for (size_t end = 1; end < n; end++) {
+		uint32_t len = 0;
+
+		while (len < end && text[end - 1 - len] == text[n - 1 - len])
+			len++;
+		if (len > best) {
+			best = len;
+			*first = end;
+		}
+	}
+	return best;
+}
+
+static void check_prefix(const struct suffix_automaton *a, const int32_t *text,
+	size_t n, struct suffix_match before)
+{
+	struct suffix_match m = suffix_automaton_end(a);
+	size_t first;
+	uint32_t len = longest(text, n, &first);
+
+	if (m.len != len || suffix_automaton_first(a, m.state) != first)
+		fail_msg("of %zu tokens the last %u end first at %u, not the "
+			 "last %u at %zu",
+			n, m.len, suffix_automaton_first(a, m.state), len,
+			first);
+	if (before.state != m.state || before.len != m.len)
+		fail_msg("of %zu tokens the cursor is at %u of %u, the link at "
+			 "%u of %u",
+			n, before.state, before.len, m.state, m.len);
+}
+
+/* A text that repeats itself at times: else nothing of a large alphabet ever
+ * matches for long. */
+static void write_text(int32_t *t, size_t n, uint32_t alphabet, uint64_t stream)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t from = below(1 + (uint32_t)i, stream + 1, i);
+
+		t[i] = (int32_t)below(alphabet, stream, i);
+		if (i && below(3, stream + 2, i / 8))
+			t[i] = t[i - 1 - (from % 5) % i];
+	}
+}
+
+/*
+ * A state that is split while the cursor is in it stays behind, so the cursor
+ * is looked up anew by the tokens that it matched.
+ */
+static struct suffix_match cursor_before(const struct suffix_automaton *a,
+	const int32_t *text, size_t n, uint32_t len)
+{
+	struct suffix_match m = { 0 };
+
+	for (size_t i = n - len; i < n; i++)
+		suffix_automaton_follow(a, &m, text[i]);
+	return m;
+}
+
+#define PREFIXES 100000
+
+static void test_text(void **state)
+{
+	static const uint32_t alphabets[] = { 1, 2, 3, 4, 8, 40, 1000, 32000 };
+	struct suffix_automaton *a = open_kind(SUFFIX_TEXT);
+	int32_t text[96];
+	uint64_t checked = 0;
+
+	seed = harness_seed();
+	for (uint64_t i = 0; checked < PREFIXES; i++) {
+		size_t n = 1 + below(ARRAY_LEN(text), 1, i);
+		struct suffix_match m = { 0 };
+
+		suffix_automaton_clear(a);
+		write_text(
+			text, n, alphabets[i % ARRAY_LEN(alphabets)], 1000 * i);
+		for (size_t k = 0; k < n; k++) {
+			m = cursor_before(a, text, k, m.len);
+			suffix_automaton_follow(a, &m, text[k]);
+			add(a, text + k, 1);
+			m = cursor_before(a, text, k + 1, m.len);
+			check_prefix(a, text, k + 1, m);
+		}
+		check_states(a, i);
+		checked += n;
+	}
+	suffix_automaton_close(a);
+}
+
+/* In one go it is the same as token by token, and after a text was cleared as
+ * if it had never been. */
+static void test_again(void **state)
+{
+	struct suffix_automaton *a = open_kind(SUFFIX_TEXT);
+	struct suffix_automaton *b = open_kind(SUFFIX_TEXT);
+	int32_t text[400];
+
+	seed = harness_seed();
+	for (uint64_t i = 0; i < 50; i++) {
+		struct suffix_match m, k;
+
+		write_text(text, ARRAY_LEN(text), 2 + (uint32_t)i, 1000 * i);
+		suffix_automaton_clear(a);
+		add(a, text, 250);
+		suffix_automaton_clear(a);
+		add(a, text + 1, 100);
+		add(a, text + 101, 299);
+		suffix_automaton_clear(b);
+		for (size_t j = 1; j < ARRAY_LEN(text); j++)
+			add(b, text + j, 1);
+		m = suffix_automaton_end(a);
+		k = suffix_automaton_end(b);
+		assert_int_equal(m.len, k.len);
+		assert_int_equal(m.state, k.state);
+		assert_int_equal(
+			suffix_automaton_states(a), suffix_automaton_states(b));
+	}
+	suffix_automaton_close(a);
+	suffix_automaton_close(b);
+}
+
+/* ---- a history ----------------------------------------------------------- */
+
+#define TEXTS  12
+#define LENGTH 24
+#define HERE   512 /* tokens whose followers are counted */
+
+struct texts {
+	int32_t token[TEXTS][LENGTH];
+	uint32_t length[TEXTS], n;
+	uint32_t alphabet;
+};
+
+static uint32_t tokens_of(const struct texts *x)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < x->n; i++)
+		sum += x->length[i];
+	return sum;
+}
+
+/* Whether a part ends in that text before `end`. */
+static bool stands(const struct texts *x, uint32_t text, uint32_t end,
+	const int32_t *part, uint32_t n)
+{
+	return n <= end &&
+		!memcmp(&x->token[text][end - n], part, n * sizeof(*part));
+}
+
+/* How often it stands anywhere, and in next[] what behind it. */
+static uint32_t count(
+	const struct texts *x, const int32_t *part, uint32_t n, uint32_t *next)
+{
+	uint32_t sum = 0;
+
+	memset(next, 0, HERE * sizeof(*next));
+	for (uint32_t t = 0; t < x->n; t++)
+		for (uint32_t end = 1; end <= x->length[t]; end++) {
+			if (!stands(x, t, end, part, n))
+				continue;
+			sum++;
+			if (end < x->length[t])
+				next[x->token[t][end]]++;
+		}
+	return sum;
+}
+
+/* The i-th of them in the order that is promised; -1: none. */
+static int32_t take_best(uint32_t *next)
+{
+	int32_t best = -1;
+
+	for (int32_t i = 0; i < HERE; i++)
+		if (next[i] && (best < 0 || next[i] > next[best]))
+			best = i;
+	return best;
+}
+
+static void check_children(struct suffix_automaton *a, uint32_t state,
+	uint32_t *next, const char *what)
+{
+	struct suffix_child child[SUFFIX_CHILDREN];
+	uint32_t n =
+		suffix_automaton_children(a, state, child, SUFFIX_CHILDREN);
+
+	for (uint32_t i = 0; i < SUFFIX_CHILDREN; i++) {
+		int32_t best = take_best(next);
+
+		if (best < 0) {
+			assert_int_equal(n, i);
+			return;
+		}
+		assert_true(i < n);
+		if (child[i].token != best ||
+			suffix_automaton_count(a, child[i].state) != next[best])
+			fail_msg("%s: child %u is %d, %u times, not %d, %u "
+				 "times",
+				what, i, child[i].token,
+				suffix_automaton_count(a, child[i].state), best,
+				next[best]);
+		next[best] = 0;
+	}
+	assert_int_equal(n, SUFFIX_CHILDREN);
+}
+
+/* Behind every token of a query: the longest suffix that stands anywhere. */
+static void check_query(struct suffix_automaton *a, const struct texts *x,
+	const int32_t *query, uint32_t n)
+{
+	uint32_t next[HERE];
+	struct suffix_match m = { 0 };
+
+	for (uint32_t end = 1; end <= n; end++) {
+		uint32_t len = end, found = 0;
+
+		while (len && !(found = count(x, query + end - len, len, next)))
+			len--;
+		suffix_automaton_follow(a, &m, query[end - 1]);
+		if (m.len != len)
+			fail_msg("a suffix of %u was found, not of %u", m.len,
+				len);
+		if (!len)
+			continue;
+		if (suffix_automaton_count(a, m.state) != found)
+			fail_msg("a part of %u tokens stands %u times, not %u",
+				len, suffix_automaton_count(a, m.state), found);
+		check_children(a, m.state, next, "a part of the query");
+	}
+}
+
+static void check_history(
+	struct suffix_automaton *a, const struct texts *x, uint64_t stream)
+{
+	int32_t query[LENGTH];
+
+	assert_int_equal(suffix_automaton_tokens(a), tokens_of(x));
+	assert_int_equal(suffix_automaton_count(a, SUFFIX_ROOT), tokens_of(x));
+	check_states(a, stream);
+	for (uint32_t i = 0; i < x->n; i++)
+		check_query(a, x, x->token[i], x->length[i]);
+	write_text(query, LENGTH, x->alphabet, stream);
+	check_query(a, x, query, LENGTH);
+}
+
+/* After each text that is added. */
+static void test_history(void **state)
+{
+	static const uint32_t alphabets[] = { 1, 2, 3, 6, 30, 500 };
+	struct suffix_automaton *a = open_kind(SUFFIX_HISTORY);
+	struct texts x;
+
+	seed = harness_seed();
+	for (uint64_t i = 0; i < 180; i++) {
+		x.n = 0;
+		x.alphabet = alphabets[i % ARRAY_LEN(alphabets)];
+		suffix_automaton_clear(a);
+		while (x.n < TEXTS) {
+			uint32_t n = below(LENGTH + 1, i, x.n);
+
+			write_text(x.token[x.n], n, x.alphabet,
+				1000 * i + 10 * x.n);
+			x.length[x.n++] = n;
+			add(a, x.token[x.n - 1], n);
+			if (x.n % 4 == 0)
+				check_history(a, &x, 1000 * i + 900);
+		}
+	}
+	suffix_automaton_close(a);
+}
+
+/* More followers than a block holds, told again after more were added. */
+static void test_many_children(void **state)
+{
+	struct suffix_automaton *a = open_kind(SUFFIX_HISTORY);
+	struct suffix_child child[SUFFIX_CHILDREN];
+	struct suffix_match m = { 0 };
+	uint32_t next[HERE] = { 0 }, copy[HERE];
+
+	seed = harness_seed();
+	for (uint64_t i = 0; i < 3000; i++) {
+		uint32_t some = below(400, 7, i), rare = below(some + 1, 8, i);
+		int32_t text[3] = { 5, (int32_t)(10 + rare), (int32_t)(i % 3) };
+
+		add(a, text, 3);
+		next[text[1]]++;
+		if (i % 100 > 1)
+			continue;
+		m = (struct suffix_match){ 0 };
+		suffix_automaton_follow(a, &m, 5);
+		memcpy(copy, next, sizeof(copy));
+		check_children(a, m.state, copy, "a token with many behind it");
+	}
+	assert_int_equal(suffix_automaton_children(a, m.state, child, 3), 3);
+	suffix_automaton_close(a);
+}
+
+/* ---- what it takes ------------------------------------------------------- */
+
+#define BIG 100000
+
+typedef void writes(int32_t *text, uint32_t n);
+
+static void write_worst(int32_t *t, uint32_t n) /* most states and edges */
+{
+	for (uint32_t i = 0; i < n; i++)
+		t[i] = i == 0 ? 0 : i + 1 < n ? 1 : 2;
+}
+
+static void write_fibonacci(int32_t *t, uint32_t n)
+{
+	uint32_t a = 1, b = 2;
+
+	t[0] = 0;
+	t[1] = 1;
+	while (b < n) {
+		for (uint32_t i = 0; i < a && b + i < n; i++)
+			t[b + i] = t[i];
+		b += a;
+		a = b - a;
+	}
+}
+
+static void write_same(int32_t *t, uint32_t n)
+{
+	memset(t, 0, n * sizeof(*t));
+}
+
+static void write_distinct(int32_t *t, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		t[i] = (int32_t)i;
+}
+
+static void write_random(int32_t *t, uint32_t n, uint32_t alphabet)
+{
+	for (uint32_t i = 0; i < n; i++)
+		t[i] = (int32_t)below(alphabet, alphabet, i);
+}
+
+static void write_bits(int32_t *t, uint32_t n)
+{
+	write_random(t, n, 2);
+}
+
+static void write_letters(int32_t *t, uint32_t n)
+{
+	write_random(t, n, 26);
+}
+
+static void write_hundreds(int32_t *t, uint32_t n)
+{
+	write_random(t, n, 300);
+}
+
+static void write_words(int32_t *t, uint32_t n) /* by Zipf's law */
+{
+	for (uint32_t i = 0; i < n; i++) {
+		double u = rng_uniform(seed, 77, i), x = 1;
+
+		for (; u > 0.1; u -= 0.1)
+			x *= 2.8;
+		t[i] = (int32_t)(x * (1 + 10 * u));
+	}
+}
+
+static const struct {
+	const char *name;
+	writes *write;
+} families[] = {
+	{ "of most states", write_worst },
+	{ "of Fibonacci", write_fibonacci },
+	{ "of one token", write_same },
+	{ "of distinct tokens", write_distinct },
+	{ "of two tokens", write_bits },
+	{ "of 26 tokens", write_letters },
+	{ "of 300 tokens", write_hundreds },
+	{ "of words", write_words },
+};
+
+static void check_bytes(enum suffix_kind kind, const int32_t *text, uint32_t n,
+	const char *name)
+{
+	struct suffix_automaton *a = open_kind(kind);
+	double bytes, states;
+
+	add(a, text, n);
+	bytes = (double)suffix_automaton_bytes(a) / n;
+	states = (double)suffix_automaton_states(a) / n;
+	print_message("%s %s, %u: %.2f bytes and %.2f states a token\n",
+		kind == SUFFIX_TEXT ? "a text" : "a history", name, n, bytes,
+		states);
+	check_states(a, n);
+	if (bytes > 60)
+		fail_msg("%.2f bytes a token", bytes);
+	suffix_automaton_close(a);
+}
+
+static void test_bytes(void **state)
+{
+	int32_t *text = malloc(BIG * sizeof(*text));
+
+	seed = harness_seed();
+	assert_non_null(text);
+	for (size_t i = 0; i < ARRAY_LEN(families); i++)
+		for (uint32_t n = BIG; n > 1000; n = n / 7 * 4) {
+			families[i].write(text, n);
+			check_bytes(SUFFIX_TEXT, text, n, families[i].name);
+			check_bytes(SUFFIX_HISTORY, text, n, families[i].name);
+		}
+	free(text);
+}
+
+/* More than its numbers reach is refused, and nothing is lost. */
+static void test_too_many(void **state)
+{
+	uint32_t room = 0;
+	void *p = NULL;
+	struct err e = { 0 };
+
+	assert_ok(suffix_reserve(&p, &room, 10, 4, &e), &e);
+	assert_true(room >= 10);
+	assert_int_equal(
+		suffix_reserve(&p, &room, (uint64_t)SUFFIX_STATES + 1, 4, &e),
+		-EFBIG);
+	assert_non_null(strstr(e.text, "smaller history"));
+	assert_true(room >= 10 && room < 100);
+	free(p);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_text),
+	cmocka_unit_test(test_again),
+	cmocka_unit_test(test_history),
+	cmocka_unit_test(test_many_children),
+	cmocka_unit_test(test_bytes),
+	cmocka_unit_test(test_too_many),
+};
+
+TEST_MAIN(tests)
