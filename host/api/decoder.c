@@ -6,11 +6,13 @@
 #include "host/model/model.h"
 #include "host/shipped/shipped_models.h"
 #include "host/text/generation.h"
+#include "host/text/history.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- what is asked ------------------------------------------------------- */
 
@@ -95,6 +97,10 @@ int decoder_ask(
 	row = needless(&d->options, d->method, &t);
 	if (row)
 		return refuse_option(d->method, t, row, e);
+	if (!o->history &&
+		(o->history_frozen || o->history_max != HISTORY_MAX_DEFAULT))
+		return err_set(e, EINVAL, "--history-%s without --history FILE",
+			o->history_frozen ? "frozen" : "max");
 	return drafting_ask(&d->drafting, &d->options, e);
 }
 
@@ -138,6 +144,20 @@ static int check_method(const struct decoder *d, struct err *e)
 		d->model_path, d->method->name, fits);
 }
 
+static int open_history(struct decoder *d, struct err *e)
+{
+	const struct decoding_options *o =
+		opt_values_of(&d->options, &decoding_table);
+	const struct history_opts h = {
+		.vocabulary = vocabulary_hash(d->model->gguf),
+		.n_vocab = tokenizer_n_vocab(d->tokenizer),
+		.max_bytes = o->history_max,
+		.write = !o->history_frozen,
+	};
+
+	return o->history ? history_open(&d->history, o->history, &h, e) : 0;
+}
+
 int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 {
 	int ret = models_choose(path,
@@ -150,6 +170,8 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 		ret = check_method(d, e);
 	if (!ret)
 		ret = open_tokenizer(d, e);
+	if (!ret)
+		ret = open_history(d, e);
 	if (!ret)
 		ret = method_open(&d->env, d->method, d->model, e);
 	if (ret || !d->method->needs_draft)
@@ -165,6 +187,7 @@ static int open_drafting(struct decoder *d, struct err *e)
 	env->phone = d->session_opts.soc;
 	if (!d->method->needs_draft)
 		return 0;
+	d->drafting.history = d->history;
 	ret = drafting_open(&d->drafting, d->session, &d->session_opts,
 		d->session_opts.decode_rows, e);
 	env->drafter = &d->drafting.drafter;
@@ -224,8 +247,30 @@ int decoder_add_bos(
 
 int decoder_run(struct decoder *d, struct generation *g, struct err *e)
 {
+	int ret = d->history ? history_refresh(d->history, e) : 0;
+
+	d->kept = false;
 	session_truncate(d->session, SESSION_TEXT, 0);
-	return d->method->run(d->session, g, &d->env, e);
+	return ret ? ret : d->method->run(d->session, g, &d->env, e);
+}
+
+int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)
+{
+	const struct decoding_options *o =
+		opt_values_of(&d->options, &decoding_table);
+	struct history_record r = { .time = time(NULL),
+		.n_prompt = (uint32_t)gen_prompt_length(g) };
+	size_t n;
+	int ret;
+
+	if (!d->history || o->history_frozen ||
+		gen_stop_reason(g) != GEN_STOP_EOS)
+		return 0;
+	r.id = gen_tokens(g, &n);
+	r.n = (uint32_t)n;
+	ret = history_append(d->history, &r, 1, e);
+	d->kept = !ret;
+	return ret ? err_in(e, "the text is whole, but it was not kept") : 0;
 }
 
 int decoder_rehearse(struct decoder *d, const struct generation *g,
@@ -257,6 +302,7 @@ int decoder_close(struct decoder *d, struct err *e)
 	int ret;
 
 	drafting_close(&d->drafting);
+	history_close(d->history);
 	ret = session_close(d->session, e);
 	method_close(&d->env);
 	tokenizer_close(d->tokenizer);

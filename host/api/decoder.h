@@ -18,6 +18,7 @@
 struct draft_model;
 struct err;
 struct generation;
+struct history;
 struct model;
 struct token_list;
 struct tokenizer;
@@ -28,6 +29,8 @@ struct decoder {
 	char model_path[PATH_MAX];
 	struct model *model;
 	struct tokenizer *tokenizer;
+	struct history *history; /* NULL: none was asked for */
+	bool kept;               /* the last text, in it */
 	struct drafting drafting;
 	struct session *session;
 	struct session_opts session_opts; /* as asked, then as opened */
@@ -70,9 +73,17 @@ int decoder_open_session(
  */
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
-/* Run the method on a generation, from an empty cache. An oracle must have been
- * told the text (decoder_rehearse, or drafting_tell). */
+/* Run the method on a generation, from an empty cache and with what the history
+ * holds by now. An oracle must have been told the text (decoder_rehearse, or
+ * drafting_tell). */
 int decoder_run(struct decoder *, struct generation *, struct err *);
+
+/*
+ * Behind a run: where there is a history that is not frozen, and the model
+ * itself ended the text, it is kept, and d->kept is true. No part of the run,
+ * because what a disk takes is no part of decoding.
+ */
+int decoder_keep(struct decoder *, const struct generation *, struct err *);
 
 /*
  * Where an oracle drafts: find out what plain decoding makes of the generation,

@@ -5,6 +5,7 @@
 #include "base/workers.h"
 #include "host/method/method.h"
 #include "host/shipped/soc_file.h"
+#include "host/text/history.h"
 
 #include <errno.h>
 #include <math.h>
@@ -202,10 +203,21 @@ bool method_name_word(size_t i, struct opt_word *w)
 }
 
 /* clang-format off */
+#define IN(field) OPT_IN(decoding_options, field)
 static const struct opt decoding_rows[] = {
-	{ OPT_STRING, 0, "method", OPT_IN(decoding_options, method), "NAME",
+	{ OPT_STRING, 0, "method", IN(method), "NAME",
 		"how tokens come about ({}):", .words = method_word },
+	{ OPT_STRING, 0, "history", IN(history), "FILE",
+		"answers that came to their end, with their prompts, are kept "
+		"in this file, and drafters may draw on it; it is made when "
+		"there is none, and private (see tandem history)" },
+	{ OPT_SIZE, 0, "history-max", IN(history_max), "SIZE",
+		"of that file ({}); its oldest answers make room", 4096,
+		(double)((uint64_t)1 << 40) },
+	{ OPT_FLAG, 0, "history-frozen", IN(history_frozen), NULL,
+		"only draw on it: nothing is added" },
 };
+#undef IN
 /* clang-format on */
 
 const struct opt_table decoding_table = {
@@ -213,7 +225,8 @@ const struct opt_table decoding_table = {
 	.rows = decoding_rows,
 	.n = ARRAY_LEN(decoding_rows),
 	.defaults =
-		&(const struct decoding_options){ .method = "autoregressive" },
+		&(const struct decoding_options){ .method = "autoregressive",
+			.history_max = HISTORY_MAX_DEFAULT },
 	.size = sizeof(struct decoding_options),
 };
 

@@ -46,6 +46,9 @@ int pair_apply(const struct opt_values *, struct session_opts *opts,
 
 struct decoding_options {
 	const char *method;
+	const char *history; /* NULL: none */
+	uint64_t history_max;
+	bool history_frozen;
 };
 extern const struct opt_table decoding_table;
 

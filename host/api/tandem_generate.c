@@ -201,7 +201,7 @@ static int write_text(struct tandem *t, const struct reader *reader)
 	t->ended_ns = clock_ns();
 	if (!ret && gen_stop_reason(g) == GEN_STOP_ERROR && !reader->stopped)
 		ret = err_set(&t->err, ENOMEM, "no memory for the text");
-	return ret;
+	return ret ? ret : decoder_keep(d, g, &t->err);
 }
 
 /* ---- what came of it ----------------------------------------------------- */

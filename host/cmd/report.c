@@ -7,6 +7,7 @@
 #include "host/cmd/rows_json.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
+#include "host/text/history.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -169,6 +170,18 @@ static void flash_text(const struct run_report *r, FILE *f)
 		session_flash_how(r->decoder->session));
 }
 
+static void history_text(const struct decoder *d, FILE *f)
+{
+	struct history_stats s;
+
+	history_stats(d->history, &s);
+	fprintf(f,
+		"history      %" PRIu64 " answers, %" PRIu64
+		" tokens with their prompts, %.1f MiB; this one is %s\n",
+		s.records, s.prompt_tokens + s.answer_tokens, mib(s.file_bytes),
+		d->kept ? "kept" : "not kept");
+}
+
 void report_text(const struct run_report *r, FILE *f)
 {
 	const struct session_stats *s = &r->stats;
@@ -200,6 +213,8 @@ void report_text(const struct run_report *r, FILE *f)
 		rows_text(r, f);
 	if (d->env.stats.cycles)
 		draft_text(d, t.total_s - t.load_s, f);
+	if (d->history)
+		history_text(d, f);
 	if (session_flash_how(d->session))
 		flash_text(r, f);
 	fprintf(f,
@@ -331,6 +346,23 @@ static void put_draft(json_t *o, const struct run_report *r)
 		share(m->draft_ns, t.total_s - t.load_s));
 }
 
+static void put_history(json_t *out, const struct decoder *d)
+{
+	struct history_stats s;
+	json_t *o;
+
+	if (!d->history)
+		return;
+	history_stats(d->history, &s);
+	o = json_object();
+	put_u64(o, "records", s.records);
+	put_u64(o, "prompt_tokens", s.prompt_tokens);
+	put_u64(o, "answer_tokens", s.answer_tokens);
+	put_u64(o, "bytes", s.file_bytes);
+	json_object_set_new(o, "kept", json_boolean(d->kept));
+	json_object_set_new(out, "history", o);
+}
+
 static void put_flash(json_t *out, const struct run_report *r)
 {
 	const struct session_stats *s = &r->stats;
@@ -411,6 +443,7 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	put_run(o, r);
 	put_stats(o, &r->stats);
 	put_draft(o, r);
+	put_history(o, r->decoder);
 	put_flash(o, r);
 	put_phone(o, r);
 	json_object_set_new(o, "text",

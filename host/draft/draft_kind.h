@@ -13,6 +13,7 @@
 struct drafter;
 struct drafting_options;
 struct err;
+struct history;
 struct model;
 struct opt_table;
 struct opt_values;
@@ -30,6 +31,10 @@ struct draft_site {
 	struct session *session;                 /* the target's */
 	const struct session_opts *session_opts; /* of that */
 	uint32_t rows;                           /* of a tree, at most */
+	/* What was answered before; NULL: nothing is kept. It changes between
+	 * texts and never within one, and then its ids lie elsewhere: who takes
+	 * it in at the begin of a text asks history_after for what is new. */
+	const struct history *history;
 	const int32_t *text; /* [n], of a kind that is told */
 	size_t n;
 };

@@ -230,6 +230,7 @@ int drafting_open(struct drafting *d, struct session *target,
 		.target = session_model(target),
 		.session = target,
 		.session_opts = o,
+		.history = d->history,
 		.rows = rows };
 	for (unsigned i = 0; i < d->n && !ret; i++)
 		if (!d->part[i].kind->told)

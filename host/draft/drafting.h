@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct err;
+struct history;
 struct model;
 struct session;
 struct session_opts;
@@ -50,9 +51,10 @@ struct drafting {
 	unsigned n;
 	struct drafter each[DRAFT_PARTS]; /* begin NULL: not open */
 	struct drafter drafter;           /* of all; begin NULL: not open */
-	char path[PATH_MAX];    /* of the first draft model; "" without one */
-	char name[PATH_MAX];    /* who drafts, for reports */
-	struct draft_site site; /* what they are opened for */
+	char path[PATH_MAX]; /* of the first draft model; "" without one */
+	const struct history *history; /* for them, before they open; or NULL */
+	char name[PATH_MAX];           /* who drafts, for reports */
+	struct draft_site site;        /* what they are opened for */
 };
 
 /* What is to draft; the values are borrowed. -EINVAL for what cannot be meant.

@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/api/decoder.h"
+#include "host/api/options.h"
 #include "host/convert/synth.h"
 #include "host/model/shapes.h"
 #include "host/model/model.h"
@@ -171,11 +172,57 @@ static void test_begin_of_text(void **state)
 	decoder_close(&d, NULL);
 }
 
+/* ---- the history --------------------------------------------------------- */
+
+/* Ask for these "name", "value" pairs and open the model. */
+static int open_with(const char *const *set, const char *model, struct err *e)
+{
+	struct opt_values asked = { 0 };
+	struct decoder d = { 0 };
+	int ret = 0;
+
+	for (; *set && !ret; set += 2)
+		ret = opt_set(decoder_tables, &asked, set[0], set[1], e);
+	assert_ok(ret, e);
+	ret = decoder_ask(&d, &asked, e);
+	if (!ret)
+		ret = decoder_open_model(&d, model, e);
+	assert_int_equal(decoder_close(&d, NULL), 0);
+	return ret;
+}
+
+static void test_history(void **state)
+{
+	char file[5000];
+	const char *kept[] = { "history", file, NULL };
+	const char *frozen[] = { "history", file, "history-frozen", NULL,
+		NULL };
+	const char *alone[] = { "history-max", "1M", NULL };
+	const char *neither[] = { "history-frozen", NULL, NULL };
+	struct err e = { 0 };
+
+	snprintf(file, sizeof(file), "%s", path_of("answers"));
+	assert_int_equal(open_with(alone, NULL, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "--history-max without --history"));
+	assert_int_equal(open_with(neither, NULL, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "--history-frozen without --history"));
+	assert_int_equal(open_with(frozen, NULL, &e), -ENOENT);
+	assert_int_equal(access(file, F_OK), -1);
+	/* Whether it can be written to is known before a text is. */
+	assert_ok(open_with(kept, NULL, &e), &e);
+	assert_int_equal(access(file, F_OK), 0);
+	assert_ok(open_with(frozen, NULL, &e), &e);
+	copy_target("other.gguf", "[PAD605]", "[PAD60x]");
+	assert_int_equal(open_with(kept, path_of("other.gguf"), &e), -EINVAL);
+	assert_non_null(strstr(e.text, "another vocabulary"));
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_default_models, setup),
 	cmocka_unit_test_setup(test_another_vocabulary, setup),
 	cmocka_unit_test_setup(test_kinds, setup),
 	cmocka_unit_test_setup(test_begin_of_text, setup),
+	cmocka_unit_test_setup(test_history, setup),
 };
 
 TEST_MAIN(tests)
