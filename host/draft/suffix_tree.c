@@ -1,0 +1,606 @@
+#include "host/draft/suffix_tree.h"
+
+#include "base/err.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOT 0u
+#define NONE UINT32_MAX
+/* Nodes that one token, or the end, can add: each live suffix splits a node and
+ * hangs a leaf there. */
+#define AT_ONCE    (2 * SUFFIX_DEPTH)
+#define MAX_TOKENS ((size_t)1 << 30)
+/* Children among which are all that are told: whatever came before one of them
+ * since it was last counted had a part of 1 in 2 * SUFFIX_RARE of what their
+ * parent then counted, which is SUFFIX_RARE times as much now at most. */
+#define WALK (2 * SUFFIX_RARE * SUFFIX_RARE + 1)
+
+struct node {
+	uint32_t text; /* its stretch begins there in `token` */
+	uint32_t parent;
+	uint32_t count;      /* suffixes that go into its stretch */
+	uint32_t child;      /* first of a ring; NONE: a leaf */
+	uint32_t next, prev; /* siblings, in a ring */
+	/* Tokens. A leaf of the live sequence is as long as that has come
+	 * until it has them all. */
+	uint8_t length;
+	uint8_t depth; /* tokens above it */
+};
+
+/* A suffix of the live sequence. */
+struct live {
+	struct suffix_place place;
+	bool leaf; /* it stands nowhere else: place.node is its leaf */
+};
+
+struct suffix_tree {
+	int32_t *token; /* [n] of all sequences, the live one last */
+	size_t n, room;
+	size_t begin; /* of the live sequence */
+	/* Its suffixes from `repeated` on stand elsewhere too. */
+	size_t repeated;
+	struct live live[SUFFIX_DEPTH]; /* by their beginning, as a ring */
+	struct node *node;              /* [n_nodes] */
+	uint32_t n_nodes, node_room;
+	uint32_t *slot; /* [mask + 1] nodes by parent and first token */
+	uint32_t mask;
+};
+
+/* ---- children by token --------------------------------------------------- */
+
+static uint32_t hash(uint32_t parent, int32_t token)
+{
+	uint64_t h = ((uint64_t)parent << 32 | (uint32_t)token) *
+		0x9e3779b97f4a7c15u;
+
+	return (uint32_t)(h >> 32);
+}
+
+static bool is_child(const struct suffix_tree *t, uint32_t node,
+	uint32_t parent, int32_t token)
+{
+	return t->node[node].parent == parent &&
+		t->token[t->node[node].text] == token;
+}
+
+/* The slot of that child, or the one where it would be. */
+static uint32_t find_slot(
+	const struct suffix_tree *t, uint32_t parent, int32_t token)
+{
+	uint32_t s = hash(parent, token) & t->mask;
+
+	while (t->slot[s] != NONE && !is_child(t, t->slot[s], parent, token))
+		s = (s + 1) & t->mask;
+	return s;
+}
+
+static uint32_t find_child(
+	const struct suffix_tree *t, uint32_t parent, int32_t token)
+{
+	return t->slot[find_slot(t, parent, token)];
+}
+
+static void put_slot(struct suffix_tree *t, uint32_t node)
+{
+	const struct node *n = &t->node[node];
+
+	t->slot[find_slot(t, n->parent, t->token[n->text])] = node;
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+static int no_memory(struct err *e)
+{
+	return err_set(e, ENOMEM, "no memory for a tree of suffixes");
+}
+
+static int grow_slots(struct suffix_tree *t, struct err *e)
+{
+	uint32_t slots = t->slot ? 2 * (t->mask + 1) : 4 * AT_ONCE;
+	uint32_t *more = malloc(slots * sizeof(*more));
+
+	if (!more)
+		return no_memory(e);
+	memset(more, 0xff, slots * sizeof(*more));
+	free(t->slot);
+	t->slot = more;
+	t->mask = slots - 1;
+	for (uint32_t i = 1; i < t->n_nodes; i++)
+		put_slot(t, i);
+	return 0;
+}
+
+/* Slots are full to three quarters at most. */
+static int reserve_nodes(struct suffix_tree *t, struct err *e)
+{
+	uint32_t need = t->n_nodes + AT_ONCE;
+	int ret = 0;
+
+	if (need > t->node_room) {
+		uint32_t room = need + t->node_room / 4;
+		struct node *more = realloc(t->node, room * sizeof(*more));
+
+		if (!more)
+			return no_memory(e);
+		t->node = more;
+		t->node_room = room;
+	}
+	while (!ret && (!t->slot || need > (t->mask + 1) / 4 * 3))
+		ret = grow_slots(t, e);
+	return ret;
+}
+
+static int reserve_tokens(struct suffix_tree *t, size_t n, struct err *e)
+{
+	size_t room = t->n + n + t->n / 4;
+	int32_t *more;
+
+	if (n > MAX_TOKENS - t->n)
+		return err_set(e, EFBIG,
+			"a tree of suffixes holds 2^30 tokens at most");
+	if (t->n + n <= t->room)
+		return 0;
+	more = realloc(t->token, room * sizeof(*more));
+	if (!more)
+		return no_memory(e);
+	t->token = more;
+	t->room = room;
+	return 0;
+}
+
+/* ---- siblings ------------------------------------------------------------ */
+
+static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
+{
+	uint32_t first = t->node[parent].child, last;
+
+	if (first == NONE) {
+		t->node[parent].child = node;
+		t->node[node].next = t->node[node].prev = node;
+		return;
+	}
+	last = t->node[first].prev;
+	t->node[node].prev = last;
+	t->node[node].next = first;
+	t->node[last].next = t->node[first].prev = node;
+}
+
+static void unlink_node(struct suffix_tree *t, uint32_t node)
+{
+	const struct node *n = &t->node[node];
+
+	t->node[n->prev].next = n->next;
+	t->node[n->next].prev = n->prev;
+}
+
+/*
+ * A child goes to the front of its ring where it may be one that is told. Its
+ * parent's count has some more in it, live suffixes that end within its
+ * stretch: twice the part allows for as many again, and where they are more
+ * than that there are no WALK children.
+ */
+static void advance(struct suffix_tree *t, uint32_t node)
+{
+	const struct node *n = &t->node[node];
+	struct node *p = &t->node[n->parent];
+
+	if (p->child == node || (uint64_t)n->count * 2 * SUFFIX_RARE < p->count)
+		return;
+	unlink_node(t, node);
+	link_last(t, n->parent, node);
+	p->child = node;
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static uint32_t label(const struct suffix_tree *t, uint32_t node)
+{
+	const struct node *n = &t->node[node];
+	size_t come = t->n - n->text;
+
+	return come < n->length ? (uint32_t)come : n->length;
+}
+
+static int32_t label_token(const struct suffix_tree *t, struct suffix_place p)
+{
+	return t->token[t->node[p.node].text + p.at];
+}
+
+/* A leaf behind a node, for the suffix whose next token is the newest. */
+static uint32_t add_leaf(struct suffix_tree *t, uint32_t parent)
+{
+	uint32_t node = t->n_nodes++;
+	const struct node *p = &t->node[parent];
+	uint32_t depth = p->depth + p->length;
+
+	t->node[node] = (struct node){ .text = (uint32_t)(t->n - 1),
+		.parent = parent,
+		.count = 1,
+		.child = NONE,
+		.length = (uint8_t)(SUFFIX_DEPTH - depth),
+		.depth = (uint8_t)depth };
+	put_slot(t, node);
+	link_last(t, parent, node);
+	advance(t, node);
+	return node;
+}
+
+static const struct live *live_at(const struct suffix_tree *t, size_t begin)
+{
+	return &t->live[begin % SUFFIX_DEPTH];
+}
+
+/* Live suffixes that end within a node's stretch before its token `at`. */
+static uint32_t ending(const struct suffix_tree *t, uint32_t node, uint32_t at)
+{
+	uint32_t n = 0;
+
+	for (size_t i = t->repeated; i < t->n; i++) {
+		const struct live *l = live_at(t, i);
+
+		n += l->place.node == node && l->place.at < at;
+	}
+	return n;
+}
+
+/* A node `upper` takes the place of `node` and the first `at` tokens of its
+ * stretch. Whoever stands in it stands there now. */
+static uint32_t split(struct suffix_tree *t, uint32_t node, uint32_t at)
+{
+	uint32_t upper = t->n_nodes++;
+	struct node *n = &t->node[node], *u = &t->node[upper];
+
+	*u = *n;
+	u->length = (uint8_t)at;
+	u->child = NONE;
+	t->slot[find_slot(t, n->parent, t->token[n->text])] = upper;
+	if (n->next == node)
+		u->next = u->prev = upper;
+	t->node[u->next].prev = t->node[u->prev].next = upper;
+	if (t->node[u->parent].child == node)
+		t->node[u->parent].child = upper;
+	n->count -= ending(t, node, at + 1);
+	n->parent = upper;
+	n->text += at;
+	n->length = (uint8_t)(n->length - at);
+	n->depth = (uint8_t)(n->depth + at);
+	put_slot(t, node);
+	link_last(t, upper, node);
+	for (size_t i = t->repeated; i < t->n; i++) {
+		struct suffix_place *p = &t->live[i % SUFFIX_DEPTH].place;
+
+		if (p->node != node)
+			continue;
+		if (p->at <= at)
+			p->node = upper;
+		else
+			p->at -= at;
+	}
+	return upper;
+}
+
+/* ---- growing ------------------------------------------------------------- */
+
+static void become_leaf(struct suffix_tree *t, struct live *l, uint32_t parent)
+{
+	l->place = (struct suffix_place){ add_leaf(t, parent), 0 };
+	l->leaf = true;
+}
+
+/* A live suffix goes on with the newest token. */
+static void go_on(struct suffix_tree *t, struct live *l)
+{
+	struct suffix_place *p = &l->place;
+	int32_t token = t->token[t->n - 1];
+	uint32_t child;
+
+	if (p->at < label(t, p->node) && label_token(t, *p) == token) {
+		p->at++;
+		return;
+	}
+	if (p->at < label(t, p->node)) {
+		become_leaf(t, l, split(t, p->node, p->at));
+		return;
+	}
+	child = find_child(t, p->node, token);
+	if (child == NONE) {
+		become_leaf(t, l, p->node);
+		return;
+	}
+	t->node[child].count++;
+	advance(t, child);
+	*p = (struct suffix_place){ child, 1 };
+}
+
+/* Longer suffixes become leaves first: one that stands elsewhere has all
+ * shorter ones stand there, too. */
+static void grow(struct suffix_tree *t, int32_t token)
+{
+	size_t first = t->n + 1 > SUFFIX_DEPTH ? t->n + 1 - SUFFIX_DEPTH : 0;
+
+	if (t->repeated < first)
+		t->repeated = first;
+	t->live[t->n % SUFFIX_DEPTH] = (struct live){ 0 };
+	t->node[ROOT].count++;
+	t->token[t->n++] = token;
+	for (size_t i = t->repeated; i < t->n; i++) {
+		struct live *l = &t->live[i % SUFFIX_DEPTH];
+
+		go_on(t, l);
+		if (l->leaf)
+			t->repeated = i + 1;
+	}
+}
+
+int suffix_tree_append(
+	struct suffix_tree *t, const int32_t *token, size_t n, struct err *e)
+{
+	int ret = reserve_tokens(t, n, e);
+
+	for (size_t i = 0; i < n && !ret; i++) {
+		ret = reserve_nodes(t, e);
+		if (!ret)
+			grow(t, token[i]);
+	}
+	return ret;
+}
+
+/* What ends within a stretch cuts it, so that counts of ended sequences are
+ * those of nodes; leaves get no longer. */
+int suffix_tree_end(struct suffix_tree *t, struct err *e)
+{
+	size_t first = t->n > SUFFIX_DEPTH ? t->n - SUFFIX_DEPTH : 0;
+	int ret = reserve_nodes(t, e);
+
+	if (ret)
+		return ret;
+	for (size_t i = first > t->begin ? first : t->begin; i < t->n; i++) {
+		const struct live *l = live_at(t, i);
+		struct suffix_place p = l->place;
+
+		if (l->leaf)
+			t->node[p.node].length = (uint8_t)label(t, p.node);
+		else if (p.at < label(t, p.node))
+			split(t, p.node, p.at);
+	}
+	t->begin = t->repeated = t->n;
+	return 0;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+bool suffix_tree_step(
+	const struct suffix_tree *t, struct suffix_place *p, int32_t token)
+{
+	uint32_t child;
+
+	if (p->at < label(t, p->node)) {
+		if (label_token(t, *p) != token)
+			return false;
+		p->at++;
+		return true;
+	}
+	child = find_child(t, p->node, token);
+	if (child == NONE)
+		return false;
+	*p = (struct suffix_place){ child, 1 };
+	return true;
+}
+
+uint32_t suffix_tree_count(
+	const struct suffix_tree *t, const struct suffix_place *p)
+{
+	const struct node *n = &t->node[p->node];
+	/* The end of a live suffix that stands nowhere else. */
+	bool leaf_ends = t->begin < t->n && n->text + p->at == t->n;
+
+	return n->count - leaf_ends - ending(t, p->node, p->at + 1);
+}
+
+/* The most frequent first; of equals the lower token. */
+static void put_next(
+	struct suffix_next *out, uint32_t n, struct suffix_next new)
+{
+	for (; n &&
+		(out[n - 1].count < new.count ||
+			(out[n - 1].count ==
+				new.count &&out[n - 1].token > new.token));
+		n--)
+		out[n] = out[n - 1];
+	out[n] = new;
+}
+
+/* Of a node's children; `left` of its count is with those not looked at. */
+static uint32_t children(const struct suffix_tree *t, uint32_t node,
+	uint32_t count, struct suffix_next *out)
+{
+	uint32_t child = t->node[node].child, n = 0;
+	uint64_t left = count;
+
+	for (unsigned i = 0; i < WALK; i++) {
+		const struct node *c = &t->node[child];
+
+		if ((uint64_t)c->count * SUFFIX_RARE >= count)
+			put_next(out, n++,
+				(struct suffix_next){
+					t->token[c->text], c->count });
+		left -= c->count;
+		child = c->next;
+		if (child == t->node[node].child || left * SUFFIX_RARE < count)
+			break;
+	}
+	return n;
+}
+
+uint32_t suffix_tree_next(const struct suffix_tree *t,
+	const struct suffix_place *p, struct suffix_next out[SUFFIX_RARE])
+{
+	uint32_t count = suffix_tree_count(t, p);
+
+	if (p->at == label(t, p->node))
+		return t->node[p->node].child == NONE
+			? 0
+			: children(t, p->node, count, out);
+	if (!count)
+		return 0;
+	out[0] = (struct suffix_next){ label_token(t, *p), count };
+	return 1;
+}
+
+/* ---- suffixes of a text -------------------------------------------------- */
+
+void suffix_tree_follow(
+	const struct suffix_tree *t, struct suffix_matches *m, int32_t token)
+{
+	struct suffix_place above = { 0 };
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i <= m->n && i < SUFFIX_DEPTH; i++) {
+		struct suffix_place p = above;
+
+		above = m->at[i];
+		if (!suffix_tree_step(t, &p, token))
+			break;
+		m->at[n++] = p;
+	}
+	m->n = n;
+}
+
+void suffix_tree_live(const struct suffix_tree *t, struct suffix_matches *out)
+{
+	out->n = 0;
+	for (size_t i = t->n; i-- > t->repeated;)
+		if (t->n - i < SUFFIX_DEPTH)
+			out->at[out->n++] = live_at(t, i)->place;
+}
+
+/* ---- checking ------------------------------------------------------------ */
+
+static int wrong(uint32_t node, const char *what, struct err *e)
+{
+	return err_set(e, EPROTO, "node %u: %s", node, what);
+}
+
+static int check_links(
+	const struct suffix_tree *t, uint32_t node, struct err *e)
+{
+	const struct node *n = &t->node[node];
+	const struct node *p = &t->node[n->parent];
+
+	if (n->parent >= t->n_nodes || n->next >= t->n_nodes ||
+		n->prev >= t->n_nodes)
+		return wrong(node, "a link leads nowhere", e);
+	if (t->node[n->next].prev != node || t->node[n->prev].next != node ||
+		t->node[n->next].parent != n->parent)
+		return wrong(node, "not in the ring of its siblings", e);
+	if (find_child(t, n->parent, t->token[n->text]) != node)
+		return wrong(node, "not found by its token", e);
+	if (!label(t, node) || n->depth != p->depth + p->length ||
+		n->depth + n->length > SUFFIX_DEPTH)
+		return wrong(node, "of no possible length", e);
+	return 0;
+}
+
+static int check_counts(
+	const struct suffix_tree *t, uint32_t node, struct err *e)
+{
+	const struct node *n = &t->node[node];
+	uint32_t child = n->child, sum = 0, children = 0;
+
+	while (child != NONE) {
+		children++;
+		sum += t->node[child].count;
+		child = t->node[child].next;
+		if (child == n->child)
+			break;
+	}
+	if (sum + ending(t, node, n->length) > n->count)
+		return wrong(node, "its children count more than it", e);
+	if (node && children == 1 && sum == n->count)
+		return wrong(node, "one with its only child", e);
+	return 0;
+}
+
+static int check_live(const struct suffix_tree *t, size_t begin, struct err *e)
+{
+	const struct live *l = live_at(t, begin);
+	struct suffix_place p = { 0 };
+
+	for (size_t i = begin; i < t->n; i++)
+		if (!suffix_tree_step(t, &p, t->token[i]))
+			return wrong(p.node, "a live suffix ends there", e);
+	if (l->leaf != (begin < t->repeated) || p.node != l->place.node ||
+		(!l->leaf && p.at != l->place.at))
+		return wrong(p.node, "a live suffix stands elsewhere", e);
+	return 0;
+}
+
+int suffix_tree_check(const struct suffix_tree *t, struct err *e)
+{
+	size_t first = t->n > SUFFIX_DEPTH ? t->n - SUFFIX_DEPTH : 0;
+	int ret = 0;
+
+	if (t->node[ROOT].count != t->n)
+		return wrong(ROOT, "does not count all tokens", e);
+	for (uint32_t i = 1; i < t->n_nodes && !ret; i++)
+		ret = check_links(t, i, e);
+	for (uint32_t i = 0; i < t->n_nodes && !ret; i++)
+		ret = check_counts(t, i, e);
+	if (first < t->begin)
+		first = t->begin;
+	for (size_t i = first; i < t->n && !ret; i++)
+		ret = check_live(t, i, e);
+	return ret;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+void suffix_tree_clear(struct suffix_tree *t)
+{
+	t->n = t->begin = t->repeated = 0;
+	t->n_nodes = 1;
+	t->node[ROOT] = (struct node){ .parent = NONE, .child = NONE };
+	memset(t->slot, 0xff, ((size_t)t->mask + 1) * sizeof(*t->slot));
+}
+
+int suffix_tree_open(struct suffix_tree **out, struct err *e)
+{
+	struct suffix_tree *t = calloc(1, sizeof(*t));
+	int ret;
+
+	if (!t)
+		return no_memory(e);
+	ret = reserve_nodes(t, e);
+	if (ret) {
+		suffix_tree_close(t);
+		return ret;
+	}
+	suffix_tree_clear(t);
+	*out = t;
+	return 0;
+}
+
+void suffix_tree_close(struct suffix_tree *t)
+{
+	if (!t)
+		return;
+	free(t->token);
+	free(t->node);
+	free(t->slot);
+	free(t);
+}
+
+size_t suffix_tree_tokens(const struct suffix_tree *t)
+{
+	return t->n;
+}
+
+size_t suffix_tree_bytes(const struct suffix_tree *t)
+{
+	return sizeof(*t) + t->room * sizeof(*t->token) +
+		t->node_room * sizeof(*t->node) +
+		((size_t)t->mask + 1) * sizeof(*t->slot);
+}
