@@ -1,0 +1,49 @@
+/*
+ * What the tests of kinds that look into texts share: a drafter of a kind with
+ * some options, and the chains that it drafts.
+ */
+#ifndef TESTS_HOST_DRAFT_SOURCE_CHECK_H
+#define TESTS_HOST_DRAFT_SOURCE_CHECK_H
+
+#include "base/err.h"
+#include "host/draft/draft_kind.h"
+#include "host/tree/build.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+#include "tests/harness.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+static struct drafter open_drafter(
+	const struct draft_kind *kind, const struct draft_site *site)
+{
+	struct drafter d = { 0 };
+	struct err e = { 0 };
+
+	assert_ok(kind->open(&d, site, &e), &e);
+	return d;
+}
+
+/* A chain behind a text is want[n]. */
+static void check_chain(const struct drafter *d, const int32_t *text, size_t n,
+	const int32_t *want, uint32_t n_want)
+{
+	const struct build_limits limits = { 64, 63 };
+	struct tree *t;
+	struct err e = { 0 };
+
+	assert_ok(tree_open(&t, 64, 8, &e), &e);
+	assert_ok(d->begin(d->arg, t, text, n, &e), &e);
+	assert_ok(build_chain(t, d, &limits, &e), &e);
+	if (t->n != 1 + n_want)
+		fail_msg("%u tokens drafted behind %zu, not %u", t->n - 1, n,
+			n_want);
+	for (uint32_t i = 0; i < n_want; i++)
+		if (t->token[i + 1] != want[i])
+			fail_msg("drafted token %u is %d, not %d", i,
+				t->token[i + 1], want[i]);
+	tree_close(t);
+}
+
+#endif

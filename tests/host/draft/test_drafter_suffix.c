@@ -1,0 +1,88 @@
+/*
+ * The drafter suffix: which match it drafts from, and how far.
+ */
+#include "base/checked.h"
+#include "base/opt.h"
+#include "host/draft/drafting.h"
+#include "tests/host/draft/source_check.h"
+
+static void ask(struct opt_values *v, const char *name, const char *text)
+{
+	struct err e = { 0 };
+
+	assert_ok(opt_set(drafting_tables, v, name, text, &e), &e);
+}
+
+/* As many tokens as match, those that came there. */
+static void test_length(void **state)
+{
+	struct opt_values v = { 0 };
+	const struct draft_site site = { .values = &v };
+	struct drafter d = open_drafter(&draft_kind_suffix, &site);
+	const int32_t text[] = { 1, 2, 3, 4, 5, 6, 7, 8, 2, 3, 4 };
+	const int32_t again[] = { 9, 8, 9 };
+	const size_t n = ARRAY_LEN(text);
+
+	check_chain(&d, text, n - 3, NULL, 0);
+	check_chain(&d, text, n, text + 4, 3);
+	check_chain(&d, text, n - 1, text + 3, 2);
+	/* Of another text nothing is known. */
+	check_chain(&d, again, 2, NULL, 0);
+	check_chain(&d, again, 3, again + 1, 1);
+	drafter_close(&d);
+	ask(&v, "suffix-factor", "0.5");
+	ask(&v, "suffix-offset", "2");
+	d = open_drafter(&draft_kind_suffix, &site);
+	check_chain(&d, text, n, text + 4, 3); /* of 3.5 */
+	check_chain(&d, text, n - 2, text + 2, 2);
+	drafter_close(&d);
+}
+
+/* Of the tokens that came, the more frequent, with what share of all. */
+static void test_shares(void **state)
+{
+	struct opt_values v = { 0 };
+	const struct draft_site site = { .values = &v };
+	struct drafter d = open_drafter(&draft_kind_suffix, &site);
+	const int32_t text[] = { 5, 1, 9, 5, 1, 8, 5, 1, 8, 5, 1, 8, 5, 1 };
+	struct tree *t;
+	struct err e = { 0 };
+
+	assert_ok(tree_open(&t, 8, 8, &e), &e);
+	assert_ok(d.begin(d.arg, t, text, ARRAY_LEN(text), &e), &e);
+	/* The longest match, 8 5 1 8 5 1, knows of nothing but 8; that of two
+	 * tokens knows of 9 as well but promises less. */
+	assert_int_equal(t->n_candidates[0], 1);
+	assert_int_equal(t->candidate[0].token, 8);
+	assert_ok(d.begin(d.arg, t, text, 11, &e), &e);
+	assert_int_equal(t->n_candidates[0], 1);
+	assert_ok(d.begin(d.arg, t, text, 8, &e), &e);
+	assert_int_equal(t->n_candidates[0], 2);
+	assert_int_equal(t->candidate[0].token, 8);
+	assert_true(t->candidate[0].q == t->candidate[1].q);
+	tree_close(t);
+	drafter_close(&d);
+}
+
+/* A match as long as the tree is deep leaves no room to go on: a shorter one
+ * is drafted from. */
+static void test_long_match(void **state)
+{
+	struct opt_values v = { 0 };
+	const struct draft_site site = { .values = &v };
+	struct drafter d = open_drafter(&draft_kind_suffix, &site);
+	int32_t text[400];
+
+	for (int32_t i = 0; i < 400; i++)
+		text[i] = i % 200;
+	check_chain(&d, text, 300, text + 300, 32);
+	drafter_close(&d);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_length),
+	cmocka_unit_test(test_shares),
+	cmocka_unit_test(test_long_match),
+};
+
+TEST_MAIN(tests)
