@@ -5,34 +5,13 @@
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "tensor/price.h"
+#include "tensor/price_layer.h"
 #include "tensor/tile.h"
 
 static void add(int ret, const struct price *p, struct price *sum)
 {
 	if (!ret)
 		price_add(sum, p);
-}
-
-/* A type that the price list has: formats that are not on it cost what the
- * nearest one does. */
-static enum dtype priced_type(uint32_t type)
-{
-	switch (type) {
-	case DTYPE_F32:
-	case DTYPE_F16:
-	case DTYPE_BF16:
-		return DTYPE_TILE_F16;
-	case DTYPE_Q4_1:
-	case DTYPE_Q4_K:
-		return DTYPE_Q4_0;
-	case DTYPE_Q5_0:
-	case DTYPE_Q5_1:
-	case DTYPE_Q5_K:
-	case DTYPE_Q6_K:
-		return DTYPE_Q8_0;
-	default:
-		return (enum dtype)type;
-	}
 }
 
 static int cost_rows(const struct soc *soc, enum price_rows_op what,
@@ -45,7 +24,7 @@ static int cost_matmul(const struct soc *soc, const struct graph *g,
 	const struct op *op, struct price *p)
 {
 	return price_matmul(soc, g->rows, op->n, align_up(op->k, TILE),
-		priced_type(op->w.type), p);
+		price_type((enum dtype)op->w.type), p);
 }
 
 static int cost_attention(const struct soc *soc, const struct graph *g,

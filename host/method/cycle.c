@@ -144,7 +144,7 @@ static void price_scores(struct cycle *c)
 
 	for (uint32_t i = 0; i < c->verified; i++)
 		values += t->n_children[i] ? t->n_candidates[i] : 0;
-	values *= session_model(c->session)->n_embd;
+	values *= session_priced_width(c->session);
 	if (c->env->phone)
 		price_cpu(c->env->phone, values, 2 * values, &price);
 	session_add_host_work(c->session, &price);

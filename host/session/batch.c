@@ -321,3 +321,32 @@ int batch_fill(void *dst, struct batch *b, const struct sequences *s,
 	run->mask_words = words;
 	return 0;
 }
+
+/* The slots of row i: its spans, and its bits. */
+static uint32_t count_slots(const struct wire_row *row,
+	const struct wire_span *span, const uint64_t *mask, uint32_t words)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < row->n_spans; i++)
+		n += span[row->first_span + i].count;
+	for (uint32_t i = 0; i < words; i++)
+		n += (uint32_t)__builtin_popcountll(mask[i]);
+	return n;
+}
+
+uint32_t batch_longest(const void *filled, const struct wire_graph_run *run)
+{
+	const struct wire_row *row = filled;
+	const struct wire_span *span = (const void *)(row + run->rows);
+	const uint64_t *mask = (const void *)(span + run->n_spans);
+	uint32_t most = 0, words = run->mask_words;
+
+	for (uint32_t i = 0; i < run->rows; i++) {
+		uint32_t n = count_slots(
+			&row[i], span, mask + (size_t)i * words, words);
+
+		most = n > most ? n : most;
+	}
+	return most;
+}

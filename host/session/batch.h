@@ -66,4 +66,8 @@ int batch_fill(void *dst, struct batch *, const struct sequences *,
 	const uint32_t *at, uint32_t room, struct wire_graph_run *run,
 	struct err *);
 
+/* Slots that the row which sees the most sees, of what batch_fill has written
+ * and told `run`. */
+uint32_t batch_longest(const void *filled, const struct wire_graph_run *run);
+
 #endif

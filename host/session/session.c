@@ -5,6 +5,7 @@
 #include "host/memory/staging.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "host/npu/npu.h"
 #include "host/session/logits.h"
 #include "shm/buffer.h"
@@ -49,12 +50,10 @@ int session_logits(
 /* What the phone's CPU would take for them. */
 static void price_logits(struct session *s, uint32_t rows)
 {
-	const struct model *m = s->model;
 	struct price p = { 0 };
 
 	if (s->opts.soc)
-		price_cpu_matmul(s->opts.soc, rows, m->n_vocab, m->n_embd,
-			m->output->type, &p);
+		pricing_logits(&s->pricing, rows, &p);
 	session_add_host_work(s, &p);
 }
 
@@ -104,6 +103,11 @@ void session_add_host_work(struct session *s, const struct price *p)
 	phone_cpu(s->time, p);
 	if (s->staging)
 		staging_read_on(s->staging);
+}
+
+uint32_t session_priced_width(const struct session *s)
+{
+	return s->opts.as ? s->opts.as->n_embd : s->model->n_embd;
 }
 
 uint64_t session_phone_ps(const struct session *s)

@@ -38,6 +38,7 @@ struct err;
 struct model;
 struct npu_ops;
 struct session;
+struct shape;
 struct soc;
 
 struct session_opts {
@@ -94,6 +95,12 @@ struct session_opts {
 	 * NULL: none. */
 	const struct soc *soc;
 	const char *clock; /* "soc:sd8gen3": what `soc` is called in reports */
+	/*
+	 * What passes and logits are priced as (host/session/pricing.h); NULL:
+	 * as what runs. Refused where layers are streamed: their reads are
+	 * those of what runs.
+	 */
+	const struct shape *as;
 	struct progress_sink progress; /* of opening */
 	/* Set by a signal handler or another thread: the next forward returns
 	 * -ECANCELED. */
@@ -246,6 +253,9 @@ int session_prefill_with(struct session *, uint32_t sequence,
  * remember; with a price of nothing where there is no phone.
  */
 void session_add_host_work(struct session *, const struct price *);
+
+/* The width of the model that is priced: that of `as`, or of what runs. */
+uint32_t session_priced_width(const struct session *);
 
 /* The present: picoseconds of the phone, 0 without one. */
 uint64_t session_phone_ps(const struct session *);

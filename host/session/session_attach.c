@@ -49,8 +49,16 @@ int session_attach_buffers(struct session *s, struct err *e)
 static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
 {
 	struct session *s = arg;
-	int ret = npu_map(s->npu, s->weights_id[block], addr, e);
+	struct price as;
+	int ret;
 
+	if (s->opts.as && s->opts.soc) {
+		pricing_map(&s->pricing, block,
+			buffer_bytes(s->block[block].buffer), &as);
+		s->instead = &as;
+	}
+	ret = npu_map(s->npu, s->weights_id[block], addr, e);
+	s->instead = NULL;
 	if (!ret)
 		s->stats.bytes_mapped += buffer_bytes(s->block[block].buffer);
 	return ret;

@@ -8,6 +8,7 @@
 #define HOST_SESSION_SESSION_IMPL_H
 
 #include "host/npu/phone.h"
+#include "host/session/pricing.h"
 #include "host/session/session.h"
 #include "host/session/session_plan.h"
 
@@ -37,8 +38,9 @@ struct pinned {
 struct flight {
 	uint32_t seq;
 	bool done;
-	int slot;         /* of staging that it reads; -1: none */
-	uint64_t sent_ps; /* on the phone's time */
+	int slot; /* of staging that it reads; -1: none */
+	uint32_t block, graph_rows, longest; /* for its price */
+	uint64_t sent_ps;                    /* on the phone's time */
 	uint64_t end_ps;
 };
 
@@ -50,6 +52,9 @@ struct session {
 	bool owns_npu;
 	bool attached;      /* the device at hand has all it needs */
 	uint32_t strip_max; /* of the device that the blocks were cut for */
+	struct pricing pricing;
+	const struct price *instead; /* of the request that is waited for, of
+				      * the price told; NULL: that */
 	struct phone_time *time; /* own_time, or that of the session beside */
 	struct phone_time own_time;
 	struct workers *workers; /* the host's */

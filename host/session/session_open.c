@@ -12,6 +12,7 @@
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
+#include "host/model/shapes.h"
 #include "host/npu/npu.h"
 #include "host/session/batch.h"
 #include "host/session/logits.h"
@@ -33,6 +34,13 @@ static int open_plan(struct session *s, struct err *e)
 {
 	int ret = session_plan(&s->plan, s->model, &s->opts, e);
 
+	if (!ret && s->opts.as && s->plan.resident < s->model->n_layer)
+		ret = err_set(e, EINVAL,
+			"priced as %s, but %u of %u layers are streamed from "
+			"flash, and what is read there are the layers of what "
+			"runs; leave --dram-budget or --as out",
+			s->opts.as->name, s->model->n_layer - s->plan.resident,
+			s->model->n_layer);
 	s->opts.layout = s->stats.layout = s->plan.layout;
 	s->opts.threads = s->plan.threads;
 	s->stats.kv_bytes = s->plan.kv_bytes;
@@ -154,6 +162,10 @@ static int open_weights(struct session *s, struct err *e)
 	if (!s->weights_id)
 		return err_set(
 			e, ENOMEM, "no memory for %u blocks", s->n_blocks);
+	ret = pricing_init(&s->pricing, s->opts.soc, s->opts.as, s->model,
+		s->opts.precision, s->block, s->n_blocks, e);
+	if (ret)
+		return ret;
 	for (uint32_t i = 0; i < s->n_blocks; i++)
 		s->stats.weight_bytes += s->block[i].bytes;
 	return weights_load(s->model, s->workers, s->block, s->n_blocks,
@@ -187,6 +199,7 @@ static void session_free(struct session *s)
 	placement_close(s->placement);
 	staging_close(s->staging);
 	flash_fault_free(s->fault);
+	pricing_release(&s->pricing);
 	weights_release(s->block, s->n_blocks);
 	buffer_close(s->kv.buffer);
 	buffer_close(s->io.buffer);

@@ -26,10 +26,22 @@
 _Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
 	"a request must be able to name all that the CPU wrote");
 
-/* The batch, as the CPU writes it; *bytes of it. */
-static int write_batch(struct session *s, const uint32_t *at,
-	struct wire_graph_run *run, size_t *bytes, struct err *e)
+/* A pass under way. */
+struct pass {
+	struct session *s;
+	const struct session_hooks *hooks;
+	struct wire_graph_run run;
+	uint32_t kind;    /* of graph */
+	uint32_t longest; /* slots that the row which sees the most sees */
+	size_t batch;     /* bytes of the rows' places and masks */
+	bool told;        /* of what the CPU wrote */
+};
+
+/* The batch, as the CPU writes it. */
+static int write_batch(struct pass *b, const uint32_t *at, struct err *e)
 {
+	struct session *s = b->s;
+	struct wire_graph_run *run = &b->run;
 	size_t most = batch_bytes(s->batch->rows.n, s->plan.span_room), wrote;
 	uint8_t *p = buffer_begin(s->io.buffer, 0, most, BUFFER_WRITE);
 	int ret = batch_fill(
@@ -37,7 +49,9 @@ static int write_batch(struct session *s, const uint32_t *at,
 
 	if (ret)
 		return ret;
-	*bytes = batch_bytes(run->rows, run->n_spans);
+	b->batch = batch_bytes(run->rows, run->n_spans);
+	if (s->opts.as)
+		b->longest = batch_longest(p, run);
 	wrote = batch_bytes(run->rows, run->n_spans ? run->n_spans : 1);
 	buffer_end(s->io.buffer, 0, wrote, BUFFER_WRITE);
 	return 0;
@@ -114,6 +128,30 @@ static struct flight *find_flight(struct session *s, uint32_t seq)
 	return NULL;
 }
 
+/* Than to be answered: neither was it refused, nor came before the phone. */
+static bool does_more(const struct session *s, const struct price *p)
+{
+	struct price request;
+
+	price_request(s->opts.soc, &request);
+	return p->total_ps > request.total_ps;
+}
+
+/* When a run ends whose price the device says is p. */
+static uint64_t run_ends(
+	struct session *s, const struct flight *f, const struct price *p)
+{
+	struct price as, upkeep;
+
+	if (!s->opts.as || !s->opts.soc)
+		return phone_npu(s->time, f->sent_ps, p);
+	pricing_run(&s->pricing, f->block, f->graph_rows, f->longest, &as);
+	pricing_upkeep(
+		&s->pricing, f->block, p->counts.maintenance_bytes, &upkeep);
+	price_add(&as, &upkeep);
+	return phone_npu(s->time, f->sent_ps, &as);
+}
+
 /*
  * Passes' requests complete in their order; all others are waited for where
  * they are sent. While a pass runs a draft beside it may run its own: the one
@@ -130,9 +168,11 @@ static void request_done(
 		if (!f)
 			continue;
 		f->done = true;
-		f->end_ps = phone_npu(s->time, f->sent_ps, p);
+		f->end_ps = run_ends(of, f, p);
 		return;
 	}
+	if (s->instead && does_more(s, p))
+		p = s->instead;
 	phone_wait(s->time, phone_npu(s->time, s->time->cpu_ps, p));
 }
 
@@ -173,15 +213,6 @@ static int wait_for_all(struct session *s, struct err *e)
 
 /* ---- a pass ---- */
 
-struct pass {
-	struct session *s;
-	const struct session_hooks *hooks;
-	struct wire_graph_run run;
-	uint32_t kind; /* of graph */
-	size_t batch;  /* bytes of the rows' places and masks */
-	bool told;     /* of what the CPU wrote */
-};
-
 static void set_rows(struct pass *p, uint32_t n)
 {
 	p->kind = 0;
@@ -213,7 +244,9 @@ static int send_block(struct pass *p, uint32_t b, struct err *e)
 {
 	struct session *s = p->s;
 	struct wire_ref refs[WIRE_MAX_REFS];
-	struct flight f = { .done = false };
+	struct flight f = { .block = b,
+		.graph_rows = s->plan.graph_rows[p->kind],
+		.longest = p->longest };
 	uint32_t weights;
 	unsigned n = 0;
 	int ret = find_weights(s, b, &weights, &f.slot, e);
@@ -346,7 +379,7 @@ static int write_kept(struct pass *p, uint32_t n, struct err *e)
 	for (uint32_t i = 0; i < n; i++)
 		s->upper[s->keep[i]] = at[i];
 	keep_states(s, n);
-	return write_batch(s, at, &p->run, &p->batch, e);
+	return write_batch(p, at, e);
 }
 
 static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
@@ -444,7 +477,7 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	memcpy(s->upper, s->at, rows->n * sizeof(*s->upper));
 	for (uint32_t i = 0; i < rows->n; i++)
 		s->place[i] = i;
-	ret = write_batch(s, s->at, &p->run, &p->batch, e);
+	ret = write_batch(p, s->at, e);
 	if (!ret)
 		write_embeddings(s, rows);
 	return ret;

@@ -1,0 +1,225 @@
+#include "host/session/pricing.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/memory/weights.h"
+#include "host/model/model.h"
+#include "host/model/shapes.h"
+#include "shm/coherence.h"
+#include "tensor/layout.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- layers -------------------------------------------------------------- */
+
+static const enum wire_layer_tensor wire_matrix[PRICE_MATRICES] = {
+	[PRICE_Q] = WIRE_T_Q,
+	[PRICE_K] = WIRE_T_K,
+	[PRICE_V] = WIRE_T_V,
+	[PRICE_O] = WIRE_T_O,
+	[PRICE_GATE] = WIRE_T_GATE,
+	[PRICE_UP] = WIRE_T_UP,
+	[PRICE_DOWN] = WIRE_T_DOWN,
+};
+
+static struct price_layer priced_layer(
+	const struct pricing *p, const struct wire_tensor tensor[WIRE_T_COUNT])
+{
+	const struct model *m = p->model;
+	struct price_layer l = { .n_embd = m->n_embd,
+		.n_head = m->n_head,
+		.n_kv_head = m->n_kv_head,
+		.head_dim = m->head_dim,
+		.n_ff = m->n_ff,
+		.head_norm = tensor[WIRE_T_Q_NORM].rows,
+		.int8 = p->precision == WIRE_INT8,
+		.exp = p->precision == WIRE_NPU ? PRICE_EXP_TABLE
+						: PRICE_EXP_F32 };
+
+	if (p->as) {
+		l.n_embd = p->as->n_embd;
+		l.n_head = p->as->n_head;
+		l.n_kv_head = p->as->n_kv_head;
+		l.head_dim = p->as->head_dim;
+		l.n_ff = p->as->n_ff;
+		l.head_norm = p->as->qk_norm;
+	}
+	for (unsigned i = 0; i < PRICE_MATRICES; i++)
+		l.type[i] = (enum dtype)tensor[wire_matrix[i]].type;
+	return l;
+}
+
+int pricing_init(struct pricing *p, const struct soc *soc,
+	const struct shape *as, const struct model *m,
+	enum wire_precision precision, const struct block *block,
+	uint32_t n_blocks, struct err *e)
+{
+	*p = (struct pricing){ soc, as, m, block, precision,
+		calloc(m->n_layer, sizeof(*p->layer)),
+		as ? as->n_layer : m->n_layer };
+	if (!p->layer)
+		return err_set(
+			e, ENOMEM, "no memory to price %u layers", m->n_layer);
+	for (uint32_t b = 0; b < n_blocks; b++)
+		for (uint32_t l = 0; l < block[b].n_layers; l++)
+			p->layer[block[b].first_layer + l] =
+				priced_layer(p, block[b].tensor[l]);
+	return 0;
+}
+
+void pricing_release(struct pricing *p)
+{
+	free(p->layer);
+	p->layer = NULL;
+}
+
+/* The first of the layers that stand for [l, ...) of what runs. */
+static uint32_t stands_for(const struct pricing *p, uint32_t l)
+{
+	return (uint32_t)((uint64_t)l * p->layers / p->model->n_layer);
+}
+
+struct share {
+	uint32_t first, end;
+};
+
+static struct share share_of(const struct pricing *p, uint32_t block)
+{
+	const struct block *b = &p->block[block];
+
+	return (struct share){ stands_for(p, b->first_layer),
+		stands_for(p, b->first_layer + b->n_layers) };
+}
+
+static const struct price_layer *layer_at(
+	const struct pricing *p, uint32_t priced)
+{
+	return &p->layer[(uint64_t)priced * p->model->n_layer / p->layers];
+}
+
+/* All but the types is. */
+static bool alike(const struct price_layer *a, const struct price_layer *b)
+{
+	return a->head_norm == b->head_norm &&
+		!memcmp(a->type, b->type, sizeof(a->type));
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+void pricing_run(const struct pricing *p, uint32_t block, uint32_t graph_rows,
+	uint32_t longest, struct price *out)
+{
+	struct share s = share_of(p, block);
+	struct price layer = { 0 };
+	const struct price_layer *last = NULL;
+
+	price_request(p->soc, out);
+	for (uint32_t l = s.first; l < s.end; l++) {
+		if (!last || !alike(layer_at(p, l), last)) {
+			last = layer_at(p, l);
+			layer = (struct price){ 0 };
+			price_layer(p->soc, last, graph_rows, longest, &layer);
+		}
+		price_add(out, &layer);
+	}
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+static uint64_t kv_stride(const struct pricing *p, uint64_t values)
+{
+	bool f16 = p->precision == WIRE_F16_KV16 || p->precision == WIRE_NPU;
+
+	return align_up(values * (f16 ? 2 : 4), COHERENCE_LINE);
+}
+
+/* What a row has of states, keys and values in so many layers. */
+static uint64_t row_bytes(
+	const struct pricing *p, uint32_t embd, uint32_t kv, uint32_t layers)
+{
+	return embd * sizeof(float) + 2ull * layers * kv_stride(p, kv);
+}
+
+void pricing_upkeep(const struct pricing *p, uint32_t block, uint64_t bytes,
+	struct price *out)
+{
+	const struct model *m = p->model;
+	struct share s = share_of(p, block);
+
+	if (p->as)
+		bytes = bytes *
+			row_bytes(p, p->as->n_embd,
+				p->as->n_kv_head * p->as->head_dim,
+				s.end - s.first) /
+			row_bytes(p, m->n_embd, m->n_kv_head * m->head_dim,
+				p->block[block].n_layers);
+	price_maintenance(p->soc, bytes, out);
+}
+
+static uint64_t vector_bytes(uint64_t n)
+{
+	return align_up(n * sizeof(float), COHERENCE_LINE);
+}
+
+/* As host/memory/weights.h lays a layer of the shape out. */
+static uint64_t layer_bytes(const struct shape *as, const struct price_layer *l)
+{
+	uint64_t q = (uint64_t)as->n_head * as->head_dim;
+	uint64_t kv = (uint64_t)as->n_kv_head * as->head_dim;
+	uint64_t bytes = 2 * vector_bytes(as->n_embd), n, k;
+
+	if (as->qkv_bias)
+		bytes += vector_bytes(q) + 2 * vector_bytes(kv);
+	if (as->qk_norm)
+		bytes += 2 * vector_bytes(as->head_dim);
+	for (unsigned i = 0; i < PRICE_MATRICES; i++) {
+		price_layer_matrix(l, i, &n, &k);
+		bytes += align_up(
+			layout_bytes(l->type[i], (uint32_t)n, (uint32_t)k),
+			COHERENCE_LINE);
+	}
+	return bytes;
+}
+
+/* Of the weights of a block. */
+static uint64_t block_bytes(const struct pricing *p, uint32_t block)
+{
+	struct share s = share_of(p, block);
+	uint64_t bytes;
+
+	if (!p->as)
+		return p->block[block].bytes;
+	bytes = vector_bytes(p->as->head_dim / 2);
+	for (uint32_t l = s.first; l < s.end; l++)
+		bytes += layer_bytes(p->as, layer_at(p, l));
+	return bytes;
+}
+
+void pricing_load(const struct pricing *p, uint32_t block, struct price *out)
+{
+	price_graph_load(p->soc, block_bytes(p, block), out);
+}
+
+void pricing_map(const struct pricing *p, uint32_t block, uint64_t buffer_bytes,
+	struct price *out)
+{
+	uint64_t padding = buffer_bytes - p->block[block].bytes;
+	struct price request;
+
+	price_map(p->soc, block_bytes(p, block) + padding, out);
+	price_request(p->soc, &request);
+	price_add(out, &request);
+}
+
+/* ---- the CPU's ----------------------------------------------------------- */
+
+void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)
+{
+	const struct model *m = p->model;
+
+	price_cpu_matmul(p->soc, rows, p->as ? p->as->n_vocab : m->n_vocab,
+		p->as ? p->as->n_embd : m->n_embd, m->output->type, out);
+}

@@ -1,0 +1,77 @@
+/*
+ * What a session's work costs on a phone: of the model that runs, or of another
+ * shape in its place, so that what a method saves can be asked of models that
+ * are too large to be run here.
+ *
+ * Of a shape in its place (`as`):
+ *
+ *   - rows, graphs' sizes, blocks, requests and the slots that rows see are
+ *     those of what runs; block b, which holds layers [f, f + n) of N, stands
+ *     for layers [f * L / N, (f + n) * L / N) of the shape's L;
+ *   - widths, heads, vocabulary are the shape's; a matrix has the type that the
+ *     same matrix has in the layer of what runs that it stands for;
+ *   - cache lines that a request invalidates and cleans are as many more as a
+ *     row's states, keys and values in the block take more bytes.
+ *
+ * So a shape that is the one that runs costs what runs costs, to the last
+ * picosecond. Nothing here has an effect or depends on time; one thread.
+ */
+#ifndef HOST_SESSION_PRICING_H
+#define HOST_SESSION_PRICING_H
+
+#include "ipc/wire.h"
+#include "tensor/price.h"
+#include "tensor/price_layer.h"
+
+#include <stdint.h>
+
+struct block;
+struct err;
+struct model;
+struct shape;
+struct soc;
+
+struct pricing {
+	const struct soc *soc;  /* NULL: nothing is priced */
+	const struct shape *as; /* NULL: what runs */
+	const struct model *model;
+	const struct block *block;
+	enum wire_precision precision;
+	struct price_layer *layer; /* [n_layer] that run, as they are priced */
+	uint32_t layers;           /* in their place */
+};
+
+/*
+ * For the blocks of a session, which outlive it, as does all else it is given.
+ * pricing_release undoes it, whatever it returned; -ENOMEM.
+ */
+int pricing_init(struct pricing *, const struct soc *, const struct shape *as,
+	const struct model *, enum wire_precision, const struct block *,
+	uint32_t n_blocks, struct err *);
+void pricing_release(struct pricing *);
+
+/*
+ * Of a phone alone (soc not NULL): a request that runs a block's graph of so
+ * many rows, of which the one that sees the most sees `longest` slots. Without
+ * the upkeep of caches, which depends on what was written before: pricing_run
+ * is what can be told ahead.
+ */
+void pricing_run(const struct pricing *, uint32_t block, uint32_t graph_rows,
+	uint32_t longest, struct price *out);
+
+/* The upkeep of a request for a block, when that of what runs is so many
+ * bytes. */
+void pricing_upkeep(const struct pricing *, uint32_t block, uint64_t bytes,
+	struct price *out);
+
+/* A graph of the block made ready on the loader, whatever its rows. */
+void pricing_load(const struct pricing *, uint32_t block, struct price *out);
+
+/* A request that maps the block, whose buffer has so many bytes. */
+void pricing_map(const struct pricing *, uint32_t block, uint64_t buffer_bytes,
+	struct price *out);
+
+/* Logits of so many rows, on the CPU. */
+void pricing_logits(const struct pricing *, uint32_t rows, struct price *out);
+
+#endif

@@ -1,0 +1,127 @@
+#include "tensor/price_layer.h"
+
+#include "base/checked.h"
+#include "tensor/kern.h"
+#include "tensor/tile.h"
+
+enum dtype price_type(enum dtype type)
+{
+	switch (type) {
+	case DTYPE_F32:
+	case DTYPE_F16:
+	case DTYPE_BF16:
+		return DTYPE_TILE_F16;
+	case DTYPE_Q4_1:
+	case DTYPE_Q4_K:
+		return DTYPE_Q4_0;
+	case DTYPE_Q5_0:
+	case DTYPE_Q5_1:
+	case DTYPE_Q5_K:
+	case DTYPE_Q6_K:
+		return DTYPE_Q8_0;
+	default:
+		return type;
+	}
+}
+
+void price_layer_matrix(const struct price_layer *l, enum price_matrix m,
+	uint64_t *n, uint64_t *k)
+{
+	uint64_t q = (uint64_t)l->n_head * l->head_dim;
+	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim;
+	const uint64_t shape[PRICE_MATRICES][2] = {
+		[PRICE_Q] = { q, l->n_embd },
+		[PRICE_K] = { kv, l->n_embd },
+		[PRICE_V] = { kv, l->n_embd },
+		[PRICE_O] = { l->n_embd, q },
+		[PRICE_GATE] = { l->n_ff, l->n_embd },
+		[PRICE_UP] = { l->n_ff, l->n_embd },
+		[PRICE_DOWN] = { l->n_embd, l->n_ff },
+	};
+
+	*n = shape[m][0];
+	*k = shape[m][1];
+}
+
+/* A layer being priced. */
+struct pricing_of {
+	const struct soc *soc;
+	const struct price_layer *layer;
+	uint64_t rows;
+	struct price *sum;
+};
+
+static void add(const struct pricing_of *x, int ret, const struct price *p)
+{
+	if (!ret)
+		price_add(x->sum, p);
+}
+
+static void add_rows(
+	const struct pricing_of *x, enum price_rows_op op, uint64_t n)
+{
+	struct price p;
+	int ret = price_rows(x->soc, op, x->rows, n, &p);
+
+	add(x, ret, &p);
+}
+
+/* Rows of k that these matrices multiply, quantized where one wants that. */
+static void add_matrices(const struct pricing_of *x, enum price_matrix first,
+	enum price_matrix last)
+{
+	const struct price_layer *l = x->layer;
+	bool quantize = false;
+	struct price p;
+	uint64_t n, k;
+
+	for (unsigned m = first; m <= last; m++)
+		quantize |= l->int8 && kern_takes_q8(l->type[m]);
+	price_layer_matrix(l, first, &n, &k);
+	if (quantize)
+		add_rows(x, PRICE_QUANTIZE, k);
+	for (unsigned m = first; m <= last; m++) {
+		int ret;
+
+		price_layer_matrix(l, m, &n, &k);
+		ret = price_matmul(x->soc, x->rows, n, align_up(k, TILE),
+			price_type(l->type[m]), &p);
+		add(x, ret, &p);
+	}
+}
+
+static void add_attention(const struct pricing_of *x, uint64_t longest)
+{
+	const struct price_layer *l = x->layer;
+	struct price p;
+	int ret = price_attention(x->soc, x->rows, l->n_head, l->n_kv_head,
+		(uint32_t)align_up(l->head_dim, TILE), longest, l->exp, &p);
+
+	add(x, ret, &p);
+}
+
+void price_layer(const struct soc *soc, const struct price_layer *l,
+	uint64_t rows, uint64_t longest, struct price *sum)
+{
+	const struct pricing_of x = { soc, l, rows, sum };
+	uint64_t q = (uint64_t)l->n_head * l->head_dim;
+	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim;
+
+	add_rows(&x, PRICE_NORM, l->n_embd);
+	add_matrices(&x, PRICE_Q, PRICE_V);
+	if (l->head_norm) {
+		add_rows(&x, PRICE_NORM, q);
+		add_rows(&x, PRICE_NORM, kv);
+	}
+	add_rows(&x, PRICE_ROPE, q);
+	add_rows(&x, PRICE_ROPE, kv);
+	add_rows(&x, PRICE_KV_WRITE, 2 * kv);
+	add_attention(&x, longest);
+	add_matrices(&x, PRICE_O, PRICE_O);
+	add_rows(&x, PRICE_ADD, l->n_embd);
+	add_rows(&x, PRICE_NORM, l->n_embd);
+	add_matrices(&x, PRICE_GATE, PRICE_UP);
+	add_rows(&x, PRICE_SWIGLU, l->n_ff);
+	add_matrices(&x, PRICE_DOWN, PRICE_DOWN);
+	add_rows(&x, PRICE_ADD, l->n_embd);
+}

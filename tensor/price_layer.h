@@ -1,0 +1,54 @@
+/*
+ * What a layer of a transformer costs on a phone: the operators that the
+ * device's plan of such a layer has (device/graph.c), each priced as
+ * tensor/price.h does, for a layer that need not exist. The cost of what the
+ * device runs is counted operator by operator where it runs (device/cost.h);
+ * of the same shape both are the same to the last picosecond.
+ *
+ * Types are as weights lie in DDR. Formats that the price list does not have
+ * cost what the nearest one does. No state, any thread.
+ */
+#ifndef TENSOR_PRICE_LAYER_H
+#define TENSOR_PRICE_LAYER_H
+
+#include "tensor/price.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct soc;
+
+enum price_matrix {
+	PRICE_Q,
+	PRICE_K,
+	PRICE_V,
+	PRICE_O,
+	PRICE_GATE,
+	PRICE_UP,
+	PRICE_DOWN,
+	PRICE_MATRICES
+};
+
+struct price_layer {
+	uint32_t n_embd, n_head, n_kv_head, head_dim, n_ff;
+	bool head_norm; /* queries and keys are normed, head by head */
+	bool int8;      /* rows are quantized for weights that take them so */
+	enum price_exp exp;
+	enum dtype type[PRICE_MATRICES];
+};
+
+/* Rows and columns of a matrix. */
+void price_layer_matrix(const struct price_layer *, enum price_matrix,
+	uint64_t *n, uint64_t *k);
+
+/*
+ * Adds to *sum. `rows` are those of the static graph, `longest` the slots that
+ * the row which sees the most sees.
+ */
+void price_layer(const struct soc *, const struct price_layer *, uint64_t rows,
+	uint64_t longest, struct price *sum);
+
+/* A type that the price list has. */
+enum dtype price_type(enum dtype);
+
+#endif

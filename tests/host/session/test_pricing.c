@@ -1,0 +1,358 @@
+/*
+ * Work priced as that of another shape: of the shape that runs it costs what
+ * the device says (on a real device process, TANDEM_NPU; skipped without), to
+ * the last count; of another one what follows from it.
+ */
+#include "host/session/pricing.h"
+
+#include "base/err.h"
+#include "host/memory/weights.h"
+#include "host/model/shapes.h"
+#include "host/session/session.h"
+#include "host/shipped/soc_file.h"
+#include "shm/buffer.h"
+#include "tensor/soc.h"
+#include "tests/harness.h"
+#include "tests/host/session/pair.h"
+#include "tests/host/session/session_fixture.h"
+
+static struct soc phone(const char *file)
+{
+	struct err e = { 0 };
+	struct soc soc;
+
+	assert_ok(soc_file_load(&soc, file, &e), &e);
+	return soc;
+}
+
+static struct shape shape_of(const struct model_file *m)
+{
+	return (struct shape){ .name = "the same",
+		.arch = m->arch,
+		.n_vocab = m->n_vocab,
+		.n_layer = m->n_layer,
+		.n_embd = m->n_embd,
+		.n_head = m->n_head,
+		.n_kv_head = m->n_kv_head,
+		.head_dim = m->head_dim,
+		.n_ff = m->n_ff,
+		.tied = m->tied,
+		.qkv_bias = m->bias,
+		.qk_norm = m->qk_norm };
+}
+
+/* Models of all parts, precisions and layouts; a file's and its options'. */
+static const struct variant {
+	const char *arch, *soc;
+	enum dtype type;
+	enum wire_precision precision;
+	enum layout layout;
+	bool bias, qk_norm;
+	uint32_t n_embd, n_ff, va_slots;
+} variants[] = {
+	{ "llama", "host/soc/sd8gen3.soc", DTYPE_F32, WIRE_F32, LAYOUT_TILES,
+		.n_embd = 32, .n_ff = 64, .va_slots = 16 },
+	{ "qwen2", "host/soc/sd8gen2.soc", DTYPE_Q8_0, WIRE_INT8, LAYOUT_TILES,
+		.bias = true, .n_embd = 64, .n_ff = 352, .va_slots = 16 },
+	/* Blocks have to come and go. */
+	{ "qwen3", "host/soc/sd8elite.soc", DTYPE_Q4_0, WIRE_NPU, LAYOUT_SUPER,
+		.qk_norm = true, .n_embd = 64, .n_ff = 96, .va_slots = 5 },
+	{ "qwen2", "host/soc/sd8gen3.soc", DTYPE_Q4_0, WIRE_F16_KV16,
+		LAYOUT_ROWS, .bias = true, .n_embd = 96, .n_ff = 64,
+		.va_slots = 4 },
+};
+
+#define VARIANTS (sizeof(variants) / sizeof(*variants))
+
+static void take(struct fixture *f, const struct variant *v)
+{
+	f->file.n_layer = 7;
+	f->file.n_embd = v->n_embd;
+	f->file.head_dim = 16;
+	f->file.n_ff = v->n_ff;
+	f->file.arch = v->arch;
+	f->file.type = v->type;
+	f->file.bias = v->bias;
+	f->file.qk_norm = v->qk_norm;
+	f->opts.precision = v->precision;
+	f->opts.layout = v->layout;
+	f->opts.va_slots = v->va_slots;
+	f->opts.context = 128;
+	f->opts.smaller_graphs = true;
+	f->opts.exit_layers = 3;
+	f->opts.sequences = 2;
+}
+
+static int every_other(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < *n; i += 1 + (i > 3))
+		keep[kept++] = keep[i];
+	*n = kept;
+	return 0;
+}
+
+/* Rows of two sequences at once. */
+static void both(struct fixture *f, const int32_t *t)
+{
+	struct row row[8];
+	const struct rows rows = { SIGHT_TREE, 8, row };
+	struct err e = { 0 };
+	uint32_t other;
+
+	assert_ok(session_fork(f->s, SESSION_TEXT, &other, &e), &e);
+	rows_tree(row, SESSION_TEXT, session_length(f->s, SESSION_TEXT), t,
+		NULL, 5);
+	rows_tree(row + 5, other, session_length(f->s, other), t + 5, NULL, 3);
+	row[6].parent = 5;
+	row[7].parent = 6;
+	assert_ok(session_forward(f->s, &rows, &e), &e);
+	assert_ok(session_accept(f->s, other, NULL, 3, &e), &e);
+	session_remove(f->s, other);
+}
+
+/* A prompt, trees, rows left behind in the middle, a fork, logits. */
+static struct session_stats work(struct fixture *f)
+{
+	static float logits[TREE_MAX * 256];
+	const struct session_hooks hooks = { .choose = every_other };
+	int32_t t[TREE_MAX], parent[TREE_MAX];
+	struct session_stats stats;
+	struct err e = { 0 };
+
+	pair_open(&f->s, f->model, &f->opts);
+	tokens(f, 1, t, 37);
+	prefill(f, t, 37);
+	for (int i = 0; i < TREE_MAX; i++)
+		parent[i] = i / 3 - 1;
+	for (uint64_t i = 0; i < 6; i++) {
+		uint32_t n = (uint32_t)(i * 7 + 1);
+
+		tokens(f, 2 + i, t, (int)n);
+		forward(f, t, parent, n);
+		assert_ok(session_logits_range(f->s, 0, n, logits, &e), &e);
+		accept(f, (const uint32_t[]){ 0 }, 1);
+	}
+	for (int i = 0; i < TREE_MAX; i++)
+		parent[i] = i - 1;
+	assert_ok(pair_tree(f->s, t, parent, 4, &hooks, &e), &e);
+	accept(f, (const uint32_t[]){ 0, 1 }, 2);
+	both(f, t);
+	session_stats(f->s, &stats);
+	pair_close(&f->s);
+	return stats;
+}
+
+static void check_same(const char *what, const struct price *got,
+	const struct price *want, unsigned variant)
+{
+	const uint64_t *a = (const void *)got, *b = (const void *)want;
+
+	for (size_t i = 0; i < sizeof(*got) / sizeof(*a); i++)
+		if (a[i] != b[i])
+			fail_msg("variant %u: word %zu of %s is %llu, not %llu",
+				variant, i, what, (unsigned long long)a[i],
+				(unsigned long long)b[i]);
+}
+
+static void test_the_same(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < VARIANTS; i++) {
+		struct session_stats told, as, again;
+		struct shape same;
+		struct soc soc = phone(variants[i].soc);
+
+		take(f, &variants[i]);
+		f->model = model_file_open(&f->file);
+		same = shape_of(&f->file);
+		f->opts.soc = &soc;
+		f->opts.as = NULL;
+		told = work(f);
+		f->opts.as = &same;
+		as = work(f);
+		again = work(f);
+		assert_true(told.price.total_ps > 0);
+		check_same("a priced shape", &as.price, &told.price, i);
+		check_same("the same again", &again.price, &as.price, i);
+		assert_int_equal(as.prompt_ps, told.prompt_ps);
+		assert_int_equal(as.logits_hash, told.logits_hash);
+		assert_int_equal(as.maps, told.maps);
+		model_close(f->model);
+		f->model = NULL;
+	}
+}
+
+/* ---- by itself ----------------------------------------------------------- */
+
+/* Five blocks of a model of seven layers, of which some have another type. */
+struct laid_out {
+	struct block *block;
+	uint32_t n;
+};
+
+static void lay_out(struct fixture *f, struct laid_out *l)
+{
+	const struct weights_plan plan = { .layout = f->opts.layout,
+		.strip_max = 1 << 20,
+		.want = 5,
+		.limit = 256 << 20,
+		.resident = f->model->n_layer };
+	struct err e = { 0 };
+
+	assert_ok(weights_cut(f->model, &plan, &l->block, &l->n, &e), &e);
+}
+
+static void test_blocks(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < VARIANTS; i++) {
+		struct soc soc = phone(variants[i].soc);
+		struct pricing own, as;
+		struct laid_out l;
+		struct shape same;
+		struct err e = { 0 };
+
+		take(f, &variants[i]);
+		f->model = model_file_open(&f->file);
+		same = shape_of(&f->file);
+		lay_out(f, &l);
+		assert_ok(pricing_init(&own, &soc, NULL, f->model,
+				  f->opts.precision, l.block, l.n, &e),
+			&e);
+		assert_ok(pricing_init(&as, &soc, &same, f->model,
+				  f->opts.precision, l.block, l.n, &e),
+			&e);
+		for (uint32_t b = 0; b < l.n; b++) {
+			struct price x, y, bytes;
+
+			pricing_run(&own, b, 16, 70, &x);
+			pricing_run(&as, b, 16, 70, &y);
+			check_same("a run", &y, &x, i);
+			pricing_load(&own, b, &x);
+			pricing_load(&as, b, &y);
+			check_same("a load", &y, &x, i);
+			price_graph_load(&soc, l.block[b].bytes, &bytes);
+			check_same("a load", &y, &bytes, i);
+			pricing_map(&own, b, l.block[b].bytes + 4096, &x);
+			pricing_map(&as, b, l.block[b].bytes + 4096, &y);
+			check_same("a mapping", &y, &x, i);
+			pricing_upkeep(&as, b, 12345, &x);
+			price_maintenance(&soc, 12345, &y);
+			check_same("upkeep", &x, &y, i);
+		}
+		pricing_release(&own);
+		pricing_release(&as);
+		weights_release(l.block, l.n);
+		model_close(f->model);
+		f->model = NULL;
+	}
+}
+
+/* Sums over all blocks of a shape that has `layers` layers of what runs. */
+static void sum_of(struct fixture *f, const struct laid_out *l,
+	const struct soc *soc, uint32_t layers, struct price *runs,
+	uint64_t *load_bytes)
+{
+	struct shape shape = shape_of(&f->file);
+	struct pricing p;
+	struct err e = { 0 };
+
+	shape.n_layer = layers;
+	assert_ok(pricing_init(&p, soc, &shape, f->model, f->opts.precision,
+			  l->block, l->n, &e),
+		&e);
+	*runs = (struct price){ 0 };
+	*load_bytes = 0;
+	for (uint32_t b = 0; b < l->n; b++) {
+		struct price run, load, none, request;
+
+		pricing_run(&p, b, 32, 40, &run);
+		price_request(soc, &request);
+		run.total_ps -= request.total_ps;
+		price_add(runs, &run);
+		pricing_load(&p, b, &load);
+		price_graph_load(soc, 0, &none);
+		*load_bytes += load.total_ps - none.total_ps;
+	}
+	pricing_release(&p);
+}
+
+/* Layers are shared out among the blocks, all of them and none twice. */
+static void test_share(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct price one, some;
+	struct laid_out l;
+	uint64_t one_load, load;
+
+	take(f, &variants[1]);
+	f->model = model_file_open(&f->file);
+	lay_out(f, &l);
+	assert_int_equal(l.n, 5);
+	sum_of(f, &l, &soc, 1, &one, &one_load);
+	for (uint32_t layers = 2; layers < 60; layers++) {
+		sum_of(f, &l, &soc, layers, &some, &load);
+		assert_int_equal(some.total_ps, layers * one.total_ps);
+		assert_int_equal(some.counts.matrix_tiles,
+			layers * one.counts.matrix_tiles);
+		assert_int_equal(
+			some.counts.dma_bytes, layers * one.counts.dma_bytes);
+		assert_true(load > one_load);
+	}
+	weights_release(l.block, l.n);
+}
+
+/* Counts of a known shape by hand: a Qwen2.5 1.5B in 8 bits. */
+static void test_known(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = phone("host/soc/sd8gen3.soc");
+	const struct shape *qwen = NULL;
+	const uint64_t a_layer = (2 * 1536 + 2 * 256 + 3 * 8960) * 1536ull;
+	struct price all = { 0 }, logits, want;
+	struct laid_out l;
+	struct pricing p;
+	struct err e = { 0 };
+
+	for (unsigned i = 0; i < SHAPES; i++)
+		if (!strcmp(shapes[i].name, "qwen2.5-1.5b"))
+			qwen = &shapes[i];
+	assert_non_null(qwen);
+	take(f, &variants[1]);
+	f->model = model_file_open(&f->file);
+	lay_out(f, &l);
+	assert_ok(pricing_init(&p, &soc, qwen, f->model, f->opts.precision,
+			  l.block, l.n, &e),
+		&e);
+	for (uint32_t b = 0; b < l.n; b++) {
+		struct price run;
+
+		pricing_run(&p, b, 1, 1000, &run);
+		price_add(&all, &run);
+	}
+	/* 34 bytes for 32 weights, each read once. */
+	assert_int_equal(all.counts.dma_bytes, 28 * a_layer / 32 * 34);
+	/* Keys and values of 1,000 positions and what rows are in vectors. */
+	assert_true(all.counts.read_bytes >= 28ull * 1000 * 2 * 256 * 2);
+	pricing_logits(&p, 3, &logits);
+	assert_int_equal(
+		price_cpu_matmul(&soc, 3, 151936, 1536, DTYPE_Q8_0, &want), 0);
+	check_same("logits", &logits, &want, 1);
+	pricing_release(&p);
+	weights_release(l.block, l.n);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_the_same),
+	TEST(test_blocks),
+	TEST(test_share),
+	TEST(test_known),
+};
+
+TEST_MAIN(tests)
