@@ -4,6 +4,7 @@
 #include "base/strbuf.h"
 #include "host/api/options.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "host/shipped/shipped_models.h"
 #include "host/text/generation.h"
 #include "host/text/history.h"
@@ -77,6 +78,26 @@ void decoder_drop_needless(struct opt_values *v, const struct method *m)
 		opt_unsay(v, t, row);
 }
 
+static int check_draft_shape(const struct decoder *d, struct err *e)
+{
+	const struct shape *as = drafting_as(&d->drafting.opts);
+
+	if (!as)
+		return 0;
+	if (!d->session_opts.soc)
+		return err_set(e, EINVAL,
+			"--draft-as %s prices drafting for a phone, and no "
+			"phone is named; add --clock soc:NAME, like "
+			"soc:sd8gen2",
+			as->name);
+	if (!drafting_has_model(&d->drafting))
+		return err_set(e, EINVAL,
+			"--draft-as %s is of a draft model, and none drafts "
+			"with --draft %s",
+			as->name, d->drafting.opts.draft);
+	return 0;
+}
+
 int decoder_ask(
 	struct decoder *d, const struct opt_values *options, struct err *e)
 {
@@ -101,7 +122,8 @@ int decoder_ask(
 		(o->history_frozen || o->history_max != HISTORY_MAX_DEFAULT))
 		return err_set(e, EINVAL, "--history-%s without --history FILE",
 			o->history_frozen ? "frozen" : "max");
-	return drafting_ask(&d->drafting, &d->options, e);
+	ret = drafting_ask(&d->drafting, &d->options, e);
+	return ret ? ret : check_draft_shape(d, e);
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -213,6 +235,34 @@ int decoder_open_session(
 		d->session_opts.context_need = (uint32_t)need;
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
 	return ret ? ret : open_drafting(d, e);
+}
+
+static const char *file_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+void decoder_priced_as(const struct decoder *d, struct strbuf *out)
+{
+	const struct session_opts *o = &d->session_opts;
+	const struct shape *as = o->as, *draft = NULL;
+
+	if (d->method->needs_draft)
+		draft = drafting_as(&d->drafting.opts);
+	if (as)
+		strbuf_addf(out, "%s", as->name);
+	if (draft)
+		strbuf_addf(
+			out, "%sthe draft as %s", as ? ", " : "", draft->name);
+	if (!as && !draft)
+		return;
+	strbuf_addf(out, " on %s; what runs is %s", o->clock + 4,
+		file_name(d->model_path));
+	if (draft)
+		strbuf_addf(out, ", drafted for by %s",
+			file_name(d->drafting.path));
 }
 
 static int prepend(struct token_list *l, int32_t id, struct err *e)

@@ -20,6 +20,7 @@ struct err;
 struct generation;
 struct history;
 struct model;
+struct strbuf;
 struct token_list;
 struct tokenizer;
 
@@ -64,6 +65,13 @@ int decoder_open_model(struct decoder *, const char *path, struct err *);
  */
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);
+
+/*
+ * What is priced in place of what runs: "qwen2.5-1.5b on sd8gen2; what runs is
+ * target.gguf". Every report of a phone's time begins with it. Nothing is added
+ * where what runs is what is priced.
+ */
+void decoder_priced_as(const struct decoder *, struct strbuf *out);
 
 /*
  * Put the token that begins a text before a prompt: where the model wants it,

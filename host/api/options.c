@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/workers.h"
 #include "host/method/method.h"
+#include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
 #include "host/text/history.h"
 
@@ -97,6 +98,10 @@ static const struct opt pair_rows[] = {
 		"default), or beside it what a phone would take, by a "
 		"profile: sd8gen2, sd8gen3, sd8elite or a file",
 		.choices = clock_names },
+	{ OPT_CHOICE, 0, "as", IN(as), "SHAPE",
+		"with --clock soc:NAME: passes are priced as those of a model "
+		"of this shape; what runs, and what it accepts, stays the "
+		"model", .choices = shape_names },
 	{ OPT_STRING, 0, "device", IN(session.device), "PATH",
 		"connect to a device that listens at this socket (see "
 		"tandem-npu --listen) instead of starting one" },
@@ -112,7 +117,8 @@ const struct opt_table pair_table = {
 	.rows = pair_rows,
 	.n = ARRAY_LEN(pair_rows),
 	.defaults = &(const struct pair_options){ .session = SESSION_DEFAULTS,
-		.device_timeout = SESSION_STALL / 1000.0 },
+		.device_timeout = SESSION_STALL / 1000.0,
+		.as = -1 },
 	.size = sizeof(struct pair_options),
 };
 
@@ -165,6 +171,20 @@ static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	return ret;
 }
 
+static int apply_shape(
+	const struct pair_options *a, struct session_opts *opts, struct err *e)
+{
+	if (a->as < 0)
+		return 0;
+	if (!opts->soc)
+		return err_set(e, EINVAL,
+			"--as %s prices passes for a phone, and no phone is "
+			"named; add --clock soc:NAME, like soc:sd8gen2",
+			shapes[a->as].name);
+	opts->as = &shapes[a->as];
+	return 0;
+}
+
 int pair_apply(const struct opt_values *values, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
@@ -174,7 +194,9 @@ int pair_apply(const struct opt_values *values, struct session_opts *opts,
 	*opts = a->session;
 	opts->stall_ms = (unsigned)ceil(a->device_timeout * 1000);
 	ret = apply_flash(a, opts, e);
-	return ret ? ret : apply_clock(a, opts, soc, e);
+	if (!ret)
+		ret = apply_clock(a, opts, soc, e);
+	return ret ? ret : apply_shape(a, opts, e);
 }
 
 const struct opt_table *pair_tables(size_t i)

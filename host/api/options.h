@@ -25,6 +25,7 @@ struct pair_options {
 	const char *dram_budget;     /* NULL: all */
 	int flash_io;                /* enum flash_io */
 	const char *clock;           /* NULL: wall */
+	int as; /* index into shapes that passes are priced as; -1 */
 };
 extern const struct opt_table pair_table;
 

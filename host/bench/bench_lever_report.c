@@ -76,6 +76,7 @@ static void print_head(const struct bench_lever *b)
 {
 	const struct bench_read *plain = &b->plain;
 
+	report_print_priced(b->pair.priced);
 	printf("Decoding from flash, clock %s\nmodel %s\ndraft %s\n",
 		clock_name(b), b->source, draft_name(b));
 	if (b->has_exit)
@@ -126,6 +127,7 @@ static void print_csv(const struct bench_lever *b,
 	const struct bench_table *tables, unsigned n)
 {
 	puts("table,name,of,figure,value");
+	report_print_priced_csv(b->pair.priced);
 	printf("run,,,simulated_acceptance,%d\n", has_oracle(b));
 	printf("run,,,plain_bytes_per_s,%.9g\n", b->x.plain_bytes_per_s);
 	report_print_checks_csv(&b->x);
@@ -155,8 +157,10 @@ static int print_json(const struct bench_lever *b,
 	const struct bench_table *tables, unsigned n, struct err *e)
 {
 	return report_print_json(
-		json_pack("{s:i, s:s, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, s:i, "
-			  "s:i, s:f, s:o, s:o, s:o}",
+		json_pack(
+			"{s:s*, s:i, s:s, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, "
+			"s:i, s:i, s:f, s:o, s:o, s:o}",
+			"priced_as", *b->pair.priced ? b->pair.priced : NULL,
 			"version", BENCH_JSON_VERSION, "bench", "lever",
 			"clock", clock_name(b), "model", b->source, "draft",
 			draft_name(b), "exit", b->has_exit ? b->exit : NULL,
@@ -190,7 +194,8 @@ int bench_lever_report(const struct bench_lever *b, struct err *e)
 		print_csv(b, tables, n);
 	else
 		print_text(b, tables, n);
-	report_caption(&b->x, b->source, clock_name(b), has_oracle(b), caption);
+	report_caption(&b->x, b->pair.priced, b->source, clock_name(b),
+		has_oracle(b), caption);
 	if (!ret)
 		ret = report_plots(tables, n, caption, b->args->plot, e);
 	free(tables);

@@ -265,6 +265,7 @@ static void print_text(const struct bench_methods *b,
 {
 	const struct run_options *o = opt_values_of(b->args->asked, &run_table);
 
+	report_print_priced(b->pair.priced);
 	printf("Methods compared, clock %s\nmodel %s\n", clock_name(b),
 		b->pair.model);
 	if (b->pair.draft[0])
@@ -282,6 +283,7 @@ static void print_csv(const struct bench_methods *b,
 	const struct bench_table *tables, unsigned n)
 {
 	puts("table,name,of,figure,value");
+	report_print_priced_csv(b->pair.priced);
 	printf("run,,,simulated_acceptance,%d\n", b->oracle);
 	report_print_checks_csv(&b->x);
 	for (unsigned i = 0; i < n; i++)
@@ -294,8 +296,10 @@ static int print_json(const struct bench_methods *b,
 	const struct run_options *o = opt_values_of(b->args->asked, &run_table);
 
 	return report_print_json(
-		json_pack("{s:i, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, s:i, s:i, "
-			  "s:o, s:o}",
+		json_pack(
+			"{s:s*, s:i, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, s:i, "
+			"s:i, s:o, s:o}",
+			"priced_as", *b->pair.priced ? b->pair.priced : NULL,
 			"version", BENCH_JSON_VERSION, "bench", "methods",
 			"clock", clock_name(b), "model", b->pair.model, "draft",
 			b->pair.draft[0] ? b->pair.draft : NULL,
@@ -325,7 +329,8 @@ static int report(const struct bench_methods *b, struct err *e)
 		print_csv(b, tables, n);
 	else
 		print_text(b, tables, n);
-	report_caption(&b->x, b->pair.model, clock_name(b), b->oracle, caption);
+	report_caption(&b->x, b->pair.priced, b->pair.model, clock_name(b),
+		b->oracle, caption);
 	if (!ret)
 		ret = report_plots(tables, n, caption, b->args->plot, e);
 	free(tables);

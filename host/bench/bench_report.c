@@ -73,15 +73,29 @@ static void name_tasks(const struct experiment *x, char *text, size_t size)
 			i ? ", " : "", x->task[i]);
 }
 
-void report_caption(const struct experiment *x, const char *model,
-	const char *clock, bool simulated, char caption[BENCH_CAPTION])
+void report_print_priced(const char *priced)
+{
+	if (*priced)
+		printf("priced as %s\n", priced);
+}
+
+void report_print_priced_csv(const char *priced)
+{
+	if (*priced)
+		printf("run,,,priced_as,\"%s\"\n", priced);
+}
+
+void report_caption(const struct experiment *x, const char *priced,
+	const char *model, const char *clock, bool simulated,
+	char caption[BENCH_CAPTION])
 {
 	const char *slash = strrchr(model, '/');
 	char tasks[120];
 
 	name_tasks(x, tasks, sizeof(tasks));
 	snprintf(caption, BENCH_CAPTION,
-		"model %.80s, clock %.60s, %zu item%s of %s%s",
+		"%s%.160s%smodel %.80s, clock %.60s, %zu item%s of %s%s",
+		*priced ? "priced as " : "", priced, *priced ? "; " : "",
 		slash ? slash + 1 : model, clock, x->n_items,
 		x->n_items > 1 ? "s" : "", tasks,
 		simulated ? "; acceptance is simulated where an oracle drafts"

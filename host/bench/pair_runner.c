@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "base/strbuf.h"
 #include "flash/image.h"
 #include "host/api/decoder.h"
 #include "host/api/options.h"
@@ -17,6 +18,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,6 +165,23 @@ static void note_files(struct pair_runner *by, const struct decoder *d)
 		memcpy(by->draft, d->drafting.path, sizeof(by->draft));
 }
 
+static int note_priced(
+	struct pair_runner *by, const struct decoder *d, struct err *e)
+{
+	struct strbuf text = STRBUF_INIT;
+	size_t used = strlen(by->priced);
+	int ret = 0;
+
+	decoder_priced_as(d, &text);
+	if (text.failed)
+		ret = err_set(e, ENOMEM, "no memory to tell what is priced");
+	else if (text.len && !strstr(by->priced, text.data))
+		snprintf(by->priced + used, sizeof(by->priced) - used, "%s%s",
+			used ? " | " : "", text.data);
+	strbuf_release(&text);
+	return ret;
+}
+
 static int open_run(
 	void *arg, const struct setting *s, void **one, struct err *e)
 {
@@ -181,6 +200,8 @@ static int open_run(
 		ret = start(o, e);
 	if (!ret)
 		ret = find_streamed(o, e);
+	if (!ret)
+		ret = note_priced(by, &o->decoder, e);
 	if (ret) {
 		decoder_close(&o->decoder, NULL);
 		release(o);

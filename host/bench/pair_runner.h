@@ -24,6 +24,8 @@ struct err;
 struct runner;
 struct setting;
 
+#define PAIR_PRICED 1024
+
 struct pair_runner {
 	struct opt_values asked; /* of asked_tables */
 	const struct bench_items *items;
@@ -34,6 +36,9 @@ struct pair_runner {
 	struct progress_sink progress;       /* told of loading */
 	/* Of the first run that had one, for reports. */
 	char model[PATH_MAX], draft[PATH_MAX];
+	/* What is priced in place of what runs (decoder_priced_as): of all runs
+	 * that say so, each once, with " | " between; "" of none. */
+	char priced[PAIR_PRICED];
 };
 
 /* Borrows the runner's arguments. */

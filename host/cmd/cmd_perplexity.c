@@ -7,6 +7,7 @@
 #include "host/api/decoder.h"
 #include "host/api/options.h"
 #include "host/cmd/json_text.h"
+#include "host/cmd/priced.h"
 #include "host/eval/eval_tasks.h"
 #include "host/eval/perplexity.h"
 #include "host/model/model.h"
@@ -239,8 +240,9 @@ static double tokens_per_s(const struct perplexity *p)
 	return p->ns ? (double)p->read * 1e9 / (double)p->ns : 0;
 }
 
-static void print_head(void)
+static void print_head(const struct decoder *d)
 {
+	priced_text(d, stdout);
 	printf("%-12s %8s %10s %12s  %-26s %9s\n", "text", "tokens", "mean nll",
 		"perplexity", "95 % interval", "tokens/s");
 }
@@ -337,12 +339,13 @@ static void put_pair(json_t *o, const struct decoder *d)
 /* Sums to the last bit: 17 digits. */
 static int print_json(const struct job *j, const char *error, struct err *e)
 {
-	json_t *o = json_pack("{siss}", "version", JSON_VERSION, "command",
-		       "perplexity"),
-	       *all = json_object();
+	json_t *o = json_object(), *all = json_object();
 	struct perplexity sum = total(j);
 	int ret;
 
+	put_priced(o, &j->decoder);
+	json_object_set_new(o, "version", json_integer(JSON_VERSION));
+	json_object_set_new(o, "command", json_string("perplexity"));
 	put_pair(o, &j->decoder);
 	json_object_set_new(
 		o, "window", j->text ? json_integer(j->window) : json_null());
@@ -390,7 +393,7 @@ static int run_rows(struct job *j, struct err *e)
 
 	cmd_catch_signals();
 	if (!as_json)
-		print_head();
+		print_head(&j->decoder);
 	for (size_t i = 0; i < j->n && !ret; i++)
 		ret = run_row(j, &j->row[i], e);
 	if (as_json) {

@@ -3,6 +3,7 @@
 #include "host/api/decoder.h"
 #include "host/api/options.h"
 #include "host/cmd/json_text.h"
+#include "host/cmd/priced.h"
 #include "host/cmd/rows_json.h"
 #include "host/model/model.h"
 
@@ -48,6 +49,7 @@ static double mean_accuracy(const struct eval_report *rep)
 
 void eval_head_text(const struct decoder *d, bool marked, FILE *f)
 {
+	priced_text(d, f);
 	if (marked)
 		fprintf(f, "%-12s %13s %9s  %-16s", "task", "right", "accuracy",
 			"95 % interval");
@@ -237,11 +239,12 @@ static void put_opts(json_t *o, const struct eval_opts *e)
 
 int eval_json(const struct eval_report *rep, FILE *f)
 {
-	json_t *o = json_pack(
-		       "{siss}", "version", JSON_VERSION, "command", "eval"),
-	       *tasks = json_array();
+	json_t *o = json_object(), *tasks = json_array();
 	int ret;
 
+	put_priced(o, rep->decoder);
+	json_object_set_new(o, "version", json_integer(JSON_VERSION));
+	json_object_set_new(o, "command", json_string("eval"));
 	put_decoder(o, rep->decoder);
 	put_opts(o, rep->opts);
 	for (size_t i = 0; i < rep->n; i++)

@@ -4,6 +4,7 @@
 #include "host/api/decoder.h"
 #include "host/api/options.h"
 #include "host/cmd/json_text.h"
+#include "host/cmd/priced.h"
 #include "host/cmd/rows_json.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
@@ -189,6 +190,7 @@ void report_text(const struct run_report *r, FILE *f)
 	const struct session_opts *o = &d->session_opts;
 	struct rates t = rates_of(r);
 
+	priced_text(d, f);
 	fprintf(f,
 		"model        %s, %s, %u layers in %u blocks\n"
 		"tokens       %zu prompt, %zu generated, stopped by %s\n"
@@ -267,6 +269,7 @@ static void put_run(json_t *o, const struct run_report *r)
 	const struct session_opts *opts = &d->session_opts;
 	struct rates t = rates_of(r);
 
+	put_priced(o, d);
 	put_u64(o, "version", JSON_VERSION);
 	put_str(o, "command", "run");
 	put_str(o, "model", d->model_path);

@@ -8,6 +8,7 @@
 #include "host/draft/draft_model.h"
 #include "host/draft/draft_weights.h"
 #include "tensor/price.h"
+#include "tensor/price_layer.h"
 
 #include <stdbool.h>
 
@@ -51,6 +52,9 @@ struct draft_model {
 	uint8_t *q8; /* [PASS_ROWS] quantized rows of what is multiplied */
 	size_t q8_bytes;
 	const struct soc *soc; /* NULL: nothing is priced */
+	/* What is: of a layer all but the types. */
+	struct price_layer priced;
+	uint32_t priced_layers, priced_vocab;
 	struct price price;
 };
 

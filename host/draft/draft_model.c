@@ -5,6 +5,7 @@
 #include "base/hugemem.h"
 #include "base/workers.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "tensor/kern.h"
 
 #include <assert.h>
@@ -181,9 +182,21 @@ static int check_tokens(const struct draft_model *d, const int32_t *token,
 	return 0;
 }
 
-void draft_price_for(struct draft_model *d, const struct soc *soc)
+void draft_price_for(
+	struct draft_model *d, const struct soc *soc, const struct shape *as)
 {
+	const struct model *m = d->model;
+
 	d->soc = soc;
+	d->priced_layers = as ? as->n_layer : m->n_layer;
+	d->priced_vocab = as ? as->n_vocab : m->n_vocab;
+	d->priced = (struct price_layer){
+		.n_embd = as ? as->n_embd : m->n_embd,
+		.n_head = as ? as->n_head : m->n_head,
+		.n_kv_head = as ? as->n_kv_head : m->n_kv_head,
+		.head_dim = as ? as->head_dim : m->head_dim,
+		.n_ff = as ? as->n_ff : m->n_ff,
+	};
 }
 
 void draft_take_price(struct draft_model *d, struct price *sum)

@@ -32,11 +32,14 @@ int draft_open(struct draft_model **out, const struct model *model,
 	uint32_t threads, struct err *);
 void draft_close(struct draft_model *);
 
-/* Price the passes from now on as work of a phone's CPU; `soc` must outlive
- * the model. What they cost so far adds to *sum and is forgotten. */
+/* Price the passes from now on as work of a phone's CPU: of this model, or of
+ * the shape `as` where it is not NULL (host/session/pricing.h); `soc` must
+ * outlive the model. What they cost so far adds to *sum and is forgotten. */
 struct price;
+struct shape;
 struct soc;
-void draft_price_for(struct draft_model *, const struct soc *);
+void draft_price_for(
+	struct draft_model *, const struct soc *, const struct shape *as);
 void draft_take_price(struct draft_model *, struct price *sum);
 
 /* Tokens that its cache can hold. */

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/workers.h"
 #include "host/model/model.h"
+#include "host/session/pricing.h"
 #include "tensor/kern.h"
 #include "tensor/layout.h"
 #include "tensor/tile.h"
@@ -85,12 +86,6 @@ static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 {
 	uint64_t work = (uint64_t)rows * n * k;
 	struct matmul j = { d, w, x, y, rows, n, k, n };
-	struct price p;
-
-	/* Attention and what is done row by row are left out: of a model so
-	 * small they are next to nothing. */
-	if (d->soc && !price_cpu_matmul(d->soc, rows, n, k, w.type, &p))
-		price_add(&d->price, &p);
 
 	/* Several parts a thread, so that they end together. */
 	if (work >= SHARED_WORK)
@@ -226,6 +221,35 @@ static void feed_forward(const struct pass *p, const struct draft_tensor *w)
 	d->kern->add(d->x, d->h, (size_t)p->rows * m->n_embd);
 }
 
+/* ---- the phone ----------------------------------------------------------- */
+
+static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
+	uint64_t k, enum dtype type)
+{
+	struct price p;
+
+	if (!price_cpu_matmul(d->soc, rows, n, k, type, &p))
+		price_add(&d->price, &p);
+}
+
+/* Attention and what is done row by row are left out: of a model so small they
+ * are next to nothing. */
+static void price_layers(struct draft_model *d, uint32_t rows)
+{
+	for (uint32_t l = 0; d->soc && l < d->priced_layers; l++) {
+		uint64_t from = (uint64_t)l * d->model->n_layer;
+		const struct draft_tensor *w =
+			d->weights.layer[from / d->priced_layers];
+
+		for (unsigned i = 0; i < PRICE_MATRICES; i++) {
+			uint64_t n, k;
+
+			price_layer_matrix(&d->priced, i, &n, &k);
+			price_matrix(d, rows, n, k, w[pricing_tensor[i]].type);
+		}
+	}
+}
+
 /* ---- a pass -------------------------------------------------------------- */
 
 /* In double, so that far positions lose nothing to the product. */
@@ -258,6 +282,7 @@ void draft_pass(struct draft_model *d, uint32_t first, uint32_t rows)
 		model_embed(
 			m, (uint32_t)token[r], d->x + (size_t)r * m->n_embd);
 	fill_angles(&p);
+	price_layers(d, rows);
 	for (; p.layer < m->n_layer; p.layer++) {
 		attention(&p, d->weights.layer[p.layer]);
 		feed_forward(&p, d->weights.layer[p.layer]);
@@ -277,4 +302,6 @@ void draft_logits(struct draft_model *d, uint32_t at, uint32_t n, float *logits)
 	if (kern_takes_q8(w.type))
 		operand(d, d->h, m->n_embd, n, &w, 1);
 	matmul(d, w, logits, m->n_vocab, d->h, m->n_embd, n);
+	if (d->soc)
+		price_matrix(d, n, d->priced_vocab, d->priced.n_embd, w.type);
 }

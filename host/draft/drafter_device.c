@@ -361,6 +361,7 @@ static int open_kind(
 	own.dram_share = 1;
 	own.dram_bytes = 0;
 	own.exit_layers = 0;
+	own.as = drafting_as(o);
 	own.layout = LAYOUT_UNSAID;
 	own.decode_rows = site->rows;
 	own.context = 0;

@@ -213,7 +213,7 @@ static int open_kind(
 
 	if (ret)
 		return err_in(e, "'%s'", site->path);
-	draft_price_for(draft, site->session_opts->soc);
+	draft_price_for(draft, site->session_opts->soc, drafting_as(o));
 	ret = drafter_host_open(out, draft, o->batch ? o->batch : BATCH, e);
 	if (ret) {
 		draft_close(draft);

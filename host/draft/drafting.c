@@ -5,6 +5,7 @@
 #include "host/draft/draft_kind.h"
 #include "host/draft/drafter_join.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
 
@@ -48,6 +49,10 @@ static const struct opt option_rows[] = {
 		"on the device)", 0, 64 },
 	{ OPT_FLOAT, 0, "draft-temp", IN(temperature), "T",
 		"temperature of the draft's probabilities ({})", 0.05, 10 },
+	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",
+		"with --clock soc:NAME: the draft model's passes are priced as "
+		"those of this shape (see --as)", .choices = shape_names,
+		.noun = "a draft model's shape" },
 	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
 		"seed of draft oracle:P ({})", 0, INT32_MAX },
 };
@@ -57,7 +62,8 @@ const struct opt_table drafting_table = {
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults =
-		&(const struct drafting_options){ .temperature = 1, .seed = 1 },
+		&(const struct drafting_options){
+			.temperature = 1, .seed = 1, .as = -1 },
 	.size = sizeof(struct drafting_options),
 };
 
@@ -73,6 +79,19 @@ const struct opt_table *drafting_tables(size_t i)
 		i -= t != NULL;
 	}
 	return i ? NULL : t;
+}
+
+const struct shape *drafting_as(const struct drafting_options *o)
+{
+	return o->as >= 0 ? &shapes[o->as] : NULL;
+}
+
+bool drafting_has_model(const struct drafting *d)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		if (!d->part[i].kind->name)
+			return true;
+	return false;
 }
 
 /* A path may hold "+" as well: it ends only where a kind is named behind. */

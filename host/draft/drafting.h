@@ -21,6 +21,7 @@ struct history;
 struct model;
 struct session;
 struct session_opts;
+struct shape;
 
 struct drafting_options {
 	const char *draft; /* NULL: the model that comes with the program */
@@ -28,6 +29,7 @@ struct drafting_options {
 	uint32_t batch;     /* nodes drafted together; 0: chosen */
 	double temperature; /* of the draft's probabilities */
 	uint32_t seed;      /* of the oracle */
+	int as; /* index into shapes that a draft model is priced as; -1 */
 };
 extern const struct opt_table drafting_table;
 
@@ -60,6 +62,12 @@ struct drafting {
 /* What is to draft; the values are borrowed. -EINVAL for what cannot be meant.
  */
 int drafting_ask(struct drafting *, const struct opt_values *, struct err *);
+
+/* Whether one of the drafters is a draft model. */
+bool drafting_has_model(const struct drafting *);
+
+/* What the draft model is priced as; NULL: as itself. */
+const struct shape *drafting_as(const struct drafting_options *);
 
 /* Nothing but the draft model's file is opened, if there is one. -EINVAL when
  * its vocabulary is not the target's. */

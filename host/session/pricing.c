@@ -15,7 +15,7 @@
 
 /* ---- layers -------------------------------------------------------------- */
 
-static const enum wire_layer_tensor wire_matrix[PRICE_MATRICES] = {
+const enum wire_layer_tensor pricing_tensor[PRICE_MATRICES] = {
 	[PRICE_Q] = WIRE_T_Q,
 	[PRICE_K] = WIRE_T_K,
 	[PRICE_V] = WIRE_T_V,
@@ -48,7 +48,7 @@ static struct price_layer priced_layer(
 		l.head_norm = p->as->qk_norm;
 	}
 	for (unsigned i = 0; i < PRICE_MATRICES; i++)
-		l.type[i] = (enum dtype)tensor[wire_matrix[i]].type;
+		l.type[i] = (enum dtype)tensor[pricing_tensor[i]].type;
 	return l;
 }
 

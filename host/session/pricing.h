@@ -31,6 +31,9 @@ struct model;
 struct shape;
 struct soc;
 
+/* Which of a layer's tensors a matrix is. */
+extern const enum wire_layer_tensor pricing_tensor[PRICE_MATRICES];
+
 struct pricing {
 	const struct soc *soc;  /* NULL: nothing is priced */
 	const struct shape *as; /* NULL: what runs */

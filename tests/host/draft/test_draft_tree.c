@@ -357,7 +357,7 @@ static void test_price(void **state)
 	open_models(f, DRAFT_INT8);
 	for (unsigned i = 0; i < SOC_COUNT; i++)
 		soc_set(&soc, i, soc_numbers[i].upper);
-	draft_price_for(f->d, &soc);
+	draft_price_for(f->d, &soc, NULL);
 	append(f->d, f->text, 1);
 	draft_take_price(f->d, &one);
 	branch(f, 0, 1);

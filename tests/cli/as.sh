@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# What runs is one model and what is priced another (--as, --draft-as): priced
+# as the shape that runs nothing changes, to the last picosecond; priced as
+# another the text stays, the time is the same every time, and every report
+# says so first.
+. "$(dirname "$0")/lib.sh"
+
+tiny=$tmp/tiny.gguf
+draft=$tmp/draft.gguf
+llada=$tmp/llada.gguf
+run_ok "$TANDEM" synth --like tiny -o "$tiny"
+run_ok "$TANDEM" synth --like tiny --seed 9 --quant q4_0 -o "$draft"
+run_ok "$TANDEM" synth --like tiny-llada -o "$llada"
+clock=(--clock soc:sd8gen2)
+
+generate() { # OPTION...
+  run_ok "$TANDEM" run -p 'Once upon a time there was' -n 24 --ignore-eos \
+    --json "${clock[@]}" "$@"
+}
+phone() {
+  grep -o '"phone":.*}}' "$tmp/out"
+}
+essence() {
+  grep -oE '"(stop|logits_hash)":"[^"]*|"ids":\[[^]]*|"decode_rows":[^}]*' \
+    "$tmp/out"
+}
+total() {
+  sed -n 's/.*"total_ps":\([0-9]*\).*/\1/p' "$tmp/out"
+}
+
+# ---- the same shape ----------------------------------------------------------
+same() { # AS OPTION...
+  local as=$1 want
+  shift
+  generate "$@"
+  check_lacks "without --as: $*" "$out" priced_as
+  want=$(phone)
+  check_has "the phone of $*" "$want" total_ps
+  local text
+  text=$(essence)
+  # shellcheck disable=SC2086
+  generate "$@" $as
+  check_eq "the phone with $as of $*" "$(phone)" "$want"
+  check_eq "the text with $as of $*" "$(essence)" "$text"
+}
+for precision in f32 int8 npu; do
+  same '--as tiny' -m "$tiny" --precision $precision
+done
+same '--as tiny' -m "$tiny" --layout super
+# Blocks come and go.
+same '--as tiny' -m "$tiny" --va-slots 4
+same '--as tiny' -m "$tiny" --method chain --draft "$draft"
+same '--as tiny --draft-as tiny' -m "$tiny" --method chain --draft "$draft"
+same '--as tiny --draft-as tiny' -m "$tiny" --method lever --draft "$draft" \
+  --draft-on device
+same '--draft-as tiny' -m "$tiny" --method specinfer --draft "$draft"
+same '--as tiny-llada' -m "$llada" --method llada
+
+# ---- another -----------------------------------------------------------------
+generate -m "$tiny" --method chain --draft "$draft"
+text=$(essence)
+last=0
+for shape in qwen2.5-0.5b llama3.2-1b qwen2.5-1.5b llama3.2-3b qwen3-4b \
+  llama3.1-8b qwen3-14b; do
+  generate -m "$tiny" --method chain --draft "$draft" --as $shape
+  check_eq "the text as $shape" "$(essence)" "$text"
+  checks=$((checks + 1))
+  [ "$(total)" -gt "$last" ] || fail "$shape takes $(total), no more than $last"
+  last=$(total)
+done
+for more in '--threads 1' '--doorbell eventfd' '--coherence strict'; do
+  # shellcheck disable=SC2086
+  generate -m "$tiny" --method chain --draft "$draft" --as qwen3-14b $more
+  check_eq "time with $more" "$(total)" "$last"
+done
+# What drafts is priced by itself: on the host, and on the device.
+for on in host device; do
+  generate -m "$tiny" --method chain --draft "$draft" --draft-on $on \
+    --as qwen3-14b
+  alone=$(total)
+  generate -m "$tiny" --method chain --draft "$draft" --draft-on $on \
+    --as qwen3-14b --draft-as qwen3-0.6b
+  check_eq "the text with a larger draft on the $on" "$(essence)" "$text"
+  checks=$((checks + 1))
+  [ "$(total)" -gt "$alone" ] ||
+    fail "with a larger draft on the $on it takes $(total), not over $alone"
+done
+
+# ---- it is said first --------------------------------------------------------
+says='qwen2.5-1.5b on sd8gen2; what runs is tiny.gguf'
+as=(-m "$tiny" "${clock[@]}" --as qwen2.5-1.5b)
+both="qwen2.5-1.5b, the draft as qwen2.5-0.5b on sd8gen2; what runs is \
+tiny.gguf, drafted for by draft.gguf"
+first() { # WHAT FILE WANT
+  check_eq "the first line of $1" "$(head -n 1 "$2")" "$3"
+}
+first_member() { # WHAT
+  check_eq "the first member of $1" "$(head -c $((${#says} + 14)) "$tmp/out")" \
+    "{\"priced_as\":\"$says"
+}
+run_ok "$TANDEM" run "${as[@]}" -p Hi -n 2 --stats
+first 'run --stats' "$tmp/err" "priced as $says"
+run_ok "$TANDEM" run "${as[@]}" -p Hi -n 2 --stats --method chain \
+  --draft "$draft" --draft-as qwen2.5-0.5b
+first 'run --stats with a draft' "$tmp/err" "priced as $both"
+run_ok "$TANDEM" run "${as[@]}" -p Hi -n 2 --json
+first_member 'run --json'
+printf '%s\n' 'Read: Anna has a red cup.' >"$tmp/mine.txt"
+run_ok "$TANDEM" eval "${as[@]}" "$tmp/mine.txt" -n 4
+first eval "$tmp/out" "priced as $says"
+run_ok "$TANDEM" eval "${as[@]}" "$tmp/mine.txt" -n 4 --json
+first_member 'eval --json'
+run_ok "$TANDEM" perplexity "${as[@]}" "$tmp/mine.txt"
+first perplexity "$tmp/out" "priced as $says"
+run_ok "$TANDEM" perplexity "${as[@]}" "$tmp/mine.txt" --json
+first_member 'perplexity --json'
+bench=(bench methods --prompts "$tmp/mine.txt" -n 4)
+run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive
+first 'bench methods' "$tmp/out" "priced as $says"
+run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive --json
+first_member 'bench methods --json'
+run_ok "$TANDEM" "${bench[@]}" "${as[@]}" --methods autoregressive --csv
+check_eq 'the first line of CSV behind its head' "$(sed -n 2p "$tmp/out")" \
+  "run,,,priced_as,\"$says\""
+# Of sets each that says so.
+run_ok "$TANDEM" "${bench[@]}" -m "$tiny" "${clock[@]}" \
+  --methods autoregressive --sets 'as=qwen3-4b;as=qwen2.5-1.5b'
+first 'bench methods with sets' "$tmp/out" \
+  "priced as qwen3-4b on sd8gen2; what runs is tiny.gguf | $says"
+
+# ---- what is refused ---------------------------------------------------------
+misuse "$TANDEM" run -m "$tiny" -p Hi "${clock[@]}" --as gpt-17
+for name in qwen2.5-0.5b qwen2.5-3b llama3.2-3b llama3.1-8b qwen3-14b; do
+  check_has 'stderr of a shape that is none' "$err" $name
+done
+misuse "$TANDEM" run -m "$tiny" -p Hi --as tiny
+check_has 'stderr without a phone' "$err" '--clock soc:'
+misuse "$TANDEM" run -m "$tiny" -p Hi --method chain --draft "$draft" \
+  --draft-as tiny
+check_has 'stderr of a draft without a phone' "$err" '--clock soc:'
+misuse "$TANDEM" run -m "$tiny" -p Hi "${clock[@]}" --draft-as tiny
+check_has 'stderr of a draft for a method without' "$err" chain
+misuse "$TANDEM" run -m "$tiny" -p Hi "${clock[@]}" --draft-as tiny \
+  --method chain --draft oracle:0.8
+check_has 'stderr of an oracle with a shape' "$err" oracle:0.8
+run_ok "$TANDEM" convert "$tiny" "$tmp/tiny.tdm"
+run "$TANDEM" run -m "$tmp/tiny.tdm" -p Hi "${clock[@]}" --as qwen3-8b \
+  --dram-budget 50%
+check_eq 'status of a streamed model' "$status" 1
+check_has 'stderr of a streamed model' "$err" \
+  'priced as qwen3-8b, but 2 of 4 layers are streamed'
+# An image all in memory is as good as its file.
+same '--as tiny' -m "$tmp/tiny.tdm"
+
+finish
