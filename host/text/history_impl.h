@@ -41,6 +41,9 @@ struct history {
  * whole behind h->end. Nothing is locked. */
 int history_scan(struct history *, struct err *);
 
+/* Room to know of so many records more. */
+int history_reserve(struct history *, size_t more, struct err *);
+
 /* Of a record with n tokens. */
 static inline uint64_t history_record_bytes(uint64_t n)
 {

@@ -130,19 +130,31 @@ static int check_record(struct history *h, uint64_t at, struct history_entry *r,
 	return ret;
 }
 
+int history_reserve(struct history *h, size_t more, struct err *e)
+{
+	size_t cap = h->cap ? h->cap : 64;
+	uint64_t *p;
+
+	while (cap - h->n < more)
+		cap *= 2;
+	if (cap == h->cap)
+		return 0;
+	p = reallocarray(h->at, cap, sizeof(*p));
+	if (!p)
+		return err_set(e, ENOMEM, "no memory for the records of '%s'",
+			h->path);
+	h->at = p;
+	h->cap = cap;
+	return 0;
+}
+
 static int add(struct history *h, uint64_t at, const struct history_entry *r,
 	uint64_t bytes, struct err *e)
 {
-	if (h->n == h->cap) {
-		size_t cap = h->cap ? 2 * h->cap : 64;
-		uint64_t *p = reallocarray(h->at, cap, sizeof(*p));
+	int ret = history_reserve(h, 1, e);
 
-		if (!p)
-			return err_set(e, ENOMEM,
-				"no memory for the records of '%s'", h->path);
-		h->at = p;
-		h->cap = cap;
-	}
+	if (ret)
+		return ret;
 	h->damaged += at - h->end;
 	h->at[h->n++] = at;
 	h->last = r->number;

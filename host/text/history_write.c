@@ -163,8 +163,8 @@ static int check_records(const struct history *h,
 	if (*bytes + sizeof(struct history_head) > h->opts.max_bytes)
 		return err_set(e, EFBIG,
 			"what is to be kept takes %llu bytes, and the history "
-			"'%s' is to have %llu at most; give it more "
-			"(--history-max)",
+			"'%s' is to have %llu at most; allow it more "
+			"(--history-max, or --max of an import)",
 			(unsigned long long)*bytes, h->path,
 			(unsigned long long)h->opts.max_bytes);
 	return 0;
@@ -336,6 +336,9 @@ static int append_locked(struct history *h, const struct history_record *r,
 	ret = check_records(h, r, n, &b.len, e);
 	if (!ret)
 		ret = put_records(&b, h, r, n, e);
+	/* What is written shall not fail to be read for want of memory. */
+	if (!ret)
+		ret = history_reserve(h, n, e);
 	if (!ret)
 		ret = b.len > h->opts.max_bytes - h->end ||
 				h->end > h->opts.max_bytes
