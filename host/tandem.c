@@ -26,6 +26,7 @@ const struct command *const commands[] = {
 	&cmd_synth,
 	&cmd_convert,
 	&cmd_verify,
+	&cmd_history,
 	&cmd_bench,
 	&cmd_doctor,
 	NULL,
@@ -133,6 +134,10 @@ static void print_man(FILE *f)
 		opt_man(commands[i]->usage, f);
 	opt_man(cmd_bench_lever.usage, f);
 	opt_man(cmd_bench_methods.usage, f);
+	opt_man(cmd_history_list.usage, f);
+	opt_man(cmd_history_stats.usage, f);
+	opt_man(cmd_history_prune.usage, f);
+	opt_man(cmd_history_import.usage, f);
 	fputs(".SH EXIT STATUS\n", f);
 	for (size_t i = 0; i < ARRAY_LEN(exits); i++)
 		fprintf(f, ".TP\n%s\n%s\n", exits[i].what, exits[i].means);

@@ -12,6 +12,10 @@ static const struct {
 } inner[] = {
 	{ "bench", "lever", &cmd_bench_lever },
 	{ "bench", "methods", &cmd_bench_methods },
+	{ "history", "list", &cmd_history_list },
+	{ "history", "stats", &cmd_history_stats },
+	{ "history", "prune", &cmd_history_prune },
+	{ "history", "import", &cmd_history_import },
 };
 
 static void print_cases(FILE *f)

@@ -1,7 +1,6 @@
 /*
  * tandem tokenize and tandem detokenize: text to token ids and back, with a
- * model file's own vocabulary. They need no weights: a file that holds a
- * vocabulary alone will do.
+ * model file's own vocabulary.
  */
 #include "host/cmd/cmd.h"
 
@@ -9,12 +8,9 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
-#include "flash/image.h"
 #include "host/cmd/ids.h"
-#include "host/model/packed.h"
-#include "host/shipped/shipped_models.h"
+#include "host/cmd/vocabulary.h"
 #include "host/text/tokenizer.h"
-#include "tensor/gguf.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,28 +25,6 @@ static const char *model, *file, *text, *id_text;
 static bool bos, special, raw, as_json;
 
 /* ---- common ---------------------------------------------------------- */
-
-static int open_tokenizer(struct tokenizer **out, struct err *e)
-{
-	static char target[PATH_MAX];
-	struct packed *image = NULL;
-	struct gguf *g;
-	int ret = 0;
-
-	if (!model) {
-		ret = models_find(MODEL_TARGET, target, e);
-		model = target;
-	}
-	if (!ret)
-		ret = image_probe(model) ? packed_open(&image, &g, model, e)
-					 : gguf_open(&g, model, e);
-	if (ret)
-		return ret;
-	ret = tokenizer_open(out, g, e);
-	gguf_close(g);
-	packed_close(image);
-	return ret ? err_in(e, "%s", model) : 0;
-}
 
 /* What `given` says, else the file, else standard input; free(*data). */
 static int read_input(
@@ -83,17 +57,10 @@ static bool check_usage(const struct command *c, const char *given, int *status)
 	return false;
 }
 
-#define MODEL_OPTION                                                      \
-	{                                                                 \
-		OPT_STRING, 'm', "model", &model, "MODEL",                \
-			"GGUF file; one with a vocabulary alone will do " \
-			"(the target that comes with the program)"        \
-	}
-
 /* ---- tokenize -------------------------------------------------------- */
 
 static const struct opt tokenize_opts[] = {
-	MODEL_OPTION,
+	VOCABULARY_OPTION(model),
 	{ OPT_STRING, 'p', "prompt", &text, "TEXT", "the text itself" },
 	{ OPT_STRING, 'f', "file", &file, "FILE",
 		"the text is in FILE; - is standard input, the default" },
@@ -142,7 +109,7 @@ static int tokenize_input(struct err *e)
 	struct tokenizer *tok = NULL;
 	char *data = NULL;
 	size_t len = 0;
-	int ret = open_tokenizer(&tok, e);
+	int ret = vocabulary_open(&tok, model, NULL, e);
 
 	if (!ret)
 		ret = read_input(text, &data, &len, e);
@@ -176,7 +143,7 @@ const struct command cmd_tokenize = { &tokenize_usage, run_tokenize };
 /* ---- detokenize ------------------------------------------------------ */
 
 static const struct opt detokenize_opts[] = {
-	MODEL_OPTION,
+	VOCABULARY_OPTION(model),
 	{ OPT_STRING, 0, "ids", &id_text, "IDS",
 		"the ids themselves: \"1 403 261\"" },
 	{ OPT_STRING, 'f', "file", &file, "FILE",
@@ -221,7 +188,7 @@ static int detokenize_input(struct err *e)
 	struct tokenizer *tok = NULL;
 	char *data = NULL;
 	size_t len = 0;
-	int ret = open_tokenizer(&tok, e);
+	int ret = vocabulary_open(&tok, model, NULL, e);
 
 	d.tok = tok;
 	if (!ret)

@@ -58,6 +58,9 @@ check_offers 'tandem bench methods --methods le' lever
 check_offers 'tandem bench methods --tasks qa,su' qa,summary
 check_offers 'tandem bench kernels --shapes tiny,llama3.2-3' tiny,llama3.2-3b
 check_offered 'tandem bench ' ipc decode kernels lever methods
+check_offered 'tandem history ' list stats prune import
+check_offered 'tandem history prune --' --keep --max --older-than
+check_offered 'tandem history import -' --text --model
 check_offers 'tandem synth --like tiny-' tiny-llada
 check_offers 'tandem convert --type q8' q8_0
 check_offers 'tandem run --threads ' ''
@@ -80,6 +83,8 @@ check_offers 'tandem run -m mod' model.gguf
 check_offers 'tandem run --file=mod' model.gguf
 check_offers 'tandem run --exit no' 'none none-of-it'
 check_offers 'tandem inspect mo' model.gguf
+check_offers 'tandem run --history mo' model.gguf
+check_offers 'tandem history stats mo' model.gguf
 check_offers 'tandem bench lever --plot pl' plots
 check_offers 'tandem bench lever --plot mo' ''
 check_offers 'tandem eval mo' model.gguf

@@ -1,0 +1,19 @@
+/*
+ * What the parts of `tandem history` share: cmd_history.c (stats, prune),
+ * cmd_history_list.c, cmd_history_import.c.
+ */
+#ifndef HOST_CMD_CMD_HISTORY_H
+#define HOST_CMD_CMD_HISTORY_H
+
+#include <stdint.h>
+
+struct history;
+
+/* "2026-11-22 09:31", in local time. */
+#define HISTORY_WHEN 32
+void history_when(int64_t at, char out[HISTORY_WHEN]);
+
+/* Warn of what in the file is no record. */
+void history_warn(const struct history *, const char *file);
+
+#endif

@@ -1,0 +1,301 @@
+/* tandem history import: answers and documents from elsewhere. */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "host/cmd/cmd.h"
+#include "host/cmd/json_text.h"
+#include "host/cmd/vocabulary.h"
+#include "host/text/history.h"
+#include "host/text/tokenizer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define INPUT_MAX  ((size_t)1 << 30)
+#define INPUTS_MAX 1024
+/* What is appended below one lock and with one sync. */
+#define BATCH        256
+#define BATCH_TOKENS (1u << 20)
+
+static const char *model;
+static bool as_text, special;
+static uint64_t max = HISTORY_MAX_DEFAULT;
+
+static const struct opt opts[] = {
+	VOCABULARY_OPTION(model),
+	{ OPT_FLAG, 0, "text", &as_text, NULL,
+		"each INPUT is one document of plain text, and no prompt "
+		"belongs to it" },
+	{ OPT_FLAG, 0, "special", &special, NULL,
+		"control tokens written in the texts, such as <|im_start|>, "
+		"are those tokens" },
+	{ OPT_SIZE, 0, "max", &max, "SIZE",
+		"of the file (64M); its oldest records make room", 4096,
+		(double)((uint64_t)1 << 40) },
+};
+
+static const struct opt_command usage = {
+	.name = "tandem history import",
+	.synopsis = "[-m MODEL] [--text] [--special] [--max SIZE] FILE "
+		    "[INPUT...]",
+	.summary = "add answers from elsewhere to a history",
+	.details =
+		"Each line of the INPUTs (standard input when there is none, "
+		"or it is -) is a JSON object with a member answer and, where "
+		"there are any, prompt and time (seconds since 1970; now); "
+		"others are not looked at. 'tandem history list --json' writes "
+		"such lines, so that a history can be taken over into another "
+		"vocabulary. The token that ends a text is put behind each "
+		"answer and each document.\n\n"
+		"FILE is made when there is none. Where a line is wrong, those "
+		"before it are in it.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.min_operands = 1,
+	.max_operands = 1 + INPUTS_MAX,
+	.operand = &(const struct opt){ .arg = "FILE" },
+};
+
+struct import {
+	struct tokenizer *tok;
+	struct history *history;
+	struct token_list ids; /* of the batch, one record behind the other */
+	struct history_record record[BATCH]; /* id: not yet */
+	size_t n;
+	uint64_t records, tokens; /* appended */
+};
+
+static int append_batch(struct import *m, struct err *e)
+{
+	const int32_t *id = m->ids.id;
+	int ret;
+
+	for (size_t i = 0; i < m->n; i++) {
+		m->record[i].id = id;
+		id += m->record[i].n;
+	}
+	ret = m->n ? history_append(m->history, m->record, m->n, e) : 0;
+	if (!ret) {
+		m->records += m->n;
+		m->tokens += m->ids.n;
+	}
+	m->n = m->ids.n = 0;
+	return ret;
+}
+
+/*
+ * The ids of both texts as one, which is how a model has them: an answer by
+ * itself would begin with another token. Where the last token of the prompt and
+ * the first of the answer are one, it is the answer's.
+ */
+static int add_ids(struct import *m, const char *prompt, size_t n_prompt,
+	const char *both, size_t n_both, uint32_t *of_prompt, struct err *e)
+{
+	const unsigned flags = special ? TOKENIZE_SPECIAL : 0;
+	struct token_list alone = { 0 };
+	size_t from = m->ids.n, k = 0;
+	int ret = tokenize(m->tok, prompt, n_prompt, flags, &alone, e);
+
+	if (!ret)
+		ret = tokenize(m->tok, both, n_both, flags, &m->ids, e);
+	while (!ret && k < alone.n && from + k < m->ids.n &&
+		alone.id[k] == m->ids.id[from + k])
+		k++;
+	*of_prompt += (uint32_t)k;
+	free(alone.id);
+	return ret;
+}
+
+static int add_id(struct import *m, int32_t id, struct err *e)
+{
+	return token_list_add(&m->ids, id)
+		? err_set(e, ENOMEM, "no memory for the ids")
+		: 0;
+}
+
+/* both[n_both] begins with the prompt. */
+static int add_record(struct import *m, size_t n_prompt, const char *both,
+	size_t n_both, int64_t at, struct err *e)
+{
+	const int32_t eos = tokenizer_eos(m->tok);
+	struct history_record *r = &m->record[m->n];
+	const size_t from = m->ids.n;
+	int ret = 0;
+
+	*r = (struct history_record){ .time = at };
+	if (n_prompt && tokenizer_adds_bos(m->tok)) {
+		ret = add_id(m, tokenizer_bos(m->tok), e);
+		r->n_prompt = 1;
+	}
+	if (!ret)
+		ret = add_ids(m, both, n_prompt, both, n_both, &r->n_prompt, e);
+	if (!ret && eos >= 0)
+		ret = add_id(m, eos, e);
+	if (!ret && m->ids.n - from > HISTORY_TOKENS_MAX)
+		ret = err_set(e, EFBIG, "a record has at most %u tokens",
+			HISTORY_TOKENS_MAX);
+	if (ret) {
+		m->ids.n = from;
+		return ret;
+	}
+	r->n = (uint32_t)(m->ids.n - from);
+	m->n++;
+	return m->n == BATCH || m->ids.n >= BATCH_TOKENS ? append_batch(m, e)
+							 : 0;
+}
+
+/* ---- lines --------------------------------------------------------------- */
+
+/* *out NULL: there is no such member; where it must be a string and is none,
+ * -EINVAL. */
+static int text_of(const json_t *line, const char *key, const char **out,
+	size_t *len, struct err *e)
+{
+	const json_t *v = json_object_get(line, key);
+
+	*out = json_string_value(v);
+	*len = json_string_length(v);
+	return !v || *out
+		? 0
+		: err_set(e, EINVAL, "member '%s' is not a string", key);
+}
+
+static int add_object(struct import *m, const json_t *line, struct err *e)
+{
+	const json_t *at = json_object_get(line, "time");
+	const char *prompt, *answer;
+	size_t n_prompt, n_answer;
+	char *both;
+	int ret = text_of(line, "prompt", &prompt, &n_prompt, e);
+
+	if (!ret)
+		ret = text_of(line, "answer", &answer, &n_answer, e);
+	if (!ret && (!answer || !n_answer))
+		ret = err_set(e, EINVAL, "there is no member 'answer'");
+	if (!ret && at && !json_is_integer(at))
+		ret = err_set(e, EINVAL, "member 'time' is not an integer");
+	if (ret)
+		return ret;
+	both = malloc(n_prompt + n_answer);
+	if (!both)
+		return err_set(e, ENOMEM, "no memory for a record's text");
+	memcpy(both, prompt ? prompt : "", n_prompt);
+	memcpy(both + n_prompt, answer, n_answer);
+	ret = add_record(m, n_prompt, both, n_prompt + n_answer,
+		at ? json_integer_value(at) : time(NULL), e);
+	free(both);
+	return ret;
+}
+
+static int add_line(
+	struct import *m, const char *text, size_t len, struct err *e)
+{
+	json_error_t error;
+	json_t *line;
+	int ret;
+
+	/* Jansson takes some of its own failed allocations for bad JSON. */
+	errno = 0;
+	line = json_loadb(text, len, 0, &error);
+	if (line && json_is_object(line))
+		ret = add_object(m, line, e);
+	else if (!line && errno == ENOMEM)
+		ret = err_set(e, ENOMEM, "no memory for a line");
+	else
+		ret = err_set(e, EINVAL, "no JSON object%s%s", line ? "" : ": ",
+			line ? "" : error.text);
+	json_decref(line);
+	return ret;
+}
+
+static int add_lines(
+	struct import *m, const char *text, size_t len, struct err *e)
+{
+	const char *end = text + len;
+	int ret = 0;
+
+	for (size_t number = 1; text < end && !ret; number++) {
+		const char *nl = memchr(text, '\n', (size_t)(end - text));
+		size_t n = (size_t)((nl ? nl : end) - text);
+
+		if (strspn(text, " \t\r") < n)
+			ret = add_line(m, text, n, e);
+		if (ret)
+			err_in(e, "line %zu", number);
+		text += n + 1;
+	}
+	return ret;
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static int add_input(struct import *m, const char *path, struct err *e)
+{
+	char *data;
+	size_t len;
+	int ret = fd_read_file(path, INPUT_MAX, &data, &len, e);
+
+	if (ret)
+		return ret;
+	if (!as_text)
+		ret = add_lines(m, data, len, e);
+	else if (len)
+		ret = add_record(m, 0, data, len, time(NULL), e);
+	free(data);
+	return ret ? err_in(e, "%s", path) : 0;
+}
+
+static int add_inputs(
+	struct import *m, unsigned n, char *const *input, struct err *e)
+{
+	struct err last = { 0 };
+	int ret = n ? 0 : add_input(m, "-", e), end;
+
+	for (unsigned i = 0; i < n && !ret; i++)
+		ret = add_input(m, input[i], e);
+	end = append_batch(m, &last);
+	if (end && !ret)
+		*e = last;
+	return ret ? ret : end;
+}
+
+static int import(struct import *m, const char *file, unsigned n,
+	char *const *input, struct err *e)
+{
+	struct history_opts o = { .max_bytes = max, .write = true };
+	int ret = vocabulary_open(&m->tok, model, &o.vocabulary, e);
+
+	if (ret)
+		return ret;
+	o.n_vocab = tokenizer_n_vocab(m->tok);
+	ret = history_open(&m->history, file, &o, e);
+	if (ret)
+		return ret;
+	ret = add_inputs(m, n, input, e);
+	if (!ret)
+		printf("%" PRIu64 " records added, %" PRIu64 " tokens\n",
+			m->records, m->tokens);
+	return ret;
+}
+
+static int run(int argc, char **argv)
+{
+	static struct import m;
+	struct err e = { 0 };
+	unsigned operands;
+	int status, ret;
+
+	if (!cmd_parse(&cmd_history_import, argc, argv, &operands, &status))
+		return status;
+	ret = import(&m, argv[1], operands - 1, argv + 2, &e);
+	history_close(m.history);
+	tokenizer_close(m.tok);
+	free(m.ids.id);
+	return ret ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_history_import = { &usage, run };
