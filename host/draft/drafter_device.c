@@ -363,6 +363,8 @@ static int open_kind(
 	own.exit_layers = 0;
 	own.as = drafting_as(o);
 	own.layout = LAYOUT_UNSAID;
+	own.graph_switch = SWITCH_OFF; /* of the target's alone */
+	own.smaller_graphs = true;
 	own.decode_rows = site->rows;
 	own.context = 0;
 	own.context_need = session_context(site->session);

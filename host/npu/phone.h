@@ -1,9 +1,9 @@
 /*
- * The phone's time while a model runs: its CPU, its NPU and its flash work
- * beside one another, each on one thing at a time, and wait for one another
- * where the work says so. Times are picoseconds since the beginning. What a
- * piece of work takes comes from tensor/price.h, so the same work takes the
- * same time on every machine and in every run.
+ * The phone's time while a model runs: its CPU, its NPU, the loader of its
+ * NPU's graphs and its flash work beside one another, each on one thing at a
+ * time, and wait for one another where the work says so. Times are picoseconds
+ * since the beginning. What a piece of work takes comes from tensor/price.h, so
+ * the same work takes the same time on every machine and in every run.
  *
  * The CPU's time is the present of the host's thread: it goes on with its own
  * work and when it waits.
@@ -17,6 +17,7 @@ struct phone_time {
 	uint64_t cpu_ps;    /* now */
 	uint64_t npu_ps;    /* when all that it was sent is done */
 	uint64_t flash_ps;  /* likewise */
+	uint64_t loader_ps; /* when all graphs it was told to load are there */
 	struct price price; /* of all work; total_ps is not kept */
 };
 
@@ -39,6 +40,15 @@ static inline uint64_t phone_npu(
 	price_add(&t->price, p);
 	t->npu_ps = phone_later(t->npu_ps, sent_ps) + p->total_ps;
 	return t->npu_ps;
+}
+
+/* A graph's load that may begin at `from_ps`; returns when it ends. */
+static inline uint64_t phone_loader(
+	struct phone_time *t, uint64_t from_ps, const struct price *p)
+{
+	price_add(&t->price, p);
+	t->loader_ps = phone_later(t->loader_ps, from_ps) + p->total_ps;
+	return t->loader_ps;
 }
 
 /* A read that may begin at `from_ps`; returns when it ends. */

@@ -350,3 +350,30 @@ uint32_t batch_longest(const void *filled, const struct wire_graph_run *run)
 	}
 	return most;
 }
+
+/* ---- parts --------------------------------------------------------------- */
+
+bool batch_is_chain(const struct batch *b)
+{
+	if (b->rows.sight != SIGHT_TREE || b->n_parts != 1 ||
+		b->rows.row[0].parent != -1 ||
+		b->rows.row[0].position != b->part[0].length)
+		return false;
+	for (uint32_t i = 1; i < b->rows.n; i++)
+		if (b->rows.row[i].parent != (int32_t)i - 1)
+			return false;
+	return true;
+}
+
+void batch_part_of(const struct batch *chain, uint32_t first, uint32_t n,
+	struct row *row, struct batch *out)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		row[i] = chain->rows.row[first + i];
+		row[i].parent = (int32_t)i - 1;
+	}
+	out->rows = (struct rows){ SIGHT_TREE, n, row };
+	out->n_parts = 1;
+	out->part[0] = chain->part[0];
+	out->claim[0] = chain->claim[0];
+}

@@ -70,4 +70,14 @@ int batch_fill(void *dst, struct batch *, const struct sequences *,
  * and told `run`. */
 uint32_t batch_longest(const void *filled, const struct wire_graph_run *run);
 
+/* Whether it is one sequence's rows, each behind the one before it. */
+bool batch_is_chain(const struct batch *);
+/*
+ * Rows [first, first + n) of a chain as a batch of their own, which finds those
+ * before them in the cache. Their rows are put into row[n]; *out may be filled
+ * once what is claimed is.
+ */
+void batch_part_of(const struct batch *chain, uint32_t first, uint32_t n,
+	struct row *row, struct batch *out);
+
 #endif

@@ -8,6 +8,7 @@
 #include "host/model/shapes.h"
 #include "host/npu/npu.h"
 #include "host/session/logits.h"
+#include "host/session/switching.h"
 #include "shm/buffer.h"
 
 #include <errno.h>
@@ -136,6 +137,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	npu_stats(s->npu, &npu);
 	placement_stats(s->placement, &place);
 	*out = s->stats;
+	if (s->switching)
+		switching_stats(s, &npu, &out->graphs);
 	out->price = s->time->price;
 	out->price.total_ps = s->time->cpu_ps;
 	out->copied_runs = sequences_copied(s->sequences);
@@ -195,6 +198,14 @@ void session_stats_since(
 	s->saturated -= before->saturated;
 	s->device_ns -= before->device_ns;
 	s->prompt_ps -= before->prompt_ps;
+	s->graphs.prompts -= before->graphs.prompts;
+	s->graphs.loads -= before->graphs.loads;
+	s->graphs.load_time -= before->graphs.load_time;
+	s->graphs.reloads -= before->graphs.reloads;
+	s->graphs.reload_time -= before->graphs.reload_time;
+	s->graphs.wait_time -= before->graphs.wait_time;
+	s->graphs.prompt_time -= before->graphs.prompt_time;
+	s->graphs.planned_time -= before->graphs.planned_time;
 	s->staging.bytes_used -= before->staging.bytes_used;
 	s->staging.layers_used -= before->staging.layers_used;
 	s->staging.stream.bytes -= before->staging.stream.bytes;

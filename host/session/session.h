@@ -20,6 +20,7 @@
 #include "base/progress.h"
 #include "flash/stream.h"
 #include "host/memory/staging.h"
+#include "host/session/graph_switch.h"
 #include "host/session/row_counts.h"
 #include "host/session/rows.h"
 #include "host/session/sequence.h"
@@ -49,6 +50,15 @@ struct session_opts {
 	/* Graphs of half as many rows, a quarter ... as well, down to 8: a
 	 * phone computes all rows of a graph. */
 	bool smaller_graphs;
+	/*
+	 * Not SWITCH_OFF: the device holds one graph a block, in at least
+	 * graph_blocks blocks: that of the prefill, which is exchanged for that
+	 * of decoding, of graph_rows rows at least, while a prompt is computed
+	 * (host/session/graph_switch.h). Without smaller ones, streaming, or a
+	 * session beside; for models whose attention is causal.
+	 */
+	enum graph_switch graph_switch;
+	uint32_t graph_blocks, graph_rows;
 	/*
 	 * Token positions. 0: the model's own or context_need if that is
 	 * known (not 0) and less, as far as cache and window hold them.
@@ -108,14 +118,14 @@ struct session_opts {
 };
 
 /* In a table of options, which wants constants, and elsewhere. */
-#define SESSION_DEFAULTS                                                     \
-	{                                                                    \
-		.prefill_chunk = 128, .decode_rows = 1, .sequences = 1,      \
-		.precision = WIRE_INT8, .layout = LAYOUT_UNSAID,             \
-		.coherence = COHERENCE_OFF, .doorbell = DOORBELL_POLL,       \
-		.va_window = 3584ull << 20, .va_slots = 16, .evict_seed = 1, \
-		.spin_us = -1, .stall_ms = SESSION_STALL, .dram_share = 1,   \
-		.stage_slots = 3,                                            \
+#define SESSION_DEFAULTS                                                      \
+	{                                                                     \
+		.prefill_chunk = 128, .decode_rows = 1, .sequences = 1,       \
+		.graph_blocks = 6, .graph_rows = 32, .precision = WIRE_INT8,  \
+		.layout = LAYOUT_UNSAID, .coherence = COHERENCE_OFF,          \
+		.doorbell = DOORBELL_POLL, .va_window = 3584ull << 20,        \
+		.va_slots = 16, .evict_seed = 1, .spin_us = -1,               \
+		.stall_ms = SESSION_STALL, .dram_share = 1, .stage_slots = 3, \
 	}
 #define SESSION_STALL 30000
 extern const struct session_opts session_defaults;
@@ -267,6 +277,39 @@ uint64_t session_phone_ps(const struct session *);
  */
 uint64_t session_ahead(struct session *);
 
+/*
+ * What graph switching came to. Times are those of the clock in use:
+ * picoseconds of the phone or, without one, nanoseconds.
+ */
+struct switch_stats {
+	uint32_t blocks; /* 0: it is off */
+	uint32_t prefill_rows, decode_rows;
+	uint64_t prompts;
+	uint64_t loads, load_time; /* of decode graphs */
+	/* Of prefill graphs before a later prompt, which wait for it. */
+	uint64_t reloads, reload_time;
+	/* While nothing was computed for want of a decode graph. */
+	uint64_t wait_time;
+	uint64_t prompt_time;  /* from begin to end, all of these included */
+	uint64_t planned_time; /* what that was expected to be */
+	/* That the device ever held at once, and KiB of their weights. */
+	uint32_t most_graphs, most_graphs_kib;
+};
+
+/* A run of a block by the NPU, or the load of its graph beside. */
+struct graph_event {
+	uint64_t begin, end;  /* since the prompt began, as in switch_stats */
+	uint32_t block, rows; /* of the graph */
+	uint32_t chunk; /* of the prompt; of a load: when it was asked for */
+	bool load;
+};
+
+/*
+ * Of the last session_prefill with graph switching, in the order in which they
+ * ended; the session's, until the next. *n is 0 where there was none.
+ */
+const struct graph_event *session_graph_log(const struct session *, size_t *n);
+
 struct session_stats {
 	uint64_t passes;      /* forwards */
 	uint64_t rows;        /* real rows computed */
@@ -293,6 +336,7 @@ struct session_stats {
 	 * another; and the time of session_prefill. */
 	struct price price;
 	uint64_t prompt_ps;
+	struct switch_stats graphs;
 	uint32_t blocks, layers_per_block;
 	uint32_t resident_layers;
 	struct staging_stats staging; /* all zero where nothing is streamed */

@@ -11,6 +11,7 @@
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/npu/npu.h"
+#include "host/session/switching.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 
@@ -113,8 +114,8 @@ static struct wire_model wire_model(const struct session *s)
 	};
 }
 
-static int load_graph(
-	struct session *s, uint32_t block, uint32_t kind, struct err *e)
+int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
+	uint32_t *seq, struct err *e)
 {
 	const struct block *b = &s->block[block];
 	size_t tensors = b->n_layers * sizeof(*b->tensor);
@@ -132,7 +133,7 @@ static int load_graph(
 		.model = wire_model(s),
 		.rope_freq = b->rope_freq };
 	memcpy(msg + 1, b->tensor, tensors);
-	ret = npu_send(s->npu, NULL, 0, msg, sizeof(*msg) + tensors, NULL, e);
+	ret = npu_send(s->npu, NULL, 0, msg, sizeof(*msg) + tensors, seq, e);
 	free(msg);
 	return ret;
 }
@@ -141,7 +142,7 @@ static int load_graphs(struct session *s, struct err *e)
 {
 	for (uint32_t b = 0; b < s->n_blocks; b++) {
 		for (uint32_t k = 0; k < s->plan.n_graphs; k++) {
-			int ret = load_graph(s, b, k, e);
+			int ret = session_load_graph(s, b, k, NULL, e);
 
 			if (ret)
 				return ret;
@@ -163,11 +164,13 @@ int session_attach_weights(struct session *s, struct err *e)
 {
 	int ret = place_blocks(s, e);
 
-	if (!ret)
+	if (!ret && !s->switching)
 		ret = load_graphs(s, e);
 	if (!ret)
 		ret = tell_phone(s, e);
 	s->attached = !ret;
+	if (!ret && s->switching)
+		ret = switching_attach(s, e);
 	return ret;
 }
 

@@ -23,6 +23,7 @@ struct model;
 struct npu;
 struct placement;
 struct sequences;
+struct switching;
 struct workers;
 
 #define MAX_FLIGHTS 64
@@ -41,7 +42,7 @@ struct flight {
 	int slot; /* of staging that it reads; -1: none */
 	uint32_t block, graph_rows, longest; /* for its price */
 	uint64_t sent_ps;                    /* on the phone's time */
-	uint64_t end_ps;
+	uint64_t took_ps, end_ps;
 };
 
 struct session {
@@ -60,7 +61,8 @@ struct session {
 	struct workers *workers; /* the host's */
 	struct logits *logits;
 	struct placement *placement;
-	struct staging *staging; /* NULL: all layers are resident */
+	struct staging *staging;     /* NULL: all layers are resident */
+	struct switching *switching; /* NULL: all graphs are there */
 	struct flash_fault *fault;
 	struct pinned stage[STREAM_SLOTS];
 	struct flight flight[MAX_FLIGHTS];
@@ -111,6 +113,13 @@ int session_attach_weights(struct session *, struct err *);
  * the device for both.
  */
 int session_reattach(struct session *, struct err *);
+
+/* One graph's load is sent; *seq (may be NULL). */
+int session_load_graph(struct session *, uint32_t block, uint32_t kind,
+	uint32_t *seq, struct err *);
+
+/* From now on completions are told to this session. */
+void session_watch(struct session *);
 
 /* What was not accepted of the last pass is forgotten. */
 void session_settle(struct session *);

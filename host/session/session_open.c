@@ -17,6 +17,7 @@
 #include "host/session/batch.h"
 #include "host/session/logits.h"
 #include "host/session/sequence.h"
+#include "host/session/switching.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 
@@ -196,6 +197,7 @@ static void session_free(struct session *s)
 		npu_close(s->npu);
 	else if (s->npu)
 		npu_watch(s->npu, NULL, NULL); /* it may be us */
+	switching_close(s->switching);
 	placement_close(s->placement);
 	staging_close(s->staging);
 	flash_fault_free(s->fault);
@@ -236,6 +238,7 @@ int session_open(struct session **out, const struct model *m,
 		(ret = open_npu(s, e)) || (ret = open_buffers(s, e)) ||
 		(ret = session_attach_buffers(s, e)) ||
 		(ret = open_weights(s, e)) ||
+		(ret = s->opts.graph_switch ? switching_open(s, e) : 0) ||
 		(ret = session_attach_weights(s, e)) ||
 		(ret = s->staging ? staging_start(s->staging, e) : 0)) {
 		session_free(s);

@@ -14,6 +14,7 @@
 #include "host/session/batch.h"
 #include "host/session/logits.h"
 #include "host/session/sequence.h"
+#include "host/session/switching.h"
 #include "shm/buffer.h"
 #include "tensor/tile.h"
 
@@ -21,7 +22,7 @@
 #include <string.h>
 
 #define BIND_REFS 5 /* of a request, beside what is to be invalidated */
-#define IO_RANGES 2 /* the CPU writes the batch and the hidden states */
+#define IO_RANGES 3 /* the CPU writes the batch, its parts, the states */
 
 _Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
 	"a request must be able to name all that the CPU wrote");
@@ -31,7 +32,8 @@ struct pass {
 	struct session *s;
 	const struct session_hooks *hooks;
 	struct wire_graph_run run;
-	uint32_t kind;    /* of graph */
+	uint32_t kind; /* of graph */
+	uint32_t graph_rows;
 	uint32_t longest; /* slots that the row which sees the most sees */
 	size_t batch;     /* bytes of the rows' places and masks */
 	bool told;        /* of what the CPU wrote */
@@ -89,10 +91,12 @@ static unsigned sync_refs(struct pinned *p, struct wire_ref *refs)
 }
 
 static unsigned bind(const struct session *s, const struct block *b,
-	uint32_t weights, size_t batch, uint32_t rows, struct wire_ref *refs)
+	uint32_t weights, const struct part *part, struct wire_ref *refs)
 {
-	uint32_t hidden = s->io.addr + (uint32_t)s->plan.hidden_off;
 	uint32_t width = s->model->n_embd * (uint32_t)sizeof(float);
+	uint32_t hidden =
+		s->io.addr + (uint32_t)s->plan.hidden_off + part->first * width;
+	uint32_t rows = part->run.rows;
 	const struct wire_ref bound[BIND_REFS] = {
 		{ .role = WIRE_REF_WEIGHTS, .addr = weights, .len = b->bytes },
 		{ .role = WIRE_REF_KV,
@@ -105,8 +109,8 @@ static unsigned bind(const struct session *s, const struct block *b,
 			.addr = hidden,
 			.len = rows * width },
 		{ .role = WIRE_REF_ROWS,
-			.addr = s->io.addr,
-			.len = (uint32_t)batch },
+			.addr = s->io.addr + (uint32_t)part->off,
+			.len = (uint32_t)part->places },
 	};
 
 	memcpy(refs, bound, sizeof(bound));
@@ -137,19 +141,22 @@ static bool does_more(const struct session *s, const struct price *p)
 	return p->total_ps > request.total_ps;
 }
 
-/* When a run ends whose price the device says is p. */
-static uint64_t run_ends(
-	struct session *s, const struct flight *f, const struct price *p)
+/* A run has ended whose price the device says is p. */
+static void run_ends(struct session *s, struct flight *f, const struct price *p)
 {
 	struct price as, upkeep;
 
-	if (!s->opts.as || !s->opts.soc)
-		return phone_npu(s->time, f->sent_ps, p);
-	pricing_run(&s->pricing, f->block, f->graph_rows, f->longest, &as);
-	pricing_upkeep(
-		&s->pricing, f->block, p->counts.maintenance_bytes, &upkeep);
-	price_add(&as, &upkeep);
-	return phone_npu(s->time, f->sent_ps, &as);
+	if (s->opts.as && s->opts.soc) {
+		pricing_run(
+			&s->pricing, f->block, f->graph_rows, f->longest, &as);
+		pricing_upkeep(&s->pricing, f->block,
+			p->counts.maintenance_bytes, &upkeep);
+		price_add(&as, &upkeep);
+		p = &as;
+	}
+	f->done = true;
+	f->took_ps = p->total_ps;
+	f->end_ps = phone_npu(s->time, f->sent_ps, p);
 }
 
 /*
@@ -165,15 +172,23 @@ static void request_done(
 	for (struct session *of = s; of; of = of->opts.beside) {
 		struct flight *f = find_flight(of, seq);
 
+		if (of->switching && switching_answered(of, seq, p))
+			return;
 		if (!f)
 			continue;
-		f->done = true;
-		f->end_ps = run_ends(of, f, p);
+		run_ends(of, f, p);
+		if (of->switching)
+			switching_ran(of, f, busy_ns);
 		return;
 	}
 	if (s->instead && does_more(s, p))
 		p = s->instead;
 	phone_wait(s->time, phone_npu(s->time, s->time->cpu_ps, p));
+}
+
+void session_watch(struct session *s)
+{
+	npu_watch(s->npu, request_done, s);
 }
 
 /* Slots that were read are free. */
@@ -202,9 +217,19 @@ int session_drop_flights(struct session *s, struct err *e)
 	return retire(s, e);
 }
 
+/* Beside a load, whose answer comes when it comes, for the newest run. */
+static int wait_for_runs(struct session *s, struct err *e)
+{
+	if (!s->switching)
+		return npu_drain(s->npu, e);
+	return s->flights
+		? npu_wait(s->npu, flight_at(s, s->flights - 1)->seq, e)
+		: 0;
+}
+
 static int wait_for_all(struct session *s, struct err *e)
 {
-	int ret = npu_drain(s->npu, e);
+	int ret = wait_for_runs(s, e);
 
 	if (!ret)
 		phone_wait(s->time, s->time->npu_ps);
@@ -218,7 +243,9 @@ static void set_rows(struct pass *p, uint32_t n)
 	p->kind = 0;
 	while (p->s->plan.graph_rows[p->kind] < n)
 		p->kind++;
-	p->s->stats.padded_rows += p->s->plan.graph_rows[p->kind] - n;
+	p->graph_rows = p->s->switching ? switching_rows(p->s, n)
+					: p->s->plan.graph_rows[p->kind];
+	p->s->stats.padded_rows += p->graph_rows - n;
 	p->told = false;
 }
 
@@ -240,13 +267,16 @@ static int find_weights(
 	return 0;
 }
 
-static int send_block(struct pass *p, uint32_t b, struct err *e)
+/* A run of the block's graph of that kind. */
+static int send_run(struct pass *p, uint32_t b, uint32_t kind,
+	const struct part *part, struct err *e)
 {
 	struct session *s = p->s;
 	struct wire_ref refs[WIRE_MAX_REFS];
+	struct wire_graph_run run = part->run;
 	struct flight f = { .block = b,
-		.graph_rows = s->plan.graph_rows[p->kind],
-		.longest = p->longest };
+		.graph_rows = s->plan.graph_rows[kind],
+		.longest = part->longest };
 	uint32_t weights;
 	unsigned n = 0;
 	int ret = find_weights(s, b, &weights, &f.slot, e);
@@ -258,13 +288,42 @@ static int send_block(struct pass *p, uint32_t b, struct err *e)
 		n += sync_refs(&s->io, refs + n);
 		p->told = true;
 	}
-	n += bind(s, &s->block[b], weights, p->batch, p->run.rows, refs + n);
-	p->run.graph = graph_id(s, b, p->kind);
+	n += bind(s, &s->block[b], weights, part, refs + n);
+	run.graph = graph_id(s, b, kind);
 	f.sent_ps = s->time->cpu_ps;
-	ret = npu_send(s->npu, refs, n, &p->run, sizeof(p->run), &f.seq, e);
+	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
 	if (!ret)
 		*flight_at(s, s->flights++) = f;
 	return ret;
+}
+
+/* By the graph that the block has, in as many runs as that takes. */
+static int send_switched(
+	struct pass *p, uint32_t b, const struct part *whole, struct err *e)
+{
+	struct session *s = p->s;
+	const struct switching *sw = s->switching;
+	int ret = switching_before(s, b, e);
+	uint32_t kind = sw->kind[b];
+
+	if (ret || whole->run.rows <= s->plan.graph_rows[kind])
+		return ret ? ret : send_run(p, b, kind, whole, e);
+	for (uint32_t i = 0; i < sw->n_parts && !ret; i++) {
+		ret = send_run(p, b, kind, &sw->part[i], e);
+		if (!ret)
+			ret = retire(s, e);
+	}
+	return ret;
+}
+
+static int send_block(struct pass *p, uint32_t b, struct err *e)
+{
+	const struct part whole = {
+		.run = p->run, .longest = p->longest, .places = p->batch
+	};
+
+	return p->s->switching ? send_switched(p, b, &whole, e)
+			       : send_run(p, b, p->kind, &whole, e);
 }
 
 static void read_on(void *arg)
@@ -478,6 +537,8 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	for (uint32_t i = 0; i < rows->n; i++)
 		s->place[i] = i;
 	ret = write_batch(p, s->at, e);
+	if (!ret && s->switching)
+		ret = switching_cut(s, p->hooks && p->hooks->choose, e);
 	if (!ret)
 		write_embeddings(s, rows);
 	return ret;
@@ -505,14 +566,14 @@ int session_forward_with(struct session *s, const struct rows *rows,
 
 	if (ret)
 		return ret;
-	npu_watch(s->npu, request_done, s);
+	session_watch(s);
 	if (s->flights) /* of a pass that was broken off */
 		ret = wait_for_all(s, e);
 	if (!ret)
 		ret = start_pass(&p, rows, e);
 	if (!ret) {
 		set_rows(&p, rows->n);
-		graph_rows = s->plan.graph_rows[p.kind];
+		graph_rows = p.graph_rows;
 		ret = run_layers(&p, rows, e);
 		s->stats.pass_ns += clock_ns() - began;
 	}

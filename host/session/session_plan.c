@@ -137,13 +137,21 @@ static void choose_graphs(
 }
 
 /* Once the context and the largest graph are known. */
-static void lay_out(struct session_plan *p, const struct model *m)
+static void lay_out(struct session_plan *p, const struct model *m,
+	const struct session_opts *o)
 {
 	size_t hidden = (size_t)p->max_rows * m->n_embd * sizeof(float);
+	uint32_t few = p->graph_rows[0];
 
 	p->kv_bytes = kv_bytes_per_token(p, m) * p->slots;
-	p->hidden_off = align_up(
+	p->parts_off = align_up(
 		batch_bytes(p->max_rows, p->span_room), COHERENCE_LINE);
+	p->hidden_off = p->parts_off;
+	if (o->graph_switch) {
+		p->part_bytes = align_up(
+			batch_bytes(few, p->span_room), COHERENCE_LINE);
+		p->hidden_off += (p->max_rows + few - 1) / few * p->part_bytes;
+	}
 	p->io_bytes = p->hidden_off + align_up(hidden, COHERENCE_LINE);
 	p->stage_bytes = 0;
 	if (p->resident < m->n_layer)
@@ -177,6 +185,34 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
+/* One graph a block, which is exchanged for a smaller one. */
+static int check_switch(const struct session_plan *p, const struct model *m,
+	const struct session_opts *o, uint32_t few, struct err *e)
+{
+	if (!m->causal)
+		return err_set(e, EINVAL,
+			"--graph-switch, but the rows of this model see one "
+			"another both ways, so no smaller graph can compute a "
+			"chunk in parts; leave --graph-switch out");
+	if (p->resident < m->n_layer)
+		return err_set(e, EINVAL,
+			"--graph-switch, but %u layers are streamed: a graph "
+			"is loaded with its weights, and theirs change in "
+			"every pass; leave out --graph-switch or --dram-budget",
+			m->n_layer - p->resident);
+	if (o->smaller_graphs || o->beside)
+		return err_set(e, EINVAL,
+			"--graph-switch leaves a block one graph, and %s",
+			o->beside ? "a model beside the target keeps its own"
+				  : "smaller ones were asked for as well");
+	if (few < o->prefill_chunk)
+		return 0;
+	return err_set(e, EINVAL,
+		"--graph-switch, but a decode graph of %u rows is no smaller "
+		"than a prefill graph of %u; try a larger --prefill-chunk",
+		few, o->prefill_chunk);
+}
+
 int session_plan(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -202,6 +238,10 @@ int session_plan(struct session_plan *p, const struct model *m,
 		(ret = choose_context(p, m, o, e)) ||
 		(ret = choose_slots(p, m, o, e)))
 		return ret;
+	if (o->graph_switch && few < o->graph_rows)
+		few = o->graph_rows;
+	if (o->graph_switch && (ret = check_switch(p, m, o, few, e)))
+		return ret;
 	if (few > p->context)
 		few = p->context;
 	if (few > many) {
@@ -209,7 +249,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 		few = o->prefill_chunk;
 	}
 	choose_graphs(p, o->smaller_graphs, few, many);
-	lay_out(p, m);
+	lay_out(p, m, o);
 	return 0;
 }
 
@@ -234,7 +274,7 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 	const struct weights_plan plan = {
 		.layout = p->layout,
 		.strip_max = strip_max,
-		.want = MIN_BLOCKS,
+		.want = o->graph_switch ? o->graph_blocks : MIN_BLOCKS,
 		.limit = block_limit(p, o),
 		.resident = p->resident,
 		.cut = o->exit_layers,

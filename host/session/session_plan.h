@@ -32,6 +32,8 @@ struct session_plan {
 	uint32_t span_room; /* spans of a batch */
 	/* Of activations: the batch, and behind it the hidden states. */
 	size_t hidden_off, io_bytes;
+	/* Between them, with graph switching: those of a pass in parts. */
+	size_t parts_off, part_bytes;
 	/* Of a staging slot, its head included; 0: nothing is streamed. */
 	size_t stage_bytes;
 };

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "host/model/model.h"
 #include "host/session/logits.h"
+#include "host/session/switching.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -124,6 +125,19 @@ static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
 	return ret;
 }
 
+/* While the graphs are exchanged beneath it. */
+static int switched(struct reading *r, uint32_t sequence, const int32_t *token,
+	size_t n, uint32_t *last_row, struct err *e)
+{
+	struct session *s = r->s;
+	int ret = switching_begin(s, session_length(s, sequence), n, e);
+
+	if (ret)
+		return ret;
+	ret = chunks(r, sequence, token, n, last_row, e);
+	return switching_end(s, ret, e);
+}
+
 int session_prefill_with(struct session *s, uint32_t sequence,
 	const int32_t *token, size_t n, const struct session_reader *reader,
 	uint32_t *last_row, struct err *e)
@@ -138,7 +152,9 @@ int session_prefill_with(struct session *s, uint32_t sequence,
 	if (reader)
 		ret = open_reading(&r, e);
 	if (!ret)
-		ret = chunks(&r, sequence, token, n, last_row, e);
+		ret = s->switching
+			? switched(&r, sequence, token, n, last_row, e)
+			: chunks(&r, sequence, token, n, last_row, e);
 	s->counts = &s->stats.decode_rows;
 	close_reading(&r);
 	s->stats.prompt_ps += s->time->cpu_ps - began;

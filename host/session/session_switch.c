@@ -1,0 +1,434 @@
+#include "host/session/session_impl.h"
+#include "host/session/switching.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening ------------------------------------------------------------- */
+
+int switching_open(struct session *s, struct err *e)
+{
+	const uint32_t *rows = s->plan.graph_rows;
+	struct switching *sw;
+
+	if (s->n_blocks > SWITCH_BLOCKS)
+		return err_set(e, EINVAL,
+			"--graph-switch of %u blocks, which is what the window "
+			"leaves, and %d can be planned for; try a larger "
+			"--va-window",
+			s->n_blocks, SWITCH_BLOCKS);
+	s->switching = sw = calloc(1, sizeof(*sw));
+	if (!sw)
+		return err_set(e, ENOMEM, "no memory for graph switching");
+	sw->most_parts = (rows[GRAPH_PREFILL] + rows[GRAPH_DECODE] - 1) /
+		rows[GRAPH_DECODE];
+	sw->part = calloc(sw->most_parts, sizeof(*sw->part));
+	sw->row = calloc(rows[GRAPH_DECODE], sizeof(*sw->row));
+	if (!sw->part || !sw->row)
+		return err_set(e, ENOMEM, "no memory for %u rows in parts",
+			rows[GRAPH_PREFILL]);
+	for (uint32_t b = 0; b < s->n_blocks; b++)
+		sw->kind[b] = GRAPH_PREFILL;
+	sw->stats.blocks = s->n_blocks;
+	sw->stats.prefill_rows = rows[GRAPH_PREFILL];
+	sw->stats.decode_rows = rows[GRAPH_DECODE];
+	return 0;
+}
+
+void switching_close(struct switching *sw)
+{
+	if (!sw)
+		return;
+	free(sw->part);
+	free(sw->row);
+	free(sw->log);
+	free(sw);
+}
+
+int switching_attach(struct session *s, struct err *e)
+{
+	struct switching *sw = s->switching;
+	int ret = 0;
+
+	sw->dropping = sw->loading = false;
+	for (uint32_t b = 0; b < s->n_blocks && !ret; b++)
+		ret = session_load_graph(s, b, sw->kind[b], NULL, e);
+	if (!ret)
+		ret = npu_drain(s->npu, e);
+	return ret || sw->measured ? ret : switching_measure(s, e);
+}
+
+uint32_t switching_rows(const struct session *s, uint32_t n)
+{
+	uint32_t rows = s->plan.graph_rows[s->switching->kind[0]];
+
+	return (n + rows - 1) / rows * rows;
+}
+
+/* ---- the clock in use ---------------------------------------------------- */
+
+static uint64_t now(const struct session *s)
+{
+	return s->opts.soc ? s->time->cpu_ps : clock_ns();
+}
+
+static void note(struct session *s, const struct graph_event *event)
+{
+	struct switching *sw = s->switching;
+	struct graph_event *to;
+
+	if (!sw->noting || sw->n_log == sw->log_room)
+		return;
+	to = &sw->log[sw->n_log++];
+	*to = *event;
+	to->begin -= sw->began;
+	to->end -= sw->began;
+	to->chunk = sw->at ? (sw->at - 1) / s->n_blocks : 0;
+}
+
+/* ---- loads --------------------------------------------------------------- */
+
+int switching_wait(struct session *s, struct err *e)
+{
+	struct switching *sw = s->switching;
+	int ret = sw->loading ? npu_wait(s->npu, sw->load_seq, e) : 0;
+
+	/* On the phone's time it may have ended later than its answer came. */
+	if (!ret && s->opts.soc)
+		phone_wait(s->time, sw->end);
+	return ret;
+}
+
+/* The graph goes before its place is taken, so that the block never has two;
+ * the device does it when it has done all that was sent before. */
+int switching_load(
+	struct session *s, uint32_t block, enum graph_kind kind, struct err *e)
+{
+	struct switching *sw = s->switching;
+	struct wire_simple drop = { WIRE_GRAPH_DROP,
+		graph_id(s, block, sw->kind[block]) };
+	int ret = switching_wait(s, e);
+
+	if (ret)
+		return ret;
+	sw->sent_ps = s->time->cpu_ps;
+	sw->block = block;
+	ret = npu_send(s->npu, NULL, 0, &drop, sizeof(drop), &sw->drop_seq, e);
+	if (ret)
+		return ret;
+	sw->dropping = true;
+	sw->kind[block] = kind;
+	ret = session_load_graph(s, block, kind, &sw->load_seq, e);
+	if (!ret)
+		sw->loading = true;
+	return ret;
+}
+
+/* The loader begins with the drop, which comes behind the runs before it. */
+static void dropped(struct session *s, const struct price *p)
+{
+	struct switching *sw = s->switching;
+	uint64_t from = phone_later(s->time->npu_ps, sw->sent_ps);
+
+	sw->dropping = false;
+	sw->begin = s->opts.soc ? phone_later(s->time->loader_ps, from)
+				: clock_ns();
+	phone_loader(s->time, from, p);
+}
+
+static void loaded(struct session *s, const struct price *p)
+{
+	struct switching *sw = s->switching;
+	enum graph_kind kind = sw->kind[sw->block];
+	struct graph_event event = { .begin = sw->begin,
+		.block = sw->block,
+		.rows = s->plan.graph_rows[kind],
+		.load = true };
+	struct price as;
+
+	if (s->opts.as && s->opts.soc) {
+		pricing_load(&s->pricing, sw->block, &as);
+		p = &as;
+	}
+	event.end = phone_loader(s->time, 0, p);
+	if (!s->opts.soc)
+		event.end = clock_ns();
+	sw->loading = false;
+	sw->end = event.end;
+	note(s, &event);
+	if (sw->sample) {
+		sw->load[kind][sw->block] = event.end - event.begin;
+	} else if (kind == GRAPH_DECODE) {
+		sw->stats.loads++;
+		sw->stats.load_time += event.end - event.begin;
+	} else {
+		sw->stats.reloads++;
+		sw->stats.reload_time += event.end - event.begin;
+	}
+}
+
+bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
+{
+	struct switching *sw = s->switching;
+
+	if (sw->dropping && seq == sw->drop_seq)
+		dropped(s, p);
+	else if (sw->loading && seq == sw->load_seq)
+		loaded(s, p);
+	else
+		return false;
+	return true;
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+void switching_ran(struct session *s, const struct flight *f, uint64_t busy_ns)
+{
+	struct switching *sw = s->switching;
+	struct graph_event event = { .block = f->block, .rows = f->graph_rows };
+
+	if (s->opts.soc) {
+		event.end = f->end_ps;
+		event.begin = f->end_ps - f->took_ps;
+	} else {
+		event.end = clock_ns();
+		event.begin = phone_later(event.end - busy_ns, sw->run_end);
+	}
+	sw->run_end = event.end;
+	note(s, &event);
+	if (sw->sample)
+		sw->sample[f->block] = s->opts.soc ? f->took_ps : busy_ns;
+}
+
+int switching_before(struct session *s, uint32_t block, struct err *e)
+{
+	struct switching *sw = s->switching;
+	int ret = 0;
+
+	for (; sw->running && sw->next < sw->plan.n_loads &&
+		sw->plan.load[sw->next].before == sw->at && !ret;
+		sw->next++)
+		ret = switching_load(
+			s, sw->plan.load[sw->next].block, GRAPH_DECODE, e);
+	sw->at++;
+	return !ret && sw->block == block ? switching_wait(s, e) : ret;
+}
+
+/* ---- a prompt ------------------------------------------------------------ */
+
+/* What its executions are expected to take, and by which plan. */
+struct prospect {
+	struct switch_problem problem;
+	uint64_t *time; /* [2][chunks][blocks] */
+	bool switched[SWITCH_BLOCKS];
+	struct switch_plan plan;
+	uint64_t takes; /* loads before it included */
+};
+
+static int foresee(const struct session *s, struct prospect *p, uint32_t cached,
+	size_t n, struct err *e)
+{
+	uint32_t chunk = s->opts.prefill_chunk, blocks = s->n_blocks;
+	uint32_t chunks = (uint32_t)((n + chunk - 1) / chunk);
+	size_t runs = (size_t)chunks * blocks;
+
+	p->time = calloc(2 * runs, sizeof(*p->time));
+	if (!p->time)
+		return err_set(
+			e, ENOMEM, "no memory to plan %u chunks", chunks);
+	for (size_t i = 0; i < runs; i++) {
+		uint32_t first = (uint32_t)(i / blocks) * chunk;
+		uint32_t b = (uint32_t)(i % blocks);
+		uint32_t rows =
+			n - first < chunk ? (uint32_t)(n - first) : chunk;
+
+		for (enum graph_kind k = 0; k < GRAPH_KINDS; k++)
+			p->time[k * runs + i] =
+				switching_expect(s, k, b, cached + first, rows);
+	}
+	p->problem = (struct switch_problem){ .blocks = blocks,
+		.chunks = chunks,
+		.load = s->switching->load[GRAPH_DECODE],
+		.prefill = p->time + GRAPH_PREFILL * runs,
+		.decode = p->time + GRAPH_DECODE * runs,
+		.switched = p->switched };
+	return 0;
+}
+
+/* From the graphs as they are or, with `back`, from all prefill graphs. */
+static int plan_from(
+	const struct session *s, struct prospect *p, bool back, struct err *e)
+{
+	const struct switching *sw = s->switching;
+	struct switch_outcome out;
+	uint64_t before = 0;
+	int ret;
+
+	for (uint32_t b = 0; b < s->n_blocks; b++) {
+		bool is = sw->kind[b] == GRAPH_DECODE;
+
+		p->switched[b] = is && !back;
+		before += is && back ? sw->load[GRAPH_PREFILL][b] : 0;
+	}
+	ret = switch_plan(&p->plan, &p->problem, s->opts.graph_switch, e);
+	if (ret)
+		return ret;
+	switch_simulate(&p->problem, &p->plan, &out, NULL, NULL);
+	p->takes = before + out.makespan;
+	return 0;
+}
+
+static bool any_switched(const struct session *s)
+{
+	for (uint32_t b = 0; b < s->n_blocks; b++)
+		if (s->switching->kind[b] == GRAPH_DECODE)
+			return true;
+	return false;
+}
+
+static int load_back(struct session *s, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t b = 0; b < s->n_blocks && !ret; b++)
+		if (s->switching->kind[b] == GRAPH_DECODE)
+			ret = switching_load(s, b, GRAPH_PREFILL, e);
+	return ret ? ret : switching_wait(s, e);
+}
+
+/* All runs that a prompt can come to, and all loads. */
+static int open_log(struct session *s, const struct prospect *p, struct err *e)
+{
+	struct switching *sw = s->switching;
+	size_t room =
+		((size_t)p->problem.chunks * sw->most_parts + 2) * s->n_blocks;
+
+	sw->n_log = 0;
+	if (room <= sw->log_room)
+		return 0;
+	free(sw->log);
+	sw->log_room = 0;
+	sw->log = calloc(room, sizeof(*sw->log));
+	if (!sw->log)
+		return err_set(e, ENOMEM, "no memory to note %zu runs", room);
+	sw->log_room = room;
+	return 0;
+}
+
+static int begin(struct session *s, struct prospect *here,
+	struct prospect *back, struct err *e)
+{
+	struct switching *sw = s->switching;
+	const struct prospect *best = here;
+	int ret = plan_from(s, here, false, e);
+
+	if (!ret && any_switched(s)) {
+		*back = *here;
+		back->problem.switched = back->switched;
+		ret = plan_from(s, back, true, e);
+		if (!ret && back->takes < here->takes)
+			best = back;
+	}
+	if (!ret)
+		ret = open_log(s, here, e);
+	if (ret)
+		return ret;
+	session_watch(s);
+	sw->at = sw->next = 0;
+	sw->began = sw->run_end = now(s);
+	sw->noting = true;
+	if (best == back)
+		ret = load_back(s, e);
+	sw->plan = best->plan;
+	sw->stats.planned_time += best->takes;
+	sw->running = sw->noting = !ret;
+	return ret;
+}
+
+int switching_begin(struct session *s, uint32_t cached, size_t n, struct err *e)
+{
+	struct prospect *p = calloc(2, sizeof(*p));
+	int ret = p ? foresee(s, p, cached, n, e)
+		    : err_set(e, ENOMEM, "no memory to plan a prompt");
+
+	if (!ret)
+		ret = begin(s, &p[0], &p[1], e);
+	if (p)
+		free(p->time);
+	free(p);
+	return ret;
+}
+
+/*
+ * Of the loads of decode graphs what no run went on beside: between runs, and
+ * behind the last. Runs do not overlap one another, nor do loads.
+ */
+static uint64_t waited(const struct session *s)
+{
+	const struct switching *sw = s->switching;
+	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < sw->n_log; i++) {
+		const struct graph_event *load = &sw->log[i];
+
+		if (!load->load || load->rows != rows)
+			continue;
+		sum += load->end - load->begin;
+		for (size_t k = 0; k < sw->n_log; k++) {
+			const struct graph_event *run = &sw->log[k];
+			uint64_t from = phone_later(run->begin, load->begin);
+			uint64_t to =
+				run->end < load->end ? run->end : load->end;
+
+			sum -= !run->load && to > from ? to - from : 0;
+		}
+	}
+	return sum;
+}
+
+int switching_end(struct session *s, int ret, struct err *e)
+{
+	struct switching *sw = s->switching;
+
+	for (; sw->next < sw->plan.n_loads && !ret; sw->next++)
+		ret = switching_load(
+			s, sw->plan.load[sw->next].block, GRAPH_DECODE, e);
+	if (!ret)
+		ret = switching_wait(s, e);
+	sw->running = sw->noting = false;
+	sw->stats.prompts++;
+	sw->stats.prompt_time += now(s) - sw->began;
+	sw->stats.wait_time += waited(s);
+	return ret;
+}
+
+/* ---- what it came to ----------------------------------------------------- */
+
+void switching_stats(const struct session *s, struct npu_stats *npu,
+	struct switch_stats *out)
+{
+	const struct npu_stats *less = &s->switching->warm_up;
+
+	npu->round_trips -= less->round_trips;
+	npu->sleeps -= less->sleeps;
+	npu->saturated -= less->saturated;
+	npu->total.busy_ns -= less->total.busy_ns;
+	npu->total.dma_bytes -= less->total.dma_bytes;
+	npu->total.invalidated_lines -= less->total.invalidated_lines;
+	npu->total.cleaned_lines -= less->total.cleaned_lines;
+	npu->total.evicted_lines -= less->total.evicted_lines;
+	*out = s->switching->stats;
+	out->most_graphs = npu->most_graphs;
+	out->most_graphs_kib = npu->most_graphs_kib;
+}
+
+const struct graph_event *session_graph_log(const struct session *s, size_t *n)
+{
+	*n = s->switching ? s->switching->n_log : 0;
+	return s->switching ? s->switching->log : NULL;
+}

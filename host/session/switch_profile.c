@@ -1,0 +1,166 @@
+/*
+ * What runs and loads of each block take: measured once, when the session
+ * opens, on the device at hand and by the clock in use, by computing a few rows
+ * that nobody keeps. Attention grows with what rows see, so each graph is
+ * measured at two lengths, and in between and beyond by a straight line.
+ */
+#include "host/session/session_impl.h"
+#include "host/session/switching.h"
+
+#include "base/err.h"
+#include "host/session/sequence.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- measuring ----------------------------------------------------------- */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t most_cached(const struct session *s)
+{
+	return least(s->plan.context, s->plan.slots);
+}
+
+/* A pass of a graph's rows behind those that are cached, as sample `i`. */
+static int sample(struct session *s, enum graph_kind kind, unsigned i,
+	const int32_t *token, bool keep, struct err *e)
+{
+	struct switch_samples *to = &s->switching->run[kind];
+	uint32_t cached = session_length(s, SESSION_TEXT);
+	uint32_t rows =
+		least(s->plan.graph_rows[kind], most_cached(s) - cached);
+	int ret;
+
+	s->switching->sample = to->time[i];
+	to->length[i] = cached + rows;
+	ret = session_continue(s, SESSION_TEXT, token, rows, e);
+	if (!ret && keep)
+		ret = session_accept(s, SESSION_TEXT, NULL, rows, e);
+	return ret;
+}
+
+/* Where the context has no room for another, the first is all there is. */
+static int sample_prefill(
+	struct session *s, const int32_t *token, struct err *e)
+{
+	struct switch_samples *to = &s->switching->run[GRAPH_PREFILL];
+	uint32_t rows = s->plan.graph_rows[GRAPH_PREFILL];
+	int ret = sample(s, GRAPH_PREFILL, 0, token, true, e);
+
+	if (ret)
+		return ret;
+	if (most_cached(s) / 2 >= rows)
+		return sample(s, GRAPH_PREFILL, 1, token, true, e);
+	memcpy(to->time[1], to->time[0], sizeof(to->time[0]));
+	to->length[1] = to->length[0];
+	return 0;
+}
+
+/* At the same lengths: attention may go by whole tiles of what is seen. */
+static int sample_decode(struct session *s, const int32_t *token, struct err *e)
+{
+	const uint32_t *length = s->switching->run[GRAPH_PREFILL].length;
+	uint32_t rows = s->plan.graph_rows[GRAPH_DECODE];
+	int ret = 0;
+
+	for (unsigned i = 2; i-- && !ret;) {
+		session_truncate(
+			s, SESSION_TEXT, length[i] - least(length[i], rows));
+		ret = sample(s, GRAPH_DECODE, i, token, false, e);
+	}
+	return ret;
+}
+
+/* Their times are taken where they are answered. */
+static int load_all(struct session *s, enum graph_kind kind, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t b = 0; b < s->n_blocks && !ret; b++)
+		ret = switching_load(s, b, kind, e);
+	return ret ? ret : switching_wait(s, e);
+}
+
+static int measure(struct session *s, struct err *e)
+{
+	int32_t *token = calloc(s->plan.max_rows, sizeof(*token));
+	int ret;
+
+	if (!token)
+		return err_set(e, ENOMEM, "no memory for rows to measure");
+	(void)((ret = sample_prefill(s, token, e)) ||
+		(ret = load_all(s, GRAPH_DECODE, e)) ||
+		(ret = sample_decode(s, token, e)) ||
+		(ret = load_all(s, GRAPH_PREFILL, e)));
+	session_truncate(s, SESSION_TEXT, 0);
+	s->switching->sample = NULL;
+	free(token);
+	return ret;
+}
+
+static void less(struct npu_stats *now, const struct npu_stats *before)
+{
+	now->round_trips -= before->round_trips;
+	now->sleeps -= before->sleeps;
+	now->saturated -= before->saturated;
+	now->total.busy_ns -= before->total.busy_ns;
+	now->total.dma_bytes -= before->total.dma_bytes;
+	now->total.invalidated_lines -= before->total.invalidated_lines;
+	now->total.cleaned_lines -= before->total.cleaned_lines;
+	now->total.evicted_lines -= before->total.evicted_lines;
+}
+
+int switching_measure(struct session *s, struct err *e)
+{
+	struct session_stats stats = s->stats;
+	struct phone_time time = *s->time;
+	struct npu_stats npu;
+	int ret;
+
+	npu_stats(s->npu, &npu);
+	ret = measure(s, e);
+	npu_stats(s->npu, &s->switching->warm_up);
+	less(&s->switching->warm_up, &npu);
+	stats.bytes_mapped = s->stats.bytes_mapped;
+	s->stats = stats;
+	*s->time = time;
+	s->switching->end = 0;
+	s->switching->measured = !ret;
+	return ret;
+}
+
+/* ---- expecting ----------------------------------------------------------- */
+
+/* By a line through both samples that does not fall: shorter is not slower,
+ * whatever a clock on the wall said once. */
+static uint64_t expect_run(
+	const struct switch_samples *of, uint32_t block, uint32_t length)
+{
+	uint64_t t0 = of->time[0][block], t1 = of->time[1][block];
+	double slope;
+
+	if (t1 <= t0 || of->length[1] <= of->length[0])
+		return t1 < t0 ? t1 : t0;
+	slope = (double)(t1 - t0) / (of->length[1] - of->length[0]);
+	slope *= (double)length - of->length[0];
+	return slope < -(double)t0 ? 0 : (uint64_t)((double)t0 + slope);
+}
+
+uint64_t switching_expect(const struct session *s, enum graph_kind kind,
+	uint32_t block, uint32_t cached, uint32_t rows)
+{
+	uint32_t most = s->plan.graph_rows[kind];
+	uint64_t sum = 0;
+
+	for (uint32_t done = 0, some; done < rows; done += some) {
+		some = least(most, rows - done);
+		sum += expect_run(
+			&s->switching->run[kind], block, cached + done + some);
+	}
+	return sum;
+}
