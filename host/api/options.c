@@ -29,6 +29,7 @@ const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen3",
 /* Choices are set as int. */
 _Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
 		sizeof(enum layout) == sizeof(int) &&
+		sizeof(enum graph_switch) == sizeof(int) &&
 		sizeof(enum coherence) == sizeof(int) &&
 		sizeof(enum doorbell_kind) == sizeof(int),
 	"an enum of another size");
@@ -42,6 +43,19 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 0, "prefill-chunk", IN(session.prefill_chunk), "ROWS",
 		"rows of the prefill graph ({}); a shorter rest is padded",
 		1, WIRE_MAX_ROWS },
+	{ OPT_CHOICE, 0, "graph-switch", IN(session.graph_switch), NULL,
+		"the device holds one graph a block, and while a prompt is "
+		"computed the prefill graphs give way to those of decoding: "
+		"behind it (sync), each behind its block's last part (async), "
+		"where the load is hidden (greedy) or hidden in part "
+		"(partial), or by the plan that ends first (best); off, the "
+		"default: both are there", .choices = graph_switch_names },
+	{ OPT_UINT, 0, "graph-blocks", IN(session.graph_blocks), "N",
+		"with it: blocks that the layers are cut into, at least ({})",
+		1, SWITCH_BLOCKS },
+	{ OPT_UINT, 0, "graph-rows", IN(session.graph_rows), "ROWS",
+		"with it: rows of the decode graph, or as many more as the "
+		"method wants ({})", 1, WIRE_MAX_ROWS },
 	{ OPT_UINT, 0, "ctx", IN(session.context), "N",
 		"token positions of the key-value cache (0: what is needed, "
 		"up to the model's context)", 0, 1 << 26 },

@@ -6,6 +6,7 @@
 #include "host/cmd/json_text.h"
 #include "host/cmd/priced.h"
 #include "host/cmd/rows_json.h"
+#include "host/cmd/switch_report.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/history.h"
@@ -219,6 +220,7 @@ void report_text(const struct run_report *r, FILE *f)
 		history_text(d, f);
 	if (session_flash_how(d->session))
 		flash_text(r, f);
+	switch_text(&s->graphs, o, f);
 	fprintf(f,
 		"window       %.1f of %.1f MiB mapped, %" PRIu64
 		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
@@ -448,6 +450,7 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	put_draft(o, r);
 	put_history(o, r->decoder);
 	put_flash(o, r);
+	switch_json(o, &r->stats.graphs, &r->decoder->session_opts);
 	put_phone(o, r);
 	json_object_set_new(o, "text",
 		json_stringn(text->len ? text->data : "", text->len));
