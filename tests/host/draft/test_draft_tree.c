@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "host/draft/draft_model.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
 #include "tensor/price.h"
 #include "tensor/soc.h"
 #include "tests/harness.h"
@@ -370,6 +371,45 @@ static void test_price(void **state)
 	assert_true(rows.cpu_ps > 0 && rows.cpu_ps <= 8 * one.cpu_ps);
 }
 
+/* Two operations for each weight of a matrix: of the shape that is priced. */
+static void test_priced_as(void **state)
+{
+	struct price own = { 0 }, same = { 0 }, large = { 0 };
+	struct fixture *f = *state;
+	struct shape shape;
+	struct soc soc;
+
+	open_models(f, DRAFT_INT8);
+	for (unsigned i = 0; i < SOC_COUNT; i++)
+		soc_set(&soc, i, soc_numbers[i].upper);
+	draft_price_for(f->d, &soc, NULL);
+	append(f->d, f->text, 1);
+	draft_take_price(f->d, &own);
+	shape = (struct shape){ .n_layer = f->model->n_layer,
+		.n_vocab = f->model->n_vocab,
+		.n_embd = f->model->n_embd,
+		.n_head = f->model->n_head,
+		.n_kv_head = f->model->n_kv_head,
+		.head_dim = f->model->head_dim,
+		.n_ff = f->model->n_ff };
+	draft_price_for(f->d, &soc, &shape);
+	append(f->d, f->text + 1, 1);
+	draft_take_price(f->d, &same);
+	assert_memory_equal(&same, &own, sizeof(own));
+	shape = (struct shape){ .n_layer = 24,
+		.n_vocab = 151936,
+		.n_embd = 896,
+		.n_head = 14,
+		.n_kv_head = 2,
+		.head_dim = 64,
+		.n_ff = 4864 };
+	draft_price_for(f->d, &soc, &shape);
+	append(f->d, f->text + 2, 1);
+	draft_take_price(f->d, &large);
+	assert_int_equal(large.counts.cpu_flops,
+		2 * (24 * (2 * 896 + 2 * 128 + 3 * 4864) + 151936) * 896ull);
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_rows_are_paths),
@@ -381,6 +421,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_context),
 	TEST(test_token_out_of_range),
 	TEST(test_price),
+	TEST(test_priced_as),
 };
 
 TEST_MAIN(tests)

@@ -307,6 +307,47 @@ static void test_share(void **state)
 	weights_release(l.block, l.n);
 }
 
+/* Of a row that is twice as wide, in states, keys and values, twice the lines;
+ * of layers that are twice as many, all but the states twice. */
+static void test_upkeep(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct shape wide, deep;
+	struct laid_out l;
+	struct err e = { 0 };
+
+	take(f, &variants[1]);
+	f->model = model_file_open(&f->file);
+	lay_out(f, &l);
+	wide = deep = shape_of(&f->file);
+	wide.n_embd *= 2;
+	wide.n_kv_head *= 2;
+	deep.n_layer *= 2;
+	for (uint32_t b = 0; b < l.n; b++) {
+		uint64_t layers = l.block[b].n_layers;
+		/* 64 states, and of a layer 2 by 2 heads of 16. */
+		uint64_t row = 4 * (64 + layers * 64);
+		struct pricing p;
+		struct price got;
+
+		assert_ok(pricing_init(&p, &soc, &wide, f->model,
+				  f->opts.precision, l.block, l.n, &e),
+			&e);
+		pricing_upkeep(&p, b, 1000, &got);
+		assert_int_equal(got.counts.maintenance_bytes, 2000);
+		pricing_release(&p);
+		assert_ok(pricing_init(&p, &soc, &deep, f->model,
+				  f->opts.precision, l.block, l.n, &e),
+			&e);
+		pricing_upkeep(&p, b, 10 * row, &got);
+		assert_int_equal(got.counts.maintenance_bytes,
+			10 * (row + 4 * layers * 64));
+		pricing_release(&p);
+	}
+	weights_release(l.block, l.n);
+}
+
 /* Counts of a known shape by hand: a Qwen2.5 1.5B in 8 bits. */
 static void test_known(void **state)
 {
@@ -352,6 +393,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_the_same),
 	TEST(test_blocks),
 	TEST(test_share),
+	TEST(test_upkeep),
 	TEST(test_known),
 };
 
