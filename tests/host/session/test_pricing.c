@@ -307,6 +307,96 @@ static void test_share(void **state)
 	weights_release(l.block, l.n);
 }
 
+/* A layer has the types of the one that it stands in the place of. */
+static void test_types(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct price own, same, twice;
+	struct laid_out l;
+	uint64_t bytes;
+
+	take(f, &variants[1]);
+	f->model = model_file_open(&f->file);
+	lay_out(f, &l);
+	for (uint32_t b = 0; b < l.n; b++)
+		for (uint32_t i = 0; i < l.block[b].n_layers; i++)
+			if ((l.block[b].first_layer + i) % 3 == 0)
+				l.block[b].tensor[i][WIRE_T_GATE].type =
+					DTYPE_TILE_F16;
+	sum_of(f, &l, &soc, 7, &own, &bytes);
+	sum_of(f, &l, &soc, 14, &twice, &bytes);
+	for (uint32_t b = 0; b < l.n; b++)
+		for (uint32_t i = 0; i < l.block[b].n_layers; i++)
+			l.block[b].tensor[i][WIRE_T_GATE].type =
+				DTYPE_TILE_Q8_0;
+	sum_of(f, &l, &soc, 7, &same, &bytes);
+	/* Of layers 0, 3 and 6, 11 by 2 tiles of 2048 bytes instead of 1088. */
+	assert_int_equal(own.counts.dma_bytes,
+		same.counts.dma_bytes + 3 * 22 * (2048 - 1088));
+	assert_int_equal(twice.counts.dma_bytes, 2 * own.counts.dma_bytes);
+	assert_int_equal(twice.total_ps, 2 * own.total_ps);
+	weights_release(l.block, l.n);
+}
+
+/* What blocks that come and go add to passes, priced as that shape. */
+static uint64_t mappings(
+	struct fixture *f, const struct shape *as, uint64_t *maps)
+{
+	static const uint32_t slots[] = { 16, 4 };
+	const int32_t token = 3;
+	uint64_t ps[2];
+
+	f->opts.as = as;
+	for (unsigned i = 0; i < 2; i++) {
+		struct session_stats before, after;
+		struct err e = { 0 };
+
+		f->opts.va_slots = slots[i];
+		pair_open(&f->s, f->model, &f->opts);
+		session_stats(f->s, &before);
+		for (unsigned k = 0; k < 5; k++)
+			assert_ok(session_continue(
+					  f->s, SESSION_TEXT, &token, 1, &e),
+				&e);
+		session_stats(f->s, &after);
+		ps[i] = after.price.total_ps;
+		*maps = after.maps - before.maps;
+		pair_close(&f->s);
+	}
+	return ps[1] - ps[0];
+}
+
+static void test_mapped(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct price own, large;
+	struct shape shape;
+	uint64_t ps, maps, again;
+	size_t own_bytes = 0, large_bytes = 0;
+
+	take(f, &variants[1]);
+	f->file.n_layer = 6; /* each is a block */
+	f->model = model_file_open(&f->file);
+	f->opts.exit_layers = 0;
+	f->opts.soc = &soc;
+	shape = shape_of(&f->file);
+	ps = mappings(f, &shape, &maps);
+	assert_true(maps > 5);
+	/* Weights of a feed-forward network that is wider by so many tiles. */
+	shape.n_ff += 32 * 1000;
+	own_bytes = 3 * layout_bytes(DTYPE_TILE_Q8_0, 352, 64);
+	large_bytes = 3 * layout_bytes(DTYPE_TILE_Q8_0, shape.n_ff, 64);
+	price_map(&soc, 0, &own);
+	price_map(&soc, large_bytes - own_bytes, &large);
+	ps += maps * (large.total_ps - own.total_ps);
+	/* Each rounded to a whole picosecond. */
+	assert_in_range(
+		mappings(f, &shape, &again), ps - 2 * maps, ps + 2 * maps);
+	assert_int_equal(again, maps);
+}
+
 /* Of a row that is twice as wide, in states, keys and values, twice the lines;
  * of layers that are twice as many, all but the states twice. */
 static void test_upkeep(void **state)
@@ -393,6 +483,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_the_same),
 	TEST(test_blocks),
 	TEST(test_share),
+	TEST(test_types),
+	TEST(test_mapped),
 	TEST(test_upkeep),
 	TEST(test_known),
 };
