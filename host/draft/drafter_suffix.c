@@ -5,6 +5,9 @@
  * promises most tokens: the sum, over the tokens of its likeliest path, of the
  * probability that they are reached. A draft is `factor` times as long as the
  * match and `offset`; tokens that come less than once in ten are none.
+ *
+ * There is a tree of the text and, where a history is kept, one of that. A tree
+ * of guesses takes what both know; a chain is that of the better draft.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -12,9 +15,12 @@
 #include "host/draft/draft_kind.h"
 #include "host/draft/source.h"
 #include "host/draft/suffix_tree.h"
+#include "host/text/history.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#define NOWHERE UINT32_MAX
 
 struct suffix_options {
 	double factor;
@@ -37,12 +43,22 @@ static const struct opt_table table = {
 	.size = sizeof(struct suffix_options),
 };
 
-struct suffix {
-	struct suffix_options opts;
-	struct suffix_tree *text;
-	/* Where it is drafted from: what matched, how far it reaches. */
+enum { TEXT, HISTORY, MEMORIES };
+
+struct memory {
+	struct suffix_tree *tree; /* NULL: there is no history */
+	struct suffix_matches matches;
+	/* Which of them is drafted from, how far, and what that promises. */
 	struct suffix_place root;
 	uint32_t match, limit;
+	double worth;
+};
+
+struct suffix {
+	struct suffix_options opts;
+	const struct history *history;
+	uint64_t last; /* of its records that were taken in */
+	struct memory memory[MEMORIES];
 };
 
 /* ---- which match --------------------------------------------------------- */
@@ -75,93 +91,147 @@ static double worth(
 }
 
 /* No draft is worth more than it is long. */
-static void choose(struct suffix *s, const struct suffix_matches *m)
+static void choose(const struct suffix *s, struct memory *m)
 {
-	double best = 0;
-
-	s->match = s->limit = 0;
-	for (uint32_t match = m->n; match; match--) {
+	m->match = m->limit = 0;
+	m->worth = 0;
+	for (uint32_t match = m->matches.n; match; match--) {
 		uint32_t limit = limit_of(s, match);
 		double is;
 
-		if (limit <= best)
+		if (limit <= m->worth)
 			continue;
-		is = worth(s->text, m->at[match - 1], limit);
-		if (is <= best)
+		is = worth(m->tree, m->matches.at[match - 1], limit);
+		if (is <= m->worth)
 			continue;
-		best = is;
-		s->root = m->at[match - 1];
-		s->match = match;
-		s->limit = limit;
+		m->worth = is;
+		m->root = m->matches.at[match - 1];
+		m->match = match;
+		m->limit = limit;
 	}
 }
 
 /* ---- the source ---------------------------------------------------------- */
 
+/* What came to the history since the text before. */
+static int take_history(struct suffix *s, struct err *e)
+{
+	struct suffix_tree *t = s->memory[HISTORY].tree;
+	size_t n = t ? history_count(s->history) : 0;
+	size_t i = t ? history_after(s->history, s->last) : 0;
+
+	for (; i < n; i++) {
+		struct history_record r = history_at(s->history, i);
+		int ret = suffix_tree_append(t, r.id, r.n, e);
+
+		if (!ret)
+			ret = suffix_tree_end(t, e);
+		if (ret) {
+			suffix_tree_clear(t);
+			s->last = 0;
+			return ret;
+		}
+		s->last = r.number;
+	}
+	return 0;
+}
+
 static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {
 	struct suffix *s = arg;
-	struct suffix_matches m;
-	int ret;
+	struct memory *own = &s->memory[TEXT], *old = &s->memory[HISTORY];
+	size_t known = suffix_tree_tokens(own->tree);
+	int ret = 0;
 
-	if (same < suffix_tree_tokens(s->text)) {
-		suffix_tree_clear(s->text);
+	if (!known || same < known) {
+		suffix_tree_clear(own->tree);
+		old->matches.n = 0;
 		same = 0;
+		ret = take_history(s, e);
 	}
-	ret = suffix_tree_append(s->text, text + same, n - same, e);
+	if (!ret)
+		ret = suffix_tree_append(own->tree, text + same, n - same, e);
 	if (ret)
 		return ret;
-	suffix_tree_live(s->text, &m);
-	choose(s, &m);
+	suffix_tree_live(own->tree, &own->matches);
+	for (size_t i = same; old->tree && i < n; i++)
+		suffix_tree_follow(old->tree, &old->matches, text[i]);
+	choose(s, own);
+	choose(s, old);
 	return 0;
 }
 
+/* A source's place is one of each memory's: its node and `at`. */
 static void root(void *arg, struct source_place *p)
 {
 	const struct suffix *s = arg;
 
-	p->at[0] = s->root.node;
-	p->at[1] = s->root.at;
-	p->at[2] = s->limit > 0;
+	for (unsigned i = 0; i < MEMORIES; i++) {
+		p->at[2 * i] =
+			s->memory[i].limit ? s->memory[i].root.node : NOWHERE;
+		p->at[2 * i + 1] = s->memory[i].root.at;
+	}
 }
 
 static void step(void *arg, struct source_place *p, int32_t token)
 {
 	const struct suffix *s = arg;
-	struct suffix_place at = { p->at[0], p->at[1] };
 
-	p->at[2] = p->at[2] && suffix_tree_step(s->text, &at, token);
-	p->at[0] = at.node;
-	p->at[1] = at.at;
+	for (unsigned i = 0; i < MEMORIES; i++) {
+		struct suffix_place at = { p->at[2 * i], p->at[2 * i + 1] };
+
+		if (at.node == NOWHERE ||
+			!suffix_tree_step(s->memory[i].tree, &at, token))
+			at.node = NOWHERE;
+		p->at[2 * i] = at.node;
+		p->at[2 * i + 1] = at.at;
+	}
 }
 
+static uint32_t put_guesses(const struct suffix *s, unsigned memory,
+	const struct source_place *p, uint32_t depth, struct source_guess *out,
+	uint32_t most)
+{
+	const struct memory *m = &s->memory[memory];
+	const struct suffix_place at = { p->at[2 * memory],
+		p->at[2 * memory + 1] };
+	struct suffix_next next[SUFFIX_RARE];
+	uint32_t n, count;
+
+	if (at.node == NOWHERE || depth >= m->limit)
+		return 0;
+	n = suffix_tree_next(m->tree, &at, next);
+	count = suffix_tree_count(m->tree, &at);
+	if (n > most)
+		n = most;
+	for (uint32_t i = 0; i < n; i++)
+		out[i] = (struct source_guess){ next[i].token,
+			(float)next[i].count / (float)count, memory, m->match };
+	return n;
+}
+
+/* A chain is that of the memory whose draft promises more. */
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
 	const struct suffix *s = arg;
-	const struct suffix_place at = { p->at[0], p->at[1] };
-	struct suffix_next next[SUFFIX_RARE];
-	uint32_t n, count;
+	const struct memory *m = s->memory;
+	uint32_t n;
 
-	if (!p->at[2] || depth >= s->limit)
-		return 0;
-	n = suffix_tree_next(s->text, &at, next);
-	count = suffix_tree_count(s->text, &at);
-	if (n > most)
-		n = most;
-	for (uint32_t i = 0; i < n; i++)
-		out[i] = (struct source_guess){ .token = next[i].token,
-			.share = (float)next[i].count / (float)count,
-			.match = s->match };
-	return n;
+	if (most == 1)
+		return put_guesses(s, m[HISTORY].worth > m[TEXT].worth, p,
+			depth, out, most);
+	n = put_guesses(s, TEXT, p, depth, out, most);
+	return n + put_guesses(s, HISTORY, p, depth, out + n, most - n);
 }
 
 static void close_suffix(void *arg)
 {
 	struct suffix *s = arg;
 
-	suffix_tree_close(s->text);
+	for (unsigned i = 0; i < MEMORIES; i++)
+		suffix_tree_close(s->memory[i].tree);
 	free(s);
 }
 
@@ -181,9 +251,12 @@ static int open_kind(
 		return err_set(e, ENOMEM, "no memory to draft from suffixes");
 	s->opts = *(const struct suffix_options *)opt_values_of(
 		site->values, &table);
-	ret = suffix_tree_open(&s->text, e);
+	s->history = site->history;
+	ret = suffix_tree_open(&s->memory[TEXT].tree, e);
+	if (!ret && s->history)
+		ret = suffix_tree_open(&s->memory[HISTORY].tree, e);
 	if (ret) {
-		free(s);
+		close_suffix(s);
 		return ret;
 	}
 	return source_drafter_open(out, &source, e);
@@ -191,9 +264,9 @@ static int open_kind(
 
 const struct draft_kind draft_kind_suffix = {
 	.name = "suffix",
-	.summary = "what came where the text's end stood before, by how often "
-		   "(SuffixDecoding)",
-	.title = "suffixes of the text",
+	.summary = "what came where the text's end stood before, there or in "
+		   "the history, by how often (SuffixDecoding)",
+	.title = "suffixes",
 	.options = &table,
 	.open = open_kind,
 };

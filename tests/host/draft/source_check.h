@@ -33,7 +33,7 @@ static void check_chain(const struct drafter *d, const int32_t *text, size_t n,
 	struct tree *t;
 	struct err e = { 0 };
 
-	assert_ok(tree_open(&t, 64, 8, &e), &e);
+	assert_ok(tree_open(&t, 64, 1, &e), &e);
 	assert_ok(d->begin(d->arg, t, text, n, &e), &e);
 	assert_ok(build_chain(t, d, &limits, &e), &e);
 	if (t->n != 1 + n_want)

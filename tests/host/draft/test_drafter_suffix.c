@@ -5,6 +5,7 @@
 #include "base/opt.h"
 #include "host/draft/drafting.h"
 #include "tests/host/draft/source_check.h"
+#include "tests/host/text/history_file.h"
 
 static void ask(struct opt_values *v, const char *name, const char *text)
 {
@@ -79,10 +80,54 @@ static void test_long_match(void **state)
 	drafter_close(&d);
 }
 
+static void keep(struct history *h, const int32_t *id, uint32_t n)
+{
+	const struct history_record r = { .id = id, .n_prompt = 1, .n = n };
+	struct err e = { 0 };
+
+	assert_ok(history_append(h, &r, 1, &e), &e);
+}
+
+/* What was answered before is drafted from, also what came since the drafter
+ * was opened; of both memories the chain is that which promises more. */
+static void test_history(void **state)
+{
+	const int32_t a[] = { 1, 2, 3, 4, 5, 6 };
+	const int32_t b[] = { 3, 4, 7, 8, 9 };
+	const int32_t text[] = { 10, 1, 2, 3 }, other[] = { 20, 3, 4, 7 };
+	const int32_t both[] = { 3, 11, 12, 2, 3 };
+	struct opt_values v = { 0 };
+	struct draft_site site = { .values = &v };
+	struct drafter d;
+	struct history *h;
+
+	history_fresh();
+	site.history = h = history_opened(1 << 20);
+	d = open_drafter(&draft_kind_suffix, &site);
+	check_chain(&d, text, 4, NULL, 0);
+	keep(h, a, 6);
+	/* Within a text the history stays what it was. */
+	check_chain(&d, text, 4, NULL, 0);
+	check_chain(&d, other, 2, a + 3, 1);
+	check_chain(&d, text, 4, a + 3, 3);
+	keep(h, b, 5);
+	check_chain(&d, other, 4, b + 3, 2);
+	/* The text's own match is shorter. */
+	check_chain(&d, both, 5, a + 3, 2);
+	check_chain(&d, both, 2, NULL, 0);
+	drafter_close(&d);
+	site.history = NULL;
+	d = open_drafter(&draft_kind_suffix, &site);
+	check_chain(&d, both, 5, both + 1, 1);
+	drafter_close(&d);
+	history_close(h);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_length),
 	cmocka_unit_test(test_shares),
 	cmocka_unit_test(test_long_match),
+	cmocka_unit_test(test_history),
 };
 
 TEST_MAIN(tests)
