@@ -16,6 +16,7 @@ const struct draft_kind *const draft_kinds[] = {
 	&draft_kind_calibrated,
 	&draft_kind_reuse,
 	&draft_kind_suffix,
+	&draft_kind_recycle,
 	MORE_DRAFT_KINDS NULL,
 };
 

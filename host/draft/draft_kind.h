@@ -71,6 +71,7 @@ extern const struct draft_kind draft_kind_oracle;
 extern const struct draft_kind draft_kind_calibrated;
 extern const struct draft_kind draft_kind_reuse;
 extern const struct draft_kind draft_kind_suffix;
+extern const struct draft_kind draft_kind_recycle;
 
 /*
  * The kind that `said` begins with by name, NULL: none does; *len is then the

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static struct drafter open_drafter(
+static inline struct drafter open_drafter(
 	const struct draft_kind *kind, const struct draft_site *site)
 {
 	struct drafter d = { 0 };
@@ -26,8 +26,8 @@ static struct drafter open_drafter(
 }
 
 /* A chain behind a text is want[n]. */
-static void check_chain(const struct drafter *d, const int32_t *text, size_t n,
-	const int32_t *want, uint32_t n_want)
+static inline void check_chain(const struct drafter *d, const int32_t *text,
+	size_t n, const int32_t *want, uint32_t n_want)
 {
 	const struct build_limits limits = { 64, 63 };
 	struct tree *t;

@@ -1,0 +1,234 @@
+/*
+ * Token Recycling (Luo et al., ACL 2025): what the target would have said last
+ * time behind a token comes behind it again. Of every token the eight likeliest
+ * that were behind it in the last verified row of it are kept, over all texts;
+ * a draft goes from token to token. Where a tree has rows of one token the last
+ * by depth, then by order, is kept.
+ *
+ * The paper fills a tree of fixed shape by these ranks. Here each rank has the
+ * share of cases in which the target's best token stood there, learnt with
+ * every row that is replaced, and the methods choose by that.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/source.h"
+#include "host/model/model.h"
+#include "host/tree/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RANKS   8
+#define UNKNOWN (-1)
+
+/* Rows that shares are learnt from, at most: what was learnt before fades. */
+#define MEMORY 1024.0
+
+struct recycle_options {
+	int rows; /* of recycled_rows */
+};
+
+enum { ROWS_WAY, ROWS_ALL };
+
+static const char *const recycled_rows[] = { "way", "all", NULL };
+
+#define IN(field) OPT_IN(recycle_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_CHOICE, 0, "recycle-rows", IN(rows), NULL,
+		"with recycle: learn from the rows on the accepted way, whose "
+		"logits are there, or from all, whose logits are computed for "
+		"it ({})",
+		.choices = recycled_rows },
+};
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct recycle_options){ .rows = ROWS_WAY },
+	.size = sizeof(struct recycle_options),
+};
+
+/* A row verified since the text was given. */
+struct fresh {
+	int32_t token;
+	uint32_t depth;
+	int32_t next[RANKS];
+};
+
+struct recycle {
+	int32_t (*next)[RANKS]; /* [n_vocab], best first; UNKNOWN: no row yet */
+	uint32_t n_vocab;
+	/* Rows replaced, and in how many of them the best token of the new one
+	 * stood at each rank of the old. */
+	double rows, at[RANKS];
+	/* [n_fresh], by depth. Until the next text the old rows are still what
+	 * the last draft was made of. */
+	struct fresh *fresh;
+	uint32_t n_fresh, room;
+	int32_t last; /* of the text */
+};
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* The likeliest first; of equals the lower token. */
+static void best_tokens(const float *logits, uint32_t n, int32_t next[RANKS])
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = kept;
+
+		if (kept == RANKS && !(logits[i] > logits[next[RANKS - 1]]))
+			continue;
+		if (kept < RANKS)
+			kept++;
+		else
+			at--;
+		for (; at && logits[i] > logits[next[at - 1]]; at--)
+			next[at] = next[at - 1];
+		next[at] = (int32_t)i;
+	}
+	while (kept < RANKS)
+		next[kept++] = UNKNOWN;
+}
+
+static void learn_rank(struct recycle *r, const int32_t *old, int32_t best)
+{
+	for (uint32_t i = 0; i < RANKS; i++)
+		r->at[i] += old[i] == best;
+	if (++r->rows <= MEMORY)
+		return;
+	for (uint32_t i = 0; i < RANKS; i++)
+		r->at[i] *= MEMORY / r->rows;
+	r->rows = MEMORY;
+}
+
+static void renew(struct recycle *r)
+{
+	for (uint32_t i = 0; i < r->n_fresh; i++) {
+		const struct fresh *f = &r->fresh[i];
+		int32_t *row = r->next[f->token];
+
+		if (row[0] != UNKNOWN)
+			learn_rank(r, row, f->next[0]);
+		memcpy(row, f->next, sizeof(f->next));
+	}
+	r->n_fresh = 0;
+}
+
+/* Half of what a new drafter thinks of the best token comes true, and of each
+ * rank behind it half as often. */
+static double share(const struct recycle *r, uint32_t rank)
+{
+	const double prior = 8;
+
+	return (r->at[rank] + prior / (double)(2u << rank)) / (r->rows + prior);
+}
+
+/* ---- the source ---------------------------------------------------------- */
+
+static int take(
+	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
+{
+	struct recycle *r = arg;
+
+	renew(r);
+	r->last = text[n - 1];
+	return 0;
+}
+
+static void step(void *arg, struct source_place *p, int32_t token)
+{
+	p->at[0] = (uint32_t)token;
+}
+
+static void root(void *arg, struct source_place *p)
+{
+	step(arg, p, ((const struct recycle *)arg)->last);
+}
+
+static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
+	struct source_guess *out, uint32_t most)
+{
+	const struct recycle *r = arg;
+	const int32_t *row = r->next[p->at[0]];
+	uint32_t n = 0;
+
+	for (; n < RANKS && n < most && row[n] != UNKNOWN; n++)
+		out[n] = (struct source_guess){ .token = row[n],
+			.share = (float)share(r, n) };
+	return n;
+}
+
+static void computed(void *arg, const struct tree *t, uint32_t node,
+	const float *logits, uint32_t n_vocab)
+{
+	struct recycle *r = arg;
+	struct fresh new = { t->token[node], t->depth[node], { 0 } };
+	uint32_t at = r->n_fresh;
+
+	if (at == r->room)
+		return;
+	best_tokens(logits, n_vocab, new.next);
+	for (; at && r->fresh[at - 1].depth > new.depth; at--)
+		r->fresh[at] = r->fresh[at - 1];
+	r->fresh[at] = new;
+	r->n_fresh++;
+}
+
+static void close_recycle(void *arg)
+{
+	struct recycle *r = arg;
+
+	free(r->next);
+	free(r->fresh);
+	free(r);
+}
+
+static int open_rows(
+	struct recycle *r, const struct draft_site *site, struct err *e)
+{
+	r->n_vocab = site->target->n_vocab;
+	r->room = site->rows;
+	r->next = malloc(r->n_vocab * sizeof(*r->next));
+	r->fresh = malloc(r->room * sizeof(*r->fresh));
+	if (!r->next || !r->fresh)
+		return err_set(e, ENOMEM,
+			"no memory to keep %d tokens behind each of %u", RANKS,
+			r->n_vocab);
+	memset(r->next, 0xff, r->n_vocab * sizeof(*r->next));
+	return 0;
+}
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	const struct recycle_options *o = opt_values_of(site->values, &table);
+	struct recycle *r = calloc(1, sizeof(*r));
+	const struct source source = { .arg = r,
+		.take = take,
+		.root = root,
+		.step = step,
+		.guesses = guesses,
+		.computed = computed,
+		.all_rows = o->rows == ROWS_ALL,
+		.close = close_recycle };
+	int ret = r ? open_rows(r, site, e)
+		    : err_set(e, ENOMEM, "no memory to recycle tokens");
+
+	if (ret && r)
+		close_recycle(r);
+	return ret ? ret : source_drafter_open(out, &source, e);
+}
+
+const struct draft_kind draft_kind_recycle = {
+	.name = "recycle",
+	.summary = "what the model would have said behind a token when it was "
+		   "verified last (Token Recycling)",
+	.title = "recycled tokens",
+	.options = &table,
+	.open = open_kind,
+};
