@@ -68,6 +68,7 @@ extern const struct draft_kind *const draft_kinds[];
 extern const struct draft_kind draft_kind_host;
 extern const struct draft_kind draft_kind_device;
 extern const struct draft_kind draft_kind_oracle;
+extern const struct draft_kind draft_kind_pld;
 extern const struct draft_kind draft_kind_calibrated;
 extern const struct draft_kind draft_kind_reuse;
 extern const struct draft_kind draft_kind_suffix;

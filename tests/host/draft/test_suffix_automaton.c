@@ -9,18 +9,12 @@
 #include "host/draft/suffix_automaton.h"
 #include "host/draft/suffix_edges.h"
 #include "tests/harness.h"
+#include "tests/host/draft/copied_text.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-static uint64_t seed;
-
-static uint32_t below(uint32_t n, uint64_t stream, uint64_t i)
-{
-	return (uint32_t)(rng_uniform(seed, stream, i) * n);
-}
 
 static struct suffix_automaton *open_kind(enum suffix_kind kind)
 {
@@ -89,19 +83,6 @@ static void check_prefix(const struct suffix_automaton *a, const int32_t *text,
 			n, before.state, before.len, m.state, m.len);
 }
 
-/* A text that repeats itself at times: else nothing of a large alphabet ever
- * matches for long. */
-static void write_text(int32_t *t, size_t n, uint32_t alphabet, uint64_t stream)
-{
-	for (size_t i = 0; i < n; i++) {
-		uint32_t from = below(1 + (uint32_t)i, stream + 1, i);
-
-		t[i] = (int32_t)below(alphabet, stream, i);
-		if (i && below(3, stream + 2, i / 8))
-			t[i] = t[i - 1 - (from % 5) % i];
-	}
-}
-
 /*
  * A state that is split while the cursor is in it stays behind, so the cursor
  * is looked up anew by the tokens that it matched.
@@ -125,13 +106,12 @@ static void test_text(void **state)
 	int32_t text[96];
 	uint64_t checked = 0;
 
-	seed = harness_seed();
 	for (uint64_t i = 0; checked < PREFIXES; i++) {
-		size_t n = 1 + below(ARRAY_LEN(text), 1, i);
+		size_t n = 1 + copied_below(ARRAY_LEN(text), 1, i);
 		struct suffix_match m = { 0 };
 
 		suffix_automaton_clear(a);
-		write_text(
+		copied_text(
 			text, n, alphabets[i % ARRAY_LEN(alphabets)], 1000 * i);
 		for (size_t k = 0; k < n; k++) {
 			m = cursor_before(a, text, k, m.len);
@@ -154,11 +134,10 @@ static void test_again(void **state)
 	struct suffix_automaton *b = open_kind(SUFFIX_TEXT);
 	int32_t text[400];
 
-	seed = harness_seed();
 	for (uint64_t i = 0; i < 50; i++) {
 		struct suffix_match m, k;
 
-		write_text(text, ARRAY_LEN(text), 2 + (uint32_t)i, 1000 * i);
+		copied_text(text, ARRAY_LEN(text), 2 + (uint32_t)i, 1000 * i);
 		suffix_automaton_clear(a);
 		add(a, text, 250);
 		suffix_automaton_clear(a);
@@ -298,7 +277,7 @@ static void check_history(
 	check_states(a, stream);
 	for (uint32_t i = 0; i < x->n; i++)
 		check_query(a, x, x->token[i], x->length[i]);
-	write_text(query, LENGTH, x->alphabet, stream);
+	copied_text(query, LENGTH, x->alphabet, stream);
 	check_query(a, x, query, LENGTH);
 }
 
@@ -309,15 +288,14 @@ static void test_history(void **state)
 	struct suffix_automaton *a = open_kind(SUFFIX_HISTORY);
 	struct texts x;
 
-	seed = harness_seed();
 	for (uint64_t i = 0; i < 180; i++) {
 		x.n = 0;
 		x.alphabet = alphabets[i % ARRAY_LEN(alphabets)];
 		suffix_automaton_clear(a);
 		while (x.n < TEXTS) {
-			uint32_t n = below(LENGTH + 1, i, x.n);
+			uint32_t n = copied_below(LENGTH + 1, i, x.n);
 
-			write_text(x.token[x.n], n, x.alphabet,
+			copied_text(x.token[x.n], n, x.alphabet,
 				1000 * i + 10 * x.n);
 			x.length[x.n++] = n;
 			add(a, x.token[x.n - 1], n);
@@ -336,9 +314,9 @@ static void test_many_children(void **state)
 	struct suffix_match m = { 0 };
 	uint32_t next[HERE] = { 0 }, copy[HERE];
 
-	seed = harness_seed();
 	for (uint64_t i = 0; i < 3000; i++) {
-		uint32_t some = below(400, 7, i), rare = below(some + 1, 8, i);
+		uint32_t some = copied_below(400, 7, i),
+			 rare = copied_below(some + 1, 8, i);
 		int32_t text[3] = { 5, (int32_t)(10 + rare), (int32_t)(i % 3) };
 
 		add(a, text, 3);
@@ -394,7 +372,7 @@ static void write_distinct(int32_t *t, uint32_t n)
 static void write_random(int32_t *t, uint32_t n, uint32_t alphabet)
 {
 	for (uint32_t i = 0; i < n; i++)
-		t[i] = (int32_t)below(alphabet, alphabet, i);
+		t[i] = (int32_t)copied_below(alphabet, alphabet, i);
 }
 
 static void write_bits(int32_t *t, uint32_t n)
@@ -415,7 +393,7 @@ static void write_hundreds(int32_t *t, uint32_t n)
 static void write_words(int32_t *t, uint32_t n) /* by Zipf's law */
 {
 	for (uint32_t i = 0; i < n; i++) {
-		double u = rng_uniform(seed, 77, i), x = 1;
+		double u = rng_uniform(copied_seed(), 77, i), x = 1;
 
 		for (; u > 0.1; u -= 0.1)
 			x *= 2.8;
@@ -459,7 +437,6 @@ static void test_bytes(void **state)
 {
 	int32_t *text = malloc(BIG * sizeof(*text));
 
-	seed = harness_seed();
 	assert_non_null(text);
 	for (size_t i = 0; i < ARRAY_LEN(families); i++)
 		for (uint32_t n = BIG; n > 1000; n = n / 7 * 4) {

@@ -1,0 +1,98 @@
+/*
+ * Prompt lookup decoding (Saxena, 2023): `pld`. The last 3 tokens are looked
+ * for in the text from its beginning on; the first place with 10 more behind
+ * it says what comes, or the last 2 tokens, or the last one. A place too near
+ * to the end has too little behind it and is passed over, where others would
+ * draft what there is.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/lookup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LENGTH_MOST 255
+
+struct pld_options {
+	uint32_t ngram, length;
+};
+
+/* clang-format off */
+#define IN(field) OPT_IN(pld_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_UINT, 0, "pld-ngram", IN(ngram), "N",
+		"with pld: tokens that it looks for, then ever fewer ({})",
+		1, 64 },
+	{ OPT_UINT, 0, "pld-length", IN(length), "N",
+		"with pld: tokens that it drafts ({})", 1, LENGTH_MOST },
+};
+/* clang-format on */
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct pld_options){ .ngram = 3, .length = 10 },
+	.size = sizeof(struct pld_options),
+};
+
+/* Where the continuation begins; n: nowhere. */
+static size_t find_ngram(const struct pld_options *o, const int32_t *text,
+	size_t n, size_t ngram)
+{
+	for (size_t from = ngram; from + o->length <= n && from + ngram < n;
+		from++)
+		if (!memcmp(text + from - ngram, text + n - ngram,
+			    ngram * sizeof(*text)))
+			return from;
+	return n;
+}
+
+static int find(void *arg, const int32_t *text, size_t n, size_t same,
+	struct lookup_chain *c, struct err *e)
+{
+	const struct pld_options *o = arg;
+	size_t ngram = o->ngram < n ? o->ngram : n, from = n;
+
+	c->n = 0;
+	while (ngram && (from = find_ngram(o, text, n, ngram)) == n)
+		ngram--;
+	if (from == n)
+		return 0;
+	memcpy(c->token, text + from, o->length * sizeof(*text));
+	c->n = o->length;
+	c->match = (uint32_t)ngram;
+	return 0;
+}
+
+static uint32_t length(const struct opt_values *values)
+{
+	const struct pld_options *o = opt_values_of(values, &table);
+
+	return o->length;
+}
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	struct pld_options *o = malloc(sizeof(*o));
+	const struct lookup lookup = { o, find, free };
+
+	if (!o)
+		return err_set(e, ENOMEM, "no memory for prompt lookup");
+	*o = *(const struct pld_options *)opt_values_of(site->values, &table);
+	return lookup_drafter_open(out, &lookup, o->length, e);
+}
+
+const struct draft_kind draft_kind_pld = {
+	.name = "pld",
+	.summary = "prompt lookup: what stood behind the last 3 tokens, or "
+		   "fewer, where the text has them first",
+	.title = "prompt lookup",
+	.options = &table,
+	.length = length,
+	.open = open_kind,
+};

@@ -1,0 +1,77 @@
+/*
+ * What the tests of drafters that look up share: texts that repeat themselves,
+ * since else nothing of a large alphabet ever matches for long, and the chain
+ * that a drafter makes behind one.
+ */
+#ifndef TESTS_HOST_DRAFT_COPIED_TEXT_H
+#define TESTS_HOST_DRAFT_COPIED_TEXT_H
+
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/tree/build.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+#include "tests/harness.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define COPIED_CHAIN 255 /* tokens of a chain at most */
+
+static inline uint64_t copied_seed(void)
+{
+	static uint64_t value; /* asked for once: it is printed */
+
+	return value ? value : (value = harness_seed());
+}
+
+static inline uint32_t copied_below(uint32_t n, uint64_t stream, uint64_t i)
+{
+	return (uint32_t)(rng_uniform(copied_seed(), stream, i) * n);
+}
+
+/* Of runs of 8 tokens two of three go back to what came a little before. */
+static inline void copied_text(
+	int32_t *t, size_t n, uint32_t alphabet, uint64_t stream)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t back = copied_below(40, stream + 1, i / 8);
+
+		t[i] = (int32_t)copied_below(alphabet, stream, i);
+		if (i && copied_below(3, stream + 2, i / 8))
+			t[i] = t[i - 1 - back % i];
+	}
+}
+
+/* The tokens are written to out [COPIED_CHAIN]. */
+static inline uint32_t copied_chain(
+	const struct drafter *d, const int32_t *text, size_t n, int32_t *out)
+{
+	const struct build_limits limits = { COPIED_CHAIN + 1, COPIED_CHAIN };
+	struct tree *t;
+	struct err e = { 0 };
+	uint32_t length;
+
+	assert_ok(tree_open(&t, COPIED_CHAIN + 1, 1, &e), &e);
+	assert_ok(d->begin(d->arg, t, text, n, &e), &e);
+	assert_ok(build_chain(t, d, &limits, &e), &e);
+	length = t->n - 1;
+	for (uint32_t i = 0; i < length; i++)
+		out[i] = t->token[i + 1];
+	tree_close(t);
+	return length;
+}
+
+static inline void copied_same(const int32_t *got, uint32_t n,
+	const int32_t *want, uint32_t m, const char *what, size_t at)
+{
+	for (uint32_t i = 0; i < n && i < m; i++)
+		if (got[i] != want[i])
+			fail_msg("%s, behind %zu: token %u is %d, not %d", what,
+				at, i, got[i], want[i]);
+	if (n != m)
+		fail_msg("%s, behind %zu: %u tokens, not %u", what, at, n, m);
+}
+
+#endif

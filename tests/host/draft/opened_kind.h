@@ -1,0 +1,70 @@
+/*
+ * What the tests of drafters' kinds share: one opened as --draft opens it, and
+ * its chains held against what they should be.
+ */
+#ifndef TESTS_HOST_DRAFT_OPENED_KIND_H
+#define TESTS_HOST_DRAFT_OPENED_KIND_H
+
+#include "base/opt.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/drafting.h"
+#include "tests/host/draft/copied_text.h"
+
+#include <string.h>
+
+#define KIND_TEXT 220 /* tokens of a text */
+
+/* Options by name, with NULL at their end. */
+struct asked {
+	const char *name, *value;
+};
+
+static inline int kind_try(const struct draft_kind *k, const struct asked *a,
+	struct drafter *out, struct err *e)
+{
+	static struct opt_values values; /* which the drafter may read */
+	const struct draft_site site = { .values = &values };
+
+	values = (struct opt_values){ 0 };
+	for (; a && a->name; a++)
+		assert_ok(
+			opt_set(drafting_tables, &values, a->name, a->value, e),
+			e);
+	return k->open(out, &site, e);
+}
+
+static inline struct drafter kind_open(
+	const struct draft_kind *k, const struct asked *a)
+{
+	struct drafter d;
+	struct err e = { 0 };
+
+	assert_ok(kind_try(k, a, &d, &e), &e);
+	return d;
+}
+
+/* The chain behind text[n] is want[m]. */
+static inline void kind_drafts(const struct drafter *d, const int32_t *text,
+	size_t n, const int32_t *want, uint32_t m, const char *what)
+{
+	int32_t got[COPIED_CHAIN];
+	uint32_t k = copied_chain(d, text, n, got);
+
+	copied_same(got, k, want, m, what, n);
+}
+
+/* Two parts that are the same, within the text. */
+static inline bool kind_same(const int32_t *text, size_t a, size_t b, size_t n)
+{
+	return !memcmp(text + a, text + b, n * sizeof(*text));
+}
+
+/* It drafts so many tokens at most, by default. */
+static inline void kind_has_length(const struct draft_kind *k, uint32_t length)
+{
+	const struct opt_values none = { 0 };
+
+	assert_int_equal(k->length(&none), length);
+}
+
+#endif
