@@ -1,0 +1,239 @@
+/*
+ * llama.cpp's ngram-map-k and ngram-map-k4v, by their description: `ngram-map`.
+ * The last 12 tokens are the key; what stood behind it where it stood last is
+ * drafted, up to 48 tokens. A map by the key's hash knows its places. Nothing
+ * is drafted in a text of no more than a key and a draft, nor less than as many
+ * tokens as the key has.
+ *
+ * With more than one value, up to so many different continuations of a key are
+ * counted, and the one is drafted that stood there at least twice as often as
+ * all others together.
+ *
+ * These sizes are meant for code that is written again; where what is copied is
+ * short, keys of 3 and drafts of 16 find it.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/lookup.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS     (1u << 18)
+#define VALUES      4
+#define LENGTH_MOST 255
+
+struct ngram_map_options {
+	uint32_t key, length, hits, values;
+};
+
+/* clang-format off */
+#define IN(field) OPT_IN(ngram_map_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_UINT, 0, "ngram-map-key", IN(key), "N",
+		"with ngram-map: tokens of a key ({}; 3 where copies are "
+		"short)", 1, 1024 },
+	{ OPT_UINT, 0, "ngram-map-length", IN(length), "N",
+		"with ngram-map: tokens that it drafts at most ({}; 16 where "
+		"copies are short)", 1, LENGTH_MOST },
+	{ OPT_UINT, 0, "ngram-map-hits", IN(hits), "N",
+		"with ngram-map: times that a key must have stood before ({})",
+		1, UINT32_MAX },
+	{ OPT_UINT, 0, "ngram-map-values", IN(values), "N",
+		"with ngram-map: continuations of a key that are counted ({}; "
+		"k4v is 4)", 1, VALUES },
+};
+/* clang-format on */
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults =
+		&(const struct ngram_map_options){
+			.key = 12, .length = 48, .hits = 1, .values = 1 },
+	.size = sizeof(struct ngram_map_options),
+};
+
+struct ngram_map {
+	struct ngram_map_options o;
+	/* Where keys end: the newest of those with a hash, and before each the
+	 * next older one; 0 ends. Keys end up to `n`. */
+	uint32_t *newest; /* [BUCKETS] */
+	uint32_t *older;  /* [room] */
+	size_t n, room;
+};
+
+static uint32_t bucket(const int32_t *key, uint32_t n)
+{
+	uint64_t hash = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		hash = (hash ^ (uint32_t)key[i]) * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(hash >> 46);
+}
+
+/* ---- the map ------------------------------------------------------------- */
+
+static int reserve(struct ngram_map *m, size_t n, struct err *e)
+{
+	uint32_t *more;
+
+	if (n < m->room)
+		return 0;
+	more = realloc(m->older, 2 * (n + 1) * sizeof(*more));
+	if (!more)
+		return err_set(e, ENOMEM, "no memory for a map of keys");
+	m->older = more;
+	m->room = 2 * (n + 1);
+	return 0;
+}
+
+/* Places with less behind them than a key has tokens are not in it yet. */
+static int update(struct ngram_map *m, const int32_t *text, size_t n,
+	size_t same, struct err *e)
+{
+	size_t key = m->o.key, end = n > key ? n - key : 0;
+	int ret = reserve(m, end, e);
+
+	if (ret)
+		return ret;
+	if (m->n && same < m->n + key) {
+		memset(m->newest, 0, BUCKETS * sizeof(*m->newest));
+		m->n = 0;
+	}
+	for (size_t at = m->n < key ? key : m->n + 1; at <= end; at++) {
+		uint32_t b = bucket(text + at - key, m->o.key);
+
+		m->older[at] = m->newest[b];
+		m->newest[b] = (uint32_t)at;
+	}
+	m->n = end;
+	return 0;
+}
+
+/* ---- drafting ------------------------------------------------------------ */
+
+struct value {
+	uint32_t end; /* of the newest place of the key with it */
+	uint32_t times;
+};
+
+/* As far as both go. */
+static bool same_value(const struct ngram_map *m, const int32_t *text, size_t n,
+	size_t a, size_t b)
+{
+	size_t len = n - (a > b ? a : b);
+
+	if (len > m->o.length)
+		len = m->o.length;
+	return !memcmp(text + a, text + b, len * sizeof(*text));
+}
+
+static void count_value(const struct ngram_map *m, const int32_t *text,
+	size_t n, uint32_t end, struct value *v)
+{
+	uint32_t i = 0;
+
+	while (i < m->o.values && v[i].times &&
+		!same_value(m, text, n, v[i].end, end))
+		i++;
+	if (i == m->o.values)
+		return;
+	if (!v[i].times++)
+		v[i].end = end;
+}
+
+/* Where the draft begins; 0: nowhere. */
+static uint32_t choose(const struct ngram_map *m, const int32_t *text, size_t n)
+{
+	const int32_t *key = text + n - m->o.key;
+	struct value v[VALUES] = { 0 };
+	uint32_t hits = 0, best = 0;
+
+	for (uint32_t at = m->newest[bucket(key, m->o.key)]; at;
+		at = m->older[at]) {
+		if (memcmp(text + at - m->o.key, key,
+			    m->o.key * sizeof(*key)) != 0)
+			continue;
+		hits++;
+		count_value(m, text, n, at, v);
+		if (m->o.values == 1 && hits >= m->o.hits)
+			break;
+	}
+	for (uint32_t i = 1; i < m->o.values; i++)
+		best = v[i].times > v[best].times ? i : best;
+	for (uint32_t i = 0, others = 0; i < m->o.values; i++) {
+		others += i != best ? v[i].times : 0;
+		if (v[best].times < 2 * others)
+			return 0;
+	}
+	return hits >= m->o.hits ? v[best].end : 0;
+}
+
+static int find(void *arg, const int32_t *text, size_t n, size_t same,
+	struct lookup_chain *c, struct err *e)
+{
+	struct ngram_map *m = arg;
+	int ret = update(m, text, n, same, e);
+	uint32_t from;
+
+	c->n = 0;
+	if (ret || n <= (size_t)m->o.key + m->o.length + 1)
+		return ret;
+	from = choose(m, text, n);
+	if (!from)
+		return 0;
+	c->n = n - from < m->o.length ? (uint32_t)(n - from) : m->o.length;
+	c->match = m->o.key;
+	memcpy(c->token, text + from, c->n * sizeof(*text));
+	return 0;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void close_map(void *arg)
+{
+	struct ngram_map *m = arg;
+
+	free(m->newest);
+	free(m->older);
+	free(m);
+}
+
+static uint32_t length(const struct opt_values *values)
+{
+	const struct ngram_map_options *o = opt_values_of(values, &table);
+
+	return o->length;
+}
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	struct ngram_map *m = calloc(1, sizeof(*m));
+	const struct lookup lookup = { m, find, close_map };
+
+	if (m)
+		m->newest = calloc(BUCKETS, sizeof(*m->newest));
+	if (!m || !m->newest) {
+		free(m);
+		return err_set(e, ENOMEM, "no memory for a map of keys");
+	}
+	m->o = *(const struct ngram_map_options *)opt_values_of(
+		site->values, &table);
+	return lookup_drafter_open(out, &lookup, m->o.length, e);
+}
+
+const struct draft_kind draft_kind_ngram_map = {
+	.name = "ngram-map",
+	.summary = "what stood behind the last 12 tokens where the text has "
+		   "them last",
+	.title = "a map of n-grams",
+	.options = &table,
+	.length = length,
+	.open = open_kind,
+};
