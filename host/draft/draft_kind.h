@@ -70,6 +70,7 @@ extern const struct draft_kind draft_kind_device;
 extern const struct draft_kind draft_kind_oracle;
 extern const struct draft_kind draft_kind_pld;
 extern const struct draft_kind draft_kind_ngram_map;
+extern const struct draft_kind draft_kind_ngram_mod;
 extern const struct draft_kind draft_kind_calibrated;
 extern const struct draft_kind draft_kind_reuse;
 extern const struct draft_kind draft_kind_suffix;

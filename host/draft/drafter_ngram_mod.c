@@ -1,0 +1,217 @@
+/*
+ * llama.cpp's ngram-mod, by its description: `ngram-mod`. A table of 16 MiB
+ * says what stood behind the last 24 tokens, by their hash alone; and behind
+ * those and what it said, and so on, up to 64 tokens and, if it does not come
+ * to 48, none. It keeps what it learnt from text to text; what comes to no good
+ * or fills it too much is forgotten as a whole.
+ *
+ * These sizes are meant for code that is written again; where what is copied is
+ * short, 4 tokens and drafts of 2 to 24 find it.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/lookup.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES      (1u << 22)
+#define PLACES_MOST (PLACES / 4) /* that a text may begin with */
+#define CHUNK       32           /* tokens that are learnt together, at least */
+#define FAILURES    5 /* one behind the other, until all is forgotten */
+#define MATCH_MOST  256
+#define LENGTH_MOST 255
+
+struct ngram_mod_options {
+	uint32_t match, least, most;
+};
+
+/* clang-format off */
+#define IN(field) OPT_IN(ngram_mod_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_UINT, 0, "ngram-mod-match", IN(match), "N",
+		"with ngram-mod: tokens whose hash is looked up ({}; 4 where "
+		"copies are short)", 1, MATCH_MOST },
+	{ OPT_UINT, 0, "ngram-mod-min", IN(least), "N",
+		"with ngram-mod: fewer tokens than that are not drafted ({}; 2 "
+		"where copies are short)", 1, LENGTH_MOST },
+	{ OPT_UINT, 0, "ngram-mod-max", IN(most), "N",
+		"with ngram-mod: tokens that it drafts at most ({}; 24 where "
+		"copies are short)", 1, LENGTH_MOST },
+};
+/* clang-format on */
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults =
+		&(const struct ngram_mod_options){
+			.match = 24, .least = 48, .most = 64 },
+	.size = sizeof(struct ngram_mod_options),
+};
+
+struct ngram_mod {
+	struct ngram_mod_options o;
+	int32_t *next; /* [PLACES] a token and one; 0: none */
+	uint32_t used;
+	size_t n;       /* tokens of the text that are learnt */
+	size_t drafted; /* behind so many tokens of it; 0: not */
+	unsigned failed;
+};
+
+static uint32_t place_of(const int32_t *token, uint32_t n)
+{
+	uint64_t hash = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		hash = hash * 6364136223846793005u + (uint32_t)token[i] + 1;
+	hash *= 0x9e3779b97f4a7c15u;
+	return (uint32_t)(hash >> 42);
+}
+
+/* ---- learning ------------------------------------------------------------ */
+
+static void forget(struct ngram_mod *m)
+{
+	memset(m->next, 0, PLACES * sizeof(*m->next));
+	m->used = 0;
+	m->failed = 0;
+	m->n = 0;
+}
+
+static void learn(struct ngram_mod *m, const int32_t *text, size_t n)
+{
+	size_t first = m->n > m->o.match ? m->n : m->o.match;
+
+	if (n < m->n + CHUNK)
+		return;
+	for (size_t i = first; i < n; i++) {
+		int32_t *next =
+			&m->next[place_of(text + i - m->o.match, m->o.match)];
+
+		m->used += !*next;
+		*next = text[i] + 1;
+	}
+	m->n = n;
+}
+
+/* Less than a quarter of the chain before came, though more was tried: what
+ * came was another token, not merely the end of what could be verified. */
+static bool came_to_little(const struct ngram_mod *m, const int32_t *text,
+	size_t n, const struct lookup_chain *c)
+{
+	size_t came = 0, most = n - m->drafted;
+
+	if (most > c->n)
+		most = c->n;
+	while (came < most && text[m->drafted + came] == c->token[came])
+		came++;
+	return came < most && 4 * came < c->n;
+}
+
+/* ---- drafting ------------------------------------------------------------ */
+
+static void draft(const struct ngram_mod *m, const int32_t *text, size_t n,
+	struct lookup_chain *c)
+{
+	int32_t path[MATCH_MOST + LENGTH_MOST];
+	uint32_t match = m->o.match;
+
+	memcpy(path, text + n - match, match * sizeof(*path));
+	while (c->n < m->o.most) {
+		int32_t next = m->next[place_of(path + c->n, match)];
+
+		if (!next)
+			break;
+		path[match + c->n] = c->token[c->n] = next - 1;
+		c->n++;
+	}
+	c->match = match;
+	if (c->n < m->o.least)
+		c->n = 0;
+}
+
+static int find(void *arg, const int32_t *text, size_t n, size_t same,
+	struct lookup_chain *c, struct err *e)
+{
+	struct ngram_mod *m = arg;
+
+	if (same < m->n || same < m->drafted) { /* another text */
+		if (m->used > PLACES_MOST)
+			forget(m);
+		m->n = 0;
+	} else if (m->drafted && n > m->drafted && c->n) {
+		m->failed = came_to_little(m, text, n, c) ? m->failed + 1 : 0;
+		if (m->failed == FAILURES)
+			forget(m);
+	}
+	learn(m, text, n);
+	c->n = 0;
+	if (n >= m->o.match)
+		draft(m, text, n, c);
+	m->drafted = c->n ? n : 0;
+	return 0;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void close_mod(void *arg)
+{
+	struct ngram_mod *m = arg;
+
+	free(m->next);
+	free(m);
+}
+
+static uint32_t length(const struct opt_values *values)
+{
+	const struct ngram_mod_options *o = opt_values_of(values, &table);
+
+	return o->most;
+}
+
+static int check_options(const struct ngram_mod_options *o, struct err *e)
+{
+	if (o->least <= o->most)
+		return 0;
+	return err_set(e, EINVAL,
+		"--ngram-mod-min %u is more than --ngram-mod-max %u, so that "
+		"nothing would be drafted",
+		o->least, o->most);
+}
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	const struct ngram_mod_options *o = opt_values_of(site->values, &table);
+	struct ngram_mod *m;
+	struct lookup lookup = { NULL, find, close_mod };
+	int ret = check_options(o, e);
+
+	if (ret)
+		return ret;
+	m = calloc(1, sizeof(*m));
+	if (m)
+		m->next = calloc(PLACES, sizeof(*m->next));
+	if (!m || !m->next) {
+		free(m);
+		return err_set(e, ENOMEM, "no memory for a table of n-grams");
+	}
+	m->o = *o;
+	lookup.arg = m;
+	return lookup_drafter_open(out, &lookup, o->most, e);
+}
+
+const struct draft_kind draft_kind_ngram_mod = {
+	.name = "ngram-mod",
+	.summary = "what a table says of the hash of the last 24 tokens, and "
+		   "so on",
+	.title = "a table of n-grams",
+	.options = &table,
+	.length = length,
+	.open = open_kind,
+};
