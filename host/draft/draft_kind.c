@@ -14,6 +14,7 @@ const struct draft_kind *const draft_kinds[] = {
 	&draft_kind_device,
 	&draft_kind_oracle,
 	&draft_kind_pld,
+	&draft_kind_sam,
 	&draft_kind_ngram_map,
 	&draft_kind_ngram_mod,
 	&draft_kind_calibrated,

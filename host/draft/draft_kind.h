@@ -69,6 +69,7 @@ extern const struct draft_kind draft_kind_host;
 extern const struct draft_kind draft_kind_device;
 extern const struct draft_kind draft_kind_oracle;
 extern const struct draft_kind draft_kind_pld;
+extern const struct draft_kind draft_kind_sam;
 extern const struct draft_kind draft_kind_ngram_map;
 extern const struct draft_kind draft_kind_ngram_mod;
 extern const struct draft_kind draft_kind_calibrated;

@@ -1,0 +1,360 @@
+#include "host/draft/drafter_sam.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/source.h"
+#include "host/draft/suffix_automaton.h"
+#include "host/text/history.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define MOST 255 /* tokens of a chain */
+
+enum origin {
+	FIRST_PLACE,
+	HISTORY,
+	OTHER_PLACES,
+	LESS_OF_HISTORY,
+};
+
+struct sam {
+	struct sam_options o;
+	struct suffix_automaton *text;
+	const struct history *records; /* NULL: none; borrowed */
+	uint64_t read;                 /* the number of the last of them in */
+	struct suffix_automaton *history; /* NULL: none */
+	struct suffix_match past;         /* of the text in that */
+	/* By its own rule, behind the text: */
+	bool by_history;
+	uint32_t length; /* tokens of the draft */
+};
+
+/* ---- the text ------------------------------------------------------------ */
+
+/* *grown: it is another automaton now, and places in it are not the same. */
+static int read_records(struct sam *s, bool *grown, struct err *e)
+{
+	size_t n = s->records ? history_count(s->records) : 0, i = n;
+	int ret = 0;
+
+	if (n)
+		i = history_after(s->records, s->read);
+	*grown = i < n;
+	for (; i < n && !ret; i++) {
+		struct history_record r = history_at(s->records, i);
+
+		ret = suffix_automaton_add(s->history, r.id, r.n, e);
+		s->read = r.number;
+	}
+	return ret;
+}
+
+static void look_back(struct sam *s, const int32_t *text, size_t n, size_t from)
+{
+	if (!from)
+		s->past = (struct suffix_match){ 0 };
+	for (size_t i = from; i < n && s->history; i++)
+		suffix_automaton_follow(s->history, &s->past, text[i]);
+}
+
+static void choose(struct sam *s)
+{
+	uint32_t here = suffix_automaton_end(s->text).len, match;
+	uint32_t there = s->past.len > s->o.bias ? s->past.len - s->o.bias : 0;
+	double length;
+
+	s->by_history = there > here;
+	match = s->by_history ? there : here;
+	length = s->o.alpha * match;
+	if (!match)
+		s->length = 0;
+	else if (length < s->o.most - 1)
+		s->length = (uint32_t)length;
+	else
+		s->length = s->o.most - 1;
+}
+
+static int take(
+	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
+{
+	struct sam *s = arg;
+	size_t had = suffix_automaton_tokens(s->text);
+	bool grown;
+	int ret;
+
+	if (same < had) {
+		suffix_automaton_clear(s->text);
+		had = 0;
+	}
+	ret = suffix_automaton_add(s->text, text + had, n - had, e);
+	if (!ret)
+		ret = read_records(s, &grown, e);
+	if (ret) {
+		suffix_automaton_clear(s->text);
+		return ret;
+	}
+	look_back(s, text, n, grown ? 0 : had);
+	choose(s);
+	return 0;
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+/* Where it is in each of the two. */
+static struct suffix_match in_text(const struct source_place *p)
+{
+	return (struct suffix_match){ p->at[0], p->at[1] };
+}
+
+static struct suffix_match in_history(const struct source_place *p)
+{
+	return (struct suffix_match){ p->at[2], p->at[3] };
+}
+
+static struct source_place place_of(
+	struct suffix_match text, struct suffix_match past)
+{
+	return (struct source_place){ { text.state, text.len, past.state,
+		past.len } };
+}
+
+static void root(void *arg, struct source_place *p)
+{
+	const struct sam *s = arg;
+
+	*p = place_of(suffix_automaton_end(s->text), s->past);
+}
+
+static void step(void *arg, struct source_place *p, int32_t token)
+{
+	const struct sam *s = arg;
+	struct suffix_match text = in_text(p), past = in_history(p);
+
+	suffix_automaton_follow(s->text, &text, token);
+	if (s->history)
+		suffix_automaton_follow(s->history, &past, token);
+	*p = place_of(text, past);
+}
+
+/* ---- guesses ------------------------------------------------------------- */
+
+struct list {
+	struct source_guess *guess; /* [n] */
+	uint32_t n, most;
+};
+
+/* Tokens of the text among those that match. */
+static uint32_t grounds(struct suffix_match m, uint32_t depth)
+{
+	return m.len > depth ? m.len - depth : 0;
+}
+
+static bool among(const struct list *l, uint32_t from, int32_t token)
+{
+	for (uint32_t i = from; i < l->n; i++)
+		if (l->guess[i].token == token)
+			return true;
+	return false;
+}
+
+static float share_of(const struct sam *s, uint32_t state, uint32_t child)
+{
+	return (float)suffix_automaton_count(s->history, child) /
+		(float)suffix_automaton_count(s->history, state);
+}
+
+/* Of one state what was not guessed yet, from guess `first` on. In a list there
+ * is room for as many of each memory as are guessed at most. */
+static void put_state(const struct sam *s, struct suffix_automaton *a,
+	struct list *l, uint32_t first, struct suffix_match m,
+	struct source_guess like)
+{
+	struct suffix_child child[SUFFIX_CHILDREN];
+	uint32_t n =
+		suffix_automaton_children(a, m.state, child, s->o.children);
+	uint32_t from = l->n;
+
+	for (uint32_t i = 0; i < n && l->n < l->most; i++) {
+		if (l->n - first == s->o.children)
+			break;
+		if (among(l, first, child[i].token))
+			continue;
+		like.token = child[i].token;
+		if (a == s->history)
+			like.share = share_of(s, m.state, child[i].state);
+		l->guess[l->n++] = like;
+	}
+	for (uint32_t i = from; i < l->n && a == s->text; i++)
+		l->guess[i].share = 1 / (float)(l->n - from);
+}
+
+static void put_first(const struct sam *s, struct list *l,
+	struct suffix_match m, uint32_t depth)
+{
+	uint32_t at = suffix_automaton_first(s->text, m.state);
+
+	if (m.len && at < suffix_automaton_tokens(s->text))
+		l->guess[l->n++] = (struct source_guess){ suffix_automaton_text(
+								  s->text)[at],
+			1, FIRST_PLACE, grounds(m, depth) };
+}
+
+/* What came first there; then what else did, and what did behind ever shorter
+ * ends of the path. */
+static void put_text(const struct sam *s, struct list *l, struct suffix_match m,
+	uint32_t depth)
+{
+	uint32_t first = l->n;
+
+	put_first(s, l, m, depth);
+	for (; m.len && l->n - first < s->o.children;
+		m = suffix_automaton_shorter(s->text, m))
+		put_state(s, s->text, l, first, m,
+			(struct source_guess){ .origin = OTHER_PLACES,
+				.match = grounds(m, depth) });
+}
+
+static void put_history(const struct sam *s, struct list *l,
+	struct suffix_match m, uint32_t depth)
+{
+	uint32_t first = l->n, origin = HISTORY;
+
+	for (; m.len && l->n - first < s->o.children;
+		m = suffix_automaton_shorter(s->history, m)) {
+		put_state(s, s->history, l, first, m,
+			(struct source_guess){
+				.origin = origin, .match = grounds(m, depth) });
+		origin = LESS_OF_HISTORY;
+	}
+}
+
+/* One, and none where the draft is as long as the rule says. */
+static void put_own(const struct sam *s, struct list *l,
+	const struct source_place *p, uint32_t depth)
+{
+	struct suffix_match past = in_history(p);
+
+	if (depth >= s->length)
+		return;
+	if (!s->by_history)
+		put_first(s, l, in_text(p), depth);
+	else if (past.len)
+		put_state(s, s->history, l, 0, past,
+			(struct source_guess){ .origin = HISTORY,
+				.match = grounds(past, depth) });
+}
+
+static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
+	struct source_guess *out, uint32_t most)
+{
+	const struct sam *s = arg;
+	struct list l = { out, 0, most };
+
+	if (most == 1) {
+		put_own(s, &l, p, depth);
+	} else if (depth + 1 < s->o.most) {
+		put_text(s, &l, in_text(p), depth);
+		put_history(s, &l, in_history(p), depth);
+	}
+	return l.n;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static void close_sam(void *arg)
+{
+	struct sam *s = arg;
+
+	suffix_automaton_close(s->text);
+	suffix_automaton_close(s->history);
+	free(s);
+}
+
+int sam_source_open(struct source *out, const struct sam_options *o,
+	const struct history *records, struct err *e)
+{
+	struct sam *s = calloc(1, sizeof(*s));
+	bool grown;
+	int ret;
+
+	if (!s)
+		return err_set(e, ENOMEM, "no memory for a suffix automaton");
+	s->o = *o;
+	s->records = records;
+	ret = suffix_automaton_open(&s->text, SUFFIX_TEXT, e);
+	if (!ret && records)
+		ret = suffix_automaton_open(&s->history, SUFFIX_HISTORY, e);
+	if (!ret)
+		ret = read_records(s, &grown, e);
+	if (ret) {
+		close_sam(s);
+		return ret;
+	}
+	*out = (struct source){ .arg = s,
+		.take = take,
+		.root = root,
+		.step = step,
+		.guesses = guesses,
+		.close = close_sam };
+	return 0;
+}
+
+/* ---- as a kind ----------------------------------------------------------- */
+
+/* clang-format off */
+#define IN(field) OPT_IN(sam_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_FLOAT, 0, "sam-alpha", IN(alpha), "A",
+		"with sam: tokens drafted for each that matches, in a chain "
+		"({})", 0, 1000 },
+	{ OPT_UINT, 0, "sam-max", IN(most), "N",
+		"with sam: of these and the last of the text at most ({})",
+		2, MOST + 1 },
+	{ OPT_UINT, 0, "sam-children", IN(children), "N",
+		"with sam: tokens guessed behind each node, of the text and of "
+		"the history ({})", 1, SUFFIX_CHILDREN },
+	{ OPT_UINT, 0, "sam-bias", IN(bias), "N",
+		"with sam: tokens by which the history must match more than "
+		"the text, in a chain ({})", 0, UINT32_MAX },
+};
+/* clang-format on */
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults =
+		&(const struct sam_options){
+			.alpha = 4, .most = 40, .children = 8, .bias = 5 },
+	.size = sizeof(struct sam_options),
+};
+
+static uint32_t length(const struct opt_values *values)
+{
+	const struct sam_options *o = opt_values_of(values, &table);
+
+	return o->most - 1;
+}
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	struct source source;
+	int ret = sam_source_open(
+		&source, opt_values_of(site->values, &table), site->history, e);
+
+	return ret ? ret : source_drafter_open(out, &source, e);
+}
+
+const struct draft_kind draft_kind_sam = {
+	.name = "sam",
+	.summary = "a suffix automaton: what stood behind the longest end of "
+		   "the text where it stood before",
+	.title = "a suffix automaton",
+	.options = &table,
+	.length = length,
+	.open = open_kind,
+};
