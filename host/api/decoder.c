@@ -11,6 +11,7 @@
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -245,25 +246,27 @@ static const char *file_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-void decoder_priced_as(const struct decoder *d, struct strbuf *out)
+void decoder_priced_as(const struct decoder *d, char text[DECODER_PRICED_AS])
 {
 	const struct session_opts *o = &d->session_opts;
-	const struct shape *as = o->as, *draft = NULL;
+	const struct shape *draft = drafting_as(&d->drafting.opts);
+	bool drafts =
+		d->method->needs_draft && drafting_has_model(&d->drafting);
+	static const char own[] = "what it is";
 
-	if (d->method->needs_draft)
-		draft = drafting_as(&d->drafting.opts);
-	if (as)
-		strbuf_addf(out, "%s", as->name);
-	if (draft)
-		strbuf_addf(
-			out, "%sthe draft as %s", as ? ", " : "", draft->name);
-	if (!as && !draft)
+	*text = '\0';
+	if (!o->as && !(drafts && draft))
 		return;
-	strbuf_addf(out, " on %s; what runs is %s", o->clock + 4,
-		file_name(d->model_path));
-	if (draft)
-		strbuf_addf(out, ", drafted for by %s",
-			file_name(d->drafting.path));
+	snprintf(text, DECODER_PRICED_AS,
+		"%s%s%s%s on %.60s; what runs is %.255s%s%.255s",
+		o->as ? o->as->name : own,
+		drafts ? ", the draft model as " : "",
+		!drafts         ? ""
+			: draft ? draft->name
+				: own,
+		drafts ? "," : "", o->clock + 4, file_name(d->model_path),
+		drafts ? ", drafted for by " : "",
+		drafts ? file_name(d->drafting.path) : "");
 }
 
 static int prepend(struct token_list *l, int32_t id, struct err *e)

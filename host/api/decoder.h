@@ -20,7 +20,6 @@ struct err;
 struct generation;
 struct history;
 struct model;
-struct strbuf;
 struct token_list;
 struct tokenizer;
 
@@ -68,10 +67,11 @@ int decoder_open_session(
 
 /*
  * What is priced in place of what runs: "qwen2.5-1.5b on sd8gen2; what runs is
- * target.gguf". Every report of a phone's time begins with it. Nothing is added
- * where what runs is what is priced.
+ * target.gguf". Every report of a phone's time begins with it. "" where what
+ * runs is what is priced.
  */
-void decoder_priced_as(const struct decoder *, struct strbuf *out);
+#define DECODER_PRICED_AS 700
+void decoder_priced_as(const struct decoder *, char text[DECODER_PRICED_AS]);
 
 /*
  * Put the token that begins a text before a prompt: where the model wants it,

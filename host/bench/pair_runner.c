@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rng.h"
-#include "base/strbuf.h"
 #include "flash/image.h"
 #include "host/api/decoder.h"
 #include "host/api/options.h"
@@ -165,21 +164,15 @@ static void note_files(struct pair_runner *by, const struct decoder *d)
 		memcpy(by->draft, d->drafting.path, sizeof(by->draft));
 }
 
-static int note_priced(
-	struct pair_runner *by, const struct decoder *d, struct err *e)
+static void note_priced(struct pair_runner *by, const struct decoder *d)
 {
-	struct strbuf text = STRBUF_INIT;
+	char text[DECODER_PRICED_AS];
 	size_t used = strlen(by->priced);
-	int ret = 0;
 
-	decoder_priced_as(d, &text);
-	if (text.failed)
-		ret = err_set(e, ENOMEM, "no memory to tell what is priced");
-	else if (text.len && !strstr(by->priced, text.data))
+	decoder_priced_as(d, text);
+	if (*text && !strstr(by->priced, text))
 		snprintf(by->priced + used, sizeof(by->priced) - used, "%s%s",
-			used ? " | " : "", text.data);
-	strbuf_release(&text);
-	return ret;
+			used ? " | " : "", text);
 }
 
 static int open_run(
@@ -200,14 +193,13 @@ static int open_run(
 		ret = start(o, e);
 	if (!ret)
 		ret = find_streamed(o, e);
-	if (!ret)
-		ret = note_priced(by, &o->decoder, e);
 	if (ret) {
 		decoder_close(&o->decoder, NULL);
 		release(o);
 		return ret;
 	}
 	note_files(by, &o->decoder);
+	note_priced(by, &o->decoder);
 	*one = o;
 	return 0;
 }

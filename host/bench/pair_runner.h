@@ -24,7 +24,7 @@ struct err;
 struct runner;
 struct setting;
 
-#define PAIR_PRICED 1024
+#define PAIR_PRICED 2048
 
 struct pair_runner {
 	struct opt_values asked; /* of asked_tables */

@@ -89,7 +89,7 @@ done
 # ---- it is said first --------------------------------------------------------
 says='qwen2.5-1.5b on sd8gen2; what runs is tiny.gguf'
 as=(-m "$tiny" "${clock[@]}" --as qwen2.5-1.5b)
-both="qwen2.5-1.5b, the draft as qwen2.5-0.5b on sd8gen2; what runs is \
+both="qwen2.5-1.5b, the draft model as qwen2.5-0.5b, on sd8gen2; what runs is \
 tiny.gguf, drafted for by draft.gguf"
 first() { # WHAT FILE WANT
   check_eq "the first line of $1" "$(head -n 1 "$2")" "$3"
@@ -103,6 +103,14 @@ first 'run --stats' "$tmp/err" "priced as $says"
 run_ok "$TANDEM" run "${as[@]}" -p Hi -n 2 --stats --method chain \
   --draft "$draft" --draft-as qwen2.5-0.5b
 first 'run --stats with a draft' "$tmp/err" "priced as $both"
+run_ok "$TANDEM" run "${as[@]}" -p Hi -n 2 --stats --method chain \
+  --draft "$draft"
+first 'run --stats with a draft as it is' "$tmp/err" \
+  "priced as ${both/qwen2.5-0.5b/what it is}"
+run_ok "$TANDEM" run -m "$tiny" "${clock[@]}" -p Hi -n 2 --stats \
+  --method chain --draft "$draft" --draft-as qwen2.5-0.5b
+first 'run --stats of a draft alone' "$tmp/err" \
+  "priced as ${both/qwen2.5-1.5b/what it is}"
 run_ok "$TANDEM" run "${as[@]}" -p Hi -n 2 --json
 first_member 'run --json'
 printf '%s\n' 'Read: Anna has a red cup.' >"$tmp/mine.txt"
