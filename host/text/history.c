@@ -221,7 +221,7 @@ struct history_record history_at(const struct history *h, size_t i)
 
 size_t history_after(const struct history *h, uint64_t number)
 {
-	size_t from = 0, to = h->n;
+	size_t from = 0, to = number <= h->last ? h->n : 0;
 
 	while (from < to) {
 		size_t middle = from + (to - from) / 2;

@@ -77,7 +77,8 @@ struct history_record history_at(const struct history *, size_t i);
 /*
  * The first record whose number is larger, history_count when there is none.
  * What is new since a record of this number was read is at this index and
- * behind it, whatever was pruned meanwhile; 0 is before them all.
+ * behind it, whatever was pruned meanwhile; 0 is before them all. Where all
+ * numbers are smaller the file was begun anew since, and all of it is new.
  */
 size_t history_after(const struct history *, uint64_t number);
 

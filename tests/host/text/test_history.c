@@ -358,20 +358,47 @@ static void test_cut_off(void **state)
 	}
 }
 
+/* A torn end longer than what is appended next: all of it goes. */
+static void test_long_tail(void **state)
+{
+	static const char junk[5000] = { 1, 2, 3 };
+	struct history *h = with(3);
+	struct history_stats s;
+	off_t whole = history_bytes();
+	int fd = open(history_path, O_WRONLY | O_APPEND | O_CLOEXEC);
+
+	assert_int_equal(fd_write_all(fd, junk, sizeof(junk)), 0);
+	fd_close(&fd);
+	assert_ok(history_refresh(h, NULL), NULL);
+	history_stats(h, &s);
+	assert_int_equal(s.tail_bytes, sizeof(junk));
+	history_add(h, 0, 3);
+	history_holds(h, 0, 4);
+	history_stats(h, &s);
+	assert_int_equal(s.tail_bytes, 0);
+	assert_int_equal(history_bytes(), whole + (off_t)bytes_of(3));
+	history_close(h);
+}
+
 /* A file emptied or removed under a reader is an empty history. */
 static void test_removed(void **state)
 {
 	struct history *h = with(5), *r = history_reader();
+	uint64_t seen = history_at(r, 4).number;
 	struct err e = { 0 };
 
 	assert_int_equal(unlink(history_path), 0);
 	history_holds(r, 0, 5);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 0, 0);
+	assert_int_equal(history_after(r, seen), 0);
 	history_add(h, 0, 7);
 	history_holds(h, 7, 8);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 7, 8);
+	/* Numbers begin anew too, and nothing of it was seen. */
+	assert_int_equal(history_after(r, seen), 0);
+	assert_int_equal(history_after(r, history_at(r, 0).number), 1);
 	assert_int_equal(truncate(history_path, 0), 0);
 	assert_ok(history_refresh(r, &e), &e);
 	history_holds(r, 0, 0);
@@ -570,6 +597,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_refused_records),
 	cmocka_unit_test(test_damage),
 	cmocka_unit_test(test_cut_off),
+	cmocka_unit_test(test_long_tail),
 	cmocka_unit_test(test_removed),
 	cmocka_unit_test(test_vocabulary),
 	cmocka_unit_test(test_no_history),
