@@ -1,8 +1,9 @@
 /*
  * What the files of a session share: its state. session_open.c opens it,
  * session_attach.c brings it to a device, session_cache.c keeps sequences,
- * session_pass.c runs passes, session.c keeps the books. Nobody else includes
- * it.
+ * session_pass.c runs passes, session_flight.c has their requests,
+ * session_switch.c exchanges graphs, session.c keeps the books. Nobody else
+ * includes it.
  */
 #ifndef HOST_SESSION_SESSION_IMPL_H
 #define HOST_SESSION_SESSION_IMPL_H
@@ -118,9 +119,6 @@ int session_reattach(struct session *, struct err *);
 int session_load_graph(struct session *, uint32_t block, uint32_t kind,
 	uint32_t *seq, struct err *);
 
-/* From now on completions are told to this session. */
-void session_watch(struct session *);
-
 /* What was not accepted of the last pass is forgotten. */
 void session_settle(struct session *);
 
@@ -132,6 +130,17 @@ int session_continue_with(struct session *, uint32_t sequence,
 /* Logits of n <= LOGITS_ROWS states, which are sound; counted and priced. */
 void session_logits_of(struct session *, const float *const *hidden,
 	float *const *out, uint32_t n);
+
+/* ---- requests under way: session_flight.c ---- */
+
+/* From now on completions are told to this session. */
+void session_watch(struct session *);
+/* One was sent. */
+void flight_add(struct session *, const struct flight *);
+/* Slots that the answered ones read are free. */
+int flights_retire(struct session *, struct err *);
+/* Until all are answered, and the phone's host has waited for its NPU. */
+int flights_wait(struct session *, struct err *);
 
 /* Requests that no device will answer any more. */
 int session_drop_flights(struct session *, struct err *);

@@ -117,125 +117,6 @@ static unsigned bind(const struct session *s, const struct block *b,
 	return BIND_REFS;
 }
 
-/* ---- requests under way ---- */
-
-static struct flight *flight_at(struct session *s, unsigned i)
-{
-	return &s->flight[(s->oldest + i) % MAX_FLIGHTS];
-}
-
-static struct flight *find_flight(struct session *s, uint32_t seq)
-{
-	for (unsigned i = 0; i < s->flights; i++)
-		if (flight_at(s, i)->seq == seq)
-			return flight_at(s, i);
-	return NULL;
-}
-
-/* Than to be answered: neither was it refused, nor came before the phone. */
-static bool does_more(const struct session *s, const struct price *p)
-{
-	struct price request;
-
-	price_request(s->opts.soc, &request);
-	return p->total_ps > request.total_ps;
-}
-
-/* A run has ended whose price the device says is p. */
-static void run_ends(struct session *s, struct flight *f, const struct price *p)
-{
-	struct price as, upkeep;
-
-	if (s->opts.as && s->opts.soc) {
-		pricing_run(
-			&s->pricing, f->block, f->graph_rows, f->longest, &as);
-		pricing_upkeep(&s->pricing, f->block,
-			p->counts.maintenance_bytes, &upkeep);
-		price_add(&as, &upkeep);
-		p = &as;
-	}
-	f->done = true;
-	f->took_ps = p->total_ps;
-	f->end_ps = phone_npu(s->time, f->sent_ps, p);
-}
-
-/*
- * Passes' requests complete in their order; all others are waited for where
- * they are sent. While a pass runs a draft beside it may run its own: the one
- * told then is the draft's session, and looks at both.
- */
-static void request_done(
-	void *arg, uint32_t seq, const struct price *p, uint64_t busy_ns)
-{
-	struct session *s = arg;
-
-	for (struct session *of = s; of; of = of->opts.beside) {
-		struct flight *f = find_flight(of, seq);
-
-		if (of->switching && switching_answered(of, seq, p))
-			return;
-		if (!f)
-			continue;
-		run_ends(of, f, p);
-		if (of->switching)
-			switching_ran(of, f, busy_ns);
-		return;
-	}
-	if (s->instead && does_more(s, p))
-		p = s->instead;
-	phone_wait(s->time, phone_npu(s->time, s->time->cpu_ps, p));
-}
-
-void session_watch(struct session *s)
-{
-	npu_watch(s->npu, request_done, s);
-}
-
-/* Slots that were read are free. */
-static int retire(struct session *s, struct err *e)
-{
-	int ret = 0;
-
-	while (s->flights && flight_at(s, 0)->done && !ret) {
-		struct flight f = *flight_at(s, 0);
-
-		s->oldest = (s->oldest + 1) % MAX_FLIGHTS;
-		s->flights--;
-		if (f.slot >= 0)
-			ret = staging_done(
-				s->staging, (unsigned)f.slot, f.end_ps, e);
-	}
-	return ret;
-}
-
-int session_drop_flights(struct session *s, struct err *e)
-{
-	for (unsigned i = 0; i < s->flights; i++) {
-		flight_at(s, i)->done = true;
-		flight_at(s, i)->end_ps = s->time->cpu_ps;
-	}
-	return retire(s, e);
-}
-
-/* Beside a load, whose answer comes when it comes, for the newest run. */
-static int wait_for_runs(struct session *s, struct err *e)
-{
-	if (!s->switching)
-		return npu_drain(s->npu, e);
-	return s->flights
-		? npu_wait(s->npu, flight_at(s, s->flights - 1)->seq, e)
-		: 0;
-}
-
-static int wait_for_all(struct session *s, struct err *e)
-{
-	int ret = wait_for_runs(s, e);
-
-	if (!ret)
-		phone_wait(s->time, s->time->npu_ps);
-	return ret ? ret : retire(s, e);
-}
-
 /* ---- a pass ---- */
 
 static void set_rows(struct pass *p, uint32_t n)
@@ -293,7 +174,7 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	f.sent_ps = s->time->cpu_ps;
 	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
 	if (!ret)
-		*flight_at(s, s->flights++) = f;
+		flight_add(s, &f);
 	return ret;
 }
 
@@ -311,7 +192,7 @@ static int send_switched(
 	for (uint32_t i = 0; i < sw->n_parts && !ret; i++) {
 		ret = send_run(p, b, kind, &sw->part[i], e);
 		if (!ret)
-			ret = retire(s, e);
+			ret = flights_retire(s, e);
 	}
 	return ret;
 }
@@ -350,9 +231,9 @@ static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 		if (!ret && s->block[b].streamed)
 			ret = npu_drain_to(s->npu, 1, read_on, s, e);
 		if (!ret)
-			ret = retire(s, e);
+			ret = flights_retire(s, e);
 	}
-	return ret ? ret : wait_for_all(s, e);
+	return ret ? ret : flights_wait(s, e);
 }
 
 /* ---- the exit ---- */
@@ -568,7 +449,7 @@ int session_forward_with(struct session *s, const struct rows *rows,
 		return ret;
 	session_watch(s);
 	if (s->flights) /* of a pass that was broken off */
-		ret = wait_for_all(s, e);
+		ret = flights_wait(s, e);
 	if (!ret)
 		ret = start_pass(&p, rows, e);
 	if (!ret) {

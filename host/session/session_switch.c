@@ -54,7 +54,7 @@ int switching_attach(struct session *s, struct err *e)
 	struct switching *sw = s->switching;
 	int ret = 0;
 
-	sw->dropping = sw->loading = false;
+	sw->dropping = sw->loading = sw->lacks = false;
 	for (uint32_t b = 0; b < s->n_blocks && !ret; b++)
 		ret = session_load_graph(s, b, sw->kind[b], NULL, e);
 	if (!ret)
@@ -92,11 +92,24 @@ static void note(struct session *s, const struct graph_event *event)
 
 /* ---- loads --------------------------------------------------------------- */
 
+static int send_load(struct session *s, struct err *e)
+{
+	struct switching *sw = s->switching;
+	int ret = session_load_graph(
+		s, sw->block, sw->kind[sw->block], &sw->load_seq, e);
+
+	sw->lacks = ret != 0;
+	sw->loading = !ret;
+	return ret;
+}
+
 int switching_wait(struct session *s, struct err *e)
 {
 	struct switching *sw = s->switching;
-	int ret = sw->loading ? npu_wait(s->npu, sw->load_seq, e) : 0;
+	int ret = sw->lacks ? send_load(s, e) : 0;
 
+	if (!ret && sw->loading)
+		ret = npu_wait(s->npu, sw->load_seq, e);
 	/* On the phone's time it may have ended later than its answer came. */
 	if (!ret && s->opts.soc)
 		phone_wait(s->time, sw->end);
@@ -122,10 +135,7 @@ int switching_load(
 		return ret;
 	sw->dropping = true;
 	sw->kind[block] = kind;
-	ret = session_load_graph(s, block, kind, &sw->load_seq, e);
-	if (!ret)
-		sw->loading = true;
-	return ret;
+	return send_load(s, e);
 }
 
 /* The loader begins with the drop, which comes behind the runs before it. */

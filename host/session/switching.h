@@ -52,6 +52,7 @@ struct switching {
 
 	/* The load under way: a drop and a load, sent one behind the other. */
 	bool dropping, loading;
+	bool lacks; /* dropped, and the load could not be sent yet */
 	uint32_t drop_seq, load_seq, block;
 	uint64_t sent_ps, begin, end;
 

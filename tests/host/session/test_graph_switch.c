@@ -217,8 +217,9 @@ static uint64_t brute_force(const struct draw *d, uint64_t known)
 	const uint64_t ready[6] = { 0 };
 	unsigned set = 0;
 
-	for (uint32_t b = 0; b < d->p.blocks; b++)
-		set |= (unsigned)(d->p.switched && d->switched[b]) << b;
+	assert_true(d->p.blocks <= ARRAY_LEN(ready));
+	for (uint32_t b = 0; b < d->p.blocks && d->p.switched; b++)
+		set |= d->switched[b] ? 1u << b : 0;
 	try_all(&t, 0, set, 0, 0, ready);
 	return t.best;
 }

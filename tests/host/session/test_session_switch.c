@@ -177,9 +177,12 @@ static void check_figure(struct fixture *f, unsigned c)
 	log = session_graph_log(f->s, &n);
 	for (size_t i = 0; i < n; i++) {
 		const struct graph_event *ev = &log[i];
-		unsigned begin = figure_8[c].begin[loads];
 
 		if (ev->load) {
+			unsigned begin;
+
+			assert_true(loads < LAYERS);
+			begin = figure_8[c].begin[loads];
 			assert_int_equal(ev->block, figure_8[c].block[loads++]);
 			assert_int_equal(ev->begin, begin * UNIT);
 			assert_int_equal(ev->end, (begin + 2) * UNIT);
