@@ -24,6 +24,10 @@ essence() {
   grep -oE '"(stop|logits_hash)":"[^"]*|"ids":\[[^]]*|"decode_rows":[^}]*' \
     "$tmp/out"
 }
+loads() { # microseconds
+  sed -n 's/.*"graph_switch":{[^}]*"load_s":\([0-9.]*\).*/\1/p' "$tmp/out" |
+    awk '{ printf "%d", 1e6 * $1 }'
+}
 total() {
   sed -n 's/.*"total_ps":\([0-9]*\).*/\1/p' "$tmp/out"
 }
@@ -47,6 +51,11 @@ for precision in f32 int8 npu; do
   same '--as tiny' -m "$tiny" --precision $precision
 done
 same '--as tiny' -m "$tiny" --layout super
+# Graphs change places, and their loads are priced.
+for plan in sync greedy best; do
+  same '--as tiny' -m "$tiny" --prefill-chunk 4 --graph-rows 2 \
+    --graph-switch $plan
+done
 # Blocks come and go.
 same '--as tiny' -m "$tiny" --va-slots 4
 same '--as tiny' -m "$tiny" --method chain --draft "$draft"
@@ -73,6 +82,14 @@ for more in '--threads 1' '--doorbell eventfd' '--coherence strict'; do
   generate -m "$tiny" --method chain --draft "$draft" --as qwen3-14b $more
   check_eq "time with $more" "$(total)" "$last"
 done
+# A load takes as long as the shape's weights say.
+generate -m "$tiny" --prefill-chunk 4 --graph-rows 2 --graph-switch sync
+small=$(loads)
+generate -m "$tiny" --prefill-chunk 4 --graph-rows 2 --graph-switch sync \
+  --as qwen2.5-1.5b
+checks=$((checks + 1))
+[ "$(loads)" -gt $((20 * small)) ] ||
+  fail "loads take $(loads) as a 1.5B, and $small as tiny"
 # What drafts is priced by itself: on the host, and on the device.
 for on in host device; do
   generate -m "$tiny" --method chain --draft "$draft" --draft-on $on \
