@@ -20,6 +20,8 @@ const struct draft_kind *const draft_kinds[] = {
 	&draft_kind_calibrated,
 	&draft_kind_reuse,
 	&draft_kind_suffix,
+	&draft_kind_rest,
+	&draft_kind_rest_file,
 	&draft_kind_recycle,
 	MORE_DRAFT_KINDS NULL,
 };

@@ -75,6 +75,8 @@ extern const struct draft_kind draft_kind_ngram_mod;
 extern const struct draft_kind draft_kind_calibrated;
 extern const struct draft_kind draft_kind_reuse;
 extern const struct draft_kind draft_kind_suffix;
+extern const struct draft_kind draft_kind_rest;
+extern const struct draft_kind draft_kind_rest_file;
 extern const struct draft_kind draft_kind_recycle;
 
 /*

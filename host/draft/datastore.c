@@ -1,0 +1,173 @@
+#include "host/draft/datastore.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TOKENS ((size_t)1 << 30)
+
+static int no_memory(struct err *e)
+{
+	return err_set(e, ENOMEM, "no memory for a datastore");
+}
+
+void datastore_release(struct datastore *d)
+{
+	free(d->token);
+	free(d->suffix);
+	*d = (struct datastore){ 0 };
+}
+
+int datastore_add(
+	struct datastore *d, const int32_t *token, size_t n, struct err *e)
+{
+	size_t need = d->n + n + 1;
+
+	if (n >= MAX_TOKENS - d->n)
+		return err_set(
+			e, EFBIG, "a datastore holds 2^30 tokens at most");
+	if (need > d->room) {
+		size_t room = need + d->n / 2;
+		int32_t *more = realloc(d->token, room * sizeof(*more));
+
+		if (!more)
+			return no_memory(e);
+		d->token = more;
+		d->room = room;
+	}
+	memcpy(d->token + d->n, token, n * sizeof(*token));
+	d->token[need - 1] = DATASTORE_END;
+	d->n = need;
+	return 0;
+}
+
+/* ---- order --------------------------------------------------------------- */
+
+/* By their first n tokens; an end is less than any token, and nothing behind
+ * it counts. */
+static int compare(const int32_t *a, const int32_t *b, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (a[i] != b[i])
+			return a[i] < b[i] ? -1 : 1;
+		if (a[i] == DATASTORE_END)
+			return 0;
+	}
+	return 0;
+}
+
+/* The first two tokens decide most comparisons without a look elsewhere. */
+struct key {
+	uint64_t head;
+	uint32_t at;
+};
+
+static uint64_t head(const int32_t *token)
+{
+	uint64_t first = (uint32_t)token[0] + 1;
+
+	return token[0] == DATASTORE_END
+		? 0
+		: first << 32 | ((uint32_t)token[1] + 1);
+}
+
+/* Of equals the one that was added first. */
+static int by_suffix(const void *a, const void *b, void *token)
+{
+	const struct key *x = a, *y = b;
+	const int32_t *t = token;
+	int order = x->head < y->head ? -1 : x->head > y->head;
+
+	if (!order)
+		order = compare(t + x->at, t + y->at, DATASTORE_REACH);
+	return order ? order : x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* Sorted suffixes before `end` that are not above this one. */
+static size_t place_of(const struct datastore *d, size_t end, uint32_t at)
+{
+	size_t low = 0;
+
+	while (low < end) {
+		size_t middle = low + (end - low) / 2;
+		int order = compare(d->token + d->suffix[middle], d->token + at,
+			DATASTORE_REACH);
+
+		if (order <= 0)
+			low = middle + 1;
+		else
+			end = middle;
+	}
+	return low;
+}
+
+/* From the last on, each moves those above it to where they will stay. */
+static void merge(struct datastore *d, const struct key *new, size_t n)
+{
+	size_t end = d->n_suffixes;
+
+	d->n_suffixes += n;
+	while (n) {
+		size_t at = place_of(d, end, new[--n].at);
+
+		memmove(d->suffix + at + n + 1, d->suffix + at,
+			(end - at) * sizeof(*d->suffix));
+		d->suffix[at + n] = new[n].at;
+		end = at;
+	}
+}
+
+int datastore_sort(struct datastore *d, struct err *e)
+{
+	size_t more = d->n - d->sorted, n = 0;
+	uint32_t *suffix;
+	struct key *new;
+
+	if (!more)
+		return 0;
+	suffix = realloc(d->suffix, (d->n_suffixes + more) * sizeof(*suffix));
+	if (!suffix)
+		return no_memory(e);
+	d->suffix = suffix;
+	new = malloc(more * sizeof(*new));
+	if (!new)
+		return no_memory(e);
+	for (size_t i = d->sorted; i < d->n; i++)
+		if (d->token[i] != DATASTORE_END)
+			new[n++] =
+				(struct key){ head(d->token + i), (uint32_t)i };
+	if (n)
+		qsort_r(new, n, sizeof(*new), by_suffix, d->token);
+	merge(d, new, n);
+	free(new);
+	d->sorted = d->n;
+	return 0;
+}
+
+/* ---- finding ------------------------------------------------------------- */
+
+/* Suffixes that begin with less than these tokens, or with no more. */
+static size_t below(
+	const struct datastore *d, const int32_t *token, uint32_t n, int most)
+{
+	size_t low = 0, end = d->n_suffixes;
+
+	while (low < end) {
+		size_t middle = low + (end - low) / 2;
+
+		if (compare(d->token + d->suffix[middle], token, n) <= most)
+			low = middle + 1;
+		else
+			end = middle;
+	}
+	return low;
+}
+
+void datastore_find(const struct datastore *d, const int32_t *token, uint32_t n,
+	size_t *first, size_t *end)
+{
+	*first = below(d, token, n, -1);
+	*end = below(d, token, n, 0);
+}

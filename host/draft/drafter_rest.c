@@ -1,0 +1,346 @@
+/*
+ * REST (He et al., NAACL 2024): what came behind the last tokens of the text
+ * wherever they stand in a datastore, which is the history and, where one is
+ * named, a file of text. Of 16 to 2 tokens the most that are found there are
+ * looked up; of what came behind them up to 5000 times, 10 tokens far, the 64
+ * most frequent beginnings are the draft, by how often each token came.
+ *
+ * The paper takes the hits as they come; they lie in the order of what comes
+ * behind, so of too many those at equal distances are taken here.
+ */
+#include "base/err.h"
+#include "base/fd.h"
+#include "host/draft/datastore.h"
+#include "host/draft/draft_kind.h"
+#include "host/draft/source.h"
+#include "host/model/model.h"
+#include "host/text/history.h"
+#include "host/text/tokenizer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SPAN_MOST  16
+#define SPAN_LEAST 2
+#define HITS       5000
+#define FURTHER    (DATASTORE_REACH - SPAN_MOST)
+#define NODES      64
+#define NOWHERE    UINT32_MAX
+#define MAX_FILE   ((size_t)256 << 20)
+
+/* A beginning of what came: its last token, and the hits that have it. */
+struct beginning {
+	int32_t token;
+	uint32_t above; /* node; 0: the root */
+	uint32_t first, end;
+	uint32_t depth;
+};
+
+struct rest {
+	const struct history *history;
+	uint64_t last; /* of its records that were taken in */
+	struct datastore store;
+	size_t n; /* tokens of the text; 0: there was none */
+	/* Of the hits, in their order: the span, how many there are of it and
+	 * how many are looked at. */
+	uint32_t span;
+	size_t found, found_first;
+	uint32_t hits;
+	/* [n_nodes], the root first, then as they were found most often. */
+	struct beginning node[NODES + 1];
+	uint32_t n_nodes;
+};
+
+/* ---- hits ---------------------------------------------------------------- */
+
+/* If some tokens are found, so is what they end with. */
+static void look_up(struct rest *r, const int32_t *text, size_t n)
+{
+	uint32_t low = SPAN_LEAST,
+		 high = n < SPAN_MOST ? (uint32_t)n : SPAN_MOST;
+
+	r->hits = r->span = 0;
+	while (low <= high) {
+		uint32_t span = (low + high) / 2;
+		size_t first, end;
+
+		datastore_find(&r->store, text + n - span, span, &first, &end);
+		if (first == end) {
+			high = span - 1;
+			continue;
+		}
+		low = span + 1;
+		r->span = span;
+		r->found = end - first;
+		r->found_first = first;
+		r->hits = r->found < HITS ? (uint32_t)r->found : HITS;
+	}
+}
+
+/* The token that came so far behind the span at a hit. */
+static int32_t came(const struct rest *r, uint32_t hit, uint32_t depth)
+{
+	size_t at = r->found_first + hit * r->found / r->hits;
+
+	return r->store.token[r->store.suffix[at] + r->span + depth];
+}
+
+/* Hits from `first` on that go on alike, among those of one beginning. */
+static uint32_t alike(
+	const struct rest *r, uint32_t first, uint32_t end, uint32_t depth)
+{
+	int32_t token = came(r, first, depth);
+	uint32_t low = first, high = end, step = 1;
+
+	while (low + step < high && came(r, low + step, depth) == token) {
+		low += step;
+		step *= 2;
+	}
+	if (low + step < high)
+		high = low + step;
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (came(r, middle, depth) == token)
+			low = middle;
+		else
+			high = middle;
+	}
+	return high;
+}
+
+/* ---- the most frequent beginnings ---------------------------------------- */
+
+struct queue {
+	struct beginning *item; /* [n], [room] the most frequent first */
+	uint32_t n, room;
+};
+
+static uint32_t often(const struct beginning *b)
+{
+	return b->end - b->first;
+}
+
+/* Of equals the one that was put first. */
+static void put(struct queue *q, struct beginning new)
+{
+	uint32_t at = q->n;
+
+	if (q->n == q->room && (!q->n || often(&q->item[--at]) >= often(&new)))
+		return;
+	q->n = at + 1;
+	for (; at && often(&q->item[at - 1]) < often(&new); at--)
+		q->item[at] = q->item[at - 1];
+	q->item[at] = new;
+}
+
+/* What comes behind a node; nothing behind a sequence's end. */
+static void put_next(const struct rest *r, struct queue *q, uint32_t node)
+{
+	const struct beginning *b = &r->node[node];
+
+	for (uint32_t at = b->first; at < b->end && b->depth < FURTHER;) {
+		uint32_t end = alike(r, at, b->end, b->depth);
+		int32_t token = came(r, at, b->depth);
+
+		if (token != DATASTORE_END)
+			put(q,
+				(struct beginning){
+					token, node, at, end, b->depth + 1 });
+		at = end;
+	}
+}
+
+static void grow(struct rest *r)
+{
+	struct beginning item[NODES];
+	struct queue q = { item, 0, NODES };
+
+	r->node[0] = (struct beginning){ .end = r->hits };
+	r->n_nodes = 1;
+	put_next(r, &q, 0);
+	while (q.n) {
+		uint32_t node = r->n_nodes++;
+
+		r->node[node] = *q.item++;
+		q.n--;
+		q.room--;
+		put_next(r, &q, node);
+	}
+}
+
+/* ---- the source ---------------------------------------------------------- */
+
+/* What came to the history since the text before. */
+static int take_history(struct rest *r, struct err *e)
+{
+	size_t n = r->history ? history_count(r->history) : 0;
+	size_t i = n ? history_after(r->history, r->last) : 0;
+
+	for (; i < n; i++) {
+		struct history_record record = history_at(r->history, i);
+		int ret = datastore_add(&r->store, record.id, record.n, e);
+
+		if (ret)
+			return ret;
+		r->last = record.number;
+	}
+	return datastore_sort(&r->store, e);
+}
+
+static int take(
+	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
+{
+	struct rest *r = arg;
+	int ret = same < r->n || !r->n ? take_history(r, e) : 0;
+
+	if (ret)
+		return ret;
+	r->n = n;
+	look_up(r, text, n);
+	grow(r);
+	return 0;
+}
+
+static void root(void *arg, struct source_place *p)
+{
+	p->at[0] = 0;
+}
+
+static void step(void *arg, struct source_place *p, int32_t token)
+{
+	const struct rest *r = arg;
+	uint32_t above = p->at[0];
+
+	p->at[0] = NOWHERE;
+	for (uint32_t i = 1; i < r->n_nodes; i++)
+		if (r->node[i].above == above && r->node[i].token == token)
+			p->at[0] = i;
+}
+
+static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
+	struct source_guess *out, uint32_t most)
+{
+	const struct rest *r = arg;
+	uint32_t n = 0;
+
+	if (p->at[0] == NOWHERE)
+		return 0;
+	for (uint32_t i = 1; i < r->n_nodes && n < most; i++)
+		if (r->node[i].above == p->at[0])
+			out[n++] = (struct source_guess){
+				.token = r->node[i].token,
+				.share = (float)often(&r->node[i]) /
+					(float)often(&r->node[p->at[0]]),
+				.match = r->span
+			};
+	return n;
+}
+
+static void close_rest(void *arg)
+{
+	struct rest *r = arg;
+
+	datastore_release(&r->store);
+	free(r);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int add_text(struct rest *r, const struct model *target,
+	const char *text, size_t len, struct err *e)
+{
+	struct tokenizer *tok;
+	struct token_list ids = { 0 };
+	int ret = tokenizer_open(&tok, target->gguf, e);
+
+	if (ret)
+		return ret;
+	ret = tokenize(tok, text, len, 0, &ids, e);
+	if (!ret)
+		ret = datastore_add(&r->store, ids.id, ids.n, e);
+	free(ids.id);
+	tokenizer_close(tok);
+	return ret;
+}
+
+static int add_file(
+	struct rest *r, const struct draft_site *site, struct err *e)
+{
+	char *text;
+	size_t len;
+	int ret = fd_read_file(site->word, MAX_FILE, &text, &len, e);
+
+	if (ret)
+		return ret;
+	ret = add_text(r, site->target, text, len, e);
+	free(text);
+	return ret;
+}
+
+static int open_rest(struct drafter *out, const struct draft_site *site,
+	bool of_file, struct err *e)
+{
+	struct rest *r = calloc(1, sizeof(*r));
+	const struct source source = { .arg = r,
+		.take = take,
+		.root = root,
+		.step = step,
+		.guesses = guesses,
+		.close = close_rest };
+	int ret = 0;
+
+	if (!r)
+		return err_set(e, ENOMEM, "no memory to draft by retrieval");
+	r->history = site->history;
+	if (of_file)
+		ret = add_file(r, site, e);
+	if (!ret)
+		ret = datastore_sort(&r->store, e);
+	if (ret) {
+		close_rest(r);
+		return ret;
+	}
+	return source_drafter_open(out, &source, e);
+}
+
+static int open_kind(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	if (!site->history)
+		return err_set(e, EINVAL,
+			"--draft rest looks into the history, and none is "
+			"kept; name one with --history, or a file of text "
+			"with rest:FILE");
+	return open_rest(out, site, false, e);
+}
+
+static int open_of_file(
+	struct drafter *out, const struct draft_site *site, struct err *e)
+{
+	return open_rest(out, site, true, e);
+}
+
+static int check_file(const char *said, const char *word, struct err *e)
+{
+	if (*word)
+		return 0;
+	return err_set(e, EINVAL, "--draft '%s': rest:FILE names a file", said);
+}
+
+const struct draft_kind draft_kind_rest = {
+	.name = "rest",
+	.summary = "what came most often in the history where the text's end "
+		   "stands there (REST)",
+	.title = "a datastore",
+	.open = open_kind,
+};
+
+const struct draft_kind draft_kind_rest_file = {
+	.name = "rest:",
+	.shown = "rest:FILE",
+	.summary = "the same, there and in a file of text",
+	.title = "a datastore",
+	.check = check_file,
+	.open = open_of_file,
+};
