@@ -9,6 +9,7 @@
 #include "host/text/history.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -69,13 +70,9 @@ static void choose(struct sam *s)
 
 	s->by_history = there > here;
 	match = s->by_history ? there : here;
-	length = s->o.alpha * match;
-	if (!match)
-		s->length = 0;
-	else if (length < s->o.most - 1)
-		s->length = (uint32_t)length;
-	else
-		s->length = s->o.most - 1;
+	length = 1 + floor(s->o.alpha * match);
+	length = fmin(fmax(length, s->o.least), s->o.most);
+	s->length = match ? (uint32_t)length - 1 : 0;
 }
 
 static int take(
@@ -311,6 +308,10 @@ static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "sam-alpha", IN(alpha), "A",
 		"with sam: tokens drafted for each that matches, in a chain "
 		"({})", 0, 1000 },
+	{ OPT_UINT, 0, "sam-min", IN(least), "N",
+		"with sam: of these and the last of the text at least, where "
+		"anything matches ({}; 10 in the port that sd.npu uses)",
+		0, MOST + 1 },
 	{ OPT_UINT, 0, "sam-max", IN(most), "N",
 		"with sam: of these and the last of the text at most ({})",
 		2, MOST + 1 },

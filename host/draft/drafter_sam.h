@@ -7,9 +7,10 @@
  *
  * Its own rule, what a chain of it is: by the text where that matches L tokens,
  * at least as many as the history less `bias`, else by the history, L those
- * less `bias`; no more than alpha L tokens, and fewer than `most`. From the
- * text comes what followed the first place, from the history the most frequent
- * child of each state.
+ * less `bias`; no more than alpha L tokens, and fewer than `most`. (A port of
+ * it, that of sd.npu's engine, drafts `least`, 10, where less would be.) From
+ * the text comes what followed the first place, from the history the most
+ * frequent child of each state.
  *
  * A tree gets more, and merit decides (reliance.h): both memories' guesses,
  * each by where it comes from; of the text also what followed other places, and
@@ -30,8 +31,9 @@ struct history;
 struct source;
 
 struct sam_options {
-	double alpha;      /* tokens drafted for each that matches */
-	uint32_t most;     /* of them, and the last of the text, at most */
+	double alpha; /* tokens drafted for each that matches */
+	/* Of them, and the last of the text, where anything matches. */
+	uint32_t least, most;
 	uint32_t children; /* of a state that are guessed, at most */
 	uint32_t bias;     /* that a history's match is worth less */
 };

@@ -15,7 +15,7 @@
 #define MEMORY 24 /* records of a history at most */
 #define RECORD 60
 
-static const struct sam_options usual = { 4, 40, 8, 5 };
+static const struct sam_options usual = { 4, 0, 40, 8, 5 };
 
 /* Records as they were appended, looked through from end to end. */
 struct memory {
@@ -135,7 +135,9 @@ static uint32_t rule(const struct sam_options *o, const struct memory *m,
 
 	if (match <= 0)
 		return 0;
-	most = (uint32_t)fmin(o->most, 1 + floor(o->alpha * match)) - 1;
+	most = (uint32_t)(1 + o->alpha * match);
+	most = most < o->least ? o->least : most;
+	most = (most > o->most ? o->most : most) - 1;
 	if (here >= match) {
 		for (; k < most && first + k < n; k++)
 			out[k] = text[first + k];
@@ -163,8 +165,9 @@ static void check_rule(const struct drafter *d, const struct sam_options *o,
 /* As decoding goes on: some tokens more each time. */
 static void test_text(void **state)
 {
-	static const struct sam_options some[] = { { 4, 40, 8, 5 },
-		{ 0.5, 7, 1, 0 }, { 1, 256, 16, 1 } };
+	static const struct sam_options some[] = { { 4, 0, 40, 8, 5 },
+		{ 0.5, 0, 7, 1, 0 }, { 1, 0, 256, 16, 1 }, { 4, 10, 40, 8, 5 },
+		{ 1, 12, 8, 8, 5 } };
 	static const uint32_t alphabets[] = { 2, 5, 60, 2000 };
 	const struct memory none = { .n = 0 };
 	int32_t text[TEXT];
