@@ -11,8 +11,8 @@
  * They live for a few steps and are then forgotten, sooner where there are more
  * of their tokens than a pass has rows. One thread.
  */
-#ifndef HOST_DRAFT_REUSE_H
-#define HOST_DRAFT_REUSE_H
+#ifndef HOST_DRAFT_DRAFTER_REUSE_H
+#define HOST_DRAFT_DRAFTER_REUSE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "host/draft/reuse.h"
+#include "host/draft/drafter_reuse.h"
 
 #include "base/checked.h"
 #include "base/err.h"

@@ -14,8 +14,8 @@
  *
  * A drafter learns what that is worth (host/draft/reliance.h). One thread.
  */
-#ifndef HOST_DRAFT_CALIBRATED_H
-#define HOST_DRAFT_CALIBRATED_H
+#ifndef HOST_DRAFT_DRAFTER_CALIBRATED_H
+#define HOST_DRAFT_DRAFTER_CALIBRATED_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "host/draft/calibrated.h"
+#include "host/draft/drafter_calibrated.h"
 
 #include "base/checked.h"
 #include "base/err.h"
@@ -281,8 +281,8 @@ static const struct opt_table table = {
 	.defaults =
 		&(const struct calibrated_options){ .key = CALIBRATED_LONGEST,
 			.request = 64,
-			.successors = 3,
-			.share = 0.9,
+			.successors = 8,
+			.share = 0.99,
 			.depth = 8 },
 	.size = sizeof(struct calibrated_options),
 };

@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/draft/reuse.h"
+#include "host/draft/drafter_reuse.h"
 #include "host/draft/source.h"
 #include "host/tree/tree.h"
 #include "tests/harness.h"

@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
-#include "host/draft/calibrated.h"
+#include "host/draft/drafter_calibrated.h"
 #include "host/draft/source.h"
 #include "tests/harness.h"
 
