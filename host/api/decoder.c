@@ -99,6 +99,20 @@ static int check_draft_shape(const struct decoder *d, struct err *e)
 	return 0;
 }
 
+static int compose_draft(struct decoder *d, struct err *e)
+{
+	struct drafting_options *o =
+		opt_values_at(&d->options, &drafting_table);
+
+	if (!d->method->compose)
+		return 0;
+	d->method->compose(&d->env, o->draft, &d->draft);
+	if (d->draft.failed)
+		return err_set(e, ENOMEM, "no memory for what drafts");
+	o->draft = d->draft.data;
+	return 0;
+}
+
 int decoder_ask(
 	struct decoder *d, const struct opt_values *options, struct err *e)
 {
@@ -123,7 +137,9 @@ int decoder_ask(
 		(o->history_frozen || o->history_max != HISTORY_MAX_DEFAULT))
 		return err_set(e, EINVAL, "--history-%s without --history FILE",
 			o->history_frozen ? "frozen" : "max");
-	ret = drafting_ask(&d->drafting, &d->options, e);
+	ret = compose_draft(d, e);
+	if (!ret)
+		ret = drafting_ask(&d->drafting, &d->options, e);
 	return ret ? ret : check_draft_shape(d, e);
 }
 
@@ -356,6 +372,7 @@ int decoder_close(struct decoder *d, struct err *e)
 	int ret;
 
 	drafting_close(&d->drafting);
+	strbuf_release(&d->draft);
 	history_close(d->history);
 	ret = session_close(d->session, e);
 	method_close(&d->env);

@@ -8,6 +8,7 @@
 #define HOST_API_DECODER_H
 
 #include "base/opt.h"
+#include "base/strbuf.h"
 #include "host/draft/drafting.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
@@ -24,7 +25,8 @@ struct token_list;
 struct tokenizer;
 
 struct decoder {
-	struct opt_values options; /* as asked */
+	struct opt_values options; /* as asked, but --draft as it is meant */
+	struct strbuf draft;       /* what that refers to, if composed */
 	const struct method *method;
 	char model_path[PATH_MAX];
 	struct model *model;

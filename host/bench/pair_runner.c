@@ -275,11 +275,12 @@ static int decode(struct opened *o, struct mark *first,
 	const struct known_text *known, struct figures *f, struct err *e)
 {
 	struct decoder *d = &o->decoder;
-	struct mark end = { .d = d };
+	struct mark begin = { .d = d }, end = { .d = d };
 	bool whole = d->method->diffusion;
 	int ret = tell_oracle(o, known, e);
 
 	first->taken = false;
+	take(&begin);
 	if (!ret && whole)
 		take(first);
 	if (!ret)
@@ -290,6 +291,11 @@ static int decode(struct opened *o, struct mark *first,
 		return ret;
 	take(&end);
 	*f = figures_since(first, &end, gen_generated(o->gen) - !whole);
+	if (!whole) {
+		f->prompt_tokens = gen_prompt_length(o->gen);
+		f->prompt_ns = first->ns - begin.ns;
+		f->prompt_ps = first->ps - begin.ps;
+	}
 	return 0;
 }
 
@@ -352,7 +358,8 @@ static int run_item(void *arg, void *one, size_t item,
 	t->n_prompt = o->prompt[item].n;
 	t->n_predict = options_of(&o->decoder)->n_predict;
 	t->streamed = o->streamed;
-	t->rows_emitted = o->decoder.method->lossless;
+	t->rows_emitted = o->decoder.method->lossless &&
+		!o->decoder.drafting.drafter.all_rows;
 	t->base_w = soc ? soc->base_w : 0;
 	return 0;
 }

@@ -25,6 +25,7 @@ const struct method *const methods[] = {
 	&method_eagle2_tree,
 	&method_edgellm,
 	&method_lever,
+	&method_sdnpu,
 	MORE_METHODS NULL,
 };
 

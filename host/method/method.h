@@ -108,6 +108,10 @@ struct method {
 	const struct opt_table *const *options;
 	/* What it keeps from run to run: so many bytes, zeroed. */
 	size_t state_bytes;
+	/* What --draft means to it where `said` was said, NULL: nothing; added
+	 * to the empty *draft. NULL: just that. */
+	void (*compose)(const struct method_env *, const char *said,
+		struct strbuf *draft);
 	/* NULL: nothing to open or to close. close() undoes whatever open()
 	 * came to. */
 	int (*open)(
@@ -157,6 +161,7 @@ extern const struct method method_opt_tree;
 extern const struct method method_eagle2_tree;
 extern const struct method method_edgellm;
 extern const struct method method_lever;
+extern const struct method method_sdnpu;
 
 /* Plain decoding, whatever the weights come from. */
 int autoregressive_run(struct session *, struct generation *,

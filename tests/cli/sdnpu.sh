@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Retrieval speculation: the text is that of plain decoding, greedily and
+# sampled, whatever is found, calibrated and drafted again, and however the pair
+# is run.
+. "$(dirname "$0")/lib.sh"
+
+model=flash/models/target.gguf
+[ -e $model ] || skip "no $model"
+prompt=$(sed -n '1s/^{"id": "[^"]*", "prompt": "\(.*\)", "answer".*/\1/p' \
+  flash/models/tasks/summary.jsonl)
+printf '%b' "$prompt" >"$tmp/prompt"
+
+generate() { # OPTION...
+  run_ok "$TANDEM" run -m $model -f "$tmp/prompt" -n 40 --json -t 1 "$@"
+}
+essence() {
+  grep -oE '"(stop|text)":"[^"]*|"ids":[^]]*' "$tmp/out" | tr -d '\n"'
+}
+count() { # KEY
+  sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" "$tmp/out"
+}
+same() { # OPTION...
+  generate "${sampling[@]}" "$@"
+  check_eq "the text with $*" "$(essence)" "$want"
+}
+
+# ---- greedily and sampled ----------------------------------------------------
+for how in '' '--temp 0.8 --seed 7'; do
+  read -ra sampling <<<"$how"
+  generate "${sampling[@]}"
+  want=$(essence)
+  check_has 'what is compared' "$want" ids:
+  for draft in sam pld sam+model; do
+    same --method sdnpu --draft $draft
+    same --method sdnpu --draft $draft --clock soc:sd8gen3
+  done
+  same --method sdnpu --no-calibration
+  same --method sdnpu --no-reuse --anchors request --request-tokens 16
+  for key in single bigram longest; do
+    same --method sdnpu --anchor-key $key --successors 8 --successor-share 1
+  done
+  same --method sdnpu --reuse-checked
+  same --method sdnpu --reuse-age 8 --reuse-room 64 --verify-rows 64
+  same --method sdnpu --verify-rows 2
+  for method in chain opt-tree eagle2-tree edgellm lever; do
+    same --method $method --draft sam+calibrated+reuse
+  done
+done
+
+# ---- however the pair is run -------------------------------------------------
+sampling=()
+generate
+want=$(essence)
+for coherence in strict check; do
+  same --method sdnpu --coherence $coherence --evict-seed 5
+done
+same --method sdnpu --threads 2 --prefill-chunk 16
+same --method sdnpu --doorbell eventfd --reuse-checked
+
+# ---- it finds something ------------------------------------------------------
+generate --method sdnpu --clock soc:sd8gen2
+checks=$((checks + 1))
+[ "$(count accepted_tokens)" -gt "$(count draft_cycles)" ] ||
+  fail "$(count accepted_tokens) tokens accepted in $(count draft_cycles) passes"
+
+# ---- and it is asked for in words --------------------------------------------
+misuse "$TANDEM" run -m $model -p x --method sdnpu --verify-rows 1
+misuse "$TANDEM" run -m $model -p x --method sdnpu --successors 9
+misuse "$TANDEM" run -m $model -p x --method sdnpu --draft sam:x
+check_has 'the reason' "$err" sam:x
+
+finish
