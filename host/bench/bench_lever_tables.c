@@ -28,7 +28,8 @@ static const struct column_spec methods_columns[] = {
 };
 
 static const struct column_spec tasks_columns[] = {
-	{ "task", "", 2, 1, .panel = 1, .each = COLUMN_EACH_TASK },
+	{ "task", "", 2, 1, figure_tokens_per_s, .panel = 1,
+		.each = COLUMN_EACH_TASK },
 	{ "geometric_mean", "mean", 2, 1, figure_tokens_per_s, .panel = 1 },
 	{ 0 },
 };
@@ -99,7 +100,7 @@ static const struct table_variant drafts[] = {
 };
 
 static const struct column_spec quality_columns[] = {
-	{ "task", "", 2, 1, .each = COLUMN_EACH_TASK },
+	{ "task", "", 2, 1, figure_tokens_per_s, .each = COLUMN_EACH_TASK },
 	{ "geometric_mean", "mean", 2, 1, figure_tokens_per_s, .panel = 1 },
 	{ "accepted_length", "length", 2, 1, figure_length },
 	{ 0 },

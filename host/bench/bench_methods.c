@@ -64,7 +64,8 @@ static const struct column_spec rows_columns[] = {
 };
 
 static const struct column_spec tasks_columns[] = {
-	{ "task", "", 2, 1, .panel = 1, .each = COLUMN_EACH_TASK },
+	{ "task", "", 2, 1, figure_tokens_per_s, .panel = 1,
+		.each = COLUMN_EACH_TASK },
 	{ "geometric_mean", "mean", 2, 1, figure_tokens_per_s, .panel = 1 },
 	{ 0 },
 };

@@ -170,6 +170,35 @@ static double figure(const struct column_spec *c, const struct told *t,
 	return c->against == COLUMN_SHARE ? v : 1 - v;
 }
 
+static double figure_in_task(const struct column_spec *c,
+	const struct experiment *x, const struct table_plan *p,
+	const struct plan_row *row, unsigned task)
+{
+	struct told first = run_told_task(x, p->row[0].run[0], task);
+	struct told own = run_told_task(x, row->run[0], task);
+
+	return figure(c, &own, &first);
+}
+
+/* Against the first row: the ratio of the means. */
+static double mean_of_tasks(const struct column_spec *c,
+	const struct experiment *x, const struct table_plan *p,
+	const struct plan_row *row)
+{
+	struct column_spec itself = *c;
+	double own = 0, first = 0;
+
+	itself.against = COLUMN_ITSELF;
+	for (unsigned i = 0; i < x->n_tasks; i++) {
+		own += figure_in_task(&itself, x, p, row, i);
+		first += figure_in_task(&itself, x, p, &p->row[0], i);
+	}
+	if (c->against == COLUMN_ITSELF)
+		return own / x->n_tasks;
+	own = first > 0 ? own / first : 0;
+	return c->against == COLUMN_SHARE ? own : 1 - own;
+}
+
 static void put_row(struct table_row *out, const struct experiment *x,
 	const struct table_plan *p, const struct plan_row *row)
 {
@@ -182,7 +211,11 @@ static void put_row(struct table_row *out, const struct experiment *x,
 			continue;
 		if (c->each == COLUMN_EACH_TASK) {
 			for (unsigned i = 0; i < x->n_tasks; i++)
-				*v++ = own.task_tokens_per_s[i];
+				*v++ = figure_in_task(c, x, p, row, i);
+			continue;
+		}
+		if (c->each == COLUMN_MEAN_TASK) {
+			*v++ = mean_of_tasks(c, x, p, row);
 			continue;
 		}
 		if (c->each == COLUMN_ONE) {

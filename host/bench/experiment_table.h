@@ -16,11 +16,12 @@ struct err;
 struct method;
 
 #define TABLE_LEVELS  12
-#define TABLE_CHANGES 3
+#define TABLE_CHANGES 5
 
 enum column_each {
 	COLUMN_ONE,
-	COLUMN_EACH_TASK,  /* tokens/s of each, under its name */
+	COLUMN_EACH_TASK,  /* the figure of each, under its name */
+	COLUMN_MEAN_TASK,  /* the mean of these */
 	COLUMN_EACH_LEVEL, /* the figure under each of the table's levels */
 };
 

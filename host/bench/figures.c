@@ -22,6 +22,9 @@ void figures_add(struct figures *sum, const struct figures *f)
 		sum->engine_ps[i] += f->engine_ps[i];
 	sum->energy_pj += f->energy_pj;
 	method_stats_add(&sum->drafts, &f->drafts);
+	sum->prompt_tokens += f->prompt_tokens;
+	sum->prompt_ns += f->prompt_ns;
+	sum->prompt_ps += f->prompt_ps;
 }
 
 /* ---- of a run ------------------------------------------------------------ */
@@ -63,14 +66,14 @@ static double busiest_s(const struct experiment *x, const struct figures *f)
 	return seconds(x, f->device_ns, most);
 }
 
-struct told run_told(const struct experiment *x, const struct run *r)
+/* What follows from the sums. */
+static struct told told_of(const struct experiment *x, const struct run *r,
+	const struct figures *sum)
 {
-	struct told t = { 0 };
+	struct told t = { .sum = *sum };
 	const struct method_stats *d = &t.sum.drafts;
 
-	for (unsigned i = 0; i < x->n_tasks; i++)
-		figures_add(&t.sum, &r->task[i]);
-	t.tokens_per_s = mean_rate(x, r, t.task_tokens_per_s);
+	t.prompt_s = seconds(x, sum->prompt_ns, sum->prompt_ps);
 	t.seconds = seconds(x, t.sum.ns, t.sum.ps);
 	t.draft_s = seconds(x, d->draft_ns, d->draft_ps);
 	t.verify_s =
@@ -84,6 +87,28 @@ struct told run_told(const struct experiment *x, const struct run *r)
 	return t;
 }
 
+struct told run_told(const struct experiment *x, const struct run *r)
+{
+	struct figures sum = { 0 };
+	struct told t;
+
+	for (unsigned i = 0; i < x->n_tasks; i++)
+		figures_add(&sum, &r->task[i]);
+	t = told_of(x, r, &sum);
+	t.tokens_per_s = mean_rate(x, r, t.task_tokens_per_s);
+	return t;
+}
+
+struct told run_told_task(
+	const struct experiment *x, const struct run *r, unsigned task)
+{
+	struct told t = told_of(x, r, &r->task[task]);
+
+	t.tokens_per_s = bench_median(r->rate[task], x->rounds);
+	t.task_tokens_per_s[task] = t.tokens_per_s;
+	return t;
+}
+
 /* ---- figures ------------------------------------------------------------- */
 
 static double a_pass(const struct told *t, double all)
@@ -94,6 +119,11 @@ static double a_pass(const struct told *t, double all)
 double figure_tokens_per_s(const struct told *t)
 {
 	return t->tokens_per_s;
+}
+
+double figure_token_s(const struct told *t)
+{
+	return over(1, t->tokens_per_s);
 }
 
 double figure_length(const struct told *t)
@@ -114,6 +144,18 @@ double figure_pass_s(const struct told *t)
 double figure_rows(const struct told *t)
 {
 	return a_pass(t, (double)t->sum.rows);
+}
+
+double figure_prompt_token_s(const struct told *t)
+{
+	return over(t->prompt_s, (double)t->sum.prompt_tokens);
+}
+
+double figure_lost_rows(const struct told *t)
+{
+	const struct row_counts *r = &t->sum.decode_rows;
+
+	return over((double)(r->graph - r->valid), (double)t->sum.tokens);
 }
 
 double figure_logits_rows(const struct told *t)

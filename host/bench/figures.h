@@ -27,6 +27,8 @@ struct figures {
 	uint64_t engine_ps[3]; /* of the phone's NPU: matrix, vector, memory */
 	uint64_t energy_pj;    /* without base_w */
 	struct method_stats drafts;
+	/* Before that: the prompts, up to the first token. */
+	uint64_t prompt_tokens, prompt_ns, prompt_ps;
 };
 
 void figures_add(struct figures *sum, const struct figures *more);
@@ -40,9 +42,13 @@ struct told {
 	double compute_s; /* of the NPU's busiest engine */
 	double read_s;    /* that a plain reader takes */
 	double joules;    /* NAN without a phone */
+	double prompt_s;
 };
 
 struct told run_told(const struct experiment *, const struct run *);
+/* Of the items of one task; task_tokens_per_s has that one's alone. */
+struct told run_told_task(
+	const struct experiment *, const struct run *, unsigned task);
 
 /* A figure of a table; 0 of a run that came to no token. */
 typedef double figure_of(const struct told *);
@@ -54,6 +60,9 @@ figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
 /* Of the rows of all passes' graphs; of them in whole tiles. */
 figure_of figure_valid, figure_wasted, figure_underutilized,
 	figure_valid_of_tiles, figure_graph_rows;
+figure_of figure_token_s;        /* of the mean of tokens/s */
+figure_of figure_lost_rows;      /* that were not valid, a token */
+figure_of figure_prompt_token_s; /* until the first token, a prompt's token */
 /* A pass: what it reads, and for how long; drafting beside it, and nodes. */
 figure_of figure_bytes, figure_read_s, figure_compute_s, figure_verify_s,
 	figure_draft_s, figure_expanded, figure_of_plain, figure_overlap,

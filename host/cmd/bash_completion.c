@@ -12,6 +12,7 @@ static const struct {
 } inner[] = {
 	{ "bench", "lever", &cmd_bench_lever },
 	{ "bench", "methods", &cmd_bench_methods },
+	{ "bench", "sdnpu", &cmd_bench_sdnpu },
 	{ "history", "list", &cmd_history_list },
 	{ "history", "stats", &cmd_history_stats },
 	{ "history", "prune", &cmd_history_prune },

@@ -71,6 +71,9 @@ static const struct opt_command usage = {
 		"  methods methods and sets of options compared on prompts of "
 		"yours; see\n"
 		"          'tandem bench methods --help'\n"
+		"  sdnpu   retrieval speculation, drafter by drafter; see "
+		"'tandem bench sdnpu\n"
+		"          --help'\n"
 		"\n"
 		"Wall clock where no phone is named. Everything is measured in "
 		"alternating batches of one run, so compare figures of one "
@@ -80,7 +83,7 @@ static const struct opt_command usage = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.operand = &(const struct opt){ .arg = "ipc|decode|kernels|lever|"
-					       "methods" },
+					       "methods|sdnpu" },
 };
 
 /* ---- the command --------------------------------------------------- */
@@ -101,6 +104,7 @@ static const struct {
 } own[] = {
 	{ "lever", &cmd_bench_lever },
 	{ "methods", &cmd_bench_methods },
+	{ "sdnpu", &cmd_bench_sdnpu },
 };
 
 static int bench_main(int argc, char **argv)

@@ -13,7 +13,7 @@ static const struct column_spec columns[] = {
 	{ "times", "times", 2, 1, figure_tokens_per_s,
 		.against = COLUMN_SHARE },
 	{ "saved", "saved%", 0, 100, figure_pass_s, .against = COLUMN_SAVED },
-	{ "task", "", 0, 1, .each = COLUMN_EACH_TASK },
+	{ "task", "", 0, 1, figure_tokens_per_s, .each = COLUMN_EACH_TASK },
 	{ "tokens", "", 0, 1, figure_tokens },
 	{ 0 },
 };

@@ -1,0 +1,58 @@
+/*
+ * tandem bench sdnpu: retrieval speculation as its papers measure it (sd.npu,
+ * section 4): what each technique adds, how many tokens a pass emits with each
+ * drafter and without and with the paper's two, what becomes of the NPU's rows,
+ * and what it costs. An experiment (host/bench/experiment.h) whose settings and
+ * tables are the paper's, and stand in bench_sdnpu_tables.c. One thread.
+ */
+#ifndef HOST_BENCH_BENCH_SDNPU_H
+#define HOST_BENCH_BENCH_SDNPU_H
+
+#include "base/opt.h"
+#include "base/progress.h"
+#include "host/bench/bench_report.h"
+#include "host/bench/experiment_table.h"
+#include "host/bench/figures.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+enum sdnpu_table_kind {
+	SDNPU_T_ABLATION, /* table 3 of the paper, and its ratios */
+	SDNPU_T_LENGTH,   /* figure 13 */
+	SDNPU_T_DRAFTERS, /* all of them beside one another */
+	SDNPU_T_CYCLES,   /* where the NPU's rows go */
+	SDNPU_T_OVERHEAD, /* section 4.4 */
+	SDNPU_TABLES
+};
+extern const char *const sdnpu_table_names[SDNPU_TABLES];
+
+struct bench_sdnpu_args {
+	const struct opt_values *asked; /* of asked_tables */
+	const char *task[FIGURES_TASKS];
+	unsigned n_tasks;
+	bool table[SDNPU_TABLES];
+	uint32_t items;  /* the first of each task */
+	unsigned rounds; /* 0: 3 of the wall clock, 1 of a phone's */
+	enum bench_form form;
+	const char *plot;                    /* folder; NULL: none */
+	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
+	struct progress_sink progress;
+};
+
+/* Measure and tell; -ECANCELED when interrupted. */
+int bench_sdnpu(const struct bench_sdnpu_args *, struct err *);
+
+/* ---- between the files ---- */
+
+#define SDNPU_SPECS 6
+struct sdnpu_spec {
+	enum sdnpu_table_kind kind;
+	struct table_spec table;
+};
+extern const struct sdnpu_spec sdnpu_specs[SDNPU_SPECS];
+
+#endif

@@ -1,0 +1,195 @@
+/* The tables of bench sdnpu, which are the paper's. */
+#include "base/checked.h"
+#include "host/bench/bench_sdnpu.h"
+#include "host/method/method.h"
+
+const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
+	"drafters", "cycles", "overhead" };
+
+/* A chain fills the decode graph as trees do. */
+#define CHAIN "method=chain", "draft-len=31"
+#define OURS  "method=sdnpu"
+
+/* ---- what each technique adds -------------------------------------------- */
+
+static const struct table_variant ablation[] = {
+	{ "NPU", { "method=autoregressive" } },
+	{ "PLD", { CHAIN, "draft=pld" } },
+	{ "SAM", { CHAIN, "draft=sam" } },
+	{ "calibrated", { OURS, "draft=sam", "no-reuse=true" } },
+	{ "reused", { OURS, "draft=sam", "no-calibration=true" } },
+	{ "ours", { OURS, "draft=sam" } },
+};
+
+static const struct column_spec ablation_columns[] = {
+	{ "token_s", "ms/token", 3, 1e3, figure_token_s, .panel = 1 },
+	{ "over_first", "times", 2, 1, figure_tokens_per_s,
+		.against = COLUMN_SHARE },
+	{ "task", "", 2, 1, figure_tokens_per_s, .against = COLUMN_SHARE,
+		.each = COLUMN_EACH_TASK },
+	{ "accepted_length", "length", 2, 1, figure_length,
+		.each = COLUMN_MEAN_TASK },
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules, .panel = 2,
+		.of_phone = true },
+	{ 0 },
+};
+
+/* ---- tokens a pass emits ------------------------------------------------- */
+
+static const struct table_variant of_pld[] = {
+	{ "PLD", { CHAIN, "draft=pld" } },
+	{ "PLD, calibrated",
+		{ OURS, "draft=pld", "no-reuse=true", "fill-rows=true" } },
+	{ "PLD, reused",
+		{ OURS, "draft=pld", "no-calibration=true",
+			"fill-rows=true" } },
+	{ "PLD, ours", { OURS, "draft=pld", "fill-rows=true" } },
+};
+
+static const struct table_variant of_sam[] = {
+	{ "SAM", { CHAIN, "draft=sam" } },
+	{ "SAM, calibrated",
+		{ OURS, "draft=sam", "no-reuse=true", "fill-rows=true" } },
+	{ "SAM, reused",
+		{ OURS, "draft=sam", "no-calibration=true",
+			"fill-rows=true" } },
+	{ "SAM, ours", { OURS, "draft=sam", "fill-rows=true" } },
+};
+
+static const struct column_spec length_columns[] = {
+	{ "task", "", 2, 1, figure_length, .panel = 1,
+		.each = COLUMN_EACH_TASK },
+	{ "mean", "mean", 2, 1, figure_length, .panel = 1,
+		.each = COLUMN_MEAN_TASK },
+	{ "over_first", "times", 2, 1, figure_length, .against = COLUMN_SHARE,
+		.each = COLUMN_MEAN_TASK },
+	{ 0 },
+};
+
+/* ---- drafters ------------------------------------------------------------ */
+
+static const struct table_variant drafters[] = {
+	{ "pld", { CHAIN, "draft=pld" } },
+	{ "ngram-map", { CHAIN, "draft=ngram-map" } },
+	{ "ngram-mod", { CHAIN, "draft=ngram-mod" } },
+	{ "sam", { CHAIN, "draft=sam" } },
+	{ "suffix", { CHAIN, "draft=suffix" } },
+	{ "recycle", { CHAIN, "draft=recycle" } },
+	{ "sam+recycle", { CHAIN, "draft=sam+recycle" } },
+	{ "sam+model", { CHAIN, "draft=sam+model" } },
+	{ "sam, tree",
+		{ OURS, "draft=sam", "no-calibration=true", "no-reuse=true" } },
+	{ "suffix, tree",
+		{ OURS, "draft=suffix", "no-calibration=true",
+			"no-reuse=true" } },
+	{ "recycle, tree",
+		{ OURS, "draft=recycle", "no-calibration=true",
+			"no-reuse=true" } },
+	{ "sam, ours", { OURS, "draft=sam" } },
+	{ "suffix, ours", { OURS, "draft=suffix" } },
+	{ "sam+recycle, ours", { OURS, "draft=sam+recycle" } },
+	{ "sam+model, ours", { OURS, "draft=sam+model" } },
+};
+
+static const struct column_spec drafters_columns[] = {
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
+	{ "accepted_length", "length", 2, 1, figure_length, .panel = 2,
+		.each = COLUMN_MEAN_TASK },
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ "pass_s", "ms", 2, 1e3, figure_pass_s },
+	{ "draft_share", "draft%", 1, 100, figure_draft_share },
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,
+		.of_phone = true },
+	{ 0 },
+};
+
+/* ---- the NPU's rows ------------------------------------------------------ */
+
+static const struct table_variant cycles[] = {
+	{ "SAM", { CHAIN, "draft=sam" } },
+	{ "NPU", { "method=autoregressive" } },
+	{ "ours", { OURS, "draft=sam" } },
+	{ "ours, all rows", { OURS, "draft=sam", "fill-rows=true" } },
+};
+
+static const struct column_spec cycles_columns[] = {
+	{ "valid", "valid%", 1, 100, figure_valid, .panel = 1 },
+	{ "wasted", "wasted%", 1, 100, figure_wasted, .panel = 1 },
+	{ "underutilized", "underutilized%", 1, 100, figure_underutilized,
+		.panel = 1 },
+	{ "lost_rows", "lost/tok", 2, 1, figure_lost_rows },
+	{ "recovered", "recovered%", 1, 100, figure_lost_rows,
+		.against = COLUMN_SAVED },
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,
+		.of_phone = true },
+	{ 0 },
+};
+
+/* ---- what it costs ------------------------------------------------------- */
+
+static const struct table_variant overheads[] = {
+	{ "SAM", { CHAIN, "draft=sam" } },
+	{ "calibrated", { OURS, "draft=sam", "no-reuse=true" } },
+	{ "by the request",
+		{ OURS, "draft=sam", "no-reuse=true", "anchors=request" } },
+	{ "reused", { OURS, "draft=sam", "no-calibration=true" } },
+	{ "ours", { OURS, "draft=sam" } },
+};
+
+static const struct column_spec overhead_columns[] = {
+	{ "prompt_token_s", "us/prompt token", 2, 1e6, figure_prompt_token_s,
+		.panel = 1 },
+	{ "more", "times", 2, 1, figure_prompt_token_s,
+		.against = COLUMN_SHARE },
+	{ "draft_s", "drafting us/pass", 2, 1e6, figure_draft_s, .panel = 2 },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s },
+	{ 0 },
+};
+
+/* ---- all of them --------------------------------------------------------- */
+
+#define SPEC(k, variants, columns, ...)                                 \
+	{                                                               \
+		k,                                                      \
+		{                                                       \
+			.variant = variants,                            \
+			.n_variants = ARRAY_LEN(variants),              \
+			.method = &method_sdnpu, .name_key = { "row" }, \
+			.column = columns, __VA_ARGS__                  \
+		}                                                       \
+	}
+
+const struct sdnpu_spec sdnpu_specs[SDNPU_SPECS] = {
+	SPEC(SDNPU_T_ABLATION, ablation, ablation_columns, .name = "ablation",
+		.title = "What each technique adds",
+		.note = "ms/token: of decoding; times, and those of each task: "
+			"tokens/s over the first\nrow's, their geometric mean "
+			"first; length: tokens a pass emits.",
+		.plot = { .y = { "ms a token", "mJ a token" } }),
+	SPEC(SDNPU_T_LENGTH, of_pld, length_columns, .name = "length_pld",
+		.title = "Tokens a pass emits: prompt lookup without and with "
+			 "ours",
+		.note = "All rows of the decode graph are filled where "
+			"anything is known.",
+		.plot = { .y = { "tokens a pass" } }),
+	SPEC(SDNPU_T_LENGTH, of_sam, length_columns, .name = "length_sam",
+		.title = "Tokens a pass emits: the suffix automaton without "
+			 "and with ours",
+		.plot = { .y = { "tokens a pass" } }),
+	SPEC(SDNPU_T_DRAFTERS, drafters, drafters_columns, .name = "drafters",
+		.title = "Drafters",
+		.note = "Chains of at most 31 tokens; trees, and ours, of at "
+			"most 32 rows.",
+		.plot = { .y = { "tokens/s", "tokens a pass" } }),
+	SPEC(SDNPU_T_CYCLES, cycles, cycles_columns, .name = "cycles",
+		.title = "What becomes of the rows of the NPU's graphs",
+		.note = "valid: kept; wasted: rejected; underutilized: padding. "
+			"lost: rows not valid, a\ntoken; recovered: of those "
+			"that the first row loses.",
+		.plot = { .y = { "% of the rows" } }),
+	SPEC(SDNPU_T_OVERHEAD, overheads, overhead_columns, .name = "overhead",
+		.title = "What it costs",
+		.note = "A prompt's token: all time up to the first token, over "
+			"the prompt's tokens.",
+		.plot = { .y = { "us a prompt token", "us a pass" } }),
+};
