@@ -359,6 +359,7 @@ static int run_item(void *arg, void *one, size_t item,
 	t->n_predict = options_of(&o->decoder)->n_predict;
 	t->streamed = o->streamed;
 	t->rows_emitted = o->decoder.method->lossless &&
+		!o->decoder.method->logits_ahead &&
 		!o->decoder.drafting.drafter.all_rows;
 	t->base_w = soc ? soc->base_w : 0;
 	return 0;

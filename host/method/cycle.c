@@ -8,9 +8,14 @@
 #include "host/session/session.h"
 #include "host/text/generation.h"
 #include "host/tree/prune.h"
+#include "ipc/wire.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Whose logits are computed together, ahead of the walk. */
+#define LIKELY_ROWS 16
 
 /* ---- time ---------------------------------------------------------------- */
 
@@ -222,37 +227,89 @@ static void show_drafter(
 			session_model(c->session)->n_vocab);
 }
 
-/* Those of all rows that went all the way, where it wants them: the output
- * matrix is read once for many. */
-static int compute_all(struct cycle *c, struct err *e)
+static int reserve_logits(struct cycle *c, struct err *e)
 {
-	uint32_t n_vocab = session_model(c->session)->n_vocab, end;
-	int ret = 0;
+	size_t n = (size_t)c->rows * session_model(c->session)->n_vocab;
 
-	for (uint32_t i = 0; i < c->verified && !ret; i = end) {
-		for (end = i;
-			end < c->verified && session_hidden(c->session, end);)
-			end++;
-		ret = session_logits_range(c->session, i, end - i,
-			c->logits + (size_t)i * n_vocab, e);
-		for (uint32_t row = i; row < end && !ret; row++)
-			show_drafter(c, row, c->logits + (size_t)row * n_vocab);
-		end += end < c->verified;
+	if (!c->logits)
+		c->logits = malloc(n * sizeof(*c->logits));
+	if (!c->logits)
+		return err_set(e, ENOMEM, "no memory for the logits of %u rows",
+			c->rows);
+	return 0;
+}
+
+static float *logits_of(const struct cycle *c, uint32_t row)
+{
+	return c->logits + (size_t)row * session_model(c->session)->n_vocab;
+}
+
+/* Those of some rows, which the drafter sees; the output matrix is read once
+ * for many. */
+static int compute_rows(
+	struct cycle *c, const uint32_t *row, uint32_t n, struct err *e)
+{
+	float *out[WIRE_MAX_ROWS] = { NULL };
+	int ret;
+
+	for (uint32_t i = 0; i < n; i++)
+		out[i] = logits_of(c, row[i]);
+	ret = session_logits_rows(c->session, row, n, out, e);
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		c->known[row[i]] = true;
+		show_drafter(c, row[i], out[i]);
 	}
 	return ret;
 }
 
+/* Of all rows that went all the way. */
+static int compute_all(struct cycle *c, struct err *e)
+{
+	uint32_t row[WIRE_MAX_ROWS], n = 0;
+
+	for (uint32_t i = 0; i < c->verified; i++)
+		if (session_hidden(c->session, i))
+			row[n++] = i;
+	return compute_rows(c, row, n, e);
+}
+
+/* The likeliest child of a node that the way may well lead to. */
+static int32_t likely_child(const struct cycle *c, uint32_t node, double least)
+{
+	int32_t best = -1;
+
+	for (uint32_t u = node + 1; u < c->verified; u++)
+		if (c->tree->parent[u] == (int32_t)node &&
+			c->tree->path[u] >= least &&
+			session_hidden(c->session, u) &&
+			(best < 0 || c->tree->path[u] > c->tree->path[best]))
+			best = (int32_t)u;
+	return best;
+}
+
+/* Of a node on the way, and of those likely to be on it behind. */
+static int compute_likely(
+	struct cycle *c, uint32_t node, double likely, struct err *e)
+{
+	double least = likely * c->tree->path[node];
+	uint32_t row[LIKELY_ROWS], n = 0;
+
+	for (int32_t u = (int32_t)node; u >= 0 && n < LIKELY_ROWS;
+		u = likely_child(c, (uint32_t)u, least))
+		row[n++] = (uint32_t)u;
+	return compute_rows(c, row, n, e);
+}
+
 /* Of a row on the way. */
-static int row_logits(
-	struct cycle *c, uint32_t node, const float **logits, struct err *e)
+static int row_logits(struct cycle *c, uint32_t node, double likely,
+	const float **logits, struct err *e)
 {
 	float *row = gen_logits(c->gen);
-	int ret;
+	int ret = 0;
 
 	if (c->logits) {
-		*logits = c->logits +
-			(size_t)node * session_model(c->session)->n_vocab;
-		return 0;
+		*logits = logits_of(c, node);
+		return c->known[node] ? 0 : compute_likely(c, node, likely, e);
 	}
 	*logits = row;
 	ret = session_logits(c->session, node, row, e);
@@ -263,14 +320,14 @@ static int row_logits(
 
 /* Draw along the tree for as long as it was right, with logits of the rows on
  * that way alone. */
-static int walk(struct cycle *c, struct err *e)
+static int walk(struct cycle *c, double likely, struct err *e)
 {
 	const float *logits;
 	int32_t node = 0;
 
 	c->n_path = 0;
 	while (node >= 0) {
-		int ret = row_logits(c, (uint32_t)node, &logits, e);
+		int ret = row_logits(c, (uint32_t)node, likely, &logits, e);
 
 		if (ret)
 			return ret;
@@ -296,13 +353,18 @@ static void tell_drafter(const struct cycle *c)
 int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 {
 	struct method_stats *stats = &c->env->stats;
+	bool all = c->env->drafter->all_rows;
+	double likely = pass ? pass->likely : 0;
 	struct timer t = timer_start(c);
 	int ret = forward(c, pass, e);
 
-	if (!ret && c->logits)
+	memset(c->known, 0, c->rows * sizeof(*c->known));
+	if (!ret && (all || likely > 0))
+		ret = reserve_logits(c, e);
+	if (!ret && all)
 		ret = compute_all(c, e);
 	if (!ret)
-		ret = walk(c, e);
+		ret = walk(c, likely, e);
 	if (!ret)
 		ret = session_accept(
 			c->session, SESSION_TEXT, c->path, c->n_path, e);
@@ -393,11 +455,8 @@ int cycle_open(struct cycle *c, struct session *s, struct generation *g,
 	c->path = calloc(rows, sizeof(*c->path));
 	c->row = calloc(rows, sizeof(*c->row));
 	c->sigma = calloc(rows + spare, sizeof(*c->sigma));
-	if (env->drafter->all_rows)
-		c->logits = malloc((size_t)rows * session_model(s)->n_vocab *
-			sizeof(float));
-	if (!c->path || !c->row || !c->sigma ||
-		(env->drafter->all_rows && !c->logits))
+	c->known = calloc(rows, sizeof(*c->known));
+	if (!c->path || !c->row || !c->sigma || !c->known)
 		return err_set(e, ENOMEM, "no memory for trees of %u", rows);
 	ret = tree_open(
 		&c->tree, rows + spare, tree_options(env)->candidates, e);
@@ -415,4 +474,5 @@ void cycle_close(struct cycle *c)
 	free(c->row);
 	free(c->sigma);
 	free(c->logits);
+	free(c->known);
 }

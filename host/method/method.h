@@ -102,7 +102,8 @@ struct method {
 	const char *summary; /* one line for --help */
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
-	bool diffusion; /* runs models whose positions all see each other */
+	bool logits_ahead; /* computes more of them than it emits tokens */
+	bool diffusion;    /* runs models whose positions all see each other */
 	/* Its own options and those it shares, beside drafting_table where it
 	 * needs a draft; NULL-terminated, NULL: none. */
 	const struct opt_table *const *options;

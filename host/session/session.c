@@ -65,36 +65,61 @@ void session_logits_of(struct session *s, const float *const *hidden,
 	price_logits(s, n);
 }
 
+/* n <= LOGITS_ROWS rows. */
+static int compute_rows(struct session *s, const uint32_t *row, uint32_t n,
+	float *const *logits, struct err *e)
+{
+	const float *hidden[LOGITS_ROWS];
+
+	for (uint32_t i = 0; i < n; i++) {
+		int ret;
+
+		if (row[i] >= s->hidden_rows)
+			return err_set(e, EINVAL,
+				"logits of row %u, but the last forward had %u",
+				row[i], s->hidden_rows);
+		hidden[i] = session_hidden(s, row[i]);
+		if (!hidden[i])
+			return err_set(e, EINVAL,
+				"logits of row %u, which was dropped in the "
+				"middle of the pass",
+				row[i]);
+		ret = logits_check(hidden[i], s->model->n_embd, row[i], e);
+		if (ret)
+			return ret;
+	}
+	session_logits_of(s, hidden, logits, n);
+	return 0;
+}
+
+int session_logits_rows(struct session *s, const uint32_t *row, uint32_t n,
+	float *const *logits, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0, some; i < n && !ret; i += some) {
+		some = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
+		ret = compute_rows(s, row + i, some, logits + i, e);
+	}
+	return ret;
+}
+
 int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 	float *logits, struct err *e)
 {
-	const float *hidden[LOGITS_ROWS];
+	uint32_t row[LOGITS_ROWS];
 	float *out[LOGITS_ROWS];
-	uint32_t some;
-	int ret;
+	int ret = 0;
 
-	if (first >= s->hidden_rows || n > s->hidden_rows - first)
-		return err_set(e, EINVAL,
-			"logits of row %u, but the last forward had %u",
-			first + n - 1, s->hidden_rows);
-	for (uint32_t i = 0; i < n; i += some) {
+	for (uint32_t i = 0, some; i < n && !ret; i += some) {
 		some = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
-		for (uint32_t j = 0; j < some; j++) {
-			hidden[j] = session_hidden(s, first + i + j);
-			if (!hidden[j])
-				return err_set(e, EINVAL,
-					"logits of row %u, which was dropped "
-					"in the middle of the pass",
-					first + i + j);
-			ret = logits_check(
-				hidden[j], s->model->n_embd, first + i + j, e);
-			if (ret)
-				return ret;
-			out[j] = logits + (size_t)(i + j) * s->model->n_vocab;
+		for (uint32_t k = 0; k < some; k++) {
+			row[k] = first + i + k;
+			out[k] = logits + (size_t)(i + k) * s->model->n_vocab;
 		}
-		session_logits_of(s, hidden, out, some);
+		ret = compute_rows(s, row, some, out, e);
 	}
-	return 0;
+	return ret;
 }
 
 /* ---- the phone ----------------------------------------------------------- */

@@ -215,6 +215,9 @@ const float *session_hidden(struct session *, uint32_t row);
 
 /* Logits of row `row` of the last forward: float32 [n_vocab]. Counted. */
 int session_logits(struct session *, uint32_t row, float *logits, struct err *);
+/* Of n rows, each to its own [n_vocab], sooner than one by one. */
+int session_logits_rows(struct session *, const uint32_t *row, uint32_t n,
+	float *const *logits, struct err *);
 /* Of rows [first, first + n) to logits [n][n_vocab], sooner than one by one. */
 int session_logits_range(struct session *, uint32_t first, uint32_t n,
 	float *logits, struct err *);
