@@ -37,8 +37,8 @@ static bool draft_word(size_t i, struct opt_word *w)
 #define IN(field) OPT_IN(drafting_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
-		"the draft model of a method that has one (the one that comes "
-		"with the program), or another drafter; with + between, they "
+		"the draft model of a method that has one (model: the one that "
+		"comes with us), or another drafter; with + between, they "
 		"draft together, each asked where those before it are not "
 		"sure:",
 		.noun = "a draft model", .words = draft_word },
@@ -112,6 +112,13 @@ static const char *word_of(const struct draft_part *p)
 	return p->said + (p->kind->name ? strlen(p->kind->name) : 0);
 }
 
+/* "model" is the draft model that comes with the program, which nothing at all
+ * asks for as well; a file of that name is ./model. */
+static bool is_shipped(const char *said, size_t len)
+{
+	return len == 5 && !memcmp(said, "model", 5);
+}
+
 static int take_part(struct drafting *d, const char *said, size_t len,
 	const struct draft_kind *kind, struct err *e)
 {
@@ -124,7 +131,8 @@ static int take_part(struct drafting *d, const char *said, size_t len,
 			d->opts.draft, DRAFT_PARTS);
 	d->n++;
 	p->kind = kind ? kind : draft_kind_of_file(d->opts.on_device);
-	memcpy(p->said, said, len);
+	if (kind || !is_shipped(said, len))
+		memcpy(p->said, said, len);
 	return p->kind->check ? p->kind->check(p->said, word_of(p), e) : 0;
 }
 

@@ -41,7 +41,7 @@ const struct opt_table *drafting_tables(size_t i);
 /* One of the drafters that were asked for, with "+" between. */
 struct draft_part {
 	const struct draft_kind *kind;
-	char said[PATH_MAX]; /* NAME, NAME:WORD or a path; "" for neither */
+	char said[PATH_MAX]; /* NAME, NAME:WORD or a path; "": "model" */
 	char path[PATH_MAX]; /* of its draft model; "" without one */
 	struct model *file;
 };

@@ -290,6 +290,11 @@ static void test_words(void **state)
 
 	check_asked(NULL, false, 1, KINDS(host), SAID(""));
 	check_asked(NULL, true, 1, KINDS(device), SAID(""));
+	check_asked("model", false, 1, KINDS(host), SAID(""));
+	check_asked("oracle:1+model", true, 2, KINDS(oracle, device),
+		SAID("oracle:1", ""));
+	check_asked("model+oracle:1", false, 2, KINDS(host, oracle),
+		SAID("", "oracle:1"));
 	check_asked("a.gguf", false, 1, KINDS(host), SAID("a.gguf"));
 	check_asked("c++/a+.gguf", false, 1, KINDS(host), SAID("c++/a+.gguf"));
 	check_asked("oracle", false, 1, KINDS(host), SAID("oracle"));
