@@ -19,6 +19,7 @@ static const struct table_variant ablation[] = {
 	{ "calibrated", { OURS, "draft=sam", "no-reuse=true" } },
 	{ "reused", { OURS, "draft=sam", "no-calibration=true" } },
 	{ "ours", { OURS, "draft=sam" } },
+	{ "ours, recycled", { OURS, "draft=sam+recycle" } },
 };
 
 static const struct column_spec ablation_columns[] = {
@@ -44,6 +45,7 @@ static const struct table_variant of_pld[] = {
 		{ OURS, "draft=pld", "no-calibration=true",
 			"fill-rows=true" } },
 	{ "PLD, ours", { OURS, "draft=pld", "fill-rows=true" } },
+	{ "and recycled", { OURS, "draft=pld+recycle", "fill-rows=true" } },
 };
 
 static const struct table_variant of_sam[] = {
@@ -54,6 +56,7 @@ static const struct table_variant of_sam[] = {
 		{ OURS, "draft=sam", "no-calibration=true",
 			"fill-rows=true" } },
 	{ "SAM, ours", { OURS, "draft=sam", "fill-rows=true" } },
+	{ "and recycled", { OURS, "draft=sam+recycle", "fill-rows=true" } },
 };
 
 static const struct column_spec length_columns[] = {
@@ -110,6 +113,7 @@ static const struct table_variant cycles[] = {
 	{ "NPU", { "method=autoregressive" } },
 	{ "ours", { OURS, "draft=sam" } },
 	{ "ours, all rows", { OURS, "draft=sam", "fill-rows=true" } },
+	{ "ours, recycled", { OURS, "draft=sam+recycle" } },
 };
 
 static const struct column_spec cycles_columns[] = {

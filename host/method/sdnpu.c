@@ -47,6 +47,10 @@ static const struct opt_table table = {
 
 static const struct opt_table *const options[] = { &table, NULL };
 
+/* What is found in the text, and what the target said behind each token last,
+ * which other texts of a kind have in common. */
+#define DRAFT "sam+recycle"
+
 /* Of a row whose logits are computed ahead: a third row costs a processor about
  * a third of what it takes to read the output matrix. */
 #define LIKELY 0.3
@@ -85,7 +89,7 @@ static void sdnpu_compose(
 {
 	const struct sdnpu_options *o = sdnpu_options(env);
 
-	strbuf_addf(draft, "%s%s%s", said ? said : "sam",
+	strbuf_addf(draft, "%s%s%s", said ? said : DRAFT,
 		o->no_calibration ? "" : "+calibrated",
 		o->no_reuse ? "" : "+reuse");
 }

@@ -30,7 +30,7 @@ for how in '' '--temp 0.8 --seed 7'; do
   generate "${sampling[@]}"
   want=$(essence)
   check_has 'what is compared' "$want" ids:
-  for draft in sam pld sam+model; do
+  for draft in sam pld sam+recycle sam+model; do
     same --method sdnpu --draft $draft
     same --method sdnpu --draft $draft --clock soc:sd8gen3
   done
@@ -66,7 +66,8 @@ checks=$((checks + 1))
 # ---- and it is asked for in words --------------------------------------------
 misuse "$TANDEM" run -m $model -p x --method sdnpu --verify-rows 1
 misuse "$TANDEM" run -m $model -p x --method sdnpu --successors 9
-misuse "$TANDEM" run -m $model -p x --method sdnpu --draft sam:x
+run "$TANDEM" run -m $model -p x --method sdnpu --draft sam:x
+check_eq 'status of a drafter that is none' "$status" 1
 check_has 'the reason' "$err" sam:x
 
 finish
