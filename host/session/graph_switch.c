@@ -235,8 +235,11 @@ static void plan_best_of(
  * executions of other blocks, none of them perhaps, until both are through. So
  * what is left of it takes a time that depends on the next execution and on
  * the set of switched blocks alone: left[(at, set)], from the end backwards.
- * More executions beside a load than cover it are rounds of their own, which
- * bounds them, and with them the layers of left[] that are looked at.
+ *
+ * Beside a load there are two numbers of executions worth a look. Whatever is
+ * through when the load is costs nothing, and less is left with every execution
+ * done: the most of those. Or one more, which covers the load; what follows it
+ * are rounds of their own.
  */
 struct program {
 	const struct switch_problem *p;
@@ -244,6 +247,16 @@ struct program {
 	uint64_t *left;   /* [blocks + 1][sets], by execution in a ring */
 	uint16_t *choice; /* [n][sets]; 0: no load; else 1 + what is loaded *
 			   * EXACT_BLOCKS + beside how many */
+};
+
+/* The next executions, up to one of each block. */
+struct ahead {
+	uint32_t n;
+	uint32_t block[EXACT_BLOCKS];
+	uint32_t until[EXACT_BLOCKS]; /* of them, before one of that block */
+	uint64_t cost[EXACT_BLOCKS][2];
+	uint64_t *left[EXACT_BLOCKS + 1]; /* from there on */
+	uint16_t *choice;
 };
 
 static uint64_t *layer(const struct program *d, uint32_t at)
@@ -256,49 +269,73 @@ static bool in_set(uint32_t set, uint32_t block)
 	return set >> block & 1;
 }
 
-/* Loading block j there, beside the best number of executions. */
-static uint64_t best_beside(const struct program *d, uint32_t at, uint32_t set,
-	uint32_t j, uint32_t *beside)
+static void look_ahead(const struct program *d, uint32_t at, struct ahead *a)
 {
 	const struct switch_problem *p = d->p;
-	uint32_t most = least(until(p, at, j), d->n - at);
-	uint32_t then = set | 1u << j;
-	uint64_t time = 0, best = UINT64_MAX;
 
-	for (uint32_t k = 0;; k++) {
-		uint64_t all = later(p->load[j], time) + layer(d, at + k)[then];
-
-		if (all < best) {
-			best = all;
-			*beside = k;
-		}
-		if (k == most || time >= p->load[j])
-			return best;
-		time += cost_of(p, at + k, in_set(set, (at + k) % p->blocks));
+	a->n = least(p->blocks, d->n - at);
+	a->choice = d->choice + (size_t)at * d->sets;
+	for (uint32_t b = 0; b < p->blocks; b++)
+		a->until[b] = least(until(p, at, b), d->n - at);
+	for (uint32_t k = 0; k <= a->n; k++)
+		a->left[k] = layer(d, at + k);
+	for (uint32_t k = 0; k < a->n; k++) {
+		a->block[k] = (at + k) % p->blocks;
+		a->cost[k][0] = p->prefill[at + k];
+		a->cost[k][1] = p->decode[at + k];
 	}
 }
 
-static void choose(struct program *d, uint32_t at, uint32_t set)
+/* What the first k executions take while those of `set` are switched. */
+struct taken {
+	uint32_t set, known;
+	uint64_t first[EXACT_BLOCKS + 1];
+};
+
+static uint64_t first(const struct ahead *a, struct taken *t, uint32_t k)
 {
-	const struct switch_problem *p = d->p;
-	uint64_t best = cost_of(p, at, in_set(set, at % p->blocks)) +
-		layer(d, at + 1)[set];
+	for (; t->known < k; t->known++)
+		t->first[t->known + 1] = t->first[t->known] +
+			a->cost[t->known][in_set(t->set, a->block[t->known])];
+	return t->first[k];
+}
+
+/* A load of block j and all behind it, *beside so many executions. */
+static uint64_t best_beside(const struct ahead *a, struct taken *t, uint32_t j,
+	uint64_t load, uint32_t *beside)
+{
+	uint32_t then = t->set | 1u << j, most = a->until[j], k = 0;
+	uint64_t through, covered;
+
+	while (k < most && first(a, t, k + 1) <= load)
+		k++;
+	*beside = k;
+	through = load + a->left[k][then];
+	if (k == most)
+		return through;
+	covered = first(a, t, k + 1) + a->left[k + 1][then];
+	if (covered < through)
+		*beside = k + 1;
+	return covered < through ? covered : through;
+}
+
+static void choose(const struct program *d, const struct ahead *a, uint32_t set)
+{
+	struct taken t = { .set = set };
+	uint64_t best = a->cost[0][in_set(set, a->block[0])] + a->left[1][set];
 	uint32_t choice = 0;
 
-	for (uint32_t j = p->blocks; j--;) {
-		uint32_t beside = 0;
-		uint64_t all;
+	for (uint32_t rest = ~set & (d->sets - 1); rest; rest &= rest - 1) {
+		uint32_t j = (uint32_t)__builtin_ctz(rest), k;
+		uint64_t all = best_beside(a, &t, j, d->p->load[j], &k);
 
-		if (in_set(set, j))
-			continue;
-		all = best_beside(d, at, set, j, &beside);
 		if (all < best) {
 			best = all;
-			choice = 1 + j * EXACT_BLOCKS + beside;
+			choice = 1 + j * EXACT_BLOCKS + k;
 		}
 	}
-	layer(d, at)[set] = best;
-	d->choice[(size_t)at * d->sets + set] = (uint16_t)choice;
+	a->left[0][set] = best;
+	a->choice[set] = (uint16_t)choice;
 }
 
 static void solve(struct program *d)
@@ -311,9 +348,13 @@ static void solve(struct program *d)
 		layer(d, d->n)[set] = rest;
 	}
 	/* A load beside nothing leads to a larger set of the same execution. */
-	for (uint32_t at = d->n; at--;)
+	for (uint32_t at = d->n; at--;) {
+		struct ahead a;
+
+		look_ahead(d, at, &a);
 		for (uint32_t set = d->sets; set--;)
-			choose(d, at, set);
+			choose(d, &a, set);
+	}
 }
 
 static void follow(const struct program *d, struct switch_plan *plan)

@@ -66,7 +66,7 @@ struct switch_plan {
  * at most 16 blocks and SWITCH_STATES such states; beyond, it is the best of
  * all others, the last two also begun at every later execution. -ENOMEM.
  */
-#define SWITCH_STATES (UINT64_C(1) << 24)
+#define SWITCH_STATES (UINT64_C(1) << 22) /* half a second of planning */
 int switch_plan(struct switch_plan *, const struct switch_problem *,
 	enum graph_switch, struct err *);
 
