@@ -6,7 +6,8 @@
 
 prompt=$(printf 'The quick brown fox jumps over the lazy dog. %.0s' $(seq 12))
 generate() { # OPTION...
-  run_ok "$TANDEM" run -p "$prompt" -n 12 --prefill-chunk 64 --json "$@"
+  run_ok "$TANDEM" run -p "$prompt" -n 12 --prefill-chunk 64 --spin 50 \
+    --json "$@"
 }
 member() { # NAME: of the object on standard output
   python3 -c '

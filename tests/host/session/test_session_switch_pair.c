@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/session/session.h"
+#include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
 #include "tensor/soc.h"
 #include "tests/harness.h"
@@ -38,6 +39,7 @@ static void open_with(struct fixture *f, enum graph_switch how)
 	f->opts.graph_rows = FEW;
 	f->opts.graph_switch = how;
 	f->opts.context = 300;
+	f->opts.spin_us = 50; /* there may be no processor to spare */
 	open_session(f);
 }
 
@@ -119,13 +121,20 @@ static void check_same(struct fixture *f, enum graph_switch how, uint32_t n)
 
 static void test_plans(void **state)
 {
-	static const uint32_t lengths[] = { 1, FEW + 1, 2 * CHUNK, 197 };
 	struct fixture *f = *state;
 
 	f->opts.coherence = COHERENCE_CHECK;
 	for (enum graph_switch how = SWITCH_SYNC; how < SWITCH_COUNT; how++)
-		for (unsigned i = 0; i < ARRAY_LEN(lengths); i++)
-			check_same(f, how, lengths[i]);
+		check_same(f, how, 2 * CHUNK + 9 + how);
+}
+
+static void test_lengths(void **state)
+{
+	static const uint32_t lengths[] = { 1, FEW + 1, CHUNK, CHUNK + 1 };
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < ARRAY_LEN(lengths); i++)
+		check_same(f, SWITCH_PARTIAL, lengths[i]);
 }
 
 static void test_precisions(void **state)
@@ -283,13 +292,47 @@ static void test_phone(void **state)
 	assert_true(took[SWITCH_ASYNC] < took[SWITCH_SYNC]);
 }
 
+/* Priced as a model that is a thousand times as large: loads are its own, too,
+ * and what is planned for it takes place. */
+static void test_priced_as(void **state)
+{
+	struct fixture *f = *state;
+	static struct soc soc;
+	int32_t t[PROMPT * CHUNK];
+	struct err e = { 0 };
+
+	assert_ok(soc_file_load(&soc, "host/soc/sd8gen2.soc", &e), &e);
+	f->opts.soc = &soc;
+	for (size_t i = 0; shape_names[i] && !f->opts.as; i++)
+		if (!strcmp(shapes[i].name, "qwen2.5-1.5b"))
+			f->opts.as = &shapes[i];
+	assert_non_null(f->opts.as);
+	tokens(f, 8, t, PROMPT * CHUNK);
+	for (enum graph_switch how = SWITCH_SYNC; how < SWITCH_COUNT; how++) {
+		struct switch_stats st;
+
+		open_with(f, how);
+		prefill(f, t, PROMPT * CHUNK);
+		st = stats(f);
+		check_log(f, PROMPT);
+		assert_close((double)st.planned_time / (double)st.prompt_time,
+			1, .02, graph_switch_names[how]);
+		/* 1.3e9 weights in the layers, of 4 bytes in this file, at 4e9
+		 * bytes a second. */
+		assert_close((double)st.load_time * 1e-12, 1.31, .05, "load");
+		pair_close(&f->s);
+	}
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_plans),
+	TEST(test_lengths),
 	TEST(test_precisions),
 	TEST(test_surroundings),
 	TEST(test_fork),
 	TEST(test_phone),
+	TEST(test_priced_as),
 };
 
 TEST_MAIN(tests)
