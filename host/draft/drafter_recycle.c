@@ -224,11 +224,18 @@ static int open_kind(
 	return ret ? ret : source_drafter_open(out, &source, e);
 }
 
+/* Levels of the paper's tree. */
+static uint32_t length(const struct opt_values *values)
+{
+	return 6;
+}
+
 const struct draft_kind draft_kind_recycle = {
 	.name = "recycle",
 	.summary = "what the model would have said behind a token when it was "
 		   "verified last (Token Recycling)",
 	.title = "recycled tokens",
 	.options = &table,
+	.length = length,
 	.open = open_kind,
 };

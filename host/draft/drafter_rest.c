@@ -321,6 +321,11 @@ static int open_of_file(
 	return open_rest(out, site, true, e);
 }
 
+static uint32_t length(const struct opt_values *values)
+{
+	return FURTHER;
+}
+
 static int check_file(const char *said, const char *word, struct err *e)
 {
 	if (*word)
@@ -333,6 +338,7 @@ const struct draft_kind draft_kind_rest = {
 	.summary = "what came most often in the history where the text's end "
 		   "stands there (REST)",
 	.title = "a datastore",
+	.length = length,
 	.open = open_kind,
 };
 
@@ -342,5 +348,6 @@ const struct draft_kind draft_kind_rest_file = {
 	.summary = "the same, there and in a file of text",
 	.title = "a datastore",
 	.check = check_file,
+	.length = length,
 	.open = open_of_file,
 };

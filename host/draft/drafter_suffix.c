@@ -63,9 +63,9 @@ struct suffix {
 
 /* ---- which match --------------------------------------------------------- */
 
-static uint32_t limit_of(const struct suffix *s, uint32_t match)
+static uint32_t limit_of(const struct suffix_options *o, uint32_t match)
 {
-	double limit = s->opts.factor * match + s->opts.offset;
+	double limit = o->factor * match + o->offset;
 	uint32_t room = SUFFIX_DEPTH - match;
 
 	return limit < room ? (uint32_t)limit : room;
@@ -96,7 +96,7 @@ static void choose(const struct suffix *s, struct memory *m)
 	m->match = m->limit = 0;
 	m->worth = 0;
 	for (uint32_t match = m->matches.n; match; match--) {
-		uint32_t limit = limit_of(s, match);
+		uint32_t limit = limit_of(&s->opts, match);
 		double is;
 
 		if (limit <= m->worth)
@@ -262,11 +262,23 @@ static int open_kind(
 	return source_drafter_open(out, &source, e);
 }
 
+static uint32_t length(const struct opt_values *values)
+{
+	const struct suffix_options *o = opt_values_of(values, &table);
+	uint32_t most = 0;
+
+	for (uint32_t match = 1; match < SUFFIX_DEPTH; match++)
+		if (limit_of(o, match) > most)
+			most = limit_of(o, match);
+	return most;
+}
+
 const struct draft_kind draft_kind_suffix = {
 	.name = "suffix",
 	.summary = "what came where the text's end stood before, there or in "
 		   "the history, by how often (SuffixDecoding)",
 	.title = "suffixes",
 	.options = &table,
+	.length = length,
 	.open = open_kind,
 };
