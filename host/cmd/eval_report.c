@@ -210,9 +210,11 @@ static void put_decoder(json_t *o, const struct decoder *d)
 	json_object_set_new(o, "model", json_ctext(d->model_path));
 	json_object_set_new(o, "arch", json_string(d->model->arch));
 	json_object_set_new(o, "method", json_string(d->method->name));
-	if (d->method->needs_draft)
+	if (d->method->needs_draft) {
 		json_object_set_new(
 			o, "draft_model", json_ctext(d->drafting.path));
+		json_object_set_new(o, "drafter", json_ctext(d->drafting.name));
+	}
 	json_object_set_new(
 		o, "precision", json_string(precision_names[s->precision]));
 }

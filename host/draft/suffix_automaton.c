@@ -343,7 +343,7 @@ int suffix_automaton_open(
 		ret = add_state(a, (struct state){ 0 }, &root, e);
 	}
 	if (ret) {
-		free(a);
+		suffix_automaton_close(a);
 		return err_set(e, ENOMEM, "no memory for a suffix automaton");
 	}
 	*out = a;
