@@ -162,12 +162,25 @@ static int open_tokenizer(struct decoder *d, struct err *e)
 	return 0;
 }
 
+static bool runs(const struct method *method, const struct model *m)
+{
+	return method->diffusion == !m->causal &&
+		method->by_block == (m->block_length > 0);
+}
+
+static enum model_role role_of(const struct method *m)
+{
+	if (m->by_block)
+		return MODEL_BLOCK;
+	return m->diffusion ? MODEL_DIFFUSION : MODEL_TARGET;
+}
+
 /* -EINVAL where the positions of one see what those of the other do not. */
 static int check_method(const struct decoder *d, struct err *e)
 {
 	const char *fits = "";
 
-	if (d->method->diffusion != d->model->causal)
+	if (runs(d->method, d->model))
 		return 0;
 	if (d->model->causal)
 		return err_set(e, EINVAL,
@@ -175,12 +188,14 @@ static int check_method(const struct decoder *d, struct err *e)
 			"such; try --method %s",
 			d->model_path, d->method->name, methods[0]->name);
 	for (size_t i = 0; methods[i]; i++)
-		if (methods[i]->diffusion)
+		if (runs(methods[i], d->model))
 			fits = methods[i]->name;
 	return err_set(e, EINVAL,
-		"'%s' is a diffusion model, and method %s does not run such; "
-		"try --method %s",
-		d->model_path, d->method->name, fits);
+		"'%s' is a %s model, and method %s does not run such; try "
+		"--method %s",
+		d->model_path,
+		d->model->block_length ? "block diffusion" : "diffusion",
+		d->method->name, fits);
 }
 
 static int open_history(struct decoder *d, struct err *e)
@@ -199,9 +214,7 @@ static int open_history(struct decoder *d, struct err *e)
 
 int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 {
-	int ret = models_choose(path,
-		d->method->diffusion ? MODEL_DIFFUSION : MODEL_TARGET,
-		d->model_path, e);
+	int ret = models_choose(path, role_of(d->method), d->model_path, e);
 
 	if (!ret)
 		ret = model_open(&d->model, d->model_path, e);

@@ -218,15 +218,22 @@ static int check_models(const struct bench_methods *b, struct err *e)
 {
 	const struct methods_args *a = b->args;
 	const struct run_options *o = opt_values_of(a->asked, &run_table);
-	unsigned diffusion = 0;
+	unsigned diffusion = 0, by_block = 0;
 
-	for (unsigned i = 0; i < a->n_methods; i++)
+	for (unsigned i = 0; i < a->n_methods; i++) {
 		diffusion += a->method[i]->diffusion;
+		by_block += a->method[i]->by_block;
+	}
 	if (o->model && diffusion && diffusion < a->n_methods)
 		return err_set(e, EINVAL,
 			"no model is one for diffusion and for other methods "
 			"too; without -m each has the one that comes with the "
 			"program");
+	if (o->model && by_block && by_block < a->n_methods)
+		return err_set(e, EINVAL,
+			"no model is one for block diffusion and for other "
+			"diffusion too; without -m each has the one that comes "
+			"with the program");
 	return 0;
 }
 

@@ -32,8 +32,8 @@ static const struct opt opts[] = {
 		"that comes with the program)" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
 		"which, the first being the yardstick (autoregressive, chain, "
-		"specinfer, opt-tree, eagle2-tree, edgellm, lever); llada as "
-		"well",
+		"specinfer, opt-tree, eagle2-tree, edgellm, lever); llada "
+		"and block as well",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "sets", &set_list, "SETS",
 		"sets of options with ; between, each 'NAME=VALUE ...' or "

@@ -153,6 +153,11 @@ static int open_session(struct session **s, const struct model *m,
 	struct session_opts o = pair;
 
 	o.progress = cmd_progress;
+	if (m->block_length)
+		return err_set(e, EINVAL,
+			"a block diffusion model: what an id sees depends on "
+			"where the prompt ends, and a list of ids does not say "
+			"that");
 	if (ids->n > context)
 		return model_no_room(
 			m, "the list of ids", ids->n, ids->n, context, e);

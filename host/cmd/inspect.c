@@ -50,13 +50,13 @@ static void find_text(
 
 /* A number, or the first of an array of one for each layer. */
 static uint64_t find_number(
-	const struct gguf *g, const char *arch, const char *suffix)
+	const struct gguf *g, const char *group, const char *name)
 {
 	const struct gguf_kv *kv;
 	char key[160];
 	int64_t v;
 
-	snprintf(key, sizeof(key), "%s.%s", arch, suffix);
+	snprintf(key, sizeof(key), "%s.%s", group, name);
 	kv = gguf_find(g, key);
 	if (!kv || !kv->count || kv->elem == GGUF_STRING)
 		return 0;
@@ -93,6 +93,7 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 	in->head_dim = find_number(g, in->arch, "attention.key_length");
 	in->ff = find_number(g, in->arch, "feed_forward_length");
 	in->context = find_number(g, in->arch, "context_length");
+	in->block_length = find_number(g, "diffusion", "block_length");
 	if (!in->kv_heads)
 		in->kv_heads = in->heads;
 	if (!in->head_dim && in->heads)
@@ -258,6 +259,11 @@ static void print_shape(const struct inspection *in, FILE *f)
 			in->head_dim, in->ff);
 	if (in->context)
 		fprintf(f, "context       %" PRIu64 " tokens\n", in->context);
+	if (in->block_length)
+		fprintf(f,
+			"diffusion     in blocks of %" PRIu64
+			" tokens, each seeing itself and what is before it\n",
+			in->block_length);
 	if (in->vocab)
 		fprintf(f, "vocabulary    %" PRIu64 " tokens%s\n", in->vocab,
 			in->tied ? ", input and output share one matrix" : "");

@@ -21,6 +21,7 @@ struct inspection {
 	uint64_t parameters; /* values in all tensors */
 	uint64_t tensor_bytes;
 	uint64_t layers, embd, heads, kv_heads, head_dim, ff, context, vocab;
+	uint64_t block_length; /* of block diffusion */
 	bool tied; /* has an embedding and no output matrix of its own */
 };
 

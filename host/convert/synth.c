@@ -185,6 +185,9 @@ static void put_diffusion_keys(struct synth *s)
 		return;
 	gguf_put_bool(s->out, "llada.attention.causal", false);
 	gguf_put_bool(s->out, "diffusion.shift_logits", false);
+	if (s->shape->block_length)
+		gguf_put_u32(s->out, "diffusion.block_length",
+			s->shape->block_length);
 	gguf_put_u32(s->out, "tokenizer.ggml.mask_token_id", s->vocab.mask);
 }
 

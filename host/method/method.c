@@ -19,6 +19,7 @@ const struct method *const methods[] = {
 	&method_autoregressive,
 	&method_flash_ar,
 	&method_llada,
+	&method_block,
 	&method_chain,
 	&method_specinfer,
 	&method_opt_tree,

@@ -103,7 +103,8 @@ struct method {
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
 	bool logits_ahead; /* computes more of them than it emits tokens */
-	bool diffusion;    /* runs models whose positions all see each other */
+	bool diffusion;    /* runs models that fill masks */
+	bool by_block;     /* of these, those with a block_length */
 	/* Its own options and those it shares, beside drafting_table where it
 	 * needs a draft; NULL-terminated, NULL: none. */
 	const struct opt_table *const *options;
@@ -155,6 +156,7 @@ const struct method *method_find(const char *name);
 
 extern const struct method method_autoregressive;
 extern const struct method method_llada;
+extern const struct method method_block;
 extern const struct method method_flash_ar;
 extern const struct method method_chain;
 extern const struct method method_specinfer;

@@ -1,9 +1,10 @@
 /*
  * A model file, GGUF or a flash image of one, opened for use: its shape,
  * checked, and where its tensors are. Architectures llama, qwen2 and qwen3, and
- * llada, which is llama with attention in both directions; another one, or a
- * key that changes the arithmetic in a way this program does not know, is
- * refused by name. Read-only after opening; any thread may read it.
+ * llada, which is llama with attention in both directions, everywhere or within
+ * blocks; another one, or a key that changes the arithmetic in a way this
+ * program does not know, is refused by name. Read-only after opening; any
+ * thread may read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H
@@ -28,7 +29,14 @@ struct model {
 	bool rope_neox;
 	bool causal;        /* a position sees itself and those before it */
 	int32_t mask_token; /* what a diffusion model fills; -1: no such */
-	float *rope_freq;   /* [n_rot/2] radians a position, scaling applied */
+	/*
+	 * Of block diffusion (Arriola et al., "Block Diffusion", 2025): an
+	 * answer's positions, from its first, are blocks of so many. A block
+	 * sees itself both ways and all before it; a prompt is causal. 0: all
+	 * positions of a diffusion model see one another.
+	 */
+	uint32_t block_length;
+	float *rope_freq; /* [n_rot/2] radians a position, scaling applied */
 
 	const struct gguf_tensor *token_embd;  /* [n_vocab][n_embd] */
 	const struct gguf_tensor *output_norm; /* [n_embd] f32 */

@@ -225,30 +225,45 @@ static int read_causal(struct model *m, struct err *e)
 	return 0;
 }
 
-/*
- * LLaDA's rows say what stands at their own position, and see the whole text;
- * Dream's, shifted, say it of the next one, and those of block diffusion see
- * no block behind their own.
- */
-static int refuse_other_diffusion(const struct model *m, struct err *e)
+/* LLaDA's rows say what stands at their own position; Dream's, shifted, say it
+ * of the next one. */
+static int refuse_shift(const struct model *m, struct err *e)
 {
 	static const char shift[] = "diffusion.shift_logits";
-	static const char block[] = "diffusion.block_length";
 	bool shifted = false;
-	uint64_t length = 0;
 	int ret = gguf_bool(m->gguf, shift, &shifted, e);
 
-	if (ret >= 0)
-		ret = gguf_u64(m->gguf, block, &length, e);
 	if (ret < 0)
 		return ret;
 	if (shifted)
 		return err_set(e, ENOTSUP,
 			"key '%s' is true, which is not supported", shift);
-	if (length)
+	return 0;
+}
+
+/*
+ * A block is computed in one pass. A file of another architecture that has the
+ * key is one whose attention we would get wrong.
+ */
+static int read_block_length(struct model *m, struct err *e)
+{
+	static const char block[] = "diffusion.block_length";
+	uint64_t length = 0;
+	int ret = gguf_u64(m->gguf, block, &length, e);
+
+	if (ret < 0)
+		return ret;
+	if (length && m->causal)
 		return err_set(e, ENOTSUP,
-			"key '%s' is %llu, which is not supported", block,
-			(unsigned long long)length);
+			"key '%s' is %llu, which is not supported for %s",
+			block, (unsigned long long)length, m->arch);
+	if (length > WIRE_MAX_ROWS || length > m->n_ctx)
+		return err_set(e, ENOTSUP,
+			"key '%s' is %llu, but only blocks of 1 to %u tokens "
+			"are supported, which fit into the context of %u",
+			block, (unsigned long long)length, WIRE_MAX_ROWS,
+			m->n_ctx);
+	m->block_length = (uint32_t)length;
 	return 0;
 }
 
@@ -257,12 +272,12 @@ static int read_mask(struct model *m, struct err *e)
 {
 	static const char mask[] = "tokenizer.ggml.mask_token_id";
 	uint64_t id;
-	int ret;
+	int ret = read_block_length(m, e);
 
 	m->mask_token = -1;
-	if (m->causal)
-		return 0;
-	ret = refuse_other_diffusion(m, e);
+	if (ret || m->causal)
+		return ret;
+	ret = refuse_shift(m, e);
 	if (ret)
 		return ret;
 	ret = gguf_u64(m->gguf, mask, &id, e);

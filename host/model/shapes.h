@@ -19,9 +19,10 @@ struct shape {
 	float rope_factor;
 	bool tied; /* input and output share one matrix */
 	bool qkv_bias, qk_norm;
+	uint32_t block_length; /* of block diffusion; 0: another model */
 };
 
-#define SHAPES 12
+#define SHAPES 13
 extern const struct shape shapes[SHAPES];
 
 /* Their names, in the same order; NULL-terminated. */

@@ -105,21 +105,35 @@ static int take_placed_row(
 	return 0;
 }
 
-/* Of rows at positions of their own: what is claimed ends where they do. */
-static int end_placed(struct batch *b, struct err *e)
+static int check_end(
+	const struct batch *b, uint32_t i, uint32_t block_length, struct err *e)
 {
-	for (uint32_t i = 0; i < b->rows.n; i++) {
-		const struct row *row = &b->rows.row[i];
-		uint32_t part = part_of(b, row->sequence);
+	const struct row *row = &b->rows.row[i];
+	uint32_t to = b->claim[part_of(b, row->sequence)].to;
 
-		if (b->rows.sight == SIGHT_BLOCK &&
-			(row->end <= row->position ||
-				row->end > b->claim[part].to))
-			return err_set(e, EINVAL,
-				"row %u at position %u of %u is in a block "
-				"that ends at %u",
-				i, row->position, b->claim[part].to, row->end);
-	}
+	if (row->end <= row->position || row->end > to)
+		return err_set(e, EINVAL,
+			"row %u at position %u of %u is in a block that ends "
+			"at %u",
+			i, row->position, to, row->end);
+	if (block_length && row->end - row->position > block_length)
+		return err_set(e, EINVAL,
+			"row %u at position %u is in a block that ends at %u, "
+			"but blocks of this model have %u positions",
+			i, row->position, row->end, block_length);
+	return 0;
+}
+
+/* Of rows at positions of their own: what is claimed ends where they do. */
+static int end_placed(struct batch *b, uint32_t block_length, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < b->rows.n && !ret; i++)
+		if (b->rows.sight == SIGHT_BLOCK)
+			ret = check_end(b, i, block_length, e);
+	if (ret)
+		return ret;
 	for (uint32_t part = 0; part < b->n_parts; part++)
 		b->claim[part].to =
 			b->rows.row[b->part[part].last].position + 1;
@@ -149,7 +163,27 @@ static int take_rows(struct batch *b, const struct batch_limits *limits,
 		b->part[part].last = (int32_t)i;
 		b->part[part].rows++;
 	}
-	return tree ? 0 : end_placed(b, e);
+	return tree ? 0 : end_placed(b, limits->block_length, e);
+}
+
+static int check_sight(
+	enum sight sight, const struct batch_limits *limits, struct err *e)
+{
+	bool trees = limits->causal || limits->block_length;
+
+	if (sight == SIGHT_TREE && !trees)
+		return err_set(e, EINVAL,
+			"a tree, but the rows of this model see one another "
+			"both ways");
+	if (sight != SIGHT_TREE && limits->causal)
+		return err_set(e, EINVAL,
+			"rows that see what comes behind them, but this model "
+			"writes from left to right");
+	if (sight == SIGHT_WINDOW && limits->block_length)
+		return err_set(e, EINVAL,
+			"rows that see all of a sequence, but this model's see "
+			"nothing behind their block");
+	return 0;
 }
 
 static int check_context(const struct batch *b, uint32_t context, struct err *e)
@@ -178,15 +212,9 @@ int batch_init(struct batch *b, const struct rows *rows,
 		return err_set(e, EINVAL,
 			"a batch of %u rows, but the largest graph has %u",
 			rows->n, limits->rows);
-	if (!limits->causal && rows->sight == SIGHT_TREE)
-		return err_set(e, EINVAL,
-			"a tree, but the rows of this model see one another "
-			"both ways");
-	if (limits->causal && rows->sight != SIGHT_TREE)
-		return err_set(e, EINVAL,
-			"rows that see what comes behind them, but this model "
-			"writes from left to right");
-	ret = take_rows(b, limits, s, e);
+	ret = check_sight(rows->sight, limits, e);
+	if (!ret)
+		ret = take_rows(b, limits, s, e);
 	return ret ? ret : check_context(b, limits->context, e);
 }
 

@@ -38,7 +38,10 @@ struct batch {
 };
 
 struct batch_limits {
-	bool causal;   /* the model's attention: trees, or the others */
+	/* The model's attention: trees, or the others; of a model with blocks
+	 * trees, and blocks of so many positions at most. */
+	bool causal;
+	uint32_t block_length;
 	uint32_t rows; /* of the largest graph */
 	uint32_t n_vocab, context;
 };

@@ -179,15 +179,16 @@ int session_write_kv(struct session *, uint32_t sequence, uint32_t layer,
 /*
  * Compute rows (at most the larger graph's) on the device, of open sequences.
  * Trees are for models whose attention is causal, the other sights for those
- * where it is not. What a pass adds to a sequence is kept by session_accept;
- * the next forward overwrites what was not. What rows that are no tree
- * overwrite is changed at once, and undefined after a pass that failed.
+ * where it is not; models with a block_length take blocks, and trees, by which
+ * their prompts are read. What a pass adds to a sequence is kept by
+ * session_accept; the next forward overwrites what was not. What rows that are
+ * no tree overwrite is changed at once, and undefined after a pass that failed.
  * -ENOSPC, and nothing is changed, when the context or the cache is full.
  */
 int session_forward(struct session *, const struct rows *, struct err *);
 
 /* session_forward of n tokens that follow a sequence, or each other, and see
- * what the model's attention lets them. */
+ * what the model's attention lets them; with a block_length, as a prompt. */
 int session_continue(struct session *, uint32_t sequence, const int32_t *token,
 	uint32_t n, struct err *);
 

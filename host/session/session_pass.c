@@ -242,6 +242,7 @@ static int start_batch(
 	struct session *s, const struct rows *rows, struct err *e)
 {
 	const struct batch_limits limits = { .causal = s->model->causal,
+		.block_length = s->model->block_length,
 		.rows = s->plan.max_rows,
 		.n_vocab = s->model->n_vocab,
 		.context = s->plan.context };
@@ -476,11 +477,10 @@ int session_continue_with(struct session *s, uint32_t sequence,
 	const int32_t *token, uint32_t n, const struct session_hooks *hooks,
 	struct err *e)
 {
-	const struct rows rows = { .sight = s->model->causal ? SIGHT_TREE
-							     : SIGHT_WINDOW,
+	bool chain = s->model->causal || s->model->block_length;
+	const struct rows rows = { .sight = chain ? SIGHT_TREE : SIGHT_WINDOW,
 		.n = n,
 		.row = s->some };
-
 	uint32_t length = sequence_is_open(s->sequences, sequence)
 		? session_length(s, sequence)
 		: 0;

@@ -160,14 +160,15 @@ static void lay_out(struct session_plan *p, const struct model *m,
 				m->n_layer - p->resident);
 }
 
-/* One sequence alone lies in a row: it is one span. */
+/* One sequence alone lies in a row: it is one span, which of block diffusion
+ * ends for each row where its block does. */
 static int choose_slots(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
 	uint64_t most = BUFFER_MAX / kv_bytes_per_token(p, m);
 	uint64_t slots = o->slots ? o->slots : p->context;
 
-	p->span_room = 1;
+	p->span_room = m->block_length ? WIRE_MAX_ROWS : 1;
 	p->slots = p->context;
 	if (o->sequences == 1)
 		return 0;

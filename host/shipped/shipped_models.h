@@ -16,6 +16,7 @@ enum model_role {
 	MODEL_TARGET,
 	MODEL_DRAFT,
 	MODEL_DIFFUSION,
+	MODEL_BLOCK,  /* block diffusion */
 	MODEL_EXIT,   /* exit predictor of the target */
 	MODEL_REWARD, /* a score per step of a solution */
 };

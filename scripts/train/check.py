@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 """Measure a checkpoint on held-out items: greedily, or by diffusion with one token a pass.
 
-`tandem eval` measures what is exported; this tells of a model before that, and of the kinds of
-model that are not decoded there.
+`tandem eval` measures what is exported; this tells of a model before that.
 """
 
 import argparse

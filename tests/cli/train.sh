@@ -129,9 +129,46 @@ done
 check 'the small target writes' writes "$tmp/small" -m "$models/small.gguf"
 check 'the diffusion model writes' "$TANDEM" run -p 'Read: Anna has a red kite.' \
   -n 12 --method llada
-run "$TANDEM" run -p x -n 12 --method llada -m "$models/block.gguf"
-check_eq 'status for a block diffusion model' "$status" 1
-check_has 'the refusal of it' "$err" diffusion.block_length
+check 'the block diffusion model writes' "$TANDEM" run \
+  -p 'Read: Anna has a red kite.' -n 12 --method block
+# Trained so little it has no answer but to end the text, so that is what it may
+# not say; of random weights it says something else everywhere.
+prompts=('Read: Anna has a red kite.' x)
+check 'what block diffusion models write' "$python" - "$train" "$trained" "${prompts[@]}" <<'END'
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import torch
+import corpus, gguf
+from decode import write_blocks
+from model import Model
+from tokenizer import END, START
+from train import load_model, shape_of
+
+out, vocabulary = Path(sys.argv[2]), corpus.vocabulary()
+trained = load_model(out / "block.pt")
+torch.manual_seed(1)
+drawn = Model(shape_of("block", True))
+for parameter in drawn.parameters():
+    if parameter.dim() == 2:
+        torch.nn.init.normal_(parameter, std=2 / parameter.shape[1] ** 0.5)
+for name, model in ("trained", trained), ("drawn", drawn):
+    model.token_embd.weight.data[END] *= -1
+    path = out / f"{name}.gguf"
+    gguf.write_model(path, model, vocabulary, name, "Q4_0", "Q8_0")
+    model = load_model(path)
+    for number, prompt in enumerate(sys.argv[3:]):
+        text = write_blocks(model, [START, *vocabulary.encode(prompt)], 64)
+        (out / f"{name}-{number}").write_text(" ".join(map(str, text)) + "\n")
+END
+for name in trained drawn; do
+  for number in 0 1; do
+    run_ok "$TANDEM" run --method block -m "$trained/$name.gguf" -n 64 --ids \
+      -p "${prompts[number]}" --precision f32
+    check_eq "prompt $number by the $name model" "$out" "$(cat "$trained/$name-$number")"
+    check_eq 'and how many ids' "$(wc -w <<<"$out")" 64
+  done
+done
 check 'the items are marked' "$TANDEM" eval qa
 check 'and the long ones, of a block diffusion model' "$python" "$train/check.py" \
   "$trained/block.pt" qa-long --items-in "$models/tasks" --items 1 --limit 32

@@ -19,7 +19,10 @@
 static const struct method plain = { .name = "plain" },
 			   drafting = { .name = "drafting",
 				   .needs_draft = true },
-			   masked = { .name = "masked", .diffusion = true };
+			   masked = { .name = "masked", .diffusion = true },
+			   blocks = { .name = "blocks",
+				   .diffusion = true,
+				   .by_block = true };
 
 static char dir[4096];
 
@@ -100,6 +103,8 @@ static void test_default_models(void **state)
 	assert_non_null(strstr(e.text, "draft.gguf"));
 	assert_int_equal(open_model(&masked, NULL, NULL, &e), -ENOENT);
 	assert_non_null(strstr(e.text, "diffusion.gguf"));
+	assert_int_equal(open_model(&blocks, NULL, NULL, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "block.gguf"));
 	copy_target("draft.gguf", "GGUF", "GGUF");
 	assert_ok(open_model(&drafting, NULL, NULL, &e), &e);
 	unlink(path_of("target.gguf"));
@@ -127,22 +132,39 @@ static void mask_key(struct gguf_writer *w)
 	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 2);
 }
 
+static void block_keys(struct gguf_writer *w)
+{
+	mask_key(w);
+	gguf_put_u32(w, "diffusion.block_length", 8);
+}
+
+static void misfit(const struct method *m, const char *model, const char *kind,
+	const char *advice)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(open_model(m, path_of(model), NULL, &e), -EINVAL);
+	assert_non_null(strstr(e.text, kind));
+	assert_non_null(strstr(e.text, advice));
+}
+
 static void test_kinds(void **state)
 {
 	struct model_file file = model_file_tiny;
-	struct err e = { 0 };
 
-	assert_int_equal(
-		open_model(&masked, path_of("target.gguf"), NULL, &e), -EINVAL);
-	assert_non_null(strstr(e.text, "no diffusion model"));
+	misfit(&masked, "target.gguf", "no diffusion model", "autoregressive");
+	misfit(&blocks, "target.gguf", "no diffusion model", "autoregressive");
 	file.arch = "llada";
 	file.keys = mask_key;
 	model_file_write(&file, path_of("diffusion.gguf"));
-	assert_int_equal(
-		open_model(&plain, path_of("diffusion.gguf"), NULL, &e),
-		-EINVAL);
-	assert_non_null(strstr(e.text, "is a diffusion model"));
-	assert_non_null(strstr(e.text, "--method llada"));
+	misfit(&plain, "diffusion.gguf", "is a diffusion model", "llada");
+	misfit(&blocks, "diffusion.gguf", "is a diffusion model", "llada");
+	file.keys = block_keys;
+	model_file_write(&file, path_of("block.gguf"));
+	misfit(&plain, "block.gguf", "is a block diffusion model",
+		"--method block");
+	misfit(&masked, "block.gguf", "is a block diffusion model",
+		"--method block");
 }
 
 static void test_begin_of_text(void **state)

@@ -87,6 +87,26 @@ static void test_llada(void **state)
 	model_close(m);
 }
 
+static void test_block(void **state)
+{
+	const struct synth_opts o = { shape_of("tiny-block"), DTYPE_Q8_0,
+		DTYPE_Q8_0, 1 };
+	struct inspection in;
+	struct model *m = NULL;
+	struct err e = { 0 };
+	char path[4200];
+
+	snprintf(path, sizeof(path), "%s/block.gguf", harness_tmp());
+	assert_ok(synth_write(path, &o, &e), &e);
+	assert_ok(model_open(&m, path, &e), &e);
+	assert_string_equal(m->arch, "llada");
+	assert_false(m->causal);
+	assert_int_equal(m->block_length, 32);
+	inspect_gguf(&in, m->gguf);
+	assert_int_equal(in.block_length, 32);
+	model_close(m);
+}
+
 static void read_all(const char *path, char **data, size_t *len)
 {
 	struct err e = { 0 };
@@ -352,6 +372,7 @@ static void test_inspect(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_loads),
 	cmocka_unit_test(test_llada),
+	cmocka_unit_test(test_block),
 	cmocka_unit_test(test_same_seed),
 	cmocka_unit_test(test_distribution),
 	cmocka_unit_test(test_progress),

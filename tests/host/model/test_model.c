@@ -91,11 +91,16 @@ static void put_mask(struct gguf_writer *w)
 	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 95);
 }
 
-static void put_all_of_llada(struct gguf_writer *w)
+static void put_all_of_llada_but_blocks(struct gguf_writer *w)
 {
 	put_mask(w);
 	gguf_put_bool(w, "llada.attention.causal", false);
 	gguf_put_bool(w, "diffusion.shift_logits", false);
+}
+
+static void put_all_of_llada(struct gguf_writer *w)
+{
+	put_all_of_llada_but_blocks(w);
 	gguf_put_u32(w, "diffusion.block_length", 0);
 }
 
@@ -116,8 +121,40 @@ static void test_llada(void **state)
 		assert_false(m->rope_neox);
 		assert_int_equal(m->mask_token, 95);
 		assert_int_equal(m->n_vocab, 96);
+		assert_int_equal(m->block_length, 0);
 		model_close(m);
 	}
+}
+
+static void put_block_length(struct gguf_writer *w)
+{
+	put_all_of_llada_but_blocks(w);
+	gguf_put_u32(w, "diffusion.block_length", 32);
+}
+
+static void put_context_of_blocks(struct gguf_writer *w)
+{
+	put_all_of_llada_but_blocks(w);
+	gguf_put_u32(w, "diffusion.block_length", 256);
+}
+
+/* Blocks as long as the context at most. */
+static void test_block_diffusion(void **state)
+{
+	struct model_file f = model_file_tiny;
+	struct model *m;
+
+	f.arch = "llada";
+	f.keys = put_block_length;
+	m = open_file(&f);
+	assert_false(m->causal);
+	assert_int_equal(m->mask_token, 95);
+	assert_int_equal(m->block_length, 32);
+	model_close(m);
+	f.keys = put_context_of_blocks;
+	m = open_file(&f);
+	assert_int_equal(m->block_length, 256);
+	model_close(m);
 }
 
 static void test_embedding_rows(void **state)
@@ -266,9 +303,26 @@ static void put_shift(struct gguf_writer *w)
 	gguf_put_bool(w, "diffusion.shift_logits", true);
 }
 
-static void put_block_length(struct gguf_writer *w)
+static void put_long_blocks(struct gguf_writer *w)
 {
 	put_mask(w);
+	gguf_put_u32(w, "diffusion.block_length", 257);
+}
+
+static void put_shifted_blocks(struct gguf_writer *w)
+{
+	put_shift(w);
+	gguf_put_u32(w, "diffusion.block_length", 32);
+}
+
+static void put_block_text(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_str(w, "diffusion.block_length", "32");
+}
+
+static void put_blocks_alone(struct gguf_writer *w)
+{
 	gguf_put_u32(w, "diffusion.block_length", 32);
 }
 
@@ -299,7 +353,10 @@ static void test_keys_of_llada(void **state)
 	} bad[] = {
 		{ put_causal_llada, "llada.attention.causal", "true" },
 		{ put_shift, "diffusion.shift_logits", "not supported" },
-		{ put_block_length, "diffusion.block_length", "32" },
+		{ put_long_blocks, "diffusion.block_length", "256" },
+		{ put_shifted_blocks, "diffusion.shift_logits", "true" },
+		{ put_block_text, "diffusion.block_length", "" },
+		{ put_blocks_alone, "tokenizer.ggml.mask_token_id", "missing" },
 		{ put_no_mask, "tokenizer.ggml.mask_token_id", "missing" },
 		{ put_large_mask, "tokenizer.ggml.mask_token_id", "96" },
 		{ put_huge_mask, "tokenizer.ggml.mask_token_id", "too large" },
@@ -312,6 +369,9 @@ static void test_keys_of_llada(void **state)
 		f.keys = bad[i].keys;
 		refused(&f, bad[i].named, bad[i].also);
 	}
+	f.arch = "llama";
+	f.keys = put_blocks_alone;
+	refused(&f, "diffusion.block_length", "llama");
 }
 
 static void put_three_kv_heads(struct gguf_writer *w)
@@ -436,6 +496,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_llama),
 	cmocka_unit_test(test_qwens),
 	cmocka_unit_test(test_llada),
+	cmocka_unit_test(test_block_diffusion),
 	cmocka_unit_test(test_embedding_rows),
 	cmocka_unit_test(test_missing_keys),
 	cmocka_unit_test(test_architecture),

@@ -530,6 +530,40 @@ static void test_bad_windows(void **state)
 	pair_close(&f->s);
 }
 
+static void put_block_length(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_u32(w, "diffusion.block_length", 3);
+}
+
+/* A prompt's rows, and blocks as long as the model's. */
+static void test_bad_blocks(void **state)
+{
+	static const struct row
+		all = { 1, 5, 0, { 0 } },
+		block[] = { { .token = 1, .position = 5, .end = 8 },
+			{ .token = 1, .position = 6, .end = 8 },
+			{ .token = 1, .position = 7, .end = 8 },
+			{ .token = 1, .position = 8, .end = 9 } },
+		large[] = { { .token = 1, .position = 4, .end = 8 }, block[0],
+			block[1], block[2] };
+	struct fixture *f = *state;
+	const struct rows rows = { SIGHT_BLOCK, 4, block };
+	int32_t t[5];
+	struct err e = { 0 };
+
+	f->file.arch = "llada";
+	f->file.keys = put_block_length;
+	open_session(f);
+	tokens(f, 8, t, 5);
+	prefill(f, t, 5);
+	refuse(f, SIGHT_WINDOW, &all, 1, "nothing behind their block");
+	refuse(f, SIGHT_BLOCK, large, 4, "blocks of this model have 3");
+	refuse(f, SIGHT_BLOCK, block, 2, "ends at 8");
+	assert_ok(session_forward(f->s, &rows, &e), &e);
+	pair_close(&f->s);
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_many_are_each_alone),
@@ -542,6 +576,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_refused_sequences),
 	TEST(test_bad_rows),
 	TEST(test_bad_windows),
+	TEST(test_bad_blocks),
 };
 
 TEST_MAIN(tests)

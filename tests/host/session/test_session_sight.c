@@ -38,7 +38,8 @@ struct pass {
 
 struct script {
 	struct fixture *f;
-	enum sight sight;
+	enum sight sight; /* of the pass */
+	bool mixed;       /* trees or blocks, as it comes */
 	uint64_t stream, draws;
 	struct plain plain[MANY];
 	struct pass pass;
@@ -271,6 +272,8 @@ static void one_pass(struct script *t)
 	uint32_t next[MANY], rows = 1 + below(t, IN_PASS);
 
 	memset(next, 0xff, sizeof(next));
+	if (t->mixed)
+		t->sight = below(t, 2) ? SIGHT_TREE : SIGHT_BLOCK;
 	t->pass.rows.n = 0;
 	t->pass.first = t->n;
 	for (uint32_t i = 0; i < rows; i++) {
@@ -344,18 +347,27 @@ static void put_mask(struct gguf_writer *w)
 	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 1);
 }
 
-static void run_script(struct fixture *f, enum sight sight, uint64_t stream)
+static void put_block_length(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_u32(w, "diffusion.block_length", BLOCK);
+}
+
+static void run_script(
+	struct fixture *f, enum sight sight, bool mixed, uint64_t stream)
 {
 	struct script *t = calloc(1, sizeof(*t));
 
-	*t = (struct script){ .f = f, .sight = sight, .stream = stream };
+	*t = (struct script){
+		.f = f, .sight = sight, .mixed = mixed, .stream = stream
+	};
 	f->opts.precision = WIRE_F32;
 	f->opts.sequences = MANY;
 	f->opts.slots = 1024;
 	f->opts.coherence = COHERENCE_CHECK;
 	if (sight != SIGHT_TREE) {
 		f->file.arch = "llada";
-		f->file.keys = put_mask;
+		f->file.keys = mixed ? put_block_length : put_mask;
 	}
 	open_session(f);
 	t->plain[SESSION_TEXT].open = true;
@@ -377,19 +389,26 @@ static void run_script(struct fixture *f, enum sight sight, uint64_t stream)
 static void test_trees(void **state)
 {
 	for (uint64_t i = 0; i < 3; i++)
-		run_script(*state, SIGHT_TREE, 10 + i);
+		run_script(*state, SIGHT_TREE, false, 10 + i);
 }
 
 static void test_windows(void **state)
 {
 	for (uint64_t i = 0; i < 3; i++)
-		run_script(*state, SIGHT_WINDOW, 20 + i);
+		run_script(*state, SIGHT_WINDOW, false, 20 + i);
 }
 
 static void test_blocks(void **state)
 {
 	for (uint64_t i = 0; i < 3; i++)
-		run_script(*state, SIGHT_BLOCK, 30 + i);
+		run_script(*state, SIGHT_BLOCK, false, 30 + i);
+}
+
+/* Of a model whose blocks see nothing behind them. */
+static void test_trees_and_blocks(void **state)
+{
+	for (uint64_t i = 0; i < 3; i++)
+		run_script(*state, SIGHT_BLOCK, true, 50 + i);
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
@@ -397,6 +416,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_trees),
 	TEST(test_windows),
 	TEST(test_blocks),
+	TEST(test_trees_and_blocks),
 };
 
 TEST_MAIN(tests)

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# A block diffusion model, of random weights: what is said of it, the same text
+# however the pair is run, and what does not go with it.
+. "$(dirname "$0")/lib.sh"
+
+model=$tmp/block.gguf other=$tmp/llada.gguf
+run_ok "$TANDEM" synth --like tiny-block -o "$model"
+run_ok "$TANDEM" synth --like tiny-llada -o "$other"
+run_ok "$TANDEM" inspect "$model"
+check_has 'what inspect says' "$out" 'in blocks of 32 tokens'
+run_ok "$TANDEM" inspect "$other"
+check_lacks 'what inspect says of another' "$out" 'in blocks'
+prompt='the tea in the inn'
+
+ids() { # OPTION...
+  run_ok "$TANDEM" run -m "$model" --method block -p "$prompt" -n 70 \
+    --ignore-eos --block-steps 8 --ids "$@"
+}
+
+# json NAME: a number of the last run's.
+json() {
+  sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" <<<"$out"
+}
+
+ids
+want=$out
+check_eq 'number of ids' "$(wc -w <<<"$want")" 70
+
+same() { # OPTION...
+  ids "$@"
+  check_eq "ids with $*" "$out" "$want"
+}
+for coherence in strict check; do
+  same --coherence $coherence
+done
+for threads in 1 2 3; do
+  same --threads $threads --va-window 16M
+done
+same --prefill-chunk 1 --doorbell eventfd
+same --va-slots 3 --coherence check
+same --ctx 512
+same --block 32
+
+# From a flash image too, and while half of it is streamed.
+run_ok "$TANDEM" convert "$model" "$tmp/block.tdm" --layout tiles
+same -m "$tmp/block.tdm"
+same -m "$tmp/block.tdm" --dram-budget 50%
+
+# A shorter text is the beginning of a longer one, whatever it is to blocks.
+for n in 1 31 32 33 64; do
+  ids -n $n
+  check_eq "$n ids" "$out" "$(cut -d ' ' -f "-$n" <<<"$want")"
+done
+
+# One pass a position, and one to keep a block that another follows.
+run_ok "$TANDEM" run -m "$model" --method block -p a -n 33 --ignore-eos --json
+check_eq passes "$(json passes)" $((1 + 32 + 1 + 32))
+check_eq 'rows of logits' "$(json logits_rows)" $((33 * 32))
+
+# Noise: drawn, and by the seed alone.
+ids --temp 1 --seed 7
+drawn=$out
+ids --temp 1 --seed 7 --coherence check --threads 1
+check_eq 'ids drawn again' "$out" "$drawn"
+ids --temp 1 --seed 8
+checks=$((checks + 1))
+[ "$out" != "$drawn" ] || fail 'another seed draws the same ids'
+
+# Text up to the context, and no further.
+run_ok "$TANDEM" run -m "$model" --method block -p a -n -1 --ignore-eos \
+  --block-steps 4 --ctx 50 --json
+check_eq 'ids in all' $(($(json prompt_tokens) + $(json generated_tokens))) 50
+check_has 'why it ends' "$out" '"stop":"context"'
+
+refused() { # WHAT COMMAND...: a sentence with WHAT in it
+  local what=$1
+  shift
+  run "$TANDEM" "$@"
+  check_eq "status of $*" "$status" 1
+  check_has "stderr of $*" "$err" "$what"
+}
+refused 'try --method block' run -m "$model" -p a
+refused 'try --method block' run -m "$model" -p a --method llada
+refused 'try --method llada' run -m "$other" -p a --method block
+refused 'blocks of 32' run -m "$model" -p a --method block --block 16
+refused 'method block draws' run -m "$model" -p a --method block --top-k 5
+refused 'where the prompt ends' logits -m "$model" --ids '1 2' -o "$tmp/logits"
+run "$TANDEM" bench methods -m "$model" --methods block,llada --items 1
+check_eq 'status of two kinds of diffusion' "$status" 2
+check_has 'stderr of two kinds of diffusion' "$err" 'no model is one'
+finish
