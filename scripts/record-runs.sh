@@ -19,6 +19,7 @@ make_files() {
   "$tandem" synth --like tiny -o tiny.gguf &&
     "$tandem" synth --like tiny --quant q8_0 --seed 2 -o tiny8.gguf &&
     "$tandem" synth --like tiny-llada -o fill.gguf &&
+    "$tandem" synth --like tiny-block -o blocks.gguf &&
     "$tandem" convert tiny.gguf tiny.tdm || return
   seq 5 44 >ids
   printf '%s' "$story" >story
@@ -85,6 +86,7 @@ runs_of_quick() {
     --exit none $soc
   generate method-flash-ar -m tiny.tdm --method flash-ar --dram-budget 50% $soc
   generate method-llada -m fill.gguf --method llada $soc
+  generate method-block -m blocks.gguf --method block --block-steps 4 $soc
   generate sampled -m tiny.gguf --temp 0.8 --top-p 0.9 --seed 7
   generate strict -m tiny.gguf --coherence strict --doorbell eventfd
   add run/text text run -m tiny.gguf -p "$once" -n 8

@@ -190,7 +190,7 @@ static int choose_slots(struct session_plan *p, const struct model *m,
 static int check_switch(const struct session_plan *p, const struct model *m,
 	const struct session_opts *o, uint32_t few, struct err *e)
 {
-	if (!m->causal)
+	if (!m->causal && !m->block_length)
 		return err_set(e, EINVAL,
 			"--graph-switch, but the rows of this model see one "
 			"another both ways, so no smaller graph can compute a "

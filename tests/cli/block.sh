@@ -46,6 +46,15 @@ run_ok "$TANDEM" convert "$model" "$tmp/block.tdm" --layout tiles
 same -m "$tmp/block.tdm"
 same -m "$tmp/block.tdm" --dram-budget 50%
 
+# Graphs change places while a prompt is read, as for any that is a chain.
+numbers=$(seq -s ' ' 1 80)
+ids -p "$numbers"
+plain=$out
+for chunk in 48 64; do
+  ids -p "$numbers" --graph-switch best --prefill-chunk $chunk
+  check_eq "ids with graphs of $chunk rows switched" "$out" "$plain"
+done
+
 # A shorter text is the beginning of a longer one, whatever it is to blocks.
 for n in 1 31 32 33 64; do
   ids -n $n
