@@ -18,7 +18,7 @@
 
 const struct soc *bench_lever_phone(const struct bench_lever *b)
 {
-	return b->clock ? &b->phone : NULL;
+	return b->run.clock ? &b->phone : NULL;
 }
 
 /* ---- the image ----------------------------------------------------------- */
@@ -28,8 +28,8 @@ static int pack_model(struct bench_lever *b, struct err *e)
 	struct convert_opts o = { .layout = LAYOUT_TILES,
 		.type = CONVERT_KEEP,
 		.down = CONVERT_KEEP,
-		.cancel = b->args->cancel,
-		.progress = b->args->progress };
+		.cancel = b->args->run.cancel,
+		.progress = b->args->run.progress };
 	struct conversion done = { 0 };
 	const char *folder = getenv("TMPDIR");
 	struct model *m;
@@ -51,7 +51,7 @@ static int pack_model(struct bench_lever *b, struct err *e)
 
 static int open_image(struct bench_lever *b, struct err *e)
 {
-	struct run_options *o = opt_values_at(&b->pair.asked, &run_table);
+	struct run_options *o = opt_values_at(&b->run.pair.asked, &run_table);
 	int ret = models_choose(o->model, MODEL_TARGET, b->source, e);
 
 	if (ret)
@@ -85,7 +85,7 @@ static int look_at_model(struct bench_lever *b, struct err *e)
 	int ret = setting_set(&s, "method", hungriest(b->args)->name, e);
 
 	if (!ret)
-		ret = pair_open_model(&b->pair, &s, &d, e);
+		ret = pair_open_model(&b->run.pair, &s, &d, e);
 	if (!ret) {
 		b->phone = d.soc;
 		b->n_layer = d.model->n_layer;
@@ -102,20 +102,6 @@ static int look_at_model(struct bench_lever *b, struct err *e)
 	}
 	decoder_close(&d, NULL);
 	setting_release(&s);
-	return ret;
-}
-
-static int take_items(struct bench_lever *b, struct err *e)
-{
-	const struct bench_lever_args *a = b->args;
-	int ret = a->n_tasks ? bench_items_of_tasks(&b->items, a->task,
-				       a->n_tasks, a->items, e)
-			     : bench_items_random(&b->items, a->items, e);
-
-	b->x.item_task = b->items.of;
-	b->x.n_items = b->items.n;
-	b->x.task = b->items.task;
-	b->x.n_tasks = b->items.n_tasks;
 	return ret;
 }
 
@@ -156,7 +142,7 @@ static int set_numbers(
 /* What --draft says, without its folders. */
 static const char *own_draft(const struct bench_lever_args *a)
 {
-	const char *said = asked_draft(a->asked),
+	const char *said = asked_draft(a->run.options),
 		   *slash = said ? strrchr(said, '/') : NULL;
 
 	return slash ? slash + 1 : said ? said : "draft model";
@@ -176,7 +162,7 @@ static int set_ask(struct bench_lever *b, struct err *e)
 		.unnamed = own_draft(a),
 		.same_text = 1,
 		.arg = b };
-	return set_numbers(&b->usual, a->budget[0], b->n_predict, e);
+	return set_numbers(&b->usual, a->budget[0], b->run.n_predict, e);
 }
 
 /* A run that no table shows, of a setting that begins as usual; *s is taken. */
@@ -186,7 +172,7 @@ static int add_run(struct bench_lever *b, struct setting *s,
 	int ret = setting_set(s, "method", m->name, e);
 
 	if (!ret)
-		return experiment_add(&b->x, s, 1, NULL, e);
+		return experiment_add(&b->run.x, s, 1, NULL, e);
 	setting_release(s);
 	return ret;
 }
@@ -200,7 +186,7 @@ static bool wants_oracle(const struct bench_lever *b)
 static int plan_texts(struct bench_lever *b, struct err *e)
 {
 	const struct bench_lever_args *a = b->args;
-	uint32_t longest = b->n_predict;
+	uint32_t longest = b->run.n_predict;
 	struct setting s = { 0 };
 	int ret;
 
@@ -242,7 +228,7 @@ static int plan_kind(
 		ret = plan_teacher(b, e);
 	for (int i = 0; i < BENCH_LEVER_SPECS && !ret; i++)
 		if (bench_lever_specs[i].kind == kind)
-			ret = table_plan(&b->plan[i], &b->x,
+			ret = table_plan(&b->plan[i], &b->run.x,
 				&bench_lever_specs[i].table, &b->ask, e);
 	return ret;
 }
@@ -267,14 +253,14 @@ static double plain_rate(const struct bench_lever *b)
 	uint64_t bytes = 0, ns = 0;
 	struct price p;
 
-	for (uint32_t l = 0; b->x.phone && l < b->n_layer; l++)
+	for (uint32_t l = 0; b->run.x.phone && l < b->n_layer; l++)
 		bytes += image_find(b->image, IMAGE_LAYER, l)->stored;
-	if (b->x.phone) {
+	if (b->run.x.phone) {
 		price_flash(bench_lever_phone(b), bytes, &p);
 		return (double)bytes * 1e12 / (double)p.total_ps;
 	}
-	for (unsigned i = 0; i < b->x.n_runs; i++) {
-		struct told t = run_told(&b->x, b->x.run[i]);
+	for (unsigned i = 0; i < b->run.x.n_runs; i++) {
+		struct told t = run_told(&b->run.x, b->run.x.run[i]);
 
 		bytes += t.sum.bytes;
 		ns += t.sum.plain_ns;
@@ -286,13 +272,13 @@ static int measure(struct bench_lever *b, struct err *e)
 {
 	int ret = 0;
 
-	if (!b->x.phone) {
+	if (!b->run.x.phone) {
 		ret = bench_read(b->image, &b->plain, e);
-		b->pair.plain = &b->plain;
+		b->run.pair.plain = &b->plain;
 	}
 	if (!ret)
-		ret = experiment_run(&b->x, e);
-	b->x.plain_bytes_per_s = plain_rate(b);
+		ret = experiment_run(&b->run.x, e);
+	b->run.x.plain_bytes_per_s = plain_rate(b);
 	return ret;
 }
 
@@ -301,29 +287,17 @@ static int measure(struct bench_lever *b, struct err *e)
 static int set_up(struct bench_lever *b, struct err *e)
 {
 	const struct bench_lever_args *a = b->args;
-	const struct run_options *o = opt_values_of(a->asked, &run_table);
-	const char *draft = asked_draft(a->asked);
+	const char *draft = asked_draft(a->run.options);
 
-	b->pair = (struct pair_runner){ .asked = *a->asked,
-		.items = &b->items,
-		.cancel = a->cancel,
-		.progress = a->progress };
-	b->runner = pair_runner(&b->pair);
-	b->x.runner = &b->runner;
-	b->n_predict = o->n_predict;
-	b->clock = asked_clock(a->asked);
-	b->x.phone = b->clock;
-	b->x.rounds = a->rounds ? a->rounds : b->x.phone ? 1 : 3;
-	b->x.progress = a->progress;
+	bench_run_set_up(&b->run, &a->run);
 	b->oracle = draft && !strncmp(draft, "oracle:", 7);
-	return a->plot ? bench_plot_ready(a->plot, e) : 0;
+	return a->run.plot ? bench_plot_ready(a->run.plot, e) : 0;
 }
 
 static void release(struct bench_lever *b)
 {
-	experiment_release(&b->x);
+	bench_run_release(&b->run);
 	setting_release(&b->usual);
-	bench_items_release(&b->items);
 	image_close(b->image);
 	if (b->temporary[0])
 		unlink(b->temporary);
@@ -344,7 +318,7 @@ int bench_lever(const struct bench_lever_args *args, struct err *e)
 	if (!ret)
 		ret = look_at_model(b, e);
 	if (!ret)
-		ret = take_items(b, e);
+		ret = bench_run_take_items(&b->run, e);
 	if (!ret)
 		ret = plan(b, e);
 	if (!ret)

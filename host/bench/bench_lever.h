@@ -11,12 +11,9 @@
 #ifndef HOST_BENCH_BENCH_LEVER_H
 #define HOST_BENCH_BENCH_LEVER_H
 
-#include "base/opt.h"
-#include "host/bench/bench_items.h"
 #include "host/bench/bench_read.h"
-#include "host/bench/bench_report.h"
+#include "host/bench/bench_run.h"
 #include "host/bench/experiment_table.h"
-#include "host/bench/pair_runner.h"
 #include "host/method/method.h"
 #include "host/tree/build.h"
 #include "host/tree/tree_cost.h"
@@ -24,7 +21,6 @@
 #include "tensor/soc.h"
 
 #include <limits.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -46,9 +42,7 @@ enum bench_lever_table_kind {
 extern const char *const bench_lever_table_names[BENCH_LEVER_TABLES];
 
 struct bench_lever_args {
-	const struct opt_values *asked; /* of asked_tables */
-	const char *task[FIGURES_TASKS];
-	unsigned n_tasks; /* 0: pseudo-random prompts, EOS ignored */
+	struct bench_asked run;
 	const struct method *method[BENCH_LEVER_METHODS];
 	unsigned n_methods;
 	uint32_t budget[TABLE_LEVELS]; /* percent */
@@ -56,12 +50,6 @@ struct bench_lever_args {
 	uint32_t length[TABLE_LEVELS];
 	unsigned n_lengths;
 	bool table[BENCH_LEVER_TABLES];
-	uint32_t items;
-	unsigned rounds; /* 0: 3 of the wall clock, 1 of a phone's */
-	enum bench_form form;
-	const char *plot;                    /* folder; NULL: none */
-	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
-	struct progress_sink progress;
 };
 
 /* Measure and tell; -ECANCELED when interrupted. */
@@ -108,17 +96,13 @@ struct bench_lever {
 	char source[PATH_MAX], draft[PATH_MAX],
 		exit[PATH_MAX]; /* as reports say it */
 	struct image *image;
-	const char *clock; /* of a phone; NULL: the wall's */
-	struct soc phone;  /* that it names */
+	struct bench_run run;
+	struct soc phone; /* that the run's clock names */
 	bool oracle, has_exit;
-	uint32_t n_predict, n_layer, n_vocab, n_embd;
+	uint32_t n_layer, n_vocab, n_embd;
 	enum dtype output_type;
 
-	struct pair_runner pair;
-	struct runner runner;
-	struct bench_items items;
 	struct bench_read plain;
-	struct experiment x;
 	struct setting usual;
 	struct table_levels levels[BENCH_LEVER_LEVELS_END - 1];
 	struct setting_hook hooks[BENCH_LEVER_HOOKS_END - 1];

@@ -18,14 +18,9 @@ static bool has_oracle(const struct bench_lever *b)
 	return b->oracle || b->args->table[BENCH_LEVER_T_QUALITY];
 }
 
-static const char *clock_name(const struct bench_lever *b)
-{
-	return b->clock ? b->clock : "wall";
-}
-
 static const char *draft_name(const struct bench_lever *b)
 {
-	return b->oracle ? asked_draft(b->args->asked) : b->draft;
+	return b->oracle ? asked_draft(b->args->run.options) : b->draft;
 }
 
 /* ---- speed-ups ----------------------------------------------------------- */
@@ -37,7 +32,8 @@ static double rate_of(const struct bench_lever *b, const struct method *m)
 
 	for (unsigned i = 0; i < p->n; i++)
 		if (!strcmp(p->row[i].name[0], m->name))
-			return run_told(&b->x, p->row[i].run[0]).tokens_per_s;
+			return run_told(&b->run.x, p->row[i].run[0])
+				.tokens_per_s;
 	return 0;
 }
 
@@ -66,8 +62,8 @@ static void print_speed_ups(const struct bench_lever *b)
 		before = ", over ";
 	}
 	if (*before == ',')
-		printf(" (tokens/s, mean of %u task%s)\n", b->x.n_tasks,
-			b->x.n_tasks > 1 ? "s" : "");
+		printf(" (tokens/s, mean of %u task%s)\n", b->run.x.n_tasks,
+			b->run.x.n_tasks > 1 ? "s" : "");
 }
 
 /* ---- for people ---------------------------------------------------------- */
@@ -76,15 +72,15 @@ static void print_head(const struct bench_lever *b)
 {
 	const struct bench_read *plain = &b->plain;
 
-	report_print_priced(b->pair.priced);
+	report_print_priced(b->run.pair.priced);
 	printf("Decoding from flash, clock %s\nmodel %s\ndraft %s\n",
-		clock_name(b), b->source, draft_name(b));
+		bench_run_clock(&b->run), b->source, draft_name(b));
 	if (b->has_exit)
 		printf("exit predictor %s\n", b->exit);
-	report_print_size(&b->x, b->n_predict);
+	report_print_size(&b->run.x, b->run.n_predict);
 	printf("a plain reader of the layers: %.2f GB/s",
-		b->x.plain_bytes_per_s / 1e9);
-	if (b->x.phone)
+		b->run.x.plain_bytes_per_s / 1e9);
+	if (b->run.x.phone)
 		puts(" on the phone");
 	else
 		printf(" (%zu MiB, %u thread%s, %s)\n", plain->block >> 20,
@@ -101,15 +97,17 @@ static void print_checks(const struct bench_lever *b)
 	       "bytes, in %llu passes\n"
 	       "checked: rows of logits are the accepted lengths, %llu of "
 	       "%llu\n",
-		(unsigned long long)b->x.same_texts,
-		(unsigned long long)b->x.exact_reads,
-		(unsigned long long)b->x.exact_logits,
-		(unsigned long long)b->x.exact_logits);
+		(unsigned long long)b->run.x.same_texts,
+		(unsigned long long)b->run.x.exact_reads,
+		(unsigned long long)b->run.x.exact_logits,
+		(unsigned long long)b->run.x.exact_logits);
 }
 
-static void print_text(const struct bench_lever *b,
-	const struct bench_table *tables, unsigned n)
+static void print_text(
+	const void *arg, const struct bench_table *tables, unsigned n)
 {
+	const struct bench_lever *b = arg;
+
 	print_head(b);
 	for (unsigned i = 0; i < n; i++) {
 		table_print(&tables[i], stdout);
@@ -123,14 +121,16 @@ static void print_text(const struct bench_lever *b,
 
 /* ---- for programs -------------------------------------------------------- */
 
-static void print_csv(const struct bench_lever *b,
-	const struct bench_table *tables, unsigned n)
+static void print_csv(
+	const void *arg, const struct bench_table *tables, unsigned n)
 {
+	const struct bench_lever *b = arg;
+
 	puts("table,name,of,figure,value");
-	report_print_priced_csv(b->pair.priced);
+	report_print_priced_csv(b->run.pair.priced);
 	printf("run,,,simulated_acceptance,%d\n", has_oracle(b));
-	printf("run,,,plain_bytes_per_s,%.9g\n", b->x.plain_bytes_per_s);
-	report_print_checks_csv(&b->x);
+	printf("run,,,plain_bytes_per_s,%.9g\n", b->run.x.plain_bytes_per_s);
+	report_print_checks_csv(&b->run.x);
 	for (size_t i = 0; i < ARRAY_LEN(rivals); i++)
 		if (!isnan(speed_up(b, rivals[i])))
 			printf("ratios,lever,%s,tokens_per_s,%.9g\n",
@@ -153,51 +153,46 @@ static json_t *ratios_json(const struct bench_lever *b)
 	return o;
 }
 
-static int print_json(const struct bench_lever *b,
-	const struct bench_table *tables, unsigned n, struct err *e)
+static json_t *as_json(
+	const void *arg, const struct bench_table *tables, unsigned n)
 {
-	return report_print_json(
-		json_pack(
-			"{s:s*, s:i, s:s, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, "
-			"s:i, s:i, s:f, s:o, s:o, s:o}",
-			"priced_as", *b->pair.priced ? b->pair.priced : NULL,
-			"version", BENCH_JSON_VERSION, "bench", "lever",
-			"clock", clock_name(b), "model", b->source, "draft",
-			draft_name(b), "exit", b->has_exit ? b->exit : NULL,
-			"simulated_acceptance", has_oracle(b), "tasks",
-			(int)b->x.n_tasks, "items", (int)b->x.n_items,
-			"predict", (int)b->n_predict, "rounds",
-			(int)b->x.rounds, "plain_bytes_per_s",
-			b->x.plain_bytes_per_s, "checks",
-			report_checks_json(&b->x), "lever_over", ratios_json(b),
-			"tables", report_tables_json(tables, n)),
-		e);
+	const struct bench_lever *b = arg;
+	const struct bench_run *r = &b->run;
+
+	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, "
+			 "s:i, s:i, s:f, s:o, s:o, s:o}",
+		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
+		BENCH_JSON_VERSION, "bench", "lever", "clock",
+		bench_run_clock(r), "model", b->source, "draft", draft_name(b),
+		"exit", b->has_exit ? b->exit : NULL, "simulated_acceptance",
+		has_oracle(b), "tasks", (int)r->x.n_tasks, "items",
+		(int)r->x.n_items, "predict", (int)r->n_predict, "rounds",
+		(int)r->x.rounds, "plain_bytes_per_s", r->x.plain_bytes_per_s,
+		"checks", report_checks_json(&r->x), "lever_over",
+		ratios_json(b), "tables", report_tables_json(tables, n));
 }
 
 /* ---- the report ---------------------------------------------------------- */
 
 int bench_lever_report(const struct bench_lever *b, struct err *e)
 {
+	const struct bench_words words = { .text = print_text,
+		.csv = print_csv,
+		.json = as_json,
+		.arg = b,
+		.model = b->source,
+		.simulated = has_oracle(b) };
 	struct bench_table *tables = calloc(BENCH_LEVER_SPECS, sizeof(*tables));
-	char caption[BENCH_CAPTION];
 	unsigned n = 0;
-	int ret = 0;
+	int ret;
 
 	if (!tables)
 		return err_set(e, ENOMEM, "no memory for tables");
 	for (int t = 0; t < BENCH_LEVER_SPECS; t++)
 		if (b->plan[t].n)
-			table_fill(&tables[n++], &b->x, &b->plan[t], &b->ask);
-	if (b->args->form == BENCH_JSON)
-		ret = print_json(b, tables, n, e);
-	else if (b->args->form == BENCH_CSV)
-		print_csv(b, tables, n);
-	else
-		print_text(b, tables, n);
-	report_caption(&b->x, b->pair.priced, b->source, clock_name(b),
-		has_oracle(b), caption);
-	if (!ret)
-		ret = report_plots(tables, n, caption, b->args->plot, e);
+			table_fill(
+				&tables[n++], &b->run.x, &b->plan[t], &b->ask);
+	ret = bench_run_tell(&b->run, &words, tables, n, e);
 	free(tables);
 	return ret;
 }

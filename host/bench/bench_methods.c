@@ -22,12 +22,8 @@
 
 struct bench_methods {
 	const struct methods_args *args;
-	const char *clock; /* of a phone; NULL: the wall's */
+	struct bench_run run;
 	bool oracle;
-	struct pair_runner pair;
-	struct runner runner;
-	struct bench_items items;
-	struct experiment x;
 	struct table_spec spec[TABLES];
 	struct table_plan plan[TABLES];
 	/* What makes texts what they are, of each number of same texts. */
@@ -158,8 +154,8 @@ static int check_setting(
 
 	if (!d)
 		return err_set(e, ENOMEM, "no memory for a decoder");
-	ret = pair_ask(&b->pair, s, d, e);
-	if (!ret && !asked_clock(&d->options) != !b->clock)
+	ret = pair_ask(&b->run.pair, s, d, e);
+	if (!ret && !asked_clock(&d->options) != !b->run.clock)
 		ret = err_set(e, EINVAL,
 			"this machine's clock and a phone's cannot be "
 			"compared; say which with --clock soc:NAME, and others "
@@ -187,7 +183,7 @@ static int add_row(struct bench_methods *b, const struct method *m,
 		setting_release(&s);
 		return ret;
 	}
-	ret = experiment_add(&b->x, &s, same_text(b, &s, m), &run, e);
+	ret = experiment_add(&b->run.x, &s, same_text(b, &s, m), &run, e);
 	for (size_t i = 0; i < ARRAY_LEN(b->plan) && !ret; i++)
 		ret = table_plan_row(
 			&b->plan[i], run, m->name, set ? set->name : "", e);
@@ -217,7 +213,7 @@ static int plan_method(struct bench_methods *b, const struct method *m,
 static int check_models(const struct bench_methods *b, struct err *e)
 {
 	const struct methods_args *a = b->args;
-	const struct run_options *o = opt_values_of(a->asked, &run_table);
+	const struct run_options *o = opt_values_of(a->run.options, &run_table);
 	unsigned diffusion = 0, by_block = 0;
 
 	for (unsigned i = 0; i < a->n_methods; i++) {
@@ -263,130 +259,80 @@ static int plan(struct bench_methods *b, struct err *e)
 
 /* ---- telling ------------------------------------------------------------- */
 
-static const char *clock_name(const struct bench_methods *b)
+static void print_text(
+	const void *arg, const struct bench_table *tables, unsigned n)
 {
-	return b->clock ? b->clock : "wall";
-}
+	const struct bench_methods *b = arg;
+	const struct bench_run *r = &b->run;
 
-static void print_text(const struct bench_methods *b,
-	const struct bench_table *tables, unsigned n)
-{
-	const struct run_options *o = opt_values_of(b->args->asked, &run_table);
-
-	report_print_priced(b->pair.priced);
-	printf("Methods compared, clock %s\nmodel %s\n", clock_name(b),
-		b->pair.model);
-	if (b->pair.draft[0])
-		printf("draft %s\n", b->pair.draft);
-	report_print_size(&b->x, o->n_predict);
+	report_print_priced(r->pair.priced);
+	printf("Methods compared, clock %s\nmodel %s\n", bench_run_clock(r),
+		r->pair.model);
+	if (r->pair.draft[0])
+		printf("draft %s\n", r->pair.draft);
+	report_print_size(&r->x, r->n_predict);
 	if (b->oracle)
 		printf("\n%s\n", bench_simulated);
 	for (unsigned i = 0; i < n; i++)
 		table_print(&tables[i], stdout);
 	printf("\nchecked: the same text where it must be, %llu times\n",
-		(unsigned long long)b->x.same_texts);
+		(unsigned long long)r->x.same_texts);
 }
 
-static void print_csv(const struct bench_methods *b,
-	const struct bench_table *tables, unsigned n)
+static void print_csv(
+	const void *arg, const struct bench_table *tables, unsigned n)
 {
+	const struct bench_methods *b = arg;
+
 	puts("table,name,of,figure,value");
-	report_print_priced_csv(b->pair.priced);
+	report_print_priced_csv(b->run.pair.priced);
 	printf("run,,,simulated_acceptance,%d\n", b->oracle);
-	report_print_checks_csv(&b->x);
+	report_print_checks_csv(&b->run.x);
 	for (unsigned i = 0; i < n; i++)
 		table_print_csv(&tables[i], stdout);
 }
 
-static int print_json(const struct bench_methods *b,
-	const struct bench_table *tables, unsigned n, struct err *e)
+static json_t *as_json(
+	const void *arg, const struct bench_table *tables, unsigned n)
 {
-	const struct run_options *o = opt_values_of(b->args->asked, &run_table);
+	const struct bench_methods *b = arg;
+	const struct bench_run *r = &b->run;
 
-	return report_print_json(
-		json_pack(
-			"{s:s*, s:i, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, s:i, "
-			"s:i, s:o, s:o}",
-			"priced_as", *b->pair.priced ? b->pair.priced : NULL,
-			"version", BENCH_JSON_VERSION, "bench", "methods",
-			"clock", clock_name(b), "model", b->pair.model, "draft",
-			b->pair.draft[0] ? b->pair.draft : NULL,
-			"simulated_acceptance", b->oracle, "tasks",
-			(int)b->x.n_tasks, "items", (int)b->x.n_items,
-			"predict", (int)o->n_predict, "rounds",
-			(int)b->x.rounds, "checks", report_checks_json(&b->x),
-			"tables", report_tables_json(tables, n)),
-		e);
+	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:s*, s:b, s:i, s:i, s:i, "
+			 "s:i, s:o, s:o}",
+		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
+		BENCH_JSON_VERSION, "bench", "methods", "clock",
+		bench_run_clock(r), "model", r->pair.model, "draft",
+		r->pair.draft[0] ? r->pair.draft : NULL, "simulated_acceptance",
+		b->oracle, "tasks", (int)r->x.n_tasks, "items",
+		(int)r->x.n_items, "predict", (int)r->n_predict, "rounds",
+		(int)r->x.rounds, "checks", report_checks_json(&r->x), "tables",
+		report_tables_json(tables, n));
 }
 
 static int report(const struct bench_methods *b, struct err *e)
 {
+	const struct bench_words words = { .text = print_text,
+		.csv = print_csv,
+		.json = as_json,
+		.arg = b,
+		.model = b->run.pair.model,
+		.simulated = b->oracle };
 	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
-	unsigned n = b->x.n_tasks > 1 ? TABLES : TABLES - 1;
+	unsigned n = b->run.x.n_tasks > 1 ? TABLES : TABLES - 1;
 	struct table_ask ask = { 0 };
-	char caption[BENCH_CAPTION];
-	int ret = 0;
+	int ret;
 
 	if (!tables)
 		return err_set(e, ENOMEM, "no memory for tables");
 	for (unsigned i = 0; i < n; i++)
-		table_fill(&tables[i], &b->x, &b->plan[i], &ask);
-	if (b->args->form == BENCH_JSON)
-		ret = print_json(b, tables, n, e);
-	else if (b->args->form == BENCH_CSV)
-		print_csv(b, tables, n);
-	else
-		print_text(b, tables, n);
-	report_caption(&b->x, b->pair.priced, b->pair.model, clock_name(b),
-		b->oracle, caption);
-	if (!ret)
-		ret = report_plots(tables, n, caption, b->args->plot, e);
+		table_fill(&tables[i], &b->run.x, &b->plan[i], &ask);
+	ret = bench_run_tell(&b->run, &words, tables, n, e);
 	free(tables);
 	return ret;
 }
 
 /* ---- the benchmark ------------------------------------------------------- */
-
-static int take_items(struct bench_methods *b, struct err *e)
-{
-	const struct methods_args *a = b->args;
-	int ret;
-
-	if (a->prompts)
-		ret = bench_items_of_file(&b->items, a->prompts, a->items, e);
-	else if (a->n_tasks)
-		ret = bench_items_of_tasks(
-			&b->items, a->task, a->n_tasks, a->items, e);
-	else
-		ret = bench_items_random(&b->items, a->items, e);
-	b->x.item_task = b->items.of;
-	b->x.n_items = b->items.n;
-	b->x.task = b->items.task;
-	b->x.n_tasks = b->items.n_tasks;
-	return ret;
-}
-
-static void set_up(struct bench_methods *b, const struct methods_args *a)
-{
-	b->args = a;
-	b->clock = asked_clock(a->asked);
-	b->pair = (struct pair_runner){ .asked = *a->asked,
-		.items = &b->items,
-		.cancel = a->cancel,
-		.progress = a->progress };
-	b->runner = pair_runner(&b->pair);
-	b->x.runner = &b->runner;
-	b->x.phone = b->clock;
-	b->x.rounds = a->rounds ? a->rounds : b->x.phone ? 1 : 3;
-	b->x.progress = a->progress;
-}
-
-static void release(struct bench_methods *b)
-{
-	experiment_release(&b->x);
-	bench_items_release(&b->items);
-	free(b);
-}
 
 static int go(const struct methods_args *a, bool check_only, struct err *e)
 {
@@ -395,17 +341,19 @@ static int go(const struct methods_args *a, bool check_only, struct err *e)
 
 	if (!b)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
-	set_up(b, a);
+	b->args = a;
+	bench_run_set_up(&b->run, &a->run);
 	ret = plan(b, e);
-	if (!ret && !check_only && a->plot)
-		ret = bench_plot_ready(a->plot, e);
+	if (!ret && !check_only && a->run.plot)
+		ret = bench_plot_ready(a->run.plot, e);
 	if (!ret && !check_only)
-		ret = take_items(b, e);
+		ret = bench_run_take_items(&b->run, e);
 	if (!ret && !check_only)
-		ret = experiment_run(&b->x, e);
+		ret = experiment_run(&b->run.x, e);
 	if (!ret && !check_only)
 		ret = report(b, e);
-	release(b);
+	bench_run_release(&b->run);
+	free(b);
 	return ret;
 }
 

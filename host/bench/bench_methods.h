@@ -7,14 +7,8 @@
 #ifndef HOST_BENCH_BENCH_METHODS_H
 #define HOST_BENCH_BENCH_METHODS_H
 
-#include "base/opt.h"
-#include "base/progress.h"
-#include "host/bench/bench_report.h"
-#include "host/bench/figures.h"
+#include "host/bench/bench_run.h"
 #include "host/bench/sets.h"
-
-#include <signal.h>
-#include <stdint.h>
 
 struct err;
 struct method;
@@ -22,19 +16,10 @@ struct method;
 #define METHODS_MAX 16
 
 struct methods_args {
-	const struct opt_values *asked; /* of asked_tables */
+	struct bench_asked run;
 	const struct method *method[METHODS_MAX];
 	unsigned n_methods;
 	const struct sets *sets;
-	const char *prompts; /* a file of them, or "-"; NULL: */
-	const char *task[FIGURES_TASKS];
-	unsigned n_tasks; /* 0: pseudo-random prompts, EOS ignored */
-	uint32_t items;   /* the first of each task, or of the file; 0: all */
-	unsigned rounds;  /* 0: 3 of the wall clock, 1 of a phone's */
-	enum bench_form form;
-	const char *plot;                    /* folder; NULL: none */
-	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
-	struct progress_sink progress;
 };
 
 /*

@@ -2,23 +2,15 @@
 
 #include "base/err.h"
 #include "host/bench/bench.h"
-#include "host/bench/bench_items.h"
 #include "host/bench/bench_plot.h"
 #include "host/bench/bench_table.h"
-#include "host/bench/pair_runner.h"
-#include "host/bench/run_options.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct bench_sdnpu {
-	const struct bench_sdnpu_args *args;
-	const char *clock; /* of a phone; NULL: the wall's */
-	struct pair_runner pair;
-	struct runner runner;
-	struct bench_items items;
-	struct experiment x;
+	struct bench_run run;
 	struct setting usual; /* changes nothing */
 	struct table_ask ask;
 	struct table_plan plan[SDNPU_SPECS];
@@ -26,128 +18,84 @@ struct bench_sdnpu {
 
 /* ---- telling ------------------------------------------------------------- */
 
-static const char *clock_name(const struct bench_sdnpu *b)
+static void print_text(
+	const void *arg, const struct bench_table *tables, unsigned n)
 {
-	return b->clock ? b->clock : "wall";
-}
+	const struct bench_run *r = arg;
 
-static void print_text(const struct bench_sdnpu *b,
-	const struct bench_table *tables, unsigned n)
-{
-	const struct run_options *o = opt_values_of(b->args->asked, &run_table);
-
-	report_print_priced(b->pair.priced);
-	printf("Retrieval speculation, clock %s\nmodel %s\n", clock_name(b),
-		b->pair.model);
-	report_print_size(&b->x, o->n_predict);
+	report_print_priced(r->pair.priced);
+	printf("Retrieval speculation, clock %s\nmodel %s\n",
+		bench_run_clock(r), r->pair.model);
+	report_print_size(&r->x, r->n_predict);
 	for (unsigned i = 0; i < n; i++)
 		table_print(&tables[i], stdout);
 	printf("\nchecked: the same text by every row, %llu times\n",
-		(unsigned long long)b->x.same_texts);
+		(unsigned long long)r->x.same_texts);
 }
 
-static void print_csv(const struct bench_sdnpu *b,
-	const struct bench_table *tables, unsigned n)
+static void print_csv(
+	const void *arg, const struct bench_table *tables, unsigned n)
 {
+	const struct bench_run *r = arg;
+
 	puts("table,name,of,figure,value");
-	report_print_priced_csv(b->pair.priced);
-	report_print_checks_csv(&b->x);
+	report_print_priced_csv(r->pair.priced);
+	report_print_checks_csv(&r->x);
 	for (unsigned i = 0; i < n; i++)
 		table_print_csv(&tables[i], stdout);
 }
 
-static int print_json(const struct bench_sdnpu *b,
-	const struct bench_table *tables, unsigned n, struct err *e)
+static json_t *as_json(
+	const void *arg, const struct bench_table *tables, unsigned n)
 {
-	const struct run_options *o = opt_values_of(b->args->asked, &run_table);
+	const struct bench_run *r = arg;
 
-	return report_print_json(
-		json_pack(
-			"{s:s*, s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o}",
-			"priced_as", *b->pair.priced ? b->pair.priced : NULL,
-			"version", BENCH_JSON_VERSION, "bench", "sdnpu",
-			"clock", clock_name(b), "model", b->pair.model, "tasks",
-			(int)b->x.n_tasks, "items", (int)b->x.n_items,
-			"predict", (int)o->n_predict, "rounds",
-			(int)b->x.rounds, "checks", report_checks_json(&b->x),
-			"tables", report_tables_json(tables, n)),
-		e);
+	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, "
+			 "s:o}",
+		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
+		BENCH_JSON_VERSION, "bench", "sdnpu", "clock",
+		bench_run_clock(r), "model", r->pair.model, "tasks",
+		(int)r->x.n_tasks, "items", (int)r->x.n_items, "predict",
+		(int)r->n_predict, "rounds", (int)r->x.rounds, "checks",
+		report_checks_json(&r->x), "tables",
+		report_tables_json(tables, n));
 }
 
 static int report(const struct bench_sdnpu *b, struct err *e)
 {
+	const struct bench_words words = { .text = print_text,
+		.csv = print_csv,
+		.json = as_json,
+		.arg = &b->run,
+		.model = b->run.pair.model };
 	struct bench_table *tables = calloc(SDNPU_SPECS, sizeof(*tables));
-	char caption[BENCH_CAPTION];
 	unsigned n = 0;
-	int ret = 0;
+	int ret;
 
 	if (!tables)
 		return err_set(e, ENOMEM, "no memory for tables");
 	for (unsigned i = 0; i < SDNPU_SPECS; i++)
 		if (b->plan[i].n)
-			table_fill(&tables[n++], &b->x, &b->plan[i], &b->ask);
-	if (b->args->form == BENCH_JSON)
-		ret = print_json(b, tables, n, e);
-	else if (b->args->form == BENCH_CSV)
-		print_csv(b, tables, n);
-	else
-		print_text(b, tables, n);
-	report_caption(&b->x, b->pair.priced, b->pair.model, clock_name(b),
-		false, caption);
-	if (!ret)
-		ret = report_plots(tables, n, caption, b->args->plot, e);
+			table_fill(
+				&tables[n++], &b->run.x, &b->plan[i], &b->ask);
+	ret = bench_run_tell(&b->run, &words, tables, n, e);
 	free(tables);
 	return ret;
 }
 
 /* ---- the benchmark ------------------------------------------------------- */
 
-static int plan(struct bench_sdnpu *b, struct err *e)
+static int plan(
+	struct bench_sdnpu *b, const struct bench_sdnpu_args *a, struct err *e)
 {
 	int ret = 0;
 
 	b->ask = (struct table_ask){ .usual = &b->usual, .same_text = 1 };
 	for (unsigned i = 0; i < SDNPU_SPECS && !ret; i++)
-		if (b->args->table[sdnpu_specs[i].kind])
-			ret = table_plan(&b->plan[i], &b->x,
+		if (a->table[sdnpu_specs[i].kind])
+			ret = table_plan(&b->plan[i], &b->run.x,
 				&sdnpu_specs[i].table, &b->ask, e);
 	return ret;
-}
-
-static int take_items(struct bench_sdnpu *b, struct err *e)
-{
-	const struct bench_sdnpu_args *a = b->args;
-	int ret = bench_items_of_tasks(
-		&b->items, a->task, a->n_tasks, a->items, e);
-
-	b->x.item_task = b->items.of;
-	b->x.n_items = b->items.n;
-	b->x.task = b->items.task;
-	b->x.n_tasks = b->items.n_tasks;
-	return ret;
-}
-
-static void set_up(struct bench_sdnpu *b, const struct bench_sdnpu_args *a)
-{
-	b->args = a;
-	b->clock = asked_clock(a->asked);
-	b->pair = (struct pair_runner){ .asked = *a->asked,
-		.items = &b->items,
-		.cancel = a->cancel,
-		.progress = a->progress };
-	b->runner = pair_runner(&b->pair);
-	b->x.runner = &b->runner;
-	b->x.phone = b->clock;
-	b->x.rounds = a->rounds ? a->rounds : b->x.phone ? 1 : 3;
-	b->x.progress = a->progress;
-}
-
-static void release(struct bench_sdnpu *b)
-{
-	experiment_release(&b->x);
-	setting_release(&b->usual);
-	bench_items_release(&b->items);
-	free(b);
 }
 
 int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
@@ -157,17 +105,19 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 
 	if (!b)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
-	set_up(b, args);
-	if (args->plot)
-		ret = bench_plot_ready(args->plot, e);
+	bench_run_set_up(&b->run, &args->run);
+	if (args->run.plot)
+		ret = bench_plot_ready(args->run.plot, e);
 	if (!ret)
-		ret = take_items(b, e);
+		ret = bench_run_take_items(&b->run, e);
 	if (!ret)
-		ret = plan(b, e);
+		ret = plan(b, args, e);
 	if (!ret)
-		ret = experiment_run(&b->x, e);
+		ret = experiment_run(&b->run.x, e);
 	if (!ret)
 		ret = report(b, e);
-	release(b);
+	bench_run_release(&b->run);
+	setting_release(&b->usual);
+	free(b);
 	return ret;
 }

@@ -8,15 +8,10 @@
 #ifndef HOST_BENCH_BENCH_SDNPU_H
 #define HOST_BENCH_BENCH_SDNPU_H
 
-#include "base/opt.h"
-#include "base/progress.h"
-#include "host/bench/bench_report.h"
+#include "host/bench/bench_run.h"
 #include "host/bench/experiment_table.h"
-#include "host/bench/figures.h"
 
-#include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 struct err;
 
@@ -31,16 +26,8 @@ enum sdnpu_table_kind {
 extern const char *const sdnpu_table_names[SDNPU_TABLES];
 
 struct bench_sdnpu_args {
-	const struct opt_values *asked; /* of asked_tables */
-	const char *task[FIGURES_TASKS];
-	unsigned n_tasks;
+	struct bench_asked run; /* of tasks */
 	bool table[SDNPU_TABLES];
-	uint32_t items;  /* the first of each task */
-	unsigned rounds; /* 0: 3 of the wall clock, 1 of a phone's */
-	enum bench_form form;
-	const char *plot;                    /* folder; NULL: none */
-	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
-	struct progress_sink progress;
 };
 
 /* Measure and tell; -ECANCELED when interrupted. */

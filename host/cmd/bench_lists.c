@@ -68,6 +68,37 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 	return *n ? EXIT_OK : cmd_misuse(c, "--methods names none");
 }
 
+static int refuse_table(const struct command *c, const char *part,
+	const char *const *names, int n)
+{
+	struct strbuf all = STRBUF_INIT;
+	int status;
+
+	for (int t = 0; t < n; t++)
+		strbuf_addf(&all, "%s%s", t ? ", " : "", names[t]);
+	strbuf_addf(&all, " and all");
+	status = list_refuse(c, "tables", part, all.data ? all.data : "");
+	strbuf_release(&all);
+	return status;
+}
+
+int list_tables(const struct command *c, const char *list,
+	const char *const *names, int n, bool *out)
+{
+	char part[LIST_PART];
+
+	while (list_part(&list, part)) {
+		bool all = !strcmp(part, "all"), known = all;
+
+		for (int t = 0; t < n; t++)
+			if (all || !strcmp(part, names[t]))
+				known = out[t] = true;
+		if (!known)
+			return refuse_table(c, part, names, n);
+	}
+	return EXIT_OK;
+}
+
 int list_tasks(const struct command *c, const char *list,
 	const char *out[FIGURES_TASKS], unsigned *n)
 {

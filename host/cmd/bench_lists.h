@@ -28,6 +28,10 @@ int list_refuse(const struct command *, const char *option, const char *part,
 int list_methods(const struct command *, const char *list, bool diffusion,
 	const struct method **out, unsigned *n, unsigned most);
 
+/* Of --tables: some of names[n], or all. */
+int list_tables(const struct command *, const char *list,
+	const char *const *names, int n, bool *out);
+
 /* Of --tasks: names, all or none. */
 int list_tasks(const struct command *, const char *list,
 	const char *out[FIGURES_TASKS], unsigned *n);

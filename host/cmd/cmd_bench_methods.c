@@ -7,27 +7,22 @@
 #include "host/bench/run_options.h"
 #include "host/bench/bench_methods.h"
 #include "host/bench/experiment.h"
+#include "host/cmd/bench_line.h"
 #include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
 #include "host/method/method.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define TASK_ITEMS 10 /* of each, where not said */
 
-static struct opt_values asked;
-static const char *model, *prompts, *set_list, *plot;
+static struct bench_line line = { .predict = ASKED_PREDICT };
+static const char *prompts, *set_list;
 static const char *tasks;
 static const char *method_list = "autoregressive, chain, specinfer, opt-tree, "
 				 "eagle2-tree, edgellm, lever";
-static int64_t n_items, n_predict = ASKED_PREDICT, rounds;
-static bool as_json, as_csv;
 
 /* clang-format off */
 static const struct opt opts[] = {
-	{ OPT_STRING, 'm', "model", &model, "FILE",
+	{ OPT_STRING, 'm', "model", &line.model, "FILE",
 		"the target: a GGUF file or an image (for each method the one "
 		"that comes with the program)" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
@@ -48,24 +43,15 @@ static const struct opt opts[] = {
 		"none: prompts of pseudo-random tokens, and no text ends "
 		"before -n",
 		.choices = eval_task_names },
-	{ OPT_INT, 0, "items", &n_items, "N",
+	{ OPT_INT, 0, "items", &line.items, "N",
 		"the first N of each task (10), or of the file (all)",
 		1, 1000000 },
-	{ OPT_INT, 'n', "predict", &n_predict, "N",
-		"tokens of an output at most (128)", 2, 1 << 20 },
-	{ OPT_INT, 0, "rounds", &rounds, "N",
-		"of everything, in alternation, of which the medians count (3; "
-		"on a phone's clock, where all are the same, 1)",
-		0, EXPERIMENT_ROUNDS },
-	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"one JSON object instead of the tables" },
-	{ OPT_FLAG, 0, "csv", &as_csv, NULL,
-		"a line a figure instead: table, name, of, figure, value" },
-	{ OPT_STRING, 0, "plot", &plot, "DIR",
-		"draw each table to DIR/TABLE.svg, by the program gnuplot" },
+	BENCH_PREDICT(line),
+	BENCH_ROUNDS(line),
+	BENCH_FORMS(line),
 
-	DECODING_OPTIONS(asked),
-	PAIR_OPTIONS(asked),
+	DECODING_OPTIONS(line.asked),
+	PAIR_OPTIONS(line.asked),
 };
 /* clang-format on */
 
@@ -95,61 +81,42 @@ static const struct opt_command usage = {
 
 static int check_usage(void)
 {
-	const struct decoding_options *decoding =
-		opt_values_of(&asked, &decoding_table);
+	int status = bench_line_check(&cmd_bench_methods, &line, "--methods");
 
-	if (as_json && as_csv)
-		return cmd_misuse(&cmd_bench_methods,
-			"--json and --csv exclude each other");
-	if (prompts && tasks)
-		return cmd_misuse(&cmd_bench_methods,
+	if (!status && prompts && tasks)
+		status = cmd_misuse(&cmd_bench_methods,
 			"--prompts and --tasks exclude each other");
-	if (strcmp(decoding->method, methods[0]->name))
-		return cmd_misuse(&cmd_bench_methods,
-			"--method is said by --methods here");
-	return EXIT_OK;
+	return status;
 }
 
 static int take(struct methods_args *a, struct sets *sets)
 {
-	struct run_options *o = opt_values_at(&asked, &run_table);
 	struct err e = { 0 };
 	int status = list_methods(&cmd_bench_methods, method_list, true,
 		a->method, &a->n_methods, METHODS_MAX);
 
 	if (!status && !prompts)
 		status = list_tasks(&cmd_bench_methods, tasks ? tasks : "all",
-			a->task, &a->n_tasks);
+			a->run.task, &a->run.n_tasks);
 	if (status)
 		return status;
-	o->model = model;
-	o->n_predict = (uint32_t)n_predict;
-	a->asked = &asked;
+	if (!line.items && !prompts)
+		line.items = TASK_ITEMS;
+	bench_line_take(&line, &a->run);
+	a->run.prompts = prompts;
 	a->sets = sets;
-	a->prompts = prompts;
-	a->items = (uint32_t)(n_items || prompts ? n_items : TASK_ITEMS);
-	a->rounds = (unsigned)rounds;
-	a->form = as_json ? BENCH_JSON : as_csv ? BENCH_CSV : BENCH_TEXT;
-	a->plot = plot;
-	a->cancel = &cmd_interrupted;
 	if ((set_list && sets_parse(sets, set_list, &e)) ||
 		bench_methods_check(a, &e))
 		return cmd_refuse(&cmd_bench_methods, &e);
 	return EXIT_OK;
 }
 
-static int run_methods(struct methods_args *a)
+static int run_methods(const struct methods_args *a)
 {
 	struct err e = { 0 };
-	int ret, status;
 
-	a->progress = cmd_progress;
 	cmd_catch_signals();
-	ret = bench_methods(a, &e);
-	if (!ret)
-		return EXIT_OK;
-	status = cmd_fail(&e);
-	return ret == -ECANCELED ? EXIT_INTERRUPTED : status;
+	return bench_line_end(bench_methods(a, &e), &e);
 }
 
 static int run(int argc, char **argv)

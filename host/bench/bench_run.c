@@ -1,0 +1,68 @@
+#include "host/bench/bench_run.h"
+
+#include "host/bench/run_options.h"
+
+void bench_run_set_up(struct bench_run *r, const struct bench_asked *a)
+{
+	const struct run_options *o = opt_values_of(a->options, &run_table);
+
+	r->asked = a;
+	r->clock = asked_clock(a->options);
+	r->n_predict = o->n_predict;
+	r->pair = (struct pair_runner){ .asked = *a->options,
+		.items = &r->items,
+		.cancel = a->cancel,
+		.progress = a->progress };
+	r->runner = pair_runner(&r->pair);
+	r->x.runner = &r->runner;
+	r->x.phone = r->clock;
+	r->x.rounds = a->rounds ? a->rounds : r->x.phone ? 1 : 3;
+	r->x.progress = a->progress;
+}
+
+int bench_run_take_items(struct bench_run *r, struct err *e)
+{
+	const struct bench_asked *a = r->asked;
+	int ret;
+
+	if (a->prompts)
+		ret = bench_items_of_file(&r->items, a->prompts, a->items, e);
+	else if (a->n_tasks)
+		ret = bench_items_of_tasks(
+			&r->items, a->task, a->n_tasks, a->items, e);
+	else
+		ret = bench_items_random(&r->items, a->items, e);
+	r->x.item_task = r->items.of;
+	r->x.n_items = r->items.n;
+	r->x.task = r->items.task;
+	r->x.n_tasks = r->items.n_tasks;
+	return ret;
+}
+
+void bench_run_release(struct bench_run *r)
+{
+	experiment_release(&r->x);
+	bench_items_release(&r->items);
+}
+
+const char *bench_run_clock(const struct bench_run *r)
+{
+	return r->clock ? r->clock : "wall";
+}
+
+int bench_run_tell(const struct bench_run *r, const struct bench_words *w,
+	const struct bench_table *tables, unsigned n, struct err *e)
+{
+	char caption[BENCH_CAPTION];
+	int ret = 0;
+
+	if (r->asked->form == BENCH_JSON)
+		ret = report_print_json(w->json(w->arg, tables, n), e);
+	else if (r->asked->form == BENCH_CSV)
+		w->csv(w->arg, tables, n);
+	else
+		w->text(w->arg, tables, n);
+	report_caption(&r->x, r->pair.priced, w->model, bench_run_clock(r),
+		w->simulated, caption);
+	return ret ? ret : report_plots(tables, n, caption, r->asked->plot, e);
+}

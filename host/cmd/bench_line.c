@@ -1,0 +1,61 @@
+#include "host/cmd/bench_line.h"
+
+#include "base/err.h"
+#include "host/api/decoder.h"
+#include "host/api/options.h"
+#include "host/bench/bench_run.h"
+#include "host/bench/run_options.h"
+#include "host/cmd/cmd.h"
+#include "host/method/method.h"
+
+#include <errno.h>
+#include <string.h>
+
+int bench_line_check(const struct command *c, const struct bench_line *l,
+	const char *said_by)
+{
+	const struct decoding_options *decoding =
+		opt_values_of(&l->asked, &decoding_table);
+
+	if (l->json && l->csv)
+		return cmd_misuse(c, "--json and --csv exclude each other");
+	if (strcmp(decoding->method, methods[0]->name))
+		return cmd_misuse(c, "--method is said by %s here", said_by);
+	return EXIT_OK;
+}
+
+int bench_line_check_decoder(
+	const struct command *c, const struct bench_line *l, const char *method)
+{
+	struct opt_values asked = l->asked;
+	struct decoder d = { 0 };
+	struct err e = { 0 };
+	int ret = opt_set(decoder_tables, &asked, "method", method, &e);
+
+	if (!ret)
+		ret = decoder_ask(&d, &asked, &e);
+	decoder_close(&d, NULL);
+	return ret ? cmd_refuse(c, &e) : EXIT_OK;
+}
+
+void bench_line_take(struct bench_line *l, struct bench_asked *a)
+{
+	struct run_options *o = opt_values_at(&l->asked, &run_table);
+
+	o->model = l->model;
+	o->n_predict = (uint32_t)l->predict;
+	a->options = &l->asked;
+	a->items = (uint32_t)l->items;
+	a->rounds = (unsigned)l->rounds;
+	a->form = l->json ? BENCH_JSON : l->csv ? BENCH_CSV : BENCH_TEXT;
+	a->plot = l->plot;
+	a->cancel = &cmd_interrupted;
+	a->progress = cmd_progress;
+}
+
+int bench_line_end(int ret, const struct err *e)
+{
+	int status = ret ? cmd_fail(e) : EXIT_OK;
+
+	return ret == -ECANCELED ? EXIT_INTERRUPTED : status;
+}

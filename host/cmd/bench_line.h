@@ -1,0 +1,57 @@
+/*
+ * What the command lines of benchmarks that run experiments have in common:
+ * their options, what of them excludes what, and how they end.
+ */
+#ifndef HOST_CMD_BENCH_LINE_H
+#define HOST_CMD_BENCH_LINE_H
+
+#include "base/opt.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bench_asked;
+struct command;
+struct err;
+
+struct bench_line {
+	struct opt_values asked; /* of the decoders */
+	const char *model, *plot;
+	int64_t items, predict, rounds;
+	bool json, csv;
+};
+
+/* clang-format off */
+#define BENCH_PREDICT(line)                                                   \
+	{ OPT_INT, 'n', "predict", &(line).predict, "N",                      \
+		"tokens of an output at most (128)", 2, 1 << 20 }
+#define BENCH_ROUNDS(line)                                                    \
+	{ OPT_INT, 0, "rounds", &(line).rounds, "N",                          \
+		"of everything, in alternation, of which the medians count (3; " \
+		"on a phone's clock, where all are the same, 1)",             \
+		0, EXPERIMENT_ROUNDS }
+#define BENCH_FORMS(line)                                                     \
+	{ OPT_FLAG, 0, "json", &(line).json, NULL,                            \
+		"one JSON object instead of the tables" },                    \
+	{ OPT_FLAG, 0, "csv", &(line).csv, NULL,                              \
+		"a line a figure instead: table, name, of, figure, value" },  \
+	{ OPT_STRING, 0, "plot", &(line).plot, "DIR",                         \
+		"draw each table to DIR/TABLE.svg, by the program gnuplot" }
+/* clang-format on */
+
+/* EXIT_OK, or what a misuse comes to: --json with --csv, or a --method, which
+ * is `said_by` here. */
+int bench_line_check(
+	const struct command *, const struct bench_line *, const char *said_by);
+
+/* What can be asked of that method's decoder is; nothing is opened. */
+int bench_line_check_decoder(
+	const struct command *, const struct bench_line *, const char *method);
+
+/* What was asked, prompts and tasks excepted; Ctrl-C is heard from then on. */
+void bench_line_take(struct bench_line *, struct bench_asked *);
+
+/* The exit status for what the benchmark returned. */
+int bench_line_end(int ret, const struct err *);
+
+#endif
