@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# tandem bench sdnpu: retrieval speculation in the tables of its papers. What
+# cannot be meant is refused; every row writes the same text; what one figure
+# says of another holds.
+. "$(dirname "$0")/lib.sh"
+
+export TMPDIR=$tmp
+bench() { run "$TANDEM" bench sdnpu "$@"; }
+phone=(-n 16 --items 1 --clock soc:sd8gen2)
+
+bench --help
+check_eq 'status of --help' "$status" 0
+for option in --tables --tasks --clock --as --json --csv --plot; do
+  check_has --help "$out" "$option"
+done
+run_ok "$TANDEM" bench --help
+check_has 'tandem bench --help' "$out" 'tandem bench sdnpu'
+
+# ---- what is refused, before anything is opened ------------------------------
+refused() { # MESSAGE OPTION...
+  local message=$1
+  shift
+  misuse env TANDEM_MODELS="$tmp/none" "$TANDEM" bench sdnpu "$@"
+  check_has "stderr of $*" "$err" "$message"
+}
+refused "'speed' is none; there is ablation, length," --tables speed
+refused "'poetry'" --tasks qa,poetry
+refused 'nothing to be found' --tasks none
+refused 'exclude' --json --csv
+refused '--method is said by the tables' --method lever
+refused '--draft is said by the tables' --draft sam
+refused "'--verify-rows'" --verify-rows 1
+refused nothere --clock soc:nothere
+
+# ---- the tables --------------------------------------------------------------
+bench "${phone[@]}" --tasks summary,qa --json
+grep -q 'no target model' "$tmp/err" && skip 'no models come with this tree'
+check_eq 'status with --json' "$status" 0
+check_eq 'stderr with --json' "$err" ''
+check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
+if command -v python3 >/dev/null; then
+  cp "$tmp/out" "$tmp/object"
+  run_ok python3 -c '
+import json, sys
+o = json.load(open(sys.argv[1]))
+assert o["version"] == 1 and o["bench"] == "sdnpu" and o["items"] == 2
+tables = {t: {r["row"]: r for r in rows} for t, rows in o["tables"].items()}
+assert set(tables) == {"ablation", "length_pld", "length_sam", "drafters",
+                       "cycles", "overhead"}, set(tables)
+runs = sum(len(rows) for rows in tables.values())
+# Rows that stand in several tables are one run.
+assert o["checks"]["same_texts"] < 2 * runs, o["checks"]
+first = tables["ablation"]["NPU"]
+assert first["over_first"] == 1 and first["accepted_length"] == 1
+for r in tables["ablation"].values():
+    times = first["token_s"] / r["token_s"]
+    assert abs(r["over_first"] / times - 1) < 1e-6, r
+    mean = (r["summary"] * r["qa"]) ** 0.5
+    assert abs(r["over_first"] / mean - 1) < 1e-6, r
+for t in "length_pld", "length_sam":
+    base = list(tables[t].values())[0]["mean"]
+    for r in tables[t].values():
+        assert abs(r["mean"] - (r["summary"] + r["qa"]) / 2) < 1e-6, r
+        assert abs(r["over_first"] * base - r["mean"]) < 1e-6, r
+    # Something of the answers stands in the prompts.
+    assert base > 1.2 and r["mean"] >= base, tables[t]
+for r in tables["cycles"].values():
+    assert abs(r["valid"] + r["wasted"] + r["underutilized"] - 1) < 1e-6, r
+over = tables["overhead"]
+assert over["SAM"]["more"] == 1 and over["reused"]["more"] == 1
+assert over["calibrated"]["more"] > over["by the request"]["more"] > 1
+' "$tmp/object"
+fi
+
+bench "${phone[@]}" --tasks qa --tables cycles --as qwen2.5-1.5b
+check_eq 'status with --as' "$status" 0
+check_eq 'the first line with --as' "${out%%$'\n'*}" \
+  'priced as qwen2.5-1.5b on sd8gen2; what runs is target.gguf'
+check_has 'rows' "$out" 'ours, all rows'
+bench "${phone[@]}" --tasks qa --tables cycles --csv
+check_has 'CSV' "$out" 'cycles,NPU,,valid,1'
+if command -v gnuplot >/dev/null; then
+  bench "${phone[@]}" --tasks qa --tables cycles,overhead --plot "$tmp/plots"
+  check_eq 'status with --plot' "$status" 0
+  for table in cycles overhead; do
+    checks=$((checks + 1))
+    grep -q '<svg' "$tmp/plots/$table.svg" || fail "no picture of $table"
+  done
+fi
+finish
