@@ -377,7 +377,7 @@ static void run_script(
 		change(t);
 	}
 	check(t, 5e-5);
-	assert_in_range(t->forked, 4, POINTS);
+	assert_in_range(t->forked, 1, POINTS);
 	if (sight != SIGHT_TREE)
 		assert_in_range(t->rewritten, 50, POINTS);
 	if (sight == SIGHT_BLOCK)
