@@ -545,8 +545,10 @@ static void test_bad_blocks(void **state)
 			{ .token = 1, .position = 6, .end = 8 },
 			{ .token = 1, .position = 7, .end = 8 },
 			{ .token = 1, .position = 8, .end = 9 } },
-		large[] = { { .token = 1, .position = 4, .end = 8 }, block[0],
-			block[1], block[2] };
+		large[] = { { .token = 1, .position = 4, .end = 8 },
+			{ .token = 1, .position = 5, .end = 8 },
+			{ .token = 1, .position = 6, .end = 8 },
+			{ .token = 1, .position = 7, .end = 8 } };
 	struct fixture *f = *state;
 	const struct rows rows = { SIGHT_BLOCK, 4, block };
 	int32_t t[5];
