@@ -68,8 +68,7 @@ int bench_plot_ready(const char *folder, struct err *e)
 		: err_set(e, ENOTDIR, "'%s' is no folder", folder);
 }
 
-/* A string of gnuplot's between single quotes. */
-static void quoted(FILE *f, const char *text)
+void plot_quoted(FILE *f, const char *text)
 {
 	putc('\'', f);
 	for (; *text; text++) {
@@ -83,7 +82,7 @@ static void quoted(FILE *f, const char *text)
 static void set(FILE *f, const char *what, const char *text)
 {
 	fprintf(f, "set %s ", what);
-	quoted(f, text);
+	plot_quoted(f, text);
 	putc('\n', f);
 }
 
@@ -202,12 +201,12 @@ static void begin(const struct page *p, const char *path, const char *caption)
 		"set label 1 at screen %.4f,%.4f left noenhanced "
 		"font 'sans-serif,17' ",
 		20.0 / p->width, 1 - 26.0 / p->height);
-	quoted(f, p->t->title);
+	plot_quoted(f, p->t->title);
 	fprintf(f,
 		"\nset label 2 at screen %.4f,%.4f left noenhanced "
 		"font 'sans-serif,12' textcolor rgb '#505050' ",
 		20.0 / p->width, 1 - 50.0 / p->height);
-	quoted(f, caption);
+	plot_quoted(f, caption);
 	fputs("\nset grid ytics linecolor rgb '#c8c8c8'\n"
 	      "set border 3 linecolor rgb '#404040'\n"
 	      "set tics out nomirror\n"
@@ -239,7 +238,7 @@ static void place(const struct page *p, unsigned i)
 		"noenhanced ",
 		22.0 / p->width,
 		1 - (top + (PANEL_HEIGHT - BOTTOM) / 2.0) / p->height);
-	quoted(p->f, p->t->plot.y[i]);
+	plot_quoted(p->f, p->t->plot.y[i]);
 	putc('\n', p->f);
 }
 
@@ -320,7 +319,8 @@ static void bar_names(const struct page *p, unsigned panel)
 	for (unsigned r = 0; r < p->t->n_rows; r++) {
 		if (r)
 			putc(',', p->f);
-		quoted(p->f, panel == p->panels ? row_name(p->t, r, text) : "");
+		plot_quoted(p->f,
+			panel == p->panels ? row_name(p->t, r, text) : "");
 		fprintf(p->f, " %u", r);
 	}
 	fputs(")\n", p->f);
@@ -338,7 +338,7 @@ static void draw_bar(const struct page *p, unsigned panel, unsigned i,
 		i ? ", " : "plot ", panel, at, 2 * i + 1, i + 1);
 	if (n > 1) {
 		fputs("title ", p->f);
-		quoted(p->f, head);
+		plot_quoted(p->f, head);
 	} else {
 		fputs("notitle", p->f);
 	}

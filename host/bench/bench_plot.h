@@ -7,6 +7,8 @@
 #ifndef HOST_BENCH_BENCH_PLOT_H
 #define HOST_BENCH_BENCH_PLOT_H
 
+#include <stdio.h>
+
 struct bench_table;
 struct err;
 
@@ -21,5 +23,8 @@ int bench_plot_ready(const char *folder, struct err *);
  */
 int bench_plot(const struct bench_table *, const char *caption,
 	const char *folder, struct err *);
+
+/* A string of gnuplot's, between single quotes. */
+void plot_quoted(FILE *, const char *text);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "host/bench/bench.h"
 #include "host/bench/bench_plot.h"
+#include "host/bench/bench_sdnpu_graphs.h"
 #include "host/bench/bench_table.h"
 
 #include <errno.h>
@@ -14,7 +15,10 @@ struct bench_sdnpu {
 	struct setting usual; /* changes nothing */
 	struct table_ask ask;
 	struct table_plan plan[SDNPU_SPECS];
+	struct sdnpu_graphs graphs;
 };
+
+#define TABLES (SDNPU_SPECS + 1) /* the last: of graphs */
 
 /* ---- telling ------------------------------------------------------------- */
 
@@ -68,7 +72,8 @@ static int report(const struct bench_sdnpu *b, struct err *e)
 		.json = as_json,
 		.arg = &b->run,
 		.model = b->run.pair.model };
-	struct bench_table *tables = calloc(SDNPU_SPECS, sizeof(*tables));
+	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
+	char caption[BENCH_CAPTION];
 	unsigned n = 0;
 	int ret;
 
@@ -78,7 +83,15 @@ static int report(const struct bench_sdnpu *b, struct err *e)
 		if (b->plan[i].n)
 			table_fill(
 				&tables[n++], &b->run.x, &b->plan[i], &b->ask);
+	if (b->graphs.n)
+		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
 	ret = bench_run_tell(&b->run, &words, tables, n, e);
+	if (!ret && b->run.asked->plot) {
+		report_caption(&b->run.x, b->run.pair.priced, words.model,
+			bench_run_clock(&b->run), false, caption);
+		ret = sdnpu_graphs_plot(
+			&b->graphs, caption, b->run.asked->plot, e);
+	}
 	free(tables);
 	return ret;
 }
@@ -114,8 +127,11 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 		ret = plan(b, args, e);
 	if (!ret)
 		ret = experiment_run(&b->run.x, e);
+	if (!ret && args->table[SDNPU_T_GRAPHS])
+		ret = sdnpu_graphs_measure(&b->graphs, &b->run, e);
 	if (!ret)
 		ret = report(b, e);
+	sdnpu_graphs_release(&b->graphs);
 	bench_run_release(&b->run);
 	setting_release(&b->usual);
 	free(b);

@@ -21,6 +21,7 @@ enum sdnpu_table_kind {
 	SDNPU_T_DRAFTERS, /* all of them beside one another */
 	SDNPU_T_CYCLES,   /* where the NPU's rows go */
 	SDNPU_T_OVERHEAD, /* section 4.4 */
+	SDNPU_T_GRAPHS,   /* graph switching; bench_sdnpu_graphs.h */
 	SDNPU_TABLES
 };
 extern const char *const sdnpu_table_names[SDNPU_TABLES];

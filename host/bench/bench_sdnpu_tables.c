@@ -4,7 +4,7 @@
 #include "host/method/method.h"
 
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
-	"drafters", "cycles", "overhead" };
+	"drafters", "cycles", "overhead", "graphs" };
 
 /* A chain fills the decode graph as trees do. */
 #define CHAIN "method=chain", "draft-len=31"

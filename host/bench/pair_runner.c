@@ -175,6 +175,12 @@ static void note_priced(struct pair_runner *by, const struct decoder *d)
 			used ? " | " : "", text);
 }
 
+void pair_note(struct pair_runner *by, const struct decoder *d)
+{
+	note_files(by, d);
+	note_priced(by, d);
+}
+
 static int open_run(
 	void *arg, const struct setting *s, void **one, struct err *e)
 {
@@ -198,8 +204,7 @@ static int open_run(
 		release(o);
 		return ret;
 	}
-	note_files(by, &o->decoder);
-	note_priced(by, &o->decoder);
+	pair_note(by, &o->decoder);
 	*one = o;
 	return 0;
 }

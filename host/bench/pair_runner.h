@@ -52,4 +52,7 @@ int pair_ask(const struct pair_runner *, const struct setting *,
 int pair_open_model(const struct pair_runner *, const struct setting *,
 	struct decoder *, struct err *);
 
+/* For reports: which files a decoder that is open has, and what is priced. */
+void pair_note(struct pair_runner *, const struct decoder *);
+
 #endif

@@ -21,8 +21,8 @@ static const struct opt opts[] = {
 		"the target: a GGUF file or an image (the one that comes with "
 		"the program)" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
-		"some of ablation, length, drafters, cycles, overhead, or all "
-		"(all)" },
+		"some of ablation, length, drafters, cycles, overhead, graphs "
+		"(switching them), or all (all)" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"some of " EVAL_TASK_NAMES " (summary, qa, ui, reply: those "
 		"that copy), or all",

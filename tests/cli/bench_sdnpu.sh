@@ -44,9 +44,20 @@ if command -v python3 >/dev/null; then
 import json, sys
 o = json.load(open(sys.argv[1]))
 assert o["version"] == 1 and o["bench"] == "sdnpu" and o["items"] == 2
+graphs = {r["plan"]: r for r in o["tables"].pop("graphs")}
 tables = {t: {r["row"]: r for r in rows} for t, rows in o["tables"].items()}
 assert set(tables) == {"ablation", "length_pld", "length_sam", "drafters",
                        "cycles", "overhead"}, set(tables)
+plans = ["sync", "async", "greedy", "partial", "best"]
+assert list(graphs) == ["off"] + plans, graphs
+for n in "tokens_256_s", "tokens_512_s":
+    # Nothing is sooner than without loads, and no plan than the best, but for
+    # what planning does not see.
+    assert all(graphs["off"][n] <= graphs[p][n] for p in plans), graphs
+    assert all(graphs["best"][n] < 1.02 * graphs[p][n] for p in plans), graphs
+    assert graphs["sync"][n] > 1.2 * graphs["off"][n], graphs
+# A graph for each of the blocks, and one that is loading at most.
+assert len({graphs[p]["graphs_held"] for p in plans}) == 1, graphs
 runs = sum(len(rows) for rows in tables.values())
 # Rows that stand in several tables are one run.
 assert o["checks"]["same_texts"] < 2 * runs, o["checks"]
@@ -80,9 +91,9 @@ check_has 'rows' "$out" 'ours, all rows'
 bench "${phone[@]}" --tasks qa --tables cycles --csv
 check_has 'CSV' "$out" 'cycles,NPU,,valid,1'
 if command -v gnuplot >/dev/null; then
-  bench "${phone[@]}" --tasks qa --tables cycles,overhead --plot "$tmp/plots"
+  bench "${phone[@]}" --tasks qa --tables cycles,graphs --plot "$tmp/plots"
   check_eq 'status with --plot' "$status" 0
-  for table in cycles overhead; do
+  for table in cycles graphs graphs_chart; do
     checks=$((checks + 1))
     grep -q '<svg' "$tmp/plots/$table.svg" || fail "no picture of $table"
   done

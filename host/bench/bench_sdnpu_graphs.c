@@ -1,0 +1,230 @@
+#include "host/bench/bench_sdnpu_graphs.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/api/decoder.h"
+#include "host/bench/bench_plot_lanes.h"
+#include "host/bench/bench_run.h"
+#include "host/bench/setting.h"
+#include "host/model/model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The paper's prefill graph. */
+#define CHUNK "256"
+
+static const uint32_t lengths[SDNPU_LENGTHS] = { 256, 512, 768, 1024 };
+
+/* ---- measuring ----------------------------------------------------------- */
+
+/* In seconds of the clock that counts. */
+static double now(const struct bench_run *r, const struct session *s)
+{
+	return r->clock ? (double)session_phone_ps(s) * 1e-12
+			: (double)clock_ns() * 1e-9;
+}
+
+static int keep_events(
+	struct sdnpu_plan *p, const struct session *s, struct err *e)
+{
+	const struct graph_event *event = session_graph_log(s, &p->n_events);
+
+	free(p->event);
+	p->event = calloc(p->n_events + 1, sizeof(*p->event));
+	if (!p->event)
+		return err_set(e, ENOMEM, "no memory for a chart");
+	memcpy(p->event, event, p->n_events * sizeof(*event));
+	return 0;
+}
+
+static int read_prompt(struct sdnpu_graphs *g, struct sdnpu_plan *p,
+	unsigned length, struct bench_run *r, struct decoder *d, struct err *e)
+{
+	uint32_t n = g->length[length], last;
+	int32_t *token = malloc(n * sizeof(*token));
+	struct session_stats st;
+	double began;
+	int ret;
+
+	if (!token)
+		return err_set(e, ENOMEM, "no memory for %u tokens", n);
+	for (uint32_t i = 0; i < n; i++)
+		token[i] = (int32_t)(rng_uniform(1, 0, i) * d->model->n_vocab);
+	began = now(r, d->session);
+	ret = session_prefill(d->session, SESSION_TEXT, token, n, &last, e);
+	p->prompt_s[length] = now(r, d->session) - began;
+	free(token);
+	session_stats(d->session, &st);
+	p->wait_s = (double)st.graphs.wait_time * g->unit;
+	p->most_graphs = st.graphs.most_graphs;
+	return ret ? ret : keep_events(p, d->session, e);
+}
+
+static int set_plan(struct setting *s, unsigned plan, struct err *e)
+{
+	int ret = setting_change(s, "method=autoregressive", e);
+
+	if (!ret)
+		ret = setting_change(s, "prefill-chunk=" CHUNK, e);
+	return ret
+		? ret
+		: setting_set(s, "graph-switch", graph_switch_names[plan], e);
+}
+
+/* The first model that is opened says which lengths there are. */
+static void choose_lengths(struct sdnpu_graphs *g, const struct model *m)
+{
+	for (unsigned i = 0; i < SDNPU_LENGTHS; i++)
+		if (lengths[i] <= m->n_ctx)
+			g->length[g->n++] = lengths[i];
+}
+
+/* A pair for each prompt: the graphs are as at the beginning. */
+static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
+	struct bench_run *r, struct err *e)
+{
+	struct decoder *d = calloc(1, sizeof(*d));
+	struct setting s = { 0 };
+	int ret = d ? set_plan(&s, plan, e)
+		    : err_set(e, ENOMEM, "no memory for a decoder");
+
+	if (!ret)
+		ret = pair_open_model(&r->pair, &s, d, e);
+	if (!ret && !g->n)
+		choose_lengths(g, d->model);
+	if (!ret)
+		pair_note(&r->pair, d);
+	if (!ret && length < g->n)
+		ret = decoder_open_session(d, &d->session_opts, e);
+	if (!ret && length < g->n)
+		ret = read_prompt(g, &g->plan[plan], length, r, d, e);
+	if (d)
+		decoder_close(d, NULL);
+	free(d);
+	setting_release(&s);
+	return ret;
+}
+
+int sdnpu_graphs_measure(
+	struct sdnpu_graphs *g, struct bench_run *r, struct err *e)
+{
+	int ret = 0;
+
+	g->unit = r->clock ? 1e-12 : 1e-9;
+	for (unsigned plan = 0; plan < SWITCH_COUNT && !ret; plan++)
+		for (unsigned i = 0;
+			(!plan || i < g->n) && i < SDNPU_LENGTHS && !ret; i++)
+			ret = measure_one(g, plan, i, r, e);
+	return ret;
+}
+
+void sdnpu_graphs_release(struct sdnpu_graphs *g)
+{
+	for (unsigned plan = 0; plan < SWITCH_COUNT; plan++)
+		free(g->plan[plan].event);
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+void sdnpu_graphs_fill(const struct sdnpu_graphs *g, struct bench_table *t)
+{
+	char key[TABLE_TEXT], head[TABLE_TEXT];
+
+	*t = (struct bench_table){ .name = "graphs",
+		.title = "Prompts by plans of graph switching",
+		.note = "ms until a prompt is computed and the decode graphs "
+			"are there. off: both kinds of\ngraph are there all "
+			"the time. waited, held: of the longest prompt.",
+		.name_key = { "plan" },
+		.n_names = 1,
+		.plot = { .y = { "ms a prompt" } } };
+	for (unsigned i = 0; i < g->n; i++) {
+		snprintf(key, sizeof(key), "tokens_%u_s", g->length[i]);
+		snprintf(head, sizeof(head), "%u tokens", g->length[i]);
+		table_add_column(t, key, head, 2, 1e3);
+		t->column[t->n_columns - 1].panel = 1;
+	}
+	table_add_column(t, "waited_s", "waited", 2, 1e3);
+	table_add_column(t, "graphs_held", "held", 0, 1);
+	for (unsigned plan = 0; plan < SWITCH_COUNT && g->n; plan++) {
+		const struct sdnpu_plan *p = &g->plan[plan];
+		double *v =
+			table_add_row(t, graph_switch_names[plan], NULL)->value;
+
+		memcpy(v, p->prompt_s, g->n * sizeof(*v));
+		if (plan == SWITCH_OFF)
+			continue;
+		v[g->n] = p->wait_s;
+		v[g->n + 1] = p->most_graphs;
+	}
+}
+
+/* Two lanes a plan. */
+#define LANES (2 * (SWITCH_COUNT - 1))
+
+static size_t add_bars(
+	const struct sdnpu_graphs *g, unsigned plan, struct lane_bar *bar)
+{
+	const struct sdnpu_plan *p = &g->plan[plan];
+	uint32_t most = 0;
+
+	for (size_t i = 0; i < p->n_events; i++)
+		most = p->event[i].rows > most ? p->event[i].rows : most;
+	for (size_t i = 0; i < p->n_events; i++) {
+		const struct graph_event *ev = &p->event[i];
+
+		bar[i] = (struct lane_bar){ .lane = 2 * (plan - 1) + ev->load,
+			.kind = ev->load ? 2 : ev->rows < most,
+			.from = (double)ev->begin * g->unit * 1e3,
+			.to = (double)ev->end * g->unit * 1e3,
+			.number = ev->block + 1 };
+	}
+	return p->n_events;
+}
+
+int sdnpu_graphs_plot(const struct sdnpu_graphs *g, const char *caption,
+	const char *folder, struct err *e)
+{
+	char name[LANES][32], title[64];
+	const char *lane[LANES];
+	struct lane_bar *bar;
+	size_t n = 0;
+	int ret;
+
+	for (unsigned plan = SWITCH_OFF + 1; plan < SWITCH_COUNT; plan++)
+		n += g->plan[plan].n_events;
+	if (!n)
+		return 0;
+	bar = calloc(n, sizeof(*bar));
+	if (!bar)
+		return err_set(e, ENOMEM, "no memory for a chart");
+	n = 0;
+	for (unsigned plan = SWITCH_OFF + 1; plan < SWITCH_COUNT; plan++)
+		n += add_bars(g, plan, bar + n);
+	for (unsigned i = 0; i < LANES; i++) {
+		snprintf(name[i], sizeof(name[i]), "%s, %s",
+			graph_switch_names[i / 2 + 1],
+			i % 2 ? "loader" : "NPU");
+		lane[i] = name[i];
+	}
+	snprintf(title, sizeof(title), "A prompt of %u tokens, by blocks",
+		g->length[g->n - 1]);
+	ret = bench_plot_lanes(
+		&(const struct plot_lanes){ .name = "graphs_chart",
+			.title = title,
+			.x = "ms",
+			.lane = lane,
+			.n_lanes = LANES,
+			.kind = { "prefill graph", "decode graph",
+				"load of a decode graph" },
+			.bar = bar,
+			.n = n },
+		caption, folder, e);
+	free(bar);
+	return ret;
+}
