@@ -145,7 +145,7 @@ static const struct column_spec overhead_columns[] = {
 		.panel = 1 },
 	{ "more", "times", 2, 1, figure_prompt_token_s,
 		.against = COLUMN_SHARE },
-	{ "draft_s", "drafting us/pass", 2, 1e6, figure_draft_s, .panel = 2 },
+	{ "draft_s", "drafting us/pass", 2, 1e6, figure_draft_s },
 	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s },
 	{ 0 },
 };
@@ -195,5 +195,5 @@ const struct sdnpu_spec sdnpu_specs[SDNPU_SPECS] = {
 		.title = "What it costs",
 		.note = "A prompt's token: all time up to the first token, over "
 			"the prompt's tokens.",
-		.plot = { .y = { "us a prompt token", "us a pass" } }),
+		.plot = { .y = { "us a prompt token" } }),
 };
