@@ -38,7 +38,8 @@ static int keep_events(
 	p->event = calloc(p->n_events + 1, sizeof(*p->event));
 	if (!p->event)
 		return err_set(e, ENOMEM, "no memory for a chart");
-	memcpy(p->event, event, p->n_events * sizeof(*event));
+	for (size_t i = 0; i < p->n_events; i++)
+		p->event[i] = event[i];
 	return 0;
 }
 

