@@ -43,6 +43,18 @@ void history_warn(const struct history *h, const char *file)
 			s.tail_bytes, file);
 }
 
+int history_run(const struct command *c, int argc, char **argv,
+	int (*part)(const char *file, struct err *))
+{
+	struct err e = { 0 };
+	unsigned operands;
+	int status;
+
+	if (!cmd_parse(c, argc, argv, &operands, &status))
+		return status;
+	return part(argv[1], &e) ? cmd_fail(&e) : EXIT_OK;
+}
+
 /* ---- stats --------------------------------------------------------------- */
 
 static bool stats_json;
@@ -116,27 +128,26 @@ static int print_stats_json(
 	return ret ? e->code : 0;
 }
 
-static int run_stats(int argc, char **argv)
+static int stats(const char *file, struct err *e)
 {
 	const struct history_opts o = { 0 };
-	struct history_stats s;
+	struct history_stats st;
 	struct history *h;
-	struct err e = { 0 };
-	unsigned operands;
-	int status, ret;
+	int ret = history_open(&h, file, &o, e);
 
-	if (!cmd_parse(&cmd_history_stats, argc, argv, &operands, &status))
-		return status;
-	ret = history_open(&h, argv[1], &o, &e);
 	if (ret)
-		return cmd_fail(&e);
-	history_stats(h, &s);
+		return ret;
+	history_stats(h, &st);
 	history_close(h);
 	if (stats_json)
-		ret = print_stats_json(argv[1], &s, &e);
-	else
-		print_stats(argv[1], &s);
-	return ret ? cmd_fail(&e) : EXIT_OK;
+		return print_stats_json(file, &st, e);
+	print_stats(file, &st);
+	return 0;
+}
+
+static int run_stats(int argc, char **argv)
+{
+	return history_run(&cmd_history_stats, argc, argv, stats);
 }
 
 const struct command cmd_history_stats = { &stats_usage, run_stats };
@@ -196,13 +207,7 @@ static int prune(const char *file, struct err *e)
 
 static int run_prune(int argc, char **argv)
 {
-	struct err e = { 0 };
-	unsigned operands;
-	int status;
-
-	if (!cmd_parse(&cmd_history_prune, argc, argv, &operands, &status))
-		return status;
-	return prune(argv[1], &e) ? cmd_fail(&e) : EXIT_OK;
+	return history_run(&cmd_history_prune, argc, argv, prune);
 }
 
 const struct command cmd_history_prune = { &prune_usage, run_prune };

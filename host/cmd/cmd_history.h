@@ -7,7 +7,13 @@
 
 #include <stdint.h>
 
+struct command;
+struct err;
 struct history;
+
+/* A part of the command whose one operand is the file: EXIT_*. */
+int history_run(const struct command *, int argc, char **argv,
+	int (*part)(const char *file, struct err *));
 
 /* "2026-11-22 09:31", in local time. */
 #define HISTORY_WHEN 32

@@ -172,13 +172,7 @@ static int list_file(const char *file, struct err *e)
 
 static int run(int argc, char **argv)
 {
-	struct err e = { 0 };
-	unsigned operands;
-	int status;
-
-	if (!cmd_parse(&cmd_history_list, argc, argv, &operands, &status))
-		return status;
-	return list_file(argv[1], &e) ? cmd_fail(&e) : EXIT_OK;
+	return history_run(&cmd_history_list, argc, argv, list_file);
 }
 
 const struct command cmd_history_list = { &usage, run };
