@@ -7,37 +7,9 @@
 #include "base/rng.h"
 #include "host/draft/datastore.h"
 #include "tests/harness.h"
+#include "tests/host/draft/drawn_text.h"
 
 #include <string.h>
-
-#define MOST 1000
-
-struct draw {
-	uint64_t seed, round, at;
-};
-
-static uint32_t below(struct draw *d, uint32_t n)
-{
-	uint32_t w[4];
-
-	rng_words(d->seed, d->round, d->at++, w);
-	return w[0] % n;
-}
-
-/* The sequences one behind the other, -1 behind each. */
-struct text {
-	int32_t token[MOST];
-	uint32_t n;
-};
-
-static uint32_t count(const struct text *x, const int32_t *token, uint32_t n)
-{
-	uint32_t found = 0;
-
-	for (uint32_t i = 0; i + n <= x->n; i++)
-		found += !memcmp(x->token + i, token, n * sizeof(*token));
-	return found;
-}
 
 /* Tokens that are there somewhere, or nearly so. */
 static uint32_t draw_tokens(

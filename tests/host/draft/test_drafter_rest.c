@@ -6,50 +6,16 @@
 #include "base/rng.h"
 #include "host/draft/drafting.h"
 #include "host/draft/reliance.h"
+#include "tests/host/draft/drawn_text.h"
 #include "tests/host/draft/source_check.h"
 #include "tests/host/text/history_file.h"
 
 #include <errno.h>
 #include <math.h>
 
-#define MOST    3000
 #define KINDS   8 /* of tokens: fewer than a node has candidates */
 #define FURTHER 10
 #define DRAFTED 64
-
-struct draw {
-	uint64_t seed, round, at;
-};
-
-static uint32_t below(struct draw *d, uint32_t n)
-{
-	uint32_t w[4];
-
-	rng_words(d->seed, d->round, d->at++, w);
-	return w[0] % n;
-}
-
-/* Sequences one behind the other, -1 behind each. */
-struct text {
-	int32_t token[MOST];
-	uint32_t n;
-};
-
-static bool stands(
-	const struct text *x, uint32_t at, const int32_t *token, uint32_t n)
-{
-	return at + n <= x->n &&
-		!memcmp(x->token + at, token, n * sizeof(*token));
-}
-
-static uint32_t count(const struct text *x, const int32_t *token, uint32_t n)
-{
-	uint32_t found = 0;
-
-	for (uint32_t i = 0; i < x->n; i++)
-		found += stands(x, i, token, n);
-	return found;
-}
 
 /* Tokens of the longest span that is in the store; 0: none is. */
 static uint32_t span_of(const struct text *x, const int32_t *text, uint32_t n)

@@ -1,0 +1,51 @@
+/*
+ * Sequences by chance, one behind the other, and what stands in them by
+ * looking everywhere: for the tests of datastores and of what drafts by them.
+ */
+#ifndef TESTS_HOST_DRAFT_DRAWN_TEXT_H
+#define TESTS_HOST_DRAFT_DRAWN_TEXT_H
+
+#include "base/rng.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+struct draw {
+	uint64_t seed, round, at;
+};
+
+static inline uint32_t below(struct draw *d, uint32_t n)
+{
+	uint32_t w[4];
+
+	rng_words(d->seed, d->round, d->at++, w);
+	return w[0] % n;
+}
+
+#define MOST 3000
+
+/* -1 behind each sequence. */
+struct text {
+	int32_t token[MOST];
+	uint32_t n;
+};
+
+static inline bool stands(
+	const struct text *x, uint32_t at, const int32_t *token, uint32_t n)
+{
+	return at + n <= x->n &&
+		!memcmp(x->token + at, token, n * sizeof(*token));
+}
+
+static inline uint32_t count(
+	const struct text *x, const int32_t *token, uint32_t n)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < x->n; i++)
+		found += stands(x, i, token, n);
+	return found;
+}
+
+#endif
