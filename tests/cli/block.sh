@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A block diffusion model, of random weights: what is said of it, the same text
 # however the pair is run, and what does not go with it.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/diffusion_lib.sh"
 
 model=$tmp/block.gguf other=$tmp/llada.gguf
 run_ok "$TANDEM" synth --like tiny-block -o "$model"
@@ -17,28 +17,8 @@ ids() { # OPTION...
     --ignore-eos --block-steps 8 --ids "$@"
 }
 
-# json NAME: a number of the last run's.
-json() {
-  sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" <<<"$out"
-}
-
-ids
-want=$out
-check_eq 'number of ids' "$(wc -w <<<"$want")" 70
-
-same() { # OPTION...
-  ids "$@"
-  check_eq "ids with $*" "$out" "$want"
-}
-for coherence in strict check; do
-  same --coherence $coherence
-done
-for threads in 1 2 3; do
-  same --threads $threads --va-window 16M
-done
-same --prefill-chunk 1 --doorbell eventfd
-same --va-slots 3 --coherence check
-same --ctx 512
+number_of_ids 70
+same_whatever_the_pair
 same --block 32
 
 # From a flash image too, and while half of it is streamed.

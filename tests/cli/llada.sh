@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A diffusion model, of random weights: the same text however the pair is run.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/diffusion_lib.sh"
 
 model=$tmp/llada.gguf causal=$tmp/tiny.gguf
 run_ok "$TANDEM" synth --like tiny-llada -o "$model"
@@ -12,28 +12,8 @@ ids() { # OPTION...
     --ignore-eos --block 8 --ids "$@"
 }
 
-# json NAME: a number of the last run's.
-json() {
-  sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" <<<"$out"
-}
-
-ids
-want=$out
-check_eq 'number of ids' "$(wc -w <<<"$want")" 24
-
-same() { # OPTION...
-  ids "$@"
-  check_eq "ids with $*" "$out" "$want"
-}
-for coherence in strict check; do
-  same --coherence $coherence
-done
-for threads in 1 2 3; do
-  same --threads $threads --va-window 16M
-done
-same --prefill-chunk 1 --doorbell eventfd
-same --va-slots 3 --coherence check
-same --ctx 512
+number_of_ids 24
+same_whatever_the_pair
 
 # A shorter text is the beginning of a longer one.
 ids -n 7
