@@ -218,12 +218,12 @@ $(O)/tandem-npu: $(call obj,device/tandem_npu.c) \
 # is not the executable's: see base/home.h.
 tool = $(shell $(CC) -print-prog-name=$(1))
 
-$(O)/obj/base/home.library.o: base/home.c Makefile $(O)/flags
+$(O)/obj/base/home-api.o: base/home.c Makefile $(O)/flags
 	$(call say,CC,$< [library])
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -DTANDEM_LIBRARY -MMD -MP -c -o $@ $<
 
-$(O)/libtandem.o: $(obj_api) $(O)/obj/base/home.library.o \
+$(O)/libtandem.o: $(obj_api) $(O)/obj/base/home-api.o \
 		$(foreach r,$(deps_api),$(call lib,$(r)))
 	$(call say,LD,$@)
 	$(Q)$(call tool,ld) -r -o $@ $(filter %.o,$^) \

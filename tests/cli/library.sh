@@ -26,8 +26,8 @@ prefix=$tmp/moved
 lib=$prefix/lib/here
 export PKG_CONFIG_PATH=$lib/pkgconfig
 : "${CC:=cc}"
-mkdir "$tmp/work"
-cp "$prefix"/share/doc/tandem/examples/* "$tmp/work"
+mkdir "$tmp/made"
+cp "$prefix"/share/doc/tandem/examples/* "$tmp/made"
 
 flags() { # OPTION...: of pkg-config
   pkg-config "$@" tandem
@@ -43,62 +43,62 @@ alone() {
 wanted=$(alone "$prefix/bin/tandem" run -n 32 'Once upon a time')
 check_eq 'the text of tandem run is some' "${wanted:+yes}" yes
 # shellcheck disable=SC2046,SC2086 # words
-run_ok $CC -std=c99 $strict -o "$tmp/work/complete" "$tmp/work/complete.c" \
+run_ok $CC -std=c99 $strict -o "$tmp/made/complete" "$tmp/made/complete.c" \
   $(flags --cflags --libs)
-run_ok alone "$tmp/work/complete"
+run_ok alone "$tmp/made/complete"
 check_eq 'the text of complete.c' "$out" "$wanted"
-run_ok alone "$tmp/work/complete" 'The cat'
+run_ok alone "$tmp/made/complete" 'The cat'
 check_eq 'its text of a prompt' "$out" \
   "$(alone "$prefix/bin/tandem" run -n 32 'The cat')"
 if command -v python3 >/dev/null; then
-  run_ok alone python3 "$tmp/work/complete.py"
+  run_ok alone python3 "$tmp/made/complete.py"
   check_eq 'the text of complete.py' "$out" "$wanted"
 else
   echo 'not checked: there is no python3'
 fi
-check_eq 'complete.c has 30 lines' "$(wc -l <"$tmp/work/complete.c")" 30
+check_eq 'complete.c has 30 lines' "$(wc -l <"$tmp/made/complete.c")" 30
 
 if command -v g++ >/dev/null; then
   printf '#include <tandem.h>\nint main() { tandem_request r; %s }\n' \
     'tandem_request_init(&r, sizeof r); return r.max_tokens != 256;' \
-    >"$tmp/work/plus.cc"
+    >"$tmp/made/plus.cc"
   # shellcheck disable=SC2046,SC2086
-  run_ok g++ -std=c++11 $strict -o "$tmp/work/plus" "$tmp/work/plus.cc" \
+  run_ok g++ -std=c++11 $strict -o "$tmp/made/plus" "$tmp/made/plus.cc" \
     $(flags --cflags --libs)
-  run_ok alone "$tmp/work/plus"
+  run_ok alone "$tmp/made/plus"
 else
   echo 'not checked: there is no g++'
 fi
 
 # ---- where the device and the models are -----------------------------------
 mv "$prefix/bin/tandem-npu" "$prefix/kept"
-cp "$prefix/kept" "$tmp/work/tandem-npu" # beside the program: not its home
-run alone "$tmp/work/complete"
+cp "$prefix/kept" "$tmp/made/tandem-npu" # beside the program: not its home
+run alone "$tmp/made/complete"
 check_has 'without a device program' "$err" \
   "cannot start the device program 'tandem-npu'"
 run_ok env TANDEM_NPU="$prefix/kept" LD_LIBRARY_PATH="$lib" \
-  "$tmp/work/complete"
+  "$tmp/made/complete"
 mv "$prefix/kept" "$lib/tandem-npu"
-run_ok alone "$tmp/work/complete" # beside the library
+run_ok alone "$tmp/made/complete" # beside the library
 mv "$lib/tandem-npu" "$prefix/bin/tandem-npu"
-mv "$prefix/share/tandem/models" "$tmp/work/models"
-run alone "$tmp/work/complete"
+mv "$prefix/share/tandem/models" "$tmp/made/models"
+run alone "$tmp/made/complete"
 check_eq 'status without models' "$status" 1
 check_has 'without models' "$err" "'target.gguf' was looked for in"
 check_has 'where they were looked for' "$err" "$prefix/share/tandem/models"
-check_lacks 'where they were looked for' "$err" "$tmp/work"
-mv "$tmp/work/models" "$prefix/share/tandem/models"
+check_lacks 'where they were looked for' "$err" "$tmp/made"
+mv "$tmp/made/models" "$prefix/share/tandem/models"
 
 # ---- the static library ----------------------------------------------------
 # shellcheck disable=SC2046,SC2086
-run_ok $CC -std=c99 -o "$tmp/work/static" "$tmp/work/complete.c" \
+run_ok $CC -std=c99 -o "$tmp/made/static" "$tmp/made/complete.c" \
   $(flags --static --cflags --libs | sed s/-ltandem/-l:libtandem.a/)
-run ldd "$tmp/work/static"
+run ldd "$tmp/made/static"
 check_lacks 'what the static program needs' "$out" libtandem
 run_ok env TANDEM_NPU="$prefix/bin/tandem-npu" \
-  TANDEM_MODELS="$prefix/share/tandem/models" "$tmp/work/static"
+  TANDEM_MODELS="$prefix/share/tandem/models" "$tmp/made/static"
 check_eq 'its text' "$out" "$wanted"
-run alone "$tmp/work/static"
+run alone "$tmp/made/static"
 check_has 'it has no home' "$err" "'target.gguf' was looked for in no place"
 
 # ---- what it exports -------------------------------------------------------
