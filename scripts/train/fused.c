@@ -8,8 +8,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MOST_LENGTH 2048 /* positions in a row of scores */
-
 typedef uint16_t bf16;
 
 static inline float get(bf16 x)
@@ -126,57 +124,6 @@ void rms_norm_back(const bf16 *x, const float *w, const float *scale,
 					put(s * (g * w[i] - a * dot));
 			}
 		}
-	}
-}
-
-/*
- * Softmax of scores [rows][heads][length][length] in place, with what is
- * visible given by mask [rows][length][length].
- */
-void softmax(bf16 *score, const bf16 *mask, int64_t rows, int64_t heads,
-	int64_t length)
-{
-#pragma omp parallel for collapse(2) schedule(static)
-	for (int64_t rh = 0; rh < rows * heads; rh++) {
-		for (int64_t q = 0; q < length; q++) {
-			const bf16 *m =
-				mask + (rh / heads * length + q) * length;
-			bf16 *s = score + (rh * length + q) * length;
-			float most = -1e30f, sum = 0, e[MOST_LENGTH];
-
-#pragma omp simd reduction(max : most)
-			for (int64_t i = 0; i < length; i++) {
-				e[i] = get(s[i]) + get(m[i]);
-				most = e[i] > most ? e[i] : most;
-			}
-#pragma omp simd reduction(+ : sum)
-			for (int64_t i = 0; i < length; i++) {
-				e[i] = exp_fast(e[i] - most);
-				sum += e[i];
-			}
-			sum = 1 / sum;
-#pragma omp simd
-			for (int64_t i = 0; i < length; i++)
-				s[i] = put(e[i] * sum);
-		}
-	}
-}
-
-/* d becomes the gradient of the scores, p being the softmax's result. */
-void softmax_back(const bf16 *p, bf16 *d, int64_t rows, int64_t length)
-{
-#pragma omp parallel for schedule(static)
-	for (int64_t r = 0; r < rows; r++) {
-		const bf16 *a = p + r * length;
-		bf16 *g = d + r * length;
-		float dot = 0;
-
-#pragma omp simd reduction(+ : dot)
-		for (int64_t i = 0; i < length; i++)
-			dot += get(a[i]) * get(g[i]);
-#pragma omp simd
-		for (int64_t i = 0; i < length; i++)
-			g[i] = put(get(a[i]) * (get(g[i]) - dot));
 	}
 }
 

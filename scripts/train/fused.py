@@ -1,9 +1,11 @@
-"""Element-wise steps in one pass each (fused.c) where that helps, else in plain PyTorch.
+"""Element-wise steps in one pass each (fused.c) and attention over what is seen alone
+(attention.c) where that helps, else in plain PyTorch.
 
 `load(folder)` builds the library once; from then on bfloat16 tensors on the CPU go through it.
 """
 
 import ctypes
+import math
 import os
 import subprocess
 import sys
@@ -13,24 +15,26 @@ import torch
 from torch.nn import functional as F
 
 library = None
+tiles = False  # whether the library attends by the matrix unit
 PARTS = 16  # runs of rows whose share of a norm's gradient is summed apart
-MOST_LENGTH = 2048  # positions in a row of scores that fused.c has room for
-SOURCE = Path(__file__).with_name("fused.c")
+SOURCES = [Path(__file__).with_name(name) for name in ("fused.c", "attention.c")]
 
 
 def load(folder):
-    """Build and open fused.c for this processor; without a compiler all goes on without it."""
-    global library
+    """Build and open the library for this processor; without a compiler all goes on without it."""
+    global library, tiles
     built = Path(folder) / "fused.so"
     flags = ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
     try:
-        if not built.exists() or built.stat().st_mtime < SOURCE.stat().st_mtime:
+        newest = max(source.stat().st_mtime for source in SOURCES)
+        if not built.exists() or built.stat().st_mtime < newest:
             subprocess.run(
-                [os.environ.get("CC", "cc"), *flags, str(SOURCE), "-o", str(built), "-lm"],
+                [os.environ.get("CC", "cc"), *flags, *map(str, SOURCES), "-o", str(built), "-lm"],
                 check=True,
                 capture_output=True,
             )
         library = ctypes.CDLL(str(built.resolve()))
+        tiles = library.attention_open() == 0
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"training without fused.c: {error}", file=sys.stderr)
 
@@ -89,23 +93,23 @@ class Norm(torch.autograd.Function):
         return dx, dweight.sum(0), None
 
 
-class Softmax(torch.autograd.Function):
-    """Overwrites the scores, which nothing else needs."""
-
+class Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, score, mask):
-        rows, heads, length, _ = score.shape
-        library.softmax(at(score), at(mask), size(rows), size(heads), size(length))
-        ctx.mark_dirty(score)
-        ctx.save_for_backward(score)
-        return score
+    def forward(ctx, q, k, v, mask):
+        o, lse = torch.empty_like(q), torch.empty(q.shape[0], q.shape[2], q.shape[1])
+        rows, length, heads, width = q.shape
+        ctx.sizes = [size(n) for n in (rows, length, heads, k.shape[2], width)]
+        library.attend(at(q), at(k), at(v), at(mask), at(o), at(lse), *ctx.sizes)
+        ctx.save_for_backward(q, k, v, mask, o, lse)
+        return o
 
     @staticmethod
     def backward(ctx, d):
-        (p,) = ctx.saved_tensors
-        d = d.clone(memory_format=torch.contiguous_format)
-        library.softmax_back(at(p), at(d), size(p.numel() // p.shape[-1]), size(p.shape[-1]))
-        return d, None
+        kept = ctx.saved_tensors
+        gradients = [torch.empty_like(x) for x in kept[:3]]
+        d = d.contiguous()
+        library.attend_back(*map(at, kept), at(d), *map(at, gradients), *ctx.sizes)
+        return *gradients, None
 
 
 def turned(x, cos, sin, sign):
@@ -142,11 +146,23 @@ def rms_norm(x, weight, epsilon):
     return x * (scale * weight).to(x.dtype)
 
 
-def softmax(score, mask):
-    """Of score [B, heads, T, T] over what mask [B, 1, T, T] leaves visible."""
-    if usable(score) and score.shape[-1] <= MOST_LENGTH:
-        return Softmax.apply(score, mask.expand(score.shape[0], -1, -1, -1).contiguous())
-    return torch.softmax(score + mask, -1)
+def attend(q, k, v, mask):
+    """Of q [B, T, heads, N] to k and v [B, T, kv_heads, N] under mask [B or 1, 1, T, T], which is
+    added to the scores: as q."""
+    rows, length, heads, width = q.shape
+    if tiles and usable(q) and width % 32 == 0:
+        mask = mask.expand(rows, -1, -1, -1).contiguous()
+        return Attention.apply(q, k.contiguous(), v.contiguous(), mask)
+    # the heads that share keys are stacked along the positions: no copy of keys and values
+    kv_heads = k.shape[2]
+    group = heads // kv_heads
+    q = q.view(rows, length, kv_heads, group, width)
+    q = q.permute(0, 2, 3, 1, 4).reshape(rows * kv_heads, group * length, width)
+    k = k.permute(0, 2, 3, 1).reshape(rows * kv_heads, width, length)
+    v = v.permute(0, 2, 1, 3).reshape(rows * kv_heads, length, width)
+    score = torch.bmm(q * (1.0 / math.sqrt(width)), k).view(rows, heads, length, length)
+    score = torch.softmax(score + mask, -1).view(rows * kv_heads, group * length, length)
+    return torch.bmm(score, v).view(rows, heads, length, width).transpose(1, 2)
 
 
 def rotate(x, cos, sin):

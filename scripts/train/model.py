@@ -69,17 +69,8 @@ class Attention(nn.Module):
         q = fused.rotate(self.q(x).view(rows, length, self.heads, self.head_length), cos, sin)
         k = fused.rotate(self.k(x).view(rows, length, self.kv_heads, self.head_length), cos, sin)
         v = self.v(x).view(rows, length, self.kv_heads, self.head_length)
-        # the heads that share keys are stacked along the positions: no copy of keys and values
-        group = self.heads // self.kv_heads
-        q = q.view(rows, length, self.kv_heads, group, self.head_length)
-        q = q.permute(0, 2, 3, 1, 4).reshape(rows * self.kv_heads, group * length, -1)
-        k = k.permute(0, 2, 3, 1).reshape(rows * self.kv_heads, self.head_length, length)
-        v = v.permute(0, 2, 1, 3).reshape(rows * self.kv_heads, length, self.head_length)
-        score = torch.bmm(q * (1.0 / math.sqrt(self.head_length)), k)
-        score = fused.softmax(score.view(rows, self.heads, length, length), mask)
-        score = score.view(rows * self.kv_heads, group * length, length)
-        mixed = torch.bmm(score, v).view(rows, self.heads, length, -1)
-        return self.output(mixed.transpose(1, 2).reshape(rows, length, width))
+        mixed = fused.attend(q, k, v, mask)
+        return self.output(mixed.reshape(rows, length, width))
 
 
 class FeedForward(nn.Module):

@@ -84,6 +84,43 @@ with torch.no_grad():
 print((one - two).abs().max(), one.std())
 assert wanted.block_count > 2 * small.block_count and (one - two).abs().max() < 1e-4 * one.std()
 END
+# A mask of all kinds of tiles, lengths that end within one, and shared keys,
+# against scores written out, in double precision.
+check 'attention over what is seen is attention' \
+  "$python" - "$train" "$trained" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+import fused
+
+fused.load(sys.argv[2])
+if not fused.tiles:
+    print("this processor has no matrix unit; what stands in for it is tried")
+torch.manual_seed(1)
+for rows, length, heads, kv_heads, width, causal in (
+    (2, 64, 2, 1, 32, True), (2, 70, 4, 2, 64, False), (1, 33, 2, 2, 128, True),
+    (2, 200, 6, 2, 64, True), (1, 5, 1, 1, 32, False),
+):
+    shapes = [(rows, length, n, width) for n in (heads, kv_heads, kv_heads, heads)]
+    q, k, v, d = (torch.randn(shape).bfloat16() for shape in shapes)
+    part = torch.randint(0, 3, (rows, length)).sort(1).values
+    seen = part[:, :, None] == part[:, None]
+    if causal:
+        seen = seen & torch.ones(length, length, dtype=torch.bool).tril()
+    mask = torch.zeros(seen.shape).masked_fill(~seen, -1e4)[:, None].bfloat16()
+    ours = [x.clone().requires_grad_() for x in (q, k, v)]
+    out = fused.attend(*ours, mask)
+    out.backward(d)
+    exact = [x.double().requires_grad_() for x in (q, k, v)]
+    kv = [x.repeat_interleave(heads // kv_heads, 2) for x in exact[1:]]
+    score = torch.einsum("bqhn,bkhn->bhqk", exact[0], kv[0]) / width ** 0.5
+    want = torch.einsum("bhqk,bkhn->bqhn", (score + mask.double()).softmax(-1), kv[1])
+    want.backward(d.double())
+    pairs = [(out, want)] + [(x.grad, y.grad) for x, y in zip(ours, exact)]
+    far = [((x.double() - y).norm() / y.norm()).item() for x, y in pairs]
+    print(rows, length, heads, kv_heads, width, causal, far)
+    assert max(far) < 0.006, far
+END
 check 'the target begins, grown from a smaller one' stage target 1e4 --init "$trained/seed.gguf"
 check 'the target goes on' stage target 3e4 --init "$trained/seed.gguf"
 check_eq 'where it went on, from its checkpoint' "$(column target 1)" 'step 19 20 40 58'
