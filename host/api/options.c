@@ -43,6 +43,8 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 0, "prefill-chunk", IN(session.prefill_chunk), "ROWS",
 		"rows of the prefill graph ({}); a shorter rest is padded",
 		1, WIRE_MAX_ROWS },
+	{ OPT_FLAG, 0, "one-graph", IN(session.one_graph), NULL,
+		"no other graph: passes of decoding are padded to it as well" },
 	{ OPT_CHOICE, 0, "graph-switch", IN(session.graph_switch), NULL,
 		"the device holds one graph a block, and while a prompt is "
 		"computed the prefill graphs give way to those of decoding: "

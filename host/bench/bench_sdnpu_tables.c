@@ -12,18 +12,29 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 
 /* ---- what each technique adds -------------------------------------------- */
 
+/* One graph for prompt and decoding; and two that change places. */
+#define ONE "one-graph=true", "prefill-chunk=32"
+#define TWO "graph-switch=best", "prefill-chunk=256"
+
 static const struct table_variant ablation[] = {
-	{ "NPU", { "method=autoregressive" } },
-	{ "PLD", { CHAIN, "draft=pld" } },
-	{ "SAM", { CHAIN, "draft=sam" } },
-	{ "calibrated", { OURS, "draft=sam", "no-reuse=true" } },
-	{ "reused", { OURS, "draft=sam", "no-calibration=true" } },
-	{ "ours", { OURS, "draft=sam" } },
-	{ "ours, recycled", { OURS, "draft=sam+recycle" } },
+	{ "NPU", { "method=autoregressive", ONE } },
+	{ "+G", { "method=autoregressive", TWO } },
+	{ "+SD", { CHAIN, "draft=sam", ONE } },
+	{ "+G+SD", { CHAIN, "draft=sam", TWO } },
+	{ "calibrated", { OURS, "draft=sam", "no-reuse=true", TWO } },
+	{ "reused", { OURS, "draft=sam", "no-calibration=true", TWO } },
+	{ "ours", { OURS, "draft=sam", TWO } },
+	{ "ours, recycled", { OURS, "draft=sam+recycle", TWO } },
+	{ "without calibration",
+		{ OURS, "draft=sam+recycle", "no-calibration=true", TWO } },
 };
 
 static const struct column_spec ablation_columns[] = {
-	{ "token_s", "ms/token", 3, 1e3, figure_token_s, .panel = 1 },
+	{ "request_token_s", "all ms/token", 2, 1e3, figure_request_s,
+		.panel = 1 },
+	{ "request_over_first", "times", 2, 1, figure_request_tokens_per_s,
+		.against = COLUMN_SHARE },
+	{ "token_s", "ms/token", 2, 1e3, figure_token_s, .panel = 1 },
 	{ "over_first", "times", 2, 1, figure_tokens_per_s,
 		.against = COLUMN_SHARE },
 	{ "task", "", 2, 1, figure_tokens_per_s, .against = COLUMN_SHARE,

@@ -126,6 +126,16 @@ double figure_token_s(const struct told *t)
 	return over(1, t->tokens_per_s);
 }
 
+double figure_request_tokens_per_s(const struct told *t)
+{
+	return over((double)t->sum.tokens, t->prompt_s + t->seconds);
+}
+
+double figure_request_s(const struct told *t)
+{
+	return over(1, figure_request_tokens_per_s(t));
+}
+
 double figure_length(const struct told *t)
 {
 	return a_pass(t, (double)t->sum.tokens);

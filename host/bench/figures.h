@@ -60,8 +60,10 @@ figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
 /* Of the rows of all passes' graphs; of them in whole tiles. */
 figure_of figure_valid, figure_wasted, figure_underutilized,
 	figure_valid_of_tiles, figure_graph_rows;
-figure_of figure_token_s;        /* of the mean of tokens/s */
-figure_of figure_lost_rows;      /* that were not valid, a token */
+figure_of figure_token_s;   /* of the mean of tokens/s */
+figure_of figure_lost_rows; /* that were not valid, a token */
+/* Of prompt and decoding together. */
+figure_of figure_request_tokens_per_s, figure_request_s;
 figure_of figure_prompt_token_s; /* until the first token, a prompt's token */
 /* A pass: what it reads, and for how long; drafting beside it, and nodes. */
 figure_of figure_bytes, figure_read_s, figure_compute_s, figure_verify_s,

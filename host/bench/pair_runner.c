@@ -284,6 +284,8 @@ static int decode(struct opened *o, struct mark *first,
 	bool whole = d->method->diffusion;
 	int ret = tell_oracle(o, known, e);
 
+	if (!ret)
+		ret = session_rest(d->session, e);
 	first->taken = false;
 	take(&begin);
 	if (!ret && whole)

@@ -364,6 +364,7 @@ static int open_kind(
 	own.as = drafting_as(o);
 	own.layout = LAYOUT_UNSAID;
 	own.graph_switch = SWITCH_OFF; /* of the target's alone */
+	own.one_graph = false;
 	own.smaller_graphs = true;
 	own.decode_rows = site->rows;
 	own.context = 0;

@@ -50,6 +50,8 @@ struct session_opts {
 	/* Graphs of half as many rows, a quarter ... as well, down to 8: a
 	 * phone computes all rows of a graph. */
 	bool smaller_graphs;
+	/* That of the prefill alone, for decoding too: without the others. */
+	bool one_graph;
 	/*
 	 * Not SWITCH_OFF: the device holds one graph a block, in at least
 	 * graph_blocks blocks: that of the prefill, which is exchanged for that
@@ -246,6 +248,12 @@ int session_prefill(struct session *, uint32_t sequence, const int32_t *token,
 	size_t n, uint32_t *last_row, struct err *);
 
 /*
+ * Nobody waits for anything: with graph switching the prefill graphs come back
+ * now and not before the next prompt, which begins when they are there.
+ */
+int session_rest(struct session *, struct err *);
+
+/*
  * Who wants logits behind tokens of a prompt while it is read: those of a chunk
  * are computed on the host while the device computes the next. Both are asked
  * in the order of tokens; `at` counts those given to session_prefill_with.
@@ -290,7 +298,7 @@ struct switch_stats {
 	uint32_t prefill_rows, decode_rows;
 	uint64_t prompts;
 	uint64_t loads, load_time; /* of decode graphs */
-	/* Of prefill graphs before a later prompt, which wait for it. */
+	/* Of prefill graphs, before a later prompt or at rest. */
 	uint64_t reloads, reload_time;
 	/* While nothing was computed for want of a decode graph. */
 	uint64_t wait_time;

@@ -206,6 +206,10 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 			"--graph-switch leaves a block one graph, and %s",
 			o->beside ? "a model beside the target keeps its own"
 				  : "smaller ones were asked for as well");
+	if (o->one_graph)
+		return err_set(e, EINVAL,
+			"--graph-switch exchanges one graph for another, and "
+			"--one-graph leaves one alone; leave one of them out");
 	if (few < o->prefill_chunk)
 		return 0;
 	return err_set(e, EINVAL,
@@ -249,7 +253,9 @@ int session_plan(struct session_plan *p, const struct model *m,
 		many = few;
 		few = o->prefill_chunk;
 	}
-	choose_graphs(p, o->smaller_graphs, few, many);
+	if (o->one_graph)
+		few = many;
+	choose_graphs(p, o->smaller_graphs && !o->one_graph, few, many);
 	lay_out(p, m, o);
 	return 0;
 }

@@ -310,6 +310,14 @@ static int load_back(struct session *s, struct err *e)
 	return ret ? ret : switching_wait(s, e);
 }
 
+int session_rest(struct session *s, struct err *e)
+{
+	if (!s->switching)
+		return 0;
+	session_watch(s);
+	return load_back(s, e);
+}
+
 /* All runs that a prompt can come to, and all loads. */
 static int open_log(struct session *s, const struct prospect *p, struct err *e)
 {

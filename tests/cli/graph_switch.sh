@@ -59,6 +59,12 @@ generate --graph-switch greedy --method lever --exit flash/models/exit.gguf \
   --prefill-chunk 128
 check_eq 'ids of lever' "$(member ids)" "$ids"
 
+# One graph for both: all passes have its rows, the text is the same.
+generate --one-graph --prefill-chunk 64 --clock soc:sd8gen2
+check_eq 'ids with one graph' "$(member ids)" "$ids"
+check_eq 'rows of its passes' "$(member decode_rows.graph)" \
+  $((64 * $(member decode_rows.of_passes)))
+
 # ---- what it came to ---------------------------------------------------------------------
 # A load takes longer than any block of so small a model on a phone: what is
 # planned best is as good as any.
@@ -89,6 +95,7 @@ refuse() { # SAYS OPTION...
   check_has "stderr with $*" "$err" "$says"
 }
 refuse 'no smaller than a prefill graph of 32' --prefill-chunk 32
+refuse '--one-graph leaves one alone' --one-graph
 refuse 'see one another both ways' --method llada -m flash/models/diffusion.gguf
 run_ok "$TANDEM" convert flash/models/target.gguf "$tmp/target.tdm"
 refuse 'layers are streamed' -m "$tmp/target.tdm" --dram-budget 50%

@@ -95,6 +95,11 @@ static void test_graphs(void **state)
 	f->opts.context = 100;
 	f->opts.smaller_graphs = false;
 	check_graphs(f, (uint32_t[]){ 100, 128 }, 2);
+	f->opts.smaller_graphs = true;
+	f->opts.one_graph = true;
+	check_graphs(f, (uint32_t[]){ 128 }, 1);
+	f->opts.context = 0;
+	check_graphs(f, (uint32_t[]){ 200 }, 1);
 	f->opts.decode_rows = 0;
 	refused(f, -EINVAL, "graphs of 0 and 128 rows");
 	f->opts.decode_rows = 1;

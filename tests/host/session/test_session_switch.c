@@ -316,6 +316,28 @@ static void test_later_prompts(void **state)
 	assert_int_equal(st.prompt_time, 18 * UNIT);
 }
 
+/* What is loaded while nobody waits is there when the next prompt comes. */
+static void test_rest(void **state)
+{
+	struct fixture *f = *state;
+	struct switch_stats first, st;
+	struct err e = { 0 };
+	uint64_t began;
+
+	prices(f, 4 * UNIT, 2 * UNIT, 3 * UNIT);
+	f->opts.graph_switch = SWITCH_SYNC;
+	open_priced(f);
+	first = prompt(f, 4 * CHUNK);
+	began = session_phone_ps(f->s);
+	assert_ok(session_rest(f->s, &e), &e);
+	assert_int_equal(session_phone_ps(f->s) - began, 24 * UNIT);
+	assert_ok(session_rest(f->s, &e), &e);
+	assert_int_equal(session_phone_ps(f->s) - began, 24 * UNIT);
+	st = prompt(f, 4 * CHUNK);
+	assert_int_equal(st.prompt_time, first.prompt_time);
+	assert_int_equal(st.loads, LAYERS);
+}
+
 /* ---- logits -------------------------------------------------------------- */
 
 static bool wants(void *arg, size_t at)
@@ -488,6 +510,9 @@ static void test_refused(void **state)
 	f->opts.smaller_graphs = true;
 	refuses(f, "smaller ones were asked for");
 	f->opts.smaller_graphs = false;
+	f->opts.one_graph = true;
+	refuses(f, "--one-graph leaves one alone");
+	f->opts.one_graph = false;
 	open_session(f);
 	first = f->s;
 	f->opts.beside = first;
@@ -519,6 +544,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_figure_8),
 	TEST(test_done_as_planned),
 	TEST(test_later_prompts),
+	TEST(test_rest),
 	TEST(test_is_the_definition),
 	TEST(test_small_window),
 	TEST(test_wall),
