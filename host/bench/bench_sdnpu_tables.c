@@ -7,8 +7,9 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 	"drafters", "cycles", "overhead", "graphs" };
 
 /* A chain fills the decode graph as trees do. */
-#define CHAIN "method=chain", "draft-len=31"
-#define OURS  "method=sdnpu"
+#define CHAIN      "method=chain", "draft-len=31"
+#define OURS       "method=sdnpu"
+#define CALIBRATED "calibration=true"
 
 /* ---- what each technique adds -------------------------------------------- */
 
@@ -18,15 +19,18 @@ const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 
 static const struct table_variant ablation[] = {
 	{ "NPU", { "method=autoregressive", ONE } },
+	{ "NPU, 64 rows",
+		{ "method=autoregressive", "one-graph=true",
+			"prefill-chunk=64" } },
 	{ "+G", { "method=autoregressive", TWO } },
 	{ "+SD", { CHAIN, "draft=sam", ONE } },
 	{ "+G+SD", { CHAIN, "draft=sam", TWO } },
-	{ "calibrated", { OURS, "draft=sam", "no-reuse=true", TWO } },
-	{ "reused", { OURS, "draft=sam", "no-calibration=true", TWO } },
-	{ "ours", { OURS, "draft=sam", TWO } },
-	{ "ours, recycled", { OURS, "draft=sam+recycle", TWO } },
-	{ "without calibration",
-		{ OURS, "draft=sam+recycle", "no-calibration=true", TWO } },
+	{ "calibrated",
+		{ OURS, "draft=sam", CALIBRATED, "no-reuse=true", TWO } },
+	{ "reused", { OURS, "draft=sam", TWO } },
+	{ "both", { OURS, "draft=sam", CALIBRATED, TWO } },
+	{ "and recycled", { OURS, "draft=sam+recycle", CALIBRATED, TWO } },
+	{ "not calibrated", { OURS, "draft=sam+recycle", TWO } },
 };
 
 static const struct column_spec ablation_columns[] = {
@@ -48,26 +52,26 @@ static const struct column_spec ablation_columns[] = {
 
 /* ---- tokens a pass emits ------------------------------------------------- */
 
+#define FULL OURS, "fill-rows=true"
+
 static const struct table_variant of_pld[] = {
 	{ "PLD", { CHAIN, "draft=pld" } },
 	{ "PLD, calibrated",
-		{ OURS, "draft=pld", "no-reuse=true", "fill-rows=true" } },
-	{ "PLD, reused",
-		{ OURS, "draft=pld", "no-calibration=true",
-			"fill-rows=true" } },
-	{ "PLD, ours", { OURS, "draft=pld", "fill-rows=true" } },
-	{ "and recycled", { OURS, "draft=pld+recycle", "fill-rows=true" } },
+		{ FULL, "draft=pld", CALIBRATED, "no-reuse=true" } },
+	{ "PLD, reused", { FULL, "draft=pld" } },
+	{ "PLD, ours", { FULL, "draft=pld", CALIBRATED } },
+	{ "and recycled", { FULL, "draft=pld+recycle", CALIBRATED } },
+	{ "not calibrated", { FULL, "draft=pld+recycle" } },
 };
 
 static const struct table_variant of_sam[] = {
 	{ "SAM", { CHAIN, "draft=sam" } },
 	{ "SAM, calibrated",
-		{ OURS, "draft=sam", "no-reuse=true", "fill-rows=true" } },
-	{ "SAM, reused",
-		{ OURS, "draft=sam", "no-calibration=true",
-			"fill-rows=true" } },
-	{ "SAM, ours", { OURS, "draft=sam", "fill-rows=true" } },
-	{ "and recycled", { OURS, "draft=sam+recycle", "fill-rows=true" } },
+		{ FULL, "draft=sam", CALIBRATED, "no-reuse=true" } },
+	{ "SAM, reused", { FULL, "draft=sam" } },
+	{ "SAM, ours", { FULL, "draft=sam", CALIBRATED } },
+	{ "and recycled", { FULL, "draft=sam+recycle", CALIBRATED } },
+	{ "not calibrated", { FULL, "draft=sam+recycle" } },
 };
 
 static const struct column_spec length_columns[] = {
@@ -91,14 +95,9 @@ static const struct table_variant drafters[] = {
 	{ "recycle", { CHAIN, "draft=recycle" } },
 	{ "sam+recycle", { CHAIN, "draft=sam+recycle" } },
 	{ "sam+model", { CHAIN, "draft=sam+model" } },
-	{ "sam, tree",
-		{ OURS, "draft=sam", "no-calibration=true", "no-reuse=true" } },
-	{ "suffix, tree",
-		{ OURS, "draft=suffix", "no-calibration=true",
-			"no-reuse=true" } },
-	{ "recycle, tree",
-		{ OURS, "draft=recycle", "no-calibration=true",
-			"no-reuse=true" } },
+	{ "sam, tree", { OURS, "draft=sam", "no-reuse=true" } },
+	{ "suffix, tree", { OURS, "draft=suffix", "no-reuse=true" } },
+	{ "recycle, tree", { OURS, "draft=recycle", "no-reuse=true" } },
 	{ "sam, ours", { OURS, "draft=sam" } },
 	{ "suffix, ours", { OURS, "draft=suffix" } },
 	{ "sam+recycle, ours", { OURS, "draft=sam+recycle" } },
@@ -123,7 +122,7 @@ static const struct table_variant cycles[] = {
 	{ "SAM", { CHAIN, "draft=sam" } },
 	{ "NPU", { "method=autoregressive" } },
 	{ "ours", { OURS, "draft=sam" } },
-	{ "ours, all rows", { OURS, "draft=sam", "fill-rows=true" } },
+	{ "ours, all rows", { FULL, "draft=sam" } },
 	{ "ours, recycled", { OURS, "draft=sam+recycle" } },
 };
 
@@ -144,11 +143,12 @@ static const struct column_spec cycles_columns[] = {
 
 static const struct table_variant overheads[] = {
 	{ "SAM", { CHAIN, "draft=sam" } },
-	{ "calibrated", { OURS, "draft=sam", "no-reuse=true" } },
+	{ "calibrated", { OURS, "draft=sam", CALIBRATED, "no-reuse=true" } },
 	{ "by the request",
-		{ OURS, "draft=sam", "no-reuse=true", "anchors=request" } },
-	{ "reused", { OURS, "draft=sam", "no-calibration=true" } },
-	{ "ours", { OURS, "draft=sam" } },
+		{ OURS, "draft=sam", CALIBRATED, "no-reuse=true",
+			"anchors=request" } },
+	{ "reused", { OURS, "draft=sam" } },
+	{ "both", { OURS, "draft=sam", CALIBRATED } },
 };
 
 static const struct column_spec overhead_columns[] = {

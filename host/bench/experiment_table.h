@@ -16,7 +16,7 @@ struct err;
 struct method;
 
 #define TABLE_LEVELS  12
-#define TABLE_CHANGES 5
+#define TABLE_CHANGES 6
 
 enum column_each {
 	COLUMN_ONE,

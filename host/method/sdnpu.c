@@ -20,7 +20,7 @@
 
 struct sdnpu_options {
 	uint32_t rows;
-	bool fill, no_calibration, no_reuse;
+	bool fill, calibration, no_reuse;
 };
 
 /* clang-format off */
@@ -31,8 +31,9 @@ static const struct opt option_rows[] = {
 		2, COST_ROWS },
 	{ OPT_FLAG, 0, "fill-rows", IN(fill), NULL,
 		"with sdnpu: draft for all of them, whatever they cost" },
-	{ OPT_FLAG, 0, "no-calibration", IN(no_calibration), NULL,
-		"with sdnpu: without draft calibrated" },
+	{ OPT_FLAG, 0, "calibration", IN(calibration), NULL,
+		"with sdnpu: draft calibrated as well, for which the logits of "
+		"the prompt are computed" },
 	{ OPT_FLAG, 0, "no-reuse", IN(no_reuse), NULL,
 		"with sdnpu: without draft reuse" },
 };
@@ -90,7 +91,7 @@ static void sdnpu_compose(
 	const struct sdnpu_options *o = sdnpu_options(env);
 
 	strbuf_addf(draft, "%s%s%s", said ? said : DRAFT,
-		o->no_calibration ? "" : "+calibrated",
+		o->calibration ? "+calibrated" : "",
 		o->no_reuse ? "" : "+reuse");
 }
 

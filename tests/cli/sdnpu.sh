@@ -34,10 +34,12 @@ for how in '' '--temp 0.8 --seed 7'; do
     same --method sdnpu --draft $draft
     same --method sdnpu --draft $draft --clock soc:sd8gen3
   done
-  same --method sdnpu --no-calibration
-  same --method sdnpu --no-reuse --anchors request --request-tokens 16
+  same --method sdnpu --calibration
+  same --method sdnpu --calibration --no-reuse --anchors request \
+    --request-tokens 16
   for key in single bigram longest; do
-    same --method sdnpu --anchor-key $key --successors 8 --successor-share 1
+    same --method sdnpu --calibration --anchor-key $key --successors 8 \
+      --successor-share 1
   done
   same --method sdnpu --reuse-checked
   same --method sdnpu --reuse-age 8 --reuse-room 64 --verify-rows 64
