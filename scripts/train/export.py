@@ -21,6 +21,8 @@ MODELS = {
     "diffusion": ("Tandem diffusion", "Q4_0"),
     "block": ("Tandem block diffusion", "Q4_0"),
 }
+# name: the stages that it goes on from, which are not shipped
+BEFORE = {"target": ["base"]}
 # name: the model that it belongs to
 EXITS = {"exit": "target", "exit-third": "target"}
 REWARDS = {"reward": "target", "reward-small": "small"}
@@ -49,7 +51,7 @@ def write_exit(path, trained, shape, kind):
 
 
 def write_reward(path, trained, shape, _kind):
-    """The reward head: P(right so far) = sigmoid(weight . f + bias), f as reward.py says."""
+    """The reward head: P(right so far) = sigmoid(w . silu(V f + a) + b), f as reward.py says."""
     state = torch.load(trained, map_location="cpu")
     keys = {
         "general.architecture": "tandem-reward",
@@ -58,10 +60,13 @@ def write_reward(path, trained, shape, _kind):
         "general.license": "MIT",
         "tandem-reward.embedding_length": shape["embedding_length"],
     }
-    tensors = [
-        ("reward.weight", state["weight"].numpy().reshape(-1), "F32"),
-        ("reward.bias", state["bias"].numpy().reshape(-1), "F32"),
-    ]
+    names = {
+        "reward_hidden.weight": "hidden_weight",
+        "reward_hidden.bias": "hidden_bias",
+        "reward.weight": "weight",
+        "reward.bias": "bias",
+    }
+    tensors = [(name, state[key].numpy(), "F32") for name, key in names.items()]
     gguf.write(path, keys, tensors)
 
 
@@ -90,9 +95,9 @@ def main():
     for name in args.names or everything:
         path = args.models / f"{name}.gguf"
         write(name, args.out, path, args.type)
-        log = args.out / f"{name}.csv"
-        if log.exists():
-            curves.draw(Path(shutil.copy(log, logs / log.name)))
+        for log in [args.out / f"{of}.csv" for of in (name, *BEFORE.get(name, ()))]:
+            if log.exists():
+                curves.draw(Path(shutil.copy(log, logs / log.name)))
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
 
 

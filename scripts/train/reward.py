@@ -2,10 +2,11 @@
 """Train a model's reward head: from a step of a solution to P(all right so far).
 
 Solutions are drawn from the model itself at a temperature and marked step by step by
-tasks.verify.  The score of a step is sigmoid(w . f + b).  f is the mean of the model's normed
-final states that predict the step's tokens, and four log-probabilities: the mean and the least of
-the step's tokens, the mean and the least of the solution's so far.  The states alone tell hard
-problems from easy ones; how sure the target was tells solutions of one problem apart.
+tasks.verify.  The score of a step is sigmoid(w . silu(V f + a) + b).  f is made of what decoding
+has at hand: the mean of the model's normed final states that predict the step's tokens, the state
+behind its last token, and how sure the model was of what was drawn (SURE), in the step and in the
+solution so far.  The states alone tell hard problems from easy ones; how sure the model was tells
+solutions of one problem apart, and so does the loss, half of which compares solutions of one.
 """
 
 import argparse
@@ -25,6 +26,11 @@ from decode import sample
 from tasks import HELD_OUT, TRAIN, arithmetic, verify
 from tokenizer import END, START
 from train import load_model
+
+# Of a run of tokens: mean, least and sum of their log-probabilities, how many were not the
+# likeliest, mean and largest entropy of what they were drawn from.
+SURE = 6
+HIDDEN = 64  # units of the head
 
 
 def step_ends(tokenizer, ids):
@@ -75,9 +81,15 @@ def solutions(target, tokenizer, split, problems, count, temperature, seed):
     return out
 
 
+def how_sure(sure, other, entropy):
+    return torch.stack(
+        [sure.mean(), sure.min(), sure.sum(), other.sum(), entropy.mean(), entropy.max()]
+    )
+
+
 @torch.no_grad()
 def features(target, drawn, device):
-    """(f [steps, D + 4], marks [steps], problem, solution of each step)."""
+    """(f [steps, 2 D + 2 SURE], marks [steps], problem, solution of each step)."""
     rows, marks, problems, owner = [], [], [], []
     order = sorted(range(len(drawn)), key=lambda i: len(drawn[i][0]))
     for first in range(0, len(order), 64):
@@ -91,17 +103,22 @@ def features(target, drawn, device):
         ids, segment = ids.to(device), segment.to(device)
         with torch.autocast(device, torch.bfloat16):
             hidden = target(ids, objective.visibility(segment, True)).float()
-        logits = target.logits(hidden).float()[:, :-1]
-        sure = logits.log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0].cpu()
+        chance = target.logits(hidden).float()[:, :-1].log_softmax(-1)
+        follows = ids[:, 1:]
+        sure = chance.gather(-1, follows[..., None])[..., 0].cpu()
+        other = (chance.argmax(-1) != follows).float().cpu()
+        entropy = -(chance.exp() * chance).sum(-1).cpu()
         hidden = hidden.cpu()
         for row, i in enumerate(group):
             _, ends, right, problem, start = drawn[i]
             begin = start - 1  # the position that predicts the solution's first token
             at = begin
             for end in ends:
-                step, so_far = sure[row, at:end], sure[row, begin:end]
-                sums = [step.mean(), step.min(), so_far.mean(), so_far.min()]
-                rows.append(torch.cat([hidden[row, at:end].mean(0), torch.stack(sums)]))
+                parts = [hidden[row, at:end].mean(0), hidden[row, end]]
+                for since in (at, begin):
+                    run = (row, slice(since, end))
+                    parts.append(how_sure(sure[run], other[run], entropy[run]))
+                rows.append(torch.cat(parts))
                 at = end
             marks += right
             owner += [i] * len(ends)
@@ -133,25 +150,86 @@ def chosen_right(score, marks, problems, owner):
     return one, best, any_right
 
 
-def fit(rows, marks, decay=0.1, steps=50):
-    """(w, b) of the logistic regression of marks on rows, each brought to one scale first."""
-    middle, spread = rows.mean(0), rows.std(0) + 1e-3
-    scaled = (rows - middle) / spread
-    weight = torch.zeros(rows.shape[1], requires_grad=True)
-    bias = torch.zeros(1, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weight, bias], max_iter=steps, line_search_fn="strong_wolfe")
+class Head(torch.nn.Module):
+    """Scores of rows that are brought to one scale first."""
 
-    def closure():
-        optimizer.zero_grad()
-        score = scaled @ weight + bias
-        loss = F.binary_cross_entropy_with_logits(score, marks) + decay * (weight**2).sum()
-        loss.backward()
-        return loss
+    def __init__(self, rows):
+        super().__init__()
+        self.middle, self.spread = rows.mean(0), rows.std(0) + 1e-3
+        self.hidden = torch.nn.Linear(rows.shape[1], HIDDEN)
+        self.out = torch.nn.Linear(HIDDEN, 1)
 
-    optimizer.step(closure)
-    with torch.no_grad():
-        weight = weight / spread
-        return weight, bias - weight @ middle
+    def forward(self, rows, dropped=0.0):
+        x = F.dropout((rows - self.middle) / self.spread, dropped)
+        return self.out(F.dropout(F.silu(self.hidden(x)), dropped))[:, 0]
+
+    def weights(self):
+        """For rows as they are."""
+        weight = self.hidden.weight / self.spread
+        return {
+            "hidden_weight": weight.detach(),
+            "hidden_bias": (self.hidden.bias - weight @ self.middle).detach(),
+            "weight": self.out.weight[0].detach(),
+            "bias": self.out.bias.detach(),
+        }
+
+
+def last_steps(problems, owner):
+    """Of each problem the rows of its solutions' last steps."""
+    last = {}
+    for row, (problem, solution) in enumerate(zip(problems.tolist(), owner)):
+        last[problem, solution] = row
+    groups = {}
+    for (problem, _), row in last.items():
+        groups.setdefault(problem, []).append(row)
+    return groups
+
+
+def comparison(score, marks, group):
+    """How badly a problem's right solutions are told from its wrong ones; None: all are alike."""
+    own, right = score[group], marks[group] > 0.5
+    if right.all() or not right.any():
+        return None
+    return F.softplus(own[~right][None, :] - own[right][:, None]).mean()
+
+
+def fit(rows, marks, problems, owner, passes=40, dropped=0.3):
+    """The Head that did best on a tenth of the problems, which it is not fitted to."""
+    names = sorted(set(problems.tolist()))
+    kept_out = set(names[::10])
+    ours = torch.tensor([p not in kept_out for p in problems.tolist()])
+    groups = last_steps(problems, owner)
+    learn_from = [p for p in groups if p not in kept_out]
+    steps = {p: [] for p in learn_from}
+    for row, problem in enumerate(problems.tolist()):
+        if problem in steps:
+            steps[problem].append(row)
+    head = Head(rows[ours])
+    optimizer = torch.optim.AdamW(head.parameters(), lr=1e-3, weight_decay=0.05)
+    best, state = None, None
+    rng = random.Random(1)
+    for _ in range(passes):
+        rng.shuffle(learn_from)
+        for first in range(0, len(learn_from), 32):
+            some = learn_from[first : first + 32]
+            at = [row for p in some for row in steps[p]]
+            where = {row: i for i, row in enumerate(at)}
+            score, right = head(rows[at], dropped), marks[at]
+            loss = F.binary_cross_entropy_with_logits(score, right)
+            told = [comparison(score, right, [where[r] for r in groups[p]]) for p in some]
+            told = [t for t in told if t is not None]
+            if told:
+                loss = loss + 0.5 * torch.stack(told).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        with torch.no_grad():
+            score = head(rows[~ours])
+            held = F.binary_cross_entropy_with_logits(score, marks[~ours]).item()
+        if best is None or held < best:
+            best, state = held, {k: v.clone() for k, v in head.state_dict().items()}
+    head.load_state_dict(state)
+    return head
 
 
 def main():
@@ -180,11 +258,12 @@ def main():
             )
             torch.save(drawn, drawn_path)
         table[split] = features(target, torch.load(drawn_path), args.device)
-    rows, marks, _, _ = table[TRAIN]
+    rows, marks, problems, owner = table[TRAIN]
     held_rows, held_marks, held_problems, held_owner = table[HELD_OUT]
-    weight, bias = fit(rows, marks)
-    score = held_rows @ weight + bias
-    loss = F.binary_cross_entropy_with_logits(rows @ weight + bias, marks).item()
+    head = fit(rows, marks, problems, owner)
+    with torch.no_grad():
+        score = head(held_rows)
+        loss = F.binary_cross_entropy_with_logits(head(rows), marks).item()
     held = F.binary_cross_entropy_with_logits(score, held_marks).item()
     area = ranking(score, held_marks)
     with open(args.out / f"{name}.csv", "w", newline="") as log:
@@ -199,7 +278,7 @@ def main():
         f"best by reward {100 * best:.1f}%, any {100 * any_right:.1f}%",
         file=sys.stderr,
     )
-    torch.save({"weight": weight, "bias": bias}, args.out / f"{name}.pt")
+    torch.save(head.weights(), args.out / f"{name}.pt")
 
 
 if __name__ == "__main__":
