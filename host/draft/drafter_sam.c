@@ -142,6 +142,7 @@ static void step(void *arg, struct source_place *p, int32_t token)
 struct list {
 	struct source_guess *guess; /* [n] */
 	uint32_t n, most;
+	float left; /* that longer matches of the same memory leave */
 };
 
 /* Tokens of the text among those that match. */
@@ -158,10 +159,21 @@ static bool among(const struct list *l, uint32_t from, int32_t token)
 	return false;
 }
 
-static float share_of(const struct sam *s, uint32_t state, uint32_t child)
+/* Places where the state stands, and for each token that came there one more
+ * where another will: what a match seen once says is worth half (Moffat's PPMC,
+ * 1990). The text's have no counts. */
+static float places_of(const struct sam *s, const struct suffix_automaton *a,
+	uint32_t state, uint32_t children)
 {
-	return (float)suffix_automaton_count(s->history, child) /
-		(float)suffix_automaton_count(s->history, state);
+	return a == s->text
+		? 2 * (float)children
+		: (float)(suffix_automaton_count(a, state) + children);
+}
+
+static float times_of(
+	const struct sam *s, const struct suffix_automaton *a, uint32_t child)
+{
+	return a == s->text ? 1 : (float)suffix_automaton_count(a, child);
 }
 
 /* Of one state what was not guessed yet, from guess `first` on. In a list there
@@ -173,7 +185,7 @@ static void put_state(const struct sam *s, struct suffix_automaton *a,
 	struct suffix_child child[SUFFIX_CHILDREN];
 	uint32_t n =
 		suffix_automaton_children(a, m.state, child, s->o.children);
-	uint32_t from = l->n;
+	float places = places_of(s, a, m.state, n);
 
 	for (uint32_t i = 0; i < n && l->n < l->most; i++) {
 		if (l->n - first == s->o.children)
@@ -181,12 +193,11 @@ static void put_state(const struct sam *s, struct suffix_automaton *a,
 		if (among(l, first, child[i].token))
 			continue;
 		like.token = child[i].token;
-		if (a == s->history)
-			like.share = share_of(s, m.state, child[i].state);
+		like.share = l->left * times_of(s, a, child[i].state) / places;
 		l->guess[l->n++] = like;
 	}
-	for (uint32_t i = from; i < l->n && a == s->text; i++)
-		l->guess[i].share = 1 / (float)(l->n - from);
+	if (n)
+		l->left *= (float)n / places;
 }
 
 static void put_first(const struct sam *s, struct list *l,
@@ -208,6 +219,7 @@ static void put_text(const struct sam *s, struct list *l, struct suffix_match m,
 	uint32_t first = l->n;
 
 	put_first(s, l, m, depth);
+	l->left = 1;
 	for (; m.len && l->n - first < s->o.children;
 		m = suffix_automaton_shorter(s->text, m))
 		put_state(s, s->text, l, first, m,
@@ -220,6 +232,7 @@ static void put_history(const struct sam *s, struct list *l,
 {
 	uint32_t first = l->n, origin = HISTORY;
 
+	l->left = 1;
 	for (; m.len && l->n - first < s->o.children;
 		m = suffix_automaton_shorter(s->history, m)) {
 		put_state(s, s->history, l, first, m,
@@ -249,7 +262,7 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
 	const struct sam *s = arg;
-	struct list l = { out, 0, most };
+	struct list l = { out, 0, most, 1 };
 
 	if (most == 1) {
 		put_own(s, &l, p, depth);

@@ -30,25 +30,38 @@ static double probability(
 	return (double)g->share * reliance_of(&r->reliance, &grounds);
 }
 
+/* That one of the memories which say guess i's token is right; 0 where it was
+ * among those before. */
+static double pooled(const struct retriever *r,
+	const struct source_guess *guess, uint32_t n, uint32_t i,
+	uint32_t depth)
+{
+	double none = 1;
+
+	for (uint32_t j = 0; j < n; j++) {
+		if (guess[j].token != guess[i].token)
+			continue;
+		if (j < i)
+			return 0;
+		none *= 1 - probability(r, &guess[j], depth);
+	}
+	return 1 - none;
+}
+
 static bool before(struct candidate a, struct candidate b)
 {
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-/* Sorted in, where it is among the best k; the more likely of two that are the
- * same token. */
+/* Sorted in, where it is among the best k. */
 static uint32_t put(
 	struct candidate *c, uint32_t n, uint32_t k, struct candidate new)
 {
-	uint32_t at = 0;
+	uint32_t at = n;
 
-	while (at < n && c[at].token != new.token)
-		at++;
-	if (at < n && !before(new, c[at]))
-		return n;
-	if (at == n && n < k)
+	if (n < k)
 		n++;
-	else if (at == n && !before(new, c[--at]))
+	else if (!before(new, c[--at]))
 		return n;
 	for (; at && before(new, c[at - 1]); at--)
 		c[at] = c[at - 1];
@@ -65,11 +78,13 @@ static void fill(struct retriever *r, struct tree *t, uint32_t node,
 		guess, t->k == 1 ? 1 : GUESSES);
 	uint32_t kept = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		kept = put(c, kept, t->k,
-			(struct candidate){ guess[i].token,
-				(float)probability(
-					r, &guess[i], t->depth[node]) });
+	for (uint32_t i = 0; i < n; i++) {
+		double p = pooled(r, guess, n, i, t->depth[node]);
+
+		if (p > 0)
+			kept = put(c, kept, t->k,
+				(struct candidate){ guess[i].token, (float)p });
+	}
 	t->n_candidates[node] = kept;
 }
 

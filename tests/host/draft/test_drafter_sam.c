@@ -278,18 +278,44 @@ static void check_once(const struct source_guess *g, uint32_t n)
 	}
 }
 
+static uint32_t different(
+	const struct memory *m, const int32_t *part, uint32_t n)
+{
+	uint32_t sum = 0;
+
+	for (int32_t t = 0; t < 64; t++)
+		sum += times(m, part, n, t) > 0;
+	return sum < usual.children ? sum : usual.children;
+}
+
+/* What PPMC gives a token that came behind the last `match` of n tokens: each
+ * longer match leaves a part, where it stood elsewhere than the next. */
+static double share_of(const struct memory *m, const int32_t *text, uint32_t n,
+	uint32_t match, int32_t token)
+{
+	uint32_t len = in_memory(m, text, n), all, kinds;
+	double left = 1;
+
+	for (; len > match; len--) {
+		all = times(m, text + n - len, len, -1);
+		kinds = different(m, text + n - len, len);
+		if (times(m, text + n - len + 1, len - 1, -1) > all)
+			left *= kinds ? kinds / (double)(all + kinds) : 1;
+	}
+	all = times(m, text + n - len, len, -1);
+	kinds = different(m, text + n - len, len);
+	return left * times(m, text + n - len, len, token) / (all + kinds);
+}
+
 /* It stands where it is said to: behind the last `match` tokens. */
 static void check_ground(const struct source_guess *g, const struct memory *m,
 	const int32_t *text, uint32_t n)
 {
-	const int32_t *part = text + n - g->match;
 	bool stands = false;
 
 	if (g->origin % 2) {
-		uint32_t all = times(m, part, g->match, -1);
-		uint32_t of = times(m, part, g->match, g->token);
-
-		assert_close((double)g->share, of / (double)all, 1e-6,
+		assert_close((double)g->share,
+			share_of(m, text, n, g->match, g->token), 1e-6,
 			"a share of the history");
 		return;
 	}
