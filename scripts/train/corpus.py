@@ -34,6 +34,12 @@ FAMILIES = {
 SHARE = {"summary": 2, "qa": 14, "ui": 6, "reply": 2, "math": 4, "code": 3}
 # of the long ones: a third of all tokens, since a document has eight times those of an item
 LONG_SHARE = {"summary-long": 0.3, "qa-long": 0.5, "ui-long": 0.5, "reply-long": 0.3}
+# What the target is trained on at the end: fewer questions, which teach reading, and more of what
+# is long in the writing.
+EXERCISE = {
+    "summary": 3, "qa": 7, "ui": 6, "reply": 2, "math": 10, "code": 6,
+    "summary-long": 0.6, "qa-long": 0.4, "ui-long": 0.6, "reply-long": 0.3,
+}
 VOCABULARY = 2048  # entries
 # of rows: long documents lie in long rows, whose attention costs more
 LENGTHS = (256, 512, 1024)
@@ -71,22 +77,21 @@ def pieces(book, size=1200):
     return out
 
 
-def draw_families(seed, count, long=False):
+def draw_families(seed, count, share=SHARE):
     """`count` families in their shares, each with the generator to draw from, as (rng, family)."""
     rng = random.Random(seed)
-    share = SHARE | LONG_SHARE if long else SHARE
     names, weights = list(share), list(share.values())
     for _ in range(count):
         yield rng, FAMILIES[rng.choices(names, weights)[0]]
 
 
-def draw_turns(seed, count, several, long=False):
+def draw_turns(seed, count, several, share=SHARE):
     """`count` training items, each as [(prompt, answer)].
 
     Where a family can, a prompt's text is followed by up to `several` questions, since each of
     them teaches reading.
     """
-    for rng, family in draw_families(seed, count, long):
+    for rng, family in draw_families(seed, count, share):
         if several > 1 and hasattr(family, "generate_several"):
             turns = family.generate_several(rng, TRAIN, several)
             if turns:
@@ -159,8 +164,8 @@ def plain_documents(tokenizer, folder, seed, count, response):
         yield [START, *tail], [PROMPT] + [ANSWER] * len(tail)
 
 
-def task_documents(tokenizer, seed, items, response, several, long):
-    for i, turns in enumerate(draw_turns(seed, items, several, long)):
+def task_documents(tokenizer, seed, items, response, several, share):
+    for i, turns in enumerate(draw_turns(seed, items, several, share)):
         doc = fitting(tokenizer, turns, response)
         if doc:
             yield doc
@@ -168,15 +173,18 @@ def task_documents(tokenizer, seed, items, response, several, long):
             print(f"\r{i} of {items} items", end="", file=sys.stderr)
 
 
-def build(path, tokenizer, seed, items, text_folder, response=1, several=SEVERAL, long=True):
+def build(
+    path, tokenizer, seed, items, text_folder, response=1, several=SEVERAL,
+    share=SHARE | LONG_SHARE,
+):
     """Write the packed rows of `items` items and the plain text to `path` (.npz).
 
     response  answers are padded to a multiple of this
     several   up to so many questions about one passage
-    long      whether the families with long documents take part
+    share     how many items of each family are drawn for one item of plain text
     """
     started = time.time()
-    documents = list(task_documents(tokenizer, seed, items, response, several, long))
+    documents = list(task_documents(tokenizer, seed, items, response, several, share))
     count = items // sum(SHARE.values())
     documents += plain_documents(tokenizer, text_folder, seed, count, response)
     rng = random.Random(seed)

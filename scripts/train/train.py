@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Train a model: target, small, draft, diffusion or block (see --help).
+"""Train a model: base, target, small, draft, diffusion or block (see --help).
 
 Everything is written under --out: packed corpus, checkpoint, log of loss.  Started again, it goes
 on from its checkpoint.
@@ -29,7 +29,7 @@ from optimizer import optimizers
 
 CONTEXT = 1024
 KEEP_SECONDS = 240  # between checkpoints
-KINDS = ("target", "small", "draft", "diffusion", "block")
+KINDS = ("base", "target", "small", "draft", "diffusion", "block")
 
 
 def shape_of(kind, miniature=False):
@@ -54,14 +54,17 @@ def shape_of(kind, miniature=False):
 def corpus_of(kind):
     """(file name, what corpus.build is told) of a kind's training rows.
 
-    A model whose positions all see one another has one question a document; the long ones would
+    The target goes on from the base on other rows, which its imitators share.  A model whose positions all see one another has one question a document; the long ones would
     cost it eight times as much for an answer.
     """
     if kind == "diffusion":
-        return "corpus-single.npz", {"response": corpus.RESPONSE, "several": 1, "long": False}
+        form = {"response": corpus.RESPONSE, "several": 1, "share": corpus.SHARE}
+        return "corpus-single.npz", form
     if kind == "block":
         return "corpus-block.npz", {"response": corpus.RESPONSE}
-    return "corpus.npz", {}
+    if kind == "base":
+        return "corpus.npz", {}
+    return "corpus-exercise.npz", {"share": corpus.EXERCISE}
 
 
 class Batches:
@@ -269,8 +272,13 @@ def main():
     if not packed.exists():
         corpus.build(packed, tokenizer, args.seed, args.items, args.text, **form)
     batches = Batches(packed, args.batch, args.seed)
-    form = {key: value for key, value in form.items() if key != "several"}
-    held = HeldOut(tokenizer, args.device, args.held_out, **form)
+    held = HeldOut(
+        tokenizer,
+        args.device,
+        args.held_out,
+        form.get("response", 1),
+        args.kind != "diffusion",
+    )
     last = kept = time.time()
     stop = stopped(last, args.minutes)
     early = False

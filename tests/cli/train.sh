@@ -121,9 +121,10 @@ for rows, length, heads, kv_heads, width, causal in (
     print(rows, length, heads, kv_heads, width, causal, far)
     assert max(far) < 0.006, far
 END
-check 'the target begins, grown from a smaller one' stage target 1e4 --init "$trained/seed.gguf"
-check 'the target goes on' stage target 3e4 --init "$trained/seed.gguf"
-check_eq 'where it went on, from its checkpoint' "$(column target 1)" 'step 19 20 40 58'
+check 'the base begins, grown from a smaller one' stage base 1e4 --init "$trained/seed.gguf"
+check 'the base goes on' stage base 3e4 --init "$trained/seed.gguf"
+check_eq 'where it went on, from its checkpoint' "$(column base 1)" 'step 19 20 40 58'
+check 'the target starts from it' stage target 3e4
 check 'the small target imitates it' stage small 2e4
 check 'the draft imitates it' stage draft 2e4
 check 'the diffusion model starts from it' stage diffusion 2e4
@@ -133,7 +134,7 @@ check 'the exit predictors' "$python" "$train/exit_predictor.py" --out "$trained
 check 'the reward head' "$python" "$train/reward.py" --out "$trained" --problems 8 --samples 4
 check 'that of the small target' "$python" "$train/reward.py" --out "$trained" \
   --problems 8 --samples 4 --model small
-check 'the loss of the target falls' fell target 0.8
+check 'the loss of the base falls' fell base 0.8
 check 'the loss of the small target falls' fell small 0.9
 check 'the loss of the draft falls' fell draft 0.9
 check 'the loss of the diffusion model falls' fell diffusion 0.95
