@@ -113,7 +113,7 @@ static int lever_open(
 	struct lever_state *st = env->state;
 	struct prune_opts *prune = &st->prune;
 
-	cost_init(&st->cost);
+	cost_init(&st->cost, 1);
 	gain_rule_init(&st->lever);
 	st->lever.best_prefix = !o->stop_rule;
 	*prune = prune_defaults(tree_options(env)->candidates);

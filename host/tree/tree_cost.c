@@ -8,9 +8,10 @@
 #define MEMORY 10  /* observations that a moving average remembers */
 #define MARGIN 1.1 /* of slopes */
 
-void cost_init(struct cost *c)
+void cost_init(struct cost *c, double fixed)
 {
 	memset(c, 0, sizeof(*c));
+	c->fixed = fixed;
 }
 
 /* The plain mean of the first few, a moving one from then on. */
@@ -139,17 +140,25 @@ static void find_smaller(struct cost *c, uint32_t i, uint32_t j)
 	}
 }
 
+static void least_of(struct cost_cell *cell, const struct cost_cell *larger)
+{
+	if (larger->estimate >= cell->estimate)
+		return;
+	cell->estimate = larger->estimate;
+	cell->above = larger->above;
+}
+
 /* The least of the larger shapes seen, in the order of shrinking shapes. */
 static void find_larger(struct cost *c, uint32_t i, uint32_t j)
 {
 	struct cost_cell *cell = &c->verify[i][j];
-	double least = cell->n ? cell->most : INFINITY;
 
+	cell->estimate = cell->n ? cell->most : INFINITY;
+	cell->above = (uint16_t)(i + 1);
 	if (i + 1 < COST_ROWS)
-		least = fmin(least, c->verify[i + 1][j].estimate);
+		least_of(cell, &c->verify[i + 1][j]);
 	if (j + 1 < COST_LEAVES)
-		least = fmin(least, c->verify[i][j + 1].estimate);
-	cell->estimate = least;
+		least_of(cell, &c->verify[i][j + 1]);
 }
 
 static double climb(const struct cost *c, const struct cost_cell *from,
@@ -177,6 +186,9 @@ static void find_estimate(struct cost *c, uint32_t i, uint32_t j)
 			fmin(cell->estimate, climb(c, cell, i + 1, j + 1));
 	else if (isinf(cell->estimate))
 		cell->estimate = fmin(by_row, by_leaf);
+	else
+		cell->estimate *= c->fixed +
+			(1 - c->fixed) * (double)(i + 1) / cell->above;
 	cell->estimate = fmax(cell->estimate, fmax(fewer_rows, fewer_leaves));
 }
 

@@ -25,7 +25,7 @@ static inline void random_cost(uint32_t rows)
 	double leaf = draw(2) ? 20 * unit() : 0;
 	uint32_t tile = 1 + draw(3) * 7, every = 1 + draw(9);
 
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	if (draw(3))
 		cost_saw_draft(&cost, 1, 50 * unit());
 	if (!draw(8))

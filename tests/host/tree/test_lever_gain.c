@@ -153,7 +153,7 @@ static void test_calibrated(void **state)
 	struct tree *t = open_tree(l.rows, 6);
 
 	seed = harness_seed();
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	for (uint32_t n = 1; n <= 24; n++)
 		cost_saw_verify(&cost, n, 1, 900 + 20 * n);
 	for (uint32_t i = 0; i < 4; i++) {

@@ -74,7 +74,7 @@ static void test_nothing_seen(void **state)
 {
 	static struct cost c;
 
-	cost_init(&c);
+	cost_init(&c, 1);
 	assert_close(cost_draft(&c), 0, 0, "draft");
 	assert_close(cost_verify(&c, 1, 1), 0, 0, "verify");
 	assert_close(cost_verify(&c, 1000, 1000), 0, 0, "verify");
@@ -87,7 +87,7 @@ static void test_averages(void **state)
 	static struct cost c;
 	double mean;
 
-	cost_init(&c);
+	cost_init(&c, 1);
 	cost_saw_draft(&c, 4, 40);
 	assert_close(cost_draft(&c), 10, 0, "the first");
 	cost_saw_draft(&c, 1, 20);
@@ -112,7 +112,7 @@ static void test_one_seen(void **state)
 {
 	static struct cost c;
 
-	cost_init(&c);
+	cost_init(&c, 1);
 	cost_saw_verify(&c, 8, 3, 77);
 	for (uint32_t rows = 1; rows <= COST_ROWS; rows++)
 		for (uint32_t leaves = 1; leaves <= COST_LEAVES; leaves++)
@@ -120,12 +120,31 @@ static void test_one_seen(void **state)
 				"all there is");
 }
 
+/* Of what a larger shape costs half is taken to go by its rows, until a
+ * smaller one tells. */
+static void test_smaller_is_cheaper(void **state)
+{
+	static struct cost c;
+
+	cost_init(&c, 0.5);
+	cost_saw_verify(&c, 8, 3, 80);
+	assert_close(cost_verify(&c, 8, 3), 80, 0, "seen");
+	assert_close(cost_verify(&c, 12, 4), 80, 0, "larger");
+	assert_close(cost_verify(&c, 4, 1), 60, 1e-9, "half the rows");
+	assert_close(cost_verify(&c, 4, 3), 60, 1e-9, "and as many leaves");
+	assert_close(cost_verify(&c, 1, 1), 45, 1e-9, "one row");
+	cost_saw_verify(&c, 2, 1, 76);
+	assert_close(cost_verify(&c, 2, 1), 76, 0, "seen");
+	assert_true(cost_verify(&c, 4, 2) >= 76 && cost_verify(&c, 4, 2) <= 80);
+	assert_close(cost_verify(&c, 1, 1), 57, 1e-9, "one row of two");
+}
+
 static void test_slopes_by_hand(void **state)
 {
 	static struct cost c;
 
 	/* 1: 100, 8: 282, 16: 490: 26 a row everywhere. */
-	cost_init(&c);
+	cost_init(&c, 1);
 	cost_saw_verify(&c, 16, 1, 490);
 	cost_saw_verify(&c, 8, 1, 282);
 	cost_saw_verify(&c, 1, 1, 100);
@@ -149,7 +168,7 @@ static void test_upper_quartile(void **state)
 	static struct cost c;
 	double time = 100;
 
-	cost_init(&c);
+	cost_init(&c, 1);
 	for (uint32_t rows = 1; rows <= 9; rows++) {
 		cost_saw_verify(&c, rows, 1, time);
 		time += rows * 10;
@@ -163,7 +182,7 @@ static void test_between_steps(void **state)
 {
 	static struct cost c;
 
-	cost_init(&c);
+	cost_init(&c, 1);
 	cost_saw_verify(&c, 1, 1, 100);
 	cost_saw_verify(&c, 2, 1, 190);
 	cost_saw_verify(&c, 8, 1, 200);
@@ -177,7 +196,7 @@ static void test_slope_across_leaves(void **state)
 {
 	static struct cost c;
 
-	cost_init(&c);
+	cost_init(&c, 1);
 	cost_saw_verify(&c, 4, 2, 100);
 	cost_saw_verify(&c, 8, 3, 140);
 	assert_close(cost_verify(&c, 10, 4), 100 + 6 * 11, 1e-3,
@@ -190,7 +209,7 @@ static void test_neither_smaller_nor_larger(void **state)
 {
 	static struct cost c;
 
-	cost_init(&c);
+	cost_init(&c, 1);
 	cost_saw_verify(&c, 4, 3, 100);
 	cost_saw_verify(&c, 8, 3, 140);
 	cost_saw_verify(&c, 8, 4, 150);
@@ -202,7 +221,7 @@ static void test_large_shapes(void **state)
 {
 	static struct cost c;
 
-	cost_init(&c);
+	cost_init(&c, 1);
 	cost_saw_verify(&c, 4, 2, 100);
 	cost_saw_verify(&c, COST_ROWS + 9, COST_LEAVES + 9, 900);
 	assert_close(cost_verify(&c, COST_ROWS, COST_LEAVES), 900, 0, "last");
@@ -243,7 +262,7 @@ static void test_random_tables(void **state)
 		double noise = draw() < 0.5 ? 0 : 500 * draw();
 		uint32_t n = pick(25);
 
-		cost_init(&c);
+		cost_init(&c, 1);
 		for (uint32_t i = 0; i < n; i++) {
 			uint32_t rows = pick(most_rows);
 			uint32_t leaves = pick(most_leaves);
@@ -262,7 +281,7 @@ static void test_full_table(void **state)
 {
 	static struct cost c;
 
-	cost_init(&c);
+	cost_init(&c, 1);
 	for (uint32_t n = 16; n; n--)
 		for (uint32_t l = 1; l <= n; l++)
 			cost_saw_verify(&c, n, l, 10 * ceil(n / 4.) + l);
@@ -276,6 +295,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_nothing_seen),
 	cmocka_unit_test(test_averages),
 	cmocka_unit_test(test_one_seen),
+	cmocka_unit_test(test_smaller_is_cheaper),
 	cmocka_unit_test(test_slopes_by_hand),
 	cmocka_unit_test(test_upper_quartile),
 	cmocka_unit_test(test_between_steps),

@@ -292,7 +292,7 @@ static void price_rows(double step[FEW + 2], bool convex)
 {
 	double rise = 10 * unit();
 
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	step[1] = 20 + 200 * unit();
 	for (uint32_t n = 1; n <= FEW + 1; n++) {
 		if (n > 1)
@@ -376,7 +376,7 @@ static void test_best_prefix_on_tiles(void **state)
 		double rate;
 
 		stop.best_prefix = false;
-		cost_init(&cost);
+		cost_init(&cost, 1);
 		cost_saw_draft(&cost, 1, 10 * unit());
 		for (uint32_t n = 1; n <= 32; n++)
 			cost_saw_verify(&cost, n, 1, 950 + 90 * ceil(n / 8.));
@@ -404,7 +404,7 @@ static void test_equal_rates(void **state)
 
 	gain_rule_init(&p);
 	p.best_prefix = true;
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	for (uint32_t n = 1; n <= 20; n++)
 		cost_saw_verify(&cost, n, 1, n < 5 ? 400 : 100 * n);
 	build(&h, 1, t, &l, &p);
@@ -422,7 +422,7 @@ static void test_hopeless_is_not_drafted(void **state)
 	struct tree *t = open_tree(l.rows, h.k);
 	struct gain_rule p;
 
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	for (uint32_t n = 1; n <= 40; n++)
 		cost_saw_verify(&cost, n, 1, 400 * ceil(n / 8.));
 	gain_rule_init(&p);
@@ -440,7 +440,7 @@ static void test_calls_and_nodes(void **state)
 	uint32_t calls[2] = { 0 }, nodes[2] = { 0 };
 
 	seed = harness_seed();
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	for (uint32_t round = 0; round < 40; round++) {
 		struct hash_drafter h = {
 			.seed = seed + round, .k = 8, .sharp = 4
@@ -477,7 +477,7 @@ static void test_no_cost(void **state)
 	struct hash_drafter h = { .seed = harness_seed(), .k = 4, .sharp = 1 };
 	struct tree *t = open_tree(l.rows, h.k);
 
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	cost_saw_draft(&cost, 1, 5);
 	for (int best_prefix = 0; best_prefix < 2; best_prefix++) {
 		struct gain_rule p;
@@ -496,7 +496,7 @@ static void test_limits(void **state)
 	static const struct build_limits limits[] = { { 1, 5 }, { 9, 0 } };
 	struct hash_drafter h = { .seed = harness_seed(), .k = 4 };
 
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	for (int i = 0; i < 4; i++) {
 		struct tree *t = open_tree(9, h.k);
 		struct gain_rule p;
@@ -517,7 +517,7 @@ static void test_no_room(void **state)
 {
 	const struct build_limits l = { 30, 6 };
 
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	cost_saw_verify(&cost, 1, 1, 100);
 	for (uint32_t i = 0; i < 60; i++) {
 		struct hash_drafter h = {
@@ -547,7 +547,7 @@ static void test_drafter_fails(void **state)
 {
 	const struct build_limits l = { 30, 6 };
 
-	cost_init(&cost);
+	cost_init(&cost, 1);
 	for (uint32_t fail = 1; fail < 5; fail++) {
 		struct hash_drafter h = {
 			.seed = fail, .k = 3, .sharp = 1, .fail = fail
