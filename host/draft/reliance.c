@@ -35,10 +35,9 @@ void reliance_init(struct reliance *r)
 double reliance_of(const struct reliance *r, const struct grounds *g)
 {
 	uint32_t m = match_class(g->match), d = depth_class(g->depth);
-	double promised = r->cell[g->origin][m][d].promised;
-	double kept = r->cell[g->origin][m][d].kept;
 
-	return kept < promised ? kept / promised : 1;
+	return r->cell[g->origin][m][d].kept /
+		r->cell[g->origin][m][d].promised;
 }
 
 void reliance_saw(

@@ -34,7 +34,7 @@ struct grounds {
 
 void reliance_init(struct reliance *);
 
-/* The factor, above 0; times a share it is at most 1 for shares up to 1. */
+/* The factor, above 0; above 1 where more comes true than the shares say. */
 double reliance_of(const struct reliance *, const struct grounds *);
 
 /* Guesses on these grounds had `share` together, 0 to 1, and one of them came

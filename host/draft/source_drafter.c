@@ -5,6 +5,7 @@
 #include "host/tree/tree.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ static double probability(
 {
 	const struct grounds grounds = { g->origin, g->match, depth };
 
-	return (double)g->share * reliance_of(&r->reliance, &grounds);
+	return fmin((double)g->share * reliance_of(&r->reliance, &grounds), 1);
 }
 
 /* That one of the memories which say guess i's token is right; 0 where it was
