@@ -34,8 +34,8 @@ FAMILIES = {
 SHARE = {"summary": 2, "qa": 14, "ui": 6, "reply": 2, "math": 4, "code": 3}
 # of the long ones: a third of all tokens, since a document has eight times those of an item
 LONG_SHARE = {"summary-long": 0.3, "qa-long": 0.5, "ui-long": 0.5, "reply-long": 0.3}
-# What the target is trained on at the end: fewer questions, which teach reading, and more of what
-# is long in the writing.
+# What the base is exercised on: fewer questions, which teach reading, and more of what is long in
+# the writing.
 EXERCISE = {
     "summary": 3, "qa": 7, "ui": 6, "reply": 2, "math": 10, "code": 6,
     "summary-long": 0.6, "qa-long": 0.4, "ui-long": 0.6, "reply-long": 0.3,

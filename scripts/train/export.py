@@ -21,8 +21,8 @@ MODELS = {
     "diffusion": ("Tandem diffusion", "Q4_0"),
     "block": ("Tandem block diffusion", "Q4_0"),
 }
-# name: the stages that it goes on from, which are not shipped
-BEFORE = {"target": ["base"]}
+# name: the stages that it is made of, which are not shipped
+BEFORE = {"target": ["base", "exercise"]}
 # name: the model that it belongs to
 EXITS = {"exit": "target", "exit-third": "target"}
 REWARDS = {"reward": "target", "reward-small": "small"}

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Train a model: base, target, small, draft, diffusion or block (see --help).
+"""Train a model: base, exercise, small, draft, diffusion or block (see --help).
 
 Everything is written under --out: packed corpus, checkpoint, log of loss.  Started again, it goes
 on from its checkpoint.
@@ -29,7 +29,7 @@ from optimizer import optimizers
 
 CONTEXT = 1024
 KEEP_SECONDS = 240  # between checkpoints
-KINDS = ("base", "target", "small", "draft", "diffusion", "block")
+KINDS = ("base", "exercise", "small", "draft", "diffusion", "block")
 
 
 def shape_of(kind, miniature=False):
@@ -54,7 +54,8 @@ def shape_of(kind, miniature=False):
 def corpus_of(kind):
     """(file name, what corpus.build is told) of a kind's training rows.
 
-    The target goes on from the base on other rows, which its imitators share.  A model whose positions all see one another has one question a document; the long ones would
+    What exercises goes on from the base on other rows, which the target's imitators share.  A model
+    whose positions all see one another has one question a document; the long ones would
     cost it eight times as much for an answer.
     """
     if kind == "diffusion":

@@ -124,7 +124,8 @@ END
 check 'the base begins, grown from a smaller one' stage base 1e4 --init "$trained/seed.gguf"
 check 'the base goes on' stage base 3e4 --init "$trained/seed.gguf"
 check_eq 'where it went on, from its checkpoint' "$(column base 1)" 'step 19 20 40 58'
-check 'the target starts from it' stage target 3e4
+check 'it is exercised' stage exercise 3e4
+check 'the target lies between' stage target 0
 check 'the small target imitates it' stage small 2e4
 check 'the draft imitates it' stage draft 2e4
 check 'the diffusion model starts from it' stage diffusion 2e4
@@ -139,10 +140,10 @@ check 'the loss of the small target falls' fell small 0.9
 check 'the loss of the draft falls' fell draft 0.9
 check 'the loss of the diffusion model falls' fell diffusion 0.95
 check 'the loss of the block diffusion model falls' fell block 0.95
-check_has 'the log of the target' "$(head -n 1 "$trained/target.csv")" \
+check_has 'the log of the base' "$(head -n 1 "$trained/base.csv")" \
   ,summary-long,qa-long,ui-long,reply-long
 check 'the export' "$python" "$train/export.py" --out "$trained" --models "$models"
-check 'the curve of the loss is drawn' grep -q '<polyline' "$models/logs/target.svg"
+check 'the curve of the loss is drawn' grep -q '<polyline' "$models/logs/exercise.svg"
 check 'the items' "$python" "$train/items.py" --out "$models/tasks" --items 5 --long 5
 
 export TANDEM_MODELS=$models
