@@ -13,7 +13,7 @@
  */
 #include <stdint.h>
 
-#ifdef __AMX_BF16__
+#if defined(__AMX_BF16__) && defined(__AVX512BF16__)
 #include <immintrin.h>
 #include <math.h>
 #include <stdlib.h>

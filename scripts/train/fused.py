@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 library = None
 tiles = False  # whether the library attends by the matrix unit
+MOST_WIDTH = 128  # of a head that attention.c has room for
 PARTS = 16  # runs of rows whose share of a norm's gradient is summed apart
 SOURCES = [Path(__file__).with_name(name) for name in ("fused.c", "attention.c")]
 
@@ -150,7 +151,7 @@ def attend(q, k, v, mask):
     """Of q [B, T, heads, N] to k and v [B, T, kv_heads, N] under mask [B or 1, 1, T, T], which is
     added to the scores: as q."""
     rows, length, heads, width = q.shape
-    if tiles and usable(q) and width % 32 == 0:
+    if tiles and usable(q) and width % 32 == 0 and width <= MOST_WIDTH:
         mask = mask.expand(rows, -1, -1, -1).contiguous()
         return Attention.apply(q, k.contiguous(), v.contiguous(), mask)
     # the heads that share keys are stacked along the positions: no copy of keys and values

@@ -99,7 +99,7 @@ if not fused.tiles:
 torch.manual_seed(1)
 for rows, length, heads, kv_heads, width, causal in (
     (2, 64, 2, 1, 32, True), (2, 70, 4, 2, 64, False), (1, 33, 2, 2, 128, True),
-    (2, 200, 6, 2, 64, True), (1, 5, 1, 1, 32, False),
+    (2, 200, 6, 2, 64, True), (1, 5, 1, 1, 32, False), (1, 40, 2, 1, 160, True),
 ):
     shapes = [(rows, length, n, width) for n in (heads, kv_heads, kv_heads, heads)]
     q, k, v, d = (torch.randn(shape).bfloat16() for shape in shapes)
