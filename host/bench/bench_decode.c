@@ -154,11 +154,8 @@ static double n_weights(const struct model *m)
 static int open_model(struct bench_decode *b, struct err *e)
 {
 	char path[PATH_MAX];
-	int ret;
+	int ret = models_choose(b->args->model, MODEL_TARGET, path, e);
 
-	if (b->args->model)
-		return model_open(&b->model, b->args->model, e);
-	ret = models_find(MODEL_TARGET, path, e);
 	return ret ? ret : model_open(&b->model, path, e);
 }
 

@@ -7,8 +7,10 @@
 #include "host/cmd/convert_report.h"
 #include "host/convert/convert.h"
 #include "host/model/model.h"
+#include "host/shipped/shipped_models.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -145,6 +147,7 @@ static int convert_file(const char *source, const char *path, struct err *e)
 
 static int run(int argc, char **argv)
 {
+	char source[PATH_MAX];
 	struct err e = { 0 };
 	unsigned operands;
 	int status, ret;
@@ -156,7 +159,9 @@ static int run(int argc, char **argv)
 			"an image is written under another name and renamed "
 			"when it is whole: it cannot go to standard output");
 	cmd_catch_signals();
-	ret = convert_file(argv[1], argv[2], &e);
+	ret = models_choose(argv[1], MODEL_TARGET, source, &e);
+	if (!ret)
+		ret = convert_file(source, argv[2], &e);
 	if (!ret)
 		return EXIT_OK;
 	status = cmd_fail(&e);

@@ -7,10 +7,12 @@
 #include "host/cmd/inspect.h"
 #include "host/cmd/inspect_image.h"
 #include "host/model/packed.h"
+#include "host/shipped/shipped_models.h"
 #include "tensor/gguf.h"
 
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 
 static bool as_json;
@@ -30,7 +32,8 @@ static const struct opt_command usage = {
 		   "bytes and offset. Works on any well-formed GGUF file, "
 		   "also of architectures that Tandem does not run. Of a "
 		   "flash image it shows the model, the extents and where "
-		   "the tensors lie.",
+		   "the tensors lie. FILE may be the name of a model that "
+		   "comes with the program: target, small, draft, ...",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,
@@ -82,13 +85,16 @@ static int show_image(const char *path, struct err *e)
 static int run(int argc, char **argv)
 {
 	struct err e = { 0 };
+	char path[PATH_MAX];
 	unsigned operands;
 	int status, ret;
 
 	if (!cmd_parse(&cmd_inspect, argc, argv, &operands, &status))
 		return status;
-	ret = image_probe(argv[1]) ? show_image(argv[1], &e)
-				   : show_gguf(argv[1], &e);
+	ret = models_choose(argv[1], MODEL_TARGET, path, &e);
+	if (!ret)
+		ret = image_probe(path) ? show_image(path, &e)
+					: show_gguf(path, &e);
 	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 

@@ -29,8 +29,8 @@ static const char *model_path, *ids_text, *ids_file, *out_path;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file or an image (the one that comes with the "
-		"program)" },
+		"the model: a GGUF file, an image or the name of one that comes "
+		"with the program (target)" },
 	{ OPT_STRING, 0, "ids", &ids_text, "LIST",
 		"token ids, separated by spaces or commas" },
 	{ OPT_STRING, 0, "ids-file", &ids_file, "FILE",

@@ -32,8 +32,8 @@ static bool as_json;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file or an image (the one that comes with the "
-		"program)" },
+		"the model: a GGUF file, an image or the name of one that comes "
+		"with the program (target)" },
 	{ OPT_INT, 0, "items", &n_items, "N",
 		"only the first N items of a task, or windows of a text (0: "
 		"all)", 0, INT32_MAX },

@@ -34,8 +34,8 @@ static bool piped; /* standard input, for want of another prompt */
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file or an image (the one that comes with the "
-		"program)" },
+		"the model: a GGUF file, an image or the name of one that comes "
+		"with the program (target; for diffusion, diffusion or block)" },
 	{ OPT_STRING, 'p', "prompt", &prompt_text, "TEXT",
 		"the prompt, also where it begins with a -" },
 	{ OPT_STRING, 'f', "file", &prompt_file, "FILE",

@@ -13,18 +13,14 @@
 int vocabulary_open(struct tokenizer **out, const char *model, uint64_t *hash,
 	struct err *e)
 {
-	char target[PATH_MAX];
+	char path[PATH_MAX];
 	struct packed *image = NULL;
 	struct gguf *g;
-	int ret = 0;
+	int ret = models_choose(model, MODEL_TARGET, path, e);
 
-	if (!model) {
-		ret = models_find(MODEL_TARGET, target, e);
-		model = target;
-	}
 	if (!ret)
-		ret = image_probe(model) ? packed_open(&image, &g, model, e)
-					 : gguf_open(&g, model, e);
+		ret = image_probe(path) ? packed_open(&image, &g, path, e)
+					: gguf_open(&g, path, e);
 	if (ret)
 		return ret;
 	ret = tokenizer_open(out, g, e);
@@ -32,5 +28,5 @@ int vocabulary_open(struct tokenizer **out, const char *model, uint64_t *hash,
 		*hash = vocabulary_hash(g);
 	gguf_close(g);
 	packed_close(image);
-	return ret ? err_in(e, "%s", model) : 0;
+	return ret ? err_in(e, "%s", path) : 0;
 }

@@ -51,8 +51,9 @@ static const struct opt option_rows[] = {
 		"with lever: stop a tree where the paper does, not at its "
 		"best prefix" },
 	{ OPT_STRING, 0, "exit", IN(exit), "FILE|none",
-		"with lever: the exit predictor of the model (the one that "
-		"comes with the program, where it fits), or none",
+		"with lever: the exit predictor of the model (exit, which "
+		"comes with the program, where it fits; exit-third does, "
+		"too), or none",
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
 		"with lever: what an edge must be likely for to stay (one "

@@ -1,10 +1,13 @@
 #include "host/shipped/shipped_models.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/shipped/shipped.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static const struct shipped models = { "TANDEM_MODELS", "models",
 	"flash/models", "the models" };
@@ -13,11 +16,14 @@ static const struct {
 	const char *name, *hint;
 } roles[] = {
 	[MODEL_TARGET] = { "target", "-m FILE names one, " },
+	[MODEL_SMALL] = { "small", "-m FILE names one, " },
 	[MODEL_DRAFT] = { "draft", "--draft FILE names one, " },
 	[MODEL_DIFFUSION] = { "diffusion", "-m FILE names one, " },
 	[MODEL_BLOCK] = { "block", "-m FILE names one, " },
 	[MODEL_EXIT] = { "exit", "" },
+	[MODEL_EXIT_THIRD] = { "exit-third", "" },
 	[MODEL_REWARD] = { "reward", "" },
+	[MODEL_REWARD_SMALL] = { "reward-small", "" },
 };
 
 const char *model_role_name(enum model_role role)
@@ -34,11 +40,23 @@ int models_find(enum model_role role, char path[PATH_MAX], struct err *e)
 	return shipped_find(&models, file, what, roles[role].hint, path, e);
 }
 
+/* The role of that name, or -1; a file of that name comes first. */
+static int role_named(const char *name)
+{
+	for (int i = 0; i < (int)ARRAY_LEN(roles); i++)
+		if (!strcmp(roles[i].name, name))
+			return access(name, F_OK) ? i : -1;
+	return -1;
+}
+
 int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 	struct err *e)
 {
-	if (!named)
-		return models_find(role, path, e);
+	int other = named ? role_named(named) : -1;
+
+	if (!named || other >= 0)
+		return models_find(
+			named ? (enum model_role)other : role, path, e);
 	if ((size_t)snprintf(path, PATH_MAX, "%s", named) >= PATH_MAX)
 		return err_set(e, ENAMETOOLONG,
 			"the name of the %s model is too long",

@@ -14,11 +14,14 @@ struct err;
 
 enum model_role {
 	MODEL_TARGET,
+	MODEL_SMALL, /* target of a third the size */
 	MODEL_DRAFT,
 	MODEL_DIFFUSION,
-	MODEL_BLOCK,  /* block diffusion */
-	MODEL_EXIT,   /* exit predictor of the target */
-	MODEL_REWARD, /* a score per step of a solution */
+	MODEL_BLOCK,      /* block diffusion */
+	MODEL_EXIT,       /* exit predictor of the target, behind half of it */
+	MODEL_EXIT_THIRD, /* the same, behind a third of it */
+	MODEL_REWARD,     /* a score per step of a solution of the target */
+	MODEL_REWARD_SMALL, /* the same of the small target */
 };
 
 /* "target", "draft", ...: what messages call it and FILE in FILE.gguf. */
@@ -30,7 +33,10 @@ const char *model_role_name(enum model_role);
  */
 int models_find(enum model_role, char path[PATH_MAX], struct err *);
 
-/* The file `named`, or with NULL that of models_find. */
+/*
+ * The file `named`; with NULL that of models_find; with a role's name, unless
+ * there is a file of that name, that of models_find for this role.
+ */
 int models_choose(
 	const char *named, enum model_role, char path[PATH_MAX], struct err *);
 

@@ -35,11 +35,15 @@ static const char *folder(const char *a, const char *b)
 static void test_names(void **state)
 {
 	assert_string_equal(model_role_name(MODEL_TARGET), "target");
+	assert_string_equal(model_role_name(MODEL_SMALL), "small");
 	assert_string_equal(model_role_name(MODEL_DRAFT), "draft");
 	assert_string_equal(model_role_name(MODEL_DIFFUSION), "diffusion");
 	assert_string_equal(model_role_name(MODEL_BLOCK), "block");
 	assert_string_equal(model_role_name(MODEL_EXIT), "exit");
+	assert_string_equal(model_role_name(MODEL_EXIT_THIRD), "exit-third");
 	assert_string_equal(model_role_name(MODEL_REWARD), "reward");
+	assert_string_equal(
+		model_role_name(MODEL_REWARD_SMALL), "reward-small");
 }
 
 static void test_found(void **state)
@@ -54,6 +58,32 @@ static void test_found(void **state)
 	assert_ok(models_find_task("qa", path, &e), &e);
 	snprintf(want, sizeof(want), "%s/tasks/qa.jsonl", dir);
 	assert_string_equal(path, want);
+}
+
+/* A file of a role's name comes before the role. */
+static void test_chosen(void **state)
+{
+	const char *dir = folder("small.gguf", "target.gguf");
+	char path[PATH_MAX], want[PATH_MAX];
+	struct err e = { 0 };
+
+	assert_ok(models_choose("small", MODEL_TARGET, path, &e), &e);
+	snprintf(want, sizeof(want), "%s/small.gguf", dir);
+	assert_string_equal(path, want);
+	assert_ok(models_choose(NULL, MODEL_TARGET, path, &e), &e);
+	snprintf(want, sizeof(want), "%s/target.gguf", dir);
+	assert_string_equal(path, want);
+	assert_ok(models_choose("./small", MODEL_TARGET, path, &e), &e);
+	assert_string_equal(path, "./small");
+	assert_ok(models_choose("smaller", MODEL_TARGET, path, &e), &e);
+	assert_string_equal(path, "smaller");
+	assert_int_equal(
+		models_choose("draft", MODEL_TARGET, path, &e), -ENOENT);
+
+	assert_int_equal(chdir(dir), 0);
+	fclose(fopen("small", "w"));
+	assert_ok(models_choose("small", MODEL_TARGET, path, &e), &e);
+	assert_string_equal(path, "small");
 }
 
 /* The place that the user names is the only one. */
@@ -102,6 +132,7 @@ static void test_beside_the_program(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_names),
 	cmocka_unit_test(test_found),
+	cmocka_unit_test(test_chosen),
 	cmocka_unit_test(test_not_found),
 	cmocka_unit_test(test_beside_the_program),
 };
