@@ -6,27 +6,42 @@
 # ---- what is read ---------------------------------------------------------------------
 run_ok "$TANDEM" inspect "$image"
 mapfile -t layer < <(awk '/^  layer [0-9]+ .* raw / { print $4 }' <<<"$out")
-check_eq 'layers of the image' ${#layer[@]} 5
-# read_of RESIDENT OPTION...: the others, once in each pass.
+n=${#layer[@]}
+run_ok "$TANDEM" inspect $model --json
+check_eq 'layers of the image' $n "$(sed -n \
+  's/.*"llama.block_count"[^}]*"value":\([0-9]*\).*/\1/p' "$tmp/out")"
+# read_of BUDGET OPTION...: the layers for which there is no room, once in each
+# pass.
 read_of() {
-  local resident=$1 bytes=0 i
+  local budget=$1 resident=0 bytes=0 i
   shift
-  for ((i = resident; i < 5; i++)); do
+  case $budget in
+  *%) resident=$((${budget%\%} * n / 100)) ;;
+  *M)
+    bytes=$((${budget%M} << 20))
+    while ((resident < n && layer[resident] <= bytes)); do
+      bytes=$((bytes - layer[resident++]))
+    done
+    bytes=0
+    ;;
+  esac
+  for ((i = resident; i < n; i++)); do
     bytes=$((bytes + layer[i]))
   done
+  set -- "$@" --dram-budget "$budget"
   generate -m "$image" "$@"
   check_eq "layers in memory with $*" "$(count resident_layers)" "$resident"
   check_eq "bytes read in a pass with $*" "$(count bytes_per_pass)" $bytes.0
   check_eq "bytes read with $*" "$(count bytes_used)" \
     $((bytes * $(count passes)))
   check_eq "layers read with $*" "$(count layers_used)" \
-    $(((5 - resident) * $(count passes)))
+    $(((n - resident) * $(count passes)))
 }
-read_of 0 --method flash-ar --dram-budget 0%
-read_of 2 --method lever --dram-budget 40%
-read_of 2 --method edgellm --draft-on device --dram-budget 59%
-read_of 3 --method lever --draft oracle:0.9 --dram-budget 5M
-read_of 4 --method chain --dram-budget 99%
+read_of 0% --method flash-ar
+read_of 40% --method lever
+read_of 59% --method edgellm --draft-on device
+read_of 5M --method lever --draft oracle:0.9
+read_of 99% --method chain
 generate -m "$image" --method lever --dram-budget 100%
 check_lacks 'JSON with all in memory' "$out" '"flash":'
 

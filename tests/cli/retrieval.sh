@@ -73,7 +73,8 @@ more 'accepted with all rows recycled' "$(count accepted_tokens)" "$way"
 
 # ---- a chain is as long as its drafter's -------------------------------------
 # What is copied is long: the whole of a text comes again.
-long=$(printf 'one two three four five six seven eight nine ten. %.0s' 1 2 3 4)
+once=$(printf '%s ' {1..16})
+long=$once$once$once$once
 for draft in pld:10 sam:39 ngram-map:48 suffix:32; do
   run_ok "$TANDEM" run -p "$long" -n 60 --ignore-eos -t 1 --json \
     --method chain --draft "${draft%:*}"
