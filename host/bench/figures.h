@@ -14,7 +14,7 @@
 struct experiment;
 struct run;
 
-#define FIGURES_TASKS 6
+#define FIGURES_TASKS 10
 
 /* Sums over decode phases. */
 struct figures {

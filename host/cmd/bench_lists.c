@@ -102,28 +102,24 @@ int list_tables(const struct command *c, const char *list,
 int list_tasks(const struct command *c, const char *list,
 	const char *out[FIGURES_TASKS], unsigned *n)
 {
-	static const char *const names[EVAL_TASKS] = { "summary", "qa", "ui",
-		"reply", "math", "code" };
+	bool taken[EVAL_TASKS] = { false }, which[EVAL_TASKS];
 	char part[LIST_PART];
 
 	if (!strcmp(list, "none"))
 		return EXIT_OK;
-	if (!strcmp(list, "all"))
-		list = EVAL_TASK_NAMES;
 	while (list_part(&list, part)) {
-		const char *name = NULL;
-
-		for (int i = 0; i < EVAL_TASKS; i++)
-			if (!strcmp(part, names[i]))
-				name = names[i];
-		for (unsigned i = 0; i < *n && name; i++)
-			if (out[i] == name)
-				return cmd_misuse(
-					c, "--tasks names '%s' twice", name);
-		if (!name)
+		if (!eval_task_named(part, which))
 			return list_refuse(c, "tasks", part,
-				EVAL_TASK_NAMES ", all and none");
-		out[(*n)++] = name;
+				EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS ", none");
+		for (int i = 0; i < EVAL_TASKS; i++) {
+			if (!which[i])
+				continue;
+			if (taken[i])
+				return cmd_misuse(c, "--tasks names '%s' twice",
+					eval_task_names[i]);
+			taken[i] = true;
+			out[(*n)++] = eval_task_names[i];
+		}
 	}
 	return *n ? EXIT_OK : cmd_misuse(c, "--tasks names none");
 }

@@ -32,7 +32,7 @@ int list_methods(const struct command *, const char *list, bool diffusion,
 int list_tables(const struct command *, const char *list,
 	const char *const *names, int n, bool *out);
 
-/* Of --tasks: names, all or none. */
+/* Of --tasks: names of tasks and of groups, or none. */
 int list_tasks(const struct command *, const char *list,
 	const char *out[FIGURES_TASKS], unsigned *n);
 

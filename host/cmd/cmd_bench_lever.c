@@ -11,7 +11,7 @@
 #include "host/eval/eval_tasks.h"
 
 static struct bench_line line = { .items = 10, .predict = 128 };
-static const char *tasks = EVAL_TASK_NAMES;
+static const char *tasks = "short";
 static const char *method_list = "flash-ar, chain, specinfer, opt-tree, "
 				 "eagle2-tree, edgellm, lever";
 static const char *tables = "methods, prune, budget, length, quality";
@@ -32,7 +32,8 @@ static const struct opt opts[] = {
 		"edgellm, lever (all) and autoregressive",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"some of " EVAL_TASK_NAMES " (all), or none: prompts of "
+		"some of " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
+		" (short); or none: prompts of "
 		"pseudo-random tokens, and no text ends before -n",
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",

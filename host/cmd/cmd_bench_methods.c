@@ -39,7 +39,8 @@ static const struct opt opts[] = {
 		"what to continue: a prompt a line, or JSON lines with a "
 		"member prompt" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"instead the items of some of " EVAL_TASK_NAMES " (all), or "
+		"instead the items of some of " EVAL_TASK_NAMES "; "
+		EVAL_TASK_GROUPS " (short); or "
 		"none: prompts of pseudo-random tokens, and no text ends "
 		"before -n",
 		.choices = eval_task_names },
@@ -96,7 +97,7 @@ static int take(struct methods_args *a, struct sets *sets)
 		a->method, &a->n_methods, METHODS_MAX);
 
 	if (!status && !prompts)
-		status = list_tasks(&cmd_bench_methods, tasks ? tasks : "all",
+		status = list_tasks(&cmd_bench_methods, tasks ? tasks : "short",
 			a->run.task, &a->run.n_tasks);
 	if (status)
 		return status;

@@ -12,7 +12,7 @@
 #include "host/eval/eval_tasks.h"
 
 static struct bench_line line = { .items = 20, .predict = ASKED_PREDICT };
-static const char *tasks = "summary, qa, ui, reply";
+static const char *tasks = "long";
 static const char *tables = "all";
 
 /* clang-format off */
@@ -24,8 +24,8 @@ static const struct opt opts[] = {
 		"some of ablation, length, drafters, cycles, overhead, graphs "
 		"(switching them), or all (all)" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"some of " EVAL_TASK_NAMES " (summary, qa, ui, reply: those "
-		"that copy), or all",
+		"some of " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
+		" (long: those that copy most)",
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"of each task the first N (20)", 1, 1000 },

@@ -62,13 +62,13 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem eval",
-	.synopsis =
-		"(TASK | all | FILE | --list) [-m MODEL] [--items N] [OPTIONS]",
+	.synopsis = "(TASK | FILE | --list) [-m MODEL] [--items N] [OPTIONS]",
 	.summary = "measure how often a model is right on held-out items",
 	.details =
-		"TASK is one of summary, qa, ui, reply, math and code, whose "
-		"items come with the program and were held out when its "
-		"models were trained. FILE, a path with a '/' or one that ends "
+		"TASK is one of " EVAL_TASK_NAMES ", whose items come with the "
+		"program and were held out when its models were trained, or "
+		"a group of them: " EVAL_TASK_GROUPS
+		". FILE, a path with a '/' or one that ends "
 		"in .jsonl or .txt, has such items, or prompts alone: JSON "
 		"lines with a \"prompt\", or lines of plain text. Outputs of "
 		"prompts alone are counted and timed, and nothing is "
@@ -112,13 +112,13 @@ static int check_usage(const char *operand)
 			: EXIT_OK;
 	if (!operand)
 		return cmd_misuse(&cmd_eval,
-			"no task: " EVAL_TASK_NAMES ", all, or a file of "
-			"items or prompts");
-	if (!eval_task_is_file(operand) && !eval_task_is_name(operand) &&
-		strcmp(operand, "all"))
+			"no task: " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
+			"; or a file of items or prompts");
+	if (!eval_task_is_file(operand) && !eval_task_named(operand, NULL))
 		return cmd_misuse(&cmd_eval,
 			"unknown task '%s'; there is " EVAL_TASK_NAMES
-			" and all; a file of items or prompts has a '/' in its "
+			"; " EVAL_TASK_GROUPS
+			"; a file of items or prompts has a '/' in its "
 			"path or ends in .jsonl or .txt",
 			operand);
 	if (as_json && n_show)

@@ -48,7 +48,7 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem perplexity",
-	.synopsis = "(TASK | all | FILE) [-m MODEL] [--items N] [OPTIONS]",
+	.synopsis = "(TASK | FILE) [-m MODEL] [--items N] [OPTIONS]",
 	.summary = "measure how well a model foretells text",
 	.details =
 		"Perplexity is the exponential of the mean negative "
@@ -56,7 +56,8 @@ static const struct opt_command usage = {
 		"behind those before it: 1 is perfect. It tells layouts and "
 		"precisions of the device apart that write the same text.\n\n"
 		"TASK is one of " EVAL_TASK_NAMES ", whose held-out items "
-		"come with the program; a FILE that ends in .jsonl has such "
+		"come with the program, or a group of them: " EVAL_TASK_GROUPS
+		"; a FILE that ends in .jsonl has such "
 		"items, too. Every item is read from an empty cache, and the "
 		"tokens of its answer and the end token are scored.\n\n"
 		"Any other FILE, - for standard input, is plain text. It is "
@@ -100,16 +101,16 @@ struct job {
 
 static bool is_items(const char *operand)
 {
-	return eval_task_is_name(operand) || eval_task_is_jsonl(operand) ||
-		!strcmp(operand, "all");
+	return eval_task_named(operand, NULL) || eval_task_is_jsonl(operand);
 }
 
 static int check_usage(const char *operand)
 {
 	if (!operand)
 		return cmd_misuse(&cmd_perplexity,
-			"nothing to read: " EVAL_TASK_NAMES ", all, a file of "
-			"items or one of text");
+			"nothing to read: " EVAL_TASK_NAMES
+			"; " EVAL_TASK_GROUPS
+			"; a file of items or one of text");
 	if (window && is_items(operand))
 		return cmd_misuse(&cmd_perplexity,
 			"--window is for a text; '%s' has items, which are "
@@ -135,7 +136,7 @@ static int read_text(struct job *j, const char *path, struct err *e)
 	if (ret == -ENOENT && !slash)
 		return err_set(e, ENOENT,
 			"no file '%s', and no task of that name; there is " EVAL_TASK_NAMES
-			" and all",
+			"; " EVAL_TASK_GROUPS,
 			path);
 	if (!ret)
 		add_row(j, slash ? slash + 1 : path, path);

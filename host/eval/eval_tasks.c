@@ -8,7 +8,13 @@
 #include <string.h>
 
 const char *const eval_task_names[] = { "summary", "qa", "ui", "reply", "math",
-	"code", "all", NULL };
+	"code", "summary-long", "qa-long", "ui-long", "reply-long", "short",
+	"long", "all", NULL };
+
+/* Behind the tasks' own names, in this order. */
+static const struct {
+	size_t first, end;
+} groups[] = { { 0, 6 }, { 6, EVAL_TASKS }, { 0, EVAL_TASKS } };
 
 static bool ends_in(const char *path, const char *suffix)
 {
@@ -17,12 +23,19 @@ static bool ends_in(const char *path, const char *suffix)
 	return len >= n && !strcmp(path + len - n, suffix);
 }
 
-bool eval_task_is_name(const char *operand)
+bool eval_task_named(const char *operand, bool which[EVAL_TASKS])
 {
-	for (size_t i = 0; i < EVAL_TASKS; i++)
-		if (!strcmp(eval_task_names[i], operand))
-			return true;
-	return false;
+	size_t i = 0, first, end;
+
+	while (eval_task_names[i] && strcmp(eval_task_names[i], operand))
+		i++;
+	if (!eval_task_names[i])
+		return false;
+	first = i < EVAL_TASKS ? i : groups[i - EVAL_TASKS].first;
+	end = i < EVAL_TASKS ? i + 1 : groups[i - EVAL_TASKS].end;
+	for (size_t t = 0; t < EVAL_TASKS && which; t++)
+		which[t] = t >= first && t < end;
+	return true;
 }
 
 bool eval_task_is_jsonl(const char *operand)
@@ -79,14 +92,16 @@ static int add_file(struct eval_tasks *all, const char *path,
 int eval_tasks_read(struct eval_tasks *all, const char *operand,
 	enum eval_need need, struct err *e)
 {
+	bool which[EVAL_TASKS];
 	int ret = 0;
 
 	if (eval_task_is_file(operand))
 		return add_file(all, operand, need, e);
-	if (strcmp(operand, "all"))
+	if (!eval_task_named(operand, which))
 		return add_task(all, operand, e);
 	for (size_t i = 0; i < EVAL_TASKS && !ret; i++)
-		ret = add_task(all, eval_task_names[i], e);
+		if (which[i])
+			ret = add_task(all, eval_task_names[i], e);
 	return ret;
 }
 

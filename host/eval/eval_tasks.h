@@ -14,10 +14,13 @@
 
 struct err;
 
-#define EVAL_TASKS      6
-#define EVAL_TASK_NAMES "summary, qa, ui, reply, math, code"
+#define EVAL_TASKS 10
+#define EVAL_TASK_NAMES                                      \
+	"summary, qa, ui, reply, math, code, summary-long, " \
+	"qa-long, ui-long, reply-long"
+#define EVAL_TASK_GROUPS "short (the first six), long, all"
 
-/* The EVAL_TASKS that come with the program, then "all" of them, then NULL. */
+/* The EVAL_TASKS that come with the program, then their groups, then NULL. */
 extern const char *const eval_task_names[];
 
 struct eval_task {
@@ -31,14 +34,16 @@ struct eval_tasks {
 	size_t n;
 };
 
-bool eval_task_is_name(const char *operand);
+/* Whether it is the name of a task or of a group; then the tasks that it
+ * stands for are set, unless `which` is NULL. */
+bool eval_task_named(const char *operand, bool which[EVAL_TASKS]);
 bool eval_task_is_jsonl(const char *operand);
 
 /* What names a file: a path with a '/', or one ending in .jsonl or .txt. */
 bool eval_task_is_file(const char *operand);
 
 /*
- * All items of what the operand names: a task, "all", or a file as
+ * All items of what the operand names: a task, a group, or a file as
  * eval_task_is_file has it, which is to have what is needed (those that come
  * with the program have all). *t starts zeroed; eval_tasks_release in any case.
  */

@@ -55,7 +55,7 @@ check_offers 'tandem run -m x --method cha' chain
 check_offers 'tandem run --coherence ' 'off strict check'
 check_offers 'tandem bench lever --methods chain,op' chain,opt-tree
 check_offers 'tandem bench methods --methods le' lever
-check_offers 'tandem bench methods --tasks qa,su' qa,summary
+check_offers 'tandem bench methods --tasks qa,ma' qa,math
 check_offers 'tandem bench kernels --shapes tiny,llama3.2-3' tiny,llama3.2-3b
 check_offered 'tandem bench ' ipc decode kernels lever methods
 check_offered 'tandem history ' list stats prune import
