@@ -54,7 +54,7 @@ def shape_of(kind, miniature=False):
 def corpus_of(kind):
     """(file name, what corpus.build is told) of a kind's training rows.
 
-    What exercises goes on from the base on other rows, which the target's imitators share.  A model
+    What exercises goes on from the base on other rows, which the draft shares.  A model
     whose positions all see one another has one question a document; the long ones would
     cost it eight times as much for an answer.
     """
@@ -65,6 +65,8 @@ def corpus_of(kind):
         return "corpus-block.npz", {"response": corpus.RESPONSE}
     if kind == "base":
         return "corpus.npz", {}
+    if kind == "small":
+        return "corpus-small.npz", {"share": corpus.SMALL}
     return "corpus-exercise.npz", {"share": corpus.EXERCISE}
 
 
