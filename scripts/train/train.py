@@ -175,14 +175,17 @@ class Run:
             self.model.load_state_dict(initial(args.init, shape))
         self.teacher = load_model(args.teacher, args.device) if args.teacher else None
         self.optimizers = optimizers(self.model)
-        self.groups = [group for o in self.optimizers for group in o.param_groups]
-        self.base = [args.rate * group["lr"] for group in self.groups]
+        self.base = [args.rate * group["lr"] for group in self.groups()]
         self.step, self.seconds, self.loss = 0, 0.0, None
         self.steps = int(args.tokens / args.batch)
         self.checkpoint = args.out / f"{args.kind}.pt"
         if self.checkpoint.exists():
             self.resume()
         self.log = open(args.out / f"{args.kind}.csv", "a", newline="")
+
+    def groups(self):
+        """Of all optimizers; other objects once a checkpoint was read."""
+        return [group for o in self.optimizers for group in o.param_groups]
 
     def resume(self):
         state = torch.load(self.checkpoint, map_location=self.args.device)
@@ -210,7 +213,7 @@ class Run:
         """One step."""
         args, step = self.args, self.step
         scale = rate(step, self.steps, args.warmup, args.decay)
-        for group, lr in zip(self.groups, self.base):
+        for group, lr in zip(self.groups(), self.base):
             group["lr"] = lr * scale
         # a model that begins from nothing learns to look things up first
         drills = 0.9 if step < args.drill_steps and not args.init else None

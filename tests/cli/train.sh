@@ -124,6 +124,24 @@ END
 check 'the base begins, grown from a smaller one' stage base 1e4 --init "$trained/seed.gguf"
 check 'the base goes on' stage base 3e4 --init "$trained/seed.gguf"
 check_eq 'where it went on, from its checkpoint' "$(column base 1)" 'step 19 20 40 58'
+# The rate of learning is near its end, not where the checkpoint had it.
+check 'how fast it learns went on, too' "$python" - "$train" "$trained" <<'END'
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import torch
+from optimizer import optimizers
+from train import load_model
+
+def rates(states):
+    return [group["lr"] for state in states for group in state["param_groups"]]
+
+base = Path(sys.argv[2]) / "base.pt"
+now = rates(torch.load(base)["optimizers"])
+first = rates(o.state_dict() for o in optimizers(load_model(base)))
+print(now, first)
+assert all(0 < a < 0.2 * b for a, b in zip(now, first))
+END
 check 'it is exercised' stage exercise 3e4
 check 'the target lies between' stage target 0
 check 'the small target imitates it' stage small 2e4
