@@ -40,8 +40,8 @@ EXERCISE = {
     "summary": 3, "qa": 7, "ui": 6, "reply": 2, "math": 10, "code": 6,
     "summary-long": 0.6, "qa-long": 0.4, "ui-long": 0.6, "reply-long": 0.3,
 }
-# What the small target learns from: it is slowest to learn sums.
-SMALL = {**EXERCISE, "math": 25}
+# What the small target is exercised on: it is slowest to learn sums.
+SMALL_EXERCISE = {**EXERCISE, "math": 25}
 VOCABULARY = 2048  # entries
 # of rows: long documents lie in long rows, whose attention costs more
 LENGTHS = (256, 512, 1024)

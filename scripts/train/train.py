@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Train a model: base, exercise, small, draft, diffusion or block (see --help).
+"""Train a model: of the KINDS below (see --help).
 
 Everything is written under --out: packed corpus, checkpoint, log of loss.  Started again, it goes
 on from its checkpoint.
@@ -29,7 +29,7 @@ from optimizer import optimizers
 
 CONTEXT = 1024
 KEEP_SECONDS = 240  # between checkpoints
-KINDS = ("base", "exercise", "small", "draft", "diffusion", "block")
+KINDS = ("base", "exercise", "small-base", "small-exercise", "draft", "diffusion", "block")
 
 
 def shape_of(kind, miniature=False):
@@ -46,7 +46,7 @@ def shape_of(kind, miniature=False):
         return Shape(64, 2 if kind == "draft" else 4, 128, 2, 1, *rest, **sight)
     if kind == "draft":
         return Shape(128, 4, 384, 4, 2, *rest)
-    if kind == "small":
+    if kind in ("small-base", "small-exercise"):
         return Shape(256, 6, 512, 4, 2, *rest)
     return Shape(384, 12, 512, 6, 2, *rest, **sight)
 
@@ -54,7 +54,7 @@ def shape_of(kind, miniature=False):
 def corpus_of(kind):
     """(file name, what corpus.build is told) of a kind's training rows.
 
-    What exercises goes on from the base on other rows, which the draft shares.  A model
+    What exercises goes on from the base on other rows, which its imitators begin with.  A model
     whose positions all see one another has one question a document; the long ones would
     cost it eight times as much for an answer.
     """
@@ -65,8 +65,8 @@ def corpus_of(kind):
         return "corpus-block.npz", {"response": corpus.RESPONSE}
     if kind == "base":
         return "corpus.npz", {}
-    if kind == "small":
-        return "corpus-small.npz", {"share": corpus.SMALL}
+    if kind == "small-exercise":
+        return "corpus-small.npz", {"share": corpus.SMALL_EXERCISE}
     return "corpus-exercise.npz", {"share": corpus.EXERCISE}
 
 

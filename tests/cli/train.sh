@@ -154,7 +154,7 @@ check 'the reward head' "$python" "$train/reward.py" --out "$trained" --problems
 check 'that of the small target' "$python" "$train/reward.py" --out "$trained" \
   --problems 8 --samples 4 --model small
 check 'the loss of the base falls' fell base 0.8
-check 'the loss of the small target falls' fell small 0.9
+check 'the loss of the small target falls' fell small-base 0.9
 check 'the loss of the draft falls' fell draft 0.9
 check 'the loss of the diffusion model falls' fell diffusion 0.95
 check 'the loss of the block diffusion model falls' fell block 0.95
