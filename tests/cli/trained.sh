@@ -33,6 +33,8 @@ for name in target draft diffusion; do
 done
 
 # Floors that a broken model or runtime does not reach, far below the card.
+# The arithmetic of a program with a sanitizer is that of the others, and slow.
+case $TANDEM in *address*) finish ;; esac
 for task in qa:45 summary:80 ui:25 reply:75 math:20 code:50; do
   run_ok "$TANDEM" eval "${task%:*}" --items 20 --json
   check_at_least "${task%:*}" "$(accuracy "$out")" "${task#*:}"
