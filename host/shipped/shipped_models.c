@@ -52,11 +52,10 @@ static int role_named(const char *name)
 int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 	struct err *e)
 {
-	int other = named ? role_named(named) : -1;
+	int other = named ? role_named(named) : (int)role;
 
-	if (!named || other >= 0)
-		return models_find(
-			named ? (enum model_role)other : role, path, e);
+	if (other >= 0)
+		return models_find((enum model_role)other, path, e);
 	if ((size_t)snprintf(path, PATH_MAX, "%s", named) >= PATH_MAX)
 		return err_set(e, ENAMETOOLONG,
 			"the name of the %s model is too long",

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Train a model: of the KINDS below (see --help).
+"""Train a model of one kind (see --help).
 
 Everything is written under --out: packed corpus, checkpoint, log of loss.  Started again, it goes
 on from its checkpoint.
