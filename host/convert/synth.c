@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "host/convert/synth_parts.h"
 #include "host/convert/synth_vocab.h"
 #include "host/model/shapes.h"
 #include "tensor/gguf_write.h"
@@ -13,27 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is in the file ---- */
-
-enum fill { FILL_WEIGHTS, FILL_NORM, FILL_BIAS, FILL_ROPE };
-
-struct part {
-	char name[64];
-	enum fill fill;
-	enum dtype type;
-	uint32_t cols, rows; /* rows 0: a vector */
-};
-
-#define PARTS_A_LAYER 14
-#define POOL_RUNS     65536 /* a 16-bit number picks one */
-#define RUN           32    /* weights: one block of every quantized type */
+#define POOL_RUNS 65536 /* a 16-bit number picks one */
+#define RUN       32    /* weights: one block of every quantized type */
 
 struct synth {
 	const struct synth_opts *opts;
 	const struct shape *shape;
 	struct gguf_writer *out;
 	struct synth_vocab vocab;
-	struct part *part;
+	struct synth_part *part;
 	unsigned n_parts;
 	float *gauss;         /* [POOL_RUNS * RUN], unit variance */
 	uint8_t *pool;        /* the same, as last scaled and quantized */
@@ -44,76 +33,14 @@ struct synth {
 	uint64_t total, done; /* weights */
 };
 
-/* `layer` -1: a tensor of no layer. */
-static void add(struct synth *s, int layer, enum fill fill, const char *name,
-	enum dtype type, uint32_t cols, uint32_t rows)
-{
-	struct part *p = &s->part[s->n_parts++];
-
-	*p = (struct part){ "", fill, type, cols, rows };
-	if (layer < 0)
-		snprintf(p->name, sizeof(p->name), "%s", name);
-	else
-		snprintf(p->name, sizeof(p->name), "blk.%d.%s", layer, name);
-}
-
-static void add_layer(struct synth *s, int l)
-{
-	const struct shape *m = s->shape;
-	const enum dtype q = s->opts->quant, down = s->opts->ffn_down;
-	const uint32_t embd = m->n_embd, ff = m->n_ff, head = m->head_dim;
-	const uint32_t qs = m->n_head * head, kv = m->n_kv_head * head;
-
-	add(s, l, FILL_NORM, "attn_norm.weight", DTYPE_F32, embd, 0);
-	add(s, l, FILL_WEIGHTS, "attn_q.weight", q, embd, qs);
-	add(s, l, FILL_WEIGHTS, "attn_k.weight", q, embd, kv);
-	add(s, l, FILL_WEIGHTS, "attn_v.weight", q, embd, kv);
-	if (m->qkv_bias) {
-		add(s, l, FILL_BIAS, "attn_q.bias", DTYPE_F32, qs, 0);
-		add(s, l, FILL_BIAS, "attn_k.bias", DTYPE_F32, kv, 0);
-		add(s, l, FILL_BIAS, "attn_v.bias", DTYPE_F32, kv, 0);
-	}
-	if (m->qk_norm) {
-		add(s, l, FILL_NORM, "attn_q_norm.weight", DTYPE_F32, head, 0);
-		add(s, l, FILL_NORM, "attn_k_norm.weight", DTYPE_F32, head, 0);
-	}
-	add(s, l, FILL_WEIGHTS, "attn_output.weight", q, qs, embd);
-	add(s, l, FILL_NORM, "ffn_norm.weight", DTYPE_F32, embd, 0);
-	add(s, l, FILL_WEIGHTS, "ffn_gate.weight", q, embd, ff);
-	add(s, l, FILL_WEIGHTS, "ffn_up.weight", q, embd, ff);
-	add(s, l, FILL_WEIGHTS, "ffn_down.weight", down, ff, embd);
-}
-
-static void add_all(struct synth *s)
-{
-	const struct shape *m = s->shape;
-	const enum dtype q = s->opts->quant;
-
-	if (m->rope_factor > 0)
-		add(s, -1, FILL_ROPE, "rope_freqs.weight", DTYPE_F32,
-			m->head_dim / 2, 0);
-	add(s, -1, FILL_WEIGHTS, "token_embd.weight", q, m->n_embd, m->n_vocab);
-	for (unsigned l = 0; l < m->n_layer; l++)
-		add_layer(s, (int)l);
-	add(s, -1, FILL_NORM, "output_norm.weight", DTYPE_F32, m->n_embd, 0);
-	if (!m->tied)
-		add(s, -1, FILL_WEIGHTS, "output.weight", q, m->n_embd,
-			m->n_vocab);
-}
-
-static uint64_t part_values(const struct part *p)
-{
-	return (uint64_t)p->cols * (p->rows ? p->rows : 1);
-}
-
 static void declare(struct synth *s)
 {
 	for (unsigned i = 0; i < s->n_parts; i++) {
-		const struct part *p = &s->part[i];
+		const struct synth_part *p = &s->part[i];
 		const uint64_t dim[2] = { p->cols, p->rows };
 
 		gguf_put_tensor(s->out, p->name, p->type, p->rows ? 2 : 1, dim);
-		s->total += part_values(p);
+		s->total += synth_part_values(p);
 	}
 }
 
@@ -270,10 +197,10 @@ static void pick_runs(
 	}
 }
 
-static int write_weights(
-	struct synth *s, const struct part *p, uint64_t stream, struct err *e)
+static int write_weights(struct synth *s, const struct synth_part *p,
+	uint64_t stream, struct err *e)
 {
-	const uint64_t runs = part_values(p) / RUN;
+	const uint64_t runs = synth_part_values(p) / RUN;
 
 	scale_pool(s, p->type, p->cols);
 	for (uint64_t at = 0; at < runs; at += POOL_RUNS) {
@@ -311,8 +238,8 @@ static float rope_divisor(const struct shape *m, uint32_t i)
 	return (float)(1 / ((1 - smooth) / factor + smooth));
 }
 
-static int write_vector(
-	struct synth *s, const struct part *p, uint64_t stream, struct err *e)
+static int write_vector(struct synth *s, const struct synth_part *p,
+	uint64_t stream, struct err *e)
 {
 	float *v = (float *)(void *)s->buffer;
 
@@ -320,9 +247,9 @@ static int write_vector(
 		float g[2];
 
 		gauss_pair(s->opts->seed, stream, i, g);
-		v[i] = p->fill == FILL_ROPE    ? rope_divisor(s->shape, i)
-			: p->fill == FILL_NORM ? 1 + 0.1f * g[0]
-					       : 0.02f * g[0];
+		v[i] = p->fill == SYNTH_ROPE    ? rope_divisor(s->shape, i)
+			: p->fill == SYNTH_NORM ? 1 + 0.1f * g[0]
+						: 0.02f * g[0];
 	}
 	s->done += p->cols;
 	return gguf_write_data(s->out, v, p->cols * sizeof(*v), e);
@@ -339,8 +266,7 @@ static int allocate(struct synth *s)
 {
 	const size_t values = (size_t)POOL_RUNS * RUN;
 
-	s->part = calloc(
-		s->shape->n_layer * PARTS_A_LAYER + 4u, sizeof(*s->part));
+	s->part = calloc(synth_parts_max(s->shape), sizeof(*s->part));
 	s->gauss = malloc(values * sizeof(float));
 	s->pool = malloc(values * sizeof(float));
 	s->buffer = malloc(values * sizeof(float));
@@ -355,11 +281,11 @@ static int write_parts(struct synth *s, struct err *e)
 	int ret = 0;
 
 	for (unsigned i = 0; i < s->n_parts && !ret; i++) {
-		const struct part *p = &s->part[i];
+		const struct synth_part *p = &s->part[i];
 
 		/* stream 0 is the pool's */
-		ret = p->fill == FILL_WEIGHTS ? write_weights(s, p, i + 1, e)
-					      : write_vector(s, p, i + 1, e);
+		ret = p->fill == SYNTH_WEIGHTS ? write_weights(s, p, i + 1, e)
+					       : write_vector(s, p, i + 1, e);
 	}
 	progress_tell(&s->opts->progress, NULL, 0, 0);
 	return ret ? ret : gguf_writer_commit(s->out, e);
@@ -381,7 +307,7 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	put_model_keys(&s);
 	put_tokenizer_keys(&s);
 	put_diffusion_keys(&s);
-	add_all(&s);
+	s.n_parts = synth_parts_list(s.part, s.shape, o->quant, o->ffn_down);
 	declare(&s);
 	ret = write_parts(&s, e);
 out:

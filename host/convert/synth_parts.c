@@ -1,0 +1,113 @@
+#include "host/convert/synth_parts.h"
+
+#include "host/model/shapes.h"
+
+#include <stdio.h>
+
+#define A_LAYER 14
+#define OUTER   4
+
+struct list {
+	struct synth_part *part;
+	unsigned n;
+	int layer;
+};
+
+static struct synth_part *add(struct list *l, const char *name,
+	enum synth_fill fill, enum dtype type, uint32_t cols, uint32_t rows)
+{
+	struct synth_part *p = &l->part[l->n++];
+
+	*p = (struct synth_part){ .fill = fill,
+		.type = type,
+		.cols = cols,
+		.rows = rows,
+		.layer = l->layer };
+	if (l->layer < 0)
+		snprintf(p->name, sizeof(p->name), "%s", name);
+	else
+		snprintf(p->name, sizeof(p->name), "blk.%d.%s", l->layer, name);
+	return p;
+}
+
+static void add_inner(struct list *l, enum wire_layer_tensor what,
+	const char *name, enum synth_fill fill, enum dtype type, uint32_t cols,
+	uint32_t rows)
+{
+	add(l, name, fill, type, cols, rows)->inner = what;
+}
+
+static void add_outer(struct list *l, enum synth_outer what, const char *name,
+	enum synth_fill fill, enum dtype type, uint32_t cols, uint32_t rows)
+{
+	l->layer = -1;
+	add(l, name, fill, type, cols, rows)->outer = what;
+}
+
+static void add_layer(struct list *l, const struct shape *m, enum dtype q,
+	enum dtype down, int layer)
+{
+	const uint32_t embd = m->n_embd, ff = m->n_ff, head = m->head_dim;
+	const uint32_t qs = m->n_head * head, kv = m->n_kv_head * head;
+	const enum dtype f = DTYPE_F32;
+
+	l->layer = layer;
+	add_inner(l, WIRE_T_ATTN_NORM, "attn_norm.weight", SYNTH_NORM, f, embd,
+		0);
+	add_inner(l, WIRE_T_Q, "attn_q.weight", SYNTH_WEIGHTS, q, embd, qs);
+	add_inner(l, WIRE_T_K, "attn_k.weight", SYNTH_WEIGHTS, q, embd, kv);
+	add_inner(l, WIRE_T_V, "attn_v.weight", SYNTH_WEIGHTS, q, embd, kv);
+	if (m->qkv_bias) {
+		add_inner(
+			l, WIRE_T_Q_BIAS, "attn_q.bias", SYNTH_BIAS, f, qs, 0);
+		add_inner(
+			l, WIRE_T_K_BIAS, "attn_k.bias", SYNTH_BIAS, f, kv, 0);
+		add_inner(
+			l, WIRE_T_V_BIAS, "attn_v.bias", SYNTH_BIAS, f, kv, 0);
+	}
+	if (m->qk_norm) {
+		add_inner(l, WIRE_T_Q_NORM, "attn_q_norm.weight", SYNTH_NORM, f,
+			head, 0);
+		add_inner(l, WIRE_T_K_NORM, "attn_k_norm.weight", SYNTH_NORM, f,
+			head, 0);
+	}
+	add_inner(
+		l, WIRE_T_O, "attn_output.weight", SYNTH_WEIGHTS, q, qs, embd);
+	add_inner(
+		l, WIRE_T_FFN_NORM, "ffn_norm.weight", SYNTH_NORM, f, embd, 0);
+	add_inner(
+		l, WIRE_T_GATE, "ffn_gate.weight", SYNTH_WEIGHTS, q, embd, ff);
+	add_inner(l, WIRE_T_UP, "ffn_up.weight", SYNTH_WEIGHTS, q, embd, ff);
+	add_inner(l, WIRE_T_DOWN, "ffn_down.weight", SYNTH_WEIGHTS, down, ff,
+		embd);
+}
+
+unsigned synth_parts_max(const struct shape *m)
+{
+	return m->n_layer * A_LAYER + OUTER;
+}
+
+unsigned synth_parts_list(struct synth_part *part, const struct shape *m,
+	enum dtype quant, enum dtype down)
+{
+	struct list l = { .part = part };
+
+	if (m->rope_factor > 0)
+		add_outer(&l, SYNTH_ROPE_FREQS, "rope_freqs.weight", SYNTH_ROPE,
+			DTYPE_F32, m->head_dim / 2, 0);
+	add_outer(&l, SYNTH_TOKEN_EMBD, "token_embd.weight", SYNTH_WEIGHTS,
+		quant, m->n_embd, m->n_vocab);
+	for (unsigned i = 0; i < m->n_layer; i++)
+		add_layer(&l, m, quant, down, (int)i);
+	add_outer(&l, SYNTH_OUTPUT_NORM, "output_norm.weight", SYNTH_NORM,
+		DTYPE_F32, m->n_embd, 0);
+	if (!m->tied)
+		add_outer(&l, SYNTH_OUTPUT, "output.weight", SYNTH_WEIGHTS,
+			quant, m->n_embd, m->n_vocab);
+	return l.n;
+}
+
+uint64_t synth_part_values(const struct synth_part *p)
+{
+	return (uint64_t)p->cols * (p->rows ? p->rows : 1);
+}
