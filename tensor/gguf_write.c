@@ -77,14 +77,21 @@ static void add_str(struct strbuf *b, const char *data, size_t len)
 	strbuf_add(b, data, len);
 }
 
-static void put_key(struct gguf_writer *w, const char *key, enum gguf_type type)
+static void put_name(
+	struct gguf_writer *w, struct gguf_str key, enum gguf_type type)
 {
 	if (w->began && !failed(w))
-		err_set(&w->err, EINVAL, "key '%s' put after data was written",
-			key);
-	add_str(&w->keys, key, strlen(key));
+		err_set(&w->err, EINVAL,
+			"key '%.*s' put after data was written", (int)key.len,
+			key.data);
+	add_str(&w->keys, key.data, key.len);
 	add_u32(&w->keys, type);
 	w->n_keys++;
+}
+
+static void put_key(struct gguf_writer *w, const char *key, enum gguf_type type)
+{
+	put_name(w, (struct gguf_str){ key, strlen(key) }, type);
 }
 
 static void put_value(struct gguf_writer *w, const char *key,
@@ -166,6 +173,16 @@ static int check_declaration(struct gguf_writer *w, const char *name,
 		return err_set(&w->err, EINVAL,
 			"tensor '%s': no such shape in type %d", name, type);
 	return 0;
+}
+
+void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv)
+{
+	put_name(w, kv->key, kv->type);
+	if (kv->type == GGUF_ARRAY) {
+		add_u32(&w->keys, kv->elem);
+		add_u64(&w->keys, kv->count);
+	}
+	strbuf_add(&w->keys, kv->value, kv->bytes);
 }
 
 void gguf_put_tensor(struct gguf_writer *w, const char *name, enum dtype type,

@@ -29,6 +29,9 @@ void gguf_put_strs(struct gguf_writer *, const char *key,
 void gguf_put_i32s(
 	struct gguf_writer *, const char *key, const int32_t *, uint64_t n);
 
+/* As it is in another file. */
+void gguf_put_kv(struct gguf_writer *, const struct gguf_kv *);
+
 /* Declare a tensor of n_dims dimensions, dim[0] the row length. */
 void gguf_put_tensor(struct gguf_writer *, const char *name, enum dtype,
 	unsigned n_dims, const uint64_t *dim);

@@ -4,17 +4,20 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/convert/synth.h"
+#include "host/convert/synth_grown.h"
 #include "host/model/shapes.h"
+#include "host/shipped/shipped_models.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char *const quants[] = { "q4_0", "q8_0", "f16", "bf16", "f32",
 	NULL };
 
-static int like = -1, quant, ffn_down = -1;
+static int like = -1, quant = -1, ffn_down = -1;
 static int64_t seed = 1;
-static const char *output;
+static const char *output, *from;
 
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "like", &like, "SHAPE",
@@ -23,11 +26,15 @@ static const struct opt opts[] = {
 		"llama3.1-8b, tiny, tiny-llada or tiny-block",
 		.choices = shape_names },
 	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
-		"of the matrices: q4_0 (default), q8_0, f16, bf16 or f32",
+		"of the matrices: q4_0, q8_0, f16, bf16 or f32 (q4_0; with "
+		"--grow that of the model)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
 		"of the feed-forward output matrices, if another",
 		.choices = quants },
+	{ OPT_STRING, 0, "grow", &from, "MODEL",
+		"with the weights of this smaller model, not random ones: a "
+		"file or a name as -m takes it" },
 	{ OPT_INT, 0, "seed", &seed, "N", "of the weights (1)", 0, 0x1p53 },
 	{ OPT_STRING, 'o', "output", &output, "FILE", "file to write" },
 };
@@ -35,14 +42,19 @@ static const struct opt opts[] = {
 static const struct opt_command usage = {
 	.name = "tandem synth",
 	.synopsis = "--like SHAPE [--quant TYPE] [--ffn-down TYPE] [--seed N] "
-		    "-o FILE",
-	.summary = "write a model file of a true shape with random weights",
+		    "[--grow MODEL] -o FILE",
+	.summary = "write a model file of a true shape, of random or grown "
+		   "weights",
 	.details =
 		"The file is a GGUF like that of the real model: its keys, "
 		"tensors, vocabulary size and special tokens; other programs "
 		"read it too. So speed can be compared on one file, made "
 		"again anywhere from its seed. The weights are random: what "
 		"the model writes means nothing.\n\n"
+		"With --grow it says what the smaller model says: the latter's "
+		"weights are a corner of its matrices, the rest is zero. So "
+		"drafts are accepted as often as by the model, and a pass "
+		"costs what it costs in the shape.\n\n"
 		"'tiny' is a small llama (4 layers, width 128, context 512) "
 		"for trying things out, 'tiny-llada' its like that fills "
 		"masks, 'tiny-block' one that fills them in blocks of 32.",
@@ -50,17 +62,46 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-static enum dtype type_of(int choice)
+static enum dtype type_of(int choice, enum dtype otherwise)
 {
-	enum dtype t = DTYPE_F32;
+	enum dtype t = otherwise;
 
-	dtype_parse(quants[choice], &t);
+	if (choice >= 0)
+		dtype_parse(quants[choice], &t);
 	return t;
+}
+
+static int write_model(struct grown *grown, struct err *e)
+{
+	const enum dtype type =
+		type_of(quant, grown ? grown_type(grown) : DTYPE_Q4_0);
+	const struct synth_opts o = { .shape = (unsigned)like,
+		.quant = type,
+		.ffn_down = type_of(ffn_down, type),
+		.seed = (uint64_t)seed,
+		.progress = cmd_progress,
+		.grown = grown };
+
+	return synth_write(output, &o, e);
+}
+
+static int write_grown(struct err *e)
+{
+	char path[PATH_MAX];
+	struct grown grown;
+	int ret = models_choose(from, MODEL_TARGET, path, e);
+
+	if (!ret)
+		ret = grown_open(&grown, path, &shapes[like], e);
+	if (ret)
+		return ret;
+	ret = write_model(&grown, e);
+	grown_close(&grown);
+	return ret;
 }
 
 static int run(int argc, char **argv)
 {
-	struct synth_opts o;
 	struct err e = { 0 };
 	unsigned operands;
 	int status;
@@ -75,12 +116,7 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_synth,
 			"-o needs a file: a model is written under another "
 			"name and renamed when it is whole");
-	o = (struct synth_opts){ .shape = (unsigned)like,
-		.quant = type_of(quant),
-		.ffn_down = type_of(ffn_down < 0 ? quant : ffn_down),
-		.seed = (uint64_t)seed,
-		.progress = cmd_progress };
-	if (synth_write(output, &o, &e))
+	if (from ? write_grown(&e) : write_model(NULL, &e))
 		return cmd_fail(&e);
 	return EXIT_OK;
 }

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "host/convert/synth_grown.h"
 #include "host/convert/synth_parts.h"
 #include "host/convert/synth_vocab.h"
 #include "host/model/shapes.h"
@@ -84,8 +85,12 @@ static void put_model_keys(struct synth *s)
 	const struct shape *m = s->shape;
 	char name[96];
 
-	snprintf(name, sizeof(name), "%s shape, random weights, seed %llu",
-		m->title, (unsigned long long)s->opts->seed);
+	if (s->opts->grown)
+		snprintf(name, sizeof(name), "%s shape, grown", m->title);
+	else
+		snprintf(name, sizeof(name),
+			"%s shape, random weights, seed %llu", m->title,
+			(unsigned long long)s->opts->seed);
 	gguf_put_str(s->out, "general.architecture", m->arch);
 	gguf_put_str(s->out, "general.type", "model");
 	gguf_put_str(s->out, "general.name", name);
@@ -118,14 +123,35 @@ static void put_diffusion_keys(struct synth *s)
 	gguf_put_u32(s->out, "tokenizer.ggml.mask_token_id", s->vocab.mask);
 }
 
+#define TOKENS "tokenizer.ggml.tokens"
+#define TYPES  "tokenizer.ggml.token_type"
+
+/* Those of the model, but for as many tokens as the shape has. */
+static void put_grown_tokenizer_keys(struct synth *s, const struct gguf *g)
+{
+	static const char prefix[] = "tokenizer.";
+
+	gguf_put_strs(s->out, TOKENS, s->vocab.token, s->vocab.n);
+	gguf_put_i32s(s->out, TYPES, s->vocab.type, s->vocab.n);
+	for (size_t i = 0; i < gguf_n_kv(g); i++) {
+		const struct gguf_kv *kv = gguf_kv_at(g, i);
+
+		if (kv->key.len >= strlen(prefix) &&
+			!memcmp(kv->key.data, prefix, strlen(prefix)) &&
+			!gguf_str_is(kv->key, TOKENS) &&
+			!gguf_str_is(kv->key, TYPES))
+			gguf_put_kv(s->out, kv);
+	}
+}
+
 static void put_tokenizer_keys(struct synth *s)
 {
 	const struct synth_vocab *v = &s->vocab;
 
 	gguf_put_str(s->out, "tokenizer.ggml.model", "gpt2");
 	gguf_put_str(s->out, "tokenizer.ggml.pre", v->pre);
-	gguf_put_strs(s->out, "tokenizer.ggml.tokens", v->token, v->n);
-	gguf_put_i32s(s->out, "tokenizer.ggml.token_type", v->type, v->n);
+	gguf_put_strs(s->out, TOKENS, v->token, v->n);
+	gguf_put_i32s(s->out, TYPES, v->type, v->n);
 	gguf_put_strs(s->out, "tokenizer.ggml.merges", v->merge, v->n_merges);
 	gguf_put_u32(s->out, "tokenizer.ggml.bos_token_id", v->bos);
 	gguf_put_u32(s->out, "tokenizer.ggml.eos_token_id", v->eos);
@@ -255,6 +281,28 @@ static int write_vector(struct synth *s, const struct synth_part *p,
 	return gguf_write_data(s->out, v, p->cols * sizeof(*v), e);
 }
 
+/* Zero but for what a smaller model has. */
+static int write_grown(
+	struct synth *s, const struct synth_part *p, struct err *e)
+{
+	const struct dtype_info *info = dtype_info(p->type);
+	const size_t bytes = dtype_row_bytes(p->type, p->cols);
+	float *row = (float *)(void *)s->gauss;
+	int ret = 0;
+
+	for (uint32_t r = 0; r < (p->rows ? p->rows : 1) && !ret; r++) {
+		if (grown_row(s->opts->grown, p, r, row))
+			info->from_f32(s->buffer, row, p->cols);
+		else
+			memset(s->buffer, 0, bytes);
+		ret = gguf_write_data(s->out, s->buffer, bytes, e);
+		s->done += p->cols;
+		progress_tell(&s->opts->progress, "writing weights", s->done,
+			s->total);
+	}
+	return ret;
+}
+
 /* ---- the whole ---- */
 
 static enum synth_family family_of(const struct shape *m)
@@ -272,21 +320,30 @@ static int allocate(struct synth *s)
 	s->buffer = malloc(values * sizeof(float));
 	if (!s->part || !s->gauss || !s->pool || !s->buffer)
 		return -ENOMEM;
+	if (s->opts->grown)
+		return synth_vocab_of(&s->vocab, grown_gguf(s->opts->grown),
+			s->shape->n_vocab);
 	return synth_vocab_init(&s->vocab, family_of(s->shape),
 		s->shape->n_vocab, s->shape->first_special);
+}
+
+static int write_part(struct synth *s, unsigned i, struct err *e)
+{
+	const struct synth_part *p = &s->part[i];
+
+	if (s->opts->grown)
+		return write_grown(s, p, e);
+	/* stream 0 is the pool's */
+	return p->fill == SYNTH_WEIGHTS ? write_weights(s, p, i + 1, e)
+					: write_vector(s, p, i + 1, e);
 }
 
 static int write_parts(struct synth *s, struct err *e)
 {
 	int ret = 0;
 
-	for (unsigned i = 0; i < s->n_parts && !ret; i++) {
-		const struct synth_part *p = &s->part[i];
-
-		/* stream 0 is the pool's */
-		ret = p->fill == SYNTH_WEIGHTS ? write_weights(s, p, i + 1, e)
-					       : write_vector(s, p, i + 1, e);
-	}
+	for (unsigned i = 0; i < s->n_parts && !ret; i++)
+		ret = write_part(s, i, e);
 	progress_tell(&s->opts->progress, NULL, 0, 0);
 	return ret ? ret : gguf_writer_commit(s->out, e);
 }
@@ -294,8 +351,11 @@ static int write_parts(struct synth *s, struct err *e)
 int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 {
 	struct synth s = { .opts = o, .shape = &shapes[o->shape] };
-	int ret = allocate(&s);
+	int ret;
 
+	if (o->grown)
+		s.shape = &o->grown->shape;
+	ret = allocate(&s);
 	if (ret) {
 		err_sys(e, -ret, "cannot make a model file");
 		goto out;
@@ -305,7 +365,10 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 		goto out;
 	make_gauss(&s);
 	put_model_keys(&s);
-	put_tokenizer_keys(&s);
+	if (o->grown)
+		put_grown_tokenizer_keys(&s, grown_gguf(o->grown));
+	else
+		put_tokenizer_keys(&s);
 	put_diffusion_keys(&s);
 	s.n_parts = synth_parts_list(s.part, s.shape, o->quant, o->ffn_down);
 	declare(&s);

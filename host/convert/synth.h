@@ -11,6 +11,9 @@
  * length and type). So no two tensors are equal, every weight has the right
  * distribution, but runs of 32 come again.
  *
+ * Or with the weights of a smaller model, which the larger one then imitates
+ * (host/convert/synth_grown.h), and its tokenizer, with unused tokens behind.
+ *
  * Everything is a function of the options: one thread, numbers by counter
  * (base/rng.h).
  */
@@ -23,6 +26,7 @@
 #include <stdint.h>
 
 struct err;
+struct grown;
 
 struct synth_opts {
 	unsigned shape;      /* index into shapes (host/model/shapes.h) */
@@ -30,6 +34,7 @@ struct synth_opts {
 	enum dtype ffn_down; /* of these: the layer's output is sensitive */
 	uint64_t seed;
 	struct progress_sink progress; /* told of weights */
+	struct grown *grown;           /* whose weights; NULL: random ones */
 };
 
 /* Write the file; nothing is left of it on failure. */

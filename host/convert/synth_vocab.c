@@ -211,6 +211,32 @@ int synth_vocab_init(struct synth_vocab *v, enum synth_family family,
 	return 0;
 }
 
+int synth_vocab_of(struct synth_vocab *v, const struct gguf *g, uint32_t n)
+{
+	const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
+	const struct gguf_kv *types = gguf_find(g, "tokenizer.ggml.token_type");
+	struct gguf_cursor at = { 0 };
+
+	*v = (struct synth_vocab){ 0 };
+	v->token = calloc(n, sizeof(*v->token));
+	v->type = calloc(n, sizeof(*v->type));
+	v->text = malloc((size_t)n * TOKEN_BYTES);
+	v->end = v->text;
+	if (!v->token || !v->type || !v->text) {
+		synth_vocab_release(v);
+		return -ENOMEM;
+	}
+	while (tokens && v->n < n &&
+		gguf_next_str(tokens, &at, &v->token[v->n])) {
+		v->type[v->n] = types && v->n < types->count
+			? (int32_t)gguf_elem_i64(types, v->n)
+			: TYPE_NORMAL;
+		v->n++;
+	}
+	add_padding(v, n);
+	return 0;
+}
+
 void synth_vocab_release(struct synth_vocab *v)
 {
 	free(v->token);

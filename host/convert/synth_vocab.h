@@ -33,6 +33,12 @@ struct synth_vocab {
  */
 int synth_vocab_init(struct synth_vocab *, enum synth_family, uint32_t n,
 	uint32_t first_special);
+/*
+ * That of a model, which it points into, and unused tokens behind, `n` in all;
+ * no merges, and of what else it has nothing is set. Likewise.
+ */
+int synth_vocab_of(struct synth_vocab *, const struct gguf *, uint32_t n);
+
 void synth_vocab_release(struct synth_vocab *);
 
 #endif

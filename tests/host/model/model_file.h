@@ -22,6 +22,7 @@ struct model_file {
 	const char *arch;
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_vocab;
 	enum dtype type; /* of the matrices */
+	float norm_eps;  /* 0: 1e-5 */
 	bool tied, bias, qk_norm, rope_freqs;
 	const char *skip; /* a key or tensor to leave out */
 	/* More keys, and a tensor f32 [4] more. */
@@ -29,6 +30,11 @@ struct model_file {
 	const char *tensor;
 	const char *wrong_shape; /* a tensor whose rows are one value longer */
 };
+
+static inline float mf_norm_eps(const struct model_file *f)
+{
+	return f->norm_eps > 0 ? f->norm_eps : 1e-5f;
+}
 
 static const struct model_file model_file_tiny = {
 	.arch = "llama",
@@ -133,7 +139,7 @@ static inline void mf_keys(struct gguf_writer *w, const struct model_file *f)
 	snprintf(key, sizeof(key), "%s.attention.layer_norm_rms_epsilon",
 		f->arch);
 	if (!f->skip || strcmp(f->skip, key) != 0)
-		gguf_put_f32(w, key, 1e-5f);
+		gguf_put_f32(w, key, mf_norm_eps(f));
 	if (f->keys)
 		f->keys(w);
 }

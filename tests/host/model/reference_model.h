@@ -67,6 +67,7 @@ static inline int ref_vector(
 static inline void ref_norm(const struct reference *r, const char *name,
 	const double *x, double *y, unsigned n)
 {
+	const double eps = (double)mf_norm_eps(r->f);
 	double w[REF_MAX_WIDTH], sum = 0;
 
 	if (!ref_vector(r, name, w))
@@ -74,7 +75,7 @@ static inline void ref_norm(const struct reference *r, const char *name,
 	for (unsigned i = 0; i < n; i++)
 		sum += x[i] * x[i];
 	for (unsigned i = 0; i < n; i++)
-		y[i] = x[i] / sqrt(sum / n + 1e-5) * w[i];
+		y[i] = x[i] / sqrt(sum / n + eps) * w[i];
 }
 
 /* Bias, norm of each head, rotation: what queries and keys have in common. */

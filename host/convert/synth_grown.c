@@ -1,0 +1,362 @@
+#include "host/convert/synth_grown.h"
+
+#include "base/err.h"
+#include "host/model/model.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What the additional state is in every token, what the last norm multiplies it
+ * by, and what it is in rows of tokens that the model lacks. The first is so
+ * small that its square is lost in the rounding of a mean; behind the norm it
+ * is about what the others are, with which activations share their scale; and
+ * states of a root mean square up to 25 make logits below -40 of it.
+ */
+#define CONSTANT 0x1p-12f
+#define LIFT     0x1p12f
+#define ABSENT   (-0x1p10f)
+
+/* Of a quantized block alone, so that it rounds nothing else. */
+static uint32_t constant_at(const struct grown *g)
+{
+	return (g->model->n_embd + 31) / 32 * 32;
+}
+
+static float norm_factor(const struct grown *g)
+{
+	return sqrtf((float)g->model->n_embd / (float)g->shape.n_embd);
+}
+
+/* ---- where things lie; -1: nowhere ---- */
+
+static int model_layer(const struct grown *g, int layer)
+{
+	const int n = (int)g->model->n_layer, of = (int)g->shape.n_layer;
+	const int i = (layer * n + of - 1) / of;
+
+	return i < n && i * of / n == layer ? i : -1;
+}
+
+static int model_head(const struct grown *g, uint32_t head, bool is_query)
+{
+	const struct model *m = g->model;
+	const uint32_t group =
+		is_query ? g->shape.n_head / g->shape.n_kv_head : 1;
+	const uint32_t model_group = is_query ? m->n_head / m->n_kv_head : 1;
+
+	if (head / group >= m->n_kv_head || head % group >= model_group)
+		return -1;
+	return (int)(head / group * model_group + head % group);
+}
+
+/* Of rotated heads: a pair is two halves apart, or side by side. */
+static int model_rotated(const struct grown *g, uint32_t i)
+{
+	const uint32_t half = g->shape.head_dim / 2;
+	const uint32_t model_half = g->model->head_dim / 2;
+	const bool is_apart = strcmp(g->shape.arch, "llama") != 0;
+	const uint32_t pair = is_apart ? i % half : i / 2;
+	const uint32_t second = is_apart ? i / half : i % 2;
+	const uint32_t step = half / model_half;
+
+	if (pair % step)
+		return -1;
+	return (int)(g->model->rope_neox ? pair / step + second * model_half
+					 : pair / step * 2 + second);
+}
+
+static int model_head_row(
+	const struct grown *g, uint32_t row, enum wire_layer_tensor what)
+{
+	const uint32_t dim = g->shape.head_dim, i = row % dim;
+	const bool is_query = what == WIRE_T_Q || what == WIRE_T_Q_BIAS;
+	const bool is_value = what == WIRE_T_V || what == WIRE_T_V_BIAS;
+	const int head = model_head(g, row / dim, is_query);
+	const int at = !is_value         ? model_rotated(g, i)
+		: i < g->model->head_dim ? (int)i
+					 : -1;
+
+	return head < 0 || at < 0 ? -1 : head * (int)g->model->head_dim + at;
+}
+
+/* ---- rows ---- */
+
+static const float *read_row(
+	struct grown *g, const struct gguf_tensor *t, uint32_t row)
+{
+	dtype_info(t->type)->to_f32(g->row,
+		(const uint8_t *)t->data +
+			row * dtype_row_bytes(t->type, t->dim[0]),
+		t->dim[0]);
+	return g->row;
+}
+
+static bool put_row(struct grown *g, const struct gguf_tensor *t, int row,
+	float factor, uint32_t cols, float *out)
+{
+	if (!t || row < 0 || (uint64_t)row >= t->dim[1])
+		return false;
+	const float *from = read_row(g, t, (uint32_t)row);
+
+	memset(out, 0, cols * sizeof(*out));
+	for (uint64_t i = 0; i < t->dim[0]; i++)
+		out[i] = factor * from[i];
+	return true;
+}
+
+/* Columns are heads' values. */
+static bool put_attention_output(struct grown *g, const struct gguf_tensor *t,
+	uint32_t row, uint32_t cols, float *out)
+{
+	const uint32_t dim = g->model->head_dim;
+
+	if (row >= g->model->n_embd)
+		return false;
+	const float *from = read_row(g, t, row);
+
+	memset(out, 0, cols * sizeof(*out));
+	for (uint32_t h = 0; h < g->shape.n_head; h++) {
+		const int head = model_head(g, h, true);
+
+		if (head >= 0)
+			memcpy(out + h * g->shape.head_dim,
+				from + (uint32_t)head * dim,
+				dim * sizeof(*out));
+	}
+	return true;
+}
+
+static bool put_bias(struct grown *g, const struct gguf_tensor *t,
+	const struct synth_part *p, float factor, float *out)
+{
+	if (!t)
+		return false;
+	const float *from = read_row(g, t, 0);
+
+	for (uint32_t i = 0; i < p->cols; i++) {
+		const int at = model_head_row(g, i, p->inner);
+
+		out[i] = at < 0 ? 0 : factor * from[at];
+	}
+	return true;
+}
+
+static bool inner_row(
+	struct grown *g, const struct synth_part *p, uint32_t row, float *out)
+{
+	const int l = model_layer(g, p->layer);
+	const float wider =
+		sqrtf((float)g->shape.head_dim / (float)g->model->head_dim);
+	const struct gguf_tensor *t;
+
+	if (l < 0)
+		return false;
+	t = g->model->layer[l][p->inner];
+	switch (p->inner) {
+	case WIRE_T_Q:
+		return put_row(g, t, model_head_row(g, row, p->inner), wider,
+			p->cols, out);
+	case WIRE_T_K:
+	case WIRE_T_V:
+		return put_row(g, t, model_head_row(g, row, p->inner), 1,
+			p->cols, out);
+	case WIRE_T_Q_BIAS:
+		return put_bias(g, t, p, wider, out);
+	case WIRE_T_K_BIAS:
+	case WIRE_T_V_BIAS:
+		return put_bias(g, t, p, 1, out);
+	case WIRE_T_O:
+		return put_attention_output(g, t, row, p->cols, out);
+	case WIRE_T_ATTN_NORM:
+	case WIRE_T_FFN_NORM:
+		return put_row(g, t, 0, norm_factor(g), p->cols, out);
+	default:
+		return put_row(g, t, (int)row, 1, p->cols, out);
+	}
+}
+
+static bool outer_row(
+	struct grown *g, const struct synth_part *p, uint32_t row, float *out)
+{
+	const struct model *m = g->model;
+	const struct gguf_tensor *t =
+		p->outer == SYNTH_OUTPUT ? m->output : m->token_embd;
+
+	switch (p->outer) {
+	case SYNTH_ROPE_FREQS:
+		for (uint32_t i = 0; i < p->cols; i++)
+			out[i] = 1;
+		return true;
+	case SYNTH_OUTPUT_NORM:
+		put_row(g, m->output_norm, 0, norm_factor(g), p->cols, out);
+		out[constant_at(g)] = LIFT;
+		return true;
+	default:
+		if (!put_row(g, t, (int)row, 1, p->cols, out))
+			memset(out, 0, p->cols * sizeof(*out));
+		out[constant_at(g)] = row < m->n_vocab ? CONSTANT : ABSENT;
+		return true;
+	}
+}
+
+bool grown_row(
+	struct grown *g, const struct synth_part *p, uint32_t row, float *out)
+{
+	return p->layer < 0 ? outer_row(g, p, row, out)
+			    : inner_row(g, p, row, out);
+}
+
+/* ---- what fits ---- */
+
+static int check_sides(const struct grown *g, struct err *e)
+{
+	const struct model *m = g->model;
+	const struct shape *s = &g->shape;
+	const struct {
+		const char *what;
+		uint32_t has, room;
+	} side[] = {
+		{ "tokens", m->n_vocab, s->n_vocab },
+		{ "layers", m->n_layer, s->n_layer },
+		{ "states (and one more)", constant_at(g) + 1, s->n_embd },
+		{ "heads of keys and values", m->n_kv_head, s->n_kv_head },
+		{ "heads of queries to one of keys", m->n_head / m->n_kv_head,
+			s->n_head / s->n_kv_head },
+		{ "dimensions of a head", m->head_dim, s->head_dim },
+		{ "feed-forward neurons", m->n_ff, s->n_ff },
+	};
+
+	for (size_t i = 0; i < sizeof(side) / sizeof(*side); i++) {
+		if (side[i].has > side[i].room)
+			return err_set(e, EINVAL,
+				"it has %u %s, and the shape %s room for %u; "
+				"try a larger shape",
+				side[i].has, side[i].what, s->name,
+				side[i].room);
+	}
+	return 0;
+}
+
+static bool has(const struct model *m, enum wire_layer_tensor what)
+{
+	for (uint32_t l = 0; l < m->n_layer; l++) {
+		if (m->layer[l][what])
+			return true;
+	}
+	return false;
+}
+
+/* What its rotations would be without any scaling. */
+static bool is_rope_plain(const struct model *m, double base)
+{
+	for (uint32_t i = 0; i < m->n_rot / 2; i++) {
+		const double plain = pow(base, -2.0 * i / m->n_rot);
+
+		if (fabs((double)m->rope_freq[i] / plain - 1) > 1e-5)
+			return false;
+	}
+	return m->n_rot == m->head_dim;
+}
+
+/* Why the one cannot express the other; NULL: it can. */
+static const char *what_differs(
+	const struct model *m, const struct shape *s, double base)
+{
+	if (!m->causal || s->block_length)
+		return "it is not causal";
+	if (m->packed)
+		return "it is a flash image, not a GGUF file";
+	if (s->qk_norm || m->layer[0][WIRE_T_Q_NORM])
+		return "one of the two has norms of queries and keys";
+	if (has(m, WIRE_T_O_BIAS) || (has(m, WIRE_T_Q_BIAS) && !s->qkv_bias))
+		return "it has biases that the shape has not";
+	if (s->tied && m->output != m->token_embd)
+		return "its input and output are two matrices, the shape's one";
+	if (s->head_dim % m->head_dim)
+		return "heads of the shape are no multiple of its heads";
+	if (!is_rope_plain(m, base))
+		return "it scales the frequencies of its positions";
+	return NULL;
+}
+
+static int read_rope_base(const struct model *m, double *base, struct err *e)
+{
+	char key[64];
+
+	*base = 10000;
+	snprintf(key, sizeof(key), "%s.rope.freq_base", m->arch);
+	const int ret = gguf_f64(m->gguf, key, base, e);
+
+	return ret < 0 ? ret : 0;
+}
+
+static uint32_t widest(const struct model *m)
+{
+	const uint32_t heads = m->n_head * m->head_dim;
+	const uint32_t most = m->n_ff > heads ? m->n_ff : heads;
+
+	return m->n_embd > most ? m->n_embd : most;
+}
+
+static int check(const struct grown *g, double base, struct err *e)
+{
+	const char *differs = what_differs(g->model, &g->shape, base);
+
+	if (differs)
+		return err_set(e, EINVAL,
+			"it cannot be grown into the shape %s: %s",
+			g->shape.name, differs);
+	return check_sides(g, e);
+}
+
+int grown_open(struct grown *g, const char *path, const struct shape *shape,
+	struct err *e)
+{
+	double base;
+	int ret;
+
+	*g = (struct grown){ .shape = *shape };
+	ret = model_open(&g->model, path, e);
+	if (ret)
+		return ret;
+	ret = read_rope_base(g->model, &base, e);
+	if (!ret && check(g, base, e))
+		ret = err_in(e, "'%s'", path);
+	g->row = malloc(widest(g->model) * sizeof(*g->row));
+	if (!ret && !g->row)
+		ret = err_sys(e, ENOMEM, "cannot read '%s'", path);
+	if (ret) {
+		grown_close(g);
+		return ret;
+	}
+	const float norm = norm_factor(g);
+
+	g->shape.n_ctx = g->model->n_ctx;
+	g->shape.norm_eps = g->model->norm_eps * norm * norm;
+	g->shape.rope_base = (float)base;
+	return 0;
+}
+
+void grown_close(struct grown *g)
+{
+	if (g->model)
+		model_close(g->model);
+	free(g->row);
+	*g = (struct grown){ 0 };
+}
+
+const struct gguf *grown_gguf(const struct grown *g)
+{
+	return g->model->gguf;
+}
+
+enum dtype grown_type(const struct grown *g)
+{
+	const enum dtype t = g->model->layer[0][WIRE_T_GATE]->type;
+
+	return dtype_info(t)->from_f32 ? t : DTYPE_Q8_0;
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# A model with the weights of a smaller one says what that says, in the shape of
+# a model of true size.
+. "$(dirname "$0")/lib.sh"
+need_plain_library # half a gigabyte, and as many multiplications a token
+
+grown=$tmp/grown.gguf
+run_ok "$TANDEM" synth --like qwen2.5-0.5b --grow draft -o "$grown"
+run_ok "$TANDEM" inspect "$grown"
+check_has 'the shape' "$(tr -s ' ' <<<"$out")" \
+  'shape 24 layers, width 896, 14 heads (2 of keys and values) of 64'
+check_has 'the vocabulary' "$(tr -s ' ' <<<"$out")" 'vocabulary 151936 tokens'
+check_has 'the context' "$(tr -s ' ' <<<"$out")" 'context 1024 tokens'
+
+# In float32: in int8 what is nearly as likely may come out the other way round.
+for prompt in 'Once upon a time' 'The little dog saw a' \
+  $'Read: The bakery opens at 8:15.\nQuestion: When does it open?\nAnswer:'; do
+  run_ok "$TANDEM" run -m draft --precision f32 -p "$prompt" -n 20
+  want=$out
+  run_ok "$TANDEM" run -m "$grown" --precision f32 -p "$prompt" -n 20
+  check_eq "text of the grown model behind '$prompt'" "$out" "$want"
+  run_ok "$TANDEM" run -m "$grown" -p "$prompt" -n 20
+  want=$out
+  run_ok "$TANDEM" run -m "$grown" -p "$prompt" -n 20 --method sdnpu
+  check_eq 'the same by sdnpu' "$out" "$want"
+done
+
+run "$TANDEM" synth --like tiny --grow target -o "$tmp/none.gguf"
+check_eq 'status of a shape that is too small' "$status" 1
+check_has stderr "$err" "target.gguf': it cannot be grown into the shape tiny"
+run "$TANDEM" synth --like qwen2.5-0.5b --grow "$tmp/no-such" -o "$tmp/none.gguf"
+check_eq 'status without the model' "$status" 1
+check_has stderr "$err" "$tmp/no-such"
+[ ! -e "$tmp/none.gguf" ] || fail 'a file is left of a model that was refused'
+finish
