@@ -10,6 +10,9 @@
  * A token that was decided in a pass was a mask in it, and in the block's last
  * pass some still were. What is kept of a block therefore comes of one more
  * pass, over its tokens.
+ *
+ * Where rows speak of the next position, the one before a block has said by
+ * then what its first token is like; that is the same in all of its passes.
  */
 #include "base/err.h"
 #include "host/method/denoising.h"
@@ -20,9 +23,17 @@
 #include "host/text/generation.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct state {
 	uint32_t length; /* of the model's blocks */
+};
+
+/* Of a run; d->arg. */
+struct text {
+	float *behind; /* [n_vocab] logits behind the text so far, where rows
+			* speak of the next position; NULL: they do not */
 };
 
 static const struct opt_table *const options[] = { &denoising_table, NULL };
@@ -40,19 +51,51 @@ static int forward_block(struct denoising *d, struct err *e)
 	return session_forward(d->session, &rows, e);
 }
 
+static int logits_of(struct denoising *d, uint32_t at, struct err *e)
+{
+	const struct text *t = d->arg;
+	const uint32_t row = at - d->begin;
+
+	if (!t->behind)
+		return session_logits(d->session, row, d->logits, e);
+	if (row)
+		return session_logits(d->session, row - 1, d->logits, e);
+	memcpy(d->logits, t->behind, d->n_vocab * sizeof(*d->logits));
+	return 0;
+}
+
+/* What the last row of the pass behind us says. */
+static int keep_behind(struct denoising *d, uint32_t row, struct err *e)
+{
+	const struct text *t = d->arg;
+
+	return t->behind ? session_logits(d->session, row, t->behind, e) : 0;
+}
+
 static int keep_block(struct denoising *d, struct err *e)
 {
+	const uint32_t n = d->end - d->begin;
 	int ret = forward_block(d, e);
 
-	return ret ? ret
-		   : session_accept(d->session, SESSION_TEXT, NULL,
-			     d->end - d->begin, e);
+	if (!ret)
+		ret = keep_behind(d, n - 1, e);
+	return ret ? ret : session_accept(d->session, SESSION_TEXT, NULL, n, e);
+}
+
+static int read_prompt(struct denoising *d, struct err *e)
+{
+	size_t n;
+	const int32_t *prompt = gen_tokens(d->gen, &n);
+	uint32_t row;
+	int ret = session_prefill(d->session, SESSION_TEXT, prompt, n, &row, e);
+
+	return ret ? ret : keep_behind(d, row, e);
 }
 
 static int fill_blocks(
 	struct denoising *d, const struct method_env *env, struct err *e)
 {
-	const struct denoising_pass pass = { .forward = forward_block };
+	const struct denoising_pass pass = { forward_block, logits_of };
 	const struct state *state = env->state;
 	int ret = 0;
 
@@ -72,17 +115,22 @@ static int block_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
 	struct denoising d;
-	size_t n;
-	const int32_t *prompt = gen_tokens(g, &n);
-	uint32_t row;
+	struct text text = { 0 };
 	int ret = denoising_init(
 		&d, method_block.name, s, g, session_context(s), e);
 
+	d.arg = &text;
+	if (!ret && session_model(s)->shift_logits) {
+		text.behind = malloc(d.n_vocab * sizeof(*text.behind));
+		if (!text.behind)
+			ret = err_sys(e, ENOMEM, "cannot keep logits");
+	}
 	if (!ret && !gen_done(g))
-		ret = session_prefill(s, SESSION_TEXT, prompt, n, &row, e);
+		ret = read_prompt(&d, e);
 	if (!ret)
 		ret = fill_blocks(&d, env, e);
 	denoising_release(&d);
+	free(text.behind);
 	return ret;
 }
 

@@ -184,8 +184,7 @@ static int denoise(struct denoising *d, uint32_t pass, uint32_t keep,
 
 		if (d->x[at] != d->mask)
 			continue;
-		ret = session_logits(
-			d->session, how->first + at - d->begin, d->logits, e);
+		ret = how->logits(d, at, e);
 		if (ret)
 			break;
 		g->at = at;

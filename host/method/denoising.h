@@ -2,7 +2,8 @@
  * The block of masks that ends a text, and how it is filled: a pass says for
  * each mask what would stand there; the surest of these guesses stay for good,
  * the others are masks again (low-confidence remasking; Nie et al., "Large
- * Language Diffusion Models", 2025). What a pass computes is the method's.
+ * Language Diffusion Models", 2025). What a pass computes, and which of its
+ * rows speaks of a position, is the method's.
  *
  * The mask itself is never guessed: probabilities are those of the other
  * tokens. One thread; the session and the generation are borrowed.
@@ -41,6 +42,7 @@ struct denoising {
 	int32_t *x; /* [limit] the text, with masks */
 	struct guess *guess;
 	uint32_t begin, end; /* of the block, which ends the text */
+	void *arg;           /* the method's, for its pass */
 };
 
 /*
@@ -56,13 +58,11 @@ void denoising_release(struct denoising *);
  * them, or what there is room for. */
 void denoising_begin(struct denoising *, uint32_t length);
 
-/*
- * Compute x[], of which row `first` is that of position `begin` and the block's
- * others follow it.
- */
 struct denoising_pass {
+	/* Compute x[]. */
 	int (*forward)(struct denoising *, struct err *);
-	uint32_t first;
+	/* d->logits: what that says of position `at` of the block. */
+	int (*logits)(struct denoising *, uint32_t at, struct err *);
 };
 
 /* Fill the masks in at most `steps` passes, which share them out evenly; the

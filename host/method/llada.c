@@ -25,12 +25,21 @@ static int forward_all(struct denoising *d, struct err *e)
 	return session_continue(d->session, SESSION_TEXT, d->x, d->end, e);
 }
 
+/* Of the first position nobody speaks but itself. */
+static int logits_of(struct denoising *d, uint32_t at, struct err *e)
+{
+	const uint32_t row =
+		session_model(d->session)->shift_logits && at ? at - 1 : at;
+
+	return session_logits(d->session, row, d->logits, e);
+}
+
 static int fill_block(
 	struct denoising *d, const struct method_env *env, struct err *e)
 {
 	const struct denoising_options *o = denoising_options(env);
 	uint32_t trained = session_model(d->session)->n_ctx;
-	struct denoising_pass pass = { .forward = forward_all };
+	const struct denoising_pass pass = { forward_all, logits_of };
 	size_t n;
 	int ret;
 
@@ -42,7 +51,6 @@ static int fill_block(
 			"shorter prompt%s",
 			d->limit, n, n < trained ? " or a larger --ctx" : "");
 	denoising_begin(d, o->length);
-	pass.first = d->begin;
 	ret = denoising_fill(d, o->steps, &pass, e);
 	if (!ret)
 		denoising_append(d);

@@ -29,6 +29,10 @@ struct model {
 	bool rope_neox;
 	bool causal;        /* a position sees itself and those before it */
 	int32_t mask_token; /* what a diffusion model fills; -1: no such */
+	/* Of a diffusion model: a row says what stands behind its position, as
+	 * that of a causal one does (Ye et al., "Dream 7B", 2025), not at it.
+	 */
+	bool shift_logits;
 	/*
 	 * Of block diffusion (Arriola et al., "Block Diffusion", 2025): an
 	 * answer's positions, from its first, are blocks of so many. A block

@@ -225,20 +225,13 @@ static int read_causal(struct model *m, struct err *e)
 	return 0;
 }
 
-/* LLaDA's rows say what stands at their own position; Dream's, shifted, say it
- * of the next one. */
-static int refuse_shift(const struct model *m, struct err *e)
+/* Where a file says nothing, LLaDA's rows speak of their own position. */
+static int read_shift(struct model *m, struct err *e)
 {
-	static const char shift[] = "diffusion.shift_logits";
-	bool shifted = false;
-	int ret = gguf_bool(m->gguf, shift, &shifted, e);
+	const int ret = gguf_bool(
+		m->gguf, "diffusion.shift_logits", &m->shift_logits, e);
 
-	if (ret < 0)
-		return ret;
-	if (shifted)
-		return err_set(e, ENOTSUP,
-			"key '%s' is true, which is not supported", shift);
-	return 0;
+	return ret < 0 ? ret : 0;
 }
 
 /*
@@ -277,7 +270,7 @@ static int read_mask(struct model *m, struct err *e)
 	m->mask_token = -1;
 	if (ret || m->causal)
 		return ret;
-	ret = refuse_shift(m, e);
+	ret = read_shift(m, e);
 	if (ret)
 		return ret;
 	ret = gguf_u64(m->gguf, mask, &id, e);

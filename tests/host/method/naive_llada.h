@@ -20,6 +20,7 @@ struct naive {
 	void (*logits)(void *arg, const int32_t *x, unsigned n, double *out);
 	void *arg;
 	unsigned n_vocab, block, steps;
+	unsigned shift; /* 1: a row speaks of the position behind it */
 	int32_t mask;
 	double temperature;
 	uint64_t seed, stream;
@@ -74,8 +75,9 @@ static inline void naive_step(struct naive *v, int32_t *x, unsigned begin,
 	for (unsigned i = begin; i < end; i++) {
 		confidence[i - begin] = -INFINITY;
 		if (x[i] == v->mask)
-			x0[i - begin] = naive_choose(v, l + i * v->n_vocab, i,
-				step, &confidence[i - begin]);
+			x0[i - begin] =
+				naive_choose(v, l + (i - v->shift) * v->n_vocab,
+					i, step, &confidence[i - begin]);
 	}
 	while (keep--) {
 		unsigned best = 0;

@@ -153,9 +153,15 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 /* The same text, unless a choice hangs on less than rounding can change. */
 static bool check_reference(struct fixture *f)
 {
-	struct naive v = { naive_logits, f, f->file.n_vocab, LENGTH, f->steps,
-		MASK, f->sampling.temperature, f->sampling.seed,
-		f->sampling.stream, 0 };
+	struct naive v = { .logits = naive_logits,
+		.arg = f,
+		.n_vocab = f->file.n_vocab,
+		.block = LENGTH,
+		.steps = f->steps,
+		.mask = MASK,
+		.temperature = f->sampling.temperature,
+		.seed = f->sampling.seed,
+		.stream = f->sampling.stream };
 	unsigned n = f->n_prompt, limit = n + f->n_predict, passes, blocks;
 	unsigned chunk = f->opts.prefill_chunk;
 	int32_t want[CONTEXT];
@@ -164,6 +170,7 @@ static bool check_reference(struct fixture *f)
 	limit = limit < CONTEXT ? limit : CONTEXT;
 	blocks = (limit - n + LENGTH - 1) / LENGTH;
 	run(f, &st);
+	v.shift = f->model->shift_logits;
 	memcpy(want, f->prompt, f->n_prompt * sizeof(*want));
 	passes = naive_decode(&v, want, &n, limit, CONTEXT, -1);
 	/* The prompt's, and one to keep each block but the last. */
@@ -204,6 +211,21 @@ static void check_definition(struct fixture *f)
 		decided += check_reference(f);
 	}
 	assert_in_range(decided, 5, 10);
+}
+
+static void put_shifted_keys(struct gguf_writer *w)
+{
+	put_keys(w);
+	gguf_put_bool(w, "diffusion.shift_logits", true);
+}
+
+/* Rows that speak of the next position. */
+static void test_is_the_shifted_definition(void **state)
+{
+	struct fixture *f = *state;
+
+	f->file.keys = put_shifted_keys;
+	check_definition(f);
 }
 
 static void test_is_the_definition(void **state)
@@ -440,6 +462,7 @@ static void test_in_the_table(void **state)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_is_the_definition),
+	TEST(test_is_the_shifted_definition),
 	TEST(test_without_a_process),
 	TEST(test_up_to_the_context),
 	TEST(test_kept_is_computed_at_once),

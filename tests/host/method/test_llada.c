@@ -144,9 +144,11 @@ int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
 int session_logits(
 	struct session *s, uint32_t row, float *logits, struct err *e)
 {
-	if (row < s->begin || row >= s->n || s->x[row] != MASK)
-		fail_msg(
-			"logits of row %u, which is no mask of the block", row);
+	const uint32_t at = row + s->model.shift_logits;
+
+	if (at < s->begin || at >= s->n || s->x[at] != MASK)
+		fail_msg("logits of row %u, but %u is no mask of the block",
+			row, at);
 	for (uint32_t v = 0; v < s->model.n_vocab; v++)
 		logits[v] = logit_of(s, s->hash, row, v);
 	s->rows++;
@@ -318,9 +320,16 @@ static void check_schedule(const struct fixture *f)
 
 static void check_run(struct fixture *f)
 {
-	struct naive v = { naive_logits, &f->s, N_VOCAB, f->block.length,
-		f->block.steps, MASK, f->sampling.temperature, f->sampling.seed,
-		f->sampling.stream, 0 };
+	struct naive v = { .logits = naive_logits,
+		.arg = &f->s,
+		.n_vocab = N_VOCAB,
+		.block = f->block.length,
+		.steps = f->block.steps,
+		.shift = f->s.model.shift_logits,
+		.mask = MASK,
+		.temperature = f->sampling.temperature,
+		.seed = f->sampling.seed,
+		.stream = f->sampling.stream };
 	int32_t want[CONTEXT + 1];
 	unsigned n = N_PROMPT, passes;
 
@@ -354,6 +363,14 @@ static void check_lengths(struct fixture *f)
 static void test_is_the_reference(void **state)
 {
 	check_lengths(*state);
+}
+
+static void test_is_the_shifted_reference(void **state)
+{
+	struct fixture *f = *state;
+
+	f->s.model.shift_logits = true;
+	check_lengths(f);
 }
 
 /* The lowest of equal tokens, the first of positions equally sure. */
@@ -555,6 +572,7 @@ static void test_no_numbers(void **state)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_is_the_reference),
+	TEST(test_is_the_shifted_reference),
 	TEST(test_ties),
 	TEST(test_noise),
 	TEST(test_up_to_the_context),

@@ -111,9 +111,15 @@ static void naive_logits(void *arg, const int32_t *x, unsigned n, double *out)
 /* The same text, unless a choice hangs on less than rounding can change. */
 static bool check_reference(struct fixture *f)
 {
-	struct naive v = { naive_logits, f, f->file.n_vocab, f->block.length,
-		f->block.steps, MASK, f->sampling.temperature, f->sampling.seed,
-		f->sampling.stream, 0 };
+	struct naive v = { .logits = naive_logits,
+		.arg = f,
+		.n_vocab = f->file.n_vocab,
+		.block = f->block.length,
+		.steps = f->block.steps,
+		.mask = MASK,
+		.temperature = f->sampling.temperature,
+		.seed = f->sampling.seed,
+		.stream = f->sampling.stream };
 	int32_t want[CONTEXT];
 	struct session_stats st;
 	unsigned n = N_PROMPT, passes;

@@ -104,18 +104,25 @@ static void put_all_of_llada(struct gguf_writer *w)
 	gguf_put_u32(w, "diffusion.block_length", 0);
 }
 
+static void put_shift(struct gguf_writer *w)
+{
+	put_mask(w);
+	gguf_put_bool(w, "diffusion.shift_logits", true);
+}
+
 static void test_llada(void **state)
 {
-	void (*const keys[])(
-		struct gguf_writer *) = { put_mask, put_all_of_llada };
+	void (*const keys[])(struct gguf_writer *) = { put_mask,
+		put_all_of_llada, put_shift };
 	struct model_file f = model_file_tiny;
 
 	f.arch = "llada";
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		struct model *m;
 
 		f.keys = keys[i];
 		m = open_file(&f);
+		assert_int_equal(m->shift_logits, keys[i] == put_shift);
 		assert_string_equal(m->arch, "llada");
 		assert_false(m->causal);
 		assert_false(m->rope_neox);
@@ -297,22 +304,16 @@ static void put_causal_llada(struct gguf_writer *w)
 	gguf_put_bool(w, "llada.attention.causal", true);
 }
 
-static void put_shift(struct gguf_writer *w)
-{
-	put_mask(w);
-	gguf_put_bool(w, "diffusion.shift_logits", true);
-}
-
 static void put_long_blocks(struct gguf_writer *w)
 {
 	put_mask(w);
 	gguf_put_u32(w, "diffusion.block_length", 257);
 }
 
-static void put_shifted_blocks(struct gguf_writer *w)
+static void put_shift_text(struct gguf_writer *w)
 {
-	put_shift(w);
-	gguf_put_u32(w, "diffusion.block_length", 32);
+	put_mask(w);
+	gguf_put_str(w, "diffusion.shift_logits", "true");
 }
 
 static void put_block_text(struct gguf_writer *w)
@@ -352,9 +353,8 @@ static void test_keys_of_llada(void **state)
 		const char *named, *also;
 	} bad[] = {
 		{ put_causal_llada, "llada.attention.causal", "true" },
-		{ put_shift, "diffusion.shift_logits", "not supported" },
+		{ put_shift_text, "diffusion.shift_logits", "" },
 		{ put_long_blocks, "diffusion.block_length", "256" },
-		{ put_shifted_blocks, "diffusion.shift_logits", "true" },
 		{ put_block_text, "diffusion.block_length", "" },
 		{ put_blocks_alone, "tokenizer.ggml.mask_token_id", "missing" },
 		{ put_no_mask, "tokenizer.ggml.mask_token_id", "missing" },
