@@ -50,15 +50,20 @@ def write_exit(path, trained, shape, kind):
     gguf.write(path, keys, tensors)
 
 
-def write_reward(path, trained, shape, _kind):
-    """The reward head: P(right so far) = sigmoid(w . silu(V f + a) + b), f as reward.py says."""
+def write_reward(path, trained, shape, kind):
+    """The reward head: P(right so far) = sigmoid(w . silu(V f + a) + b), f as reward.py says, and
+    the verifier's own blocks, behind `reward.layer` of the model's."""
     state = torch.load(trained, map_location="cpu")
+    own = sorted({int(name.split(".")[1]) for name in state if name.startswith("blocks.")})
     keys = {
         "general.architecture": "tandem-reward",
         "general.type": "adapter",
         "general.name": "Tandem reward head",
         "general.license": "MIT",
+        "general.quantization_version": 2,
         "tandem-reward.embedding_length": shape["embedding_length"],
+        "tandem-reward.layer": own[0],
+        "tandem-reward.block_count": len(own),
     }
     names = {
         "reward_hidden.weight": "hidden_weight",
@@ -66,8 +71,9 @@ def write_reward(path, trained, shape, _kind):
         "reward.weight": "weight",
         "reward.bias": "bias",
     }
-    tensors = [(name, state[key].numpy(), "F32") for name, key in names.items()]
-    gguf.write(path, keys, tensors)
+    weights = {name: values.float().numpy() for name, values in state.items()}
+    tensors = [(name, weights[key], "F32") for name, key in names.items()]
+    gguf.write(path, keys, [*gguf.block_tensors(weights, own, kind), *tensors])
 
 
 def write(name, out, path, kind):
@@ -79,7 +85,10 @@ def write(name, out, path, kind):
         gguf.write_model(path, load_model(trained), corpus.vocabulary(), title, *types)
         return
     shape, _ = read_weights(out / f"{(EXITS | REWARDS)[name]}.pt")
-    (write_exit if name in EXITS else write_reward)(path, trained, shape, kind or "Q8_0")
+    if name in EXITS:
+        write_exit(path, trained, shape, kind or "Q8_0")
+    else:
+        write_reward(path, trained, shape, kind or "Q4_0")
 
 
 def main():

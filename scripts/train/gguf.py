@@ -205,16 +205,19 @@ NAMES = {
 }
 
 
+def block_tensors(weights, layers, kind):
+    """The tensors of these blocks, of a state's arrays; norms stay in F32."""
+    for layer in layers:
+        for ours, standard in NAMES.items():
+            values = weights[f"blocks.{layer}.{ours}.weight"]
+            yield f"blk.{layer}.{standard}.weight", values, kind if values.ndim == 2 else "F32"
+
+
 def write_model(path, model, tokenizer, name, kind, embedding=None):
     """Export a model; norms stay in F32, matrices become `kind`, the embedding `embedding`."""
     weights = {n: p.detach().float().cpu().numpy() for n, p in model.named_parameters()}
     tensors = [("token_embd.weight", weights["token_embd.weight"], embedding or kind)]
-    for layer in range(model.shape.block_count):
-        for ours, standard in NAMES.items():
-            values = weights[f"blocks.{layer}.{ours}.weight"]
-            tensors.append(
-                (f"blk.{layer}.{standard}.weight", values, kind if values.ndim == 2 else "F32")
-            )
+    tensors += block_tensors(weights, range(model.shape.block_count), kind)
     tensors.append(("output_norm.weight", weights["output_norm.weight"], "F32"))
     keys = model_keys(model.shape, name, kind) | tokenizer_keys(tokenizer)
     write(path, keys, tensors)

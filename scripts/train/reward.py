@@ -2,11 +2,12 @@
 """Train a model's reward head: from a step of a solution to P(all right so far).
 
 Solutions are drawn from the model itself at a temperature and marked step by step by
-tasks.verify.  The score of a step is sigmoid(w . silu(V f + a) + b).  f is made of what decoding
-has at hand: the mean of the model's normed final states that predict the step's tokens, the state
-behind its last token, and how sure the model was of what was drawn (SURE), in the step and in the
-solution so far.  The states alone tell hard problems from easy ones; how sure the model was tells
-solutions of one problem apart, and so does the loss, half of which compares solutions of one.
+tasks.verify.  Who judges them is the verifier (verifier.py).  The score of a step is
+sigmoid(w . silu(V f + a) + b).  f is made of what the verifier says of the solution: the mean of
+its normed final states that predict the step's tokens, the state behind the last of them, and how
+sure it is of what was drawn (SURE), in the step and in the solution so far.  The states alone tell
+hard problems from easy ones; how sure it is tells solutions of one problem apart, and so does the
+loss, half of which compares solutions of one.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from torch.nn import functional as F
 
 import corpus
 import objective
+import verifier
 from decode import sample
 from tasks import HELD_OUT, TRAIN, arithmetic, verify
 from tokenizer import END, START
@@ -88,7 +90,7 @@ def how_sure(sure, other, entropy):
 
 
 @torch.no_grad()
-def features(target, drawn, device):
+def features(judge, drawn, device):
     """(f [steps, 2 D + 2 SURE], marks [steps], problem, solution of each step)."""
     rows, marks, problems, owner = [], [], [], []
     order = sorted(range(len(drawn)), key=lambda i: len(drawn[i][0]))
@@ -102,8 +104,8 @@ def features(target, drawn, device):
             segment[row, : len(drawn[i][0])] = 1
         ids, segment = ids.to(device), segment.to(device)
         with torch.autocast(device, torch.bfloat16):
-            hidden = target(ids, objective.visibility(segment, True)).float()
-        chance = target.logits(hidden).float()[:, :-1].log_softmax(-1)
+            hidden = judge(ids, objective.visibility(segment, True)).float()
+        chance = judge.logits(hidden).float()[:, :-1].log_softmax(-1)
         follows = ids[:, 1:]
         sure = chance.gather(-1, follows[..., None])[..., 0].cpu()
         other = (chance.argmax(-1) != follows).float().cpu()
@@ -236,7 +238,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("build/train"))
     parser.add_argument("--model", default="target", help="whose head it is: target or small")
-    parser.add_argument("--problems", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=120, help="that the verifier learns")
+    parser.add_argument("--problems", type=int, default=1500, help="that are solved by the model")
     parser.add_argument("--samples", type=int, default=8, help="solutions of each problem")
     parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--seed", type=int, default=1)
@@ -249,6 +252,9 @@ def main():
     torch.manual_seed(args.seed)
     target = load_model(args.out / f"{args.model}.pt", args.device)
     tokenizer = corpus.vocabulary()
+    judge = verifier.make(
+        args.out, args.model, tokenizer, args.steps, args.seed, args.device
+    )
     table = {}
     for split, problems in ((TRAIN, args.problems), (HELD_OUT, max(1, args.problems // 8))):
         drawn_path = args.out / f"solutions-{args.model}-{split}.pt"
@@ -257,7 +263,7 @@ def main():
                 target, tokenizer, split, problems, args.samples, args.temperature, args.seed
             )
             torch.save(drawn, drawn_path)
-        table[split] = features(target, torch.load(drawn_path), args.device)
+        table[split] = features(judge, torch.load(drawn_path), args.device)
     rows, marks, problems, owner = table[TRAIN]
     held_rows, held_marks, held_problems, held_owner = table[HELD_OUT]
     head = fit(rows, marks, problems, owner)
@@ -278,7 +284,7 @@ def main():
         f"best by reward {100 * best:.1f}%, any {100 * any_right:.1f}%",
         file=sys.stderr,
     )
-    torch.save(head.weights(), args.out / f"{name}.pt")
+    torch.save(head.weights() | verifier.own_state(judge), args.out / f"{name}.pt")
 
 
 if __name__ == "__main__":

@@ -150,9 +150,10 @@ check 'the diffusion model starts from it' stage diffusion 2e4
 check 'the block diffusion model starts from it' stage block 2e4
 check 'the exit predictors' "$python" "$train/exit_predictor.py" --out "$trained" \
   --steps 10 --batch 512 --held-out 4
-check 'the reward head' "$python" "$train/reward.py" --out "$trained" --problems 8 --samples 4
+check 'the reward head' "$python" "$train/reward.py" --out "$trained" \
+  --steps 2 --problems 8 --samples 4
 check 'that of the small target' "$python" "$train/reward.py" --out "$trained" \
-  --problems 8 --samples 4 --model small
+  --steps 2 --problems 8 --samples 4 --model small
 check 'the loss of the base falls' fell base 0.8
 check 'the loss of the small target falls' fell small-base 0.9
 check 'the loss of the draft falls' fell draft 0.9
@@ -168,6 +169,8 @@ export TANDEM_MODELS=$models
 for name in target small draft diffusion block exit exit-third reward reward-small; do
   check "$name.gguf is read" "$TANDEM" inspect "$models/$name.gguf"
 done
+check_eq "the verifier's own blocks" \
+  "$("$TANDEM" inspect "$models/reward.gguf" | awk '$1 ~ /^blk/' | wc -l)" 36
 check_eq 'the blocks below the exits' \
   "$(for name in exit exit-third; do
     "$TANDEM" inspect "$models/$name.gguf" | awk '$1 == "tandem-exit.layer" { print $3 }'
