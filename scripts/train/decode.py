@@ -92,7 +92,7 @@ def sample(model, prompts, count, temperature, limit, generator):
 def denoise(model, block, states):
     """Fill the masks of the list `block`, the surest first, one a pass.
 
-    states  a function from the block's ids to its final hidden states
+    states  a function from the block's ids to the final hidden states that say what stands there
     """
     while MASK in block:
         logits = model.logits(states(block)).float()
@@ -110,17 +110,20 @@ def write_blocks(model, prompt, limit):
     device = model.token_embd.weight.device
     cache, out = Cache(), []
     by_block = model.shape.block_length
+    shift = model.shape.shift_logits
 
     def run(ids, **how):
         return forward(model, torch.tensor([ids], device=device), cache, **how)[0]
 
     def states(block):
         if by_block:
-            return run(block, both_ways=True, keep=False)
-        return run(prompt + out + block, both_ways=True, keep=False)[-len(block) :]
+            own = run(block, both_ways=True, keep=False)
+            return torch.cat((last, own[:-1])) if shift else own
+        first = len(prompt) + len(out) - shift
+        return run(prompt + out + block, both_ways=True, keep=False)[first : first + len(block)]
 
     if by_block:
-        run(prompt)
+        last = run(prompt)[-1:]
     length = by_block or RESPONSE
     while len(out) < limit and len(prompt) + len(out) + length <= model.shape.context_length:
         block = denoise(model, [MASK] * length, states)
@@ -128,7 +131,7 @@ def write_blocks(model, prompt, limit):
             return out + block[: block.index(END)]
         out += block
         if by_block:
-            run(block, both_ways=True)  # the finished block's own keys and values
+            last = run(block, both_ways=True)[-1:]  # the finished block's own keys and values
     return out
 
 

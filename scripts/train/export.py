@@ -22,7 +22,11 @@ MODELS = {
     "block": ("Tandem block diffusion", "Q4_0"),
 }
 # name: the stages that it is made of, which are not shipped
-BEFORE = {"target": ["base", "exercise"], "small": ["small-base", "small-exercise"]}
+BEFORE = {
+    "target": ["base", "exercise"],
+    "small": ["small-base", "small-exercise"],
+    "block": ["block-base"],
+}
 # name: the model that it belongs to
 EXITS = {"exit": "target", "exit-third": "target"}
 REWARDS = {"reward": "target", "reward-small": "small"}

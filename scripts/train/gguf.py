@@ -185,7 +185,7 @@ def model_keys(shape, name, kind, license_name="MIT"):
     }
     if not shape.causal:
         keys[f"{arch}.attention.causal"] = False
-        keys["diffusion.shift_logits"] = False
+        keys["diffusion.shift_logits"] = shape.shift_logits
     if shape.block_length:
         keys["diffusion.block_length"] = shape.block_length
     return keys
@@ -241,6 +241,7 @@ def read_model(path):
         "context_length": key("context_length"),
         "causal": arch == "llama",
         "block_length": file.keys.get("diffusion.block_length", 0),
+        "shift_logits": file.keys.get("diffusion.shift_logits", False),
         "rope_freq_base": key("rope.freq_base"),
         "rms_epsilon": key("attention.layer_norm_rms_epsilon"),
     }

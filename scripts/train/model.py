@@ -28,6 +28,7 @@ class Shape:
     context_length: int
     causal: bool = True  # no position sees those behind it
     block_length: int = 0  # of a model that denoises, and sees, block by block; else 0
+    shift_logits: bool = False  # one that denoises says at a position what stands behind it
     rope_freq_base: float = 10000.0
     rms_epsilon: float = 1e-5
 

@@ -1,7 +1,9 @@
 """What is minimized: next-token prediction, or the masked-diffusion bound in two kinds of sight.
 
 A model predicts the next token, or it denoises: all positions seeing one another (LLaDA), or each
-block of an answer seeing what stands before it and itself (block diffusion).
+block of an answer seeing what stands before it and itself (block diffusion).  What stands at a
+masked position it says there, or, as a model that begins with the weights of one that predicts,
+at the position before (Ye et al., "Dream 7B", 2025).
 """
 
 from typing import NamedTuple
@@ -10,10 +12,12 @@ import torch
 from torch.nn import functional as F
 
 from corpus import ANSWER, PROMPT, RESPONSE
-from tokenizer import MASK
+from tokenizer import END, MASK
 
 PROMPT_WEIGHT = 0.03  # a prompt's own tokens teach reading, but are mostly drawn at random
 LEAST_RATIO = 0.05  # of masked positions: smaller ones would weigh too much
+IN_ORDER = 0.7  # share of blocks whose masks are their last positions, not any
+NEAR = 8  # of these the first mask's weight in the loss; that of the nth behind it is NEAR / n
 HIDDEN = -1e4
 ABSENT = 255  # the segment of positions that no other sees
 
@@ -83,13 +87,14 @@ def next_token(model, ids, segment, role, teacher=None):
     return Outcome((each * weight).sum() / weight.sum(), right, *whole)
 
 
-def noise(segment, role, generator):
+def noise(ids, segment, role, generator):
     """(masked, weight in the loss, absent), each [B, T].
 
     Nie et al., "Large Language Diffusion Models" (2025), section 2: one ratio t a document, each
     answer position masked with probability t, each masked position weighted 1 / t.  Half of the
     documents are noised as semi-autoregressive decoding meets them: the blocks before one are
-    clean, that one is masked with ratio t, and those behind it are not there yet.
+    clean, that one is masked with ratio t, and those behind it are not there yet.  Most of these are
+    masked in order (`in_order`).
     """
     documents = int(segment.max()) + 1
     rows = segment.shape[0]
@@ -97,8 +102,12 @@ def noise(segment, role, generator):
     ratio = ratio.mul(1 - LEAST_RATIO).add(LEAST_RATIO)
     blockwise = torch.rand((rows, documents), generator=generator) < 0.5
     chosen = torch.rand((rows, documents), generator=generator)
+    in_order = torch.rand((rows, documents), generator=generator) < IN_ORDER
+    ends = torch.rand((rows, documents), generator=generator)
     draw = torch.rand(segment.shape, generator=generator)
-    ratio, blockwise, chosen, draw = (x.to(segment.device) for x in (ratio, blockwise, chosen, draw))
+    ratio, blockwise, chosen, in_order, ends, draw = (
+        x.to(segment.device) for x in (ratio, blockwise, chosen, in_order, ends, draw)
+    )
 
     answer = role == ANSWER
     one_hot = F.one_hot(segment, documents) * answer[..., None]
@@ -109,8 +118,30 @@ def noise(segment, role, generator):
     share = ratio.gather(1, segment)
     by_block = blockwise.gather(1, segment) & answer
     earlier, later = by_block & (block < current), by_block & (block > current)
-    masked = answer & ~earlier & ~later & (draw < share)
-    return masked, masked / share, later
+    masked, weight = chosen_masks(
+        ids,
+        index % RESPONSE,
+        share,
+        by_block & in_order.gather(1, segment),
+        ends.gather(1, segment),
+        draw,
+    )
+    masked = masked & answer & ~earlier & ~later
+    return masked, weight, later
+
+
+def chosen_masks(ids, place, share, in_order, ends, draw):
+    """(masked, weight in the loss) of positions at `place` of their block, `share` of it masked.
+
+    In order: from a position on, as a block is that decoding fills from its beginning, which it
+    mostly does since what is next is surest.  What is next counts most there.  A share `ends` of
+    the ends of text stands already; often it is none of them, or all.
+    """
+    first = (RESPONSE * (1 - share) + 0.5).floor()
+    behind = place - first
+    stands = (ids == END) & (draw < 2 * ends - 0.5)
+    masked = torch.where(in_order, (behind >= 0) & ~stands, draw < share)
+    return masked, torch.where(in_order, NEAR / (behind.clamp_min(0) + 1), 1 / share)
 
 
 def denoising(model, hidden, want, weight):
@@ -121,9 +152,11 @@ def denoising(model, hidden, want, weight):
 
 
 def masked_diffusion(model, ids, segment, role, generator):
-    masked, weight, absent = noise(segment, role, generator)
+    masked, weight, absent = noise(ids, segment, role, generator)
     present = segment.masked_fill(absent, ABSENT)
     hidden = model(ids.masked_fill(masked, MASK), visibility(present, False))
+    if model.shape.shift_logits:
+        hidden = hidden.roll(1, 1)
     return denoising(model, hidden[masked], ids[masked], weight[masked])
 
 
@@ -167,6 +200,21 @@ def block_sight(segment, block, at, there):
     return torch.cat((torch.cat((clean, none), 2), torch.cat((back, beside), 2)), 1)
 
 
+def index_in_block(own):
+    """Of positions in order, by the numbers of their blocks, their place in these."""
+    place = torch.arange(own.shape[1], device=own.device).expand_as(own)
+    begins = torch.ones_like(own, dtype=torch.bool)
+    begins[:, 1:] = own[:, 1:] != own[:, :-1]
+    return place - place.masked_fill(~begins, 0).cummax(1).values
+
+
+def before(own, at, length):
+    """Of each noisy copy the index of what stands before it: the noisy copy of its block, or the
+    clean position before the block."""
+    noisy = torch.arange(at.shape[1], device=at.device).expand_as(at) + length - 1
+    return torch.where(index_in_block(own) == 0, (at - 1).clamp_min(0), noisy)
+
+
 def block_diffusion(model, ids, segment, role, generator):
     """Every block of every answer at once, each with a ratio of its own."""
     rows, length = ids.shape
@@ -176,12 +224,26 @@ def block_diffusion(model, ids, segment, role, generator):
     ratio = torch.rand((rows, int(block.max()) + 1), generator=generator)
     ratio = ratio.mul(1 - LEAST_RATIO).add(LEAST_RATIO).to(ids.device)
     draw = torch.rand((rows, length), generator=generator).to(ids.device)
-    share = ratio.gather(1, own)
-    masked = there & (draw.gather(1, at) < share)
-    want = ids.gather(1, at)
+    in_order = torch.rand(ratio.shape, generator=generator).to(ids.device) < IN_ORDER
+    ends = torch.rand(ratio.shape, generator=generator).to(ids.device)
+    want, share = ids.gather(1, at), ratio.gather(1, own)
+    masked, weight = chosen_masks(
+        want,
+        index_in_block(own),
+        share,
+        in_order.gather(1, own),
+        ends.gather(1, own),
+        draw.gather(1, at),
+    )
+    masked = masked & there
     both = torch.cat((ids, want.masked_fill(masked, MASK)), 1)
     place = torch.arange(length, device=ids.device).expand_as(ids)
     hidden = model(
         both, added(block_sight(segment, block, at, there)), places=torch.cat((place, at), 1)
-    )[:, length:]
-    return denoising(model, hidden[masked], want[masked], 1 / share[masked])
+    )
+    if model.shape.shift_logits:
+        source = before(own, at, length)
+        hidden = hidden.gather(1, source[..., None].expand(-1, -1, hidden.shape[-1]))
+    else:
+        hidden = hidden[:, length:]
+    return denoising(model, hidden[masked], want[masked], weight[masked])

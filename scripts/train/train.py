@@ -29,7 +29,9 @@ from optimizer import optimizers
 
 CONTEXT = 1024
 KEEP_SECONDS = 240  # between checkpoints
-KINDS = ("base", "exercise", "small-base", "small-exercise", "draft", "diffusion", "block")
+KINDS = (
+    "base", "exercise", "small-base", "small-exercise", "draft", "diffusion", "block-base", "block",
+)
 
 
 def shape_of(kind, miniature=False):
@@ -37,9 +39,12 @@ def shape_of(kind, miniature=False):
 
     The small target has a third of the target's parameters, the draft a tenth.
     """
+    by_block = kind in ("block-base", "block")
+    denoises = by_block or kind == "diffusion"
     sight = {
-        "causal": kind not in ("diffusion", "block"),
-        "block_length": corpus.RESPONSE if kind == "block" else 0,
+        "causal": not denoises,
+        "block_length": corpus.RESPONSE if by_block else 0,
+        "shift_logits": denoises,
     }
     rest = (corpus.VOCABULARY, CONTEXT)
     if miniature:
@@ -61,8 +66,11 @@ def corpus_of(kind):
     if kind == "diffusion":
         form = {"response": corpus.RESPONSE, "several": 1, "share": corpus.SHARE}
         return "corpus-single.npz", form
-    if kind == "block":
+    if kind == "block-base":
         return "corpus-block.npz", {"response": corpus.RESPONSE}
+    if kind == "block":
+        form = {"response": corpus.RESPONSE, "share": corpus.EXERCISE}
+        return "corpus-block-exercise.npz", form
     if kind == "base":
         return "corpus.npz", {}
     if kind == "small-exercise":

@@ -142,6 +142,84 @@ first = rates(o.state_dict() for o in optimizers(load_model(base)))
 print(now, first)
 assert all(0 < a < 0.2 * b for a, b in zip(now, first))
 END
+# With all positions of an answer masked: what is learnt at each is what decoding reads there.
+check 'what denoising models learn is what they are asked' "$python" - "$train" <<'END'
+import dataclasses, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+import objective
+from corpus import ANSWER, PROMPT
+from decode import Cache, forward
+from model import Model
+from tokenizer import MASK
+from train import shape_of
+
+LENGTH, BEGIN = 32, 7
+torch.manual_seed(1)
+ids = torch.randint(4, 2000, (1, BEGIN + 2 * LENGTH))
+role = torch.full_like(ids, ANSWER)
+role[:, :BEGIN] = PROMPT
+torch.rand = lambda shape, generator=None: torch.full(tuple(shape), 0.5)
+objective.IN_ORDER = 0
+seen = {}
+objective.denoising = lambda model, hidden, want, weight: seen.update(hidden=hidden, want=want)
+
+@torch.no_grad()
+def asked(model, shift):
+    if not model.shape.block_length:
+        masked = ids.clone()
+        masked[:, BEGIN:] = MASK
+        return forward(model, masked, Cache(), both_ways=True)[0, BEGIN - shift :][: 2 * LENGTH]
+    cache = Cache()
+    last, out = forward(model, ids[:, :BEGIN], cache)[0, -1:], []
+    for first in (BEGIN, BEGIN + LENGTH):
+        own = forward(model, torch.full((1, LENGTH), MASK), cache, both_ways=True, keep=False)[0]
+        out += [last, own[:-1]] if shift else [own]
+        last = forward(model, ids[:, first : first + LENGTH], cache, both_ways=True)[0, -1:]
+    return torch.cat(out)
+
+for kind in ("diffusion", "block"):
+    for shift in (False, True):
+        shape = dataclasses.replace(shape_of(kind, True), shift_logits=shift)
+        model = Model(shape).eval()
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            objective.loss(model, ids, torch.zeros_like(ids), role, torch.Generator())
+        assert (seen["want"] == ids[0, BEGIN:]).all()
+        want = asked(model, shift)
+        far = ((seen["hidden"].float() - want).norm() / want.norm()).item()
+        print(kind, shift, far)
+        assert far < 0.02, far
+END
+# What is masked in order: all from a position on, but for ends of text that stand.
+check 'which positions are masked' "$python" - "$train" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+import objective
+from corpus import RESPONSE
+from tokenizer import END
+
+torch.manual_seed(1)
+place = torch.arange(RESPONSE).repeat(500, 1)
+ids = torch.where(place < torch.randint(1, RESPONSE, (500, 1)), 5, END)
+share, ends = torch.rand(2, 500, 1).expand(-1, -1, RESPONSE)
+draw = torch.rand(500, RESPONSE)
+masked, weight = objective.chosen_masks(ids, place, share, torch.tensor(True), ends, draw)
+for row in range(500):
+    count = round(RESPONSE * share[row, 0].item())
+    open_, words = place[row] >= RESPONSE - count, ids[row] != END
+    assert (masked[row][words] == open_[words]).all()
+    assert not masked[row][~open_].any()
+    tail = masked[row][open_ & ~words]
+    if ends[row, 0] < 0.25:
+        assert tail.all()
+    if ends[row, 0] > 0.75:
+        assert not tail.any()
+    near = weight[row][RESPONSE - count :]
+    assert torch.allclose(near, objective.NEAR / torch.arange(1.0, count + 1))
+masked, weight = objective.chosen_masks(ids, place, share, torch.tensor(False), ends, draw)
+assert (masked == (draw < share)).all() and (weight == 1 / share).all()
+END
 check 'it is exercised' stage exercise 3e4
 check 'the target lies between' stage target 0
 check 'the small target imitates it' stage small 2e4
@@ -158,7 +236,7 @@ check 'the loss of the base falls' fell base 0.8
 check 'the loss of the small target falls' fell small-base 0.9
 check 'the loss of the draft falls' fell draft 0.9
 check 'the loss of the diffusion model falls' fell diffusion 0.95
-check 'the loss of the block diffusion model falls' fell block 0.95
+check 'the loss of the block diffusion model falls' fell block-base 0.95
 check_has 'the log of the base' "$(head -n 1 "$trained/base.csv")" \
   ,summary-long,qa-long,ui-long,reply-long
 check 'the export' "$python" "$train/export.py" --out "$trained" --models "$models"
