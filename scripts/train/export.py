@@ -25,7 +25,7 @@ MODELS = {
 BEFORE = {
     "target": ["base", "exercise"],
     "small": ["small-base", "small-exercise"],
-    "block": ["block-base"],
+    "block": ["block-base", "block-exercise"],
 }
 # name: the model that it belongs to
 EXITS = {"exit": "target", "exit-third": "target"}

@@ -30,7 +30,8 @@ from optimizer import optimizers
 CONTEXT = 1024
 KEEP_SECONDS = 240  # between checkpoints
 KINDS = (
-    "base", "exercise", "small-base", "small-exercise", "draft", "diffusion", "block-base", "block",
+    "base", "exercise", "small-base", "small-exercise", "draft", "diffusion", "block-base",
+    "block-exercise",
 )
 
 
@@ -39,7 +40,7 @@ def shape_of(kind, miniature=False):
 
     The small target has a third of the target's parameters, the draft a tenth.
     """
-    by_block = kind in ("block-base", "block")
+    by_block = kind in ("block-base", "block-exercise")
     denoises = by_block or kind == "diffusion"
     sight = {
         "causal": not denoises,
@@ -68,7 +69,7 @@ def corpus_of(kind):
         return "corpus-single.npz", form
     if kind == "block-base":
         return "corpus-block.npz", {"response": corpus.RESPONSE}
-    if kind == "block":
+    if kind == "block-exercise":
         form = {"response": corpus.RESPONSE, "share": corpus.EXERCISE}
         return "corpus-block-exercise.npz", form
     if kind == "base":

@@ -178,7 +178,7 @@ def asked(model, shift):
         last = forward(model, ids[:, first : first + LENGTH], cache, both_ways=True)[0, -1:]
     return torch.cat(out)
 
-for kind in ("diffusion", "block"):
+for kind in ("diffusion", "block-base"):
     for shift in (False, True):
         shape = dataclasses.replace(shape_of(kind, True), shift_logits=shift)
         model = Model(shape).eval()
@@ -286,7 +286,7 @@ from train import load_model, shape_of
 out, vocabulary = Path(sys.argv[2]), corpus.vocabulary()
 trained = load_model(out / "block.pt")
 torch.manual_seed(1)
-drawn = Model(shape_of("block", True))
+drawn = Model(shape_of("block-base", True))
 for parameter in drawn.parameters():
     if parameter.dim() == 2:
         torch.nn.init.normal_(parameter, std=2 / parameter.shape[1] ** 0.5)
