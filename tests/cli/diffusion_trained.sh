@@ -1,39 +1,56 @@
 #!/usr/bin/env bash
-# The diffusion model that comes with the program answers and summarises.
+# The diffusion models that come with the program answer and summarise.
 . "$(dirname "$0")/lib.sh"
 
-[ -e "$root/flash/models/diffusion.gguf" ] ||
-  skip 'no flash/models/diffusion.gguf'
 export TANDEM_MODELS=$root/flash/models
+[ -e "$TANDEM_MODELS/diffusion.gguf" ] && [ -e "$TANDEM_MODELS/block.gguf" ] ||
+  skip 'no flash/models/diffusion.gguf or block.gguf'
 
-prompt='Read: Nora was in the tower. Tom was at the zoo. Felix was in the park.
-Question: Where is Nora?
-Answer:'
-answer() { # OPTION...
-  run_ok "$TANDEM" run --method llada -p "$prompt" -n 64 "$@"
+answer() { # METHOD PROMPT OPTION...
+  local method=$1 prompt=$2
+  shift 2
+  run_ok "$TANDEM" run --method "$method" -p "$prompt" -n 64 "$@"
   answer=$out
 }
 
-answer
-want=$answer
-echo "answer:$want"
-check_has 'the form of the answer' "$want" 'Nora is in the '
-answer --coherence check --threads 1
-check_eq 'the answer with --coherence check' "$answer" "$want"
-answer --block-steps 8
-echo "in 8 passes a block:$answer"
-answer --json
-check_has 'why it ends' "$out" '"stop":"eos"'
+answers() { # METHOD PROMPT PART: the answer has it, however the pair is run
+  local want
+  answer "$1" "$2"
+  want=$answer
+  echo "answer of $1:$want"
+  check_has "the answer of $1" "$want" "$3"
+  answer "$1" "$2" --coherence check --threads 1
+  check_eq 'that with --coherence check' "$answer" "$want"
+  answer "$1" "$2" --doorbell eventfd --prefill-chunk 7
+  check_eq 'that of a prompt in pieces' "$answer" "$want"
+  answer "$1" "$2" --block-steps 8
+  echo "in 8 passes a block:$answer"
+  answer "$1" "$2" --json
+  check_has 'why it ends' "$out" '"stop":"eos"'
+}
 
-# A floor that a broken model or method does not reach; the card has the rest.
+answers llada 'Read: Nora was in the tower. Tom was at the zoo. Felix was in the park.
+Question: Where is Nora?
+Answer:' 'Nora is in the '
+answers block 'Read: The post office closes at 21:45. The museum closes at 17:45.
+Question: Which place closes at 17:45?
+Answer:' ' The museum closes at 17:45.'
+
+# Floors that a broken model or method does not reach; the card has the rest.
 # Once, since it takes minutes under a sanitizer.
-case $TANDEM in
-*/release/*)
-  run_ok "$TANDEM" eval summary --method llada --items 10 --json
+summaries() { # METHOD LEAST: at least so many % are right
+  local right
+  run_ok "$TANDEM" eval summary --method "$1" --items 10 --json
   right=$(grep -oE '"accuracy":[0-9.]+' <<<"$out" |
     awk -F: 'NR == 1 { printf "%d", 100 * $2 }')
-  check_eq "summaries: $right % are at least 20 %" \
-    "$([ "$right" -ge 20 ] && echo yes)" yes
+  check_eq "summaries by $1: $right % are at least $2 %" \
+    "$([ "$right" -ge "$2" ] && echo yes)" yes
+}
+
+case $TANDEM in
+*/release/*)
+  summaries llada 20
+  summaries block 70
   ;;
 esac
 finish
