@@ -172,6 +172,24 @@ static int surest_first(const void *pa, const void *pb)
 	return a->at < b->at ? -1 : 1;
 }
 
+/* What is filled stays. */
+static void tell_step(const struct denoising *d)
+{
+	uint8_t mark[WIRE_MAX_ROWS];
+	const struct gen_step step = {
+		.first = d->begin,
+		.n = d->end - d->begin,
+		.token = d->x + d->begin,
+		.mark = mark,
+	};
+
+	if (!gen_is_watched(d->gen))
+		return;
+	for (uint32_t i = 0; i < step.n; i++)
+		mark[i] = step.token[i] == d->mask ? GEN_MASK : GEN_STABLE;
+	gen_step(d->gen, &step);
+}
+
 /* One pass: guess at every mask, keep the surest `keep`. */
 static int denoise(struct denoising *d, uint32_t pass, uint32_t keep,
 	const struct denoising_pass *how, struct err *e)
@@ -198,6 +216,7 @@ static int denoise(struct denoising *d, uint32_t pass, uint32_t keep,
 	session_count_valid(d->session, keep);
 	for (uint32_t i = 0; i < keep; i++)
 		d->x[d->guess[i].at] = d->guess[i].token;
+	tell_step(d);
 	return 0;
 }
 
@@ -209,7 +228,7 @@ int denoising_fill(struct denoising *d, uint32_t steps,
 
 	if (!steps || steps > masks)
 		steps = masks;
-	for (uint32_t i = 0; i < steps && !ret; i++)
+	for (uint32_t i = 0; i < steps && !ret && !gen_done(d->gen); i++)
 		ret = denoise(
 			d, i, masks / steps + (i < masks % steps), how, e);
 	return ret;

@@ -7,6 +7,7 @@
 #include "host/text/sampler.h"
 #include "host/text/tokenizer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct generation {
 	float *logits;
 	enum gen_stop stop;
 	uint64_t first_ns;
+	uint64_t steps; /* told */
 };
 
 /*
@@ -95,6 +97,7 @@ int generation_open_like(
 	struct generation_opts o = like->opts;
 
 	o.sink = drop;
+	o.step = NULL;
 	return generation_open(out, &o, like->tokens.id, like->n_prompt, e);
 }
 
@@ -283,4 +286,46 @@ void gen_flush(struct generation *g)
 		g->held.len = at;
 	if (g->held.len)
 		deliver(g, -1, g->held.len);
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+bool gen_is_watched(const struct generation *g)
+{
+	return g->opts.step && !gen_done(g);
+}
+
+void gen_step(struct generation *g, const struct gen_step *step)
+{
+	struct gen_step told = *step;
+
+	if (!gen_is_watched(g))
+		return;
+	assert(step->first == g->tokens.n);
+	told.pass = ++g->steps;
+	if (g->opts.step(g->opts.step_arg, &told))
+		g->stop = GEN_STOP_ERROR;
+}
+
+/* By a detokenizer of its own, which goes on where the text's stands. */
+int gen_step_text(const struct generation *g, const struct gen_step *s,
+	struct strbuf *text, size_t *at)
+{
+	struct detokenizer d = g->detok;
+	int ret = 0;
+
+	if (g->held.len)
+		strbuf_add(text, g->held.data, g->held.len);
+	for (uint32_t i = 0; i <= s->n && !ret; i++) {
+		bool token = i < s->n && s->mark[i] != GEN_MASK;
+
+		if (!token) {
+			detokenize_end(&d, text);
+			d.started = true; /* a mask stands for some text */
+		}
+		at[i] = text->len;
+		if (token && d.tok)
+			ret = detokenize(&d, s->token[i], text);
+	}
+	return text->failed ? -ENOMEM : ret;
 }

@@ -15,6 +15,7 @@ struct err;
 struct generation;
 struct sampler;
 struct sampler_opts;
+struct strbuf;
 struct tokenizer;
 
 enum gen_stop {
@@ -24,6 +25,23 @@ enum gen_stop {
 	GEN_STOP_LENGTH,  /* -n reached */
 	GEN_STOP_CONTEXT, /* the context is full */
 	GEN_STOP_ERROR,   /* the sink failed: for example a closed pipe */
+};
+
+/* What a denoising step left of a position. */
+enum gen_mark {
+	GEN_MASK,
+	GEN_VISIBLE, /* a token that may still be revised */
+	GEN_STABLE,  /* one that stays */
+	GEN_DRAFT,   /* a guess for a block that is not open yet */
+};
+
+/* The positions behind the text, after one pass that filled masks. */
+struct gen_step {
+	uint64_t pass; /* 1, 2 ...; counted by the generation */
+	size_t first;  /* where the text ends, the prompt being part of it */
+	uint32_t n;
+	const int32_t *token; /* [n]; of a mask, anything */
+	const uint8_t *mark;  /* [n] enum gen_mark */
 };
 
 struct generation_opts {
@@ -42,6 +60,10 @@ struct generation_opts {
 	 */
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len);
 	void *arg;
+	/* What each denoising step left; non-zero ends the run. NULL: nobody
+	 * wants to know, and methods need not say. */
+	int (*step)(void *arg, const struct gen_step *);
+	void *step_arg;
 };
 
 int generation_open(struct generation **out, const struct generation_opts *,
@@ -69,6 +91,26 @@ int32_t gen_next(struct generation *, const float *logits);
  */
 void gen_append(struct generation *, int32_t id);
 bool gen_done(const struct generation *);
+
+/*
+ * Methods that fill masks tell here what each pass left of the positions that
+ * they have not appended, all of them from the end of the text on. May end the
+ * text, as an append may; says nothing of one that has ended. Those who would
+ * have to make something up for it ask before whether anyone listens.
+ */
+void gen_step(struct generation *, const struct gen_step *);
+bool gen_is_watched(const struct generation *);
+
+/*
+ * The text of a step, behind what *text holds: first what the sink was not
+ * given yet of the text before (a stop string may begin there), then that of
+ * token i from at[i] to at[i + 1], at[n + 1] being the caller's. Masks have
+ * none. Bytes come out with the token that completes their character, and as
+ * U+FFFD where a mask or the end cuts it. 0, -ENOMEM, or -EINVAL for what is
+ * no token.
+ */
+int gen_step_text(const struct generation *, const struct gen_step *,
+	struct strbuf *text, size_t *at);
 
 /* How tokens are to be drawn, for methods that do it themselves. */
 const struct sampler_opts *gen_sampling(const struct generation *);

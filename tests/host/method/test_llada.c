@@ -403,6 +403,71 @@ static void test_up_to_the_context(void **state)
 	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_CONTEXT);
 }
 
+/* ---- who watches --------------------------------------------------------- */
+
+struct watcher {
+	struct fixture *f;
+	int32_t x[CONTEXT];
+	unsigned seen, last; /* last: the pass at which it has seen enough */
+};
+
+/* Behind a pass: what it was given, and some of its masks filled. */
+static int watch_step(void *arg, const struct gen_step *step)
+{
+	struct watcher *w = arg;
+	const struct session *s = &w->f->s;
+	const int32_t *x = s->x + step->first;
+	unsigned filled = 0;
+
+	w->seen++;
+	assert_int_equal(step->pass, w->seen);
+	assert_int_equal(s->passes, w->seen);
+	assert_int_equal(step->first, s->begin);
+	assert_int_equal(step->first + step->n, s->n);
+	for (uint32_t i = 0; i < step->n; i++) {
+		bool mask = step->token[i] == MASK;
+
+		assert_int_equal(step->mark[i], mask ? GEN_MASK : GEN_STABLE);
+		if (x[i] != MASK)
+			assert_int_equal(step->token[i], x[i]);
+		filled += x[i] == MASK && !mask;
+	}
+	assert_int_equal(filled, s->valid);
+	memcpy(w->x + step->first, step->token, step->n * sizeof(*w->x));
+	return w->seen == w->last;
+}
+
+static void test_steps_are_told(void **state)
+{
+	struct fixture *f = *state;
+	struct watcher w = { .f = f };
+	const int32_t *text;
+	size_t n;
+
+	f->block.steps = 3;
+	f->opts.step = watch_step;
+	f->opts.step_arg = &w;
+	check_run(f); /* which they do not change */
+	assert_int_equal(w.seen, f->s.passes);
+	text = gen_tokens(f->g, &n);
+	assert_memory_equal(w.x + N_PROMPT, text + N_PROMPT,
+		(n - N_PROMPT) * sizeof(*text));
+}
+
+/* A watcher that has seen enough ends the text; nothing half-filled is it. */
+static void test_watcher_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	struct watcher w = { .f = f, .last = 11 };
+
+	f->opts.step = watch_step;
+	f->opts.step_arg = &w;
+	run_ok(f);
+	assert_int_equal(f->s.passes, 11);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_ERROR);
+	assert_int_equal(gen_generated(f->g), 8);
+}
+
 /* ---- where a text ends --------------------------------------------------- */
 
 static void test_length_within_a_block(void **state)
@@ -576,6 +641,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_ties),
 	TEST(test_noise),
 	TEST(test_up_to_the_context),
+	TEST(test_steps_are_told),
+	TEST(test_watcher_ends_it),
 	TEST(test_length_within_a_block),
 	TEST(test_end_of_text),
 	TEST(test_no_room),

@@ -27,6 +27,8 @@ struct fixture {
 	struct generation *g;
 	char log[512]; /* "id:text|" of every call of the sink */
 	int sink_fails;
+	char steps[512]; /* "pass@first:text|text|" of every step */
+	int step_fails;
 };
 
 static int sink(void *arg, int32_t id, const char *text, size_t len)
@@ -430,6 +432,153 @@ static void test_ids_alone(void **state)
 	assert_string_equal(f->log, "261:|2:|262:|");
 }
 
+/* ---- steps --------------------------------------------------------- */
+
+static int note_step(void *arg, const struct gen_step *s)
+{
+	struct fixture *f = arg;
+	struct strbuf text = STRBUF_INIT;
+	size_t at[16], n = strlen(f->steps);
+	int ret = s->n < 16 ? gen_step_text(f->g, s, &text, at) : -1;
+
+	assert_int_equal(ret, 0);
+	n += (size_t)snprintf(f->steps + n, sizeof(f->steps) - n,
+		"%u@%zu:%.*s|", (unsigned)s->pass, s->first, (int)at[0],
+		text.len ? text.data : "");
+	for (uint32_t i = 0; i < s->n; i++)
+		n += (size_t)snprintf(f->steps + n, sizeof(f->steps) - n,
+			"%.*s|", (int)(at[i + 1] - at[i]),
+			text.len ? text.data + at[i] : "");
+	assert_true(n < sizeof(f->steps));
+	strbuf_release(&text);
+	return f->step_fails;
+}
+
+/* A letter of `marks` for each token: m is a mask, v visible, s stable. */
+static void step(struct fixture *f, const char *marks, const int32_t *id)
+{
+	static const char letter[] = {
+		[GEN_MASK] = 'm', [GEN_VISIBLE] = 'v', [GEN_STABLE] = 's'
+	};
+	uint8_t mark[16] = { 0 };
+	struct gen_step s = {
+		.n = (uint32_t)strlen(marks), .token = id, .mark = mark
+	};
+
+	gen_tokens(f->g, &s.first);
+	for (uint32_t i = 0; i < s.n; i++)
+		while (letter[mark[i]] != marks[i])
+			mark[i]++;
+	f->steps[0] = '\0';
+	gen_step(f->g, &s);
+}
+
+#define STEP(f, marks, ...) step(f, marks, (const int32_t[]){ __VA_ARGS__ })
+
+static void watch(struct fixture *f)
+{
+	f->opts.step = note_step;
+	f->opts.step_arg = f;
+}
+
+static void test_steps(void **state)
+{
+	struct fixture *f = *state;
+
+	watch(f);
+	BEGIN(f, BOS, _A);
+	assert_true(gen_is_watched(f->g));
+	STEP(f, "mvm", A, _AB, A);
+	assert_string_equal(f->steps, "1@2:|| ab||");
+	STEP(f, "ssv", A, _AB, CA);
+	assert_string_equal(f->steps, "2@2:|a| ab|ca|");
+	assert_string_equal(f->log, "");
+	gen_append(f->g, A);
+	STEP(f, "");
+	assert_string_equal(f->steps, "3@3:|");
+}
+
+/* What a step shows of characters leaves those of the text alone. */
+static void test_step_cuts_characters(void **state)
+{
+	struct fixture *f = *state;
+
+	watch(f);
+	BEGIN(f, BOS, A);
+	STEP(f, "sss", BYTE(0xe2), BYTE(0x82), BYTE(0xac));
+	assert_string_equal(f->steps, "1@2:|||\xe2\x82\xac|");
+	STEP(f, "sms", BYTE(0xe2), A, A);
+	assert_string_equal(f->steps, "2@2:|\xef\xbf\xbd||a|");
+	STEP(f, "s", BYTE(0xe2));
+	assert_string_equal(f->steps, "3@2:|\xef\xbf\xbd|");
+	SAY(f, BYTE(0xe2), BYTE(0x82));
+	STEP(f, "ss", BYTE(0xac), A);
+	assert_string_equal(f->steps, "4@4:|\xe2\x82\xac|a|");
+	STEP(f, "ms", A, A);
+	assert_string_equal(f->steps, "5@4:\xef\xbf\xbd||a|");
+	SAY(f, BYTE(0xac));
+	text_is(f, "\xe2\x82\xac");
+}
+
+static void test_step_behind_held_text(void **state)
+{
+	struct fixture *f = *state;
+
+	watch(f);
+	f->opts.stop = stops;
+	f->opts.n_stop = 3;
+	BEGIN(f, BOS, A);
+	SAY(f, A, B, C);
+	text_is(f, "a");
+	STEP(f, "sm", A, A);
+	assert_string_equal(f->steps, "1@5:bc|a||");
+}
+
+/* The space that tokenizing puts before a text is behind a mask one of it. */
+static void test_step_of_a_whole_text(void **state)
+{
+	struct fixture *f = *state;
+
+	watch(f);
+	BEGIN(f, BOS);
+	STEP(f, "ss", _A, _A);
+	assert_string_equal(f->steps, "1@1:|a| a|");
+	STEP(f, "ms", _A, _A);
+	assert_string_equal(f->steps, "2@1:|| a|");
+}
+
+static void test_failing_step(void **state)
+{
+	struct fixture *f = *state;
+
+	watch(f);
+	f->step_fails = -1;
+	BEGIN(f, BOS, A);
+	STEP(f, "m", A);
+	assert_int_equal(gen_stop_reason(f->g), GEN_STOP_ERROR);
+	assert_false(gen_is_watched(f->g));
+	STEP(f, "m", A);
+	assert_string_equal(f->steps, "");
+}
+
+static void test_steps_of_no_interest(void **state)
+{
+	struct fixture *f = *state, watched = *f;
+	struct err e = { 0 };
+
+	BEGIN(f, BOS, A);
+	assert_false(gen_is_watched(f->g));
+	STEP(f, "m", A);
+	assert_false(gen_done(f->g));
+	/* Nor does a likeness tell what the first one is watched for. */
+	watch(&watched);
+	BEGIN(&watched, BOS, A);
+	generation_close(f->g);
+	assert_ok(generation_open_like(&f->g, watched.g, &e), &e);
+	assert_false(gen_is_watched(f->g));
+	generation_close(watched.g);
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_text_as_it_comes),
@@ -456,6 +605,12 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_appended),
 	TEST(test_appended_up_to_the_end),
 	TEST(test_ids_alone),
+	TEST(test_steps),
+	TEST(test_step_cuts_characters),
+	TEST(test_step_behind_held_text),
+	TEST(test_step_of_a_whole_text),
+	TEST(test_failing_step),
+	TEST(test_steps_of_no_interest),
 };
 
 TEST_MAIN(tests)
