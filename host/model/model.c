@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "flash/image.h"
+#include "host/model/model_arch.h"
 #include "host/model/model_keys.h"
 #include "host/model/packed.h"
 
@@ -18,8 +19,8 @@ enum extent { ONE, EMBD, QUERY, KV, HEAD, FF }; /* of a tensor's side */
 enum presence {
 	REQUIRED,
 	OPTIONAL,
-	BIAS_QWEN2, /* required by qwen2, optional elsewhere */
-	NORM_QWEN3, /* qwen3 has it, nobody else */
+	QKV_BIAS,  /* as struct model_arch has it */
+	HEAD_NORM, /* likewise */
 };
 
 /* In the wire's order: enum wire_layer_tensor. */
@@ -33,12 +34,12 @@ static const struct layer_tensor {
 	[WIRE_T_K] = { "attn_k.weight", KV, EMBD, REQUIRED },
 	[WIRE_T_V] = { "attn_v.weight", KV, EMBD, REQUIRED },
 	[WIRE_T_O] = { "attn_output.weight", EMBD, QUERY, REQUIRED },
-	[WIRE_T_Q_BIAS] = { "attn_q.bias", ONE, QUERY, BIAS_QWEN2 },
-	[WIRE_T_K_BIAS] = { "attn_k.bias", ONE, KV, BIAS_QWEN2 },
-	[WIRE_T_V_BIAS] = { "attn_v.bias", ONE, KV, BIAS_QWEN2 },
+	[WIRE_T_Q_BIAS] = { "attn_q.bias", ONE, QUERY, QKV_BIAS },
+	[WIRE_T_K_BIAS] = { "attn_k.bias", ONE, KV, QKV_BIAS },
+	[WIRE_T_V_BIAS] = { "attn_v.bias", ONE, KV, QKV_BIAS },
 	[WIRE_T_O_BIAS] = { "attn_output.bias", ONE, EMBD, OPTIONAL },
-	[WIRE_T_Q_NORM] = { "attn_q_norm.weight", ONE, HEAD, NORM_QWEN3 },
-	[WIRE_T_K_NORM] = { "attn_k_norm.weight", ONE, HEAD, NORM_QWEN3 },
+	[WIRE_T_Q_NORM] = { "attn_q_norm.weight", ONE, HEAD, HEAD_NORM },
+	[WIRE_T_K_NORM] = { "attn_k_norm.weight", ONE, HEAD, HEAD_NORM },
 	[WIRE_T_FFN_NORM] = { "ffn_norm.weight", ONE, EMBD, REQUIRED },
 	[WIRE_T_GATE] = { "ffn_gate.weight", FF, EMBD, REQUIRED },
 	[WIRE_T_UP] = { "ffn_up.weight", FF, EMBD, REQUIRED },
@@ -66,14 +67,13 @@ static uint32_t extent(const struct model *m, enum extent x)
 
 static bool is_required(const struct model *m, enum presence p)
 {
-	return p == REQUIRED ||
-		(p == BIAS_QWEN2 && !strcmp(m->arch, "qwen2")) ||
-		(p == NORM_QWEN3 && !strcmp(m->arch, "qwen3"));
+	return p == REQUIRED || (p == QKV_BIAS && m->kind->qkv_bias) ||
+		(p == HEAD_NORM && m->kind->head_norm);
 }
 
 static bool is_allowed(const struct model *m, enum presence p)
 {
-	return p != NORM_QWEN3 || !strcmp(m->arch, "qwen3");
+	return p != HEAD_NORM || m->kind->head_norm;
 }
 
 /* GGUF's row length comes first; vectors and norms are f32 by contract. */

@@ -1,10 +1,10 @@
 /*
  * A model file, GGUF or a flash image of one, opened for use: its shape,
  * checked, and where its tensors are. Architectures llama, qwen2 and qwen3, and
- * llada, which is llama with attention in both directions, everywhere or within
- * blocks; another one, or a key that changes the arithmetic in a way this
- * program does not know, is refused by name. Read-only after opening; any
- * thread may read it.
+ * llada and dream, which are llama and qwen2 with attention in both directions,
+ * everywhere or within blocks; another one, or a key that changes the
+ * arithmetic in a way this program does not know, is refused by name. Read-only
+ * after opening; any thread may read it.
  */
 #ifndef HOST_MODEL_MODEL_H
 #define HOST_MODEL_MODEL_H
@@ -17,11 +17,13 @@
 #include <stdint.h>
 
 struct err;
+struct model_arch;
 struct packed;
 
 struct model {
 	struct gguf *gguf; /* owned */
 	char arch[16];
+	const struct model_arch *kind; /* of the same name */
 	uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_rot, n_ff;
 	uint32_t n_vocab;
 	uint32_t n_ctx; /* context the model was trained for */

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/model/model.h"
+#include "host/model/model_arch.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,8 +18,6 @@
 #define MAX_HEAD_DIM (1u << 10)
 #define MAX_FF       (1u << 20)
 #define MAX_CONTEXT  (1u << 26)
-
-static const char *const archs[] = { "llama", "qwen2", "qwen3", "llada" };
 
 struct key {
 	char name[96]; /* "llama.block_count" */
@@ -88,16 +87,11 @@ static int read_arch(struct model *m, struct err *e)
 	if (!ret)
 		return err_set(
 			e, EINVAL, "key 'general.architecture' is missing");
-	for (size_t i = 0; i < ARRAY_LEN(archs); i++) {
-		if (gguf_str_is(s, archs[i])) {
-			snprintf(m->arch, sizeof(m->arch), "%s", archs[i]);
-			return 0;
-		}
-	}
-	return err_set(e, ENOTSUP,
-		"architecture '%.*s' is not supported; llama, qwen2, qwen3 "
-		"and llada are",
-		(int)(s.len < 64 ? s.len : 64), s.data);
+	m->kind = model_arch_find(s);
+	if (!m->kind)
+		return model_arch_refuse(s, m->gguf, e);
+	snprintf(m->arch, sizeof(m->arch), "%s", m->kind->name);
+	return 0;
 }
 
 static int read_shape(struct model *m, struct err *e)
@@ -182,8 +176,7 @@ static int read_rotation(struct model *m, struct err *e)
 			"%u was expected",
 			key_of(m, "rope.dimension_count").name, m->n_rot,
 			m->head_dim);
-	/* llama.cpp's files of these have Q and K permuted for it. */
-	m->rope_neox = strcmp(m->arch, "llama") && strcmp(m->arch, "llada");
+	m->rope_neox = m->kind->rope_neox;
 	return 0;
 }
 
@@ -215,7 +208,7 @@ static int read_causal(struct model *m, struct err *e)
 	bool said;
 	int ret = gguf_bool(m->gguf, k.name, &said, e);
 
-	m->causal = strcmp(m->arch, "llada") != 0;
+	m->causal = m->kind->causal;
 	if (ret < 0)
 		return ret;
 	if (ret && said != m->causal)
@@ -225,19 +218,17 @@ static int read_causal(struct model *m, struct err *e)
 	return 0;
 }
 
-/* Where a file says nothing, LLaDA's rows speak of their own position. */
 static int read_shift(struct model *m, struct err *e)
 {
 	const int ret = gguf_bool(
 		m->gguf, "diffusion.shift_logits", &m->shift_logits, e);
 
+	if (!ret)
+		m->shift_logits = m->kind->shift_logits;
 	return ret < 0 ? ret : 0;
 }
 
-/*
- * A block is computed in one pass. A file of another architecture that has the
- * key is one whose attention we would get wrong.
- */
+/* A block is computed in one pass. */
 static int read_block_length(struct model *m, struct err *e)
 {
 	static const char block[] = "diffusion.block_length";
@@ -246,10 +237,6 @@ static int read_block_length(struct model *m, struct err *e)
 
 	if (ret < 0)
 		return ret;
-	if (length && m->causal)
-		return err_set(e, ENOTSUP,
-			"key '%s' is %llu, which is not supported for %s",
-			block, (unsigned long long)length, m->arch);
 	if (length > WIRE_MAX_ROWS || length > m->n_ctx)
 		return err_set(e, ENOTSUP,
 			"key '%s' is %llu, but only blocks of 1 to %u tokens "
@@ -265,20 +252,23 @@ static int read_mask(struct model *m, struct err *e)
 {
 	static const char mask[] = "tokenizer.ggml.mask_token_id";
 	uint64_t id;
-	int ret = read_block_length(m, e);
+	int ret;
 
 	m->mask_token = -1;
-	if (ret || m->causal)
-		return ret;
-	ret = read_shift(m, e);
-	if (ret)
+	if (m->causal)
+		return 0;
+	if ((ret = read_block_length(m, e)) || (ret = read_shift(m, e)))
 		return ret;
 	ret = gguf_u64(m->gguf, mask, &id, e);
 	if (ret < 0)
 		return ret;
-	if (!ret || id > INT32_MAX)
-		return err_set(e, EINVAL, "key '%s' is %s", mask,
-			ret ? "too large" : "missing");
+	if (!ret)
+		return err_set(e, EINVAL,
+			"key '%s' is missing: which token stands for what a "
+			"diffusion model fills?",
+			mask);
+	if (id > INT32_MAX)
+		return err_set(e, EINVAL, "key '%s' is too large", mask);
 	m->mask_token = (int32_t)id;
 	return 0;
 }
@@ -387,21 +377,52 @@ static int check_key(
 	return 0;
 }
 
+/*
+ * Of a causal model, a file whose attention we would get wrong has them; of the
+ * others it may want its masks filled in a way that is not known here.
+ */
+static int check_diffusion_key(
+	const struct model *m, const struct gguf_kv *kv, struct err *e)
+{
+	static const struct neutral off = { "", 0, 0 };
+
+	if (is_neutral(kv, &off) ||
+		(!m->causal &&
+			(gguf_str_is(kv->key, "diffusion.shift_logits") ||
+				gguf_str_is(
+					kv->key, "diffusion.block_length"))))
+		return 0;
+	return err_set(e, ENOTSUP,
+		"key '%.*s' is not %s for %s: it may change what the model "
+		"computes",
+		kv->key.len < 96 ? (int)kv->key.len : 96, kv->key.data,
+		m->causal ? "supported" : "known", m->arch);
+}
+
+/* What stands behind "llama." in a key; false: it is another's. */
+static bool suffix_of(
+	const struct model *m, struct gguf_str key, struct gguf_str *suffix)
+{
+	const size_t arch = strlen(m->arch);
+
+	if (key.len <= arch || key.data[arch] != '.' ||
+		memcmp(key.data, m->arch, arch) != 0)
+		return false;
+	*suffix = (struct gguf_str){ key.data + arch + 1, key.len - arch - 1 };
+	return true;
+}
+
 static int check_keys(const struct model *m, struct err *e)
 {
-	size_t arch = strlen(m->arch);
-
 	for (size_t i = 0; i < gguf_n_kv(m->gguf); i++) {
 		const struct gguf_kv *kv = gguf_kv_at(m->gguf, i);
 		struct gguf_str suffix;
-		int ret;
+		int ret = 0;
 
-		if (kv->key.len <= arch || kv->key.data[arch] != '.' ||
-			memcmp(kv->key.data, m->arch, arch))
-			continue;
-		suffix = (struct gguf_str){ kv->key.data + arch + 1,
-			kv->key.len - arch - 1 };
-		ret = check_key(kv, suffix, e);
+		if (model_arch_is_diffusion_key(kv->key))
+			ret = check_diffusion_key(m, kv, e);
+		else if (suffix_of(m, kv->key, &suffix))
+			ret = check_key(kv, suffix, e);
 		if (ret)
 			return ret;
 	}

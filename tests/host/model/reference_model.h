@@ -85,7 +85,7 @@ static inline void ref_heads(const struct reference *r, uint32_t layer,
 	unsigned d = r->f->head_dim;
 	double b[REF_MAX_WIDTH], div[REF_MAX_WIDTH];
 	char name[64];
-	int neox = strncmp(r->f->arch, "qwen", 4) == 0;
+	int neox = strcmp(r->f->arch, "llama") && strcmp(r->f->arch, "llada");
 
 	snprintf(name, sizeof(name), "blk.%u.attn_%c.bias", layer, which);
 	if (ref_vector(r, name, b))
@@ -226,16 +226,18 @@ static inline void ref_logits_seen(const struct gguf *g,
 	}
 }
 
-/* Of a text: each row sees itself and what comes before, of llada what comes
- * after as well. */
+/* Of a text: each row sees itself and what comes before, of llada and dream
+ * what comes after as well. */
 static inline void ref_logits(const struct gguf *g, const struct model_file *f,
 	const int32_t *token, unsigned n, double *logits)
 {
 	static uint8_t sees[REF_MAX_TOKENS * REF_MAX_TOKENS];
 	static unsigned position[REF_MAX_TOKENS];
 
+	const int both = !strcmp(f->arch, "llada") || !strcmp(f->arch, "dream");
+
 	for (unsigned i = 0; i < n; i++) {
-		unsigned seen = strcmp(f->arch, "llada") ? i + 1 : n;
+		unsigned seen = both ? n : i + 1;
 
 		position[i] = i;
 		for (unsigned j = 0; j < n; j++)

@@ -1,42 +1,7 @@
 /* What a model file must have, and what is refused by name. */
-#include "base/err.h"
 #include "host/model/model.h"
 #include "tests/harness.h"
-#include "tests/host/model/model_file.h"
-
-#include <errno.h>
-#include <unistd.h>
-
-static char path[4200];
-
-static const char *write_file(const struct model_file *f)
-{
-	if (!*path)
-		snprintf(path, sizeof(path), "%s/m.gguf", harness_tmp());
-	model_file_write(f, path);
-	return path;
-}
-
-static struct model *open_file(const struct model_file *f)
-{
-	struct err e = { 0 };
-	struct model *m;
-
-	assert_ok(model_open(&m, write_file(f), &e), &e);
-	return m;
-}
-
-/* Refused, with a sentence that holds all of these and the file's name. */
-static void refused(const struct model_file *f, const char *a, const char *b)
-{
-	struct err e = { 0 };
-	struct model *m;
-
-	if (!model_open(&m, write_file(f), &e))
-		fail_msg("not refused for '%s'", a);
-	if (!strstr(e.text, a) || !strstr(e.text, b) || !strstr(e.text, path))
-		fail_msg("'%s' has not '%s', '%s' and the path", e.text, a, b);
-}
+#include "tests/host/model/opened_file.h"
 
 static void test_llama(void **state)
 {
@@ -83,84 +48,6 @@ static void test_qwens(void **state)
 	m = open_file(&f);
 	assert_int_equal(m->head_dim, 16);
 	assert_non_null(m->layer[1][WIRE_T_Q_NORM]);
-	model_close(m);
-}
-
-static void put_mask(struct gguf_writer *w)
-{
-	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 95);
-}
-
-static void put_all_of_llada_but_blocks(struct gguf_writer *w)
-{
-	put_mask(w);
-	gguf_put_bool(w, "llada.attention.causal", false);
-	gguf_put_bool(w, "diffusion.shift_logits", false);
-}
-
-static void put_all_of_llada(struct gguf_writer *w)
-{
-	put_all_of_llada_but_blocks(w);
-	gguf_put_u32(w, "diffusion.block_length", 0);
-}
-
-static void put_shift(struct gguf_writer *w)
-{
-	put_mask(w);
-	gguf_put_bool(w, "diffusion.shift_logits", true);
-}
-
-static void test_llada(void **state)
-{
-	void (*const keys[])(struct gguf_writer *) = { put_mask,
-		put_all_of_llada, put_shift };
-	struct model_file f = model_file_tiny;
-
-	f.arch = "llada";
-	for (unsigned i = 0; i < 3; i++) {
-		struct model *m;
-
-		f.keys = keys[i];
-		m = open_file(&f);
-		assert_int_equal(m->shift_logits, keys[i] == put_shift);
-		assert_string_equal(m->arch, "llada");
-		assert_false(m->causal);
-		assert_false(m->rope_neox);
-		assert_int_equal(m->mask_token, 95);
-		assert_int_equal(m->n_vocab, 96);
-		assert_int_equal(m->block_length, 0);
-		model_close(m);
-	}
-}
-
-static void put_block_length(struct gguf_writer *w)
-{
-	put_all_of_llada_but_blocks(w);
-	gguf_put_u32(w, "diffusion.block_length", 32);
-}
-
-static void put_context_of_blocks(struct gguf_writer *w)
-{
-	put_all_of_llada_but_blocks(w);
-	gguf_put_u32(w, "diffusion.block_length", 256);
-}
-
-/* Blocks as long as the context at most. */
-static void test_block_diffusion(void **state)
-{
-	struct model_file f = model_file_tiny;
-	struct model *m;
-
-	f.arch = "llada";
-	f.keys = put_block_length;
-	m = open_file(&f);
-	assert_false(m->causal);
-	assert_int_equal(m->mask_token, 95);
-	assert_int_equal(m->block_length, 32);
-	model_close(m);
-	f.keys = put_context_of_blocks;
-	m = open_file(&f);
-	assert_int_equal(m->block_length, 256);
 	model_close(m);
 }
 
@@ -298,82 +185,6 @@ static void test_keys_that_change_the_arithmetic(void **state)
 	model_close(open_file(&f));
 }
 
-static void put_causal_llada(struct gguf_writer *w)
-{
-	put_mask(w);
-	gguf_put_bool(w, "llada.attention.causal", true);
-}
-
-static void put_long_blocks(struct gguf_writer *w)
-{
-	put_mask(w);
-	gguf_put_u32(w, "diffusion.block_length", 257);
-}
-
-static void put_shift_text(struct gguf_writer *w)
-{
-	put_mask(w);
-	gguf_put_str(w, "diffusion.shift_logits", "true");
-}
-
-static void put_block_text(struct gguf_writer *w)
-{
-	put_mask(w);
-	gguf_put_str(w, "diffusion.block_length", "32");
-}
-
-static void put_blocks_alone(struct gguf_writer *w)
-{
-	gguf_put_u32(w, "diffusion.block_length", 32);
-}
-
-static void put_no_mask(struct gguf_writer *w)
-{
-}
-
-static void put_large_mask(struct gguf_writer *w)
-{
-	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", 96);
-}
-
-static void put_huge_mask(struct gguf_writer *w)
-{
-	gguf_put_u32(w, "tokenizer.ggml.mask_token_id", UINT32_MAX);
-}
-
-static void put_mask_text(struct gguf_writer *w)
-{
-	gguf_put_str(w, "tokenizer.ggml.mask_token_id", "<mask>");
-}
-
-static void test_keys_of_llada(void **state)
-{
-	static const struct {
-		void (*keys)(struct gguf_writer *);
-		const char *named, *also;
-	} bad[] = {
-		{ put_causal_llada, "llada.attention.causal", "true" },
-		{ put_shift_text, "diffusion.shift_logits", "" },
-		{ put_long_blocks, "diffusion.block_length", "256" },
-		{ put_block_text, "diffusion.block_length", "" },
-		{ put_blocks_alone, "tokenizer.ggml.mask_token_id", "missing" },
-		{ put_no_mask, "tokenizer.ggml.mask_token_id", "missing" },
-		{ put_large_mask, "tokenizer.ggml.mask_token_id", "96" },
-		{ put_huge_mask, "tokenizer.ggml.mask_token_id", "too large" },
-		{ put_mask_text, "tokenizer.ggml.mask_token_id", "" },
-	};
-	struct model_file f = model_file_tiny;
-
-	f.arch = "llada";
-	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		f.keys = bad[i].keys;
-		refused(&f, bad[i].named, bad[i].also);
-	}
-	f.arch = "llama";
-	f.keys = put_blocks_alone;
-	refused(&f, "diffusion.block_length", "llama");
-}
-
 static void put_three_kv_heads(struct gguf_writer *w)
 {
 	gguf_put_u32(w, "llama.attention.head_count_kv", 3);
@@ -495,13 +306,10 @@ static void test_wrong_shapes(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_llama),
 	cmocka_unit_test(test_qwens),
-	cmocka_unit_test(test_llada),
-	cmocka_unit_test(test_block_diffusion),
 	cmocka_unit_test(test_embedding_rows),
 	cmocka_unit_test(test_missing_keys),
 	cmocka_unit_test(test_architecture),
 	cmocka_unit_test(test_keys_that_change_the_arithmetic),
-	cmocka_unit_test(test_keys_of_llada),
 	cmocka_unit_test(test_numbers_out_of_range),
 	cmocka_unit_test(test_rope_scaling),
 	cmocka_unit_test(test_missing_tensors),

@@ -96,7 +96,7 @@ static void put_mask(struct gguf_writer *w)
 }
 
 /* The largest difference of n rows that see one another from the definition. */
-static double llada_error(struct fixture *f, const int32_t *t, uint32_t n)
+static double masked_error(struct fixture *f, const int32_t *t, uint32_t n)
 {
 	uint32_t n_vocab = f->file.n_vocab;
 	double *want = calloc((size_t)n * n_vocab, sizeof(*want)), most = 0;
@@ -117,7 +117,7 @@ static double llada_error(struct fixture *f, const int32_t *t, uint32_t n)
 }
 
 /* Also where a row's mask is longer than a word. */
-static void test_llada_is_the_definition(void **state)
+static void check_masked(struct fixture *f)
 {
 	static const uint32_t n[] = { 1, 2, 40, 64, 65, 100 };
 	static const struct {
@@ -125,10 +125,8 @@ static void test_llada_is_the_definition(void **state)
 		double bound;
 	} level[] = { { WIRE_F32, 2e-5 }, { WIRE_F16, 1e-2 },
 		{ WIRE_F16_KV16, 2e-2 } };
-	struct fixture *f = *state;
 	int32_t t[100];
 
-	f->file.arch = "llada";
 	f->file.keys = put_mask;
 	f->opts.decode_rows = 100;
 	tokens(f, 20, t, 100);
@@ -138,11 +136,28 @@ static void test_llada_is_the_definition(void **state)
 		f->opts.precision = level[l].precision;
 		open_session(f);
 		for (unsigned i = 0; i < 6; i++)
-			most = fmax(most, llada_error(f, t, n[i]));
+			most = fmax(most, masked_error(f, t, n[i]));
 		print_message("largest difference %g\n", most);
 		assert_close(most, 0, level[l].bound, "difference");
 		pair_close(&f->s);
 	}
+}
+
+static void test_llada_is_the_definition(void **state)
+{
+	struct fixture *f = *state;
+
+	f->file.arch = "llada";
+	check_masked(f);
+}
+
+static void test_dream_is_the_definition(void **state)
+{
+	struct fixture *f = *state;
+
+	f->file.arch = "dream";
+	f->file.bias = true;
+	check_masked(f);
 }
 
 static void test_llada_has_no_trees(void **state)
@@ -168,6 +183,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_qwen2_is_the_definition),
 	TEST(test_qwen3_is_the_definition),
 	TEST(test_llada_is_the_definition),
+	TEST(test_dream_is_the_definition),
 	TEST(test_llada_has_no_trees),
 };
 

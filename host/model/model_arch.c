@@ -1,0 +1,89 @@
+#include "host/model/model_arch.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "tensor/gguf.h"
+
+#include <errno.h>
+#include <string.h>
+
+/*
+ * Files of llama and llada have the rows of Q and K in an order in which pairs
+ * are neighbours: llama.cpp's converter permutes them so, of LLaDA too, whose
+ * own weights rotate halves. Those of the others are as they were trained.
+ */
+static const struct model_arch archs[] = {
+	{ .name = "llama", .causal = true },
+	{ .name = "qwen2",
+		.causal = true,
+		.rope_neox = true,
+		.qkv_bias = true },
+	{ .name = "qwen3",
+		.causal = true,
+		.rope_neox = true,
+		.head_norm = true },
+	{ .name = "llada" },
+	{ .name = "dream",
+		.rope_neox = true,
+		.qkv_bias = true,
+		.shift_logits = true },
+};
+
+/* Diffusion models of other kinds. */
+static const struct other {
+	const char *name, *why;
+} others[] = {
+	{ "llada-moe", "its layers choose among experts" },
+	{ "rnd1", "its layers choose among experts" },
+	{ "diffusion-gemma", "its texts begin as random tokens, not as masks" },
+};
+
+const struct model_arch *model_arch_find(struct gguf_str name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(archs); i++)
+		if (gguf_str_is(name, archs[i].name))
+			return &archs[i];
+	return NULL;
+}
+
+const struct model_arch *model_arch_named(const char *name)
+{
+	return model_arch_find((struct gguf_str){ name, strlen(name) });
+}
+
+bool model_arch_is_diffusion_key(struct gguf_str key)
+{
+	static const char group[] = "diffusion.";
+
+	return key.len >= strlen(group) &&
+		!memcmp(key.data, group, strlen(group));
+}
+
+static bool has_diffusion_keys(const struct gguf *g)
+{
+	for (size_t i = 0; i < gguf_n_kv(g); i++)
+		if (model_arch_is_diffusion_key(gguf_kv_at(g, i)->key))
+			return true;
+	return false;
+}
+
+int model_arch_refuse(struct gguf_str name, const struct gguf *g, struct err *e)
+{
+	const int shown = name.len < 64 ? (int)name.len : 64;
+
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (gguf_str_is(name, others[i].name))
+			return err_set(e, ENOTSUP,
+				"architecture '%s' is not supported: %s; of "
+				"diffusion models llada and dream are",
+				others[i].name, others[i].why);
+	if (has_diffusion_keys(g))
+		return err_set(e, ENOTSUP,
+			"architecture '%.*s' is not supported; of diffusion "
+			"models llada and dream are",
+			shown, name.data);
+	return err_set(e, ENOTSUP,
+		"architecture '%.*s' is not supported; llama, qwen2, qwen3, "
+		"llada and dream are",
+		shown, name.data);
+}
