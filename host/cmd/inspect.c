@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "host/cmd/json_text.h"
+#include "host/model/model_arch.h"
 #include "host/text/chat.h"
 #include "tensor/gguf.h"
 
@@ -78,6 +79,25 @@ static void find_tokenizer(struct inspection *in, const struct gguf *g)
 		in->vocab = tokens->count;
 }
 
+#define MASK_KEY "tokenizer.ggml.mask_token_id"
+
+static void find_diffusion(struct inspection *in, const struct gguf *g)
+{
+	const struct model_arch *arch = model_arch_named(in->arch);
+	uint64_t mask;
+	int said;
+
+	said = gguf_bool(g, "diffusion.shift_logits", &in->shift_logits, NULL);
+	if (said != 1)
+		in->shift_logits = arch && arch->shift_logits;
+	in->block_length = find_number(g, "diffusion", "block_length");
+	in->diffusion =
+		said == 1 || in->block_length || (arch && !arch->causal);
+	in->mask_token = -1;
+	if (gguf_u64(g, MASK_KEY, &mask, NULL) == 1 && mask <= INT32_MAX)
+		in->mask_token = (int64_t)mask;
+}
+
 void inspect_gguf(struct inspection *in, const struct gguf *g)
 {
 	const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
@@ -93,7 +113,7 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 	in->head_dim = find_number(g, in->arch, "attention.key_length");
 	in->ff = find_number(g, in->arch, "feed_forward_length");
 	in->context = find_number(g, in->arch, "context_length");
-	in->block_length = find_number(g, "diffusion", "block_length");
+	find_diffusion(in, g);
 	if (!in->kv_heads)
 		in->kv_heads = in->heads;
 	if (!in->head_dim && in->heads)
@@ -247,7 +267,47 @@ static void print_totals(const struct gguf *g, FILE *f)
 	}
 }
 
-static void print_shape(const struct inspection *in, FILE *f)
+/* The text of a token, for the terminal. */
+static const char *token_text(
+	const struct gguf *g, int64_t id, char *buf, size_t size)
+{
+	const struct gguf_kv *kv = gguf_find(g, "tokenizer.ggml.tokens");
+	struct gguf_cursor c = { 0, 0 };
+	struct gguf_str s;
+
+	if (!kv || kv->elem != GGUF_STRING)
+		return "";
+	for (int64_t i = 0; gguf_next_str(kv, &c, &s); i++)
+		if (i == id)
+			return gguf_show(s, buf, size);
+	return "";
+}
+
+static void print_diffusion(
+	const struct inspection *in, const struct gguf *g, FILE *f)
+{
+	char text[SHOWN_BYTES];
+
+	if (!in->diffusion)
+		return;
+	if (in->block_length)
+		fprintf(f,
+			"diffusion     in blocks of %" PRIu64
+			" tokens, each seeing itself and what is before it\n",
+			in->block_length);
+	else
+		fprintf(f, "diffusion     all positions see one another\n");
+	if (in->mask_token < 0)
+		fprintf(f, "mask token    not said\n");
+	else
+		fprintf(f, "mask token    %" PRId64 " \"%s\", filled from %s\n",
+			in->mask_token,
+			token_text(g, in->mask_token, text, sizeof(text)),
+			in->shift_logits ? "the row before it" : "its own row");
+}
+
+static void print_shape(
+	const struct inspection *in, const struct gguf *g, FILE *f)
 {
 	if (in->layers)
 		fprintf(f,
@@ -259,11 +319,7 @@ static void print_shape(const struct inspection *in, FILE *f)
 			in->head_dim, in->ff);
 	if (in->context)
 		fprintf(f, "context       %" PRIu64 " tokens\n", in->context);
-	if (in->block_length)
-		fprintf(f,
-			"diffusion     in blocks of %" PRIu64
-			" tokens, each seeing itself and what is before it\n",
-			in->block_length);
+	print_diffusion(in, g, f);
 	if (in->vocab)
 		fprintf(f, "vocabulary    %" PRIu64 " tokens%s\n", in->vocab,
 			in->tied ? ", input and output share one matrix" : "");
@@ -283,7 +339,7 @@ void inspect_print_model(const struct gguf *g, FILE *f)
 			scaled(in.parameters, 1000, text, sizeof(text)),
 			in.parameters,
 			8.0 * (double)in.tensor_bytes / (double)in.parameters);
-	print_shape(&in, f);
+	print_shape(&in, g, f);
 	fprintf(f, "tokenizer     %s\n", *in.tokenizer ? in.tokenizer : "none");
 	fprintf(f, "chat          %s\n", in.chat);
 }
@@ -425,18 +481,29 @@ static json_t *json_shape(const struct inspection *in)
 		"tied", in->tied);
 }
 
+json_t *inspect_diffusion_json(const struct inspection *in)
+{
+	if (!in->diffusion)
+		return NULL;
+	return json_pack("{s:o, s:b, s:I}", "mask_token",
+		in->mask_token < 0 ? json_null()
+				   : json_integer((json_int_t)in->mask_token),
+		"shift_logits", in->shift_logits, "block_length",
+		(json_int_t)in->block_length);
+}
+
 json_t *inspect_json(const char *path, const struct gguf *g)
 {
 	struct inspection in;
 
 	inspect_gguf(&in, g);
 	return json_pack("{s:i, s:s, s:o, s:i, s:I, s:s, s:s, s:I, s:o, s:s, "
-			 "s:s, s:o, s:o, s:o}",
+			 "s:s, s:o*, s:o, s:o, s:o}",
 		"version", JSON_VERSION, "command", "inspect", "file",
 		json_ctext(path), "gguf_version", (int)gguf_version(g), "bytes",
 		(json_int_t)gguf_file_bytes(g), "architecture", in.arch, "name",
 		in.name, "parameters", (json_int_t)in.parameters, "shape",
 		json_shape(&in), "tokenizer", in.tokenizer, "chat", in.chat,
-		"keys", json_keys(g), "tensors", json_tensors(g), "totals",
-		json_totals(g));
+		"diffusion", inspect_diffusion_json(&in), "keys", json_keys(g),
+		"tensors", json_tensors(g), "totals", json_totals(g));
 }

@@ -21,7 +21,10 @@ struct inspection {
 	uint64_t parameters; /* values in all tensors */
 	uint64_t tensor_bytes;
 	uint64_t layers, embd, heads, kv_heads, head_dim, ff, context, vocab;
+	bool diffusion;        /* it fills masks */
 	uint64_t block_length; /* of block diffusion */
+	int64_t mask_token;    /* -1: none is said */
+	bool shift_logits;     /* a row says what stands behind its position */
 	bool tied; /* has an embedding and no output matrix of its own */
 };
 
@@ -29,6 +32,9 @@ void inspect_gguf(struct inspection *, const struct gguf *);
 
 /* What model it is, a line for each thing. */
 void inspect_print_model(const struct gguf *, FILE *);
+
+/* What a diffusion model's masks are, for JSON; NULL: of another, no memory. */
+json_t *inspect_diffusion_json(const struct inspection *);
 
 void inspect_print(const char *path, const struct gguf *, FILE *);
 

@@ -136,13 +136,14 @@ json_t *inspect_image_json(
 
 	inspect_gguf(&in, g);
 	return json_pack("{s:i, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:s, s:s, "
-			 "s:I, s:o, s:o}",
+			 "s:I, s:o*, s:o, s:o}",
 		"version", JSON_VERSION, "command", "inspect", "file",
 		json_ctext(path), "format", "flash image", "format_version",
 		(int)image_version(p->image), "bytes",
 		(json_int_t)image_file_bytes(p->image), "layout",
 		layout_names[p->layout], "model_file_bytes",
 		(json_int_t)gguf_file_bytes(g), "architecture", in.arch, "name",
-		in.name, "parameters", (json_int_t)in.parameters, "extents",
-		json_extents(p->image), "tensors", json_tensors(p, g));
+		in.name, "parameters", (json_int_t)in.parameters, "diffusion",
+		inspect_diffusion_json(&in), "extents", json_extents(p->image),
+		"tensors", json_tensors(p, g));
 }
