@@ -23,7 +23,8 @@ static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "like", &like, "SHAPE",
 		"qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen3-0.6b, "
 		"qwen3-4b, qwen3-8b, qwen3-14b, llama3.2-1b, llama3.2-3b, "
-		"llama3.1-8b, tiny, tiny-llada or tiny-block",
+		"llama3.1-8b, llada-8b, dream-7b, tiny, tiny-llada, "
+		"tiny-block or tiny-dream",
 		.choices = shape_names },
 	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
 		"of the matrices: q4_0, q8_0, f16, bf16 or f32 (q4_0; with "
@@ -57,7 +58,8 @@ static const struct opt_command usage = {
 		"costs what it costs in the shape.\n\n"
 		"'tiny' is a small llama (4 layers, width 128, context 512) "
 		"for trying things out, 'tiny-llada' its like that fills "
-		"masks, 'tiny-block' one that fills them in blocks of 32.",
+		"masks, 'tiny-block' one that fills them in blocks of 32, "
+		"'tiny-dream' one whose rows speak of the next position.",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };

@@ -6,6 +6,7 @@
 #include "host/convert/synth_grown.h"
 #include "host/convert/synth_parts.h"
 #include "host/convert/synth_vocab.h"
+#include "host/model/model_arch.h"
 #include "host/model/shapes.h"
 #include "tensor/gguf_write.h"
 
@@ -110,13 +111,18 @@ static void put_model_keys(struct synth *s)
 	put_u32(s, "vocab_size", m->n_vocab);
 }
 
-/* What llada has beside llama's keys. */
+/* As llama.cpp's converter writes them; of Dream it leaves the shift out. */
 static void put_diffusion_keys(struct synth *s)
 {
-	if (strcmp(s->shape->arch, "llada") != 0)
+	const struct model_arch *arch = model_arch_named(s->shape->arch);
+	char key[96];
+
+	if (arch->causal)
 		return;
-	gguf_put_bool(s->out, "llada.attention.causal", false);
-	gguf_put_bool(s->out, "diffusion.shift_logits", false);
+	snprintf(key, sizeof(key), "%s.attention.causal", s->shape->arch);
+	gguf_put_bool(s->out, key, false);
+	if (!arch->shift_logits)
+		gguf_put_bool(s->out, "diffusion.shift_logits", false);
 	if (s->shape->block_length)
 		gguf_put_u32(s->out, "diffusion.block_length",
 			s->shape->block_length);
@@ -305,11 +311,6 @@ static int write_grown(
 
 /* ---- the whole ---- */
 
-static enum synth_family family_of(const struct shape *m)
-{
-	return strncmp(m->arch, "qwen", 4) ? SYNTH_LLAMA3 : SYNTH_QWEN;
-}
-
 static int allocate(struct synth *s)
 {
 	const size_t values = (size_t)POOL_RUNS * RUN;
@@ -323,8 +324,8 @@ static int allocate(struct synth *s)
 	if (s->opts->grown)
 		return synth_vocab_of(&s->vocab, grown_gguf(s->opts->grown),
 			s->shape->n_vocab);
-	return synth_vocab_init(&s->vocab, family_of(s->shape),
-		s->shape->n_vocab, s->shape->first_special);
+	return synth_vocab_init(&s->vocab, s->shape->vocab, s->shape->n_vocab,
+		s->shape->first_special);
 }
 
 static int write_part(struct synth *s, unsigned i, struct err *e)

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "host/model/model.h"
+#include "host/model/model_arch.h"
 
 #include <errno.h>
 #include <math.h>
@@ -58,7 +59,7 @@ static int model_rotated(const struct grown *g, uint32_t i)
 {
 	const uint32_t half = g->shape.head_dim / 2;
 	const uint32_t model_half = g->model->head_dim / 2;
-	const bool is_apart = strcmp(g->shape.arch, "llama") != 0;
+	const bool is_apart = model_arch_named(g->shape.arch)->rope_neox;
 	const uint32_t pair = is_apart ? i % half : i / 2;
 	const uint32_t second = is_apart ? i / half : i % 2;
 	const uint32_t step = half / model_half;
@@ -266,8 +267,10 @@ static bool is_rope_plain(const struct model *m, double base)
 static const char *what_differs(
 	const struct model *m, const struct shape *s, double base)
 {
-	if (!m->causal || s->block_length)
+	if (!m->causal)
 		return "it is not causal";
+	if (!model_arch_named(s->arch)->causal)
+		return "it is causal, and the shape is not";
 	if (m->packed)
 		return "it is a flash image, not a GGUF file";
 	if (s->qk_norm || m->layer[0][WIRE_T_Q_NORM])

@@ -12,16 +12,29 @@ enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_UNUSED = 5 };
 
 #define MERGES_MAX   4096
 #define TOKEN_BYTES  24 /* of any token and merge made here, at most */
-#define SPECIALS_MAX 16
+#define SPECIALS_MAX 272
+
+#define CHATML                                                         \
+	"{% for m in messages %}{{ '<|im_start|>' + m['role'] "        \
+	"+ '\\n' + m['content'] + '<|im_end|>\\n' }}{% endfor %}"      \
+	"{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' " \
+	"}}{% endif %}"
+
+#define HEADERS                                                   \
+	"{{ bos_token }}{% for m in messages %}{{ '<|start_"      \
+	"header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + " \
+	"m['content'] | trim + '<|eot_id|>' }}{% endfor %}"       \
+	"{% if add_generation_prompt %}{{ '<|start_header_id|>"   \
+	"assistant<|end_header_id|>\\n\\n' }}{% endif %}"
 
 static const struct family {
 	const char *pre, *chat_template;
 	bool add_bos;
 	/* by number behind the first special token */
 	uint32_t bos, eos, eot, pad, mask;
-	const char *special[SPECIALS_MAX];
+	const char *special[SPECIALS_MAX]; /* NULL: an unused token */
 } families[] = {
-	[SYNTH_QWEN] = {
+	[SHAPE_QWEN] = {
 		.pre = "qwen2",
 		.bos = 0, .eos = 2, .eot = 2, .pad = 0, .mask = 12,
 		.special = {
@@ -31,13 +44,9 @@ static const struct family {
 			"<|quad_end|>", "<|vision_start|>", "<|vision_end|>",
 			"<|vision_pad|>", "<|image_pad|>", "<|video_pad|>",
 		},
-		.chat_template =
-			"{% for m in messages %}{{ '<|im_start|>' + m['role'] "
-			"+ '\\n' + m['content'] + '<|im_end|>\\n' }}{% endfor %}"
-			"{% if add_generation_prompt %}{{ '<|im_start|>"
-			"assistant\\n' }}{% endif %}",
+		.chat_template = CHATML,
 	},
-	[SYNTH_LLAMA3] = {
+	[SHAPE_LLAMA3] = {
 		.pre = "llama-bpe",
 		.add_bos = true,
 		.bos = 0, .eos = 9, .eot = 9, .pad = 4, .mask = 2,
@@ -50,12 +59,38 @@ static const struct family {
 			"<|start_header_id|>", "<|end_header_id|>",
 			"<|eom_id|>", "<|eot_id|>", "<|python_tag|>",
 		},
-		.chat_template =
-			"{{ bos_token }}{% for m in messages %}{{ '<|start_"
-			"header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + "
-			"m['content'] | trim + '<|eot_id|>' }}{% endfor %}"
-			"{% if add_generation_prompt %}{{ '<|start_header_id|>"
-			"assistant<|end_header_id|>\\n\\n' }}{% endif %}",
+		.chat_template = HEADERS,
+	},
+	[SHAPE_LLADA] = { /* whose words are Ling's */
+		.pre = "bailingmoe",
+		.add_bos = true,
+		.bos = 0, .eos = 1, .eot = 268, .pad = 1, .mask = 256,
+		.special = {
+			[0] = "<|startoftext|>", "<|endoftext|>", "[CLS]",
+			"[gMASK]",
+			[256] = "<|mdm_mask|>",
+			[260] = "<role>", "</role>", "<|arithmetic_start|>",
+			"<|arithmetic_end|>", "<|number_start|>",
+			"<|number_end|>", "<|start_header_id|>",
+			"<|end_header_id|>", "<|eot_id|>",
+		},
+		.chat_template = HEADERS,
+	},
+	[SHAPE_DREAM] = { /* Qwen2.5's and two more */
+		.pre = "qwen2",
+		.bos = 22, .eos = 0, .eot = 2, .pad = 0, .mask = 23,
+		.special = {
+			"<|endoftext|>", "<|im_start|>", "<|im_end|>",
+			"<|object_ref_start|>", "<|object_ref_end|>",
+			"<|box_start|>", "<|box_end|>", "<|quad_start|>",
+			"<|quad_end|>", "<|vision_start|>", "<|vision_end|>",
+			"<|vision_pad|>", "<|image_pad|>", "<|video_pad|>",
+			"<tool_call>", "</tool_call>", "<|fim_prefix|>",
+			"<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>",
+			"<|repo_name|>", "<|file_sep|>", "<|beginoftext|>",
+			"<|mask|>",
+		},
+		.chat_template = CHATML,
 	},
 };
 
@@ -177,8 +212,20 @@ static void add_padding(struct synth_vocab *v, uint32_t limit)
 	}
 }
 
-int synth_vocab_init(struct synth_vocab *v, enum synth_family family,
-	uint32_t n, uint32_t first_special)
+static void add_specials(
+	struct synth_vocab *v, const struct family *f, uint32_t limit)
+{
+	for (int i = 0; i < SPECIALS_MAX && v->n < limit; i++) {
+		if (f->special[i])
+			add_token(v, f->special[i], strlen(f->special[i]),
+				TYPE_CONTROL);
+		else
+			add_padding(v, v->n + 1);
+	}
+}
+
+int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
+	uint32_t first_special)
 {
 	const struct family *f = &families[family];
 
@@ -204,9 +251,7 @@ int synth_vocab_init(struct synth_vocab *v, enum synth_family family,
 	add_bytes(v);
 	add_merges(v, first_special < MERGES_MAX ? first_special : MERGES_MAX);
 	add_padding(v, first_special);
-	for (int i = 0; i < SPECIALS_MAX && f->special[i] && v->n < n; i++)
-		add_token(
-			v, f->special[i], strlen(f->special[i]), TYPE_CONTROL);
+	add_specials(v, f, n);
 	add_padding(v, n);
 	return 0;
 }

@@ -7,11 +7,10 @@
 #ifndef HOST_CONVERT_SYNTH_VOCAB_H
 #define HOST_CONVERT_SYNTH_VOCAB_H
 
+#include "host/model/shapes.h"
 #include "tensor/gguf.h"
 
 #include <stdint.h>
-
-enum synth_family { SYNTH_QWEN, SYNTH_LLAMA3 };
 
 struct synth_vocab {
 	uint32_t n;
@@ -31,7 +30,7 @@ struct synth_vocab {
  * `n` tokens, of which those from `first_special` on are special or unused.
  * -ENOMEM leaves nothing to release.
  */
-int synth_vocab_init(struct synth_vocab *, enum synth_family, uint32_t n,
+int synth_vocab_init(struct synth_vocab *, enum shape_vocab, uint32_t n,
 	uint32_t first_special);
 /*
  * That of a model, which it points into, and unused tokens behind, `n` in all;

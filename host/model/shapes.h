@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Whose special tokens and chat template a shape's files have. */
+enum shape_vocab { SHAPE_QWEN, SHAPE_LLAMA3, SHAPE_LLADA, SHAPE_DREAM };
+
 struct shape {
 	const char *name; /* "qwen2.5-1.5b", as options have it */
 	const char *arch, *title;
@@ -20,9 +23,10 @@ struct shape {
 	bool tied; /* input and output share one matrix */
 	bool qkv_bias, qk_norm;
 	uint32_t block_length; /* of block diffusion; 0: another model */
+	enum shape_vocab vocab;
 };
 
-#define SHAPES 13
+#define SHAPES 16
 extern const struct shape shapes[SHAPES];
 
 /* Their names, in the same order; NULL-terminated. */

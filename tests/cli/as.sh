@@ -77,6 +77,21 @@ for shape in qwen2.5-0.5b llama3.2-1b qwen2.5-1.5b llama3.2-3b qwen3-4b \
   [ "$(total)" -gt "$last" ] || fail "$shape takes $(total), no more than $last"
   last=$(total)
 done
+# Passes of a diffusion model, which has as many whatever it is priced as.
+masks=(-m "$llada" --method llada --block 8 --block-steps 4)
+generate "${masks[@]}"
+text=$(essence)
+last=0
+for shape in qwen2.5-1.5b dream-7b llada-8b; do
+  generate "${masks[@]}" --as $shape
+  check_eq "the text as $shape" "$(essence)" "$text"
+  checks=$((checks + 1))
+  [ "$(total)" -gt "$last" ] || fail "$shape takes $(total), no more than $last"
+  last=$(total)
+done
+generate -m "$tiny" --method chain --draft "$draft" --as qwen3-14b
+text=$(essence)
+last=$(total)
 for more in '--threads 1' '--doorbell eventfd' '--coherence strict'; do
   # shellcheck disable=SC2086
   generate -m "$tiny" --method chain --draft "$draft" --as qwen3-14b $more

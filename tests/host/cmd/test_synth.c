@@ -70,41 +70,45 @@ static void test_loads(void **state)
 	}
 }
 
-static void test_llada(void **state)
+/* What the files of small diffusion models say. */
+static void test_diffusion(void **state)
 {
-	const struct synth_opts o = { shape_of("tiny-llada"), DTYPE_Q8_0,
-		DTYPE_Q8_0, 1 };
-	struct model *m = NULL;
-	struct err e = { 0 };
-	char path[4200];
+	static const struct {
+		const char *shape, *arch;
+		bool shift_logits, bias;
+		uint32_t block_length;
+		int32_t mask;
+	} want[] = {
+		{ "tiny-llada", "llada", false, false, 0, 594 },
+		{ "tiny-block", "llada", false, false, 32, 594 },
+		{ "tiny-dream", "dream", true, true, 0, 615 },
+	};
 
-	snprintf(path, sizeof(path), "%s/llada.gguf", harness_tmp());
-	assert_ok(synth_write(path, &o, &e), &e);
-	assert_ok(model_open(&m, path, &e), &e);
-	assert_string_equal(m->arch, "llada");
-	assert_false(m->causal);
-	assert_int_equal(m->mask_token, 594);
-	model_close(m);
-}
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		const struct synth_opts o = { shape_of(want[i].shape),
+			DTYPE_Q8_0, DTYPE_Q8_0, 1 };
+		struct inspection in;
+		struct model *m = NULL;
+		struct err e = { 0 };
+		char path[4200];
 
-static void test_block(void **state)
-{
-	const struct synth_opts o = { shape_of("tiny-block"), DTYPE_Q8_0,
-		DTYPE_Q8_0, 1 };
-	struct inspection in;
-	struct model *m = NULL;
-	struct err e = { 0 };
-	char path[4200];
-
-	snprintf(path, sizeof(path), "%s/block.gguf", harness_tmp());
-	assert_ok(synth_write(path, &o, &e), &e);
-	assert_ok(model_open(&m, path, &e), &e);
-	assert_string_equal(m->arch, "llada");
-	assert_false(m->causal);
-	assert_int_equal(m->block_length, 32);
-	inspect_gguf(&in, m->gguf);
-	assert_int_equal(in.block_length, 32);
-	model_close(m);
+		snprintf(
+			path, sizeof(path), "%s/diffusion.gguf", harness_tmp());
+		assert_ok(synth_write(path, &o, &e), &e);
+		assert_ok(model_open(&m, path, &e), &e);
+		assert_string_equal(m->arch, want[i].arch);
+		assert_false(m->causal);
+		assert_int_equal(m->mask_token, want[i].mask);
+		assert_int_equal(m->shift_logits, want[i].shift_logits);
+		assert_int_equal(m->block_length, want[i].block_length);
+		assert_int_equal(!!m->layer[3][WIRE_T_K_BIAS], want[i].bias);
+		inspect_gguf(&in, m->gguf);
+		assert_true(in.diffusion);
+		assert_int_equal(in.mask_token, want[i].mask);
+		assert_int_equal(in.shift_logits, want[i].shift_logits);
+		assert_int_equal(in.block_length, want[i].block_length);
+		model_close(m);
+	}
 }
 
 static void read_all(const char *path, char **data, size_t *len)
@@ -267,9 +271,9 @@ static void check_vocab(const struct synth_vocab *v, uint32_t first_special)
 	}
 	for (uint32_t i = 0; i < v->n; i++)
 		assert_int_equal(v->type[i],
-			i < 256 + v->n_merges                ? 1
-				: v->token[i].data[0] == '[' ? 5
-							     : 3);
+			i < 256 + v->n_merges                         ? 1
+				: memcmp(v->token[i].data, "[PAD", 4) ? 3
+								      : 5);
 	assert_true(v->n_merges + 256 <= first_special);
 	free(sorted);
 }
@@ -277,14 +281,16 @@ static void check_vocab(const struct synth_vocab *v, uint32_t first_special)
 static void test_vocabularies(void **state)
 {
 	static const struct {
-		enum synth_family family;
+		enum shape_vocab family;
 		uint32_t n, first, id;
 		const char *text;
 		uint32_t least_merges;
 	} want[] = {
-		{ SYNTH_QWEN, 151936, 151643, 151645, "<|im_end|>", 2000 },
-		{ SYNTH_LLAMA3, 128256, 128000, 128009, "<|eot_id|>", 2000 },
-		{ SYNTH_LLAMA3, 608, 592, 598, "<|start_header_id|>", 300 },
+		{ SHAPE_QWEN, 151936, 151643, 151645, "<|im_end|>", 2000 },
+		{ SHAPE_LLAMA3, 128256, 128000, 128009, "<|eot_id|>", 2000 },
+		{ SHAPE_LLAMA3, 608, 592, 598, "<|start_header_id|>", 300 },
+		{ SHAPE_LLADA, 126464, 126080, 126348, "<|eot_id|>", 2000 },
+		{ SHAPE_DREAM, 152064, 151643, 151645, "<|im_end|>", 2000 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
@@ -298,6 +304,36 @@ static void test_vocabularies(void **state)
 		assert_true(gguf_str_is(v.token[want[i].id], want[i].text));
 		assert_true(v.n_merges >= want[i].least_merges);
 		check_vocab(&v, want[i].first);
+		synth_vocab_release(&v);
+	}
+}
+
+/* As the models' makers number them. */
+static void test_masks(void **state)
+{
+	static const struct {
+		const char *shape, *text;
+		uint32_t mask, bos, eos, eot, pad;
+	} want[] = {
+		{ "llada-8b", "<|mdm_mask|>", 126336, 126080, 126081, 126348,
+			126081 },
+		{ "dream-7b", "<|mask|>", 151666, 151665, 151643, 151645,
+			151643 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(want); i++) {
+		const struct shape *s = &shapes[shape_of(want[i].shape)];
+		struct synth_vocab v;
+
+		assert_int_equal(synth_vocab_init(&v, s->vocab, s->n_vocab,
+					 s->first_special),
+			0);
+		assert_int_equal(v.mask, want[i].mask);
+		assert_true(gguf_str_is(v.token[v.mask], want[i].text));
+		assert_int_equal(v.bos, want[i].bos);
+		assert_int_equal(v.eos, want[i].eos);
+		assert_int_equal(v.eot, want[i].eot);
+		assert_int_equal(v.pad, want[i].pad);
 		synth_vocab_release(&v);
 	}
 }
@@ -371,13 +407,13 @@ static void test_inspect(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_loads),
-	cmocka_unit_test(test_llada),
-	cmocka_unit_test(test_block),
+	cmocka_unit_test(test_diffusion),
 	cmocka_unit_test(test_same_seed),
 	cmocka_unit_test(test_distribution),
 	cmocka_unit_test(test_progress),
 	cmocka_unit_test(test_cannot_write),
 	cmocka_unit_test(test_vocabularies),
+	cmocka_unit_test(test_masks),
 	cmocka_unit_test(test_tokenizes),
 	cmocka_unit_test(test_inspect),
 };

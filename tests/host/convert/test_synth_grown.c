@@ -220,6 +220,11 @@ static void test_other_kind(void **state)
 	f.qk_norm = true;
 	check_refused(&f, s, "norms of queries");
 	f = model_of("llama", true);
+	s.arch = "dream";
+	check_refused(&f, s, "the shape is not");
+	s.arch = "llada";
+	check_refused(&f, s, "the shape is not");
+	s = wider;
 	s.qk_norm = true;
 	check_refused(&f, s, "norms of queries");
 	f = model_of("qwen2", true);

@@ -42,6 +42,8 @@ static const struct {
 	{ "llama3.2-1b", 1235814400 },
 	{ "llama3.2-3b", 3212749824 },
 	{ "llama3.1-8b", 8030261248 },
+	{ "llada-8b", 8015581184 },
+	{ "dream-7b", 7615616512 },
 };
 
 #define PUBLISHED (sizeof(published) / sizeof(*published))
