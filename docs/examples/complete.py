@@ -16,7 +16,8 @@ class Request(c.Structure):
         ("top_k", c.c_uint32), ("top_p", c.c_double), ("min_p", c.c_double),
         ("repeat_penalty", c.c_double), ("repeat_last", c.c_uint32),
         ("seed", c.c_uint64), ("stream", c.c_uint64), ("sink", SINK),
-        ("sink_arg", c.c_void_p)]
+        ("sink_arg", c.c_void_p), ("step", c.c_void_p),
+        ("step_arg", c.c_void_p)]
 
 
 tandem = c.CDLL("libtandem.so.0")

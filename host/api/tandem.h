@@ -125,6 +125,36 @@ enum tandem_stop {
 	TANDEM_STOP_SINK     /* the sink wanted no more */
 };
 
+/* What a denoising step left of a position. */
+enum tandem_mark {
+	TANDEM_MASK,
+	TANDEM_VISIBLE, /* a token that may still be revised */
+	TANDEM_STABLE,  /* one that stays */
+	TANDEM_DRAFT    /* a guess for a block that is not open yet */
+};
+
+/*
+ * The open end of a text that is written by filling masks, after one pass: the
+ * positions behind the tokens that the sink has been given. The library's, and
+ * good until the call returns.
+ */
+struct tandem_step {
+	size_t size;
+	uint64_t pass; /* 1, 2 ... of this text */
+	size_t first;  /* tokens before it, those of the prompt among them */
+	size_t n;      /* positions */
+	const int32_t *tokens;      /* [n]; of masks -1 */
+	const unsigned char *marks; /* [n] enum tandem_mark */
+	/*
+	 * The text of position i is from text + at[i] to text + at[i + 1],
+	 * whole characters: the bytes of one come with the token that ends it,
+	 * and masks have none. What stands before at[0] is text that the sink
+	 * was not given yet, for a stop string may begin in it.
+	 */
+	const char *text;
+	const size_t *at; /* [n + 1] */
+};
+
 struct tandem_request {
 	size_t size;
 	/* What is continued: text, or where `tokens` is not NULL, those. */
@@ -153,6 +183,13 @@ struct tandem_request {
 	 */
 	int (*sink)(void *arg, int32_t token, const char *text, size_t len);
 	void *sink_arg;
+	/*
+	 * Told, by methods that fill masks, what each pass left of the end of
+	 * the text, in the thread that called. Not 0 ends the text. NULL:
+	 * nobody is told. Methods that write in order have only the sink.
+	 */
+	int (*step)(void *arg, const struct tandem_step *step);
+	void *step_arg;
 };
 
 TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);

@@ -1,6 +1,7 @@
 /* One request after another: tandem_generate. */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/strbuf.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
 #include "host/model/model.h"
@@ -11,6 +12,7 @@
 #include "tensor/soc.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +74,9 @@ static int take_request(struct tandem_request *q,
 	int ret;
 
 	*q = request_defaults;
-	if (!theirs || !tandem_adopt(q, sizeof(*q), theirs))
+	if (!theirs ||
+		!tandem_adopt(q, sizeof(*q),
+			offsetof(struct tandem_request, step), theirs))
 		return err_set(e, EINVAL,
 			"the request is no struct tandem_request of this "
 			"library (%s); tandem_request_init sets its size",
@@ -121,11 +125,24 @@ int tandem_read_prompt(struct tandem *t, const struct tandem_request *theirs,
 
 /* ---- the text ------------------------------------------------------------ */
 
-/* Whether a text ended because its reader wanted no more. */
+/* Who is told of a text, and whether it ended because they wanted no more. */
 struct reader {
 	const struct tandem_request *request;
+	struct tandem *tandem;
 	bool stopped;
+	/* Of the last step. */
+	uint32_t room;
+	int32_t *tokens; /* [room] */
+	size_t *at;      /* [room + 1] */
+	struct strbuf text;
 };
+
+static void reader_release(struct reader *r)
+{
+	free(r->tokens);
+	free(r->at);
+	strbuf_release(&r->text);
+}
 
 static int tell(void *arg, int32_t id, const char *text, size_t len)
 {
@@ -134,6 +151,53 @@ static int tell(void *arg, int32_t id, const char *text, size_t len)
 	if (r->request->sink)
 		r->stopped =
 			r->request->sink(r->request->sink_arg, id, text, len);
+	return r->stopped;
+}
+
+static int make_room(struct reader *r, uint32_t n)
+{
+	if (n <= r->room && r->at)
+		return 0;
+	free(r->tokens);
+	free(r->at);
+	r->room = 0;
+	r->tokens = malloc(((size_t)n + 1) * sizeof(*r->tokens));
+	r->at = malloc(((size_t)n + 1) * sizeof(*r->at));
+	if (!r->tokens || !r->at)
+		return -ENOMEM;
+	r->room = n;
+	return 0;
+}
+
+_Static_assert((int)TANDEM_MASK == (int)GEN_MASK &&
+		(int)TANDEM_VISIBLE == (int)GEN_VISIBLE &&
+		(int)TANDEM_STABLE == (int)GEN_STABLE &&
+		(int)TANDEM_DRAFT == (int)GEN_DRAFT,
+	"marks are handed on as they are");
+
+static int tell_step(void *arg, const struct gen_step *s)
+{
+	struct reader *r = arg;
+	struct tandem_step step = {
+		.size = sizeof(step),
+		.pass = s->pass,
+		.first = s->first,
+		.n = s->n,
+		.marks = s->mark,
+	};
+	int ret = make_room(r, s->n);
+
+	strbuf_reset(&r->text);
+	if (!ret)
+		ret = gen_step_text(r->tandem->generation, s, &r->text, r->at);
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; i < s->n; i++)
+		r->tokens[i] = s->mark[i] == GEN_MASK ? -1 : s->token[i];
+	step.tokens = r->tokens;
+	step.at = r->at;
+	step.text = r->text.data ? r->text.data : "";
+	r->stopped = r->request->step(r->request->step_arg, &step);
 	return r->stopped;
 }
 
@@ -170,6 +234,8 @@ static int open_generation(struct tandem *t, const struct tandem_request *q,
 		.stop = q->stop,
 		.sink = tell,
 		.arg = reader,
+		.step = q->step ? tell_step : NULL,
+		.step_arg = reader,
 	};
 	int ret;
 
@@ -275,7 +341,7 @@ static void tell_result(const struct tandem *t, int ret,
 static int generate(struct tandem *t, const struct tandem_request *theirs,
 	struct tandem_request *q)
 {
-	struct reader reader = { .request = q };
+	struct reader reader = { .request = q, .tandem = t };
 	struct token_list prompt = { 0 };
 	int ret = take_request(q, theirs, &t->err);
 
@@ -297,6 +363,7 @@ static int generate(struct tandem *t, const struct tandem_request *theirs,
 		t->dead = ret;
 out:
 	free(prompt.id);
+	reader_release(&reader);
 	return ret;
 }
 

@@ -61,9 +61,10 @@ int tandem_status_of(int ret);
 
 /*
  * A struct of the caller's to one of ours, which holds the defaults: its
- * header may be older, then the rest stays, or newer, then what we do not know
- * must be zero. False where it is not so, or its size was never set.
+ * header may be older, then the rest stays (the struct had `first` bytes
+ * before it grew), or newer, then what we do not know must be zero. False
+ * where it is not so, or its size was never set.
  */
-bool tandem_adopt(void *ours, size_t size, const void *theirs);
+bool tandem_adopt(void *ours, size_t size, size_t first, const void *theirs);
 
 #endif

@@ -42,19 +42,18 @@ int tandem_status_of(int ret)
 	}
 }
 
-bool tandem_adopt(void *ours, size_t size, const void *theirs)
+bool tandem_adopt(void *ours, size_t size, size_t first, const void *theirs)
 {
 	const unsigned char *byte = theirs;
 	size_t their_size;
 
 	memcpy(&their_size, theirs, sizeof(their_size));
-	/* There is no header yet that knows less than this one. */
-	if (their_size < size)
+	if (their_size < size && their_size != first)
 		return false;
 	for (size_t i = size; i < their_size; i++)
 		if (byte[i])
 			return false;
-	memcpy(ours, theirs, size);
+	memcpy(ours, theirs, their_size < size ? their_size : size);
 	return true;
 }
 
@@ -101,7 +100,7 @@ static int ask(struct tandem *t, const struct tandem_options *options,
 	struct opt_values asked = { 0 };
 	int ret = 0;
 
-	if (options && !tandem_adopt(&o, sizeof(o), options))
+	if (options && !tandem_adopt(&o, sizeof(o), sizeof(o), options))
 		return err_set(e, EINVAL,
 			"the options are no struct tandem_options of this "
 			"library (%s); tandem_options_init sets their size",

@@ -20,17 +20,23 @@
 #include <string.h>
 #include <unistd.h>
 
-static char model[5000];
+static char model[5000], diffusion_model[5000];
 
-static int setup(void **state)
+static void make_model(char *path, size_t size, const char *like)
 {
 	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
 	struct err e = { 0 };
 
-	while (strcmp(shape_names[o.shape], "tiny"))
+	while (strcmp(shape_names[o.shape], like))
 		o.shape++;
-	snprintf(model, sizeof(model), "%s/tiny.gguf", harness_tmp());
-	assert_ok(synth_write(model, &o, &e), &e);
+	snprintf(path, size, "%s/%s.gguf", harness_tmp(), like);
+	assert_ok(synth_write(path, &o, &e), &e);
+}
+
+static int setup(void **state)
+{
+	make_model(model, sizeof(model), "tiny");
+	make_model(diffusion_model, sizeof(diffusion_model), "tiny-llada");
 	return 0;
 }
 
@@ -344,6 +350,141 @@ static void test_start(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
+/* ---- steps --------------------------------------------------------------- */
+
+#define BLOCK ((size_t)8)
+
+struct steps {
+	size_t prompt, seen, last; /* last: enough by then; 0: never */
+	int32_t filled[4 * BLOCK]; /* by the last step of each block */
+	struct strbuf text, sunk;  /* of those; what the sink got */
+	int32_t ids[4 * BLOCK];
+	size_t n_ids;
+};
+
+static int take_token(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct steps *s = arg;
+
+	if (id >= 0)
+		s->ids[s->n_ids++] = id;
+	strbuf_add(&s->sunk, text, len);
+	return 0;
+}
+
+/* One more of a block's masks is filled in each, and stays. */
+static int take_step(void *arg, const struct tandem_step *step)
+{
+	struct steps *s = arg;
+	const size_t block = s->seen / BLOCK;
+	size_t masks = 0;
+
+	s->seen++;
+	assert_int_equal(step->size, sizeof(*step));
+	assert_int_equal(step->pass, s->seen);
+	assert_int_equal(step->first, s->prompt + block * BLOCK);
+	assert_int_equal(step->n, BLOCK);
+	assert_int_equal(step->at[0], 0);
+	for (size_t i = 0; i < BLOCK; i++) {
+		bool mask = step->tokens[i] == -1;
+
+		masks += mask;
+		assert_int_equal(
+			step->marks[i], mask ? TANDEM_MASK : TANDEM_STABLE);
+		if (mask)
+			assert_int_equal(step->at[i], step->at[i + 1]);
+		s->filled[block * BLOCK + i] = step->tokens[i];
+	}
+	assert_int_equal(masks, BLOCK - 1 - (s->seen - 1) % BLOCK);
+	if (!masks)
+		strbuf_add(&s->text, step->text, step->at[BLOCK]);
+	return s->seen == s->last;
+}
+
+static struct tandem *opened_diffusion(void)
+{
+	const char *const set[] = { "method=llada", "block=8", NULL };
+	struct tandem_options o;
+	struct tandem *t;
+
+	tandem_options_init(&o, sizeof(o));
+	o.model = diffusion_model;
+	o.set = set;
+	if (tandem_open(&t, &o))
+		fail_msg("%s", tandem_error(NULL));
+	return t;
+}
+
+static struct tandem_request watching(
+	struct tandem *t, struct steps *s, int64_t tokens)
+{
+	struct tandem_request r = asking("Hello", tokens);
+
+	s->prompt = (size_t)tandem_tokenize(t, "Hello", 5, 0, NULL, 0);
+	r.sink = take_token;
+	r.step = take_step;
+	r.sink_arg = r.step_arg = s;
+	return r;
+}
+
+static void test_steps(void **state)
+{
+	struct tandem *t = opened_diffusion();
+	struct steps s = { 0 };
+	struct tandem_request r = watching(t, &s, 4 * BLOCK);
+	struct tandem_result got = { .size = sizeof(got) };
+
+	assert_int_equal(tandem_generate(t, &r, &got), 0);
+	assert_int_equal(got.stop, TANDEM_STOP_LENGTH);
+	assert_int_equal(s.seen, 4 * BLOCK);
+	assert_int_equal(s.n_ids, 4 * BLOCK);
+	assert_memory_equal(s.filled, s.ids, sizeof(s.ids));
+	assert_true(s.text.len);
+	assert_string_equal(s.text.data, s.sunk.data);
+	strbuf_release(&s.text);
+	strbuf_release(&s.sunk);
+
+	/* Seen enough: nothing of an unfinished block is text. */
+	s = (struct steps){ .last = BLOCK + 3 };
+	r = watching(t, &s, 4 * BLOCK);
+	assert_int_equal(tandem_generate(t, &r, &got), 0);
+	assert_int_equal(got.stop, TANDEM_STOP_SINK);
+	assert_int_equal(got.tokens, BLOCK);
+	assert_int_equal(got.passes, BLOCK + 3);
+	strbuf_release(&s.text);
+	strbuf_release(&s.sunk);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* Written in order, nothing settles. */
+static void test_no_steps(void **state)
+{
+	struct tandem *t = opened(NULL, NULL);
+	struct steps s = { 0 };
+	struct tandem_request r = watching(t, &s, BLOCK);
+
+	assert_int_equal(tandem_generate(t, &r, NULL), 0);
+	assert_int_equal(s.seen, 0);
+	assert_int_equal(s.n_ids, BLOCK);
+	strbuf_release(&s.sunk);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* What is behind a request of an older header is not its own. */
+static void test_short_request(void **state)
+{
+	struct tandem *t = opened_diffusion();
+	struct steps s = { 0 };
+	struct tandem_request r = watching(t, &s, BLOCK);
+
+	r.size = offsetof(struct tandem_request, step);
+	assert_int_equal(tandem_generate(t, &r, NULL), 0);
+	assert_int_equal(s.seen, 0);
+	assert_int_equal(s.n_ids, BLOCK);
+	strbuf_release(&s.sunk);
+	assert_int_equal(tandem_close(t), 0);
+}
+
 /* ---- canceling ----------------------------------------------------------- */
 
 static void *cancel(void *arg)
@@ -573,6 +714,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_short_result, setup),
 	cmocka_unit_test_setup(test_phone, setup),
 	cmocka_unit_test_setup(test_start, setup),
+	cmocka_unit_test_setup(test_steps, setup),
+	cmocka_unit_test_setup(test_no_steps, setup),
+	cmocka_unit_test_setup(test_short_request, setup),
 	cmocka_unit_test_setup(test_cancel, setup),
 	cmocka_unit_test_setup(test_interleaved, setup),
 	cmocka_unit_test_setup(test_two_threads, setup),
