@@ -10,6 +10,7 @@
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
 #include "host/cmd/report.h"
+#include "host/cmd/watching.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/tokenizer.h"
@@ -28,7 +29,8 @@ static const char *model_path, *prompt_text, *prompt_file, *system_text;
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1;
 static double temperature, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
-static bool as_ids, as_json, with_stats, chat, special, ignore_eos, no_bos;
+static bool as_ids, as_json, watched, with_stats, chat, special, ignore_eos,
+	no_bos;
 static bool piped; /* standard input, for want of another prompt */
 
 /* clang-format off */
@@ -90,6 +92,10 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object at the end: text, ids and all counters "
 		"of --stats" },
+	{ OPT_FLAG, 0, "watch", &watched, NULL,
+		"show how masks are filled, pass by pass: on a terminal the "
+		"text as it settles, else a line a pass, with --json an "
+		"object" },
 	{ OPT_FLAG, 0, "stats", &with_stats, NULL,
 		"print a summary to standard error" },
 
@@ -110,6 +116,13 @@ static const struct opt_command usage = {
 		"for a newline at its end:\n\n"
 		"  tandem run 'Once upon a time'\n"
 		"  echo 'Once upon a time' | tandem run -n 50\n\n"
+		"Of a diffusion model, --watch shows the open end of the text "
+		"behind each pass: masks, tokens that may still be revised, "
+		"tokens that stay, and guesses for later blocks, by colours, "
+		"or by signs where NO_COLOR is set. With --json each pass is "
+		"an object before the last one: step; first, the tokens before "
+		"the open end; and of each position tokens, marks (m, v, s, d) "
+		"and text, null for masks.\n\n"
 		"Ctrl-C ends the text after the current token with exit "
 		"status 130; a second one ends the program at once. If the "
 		"device process dies or hangs, the text so far stays and the "
@@ -128,6 +141,7 @@ struct run {
 	const char *stop[OPT_LIST_MAX + 1];
 	struct token_list prompt;
 	struct strbuf text; /* what --json will print */
+	struct watch watch; /* with --watch */
 	bool newline_due;   /* the last character printed was none */
 	int write_errno;    /* of standard output; 0: all is well */
 	uint64_t begin_ns;
@@ -137,6 +151,12 @@ static int print_token(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct run *r = arg;
 
+	if (watched && !as_json) {
+		if (len)
+			r->newline_due = text[len - 1] != '\n';
+		r->write_errno = -watch_text(&r->watch, id, text, len);
+		return -r->write_errno;
+	}
 	if (as_json) {
 		strbuf_add(&r->text, text, len);
 		return r->text.failed ? -ENOMEM : 0;
@@ -151,6 +171,14 @@ static int print_token(void *arg, int32_t id, const char *text, size_t len)
 	}
 	if (fflush(stdout) || ferror(stdout))
 		r->write_errno = errno ? errno : EIO;
+	return -r->write_errno;
+}
+
+static int show_step(void *arg, const struct tandem_step *step)
+{
+	struct run *r = arg;
+
+	r->write_errno = -watch_step(&r->watch, step);
 	return -r->write_errno;
 }
 
@@ -172,6 +200,10 @@ static int check_usage(void)
 		return cmd_misuse(&cmd_run,
 			"--ids and --json exclude each other; the object has "
 			"the ids");
+	if (as_ids && watched)
+		return cmd_misuse(&cmd_run,
+			"--ids and --watch exclude each other; --watch --json "
+			"has the ids");
 	if (top_p <= 0)
 		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
 	for (unsigned i = 0; i < stop_strings.n; i++)
@@ -196,6 +228,27 @@ static int choose_method(struct run *r)
 	return tandem_create(&r->tandem, &o, &asked, &e)
 		? cmd_refuse(&cmd_run, &e)
 		: EXIT_OK;
+}
+
+/* Nothing settles of a text that is written from left to right. */
+static int check_watch(const struct run *r)
+{
+	const char *name = r->tandem->decoder.method->name;
+	struct strbuf fit = STRBUF_INIT;
+	int status;
+
+	if (!watched || r->tandem->decoder.method->diffusion)
+		return EXIT_OK;
+	for (size_t i = 0; methods[i]; i++)
+		if (methods[i]->diffusion)
+			strbuf_addf(&fit, "%s%s", fit.len ? ", " : "",
+				methods[i]->name);
+	status = cmd_misuse(&cmd_run,
+		"--watch with method %s, which writes its text in order; it is "
+		"for methods that fill masks: %s",
+		name, fit.data ? fit.data : "");
+	strbuf_release(&fit);
+	return status;
 }
 
 /* ---- the prompt ---------------------------------------------------------- */
@@ -301,6 +354,8 @@ static void fill_request(struct run *r)
 	q->seed = (uint64_t)seed;
 	q->sink = print_token;
 	q->sink_arg = r;
+	q->step = watched ? show_step : NULL;
+	q->step_arg = r;
 }
 
 static int check_room(const struct run *r)
@@ -333,6 +388,7 @@ static int run_open(struct run *r)
 	if ((ret = tandem_read_model(r->tandem, model_path)) ||
 		(ret = tokenize_prompt(r)) || (ret = check_room(r)))
 		return ret;
+	r->watch.tokenizer = r->tandem->decoder.tokenizer;
 	return start(r);
 }
 
@@ -341,6 +397,7 @@ static void run_release(struct run *r)
 	free(r->prompt.id);
 	strbuf_release(&r->given);
 	strbuf_release(&r->text);
+	watch_release(&r->watch);
 }
 
 /* ---- the end ------------------------------------------------------- */
@@ -409,7 +466,9 @@ static int generate(struct run *r)
 	cmd_interrupts(NULL);
 	if (!r->tandem->generation)
 		return ret;
-	if (!ret && result.stop == TANDEM_STOP_SINK)
+	if (watched && !r->write_errno)
+		r->write_errno = -watch_end(&r->watch);
+	if (!ret && (result.stop == TANDEM_STOP_SINK || r->write_errno))
 		ret = tandem_status_of(err_set(&r->tandem->err, EIO,
 			"cannot write the text: %s",
 			strerror(r->write_errno ? r->write_errno : ENOMEM)));
@@ -441,8 +500,9 @@ static int run_main(int argc, char **argv)
 		return status;
 	if ((status = check_usage()) || (status = choose_method(&r)))
 		return status;
-	status = choose_prompt(operands ? argv[1] : NULL);
-	if (!status)
+	watch_init(&r.watch, as_json);
+	if (!(status = check_watch(&r)) &&
+		!(status = choose_prompt(operands ? argv[1] : NULL)))
 		status = read_prompt(&r);
 	ret = status ? tandem_end(r.tandem, &e) : run_all(&r, &e);
 	run_release(&r);

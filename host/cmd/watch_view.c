@@ -1,0 +1,365 @@
+#include "host/cmd/watch_view.h"
+
+#include "host/api/tandem.h"
+#include "host/text/utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <wchar.h>
+
+#define HIDE   "\033[?25l"
+#define SHOW   "\033[?25h"
+#define WIPE   "\033[J" /* from the cursor to the end of the screen */
+#define PLAIN  "\033[0m"
+
+#define MASK   "\xe2\x96\xa2" /* U+25A2 */
+#define END    "\xe2\x88\x8e" /* U+220E */
+#define RETURN "\xe2\x86\xb5" /* U+21B5 */
+#define TAB    "\xe2\x87\xa5" /* U+21E5 */
+#define ODD    "\xef\xbf\xbd" /* U+FFFD */
+
+static const char *const colour_of[] = {
+	[TANDEM_MASK] = "\033[2m",
+	[TANDEM_VISIBLE] = "\033[33m",
+	[TANDEM_STABLE] = "\033[1m",
+	[TANDEM_DRAFT] = "\033[2;36m",
+};
+
+/* Before a token, where there is no colour. */
+static const char *const sign_of[] = {
+	[TANDEM_MASK] = "",
+	[TANDEM_VISIBLE] = "~",
+	[TANDEM_STABLE] = "",
+	[TANDEM_DRAFT] = "?",
+};
+
+void watch_view_init(struct watch_view *v, bool colour)
+{
+	*v = (struct watch_view){ .colour = colour };
+	v->utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+}
+
+void watch_view_release(struct watch_view *v)
+{
+	strbuf_release(&v->ahead);
+	strbuf_release(&v->row);
+	if (v->utf8)
+		freelocale(v->utf8);
+	v->utf8 = (locale_t)0;
+}
+
+static void put(struct strbuf *out, const char *s)
+{
+	strbuf_add(out, s, strlen(s));
+}
+
+/* ---- characters ---------------------------------------------------------- */
+
+struct glyph {
+	const char *text;
+	size_t len;
+	int width; /* columns; -1: none that shows */
+	char own[4];
+};
+
+static wchar_t code_point(const unsigned char *p, size_t len)
+{
+	static const unsigned char first[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
+	uint32_t c = p[0] & first[len];
+
+	for (size_t i = 1; i < len; i++)
+		c = c << 6 | (p[i] & 0x3f);
+	return (wchar_t)c;
+}
+
+/* Without the locale, which comes with the C library, all are one wide. */
+static int width_of(wchar_t c, bool known)
+{
+	int width;
+
+	if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+		return -1;
+	width = known ? wcwidth(c) : 1;
+	return width < 0 ? 1 : width; /* younger than the C library */
+}
+
+/* The character at *at, which moves behind it. */
+static struct glyph next_glyph(
+	const struct watch_view *v, const char **at, const char *end)
+{
+	const unsigned char *p = (const unsigned char *)*at;
+	int len = utf8_length(p, (size_t)(end - *at));
+	struct glyph g = { .text = *at, .len = len > 0 ? (size_t)len : 1 };
+
+	*at += g.len;
+	g.width = len > 0 ? width_of(code_point(p, g.len), v->utf8) : -1;
+	return g;
+}
+
+/* One that moves the cursor, or has no look, is shown by a sign. */
+static struct glyph sign_for(struct glyph g)
+{
+	unsigned char c = (unsigned char)g.text[0];
+
+	if (g.width >= 0)
+		return g;
+	g.width = 1;
+	g.len = 3;
+	g.text = c == '\n' ? RETURN : c == '\t' ? TAB : ODD;
+	if (c == '\n' || c == '\t' || (c >= 0x20 && c != 0x7f))
+		return g;
+	/* U+2400 and on are pictures of the controls. */
+	memcpy(g.own, "\xe2\x90\x80", 3);
+	g.own[2] = (char)(0x80 + (c == 0x7f ? 0x21 : c));
+	g.text = NULL;
+	return g;
+}
+
+static void put_glyph(struct strbuf *out, const struct glyph *g)
+{
+	strbuf_add(out, g->text ? g->text : g->own, g->len);
+}
+
+/* ---- what stands --------------------------------------------------------- */
+
+/* As the terminal will have it: what does not fit begins a row. */
+static void follow(struct watch_view *v, const struct glyph *g)
+{
+	const char c = g->text[0];
+	unsigned width = g->width > 0 ? (unsigned)g->width : 0;
+
+	if (c == '\n' || c == '\r' || v->col + width > v->cols) {
+		strbuf_reset(&v->row);
+		v->col = 0;
+	}
+	if (c == '\n' || c == '\r')
+		return;
+	strbuf_add(&v->row, g->text, g->len);
+	v->col += width;
+	if (c != '\t' || v->col >= v->cols)
+		return;
+	v->col = (v->col / 8 + 1) * 8;
+	v->col = v->col < v->cols ? v->col : v->cols - 1;
+}
+
+static void settle(struct watch_view *v, struct strbuf *out)
+{
+	const char *at = v->ahead.data, *end = at + v->ahead.len;
+
+	if (!v->ahead.len)
+		return;
+	strbuf_add(out, at, v->ahead.len);
+	while (at < end) {
+		struct glyph g = next_glyph(v, &at, end);
+
+		follow(v, &g);
+	}
+	strbuf_reset(&v->ahead);
+}
+
+/*
+ * Another width is heard of. What the terminal made of the last row nobody
+ * says; a line ends there, and we know again where we are.
+ */
+static void resize(struct watch_view *v, unsigned cols, struct strbuf *out)
+{
+	if (v->cols && v->cols != cols && v->col) {
+		put(out, "\r\n");
+		strbuf_reset(&v->row);
+		v->col = 0;
+	}
+	v->cols = cols;
+}
+
+/* The drawing goes: the cursor is behind the text. */
+static void wipe(struct watch_view *v, bool moved, struct strbuf *out)
+{
+	if (!v->open)
+		return;
+	/* To the margin, in case that somebody typed; but where the width is
+	 * another one, other text may stand there by now. */
+	put(out, moved ? WIPE : "\r" WIPE);
+	if (v->row.len)
+		strbuf_add(out, v->row.data, v->row.len);
+	v->open = false;
+}
+
+void watch_view_text(struct watch_view *v, int32_t id, const char *text,
+	size_t len, unsigned cols, struct strbuf *out)
+{
+	locale_t was = uselocale(v->utf8);
+
+	v->tokens += id >= 0;
+	strbuf_add(&v->ahead, text, len);
+	if (!v->open) {
+		resize(v, cols, out);
+		settle(v, out);
+	}
+	uselocale(was);
+}
+
+void watch_view_end(struct watch_view *v, unsigned cols, struct strbuf *out)
+{
+	locale_t was = uselocale(v->utf8);
+
+	if (v->open) {
+		wipe(v, v->cols != cols, out);
+		resize(v, cols, out);
+	}
+	settle(v, out);
+	uselocale(was);
+}
+
+/* ---- what is open -------------------------------------------------------- */
+
+/* A drawing, or the line that stands for one. */
+struct pen {
+	const struct watch_view *view;
+	struct strbuf *out;
+	unsigned col, cols; /* cols 0: as wide as it gets */
+	unsigned row, rows; /* rows there may be */
+	int mark;           /* whose colour is on; -1: none */
+	bool full;
+};
+
+static void set_colour(struct pen *p, int mark)
+{
+	if (!p->view->colour || p->mark == mark)
+		return;
+	if (p->mark >= 0)
+		put(p->out, PLAIN);
+	if (mark >= 0)
+		put(p->out, colour_of[mark]);
+	p->mark = mark;
+}
+
+static void draw_glyph(struct pen *p, const struct glyph *g)
+{
+	unsigned width = (unsigned)g->width;
+
+	if (p->cols && p->col + width > p->cols && p->col) {
+		p->full |= p->row + 1 >= p->rows;
+		if (p->full)
+			return;
+		put(p->out, "\r\n");
+		p->row++;
+		p->col = 0;
+	}
+	put_glyph(p->out, g);
+	p->col += width;
+}
+
+static void draw_text(struct pen *p, const char *text, size_t len)
+{
+	const char *end = text + len;
+
+	while (text < end && !p->full) {
+		struct glyph g = sign_for(next_glyph(p->view, &text, end));
+
+		draw_glyph(p, &g);
+	}
+}
+
+static void draw_sign(struct pen *p, const char *sign)
+{
+	draw_text(p, sign, strlen(sign));
+}
+
+static void draw_token(struct pen *p, const struct tandem_step *s, size_t i,
+	const struct watch_ends *ends)
+{
+	const size_t len = s->at[i + 1] - s->at[i];
+	const int mark = s->marks[i];
+	bool end = mark != TANDEM_MASK && !len && ends &&
+		ends->is(ends->arg, s->tokens[i]);
+
+	set_colour(p, mark);
+	if (!p->view->colour && (len || end))
+		draw_sign(p, sign_of[mark]);
+	if (mark == TANDEM_MASK)
+		draw_sign(p, MASK);
+	else if (end)
+		draw_sign(p, END);
+	draw_text(p, s->text + s->at[i], len);
+}
+
+/* Returns how many positions there was room for. */
+static size_t draw(struct pen *p, const struct tandem_step *s,
+	const struct watch_ends *ends)
+{
+	size_t i;
+
+	draw_text(p, s->text, s->at[0]);
+	for (i = 0; i < s->n && !p->full; i++)
+		draw_token(p, s, i, ends);
+	set_colour(p, -1);
+	return p->full && i ? i - 1 : i;
+}
+
+/* The line below: as much of it as fits. */
+static void draw_state(struct pen *p, const struct tandem_step *s, size_t shown)
+{
+	uint64_t left = 0, filled = p->view->tokens;
+	char line[160];
+	int len;
+
+	for (size_t i = 0; i < s->n; i++) {
+		left += s->marks[i] == TANDEM_MASK;
+		filled += s->marks[i] == TANDEM_VISIBLE ||
+			s->marks[i] == TANDEM_STABLE;
+	}
+	len = snprintf(line, sizeof(line),
+		"pass %llu, %llu mask%s left, %.1f tokens a pass",
+		(unsigned long long)s->pass, (unsigned long long)left,
+		left == 1 ? "" : "s", (double)filled / (double)s->pass);
+	if (shown < s->n)
+		len += snprintf(line + len, sizeof(line) - (size_t)len,
+			", %zu positions not shown", s->n - shown);
+	put(p->out, "\r\n");
+	set_colour(p, TANDEM_MASK);
+	/* Not into the last column: a terminal may go on from there. */
+	strbuf_add(p->out, line,
+		(unsigned)len < p->cols ? (unsigned)len : p->cols - 1);
+	set_colour(p, -1);
+	p->row++;
+}
+
+void watch_view_step(struct watch_view *v, const struct tandem_step *s,
+	const struct watch_ends *ends, struct watch_size size,
+	struct strbuf *out)
+{
+	locale_t was = uselocale(v->utf8);
+	struct pen p = {
+		.view = v,
+		.out = out,
+		.cols = size.cols,
+		.rows = size.rows > 1 ? size.rows - 1 : 1,
+		.mark = -1,
+	};
+	size_t shown;
+
+	put(out, HIDE);
+	wipe(v, v->cols != p.cols, out);
+	resize(v, p.cols, out);
+	settle(v, out);
+	p.col = v->col;
+	shown = draw(&p, s, ends);
+	if (size.rows != 1)
+		draw_state(&p, s, shown);
+	if (p.row)
+		strbuf_addf(out, "\033[%uA", p.row);
+	put(out, "\r" SHOW);
+	v->open = true;
+	uselocale(was);
+}
+
+void watch_line(const struct tandem_step *s, const struct watch_ends *ends,
+	struct strbuf *out)
+{
+	const struct watch_view plain = { .colour = false };
+	struct pen p = { .view = &plain, .out = out, .mark = -1 };
+
+	strbuf_addf(out, "pass %llu: ", (unsigned long long)s->pass);
+	draw(&p, s, ends);
+	put(out, "\n");
+}

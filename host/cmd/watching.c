@@ -1,0 +1,178 @@
+#include "host/cmd/watching.h"
+
+#include "base/checked.h"
+#include "base/fd.h"
+#include "host/api/tandem.h"
+#include "host/text/tokenizer.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static bool is_set(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value;
+}
+
+void watch_init(struct watch *w, bool json)
+{
+	const char *term = getenv("TERM");
+
+	*w = (struct watch){ .form = WATCH_LINES };
+	if (json)
+		w->form = WATCH_JSON;
+	else if (isatty(STDOUT_FILENO) && is_set("TERM") &&
+		strcmp(term, "dumb"))
+		w->form = WATCH_DRAWN;
+	watch_view_init(&w->view, !is_set("NO_COLOR"));
+}
+
+void watch_release(struct watch *w)
+{
+	watch_view_release(&w->view);
+	strbuf_release(&w->out);
+}
+
+/* A terminal that does not know its size is an old one's. */
+static struct watch_size terminal_size(void)
+{
+	struct winsize w;
+	struct watch_size size = { 80, 24 };
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w))
+		return size;
+	size.cols = w.ws_col ? w.ws_col : size.cols;
+	size.rows = w.ws_row ? w.ws_row : size.rows;
+	return size;
+}
+
+/* A drawing is one write: nothing comes between its parts, and whatever ends
+ * the program leaves a whole one. */
+static int write_out(struct watch *w)
+{
+	int ret = 0;
+
+	if (w->out.failed || w->view.ahead.failed || w->view.row.failed)
+		return -ENOMEM;
+	if (w->out.len)
+		ret = fflush(stdout)
+			? -errno
+			: fd_write_all(STDOUT_FILENO, w->out.data, w->out.len);
+	strbuf_reset(&w->out);
+	return ret;
+}
+
+int watch_text(struct watch *w, int32_t id, const char *text, size_t len)
+{
+	if (w->form == WATCH_JSON)
+		return 0;
+	if (w->form == WATCH_LINES) {
+		strbuf_add(&w->view.ahead, text, len);
+		return w->view.ahead.failed ? -ENOMEM : 0;
+	}
+	watch_view_text(&w->view, id, text, len, terminal_size().cols, &w->out);
+	return write_out(w);
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static json_t *tokens_json(const struct tandem_step *s)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < s->n; i++)
+		json_array_append_new(list,
+			s->tokens[i] < 0 ? json_null()
+					 : json_integer(s->tokens[i]));
+	return list;
+}
+
+static json_t *texts_json(const struct tandem_step *s)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < s->n; i++)
+		json_array_append_new(list,
+			s->tokens[i] < 0 ? json_null()
+					 : json_stringn(s->text + s->at[i],
+						   s->at[i + 1] - s->at[i]));
+	return list;
+}
+
+static json_t *marks_json(const struct tandem_step *s)
+{
+	static const char letter[] = { [TANDEM_MASK] = 'm',
+		[TANDEM_VISIBLE] = 'v',
+		[TANDEM_STABLE] = 's',
+		[TANDEM_DRAFT] = 'd' };
+	struct strbuf marks = STRBUF_INIT;
+	json_t *text;
+
+	for (size_t i = 0; i < s->n; i++)
+		strbuf_add(&marks, &letter[s->marks[i]], 1);
+	text = marks.failed
+		? NULL
+		: json_stringn(marks.data ? marks.data : "", marks.len);
+	strbuf_release(&marks);
+	return text;
+}
+
+static int step_json(const struct tandem_step *s, struct strbuf *out)
+{
+	json_t *o = json_object();
+	char *line;
+
+	json_object_set_new(o, "step", json_integer((json_int_t)s->pass));
+	json_object_set_new(o, "first", json_integer((json_int_t)s->first));
+	json_object_set_new(o, "tokens", tokens_json(s));
+	json_object_set_new(o, "marks", marks_json(s));
+	json_object_set_new(o, "text", texts_json(s));
+	line = json_dumps(o, JSON_COMPACT);
+	json_decref(o);
+	if (!line)
+		return -ENOMEM;
+	strbuf_addf(out, "%s\n", line);
+	free(line);
+	return 0;
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static bool ends_text(const void *tokenizer, int32_t id)
+{
+	return tokenizer_is_eog(tokenizer, id);
+}
+
+int watch_step(struct watch *w, const struct tandem_step *s)
+{
+	const struct watch_ends ends = { ends_text, w->tokenizer };
+	int ret = 0;
+
+	switch (w->form) {
+	case WATCH_DRAWN:
+		watch_view_step(&w->view, s, &ends, terminal_size(), &w->out);
+		break;
+	case WATCH_LINES:
+		watch_line(s, &ends, &w->out);
+		break;
+	case WATCH_JSON:
+		ret = step_json(s, &w->out);
+		break;
+	}
+	return ret ? ret : write_out(w);
+}
+
+int watch_end(struct watch *w)
+{
+	if (w->form == WATCH_DRAWN)
+		watch_view_end(&w->view, terminal_size().cols, &w->out);
+	else if (w->view.ahead.len)
+		strbuf_add(&w->out, w->view.ahead.data, w->view.ahead.len);
+	return write_out(w);
+}

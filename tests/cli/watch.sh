@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# tandem run --watch: the text of a diffusion model as it settles, on a
+# terminal, in a pipe and as JSON; and the same text as without.
+. "$(dirname "$0")/lib.sh"
+
+model=$tmp/llada.gguf causal=$tmp/tiny.gguf
+run_ok "$TANDEM" synth --like tiny-llada -o "$model"
+run_ok "$TANDEM" synth --like tiny -o "$causal"
+text=("$TANDEM" run -m "$model" --method llada -p 'the tea' -n 20 --ignore-eos
+  --block 8 --block-steps 4)
+passes=12 # three blocks of four; of the last one half is text
+run_ok "${text[@]}"
+want=$out
+
+# ---- in a pipe: a line a pass, then the text ---------------------------------
+run_ok "${text[@]}" --watch
+check_eq 'lines of passes' "$(grep -ac '^pass [0-9]*: ' "$tmp/out")" $passes
+check_eq 'lines with a mask' "$(grep -ac '^pass .*▢' "$tmp/out")" 9
+check_has 'the first line' "$(head -n 1 "$tmp/out")" 'pass 1: '
+check_eq 'masks in it' "$(head -n 1 "$tmp/out" | grep -o ▢ | wc -l)" 6
+check_eq 'the text behind' "$(tail -n +$((passes + 1)) "$tmp/out")" "$want"
+check_eq 'stderr' "$err" ''
+check_lacks 'a pipe' "$out" $'\033'
+checks=$((checks + 1))
+"${text[@]}" --watch 2>"$tmp/err" | head -n 2 >"$tmp/out"
+[ ! -s "$tmp/err" ] || fail "a reader that has enough: $(cat "$tmp/err")"
+
+# ---- as JSON: an object a pass, then the run's --------------------------------
+run_ok "${text[@]}" --watch --json
+check_eq 'lines' "$(wc -l <"$tmp/out")" $((passes + 1))
+part() { # STEP NAME: of that line
+  sed -n "$1s/.*\"$2\":\\(\"[^\"]*\"\\|\\[[^]]*\\]\\|[0-9]*\\).*/\\1/p" \
+    "$tmp/out"
+}
+for i in $(seq $passes); do
+  check_eq "the step of line $i" "$(part "$i" step)" "$i"
+  left=$((6 - (i - 1) % 4 * 2))
+  check_eq "masks of step $i" "$(part "$i" marks | tr -dc m | wc -c)" $left
+  check_eq "others of step $i" "$(part "$i" marks | tr -dc s | wc -c)" \
+    $((8 - left))
+  check_eq "tokens not there of step $i" \
+    "$(part "$i" tokens | grep -o null | wc -l)" $left
+done
+prompt=$(sed -n '$s/.*"prompt_tokens":\([0-9]*\).*/\1/p' "$tmp/out")
+check_eq 'where the first block begins' "$(part 4 first)" "$prompt"
+check_eq 'where the third one does' "$(part 9 first)" $((prompt + 16))
+filled=$(for i in 4 8 12; do part $i tokens; done | tr -d '[]' | paste -sd,)
+check_eq 'the ids' "[$(cut -d, -f -20 <<<"$filled")]" "$(part '$' ids)"
+run_ok "${text[@]}" --json
+check_eq 'lines without' "$(wc -l <"$tmp/out")" 1
+
+# ---- what there is nothing to watch of ----------------------------------------
+misuse "$TANDEM" run -m "$causal" -p a --watch
+check_has 'stderr' "$err" '--watch with method autoregressive'
+check_has 'stderr' "$err" llada
+misuse "${text[@]}" --watch --ids
+
+# ---- on a terminal ------------------------------------------------------------
+if ! command -v script >/dev/null; then
+  echo 'not checked: there is no script(1) to make a terminal'
+  finish
+fi
+
+# on_terminal [NAME=VALUE...] COMMAND...: leaves what the terminal was sent in
+# $shown, without the returns that the line discipline puts in. Of 40 columns.
+on_terminal() {
+  status=0
+  env -u NO_COLOR TERM=xterm SHELL=/bin/sh script -qefc \
+    "stty cols 40 rows 10; exec env $(printf '%q ' "$@")" "$tmp/typescript" \
+    >"$tmp/script.out" 2>&1 || status=$?
+  shown=$(grep -av '^Script ' "$tmp/typescript" | tr -d '\r')
+}
+times() { # WHAT: in $shown
+  grep -aoF -- "$1" <<<"$shown" | wc -l
+}
+hide=$'\033[?25l' show=$'\033[?25h' wipe=$'\033[J'
+
+# left_well: the cursor is there, the colours are the user's, the last line has
+# an end, and behind what was drawn last comes text alone.
+left_well() {
+  local last=${shown##*"$wipe"}
+  check_eq 'the cursor comes back' "$(times "$show")" "$(times "$hide")"
+  check_lacks 'what comes last' "$last" $'\033'
+  check_eq 'the last byte' "$(tail -c 1 <(grep -av '^Script ' \
+    "$tmp/typescript") | od -An -t x1 | xargs)" 0a
+}
+
+on_terminal "${text[@]}" --watch </dev/null
+check_eq 'status on a terminal' "$status" 0
+check_eq 'drawings' "$(times "$hide")" $passes
+check_eq 'lines about passes' "$(grep -aoc 'pass [0-9]*, ' <<<"$shown")" \
+  $passes
+check_has 'one of them' "$shown" 'pass 9, 6 masks left, 2.0 tokens a pass'
+check_has 'what is shown' "$shown" $'\033[2m▢'
+check_has 'what is shown' "$shown" $'\033[1m'
+left_well
+last=${shown##*"$wipe"}
+check_has 'the text' "$want" "$(tail -n 1 <<<"$last")"
+
+on_terminal NO_COLOR=1 "${text[@]}" --watch </dev/null
+check_eq 'drawings without colour' "$(times "$hide")" $passes
+check_eq 'colours with NO_COLOR' "$(grep -ac $'\033\[[0-9;]*m' <<<"$shown")" 0
+check_has 'what is shown' "$shown" ▢
+left_well
+
+on_terminal TERM=dumb "${text[@]}" --watch </dev/null
+check_lacks 'a dumb terminal' "$shown" $'\033'
+check_eq 'its lines of passes' "$(grep -ac '^pass [0-9]*: ' <<<"$shown")" \
+  $passes
+
+# A device that dies.
+on_terminal TANDEM_NPU_FAULT=die-after:30 "${text[@]}" --watch </dev/null
+check_eq 'status with a device that dies' "$status" 3
+check_has 'what is said' "$shown" 'tandem: '
+check_has 'what is shown before' "$shown" 'pass 1, '
+left_well
+
+# Ctrl-C, typed on the terminal once something is drawn.
+keys() {
+  until grep -aq 'pass 3, ' "$tmp/typescript" 2>/dev/null; do
+    sleep 0.01
+  done
+  printf '\003'
+  exec sleep 60 # the end of what is typed would be an end of the program's input
+}
+rm -f "$tmp/typescript"
+exec 3< <(keys)
+typist=$!
+on_terminal "${text[@]}" -n 400 --block-steps 0 --watch <&3
+kill $typist
+exec 3<&-
+check_eq 'status after Ctrl-C' "$status" 130
+left_well
+finish
