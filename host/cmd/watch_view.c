@@ -7,10 +7,14 @@
 #include <string.h>
 #include <wchar.h>
 
-#define HIDE   "\033[?25l"
-#define SHOW   "\033[?25h"
-#define WIPE   "\033[J" /* from the cursor to the end of the screen */
-#define PLAIN  "\033[0m"
+#define HIDE  "\033[?25l"
+#define SHOW  "\033[?25h"
+#define WIPE  "\033[J" /* from the cursor to the end of the screen */
+#define PLAIN "\033[0m"
+/* Rows of ours end where we end them. On a terminal that is narrower by now, or
+ * thinks a character wider, their ends are cut, and our count of them holds. */
+#define CUT    "\033[?7l"
+#define WRAP   "\033[?7h"
 
 #define MASK   "\xe2\x96\xa2" /* U+25A2 */
 #define END    "\xe2\x88\x8e" /* U+220E */
@@ -343,12 +347,13 @@ void watch_view_step(struct watch_view *v, const struct tandem_step *s,
 	resize(v, p.cols, out);
 	settle(v, out);
 	p.col = v->col;
+	put(out, CUT);
 	shown = draw(&p, s, ends);
 	if (size.rows != 1)
 		draw_state(&p, s, shown);
 	if (p.row)
 		strbuf_addf(out, "\033[%uA", p.row);
-	put(out, "\r" SHOW);
+	put(out, "\r" WRAP SHOW);
 	v->open = true;
 	uselocale(was);
 }

@@ -4,10 +4,10 @@
  * open end behind it is drawn again and again where it is, as rows of our own,
  * with a line about the passes below.
  *
- * At rest the cursor is visible, the colour the user's, and the cursor where
- * the drawing begins: its last row of text, at the margin. So a terminal that
- * breaks its lines anew leaves us where we were, and whoever wipes the screen
- * from there on wipes the drawing and no text.
+ * At rest the cursor is visible, colours and modes are the user's, and the
+ * cursor is where the drawing begins: in the text's last row, at the margin. So
+ * a terminal that breaks its lines anew leaves us where we were, and whoever
+ * wipes the screen from there on wipes the drawing and no text.
  *
  * Nothing is read or written here, no terminal is asked. Texts are UTF-8, whole
  * characters at a time. Whoever calls looks at out->failed.

@@ -27,7 +27,7 @@
 struct terminal {
 	unsigned cols, rows, top; /* top: the line that is the first row */
 	unsigned line, col;       /* col == cols: what comes next wraps */
-	bool hidden, coloured, was_coloured;
+	bool hidden, cuts, coloured, was_coloured;
 	char cell[LINES][WIDE][8]; /* "": nothing, or half of a wide one */
 };
 
@@ -58,7 +58,9 @@ static void show(struct terminal *t, const char *c, size_t len)
 		strncat(t->cell[t->line][t->col - 1], c, len);
 		return;
 	}
-	if (t->col + width > t->cols) {
+	if (t->col + width > t->cols && t->cuts) {
+		t->col = t->cols - width;
+	} else if (t->col + width > t->cols) {
 		line_feed(t);
 		t->col = 0;
 	}
@@ -91,6 +93,8 @@ static void obey(struct terminal *t, const char *s, size_t len)
 		t->was_coloured |= t->coloured;
 	} else if (len == 4 && !memcmp(s, "?25", 3)) {
 		t->hidden = last == 'l';
+	} else if (len == 3 && !memcmp(s, "?7", 2)) {
+		t->cuts = last == 'l';
 	} else {
 		fail_msg(
 			"what no terminal here knows: ESC [ %.*s", (int)len, s);
@@ -198,6 +202,7 @@ static void write_out(struct fixture *f)
 	if (f->out.len)
 		feed(&f->t, f->out.data, f->out.len);
 	assert_false(f->t.hidden);
+	assert_false(f->t.cuts);
 	assert_false(f->t.coloured);
 	strbuf_reset(&f->out);
 }
@@ -434,6 +439,27 @@ static void test_resized(void **state)
 	screen_is(f, "abcd|012345x|abcdefgh|j|klm");
 }
 
+/* The size that a terminal tells may be that of a moment ago. */
+static void test_narrower_than_it_says(void **state)
+{
+	struct fixture *f = *state;
+	struct made m;
+
+	watch_view_text(&f->v, 1, "line\nab", 7, 20, &f->out);
+	for (int i = 0; i < 3; i++) {
+		make_step(&m, "",
+			(const char *const[]){ "s0123456789012345", "m",
+				"s0123456789", "m", NULL });
+		watch_view_step(&f->v, &m.step, &ends,
+			(struct watch_size){ 20, f->t.rows }, &f->out);
+		strbuf_release(&m.text);
+		write_out(f);
+		cursor_is(f, 1, 0);
+	}
+	finish(f);
+	screen_is(f, "line|ab");
+}
+
 static void test_line(void **state)
 {
 	struct fixture *f = *state;
@@ -533,6 +559,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_more_than_the_screen),
 	TEST(test_one_row),
 	TEST(test_resized),
+	TEST(test_narrower_than_it_says),
 	TEST(test_line),
 	cmocka_unit_test(test_text_stays),
 };
