@@ -11,7 +11,6 @@
 #include "tensor/kern.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -58,7 +57,6 @@ void exec_arena_take(struct exec *x, void *arena, size_t bytes)
 
 /* ---- a run ------------------------------------------------------------- */
 
-/* In double, so that far positions lose nothing to the product. */
 static void fill_rope(const struct run *r)
 {
 	uint32_t half = r->g->model.n_rot / 2;
@@ -68,14 +66,8 @@ static void fill_rope(const struct run *r)
 	if (!half)
 		return;
 	freq = run_vector(r, r->g->rope_freq);
-	for (uint32_t i = 0; i < r->set.rows; i++) {
-		for (uint32_t j = 0; j < half; j++, c++, s++) {
-			double angle = (double)r->set.row[i].position * freq[j];
-
-			*c = (float)cos(angle);
-			*s = (float)sin(angle);
-		}
-	}
+	for (uint32_t i = 0; i < r->set.rows; i++, c += half, s += half)
+		kern_angles(c, s, r->set.row[i].position, freq, half);
 }
 
 static size_t hidden_bytes(const struct run *r)

@@ -5,7 +5,6 @@
 #include "device/cache.h"
 #include "device/graph.h"
 #include "device/rowset.h"
-#include "tensor/f16.h"
 #include "tensor/kern.h"
 #include "tensor/tile.h"
 
@@ -42,13 +41,16 @@ static uint8_t *scratch_of(const struct run *r, unsigned thread)
 	return r->x->arena + at->thread + thread * at->thread_bytes;
 }
 
-static void to_f16(struct run *r, float *x, size_t n)
+static void count_saturated(struct run *r, size_t beyond)
 {
-	size_t beyond = r->x->kern->round_f16(x, n);
-
 	if (beyond)
 		atomic_fetch_add_explicit(
 			&r->saturated, (uint32_t)beyond, memory_order_relaxed);
+}
+
+static void to_f16(struct run *r, float *x, size_t n)
+{
+	count_saturated(r, r->x->kern->round_f16(x, n));
 }
 
 /* What an operator leaves, as the next one takes it. */
@@ -213,13 +215,10 @@ static void store(struct run *r, uint32_t addr, float *x)
 	uint16_t *to =
 		view_write(r->x->cache, addr, n * graph_kv_elt(&r->g->model));
 
-	if (!graph_kv_f16(&r->g->model)) {
+	if (graph_kv_f16(&r->g->model))
+		count_saturated(r, kern_store_f16(r->x->kern, to, x, n));
+	else
 		memcpy(to, x, n * sizeof(float));
-		return;
-	}
-	to_f16(r, x, n); /* for its saturation; then exact */
-	for (uint32_t i = 0; i < n; i++)
-		to[i] = f32_to_f16(x[i]);
 }
 
 /* By the running thread alone: views are not for workers. */

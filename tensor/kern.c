@@ -1,11 +1,13 @@
 #include "tensor/kern.h"
 
 #include "base/err.h"
+#include "tensor/f16.h"
 #include "tensor/kern_impl.h"
 #include "tensor/kern_tile.h"
 #include "tensor/tile.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef __x86_64__
@@ -140,6 +142,26 @@ int kern_select(const struct kern **out, struct err *e)
 			name);
 	*out = k;
 	return 0;
+}
+
+void kern_angles(float *cosine, float *sine, uint32_t position,
+	const float *freq, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		double angle = (double)position * (double)freq[i];
+
+		cosine[i] = (float)cos(angle);
+		sine[i] = (float)sin(angle);
+	}
+}
+
+size_t kern_store_f16(const struct kern *kern, uint16_t *to, float *x, size_t n)
+{
+	size_t saturated = kern->round_f16(x, n);
+
+	for (size_t i = 0; i < n; i++) /* exact by now */
+		to[i] = f32_to_f16(x[i]);
+	return saturated;
 }
 
 size_t kern_matmul_scratch(unsigned k)

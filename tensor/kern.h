@@ -179,6 +179,17 @@ void kern_multiply(const struct kern *, float *y, size_t ldy,
 	unsigned k, void *scratch);
 size_t kern_multiply_scratch(unsigned k);
 
+/*
+ * What rope wants at a position: cosines and sines of position * freq[i], n of
+ * each. In double, so that far positions lose nothing to the product.
+ */
+void kern_angles(float *cosine, float *sine, uint32_t position,
+	const float *freq, unsigned n);
+
+/* n values to a cache in fp16, by way of round_f16 in place; returns how many
+ * saturated. */
+size_t kern_store_f16(const struct kern *, uint16_t *to, float *x, size_t n);
+
 size_t kern_q8_bytes(unsigned k); /* a multiple of 64 */
 size_t kern_attend_scratch(unsigned heads, unsigned head_dim);
 

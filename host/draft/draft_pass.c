@@ -252,24 +252,16 @@ static void price_layers(struct draft_model *d, uint32_t rows)
 
 /* ---- a pass -------------------------------------------------------------- */
 
-/* In double, so that far positions lose nothing to the product. */
 static void fill_angles(const struct pass *p)
 {
 	const struct draft_model *d = p->d;
 	uint32_t half = d->model->n_rot / 2;
-	float *c = d->cos, *s = d->sin;
 
-	for (uint32_t r = 0; r < p->rows; r++) {
-		double position = d->n + d->row[p->first + r].depth;
-
-		for (uint32_t i = 0; i < half; i++) {
-			double angle =
-				position * (double)d->model->rope_freq[i];
-
-			*c++ = (float)cos(angle);
-			*s++ = (float)sin(angle);
-		}
-	}
+	for (uint32_t r = 0; r < p->rows; r++)
+		kern_angles(d->cos + (size_t)r * half,
+			d->sin + (size_t)r * half,
+			d->n + d->row[p->first + r].depth, d->model->rope_freq,
+			half);
 }
 
 void draft_pass(struct draft_model *d, uint32_t first, uint32_t rows)

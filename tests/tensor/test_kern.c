@@ -88,6 +88,28 @@ static void test_rope(void **state)
 	free(angle);
 }
 
+/* Far out, where a product in float32 is wrong by whole turns. */
+static void test_angles(void **state)
+{
+	static const float freq[3] = { 1, 0.5f, 0x1.8p-9f };
+	static const uint32_t at[] = { 0, 1, 77, 1u << 20, UINT32_MAX };
+
+	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+		float c[4] = { 0, 0, 0, 9 }, s[4] = { 0, 0, 0, 9 };
+
+		kern_angles(c, s, at[i], freq, 3);
+		for (int j = 0; j < 3; j++) {
+			const long double x = (long double)at[i] * freq[j];
+
+			assert_close(
+				(double)c[j], (double)cosl(x), 1e-7, "cosine");
+			assert_close(
+				(double)s[j], (double)sinl(x), 1e-7, "sine");
+		}
+		assert_true(c[3] == 9 && s[3] == 9);
+	}
+}
+
 /* Which values are paired: a quarter turn swaps them. */
 static void test_rope_pairs(void **state)
 {
@@ -219,6 +241,29 @@ static void test_round_f16(void **state)
 	}
 }
 
+static void test_store_f16(void **state)
+{
+	const float in[] = { 1, -0.1f, 70000, 65504, -1e9f, 3e-8f, 2049 };
+	uint16_t out[ARRAY_LEN(in) + 1];
+
+	for (size_t v = 0; v <= n_vecs; v++) {
+		const struct kern *k = v < n_vecs ? vecs[v] : ref;
+		float x[ARRAY_LEN(in)];
+
+		memcpy(x, in, sizeof(in));
+		out[ARRAY_LEN(in)] = 0xabcd;
+		assert_int_equal(kern_store_f16(k, out, x, ARRAY_LEN(in)), 2);
+		for (size_t i = 0; i < ARRAY_LEN(in); i++) {
+			const float held = fabsf(in[i]) > F16_MAX
+				? copysignf(F16_MAX, in[i])
+				: in[i];
+
+			assert_int_equal(out[i], f32_to_f16(held));
+		}
+		assert_int_equal(out[ARRAY_LEN(in)], 0xabcd);
+	}
+}
+
 /* ---- choosing ---- */
 
 static void test_find(void **state)
@@ -260,11 +305,13 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_select),
 	TEST(test_rmsnorm),
 	TEST(test_rope),
+	TEST(test_angles),
 	TEST(test_rope_pairs),
 	TEST(test_swiglu),
 	TEST(test_exponential),
 	TEST(test_add),
 	TEST(test_round_f16),
+	TEST(test_store_f16),
 };
 
 TEST_MAIN(tests)
