@@ -15,7 +15,8 @@ struct sequence {
 	uint32_t length;
 	uint32_t claimed;
 	uint32_t n_runs, room;
-	uint32_t *run; /* [room] */
+	uint32_t *run;     /* [room] */
+	uint64_t *written; /* [room * KV_RUN], see sequence_written */
 };
 
 struct sequences {
@@ -23,7 +24,7 @@ struct sequences {
 	struct kv_pool *pool;
 	uint32_t *fresh; /* [runs] scratch: runs just taken */
 	uint32_t *left;  /* [runs] scratch, else 0: claims that will leave it */
-	uint64_t copied;
+	uint64_t copied, now;
 	uint32_t most;
 	struct sequence seq[];
 };
@@ -62,12 +63,18 @@ int sequences_open(struct sequences **out, const struct kv_memory *kv,
 	return 0;
 }
 
+static void free_tables(struct sequence *q)
+{
+	free(q->run);
+	free(q->written);
+}
+
 void sequences_close(struct sequences *s)
 {
 	if (!s)
 		return;
 	for (uint32_t i = 0; i < s->most; i++)
-		free(s->seq[i].run);
+		free_tables(&s->seq[i]);
 	kv_pool_close(s->pool);
 	free(s->fresh);
 	free(s->left);
@@ -104,6 +111,7 @@ int sequence_open(struct sequences *s, uint32_t *id, struct err *e)
 static int reserve(struct sequence *q, uint32_t runs, struct err *e)
 {
 	uint32_t room = q->room ? q->room : 8;
+	uint64_t *written;
 	uint32_t *run;
 
 	if (runs <= q->room)
@@ -111,10 +119,14 @@ static int reserve(struct sequence *q, uint32_t runs, struct err *e)
 	while (room < runs)
 		room *= 2;
 	run = reallocarray(q->run, room, sizeof(*run));
-	if (!run)
+	if (run)
+		q->run = run;
+	written = reallocarray(q->written, room, KV_RUN * sizeof(*q->written));
+	if (written)
+		q->written = written;
+	if (!run || !written)
 		return err_set(
 			e, ENOMEM, "no memory for a sequence of %u runs", runs);
-	q->run = run;
 	q->room = room;
 	return 0;
 }
@@ -142,6 +154,9 @@ int sequence_fork(
 	}
 	to->n_runs = runs;
 	to->length = from->length;
+	if (to->length)
+		memcpy(to->written, from->written,
+			to->length * sizeof(*to->written));
 	return 0;
 }
 
@@ -161,7 +176,7 @@ void sequence_close(struct sequences *s, uint32_t id)
 	assert(sequence_is_open(s, id));
 	q->length = 0;
 	trim(s, q);
-	free(q->run);
+	free_tables(q);
 	*q = (struct sequence){ .open = false };
 }
 
@@ -202,6 +217,12 @@ uint32_t sequence_slot(const struct sequences *s, uint32_t id, uint32_t at)
 {
 	assert(at / KV_RUN < s->seq[id].n_runs);
 	return s->seq[id].run[at / KV_RUN] * KV_RUN + at % KV_RUN;
+}
+
+uint64_t sequence_written(const struct sequences *s, uint32_t id, uint32_t at)
+{
+	assert(at < s->seq[id].length);
+	return s->seq[id].written[at];
 }
 
 /* Positions from `at` on, before `end`, whose slots lie side by side. */
@@ -331,6 +352,13 @@ static uint32_t holders(const struct sequences *s)
 	return n;
 }
 
+static void note_written(struct sequences *s, const struct claim *c)
+{
+	s->now++;
+	for (uint32_t at = c->from; at < c->to; at++)
+		s->seq[c->sequence].written[at] = s->now;
+}
+
 /* Slots that none but their sequences see. */
 static int own(
 	struct sequences *s, const struct claim *c, uint32_t n, struct err *e)
@@ -356,8 +384,10 @@ static int own(
 			"others; close or truncate some, or try a larger --ctx",
 			s->kv.slots, need * KV_RUN, sequences_free(s),
 			holders(s), holders(s) == 1 ? " holds" : "s hold");
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		meet(s, &c[i]);
+		note_written(s, &c[i]);
+	}
 	return 0;
 }
 

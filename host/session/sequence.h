@@ -86,6 +86,13 @@ void sequence_move(struct sequences *, uint32_t id, const uint32_t *from,
 	uint32_t n, uint32_t begin, uint32_t end);
 void sequence_grow(struct sequences *, uint32_t id, uint32_t length);
 
+/*
+ * When the bytes of a position were claimed or written last, as a number that
+ * only grows and is never 0. Where two positions at the same place, whatever
+ * their sequences, have the same, they have the same bytes.
+ */
+uint64_t sequence_written(const struct sequences *, uint32_t id, uint32_t at);
+
 /* The slot of a position that is cached or claimed. */
 uint32_t sequence_slot(const struct sequences *, uint32_t id, uint32_t at);
 /* Positions [0, end) in order, as spans of slots; how many, of which the first

@@ -1,11 +1,12 @@
 /*
  * Sequences on a cache without a device: whatever is opened, forked, appended,
  * cut, written and closed in whatever order, each reads as a plain list of its
- * own does, byte by byte.
+ * own does, byte by byte, and so does a mirror that follows one after another.
  */
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/memory/kv_pool.h"
+#include "host/session/kv_mirror.h"
 #include "host/session/sequence.h"
 #include "shm/buffer.h"
 #include "tests/harness.h"
@@ -34,6 +35,8 @@ struct plain {
 struct fixture {
 	struct buffer *buffer;
 	struct sequences *s;
+	struct kv_mirror mirror;
+	uint64_t mirrored, followed; /* positions copied; that there were */
 	struct plain plain[MANY];
 	uint64_t seed, step, draws;
 	uint32_t values;
@@ -52,6 +55,7 @@ static int setup(void **state)
 		&e);
 	kv.buffer = f->buffer;
 	assert_ok(sequences_open(&f->s, &kv, MANY, &e), &e);
+	kv_mirror_init(&f->mirror, f->s, LAYERS, STRIDE);
 	f->seed = harness_seed();
 	*state = f;
 	return 0;
@@ -61,6 +65,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
+	kv_mirror_release(&f->mirror);
 	sequences_close(f->s);
 	buffer_close(f->buffer);
 	free(f);
@@ -127,6 +132,69 @@ static void check_one(struct fixture *f, uint32_t id)
 					half, got[at * STRIDE / 4], want[0]);
 		}
 	}
+}
+
+/* The mirror follows; then some of it is made something else. */
+static void check_mirror(struct fixture *f, uint32_t id)
+{
+	struct plain *p = &f->plain[id];
+	uint32_t want[STRIDE / 4], copied;
+	struct kv_mirror *m = &f->mirror;
+	struct err e = { 0 };
+
+	assert_ok(kv_mirror_follow(m, id, &copied, &e), &e);
+	f->mirrored += copied;
+	f->followed += p->length;
+	for (uint32_t half = 0; half < HALVES; half++) {
+		const uint8_t *got = m->data + (size_t)half * m->slots * STRIDE;
+
+		for (uint32_t at = 0; at < p->length; at++) {
+			fill(p->value[half][at], want);
+			if (memcmp(got + at * STRIDE, want, STRIDE) != 0)
+				fail_msg("step %llu: mirror of sequence %u, "
+					 "position %u, half %u differs",
+					(unsigned long long)f->step, id, at,
+					half);
+		}
+	}
+	for (uint32_t i = 0; p->length && i < 3; i++) {
+		uint32_t at = below(f, p->length);
+
+		kv_mirror_spoil(m, at);
+		for (uint32_t half = 0; half < HALVES; half++)
+			memset(m->data +
+					((size_t)half * m->slots + at) * STRIDE,
+				0xee, STRIDE);
+	}
+}
+
+/* A position computed elsewhere goes to the cache, of all layers or some, and
+ * is not copied back where the mirror has what the cache has. */
+static void merge_mirror(struct fixture *f, uint32_t id)
+{
+	struct plain *p = &f->plain[id];
+	uint32_t at = below(f, p->length), first = below(f, LAYERS), copied;
+	struct kv_mirror *m = &f->mirror;
+	struct err e = { 0 };
+
+	assert_ok(kv_mirror_follow(m, id, &copied, &e), &e);
+	kv_mirror_spoil(m, at);
+	for (uint32_t half = 0; half < HALVES; half++)
+		fill(f->values + half,
+			(void *)(m->data +
+				((size_t)half * m->slots + at) * STRIDE));
+	for (uint32_t l = first; l < LAYERS; l++)
+		if (kv_mirror_merge(m, id, l, at, 1, &e)) {
+			assert_int_equal(e.code, -ENOSPC);
+			return;
+		}
+	if (!first)
+		kv_mirror_merged(m, id, at, 1);
+	for (uint32_t half = 2 * first; half < HALVES; half++)
+		p->value[half][at] = f->values + half;
+	f->values += HALVES;
+	assert_ok(kv_mirror_follow(m, id, &copied, &e), &e);
+	assert_int_equal(copied, first ? 1 : 0);
 }
 
 static void check_all(struct fixture *f)
@@ -322,10 +390,22 @@ static void test_random_operations(void **state)
 	struct fixture *f = *state;
 
 	for (f->step = 0; f->step < STEPS; f->step++) {
+		uint32_t id;
+
 		one_step(f);
 		if (f->step % 16 == 0)
 			check_all(f);
+		id = f->step % 4 ? MANY : some_open(f);
+		if (id < MANY && f->plain[id].length && below(f, 2))
+			merge_mirror(f, id);
+		if (id < MANY)
+			check_mirror(f, id);
 	}
+	print_message("%llu of %llu positions mirrored\n",
+		(unsigned long long)f->mirrored,
+		(unsigned long long)f->followed);
+	/* Sequences share what they were forked with; most of it is there. */
+	assert_in_range(f->mirrored, 1, f->followed / 2);
 	print_message("%llu runs copied\n",
 		(unsigned long long)sequences_copied(f->s));
 	for (uint32_t id = 0; id < MANY; id++)
