@@ -18,6 +18,7 @@ struct phone_time {
 	uint64_t npu_ps;    /* when all that it was sent is done */
 	uint64_t flash_ps;  /* likewise */
 	uint64_t loader_ps; /* when all graphs it was told to load are there */
+	uint64_t beside_ps; /* of what the CPU does whenever it waits */
 	struct price price; /* of all work; total_ps is not kept */
 };
 
@@ -31,6 +32,20 @@ static inline void phone_cpu(struct phone_time *t, const struct price *p)
 {
 	price_add(&t->price, p);
 	t->cpu_ps += p->total_ps;
+}
+
+/* Work of the host's that fills its waiting; what does not fit into that is
+ * done when phone_catch_up says that it is wanted. */
+static inline void phone_beside(struct phone_time *t, const struct price *p)
+{
+	price_add(&t->price, p);
+	t->beside_ps += p->total_ps;
+}
+
+static inline void phone_catch_up(struct phone_time *t)
+{
+	t->cpu_ps += t->beside_ps;
+	t->beside_ps = 0;
 }
 
 /* Work sent to the NPU at `sent_ps`; returns when it ends. */
@@ -63,7 +78,10 @@ static inline uint64_t phone_flash(
 /* The host waits for something that ends then. */
 static inline void phone_wait(struct phone_time *t, uint64_t until_ps)
 {
-	t->cpu_ps = phone_later(t->cpu_ps, until_ps);
+	uint64_t idle = phone_later(t->cpu_ps, until_ps) - t->cpu_ps;
+
+	t->beside_ps -= idle < t->beside_ps ? idle : t->beside_ps;
+	t->cpu_ps += idle;
 }
 
 #endif

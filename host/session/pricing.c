@@ -5,11 +5,12 @@
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
+#include "host/session/session_plan.h"
 #include "shm/coherence.h"
 #include "tensor/layout.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,11 +130,15 @@ void pricing_run(const struct pricing *p, uint32_t block, uint32_t graph_rows,
 
 /* ---- bytes --------------------------------------------------------------- */
 
+/* Of a value in the cache. */
+static uint64_t kv_bytes(const struct pricing *p)
+{
+	return session_plan_kv_f16(p->precision) ? 2 : 4;
+}
+
 static uint64_t kv_stride(const struct pricing *p, uint64_t values)
 {
-	bool f16 = p->precision == WIRE_F16_KV16 || p->precision == WIRE_NPU;
-
-	return align_up(values * (f16 ? 2 : 4), COHERENCE_LINE);
+	return align_up(values * kv_bytes(p), COHERENCE_LINE);
 }
 
 /* What a row has of states, keys and values in so many layers. */
@@ -222,4 +227,53 @@ void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)
 
 	price_cpu_matmul(p->soc, rows, p->as ? p->as->n_vocab : m->n_vocab,
 		p->as ? p->as->n_embd : m->n_embd, m->output->type, out);
+}
+
+/* Scores, and what is made of values by them: each a product and a sum for
+ * every value of every head. */
+static void refresh_attention(const struct pricing *p,
+	const struct price_layer *l, uint64_t rows, uint64_t longest, bool maps,
+	struct price *out)
+{
+	uint64_t q = (uint64_t)l->n_head * l->head_dim;
+	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim;
+	uint64_t halves = maps ? 3 : 2;
+
+	price_cpu(p->soc,
+		halves * longest * kv * kv_bytes(p) +
+			2 * rows * q * sizeof(float),
+		2 * halves * rows * longest * q, out);
+}
+
+void pricing_refresh(const struct pricing *p, uint32_t rows, uint32_t longest,
+	bool maps, struct price *out)
+{
+	struct price part;
+	uint64_t n, k;
+
+	*out = (struct price){ 0 };
+	for (uint32_t i = 0; i < p->layers; i++) {
+		const struct price_layer *l = layer_at(p, i);
+
+		for (unsigned m = 0; m < PRICE_MATRICES; m++) {
+			price_layer_matrix(l, m, &n, &k);
+			if (!price_cpu_matmul(p->soc, rows, n,
+				    align_up(k, TILE), l->type[m], &part))
+				price_add(out, &part);
+		}
+		refresh_attention(p, l, rows, longest, maps, &part);
+		price_add(out, &part);
+	}
+}
+
+void pricing_kv_copy(const struct pricing *p, uint64_t positions,
+	uint32_t layers, struct price *out)
+{
+	const struct model *m = p->model;
+	uint64_t kv = p->as ? (uint64_t)p->as->n_kv_head * p->as->head_dim
+			    : (uint64_t)m->n_kv_head * m->head_dim;
+	uint64_t bytes = 2 * kv_stride(p, kv) * stands_for(p, layers);
+
+	/* Read, and written. */
+	price_cpu(p->soc, 2 * positions * bytes, 0, out);
 }

@@ -23,6 +23,7 @@
 #include "tensor/price.h"
 #include "tensor/price_layer.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct block;
@@ -76,5 +77,19 @@ void pricing_map(const struct pricing *, uint32_t block, uint64_t buffer_bytes,
 
 /* Logits of so many rows, on the CPU. */
 void pricing_logits(const struct pricing *, uint32_t rows, struct price *out);
+
+/*
+ * So many rows through all layers on the CPU, which reads the weights once, and
+ * the keys and values of `longest` positions. What is done row by row is left
+ * out: it is next to nothing beside the matrices. `maps`: what they attend to
+ * is wanted, too.
+ */
+void pricing_refresh(const struct pricing *, uint32_t rows, uint32_t longest,
+	bool maps, struct price *out);
+
+/* Keys and values of so many positions, of so many of the layers that run,
+ * copied by the CPU. */
+void pricing_kv_copy(const struct pricing *, uint64_t positions,
+	uint32_t layers, struct price *out);
 
 #endif

@@ -94,7 +94,7 @@ static int place_blocks(struct session *s, struct err *e)
 
 /* ---- graphs -------------------------------------------------------------- */
 
-static struct wire_model wire_model(const struct session *s)
+struct wire_model session_wire_model(const struct session *s)
 {
 	const struct model *m = s->model;
 
@@ -130,7 +130,7 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 		.first_layer = b->first_layer,
 		.n_layers = b->n_layers,
 		.weights_bytes = b->bytes,
-		.model = wire_model(s),
+		.model = session_wire_model(s),
 		.rope_freq = b->rope_freq };
 	memcpy(msg + 1, b->tensor, tensors);
 	ret = npu_send(s->npu, NULL, 0, msg, sizeof(*msg) + tensors, seq, e);

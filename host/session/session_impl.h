@@ -115,9 +115,20 @@ int session_attach_weights(struct session *, struct err *);
  */
 int session_reattach(struct session *, struct err *);
 
+/* What the layers compute, as the device is told. */
+struct wire_model session_wire_model(const struct session *);
+
 /* One graph's load is sent; *seq (may be NULL). */
 int session_load_graph(struct session *, uint32_t block, uint32_t kind,
 	uint32_t *seq, struct err *);
+
+/*
+ * Between passes: when the CPU is going to write so many ranges of the cache,
+ * and the buffer could not note them each for itself beside those that the
+ * device has not been told of, it is told of these by a request of its own.
+ * Else it would have to invalidate all that lies between.
+ */
+int session_tell_kv(struct session *, unsigned ranges, struct err *);
 
 /* What was not accepted of the last pass is forgotten. */
 void session_settle(struct session *);

@@ -90,6 +90,36 @@ static unsigned sync_refs(struct pinned *p, struct wire_ref *refs)
 	return n;
 }
 
+int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
+{
+	const struct wire_simple nop = { .op = WIRE_NOP };
+	struct wire_ref refs[BUFFER_RANGES];
+	const struct buffer_range *range;
+	struct price as, upkeep;
+	uint64_t bytes = 0;
+	uint32_t seq;
+	unsigned n;
+	int ret;
+
+	if (buffer_written(s->kv.buffer, &range) + ranges <= BUFFER_RANGES)
+		return 0;
+	n = sync_refs(&s->kv, refs);
+	for (unsigned i = 0; i < n; i++)
+		bytes += refs[i].len;
+	if (s->opts.as && s->opts.soc) {
+		price_request(s->opts.soc, &as);
+		pricing_upkeep(&s->pricing, 0, bytes, &upkeep);
+		price_add(&as, &upkeep);
+		s->instead = &as;
+	}
+	session_watch(s);
+	ret = npu_send(s->npu, refs, n, &nop, sizeof(nop), &seq, e);
+	if (!ret)
+		ret = npu_wait(s->npu, seq, e);
+	s->instead = NULL;
+	return ret;
+}
+
 static unsigned bind(const struct session *s, const struct block *b,
 	uint32_t weights, const struct part *part, struct wire_ref *refs)
 {

@@ -22,11 +22,6 @@
 #define BLOCK_MAX  (256ull << 20)
 #define LEAST_ROWS 8 /* of smaller graphs */
 
-static bool kv_f16(const struct session_opts *o)
-{
-	return o->precision == WIRE_F16_KV16 || o->precision == WIRE_NPU;
-}
-
 static uint64_t kv_bytes_per_token(
 	const struct session_plan *p, const struct model *m)
 {
@@ -42,8 +37,8 @@ static int choose_context(struct session_plan *p, const struct model *m,
 {
 	uint64_t most, fits;
 
-	p->kv_stride = (uint32_t)align_up(
-		(uint64_t)m->n_kv_head * m->head_dim * (kv_f16(o) ? 2 : 4),
+	p->kv_stride = (uint32_t)align_up((uint64_t)m->n_kv_head * m->head_dim *
+			(session_plan_kv_f16(o->precision) ? 2 : 4),
 		COHERENCE_LINE);
 	most = BUFFER_MAX / kv_bytes_per_token(p, m);
 	if (o->context > most)
@@ -55,9 +50,10 @@ static int choose_context(struct session_plan *p, const struct model *m,
 			(double)kv_bytes_per_token(p, m) * o->context /
 				(1 << 20),
 			BUFFER_MAX >> 20, (unsigned long long)most,
-			kv_f16(o) ? ""
-				  : " or --precision f16-kv16, which needs "
-				    "half");
+			session_plan_kv_f16(o->precision)
+				? ""
+				: " or --precision f16-kv16, which needs "
+				  "half");
 	p->context = o->context;
 	if (p->context)
 		return 0;

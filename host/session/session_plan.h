@@ -8,8 +8,10 @@
 #ifndef HOST_SESSION_SESSION_PLAN_H
 #define HOST_SESSION_SESSION_PLAN_H
 
+#include "ipc/wire.h"
 #include "tensor/layout.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +39,12 @@ struct session_plan {
 	/* Of a staging slot, its head included; 0: nothing is streamed. */
 	size_t stage_bytes;
 };
+
+/* Whether a cache holds fp16, else float32. */
+static inline bool session_plan_kv_f16(enum wire_precision p)
+{
+	return p == WIRE_F16_KV16 || p == WIRE_NPU;
+}
 
 /* 0, or -EINVAL, -EFBIG and what the options ask for in vain. */
 int session_plan(struct session_plan *out, const struct model *,

@@ -6,6 +6,7 @@
  */
 #include "base/err.h"
 #include "host/session/batch.h"
+#include "host/session/refresh.h"
 #include "host/session/session.h"
 #include "host/shipped/soc_file.h"
 #include "tests/harness.h"
@@ -348,6 +349,23 @@ static void test_refused(void **state)
 	refused(f, f->image.model, -EINVAL, "1000");
 }
 
+/* The host has no memory of layers that pass by. */
+static void test_no_refresh(void **state)
+{
+	const struct refresh_opts opts = { 0 };
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	struct refresh *r;
+
+	open_models(f, 0);
+	f->image.model->causal = false;
+	f->opts.dram_share = 0.5;
+	pair_open(&f->s, f->image.model, &f->opts);
+	assert_int_equal(refresh_open(&r, f->s, &opts, &e), -ENOTSUP);
+	assert_non_null(strstr(e.text, "3 of 5 are streamed"));
+	pair_close(&f->s);
+}
+
 /* Slots that are larger than the window. */
 static void test_small_window(void **state)
 {
@@ -476,6 +494,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_coherent),
 	TEST(test_cancelled),
 	TEST(test_refused),
+	TEST(test_no_refresh),
 	TEST(test_small_window),
 	TEST(test_passing_faults),
 	TEST(test_lasting_faults),

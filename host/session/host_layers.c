@@ -1,0 +1,585 @@
+#include "host/session/host_layers.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/hugemem.h"
+#include "base/workers.h"
+#include "host/memory/weights.h"
+#include "host/session/session_plan.h"
+#include "shm/buffer.h"
+#include "tensor/kern.h"
+#include "tensor/layout.h"
+#include "tensor/softmax.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN        64
+#define PART_OUTPUTS 64 /* of a matrix that a thread takes: two strips */
+#define NO_BIAS      WIRE_T_COUNT
+
+/* What one matrix makes of the rows: y = x * w' + bias. */
+struct product {
+	enum wire_layer_tensor w, bias;
+	const float *x;
+	float *y;
+};
+
+struct host_layers {
+	struct wire_model m;
+	const struct kern *kern;
+	struct workers *workers;
+	const struct block *block;
+	uint32_t n_blocks, n_layer;
+	uint16_t *exp2; /* kern_exp2_table; NULL where none is wanted */
+
+	/* Scratch, in one piece of memory, for so many rows. */
+	uint8_t *arena;
+	uint32_t rows_room, slots_room;
+	float *cos, *sin; /* [rows][n_rot / 2] */
+	float *h;         /* [rows][n_embd] */
+	float *q, *a;     /* [rows][n_head * head_dim] */
+	float *k, *v;     /* [rows][n_kv_head * head_dim] */
+	float *gate, *up; /* [rows][n_ff] */
+	uint8_t *q8;      /* [rows] of kern_q8_bytes */
+	uint32_t *slot;   /* [slots]: 0, 1, 2 ... */
+	uint8_t *thread;  /* [threads] of thread_bytes */
+	size_t thread_bytes;
+
+	/* What is being computed. */
+	const struct host_rows *rows;
+	uint32_t layer;
+	const struct wire_tensor *tensor; /* of the layer */
+	const uint8_t *weights;
+	const struct product *product;
+	uint32_t together; /* rows of a part of attention */
+};
+
+static uint32_t q_dim(const struct host_layers *l)
+{
+	return l->m.n_head * l->m.head_dim;
+}
+
+static uint32_t kv_dim(const struct host_layers *l)
+{
+	return l->m.n_kv_head * l->m.head_dim;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+int host_layers_open(struct host_layers **out, const struct wire_model *m,
+	const struct block *block, uint32_t n_blocks, unsigned threads,
+	struct err *e)
+{
+	struct host_layers *l = calloc(1, sizeof(*l));
+	int ret;
+
+	if (!l)
+		return err_set(e, ENOMEM, "no memory for layers on the host");
+	l->m = *m;
+	l->block = block;
+	l->n_blocks = n_blocks;
+	for (uint32_t b = 0; b < n_blocks; b++)
+		l->n_layer += block[b].n_layers;
+	ret = kern_select(&l->kern, e);
+	if (!ret)
+		ret = workers_open(&l->workers, threads, e);
+	if (!ret && m->precision == WIRE_NPU) {
+		l->exp2 = malloc(KERN_EXP2_ENTRIES * sizeof(*l->exp2));
+		if (l->exp2)
+			kern_exp2_table(l->exp2);
+		else
+			ret = err_set(e, ENOMEM,
+				"no memory for a table of exponentials");
+	}
+	if (ret) {
+		host_layers_close(l);
+		return ret;
+	}
+	*out = l;
+	return 0;
+}
+
+void host_layers_close(struct host_layers *l)
+{
+	if (!l)
+		return;
+	workers_close(l->workers);
+	hugemem_free(l->arena);
+	free(l->exp2);
+	free(l);
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Kernels' scratch, or a key and the scores of the heads that share it. */
+static size_t thread_bytes(const struct host_layers *l, uint32_t slots)
+{
+	const struct wire_model *m = &l->m;
+	uint32_t group = m->n_head / m->n_kv_head;
+	size_t attend = kern_attend_scratch(group, m->head_dim);
+	size_t map = m->head_dim + (size_t)group * slots;
+	unsigned widest =
+		(unsigned)larger(larger(m->n_embd, m->n_ff), q_dim(l));
+
+	return align_up(larger(kern_multiply_scratch(widest),
+				larger(attend, map) * sizeof(float)),
+		ALIGN);
+}
+
+/* The next piece of the arena, or how far into it that would be. */
+static void *take(uint8_t *arena, size_t *total, size_t bytes)
+{
+	uint8_t *p = arena ? arena + *total : NULL;
+
+	*total += align_up(bytes, ALIGN);
+	return p;
+}
+
+/* Cuts the arena up; with none tells how large it has to be. */
+static size_t lay_out(
+	struct host_layers *l, uint8_t *arena, uint32_t rows, uint32_t slots)
+{
+	const struct wire_model *m = &l->m;
+	size_t n = rows, f = sizeof(float), total = 0;
+	unsigned widest =
+		(unsigned)larger(larger(m->n_embd, m->n_ff), q_dim(l));
+
+	l->thread_bytes = thread_bytes(l, slots);
+	l->cos = take(arena, &total, n * (m->n_rot / 2) * f);
+	l->sin = take(arena, &total, n * (m->n_rot / 2) * f);
+	l->h = take(arena, &total, n * m->n_embd * f);
+	l->q = take(arena, &total, n * q_dim(l) * f);
+	l->a = take(arena, &total, n * q_dim(l) * f);
+	l->k = take(arena, &total, n * kv_dim(l) * f);
+	l->v = take(arena, &total, n * kv_dim(l) * f);
+	l->gate = take(arena, &total, n * m->n_ff * f);
+	l->up = take(arena, &total, n * m->n_ff * f);
+	l->q8 = take(arena, &total, n * kern_q8_bytes(widest));
+	l->slot = take(arena, &total, slots * sizeof(*l->slot));
+	l->thread = take(
+		arena, &total, l->thread_bytes * workers_count(l->workers));
+	return total;
+}
+
+int host_layers_reserve(
+	struct host_layers *l, uint32_t rows, uint32_t length, struct err *e)
+{
+	uint8_t *arena;
+	size_t bytes;
+
+	if (rows <= l->rows_room && length <= l->slots_room)
+		return 0;
+	rows = rows > l->rows_room ? rows : l->rows_room;
+	length = length > l->slots_room ? length : l->slots_room;
+	hugemem_free(l->arena);
+	l->arena = NULL;
+	l->rows_room = l->slots_room = 0;
+	bytes = lay_out(l, NULL, rows, length);
+	arena = hugemem_alloc(bytes);
+	if (!arena)
+		return err_set(e, ENOMEM,
+			"no memory to compute %u rows on the host: %zu MiB",
+			rows, bytes >> 20);
+	lay_out(l, arena, rows, length);
+	for (uint32_t i = 0; i < length; i++)
+		l->slot[i] = i;
+	l->arena = arena;
+	l->rows_room = rows;
+	l->slots_room = length;
+	return 0;
+}
+
+/* ---- what a row goes through --------------------------------------------- */
+
+static const float *vector(
+	const struct host_layers *l, enum wire_layer_tensor t)
+{
+	return (const float *)(const void *)(l->weights + l->tensor[t].offset);
+}
+
+static void *scratch_of(const struct host_layers *l, unsigned thread)
+{
+	return l->thread + thread * l->thread_bytes;
+}
+
+static void to_f16(const struct host_layers *l, float *x, size_t n)
+{
+	if (l->m.precision != WIRE_F32)
+		l->kern->round_f16(x, n);
+}
+
+static bool is_int8(const struct host_layers *l, enum wire_layer_tensor t)
+{
+	return l->m.precision == WIRE_INT8 &&
+		kern_takes_q8((enum dtype)l->tensor[t].type);
+}
+
+/* k values of a row as the matrices [first, last] want them: in fp16 where one
+ * has no int8 product, quantized for the others. */
+static void operand(const struct host_layers *l, unsigned row, float *x,
+	uint32_t k, enum wire_layer_tensor first, enum wire_layer_tensor last)
+{
+	bool quantize = false, round = false;
+
+	for (unsigned t = first; t <= last; t++) {
+		quantize |= is_int8(l, t);
+		round |= !is_int8(l, t);
+	}
+	if (round)
+		to_f16(l, x, k);
+	if (quantize)
+		l->kern->quantize(l->q8 + row * kern_q8_bytes(k), x, k);
+}
+
+static float *state(const struct host_layers *l, unsigned row)
+{
+	return l->rows->x + (size_t)row * l->m.n_embd;
+}
+
+static void norm(
+	const struct host_layers *l, unsigned row, enum wire_layer_tensor w)
+{
+	uint32_t n = l->m.n_embd;
+
+	l->kern->rmsnorm(l->h + (size_t)row * n, state(l, row), vector(l, w), n,
+		l->m.norm_eps);
+}
+
+static void add_residual(const struct host_layers *l, unsigned row)
+{
+	uint32_t n = l->m.n_embd;
+
+	l->kern->add(state(l, row), l->h + (size_t)row * n, n);
+}
+
+static void before_attention(void *arg, unsigned row, unsigned thread)
+{
+	struct host_layers *l = arg;
+	uint32_t n = l->m.n_embd;
+
+	norm(l, row, WIRE_T_ATTN_NORM);
+	operand(l, row, l->h + (size_t)row * n, n, WIRE_T_Q, WIRE_T_V);
+}
+
+/* What queries and keys of a row have in common behind their product. */
+static void place_heads(const struct host_layers *l, unsigned row, float *y,
+	uint32_t n, enum wire_layer_tensor w)
+{
+	const struct wire_model *m = &l->m;
+	size_t at = (size_t)row * (m->n_rot / 2);
+
+	for (uint32_t i = 0; i < n; i += m->head_dim) {
+		if (l->tensor[w].rows)
+			l->kern->rmsnorm(y + i, y + i, vector(l, w),
+				m->head_dim, m->norm_eps);
+		if (m->n_rot)
+			l->kern->rope(y + i, l->cos + at, l->sin + at, m->n_rot,
+				m->rope_neox);
+	}
+}
+
+static uint8_t *cached(
+	const struct host_layers *l, unsigned half, uint32_t position)
+{
+	const struct host_rows *r = l->rows;
+
+	return r->kv +
+		((2 * (size_t)l->layer + half) * r->slots + position) *
+		l->m.kv_stride;
+}
+
+static void store(const struct host_layers *l, void *to, float *x)
+{
+	if (session_plan_kv_f16(l->m.precision))
+		kern_store_f16(l->kern, to, x, kv_dim(l));
+	else
+		memcpy(to, x, kv_dim(l) * sizeof(*x));
+}
+
+static void place_row(void *arg, unsigned row, unsigned thread)
+{
+	struct host_layers *l = arg;
+	uint32_t q = q_dim(l), kv = kv_dim(l), at = l->rows->position[row];
+	float *query = l->q + (size_t)row * q, *key = l->k + (size_t)row * kv;
+
+	place_heads(l, row, query, q, WIRE_T_Q_NORM);
+	place_heads(l, row, key, kv, WIRE_T_K_NORM);
+	to_f16(l, query, q);
+	store(l, cached(l, 0, at), key);
+	store(l, cached(l, 1, at), l->v + (size_t)row * kv);
+}
+
+static void before_output(void *arg, unsigned row, unsigned thread)
+{
+	struct host_layers *l = arg;
+	uint32_t n = q_dim(l);
+
+	operand(l, row, l->a + (size_t)row * n, n, WIRE_T_O, WIRE_T_O);
+}
+
+static void before_ffn(void *arg, unsigned row, unsigned thread)
+{
+	struct host_layers *l = arg;
+	uint32_t n = l->m.n_embd;
+
+	add_residual(l, row);
+	norm(l, row, WIRE_T_FFN_NORM);
+	operand(l, row, l->h + (size_t)row * n, n, WIRE_T_GATE, WIRE_T_UP);
+}
+
+static void before_down(void *arg, unsigned row, unsigned thread)
+{
+	struct host_layers *l = arg;
+	uint32_t n = l->m.n_ff;
+	float *gate = l->gate + (size_t)row * n;
+
+	l->kern->swiglu(gate, gate, l->up + (size_t)row * n, n);
+	operand(l, row, gate, n, WIRE_T_DOWN, WIRE_T_DOWN);
+}
+
+static void behind_ffn(void *arg, unsigned row, unsigned thread)
+{
+	add_residual(arg, row);
+}
+
+static void each_row(struct host_layers *l,
+	void (*fn)(void *arg, unsigned row, unsigned thread))
+{
+	workers_run(l->workers, fn, l, l->rows->n);
+}
+
+/* ---- matrices ------------------------------------------------------------ */
+
+static unsigned parts_of(const struct host_layers *l, const struct product *p)
+{
+	return (l->tensor[p->w].rows + PART_OUTPUTS - 1) / PART_OUTPUTS;
+}
+
+/* Outputs from .. from + n of the matrix, of all rows. */
+static void multiply(const struct host_layers *l, const struct product *p,
+	uint32_t from, uint32_t n, void *scratch)
+{
+	const struct wire_tensor *w = &l->tensor[p->w];
+	const struct kern_rows rows = { p->x, w->cols,
+		is_int8(l, p->w) ? l->q8 : NULL, l->rows->n };
+	enum dtype type = (enum dtype)w->type;
+	float *y = p->y + from;
+
+	kern_multiply(l->kern, y, w->rows, &rows, type,
+		l->weights + w->offset + layout_bytes(type, from, w->cols), n,
+		w->cols, scratch);
+	for (uint32_t row = 0; row < rows.n; row++, y += w->rows) {
+		if (p->bias != NO_BIAS && l->tensor[p->bias].rows)
+			l->kern->add(y, vector(l, p->bias) + from, n);
+		if (l->m.precision == WIRE_NPU)
+			to_f16(l, y, n);
+	}
+}
+
+static void multiply_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct host_layers *l = arg;
+	const struct product *p = l->product;
+	uint32_t from, left;
+
+	for (; part >= parts_of(l, p); p++)
+		part -= parts_of(l, p);
+	from = part * PART_OUTPUTS;
+	left = l->tensor[p->w].rows - from;
+	multiply(l, p, from, left < PART_OUTPUTS ? left : PART_OUTPUTS,
+		scratch_of(l, thread));
+}
+
+static void matrices(struct host_layers *l, const struct product *p, unsigned n)
+{
+	unsigned parts = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		parts += parts_of(l, &p[i]);
+	l->product = p;
+	workers_run(l->workers, multiply_part, l, parts);
+}
+
+/* ---- attention ----------------------------------------------------------- */
+
+/* The query heads that share a head of keys and values, of `rows` rows from
+ * `row` on at most, which see the same; returns of how many. */
+static uint32_t attend_some(const struct host_layers *l, uint32_t row,
+	uint32_t rows, uint32_t kv_head, unsigned thread)
+{
+	static const struct kern_tail none[KERN_ATTEND_ROWS];
+	const struct wire_model *m = &l->m;
+	uint32_t group = m->n_head / m->n_kv_head, n = q_dim(l), same = 1;
+	size_t at = (size_t)kv_head * m->head_dim;
+	size_t q = row * (size_t)n + at * group;
+	const uint32_t *end = l->rows->end + row;
+	struct kern_kv kv = {
+		.f16 = session_plan_kv_f16(m->precision),
+		.stride = m->kv_stride,
+		.slot = l->slot,
+		.n = *end,
+	};
+
+	at *= kv.f16 ? sizeof(uint16_t) : sizeof(float);
+	kv.k = cached(l, 0, 0) + at;
+	kv.v = cached(l, 1, 0) + at;
+	if (l->exp2) {
+		l->kern->attend_table(l->a + q, l->q + q, group, &kv,
+			m->head_dim, m->attn_scale, l->exp2,
+			scratch_of(l, thread));
+		return 1;
+	}
+	while (same < rows && end[same] == *end)
+		same++;
+	l->kern->attend_rows(l->a + q, n, l->q + q, n, same, group, &kv, none,
+		m->head_dim, m->attn_scale, scratch_of(l, thread));
+	return same;
+}
+
+static void attend_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct host_layers *l = arg;
+	uint32_t kv_head = part % l->m.n_kv_head;
+	uint32_t row = part / l->m.n_kv_head * l->together;
+	uint32_t end = row + l->together;
+
+	end = end < l->rows->n ? end : l->rows->n;
+	while (row < end)
+		row += attend_some(l, row, end - row, kv_head, thread);
+}
+
+static void attend(struct host_layers *l)
+{
+	uint32_t n = l->rows->n;
+	uint32_t share = n * l->m.n_kv_head / (2 * workers_count(l->workers));
+
+	share = share < KERN_ATTEND_ROWS ? share : KERN_ATTEND_ROWS;
+	l->together = share ? share : 1;
+	workers_run(l->workers, attend_part, l,
+		(n + l->together - 1) / l->together * l->m.n_kv_head);
+}
+
+/* ---- what a row attends to ----------------------------------------------- */
+
+/* A head's scores to their part of the mean. */
+static void add_weights(
+	float *out, const float *score, uint32_t n, double heads)
+{
+	struct softmax s = { .most = (double)score[0], .temperature = 1 };
+
+	for (uint32_t i = 1; i < n; i++)
+		s.most = (double)score[i] > s.most ? (double)score[i] : s.most;
+	for (uint32_t i = 0; i < n; i++)
+		softmax_add(&s, (double)score[i]);
+	for (uint32_t i = 0; i < n; i++)
+		out[i] += (float)(softmax_of(&s, (double)score[i]) / heads);
+}
+
+/* The query heads of a row that share one head of keys, which are taken from
+ * the cache once for all of them. */
+static void map_heads(const struct host_layers *l, uint32_t row,
+	uint32_t kv_head, float *out, float *scratch)
+{
+	const struct wire_model *m = &l->m;
+	uint32_t group = m->n_head / m->n_kv_head, dim = m->head_dim;
+	uint32_t n = l->rows->end[row];
+	bool f16 = session_plan_kv_f16(m->precision);
+	size_t at = (size_t)kv_head * dim * (f16 ? 2 : sizeof(float));
+	const float *q = l->q + row * (size_t)q_dim(l) + kv_head * group * dim;
+	float *key = scratch, *score = scratch + dim;
+
+	for (uint32_t p = 0; p < n; p++) {
+		dtype_info(f16 ? DTYPE_F16 : DTYPE_F32)
+			->to_f32(key, cached(l, 0, p) + at, dim);
+		for (uint32_t h = 0; h < group; h++) {
+			float sum = 0;
+
+			for (uint32_t d = 0; d < dim; d++)
+				sum += q[h * dim + d] * key[d];
+			score[h * n + p] = sum * m->attn_scale;
+		}
+	}
+	for (uint32_t h = 0; h < group; h++)
+		add_weights(out, score + h * n, n, m->n_head);
+}
+
+static void map_row(void *arg, unsigned row, unsigned thread)
+{
+	const struct host_layers *l = arg;
+	const struct host_rows *r = l->rows;
+	size_t at = ((size_t)row * l->n_layer + l->layer) * r->length;
+	float *out = r->attention + at;
+
+	memset(out, 0, r->length * sizeof(*out));
+	for (uint32_t h = 0; h < l->m.n_kv_head; h++)
+		map_heads(l, row, h, out, scratch_of(l, thread));
+}
+
+/* ---- layers -------------------------------------------------------------- */
+
+static void run_layer(struct host_layers *l)
+{
+	const struct product qkv[] = {
+		{ WIRE_T_Q, WIRE_T_Q_BIAS, l->h, l->q },
+		{ WIRE_T_K, WIRE_T_K_BIAS, l->h, l->k },
+		{ WIRE_T_V, WIRE_T_V_BIAS, l->h, l->v },
+	};
+	const struct product o = { WIRE_T_O, WIRE_T_O_BIAS, l->a, l->h };
+	const struct product gate_up[] = {
+		{ WIRE_T_GATE, NO_BIAS, l->h, l->gate },
+		{ WIRE_T_UP, NO_BIAS, l->h, l->up },
+	};
+	const struct product down = { WIRE_T_DOWN, NO_BIAS, l->gate, l->h };
+
+	each_row(l, before_attention);
+	matrices(l, qkv, ARRAY_LEN(qkv));
+	each_row(l, place_row);
+	attend(l);
+	if (l->rows->attention)
+		each_row(l, map_row);
+	each_row(l, before_output);
+	matrices(l, &o, 1);
+	each_row(l, before_ffn);
+	matrices(l, gate_up, ARRAY_LEN(gate_up));
+	each_row(l, before_down);
+	matrices(l, &down, 1);
+	each_row(l, behind_ffn);
+}
+
+static void fill_angles(struct host_layers *l, const struct block *b)
+{
+	uint32_t half = l->m.n_rot / 2;
+	const float *freq = (const void *)(l->weights + b->rope_freq.offset);
+
+	for (uint32_t i = 0; i < l->rows->n; i++)
+		kern_angles(l->cos + (size_t)i * half,
+			l->sin + (size_t)i * half, l->rows->position[i], freq,
+			half);
+}
+
+void host_layers_run(struct host_layers *l, const struct host_rows *rows)
+{
+	l->rows = rows;
+	for (uint32_t b = 0; b < l->n_blocks; b++) {
+		const struct block *block = &l->block[b];
+
+		l->weights = buffer_begin(
+			block->buffer, 0, block->bytes, BUFFER_READ);
+		if (!b)
+			fill_angles(l, block);
+		for (uint32_t i = 0; i < block->n_layers; i++) {
+			l->layer = block->first_layer + i;
+			l->tensor = block->tensor[i];
+			run_layer(l);
+		}
+		buffer_end(block->buffer, 0, block->bytes, BUFFER_READ);
+	}
+}

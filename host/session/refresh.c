@@ -1,0 +1,525 @@
+#include "host/session/refresh.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/model/model.h"
+#include "host/npu/phone.h"
+#include "host/session/batch.h"
+#include "host/session/host_layers.h"
+#include "host/session/kv_mirror.h"
+#include "host/session/logits.h"
+#include "host/session/sequence.h"
+#include "host/session/session_impl.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum state { NOTHING, UNDER_WAY, FINISHED };
+
+struct refresh {
+	struct session *s;
+	bool best_effort;
+	struct host_layers *layers;
+	struct kv_mirror mirror;
+	struct batch batch; /* to check rows by */
+	struct refresh_stats stats;
+
+	/* The last start's, which the thread reads while it computes. */
+	enum state state;
+	uint32_t sequence;
+	struct host_rows rows;
+	uint32_t room; /* for rows */
+	uint32_t *position, *end;
+	float *hidden;
+	float *attention;
+
+	pthread_t thread;
+	bool threaded; /* it was started */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool computing, stop; /* under the lock */
+};
+
+/* ---- the thread ---------------------------------------------------------- */
+
+static void *refresh_main(void *arg)
+{
+	struct refresh *r = arg;
+
+	pthread_mutex_lock(&r->lock);
+	while (!r->stop) {
+		if (!r->computing) {
+			pthread_cond_wait(&r->changed, &r->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&r->lock);
+		host_layers_run(r->layers, &r->rows);
+		pthread_mutex_lock(&r->lock);
+		r->computing = false;
+		pthread_cond_broadcast(&r->changed);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+static void set(struct refresh *r, bool *flag)
+{
+	pthread_mutex_lock(&r->lock);
+	*flag = true;
+	pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+}
+
+static bool is_computed(struct refresh *r, bool wait)
+{
+	bool computing;
+
+	pthread_mutex_lock(&r->lock);
+	while (wait && r->computing)
+		pthread_cond_wait(&r->changed, &r->lock);
+	computing = r->computing;
+	pthread_mutex_unlock(&r->lock);
+	return !computing;
+}
+
+static int start_thread(struct refresh *r, struct err *e)
+{
+	sigset_t all, old;
+	int ret;
+
+	/* Signals are the main thread's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = pthread_create(&r->thread, NULL, refresh_main, r);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (ret)
+		return err_sys(e, ret,
+			"cannot start the thread that refreshes the cache (for "
+			"want of memory, or by ulimit -u)");
+	r->threaded = true;
+	return 0;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int check_session(const struct session *s, struct err *e)
+{
+	if (s->model->causal)
+		return err_set(e, EINVAL,
+			"a refresh of the cache of a model that writes from "
+			"left to right: no token changes what is cached of "
+			"those before it");
+	if (s->plan.resident < s->model->n_layer)
+		return err_set(e, ENOTSUP,
+			"a refresh of the cache on the host wants all layers "
+			"in memory, and %u of %u are streamed from flash; try "
+			"a larger --dram-budget",
+			s->model->n_layer - s->plan.resident,
+			s->model->n_layer);
+	return 0;
+}
+
+static unsigned own_threads(const struct session *s, uint32_t asked)
+{
+	/* The device computes meanwhile, on as many as the session has. */
+	uint32_t quarter = s->plan.threads / 4;
+
+	return asked ? asked : quarter ? quarter : 1;
+}
+
+int refresh_open(struct refresh **out, struct session *s,
+	const struct refresh_opts *opts, struct err *e)
+{
+	int ret = check_session(s, e);
+	struct wire_model m;
+	struct refresh *r;
+
+	if (ret)
+		return ret;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_set(e, ENOMEM, "no memory for a refresh");
+	m = session_wire_model(s);
+	r->s = s;
+	r->best_effort = opts->best_effort;
+	kv_mirror_init(
+		&r->mirror, s->sequences, s->model->n_layer, s->plan.kv_stride);
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->changed, NULL);
+	ret = host_layers_open(&r->layers, &m, s->block, s->n_blocks,
+		own_threads(s, opts->threads), e);
+	if (!ret)
+		ret = start_thread(r, e);
+	if (ret) {
+		refresh_close(r);
+		return ret;
+	}
+	*out = r;
+	return 0;
+}
+
+void refresh_close(struct refresh *r)
+{
+	if (!r)
+		return;
+	if (r->threaded) {
+		refresh_drop(r);
+		set(r, &r->stop);
+		pthread_join(r->thread, NULL);
+	}
+	host_layers_close(r->layers);
+	kv_mirror_release(&r->mirror);
+	pthread_cond_destroy(&r->changed);
+	pthread_mutex_destroy(&r->lock);
+	free(r->position);
+	free(r->end);
+	free(r->hidden);
+	free(r->attention);
+	free(r);
+}
+
+/* ---- starting ------------------------------------------------------------ */
+
+/* A pass may be writing the cache. */
+static int check_between(
+	const struct session *s, const char *what, struct err *e)
+{
+	return s->flights ? err_set(e, EBUSY,
+				    "%s while a pass is under way: only "
+				    "between passes the cache stands still",
+				    what)
+			  : 0;
+}
+
+static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)
+{
+	const struct session *s = r->s;
+	const struct batch_limits limits = {
+		.block_length = s->model->block_length,
+		.rows = UINT32_MAX,
+		.n_vocab = s->model->n_vocab,
+		.context = s->plan.context,
+	};
+	int ret;
+
+	if (!rows->n || rows->sight == SIGHT_TREE)
+		return err_set(e, EINVAL,
+			"a refresh of %s: it is of rows at positions that are "
+			"cached",
+			rows->n ? "a tree" : "no rows");
+	ret = batch_init(&r->batch, rows, &limits, s->sequences, e);
+	if (!ret && r->batch.n_parts > 1)
+		ret = err_set(e, EINVAL,
+			"a refresh of rows of %u sequences; it is of one",
+			r->batch.n_parts);
+	if (!ret && r->batch.claim[0].to > r->batch.part[0].length)
+		ret = err_set(e, EINVAL,
+			"a refresh of position %u, but %u tokens are cached",
+			r->batch.claim[0].to - 1, r->batch.part[0].length);
+	return ret;
+}
+
+static int reserve(struct refresh *r, uint32_t n, struct err *e)
+{
+	size_t states = (size_t)n * r->s->model->n_embd * sizeof(float);
+
+	if (n <= r->room)
+		return 0;
+	free(r->position);
+	free(r->end);
+	free(r->hidden);
+	r->room = 0;
+	r->position = calloc(n, sizeof(*r->position));
+	r->end = calloc(n, sizeof(*r->end));
+	r->hidden = malloc(states);
+	if (!r->position || !r->end || !r->hidden)
+		return err_set(
+			e, ENOMEM, "no memory to refresh %u positions", n);
+	r->room = n;
+	return 0;
+}
+
+static int reserve_attention(
+	struct refresh *r, uint32_t n, uint32_t length, struct err *e)
+{
+	size_t bytes;
+
+	if (!size_mul(&bytes, (size_t)n * r->s->model->n_layer,
+		    length * sizeof(float)))
+		r->attention = malloc(bytes);
+	return r->attention
+		? 0
+		: err_set(e, ENOMEM,
+			  "no memory for what %u rows attend to in %u layers",
+			  n, r->s->model->n_layer);
+}
+
+/* What the thread is to compute: rows that were checked. */
+static void take_rows(struct refresh *r, const struct rows *rows)
+{
+	const struct model *m = r->s->model;
+	uint32_t length = r->batch.part[0].length;
+
+	r->sequence = rows->row[0].sequence;
+	for (uint32_t i = 0; i < rows->n; i++) {
+		const struct row *row = &rows->row[i];
+
+		r->position[i] = row->position;
+		r->end[i] = rows->sight == SIGHT_BLOCK ? row->end : length;
+		kv_mirror_spoil(&r->mirror, row->position);
+		model_embed(m, (uint32_t)row->token,
+			r->hidden + (size_t)i * m->n_embd);
+	}
+	r->rows = (struct host_rows){
+		.n = rows->n,
+		.position = r->position,
+		.end = r->end,
+		.x = r->hidden,
+		.kv = r->mirror.data,
+		.slots = r->mirror.slots,
+		.attention = r->attention,
+		.length = length,
+	};
+}
+
+static uint32_t farthest(const struct refresh *r)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < r->rows.n; i++)
+		most = r->end[i] > most ? r->end[i] : most;
+	return most;
+}
+
+/* Copying is done before the device is given anything to do; computing fills
+ * what time the CPU has beside it. */
+static void price_start(struct refresh *r, uint32_t copied)
+{
+	struct session *s = r->s;
+	struct price p;
+
+	if (!s->opts.soc)
+		return;
+	pricing_kv_copy(&s->pricing, copied, s->model->n_layer, &p);
+	session_add_host_work(s, &p);
+	pricing_refresh(
+		&s->pricing, r->rows.n, farthest(r), r->attention != NULL, &p);
+	phone_beside(s->time, &p);
+}
+
+/* Memory, and in the mirror what is cached now. */
+static int prepare(struct refresh *r, const struct rows *rows, bool attention,
+	uint32_t *copied, struct err *e)
+{
+	uint32_t length = r->batch.part[0].length;
+	int ret = reserve(r, rows->n, e);
+
+	free(r->attention);
+	r->attention = NULL;
+	if (!ret && attention)
+		ret = reserve_attention(r, rows->n, length, e);
+	if (!ret)
+		ret = host_layers_reserve(r->layers, rows->n, length, e);
+	return ret ? ret
+		   : kv_mirror_follow(
+			     &r->mirror, rows->row[0].sequence, copied, e);
+}
+
+int refresh_start(struct refresh *r, const struct rows *rows, bool attention,
+	struct err *e)
+{
+	int ret = check_between(r->s, "a refresh was started", e);
+	uint32_t copied;
+
+	if (!ret && r->state == UNDER_WAY)
+		ret = err_set(e, EBUSY,
+			"a refresh was started while another is under way");
+	if (ret)
+		return ret;
+	r->state = NOTHING;
+	ret = check_rows(r, rows, e);
+	if (!ret)
+		ret = prepare(r, rows, attention, &copied, e);
+	if (ret)
+		return ret;
+	take_rows(r, rows);
+	r->stats.starts++;
+	r->stats.rows += rows->n;
+	r->stats.copied += copied;
+	price_start(r, copied);
+	r->state = UNDER_WAY;
+	set(r, &r->computing);
+	return 0;
+}
+
+/* ---- finishing ----------------------------------------------------------- */
+
+/* By the phone's clock, if there is one: then this machine is waited for. */
+static bool is_ready(struct refresh *r, bool wait)
+{
+	struct phone_time *t = r->s->time;
+
+	if (!r->s->opts.soc)
+		return is_computed(r, wait);
+	if (wait)
+		phone_catch_up(t);
+	return !t->beside_ps && is_computed(r, true);
+}
+
+bool refresh_finish(struct refresh *r, bool wait)
+{
+	if (r->state == UNDER_WAY && is_ready(r, wait || !r->best_effort))
+		r->state = FINISHED;
+	return r->state == FINISHED;
+}
+
+void refresh_drop(struct refresh *r)
+{
+	if (r->state == UNDER_WAY) {
+		is_computed(r, true);
+		r->s->time->beside_ps = 0;
+	}
+	r->state = NOTHING;
+}
+
+/* ---- results ------------------------------------------------------------- */
+
+const float *refresh_hidden(const struct refresh *r, uint32_t row)
+{
+	assert(r->state == FINISHED && row < r->rows.n);
+	return r->hidden + (size_t)row * r->s->model->n_embd;
+}
+
+int refresh_logits(struct refresh *r, const uint32_t *row, uint32_t n,
+	float *const *logits, struct err *e)
+{
+	const float *hidden[LOGITS_ROWS];
+	int ret = 0;
+
+	for (uint32_t i = 0, some; i < n && !ret; i += some) {
+		some = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
+		for (uint32_t k = 0; k < some && !ret; k++) {
+			hidden[k] = refresh_hidden(r, row[i + k]);
+			if (logits_check(hidden[k], r->s->model->n_embd,
+				    row[i + k], NULL))
+				ret = err_set(e, EPROTO,
+					"the refreshed state of position %u is "
+					"no number",
+					r->position[row[i + k]]);
+		}
+		if (!ret)
+			session_logits_of(r->s, hidden, logits + i, some);
+	}
+	return ret;
+}
+
+struct attention_map refresh_attention(const struct refresh *r, uint32_t row)
+{
+	uint32_t layers = r->s->model->n_layer, length = r->rows.length;
+
+	assert(r->state == FINISHED && row < r->rows.n && r->attention);
+	return (struct attention_map){
+		r->attention + (size_t)row * layers * length, layers, length
+	};
+}
+
+/* ---- merging ------------------------------------------------------------- */
+
+static int check_merge(const struct refresh *r, const uint32_t *row, uint32_t n,
+	uint32_t first_layer, struct err *e)
+{
+	int ret = check_between(r->s, "a merge", e);
+
+	if (!ret && r->state != FINISHED)
+		ret = err_set(e, EINVAL,
+			"a merge of a refresh that has not been finished");
+	if (!ret && first_layer > r->s->model->n_layer)
+		ret = err_set(e, EINVAL, "a merge from layer %u on, of %u",
+			first_layer, r->s->model->n_layer);
+	if (!ret && !sequence_is_open(r->s->sequences, r->sequence))
+		ret = err_set(e, EINVAL,
+			"a merge into sequence %u, which is not open",
+			r->sequence);
+	for (uint32_t i = 0; i < n && !ret; i++)
+		if (row[i] >= r->rows.n || (i && row[i] <= row[i - 1]))
+			ret = err_set(e, EINVAL,
+				"a merge of row %u: there are %u, to be named "
+				"ascending",
+				row[i], r->rows.n);
+	return ret;
+}
+
+/* Rows at positions side by side, as one range. */
+struct piece {
+	uint32_t at, n;
+};
+
+/* The piece that begins with the i'th of the n rows that are merged. */
+static struct piece piece_at(
+	const struct refresh *r, const uint32_t *row, uint32_t n, uint32_t i)
+{
+	struct piece p = { r->position[row ? row[i] : i], 1 };
+
+	while (i + p.n < n &&
+		r->position[row ? row[i + p.n] : i + p.n] == p.at + p.n)
+		p.n++;
+	return p;
+}
+
+static int merge_layer(struct refresh *r, const uint32_t *row, uint32_t n,
+	uint32_t layer, struct err *e)
+{
+	struct piece p;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n && !ret; i += p.n) {
+		p = piece_at(r, row, n, i);
+		ret = session_tell_kv(r->s, 2, e);
+		if (!ret)
+			ret = kv_mirror_merge(
+				&r->mirror, r->sequence, layer, p.at, p.n, e);
+	}
+	return ret;
+}
+
+static void note_merged(struct refresh *r, const uint32_t *row, uint32_t n)
+{
+	struct piece p;
+
+	for (uint32_t i = 0; i < n; i += p.n) {
+		p = piece_at(r, row, n, i);
+		kv_mirror_merged(&r->mirror, r->sequence, p.at, p.n);
+	}
+}
+
+int refresh_merge(struct refresh *r, const uint32_t *row, uint32_t n,
+	uint32_t first_layer, struct err *e)
+{
+	struct session *s = r->s;
+	int ret = check_merge(r, row, row ? n : 0, first_layer, e);
+	struct price p = { 0 };
+
+	n = row ? n : r->rows.n;
+	for (uint32_t l = first_layer; l < s->model->n_layer && !ret; l++)
+		ret = merge_layer(r, row, n, l, e);
+	if (ret)
+		return ret;
+	if (!first_layer)
+		note_merged(r, row, n);
+	if (s->opts.soc) {
+		pricing_kv_copy(
+			&s->pricing, n, s->model->n_layer - first_layer, &p);
+		session_add_host_work(s, &p);
+	}
+	r->stats.merged += n;
+	return 0;
+}
+
+void refresh_stats(const struct refresh *r, struct refresh_stats *out)
+{
+	*out = r->stats;
+}
