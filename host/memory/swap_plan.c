@@ -1,0 +1,384 @@
+#include "host/memory/swap_plan.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the stall of a choice ----------------------------------------------- */
+
+/*
+ * An instant, as the latest of four earlier ones each so much later: those that
+ * a forward hands to the next.
+ */
+enum { RAN, COPIED, FREED, FREED_NEXT, INSTANTS };
+#define NEVER (INT64_MIN / 8)
+
+struct instant {
+	int64_t after[INSTANTS];
+};
+
+static struct instant later(struct instant a, const struct instant *b)
+{
+	for (unsigned i = 0; i < INSTANTS; i++)
+		if (b->after[i] > a.after[i])
+			a.after[i] = b->after[i];
+	return a;
+}
+
+static struct instant plus(struct instant a, int64_t time)
+{
+	for (unsigned i = 0; i < INSTANTS; i++)
+		a.after[i] += time;
+	return a;
+}
+
+/* A forward: x[i] becomes instant i of the next in terms of this one's. */
+static void forward(const struct swap_op *op, uint32_t n, const bool *temporary,
+	struct instant x[INSTANTS])
+{
+	for (unsigned i = 0; i < INSTANTS; i++)
+		for (unsigned k = 0; k < INSTANTS; k++)
+			x[i].after[k] = i == k ? 0 : NEVER;
+	for (uint32_t i = 0; i < n; i++) {
+		if (temporary[i]) {
+			x[COPIED] = plus(later(x[COPIED], &x[FREED]),
+				(int64_t)op[i].copy);
+			x[RAN] = later(x[RAN], &x[COPIED]);
+		}
+		x[RAN] = plus(x[RAN], (int64_t)op[i].run);
+		if (temporary[i]) {
+			x[FREED] = x[FREED_NEXT];
+			x[FREED_NEXT] = x[RAN];
+		}
+	}
+}
+
+/* to = a behind b. */
+static void compose(struct instant to[INSTANTS],
+	const struct instant a[INSTANTS], const struct instant b[INSTANTS])
+{
+	for (unsigned i = 0; i < INSTANTS; i++) {
+		struct instant sum;
+
+		for (unsigned k = 0; k < INSTANTS; k++)
+			sum.after[k] = NEVER;
+		for (unsigned j = 0; j < INSTANTS; j++) {
+			struct instant via = plus(b[j], a[i].after[j]);
+
+			sum = later(sum, &via);
+		}
+		for (unsigned k = 0; k < INSTANTS; k++)
+			if (sum.after[k] < NEVER / 2)
+				sum.after[k] = NEVER;
+		to[i] = sum;
+	}
+}
+
+uint64_t swap_stall(const struct swap_op *op, uint32_t n, const bool *temporary)
+{
+	struct instant once[INSTANTS], often[INSTANTS], next[INSTANTS];
+	int64_t most = 0, run = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		run += (int64_t)op[i].run;
+	forward(op, n, temporary, once);
+	memcpy(often, once, sizeof(often));
+	for (int64_t forwards = 1;; forwards++) {
+		for (unsigned i = 0; i < INSTANTS; i++) {
+			int64_t round = often[i].after[i];
+
+			if (round > NEVER / 2 &&
+				round * (SWAP_TWELFTH / forwards) > most)
+				most = round * (SWAP_TWELFTH / forwards);
+		}
+		if (forwards == INSTANTS)
+			break;
+		compose(next, once, often);
+		memcpy(often, next, sizeof(often));
+	}
+	return (uint64_t)(most - run * SWAP_TWELFTH);
+}
+
+/* ---- choices and what fits ----------------------------------------------- */
+
+struct search {
+	const struct swap_op *op;
+	uint32_t n;
+	const struct swap_room *room;
+	uint64_t total, largest; /* bytes of all operators, of one */
+	bool *now, *best;        /* [n] temporary */
+	bool found;
+	uint64_t stall, copied; /* of the best */
+};
+
+static uint64_t copied_by(const struct search *s, const bool *temporary)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		bytes += temporary[i] ? s->op[i].bytes : 0;
+	return bytes;
+}
+
+static uint64_t mapped(const struct swap_room *r, uint64_t bytes)
+{
+	return align_up(bytes, r->page) + r->page;
+}
+
+/*
+ * Whether so many bytes of residents fit beside the slots, however they are cut
+ * into mappings: each but the last is filled but for less than an operator.
+ */
+static bool fits(const struct search *s, uint64_t bytes)
+{
+	const struct swap_room *r = s->room;
+	uint64_t mappings =
+		bytes ? bytes / (r->mapping - s->largest + 1) + 1 : 0;
+	uint64_t taken = SWAP_SLOTS * mapped(r, s->largest);
+
+	if (mappings == 1)
+		taken += mapped(r, bytes);
+	else
+		taken += bytes + mappings * 2 * r->page;
+	return taken <= r->bytes && SWAP_SLOTS + mappings <= r->slots;
+}
+
+/* Less stall, or as little and less to copy. */
+static void consider(struct search *s, const bool *temporary)
+{
+	uint64_t copied = copied_by(s, temporary), stall;
+
+	if (!fits(s, s->total - copied))
+		return;
+	stall = swap_stall(s->op, s->n, temporary);
+	if (s->found &&
+		(stall > s->stall ||
+			(stall == s->stall && copied >= s->copied)))
+		return;
+	s->found = true;
+	s->stall = stall;
+	s->copied = copied;
+	memcpy(s->best, temporary, s->n * sizeof(*temporary));
+}
+
+static void try_all(struct search *s)
+{
+	for (uint32_t choice = 0; choice < 1u << s->n; choice++) {
+		for (uint32_t i = 0; i < s->n; i++)
+			s->now[i] = choice >> i & 1;
+		consider(s, s->now);
+	}
+}
+
+/* ---- the pool ------------------------------------------------------------ */
+
+#define EXCHANGES 256 /* that are tried of one choice */
+
+/* `want` of them, as far from one another as can be. */
+static void spread(struct search *s, uint32_t want)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		s->now[i] = (uint64_t)(i + 1) * want / s->n >
+			(uint64_t)i * want / s->n;
+}
+
+/*
+ * llada.cpp's walk: an operator is temporary when those since the one before it
+ * take as long as its copy. What is still too much then goes by the time that
+ * would hide it, for its bytes.
+ */
+static void walk(struct search *s, uint64_t need)
+{
+	uint64_t credit = 0, left = need;
+
+	memset(s->now, 0, s->n * sizeof(*s->now));
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct swap_op *op = &s->op[i];
+
+		if (left && credit >= op->copy) {
+			s->now[i] = true;
+			left -= left < op->bytes ? left : op->bytes;
+			credit = 0;
+		}
+		credit += op->run;
+	}
+	while (left) {
+		uint32_t pick = s->n;
+		double most = -1;
+
+		for (uint32_t i = 0; i < s->n; i++) {
+			const struct swap_op *op = &s->op[i];
+			double hidden =
+				(double)(op->run < op->copy ? op->run
+							    : op->copy) /
+				(double)(op->bytes ? op->bytes : 1);
+
+			if (!s->now[i] && hidden > most) {
+				most = hidden;
+				pick = i;
+			}
+		}
+		if (pick == s->n)
+			return;
+		s->now[pick] = true;
+		left -= left < s->op[pick].bytes ? left : s->op[pick].bytes;
+	}
+}
+
+/* Exchange a temporary operator for a resident one while that helps and as many
+ * bytes stay away: the pool's own bound, not the room's. */
+static void improve(struct search *s)
+{
+	uint64_t least = copied_by(s, s->now), copied = least;
+	uint64_t stall = swap_stall(s->op, s->n, s->now);
+	unsigned left = EXCHANGES;
+
+	for (uint32_t i = 0; i < s->n && left; i++) {
+		for (uint32_t k = 1; k < s->n && s->now[i] && left; k++) {
+			uint32_t j = (i + k) % s->n;
+			uint64_t after = copied - s->op[i].bytes +
+				s->op[j].bytes,
+				 now;
+
+			if (s->now[j] || after < least)
+				continue;
+			s->now[i] = false;
+			s->now[j] = true;
+			left--;
+			now = swap_stall(s->op, s->n, s->now);
+			if (now < stall) {
+				stall = now;
+				copied = after;
+				break;
+			}
+			s->now[i] = true;
+			s->now[j] = false;
+		}
+	}
+}
+
+/* It, and what it becomes as one after the other stays, the one that takes
+ * longest to copy first. */
+static void consider_chain(struct search *s)
+{
+	for (;;) {
+		uint32_t pick = s->n;
+
+		consider(s, s->now);
+		for (uint32_t i = 0; i < s->n; i++)
+			if (s->now[i] &&
+				(pick == s->n ||
+					s->op[i].copy > s->op[pick].copy))
+				pick = i;
+		if (pick == s->n)
+			return;
+		s->now[pick] = false;
+	}
+}
+
+static void try_pool(struct search *s)
+{
+	for (uint32_t want = 1; want <= s->n; want++) {
+		uint64_t away;
+
+		spread(s, want);
+		away = copied_by(s, s->now);
+		improve(s);
+		consider_chain(s);
+		walk(s, away);
+		improve(s);
+		consider_chain(s);
+	}
+}
+
+/* ---- a plan -------------------------------------------------------------- */
+
+/*
+ * Residents one behind the other, in mappings as large as may be. How many
+ * bytes of the window that takes.
+ */
+static uint64_t pack(struct swap_plan *p, const struct swap_op *op, uint32_t n,
+	const struct swap_room *room)
+{
+	uint64_t at = 0, taken = 0;
+
+	p->mappings = p->temporary = 0;
+	p->resident_bytes = p->copied_bytes = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		struct swap_place *place = &p->place[i];
+
+		if (place->temporary) {
+			p->temporary++;
+			p->copied_bytes += op[i].bytes;
+			continue;
+		}
+		if (!p->mappings || op[i].bytes > room->mapping - at) {
+			taken += p->mappings ? mapped(room, at) : 0;
+			p->mappings++;
+			at = 0;
+		}
+		place->mapping = p->mappings - 1;
+		place->at = at;
+		at += op[i].bytes;
+		p->resident_bytes += op[i].bytes;
+	}
+	return taken + (p->mappings ? mapped(room, at) : 0);
+}
+
+static int too_small(uint64_t slot, const struct swap_room *room, struct err *e)
+{
+	return err_set(e, ENOSPC,
+		"two staging slots of %.1f MiB do not fit into the %.1f MiB "
+		"and %u slots that the device's window has left beside the "
+		"cache and the activations; try a larger --va-window or "
+		"--va-slots, a smaller --ctx or --prefill-chunk, or "
+		"--placement belady, which needs room for one block",
+		(double)slot / (1 << 20), (double)room->bytes / (1 << 20),
+		room->slots);
+}
+
+static int choose(struct search *s, struct swap_plan *p, struct err *e)
+{
+	s->now = calloc(s->n, 2 * sizeof(*s->now));
+	if (!s->now)
+		return err_set(e, ENOMEM, "no memory to place %u blocks", s->n);
+	s->best = s->now + s->n;
+	if (s->n <= SWAP_EXACT)
+		try_all(s);
+	else
+		try_pool(s);
+	for (uint32_t i = 0; i < s->n; i++)
+		p->place[i].temporary = s->best[i];
+	p->stall = s->stall;
+	free(s->now);
+	return 0;
+}
+
+int swap_plan(struct swap_plan *p, const struct swap_op *op, uint32_t n,
+	const struct swap_room *room, struct err *e)
+{
+	struct search s = { .op = op, .n = n, .room = room };
+	uint64_t taken;
+	int ret;
+
+	for (uint32_t i = 0; i < n; i++) {
+		s.total += op[i].bytes;
+		s.largest = op[i].bytes > s.largest ? op[i].bytes : s.largest;
+		p->place[i] = (struct swap_place){ 0 };
+	}
+	p->slot = p->stall = 0;
+	taken = pack(p, op, n, room);
+	if (taken <= room->bytes && p->mappings <= room->slots)
+		return 0;
+	if (!fits(&s, 0))
+		return too_small(s.largest, room, e);
+	ret = choose(&s, p, e);
+	p->slot = s.largest;
+	if (!ret)
+		pack(p, op, n, room);
+	return ret;
+}
