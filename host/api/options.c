@@ -30,6 +30,7 @@ const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen3",
 _Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
 		sizeof(enum layout) == sizeof(int) &&
 		sizeof(enum graph_switch) == sizeof(int) &&
+		sizeof(enum placement_policy) == sizeof(int) &&
 		sizeof(enum coherence) == sizeof(int) &&
 		sizeof(enum doorbell_kind) == sizeof(int),
 	"an enum of another size");
@@ -87,6 +88,17 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 0, "va-slots", IN(session.va_slots), "N",
 		"buffers the window can map at a time ({}), 3 or more",
 		3, 256 },
+	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
+		"what of the weights lies in the window, where not all fit: "
+		"blocks are mapped when they are needed, and the one whose "
+		"next use is furthest away leaves (belady, the default), the "
+		"one used longest ago (paging) or all others (drop-all); a "
+		"plan says which stay, and the others are copied ahead into "
+		"two slots (swap); all must fit (fixed)",
+		.choices = placement_names },
+	{ OPT_FLAG, 0, "swap-poison", IN(session.swap_poison), NULL,
+		"with --placement swap, for tests: a slot that the device is "
+		"done with is overwritten", .hidden = true },
 	{ OPT_INT, 0, "evict-seed", IN(session.evict_seed), "N",
 		"seed of the device cache's early write-backs with strict "
 		"and check ({}; 0: none)", 0, INT32_MAX },

@@ -155,6 +155,23 @@ static void rows_text(const struct run_report *r, FILE *f)
 	fputc('\n', f);
 }
 
+/* Of what was asked for. */
+static void placement_text(
+	const struct session_stats *s, const struct session_opts *o, FILE *f)
+{
+	if (o->placement == PLACEMENT_BELADY)
+		return;
+	fprintf(f,
+		"placement    %s: %.1f MiB of weights stay, %" PRIu64
+		" copies of %.1f MiB, the device waited %.3f s",
+		placement_names[o->placement], mib(s->resident_bytes),
+		s->copies, mib(s->copied_bytes), (double)s->stall_ns * 1e-9);
+	if (o->soc)
+		fprintf(f, ", %.3f s on the phone",
+			(double)s->stall_ps * 1e-12);
+	fputc('\n', f);
+}
+
 static void flash_text(const struct run_report *r, FILE *f)
 {
 	const struct session_stats *s = &r->stats;
@@ -221,6 +238,7 @@ void report_text(const struct run_report *r, FILE *f)
 	if (session_flash_how(d->session))
 		flash_text(r, f);
 	switch_text(&s->graphs, o, f);
+	placement_text(s, o, f);
 	fprintf(f,
 		"window       %.1f of %.1f MiB mapped, %" PRIu64
 		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
@@ -368,6 +386,23 @@ static void put_history(json_t *out, const struct decoder *d)
 	json_object_set_new(out, "history", o);
 }
 
+static void put_placement(json_t *out, const struct run_report *r)
+{
+	const struct session_opts *opts = &r->decoder->session_opts;
+	const struct session_stats *s = &r->stats;
+	json_t *o = json_object();
+
+	put_str(o, "policy", placement_names[opts->placement]);
+	put_u64(o, "resident_bytes", s->resident_bytes);
+	put_u64(o, "temporary_blocks", s->temporary_blocks);
+	put_u64(o, "copies", s->copies);
+	put_u64(o, "copied_bytes", s->copied_bytes);
+	put_real(o, "stall_s", (double)s->stall_ns * 1e-9);
+	if (opts->soc)
+		put_u64(o, "stall_ps", s->stall_ps);
+	json_object_set_new(out, "placement", o);
+}
+
 static void put_flash(json_t *out, const struct run_report *r)
 {
 	const struct session_stats *s = &r->stats;
@@ -449,6 +484,7 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	put_stats(o, &r->stats);
 	put_draft(o, r);
 	put_history(o, r->decoder);
+	put_placement(o, r);
 	put_flash(o, r);
 	switch_json(o, &r->stats.graphs, &r->decoder->session_opts);
 	put_phone(o, r);

@@ -3,23 +3,32 @@
 #include "base/err.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
+
+const char *const placement_names[] = { "belady", "swap", "paging", "drop-all",
+	"fixed", NULL };
+_Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
+		PLACEMENT_COUNT + 1,
+	"each has a name");
 
 struct place {
 	uint32_t addr;
 	bool mapped;
+	uint64_t used; /* when, by the count of needs */
 };
 
 struct placement {
+	enum placement_policy policy;
 	struct placement_window window;
+	uint64_t needs;
 	struct placement_stats stats;
 	uint32_t n;
 	struct place place[];
 };
 
 int placement_open(struct placement **out, uint32_t n_blocks,
-	const struct placement_window *window, struct err *e)
+	enum placement_policy policy, const struct placement_window *window,
+	struct err *e)
 {
 	struct placement *p =
 		calloc(1, sizeof(*p) + n_blocks * sizeof(p->place[0]));
@@ -27,6 +36,7 @@ int placement_open(struct placement **out, uint32_t n_blocks,
 	if (!p)
 		return err_set(
 			e, ENOMEM, "no memory to place %u blocks", n_blocks);
+	p->policy = policy;
 	p->window = *window;
 	p->n = n_blocks;
 	*out = p;
@@ -66,10 +76,13 @@ static int evict_block(struct placement *p, uint32_t block, struct err *e)
 
 int placement_fill(struct placement *p, struct err *e)
 {
-	for (uint32_t i = 0; i < p->n; i++) {
+	bool ahead =
+		p->policy == PLACEMENT_BELADY || p->policy == PLACEMENT_FIXED;
+
+	for (uint32_t i = 0; i < p->n && ahead; i++) {
 		int ret = p->place[i].mapped ? 0 : place_block(p, i, e);
 
-		if (ret == -ENOSPC)
+		if (ret == -ENOSPC && p->policy != PLACEMENT_FIXED)
 			return 0;
 		if (ret)
 			return ret;
@@ -96,21 +109,57 @@ static bool furthest_use(
 	return false;
 }
 
+static bool longest_unused(const struct placement *p, uint32_t *victim)
+{
+	uint64_t used = UINT64_MAX;
+
+	for (uint32_t i = 0; i < p->n; i++) {
+		if (!p->place[i].mapped || p->place[i].used >= used)
+			continue;
+		*victim = i;
+		used = p->place[i].used;
+	}
+	return used != UINT64_MAX;
+}
+
+/* -ENOSPC when nothing is left that could go. */
+static int make_room(struct placement *p, uint32_t block, struct err *e)
+{
+	bool lru = p->policy != PLACEMENT_BELADY, any = false;
+	uint32_t victim;
+
+	if (p->policy == PLACEMENT_FIXED)
+		return -ENOSPC;
+	while (lru ? longest_unused(p, &victim)
+		   : furthest_use(p, block, &victim)) {
+		int ret = evict_block(p, victim, e);
+
+		if (ret || p->policy != PLACEMENT_DROP_ALL)
+			return ret;
+		any = true;
+	}
+	return any ? 0 : -ENOSPC;
+}
+
 int placement_need(
 	struct placement *p, uint32_t block, uint32_t *addr, struct err *e)
 {
-	uint32_t victim;
-
 	while (!p->place[block].mapped) {
 		int ret = place_block(p, block, e);
 
-		if (ret == -ENOSPC && furthest_use(p, block, &victim))
-			ret = evict_block(p, victim, e);
+		if (ret == -ENOSPC)
+			ret = make_room(p, block, e);
 		if (ret)
 			return ret;
 	}
+	p->place[block].used = ++p->needs;
 	*addr = p->place[block].addr;
 	return 0;
+}
+
+bool placement_is_mapped(const struct placement *p, uint32_t block)
+{
+	return p->place[block].mapped;
 }
 
 void placement_stats(const struct placement *p, struct placement_stats *out)

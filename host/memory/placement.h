@@ -6,6 +6,21 @@
  * algorithms", 1966), one at a time until the block fits; the rest stays.
  * In a cycle that is the block used last, never the one used longest ago.
  *
+ * Baselines map on demand too, and nothing before the first need:
+ *
+ *   paging    the block used longest ago goes, one at a time until the new one
+ *             fits. In a cycle it is the one that is needed next but for those
+ *             just used, so where not all fit, every block is mapped anew in
+ *             every pass.
+ *   drop-all  when the block does not fit, all that the piece of work at hand
+ *             does not use goes at once: a piece of work is one request, the
+ *             rows of a pass through one block, so all other blocks go. So do
+ *             the public backends for NPUs make room.
+ *   fixed     nothing goes: all blocks are mapped before the first pass, or the
+ *             window is too small. A runtime without swapping.
+ *
+ * PLACEMENT_SWAP is not this file's but host/memory/swap.h's.
+ *
  * What is pinned (KV cache, activations) is not this file's business: it is
  * mapped before and simply is not there to evict. The window's own rules
  * (holes, guard pages, slots) are the device's; this file only asks.
@@ -13,10 +28,21 @@
 #ifndef HOST_MEMORY_PLACEMENT_H
 #define HOST_MEMORY_PLACEMENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
 struct placement;
+
+enum placement_policy {
+	PLACEMENT_BELADY,
+	PLACEMENT_SWAP,
+	PLACEMENT_PAGING,
+	PLACEMENT_DROP_ALL,
+	PLACEMENT_FIXED,
+	PLACEMENT_COUNT
+};
+extern const char *const placement_names[]; /* "drop-all"; NULL at the end */
 
 struct placement_window {
 	/* 0 and *addr; -ENOSPC with *e when there is no room; else -errno. */
@@ -26,10 +52,14 @@ struct placement_window {
 };
 
 int placement_open(struct placement **out, uint32_t n_blocks,
-	const struct placement_window *, struct err *);
+	enum placement_policy, const struct placement_window *, struct err *);
 void placement_close(struct placement *);
 
-/* Map blocks from the first on while there is room; evicts nothing. */
+/*
+ * Before the first pass: map blocks from the first on while there is room, and
+ * evict nothing; of a fixed placement all, or -ENOSPC with map's message; of
+ * those that wait for a need none.
+ */
 int placement_fill(struct placement *, struct err *);
 
 /*
@@ -38,6 +68,8 @@ int placement_fill(struct placement *, struct err *);
  */
 int placement_need(
 	struct placement *, uint32_t block, uint32_t *addr, struct err *);
+
+bool placement_is_mapped(const struct placement *, uint32_t block);
 
 struct placement_stats {
 	uint64_t maps, unmaps;

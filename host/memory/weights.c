@@ -16,7 +16,8 @@
 #include <string.h>
 
 #define ALIGN PACKED_ALIGN /* as in an image */
-#define PAGE  IMAGE_PAGE
+_Static_assert(ALIGN == WEIGHTS_ALIGN, "blocks lie as their tensors do");
+#define PAGE IMAGE_PAGE
 
 /* The tensor as it will lie; rows 0 if there is none. */
 static struct wire_tensor laid_out(const struct model *m,
@@ -237,8 +238,7 @@ static int fill(const struct model *m, struct workers *workers,
 	return ret;
 }
 
-static int load_block(const struct model *m, struct workers *workers,
-	struct block *b, uint32_t index, struct err *e)
+static int create_buffer(struct block *b, uint32_t index, struct err *e)
 {
 	char name[BUFFER_NAME_MAX];
 	int ret;
@@ -246,14 +246,38 @@ static int load_block(const struct model *m, struct workers *workers,
 	snprintf(name, sizeof(name), "weights%u", index);
 	ret = buffer_create(
 		&b->buffer, name, b->bytes, BUFFER_DMA | BUFFER_HUGE, e);
-	if (ret) {
+	if (ret)
 		b->buffer = NULL;
-		return ret;
-	}
-	ret = fill(m, workers, b,
-		buffer_begin(b->buffer, 0, b->bytes, BUFFER_WRITE), e);
-	buffer_end(b->buffer, 0, b->bytes, BUFFER_WRITE);
 	return ret;
+}
+
+static int load_block(const struct model *m, struct workers *workers,
+	struct block *b, uint32_t index, struct err *e)
+{
+	int ret = b->shares ? 0 : create_buffer(b, index, e);
+
+	if (ret)
+		return ret;
+	ret = fill(m, workers, b,
+		buffer_begin(b->buffer, b->at, b->bytes, BUFFER_WRITE), e);
+	buffer_end(b->buffer, b->at, b->bytes, BUFFER_WRITE);
+	return ret;
+}
+
+void weights_share(struct block *b, struct buffer *buffer, uint32_t at)
+{
+	b->buffer = buffer;
+	b->at = at;
+	b->shares = true;
+}
+
+const uint8_t *weights_bytes(const struct block *b)
+{
+	const uint8_t *p =
+		buffer_begin(b->buffer, b->at, b->bytes, BUFFER_READ);
+
+	buffer_end(b->buffer, b->at, b->bytes, BUFFER_READ);
+	return p;
 }
 
 int weights_load(const struct model *m, struct workers *workers,
@@ -274,7 +298,8 @@ int weights_load(const struct model *m, struct workers *workers,
 void weights_release(struct block *blocks, uint32_t n)
 {
 	for (uint32_t i = 0; blocks && i < n; i++) {
-		buffer_close(blocks[i].buffer);
+		if (!blocks[i].shares)
+			buffer_close(blocks[i].buffer);
 		free(blocks[i].tensor);
 	}
 	free(blocks);

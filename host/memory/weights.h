@@ -33,6 +33,10 @@ struct block {
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* [n_layers] */
 	bool streamed;         /* lies in staging slots, not in a buffer */
 	struct buffer *buffer; /* NULL until loaded */
+	/* Where it begins in its buffer, which is not its own then but shared
+	 * with others: what weights_share says. */
+	uint32_t at;
+	bool shares;
 };
 
 /*
@@ -60,8 +64,16 @@ size_t weights_head_bytes(const struct model *);
 /* Fill them, at the start of a staging slot. */
 void weights_fill_head(const struct model *, void *dst);
 
-/* Create the buffer of every block that is not streamed and fill it, on the
- * workers. */
+/* Before they are loaded: the block lies at byte `at`, a multiple of
+ * WEIGHTS_ALIGN, of a buffer that outlives the blocks. */
+#define WEIGHTS_ALIGN 64
+void weights_share(struct block *, struct buffer *, uint32_t at);
+
+/* Where the CPU sees a loaded block's bytes. */
+const uint8_t *weights_bytes(const struct block *);
+
+/* Create the buffer of every block that is not streamed and shares none, and
+ * fill it, on the workers. */
 int weights_load(const struct model *, struct workers *, struct block *blocks,
 	uint32_t n, const struct progress_sink *, struct err *);
 

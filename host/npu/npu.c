@@ -217,6 +217,26 @@ int npu_drain(struct npu *n, struct err *e)
 	return npu_drain_to(n, 0, NULL, NULL, e);
 }
 
+int npu_poll(struct npu *n, struct err *e)
+{
+	struct wire_done done;
+	struct err why;
+	uint32_t seq;
+
+	while (n->under_way && !n->broken) {
+		int ret = npu_collect(n, 0, &seq, &done, &why);
+
+		if (ret == -EAGAIN)
+			break;
+		if (ret && e)
+			*e = why;
+		if (ret)
+			return ret;
+		remember_failure(n, seq, &done);
+	}
+	return npu_failure(n, e);
+}
+
 /* ---- requests ------------------------------------------------------------ */
 
 static int wire_request(struct npu *n, struct npu_request *r, struct err *e)

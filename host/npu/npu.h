@@ -92,6 +92,14 @@ int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
 /* Unmap it; whatever reads it must have been waited for. */
 int npu_unmap(struct npu *, uint32_t id, struct err *);
 
+/* What is left of the window, by what was mapped: the largest hole, of which a
+ * mapping takes whole pages and one more, and slots. */
+struct npu_room {
+	uint64_t largest, page;
+	uint32_t slots;
+};
+void npu_room(const struct npu *, struct npu_room *out);
+
 /* Send and go on; *seq (may be NULL) is the request's number. */
 int npu_send(struct npu *, const struct wire_ref *, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *);
@@ -110,6 +118,9 @@ int npu_drain(struct npu *, struct err *);
  * millisecond of it. */
 int npu_drain_to(struct npu *, unsigned few, void (*busy)(void *arg), void *arg,
 	struct err *);
+
+/* Take the answers that are there, without waiting. */
+int npu_poll(struct npu *, struct err *);
 
 /* Wait for this request alone: what was sent before or behind it may still be
  * under way. At once when it was answered already. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define PAGE 4096 /* of the device; a larger one is whole such pages */
 
@@ -114,6 +115,40 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 		return npu_broken(n, &why, e);
 	*addr = s->addr = done.arg[WIRE_MAP_ADDR];
 	return 0;
+}
+
+/* The lowest mapping at or above `from`, or NULL. */
+static const struct shared *next_mapped(const struct npu *n, uint64_t from)
+{
+	const struct shared *next = NULL;
+
+	for (uint32_t i = 0; i < n->n_shared; i++) {
+		const struct shared *s = &n->shared[i];
+
+		if (s->addr && s->addr >= from &&
+			(!next || s->addr < next->addr))
+			next = s;
+	}
+	return next;
+}
+
+void npu_room(const struct npu *n, struct npu_room *out)
+{
+	const struct wire_hello *h = &n->opts.hello;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = page, end;
+	const struct shared *s;
+
+	*out = (struct npu_room){ .page = page, .slots = h->va_slots };
+	do {
+		s = next_mapped(n, at);
+		end = s ? s->addr : h->va_window;
+		if (end > at && end - at > out->largest)
+			out->largest = end - at;
+		if (s) {
+			at = s->addr + align_up(s->bytes, page) + page;
+			out->slots -= out->slots ? 1 : 0;
+		}
+	} while (s);
 }
 
 int npu_unmap(struct npu *n, uint32_t id, struct err *e)

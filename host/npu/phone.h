@@ -1,9 +1,10 @@
 /*
  * The phone's time while a model runs: its CPU, its NPU, the loader of its
- * NPU's graphs and its flash work beside one another, each on one thing at a
- * time, and wait for one another where the work says so. Times are picoseconds
- * since the beginning. What a piece of work takes comes from tensor/price.h, so
- * the same work takes the same time on every machine and in every run.
+ * NPU's graphs, its flash and what copies weights work beside one another, each
+ * on one thing at a time, and wait for one another where the work says so.
+ * Times are picoseconds since the beginning. What a piece of work takes comes
+ * from tensor/price.h, so the same work takes the same time on every machine
+ * and in every run.
  *
  * The CPU's time is the present of the host's thread: it goes on with its own
  * work and when it waits.
@@ -19,6 +20,7 @@ struct phone_time {
 	uint64_t flash_ps;  /* likewise */
 	uint64_t loader_ps; /* when all graphs it was told to load are there */
 	uint64_t beside_ps; /* of what the CPU does whenever it waits */
+	uint64_t copy_ps;   /* when all that is to be copied is there */
 	struct price price; /* of all work; total_ps is not kept */
 };
 
@@ -73,6 +75,15 @@ static inline uint64_t phone_flash(
 	price_add(&t->price, p);
 	t->flash_ps = phone_later(t->flash_ps, from_ps) + p->total_ps;
 	return t->flash_ps;
+}
+
+/* A copy that may begin at `from_ps`; returns when it ends. */
+static inline uint64_t phone_copy(
+	struct phone_time *t, uint64_t from_ps, const struct price *p)
+{
+	price_add(&t->price, p);
+	t->copy_ps = phone_later(t->copy_ps, from_ps) + p->total_ps;
+	return t->copy_ps;
 }
 
 /* The host waits for something that ends then. */

@@ -572,7 +572,7 @@ void host_layers_run(struct host_layers *l, const struct host_rows *rows)
 		const struct block *block = &l->block[b];
 
 		l->weights = buffer_begin(
-			block->buffer, 0, block->bytes, BUFFER_READ);
+			block->buffer, block->at, block->bytes, BUFFER_READ);
 		if (!b)
 			fill_angles(l, block);
 		for (uint32_t i = 0; i < block->n_layers; i++) {
@@ -580,6 +580,6 @@ void host_layers_run(struct host_layers *l, const struct host_rows *rows)
 			l->tensor = block->tensor[i];
 			run_layer(l);
 		}
-		buffer_end(block->buffer, 0, block->bytes, BUFFER_READ);
+		buffer_end(block->buffer, block->at, block->bytes, BUFFER_READ);
 	}
 }

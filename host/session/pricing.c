@@ -219,6 +219,11 @@ void pricing_map(const struct pricing *p, uint32_t block, uint64_t buffer_bytes,
 	price_add(out, &request);
 }
 
+void pricing_copy(const struct pricing *p, uint32_t block, struct price *out)
+{
+	price_cpu(p->soc, 2 * block_bytes(p, block), 0, out);
+}
+
 /* ---- the CPU's ----------------------------------------------------------- */
 
 void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)

@@ -75,6 +75,9 @@ void pricing_load(const struct pricing *, uint32_t block, struct price *out);
 void pricing_map(const struct pricing *, uint32_t block, uint64_t buffer_bytes,
 	struct price *out);
 
+/* The block's weights copied in memory, which reads and writes them. */
+void pricing_copy(const struct pricing *, uint32_t block, struct price *out);
+
 /* Logits of so many rows, on the CPU. */
 void pricing_logits(const struct pricing *, uint32_t rows, struct price *out);
 

@@ -153,15 +153,29 @@ const char *session_flash_how(const struct session *s)
 	return s->staging ? staging_how(s->staging) : NULL;
 }
 
+static void count_placed(const struct session *s, struct session_stats *out)
+{
+	struct placement_stats place;
+
+	placement_stats(s->placement, &place);
+	out->maps = place.maps;
+	out->unmaps = place.unmaps;
+	for (uint32_t i = 0; i < s->n_blocks && !s->block[i].streamed; i++)
+		if (placement_is_mapped(s->placement, i))
+			out->resident_bytes += s->block[i].bytes;
+}
+
 void session_stats(const struct session *s, struct session_stats *out)
 {
 	const struct wire_welcome *w = npu_welcome(s->npu);
-	struct placement_stats place;
 	struct npu_stats npu;
 
 	npu_stats(s->npu, &npu);
-	placement_stats(s->placement, &place);
 	*out = s->stats;
+	if (s->placement)
+		count_placed(s, out);
+	else
+		session_swap_stats(s, out);
 	if (s->switching)
 		switching_stats(s, &npu, &out->graphs);
 	out->price = s->time->price;
@@ -175,8 +189,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->round_trips = npu.round_trips;
 	out->sleeps = npu.sleeps;
 	/* The cache, the activations, the staging slots. */
-	out->maps = place.maps + 2 + (s->staging ? s->opts.stage_slots : 0);
-	out->unmaps = place.unmaps;
+	out->maps += 2 + (s->staging ? s->opts.stage_slots : 0);
 	out->dma_bytes = npu.total.dma_bytes;
 	out->invalidated_lines = npu.total.invalidated_lines;
 	out->cleaned_lines = npu.total.cleaned_lines;
@@ -206,6 +219,10 @@ void session_stats_since(
 	struct session_stats *s, const struct session_stats *before)
 {
 	s->passes -= before->passes;
+	s->stall_ns -= before->stall_ns;
+	s->stall_ps -= before->stall_ps;
+	s->copies -= before->copies;
+	s->copied_bytes -= before->copied_bytes;
 	s->rows -= before->rows;
 	s->upper_rows -= before->upper_rows;
 	s->padded_rows -= before->padded_rows;

@@ -19,6 +19,7 @@
 
 #include "base/progress.h"
 #include "flash/stream.h"
+#include "host/memory/placement.h"
 #include "host/memory/staging.h"
 #include "host/session/graph_switch.h"
 #include "host/session/row_counts.h"
@@ -78,6 +79,8 @@ struct session_opts {
 	enum doorbell_kind doorbell;
 	uint64_t va_window; /* bytes of the device's address window */
 	uint32_t va_slots;
+	enum placement_policy placement; /* of weights in it */
+	bool swap_poison;                /* as in host/memory/swap.h */
 	uint64_t evict_seed;
 	int64_t spin_us;     /* -1: chosen from the processors at hand */
 	unsigned stall_ms;   /* a device silent for longer is given up */
@@ -336,7 +339,17 @@ struct session_stats {
 	uint64_t sleeps;      /* of the host, waiting */
 	uint64_t maps, unmaps;
 	uint64_t bytes_mapped; /* in the window now */
-	uint64_t weight_bytes; /* of the layers */
+	/*
+	 * What weights that were not in the window cost: while the device had
+	 * nothing else to do, waiting for them to be mapped or copied, by the
+	 * wall clock and on the phone.
+	 */
+	uint64_t stall_ns, stall_ps;
+	uint64_t copies, copied_bytes; /* of blocks that come and go */
+	uint64_t resident_bytes;       /* of weights in the window now, but for
+					* those in slots */
+	uint32_t temporary_blocks;     /* that a plan copies in every pass */
+	uint64_t weight_bytes;         /* of the layers */
 	uint64_t kv_bytes;
 	uint64_t copied_runs; /* of the cache, for sequences that shared them */
 	uint64_t dma_bytes, invalidated_lines, cleaned_lines, evicted_lines;
@@ -359,7 +372,7 @@ struct session_stats {
 void session_stats(const struct session *, struct session_stats *out);
 
 /* What *s counts more than *before, an earlier one of the same session; what is
- * mapped, maps and violations stay what they are. */
+ * mapped, resident and temporary, maps and violations stay what they are. */
 void session_stats_since(
 	struct session_stats *s, const struct session_stats *before);
 

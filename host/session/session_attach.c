@@ -22,7 +22,7 @@
 
 /* ---- what stays mapped --------------------------------------------------- */
 
-static int pin(struct session *s, struct pinned *p, struct err *e)
+int session_pin(struct session *s, struct pinned *p, struct err *e)
 {
 	uint32_t id;
 	int ret = npu_share(s->npu, p->buffer, &id, e);
@@ -36,12 +36,12 @@ static int pin(struct session *s, struct pinned *p, struct err *e)
 
 int session_attach_buffers(struct session *s, struct err *e)
 {
-	int ret = pin(s, &s->kv, e);
+	int ret = session_pin(s, &s->kv, e);
 
 	if (!ret)
-		ret = pin(s, &s->io, e);
+		ret = session_pin(s, &s->io, e);
 	for (unsigned i = 0; s->staging && i < s->opts.stage_slots && !ret; i++)
-		ret = pin(s, &s->stage[i], e);
+		ret = session_pin(s, &s->stage[i], e);
 	return ret;
 }
 
@@ -84,12 +84,22 @@ static int place_blocks(struct session *s, struct err *e)
 	uint32_t n = 0; /* the resident ones */
 	int ret = 0;
 
+	if (s->opts.placement == PLACEMENT_SWAP)
+		return session_attach_swap(s, e);
 	for (; n < s->n_blocks && !s->block[n].streamed && !ret; n++)
 		ret = npu_share(
 			s->npu, s->block[n].buffer, &s->weights_id[n], e);
 	if (!ret)
-		ret = placement_open(&s->placement, n, &window, e);
-	return ret ? ret : placement_fill(s->placement, e);
+		ret = placement_open(
+			&s->placement, n, s->opts.placement, &window, e);
+	if (!ret)
+		ret = placement_fill(s->placement, e);
+	if (ret == -ENOSPC) /* of a fixed placement: no other asks for all */
+		err_in(e,
+			"--placement fixed keeps all %.1f MiB of weights "
+			"mapped; try --placement swap",
+			(double)s->stats.weight_bytes / (1 << 20));
+	return ret;
 }
 
 /* ---- graphs -------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "host/session/switching.h"
 
 #include "base/err.h"
+#include "host/memory/swap.h"
 #include "host/npu/npu.h"
 
 static struct flight *flight_at(struct session *s, unsigned i)
@@ -24,6 +25,21 @@ static struct flight *find_flight(struct session *s, uint32_t seq)
 		if (flight_at(s, i)->seq == seq)
 			return flight_at(s, i);
 	return NULL;
+}
+
+const struct flight *flight_under_way(struct session *s)
+{
+	for (unsigned i = 0; i < s->flights; i++)
+		if (!flight_at(s, i)->done)
+			return flight_at(s, i);
+	return NULL;
+}
+
+void flight_lets_go(struct session *s, struct flight *f, uint64_t ps)
+{
+	if (f->swap >= 0)
+		swap_done(s->swapping.swap, (unsigned)f->swap, ps);
+	f->swap = -1;
 }
 
 /* Than to be answered: neither was it refused, nor came before the phone. */
@@ -50,7 +66,11 @@ static void run_ends(struct session *s, struct flight *f, const struct price *p)
 	}
 	f->done = true;
 	f->took_ps = p->total_ps;
+	s->stats.stall_ps += phone_later(s->time->npu_ps, f->sent_ps) -
+		phone_later(s->time->npu_ps, f->asked_ps);
 	f->end_ps = phone_npu(s->time, f->sent_ps, p);
+	/* At once: what is copied next is copied while others run. */
+	flight_lets_go(s, f, f->end_ps);
 }
 
 /*
@@ -107,18 +127,22 @@ int session_drop_flights(struct session *s, struct err *e)
 	for (unsigned i = 0; i < s->flights; i++) {
 		flight_at(s, i)->done = true;
 		flight_at(s, i)->end_ps = s->time->cpu_ps;
+		flight_lets_go(s, flight_at(s, i), s->time->cpu_ps);
 	}
 	return flights_retire(s, e);
+}
+
+int flights_answered(struct session *s, struct err *e)
+{
+	return s->flights
+		? npu_wait(s->npu, flight_at(s, s->flights - 1)->seq, e)
+		: 0;
 }
 
 /* Beside a load, whose answer comes when it comes, for the newest run. */
 static int wait_for_runs(struct session *s, struct err *e)
 {
-	if (!s->switching)
-		return npu_drain(s->npu, e);
-	return s->flights
-		? npu_wait(s->npu, flight_at(s, s->flights - 1)->seq, e)
-		: 0;
+	return s->switching ? flights_answered(s, e) : npu_drain(s->npu, e);
 }
 
 int flights_wait(struct session *s, struct err *e)

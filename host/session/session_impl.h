@@ -2,12 +2,13 @@
  * What the files of a session share: its state. session_open.c opens it,
  * session_attach.c brings it to a device, session_cache.c keeps sequences,
  * session_pass.c runs passes, session_flight.c has their requests,
- * session_switch.c exchanges graphs, session.c keeps the books. Nobody else
- * includes it.
+ * session_swap.c has weights that come and go by a plan, session_switch.c
+ * exchanges graphs, session.c keeps the books. Nobody else includes it.
  */
 #ifndef HOST_SESSION_SESSION_IMPL_H
 #define HOST_SESSION_SESSION_IMPL_H
 
+#include "host/memory/swap_plan.h"
 #include "host/npu/phone.h"
 #include "host/session/pricing.h"
 #include "host/session/session.h"
@@ -24,6 +25,7 @@ struct model;
 struct npu;
 struct placement;
 struct sequences;
+struct swap;
 struct switching;
 struct workers;
 
@@ -40,10 +42,22 @@ struct pinned {
 struct flight {
 	uint32_t seq;
 	bool done;
-	int slot; /* of staging that it reads; -1: none */
+	int slot;         /* of staging that it reads; -1: none */
+	int swap;         /* of the slots of host/memory/swap.h, likewise */
+	uint32_t weights; /* device address */
 	uint32_t block, graph_rows, longest; /* for its price */
-	uint64_t sent_ps;                    /* on the phone's time */
+	uint64_t asked_ps; /* for its weights, on the phone's time */
+	uint64_t sent_ps;
 	uint64_t took_ps, end_ps;
+};
+
+/* Of PLACEMENT_SWAP; of the others all zero. */
+struct swapping {
+	struct swap_plan plan;
+	struct pinned *resident; /* [plan.mappings] */
+	uint32_t *turn;          /* [blocks] the temporary one's number */
+	struct swap *swap;       /* NULL: nothing comes and goes */
+	struct pinned slot[SWAP_SLOTS];
 };
 
 struct session {
@@ -61,7 +75,8 @@ struct session {
 	struct phone_time own_time;
 	struct workers *workers; /* the host's */
 	struct logits *logits;
-	struct placement *placement;
+	struct placement *placement; /* NULL: by `swapping` */
+	struct swapping swapping;
 	struct staging *staging;     /* NULL: all layers are resident */
 	struct switching *switching; /* NULL: all graphs are there */
 	struct flash_fault *fault;
@@ -98,6 +113,31 @@ static inline uint32_t graph_id(
 {
 	return s->first_graph + block * MAX_GRAPHS + kind;
 }
+
+/* The model's layers in blocks, and their prices; again, if it was done. */
+int session_cut_blocks(struct session *, struct err *);
+
+/* The device is given the buffer and maps it for good. */
+int session_pin(struct session *, struct pinned *, struct err *);
+
+/* ---- weights that come and go by a plan: session_swap.c ---- */
+
+/*
+ * Before the weights are loaded: which blocks stay, and their buffers; -ENOSPC
+ * when the window does not hold what must be there. Behind it: the slots. Then
+ * the device maps them, and another one after it.
+ */
+int session_plan_swap(struct session *, struct err *);
+int session_open_swap(struct session *, struct err *);
+int session_attach_swap(struct session *, struct err *);
+void session_close_swap(struct session *);
+
+/* Where the block's weights are, once they are: f->weights and f->swap, which
+ * is the flight's even where this fails. */
+int session_find_swapped(
+	struct session *, uint32_t block, struct flight *, struct err *);
+
+void session_swap_stats(const struct session *, struct session_stats *out);
 
 /*
  * Give the device at hand what the session needs, in two steps: what stays
@@ -148,6 +188,13 @@ void session_logits_of(struct session *, const float *const *hidden,
 void session_watch(struct session *);
 /* One was sent. */
 void flight_add(struct session *, const struct flight *);
+/* The oldest that is not answered; NULL. */
+const struct flight *flight_under_way(struct session *);
+/* What it reads is not read after all, or no longer, on the phone's time at
+ * `ps`. */
+void flight_lets_go(struct session *, struct flight *, uint64_t ps);
+/* Until all runs are answered. */
+int flights_answered(struct session *, struct err *);
 /* Slots that the answered ones read are free. */
 int flights_retire(struct session *, struct err *);
 /* Until all are answered, and the phone's host has waited for its NPU. */

@@ -9,6 +9,7 @@
 #include "base/workers.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
+#include "host/memory/swap.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
@@ -150,11 +151,16 @@ static int open_buffers(struct session *s, struct err *e)
 	return ret ? ret : open_staging(s, e);
 }
 
-static int open_weights(struct session *s, struct err *e)
+int session_cut_blocks(struct session *s, struct err *e)
 {
 	int ret;
 
-	s->strip_max = npu_welcome(s->npu)->tcm_share;
+	pricing_release(&s->pricing);
+	weights_release(s->block, s->n_blocks);
+	s->block = NULL;
+	s->n_blocks = 0;
+	free(s->weights_id);
+	s->weights_id = NULL;
 	ret = session_plan_blocks(&s->plan, s->model, &s->opts, s->strip_max,
 		&s->block, &s->n_blocks, e);
 	if (ret)
@@ -163,14 +169,26 @@ static int open_weights(struct session *s, struct err *e)
 	if (!s->weights_id)
 		return err_set(
 			e, ENOMEM, "no memory for %u blocks", s->n_blocks);
-	ret = pricing_init(&s->pricing, s->opts.soc, s->opts.as, s->model,
+	return pricing_init(&s->pricing, s->opts.soc, s->opts.as, s->model,
 		s->opts.precision, s->block, s->n_blocks, e);
+}
+
+static int open_weights(struct session *s, struct err *e)
+{
+	bool swaps = s->opts.placement == PLACEMENT_SWAP;
+	int ret;
+
+	s->strip_max = npu_welcome(s->npu)->tcm_share;
+	ret = session_cut_blocks(s, e);
+	if (!ret && swaps)
+		ret = session_plan_swap(s, e);
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < s->n_blocks; i++)
 		s->stats.weight_bytes += s->block[i].bytes;
-	return weights_load(s->model, s->workers, s->block, s->n_blocks,
+	ret = weights_load(s->model, s->workers, s->block, s->n_blocks,
 		&s->opts.progress, e);
+	return !ret && swaps ? session_open_swap(s, e) : ret;
 }
 
 static int open_rows(struct session *s, struct err *e)
@@ -199,6 +217,7 @@ static void session_free(struct session *s)
 		npu_watch(s->npu, NULL, NULL); /* it may be us */
 	switching_close(s->switching);
 	placement_close(s->placement);
+	session_close_swap(s);
 	staging_close(s->staging);
 	flash_fault_free(s->fault);
 	pricing_release(&s->pricing);
@@ -244,6 +263,8 @@ int session_open(struct session **out, const struct model *m,
 		session_free(s);
 		return ret;
 	}
+	if (s->swapping.swap)
+		swap_start(s->swapping.swap);
 	*out = s;
 	return 0;
 }

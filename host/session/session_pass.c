@@ -160,22 +160,51 @@ static void set_rows(struct pass *p, uint32_t n)
 	p->told = false;
 }
 
-/* Where the block's weights are, on the device; *slot -1 or staging's. */
-static int find_weights(
-	struct session *s, uint32_t b, uint32_t *addr, int *slot, struct err *e)
+/* A block that is not mapped is brought when all before it are through, and the
+ * device waits as long as that takes. */
+static int bring_block(
+	struct session *s, uint32_t b, struct flight *f, struct err *e)
 {
-	unsigned where;
-	int ret;
+	const struct phone_time *t = s->time;
+	uint64_t began_ns, began_ps;
+	int ret = flights_answered(s, e);
 
-	*slot = -1;
-	if (!s->block[b].streamed)
-		return placement_need(s->placement, b, addr, e);
-	ret = staging_need(s->staging, s->block[b].first_layer, &where, e);
 	if (ret)
 		return ret;
-	*slot = (int)where;
-	*addr = s->stage[where].addr;
+	began_ns = clock_ns();
+	began_ps = phone_later(t->cpu_ps, t->npu_ps);
+	ret = placement_need(s->placement, b, &f->weights, e);
+	s->stats.stall_ns += clock_ns() - began_ns;
+	s->stats.stall_ps += phone_later(t->cpu_ps, t->npu_ps) - began_ps;
+	f->asked_ps = t->cpu_ps;
+	return ret;
+}
+
+static int find_staged(
+	struct session *s, uint32_t b, struct flight *f, struct err *e)
+{
+	unsigned where;
+	int ret = staging_need(s->staging, s->block[b].first_layer, &where, e);
+
+	if (ret)
+		return ret;
+	f->slot = (int)where;
+	f->weights = s->stage[where].addr;
+	f->asked_ps = s->time->cpu_ps; /* flash has counters of its own */
 	return 0;
+}
+
+/* Where the block's weights are, on the device. */
+static int find_weights(
+	struct session *s, uint32_t b, struct flight *f, struct err *e)
+{
+	if (s->block[b].streamed)
+		return find_staged(s, b, f, e);
+	if (!s->placement)
+		return session_find_swapped(s, b, f, e);
+	return placement_is_mapped(s->placement, b)
+		? placement_need(s->placement, b, &f->weights, e)
+		: bring_block(s, b, f, e);
 }
 
 /* A run of the block's graph of that kind. */
@@ -187,23 +216,29 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	struct wire_graph_run run = part->run;
 	struct flight f = { .block = b,
 		.graph_rows = s->plan.graph_rows[kind],
-		.longest = part->longest };
-	uint32_t weights;
+		.longest = part->longest,
+		.slot = -1,
+		.swap = -1,
+		.asked_ps = s->time->cpu_ps };
 	unsigned n = 0;
-	int ret = find_weights(s, b, &weights, &f.slot, e);
+	int ret = find_weights(s, b, &f, e);
 
-	if (ret)
+	if (ret) {
+		flight_lets_go(s, &f, s->time->cpu_ps);
 		return ret;
+	}
 	if (!p->told) {
 		n = sync_refs(&s->kv, refs);
 		n += sync_refs(&s->io, refs + n);
 		p->told = true;
 	}
-	n += bind(s, &s->block[b], weights, part, refs + n);
+	n += bind(s, &s->block[b], f.weights, part, refs + n);
 	run.graph = graph_id(s, b, kind);
 	f.sent_ps = s->time->cpu_ps;
 	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
-	if (!ret)
+	if (ret)
+		flight_lets_go(s, &f, s->time->cpu_ps);
+	else
 		flight_add(s, &f);
 	return ret;
 }

@@ -128,6 +128,7 @@ static void choose_graphs(
 		if (smaller && few >> halved >= LEAST_ROWS)
 			add_graph(p, few >> halved);
 	add_graph(p, few);
+	p->decode_graph = p->n_graphs - 1;
 	add_graph(p, many);
 	p->max_rows = many;
 }
@@ -197,6 +198,11 @@ static int check_switch(const struct session_plan *p, const struct model *m,
 			"is loaded with its weights, and theirs change in "
 			"every pass; leave out --graph-switch or --dram-budget",
 			m->n_layer - p->resident);
+	if (o->placement == PLACEMENT_SWAP)
+		return err_set(e, EINVAL,
+			"--graph-switch, but with --placement swap weights "
+			"move: a graph is loaded with its weights where they "
+			"lie; leave one of them out");
 	if (o->smaller_graphs || o->beside)
 		return err_set(e, EINVAL,
 			"--graph-switch leaves a block one graph, and %s",
@@ -251,6 +257,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 	}
 	if (o->one_graph)
 		few = many;
+	p->least_blocks = o->graph_switch ? o->graph_blocks : MIN_BLOCKS;
 	choose_graphs(p, o->smaller_graphs && !o->one_graph, few, many);
 	lay_out(p, m, o);
 	return 0;
@@ -277,7 +284,7 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 	const struct weights_plan plan = {
 		.layout = p->layout,
 		.strip_max = strip_max,
-		.want = o->graph_switch ? o->graph_blocks : MIN_BLOCKS,
+		.want = p->least_blocks,
 		.limit = block_limit(p, o),
 		.resident = p->resident,
 		.cut = o->exit_layers,

@@ -31,7 +31,9 @@ struct session_plan {
 	uint64_t kv_bytes;
 	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
 	uint32_t n_graphs, max_rows;
-	uint32_t span_room; /* spans of a batch */
+	uint32_t decode_graph; /* of graph_rows: the largest of decoding */
+	uint32_t least_blocks; /* that the resident layers are cut into */
+	uint32_t span_room;    /* spans of a batch */
 	/* Of activations: the batch, and behind it the hidden states. */
 	size_t hidden_off, io_bytes;
 	/* Between them, with graph switching: those of a pass in parts. */

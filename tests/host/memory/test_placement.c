@@ -54,14 +54,20 @@ static int mock_unmap(void *arg, uint32_t b, uint32_t addr, struct err *e)
 	return 0;
 }
 
-static struct placement *open_on(struct mock *m, uint32_t n)
+static struct placement *open_as(
+	struct mock *m, uint32_t n, enum placement_policy policy)
 {
 	struct placement_window w = { mock_map, mock_unmap, m };
 	struct err e = { 0 };
 	struct placement *p;
 
-	assert_ok(placement_open(&p, n, &w, &e), &e);
+	assert_ok(placement_open(&p, n, policy, &w, &e), &e);
 	return p;
+}
+
+static struct placement *open_on(struct mock *m, uint32_t n)
+{
+	return open_as(m, n, PLACEMENT_BELADY);
 }
 
 static void need(struct placement *p, const struct mock *m, uint32_t b)
@@ -242,6 +248,98 @@ static void test_random_sizes(void **state)
 	}
 }
 
+/* ---- baselines ----------------------------------------------------------- */
+
+static void check_mapped(const struct mock *m, unsigned n, unsigned want)
+{
+	for (unsigned b = 0; b < n; b++)
+		if (m->mapped[b] != (want >> b & 1))
+			fail_msg("block %u is %smapped, of 0x%x", b,
+				m->mapped[b] ? "" : "not ", want);
+}
+
+/* What was used longest ago goes, whatever comes next. */
+static void test_paging(void **state)
+{
+	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9, 9, 9, 18 } };
+	struct placement *p = open_as(&m, 5, PLACEMENT_PAGING);
+	struct err e = { 0 };
+
+	assert_ok(placement_fill(p, &e), &e);
+	check_mapped(&m, 5, 0); /* on demand */
+	for (unsigned i = 0; i < 3; i++)
+		need(p, &m, i);
+	need(p, &m, 0);
+	need(p, &m, 3);
+	check_mapped(&m, 5, 1 << 0 | 1 << 2 | 1 << 3);
+	need(p, &m, 4); /* takes the room of two */
+	check_mapped(&m, 5, 1 << 3 | 1 << 4);
+	assert_true(placement_is_mapped(p, 3));
+	assert_false(placement_is_mapped(p, 0));
+	placement_close(p);
+}
+
+static void test_drop_all(void **state)
+{
+	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9, 9, 9 } };
+	struct placement *p = open_as(&m, 4, PLACEMENT_DROP_ALL);
+
+	for (unsigned i = 0; i < 3; i++)
+		need(p, &m, i);
+	assert_int_equal(m.unmaps, 0); /* all fit so far */
+	need(p, &m, 3);
+	check_mapped(&m, 4, 1 << 3);
+	need(p, &m, 0);
+	check_mapped(&m, 4, 1 << 3 | 1 << 0);
+	assert_int_equal(m.unmaps, 3);
+	placement_close(p);
+}
+
+/* In a cycle both map every block in every pass as soon as one is too many. */
+static void test_baselines_in_a_cycle(void **state)
+{
+	static const enum placement_policy of[] = { PLACEMENT_PAGING,
+		PLACEMENT_DROP_ALL };
+
+	for (unsigned n = 2; n <= MAX_BLOCKS; n++) {
+		for (unsigned k = 1; k <= n; k++) {
+			for (unsigned i = 0; i < 2; i++) {
+				struct mock m = { .room = k,
+					.slots = MAX_BLOCKS };
+				struct placement *p;
+
+				for (unsigned b = 0; b < n; b++)
+					m.size[b] = 1;
+				p = open_as(&m, n, of[i]);
+				for (unsigned b = 0; b < 5 * n; b++)
+					need(p, &m, b % n);
+				assert_int_equal(m.maps, k < n ? 5 * n : n);
+				placement_close(p);
+			}
+		}
+	}
+}
+
+static void test_fixed(void **state)
+{
+	struct mock m = { .room = 30, .slots = 8, .size = { 9, 9, 9, 9 } };
+	struct placement *p = open_as(&m, 3, PLACEMENT_FIXED);
+	struct err e = { 0 };
+
+	assert_ok(placement_fill(p, &e), &e);
+	for (unsigned i = 0; i < 9; i++)
+		need(p, &m, i % 3);
+	assert_int_equal(m.maps, 3);
+	placement_close(p);
+
+	m = (struct mock){ .room = 30, .slots = 8, .size = { 9, 9, 9, 9 } };
+	p = open_as(&m, 4, PLACEMENT_FIXED);
+	assert_int_equal(placement_fill(p, &e), -ENOSPC);
+	assert_string_equal(e.text, "no room");
+	assert_int_equal(m.unmaps, 0);
+	placement_close(p);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_all_fit),
 	cmocka_unit_test(test_fill_stops_at_the_first_without_room),
@@ -251,6 +349,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_other_errors_pass),
 	cmocka_unit_test(test_least_maps_of_all),
 	cmocka_unit_test(test_random_sizes),
+	cmocka_unit_test(test_paging),
+	cmocka_unit_test(test_drop_all),
+	cmocka_unit_test(test_baselines_in_a_cycle),
+	cmocka_unit_test(test_fixed),
 };
 
 TEST_MAIN(tests)

@@ -1,0 +1,272 @@
+#include "host/memory/swap.h"
+
+#include "base/err.h"
+#include "host/npu/phone.h"
+#include "shm/buffer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define POISON 0xff /* as float32 and as fp16 no number */
+
+struct slot {
+	struct buffer *buffer;
+	uint8_t *bytes;
+	uint32_t block;    /* that is copied to it or lies there */
+	uint64_t ready_ps; /* on the phone's time */
+	bool there;        /* under the lock: nobody copies to it */
+	bool lent;         /* the caller's */
+};
+
+struct swap {
+	struct swap_opts opts;
+	struct swap_block *block;
+	struct slot slot[SWAP_SLOTS];
+	/* Slots that are not lent, in the order of their blocks. */
+	unsigned queue[SWAP_SLOTS], queued;
+	uint32_t next; /* block to copy */
+	struct swap_stats stats;
+
+	pthread_t thread;
+	bool runs;
+	pthread_mutex_t lock;
+	pthread_cond_t work, came;
+	/* Under the lock: slots to copy to, the oldest first. */
+	unsigned order[SWAP_SLOTS], ordered;
+	bool ends;
+};
+
+/* ---- the thread ---------------------------------------------------------- */
+
+/* The lock is held, but while it copies. */
+static void copy_next(struct swap *s)
+{
+	struct slot *at = &s->slot[s->order[0]];
+	const struct swap_block *b = &s->block[at->block];
+
+	s->ordered--;
+	memmove(s->order, s->order + 1, s->ordered * sizeof(s->order[0]));
+	pthread_mutex_unlock(&s->lock);
+	memcpy(at->bytes, b->from, b->bytes);
+	pthread_mutex_lock(&s->lock);
+	at->there = true;
+	pthread_cond_signal(&s->came);
+}
+
+static void *copier(void *arg)
+{
+	struct swap *s = arg;
+
+	pthread_mutex_lock(&s->lock);
+	while (!s->ends) {
+		if (s->ordered)
+			copy_next(s);
+		else
+			pthread_cond_wait(&s->work, &s->lock);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int open_slot(struct swap *s, unsigned i, struct err *e)
+{
+	struct slot *at = &s->slot[i];
+	char name[BUFFER_NAME_MAX];
+	int ret;
+
+	snprintf(name, sizeof(name), "swap%u", i);
+	/* No huge pages: what fits into a window is not the system's matter. */
+	ret = buffer_create(
+		&at->buffer, name, s->opts.slot_bytes, BUFFER_DMA, e);
+	if (ret)
+		at->buffer = NULL;
+	at->there = true;
+	return ret;
+}
+
+static int start_thread(struct swap *s, struct err *e)
+{
+	int ret = pthread_create(&s->thread, NULL, copier, s);
+
+	if (ret)
+		return err_sys(
+			e, ret, "cannot start the thread that copies weights");
+	s->runs = true;
+	return 0;
+}
+
+int swap_open(struct swap **out, const struct swap_opts *opts, struct err *e)
+{
+	struct swap *s = calloc(1, sizeof(*s));
+	pthread_condattr_t monotonic;
+	int ret = 0;
+
+	if (!s)
+		return err_set(e, ENOMEM, "no memory for swapping");
+	s->opts = *opts;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->work, NULL);
+	pthread_cond_init(&s->came, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	s->block = calloc(opts->n, sizeof(*s->block));
+	if (!s->block)
+		ret = err_set(e, ENOMEM, "no memory for %u blocks", opts->n);
+	else
+		memcpy(s->block, opts->block, opts->n * sizeof(*s->block));
+	for (unsigned i = 0; i < SWAP_SLOTS && !ret; i++)
+		ret = open_slot(s, i, e);
+	if (!ret)
+		ret = start_thread(s, e);
+	if (ret) {
+		swap_close(s);
+		return ret;
+	}
+	*out = s;
+	return 0;
+}
+
+void swap_close(struct swap *s)
+{
+	if (!s)
+		return;
+	if (s->runs) {
+		pthread_mutex_lock(&s->lock);
+		s->ends = true;
+		pthread_cond_signal(&s->work);
+		pthread_mutex_unlock(&s->lock);
+		pthread_join(s->thread, NULL);
+	}
+	pthread_cond_destroy(&s->came);
+	pthread_cond_destroy(&s->work);
+	pthread_mutex_destroy(&s->lock);
+	for (unsigned i = 0; i < SWAP_SLOTS; i++)
+		buffer_close(s->slot[i].buffer);
+	free(s->block);
+	free(s);
+}
+
+struct buffer *swap_buffer(const struct swap *s, unsigned slot)
+{
+	return s->slot[slot].buffer;
+}
+
+/* ---- blocks -------------------------------------------------------------- */
+
+static void fill_next(struct swap *s, unsigned slot, uint64_t from_ps)
+{
+	struct slot *at = &s->slot[slot];
+	const struct swap_block *b = &s->block[s->next];
+
+	at->block = s->next;
+	s->next = (s->next + 1) % s->opts.n;
+	s->queue[s->queued++] = slot;
+	s->stats.copies++;
+	s->stats.bytes += b->bytes;
+	if (s->opts.time)
+		at->ready_ps = phone_copy(s->opts.time, from_ps, &b->price);
+	at->bytes = buffer_begin(at->buffer, 0, b->bytes, BUFFER_WRITE);
+	pthread_mutex_lock(&s->lock);
+	at->there = false;
+	s->order[s->ordered++] = slot;
+	pthread_cond_signal(&s->work);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void swap_start(struct swap *s)
+{
+	for (unsigned i = 0; i < SWAP_SLOTS; i++)
+		fill_next(s, i, 0);
+}
+
+/* What waits was copied for a pass that was broken off: begin with i. */
+static void begin_at(struct swap *s, uint32_t i)
+{
+	unsigned n = s->queued, slot[SWAP_SLOTS];
+
+	memcpy(slot, s->queue, sizeof(slot));
+	s->queued = 0;
+	s->next = i;
+	for (unsigned k = 0; k < n; k++) {
+		while (!swap_is_there(s, slot[k], 1000000))
+			;
+		fill_next(s, slot[k], s->slot[slot[k]].ready_ps);
+	}
+}
+
+bool swap_need(struct swap *s, uint32_t i, unsigned *slot, uint64_t *ready_ps)
+{
+	if (!s->queued)
+		return false;
+	if (s->slot[s->queue[0]].block != i)
+		begin_at(s, i);
+	*slot = s->queue[0];
+	s->queued--;
+	memmove(s->queue, s->queue + 1, s->queued * sizeof(s->queue[0]));
+	s->slot[*slot].lent = true;
+	*ready_ps = s->slot[*slot].ready_ps;
+	return true;
+}
+
+static struct timespec in_us(unsigned us)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += us / 1000000;
+	t.tv_nsec += (long)(us % 1000000) * 1000;
+	t.tv_sec += t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	return t;
+}
+
+bool swap_is_there(struct swap *s, unsigned slot, unsigned wait_us)
+{
+	struct slot *at = &s->slot[slot];
+	struct timespec until = in_us(wait_us);
+	int late = 0;
+	bool there;
+
+	pthread_mutex_lock(&s->lock);
+	while (!at->there && !late)
+		late = pthread_cond_timedwait(&s->came, &s->lock, &until);
+	there = at->there;
+	pthread_mutex_unlock(&s->lock);
+	if (there && at->bytes) {
+		buffer_end(
+			at->buffer, 0, s->block[at->block].bytes, BUFFER_WRITE);
+		at->bytes = NULL;
+	}
+	return there;
+}
+
+static void poison(struct swap *s, unsigned slot)
+{
+	struct buffer *b = s->slot[slot].buffer;
+	size_t n = buffer_bytes(b);
+
+	memset(buffer_begin(b, 0, n, BUFFER_WRITE), POISON, n);
+	buffer_end(b, 0, n, BUFFER_WRITE);
+}
+
+void swap_done(struct swap *s, unsigned slot, uint64_t ps)
+{
+	assert(s->slot[slot].lent);
+	s->slot[slot].lent = false;
+	if (s->opts.poison)
+		poison(s, slot);
+	fill_next(s, slot, ps);
+}
+
+void swap_stats(const struct swap *s, struct swap_stats *out)
+{
+	*out = s->stats;
+}

@@ -1,0 +1,287 @@
+/*
+ * The weights of a session that swaps (--placement swap): which blocks stay in
+ * the window, one behind the other in few large mappings, and how the others
+ * come, copied ahead of their turn into two slots (host/memory/swap.h).
+ */
+#include "host/session/session_impl.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/memory/placement.h"
+#include "host/memory/swap.h"
+#include "host/memory/weights.h"
+#include "host/model/model.h"
+#include "host/npu/npu.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LOOK_US 100 /* at the device, while a copy is waited for */
+
+/* ---- the plan ------------------------------------------------------------ */
+
+/* The first blocks are those in memory; the others come from flash. */
+static uint32_t blocks_in_memory(const struct session *s)
+{
+	uint32_t n = 0;
+
+	while (n < s->n_blocks && !s->block[n].streamed)
+		n++;
+	return n;
+}
+
+/*
+ * What a block takes on the phone, at half of the context. Without a phone both
+ * times are as the bytes: a pass of few rows reads its weights once, as a copy
+ * does, and the plan is the same on every machine.
+ */
+static uint64_t run_time(const struct session *s, uint32_t block)
+{
+	struct price p;
+
+	if (!s->opts.soc)
+		return s->block[block].bytes;
+	pricing_run(&s->pricing, block,
+		s->plan.graph_rows[s->plan.decode_graph],
+		(s->plan.context + 1) / 2, &p);
+	return p.total_ps;
+}
+
+static struct price copy_price(const struct session *s, uint32_t block)
+{
+	struct price p = { 0 };
+
+	if (s->opts.soc)
+		pricing_copy(&s->pricing, block, &p);
+	return p;
+}
+
+static void describe(const struct session *s, struct swap_op *op, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		op[i].bytes = align_up(s->block[i].bytes, WEIGHTS_ALIGN);
+		op[i].run = run_time(s, i);
+		op[i].copy = s->opts.soc ? copy_price(s, i).total_ps
+					 : s->block[i].bytes;
+	}
+	/* While layers come from flash the copies go on. */
+	for (uint32_t i = n; n && i < s->n_blocks; i++)
+		op[n - 1].run += run_time(s, i);
+}
+
+static int plan_places(struct session *s, uint32_t n, struct err *e)
+{
+	struct swap_op *op = calloc(n, sizeof(*op));
+	struct swap_room room = { .mapping = BUFFER_MAX };
+	struct npu_room left;
+	int ret;
+
+	free(s->swapping.plan.place);
+	s->swapping.plan = (struct swap_plan){
+		.place = calloc(n, sizeof(struct swap_place))
+	};
+	if (!op || !s->swapping.plan.place) {
+		free(op);
+		return err_set(e, ENOMEM, "no memory to place %u blocks", n);
+	}
+	npu_room(s->npu, &left);
+	room.bytes = left.largest;
+	room.page = left.page;
+	room.slots = left.slots;
+	describe(s, op, n);
+	ret = swap_plan(&s->swapping.plan, op, n, &room, e);
+	free(op);
+	return ret;
+}
+
+/* Where some must come and go a layer is a block: two slots then take the least
+ * of the window, and copies hide behind one another's layers. */
+static int plan_blocks(struct session *s, struct err *e)
+{
+	uint32_t n = blocks_in_memory(s);
+	int ret = plan_places(s, n, e);
+
+	if (ret && ret != -ENOSPC)
+		return ret;
+	if ((!ret && !s->swapping.plan.temporary) || n == s->plan.resident)
+		return ret;
+	s->plan.least_blocks = s->plan.resident;
+	ret = session_cut_blocks(s, e);
+	return ret ? ret : plan_places(s, blocks_in_memory(s), e);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static uint64_t mapping_bytes(const struct session *s, uint32_t mapping)
+{
+	const struct swap_place *place = s->swapping.plan.place;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < blocks_in_memory(s); i++)
+		if (!place[i].temporary && place[i].mapping == mapping)
+			bytes = place[i].at + s->block[i].bytes;
+	return bytes;
+}
+
+/* One behind the other, as they are used. */
+static int open_residents(struct session *s, struct err *e)
+{
+	struct swapping *w = &s->swapping;
+
+	w->resident = calloc(w->plan.mappings + 1, sizeof(*w->resident));
+	if (!w->resident)
+		return err_set(e, ENOMEM, "no memory for %u mappings",
+			w->plan.mappings);
+	for (uint32_t i = 0; i < w->plan.mappings; i++) {
+		char name[BUFFER_NAME_MAX];
+		int ret;
+
+		snprintf(name, sizeof(name), "resident%u", i);
+		ret = buffer_create(&w->resident[i].buffer, name,
+			mapping_bytes(s, i), BUFFER_DMA, e);
+		if (ret) {
+			w->resident[i].buffer = NULL;
+			return ret;
+		}
+	}
+	for (uint32_t i = 0; i < blocks_in_memory(s); i++) {
+		const struct swap_place *p = &w->plan.place[i];
+
+		if (!p->temporary)
+			weights_share(&s->block[i],
+				w->resident[p->mapping].buffer,
+				(uint32_t)p->at);
+	}
+	return 0;
+}
+
+int session_plan_swap(struct session *s, struct err *e)
+{
+	int ret = blocks_in_memory(s) ? plan_blocks(s, e) : 0;
+
+	return ret ? ret : open_residents(s, e);
+}
+
+int session_open_swap(struct session *s, struct err *e)
+{
+	struct swapping *w = &s->swapping;
+	uint32_t n = blocks_in_memory(s);
+	struct swap_opts o = { .slot_bytes = w->plan.slot,
+		.poison = s->opts.swap_poison,
+		.time = s->opts.soc ? s->time : NULL };
+	struct swap_block *block;
+	int ret;
+
+	if (!w->plan.temporary)
+		return 0;
+	w->turn = calloc(n, sizeof(*w->turn));
+	block = calloc(n, sizeof(*block));
+	if (!w->turn || !block) {
+		free(block);
+		return err_set(e, ENOMEM, "no memory for %u blocks", n);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (!w->plan.place[i].temporary)
+			continue;
+		w->turn[i] = o.n;
+		block[o.n++] = (struct swap_block){ weights_bytes(&s->block[i]),
+			s->block[i].bytes, copy_price(s, i) };
+	}
+	o.block = block;
+	ret = swap_open(&w->swap, &o, e);
+	free(block);
+	for (unsigned i = 0; i < SWAP_SLOTS && !ret; i++)
+		w->slot[i].buffer = swap_buffer(w->swap, i);
+	return ret;
+}
+
+int session_attach_swap(struct session *s, struct err *e)
+{
+	struct swapping *w = &s->swapping;
+	int ret = 0;
+
+	for (unsigned i = 0; w->swap && i < SWAP_SLOTS && !ret; i++)
+		ret = session_pin(s, &w->slot[i], e);
+	for (uint32_t i = 0; i < w->plan.mappings && !ret; i++)
+		ret = session_pin(s, &w->resident[i], e);
+	return ret;
+}
+
+void session_close_swap(struct session *s)
+{
+	struct swapping *w = &s->swapping;
+
+	swap_close(w->swap);
+	for (uint32_t i = 0; w->resident && i < w->plan.mappings; i++)
+		buffer_close(w->resident[i].buffer);
+	free(w->resident);
+	free(w->turn);
+	free(w->plan.place);
+}
+
+/* ---- passes -------------------------------------------------------------- */
+
+/* The device's time is its own while it has something to run. */
+static int await_copy(struct session *s, unsigned slot, struct err *e)
+{
+	uint64_t idle = 0;
+	int ret = 0;
+
+	for (;;) {
+		if (!idle && !flight_under_way(s))
+			idle = clock_ns();
+		if (swap_is_there(s->swapping.swap, slot, LOOK_US))
+			break;
+		ret = npu_poll(s->npu, e);
+		if (ret)
+			return ret;
+	}
+	s->stats.stall_ns += idle ? clock_ns() - idle : 0;
+	return 0;
+}
+
+int session_find_swapped(
+	struct session *s, uint32_t b, struct flight *f, struct err *e)
+{
+	struct swapping *w = &s->swapping;
+	const struct swap_place *place = &w->plan.place[b];
+	uint64_t ready;
+	unsigned slot;
+	int ret;
+
+	if (!place->temporary) {
+		f->weights =
+			w->resident[place->mapping].addr + (uint32_t)place->at;
+		return 0;
+	}
+	while (!swap_need(w->swap, w->turn[b], &slot, &ready)) {
+		ret = npu_wait(s->npu, flight_under_way(s)->seq, e);
+		if (ret)
+			return ret;
+	}
+	f->swap = (int)slot;
+	f->weights = w->slot[slot].addr;
+	ret = await_copy(s, slot, e);
+	if (!ret && s->opts.soc)
+		phone_wait(s->time, ready);
+	return ret;
+}
+
+/* ---- counters ------------------------------------------------------------ */
+
+void session_swap_stats(const struct session *s, struct session_stats *out)
+{
+	const struct swapping *w = &s->swapping;
+	struct swap_stats st = { 0 };
+
+	if (w->swap)
+		swap_stats(w->swap, &st);
+	out->copies = st.copies;
+	out->copied_bytes = st.bytes;
+	out->maps = w->plan.mappings + (w->swap ? SWAP_SLOTS : 0);
+	out->resident_bytes = w->plan.resident_bytes;
+	out->temporary_blocks = w->plan.temporary;
+}

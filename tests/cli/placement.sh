@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# What of the weights lies in the device's window: the same text under every
+# placement, in every window and by every method; what a window that is too
+# small is told; the counters; and micro-batches that fit only where weights
+# come and go.
+. "$(dirname "$0")/lib.sh"
+
+tiny=$tmp/tiny.gguf
+llada=$tmp/llada.gguf
+large=$tmp/large.gguf
+run_ok "$TANDEM" synth --like tiny -o "$tiny"
+run_ok "$TANDEM" synth --like tiny-llada -o "$llada"
+run_ok "$TANDEM" synth --like tiny --quant f32 -o "$large"
+
+generate() { # OPTION...
+  run_ok "$TANDEM" run -p 'Once upon a time there was' -n 24 --ignore-eos \
+    --json "$@"
+}
+essence() {
+  grep -oE '"(stop|logits_hash)":"[^"]*|"ids":\[[^]]*' "$tmp/out"
+}
+number() { # KEY
+  sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$tmp/out"
+}
+below() { # WHAT LESS MORE
+  checks=$((checks + 1))
+  [ "$2" -lt "$3" ] || fail "$1: $2 is not below $3"
+}
+
+# ---- the same text -----------------------------------------------------------
+same() { # OPTION...: with every placement
+  local want placement
+  generate "$@"
+  want=$(essence)
+  for placement in belady paging drop-all swap; do
+    generate "$@" --placement $placement --va-slots 4
+    check_eq "the text of $* with $placement" "$(essence)" "$want"
+  done
+  generate "$@" --placement swap --va-slots 5 --swap-poison \
+    --coherence check
+  check_eq "the text of $* with poisoned slots" "$(essence)" "$want"
+  check_eq "violations of $*" "$(number violations)" 0
+}
+# Of a window that the cache all but fills, so that not all weights fit.
+room=(--va-window 16M --ctx 6800)
+same -m "$large" "${room[@]}"
+same -m "$large" "${room[@]}" --prefill-chunk 4 --threads 1
+same -m "$large" "${room[@]}" --method opt-tree --draft "$tiny"
+same -m "$large" "${room[@]}" --temp 1 --seed 3 --doorbell eventfd
+same -m "$llada" --method llada --ctx 480
+run_ok "$TANDEM" convert "$large" "$tmp/large.tdm"
+generate -m "$tmp/large.tdm"
+want=$(essence)
+for share in 25% 50% 75%; do
+  generate -m "$tmp/large.tdm" --dram-budget $share --stage-slots 2 \
+    --placement swap --va-slots 6 --swap-poison
+  check_eq "the text with $share in memory" "$(essence)" "$want"
+done
+
+# ---- counters ----------------------------------------------------------------
+# On the phone nothing is waited for so little as by a plan, and never longer in
+# a larger window.
+stall() { # PLACEMENT CONTEXT
+  generate -m "$large" --clock soc:sd8elite --va-window 16M --ctx "$2" \
+    --placement "$1"
+  number stall_ps
+}
+last=0
+for context in 6300 6600 6900 7200 7300; do
+  swapped=$(stall swap $context)
+  check_eq "unmaps with swap and --ctx $context" "$(number unmaps)" 0
+  for other in belady paging drop-all; do
+    [ "$swapped" = 0 ] || below "stall of swap, $other, --ctx $context" \
+      "$swapped" "$(stall $other $context)"
+  done
+  checks=$((checks + 1))
+  [ "$swapped" -ge "$last" ] ||
+    fail "with --ctx $context the device waits $swapped, before $last"
+  last=$swapped
+done
+stall swap 7300 >"$tmp/stall"
+check_eq 'temporary blocks of a full window' "$(number temporary_blocks)" 4
+check_eq 'resident bytes of a full window' "$(number resident_bytes)" 0
+check_has 'the report' "$out" '"placement":{"policy":"swap"'
+passes=$(grep -o '"passes":[0-9]*' "$tmp/out" | head -n 1 | cut -d : -f 2)
+check_eq 'copies' "$(number copies)" $((4 * passes))
+first=$(cat "$tmp/stall")
+stall swap 7300 >"$tmp/stall"
+check_eq 'the same stall again' "$(cat "$tmp/stall")" "$first"
+run_ok "$TANDEM" run -m "$large" -p Hi -n 4 "${room[@]}" --placement swap \
+  --stats
+check_has 'the statistics' "$err" 'placement    swap: '
+
+# ---- micro-batches -----------------------------------------------------------
+# A window that holds all weights beside the activations of 128 rows, and not
+# beside those of 256 or 512: cache for every byte that is left, by --ctx.
+generate -m "$large" --va-window 16M --ctx 4000 --placement fixed
+left=$((16 * 1024 * 1024 - $(number bytes_mapped) - 8 * 4096))
+context=$((4000 + left / 2048))
+prompt=$(printf 'one two three four %.0s' $(seq 150)) # more than 512 tokens
+batch() { # PLACEMENT ROWS
+  run "$TANDEM" run -m "$large" -p "$prompt" -n 4 --ignore-eos --ids \
+    --va-window 16M --ctx "$context" --placement "$1" --prefill-chunk "$2"
+}
+batch fixed 128
+check_eq 'status of 128 rows, all mapped' "$status" 0
+ids=$out
+for rows in 256 512; do
+  batch fixed $rows
+  check_eq "status of $rows rows, all mapped" "$status" 1
+  check_eq "text of $rows rows, all mapped" "$out" ''
+  check_has "stderr of $rows rows" "$err" '--placement fixed keeps all'
+  check_has "stderr of $rows rows" "$err" 'MiB asked'
+  check_has "stderr of $rows rows" "$err" 'try --placement swap'
+  batch swap $rows
+  check_eq "status of $rows rows, swapped" "$status" 0
+  check_eq "ids of $rows rows, swapped" "$out" "$ids"
+done
+
+# ---- what is refused ---------------------------------------------------------
+run "$TANDEM" run -m "$large" -p Hi --va-window 16M --ctx 7700 --placement swap
+check_eq 'status below the smallest window' "$status" 1
+check_eq 'text below the smallest window' "$out" ''
+check_has 'stderr below the smallest window' "$err" 'two staging slots of 0.8'
+check_has 'stderr below the smallest window' "$err" '--va-window'
+run "$TANDEM" run -m "$tiny" -p Hi --placement swap --graph-switch sync \
+  --graph-rows 4
+check_eq 'status with --graph-switch' "$status" 1
+check_has 'stderr with --graph-switch' "$err" 'a graph is loaded with its'
+misuse "$TANDEM" run -m "$tiny" -p Hi --placement lru
+check_has 'stderr of no placement' "$err" drop-all
+
+finish
