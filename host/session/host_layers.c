@@ -568,6 +568,8 @@ static void fill_angles(struct host_layers *l, const struct block *b)
 void host_layers_run(struct host_layers *l, const struct host_rows *rows)
 {
 	l->rows = rows;
+	/* Reading brackets change nothing of a buffer, so that the session's
+	 * thread may do with it what it likes. */
 	for (uint32_t b = 0; b < l->n_blocks; b++) {
 		const struct block *block = &l->block[b];
 

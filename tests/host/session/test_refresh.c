@@ -110,12 +110,16 @@ static void check_unchanged(struct fixture *f, unsigned v)
 	snprintf(what, sizeof(what), "variant %u", v);
 	tokens(f, 70 + v, t, LONG);
 	pick_all(&p, t);
+	if (f->model->block_length)
+		end_blocks(&p);
 	pass(f, &p);
 	want = cached(f);
 	x = states(f, LONG);
 	for (int i = 0; i < 6; i++) {
 		if (i)
 			pick_any(&p, t);
+		if (f->model->block_length)
+			end_blocks(&p);
 		poison(f, &p);
 		refresh(r, &p);
 		same_states(f, r, &p, x);
@@ -166,6 +170,30 @@ static void test_blocks(void **state)
 	refresh_close(r);
 	free(want);
 	close_it(f);
+}
+
+/* Models that come with the program: trained, with matrices of several types.
+ */
+static void test_shipped(void **state)
+{
+	static const char *const files[] = { "flash/models/diffusion.gguf",
+		"flash/models/block.gguf" };
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct err e = { 0 };
+
+		take(f, &variants[1]);
+		assert_ok(model_open(&f->model, files[i], &e), &e);
+		f->file.n_layer = f->model->n_layer;
+		f->file.n_embd = f->model->n_embd;
+		f->file.n_kv_head = f->model->n_kv_head;
+		f->file.head_dim = f->model->head_dim;
+		f->file.n_vocab = f->model->n_vocab;
+		open_it(f);
+		check_unchanged(f, 20 + i);
+		close_it(f);
+	}
 }
 
 /* Another token here and there changes everything. */
@@ -566,6 +594,7 @@ static void test_causal(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_unchanged),
 	TEST(test_blocks),
+	TEST(test_shipped),
 	TEST(test_changed),
 	TEST(test_threads),
 	TEST(test_beside),

@@ -7,90 +7,13 @@
 #include "tensor/soc.h"
 #include "tests/host/session/refresh_fixture.h"
 
-/* Of rows of the variant's layers, from their definition. */
-static uint64_t refresh_ps(const struct soc *soc, const struct shape *m,
-	enum dtype type, bool f16, uint64_t rows)
-{
-	uint64_t q = (uint64_t)m->n_head * m->head_dim;
-	uint64_t kv = (uint64_t)m->n_kv_head * m->head_dim;
-	const uint64_t shape[][2] = { { q, m->n_embd }, { kv, m->n_embd },
-		{ kv, m->n_embd }, { m->n_embd, q }, { m->n_ff, m->n_embd },
-		{ m->n_ff, m->n_embd }, { m->n_embd, m->n_ff } };
-	struct price p;
-	uint64_t ps;
-
-	price_cpu(soc,
-		2 * LONG * kv * (f16 ? 2 : 4) + 2 * rows * q * sizeof(float),
-		4 * rows * LONG * q, &p);
-	ps = p.total_ps;
-	for (unsigned i = 0; i < 7; i++) {
-		assert_int_equal(price_cpu_matmul(soc, rows, shape[i][0],
-					 shape[i][1], type, &p),
-			0);
-		ps += p.total_ps;
-	}
-	return ps * m->n_layer;
-}
-
-static uint64_t copy_ps(const struct soc *soc, const struct shape *m, bool f16,
-	uint64_t positions)
-{
-	uint64_t stride = (uint64_t)m->n_kv_head * m->head_dim * (f16 ? 2 : 4);
-	struct price p;
-
-	price_cpu(soc,
-		2 * 2 * positions * m->n_layer * ((stride + 63) / 64 * 64), 0,
-		&p);
-	return p.total_ps;
-}
-
-static uint64_t pass_ps(struct fixture *f, const struct some *p)
-{
-	uint64_t began = session_phone_ps(f->s);
-
-	pass(f, p);
-	return session_phone_ps(f->s) - began;
-}
-
-static void check_phone(struct fixture *f, const struct shape *m,
-	const struct soc *soc, enum dtype type, bool f16, bool longer)
-{
-	struct refresh *r = refresher(f, (struct refresh_opts){ 1 });
-	uint64_t alone, work, began, copy;
-	struct session_stats before, after;
-	int32_t t[LONG];
-	struct some window, few;
-	struct err e = { 0 };
-
-	tokens(f, 150, t, LONG);
-	pick_all(&window, t);
-	pass(f, &window);
-	window.rows.n = LONG / 2;
-	pass(f, &window);
-	alone = pass_ps(f, &window);
-	pick_any(&few, t);
-	copy = copy_ps(soc, m, f16, LONG);
-	work = refresh_ps(soc, m, type, f16, few.rows.n);
-	print_message("%u rows: %llu ps, a pass %llu ps, copies %llu ps\n",
-		few.rows.n, (unsigned long long)work, (unsigned long long)alone,
-		(unsigned long long)copy);
-	assert_int_equal(work > alone, longer);
-	session_stats(f->s, &before);
-	began = session_phone_ps(f->s);
-	start(r, &few);
-	assert_int_equal(session_phone_ps(f->s) - began, copy);
-	assert_int_equal(pass_ps(f, &window), alone);
-	finish(r);
-	assert_int_equal(session_phone_ps(f->s) - began,
-		copy + (work > alone ? work : alone));
-	session_stats(f->s, &after);
-	assert_int_equal(after.price.cpu_ps - before.price.cpu_ps, copy + work);
-	began = session_phone_ps(f->s);
-	assert_ok(refresh_merge(r, (const uint32_t[]){ 0, 1 }, 2, 0, &e), &e);
-	assert_int_equal(
-		session_phone_ps(f->s) - began, copy_ps(soc, m, f16, 2));
-	refresh_close(r);
-}
+/* What is priced: a shape whose matrices have this type. */
+struct priced {
+	const struct soc *soc;
+	struct shape shape;
+	enum dtype type;
+	bool f16; /* its cache */
+};
 
 static struct shape shape_of(const struct model_file *m)
 {
@@ -115,26 +38,184 @@ static const struct soc *phone(void)
 	return &soc;
 }
 
+/* Of rows through its layers, from their definition. */
+static uint64_t refresh_ps(const struct priced *x, uint64_t rows, bool maps)
+{
+	const struct shape *m = &x->shape;
+	uint64_t q = (uint64_t)m->n_head * m->head_dim;
+	uint64_t kv = (uint64_t)m->n_kv_head * m->head_dim;
+	const uint64_t shape[][2] = { { q, m->n_embd }, { kv, m->n_embd },
+		{ kv, m->n_embd }, { m->n_embd, q }, { m->n_ff, m->n_embd },
+		{ m->n_ff, m->n_embd }, { m->n_embd, m->n_ff } };
+	/* Scores, sums of values, scores again. */
+	uint64_t times = maps ? 3 : 2, ps;
+	struct price p;
+
+	price_cpu(x->soc,
+		times * LONG * kv * (x->f16 ? 2 : 4) +
+			2 * rows * q * sizeof(float),
+		times * 2 * rows * LONG * q, &p);
+	ps = p.total_ps;
+	for (unsigned i = 0; i < 7; i++) {
+		assert_int_equal(price_cpu_matmul(x->soc, rows, shape[i][0],
+					 shape[i][1], x->type, &p),
+			0);
+		ps += p.total_ps;
+	}
+	return ps * m->n_layer;
+}
+
+/* Bytes of a position's keys, or values, in a layer. */
+static uint64_t slot_bytes(const struct priced *x)
+{
+	uint64_t bytes = (uint64_t)x->shape.n_kv_head * x->shape.head_dim *
+		(x->f16 ? 2 : 4);
+
+	return (bytes + 63) / 64 * 64;
+}
+
+static uint64_t copy_ps(const struct priced *x, uint64_t positions)
+{
+	struct price p;
+
+	price_cpu(x->soc, 2 * 2 * positions * x->shape.n_layer * slot_bytes(x),
+		0, &p);
+	return p.total_ps;
+}
+
+static uint64_t pass_ps(struct fixture *f, const struct some *p)
+{
+	uint64_t began = session_phone_ps(f->s);
+
+	pass(f, p);
+	return session_phone_ps(f->s) - began;
+}
+
+/* Rows that are no neighbours of one another. */
+static void pick_scattered(struct some *p, const int32_t *t, uint32_t step)
+{
+	uint8_t chosen[LONG] = { 0 };
+
+	for (uint32_t i = 0; i < LONG; i += step)
+		chosen[i] = 1;
+	pick(p, t, chosen);
+}
+
+/* A pass of the window, when nothing is beside it, after others. */
+static uint64_t alone_ps(
+	struct fixture *f, struct some *window, const int32_t *t)
+{
+	pick_all(window, t);
+	pass(f, window);
+	window->rows.n = LONG / 2;
+	pass(f, window);
+	return pass_ps(f, window);
+}
+
+/* Copying comes before a pass and computing lies beside it. */
+static void check_phone(struct fixture *f, const struct priced *x,
+	const struct some *few, bool maps, bool longer)
+{
+	struct refresh *r = refresher(f, (struct refresh_opts){ 1 });
+	uint64_t work = refresh_ps(x, few->rows.n, maps), began, alone;
+	uint64_t copy = copy_ps(x, LONG);
+	struct session_stats before, after;
+	int32_t t[LONG];
+	struct some window;
+	struct err e = { 0 };
+
+	tokens(f, 150, t, LONG);
+	alone = alone_ps(f, &window, t);
+	print_message("%u rows: %llu ps, a pass %llu ps, copies %llu ps\n",
+		few->rows.n, (unsigned long long)work,
+		(unsigned long long)alone, (unsigned long long)copy);
+	assert_int_equal(work > alone, longer);
+	session_stats(f->s, &before);
+	began = session_phone_ps(f->s);
+	assert_ok(refresh_start(r, &few->rows, maps, &e), &e);
+	assert_int_equal(session_phone_ps(f->s) - began, copy);
+	assert_int_equal(pass_ps(f, &window), alone);
+	finish(r);
+	assert_int_equal(session_phone_ps(f->s) - began,
+		copy + (work > alone ? work : alone));
+	session_stats(f->s, &after);
+	assert_int_equal(after.price.cpu_ps - before.price.cpu_ps, copy + work);
+	began = session_phone_ps(f->s);
+	assert_ok(refresh_merge(r, (const uint32_t[]){ 0, 1 }, 2, 0, &e), &e);
+	assert_int_equal(session_phone_ps(f->s) - began, copy_ps(x, 2));
+	refresh_close(r);
+}
+
+/* Where so much is merged that the device has to be told of it in between, 32
+ * ranges at a time, that is paid for. */
+static void check_told(struct fixture *f, const struct priced *x)
+{
+	struct refresh *r = refresher(f, (struct refresh_opts){ 1 });
+	struct price request, upkeep;
+	struct some window, few;
+	uint64_t began, requests;
+	int32_t t[LONG];
+
+	tokens(f, 151, t, LONG);
+	alone_ps(f, &window, t);
+	pick_scattered(&few, t, 5);
+	requests = (2 * few.rows.n * x->shape.n_layer - 1) / 32;
+	start(r, &few);
+	finish(r);
+	price_request(x->soc, &request);
+	price_maintenance(x->soc, 32 * slot_bytes(x), &upkeep);
+	assert_in_range(requests, 3, 100);
+	began = session_phone_ps(f->s);
+	merge(r);
+	assert_int_equal(session_phone_ps(f->s) - began,
+		copy_ps(x, few.rows.n) +
+			requests * (request.total_ps + upkeep.total_ps));
+	refresh_close(r);
+}
+
 static void test_phone(void **state)
 {
 	struct fixture *f = *state;
-	struct shape m;
+	struct priced x = { .soc = phone(), .type = DTYPE_TILE_Q4_0 };
+	int32_t t[LONG];
+	struct some few;
 
 	take(f, &variants[2]);
-	f->opts.soc = phone();
+	tokens(f, 152, t, LONG);
+	pick_scattered(&few, t, 6);
+	f->opts.soc = x.soc;
 	open_it(f);
-	m = shape_of(&f->file);
-	check_phone(f, &m, f->opts.soc, DTYPE_TILE_Q4_0, false, false);
+	x.shape = shape_of(&f->file);
+	check_phone(f, &x, &few, false, false);
+	check_told(f, &x);
 	close_it(f);
 
-	m.n_layer = 20;
-	m.n_embd = 4096;
-	m.n_ff = 8192;
-	m.n_kv_head = 2;
-	m.head_dim = 64;
-	f->opts.as = &m;
+	x.shape.n_layer = 20;
+	x.shape.n_embd = 4096;
+	x.shape.n_ff = 8192;
+	x.shape.head_dim = 64;
+	f->opts.as = &x.shape;
 	open_it(f);
-	check_phone(f, &m, f->opts.soc, DTYPE_TILE_Q4_0, false, true);
+	check_phone(f, &x, &few, false, true);
+	check_phone(f, &x, &few, true, true);
+	close_it(f);
+}
+
+static void test_phone_in_f16(void **state)
+{
+	struct fixture *f = *state;
+	struct priced x = { .soc = phone(), .type = DTYPE_Q4_0, .f16 = true };
+	int32_t t[LONG];
+	struct some few;
+
+	take(f, &variants[7]);
+	tokens(f, 153, t, LONG);
+	pick_all(&few, t);
+	f->opts.soc = x.soc;
+	open_it(f);
+	x.shape = shape_of(&f->file);
+	check_phone(f, &x, &few, true, false);
+	check_told(f, &x);
 	close_it(f);
 }
 
@@ -148,15 +229,15 @@ static void test_best_effort_on_a_phone(void **state)
 	struct some window, few;
 	struct refresh *r;
 	int32_t t[LONG];
-	struct shape m;
+	struct priced x = { .soc = phone(), .type = DTYPE_TILE_Q4_0 };
 
 	take(f, &variants[2]);
-	m = shape_of(&f->file);
-	m.n_layer = 20;
-	m.n_embd = 4096;
-	m.n_ff = 8192;
-	f->opts.as = &m;
-	f->opts.soc = phone();
+	x.shape = shape_of(&f->file);
+	x.shape.n_layer = 20;
+	x.shape.n_embd = 4096;
+	x.shape.n_ff = 8192;
+	f->opts.as = &x.shape;
+	f->opts.soc = x.soc;
 	open_it(f);
 	r = refresher(f, (struct refresh_opts){ 1, .best_effort = true });
 	tokens(f, 160, t, LONG);
@@ -167,7 +248,7 @@ static void test_best_effort_on_a_phone(void **state)
 	pass(f, &window);
 	alone = pass_ps(f, &window);
 	start(r, &few);
-	work = refresh_ps(f->opts.soc, &m, DTYPE_TILE_Q4_0, false, few.rows.n);
+	work = refresh_ps(&x, few.rows.n, false);
 	began = session_phone_ps(f->s);
 	for (; !refresh_finish(r, false); passes++)
 		pass(f, &window);
@@ -180,8 +261,8 @@ static void test_best_effort_on_a_phone(void **state)
 	began = session_phone_ps(f->s);
 	start(r, &few);
 	assert_true(refresh_finish(r, true));
-	assert_int_equal(session_phone_ps(f->s) - began,
-		work + copy_ps(f->opts.soc, &m, false, LONG));
+	assert_int_equal(
+		session_phone_ps(f->s) - began, work + copy_ps(&x, LONG));
 	refresh_close(r);
 	close_it(f);
 }
@@ -189,6 +270,7 @@ static void test_best_effort_on_a_phone(void **state)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_phone),
+	TEST(test_phone_in_f16),
 	TEST(test_best_effort_on_a_phone),
 };
 
