@@ -164,38 +164,48 @@ static int open_tokenizer(struct decoder *d, struct err *e)
 
 static bool runs(const struct method *method, const struct model *m)
 {
-	return method->diffusion == !m->causal &&
-		method->by_block == (m->block_length > 0);
+	unsigned kind = m->causal ? METHOD_CAUSAL
+		: m->block_length ? METHOD_BLOCK
+				  : METHOD_WINDOW;
+
+	return method_runs(method) & kind;
 }
 
 static enum model_role role_of(const struct method *m)
 {
-	if (m->by_block)
-		return MODEL_BLOCK;
-	return m->diffusion ? MODEL_DIFFUSION : MODEL_TARGET;
+	unsigned runs = method_runs(m);
+
+	if (runs & METHOD_CAUSAL)
+		return MODEL_TARGET;
+	return runs & METHOD_WINDOW ? MODEL_DIFFUSION : MODEL_BLOCK;
+}
+
+/* The one that others of its kind are measured by. */
+static const char *first_that_runs(const struct model *m)
+{
+	for (size_t i = 0; methods[i]; i++)
+		if (methods[i]->diffusion == !m->causal && runs(methods[i], m))
+			return methods[i]->name;
+	return "";
 }
 
 /* -EINVAL where the positions of one see what those of the other do not. */
 static int check_method(const struct decoder *d, struct err *e)
 {
-	const char *fits = "";
+	const struct model *m = d->model;
 
-	if (runs(d->method, d->model))
+	if (runs(d->method, m))
 		return 0;
-	if (d->model->causal)
+	if (m->causal)
 		return err_set(e, EINVAL,
 			"'%s' is no diffusion model, and method %s runs only "
 			"such; try --method %s",
-			d->model_path, d->method->name, methods[0]->name);
-	for (size_t i = 0; methods[i]; i++)
-		if (runs(methods[i], d->model))
-			fits = methods[i]->name;
+			d->model_path, d->method->name, first_that_runs(m));
 	return err_set(e, EINVAL,
 		"'%s' is a %s model, and method %s does not run such; try "
 		"--method %s",
-		d->model_path,
-		d->model->block_length ? "block diffusion" : "diffusion",
-		d->method->name, fits);
+		d->model_path, m->block_length ? "block diffusion" : "diffusion",
+		d->method->name, first_that_runs(m));
 }
 
 static int open_history(struct decoder *d, struct err *e)

@@ -13,6 +13,7 @@
 #include "host/method/method.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,23 +215,22 @@ static int check_models(const struct bench_methods *b, struct err *e)
 {
 	const struct methods_args *a = b->args;
 	const struct run_options *o = opt_values_of(a->run.options, &run_table);
-	unsigned diffusion = 0, by_block = 0;
+	unsigned common = UINT_MAX, any = 0;
 
 	for (unsigned i = 0; i < a->n_methods; i++) {
-		diffusion += a->method[i]->diffusion;
-		by_block += a->method[i]->by_block;
+		common &= method_runs(a->method[i]);
+		any |= method_runs(a->method[i]);
 	}
-	if (o->model && diffusion && diffusion < a->n_methods)
+	if (!o->model || common)
+		return 0;
+	if (any & METHOD_CAUSAL)
 		return err_set(e, EINVAL,
 			"no model is one for diffusion and for other methods "
 			"too; without -m each has the one that comes with the "
 			"program");
-	if (o->model && by_block && by_block < a->n_methods)
-		return err_set(e, EINVAL,
-			"no model is one for block diffusion and for other "
-			"diffusion too; without -m each has the one that comes "
-			"with the program");
-	return 0;
+	return err_set(e, EINVAL,
+		"no model is one for block diffusion and for other diffusion "
+		"too; without -m each has the one that comes with the program");
 }
 
 static int plan(struct bench_methods *b, struct err *e)

@@ -80,6 +80,7 @@ const struct method method_llada = {
 	.name = "llada",
 	.summary = "masked diffusion, block by block",
 	.diffusion = true,
+	.runs = METHOD_WINDOW,
 	.options = options,
 	.decode_rows = llada_rows,
 	.run = llada_run,

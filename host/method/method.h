@@ -97,14 +97,21 @@ struct method_env {
 	struct method_stats stats; /* added up over runs */
 };
 
+/* Models by what a position sees. */
+enum method_models {
+	METHOD_CAUSAL = 1, /* itself and what is before it */
+	METHOD_WINDOW = 2, /* all others */
+	METHOD_BLOCK = 4,  /* its block and what is before that */
+};
+
 struct method {
 	const char *name;    /* "autoregressive" */
 	const char *summary; /* one line for --help */
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
 	bool logits_ahead; /* computes more of them than it emits tokens */
-	bool diffusion;    /* runs models that fill masks */
-	bool by_block;     /* of these, those with a block_length */
+	bool diffusion;    /* fills masks, whole blocks of them */
+	unsigned runs;     /* enum method_models; 0: METHOD_CAUSAL */
 	/* Its own options and those it shares, beside drafting_table where it
 	 * needs a draft; NULL-terminated, NULL: none. */
 	const struct opt_table *const *options;
@@ -142,6 +149,11 @@ static inline const void *method_options(
 	const struct method_env *env, const struct opt_table *t)
 {
 	return env->options ? opt_values_of(env->options, t) : t->defaults;
+}
+
+static inline unsigned method_runs(const struct method *m)
+{
+	return m->runs ? m->runs : METHOD_CAUSAL;
 }
 
 /* Whether the options of that table mean something to it. */

@@ -19,10 +19,12 @@
 static const struct method plain = { .name = "plain" },
 			   drafting = { .name = "drafting",
 				   .needs_draft = true },
-			   masked = { .name = "masked", .diffusion = true },
+			   masked = { .name = "masked",
+				   .diffusion = true,
+				   .runs = METHOD_WINDOW },
 			   blocks = { .name = "blocks",
 				   .diffusion = true,
-				   .by_block = true };
+				   .runs = METHOD_BLOCK };
 
 static char dir[4096];
 

@@ -454,7 +454,7 @@ static void test_in_the_table(void **state)
 
 	assert_ptr_equal(m, &method_block);
 	assert_true(m->diffusion);
-	assert_true(m->by_block);
+	assert_int_equal(m->runs, METHOD_BLOCK);
 	assert_false(m->lossless);
 	assert_false(m->needs_draft);
 }
