@@ -22,27 +22,19 @@
 #include "host/session/session.h"
 #include "host/text/generation.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct state {
 	uint32_t length; /* of the model's blocks */
 };
 
-/* Of a run; d->arg. */
-struct text {
-	float *behind; /* [n_vocab] logits behind the text so far, where rows
-			* speak of the next position; NULL: they do not */
-};
+static const struct opt_table *const options[] = { &block_table, &steps_table,
+	&threshold_table, NULL };
 
-static const struct opt_table *const options[] = { &denoising_table, NULL };
-
-static int forward_block(struct denoising *d, struct err *e)
+static int forward_block(struct denoising *d, uint32_t *from, struct err *e)
 {
 	struct row row[WIRE_MAX_ROWS];
 	const struct rows rows = { SIGHT_BLOCK, d->end - d->begin, row };
 
+	*from = d->begin;
 	for (uint32_t i = 0; i < rows.n; i++)
 		row[i] = (struct row){ .token = d->x[d->begin + i],
 			.position = d->begin + i,
@@ -51,35 +43,26 @@ static int forward_block(struct denoising *d, struct err *e)
 	return session_forward(d->session, &rows, e);
 }
 
-static int logits_of(struct denoising *d, uint32_t at, struct err *e)
+/* What the last row of the pass behind us says, where it speaks of what is
+ * behind it. */
+static int keep_behind(
+	struct denoising *d, uint32_t row, uint32_t at, struct err *e)
 {
-	const struct text *t = d->arg;
-	const uint32_t row = at - d->begin;
-
-	if (!t->behind)
-		return session_logits(d->session, row, d->logits, e);
-	if (row)
-		return session_logits(d->session, row - 1, d->logits, e);
-	memcpy(d->logits, t->behind, d->n_vocab * sizeof(*d->logits));
-	return 0;
-}
-
-/* What the last row of the pass behind us says. */
-static int keep_behind(struct denoising *d, uint32_t row, struct err *e)
-{
-	const struct text *t = d->arg;
-
-	return t->behind ? session_logits(d->session, row, t->behind, e) : 0;
+	return d->shift ? denoising_keep_behind(d, row, at, e) : 0;
 }
 
 static int keep_block(struct denoising *d, struct err *e)
 {
 	const uint32_t n = d->end - d->begin;
-	int ret = forward_block(d, e);
+	uint32_t from;
+	int ret = forward_block(d, &from, e);
 
 	if (!ret)
-		ret = keep_behind(d, n - 1, e);
-	return ret ? ret : session_accept(d->session, SESSION_TEXT, NULL, n, e);
+		ret = keep_behind(d, n - 1, d->end, e);
+	if (ret)
+		return ret;
+	session_count_valid(d->session, n);
+	return session_accept(d->session, SESSION_TEXT, NULL, n, e);
 }
 
 static int read_prompt(struct denoising *d, struct err *e)
@@ -89,20 +72,22 @@ static int read_prompt(struct denoising *d, struct err *e)
 	uint32_t row;
 	int ret = session_prefill(d->session, SESSION_TEXT, prompt, n, &row, e);
 
-	return ret ? ret : keep_behind(d, row, e);
+	return ret ? ret : keep_behind(d, row, (uint32_t)n, e);
 }
 
 static int fill_blocks(
 	struct denoising *d, const struct method_env *env, struct err *e)
 {
-	const struct denoising_pass pass = { forward_block, logits_of };
+	const struct denoising_pass pass = { forward_block };
+	const struct steps_options *o = method_options(env, &steps_table);
+	const struct denoising_rule rule = { .steps = o->steps,
+		.threshold = denoising_threshold(env, -1) };
 	const struct state *state = env->state;
 	int ret = 0;
 
 	while (!ret && !gen_done(d->gen)) {
 		denoising_begin(d, state->length);
-		ret = denoising_fill(
-			d, denoising_options(env)->steps, &pass, e);
+		ret = denoising_fill(d, &rule, &pass, e);
 		if (!ret)
 			denoising_append(d);
 		if (!ret && !gen_done(d->gen))
@@ -114,39 +99,25 @@ static int fill_blocks(
 static int block_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
+	const struct steps_options *o = method_options(env, &steps_table);
 	struct denoising d;
-	struct text text = { 0 };
-	int ret = denoising_init(
-		&d, method_block.name, s, g, session_context(s), e);
+	int ret = denoising_init(&d, env, s, g, session_context(s), e);
 
-	d.arg = &text;
-	if (!ret && session_model(s)->shift_logits) {
-		text.behind = malloc(d.n_vocab * sizeof(*text.behind));
-		if (!text.behind)
-			ret = err_sys(e, ENOMEM, "cannot keep logits");
-	}
+	d.guessing.order = (enum guess_order)o->order;
 	if (!ret && !gen_done(g))
 		ret = read_prompt(&d, e);
 	if (!ret)
 		ret = fill_blocks(&d, env, e);
 	denoising_release(&d);
-	free(text.behind);
 	return ret;
 }
 
 static int block_open(
 	struct method_env *env, const struct model *m, struct err *e)
 {
-	uint32_t asked = denoising_options(env)->length;
 	struct state *state = env->state;
 
-	state->length = m->block_length;
-	if (asked == m->block_length || asked == DENOISING_LENGTH)
-		return 0;
-	return err_set(e, EINVAL,
-		"--block %u, but the model was trained with blocks of %u "
-		"positions; leave --block out",
-		asked, m->block_length);
+	return denoising_choose_length(env, m, &state->length, e);
 }
 
 static uint32_t block_rows(const struct method_env *env)

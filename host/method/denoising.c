@@ -2,52 +2,99 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "base/rng.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
+#include "host/session/rows.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
-#include "tensor/softmax.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define TOGETHER 16 /* rows of logits: the matrix is read once for them */
+
+/* ---- options ------------------------------------------------------------- */
+
 /* clang-format off */
-#define IN(field) OPT_IN(denoising_options, field)
-static const struct opt option_rows[] = {
-	{ OPT_UINT, 0, "block", IN(length), "N",
+static const struct opt block_rows[] = {
+	{ OPT_UINT, 0, "block", OPT_IN(block_options, length), "N",
 		"positions a diffusion model fills at a time ({})",
 		1, WIRE_MAX_ROWS },
-	{ OPT_UINT, 0, "block-steps", IN(steps), "N",
+};
+
+static const struct opt steps_rows[] = {
+	{ OPT_UINT, 0, "block-steps", OPT_IN(steps_options, steps), "N",
 		"passes it takes for a block at most (0: as many as the block "
 		"has positions)", 0, WIRE_MAX_ROWS },
+	{ OPT_CHOICE, 0, "order", OPT_IN(steps_options, order), NULL,
+		"which guesses of a pass stay first ({}): by probability, by "
+		"its lead over\nthe next one's, by least entropy, or any",
+		.choices = guess_orders },
+};
+
+static const struct opt threshold_rows[] = {
+	{ OPT_FLOAT, 0, "threshold", OPT_IN(threshold_options, threshold), "P",
+		"how probable a guess must be to stay, however many that are "
+		"(0.9; block: not,\nbut so many a pass as --block-steps says)",
+		0, 1 },
 };
 /* clang-format on */
 
-const struct opt_table denoising_table = {
-	.rows = option_rows,
-	.n = ARRAY_LEN(option_rows),
+const struct opt_table block_table = {
+	.rows = block_rows,
+	.n = ARRAY_LEN(block_rows),
 	.defaults =
-		&(const struct denoising_options){ .length = DENOISING_LENGTH },
-	.size = sizeof(struct denoising_options),
+		&(const struct block_options){ .length = DENOISING_LENGTH },
+	.size = sizeof(struct block_options),
 };
 
-const struct denoising_options *denoising_options(const struct method_env *env)
+const struct opt_table steps_table = {
+	.rows = steps_rows,
+	.n = ARRAY_LEN(steps_rows),
+	.defaults = &(const struct steps_options){ 0 },
+	.size = sizeof(struct steps_options),
+};
+
+const struct opt_table threshold_table = {
+	.rows = threshold_rows,
+	.n = ARRAY_LEN(threshold_rows),
+	.defaults = &(const struct threshold_options){ .threshold = -1 },
+	.size = sizeof(struct threshold_options),
+};
+
+uint32_t denoising_length(const struct method_env *env)
 {
-	return method_options(env, &denoising_table);
+	const struct block_options *o = method_options(env, &block_table);
+
+	return o->length;
+}
+
+int denoising_choose_length(const struct method_env *env, const struct model *m,
+	uint32_t *length, struct err *e)
+{
+	uint32_t asked = denoising_length(env);
+
+	*length = m->block_length ? m->block_length : asked;
+	if (asked == *length || asked == DENOISING_LENGTH)
+		return 0;
+	return err_set(e, EINVAL,
+		"--block %u, but the model was trained with blocks of %u "
+		"positions; leave --block out",
+		asked, m->block_length);
+}
+
+double denoising_threshold(const struct method_env *env, double otherwise)
+{
+	const struct threshold_options *o =
+		method_options(env, &threshold_table);
+
+	return o->threshold >= 0 ? o->threshold : otherwise;
 }
 
 /* ---- a text -------------------------------------------------------------- */
-
-struct guess {
-	uint32_t at;
-	int32_t token;
-	double confidence; /* the token's probability, without noise */
-};
 
 static int check_sampling(
 	const struct sampler_opts *o, const char *method, struct err *e)
@@ -61,31 +108,85 @@ static int check_sampling(
 		method);
 }
 
-int denoising_init(struct denoising *d, const char *method, struct session *s,
-	struct generation *g, uint32_t limit, struct err *e)
+int denoising_init(struct denoising *d, const struct method_env *env,
+	struct session *s, struct generation *g, uint32_t limit, struct err *e)
 {
 	const struct model *m = session_model(s);
+	size_t row = m->n_vocab * sizeof(float);
 
 	*d = (struct denoising){
 		.session = s,
 		.gen = g,
-		.sampling = gen_sampling(g),
-		.n_vocab = m->n_vocab,
+		.guessing = { .sampling = gen_sampling(g),
+			.n_vocab = m->n_vocab,
+			.mask = m->mask_token },
 		.limit = limit,
+		.shift = m->shift_logits,
 		.mask = m->mask_token,
-		.logits = gen_logits(g),
 	};
 	d->x = malloc(limit * sizeof(*d->x));
+	d->at = malloc(limit * sizeof(*d->at));
+	d->row = malloc(limit * sizeof(*d->row));
 	d->guess = malloc(limit * sizeof(*d->guess));
-	if (!d->x || !d->guess)
+	d->logits = malloc(TOGETHER * row);
+	d->behind = malloc(row);
+	if (!d->x || !d->at || !d->row || !d->guess || !d->logits || !d->behind)
 		return err_set(e, ENOMEM, "no memory for %u positions", limit);
-	return check_sampling(d->sampling, method, e);
+	return env->method->diffusion
+		? check_sampling(d->guessing.sampling, env->method->name, e)
+		: 0;
 }
 
 void denoising_release(struct denoising *d)
 {
 	free(d->x);
+	free(d->at);
+	free(d->row);
 	free(d->guess);
+	free(d->logits);
+	free(d->behind);
+}
+
+int denoising_whole_pass(struct denoising *d, uint32_t *from, struct err *e)
+{
+	*from = 0;
+	session_truncate(d->session, SESSION_TEXT, 0);
+	return session_continue(d->session, SESSION_TEXT, d->x, d->last, e);
+}
+
+int denoising_window_pass(
+	struct denoising *d, uint32_t from, uint32_t to, struct err *e)
+{
+	struct row row[WIRE_MAX_ROWS];
+	const struct rows rows = { SIGHT_WINDOW, to - from, row };
+
+	for (uint32_t i = 0; i < rows.n; i++)
+		row[i] = (struct row){ .token = d->x[from + i],
+			.position = from + i,
+			.sequence = SESSION_TEXT };
+	return session_forward(d->session, &rows, e);
+}
+
+uint32_t denoising_whole_limit(const struct session *s)
+{
+	uint32_t context = session_context(s), rows = session_max_rows(s);
+
+	return rows < context ? rows : context;
+}
+
+int denoising_check_room(const struct denoising *d, struct err *e)
+{
+	uint32_t trained = session_model(d->session)->n_ctx;
+	size_t n;
+
+	gen_tokens(d->gen, &n);
+	if (n < d->limit)
+		return 0;
+	return err_set(e, ENOSPC,
+		"a pass of a diffusion model computes all positions at "
+		"once, here %u at most, and the text has %zu; try a "
+		"shorter prompt%s",
+		d->limit, n, n < trained ? " or a larger --ctx" : "");
 }
 
 void denoising_begin(struct denoising *d, uint32_t length)
@@ -98,8 +199,16 @@ void denoising_begin(struct denoising *d, uint32_t length)
 	d->begin = (uint32_t)n;
 	d->end = d->begin +
 		(length < d->limit - d->begin ? length : d->limit - d->begin);
-	for (uint32_t i = d->begin; i < d->end; i++)
-		d->x[i] = d->mask;
+	d->last = d->begin;
+	denoising_extend(d, d->end - d->begin);
+}
+
+void denoising_extend(struct denoising *d, uint32_t masks)
+{
+	uint32_t room = d->limit - d->last;
+
+	for (uint32_t n = masks < room ? masks : room; n; n--)
+		d->x[d->last++] = d->mask;
 }
 
 void denoising_append(struct denoising *d)
@@ -108,78 +217,106 @@ void denoising_append(struct denoising *d)
 		gen_append(d->gen, d->x[i]);
 }
 
-/* ---- a pass -------------------------------------------------------------- */
+/* ---- guesses ------------------------------------------------------------- */
 
-/*
- * What counts when the largest wins. With Gumbel noise, new in each pass, the
- * winner is a draw at this temperature.
- */
-static double noisy_logit(
-	const struct denoising *d, uint32_t at, uint32_t pass, uint32_t token)
+uint32_t denoising_masks(
+	const struct denoising *d, uint32_t from, uint32_t to, uint32_t *at)
 {
-	const struct sampler_opts *o = d->sampling;
-	uint64_t counter = (uint64_t)at << 34 | (uint64_t)pass << 24 | token;
-	double logit = (double)d->logits[token];
+	uint32_t n = 0;
 
-	if (o->temperature == 0)
-		return logit;
-	return logit -
-		o->temperature *
-		log(-log(rng_uniform(o->seed, o->stream, counter)));
+	for (uint32_t i = from; i < to; i++)
+		if (d->x[i] == d->mask)
+			at[n++] = i;
+	return n;
 }
 
-/* The lowest id among equals; NaN never wins. */
-static int32_t choose(const struct denoising *d, uint32_t at, uint32_t pass)
+static void guess_one(struct denoising *d, const float *logits, uint32_t at,
+	uint32_t pass, uint32_t i)
 {
-	int32_t best = -1;
-	double most = 0;
+	guess_from(&d->guessing, logits, at, pass, &d->guess[i]);
+}
 
-	for (uint32_t v = 0; v < d->n_vocab; v++) {
-		double logit;
+/* guess[i ..] of at[i ..], which rows row[0 ..] speak of. */
+static int guess_rows(struct denoising *d, const uint32_t *row,
+	const uint32_t *at, uint32_t n, uint32_t pass, uint32_t i,
+	struct err *e)
+{
+	float *logits[TOGETHER];
+	uint32_t some;
+	int ret = 0;
 
-		if ((int32_t)v == d->mask)
-			continue;
-		logit = noisy_logit(d, at, pass, v);
-		if (best < 0 || logit > most || isnan(most)) {
-			best = (int32_t)v;
-			most = logit;
-		}
+	for (; i < n && !ret; i += some, row += some) {
+		some = n - i < TOGETHER ? n - i : TOGETHER;
+		for (uint32_t k = 0; k < some; k++)
+			logits[k] = d->logits + k * d->guessing.n_vocab;
+		ret = session_logits_rows(d->session, row, some, logits, e);
+		for (uint32_t k = 0; k < some && !ret; k++)
+			guess_one(d, logits[k], at[i + k], pass, i + k);
 	}
-	return best;
+	return ret;
 }
 
-static double confidence(const struct denoising *d, int32_t token)
+/* Whether no row speaks of the first of at[], but what was kept. */
+static bool is_behind(
+	const struct denoising *d, uint32_t from, const uint32_t *at)
 {
-	struct softmax all = { .most = -INFINITY, .temperature = 1 };
-	double p;
-
-	for (uint32_t v = 0; v < d->n_vocab; v++)
-		if ((int32_t)v != d->mask && (double)d->logits[v] > all.most)
-			all.most = (double)d->logits[v];
-	for (uint32_t v = 0; v < d->n_vocab; v++)
-		if ((int32_t)v != d->mask)
-			softmax_add(&all, (double)d->logits[v]);
-	p = softmax_of(&all, (double)d->logits[token]);
-	return p > 0 ? p : 0; /* logits that are no numbers say nothing */
+	if (!at[0] || at[0] >= from + d->shift)
+		return false;
+	assert(at[0] == d->behind_at);
+	return true;
 }
 
-static int surest_first(const void *pa, const void *pb)
+int denoising_guess(struct denoising *d, uint32_t from, const uint32_t *at,
+	uint32_t n, uint32_t pass, struct err *e)
 {
-	const struct guess *a = pa, *b = pb;
+	uint32_t i = 0;
 
-	if (a->confidence != b->confidence)
-		return a->confidence > b->confidence ? -1 : 1;
-	return a->at < b->at ? -1 : 1;
+	if (n && is_behind(d, from, at))
+		guess_one(d, d->behind, at[0], pass, i++);
+	/* Of the text's first position nobody speaks but itself. */
+	for (uint32_t k = i; k < n; k++)
+		d->row[k - i] = at[k] ? at[k] - d->shift - from : 0;
+	return guess_rows(d, d->row, at, n, pass, i, e);
 }
 
-/* What is filled stays. */
-static void tell_step(const struct denoising *d)
+int denoising_guess_of(struct denoising *d, const uint32_t *position,
+	uint32_t rows, const uint32_t *at, uint32_t n, uint32_t pass,
+	struct err *e)
+{
+	uint32_t i = 0, row = 0;
+
+	if (n && is_behind(d, position[0], at))
+		guess_one(d, d->behind, at[0], pass, i++);
+	for (uint32_t k = i; k < n; k++) {
+		while (position[row] + d->shift < at[k])
+			row++;
+		assert(row < rows && position[row] + d->shift == at[k]);
+		d->row[k - i] = row;
+	}
+	return guess_rows(d, d->row, at, n, pass, i, e);
+}
+
+int denoising_keep_behind(
+	struct denoising *d, uint32_t row, uint32_t at, struct err *e)
+{
+	d->behind_at = at;
+	return session_logits_rows(d->session, &row, 1, &d->behind, e);
+}
+
+void denoising_take(struct denoising *d, uint32_t n)
+{
+	session_count_valid(d->session, n);
+	for (uint32_t i = 0; i < n; i++)
+		d->x[d->guess[i].at] = d->guess[i].token;
+}
+
+void denoising_tell(const struct denoising *d, uint32_t from, uint32_t to)
 {
 	uint8_t mark[WIRE_MAX_ROWS];
 	const struct gen_step step = {
-		.first = d->begin,
-		.n = d->end - d->begin,
-		.token = d->x + d->begin,
+		.first = from,
+		.n = to - from,
+		.token = d->x + from,
 		.mark = mark,
 	};
 
@@ -190,46 +327,39 @@ static void tell_step(const struct denoising *d)
 	gen_step(d->gen, &step);
 }
 
-/* One pass: guess at every mask, keep the surest `keep`. */
-static int denoise(struct denoising *d, uint32_t pass, uint32_t keep,
-	const struct denoising_pass *how, struct err *e)
+/* ---- a block ------------------------------------------------------------- */
+
+/* Of n guesses, `left` passes of the schedule being still to come. */
+static uint32_t choose(struct denoising *d, const struct denoising_rule *rule,
+	uint32_t n, uint32_t left)
 {
-	uint32_t n = 0;
-	int ret = how->forward(d, e);
-
-	for (uint32_t at = d->begin; at < d->end && !ret; at++) {
-		struct guess *g = &d->guess[n];
-
-		if (d->x[at] != d->mask)
-			continue;
-		ret = how->logits(d, at, e);
-		if (ret)
-			break;
-		g->at = at;
-		g->token = choose(d, at, pass);
-		g->confidence = confidence(d, g->token);
-		n++;
+	if (rule->threshold >= 0) {
+		guesses_by_confidence(d->guess, n);
+		return guesses_over(d->guess, n, rule->threshold);
 	}
-	if (ret)
-		return ret;
-	qsort(d->guess, n, sizeof(*d->guess), surest_first);
-	session_count_valid(d->session, keep);
-	for (uint32_t i = 0; i < keep; i++)
-		d->x[d->guess[i].at] = d->guess[i].token;
-	tell_step(d);
-	return 0;
+	guesses_by_score(d->guess, n);
+	return n / left + (n % left ? 1 : 0);
 }
 
-int denoising_fill(struct denoising *d, uint32_t steps,
+int denoising_fill(struct denoising *d, const struct denoising_rule *rule,
 	const struct denoising_pass *how, struct err *e)
 {
-	uint32_t masks = d->end - d->begin;
-	int ret = 0;
+	uint32_t masks = d->end - d->begin, steps = rule->steps, from, n;
 
 	if (!steps || steps > masks)
 		steps = masks;
-	for (uint32_t i = 0; i < steps && !ret && !gen_done(d->gen); i++)
-		ret = denoise(
-			d, i, masks / steps + (i < masks % steps), how, e);
-	return ret;
+	for (uint32_t pass = 0;; pass++) {
+		int ret;
+
+		n = denoising_masks(d, d->begin, d->end, d->at);
+		if (!n || gen_done(d->gen))
+			return 0;
+		ret = how->forward(d, &from, e);
+		if (!ret)
+			ret = denoising_guess(d, from, d->at, n, pass, e);
+		if (ret)
+			return ret;
+		denoising_take(d, choose(d, rule, n, steps - pass));
+		denoising_tell(d, d->begin, d->end);
+	}
 }

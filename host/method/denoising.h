@@ -1,48 +1,81 @@
 /*
- * The block of masks that ends a text, and how it is filled: a pass says for
- * each mask what would stand there; the surest of these guesses stay for good,
- * the others are masks again (low-confidence remasking; Nie et al., "Large
- * Language Diffusion Models", 2025). What a pass computes, and which of its
- * rows speaks of a position, is the method's.
+ * A text that ends in masks, and how passes of a diffusion model fill them:
+ * a pass says for each mask what would stand there; some of these guesses stay,
+ * the others are masks again (Nie et al., "Large Language Diffusion Models",
+ * 2025). What a pass computes is the method's; which of its rows speaks of a
+ * position, what is guessed (host/method/guesses.h) and how a block is filled
+ * one pass after another stands here.
  *
- * The mask itself is never guessed: probabilities are those of the other
- * tokens. One thread; the session and the generation are borrowed.
+ * One thread; the session and the generation are borrowed.
  */
 #ifndef HOST_METHOD_DENOISING_H
 #define HOST_METHOD_DENOISING_H
 
 #include "base/opt.h"
+#include "host/method/guesses.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
 struct generation;
-struct guess;
 struct method_env;
-struct sampler_opts;
+struct model;
 struct session;
 
-#define DENOISING_LENGTH 32 /* where nothing is said */
+#define DENOISING_LENGTH 32 /* of a block, where nothing is said */
 
-struct denoising_options {
+/* ---- options ------------------------------------------------------------- */
+
+struct block_options {
 	uint32_t length; /* of a block, in positions */
-	uint32_t steps;  /* passes it takes at most; 0: one each */
 };
-extern const struct opt_table denoising_table;
+extern const struct opt_table block_table;
 
-const struct denoising_options *denoising_options(const struct method_env *);
+/* A set number of passes for a block. */
+struct steps_options {
+	uint32_t steps; /* at most; 0: one for each position */
+	int order;      /* enum guess_order */
+};
+extern const struct opt_table steps_table;
+
+/* As many as it takes until all guesses were sure. */
+struct threshold_options {
+	double threshold; /* of confidence; below 0: not said */
+};
+extern const struct opt_table threshold_table;
+
+uint32_t denoising_length(const struct method_env *);
+
+/* *length: of the blocks of a model that has such, which --block may not
+ * contradict; or --block. */
+int denoising_choose_length(const struct method_env *, const struct model *,
+	uint32_t *length, struct err *);
+
+/* --threshold, or `otherwise`. */
+double denoising_threshold(const struct method_env *, double otherwise);
+
+/* ---- a text -------------------------------------------------------------- */
 
 struct denoising {
 	struct session *session;
 	struct generation *gen;
-	const struct sampler_opts *sampling;
-	uint32_t n_vocab, limit; /* limit: positions there may be */
+	struct guessing guessing; /* by confidence, unless the method says */
+	uint32_t limit; /* positions there may be */
+	uint32_t shift; /* 1: a row speaks of the position behind its own */
 	int32_t mask;
-	float *logits;
-	int32_t *x; /* [limit] the text, with masks */
-	struct guess *guess;
-	uint32_t begin, end; /* of the block, which ends the text */
-	void *arg;           /* the method's, for its pass */
+	int32_t *x;          /* [limit] the text, with masks */
+	uint32_t *at;        /* [limit] positions, for the method's use */
+	struct guess *guess; /* [limit] */
+	uint32_t *row;       /* [limit] of a pass, that speak of at[] */
+	uint32_t begin, end; /* of the block */
+	uint32_t last;       /* where what is in x[] ends */
+	/* What speaks of the position `behind_at` though no row of a pass
+	 * does. */
+	float *behind; /* [n_vocab] */
+	uint32_t behind_at;
+	float *logits; /* some rows */
+	void *arg;     /* the method's */
 };
 
 /*
@@ -50,28 +83,79 @@ struct denoising {
  * are to be drawn in a way that it cannot. To be released whatever this
  * returns.
  */
-int denoising_init(struct denoising *, const char *method, struct session *,
-	struct generation *, uint32_t limit, struct err *);
+int denoising_init(struct denoising *, const struct method_env *,
+	struct session *, struct generation *, uint32_t limit, struct err *);
 void denoising_release(struct denoising *);
 
-/* Masks behind the text so far, which is shorter than the limit: `length` of
- * them, or what there is room for. */
+/*
+ * A pass of all positions, which keeps nothing of what was cached; and where
+ * such are computed, in the largest graph: how long a text may be, and
+ * -ENOSPC that tells that this one has no room for a block more.
+ */
+int denoising_whole_pass(
+	struct denoising *, uint32_t *from, struct err *);
+uint32_t denoising_whole_limit(const struct session *);
+int denoising_check_room(const struct denoising *, struct err *);
+
+/* The block: masks behind the text so far, which is shorter than the limit.
+ * `length` of them, or what there is room for. */
 void denoising_begin(struct denoising *, uint32_t length);
 
-struct denoising_pass {
-	/* Compute x[]. */
-	int (*forward)(struct denoising *, struct err *);
-	/* d->logits: what that says of position `at` of the block. */
-	int (*logits)(struct denoising *, uint32_t at, struct err *);
-};
-
-/* Fill the masks in at most `steps` passes, which share them out evenly; the
- * first ones take what is left over. */
-int denoising_fill(struct denoising *, uint32_t steps,
-	const struct denoising_pass *, struct err *);
+/* So many masks more, or what there is room for, behind all there is. */
+void denoising_extend(struct denoising *, uint32_t masks);
 
 /* The filled block is text: what ends a text ends it here, the rest is
  * dropped. */
 void denoising_append(struct denoising *);
+
+/* ---- passes -------------------------------------------------------------- */
+
+/* Masks in [from, to), into at[]; their number. */
+uint32_t denoising_masks(
+	const struct denoising *, uint32_t from, uint32_t to, uint32_t *at);
+
+/*
+ * guess[i] of at[i], ascending, from the pass behind us, whose rows are
+ * positions from `from` on; or position[rows], ascending, to which those that
+ * speak of at[] belong. `pass`: how many passes the block had before.
+ */
+int denoising_guess(struct denoising *, uint32_t from, const uint32_t *at,
+	uint32_t n, uint32_t pass, struct err *);
+int denoising_guess_of(struct denoising *, const uint32_t *position,
+	uint32_t rows, const uint32_t *at, uint32_t n, uint32_t pass,
+	struct err *);
+
+/* A pass of positions [from, to), which see all there is both ways. */
+int denoising_window_pass(
+	struct denoising *, uint32_t from, uint32_t to, struct err *);
+
+/* Row `row` of the pass behind us is what speaks of position `at` from now
+ * on. */
+int denoising_keep_behind(
+	struct denoising *, uint32_t row, uint32_t at, struct err *);
+
+/* The first n of guess[] stay. */
+void denoising_take(struct denoising *, uint32_t n);
+
+/* To who watches: what is filled of positions [from, to) stays. The text may
+ * have ended then. */
+void denoising_tell(const struct denoising *, uint32_t from, uint32_t to);
+
+/* What of the guesses stays. */
+struct denoising_rule {
+	uint32_t steps;           /* that share out a block evenly, the first
+				   * ones taking what is left over; 0: one for
+				   * each position */
+	double threshold;         /* instead, as many as it takes; < 0: not */
+};
+
+struct denoising_pass {
+	/* Compute x[], rows being positions from *from on. */
+	int (*forward)(struct denoising *, uint32_t *from, struct err *);
+};
+
+/* Fill the masks of the block. */
+int denoising_fill(struct denoising *, const struct denoising_rule *,
+	const struct denoising_pass *, struct err *);
 
 #endif

@@ -238,8 +238,8 @@ int session_accept(struct session *, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *);
 
 /*
- * For those who accept nothing: so many rows of the last forward gave a token
- * of the text. What is accepted is counted by itself.
+ * Where rows are no tree: so many of the last forward gave a token of the text.
+ * What is accepted of a tree is counted by itself.
  */
 void session_count_valid(struct session *, uint32_t rows);
 

@@ -153,7 +153,8 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 		length = s->at[path[n - 1]] + 1;
 	}
 	sequence_grow(s->sequences, sequence, length);
-	session_count_valid(s, n);
+	if (s->sight == SIGHT_TREE)
+		session_count_valid(s, n);
 	return 0;
 }
 

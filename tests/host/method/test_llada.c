@@ -141,8 +141,19 @@ int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
 	return 0;
 }
 
-int session_logits(
-	struct session *s, uint32_t row, float *logits, struct err *e)
+void session_truncate(struct session *s, uint32_t sequence, uint32_t length)
+{
+	assert_int_equal(sequence, SESSION_TEXT);
+	assert_int_equal(length, 0);
+}
+
+int session_forward(struct session *s, const struct rows *rows, struct err *e)
+{
+	fail_msg("a pass of some of the positions");
+	return -EINVAL;
+}
+
+static void logits_of(struct session *s, uint32_t row, float *logits)
 {
 	const uint32_t at = row + s->model.shift_logits;
 
@@ -152,6 +163,13 @@ int session_logits(
 	for (uint32_t v = 0; v < s->model.n_vocab; v++)
 		logits[v] = logit_of(s, s->hash, row, v);
 	s->rows++;
+}
+
+int session_logits_rows(struct session *s, const uint32_t *row, uint32_t n,
+	float *const *logits, struct err *e)
+{
+	for (uint32_t i = 0; i < n; i++)
+		logits_of(s, row[i], logits[i]);
 	return 0;
 }
 
@@ -199,6 +217,7 @@ static int setup(void **state)
 	f->sampling = sampler_defaults;
 	f->opts =
 		(struct generation_opts){ .n_predict = 40, .context = CONTEXT };
+	f->env.method = &method_llada;
 	f->env.options = &f->asked;
 	f->block.length = 8;
 	*state = f;

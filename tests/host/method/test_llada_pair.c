@@ -55,6 +55,7 @@ static int setup(void **state)
 	f->opts.context = CONTEXT;
 	f->opts.decode_rows = method_llada.decode_rows(&f->env);
 	f->sampling = sampler_defaults;
+	f->env.method = &method_llada;
 	f->env.options = &f->asked;
 	f->block.length = 8;
 	for (unsigned i = 0; i < N_PROMPT; i++)

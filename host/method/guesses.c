@@ -1,0 +1,179 @@
+#include "host/method/guesses.h"
+
+#include "base/rng.h"
+#include "host/text/sampler.h"
+#include "tensor/softmax.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+const char *const guess_orders[] = { "confidence", "margin", "entropy",
+	"random", NULL };
+
+/* ---- a guess ------------------------------------------------------------- */
+
+/* Of a position and a pass of its block there are so many numbers: one for each
+ * token, and one more for the position itself. */
+static double noise(
+	const struct guessing *g, uint32_t at, uint32_t pass, uint32_t which)
+{
+	uint64_t counter = (uint64_t)at << 34 | (uint64_t)pass << 24 | which;
+
+	return rng_uniform(g->sampling->seed, g->sampling->stream, counter);
+}
+
+/* What counts when the largest wins: then the winner is a draw. */
+static double noisy_logit(const struct guessing *g, const float *logits,
+	uint32_t at, uint32_t pass, uint32_t token)
+{
+	double t = g->sampling->temperature, logit = (double)logits[token];
+
+	return t == 0 ? logit
+		      : logit - t * log(-log(noise(g, at, pass, token)));
+}
+
+/* The lowest id among equals; NaN never wins. */
+static int32_t choose(const struct guessing *g, const float *logits,
+	uint32_t at, uint32_t pass)
+{
+	int32_t best = -1;
+	double most = 0;
+
+	for (uint32_t v = 0; v < g->n_vocab; v++) {
+		double logit;
+
+		if ((int32_t)v == g->mask)
+			continue;
+		logit = noisy_logit(g, logits, at, pass, v);
+		if (best < 0 || logit > most || isnan(most)) {
+			best = (int32_t)v;
+			most = logit;
+		}
+	}
+	return best;
+}
+
+static struct softmax all_tokens(const struct guessing *g, const float *logits)
+{
+	double t = g->sampling->temperature;
+	struct softmax all = { .most = -INFINITY,
+		.temperature = g->tempered && t > 0 ? t : 1 };
+
+	for (uint32_t v = 0; v < g->n_vocab; v++)
+		if ((int32_t)v != g->mask && (double)logits[v] > all.most)
+			all.most = (double)logits[v];
+	for (uint32_t v = 0; v < g->n_vocab; v++)
+		if ((int32_t)v != g->mask)
+			softmax_add(&all, (double)logits[v]);
+	return all;
+}
+
+static double margin(const struct guessing *g, const float *logits,
+	const struct softmax *all)
+{
+	double first = -INFINITY, second = -INFINITY;
+
+	for (uint32_t v = 0; v < g->n_vocab; v++) {
+		double logit = (double)logits[v];
+
+		if ((int32_t)v == g->mask)
+			continue;
+		if (logit > first) {
+			second = first;
+			first = logit;
+		} else if (logit > second) {
+			second = logit;
+		}
+	}
+	return softmax_of(all, first) - softmax_of(all, second);
+}
+
+static double negative_entropy(const struct guessing *g, const float *logits,
+	const struct softmax *all)
+{
+	double sum = 0;
+
+	for (uint32_t v = 0; v < g->n_vocab; v++) {
+		double p = softmax_of(all, (double)logits[v]);
+
+		if ((int32_t)v != g->mask && p > 0)
+			sum += p * log(p);
+	}
+	return sum;
+}
+
+static double number(double score, double otherwise)
+{
+	return isnan(score) ? otherwise : score;
+}
+
+void guess_from(const struct guessing *g, const float *logits, uint32_t at,
+	uint32_t pass, struct guess *out)
+{
+	struct softmax all = all_tokens(g, logits);
+	double p;
+
+	out->at = at;
+	out->token = choose(g, logits, at, pass);
+	p = softmax_of(&all, (double)logits[out->token]);
+	out->confidence = out->score = p > 0 ? p : 0;
+	if (g->order == ORDER_MARGIN)
+		out->score = number(margin(g, logits, &all), 0);
+	else if (g->order == ORDER_ENTROPY)
+		out->score = number(
+			negative_entropy(g, logits, &all), -INFINITY);
+	else if (g->order == ORDER_RANDOM)
+		out->score = noise(g, at, pass, g->n_vocab);
+}
+
+/* ---- which stay ---------------------------------------------------------- */
+
+static int order(double a, uint32_t at_a, double b, uint32_t at_b)
+{
+	if (a != b)
+		return a > b ? -1 : 1;
+	return at_a < at_b ? -1 : 1;
+}
+
+static int score_order(const void *pa, const void *pb)
+{
+	const struct guess *a = pa, *b = pb;
+
+	return order(a->score, a->at, b->score, b->at);
+}
+
+static int confidence_order(const void *pa, const void *pb)
+{
+	const struct guess *a = pa, *b = pb;
+
+	return order(a->confidence, a->at, b->confidence, b->at);
+}
+
+void guesses_by_score(struct guess *g, uint32_t n)
+{
+	qsort(g, n, sizeof(*g), score_order);
+}
+
+void guesses_by_confidence(struct guess *g, uint32_t n)
+{
+	qsort(g, n, sizeof(*g), confidence_order);
+}
+
+uint32_t guesses_over(const struct guess *g, uint32_t n, double threshold)
+{
+	uint32_t stay = 1;
+
+	while (stay < n && g[stay].confidence >= threshold)
+		stay++;
+	return stay;
+}
+
+uint32_t guesses_by_factor(const struct guess *g, uint32_t n, double factor)
+{
+	uint32_t stay = 1;
+
+	while (stay < n && g[stay].confidence >= 1 - factor / (stay + 2))
+		stay++;
+	return stay;
+}
