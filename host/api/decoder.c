@@ -266,8 +266,10 @@ int decoder_open_session(
 	d->session_opts = *o;
 	d->env.draft_length = drafting_length(&d->drafting);
 	d->session_opts.decode_rows = m->decode_rows(&d->env);
-	d->session_opts.smaller_graphs =
-		m->needs_draft && !d->session_opts.graph_switch;
+	d->session_opts.smaller_graphs = (m->needs_draft || m->diffusion) &&
+		!d->session_opts.graph_switch;
+	d->session_opts.larger_graphs =
+		m->diffusion && !d->session_opts.graph_switch;
 	d->session_opts.exit_layers =
 		m->exit_layers ? m->exit_layers(&d->env) : 0;
 	if (need)

@@ -51,6 +51,9 @@ struct session_opts {
 	/* Graphs of half as many rows, a quarter ... as well, down to 8: a
 	 * phone computes all rows of a graph. */
 	bool smaller_graphs;
+	/* Graphs of twice as many rows as the smaller of the two, four times
+	 * ... as well, up to the larger. */
+	bool larger_graphs;
 	/* That of the prefill alone, for decoding too: without the others. */
 	bool one_graph;
 	/*

@@ -122,13 +122,18 @@ static void add_graph(struct session_plan *p, uint32_t rows)
 }
 
 static void choose_graphs(
-	struct session_plan *p, bool smaller, uint32_t few, uint32_t many)
+	struct session_plan *p, bool smaller, bool larger, uint32_t few,
+	uint32_t many)
 {
 	for (unsigned halved = MAX_GRAPHS - 2; halved; halved--)
 		if (smaller && few >> halved >= LEAST_ROWS)
 			add_graph(p, few >> halved);
 	add_graph(p, few);
 	p->decode_graph = p->n_graphs - 1;
+	for (uint32_t rows = 2 * few;
+		larger && rows < many && p->n_graphs < MAX_GRAPHS - 1;
+		rows *= 2)
+		add_graph(p, rows);
 	add_graph(p, many);
 	p->max_rows = many;
 }
@@ -157,15 +162,15 @@ static void lay_out(struct session_plan *p, const struct model *m,
 				m->n_layer - p->resident);
 }
 
-/* One sequence alone lies in a row: it is one span, which of block diffusion
- * ends for each row where its block does. */
+/* One sequence alone lies in a row: it is one span, which of diffusion may end
+ * for each row where its block does. */
 static int choose_slots(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
 	uint64_t most = BUFFER_MAX / kv_bytes_per_token(p, m);
 	uint64_t slots = o->slots ? o->slots : p->context;
 
-	p->span_room = m->block_length ? WIRE_MAX_ROWS : 1;
+	p->span_room = m->causal ? 1 : WIRE_MAX_ROWS;
 	p->slots = p->context;
 	if (o->sequences == 1)
 		return 0;
@@ -258,7 +263,8 @@ int session_plan(struct session_plan *p, const struct model *m,
 	if (o->one_graph)
 		few = many;
 	p->least_blocks = o->graph_switch ? o->graph_blocks : MIN_BLOCKS;
-	choose_graphs(p, o->smaller_graphs && !o->one_graph, few, many);
+	choose_graphs(p, o->smaller_graphs && !o->one_graph, o->larger_graphs,
+		few, many);
 	lay_out(p, m, o);
 	return 0;
 }
