@@ -20,6 +20,7 @@ const struct method *const methods[] = {
 	&method_flash_ar,
 	&method_llada,
 	&method_block,
+	&method_dream,
 	&method_chain,
 	&method_specinfer,
 	&method_opt_tree,

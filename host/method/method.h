@@ -169,6 +169,7 @@ const struct method *method_find(const char *name);
 extern const struct method method_autoregressive;
 extern const struct method method_llada;
 extern const struct method method_block;
+extern const struct method method_dream;
 extern const struct method method_flash_ar;
 extern const struct method method_chain;
 extern const struct method method_specinfer;
