@@ -21,6 +21,7 @@ const struct method *const methods[] = {
 	&method_llada,
 	&method_block,
 	&method_dream,
+	&method_fast_dllm,
 	&method_chain,
 	&method_specinfer,
 	&method_opt_tree,
