@@ -22,6 +22,7 @@ const struct method *const methods[] = {
 	&method_block,
 	&method_dream,
 	&method_fast_dllm,
+	&method_multi_block,
 	&method_chain,
 	&method_specinfer,
 	&method_opt_tree,
