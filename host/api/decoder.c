@@ -194,6 +194,13 @@ static int check_method(const struct decoder *d, struct err *e)
 {
 	const struct model *m = d->model;
 
+	if (runs(d->method, m) && m->block_length && !m->shift_logits &&
+		!d->method->diffusion)
+		return err_set(e, EINVAL,
+			"the rows of '%s' do not speak of the next position, "
+			"so it cannot write from left to right as method %s "
+			"does; try --method %s",
+			d->model_path, d->method->name, first_that_runs(m));
 	if (runs(d->method, m))
 		return 0;
 	if (m->causal)

@@ -46,6 +46,7 @@ const struct method method_autoregressive = {
 	.name = "autoregressive",
 	.summary = "one token a pass",
 	.lossless = true,
+	.runs = METHOD_CAUSAL | METHOD_BLOCK,
 	.decode_rows = autoregressive_rows,
 	.run = autoregressive_run,
 };

@@ -172,6 +172,7 @@ extern const struct method method_block;
 extern const struct method method_dream;
 extern const struct method method_fast_dllm;
 extern const struct method method_multi_block;
+extern const struct method method_linear_spec;
 extern const struct method method_flash_ar;
 extern const struct method method_chain;
 extern const struct method method_specinfer;
