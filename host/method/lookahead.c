@@ -1,4 +1,4 @@
-#include "host/method/window.h"
+#include "host/method/lookahead.h"
 
 /* As many as cost nothing, or what is allowed; each row costs at least as much
  * as the one before it, so the first refusal is the last. */

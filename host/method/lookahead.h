@@ -4,8 +4,8 @@
  * NPU takes for n rows is a staircase, so rows up to the next step are free.
  * Arithmetic alone; any thread.
  */
-#ifndef HOST_METHOD_WINDOW_H
-#define HOST_METHOD_WINDOW_H
+#ifndef HOST_METHOD_LOOKAHEAD_H
+#define HOST_METHOD_LOOKAHEAD_H
 
 #include <stdint.h>
 

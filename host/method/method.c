@@ -23,6 +23,7 @@ const struct method *const methods[] = {
 	&method_dream,
 	&method_fast_dllm,
 	&method_multi_block,
+	&method_llada_npu,
 	&method_linear_spec,
 	&method_chain,
 	&method_specinfer,

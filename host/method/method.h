@@ -38,6 +38,8 @@ struct strbuf;
 	X(uint64_t, leaves)    /* of the trees */                             \
 	X(uint64_t, kept)      /* of their rows, behind the exit predictor */ \
 	X(uint64_t, expanded)  /* nodes that the draft looked behind */       \
+	X(uint64_t, revised)   /* tokens that were seen, and changed */       \
+	X(uint64_t, skipped)   /* rows without logits: their token stays */   \
 	X(uint64_t, draft_ns)                                                 \
 	X(uint64_t, draft_ps)                                                 \
 	X(uint64_t, verify_ns)                                                \
@@ -168,10 +170,11 @@ const struct method *method_find(const char *name);
 
 extern const struct method method_autoregressive;
 extern const struct method method_llada;
-extern const struct method method_block;
 extern const struct method method_dream;
 extern const struct method method_fast_dllm;
 extern const struct method method_multi_block;
+extern const struct method method_llada_npu;
+extern const struct method method_block;
 extern const struct method method_linear_spec;
 extern const struct method method_flash_ar;
 extern const struct method method_chain;

@@ -1,5 +1,6 @@
 #include "host/session/session_impl.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
@@ -10,6 +11,7 @@
 #include "host/session/logits.h"
 #include "host/session/switching.h"
 #include "shm/buffer.h"
+#include "tensor/tile.h"
 
 #include <errno.h>
 #include <string.h>
@@ -134,6 +136,25 @@ void session_add_host_work(struct session *s, const struct price *p)
 uint32_t session_priced_width(const struct session *s)
 {
 	return s->opts.as ? s->opts.as->n_embd : s->model->n_embd;
+}
+
+uint64_t session_expect_pass(const struct session *s, uint32_t rows)
+{
+	uint32_t longest = session_length(s, SESSION_TEXT) + rows, kind = 0;
+	uint64_t sum = 0;
+
+	if (!s->opts.soc)
+		return align_up(rows, TILE) / TILE;
+	while (kind + 1 < s->plan.n_graphs && s->plan.graph_rows[kind] < rows)
+		kind++;
+	for (uint32_t b = 0; b < s->n_blocks; b++) {
+		struct price p;
+
+		pricing_run(&s->pricing, b, s->plan.graph_rows[kind], longest,
+			&p);
+		sum += p.total_ps;
+	}
+	return sum;
 }
 
 uint64_t session_phone_ps(const struct session *s)

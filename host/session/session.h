@@ -285,6 +285,12 @@ void session_add_host_work(struct session *, const struct price *);
 /* The width of the model that is priced: that of `as`, or of what runs. */
 uint32_t session_priced_width(const struct session *);
 
+/*
+ * What a pass of so many rows takes the NPU, as they grow a staircase: of a
+ * phone picoseconds, of the text's cache as it is; without one, tiles of rows.
+ */
+uint64_t session_expect_pass(const struct session *, uint32_t rows);
+
 /* The present: picoseconds of the phone, 0 without one. */
 uint64_t session_phone_ps(const struct session *);
 

@@ -235,6 +235,12 @@ static void add_text(struct generation *g, int32_t id)
 		g->stop = GEN_STOP_ERROR;
 }
 
+bool gen_ends(const struct generation *g, int32_t id)
+{
+	return !g->opts.ignore_eos && g->opts.tokenizer &&
+		tokenizer_is_eog(g->opts.tokenizer, id);
+}
+
 static void advance(struct generation *g, int32_t id)
 {
 	size_t len, at;
@@ -243,8 +249,7 @@ static void advance(struct generation *g, int32_t id)
 		g->stop = GEN_STOP_ERROR;
 		return;
 	}
-	if (!g->opts.ignore_eos && g->opts.tokenizer &&
-		tokenizer_is_eog(g->opts.tokenizer, id))
+	if (gen_ends(g, id))
 		g->stop = GEN_STOP_EOS;
 	add_text(g, id);
 	len = g->held.len - undecided(g);

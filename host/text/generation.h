@@ -111,6 +111,8 @@ bool gen_is_watched(const struct generation *);
  */
 int gen_step_text(const struct generation *, const struct gen_step *,
 	struct strbuf *text, size_t *at);
+/* Whether the token would end the text. */
+bool gen_ends(const struct generation *, int32_t id);
 
 /* How tokens are to be drawn, for methods that do it themselves. */
 const struct sampler_opts *gen_sampling(const struct generation *);

@@ -1,0 +1,606 @@
+/*
+ * llada.cpp ("Efficient On-Device Diffusion LLM Inference with Mobile NPU",
+ * 2026, sections 3.2 and 3.3): masked or block diffusion whose passes fill an
+ * NPU. The prompt is computed once; from then on a pass computes a window of
+ * positions over what is cached, and
+ *
+ *   - tokens settle in stages (host/method/stages.h): they are seen long before
+ *     they are final, and revised meanwhile;
+ *   - the window begins at the first position where something is open and
+ *     reaches into the next block, further when few masks are left in the
+ *     current one (host/method/lookahead.h). What it says of later blocks is a
+ *     draft: it decides nothing, and is looked at again when its block comes;
+ *   - keys and values of a token that was decided in a pass, in which it was a
+ *     mask, are computed once more: the window holds it in the next pass;
+ *   - of stable tokens no logits are computed;
+ *   - visible tokens that the window has left behind are computed anew beside
+ *     the passes (host/method/revision.h).
+ *
+ * A finished block is told once its tokens are stable, or the text ends.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/method/denoising.h"
+#include "host/method/method.h"
+#include "host/method/stages.h"
+#include "host/method/lookahead.h"
+#include "host/model/model.h"
+#include "host/session/rows.h"
+#include "host/session/session.h"
+#include "host/text/generation.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum draft_input { DRAFT_MASK, DRAFT_VISIBLE };
+static const char *const draft_inputs[] = { "mask", "visible", NULL };
+
+enum window_from { FROM_INVISIBLE, FROM_UNSTABLE, FROM_BLOCK };
+static const char *const window_froms[] = { "invisible", "unstable", "block",
+	NULL };
+
+enum window_sight { SIGHT_OF_ALL, SIGHT_OF_BLOCKS };
+static const char *const window_sights[] = { "all", "blocks", NULL };
+
+struct npu_options {
+	double visible, stable, allowance;
+	uint32_t slide, late;
+	bool no_revision, fall, masked;
+	int draft_input, from, sight;
+};
+
+/* clang-format off */
+#define IN(field) OPT_IN(npu_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_FLOAT, 0, "visible", IN(visible), "P",
+		"llada-npu: how probable a guess must be for others to see it "
+		"({})", 0, 1 },
+	{ OPT_FLOAT, 0, "stable", IN(stable), "P",
+		"llada-npu: and to stay for good ({})", 0, 1 },
+	{ OPT_FLAG, 0, "no-revision", IN(no_revision), NULL,
+		"llada-npu: what is seen stays for good" },
+	{ OPT_FLAG, 0, "revision-falls", IN(fall), NULL,
+		"llada-npu: a token that is seen is a mask again, once, where "
+		"it has become less\nprobable than that" },
+	{ OPT_FLAG, 0, "revision-masked", IN(masked), NULL,
+		"llada-npu: the least probable of such tokens is a mask in the "
+		"pass that asks for\nit again" },
+	{ OPT_UINT, 0, "window", IN(slide), "N",
+		"llada-npu: rows of a pass, however far into later blocks (0: "
+		"to the end of the\nblock; {})", 0, WIRE_MAX_ROWS },
+	{ OPT_CHOICE, 0, "window-from", IN(from), NULL,
+		"llada-npu: where it begins ({}): at the first token that is "
+		"not seen, or not\nstable, or with the block",
+		.choices = window_froms },
+	{ OPT_CHOICE, 0, "window-sight", IN(sight), NULL,
+		"llada-npu: rows see all of it ({}), or nothing behind their "
+		"own block",
+		.choices = window_sights },
+	{ OPT_UINT, 0, "lookahead", IN(late), "N",
+		"llada-npu: masks left in a block at which passes reach "
+		"further (0: never; {})", 0, WIRE_MAX_ROWS },
+	{ OPT_FLOAT, 0, "lookahead-cost", IN(allowance), "P",
+		"llada-npu: what that may cost, as a share of the pass ({})",
+		0, 100 },
+	{ OPT_CHOICE, 0, "draft-input", IN(draft_input), NULL,
+		"llada-npu: what others see of a later block's guesses ({})",
+		.choices = draft_inputs },
+};
+/* clang-format on */
+
+static const struct opt_table npu_table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct npu_options){ .visible = 0.7,
+		.stable = 0.9,
+		.slide = 32,
+		.late = 4,
+		.draft_input = DRAFT_VISIBLE },
+	.size = sizeof(struct npu_options),
+};
+
+static const struct opt_table *const options[] = { &block_table, &npu_table,
+	NULL };
+
+struct state {
+	uint32_t length; /* of a block */
+	bool by_block;   /* the model is of blocks */
+};
+
+/* A text. Its current block is d->begin .. d->end; what lies behind it up to
+ * d->last are drafts. */
+struct text {
+	struct denoising *d;
+	const struct npu_options *o;
+	struct method_stats *stats;
+	struct stages_rule rule;
+	struct window_rule window;
+	struct place *place; /* [limit] */
+	uint32_t length;     /* of blocks, which begin at `first` */
+	uint32_t first;
+	uint32_t told;   /* tokens that are text */
+	uint32_t cached; /* tokens */
+	uint32_t from, to, passes;
+	bool by_block, fresh; /* the block's drafts were not looked at again */
+	int64_t asked_masked; /* a position that is a mask in this pass; -1 */
+};
+
+/* ---- the window ---------------------------------------------------------- */
+
+static bool is_open(const struct text *t, uint32_t at)
+{
+	const struct place *p = &t->place[at];
+
+	if (p->stale || at < t->d->begin)
+		return p->stale;
+	return p->stage == STAGE_INVISIBLE || t->o->from == FROM_BLOCK ||
+		(t->o->from == FROM_UNSTABLE && p->stage == STAGE_VISIBLE);
+}
+
+static uint32_t first_open(const struct text *t)
+{
+	uint32_t at = t->first;
+
+	while (!is_open(t, at))
+		at++;
+	return at;
+}
+
+/* The row that speaks of it comes before it, unless what that says is known,
+ * and the same in all passes. */
+static uint32_t first_row(const struct text *t, uint32_t open)
+{
+	const struct denoising *d = t->d;
+
+	return t->by_block && open == d->behind_at ? open : open - d->shift;
+}
+
+/* The end of the last block that somebody may still want. */
+static uint32_t wanted_end(const struct text *t)
+{
+	size_t n = t->told - t->first + gen_left(t->d->gen);
+	uint64_t end = t->first + (n + t->length - 1) / t->length * t->length;
+
+	return end < t->d->limit ? (uint32_t)end : t->d->limit;
+}
+
+static uint32_t masks_left(const struct text *t)
+{
+	uint32_t n = 0;
+
+	for (uint32_t at = t->d->begin; at < t->d->end; at++)
+		n += t->place[at].stage == STAGE_INVISIBLE;
+	return n;
+}
+
+static void choose_window(struct text *t)
+{
+	struct denoising *d = t->d;
+	uint32_t most = wanted_end(t), room = session_max_rows(d->session);
+
+	t->from = first_row(t, first_open(t));
+	if (most < d->end)
+		most = d->end;
+	if (most - t->from > room)
+		most = t->from + room;
+	t->to = window_end(&t->window, t->from,
+		t->by_block || t->o->sight == SIGHT_OF_BLOCKS
+			? d->end
+			: d->end - d->shift,
+		masks_left(t), most);
+	if (t->to > d->last)
+		denoising_extend(d, t->to - d->last);
+	d->last = t->to > d->end ? t->to : d->end;
+}
+
+/* ---- a pass -------------------------------------------------------------- */
+
+/* Of what is seen, the token that is least sure is asked for as a mask. */
+static void choose_masked(struct text *t)
+{
+	t->asked_masked = -1;
+	if (!t->o->masked)
+		return;
+	for (uint32_t at = t->from + t->d->shift; at < t->to; at++) {
+		const struct place *p = &t->place[at];
+
+		if (at < t->d->begin || p->stage != STAGE_VISIBLE || p->stale ||
+			at >= t->d->end)
+			continue;
+		if (t->asked_masked < 0 ||
+			p->confidence < t->place[t->asked_masked].confidence)
+			t->asked_masked = at;
+	}
+}
+
+static int32_t input(const struct text *t, uint32_t at)
+{
+	const struct place *p = &t->place[at];
+	bool draft = at >= t->d->end;
+
+	if (at < t->first)
+		return t->d->x[at];
+	if (p->stage == STAGE_INVISIBLE || at == t->asked_masked ||
+		(draft && t->o->draft_input == DRAFT_MASK))
+		return t->d->mask;
+	return p->token;
+}
+
+/* As far as its block goes, or what there is of that. */
+static uint32_t block_end(const struct text *t, uint32_t at)
+{
+	uint32_t there = t->to > t->cached ? t->to : t->cached, end;
+
+	end = at < t->first ? t->first
+			    : t->first +
+			((at - t->first) / t->length + 1) * t->length;
+	return end < there ? end : there;
+}
+
+static int forward(struct text *t, struct err *e)
+{
+	struct denoising *d = t->d;
+	struct row row[WIRE_MAX_ROWS];
+	struct rows rows = { SIGHT_WINDOW, t->to - t->from, row };
+
+	if (t->by_block || t->o->sight == SIGHT_OF_BLOCKS)
+		rows.sight = SIGHT_BLOCK;
+	for (uint32_t i = 0; i < rows.n; i++) {
+		uint32_t at = t->from + i;
+
+		d->x[at] = input(t, at);
+		row[i] = (struct row){ .token = d->x[at],
+			.position = at,
+			.sequence = SESSION_TEXT };
+		if (rows.sight == SIGHT_BLOCK)
+			row[i].end = block_end(t, at);
+	}
+	t->passes++;
+	return session_forward(d->session, &rows, e);
+}
+
+/* Keys and values of the current block and what is before it; drafts leave
+ * none. */
+static int keep(struct text *t, struct err *e)
+{
+	struct denoising *d = t->d;
+	uint32_t to = t->to < d->end ? t->to : d->end;
+	int ret = session_accept(
+		d->session, SESSION_TEXT, NULL, to - t->from, e);
+
+	if (to > t->cached)
+		t->cached = to;
+	for (uint32_t at = t->from; at < to; at++)
+		if (at >= t->first && d->x[at] != d->mask)
+			t->place[at].stale = false;
+	return ret;
+}
+
+/* Positions that rows speak of and about which something is to be known. */
+static uint32_t choose_asked(struct text *t)
+{
+	const struct denoising *d = t->d;
+	uint32_t n = 0, at = t->from, end = t->to + d->shift;
+
+	if (!t->by_block || at != d->behind_at)
+		at += d->shift;
+	if (at < t->first)
+		at = t->first;
+	for (end = end < d->last ? end : d->last; at < end; at++) {
+		if (t->place[at].stage == STAGE_STABLE)
+			t->stats->skipped++;
+		else
+			d->at[n++] = at;
+	}
+	return n;
+}
+
+/* A draft has no say yet, and changes freely. */
+static void take_draft(struct text *t, const struct guess *g)
+{
+	struct place *p = &t->place[g->at];
+
+	p->stage = g->confidence >= t->rule.visible ? STAGE_VISIBLE
+						    : STAGE_INVISIBLE;
+	p->token = g->token;
+	p->confidence = g->confidence;
+}
+
+/* The guesses of the pass; how many tokens others see from now on. */
+static uint32_t take(struct text *t, uint32_t n)
+{
+	struct denoising *d = t->d;
+	const struct guess *best = NULL;
+	uint32_t seen = 0, promoted = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct guess *g = &d->guess[i];
+		struct place *p = &t->place[g->at];
+		bool masked = p->stage == STAGE_INVISIBLE, first;
+		struct stages_rule rule = t->rule;
+		unsigned change;
+
+		if (g->at >= d->end) {
+			take_draft(t, g);
+			continue;
+		}
+		first = t->fresh && g->at >= d->begin;
+		rule.fall |= first; /* a draft of before counts no more */
+		change = stages_take(p, &rule, g);
+		t->stats->revised += !!(change & CHANGE_REVISED);
+		if (change & CHANGE_FELL && first)
+			p->held = false;
+		seen += !!(change & CHANGE_SEEN);
+		promoted += masked && p->stage != STAGE_INVISIBLE;
+		if (p->stage == STAGE_INVISIBLE && g->at >= d->begin &&
+			(!best || g->confidence > best->confidence))
+			best = g;
+	}
+	if (!promoted && best) {
+		stages_promote(&t->place[best->at], &t->rule, best);
+		seen++;
+	}
+	t->fresh = false;
+	return seen;
+}
+
+/* To who watches. */
+static void tell_step(const struct text *t)
+{
+	const struct denoising *d = t->d;
+	int32_t token[WIRE_MAX_ROWS];
+	uint8_t mark[WIRE_MAX_ROWS];
+	const struct gen_step step = { .first = t->told,
+		.n = d->last - t->told,
+		.token = token,
+		.mark = mark };
+
+	if (!gen_is_watched(d->gen))
+		return;
+	for (uint32_t i = 0; i < step.n; i++) {
+		const struct place *p = &t->place[t->told + i];
+
+		token[i] = p->token;
+		mark[i] = p->stage == STAGE_INVISIBLE ? GEN_MASK
+			: t->told + i >= d->end       ? GEN_DRAFT
+			: p->stage == STAGE_STABLE    ? GEN_STABLE
+						      : GEN_VISIBLE;
+	}
+	gen_step(d->gen, &step);
+}
+
+/* ---- the text ------------------------------------------------------------ */
+
+/* What is stable from the left, or all there is up to `end`. */
+static void tell(struct text *t, uint32_t end, bool all)
+{
+	while (t->told < end &&
+		(all || t->place[t->told].stage == STAGE_STABLE)) {
+		gen_append(t->d->gen, t->place[t->told].token);
+		t->told++;
+	}
+}
+
+/* Behind a stable token that ends the text nothing is wanted. */
+static void cut_at_end(struct text *t)
+{
+	struct denoising *d = t->d;
+
+	for (uint32_t at = d->begin; at < d->end; at++)
+		if (t->place[at].stage == STAGE_STABLE &&
+			gen_ends(d->gen, t->place[at].token))
+			d->end = d->last = at + 1;
+}
+
+/* Where the finished block ends the text; 0: it does not. */
+static uint32_t text_end(const struct text *t)
+{
+	const struct denoising *d = t->d;
+
+	for (uint32_t at = d->begin; at < d->end; at++)
+		if (gen_ends(d->gen, t->place[at].token))
+			return at + 1;
+	return d->end == d->limit || d->end >= wanted_end(t) ? d->end : 0;
+}
+
+static void begin_block(struct text *t)
+{
+	struct denoising *d = t->d;
+	uint32_t end = d->end + t->length;
+
+	for (uint32_t at = d->begin; at < d->end; at++)
+		t->place[at].stale |= t->o->from == FROM_BLOCK;
+	d->begin = d->end;
+	if (end > d->limit)
+		end = d->limit;
+	if (d->last < end)
+		denoising_extend(d, end - d->last);
+	d->end = end;
+	for (uint32_t at = d->begin; at < d->end; at++) {
+		struct place *p = &t->place[at];
+
+		if (t->o->draft_input == DRAFT_MASK)
+			p->stage = STAGE_INVISIBLE;
+		p->stale = p->stage != STAGE_INVISIBLE;
+	}
+	t->fresh = true;
+}
+
+static int end_block(struct text *t, struct err *e)
+{
+	struct denoising *d = t->d;
+	uint32_t end = text_end(t);
+
+	if (end)
+		tell(t, end, true);
+	if (gen_done(d->gen))
+		return 0;
+	if (end == d->limit)
+		return denoising_check_room(d, e);
+	begin_block(t);
+	return 0;
+}
+
+/* What the last row before the block says of its first position stays the
+ * same, where rows see nothing behind their block. */
+static int keep_behind(struct text *t, struct err *e)
+{
+	struct denoising *d = t->d;
+
+	if (!d->shift || !t->by_block || t->from >= d->begin ||
+		t->to < d->begin)
+		return 0;
+	return denoising_keep_behind(d, d->begin - 1 - t->from, d->begin, e);
+}
+
+static int take_pass(struct text *t, struct err *e)
+{
+	struct denoising *d = t->d;
+	uint32_t n = 0;
+	int ret;
+
+	choose_window(t);
+	choose_masked(t);
+	ret = forward(t, e);
+	if (!ret) {
+		n = choose_asked(t);
+		ret = denoising_guess(d, t->from, d->at, n, t->passes, e);
+	}
+	if (!ret)
+		ret = keep_behind(t, e);
+	if (!ret)
+		ret = keep(t, e);
+	if (ret)
+		return ret;
+	if (t->asked_masked >= 0)
+		t->place[t->asked_masked].stale = true;
+	session_count_valid(d->session, take(t, n));
+	cut_at_end(t);
+	tell(t, d->end, false);
+	if (!gen_done(d->gen))
+		tell_step(t);
+	if (!gen_done(d->gen) && !masks_left(t))
+		ret = end_block(t, e);
+	return ret;
+}
+
+/* The prompt and the first block's masks, which see one another. */
+static int first_pass(struct text *t, struct err *e)
+{
+	struct denoising *d = t->d;
+	uint32_t n;
+	int ret;
+
+	t->from = 0;
+	t->to = d->end;
+	session_truncate(d->session, SESSION_TEXT, 0);
+	ret = forward(t, e);
+	n = choose_asked(t);
+	if (!ret)
+		ret = denoising_guess(d, 0, d->at, n, t->passes, e);
+	if (!ret)
+		ret = keep(t, e);
+	if (!ret)
+		session_count_valid(d->session, take(t, n));
+	return ret;
+}
+
+static int read_prompt(struct text *t, struct err *e)
+{
+	struct denoising *d = t->d;
+	size_t n;
+	const int32_t *prompt = gen_tokens(d->gen, &n);
+	uint32_t row;
+	int ret = session_prefill(d->session, SESSION_TEXT, prompt, n, &row, e);
+
+	t->cached = (uint32_t)n;
+	return ret || !d->shift ? ret
+				: denoising_keep_behind(d, row, t->cached, e);
+}
+
+static int write_text(struct text *t, struct err *e)
+{
+	struct denoising *d = t->d;
+	int ret = denoising_check_room(d, e);
+
+	if (ret)
+		return ret;
+	denoising_begin(d, t->length);
+	t->first = t->told = d->begin;
+	ret = t->by_block ? read_prompt(t, e) : first_pass(t, e);
+	if (!ret && !masks_left(t))
+		ret = end_block(t, e);
+	while (!ret && !gen_done(d->gen))
+		ret = take_pass(t, e);
+	return ret;
+}
+
+static uint64_t time_of_pass(const void *arg, uint32_t rows)
+{
+	return session_expect_pass(arg, rows);
+}
+
+static int npu_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	const struct npu_options *o = method_options(env, &npu_table);
+	const struct state *state = env->state;
+	struct denoising d;
+	struct text t = { .d = &d,
+		.o = o,
+		.stats = &env->stats,
+		.rule = { o->visible, o->stable, !o->no_revision, o->fall },
+		.window = { o->slide, o->late, o->allowance, time_of_pass, s },
+		.length = state->length,
+		.by_block = state->by_block,
+		.asked_masked = -1 };
+	uint32_t limit = t.by_block ? session_context(s)
+				    : denoising_whole_limit(s);
+	int ret = denoising_init(&d, env, s, g, limit, e);
+
+	t.place = calloc(limit, sizeof(*t.place));
+	if (!ret && !t.place)
+		ret = err_set(e, ENOMEM, "no memory for %u positions", limit);
+	if (!ret && !gen_done(g))
+		ret = write_text(&t, e);
+	denoising_release(&d);
+	free(t.place);
+	return ret;
+}
+
+static int npu_open(
+	struct method_env *env, const struct model *m, struct err *e)
+{
+	const struct npu_options *o = method_options(env, &npu_table);
+	struct state *state = env->state;
+
+	if (o->stable < o->visible)
+		return err_set(e, EINVAL,
+			"--stable %g is less than --visible %g; what stays for "
+			"good must be at least as probable as what is seen",
+			o->stable, o->visible);
+	state->by_block = m->block_length > 0;
+	return denoising_choose_length(env, m, &state->length, e);
+}
+
+#define BLOCKS 4 /* in a pass, where those before are cached */
+
+static uint32_t npu_rows(const struct method_env *env)
+{
+	const struct state *state = env->state;
+	uint32_t rows = BLOCKS * state->length;
+
+	return state->by_block && rows < WIRE_MAX_ROWS ? rows : WIRE_MAX_ROWS;
+}
+
+const struct method method_llada_npu = {
+	.name = "llada-npu",
+	.summary = "masked or block diffusion that fills an NPU",
+	.diffusion = true,
+	.runs = METHOD_WINDOW | METHOD_BLOCK,
+	.options = options,
+	.state_bytes = sizeof(struct state),
+	.open = npu_open,
+	.decode_rows = npu_rows,
+	.run = npu_run,
+};

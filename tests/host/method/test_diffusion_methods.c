@@ -1,0 +1,502 @@
+/*
+ * Methods that fill masks, against each other where they must agree: what one
+ * does with a cache, a window or several blocks at once, another does without.
+ * On a device that the test computes, and again on a real device process
+ * (TANDEM_NPU; skipped without).
+ */
+#include "tests/host/method/diffusion_text.h"
+
+#include <errno.h>
+
+static int setup(void **state)
+{
+	*state = calloc(1, sizeof(struct diffusion_writer));
+	dt_init(*state, harness_seed(), true);
+	return 0;
+}
+
+static int setup_pair(void **state)
+{
+	struct diffusion_writer *w = calloc(1, sizeof(*w));
+
+	*state = w;
+	dt_init(w, harness_seed(), false);
+	w->opts.coherence = COHERENCE_CHECK;
+	w->opts.precision = WIRE_INT8;
+	w->file.type = DTYPE_Q8_0;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct diffusion_writer *w = *state;
+
+	model_close(w->model);
+	free(w);
+	return 0;
+}
+
+/* Between what few and what most guesses of a random model reach. */
+static const char *const threshold[] = { "threshold=0.014", "threshold=0.02",
+	"threshold=0.05", "threshold=1" };
+static const char *const visible[] = { "visible=0.014", "visible=0.02",
+	"visible=0.05", "visible=1" };
+#define LEVELS 4
+
+static unsigned passes(const struct diffusion_text *t)
+{
+	return (unsigned)t->session.decode_rows.passes;
+}
+
+/* ---- thresholds ---------------------------------------------------------- */
+
+/* With more of a threshold a pass decides less; with the highest one token. */
+static void test_threshold(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, llada;
+	unsigned before = 0;
+
+	dt_model(w, dt_keys);
+	for (unsigned i = 0; i < LEVELS; i++) {
+		DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none",
+			threshold[i]);
+		assert_true(passes(&t) >= before);
+		before = passes(&t);
+	}
+	DT_WRITE(w, &llada, "llada", "block=8");
+	dt_same(&t, &llada);
+	assert_int_equal(passes(&t), 40);
+	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "threshold=0");
+	assert_int_equal(passes(&t), 5);
+	DT_WRITE(w, &llada, "llada", "block=8", "block-steps=1");
+	dt_same(&t, &llada);
+}
+
+static void test_factor(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, other;
+
+	dt_model(w, dt_keys);
+	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "factor=1e-9");
+	DT_WRITE(w, &other, "llada", "block=8");
+	dt_same(&t, &other);
+	/* 1 - f/(k+1) is 0 or less for all of 8 guesses. */
+	DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=none", "factor=9");
+	DT_WRITE(w, &other, "llada", "block=8", "block-steps=1");
+	dt_same(&t, &other);
+}
+
+/* ---- caches -------------------------------------------------------------- */
+
+/* Where nothing is behind the block there is nothing more to cache; and one
+ * pass a block has no later one. */
+static void test_caches(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text none, prefix, dual;
+
+	dt_model(w, dt_keys);
+	DT_WRITE(w, &prefix, "fast-dllm", "block=8", "cache=prefix",
+		threshold[1]);
+	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", threshold[1]);
+	dt_same(&prefix, &dual);
+	DT_WRITE(w, &none, "fast-dllm", "block=8", "cache=none", "suffix=8",
+		"threshold=0");
+	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", "suffix=8",
+		"threshold=0");
+	dt_same(&none, &dual);
+	DT_WRITE(w, &prefix, "fast-dllm", "block=8", "cache=prefix", "suffix=8",
+		"threshold=1");
+	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", "suffix=8",
+		"threshold=1");
+	/* Blocks' later passes compute 16 rows, or 8. */
+	assert_int_equal(
+		prefix.session.rows - dual.session.rows, 5 * 7 * 8);
+}
+
+/* Right behind a pass over everything, a pass over some of it says the same of
+ * the same tokens, bit for bit. */
+static void test_fresh_cache(void **state)
+{
+	enum { N = 30, FROM = 19 };
+	struct diffusion_writer *w = *state;
+	const size_t row = w->file.n_vocab;
+	float *whole = malloc((N - FROM) * row * sizeof(float));
+	float *some = malloc((N - FROM) * row * sizeof(float));
+	struct row window[N - FROM];
+	const struct rows rows = { SIGHT_WINDOW, N - FROM, window };
+	struct session *s;
+	struct err e = { 0 };
+
+	dt_model(w, dt_keys);
+	w->opts.decode_rows = N;
+	pair_open(&s, w->model, &w->opts);
+	assert_ok(session_continue(s, SESSION_TEXT, w->prompt, N, &e), &e);
+	assert_ok(session_logits_range(s, FROM, N - FROM, whole, &e), &e);
+	assert_ok(session_accept(s, SESSION_TEXT, NULL, FROM, &e), &e);
+	for (unsigned i = 0; i < N - FROM; i++)
+		window[i] = (struct row){ .token = w->prompt[FROM + i],
+			.position = FROM + i };
+	assert_ok(session_forward(s, &rows, &e), &e);
+	assert_ok(session_logits_range(s, 0, N - FROM, some, &e), &e);
+	assert_memory_equal(whole, some, (N - FROM) * row * sizeof(float));
+	pair_close(&s);
+	free(whole);
+	free(some);
+}
+
+/* The first token of a block, which no row of a cached pass speaks of. */
+static void test_shifted_caches(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t;
+
+	dt_model(w, dt_shifted_keys);
+	for (unsigned i = 0; i < LEVELS; i++) {
+		DT_WRITE(w, &t, "fast-dllm", "block=8", "cache=dual",
+			threshold[i]);
+		assert_int_equal(t.n, w->n_prompt + w->n_predict);
+		for (size_t k = 0; k < t.n; k++)
+			assert_int_not_equal(t.token[k], DT_MASK);
+	}
+	/* Two tokens of a block come out of its first pass, unless the surest
+	 * is the first. */
+	assert_in_range(passes(&t), 5 * 7, 5 * 8);
+}
+
+/* ---- several blocks ------------------------------------------------------ */
+
+/* One after another, and all computed anew. */
+static void test_one_block_at_a_time(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, other;
+
+	for (unsigned shifted = 0; shifted < 2; shifted++) {
+		dt_model(w, shifted ? dt_shifted_keys : dt_keys);
+		for (unsigned i = 0; i < LEVELS; i++) {
+			DT_WRITE(w, &t, "multi-block", "block=8",
+				"add-block-at=1", "full-block-at=1",
+				"refresh-every=1", threshold[i]);
+			DT_WRITE(w, &other, "fast-dllm", "block=8",
+				"cache=none", threshold[i]);
+			dt_same(&t, &other);
+			assert_int_equal(passes(&t), passes(&other));
+		}
+	}
+}
+
+/* Of a model of blocks, exactly so with a cache. */
+static void check_blocks(struct diffusion_writer *w)
+{
+	struct diffusion_text t, other;
+
+	for (unsigned i = 0; i < LEVELS; i++) {
+		DT_WRITE(w, &t, "multi-block", "add-block-at=1",
+			"full-block-at=1", threshold[i]);
+		DT_WRITE(w, &other, "block", threshold[i]);
+		dt_same(&t, &other);
+	}
+	/* And several at once end sooner. */
+	DT_WRITE(w, &other, "multi-block", threshold[1]);
+	assert_int_equal(other.n, t.n);
+	DT_WRITE(w, &t, "multi-block", "add-block-at=1", threshold[1]);
+	assert_true(passes(&other) <= passes(&t));
+}
+
+static void test_blocks(void **state)
+{
+	struct diffusion_writer *w = *state;
+
+	dt_model(w, dt_block_keys);
+	check_blocks(w);
+	dt_model(w, dt_shifted_block_keys);
+	check_blocks(w);
+}
+
+/* A block that is cached later is computed more often, and is the same. */
+static void test_delay(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, other;
+
+	dt_model(w, dt_shifted_block_keys);
+	DT_WRITE(w, &other, "multi-block", threshold[1]);
+	DT_WRITE(w, &t, "multi-block", "cache-delay=3", threshold[1]);
+	dt_same(&t, &other);
+	assert_true(t.session.rows > other.session.rows);
+}
+
+/* ---- llada-npu ----------------------------------------------------------- */
+
+#define PLAIN \
+	"no-revision", "window=0", "window-from=block", "lookahead=0"
+
+/* Without revision and lookahead it is threshold decoding. */
+static void test_npu_is_threshold_decoding(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, other;
+
+	for (unsigned shifted = 0; shifted < 2; shifted++) {
+		dt_model(w, shifted ? dt_shifted_block_keys : dt_block_keys);
+		for (unsigned i = 0; i < LEVELS; i++) {
+			DT_WRITE(w, &t, "llada-npu", PLAIN, visible[i],
+				"stable=1");
+			DT_WRITE(w, &other, "block", threshold[i]);
+			dt_same(&t, &other);
+		}
+	}
+	dt_model(w, dt_keys);
+	for (unsigned i = 0; i < LEVELS; i++) {
+		DT_WRITE(w, &t, "llada-npu", "block=8", PLAIN, visible[i],
+			"stable=1");
+		DT_WRITE(w, &other, "multi-block", "block=8", "add-block-at=1",
+			"full-block-at=1", threshold[i]);
+		dt_same(&t, &other);
+	}
+}
+
+/* Rows that see nothing behind their block, and drafts that nobody sees. */
+static void check_lookahead(struct diffusion_writer *w, const char *sight)
+{
+	struct diffusion_text t, other;
+	unsigned ahead = 0;
+
+	for (unsigned i = 0; i < LEVELS; i++) {
+		DT_WRITE(w, &other, "llada-npu", sight, "lookahead=0",
+			"window=0", "draft-input=mask", visible[i], "stable=1");
+		DT_WRITE(w, &t, "llada-npu", sight, "lookahead=8", "window=0",
+			"lookahead-cost=9", "draft-input=mask", visible[i],
+			"stable=1");
+		dt_same(&t, &other);
+		ahead += t.session.rows > other.session.rows;
+		DT_WRITE(w, &t, "llada-npu", sight, "lookahead=4", "window=20",
+			"draft-input=mask", visible[i], "stable=1");
+		dt_same(&t, &other);
+	}
+	assert_true(ahead);
+}
+
+static void test_lookahead_changes_nothing(void **state)
+{
+	struct diffusion_writer *w = *state;
+
+	dt_model(w, dt_block_keys);
+	check_lookahead(w, "window-sight=all");
+	dt_model(w, dt_shifted_block_keys);
+	check_lookahead(w, "window-sight=all");
+	dt_model(w, dt_keys);
+	check_lookahead(w, "window-sight=blocks");
+}
+
+/* Every switch: a whole text without a mask, and no more passes than tokens but
+ * for the few that compute what was decided once more. */
+static void test_switches(void **state)
+{
+	static const char *const on[][3] = { { NULL }, { "revision-falls" },
+		{ "revision-masked" }, { "window-from=unstable" },
+		{ "draft-input=mask" }, { "window=0" }, { "window=20" },
+		{ "lookahead-cost=9", "lookahead=8" }, { "no-revision" } };
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t;
+
+	for (unsigned m = 0; m < 4; m++) {
+		dt_model(w, m == 0 ? dt_keys
+				: m == 1 ? dt_shifted_keys
+				: m == 2 ? dt_block_keys
+					 : dt_shifted_block_keys);
+		for (unsigned i = 0; i < sizeof(on) / sizeof(on[0]); i++) {
+			const char *option[] = { "visible=0.02", "stable=0.04",
+				"block=8", on[i][0], on[i][1], NULL };
+
+			if (m > 1)
+				option[2] = "block=32"; /* as it is */
+			dt_write(w, "llada-npu", option, &t);
+			assert_int_equal(t.n, w->n_prompt + w->n_predict);
+			for (size_t k = 0; k < t.n; k++)
+				assert_int_not_equal(t.token[k], DT_MASK);
+			assert_in_range(passes(&t), 1, 2 * w->n_predict);
+		}
+	}
+}
+
+static void test_thresholds_in_order(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t;
+	const char *const option[] = { "visible=0.8", "stable=0.7", NULL };
+
+	dt_model(w, dt_keys);
+	dt_try(w, "llada-npu", option, &t);
+	assert_int_equal(t.ret, -EINVAL);
+	assert_non_null(strstr(t.e.text, "--stable 0.7"));
+	assert_non_null(strstr(t.e.text, "--visible 0.8"));
+}
+
+/* ---- linear-spec --------------------------------------------------------- */
+
+static void test_linear_spec(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, plain;
+
+	dt_model(w, dt_shifted_block_keys);
+	for (unsigned i = 0; i < 12; i++) {
+		w->sampling.temperature = i % 3 ? 0.4 * (i % 3) : 0;
+		w->sampling.seed = i;
+		w->n_predict = i < 6 ? 40 + i : i - 6;
+		w->n_prompt = 1 + i;
+		DT_WRITE(w, &plain, "autoregressive");
+		DT_WRITE(w, &t, "linear-spec");
+		dt_same(&t, &plain);
+		assert_true(t.stats.accepted <= t.stats.drafted);
+	}
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+static const struct {
+	const char *method;
+	bool by_block;
+} all[] = { { "dream", false }, { "fast-dllm", false },
+	{ "multi-block", false }, { "multi-block", true },
+	{ "llada-npu", false }, { "llada-npu", true }, { "block", true } };
+#define ALL (sizeof(all) / sizeof(all[0]))
+
+static const char *const *usual(unsigned i)
+{
+	static const char *const npu[] = { "visible=0.02", "stable=0.03",
+		"block=8", NULL };
+	static const char *const npu_block[] = { "visible=0.02", "stable=0.03",
+		NULL };
+	static const char *const sure[] = { "threshold=0.02", "block=8", NULL };
+	static const char *const dream[] = { "block-steps=5", "block=8", NULL };
+	static const char *const sure_block[] = { "threshold=0.02", NULL };
+
+	if (!strcmp(all[i].method, "dream"))
+		return dream;
+	if (!strcmp(all[i].method, "llada-npu"))
+		return all[i].by_block ? npu_block : npu;
+	return all[i].by_block ? sure_block : sure;
+}
+
+/* A limit that is no multiple of the block, none at all, and the context. */
+static void test_lengths(void **state)
+{
+	static const uint32_t n_predict[] = { 0, 1, 7, 8, 9, 33, 1000 };
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t;
+
+	for (unsigned i = 0; i < ALL; i++) {
+		dt_model(w, all[i].by_block ? dt_shifted_block_keys
+					    : dt_shifted_keys);
+		for (unsigned k = 0; k < 7; k++) {
+			bool full = n_predict[k] == 1000;
+
+			w->n_predict = n_predict[k];
+			dt_write(w, all[i].method, usual(i), &t);
+			assert_int_equal(t.n, full ? DT_CONTEXT
+				: w->n_prompt + w->n_predict);
+			assert_int_equal(t.stop, full ? GEN_STOP_CONTEXT
+						      : GEN_STOP_LENGTH);
+		}
+	}
+}
+
+static void test_whatever_the_pair(void **state)
+{
+	static const enum coherence level[] = { COHERENCE_OFF, COHERENCE_STRICT,
+		COHERENCE_CHECK };
+	struct diffusion_writer *w = *state;
+	struct diffusion_text first, t;
+
+	for (unsigned i = 0; i < ALL; i++) {
+		dt_model(w, all[i].by_block ? dt_shifted_block_keys
+					    : dt_shifted_keys);
+		for (unsigned k = 0; k < 3; k++) {
+			w->opts.coherence = level[k];
+			w->opts.threads = 1 + k % 2;
+			w->opts.va_window = k == 1 ? WIRE_WINDOW_MIN
+				: session_defaults.va_window;
+			dt_write(w, all[i].method, usual(i), &t);
+			if (!k)
+				first = t;
+			dt_same(&t, &first);
+			assert_true(t.session.logits_hash ==
+				first.session.logits_hash);
+		}
+	}
+}
+
+/* A prompt with no room for a block, by name. */
+static void test_no_room(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t;
+
+	w->opts.context = 32;
+	w->n_prompt = 32;
+	w->n_predict = 0;
+	for (unsigned i = 0; i < ALL; i++) {
+		dt_model(w, all[i].by_block ? dt_shifted_block_keys
+					    : dt_shifted_keys);
+		dt_write(w, all[i].method, usual(i), &t);
+		assert_int_equal(t.n, 32);
+	}
+}
+
+static void test_seldom_options(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t;
+	const char *const other[] = { "block=16", NULL };
+
+	for (unsigned i = 0; i < ALL; i++) {
+		dt_model(w, all[i].by_block ? dt_shifted_block_keys
+					    : dt_shifted_keys);
+		w->sampling.top_k = 4;
+		dt_try(w, all[i].method, usual(i), &t);
+		assert_int_equal(t.ret, -EINVAL);
+		assert_non_null(strstr(t.e.text, "--top-k"));
+		assert_non_null(strstr(t.e.text, all[i].method));
+		w->sampling.top_k = 0;
+		if (!all[i].by_block)
+			continue;
+		dt_try(w, all[i].method, other, &t);
+		assert_int_equal(t.ret, -EINVAL);
+		assert_non_null(strstr(t.e.text, "--block 16"));
+	}
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+#define PAIR(x) \
+	{ #x " on a pair", x, setup_pair, teardown, NULL }
+static const struct CMUnitTest tests[] = {
+	TEST(test_threshold),
+	TEST(test_factor),
+	TEST(test_caches),
+	TEST(test_fresh_cache),
+	TEST(test_shifted_caches),
+	TEST(test_one_block_at_a_time),
+	TEST(test_blocks),
+	TEST(test_delay),
+	TEST(test_npu_is_threshold_decoding),
+	TEST(test_lookahead_changes_nothing),
+	TEST(test_switches),
+	TEST(test_thresholds_in_order),
+	TEST(test_linear_spec),
+	TEST(test_lengths),
+	TEST(test_no_room),
+	TEST(test_seldom_options),
+	PAIR(test_blocks),
+	PAIR(test_npu_is_threshold_decoding),
+	PAIR(test_lookahead_changes_nothing),
+	PAIR(test_fresh_cache),
+	PAIR(test_linear_spec),
+	PAIR(test_whatever_the_pair),
+};
+
+TEST_MAIN(tests)
