@@ -211,7 +211,8 @@ static int check_method(const struct decoder *d, struct err *e)
 	return err_set(e, EINVAL,
 		"'%s' is a %s model, and method %s does not run such; try "
 		"--method %s",
-		d->model_path, m->block_length ? "block diffusion" : "diffusion",
+		d->model_path,
+		m->block_length ? "block diffusion" : "diffusion",
 		d->method->name, first_that_runs(m));
 }
 

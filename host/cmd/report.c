@@ -125,9 +125,9 @@ static void draft_text(const struct decoder *d, double run_s, FILE *f)
 		"             %" PRIu64 " cycles, %" PRIu64 " drafted, %" PRIu64
 		" accepted (%.1f %%), mean accepted length %.2f, %.1f %% of "
 		"the time\n",
-		d->drafting.name, m->cycles, m->drafted, m->accepted,
-		100 * method_acceptance(m), method_accepted_length(m),
-		100 * share(m->draft_ns, run_s));
+		d->method->needs_draft ? d->drafting.name : "the model itself",
+		m->cycles, m->drafted, m->accepted, 100 * method_acceptance(m),
+		method_accepted_length(m), 100 * share(m->draft_ns, run_s));
 	if (d->method->tell) {
 		struct strbuf line = STRBUF_INIT;
 
@@ -135,6 +135,17 @@ static void draft_text(const struct decoder *d, double run_s, FILE *f)
 		fprintf(f, "%s\n", line.data ? line.data : "");
 		strbuf_release(&line);
 	}
+}
+
+/* What became of guesses. */
+static void diffusion_text(const struct decoder *d, FILE *f)
+{
+	const struct method_stats *m = &d->env.stats;
+
+	fprintf(f,
+		"diffusion    %" PRIu64 " tokens revised, logits of %" PRIu64
+		" rows not computed, as their tokens stay\n",
+		m->revised, m->skipped);
 }
 
 /* Behind the prompt. */
@@ -233,6 +244,8 @@ void report_text(const struct run_report *r, FILE *f)
 		rows_text(r, f);
 	if (d->env.stats.cycles)
 		draft_text(d, t.total_s - t.load_s, f);
+	if (d->env.stats.skipped || d->env.stats.revised)
+		diffusion_text(d, f);
 	if (d->history)
 		history_text(d, f);
 	if (session_flash_how(d->session))
@@ -353,9 +366,14 @@ static void put_draft(json_t *o, const struct run_report *r)
 	const struct method_stats *m = &r->decoder->env.stats;
 	struct rates t = rates_of(r);
 
+	if (r->decoder->method->diffusion) {
+		put_u64(o, "revised_tokens", m->revised);
+		put_u64(o, "skipped_logits_rows", m->skipped);
+	}
 	if (!m->cycles)
 		return;
-	put_str(o, "draft_model", r->decoder->drafting.name);
+	if (r->decoder->method->needs_draft)
+		put_str(o, "draft_model", r->decoder->drafting.name);
 	json_object_set_new(o, "acceptance_simulated",
 		json_boolean(drafting_is_told(&r->decoder->drafting)));
 	put_u64(o, "tree_rows_kept", m->kept);

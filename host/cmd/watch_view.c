@@ -7,14 +7,10 @@
 #include <string.h>
 #include <wchar.h>
 
-#define HIDE "\033[?25l"
-#define SHOW "\033[?25h"
-#define WIPE "\033[J" /* from the cursor to the end of the screen */
-/* The same of a row and those below, without wiping from the screen's first
- * place on: some terminals keep what was there for scrolling back. */
-#define WIPE_ROW  "\r\033[K"
-#define WIPE_ROWS WIPE_ROW "\n" WIPE "\033[1A"
-#define PLAIN     "\033[0m"
+#define HIDE  "\033[?25l"
+#define SHOW  "\033[?25h"
+#define WIPE  "\033[J" /* from the cursor to the end of the screen */
+#define PLAIN "\033[0m"
 /* Rows of ours end where we end them. On a terminal that is narrower by now, or
  * thinks a character wider, their ends are cut, and our count of them holds. */
 #define CUT    "\033[?7l"
@@ -186,10 +182,7 @@ static void wipe(struct watch_view *v, bool moved, struct strbuf *out)
 		return;
 	/* To the margin, in case that somebody typed; but where the width is
 	 * another one, other text may stand there by now. */
-	if (moved)
-		put(out, WIPE);
-	else
-		put(out, v->below ? WIPE_ROWS : WIPE_ROW);
+	put(out, moved ? WIPE : "\r" WIPE);
 	if (v->row.len)
 		strbuf_add(out, v->row.data, v->row.len);
 	v->open = false;
@@ -362,7 +355,6 @@ void watch_view_step(struct watch_view *v, const struct tandem_step *s,
 		strbuf_addf(out, "\033[%uA", p.row);
 	put(out, "\r" WRAP SHOW);
 	v->open = true;
-	v->below = p.row > 0;
 	uselocale(was);
 }
 

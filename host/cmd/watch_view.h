@@ -33,7 +33,6 @@ struct watch_view {
 	unsigned col;        /* behind that */
 	unsigned cols;       /* of the terminal, as last heard; 0: not yet */
 	bool open;           /* something is drawn behind it */
-	bool below;          /* and in rows below */
 };
 
 void watch_view_init(struct watch_view *, bool colour);

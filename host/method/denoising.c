@@ -25,6 +25,12 @@ static const struct opt block_rows[] = {
 		1, WIRE_MAX_ROWS },
 };
 
+static const struct opt canvas_rows[] = {
+	{ OPT_UINT, 0, "canvas", OPT_IN(canvas_options, length), "N",
+		"masks of the answer that all passes see from the start (0: "
+		"those of the block)", 0, WIRE_MAX_ROWS },
+};
+
 static const struct opt steps_rows[] = {
 	{ OPT_UINT, 0, "block-steps", OPT_IN(steps_options, steps), "N",
 		"passes it takes for a block at most (0: as many as the block "
@@ -46,9 +52,15 @@ static const struct opt threshold_rows[] = {
 const struct opt_table block_table = {
 	.rows = block_rows,
 	.n = ARRAY_LEN(block_rows),
-	.defaults =
-		&(const struct block_options){ .length = DENOISING_LENGTH },
+	.defaults = &(const struct block_options){ .length = DENOISING_LENGTH },
 	.size = sizeof(struct block_options),
+};
+
+const struct opt_table canvas_table = {
+	.rows = canvas_rows,
+	.n = ARRAY_LEN(canvas_rows),
+	.defaults = &(const struct canvas_options){ 0 },
+	.size = sizeof(struct canvas_options),
 };
 
 const struct opt_table steps_table = {
@@ -201,6 +213,15 @@ void denoising_begin(struct denoising *d, uint32_t length)
 		(length < d->limit - d->begin ? length : d->limit - d->begin);
 	d->last = d->begin;
 	denoising_extend(d, d->end - d->begin);
+}
+
+void denoising_lay_canvas(struct denoising *d, const struct method_env *env)
+{
+	const struct canvas_options *o = method_options(env, &canvas_table);
+	size_t prompt = gen_prompt_length(d->gen);
+
+	if (prompt + o->length > d->last)
+		denoising_extend(d, (uint32_t)prompt + o->length - d->last);
 }
 
 void denoising_extend(struct denoising *d, uint32_t masks)

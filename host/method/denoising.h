@@ -32,6 +32,12 @@ struct block_options {
 };
 extern const struct opt_table block_table;
 
+/* What of the answer is there from the start. */
+struct canvas_options {
+	uint32_t length; /* masks; 0: those of a block alone */
+};
+extern const struct opt_table canvas_table;
+
 /* A set number of passes for a block. */
 struct steps_options {
 	uint32_t steps; /* at most; 0: one for each position */
@@ -61,7 +67,7 @@ struct denoising {
 	struct session *session;
 	struct generation *gen;
 	struct guessing guessing; /* by confidence, unless the method says */
-	uint32_t limit; /* positions there may be */
+	uint32_t limit;           /* positions there may be */
 	uint32_t shift; /* 1: a row speaks of the position behind its own */
 	int32_t mask;
 	int32_t *x;          /* [limit] the text, with masks */
@@ -92,14 +98,16 @@ void denoising_release(struct denoising *);
  * such are computed, in the largest graph: how long a text may be, and
  * -ENOSPC that tells that this one has no room for a block more.
  */
-int denoising_whole_pass(
-	struct denoising *, uint32_t *from, struct err *);
+int denoising_whole_pass(struct denoising *, uint32_t *from, struct err *);
 uint32_t denoising_whole_limit(const struct session *);
 int denoising_check_room(const struct denoising *, struct err *);
 
 /* The block: masks behind the text so far, which is shorter than the limit.
  * `length` of them, or what there is room for. */
 void denoising_begin(struct denoising *, uint32_t length);
+
+/* Masks behind the block as far as an answer's canvas goes. */
+void denoising_lay_canvas(struct denoising *, const struct method_env *);
 
 /* So many masks more, or what there is room for, behind all there is. */
 void denoising_extend(struct denoising *, uint32_t masks);
@@ -143,10 +151,10 @@ void denoising_tell(const struct denoising *, uint32_t from, uint32_t to);
 
 /* What of the guesses stays. */
 struct denoising_rule {
-	uint32_t steps;           /* that share out a block evenly, the first
-				   * ones taking what is left over; 0: one for
-				   * each position */
-	double threshold;         /* instead, as many as it takes; < 0: not */
+	uint32_t steps;   /* that share out a block evenly, the first
+			   * ones taking what is left over; 0: one for
+			   * each position */
+	double threshold; /* instead, as many as it takes; < 0: not */
 };
 
 struct denoising_pass {

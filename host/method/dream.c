@@ -58,8 +58,8 @@ static double share(const struct dream_options *o, uint32_t i, uint32_t n)
 
 /* Gumbel noise on the scores: the first ones are then drawn without
  * replacement by exp(score / temperature). */
-static void draw_order(struct denoising *d, double temperature, uint32_t n,
-	uint32_t pass)
+static void draw_order(
+	struct denoising *d, double temperature, uint32_t n, uint32_t pass)
 {
 	const struct sampler_opts *o = d->guessing.sampling;
 

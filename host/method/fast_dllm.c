@@ -27,7 +27,6 @@ static const char *const cachings[] = { "none", "prefix", "dual", NULL };
 
 struct fast_options {
 	int cache;
-	uint32_t suffix;
 	double factor; /* 0: by the threshold */
 };
 
@@ -38,9 +37,6 @@ static const struct opt option_rows[] = {
 		"fast-dllm: what a block's later passes do not compute ({}): "
 		"what is before it, or\nwhat is behind it as well",
 		.choices = cachings },
-	{ OPT_UINT, 0, "suffix", IN(suffix), "N",
-		"fast-dllm: masks behind the block that passes see ({})",
-		0, WIRE_MAX_ROWS },
 	{ OPT_FLOAT, 0, "factor", IN(factor), "F",
 		"fast-dllm: instead of --threshold, the k-th surest guess has "
 		"at least 1 - F/(k+1)\n(0: not)", 0, 100 },
@@ -54,8 +50,8 @@ static const struct opt_table fast_table = {
 	.size = sizeof(struct fast_options),
 };
 
-static const struct opt_table *const options[] = { &block_table, &threshold_table,
-	&fast_table, NULL };
+static const struct opt_table *const options[] = { &block_table, &canvas_table,
+	&threshold_table, &fast_table, NULL };
 
 /* Of the guesses by confidence; those that stay come first. */
 static uint32_t choose(
@@ -66,8 +62,7 @@ static uint32_t choose(
 	guesses_by_confidence(d->guess, n);
 	if (o->factor > 0)
 		return guesses_by_factor(d->guess, n, o->factor);
-	return guesses_over(
-		d->guess, n, denoising_threshold(env, THRESHOLD));
+	return guesses_over(d->guess, n, denoising_threshold(env, THRESHOLD));
 }
 
 /* The guess of the block's first position stays as well. */
@@ -105,8 +100,8 @@ static int take_pass(struct denoising *d, const struct method_env *env,
 	if (whole)
 		ret = denoising_whole_pass(d, &from, e);
 	else
-		ret = denoising_window_pass(d, from,
-			cache == CACHE_DUAL ? d->end : d->last, e);
+		ret = denoising_window_pass(
+			d, from, cache == CACHE_DUAL ? d->end : d->last, e);
 	if (!ret)
 		ret = denoising_guess(d, from, d->at, masks, pass, e);
 	if (ret)
@@ -122,14 +117,13 @@ static int take_pass(struct denoising *d, const struct method_env *env,
 static int fill_block(
 	struct denoising *d, const struct method_env *env, struct err *e)
 {
-	const struct fast_options *o = method_options(env, &fast_table);
 	uint32_t pass = 0, masks;
 	int ret = denoising_check_room(d, e);
 
 	if (ret)
 		return ret;
 	denoising_begin(d, denoising_length(env));
-	denoising_extend(d, o->suffix);
+	denoising_lay_canvas(d, env);
 	while (!ret && !gen_done(d->gen) &&
 		(masks = denoising_masks(d, d->begin, d->end, d->at)))
 		ret = take_pass(d, env, pass++, masks, e);

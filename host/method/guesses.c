@@ -121,8 +121,8 @@ void guess_from(const struct guessing *g, const float *logits, uint32_t at,
 	if (g->order == ORDER_MARGIN)
 		out->score = number(margin(g, logits, &all), 0);
 	else if (g->order == ORDER_ENTROPY)
-		out->score = number(
-			negative_entropy(g, logits, &all), -INFINITY);
+		out->score =
+			number(negative_entropy(g, logits, &all), -INFINITY);
 	else if (g->order == ORDER_RANDOM)
 		out->score = noise(g, at, pass, g->n_vocab);
 }

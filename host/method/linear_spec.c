@@ -61,8 +61,7 @@ static int verify(struct denoising *d, struct cycle *c,
 {
 	uint32_t path[WIRE_MAX_ROWS], right = 0;
 	float *logits = gen_logits(d->gen);
-	int ret = session_continue(
-		d->session, SESSION_TEXT, c->token, c->n, e);
+	int ret = session_continue(d->session, SESSION_TEXT, c->token, c->n, e);
 
 	while (!ret) {
 		int32_t next;

@@ -6,16 +6,17 @@
  * by what it says (denoising.h). Nothing is kept from pass to pass: no keys, no
  * values.
  *
- * One thing is ours. Masks of later blocks are not there, so that neither the
- * cost of a pass nor what it computes depends on how long a text may become.
+ * One thing is ours, unless a canvas is asked for, which is LLaDA's gen_length:
+ * masks of later blocks are not there, so that neither the cost of a pass nor
+ * what it computes depends on how long a text may become.
  */
 #include "host/method/denoising.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
 
-static const struct opt_table *const options[] = { &block_table, &steps_table,
-	NULL };
+static const struct opt_table *const options[] = { &block_table, &canvas_table,
+	&steps_table, NULL };
 
 static int fill_block(
 	struct denoising *d, const struct method_env *env, struct err *e)
@@ -29,6 +30,7 @@ static int fill_block(
 	if (ret)
 		return ret;
 	denoising_begin(d, denoising_length(env));
+	denoising_lay_canvas(d, env);
 	ret = denoising_fill(d, &rule, &pass, e);
 	if (!ret)
 		denoising_append(d);

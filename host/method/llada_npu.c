@@ -45,7 +45,7 @@ static const char *const window_sights[] = { "all", "blocks", NULL };
 struct npu_options {
 	double visible, stable, allowance;
 	uint32_t slide, late;
-	bool no_revision, fall, masked;
+	bool no_revision, fall, masked, chunks;
 	int draft_input, from, sight;
 };
 
@@ -65,6 +65,9 @@ static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "revision-masked", IN(masked), NULL,
 		"llada-npu: the least probable of such tokens is a mask in the "
 		"pass that asks for\nit again" },
+	{ OPT_FLAG, 0, "prompt-chunks", IN(chunks), NULL,
+		"llada-npu: the prompt is computed in chunks, each of which "
+		"sees those before it;\nelse at once, with the first block" },
 	{ OPT_UINT, 0, "window", IN(slide), "N",
 		"llada-npu: rows of a pass, however far into later blocks (0: "
 		"to the end of the\nblock; {})", 0, WIRE_MAX_ROWS },
@@ -231,9 +234,9 @@ static uint32_t block_end(const struct text *t, uint32_t at)
 {
 	uint32_t there = t->to > t->cached ? t->to : t->cached, end;
 
-	end = at < t->first ? t->first
-			    : t->first +
-			((at - t->first) / t->length + 1) * t->length;
+	end = at < t->first
+		? t->first
+		: t->first + ((at - t->first) / t->length + 1) * t->length;
 	return end < there ? end : there;
 }
 
@@ -265,8 +268,8 @@ static int keep(struct text *t, struct err *e)
 {
 	struct denoising *d = t->d;
 	uint32_t to = t->to < d->end ? t->to : d->end;
-	int ret = session_accept(
-		d->session, SESSION_TEXT, NULL, to - t->from, e);
+	int ret =
+		session_accept(d->session, SESSION_TEXT, NULL, to - t->from, e);
 
 	if (to > t->cached)
 		t->cached = to;
@@ -527,7 +530,8 @@ static int write_text(struct text *t, struct err *e)
 		return ret;
 	denoising_begin(d, t->length);
 	t->first = t->told = d->begin;
-	ret = t->by_block ? read_prompt(t, e) : first_pass(t, e);
+	ret = t->by_block || t->o->chunks ? read_prompt(t, e)
+					  : first_pass(t, e);
 	if (!ret && !masks_left(t))
 		ret = end_block(t, e);
 	while (!ret && !gen_done(d->gen))
@@ -554,8 +558,8 @@ static int npu_run(struct session *s, struct generation *g,
 		.length = state->length,
 		.by_block = state->by_block,
 		.asked_masked = -1 };
-	uint32_t limit = t.by_block ? session_context(s)
-				    : denoising_whole_limit(s);
+	uint32_t limit = t.by_block || o->chunks ? session_context(s)
+						 : denoising_whole_limit(s);
 	int ret = denoising_init(&d, env, s, g, limit, e);
 
 	t.place = calloc(limit, sizeof(*t.place));

@@ -61,14 +61,14 @@ static const struct opt option_rows[] = {
 static const struct opt_table multi_table = {
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
-	.defaults = &(const struct multi_options){ .add = 0.1,
-		.full = 0.95,
-		.delay = 1 },
+	.defaults =
+		&(const struct multi_options){
+			.add = 0.1, .full = 0.95, .delay = 1 },
 	.size = sizeof(struct multi_options),
 };
 
-static const struct opt_table *const options[] = { &block_table, &threshold_table,
-	&multi_table, NULL };
+static const struct opt_table *const options[] = { &block_table,
+	&threshold_table, &multi_table, NULL };
 
 #define BLOCKS 4 /* in a pass, where those before are cached */
 
@@ -170,8 +170,7 @@ static int forward(struct denoising *d, struct text *t, struct err *e)
 }
 
 /* Of what the pass computed. What is last kept speaks of what is not. */
-static int keep(
-	struct denoising *d, struct text *t, uint32_t to, struct err *e)
+static int keep(struct denoising *d, struct text *t, uint32_t to, struct err *e)
 {
 	int ret = 0;
 
@@ -195,8 +194,7 @@ static int keep_finished(struct denoising *d, struct text *t, struct err *e)
 	for (uint32_t b = 0; b < n; b++) {
 		uint32_t end = end_of(d, t, b);
 
-		if (!t->finished[b] ||
-			t->passes - t->finished[b] < t->o->delay)
+		if (!t->finished[b] || t->passes - t->finished[b] < t->o->delay)
 			break;
 		/* What is behind it must be there to be seen, and one row must
 		 * be left to be computed. */
@@ -337,8 +335,8 @@ static int multi_run(struct session *s, struct generation *g,
 		.by_block = state->by_block,
 		.length = state->length };
 	struct denoising d;
-	uint32_t limit = state->by_block ? session_context(s)
-					 : denoising_whole_limit(s);
+	uint32_t limit =
+		state->by_block ? session_context(s) : denoising_whole_limit(s);
 	int ret = denoising_init(&d, env, s, g, limit, e);
 
 	t.by_entropy = t.o->entropy > 0;

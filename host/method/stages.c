@@ -19,8 +19,8 @@ static enum stage reached(const struct stages_rule *rule, double confidence)
 	return STAGE_INVISIBLE;
 }
 
-unsigned stages_take(struct place *p, const struct stages_rule *rule,
-	const struct guess *g)
+unsigned stages_take(
+	struct place *p, const struct stages_rule *rule, const struct guess *g)
 {
 	enum stage stage = reached(rule, g->confidence), was = p->stage;
 
@@ -43,8 +43,8 @@ unsigned stages_take(struct place *p, const struct stages_rule *rule,
 	return CHANGE_REVISED;
 }
 
-void stages_promote(struct place *p, const struct stages_rule *rule,
-	const struct guess *g)
+void stages_promote(
+	struct place *p, const struct stages_rule *rule, const struct guess *g)
 {
 	p->confidence = g->confidence;
 	p->held = true;

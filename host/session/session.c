@@ -150,8 +150,8 @@ uint64_t session_expect_pass(const struct session *s, uint32_t rows)
 	for (uint32_t b = 0; b < s->n_blocks; b++) {
 		struct price p;
 
-		pricing_run(&s->pricing, b, s->plan.graph_rows[kind], longest,
-			&p);
+		pricing_run(
+			&s->pricing, b, s->plan.graph_rows[kind], longest, &p);
 		sum += p.total_ps;
 	}
 	return sum;

@@ -121,9 +121,8 @@ static void add_graph(struct session_plan *p, uint32_t rows)
 		p->graph_rows[p->n_graphs++] = rows;
 }
 
-static void choose_graphs(
-	struct session_plan *p, bool smaller, bool larger, uint32_t few,
-	uint32_t many)
+static void choose_graphs(struct session_plan *p, bool smaller, bool larger,
+	uint32_t few, uint32_t many)
 {
 	for (unsigned halved = MAX_GRAPHS - 2; halved; halved--)
 		if (smaller && few >> halved >= LEAST_ROWS)

@@ -73,7 +73,7 @@ on_terminal() {
 times() { # WHAT: in $shown
   grep -aoF -- "$1" <<<"$shown" | wc -l
 }
-hide=$'\033[?25l' show=$'\033[?25h' wipe=$'\033[K\n\033[J\033[1A'
+hide=$'\033[?25l' show=$'\033[?25h' wipe=$'\033[J'
 
 # left_well: the cursor is there, the colours are the user's, the last line has
 # an end, and behind what was drawn last comes text alone.

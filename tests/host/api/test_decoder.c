@@ -16,15 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct method plain = { .name = "plain" },
-			   drafting = { .name = "drafting",
-				   .needs_draft = true },
-			   masked = { .name = "masked",
-				   .diffusion = true,
-				   .runs = METHOD_WINDOW },
-			   blocks = { .name = "blocks",
-				   .diffusion = true,
-				   .runs = METHOD_BLOCK };
+static const struct method
+	plain = { .name = "plain" },
+	drafting = { .name = "drafting", .needs_draft = true },
+	masked = { .name = "masked", .diffusion = true, .runs = METHOD_WINDOW },
+	blocks = { .name = "blocks", .diffusion = true, .runs = METHOD_BLOCK };
 
 static char dir[4096];
 

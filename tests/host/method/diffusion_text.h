@@ -160,10 +160,9 @@ static inline void dt_try(struct diffusion_writer *w, const char *method,
 	method_close(&env);
 }
 
-#define DT_WRITE(w, out, method, ...)                                         \
-	dt_write(w, method, (const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) \
-			    NULL },                                           \
-		out)
+#define DT_WRITE(w, out, method, ...) \
+	dt_write(w, method,           \
+		(const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL }, out)
 
 static inline void dt_write(struct diffusion_writer *w, const char *method,
 	const char *const *option, struct diffusion_text *out)

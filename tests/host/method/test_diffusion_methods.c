@@ -88,6 +88,24 @@ static void test_factor(void **state)
 	dt_same(&t, &other);
 }
 
+/* LLaDA's own text: all masks of an answer, which the surest guess is not
+ * waited for. */
+static void test_canvas(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, other;
+
+	dt_model(w, dt_keys);
+	DT_WRITE(w, &t, "llada", "block=8", "canvas=40");
+	assert_int_equal(t.session.rows, 40 * (9 + 40));
+	DT_WRITE(w, &other, "fast-dllm", "block=8", "canvas=40", "cache=none",
+		"threshold=1");
+	dt_same(&t, &other);
+	DT_WRITE(w, &t, "llada", "block=40", "canvas=7");
+	DT_WRITE(w, &other, "llada", "block=40");
+	dt_same(&t, &other);
+}
+
 /* ---- caches -------------------------------------------------------------- */
 
 /* Where nothing is behind the block there is nothing more to cache; and one
@@ -102,18 +120,19 @@ static void test_caches(void **state)
 		threshold[1]);
 	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", threshold[1]);
 	dt_same(&prefix, &dual);
-	DT_WRITE(w, &none, "fast-dllm", "block=8", "cache=none", "suffix=8",
+	DT_WRITE(w, &none, "fast-dllm", "block=8", "cache=none", "canvas=40",
 		"threshold=0");
-	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", "suffix=8",
+	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", "canvas=40",
 		"threshold=0");
 	dt_same(&none, &dual);
-	DT_WRITE(w, &prefix, "fast-dllm", "block=8", "cache=prefix", "suffix=8",
+	DT_WRITE(w, &prefix, "fast-dllm", "block=8", "cache=prefix",
+		"canvas=40", "threshold=1");
+	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", "canvas=40",
 		"threshold=1");
-	DT_WRITE(w, &dual, "fast-dllm", "block=8", "cache=dual", "suffix=8",
-		"threshold=1");
-	/* Blocks' later passes compute 16 rows, or 8. */
-	assert_int_equal(
-		prefix.session.rows - dual.session.rows, 5 * 7 * 8);
+	/* What is behind a block, 32, 24 .. 0, in all of its passes but the
+	 * first. */
+	assert_int_equal(prefix.session.rows - dual.session.rows,
+		7 * (32 + 24 + 16 + 8));
 }
 
 /* Right behind a pass over everything, a pass over some of it says the same of
@@ -231,8 +250,7 @@ static void test_delay(void **state)
 
 /* ---- llada-npu ----------------------------------------------------------- */
 
-#define PLAIN \
-	"no-revision", "window=0", "window-from=block", "lookahead=0"
+#define PLAIN "no-revision", "window=0", "window-from=block", "lookahead=0"
 
 /* Without revision and lookahead it is threshold decoding. */
 static void test_npu_is_threshold_decoding(void **state)
@@ -304,7 +322,8 @@ static void test_switches(void **state)
 	struct diffusion_text t;
 
 	for (unsigned m = 0; m < 4; m++) {
-		dt_model(w, m == 0 ? dt_keys
+		dt_model(w,
+			m == 0           ? dt_keys
 				: m == 1 ? dt_shifted_keys
 				: m == 2 ? dt_block_keys
 					 : dt_shifted_block_keys);
@@ -391,17 +410,18 @@ static void test_lengths(void **state)
 	struct diffusion_text t;
 
 	for (unsigned i = 0; i < ALL; i++) {
-		dt_model(w, all[i].by_block ? dt_shifted_block_keys
-					    : dt_shifted_keys);
+		dt_model(w,
+			all[i].by_block ? dt_shifted_block_keys
+					: dt_shifted_keys);
 		for (unsigned k = 0; k < 7; k++) {
 			bool full = n_predict[k] == 1000;
 
 			w->n_predict = n_predict[k];
 			dt_write(w, all[i].method, usual(i), &t);
-			assert_int_equal(t.n, full ? DT_CONTEXT
-				: w->n_prompt + w->n_predict);
-			assert_int_equal(t.stop, full ? GEN_STOP_CONTEXT
-						      : GEN_STOP_LENGTH);
+			assert_int_equal(t.n,
+				full ? DT_CONTEXT : w->n_prompt + w->n_predict);
+			assert_int_equal(t.stop,
+				full ? GEN_STOP_CONTEXT : GEN_STOP_LENGTH);
 		}
 	}
 }
@@ -414,13 +434,14 @@ static void test_whatever_the_pair(void **state)
 	struct diffusion_text first, t;
 
 	for (unsigned i = 0; i < ALL; i++) {
-		dt_model(w, all[i].by_block ? dt_shifted_block_keys
-					    : dt_shifted_keys);
+		dt_model(w,
+			all[i].by_block ? dt_shifted_block_keys
+					: dt_shifted_keys);
 		for (unsigned k = 0; k < 3; k++) {
 			w->opts.coherence = level[k];
 			w->opts.threads = 1 + k % 2;
 			w->opts.va_window = k == 1 ? WIRE_WINDOW_MIN
-				: session_defaults.va_window;
+						   : session_defaults.va_window;
 			dt_write(w, all[i].method, usual(i), &t);
 			if (!k)
 				first = t;
@@ -441,8 +462,9 @@ static void test_no_room(void **state)
 	w->n_prompt = 32;
 	w->n_predict = 0;
 	for (unsigned i = 0; i < ALL; i++) {
-		dt_model(w, all[i].by_block ? dt_shifted_block_keys
-					    : dt_shifted_keys);
+		dt_model(w,
+			all[i].by_block ? dt_shifted_block_keys
+					: dt_shifted_keys);
 		dt_write(w, all[i].method, usual(i), &t);
 		assert_int_equal(t.n, 32);
 	}
@@ -455,8 +477,9 @@ static void test_seldom_options(void **state)
 	const char *const other[] = { "block=16", NULL };
 
 	for (unsigned i = 0; i < ALL; i++) {
-		dt_model(w, all[i].by_block ? dt_shifted_block_keys
-					    : dt_shifted_keys);
+		dt_model(w,
+			all[i].by_block ? dt_shifted_block_keys
+					: dt_shifted_keys);
 		w->sampling.top_k = 4;
 		dt_try(w, all[i].method, usual(i), &t);
 		assert_int_equal(t.ret, -EINVAL);
@@ -472,11 +495,14 @@ static void test_seldom_options(void **state)
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
-#define PAIR(x) \
-	{ #x " on a pair", x, setup_pair, teardown, NULL }
+#define PAIR(x)                                                \
+	{                                                      \
+#x " on a pair", x, setup_pair, teardown, NULL \
+	}
 static const struct CMUnitTest tests[] = {
 	TEST(test_threshold),
 	TEST(test_factor),
+	TEST(test_canvas),
 	TEST(test_caches),
 	TEST(test_fresh_cache),
 	TEST(test_shifted_caches),
