@@ -1,6 +1,7 @@
 #include "device/graph.h"
 
 #include "base/checked.h"
+#include "base/live_range.h"
 #include "device/graph_plan.h"
 #include "tensor/kern.h"
 
@@ -49,12 +50,42 @@ static size_t kernel_scratch(const struct wire_model *m, uint32_t widest)
 	return max(kern_multiply_scratch(widest), attend * sizeof(float));
 }
 
+/* What a layer does one after the other, as the plan below has it. */
+enum step { PROJECT, ATTEND, OUTPUT, WIDEN, NARROW };
+
+/*
+ * Results that are wanted for a few steps share bytes with others. Keys and
+ * values are in the cache when attention begins.
+ */
+static void place_results(
+	struct graph_layout *at, const struct wire_model *m, size_t rows)
+{
+	size_t width = rows * sizeof(float);
+	size_t q = (size_t)m->n_head * m->head_dim * width;
+	size_t kv = (size_t)m->n_kv_head * m->head_dim * width;
+	size_t ff = m->n_ff * width;
+	struct live_range r[] = {
+		{ PROJECT, ATTEND, q, 0 },
+		{ ATTEND, OUTPUT, q, 0 },
+		{ PROJECT, PROJECT, kv, 0 },
+		{ PROJECT, PROJECT, kv, 0 },
+		{ WIDEN, NARROW, ff, 0 },
+		{ WIDEN, WIDEN, ff, 0 },
+	};
+	size_t *const place[] = { &at->q, &at->a, &at->k, &at->v, &at->gate,
+		&at->up };
+	size_t begin = take(
+		&at->total, live_range_place(r, ARRAY_LEN(r), COHERENCE_LINE));
+
+	for (unsigned i = 0; i < ARRAY_LEN(r); i++)
+		*place[i] = begin + r[i].at;
+}
+
 void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	struct graph_layout *at)
 {
 	const struct wire_model *m = &g->model;
 	size_t rows = g->rows, q = (size_t)m->n_head * m->head_dim;
-	size_t kv = (size_t)m->n_kv_head * m->head_dim;
 	size_t visible = (size_t)m->kv_slots + rows;
 	size_t f = sizeof(float), t = 0;
 	uint32_t widest = (uint32_t)max(max(m->n_embd, m->n_ff), q);
@@ -69,12 +100,7 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	at->sin = take(&at->total, rows * (m->n_rot / 2) * f);
 	at->x = take(&at->total, rows * m->n_embd * f);
 	at->h = take(&at->total, rows * m->n_embd * f);
-	at->q = take(&at->total, rows * q * f);
-	at->a = take(&at->total, rows * q * f);
-	at->k = take(&at->total, rows * kv * f);
-	at->v = take(&at->total, rows * kv * f);
-	at->gate = take(&at->total, rows * m->n_ff * f);
-	at->up = take(&at->total, rows * m->n_ff * f);
+	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
 	/* A thread's: kernel scratch, then the slots a row sees. */

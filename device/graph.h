@@ -59,12 +59,13 @@ struct graph_layout {
 	size_t cos, sin;        /* [rows][n_rot / 2] */
 	size_t x;               /* residual stream, [rows][n_embd] */
 	size_t h;               /* [rows][n_embd] */
-	size_t q, a;            /* [rows][n_head * head_dim] */
-	size_t k, v;            /* [rows][n_kv_head * head_dim] */
-	size_t gate, up;        /* [rows][n_ff] */
-	size_t q8;              /* [rows] of kern_q8_bytes of the widest */
-	size_t thread;          /* [threads] of thread_bytes */
-	size_t thread_slot;     /* in a thread's: its list of slots */
+	/* While they are wanted alone: others lie in the same bytes. */
+	size_t q, a;        /* [rows][n_head * head_dim] */
+	size_t k, v;        /* [rows][n_kv_head * head_dim] */
+	size_t gate, up;    /* [rows][n_ff] */
+	size_t q8;          /* [rows] of kern_q8_bytes of the widest */
+	size_t thread;      /* [threads] of thread_bytes */
+	size_t thread_slot; /* in a thread's: its list of slots */
 	size_t thread_bytes;
 	size_t total;
 };

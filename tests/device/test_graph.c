@@ -89,6 +89,97 @@ static void accepts_the_good_one(void **state)
 	rig_close(&r);
 }
 
+/* ---- results that share bytes -------------------------------------------- */
+
+/* Whose results an operator reads, by name: the data flow of a layer. */
+static const struct {
+	const char *name, *reads[2];
+} flow[] = {
+	{ "attn_norm", { NULL } },
+	{ "q", { "attn_norm" } },
+	{ "k", { "attn_norm" } },
+	{ "v", { "attn_norm" } },
+	{ "q_norm", { "q" } },
+	{ "k_norm", { "k" } },
+	{ "q rope", { "q_norm" } },
+	{ "k rope", { "k_norm" } },
+	{ "kv write", { "k rope", "v" } },
+	{ "attention", { "q rope" } },
+	{ "o", { "attention" } },
+	{ "attention add", { "o" } },
+	{ "ffn_norm", { NULL } },
+	{ "gate", { "ffn_norm" } },
+	{ "up", { "ffn_norm" } },
+	{ "swiglu", { "gate", "up" } },
+	{ "down", { "swiglu" } },
+	{ "ffn add", { "down" } },
+};
+
+static bool in_place(const struct op *op)
+{
+	return op->kind == OP_HEAD_NORM || op->kind == OP_ROPE ||
+		op->kind == OP_SWIGLU || op->kind == OP_KV_WRITE;
+}
+
+/* `owner` is who wrote each value of the scratch last. */
+static void check_read(const struct graph *g, const struct op *by,
+	const char *const *owner, const char *from)
+{
+	const struct op *wrote = by;
+	size_t width = g->rows * sizeof(float);
+
+	while (strcmp(wrote->name, from) != 0)
+		assert_true(wrote-- > g->op);
+	if (!in_place(by) && wrote->out < by->out + by->n * width &&
+		by->out < wrote->out + wrote->n * width)
+		fail_msg("%s writes over what it reads of %s", by->name, from);
+	for (size_t i = 0; i < (size_t)g->rows * wrote->n; i++) {
+		const char *is = owner[wrote->out / sizeof(float) + i];
+
+		if (is != wrote->name)
+			fail_msg("%s reads what %s wrote, but %s wrote over "
+				 "value %zu of it",
+				by->name, from, is ? is : "nobody", i);
+	}
+}
+
+static void results_are_there_while_they_are_wanted(void **state)
+{
+	struct graph *g;
+	const char **owner;
+	size_t apart;
+	struct rig r;
+
+	setup(&r);
+	g = graph_build(r.load, limits.threads);
+	owner = calloc(g->at.total / sizeof(float), sizeof(*owner));
+	for (unsigned i = 0; i < g->n_ops; i++) {
+		const struct op *op = &g->op[i];
+
+		assert_string_equal(op->name, flow[i % ARRAY_LEN(flow)].name);
+		for (unsigned k = 0; k < 2; k++)
+			if (flow[i % ARRAY_LEN(flow)].reads[k])
+				check_read(g, op, owner,
+					flow[i % ARRAY_LEN(flow)].reads[k]);
+		if (op->kind == OP_KV_WRITE)
+			continue;
+		/* Neither on what every operator reads nor on threads'. */
+		assert_true(op->out >= g->at.x);
+		assert_true(op->out + g->rows * op->n * sizeof(float) <=
+			g->at.thread);
+		for (size_t v = 0; v < (size_t)g->rows * op->n; v++)
+			owner[op->out / sizeof(float) + v] = op->name;
+	}
+	apart = (size_t)g->rows * sizeof(float) *
+		(2 * g->model.n_head * g->model.head_dim +
+			2 * g->model.n_kv_head * g->model.head_dim +
+			2 * g->model.n_ff);
+	assert_true(g->at.thread - g->at.q < apart);
+	free(owner);
+	free(g);
+	rig_close(&r);
+}
+
 static void names_each_field(void **state)
 {
 	struct rig r;
@@ -244,6 +335,7 @@ static void bounds_memory_and_tcm(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(accepts_the_good_one),
+	cmocka_unit_test(results_are_there_while_they_are_wanted),
 	cmocka_unit_test(names_each_field),
 	cmocka_unit_test(names_each_tensor),
 	cmocka_unit_test(mandatory_and_optional),
