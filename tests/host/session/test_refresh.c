@@ -136,6 +136,8 @@ static void test_unchanged(void **state)
 
 	for (unsigned v = 0; v < VARIANTS; v++) {
 		take(f, &variants[v]);
+		/* Blocks in buffers of their own, or behind one another. */
+		f->opts.placement = v % 2 ? PLACEMENT_SWAP : PLACEMENT_BELADY;
 		open_it(f);
 		check_unchanged(f, v);
 		close_it(f);
