@@ -6,7 +6,6 @@
 #include "base/workers.h"
 #include "host/memory/weights.h"
 #include "host/session/session_plan.h"
-#include "shm/buffer.h"
 #include "tensor/kern.h"
 #include "tensor/layout.h"
 #include "tensor/softmax.h"
@@ -568,13 +567,10 @@ static void fill_angles(struct host_layers *l, const struct block *b)
 void host_layers_run(struct host_layers *l, const struct host_rows *rows)
 {
 	l->rows = rows;
-	/* Reading brackets change nothing of a buffer, so that the session's
-	 * thread may do with it what it likes. */
 	for (uint32_t b = 0; b < l->n_blocks; b++) {
 		const struct block *block = &l->block[b];
 
-		l->weights = buffer_begin(
-			block->buffer, block->at, block->bytes, BUFFER_READ);
+		l->weights = weights_bytes(block);
 		if (!b)
 			fill_angles(l, block);
 		for (uint32_t i = 0; i < block->n_layers; i++) {
@@ -582,6 +578,5 @@ void host_layers_run(struct host_layers *l, const struct host_rows *rows)
 			l->tensor = block->tensor[i];
 			run_layer(l);
 		}
-		buffer_end(block->buffer, block->at, block->bytes, BUFFER_READ);
 	}
 }

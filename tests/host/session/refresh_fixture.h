@@ -1,7 +1,8 @@
 /*
  * What the tests of refreshed caches share: models of all parts, precisions and
  * layouts on a real device process, texts of LONG tokens, passes and refreshes
- * of some of their positions, which must not fail.
+ * of some of their positions, which must not fail, and the bytes of their
+ * caches.
  */
 #ifndef TESTS_HOST_SESSION_REFRESH_FIXTURE_H
 #define TESTS_HOST_SESSION_REFRESH_FIXTURE_H
@@ -192,6 +193,125 @@ static inline void refresh(struct refresh *r, const struct some *p)
 	start(r, p);
 	finish(r);
 	merge(r);
+}
+
+/* ---- bytes --------------------------------------------------------------- */
+
+static inline size_t half_bytes(const struct fixture *f)
+{
+	return LONG * session_kv_bytes(f->s);
+}
+
+static inline uint8_t *cached(struct fixture *f)
+{
+	uint8_t *all = malloc(2 * f->file.n_layer * half_bytes(f));
+	struct err e = { 0 };
+
+	for (uint32_t h = 0; h < 2 * f->file.n_layer; h++)
+		assert_ok(session_read_kv(f->s, SESSION_TEXT, h / 2, h % 2, 0,
+				  LONG, all + h * half_bytes(f), &e),
+			&e);
+	return all;
+}
+
+/* Of position i: what `now` has where that is said, else what `was` has. */
+static inline void check_cache(struct fixture *f, const uint8_t *was,
+	const uint8_t *now, const uint8_t *is_now, uint32_t from_layer,
+	const char *what)
+{
+	uint8_t *got = cached(f);
+	size_t n = session_kv_bytes(f->s);
+
+	for (uint32_t h = 0; h < 2 * f->file.n_layer; h++)
+		for (uint32_t i = 0; i < LONG; i++) {
+			size_t at = h * half_bytes(f) + i * n;
+			bool fresh = is_now && is_now[i] && h / 2 >= from_layer;
+
+			if (memcmp(got + at, (fresh ? now : was) + at, n) != 0)
+				fail_msg("%s: %s of layer %u at %u differ",
+					what, h % 2 ? "values" : "keys", h / 2,
+					i);
+		}
+	free(got);
+}
+
+static inline void same_cache(
+	struct fixture *f, const uint8_t *want, const char *what)
+{
+	check_cache(f, want, NULL, NULL, 0, what);
+}
+
+/* What is cached of the rows themselves must not matter to them. */
+static inline void poison(struct fixture *f, const struct some *p)
+{
+	enum wire_precision precision = f->opts.precision;
+	bool f16 = precision == WIRE_F16_KV16 || precision == WIRE_NPU;
+	uint8_t junk[2048] = { 0 };
+	struct err e = { 0 };
+
+	/* Behind a slot's values are bytes that nobody writes. */
+	assert_in_range(session_kv_bytes(f->s), 1, sizeof(junk));
+	memset(junk, 0x3c,
+		(size_t)f->file.n_kv_head * f->file.head_dim * (f16 ? 2 : 4));
+	for (uint32_t i = 0; i < p->rows.n; i++)
+		for (uint32_t h = 0; h < 2 * f->file.n_layer; h++)
+			assert_ok(
+				session_write_kv(f->s, SESSION_TEXT, h / 2,
+					h % 2, p->row[i].position, 1, junk, &e),
+				&e);
+}
+
+static inline float *states(struct fixture *f, uint32_t n)
+{
+	float *x = malloc(n * f->file.n_embd * sizeof(*x));
+
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(x + i * f->file.n_embd, session_hidden(f->s, i),
+			f->file.n_embd * sizeof(*x));
+	return x;
+}
+
+/* Of rows that stand at their positions in a pass of the whole text. */
+static inline void same_states(struct fixture *f, const struct refresh *r,
+	const struct some *p, const float *want)
+{
+	for (uint32_t i = 0; i < p->rows.n; i++)
+		same_bytes(refresh_hidden(r, i),
+			want + p->row[i].position * f->file.n_embd,
+			f->file.n_embd * sizeof(*want), "state of position",
+			p->row[i].position);
+}
+
+static inline void check_unchanged(struct fixture *f, unsigned v)
+{
+	struct refresh *r = refresher(f, (struct refresh_opts){ 1 + v % 3 });
+	int32_t t[LONG];
+	struct some p;
+	uint8_t *want;
+	float *x;
+	char what[32];
+
+	snprintf(what, sizeof(what), "variant %u", v);
+	tokens(f, 70 + v, t, LONG);
+	pick_all(&p, t);
+	if (f->model->block_length)
+		end_blocks(&p);
+	pass(f, &p);
+	want = cached(f);
+	x = states(f, LONG);
+	for (int i = 0; i < 6; i++) {
+		if (i)
+			pick_any(&p, t);
+		if (f->model->block_length)
+			end_blocks(&p);
+		poison(f, &p);
+		refresh(r, &p);
+		same_states(f, r, &p, x);
+		same_cache(f, want, what);
+	}
+	refresh_close(r);
+	free(want);
+	free(x);
 }
 
 #endif
