@@ -176,7 +176,8 @@ static void try_all(struct search *s)
 
 /* ---- the pool ------------------------------------------------------------ */
 
-#define EXCHANGES 256 /* that are tried of one choice */
+#define EXCHANGES 300 /* that are tried of one choice */
+#define PARTS     4   /* of an operator, on average, that the pool goes by */
 
 /* `want` of them, as far from one another as can be. */
 static void spread(struct search *s, uint32_t want)
@@ -229,34 +230,77 @@ static void walk(struct search *s, uint64_t need)
 	}
 }
 
-/* Exchange a temporary operator for a resident one while that helps and as many
- * bytes stay away: the pool's own bound, not the room's. */
-static void improve(struct search *s)
+/* Those that take the least time to copy, for their bytes. */
+static void cheapest(struct search *s, uint64_t need)
 {
-	uint64_t least = copied_by(s, s->now), copied = least;
+	uint64_t left = need;
+
+	memset(s->now, 0, s->n * sizeof(*s->now));
+	while (left) {
+		const struct swap_op *pick = NULL;
+
+		for (uint32_t i = 0; i < s->n; i++) {
+			const struct swap_op *op = &s->op[i];
+
+			if (!s->now[i] &&
+				(!pick ||
+					(double)op->copy * (double)pick->bytes <
+						(double)pick->copy *
+							(double)op->bytes))
+				pick = op;
+		}
+		if (!pick)
+			return;
+		s->now[pick - s->op] = true;
+		left -= left < pick->bytes ? left : pick->bytes;
+	}
+}
+
+/* What one step of improve makes of it: temporary operator `out` stays, or is
+ * exchanged for `in`, unless `in` is n. */
+static bool try_step(struct search *s, uint32_t out, uint32_t in,
+	uint64_t least, uint64_t *copied, uint64_t *stall)
+{
+	uint64_t after = *copied - s->op[out].bytes, now;
+
+	if (in < s->n)
+		after += s->op[in].bytes;
+	if (after < least || (in < s->n && s->now[in]))
+		return false;
+	s->now[out] = false;
+	if (in < s->n)
+		s->now[in] = true;
+	now = swap_stall(s->op, s->n, s->now);
+	if (now < *stall || (in == s->n && now == *stall)) {
+		*stall = now;
+		*copied = after;
+		return true;
+	}
+	s->now[out] = true;
+	if (in < s->n)
+		s->now[in] = false;
+	return false;
+}
+
+/* Steps that help, while at least so many bytes stay away: a bound of the
+ * pool's, not of the room. */
+static void improve(struct search *s, uint64_t least)
+{
+	uint64_t copied = copied_by(s, s->now);
 	uint64_t stall = swap_stall(s->op, s->n, s->now);
 	unsigned left = EXCHANGES;
+	bool better = true;
 
-	for (uint32_t i = 0; i < s->n && left; i++) {
-		for (uint32_t k = 1; k < s->n && s->now[i] && left; k++) {
-			uint32_t j = (i + k) % s->n;
-			uint64_t after = copied - s->op[i].bytes +
-				s->op[j].bytes,
-				 now;
+	while (better && left && stall) {
+		better = false;
+		for (uint32_t i = 0; i < s->n && left; i++) {
+			for (uint32_t k = s->n; k && s->now[i] && left; k--) {
+				uint32_t in = k == s->n ? k : (i + k) % s->n;
 
-			if (s->now[j] || after < least)
-				continue;
-			s->now[i] = false;
-			s->now[j] = true;
-			left--;
-			now = swap_stall(s->op, s->n, s->now);
-			if (now < stall) {
-				stall = now;
-				copied = after;
-				break;
+				left--;
+				better |= try_step(
+					s, i, in, least, &copied, &stall);
 			}
-			s->now[i] = true;
-			s->now[j] = false;
 		}
 	}
 }
@@ -280,18 +324,26 @@ static void consider_chain(struct search *s)
 	}
 }
 
+static void improve_chain(struct search *s, uint64_t away)
+{
+	improve(s, away);
+	consider_chain(s);
+}
+
 static void try_pool(struct search *s)
 {
-	for (uint32_t want = 1; want <= s->n; want++) {
-		uint64_t away;
+	for (uint32_t part = 1; part <= PARTS * s->n; part++) {
+		uint64_t away =
+			(s->total * part + PARTS * s->n - 1) / (PARTS * s->n);
 
-		spread(s, want);
-		away = copied_by(s, s->now);
-		improve(s);
-		consider_chain(s);
+		if (part % PARTS == 0) {
+			spread(s, part / PARTS);
+			improve_chain(s, copied_by(s, s->now));
+		}
 		walk(s, away);
-		improve(s);
-		consider_chain(s);
+		improve_chain(s, away);
+		cheapest(s, away);
+		improve_chain(s, away);
 	}
 }
 

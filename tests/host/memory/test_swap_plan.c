@@ -306,7 +306,7 @@ static uint64_t on_demand(const struct model *m, bool all_go)
 
 static void test_more_room_is_never_worse(void **state)
 {
-	for (uint64_t stream = 0; stream < 16; stream++) {
+	for (uint64_t stream = 0; stream < 12; stream++) {
 		uint64_t last = UINT64_MAX;
 		struct model m;
 
