@@ -143,9 +143,10 @@ static void diffusion_text(const struct decoder *d, FILE *f)
 	const struct method_stats *m = &d->env.stats;
 
 	fprintf(f,
-		"diffusion    %" PRIu64 " tokens revised, logits of %" PRIu64
+		"diffusion    %" PRIu64 " tokens revised, %" PRIu64
+		" rows computed anew by the host, logits of %" PRIu64
 		" rows not computed, as their tokens stay\n",
-		m->revised, m->skipped);
+		m->revised, m->refreshed, m->skipped);
 }
 
 /* Behind the prompt. */
@@ -368,6 +369,7 @@ static void put_draft(json_t *o, const struct run_report *r)
 
 	if (r->decoder->method->diffusion) {
 		put_u64(o, "revised_tokens", m->revised);
+		put_u64(o, "refreshed_rows", m->refreshed);
 		put_u64(o, "skipped_logits_rows", m->skipped);
 	}
 	if (!m->cycles)

@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "host/method/denoising.h"
 #include "host/method/method.h"
+#include "host/method/revision.h"
 #include "host/method/stages.h"
 #include "host/method/lookahead.h"
 #include "host/model/model.h"
@@ -103,7 +104,7 @@ static const struct opt_table npu_table = {
 };
 
 static const struct opt_table *const options[] = { &block_table, &npu_table,
-	NULL };
+	&revision_table, NULL };
 
 struct state {
 	uint32_t length; /* of a block */
@@ -119,7 +120,8 @@ struct text {
 	struct stages_rule rule;
 	struct window_rule window;
 	struct place *place; /* [limit] */
-	uint32_t length;     /* of blocks, which begin at `first` */
+	struct revision *revision;
+	uint32_t length; /* of blocks, which begin at `first` */
 	uint32_t first;
 	uint32_t told;   /* tokens that are text */
 	uint32_t cached; /* tokens */
@@ -135,7 +137,7 @@ static bool is_open(const struct text *t, uint32_t at)
 	const struct place *p = &t->place[at];
 
 	if (p->stale || at < t->d->begin)
-		return p->stale;
+		return p->stale && !revision_has(t->revision, p);
 	return p->stage == STAGE_INVISIBLE || t->o->from == FROM_BLOCK ||
 		(t->o->from == FROM_UNSTABLE && p->stage == STAGE_VISIBLE);
 }
@@ -279,7 +281,8 @@ static int keep(struct text *t, struct err *e)
 	return ret;
 }
 
-/* Positions that rows speak of and about which something is to be known. */
+/* Positions that rows speak of and about which something is to be known; what
+ * is before the block is revision's. */
 static uint32_t choose_asked(struct text *t)
 {
 	const struct denoising *d = t->d;
@@ -287,8 +290,8 @@ static uint32_t choose_asked(struct text *t)
 
 	if (!t->by_block || at != d->behind_at)
 		at += d->shift;
-	if (at < t->first)
-		at = t->first;
+	if (at < d->begin)
+		at = d->begin;
 	for (end = end < d->last ? end : d->last; at < end; at++) {
 		if (t->place[at].stage == STAGE_STABLE)
 			t->stats->skipped++;
@@ -327,7 +330,7 @@ static uint32_t take(struct text *t, uint32_t n)
 			take_draft(t, g);
 			continue;
 		}
-		first = t->fresh && g->at >= d->begin;
+		first = t->fresh;
 		rule.fall |= first; /* a draft of before counts no more */
 		change = stages_take(p, &rule, g);
 		t->stats->revised += !!(change & CHANGE_REVISED);
@@ -335,7 +338,7 @@ static uint32_t take(struct text *t, uint32_t n)
 			p->held = false;
 		seen += !!(change & CHANGE_SEEN);
 		promoted += masked && p->stage != STAGE_INVISIBLE;
-		if (p->stage == STAGE_INVISIBLE && g->at >= d->begin &&
+		if (p->stage == STAGE_INVISIBLE &&
 			(!best || g->confidence > best->confidence))
 			best = g;
 	}
@@ -464,7 +467,9 @@ static int take_pass(struct text *t, struct err *e)
 
 	choose_window(t);
 	choose_masked(t);
-	ret = forward(t, e);
+	ret = revision_begin(t->revision, d, t->place, t->first, t->from, e);
+	if (!ret)
+		ret = forward(t, e);
 	if (!ret) {
 		n = choose_asked(t);
 		ret = denoising_guess(d, t->from, d->at, n, t->passes, e);
@@ -473,6 +478,9 @@ static int take_pass(struct text *t, struct err *e)
 		ret = keep_behind(t, e);
 	if (!ret)
 		ret = keep(t, e);
+	if (ret)
+		return ret;
+	ret = revision_end(t->revision, d, t->place, &t->rule, t->stats, e);
 	if (ret)
 		return ret;
 	if (t->asked_masked >= 0)
@@ -565,8 +573,12 @@ static int npu_run(struct session *s, struct generation *g,
 	t.place = calloc(limit, sizeof(*t.place));
 	if (!ret && !t.place)
 		ret = err_set(e, ENOMEM, "no memory for %u positions", limit);
+	if (!ret)
+		ret = revision_open(&t.revision,
+			method_options(env, &revision_table), s, e);
 	if (!ret && !gen_done(g))
 		ret = write_text(&t, e);
+	revision_close(t.revision);
 	denoising_release(&d);
 	free(t.place);
 	return ret;

@@ -39,6 +39,7 @@ struct strbuf;
 	X(uint64_t, kept)      /* of their rows, behind the exit predictor */ \
 	X(uint64_t, expanded)  /* nodes that the draft looked behind */       \
 	X(uint64_t, revised)   /* tokens that were seen, and changed */       \
+	X(uint64_t, refreshed) /* rows computed anew by the host */           \
 	X(uint64_t, skipped)   /* rows without logits: their token stays */   \
 	X(uint64_t, draft_ns)                                                 \
 	X(uint64_t, draft_ps)                                                 \

@@ -34,6 +34,7 @@ struct place {
 	/* The token is another than that which its keys and values in the
 	 * cache were computed of. */
 	bool stale;
+	bool left; /* behind the window, for revision to see to */
 	bool held; /* it does not fall any more, so that decoding ends */
 };
 

@@ -355,6 +355,66 @@ static void test_thresholds_in_order(void **state)
 	assert_non_null(strstr(t.e.text, "--visible 0.8"));
 }
 
+/* ---- what the host computes anew ----------------------------------------- */
+
+#define UNSURE "visible=0.014", "stable=1", "window=0", "lookahead=0"
+
+/* Nothing is revised, so nothing is computed anew. */
+static void test_refresh_is_idle(void **state)
+{
+	struct diffusion_writer *w = *state;
+	struct diffusion_text t, other;
+
+	dt_model(w, dt_shifted_keys);
+	DT_WRITE(w, &other, "llada-npu", "block=8", UNSURE, "no-revision");
+	DT_WRITE(w, &t, "llada-npu", "block=8", UNSURE, "no-revision",
+		"refresh=host");
+	dt_same(&t, &other);
+	assert_int_equal(t.stats.refreshed, 0);
+}
+
+/* The same text, whoever is faster; by drift fewer rows, of few tokens fewer
+ * too. */
+static void check_refresh(struct diffusion_writer *w, const char *block)
+{
+	struct diffusion_text t, other;
+
+	DT_WRITE(w, &other, "llada-npu", block, UNSURE, "refresh=host");
+	assert_true(other.stats.refreshed > 0);
+	for (unsigned i = 1; i < 3; i++) {
+		w->opts.threads = i;
+		DT_WRITE(w, &t, "llada-npu", block, UNSURE, "refresh=host");
+		dt_same(&t, &other);
+		assert_int_equal(t.stats.refreshed, other.stats.refreshed);
+		assert_true(t.session.logits_hash == other.session.logits_hash);
+	}
+	DT_WRITE(w, &t, "llada-npu", block, UNSURE, "refresh=host",
+		"refresh-tokens=1");
+	assert_in_range(t.stats.refreshed, 1, 2 * passes(&t));
+	DT_WRITE(w, &t, "llada-npu", block, UNSURE, "refresh=drift",
+		"refresh-drift=0");
+	assert_in_range(t.stats.refreshed, 1, other.stats.refreshed);
+	DT_WRITE(w, &t, "llada-npu", block, UNSURE, "refresh=host",
+		"refresh-late");
+	assert_int_equal(t.n, other.n);
+	for (size_t i = 0; i < t.n; i++)
+		assert_int_not_equal(t.token[i], DT_MASK);
+}
+
+static void test_refresh(void **state)
+{
+	struct diffusion_writer *w = *state;
+
+	dt_model(w, dt_keys);
+	check_refresh(w, "block=8");
+	dt_model(w, dt_shifted_keys);
+	check_refresh(w, "block=8");
+	dt_model(w, dt_block_keys);
+	check_refresh(w, "block=32");
+	dt_model(w, dt_shifted_block_keys);
+	check_refresh(w, "block=32");
+}
+
 /* ---- linear-spec --------------------------------------------------------- */
 
 static void test_linear_spec(void **state)
@@ -513,6 +573,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_lookahead_changes_nothing),
 	TEST(test_switches),
 	TEST(test_thresholds_in_order),
+	TEST(test_refresh_is_idle),
+	TEST(test_refresh),
 	TEST(test_linear_spec),
 	TEST(test_lengths),
 	TEST(test_no_room),
@@ -521,6 +583,7 @@ static const struct CMUnitTest tests[] = {
 	PAIR(test_npu_is_threshold_decoding),
 	PAIR(test_lookahead_changes_nothing),
 	PAIR(test_fresh_cache),
+	PAIR(test_refresh),
 	PAIR(test_linear_spec),
 	PAIR(test_whatever_the_pair),
 };

@@ -1,0 +1,284 @@
+#include "host/method/revision.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/method/denoising.h"
+#include "host/method/method.h"
+#include "host/method/stages.h"
+#include "host/model/model.h"
+#include "host/session/refresh.h"
+#include "host/session/rows.h"
+#include "host/session/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const policies[] = { "none", "host", "drift", NULL };
+
+/* clang-format off */
+#define IN(field) OPT_IN(revision_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_CHOICE, 0, "refresh", IN(policy), NULL,
+		"llada-npu: when the host computes tokens anew that the window "
+		"has left behind\nand that may change ({}): with every pass, "
+		"or when attention has drifted",
+		.choices = policies },
+	{ OPT_UINT, 0, "refresh-tokens", IN(tokens), "N",
+		"llada-npu: of these so many, the least probable (0: all; {})",
+		0, WIRE_MAX_ROWS },
+	{ OPT_FLOAT, 0, "refresh-drift", IN(drift), "C",
+		"llada-npu: attention has drifted when its cosine is less "
+		"({})", 0, 1 },
+	{ OPT_FLAG, 0, "refresh-late", IN(late), NULL,
+		"llada-npu: no pass waits for the host; what comes of it then "
+		"depends on speed" },
+};
+/* clang-format on */
+
+const struct opt_table revision_table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct revision_options){ .drift = 0.9 },
+	.size = sizeof(struct revision_options),
+};
+
+struct revision {
+	const struct revision_options *o;
+	struct session *session;
+	struct refresh *refresh;
+	bool by_block;
+	bool under_way;
+	/* Of what is under way: its rows, and which of them speak of asked[].
+	 */
+	struct row row[WIRE_MAX_ROWS];
+	uint32_t n;
+	uint32_t asked[WIRE_MAX_ROWS], speaks[WIRE_MAX_ROWS], n_asked;
+	bool probing; /* it is the probe alone */
+	/* Of drift. */
+	uint32_t probe; /* a position; 0: none yet */
+	float *attention;
+	struct attention_map before; /* in attention[] */
+	uint32_t from_layer;
+	bool drifted;
+	float *logits; /* [n_vocab] */
+};
+
+int revision_open(struct revision **out, const struct revision_options *o,
+	struct session *s, struct err *e)
+{
+	const struct refresh_opts opts = { .best_effort = o->late };
+	const struct model *m = session_model(s);
+	struct revision *r;
+	int ret;
+
+	*out = NULL;
+	if (o->policy == REVISE_NONE)
+		return 0;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_set(e, ENOMEM, "no memory for revision");
+	r->o = o;
+	r->session = s;
+	r->by_block = m->block_length > 0;
+	r->drifted = true; /* the first time all are wanted */
+	r->logits = malloc(m->n_vocab * sizeof(*r->logits));
+	r->attention = malloc((size_t)m->n_layer * session_context(s) *
+		sizeof(*r->attention));
+	ret = r->logits && r->attention
+		? refresh_open(&r->refresh, s, &opts, e)
+		: err_set(e, ENOMEM, "no memory for revision");
+	if (ret)
+		revision_close(r);
+	else
+		*out = r;
+	return ret;
+}
+
+void revision_close(struct revision *r)
+{
+	if (!r)
+		return;
+	refresh_close(r->refresh);
+	free(r->logits);
+	free(r->attention);
+	free(r);
+}
+
+bool revision_has(const struct revision *r, const struct place *p)
+{
+	return r && p->left;
+}
+
+/* ---- which --------------------------------------------------------------- */
+
+static bool is_wanted(const struct place *p)
+{
+	return p->left && (p->stale || p->stage == STAGE_VISIBLE);
+}
+
+/* Confidence that so many of the wanted have at most. */
+static double least_of(const struct revision *r, const struct place *place,
+	uint32_t first, uint32_t from)
+{
+	double least = 2, next = -1;
+
+	for (uint32_t n = 0; r->o->tokens && n < r->o->tokens; n++) {
+		least = next;
+		next = 2;
+		for (uint32_t at = first; at < from; at++)
+			if (is_wanted(&place[at]) &&
+				place[at].confidence > least &&
+				place[at].confidence < next)
+				next = place[at].confidence;
+	}
+	return r->o->tokens ? next : least;
+}
+
+/* A row for this position, which may be there already. */
+static void add_row(struct revision *r, const struct denoising *d,
+	const struct place *place, uint32_t first, uint32_t at, uint32_t end)
+{
+	if (r->n && r->row[r->n - 1].position == at)
+		return;
+	r->row[r->n] = (struct row){
+		.token = at < first ? d->x[at] : place[at].token,
+		.position = at,
+		.sequence = SESSION_TEXT,
+	};
+	if (r->by_block)
+		r->row[r->n].end = end;
+	r->n++;
+}
+
+/* A token needs the row that speaks of it and its own. */
+static void add_token(struct revision *r, const struct denoising *d,
+	const struct place *place, uint32_t first, uint32_t at)
+{
+	uint32_t length = session_model(r->session)->block_length, end = at + 1;
+
+	if (length)
+		end = first + ((at - first) / length + 1) * length;
+	if (d->shift)
+		add_row(r, d, place, first, at - 1,
+			at - 1 < first || end - length == at ? at : end);
+	r->asked[r->n_asked] = at;
+	r->speaks[r->n_asked++] = d->shift ? r->n - 1 : r->n;
+	add_row(r, d, place, first, at, end);
+}
+
+static void choose(struct revision *r, const struct denoising *d,
+	const struct place *place, uint32_t first, uint32_t from)
+{
+	double most = least_of(r, place, first, from);
+
+	r->n = r->n_asked = 0;
+	r->probing = r->o->policy == REVISE_DRIFT && !r->drifted;
+	if (r->probing && r->probe >= first && r->probe < from) {
+		add_token(r, d, place, first, r->probe);
+		return;
+	}
+	r->probing = false;
+	for (uint32_t at = first; at < from; at++)
+		if (is_wanted(&place[at]) && place[at].confidence <= most)
+			add_token(r, d, place, first, at);
+}
+
+int revision_begin(struct revision *r, const struct denoising *d,
+	struct place *place, uint32_t first, uint32_t from, struct err *e)
+{
+	struct rows rows;
+	int ret;
+
+	if (!r || r->under_way)
+		return 0;
+	for (uint32_t at = first; at < from; at++)
+		place[at].left |= !place[at].stale;
+	choose(r, d, place, first, from);
+	if (!r->n)
+		return 0;
+	rows = (struct rows){ r->by_block ? SIGHT_BLOCK : SIGHT_WINDOW, r->n,
+		r->row };
+	ret = refresh_start(r->refresh, &rows, r->o->policy == REVISE_DRIFT, e);
+	r->under_way = !ret;
+	return ret;
+}
+
+/* ---- drift --------------------------------------------------------------- */
+
+/* Of the row under way that is the last of its token's. */
+static void keep_attention(struct revision *r, uint32_t row)
+{
+	struct attention_map now = refresh_attention(r->refresh, row);
+
+	memcpy(r->attention, now.weight,
+		(size_t)now.layers * now.length * sizeof(*now.weight));
+	r->before = now;
+	r->before.weight = r->attention;
+}
+
+/* Whether all are wanted next, or who tells later that they are. */
+static void look_for_drift(struct revision *r, uint32_t first)
+{
+	struct attention_map now = refresh_attention(r->refresh, r->n - 1);
+
+	if (r->probing) {
+		r->from_layer = attention_drift(&r->before, &now, r->o->drift);
+		r->drifted = r->from_layer < now.layers;
+		return;
+	}
+	r->drifted = false;
+	r->probe = attention_most(&now, now.layers - 1);
+	if (r->probe < first)
+		r->probe = r->row[r->n - 1].position;
+	for (uint32_t i = 0; i < r->n; i++)
+		if (r->row[i].position == r->probe) {
+			keep_attention(r, i);
+			return;
+		}
+	r->probe = r->row[r->n - 1].position;
+	keep_attention(r, r->n - 1);
+}
+
+/* ---- what came of it ----------------------------------------------------- */
+
+static int take_token(struct revision *r, const struct denoising *d,
+	struct place *p, uint32_t i, const struct stages_rule *rule,
+	struct method_stats *stats, struct err *e)
+{
+	struct guess g;
+	unsigned change;
+	int ret = refresh_logits(r->refresh, &r->speaks[i], 1, &r->logits, e);
+
+	if (ret)
+		return ret;
+	guess_from(&d->guessing, r->logits, r->asked[i], 0, &g);
+	p->stale = false; /* its keys and values are those of its token */
+	change = p->stage == STAGE_VISIBLE ? stages_take(p, rule, &g) : 0;
+	stats->revised += !!(change & CHANGE_REVISED);
+	return 0;
+}
+
+int revision_end(struct revision *r, const struct denoising *d,
+	struct place *place, const struct stages_rule *rule,
+	struct method_stats *stats, struct err *e)
+{
+	struct stages_rule stays = *rule;
+	int ret = 0;
+
+	if (!r || !r->under_way || !refresh_finish(r->refresh, false))
+		return 0;
+	r->under_way = false;
+	stays.fall = false; /* no window would fill it */
+	if (!r->probing) {
+		stats->refreshed += r->n;
+		ret = refresh_merge(r->refresh, NULL, r->n,
+			r->o->policy == REVISE_DRIFT ? r->from_layer : 0, e);
+	}
+	for (uint32_t i = 0; i < r->n_asked && !ret && !r->probing; i++)
+		ret = take_token(
+			r, d, &place[r->asked[i]], i, &stays, stats, e);
+	if (!ret && r->o->policy == REVISE_DRIFT)
+		look_for_drift(r, r->asked[0]);
+	return ret;
+}
