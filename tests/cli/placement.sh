@@ -46,6 +46,7 @@ room=(--va-window 16M --ctx 6800)
 same -m "$large" "${room[@]}"
 same -m "$large" "${room[@]}" --prefill-chunk 4 --threads 1
 same -m "$large" "${room[@]}" --method opt-tree --draft "$tiny"
+same -m "$large" "${room[@]}" --method lever --draft "$tiny"
 same -m "$large" "${room[@]}" --temp 1 --seed 3 --doorbell eventfd
 same -m "$llada" --method llada --ctx 480
 run_ok "$TANDEM" convert "$large" "$tmp/large.tdm"
@@ -116,6 +117,19 @@ for rows in 256 512; do
   check_eq "status of $rows rows, swapped" "$status" 0
   check_eq "ids of $rows rows, swapped" "$out" "$ids"
 done
+
+# ---- mappings ----------------------------------------------------------------
+# Two models in a window of few slots: blocks one by one take all of them, and
+# packed ones leave some.
+two=(-m "$large" --method chain --draft "$tiny" --draft-on device --ctx 512)
+generate "${two[@]}" --va-slots 16
+want=$(essence)
+run "$TANDEM" run "${two[@]}" -p Hi -n 4 --va-slots 6
+check_eq 'status of two models, block by block' "$status" 1
+check_eq 'text of two models, block by block' "$out" ''
+check_has 'stderr of two models, block by block' "$err" '6 of 6 slots used'
+generate "${two[@]}" --va-slots 6 --placement swap
+check_eq 'the text of two models, packed' "$(essence)" "$want"
 
 # ---- what is refused ---------------------------------------------------------
 run "$TANDEM" run -m "$large" -p Hi --va-window 16M --ctx 7700 --placement swap
