@@ -187,8 +187,10 @@ int session_open_swap(struct session *s, struct err *e)
 		if (!w->plan.place[i].temporary)
 			continue;
 		w->turn[i] = o.n;
-		block[o.n++] = (struct swap_block){ weights_bytes(&s->block[i]),
-			s->block[i].bytes, copy_price(s, i) };
+		block[o.n].from = weights_bytes(&s->block[i]);
+		block[o.n].bytes = s->block[i].bytes;
+		block[o.n].price = copy_price(s, i);
+		o.n++;
 	}
 	o.block = block;
 	ret = swap_open(&w->swap, &o, e);

@@ -453,19 +453,50 @@ static uint64_t stall_of(struct fixture *f, enum placement_policy policy)
 	return after.stall_ps - before.stall_ps;
 }
 
-static void test_phone(void **state)
+/* What the first layer of a pass takes, and each of the others. */
+static void learn_layers(struct fixture *f, uint64_t *first, uint64_t *next)
 {
-	static const unsigned mib[] = { 16, 30, 48 };
-	struct fixture *f = *state;
-	uint64_t first, next, whole, last = UINT64_MAX;
+	uint64_t whole;
 	struct err e = { 0 };
 
 	open_large(f);
 	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
 	whole = resident_pass(f, LAYERS);
-	next = whole - resident_pass(f, LAYERS - 1);
-	first = whole - (LAYERS - 1) * next;
+	*next = whole - resident_pass(f, LAYERS - 1);
+	*first = whole - (LAYERS - 1) * *next;
+}
+
+/* Copies that take about as long as layers: what waits is now for the engine,
+ * now for a slot. */
+static void test_timelines(void **state)
+{
+	static const double layers[] = { .8, 1.05, 1.15, 1.3 };
+	struct fixture *f = *state;
+	uint64_t first, next, bytes;
+
+	learn_layers(f, &first, &next);
+	pair_open(&f->s, f->model, &f->opts);
+	bytes = f->s->block[0].bytes;
+	pair_close(&f->s);
+	f->opts.placement = PLACEMENT_SWAP;
+	for (unsigned i = 0; i < ARRAY_LEN(layers); i++) {
+		f->soc.cpu_bytes_per_s =
+			2e12 * (double)bytes / (layers[i] * (double)next);
+		for (unsigned mib = 16; mib < 36; mib += 6) {
+			f->opts.va_window = (uint64_t)mib << 20;
+			check_timeline(f, first, next);
+		}
+	}
+}
+
+static void test_phone(void **state)
+{
+	static const unsigned mib[] = { 16, 30, 48 };
+	struct fixture *f = *state;
+	uint64_t first, next, last = UINT64_MAX;
+
+	learn_layers(f, &first, &next);
 	for (unsigned i = 0; i < ARRAY_LEN(mib); i++) {
 		uint64_t stall;
 
@@ -506,6 +537,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_beside_flash),
 	TEST(test_lost),
 	TEST(test_pair),
+	TEST(test_timelines),
 	TEST(test_phone),
 	TEST(test_refused),
 };
