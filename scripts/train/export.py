@@ -26,6 +26,7 @@ BEFORE = {
     "target": ["base", "exercise"],
     "small": ["small-base", "small-exercise"],
     "block": ["block-base", "block-exercise"],
+    "diffusion": ["diffusion-base", "diffusion-revise"],
 }
 # name: the model that it belongs to
 EXITS = {"exit": "target", "exit-third": "target"}

@@ -16,6 +16,8 @@ from tokenizer import END, MASK
 
 PROMPT_WEIGHT = 0.03  # a prompt's own tokens teach reading, but are mostly drawn at random
 LEAST_RATIO = 0.05  # of masked positions: smaller ones would weigh too much
+WRONG = 0.3  # share of an answer's visible tokens that are wrong, at most, while revision is learnt
+RIGHT = 0.1  # weight in the loss of a visible token that is right
 IN_ORDER = 0.7  # share of blocks whose masks are their last positions, not any
 NEAR = 8  # of these the first mask's weight in the loss; that of the nth behind it is NEAR / n
 HIDDEN = -1e4
@@ -32,13 +34,16 @@ class Outcome(NamedTuple):
     documents: int = 0
 
 
-def loss(model, ids, segment, role, generator, teacher=None):
-    """The Outcome of `model` on packed rows; `generator` draws the noise of diffusion."""
+def loss(model, ids, segment, role, generator, teacher=None, revise=False):
+    """The Outcome of `model` on packed rows; `generator` draws the noise of diffusion.
+
+    revise: tokens that stand already are asked for as well, and some are wrong.
+    """
     if model.shape.block_length:
         return block_diffusion(model, ids, segment, role, generator)
     if model.shape.causal:
         return next_token(model, ids, segment, role, teacher)
-    return masked_diffusion(model, ids, segment, role, generator)
+    return masked_diffusion(model, ids, segment, role, generator, revise)
 
 
 def added(seen):
@@ -151,13 +156,39 @@ def denoising(model, hidden, want, weight):
     return Outcome(each.sum() / weight.sum(), (logits.argmax(-1) == want).float().mean().item())
 
 
-def masked_diffusion(model, ids, segment, role, generator):
+def with_wrong_ones(ids, segment, visible, generator):
+    """(ids in which some of the visible answer positions have the token of another position of
+    their row, weight in the loss of each visible position).
+
+    In half of the documents up to WRONG of them.  A wrong one counts as much as a mask that is next,
+    a right one little: what stands is right, mostly.
+    """
+    rows, length = ids.shape
+    documents = int(segment.max()) + 1
+    share = torch.rand((rows, documents), generator=generator)
+    share = (2 * share - 1).clamp_min(0).mul(WRONG).to(ids.device).gather(1, segment)
+    draw = torch.rand((rows, length), generator=generator).to(ids.device)
+    other = torch.rand((rows, length), generator=generator).to(ids.device)
+    last = visible.cumsum(1)[:, -1:].clamp_min(1)
+    there = torch.argsort(visible.float(), dim=1, descending=True, stable=True)  # visible positions first
+    other = ids.gather(1, there.gather(1, (other * last).long()))
+    wrong = visible & (draw < share) & (other != ids)
+    weight = torch.where(wrong, float(NEAR), RIGHT) * visible
+    return torch.where(wrong, other, ids), weight
+
+
+def masked_diffusion(model, ids, segment, role, generator, revise=False):
     masked, weight, absent = noise(ids, segment, role, generator)
     present = segment.masked_fill(absent, ABSENT)
-    hidden = model(ids.masked_fill(masked, MASK), visibility(present, False))
+    given, asked = ids, masked
+    if revise:
+        visible = (role == ANSWER) & ~masked & ~absent
+        given, more = with_wrong_ones(ids, segment, visible, generator)
+        weight, asked = torch.where(masked, weight, more), masked | visible
+    hidden = model(given.masked_fill(masked, MASK), visibility(present, False))
     if model.shape.shift_logits:
         hidden = hidden.roll(1, 1)
-    return denoising(model, hidden[masked], ids[masked], weight[masked])
+    return denoising(model, hidden[asked], ids[asked], weight[asked])
 
 
 def answer_blocks(role, length):

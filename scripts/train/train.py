@@ -30,8 +30,8 @@ from optimizer import optimizers
 CONTEXT = 1024
 KEEP_SECONDS = 240  # between checkpoints
 KINDS = (
-    "base", "exercise", "small-base", "small-exercise", "draft", "diffusion", "block-base",
-    "block-exercise",
+    "base", "exercise", "small-base", "small-exercise", "draft", "diffusion-base",
+    "diffusion-revise", "block-base", "block-exercise",
 )
 
 
@@ -41,7 +41,7 @@ def shape_of(kind, miniature=False):
     The small target has a third of the target's parameters, the draft a tenth.
     """
     by_block = kind in ("block-base", "block-exercise")
-    denoises = by_block or kind == "diffusion"
+    denoises = by_block or kind in ("diffusion-base", "diffusion-revise")
     sight = {
         "causal": not denoises,
         "block_length": corpus.RESPONSE if by_block else 0,
@@ -64,7 +64,7 @@ def corpus_of(kind):
     whose positions all see one another has one question a document; the long ones would
     cost it eight times as much for an answer.
     """
-    if kind == "diffusion":
+    if kind in ("diffusion-base", "diffusion-revise"):
         form = {"response": corpus.RESPONSE, "several": 1, "share": corpus.SHARE}
         return "corpus-single.npz", form
     if kind == "block-base":
@@ -230,7 +230,9 @@ class Run:
         generator = torch.Generator().manual_seed(args.seed * 1000003 + step)
         with self.sight():
             with torch.autocast(args.device, torch.bfloat16):
-                loss = objective.loss(self.model, *batch, generator, self.teacher).loss
+                loss = objective.loss(
+                    self.model, *batch, generator, self.teacher, args.kind == "diffusion-revise"
+                ).loss
             loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for o in self.optimizers:
@@ -292,7 +294,7 @@ def main():
         args.device,
         args.held_out,
         form.get("response", 1),
-        args.kind != "diffusion",
+        not args.kind.startswith("diffusion"),
     )
     last = kept = time.time()
     stop = stopped(last, args.minutes)

@@ -49,7 +49,7 @@ summaries() { # METHOD LEAST: at least so many % are right
 
 case $TANDEM in
 */release/*)
-  summaries llada 20
+  summaries llada 70
   summaries block 70
   ;;
 esac

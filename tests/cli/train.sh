@@ -178,7 +178,7 @@ def asked(model, shift):
         last = forward(model, ids[:, first : first + LENGTH], cache, both_ways=True)[0, -1:]
     return torch.cat(out)
 
-for kind in ("diffusion", "block-base"):
+for kind in ("diffusion-base", "block-base"):
     for shift in (False, True):
         shape = dataclasses.replace(shape_of(kind, True), shift_logits=shift)
         model = Model(shape).eval()
@@ -220,6 +220,26 @@ for row in range(500):
 masked, weight = objective.chosen_masks(ids, place, share, torch.tensor(False), ends, draw)
 assert (masked == (draw < share)).all() and (weight == 1 / share).all()
 END
+# What stands already and is wrong: some, from the answer, and asked for.
+check 'which tokens are wrong' "$python" - "$train" <<'END'
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from objective import NEAR, RIGHT, WRONG, with_wrong_ones
+
+ids = torch.arange(64 * 200).view(64, 200)
+segment = torch.arange(200).div(100, rounding_mode="floor").expand(64, -1)
+visible = (torch.arange(200) % 10 < 7).expand(64, -1)
+given, weight = with_wrong_ones(ids, segment, visible, torch.Generator().manual_seed(3))
+wrong = given != ids
+assert not wrong[~visible].any() and not weight[~visible].any()
+assert (weight[wrong] == NEAR).all() and (weight[visible & ~wrong] == RIGHT).all()
+there = visible.nonzero()[:, 1].unique()
+assert all(int(t) % 200 in there for t in given[wrong])  # of the same row, and visible
+assert (given.div(200, rounding_mode="floor") == ids.div(200, rounding_mode="floor")).all()
+share = wrong.view(64, 2, 100).sum(-1) / visible.view(64, 2, 100).sum(-1)
+assert 0.35 < (share == 0).float().mean() < 0.75 and share.max() < 1.6 * WRONG, share
+END
 check 'it is exercised' stage exercise 3e4
 check 'the target lies between' stage target 0
 check 'the small target imitates it' stage small 2e4
@@ -235,7 +255,7 @@ check 'that of the small target' "$python" "$train/reward.py" --out "$trained" \
 check 'the loss of the base falls' fell base 0.8
 check 'the loss of the small target falls' fell small-base 0.9
 check 'the loss of the draft falls' fell draft 0.9
-check 'the loss of the diffusion model falls' fell diffusion 0.95
+check 'the loss of the diffusion model falls' fell diffusion-base 0.95
 check 'the loss of the block diffusion model falls' fell block-base 0.95
 check_has 'the log of the base' "$(head -n 1 "$trained/base.csv")" \
   ,summary-long,qa-long,ui-long,reply-long
