@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `prompt` is copied; NULL: a pseudo-random one. */
-static int add(
-	struct bench_items *b, const char *prompt, unsigned task, struct err *e)
+/* `prompt` is copied; NULL: a pseudo-random one. `marked` is borrowed. */
+static int add(struct bench_items *b, const char *prompt,
+	const struct eval_item *marked, unsigned task, struct err *e)
 {
 	char **p = reallocarray(b->prompt, b->n + 1, sizeof(char *));
+	const struct eval_item **m;
 	unsigned *of;
 
 	if (p)
@@ -20,10 +21,14 @@ static int add(
 	of = p ? reallocarray(b->of, b->n + 1, sizeof(*of)) : NULL;
 	if (of)
 		b->of = of;
-	if (!of || (prompt && !(p[b->n] = strdup(prompt))))
+	m = of ? reallocarray(b->marked, b->n + 1, sizeof(*m)) : NULL;
+	if (m)
+		b->marked = m;
+	if (!m || (prompt && !(p[b->n] = strdup(prompt))))
 		return err_set(e, ENOMEM, "no memory for prompts");
 	if (!prompt)
 		p[b->n] = NULL;
+	m[b->n] = marked;
 	of[b->n++] = task;
 	return 0;
 }
@@ -33,8 +38,12 @@ static int add_all(struct bench_items *b, const struct eval_items *items,
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < items->n && !ret; i++)
-		ret = add(b, items->item[i].prompt, task, e);
+	for (size_t i = 0; i < items->n && !ret; i++) {
+		const struct eval_item *item = &items->item[i];
+
+		ret = add(
+			b, item->prompt, items->marked ? item : NULL, task, e);
+	}
 	return ret;
 }
 
@@ -43,10 +52,12 @@ static int add_task(
 {
 	struct eval_tasks all = { 0 };
 	struct eval_items items;
-	int ret = eval_tasks_read(&all, b->task[task], EVAL_NEED_PROMPTS, e);
+	int ret = eval_tasks_read(&all, b->task[task], EVAL_NEED_ANY, e);
 
 	if (!ret) {
 		items = eval_task_first(&all.task[0], each);
+		b->kept[task] = all.task[0].items;
+		all.task[0].items = (struct eval_items){ 0 };
 		ret = add_all(b, &items, task, e);
 	}
 	eval_tasks_release(&all);
@@ -93,6 +104,7 @@ int bench_items_of_file(
 	first = items;
 	if (most && most < first.n)
 		first.n = most;
+	first.marked = false;
 	if (!ret)
 		ret = add_all(b, &first, 0, e);
 	eval_items_release(&items);
@@ -106,7 +118,7 @@ int bench_items_random(struct bench_items *b, uint32_t n, struct err *e)
 	b->task[0] = "random";
 	b->n_tasks = 1;
 	for (uint32_t i = 0; i < n && !ret; i++)
-		ret = add(b, NULL, 0, e);
+		ret = add(b, NULL, NULL, 0, e);
 	return ret;
 }
 
@@ -116,5 +128,8 @@ void bench_items_release(struct bench_items *b)
 		free(b->prompt[i]);
 	free(b->prompt);
 	free(b->of);
+	free(b->marked);
+	for (unsigned i = 0; i < FIGURES_TASKS; i++)
+		eval_items_release(&b->kept[i]);
 	*b = (struct bench_items){ 0 };
 }

@@ -7,6 +7,7 @@
 #define HOST_BENCH_BENCH_ITEMS_H
 
 #include "host/bench/figures.h"
+#include "host/eval/eval_items.h"
 
 #include <limits.h>
 #include <stddef.h>
@@ -25,6 +26,9 @@ struct bench_items {
 	/* NULL: item i is BENCH_RANDOM_PROMPT tokens of stream i. */
 	char **prompt;
 	unsigned *of; /* their tasks */
+	/* How their outputs are marked; NULL: they are not. */
+	const struct eval_item **marked;
+	struct eval_items kept[FIGURES_TASKS]; /* where these are */
 	size_t n;
 };
 

@@ -148,12 +148,17 @@ static unsigned longest_name(const struct bench_table *t)
 	return (unsigned)most;
 }
 
+static bool is_bars(const struct bench_table *t)
+{
+	return !t->plot.lines && !t->plot.points;
+}
+
 /* Pixels that the key takes, which names rows of lines and columns of bars. */
 static unsigned key_width(const struct bench_table *t, unsigned panels)
 {
-	size_t most = t->plot.lines ? longest_name(t) : 0;
+	size_t most = is_bars(t) ? 0 : longest_name(t);
 
-	for (unsigned c = 0; c < t->n_columns && !t->plot.lines; c++) {
+	for (unsigned c = 0; c < t->n_columns && is_bars(t); c++) {
 		size_t n = strlen(t->column[c].head);
 
 		if (t->column[c].panel && t->column[c].panel <= panels &&
@@ -177,11 +182,11 @@ static struct page lay_out(const struct bench_table *t, FILE *f)
 	}
 	p.right = key_width(t, p.panels);
 	wanted = LEFT + p.right + BAR_WIDTH * p.bars;
-	if (wanted > p.width && !t->plot.lines)
+	if (wanted > p.width && is_bars(t))
 		p.width = wanted < PAGE_MOST ? wanted : PAGE_MOST;
-	if (names * t->n_rows > p.width - LEFT - p.right && !t->plot.lines)
+	if (names * t->n_rows > p.width - LEFT - p.right && is_bars(t))
 		p.below = names * 6 / 10;
-	if (t->plot.lines)
+	if (!is_bars(t))
 		p.below = LINE_HEIGHT;
 	p.height = TOP + p.panels * PANEL_HEIGHT + p.below;
 	return p;
@@ -272,6 +277,57 @@ static void draw_lines(const struct page *p)
 		"plot for [i=2:%u] $data using 0:i:xtic(1) with linespoints "
 		"linewidth 2 pointtype 7 title columnheader(i)\n",
 		n - 1, t->n_rows + 1);
+}
+
+/* ---- points -------------------------------------------------------------- */
+
+static unsigned column_in(const struct bench_table *t, unsigned panel)
+{
+	unsigned c = 0;
+
+	while (t->column[c].panel != panel)
+		c++;
+	return c;
+}
+
+/* The line that begins at row `from`: its points; the row behind it. */
+static unsigned point_data(const struct page *p, unsigned line, unsigned from)
+{
+	const struct bench_table *t = p->t;
+	unsigned x = column_in(t, 2), y = column_in(t, 1), r = from;
+
+	fprintf(p->f, "$line%u << END\n", line);
+	for (; r < t->n_rows &&
+		!strcmp(t->row[r].name[0], t->row[from].name[0]);
+		r++) {
+		figure(t, r, x, p->f);
+		figure(t, r, y, p->f);
+		putc('\n', p->f);
+	}
+	fputs("END\n", p->f);
+	return r;
+}
+
+static void draw_points(const struct page *p)
+{
+	const struct bench_table *t = p->t;
+	unsigned begin[TABLE_ROWS], n = 0;
+
+	for (unsigned r = 0; r < t->n_rows; n++) {
+		begin[n] = r;
+		r = point_data(p, n, r);
+	}
+	place(p, 0);
+	set(p->f, "xlabel", t->plot.x);
+	fputs("set xtics scale 1\nset xrange [0:*]\nset yrange [0:*]\n", p->f);
+	for (unsigned i = 0; i < n; i++) {
+		fprintf(p->f,
+			"%s$line%u using 1:2 with linespoints linewidth 2 "
+			"pointtype 7 title ",
+			i ? ", " : "plot ", i);
+		plot_quoted(p->f, t->row[begin[i]].name[0]);
+	}
+	putc('\n', p->f);
 }
 
 /* ---- bars ---------------------------------------------------------------- */
@@ -375,6 +431,10 @@ static void draw(const struct page *p)
 {
 	if (p->t->plot.lines) {
 		draw_lines(p);
+		return;
+	}
+	if (p->t->plot.points) {
+		draw_points(p);
 		return;
 	}
 	fputs("set multiplot\n", p->f);

@@ -40,7 +40,10 @@ struct table_plot {
 	/* The columns are the x axis and each row a line, in one panel; else
 	 * groups of bars, one a row, of a bar a column. */
 	bool lines;
-	const char *x; /* with lines alone */
+	/* A row is a point, its figure in panel 1 over that in panel 2; rows of
+	 * one first name that stand behind one another are a line. */
+	bool points;
+	const char *x; /* with lines and points alone */
 };
 
 struct bench_table {

@@ -22,6 +22,12 @@ void figures_add(struct figures *sum, const struct figures *f)
 		sum->engine_ps[i] += f->engine_ps[i];
 	sum->energy_pj += f->energy_pj;
 	method_stats_add(&sum->drafts, &f->drafts);
+	sum->marked += f->marked;
+	sum->right += f->right;
+	sum->maps += f->maps;
+	sum->copied_bytes += f->copied_bytes;
+	sum->stall_ns += f->stall_ns;
+	sum->stall_ps += f->stall_ps;
 	sum->prompt_tokens += f->prompt_tokens;
 	sum->prompt_ns += f->prompt_ns;
 	sum->prompt_ps += f->prompt_ps;
@@ -75,6 +81,7 @@ static struct told told_of(const struct experiment *x, const struct run *r,
 
 	t.prompt_s = seconds(x, sum->prompt_ns, sum->prompt_ps);
 	t.seconds = seconds(x, t.sum.ns, t.sum.ps);
+	t.stall_s = seconds(x, t.sum.stall_ns, t.sum.stall_ps);
 	t.draft_s = seconds(x, d->draft_ns, d->draft_ps);
 	t.verify_s =
 		d->cycles ? seconds(x, d->verify_ns, d->verify_ps) : t.seconds;
@@ -176,6 +183,37 @@ double figure_logits_rows(const struct told *t)
 double figure_upper_rows(const struct told *t)
 {
 	return a_pass(t, (double)t->sum.upper_rows);
+}
+
+double figure_right(const struct told *t)
+{
+	return t->sum.marked ? (double)t->sum.right / (double)t->sum.marked
+			     : (double)NAN;
+}
+
+double figure_revised(const struct told *t)
+{
+	return 100 * over((double)t->sum.drafts.revised, (double)t->sum.tokens);
+}
+
+double figure_skipped(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.drafts.skipped);
+}
+
+double figure_maps(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.maps);
+}
+
+double figure_copied(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.copied_bytes);
+}
+
+double figure_stall_s(const struct told *t)
+{
+	return a_pass(t, t->stall_s);
 }
 
 static double of_graphs(const struct told *t, uint64_t rows)

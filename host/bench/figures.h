@@ -27,6 +27,12 @@ struct figures {
 	uint64_t engine_ps[3]; /* of the phone's NPU: matrix, vector, memory */
 	uint64_t energy_pj;    /* without base_w */
 	struct method_stats drafts;
+	/* Of items with a known answer those that came out right
+	 * (host/eval/eval_check.h). */
+	uint64_t marked, right;
+	uint64_t maps; /* of buffers into the window, unmappings included */
+	uint64_t copied_bytes; /* of blocks of weights, into slots */
+	uint64_t stall_ns, stall_ps;
 	/* Before that: the prompts, up to the first token. */
 	uint64_t prompt_tokens, prompt_ns, prompt_ps;
 };
@@ -43,6 +49,7 @@ struct told {
 	double read_s;    /* that a plain reader takes */
 	double joules;    /* NAN without a phone */
 	double prompt_s;
+	double stall_s;
 };
 
 struct told run_told(const struct experiment *, const struct run *);
@@ -57,6 +64,13 @@ figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
 	figure_rows, figure_logits_rows, figure_draft_share,
 	figure_verify_share, figure_seconds, figure_joules, figure_tokens,
 	figure_all_logits_rows, figure_upper_rows;
+figure_of figure_right; /* share of the marked items; NAN of none */
+/* Tokens that changed after they were seen, of 100; rows of a pass without
+ * logits since their token stays. */
+figure_of figure_revised, figure_skipped;
+/* A pass: maps and unmaps, bytes copied, and waiting for weights that were not
+ * in the window while the device had nothing else to do. */
+figure_of figure_maps, figure_copied, figure_stall_s;
 /* Of the rows of all passes' graphs; of them in whole tiles. */
 figure_of figure_valid, figure_wasted, figure_underutilized,
 	figure_valid_of_tiles, figure_graph_rows;

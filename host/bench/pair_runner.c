@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "base/strbuf.h"
 #include "flash/image.h"
 #include "host/api/decoder.h"
 #include "host/api/options.h"
@@ -10,6 +11,7 @@
 #include "host/bench/bench_items.h"
 #include "host/bench/bench_read.h"
 #include "host/bench/experiment.h"
+#include "host/eval/eval_check.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
@@ -31,6 +33,7 @@ struct opened {
 	struct image *image;    /* NULL: the model is none */
 	uint64_t streamed;      /* bytes a pass */
 	struct generation *gen; /* of the last item, whose text is told */
+	struct strbuf output;   /* behind its prompt */
 };
 
 /* ---- opening ------------------------------------------------------------- */
@@ -152,6 +155,7 @@ static void release(struct opened *o)
 		free(o->prompt[i].id);
 	free(o->prompt);
 	generation_close(o->gen);
+	strbuf_release(&o->output);
 	image_close(o->image);
 	free(o);
 }
@@ -214,6 +218,7 @@ static int open_run(
 /* The counters at the first token. */
 struct mark {
 	const struct decoder *d;
+	struct strbuf *output; /* grows by what is told */
 	bool taken;
 	struct session_stats stats;
 	struct method_stats drafts;
@@ -235,7 +240,8 @@ static int at_token(void *arg, int32_t id, const char *text, size_t len)
 
 	if (!m->taken)
 		take(m);
-	return 0;
+	strbuf_add(m->output, text, len);
+	return m->output->failed;
 }
 
 static struct figures figures_since(
@@ -258,6 +264,10 @@ static struct figures figures_since(
 		.engine_ps = { s.price.matrix_ps, s.price.vector_ps,
 			s.price.dma_ps + s.price.read_ps },
 		.energy_pj = s.price.energy_pj,
+		.maps = s.maps + s.unmaps - m->stats.maps - m->stats.unmaps,
+		.copied_bytes = s.copied_bytes,
+		.stall_ns = s.stall_ns,
+		.stall_ps = s.stall_ps,
 		.drafts = method_stats_since(&end->drafts, &m->drafts),
 	};
 }
@@ -287,6 +297,7 @@ static int decode(struct opened *o, struct mark *first,
 	if (!ret)
 		ret = session_rest(d->session, e);
 	first->taken = false;
+	strbuf_reset(&o->output);
 	take(&begin);
 	if (!ret && whole)
 		take(first);
@@ -312,7 +323,7 @@ static int decode_item(struct opened *o, size_t item,
 {
 	const struct decoder *d = &o->decoder;
 	struct sampler_opts sampling = sampler_defaults;
-	struct mark first = { .d = d };
+	struct mark first = { .d = d, .output = &o->output };
 	struct generation_opts opts = {
 		.tokenizer = d->tokenizer,
 		.n_vocab = d->model->n_vocab,
@@ -346,6 +357,15 @@ static int read_plainly(struct opened *o, struct err *e)
 		: 0;
 }
 
+static void mark_output(
+	const struct opened *o, const struct eval_item *item, struct figures *f)
+{
+	const struct strbuf *output = &o->output;
+
+	f->marked = item != NULL;
+	f->right = item && eval_right(item, output->data, output->len);
+}
+
 static int run_item(void *arg, void *one, size_t item,
 	const struct known_text *known, struct item_told *t, struct err *e)
 {
@@ -361,6 +381,7 @@ static int run_item(void *arg, void *one, size_t item,
 	if (plain && plain->bytes_per_s > 0)
 		t->figures.plain_ns = (uint64_t)((double)t->figures.bytes *
 			1e9 / plain->bytes_per_s);
+	mark_output(o, o->by->items->marked[item], &t->figures);
 	t->text = gen_tokens(o->gen, &t->n);
 	t->n_prompt = o->prompt[item].n;
 	t->n_predict = options_of(&o->decoder)->n_predict;

@@ -13,6 +13,7 @@ static const struct {
 	{ "bench", "lever", &cmd_bench_lever },
 	{ "bench", "methods", &cmd_bench_methods },
 	{ "bench", "sdnpu", &cmd_bench_sdnpu },
+	{ "bench", "diffusion", &cmd_bench_diffusion },
 	{ "history", "list", &cmd_history_list },
 	{ "history", "stats", &cmd_history_stats },
 	{ "history", "prune", &cmd_history_prune },

@@ -74,6 +74,9 @@ static const struct opt_command usage = {
 		"  sdnpu   retrieval speculation, drafter by drafter; see "
 		"'tandem bench sdnpu\n"
 		"          --help'\n"
+		"  diffusion\n"
+		"          decoders of diffusion models; see 'tandem bench "
+		"diffusion --help'\n"
 		"\n"
 		"Wall clock where no phone is named. Everything is measured in "
 		"alternating batches of one run, so compare figures of one "
@@ -83,7 +86,7 @@ static const struct opt_command usage = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.operand = &(const struct opt){ .arg = "ipc|decode|kernels|lever|"
-					       "methods|sdnpu" },
+					       "methods|sdnpu|diffusion" },
 };
 
 /* ---- the command --------------------------------------------------- */
@@ -105,6 +108,7 @@ static const struct {
 	{ "lever", &cmd_bench_lever },
 	{ "methods", &cmd_bench_methods },
 	{ "sdnpu", &cmd_bench_sdnpu },
+	{ "diffusion", &cmd_bench_diffusion },
 };
 
 static int bench_main(int argc, char **argv)

@@ -157,6 +157,7 @@ const struct method method_linear_spec = {
 	.name = "linear-spec",
 	.summary = "a block diffusion model drafts for itself, and verifies",
 	.lossless = true,
+	.logits_ahead = true,
 	.runs = METHOD_BLOCK,
 	.state_bytes = sizeof(struct state),
 	.open = linear_open,

@@ -1,0 +1,260 @@
+/* The tables of bench diffusion. */
+#include "base/checked.h"
+#include "host/bench/bench_diffusion.h"
+#include "host/method/method.h"
+
+const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
+	"curve", "ablation", "sensitivity", "window" };
+
+/* The answer's masks are all there from the start, as many as an output has
+ * tokens at most, unless a row says otherwise. */
+#define NO_CANVAS "canvas=0"
+#define FAST      "method=fast-dllm"
+#define OURS      "method=llada-npu"
+#define BLOCKS    "model=block"
+#define TARGET    "model=target"
+
+/* ---- decoders ------------------------------------------------------------ */
+
+static const struct table_variant masked_decoders[] = {
+	{ "llada", { "method=llada", NO_CANVAS } },
+	{ "llada, canvas", { "method=llada" } },
+	{ "dream", { "method=dream" } },
+	{ "fast-dllm, no cache", { FAST, "cache=none", NO_CANVAS } },
+	{ "fast-dllm", { FAST, NO_CANVAS } },
+	{ "fast-dllm, dual", { FAST, "cache=dual", NO_CANVAS } },
+	{ "multi-block", { "method=multi-block" } },
+	{ "llada-npu", { OURS } },
+};
+
+static const struct table_variant block_decoders[] = {
+	{ "block", { "method=block", BLOCKS } },
+	{ "block, by 0.9", { "method=block", "threshold=0.9", BLOCKS } },
+	{ "multi-block, of blocks", { "method=multi-block", BLOCKS } },
+	{ "llada-npu, of blocks", { OURS, BLOCKS } },
+};
+
+static const struct table_variant block_readers[] = {
+	{ "blocks, plain", { "method=autoregressive", BLOCKS } },
+	{ "linear-spec", { "method=linear-spec", BLOCKS } },
+};
+
+static const struct table_variant causal_decoders[] = {
+	{ "autoregressive", { "method=autoregressive", TARGET } },
+	{ "chain", { "method=chain", TARGET } },
+};
+
+static const struct column_spec decoder_columns[] = {
+	{ "right", "right%", 1, 100, figure_right, .panel = 3 },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
+	{ "over_first", "times", 2, 1, figure_tokens_per_s,
+		.against = COLUMN_SHARE },
+	{ "request_token_s", "all ms/token", 3, 1e3, figure_request_s },
+	{ "tokens_per_pass", "tok/pass", 2, 1, figure_length, .panel = 2 },
+	{ "passes", "passes", 0, 1, figure_passes },
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ "logits_per_pass", "logits", 1, 1, figure_logits_rows },
+	{ "skipped_per_pass", "skipped", 1, 1, figure_skipped },
+	{ "revised", "revised%", 1, 1, figure_revised },
+	{ "underutilized", "padding%", 1, 100, figure_underutilized },
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,
+		.of_phone = true },
+	{ 0 },
+};
+
+/* ---- thresholds ---------------------------------------------------------- */
+
+static const struct table_variant one_threshold[] = {
+	{ "0.99", { NO_CANVAS, "threshold=0.99" } },
+	{ "0.98", { NO_CANVAS, "threshold=0.98" } },
+	{ "0.95", { NO_CANVAS, "threshold=0.95" } },
+	{ "0.9", { NO_CANVAS, "threshold=0.9" } },
+	{ "0.8", { NO_CANVAS, "threshold=0.8" } },
+	{ "0.7", { NO_CANVAS, "threshold=0.7" } },
+};
+
+static const struct table_variant of_blocks[] = {
+	{ "0.99", { BLOCKS, "threshold=0.99" } },
+	{ "0.98", { BLOCKS, "threshold=0.98" } },
+	{ "0.95", { BLOCKS, "threshold=0.95" } },
+	{ "0.9", { BLOCKS, "threshold=0.9" } },
+	{ "0.8", { BLOCKS, "threshold=0.8" } },
+	{ "0.7", { BLOCKS, "threshold=0.7" } },
+};
+
+static const struct table_variant two_thresholds[] = {
+	{ "0.99, 0.995", { "visible=0.99", "stable=0.995" } },
+	{ "0.98, 0.99", { "visible=0.98", "stable=0.99" } },
+	{ "0.95, 0.99", { "visible=0.95", "stable=0.99" } },
+	{ "0.9, 0.99", { "visible=0.9", "stable=0.99" } },
+	{ "0.8, 0.9", { "visible=0.8", "stable=0.9" } },
+	{ "0.7, 0.9", { "visible=0.7", "stable=0.9" } },
+};
+
+static const struct column_spec curve_columns[] = {
+	{ "right", "right%", 1, 100, figure_right, .panel = 1 },
+	{ "tokens_per_pass", "tok/pass", 2, 1, figure_length, .panel = 2 },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s },
+	{ "passes", "passes", 0, 1, figure_passes },
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ "revised", "revised%", 1, 1, figure_revised },
+	{ 0 },
+};
+
+/* ---- what each part adds ------------------------------------------------- */
+
+/* Thresholds of 1 decide a token a pass; of 0.9 all that are sure. */
+#define ONE_A_PASS "visible=1", "stable=1"
+#define SURE       "visible=0.9", "stable=0.9"
+#define ALONE      "window=0", "lookahead=0"
+
+static const struct table_variant ablation[] = {
+	{ "NPU", { "method=llada" } },
+	{ "+prefix", { FAST, "threshold=1", "cache=prefix" } },
+	{ "+block", { OURS, ONE_A_PASS, ALONE } },
+	{ "+sure at once", { OURS, SURE, ALONE } },
+	{ "+later blocks", { OURS, SURE } },
+	{ "+stages", { OURS } },
+};
+
+/* ---- settings ------------------------------------------------------------ */
+
+#define TO_BLOCK_END "window=0"
+
+static const struct table_variant lookaheads[] = {
+	{ "0", { TO_BLOCK_END, "lookahead=0" } },
+	{ "1", { TO_BLOCK_END, "lookahead=1" } },
+	{ "2", { TO_BLOCK_END, "lookahead=2" } },
+	{ "4", { TO_BLOCK_END, "lookahead=4" } },
+	{ "8", { TO_BLOCK_END, "lookahead=8" } },
+	{ "16", { TO_BLOCK_END, "lookahead=16" } },
+	{ "32", { TO_BLOCK_END, "lookahead=32" } },
+};
+
+static const struct table_variant widths[] = {
+	{ "0", { ALONE } },
+	{ "32", { "window=32", "lookahead=0" } },
+	{ "64", { "window=64", "lookahead=0" } },
+};
+
+static const struct table_variant thresholds[] = {
+	{ "0.5, 0.7", { "visible=0.5", "stable=0.7" } },
+	{ "0.5, 0.9", { "visible=0.5", "stable=0.9" } },
+	{ "0.5, 0.99", { "visible=0.5", "stable=0.99" } },
+	{ "0.7, 0.7", { "visible=0.7", "stable=0.7" } },
+	{ "0.7, 0.9", { "visible=0.7", "stable=0.9" } },
+	{ "0.7, 0.99", { "visible=0.7", "stable=0.99" } },
+	{ "0.9, 0.9", { "visible=0.9", "stable=0.9" } },
+	{ "0.9, 0.99", { "visible=0.9", "stable=0.99" } },
+};
+
+static const struct column_spec setting_columns[] = {
+	{ "right", "right%", 1, 100, figure_right, .panel = 2 },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
+	{ "tokens_per_pass", "tok/pass", 2, 1, figure_length },
+	{ "passes", "passes", 0, 1, figure_passes },
+	{ "pass_s", "ms", 2, 1e3, figure_pass_s },
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },
+	{ "skipped_per_pass", "skipped", 1, 1, figure_skipped },
+	{ "revised", "revised%", 1, 1, figure_revised },
+	{ "underutilized", "padding%", 1, 100, figure_underutilized },
+	{ 0 },
+};
+
+/* ---- windows ------------------------------------------------------------- */
+
+static const struct column_spec window_columns[] = {
+	{ "maps_per_pass", "maps", 2, 1, figure_maps, .panel = 2 },
+	{ "copied_bytes_per_pass", "copied MB", 3, 1e-6, figure_copied },
+	{ "stall_s", "waited ms", 3, 1e3, figure_stall_s, .panel = 1 },
+	{ "pass_s", "ms", 3, 1e3, figure_pass_s, .panel = 1 },
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s },
+	{ 0 },
+};
+
+const struct table_spec diffusion_window_table = { .name = "window",
+	.title = "Small address windows, by what lies in them",
+	.note = "A pass of llada-npu: buffers mapped and unmapped, what is "
+		"copied into slots, and\nhow long the NPU waited for weights; "
+		"the text is the same.",
+	.name_key = { "window", "placement" },
+	.column = window_columns,
+	.plot = { .y = { "ms a pass", "maps a pass" } } };
+
+/* ---- all of them --------------------------------------------------------- */
+
+#define PART(k, same, variants, of, columns, ...)                         \
+	{                                                                 \
+		k, same,                                                  \
+		{                                                         \
+			.variant = variants,                              \
+			.n_variants = ARRAY_LEN(variants), .method = &of, \
+			.column = columns, __VA_ARGS__                    \
+		}                                                         \
+	}
+
+static const char about_decoders[] =
+	"tok/s: geometric mean of the tasks, of decoding, which a diffusion "
+	"model's prompt is\npart of; all: with every model's prompt. rows, "
+	"logits, skipped (the rows without,\nwhose token stays): of a pass; "
+	"revised: changed after they were seen, of the\ntokens. Rows of blocks "
+	"and the last two have models of their own.";
+
+#define DECODERS(same, variants)                                          \
+	PART(DIFFUSION_T_DECODERS, same, variants, method_llada,          \
+		decoder_columns, .name = "decoders", .title = "Decoders", \
+		.note = about_decoders, .name_key = { "decoder" },        \
+		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
+
+#define CURVE(of, variants)                                                 \
+	PART(DIFFUSION_T_CURVE, DIFFUSION_ANY, variants, of, curve_columns, \
+		.name = "curve", .title = "Accuracy by tokens a pass",      \
+		.note = "One threshold; or those at which a token is "      \
+			"seen, and at which it stays.",                     \
+		.name_key = { "method", "thresholds" },                     \
+		.plot = { .y = { "right, %" },                              \
+			.points = true,                                     \
+			.x = "tokens a pass" })
+
+static const char about_ablation[] =
+	"NPU: the whole text in every pass, with all masks of the answer, a "
+	"token a pass;\n+prefix: what is before the block is cached; +block: "
+	"and no masks are behind it;\n+sure at once: of 0.9; +later blocks: "
+	"passes reach into these; +stages: what is seen\nat 0.7 stays at 0.9. "
+	"From +block on, logits of what stays are skipped. The last\ntwo: by "
+	"the target.";
+
+#define ABLATION(same, variants)                                        \
+	PART(DIFFUSION_T_ABLATION, same, variants, method_llada,        \
+		decoder_columns, .name = "ablation",                    \
+		.title = "What each part adds", .note = about_ablation, \
+		.name_key = { "row" },                                  \
+		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
+
+#define SETTINGS(variants, key, ...)                                    \
+	PART(DIFFUSION_T_SENSITIVITY, DIFFUSION_ANY, variants,          \
+		method_llada_npu, setting_columns, .name_key = { key }, \
+		.plot = { .y = { "tokens/s", "right, %" } }, __VA_ARGS__)
+
+const struct diffusion_part diffusion_parts[DIFFUSION_PARTS] = {
+	DECODERS(DIFFUSION_ANY, masked_decoders),
+	DECODERS(DIFFUSION_ANY, block_decoders),
+	DECODERS(DIFFUSION_BLOCKS, block_readers),
+	DECODERS(DIFFUSION_CAUSAL, causal_decoders),
+	CURVE(method_fast_dllm, one_threshold),
+	CURVE(method_multi_block, one_threshold),
+	CURVE(method_llada_npu, two_thresholds),
+	CURVE(method_block, of_blocks),
+	ABLATION(DIFFUSION_ANY, ablation),
+	ABLATION(DIFFUSION_CAUSAL, causal_decoders),
+	SETTINGS(lookaheads, "lookahead", .name = "lookahead",
+		.title = "llada-npu by the masks left at which a pass reaches "
+			 "further",
+		.note = "Else windows end with the block."),
+	SETTINGS(widths, "window", .name = "widths",
+		.title = "llada-npu by the rows of a pass",
+		.note = "0: to the end of the block. Without lookahead."),
+	SETTINGS(thresholds, "thresholds", .name = "thresholds",
+		.title = "llada-npu by its thresholds",
+		.note = "At which a token is seen, and at which it stays."),
+};

@@ -1,0 +1,110 @@
+/* tandem bench diffusion: its options, which are those of the pair and of
+ * decoding beside its own. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/api/options.h"
+#include "host/bench/bench_diffusion.h"
+#include "host/bench/run_options.h"
+#include "host/cmd/bench_line.h"
+#include "host/cmd/bench_lists.h"
+#include "host/eval/eval_tasks.h"
+
+static struct bench_line line = { .items = 2, .predict = ASKED_PREDICT };
+static const char *tasks = "short";
+static const char *tables = "all";
+static const char *windows = "16", *slots = "4,16";
+
+/* clang-format off */
+static const struct opt opts[] = {
+	{ OPT_STRING, 'm', "model", &line.model, "FILE",
+		"the model of masked diffusion: a GGUF file or an image (the "
+		"one that comes with the program, as always for rows of block "
+		"diffusion and of plain decoding)" },
+	{ OPT_STRING, 0, "tables", &tables, "LIST",
+		"some of decoders, curve (of thresholds), ablation, "
+		"sensitivity, window (what lies in it), or all (all)" },
+	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
+		"some of " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
+		" (short); or none: prompts of pseudo-random tokens, whose "
+		"outputs nobody can mark, and no text ends before -n",
+		.choices = eval_task_names },
+	{ OPT_INT, 0, "items", &line.items, "N",
+		"of each task the first N (2)", 1, 1000 },
+	BENCH_PREDICT(line),
+	{ OPT_STRING, 0, "windows", &windows, "LIST",
+		"address windows of the table of windows, in MiB (16)" },
+	{ OPT_STRING, 0, "slots", &slots, "LIST",
+		"and buffers that they can map at a time (4,16)" },
+	BENCH_ROUNDS(line),
+	BENCH_FORMS(line),
+
+	DECODING_OPTIONS(line.asked),
+	PAIR_OPTIONS(line.asked),
+};
+/* clang-format on */
+
+static const struct opt_command usage = {
+	.name = "tandem bench diffusion",
+	.synopsis = "[-m MODEL] [--tables LIST] [--tasks LIST] "
+		    "[--clock soc:NAME] [OPTIONS]",
+	.summary = "decoders of diffusion models",
+	.details =
+		"Decoders of masked and of block diffusion, each at its usual "
+		"settings and over its thresholds, with how often they are "
+		"right, the tokens a pass gives and what became of its rows; "
+		"what each part of llada-npu adds, as llada.cpp's paper tells "
+		"it; how it depends on its settings; and what small address "
+		"windows cost. Beside them stand plain and drafted decoding of "
+		"the target that comes with the program. Texts that must be "
+		"the same are checked to be: those of lossless decoders of one "
+		"model, and those under all placements.\n\n"
+		"On a phone's clock (--clock soc:sd8elite) all figures are the "
+		"phone's and always the same; else they are this machine's. "
+		"With --as llada-8b passes are priced as those of a model of "
+		"that shape.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.max_operands = 0,
+};
+
+static int take(struct bench_diffusion_args *a)
+{
+	const struct command *c = &cmd_bench_diffusion;
+	int status = bench_line_check(c, &line, "the tables");
+
+	if (!status)
+		status = bench_line_check_decoder(c, &line, "llada-npu");
+	if (!status)
+		status = list_tables(c, tables, diffusion_table_names,
+			DIFFUSION_TABLES, a->table);
+	if (!status)
+		status = list_tasks(c, tasks, a->run.task, &a->run.n_tasks);
+	if (!status)
+		status = list_numbers(c, "windows", windows, 16, 1 << 20,
+			a->window, &a->n_windows, TABLE_LEVELS);
+	if (!status)
+		status = list_numbers(c, "slots", slots, 3, 256, a->slots,
+			&a->n_slots, TABLE_LEVELS);
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct bench_diffusion_args a = { 0 };
+	struct err e = { 0 };
+	unsigned operands;
+	int status;
+
+	if (!cmd_parse(&cmd_bench_diffusion, argc, argv, &operands, &status))
+		return status;
+	status = take(&a);
+	if (status)
+		return status;
+	bench_line_take(&line, &a.run);
+	cmd_catch_signals();
+	return bench_line_end(bench_diffusion(&a, &e), &e);
+}
+
+const struct command cmd_bench_diffusion = { &usage, run };

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# tandem bench diffusion: decoders of diffusion models in tables. What cannot be
+# meant is refused; answers are marked as eval marks them; texts that must be
+# the same are; what one figure says of another holds.
+. "$(dirname "$0")/lib.sh"
+
+export TMPDIR=$tmp
+bench() { run "$TANDEM" bench diffusion "$@"; }
+phone=(-n 24 --items 1 --clock soc:sd8elite -t 1)
+
+bench --help
+check_eq 'status of --help' "$status" 0
+for option in --tables --tasks --windows --slots --clock --as --json --plot; do
+  check_has --help "$out" "$option"
+done
+run_ok "$TANDEM" bench --help
+check_has 'tandem bench --help' "$out" 'tandem bench diffusion'
+
+# ---- what is refused, before anything is opened ------------------------------
+refused() { # MESSAGE OPTION...
+  local message=$1
+  shift
+  misuse env TANDEM_MODELS="$tmp/none" "$TANDEM" bench diffusion "$@"
+  check_has "stderr of $*" "$err" "$message"
+}
+refused "'speed' is none; there is decoders, curve," --tables speed
+refused "'poetry'" --tasks qa,poetry
+refused 'exclude' --json --csv
+refused '--method is said by the tables' --method llada
+refused '--windows' --windows 8
+refused '--slots' --slots 2
+refused nothere --clock soc:nothere
+
+# ---- the tables --------------------------------------------------------------
+bench "${phone[@]}" --tasks qa,math --json
+grep -q 'no .* model' "$tmp/err" && skip 'no models come with this tree'
+check_eq 'status with --json' "$status" 0
+check_eq 'stderr with --json' "$err" ''
+check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
+cp "$tmp/out" "$tmp/object"
+for method in fast-dllm llada-npu; do
+  run_ok "$TANDEM" eval --method $method --json -n 24 --items 8 ui
+  cp "$tmp/out" "$tmp/$method"
+done
+bench "${phone[@]}" --tasks ui --items 8 --tables curve --json
+check_eq 'status of the curve' "$status" 0
+cp "$tmp/out" "$tmp/curve"
+if command -v python3 >/dev/null; then
+  run_ok python3 -c '
+import json, sys
+o = json.load(open(sys.argv[1]))
+assert o["version"] == 1 and o["bench"] == "diffusion" and o["items"] == 2
+tables = o["tables"]
+assert set(tables) == {"decoders", "curve", "areas", "ablation", "lookahead",
+                       "widths", "thresholds", "window"}, set(tables)
+d = {r["decoder"]: r for r in tables["decoders"]}
+a = {r["row"]: r for r in tables["ablation"]}
+for r in list(d.values()) + list(a.values()):
+    assert r["right"] in (0, .5, 1), r
+    assert r["request_token_s"] > 0 and r["joules_per_token"] > 0, r
+assert d["llada"]["over_first"] == 1
+# The reference decides a token a pass.
+assert d["llada"]["tokens_per_pass"] <= 1, d["llada"]
+# One setting in two tables is one run.
+for row in "autoregressive", "chain":
+    assert all(a[row][k] == v for k, v in d[row].items()
+               if k not in ("decoder", "over_first")), (a[row], d[row])
+assert a["+stages"]["tokens_per_s"] == d["llada-npu"]["tokens_per_s"]
+assert a["NPU"]["tokens_per_s"] == d["llada, canvas"]["tokens_per_s"]
+# Laying out all masks costs rows.
+assert d["llada, canvas"]["rows_per_pass"] >= d["llada"]["rows_per_pass"]
+# Each of these computes less a pass than the one before it.
+rows = [a[n]["rows_per_pass"] for n in ("NPU", "+prefix", "+block")]
+assert rows[0] > rows[1] >= rows[2], rows
+for n in "NPU", "+prefix":
+    assert a[n]["skipped_per_pass"] == a[n]["revised"] == 0, a[n]
+assert a["+stages"]["tokens_per_pass"] > 2 * a["+block"]["tokens_per_pass"], a
+# Placement: the same work, more slowly the more has to be mapped.
+w = {(r["window"], r["placement"]): r for r in tables["window"]}
+small = "16 MiB, 4 buffers"
+swap = w[small, "swap"]
+assert swap["maps_per_pass"] == 0, swap
+for p in "belady", "paging", "drop-all":
+    assert w[small, p]["maps_per_pass"] > 1, w[small, p]
+    assert w[small, p]["stall_s"] > swap["stall_s"], (w[small, p], swap)
+    assert w[small, p]["tokens_per_s"] < swap["tokens_per_s"], w[small, p]
+assert o["checks"]["same_texts"] >= 2 * 2 + 7 * 2, o["checks"]
+
+# The curve, and what eval says of its usual settings.
+c = json.load(open(sys.argv[2]))["tables"]
+points = {}
+for r in c["curve"]:
+    points.setdefault(r["method"], {})[r["thresholds"]] = r
+assert set(points) == {"fast-dllm", "multi-block", "llada-npu", "block"}
+for method, usual in ("fast-dllm", "0.9"), ("llada-npu", "0.7, 0.9"):
+    e = json.loads(open(sys.argv[3] + "/" + method).readline())
+    right = points[method][usual]["right"]
+    (e,) = e["tasks"]
+    assert e["right"] > 0, e
+    assert abs(right - e["right"] / e["items"]) < 1e-9, (method, right, e)
+for method, of in points.items():
+    n = [r["tokens_per_pass"] for r in of.values()]
+    assert n[0] < n[-1], (method, n)
+areas = {r["method"]: r for r in c["areas"]}
+for method, of in points.items():
+    xs = sorted((r["tokens_per_pass"], r["right"]) for r in of.values())
+    top, bottom = max(y for x, y in xs), min(y for x, y in xs)
+    # Between the flat lines through the best and the worst point.
+    wide = max(xs[-1][0] - 1, 0)
+    area = areas[method]["area"]
+    assert bottom * wide - 1e-9 <= area <= top * wide + 1e-9, (method, area)
+' "$tmp/object" "$tmp/curve" "$tmp"
+fi
+
+bench "${phone[@]}" --tasks qa --tables ablation --as llada-8b
+check_eq 'status with --as' "$status" 0
+check_has 'the first line with --as' "${out%%$'\n'*}" \
+  'priced as llada-8b on sd8elite; what runs is diffusion.gguf'
+check_has 'rows' "$out" '+later blocks'
+bench "${phone[@]}" --tasks qa --tables window --csv --windows 24 --slots 16
+check_has 'CSV' "$out" 'window,"24 MiB, 16 buffers",swap,maps_per_pass,0'
+bench "${phone[@]}" --tasks none --tables window --slots 16
+check_eq 'status with --tasks none' "$status" 0
+if command -v gnuplot >/dev/null; then
+  bench "${phone[@]}" --tasks qa --tables curve --plot "$tmp/plots"
+  check_eq 'status with --plot' "$status" 0
+  for table in curve areas; do
+    checks=$((checks + 1))
+    grep -q '<svg' "$tmp/plots/$table.svg" || fail "no picture of $table"
+  done
+  check_has 'the curve' "$(cat "$tmp/plots/curve.svg")" 'tokens a pass'
+fi
+finish
