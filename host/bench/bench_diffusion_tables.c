@@ -56,6 +56,7 @@ static const struct column_spec decoder_columns[] = {
 	{ "logits_per_pass", "logits", 1, 1, figure_logits_rows },
 	{ "skipped_per_pass", "skipped", 1, 1, figure_skipped },
 	{ "revised", "revised%", 1, 1, figure_revised },
+	{ "refreshed_per_pass", "refreshed", 1, 1, figure_refreshed },
 	{ "underutilized", "padding%", 1, 100, figure_underutilized },
 	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,
 		.of_phone = true },
@@ -115,6 +116,8 @@ static const struct table_variant ablation[] = {
 	{ "+sure at once", { OURS, SURE, ALONE } },
 	{ "+later blocks", { OURS, SURE } },
 	{ "+stages", { OURS } },
+	{ "+refresh", { OURS, "refresh=host" } },
+	{ "+refresh by drift", { OURS, "refresh=drift" } },
 };
 
 /* ---- settings ------------------------------------------------------------ */
@@ -196,9 +199,10 @@ const struct table_spec diffusion_window_table = { .name = "window",
 static const char about_decoders[] =
 	"tok/s: geometric mean of the tasks, of decoding, which a diffusion "
 	"model's prompt is\npart of; all: with every model's prompt. rows, "
-	"logits, skipped (the rows without,\nwhose token stays): of a pass; "
-	"revised: changed after they were seen, of the\ntokens. Rows of blocks "
-	"and the last two have models of their own.";
+	"logits, skipped (the rows without,\nwhose token stays), "
+	"refreshed (by the host, beside it): of a pass; revised: changed\n"
+	"after they were seen, of the tokens. Rows of blocks and the last two "
+	"have models\nof their own.";
 
 #define DECODERS(same, variants)                                          \
 	PART(DIFFUSION_T_DECODERS, same, variants, method_llada,          \
@@ -220,9 +224,9 @@ static const char about_ablation[] =
 	"NPU: the whole text in every pass, with all masks of the answer, a "
 	"token a pass;\n+prefix: what is before the block is cached; +block: "
 	"and no masks are behind it;\n+sure at once: of 0.9; +later blocks: "
-	"passes reach into these; +stages: what is seen\nat 0.7 stays at 0.9. "
-	"From +block on, logits of what stays are skipped. The last\ntwo: by "
-	"the target.";
+	"passes reach into these; +stages: what is seen\nat 0.7 stays at 0.9; "
+	"+refresh: what is left behind unstable is computed anew.\nFrom +block "
+	"on, logits of what stays are skipped. The last two: by the target.";
 
 #define ABLATION(same, variants)                                        \
 	PART(DIFFUSION_T_ABLATION, same, variants, method_llada,        \

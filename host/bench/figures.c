@@ -201,6 +201,11 @@ double figure_skipped(const struct told *t)
 	return a_pass(t, (double)t->sum.drafts.skipped);
 }
 
+double figure_refreshed(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.drafts.refreshed);
+}
+
 double figure_maps(const struct told *t)
 {
 	return a_pass(t, (double)t->sum.maps);

@@ -65,9 +65,9 @@ figure_of figure_tokens_per_s, figure_length, figure_passes, figure_pass_s,
 	figure_verify_share, figure_seconds, figure_joules, figure_tokens,
 	figure_all_logits_rows, figure_upper_rows;
 figure_of figure_right; /* share of the marked items; NAN of none */
-/* Tokens that changed after they were seen, of 100; rows of a pass without
- * logits since their token stays. */
-figure_of figure_revised, figure_skipped;
+/* Tokens that changed after they were seen, of 100; of a pass rows without
+ * logits since their token stays, and those the host computed beside it. */
+figure_of figure_revised, figure_skipped, figure_refreshed;
 /* A pass: maps and unmaps, bytes copied, and waiting for weights that were not
  * in the window while the device had nothing else to do. */
 figure_of figure_maps, figure_copied, figure_stall_s;
