@@ -121,6 +121,8 @@ struct text {
 	struct window_rule window;
 	struct place *place; /* [limit] */
 	struct revision *revision;
+	int32_t *shown;  /* [limit] to who watches */
+	uint8_t *mark;   /* [limit] */
 	uint32_t length; /* of blocks, which begin at `first` */
 	uint32_t first;
 	uint32_t told;   /* tokens that are text */
@@ -322,7 +324,7 @@ static uint32_t take(struct text *t, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct guess *g = &d->guess[i];
 		struct place *p = &t->place[g->at];
-		bool masked = p->stage == STAGE_INVISIBLE, first;
+		bool masked = p->stage == STAGE_INVISIBLE;
 		struct stages_rule rule = t->rule;
 		unsigned change;
 
@@ -330,11 +332,10 @@ static uint32_t take(struct text *t, uint32_t n)
 			take_draft(t, g);
 			continue;
 		}
-		first = t->fresh;
-		rule.fall |= first; /* a draft of before counts no more */
+		rule.fall |= t->fresh; /* a draft of before counts no more */
 		change = stages_take(p, &rule, g);
 		t->stats->revised += !!(change & CHANGE_REVISED);
-		if (change & CHANGE_FELL && first)
+		if (change & CHANGE_FELL && t->fresh)
 			p->held = false;
 		seen += !!(change & CHANGE_SEEN);
 		promoted += masked && p->stage != STAGE_INVISIBLE;
@@ -354,23 +355,21 @@ static uint32_t take(struct text *t, uint32_t n)
 static void tell_step(const struct text *t)
 {
 	const struct denoising *d = t->d;
-	int32_t token[WIRE_MAX_ROWS];
-	uint8_t mark[WIRE_MAX_ROWS];
 	const struct gen_step step = { .first = t->told,
 		.n = d->last - t->told,
-		.token = token,
-		.mark = mark };
+		.token = t->shown,
+		.mark = t->mark };
 
 	if (!gen_is_watched(d->gen))
 		return;
 	for (uint32_t i = 0; i < step.n; i++) {
 		const struct place *p = &t->place[t->told + i];
 
-		token[i] = p->token;
-		mark[i] = p->stage == STAGE_INVISIBLE ? GEN_MASK
-			: t->told + i >= d->end       ? GEN_DRAFT
-			: p->stage == STAGE_STABLE    ? GEN_STABLE
-						      : GEN_VISIBLE;
+		t->shown[i] = p->token;
+		t->mark[i] = p->stage == STAGE_INVISIBLE ? GEN_MASK
+			: t->told + i >= d->end          ? GEN_DRAFT
+			: p->stage == STAGE_STABLE       ? GEN_STABLE
+							 : GEN_VISIBLE;
 	}
 	gen_step(d->gen, &step);
 }
@@ -571,7 +570,9 @@ static int npu_run(struct session *s, struct generation *g,
 	int ret = denoising_init(&d, env, s, g, limit, e);
 
 	t.place = calloc(limit, sizeof(*t.place));
-	if (!ret && !t.place)
+	t.shown = calloc(limit, sizeof(*t.shown));
+	t.mark = calloc(limit, sizeof(*t.mark));
+	if (!ret && (!t.place || !t.shown || !t.mark))
 		ret = err_set(e, ENOMEM, "no memory for %u positions", limit);
 	if (!ret)
 		ret = revision_open(&t.revision,
@@ -581,6 +582,8 @@ static int npu_run(struct session *s, struct generation *g,
 	revision_close(t.revision);
 	denoising_release(&d);
 	free(t.place);
+	free(t.shown);
+	free(t.mark);
 	return ret;
 }
 

@@ -179,7 +179,7 @@ static void choose(struct revision *r, const struct denoising *d,
 		return;
 	}
 	r->probing = false;
-	for (uint32_t at = first; at < from; at++)
+	for (uint32_t at = first; at < from && r->n + 2 <= WIRE_MAX_ROWS; at++)
 		if (is_wanted(&place[at]) && place[at].confidence <= most)
 			add_token(r, d, place, first, at);
 }
