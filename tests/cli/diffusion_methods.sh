@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Methods for diffusion models on those that come with the program: whole answers
+# that end where they should, the same however the pair is run; what fits no
+# method, or no room, is refused by name.
+. "$(dirname "$0")/lib.sh"
+
+export TANDEM_MODELS=$root/flash/models
+for name in diffusion block target; do
+  [ -e "$TANDEM_MODELS/$name.gguf" ] || skip "no flash/models/$name.gguf"
+done
+prompt='Read: The post office closes at 21:45. The museum closes at 17:45.
+Question: Which place closes at 17:45?
+Answer:'
+
+answer() { # OPTION...
+  run_ok "$TANDEM" run -p "$prompt" -n 64 "$@"
+}
+
+answers() { # METHOD OPTION...
+  local want
+  answer --method "$@"
+  want=$out
+  check_has "the answer of $*" "$want" ' The museum closes'
+  check_has "its end" "$want" '17:45.'
+  answer --method "$@" --coherence check --threads 1
+  check_eq "that of $* with --coherence check" "$out" "$want"
+  answer --method "$@" --doorbell eventfd --va-window 24M
+  check_eq "that of $* in a small window" "$out" "$want"
+  answer --method "$@" --json
+  check_has "why that of $* ends" "$out" '"stop":"eos"'
+}
+
+sure="--visible 0.96 --stable 0.99"
+answers llada
+answers dream
+answers dream --order entropy
+answers fast-dllm
+answers fast-dllm --cache dual --threshold 0.97
+answers fast-dllm --factor 0.1
+answers multi-block --threshold 0.98
+# shellcheck disable=SC2086 # several words
+{
+  answers llada-npu $sure
+  answers llada-npu $sure --refresh host
+  answers llada-npu $sure --refresh drift --prompt-chunks
+  answers llada-npu $sure -m block
+}
+answers block --threshold 0.97
+answers multi-block --threshold 0.98 -m block
+
+# What speculation by a block diffusion model writes is what it writes plainly.
+for text in "$prompt" 'Once upon a time' 'Sum: 12 + 7 ='; do
+  run_ok "$TANDEM" run -m block --method autoregressive -p "$text" -n 40
+  plain=$out
+  run_ok "$TANDEM" run --method linear-spec -p "$text" -n 40
+  check_eq "linear-spec behind '$text'" "$out" "$plain"
+  run_ok "$TANDEM" run -m block --method autoregressive -p "$text" -n 40 \
+    --temp 0.8 --seed 3 --top-k 40
+  plain=$out
+  run_ok "$TANDEM" run --method linear-spec -p "$text" -n 40 --temp 0.8 \
+    --seed 3 --top-k 40 --coherence check
+  check_eq "linear-spec behind '$text', drawn" "$out" "$plain"
+done
+
+refuse() { # WORDS OPTION...
+  local words=$1
+  shift
+  run "$TANDEM" run -p "$prompt" "$@"
+  check_has "what is said of $*" "$err" "$words"
+  [ "$status" -eq 1 ] || [ "$status" -eq 2 ] || fail "status $status of $*"
+}
+
+refuse 'is no diffusion model' --method dream -m target
+refuse 'is no diffusion model' --method linear-spec -m target
+refuse 'is a diffusion model' --method linear-spec -m diffusion
+refuse 'is a block diffusion model' --method fast-dllm -m block
+refuse '--stable 0.5 is less than --visible 0.7' --method llada-npu \
+  --stable 0.5
+refuse 'blocks of 32' --method multi-block -m block --block 16
+refuse '--top-k' --method multi-block --top-k 4
+long=$(printf 'Anna has a red kite. %.0s' {1..70})
+run "$TANDEM" run --method fast-dllm --ctx 256 -p "$long"
+check_eq 'status of a prompt with no room' "$status" 1
+check_has 'what is said of it' "$err" 'shorten it'
+finish
