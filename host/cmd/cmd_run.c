@@ -500,7 +500,8 @@ static int run_main(int argc, char **argv)
 		return status;
 	if ((status = check_usage()) || (status = choose_method(&r)))
 		return status;
-	watch_init(&r.watch, as_json);
+	if (watched) /* it loads a locale */
+		watch_init(&r.watch, as_json);
 	if (!(status = check_watch(&r)) &&
 		!(status = choose_prompt(operands ? argv[1] : NULL)))
 		status = read_prompt(&r);
