@@ -477,7 +477,7 @@ static void test_line(void **state)
 /* ---- at random ----------------------------------------------------------- */
 
 static const char *const pieces[] = { "a", "bc", " def", "\n", "\t", HAN,
-	"e" ACUTE, "", "g\n\nh", "ijklmnopqrstuvw" };
+	("e" ACUTE), "", "g\n\nh", "ijklmnopqrstuvw" };
 
 struct dice {
 	uint64_t seed, n;
