@@ -232,7 +232,7 @@ int64_t tandem_tokenize(struct tandem *t, const char *text, size_t len,
 	struct token_list list = { 0 };
 	int ret = prompt_read(&t->decoder, &p, &list, &t->err);
 
-	if (!ret && list.n)
+	if (!ret && list.n && cap)
 		memcpy(ids, list.id,
 			(list.n < cap ? list.n : cap) * sizeof(*ids));
 	free(list.id);
@@ -256,7 +256,7 @@ int64_t tandem_detokenize(struct tandem *t, const int32_t *ids, size_t n,
 	else if (out.failed)
 		ret = err_set(&t->err, ENOMEM, "no memory for the text");
 	len = ret ? tandem_status_of(ret) : (int64_t)out.len;
-	if (len > 0)
+	if (len > 0 && cap)
 		memcpy(text, out.data, out.len < cap ? out.len : cap);
 	strbuf_release(&out);
 	return len;
