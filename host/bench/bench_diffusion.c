@@ -170,56 +170,10 @@ static void fill_areas(const struct bench_run *r, const struct table_plan *p,
 
 /* ---- telling ------------------------------------------------------------- */
 
-static void print_text(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct bench_run *r = arg;
-
-	report_print_priced(r->pair.priced);
-	printf("Decoders of diffusion models, clock %s\nmodel %s\n",
-		bench_run_clock(r), r->pair.model);
-	report_print_size(&r->x, r->n_predict);
-	for (unsigned i = 0; i < n; i++)
-		table_print(&tables[i], stdout);
-	printf("\nchecked: the same text where it must be, %llu times\n",
-		(unsigned long long)r->x.same_texts);
-}
-
-static void print_csv(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct bench_run *r = arg;
-
-	puts("table,name,of,figure,value");
-	report_print_priced_csv(r->pair.priced);
-	report_print_checks_csv(&r->x);
-	for (unsigned i = 0; i < n; i++)
-		table_print_csv(&tables[i], stdout);
-}
-
-static json_t *as_json(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct bench_run *r = arg;
-
-	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, "
-			 "s:o}",
-		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
-		BENCH_JSON_VERSION, "bench", "diffusion", "clock",
-		bench_run_clock(r), "model", r->pair.model, "tasks",
-		(int)r->x.n_tasks, "items", (int)r->x.n_items, "predict",
-		(int)r->n_predict, "rounds", (int)r->x.rounds, "checks",
-		report_checks_json(&r->x), "tables",
-		report_tables_json(tables, n));
-}
-
 static int report(const struct bench_diffusion *b, struct err *e)
 {
-	const struct bench_words words = { .text = print_text,
-		.csv = print_csv,
-		.json = as_json,
-		.arg = &b->run,
-		.model = b->run.pair.model };
+	static const struct bench_name name = { "diffusion",
+		"Decoders of diffusion models", "where it must be" };
 	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
 	unsigned n = 0;
 	int ret;
@@ -231,7 +185,7 @@ static int report(const struct bench_diffusion *b, struct err *e)
 		if (b->plan[i].spec->plot.points)
 			fill_areas(&b->run, &b->plan[i], &tables[n++]);
 	}
-	ret = bench_run_tell(&b->run, &words, tables, n, e);
+	ret = bench_run_tell_tables(&b->run, &name, tables, n, e);
 	free(tables);
 	return ret;
 }

@@ -1,6 +1,10 @@
 #include "host/bench/bench_run.h"
 
+#include "host/bench/bench.h"
+#include "host/bench/bench_table.h"
 #include "host/bench/run_options.h"
+
+#include <stdio.h>
 
 void bench_run_set_up(struct bench_run *r, const struct bench_asked *a)
 {
@@ -65,4 +69,71 @@ int bench_run_tell(const struct bench_run *r, const struct bench_words *w,
 	report_caption(&r->x, r->pair.priced, w->model, bench_run_clock(r),
 		w->simulated, caption);
 	return ret ? ret : report_plots(tables, n, caption, r->asked->plot, e);
+}
+
+/* ---- tables and no more -------------------------------------------------- */
+
+struct named {
+	const struct bench_run *run;
+	const struct bench_name *name;
+};
+
+static void print_text(
+	const void *arg, const struct bench_table *tables, unsigned n)
+{
+	const struct named *named = arg;
+	const struct bench_run *r = named->run;
+
+	report_print_priced(r->pair.priced);
+	printf("%s, clock %s\nmodel %s\n", named->name->title,
+		bench_run_clock(r), r->pair.model);
+	report_print_size(&r->x, r->n_predict);
+	for (unsigned i = 0; i < n; i++)
+		table_print(&tables[i], stdout);
+	printf("\nchecked: the same text %s, %llu times\n",
+		named->name->checked, (unsigned long long)r->x.same_texts);
+}
+
+static void print_csv(
+	const void *arg, const struct bench_table *tables, unsigned n)
+{
+	const struct named *named = arg;
+	const struct bench_run *r = named->run;
+
+	puts("table,name,of,figure,value");
+	report_print_priced_csv(r->pair.priced);
+	report_print_checks_csv(&r->x);
+	for (unsigned i = 0; i < n; i++)
+		table_print_csv(&tables[i], stdout);
+}
+
+static json_t *as_json(
+	const void *arg, const struct bench_table *tables, unsigned n)
+{
+	const struct named *named = arg;
+	const struct bench_run *r = named->run;
+
+	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, "
+			 "s:o}",
+		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
+		BENCH_JSON_VERSION, "bench", named->name->name, "clock",
+		bench_run_clock(r), "model", r->pair.model, "tasks",
+		(int)r->x.n_tasks, "items", (int)r->x.n_items, "predict",
+		(int)r->n_predict, "rounds", (int)r->x.rounds, "checks",
+		report_checks_json(&r->x), "tables",
+		report_tables_json(tables, n));
+}
+
+int bench_run_tell_tables(const struct bench_run *r,
+	const struct bench_name *name, const struct bench_table *tables,
+	unsigned n, struct err *e)
+{
+	const struct named named = { r, name };
+	const struct bench_words words = { .text = print_text,
+		.csv = print_csv,
+		.json = as_json,
+		.arg = &named,
+		.model = r->pair.model };
+
+	return bench_run_tell(r, &words, tables, n, e);
 }

@@ -68,4 +68,12 @@ struct bench_words {
 int bench_run_tell(const struct bench_run *, const struct bench_words *,
 	const struct bench_table *, unsigned n, struct err *);
 
+/* The words of a benchmark that has no more to say than its tables. */
+struct bench_name {
+	const char *name, *title; /* "sdnpu", "Retrieval speculation" */
+	const char *checked;      /* what texts were compared: "by every row" */
+};
+int bench_run_tell_tables(const struct bench_run *, const struct bench_name *,
+	const struct bench_table *, unsigned n, struct err *);
+
 #endif

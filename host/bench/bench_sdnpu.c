@@ -1,13 +1,11 @@
 #include "host/bench/bench_sdnpu.h"
 
 #include "base/err.h"
-#include "host/bench/bench.h"
 #include "host/bench/bench_plot.h"
 #include "host/bench/bench_sdnpu_graphs.h"
 #include "host/bench/bench_table.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 struct bench_sdnpu {
@@ -22,56 +20,10 @@ struct bench_sdnpu {
 
 /* ---- telling ------------------------------------------------------------- */
 
-static void print_text(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct bench_run *r = arg;
-
-	report_print_priced(r->pair.priced);
-	printf("Retrieval speculation, clock %s\nmodel %s\n",
-		bench_run_clock(r), r->pair.model);
-	report_print_size(&r->x, r->n_predict);
-	for (unsigned i = 0; i < n; i++)
-		table_print(&tables[i], stdout);
-	printf("\nchecked: the same text by every row, %llu times\n",
-		(unsigned long long)r->x.same_texts);
-}
-
-static void print_csv(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct bench_run *r = arg;
-
-	puts("table,name,of,figure,value");
-	report_print_priced_csv(r->pair.priced);
-	report_print_checks_csv(&r->x);
-	for (unsigned i = 0; i < n; i++)
-		table_print_csv(&tables[i], stdout);
-}
-
-static json_t *as_json(
-	const void *arg, const struct bench_table *tables, unsigned n)
-{
-	const struct bench_run *r = arg;
-
-	return json_pack("{s:s*, s:i, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, "
-			 "s:o}",
-		"priced_as", *r->pair.priced ? r->pair.priced : NULL, "version",
-		BENCH_JSON_VERSION, "bench", "sdnpu", "clock",
-		bench_run_clock(r), "model", r->pair.model, "tasks",
-		(int)r->x.n_tasks, "items", (int)r->x.n_items, "predict",
-		(int)r->n_predict, "rounds", (int)r->x.rounds, "checks",
-		report_checks_json(&r->x), "tables",
-		report_tables_json(tables, n));
-}
-
 static int report(const struct bench_sdnpu *b, struct err *e)
 {
-	const struct bench_words words = { .text = print_text,
-		.csv = print_csv,
-		.json = as_json,
-		.arg = &b->run,
-		.model = b->run.pair.model };
+	static const struct bench_name name = { "sdnpu",
+		"Retrieval speculation", "by every row" };
 	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
 	char caption[BENCH_CAPTION];
 	unsigned n = 0;
@@ -85,9 +37,9 @@ static int report(const struct bench_sdnpu *b, struct err *e)
 				&tables[n++], &b->run.x, &b->plan[i], &b->ask);
 	if (b->graphs.n)
 		sdnpu_graphs_fill(&b->graphs, &tables[n++]);
-	ret = bench_run_tell(&b->run, &words, tables, n, e);
+	ret = bench_run_tell_tables(&b->run, &name, tables, n, e);
 	if (!ret && b->run.asked->plot) {
-		report_caption(&b->run.x, b->run.pair.priced, words.model,
+		report_caption(&b->run.x, b->run.pair.priced, b->run.pair.model,
 			bench_run_clock(&b->run), false, caption);
 		ret = sdnpu_graphs_plot(
 			&b->graphs, caption, b->run.asked->plot, e);
