@@ -434,7 +434,9 @@ void cache_invalidate(
 		return;
 	from = addr - m->addr;
 	to = from + len;
-	if (fault_drops(c->config.fault, m->share.name)) {
+	if (fault_drops(c->config.fault, FAULT_WORD, m->share.name))
+		return;
+	if (fault_drops(c->config.fault, FAULT_INVALIDATE, m->share.name)) {
 		if (s)
 			ignore(c, s, from, to, cpu_seq);
 		return;
@@ -457,7 +459,7 @@ void cache_clean(struct cache *c, uint32_t addr, size_t len)
 	uint64_t from, to;
 	bool written = false;
 
-	if (!m)
+	if (!m || fault_drops(c->config.fault, FAULT_CLEAN, m->share.name))
 		return;
 	c->counters.cleaned_lines += lines_touched(addr, len);
 	if (!s)

@@ -17,11 +17,19 @@ static int parse_count(const char *text, uint64_t *out)
 	return errno || end == text || *end || !*out ? -EINVAL : 0;
 }
 
-static int parse_drop(struct fault *f, const char *name)
+/* What is behind the verb: nothing, :BUFFER or :BUFFER#N. */
+static int parse_drop(
+	struct fault *f, enum fault_upkeep upkeep, const char *rest)
 {
-	const char *hash = strchr(name, '#');
-	size_t len = hash ? (size_t)(hash - name) : strlen(name);
+	const char *name = rest + 1, *hash = strchr(rest, '#');
+	size_t len;
 
+	f->drop = upkeep;
+	if (!*rest)
+		return 0;
+	if (*rest != ':')
+		return -EINVAL;
+	len = hash ? (size_t)(hash - name) : strlen(name);
 	if (!len || len >= sizeof(f->buffer))
 		return -EINVAL;
 	memcpy(f->buffer, name, len);
@@ -45,11 +53,11 @@ int fault_parse(struct fault *f, const char *text, struct err *e)
 	if (!text || !*text)
 		return 0;
 	if ((rest = after(text, "drop-invalidate"))) {
-		f->drop = true;
-		if (!*rest)
-			ret = 0;
-		else if (*rest == ':')
-			ret = parse_drop(f, rest + 1);
+		ret = parse_drop(f, FAULT_INVALIDATE, rest);
+	} else if ((rest = after(text, "drop-clean"))) {
+		ret = parse_drop(f, FAULT_CLEAN, rest);
+	} else if ((rest = after(text, "drop-word"))) {
+		ret = parse_drop(f, FAULT_WORD, rest);
 	} else if ((rest = after(text, "die-after:"))) {
 		ret = parse_count(rest, &f->die_after);
 	} else if ((rest = after(text, "hang-after:"))) {
@@ -58,14 +66,14 @@ int fault_parse(struct fault *f, const char *text, struct err *e)
 	if (ret)
 		return err_set(e, EINVAL,
 			"fault '%s': known are drop-invalidate[:BUFFER[#N]], "
-			"die-after:N and hang-after:N",
+			"drop-clean and drop-word likewise, die-after:N and hang-after:N",
 			text);
 	return 0;
 }
 
-bool fault_drops(struct fault *f, const char *buffer)
+bool fault_drops(struct fault *f, enum fault_upkeep upkeep, const char *buffer)
 {
-	if (!f->drop || (f->buffer[0] && strcmp(f->buffer, buffer)))
+	if (f->drop != upkeep || (f->buffer[0] && strcmp(f->buffer, buffer)))
 		return false;
 	f->asked++;
 	return !f->nth || f->asked == f->nth;

@@ -302,6 +302,39 @@ static void finds_dropped_invalidate(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
+/* Whose word was not heard: the bytes alone show it. */
+static void finds_dropped_word(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, "drop-word:test:io#2");
+	for (uint32_t seq = 1; seq <= 3; seq++) {
+		b.cpu[0] = (uint8_t)seq;
+		cache_invalidate(b.cache, b.at, 64, seq);
+		assert_int_equal(dev_read(&b, 0), seq == 2 ? 1 : seq);
+		next(&b, seq + 1);
+	}
+	bench_close(&b);
+	said(&b, 0, "stale read: test:io", "[0, 1)", "CPU bracket unknown");
+	assert_int_equal(b.n_reports, 1);
+}
+
+/* The second of two cleans: memory keeps what the first one left. */
+static void forgets_a_clean(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_STRICT, 0, "drop-clean:test:io#2");
+	dev_write(&b, 0, 64, 7);
+	cache_clean(b.cache, b.at, 64);
+	dev_write(&b, 0, 64, 8);
+	cache_clean(b.cache, b.at, 64);
+	assert_int_equal(b.cpu[0], 7);
+	cache_clean(b.cache, b.at, 64);
+	assert_int_equal(b.cpu[0], 8);
+	bench_close(&b);
+}
+
 /* Even if the bytes happen to be the same. */
 static void finds_dropped_invalidate_of_same_bytes(void **state)
 {
@@ -467,6 +500,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(evictor_writes_back_early),
 	cmocka_unit_test(finds_stale_read),
 	cmocka_unit_test(finds_dropped_invalidate),
+	cmocka_unit_test(finds_dropped_word),
+	cmocka_unit_test(forgets_a_clean),
 	cmocka_unit_test(finds_dropped_invalidate_of_same_bytes),
 	cmocka_unit_test(finds_lost_cpu_write),
 	cmocka_unit_test(finds_lost_device_write),
