@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,23 +38,42 @@ static char *temporary_of(const char *path, bool shared)
 	return n < 0 ? NULL : name;
 }
 
+/* The folder `path` lies in; NULL without memory. */
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+}
+
+/* Where such a file can be had, and be given a name later: by /proc. */
+static int open_nameless(const char *path, mode_t mode)
+{
+	char *folder = access("/proc/self/fd", X_OK) ? NULL : folder_of(path);
+	int fd = folder ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode)
+			: -1;
+
+	free(folder);
+	return fd;
+}
+
 static int create(struct newfile *f, bool shared, struct err *e)
 {
-	char *name = temporary_of(f->path, shared);
+	const mode_t mode = shared ? 0666 : 0600;
 
-	if (!name)
+	f->temporary = temporary_of(f->path, shared);
+	if (!f->temporary)
 		return err_sys(e, ENOMEM, "cannot write '%s'", f->path);
 	if (!shared)
-		unlink(name);
-	f->fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-		shared ? 0666 : 0600);
-	if (f->fd < 0) {
-		const int code = err_sys(e, errno, "cannot create '%s'", name);
-
-		free(name);
-		return code;
-	}
-	f->temporary = name; /* from here on ours to remove */
+		unlink(f->temporary);
+	f->fd = open_nameless(f->path, mode);
+	if (f->fd >= 0)
+		return 0;
+	f->fd = open(
+		f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	if (f->fd < 0)
+		return err_sys(e, errno, "cannot create '%s'", f->temporary);
+	f->named = true;
 	return 0;
 }
 
@@ -86,9 +104,7 @@ int newfile_open_private(struct newfile *f, const char *path, struct err *e)
 /* The rename is only as durable as the folder that records it. */
 static void sync_folder(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *folder =
-		slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	char *folder = folder_of(path);
 	int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
 	if (fd >= 0)
@@ -97,20 +113,44 @@ static void sync_folder(const char *path)
 	free(folder);
 }
 
+static int link_as(const struct newfile *f, const char *name)
+{
+	char self[64];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", f->fd);
+	return linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+}
+
+/* A link takes nobody's place, a rename does. 1: it has its name already; 0: it
+ * is to be renamed. */
+static int give_name(struct newfile *f, struct err *e)
+{
+	if (f->named)
+		return 0;
+	if (!link_as(f, f->path))
+		return 1;
+	if (errno == EEXIST && !link_as(f, f->temporary)) {
+		f->named = true;
+		return 0;
+	}
+	return err_sys(e, errno, "cannot write '%s'", f->path);
+}
+
 int newfile_commit(struct newfile *f, struct err *e)
 {
 	int ret = 0;
 
 	if (fsync(f->fd))
-		ret = err_sys(e, errno, "cannot write '%s'", f->temporary);
+		ret = err_sys(e, errno, "cannot write '%s'", f->path);
+	if (!ret)
+		ret = give_name(f, e);
 	fd_close(&f->fd);
 	if (!ret && rename(f->temporary, f->path))
 		ret = err_sys(e, errno, "cannot rename '%s' to '%s'",
 			f->temporary, f->path);
-	if (ret)
+	if (ret < 0)
 		return ret;
-	free(f->temporary);
-	f->temporary = NULL;
+	f->named = false;
 	sync_folder(f->path);
 	return 0;
 }
@@ -118,7 +158,7 @@ int newfile_commit(struct newfile *f, struct err *e)
 void newfile_close(struct newfile *f)
 {
 	fd_close(&f->fd);
-	if (f->temporary)
+	if (f->named)
 		unlink(f->temporary);
 	free(f->temporary);
 	free(f->path);

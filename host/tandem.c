@@ -12,6 +12,7 @@
 #include "base/version.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -197,6 +198,9 @@ int main(int argc, char **argv)
 	int status;
 
 	fd_keep_standard();
+	/* A file that may grow no more (ulimit -f) is a failed write, which is
+	 * told of. */
+	signal(SIGXFSZ, SIG_IGN);
 	json_all_or_nothing();
 	status = dispatch(argc, argv);
 	/* A full disk shows at the last write: say so, do not succeed. */

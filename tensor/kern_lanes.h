@@ -83,9 +83,11 @@ static ALWAYS_INLINE vec fma_vec(vec a, vec b, vec c)
 #elif VEC_LANES == 8
 	return _mm256_fmadd_ps(a, b, c);
 #else
+	vec sum = { 0 };
+
 	for (int i = 0; i < VEC_LANES; i++)
-		c[i] = __builtin_fmaf(a[i], b[i], c[i]);
-	return c;
+		sum[i] = __builtin_fmaf(a[i], b[i], c[i]);
+	return sum;
 #endif
 }
 

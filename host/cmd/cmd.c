@@ -107,7 +107,7 @@ static void on_interrupt(int sig)
 {
 	struct tandem *t = interruptible;
 
-	cmd_interrupted = 1;
+	cmd_interrupted = sig;
 	if (t)
 		tandem_cancel(t);
 }
@@ -126,6 +126,24 @@ void cmd_catch_signals(void)
 
 	sigaction(SIGINT, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
+}
+
+/* Who asked for one to be ignored (nohup) is heeded. */
+static void catch_unless_ignored(int sig)
+{
+	struct sigaction sa = { .sa_handler = on_interrupt,
+		.sa_flags = (int)SA_RESETHAND | SA_RESTART };
+	struct sigaction old;
+
+	if (!sigaction(sig, NULL, &old) && old.sa_handler != SIG_IGN)
+		sigaction(sig, &sa, NULL);
+}
+
+void cmd_catch_endings(void)
+{
+	cmd_catch_signals();
+	catch_unless_ignored(SIGTERM);
+	catch_unless_ignored(SIGHUP);
 }
 
 static struct progress progress_line;

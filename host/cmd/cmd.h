@@ -80,8 +80,12 @@ int cmd_misuse(const struct command *, const char *fmt, ...)
  * shall end the work, not the program before the device was told: from here on
  * it shows as a failed write.
  */
-extern volatile sig_atomic_t cmd_interrupted;
+extern volatile sig_atomic_t cmd_interrupted; /* 0, or the signal's number */
 void cmd_catch_signals(void);
+
+/* The same for SIGTERM and SIGHUP as well: for commands that have a file to
+ * take back. They return 128 + cmd_interrupted. */
+void cmd_catch_endings(void);
 
 /* From now on it cancels this handle's text too; NULL: none. */
 struct tandem;

@@ -158,14 +158,14 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_convert,
 			"an image is written under another name and renamed "
 			"when it is whole: it cannot go to standard output");
-	cmd_catch_signals();
+	cmd_catch_endings();
 	ret = models_choose(argv[1], MODEL_TARGET, source, &e);
 	if (!ret)
 		ret = convert_file(source, argv[2], &e);
 	if (!ret)
 		return EXIT_OK;
 	status = cmd_fail(&e);
-	return ret == -ECANCELED ? EXIT_INTERRUPTED : status;
+	return ret == -ECANCELED ? 128 + (int)cmd_interrupted : status;
 }
 
 const struct command cmd_convert = { &usage, run };

@@ -284,7 +284,7 @@ static int rewrite(struct history *h, const bool *keep,
 	if (!ret)
 		ret = fd_write_all(f.fd, more->data, more->len);
 	if (ret)
-		err_sys(e, -ret, "cannot write '%s'", f.temporary);
+		err_sys(e, -ret, "cannot write '%s'", h->path);
 	/* Who removed the file meant to be rid of it. */
 	else if (!history_is_current(h))
 		ret = err_set(e, ESTALE,

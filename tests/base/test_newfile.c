@@ -7,10 +7,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char dir[4200], path[4300];
@@ -121,6 +123,7 @@ static void test_private(void **state)
 	assert_int_equal(fstat(f.fd, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(st.st_size, 0);
+	assert_int_equal(files_in(dir), 0); /* not even what was left */
 	assert_int_equal(fd_write_all(f.fd, "new", 3), 0);
 	assert_ok(newfile_commit(&f, &e), &e);
 	newfile_close(&f);
@@ -129,11 +132,37 @@ static void test_private(void **state)
 	assert_int_equal(st.st_mode & 07777, 0600);
 }
 
+/* Killed while it writes, first of a new file, then in the place of one. */
+static void test_killed(void **state)
+{
+	fresh();
+	for (int there = 0; there < 2; there++) {
+		int status;
+		pid_t child = fork();
+
+		if (!child) {
+			struct newfile f;
+
+			if (newfile_open(&f, path, NULL) ||
+				fd_write_all(f.fd, "half", 4))
+				_exit(1);
+			raise(SIGKILL);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(files_in(dir), there);
+		if (!there)
+			write_new(path, "old", 1);
+	}
+	holds("old");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_whole_or_not),
 	cmocka_unit_test(test_through_links),
 	cmocka_unit_test(test_refused),
 	cmocka_unit_test(test_private),
+	cmocka_unit_test(test_killed),
 };
 
 TEST_MAIN(tests)
