@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "tensor/dtype_rows.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <strings.h>
@@ -132,4 +133,50 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n)
 	if (size_mul(&bytes, n / info->block, info->bytes))
 		return 0;
 	return bytes;
+}
+
+/* Two exponents of each block, given where they stand, as bits of 16: all ones
+ * is infinite or no number. Called with constants, so that it is fast where a
+ * block is one value. */
+static inline __attribute__((always_inline)) size_t odd_blocks(const uint8_t *p,
+	size_t n, const size_t bytes, const size_t one, const size_t other,
+	const uint16_t exponent)
+{
+	size_t odd = 0;
+
+	for (size_t i = 0; i < n; i++, p += bytes) {
+		uint16_t a, b;
+
+		memcpy(&a, p + one, sizeof(a));
+		memcpy(&b, p + other, sizeof(b));
+		odd += ((a & exponent) == exponent) |
+			((b & exponent) == exponent);
+	}
+	return odd;
+}
+
+size_t dtype_not_finite(enum dtype type, const void *src, size_t n)
+{
+	const uint16_t half = 0x7c00, single = 0x7f80;
+	const size_t block = infos[type].block, bytes = infos[type].bytes;
+
+	assert(n % block == 0);
+	n /= block;
+	switch (type) {
+	case DTYPE_F32: /* the upper half */
+		return odd_blocks(src, n, 4, 2, 2, single);
+	case DTYPE_BF16:
+		return odd_blocks(src, n, 2, 0, 0, single);
+	case DTYPE_F16:
+		return odd_blocks(src, n, 2, 0, 0, half);
+	case DTYPE_Q4_1:
+	case DTYPE_Q5_1:
+	case DTYPE_Q4_K:
+	case DTYPE_Q5_K:
+		return block * odd_blocks(src, n, bytes, 0, 2, half);
+	case DTYPE_Q6_K:
+		return block * odd_blocks(src, n, bytes, 208, 208, half);
+	default:
+		return block * odd_blocks(src, n, bytes, 0, 0, half);
+	}
 }

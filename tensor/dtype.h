@@ -52,4 +52,8 @@ int dtype_parse(const char *name, enum dtype *out);
  * large, or the type is unknown. */
 size_t dtype_row_bytes(uint32_t type, uint64_t n);
 
+/* How many of n values, a multiple of the type's block, are infinite or no
+ * number; of a block whose scale or offset is, all. */
+size_t dtype_not_finite(enum dtype, const void *src, size_t n);
+
 #endif

@@ -3,6 +3,7 @@
 #include "base/workers.h"
 #include "tensor/tile.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -84,4 +85,40 @@ void layout_pack(struct workers *w, enum dtype to, void *dst, enum dtype from,
 	else
 		workers_run(w, pack_part, &p,
 			(p.strips + PART_STRIPS - 1) / PART_STRIPS);
+}
+
+struct count {
+	enum dtype type;
+	const uint8_t *src;
+	size_t row_bytes;
+	uint32_t n, k;
+	_Atomic uint64_t odd;
+};
+
+#define PART_ROWS (PART_STRIPS * TILE)
+
+static void count_part(void *arg, unsigned part, unsigned thread)
+{
+	struct count *c = arg;
+	uint32_t first = part * PART_ROWS, rows = c->n - first;
+
+	if (rows > PART_ROWS)
+		rows = PART_ROWS;
+	atomic_fetch_add_explicit(&c->odd,
+		dtype_not_finite(c->type, c->src + first * c->row_bytes,
+			(size_t)rows * c->k),
+		memory_order_relaxed);
+}
+
+uint64_t layout_not_finite(struct workers *w, enum dtype from, const void *src,
+	uint32_t n, uint32_t k)
+{
+	struct count c = { .type = from,
+		.src = src,
+		.row_bytes = dtype_row_bytes(from, k),
+		.n = n,
+		.k = k };
+
+	workers_run(w, count_part, &c, (n + PART_ROWS - 1) / PART_ROWS);
+	return atomic_load_explicit(&c.odd, memory_order_relaxed);
 }

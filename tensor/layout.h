@@ -48,4 +48,9 @@ size_t layout_bytes(enum dtype, uint32_t n, uint32_t k);
 void layout_pack(struct workers *, enum dtype to, void *dst, enum dtype from,
 	const void *src, uint32_t n, uint32_t k);
 
+/* dtype_not_finite of such rows, on the workers' threads: before they are
+ * packed, so that memory is read once. */
+uint64_t layout_not_finite(struct workers *, enum dtype from, const void *src,
+	uint32_t n, uint32_t k);
+
 #endif

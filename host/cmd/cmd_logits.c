@@ -115,6 +115,8 @@ static int write_rows(
 		if (some > n - i)
 			some = n - i;
 		ret = session_logits_range(s, i, (uint32_t)some, rows, e);
+		if (!ret)
+			ret = session_check_finite(s, e);
 		if (!ret &&
 			fwrite(rows, n_vocab * sizeof(*rows), some, f) != some)
 			ret = err_sys(e, errno, "cannot write '%s'", out_path);

@@ -429,6 +429,7 @@ static int report(struct run *r, int ret)
 {
 	const struct tandem *t = r->tandem;
 	const struct decoder *d = &t->decoder;
+	struct err odd = { 0 };
 	struct run_report rep = {
 		.decoder = d,
 		.generation = t->generation,
@@ -446,6 +447,8 @@ static int report(struct run *r, int ret)
 				"cannot write to standard output"));
 	if (with_stats)
 		report_text(&rep, stderr);
+	if (session_check_finite(d->session, &odd))
+		cmd_warn("%s", odd.text);
 	if (gen_stop_reason(t->generation) == GEN_STOP_CONTEXT)
 		warn_full(session_context(d->session), d->model->n_ctx);
 	return ret;

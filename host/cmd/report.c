@@ -269,6 +269,12 @@ void report_text(const struct run_report *r, FILE *f)
 		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
 		s->threads, s->kern, precision_names[o->precision],
 		(double)s->device_ns * 1e-9, mib(s->dma_bytes), s->saturated);
+	if (s->rows_not_finite || s->weights_not_finite)
+		fprintf(f,
+			"not finite   %" PRIu64 " of %" PRIu64 " rows of "
+			"logits, %" PRIu64 " weights of the model file\n",
+			s->rows_not_finite, s->logits_rows,
+			s->weights_not_finite);
 	if (o->soc)
 		phone_text(r, f);
 }
@@ -355,6 +361,8 @@ static void put_stats(json_t *o, const struct session_stats *s)
 	put_u64(o, "evicted_lines", s->evicted_lines);
 	put_u64(o, "violations", s->violations);
 	put_u64(o, "saturated", s->saturated);
+	put_u64(o, "rows_not_finite", s->rows_not_finite);
+	put_u64(o, "weights_not_finite", s->weights_not_finite);
 	put_real(o, "device_s", (double)s->device_ns * 1e-9);
 	put_u64(o, "blocks", s->blocks);
 	put_u64(o, "layers_per_block", s->layers_per_block);

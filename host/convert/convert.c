@@ -195,6 +195,11 @@ static int pack(struct convert *c, struct convert_tensor *t, struct err *e)
 
 	if (c->opts->cancel && *c->opts->cancel)
 		return err_set(e, ECANCELED, "interrupted");
+	if (layout_not_finite(c->workers, from->type, from->data, n, k))
+		return err_set(e, EDOM,
+			"tensor '%.*s' has weights that are infinite or no "
+			"number; get or make the model file again",
+			(int)from->name.len, from->name.data);
 	requant(c->workers, t->type, dst, from->type, from->data, n, k);
 	if (c->opts->measure &&
 		requant_measure(c->workers, &t->loss, t->type, dst, from->type,

@@ -141,7 +141,7 @@ static int run_item(struct tandem *t, const struct eval_item *item,
 	if (got.stop == TANDEM_STOP_SINK)
 		return err_set(e, ENOMEM, "no memory for the text");
 	count_work(r, t, &got);
-	return 0;
+	return session_check_finite(t->decoder.session, e);
 }
 
 static void count(

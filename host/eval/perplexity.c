@@ -226,19 +226,14 @@ double token_nll(const float *logits, uint32_t n, int32_t token)
 	return log(all.sum) + (all.most - (double)logits[token]);
 }
 
-static int score_row(struct perplexity *p, const float *logits,
-	uint32_t n_vocab, int32_t token, struct err *e)
+static void score_row(struct perplexity *p, const float *logits,
+	uint32_t n_vocab, int32_t token)
 {
 	double nll = token_nll(logits, n_vocab, token);
 
-	if (!isfinite(nll))
-		return err_set(e, EDOM,
-			"the model gives a token no likelihood: its logits "
-			"are not finite; try --precision f32");
 	p->tokens++;
 	p->sum += nll;
 	p->squares += nll * nll;
-	return 0;
 }
 
 /* Rows [row, n) of the last forward, which foretell target[row] ... */
@@ -252,9 +247,11 @@ static int score_rows(struct session *s, uint32_t row, uint32_t n,
 	for (; row < n && !ret; row += some) {
 		some = n - row < LOGITS_ROWS ? n - row : LOGITS_ROWS;
 		ret = session_logits_range(s, row, some, logits, e);
+		if (!ret)
+			ret = session_check_finite(s, e);
 		for (uint32_t i = 0; i < some && !ret; i++)
-			ret = score_row(p, logits + (size_t)i * n_vocab,
-				n_vocab, target[row + i], e);
+			score_row(p, logits + (size_t)i * n_vocab, n_vocab,
+				target[row + i]);
 	}
 	return ret;
 }

@@ -208,29 +208,39 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 	return 0;
 }
 
-static void pack_layer(struct workers *workers,
+/* Returns how many values are infinite or no number. */
+static uint64_t pack_layer(struct workers *workers,
 	const struct gguf_tensor *const from[WIRE_T_COUNT],
 	const struct wire_tensor to[WIRE_T_COUNT], uint8_t *dst)
 {
+	uint64_t odd = 0;
+
 	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
-		if (from[i])
-			layout_pack(workers, to[i].type, dst + to[i].offset,
-				from[i]->type, from[i]->data, to[i].rows,
-				to[i].cols);
+		const struct gguf_tensor *t = from[i];
+
+		if (!t)
+			continue;
+		odd += layout_not_finite(
+			workers, t->type, t->data, to[i].rows, to[i].cols);
+		layout_pack(workers, to[i].type, dst + to[i].offset, t->type,
+			t->data, to[i].rows, to[i].cols);
 	}
+	return odd;
 }
 
-static int fill(const struct model *m, struct workers *workers,
-	const struct block *b, uint8_t *dst, struct err *e)
+static int fill(const struct model *m, struct workers *workers, struct block *b,
+	uint8_t *dst, struct err *e)
 {
 	int ret = 0;
 
 	weights_fill_head(m, dst);
+	b->not_finite = 0;
 	for (uint32_t i = 0; i < b->n_layers && !ret; i++) {
 		uint32_t l = b->first_layer + i;
 
 		if (!m->packed)
-			pack_layer(workers, m->layer[l], b->tensor[i], dst);
+			b->not_finite += pack_layer(
+				workers, m->layer[l], b->tensor[i], dst);
 		else /* a layer begins with its first tensor */
 			ret = packed_read_layer(
 				m->packed, l, dst + b->tensor[i][0].offset, e);

@@ -37,6 +37,8 @@ struct block {
 	 * with others: what weights_share says. */
 	uint32_t at;
 	bool shares;
+	/* Of its values in a model file, once loaded: infinite or no number. */
+	uint64_t not_finite;
 };
 
 /*

@@ -11,6 +11,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -26,7 +28,9 @@ struct logits {
 	const struct kern *kern;
 	struct workers *workers;
 	XXH64_state_t *hash;
-	uint64_t rows;
+	uint64_t rows, odd_rows;
+	uint64_t odd_weights;
+	_Atomic bool odd[LOGITS_ROWS]; /* of the rows in progress */
 	enum dtype type;
 	const uint8_t *weights;
 	void *packed;      /* the weights if they are in tiles, else NULL */
@@ -55,6 +59,9 @@ static int pack_output(struct logits *l, enum layout layout, struct err *e)
 		    : layout_type(layout, t->type, k, SIZE_MAX);
 	l->part_bytes = layout_bytes(l->type, PART_OUTPUTS, k);
 	l->weights = t->data;
+	if (!p)
+		l->odd_weights =
+			layout_not_finite(l->workers, t->type, t->data, n, k);
 	if (p ? !p->output.rows : l->type == t->type)
 		return 0;
 	l->packed = hugemem_alloc(layout_bytes(l->type, n, k));
@@ -88,6 +95,7 @@ static int alloc_rows(struct logits *l, struct err *e)
 		return err_set(e, ENOMEM, "no memory for logits");
 	dtype_info(DTYPE_F32)->to_f32(
 		l->norm_weight, l->model->output_norm->data, k);
+	l->odd_weights += dtype_not_finite(DTYPE_F32, l->norm_weight, k);
 	return 0;
 }
 
@@ -132,6 +140,18 @@ void logits_close(struct logits *l)
 	free(l);
 }
 
+/* Without a branch: all logits are looked at. */
+static bool is_odd(const float *v, size_t n)
+{
+	uint32_t odd = 0, bits;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&bits, &v[i], sizeof(bits));
+		odd |= (bits & EXPONENT) == EXPONENT;
+	}
+	return odd;
+}
+
 /* All rows by one part of the outputs. */
 static void logits_part(void *arg, unsigned part, unsigned thread)
 {
@@ -148,22 +168,21 @@ static void logits_part(void *arg, unsigned part, unsigned thread)
 		n = PART_OUTPUTS;
 	kern_multiply(
 		l->kern, y, PART_OUTPUTS, &rows, l->type, w, n, k, scratch);
-	for (unsigned i = 0; i < l->n; i++)
+	for (unsigned i = 0; i < l->n; i++) {
 		memcpy(l->out[i] + first, y + i * PART_OUTPUTS,
 			n * sizeof(float));
+		if (is_odd(y + i * PART_OUTPUTS, n))
+			atomic_store_explicit(
+				&l->odd[i], true, memory_order_relaxed);
+	}
 }
 
 int logits_check(
 	const float *hidden, uint32_t n_embd, uint32_t row, struct err *e)
 {
-	uint32_t bad = 0, bits, at = 0;
+	uint32_t at = 0;
 
-	/* Without a branch: it is looked at before every row of logits. */
-	for (uint32_t i = 0; i < n_embd; i++) {
-		memcpy(&bits, &hidden[i], sizeof(bits));
-		bad |= (bits & EXPONENT) == EXPONENT;
-	}
-	if (!bad)
+	if (!is_odd(hidden, n_embd))
 		return 0;
 	while (isfinite(hidden[at]))
 		at++;
@@ -184,6 +203,9 @@ void logits_compute(struct logits *l, const float *const *hidden,
 
 		l->kern->rmsnorm(
 			x, hidden[i], l->norm_weight, m->n_embd, m->norm_eps);
+		/* What is quantized is a number again, and means nothing. */
+		atomic_store_explicit(
+			&l->odd[i], is_odd(x, m->n_embd), memory_order_relaxed);
 		if (l->int8)
 			l->kern->quantize(l->q8 + i * kern_q8_bytes(m->n_embd),
 				x, m->n_embd);
@@ -192,14 +214,27 @@ void logits_compute(struct logits *l, const float *const *hidden,
 	l->n = n;
 	workers_run(l->workers, logits_part, l,
 		(m->n_vocab + PART_OUTPUTS - 1) / PART_OUTPUTS);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
 		XXH64_update(l->hash, out[i], m->n_vocab * sizeof(*out[i]));
+		l->odd_rows +=
+			atomic_load_explicit(&l->odd[i], memory_order_relaxed);
+	}
 	l->rows += n;
 }
 
 uint64_t logits_rows(const struct logits *l)
 {
 	return l->rows;
+}
+
+uint64_t logits_rows_not_finite(const struct logits *l)
+{
+	return l->odd_rows;
+}
+
+uint64_t logits_weights_not_finite(const struct logits *l)
+{
+	return l->odd_weights;
 }
 
 uint64_t logits_hash(const struct logits *l)

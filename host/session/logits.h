@@ -24,6 +24,10 @@ int logits_open(struct logits **out, const struct model *, enum layout,
 	enum wire_precision, struct workers *, struct err *);
 void logits_close(struct logits *);
 
+/* Values of the output matrix and its norm, of a model file, that are infinite
+ * or no number. */
+uint64_t logits_weights_not_finite(const struct logits *);
+
 /*
  * -EPROTO when the state of a row holds what no layer computes: a value that is
  * infinite or no number.
@@ -35,8 +39,10 @@ int logits_check(
 void logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n);
 
-/* Rows computed, and XXH64 of all their bytes in order. */
+/* Rows computed; those with a value, or of a state whose norm has one, that is
+ * infinite or no number; and XXH64 of all their bytes in order. */
 uint64_t logits_rows(const struct logits *);
+uint64_t logits_rows_not_finite(const struct logits *);
 uint64_t logits_hash(const struct logits *);
 
 #endif

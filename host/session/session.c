@@ -14,6 +14,7 @@
 #include "tensor/tile.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 uint32_t session_context(const struct session *s)
@@ -186,6 +187,15 @@ static void count_placed(const struct session *s, struct session_stats *out)
 			out->resident_bytes += s->block[i].bytes;
 }
 
+static uint64_t weights_not_finite(const struct session *s)
+{
+	uint64_t n = logits_weights_not_finite(s->logits);
+
+	for (uint32_t b = 0; b < s->n_blocks; b++)
+		n += s->block[b].not_finite;
+	return n;
+}
+
 void session_stats(const struct session *s, struct session_stats *out)
 {
 	const struct wire_welcome *w = npu_welcome(s->npu);
@@ -207,6 +217,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 		staging_stats(s->staging, &out->staging);
 	out->logits_rows = logits_rows(s->logits);
 	out->logits_hash = logits_hash(s->logits);
+	out->rows_not_finite = logits_rows_not_finite(s->logits);
+	out->weights_not_finite = weights_not_finite(s);
 	out->round_trips = npu.round_trips;
 	out->sleeps = npu.sleeps;
 	/* The cache, the activations, the staging slots. */
@@ -224,6 +236,26 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->threads = w->threads;
 	memcpy(out->kern, w->kern, sizeof(out->kern));
 	out->kern[sizeof(out->kern) - 1] = '\0';
+}
+
+int session_check_finite(const struct session *s, struct err *e)
+{
+	uint64_t weights = weights_not_finite(s);
+	uint64_t rows = logits_rows_not_finite(s->logits);
+
+	if (weights)
+		return err_set(e, EDOM,
+			"%" PRIu64 " weights of the model file are infinite or "
+			"no number, so what it says means nothing; get or "
+			"make the file again",
+			weights);
+	if (rows)
+		return err_set(e, EDOM,
+			"%" PRIu64 " of %" PRIu64 " rows of logits hold values "
+			"that are infinite or no number, so what the model "
+			"says means nothing; try --precision f32",
+			rows, logits_rows(s->logits));
+	return 0;
 }
 
 static void price_since(struct price *p, const struct price *before)
@@ -251,6 +283,7 @@ void session_stats_since(
 	row_counts_since(&s->decode_rows, &before->decode_rows);
 	s->pass_ns -= before->pass_ns;
 	s->logits_rows -= before->logits_rows;
+	s->rows_not_finite -= before->rows_not_finite;
 	s->copied_runs -= before->copied_runs;
 	s->round_trips -= before->round_trips;
 	s->sleeps -= before->sleeps;

@@ -363,6 +363,12 @@ struct session_stats {
 	uint64_t copied_runs; /* of the cache, for sequences that shared them */
 	uint64_t dma_bytes, invalidated_lines, cleaned_lines, evicted_lines;
 	uint64_t violations, saturated;
+	/*
+	 * What can mean nothing: rows of logits that hold a value that is
+	 * infinite or no number, or come from such a norm; and such values of
+	 * a model file's weights (an image has none: convert refuses them).
+	 */
+	uint64_t rows_not_finite, weights_not_finite;
 	uint64_t device_ns;   /* executing, as the device reports it */
 	uint64_t logits_hash; /* of all logits rows so far, in order */
 	/* On the phone: all work and, as its total_ps, the time from beginning
@@ -379,6 +385,9 @@ struct session_stats {
 	char kern[16]; /* the device's kernels */
 };
 void session_stats(const struct session *, struct session_stats *out);
+
+/* -EDOM, and a sentence, if there were any such rows or weights so far. */
+int session_check_finite(const struct session *, struct err *);
 
 /* What *s counts more than *before, an earlier one of the same session; what is
  * mapped, resident and temporary, maps and violations stay what they are. */

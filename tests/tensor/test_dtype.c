@@ -511,6 +511,42 @@ static void test_gaussian_error(void **state)
 	free(x);
 }
 
+/* Bytes of all kinds: what is counted is what decoding makes of them. */
+static void test_not_finite(void **state)
+{
+	const uint64_t seed = harness_seed();
+	uint8_t bytes[4 * 210 * 4];
+	float x[1024];
+	size_t counted = 0;
+
+	for (unsigned t = 0; t <= DTYPE_BF16; t++) {
+		const struct dtype_info *info = dtype_info(t);
+
+		for (unsigned trial = 0; info && trial < 400; trial++) {
+			const size_t n = 4 * (size_t)info->block;
+			size_t odd = 0, got;
+
+			for (uint32_t i = 0; i < sizeof(bytes); i += 16)
+				rng_words(seed, t, trial * 1000 + i,
+					(uint32_t *)(void *)(bytes + i));
+			/* A sixteenth of the halves, and more of some. */
+			for (unsigned i = 1;
+				trial % 4 == 0 && i < sizeof(bytes); i += 2)
+				bytes[i] |= 0x7c;
+			info->to_f32(x, bytes, n);
+			for (size_t i = 0; i < n; i++)
+				odd += !isfinite(x[i]);
+			got = dtype_not_finite(t, bytes, n);
+			if (got != odd)
+				fail_msg("%zu of %zu values of %s, not %zu "
+					 "(seed %" PRIu64 ", trial %u)",
+					got, n, info->name, odd, seed, trial);
+			counted += odd;
+		}
+	}
+	assert_true(counted > 1000);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_table),
 	cmocka_unit_test(test_parse),
@@ -527,6 +563,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_q4_0_rounding),
 	cmocka_unit_test(test_q8_0_rounding),
 	cmocka_unit_test(test_odd_values),
+	cmocka_unit_test(test_not_finite),
 	cmocka_unit_test(test_round_trip),
 	cmocka_unit_test(test_gaussian_error),
 };
