@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -439,24 +438,6 @@ int image_check(
 	XXH64_freeState(state);
 	free(step);
 	return ret;
-}
-
-int image_map(const struct image *im, const struct image_extent *x,
-	const void **out, struct err *e)
-{
-	void *map = mmap(NULL, x->stored, PROT_READ, MAP_PRIVATE, im->fd,
-		(off_t)x->offset);
-
-	if (map == MAP_FAILED)
-		return extent_bad(im, x, errno, strerror(errno), e);
-	*out = map;
-	return 0;
-}
-
-void image_unmap(const struct image_extent *x, const void *map)
-{
-	if (map)
-		munmap((void *)(uintptr_t)map, x->stored);
 }
 
 const char *image_path(const struct image *im)

@@ -70,12 +70,6 @@ const struct image_extent *image_find(
 int image_read(const struct image *, const struct image_extent *, void *dst,
 	struct err *);
 
-/* A raw extent in memory as far as it is looked at; image_unmap lets it go. Its
- * checksum is image_check's to compare. */
-int image_map(const struct image *, const struct image_extent *,
-	const void **out, struct err *);
-void image_unmap(const struct image_extent *, const void *map);
-
 /* Compare the checksum only: 0, -EBADMSG, ... */
 int image_check(
 	const struct image *, const struct image_extent *, struct err *);

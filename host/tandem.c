@@ -4,6 +4,7 @@
  */
 #include "host/cmd/cmd.h"
 #include "host/cmd/bash_completion.h"
+#include "host/cmd/cut_short.h"
 #include "host/cmd/json_text.h"
 
 #include "base/checked.h"
@@ -201,6 +202,7 @@ int main(int argc, char **argv)
 	/* A file that may grow no more (ulimit -f) is a failed write, which is
 	 * told of. */
 	signal(SIGXFSZ, SIG_IGN);
+	cut_short_catch();
 	json_all_or_nothing();
 	status = dispatch(argc, argv);
 	/* A full disk shows at the last write: say so, do not succeed. */

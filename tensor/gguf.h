@@ -10,7 +10,7 @@
  * gguf_parse does no I/O, so that it can be fuzzed; it borrows `data`.
  * Everything returned points into the file and lives as long as the gguf.
  * A map does not follow a file that is cut short while open: the reader
- * would get SIGBUS, as with any mapped model.
+ * gets SIGBUS, of which a program may make a sentence (host/cmd/cut_short.h).
  */
 #ifndef TENSOR_GGUF_H
 #define TENSOR_GGUF_H

@@ -114,11 +114,6 @@ static int check_entry(const struct packed *p, const struct gguf *g,
 	return 0;
 }
 
-static const char *host_data(const struct packed *p)
-{
-	return p->mapped ? p->mapped : p->unpacked;
-}
-
 /* Give the gguf its data, or note the entry for packed_bind. */
 static int place_entry(
 	struct packed *p, struct gguf *g, size_t i, struct err *e)
@@ -135,7 +130,7 @@ static int place_entry(
 	if (kind == IMAGE_LAYER)
 		p->of_layer[t->tensor] = i + 1;
 	else
-		gguf_set_data(g, t->tensor, host_data(p) + t->offset);
+		gguf_set_data(g, t->tensor, (const char *)p->host + t->offset);
 	return 0;
 }
 
@@ -174,23 +169,6 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 	return ret ? ret : read_table(p, *g, e);
 }
 
-/* Somewhere for the host's tensors. */
-static int place_host(struct packed *p, struct err *e)
-{
-	const struct image_extent *x = image_find(p->image, IMAGE_HOST, 0);
-
-	if (x && x->codec == IMAGE_RAW)
-		return image_map(p->image, x, &p->mapped, e);
-	return alloc_extent(p->image, IMAGE_HOST, &p->unpacked, e);
-}
-
-static void release_host(struct packed *p)
-{
-	if (p->mapped)
-		image_unmap(image_find(p->image, IMAGE_HOST, 0), p->mapped);
-	free(p->unpacked);
-}
-
 int packed_open(
 	struct packed **out, struct gguf **g, const char *path, struct err *e)
 {
@@ -204,7 +182,7 @@ int packed_open(
 	if (ret)
 		goto fail;
 	if ((ret = alloc_extent(p->image, IMAGE_METADATA, &p->metadata, e)) ||
-		(ret = place_host(p, e))) {
+		(ret = alloc_extent(p->image, IMAGE_HOST, &p->host, e))) {
 		err_in(e, "'%s'", path);
 		goto fail;
 	}
@@ -230,7 +208,7 @@ void packed_close(struct packed *p)
 {
 	if (!p)
 		return;
-	release_host(p);
+	free(p->host);
 	image_close(p->image);
 	free(p->metadata);
 	free(p->of_layer);
@@ -377,11 +355,8 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 
 int packed_read_host(const struct packed *p, struct err *e)
 {
-	const struct image_extent *x = image_find(p->image, IMAGE_HOST, 0);
-
-	if (p->mapped)
-		return image_check(p->image, x, e);
-	return image_read(p->image, x, p->unpacked, e);
+	return image_read(
+		p->image, image_find(p->image, IMAGE_HOST, 0), p->host, e);
 }
 
 size_t packed_layer_bytes(const struct packed *p, uint32_t layer)

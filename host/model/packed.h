@@ -25,11 +25,9 @@ struct packed {
 	struct wire_tensor (*layer)[WIRE_T_COUNT];
 	struct wire_tensor output; /* rows 0: the embedding is the output */
 
-	/* Those extents, which the gguf points into. The host's is mapped, so
-	 * that of the embedding only what is used takes memory; compressed, it
-	 * is unpacked. */
-	void *metadata, *unpacked;
-	const void *mapped;
+	/* Those extents, which the gguf points into, in memory of our own: what
+	 * was checked once stays so, whatever becomes of the file. */
+	void *metadata, *host;
 	struct packed_entry *entry;
 	size_t n_entries;
 	size_t *of_layer; /* [tensors of the gguf] entry + 1; 0: of no layer */

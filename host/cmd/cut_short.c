@@ -1,0 +1,111 @@
+/*
+ * All but cut_short_catch runs in a signal handler: on the stack, with system
+ * calls, in whichever thread read.
+ */
+#include "host/cmd/cut_short.h"
+
+#include "base/fd.h"
+#include "host/cmd/cmd.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A line of /proc/self/maps: "from-to rwxp offset dev:dev inode   path". */
+#define PATH_FIELD 5
+
+struct line {
+	char text[PATH_MAX + 128]; /* what is longer is cut */
+	size_t len;
+};
+
+/* Byte by byte: it is read once, in an emergency. */
+static bool next_line(int fd, struct line *l)
+{
+	char c;
+
+	l->len = 0;
+	while (read(fd, &c, 1) == 1 && c != '\n')
+		if (l->len < sizeof(l->text) - 1)
+			l->text[l->len++] = c;
+	l->text[l->len] = '\0';
+	return l->len;
+}
+
+static const char *hex(const char *p, uintptr_t *out)
+{
+	for (*out = 0;; p++) {
+		const char *digits = "0123456789abcdef";
+		const char *at = *p ? strchr(digits, *p) : NULL;
+
+		if (!at)
+			return p;
+		*out = *out << 4 | (uintptr_t)(at - digits);
+	}
+}
+
+static bool covers(const struct line *l, uintptr_t addr)
+{
+	uintptr_t from, to;
+	const char *p = hex(l->text, &from);
+
+	if (*p != '-')
+		return false;
+	hex(p + 1, &to);
+	return from <= addr && addr < to;
+}
+
+/* NULL: memory that is no file's. */
+static const char *path_of(const struct line *l)
+{
+	const char *p = l->text;
+
+	for (unsigned field = 0; field < PATH_FIELD; field++) {
+		p += strcspn(p, " ");
+		p += strspn(p, " ");
+	}
+	return *p == '/' && strncmp(p, "/memfd:", 7) ? p : NULL;
+}
+
+static void say(const char *text)
+{
+	fd_write_all(STDERR_FILENO, text, strlen(text));
+}
+
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	uintptr_t addr = (uintptr_t)info->si_addr;
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	const char *path = NULL;
+	struct line l;
+
+	while (fd >= 0 && !path && next_line(fd, &l))
+		path = covers(&l, addr) ? path_of(&l) : NULL;
+	fd_close(&fd);
+	if (!path) { /* the read comes again, and ends the program */
+		signal(sig, SIG_DFL);
+		return;
+	}
+	/* Threads read together; one speaks, and ends them all. */
+	while (atomic_flag_test_and_set(&said))
+		pause();
+	say("tandem: '");
+	say(path);
+	say("' cannot be read any more: it was cut short while it was in use, "
+	    "or its disk fails\n");
+	_exit(EXIT_FAIL);
+}
+
+void cut_short_catch(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_bus,
+		.sa_flags = SA_SIGINFO };
+
+	sigaction(SIGBUS, &sa, NULL);
+}
