@@ -103,10 +103,31 @@ volatile sig_atomic_t cmd_interrupted;
 
 static struct tandem *volatile interruptible;
 
+static void (*volatile leave_well)(void);
+
+void cmd_before_end(void (*leave)(void))
+{
+	leave_well = leave;
+}
+
+/* The second one ends the program as the signal does by default, which it meets
+ * when the handler returns. */
+static void end_program(int sig)
+{
+	if (leave_well)
+		leave_well();
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
 static void on_interrupt(int sig)
 {
 	struct tandem *t = interruptible;
 
+	if (cmd_interrupted) {
+		end_program(sig);
+		return;
+	}
 	cmd_interrupted = sig;
 	if (t)
 		tandem_cancel(t);
@@ -117,26 +138,24 @@ void cmd_interrupts(struct tandem *t)
 	interruptible = t;
 }
 
-/* The second Ctrl-C finds the default again; the first cuts no write short
- * that waits for a slow reader. */
+/* The first Ctrl-C cuts no write short that waits for a slow reader. */
+static const struct sigaction interrupted = { .sa_handler = on_interrupt,
+	.sa_flags = SA_RESTART };
+
 void cmd_catch_signals(void)
 {
-	struct sigaction sa = { .sa_handler = on_interrupt,
-		.sa_flags = (int)SA_RESETHAND | SA_RESTART };
 
-	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGINT, &interrupted, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
 
 /* Who asked for one to be ignored (nohup) is heeded. */
 static void catch_unless_ignored(int sig)
 {
-	struct sigaction sa = { .sa_handler = on_interrupt,
-		.sa_flags = (int)SA_RESETHAND | SA_RESTART };
 	struct sigaction old;
 
 	if (!sigaction(sig, NULL, &old) && old.sa_handler != SIG_IGN)
-		sigaction(sig, &sa, NULL);
+		sigaction(sig, &interrupted, NULL);
 }
 
 void cmd_catch_endings(void)

@@ -83,6 +83,10 @@ int cmd_misuse(const struct command *, const char *fmt, ...)
 extern volatile sig_atomic_t cmd_interrupted; /* 0, or the signal's number */
 void cmd_catch_signals(void);
 
+/* What the second Ctrl-C does before it ends the program; in a signal handler.
+ * NULL: nothing. */
+void cmd_before_end(void (*leave)(void));
+
 /* The same for SIGTERM and SIGHUP as well: for commands that have a file to
  * take back. They return 128 + cmd_interrupted. */
 void cmd_catch_endings(void);

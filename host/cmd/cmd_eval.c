@@ -323,13 +323,21 @@ static int run_all(struct eval *v, struct err *e)
 
 static int create(struct eval *v, struct err *e)
 {
+	struct err closing = { 0 };
 	struct tandem_options o;
+	int ret;
 
 	tandem_options_init(&o, sizeof(o));
 	o.device_talks = true;
 	o.progress = cmd_progress.tell;
 	o.progress_arg = cmd_progress.arg;
-	return tandem_create(&v->tandem, &o, &asked, e);
+	ret = tandem_create(&v->tandem, &o, &asked, e);
+	if (ret)
+		return ret;
+	ret = drafting_check_needless(&v->tandem->decoder.drafting, e);
+	if (ret)
+		tandem_end(v->tandem, &closing);
+	return ret;
 }
 
 static int eval_release(struct eval *v, int ret, struct err *e)

@@ -230,6 +230,15 @@ static int choose_method(struct run *r)
 		: EXIT_OK;
 }
 
+static int check_needless(const struct run *r)
+{
+	struct err e = { 0 };
+
+	return drafting_check_needless(&r->tandem->decoder.drafting, &e)
+		? cmd_refuse(&cmd_run, &e)
+		: EXIT_OK;
+}
+
 /* Nothing settles of a text that is written from left to right. */
 static int check_watch(const struct run *r)
 {
@@ -505,7 +514,8 @@ static int run_main(int argc, char **argv)
 		return status;
 	if (watched) /* it loads a locale */
 		watch_init(&r.watch, as_json);
-	if (!(status = check_watch(&r)) &&
+	cmd_before_end(watched ? watch_leave : NULL);
+	if (!(status = check_needless(&r)) && !(status = check_watch(&r)) &&
 		!(status = choose_prompt(operands ? argv[1] : NULL)))
 		status = read_prompt(&r);
 	ret = status ? tandem_end(r.tandem, &e) : run_all(&r, &e);

@@ -16,7 +16,7 @@ static const char *const quants[] = { "q4_0", "q8_0", "f16", "bf16", "f32",
 	NULL };
 
 static int like = -1, quant = -1, ffn_down = -1;
-static int64_t seed = 1;
+static int64_t seed = -1; /* not said */
 static const char *output, *from;
 
 static const struct opt opts[] = {
@@ -80,7 +80,7 @@ static int write_model(struct grown *grown, struct err *e)
 	const struct synth_opts o = { .shape = (unsigned)like,
 		.quant = type,
 		.ffn_down = type_of(ffn_down, type),
-		.seed = (uint64_t)seed,
+		.seed = seed < 0 ? 1 : (uint64_t)seed,
 		.progress = cmd_progress,
 		.grown = grown };
 
@@ -118,6 +118,10 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_synth,
 			"-o needs a file: a model is written under another "
 			"name and renamed when it is whole");
+	if (from && seed >= 0)
+		return cmd_misuse(&cmd_synth,
+			"--seed with --grow: the weights are those of the "
+			"smaller model, and none is drawn");
 	if (from ? write_grown(&e) : write_model(NULL, &e))
 		return cmd_fail(&e);
 	return EXIT_OK;

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,36 @@ static struct watch_size terminal_size(void)
 	return size;
 }
 
+/* The column of the text behind which something is drawn; NOTHING, or FULL: all
+ * of the text's last row is text. */
+enum { NOTHING = -1, FULL = -2 };
+static volatile sig_atomic_t drawn_behind = NOTHING;
+
+static void note_drawn(const struct watch *w)
+{
+	const struct watch_view *v = &w->view;
+
+	drawn_behind = w->form != WATCH_DRAWN || !v->open ? NOTHING
+		: v->col >= v->cols                       ? FULL
+							  : (int)v->col;
+}
+
+/* No more than a handler may: the cursor is at the margin, see watch_view.h. */
+void watch_leave(void)
+{
+	char move[] = "\033[00000C";
+	const char *wipe = drawn_behind == FULL ? "\n\033[J" : "\033[J\n";
+	int col = drawn_behind;
+
+	if (col == NOTHING)
+		return;
+	for (int i = 0, rest = col; i < 5; i++, rest /= 10)
+		move[sizeof(move) - 3 - i] = (char)('0' + rest % 10);
+	if (col > 0) /* by 0 is by 1 */
+		fd_write_all(STDOUT_FILENO, move, sizeof(move) - 1);
+	fd_write_all(STDOUT_FILENO, wipe, strlen(wipe));
+}
+
 /* A drawing is one write: nothing comes between its parts, and whatever ends
  * the program leaves a whole one. */
 static int write_out(struct watch *w)
@@ -65,6 +96,7 @@ static int write_out(struct watch *w)
 			? -errno
 			: fd_write_all(STDOUT_FILENO, w->out.data, w->out.len);
 	strbuf_reset(&w->out);
+	note_drawn(w);
 	return ret;
 }
 

@@ -43,6 +43,11 @@ void watch_release(struct watch *);
 int watch_text(struct watch *, int32_t id, const char *text, size_t len);
 int watch_step(struct watch *, const struct tandem_step *);
 
+/* In a signal handler, before the program is ended at once: what is drawn
+ * behind the text goes, and the line ends. For the last one that was
+ * initialised. */
+void watch_leave(void);
+
 /* However it ended: the text, and nothing but that, is left. */
 int watch_end(struct watch *);
 

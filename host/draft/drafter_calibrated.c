@@ -259,7 +259,7 @@ static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
 		"with draft calibrated: behind which tokens of the prompt the "
 		"target's expectations are kept ({}: all of them)",
-		.choices = anchor_names },
+		.choices = anchor_names, .noun = "anchors in the prompt (see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
 		"with --anchors request: how many the last ones are ({})",
 		1, 1 << 20 },

@@ -86,6 +86,32 @@ const struct shape *drafting_as(const struct drafting_options *o)
 	return o->as >= 0 ? &shapes[o->as] : NULL;
 }
 
+static bool drafts(const struct drafting *d, const struct draft_kind *kind)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		if (d->part[i].kind == kind)
+			return true;
+	return false;
+}
+
+int drafting_check_needless(const struct drafting *d, struct err *e)
+{
+	for (size_t i = 0; draft_kinds[i]; i++) {
+		const struct draft_kind *kind = draft_kinds[i];
+		const struct opt_table *t = kind->options;
+
+		for (size_t k = 0; t && k < t->n; k++)
+			if (t->rows[k].noun && !drafts(d, kind) &&
+				opt_is_said(d->values, t, &t->rows[k]))
+				return err_set(e, EINVAL,
+					"--%s without draft %s, which alone "
+					"has a use for %s",
+					t->rows[k].name, kind->name,
+					t->rows[k].noun);
+	}
+	return 0;
+}
+
 bool drafting_has_model(const struct drafting *d)
 {
 	for (unsigned i = 0; i < d->n; i++)

@@ -63,6 +63,10 @@ struct drafting {
  */
 int drafting_ask(struct drafting *, const struct opt_values *, struct err *);
 
+/* -EINVAL if an option was said that names a thing (its noun) of a kind that is
+ * none of the drafters. */
+int drafting_check_needless(const struct drafting *, struct err *);
+
 /* Whether one of the drafters is a draft model. */
 bool drafting_has_model(const struct drafting *);
 

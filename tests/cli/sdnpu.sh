@@ -67,6 +67,9 @@ checks=$((checks + 1))
 
 # ---- and it is asked for in words --------------------------------------------
 misuse "$TANDEM" run -m $model -p x --method sdnpu --verify-rows 1
+misuse "$TANDEM" run -m $model -p x --method sdnpu --anchors request
+check_has 'anchors of nothing' "$err" 'without draft calibrated'
+misuse "$TANDEM" run -m $model -p x --anchors request
 misuse "$TANDEM" run -m $model -p x --method sdnpu --successors 9
 run "$TANDEM" run -m $model -p x --method sdnpu --draft sam:x
 check_eq 'status of a drafter that is none' "$status" 1

@@ -116,11 +116,12 @@ check_has 'what is shown before' "$shown" 'pass 1, '
 left_well
 
 # Ctrl-C, typed on the terminal once something is drawn.
-keys() {
+keys() { # [SECONDS]: after so many again
   until grep -aq 'pass 3, ' "$tmp/typescript" 2>/dev/null; do
     sleep 0.01
   done
   printf '\003'
+  [ $# -eq 0 ] || { sleep "$1" && printf '\003'; }
   exec sleep 60 # the end of what is typed would be an end of the program's input
 }
 rm -f "$tmp/typescript"
@@ -131,4 +132,18 @@ kill $typist
 exec 3<&-
 check_eq 'status after Ctrl-C' "$status" 130
 left_well
+
+# Typed again while the first is not heeded yet: the program ends at once, and
+# what was drawn is gone.
+for wait in 0.002 0.01; do
+  rm -f "$tmp/typescript"
+  exec 3< <(keys $wait)
+  typist=$!
+  on_terminal "${text[@]}" -n 400 --block 400 --block-steps 400 --watch \
+    --coherence check <&3
+  kill $typist
+  exec 3<&-
+  check_eq 'status after two Ctrl-C' "$status" 130
+  left_well
+done
 finish
