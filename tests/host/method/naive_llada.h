@@ -24,7 +24,8 @@ struct naive {
 	int32_t mask;
 	double temperature;
 	uint64_t seed, stream;
-	/* The least by which a choice was taken: of logits, of confidences. */
+	/* The least by which a choice was taken: of logits; of confidences as
+	 * log-odds, which change by no more than logits do. */
 	double margin;
 };
 
@@ -32,6 +33,11 @@ static inline void naive_margin(struct naive *v, double by)
 {
 	if (by < v->margin)
 		v->margin = by;
+}
+
+static inline double naive_odds(double p)
+{
+	return log(p) - log1p(-p);
 }
 
 /* x0, and its probability where there is no noise. */
@@ -92,7 +98,8 @@ static inline void naive_step(struct naive *v, int32_t *x, unsigned begin,
 	for (unsigned i = 0; i < end - begin; i++)
 		left = fmax(left, confidence[i]);
 	if (left >= 0)
-		naive_margin(v, log(taken) - log(left));
+		naive_margin(
+			v, left < 1 ? naive_odds(taken) - naive_odds(left) : 0);
 	free(l);
 }
 

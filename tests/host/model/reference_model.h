@@ -1,7 +1,8 @@
 /*
  * The transformer from its definition, in double precision, layer after
  * layer over the whole text: nothing is cached, cut, tiled or shared with
- * the program. Slow and plain; for models of a few thousand weights.
+ * the program. Plain: a matrix is read once for all rows, and that is all that
+ * was done for speed.
  */
 #ifndef TESTS_HOST_MODEL_REFERENCE_MODEL_H
 #define TESTS_HOST_MODEL_REFERENCE_MODEL_H
@@ -11,7 +12,14 @@
 #include "tests/host/model/model_file.h"
 
 #define REF_MAX_TOKENS 640
-#define REF_MAX_WIDTH  256
+#define REF_MAX_WIDTH  512
+
+/* A vector for each token, not a power of two apart: the same values of
+ * several would be in one another's place in a processor's cache. */
+#define REF_STRIDE (REF_MAX_WIDTH + 8)
+struct ref_rows {
+	double v[REF_MAX_TOKENS][REF_STRIDE]; /* whole fours */
+};
 
 struct reference {
 	const struct gguf *g;
@@ -19,17 +27,38 @@ struct reference {
 	unsigned n;               /* tokens */
 	const unsigned *position; /* [n] */
 	const uint8_t *sees;      /* [n][n]: row i sees row j */
+	struct ref_rows x;        /* what goes from layer to layer */
 	/* Of the layer in progress. */
-	double query[REF_MAX_TOKENS][REF_MAX_WIDTH];
-	double key[REF_MAX_TOKENS][REF_MAX_WIDTH];
-	double value[REF_MAX_TOKENS][REF_MAX_WIDTH];
+	struct ref_rows query, key, value, h, a, up;
 };
 
-/* y = W x (+ bias); false when the file has no such tensor. */
-static inline int ref_linear(
-	const struct reference *r, const char *name, const double *x, double *y)
+/* y[row * stride] = w x[row]; four rows at a time, whose sums do not wait for
+ * one another. */
+static inline void ref_products(const struct reference *r, const double *w,
+	uint64_t cols, const struct ref_rows *x, double *y, size_t stride)
+{
+	for (unsigned row = 0; row < r->n; row += 4) {
+		const double(*v)[REF_STRIDE] = &x->v[row];
+		double a = 0, b = 0, c = 0, d = 0;
+
+		for (uint64_t i = 0; i < cols; i++) {
+			a += v[0][i] * w[i];
+			b += v[1][i] * w[i];
+			c += v[2][i] * w[i];
+			d += v[3][i] * w[i];
+		}
+		for (unsigned k = 0; k < 4 && row + k < r->n; k++)
+			y[(row + k) * stride] = (double[]){ a, b, c, d }[k];
+	}
+}
+
+/* y = W x of all rows, y[stride] each; false when the file has no such
+ * tensor. */
+static inline int ref_linear(const struct reference *r, const char *name,
+	const struct ref_rows *x, double *y, size_t stride)
 {
 	const struct gguf_tensor *t = gguf_tensor(r->g, name);
+	double w[REF_MAX_WIDTH];
 	float row[REF_MAX_WIDTH];
 
 	if (!t)
@@ -40,9 +69,9 @@ static inline int ref_linear(
 
 		dtype_info(t->type)->to_f32(
 			row, (const char *)t->data + j * bytes, t->dim[0]);
-		y[j] = 0;
 		for (uint64_t i = 0; i < t->dim[0]; i++)
-			y[j] += x[i] * (double)row[i];
+			w[i] = (double)row[i];
+		ref_products(r, w, t->dim[0], x, y + j, stride);
 	}
 	return 1;
 }
@@ -119,7 +148,7 @@ static inline void ref_attend(
 {
 	const uint8_t *sees = r->sees + (size_t)row * r->n;
 	unsigned d = r->f->head_dim;
-	const double *q = r->query[row];
+	const double *q = r->query.v[row];
 
 	for (unsigned h = 0; h < r->f->n_head; h++) {
 		unsigned kv = h / (r->f->n_head / r->f->n_kv_head) * d;
@@ -128,7 +157,7 @@ static inline void ref_attend(
 		for (unsigned t = 0; t < r->n; t++) {
 			p[t] = 0;
 			for (unsigned i = 0; sees[t] && i < d; i++)
-				p[t] += q[h * d + i] * r->key[t][kv + i];
+				p[t] += q[h * d + i] * r->key.v[t][kv + i];
 			p[t] = sees[t] ? exp(p[t] / sqrt(d)) : 0;
 			sum += p[t];
 		}
@@ -136,50 +165,67 @@ static inline void ref_attend(
 			out[h * d + i] = 0;
 			for (unsigned t = 0; t < r->n; t++)
 				out[h * d + i] +=
-					p[t] / sum * r->value[t][kv + i];
+					p[t] / sum * r->value.v[t][kv + i];
 		}
 	}
 }
 
 #define NAME(what) (snprintf(n, sizeof(n), "blk.%u." what, l), n)
-static inline void ref_before_attention(
-	struct reference *r, uint32_t l, unsigned row, const double *x)
-{
-	const struct model_file *f = r->f;
-	unsigned pos = r->position[row];
-	double h[REF_MAX_WIDTH];
-	char n[64];
+#define LINEAR(what, x, y) \
+	ref_linear(r, NAME(what ".weight"), &(x), (y).v[0], REF_STRIDE)
 
-	ref_norm(r, NAME("attn_norm.weight"), x, h, f->n_embd);
-	ref_linear(r, NAME("attn_q.weight"), h, r->query[row]);
-	ref_linear(r, NAME("attn_k.weight"), h, r->key[row]);
-	ref_linear(r, NAME("attn_v.weight"), h, r->value[row]);
-	ref_heads(r, l, 'q', r->query[row], f->n_head, pos);
-	ref_heads(r, l, 'k', r->key[row], f->n_kv_head, pos);
-	ref_heads(r, l, 'v', r->value[row], f->n_kv_head, pos);
+static inline void ref_norms(struct reference *r, const char *name)
+{
+	for (unsigned row = 0; row < r->n; row++)
+		ref_norm(r, name, r->x.v[row], r->h.v[row], r->f->n_embd);
 }
 
-static inline void ref_from_attention(
-	const struct reference *r, uint32_t l, unsigned row, double *x)
+static inline void ref_add(struct reference *r, const struct ref_rows *y)
 {
-	double h[REF_MAX_WIDTH], a[REF_MAX_WIDTH];
-	double up[REF_MAX_WIDTH], down[REF_MAX_WIDTH];
+	for (unsigned row = 0; row < r->n; row++)
+		for (unsigned i = 0; i < r->f->n_embd; i++)
+			r->x.v[row][i] += y->v[row][i];
+}
+
+static inline void ref_before_attention(struct reference *r, uint32_t l)
+{
 	const struct model_file *f = r->f;
 	char n[64];
 
-	ref_attend(r, row, a);
-	ref_linear(r, NAME("attn_output.weight"), a, h);
-	for (unsigned i = 0; i < f->n_embd; i++)
-		x[i] += h[i];
-	ref_norm(r, NAME("ffn_norm.weight"), x, h, f->n_embd);
-	ref_linear(r, NAME("ffn_gate.weight"), h, a);
-	ref_linear(r, NAME("ffn_up.weight"), h, up);
-	for (unsigned i = 0; i < f->n_ff; i++)
-		a[i] = a[i] / (1 + exp(-a[i])) * up[i];
-	ref_linear(r, NAME("ffn_down.weight"), a, down);
-	for (unsigned i = 0; i < f->n_embd; i++)
-		x[i] += down[i];
+	ref_norms(r, NAME("attn_norm.weight"));
+	LINEAR("attn_q", r->h, r->query);
+	LINEAR("attn_k", r->h, r->key);
+	LINEAR("attn_v", r->h, r->value);
+	for (unsigned row = 0; row < r->n; row++) {
+		unsigned pos = r->position[row];
+
+		ref_heads(r, l, 'q', r->query.v[row], f->n_head, pos);
+		ref_heads(r, l, 'k', r->key.v[row], f->n_kv_head, pos);
+		ref_heads(r, l, 'v', r->value.v[row], f->n_kv_head, pos);
+	}
 }
+
+static inline void ref_from_attention(struct reference *r, uint32_t l)
+{
+	char n[64];
+
+	for (unsigned row = 0; row < r->n; row++)
+		ref_attend(r, row, r->a.v[row]);
+	LINEAR("attn_output", r->a, r->h);
+	ref_add(r, &r->h);
+	ref_norms(r, NAME("ffn_norm.weight"));
+	LINEAR("ffn_gate", r->h, r->a);
+	LINEAR("ffn_up", r->h, r->up);
+	for (unsigned row = 0; row < r->n; row++) {
+		double *a = r->a.v[row];
+
+		for (unsigned i = 0; i < r->f->n_ff; i++)
+			a[i] = a[i] / (1 + exp(-a[i])) * r->up.v[row][i];
+	}
+	LINEAR("ffn_down", r->a, r->h);
+	ref_add(r, &r->h);
+}
+#undef LINEAR
 #undef NAME
 
 /* Logits [n][n_vocab] of rows at any positions, which see what is said. */
@@ -188,11 +234,9 @@ static inline void ref_logits_seen(const struct gguf *g,
 	const unsigned *position, const uint8_t *sees, unsigned n,
 	double *logits)
 {
-	static double x[REF_MAX_TOKENS][REF_MAX_WIDTH];
 	static struct reference r;
 	const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
 	size_t bytes = dtype_row_bytes(embd->type, f->n_embd);
-	double h[REF_MAX_WIDTH];
 
 	assert_in_range(n, 1, REF_MAX_TOKENS);
 	r.g = g;
@@ -209,21 +253,15 @@ static inline void ref_logits_seen(const struct gguf *g,
 					(size_t)token[pos] * bytes,
 				f->n_embd);
 		for (unsigned i = 0; i < f->n_embd; i++)
-			x[pos][i] = (double)row[i];
+			r.x.v[pos][i] = (double)row[i];
 	}
 	for (uint32_t l = 0; l < f->n_layer; l++) {
-		for (unsigned pos = 0; pos < n; pos++)
-			ref_before_attention(&r, l, pos, x[pos]);
-		for (unsigned pos = 0; pos < n; pos++)
-			ref_from_attention(&r, l, pos, x[pos]);
+		ref_before_attention(&r, l);
+		ref_from_attention(&r, l);
 	}
-	for (unsigned pos = 0; pos < n; pos++) {
-		double *out = logits + (size_t)pos * f->n_vocab;
-
-		ref_norm(&r, "output_norm.weight", x[pos], h, f->n_embd);
-		if (!ref_linear(&r, "output.weight", h, out))
-			ref_linear(&r, "token_embd.weight", h, out);
-	}
+	ref_norms(&r, "output_norm.weight");
+	if (!ref_linear(&r, "output.weight", &r.h, logits, f->n_vocab))
+		ref_linear(&r, "token_embd.weight", &r.h, logits, f->n_vocab);
 }
 
 /* Of a text: each row sees itself and what comes before, of llada and dream

@@ -20,8 +20,8 @@ static void ref_map(const struct reference *r, unsigned row, double *out)
 		for (unsigned t = 0; t < r->n; t++) {
 			p[t] = 0;
 			for (unsigned i = 0; i < d; i++)
-				p[t] += r->query[row][h * d + i] *
-					r->key[t][kv + i];
+				p[t] += r->query.v[row][h * d + i] *
+					r->key.v[t][kv + i];
 			p[t] = exp(p[t] / sqrt(d));
 			sum += p[t];
 		}
@@ -33,7 +33,6 @@ static void ref_map(const struct reference *r, unsigned row, double *out)
 static void check_maps(struct fixture *f, const struct refresh *refresh,
 	const struct some *p, const int32_t *t)
 {
-	static double x[LONG][REF_MAX_WIDTH];
 	static struct reference r;
 	static uint8_t sees[LONG * LONG];
 	static unsigned position[LONG];
@@ -42,21 +41,20 @@ static void check_maps(struct fixture *f, const struct refresh *refresh,
 	memset(sees, 1, sizeof(sees));
 	for (unsigned i = 0; i < LONG; i++)
 		position[i] = i;
-	r = (struct reference){ .g = f->model->gguf,
-		.f = &f->file,
-		.n = LONG,
-		.position = position,
-		.sees = sees };
+	r.g = f->model->gguf;
+	r.f = &f->file;
+	r.n = LONG;
+	r.position = position;
+	r.sees = sees;
 	for (unsigned i = 0; i < LONG; i++) {
 		float row[REF_MAX_WIDTH];
 
 		model_embed(f->model, (uint32_t)t[i], row);
 		for (unsigned k = 0; k < f->file.n_embd; k++)
-			x[i][k] = (double)row[k];
+			r.x.v[i][k] = (double)row[k];
 	}
 	for (uint32_t l = 0; l < f->file.n_layer; l++) {
-		for (unsigned i = 0; i < LONG; i++)
-			ref_before_attention(&r, l, i, x[i]);
+		ref_before_attention(&r, l);
 		for (uint32_t i = 0; i < p->rows.n; i++) {
 			struct attention_map m = refresh_attention(refresh, i);
 
@@ -68,8 +66,7 @@ static void check_maps(struct fixture *f, const struct refresh *refresh,
 					fabs((double)m.weight[l * LONG + k] -
 						want[k]));
 		}
-		for (unsigned i = 0; i < LONG; i++)
-			ref_from_attention(&r, l, i, x[i]);
+		ref_from_attention(&r, l);
 	}
 	print_message("largest difference %g\n", most);
 	assert_close(most, 0, 1e-6, "attention");
