@@ -21,6 +21,13 @@ number_of_ids 70
 same_whatever_the_pair
 same --block 32
 
+# The cache is exact: without it every pass computes the text from its beginning.
+same --no-cache
+same --no-cache --coherence check --threads 1
+run_ok "$TANDEM" run -m "$model" --method block -p a -n 33 --ignore-eos --json \
+  --no-cache
+check_eq 'passes without a cache' "$(json passes)" $((32 + 32))
+
 # From a flash image too, and while half of it is streamed.
 run_ok "$TANDEM" convert "$model" "$tmp/block.tdm" --layout tiles
 same -m "$tmp/block.tdm"
