@@ -59,6 +59,9 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 0, "graph-rows", IN(session.graph_rows), "ROWS",
 		"with it: rows of the decode graph, or as many more as the "
 		"method wants ({})", 1, WIRE_MAX_ROWS },
+	{ OPT_UINT, 0, "weight-buffers", IN(session.weight_buffers), "N",
+		"without it: buffers that the layers are cut into, at least "
+		"({}); a pass asks for each by a request", 1, 256 },
 	{ OPT_UINT, 0, "ctx", IN(session.context), "N",
 		"token positions of the key-value cache (0: what is needed, "
 		"up to the model's context)", 0, 1 << 26 },

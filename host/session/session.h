@@ -65,6 +65,9 @@ struct session_opts {
 	 */
 	enum graph_switch graph_switch;
 	uint32_t graph_blocks, graph_rows;
+	/* Otherwise the layers are cut into at least so many blocks, each of
+	 * which is a buffer to place, and of a pass a request to wait for. */
+	uint32_t weight_buffers;
 	/*
 	 * Token positions. 0: the model's own or context_need if that is
 	 * known (not 0) and less, as far as cache and window hold them.
@@ -126,14 +129,15 @@ struct session_opts {
 };
 
 /* In a table of options, which wants constants, and elsewhere. */
-#define SESSION_DEFAULTS                                                      \
-	{                                                                     \
-		.prefill_chunk = 128, .decode_rows = 1, .sequences = 1,       \
-		.graph_blocks = 6, .graph_rows = 32, .precision = WIRE_INT8,  \
-		.layout = LAYOUT_UNSAID, .coherence = COHERENCE_OFF,          \
-		.doorbell = DOORBELL_POLL, .va_window = 3584ull << 20,        \
-		.va_slots = 16, .evict_seed = 1, .spin_us = -1,               \
-		.stall_ms = SESSION_STALL, .dram_share = 1, .stage_slots = 3, \
+#define SESSION_DEFAULTS                                                     \
+	{                                                                    \
+		.prefill_chunk = 128, .decode_rows = 1, .sequences = 1,      \
+		.graph_blocks = 6, .graph_rows = 32, .weight_buffers = 6,    \
+		.precision = WIRE_INT8, .layout = LAYOUT_UNSAID,             \
+		.coherence = COHERENCE_OFF, .doorbell = DOORBELL_POLL,       \
+		.va_window = 3584ull << 20, .va_slots = 16, .evict_seed = 1, \
+		.spin_us = -1, .stall_ms = SESSION_STALL, .dram_share = 1,   \
+		.stage_slots = 3,                                            \
 	}
 #define SESSION_STALL 30000
 extern const struct session_opts session_defaults;

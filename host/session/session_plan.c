@@ -18,7 +18,6 @@
 #include <stdbool.h>
 
 #define PAGE       IMAGE_PAGE
-#define MIN_BLOCKS 6 /* enough to place and to stream, few to ring for */
 #define BLOCK_MAX  (256ull << 20)
 #define LEAST_ROWS 8 /* of smaller graphs */
 
@@ -261,7 +260,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 	}
 	if (o->one_graph)
 		few = many;
-	p->least_blocks = o->graph_switch ? o->graph_blocks : MIN_BLOCKS;
+	p->least_blocks = o->graph_switch ? o->graph_blocks : o->weight_buffers;
 	choose_graphs(p, o->smaller_graphs && !o->one_graph, o->larger_graphs,
 		few, many);
 	lay_out(p, m, o);

@@ -200,6 +200,11 @@ static void test_blocks(void **state)
 	f->opts.exit_layers = 5;
 	check_blocks(f, 7);
 	f->opts.exit_layers = 0;
+	for (uint32_t n = 1; n < LAYERS; n++) {
+		f->opts.weight_buffers = n;
+		check_blocks(f, n);
+	}
+	f->opts.weight_buffers = session_defaults.weight_buffers;
 	/* The cache and the activations take all: every layer for itself. */
 	f->opts.context = 64;
 	f->opts.va_window = 1 << 18;
