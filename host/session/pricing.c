@@ -108,33 +108,77 @@ static bool alike(const struct price_layer *a, const struct price_layer *b)
 		!memcmp(a->type, b->type, sizeof(a->type));
 }
 
-/* ---- runs ---------------------------------------------------------------- */
-
-void pricing_run(const struct pricing *p, uint32_t block, uint32_t graph_rows,
-	uint32_t longest, struct price *out)
-{
-	struct share s = share_of(p, block);
-	struct price layer = { 0 };
-	const struct price_layer *last = NULL;
-
-	price_request(p->soc, out);
-	for (uint32_t l = s.first; l < s.end; l++) {
-		if (!last || !alike(layer_at(p, l), last)) {
-			last = layer_at(p, l);
-			layer = (struct price){ 0 };
-			price_layer(p->soc, last, graph_rows, longest, &layer);
-		}
-		price_add(out, &layer);
-	}
-}
-
-/* ---- bytes --------------------------------------------------------------- */
+/* ---- layers on the CPU --------------------------------------------------- */
 
 /* Of a value in the cache. */
 static uint64_t kv_bytes(const struct pricing *p)
 {
 	return session_plan_kv_f16(p->precision) ? 2 : 4;
 }
+
+/* Scores, and what is made of values by them: each a product and a sum for
+ * every value of every head. */
+static void cpu_attention(const struct pricing *p, const struct price_layer *l,
+	uint64_t rows, uint64_t longest, bool maps, struct price *out)
+{
+	uint64_t q = (uint64_t)l->n_head * l->head_dim;
+	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim;
+	uint64_t halves = maps ? 3 : 2;
+
+	price_cpu(p->soc,
+		halves * longest * kv * kv_bytes(p) +
+			2 * rows * q * sizeof(float),
+		2 * halves * rows * longest * q, out);
+}
+
+/* Layers [from, to) of what is priced. */
+static void cpu_layers(const struct pricing *p, struct share s, uint32_t rows,
+	uint32_t longest, bool maps, struct price *out)
+{
+	struct price part;
+	uint64_t n, k;
+
+	*out = (struct price){ 0 };
+	for (uint32_t i = s.first; i < s.end; i++) {
+		const struct price_layer *l = layer_at(p, i);
+
+		for (unsigned m = 0; m < PRICE_MATRICES; m++) {
+			price_layer_matrix(l, m, &n, &k);
+			if (!price_cpu_matmul(p->soc, rows, n,
+				    align_up(k, TILE), l->type[m], &part))
+				price_add(out, &part);
+		}
+		cpu_attention(p, l, rows, longest, maps, &part);
+		price_add(out, &part);
+	}
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+void pricing_run(
+	const struct pricing *p, const struct priced_run *r, struct price *out)
+{
+	struct share s = share_of(p, r->block);
+	struct price layer = { 0 };
+	const struct price_layer *last = NULL;
+
+	if (p->by_cpu) {
+		cpu_layers(p, s, r->rows, r->longest, false, out);
+		return;
+	}
+	price_request(p->soc, out);
+	for (uint32_t l = s.first; l < s.end; l++) {
+		if (!last || !alike(layer_at(p, l), last)) {
+			last = layer_at(p, l);
+			layer = (struct price){ 0 };
+			price_layer(p->soc, last, r->graph_rows, r->longest,
+				&layer);
+		}
+		price_add(out, &layer);
+	}
+}
+
+/* ---- bytes --------------------------------------------------------------- */
 
 static uint64_t kv_stride(const struct pricing *p, uint64_t values)
 {
@@ -154,7 +198,9 @@ void pricing_upkeep(const struct pricing *p, uint32_t block, uint64_t bytes,
 	const struct model *m = p->model;
 	struct share s = share_of(p, block);
 
-	if (p->as)
+	if (p->by_cpu)
+		bytes = 0;
+	else if (p->as)
 		bytes = bytes *
 			row_bytes(p, p->as->n_embd,
 				p->as->n_kv_head * p->as->head_dim,
@@ -214,6 +260,10 @@ void pricing_map(const struct pricing *p, uint32_t block, uint64_t buffer_bytes,
 	uint64_t padding = buffer_bytes - p->block[block].bytes;
 	struct price request;
 
+	if (p->by_cpu) {
+		*out = (struct price){ 0 };
+		return;
+	}
 	price_map(p->soc, block_bytes(p, block) + padding, out);
 	price_request(p->soc, &request);
 	price_add(out, &request);
@@ -234,41 +284,10 @@ void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)
 		p->as ? p->as->n_embd : m->n_embd, m->output->type, out);
 }
 
-/* Scores, and what is made of values by them: each a product and a sum for
- * every value of every head. */
-static void refresh_attention(const struct pricing *p,
-	const struct price_layer *l, uint64_t rows, uint64_t longest, bool maps,
-	struct price *out)
-{
-	uint64_t q = (uint64_t)l->n_head * l->head_dim;
-	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim;
-	uint64_t halves = maps ? 3 : 2;
-
-	price_cpu(p->soc,
-		halves * longest * kv * kv_bytes(p) +
-			2 * rows * q * sizeof(float),
-		2 * halves * rows * longest * q, out);
-}
-
 void pricing_refresh(const struct pricing *p, uint32_t rows, uint32_t longest,
 	bool maps, struct price *out)
 {
-	struct price part;
-	uint64_t n, k;
-
-	*out = (struct price){ 0 };
-	for (uint32_t i = 0; i < p->layers; i++) {
-		const struct price_layer *l = layer_at(p, i);
-
-		for (unsigned m = 0; m < PRICE_MATRICES; m++) {
-			price_layer_matrix(l, m, &n, &k);
-			if (!price_cpu_matmul(p->soc, rows, n,
-				    align_up(k, TILE), l->type[m], &part))
-				price_add(out, &part);
-		}
-		refresh_attention(p, l, rows, longest, maps, &part);
-		price_add(out, &part);
-	}
+	cpu_layers(p, (struct share){ 0, p->layers }, rows, longest, maps, out);
 }
 
 void pricing_kv_copy(const struct pricing *p, uint64_t positions,

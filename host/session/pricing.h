@@ -43,6 +43,9 @@ struct pricing {
 	enum wire_precision precision;
 	struct price_layer *layer; /* [n_layer] that run, as they are priced */
 	uint32_t layers;           /* in their place */
+	/* Runs are the CPU's and not the NPU's: of their rows, not of graphs,
+	 * and nothing is asked for, kept coherent or mapped. */
+	bool by_cpu;
 };
 
 /*
@@ -56,12 +59,15 @@ void pricing_release(struct pricing *);
 
 /*
  * Of a phone alone (soc not NULL): a request that runs a block's graph of so
- * many rows, of which the one that sees the most sees `longest` slots. Without
- * the upkeep of caches, which depends on what was written before: pricing_run
- * is what can be told ahead.
+ * many rows for `rows` of them, of which the one that sees the most sees
+ * `longest` slots. Without the upkeep of caches, which depends on what was
+ * written before: pricing_run is what can be told ahead.
  */
-void pricing_run(const struct pricing *, uint32_t block, uint32_t graph_rows,
-	uint32_t longest, struct price *out);
+struct priced_run {
+	uint32_t block, rows, graph_rows, longest;
+};
+void pricing_run(
+	const struct pricing *, const struct priced_run *, struct price *out);
 
 /* The upkeep of a request for a block, when that of what runs is so many
  * bytes. */

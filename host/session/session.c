@@ -139,6 +139,11 @@ uint32_t session_priced_width(const struct session *s)
 	return s->opts.as ? s->opts.as->n_embd : s->model->n_embd;
 }
 
+void session_price_by_cpu(struct session *s)
+{
+	s->pricing.by_cpu = true;
+}
+
 uint64_t session_expect_pass(const struct session *s, uint32_t rows)
 {
 	uint32_t longest = session_length(s, SESSION_TEXT) + rows, kind = 0;
@@ -149,10 +154,11 @@ uint64_t session_expect_pass(const struct session *s, uint32_t rows)
 	while (kind + 1 < s->plan.n_graphs && s->plan.graph_rows[kind] < rows)
 		kind++;
 	for (uint32_t b = 0; b < s->n_blocks; b++) {
+		const struct priced_run run = { b, rows,
+			s->plan.graph_rows[kind], longest };
 		struct price p;
 
-		pricing_run(
-			&s->pricing, b, s->plan.graph_rows[kind], longest, &p);
+		pricing_run(&s->pricing, &run, &p);
 		sum += p.total_ps;
 	}
 	return sum;

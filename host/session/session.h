@@ -290,6 +290,13 @@ void session_add_host_work(struct session *, const struct price *);
 uint32_t session_priced_width(const struct session *);
 
 /*
+ * From now on passes are priced as those of a phone without an NPU, whose CPU
+ * computes the rows that there are; logits are its own anyway. For models all
+ * of which is in memory. Without a phone it changes nothing.
+ */
+void session_price_by_cpu(struct session *);
+
+/*
  * What a pass of so many rows takes the NPU, as they grow a staircase: of a
  * phone picoseconds, of the text's cache as it is; without one, tiles of rows.
  */

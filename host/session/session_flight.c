@@ -56,10 +56,9 @@ static void run_ends(struct session *s, struct flight *f, const struct price *p)
 {
 	struct price as, upkeep;
 
-	if (s->opts.as && s->opts.soc) {
-		pricing_run(
-			&s->pricing, f->block, f->graph_rows, f->longest, &as);
-		pricing_upkeep(&s->pricing, f->block,
+	if ((s->opts.as || s->pricing.by_cpu) && s->opts.soc) {
+		pricing_run(&s->pricing, &f->run, &as);
+		pricing_upkeep(&s->pricing, f->run.block,
 			p->counts.maintenance_bytes, &upkeep);
 		price_add(&as, &upkeep);
 		p = &as;

@@ -45,8 +45,8 @@ struct flight {
 	int slot;         /* of staging that it reads; -1: none */
 	int swap;         /* of the slots of host/memory/swap.h, likewise */
 	uint32_t weights; /* device address */
-	uint32_t block, graph_rows, longest; /* for its price */
-	uint64_t asked_ps; /* for its weights, on the phone's time */
+	struct priced_run run; /* what its price is that of */
+	uint64_t asked_ps;     /* for its weights, on the phone's time */
 	uint64_t sent_ps;
 	uint64_t took_ps, end_ps;
 };

@@ -214,9 +214,8 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	struct session *s = p->s;
 	struct wire_ref refs[WIRE_MAX_REFS];
 	struct wire_graph_run run = part->run;
-	struct flight f = { .block = b,
-		.graph_rows = s->plan.graph_rows[kind],
-		.longest = part->longest,
+	struct flight f = { .run = { b, run.rows, s->plan.graph_rows[kind],
+				    part->longest },
 		.slot = -1,
 		.swap = -1,
 		.asked_ps = s->time->cpu_ps };

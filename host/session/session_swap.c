@@ -40,13 +40,14 @@ static uint32_t blocks_in_memory(const struct session *s)
  */
 static uint64_t run_time(const struct session *s, uint32_t block)
 {
+	const uint32_t rows = s->plan.graph_rows[s->plan.decode_graph];
+	const struct priced_run run = { block, rows, rows,
+		(s->plan.context + 1) / 2 };
 	struct price p;
 
 	if (!s->opts.soc)
 		return s->block[block].bytes;
-	pricing_run(&s->pricing, block,
-		s->plan.graph_rows[s->plan.decode_graph],
-		(s->plan.context + 1) / 2, &p);
+	pricing_run(&s->pricing, &run, &p);
 	return p.total_ps;
 }
 

@@ -199,7 +199,8 @@ bool switching_answered(struct session *s, uint32_t seq, const struct price *p)
 void switching_ran(struct session *s, const struct flight *f, uint64_t busy_ns)
 {
 	struct switching *sw = s->switching;
-	struct graph_event event = { .block = f->block, .rows = f->graph_rows };
+	struct graph_event event = { .block = f->run.block,
+		.rows = f->run.graph_rows };
 
 	if (s->opts.soc) {
 		event.end = f->end_ps;
@@ -211,7 +212,7 @@ void switching_ran(struct session *s, const struct flight *f, uint64_t busy_ns)
 	sw->run_end = event.end;
 	note(s, &event);
 	if (sw->sample)
-		sw->sample[f->block] = s->opts.soc ? f->took_ps : busy_ns;
+		sw->sample[f->run.block] = s->opts.soc ? f->took_ps : busy_ns;
 }
 
 int switching_before(struct session *s, uint32_t block, struct err *e)

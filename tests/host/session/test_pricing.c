@@ -193,6 +193,12 @@ struct laid_out {
 	uint32_t n;
 };
 
+static void price_run(const struct pricing *p, uint32_t block, uint32_t rows,
+	uint32_t longest, struct price *out)
+{
+	pricing_run(p, &(struct priced_run){ block, rows, rows, longest }, out);
+}
+
 static void lay_out(struct fixture *f, struct laid_out *l)
 {
 	const struct weights_plan plan = { .layout = f->opts.layout,
@@ -229,8 +235,8 @@ static void test_blocks(void **state)
 		for (uint32_t b = 0; b < l.n; b++) {
 			struct price x, y, bytes;
 
-			pricing_run(&own, b, 16, 70, &x);
-			pricing_run(&as, b, 16, 70, &y);
+			price_run(&own, b, 16, 70, &x);
+			price_run(&as, b, 16, 70, &y);
 			check_same("a run", &y, &x, i);
 			pricing_load(&own, b, &x);
 			pricing_load(&as, b, &y);
@@ -270,7 +276,7 @@ static void sum_of(struct fixture *f, const struct laid_out *l,
 	for (uint32_t b = 0; b < l->n; b++) {
 		struct price run, load, none, request;
 
-		pricing_run(&p, b, 32, 40, &run);
+		price_run(&p, b, 32, 40, &run);
 		price_request(soc, &request);
 		run.total_ps -= request.total_ps;
 		price_add(runs, &run);
@@ -438,6 +444,29 @@ static void test_upkeep(void **state)
 	weights_release(l.block, l.n);
 }
 
+/* Without an NPU: products and sums of the rows that there are, whatever the
+ * graph has, and each weight read once. */
+static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
+{
+	const uint64_t attention = 28ull * 4 * 5 * 1000 * 1536;
+	struct price all = { 0 }, one, upkeep;
+
+	p->by_cpu = true;
+	for (uint32_t b = 0; b < blocks; b++) {
+		pricing_run(p, &(struct priced_run){ b, 5, 128, 1000 }, &one);
+		price_add(&all, &one);
+	}
+	assert_int_equal(all.counts.cpu_flops, 2 * 5 * weights + attention);
+	assert_in_range(all.counts.cpu_bytes, weights / 32 * 34,
+		weights / 32 * 34 * 11 / 10);
+	assert_int_equal(all.counts.dma_bytes, 0);
+	assert_int_equal(all.total_ps, all.cpu_ps);
+	pricing_upkeep(p, 0, 1 << 20, &upkeep);
+	assert_int_equal(upkeep.total_ps, 0);
+	pricing_map(p, 0, 1 << 20, &upkeep);
+	assert_int_equal(upkeep.total_ps, 0);
+}
+
 /* Counts of a known shape by hand: a Qwen2.5 1.5B in 8 bits. */
 static void test_known(void **state)
 {
@@ -463,7 +492,7 @@ static void test_known(void **state)
 	for (uint32_t b = 0; b < l.n; b++) {
 		struct price run;
 
-		pricing_run(&p, b, 1, 1000, &run);
+		price_run(&p, b, 1, 1000, &run);
 		price_add(&all, &run);
 	}
 	/* 34 bytes for 32 weights, each read once. */
@@ -474,6 +503,7 @@ static void test_known(void **state)
 	assert_int_equal(
 		price_cpu_matmul(&soc, 3, 151936, 1536, DTYPE_Q8_0, &want), 0);
 	check_same("logits", &logits, &want, 1);
+	check_by_cpu(&p, l.n, 28 * a_layer);
 	pricing_release(&p);
 	weights_release(l.block, l.n);
 }
