@@ -7,7 +7,9 @@
 #include "host/bench/bench_table.h"
 #include "host/bench/curve.h"
 #include "host/bench/run_options.h"
+#include "host/api/decoder.h"
 #include "host/method/denoising.h"
+#include "host/session/session.h"
 
 #include <errno.h>
 #include <math.h>
@@ -28,6 +30,14 @@ struct bench_diffusion {
 
 /* ---- planning ------------------------------------------------------------ */
 
+static void price_by_cpu(void *arg, struct decoder *d)
+{
+	session_price_by_cpu(d->session);
+}
+
+/* enum diffusion_hook's only one */
+static const struct setting_hook by_cpu = { .opened = price_by_cpu };
+
 /* What all rows begin with: an answer's masks, unless the user says how
  * many. */
 static int plan_usual(struct bench_diffusion *b, struct err *e)
@@ -45,10 +55,14 @@ static int plan_part(struct bench_diffusion *b, unsigned i, struct err *e)
 {
 	const struct diffusion_part *p = &diffusion_parts[i];
 
+	/* This machine is nobody's CPU: what is priced so needs a phone. */
+	if (p->table.variant->hook && !b->run.clock)
+		return 0;
 	if (!i || strcmp(p->table.name, p[-1].table.name))
 		b->n_plans++;
-	b->ask =
-		(struct table_ask){ .usual = &b->usual, .same_text = p->texts };
+	b->ask = (struct table_ask){
+		.usual = &b->usual, .hook = &by_cpu, .same_text = p->texts
+	};
 	return table_plan(
 		&b->plan[b->n_plans - 1], &b->run.x, &p->table, &b->ask, e);
 }

@@ -28,6 +28,7 @@ enum diffusion_table_kind {
 	DIFFUSION_T_ABLATION, /* table 6 of the paper */
 	DIFFUSION_T_SENSITIVITY, /* figure 13 */
 	DIFFUSION_T_WINDOW,
+	DIFFUSION_T_EXACT, /* what must be the same text */
 	DIFFUSION_TABLES
 };
 extern const char *const diffusion_table_names[DIFFUSION_TABLES];
@@ -46,16 +47,19 @@ int bench_diffusion(const struct bench_diffusion_args *, struct err *);
 /* ---- between the files ---- */
 
 /* Texts that must be the same: of plain and of drafted decoding, by the model
- * of blocks, and under all placements. */
+ * of blocks, under all placements, and of a decoder of blocks with and without
+ * a cache: a token a pass, and all that are sure. */
 enum diffusion_texts {
 	DIFFUSION_ANY,
 	DIFFUSION_CAUSAL,
 	DIFFUSION_BLOCKS,
-	DIFFUSION_PLACED
+	DIFFUSION_PLACED,
+	DIFFUSION_CACHED,
+	DIFFUSION_CACHED_SURE
 };
 
 /* Parts of one name that stand behind one another are one table. */
-#define DIFFUSION_PARTS 13
+#define DIFFUSION_PARTS 18
 struct diffusion_part {
 	enum diffusion_table_kind kind;
 	enum diffusion_texts texts;
@@ -65,5 +69,10 @@ extern const struct diffusion_part diffusion_parts[DIFFUSION_PARTS];
 
 /* Rows are a window and a placement. */
 extern const struct table_spec diffusion_window_table;
+
+/* What a variant's `hook` is. */
+enum diffusion_hook {
+	DIFFUSION_BY_CPU = 1, /* passes are priced as the phone's CPU's */
+};
 
 #endif

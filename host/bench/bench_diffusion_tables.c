@@ -4,7 +4,7 @@
 #include "host/method/method.h"
 
 const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
-	"curve", "ablation", "sensitivity", "window" };
+	"curve", "ablation", "sensitivity", "window", "exact" };
 
 /* The answer's masks are all there from the start, as many as an output has
  * tokens at most, unless a row says otherwise. */
@@ -13,6 +13,8 @@ const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
 #define OURS      "method=llada-npu"
 #define BLOCKS    "model=block"
 #define TARGET    "model=target"
+/* No row of later blocks. */
+#define ALONE "window=0", "lookahead=0"
 
 /* ---- decoders ------------------------------------------------------------ */
 
@@ -25,6 +27,9 @@ static const struct table_variant masked_decoders[] = {
 	{ "fast-dllm, dual", { FAST, "cache=dual", NO_CANVAS } },
 	{ "multi-block", { "method=multi-block" } },
 	{ "llada-npu", { OURS } },
+	{ "fast-dllm, small", { FAST, NO_CANVAS, "threshold=0.97" } },
+	{ "llada-npu, small",
+		{ OURS, NO_CANVAS, "visible=0.96", "stable=0.99", ALONE } },
 };
 
 static const struct table_variant block_decoders[] = {
@@ -44,24 +49,36 @@ static const struct table_variant causal_decoders[] = {
 	{ "chain", { "method=chain", TARGET } },
 };
 
-static const struct column_spec decoder_columns[] = {
-	{ "right", "right%", 1, 100, figure_right, .panel = 3 },
-	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },
-	{ "over_first", "times", 2, 1, figure_tokens_per_s,
-		.against = COLUMN_SHARE },
-	{ "request_token_s", "all ms/token", 3, 1e3, figure_request_s },
-	{ "tokens_per_pass", "tok/pass", 2, 1, figure_length, .panel = 2 },
-	{ "passes", "passes", 0, 1, figure_passes },
-	{ "rows_per_pass", "rows", 1, 1, figure_rows },
-	{ "logits_per_pass", "logits", 1, 1, figure_logits_rows },
-	{ "skipped_per_pass", "skipped", 1, 1, figure_skipped },
-	{ "revised", "revised%", 1, 1, figure_revised },
-	{ "refreshed_per_pass", "refreshed", 1, 1, figure_refreshed },
-	{ "underutilized", "padding%", 1, 100, figure_underutilized },
-	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,
-		.of_phone = true },
-	{ 0 },
-};
+/* clang-format off */
+#define BEFORE_RATIOS                                                         \
+	{ "right", "right%", 1, 100, figure_right, .panel = 3 },              \
+	{ "tokens_per_s", "tok/s", 2, 1, figure_tokens_per_s, .panel = 1 },   \
+	{ "over_first", "times", 2, 1, figure_tokens_per_s,                   \
+		.against = COLUMN_SHARE }
+#define BEHIND_RATIOS                                                         \
+	{ "request_token_s", "all ms/token", 3, 1e3, figure_request_s },      \
+	{ "tokens_per_pass", "tok/pass", 2, 1, figure_length, .panel = 2 },   \
+	{ "passes", "passes", 0, 1, figure_passes },                          \
+	{ "rows_per_pass", "rows", 1, 1, figure_rows },                       \
+	{ "logits_per_pass", "logits", 1, 1, figure_logits_rows },            \
+	{ "skipped_per_pass", "skipped", 1, 1, figure_skipped },              \
+	{ "revised", "revised%", 1, 1, figure_revised },                      \
+	{ "refreshed_per_pass", "refreshed", 1, 1, figure_refreshed },        \
+	{ "underutilized", "padding%", 1, 100, figure_underutilized },        \
+	{ "joules_per_token", "mJ/tok", 2, 1e3, figure_joules,                \
+		.of_phone = true },                                           \
+	{ 0 }
+#define OVER(key, head, row)                                                  \
+	{ key, head, 2, 1, figure_tokens_per_s, .against = COLUMN_SHARE,      \
+		.base = row }
+#define OVER_ON_PHONE(key, head, row)                                         \
+	{ key, head, 2, 1, figure_tokens_per_s, .of_phone = true,             \
+		.against = COLUMN_SHARE, .base = row }
+/* clang-format on */
+
+static const struct column_spec decoder_columns[] = { BEFORE_RATIOS,
+	OVER("over_canvas", "of canvas", "llada, canvas"),
+	OVER("over_prefix", "of prefix", "fast-dllm, small"), BEHIND_RATIOS };
 
 /* ---- thresholds ---------------------------------------------------------- */
 
@@ -107,7 +124,6 @@ static const struct column_spec curve_columns[] = {
 /* Thresholds of 1 decide a token a pass; of 0.9 all that are sure. */
 #define ONE_A_PASS "visible=1", "stable=1"
 #define SURE       "visible=0.9", "stable=0.9"
-#define ALONE      "window=0", "lookahead=0"
 
 static const struct table_variant ablation[] = {
 	{ "NPU", { "method=llada" } },
@@ -118,6 +134,41 @@ static const struct table_variant ablation[] = {
 	{ "+stages", { OURS } },
 	{ "+refresh", { OURS, "refresh=host" } },
 	{ "+refresh by drift", { OURS, "refresh=drift" } },
+};
+
+/* The paper's baselines on a phone's CPU; the one with a cache may have been
+ * either of two. */
+static const struct table_variant cpu_rows[] = {
+	{ "CPU", { "method=llada" }, DIFFUSION_BY_CPU },
+	{ "CPU, +prefix", { FAST, "threshold=1", "cache=prefix" },
+		DIFFUSION_BY_CPU },
+	{ "CPU, +block", { OURS, ONE_A_PASS, ALONE }, DIFFUSION_BY_CPU },
+};
+
+static const struct table_variant causal_cpu_rows[] = {
+	{ "CPU, autoregressive", { "method=autoregressive", TARGET },
+		DIFFUSION_BY_CPU },
+};
+
+static const struct column_spec ablation_columns[] = { BEFORE_RATIOS,
+	OVER_ON_PHONE("over_cpu_prefix", "of CPU+prefix", "CPU, +prefix"),
+	OVER_ON_PHONE("over_cpu_block", "of CPU+block", "CPU, +block"),
+	BEHIND_RATIOS };
+
+/* ---- what must be the same text ------------------------------------------ */
+
+static const struct table_variant cached[] = {
+	{ "block", { "method=block", BLOCKS } },
+	{ "block, no cache", { "method=block", "no-cache=true", BLOCKS } },
+};
+
+static const struct table_variant cached_sure[] = {
+	{ "block, by 0.9", { "method=block", "threshold=0.9", BLOCKS } },
+	{ "block, by 0.9, no cache",
+		{ "method=block", "threshold=0.9", "no-cache=true", BLOCKS } },
+	{ "llada-npu, as these",
+		{ OURS, "visible=0.9", "no-revision=true", "window-from=block",
+			ALONE, BLOCKS } },
 };
 
 /* ---- settings ------------------------------------------------------------ */
@@ -202,7 +253,23 @@ static const char about_decoders[] =
 	"logits, skipped (the rows without,\nwhose token stays), "
 	"refreshed (by the host, beside it): of a pass; revised: changed\n"
 	"after they were seen, of the tokens. Rows of blocks and the last two "
-	"have models\nof their own.";
+	"have models\nof their own. times: over llada block by block; of "
+	"canvas: over llada as its authors and\npublic runtimes have it, the "
+	"whole text with all masks of the answer in every pass; of\nprefix: "
+	"over fast-dllm, small. small: at thresholds for a model of some "
+	"millions of\nparameters.";
+
+static const char about_exact[] =
+	"block without a cache computes the text from its beginning in every "
+	"pass; llada-npu as\nthese keeps what is seen, and looks at no later "
+	"block; linear-spec verifies what it drafts.\nEach writes what the one "
+	"it belongs to does, or the run ends with an error.";
+
+#define EXACT(same, variants)                                                \
+	PART(DIFFUSION_T_EXACT, same, variants, method_block, curve_columns, \
+		.name = "exact", .title = "The same text by other means",    \
+		.note = about_exact, .name_key = { "decoder" },              \
+		.plot = { .y = { "right, %", "tokens a pass" } })
 
 #define DECODERS(same, variants)                                          \
 	PART(DIFFUSION_T_DECODERS, same, variants, method_llada,          \
@@ -226,11 +293,13 @@ static const char about_ablation[] =
 	"and no masks are behind it;\n+sure at once: of 0.9; +later blocks: "
 	"passes reach into these; +stages: what is seen\nat 0.7 stays at 0.9; "
 	"+refresh: what is left behind unstable is computed anew.\nFrom +block "
-	"on, logits of what stays are skipped. The last two: by the target.";
+	"on, logits of what stays are skipped. By the target: autoregressive "
+	"and chain.\nCPU: the same on a phone's CPU alone, matrix by matrix "
+	"the longer of its bytes and its\nproducts; of CPU: over these.";
 
 #define ABLATION(same, variants)                                        \
 	PART(DIFFUSION_T_ABLATION, same, variants, method_llada,        \
-		decoder_columns, .name = "ablation",                    \
+		ablation_columns, .name = "ablation",                   \
 		.title = "What each part adds", .note = about_ablation, \
 		.name_key = { "row" },                                  \
 		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
@@ -251,6 +320,8 @@ const struct diffusion_part diffusion_parts[DIFFUSION_PARTS] = {
 	CURVE(method_block, of_blocks),
 	ABLATION(DIFFUSION_ANY, ablation),
 	ABLATION(DIFFUSION_CAUSAL, causal_decoders),
+	ABLATION(DIFFUSION_ANY, cpu_rows),
+	ABLATION(DIFFUSION_CAUSAL, causal_cpu_rows),
 	SETTINGS(lookaheads, "lookahead", .name = "lookahead",
 		.title = "llada-npu by the masks left at which a pass reaches "
 			 "further",
@@ -261,4 +332,7 @@ const struct diffusion_part diffusion_parts[DIFFUSION_PARTS] = {
 	SETTINGS(thresholds, "thresholds", .name = "thresholds",
 		.title = "llada-npu by its thresholds",
 		.note = "At which a token is seen, and at which it stays."),
+	EXACT(DIFFUSION_CACHED, cached),
+	EXACT(DIFFUSION_CACHED_SURE, cached_sure),
+	EXACT(DIFFUSION_BLOCKS, block_readers),
 };

@@ -40,6 +40,8 @@ int experiment_add(struct experiment *x, struct setting *s, unsigned same_text,
 
 	if (r) {
 		setting_release(s);
+		if (!r->same_text)
+			r->same_text = same_text;
 	} else {
 		r = new_run(x);
 		if (!r) {

@@ -92,7 +92,8 @@ struct experiment {
 /*
  * The run of a setting, which is taken over and released in any case; *run may
  * be NULL. Runs of one number `same_text`, 1, 2 ..., must write the same text;
- * 0: whatever it likes.
+ * 0: whatever it likes. Of a setting that is added again the first number that
+ * is not 0 holds.
  */
 int experiment_add(struct experiment *, struct setting *, unsigned same_text,
 	struct run **run, struct err *);

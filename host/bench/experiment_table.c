@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "host/method/method.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -170,11 +171,22 @@ static double figure(const struct column_spec *c, const struct told *t,
 	return c->against == COLUMN_SHARE ? v : 1 - v;
 }
 
+/* The row that others are held against. */
+static const struct plan_row *base_of(
+	const struct table_plan *p, const struct column_spec *c)
+{
+	for (unsigned i = 0; c->base && i < p->n; i++)
+		if (!strcmp(p->row[i].name[0], c->base))
+			return &p->row[i];
+	assert(!c->base);
+	return &p->row[0];
+}
+
 static double figure_in_task(const struct column_spec *c,
 	const struct experiment *x, const struct table_plan *p,
 	const struct plan_row *row, unsigned task)
 {
-	struct told first = run_told_task(x, p->row[0].run[0], task);
+	struct told first = run_told_task(x, base_of(p, c)->run[0], task);
 	struct told own = run_told_task(x, row->run[0], task);
 
 	return figure(c, &own, &first);
@@ -191,7 +203,7 @@ static double mean_of_tasks(const struct column_spec *c,
 	itself.against = COLUMN_ITSELF;
 	for (unsigned i = 0; i < x->n_tasks; i++) {
 		own += figure_in_task(&itself, x, p, row, i);
-		first += figure_in_task(&itself, x, p, &p->row[0], i);
+		first += figure_in_task(&itself, x, p, base_of(p, c), i);
 	}
 	if (c->against == COLUMN_ITSELF)
 		return own / x->n_tasks;
@@ -202,13 +214,15 @@ static double mean_of_tasks(const struct column_spec *c,
 static void put_row(struct table_row *out, const struct experiment *x,
 	const struct table_plan *p, const struct plan_row *row)
 {
-	struct told first = run_told(x, p->row[0].run[0]);
 	struct told own = run_told(x, row->run[0]);
 	double *v = out->value;
 
 	for (const struct column_spec *c = p->spec->column; c->key; c++) {
+		struct told first;
+
 		if (c->of_phone && !x->phone)
 			continue;
+		first = run_told(x, base_of(p, c)->run[0]);
 		if (c->each == COLUMN_EACH_TASK) {
 			for (unsigned i = 0; i < x->n_tasks; i++)
 				*v++ = figure_in_task(c, x, p, row, i);

@@ -16,7 +16,7 @@ struct err;
 struct method;
 
 #define TABLE_LEVELS  12
-#define TABLE_CHANGES 6
+#define TABLE_CHANGES 7
 
 enum column_each {
 	COLUMN_ONE,
@@ -40,6 +40,7 @@ struct column_spec {
 	bool of_phone;  /* only where a phone's time is told */
 	enum column_against against;
 	enum column_each each;
+	const char *base; /* the row of this name instead of the first */
 };
 
 /* Levels of one option: value 40 is OPTION=40UNIT, in a column of key KEY40

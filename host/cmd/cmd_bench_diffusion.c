@@ -24,7 +24,8 @@ static const struct opt opts[] = {
 		"diffusion and of plain decoding)" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"some of decoders, curve (of thresholds), ablation, "
-		"sensitivity, window (what lies in it), or all (all)" },
+		"sensitivity, window (what lies in it), exact (texts that "
+		"must be the same), or all (all)" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
 		"some of " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
 		" (short); or none: prompts of pseudo-random tokens, whose "

@@ -52,19 +52,48 @@ o = json.load(open(sys.argv[1]))
 assert o["version"] == 1 and o["bench"] == "diffusion" and o["items"] == 2
 tables = o["tables"]
 assert set(tables) == {"decoders", "curve", "areas", "ablation", "lookahead",
-                       "widths", "thresholds", "window"}, set(tables)
+                       "widths", "thresholds", "window", "exact"}, set(tables)
 d = {r["decoder"]: r for r in tables["decoders"]}
 a = {r["row"]: r for r in tables["ablation"]}
 for r in list(d.values()) + list(a.values()):
     assert r["right"] in (0, .5, 1), r
     assert r["request_token_s"] > 0 and r["joules_per_token"] > 0, r
 assert d["llada"]["over_first"] == 1
+assert d["llada, canvas"]["over_canvas"] == 1, d["llada, canvas"]
+assert d["fast-dllm, small"]["over_prefix"] == 1, d["fast-dllm, small"]
+ratio = d["llada-npu, small"]["over_canvas"] * d["llada, canvas"]["over_first"]
+assert abs(ratio / d["llada-npu, small"]["over_first"] - 1) < 1e-6, ratio
+# A phone without an NPU: the same passes in another time, which is longer the
+# more rows there are.
+for row, on_cpu in (("NPU", "CPU"), ("+prefix", "CPU, +prefix"),
+                    ("+block", "CPU, +block"),
+                    ("autoregressive", "CPU, autoregressive")):
+    for k in "passes", "rows_per_pass", "tokens_per_pass", "right":
+        assert a[row][k] == a[on_cpu][k], (row, k)
+assert a["CPU, +prefix"]["over_cpu_prefix"] == 1, a["CPU, +prefix"]
+assert a["CPU, +block"]["over_cpu_block"] == 1, a["CPU, +block"]
+for row in "NPU", "+prefix", "+block":
+    on_cpu = a["CPU" if row == "NPU" else "CPU, " + row]
+    assert a[row]["tokens_per_s"] > on_cpu["tokens_per_s"], row
+cpu = [a[n]["tokens_per_s"] for n in ("CPU", "CPU, +prefix", "CPU, +block")]
+assert cpu == sorted(cpu), cpu
+# The same text by other means, in as many passes or fewer tokens a pass.
+x = {r["decoder"]: r for r in tables["exact"]}
+for one, other in (("block", "block, no cache"),
+                   ("block, by 0.9", "block, by 0.9, no cache"),
+                   ("block, by 0.9", "llada-npu, as these"),
+                   ("blocks, plain", "linear-spec")):
+    assert x[one]["right"] == x[other]["right"], (x[one], x[other])
+for n in "block", "block, by 0.9":
+    bare = x[n + ", no cache"]
+    assert bare["rows_per_pass"] > 2 * x[n]["rows_per_pass"], (bare, x[n])
+    assert bare["passes"] < x[n]["passes"], (bare, x[n])
 # The reference decides a token a pass.
 assert d["llada"]["tokens_per_pass"] <= 1, d["llada"]
 # One setting in two tables is one run.
 for row in "autoregressive", "chain":
     assert all(a[row][k] == v for k, v in d[row].items()
-               if k not in ("decoder", "over_first")), (a[row], d[row])
+               if k != "decoder" and k[:5] != "over_"), (a[row], d[row])
 assert a["+stages"]["tokens_per_s"] == d["llada-npu"]["tokens_per_s"]
 assert a["NPU"]["tokens_per_s"] == d["llada, canvas"]["tokens_per_s"]
 # Laying out all masks costs rows.
@@ -85,7 +114,7 @@ for p in "belady", "paging", "drop-all":
     assert w[small, p]["maps_per_pass"] > 1, w[small, p]
     assert w[small, p]["stall_s"] > swap["stall_s"], (w[small, p], swap)
     assert w[small, p]["tokens_per_s"] < swap["tokens_per_s"], w[small, p]
-assert o["checks"]["same_texts"] >= 2 * 2 + 7 * 2, o["checks"]
+assert o["checks"]["same_texts"] >= (2 + 7 + 1 + 2 + 1) * 2, o["checks"]
 
 # The curve, and what eval says of its usual settings.
 c = json.load(open(sys.argv[2]))["tables"]
@@ -120,6 +149,11 @@ check_has 'the first line with --as' "${out%%$'\n'*}" \
 check_has 'rows' "$out" '+later blocks'
 bench "${phone[@]}" --tasks qa --tables window --csv --windows 24 --slots 16
 check_has 'CSV' "$out" 'window,"24 MiB, 16 buffers",swap,maps_per_pass,0'
+# This machine is nobody's phone.
+bench --tasks qa -n 8 --items 1 -t 1 --rounds 1 --tables ablation --csv
+check_eq 'status by the wall clock' "$status" 0
+check_lacks 'the wall clock' "$out" CPU
+check_lacks 'the wall clock' "$out" over_cpu
 bench "${phone[@]}" --tasks none --tables window --slots 16
 check_eq 'status with --tasks none' "$status" 0
 if command -v gnuplot >/dev/null; then
