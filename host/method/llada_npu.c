@@ -386,11 +386,15 @@ static void tell(struct text *t, uint32_t end, bool all)
 	}
 }
 
-/* Behind a stable token that ends the text nothing is wanted. */
+/* Behind a stable token that ends the text nothing is wanted. What is computed
+ * from the block's beginning is computed to its end: rows see one another, and
+ * so it stays what other decoders of blocks make of it. */
 static void cut_at_end(struct text *t)
 {
 	struct denoising *d = t->d;
 
+	if (t->o->from == FROM_BLOCK)
+		return;
 	for (uint32_t at = d->begin; at < d->end; at++)
 		if (t->place[at].stage == STAGE_STABLE &&
 			gen_ends(d->gen, t->place[at].token))
