@@ -198,11 +198,15 @@ static int answer_malformed(
 /* One turn: 0, or what ended the loop. */
 static int turn(struct server *s, struct err *e)
 {
-	int timeout = device_loading(s->device) ? LOADING_MS : IDLE_MS;
+	bool loading = device_loading(s->device);
 	struct packet p = { 0 };
-	int ret = channel_recv(s->channel, &p, timeout, e);
+	int ret =
+		channel_recv(s->channel, &p, loading ? LOADING_MS : IDLE_MS, e);
 
-	channel_beat(s->channel);
+	/* Not while there is nothing to do: who waits then waits for an answer
+	 * that was lost, and must find it out. */
+	if (ret != -EAGAIN || loading)
+		channel_beat(s->channel);
 	if (!ret)
 		ret = handle(s, &p, e);
 	else if (ret == -EBADMSG)

@@ -91,6 +91,8 @@ static int peer_check(struct channel *c, struct err *e)
 	}
 	if (!ret && c->host)
 		ret = beat_check(c, now, e);
+	if (!ret && c->cancel && *c->cancel)
+		ret = err_set(e, ECANCELED, "interrupted");
 	return ret;
 }
 
@@ -477,6 +479,11 @@ void channel_beat(struct channel *c)
 void channel_set_stall_ms(struct channel *c, unsigned ms)
 {
 	c->stall_ns = ms * 1000000ull;
+}
+
+void channel_set_cancel(struct channel *c, const volatile sig_atomic_t *flag)
+{
+	c->cancel = flag;
 }
 
 void channel_watch_pid(struct channel *c, pid_t pid)

@@ -13,6 +13,7 @@
 
 #include "ipc/wire.h"
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -64,7 +65,7 @@ int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
  * there; -1: no limit. 0, -EAGAIN (nothing came), -EPIPE (the peer is gone,
  * and all it sent was received), -EPROTO (the ring is malformed; the channel
  * is of no more use), and for the host -ETIMEDOUT when the device's beat
- * stood still for the stall limit while waiting.
+ * stood still for the stall limit while waiting, and -ECANCELED.
  *
  * -EBADMSG: the packet is malformed and *e names the field; the ring is
  * sound. out->seq is its number: the device answers it with the error and
@@ -107,6 +108,9 @@ void channel_beat(struct channel *);
 
 /* Host: how long a beat may stand still; 0 (default 30 s): for ever. */
 void channel_set_stall_ms(struct channel *, unsigned ms);
+
+/* Host: from now on a wait ends with -ECANCELED, soon after *flag is not 0. */
+void channel_set_cancel(struct channel *, const volatile sig_atomic_t *flag);
 
 /* Host: the device's pid once known, so that its death is seen (pidfd). */
 void channel_watch_pid(struct channel *, pid_t pid);

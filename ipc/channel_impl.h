@@ -47,6 +47,7 @@ struct channel {
 	uint64_t stall_ns;  /* 0: for ever */
 	uint64_t beat_ns;   /* since when the beat stands still; 0: not yet */
 	uint32_t beat;
+	const volatile sig_atomic_t *cancel; /* NULL: never */
 	struct channel_stats stats;
 };
 

@@ -91,7 +91,7 @@ struct wire_control {
 	uint32_t request_offset, request_room;
 	uint32_t completion_offset, completion_room;
 	uint8_t pad0[128 - 24];
-	_Atomic uint32_t beat; /* device: moves while it makes progress */
+	_Atomic uint32_t beat; /* device: moves while it works, not idle */
 	uint8_t pad1[128 - 4];
 };
 _Static_assert(sizeof(struct wire_control) == 256, "wire");

@@ -280,6 +280,28 @@ static void test_stall(void **state)
 	}
 }
 
+/* A wait that would last for ever ends when the caller's flag is set. */
+static void test_canceled(void **state)
+{
+	for (int k = 0; k < DOORBELL_COUNT; k++) {
+		struct peer peer = peer_start(silent_device, 0);
+		struct channel *c = connect_to(&peer, (enum doorbell_kind)k);
+		volatile sig_atomic_t flag = 0;
+		struct err e = { 0 };
+		struct packet p;
+
+		channel_set_stall_ms(c, 0);
+		channel_set_cancel(c, &flag);
+		assert_int_equal(channel_recv(c, &p, 120, &e), -EAGAIN);
+		flag = 1;
+		assert_int_equal(channel_recv(c, &p, -1, &e), -ECANCELED);
+		assert_string_equal(e.text, "interrupted");
+		kill(peer.pid, SIGKILL);
+		peer_wait(&peer);
+		channel_close(c);
+	}
+}
+
 static void test_beat_is_no_stall(void **state)
 {
 	struct peer peer = peer_start(busy_device, 500);
@@ -343,6 +365,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_host_dies_before_hello),
 	cmocka_unit_test(test_host_dies_ring_full),
 	cmocka_unit_test(test_stall),
+	cmocka_unit_test(test_canceled),
 	cmocka_unit_test(test_beat_is_no_stall),
 	cmocka_unit_test(test_stopped_host_is_no_stall),
 };
