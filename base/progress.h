@@ -28,6 +28,13 @@ static inline void progress_tell(const struct progress_sink *s,
 		s->tell(s->arg, what, done, total);
 }
 
+/* Who is told, in a sentence, of something that was mended and goes on. tell
+ * NULL: nobody. */
+struct notice_sink {
+	void (*tell)(void *arg, const char *sentence);
+	void *arg;
+};
+
 struct progress {
 	const char *what; /* "loading weights"; not copied */
 	uint64_t total;   /* 0 when not known */

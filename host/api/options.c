@@ -139,6 +139,10 @@ static const struct opt pair_rows[] = {
 	{ OPT_FLOAT, 0, "device-timeout", IN(device_timeout), "SECONDS",
 		"give up a device that makes no progress for so long ({}; "
 		"0: never)", 0, 86400 },
+	{ OPT_UINT, 0, "restarts", IN(restarts), "N",
+		"a device that is lost is replaced, and the text goes on, so "
+		"often within a minute ({}; 0: the first loss ends the "
+		"program with 3)", 0, SESSION_RESTARTS_MAX },
 };
 #undef IN
 /* clang-format on */
@@ -149,6 +153,7 @@ const struct opt_table pair_table = {
 	.n = ARRAY_LEN(pair_rows),
 	.defaults = &(const struct pair_options){ .session = SESSION_DEFAULTS,
 		.device_timeout = SESSION_STALL / 1000.0,
+		.restarts = 3,
 		.as = -1 },
 	.size = sizeof(struct pair_options),
 };
@@ -224,6 +229,7 @@ int pair_apply(const struct opt_values *values, struct session_opts *opts,
 
 	*opts = a->session;
 	opts->stall_ms = (unsigned)ceil(a->device_timeout * 1000);
+	opts->restarts = a->restarts;
 	ret = apply_flash(a, opts, e);
 	if (!ret)
 		ret = apply_clock(a, opts, soc, e);

@@ -22,9 +22,10 @@ enum flash_io { FLASH_DIRECT, FLASH_BUFFERED, FLASH_THREAD };
 struct pair_options {
 	struct session_opts session; /* but for what stands below */
 	double device_timeout;       /* seconds */
-	const char *dram_budget;     /* NULL: all */
-	int flash_io;                /* enum flash_io */
-	const char *clock;           /* NULL: wall */
+	uint32_t restarts;
+	const char *dram_budget; /* NULL: all */
+	int flash_io;            /* enum flash_io */
+	const char *clock;       /* NULL: wall */
 	int as; /* index into shapes that passes are priced as; -1 */
 };
 extern const struct opt_table pair_table;

@@ -43,8 +43,9 @@ enum tandem_status {
 	TANDEM_FAILED = -1,   /* files, models, memory, the system */
 	TANDEM_MISUSE = -2,   /* an option or an argument */
 	TANDEM_CANCELED = -3, /* by tandem_cancel */
-	TANDEM_LOST = -4      /* the device process died or hangs; the handle
-			       * is of no more use but to be closed */
+	TANDEM_LOST = -4      /* the device process died or hangs, more often
+			       * than "restarts" allows; the handle is of no
+			       * more use but to be closed */
 };
 
 /* A model that is open. */
@@ -73,6 +74,10 @@ struct tandem_options {
 	void (*progress)(
 		void *arg, const char *what, uint64_t done, uint64_t total);
 	void *progress_arg;
+	/* Told, in a sentence, of what went wrong and was mended: a device
+	 * that was lost and replaced. May be NULL. */
+	void (*notice)(void *arg, const char *sentence);
+	void *notice_arg;
 };
 
 TANDEM_API void tandem_options_init(struct tandem_options *, size_t size);

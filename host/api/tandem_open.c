@@ -100,7 +100,9 @@ static int ask(struct tandem *t, const struct tandem_options *options,
 	struct opt_values asked = { 0 };
 	int ret = 0;
 
-	if (options && !tandem_adopt(&o, sizeof(o), sizeof(o), options))
+	if (options &&
+		!tandem_adopt(&o, sizeof(o),
+			offsetof(struct tandem_options, notice), options))
 		return err_set(e, EINVAL,
 			"the options are no struct tandem_options of this "
 			"library (%s); tandem_options_init sets their size",
@@ -119,6 +121,7 @@ static int ask(struct tandem *t, const struct tandem_options *options,
 	pair->program = t->program;
 	pair->quiet = !o.device_talks;
 	pair->progress = (struct progress_sink){ o.progress, o.progress_arg };
+	pair->notice = (struct notice_sink){ o.notice, o.notice_arg };
 	pair->cancel = &t->canceled;
 	return 0;
 }

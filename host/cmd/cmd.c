@@ -165,5 +165,13 @@ void cmd_catch_endings(void)
 	catch_unless_ignored(SIGHUP);
 }
 
+static void say_notice(void *arg, const char *sentence)
+{
+	begin_message();
+	fprintf(stderr, "%s\n", sentence);
+}
+
+const struct notice_sink cmd_notice = { say_notice, NULL };
+
 static struct progress progress_line;
 const struct progress_sink cmd_progress = { progress_draw, &progress_line };

@@ -97,5 +97,7 @@ void cmd_interrupts(struct tandem *);
 
 /* Draws what is told to it, on a terminal. */
 extern const struct progress_sink cmd_progress;
+/* Says what is told to it. */
+extern const struct notice_sink cmd_notice;
 
 #endif

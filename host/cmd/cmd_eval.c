@@ -331,6 +331,8 @@ static int create(struct eval *v, struct err *e)
 	o.device_talks = true;
 	o.progress = cmd_progress.tell;
 	o.progress_arg = cmd_progress.arg;
+	o.notice = cmd_notice.tell;
+	o.notice_arg = cmd_notice.arg;
 	ret = tandem_create(&v->tandem, &o, &asked, e);
 	if (ret)
 		return ret;

@@ -155,6 +155,7 @@ static int open_session(struct session **s, const struct model *m,
 	struct session_opts o = pair;
 
 	o.progress = cmd_progress;
+	o.notice = cmd_notice;
 	if (m->block_length)
 		return err_set(e, EINVAL,
 			"a block diffusion model: what an id sees depends on "

@@ -218,6 +218,7 @@ static int open_session(struct job *j, struct err *e)
 
 	o.cancel = &cmd_interrupted;
 	o.progress = cmd_progress;
+	o.notice = cmd_notice;
 	context = o.context ? o.context : j->decoder.model->n_ctx;
 	if ((ret = make_passages(j, context, e)) ||
 		(ret = check_passages(j, context, e)))

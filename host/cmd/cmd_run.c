@@ -225,6 +225,8 @@ static int choose_method(struct run *r)
 	o.device_talks = true;
 	o.progress = cmd_progress.tell;
 	o.progress_arg = cmd_progress.arg;
+	o.notice = cmd_notice.tell;
+	o.notice_arg = cmd_notice.arg;
 	return tandem_create(&r->tandem, &o, &asked, &e)
 		? cmd_refuse(&cmd_run, &e)
 		: EXIT_OK;

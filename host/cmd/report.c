@@ -241,6 +241,11 @@ void report_text(const struct run_report *r, FILE *f)
 		s->passes, s->rows, s->padded_rows, d->method->name,
 		s->logits_rows, s->logits_hash, s->round_trips, s->sleeps,
 		doorbell_names[o->doorbell]);
+	if (s->restarts)
+		fprintf(f,
+			"restarts     %" PRIu64
+			" of a device that was lost, %.1f ms in all\n",
+			s->restarts, (double)s->restart_ns / 1e6);
 	if (s->decode_rows.passes)
 		rows_text(r, f);
 	if (d->env.stats.cycles)
@@ -350,6 +355,8 @@ static void put_stats(json_t *o, const struct session_stats *s)
 	json_object_set_new(o, "decode_rows", rows_json(&s->decode_rows));
 	put_u64(o, "round_trips", s->round_trips);
 	put_u64(o, "sleeps", s->sleeps);
+	put_u64(o, "restarts", s->restarts);
+	put_real(o, "restart_s", (double)s->restart_ns * 1e-9);
 	put_u64(o, "maps", s->maps);
 	put_u64(o, "unmaps", s->unmaps);
 	put_u64(o, "bytes_mapped", s->bytes_mapped);

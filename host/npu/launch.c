@@ -88,8 +88,25 @@ static int child_attributes(posix_spawnattr_t *attr)
 			POSIX_SPAWN_SETPGROUP);
 }
 
-/* 0 or an errno, positive: posix_spawn's way. */
-static int spawn(const char *path, int link_fd, bool quiet, pid_t *pid)
+/* The environment without TANDEM_NPU_FAULT, the caller's to free; NULL without
+ * memory. */
+static char **without_fault(void)
+{
+	static const char fault[] = "TANDEM_NPU_FAULT=";
+	size_t n = 0, kept = 0;
+	char **env;
+
+	while (environ[n])
+		n++;
+	env = calloc(n + 1, sizeof(*env));
+	for (size_t i = 0; env && i < n; i++)
+		if (strncmp(environ[i], fault, sizeof(fault) - 1))
+			env[kept++] = environ[i];
+	return env;
+}
+
+static int spawn_in(const char *path, char **env, int link_fd,
+	const struct launch_opts *o, pid_t *pid)
 {
 	char name[] = PROGRAM, option[] = "--fd", number[] = "3";
 	char *argv[] = { name, option, number, NULL };
@@ -103,14 +120,28 @@ static int spawn(const char *path, int link_fd, bool quiet, pid_t *pid)
 	ret = posix_spawnattr_init(&attr);
 	if (ret)
 		goto out_fa;
-	ret = child_files(&fa, link_fd, quiet);
+	ret = child_files(&fa, link_fd, o->quiet);
 	if (!ret)
 		ret = child_attributes(&attr);
 	if (!ret)
-		ret = posix_spawnp(pid, path, &fa, &attr, argv, environ);
+		ret = posix_spawnp(pid, path, &fa, &attr, argv, env);
 	posix_spawnattr_destroy(&attr);
 out_fa:
 	posix_spawn_file_actions_destroy(&fa);
+	return ret;
+}
+
+/* 0 or an errno, positive: posix_spawn's way. */
+static int spawn(
+	const char *path, int link_fd, const struct launch_opts *o, pid_t *pid)
+{
+	char **env = o->faultless ? without_fault() : NULL;
+	int ret;
+
+	if (o->faultless && !env)
+		return ENOMEM;
+	ret = spawn_in(path, env ? env : environ, link_fd, o, pid);
+	free(env);
 	return ret;
 }
 
@@ -128,7 +159,7 @@ int launch_start(struct launch *l, const struct launch_opts *o, int *link_fd,
 	ret = link_pair(fd, e);
 	if (ret)
 		return ret;
-	ret = spawn(program ? program : path, fd[1], o->quiet, &l->pid);
+	ret = spawn(program ? program : path, fd[1], o, &l->pid);
 	fd_close(&fd[1]);
 	if (ret) {
 		fd_close(&fd[0]);

@@ -25,6 +25,9 @@ struct launch {
 struct launch_opts {
 	const char *program; /* NULL: that of launch_find */
 	bool quiet;          /* what it says on standard error is thrown away */
+	/* Without TANDEM_NPU_FAULT: faults are for the first device, not for
+	 * the one that takes its place. */
+	bool faultless;
 };
 
 /*

@@ -36,6 +36,7 @@ static int reach(struct npu *n, struct err *e)
 	struct err why;
 
 	n->opened_ns = clock_ns();
+	n->generation++;
 	if (!n->ops->open(n->ops->arg, &n->opts, &n->device, &n->welcome, &why))
 		return 0;
 	n->device = NULL;
@@ -99,12 +100,51 @@ void npu_close(struct npu *n)
 int npu_reopen(struct npu *n, struct err *e)
 {
 	leave(n);
+	n->opts.launch.faultless = true;
 	npu_log_lose(&n->log);
 	n->under_way = 0;
 	n->n_shared = 0;
 	n->priced = n->broken = false;
 	n->failed = (struct err){ 0 };
 	return reach(n, e);
+}
+
+unsigned npu_generation(const struct npu *n)
+{
+	return n->generation;
+}
+
+bool npu_may_reopen(struct npu *n, int code, struct err *e)
+{
+	uint64_t now = clock_ns(), *oldest;
+	unsigned limit = n->opts.restarts;
+	struct err was = *e;
+
+	if (!limit || (code != -ERR_DEVICE_LOST && !n->broken))
+		return false;
+	oldest = &n->restart_at[n->n_restarts % limit];
+	if (n->n_restarts >= limit &&
+		now - *oldest < RESTART_SECONDS * 1000000000ull) {
+		err_set(e, -code,
+			"%s; it is one loss more than the %u within %d s that "
+			"--restarts allows",
+			was.text, limit, RESTART_SECONDS);
+		return false;
+	}
+	*oldest = now;
+	n->n_restarts++;
+	return true;
+}
+
+void npu_restarted(struct npu *n, uint64_t ns)
+{
+	n->stats.restarts++;
+	n->stats.restart_ns += ns;
+}
+
+pid_t npu_pid(const struct npu *n)
+{
+	return (pid_t)n->welcome.device_pid;
 }
 
 const struct wire_welcome *npu_welcome(const struct npu *n)

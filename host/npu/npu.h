@@ -23,8 +23,11 @@
 #include "ipc/wire.h"
 #include "tensor/price.h"
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct buffer;
 struct err;
@@ -39,7 +42,14 @@ struct npu_opts {
 	struct launch_opts launch; /* if it is started */
 	struct wire_hello hello;   /* but for what channel_connect fills */
 	unsigned stall_ms;         /* as in ipc/channel.h */
+	/* Of a device that is lost; in RESTART_SECONDS, at most RESTARTS_MAX.
+	 */
+	unsigned restarts;
+	const volatile sig_atomic_t *cancel; /* ends a wait: -ECANCELED */
 };
+
+#define RESTARTS_MAX    1000
+#define RESTART_SECONDS 60
 
 /* Reach a device. Strings are copied, the table of operations is not. */
 int npu_open(struct npu **out, const struct npu_opts *, struct err *);
@@ -53,6 +63,15 @@ void npu_close(struct npu *);
  * were under way are neither: they wait for npu_replay or npu_forget.
  */
 int npu_reopen(struct npu *, struct err *);
+
+/*
+ * Whether a call that failed with `code` lost the device, by its death or by
+ * what it said, and opts.restarts allow that another is reached now, which is
+ * then counted. If not, and they allow some, *e says how many there were.
+ */
+bool npu_may_reopen(struct npu *, int code, struct err *e);
+/* Whichever is at hand now: a number that grows with each. */
+unsigned npu_generation(const struct npu *);
 
 /*
  * Send again what was lost, in the order in which it was sent; the completions
@@ -135,7 +154,12 @@ struct npu_stats {
 	/* Of the graphs that the device holds, as it counts them. */
 	uint32_t graphs, most_graphs, most_graphs_kib;
 	char violation[176]; /* the first one, as the device told it */
+	unsigned restarts;   /* devices that took another's place */
+	uint64_t restart_ns; /* until they had all they needed */
 };
+void npu_restarted(struct npu *, uint64_t ns);
+/* Of the device process; 0 where there is none or it is not known. */
+pid_t npu_pid(const struct npu *);
 void npu_stats(const struct npu *, struct npu_stats *out);
 
 #endif

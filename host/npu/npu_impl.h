@@ -32,6 +32,10 @@ struct npu {
 	struct npu_log log;
 	uint32_t next_seq;
 	unsigned under_way;
+	unsigned generation;
+	/* When the last opts.restarts were allowed, as a ring. */
+	uint64_t restart_at[RESTARTS_MAX];
+	unsigned n_restarts;
 	bool priced;       /* it was told a phone */
 	bool broken;       /* it said what it may not: `failed` says what */
 	struct err failed; /* the first request that was refused */

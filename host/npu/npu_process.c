@@ -109,6 +109,7 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	if (p->pid > 0)
 		channel_watch_pid(p->channel, p->pid);
 	channel_set_stall_ms(p->channel, p->stall_ms);
+	channel_set_cancel(p->channel, opts->cancel);
 	*device = p;
 	return 0;
 fail:

@@ -227,6 +227,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->weights_not_finite = weights_not_finite(s);
 	out->round_trips = npu.round_trips;
 	out->sleeps = npu.sleeps;
+	out->restarts = npu.restarts;
+	out->restart_ns = npu.restart_ns;
 	/* The cache, the activations, the staging slots. */
 	out->maps += 2 + (s->staging ? s->opts.stage_slots : 0);
 	out->dma_bytes = npu.total.dma_bytes;

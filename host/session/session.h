@@ -88,8 +88,11 @@ struct session_opts {
 	enum placement_policy placement; /* of weights in it */
 	bool swap_poison;                /* as in host/memory/swap.h */
 	uint64_t evict_seed;
-	int64_t spin_us;     /* -1: chosen from the processors at hand */
-	unsigned stall_ms;   /* a device silent for longer is given up */
+	int64_t spin_us;   /* -1: chosen from the processors at hand */
+	unsigned stall_ms; /* a device silent for longer is given up */
+	/* So many in a minute that are lost are replaced: what was under way is
+	 * computed again, and nothing of it shows in a text. */
+	unsigned restarts;
 	const char *device;  /* socket of a listening device; NULL: spawn */
 	const char *program; /* that is spawned; NULL: the one that is found */
 	bool quiet;          /* what it says on standard error is thrown away */
@@ -123,8 +126,9 @@ struct session_opts {
 	 */
 	const struct shape *as;
 	struct progress_sink progress; /* of opening */
-	/* Set by a signal handler or another thread: the next forward returns
-	 * -ECANCELED. */
+	struct notice_sink notice;     /* of what was mended meanwhile */
+	/* Set by a signal handler or another thread: what waits for the device,
+	 * and the next forward, returns -ECANCELED. */
 	const volatile sig_atomic_t *cancel; /* NULL: never */
 };
 
@@ -139,7 +143,8 @@ struct session_opts {
 		.spin_us = -1, .stall_ms = SESSION_STALL, .dram_share = 1,   \
 		.stage_slots = 3,                                            \
 	}
-#define SESSION_STALL 30000
+#define SESSION_STALL        30000
+#define SESSION_RESTARTS_MAX 1000
 extern const struct session_opts session_defaults;
 
 int session_open(struct session **out, const struct model *,
@@ -357,6 +362,9 @@ struct session_stats {
 	uint64_t logits_rows;
 	uint64_t round_trips; /* completions received */
 	uint64_t sleeps;      /* of the host, waiting */
+	/* Devices that took a lost one's place, and how long it took from where
+	 * the loss was noticed until they had all they needed. */
+	uint64_t restarts, restart_ns;
 	uint64_t maps, unmaps;
 	uint64_t bytes_mapped; /* in the window now */
 	/*
@@ -401,7 +409,8 @@ void session_stats(const struct session *, struct session_stats *out);
 int session_check_finite(const struct session *, struct err *);
 
 /* What *s counts more than *before, an earlier one of the same session; what is
- * mapped, resident and temporary, maps and violations stay what they are. */
+ * mapped, resident and temporary, maps, violations and restarts stay what they
+ * are. */
 void session_stats_since(
 	struct session_stats *s, const struct session_stats *before);
 

@@ -36,8 +36,10 @@ int session_pin(struct session *s, struct pinned *p, struct err *e)
 
 int session_attach_buffers(struct session *s, struct err *e)
 {
-	int ret = session_pin(s, &s->kv, e);
+	int ret;
 
+	s->stats.bytes_mapped = 0;
+	ret = session_pin(s, &s->kv, e);
 	if (!ret)
 		ret = session_pin(s, &s->io, e);
 	for (unsigned i = 0; s->staging && i < s->opts.stage_slots && !ret; i++)
@@ -179,8 +181,11 @@ int session_attach_weights(struct session *s, struct err *e)
 	if (!ret)
 		ret = tell_phone(s, e);
 	s->attached = !ret;
+	s->generation = npu_generation(s->npu);
 	if (!ret && s->switching)
 		ret = switching_attach(s, e);
+	if (ret)
+		s->attached = false;
 	return ret;
 }
 
@@ -205,15 +210,19 @@ int session_reattach(struct session *s, struct err *e)
 
 	s->attached = false;
 	ret = s->owns_npu ? npu_reopen(s->npu, e) : 0;
-	if (!ret)
-		ret = check_room(s, e);
+	return ret ? ret : session_take_over(s, e);
+}
+
+int session_take_over(struct session *s, struct err *e)
+{
+	int ret = check_room(s, e);
+
+	s->attached = false;
 	if (ret)
 		return ret;
 	npu_forget(s->npu);
 	placement_close(s->placement);
 	s->placement = NULL;
-	s->stats.bytes_mapped = 0;
-	session_settle(s);
 	ret = session_drop_flights(s, e);
 	if (!ret)
 		ret = session_attach_buffers(s, e);

@@ -66,8 +66,9 @@ struct session {
 	struct session_plan plan;
 	struct npu *npu;
 	bool owns_npu;
-	bool attached;      /* the device at hand has all it needs */
-	uint32_t strip_max; /* of the device that the blocks were cut for */
+	bool attached;       /* the device at hand has all it needs */
+	unsigned generation; /* of npu.h: that it was attached to */
+	uint32_t strip_max;  /* of the device that the blocks were cut for */
 	struct pricing pricing;
 	const struct price *instead; /* of the request that is waited for, of
 				      * the price told; NULL: that */
@@ -154,6 +155,27 @@ int session_attach_weights(struct session *, struct err *);
  * the device for both.
  */
 int session_reattach(struct session *, struct err *);
+/* That, of a device that was reached. */
+int session_take_over(struct session *, struct err *);
+
+/* ---- a lost device is replaced: session_restart.c ---- */
+
+/*
+ * `lost` is what a call came to, and *e says it: where that lost the device and
+ * opts.restarts allow another, it is reached, this session and those it is
+ * beside are attached to it, and 0 is returned: what failed is to be tried
+ * again. Else `lost`, or what went wrong now.
+ */
+int session_recover(struct session *, int lost, struct err *);
+
+/* That, where only a part of the session is there yet, which `attach` gives to
+ * the device at hand: it is taken again until it is through. */
+int session_attach_part(struct session *,
+	int (*attach)(struct session *, struct err *), struct err *);
+
+/* Before a pass: where the device was replaced meanwhile, for the session that
+ * this one is beside, this one is attached to the new one, too. */
+int session_follow(struct session *, struct err *);
 
 /* What the layers compute, as the device is told. */
 struct wire_model session_wire_model(const struct session *);

@@ -49,6 +49,8 @@ static int open_plan(struct session *s, struct err *e)
 	return ret;
 }
 
+_Static_assert(SESSION_RESTARTS_MAX <= RESTARTS_MAX, "as many can be counted");
+
 static int open_npu(struct session *s, struct err *e)
 {
 	const struct session_opts *o = &s->opts;
@@ -58,6 +60,8 @@ static int open_npu(struct session *s, struct err *e)
 		.socket = o->device,
 		.launch = { o->program, o->quiet },
 		.stall_ms = o->stall_ms,
+		.restarts = o->restarts,
+		.cancel = o->cancel,
 		.hello = {
 			.doorbell = o->doorbell,
 			.coherence = o->coherence,
@@ -239,6 +243,11 @@ static void session_free(struct session *s)
 	free(s);
 }
 
+static int attach_weights(struct session *s, struct err *e)
+{
+	return session_recover(s, session_attach_weights(s, e), e);
+}
+
 int session_open(struct session **out, const struct model *m,
 	const struct session_opts *opts, struct err *e)
 {
@@ -255,10 +264,10 @@ int session_open(struct session **out, const struct model *m,
 		(ret = logits_open(&s->logits, m, s->opts.layout,
 			 s->opts.precision, s->workers, e)) ||
 		(ret = open_npu(s, e)) || (ret = open_buffers(s, e)) ||
-		(ret = session_attach_buffers(s, e)) ||
+		(ret = session_attach_part(s, session_attach_buffers, e)) ||
 		(ret = open_weights(s, e)) ||
 		(ret = s->opts.graph_switch ? switching_open(s, e) : 0) ||
-		(ret = session_attach_weights(s, e)) ||
+		(ret = attach_weights(s, e)) ||
 		(ret = s->staging ? staging_start(s->staging, e) : 0)) {
 		session_free(s);
 		return ret;

@@ -34,9 +34,10 @@ struct pass {
 	struct wire_graph_run run;
 	uint32_t kind; /* of graph */
 	uint32_t graph_rows;
-	uint32_t longest; /* slots that the row which sees the most sees */
-	size_t batch;     /* bytes of the rows' places and masks */
-	bool told;        /* of what the CPU wrote */
+	uint32_t longest;    /* slots that the row which sees the most sees */
+	size_t batch;        /* bytes of the rows' places and masks */
+	bool told;           /* of what the CPU wrote */
+	unsigned generation; /* of the device that it began on */
 };
 
 /* The batch, as the CPU writes it. */
@@ -117,7 +118,8 @@ int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
 	if (!ret)
 		ret = npu_wait(s->npu, seq, e);
 	s->instead = NULL;
-	return ret;
+	/* Another device has nothing of the cache that it could be told of. */
+	return session_recover(s, ret, e);
 }
 
 static unsigned bind(const struct session *s, const struct block *b,
@@ -207,6 +209,16 @@ static int find_weights(
 		: bring_block(s, b, f, e);
 }
 
+/* What it was to read is not read; `ret` is why. */
+static int not_sent(struct session *s, struct flight *f, int ret)
+{
+	flight_lets_go(s, f, s->time->cpu_ps);
+	if (f->slot >= 0)
+		staging_done(
+			s->staging, (unsigned)f->slot, s->time->cpu_ps, NULL);
+	return ret;
+}
+
 /* A run of the block's graph of that kind. */
 static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	const struct part *part, struct err *e)
@@ -222,10 +234,8 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	unsigned n = 0;
 	int ret = find_weights(s, b, &f, e);
 
-	if (ret) {
-		flight_lets_go(s, &f, s->time->cpu_ps);
-		return ret;
-	}
+	if (ret)
+		return not_sent(s, &f, ret);
 	if (!p->told) {
 		n = sync_refs(&s->kv, refs);
 		n += sync_refs(&s->io, refs + n);
@@ -236,10 +246,9 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	f.sent_ps = s->time->cpu_ps;
 	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
 	if (ret)
-		flight_lets_go(s, &f, s->time->cpu_ps);
-	else
-		flight_add(s, &f);
-	return ret;
+		return not_sent(s, &f, ret);
+	flight_add(s, &f);
+	return 0;
 }
 
 /* By the graph that the block has, in as many runs as that takes. */
@@ -292,6 +301,10 @@ static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 		ret = send_block(p, b, e);
 		if (!ret && p->hooks && p->hooks->meanwhile)
 			ret = p->hooks->meanwhile(p->hooks->arg, e);
+		if (!ret && s->generation != p->generation)
+			ret = err_set(e, ERR_DEVICE_LOST,
+				"the device was replaced in the middle of a "
+				"pass");
 		if (!ret && s->block[b].streamed)
 			ret = npu_drain_to(s->npu, 1, read_on, s, e);
 		if (!ret)
@@ -500,12 +513,14 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 	s->counts->tile += align_up(graph_rows, TILE);
 }
 
-int session_forward_with(struct session *s, const struct rows *rows,
+static int forward(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
 {
-	struct pass p = {
-		.s = s, .hooks = hooks, .run = { .op = WIRE_GRAPH_RUN }
-	};
+	struct pass p = { .s = s,
+		.hooks = hooks,
+		.run = { .op = WIRE_GRAPH_RUN },
+		.generation = s->generation };
+	uint64_t padded = s->stats.padded_rows, upper = s->stats.upper_rows;
 	uint64_t began = clock_ns();
 	uint32_t graph_rows = 0;
 	int ret = check_forward(s, rows, hooks, e);
@@ -524,12 +539,46 @@ int session_forward_with(struct session *s, const struct rows *rows,
 		s->stats.pass_ns += clock_ns() - began;
 	}
 	if (ret) {
+		s->stats.padded_rows = padded;
+		s->stats.upper_rows = upper;
 		session_settle(s);
 		return ret;
 	}
 	s->hidden_rows = rows->n;
 	count_rows(s, rows->n, graph_rows);
 	return 0;
+}
+
+/*
+ * Again from the rows, where the device was lost: what the broken pass wrote
+ * lies in slots that it had claimed, and is written anew. A session beside
+ * this one may have found the loss in a hook, and have mended it for both.
+ */
+int session_forward_with(struct session *s, const struct rows *rows,
+	const struct session_hooks *hooks, struct err *e)
+{
+	int ret = session_follow(s, e);
+
+	for (;;) {
+		unsigned generation = s->generation;
+		uint32_t at = s->switching ? s->switching->at : 0;
+
+		if (!ret)
+			ret = forward(s, rows, hooks, e);
+		if (!ret)
+			return 0;
+		if (s->switching && !s->switching->measured)
+			return ret; /* all of the measuring is repeated */
+		if (ret == -ERR_DEVICE_LOST && s->attached &&
+			s->generation != generation)
+			ret = 0;
+		else
+			ret = session_recover(s, ret, e);
+		if (ret)
+			return ret;
+		if (s->switching)
+			s->switching->at = at;
+	}
 }
 
 int session_forward(struct session *s, const struct rows *rows, struct err *e)

@@ -215,16 +215,29 @@ void switching_ran(struct session *s, const struct flight *f, uint64_t busy_ns)
 		sw->sample[f->run.block] = s->opts.soc ? f->took_ps : busy_ns;
 }
 
+/* The plan's next load. A device that took another's place has all graphs that
+ * the other was told to load. */
+static int load_next(struct session *s, struct err *e)
+{
+	struct switching *sw = s->switching;
+	uint32_t block = sw->plan.load[sw->next].block;
+	int ret = 0;
+
+	if (sw->kind[block] != GRAPH_DECODE)
+		ret = switching_load(s, block, GRAPH_DECODE, e);
+	if (!ret)
+		sw->next++;
+	return ret;
+}
+
 int switching_before(struct session *s, uint32_t block, struct err *e)
 {
 	struct switching *sw = s->switching;
 	int ret = 0;
 
-	for (; sw->running && sw->next < sw->plan.n_loads &&
-		sw->plan.load[sw->next].before == sw->at && !ret;
-		sw->next++)
-		ret = switching_load(
-			s, sw->plan.load[sw->next].block, GRAPH_DECODE, e);
+	while (sw->running && sw->next < sw->plan.n_loads &&
+		sw->plan.load[sw->next].before == sw->at && !ret)
+		ret = load_next(s, e);
 	sw->at++;
 	return !ret && sw->block == block ? switching_wait(s, e) : ret;
 }
@@ -301,22 +314,30 @@ static bool any_switched(const struct session *s)
 	return false;
 }
 
-static int load_back(struct session *s, struct err *e)
+static int load_prefill(struct session *s, struct err *e)
 {
 	int ret = 0;
 
+	session_watch(s);
 	for (uint32_t b = 0; b < s->n_blocks && !ret; b++)
 		if (s->switching->kind[b] == GRAPH_DECODE)
 			ret = switching_load(s, b, GRAPH_PREFILL, e);
 	return ret ? ret : switching_wait(s, e);
 }
 
+static int load_back(struct session *s, struct err *e)
+{
+	int ret;
+
+	while ((ret = load_prefill(s, e)))
+		if ((ret = session_recover(s, ret, e)))
+			break;
+	return ret;
+}
+
 int session_rest(struct session *s, struct err *e)
 {
-	if (!s->switching)
-		return 0;
-	session_watch(s);
-	return load_back(s, e);
+	return s->switching ? load_back(s, e) : 0;
 }
 
 /* All runs that a prompt can come to, and all loads. */
@@ -356,7 +377,6 @@ static int begin(struct session *s, struct prospect *here,
 		ret = open_log(s, here, e);
 	if (ret)
 		return ret;
-	session_watch(s);
 	sw->at = sw->next = 0;
 	sw->began = sw->run_end = now(s);
 	sw->noting = true;
@@ -410,15 +430,24 @@ static uint64_t waited(const struct session *s)
 	return sum;
 }
 
+static int load_rest(struct session *s, struct err *e)
+{
+	struct switching *sw = s->switching;
+	int ret = 0;
+
+	session_watch(s);
+	while (sw->next < sw->plan.n_loads && !ret)
+		ret = load_next(s, e);
+	return ret ? ret : switching_wait(s, e);
+}
+
 int switching_end(struct session *s, int ret, struct err *e)
 {
 	struct switching *sw = s->switching;
 
-	for (; sw->next < sw->plan.n_loads && !ret; sw->next++)
-		ret = switching_load(
-			s, sw->plan.load[sw->next].block, GRAPH_DECODE, e);
-	if (!ret)
-		ret = switching_wait(s, e);
+	while (!ret && (ret = load_rest(s, e)))
+		if ((ret = session_recover(s, ret, e)))
+			break;
 	sw->running = sw->noting = false;
 	sw->stats.prompts++;
 	sw->stats.prompt_time += now(s) - sw->began;

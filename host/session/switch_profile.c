@@ -99,6 +99,8 @@ static int measure(struct session *s, struct err *e)
 		(ret = load_all(s, GRAPH_PREFILL, e)));
 	session_truncate(s, SESSION_TEXT, 0);
 	s->switching->sample = NULL;
+	for (uint32_t b = 0; b < s->n_blocks; b++)
+		s->switching->kind[b] = GRAPH_PREFILL; /* wherever it failed */
 	free(token);
 	return ret;
 }

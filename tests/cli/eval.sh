@@ -304,7 +304,7 @@ for form in '' --json; do
   fi
 done
 TANDEM_NPU_FAULT=die-after:300 run "$TANDEM" eval "$tmp/long.jsonl" \
-  -m "$model" -n $n
+  -m "$model" -n $n --restarts 0
 check_eq 'status when the device dies' "$status" 3
 check_has 'stdout when the device dies' "$out" 'long '
 finish

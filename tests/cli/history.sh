@@ -36,7 +36,8 @@ ask --stop "${plain:4:3}"
 holds 'an answer cut by a stop string' 1
 ask --ignore-eos -n 40
 holds 'a text that went on behind its end' 1
-run env TANDEM_NPU_FAULT=die-after:20 "$TANDEM" run -p "$prompt" --history "$file"
+run env TANDEM_NPU_FAULT=die-after:20 "$TANDEM" run -p "$prompt" \
+  --history "$file" --restarts 0
 check_eq 'status without a device' "$status" 3
 holds 'an answer that was lost' 1
 # Ctrl-C as soon as the text begins; by itself it ends after some 170 tokens.

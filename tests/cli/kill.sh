@@ -73,13 +73,13 @@ listen() {
 
 for doorbell in poll eventfd socket; do
   # The device, started by the host.
-  start --doorbell $doorbell
+  start --doorbell $doorbell --restarts 0
   kill -9 "$npu"
   ended 3 "(pid $npu) died (killed by signal 9"
   check_eq 'entry of the device' "$(ls -d "/proc/$npu" 2>/dev/null)" ''
 
   # The host of a device it started.
-  start --doorbell $doorbell
+  start --doorbell $doorbell --restarts 0
   kill -9 "$host"
   wait "$host" 2>/dev/null
   await 'the end of the device' $soon gone "$npu"
@@ -87,7 +87,7 @@ done
 
 # A device that listened.
 listen
-start --device "$tmp/npu.sock"
+start --device "$tmp/npu.sock" --restarts 0
 kill -9 "$npu"
 wait "$npu" 2>/dev/null
 ended 3 "(pid $npu) is gone"
@@ -95,7 +95,7 @@ check_eq 'socket' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
 
 # The host of one that listened.
 listen
-start --device "$tmp/npu.sock"
+start --device "$tmp/npu.sock" --restarts 0
 kill -9 "$host"
 wait "$host" 2>/dev/null
 await 'the end of the device' $soon gone "$npu" || kill -9 "$npu"
@@ -107,7 +107,7 @@ check_eq 'socket' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
 
 # One that hangs.
 TANDEM_NPU_FAULT=hang-after:200 run "$TANDEM" run -m "$model" -p x -n 500 \
-  --ignore-eos --device-timeout 0.5
+  --ignore-eos --device-timeout 0.5 --restarts 0
 check_eq 'status with a device that hangs' "$status" 3
 check_has stderr "$err" 'no progress for 0.5 s'
 

@@ -315,7 +315,7 @@ for form in '' --json; do
   fi
 done
 TANDEM_NPU_FAULT=die-after:300 run "$TANDEM" perplexity "$tmp/long.jsonl" \
-  -m "$model"
+  -m "$model" --restarts 0
 check_eq 'status when the device dies' "$status" 3
 check_has 'stdout when the device dies' "$out" 'long '
 

@@ -109,7 +109,8 @@ check_eq 'its lines of passes' "$(grep -ac '^pass [0-9]*: ' <<<"$shown")" \
   $passes
 
 # A device that dies.
-on_terminal TANDEM_NPU_FAULT=die-after:55 "${text[@]}" --watch </dev/null
+on_terminal TANDEM_NPU_FAULT=die-after:55 "${text[@]}" --watch --restarts 0 \
+  </dev/null
 check_eq 'status with a device that dies' "$status" 3
 check_has 'what is said' "$shown" 'tandem: '
 check_has 'what is shown before' "$shown" 'pass 1, '

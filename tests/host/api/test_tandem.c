@@ -636,7 +636,7 @@ static int kill_later(void *arg, int32_t id, const char *text, size_t len)
 
 static void test_killed(void **state)
 {
-	struct tandem *a = opened(NULL, NULL), *b = opened(NULL, NULL);
+	struct tandem *a = opened(NULL, NULL), *b = opened("restarts=0", NULL);
 	struct killer k = { .left = 3 };
 	struct tandem_request r = asking("x", -1);
 	struct tandem_result got = { .size = sizeof(got) };
@@ -662,6 +662,56 @@ static void test_killed(void **state)
 	free(after);
 	assert_int_equal(tandem_close(a), 0);
 	assert_int_equal(tandem_close(b), 0);
+}
+
+static void keep_notice(void *arg, const char *sentence)
+{
+	strbuf_addf(arg, "%s\n", sentence);
+}
+
+/* Its text is that of one whose device lives, and the program is told. */
+static void test_replaced(void **state)
+{
+	struct tandem *a = opened(NULL, NULL), *b;
+	struct strbuf notices = STRBUF_INIT;
+	struct killer k = { .left = 3 };
+	struct tandem_options o;
+	struct tandem_request r = asking("x", 8);
+	struct tandem_result got = { .size = sizeof(got) };
+	char *before = text_of(a, "x", 8), *after;
+
+	tandem_options_init(&o, sizeof(o));
+	o.model = model;
+	o.notice = keep_notice;
+	o.notice_arg = &notices;
+	assert_int_equal(tandem_open(&b, &o), 0);
+	assert_int_equal(tandem_start(b, 0), 0);
+	k.victim = last_child();
+	r.sink = kill_later;
+	r.sink_arg = &k;
+	assert_int_equal(tandem_generate(b, &r, &got), 0);
+	assert_int_equal(got.tokens, 8);
+	assert_non_null(strstr(notices.data, "died (killed by signal 9"));
+	assert_non_null(strstr(notices.data, "took its place within"));
+	after = text_of(b, "x", 8);
+	assert_string_equal(after, before);
+	free(before);
+	free(after);
+	strbuf_release(&notices);
+	assert_int_equal(tandem_close(a), 0);
+	assert_int_equal(tandem_close(b), 0);
+}
+
+/* A program of before there were notices. */
+static void test_without_notices(void **state)
+{
+	struct tandem_options o;
+	struct tandem *t;
+
+	tandem_options_init(&o, offsetof(struct tandem_options, notice));
+	o.model = model;
+	assert_int_equal(tandem_open(&t, &o), 0);
+	assert_int_equal(tandem_close(t), 0);
 }
 
 /* ---- progress ------------------------------------------------------------ */
@@ -721,6 +771,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_interleaved, setup),
 	cmocka_unit_test_setup(test_two_threads, setup),
 	cmocka_unit_test_setup(test_killed, setup),
+	cmocka_unit_test_setup(test_replaced, setup),
+	cmocka_unit_test_setup(test_without_notices, setup),
 	cmocka_unit_test_setup(test_progress, setup),
 };
 

@@ -309,6 +309,104 @@ static void test_lost_while_streaming(void **state)
 	check_losses(f, f->image.model);
 }
 
+static void count_notice(void *arg, const char *sentence)
+{
+	assert_non_null(strstr(sentence, "the fake device is lost; another"));
+	++*(unsigned *)arg;
+}
+
+/* And where that is the session's own business, nothing is seen of it. */
+static void check_replaced(struct fixture *f, const struct model *m)
+{
+	unsigned notices = 0, reached = 0;
+
+	f->opts.restarts = SESSION_RESTARTS_MAX;
+	f->opts.notice = (struct notice_sink){ count_notice, &notices };
+	for (unsigned lives = 1; lives < 40; lives += 3) {
+		struct session_stats st;
+
+		f->fake.reached = 0;
+		f->fake.lives = lives;
+		open_session(f, m);
+		go_on(f, 0, CHUNK);
+		f->fake.lives = lives;
+		go_on(f, CHUNK, TEXT);
+		check_reference(f);
+		session_stats(f->s, &st);
+		assert_int_equal(st.restarts, f->fake.reached - 1);
+		reached += f->fake.reached - 1;
+		f->fake.lives = 0;
+		close_session(f);
+	}
+	assert_int_equal(notices, reached);
+	assert_true(reached >= 10);
+}
+
+static void test_replaced(void **state)
+{
+	struct fixture *f = *state;
+
+	check_replaced(f, f->model);
+	f->opts.va_slots = 4;
+	check_replaced(f, f->model);
+	f->opts.va_slots = session_defaults.va_slots;
+	open_image(f);
+	f->opts.dram_share = .2;
+	check_replaced(f, f->image.model);
+}
+
+/* Two on one device: whichever finds the loss, both go on. */
+static void test_replaced_beside(void **state)
+{
+	struct fixture *f = *state;
+	struct session *first, *second;
+
+	f->opts.restarts = SESSION_RESTARTS_MAX;
+	open_session(f, f->model);
+	first = f->s;
+	f->opts.beside = first;
+	open_session(f, f->model);
+	second = f->s;
+	for (unsigned lives = 1; lives < 30; lives++) {
+		f->fake.lives = lives;
+		for (uint32_t at = 0, to; at < TEXT; at = to) {
+			to = TEXT - at < 4 ? TEXT : at + 4;
+			f->s = lives % 2 ? first : second;
+			go_on(f, at, to);
+			f->s = lives % 2 ? second : first;
+			go_on(f, at, to);
+		}
+		check_reference(f);
+		session_truncate(first, SESSION_TEXT, 0);
+		session_truncate(second, SESSION_TEXT, 0);
+	}
+	assert_true(f->fake.reached > 15);
+	f->fake.lives = 0;
+	f->s = second;
+	close_session(f);
+	f->s = first;
+}
+
+/* One loss more than is allowed. */
+static void test_replaced_too_often(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	f->opts.restarts = 2;
+	open_session(f, f->model);
+	for (unsigned i = 0; i < 2; i++) {
+		f->fake.lives = 1;
+		go_on(f, i, i + 1);
+	}
+	f->fake.lives = 1;
+	assert_int_equal(forward(f, 2, 1, &e), -ERR_DEVICE_LOST);
+	assert_string_equal(e.text,
+		"the fake device is lost; it is one loss more than the 2 "
+		"within 60 s that --restarts allows");
+	assert_int_equal(f->fake.reached, 3);
+}
+
 /* The device that is reached instead has less room, or is none. */
 static void test_lost_for_good(void **state)
 {
@@ -480,6 +578,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_lost_in_a_small_window),
 	TEST(test_lost_while_streaming),
 	TEST(test_lost_for_good),
+	TEST(test_replaced),
+	TEST(test_replaced_beside),
+	TEST(test_replaced_too_often),
 	TEST(test_states_that_are_no_numbers),
 	TEST(test_states_at_the_exit),
 	TEST(test_forged_at_any_request),
