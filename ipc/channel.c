@@ -494,6 +494,11 @@ void channel_watch_pid(struct channel *c, pid_t pid)
 	c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+struct wire_tell *channel_tell(const struct channel *c)
+{
+	return c->tell;
+}
+
 void channel_stats(const struct channel *c, struct channel_stats *out)
 {
 	*out = c->stats;

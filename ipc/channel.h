@@ -115,6 +115,10 @@ void channel_set_cancel(struct channel *, const volatile sig_atomic_t *flag);
 /* Host: the device's pid once known, so that its death is seen (pidfd). */
 void channel_watch_pid(struct channel *, pid_t pid);
 
+/* What the host tells beside its requests (ipc/tell.h), as long as the channel
+ * is open; NULL: nothing. */
+struct wire_tell *channel_tell(const struct channel *);
+
 struct channel_stats {
 	uint64_t sent, received; /* packets */
 	uint64_t sleeps;         /* waits that outlasted the spin */

@@ -31,6 +31,7 @@ struct channel {
 	int pidfd;            /* -1 if not known */
 	struct wire_control *control;
 	size_t control_bytes;
+	struct wire_tell *tell; /* in it; NULL: none */
 
 	struct ring tx, rx;
 	struct doorbell tx_bell; /* rung after a publish */

@@ -14,9 +14,9 @@ static int ref_check(const struct wire_ref *r, unsigned i, struct err *e)
 	if (r->flags & ~WIRE_REF_INVALIDATE)
 		return err_set(e, EBADMSG,
 			"ref[%u].flags 0x%x has unknown bits", i, r->flags);
-	if (r->pad)
-		return err_set(
-			e, EBADMSG, "ref[%u].pad is %u, must be 0", i, r->pad);
+	if (r->by > WIRE_NAMES)
+		return err_set(e, EBADMSG, "ref[%u].by is %u, must be <= %d", i,
+			r->by, WIRE_NAMES);
 	/* An end of exactly 2^32 is no 32-bit address either. */
 	if (r->len > UINT32_MAX - r->addr)
 		return err_set(e, EBADMSG,

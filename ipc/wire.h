@@ -90,11 +90,34 @@ struct wire_control {
 	uint32_t magic, version;
 	uint32_t request_offset, request_room;
 	uint32_t completion_offset, completion_room;
-	uint8_t pad0[128 - 24];
+	uint32_t tell_offset; /* of a struct wire_tell; 0: there is none */
+	uint8_t pad0[128 - 28];
 	_Atomic uint32_t beat; /* device: moves while it works, not idle */
 	uint8_t pad1[128 - 4];
 };
 _Static_assert(sizeof(struct wire_control) == 256, "wire");
+
+/*
+ * What the host tells beside its requests, with coherence level check alone
+ * and for reports alone: names of functions, and what the CPU holds in open
+ * brackets just now. A name, once it is there, stays.
+ */
+#define WIRE_NAMES      64
+#define WIRE_NAME_BYTES 40 /* with the NUL */
+#define WIRE_HOLDS      16
+
+struct wire_hold {
+	_Atomic uint32_t generation; /* of the buffer; 0: nothing is held */
+	_Atomic uint32_t access;     /* enum buffer_access */
+	_Atomic uint32_t off, len;
+	_Atomic uint32_t cpu_seq, by; /* as in struct wire_ref */
+};
+
+struct wire_tell {
+	char name[WIRE_NAMES][WIRE_NAME_BYTES];
+	struct wire_hold hold[WIRE_HOLDS];
+};
+_Static_assert(sizeof(struct wire_tell) == 2560 + 384, "wire");
 
 /* ---- packets ----------------------------------------------------------- */
 
@@ -123,7 +146,7 @@ enum wire_role {
 struct wire_ref {
 	uint32_t addr, len;
 	uint8_t role, flags;
-	uint16_t pad;
+	uint16_t by;      /* number of the writer's name, from 1; 0: not told */
 	uint32_t cpu_seq; /* the CPU's writing bracket, for reports */
 };
 _Static_assert(sizeof(struct wire_ref) == 16, "wire");

@@ -31,6 +31,7 @@ struct buffer {
 	uint8_t *map;
 	uint32_t generation;
 	uint32_t seq; /* writing brackets so far */
+	struct buffer_watch watch;
 	unsigned n_ranges;
 	/* Sorted, apart by at least a line; one more while inserting. */
 	struct buffer_range ranges[BUFFER_RANGES + 1];
@@ -187,10 +188,21 @@ unsigned buffer_flags(const struct buffer *b)
 	return b->flags;
 }
 
-void *buffer_begin(
-	struct buffer *b, size_t off, size_t len, enum buffer_access access)
+void buffer_set_watch(struct buffer *b, const struct buffer_watch *watch)
+{
+	b->watch = *watch;
+}
+
+void *buffer_begin_by(struct buffer *b, size_t off, size_t len,
+	enum buffer_access access, const char *by)
 {
 	assert(range_within(off, len, b->bytes));
+	if (b->watch.begun) {
+		const struct buffer_bracket bracket = { b->generation, access,
+			off, len, b->seq + 1, by };
+
+		b->watch.begun(b->watch.arg, &bracket);
+	}
 	return b->map + off;
 }
 
@@ -219,7 +231,10 @@ static void ranges_join(struct buffer *b, unsigned i)
 	size_t end = range_end(r), next_end = range_end(r + 1);
 
 	r->len = (end > next_end ? end : next_end) - r->off;
-	r->seq = r->seq > r[1].seq ? r->seq : r[1].seq;
+	if (r[1].seq > r->seq) {
+		r->seq = r[1].seq;
+		r->by = r[1].by;
+	}
 	b->n_ranges--;
 	memmove(r + 1, r + 2, (b->n_ranges - i - 1) * sizeof(*r));
 }
@@ -241,7 +256,7 @@ static void ranges_join_nearest(struct buffer *b)
 	ranges_join(b, best);
 }
 
-static void note_write(struct buffer *b, size_t off, size_t len)
+static void note_write(struct buffer *b, size_t off, size_t len, const char *by)
 {
 	struct buffer_range *r = b->ranges;
 	unsigned i = b->n_ranges;
@@ -249,7 +264,7 @@ static void note_write(struct buffer *b, size_t off, size_t len)
 	while (i && r[i - 1].off > off)
 		i--;
 	memmove(r + i + 1, r + i, (b->n_ranges - i) * sizeof(*r));
-	r[i] = (struct buffer_range){ off, len, b->seq };
+	r[i] = (struct buffer_range){ off, len, b->seq, by };
 	b->n_ranges++;
 	if (i && ranges_meet(&r[i - 1], &r[i]))
 		ranges_join(b, --i);
@@ -259,15 +274,20 @@ static void note_write(struct buffer *b, size_t off, size_t len)
 		ranges_join_nearest(b);
 }
 
-void buffer_end(
-	struct buffer *b, size_t off, size_t len, enum buffer_access access)
+void buffer_end_by(struct buffer *b, size_t off, size_t len,
+	enum buffer_access access, const char *by)
 {
 	assert(range_within(off, len, b->bytes));
-	if (!(access & BUFFER_WRITE))
-		return;
-	b->seq++;
-	if (len && !(b->flags & BUFFER_DMA))
-		note_write(b, off, len);
+	if (access & BUFFER_WRITE)
+		b->seq++;
+	if (b->watch.ended) {
+		const struct buffer_bracket bracket = { b->generation, access,
+			off, len, b->seq, by };
+
+		b->watch.ended(b->watch.arg, &bracket);
+	}
+	if (access & BUFFER_WRITE && len && !(b->flags & BUFFER_DMA))
+		note_write(b, off, len, by);
 }
 
 unsigned buffer_written(

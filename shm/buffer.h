@@ -9,7 +9,8 @@
  * What was written is noted, range by range, until the next request has
  * told the device to invalidate it (buffer_written, buffer_written_clear).
  * A buffer that the device reads by DMA only (BUFFER_DMA) notes nothing,
- * because DMA sees memory as it is.
+ * because DMA sees memory as it is. A bracket also knows the function that
+ * opened or closed it, which reports name.
  *
  * One thread at a time per buffer.
  */
@@ -38,6 +39,21 @@ enum buffer_access { BUFFER_READ = 1, BUFFER_WRITE = 2 };
 struct buffer_range {
 	size_t off, len;
 	uint32_t seq;
+	const char *by; /* the function that ended the last of them */
+};
+
+/* A bracket, to whoever watches; its end may be shorter than its begin. */
+struct buffer_bracket {
+	uint32_t generation; /* of the buffer */
+	enum buffer_access access;
+	size_t off, len;
+	uint32_t seq; /* of a writing one */
+	const char *by;
+};
+struct buffer_watch {
+	void (*begun)(void *arg, const struct buffer_bracket *);
+	void (*ended)(void *arg, const struct buffer_bracket *);
+	void *arg;
 };
 
 /* `name` without the "tandem:" prefix; bytes are rounded up to pages. */
@@ -52,8 +68,18 @@ uint32_t buffer_generation(const struct buffer *);
 unsigned buffer_flags(const struct buffer *); /* BUFFER_HUGE: was got */
 
 /* The CPU's pointer to byte `off`; the range must lie in the buffer. */
-void *buffer_begin(struct buffer *, size_t off, size_t len, enum buffer_access);
-void buffer_end(struct buffer *, size_t off, size_t len, enum buffer_access);
+#define buffer_begin(b, off, len, access) \
+	buffer_begin_by(b, off, len, access, __func__)
+#define buffer_end(b, off, len, access) \
+	buffer_end_by(b, off, len, access, __func__)
+/* `by` lives as long as the program. */
+void *buffer_begin_by(struct buffer *, size_t off, size_t len,
+	enum buffer_access, const char *by);
+void buffer_end_by(struct buffer *, size_t off, size_t len, enum buffer_access,
+	const char *by);
+
+/* From now on `watch` is told of every bracket, by the thread that has it. */
+void buffer_set_watch(struct buffer *, const struct buffer_watch *);
 
 /* What the CPU wrote since the last clear, merged; at most BUFFER_RANGES. */
 unsigned buffer_written(

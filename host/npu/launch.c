@@ -105,22 +105,45 @@ static char **without_fault(void)
 	return env;
 }
 
-static int spawn_in(const char *path, char **env, int link_fd,
-	const struct launch_opts *o, pid_t *pid)
+/* What the child is given beside its socket, as posix_spawn wants it: strings
+ * that it could write. */
+struct extra {
+	char *report, *suppress;
+};
+
+static int copy_of(const char *text, char **out)
+{
+	*out = text ? strdup(text) : NULL;
+	return text && !*out ? ENOMEM : 0;
+}
+
+static int spawn_in(const char *path, char **env, int link_fd, bool quiet,
+	const struct extra *extra, pid_t *pid)
 {
 	char name[] = PROGRAM, option[] = "--fd", number[] = "3";
-	char *argv[] = { name, option, number, NULL };
+	char report[] = "--coherence-report";
+	char suppress[] = "--coherence-suppress";
+	char *argv[8] = { name, option, number };
+	unsigned n = 3;
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
 	int ret;
 
+	if (extra->report) {
+		argv[n++] = report;
+		argv[n++] = extra->report;
+	}
+	if (extra->suppress) {
+		argv[n++] = suppress;
+		argv[n++] = extra->suppress;
+	}
 	ret = posix_spawn_file_actions_init(&fa);
 	if (ret)
 		return ret;
 	ret = posix_spawnattr_init(&attr);
 	if (ret)
 		goto out_fa;
-	ret = child_files(&fa, link_fd, o->quiet);
+	ret = child_files(&fa, link_fd, quiet);
 	if (!ret)
 		ret = child_attributes(&attr);
 	if (!ret)
@@ -128,6 +151,21 @@ static int spawn_in(const char *path, char **env, int link_fd,
 	posix_spawnattr_destroy(&attr);
 out_fa:
 	posix_spawn_file_actions_destroy(&fa);
+	return ret;
+}
+
+static int spawn_with(const char *path, char **env, int link_fd,
+	const struct launch_opts *o, pid_t *pid)
+{
+	struct extra extra = { NULL, NULL };
+	int ret = copy_of(o->coherence_report, &extra.report);
+
+	if (!ret)
+		ret = copy_of(o->coherence_suppress, &extra.suppress);
+	if (!ret)
+		ret = spawn_in(path, env, link_fd, o->quiet, &extra, pid);
+	free(extra.report);
+	free(extra.suppress);
 	return ret;
 }
 
@@ -140,7 +178,7 @@ static int spawn(
 
 	if (o->faultless && !env)
 		return ENOMEM;
-	ret = spawn_in(path, env ? env : environ, link_fd, o, pid);
+	ret = spawn_with(path, env ? env : environ, link_fd, o, pid);
 	free(env);
 	return ret;
 }

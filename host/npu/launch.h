@@ -28,6 +28,8 @@ struct launch_opts {
 	/* Without TANDEM_NPU_FAULT: faults are for the first device, not for
 	 * the one that takes its place. */
 	bool faultless;
+	/* Files that it is given as its options of these names; NULL: none. */
+	const char *coherence_report, *coherence_suppress;
 };
 
 /*

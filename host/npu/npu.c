@@ -4,6 +4,7 @@
 #include "host/npu/completion.h"
 #include "host/npu/npu_ops.h"
 #include "ipc/channel.h"
+#include "ipc/tell.h"
 #include "tensor/soc.h"
 
 #include <errno.h>
@@ -37,8 +38,12 @@ static int reach(struct npu *n, struct err *e)
 
 	n->opened_ns = clock_ns();
 	n->generation++;
-	if (!n->ops->open(n->ops->arg, &n->opts, &n->device, &n->welcome, &why))
+	if (!n->ops->open(
+		    n->ops->arg, &n->opts, &n->device, &n->welcome, &why)) {
+		if (n->opts.tell && n->ops->tell)
+			tell_to(n->opts.tell, n->ops->tell(n->device));
 		return 0;
+	}
 	n->device = NULL;
 	return npu_broken(n, &why, e);
 }
@@ -48,6 +53,8 @@ static void leave(struct npu *n)
 	if (!n->device)
 		return;
 	n->stats.sleeps += n->ops->sleeps(n->device);
+	if (n->opts.tell)
+		tell_to(n->opts.tell, NULL);
 	n->ops->close(n->device);
 	n->device = NULL;
 }
@@ -62,8 +69,16 @@ static int keep_opts(struct npu *n, const struct npu_opts *opts, struct err *e)
 	if (opts->launch.program)
 		n->opts.launch.program = n->program =
 			strdup(opts->launch.program);
+	if (opts->launch.coherence_report)
+		n->opts.launch.coherence_report = n->report =
+			strdup(opts->launch.coherence_report);
+	if (opts->launch.coherence_suppress)
+		n->opts.launch.coherence_suppress = n->suppress =
+			strdup(opts->launch.coherence_suppress);
 	if ((opts->socket && !n->socket) ||
-		(opts->launch.program && !n->program))
+		(opts->launch.program && !n->program) ||
+		(opts->launch.coherence_report && !n->report) ||
+		(opts->launch.coherence_suppress && !n->suppress))
 		return err_set(e, ENOMEM, "no memory for a device handle");
 	return 0;
 }
@@ -94,6 +109,8 @@ void npu_close(struct npu *n)
 	npu_log_release(&n->log);
 	free(n->socket);
 	free(n->program);
+	free(n->report);
+	free(n->suppress);
 	free(n);
 }
 
@@ -184,7 +201,7 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 	n->stats.saturated += c->saturated;
 	n->stats.round_trips++;
 	count_graphs(n, done);
-	if (!done->status && c->violations && !n->stats.violation[0])
+	if (c->violations && !n->stats.violation[0])
 		snprintf(n->stats.violation, sizeof(n->stats.violation), "%s",
 			done->text);
 }

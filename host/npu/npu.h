@@ -34,6 +34,7 @@ struct err;
 struct npu;
 struct npu_ops;
 struct soc;
+struct tell;
 
 struct npu_opts {
 	const struct npu_ops *ops; /* NULL: npu_process */
@@ -46,6 +47,9 @@ struct npu_opts {
 	 */
 	unsigned restarts;
 	const volatile sig_atomic_t *cancel; /* ends a wait: -ECANCELED */
+	/* Pointed at each device that is reached; outlives the handle. NULL:
+	 * there is nothing to tell. */
+	struct tell *tell;
 };
 
 #define RESTARTS_MAX    1000

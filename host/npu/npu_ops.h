@@ -38,6 +38,9 @@ struct npu_ops {
 	 */
 	int (*recv)(
 		void *device, struct packet *, int timeout_ms, struct err *);
+	/* Where the host tells it what is no request (ipc/tell.h), until it is
+	 * closed. NULL: a device that is told nothing. */
+	struct wire_tell *(*tell)(const void *device);
 	/* How often the host slept for it. */
 	uint64_t (*sleeps)(const void *device);
 	/*

@@ -145,6 +145,13 @@ static int process_recv(
 	return ret ? lost(p, ret, e) : 0;
 }
 
+static struct wire_tell *process_tell(const void *device)
+{
+	const struct process *p = device;
+
+	return channel_tell(p->channel);
+}
+
 static uint64_t process_sleeps(const void *device)
 {
 	const struct process *p = device;
@@ -160,5 +167,6 @@ const struct npu_ops npu_process = {
 	.share = process_share,
 	.send = process_send,
 	.recv = process_recv,
+	.tell = process_tell,
 	.sleeps = process_sleeps,
 };

@@ -82,6 +82,9 @@ struct session_opts {
 	 * of other models tiles. */
 	enum layout layout;
 	enum coherence coherence;
+	/* Of a device that is started: as tandem-npu's options of these names.
+	 * NULL: none. */
+	const char *coherence_report, *coherence_suppress;
 	enum doorbell_kind doorbell;
 	uint64_t va_window; /* bytes of the device's address window */
 	uint32_t va_slots;

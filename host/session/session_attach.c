@@ -27,6 +27,8 @@ int session_pin(struct session *s, struct pinned *p, struct err *e)
 	uint32_t id;
 	int ret = npu_share(s->npu, p->buffer, &id, e);
 
+	if (s->tell)
+		tell_watch(s->tell, p->buffer);
 	if (!ret)
 		ret = npu_map(s->npu, id, &p->addr, e);
 	if (!ret)

@@ -13,6 +13,7 @@
 #include "host/session/pricing.h"
 #include "host/session/session.h"
 #include "host/session/session_plan.h"
+#include "ipc/tell.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -66,6 +67,8 @@ struct session {
 	struct session_plan plan;
 	struct npu *npu;
 	bool owns_npu;
+	struct tell *tell; /* own_tell, or as `time`; NULL: no check */
+	struct tell own_tell;
 	bool attached;       /* the device at hand has all it needs */
 	unsigned generation; /* of npu.h: that it was attached to */
 	uint32_t strip_max;  /* of the device that the blocks were cut for */

@@ -58,10 +58,14 @@ static int open_npu(struct session *s, struct err *e)
 	const struct npu_opts npu = {
 		.ops = o->npu,
 		.socket = o->device,
-		.launch = { o->program, o->quiet },
+		.launch = { .program = o->program,
+			.quiet = o->quiet,
+			.coherence_report = o->coherence_report,
+			.coherence_suppress = o->coherence_suppress },
 		.stall_ms = o->stall_ms,
 		.restarts = o->restarts,
 		.cancel = o->cancel,
+		.tell = o->coherence == COHERENCE_CHECK ? &s->own_tell : NULL,
 		.hello = {
 			.doorbell = o->doorbell,
 			.coherence = o->coherence,
@@ -76,7 +80,9 @@ static int open_npu(struct session *s, struct err *e)
 	};
 
 	s->time = &s->own_time;
+	s->tell = npu.tell;
 	if (o->beside) {
+		s->tell = o->beside->tell;
 		s->npu = o->beside->npu;
 		s->time = o->beside->time;
 		s->first_graph = o->beside->first_graph +
@@ -240,6 +246,7 @@ static void session_free(struct session *s)
 	free(s->place);
 	free(s->keep);
 	free(s->some);
+	tell_release(&s->own_tell);
 	free(s);
 }
 
@@ -256,6 +263,7 @@ int session_open(struct session **out, const struct model *m,
 
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a session");
+	tell_init(&s->own_tell);
 	s->model = m;
 	s->opts = *opts;
 	s->counts = &s->stats.decode_rows;

@@ -74,7 +74,8 @@ static void write_embeddings(struct session *s, const struct rows *rows)
 }
 
 /* What the CPU wrote since the last request, for the device to invalidate. */
-static unsigned sync_refs(struct pinned *p, struct wire_ref *refs)
+static unsigned sync_refs(
+	struct session *s, struct pinned *p, struct wire_ref *refs)
 {
 	const struct buffer_range *range;
 	unsigned n = buffer_written(p->buffer, &range);
@@ -85,6 +86,7 @@ static unsigned sync_refs(struct pinned *p, struct wire_ref *refs)
 			.len = (uint32_t)range[i].len,
 			.role = WIRE_REF_SYNC,
 			.flags = WIRE_REF_INVALIDATE,
+			.by = s->tell ? tell_name(s->tell, range[i].by) : 0,
 			.cpu_seq = range[i].seq,
 		};
 	buffer_written_clear(p->buffer);
@@ -104,7 +106,7 @@ int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
 
 	if (buffer_written(s->kv.buffer, &range) + ranges <= BUFFER_RANGES)
 		return 0;
-	n = sync_refs(&s->kv, refs);
+	n = sync_refs(s, &s->kv, refs);
 	for (unsigned i = 0; i < n; i++)
 		bytes += refs[i].len;
 	if (s->opts.as && s->opts.soc) {
@@ -237,8 +239,8 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	if (ret)
 		return not_sent(s, &f, ret);
 	if (!p->told) {
-		n = sync_refs(&s->kv, refs);
-		n += sync_refs(&s->io, refs + n);
+		n = sync_refs(s, &s->kv, refs);
+		n += sync_refs(s, &s->io, refs + n);
 		p->told = true;
 	}
 	n += bind(s, &s->block[b], f.weights, part, refs + n);

@@ -1,0 +1,157 @@
+#include "ipc/tell.h"
+
+#include "base/checked.h"
+#include "shm/buffer.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+struct wire_tell *tell_at(void *control, size_t bytes, uint32_t offset)
+{
+	if (!offset || offset % _Alignof(struct wire_tell) ||
+		offset < sizeof(struct wire_control) ||
+		!range_within(offset, sizeof(struct wire_tell), bytes))
+		return NULL;
+	return (struct wire_tell *)((char *)control + offset);
+}
+
+/* ---- the host ------------------------------------------------------------ */
+
+void tell_init(struct tell *t)
+{
+	memset(t, 0, sizeof(*t));
+	pthread_mutex_init(&t->lock, NULL);
+}
+
+void tell_release(struct tell *t)
+{
+	pthread_mutex_destroy(&t->lock);
+}
+
+static void write_name(struct tell *t, unsigned i)
+{
+	if (t->to)
+		snprintf(t->to->name[i], WIRE_NAME_BYTES, "%s", t->name[i]);
+}
+
+void tell_to(struct tell *t, struct wire_tell *to)
+{
+	pthread_mutex_lock(&t->lock);
+	t->to = to;
+	for (unsigned i = 0; i < t->names; i++)
+		write_name(t, i);
+	pthread_mutex_unlock(&t->lock);
+}
+
+static uint16_t number_of(struct tell *t, const char *function)
+{
+	unsigned i = 0;
+
+	while (i < t->names && strcmp(t->name[i], function))
+		i++;
+	if (i == WIRE_NAMES)
+		return 0;
+	if (i == t->names) {
+		t->name[t->names++] = function;
+		write_name(t, i);
+	}
+	return (uint16_t)(i + 1);
+}
+
+uint16_t tell_name(struct tell *t, const char *function)
+{
+	uint16_t n;
+
+	pthread_mutex_lock(&t->lock);
+	n = number_of(t, function);
+	pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
+/* The entry of such a bracket, which may have lost its end to a failure; else
+ * a free one; NULL: all are taken, and this one is not told. */
+static struct wire_hold *find_hold(
+	struct tell *t, const struct buffer_bracket *b, bool or_free)
+{
+	struct wire_hold *empty = NULL;
+
+	for (unsigned i = 0; i < WIRE_HOLDS; i++) {
+		struct wire_hold *h = &t->to->hold[i];
+
+		if (!h->generation)
+			empty = h;
+		else if (h->generation == b->generation && h->off == b->off &&
+			h->access == b->access)
+			return h;
+	}
+	return or_free ? empty : NULL;
+}
+
+static void begun(void *arg, const struct buffer_bracket *b)
+{
+	struct tell *t = arg;
+	struct wire_hold *h;
+
+	pthread_mutex_lock(&t->lock);
+	h = t->to ? find_hold(t, b, true) : NULL;
+	if (h) {
+		h->access = b->access;
+		h->off = (uint32_t)b->off;
+		h->len = (uint32_t)b->len;
+		h->cpu_seq = b->seq;
+		h->by = number_of(t, b->by);
+		h->generation = b->generation; /* T1: the entry is whole */
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void ended(void *arg, const struct buffer_bracket *b)
+{
+	struct tell *t = arg;
+	struct wire_hold *h;
+
+	pthread_mutex_lock(&t->lock);
+	h = t->to ? find_hold(t, b, false) : NULL;
+	if (h)
+		h->generation = 0;
+	pthread_mutex_unlock(&t->lock);
+}
+
+void tell_watch(struct tell *t, struct buffer *b)
+{
+	const struct buffer_watch watch = { begun, ended, t };
+
+	buffer_set_watch(b, &watch);
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+void tell_read_name(
+	const struct wire_tell *from, uint32_t by, char out[WIRE_NAME_BYTES])
+{
+	out[0] = '\0';
+	if (!from || !by || by > WIRE_NAMES)
+		return;
+	memcpy(out, from->name[by - 1], WIRE_NAME_BYTES);
+	out[WIRE_NAME_BYTES - 1] = '\0';
+	for (char *p = out; *p; p++)
+		if (!isprint((unsigned char)*p))
+			*p = '?';
+}
+
+bool tell_held(const struct wire_tell *from, uint32_t generation,
+	uint64_t begin, uint64_t end, unsigned access, struct held *out)
+{
+	for (unsigned i = 0; from && i < WIRE_HOLDS; i++) {
+		const struct wire_hold *h = &from->hold[i];
+
+		if (h->generation != generation || !(h->access & access))
+			continue; /* T2: what was read after T1 is whole */
+		*out = (struct held){ (h->access & BUFFER_WRITE) != 0, h->off,
+			h->len, h->cpu_seq, h->by };
+		if (begin < (uint64_t)out->off + out->len && end > out->off)
+			return true;
+	}
+	return false;
+}
