@@ -13,7 +13,10 @@
  *           first, so cleaning it writes the neighbours' bytes back too.
  *           With a seed, written lines are written back early at random
  *           between operators, as real caches do
- *   check   as strict, and each broken rule is reported (violation.h)
+ *   check   as strict, and each broken rule is reported (violation.h): every
+ *           line has shadow versions of both sides (shadow.h). What a request
+ *           wrote and did not clean by its end is a lost write, even where
+ *           the evictor happened to write it back
  *
  * Rules for callers:
  * - Views, invalidation and cleaning belong to the thread that runs the
@@ -38,10 +41,12 @@
 #include <stdint.h>
 
 struct cache;
+struct coherence_report;
 struct err;
 struct fault;
 struct mapping;
 struct window;
+struct wire_tell;
 
 struct cache_config {
 	enum coherence level;
@@ -49,6 +54,10 @@ struct cache_config {
 	struct fault *fault;                         /* borrowed */
 	void (*report)(void *arg, const char *text); /* check: a violation */
 	void *report_arg;
+	/* Check, borrowed: where all of them go, and what the host tells for
+	 * them; NULL for none. */
+	struct coherence_report *file;
+	const struct wire_tell *tell;
 };
 
 /* The window is borrowed. */
@@ -56,6 +65,9 @@ int cache_open(struct cache **out, const struct cache_config *,
 	const struct window *, struct err *);
 /* Every mapping has been detached. */
 void cache_close(struct cache *);
+
+/* How fast a phone's upkeep is, for what is reported as needless. */
+void cache_price_upkeep(struct cache *, double bytes_per_s);
 
 /* A mapping came, or is about to go: dirty lines left then are lost. */
 int cache_attach(struct cache *, const struct mapping *, struct err *);
@@ -80,7 +92,10 @@ int cache_reaches(
 const void *view_read(struct cache *, uint32_t addr, size_t len);
 void *view_write(struct cache *, uint32_t addr, size_t len);
 
-/* The CPU wrote these bytes in its bracket `cpu_seq`. */
+/* The CPU wrote these bytes in its bracket `cpu_seq`, and in the function of
+ * number `by` (ipc/tell.h; 0: not told). */
+void cache_invalidate_by(struct cache *, uint32_t addr, size_t len,
+	uint32_t cpu_seq, unsigned by);
 void cache_invalidate(
 	struct cache *, uint32_t addr, size_t len, uint32_t cpu_seq);
 void cache_clean(struct cache *, uint32_t addr, size_t len);

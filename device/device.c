@@ -62,6 +62,8 @@ static int open_parts(struct device *d, struct err *e)
 		.fault = cfg->fault,
 		.report = cfg->report,
 		.report_arg = cfg->arg,
+		.file = cfg->file,
+		.tell = cfg->tell,
 	};
 	unsigned threads = cfg->threads ? cfg->threads : workers_online();
 	int ret;
@@ -113,6 +115,12 @@ static void shared_release(struct shared *s)
 	s->why = NULL;
 }
 
+void device_detach(struct device *d)
+{
+	for (unsigned i = 0; d->cache && i < d->window.used; i++)
+		cache_detach(d->cache, d->window.order[i]);
+}
+
 void device_close(struct device *d)
 {
 	if (!d)
@@ -120,8 +128,7 @@ void device_close(struct device *d)
 	loader_close(d->loader);
 	exec_release(&d->exec);
 	workers_close(d->workers);
-	for (unsigned i = 0; d->cache && i < d->window.used; i++)
-		cache_detach(d->cache, d->window.order[i]);
+	device_detach(d);
 	cache_close(d->cache);
 	window_release(&d->window);
 	for (unsigned i = 0; i < WIRE_MAX_BUFFERS; i++)
@@ -471,6 +478,7 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 		return err_in(e, "soc");
 	d->soc = soc;
 	d->exec.soc = &d->soc;
+	cache_price_upkeep(d->cache, soc.maintenance_bytes_per_s);
 	return 0;
 }
 
@@ -554,9 +562,28 @@ static int take_refs(struct device *d, const struct packet *p, struct err *e)
 		if (!(r->flags & WIRE_REF_INVALIDATE))
 			continue;
 		cache_operator(d->cache, bind_role_name(r->role), -1);
-		cache_invalidate(d->cache, r->addr, r->len, r->cpu_seq);
+		cache_invalidate_by(
+			d->cache, r->addr, r->len, r->cpu_seq, r->by);
 	}
 	return 0;
+}
+
+/* What is refused may be so for what was read stale: then that is told too. */
+static void tell_failure(struct wire_done *done, const struct err *e)
+{
+	char first[sizeof(done->text)], *range;
+	size_t n;
+
+	memcpy(first, done->text, sizeof(first));
+	snprintf(done->text, sizeof(done->text), "%.*s",
+		(int)sizeof(done->text) - 1, e->text);
+	range = strstr(first, ") in ");
+	if (!range)
+		return;
+	range[1] = '\0';
+	n = strlen(done->text);
+	snprintf(done->text + n, sizeof(done->text) - n, " (after a %.80s)",
+		first);
 }
 
 bool device_dispatch(
@@ -588,8 +615,7 @@ bool device_dispatch(
 	done->status = ret;
 	tell_price(d, done);
 	if (ret)
-		snprintf(done->text, sizeof(done->text), "%.*s",
-			(int)sizeof(done->text) - 1, e.text);
+		tell_failure(done, &e);
 	done->counters.busy_ns = clock_ns() - began;
 	return d->loading == loading;
 }

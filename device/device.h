@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct coherence_report;
 struct device;
 struct err;
 struct fault;
@@ -33,6 +34,9 @@ struct device_config {
 	uint64_t va_window;
 	struct fault *fault;                         /* borrowed */
 	void (*report)(void *arg, const char *text); /* coherence check */
+	struct coherence_report *file; /* of it, borrowed; NULL: none */
+	const struct wire_tell
+		*tell;           /* what the host tells it; NULL: nothing */
 	void (*beat)(void *arg); /* any thread: there is progress */
 	void *arg;               /* of both */
 };
@@ -42,6 +46,10 @@ struct device_config {
 int device_open(
 	struct device **out, const struct device_config *, struct err *);
 void device_close(struct device *);
+
+/* Take the caches down: what is dirty is lost, which device_violations then
+ * counts. No request comes any more. */
+void device_detach(struct device *);
 
 /*
  * The host gives a buffer. The descriptor is the device's, on failure too.

@@ -102,6 +102,8 @@ static int open_device(struct server *s, struct err *e)
 		.va_window = s->hello.va_window,
 		.fault = s->opts->fault,
 		.report = report,
+		.file = s->opts->file,
+		.tell = channel_tell(s->channel),
 		.beat = beat,
 		.arg = s,
 	};
@@ -264,6 +266,7 @@ static int serve_host(
 	ret = serve_device(s, e);
 	watch_stop(&s->watch);
 	result->signal = atomic_load(&s->watch.signal);
+	device_detach(s->device); /* what is lost now is lost too */
 	result->violations = device_violations(s->device);
 out_device:
 	device_close(s->device);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct coherence_report;
 struct err;
 struct fault;
 
@@ -17,6 +18,7 @@ struct serve_opts {
 	int fd;             /* connected to the host; -1: listen */
 	const char *listen; /* path of a socket to make */
 	struct fault *fault;
+	struct coherence_report *file; /* of reports; NULL: none */
 	bool sandbox;
 };
 

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/opt.h"
 #include "base/version.h"
+#include "device/coherence_report.h"
 #include "device/fault.h"
 #include "device/serve.h"
 
@@ -22,7 +23,7 @@
 enum exit_status { EXIT_DONE, EXIT_FAILED, EXIT_MISUSE, EXIT_HOST_LOST };
 
 static int64_t opt_fd = -1;
-static const char *opt_listen, *opt_fault;
+static const char *opt_listen, *opt_fault, *opt_report, *opt_suppress;
 static bool opt_man_page, opt_version;
 
 static const struct opt options[] = {
@@ -39,6 +40,18 @@ static const struct opt options[] = {
 		.help = "serve the host at the other end of socket N, which "
 			"it gave us",
 		.max = 1 << 20 },
+	{ .type = OPT_STRING,
+		.name = "coherence-report",
+		.value = &opt_report,
+		.arg = "FILE",
+		.help = "with a host that asks for --coherence check: add a "
+			"JSON object a line to FILE for each report "
+			"(docs/coherence.md)" },
+	{ .type = OPT_STRING,
+		.name = "coherence-suppress",
+		.value = &opt_suppress,
+		.arg = "FILE",
+		.help = "and do not report what a pattern in FILE fits" },
 	{ .type = OPT_FLAG,
 		.letter = 'v',
 		.name = "version",
@@ -131,7 +144,8 @@ static int run(void)
 {
 	const char *off = getenv("TANDEM_NO_SECCOMP");
 	const char *what = opt_fault ? opt_fault : getenv("TANDEM_NPU_FAULT");
-	struct serve_result result;
+	struct serve_result result = { 0 };
+	struct coherence_report *report = NULL;
 	struct fault fault;
 	struct serve_opts opts = {
 		.fd = (int)opt_fd,
@@ -139,11 +153,25 @@ static int run(void)
 		.fault = &fault,
 		.sandbox = !(off && *off && strcmp(off, "0")),
 	};
-	struct err e = { 0 };
+	struct err e = { 0 }, close;
+	int ret;
 
 	if (fault_parse(&fault, what, &e))
 		return misuse(e.text);
-	return finish(serve(&opts, &result, &e), &result, &e);
+	if (opt_report || opt_suppress)
+		ret = coherence_report_open(
+			&report, opt_report, opt_suppress, &e);
+	else
+		ret = 0;
+	opts.file = report;
+	if (!ret)
+		ret = serve(&opts, &result, &e);
+	if (coherence_report_close(report, &close) && !ret) {
+		ret = close.code;
+		e = close;
+		result.met = true;
+	}
+	return finish(ret, &result, &e);
 }
 
 int main(int argc, char **argv)

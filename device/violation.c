@@ -1,78 +1,63 @@
 #include "device/violation.h"
 
+#include "device/coherence_report.h"
+#include "device/violation_text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const kind_name[] = {
-	[VIOLATION_STALE_READ] = "stale read",
-	[VIOLATION_LOST_CPU_WRITE] = "lost write",
-	[VIOLATION_LOST_DEV_WRITE] = "lost write",
-	[VIOLATION_DMA_DIRTY] = "DMA over dirty lines",
-	[VIOLATION_NEEDLESS_INVALIDATE] = "needless maintenance",
-	[VIOLATION_NEEDLESS_CLEAN] = "needless maintenance",
-};
-
-/* What happened, with the request that first touched the line. */
-static const char *const kind_story[] = {
-	[VIOLATION_STALE_READ] =
-		"written by the CPU since request %u loaded it: invalidate it",
-	[VIOLATION_LOST_CPU_WRITE] =
-		"cleaned over what the CPU wrote since request %u loaded it",
-	[VIOLATION_LOST_DEV_WRITE] =
-		"dropped what request %u wrote: clean it first",
-	[VIOLATION_DMA_DIRTY] =
-		"not yet cleaned of what request %u wrote: clean it first",
-	[VIOLATION_NEEDLESS_INVALIDATE] =
-		"invalidated, but not written by the CPU since request %u",
-	[VIOLATION_NEEDLESS_CLEAN] =
-		"cleaned, but not written by the device as of request %u",
-};
-
 void violations_init(struct violations *v,
-	void (*report)(void *arg, const char *text), void *arg)
+	void (*report)(void *arg, const char *text), void *arg,
+	struct coherence_report *file)
 {
 	memset(v, 0, sizeof(*v));
 	v->report = report;
 	v->arg = arg;
+	v->file = file;
+	v->upkeep_bytes_per_s = VIOLATION_UPKEEP_BYTES_PER_S;
 	v->op = "start";
 	v->layer = -1;
 	pthread_mutex_init(&v->lock, NULL);
 }
 
-static void describe(const struct violations *v, char *text, size_t size)
+/* The first of a kind in full, as long as any is shown. */
+static void tell(struct violations *v, const char *sentence)
 {
-	const struct violation *l = &v->last;
-	char story[128], layer[32] = "", cpu[32] = "unknown";
+	char text[VIOLATION_FULL_MAX];
+	size_t n = strlen(sentence);
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	snprintf(story, sizeof(story), kind_story[l->kind], l->loaded);
-#pragma GCC diagnostic pop
-	if (v->layer >= 0)
-		snprintf(layer, sizeof(layer), ", layer %d", v->layer);
-	if (l->cpu_known)
-		snprintf(cpu, sizeof(cpu), "%u", l->cpu_seq);
-	snprintf(text, size,
-		"%s: %s [%" PRIu64 ", %" PRIu64 ") in %s%s: %s"
-		" (CPU bracket %s, device request %u)",
-		kind_name[l->kind], l->buffer, l->from, l->to, v->op, layer,
-		story, cpu, v->request);
+	if (v->of_kind[v->last.kind] > 1 && v->shown >= VIOLATION_SHOWN)
+		return;
+	v->shown++;
+	if (v->of_kind[v->last.kind] > 1) {
+		v->report(v->arg, sentence);
+		return;
+	}
+	memcpy(text, sentence, n);
+	violation_story(
+		&v->last, v->upkeep_bytes_per_s, text + n, sizeof(text) - n);
+	v->report(v->arg, text);
 }
 
 /* The report in the making is complete. */
 static void flush(struct violations *v)
 {
-	char text[VIOLATION_TEXT_MAX];
+	char sentence[VIOLATION_TEXT_MAX];
 
 	if (!v->open)
 		return;
 	v->open = false;
-	describe(v, text, sizeof(text));
+	if (v->file && coherence_report_suppresses(v->file, &v->last))
+		return;
+	violation_sentence(&v->last, sentence, sizeof(sentence));
 	if (!v->in_request++)
-		memcpy(v->first, text, sizeof(text));
-	if (v->total++ < VIOLATION_SHOWN)
-		v->report(v->arg, text);
+		memcpy(v->first, sentence, sizeof(sentence));
+	v->total++;
+	v->of_kind[v->last.kind]++;
+	tell(v, sentence);
+	if (v->file)
+		coherence_report_add(v->file, &v->last, v->upkeep_bytes_per_s);
 }
 
 void violations_release(struct violations *v)
@@ -80,10 +65,10 @@ void violations_release(struct violations *v)
 	char text[80];
 
 	flush(v);
-	if (v->total > VIOLATION_SHOWN) {
+	if (v->total > v->shown) {
 		snprintf(text, sizeof(text),
-			"%" PRIu64 " violations in all, %d shown", v->total,
-			VIOLATION_SHOWN);
+			"%" PRIu64 " violations in all, %" PRIu64 " shown",
+			v->total, v->shown);
 		v->report(v->arg, text);
 	}
 	pthread_mutex_destroy(&v->lock);
@@ -106,18 +91,31 @@ void violations_operator(struct violations *v, const char *op, int layer)
 	v->layer = layer;
 }
 
+/* Whether it goes on where the last one ended. */
+static bool is_more_of(const struct violation *l, const struct violation *new)
+{
+	return l->kind == new->kind && l->to == new->from &&
+		l->buffer == new->buffer && l->cpu_known == new->cpu_known &&
+		l->cpu_seq == new->cpu_seq && l->loaded == new->loaded &&
+		l->before == new->before &&
+		l->before_layer == new->before_layer &&
+		!strcmp(l->cpu_by, new->cpu_by);
+}
+
 void violations_add(struct violations *v, const struct violation *new)
 {
 	struct violation *l = &v->last;
 
 	pthread_mutex_lock(&v->lock);
-	if (v->open && l->kind == new->kind && l->to == new->from &&
-		l->buffer == new->buffer && l->cpu_known == new->cpu_known &&
-		l->cpu_seq == new->cpu_seq && l->loaded == new->loaded) {
+	if (v->open && is_more_of(l, new)) {
 		l->to = new->to;
+		l->evicted += new->evicted;
 	} else {
 		flush(v);
 		*l = *new;
+		l->op = v->op;
+		l->layer = v->layer;
+		l->request = v->request;
 		v->open = true;
 	}
 	pthread_mutex_unlock(&v->lock);

@@ -1,8 +1,11 @@
 /*
  * Reports of broken coherence rules: found by the cache, line by line; told
  * range by range. Neighbouring findings of one kind are merged into one
- * report while they arrive in a row. Only the first VIOLATION_SHOWN reports
- * are passed on; the rest are counted. Passing on is the owner's callback:
+ * report while they arrive in a row. The first of a kind is told in full: who
+ * wrote, who read, both values that could have been seen, and the call that is
+ * missing; VIOLATION_SHOWN reports are told at all, and the rest are counted.
+ * All of them go into the file of reports, if there is one, but for those that
+ * it suppresses, which are counted alone. Telling is the owner's callback:
  * this file prints nothing.
  *
  * Any thread may add (workers find DMA over dirty lines).
@@ -10,21 +13,41 @@
 #ifndef DEVICE_VIOLATION_H
 #define DEVICE_VIOLATION_H
 
+#include "ipc/wire.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define VIOLATION_SHOWN    20
-#define VIOLATION_TEXT_MAX 320
+#define VIOLATION_SHOWN       20
+#define VIOLATION_TEXT_MAX    320 /* a sentence */
+#define VIOLATION_FULL_MAX    1280
+#define VIOLATION_VALUE_BYTES 8
+
+/* What a phone does, as of host/soc: 64 bytes in one of nine cycles. */
+#define VIOLATION_UPKEEP_BYTES_PER_S 10e9
 
 enum violation_kind {
 	VIOLATION_STALE_READ,     /* the device read what the CPU replaced */
-	VIOLATION_LOST_CPU_WRITE, /* a cleaned line ran over the CPU's bytes */
+	VIOLATION_LOST_CPU_WRITE, /* a written line ran over the CPU's bytes */
+	VIOLATION_TORN_LINE,      /* likewise, and neither wrote the other's */
 	VIOLATION_LOST_DEV_WRITE, /* a dirty line was dropped */
-	VIOLATION_DMA_DIRTY,      /* DMA past bytes still in the cache */
+	VIOLATION_UNCLEANED,  /* the request ended, and it was not cleaned */
+	VIOLATION_DMA_DIRTY,  /* DMA past bytes still in the cache */
+	VIOLATION_HELD_WRITE, /* the device wrote into an open bracket */
+	VIOLATION_HELD_READ,  /* and read in one where the CPU writes */
 	VIOLATION_NEEDLESS_INVALIDATE,
 	VIOLATION_NEEDLESS_CLEAN,
+	VIOLATION_KINDS
+};
+
+/* What the cache has from byte `at` of the buffer on, and what memory has, or
+ * had before an eviction. */
+struct violation_values {
+	uint64_t at;
+	unsigned n; /* 0: there are none */
+	uint8_t cached[VIOLATION_VALUE_BYTES], memory[VIOLATION_VALUE_BYTES];
 };
 
 struct violation {
@@ -33,25 +56,41 @@ struct violation {
 	uint64_t from, to;  /* bytes of the buffer, `to` is behind the last */
 	bool cpu_known;
 	uint32_t cpu_seq; /* the CPU's writing bracket, where it was told */
-	uint32_t loaded;  /* request that read or wrote the line before */
+	char cpu_by[WIRE_NAME_BYTES]; /* its function, "": not told */
+	uint32_t loaded;    /* request that read or wrote the line before */
+	const char *before; /* its operator; NULL: not known */
+	int before_layer;
+	uint64_t evicted; /* bytes that memory got from the evictor */
+	struct violation_values values;
+	/* violations_add fills these: where it was found. */
+	const char *op;
+	int layer; /* -1: of no layer */
+	uint32_t request;
 };
+
+struct coherence_report;
 
 struct violations {
 	void (*report)(void *arg, const char *text);
 	void *arg;
+	struct coherence_report *file; /* borrowed; NULL: none */
+	double upkeep_bytes_per_s;
 	pthread_mutex_t lock;
 	bool open; /* `last` may still grow */
 	struct violation last;
 	const char *op; /* operator in progress; layer -1: of no layer */
 	int layer;
 	uint32_t request;
-	uint64_t total;      /* reports in all */
+	uint64_t total; /* reports in all, without those suppressed */
+	uint64_t shown;
+	uint64_t of_kind[VIOLATION_KINDS];
 	uint32_t in_request; /* of this request */
 	char first[VIOLATION_TEXT_MAX];
 };
 
 void violations_init(struct violations *,
-	void (*report)(void *arg, const char *text), void *arg);
+	void (*report)(void *arg, const char *text), void *arg,
+	struct coherence_report *file);
 
 /* Passes on the count of what was not shown. */
 void violations_release(struct violations *);

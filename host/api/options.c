@@ -82,6 +82,12 @@ static const struct opt pair_rows[] = {
 		"what a forgotten cache upkeep does: nothing ({}, the "
 		"default), wrong results (strict), or a report as well and "
 		"exit status 1 (check)", .choices = coherence_names },
+	{ OPT_STRING, 0, "coherence-report", IN(session.coherence_report),
+		"FILE",
+		"with check: add a JSON object a line to FILE for each report "
+		"(docs/coherence.md)" },
+	{ OPT_STRING, 0, "coherence-suppress", IN(session.coherence_suppress),
+		"FILE", "with check: do not report what a pattern in FILE fits" },
 	{ OPT_CHOICE, 0, "doorbell", IN(session.doorbell), NULL,
 		"how a sleeping side is woken (poll: spin, then futex)",
 		.choices = doorbell_names },
@@ -221,6 +227,27 @@ static int apply_shape(
 	return 0;
 }
 
+/* Where they go is the device's: of one that was started by hand too. */
+static int check_reports(const struct session_opts *opts, struct err *e)
+{
+	const char *what = opts->coherence_report ? "report" : "suppress";
+
+	if (!opts->coherence_report && !opts->coherence_suppress)
+		return 0;
+	if (opts->coherence != COHERENCE_CHECK)
+		return err_set(e, EINVAL,
+			"--coherence-%s is for what --coherence check finds; "
+			"add that",
+			what);
+	if (opts->device)
+		return err_set(e, EINVAL,
+			"--coherence-%s is an option of the device, and the "
+			"one at '%s' runs already; give it to tandem-npu "
+			"--listen",
+			what, opts->device);
+	return 0;
+}
+
 int pair_apply(const struct opt_values *values, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
@@ -233,6 +260,8 @@ int pair_apply(const struct opt_values *values, struct session_opts *opts,
 	ret = apply_flash(a, opts, e);
 	if (!ret)
 		ret = apply_clock(a, opts, soc, e);
+	if (!ret)
+		ret = check_reports(opts, e);
 	return ret ? ret : apply_shape(a, opts, e);
 }
 

@@ -44,7 +44,7 @@ check_offers 'tandem ru' run
 check_offered 'tandem help ' run eval
 check_offers 'tandem help detok' detokenize
 check_offered 'tandem run -' --model -m --method --clock --help
-check_offers 'tandem run --coh' --coherence
+check_offers 'tandem run --coherence-r' --coherence-report
 
 # Words of options, from where they are defined.
 run "$TANDEM" run --method no-such -p x

@@ -1,120 +1,9 @@
 #include "tests/harness.h"
 
-#include "base/checked.h"
-#include "base/err.h"
-#include "device/cache.h"
-#include "device/fault.h"
-#include "device/window.h"
+#include "tests/device/cache_bench.h"
 #include "tests/device/rig.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-/* A cache over one window with two buffers; the CPU's side is `cpu`. */
-struct bench {
-	struct window window;
-	struct fault fault;
-	struct cache *cache;
-	struct mapping *m, *dma;
-	uint8_t *cpu, *dma_cpu;
-	uint32_t at, dma_at;
-	char report[64][320];
-	unsigned n_reports;
-	struct wire_counters counters;
-	char text[176];
-};
-
-static void take_report(void *arg, const char *text)
-{
-	struct bench *b = arg;
-
-	assert_true(b->n_reports < ARRAY_LEN(b->report));
-	snprintf(b->report[b->n_reports++], sizeof(b->report[0]), "%s", text);
-}
-
-static struct mapping *put(
-	struct bench *b, const char *name, uint32_t flags, uint8_t **cpu)
-{
-	struct wire_share s = { .bytes = 8192, .flags = flags };
-	struct window_space space;
-	struct mapping *m;
-	struct err e = { 0 };
-	int fd = memfd_create("test", MFD_CLOEXEC);
-
-	snprintf(s.name, sizeof(s.name), "%s", name);
-	assert_int_equal(ftruncate(fd, 8192), 0);
-	*cpu = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_true(*cpu != MAP_FAILED);
-	assert_ok(window_map(&b->window, &s, fd, &m, &space, &e), &e);
-	assert_ok(cache_attach(b->cache, m, &e), &e);
-	close(fd);
-	return m;
-}
-
-static void bench_open(struct bench *b, enum coherence level,
-	uint64_t evict_seed, const char *fault)
-{
-	struct cache_config config = {
-		.level = level,
-		.evict_seed = evict_seed,
-		.fault = &b->fault,
-		.report = take_report,
-		.report_arg = b,
-	};
-	struct err e = { 0 };
-
-	memset(b, 0, sizeof(*b));
-	assert_ok(fault_parse(&b->fault, fault, &e), &e);
-	assert_ok(window_init(&b->window, 16 << 20, 4, &e), &e);
-	assert_ok(cache_open(&b->cache, &config, &b->window, &e), &e);
-	b->m = put(b, "test:io", 0, &b->cpu);
-	b->dma = put(b, "test:dma", WIRE_SHARE_DMA, &b->dma_cpu);
-	b->at = b->m->addr;
-	b->dma_at = b->dma->addr;
-	cache_begin(b->cache, 1);
-}
-
-/* The end of request `seq - 1` and the begin of `seq`. */
-static void next(struct bench *b, uint32_t seq)
-{
-	cache_end(b->cache, &b->counters, b->text, sizeof(b->text));
-	cache_begin(b->cache, seq);
-}
-
-static void bench_close(struct bench *b)
-{
-	cache_detach(b->cache, b->m);
-	cache_detach(b->cache, b->dma);
-	cache_close(b->cache);
-	munmap(b->cpu, 8192);
-	munmap(b->dma_cpu, 8192);
-	window_release(&b->window);
-}
-
-static uint8_t dev_read(struct bench *b, uint32_t off)
-{
-	return *(const uint8_t *)view_read(b->cache, b->at + off, 1);
-}
-
-static void dev_write(struct bench *b, uint32_t off, uint32_t len, uint8_t v)
-{
-	memset(view_write(b->cache, b->at + off, len), v, len);
-}
-
-/* The n-th report says all of these. */
-static void said(struct bench *b, unsigned n, const char *kind,
-	const char *range, const char *op)
-{
-	if (n >= b->n_reports)
-		fail_msg("%u reports, wanted number %u: %s", b->n_reports, n,
-			kind);
-	if (!strstr(b->report[n], kind) || !strstr(b->report[n], range) ||
-		!strstr(b->report[n], op))
-		fail_msg("report %u is '%s', wanted '%s', '%s', '%s'", n,
-			b->report[n], kind, range, op);
-}
 
 /* ---- strict: what a real cache does to the careless ---------------------- */
 
@@ -281,7 +170,8 @@ static void finds_stale_read(void **state)
 		"device request 2");
 	said(&b, 1, "stale read: test:io", "[192, 320)", "rmsnorm, layer 3");
 	assert_int_equal(b.counters.violations, 2);
-	assert_string_equal(b.text, b.report[0]);
+	if (strncmp(b.text, b.report[0], strlen(b.text)))
+		fail_msg("told '%s', not how '%s' begins", b.text, b.report[0]);
 	bench_close(&b);
 	assert_int_equal(b.n_reports, 2);
 }
@@ -356,7 +246,7 @@ static void finds_lost_cpu_write(void **state)
 	cache_operator(b.cache, "kv clean", 5);
 	dev_write(&b, 64, 32, 7);
 	dev_write(&b, 192, 32, 7);
-	b.cpu[64 + 40] = 5;
+	b.cpu[64 + 31] = 5;
 	cache_clean(b.cache, b.at, 256);
 	next(&b, 2);
 	said(&b, 0, "lost write: test:io", "[64, 128)", "kv clean, layer 5");
@@ -374,10 +264,9 @@ static void finds_lost_device_write(void **state)
 	cache_invalidate(b.cache, b.at, 256, 1);
 	next(&b, 2);
 	said(&b, 0, "lost write: test:io", "[64, 192)", "clean it first");
-	dev_write(&b, 8192 - 64, 64, 7); /* and at unmap */
-	next(&b, 3);
+	dev_write(&b, 8192 - 64, 64, 7); /* and at unmap, within a request */
 	bench_close(&b);
-	said(&b, 1, "lost write: test:io", "[8128, 8192)", "device request 3");
+	said(&b, 1, "lost write: test:io", "[8128, 8192)", "device request 2");
 	assert_int_equal(b.n_reports, 2);
 }
 

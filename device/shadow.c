@@ -1,0 +1,466 @@
+#include "device/shadow.h"
+
+#include "device/violation_text.h"
+#include "device/window.h"
+#include "ipc/tell.h"
+#include "shm/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- memory -------------------------------------------------------------- */
+
+static void *reserve(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void unreserve(void *p, size_t bytes)
+{
+	if (p)
+		munmap(p, bytes);
+}
+
+void shadow_release(struct shadow *s)
+{
+	size_t bytes = (size_t)s->lines * LINE;
+
+	unreserve(s->copy, bytes);
+	unreserve(s->base, bytes);
+	unreserve(s->state, s->lines);
+	unreserve(s->note, s->lines * sizeof(*s->note));
+	free(s->dirty.line);
+	free(s->written.line);
+	memset(s, 0, sizeof(*s));
+}
+
+int shadow_init(struct shadow *s, const struct mapping *m, bool check)
+{
+	s->m = m;
+	s->lines = (uint32_t)(m->span / LINE);
+	s->copy = reserve(m->span);
+	s->state = reserve(s->lines);
+	if (check) {
+		s->base = reserve(m->span);
+		s->note = reserve(s->lines * sizeof(*s->note));
+	}
+	if (s->copy && s->state && (!check || (s->base && s->note)))
+		return 0;
+	shadow_release(s);
+	return -1;
+}
+
+/* A list that cannot grow only makes its reader blind to a line. */
+static void list_add(struct line_list *l, uint32_t line)
+{
+	if (l->len == l->cap) {
+		uint32_t cap = l->cap ? l->cap * 2 : 256;
+		uint32_t *p = realloc(l->line, cap * sizeof(*p));
+
+		if (!p)
+			return;
+		l->line = p;
+		l->cap = cap;
+	}
+	l->line[l->len++] = line;
+}
+
+/* ---- reports ------------------------------------------------------------- */
+
+/* The first byte of [r.from, r.to) that the two have otherwise, or r.from. */
+static uint64_t first_other(const uint8_t *a, const uint8_t *b, struct range r)
+{
+	for (uint64_t at = r.from; at < r.to; at++)
+		if (a[at] != b[at])
+			return at;
+	return r.from;
+}
+
+static void take_values(const struct shadow *s, struct violation *v)
+{
+	const struct line_note *n = &s->note[line_of(v->from)];
+	struct violation_values *l = &v->values;
+	uint64_t left;
+
+	/* Where both wrote, what the CPU did is at stake. */
+	l->at = first_other(
+		violation_cpu_wrote(v->kind) && violation_device_wrote(v->kind)
+			? s->base
+			: s->copy,
+		s->m->mem, (struct range){ v->from, v->to });
+	if (v->evicted)
+		l->at = v->from / LINE * LINE + n->was_at;
+	left = v->from / LINE * LINE + LINE - l->at;
+	l->n = left < VIOLATION_VALUE_BYTES ? (unsigned)left
+					    : VIOLATION_VALUE_BYTES;
+	memcpy(l->cached, s->copy + l->at, l->n);
+	memcpy(l->memory, v->evicted ? n->was : s->m->mem + l->at, l->n);
+}
+
+/* Which bracket wrote what memory has: the one that was not listened to, or
+ * one that is open. */
+static void take_cpu(
+	struct upkeep *u, const struct shadow *s, struct violation *v)
+{
+	uint32_t line = line_of(v->from);
+	struct held h;
+
+	if (s->state[line] & LINE_TOLD) {
+		v->cpu_known = true;
+		v->cpu_seq = s->note[line].told;
+		tell_read_name(u->tell, s->note[line].told_by, v->cpu_by);
+	} else if (violation_cpu_wrote(v->kind) &&
+		tell_held(u->tell, s->m->share.generation, v->from, v->to,
+			BUFFER_WRITE, &h)) {
+		v->cpu_known = true;
+		v->cpu_seq = h.cpu_seq;
+		tell_read_name(u->tell, h.by, v->cpu_by);
+	}
+}
+
+static void take_before(struct violation *v, const struct line_op *op)
+{
+	v->loaded = op->request;
+	v->before = op->name;
+	v->before_layer = op->layer;
+}
+
+/* `r` lies in one line. */
+static void report(struct upkeep *u, const struct shadow *s,
+	enum violation_kind kind, struct range r)
+{
+	uint32_t line = line_of(r.from);
+	const struct line_note *n = &s->note[line];
+	uint64_t bytes = s->m->share.bytes;
+	struct violation v = {
+		.kind = kind,
+		.buffer = s->m->share.name,
+		.from = r.from,
+		.to = r.to < bytes ? r.to : bytes,
+	};
+
+	take_before(&v,
+		violation_device_wrote(kind) && kind != VIOLATION_LOST_CPU_WRITE
+			? &n->writer
+			: &n->loader);
+	if (kind == VIOLATION_UNCLEANED && s->state[line] & LINE_EVICTED)
+		v.evicted = v.to - v.from;
+	take_cpu(u, s, &v);
+	take_values(s, &v);
+	violations_add(&u->violations, &v);
+}
+
+void shadow_report_needless(struct upkeep *u, const struct shadow *s,
+	enum violation_kind kind, struct range r)
+{
+	const struct line_note *n = &s->note[line_of(r.from)];
+	struct violation v = {
+		.kind = kind,
+		.buffer = s->m->share.name,
+		.from = r.from,
+		.to = r.to,
+	};
+
+	take_before(&v, &n->writer);
+	if (kind == VIOLATION_NEEDLESS_INVALIDATE) {
+		v.cpu_known = true;
+		v.cpu_seq = n->cpu_seq;
+		v.loaded = n->invalidated;
+	}
+	violations_add(&u->violations, &v);
+}
+
+void shadow_check_held(struct upkeep *u, const struct mapping *m,
+	struct range r, enum violation_kind kind, unsigned access)
+{
+	struct violation v = {
+		.kind = kind,
+		.buffer = m->share.name,
+		.from = r.from,
+		.to = r.to,
+		.cpu_known = true,
+		.before_layer = -1,
+	};
+	struct held h;
+
+	if (!tell_held(u->tell, m->share.generation, r.from, r.to, access, &h))
+		return;
+	if (h.off > v.from)
+		v.from = h.off;
+	if ((uint64_t)h.off + h.len < v.to)
+		v.to = (uint64_t)h.off + h.len;
+	v.cpu_seq = h.cpu_seq;
+	tell_read_name(u->tell, h.by, v.cpu_by);
+	take_before(&v, &u->now);
+	violations_add(&u->violations, &v);
+}
+
+/* Whether memory's bytes are other than when the line came. */
+static bool moved_on(const struct shadow *s, struct range r)
+{
+	return memcmp(s->base + r.from, s->m->mem + r.from, r.to - r.from) != 0;
+}
+
+bool line_differs(const struct shadow *s, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+
+	return memcmp(s->copy + at, s->m->mem + at, LINE) != 0;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static void line_load(struct upkeep *u, struct shadow *s, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+
+	memcpy(s->copy + at, s->m->mem + at, LINE);
+	s->state[line] |= LINE_VALID;
+	if (u->check) {
+		/* From the copy: memory may move on between two looks. */
+		memcpy(s->base + at, s->copy + at, LINE);
+		s->note[line].loader = u->now;
+	}
+}
+
+/* The part of `r` that lies in the line. */
+static struct range within(uint32_t line, struct range r)
+{
+	struct range l = line_range(line);
+
+	return (struct range){ r.from > l.from ? r.from : l.from,
+		r.to < l.to ? r.to : l.to };
+}
+
+/* Read again a line that is there: only check looks whether it may. */
+static void line_reread(
+	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
+{
+	if (s->state[line] & LINE_STALE)
+		return;
+	r = within(line, r);
+	if (s->state[line] & LINE_TOLD || moved_on(s, r)) {
+		report(u, s, VIOLATION_STALE_READ, r);
+		s->state[line] |= LINE_STALE;
+	}
+}
+
+void line_read(
+	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
+{
+	if (!(s->state[line] & LINE_VALID))
+		line_load(u, s, line);
+	else if (u->check)
+		line_reread(u, s, line, r);
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+/* A line that is to be written whole needs no load, only its base. */
+static void line_allocate(struct upkeep *u, struct shadow *s, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+
+	s->state[line] |= LINE_VALID;
+	if (u->check) {
+		memcpy(s->base + at, s->m->mem + at, LINE);
+		s->note[line].loader = u->now;
+	}
+}
+
+static uint64_t bits_of(uint32_t line, struct range r)
+{
+	uint64_t at = (uint64_t)line * LINE, n = r.to - r.from;
+
+	return (n == LINE ? ~0ull : (1ull << n) - 1) << (r.from - at);
+}
+
+static void line_note_write(
+	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
+{
+	struct line_note *n = &s->note[line];
+
+	if (!(s->state[line] & LINE_WRITTEN)) {
+		list_add(&s->written, line);
+		n->bytes = 0;
+	}
+	n->bytes |= bits_of(line, within(line, r));
+	n->writer = u->now;
+	s->state[line] &= (uint8_t) ~(LINE_OWED | LINE_EVICTED);
+}
+
+void line_write(
+	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
+{
+	struct range l = line_range(line);
+
+	if (s->state[line] & LINE_VALID)
+		;
+	else if (l.from < r.from || l.to > r.to)
+		line_load(u, s, line);
+	else
+		line_allocate(u, s, line);
+	if (u->check)
+		line_note_write(u, s, line, r);
+	if (!(s->state[line] & LINE_DIRTY)) {
+		s->n_dirty++;
+		if (u->evicts)
+			list_add(&s->dirty, line);
+	}
+	s->state[line] |= LINE_DIRTY | LINE_WRITTEN;
+}
+
+/* ---- writing back -------------------------------------------------------- */
+
+static void line_undirty(struct shadow *s, uint32_t line)
+{
+	s->state[line] &= (uint8_t)~LINE_DIRTY;
+	if (!--s->n_dirty)
+		s->dirty.len = 0;
+}
+
+/* Memory moved on, and the line goes over it: were bytes of both written? */
+static enum violation_kind who_loses(const struct shadow *s, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+	uint64_t theirs = 0;
+
+	for (unsigned i = 0; i < LINE; i++)
+		if (s->base[at + i] != s->m->mem[at + i])
+			theirs |= 1ull << i;
+	return theirs && !(theirs & s->note[line].bytes)
+		? VIOLATION_TORN_LINE
+		: VIOLATION_LOST_CPU_WRITE;
+}
+
+static void check_write_back(struct upkeep *u, struct shadow *s, uint32_t line)
+{
+	struct range l = line_range(line);
+
+	if (s->state[line] & LINE_TOLD || moved_on(s, l))
+		report(u, s, who_loses(s, line), l);
+	memcpy(s->base + l.from, s->copy + l.from, LINE);
+}
+
+static void line_write_back(struct upkeep *u, struct shadow *s, uint32_t line)
+{
+	size_t at = (size_t)line * LINE;
+
+	if (u->check)
+		check_write_back(u, s, line);
+	memcpy(s->m->mem + at, s->copy + at, LINE);
+	s->state[line] &= (uint8_t)~LINE_TOLD;
+	line_undirty(s, line);
+}
+
+bool line_clean(struct upkeep *u, struct shadow *s, uint32_t line)
+{
+	bool any = (s->state[line] & (LINE_WRITTEN | LINE_OWED)) != 0;
+
+	if (s->state[line] & LINE_DIRTY)
+		line_write_back(u, s, line);
+	s->state[line] &= (uint8_t) ~(LINE_WRITTEN | LINE_OWED | LINE_EVICTED);
+	return any;
+}
+
+/* What memory had, before it is gone: a forgotten clean is told by it. */
+static void note_eviction(struct shadow *s, uint32_t line)
+{
+	struct line_note *n = &s->note[line];
+	struct range l = line_range(line);
+	uint64_t at = first_other(s->copy, s->m->mem, l);
+	uint64_t left = l.to - at;
+
+	n->was_at = (uint8_t)(at - l.from);
+	memcpy(n->was, s->m->mem + at,
+		left < sizeof(n->was) ? left : sizeof(n->was));
+	s->state[line] |= LINE_EVICTED;
+}
+
+bool line_evict(struct upkeep *u, struct shadow *s, uint32_t line)
+{
+	if (!(s->state[line] & LINE_DIRTY))
+		return false;
+	if (u->check)
+		note_eviction(s, line);
+	line_write_back(u, s, line);
+	return true;
+}
+
+/* ---- dropping ------------------------------------------------------------ */
+
+bool line_news(const struct upkeep *u, const struct shadow *s, uint32_t line,
+	uint32_t cpu_seq)
+{
+	const struct line_note *n = &s->note[line];
+
+	return !(s->state[line] & LINE_FRESH) ||
+		n->invalidated == u->now.request ||
+		(int32_t)(cpu_seq - n->cpu_seq) > 0;
+}
+
+/* Dirty, and about to be forgotten; once reported is enough. */
+static void line_lose(struct upkeep *u, struct shadow *s, uint32_t line)
+{
+	if (u->check && !(s->state[line] & LINE_OWED))
+		report(u, s, VIOLATION_LOST_DEV_WRITE, line_range(line));
+	line_undirty(s, line);
+}
+
+void line_drop(
+	struct upkeep *u, struct shadow *s, uint32_t line, uint32_t cpu_seq)
+{
+	if (s->state[line] & LINE_DIRTY)
+		line_lose(u, s, line);
+	else if (u->check && s->state[line] & LINE_WRITTEN)
+		report(u, s, VIOLATION_UNCLEANED, line_range(line));
+	s->state[line] = 0;
+	if (u->check) {
+		s->state[line] = LINE_FRESH;
+		s->note[line].cpu_seq = cpu_seq;
+		s->note[line].invalidated = u->now.request;
+	}
+}
+
+void line_ignore(struct shadow *s, uint32_t line, uint32_t cpu_seq, unsigned by)
+{
+	if (!(s->state[line] & LINE_VALID))
+		return;
+	s->state[line] |= LINE_TOLD;
+	s->note[line].told = cpu_seq;
+	s->note[line].told_by = (uint16_t)by;
+}
+
+void shadow_lose(struct upkeep *u, struct shadow *s)
+{
+	for (uint32_t i = 0; u->check && s->n_dirty && i < s->lines; i++)
+		if (s->state[i] & LINE_DIRTY)
+			line_lose(u, s, i);
+}
+
+/* ---- ranges -------------------------------------------------------------- */
+
+void shadow_check_dma(struct upkeep *u, const struct shadow *s, struct range r)
+{
+	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++)
+		if (s->state[i] & LINE_DIRTY)
+			report(u, s, VIOLATION_DMA_DIRTY, line_range(i));
+}
+
+void shadow_settle(struct upkeep *u, struct shadow *s)
+{
+	for (uint32_t k = 0; k < s->written.len; k++) {
+		uint32_t i = s->written.line[k];
+
+		if (!(s->state[i] & LINE_WRITTEN))
+			continue;
+		report(u, s, VIOLATION_UNCLEANED, line_range(i));
+		s->state[i] &= (uint8_t)~LINE_WRITTEN;
+		s->state[i] |= LINE_OWED;
+	}
+	s->written.len = 0;
+}

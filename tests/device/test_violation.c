@@ -1,0 +1,365 @@
+#include "tests/harness.h"
+
+#include "ipc/tell.h"
+#include "tests/device/cache_bench.h"
+
+#include <string.h>
+
+/*
+ * What is said of each kind of broken rule, to the letter: that, where, who
+ * wrote, who read, both values, and the call that is missing.
+ */
+
+static void said_exactly(struct bench *b, unsigned n, const char *want)
+{
+	if (n >= b->n_reports)
+		fail_msg("%u reports, wanted number %u:\n%s", b->n_reports, n,
+			want);
+	assert_string_equal(b->report[n], want);
+}
+
+/* The CPU writes `len` bytes of `v`, and the device hears of it but for what
+ * a fault leaves out. */
+static void cpu_writes(struct bench *b, uint32_t off, uint32_t len, uint8_t v,
+	uint32_t seq, unsigned by)
+{
+	memset(b->cpu + off, v, len);
+	cache_invalidate_by(b->cache, b->at + off, len, seq, by);
+}
+
+static void names(struct bench *b, unsigned by, const char *function)
+{
+	snprintf(b->wire.name[by - 1], WIRE_NAME_BYTES, "%s", function);
+}
+
+static void tells_of_a_stale_read(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, "drop-invalidate:test:io#2");
+	names(&b, 1, "write_embeddings");
+	cache_operator(b.cache, "hidden_in", -1);
+	cpu_writes(&b, 64, 16, 1, 1, 1);
+	view_read(b.cache, b.at + 64, 16);
+	next(&b, 2);
+	cpu_writes(&b, 72, 2, 0xa5, 2, 1);
+	cache_operator(b.cache, "rmsnorm", 3);
+	view_read(b.cache, b.at + 64, 16);
+	next(&b, 3);
+	said_exactly(&b, 0,
+		"stale read: test:io [64, 80) in rmsnorm, layer 3: written by "
+		"the CPU since request 1 loaded it: invalidate it (CPU bracket "
+		"2, device request 2)\n"
+		"    written by: the CPU, bracket 2, write_embeddings\n"
+		"    read by: the device, request 2, rmsnorm, layer 3\n"
+		"    values: at byte 72 the cache has 01 01 01 01 01 01 01 01, "
+		"memory has a5 a5 01 01 01 01 01 01\n"
+		"    missing: invalidate of test:io [64, 80) before rmsnorm, "
+		"layer 3");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+/* Whom nobody told of: an open bracket names the writer. */
+static void an_open_bracket_names_the_writer(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	names(&b, 2, "poll_state");
+	dev_read(&b, 0);
+	next(&b, 2);
+	b.cpu[0] = 9;
+	b.wire.hold[3] = (struct wire_hold){ BENCH_IO, 2, 0, 4, 7, 2 };
+	cache_operator(b.cache, "rows", -1);
+	dev_read(&b, 0);
+	next(&b, 3);
+	said(&b, 0, "read of a held buffer: test:io", "[0, 1)", "rows");
+	said(&b, 1, "stale read: test:io [0, 1)",
+		"written by: the CPU, bracket 7, poll_state",
+		"the cache has 00 00 00 00 00 00 00 00, memory has 09 00 00");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 2);
+}
+
+static void tells_of_a_lost_write_of_the_cpu(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	cache_operator(b.cache, "kv write", 2);
+	dev_write(&b, 0, 64, 7);
+	b.cpu[5] = 0xee;
+	cache_operator(b.cache, "kv clean", 2);
+	cache_clean(b.cache, b.at, 64);
+	next(&b, 2);
+	said_exactly(&b, 0,
+		"lost write: test:io [0, 64) in kv clean, layer 2: cleaned "
+		"over what the CPU wrote since request 1 loaded it (CPU "
+		"bracket unknown, device request 1)\n"
+		"    written by: the CPU, in a bracket that was not told\n"
+		"    loaded by: the device, request 1, kv write, layer 2\n"
+		"    met by: the device, request 1, kv clean, layer 2\n"
+		"    values: at byte 5 the cache has 07 07 07 07 07 07 07 07, "
+		"memory has ee 00 00 00 00 00 00 00\n"
+		"    missing: invalidate of test:io [0, 64) before kv write, "
+		"layer 2");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+/* A state word and its payload on one line. */
+static void tells_of_a_torn_line(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	cache_operator(b.cache, "hidden_out", -1);
+	dev_write(&b, 128, 4, 7);
+	b.cpu[128 + 60] = 0x55;
+	cache_clean(b.cache, b.at + 128, 4);
+	next(&b, 2);
+	said_exactly(&b, 0,
+		"torn line: test:io [128, 192) in hidden_out: cleaned over "
+		"the CPU's bytes beside those of request 1 (CPU bracket "
+		"unknown, device request 1)\n"
+		"    written by: the CPU, in a bracket that was not told\n"
+		"    written by: the device, request 1, hidden_out\n"
+		"    met by: the device, request 1, hidden_out\n"
+		"    values: at byte 188 the cache has 00 00 00 00, memory has "
+		"55 00 00 00\n"
+		"    missing: invalidate of test:io [128, 192) before "
+		"hidden_out, or a line for each owner");
+	assert_int_equal(b.cpu[128 + 60], 0);
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+static void tells_of_a_dropped_write(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	cache_operator(b.cache, "kv write", 0);
+	dev_write(&b, 64, 64, 3);
+	cache_operator(b.cache, "sync", -1);
+	cache_invalidate(b.cache, b.at + 64, 64, 4);
+	next(&b, 2);
+	said_exactly(&b, 0,
+		"lost write: test:io [64, 128) in sync: dropped what request 1 "
+		"wrote: clean it first (CPU bracket unknown, device request "
+		"1)\n"
+		"    written by: the device, request 1, kv write, layer 0\n"
+		"    met by: the device, request 1, sync\n"
+		"    values: at byte 64 the cache has 03 03 03 03 03 03 03 03, "
+		"memory has 00 00 00 00 00 00 00 00\n"
+		"    missing: clean of test:io [64, 128) after kv write, layer "
+		"0");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+/* The end of the request, not of the mapping, is when a clean is missed; and
+ * once is enough. */
+static void tells_of_a_forgotten_clean(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, "drop-clean:test:io#1");
+	cache_operator(b.cache, "kv write", 4);
+	dev_write(&b, 64, 128, 3);
+	cache_operator(b.cache, "kv clean", 4);
+	cache_clean(b.cache, b.at + 64, 128);
+	next(&b, 2);
+	assert_int_equal(b.counters.violations, 1);
+	said_exactly(&b, 0,
+		"lost write: test:io [64, 192) in completion: not cleaned of "
+		"what request 1 wrote: clean it (CPU bracket unknown, device "
+		"request 1)\n"
+		"    written by: the device, request 1, kv write, layer 4\n"
+		"    met by: the CPU, once request 1 is answered\n"
+		"    values: at byte 64 the cache has 03 03 03 03 03 03 03 03, "
+		"memory has 00 00 00 00 00 00 00 00\n"
+		"    missing: clean of test:io [64, 192) after kv write, layer "
+		"4");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+/* An eviction repairs it by chance: memory is right, and it is told. */
+static void tells_of_a_clean_that_the_evictor_made_up_for(void **state)
+{
+	struct bench b;
+	unsigned i = 0;
+
+	bench_open(&b, COHERENCE_CHECK, harness_seed(), NULL);
+	cache_operator(b.cache, "kv write", 1);
+	dev_write(&b, 0, 64, 6);
+	while (b.cpu[0] != 6 && i++ < 100)
+		cache_operator(b.cache, "silu", 1);
+	assert_int_equal(b.cpu[0], 6);
+	next(&b, 2);
+	said_exactly(&b, 0,
+		"lost write: test:io [0, 64) in completion: not cleaned of "
+		"what request 1 wrote: clean it (CPU bracket unknown, device "
+		"request 1)\n"
+		"    written by: the device, request 1, kv write, layer 1\n"
+		"    met by: the CPU, once request 1 is answered\n"
+		"    values: at byte 0 the cache has 06 06 06 06 06 06 06 06, "
+		"memory had 00 00 00 00 00 00 00 00\n"
+		"    the evictor: wrote 64 of 64 bytes back, by chance\n"
+		"    missing: clean of test:io [0, 64) after kv write, layer "
+		"1");
+	/* A late clean is none too many. */
+	cache_clean(b.cache, b.at, 64);
+	next(&b, 3);
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+static void tells_of_dma_over_dirty_lines(void **state)
+{
+	uint8_t tcm[128];
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	cache_operator(b.cache, "kv write", 1);
+	dev_write(&b, 64, 64, 9);
+	cache_operator(b.cache, "gate", 1);
+	dma_read(b.cache, b.at, 128, tcm);
+	assert_int_equal(tcm[64], 0);
+	cache_clean(b.cache, b.at + 64, 64);
+	next(&b, 2);
+	said_exactly(&b, 0,
+		"DMA over dirty lines: test:io [64, 128) in gate, layer 1: not "
+		"yet cleaned of what request 1 wrote: clean it first (CPU "
+		"bracket unknown, device request 1)\n"
+		"    written by: the device, request 1, kv write, layer 1\n"
+		"    met by: the device, request 1, gate, layer 1, by DMA\n"
+		"    values: at byte 64 the cache has 09 09 09 09 09 09 09 09, "
+		"memory has 00 00 00 00 00 00 00 00\n"
+		"    missing: clean of test:io [64, 128) after kv write, layer "
+		"1, before gate, layer 1");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+/* By the host's own half of ipc/tell.h, from a real buffer's brackets. */
+static void tells_of_a_write_to_a_held_buffer(void **state)
+{
+	struct tell host;
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	tell_init(&host);
+	tell_to(&host, &b.wire);
+	b.wire.hold[0] = (struct wire_hold){ BENCH_IO, 1, 96, 64, 0,
+		tell_name(&host, "read_hidden") };
+	cache_operator(b.cache, "hidden_out", -1);
+	dev_write(&b, 0, 128, 5);
+	dev_read(&b, 100); /* which a reader may */
+	cache_clean(b.cache, b.at, 128);
+	next(&b, 2);
+	said_exactly(&b, 0,
+		"write to a held buffer: test:io [96, 128) in hidden_out: "
+		"written while the CPU has it in an open bracket (CPU bracket "
+		"0, device request 1)\n"
+		"    held by: the CPU, bracket 0, read_hidden\n"
+		"    written by: the device, request 1, hidden_out\n"
+		"    met by: the device, request 1, hidden_out\n"
+		"    missing: end of the CPU's bracket of test:io [96, 128) "
+		"before hidden_out");
+	tell_release(&host);
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+/* A staging slot that is being filled: DMA has no cache to forget. */
+static void tells_of_a_read_of_a_held_buffer(void **state)
+{
+	uint8_t tcm[64];
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	names(&b, 1, "fill_next");
+	b.wire.hold[WIRE_HOLDS - 1] =
+		(struct wire_hold){ BENCH_DMA, 2, 0, 4096, 6, 1 };
+	cache_operator(b.cache, "q", 0);
+	dma_read(b.cache, b.dma_at + 4096, 64, tcm); /* behind it */
+	dma_read(b.cache, b.dma_at + 64, 64, tcm);
+	next(&b, 2);
+	said_exactly(&b, 0,
+		"read of a held buffer: test:dma [64, 128) in q, layer 0: read "
+		"while the CPU has it open for writing (CPU bracket 6, device "
+		"request 1)\n"
+		"    written by: the CPU, bracket 6, fill_next\n"
+		"    read by: the device, request 1, q, layer 0\n"
+		"    missing: end of the CPU's bracket of test:dma [64, 128) "
+		"before q, layer 0");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 1);
+}
+
+static void tells_of_needless_maintenance(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	cache_invalidate(b.cache, b.at, 100, 3);
+	next(&b, 2);
+	cache_operator(b.cache, "sync", -1);
+	cache_invalidate(b.cache, b.at, 100, 3);
+	next(&b, 3);
+	said_exactly(&b, 0,
+		"needless maintenance: test:io [0, 100) in sync: invalidated, "
+		"but not written by the CPU since request 1 (CPU bracket 3, "
+		"device request 2)\n"
+		"    to be saved: 128 bytes, about 0.013 us of a phone");
+	cache_price_upkeep(b.cache, 1e6);
+	cache_operator(b.cache, "kv clean", 0);
+	cache_clean(b.cache, b.at + 128, 64);
+	next(&b, 4);
+	said_exactly(&b, 1,
+		"needless maintenance: test:io [128, 192) in kv clean, layer "
+		"0: cleaned, but not written by the device as of request 0 "
+		"(CPU bracket unknown, device request 3)\n"
+		"    to be saved: 64 bytes, about 64.000 us of a phone");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 2);
+}
+
+/* Only the first of a kind is told in full. */
+static void later_ones_are_a_sentence(void **state)
+{
+	struct bench b;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	dev_write(&b, 0, 64, 1);
+	next(&b, 2);
+	dev_write(&b, 128, 64, 1);
+	next(&b, 3);
+	assert_non_null(strchr(b.report[0], '\n'));
+	said_exactly(&b, 1,
+		"lost write: test:io [128, 192) in completion: not cleaned of "
+		"what request 2 wrote: clean it (CPU bracket unknown, device "
+		"request 2)");
+	bench_close(&b);
+	assert_int_equal(b.n_reports, 2);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(tells_of_a_stale_read),
+	cmocka_unit_test(an_open_bracket_names_the_writer),
+	cmocka_unit_test(tells_of_a_lost_write_of_the_cpu),
+	cmocka_unit_test(tells_of_a_torn_line),
+	cmocka_unit_test(tells_of_a_dropped_write),
+	cmocka_unit_test(tells_of_a_forgotten_clean),
+	cmocka_unit_test(tells_of_a_clean_that_the_evictor_made_up_for),
+	cmocka_unit_test(tells_of_dma_over_dirty_lines),
+	cmocka_unit_test(tells_of_a_write_to_a_held_buffer),
+	cmocka_unit_test(tells_of_a_read_of_a_held_buffer),
+	cmocka_unit_test(tells_of_needless_maintenance),
+	cmocka_unit_test(later_ones_are_a_sentence),
+};
+
+TEST_MAIN(tests)
