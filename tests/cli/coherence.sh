@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# What the checker of coherence tells both sides: a call of upkeep that is left
+# out is named, the host and the device fail, the file of reports says all of it,
+# and what a pattern fits is not reported. What a report must say to the letter is
+# tests/device/test_violation.c's.
+. "$(dirname "$0")/lib.sh"
+
+model=$tmp/tiny.gguf
+reports=$tmp/reports.jsonl
+run_ok "$TANDEM" synth --like tiny -o "$model"
+
+generate() { # OPTION...
+  run "$TANDEM" run -m "$model" -p 'Once upon a time' -n 8 --ignore-eos --ids \
+    --coherence check "$@"
+}
+kinds() { # the violations of the file: kind, buffer and missing call
+  sed -n 's/.*"report":"violation","kind":"\([^"]*\)","buffer":"\([^"]*\)".*"missing":"\([^"[]*\).*/\1, \2, \3/p' \
+    "$reports" | sort -u
+}
+
+generate
+check_eq 'status' "$status" 0
+check_eq 'stderr' "$err" ''
+want=$out
+
+# ---- each side's call, left out ------------------------------------------------
+# With the evictor and without: what it wrote back by chance is told as well.
+for seed in 0 1 2; do
+  rm -f "$reports"
+  TANDEM_NPU_FAULT=drop-clean:tandem:kv#3 generate --evict-seed $seed \
+    --coherence-report "$reports"
+  check_eq "status without a clean, seed $seed" "$status" 1
+  check_eq "ids without a clean, seed $seed" "$out" "$want"
+  check_has 'stderr' "$err" 'tandem-npu: check: lost write: tandem:kv'
+  check_has 'stderr' "$err" '    missing: clean of tandem:kv ['
+  check_has 'stderr' "$err" 'tandem: 1 violation of the coherence contract'
+  check_eq "reports, seed $seed" "$(kinds)" \
+    'lost write, tandem:kv, clean of tandem:kv '
+done
+rm -f "$reports"
+TANDEM_NPU_FAULT=drop-invalidate:tandem:io#8 generate \
+  --coherence-report "$reports"
+check_eq 'status without an invalidation' "$status" 1
+check_has 'stderr' "$err" 'stale read: tandem:io'
+check_has 'stderr' "$err" '    written by: the CPU, bracket '
+check_has 'stderr' "$err" ', write_embeddings'
+check_has 'reports' "$(kinds)" \
+  'stale read, tandem:io, invalidate of tandem:io '
+check_has 'reports' "$(cat "$reports")" '"site":"write_embeddings"'
+
+# What is refused because it was read stale says both.
+TANDEM_NPU_FAULT=drop-invalidate generate
+check_eq 'status without any invalidation' "$status" 1
+check_has 'stderr' "$err" '(after a stale read: tandem:io ['
+check_lacks 'stderr' "$err" 'not told'
+
+# ---- a device that listens -----------------------------------------------------
+rm -f "$reports"
+TANDEM_NPU_FAULT=drop-clean:tandem:io#2 "$TANDEM_NPU" --listen "$tmp/npu" \
+  --coherence-report "$reports" 2>"$tmp/device" &
+generate --device "$tmp/npu"
+check_eq 'status of the host' "$status" 1
+status=0
+wait $! || status=$?
+check_eq 'status of the device' "$status" 1
+check_eq 'reports' "$(kinds)" 'lost write, tandem:io, clean of tandem:io '
+
+# ---- suppressed ----------------------------------------------------------------
+cat >"$tmp/rules" <<'END'
+# of the cache, whatever it is
+*: tandem:kv: *
+END
+rm -f "$reports"
+TANDEM_NPU_FAULT=drop-clean:tandem:kv#3 generate \
+  --coherence-report "$reports" --coherence-suppress "$tmp/rules"
+check_eq 'status of what is suppressed' "$status" 0
+check_eq 'stderr of what is suppressed' "$err" ''
+check_has 'summary' "$(tail -n 1 "$reports")" '"violations":0,"suppressed":1'
+
+# ---- what makes no sense -------------------------------------------------------
+run "$TANDEM" run -m "$model" -p x -n 1 --coherence-report "$reports"
+check_has 'stderr without check' "$err" '--coherence check'
+checks=$((checks + 1))
+[ "$status" -ne 0 ] || fail 'a file of reports without --coherence check'
+generate --device "$tmp/npu" --coherence-report "$reports"
+check_has 'stderr with --device' "$err" 'tandem-npu --listen'
+generate --coherence-suppress "$tmp/none"
+check_has 'stderr of no rules' "$err" "suppressions '$tmp/none'"
+checks=$((checks + 1))
+[ "$status" -ne 0 ] || fail 'rules that are not there were read'
+finish

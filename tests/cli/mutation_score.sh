@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# A sample of what scripts/mutation-score does in full: calls of upkeep are left
+# out, and the checker names each or shows that it was needless; and without any
+# left out it names none.
+. "$(dirname "$0")/lib.sh"
+
+command -v python3 >/dev/null || skip 'no python3'
+export TANDEM_MODELS=$root/flash/models
+
+score() { # OPTION...
+  run scripts/mutation-score "$@"
+  check_eq "status of mutation-score $*" "$status" 0
+  check_eq "stderr of mutation-score $*" "$err" ''
+  [ "$status" -eq 0 ] || cat "$tmp/out"
+}
+few='autoregressive;autoregressive, swap;flash-ar, streamed'
+score --cases "$few" --sample 16
+check_has 'the score' "$out" '16 of 16 calls left out: '
+check_lacks 'the score' "$out" ' 0 named'
+score --cases "$few" --evict-seeds 2
+check_has 'false alarms' "$out" '0 false alarms in 6 runs'
+
+# A checker that is silent has no score: every call is missed.
+cat >"$tmp/deaf" <<END
+#!/bin/sh
+unset TANDEM_NPU_FAULT
+exec "$TANDEM_NPU" "\$@"
+END
+chmod +x "$tmp/deaf"
+run env TANDEM_NPU="$tmp/deaf" scripts/mutation-score --cases autoregressive \
+  --sample 2
+check_eq 'status of a score of nothing' "$status" 1
+check_has 'stdout' "$out" '0 of 2 calls left out'
+run scripts/mutation-score --cases none
+check_eq 'status of no such case' "$status" 2
+finish
