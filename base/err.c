@@ -50,3 +50,10 @@ int err_in(struct err *e, const char *fmt, ...)
 	snprintf(e->text + n, sizeof(e->text) - n, ": %s", was);
 	return e->code;
 }
+
+void err_plain(char *text)
+{
+	for (char *p = text; *p; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+}

@@ -40,4 +40,11 @@ int err_sys(struct err *e, int code, const char *fmt, ...)
 int err_in(struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/*
+ * Another process's text on its way into a sentence: whatever is not a
+ * printable character of ASCII becomes '?', so that no terminal takes it for an
+ * order and no line is made to look like two.
+ */
+void err_plain(char *text);
+
 #endif

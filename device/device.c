@@ -16,7 +16,6 @@
 #include "tensor/kern.h"
 #include "tensor/soc.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,9 +163,7 @@ uint64_t device_violations(const struct device *d)
 static void tidy_name(struct wire_share *s)
 {
 	s->name[sizeof(s->name) - 1] = '\0';
-	for (char *p = s->name; *p; p++)
-		if (!isprint((unsigned char)*p))
-			*p = '?';
+	err_plain(s->name);
 }
 
 static int check_share(const struct wire_share *s, int fd, struct err *e)
@@ -174,6 +171,10 @@ static int check_share(const struct wire_share *s, int fd, struct err *e)
 	if (s->flags & ~WIRE_SHARE_DMA)
 		return err_set(
 			e, EINVAL, "share: flags 0x%x are unknown", s->flags);
+	if (fd < 0)
+		return err_set(e, EBADF,
+			"share: its descriptor did not arrive (was none sent, "
+			"or has the device too many open? see ulimit -n)");
 	return buffer_check_fd(fd, s->bytes, e);
 }
 

@@ -52,9 +52,9 @@ void device_close(struct device *);
 void device_detach(struct device *);
 
 /*
- * The host gives a buffer. The descriptor is the device's, on failure too.
- * There is no answer to a share: if it cannot be used, mapping it will say
- * why.
+ * The host gives a buffer. The descriptor (-1: none came) is the device's, on
+ * failure too. There is no answer to a share: if it cannot be used, mapping it
+ * will say why.
  */
 void device_share(struct device *, const struct wire_share *, int fd);
 

@@ -35,7 +35,8 @@ struct packet {
  * Host: create the control memfd and doorbells, shake hands over `link_fd`
  * (which the channel takes, on failure too), waiting at most 5 s. The
  * caller fills *hello but for op, magic, version and host_pid. On success
- * *welcome is what the device answered, with status 0.
+ * *welcome is what the device answered, with status 0. -EPERM, before anything
+ * was sent, when the other process is another user's.
  */
 int channel_connect(struct channel **out, int link_fd,
 	const struct wire_hello *hello, struct wire_welcome *welcome,
@@ -43,7 +44,8 @@ int channel_connect(struct channel **out, int link_fd,
 
 /*
  * Device: receive and check the host's hello. The caller then sets itself up
- * and answers once with channel_welcome; a non-zero status refuses.
+ * and answers once with channel_welcome; a non-zero status refuses. On failure
+ * the host has been told why, as far as it listens.
  */
 int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	struct err *);
@@ -97,8 +99,11 @@ int channel_loss(int code, struct err *);
 
 /*
  * Device: the next message on the link, without waiting. 1: *share and *fd
- * (the caller's), 0: none, -ECONNRESET: the host said goodbye, -EPIPE: it is
- * gone without, -EPROTO.
+ * (the caller's; -1 when none came with it), 0: none, -ECONNRESET: the host
+ * said goodbye, -EPIPE: it is gone without, -EPROTO: it is neither.
+ *
+ * What the share says is not looked at: a share that lies must fail alone,
+ * and only its receiver can answer the WIRE_MAP that it is for.
  */
 int channel_next_share(
 	struct channel *, struct wire_share *share, int *fd, struct err *);

@@ -77,7 +77,7 @@ static struct ring_shared *ring_at(struct channel *c, uint32_t offset)
 static struct doorbell bell(const struct channel *c, _Atomic uint32_t *index,
 	_Atomic uint32_t *waits, int fd)
 {
-	return (struct doorbell){ c->kind, index, waits, fd };
+	return (struct doorbell){ c->kind, index, waits, fd, 0 };
 }
 
 /* Attach both rings from our side and aim the doorbells. */
@@ -181,6 +181,8 @@ static int welcome_check(struct wire_welcome *w, size_t len, struct err *e)
 			len, sizeof(*w));
 	w->kern[sizeof(w->kern) - 1] = '\0';
 	w->text[sizeof(w->text) - 1] = '\0';
+	err_plain(w->kern);
+	err_plain(w->text);
 	/* Its code is not ours: -EPIPE here would say that it is gone. */
 	if (w->status)
 		return err_set(e, w->status == -ENOMEM ? ENOMEM : EPROTO,
@@ -244,7 +246,9 @@ int channel_connect(struct channel **out, int link_fd,
 	c->host = true;
 	c->kind = (enum doorbell_kind)h.doorbell;
 	c->spin_ns = h.spin_us * 1000ull;
-	ret = doorbells_create(c, peer, e);
+	ret = link_check_user(c->link, e);
+	if (!ret)
+		ret = doorbells_create(c, peer, e);
 	if (!ret)
 		ret = control_create(c, &control, e);
 	if (ret)
@@ -429,7 +433,9 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 			HANDSHAKE_MS / 1000);
 	if (ret)
 		goto fail;
-	ret = hello_check(hello, len, e);
+	ret = link_check_user(c->link, e);
+	if (!ret)
+		ret = hello_check(hello, len, e);
 	if (!ret)
 		ret = hello_apply(c, hello, fds, n_fds, e);
 	for (unsigned i = 0; i < WIRE_FD_COUNT; i++)

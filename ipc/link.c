@@ -146,6 +146,21 @@ pid_t link_peer_pid(int fd)
 	return cred.pid == getpid() ? 0 : cred.pid;
 }
 
+int link_check_user(int fd, struct err *e)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return err_sys(e, errno, "cannot tell whose process this is");
+	if (cred.uid == geteuid())
+		return 0;
+	return err_set(e, EPERM,
+		"the process at the other end belongs to user %u, this one to "
+		"user %u; host and device must be of one user",
+		(unsigned)cred.uid, (unsigned)geteuid());
+}
+
 /* ---- messages ------------------------------------------------------------ */
 
 union control {
@@ -278,17 +293,16 @@ int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 		if (ret)
 			return err_sys(e, -ret, "cannot wait for a message");
 	}
+	*len = (size_t)n;
 	total = take_fds(&m, fds, max_fds);
 	lost = m.msg_flags & MSG_CTRUNC && total < LINK_MAX_FDS;
 	if (!(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && total <= max_fds) {
-		*len = (size_t)n;
 		*n_fds = total;
 		if (n)
 			return 0;
 	}
 	for (unsigned i = 0; i < total && i < max_fds; i++)
 		fd_close(&fds[i]);
-	*n_fds = 0;
 	/* Room was left for it in our buffer, but not in our table. */
 	if (lost)
 		return err_set(e, EMFILE,

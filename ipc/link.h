@@ -29,6 +29,10 @@ int link_connect(const char *path, int *fd, struct err *);
 /* The process at the other end (SO_PEERCRED), 0 when not known. */
 pid_t link_peer_pid(int fd);
 
+/* 0, or -EPERM when the process at the other end is another user's: what goes
+ * over a link is memory, and a path in /tmp says nothing of who listens. */
+int link_check_user(int fd, struct err *);
+
 /* 0, or -EPIPE when the peer is gone, or another -errno. */
 int link_send(int fd, const void *msg, size_t len, const int *fds,
 	unsigned n_fds, struct err *);
@@ -38,7 +42,7 @@ int link_send(int fd, const void *msg, size_t len, const int *fds,
  * within timeout_ms (0: do not wait, -1: for ever); -EPIPE when the peer is
  * gone; -EPROTO when it was too long or carried more than max_fds
  * descriptors (which are then closed); -EMFILE when this process may not
- * have as many more as it carried.
+ * have as many more as it carried, with the message but no descriptor.
  */
 int link_recv(int fd, void *msg, size_t cap, size_t *len, int *fds,
 	unsigned max_fds, unsigned *n_fds, int timeout_ms, struct err *);

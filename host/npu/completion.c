@@ -143,6 +143,8 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 	memcpy(done, p->msg, sizeof(*done));
 	ret = check_words(done, r, e);
 	if (!ret)
+		err_plain(done->text);
+	if (!ret)
 		ret = check_counters(&done->counters, opened_ns, e);
 	if (!ret)
 		ret = check_price(done, priced, e);

@@ -76,6 +76,18 @@ static void long_text_is_cut(void **state)
 		assert_int_equal(at.fence[i], 0x55);
 }
 
+static void plain_text_gives_no_orders(void **state)
+{
+	char text[] = "a ~\x1b[2J\n\t\x7f\x9b\xc3\xa4.", none[] = "";
+
+	err_plain(text);
+	assert_string_equal(text,
+		"a ~?[2J?????"
+		"?.");
+	err_plain(none);
+	assert_string_equal(none, "");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(sets_code_and_text),
 	cmocka_unit_test(a_loss_is_no_errno),
@@ -83,6 +95,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(puts_where_in_front),
 	cmocka_unit_test(null_is_allowed),
 	cmocka_unit_test(long_text_is_cut),
+	cmocka_unit_test(plain_text_gives_no_orders),
 };
 
 TEST_MAIN(tests)

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* ---- packets there and back ---------------------------------------- */
@@ -421,55 +422,67 @@ static void test_share_and_goodbye(void **state)
 	buffer_close(b);
 }
 
-static void test_share_refusals(void **state)
+/* What is no share is the end; what a share says is for its receiver. */
+static void test_not_a_share(void **state)
 {
 	static const struct {
 		const char *says;
-		size_t at, size;
-		uint64_t value;
+		uint32_t op;
+		size_t len;
 	} bad[] = {
-		{ "op 9", offsetof(struct wire_share, op), 4, 9 },
-		{ "share.buffer is 1024", offsetof(struct wire_share, buffer),
-			4, 1024 },
-		{ "share.flags 0x3", offsetof(struct wire_share, flags), 4, 3 },
-		{ "8192 were announced", offsetof(struct wire_share, bytes), 8,
-			8192 },
-		{ "0 bytes", offsetof(struct wire_share, bytes), 8, 0 },
-		{ "1073741825", offsetof(struct wire_share, bytes), 8,
-			BUFFER_MAX + 1 },
-		{ "share.name", offsetof(struct wire_share, name) + 31, 1, 1 },
+		{ "56 bytes with op 9", 9, sizeof(struct wire_share) },
+		{ "48 bytes with op 3", WIRE_SHARE, 48 },
+		{ "56 bytes with op 4", WIRE_BYE, sizeof(struct wire_share) },
 	};
 	struct err e = { 0 };
 	struct buffer *b;
 	struct ends x;
 
 	assert_ok(buffer_create(&b, "kv", 4096, 0, &e), &e);
-	for (size_t i = 0; i < 9; i++) {
-		struct wire_share s = { .op = WIRE_SHARE, .bytes = 4096 }, got;
-		size_t len = sizeof(s);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct wire_share s = { .op = bad[i].op }, got;
 		int mine = buffer_fd(b), fd;
-		const char *says;
 
-		memset(s.name, 'x', 31);
-		if (i < 7)
-			memcpy((char *)&s + bad[i].at, &bad[i].value,
-				bad[i].size);
-		if (i == 8)
-			len -= 8;
-		says = i < 7     ? bad[i].says
-			: i == 7 ? "without a descriptor"
-				 : "48 bytes";
 		ends_open(&x, DOORBELL_POLL);
-		assert_ok(link_send(x.host->link, &s, len, &mine, i != 7, &e),
+		assert_ok(link_send(x.host->link, &s, bad[i].len, &mine, 1, &e),
 			&e);
 		assert_int_equal(
 			channel_next_share(x.device, &got, &fd, &e), -EPROTO);
 		assert_int_equal(fd, -1);
-		if (!strstr(e.text, says))
-			fail_msg("'%s' does not say '%s'", e.text, says);
+		if (!strstr(e.text, bad[i].says))
+			fail_msg("'%s' does not say '%s'", e.text, bad[i].says);
 		ends_close(&x);
 	}
 	buffer_close(b);
+}
+
+/* Without its descriptor, be it that none was sent or that none fits here. */
+static void test_share_without_descriptor(void **state)
+{
+	struct wire_share s = { .op = WIRE_SHARE, .buffer = 5 }, got;
+	struct rlimit was, full;
+	struct err e = { 0 };
+	struct ends x;
+	int fd, mine, ret;
+
+	ends_open(&x, DOORBELL_POLL);
+	assert_ok(link_send(x.host->link, &s, sizeof(s), NULL, 0, &e), &e);
+	assert_int_equal(channel_next_share(x.device, &got, &fd, &e), 1);
+	assert_int_equal(fd, -1);
+	assert_int_equal(got.buffer, 5);
+	mine = dup(0);
+	assert_ok(link_send(x.host->link, &s, sizeof(s), &mine, 1, &e), &e);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	full = was;
+	full.rlim_cur = (rlim_t)mine + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &full), 0);
+	ret = channel_next_share(x.device, &got, &fd, &e);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(ret, 1);
+	assert_int_equal(fd, -1);
+	assert_int_equal(got.buffer, 5);
+	close(mine);
+	ends_close(&x);
 }
 
 /* A device has nothing to say over the link once it is welcome. */
@@ -496,7 +509,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_malformed_packet_is_answered),
 	cmocka_unit_test(test_absurd_head_ends_sending),
 	cmocka_unit_test(test_share_and_goodbye),
-	cmocka_unit_test(test_share_refusals),
+	cmocka_unit_test(test_not_a_share),
+	cmocka_unit_test(test_share_without_descriptor),
 	cmocka_unit_test(test_device_must_not_use_link),
 };
 

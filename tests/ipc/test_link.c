@@ -3,7 +3,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "ipc/channel.h"
 #include "ipc/link.h"
+#include "shm/doorbell.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -299,6 +301,63 @@ static void test_peer_pid(void **state)
 	unlink(path);
 }
 
+/* Needs two users, so root: at both ends, and for a channel too. */
+static void test_other_user(void **state)
+{
+	const struct wire_hello hello = { .va_slots = 1,
+		.va_window = WIRE_WINDOW_MIN,
+		.doorbell = DOORBELL_EVENTFD };
+	struct wire_welcome w;
+	struct err e = { 0 };
+	const char *dir;
+	struct channel *c;
+	char path[4200];
+	int listener, fd, status;
+	pid_t child;
+
+	if (geteuid())
+		skip();
+	dir = harness_tmp();
+	snprintf(path, sizeof(path), "%s/npu", dir);
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_ok(link_listen(path, &listener, &e), &e);
+	assert_int_equal(chmod(path, 0666), 0); /* the mode alone is no guard */
+	child = fork();
+	if (!child) {
+		/* By way of its folder: those above may be closed to it. */
+		if (chdir(dir) || setuid(65534) ||
+			link_connect("npu", &fd, NULL))
+			_exit(77);
+		if (link_check_user(fd, &e) != -EPERM ||
+			!strstr(e.text, "user 0") || !strstr(e.text, "65534"))
+			_exit(2);
+		/* A host hands nothing over, not even a hello. */
+		_exit(channel_connect(&c, fd, &hello, &w, &e) == -EPERM ? 0
+									: 3);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_ok(link_accept(listener, &fd, &e), &e);
+	assert_int_equal(link_check_user(fd, &e), -EPERM);
+	assert_int_equal(recv(fd, &status, 1, MSG_DONTWAIT), 0);
+	fd_close(&fd);
+	fd_close(&listener);
+	unlink(path);
+}
+
+static void test_same_user(void **state)
+{
+	struct err e = { 0 };
+	int l[2];
+
+	make_pair(l);
+	assert_ok(link_check_user(l[0], &e), &e);
+	assert_ok(link_check_user(l[1], &e), &e);
+	fd_close(&l[0]);
+	fd_close(&l[1]);
+	assert_int_not_equal(link_check_user(-1, &e), 0);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_message_with_fds),
 	cmocka_unit_test(test_nothing_there),
@@ -311,6 +370,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_not_a_socket),
 	cmocka_unit_test(test_path_too_long),
 	cmocka_unit_test(test_peer_pid),
+	cmocka_unit_test(test_same_user),
+	cmocka_unit_test(test_other_user),
 };
 
 TEST_MAIN(tests)
