@@ -15,7 +15,8 @@ static const int allowed[] = {
 	SCMP_SYS(fstat), SCMP_SYS(newfstatat), /* fstat of newer C libraries */
 	SCMP_SYS(fstatfs), SCMP_SYS(fcntl), SCMP_SYS(close),
 	/* Link, doorbells, messages on standard error. */
-	SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(writev), /* C libraries' */
+	SCMP_SYS(read), SCMP_SYS(preadv2), SCMP_SYS(write),
+	SCMP_SYS(writev), /* C libraries' */
 	SCMP_SYS(recvmsg), SCMP_SYS(recvfrom), SCMP_SYS(sendmsg),
 	SCMP_SYS(sendto), SCMP_SYS(poll), SCMP_SYS(ppoll),
 	/* Threads. */

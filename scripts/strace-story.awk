@@ -253,7 +253,7 @@ function call(s,   part) {
   else if (s ~ /^futex\(/) futex(s)
   else if (s ~ /^write\(1</ && side == "host") text_written(s)
   else if (s ~ /^(write|sendto)\(/ && is_bell(s)) count(side " rings")
-  else if (s ~ /^(read|recvfrom)\(/ && is_bell(s)) {
+  else if (s ~ /^(read|preadv2|recvfrom)\(/ && is_bell(s)) {
     if (s !~ /EAGAIN/) count(side " hears")
   } else if (s ~ /^p?poll\(/ && s !~ /, 0\) += / && polls_bell(s))
     count(side " sleeps")

@@ -9,9 +9,18 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define QUICK_LOOKS 500
+
+/*
+ * Signals merge and one may come for what was seen already, but not so many in
+ * a row. The descriptor of a peer that rings without end (or is no doorbell at
+ * all) is then left alone, and the index looked at this often.
+ */
+#define FALSE_ALARMS 64
+#define NAP_MS       1
 
 const char *const doorbell_names[] = {
 	[DOORBELL_POLL] = "poll",
@@ -109,6 +118,18 @@ static bool moved(const struct doorbell *b, uint32_t seen)
 	return atomic_load_explicit(b->index, memory_order_acquire) != seen;
 }
 
+/*
+ * Without waiting even if the peer, whose file it is too, has cleared
+ * O_NONBLOCK. Linux before 5.8 does not know that of an eventfd.
+ */
+static ssize_t read_now(int fd, void *buf, size_t len)
+{
+	struct iovec iov = { buf, len };
+	ssize_t n = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
+
+	return n < 0 && errno == EOPNOTSUPP ? read(fd, buf, len) : n;
+}
+
 int doorbell_hear(struct doorbell *b)
 {
 	uint64_t buf[32];
@@ -116,7 +137,7 @@ int doorbell_hear(struct doorbell *b)
 
 	switch (b->kind) {
 	case DOORBELL_EVENTFD:
-		n = read(b->fd, buf, sizeof(buf[0]));
+		n = read_now(b->fd, buf, sizeof(buf[0]));
 		break;
 	case DOORBELL_SOCKET:
 		n = recv(b->fd, buf, sizeof(buf), MSG_DONTWAIT);
@@ -143,9 +164,16 @@ static int sleep_on(
 		futex_wait(b->index, seen, timeout_ms < 0 ? NULL : &ts);
 		return 0;
 	}
+	if (b->false_alarms >= FALSE_ALARMS) {
+		p[0].fd = -1;
+		timeout_ms = NAP_MS;
+	}
 	if (poll(p, 2, timeout_ms) < 0 && errno != EINTR)
 		return -errno;
-	return p[0].revents ? doorbell_hear(b) : 0;
+	if (!p[0].revents)
+		return 0;
+	b->false_alarms += !moved(b, seen);
+	return doorbell_hear(b);
 }
 
 static bool spin(const struct doorbell *b, uint32_t seen, uint64_t spin_ns)
@@ -193,5 +221,8 @@ int doorbell_wait(struct doorbell *b, uint32_t seen, uint64_t spin_ns,
 	else
 		ret = doorbell_hear(b);
 	atomic_exchange_explicit(b->waits, 0, memory_order_seq_cst);
-	return moved(b, seen) ? 1 : ret;
+	if (!moved(b, seen))
+		return ret;
+	b->false_alarms = 0;
+	return 1;
 }

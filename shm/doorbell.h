@@ -35,12 +35,18 @@ enum doorbell_kind {
 /* "poll", "eventfd", "socket", NULL: in the enum's order. */
 extern const char *const doorbell_names[];
 
-/* One direction as one side sees it. Plain data; owns nothing. */
+/*
+ * One direction as one side sees it. Plain data; owns nothing. The descriptor
+ * is the peer's as well: no read of it waits, whatever the peer makes of its
+ * O_NONBLOCK, and one that wakes for nothing again and again is not slept on
+ * until the index has moved.
+ */
 struct doorbell {
 	enum doorbell_kind kind;
 	_Atomic uint32_t *index; /* moves when there is something to see */
 	_Atomic uint32_t *waits; /* the sleeper's word */
 	int fd;                  /* eventfd or socket end; -1 for poll */
+	unsigned false_alarms;   /* of it, in a row */
 };
 
 /*

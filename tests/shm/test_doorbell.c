@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* One direction: what rings and what waits, over words in plain memory. */
@@ -321,6 +322,56 @@ static void test_no_lost_wakeup_side_by_side(void **state)
 	line_close(&s.line);
 }
 
+/* The peer's file too: what it makes of O_NONBLOCK stops nobody. */
+static void test_hears_without_waiting(void **state)
+{
+	for (int k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
+		struct line l;
+
+		line_open(&l, (enum doorbell_kind)k);
+		assert_int_equal(fcntl(l.wait_fd, F_SETFL, 0), 0);
+		assert_int_equal(doorbell_hear(&l.wait), 0);
+		assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1), 0);
+		publish(&l);
+		assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
+		assert_int_equal(doorbell_hear(&l.wait), 0);
+		line_close(&l);
+	}
+}
+
+/* How often a wait returns for nothing in a fifth of a second. */
+static unsigned returns_for_nothing(struct line *l)
+{
+	uint64_t until = clock_ns() + 200 * 1000000ull;
+	unsigned n = 0;
+
+	for (; clock_ns() < until; n++)
+		assert_int_equal(doorbell_wait(&l->wait, 0, 0, -1, 50), 0);
+	return n;
+}
+
+/* A descriptor that is always readable does not make its reader spin. */
+static void test_rings_without_end(void **state)
+{
+	struct line l;
+	unsigned n;
+
+	line_open(&l, DOORBELL_EVENTFD);
+	fd_close(&l.wait_fd);
+	l.wait_fd = l.wait.fd =
+		eventfd(1u << 30, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+	n = returns_for_nothing(&l);
+	/* 64 alarms, then a nap of a millisecond each. */
+	if (n > 1000)
+		fail_msg("%u waits in 0.2 s", n);
+	/* What is really there is found, and the doorbell is tried again. */
+	publish(&l);
+	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
+	assert_int_equal(l.wait.false_alarms, 0);
+	close(l.ring_fd);
+	close(l.wait_fd);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_fds),
 	cmocka_unit_test(test_names),
@@ -335,6 +386,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_no_lost_wakeup_side_by_side),
 	cmocka_unit_test(test_no_lost_wakeup_eventfd),
 	cmocka_unit_test(test_no_lost_wakeup_socket),
+	cmocka_unit_test(test_hears_without_waiting),
+	cmocka_unit_test(test_rings_without_end),
 };
 
 TEST_MAIN(tests)
