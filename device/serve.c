@@ -5,21 +5,29 @@
 #include "device/device.h"
 #include "device/exec.h"
 #include "device/fault.h"
+#include "device/listen.h"
 #include "device/sandbox.h"
 #include "device/watch.h"
 #include "ipc/channel.h"
 #include "ipc/link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* How often an idle device looks at its flags; a load's completion is
  * looked for more often. */
 #define IDLE_MS    100
 #define LOADING_MS 1
+
+/* A device whose host has gone ends by itself within a third of a second. */
+#define CHILD_END_MS 2000
 
 struct server {
 	const struct serve_opts *opts;
@@ -43,51 +51,6 @@ static void beat(void *arg)
 static void report(void *arg, const char *text)
 {
 	fprintf(stderr, "tandem-npu: check: %s\n", text);
-}
-
-/* ---- the connection ---------------------------------------------------- */
-
-/* Wait for somebody at the path. 0 and the link, or *signo set. */
-static int await_host(
-	struct server *s, int listen_fd, int *signo, struct err *e)
-{
-	struct pollfd p[2] = {
-		{ listen_fd, POLLIN, 0 },
-		{ s->signal_fd, POLLIN, 0 },
-	};
-
-	while (poll(p, 2, -1) < 0)
-		if (errno != EINTR)
-			return err_sys(e, errno, "cannot wait for a host");
-	if (p[1].revents) {
-		*signo = watch_take_signal(s->signal_fd);
-		return 0;
-	}
-	return link_accept(listen_fd, &s->link, e);
-}
-
-/*
- * The path goes as soon as one host has said hello, so that nothing is left
- * behind however this ends. Whoever hangs up before that was not a host:
- * another device may only have looked whether somebody listens here.
- */
-static int listen_once(struct server *s, int *signo, struct err *e)
-{
-	const char *path = s->opts->listen;
-	int listen_fd, ret = link_listen(path, &listen_fd, e);
-
-	if (ret)
-		return ret;
-	fprintf(stderr, "tandem-npu: listening at %s\n", path);
-	do {
-		ret = await_host(s, listen_fd, signo, e);
-		if (ret || *signo)
-			break;
-		ret = channel_accept(&s->channel, s->link, &s->hello, e);
-	} while (ret == -EPIPE);
-	unlink(path);
-	fd_close(&listen_fd);
-	return ret;
 }
 
 /* ---- set-up ------------------------------------------------------------ */
@@ -275,6 +238,186 @@ out_channel:
 	return ret;
 }
 
+/* ---- one host after another ------------------------------------------ */
+
+/* A process that serves one host, as seen by the one that listens. */
+struct child {
+	pid_t pid; /* 0: none */
+	int life;  /* hangs up when it ends */
+	int link;  /* to its host: has that gone? */
+	uint32_t host_pid;
+};
+
+/*
+ * The host sees its device's end by this link, which is therefore closed only
+ * once the process is gone: who connects anew then is never told that the old
+ * one is still there.
+ */
+static void child_reap(struct child *c)
+{
+	int status = 0, signo;
+
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	signo = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	if (signo && signo != SIGTERM && signo != SIGINT)
+		fprintf(stderr,
+			"tandem-npu: the device of the host with pid %u was "
+			"killed by signal %d (%s)\n",
+			c->host_pid, signo, strsignal(signo));
+	fd_close(&c->life);
+	fd_close(&c->link);
+	c->pid = 0;
+}
+
+/* It is about to end, or has been asked to: help it when it is slow. */
+static void child_end(struct child *c)
+{
+	struct pollfd p = { c->life, POLLIN, 0 };
+
+	if (poll(&p, 1, CHILD_END_MS) <= 0)
+		kill(c->pid, SIGKILL);
+	child_reap(c);
+}
+
+/* In the new process, which must not outlive the one that was `parent`. */
+static int child_begin(struct listener *l, pid_t parent, struct err *e)
+{
+	listener_close(l);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+		return err_set(e, EPIPE, "the listening tandem-npu is gone");
+	return 0;
+}
+
+/* 1 in the new process, with its own end of `life` left open; 0 in ours. */
+static int child_fork(
+	struct child *c, struct listener *l, struct guest *g, struct err *e)
+{
+	pid_t parent = getpid();
+	int life[2], ret;
+
+	if (pipe2(life, O_CLOEXEC))
+		return err_sys(e, errno, "cannot create a pipe");
+	c->pid = fork();
+	if (!c->pid) {
+		fd_close(&life[0]);
+		ret = child_begin(l, parent, e);
+		if (ret)
+			channel_close(g->channel);
+		return ret ? ret : 1;
+	}
+	fd_close(&life[1]);
+	c->life = life[0];
+	if (c->pid > 0) {
+		c->host_pid = g->hello.host_pid;
+		c->link = fcntl(g->link, F_DUPFD_CLOEXEC, 0);
+		channel_close(g->channel);
+		return 0;
+	}
+	c->pid = 0;
+	ret = err_sys(e, errno, "cannot start a process for a host");
+	fd_close(&c->life);
+	return ret;
+}
+
+/*
+ * A host is there: 1 in a new process that shall serve it. One that is being
+ * served keeps others out; one that has gone does so no longer, even if its
+ * device has not noticed yet.
+ */
+static int admit(struct child *c, struct listener *l, struct guest *g)
+{
+	struct err e = { 0 };
+	int ret;
+
+	if (c->pid && link_hung_up(c->link))
+		child_end(c);
+	if (c->pid) {
+		err_set(&e, EBUSY,
+			"it serves another host (pid %u); wait for that one to "
+			"end, or start another tandem-npu",
+			c->host_pid);
+		guest_refuse(g, -EBUSY, e.text);
+		return 0;
+	}
+	ret = child_fork(c, l, g, &e);
+	if (ret >= 0)
+		return ret;
+	fprintf(stderr, "tandem-npu: %s\n", e.text);
+	guest_refuse(g, ret, e.text);
+	return 0;
+}
+
+/*
+ * Each host has a process of its own, so that whatever becomes of it, a crash
+ * as well, the next one finds a device. 1 in such a process, with the guest;
+ * 0 with *signo set, or -errno: in the one that listens.
+ */
+static int listen_on(
+	struct listener *l, struct guest *g, int *signo, struct err *e)
+{
+	struct child c = { 0 };
+	int ret = 0;
+
+	while (!ret && !*signo) {
+		ret = listener_wait(l, c.pid ? c.life : -1, g, e);
+		if (ret == LISTEN_SIGNAL) {
+			*signo = watch_take_signal(l->signal_fd);
+			ret = 0;
+		} else if (ret == LISTEN_OTHER) {
+			child_reap(&c);
+			ret = 0;
+		} else if (ret == LISTEN_HOST) {
+			ret = admit(&c, l, g);
+		}
+	}
+	if (ret <= 0 && c.pid) {
+		kill(c.pid, SIGTERM);
+		child_end(&c);
+	}
+	return ret;
+}
+
+/* The same for a single host, in this process. */
+static int listen_once(
+	struct listener *l, struct guest *g, int *signo, struct err *e)
+{
+	int ret = listener_wait(l, -1, g, e);
+
+	if (ret == LISTEN_SIGNAL) {
+		*signo = watch_take_signal(l->signal_fd);
+		return 0;
+	}
+	return ret == LISTEN_HOST ? 1 : ret;
+}
+
+/* 1 with s->channel and s->hello of the host to serve. */
+static int listen_for_hosts(struct server *s, int *signo, struct err *e)
+{
+	const char *path = s->opts->listen;
+	pid_t self = getpid();
+	struct listener l;
+	struct guest g;
+	int ret = listener_open(&l, path, s->signal_fd, e);
+
+	if (ret)
+		return ret;
+	fprintf(stderr, "tandem-npu: listening at %s\n", path);
+	ret = s->opts->once ? listen_once(&l, &g, signo, e)
+			    : listen_on(&l, &g, signo, e);
+	/* A new process has closed its copy, and the path is not its own. */
+	if (getpid() == self) {
+		listener_close(&l);
+		unlink(path);
+	}
+	if (ret == 1) {
+		s->channel = g.channel;
+		s->link = g.link;
+		s->hello = g.hello;
+	}
+	return ret;
+}
+
 int serve(const struct serve_opts *opts, struct serve_result *result,
 	struct err *e)
 {
@@ -285,11 +428,13 @@ int serve(const struct serve_opts *opts, struct serve_result *result,
 	ret = watch_signals(&s.signal_fd, e);
 	if (ret)
 		return ret;
-	if (opts->listen)
-		ret = listen_once(&s, &result->signal, e);
-	else
+	if (opts->listen) {
+		ret = listen_for_hosts(&s, &result->signal, e);
+		result->met = ret == 1;
+	} else {
 		ret = channel_accept(&s.channel, s.link, &s.hello, e);
-	result->met = !ret && !result->signal;
+		result->met = !ret;
+	}
 	if (result->met)
 		ret = serve_host(&s, result, e);
 	fd_close(&s.signal_fd);

@@ -3,6 +3,11 @@
  * until the host says goodbye. Requests run on the calling thread; beside it
  * are the workers, the loader, and a watcher that looks only for the host's
  * end and for signals, so that neither has to wait for a long request.
+ *
+ * Where it listens, hosts come one after another, and each is served by a
+ * process of its own that this one forks: confined for good once it is set up,
+ * and gone with its host, whatever that did to it. A second host at the same
+ * time is refused with a sentence (docs/adr/0037).
  */
 #ifndef DEVICE_SERVE_H
 #define DEVICE_SERVE_H
@@ -17,6 +22,7 @@ struct fault;
 struct serve_opts {
 	int fd;             /* connected to the host; -1: listen */
 	const char *listen; /* path of a socket to make */
+	bool once;          /* one host only, and no process beside this */
 	struct fault *fault;
 	struct coherence_report *file; /* of reports; NULL: none */
 	bool sandbox;
@@ -29,11 +35,12 @@ struct serve_result {
 };
 
 /*
- * 0 after a goodbye or a signal; -EPIPE when the host is gone without one;
- * another -errno with *e when something else failed. Violations have been
- * reported on standard error. When the host goes during a long request, or a
- * signal comes, the watcher ends the process itself: with status 3, or
- * 128 + the signal's number.
+ * Returns in each of the processes that listening made, as after fork: the
+ * caller ends by what it returned. 0 after a goodbye or a signal; -EPIPE when
+ * the host is gone without one; another -errno with *e when something else
+ * failed. Violations have been reported on standard error. When the host goes
+ * during a long request, or a signal comes, the watcher ends the process
+ * itself: with status 3, or 128 + the signal's number.
  */
 int serve(const struct serve_opts *, struct serve_result *, struct err *);
 

@@ -24,15 +24,20 @@ enum exit_status { EXIT_DONE, EXIT_FAILED, EXIT_MISUSE, EXIT_HOST_LOST };
 
 static int64_t opt_fd = -1;
 static const char *opt_listen, *opt_fault, *opt_report, *opt_suppress;
-static bool opt_man_page, opt_version;
+static bool opt_once, opt_man_page, opt_version;
 
 static const struct opt options[] = {
 	{ .type = OPT_STRING,
 		.name = "listen",
 		.value = &opt_listen,
 		.arg = "PATH",
-		.help = "make a socket at PATH, serve the first host that "
-			"connects, end" },
+		.help = "make a socket at PATH, serve the hosts that connect, "
+			"one after another" },
+	{ .type = OPT_FLAG,
+		.name = "once",
+		.value = &opt_once,
+		.help = "with --listen: serve one host, in this process, and "
+			"end" },
 	{ .type = OPT_INT,
 		.name = "fd",
 		.value = &opt_fd,
@@ -71,15 +76,20 @@ static const struct opt options[] = {
 
 static const struct opt_command command = {
 	.name = "tandem-npu",
-	.synopsis = "(--listen PATH | --fd N)",
+	.synopsis = "(--listen PATH [--once] | --fd N)",
 	.summary = "the device process of tandem",
 	.details =
 		"Runs the layers of a language model for a tandem process, in "
 		"memory that the two share. tandem starts one by itself; start "
 		"it by hand to have it under a debugger or tracer of its own:\n"
 		"\n"
-		"  strace -f tandem-npu --listen /tmp/npu &\n"
+		"  strace -f tandem-npu --listen /tmp/npu --once &\n"
 		"  tandem run --device /tmp/npu -m MODEL -p TEXT\n"
+		"\n"
+		"Without --once it stays until a signal ends it: each host is "
+		"served by a process of its own, a second one at the same time "
+		"is refused, and so is another user's. docs/wire.md has what is "
+		"spoken, for hosts and devices of your own.\n"
 		"\n"
 		"What it is like (address window, coherence, threads) the host "
 		"says.\n"
@@ -150,6 +160,7 @@ static int run(void)
 	struct serve_opts opts = {
 		.fd = (int)opt_fd,
 		.listen = opt_listen,
+		.once = opt_once,
 		.fault = &fault,
 		.sandbox = !(off && *off && strcmp(off, "0")),
 	};
@@ -196,6 +207,8 @@ int main(int argc, char **argv)
 	}
 	if ((opt_fd >= 0) == (opt_listen != NULL))
 		return misuse("give either --listen PATH or --fd N");
+	if (opt_once && !opt_listen)
+		return misuse("--once goes with --listen");
 	if (opt_fd >= 0 && !is_socket((int)opt_fd))
 		return misuse("--fd is not a socket (tandem starts a device "
 			      "by itself)");

@@ -27,6 +27,8 @@ int watch_signals(int *fd, struct err *e)
 	sigaddset(&set, SIGINT);
 	if (pthread_sigmask(SIG_BLOCK, &set, NULL))
 		return err_set(e, EINVAL, "cannot block signals");
+	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+		return err_sys(e, errno, "cannot ignore SIGPIPE");
 	*fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return *fd < 0 ? err_sys(e, errno, "cannot create a signalfd") : 0;
 }

@@ -21,8 +21,11 @@ struct watch {
 	_Atomic int signal; /* that came; 0: none */
 };
 
-/* SIGTERM and SIGINT as a descriptor to read, blocked otherwise: for this
- * thread and those it starts. */
+/*
+ * SIGTERM and SIGINT as a descriptor to read, blocked otherwise: for this
+ * thread and those it starts. SIGPIPE is ignored: a doorbell or a standard
+ * error whose other end is closed is found where it matters.
+ */
 int watch_signals(int *fd, struct err *);
 
 /* Read which signal came. */

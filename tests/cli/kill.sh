@@ -64,9 +64,9 @@ ended() { # WANTED_STATUS TEXT: the host has, soon
     "$(tail -c 1 "$tmp/text" | od -An -t x1 | xargs)" 0a
 }
 
-listen() {
+listen() { # OPTION...
   rm -f "$tmp/npu.said"
-  "$TANDEM_NPU" --listen "$tmp/npu.sock" 2>"$tmp/npu.said" &
+  "$TANDEM_NPU" --listen "$tmp/npu.sock" "$@" 2>"$tmp/npu.said" &
   npu=$!
   await 'a listening device' 5000 grep -q listening "$tmp/npu.said"
 }
@@ -86,7 +86,7 @@ for doorbell in poll eventfd socket; do
 done
 
 # A device that listened.
-listen
+listen --once
 start --device "$tmp/npu.sock" --restarts 0
 kill -9 "$npu"
 wait "$npu" 2>/dev/null
@@ -94,7 +94,7 @@ ended 3 "(pid $npu) is gone"
 check_eq 'socket' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
 
 # The host of one that listened.
-listen
+listen --once
 start --device "$tmp/npu.sock" --restarts 0
 kill -9 "$host"
 wait "$host" 2>/dev/null

@@ -54,21 +54,32 @@ for kern in ref base; do
 done
 
 # ---- a device that listens ------------------------------------------------
-for doorbell in poll eventfd socket; do
+# One for all of them, and one that ends with its host.
+listen() { # OPTION...
   rm -f "$tmp/npu.err"
-  "$TANDEM_NPU" --listen "$tmp/npu.sock" 2>"$tmp/npu.err" &
+  "$TANDEM_NPU" --listen "$tmp/npu.sock" "$@" 2>"$tmp/npu.err" &
   npu=$!
   for _ in $(seq 100); do
     grep -qs listening "$tmp/npu.err" && break
     sleep 0.05
   done
+}
+listen
+for doorbell in poll eventfd socket; do
   same --device "$tmp/npu.sock" --doorbell $doorbell --coherence check
-  status=0
-  [ $failures -eq 0 ] || kill $npu # it may still wait for a host
-  wait $npu || status=$?
-  check_eq 'status of the listening device' "$status" 0
-  check_eq 'socket left behind' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
 done
+kill $npu
+status=0
+wait $npu || status=$?
+check_eq 'status of the listening device' "$status" 143
+check_eq 'socket left behind' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
+listen --once
+same --device "$tmp/npu.sock"
+[ $failures -eq 0 ] || kill $npu # it may still wait for a host
+status=0
+wait $npu || status=$?
+check_eq 'status of the device for one host' "$status" 0
+check_eq 'socket left behind' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
 
 # ---- counters --------------------------------------------------------------
 json() { # KEY...: their values in $tmp/out

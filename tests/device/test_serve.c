@@ -2,144 +2,24 @@
  * The run loop in a process of its own, seccomp filter and all, with a host
  * played by the test.
  */
-#include "tests/harness.h"
+#include "tests/device/served.h"
 
-#include "base/clock.h"
-#include "base/err.h"
-#include "base/fd.h"
 #include "base/sanitizer.h"
-#include "device/fault.h"
-#include "device/serve.h"
-#include "ipc/channel.h"
-#include "ipc/link.h"
 #include "shm/buffer.h"
-#include "shm/coherence.h"
 #include "shm/doorbell.h"
+#include "tests/device/raw_host.h"
 #include "tests/device/rig.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-
-/* The host's death must show within a second; ThreadSanitizer sleeps one
- * more before it lets a process go. */
-#if SANITIZER_THREAD
-#define LOST_WITHIN_MS 3000
-#else
-#define LOST_WITHIN_MS 1000
-#endif
-
-static const struct wire_hello hello = {
-	.coherence = COHERENCE_CHECK,
-	.threads = 2,
-	.va_slots = 4,
-	.va_window = 32 << 20,
-	.spin_us = 20,
-};
-
-/* In the child: what main does, less the options. */
-static int child(int fd, const char *path, const char *what)
-{
-	struct serve_result result;
-	struct fault fault;
-	struct err e = { 0 };
-	struct serve_opts opts = {
-		.fd = fd,
-		.listen = path,
-		.fault = &fault,
-		.sandbox = true,
-	};
-	int ret;
-
-	if (fault_parse(&fault, what, &e))
-		return 2;
-	ret = serve(&opts, &result, &e);
-	if (ret == -EPIPE)
-		return 3;
-	if (ret || result.violations)
-		return 1;
-	return result.signal ? 100 + result.signal : 0;
-}
-
-struct pair {
-	pid_t pid;
-	struct channel *channel;
-	int link; /* a copy, to see or cause the hang-up */
-	struct wire_welcome welcome;
-};
-
-static pid_t start(
-	int device_fd, int host_fd, const char *path, const char *fault)
-{
-	pid_t pid = fork();
-
-	if (!pid) {
-		fd_close(&host_fd);
-		_exit(child(device_fd, path, fault));
-	}
-	return pid;
-}
-
-static void pair_open(
-	struct pair *p, const struct wire_hello *h, const char *fault)
-{
-	struct err e = { 0 };
-	int fd[2];
-
-	assert_ok(link_pair(fd, &e), &e);
-	p->pid = start(fd[1], fd[0], NULL, fault);
-	fd_close(&fd[1]);
-	p->link = fd[0];
-	assert_ok(channel_connect(&p->channel, fd[0], h, &p->welcome, &e), &e);
-	channel_watch_pid(p->channel, p->pid);
-}
-
-/* The child's exit status, or 1000 + the signal that killed it. */
-static int outcome(pid_t pid)
-{
-	int status;
-
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status)
-				 : 1000 + WTERMSIG(status);
-}
-
-static int request(
-	struct pair *p, const void *msg, size_t len, struct wire_done *done)
-{
-	struct packet got;
-	struct err e = { 0 };
-	uint32_t seq;
-	int ret = channel_send(p->channel, NULL, 0, msg, len, &seq, &e);
-
-	if (!ret)
-		ret = channel_recv(p->channel, &got, 5000, &e);
-	if (ret)
-		return ret;
-	assert_int_equal(got.seq, seq);
-	assert_true(got.len >= sizeof(*done));
-	memcpy(done, got.msg, sizeof(*done));
-	return 0;
-}
-
-static int nop(struct pair *p)
-{
-	struct wire_simple s = { WIRE_NOP, 0 };
-	struct wire_done done;
-	int ret = request(p, &s, sizeof(s), &done);
-
-	if (!ret) {
-		assert_int_equal(done.op, WIRE_NOP);
-		assert_int_equal(done.status, 0);
-	}
-	return ret;
-}
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 
 static void says_goodbye(void **state)
 {
 	for (uint32_t bell = 0; bell < DOORBELL_COUNT; bell++) {
-		struct wire_hello h = hello;
+		struct wire_hello h = usual_hello;
 		struct pair p;
 
 		h.doorbell = bell;
@@ -154,26 +34,79 @@ static void says_goodbye(void **state)
 	}
 }
 
-/* The filter is really there (2: a filter, in /proc's words). */
+/* The number behind `name` in /proc/PID/status. */
+static long status_number(const char *text, const char *name)
+{
+	const char *line = strstr(text, name);
+
+	assert_non_null(line);
+	return strtol(line + strlen(name), NULL, 10);
+}
+
+/* The filter is really there (2: a filter, in /proc's words), and nothing that
+ * the device might start could have more rights than it has. */
 static void is_confined(void **state)
 {
-	char path[64], *text, *line;
+	char path[64], *text;
 	struct err e = { 0 };
 	struct pair p;
 	size_t len;
 
 	if (SANITIZER_ADDRESS || SANITIZER_THREAD)
 		skip();
-	pair_open(&p, &hello, NULL);
+	pair_open(&p, &usual_hello, NULL);
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)p.pid);
 	assert_ok(fd_read_file(path, 1 << 20, &text, &len, &e), &e);
-	line = strstr(text, "\nSeccomp:");
-	assert_non_null(line);
-	assert_int_equal(strtol(line + 9, NULL, 10), 2);
+	assert_int_equal(status_number(text, "\nSeccomp:"), 2);
+	assert_int_equal(status_number(text, "\nNoNewPrivs:"), 1);
 	free(text);
 	channel_bye(p.channel);
 	channel_close(p.channel);
 	assert_int_equal(outcome(p.pid), 0);
+}
+
+/* Waits in the device's process for a byte, then does what is forbidden. */
+static void *break_out(void *arg)
+{
+	int *go = arg;
+	char byte;
+
+	if (read(*go, &byte, 1) == 1)
+		(void)!open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	return NULL;
+}
+
+/* Tried from within a device that serves, by a thread it had before. */
+static void who_breaks_out_is_killed(void **state)
+{
+	struct err e = { 0 };
+	pthread_t thread;
+	struct pair p;
+	int fd[2], go[2];
+
+	if (SANITIZER_ADDRESS || SANITIZER_THREAD)
+		skip();
+	assert_ok(link_pair(fd, &e), &e);
+	assert_int_equal(pipe(go), 0);
+	p.pid = fork();
+	if (!p.pid) {
+		fd_close(&fd[0]);
+		fd_close(&go[1]);
+		if (pthread_create(&thread, NULL, break_out, &go[0]))
+			_exit(90);
+		_exit(child(fd[1], NULL, true, NULL));
+	}
+	fd_close(&fd[1]);
+	fd_close(&go[0]);
+	assert_ok(channel_connect(
+			  &p.channel, fd[0], &usual_hello, &p.welcome, &e),
+		&e);
+	assert_int_equal(nop(&p), 0);
+	assert_int_equal(write(go[1], "x", 1), 1);
+	assert_int_equal(outcome(p.pid), 1000 + SIGSYS);
+	assert_int_equal(nop(&p), -EPIPE);
+	channel_close(p.channel);
+	fd_close(&go[1]);
 }
 
 /* Share and map; returns the address. */
@@ -206,7 +139,7 @@ static void runs_a_graph(void **state)
 	struct rig r;
 	unsigned n;
 
-	pair_open(&p, &hello, NULL);
+	pair_open(&p, &usual_hello, NULL);
 	rig_open(&r, &o);
 	for (unsigned i = 0; i < ARRAY_LEN(in); i++)
 		in[i] = rig_random(o.seed, 5, i);
@@ -246,7 +179,7 @@ static void maps_what_was_shared(void **state)
 	struct err e = { 0 };
 	struct pair p;
 
-	pair_open(&p, &hello, NULL);
+	pair_open(&p, &usual_hello, NULL);
 	assert_ok(buffer_create(&b, "some", 100000, 0, &e), &e);
 	assert_ok(channel_share(p.channel, 3, b, &e), &e);
 	map.generation = buffer_generation(b);
@@ -271,7 +204,7 @@ static void host_lost(void **state)
 	struct pair p;
 	uint64_t began;
 
-	pair_open(&p, &hello, NULL);
+	pair_open(&p, &usual_hello, NULL);
 	assert_int_equal(nop(&p), 0);
 	began = clock_ns();
 	channel_close(p.channel); /* no goodbye: as if killed */
@@ -282,7 +215,7 @@ static void host_lost(void **state)
 /* Only its doorbell is gone: an open link alone is no host. */
 static void doorbell_lost(void **state)
 {
-	struct wire_hello h = hello;
+	struct wire_hello h = usual_hello;
 	struct pair p;
 	int link;
 
@@ -302,7 +235,7 @@ static void host_lost_while_busy(void **state)
 	struct pair p;
 	uint64_t began;
 
-	pair_open(&p, &hello, "hang-after:2");
+	pair_open(&p, &usual_hello, "hang-after:2");
 	assert_int_equal(nop(&p), 0);
 	channel_send(p.channel, NULL, 0, &s, sizeof(s), NULL, NULL);
 	usleep(50000);
@@ -316,7 +249,7 @@ static void dies_on_order(void **state)
 {
 	struct pair p;
 
-	pair_open(&p, &hello, "die-after:3");
+	pair_open(&p, &usual_hello, "die-after:3");
 	assert_int_equal(nop(&p), 0);
 	assert_int_equal(nop(&p), 0);
 	assert_int_equal(nop(&p), -EPIPE);
@@ -328,7 +261,7 @@ static void ends_on_signal(void **state)
 {
 	struct pair p;
 
-	pair_open(&p, &hello, NULL);
+	pair_open(&p, &usual_hello, NULL);
 	assert_int_equal(nop(&p), 0);
 	kill(p.pid, SIGTERM);
 	assert_int_equal(outcome(p.pid), 100 + SIGTERM);
@@ -337,7 +270,7 @@ static void ends_on_signal(void **state)
 
 static void refuses_what_it_cannot_be(void **state)
 {
-	struct wire_hello h = hello;
+	struct wire_hello h = usual_hello;
 	struct err e = { 0 };
 	struct wire_welcome welcome;
 	struct channel *c;
@@ -354,55 +287,174 @@ static void refuses_what_it_cannot_be(void **state)
 	assert_int_equal(outcome(pid), 1);
 }
 
-static void wait_for_path(const char *path)
-{
-	struct stat st;
+/* ---- a host that lies --------------------------------------------------- */
 
-	for (int i = 0; i < 500 && stat(path, &st); i++)
-		usleep(10000);
+/* A descriptor and what is said of it; the share fails, not the device. */
+static void lie(struct pair *p, int fd, uint64_t bytes, const char *says)
+{
+	struct wire_share s = { .op = WIRE_SHARE, .buffer = 6, .bytes = bytes };
+	struct wire_map map = { WIRE_MAP, 6, 0, 0 };
+	struct wire_done done;
+	struct err e = { 0 };
+
+	memcpy(s.name, "x\x1b[2J", 6);
+	assert_ok(link_send(p->link, &s, sizeof(s), &fd, fd >= 0, &e), &e);
+	assert_int_equal(request(p, &map, sizeof(map), &done), 0);
+	assert_int_equal(done.status, -EINVAL);
+	if (!strstr(done.text, says) || !strstr(done.text, "(x?[2J)"))
+		fail_msg("'%s' does not say '%s'", done.text, says);
+	assert_int_equal(nop(p), 0);
 }
 
-static void listens_once(void **state)
+static void survives_lying_shares(void **state)
 {
+	struct wire_map map = { WIRE_MAP, 5000, 0, 0 };
+	struct wire_share far = { .op = WIRE_SHARE, .buffer = 5000 };
+	struct wire_done done;
 	struct err e = { 0 };
-	struct stat st;
+	struct buffer *b;
 	struct pair p;
-	char path[128];
+	int unsealed = memfd_create("unsealed", MFD_CLOEXEC);
+	int plain = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "%s/npu", harness_tmp());
-	p.pid = start(-1, -1, path, NULL);
-	wait_for_path(path);
-	/* Who only looks, as another device does, is no host. */
-	while (link_connect(path, &p.link, &e))
-		usleep(1000);
-	fd_close(&p.link);
-	assert_ok(link_connect(path, &p.link, &e), &e);
-	assert_ok(channel_connect(&p.channel, p.link, &hello, &p.welcome, &e),
-		&e);
-	assert_int_not_equal(stat(path, &st), 0);
-	assert_int_equal(nop(&p), 0);
+	pair_open(&p, &usual_hello, NULL);
+	assert_ok(buffer_create(&b, "some", 8192, 0, &e), &e);
+	assert_int_equal(ftruncate(unsealed, 8192), 0);
+	lie(&p, unsealed, 8192, "not sealed against shrinking");
+	lie(&p, plain, 4096, "not a memfd");
+	lie(&p, buffer_fd(b), 8193, "has 8192 bytes, 8193 were announced");
+	lie(&p, buffer_fd(b), 0, "0 bytes: must be 1 to");
+	lie(&p, buffer_fd(b), BUFFER_MAX + 1, "1073741825 bytes: must be");
+	lie(&p, -1, 4096, "its descriptor did not arrive");
+	assert_ok(link_send(p.link, &far, sizeof(far), &plain, 1, &e), &e);
+	assert_int_equal(request(&p, &map, sizeof(map), &done), 0);
+	assert_string_equal(
+		done.text, "map: buffer 5000, below 1024 is allowed");
+	give(&p, 6, b); /* the id is as good as before */
 	channel_bye(p.channel);
 	channel_close(p.channel);
+	buffer_close(b);
+	fd_close(&unsealed);
+	fd_close(&plain);
 	assert_int_equal(outcome(p.pid), 0);
 }
 
-static void listener_takes_its_path_along(void **state)
+/* By hand, over doorbells of any kind. */
+static void raw_pair(struct raw_host *h, pid_t *pid, uint32_t bell, int *bells)
 {
-	struct stat st;
-	char path[128];
+	struct wire_hello like = usual_hello;
+	struct err e = { 0 };
+	int fd[2];
+
+	like.doorbell = bell;
+	assert_ok(link_pair(fd, &e), &e);
+	*pid = start(fd[1], fd[0], NULL, NULL);
+	fd_close(&fd[1]);
+	raw_open(h, fd[0], &like, bells);
+	if (h->welcome.status)
+		fail_msg("%s", h->welcome.text);
+}
+
+static void raw_nop(struct raw_host *h, uint32_t number)
+{
+	struct wire_done done;
+	uint32_t seq;
+
+	assert_int_equal(raw_simple(h, number, WIRE_NOP, 0), 0);
+	assert_int_equal(raw_take(h, &seq, &done, 20000), 0);
+	assert_int_equal(seq, number);
+	assert_int_equal(done.op, WIRE_NOP);
+	assert_int_equal(done.status, 0);
+}
+
+/* O_NONBLOCK was there when it was looked at, and is not any more. */
+static void doorbell_made_to_block(void **state)
+{
+	int bells[2], pair[2];
+	struct raw_host h;
 	pid_t pid;
 
-	snprintf(path, sizeof(path), "%s/npu", harness_tmp());
-	pid = start(-1, -1, path, NULL);
-	wait_for_path(path);
-	kill(pid, SIGINT);
-	assert_int_equal(outcome(pid), 100 + SIGINT);
-	assert_int_not_equal(stat(path, &st), 0);
+	for (uint32_t k = DOORBELL_EVENTFD; k < DOORBELL_COUNT; k++) {
+		if (k == DOORBELL_SOCKET) {
+			assert_int_equal(
+				socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK,
+					0, pair),
+				0);
+			memcpy(bells, pair, sizeof(bells));
+		} else {
+			bells[0] = eventfd(0, EFD_NONBLOCK);
+			bells[1] = eventfd(0, EFD_NONBLOCK);
+		}
+		raw_pair(&h, &pid, k, bells);
+		assert_int_equal(fcntl(bells[0], F_SETFL, 0), 0);
+		assert_int_equal(fcntl(bells[1], F_SETFL, 0), 0);
+		/* Found without a ring: the device must not wait for one. */
+		for (uint32_t i = 1; i <= 20; i++)
+			raw_nop(&h, i);
+		raw_close(&h);
+		assert_int_equal(outcome(pid), 3);
+		close(bells[0]);
+		close(bells[1]);
+	}
+}
+
+/* Writing to a pipe that nobody reads is no reason to die by SIGPIPE. */
+static void doorbell_without_reader(void **state)
+{
+	int in[2], out[2], bells[2];
+	struct raw_host h;
+	pid_t pid;
+
+	assert_int_equal(pipe2(in, O_NONBLOCK | O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_NONBLOCK | O_CLOEXEC), 0);
+	bells[0] = in[0];
+	bells[1] = out[1];
+	raw_pair(&h, &pid, DOORBELL_EVENTFD, bells);
+	close(out[0]);
+	for (uint32_t i = 1; i <= 20; i++)
+		raw_nop(&h, i);
+	raw_close(&h);
+	assert_int_equal(outcome(pid), 3);
+	close(in[0]);
+	close(in[1]);
+	close(out[1]);
+}
+
+/* The same for what it has to say on standard error. */
+static void nobody_reads_what_it_says(void **state)
+{
+	struct err e = { 0 };
+	int fd[2], said[2];
+	struct pair p;
+
+	assert_ok(link_pair(fd, &e), &e);
+	assert_int_equal(pipe(said), 0);
+	p.pid = fork();
+	if (!p.pid) {
+		fd_close(&fd[0]);
+		dup2(said[1], STDERR_FILENO);
+		fd_close(&said[0]);
+		fd_close(&said[1]);
+		_exit(child(fd[1], NULL, true, "hang-after:2"));
+	}
+	fd_close(&fd[1]);
+	fd_close(&said[0]);
+	fd_close(&said[1]);
+	assert_ok(channel_connect(
+			  &p.channel, fd[0], &usual_hello, &p.welcome, &e),
+		&e);
+	assert_int_equal(nop(&p), 0);
+	channel_send(p.channel, NULL, 0, &(struct wire_simple){ WIRE_NOP, 0 },
+		sizeof(struct wire_simple), NULL, NULL);
+	usleep(50000);
+	channel_close(p.channel); /* the watcher says so, and ends it */
+	assert_int_equal(outcome(p.pid), 3);
 }
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(says_goodbye),
 	cmocka_unit_test(is_confined),
+	cmocka_unit_test(who_breaks_out_is_killed),
 	cmocka_unit_test(maps_what_was_shared),
 	cmocka_unit_test(runs_a_graph),
 	cmocka_unit_test(host_lost),
@@ -411,8 +463,10 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(dies_on_order),
 	cmocka_unit_test(ends_on_signal),
 	cmocka_unit_test(refuses_what_it_cannot_be),
-	cmocka_unit_test(listens_once),
-	cmocka_unit_test(listener_takes_its_path_along),
+	cmocka_unit_test(survives_lying_shares),
+	cmocka_unit_test(doorbell_made_to_block),
+	cmocka_unit_test(doorbell_without_reader),
+	cmocka_unit_test(nobody_reads_what_it_says),
 };
 
 TEST_MAIN(tests)

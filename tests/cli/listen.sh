@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# A device that listens: whom it serves, what it refuses, how it is confined.
+. "$(dirname "$0")/lib.sh"
+
+model=$tmp/tiny.gguf sock=$tmp/npu.sock
+run_ok "$TANDEM" synth --like tiny -o "$model"
+
+misuse "$TANDEM_NPU" --once
+misuse "$TANDEM_NPU" --once --fd 0
+
+await() { # WHAT COMMAND...: until the command succeeds
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  for _ in $(seq 1000); do
+    ! "$@" 2>/dev/null || return 0
+    sleep 0.02
+  done
+  fail "$what: not in time"
+}
+
+"$TANDEM_NPU" --listen "$sock" 2>"$tmp/said" &
+npu=$!
+await 'a listening device' grep -q listening "$tmp/said"
+check_eq 'mode of the socket' "$(stat -c %a "$sock")" 600
+run "$TANDEM_NPU" --listen "$sock"
+check_eq 'status of a second listener' "$status" 1
+check_has stderr "$err" 'another process listens'
+
+text() { # OPTION...: of a few tokens
+  run_ok "$TANDEM" run -m "$model" -p 'a b' -n 8 --ignore-eos --ids "$@"
+}
+text
+want=$out
+for _ in 1 2 3; do
+  text --device "$sock"
+  check_eq 'ids from a device that listens' "$out" "$want"
+done
+
+# One that takes its time: a second is told so, and then has its turn.
+"$TANDEM" run -m "$model" -p x -n -1 --ignore-eos --ctx 100000 \
+  --device "$sock" >"$tmp/long" 2>"$tmp/long.said" &
+host=$!
+await 'the first words' test -s "$tmp/long"
+run "$TANDEM" run -m "$model" -p x -n 1 --device "$sock"
+check_eq 'status of a second host' "$status" 1
+check_has stderr "$err" "serves another host (pid $host)"
+
+# What serves it is a process of its own, and confined.
+serving=$(grep -ls "^PPid:[[:space:]]*$npu\$" /proc/[0-9]*/status)
+confined() { # NAME
+  sed -n "s/^$1:[[:space:]]*//p" "$serving"
+}
+if ! nm "$TANDEM_NPU" | grep -q ' __\(asan\|tsan\)_init'; then
+  check_eq 'Seccomp of the device' "$(confined Seccomp)" 2
+  check_eq 'NoNewPrivs of the device' "$(confined NoNewPrivs)" 1
+fi
+kill -9 "$host"
+wait "$host" 2>/dev/null
+text --device "$sock"
+check_eq 'ids behind a host that was killed' "$out" "$want"
+
+kill "$npu"
+status=0
+wait "$npu" || status=$?
+check_eq 'status of the listening device' "$status" 143
+check_eq 'socket left behind' "$(ls "$sock" 2>/dev/null)" ''
+check_has 'what it said' "$(cat "$tmp/said")" "the host (pid $host) is gone"
+finish
