@@ -393,7 +393,7 @@ incdir  := $(DESTDIR)$(PREFIX)/include
 libdir  := $(DESTDIR)$(LIBDIR)
 pcdir   := $(libdir)/pkgconfig
 docdir  := $(DESTDIR)$(PREFIX)/share/doc/tandem
-examples := $(wildcard docs/examples/*)
+examples := $(wildcard docs/examples/complete.*)
 .PHONY: install-library uninstall-library
 install-library: $(O)/libtandem.a $(O)/libtandem.so
 	install -d '$(incdir)' '$(pcdir)' '$(docdir)/examples'
