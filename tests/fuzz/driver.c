@@ -97,6 +97,14 @@ static void catch_failures(void)
 		sigaction(fatal[i], &sa, NULL);
 }
 
+static uint64_t n_past;
+static bool is_past;
+
+void fuzz_got_past(void)
+{
+	is_past = true;
+}
+
 static void run_input(uint64_t seed, const char *name)
 {
 	const char *dir = getenv("TANDEM_CRASH_DIR");
@@ -109,9 +117,11 @@ static void run_input(uint64_t seed, const char *name)
 	memcpy(copy, input, input_len);
 	snprintf(crash_path, sizeof(crash_path), "%s/crash-%llu-%s",
 		dir && *dir ? dir : ".", (unsigned long long)seed, name);
+	is_past = false;
 	alarm(LIMIT_S);
 	LLVMFuzzerTestOneInput(copy, input_len);
 	alarm(0);
+	n_past += is_past;
 	free(copy);
 }
 
@@ -351,6 +361,21 @@ static void (*const mutators[])(struct draw *) = {
 	truncate_input, join_two
 };
 
+static uint32_t draw_for_target(void *arg, uint32_t n)
+{
+	return (uint32_t)draw_below(arg, n);
+}
+
+static void mutate(struct draw *d)
+{
+	const struct fuzz_draw to = { draw_for_target, d };
+
+	if (fuzz_mutate && draw_below(d, 4))
+		input_len = fuzz_mutate(input, input_len, sizeof(input), &to);
+	else
+		mutators[draw_below(d, ARRAY_LEN(mutators))](d);
+}
+
 static void load_entry(const struct entry *from)
 {
 	memcpy(input, from->data, from->len);
@@ -367,7 +392,7 @@ static void make_input(uint64_t seed, uint64_t number)
 	for (times = 1; times < MUTATIONS && draw_below(&d, 2); times++)
 		;
 	while (times--)
-		mutators[draw_below(&d, ARRAY_LEN(mutators))](&d);
+		mutate(&d);
 }
 
 /* ---- main ------------------------------------------------------------ */
@@ -410,6 +435,20 @@ static int load_corpus(unsigned n_paths, char **paths, struct err *e)
 	return ret ? ret : add_seeds(e);
 }
 
+static void tell(const char *me, uint64_t ns)
+{
+	double s = (double)ns / 1e9, all = (double)n_entries + (double)runs;
+
+	printf("%s: %zu files, %zu seeds, %lld mutated (seed %lld), %.1f s, "
+	       "%.0f/s",
+		me, n_files, n_entries - n_files, (long long)runs,
+		(long long)seed, s, s > 0 ? all / s : 0);
+	if (n_past)
+		printf(", %.1f %% past the first check",
+			100 * (double)n_past / all);
+	printf("\n");
+}
+
 static void run_all(void)
 {
 	for (size_t i = 0; i < n_entries; i++) {
@@ -450,9 +489,7 @@ int main(int argc, char **argv)
 	/* A leak found at the end is no matter of the last input. */
 	if (__sanitizer_set_death_callback)
 		__sanitizer_set_death_callback(NULL);
-	printf("%s: %zu files, %zu seeds, %lld mutated (seed %lld), %.1f s\n",
-		me, n_files, n_entries - n_files, (long long)runs,
-		(long long)seed, (double)(clock_ns() - began) / 1e9);
+	tell(me, clock_ns() - began);
 	for (size_t i = 0; i < n_entries; i++)
 		free(entries[i].data);
 	return 0;
@@ -460,7 +497,40 @@ int main(int argc, char **argv)
 
 #else
 
-/* libFuzzer brings its own main. */
-extern int fuzz_driver_unused_;
+/* libFuzzer brings its own main, and counts what it reaches. */
+#include "tests/fuzz/fuzz.h"
+
+#include "base/rng.h"
+
+size_t LLVMFuzzerMutate(uint8_t *, size_t, size_t);
+size_t LLVMFuzzerCustomMutator(uint8_t *, size_t, size_t, unsigned);
+
+void fuzz_got_past(void)
+{
+}
+
+struct draw {
+	uint64_t seed, at;
+};
+
+static uint32_t draw_for_target(void *arg, uint32_t n)
+{
+	struct draw *d = arg;
+	uint32_t w[4];
+
+	rng_words(d->seed, 0, d->at++, w);
+	return w[0] % n;
+}
+
+size_t LLVMFuzzerCustomMutator(
+	uint8_t *data, size_t len, size_t cap, unsigned seed)
+{
+	struct draw d = { seed, 0 };
+	const struct fuzz_draw to = { draw_for_target, &d };
+
+	if (fuzz_mutate && seed % 4)
+		return fuzz_mutate(data, len, cap, &to);
+	return LLVMFuzzerMutate(data, len, cap);
+}
 
 #endif

@@ -19,4 +19,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  */
 size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap) __attribute__((weak));
 
+/*
+ * A target may change an input in a way that keeps its form (lengths, counts,
+ * checksums), so that the change is what the code under test gets to see:
+ * returns the new length, at most cap. The driver does so to three of four.
+ */
+struct fuzz_draw {
+	uint32_t (*below)(void *arg, uint32_t n); /* in [0, n), n > 0 */
+	void *arg;
+};
+size_t fuzz_mutate(uint8_t *buf, size_t len, size_t cap,
+	const struct fuzz_draw *) __attribute__((weak));
+
+/* Target: this input got past the first check. The driver tells how many. */
+void fuzz_got_past(void);
+
+/* An edge of the integer types or a neighbour of one, or a small number. */
+static inline uint64_t fuzz_interesting(const struct fuzz_draw *d)
+{
+	uint32_t shift = d->below(d->arg, 65);
+	uint64_t edge = shift == 64 ? 0 : (uint64_t)1 << shift;
+
+	if (!d->below(d->arg, 4))
+		return d->below(d->arg, 1024);
+	return edge + d->below(d->arg, 5) - 2;
+}
+
 #endif

@@ -7,8 +7,9 @@
  *   n * 8     those bytes
  *   the rest  packets as they lie in the ring, one behind the other
  *
- * A request that changed the device (map, load ...) is undone by starting
- * another device on the same buffers, so every input meets the same state.
+ * What an input changed (maps, graphs) is put back by requests, and where that
+ * is not enough by starting another device on the same buffers, so that every
+ * input meets the same state.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -41,6 +42,18 @@ static struct rig *rig_at(unsigned level)
 	return r;
 }
 
+/* ---- putting back ---------------------------------------------------------
+ */
+
+#define TOUCHED 64
+
+/* What an input made or took away, by address and by number. */
+static struct {
+	uint32_t map[TOUCHED], graph[TOUCHED];
+	unsigned maps, graphs;
+	bool base_unmapped, rig_dropped, other;
+} touched;
+
 static void restart(struct rig *r)
 {
 	device_close(r->dev);
@@ -48,15 +61,89 @@ static void restart(struct rig *r)
 	rig_share(r, EXTRA_ID, extra);
 }
 
-static bool is_lasting(const struct wire_done *done)
+static bool is_base(const struct rig *r, uint32_t addr)
 {
-	return !done->status && done->op != WIRE_NOP &&
-		done->op != WIRE_GRAPH_RUN;
+	return addr == r->weights_at || addr == r->kv_at || addr == r->io_at;
+}
+
+static void touch(uint32_t *list, unsigned *n, uint32_t what)
+{
+	if (*n == TOUCHED)
+		touched.other = true;
+	else
+		list[(*n)++] = what;
+}
+
+/* A request that succeeded. */
+static void note(struct rig *r, const struct packet *p)
+{
+	struct wire_simple s;
+
+	memcpy(&s, p->msg, sizeof(s)); /* op, and the first word behind it */
+	switch (s.op) {
+	case WIRE_MAP:
+		touch(touched.map, &touched.maps, r->done.arg[WIRE_MAP_ADDR]);
+		break;
+	case WIRE_UNMAP:
+		touched.base_unmapped |= is_base(r, s.arg);
+		break;
+	case WIRE_GRAPH_LOAD:
+		touch(touched.graph, &touched.graphs, s.arg);
+		break;
+	case WIRE_GRAPH_DROP:
+		touched.rig_dropped |= s.arg == RIG_GRAPH;
+		break;
+	case WIRE_SOC: /* nothing takes a phone away again */
+		touched.other = true;
+		break;
+	}
+}
+
+/* Each at its own address again, or false. */
+static bool map_base(struct rig *r)
+{
+	struct buffer *const b[] = { r->weights, r->kv, r->io };
+	const uint32_t at[] = { r->weights_at, r->kv_at, r->io_at };
+
+	for (unsigned i = 0; i < ARRAY_LEN(b); i++)
+		rig_simple(r, WIRE_UNMAP, at[i]);
+	for (unsigned i = 0; i < ARRAY_LEN(b); i++)
+		if (rig_map(r, i, buffer_generation(b[i])) ||
+			r->done.arg[WIRE_MAP_ADDR] != at[i])
+			return false;
+	return true;
+}
+
+static void put_back(struct rig *r)
+{
+	bool good = !touched.other;
+
+	for (unsigned i = 0; i < touched.graphs && good; i++)
+		rig_simple(r, WIRE_GRAPH_DROP, touched.graph[i]);
+	for (unsigned i = 0; i < touched.maps && good; i++)
+		if (touched.base_unmapped || !is_base(r, touched.map[i]))
+			rig_simple(r, WIRE_UNMAP, touched.map[i]);
+	if (good && touched.base_unmapped)
+		good = map_base(r);
+	if (good && touched.rig_dropped)
+		good = !rig_send(r, NULL, 0, r->load, sizeof(r->load));
+	if (!good)
+		restart(r);
+	memset(&touched, 0, sizeof(touched));
+}
+
+/* What every request is asked first: are its refs in the window, is there such
+ * an operation, has it that many bytes? */
+static bool is_performed(const struct wire_done *done)
+{
+	return !done->status ||
+		(strncmp(done->text, "ref ", 4) &&
+			strncmp(done->text, "op ", 3) &&
+			!strstr(done->text, " bytes, it takes "));
 }
 
 /* One packet of at most `len` bytes; returns its length. */
-static size_t one_packet(
-	struct rig *r, const uint8_t *data, size_t len, bool *lasting)
+static size_t one_packet(struct rig *r, const uint8_t *data, size_t len)
 {
 	/* Packets lie 8-aligned in the ring, and in the channel's copy. */
 	static uint64_t copy[65536];
@@ -76,13 +163,15 @@ static size_t one_packet(
 		device_loaded(r->dev, true, &p.seq, &r->done);
 	if (memchr(r->done.text, '\0', sizeof(r->done.text)) == NULL)
 		rig_die("text", "has no end");
-	*lasting |= is_lasting(&r->done);
+	if (!r->done.status)
+		note(r, &p);
+	if (is_performed(&r->done))
+		fuzz_got_past();
 	return n;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	bool lasting = false;
 	struct rig *r;
 	size_t rows;
 
@@ -95,18 +184,133 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rows = rows < size ? rows : size;
 	rig_write(r, RIG_ROWS_OFF, data, rows);
 	for (data += rows, size -= rows; size;) {
-		size_t n = one_packet(r, data, size, &lasting);
+		size_t n = one_packet(r, data, size);
 
 		data += n;
 		size -= n;
 		if (n < sizeof(struct wire_header))
 			break;
 	}
+	put_back(r);
 	buffer_written_clear(r->io);
 	r->n_reports = 0;
-	if (lasting)
-		restart(r);
 	return 0;
+}
+
+/* ---- changes that keep the form ----------------------------------------- */
+
+static uint32_t below(const struct fuzz_draw *d, size_t n)
+{
+	return n ? d->below(d->arg, (uint32_t)n) : 0;
+}
+
+/* Where the packet at `at` ends; `len` when it says what cannot be. */
+static size_t packet_end(const uint8_t *buf, size_t at, size_t len)
+{
+	size_t n;
+
+	if (len - at < sizeof(struct wire_header))
+		return len;
+	n = 8 * (size_t)(buf[at] | buf[at + 1] << 8);
+	return n < sizeof(struct wire_header) || n > len - at ? len : at + n;
+}
+
+/* One of the packets of an input, by chance; false when there is none. */
+static bool choose_packet(const uint8_t *buf, size_t len,
+	const struct fuzz_draw *d, size_t *from, size_t *to)
+{
+	unsigned seen = 0;
+	size_t at = 2;
+
+	if (len < 2)
+		return false;
+	for (at += buf[1] * 8u; at < len; at = packet_end(buf, at, len)) {
+		if (below(d, ++seen))
+			continue;
+		*from = at;
+		*to = packet_end(buf, at, len);
+	}
+	return seen && *to - *from >= sizeof(struct wire_header) + 8;
+}
+
+/* A word of refs or message, by a little, to an edge, or to another's. */
+static void change_word(uint8_t *packet, size_t len, const struct fuzz_draw *d)
+{
+	uint32_t words = (uint32_t)(len - 8) / 4, v, other;
+	uint8_t *at = packet + 8 + 4 * below(d, words);
+
+	memcpy(&v, at, sizeof(v));
+	memcpy(&other, packet + 8 + 4 * below(d, words), sizeof(other));
+	switch (below(d, 3)) {
+	case 0:
+		v += below(d, 9) - 4;
+		break;
+	case 1:
+		v = (uint32_t)fuzz_interesting(d);
+		break;
+	default:
+		v = other;
+	}
+	memcpy(at, &v, sizeof(v));
+}
+
+/* A ref is left out, or stands twice; the lengths say so. */
+static size_t change_refs(uint8_t *buf, size_t len, size_t cap, size_t from,
+	const struct fuzz_draw *d)
+{
+	const size_t one = sizeof(struct wire_ref);
+	uint8_t n = buf[from + 3], *ref;
+	uint16_t length8;
+
+	memcpy(&length8, buf + from, sizeof(length8));
+	if (!n || n >= WIRE_MAX_REFS || len + one > cap ||
+		8 + (n + 1) * one > length8 * 8u)
+		return len;
+	ref = buf + from + 8 + below(d, n) * one;
+	if (below(d, 2)) {
+		memmove(ref, ref + one, len - (size_t)(ref + one - buf));
+		buf[from + 3]--;
+		length8 = (uint16_t)(length8 - one / 8);
+		len -= one;
+	} else {
+		memmove(ref + one, ref, len - (size_t)(ref - buf));
+		buf[from + 3]++;
+		length8 = (uint16_t)(length8 + one / 8);
+		len += one;
+	}
+	memcpy(buf + from, &length8, sizeof(length8));
+	return len;
+}
+
+size_t fuzz_mutate(
+	uint8_t *buf, size_t len, size_t cap, const struct fuzz_draw *d)
+{
+	size_t from = 0, to = 0, n;
+
+	if (!choose_packet(buf, len, d, &from, &to))
+		return len;
+	n = to - from;
+	switch (below(d, 8)) {
+	case 0: /* the rows that lie in memory */
+		if (buf[1])
+			buf[2 +
+				below(d,
+					buf[1] * 8u < len - 2 ? buf[1] * 8u
+							      : len - 2)] ^=
+				(uint8_t)(1u << below(d, 8));
+		return len;
+	case 1: /* once more */
+		if (n > cap - len || len > 4096)
+			return len;
+		memmove(buf + to + n, buf + to, len - to);
+		memcpy(buf + to, buf + from, n);
+		return len + n;
+	case 2:
+		return change_refs(buf, len, cap, from, d);
+	default:
+		change_word(buf + from, n, d);
+		return len;
+	}
 }
 
 /* ---- seeds -------------------------------------------------------------- */

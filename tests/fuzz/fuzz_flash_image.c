@@ -11,7 +11,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "base/checked.h"
-#include "base/fd.h"
 #include "flash/image.h"
 #include "flash/image_format.h"
 
@@ -66,19 +65,27 @@ static void read_all(const struct image *im, size_t size)
 	}
 }
 
+/* One file for all inputs: making one takes longer than reading it. */
 static void open_bytes(const uint8_t *file, size_t size)
 {
-	int fd = memfd_create("image", MFD_CLOEXEC);
+	static int fd = -1;
+	static size_t had;
 	struct image *im;
 	char path[32];
 
+	if (fd < 0)
+		fd = memfd_create("image", MFD_CLOEXEC);
+	if (size != had && ftruncate(fd, (off_t)size))
+		abort();
+	had = size;
+	if (pwrite(fd, file, size, 0) != (ssize_t)size)
+		abort();
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (fd >= 0 && !fd_write_all(fd, file, size) &&
-		!image_open(&im, path, NULL)) {
+	if (!image_open(&im, path, NULL)) {
+		fuzz_got_past();
 		read_all(im, size);
 		image_close(im);
 	}
-	fd_close(&fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -110,6 +117,99 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	open_bytes(file, size);
 	free(file);
 	return 0;
+}
+
+/* ---- changes that keep the form ---- */
+
+static uint32_t below(const struct fuzz_draw *d, size_t n)
+{
+	return n ? d->below(d->arg, (uint32_t)n) : 0;
+}
+
+/* A field of an entry: by a little, by a page, or anything. */
+static void change_entry(struct format_extent *x, const struct fuzz_draw *d)
+{
+	uint64_t *wide[] = { &x->offset, &x->stored, &x->bytes };
+	uint32_t *narrow[] = { &x->kind, &x->index, &x->codec };
+	uint64_t *at = wide[below(d, 3)];
+
+	switch (below(d, 5)) {
+	case 0:
+		*at += below(d, 5) - (uint64_t)2;
+		break;
+	case 1:
+		*at += IMAGE_PAGE * (below(d, 5) - (uint64_t)2);
+		break;
+	case 2:
+		*at = fuzz_interesting(d);
+		break;
+	case 3: /* stays a raw extent, of another size */
+		x->stored = x->bytes = below(d, 3 * IMAGE_PAGE);
+		break;
+	default:
+		*narrow[below(d, 3)] += below(d, 5) - 2;
+	}
+}
+
+/* One more or one less at the end of the table, as the header says then. */
+static size_t change_count(uint8_t *buf, size_t len, size_t cap, size_t n,
+	const struct fuzz_draw *d)
+{
+	const size_t one = sizeof(struct format_extent);
+	uint8_t *end = buf + HEAD + n * one;
+	size_t behind = len - HEAD - n * one;
+	uint32_t says;
+
+	if (below(d, 2) && n > 1) {
+		memmove(end - one, end, behind);
+		n--;
+		len -= one;
+	} else if (n && n < ENTRIES && len + one <= cap) {
+		struct format_extent x;
+
+		memmove(end + one, end, behind);
+		memcpy(&x, end - one, one);
+		x.index++;
+		x.offset += align_up(x.stored % (1 << 20), IMAGE_PAGE);
+		memcpy(end, &x, one);
+		n++;
+		len += one;
+	}
+	buf[0] = (uint8_t)n;
+	says = (uint32_t)n;
+	memcpy(buf + 1, &says, sizeof(says));
+	return len;
+}
+
+size_t fuzz_mutate(
+	uint8_t *buf, size_t len, size_t cap, const struct fuzz_draw *d)
+{
+	const size_t one = sizeof(struct format_extent);
+	struct format_extent x;
+	size_t n, at, data;
+
+	n = len < HEAD ? 0 : buf[0] % (ENTRIES + 1);
+	if (!n || n > (len - HEAD) / one)
+		return len;
+	data = HEAD + n * one;
+	switch (below(d, 8)) {
+	case 0:
+		return change_count(buf, len, cap, n, d);
+	case 1:
+	case 2:
+	case 3:
+	case 4: /* what the extents hold: frames, above all */
+		if (len > data)
+			buf[data + below(d, len - data)] ^=
+				(uint8_t)(1u << below(d, 8));
+		return len;
+	default:
+		at = HEAD + below(d, n) * one;
+		memcpy(&x, buf + at, one);
+		change_entry(&x, d);
+		memcpy(buf + at, &x, one);
+		return len;
+	}
 }
 
 /* ---- seeds: raw, zstd, and many layers ---- */
