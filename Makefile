@@ -273,6 +273,10 @@ $(O)/$(call tests_of,$(1))/measure_%: \
 	$$(call link,$(test_deps_$(1)))
 endef
 $(foreach r,$(rooms),$(eval $(call test_rule,$(r))))
+# Litmus tests: their text and model (of room base: the model cannot see the
+# cache) and their runs on the device's cache.
+$(O)/tests/device/test_litmus $(O)/tests/device/measure_litmus: $(call obj,\
+	$(wildcard tests/litmus/*.c tests/device/litmus_*.c))
 .PRECIOUS: $(O)/obj/%.o $(O)/lib%.list
 
 # The program with a method and a kind of drafter more, for tests/cli/echo.sh:

@@ -1,0 +1,210 @@
+#include "tests/device/litmus_check.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How often the evictor is asked to choose as a path wants it. */
+#define EVICTOR_TRIES 256
+
+struct trial {
+	struct litmus_emulator *m;
+	const struct litmus *t;
+	struct litmus_space space;
+	bool *seen; /* [space.n_outcomes] by chance */
+	bool named; /* by the checker, once at least */
+	struct litmus_tally *tally;
+	struct err *e;
+};
+
+static int say(
+	const struct trial *t, const char *what, const struct litmus_outcome *o)
+{
+	char text[256];
+
+	litmus_print_outcome(t->t, o, text, sizeof(text));
+	return err_set(t->e, EILSEQ, "%s:%s: %s", t->t->name, text, what);
+}
+
+/* The number of an outcome, or how many there are. */
+static uint32_t find(const struct trial *t, const struct litmus_outcome *o)
+{
+	uint32_t i = 0;
+
+	while (i < t->space.n_outcomes &&
+		memcmp(&t->space.outcome[i], o, sizeof(*o)) != 0)
+		i++;
+	return i;
+}
+
+static int emulate(struct trial *t, struct litmus_run *run)
+{
+	t->tally->runs++;
+	return litmus_emulate(t->m, t->t, run, t->e);
+}
+
+/* ---- each outcome is seen ---------------------------------------------------
+ */
+
+static int see(struct trial *t, uint32_t outcome)
+{
+	uint8_t path[LITMUS_MOVES_MAX];
+	struct litmus_run run = {
+		.level = COHERENCE_STRICT, .hand = true, .path = path
+	};
+	int ret;
+
+	run.moves = litmus_path(&t->space, t->space.outcome_at[outcome], path);
+	ret = emulate(t, &run);
+	if (ret)
+		return ret;
+	return find(t, &run.outcome) == outcome
+		? 0
+		: say(t, "allowed, and not seen", &t->space.outcome[outcome]);
+}
+
+/* ---- by chance
+ * ---------------------------------------------------------------- */
+
+static int check_reports(struct trial *t, const struct litmus_run *run)
+{
+	char reported[128], broken[128];
+
+	t->named |= run->reported != 0;
+	if (run->reported == (run->broken & LITMUS_OF_DEVICE))
+		return 0;
+	litmus_print_breaches(run->reported, reported, sizeof(reported));
+	litmus_print_breaches(run->broken, broken, sizeof(broken));
+	return err_set(t->e, EILSEQ,
+		"%s, seed %" PRIu64 ", evictor %" PRIu64
+		": breaks%s, and reported is%s (%s)",
+		t->t->name, run->seed, run->evict_seed, broken, reported,
+		run->report);
+}
+
+static int by_chance(struct trial *t, enum coherence level, uint64_t seed)
+{
+	struct litmus_run run = {
+		.level = level,
+		.seed = seed,
+		.evict_seed = seed % 4 ? seed : 0,
+	};
+	int ret = emulate(t, &run);
+	uint32_t which;
+
+	if (ret || level == COHERENCE_OFF)
+		return ret;
+	which = find(t, &run.outcome);
+	if (which == t->space.n_outcomes)
+		return say(t, "seen, and not allowed", &run.outcome);
+	t->seen[which] = true;
+	return level == COHERENCE_CHECK ? check_reports(t, &run) : 0;
+}
+
+/* ---- the checker names it
+ * ------------------------------------------------------- */
+
+/* The shortest way to a broken rule, as far as the evictor goes along. */
+static int break_it(struct trial *t)
+{
+	uint8_t path[LITMUS_MOVES_MAX];
+	struct litmus_run run = { .level = COHERENCE_CHECK, .path = path };
+	struct litmus_space space;
+	int ret = litmus_explore(
+		&space, t->t, t->t->nature & ~(unsigned)LITMUS_DROP, t->e);
+
+	if (ret)
+		return ret;
+	if (space.breach_at == UINT32_MAX) {
+		litmus_space_release(&space);
+		return err_set(t->e, EILSEQ,
+			"%s: breaks rules only where lines are dropped",
+			t->t->name);
+	}
+	run.moves = litmus_path(&space, space.breach_at, path);
+	litmus_space_release(&space);
+	do {
+		ret = emulate(t, &run);
+	} while (!ret && run.strayed && ++run.evict_seed < EVICTOR_TRIES);
+	if (ret)
+		return ret;
+	return run.strayed
+		? err_set(t->e, EILSEQ,
+			  "%s: the evictor never came as it should", t->t->name)
+		: check_reports(t, &run);
+}
+
+/* ---- all of it
+ * ------------------------------------------------------------------- */
+
+static int check_runs(struct trial *t, unsigned seeds)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; !ret && i < t->space.n_outcomes; i++)
+		ret = see(t, i);
+	for (uint64_t seed = 1; !ret && seed <= seeds; seed++)
+		for (int level = 0; !ret && level < COHERENCE_COUNT; level++)
+			ret = by_chance(t, (enum coherence)level, seed);
+	if (!ret && t->space.breaches & LITMUS_OF_DEVICE)
+		ret = break_it(t);
+	return ret;
+}
+
+static void add_up(struct trial *t)
+{
+	struct litmus_tally *a = t->tally;
+	bool breaks = (t->space.breaches & LITMUS_OF_DEVICE) != 0;
+
+	a->tests++;
+	a->states += t->space.n;
+	a->outcomes += t->space.n_outcomes;
+	for (uint32_t i = 0; i < t->space.n_outcomes; i++)
+		a->by_chance += t->seen[i];
+	a->right += !breaks;
+	a->reported += t->named;
+	a->harmless += breaks && !t->space.harmful;
+	a->unseen += t->space.breaches == LITMUS_EARLY_READ;
+}
+
+int litmus_check(struct litmus_emulator *m, const struct litmus *test,
+	bool stated, unsigned seeds, struct litmus_tally *tally, struct err *e)
+{
+	struct trial t = { .m = m, .t = test, .tally = tally, .e = e };
+	int ret = litmus_explore(&t.space, test, test->nature, e);
+
+	if (ret)
+		return ret;
+	t.seen = calloc(t.space.n_outcomes, sizeof(*t.seen));
+	if (!t.seen)
+		ret = err_set(e, ENOMEM, "no memory for outcomes");
+	if (!ret && stated)
+		ret = litmus_hold(test, &t.space, e);
+	if (!ret && t.space.unexplained)
+		ret = err_set(e, EILSEQ,
+			"%s: something old is seen and no rule is broken",
+			test->name);
+	if (!ret)
+		ret = check_runs(&t, seeds);
+	if (!ret)
+		add_up(&t);
+	free(t.seen);
+	litmus_space_release(&t.space);
+	return ret;
+}
+
+void litmus_tell(const struct litmus_tally *a, char *text, size_t size)
+{
+	snprintf(text, size,
+		"%" PRIu64 " tests: %" PRIu64 " right, %" PRIu64
+		" reported (%" PRIu64 " of them harmless), %" PRIu64
+		" wrong on the CPU's side alone; %" PRIu64
+		" outcomes, all seen, %" PRIu64 " by chance alone; %" PRIu64
+		" states, %" PRIu64 " runs",
+		a->tests, a->right, a->reported, a->harmless, a->unseen,
+		a->outcomes, a->by_chance, a->states, a->runs);
+}
