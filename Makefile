@@ -279,6 +279,13 @@ $(O)/tests/device/test_litmus $(O)/tests/device/measure_litmus: $(call obj,\
 	$(wildcard tests/litmus/*.c tests/device/litmus_*.c))
 .PRECIOUS: $(O)/obj/%.o $(O)/lib%.list
 
+# Programs of docs/coherence.md, on the device's cache.
+demos := $(patsubst %.c,$(O)/%,$(wildcard docs/examples/coherence/*.c))
+$(demos): $(O)/%: $(O)/obj/%.o $(foreach r,$(deps_device),$(call lib,$(r)))
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(call link,$(deps_device))
+
 # The program with a method and a kind of drafter more, for tests/cli/echo.sh:
 # what it takes is a file and a row of a table each, whose object is made anew.
 echo_rows := method/method draft/draft_kind
@@ -324,7 +331,7 @@ $(O)/oom/victim: $(call obj,tests/oom/victim.c)
 	$(Q)$(CC) $(ldflags) -o $@ $<
 
 .PHONY: tests fuzzers test oom bench fuzz
-tests: $(tests) $(measures) $(O)/tests/tandem-echo $(oom)
+tests: $(tests) $(measures) $(demos) $(O)/tests/tandem-echo $(oom)
 fuzzers: $(fuzzers)
 
 test: all tests fuzzers

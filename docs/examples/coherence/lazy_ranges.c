@@ -1,0 +1,63 @@
+/*
+ * A device that cleans lazily: what operators write is put down in a table of
+ * dirty ranges, ranges that overlap are merged, and what a consumer needs is
+ * cleaned when it needs it. The merge takes the later range's end for the end
+ * of both, so the tail of a longer one is forgotten.
+ */
+#include "docs/examples/coherence/demo.h"
+
+static struct dirty {
+	uint32_t from, to;
+} table[8];
+static unsigned n_dirty;
+
+static void mark(const struct demo *d, uint32_t from, uint32_t to)
+{
+	for (unsigned i = 0; i < n_dirty; i++) {
+		struct dirty *r = &table[i];
+
+		if (to < r->from || r->to < from)
+			continue;
+		r->from = from < r->from ? from : r->from;
+		r->to = d->right && r->to > to ? r->to : to;
+		return;
+	}
+	table[n_dirty++] = (struct dirty){ from, to };
+}
+
+static void clean_for(struct demo *d, uint32_t from, uint32_t to)
+{
+	for (unsigned i = 0; i < n_dirty;) {
+		struct dirty r = table[i];
+
+		if (to <= r.from || r.to <= from) {
+			i++;
+			continue;
+		}
+		cache_clean(d->cache, d->at + r.from, r.to - r.from);
+		table[i] = table[--n_dirty];
+	}
+}
+
+static void compute(struct demo *d, const char *op, uint32_t from, uint32_t to)
+{
+	cache_operator(d->cache, op, 0);
+	memset(view_write(d->cache, d->at + from, to - from), 7, to - from);
+	mark(d, from, to);
+}
+
+int main(int argc, char **argv)
+{
+	uint8_t tcm[4096];
+	struct demo d;
+
+	demo_open(&d, argc, argv);
+	compute(&d, "matmul", 0, 4096);
+	compute(&d, "add bias", 1024, 2048);
+	cache_operator(d.cache, "fetch by DMA", 1);
+	clean_for(&d, 0, 4096);
+	dma_read(d.cache, d.at, sizeof(tcm), tcm);
+	printf("the last byte fetched is %u, written was 7\n", tcm[4095]);
+	clean_for(&d, 0, DEMO_BYTES);
+	return demo_close(&d);
+}

@@ -1,0 +1,32 @@
+/*
+ * A device polls a flag in shared memory and never invalidates it: the line
+ * that the first look brought in is all that it ever sees.
+ */
+#include "docs/examples/coherence/demo.h"
+
+#define LOOKS 5
+
+static uint32_t look(struct demo *d)
+{
+	if (d->right)
+		demo_invalidate(d, 0, sizeof(uint32_t));
+	return *(const uint32_t *)view_read(d->cache, d->at, sizeof(uint32_t));
+}
+
+int main(int argc, char **argv)
+{
+	struct demo d;
+	uint32_t one = 1, flag = 0;
+	int looks = 0;
+
+	demo_open(&d, argc, argv);
+	cache_operator(d.cache, "poll", -1);
+	while (!flag && looks < LOOKS) {
+		flag = look(&d);
+		if (++looks == 2)
+			memcpy(d.cpu, &one, sizeof(one)); /* the CPU: go */
+	}
+	printf("%s after %d looks\n", flag ? "went on" : "still waiting",
+		looks);
+	return demo_close(&d);
+}

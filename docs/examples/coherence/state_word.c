@@ -1,0 +1,25 @@
+/*
+ * A state word that the CPU writes and a payload that the device writes, on
+ * one line: the device's clean carries the state back that it had loaded.
+ */
+#include "docs/examples/coherence/demo.h"
+
+enum state { RUNNING = 1, CANCELLED };
+
+int main(int argc, char **argv)
+{
+	uint32_t state = RUNNING, payload;
+	struct demo d;
+
+	demo_open(&d, argc, argv);
+	payload = d.right ? COHERENCE_LINE : sizeof(state);
+	memcpy(d.cpu, &state, sizeof(state));
+	cache_operator(d.cache, "results", -1);
+	memset(view_write(d.cache, d.at + payload, 32), 7, 32);
+	state = CANCELLED;
+	memcpy(d.cpu, &state, sizeof(state)); /* the CPU, meanwhile */
+	cache_clean(d.cache, d.at + payload, 32);
+	memcpy(&state, d.cpu, sizeof(state));
+	printf("the CPU wrote state %d, and it is %u\n", CANCELLED, state);
+	return demo_close(&d);
+}
