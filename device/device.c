@@ -72,6 +72,8 @@ static int open_parts(struct device *d, struct err *e)
 	if ((ret = window_init(&d->window, cfg->va_window,
 		     cfg->va_slots ? cfg->va_slots : DEVICE_VA_SLOTS, e)))
 		return ret;
+	if ((ret = window_show(&d->window, e)))
+		return ret;
 	if ((ret = cache_open(&d->cache, &cache, &d->window, e)))
 		return ret;
 	if ((ret = kern_select(&d->exec.kern, e)))

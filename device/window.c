@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "device/window_shown.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -44,9 +45,19 @@ int window_init(struct window *w, uint64_t bytes, unsigned slots, struct err *e)
 
 void window_release(struct window *w)
 {
+	window_shown_close(w->shown, &w->shown_fd);
 	if (w->reserved)
 		munmap(w->reserved, w->reserved_bytes);
 	memset(w, 0, sizeof(*w));
+}
+
+int window_show(struct window *w, struct err *e)
+{
+	int ret = window_shown_open(&w->shown, &w->shown_fd, e);
+
+	if (!ret)
+		window_shown_update(w->shown, w);
+	return ret;
 }
 
 /* Where hole number i begins and ends: the one before mapping order[i], or
@@ -129,8 +140,12 @@ static struct mapping *take_slot(struct window *w, unsigned hole)
 	return &w->map[slot];
 }
 
-static int no_space(const struct window_space *s, struct err *e)
+static int no_space(
+	struct window *w, const struct window_space *s, struct err *e)
 {
+	w->refused++;
+	w->refused_bytes = s->asked;
+	window_shown_update(w->shown, w);
 	return err_set(e, ENOSPC,
 		"window: asked %" PRIu64 " bytes, %" PRIu64
 		" free, largest hole %" PRIu64 ", %u of %u slots",
@@ -153,7 +168,7 @@ int window_map(struct window *w, const struct wire_share *share, int fd,
 			" bytes, at most %" PRIu64 " are handled",
 			share->name, align, HUGE_ALIGN);
 	if (w->used == w->slots || !find_hole(w, span, align, &at, &hole))
-		return no_space(space, e);
+		return no_space(w, space, e);
 	if (mmap(w->base + at, span, PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
 		int code = errno;
@@ -168,7 +183,9 @@ int window_map(struct window *w, const struct wire_share *share, int fd,
 	m->addr = (uint32_t)at;
 	m->span = span;
 	m->mem = w->base + at;
+	w->maps++;
 	measure(w, space);
+	window_shown_update(w->shown, w);
 	*out = m;
 	return 0;
 }
@@ -184,6 +201,8 @@ void window_unmap(struct window *w, struct mapping *m)
 	memmove(w->order + i, w->order + i + 1,
 		(w->used - i) * sizeof(w->order[0]));
 	memset(m, 0, sizeof(*m));
+	w->unmaps++;
+	window_shown_update(w->shown, w);
 }
 
 /* The last mapping that starts at or below `addr`, or NULL. */

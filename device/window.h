@@ -17,13 +17,14 @@
 #ifndef DEVICE_WINDOW_H
 #define DEVICE_WINDOW_H
 
+#include "ipc/window_view.h"
 #include "ipc/wire.h"
 
 #include <stdint.h>
 
 struct err;
 
-#define WINDOW_SLOTS_MAX 256
+#define WINDOW_SLOTS_MAX WINDOW_VIEW_SLOTS
 
 struct mapping {
 	struct wire_share share; /* of what: id, generation, bytes, name */
@@ -39,6 +40,10 @@ struct window {
 	void *reserved; /* what munmap wants back */
 	uint64_t reserved_bytes;
 	unsigned slots, used;
+	uint64_t maps, unmaps, refused; /* so far */
+	uint64_t refused_bytes;         /* that the last one refused asked */
+	struct window_view *shown;      /* NULL: nowhere */
+	int shown_fd;
 	struct mapping map[WINDOW_SLOTS_MAX];    /* by slot; addr 0: free */
 	struct mapping *order[WINDOW_SLOTS_MAX]; /* [used] by address */
 };
@@ -52,6 +57,8 @@ struct window_space {
 
 int window_init(struct window *, uint64_t bytes, unsigned slots, struct err *);
 void window_release(struct window *);
+/* From now on it is shown (device/window_shown.h). */
+int window_show(struct window *, struct err *);
 
 /*
  * Map all of the buffer behind `fd`, which stays the caller's. 0 and *out;

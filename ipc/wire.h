@@ -23,7 +23,7 @@
 #define WIRE_MAX_ROWS   1024 /* rows of a graph */
 #define WIRE_MAX_SPANS  4096 /* spans of a request */
 #define WIRE_MAX_LAYERS 512  /* layers of a block */
-#define WIRE_WINDOW_MIN (16ull << 20)
+#define WIRE_WINDOW_MIN (1ull << 20)
 #define WIRE_WINDOW_MAX ((4ull << 30) - 65536)
 
 /* ---- the socket ------------------------------------------------------ */

@@ -92,7 +92,7 @@ static const struct opt pair_rows[] = {
 		"how a sleeping side is woken (poll: spin, then futex)",
 		.choices = doorbell_names },
 	{ OPT_SIZE, 0, "va-window", IN(session.va_window), "SIZE",
-		"the device's address window ({}), 16M or more",
+		"the device's address window ({}), 1M or more",
 		(double)WIRE_WINDOW_MIN, (double)WIRE_WINDOW_MAX },
 	{ OPT_UINT, 0, "va-slots", IN(session.va_slots), "N",
 		"buffers the window can map at a time ({}), 3 or more",

@@ -1,4 +1,4 @@
-/* tandem inspect: what is in a model file. */
+/* tandem inspect: what is in a model file, or in a running device's window. */
 #include "host/cmd/cmd.h"
 
 #include "base/checked.h"
@@ -6,6 +6,8 @@
 #include "flash/image.h"
 #include "host/cmd/inspect.h"
 #include "host/cmd/inspect_image.h"
+#include "host/cmd/inspect_window.h"
+#include "host/doctor/window_look.h"
 #include "host/model/packed.h"
 #include "host/shipped/shipped_models.h"
 #include "tensor/gguf.h"
@@ -14,18 +16,22 @@
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-static bool as_json;
+static bool as_json, window;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"one JSON object instead of the text" },
+	{ OPT_FLAG, 0, "window", &window, NULL,
+		"of the process PID, a device or the host of one, or else of "
+		"the only device there is: its address window" },
 };
 
 static const struct opt_command usage = {
 	.name = "tandem inspect",
-	.synopsis = "[--json] FILE",
-	.summary = "what is in a model file",
+	.synopsis = "[--json] (FILE | --window [PID])",
+	.summary = "what is in a model file, or in a device's window",
 	.details = "Checks a GGUF file and shows what it holds: the model's "
 		   "shape, its tokenizer and chat template, every key (long "
 		   "values shortened) and every tensor with type, shape, "
@@ -33,10 +39,14 @@ static const struct opt_command usage = {
 		   "also of architectures that Tandem does not run. Of a "
 		   "flash image it shows the model, the extents and where "
 		   "the tensors lie. FILE may be the name of a model that "
-		   "comes with the program: target, small, draft, ...",
+		   "comes with the program: target, small, draft, ...\n"
+		   "\n"
+		   "With --window it draws what a running device has mapped, "
+		   "as the device shows it in a memfd of its own; neither side "
+		   "of the pair takes part.",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
-	.min_operands = 1,
+	.min_operands = 0,
 	.max_operands = 1,
 	.operand = &(const struct opt){ .arg = "FILE" },
 };
@@ -82,6 +92,26 @@ static int show_image(const char *path, struct err *e)
 	return ret;
 }
 
+/* Of the process that `text` names, NULL: the only one. */
+static int show_window(const char *text, struct err *e)
+{
+	struct window_view view;
+	pid_t device;
+	char *end;
+	long pid = text ? strtol(text, &end, 10) : 0;
+	int ret;
+
+	if (text && (pid <= 0 || pid > INT_MAX || *end))
+		return err_set(e, EINVAL, "'%s' is no process id", text);
+	ret = window_look((pid_t)pid, &view, &device, e);
+	if (!ret && as_json)
+		ret = print_json(
+			"the window", inspect_window_json(&view, device), e);
+	else if (!ret)
+		inspect_window_print(&view, device, stdout);
+	return ret;
+}
+
 static int run(int argc, char **argv)
 {
 	struct err e = { 0 };
@@ -91,6 +121,12 @@ static int run(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_inspect, argc, argv, &operands, &status))
 		return status;
+	if (window) {
+		ret = show_window(operands ? argv[1] : NULL, &e);
+		return ret ? cmd_fail(&e) : EXIT_OK;
+	}
+	if (!operands)
+		return cmd_misuse(&cmd_inspect, "FILE is missing");
 	ret = models_choose(argv[1], MODEL_TARGET, path, &e);
 	if (!ret)
 		ret = image_probe(path) ? show_image(path, &e)

@@ -44,12 +44,55 @@ static void refuses_absurd_sizes(void **state)
 	struct window w;
 	struct err e;
 
-	assert_int_equal(window_init(&w, MIB, 16, &e), -EINVAL);
+	assert_int_equal(window_init(&w, MIB - 1, 16, &e), -EINVAL);
 	assert_int_equal(window_init(&w, 5ull << 30, 16, &e), -EINVAL);
 	assert_int_equal(window_init(&w, 16 * MIB, 0, &e), -EINVAL);
 	assert_int_equal(window_init(&w, 16 * MIB, 257, &e), -EINVAL);
 	assert_ok(window_init(&w, WIRE_WINDOW_MAX, 256, &e), &e);
 	window_release(&w);
+}
+
+/* What is shown is what there is, behind every step. */
+static void shows_itself(void **state)
+{
+	const struct window_view *v;
+	struct window_space space;
+	struct window w;
+	struct mapping *m[3];
+	struct err e = { 0 };
+	int fd = memfd(3 * MIB);
+
+	assert_ok(window_init(&w, 8 * MIB, 2, &e), &e);
+	assert_ok(window_show(&w, &e), &e);
+	v = w.shown;
+	assert_int_equal(v->bytes, 8 * MIB);
+	assert_int_equal(v->slots, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct wire_share s = share_of(i, 3 * MIB - i);
+
+		assert_ok(window_map(&w, &s, fd, &m[i], &space, &e), &e);
+		assert_int_equal(v->used, i + 1);
+		assert_int_equal(v->map[i].addr, m[i]->addr);
+		assert_int_equal(v->map[i].bytes, 3 * MIB - i);
+		assert_int_equal(v->map[i].span, 3 * MIB);
+		assert_string_equal(v->map[i].name, s.name);
+	}
+	{
+		struct wire_share s = share_of(7, MIB);
+
+		assert_int_equal(
+			window_map(&w, &s, fd, &m[2], &space, &e), -ENOSPC);
+	}
+	window_unmap(&w, m[0]);
+	assert_int_equal(v->used, 1);
+	assert_string_equal(v->map[0].name, "test:1");
+	assert_int_equal(v->maps, 2);
+	assert_int_equal(v->unmaps, 1);
+	assert_int_equal(v->refused, 1);
+	assert_int_equal(v->asked, MIB + w.page);
+	assert_int_equal(v->turn, 2 * 5);
+	window_release(&w);
+	close(fd);
 }
 
 static void says_its_numbers(void **state)
@@ -317,6 +360,7 @@ static void acts_like_the_model(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(refuses_absurd_sizes),
+	cmocka_unit_test(shows_itself),
 	cmocka_unit_test(says_its_numbers),
 	cmocka_unit_test(runs_out_of_slots),
 	cmocka_unit_test(fragments),

@@ -109,7 +109,7 @@ static void test_hello_refusals(void **state)
 			77 },
 		{ "va_slots is 0", offsetof(struct wire_hello, va_slots), 4,
 			0 },
-		{ "va_window is 16777215",
+		{ "va_window is 1048575",
 			offsetof(struct wire_hello, va_window), 8,
 			WIRE_WINDOW_MIN - 1 },
 		{ "va_window is 18446744073709551615",

@@ -377,7 +377,7 @@ static void test_whatever_the_pair(void **state)
 		f->opts.threads = 1 + i / 3;
 		f->opts.prefill_chunk = chunk[(i + i / 3) % 3];
 		f->opts.va_window =
-			i % 2 ? WIRE_WINDOW_MIN : session_defaults.va_window;
+			i % 2 ? 16ull << 20 : session_defaults.va_window;
 		run(f, &st);
 		assert_int_equal(f->n, f->n_prompt + f->n_predict);
 		assert_int_equal(f->stop, GEN_STOP_LENGTH);

@@ -500,7 +500,7 @@ static void test_whatever_the_pair(void **state)
 		for (unsigned k = 0; k < 3; k++) {
 			w->opts.coherence = level[k];
 			w->opts.threads = 1 + k % 2;
-			w->opts.va_window = k == 1 ? WIRE_WINDOW_MIN
+			w->opts.va_window = k == 1 ? 16ull << 20
 						   : session_defaults.va_window;
 			dt_write(w, all[i].method, usual(i), &t);
 			if (!k)

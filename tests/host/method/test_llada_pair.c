@@ -195,7 +195,7 @@ static void test_whatever_the_pair(void **state)
 			f->opts.coherence = level[c];
 			f->opts.threads = threads;
 			f->opts.va_window = threads == 2
-				? WIRE_WINDOW_MIN
+				? 16ull << 20
 				: session_defaults.va_window;
 			f->opts.prefill_chunk = threads == 3 ? 1 : 128;
 			run(f, &st);

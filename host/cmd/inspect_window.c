@@ -1,0 +1,146 @@
+#include "host/cmd/inspect_window.h"
+
+#include "host/cmd/json_text.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define JSON_VERSION 1
+#define BAR          64 /* cells of the drawing */
+
+/* A stretch of the window, by ascending address. */
+struct stretch {
+	uint64_t from, bytes;
+	const struct window_view_mapping *map; /* NULL: a hole */
+};
+
+/* Hole number `i` lies before mapping `i`, or behind the last. */
+static struct stretch hole(const struct window_view *v, uint32_t i)
+{
+	const struct window_view_mapping *before = i ? &v->map[i - 1] : NULL;
+	uint64_t from = before ? before->addr + before->span + v->page
+			       : v->page;
+	uint64_t to = i < v->used ? v->map[i].addr : v->bytes;
+
+	return (struct stretch){ from, to > from ? to - from : 0, NULL };
+}
+
+struct room {
+	uint64_t free, largest;
+};
+
+static struct room room(const struct window_view *v)
+{
+	struct room r = { 0 };
+
+	for (uint32_t i = 0; i <= v->used; i++) {
+		uint64_t n = hole(v, i).bytes;
+
+		r.free += n;
+		r.largest = n > r.largest ? n : r.largest;
+	}
+	return r;
+}
+
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / 0x1p20;
+}
+
+/* It is another process's word, and goes to a terminal. */
+static void print_name(const char *name, FILE *f)
+{
+	for (; *name; name++)
+		fputc(isprint((unsigned char)*name) ? *name : '?', f);
+}
+
+static void print_stretch(const struct stretch *s, FILE *f)
+{
+	if (!s->bytes)
+		return;
+	fprintf(f, "  0x%08" PRIx64 " %12.3f MiB  ", s->from, mib(s->bytes));
+	if (s->map)
+		print_name(s->map->name, f);
+	else
+		fputs("free", f);
+	fputc('\n', f);
+}
+
+/* How much of cell `i` is mapped, as a character. */
+static char cell(const struct window_view *v, unsigned i)
+{
+	uint64_t from = v->bytes / BAR * i, to = v->bytes / BAR * (i + 1);
+	uint64_t mapped = 0;
+
+	for (uint32_t k = 0; k < v->used; k++) {
+		uint64_t a = v->map[k].addr, b = a + v->map[k].span;
+
+		a = a > from ? a : from;
+		b = b < to ? b : to;
+		mapped += b > a ? b - a : 0;
+	}
+	if (!mapped)
+		return '.';
+	return mapped >= (to - from) - (to - from) / 16 ? '#' : '+';
+}
+
+void inspect_window_print(const struct window_view *v, pid_t device, FILE *f)
+{
+	struct room r = room(v);
+
+	fprintf(f,
+		"window of tandem-npu (pid %d): %.1f MiB in pages of %" PRIu64
+		" KiB, %u of %u slots used\n[",
+		(int)device, mib(v->bytes), v->page >> 10, v->used, v->slots);
+	for (unsigned i = 0; i < BAR; i++)
+		fputc(cell(v, i), f);
+	fputs("]\n", f);
+	for (uint32_t i = 0; i <= v->used; i++) {
+		struct stretch s = hole(v, i);
+
+		print_stretch(&s, f);
+		if (i == v->used)
+			break;
+		s = (struct stretch){ v->map[i].addr, v->map[i].span,
+			&v->map[i] };
+		print_stretch(&s, f);
+	}
+	fprintf(f,
+		"free %.1f MiB, largest hole %.1f MiB (a guard page of it goes "
+		"with each mapping)\n%" PRIu64 " maps, %" PRIu64
+		" unmaps, %" PRIu64 " refused",
+		mib(r.free), mib(r.largest), v->maps, v->unmaps, v->refused);
+	if (v->refused)
+		fprintf(f, ", the last of them %.1f MiB", mib(v->asked));
+	fputc('\n', f);
+}
+
+static json_t *mapping_json(const struct window_view_mapping *m)
+{
+	return json_pack("{s:o, s:I, s:I, s:I}", "name", json_ctext(m->name),
+		"address", (json_int_t)m->addr, "bytes", (json_int_t)m->bytes,
+		"span", (json_int_t)m->span);
+}
+
+json_t *inspect_window_json(const struct window_view *v, pid_t device)
+{
+	struct room r = room(v);
+	json_t *all, *maps = json_array();
+
+	for (uint32_t i = 0; maps && i < v->used; i++)
+		if (json_array_append_new(maps, mapping_json(&v->map[i]))) {
+			json_decref(maps);
+			maps = NULL;
+		}
+	all = json_pack("{s:i, s:s, s:i, s:I, s:I, s:i, s:i, s:I, s:I, s:I, "
+			"s:I, s:I, s:I, s:o}",
+		"version", JSON_VERSION, "command", "inspect", "device",
+		(int)device, "window", (json_int_t)v->bytes, "page",
+		(json_int_t)v->page, "slots", (int)v->slots, "slots_used",
+		(int)v->used, "free", (json_int_t)r.free, "largest_hole",
+		(json_int_t)r.largest, "maps", (json_int_t)v->maps, "unmaps",
+		(json_int_t)v->unmaps, "refused", (json_int_t)v->refused,
+		"refused_bytes", (json_int_t)v->asked, "mappings", maps);
+	return all;
+}

@@ -1,0 +1,190 @@
+#include "host/doctor/window_look.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TRIES 1000 /* a device that maps and unmaps all the time */
+
+/* The shown window among the descriptors of a process: open, or -errno. */
+static int open_shown(pid_t pid)
+{
+	char path[64], link[PATH_MAX], target[64];
+	int fd = -ENOENT;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return -errno;
+	for (struct dirent *d; fd == -ENOENT && (d = readdir(dir));) {
+		ssize_t n;
+
+		if (snprintf(link, sizeof(link), "%s/%s", path, d->d_name) >=
+			(int)sizeof(link))
+			continue;
+		n = readlink(link, target, sizeof(target) - 1);
+		if (n < 0)
+			continue;
+		target[n] = '\0';
+		if (strncmp(target, "/memfd:" WINDOW_VIEW_NAME,
+			    strlen("/memfd:" WINDOW_VIEW_NAME)))
+			continue;
+		fd = open(link, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			fd = -errno;
+	}
+	closedir(dir);
+	return fd;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+	char path[64], line[256];
+	int parent = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "PPid: %d", &parent) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return parent;
+}
+
+/* All processes: those that show a window, of one parent unless it is 0. */
+static int find_device(pid_t parent, int *fd, pid_t *device, unsigned *n)
+{
+	DIR *dir = opendir("/proc");
+	int denied = 0;
+
+	*n = 0;
+	if (!dir)
+		return -errno;
+	for (struct dirent *d; (d = readdir(dir));) {
+		pid_t pid = (pid_t)strtol(d->d_name, NULL, 10);
+		int got;
+
+		if (!isdigit((unsigned char)d->d_name[0]) ||
+			(parent && parent_of(pid) != parent))
+			continue;
+		got = open_shown(pid);
+		if (got == -EACCES && parent)
+			denied = got;
+		if (got < 0)
+			continue;
+		if ((*n)++)
+			close(got);
+		else
+			*fd = got;
+		*device = pid;
+	}
+	closedir(dir);
+	return *n ? 0 : denied ? denied : -ENOENT;
+}
+
+static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
+{
+	unsigned n = 1;
+	int ret;
+
+	*device = pid;
+	ret = pid ? open_shown(pid) : -ENOENT;
+	if (ret >= 0) {
+		*fd = ret;
+		return 0;
+	}
+	if (ret == -ENOENT)
+		ret = find_device(pid, fd, device, &n);
+	if (!ret && n > 1) {
+		fd_close(fd);
+		return err_set(e, EINVAL,
+			"%u devices run; name one by its process id", n);
+	}
+	if (ret == -ENOENT && pid)
+		return err_set(e, ENOENT,
+			"process %d is neither a device nor has started one "
+			"(pgrep tandem-npu lists those there are)",
+			(int)pid);
+	if (ret == -ENOENT)
+		return err_set(e, ENOENT, "no device runs that may be seen");
+	return ret ? err_sys(e, -ret, "cannot look at process %d", (int)pid)
+		   : 0;
+}
+
+/* While the device goes on: a copy that was not written meanwhile. */
+static int copy(const struct window_view *from, struct window_view *to)
+{
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint32_t turn = atomic_load(&from->turn);
+
+		memcpy(to, from, sizeof(*to));
+		atomic_thread_fence(memory_order_seq_cst);
+		if (!(turn & 1) && turn == atomic_load(&from->turn))
+			return 0;
+	}
+	return -EAGAIN;
+}
+
+/* It is another process's: nothing is done by its numbers unseen. */
+static int check(const struct window_view *v, struct err *e)
+{
+	uint64_t end = v->page;
+
+	if (v->magic != WINDOW_VIEW_MAGIC || v->version != 1)
+		return err_set(e, EPROTO,
+			"what it shows is not of this version of Tandem");
+	if (v->used > v->slots || v->slots > WINDOW_VIEW_SLOTS || !v->page)
+		return err_set(e, EPROTO, "what it shows cannot be: %u of %u "
+			"slots, pages of %llu bytes", v->used, v->slots,
+			(unsigned long long)v->page);
+	for (uint32_t i = 0; i < v->used; i++) {
+		const struct window_view_mapping *m = &v->map[i];
+
+		if (m->addr < end || m->span > v->bytes ||
+			m->addr > v->bytes - m->span || m->bytes > m->span ||
+			!memchr(m->name, '\0', sizeof(m->name)))
+			return err_set(e, EPROTO,
+				"what it shows cannot be: mapping %u", i);
+		end = m->addr + m->span + v->page;
+	}
+	return 0;
+}
+
+int window_look(pid_t pid, struct window_view *out, pid_t *device, struct err *e)
+{
+	struct window_view *shown;
+	struct stat st;
+	int fd = -1, ret = find(pid, &fd, device, e);
+
+	if (ret)
+		return ret;
+	if (fstat(fd, &st) || st.st_size < (off_t)sizeof(*shown)) {
+		fd_close(&fd);
+		return err_set(e, EPROTO, "what it shows is too short");
+	}
+	shown = mmap(NULL, sizeof(*shown), PROT_READ, MAP_SHARED, fd, 0);
+	ret = shown == MAP_FAILED ? -errno : 0;
+	fd_close(&fd);
+	if (ret)
+		return err_sys(e, -ret, "cannot map what it shows");
+	ret = copy(shown, out);
+	munmap(shown, sizeof(*shown));
+	if (ret)
+		return err_set(e, EAGAIN,
+			"its window changed at every look; try again");
+	return check(out, e);
+}

@@ -1,0 +1,38 @@
+/*
+ * What a device shows of its address window to whoever looks at it from
+ * outside, without being asked: one memfd, "tandem:window" in /proc/PID/fd,
+ * which the device keeps true and nobody reads in order to decide. No code.
+ *
+ * A reader copies it while `turn` is even and the same before and behind the
+ * copy; `turn` is odd while the device writes.
+ */
+#ifndef IPC_WINDOW_VIEW_H
+#define IPC_WINDOW_VIEW_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define WINDOW_VIEW_NAME  "tandem:window"
+#define WINDOW_VIEW_MAGIC 0x444e5754u /* "TWND" */
+#define WINDOW_VIEW_SLOTS 256
+
+struct window_view_mapping {
+	uint32_t addr, pad;
+	uint64_t bytes; /* of the buffer */
+	uint64_t span;  /* of whole pages; a guard page follows */
+	char name[32];
+};
+
+struct window_view {
+	uint32_t magic, version; /* 1 */
+	_Atomic uint32_t turn;
+	uint32_t slots;       /* that it has */
+	uint64_t bytes, page; /* of the window; the first page is a guard */
+	uint64_t maps, unmaps, refused; /* so far */
+	uint64_t asked;                 /* by the last that was refused */
+	uint32_t used, pad;             /* slots */
+	struct window_view_mapping map[WINDOW_VIEW_SLOTS]; /* by address */
+};
+_Static_assert(sizeof(struct window_view) == 72 + 256 * 56, "as written");
+
+#endif

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# The address window: the same text in every one that holds what must be there,
+# a refusal with numbers before any token in those that do not, and what a
+# running device shows of it. TANDEM_WINDOWS=300 for more of them.
+. "$(dirname "$0")/lib.sh"
+
+windows=${TANDEM_WINDOWS:-16}
+seed=${TANDEM_SEED:-$((RANDOM * 32768 + RANDOM))}
+RANDOM=$seed
+echo "seed $seed"
+
+text() { # OPTION...
+  run "$TANDEM" run -p 'Once upon a time' -n 12 --ctx 128 "$@"
+}
+
+declare -A want=()
+ran=0 refused=0
+placements=(belady paging drop-all swap)
+methods=(autoregressive chain sdnpu)
+for ((i = 0; i < windows; i++)); do
+  kib=$((1024 + RANDOM % 10240)) slots=$((3 + RANDOM % 14))
+  placement=${placements[RANDOM % 4]} method=${methods[RANDOM % 3]}
+  if [ -z "${want[$method]:-}" ]; then
+    text --method "$method"
+    want[$method]=$out
+    check_eq "text of $method" "$out" "${want[autoregressive]:-$out}"
+  fi
+  text --method "$method" --placement "$placement" --va-window "${kib}K" \
+    --va-slots $slots
+  what="$method, $placement, $kib KiB, $slots slots"
+  if [ "$status" -eq 0 ]; then
+    check_eq "text of $what" "$out" "${want[$method]}"
+    ran=$((ran + 1))
+  else
+    check_eq "text of $what" "$out" ''
+    check_has "refusal of $what" "$err" '--va-window'
+    refused=$((refused + 1))
+  fi
+done
+echo "$ran ran, $refused were refused"
+
+# All of them hold, and nothing less does.
+text --va-window 3M --va-slots 3
+check_eq 'status with 3 MiB and 3 slots' "$status" 0
+text --va-window 2M --va-slots 3
+check_eq 'status with 2 MiB and 3 slots' "$status" 1
+check_has stderr "$err" 'window of 2.0 MiB: 1.0 MiB asked, 0.3 MiB free'
+misuse "$TANDEM" run -p x --va-window 1023K
+
+# A pair that runs.
+mkfifo "$tmp/text"
+exec 9<>"$tmp/text"
+"$TANDEM" run -p 'Once upon a time' -n -1 --ctx 1000 --ignore-eos \
+  --va-window 16M --va-slots 6 >"$tmp/text" 2>"$tmp/said" 9<&- &
+host=$!
+head -c 1 <&9 >"$tmp/first"
+npu=$(pgrep -P $host tandem-npu)
+run_ok "$TANDEM" inspect --window $host
+check_has 'the window' "$out" \
+  "window of tandem-npu (pid $npu): 16.0 MiB in pages of 4 KiB"
+check_has 'the window' "$out" 'of 6 slots used'
+check_has 'the window' "$out" tandem:kv
+# It says what is there even where nobody would answer.
+kill -STOP "$npu"
+run_ok "$TANDEM" inspect --window "$npu" --json
+python3 - "$tmp/out" <<'PY' || fail 'the JSON is not as it must be'
+import json, sys
+w = json.load(open(sys.argv[1]))
+at = w["page"]
+free = []
+for m in w["mappings"]:
+    assert m["address"] >= at and m["bytes"] <= m["span"], m
+    assert m["address"] % w["page"] == 0 and m["span"] % w["page"] == 0, m
+    free.append(m["address"] - at)
+    at = m["address"] + m["span"] + w["page"]
+free.append(w["window"] - at)
+assert max(free) == w["largest_hole"] and sum(free) == w["free"], free
+assert w["slots_used"] == len(w["mappings"]) <= w["slots"] == 6
+assert w["maps"] - w["unmaps"] == w["slots_used"]
+assert w["refused"] > 0 and w["refused_bytes"] > 0
+PY
+kill -CONT "$npu"
+kill -9 $host
+wait $host 2>/dev/null
+exec 9>&-
+
+run "$TANDEM" inspect --window $$
+check_eq 'status of a process without one' "$status" 1
+check_has stderr "$err" 'neither a device nor has started one'
+run "$TANDEM" inspect --window 12x
+check_has stderr "$err" "'12x' is no process id"
+misuse "$TANDEM" inspect
+finish
