@@ -97,6 +97,10 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 0, "va-slots", IN(session.va_slots), "N",
 		"buffers the window can map at a time ({}), 3 or more",
 		3, 256 },
+	{ OPT_FLAG, 0, "va-hard", IN(session.va_hard), NULL,
+		"cap the addresses of the device process as well (RLIMIT_AS), "
+		"behind its start, so that nothing outside the window can "
+		"grow" },
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
 		"what of the weights lies in the window, where not all fit: "
 		"blocks are mapped when they are needed, and the one whose "

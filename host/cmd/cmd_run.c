@@ -9,6 +9,7 @@
 #include "host/api/options.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
+#include "host/cmd/inspect_window.h"
 #include "host/cmd/report.h"
 #include "host/cmd/watching.h"
 #include "host/model/model.h"
@@ -29,8 +30,8 @@ static const char *model_path, *prompt_text, *prompt_file, *system_text;
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1;
 static double temperature, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
-static bool as_ids, as_json, watched, with_stats, chat, special, ignore_eos,
-	no_bos;
+static bool as_ids, as_json, watched, with_stats, verbose, chat, special,
+	ignore_eos, no_bos;
 static bool piped; /* standard input, for want of another prompt */
 
 /* clang-format off */
@@ -98,6 +99,8 @@ static const struct opt opts[] = {
 		"object" },
 	{ OPT_FLAG, 0, "stats", &with_stats, NULL,
 		"print a summary to standard error" },
+	{ OPT_FLAG, 0, "verbose", &verbose, NULL,
+		"where the device's window has no room, draw it" },
 
 	PAIR_OPTIONS(asked),
 };
@@ -216,6 +219,11 @@ static int check_usage(void)
 	return EXIT_OK;
 }
 
+static void draw_window(const struct window_view *v)
+{
+	inspect_window_print(v, 0, stderr);
+}
+
 static int choose_method(struct run *r)
 {
 	struct tandem_options o;
@@ -227,9 +235,11 @@ static int choose_method(struct run *r)
 	o.progress_arg = cmd_progress.arg;
 	o.notice = cmd_notice.tell;
 	o.notice_arg = cmd_notice.arg;
-	return tandem_create(&r->tandem, &o, &asked, &e)
-		? cmd_refuse(&cmd_run, &e)
-		: EXIT_OK;
+	if (tandem_create(&r->tandem, &o, &asked, &e))
+		return cmd_refuse(&cmd_run, &e);
+	if (verbose)
+		r->tandem->decoder.session_opts.window_refused = draw_window;
+	return EXIT_OK;
 }
 
 static int check_needless(const struct run *r)

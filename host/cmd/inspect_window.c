@@ -19,8 +19,8 @@ struct stretch {
 static struct stretch hole(const struct window_view *v, uint32_t i)
 {
 	const struct window_view_mapping *before = i ? &v->map[i - 1] : NULL;
-	uint64_t from = before ? before->addr + before->span + v->page
-			       : v->page;
+	uint64_t from =
+		before ? before->addr + before->span + v->page : v->page;
 	uint64_t to = i < v->used ? v->map[i].addr : v->bytes;
 
 	return (struct stretch){ from, to > from ? to - from : 0, NULL };
@@ -89,10 +89,13 @@ void inspect_window_print(const struct window_view *v, pid_t device, FILE *f)
 {
 	struct room r = room(v);
 
+	fputs("window", f);
+	if (device)
+		fprintf(f, " of tandem-npu (pid %d)", (int)device);
 	fprintf(f,
-		"window of tandem-npu (pid %d): %.1f MiB in pages of %" PRIu64
+		": %.1f MiB in pages of %" PRIu64
 		" KiB, %u of %u slots used\n[",
-		(int)device, mib(v->bytes), v->page >> 10, v->used, v->slots);
+		mib(v->bytes), v->page >> 10, v->used, v->slots);
 	for (unsigned i = 0; i < BAR; i++)
 		fputc(cell(v, i), f);
 	fputs("]\n", f);
@@ -108,9 +111,12 @@ void inspect_window_print(const struct window_view *v, pid_t device, FILE *f)
 	}
 	fprintf(f,
 		"free %.1f MiB, largest hole %.1f MiB (a guard page of it goes "
-		"with each mapping)\n%" PRIu64 " maps, %" PRIu64
-		" unmaps, %" PRIu64 " refused",
-		mib(r.free), mib(r.largest), v->maps, v->unmaps, v->refused);
+		"with each mapping)\n",
+		mib(r.free), mib(r.largest));
+	if (!device)
+		return;
+	fprintf(f, "%" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64 " refused",
+		v->maps, v->unmaps, v->refused);
 	if (v->refused)
 		fprintf(f, ", the last of them %.1f MiB", mib(v->asked));
 	fputc('\n', f);

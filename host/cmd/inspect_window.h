@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-void inspect_window_print(
-	const struct window_view *, pid_t device, FILE *);
+/* device 0: it is gone. */
+void inspect_window_print(const struct window_view *, pid_t device, FILE *);
 
 /* {"version": 1, "command": "inspect", "window": ...}; NULL without memory. */
 json_t *inspect_window_json(const struct window_view *, pid_t device);

@@ -148,9 +148,10 @@ static int check(const struct window_view *v, struct err *e)
 		return err_set(e, EPROTO,
 			"what it shows is not of this version of Tandem");
 	if (v->used > v->slots || v->slots > WINDOW_VIEW_SLOTS || !v->page)
-		return err_set(e, EPROTO, "what it shows cannot be: %u of %u "
-			"slots, pages of %llu bytes", v->used, v->slots,
-			(unsigned long long)v->page);
+		return err_set(e, EPROTO,
+			"what it shows cannot be: %u of %u "
+			"slots, pages of %llu bytes",
+			v->used, v->slots, (unsigned long long)v->page);
 	for (uint32_t i = 0; i < v->used; i++) {
 		const struct window_view_mapping *m = &v->map[i];
 
@@ -164,7 +165,8 @@ static int check(const struct window_view *v, struct err *e)
 	return 0;
 }
 
-int window_look(pid_t pid, struct window_view *out, pid_t *device, struct err *e)
+int window_look(
+	pid_t pid, struct window_view *out, pid_t *device, struct err *e)
 {
 	struct window_view *shown;
 	struct stat st;

@@ -19,6 +19,7 @@ struct err;
  * none, -EINVAL where there are several, -EACCES, -EPROTO where what is shown
  * cannot be.
  */
-int window_look(pid_t pid, struct window_view *out, pid_t *device, struct err *);
+int window_look(
+	pid_t pid, struct window_view *out, pid_t *device, struct err *);
 
 #endif

@@ -43,6 +43,10 @@ struct npu_opts {
 	struct launch_opts launch; /* if it is started */
 	struct wire_hello hello;   /* but for what channel_connect fills */
 	unsigned stall_ms;         /* as in ipc/channel.h */
+	/* Of a process: its addresses are capped (RLIMIT_AS) at what it has
+	 * when it says welcome, its whole window included, and VA_HARD_SLACK
+	 * for what it allocates. */
+	bool va_hard;
 	/* Of a device that is lost; in RESTART_SECONDS, at most RESTARTS_MAX.
 	 */
 	unsigned restarts;
@@ -52,6 +56,7 @@ struct npu_opts {
 	struct tell *tell;
 };
 
+#define VA_HARD_SLACK   (256ull << 20)
 #define RESTARTS_MAX    1000
 #define RESTART_SECONDS 60
 
@@ -122,6 +127,11 @@ struct npu_room {
 	uint32_t slots;
 };
 void npu_room(const struct npu *, struct npu_room *out);
+
+/* The same as a drawing wants it, with all that is mapped; counts of what was
+ * done are the device's and stay 0. */
+struct window_view;
+void npu_window(const struct npu *, struct window_view *out);
 
 /* Send and go on; *seq (may be NULL) is the request's number. */
 int npu_send(struct npu *, const struct wire_ref *, unsigned n_refs,

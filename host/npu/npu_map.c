@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "host/npu/npu_ops.h"
+#include "ipc/window_view.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -149,6 +150,27 @@ void npu_room(const struct npu *n, struct npu_room *out)
 			out->slots -= out->slots ? 1 : 0;
 		}
 	} while (s);
+}
+
+void npu_window(const struct npu *n, struct window_view *out)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = page;
+	const struct shared *s;
+
+	*out = (struct window_view){ .magic = WINDOW_VIEW_MAGIC,
+		.version = 1,
+		.slots = n->opts.hello.va_slots,
+		.bytes = n->opts.hello.va_window,
+		.page = page };
+	while (out->used < WINDOW_VIEW_SLOTS && (s = next_mapped(n, at))) {
+		struct window_view_mapping *m = &out->map[out->used++];
+
+		m->addr = s->addr;
+		m->bytes = s->bytes;
+		m->span = align_up(s->bytes, page);
+		snprintf(m->name, sizeof(m->name), "%s", s->name);
+		at = m->addr + m->span + page;
+	}
 }
 
 int npu_unmap(struct npu *n, uint32_t id, struct err *e)

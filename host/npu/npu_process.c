@@ -9,8 +9,11 @@
 #include "ipc/link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A child that hung up is about to end; this long we wait to see how. */
 #define OBITUARY_MS 300
@@ -75,6 +78,36 @@ static int dial(
 	return ret;
 }
 
+/* What a process has of addresses; 0 where that is not to be known. */
+static uint64_t addresses_of(pid_t pid)
+{
+	unsigned long long pages = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%llu", &pages) != 1)
+		pages = 0;
+	fclose(f);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static int cap_addresses(const struct process *p, struct err *e)
+{
+	uint64_t has = addresses_of(p->pid);
+	struct rlimit cap = { has + VA_HARD_SLACK, has + VA_HARD_SLACK };
+
+	if (!has || prlimit(p->pid, RLIMIT_AS, &cap, NULL))
+		return err_sys(e, has ? errno : ESRCH,
+			"--va-hard: cannot cap the addresses of the device "
+			"process (pid %d)",
+			(int)p->pid);
+	return 0;
+}
+
 static void process_close(void *device)
 {
 	struct process *p = device;
@@ -110,6 +143,8 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 		channel_watch_pid(p->channel, p->pid);
 	channel_set_stall_ms(p->channel, p->stall_ms);
 	channel_set_cancel(p->channel, opts->cancel);
+	if (opts->va_hard && (ret = cap_addresses(p, e)))
+		goto fail;
 	*device = p;
 	return 0;
 fail:

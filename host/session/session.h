@@ -42,6 +42,7 @@ struct npu_ops;
 struct session;
 struct shape;
 struct soc;
+struct window_view;
 
 struct session_opts {
 	uint32_t threads;       /* host and device each; 0: all processors */
@@ -88,6 +89,7 @@ struct session_opts {
 	enum doorbell_kind doorbell;
 	uint64_t va_window; /* bytes of the device's address window */
 	uint32_t va_slots;
+	bool va_hard;                    /* as in host/npu/npu.h */
 	enum placement_policy placement; /* of weights in it */
 	bool swap_poison;                /* as in host/memory/swap.h */
 	uint64_t evict_seed;
@@ -129,7 +131,10 @@ struct session_opts {
 	 */
 	const struct shape *as;
 	struct progress_sink progress; /* of opening */
-	struct notice_sink notice;     /* of what was mended meanwhile */
+	/* Told of the window where it has no room for what must be in it: what
+	 * is mapped then. NULL: nobody. */
+	void (*window_refused)(const struct window_view *);
+	struct notice_sink notice; /* of what was mended meanwhile */
 	/* Set by a signal handler or another thread: what waits for the device,
 	 * and the next forward, returns -ECANCELED. */
 	const volatile sig_atomic_t *cancel; /* NULL: never */

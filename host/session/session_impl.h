@@ -121,6 +121,9 @@ static inline uint32_t graph_id(
 /* The model's layers in blocks, and their prices; again, if it was done. */
 int session_cut_blocks(struct session *, struct err *);
 
+/* The window has no room for what must be in it. */
+void session_tell_window(const struct session *);
+
 /* The device is given the buffer and maps it for good. */
 int session_pin(struct session *, struct pinned *, struct err *);
 

@@ -19,6 +19,7 @@
 #include "host/session/logits.h"
 #include "host/session/sequence.h"
 #include "host/session/switching.h"
+#include "ipc/window_view.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 
@@ -63,6 +64,7 @@ static int open_npu(struct session *s, struct err *e)
 			.coherence_report = o->coherence_report,
 			.coherence_suppress = o->coherence_suppress },
 		.stall_ms = o->stall_ms,
+		.va_hard = o->va_hard,
 		.restarts = o->restarts,
 		.cancel = o->cancel,
 		.tell = o->coherence == COHERENCE_CHECK ? &s->own_tell : NULL,
@@ -255,6 +257,16 @@ static int attach_weights(struct session *s, struct err *e)
 	return session_recover(s, session_attach_weights(s, e), e);
 }
 
+void session_tell_window(const struct session *s)
+{
+	struct window_view view;
+
+	if (!s->opts.window_refused)
+		return;
+	npu_window(s->npu, &view);
+	s->opts.window_refused(&view);
+}
+
 int session_open(struct session **out, const struct model *m,
 	const struct session_opts *opts, struct err *e)
 {
@@ -277,6 +289,8 @@ int session_open(struct session **out, const struct model *m,
 		(ret = s->opts.graph_switch ? switching_open(s, e) : 0) ||
 		(ret = attach_weights(s, e)) ||
 		(ret = s->staging ? staging_start(s->staging, e) : 0)) {
+		if (ret == -ENOSPC && s->npu)
+			session_tell_window(s);
 		session_free(s);
 		return ret;
 	}

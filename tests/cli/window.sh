@@ -25,9 +25,11 @@ for ((i = 0; i < windows; i++)); do
     want[$method]=$out
     check_eq "text of $method" "$out" "${want[autoregressive]:-$out}"
   fi
+  hard=
+  [ $((i % 3)) -ne 0 ] || hard=--va-hard
   text --method "$method" --placement "$placement" --va-window "${kib}K" \
-    --va-slots $slots
-  what="$method, $placement, $kib KiB, $slots slots"
+    --va-slots $slots $hard
+  what="$method, $placement, $kib KiB, $slots slots $hard"
   if [ "$status" -eq 0 ]; then
     check_eq "text of $what" "$out" "${want[$method]}"
     ran=$((ran + 1))
@@ -46,15 +48,28 @@ text --va-window 2M --va-slots 3
 check_eq 'status with 2 MiB and 3 slots' "$status" 1
 check_has stderr "$err" 'window of 2.0 MiB: 1.0 MiB asked, 0.3 MiB free'
 misuse "$TANDEM" run -p x --va-window 1023K
+check_lacks stderr "$err" tandem:kv
+text --va-window 2M --va-slots 3 --verbose
+check_has 'the drawing' "$err" 'window: 2.0 MiB in pages of 4 KiB, 2 of 3 slots'
+check_has 'the drawing' "$err" '0.293 MiB  free'
+
+# A cap of the device's addresses is in force, and changes no text.
+text --va-hard --va-window 16M
+check_eq 'text with capped addresses' "$out" "${want[autoregressive]}"
 
 # A pair that runs.
 mkfifo "$tmp/text"
 exec 9<>"$tmp/text"
 "$TANDEM" run -p 'Once upon a time' -n -1 --ctx 1000 --ignore-eos \
-  --va-window 16M --va-slots 6 >"$tmp/text" 2>"$tmp/said" 9<&- &
+  --va-window 16M --va-slots 6 --va-hard >"$tmp/text" 2>"$tmp/said" 9<&- &
 host=$!
 head -c 1 <&9 >"$tmp/first"
 npu=$(pgrep -P $host tandem-npu)
+cap=$(awk '/^Max address space/ { print $4 }' "/proc/$npu/limits")
+has=$(($(cut -d' ' -f1 "/proc/$npu/statm") * $(getconf PAGESIZE)))
+checks=$((checks + 1))
+[ "$cap" != unlimited ] && [ "$has" -le "$cap" ] ||
+  fail "addresses are capped at $cap, and $has are used"
 run_ok "$TANDEM" inspect --window $host
 check_has 'the window' "$out" \
   "window of tandem-npu (pid $npu): 16.0 MiB in pages of 4 KiB"
