@@ -59,7 +59,7 @@ enum diffusion_texts {
 };
 
 /* Parts of one name that stand behind one another are one table. */
-#define DIFFUSION_PARTS 18
+#define DIFFUSION_PARTS 20
 struct diffusion_part {
 	enum diffusion_table_kind kind;
 	enum diffusion_texts texts;

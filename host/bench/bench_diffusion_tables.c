@@ -125,6 +125,11 @@ static const struct column_spec curve_columns[] = {
 #define ONE_A_PASS "visible=1", "stable=1"
 #define SURE       "visible=0.9", "stable=0.9"
 
+/* Rows of later blocks when a block is nearly done, where that costs little. */
+#define LATE "window=0", "lookahead=2", "lookahead-cost=0.1"
+/* A window that cannot hold each block of weights by itself. */
+#define FEW_MAPS "va-window=16M", "va-slots=4"
+
 static const struct table_variant ablation[] = {
 	{ "NPU", { "method=llada" } },
 	{ "+prefix", { FAST, "threshold=1", "cache=prefix" } },
@@ -134,6 +139,14 @@ static const struct table_variant ablation[] = {
 	{ "+stages", { OURS } },
 	{ "+refresh", { OURS, "refresh=host" } },
 	{ "+refresh by drift", { OURS, "refresh=drift" } },
+	{ "+later blocks, late", { OURS, SURE, LATE } },
+	{ "+stages, late", { OURS, LATE } },
+	{ "+prefix, mapped anew",
+		{ FAST, "threshold=1", "cache=prefix", FEW_MAPS,
+			"placement=drop-all" } },
+	{ "+prefix, packed",
+		{ FAST, "threshold=1", "cache=prefix", FEW_MAPS,
+			"placement=swap" } },
 };
 
 /* The paper's baselines on a phone's CPU; the one with a cache may have been
@@ -143,6 +156,17 @@ static const struct table_variant cpu_rows[] = {
 	{ "CPU, +prefix", { FAST, "threshold=1", "cache=prefix" },
 		DIFFUSION_BY_CPU },
 	{ "CPU, +block", { OURS, ONE_A_PASS, ALONE }, DIFFUSION_BY_CPU },
+};
+
+/* The target's weights have 8 bits; those of the model of blocks, which reads
+ * plainly too, have 4, as those of masked diffusion. */
+static const struct table_variant plain_rows[] = {
+	{ "autoregressive, 4 bits", { "method=autoregressive", BLOCKS } },
+};
+
+static const struct table_variant plain_cpu_rows[] = {
+	{ "CPU, autoregressive, 4 bits", { "method=autoregressive", BLOCKS },
+		DIFFUSION_BY_CPU },
 };
 
 static const struct table_variant causal_cpu_rows[] = {
@@ -293,9 +317,13 @@ static const char about_ablation[] =
 	"and no masks are behind it;\n+sure at once: of 0.9; +later blocks: "
 	"passes reach into these; +stages: what is seen\nat 0.7 stays at 0.9; "
 	"+refresh: what is left behind unstable is computed anew.\nFrom +block "
-	"on, logits of what stays are skipped. By the target: autoregressive "
-	"and chain.\nCPU: the same on a phone's CPU alone, matrix by matrix "
-	"the longer of its bytes and its\nproducts; of CPU: over these.";
+	"on, logits of what stays are skipped. late: into later blocks when a "
+	"block is\nnearly done and that costs little. mapped anew, packed: a "
+	"window of 4 buffers, by\n--placement drop-all and swap. CPU: the same "
+	"on a phone's CPU alone, matrix by matrix the\nlonger of its bytes and "
+	"its products; of CPU: over these. By the target: autoregressive\nand "
+	"chain; 4 bits: by the model of blocks, whose weights are as small as "
+	"a diffusion model's.";
 
 #define ABLATION(same, variants)                                        \
 	PART(DIFFUSION_T_ABLATION, same, variants, method_llada,        \
@@ -322,6 +350,8 @@ const struct diffusion_part diffusion_parts[DIFFUSION_PARTS] = {
 	ABLATION(DIFFUSION_CAUSAL, causal_decoders),
 	ABLATION(DIFFUSION_ANY, cpu_rows),
 	ABLATION(DIFFUSION_CAUSAL, causal_cpu_rows),
+	ABLATION(DIFFUSION_BLOCKS, plain_rows),
+	ABLATION(DIFFUSION_BLOCKS, plain_cpu_rows),
 	SETTINGS(lookaheads, "lookahead", .name = "lookahead",
 		.title = "llada-npu by the masks left at which a pass reaches "
 			 "further",
