@@ -60,6 +60,30 @@ wait "$host" 2>/dev/null
 text --device "$sock"
 check_eq 'ids behind a host that was killed' "$out" "$want"
 
+# A device that dies under its host: the one that listens brings the next, and
+# the text, which has no end, goes on.
+long() { # OPTION...
+  "$TANDEM" run -m "$model" -p 'a b' --ignore-eos --ctx 100000 "$@"
+}
+long -n 300 >"$tmp/want" 2>"$tmp/warned"
+bytes=$(($(wc -c <"$tmp/want") - 1)) # all but the newline of an end
+long -n -1 --device "$sock" >"$tmp/got" 2>"$tmp/lost" &
+other=$!
+await 'the first words' test -s "$tmp/got"
+serving=$(grep -ls "^PPid:[[:space:]]*$npu\$" /proc/[0-9]*/status)
+serving=${serving#/proc/}
+kill -9 "${serving%/status}"
+await 'the next device' grep -q 'took its place' "$tmp/lost"
+is_long() { # the text that came
+  [ "$(wc -c <"$tmp/got")" -ge "$bytes" ]
+}
+await 'the text' is_long
+kill -9 "$other"
+wait "$other" 2>/dev/null
+run cmp -n "$bytes" "$tmp/want" "$tmp/got"
+check_eq 'text, compared' "$status" 0
+check_has 'what the listener said' "$(cat "$tmp/said")" 'killed by signal 9'
+
 kill "$npu"
 status=0
 wait "$npu" || status=$?

@@ -565,6 +565,10 @@ static void a_hostile_host(void **state)
 	signal(SIGPIPE, SIG_IGN); /* a bell of a device that has ended */
 	before = open_descriptors();
 	rig_open(&r, &o);
+	/* For its buffers and its model alone; a process with threads shall not
+	 * be forked. */
+	device_close(r.dev);
+	r.dev = NULL;
 	for (uint64_t n = 0; left; n++) {
 		struct life l = { .seed = o.seed,
 			.stream = n,
