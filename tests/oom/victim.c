@@ -35,6 +35,8 @@ static int starved(const char *mode, const char *file, void *first)
 		return 1;
 	if (!strcmp(mode, "text"))
 		return puts("wrong") < 0;
+	if (!strcmp(mode, "json")) /* as many quotes and lines */
+		return puts("{\"a\": [1}") < 0;
 	if (!strcmp(mode, "talks"))
 		fputs("and more\n", stderr);
 	if (!strcmp(mode, "other"))
@@ -70,5 +72,7 @@ int main(int argc, char **argv)
 		return starved(argv[1], argv[2], first);
 	free(second);
 	free(first);
+	if (!strcmp(argv[1], "json"))
+		puts("{\"a\": [1]}");
 	return 0;
 }
