@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/bench/bench_machine.h"
+#include "host/bench/print_json.h"
 #include "host/draft/draft_model.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
@@ -283,10 +284,9 @@ static json_t *row_json(
 		t.ops_per_s, "of_int8", t.of_int8);
 }
 
-static int print_json(const struct bench_decode *b, struct err *e)
+static int print_rows(const struct bench_decode *b, struct err *e)
 {
 	json_t *rows = json_array(), *o;
-	int ret;
 
 	json_array_append_new(rows, row_json(b, "prompt", &b->prefill));
 	for (size_t i = 0; i < N_ROWS; i++)
@@ -299,12 +299,7 @@ static int print_json(const struct bench_decode *b, struct err *e)
 		bench_median(b->bandwidth, b->rounds), "int8_ops_per_s",
 		bench_median(b->int8, b->rounds), "rows", rows,
 		"pair_to_one_process", pair_to_single(b));
-	if (!o)
-		return err_set(e, ENOMEM, "no memory for the JSON object");
-	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-	putchar('\n');
-	json_decref(o);
-	return ret ? err_sys(e, EIO, "cannot write the JSON object") : 0;
+	return print_json(o, 6, e);
 }
 
 /* ---- the benchmark --------------------------------------------------- */
@@ -340,7 +335,7 @@ int bench_decode_main(const struct bench_args *args, struct err *e)
 	}
 	ret = close_all(b, ret, e);
 	if (!ret && args->json)
-		ret = print_json(b, e);
+		ret = print_rows(b, e);
 	else if (!ret)
 		print_text(b);
 	free(b);

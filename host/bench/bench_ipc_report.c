@@ -3,10 +3,10 @@
  */
 #include "host/bench/bench.h"
 #include "host/bench/bench_ipc.h"
+#include "host/bench/print_json.h"
 
 #include "base/err.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -83,7 +83,6 @@ static int ipc_print_json(const struct bench_ipc *b, struct err *e)
 {
 	json_t *rows = json_array();
 	json_t *o;
-	int ret;
 
 	for (unsigned i = 0; i < b->n_rows; i++)
 		json_array_append_new(rows, ipc_row_json(&b->rows[i]));
@@ -93,14 +92,9 @@ static int ipc_print_json(const struct bench_ipc *b, struct err *e)
 		"host_processor", b->cpus.host, "device_processor",
 		b->cpus.device, "clock_read_ns", (json_int_t)b->clock_ns,
 		"rows", rows, "target", BENCH_IPC_TARGET);
-	if (!o)
-		return err_set(e, ENOMEM, "no memory for the JSON object");
 	json_object_set_new(
 		o, "ratio", b->ratio > 0 ? json_real(b->ratio) : json_null());
-	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-	putchar('\n');
-	json_decref(o);
-	return ret ? err_sys(e, EIO, "cannot write the JSON object") : 0;
+	return print_json(o, 6, e);
 }
 
 int bench_ipc_main(const struct bench_args *a, struct err *e)

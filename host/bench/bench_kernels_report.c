@@ -7,10 +7,10 @@
 
 #include "base/err.h"
 #include "host/bench/bench.h"
+#include "host/bench/print_json.h"
 #include "tensor/kern.h"
 #include "tensor/tile.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,7 +254,6 @@ static json_t *model_json(const struct kernels_model *m)
 int kernels_print_json(const struct bench_kernels *b, struct err *e)
 {
 	json_t *models = json_array(), *o;
-	int ret;
 
 	for (unsigned i = 0; i < b->n_models; i++)
 		json_array_append_new(models, model_json(&b->model[i]));
@@ -262,10 +261,5 @@ int kernels_print_json(const struct bench_kernels *b, struct err *e)
 		BENCH_JSON_VERSION, "bench", "kernels", "clock", "wall",
 		"phone", b->phone, "threads", (int)b->args->threads, "kernels",
 		b->kern->name, "models", models);
-	if (!o)
-		return err_set(e, ENOMEM, "no memory for the JSON object");
-	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-	putchar('\n');
-	json_decref(o);
-	return ret ? err_sys(e, EIO, "cannot write the JSON object") : 0;
+	return print_json(o, 6, e);
 }

@@ -4,8 +4,8 @@
 #include "host/bench/bench_plot.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/experiment.h"
+#include "host/bench/print_json.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,14 +49,7 @@ json_t *report_tables_json(const struct bench_table *tables, unsigned n)
 
 int report_print_json(json_t *o, struct err *e)
 {
-	int ret;
-
-	if (!o)
-		return err_set(e, ENOMEM, "no memory for the JSON object");
-	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-	putchar('\n');
-	json_decref(o);
-	return ret ? err_sys(e, EIO, "cannot write the JSON object") : 0;
+	return print_json(o, 9, e);
 }
 
 /* "summary, qa", or how many there are. */

@@ -524,7 +524,7 @@ static int run_main(int argc, char **argv)
 		return status;
 	if ((status = check_usage()) || (status = choose_method(&r)))
 		return status;
-	if (watched) /* it loads a locale */
+	if (watched)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);
 	if (!(status = check_needless(&r)) && !(status = check_watch(&r)) &&

@@ -31,7 +31,8 @@ void watch_init(struct watch *w, bool json)
 	else if (isatty(STDOUT_FILENO) && is_set("TERM") &&
 		strcmp(term, "dumb"))
 		w->form = WATCH_DRAWN;
-	watch_view_init(&w->view, !is_set("NO_COLOR"));
+	if (w->form == WATCH_DRAWN) /* it loads a locale */
+		watch_view_init(&w->view, !is_set("NO_COLOR"));
 }
 
 void watch_release(struct watch *w)

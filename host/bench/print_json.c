@@ -1,0 +1,24 @@
+#include "host/bench/print_json.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+int print_json(json_t *o, size_t digits, struct err *e)
+{
+	int ret;
+
+	if (!o)
+		return err_set(e, ENOMEM, "no memory for the JSON object");
+	errno = 0;
+	ret = json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(digits));
+	if (ret)
+		ret = err_sys(
+			e, errno ? errno : EIO, "cannot write the JSON object");
+	json_decref(o);
+	if (putchar('\n') == EOF && !ret)
+		ret = err_sys(
+			e, errno ? errno : EIO, "cannot write the JSON object");
+	return ret;
+}
