@@ -34,6 +34,7 @@
 
 typedef float vec __attribute__((vector_size(VEC_LANES * 4)));
 typedef int32_t ivec __attribute__((vector_size(VEC_LANES * 4)));
+typedef uint32_t uvec __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint16_t hvec __attribute__((vector_size(VEC_LANES * 2)));
 typedef float vec_any __attribute__((vector_size(VEC_LANES * 4), aligned(1)));
 
@@ -196,12 +197,20 @@ static ALWAYS_INLINE vec exp_series(vec x, ivec *exponent)
 	const vec r = x - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f;
 	vec p = r * (1.0f / 5040) + 1.0f / 720;
 
-	*exponent = (ivec)shifted - (ivec)all(magic);
+	/* of what is far below or no number anything; unsigned, that is
+	 * defined */
+	*exponent = (ivec)((uvec)shifted - (uvec)all(magic));
 	p = p * r + 1.0f / 120;
 	p = p * r + 1.0f / 24;
 	p = p * r + 1.0f / 6;
 	p = p * r + 0.5f;
 	return p * r * r + r + 1;
+}
+
+/* Where -127 < n < 128; else any bits. */
+static ALWAYS_INLINE vec power_of_two(ivec n)
+{
+	return (vec)(((uvec)n + 127) << 23);
 }
 
 static ALWAYS_INLINE vec exp_vec(vec x)
@@ -212,7 +221,7 @@ static ALWAYS_INLINE vec exp_vec(vec x)
 	/* 2^n in two steps, since 2^128 alone would overflow */
 	const ivec half = n >> 1, rest = n - half;
 
-	p = p * (vec)((half + 127) << 23) * (vec)((rest + 127) << 23);
+	p = p * power_of_two(half) * power_of_two(rest);
 	p = pickf(x < -87.33654f, all(0), p);
 	return pickf(x == x, p, x);
 }
@@ -222,7 +231,7 @@ static ALWAYS_INLINE vec exp_vec(vec x)
 static ALWAYS_INLINE vec exp_down(vec x)
 {
 	ivec n;
-	const vec p = exp_series(x, &n) * (vec)((n + 127) << 23);
+	const vec p = exp_series(x, &n) * power_of_two(n);
 
 	return (vec)((ivec)p & ~(x < -87.33654f));
 }

@@ -297,8 +297,10 @@ static ALWAYS_INLINE vec round_f16(vec x, ivec *saturated)
 	const ivec sign = (ivec)x & INT32_MIN;
 	const vec mag = (vec)((ivec)x & INT32_MAX);
 	const ivec over = mag > F16_MAX;
-	const ivec bits = (ivec)pickf(over, all(F16_MAX), mag);
-	const ivec normal = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fff;
+	/* unsigned: of NaN it may carry beyond all bits, and is not taken */
+	const uvec bits = (uvec)pickf(over, all(F16_MAX), mag);
+	const ivec normal =
+		(ivec)((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu);
 	const vec tiny = (mag + 0.5f) - 0.5f;
 
 	*saturated -= over; /* a mask is -1 */
