@@ -274,6 +274,10 @@ void report_text(const struct run_report *r, FILE *f)
 		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
 		s->threads, s->kern, precision_names[o->precision],
 		(double)s->device_ns * 1e-9, mib(s->dma_bytes), s->saturated);
+	if (s->remaps)
+		fprintf(f, "remaps       %.2f maps and %.2f MiB a pass\n",
+			(double)s->remaps / (double)s->passes,
+			mib(s->remap_bytes) / (double)s->passes);
 	if (s->rows_not_finite || s->weights_not_finite)
 		fprintf(f,
 			"not finite   %" PRIu64 " of %" PRIu64 " rows of "
@@ -360,6 +364,8 @@ static void put_stats(json_t *o, const struct session_stats *s)
 	put_u64(o, "maps", s->maps);
 	put_u64(o, "unmaps", s->unmaps);
 	put_u64(o, "bytes_mapped", s->bytes_mapped);
+	put_u64(o, "remaps", s->remaps);
+	put_u64(o, "remap_bytes", s->remap_bytes);
 	put_u64(o, "weight_bytes", s->weight_bytes);
 	put_u64(o, "kv_bytes", s->kv_bytes);
 	put_u64(o, "dma_bytes", s->dma_bytes);

@@ -282,6 +282,8 @@ void session_stats_since(
 	s->passes -= before->passes;
 	s->stall_ns -= before->stall_ns;
 	s->stall_ps -= before->stall_ps;
+	s->remaps -= before->remaps;
+	s->remap_bytes -= before->remap_bytes;
 	s->copies -= before->copies;
 	s->copied_bytes -= before->copied_bytes;
 	s->rows -= before->rows;

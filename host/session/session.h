@@ -375,6 +375,8 @@ struct session_stats {
 	uint64_t restarts, restart_ns;
 	uint64_t maps, unmaps;
 	uint64_t bytes_mapped; /* in the window now */
+	/* Maps that passes had to wait for, and what was mapped by them. */
+	uint64_t remaps, remap_bytes;
 	/*
 	 * What weights that were not in the window cost: while the device had
 	 * nothing else to do, waiting for them to be mapped or copied, by the

@@ -51,6 +51,15 @@ int session_attach_buffers(struct session *s, struct err *e)
 
 /* ---- what may be evicted ------------------------------------------------- */
 
+static void count_map(struct session *s, uint64_t bytes)
+{
+	s->stats.bytes_mapped += bytes;
+	if (!s->attached) /* it is being opened */
+		return;
+	s->stats.remaps++;
+	s->stats.remap_bytes += bytes;
+}
+
 static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
 {
 	struct session *s = arg;
@@ -65,7 +74,7 @@ static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
 	ret = npu_map(s->npu, s->weights_id[block], addr, e);
 	s->instead = NULL;
 	if (!ret)
-		s->stats.bytes_mapped += buffer_bytes(s->block[block].buffer);
+		count_map(s, buffer_bytes(s->block[block].buffer));
 	return ret;
 }
 

@@ -57,6 +57,23 @@ check_has 'the drawing' "$err" '0.293 MiB  free'
 text --va-hard --va-window 16M
 check_eq 'text with capped addresses' "$out" "${want[autoregressive]}"
 
+# What is mapped again: belady never more than others, and less the more room
+# there is.
+run_ok scripts/stress-va --csv -n 8 --windows '5M 8M 12M 16M'
+check_eq 'rows of stress-va' "$(grep -c , "$tmp/out")" 21
+checks=$((checks + 1))
+awk -F, 'NR > 1 && $4 != "refused" {
+    if ($1 == "belady") {
+      if (NR > 2 && $5 > before) { print "belady: more in", $2; exit 1 }
+      before = belady[$2] = $5
+    } else if ($1 != "swap" && $1 != "fixed" && $5 < belady[$2]) {
+      print $1 ": less than belady in", $2; exit 1
+    }
+  }' "$tmp/out" || fail 'what is mapped again'
+misuse_status=0
+scripts/stress-va --widnows 5M 2>"$tmp/err" || misuse_status=$?
+check_eq 'status of an unknown option' $misuse_status 2
+
 # A pair that runs.
 mkfifo "$tmp/text"
 exec 9<>"$tmp/text"
