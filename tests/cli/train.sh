@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The training pipeline, tried on miniatures: every model trains, goes on from
 # its checkpoint, is written as GGUF, and the pair reads and runs it.
+# Time limit: 5 times the usual. Its steps are counted, so it ends; a machine that
+# has other work takes them slowly.
 . "$(dirname "$0")/lib.sh"
 
 python=${TANDEM_PYTHON:-/usr/bin/python3}
