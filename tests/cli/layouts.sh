@@ -21,8 +21,15 @@ numbers() { # OPTION...
   grep -o '"ids":\[[^]]*\]' "$tmp/out"
 }
 
+all=yes
+! sanitized || all=no
 for layout in rows tiles groups super; do
   for precision in f32 f16 f16-kv16 int8 npu; do
+    case $all:$layout-$precision in
+    no:rows-f32 | no:tiles-f16 | no:tiles-int8 | no:groups-f16-kv16) ;;
+    no:super-f16 | no:super-npu | yes:*) ;;
+    *) continue ;;
+    esac
     how="--layout $layout --precision $precision"
     # shellcheck disable=SC2086 # several options
     {
