@@ -235,6 +235,30 @@ static void test_texts(void **state)
 	assert_non_null(strstr(e.text, "its text has no end"));
 }
 
+static void violates_and_fails(
+	struct fake *f, const void *request, struct fake_answer *a)
+{
+	a->done.status = -EINVAL;
+	a->done.counters.violations = 1;
+	snprintf(a->done.text, sizeof(a->done.text),
+		"row 0: it sees nothing (after a stale read: tandem:io)");
+}
+
+/* What was refused for what was read stale says so as well. */
+static void test_a_refusal_tells_the_violation(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_stats st;
+	struct err e = { 0 };
+
+	f->fake.forge = violates_and_fails;
+	nop(f, &e);
+	npu_stats(f->n, &st);
+	assert_int_equal(st.violations, 1);
+	assert_string_equal(st.violation,
+		"row 0: it sees nothing (after a stale read: tandem:io)");
+}
+
 /* A price is for who was told a phone, and is one that work can have. */
 static void test_prices(void **state)
 {
@@ -429,6 +453,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_of_graphs),
 	TEST(test_what_is_no_forgery),
 	TEST(test_texts),
+	TEST(test_a_refusal_tells_the_violation),
 	TEST(test_prices),
 	TEST(test_refusals),
 	TEST(test_too_many),
