@@ -56,7 +56,7 @@ check_lacks 'stderr' "$err" 'not told'
 
 # ---- a device that listens -----------------------------------------------------
 rm -f "$reports"
-TANDEM_NPU_FAULT=drop-clean:tandem:io#2 "$TANDEM_NPU" --listen "$tmp/npu" \
+TANDEM_NPU_FAULT=drop-clean:tandem:io#2 "$TANDEM_NPU" --listen "$tmp/npu" --once \
   --coherence-report "$reports" 2>"$tmp/device" &
 generate --device "$tmp/npu"
 check_eq 'status of the host' "$status" 1
