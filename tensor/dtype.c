@@ -135,13 +135,38 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n)
 	return bytes;
 }
 
-/* Two exponents of each block, given where they stand, as bits of 16: all ones
- * is infinite or no number. Called with constants, so that it is fast where a
- * block is one value. */
-static inline __attribute__((always_inline)) size_t odd_blocks(const uint8_t *p,
-	size_t n, const size_t bytes, const size_t one, const size_t other,
-	const uint16_t exponent)
+/*
+ * Values that are kept one by one, a word of them at a time: an exponent of all
+ * ones and its lowest bit are the bit above it, the sign's place, and no lane
+ * carries into the next.
+ */
+static size_t odd_lanes(uint64_t word, uint64_t exponent, uint64_t lowest)
 {
+	word = ((word & exponent) + lowest) & (exponent + lowest);
+	return (size_t)__builtin_popcountll(word);
+}
+
+static size_t odd_values(
+	const uint8_t *p, size_t bytes, uint64_t exponent, uint64_t lowest)
+{
+	uint64_t word, last = 0;
+	size_t odd = 0;
+
+	for (; bytes >= sizeof(word);
+		bytes -= sizeof(word), p += sizeof(word)) {
+		memcpy(&word, p, sizeof(word));
+		odd += odd_lanes(word, exponent, lowest);
+	}
+	if (bytes)
+		memcpy(&last, p, bytes);
+	return odd + odd_lanes(last, exponent, lowest);
+}
+
+/* Blocks with one or two numbers in fp16 that all their values go by. */
+static size_t odd_blocks(
+	const uint8_t *p, size_t n, size_t bytes, size_t one, size_t other)
+{
+	const uint16_t exponent = 0x7c00;
 	size_t odd = 0;
 
 	for (size_t i = 0; i < n; i++, p += bytes) {
@@ -157,26 +182,27 @@ static inline __attribute__((always_inline)) size_t odd_blocks(const uint8_t *p,
 
 size_t dtype_not_finite(enum dtype type, const void *src, size_t n)
 {
-	const uint16_t half = 0x7c00, single = 0x7f80;
 	const size_t block = infos[type].block, bytes = infos[type].bytes;
 
 	assert(n % block == 0);
-	n /= block;
 	switch (type) {
-	case DTYPE_F32: /* the upper half */
-		return odd_blocks(src, n, 4, 2, 2, single);
+	case DTYPE_F32:
+		return odd_values(
+			src, n * bytes, 0x7f8000007f800000, 0x0080000000800000);
 	case DTYPE_BF16:
-		return odd_blocks(src, n, 2, 0, 0, single);
+		return odd_values(
+			src, n * bytes, 0x7f807f807f807f80, 0x0080008000800080);
 	case DTYPE_F16:
-		return odd_blocks(src, n, 2, 0, 0, half);
+		return odd_values(
+			src, n * bytes, 0x7c007c007c007c00, 0x0400040004000400);
 	case DTYPE_Q4_1:
 	case DTYPE_Q5_1:
 	case DTYPE_Q4_K:
 	case DTYPE_Q5_K:
-		return block * odd_blocks(src, n, bytes, 0, 2, half);
+		return block * odd_blocks(src, n / block, bytes, 0, 2);
 	case DTYPE_Q6_K:
-		return block * odd_blocks(src, n, bytes, 208, 208, half);
+		return block * odd_blocks(src, n / block, bytes, 208, 208);
 	default:
-		return block * odd_blocks(src, n, bytes, 0, 0, half);
+		return block * odd_blocks(src, n / block, bytes, 0, 0);
 	}
 }
