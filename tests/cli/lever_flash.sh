@@ -116,7 +116,7 @@ for how in '--method flash-ar' '--method lever' \
   rm -f "$tmp/text" # or its end is taken for this one's beginning
   # shellcheck disable=SC2086 # several options
   "$TANDEM" run -m "$image" -p "$prompt" -n -1 --ignore-eos --ctx 20000 \
-    --dram-budget 20% $how >"$tmp/text" 2>"$tmp/said" &
+    --dram-budget 20% --restarts 0 $how >"$tmp/text" 2>"$tmp/said" &
   host=$!
   for _ in $(seq 1000); do
     [ ! -s "$tmp/text" ] || break
