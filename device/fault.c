@@ -1,90 +1,191 @@
 #include "device/fault.h"
 
-#include "base/err.h"
+#include "ipc/wire.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-static int parse_count(const char *text, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return errno || end == text || *end || !*out ? -EINVAL : 0;
-}
-
-/* What is behind the verb: nothing, :BUFFER or :BUFFER#N. */
-static int parse_drop(
-	struct fault *f, enum fault_upkeep upkeep, const char *rest)
-{
-	const char *name = rest + 1, *hash = strchr(rest, '#');
-	size_t len;
-
-	f->drop = upkeep;
-	if (!*rest)
-		return 0;
-	if (*rest != ':')
-		return -EINVAL;
-	len = hash ? (size_t)(hash - name) : strlen(name);
-	if (!len || len >= sizeof(f->buffer))
-		return -EINVAL;
-	memcpy(f->buffer, name, len);
-	return hash ? parse_count(hash + 1, &f->nth) : 0;
-}
-
-/* The rest of `text` behind `prefix`, or NULL. */
-static const char *after(const char *text, const char *prefix)
-{
-	size_t n = strlen(prefix);
-
-	return strncmp(text, prefix, n) ? NULL : text + n;
-}
+_Static_assert(WIRE_NOP == 1 && WIRE_MAP == 2 && WIRE_UNMAP == 3 &&
+		WIRE_GRAPH_LOAD == 4 && WIRE_GRAPH_DROP == 5 &&
+		WIRE_GRAPH_RUN == 6 && WIRE_SOC == 7,
+	"kinds of requests have the wire's numbers");
 
 int fault_parse(struct fault *f, const char *text, struct err *e)
 {
-	const char *rest;
-	int ret = -EINVAL;
-
 	memset(f, 0, sizeof(*f));
-	if (!text || !*text)
-		return 0;
-	if ((rest = after(text, "drop-invalidate"))) {
-		ret = parse_drop(f, FAULT_INVALIDATE, rest);
-	} else if ((rest = after(text, "drop-clean"))) {
-		ret = parse_drop(f, FAULT_CLEAN, rest);
-	} else if ((rest = after(text, "drop-word"))) {
-		ret = parse_drop(f, FAULT_WORD, rest);
-	} else if ((rest = after(text, "die-after:"))) {
-		ret = parse_count(rest, &f->die_after);
-	} else if ((rest = after(text, "hang-after:"))) {
-		ret = parse_count(rest, &f->hang_after);
+	f->life = 1;
+	return fault_plan_parse_device(&f->plan, text, e);
+}
+
+static void stop(void)
+{
+	for (;;)
+		pause();
+}
+
+static void sleep_ms(uint32_t ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000l };
+
+	nanosleep(&t, NULL);
+}
+
+void fault_start(struct fault *f)
+{
+	for (unsigned i = 0; i < f->plan.n; i++) {
+		const struct fault_event *ev = &f->plan.event[i];
+
+		if (ev->kind != FAULT_START || !fault_event_hits(ev, f->life))
+			continue;
+		f->fired[i] = true;
+		if (ev->verb == FAULT_DIE)
+			raise(SIGKILL);
+		if (ev->verb == FAULT_HANG)
+			stop();
+		sleep_ms(ev->ms);
 	}
-	if (ret)
-		return err_set(e, EINVAL,
-			"fault '%s': known are drop-invalidate[:BUFFER[#N]], "
-			"drop-clean and drop-word likewise, die-after:N and hang-after:N",
-			text);
-	return 0;
+}
+
+static enum fault_verb forgets(enum fault_upkeep u)
+{
+	switch (u) {
+	case FAULT_INVALIDATE:
+		return FAULT_DROP_INVALIDATE;
+	case FAULT_CLEAN:
+		return FAULT_DROP_CLEAN;
+	default:
+		return FAULT_DROP_WORD;
+	}
 }
 
 bool fault_drops(struct fault *f, enum fault_upkeep upkeep, const char *buffer)
 {
-	if (f->drop != upkeep || (f->buffer[0] && strcmp(f->buffer, buffer)))
-		return false;
-	f->asked++;
-	return !f->nth || f->asked == f->nth;
+	bool drops = false;
+
+	for (unsigned i = 0; i < f->plan.n; i++) {
+		const struct fault_event *ev = &f->plan.event[i];
+
+		if (ev->verb != forgets(upkeep) || f->life > 1 ||
+			(*ev->buffer && strcmp(ev->buffer, buffer)))
+			continue;
+		f->asked[i]++;
+		if (fault_event_hits(ev, f->asked[i]))
+			drops = f->fired[i] = true;
+	}
+	return drops;
 }
 
-void fault_request(struct fault *f)
+/* What an event that has come makes of the request, or of its answer. */
+static void order(
+	struct fault *f, const struct fault_event *ev, struct fault_answer *a)
 {
-	f->requests++;
-	if (f->requests == f->die_after)
+	switch (ev->verb) {
+	case FAULT_DIE:
 		raise(SIGKILL);
-	if (f->requests == f->hang_after)
-		for (;;)
-			pause();
+		break;
+	case FAULT_HANG:
+		stop();
+		break;
+	case FAULT_DIE_INSIDE:
+	case FAULT_HANG_INSIDE:
+		atomic_store(&f->inside, (int)ev->verb + 1);
+		break;
+	case FAULT_ENOMEM:
+		f->enomem = true;
+		break;
+	case FAULT_LATE:
+		a->late_ms = ev->ms;
+		break;
+	case FAULT_FULL:
+		a->full_ms = ev->ms;
+		break;
+	default:
+		a->die |= ev->verb == FAULT_DIE_ANSWERED;
+		a->hang |= ev->verb == FAULT_HANG_ANSWERED;
+		a->bell_drop |= ev->verb == FAULT_BELL_DROP;
+		a->bell_repeat |= ev->verb == FAULT_BELL_REPEAT;
+		a->bell_merge |= ev->verb == FAULT_BELL_MERGE;
+		a->tear |= ev->verb == FAULT_TEAR;
+		a->wrong_seq |= ev->verb == FAULT_SEQ;
+	}
+}
+
+static bool is_of_request(const struct fault_event *ev, uint32_t op)
+{
+	return ev->kind != FAULT_START && ev->verb < FAULT_DROP_INVALIDATE &&
+		(ev->kind == FAULT_ANY || ev->kind == op);
+}
+
+bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
+{
+	struct fault_answer a = { 0 }, none = { 0 };
+
+	if (!f->plan.n || f->life > 1)
+		return false;
+	f->requests[FAULT_ANY]++;
+	if (op > FAULT_ANY && op < FAULT_START)
+		f->requests[op]++;
+	f->enomem = false;
+	atomic_store(&f->inside, 0);
+	for (unsigned i = 0; i < f->plan.n; i++) {
+		const struct fault_event *ev = &f->plan.event[i];
+
+		if (!is_of_request(ev, op) ||
+			!fault_event_hits(ev, f->requests[ev->kind]))
+			continue;
+		f->fired[i] = true;
+		order(f, ev, &a);
+	}
+	if (memcmp(&a, &none, sizeof(a)) && f->n_pending < FAULT_PENDING) {
+		a.seq = seq;
+		f->pending[f->n_pending++] = a;
+	}
+	return f->enomem;
+}
+
+void fault_inside(struct fault *f)
+{
+	int what = atomic_load_explicit(&f->inside, memory_order_relaxed);
+
+	if (what == FAULT_DIE_INSIDE + 1)
+		raise(SIGKILL);
+	if (what == FAULT_HANG_INSIDE + 1)
+		stop();
+}
+
+bool fault_takes_answer(struct fault *f, uint32_t seq, struct fault_answer *out)
+{
+	for (unsigned i = 0; i < f->n_pending; i++)
+		if (f->pending[i].seq == seq) {
+			*out = f->pending[i];
+			f->pending[i] = f->pending[--f->n_pending];
+			return true;
+		}
+	return false;
+}
+
+void fault_answered(const struct fault_answer *a)
+{
+	if (a->die)
+		raise(SIGKILL);
+	if (a->hang)
+		stop();
+}
+
+/* A device that took another's place knows only of starts to come. */
+bool fault_unfired(const struct fault *f, char *buf, size_t size)
+{
+	for (unsigned i = 0; i < f->plan.n; i++) {
+		const struct fault_event *ev = &f->plan.event[i];
+
+		if (f->fired[i] ||
+			(f->life > 1 &&
+				(ev->kind != FAULT_START || ev->at <= f->life)))
+			continue;
+		fault_event_print(ev, buf, size);
+		return true;
+	}
+	return false;
 }

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* How often an idle device looks at its flags; a load's completion is
@@ -46,6 +47,7 @@ static void beat(void *arg)
 	struct server *s = arg;
 
 	channel_beat(s->channel);
+	fault_inside(s->opts->fault);
 }
 
 static void report(void *arg, const char *text)
@@ -116,10 +118,56 @@ static int take_shares(struct server *s, struct err *e)
 	return ret == -EPIPE ? host_gone(s, e) : ret;
 }
 
+/* Late, and yet alive: as one that has much to do. */
+static void dawdle(struct server *s, uint32_t ms)
+{
+	const struct timespec slice = { .tv_nsec = 1000000 };
+
+	for (uint32_t i = 0; i < ms; i++) {
+		channel_beat(s->channel);
+		nanosleep(&slice, NULL);
+	}
+}
+
+static int complete_badly(struct server *s, const struct fault_answer *a,
+	const struct wire_done *done, struct err *e)
+{
+	const struct channel_spoil spoil = {
+		.full_ms = a->full_ms,
+		.tear = a->tear,
+		.bell_drop = a->bell_drop,
+		.bell_repeat = a->bell_repeat,
+		.bell_merge = a->bell_merge,
+	};
+	uint32_t seq = a->seq - a->wrong_seq;
+	int ret;
+
+	dawdle(s, a->late_ms);
+	channel_spoil(s->channel, &spoil);
+	ret = channel_send(s->channel, NULL, 0, done, sizeof(*done), &seq, e);
+	if (!ret)
+		fault_answered(a);
+	return ret;
+}
+
 static int complete(struct server *s, uint32_t seq,
 	const struct wire_done *done, struct err *e)
 {
+	struct fault_answer a;
+
+	if (fault_takes_answer(s->opts->fault, seq, &a))
+		return complete_badly(s, &a, done, e);
 	return channel_send(s->channel, NULL, 0, done, sizeof(*done), &seq, e);
+}
+
+/* As a system does that gives no memory for it. */
+static int refuse_map(struct server *s, uint32_t seq, struct err *e)
+{
+	struct wire_done done = { .op = WIRE_MAP,
+		.status = -ENOMEM,
+		.text = "map: the system gave no memory (a fault on order)" };
+
+	return complete(s, seq, &done, e);
 }
 
 static int complete_loads(struct server *s, struct err *e)
@@ -137,15 +185,19 @@ static int handle(struct server *s, const struct packet *p, struct err *e)
 {
 	struct wire_done done;
 	uint32_t op;
+	bool no_memory;
 	int ret;
 
-	fault_request(s->opts->fault);
 	memcpy(&op, p->msg, sizeof(op));
+	no_memory = fault_request(s->opts->fault, op, p->seq);
 	/* The descriptor was sent before the request that needs it. */
 	if (op == WIRE_MAP && (ret = take_shares(s, e)))
 		return ret;
+	if (no_memory)
+		return refuse_map(s, p->seq, e);
 	if (!device_dispatch(s->device, p, &done))
 		return 0;
+	fault_inside(s->opts->fault);
 	return complete(s, p->seq, &done, e);
 }
 

@@ -20,9 +20,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum exit_status { EXIT_DONE, EXIT_FAILED, EXIT_MISUSE, EXIT_HOST_LOST };
+enum exit_status {
+	EXIT_DONE,
+	EXIT_FAILED,
+	EXIT_MISUSE,
+	EXIT_HOST_LOST,
+	EXIT_UNFIRED = FAULT_EXIT_UNFIRED,
+};
 
-static int64_t opt_fd = -1;
+static int64_t opt_fd = -1, opt_life = 1;
 static const char *opt_listen, *opt_fault, *opt_report, *opt_suppress;
 static bool opt_once, opt_man_page, opt_version;
 
@@ -69,8 +75,17 @@ static const struct opt options[] = {
 	{ .type = OPT_STRING,
 		.name = "fault",
 		.value = &opt_fault,
-		.arg = "WHAT",
-		.help = "go wrong on purpose",
+		.arg = "PLAN",
+		.help = "go wrong on purpose, for tests: die@run#3, "
+			"drop-invalidate:tandem:io#4 ...; tandem help faults "
+			"lists them. TANDEM_NPU_FAULT is the same" },
+	{ .type = OPT_INT,
+		.name = "life",
+		.value = &opt_life,
+		.arg = "N",
+		.help = "it is the N-th, in the place of those that were lost",
+		.min = 1,
+		.max = INT32_MAX,
 		.hidden = true },
 };
 
@@ -100,7 +115,8 @@ static const struct opt_command command = {
 		"\n"
 		"Exit status: 0 after the host's goodbye; 1 when something "
 		"failed or the coherence check found violations; 2 on misuse; "
-		"3 when the host was lost.",
+		"3 when the host was lost; 4 when of --fault something never "
+		"came to pass.",
 	.opts = options,
 	.n_opts = ARRAY_LEN(options),
 };
@@ -129,7 +145,22 @@ static bool is_socket(int fd)
 	return !fstat(fd, &st) && S_ISSOCK(st.st_mode);
 }
 
-static int finish(int ret, const struct serve_result *r, const struct err *e)
+/* A plan that named what there was not would else pass for a test. */
+static int end_of_plan(const struct fault *f)
+{
+	char what[96];
+
+	if (!fault_unfired(f, what, sizeof(what)))
+		return EXIT_DONE;
+	fprintf(stderr,
+		"tandem-npu: the fault '%s' never came to pass: there was no "
+		"such buffer, start or request\n",
+		what);
+	return EXIT_UNFIRED;
+}
+
+static int finish(int ret, const struct serve_result *r,
+	const struct fault *fault, const struct err *e)
 {
 	/* A host that starts a device and gives up before its hello says why;
 	 * that it did is no second failure. */
@@ -147,7 +178,7 @@ static int finish(int ret, const struct serve_result *r, const struct err *e)
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 		raise(r->signal);
 	}
-	return EXIT_DONE;
+	return r->met ? end_of_plan(fault) : EXIT_DONE;
 }
 
 static int run(void)
@@ -169,6 +200,8 @@ static int run(void)
 
 	if (fault_parse(&fault, what, &e))
 		return misuse(e.text);
+	fault.life = (unsigned)opt_life;
+	fault_start(&fault);
 	if (opt_report || opt_suppress)
 		ret = coherence_report_open(
 			&report, opt_report, opt_suppress, &e);
@@ -182,7 +215,7 @@ static int run(void)
 		e = close;
 		result.met = true;
 	}
-	return finish(ret, &result, &e);
+	return finish(ret, &result, &fault, &e);
 }
 
 int main(int argc, char **argv)

@@ -1,93 +1,52 @@
 #include "flash/flash_fault.h"
 
-#include "base/checked.h"
 #include "base/err.h"
+#include "base/fault_plan.h"
 #include "flash/stream.h"
 #include "flash/stream_read.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-
-#define PLAN_MAX 16
-
-enum fault_kind {
-	FAULT_EIO,
-	FAULT_SHORT,
-	FAULT_FLIP,
-	FAULT_STALL,
-	FAULT_SHRINK
-};
-
-static const char *const kind_names[] = {
-	[FAULT_EIO] = "eio",
-	[FAULT_SHORT] = "short",
-	[FAULT_FLIP] = "flip",
-	[FAULT_STALL] = "stall",
-	[FAULT_SHRINK] = "shrink",
-};
+#include <time.h>
 
 struct flash_fault {
-	size_t n;
-	struct {
-		enum fault_kind kind;
-		uint64_t at;
-		bool on; /* and all reads after it */
-	} fault[PLAN_MAX];
+	struct fault_plan plan;
+	_Atomic uint64_t reads; /* the most that a stream has come to */
 };
-
-/* ---- the text ---- */
-
-/* One fault from *text, which moves behind it. */
-static bool parse_one(struct flash_fault *f, const char **text)
-{
-	size_t len = strcspn(*text, "@");
-	const char *number = *text + len + 1;
-	char *end;
-
-	for (size_t k = 0; k < ARRAY_LEN(kind_names); k++) {
-		if (strlen(kind_names[k]) != len ||
-			memcmp(kind_names[k], *text, len) || !(*text)[len] ||
-			!isdigit((unsigned char)*number))
-			continue;
-		errno = 0;
-		f->fault[f->n].kind = (enum fault_kind)k;
-		f->fault[f->n].at = strtoull(number, &end, 10);
-		f->fault[f->n].on = *end == '+';
-		*text = end + (*end == '+');
-		return !errno && f->fault[f->n++].at > 0;
-	}
-	return false;
-}
-
-static bool parse_plan(struct flash_fault *f, const char *text)
-{
-	while (f->n < PLAN_MAX && parse_one(f, &text)) {
-		if (!*text)
-			return true;
-		if (*text++ != ',')
-			return false;
-	}
-	return false;
-}
 
 int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *e)
 {
 	struct flash_fault *f = calloc(1, sizeof(*f));
+	struct fault_plan device;
+	int ret;
 
 	if (!f)
 		return err_sys(e, ENOMEM, "fault plan '%s'", plan);
-	if (parse_plan(f, plan)) {
+	ret = fault_plan_parse(&f->plan, plan, e);
+	fault_plan_share(&f->plan, false, &device);
+	if (ret != -ENOMEM && (ret || !f->plan.n || device.n))
+		ret = err_set(e, EINVAL,
+			"fault plan '%s': of flash are eio@N, short@N, flip@N, "
+			"stall@N, shrink@N and slow=MS@N",
+			plan);
+	if (!ret)
 		*out = f;
-		return 0;
-	}
-	free(f);
-	return err_set(e, EINVAL,
-		"fault plan '%s': 1 to %d of eio@N, short@N, flip@N, stall@N "
-		"and shrink@N, separated by commas; N counts reads from 1, "
-		"'N+' means that one and all after it",
-		plan, PLAN_MAX);
+	else
+		free(f);
+	return ret;
+}
+
+bool flash_fault_unfired(const struct flash_fault *f, char *buf, size_t size)
+{
+	uint64_t reads = atomic_load(&f->reads);
+
+	for (unsigned i = 0; i < f->plan.n; i++)
+		if (f->plan.event[i].at > reads) {
+			fault_event_print(&f->plan.event[i], buf, size);
+			return true;
+		}
+	return false;
 }
 
 void flash_fault_free(struct flash_fault *f)
@@ -97,29 +56,46 @@ void flash_fault_free(struct flash_fault *f)
 
 /* ---- the deed ---- */
 
-void fault_init(struct fault_state *s, const struct flash_fault *plan)
+void fault_init(struct fault_state *s, struct flash_fault *plan)
 {
 	*s = (struct fault_state){ .plan = plan, .end = UINT64_MAX };
 }
 
-static bool fault_on(
-	const struct flash_fault *f, enum fault_kind kind, uint64_t number)
+static const struct fault_event *fault_on(
+	const struct flash_fault *f, enum fault_verb verb, uint64_t number)
 {
-	for (size_t i = 0; f && i < f->n; i++)
-		if (f->fault[i].kind == kind &&
-			(number == f->fault[i].at ||
-				(f->fault[i].on && number > f->fault[i].at)))
-			return true;
-	return false;
+	for (unsigned i = 0; f && i < f->plan.n; i++)
+		if (f->plan.event[i].verb == verb &&
+			fault_event_hits(&f->plan.event[i], number))
+			return &f->plan.event[i];
+	return NULL;
+}
+
+static void note(struct flash_fault *f, uint64_t number)
+{
+	uint64_t most = atomic_load(&f->reads);
+
+	while (number > most &&
+		!atomic_compare_exchange_weak(&f->reads, &most, number))
+		;
 }
 
 uint64_t fault_number(struct fault_state *s, const struct block *b)
 {
 	uint64_t number = ++s->reads;
 
+	if (s->plan)
+		note(s->plan, number);
 	if (fault_on(s->plan, FAULT_SHRINK, number) && b->off < s->end)
 		s->end = b->off;
 	return number;
+}
+
+static void dawdle(const struct fault_event *slow)
+{
+	struct timespec t = { slow->ms / 1000, slow->ms % 1000 * 1000000l };
+
+	nanosleep(&t, NULL);
 }
 
 /* What a file that ends at `end` would have given. */
@@ -135,9 +111,13 @@ bool fault_apply(const struct fault_state *s, uint64_t number, struct block *b,
 	size_t useful)
 {
 	const struct flash_fault *f = s->plan;
+	const struct fault_event *slow;
 
 	if (!f)
 		return true;
+	slow = fault_on(f, FAULT_SLOW, number);
+	if (slow)
+		dawdle(slow);
 	if (fault_on(f, FAULT_STALL, number))
 		return false;
 	cut_at(b, s->end);

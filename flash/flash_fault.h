@@ -14,12 +14,12 @@ struct block;
 struct flash_fault;
 
 struct fault_state {
-	const struct flash_fault *plan; /* NULL: no faults */
-	uint64_t reads;                 /* submitted so far */
-	uint64_t end;                   /* of the file, as it shall seem */
+	struct flash_fault *plan; /* NULL: no faults */
+	uint64_t reads;           /* submitted so far */
+	uint64_t end;             /* of the file, as it shall seem */
 };
 
-void fault_init(struct fault_state *, const struct flash_fault *plan);
+void fault_init(struct fault_state *, struct flash_fault *plan);
 
 /* A read is submitted: its number, from 1. */
 uint64_t fault_number(struct fault_state *, const struct block *);

@@ -42,7 +42,7 @@ struct stream_opts {
 	bool threaded; /* no io_uring */
 	/* Waiting for so long without a read coming back fails; 0: never. */
 	unsigned stall_ms;
-	const struct flash_fault *fault; /* NULL: none; borrowed */
+	struct flash_fault *fault; /* NULL: none; borrowed */
 };
 
 /* The image must outlive the stream. */
@@ -127,13 +127,16 @@ int stream_tune(
 /* ---- faults, for tests ---- */
 
 /*
- * A plan of faults to inject, from a text: "eio@3" (the third read fails,
- * once), "eio@3+" (it and all after it), "short@5" (half the bytes come),
- * "flip@2" (a bit of what was read is wrong), "stall@4" (it never completes),
- * "shrink@6" (from then on the file seems to end there), several separated by
- * commas. -EINVAL with a message that shows the grammar.
+ * A plan of faults to inject (base/fault_plan.h), from a text: "eio@3" (the
+ * third read fails, once), "eio@3+" (it and all after it), "short@5" (half the
+ * bytes come), "flip@2" (a bit of what was read is wrong), "stall@4" (it never
+ * completes), "shrink@6" (from then on the file seems to end there),
+ * "slow=20@3" (it comes 20 ms later), several separated by commas. -EINVAL with
+ * a message that names the wrong one.
  */
 int flash_fault_parse(struct flash_fault **out, const char *plan, struct err *);
+/* True: of the plan, this is of a read that no stream has come to. */
+bool flash_fault_unfired(const struct flash_fault *, char *buf, size_t size);
 void flash_fault_free(struct flash_fault *);
 
 #endif

@@ -9,12 +9,14 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/fault_plan.h"
 #include "base/fd.h"
 #include "base/version.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct command *const commands[] = {
@@ -46,6 +48,7 @@ static const struct {
 	{ "1", "failure: the message says what, where and what to try" },
 	{ "2", "misuse: an unknown option or command, a bad value" },
 	{ "3", "the device process died or stopped making progress" },
+	{ "4", "of a plan of faults something never came to pass" },
 	{ "130", "interrupted (SIGINT)" },
 }, environment[] = {
 	{ "TANDEM_NPU", "the device program; else the tandem-npu beside this "
@@ -56,7 +59,8 @@ static const struct {
 			   "share/tandem/models of where it is installed" },
 	{ "TANDEM_CPU", "kernels to use instead of the best this processor "
 			"has, in both processes: ref, base, avx2, avx512" },
-	{ "TANDEM_NPU_FAULT", "a fault for the device to have, for tests" },
+	{ "TANDEM_NPU_FAULT", "faults for the device to have, for tests; "
+			      "'tandem help faults' lists them" },
 };
 
 static const struct command *find_command(const char *name)
@@ -95,7 +99,7 @@ static void print_help(FILE *f)
 {
 	fprintf(f,
 		"Usage: tandem COMMAND [OPTIONS]\n"
-		"       tandem help [COMMAND]\n"
+		"       tandem help [COMMAND|faults]\n"
 		"       tandem --version\n\n"
 		"%s\n\n"
 		"Commands:\n",
@@ -162,6 +166,8 @@ static int help(const char *topic)
 		print_man(stdout);
 	else if (!strcmp(topic, "--completion"))
 		completion_print(stdout);
+	else if (!strcmp(topic, "faults"))
+		fputs(fault_plan_help, stdout);
 	else if ((c = find_command(topic)))
 		opt_help(c->usage, stdout);
 	else
@@ -177,6 +183,8 @@ static bool is_one_of(const char *word, const char *a, const char *b)
 static int dispatch(int argc, char **argv)
 {
 	const struct command *c;
+	struct fault_plan plan;
+	struct err e = { 0 };
 
 	if (argc < 2) {
 		print_help(stderr);
@@ -190,6 +198,12 @@ static int dispatch(int argc, char **argv)
 		return EXIT_OK;
 	}
 	c = find_command(argv[1]);
+	if (c &&
+		fault_plan_parse_device(
+			&plan, getenv("TANDEM_NPU_FAULT"), &e)) {
+		fprintf(stderr, "tandem: TANDEM_NPU_FAULT: %s\n", e.text);
+		return EXIT_MISUSE;
+	}
 	return c ? c->run(argc - 1, argv + 1) : unknown_command(argv[1]);
 }
 
@@ -208,5 +222,8 @@ int main(int argc, char **argv)
 	/* A full disk shows at the last write: say so, do not succeed. */
 	if (cmd_flush(&e) && status == EXIT_OK)
 		status = cmd_fail(&e);
+	/* A test that ordered what there was not shall not pass. */
+	if (status == EXIT_OK && fault_plan_unfired())
+		status = FAULT_EXIT_UNFIRED;
 	return status;
 }

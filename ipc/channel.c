@@ -196,12 +196,24 @@ static size_t completion_length(const void *msg, size_t len)
 	return len;
 }
 
+/* As ring_reserve; where a fault says so, full until that time is over. */
+static int room_for(
+	struct channel *c, size_t bytes, uint64_t full_until, void **at)
+{
+	if (full_until && clock_ns() < full_until)
+		return -EAGAIN;
+	return ring_reserve(&c->tx, bytes, at);
+}
+
 static int reserve(
 	struct channel *c, size_t bytes, uint8_t **out, struct err *e)
 {
 	struct waiting w;
 	void *at;
-	int ret = ring_reserve(&c->tx, bytes, &at);
+	uint64_t full = c->spoilt && c->spoil.full_ms
+		? clock_ns() + c->spoil.full_ms * 1000000ull
+		: 0;
+	int ret = room_for(c, bytes, full, &at);
 
 	if (ret == -EAGAIN) {
 		settle(c); /* the peer may be waiting for us in turn */
@@ -215,7 +227,7 @@ static int reserve(
 			return peer_gone(c, e);
 		if (ret < 0 && ret != -EAGAIN)
 			return ret;
-		ret = ring_reserve(&c->tx, bytes, &at);
+		ret = room_for(c, bytes, full, &at);
 	}
 	if (ret == -EPROTO)
 		return err_set(e, EPROTO,
@@ -224,6 +236,26 @@ static int reserve(
 		return err_sys(e, -ret, "cannot reserve %zu bytes", bytes);
 	*out = at;
 	return 0;
+}
+
+/* The half of a header that was not yet written is as the ring had it: here,
+ * a length that cannot be. */
+static void tear_header(uint8_t *at)
+{
+	memset(at, 0xff, sizeof(uint16_t));
+}
+
+static void ring_badly(struct channel *c)
+{
+	if (c->owed)
+		doorbell_ring(&c->tx_bell);
+	c->owed = c->spoil.bell_merge;
+	if (!c->spoil.bell_merge && !c->spoil.bell_drop)
+		doorbell_ring(&c->tx_bell);
+	if (c->spoil.bell_repeat)
+		doorbell_ring(&c->tx_bell);
+	c->spoil = (struct channel_spoil){ 0 };
+	c->spoilt = c->owed;
 }
 
 int channel_send(struct channel *c, const struct wire_ref *refs,
@@ -261,8 +293,13 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (n_refs)
 		memcpy(at + sizeof(h), refs, refs_len);
 	memcpy(at + sizeof(h) + refs_len, msg, len);
+	if (c->spoilt && c->spoil.tear)
+		tear_header(at);
 	ring_publish(&c->tx);
-	doorbell_ring(&c->tx_bell);
+	if (c->spoilt)
+		ring_badly(c);
+	else
+		doorbell_ring(&c->tx_bell);
 	c->beat_ns = 0;
 	c->stats.sent++;
 	return 0;
@@ -459,6 +496,12 @@ void channel_set_stall_ms(struct channel *c, unsigned ms)
 void channel_set_cancel(struct channel *c, const volatile sig_atomic_t *flag)
 {
 	c->cancel = flag;
+}
+
+void channel_spoil(struct channel *c, const struct channel_spoil *how)
+{
+	c->spoil = *how;
+	c->spoilt = true;
 }
 
 void channel_watch_pid(struct channel *c, pid_t pid)

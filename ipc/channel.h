@@ -14,6 +14,7 @@
 #include "ipc/wire.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -129,6 +130,17 @@ struct channel_stats {
 	uint64_t sleeps;         /* waits that outlasted the spin */
 };
 void channel_stats(const struct channel *, struct channel_stats *out);
+
+/*
+ * A fault on order: the packet that is sent next goes wrong in these ways. Its
+ * ring is as if full for full_ms; of its header but half is written; the
+ * doorbell is not rung, or twice, or together with the next packet's.
+ */
+struct channel_spoil {
+	uint32_t full_ms;
+	bool tear, bell_drop, bell_repeat, bell_merge;
+};
+void channel_spoil(struct channel *, const struct channel_spoil *);
 
 /*
  * Check the layout of one packet of `len` bytes, at an address that is a

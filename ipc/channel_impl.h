@@ -50,6 +50,9 @@ struct channel {
 	uint32_t beat;
 	const volatile sig_atomic_t *cancel; /* NULL: never */
 	struct channel_stats stats;
+	struct channel_spoil spoil;
+	bool spoilt; /* the next packet is, by that */
+	bool owed;   /* a ring of the doorbell, at the next one */
 };
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/fault_plan.h"
 #include "base/workers.h"
 #include "host/method/method.h"
 #include "host/model/shapes.h"
@@ -130,6 +131,10 @@ static const struct opt pair_rows[] = {
 		"falling back where the system refuses), through the page "
 		"cache (buffered), or by a thread that reads (thread)",
 		.choices = flash_io_names },
+	{ OPT_STRING, 0, "fault", IN(session.fault), "PLAN",
+		"let device, channel and flash go wrong, for tests: "
+		"die@run#3, seq@5, eio@3 ..., or @FILE; 'tandem help faults' "
+		"lists them" },
 	{ OPT_STRING, 0, "flash-fault", IN(session.flash_fault), "PLAN",
 		"inject faults into these reads, for tests: eio@3 (the "
 		"third fails), short@5, flip@2, stall@4, shrink@6; with a + "
@@ -252,6 +257,28 @@ static int check_reports(const struct session_opts *opts, struct err *e)
 	return 0;
 }
 
+static int check_faults(const struct session_opts *opts, struct err *e)
+{
+	struct fault_plan plan, device;
+	int ret;
+
+	if (!opts->fault)
+		return 0;
+	ret = fault_plan_parse(&plan, opts->fault, e);
+	if (ret)
+		return err_in(e, "--fault");
+	fault_plan_share(&plan, false, &device);
+	if (plan.n != device.n && opts->flash_fault)
+		return err_set(e, EINVAL,
+			"faults of flash come by --fault or by --flash-fault");
+	if (device.n && opts->device)
+		return err_set(e, EINVAL,
+			"--fault: the device at '%s' runs already; give it to "
+			"tandem-npu --listen",
+			opts->device);
+	return 0;
+}
+
 int pair_apply(const struct opt_values *values, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
@@ -266,6 +293,8 @@ int pair_apply(const struct opt_values *values, struct session_opts *opts,
 		ret = apply_clock(a, opts, soc, e);
 	if (!ret)
 		ret = check_reports(opts, e);
+	if (!ret)
+		ret = check_faults(opts, e);
 	return ret ? ret : apply_shape(a, opts, e);
 }
 

@@ -88,27 +88,10 @@ static int child_attributes(posix_spawnattr_t *attr)
 			POSIX_SPAWN_SETPGROUP);
 }
 
-/* The environment without TANDEM_NPU_FAULT, the caller's to free; NULL without
- * memory. */
-static char **without_fault(void)
-{
-	static const char fault[] = "TANDEM_NPU_FAULT=";
-	size_t n = 0, kept = 0;
-	char **env;
-
-	while (environ[n])
-		n++;
-	env = calloc(n + 1, sizeof(*env));
-	for (size_t i = 0; env && i < n; i++)
-		if (strncmp(environ[i], fault, sizeof(fault) - 1))
-			env[kept++] = environ[i];
-	return env;
-}
-
 /* What the child is given beside its socket, as posix_spawn wants it: strings
  * that it could write. */
 struct extra {
-	char *report, *suppress;
+	char *report, *suppress, *fault;
 };
 
 static int copy_of(const char *text, char **out)
@@ -117,13 +100,14 @@ static int copy_of(const char *text, char **out)
 	return text && !*out ? ENOMEM : 0;
 }
 
-static int spawn_in(const char *path, char **env, int link_fd, bool quiet,
+static int spawn_as(const char *path, int link_fd, const struct launch_opts *o,
 	const struct extra *extra, pid_t *pid)
 {
 	char name[] = PROGRAM, option[] = "--fd", number[] = "3";
 	char report[] = "--coherence-report";
 	char suppress[] = "--coherence-suppress";
-	char *argv[8] = { name, option, number };
+	char fault[] = "--fault", life[] = "--life", nth[16];
+	char *argv[12] = { name, option, number };
 	unsigned n = 3;
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
@@ -137,35 +121,29 @@ static int spawn_in(const char *path, char **env, int link_fd, bool quiet,
 		argv[n++] = suppress;
 		argv[n++] = extra->suppress;
 	}
+	if (extra->fault) {
+		argv[n++] = fault;
+		argv[n++] = extra->fault;
+	}
+	if (o->life > 1) {
+		snprintf(nth, sizeof(nth), "%u", o->life);
+		argv[n++] = life;
+		argv[n++] = nth;
+	}
 	ret = posix_spawn_file_actions_init(&fa);
 	if (ret)
 		return ret;
 	ret = posix_spawnattr_init(&attr);
 	if (ret)
 		goto out_fa;
-	ret = child_files(&fa, link_fd, quiet);
+	ret = child_files(&fa, link_fd, o->quiet);
 	if (!ret)
 		ret = child_attributes(&attr);
 	if (!ret)
-		ret = posix_spawnp(pid, path, &fa, &attr, argv, env);
+		ret = posix_spawnp(pid, path, &fa, &attr, argv, environ);
 	posix_spawnattr_destroy(&attr);
 out_fa:
 	posix_spawn_file_actions_destroy(&fa);
-	return ret;
-}
-
-static int spawn_with(const char *path, char **env, int link_fd,
-	const struct launch_opts *o, pid_t *pid)
-{
-	struct extra extra = { NULL, NULL };
-	int ret = copy_of(o->coherence_report, &extra.report);
-
-	if (!ret)
-		ret = copy_of(o->coherence_suppress, &extra.suppress);
-	if (!ret)
-		ret = spawn_in(path, env, link_fd, o->quiet, &extra, pid);
-	free(extra.report);
-	free(extra.suppress);
 	return ret;
 }
 
@@ -173,13 +151,18 @@ static int spawn_with(const char *path, char **env, int link_fd,
 static int spawn(
 	const char *path, int link_fd, const struct launch_opts *o, pid_t *pid)
 {
-	char **env = o->faultless ? without_fault() : NULL;
-	int ret;
+	struct extra extra = { NULL, NULL, NULL };
+	int ret = copy_of(o->coherence_report, &extra.report);
 
-	if (o->faultless && !env)
-		return ENOMEM;
-	ret = spawn_with(path, env ? env : environ, link_fd, o, pid);
-	free(env);
+	if (!ret)
+		ret = copy_of(o->coherence_suppress, &extra.suppress);
+	if (!ret)
+		ret = copy_of(o->fault, &extra.fault);
+	if (!ret)
+		ret = spawn_as(path, link_fd, o, &extra, pid);
+	free(extra.report);
+	free(extra.suppress);
+	free(extra.fault);
 	return ret;
 }
 

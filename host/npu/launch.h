@@ -25,9 +25,10 @@ struct launch {
 struct launch_opts {
 	const char *program; /* NULL: that of launch_find */
 	bool quiet;          /* what it says on standard error is thrown away */
-	/* Without TANDEM_NPU_FAULT: faults are for the first device, not for
-	 * the one that takes its place. */
-	bool faultless;
+	/* Which it is, from 1: another takes the place of one that was lost,
+	 * and most faults are for the first. */
+	unsigned life;
+	const char *fault; /* a plan of them, as its option; NULL: none */
 	/* Files that it is given as its options of these names; NULL: none. */
 	const char *coherence_report, *coherence_suppress;
 };

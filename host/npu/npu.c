@@ -38,6 +38,7 @@ static int reach(struct npu *n, struct err *e)
 
 	n->opened_ns = clock_ns();
 	n->generation++;
+	n->opts.launch.life = n->generation;
 	if (!n->ops->open(
 		    n->ops->arg, &n->opts, &n->device, &n->welcome, &why)) {
 		if (n->opts.tell && n->ops->tell)
@@ -75,10 +76,13 @@ static int keep_opts(struct npu *n, const struct npu_opts *opts, struct err *e)
 	if (opts->launch.coherence_suppress)
 		n->opts.launch.coherence_suppress = n->suppress =
 			strdup(opts->launch.coherence_suppress);
+	if (opts->launch.fault)
+		n->opts.launch.fault = n->fault = strdup(opts->launch.fault);
 	if ((opts->socket && !n->socket) ||
 		(opts->launch.program && !n->program) ||
 		(opts->launch.coherence_report && !n->report) ||
-		(opts->launch.coherence_suppress && !n->suppress))
+		(opts->launch.coherence_suppress && !n->suppress) ||
+		(opts->launch.fault && !n->fault))
 		return err_set(e, ENOMEM, "no memory for a device handle");
 	return 0;
 }
@@ -111,13 +115,13 @@ void npu_close(struct npu *n)
 	free(n->program);
 	free(n->report);
 	free(n->suppress);
+	free(n->fault);
 	free(n);
 }
 
 int npu_reopen(struct npu *n, struct err *e)
 {
 	leave(n);
-	n->opts.launch.faultless = true;
 	npu_log_lose(&n->log);
 	n->under_way = 0;
 	n->n_shared = 0;

@@ -24,7 +24,7 @@ struct shared {
 
 struct npu {
 	struct npu_opts opts;
-	char *socket, *program, *report, *suppress; /* of opts */
+	char *socket, *program, *report, *suppress, *fault; /* of opts */
 	const struct npu_ops *ops;
 	void *device; /* NULL: none was reached */
 	uint64_t opened_ns;

@@ -2,6 +2,7 @@
  * channel (ipc/channel.h). */
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fault_plan.h"
 #include "host/npu/launch.h"
 #include "host/npu/npu.h"
 #include "host/npu/npu_ops.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -117,6 +119,9 @@ static void process_close(void *device)
 		channel_close(p->channel);
 	}
 	launch_end(&p->child, END_MS);
+	if (WIFEXITED(p->child.status) &&
+		WEXITSTATUS(p->child.status) == FAULT_EXIT_UNFIRED)
+		fault_plan_count_unfired();
 	free(p);
 }
 

@@ -117,7 +117,9 @@ struct session_opts {
 	uint64_t dram_bytes;  /* not 0: instead of the share */
 	unsigned stage_slots; /* 2 .. STREAM_SLOTS */
 	struct stream_opts stream;
-	const char *flash_fault; /* plan of faults to inject; NULL: none */
+	/* Plans of faults to have (base/fault_plan.h), of the device it starts
+	 * and of flash; the second of flash alone. NULL: none. */
+	const char *fault, *flash_fault;
 	/* session_forward_with may stop behind so many layers; 0: nowhere. */
 	uint32_t exit_layers;
 	/* The phone that all work is priced for, beside being done; borrowed.

@@ -6,6 +6,7 @@
 #include "host/session/session_impl.h"
 
 #include "base/err.h"
+#include "base/fault_plan.h"
 #include "base/workers.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
@@ -24,6 +25,7 @@
 #include "shm/buffer.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* With a processor to spare a completion is worth waiting for awake; without
@@ -52,8 +54,23 @@ static int open_plan(struct session *s, struct err *e)
 
 _Static_assert(SESSION_RESTARTS_MAX <= RESTARTS_MAX, "as many can be counted");
 
+/* Of the plan that was given, what is done to flash, or what is not. */
+static int share_of_plan(
+	const char *plan, bool flash, char text[FAULT_TEXT_MAX], struct err *e)
+{
+	struct fault_plan whole, share;
+	int ret = fault_plan_parse(&whole, plan, e);
+
+	if (ret)
+		return ret;
+	fault_plan_share(&whole, flash, &share);
+	fault_plan_print(&share, text);
+	return 0;
+}
+
 static int open_npu(struct session *s, struct err *e)
 {
+	char fault[FAULT_TEXT_MAX];
 	const struct session_opts *o = &s->opts;
 	bool spare = workers_online() > o->threads;
 	const struct npu_opts npu = {
@@ -62,7 +79,8 @@ static int open_npu(struct session *s, struct err *e)
 		.launch = { .program = o->program,
 			.quiet = o->quiet,
 			.coherence_report = o->coherence_report,
-			.coherence_suppress = o->coherence_suppress },
+			.coherence_suppress = o->coherence_suppress,
+			.fault = o->fault ? fault : NULL },
 		.stall_ms = o->stall_ms,
 		.va_hard = o->va_hard,
 		.restarts = o->restarts,
@@ -81,6 +99,8 @@ static int open_npu(struct session *s, struct err *e)
 		},
 	};
 
+	int ret;
+
 	s->time = &s->own_time;
 	s->tell = npu.tell;
 	if (o->beside) {
@@ -92,7 +112,23 @@ static int open_npu(struct session *s, struct err *e)
 		return 0;
 	}
 	s->owns_npu = true;
-	return npu_open(&s->npu, &npu, e);
+	ret = share_of_plan(o->fault, false, fault, e);
+	return ret ? ret : npu_open(&s->npu, &npu, e);
+}
+
+static int open_flash_fault(struct session *s, struct err *e)
+{
+	char text[FAULT_TEXT_MAX];
+	const char *plan = s->opts.flash_fault;
+	int ret;
+
+	if (!plan) {
+		ret = share_of_plan(s->opts.fault, true, text, e);
+		if (ret || !*text)
+			return ret;
+		plan = text;
+	}
+	return flash_fault_parse(&s->fault, plan, e);
 }
 
 /* What every pass reads its layers into, mapped for good like the cache. */
@@ -112,12 +148,10 @@ static int open_staging(struct session *s, struct err *e)
 
 	if (!o.n_layers)
 		return 0;
-	if (s->opts.flash_fault) {
-		ret = flash_fault_parse(&s->fault, s->opts.flash_fault, e);
-		if (ret)
-			return ret;
-		o.stream.fault = s->fault;
-	}
+	ret = open_flash_fault(s, e);
+	if (ret)
+		return ret;
+	o.stream.fault = s->fault;
 	ret = staging_open(&s->staging, m->packed->image, &o, e);
 	for (unsigned i = 0; i < o.slots && !ret; i++) {
 		struct buffer *b = staging_buffer(s->staging, i);
@@ -300,6 +334,30 @@ int session_open(struct session **out, const struct model *m,
 	return 0;
 }
 
+/* What was to go wrong with flash and did not: nothing was read from there, or
+ * not so often. The device tells of its own. */
+static void tell_unfired(const struct session *s)
+{
+	char plan[FAULT_TEXT_MAX] = "", text[FAULT_TEXT_MAX + 128];
+	bool left;
+
+	if (s->fault)
+		left = flash_fault_unfired(s->fault, plan, sizeof(plan));
+	else
+		left = s->owns_npu && s->opts.fault &&
+			!share_of_plan(s->opts.fault, true, plan, NULL) &&
+			*plan;
+	if (!left)
+		return;
+	fault_plan_count_unfired();
+	snprintf(text, sizeof(text),
+		"the fault '%s' never came to pass: there were no such reads "
+		"of flash",
+		plan);
+	if (s->opts.notice.tell)
+		s->opts.notice.tell(s->opts.notice.arg, text);
+}
+
 int session_close(struct session *s, struct err *e)
 {
 	struct npu_stats st;
@@ -315,6 +373,7 @@ int session_close(struct session *s, struct err *e)
 			(unsigned long long)st.violations,
 			st.violations == 1 ? "" : "s",
 			st.violation[0] ? st.violation : "not told");
+	tell_unfired(s);
 	session_free(s);
 	return ret;
 }

@@ -1,0 +1,374 @@
+#include "base/fault_plan.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX_BYTES 65536
+#define EVENT_MAX      128 /* characters */
+
+enum place { AT_START_OR_REQUEST, AT_REQUEST, AT_MAP, AT_UPKEEP, AT_READ };
+
+static const struct {
+	const char *name;
+	enum place place;
+	bool ms;
+} verbs[FAULT_VERBS] = {
+	[FAULT_DIE] = { "die", AT_START_OR_REQUEST, false },
+	[FAULT_HANG] = { "hang", AT_START_OR_REQUEST, false },
+	[FAULT_LATE] = { "late", AT_START_OR_REQUEST, true },
+	[FAULT_DIE_INSIDE] = { "die-inside", AT_REQUEST, false },
+	[FAULT_DIE_ANSWERED] = { "die-answered", AT_REQUEST, false },
+	[FAULT_HANG_INSIDE] = { "hang-inside", AT_REQUEST, false },
+	[FAULT_HANG_ANSWERED] = { "hang-answered", AT_REQUEST, false },
+	[FAULT_ENOMEM] = { "enomem", AT_MAP, false },
+	[FAULT_BELL_DROP] = { "bell-drop", AT_REQUEST, false },
+	[FAULT_BELL_REPEAT] = { "bell-repeat", AT_REQUEST, false },
+	[FAULT_BELL_MERGE] = { "bell-merge", AT_REQUEST, false },
+	[FAULT_TEAR] = { "tear", AT_REQUEST, false },
+	[FAULT_SEQ] = { "seq", AT_REQUEST, false },
+	[FAULT_FULL] = { "full", AT_REQUEST, true },
+	[FAULT_DROP_INVALIDATE] = { "drop-invalidate", AT_UPKEEP, false },
+	[FAULT_DROP_CLEAN] = { "drop-clean", AT_UPKEEP, false },
+	[FAULT_DROP_WORD] = { "drop-word", AT_UPKEEP, false },
+	[FAULT_EIO] = { "eio", AT_READ, false },
+	[FAULT_SHORT] = { "short", AT_READ, false },
+	[FAULT_FLIP] = { "flip", AT_READ, false },
+	[FAULT_STALL] = { "stall", AT_READ, false },
+	[FAULT_SHRINK] = { "shrink", AT_READ, false },
+	[FAULT_SLOW] = { "slow", AT_READ, true },
+};
+
+static const char *const kinds[FAULT_KINDS] = { "", "nop", "map", "unmap",
+	"load", "drop", "run", "soc", "start" };
+
+#define MAP 2u
+
+const char fault_plan_help[] =
+	"A plan of faults (--fault PLAN) is events separated by commas, or @FILE "
+	"with\none a line.\n\n"
+	"At a request WHERE:\n"
+	"  die@WHERE            the device dies when it comes\n"
+	"  die-inside@WHERE     ... while it is worked on\n"
+	"  die-answered@WHERE   ... when it has been answered\n"
+	"  hang, hang-inside, hang-answered likewise: it stops without a word\n"
+	"  late=MS@WHERE        it is answered so many milliseconds later\n"
+	"  bell-drop@WHERE      the doorbell of the answer is not rung\n"
+	"  bell-repeat@WHERE    ... is rung twice\n"
+	"  bell-merge@WHERE     ... comes together with the next one\n"
+	"  tear@WHERE           half of the answer's header is written\n"
+	"  seq@WHERE            the answer has the number of the one before\n"
+	"  full=MS@WHERE        its ring has no room for so long\n"
+	"  enomem@map#N         that mapping fails for want of memory\n"
+	"\n"
+	"WHERE is N, the N-th request, or KIND#N, the N-th of nop, map, unmap,\n"
+	"load, drop, run, soc; with a + behind it, all later ones too. These are\n"
+	"for the first device; of start#N, the N-th device's start:\n"
+	"  die@start#2          one that is lost does not come back\n"
+	"  hang@start#2         ... does not answer, late=MS@start#2 ... slowly\n"
+	"\n"
+	"At cache upkeep of a buffer (tandem:io), all or the N-th:\n"
+	"  drop-invalidate[:BUFFER[#N]]   forget to invalidate\n"
+	"  drop-clean[:BUFFER[#N]]        forget to clean\n"
+	"  drop-word[:BUFFER[#N]]         not hear that the CPU wrote\n"
+	"\n"
+	"At a read from flash, of an image that is streamed:\n"
+	"  eio@N, short@N, flip@N (a bit), stall@N (no answer), slow=MS@N,\n"
+	"  shrink@N (the file ends there from then on); a + as above\n"
+	"\n"
+	"Older forms: die-after:N is die@N, hang-after:N is hang@N.\n"
+	"\n"
+	"Of a plan that did not come to pass, as there was no such buffer or "
+	"request,\nstandard error says so and the exit status is 4.\n";
+
+/* ---- one event ------------------------------------------------------- */
+
+/* Digits at *text, which moves behind them; from 1. */
+static bool take_number(const char **text, uint64_t *out)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)**text))
+		return false;
+	errno = 0;
+	*out = strtoull(*text, &end, 10);
+	*text = end;
+	return !errno && *out > 0;
+}
+
+static bool take_word(const char **text, const char *word)
+{
+	size_t n = strlen(word);
+
+	if (strncmp(*text, word, n))
+		return false;
+	*text += n;
+	return true;
+}
+
+/* The verb whose name ends where `ends` may come. */
+static bool take_verb(
+	const char **text, const char *ends, struct fault_event *ev)
+{
+	size_t n = strcspn(*text, ends);
+
+	for (unsigned v = 0; v < FAULT_VERBS; v++)
+		if (strlen(verbs[v].name) == n &&
+			!strncmp(*text, verbs[v].name, n)) {
+			ev->verb = (enum fault_verb)v;
+			*text += n;
+			return true;
+		}
+	return false;
+}
+
+/* Nothing, :BUFFER or :BUFFER#N. */
+static bool parse_upkeep(const char *text, struct fault_event *ev)
+{
+	size_t n;
+
+	if (!*text)
+		return true;
+	if (*text++ != ':')
+		return false;
+	n = strcspn(text, "#");
+	if (!n || n >= sizeof(ev->buffer))
+		return false;
+	memcpy(ev->buffer, text, n);
+	text += n;
+	if (!*text)
+		return true;
+	text++;
+	return take_number(&text, &ev->at) && !*text;
+}
+
+static void parse_kind(const char **text, struct fault_event *ev)
+{
+	for (unsigned k = 1; k < FAULT_KINDS; k++) {
+		const char *at = *text;
+
+		if (take_word(&at, kinds[k]) && *at == '#') {
+			ev->kind = k;
+			*text = at + 1;
+			return;
+		}
+	}
+}
+
+static bool is_placed_well(const struct fault_event *ev)
+{
+	switch (verbs[ev->verb].place) {
+	case AT_START_OR_REQUEST:
+		return true;
+	case AT_REQUEST:
+		return ev->kind != FAULT_START;
+	case AT_MAP:
+		return ev->kind == MAP;
+	default:
+		return ev->kind == FAULT_ANY;
+	}
+}
+
+static bool parse_where(const char *text, struct fault_event *ev)
+{
+	uint64_t ms;
+
+	if (verbs[ev->verb].ms) {
+		if (*text++ != '=' || !take_number(&text, &ms) ||
+			ms > FAULT_MS_MAX)
+			return false;
+		ev->ms = (uint32_t)ms;
+	}
+	if (*text++ != '@')
+		return false;
+	parse_kind(&text, ev);
+	if (!take_number(&text, &ev->at))
+		return false;
+	ev->later = *text == '+';
+	return !text[ev->later] && is_placed_well(ev);
+}
+
+static bool parse_event(const char *text, struct fault_event *ev)
+{
+	*ev = (struct fault_event){ 0 };
+	ev->verb = FAULT_HANG;
+	if (take_word(&text, "hang-after:"))
+		return take_number(&text, &ev->at) && !*text;
+	ev->verb = FAULT_DIE;
+	if (take_word(&text, "die-after:"))
+		return take_number(&text, &ev->at) && !*text;
+	if (!take_verb(&text, "=@:", ev))
+		return false;
+	return verbs[ev->verb].place == AT_UPKEEP ? parse_upkeep(text, ev)
+						  : parse_where(text, ev);
+}
+
+/* ---- plans ----------------------------------------------------------- */
+
+static int add_event(
+	struct fault_plan *p, const char *text, size_t len, struct err *e)
+{
+	char one[EVENT_MAX];
+
+	if (p->n == FAULT_PLAN_MAX)
+		return err_set(e, EINVAL,
+			"a plan of faults has at most %d events",
+			FAULT_PLAN_MAX);
+	if (len >= sizeof(one))
+		len = sizeof(one) - 1; /* longer than any that is good */
+	memcpy(one, text, len);
+	one[len] = '\0';
+	if (!parse_event(one, &p->event[p->n]))
+		return err_set(e, EINVAL,
+			"'%s' is no fault; 'tandem help faults' lists them",
+			one);
+	p->n++;
+	return 0;
+}
+
+static size_t without_blanks(const char *text, size_t len)
+{
+	while (len && isspace((unsigned char)text[len - 1]))
+		len--;
+	return len;
+}
+
+static int parse_text(
+	struct fault_plan *p, const char *text, bool file, struct err *e)
+{
+	for (;;) {
+		size_t len;
+		int ret;
+
+		while (file && isspace((unsigned char)*text))
+			text++;
+		if (file && *text == '#') {
+			text += strcspn(text, "\n");
+			continue;
+		}
+		if (file && !*text)
+			return 0;
+		len = strcspn(text, file ? ",\n" : ",");
+		ret = add_event(
+			p, text, file ? without_blanks(text, len) : len, e);
+		if (ret || (!text[len] && !file))
+			return ret;
+		text += len + (text[len] != '\0');
+	}
+}
+
+int fault_plan_parse(struct fault_plan *p, const char *text, struct err *e)
+{
+	char *file;
+	size_t len;
+	int ret;
+
+	*p = (struct fault_plan){ 0 };
+	if (!text || !*text)
+		return 0;
+	if (*text != '@')
+		return parse_text(p, text, false, e);
+	ret = fd_read_file(text + 1, FILE_MAX_BYTES, &file, &len, e);
+	if (ret)
+		return ret;
+	ret = parse_text(p, file, true, e);
+	if (ret)
+		err_in(e, "%s", text + 1);
+	free(file);
+	return ret;
+}
+
+void fault_event_print(const struct fault_event *ev, char *buf, size_t size)
+{
+	char ms[16] = "";
+
+	if (verbs[ev->verb].place == AT_UPKEEP) {
+		int n = snprintf(buf, size, "%s%s%s", verbs[ev->verb].name,
+			*ev->buffer ? ":" : "", ev->buffer);
+
+		if (ev->at && n > 0 && (size_t)n < size)
+			snprintf(
+				buf + n, size - (size_t)n, "#%" PRIu64, ev->at);
+		return;
+	}
+	if (verbs[ev->verb].ms)
+		snprintf(ms, sizeof(ms), "=%" PRIu32, ev->ms);
+	snprintf(buf, size, "%s%s@%s%s%" PRIu64 "%s", verbs[ev->verb].name, ms,
+		kinds[ev->kind], ev->kind ? "#" : "", ev->at,
+		ev->later ? "+" : "");
+}
+
+_Static_assert(FAULT_TEXT_MAX >= FAULT_PLAN_MAX * 64, "all events fit");
+
+void fault_plan_print(const struct fault_plan *p, char buf[FAULT_TEXT_MAX])
+{
+	size_t at = 0;
+
+	buf[0] = '\0';
+	for (unsigned i = 0; i < p->n; i++) {
+		char one[96];
+		int n;
+
+		fault_event_print(&p->event[i], one, sizeof(one));
+		n = snprintf(buf + at, FAULT_TEXT_MAX - at, "%s%s",
+			i ? "," : "", one);
+		at += (size_t)n;
+		if (at >= FAULT_TEXT_MAX)
+			return;
+	}
+}
+
+void fault_plan_share(
+	const struct fault_plan *p, bool flash, struct fault_plan *out)
+{
+	*out = (struct fault_plan){ 0 };
+	for (unsigned i = 0; i < p->n; i++)
+		if ((verbs[p->event[i].verb].place == AT_READ) == flash)
+			out->event[out->n++] = p->event[i];
+}
+
+bool fault_event_hits(const struct fault_event *ev, uint64_t nth)
+{
+	return !ev->at || nth == ev->at || (ev->later && nth > ev->at);
+}
+
+int fault_plan_parse_device(
+	struct fault_plan *p, const char *text, struct err *e)
+{
+	struct fault_plan flash;
+	char one[96];
+	int ret = fault_plan_parse(p, text, e);
+
+	if (ret)
+		return ret;
+	fault_plan_share(p, true, &flash);
+	if (!flash.n)
+		return 0;
+	fault_event_print(&flash.event[0], one, sizeof(one));
+	return err_set(e, EINVAL,
+		"'%s' is a fault of flash, which the host reads: tandem's "
+		"--fault takes it",
+		one);
+}
+
+/* ---- the count ------------------------------------------------------- */
+
+static atomic_uint unfired;
+
+void fault_plan_count_unfired(void)
+{
+	atomic_fetch_add(&unfired, 1);
+}
+
+unsigned fault_plan_unfired(void)
+{
+	return atomic_load(&unfired);
+}

@@ -1,0 +1,263 @@
+/*
+ * Each event of a plan comes to pass at the request it names and at no other,
+ * as a count of one's own says. Those that end or stop the device do so to a
+ * child.
+ */
+#include "tests/harness.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "device/fault.h"
+#include "ipc/wire.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REQUESTS 60
+
+static const char *const names[] = { NULL, "nop", "map", "unmap", "load",
+	"drop", "run", "soc" };
+
+static uint64_t draws;
+
+static unsigned below(unsigned n)
+{
+	return (unsigned)(rng_uniform(harness_seed(), 2, draws++) * n);
+}
+
+/* Which of `op` is the one that "KIND#N" or "N" means, from 1; 0: none. */
+static unsigned meant(const uint32_t *op, unsigned kind, unsigned n)
+{
+	for (unsigned i = 0; i < REQUESTS; i++)
+		if ((!kind || op[i] == kind) && !--n)
+			return i + 1;
+	return 0;
+}
+
+static void draw_requests(uint32_t *op)
+{
+	for (unsigned i = 0; i < REQUESTS; i++)
+		op[i] = 1 + below(7);
+}
+
+static void write_event(
+	char *text, size_t size, const char *verb, unsigned kind, unsigned n)
+{
+	if (kind)
+		snprintf(text, size, "%s@%s#%u", verb, names[kind], n);
+	else
+		snprintf(text, size, "%s@%u", verb, n);
+}
+
+/* What touches the answer alone: seen in the answer of that request. */
+static bool is_in(const struct fault_answer *a, const char *verb)
+{
+	return (!strcmp(verb, "late=7") && a->late_ms == 7) ||
+		(!strcmp(verb, "full=9") && a->full_ms == 9) ||
+		(!strcmp(verb, "bell-drop") && a->bell_drop) ||
+		(!strcmp(verb, "bell-repeat") && a->bell_repeat) ||
+		(!strcmp(verb, "bell-merge") && a->bell_merge) ||
+		(!strcmp(verb, "tear") && a->tear) ||
+		(!strcmp(verb, "seq") && a->wrong_seq);
+}
+
+static void one_answer(const char *verb)
+{
+	char text[64], left[96];
+	uint32_t op[REQUESTS];
+	unsigned kind = below(8), n = 1 + below(20), at;
+	struct fault f;
+	struct err e = { 0 };
+
+	draw_requests(op);
+	at = meant(op, kind, n);
+	write_event(text, sizeof(text), verb, kind, n);
+	assert_ok(fault_parse(&f, text, &e), &e);
+	for (unsigned i = 1; i <= REQUESTS; i++) {
+		struct fault_answer a = { 0 };
+		bool hit;
+
+		assert_false(fault_request(&f, op[i - 1], i + 1000));
+		hit = fault_takes_answer(&f, i + 1000, &a);
+		if (hit != (i == at) || (hit && !is_in(&a, verb)))
+			fail_msg("%s: request %u, not %u", text, i, at);
+	}
+	assert_int_equal(fault_unfired(&f, left, sizeof(left)), !at);
+	if (!at)
+		assert_string_equal(left, text);
+}
+
+static void answers(void **state)
+{
+	static const char *const verbs[] = { "late=7", "full=9", "bell-drop",
+		"bell-repeat", "bell-merge", "tear", "seq" };
+
+	for (unsigned i = 0; i < 700; i++)
+		one_answer(verbs[i % ARRAY_LEN(verbs)]);
+}
+
+static void maps_that_fail(void **state)
+{
+	struct fault f;
+	struct err e = { 0 };
+
+	assert_ok(fault_parse(&f, "enomem@map#2,enomem@map#4+", &e), &e);
+	for (unsigned i = 1; i <= 6; i++) {
+		assert_false(fault_request(&f, WIRE_NOP, 2 * i));
+		assert_int_equal(fault_request(&f, WIRE_MAP, 2 * i + 1),
+			i == 2 || i >= 4);
+	}
+}
+
+/* Loads are answered out of turn: what is meant is known by its number. */
+static void answers_out_of_turn(void **state)
+{
+	struct fault_answer a;
+	struct fault f;
+	struct err e = { 0 };
+
+	assert_ok(fault_parse(&f, "seq@load#1,tear@load#2", &e), &e);
+	fault_request(&f, WIRE_GRAPH_LOAD, 5);
+	fault_request(&f, WIRE_GRAPH_LOAD, 6);
+	fault_request(&f, WIRE_NOP, 7);
+	assert_false(fault_takes_answer(&f, 7, &a));
+	assert_true(fault_takes_answer(&f, 6, &a));
+	assert_true(a.tear && !a.wrong_seq);
+	assert_true(fault_takes_answer(&f, 5, &a));
+	assert_true(a.wrong_seq && !a.tear);
+	assert_false(fault_takes_answer(&f, 5, &a));
+}
+
+/* ---- death and standstill -------------------------------------------- */
+
+/* Tells the pipe of each step it comes to, three a request. */
+static void walk(struct fault *f, const uint32_t *op, int pipe)
+{
+	for (unsigned i = 0; i < REQUESTS; i++) {
+		struct fault_answer a;
+		bool hit;
+
+		fault_request(f, op[i], i);
+		if (write(pipe, "b", 1) != 1)
+			_exit(9);
+		fault_inside(f);
+		if (write(pipe, "i", 1) != 1)
+			_exit(9);
+		hit = fault_takes_answer(f, i, &a);
+		if (write(pipe, "a", 1) != 1)
+			_exit(9);
+		if (hit)
+			fault_answered(&a);
+	}
+	_exit(0);
+}
+
+/* How many steps came to be before it died or stood still. */
+static unsigned steps_of(const char *text, const uint32_t *op, int *status)
+{
+	struct fault f;
+	struct err e = { 0 };
+	int fd[2];
+	char byte;
+	pid_t pid;
+	unsigned steps = 0, want = strstr(text, "hang") != NULL;
+
+	assert_ok(fault_parse(&f, text, &e), &e);
+	assert_int_equal(pipe(fd), 0);
+	pid = fork();
+	if (!pid) {
+		close(fd[0]);
+		walk(&f, op, fd[1]);
+	}
+	close(fd[1]);
+	if (want) {
+		/* It stands once it sleeps where nothing wakes it. */
+		usleep(30000);
+		kill(pid, SIGTERM);
+	}
+	while (read(fd[0], &byte, 1) == 1)
+		steps++;
+	close(fd[0]);
+	assert_int_equal(waitpid(pid, status, 0), pid);
+	return steps;
+}
+
+static void one_end(const char *verb, unsigned behind)
+{
+	char text[64];
+	uint32_t op[REQUESTS];
+	unsigned kind = below(8), n = 1 + below(12), at, steps;
+	int status, sig = *verb == 'd' ? SIGKILL : SIGTERM;
+
+	draw_requests(op);
+	at = meant(op, kind, n);
+	if (!at && *verb == 'h')
+		return;
+	write_event(text, sizeof(text), verb, kind, n);
+	steps = steps_of(text, op, &status);
+	if (!at) {
+		assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+		return;
+	}
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != sig)
+		fail_msg("%s: status 0x%x", text, status);
+	/* A child that had no processor in that time stands earlier. */
+	if (*verb == 'h' ? steps > 3 * (at - 1) + behind
+			 : steps != 3 * (at - 1) + behind)
+		fail_msg("%s: %u steps with request %u", text, steps, at);
+}
+
+static void ends(void **state)
+{
+	for (unsigned i = 0; i < 15; i++) {
+		one_end("die", 0);
+		one_end("die-inside", 1);
+		one_end("die-answered", 3);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		one_end("hang", 0);
+		one_end("hang-inside", 1);
+		one_end("hang-answered", 3);
+	}
+}
+
+/* ---- starts ---------------------------------------------------------- */
+
+static void later_lives(void **state)
+{
+	struct timespec began, now;
+	char left[96];
+	struct fault f;
+	struct err e = { 0 };
+
+	assert_ok(fault_parse(&f, "late=20@start#2,die@1", &e), &e);
+	f.life = 2;
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	fault_start(&f);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	assert_true((now.tv_sec - began.tv_sec) * 1000000000ll + now.tv_nsec -
+			began.tv_nsec >=
+		20000000);
+	fault_request(&f, WIRE_NOP, 1); /* that death was another's */
+	assert_false(fault_unfired(&f, left, sizeof(left)));
+	assert_ok(fault_parse(&f, "late=20@start#3", &e), &e);
+	f.life = 2;
+	fault_start(&f);
+	assert_true(fault_unfired(&f, left, sizeof(left)));
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(answers),
+	cmocka_unit_test(maps_that_fail),
+	cmocka_unit_test(answers_out_of_turn),
+	cmocka_unit_test(ends),
+	cmocka_unit_test(later_lives),
+};
+
+TEST_MAIN(tests)
