@@ -143,7 +143,8 @@ size_t dtype_row_bytes(uint32_t type, uint64_t n)
 static size_t odd_lanes(uint64_t word, uint64_t exponent, uint64_t lowest)
 {
 	word = ((word & exponent) + lowest) & (exponent + lowest);
-	return (size_t)__builtin_popcountll(word);
+	/* seldom: without an instruction for it, counting bits is a call */
+	return word ? (size_t)__builtin_popcountll(word) : 0;
 }
 
 static size_t odd_values(
