@@ -78,9 +78,9 @@ for ((i = 0; i < kills; i++)); do
   kill_device
   status=0
   wait $host || status=$?
-  # One that is killed while it is being started has nothing to be told again.
+  # One that is killed while it is being started is not replaced.
   if [ $status -eq 3 ] && ! grep -q 'took its place' "$tmp/said" &&
-    [ ! -s "$tmp/text" ] && [ $moment -lt 100 ]; then
+    [ ! -s "$tmp/text" ]; then
     continue
   fi
   check_eq "status of $way, killed after $moment ms ($(cat "$tmp/said"))" \
@@ -132,6 +132,31 @@ TANDEM_NPU_FAULT=hang-after:60 run_ok "$TANDEM" run -n 40 --ignore-eos \
   -p "$prompt" --device-timeout 0.3
 check_eq 'text behind a device that hangs' "$out" "$want"
 check_has stderr "$err" 'made no progress for 0.3 s'
+
+# One that listened is connected to again, where another listens now.
+listen() {
+  rm -f "$tmp/npu.said"
+  "$TANDEM_NPU" --listen "$tmp/npu.sock" 2>"$tmp/npu.said" &
+  npu=$!
+  until grep -q listening "$tmp/npu.said"; do sleep 0.01; done
+}
+want=$("$TANDEM" run -n 700 --ctx 1000 --ignore-eos -p "$prompt")
+listen
+rm -f "$tmp/text"
+"$TANDEM" run -n 700 --ctx 1000 --ignore-eos -p "$prompt" \
+  --device "$tmp/npu.sock" >"$tmp/text" 2>"$tmp/said" &
+host=$!
+until [ -s "$tmp/text" ]; do sleep 0.01; done
+kill -9 "$npu"
+wait "$npu" 2>"$tmp/no"
+listen
+status=0
+wait $host || status=$?
+check_eq 'status with another listener' $status 0
+check_eq 'text with another listener' "$(cat "$tmp/text")" "$want"
+check_has stderr "$(cat "$tmp/said")" 'took its place'
+kill "$npu"
+wait "$npu" 2>"$tmp/no"
 
 # The first Ctrl-C is heeded while a stopped device is waited for.
 rm -f "$tmp/text"
