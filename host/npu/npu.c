@@ -152,9 +152,22 @@ bool npu_may_reopen(struct npu *n, int code, struct err *e)
 			was.text, limit, RESTART_SECONDS);
 		return false;
 	}
+	if (n->in_vain >= limit) {
+		err_set(e, -code,
+			"%s; as were the %u before it that --restarts allows, "
+			"for the same work",
+			was.text, limit);
+		return false;
+	}
 	*oldest = now;
 	n->n_restarts++;
+	n->in_vain++;
 	return true;
+}
+
+void npu_went_on(struct npu *n)
+{
+	n->in_vain = 0;
 }
 
 void npu_restarted(struct npu *n, uint64_t ns)

@@ -76,9 +76,13 @@ int npu_reopen(struct npu *, struct err *);
 /*
  * Whether a call that failed with `code` lost the device, by its death or by
  * what it said, and opts.restarts allow that another is reached now, which is
- * then counted. If not, and they allow some, *e says how many there were.
+ * then counted. If not, and they allow some, *e says how many there were. A
+ * device that hangs may take longer than RESTART_SECONDS to be given up, so
+ * that losses count as well by how many there were since npu_went_on.
  */
 bool npu_may_reopen(struct npu *, int code, struct err *e);
+/* What it was needed for came to its end. */
+void npu_went_on(struct npu *);
 /* Whichever is at hand now: a number that grows with each. */
 unsigned npu_generation(const struct npu *);
 

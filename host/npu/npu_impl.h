@@ -36,6 +36,7 @@ struct npu {
 	/* When the last opts.restarts were allowed, as a ring. */
 	uint64_t restart_at[RESTARTS_MAX];
 	unsigned n_restarts;
+	unsigned in_vain;  /* of them, since it went on */
 	bool priced;       /* it was told a phone */
 	bool broken;       /* it said what it may not: `failed` says what */
 	struct err failed; /* the first request that was refused */

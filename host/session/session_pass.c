@@ -569,8 +569,10 @@ int session_forward_with(struct session *s, const struct rows *rows,
 
 		if (!ret)
 			ret = forward(s, rows, hooks, e);
-		if (!ret)
+		if (!ret) {
+			npu_went_on(s->npu);
 			return 0;
+		}
 		if (s->switching && !s->switching->measured)
 			return ret; /* all of the measuring is repeated */
 		if (ret == -ERR_DEVICE_LOST && s->attached &&

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/npu/npu.h"
+#include "host/npu/npu_impl.h"
 #include "host/npu/npu_log.h"
 #include "shm/buffer.h"
 #include "shm/coherence.h"
@@ -432,12 +433,55 @@ static void test_log_is_bounded(void **state)
 	npu_log_release(&log);
 }
 
+/* ---- how often ----------------------------------------------------------- */
+
+/* As if a minute had passed since the last restart. */
+static void a_minute_passes(struct npu *n)
+{
+	memset(n->restart_at, 0, sizeof(n->restart_at));
+}
+
+static void test_restarts_are_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	f->opts.restarts = 2;
+	assert_ok(npu_open(&f->n, &f->opts, &e), &e);
+	assert_false(npu_may_reopen(f->n, -EIO, &e)); /* no loss */
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 2; i++) {
+			err_set(&e, ERR_DEVICE_LOST, "it is gone");
+			assert_true(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
+			npu_went_on(f->n);
+		}
+		assert_false(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
+		assert_string_equal(e.text,
+			"it is gone; it is one loss more than the 2 within 60 "
+			"s that --restarts allows");
+		a_minute_passes(f->n);
+	}
+	/* As slowly as may be, but for one and the same work. */
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
+		a_minute_passes(f->n);
+	}
+	err_set(&e, ERR_DEVICE_LOST, "it is gone");
+	assert_false(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
+	assert_string_equal(e.text,
+		"it is gone; as were the 2 before it that --restarts allows, "
+		"for the same work");
+	npu_went_on(f->n);
+	assert_true(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_replay),
 	TEST(test_forget),
 	TEST(test_none_to_reach),
 	TEST(test_wait),
+	TEST(test_restarts_are_counted),
 	cmocka_unit_test(test_log),
 	cmocka_unit_test(test_log_is_bounded),
 };
