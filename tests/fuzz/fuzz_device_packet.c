@@ -264,7 +264,8 @@ static size_t change_refs(uint8_t *buf, size_t len, size_t cap, size_t from,
 
 	memcpy(&length8, buf + from, sizeof(length8));
 	if (!n || n >= WIRE_MAX_REFS || len + one > cap ||
-		8 + (n + 1) * one > length8 * 8u)
+		8 + (n + 1) * one > length8 * 8u ||
+		length8 * 8u > len - from) /* it was cut */
 		return len;
 	ref = buf + from + 8 + below(d, n) * one;
 	if (below(d, 2)) {
