@@ -97,6 +97,16 @@ static uint64_t addresses_of(pid_t pid)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Who listens serves each host by a process that only it knows. */
+static int check_cap(const struct npu_opts *o, struct err *e)
+{
+	if (!o->va_hard || !o->socket)
+		return 0;
+	return err_set(e, EINVAL,
+		"--va-hard caps a device that is started here; one that "
+		"listens can be started under prlimit --as");
+}
+
 static int cap_addresses(const struct process *p, struct err *e)
 {
 	uint64_t has = addresses_of(p->pid);
@@ -134,7 +144,9 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	if (!p)
 		return err_set(e, ENOMEM, "no memory for a device handle");
 	p->stall_ms = opts->stall_ms;
-	ret = dial(p, opts, &fd, e);
+	ret = check_cap(opts, e);
+	if (!ret)
+		ret = dial(p, opts, &fd, e);
 	if (ret)
 		goto fail;
 	ret = channel_connect(&p->channel, fd, &opts->hello, welcome, e);

@@ -57,6 +57,10 @@ check_has 'the drawing' "$err" '0.293 MiB  free'
 text --va-hard --va-window 16M
 check_eq 'text with capped addresses' "$out" "${want[autoregressive]}"
 
+text --va-hard --device "$tmp/nobody"
+check_eq 'status of a cap for a device that listens' "$status" 1
+check_has stderr "$err" 'prlimit --as'
+
 # What is mapped again: belady never more than others, and less the more room
 # there is.
 run_ok scripts/stress-va --csv -n 8 --windows '5M 8M 12M 16M'
