@@ -103,7 +103,7 @@ outer := base tensor shm ipc flash device
 # The rooms inside host/; scripts/check-layers holds the same arrows against
 # every #include.
 inner := model text tree npu shipped memory session head draft convert doctor \
-	method api eval bench cmd
+	method api eval stress bench cmd
 rooms := $(outer) $(inner)
 $(foreach r,$(outer),$(eval src_$(r) := $(wildcard $(r)/*.c)))
 $(foreach r,$(inner),$(eval src_$(r) := $(wildcard host/$(r)/*.c)))
@@ -153,8 +153,9 @@ deps_draft   := draft tree text shipped $(deps_session)
 deps_method  := method head $(deps_draft)
 deps_api     := api $(deps_method)
 deps_eval    := eval $(deps_api)
+deps_stress  := stress convert $(deps_api)
 deps_bench   := bench convert $(deps_eval)
-deps_cmd     := cmd doctor $(deps_bench)
+deps_cmd     := cmd stress doctor $(deps_bench)
 deps_host    := $(deps_cmd)
 libs_of      = $(sort $(foreach r,$(1),$(libs_$(r))))
 

@@ -32,6 +32,7 @@ const struct command *const commands[] = {
 	&cmd_verify,
 	&cmd_history,
 	&cmd_bench,
+	&cmd_stress,
 	&cmd_doctor,
 	NULL,
 };

@@ -1,0 +1,387 @@
+/* tandem stress: random schedules against a model of what must hold. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/newfile.h"
+#include "host/cmd/json_text.h"
+#include "host/stress/stress.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define JSON_VERSION 1
+#define PLAN_MAX     ((size_t)1 << 20) /* bytes of a file of one */
+
+static double minutes;
+static int64_t runs, seed = -1;
+static const char *replay, *out_folder = ".";
+static bool as_json, plant;
+
+static const struct opt opts[] = {
+	{ OPT_FLOAT, 0, "minutes", &minutes, "M",
+		"so long in all, each area as long as another (1, where "
+		"--runs is not given)",
+		0, 100000 },
+	{ OPT_INT, 0, "runs", &runs, "N", "so many schedules of each area", 1,
+		(double)(1ll << 53) },
+	{ OPT_INT, 0, "seed", &seed, "S",
+		"seed of the schedules; another each time if it is not given",
+		0, (double)(1ll << 53) },
+	{ OPT_STRING, 0, "replay", &replay, "FILE",
+		"run the one schedule in FILE" },
+	{ OPT_STRING, 0, "out", &out_folder, "DIR",
+		"where the plan of what failed is written (.)" },
+	{ OPT_FLAG, 0, "json", &as_json, NULL,
+		"print one JSON object for each area instead of a line" },
+	{ .type = OPT_FLAG,
+		.name = "plant",
+		.value = &plant,
+		.help = "have something go wrong that is to be found",
+		.hidden = true },
+};
+
+static const char *const areas[] = { "ring", "all", NULL };
+
+static const struct opt_command usage = {
+	.name = "tandem stress",
+	.synopsis = "(AREA | all | --replay FILE) [OPTIONS]",
+	.summary = "random schedules against a model of what must hold",
+	.details =
+		"AREA is one of\n\n"
+		"  ring       the ring and its doorbells, with a peer that lies\n"
+		"\n"
+		"Each draws schedules from the seed, runs them against the "
+		"real thing, in a process of its own, and holds what happens "
+		"against a simple model. One seed gives the same schedules "
+		"on every machine. The first that fails is made small: steps "
+		"are left out and numbers lowered for as long as it still "
+		"fails. What is left is printed and written to a file, with "
+		"the command that runs it again.\n\n"
+		"Exit status: 0 when all held, 1 when something failed, 130 "
+		"after Ctrl-C when nothing had. docs/stress.md has the models "
+		"and the format of the file.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.max_operands = 1,
+	.operand = &(const struct opt){ .arg = "AREA", .choices = areas },
+};
+
+/* ---- while it runs ----------------------------------------------------------
+ */
+
+static bool drawn;
+
+static void wipe(void)
+{
+	if (drawn)
+		fputs("\r\033[K", stderr);
+	drawn = false;
+}
+
+static void print_tally(
+	FILE *f, const struct stress_area *a, const struct stress_result *r)
+{
+	for (size_t i = 0; a->tally[i]; i++)
+		fprintf(f, "%s%" PRIu64 " %s", i ? ", " : "", r->tally[i],
+			a->tally[i]);
+}
+
+static void draw(
+	void *arg, const struct stress_area *a, const struct stress_result *r)
+{
+	if (!isatty(STDERR_FILENO))
+		return;
+	wipe();
+	fprintf(stderr, "%s: %" PRIu64 " runs in %.0f s: ", a->verbs.area,
+		r->runs, r->seconds);
+	print_tally(stderr, a, r);
+	fflush(stderr);
+	drawn = true;
+}
+
+/* ---- what came of it --------------------------------------------------------
+ */
+
+/* The shell's quotes, where it needs them. */
+static void print_quoted(FILE *f, const char *text)
+{
+	if (!text[strspn(text,
+		    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST"
+		    "UVWXYZ0123456789_-./+,:")]) {
+		fputs(text, f);
+		return;
+	}
+	putc('\'', f);
+	for (; *text; text++)
+		*text == '\'' ? fputs("'\\''", f) : putc(*text, f);
+	putc('\'', f);
+}
+
+static int print_plan(const struct stress_area *a,
+	const struct stress_result *r, struct strbuf *text, struct err *e)
+{
+	struct strbuf plan = STRBUF_INIT;
+	char *steps;
+
+	stress_print(&a->verbs, &r->schedule, &plan);
+	steps = plan.failed ? NULL : strchr(plan.data, '\n') + 1;
+	if (steps && !replay)
+		strbuf_addf(text,
+			"%.*s# seed %" PRId64 ", run %" PRIu64 ": %" PRIu32
+			" steps, made small: %" PRIu32 "\n# %s\n%s",
+			(int)(steps - plan.data), plan.data, seed, r->run,
+			r->steps, r->schedule.n, r->what.text, steps);
+	else if (steps)
+		strbuf_addf(text, "%.*s# %s\n%s", (int)(steps - plan.data),
+			plan.data, r->what.text, steps);
+	text->failed |= plan.failed;
+	strbuf_release(&plan);
+	return text->failed ? err_set(e, ENOMEM, "no memory for the plan") : 0;
+}
+
+static int write_plan(
+	const char *path, const struct strbuf *text, struct err *e)
+{
+	struct newfile f = { .fd = -1 };
+	int ret = newfile_open(&f, path, e);
+
+	if (!ret && fd_write_all(f.fd, text->data, text->len))
+		ret = err_sys(e, errno, "cannot write '%s'", path);
+	if (!ret)
+		ret = newfile_commit(&f, e);
+	newfile_close(&f);
+	return ret;
+}
+
+static void say_broken(const struct stress_area *a,
+	const struct stress_result *r, const char *path)
+{
+	fprintf(stderr, "tandem: stress %s: %s\n", a->verbs.area, r->what.text);
+	if (!r->again)
+		fputs("tandem: alone the same schedule does not fail: it is a "
+		      "matter of time, or of what ran before it\n",
+			stderr);
+	else if (!r->smallest)
+		fputs("tandem: it might be made smaller still: the time for "
+		      "that is over\n",
+			stderr);
+	if (!*path)
+		return;
+	fputs("tandem: the plan is in ", stderr);
+	print_quoted(stderr, path);
+	fputs("; again: tandem stress --replay ", stderr);
+	print_quoted(stderr, path);
+	fputs(plant ? " --plant\n" : "\n", stderr);
+}
+
+static void plan_path(const struct stress_area *a,
+	const struct stress_result *r, char path[PATH_MAX])
+{
+	const char *slash =
+		out_folder[strlen(out_folder) - 1] == '/' ? "" : "/";
+
+	if (replay)
+		snprintf(path, PATH_MAX, "%s%sstress-%s-replayed.plan",
+			out_folder, slash, a->verbs.area);
+	else
+		snprintf(path, PATH_MAX,
+			"%s%sstress-%s-%" PRId64 "-%" PRIu64 ".plan",
+			out_folder, slash, a->verbs.area, seed, r->run);
+}
+
+static int report_json(const struct stress_area *a,
+	const struct stress_result *r, const char *path,
+	const struct strbuf *plan, struct err *e)
+{
+	json_t *all = json_pack("{s:i, s:s, s:s, s:o, s:I, s:f, s:b, s:b}",
+		"version", JSON_VERSION, "command", "stress", "area",
+		a->verbs.area, "seed",
+		replay ? json_null() : json_integer(seed), "runs",
+		(json_int_t)r->runs, "seconds", r->seconds, "held", !r->broken,
+		"interrupted", r->stopped);
+	json_t *tally = json_object();
+	int ret;
+
+	for (size_t i = 0; a->tally[i]; i++)
+		json_object_set_new(tally, a->tally[i],
+			json_integer((json_int_t)r->tally[i]));
+	json_object_set_new(all, "tally", tally);
+	if (r->broken)
+		json_object_set_new(all, "failure",
+			json_pack("{s:I, s:s, s:b, s:b, s:i, s:i, s:s, s:o}",
+				"run", (json_int_t)r->run, "what", r->what.text,
+				"again", r->again, "smallest", r->smallest,
+				"drawn_steps", (int)r->steps, "steps",
+				(int)r->schedule.n, "plan", plan->data, "file",
+				*path ? json_ctext(path) : json_null()));
+	ret = all ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
+	json_decref(all);
+	if (ret)
+		return err_sys(e, errno, "cannot write the result as JSON");
+	putchar('\n');
+	return 0;
+}
+
+static void report_line(const struct stress_area *a,
+	const struct stress_result *r, const struct strbuf *plan)
+{
+	printf("%-10s %" PRIu64 " runs in %.1f s, %s: ", a->verbs.area, r->runs,
+		r->seconds,
+		r->broken            ? "1 failed"
+			: r->stopped ? "all held until the interruption"
+				     : "all held");
+	print_tally(stdout, a, r);
+	putchar('\n');
+	if (r->broken)
+		fputs(plan->data, stdout);
+	fflush(stdout);
+}
+
+/* `given`: of --replay. */
+static int report(const struct stress_area *a, const struct stress_result *r,
+	const struct stress_schedule *given, struct err *e)
+{
+	struct strbuf plan = STRBUF_INIT;
+	char path[PATH_MAX] = "";
+	int ret = 0;
+
+	if (r->broken)
+		ret = print_plan(a, r, &plan, e);
+	/* What cannot be made smaller lies in a file already. */
+	if (r->broken &&
+		(!given || r->schedule.n != given->n ||
+			memcmp(r->schedule.step, given->step,
+				given->n * sizeof(given->step[0]))))
+		plan_path(a, r, path);
+	if (!ret && as_json)
+		ret = report_json(a, r, path, &plan, e);
+	else if (!ret)
+		report_line(a, r, &plan);
+	/* It has been printed, should this fail. */
+	if (!ret && *path)
+		ret = write_plan(path, &plan, e);
+	if (!ret && r->broken)
+		say_broken(a, r, path);
+	strbuf_release(&plan);
+	return ret;
+}
+
+/* ---- the command ------------------------------------------------------------
+ */
+
+static int run_area(const struct stress_area *a, struct stress_opts *o,
+	bool *broken, struct err *e)
+{
+	static struct stress_result r;
+	int ret = stress(a, o, &r, e);
+
+	wipe();
+	if (ret)
+		return err_in(e, "stress %s", a->verbs.area);
+	*broken |= r.broken;
+	return report(a, &r, o->replay, e);
+}
+
+static unsigned n_areas(void)
+{
+	unsigned n = 0;
+
+	while (stress_areas[n])
+		n++;
+	return n;
+}
+
+static int run_areas(
+	const struct stress_area *only, struct stress_opts *o, struct err *e)
+{
+	bool broken = false;
+	int ret = 0;
+
+	o->seconds = minutes * 60 / (only ? 1 : n_areas());
+	for (size_t i = 0; stress_areas[i] && !ret && !cmd_interrupted; i++)
+		if (!only || only == stress_areas[i])
+			ret = run_area(stress_areas[i], o, &broken, e);
+	if (ret)
+		return cmd_fail(e);
+	if (broken)
+		return EXIT_FAIL;
+	return cmd_interrupted ? EXIT_INTERRUPTED : EXIT_OK;
+}
+
+/* The area and the schedule of --replay. */
+static int read_plan(
+	const struct stress_area **a, struct stress_schedule *s, struct err *e)
+{
+	char area[STRESS_AREA_NAME], *text;
+	size_t len;
+	int ret = fd_read_file(replay, PLAN_MAX, &text, &len, e);
+
+	if (ret)
+		return ret;
+	ret = stress_text_area(text, area, e);
+	if (!ret) {
+		*a = stress_area_named(area);
+		ret = *a ? stress_parse(s, &(*a)->verbs, text, e)
+			 : err_set(e, EINVAL, "there is no area '%s'", area);
+	}
+	free(text);
+	return ret ? err_in(e, "'%s'", replay) : 0;
+}
+
+static int check_usage(const char *operand, const struct stress_area **a)
+{
+	if (!operand && !replay)
+		return cmd_misuse(
+			&cmd_stress, "AREA is missing: what to try, or all");
+	if (replay && (operand || minutes > 0 || runs || seed >= 0))
+		return cmd_misuse(&cmd_stress,
+			"--replay runs what is in its file: no AREA, "
+			"--minutes, --runs or --seed");
+	if (!*out_folder)
+		return cmd_misuse(&cmd_stress, "--out is empty");
+	if (!operand || !strcmp(operand, "all"))
+		return EXIT_OK;
+	*a = stress_area_named(operand);
+	return *a ? EXIT_OK
+		  : cmd_misuse(&cmd_stress, "there is no area '%s'", operand);
+}
+
+static int run(int argc, char **argv)
+{
+	static struct stress_schedule given;
+	const struct stress_area *area = NULL;
+	struct stress_opts o = { .cancel = &cmd_interrupted, .tell = draw };
+	struct err e = { 0 };
+	unsigned operands;
+	int status;
+
+	if (!cmd_parse(&cmd_stress, argc, argv, &operands, &status))
+		return status;
+	status = check_usage(operands ? argv[1] : NULL, &area);
+	if (status)
+		return status;
+	if (replay && read_plan(&area, &given, &e))
+		return e.code == -EINVAL ? cmd_misuse(&cmd_stress, "%s", e.text)
+					 : cmd_fail(&e);
+	if (seed < 0)
+		seed = time(NULL);
+	if (!(minutes > 0) && !runs)
+		minutes = 1;
+	cmd_catch_signals();
+	o.seed = (uint64_t)seed;
+	o.runs = (uint64_t)runs;
+	o.plant = plant;
+	o.replay = replay ? &given : NULL;
+	return run_areas(area, &o, &e);
+}
+
+const struct command cmd_stress = { &usage, run };

@@ -1,0 +1,12 @@
+/*
+ * What there is to be tried, a file each: what it draws, what it runs, and the
+ * model of what must hold. docs/stress.md tells them.
+ */
+#ifndef HOST_STRESS_AREAS_H
+#define HOST_STRESS_AREAS_H
+
+#include "host/stress/stress.h"
+
+extern const struct stress_area stress_ring;
+
+#endif

@@ -1,0 +1,6 @@
+#include "host/stress/areas.h"
+
+const struct stress_area *const stress_areas[] = {
+	&stress_ring,
+	NULL,
+};
