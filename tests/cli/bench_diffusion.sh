@@ -6,7 +6,9 @@
 
 export TMPDIR=$tmp
 bench() { run "$TANDEM" bench diffusion "$@"; }
-phone=(-n 24 --items 1 --clock soc:sd8elite -t 1)
+tokens=24
+! sanitized || tokens=8
+phone=(-n $tokens --items 1 --clock soc:sd8elite -t 1)
 
 bench --help
 check_eq 'status of --help' "$status" 0

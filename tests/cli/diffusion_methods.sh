@@ -24,6 +24,8 @@ answers() { # METHOD OPTION...
   check_has "its end" "$want" '17:45.'
   answer --method "$@" --coherence check --threads 1
   check_eq "that of $* with --coherence check" "$out" "$want"
+  # Other builds compare it in other ways too.
+  ! sanitized || return
   answer --method "$@" --doorbell eventfd --va-window 24M
   check_eq "that of $* in a small window" "$out" "$want"
   answer --method "$@" --json

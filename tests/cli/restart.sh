@@ -5,7 +5,10 @@
 # more moments; TANDEM_SEED repeats them.
 . "$(dirname "$0")/lib.sh"
 
-kills=${TANDEM_KILLS:-24}
+# With a sanitizer half of the ways, others each time.
+few=24
+! sanitized || few=12
+kills=${TANDEM_KILLS:-$few}
 seed=${TANDEM_SEED:-$((RANDOM * 32768 + RANDOM))}
 RANDOM=$seed
 echo "seed $seed"
@@ -58,11 +61,12 @@ left_behind() {
   pgrep -x -f "tandem-npu --fd 3" -P 1 || true
 }
 
+first=$((RANDOM % ${#ways[@]}))
 declare -A want took
 killed=0 worst=0
 orphans=$(left_behind)
 for ((i = 0; i < kills; i++)); do
-  way=${ways[i % ${#ways[@]}]}
+  way=${ways[(first + i) % ${#ways[@]}]}
   # shellcheck disable=SC2206 # words
   words=($way)
   if [ -z "${want[$way]:-}" ]; then
