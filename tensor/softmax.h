@@ -1,8 +1,8 @@
 /*
  * Probabilities of logits on the host, in double and in the order in which they
  * are given: what samples, scores and prunes. Whoever gives the same logits in
- * the same order gets the same bits. (Drafters, whose trees need less exact
- * ones of a whole vocabulary, sum faster in host/draft/guess.c.)
+ * the same order gets the same bits. (Who needs less exact ones of a whole
+ * vocabulary sums faster: tensor/softmax_sum.h.)
  */
 #ifndef TENSOR_SOFTMAX_H
 #define TENSOR_SOFTMAX_H

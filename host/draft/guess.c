@@ -1,6 +1,7 @@
 #include "host/draft/guess.h"
 
 #include "base/err.h"
+#include "tensor/softmax_sum.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -38,45 +39,6 @@ static void find_largest(struct guess *g, const float *logits, uint32_t n)
 
 /* ---- softmax ------------------------------------------------------------- */
 
-#define LANES 16
-#define PIECE (64 * LANES) /* of a float32 sum */
-
-/* e^x for x <= 0 to 2e-7 of it; 0 below -87 and for NaN. Without libm's calls
- * and choices by processor: a vocabulary is long, and q shapes trees. */
-static inline float exp_of(float x)
-{
-	const float round = 0x1.8p23f; /* a sum with it is an integer */
-	float t = x * 1.44269504f + round, n = t - round;
-	float r = x - n * 0.693359375f + n * 2.12194440e-4f, p;
-	uint32_t power, bits;
-
-	p = 1 / 24.f + r * (1 / 120.f + r * (1 / 720.f));
-	p = 1 + r * (1 + r * (1 / 2.f + r * (1 / 6.f + r * p)));
-	memcpy(&power, &t, sizeof(t));
-	memcpy(&bits, &p, sizeof(p));
-	bits += power << 23;
-	bits &= -(uint32_t)(x > -87); /* without a branch, so in vectors */
-	memcpy(&p, &bits, sizeof(p));
-	return p;
-}
-
-/* Of up to PIECE logits, in lanes, which vector instructions take together. */
-static double piece_sum(
-	const float *logits, uint32_t n, float most, float scale)
-{
-	float lane[LANES] = { 0 }, sum = 0;
-	uint32_t i = 0;
-
-	for (; i + LANES <= n; i += LANES)
-		for (uint32_t l = 0; l < LANES; l++)
-			lane[l] += exp_of((logits[i + l] - most) * scale);
-	for (uint32_t l = 0; i + l < n; l++)
-		lane[l] += exp_of((logits[i + l] - most) * scale);
-	for (uint32_t l = 0; l < LANES; l++)
-		sum += lane[l];
-	return (double)sum;
-}
-
 /* Different logits may have become the same probability. */
 static void order_equals(struct guess *g)
 {
@@ -96,7 +58,7 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 	float temperature)
 {
 	float most, scale = 1 / temperature;
-	double sum = 0;
+	double sum;
 
 	assert(temperature > 0);
 	find_largest(g, logits, n_vocab);
@@ -105,11 +67,10 @@ void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 		g->n = 0;
 		return;
 	}
-	for (uint32_t i = 0; i < n_vocab; i += PIECE)
-		sum += piece_sum(logits + i,
-			n_vocab - i < PIECE ? n_vocab - i : PIECE, most, scale);
+	sum = softmax_sum(logits, n_vocab, most, scale);
 	for (uint32_t i = 0; i < g->n; i++)
-		g->c[i].q = (float)((double)exp_of((g->c[i].q - most) * scale) /
+		g->c[i].q = (float)((double)softmax_exp(
+					    (g->c[i].q - most) * scale) /
 			sum);
 	order_equals(g);
 }
