@@ -21,7 +21,8 @@ struct generation {
 	float *logits;
 	enum gen_stop stop;
 	uint64_t first_ns;
-	uint64_t steps; /* told */
+	uint64_t steps;  /* told */
+	uint64_t stream; /* of the random numbers */
 };
 
 /*
@@ -81,6 +82,7 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 		generation_close(g);
 		return ret;
 	}
+	g->stream = o->sampler ? sampler_options(o->sampler)->stream : 0;
 	check_limits(g);
 	*out = g;
 	return 0;
@@ -99,6 +101,47 @@ int generation_open_like(
 	o.sink = drop;
 	o.step = NULL;
 	return generation_open(out, &o, like->tokens.id, like->n_prompt, e);
+}
+
+static int copy_tokens(
+	struct token_list *to, const struct token_list *from, struct err *e)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < from->n && !ret; i++)
+		ret = token_list_add(to, from->id[i]);
+	return ret ? err_set(e, ENOMEM, "no memory for %zu tokens", from->n)
+		   : 0;
+}
+
+int generation_fork(struct generation **out, const struct generation *from,
+	uint64_t stream,
+	int (*sink)(void *arg, int32_t id, const char *text, size_t len),
+	void *arg, struct err *e)
+{
+	struct generation *g = malloc(sizeof(*g));
+	int ret;
+
+	if (!g)
+		return err_set(e, ENOMEM, "no memory for a generation");
+	*g = *from;
+	g->tokens = (struct token_list){ 0 };
+	g->held = (struct strbuf)STRBUF_INIT;
+	g->logits = NULL;
+	g->opts.sink = sink;
+	g->opts.arg = arg;
+	g->opts.step = NULL;
+	g->stream = stream;
+	if (from->held.len)
+		strbuf_add(&g->held, from->held.data, from->held.len);
+	ret = copy_tokens(&g->tokens, &from->tokens, e);
+	if (!ret && g->held.failed)
+		ret = err_set(e, ENOMEM, "no memory for the text");
+	if (ret)
+		generation_close(g);
+	else
+		*out = g;
+	return ret;
 }
 
 void generation_close(struct generation *g)
@@ -272,8 +315,8 @@ void gen_append(struct generation *g, int32_t id)
 
 int32_t gen_next(struct generation *g, const float *logits)
 {
-	int32_t id = sampler_draw(g->opts.sampler, logits, g->tokens.id,
-		g->tokens.n, g->tokens.n);
+	int32_t id = sampler_draw_from(g->opts.sampler, g->stream, logits,
+		g->tokens.id, g->tokens.n, g->tokens.n);
 
 	gen_append(g, id);
 	return id;

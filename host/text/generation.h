@@ -75,6 +75,17 @@ void generation_close(struct generation *);
 int generation_open_like(
 	struct generation **out, const struct generation *, struct err *);
 
+/*
+ * Another one that holds the same tokens so far, stands where this one stands
+ * and draws on by the random numbers of `stream`; text that this one holds back
+ * it holds back too. It tells `sink`, draws by the same sampler, which must
+ * outlive it, and has no row of logits (gen_logits is NULL).
+ */
+int generation_fork(struct generation **out, const struct generation *,
+	uint64_t stream,
+	int (*sink)(void *arg, int32_t id, const char *text, size_t len),
+	void *arg, struct err *);
+
 /* All tokens, prompt first. */
 const int32_t *gen_tokens(const struct generation *, size_t *n);
 size_t gen_prompt_length(const struct generation *);

@@ -241,8 +241,9 @@ static int32_t draw(const struct sampler *s, double sum, double u)
 	return last;
 }
 
-int32_t sampler_draw(struct sampler *s, const float *logits,
-	const int32_t *history, size_t n_history, uint64_t position)
+int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
+	const float *logits, const int32_t *history, size_t n_history,
+	uint64_t position)
 {
 	const struct sampler_opts *o = &s->opts;
 	int32_t best;
@@ -266,5 +267,12 @@ int32_t sampler_draw(struct sampler *s, const float *logits,
 	if (o->min_p > 0)
 		keep_weight(s, o->min_p); /* the likeliest weighs 1 */
 	sum = weigh(s, max, o->temperature);
-	return draw(s, sum, rng_uniform(o->seed, o->stream, position));
+	return draw(s, sum, rng_uniform(o->seed, stream, position));
+}
+
+int32_t sampler_draw(struct sampler *s, const float *logits,
+	const int32_t *history, size_t n_history, uint64_t position)
+{
+	return sampler_draw_from(
+		s, s->opts.stream, logits, history, n_history, position);
 }

@@ -41,5 +41,9 @@ const struct sampler_opts *sampler_options(const struct sampler *);
  */
 int32_t sampler_draw(struct sampler *, const float *logits,
 	const int32_t *history, size_t n_history, uint64_t position);
+/* As a sampler that was opened with this stream. */
+int32_t sampler_draw_from(struct sampler *, uint64_t stream,
+	const float *logits, const int32_t *history, size_t n_history,
+	uint64_t position);
 
 #endif

@@ -291,6 +291,84 @@ static void test_stop_not_in_the_prompt(void **state)
 
 /* ---- limits -------------------------------------------------------- */
 
+static int other_sink(void *arg, int32_t id, const char *text, size_t len)
+{
+	strbuf_add(arg, text, len);
+	return 0;
+}
+
+/* A fork goes on where the first stands, with what that holds back. */
+static void test_fork(void **state)
+{
+	static const char *const stop[] = { "bcab" };
+	struct fixture *f = *state;
+	struct strbuf text = STRBUF_INIT;
+	struct generation *fork;
+	struct err e = { 0 };
+	const int32_t *id;
+	size_t n;
+
+	f->opts.stop = stop;
+	f->opts.n_stop = 1;
+	BEGIN(f, BOS, C);
+	SAY(f, A, B, C);
+	text_is(f, "a");
+	assert_ok(generation_fork(&fork, f->g, 0, other_sink, &text, &e), &e);
+	SAY(f, CA);
+	text_is(f, "abcca");
+	gen_append(fork, _A);
+	gen_append(fork, AB);
+	assert_string_equal(text.data, "bc aa");
+	gen_append(fork, CA);
+	gen_append(fork, BC);
+	assert_int_equal(gen_stop_reason(fork), GEN_STOP_STRING);
+	assert_int_equal(gen_stop_reason(f->g), GEN_RUNNING);
+	assert_string_equal(text.data, "bc aa");
+	assert_null(gen_logits(fork));
+	assert_int_equal(gen_prompt_length(fork), 2);
+	id = gen_tokens(fork, &n);
+	assert_int_equal(n, 9);
+	assert_int_equal(id[4], C);
+	assert_int_equal(id[5], _A);
+	generation_close(fork);
+	strbuf_release(&text);
+}
+
+/* It draws what a generation of that stream would draw. */
+static void test_fork_draws(void **state)
+{
+	struct sampler_opts o = sampler_defaults;
+	struct fixture *f = *state;
+	struct sampler *other;
+	struct generation *fork, *alone;
+	float logits[N_VOCAB] = { 0 };
+	struct err e = { 0 };
+	unsigned same = 0;
+
+	sampler_close(f->sampler);
+	o.temperature = 1;
+	assert_ok(sampler_open(&f->sampler, &o, N_VOCAB, &e), &e);
+	o.stream = 9;
+	assert_ok(sampler_open(&other, &o, N_VOCAB, &e), &e);
+	f->opts.sampler = f->sampler;
+	f->opts.ignore_eos = true;
+	BEGIN(f, BOS);
+	f->opts.sampler = other;
+	assert_ok(generation_open(&alone, &f->opts, &(int32_t){ BOS }, 1, &e),
+		&e);
+	assert_ok(generation_fork(&fork, f->g, 9, NULL, NULL, &e), &e);
+	for (unsigned i = 0; i < 50; i++) {
+		int32_t id = gen_next(fork, logits);
+
+		assert_int_equal(id, gen_next(alone, logits));
+		same += id == gen_next(f->g, logits);
+	}
+	assert_true(same < 10);
+	generation_close(fork);
+	generation_close(alone);
+	sampler_close(other);
+}
+
 static void test_length(void **state)
 {
 	struct fixture *f = *state;
@@ -593,6 +671,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_stop_across_tokens),
 	TEST(test_held_text_is_let_go),
 	TEST(test_held_text_at_the_end),
+	TEST(test_fork),
+	TEST(test_fork_draws),
 	TEST(test_earliest_stop_wins),
 	TEST(test_stop_not_in_the_prompt),
 	TEST(test_length),
