@@ -359,11 +359,29 @@ static void note_written(struct sequences *s, const struct claim *c)
 		s->seq[c->sequence].written[at] = s->now;
 }
 
+/* Runs that the claims need together. */
+static uint32_t count_all(
+	struct sequences *s, const struct claim *c, uint32_t n)
+{
+	uint32_t need = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		need += count_runs(s, &c[i]);
+	for (uint32_t i = 0; i < n; i++)
+		forget_count(s, &c[i]);
+	return need;
+}
+
+bool sequences_have_room(struct sequences *s, const struct claim *c, uint32_t n)
+{
+	return count_all(s, c, n) <= kv_pool_free(s->pool);
+}
+
 /* Slots that none but their sequences see. */
 static int own(
 	struct sequences *s, const struct claim *c, uint32_t n, struct err *e)
 {
-	uint32_t need = 0;
+	uint32_t need;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < n && !ret; i++) {
@@ -373,10 +391,7 @@ static int own(
 	}
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < n; i++)
-		need += count_runs(s, &c[i]);
-	for (uint32_t i = 0; i < n; i++)
-		forget_count(s, &c[i]);
+	need = count_all(s, c, n);
 	if (need > kv_pool_free(s->pool))
 		return err_set(e, ENOSPC,
 			"the cache of %u tokens is full: room for %u was asked "

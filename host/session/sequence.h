@@ -72,6 +72,9 @@ struct claim {
 int sequences_claim(
 	struct sequences *, const struct claim *, uint32_t n, struct err *);
 
+/* Whether there are slots for them. */
+bool sequences_have_room(struct sequences *, const struct claim *, uint32_t n);
+
 /* Where a claim ended that was neither settled nor kept; 0: nowhere. */
 uint32_t sequence_claimed(const struct sequences *, uint32_t id);
 /* Gives back what was claimed and not kept. */

@@ -78,6 +78,9 @@ struct session_opts {
 	 * that all of them can have cached: whole runs (host/memory/kv_pool.h)
 	 * of at least so many; 0: as many as the context of one. */
 	uint32_t sequences, slots;
+	/* Not 0, and `slots` is: beside the context of one so many tokens of
+	 * each of the other sequences, as far as cache and window hold them. */
+	uint32_t tail;
 	enum wire_precision precision;
 	/* UNSAID: a flash image's own, which only itself may be said for;
 	 * of other models tiles. */
@@ -188,6 +191,14 @@ int session_add(struct session *, uint32_t *sequence, struct err *);
 int session_fork(
 	struct session *, uint32_t parent, uint32_t *sequence, struct err *);
 void session_remove(struct session *, uint32_t sequence);
+
+/*
+ * Whether n <= ROWS_SEQUENCES of them can go on in one pass, each by more[i]
+ * tokens, as far as that is a matter of slots. Those that no sequence has.
+ */
+bool session_has_room(const struct session *, const uint32_t *sequence,
+	const uint32_t *more, uint32_t n);
+uint32_t session_free_slots(const struct session *);
 
 /* Forget all but the first `length` tokens, and what was not accepted. */
 void session_truncate(struct session *, uint32_t sequence, uint32_t length);

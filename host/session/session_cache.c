@@ -10,6 +10,7 @@
 #include "host/session/batch.h"
 #include "host/session/sequence.h"
 
+#include <assert.h>
 #include <errno.h>
 
 uint32_t session_length(const struct session *s, uint32_t sequence)
@@ -34,6 +35,26 @@ int session_fork(
 void session_remove(struct session *s, uint32_t sequence)
 {
 	sequence_close(s->sequences, sequence);
+}
+
+bool session_has_room(const struct session *s, const uint32_t *sequence,
+	const uint32_t *more, uint32_t n)
+{
+	struct claim claim[ROWS_SEQUENCES];
+
+	assert(n <= ROWS_SEQUENCES);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t from = session_length(s, sequence[i]);
+
+		claim[i] = (struct claim){ sequence[i], from, from + more[i],
+			true };
+	}
+	return sequences_have_room(s->sequences, claim, n);
+}
+
+uint32_t session_free_slots(const struct session *s)
+{
+	return sequences_free(s->sequences);
 }
 
 void session_truncate(struct session *s, uint32_t sequence, uint32_t length)

@@ -160,13 +160,28 @@ static void lay_out(struct session_plan *p, const struct model *m,
 				m->n_layer - p->resident);
 }
 
+/* A tail may begin and end in the middle of a run. */
+static uint64_t slots_with_tails(const struct session_plan *p,
+	const struct model *m, const struct session_opts *o, uint64_t most)
+{
+	uint64_t fits = o->va_window / 2 / kv_bytes_per_token(p, m);
+	uint64_t want = p->context;
+
+	if (!o->tail)
+		return want;
+	want += (o->sequences - 1) * ((uint64_t)o->tail + 2 * KV_RUN);
+	fits = (fits < most ? fits : most) / KV_RUN * KV_RUN;
+	want = want < fits ? want : fits;
+	return want > p->context ? want : p->context;
+}
+
 /* One sequence alone lies in a row: it is one span, which of diffusion may end
  * for each row where its block does. */
 static int choose_slots(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
 	uint64_t most = BUFFER_MAX / kv_bytes_per_token(p, m);
-	uint64_t slots = o->slots ? o->slots : p->context;
+	uint64_t slots = o->slots ? o->slots : slots_with_tails(p, m, o, most);
 
 	p->span_room = m->causal ? 1 : WIRE_MAX_ROWS;
 	p->slots = p->context;

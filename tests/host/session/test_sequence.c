@@ -256,9 +256,11 @@ static bool claim(struct fixture *f, struct claim c, uint32_t most_copies)
 	uint64_t copied = sequences_copied(f->s);
 	uint32_t room = sequences_free(f->s) / KV_RUN;
 	uint32_t worst = (c.to + KV_RUN - 1) / KV_RUN - c.from / KV_RUN;
+	bool fits = sequences_have_room(f->s, &c, 1);
 	struct err e = { 0 };
 	int ret = sequences_claim(f->s, &c, 1, &e);
 
+	assert_int_equal(fits, !ret);
 	assert_in_range(sequences_copied(f->s) - copied, 0, most_copies);
 	if (!ret)
 		return true;
@@ -479,6 +481,7 @@ static void test_full_says_so_first(void **state)
 		{ b, 0, 39 * KV_RUN + 1, true } };
 	struct err e = { 0 };
 
+	assert_false(sequences_have_room(f->s, both, 2));
 	assert_int_equal(sequences_claim(f->s, both, 2, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "2560 tokens"));
 	assert_non_null(strstr(e.text, "2592 was asked for"));

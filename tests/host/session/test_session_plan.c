@@ -131,6 +131,29 @@ static void test_context(void **state)
 	refused(f, -EFBIG, "larger --va-window");
 }
 
+/* The prompt once, and of each other sequence a tail. */
+static void test_tails(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t token = 2ull * LAYERS * 64;
+
+	f->opts.context = 200;
+	f->opts.tail = 40;
+	assert_int_equal(plan_of(f)->slots, 200);
+	f->opts.sequences = 6;
+	assert_int_equal(plan_of(f)->slots, 736); /* 200 + 5 * (40 + 64) */
+	f->opts.slots = 320;
+	assert_int_equal(plan_of(f)->slots, 320);
+	/* No more than half of the window, and not less than the context. */
+	f->opts.slots = 0;
+	f->opts.va_window = 500 * token * 2;
+	assert_int_equal(plan_of(f)->slots, 480);
+	f->opts.va_window = 100 * token * 2;
+	assert_int_equal(plan_of(f)->slots, 224);
+	f->opts.tail = 0;
+	assert_int_equal(plan_of(f)->slots, 224);
+}
+
 static void test_what_stays(void **state)
 {
 	struct fixture *f = *state;
@@ -219,6 +242,7 @@ static void test_blocks(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_graphs),
 	TEST(test_context),
+	TEST(test_tails),
 	TEST(test_what_stays),
 	TEST(test_buffers),
 	TEST(test_blocks),
