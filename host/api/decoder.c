@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/options.h"
+#include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
 #include "host/shipped/shipped_models.h"
@@ -113,6 +114,19 @@ static int compose_draft(struct decoder *d, struct err *e)
 	return 0;
 }
 
+/* Who asks for samples and names no method wants them all. */
+static const char *method_name(const struct opt_values *v)
+{
+	const struct decoding_options *o = opt_values_of(v, &decoding_table);
+	const struct decoding_options *unsaid = decoding_table.defaults;
+
+	for (size_t i = 0; i < samples_table.n; i++)
+		if (o->method == unsaid->method &&
+			opt_is_said(v, &samples_table, &samples_table.rows[i]))
+			return method_sample.name;
+	return o->method;
+}
+
 int decoder_ask(
 	struct decoder *d, const struct opt_values *options, struct err *e)
 {
@@ -127,7 +141,7 @@ int decoder_ask(
 	if (ret)
 		return ret;
 	o = opt_values_of(&d->options, &decoding_table);
-	d->method = method_find(o->method);
+	d->method = method_find(method_name(&d->options));
 	if (!d->method)
 		return refuse_method(o->method, e);
 	row = needless(&d->options, d->method, &t);
@@ -264,6 +278,23 @@ static int open_drafting(struct decoder *d, struct err *e)
 	return ret;
 }
 
+/* The prompt once, and of each sequence a tail. */
+static void ask_sequences(struct decoder *d)
+{
+	const struct samples_options *a =
+		opt_values_of(&d->options, &samples_table);
+	struct session_opts *o = &d->session_opts;
+	uint32_t most = o->context ? o->context
+		: o->context_need  ? o->context_need
+				   : d->model->n_ctx;
+
+	if (!d->method->sequences)
+		return;
+	o->sequences = 1 + d->method->sequences(&d->env);
+	o->slots = a->slots;
+	o->tail = d->tail ? d->tail : most;
+}
+
 int decoder_open_session(
 	struct decoder *d, const struct session_opts *o, struct err *e)
 {
@@ -274,7 +305,8 @@ int decoder_open_session(
 	d->session_opts = *o;
 	d->env.draft_length = drafting_length(&d->drafting);
 	d->session_opts.decode_rows = m->decode_rows(&d->env);
-	d->session_opts.smaller_graphs = (m->needs_draft || m->diffusion) &&
+	d->session_opts.smaller_graphs =
+		(m->needs_draft || m->diffusion || m->sequences) &&
 		!d->session_opts.graph_switch;
 	d->session_opts.larger_graphs =
 		m->diffusion && !d->session_opts.graph_switch;
@@ -284,6 +316,7 @@ int decoder_open_session(
 		need += d->session_opts.decode_rows - 1;
 	if (need <= UINT32_MAX)
 		d->session_opts.context_need = (uint32_t)need;
+	ask_sequences(d);
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
 	return ret ? ret : open_drafting(d, e);
 }
@@ -354,7 +387,7 @@ int decoder_run(struct decoder *d, struct generation *g, struct err *e)
 
 	d->kept = false;
 	session_truncate(d->session, SESSION_TEXT, 0);
-	return ret ? ret : d->method->run(d->session, g, &d->env, e);
+	return ret ? ret : method_run(d->session, g, &d->env, e);
 }
 
 int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)

@@ -37,6 +37,9 @@ struct decoder {
 	struct session *session;
 	struct session_opts session_opts; /* as asked, then as opened */
 	struct soc soc;                   /* that they may refer to */
+	/* Tokens that a text adds to its prompt at most, where that is known
+	 * before the session is opened; 0: not. */
+	uint32_t tail;
 	struct method_env env;
 };
 

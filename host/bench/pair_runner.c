@@ -117,6 +117,7 @@ static int start(struct opened *o, struct err *e)
 	opts.progress = o->by->progress;
 	opts.restarts = 0; /* a run with a gap in it is no measurement */
 	opts.context_need = o->longest + options_of(&o->decoder)->n_predict;
+	o->decoder.tail = options_of(&o->decoder)->n_predict;
 	ret = decoder_open_session(&o->decoder, &opts, e);
 	if (!ret && o->hook && o->hook->opened)
 		o->hook->opened(o->hook->arg, &o->decoder);

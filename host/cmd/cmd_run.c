@@ -397,6 +397,7 @@ static int start(struct run *r)
 		cmd_warn("--ctx %u is more than the %u tokens the model was "
 			 "trained for",
 			d->session_opts.context, d->model->n_ctx);
+	r->tandem->decoder.tail = n_predict < 0 ? 0 : (uint32_t)n_predict;
 	return tandem_start(r->tandem,
 		n_predict < 0 ? 0 : r->prompt.n + (uint64_t)n_predict);
 }

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "host/draft/drafting.h"
+#include "host/method/samples.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,6 +19,7 @@
 const struct method *const methods[] = {
 	&method_autoregressive,
 	&method_flash_ar,
+	&method_sample,
 	&method_llada,
 	&method_block,
 	&method_dream,
@@ -104,10 +106,20 @@ int method_open(struct method_env *env, const struct method *m,
 	return m->open ? m->open(env, target, e) : 0;
 }
 
+int method_run(struct session *s, struct generation *g, struct method_env *env,
+	struct err *e)
+{
+	int ret = env->method->run(s, g, env, e);
+
+	samples_rest(env->samples);
+	return ret;
+}
+
 void method_close(struct method_env *env)
 {
 	if (env->method && env->method->close && env->state)
 		env->method->close(env);
 	free(env->state);
+	samples_close(env->samples);
 	*env = (struct method_env){ 0 };
 }

@@ -20,6 +20,7 @@ struct drafter;
 struct err;
 struct generation;
 struct model;
+struct samples;
 struct session;
 struct soc;
 struct strbuf;
@@ -89,6 +90,12 @@ static inline double method_accepted_length(const struct method_stats *s)
 
 struct method;
 
+/* Told between passes how the samples stand; NULL: nobody. */
+struct samples_sink {
+	void (*tell)(void *arg, const struct samples *);
+	void *arg;
+};
+
 /* What a method works with beside the session. */
 struct method_env {
 	const struct method *method;
@@ -98,6 +105,9 @@ struct method_env {
 	uint32_t draft_length;            /* of its chains at most; 0: any */
 	const struct soc *phone;   /* schedules go by its time; NULL: wall */
 	struct method_stats stats; /* added up over runs */
+	/* Of methods of many samples: those of the last run; owned. */
+	struct samples *samples;
+	struct samples_sink samples_sink;
 };
 
 /* Models by what a position sees. */
@@ -131,6 +141,9 @@ struct method {
 	void (*close)(struct method_env *);
 	/* Rows of the decode graph it wants. */
 	uint32_t (*decode_rows)(const struct method_env *);
+	/* Sequences, beside the prompt's, that hold a tail of their own at a
+	 * time; NULL: it has none but SESSION_TEXT. */
+	uint32_t (*sequences)(const struct method_env *);
 	/* Layers behind which it may drop rows; NULL: never. */
 	uint32_t (*exit_layers)(const struct method_env *);
 	int (*run)(struct session *, struct generation *, struct method_env *,
@@ -146,6 +159,11 @@ struct method {
 int method_open(struct method_env *, const struct method *,
 	const struct model *target, struct err *);
 void method_close(struct method_env *);
+
+/* One text: into the generation, from an empty SESSION_TEXT. No sequence beside
+ * that is left. */
+int method_run(struct session *, struct generation *, struct method_env *,
+	struct err *);
 
 /* The values of one of its tables. */
 static inline const void *method_options(
@@ -170,6 +188,7 @@ extern const struct method *const methods[];
 const struct method *method_find(const char *name);
 
 extern const struct method method_autoregressive;
+extern const struct method method_sample;
 extern const struct method method_llada;
 extern const struct method method_dream;
 extern const struct method method_fast_dllm;

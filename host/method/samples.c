@@ -1,0 +1,514 @@
+#include "host/method/samples_impl.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "host/method/method.h"
+#include "host/model/model.h"
+#include "host/session/logits.h"
+#include "host/session/session.h"
+#include "host/text/certainty.h"
+#include "host/text/sampler.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- options ------------------------------------------------------------- */
+
+/* clang-format off */
+#define IN(field) OPT_IN(samples_options, field)
+static const struct opt samples_rows_of[] = {
+	{ OPT_UINT, 'N', "samples", IN(n), "N",
+		"texts of one prompt, each with random numbers of its own "
+		"({}); without a method that chooses among them all are told",
+		1, SAMPLES_MOST, .noun = "samples" },
+	{ OPT_UINT, 0, "parallel", IN(parallel), "K",
+		"of them at a time in a pass ({}); as they end others begin",
+		1, SAMPLES_PARALLEL, .noun = "samples" },
+	{ OPT_UINT, 0, "slots", IN(slots), "N",
+		"tokens that all of them together have room for in the "
+		"key-value cache (0: as many as they need and it holds); where "
+		"it is full some wait until others have ended",
+		0, 1 << 26, .noun = "samples" },
+	{ OPT_STRING, 0, "step-end", IN(step_end), "TEXT",
+		"what ends a step of a text (a line feed)",
+		.noun = "samples" },
+};
+#undef IN
+/* clang-format on */
+
+const struct opt_table samples_table = {
+	.heading = "Samples",
+	.rows = samples_rows_of,
+	.n = ARRAY_LEN(samples_rows_of),
+	.defaults = &(const struct samples_options){ .n = 1, .parallel = 16 },
+	.size = sizeof(struct samples_options),
+};
+
+static const struct samples_options *options_of(const struct method_env *env)
+{
+	return method_options(env, &samples_table);
+}
+
+uint32_t samples_rows(const struct method_env *env)
+{
+	const struct samples_options *o = options_of(env);
+
+	return o->n < o->parallel ? o->n : o->parallel;
+}
+
+uint32_t samples_all(const struct method_env *env)
+{
+	return options_of(env)->n;
+}
+
+/* ---- one sample ---------------------------------------------------------- */
+
+bool sample_is_over(const struct sample *s)
+{
+	return s->state >= SAMPLE_ENDED;
+}
+
+const char *sample_state_name(enum sample_state state)
+{
+	static const char *const name[] = {
+		[SAMPLE_WAITING] = "waiting",
+		[SAMPLE_RUNNING] = "running",
+		[SAMPLE_PAUSED] = "paused",
+		[SAMPLE_ENDED] = "ended",
+		[SAMPLE_CUT] = "cut",
+		[SAMPLE_FAILED] = "failed",
+	};
+
+	return (size_t)state < ARRAY_LEN(name) ? name[state] : "unknown";
+}
+
+static int keep_text(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct sample *s = arg;
+
+	strbuf_add(&s->text, text, len);
+	return s->text.failed ? -ENOMEM : 0;
+}
+
+static void sample_free(struct sample *s)
+{
+	generation_close(s->gen);
+	strbuf_release(&s->text);
+	free(s->confidence);
+	free(s->step_end);
+	free(s->score);
+	free(s);
+}
+
+/* Room for one token more. */
+static int grow_tokens(struct sample *s)
+{
+	size_t room = s->room ? 2 * s->room : 64;
+	float *p;
+
+	if (s->n < s->room)
+		return 0;
+	p = reallocarray(s->confidence, room, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	s->confidence = p;
+	s->room = room;
+	return 0;
+}
+
+static int grow_steps(struct sample *s)
+{
+	uint32_t room = s->step_room ? 2 * s->step_room : 16;
+	uint32_t *end;
+	float *score;
+
+	if (s->n_steps < s->step_room)
+		return 0;
+	end = reallocarray(s->step_end, room, sizeof(*end));
+	if (end)
+		s->step_end = end;
+	score = reallocarray(s->score, room, sizeof(*score));
+	if (score)
+		s->score = score;
+	if (!end || !score)
+		return -ENOMEM;
+	s->step_room = room;
+	return 0;
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static bool is_blank(const char *text, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && strchr(" \t\r\n", text[i]) && text[i])
+		i++;
+	return i == len;
+}
+
+static bool is_begun(const struct sample *s)
+{
+	size_t len = s->text.len - s->step_at;
+
+	return len && !is_blank(s->text.data + s->step_at, len);
+}
+
+/* The last token ends a step. */
+static int end_step(struct sample *s)
+{
+	size_t n;
+	int ret = grow_steps(s);
+
+	if (ret)
+		return ret;
+	gen_tokens(s->gen, &n);
+	s->step_end[s->n_steps] = (uint32_t)n - 1;
+	s->score[s->n_steps++] = NAN;
+	s->step_at = s->text.len;
+	return 0;
+}
+
+/* Whether the text holds the end of a step that it did not hold before the last
+ * token. A step of nothing but blanks is the beginning of the next. */
+static bool step_ends(const struct samples *p, struct sample *s)
+{
+	const char *end = p->opts.step_end;
+	size_t len = strlen(end), from = s->looked;
+
+	from = from < len ? 0 : from - (len - 1);
+	from = from < s->step_at ? s->step_at : from;
+	s->looked = s->text.len;
+	return len && from < s->text.len && is_begun(s) &&
+		memmem(s->text.data + from, s->text.len - from, end, len);
+}
+
+/* ---- drawing ------------------------------------------------------------- */
+
+void sample_forget(struct samples *p, struct sample *s)
+{
+	if (s->sequence != SAMPLE_NOWHERE)
+		session_remove(p->session, s->sequence);
+	s->sequence = SAMPLE_NOWHERE;
+	s->freed = p->over;
+}
+
+static void fail_memory(struct sample *s)
+{
+	s->state = SAMPLE_FAILED;
+	err_set(&s->err, ENOMEM, "no memory for sample %u", s->index);
+}
+
+void sample_end(struct samples *p, struct sample *s, enum sample_state state)
+{
+	assert(!sample_is_over(s));
+	s->state = state;
+	s->ended_ns = clock_ns();
+	s->ended_ps = session_phone_ps(p->session);
+	sample_forget(p, s);
+	gen_flush(s->gen);
+	if (s->text.failed ||
+		(state == SAMPLE_ENDED && is_begun(s) && end_step(s)))
+		fail_memory(s);
+	p->over++;
+}
+
+/* What the row says of the token drawn from it. */
+static int note(
+	struct samples *p, struct sample *s, const float *logits, int32_t id)
+{
+	struct certainty c;
+	int ret = grow_tokens(s);
+
+	if (ret)
+		return ret;
+	certainty_of(&c, logits, p->n_vocab, id, SAMPLES_CONFIDENCE);
+	s->logprob += c.logprob;
+	s->certainty += c.self;
+	s->confidence[s->n++] = (float)c.confidence;
+	p->stats.tokens++;
+	return 0;
+}
+
+void sample_draw(struct samples *p, struct sample *s, const float *logits)
+{
+	int32_t id = gen_next(s->gen, logits);
+	int ret = note(p, s, logits, id);
+	bool step = !ret && step_ends(p, s);
+
+	s->stop = gen_stop_reason(s->gen);
+	if (step)
+		ret = end_step(s);
+	s->held = step && p->by_step;
+	if (ret || s->stop == GEN_STOP_ERROR) {
+		sample_end(p, s, SAMPLE_FAILED);
+		fail_memory(s);
+	} else if (gen_done(s->gen)) {
+		sample_end(p, s, SAMPLE_ENDED);
+	}
+	if (p->told)
+		p->told(p->told_arg, p, s);
+}
+
+/* ---- the pool ------------------------------------------------------------ */
+
+static int alloc_logits(struct samples *p, struct err *e)
+{
+	p->prompt_logits = malloc(p->n_vocab * sizeof(*p->prompt_logits));
+	p->logits = malloc((size_t)LOGITS_ROWS * p->n_vocab * sizeof(float));
+	return p->prompt_logits && p->logits
+		? 0
+		: err_set(e, ENOMEM, "no memory for the logits of samples");
+}
+
+/* The prompt's last row, which all samples draw their first token from. */
+static int read_prompt(struct samples *p, struct err *e)
+{
+	const int32_t *prompt = gen_tokens(p->gen, &p->n_prompt);
+	uint32_t row;
+	int ret = session_prefill(
+		p->session, SESSION_TEXT, prompt, p->n_prompt, &row, e);
+
+	if (ret || gen_done(p->gen))
+		return ret;
+	ret = alloc_logits(p, e);
+	return ret ? ret : session_logits(p->session, row, p->prompt_logits, e);
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+int samples_open(struct method_env *env, struct session *session,
+	struct generation *g, struct err *e)
+{
+	struct samples *p = calloc(1, sizeof(*p));
+	int ret;
+
+	samples_close(env->samples);
+	env->samples = NULL;
+	if (!p)
+		return err_set(e, ENOMEM, "no memory for samples");
+	p->session = session;
+	p->gen = g;
+	p->opts = *options_of(env);
+	if (!p->opts.step_end)
+		p->opts.step_end = "\n";
+	p->sink = &env->samples_sink;
+	p->stream = gen_sampling(g)->stream;
+	p->n_vocab = session_model(session)->n_vocab;
+	p->width = least(least(p->opts.parallel, ROWS_SEQUENCES),
+		session_max_rows(session));
+	ret = read_prompt(p, e);
+	if (ret)
+		samples_close(p);
+	else
+		env->samples = p;
+	return ret;
+}
+
+void samples_rest(struct samples *p)
+{
+	if (!p || !p->session)
+		return;
+	for (uint32_t i = 0; i < p->n; i++) {
+		struct sample *s = p->sample[i];
+
+		if (sample_is_over(s))
+			continue;
+		sample_forget(p, s);
+		gen_flush(s->gen);
+		s->ended_ns = clock_ns();
+		s->ended_ps = session_phone_ps(p->session);
+	}
+	free(p->prompt_logits);
+	free(p->logits);
+	p->prompt_logits = p->logits = NULL;
+	p->session = NULL;
+	p->gen = NULL;
+	p->told = NULL;
+}
+
+void samples_close(struct samples *p)
+{
+	if (!p)
+		return;
+	samples_rest(p);
+	for (uint32_t i = 0; i < p->n; i++)
+		sample_free(p->sample[i]);
+	free(p->sample);
+	free(p);
+}
+
+void samples_watch(struct samples *p, samples_token *told, void *arg)
+{
+	p->told = told;
+	p->told_arg = arg;
+}
+
+static int grow_pool(struct samples *p, struct err *e)
+{
+	uint32_t room = p->room ? 2 * p->room : 16;
+	struct sample **list;
+
+	if (p->n < p->room)
+		return 0;
+	list = reallocarray(p->sample, room, sizeof(*list));
+	if (!list)
+		return err_set(e, ENOMEM, "no memory for %u samples", room);
+	p->sample = list;
+	p->room = room;
+	return 0;
+}
+
+/* One that goes on where `g` stands. */
+static int add(struct samples *p, const struct generation *g, uint64_t stream,
+	struct sample **out, struct err *e)
+{
+	struct sample *s;
+	int ret = grow_pool(p, e);
+
+	if (ret)
+		return ret;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(e, ENOMEM, "no memory for a sample");
+	*s = (struct sample){ .index = p->n,
+		.parent = -1,
+		.stream = stream,
+		.value = NAN,
+		.sequence = SAMPLE_NOWHERE,
+		.began_ns = clock_ns(),
+		.began_ps = session_phone_ps(p->session) };
+	ret = generation_fork(&s->gen, g, stream, keep_text, s, e);
+	if (ret) {
+		sample_free(s);
+		return ret;
+	}
+	p->sample[p->n++] = *out = s;
+	return 0;
+}
+
+int samples_add(struct samples *p, uint32_t n, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		struct sample *s;
+
+		ret = add(p, p->gen, p->stream + p->n, &s, e);
+		if (!ret && gen_done(s->gen)) {
+			s->stop = gen_stop_reason(s->gen);
+			sample_end(p, s, SAMPLE_ENDED);
+		}
+	}
+	return ret;
+}
+
+/* What is known of one is known of the other. */
+static int copy_known(struct sample *to, const struct sample *from)
+{
+	int ret = 0;
+
+	if (from->text.len)
+		strbuf_add(&to->text, from->text.data, from->text.len);
+	while (to->n < from->n && !ret) {
+		ret = grow_tokens(to);
+		if (!ret)
+			to->confidence[to->n] = from->confidence[to->n];
+		to->n += !ret;
+	}
+	while (to->n_steps < from->n_steps && !ret) {
+		ret = grow_steps(to);
+		if (ret)
+			break;
+		to->step_end[to->n_steps] = from->step_end[to->n_steps];
+		to->score[to->n_steps] = from->score[to->n_steps];
+		to->n_steps++;
+	}
+	to->parent = (int32_t)from->index;
+	to->logprob = from->logprob;
+	to->certainty = from->certainty;
+	to->held = from->held;
+	to->step_at = from->step_at;
+	to->looked = from->looked;
+	return to->text.failed ? -ENOMEM : ret;
+}
+
+int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
+	struct sample **out, struct err *e)
+{
+	struct sample *s;
+	int ret;
+
+	if (sample_is_over(from))
+		return err_set(e, EINVAL,
+			"sample %u is over: it has no end to "
+			"go on from",
+			from->index);
+	ret = add(p, from->gen, stream, &s, e);
+	if (ret)
+		return ret;
+	if (copy_known(s, from)) {
+		sample_free(p->sample[--p->n]);
+		return err_set(e, ENOMEM, "no memory for a sample");
+	}
+	if (from->sequence != SAMPLE_NOWHERE)
+		ret = session_fork(p->session, from->sequence, &s->sequence, e);
+	if (ret) /* it is computed again when there is room */
+		s->sequence = SAMPLE_NOWHERE;
+	*out = s;
+	return 0;
+}
+
+void samples_cut(struct samples *p, struct sample *s)
+{
+	if (!sample_is_over(s))
+		sample_end(p, s, SAMPLE_CUT);
+}
+
+/* ---- what there is ------------------------------------------------------- */
+
+uint32_t samples_count(const struct samples *p)
+{
+	return p->n;
+}
+
+struct sample *samples_at(const struct samples *p, uint32_t i)
+{
+	return p->sample[i];
+}
+
+uint32_t samples_in(const struct samples *p, enum sample_state state)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->n; i++)
+		n += p->sample[i]->state == state;
+	return n;
+}
+
+void samples_choose(struct samples *p, const struct sample *s)
+{
+	size_t n, have;
+	const int32_t *token = gen_tokens(s->gen, &n);
+
+	gen_tokens(p->gen, &have);
+	for (size_t i = have; i < n; i++)
+		gen_append(p->gen, token[i]);
+	p->chosen = s;
+}
+
+const struct sample *samples_chosen(const struct samples *p)
+{
+	return p->chosen;
+}
+
+void samples_stats(const struct samples *p, struct samples_stats *out)
+{
+	*out = p->stats;
+}

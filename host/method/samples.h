@@ -1,0 +1,175 @@
+/*
+ * Many samples of one prompt: sequences forked from it, whose next rows one
+ * pass computes, and whose logits one reading of the output matrix. What
+ * methods of samples stand on (best of n, votes, beams): they add samples or
+ * fork one at its present end, cut those that promise little, and read what is
+ * known of each; this decides which rows a pass has.
+ *
+ * Sample i draws by the random numbers of stream i behind the text's own, and
+ * nothing of it depends on which others there are, on the width of a pass, or
+ * on whether it was paused: its rows have the bytes that they have alone. So
+ * sample 0 is plain decoding.
+ *
+ * Slots of the cache are taken as samples grow: the prompt's once. Where they
+ * run out, samples are paused, the last ones first, and go on when others have
+ * ended; where that is not enough, what is cached of a paused one is forgotten
+ * and computed again later. One that has no room although no other holds any
+ * ends as by a full context.
+ *
+ * A pool belongs to the method_env (env->samples) and stays readable behind a
+ * run, until the next or until the method is closed. It borrows the session,
+ * whose SESSION_TEXT holds the prompt, and the generation, whose sampler it
+ * draws with. One thread.
+ */
+#ifndef HOST_METHOD_SAMPLES_H
+#define HOST_METHOD_SAMPLES_H
+
+#include "base/err.h"
+#include "base/opt.h"
+#include "base/strbuf.h"
+#include "host/text/generation.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct method_env;
+struct samples;
+struct session;
+
+#define SAMPLES_MOST       1024 /* that may be asked for */
+#define SAMPLES_PARALLEL   64   /* in a pass, at most (ROWS_SEQUENCES) */
+#define SAMPLES_CONFIDENCE 20   /* tokens that a confidence looks at */
+#define SAMPLE_NOWHERE     UINT32_MAX
+
+/* What is asked by -N, --parallel ...: of all methods of samples. */
+struct samples_options {
+	uint32_t n, parallel;
+	uint32_t slots; /* of the cache for all; 0: as many as they need */
+	const char *step_end; /* text that ends a step */
+};
+extern const struct opt_table samples_table;
+
+enum sample_state {
+	SAMPLE_WAITING, /* for its turn */
+	SAMPLE_RUNNING,
+	SAMPLE_PAUSED, /* for want of slots */
+	SAMPLE_ENDED,  /* by itself, as `stop` says */
+	SAMPLE_CUT,    /* by who chooses */
+	SAMPLE_FAILED, /* as `err` says */
+};
+
+struct sample {
+	/* In the order in which they were added; whose end it was forked from,
+	 * -1: the prompt's. */
+	uint32_t index;
+	int32_t parent;
+	uint64_t stream; /* of its random numbers, from where it began */
+	enum sample_state state;
+	enum gen_stop stop;
+	struct generation *gen; /* its tokens, prompt first; owned */
+	struct strbuf text;     /* of them, without the prompt's */
+
+	/*
+	 * Of the n tokens drawn (or taken over by a fork), from the model's own
+	 * distribution, whatever they were drawn by: the sum of their
+	 * log-probabilities; that of the self-certainty where they were drawn
+	 * (Kang et al., "Scalable best-of-N selection for large language models
+	 * via self-certainty", 2025: KL from the uniform distribution); and of
+	 * each the confidence (Fu et al., "Deep think with confidence", 2025:
+	 * minus the mean log-probability of the SAMPLES_CONFIDENCE likeliest):
+	 * host/text/certainty.h.
+	 */
+	size_t n;
+	double logprob, certainty;
+	float *confidence; /* [n] */
+
+	/* Its steps: the token that ends each, as an index into all tokens, and
+	 * a score that is the method's (NAN: none yet). What follows the last
+	 * is a step as well when the text ends. */
+	uint32_t n_steps;
+	uint32_t *step_end;
+	float *score;
+	float value;    /* the method's word on the whole; NAN: none */
+	struct err err; /* of one that failed */
+
+	/* When it began and ended (clock_ns, and picoseconds of the phone). */
+	uint64_t began_ns, ended_ns, began_ps, ended_ps;
+
+	/* The pool's: */
+	uint32_t sequence; /* SAMPLE_NOWHERE: none, its tail is to come */
+	bool held;         /* it has ended a step, and waits for the others */
+	uint32_t freed;    /* how many were over when its tail was forgotten */
+	size_t step_at;    /* where in the text its step begins */
+	size_t looked;     /* as far as the text holds no end of it */
+	size_t room;       /* of confidence */
+	uint32_t step_room;
+};
+
+/* Told of every token as it is drawn; may cut, but not fork. */
+typedef void samples_token(void *arg, struct samples *, struct sample *);
+
+/*
+ * Into env->samples, in the place of what was there: the prompt of the
+ * generation is computed in SESSION_TEXT, which must be empty. Options are
+ * those of env. On failure there is none.
+ */
+int samples_open(struct method_env *, struct session *, struct generation *,
+	struct err *);
+void samples_close(struct samples *);
+/* Only what is known of them stays: no sequence, no session. Samples that have
+ * not ended never will. */
+void samples_rest(struct samples *);
+
+void samples_watch(struct samples *, samples_token *, void *arg);
+
+/* n more of the prompt, each with the stream of its index. */
+int samples_add(struct samples *, uint32_t n, struct err *);
+/* One more that holds what `from` does, which has not ended, and draws on by
+ * the random numbers of a stream of its own. */
+int samples_fork(struct samples *, struct sample *from, uint64_t stream,
+	struct sample **out, struct err *);
+/* It draws no more, and gives its slots back; nothing where it has ended. */
+void samples_cut(struct samples *, struct sample *);
+
+/*
+ * Until all have ended, been cut or failed; or until each of them has ended one
+ * step more. What befalls one sample is in that sample. -ECANCELED, a lost
+ * device and the like end it for all; those that had not ended stay as they
+ * are.
+ */
+int samples_run(struct samples *, struct err *);
+int samples_run_step(struct samples *, struct err *);
+
+/* How many there are; the i-th. */
+uint32_t samples_count(const struct samples *);
+struct sample *samples_at(const struct samples *, uint32_t i);
+/* Those in that state. */
+uint32_t samples_in(const struct samples *, enum sample_state);
+bool sample_is_over(const struct sample *);
+const char *sample_state_name(enum sample_state);
+
+/*
+ * The tokens of one are the text's: they are appended to the generation that
+ * the pool was opened with, as far as this does not hold them yet.
+ */
+void samples_choose(struct samples *, const struct sample *);
+/* That one; NULL: none was chosen. */
+const struct sample *samples_chosen(const struct samples *);
+
+/* What they came to, for statistics. */
+struct samples_stats {
+	uint64_t tokens;    /* drawn, those of samples cut or forked from too */
+	uint64_t passes;    /* with rows of samples */
+	uint64_t rows;      /* of them */
+	uint64_t pauses;    /* of a sample, for want of slots */
+	uint64_t forgotten; /* tails that were computed a second time */
+};
+void samples_stats(const struct samples *, struct samples_stats *out);
+
+/* For a method's table: rows of a pass, and as many sequences where samples end
+ * as they began; all samples, where they wait for one another. */
+uint32_t samples_rows(const struct method_env *);
+uint32_t samples_all(const struct method_env *);
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * What the tests of many samples share: each sample must be the text that plain
+ * decoding writes with the same random numbers in a session of its own, token
+ * for token, whoever else is in the passes.
+ */
+#ifndef TESTS_HOST_METHOD_SAMPLED_TEXT_H
+#define TESTS_HOST_METHOD_SAMPLED_TEXT_H
+
+#include "host/method/samples.h"
+#include "tests/host/method/asked.h"
+#include "tests/host/method/text_writer.h"
+
+#include <stdlib.h>
+
+#define MANY 12 /* samples */
+
+struct sampled {
+	struct writer w;
+	struct text alone[MANY];
+	uint32_t eos; /* 0: no tokenizer, so nothing but length ends a text */
+	/* Of the samples to come. */
+	uint32_t n, parallel;
+	struct samples_sink sink;
+	/* Of the last ones; to be closed. */
+	struct opt_values asked;
+	struct method_env env;
+	struct sampler *sampler;
+	struct generation *gen;
+	struct err e;
+};
+
+static inline int sampled_setup(void **state)
+{
+	struct sampled *f = calloc(1, sizeof(*f));
+
+	writer_init(&f->w, 1, 40);
+	f->w.opts.spin_us = 50; /* tests have few processors */
+	f->w.sampling.temperature = .9;
+	f->n = MANY;
+	f->parallel = 4;
+	*state = f;
+	return 0;
+}
+
+static inline int sampled_teardown(void **state)
+{
+	struct sampled *f = *state;
+
+	writer_release(&f->w);
+	free(f);
+	return 0;
+}
+
+/* By plain decoding, one after another, each in an empty cache. */
+static inline void write_alone(struct sampled *f)
+{
+	struct method_env none = { 0 };
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		f->w.sampling.stream = i;
+		writer_write(
+			&f->w, &method_autoregressive, &none, &f->alone[i]);
+	}
+	f->w.sampling.stream = 0;
+}
+
+/* A session for samples, in the place of one for a text. */
+static inline void open_many(struct sampled *f, uint32_t slots)
+{
+	f->w.opts.sequences = 1 + f->n;
+	f->w.opts.decode_rows = f->n;
+	f->w.opts.smaller_graphs = true;
+	f->w.opts.slots = slots;
+	pair_open(&f->w.s, f->w.model[SAME], &f->w.opts);
+}
+
+/* Plain decoding in a session of its own, of which nothing is left. */
+static inline void open_alone(struct sampled *f)
+{
+	struct session_opts many = f->w.opts;
+
+	f->w.opts.sequences = f->w.opts.decode_rows = 1;
+	f->w.opts.slots = 0;
+	f->w.opts.smaller_graphs = false;
+	pair_open(&f->w.s, f->w.model[SAME], &f->w.opts);
+	write_alone(f);
+	pair_close(&f->w.s);
+	f->w.opts = many;
+}
+
+/* The models, and what plain decoding makes of them: some of the texts come to
+ * an end of their own. */
+static inline void open_models(struct sampled *f)
+{
+	writer_open_models(&f->w, 2);
+	open_alone(f);
+	f->eos = (uint32_t)f->alone[MANY / 2].token[N_PROMPT + 20];
+	writer_open_tokenizer(&f->w, f->eos);
+	open_alone(f);
+}
+
+/* What it returns; to be closed. */
+static inline int run_many(struct sampled *f, const struct method *m)
+{
+	struct err e = { 0 };
+	int ret;
+
+	f->asked = (struct opt_values){ 0 };
+	ask_number(&f->asked, "samples", f->n);
+	ask_number(&f->asked, "parallel", f->parallel);
+	f->env = (struct method_env){ .options = &f->asked };
+	assert_ok(method_open(&f->env, m, f->w.model[SAME], &e), &e);
+	f->env.samples_sink = f->sink;
+	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
+	f->gen = writer_begin(&f->w, f->sampler);
+	session_truncate(f->w.s, SESSION_TEXT, 0);
+	f->e = (struct err){ 0 };
+	ret = method_run(f->w.s, f->gen, &f->env, &f->e);
+	return ret;
+}
+
+static inline void close_many(struct sampled *f)
+{
+	method_close(&f->env);
+	generation_close(f->gen);
+	sampler_close(f->sampler);
+	f->gen = NULL;
+	f->sampler = NULL;
+}
+
+static inline void same_sample(const struct sampled *f, const struct sample *s)
+{
+	struct text got = { .stop = s->stop };
+	const int32_t *token = gen_tokens(s->gen, &got.n);
+	char what[64];
+
+	assert_in_range(got.n, N_PROMPT, MOST);
+	memcpy(got.token, token, got.n * sizeof(*token));
+	snprintf(what, sizeof(what), "sample %u", s->index);
+	assert_int_equal(s->stream, s->index);
+	assert_int_equal(s->n, got.n - N_PROMPT);
+	text_same(&got, &f->alone[s->index], what);
+}
+
+/* All of the last run's are what they are alone, but for those that failed. */
+static inline void same_samples(const struct sampled *f)
+{
+	const struct samples *p = f->env.samples;
+
+	assert_int_equal(samples_count(p), f->n);
+	for (uint32_t i = 0; i < f->n; i++) {
+		const struct sample *s = samples_at(p, i);
+
+		if (s->state == SAMPLE_FAILED)
+			continue;
+		assert_string_equal(sample_state_name(s->state), "ended");
+		same_sample(f, s);
+	}
+}
+
+static inline void check_many(struct sampled *f)
+{
+	assert_ok(run_many(f, &method_sample), &f->e);
+	same_samples(f);
+	close_many(f);
+}
+
+#endif

@@ -1,0 +1,344 @@
+/*
+ * Many samples of one prompt on a device that the test computes
+ * (tests/host/npu/fake_device.h): each is what plain decoding writes alone,
+ * whatever the width of a pass; a cache that is full pauses some and loses
+ * none; what befalls one stays its own; and what was broken off is told as
+ * such.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/session/session.h"
+#include "tests/harness.h"
+#include "tests/host/method/sampled_text.h"
+#include "tests/host/npu/fake_device.h"
+
+#include <errno.h>
+#include <math.h>
+
+#define RUN 32 /* slots that are taken together (host/memory/kv_pool.h) */
+
+static struct fake fake;
+
+static int setup(void **state)
+{
+	struct sampled *f;
+
+	sampled_setup(state);
+	f = *state;
+	fake_init(&fake);
+	f->w.opts.npu = &fake.ops;
+	f->w.opts.layout = LAYOUT_ROWS;
+	return 0;
+}
+
+static void test_as_alone(void **state)
+{
+	static const uint32_t parallel[] = { 1, 2, 5, MANY, 64 };
+	struct sampled *f = *state;
+	unsigned early = 0;
+
+	open_models(f);
+	open_many(f, 2048);
+	for (unsigned i = 0; i < ARRAY_LEN(parallel); i++) {
+		f->parallel = parallel[i];
+		check_many(f);
+	}
+	for (uint32_t i = 0; i < MANY; i++)
+		early += f->alone[i].stop == GEN_STOP_EOS;
+	assert_in_range(early, 1, MANY - 1);
+}
+
+/* The tokens, the logits and the rows are those of plain decoding. */
+static void test_one_is_plain(void **state)
+{
+	static const double temperature[] = { 0, .9 };
+	struct sampled *f = *state;
+	struct session_stats plain, one;
+	struct method_env none = { 0 };
+
+	f->n = 1;
+	writer_open_models(&f->w, 2);
+	for (unsigned i = 0; i < ARRAY_LEN(temperature); i++) {
+		f->w.sampling.temperature = temperature[i];
+		f->w.opts.sequences = 1;
+		pair_open(&f->w.s, f->w.model[SAME], &f->w.opts);
+		writer_write(
+			&f->w, &method_autoregressive, &none, &f->alone[0]);
+		session_stats(f->w.s, &plain);
+		pair_close(&f->w.s);
+		open_many(f, 0);
+		check_many(f);
+		session_stats(f->w.s, &one);
+		pair_close(&f->w.s);
+		assert_int_equal(one.logits_hash, plain.logits_hash);
+		assert_int_equal(one.logits_rows, plain.logits_rows);
+		assert_int_equal(one.passes, plain.passes);
+		assert_int_equal(one.rows, plain.rows);
+		assert_int_equal(one.padded_rows, plain.padded_rows);
+	}
+}
+
+/* ---- slots --------------------------------------------------------------- */
+
+struct seen {
+	const struct sampled *f;
+	uint32_t most; /* slots in use at once */
+};
+
+static void look(void *arg, const struct samples *p)
+{
+	struct seen *seen = arg;
+	uint32_t free = session_free_slots(seen->f->w.s);
+	uint32_t used = seen->f->w.opts.slots - free;
+
+	seen->most = used > seen->most ? used : seen->most;
+}
+
+/* The prompt's are there once, and each sample's tail. */
+static void test_slots(void **state)
+{
+	struct sampled *f = *state;
+	struct seen seen = { f, 0 };
+	uint32_t tail = f->w.n_predict, prompt = RUN;
+
+	f->parallel = MANY;
+	f->sink = (struct samples_sink){ look, &seen };
+	writer_open_models(&f->w, 2);
+	open_alone(f);
+	open_many(f, 4096);
+	check_many(f);
+	/* N_PROMPT tokens lie in one run, which each sample goes on from in
+	 * one of its own. */
+	assert_int_equal(N_PROMPT / RUN, 0);
+	assert_int_equal(seen.most,
+		prompt + MANY * ((N_PROMPT + tail - 1) / RUN + 1) * RUN);
+	assert_int_equal(session_free_slots(f->w.s), 4096 - prompt);
+}
+
+static void test_full(void **state)
+{
+	struct sampled *f = *state;
+	struct samples_stats st;
+	uint64_t pauses = 0, forgotten = 0;
+
+	f->parallel = MANY;
+	open_models(f);
+	/* From room for one to room for all. */
+	for (uint32_t runs = 3; runs <= 1 + 2 * MANY; runs++) {
+		open_many(f, runs * RUN);
+		assert_ok(run_many(f, &method_sample), &f->e);
+		same_samples(f);
+		samples_stats(f->env.samples, &st);
+		pauses += st.pauses;
+		forgotten += st.forgotten;
+		if (runs == 1 + 2 * MANY)
+			assert_int_equal(st.pauses, 0);
+		close_many(f);
+		pair_close(&f->w.s);
+	}
+	print_message("%u pauses, %u tails forgotten\n", (unsigned)pauses,
+		(unsigned)forgotten);
+	assert_true(pauses > MANY);
+	assert_true(forgotten > 0);
+}
+
+/* There is not even room for one: it is told as a full context is. */
+static void test_no_room(void **state)
+{
+	struct sampled *f = *state;
+	const struct sample *s;
+
+	f->parallel = MANY;
+	writer_open_models(&f->w, 2);
+	open_alone(f);
+	f->w.opts.context = 64;
+	open_many(f, 2 * RUN);
+	assert_ok(run_many(f, &method_sample), &f->e);
+	for (uint32_t i = 0; i < MANY; i++) {
+		s = samples_at(f->env.samples, i);
+		assert_int_equal(s->state, SAMPLE_ENDED);
+		assert_string_equal(gen_stop_name(s->stop), "context");
+		assert_int_equal(s->n, RUN - N_PROMPT + 1);
+	}
+	close_many(f);
+}
+
+/* ---- what befalls one, and all ------------------------------------------- */
+
+static unsigned passes;
+
+static void spoil_a_row(
+	struct fake *of, float *hidden, uint32_t rows, uint32_t n)
+{
+	if (rows == 3 && ++passes == 20)
+		hidden[n + 1] = NAN;
+}
+
+static void test_one_fails(void **state)
+{
+	struct sampled *f = *state;
+	const struct sample *s;
+
+	f->parallel = 3;
+	passes = 0;
+	open_models(f);
+	open_many(f, 2048);
+	fake.spoil = spoil_a_row;
+	assert_ok(run_many(f, &method_sample), &f->e);
+	same_samples(f);
+	assert_int_equal(samples_in(f->env.samples, SAMPLE_FAILED), 1);
+	s = samples_at(f->env.samples, 1);
+	assert_int_equal(s->state, SAMPLE_FAILED);
+	assert_int_equal(s->err.code, -EPROTO);
+	assert_non_null(strstr(s->err.text, "that is no number"));
+	assert_true(s->n > 0 && s->n < f->w.n_predict);
+	close_many(f);
+}
+
+static volatile sig_atomic_t cancel;
+
+static void cancel_late(void *arg, const struct samples *p)
+{
+	if (samples_in(p, SAMPLE_ENDED) >= 5)
+		cancel = 1;
+}
+
+static void test_canceled(void **state)
+{
+	struct sampled *f = *state;
+	unsigned ended = 0, begun = 0;
+
+	cancel = 0;
+	f->w.opts.cancel = &cancel;
+	f->sink.tell = cancel_late;
+	open_models(f);
+	open_many(f, 2048);
+	assert_int_equal(run_many(f, &method_sample), -ECANCELED);
+	assert_int_equal(samples_count(f->env.samples), MANY);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->env.samples, i);
+		size_t n;
+		const int32_t *token = gen_tokens(s->gen, &n);
+
+		assert_memory_equal(
+			token, f->alone[i].token, n * sizeof(*token));
+		ended += s->state == SAMPLE_ENDED;
+		begun += s->state == SAMPLE_RUNNING && s->n > 0;
+		assert_int_equal(s->state == SAMPLE_ENDED, sample_is_over(s));
+	}
+	assert_true(ended >= 5 && begun > 0 && ended + begun < MANY);
+	close_many(f);
+	/* Nothing of them is left in the cache. */
+	assert_int_equal(session_free_slots(f->w.s), 2048 - RUN);
+}
+
+/* ---- forks, cuts and steps ------------------------------------------------
+ */
+
+static struct generation *begin(struct sampled *f)
+{
+	struct err e = { 0 };
+
+	f->asked = (struct opt_values){ 0 };
+	ask_number(&f->asked, "samples", f->n);
+	ask_number(&f->asked, "parallel", f->parallel);
+	ask(&f->asked, "step-end", "a");
+	f->env = (struct method_env){ .options = &f->asked };
+	assert_ok(
+		method_open(&f->env, &method_sample, f->w.model[SAME], &e), &e);
+	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
+	f->gen = writer_begin(&f->w, f->sampler);
+	session_truncate(f->w.s, SESSION_TEXT, 0);
+	assert_ok(samples_open(&f->env, f->w.s, f->gen, &e), &e);
+	return f->gen;
+}
+
+/* What goes on from where another was has its tokens, then its stream's. */
+static void test_fork(void **state)
+{
+	struct sampled *f = *state;
+	struct samples *p;
+	struct sample *s, *fork, *same;
+	struct err e = { 0 };
+	unsigned stepped = 0;
+
+	f->w.n_predict = 120;
+	open_models(f);
+	f->n = MANY;
+	open_many(f, 8192);
+	begin(f);
+	p = f->env.samples;
+	assert_ok(samples_add(p, MANY, &e), &e);
+	assert_ok(samples_run_step(p, &e), &e);
+	for (uint32_t i = 0; i < MANY; i++) {
+		s = samples_at(p, i);
+		if (sample_is_over(s))
+			continue;
+		assert_int_equal(s->n_steps, 1);
+		assert_non_null(memchr(s->text.data, 'a', s->text.len));
+		assert_int_equal(s->step_end[0], N_PROMPT + s->n - 1);
+		stepped++;
+	}
+	assert_true(stepped > 2);
+	for (s = NULL; !s || sample_is_over(s);)
+		s = samples_at(p, s ? s->index + 1 : 0);
+	assert_ok(samples_fork(p, s, 77, &fork, &e), &e);
+	assert_ok(samples_fork(p, s, s->stream, &same, &e), &e);
+	assert_int_equal(fork->n, s->n);
+	assert_ok(samples_run(p, &e), &e);
+	for (uint32_t i = 0; i < MANY; i++)
+		same_sample(f, samples_at(p, i));
+	same->index = s->index; /* it is the same text from there on */
+	same_sample(f, same);
+	assert_int_equal(same->n_steps, s->n_steps);
+	assert_true(same->logprob == s->logprob);
+	assert_int_equal(samples_fork(p, s, 5, &fork, &e), -EINVAL);
+	close_many(f);
+}
+
+static void cut_odd(void *arg, struct samples *p, struct sample *s)
+{
+	if (s->index % 2 && s->n == 7)
+		samples_cut(p, s);
+}
+
+static void test_cut(void **state)
+{
+	struct sampled *f = *state;
+	struct err e = { 0 };
+
+	open_models(f);
+	open_many(f, 2048);
+	begin(f);
+	samples_watch(f->env.samples, cut_odd, NULL);
+	assert_ok(samples_add(f->env.samples, MANY, &e), &e);
+	assert_ok(samples_run(f->env.samples, &e), &e);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->env.samples, i);
+
+		if (s->state == SAMPLE_ENDED) {
+			same_sample(f, s);
+			assert_true(!(i % 2) || s->n < 7);
+			continue;
+		}
+		assert_int_equal(s->state, SAMPLE_CUT);
+		assert_int_equal(s->n, 7);
+		assert_int_equal(i % 2, 1);
+	}
+	close_many(f);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, sampled_teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_as_alone),
+	TEST(test_one_is_plain),
+	TEST(test_slots),
+	TEST(test_full),
+	TEST(test_no_room),
+	TEST(test_one_fails),
+	TEST(test_canceled),
+	TEST(test_fork),
+	TEST(test_cut),
+};
+
+TEST_MAIN(tests)
