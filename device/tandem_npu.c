@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "device/coherence_report.h"
 #include "device/fault.h"
+#include "device/rehearse.h"
 #include "device/serve.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ enum exit_status {
 
 static int64_t opt_fd = -1, opt_life = 1;
 static const char *opt_listen, *opt_fault, *opt_report, *opt_suppress;
-static bool opt_once, opt_man_page, opt_version;
+static bool opt_once, opt_man_page, opt_version, opt_rehearse;
 
 static const struct opt options[] = {
 	{ .type = OPT_STRING,
@@ -86,6 +87,11 @@ static const struct opt options[] = {
 		.help = "it is the N-th, in the place of those that were lost",
 		.min = 1,
 		.max = INT32_MAX,
+		.hidden = true },
+	{ .type = OPT_FLAG,
+		.name = "rehearse",
+		.value = &opt_rehearse,
+		.help = "do to the cache alone what standard input says",
 		.hidden = true },
 };
 
@@ -218,6 +224,19 @@ static int run(void)
 	return finish(ret, &result, &fault, &e);
 }
 
+static int run_rehearsal(void)
+{
+	struct fault fault;
+	struct err e = { 0 };
+
+	if (fault_parse(&fault, opt_fault, &e))
+		return misuse(e.text);
+	if (!rehearse(stdin, stdout, &fault, &e))
+		return EXIT_DONE;
+	fprintf(stderr, "tandem-npu: %s\n", e.text);
+	return EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	struct err e = { 0 };
@@ -238,6 +257,8 @@ int main(int argc, char **argv)
 		puts("tandem-npu " TANDEM_VERSION);
 		return EXIT_DONE;
 	}
+	if (opt_rehearse)
+		return run_rehearsal();
 	if ((opt_fd >= 0) == (opt_listen != NULL))
 		return misuse("give either --listen PATH or --fd N");
 	if (opt_once && !opt_listen)

@@ -49,7 +49,7 @@ static const struct opt opts[] = {
 		.hidden = true },
 };
 
-static const char *const areas[] = { "ring", "all", NULL };
+static const char *const areas[] = { "coherence", "ring", "all", NULL };
 
 static const struct opt_command usage = {
 	.name = "tandem stress",
@@ -57,6 +57,9 @@ static const struct opt_command usage = {
 	.summary = "random schedules against a model of what must hold",
 	.details =
 		"AREA is one of\n\n"
+		"  coherence  the device's cache and its checker, with calls of "
+		"upkeep\n"
+		"             forgotten, and texts under check\n"
 		"  ring       the ring and its doorbells, with a peer that lies\n"
 		"\n"
 		"Each draws schedules from the seed, runs them against the "

@@ -1,6 +1,7 @@
 #include "host/stress/areas.h"
 
 const struct stress_area *const stress_areas[] = {
+	&stress_coherence,
 	&stress_ring,
 	NULL,
 };

@@ -29,6 +29,7 @@ try() { # AREA RUNS STEPS
   check_lacks "$area: what cannot be made smaller" "$err" 'the plan is in'
   run_ok "$TANDEM" stress --replay "$plan"
 }
+try coherence 60 4
 try ring 150 3
 
 # ---- one seed, the same figures ---------------------------------------------------
