@@ -49,7 +49,8 @@ static const struct opt opts[] = {
 		.hidden = true },
 };
 
-static const char *const areas[] = { "coherence", "ring", "all", NULL };
+static const char *const areas[] = { "coherence", "flash", "ring", "all",
+	NULL };
 
 static const struct opt_command usage = {
 	.name = "tandem stress",
@@ -60,6 +61,8 @@ static const struct opt_command usage = {
 		"  coherence  the device's cache and its checker, with calls of "
 		"upkeep\n"
 		"             forgotten, and texts under check\n"
+		"  flash      extents streamed from flash, with failing reads "
+		"and torn files\n"
 		"  ring       the ring and its doorbells, with a peer that lies\n"
 		"\n"
 		"Each draws schedules from the seed, runs them against the "

@@ -7,6 +7,6 @@
 
 #include "host/stress/stress.h"
 
-extern const struct stress_area stress_coherence, stress_ring;
+extern const struct stress_area stress_coherence, stress_flash, stress_ring;
 
 #endif

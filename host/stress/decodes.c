@@ -52,7 +52,7 @@ static const struct {
 	X("llada-npu", LLADA, false, "method=llada-npu", NULL)    \
 	X("dream", DREAM, false, "method=dream", NULL)            \
 	X("block", BLOCK, false, "method=block", NULL)            \
-	X("linear-spec", BLOCK, false, "method=linear-spec", NULL)
+	X("multi-block", LLADA, false, "method=multi-block", NULL)
 /* clang-format on */
 
 #define ROW(name, model, drafts, ...) { model, drafts, { __VA_ARGS__ } },

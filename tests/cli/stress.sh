@@ -30,6 +30,7 @@ try() { # AREA RUNS STEPS
   run_ok "$TANDEM" stress --replay "$plan"
 }
 try coherence 60 4
+try flash 20 3
 try ring 150 3
 
 # ---- one seed, the same figures ---------------------------------------------------
