@@ -386,6 +386,8 @@ int decoder_run(struct decoder *d, struct generation *g, struct err *e)
 	int ret = d->history ? history_refresh(d->history, e) : 0;
 
 	d->kept = false;
+	samples_close(d->env.samples);
+	d->env.samples = NULL;
 	session_truncate(d->session, SESSION_TEXT, 0);
 	return ret ? ret : method_run(d->session, g, &d->env, e);
 }

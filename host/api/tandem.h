@@ -160,6 +160,43 @@ struct tandem_step {
 	const size_t *at; /* [n + 1] */
 };
 
+enum tandem_sample_state {
+	TANDEM_SAMPLE_INCOMPLETE, /* the request ended before it did */
+	TANDEM_SAMPLE_ENDED,      /* as `stop` says */
+	TANDEM_SAMPLE_CUT,        /* early, by the method */
+	TANDEM_SAMPLE_FAILED      /* as `error` says */
+};
+
+/* One of many samples of a prompt. What it points to is the library's, and good
+ * until the call returns. */
+struct tandem_sample {
+	size_t size;
+	uint32_t index;
+	int64_t parent;  /* the sample that it goes on from; -1: the prompt */
+	uint64_t stream; /* of its random numbers, from where it began */
+	enum tandem_sample_state state;
+	enum tandem_stop stop;
+	int chosen;       /* 1: by the method */
+	const char *text; /* text_bytes of it, and a NUL */
+	size_t text_bytes;
+	const int32_t *tokens; /* [n_tokens], without the prompt's */
+	size_t n_tokens;
+	/*
+	 * By the model's own distribution: the sum of its tokens'
+	 * log-probabilities, the mean of their self-certainty, and the mean of
+	 * their confidence (docs/samples.md).
+	 */
+	double logprob, certainty, confidence;
+	double score; /* the method's word on it; NaN: none */
+	/* Of each step the token that ends it, counted from the prompt's first
+	 * on, and its score, NaN: none. */
+	size_t n_steps;
+	const uint32_t *step_ends;
+	const float *step_scores;
+	double seconds, phone_seconds; /* from its beginning to its end */
+	const char *error;             /* NULL: none */
+};
+
 struct tandem_request {
 	size_t size;
 	/* What is continued: text, or where `tokens` is not NULL, those. */
@@ -195,6 +232,15 @@ struct tandem_request {
 	 */
 	int (*step)(void *arg, const struct tandem_step *step);
 	void *step_arg;
+	/*
+	 * Told of every sample of a method that has many ("samples=16"), in the
+	 * thread that called, in the order of their numbers, when all have
+	 * ended or the request failed or was canceled. The text that the sink
+	 * was told is that of the sample which was chosen or, where nothing is
+	 * chosen among them, of the first. NULL: nobody is told.
+	 */
+	void (*sample)(void *arg, const struct tandem_sample *sample);
+	void *sample_arg;
 };
 
 TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);

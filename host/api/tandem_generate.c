@@ -71,12 +71,13 @@ static int check_stops(const struct tandem_request *r, struct err *e)
 static int take_request(struct tandem_request *q,
 	const struct tandem_request *theirs, struct err *e)
 {
+	const size_t sizes[] = { sizeof(*q),
+		offsetof(struct tandem_request, sample),
+		offsetof(struct tandem_request, step), 0 };
 	int ret;
 
 	*q = request_defaults;
-	if (!theirs ||
-		!tandem_adopt(q, sizeof(*q),
-			offsetof(struct tandem_request, step), theirs))
+	if (!theirs || !tandem_adopt(q, sizes, theirs))
 		return err_set(e, EINVAL,
 			"the request is no struct tandem_request of this "
 			"library (%s); tandem_request_init sets its size",
@@ -278,9 +279,9 @@ void tandem_work(const struct tandem *t, struct session_stats *out)
 	session_stats_since(out, &t->before);
 }
 
-static enum tandem_stop stop_of(const struct tandem *t)
+enum tandem_stop tandem_stop_of(enum gen_stop stop)
 {
-	switch (gen_stop_reason(t->generation)) {
+	switch (stop) {
 	case GEN_STOP_EOS:
 		return TANDEM_STOP_EOS;
 	case GEN_STOP_STRING:
@@ -326,7 +327,8 @@ static void tell_result(const struct tandem *t, int ret,
 	if (g) {
 		uint64_t first = gen_first_ns(g);
 
-		r.stop = ret ? TANDEM_STOP_NONE : stop_of(t);
+		r.stop = ret ? TANDEM_STOP_NONE
+			     : tandem_stop_of(gen_stop_reason(g));
 		r.prompt_tokens = gen_prompt_length(g);
 		r.tokens = gen_generated(g);
 		r.seconds_to_first =
@@ -354,8 +356,10 @@ static int generate(struct tandem *t, const struct tandem_request *theirs,
 	}
 	if (!ret)
 		ret = open_generation(t, q, &reader, &prompt);
-	if (!ret)
+	if (!ret) {
 		ret = write_text(t, &reader);
+		tandem_tell_samples(t, q);
+	}
 	if (ret == -ECANCELED)
 		__atomic_store_n(&t->canceled, 0, __ATOMIC_RELAXED);
 	ret = tandem_status_of(ret);

@@ -10,6 +10,7 @@
 #include "host/api/decoder.h"
 #include "host/api/tandem.h"
 #include "host/session/session.h"
+#include "host/text/generation.h"
 
 #include <signal.h>
 #include <stdint.h>
@@ -61,10 +62,15 @@ int tandem_status_of(int ret);
 
 /*
  * A struct of the caller's to one of ours, which holds the defaults: its
- * header may be older, then the rest stays (the struct had `first` bytes
- * before it grew), or newer, then what we do not know must be zero. False
- * where it is not so, or its size was never set.
+ * header may be older, then the rest stays, or newer, then what we do not know
+ * must be zero. `sizes` are those that the struct has had, the present one
+ * first, and a 0. False where it is none of them, or was never set.
  */
-bool tandem_adopt(void *ours, size_t size, size_t first, const void *theirs);
+bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs);
+
+/* A request's samples are told of. */
+void tandem_tell_samples(const struct tandem *, const struct tandem_request *);
+
+enum tandem_stop tandem_stop_of(enum gen_stop);
 
 #endif

@@ -42,13 +42,20 @@ int tandem_status_of(int ret)
 	}
 }
 
-bool tandem_adopt(void *ours, size_t size, size_t first, const void *theirs)
+static bool is_size(const size_t *sizes, size_t size)
+{
+	while (*sizes && *sizes != size)
+		sizes++;
+	return *sizes;
+}
+
+bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs)
 {
 	const unsigned char *byte = theirs;
-	size_t their_size;
+	size_t their_size, size = sizes[0];
 
 	memcpy(&their_size, theirs, sizeof(their_size));
-	if (their_size < size && their_size != first)
+	if (their_size < size && !is_size(sizes, their_size))
 		return false;
 	for (size_t i = size; i < their_size; i++)
 		if (byte[i])
@@ -98,11 +105,11 @@ static int ask(struct tandem *t, const struct tandem_options *options,
 	struct tandem_options o = options_defaults;
 	struct session_opts *pair = &t->decoder.session_opts;
 	struct opt_values asked = { 0 };
+	const size_t sizes[] = { sizeof(o),
+		offsetof(struct tandem_options, notice), 0 };
 	int ret = 0;
 
-	if (options &&
-		!tandem_adopt(&o, sizeof(o),
-			offsetof(struct tandem_options, notice), options))
+	if (options && !tandem_adopt(&o, sizes, options))
 		return err_set(e, EINVAL,
 			"the options are no struct tandem_options of this "
 			"library (%s); tandem_options_init sets their size",

@@ -11,7 +11,9 @@
 #include "host/api/tandem_impl.h"
 #include "host/cmd/inspect_window.h"
 #include "host/cmd/report.h"
+#include "host/cmd/samples_view.h"
 #include "host/cmd/watching.h"
+#include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/tokenizer.h"
@@ -27,11 +29,11 @@
 
 static struct opt_values asked; /* of the decoder */
 static const char *model_path, *prompt_text, *prompt_file, *system_text;
-static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1;
+static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1, stream;
 static double temperature, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
-static bool as_ids, as_json, watched, with_stats, verbose, chat, special,
-	ignore_eos, no_bos;
+static bool as_ids, as_json, watched, with_samples, with_stats, verbose, chat,
+	special, ignore_eos, no_bos;
 static bool piped; /* standard input, for want of another prompt */
 
 /* clang-format off */
@@ -84,6 +86,9 @@ static const struct opt opts[] = {
 	{ OPT_INT, 0, "seed", &seed, "S",
 		"seed of the random numbers (1); the same seed draws the same "
 		"tokens", 0, (double)(1ll << 53) },
+	{ OPT_INT, 0, "stream", &stream, "I",
+		"of the seed's streams of random numbers that (0): with it a "
+		"text is what sample I of -N is", 0, (double)(1ll << 53) },
 
 	DECODING_OPTIONS(asked),
 
@@ -97,6 +102,9 @@ static const struct opt opts[] = {
 		"show how masks are filled, pass by pass: on a terminal the "
 		"text as it settles, else a line a pass, with --json an "
 		"object" },
+	{ OPT_FLAG, 0, "show-samples", &with_samples, NULL,
+		"of a method that chooses among many samples, print them all, "
+		"each under a heading" },
 	{ OPT_FLAG, 0, "stats", &with_stats, NULL,
 		"print a summary to standard error" },
 	{ OPT_FLAG, 0, "verbose", &verbose, NULL,
@@ -126,6 +134,13 @@ static const struct opt_command usage = {
 		"an object before the last one: step; first, the tokens before "
 		"the open end; and of each position tokens, marks (m, v, s, d) "
 		"and text, null for masks.\n\n"
+		"With -N many samples of the prompt are written side by side, "
+		"each with random numbers of its own (--temp), and printed "
+		"under headings, or one that the method chooses among them "
+		"(--show-samples: all). With --json each is in the list "
+		"samples: index, state (ended, cut, failed, incomplete), stop, "
+		"text, ids, steps, logprob, certainty, confidence, score, "
+		"time_s.\n\n"
 		"Ctrl-C ends the text after the current token with exit "
 		"status 130; a second one ends the program at once. If the "
 		"device process dies or hangs, the text so far stays and the "
@@ -145,6 +160,7 @@ struct run {
 	struct token_list prompt;
 	struct strbuf text; /* what --json will print */
 	struct watch watch; /* with --watch */
+	bool all;           /* samples are printed, when they have ended */
 	bool newline_due;   /* the last character printed was none */
 	int write_errno;    /* of standard output; 0: all is well */
 	uint64_t begin_ns;
@@ -164,6 +180,9 @@ static int print_token(void *arg, int32_t id, const char *text, size_t len)
 		strbuf_add(&r->text, text, len);
 		return r->text.failed ? -ENOMEM : 0;
 	}
+	if (r->all)
+		return 0;
+	samples_drawn();
 	if (as_ids) {
 		if (id >= 0)
 			printf("%s%d", r->newline_due ? " " : "", id);
@@ -239,6 +258,30 @@ static int choose_method(struct run *r)
 		return cmd_refuse(&cmd_run, &e);
 	if (verbose)
 		r->tandem->decoder.session_opts.window_refused = draw_window;
+	return EXIT_OK;
+}
+
+/* Who says nothing of the choice among many is shown all of them. */
+static int check_samples(struct run *r)
+{
+	const struct decoder *d = &r->tandem->decoder;
+	const struct samples_options *o =
+		opt_values_of(&d->options, &samples_table);
+
+	if (with_samples && !method_uses(d->method, &samples_table))
+		return cmd_misuse(&cmd_run,
+			"--show-samples with method %s, which has one text; "
+			"ask for samples, like -N 8",
+			d->method->name);
+	if (o->n > 1 && temperature == 0)
+		cmd_warn("samples of temperature 0 are all the same text; try "
+			 "--temp 0.8");
+	if (o->n > 1)
+		r->tandem->decoder.env.samples_sink =
+			(struct samples_sink){ samples_draw,
+				&r->tandem->decoder.env };
+	r->all = !as_json &&
+		(with_samples || (d->method == &method_sample && o->n > 1));
 	return EXIT_OK;
 }
 
@@ -373,6 +416,7 @@ static void fill_request(struct run *r)
 	q->repeat_penalty = repeat_penalty;
 	q->repeat_last = (uint32_t)repeat_last;
 	q->seed = (uint64_t)seed;
+	q->stream = (uint64_t)stream;
 	q->sink = print_token;
 	q->sink_arg = r;
 	q->step = watched ? show_step : NULL;
@@ -497,6 +541,9 @@ static int generate(struct run *r)
 		ret = tandem_status_of(err_set(&r->tandem->err, EIO,
 			"cannot write the text: %s",
 			strerror(r->write_errno ? r->write_errno : ENOMEM)));
+	samples_drawn();
+	if (r->all && samples_print(&r->tandem->decoder, as_ids, stdout))
+		r->write_errno = errno ? errno : EIO;
 	if (!as_json)
 		end_text(r);
 	return report(r, ret);
@@ -529,6 +576,7 @@ static int run_main(int argc, char **argv)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);
 	if (!(status = check_needless(&r)) && !(status = check_watch(&r)) &&
+		!(status = check_samples(&r)) &&
 		!(status = choose_prompt(operands ? argv[1] : NULL)))
 		status = read_prompt(&r);
 	ret = status ? tandem_end(r.tandem, &e) : run_all(&r, &e);

@@ -148,6 +148,9 @@ struct method {
 	uint32_t (*exit_layers)(const struct method_env *);
 	int (*run)(struct session *, struct generation *, struct method_env *,
 		struct err *);
+	/* Of many samples, how the choice stands, in a few words, for people
+	 * who wait; NULL: nothing is chosen, or not yet. */
+	void (*tally)(const struct method_env *, struct strbuf *);
 	/* A line more about what it has and did, for people; NULL: none. */
 	void (*tell)(const struct method_env *, struct strbuf *);
 };

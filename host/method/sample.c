@@ -13,12 +13,10 @@ static const struct opt_table *const tables[] = { &samples_table, NULL };
 static void follow(void *arg, struct samples *p, struct sample *s)
 {
 	struct generation *g = arg;
-	size_t n;
-	const int32_t *token = gen_tokens(s->gen, &n);
 
 	if (s->index)
 		return;
-	gen_append(g, token[n - 1]);
+	samples_deliver(p, s);
 	if (gen_stop_reason(g) == GEN_STOP_ERROR)
 		for (uint32_t i = 0; i < samples_count(p); i++)
 			samples_cut(p, samples_at(p, i));
@@ -33,7 +31,11 @@ static int sample_run(struct session *session, struct generation *g,
 		samples_watch(env->samples, follow, g);
 		ret = samples_add(env->samples, samples_all(env), e);
 	}
-	return ret ? ret : samples_run(env->samples, e);
+	if (!ret)
+		ret = samples_run(env->samples, e);
+	if (!ret)
+		samples_deliver(env->samples, samples_at(env->samples, 0));
+	return ret ? ret : samples_check(env->samples, e);
 }
 
 const struct method method_sample = {

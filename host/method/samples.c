@@ -233,12 +233,23 @@ static int note(
 	return 0;
 }
 
+static void begin(const struct samples *p, struct sample *s)
+{
+	s->began_ns = clock_ns();
+	s->began_ps = session_phone_ps(p->session);
+}
+
 void sample_draw(struct samples *p, struct sample *s, const float *logits)
 {
-	int32_t id = gen_next(s->gen, logits);
-	int ret = note(p, s, logits, id);
-	bool step = !ret && step_ends(p, s);
+	int32_t id;
+	bool step;
+	int ret;
 
+	if (!s->n)
+		begin(p, s);
+	id = gen_next(s->gen, logits);
+	ret = note(p, s, logits, id);
+	step = !ret && step_ends(p, s);
 	s->stop = gen_stop_reason(s->gen);
 	if (step)
 		ret = end_step(s);
@@ -322,6 +333,8 @@ void samples_rest(struct samples *p)
 			continue;
 		sample_forget(p, s);
 		gen_flush(s->gen);
+		if (!s->n)
+			begin(p, s);
 		s->ended_ns = clock_ns();
 		s->ended_ps = session_phone_ps(p->session);
 	}
@@ -381,9 +394,8 @@ static int add(struct samples *p, const struct generation *g, uint64_t stream,
 		.parent = -1,
 		.stream = stream,
 		.value = NAN,
-		.sequence = SAMPLE_NOWHERE,
-		.began_ns = clock_ns(),
-		.began_ps = session_phone_ps(p->session) };
+		.sequence = SAMPLE_NOWHERE };
+	begin(p, s);
 	ret = generation_fork(&s->gen, g, stream, keep_text, s, e);
 	if (ret) {
 		sample_free(s);
@@ -492,7 +504,15 @@ uint32_t samples_in(const struct samples *p, enum sample_state state)
 	return n;
 }
 
-void samples_choose(struct samples *p, const struct sample *s)
+int samples_check(const struct samples *p, struct err *e)
+{
+	if (!p->n || samples_in(p, SAMPLE_FAILED) < p->n)
+		return 0;
+	*e = p->sample[0]->err;
+	return e->code;
+}
+
+void samples_deliver(struct samples *p, const struct sample *s)
 {
 	size_t n, have;
 	const int32_t *token = gen_tokens(s->gen, &n);
@@ -500,6 +520,13 @@ void samples_choose(struct samples *p, const struct sample *s)
 	gen_tokens(p->gen, &have);
 	for (size_t i = have; i < n; i++)
 		gen_append(p->gen, token[i]);
+	if (s->stop == GEN_STOP_CONTEXT)
+		gen_no_room(p->gen);
+}
+
+void samples_choose(struct samples *p, const struct sample *s)
+{
+	samples_deliver(p, s);
 	p->chosen = s;
 }
 

@@ -141,6 +141,9 @@ void samples_cut(struct samples *, struct sample *);
 int samples_run(struct samples *, struct err *);
 int samples_run_step(struct samples *, struct err *);
 
+/* -errno of the first, and what it says, where all of them failed. */
+int samples_check(const struct samples *, struct err *);
+
 /* How many there are; the i-th. */
 uint32_t samples_count(const struct samples *);
 struct sample *samples_at(const struct samples *, uint32_t i);
@@ -151,8 +154,10 @@ const char *sample_state_name(enum sample_state);
 
 /*
  * The tokens of one are the text's: they are appended to the generation that
- * the pool was opened with, as far as this does not hold them yet.
+ * the pool was opened with, as far as this does not hold them yet. To choose it
+ * says as well that it is the best of them.
  */
+void samples_deliver(struct samples *, const struct sample *);
 void samples_choose(struct samples *, const struct sample *);
 /* That one; NULL: none was chosen. */
 const struct sample *samples_chosen(const struct samples *);

@@ -75,7 +75,8 @@ static void want_room(struct samples *p, struct sample *s)
 {
 	if (forget_one(p, s))
 		return;
-	s->stop = GEN_STOP_CONTEXT;
+	gen_no_room(s->gen);
+	s->stop = gen_stop_reason(s->gen);
 	sample_end(p, s, SAMPLE_ENDED);
 }
 

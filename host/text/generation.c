@@ -313,6 +313,12 @@ void gen_append(struct generation *g, int32_t id)
 		advance(g, id);
 }
 
+void gen_no_room(struct generation *g)
+{
+	if (!gen_done(g))
+		g->stop = GEN_STOP_CONTEXT;
+}
+
 int32_t gen_next(struct generation *g, const float *logits)
 {
 	int32_t id = sampler_draw_from(g->opts.sampler, g->stream, logits,

@@ -101,6 +101,8 @@ int32_t gen_next(struct generation *, const float *logits);
  * rules end the text. Nothing happens once it is done.
  */
 void gen_append(struct generation *, int32_t id);
+/* The text ends here, as by a full context, where it has not ended. */
+void gen_no_room(struct generation *);
 bool gen_done(const struct generation *);
 
 /*

@@ -485,6 +485,120 @@ static void test_short_request(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
+/* ---- many samples -------------------------------------------------------- */
+
+struct heard {
+	unsigned n, ended, incomplete;
+	size_t tokens;
+	struct strbuf text[4];
+};
+
+static void hear(void *arg, const struct tandem_sample *s)
+{
+	struct heard *heard = arg;
+
+	assert_int_equal(s->size, sizeof(*s));
+	assert_int_equal(s->index, heard->n);
+	assert_int_equal(s->stream, s->index);
+	assert_int_equal(s->parent, -1);
+	assert_int_equal(strlen(s->text), s->text_bytes);
+	assert_null(s->error);
+	heard->ended += s->state == TANDEM_SAMPLE_ENDED;
+	heard->incomplete += s->state == TANDEM_SAMPLE_INCOMPLETE;
+	heard->tokens += s->n_tokens;
+	if (s->n_tokens) {
+		assert_true(s->logprob < 0);
+		assert_true(s->certainty > 0 && s->confidence > 0);
+		assert_true(s->n_steps <= s->n_tokens);
+	}
+	strbuf_add(&heard->text[heard->n++], s->text, s->text_bytes);
+}
+
+static void forget_heard(struct heard *heard)
+{
+	for (unsigned i = 0; i < 4; i++)
+		strbuf_release(&heard->text[i]);
+	*heard = (struct heard){ 0 };
+}
+
+/* Each is what a request of its own is with that stream. */
+static void test_samples(void **state)
+{
+	struct tandem *many = opened("samples=4", "parallel=3");
+	struct tandem *one = opened(NULL, NULL);
+	struct tandem_request r = asking("Once", 12);
+	struct strbuf text = STRBUF_INIT;
+	struct heard heard = { 0 };
+
+	r.temperature = 1;
+	r.sample = hear;
+	r.sample_arg = &heard;
+	r.sink = keep;
+	r.sink_arg = &text;
+	assert_int_equal(tandem_generate(many, &r, NULL), 0);
+	assert_int_equal(heard.n, 4);
+	assert_int_equal(heard.ended, 4);
+	assert_int_equal(heard.tokens, 4 * 12);
+	for (r.stream = 0; r.stream < 4; r.stream++) {
+		if (r.stream)
+			assert_int_equal(tandem_generate(one, &r, NULL), 0);
+		assert_string_equal(text.data, heard.text[r.stream].data);
+		strbuf_reset(&text);
+	}
+	assert_int_equal(heard.n, 4); /* plain decoding has none */
+	strbuf_release(&text);
+	forget_heard(&heard);
+	assert_int_equal(tandem_close(many), 0);
+	assert_int_equal(tandem_close(one), 0);
+}
+
+static int cancel_soon(void *arg, int32_t id, const char *text, size_t len)
+{
+	tandem_cancel(arg);
+	return 0;
+}
+
+/* What there is of them is heard, and that it is not all. */
+static void test_samples_canceled(void **state)
+{
+	struct tandem *t = opened("samples=4", NULL);
+	struct tandem_request r = asking("Once", 12);
+	struct heard heard = { 0 };
+
+	r.temperature = 1;
+	r.sample = hear;
+	r.sample_arg = &heard;
+	r.sink = cancel_soon;
+	r.sink_arg = t;
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_CANCELED);
+	assert_int_equal(heard.n, 4);
+	assert_int_equal(heard.incomplete, 4);
+	assert_true(heard.tokens < 4 * 12);
+	forget_heard(&heard);
+	r.sink = NULL;
+	assert_int_equal(tandem_generate(t, &r, NULL), 0);
+	assert_int_equal(heard.ended, 4);
+	forget_heard(&heard);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* A request of a header that knew of steps and of no samples. */
+static void test_request_without_samples(void **state)
+{
+	struct tandem *t = opened("samples=4", NULL);
+	struct tandem_request r = asking("Once", 3);
+	struct heard heard = { 0 };
+
+	r.sample = hear;
+	r.sample_arg = &heard;
+	r.size = offsetof(struct tandem_request, sample);
+	assert_int_equal(tandem_generate(t, &r, NULL), 0);
+	assert_int_equal(heard.n, 0);
+	r.size = sizeof(r) - 1;
+	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
+	assert_int_equal(tandem_close(t), 0);
+}
+
 /* ---- canceling ----------------------------------------------------------- */
 
 static void *cancel(void *arg)
@@ -767,6 +881,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_steps, setup),
 	cmocka_unit_test_setup(test_no_steps, setup),
 	cmocka_unit_test_setup(test_short_request, setup),
+	cmocka_unit_test_setup(test_samples, setup),
+	cmocka_unit_test_setup(test_samples_canceled, setup),
+	cmocka_unit_test_setup(test_request_without_samples, setup),
 	cmocka_unit_test_setup(test_cancel, setup),
 	cmocka_unit_test_setup(test_interleaved, setup),
 	cmocka_unit_test_setup(test_two_threads, setup),

@@ -137,7 +137,7 @@ static inline void same_sample(const struct sampled *f, const struct sample *s)
 	assert_in_range(got.n, N_PROMPT, MOST);
 	memcpy(got.token, token, got.n * sizeof(*token));
 	snprintf(what, sizeof(what), "sample %u", s->index);
-	assert_int_equal(s->stream, s->index);
+	assert_int_equal(s->stream, f->w.sampling.stream + s->index);
 	assert_int_equal(s->n, got.n - N_PROMPT);
 	text_same(&got, &f->alone[s->index], what);
 }
