@@ -49,8 +49,8 @@ static const struct opt opts[] = {
 		.hidden = true },
 };
 
-static const char *const areas[] = { "coherence", "flash", "ring", "all",
-	NULL };
+static const char *const areas[] = { "va", "coherence", "faults", "flash",
+	"ring", "all", NULL };
 
 static const struct opt_command usage = {
 	.name = "tandem stress",
@@ -58,13 +58,16 @@ static const struct opt_command usage = {
 	.summary = "random schedules against a model of what must hold",
 	.details =
 		"AREA is one of\n\n"
+		"  va         the address window, its slots and guards, and "
+		"texts in small ones\n"
 		"  coherence  the device's cache and its checker, with calls of "
 		"upkeep\n"
 		"             forgotten, and texts under check\n"
-		"  flash      extents streamed from flash, with failing reads "
-		"and torn files\n"
 		"  ring       the ring and its doorbells, with a peer that lies\n"
-		"\n"
+		"  faults     texts under random plans of faults, and what they "
+		"leave behind\n"
+		"  flash      extents streamed from flash, with failing reads "
+		"and torn files\n\n"
 		"Each draws schedules from the seed, runs them against the "
 		"real thing, in a process of its own, and holds what happens "
 		"against a simple model. One seed gives the same schedules "

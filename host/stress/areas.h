@@ -7,6 +7,7 @@
 
 #include "host/stress/stress.h"
 
-extern const struct stress_area stress_coherence, stress_flash, stress_ring;
+extern const struct stress_area stress_coherence, stress_faults, stress_flash,
+	stress_ring, stress_va;
 
 #endif

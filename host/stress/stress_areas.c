@@ -1,8 +1,10 @@
 #include "host/stress/areas.h"
 
 const struct stress_area *const stress_areas[] = {
+	&stress_va,
 	&stress_coherence,
-	&stress_flash,
 	&stress_ring,
+	&stress_faults,
+	&stress_flash,
 	NULL,
 };

@@ -29,9 +29,11 @@ try() { # AREA RUNS STEPS
   check_lacks "$area: what cannot be made smaller" "$err" 'the plan is in'
   run_ok "$TANDEM" stress --replay "$plan"
 }
+try va 20 4
 try coherence 60 4
-try flash 20 3
 try ring 150 3
+try faults 4 3
+try flash 20 3
 
 # ---- one seed, the same figures ---------------------------------------------------
 tally() { # SEED

@@ -1,0 +1,30 @@
+/*
+ * What a process has that it could leave behind: open descriptors, threads,
+ * children, mapped memory of the pair's. Looked at before something and behind
+ * it; what is more then was left. Values; one thread.
+ */
+#ifndef HOST_STRESS_LEFTOVERS_H
+#define HOST_STRESS_LEFTOVERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+
+#define LEFTOVER_FDS 256
+
+struct leftovers {
+	bool fd[LEFTOVER_FDS];
+	unsigned fds, maps; /* mappings of buffers ("tandem:...") */
+};
+
+int leftovers_look(struct leftovers *, struct err *);
+
+/*
+ * False: something is there that was not there before, named in `what`. Threads
+ * that the kernel keeps for a while (io_uring's) are waited for, two seconds at
+ * most.
+ */
+bool leftovers_none(const struct leftovers *before, char *what, size_t size);
+
+#endif
