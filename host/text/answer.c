@@ -1,0 +1,300 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+
+#include "host/text/answer.h"
+
+#include "base/err.h"
+#include "base/strbuf.h"
+
+#include <errno.h>
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Thousands are grouped by commas or not at all; a point must be followed by
+ * digits, or it ends a sentence; a minus is a sign where no number, word or
+ * bracket ends before it.
+ */
+#define NUMBER                                    \
+	"(?:(?<![\\w).])-)?"                      \
+	"(?:(?:\\d{1,3}(?:,\\d{3})+(?!\\d)|\\d+)" \
+	"(?:\\.\\d+)?|(?<!\\d)\\.\\d+)(?:/\\d+)?"
+
+/* Backtracking may take so many steps: a fraction of a second. */
+#define MATCH_STEPS 1000000
+
+struct part {
+	const char *at;
+	size_t len;
+};
+
+struct answer_form {
+	void (*put)(struct part, struct strbuf *); /* what was found */
+	bool boxed;
+	pcre2_code *code; /* what is looked for; NULL: the whole */
+};
+
+/* ---- canonical ----------------------------------------------------------- */
+
+static bool is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static void put_folded(struct part p, struct strbuf *out)
+{
+	size_t begin = out->len;
+
+	for (size_t i = 0, end; i < p.len; i = end) {
+		for (end = i; end < p.len && !is_space(p.at[end]);)
+			end++;
+		if (end > i && out->len > begin)
+			strbuf_add(out, " ", 1);
+		strbuf_add(out, p.at + i, end - i);
+		while (end < p.len && is_space(p.at[end]))
+			end++;
+	}
+}
+
+/* Digits without zeros before them: at least one. */
+static void put_whole(struct part p, struct strbuf *out)
+{
+	size_t begin = out->len;
+
+	for (size_t i = 0; i < p.len; i++)
+		if (is_digit(p.at[i]) && (p.at[i] != '0' || out->len > begin))
+			strbuf_add(out, p.at + i, 1);
+	if (out->len == begin)
+		strbuf_add(out, "0", 1);
+}
+
+/* What is behind the point, without zeros at the end. */
+static void put_decimals(struct part p, struct strbuf *out)
+{
+	while (p.len && p.at[p.len - 1] == '0')
+		p.len--;
+	if (p.len)
+		strbuf_add(out, ".", 1);
+	strbuf_add(out, p.at, p.len);
+}
+
+static struct part until(struct part *p, char c)
+{
+	const char *found = memchr(p->at, c, p->len);
+	struct part first = *p;
+
+	first.len = found ? (size_t)(found - p->at) : p->len;
+	p->at += first.len + (found != NULL);
+	p->len -= first.len + (found != NULL);
+	return first;
+}
+
+/* What NUMBER matches. */
+static void put_number(struct part p, struct strbuf *out)
+{
+	struct strbuf n = STRBUF_INIT;
+	bool minus = p.at[0] == '-';
+	struct part below, upper, whole;
+
+	p.at += minus;
+	p.len -= minus;
+	below = p;
+	upper = until(&below, '/');
+	whole = until(&upper, '.');
+	put_whole(whole, &n);
+	put_decimals(upper, &n);
+	if (minus && !(n.len == 1 && n.data[0] == '0'))
+		strbuf_add(out, "-", 1);
+	strbuf_add(out, n.data, n.len);
+	if (below.len) {
+		strbuf_add(out, "/", 1);
+		put_whole(below, out);
+	}
+	out->failed = out->failed || n.failed;
+	strbuf_release(&n);
+}
+
+/* ---- finding ------------------------------------------------------------- */
+
+/* From there on; false: no match, or too many steps. */
+static bool match(const struct answer_form *f, struct part text, size_t from,
+	pcre2_match_data *m, pcre2_match_context *c, struct part *out)
+{
+	const PCRE2_SIZE *at = pcre2_get_ovector_pointer(m);
+	int ret = pcre2_match(
+		f->code, (PCRE2_SPTR)text.at, text.len, from, 0, m, c);
+	int group = ret > 1 && at[2] != PCRE2_UNSET ? 1 : 0;
+
+	if (ret < 1)
+		return false;
+	*out = (struct part){ text.at + at[(size_t)2 * group],
+		at[2 * group + 1] - at[(size_t)2 * group] };
+	return true;
+}
+
+/* Where to look on behind a match; past the end: nowhere. */
+static size_t next_from(struct part text, pcre2_match_data *m)
+{
+	const PCRE2_SIZE *at = pcre2_get_ovector_pointer(m);
+	size_t end = at[1] > at[0] ? at[1] : at[1] + 1;
+
+	/* Not into a character. */
+	while (end < text.len && ((unsigned char)text.at[end] & 0xc0) == 0x80)
+		end++;
+	return end;
+}
+
+static bool last_match(
+	const struct answer_form *f, struct part text, struct part *out)
+{
+	pcre2_match_data *m =
+		pcre2_match_data_create_from_pattern(f->code, NULL);
+	pcre2_match_context *c = pcre2_match_context_create(NULL);
+	bool found = false;
+
+	if (m && c) {
+		pcre2_set_match_limit(c, MATCH_STEPS);
+		for (size_t from = 0;
+			from <= text.len && match(f, text, from, m, c, out);
+			from = next_from(text, m))
+			found = true;
+	}
+	pcre2_match_data_free(m);
+	pcre2_match_context_free(c);
+	return found;
+}
+
+/* Up to the brace that closes what is open before p; false: none does. */
+static bool close_brace(struct part p, struct part *out)
+{
+	size_t depth = 1, i = 0;
+
+	for (; i < p.len; i++) {
+		if (p.at[i] == '\\' && i + 1 < p.len) {
+			i++;
+			continue;
+		}
+		depth += p.at[i] == '{';
+		depth -= p.at[i] == '}';
+		if (!depth)
+			break;
+	}
+	if (i < p.len)
+		*out = (struct part){ p.at, i };
+	return i < p.len;
+}
+
+static bool last_boxed(struct part text, struct part *out)
+{
+	static const char begin[] = "\\boxed{";
+	size_t len = sizeof(begin) - 1;
+	bool found = false;
+
+	for (const char *at; (at = memmem(text.at, text.len, begin, len));) {
+		text.len -= (size_t)(at + len - text.at);
+		text.at = at + len;
+		found = close_brace(text, out) || found;
+	}
+	return found;
+}
+
+static bool is_number(const struct answer_form *f, struct part p)
+{
+	struct part n;
+
+	return last_match(f, p, &n) && n.at == p.at && n.len == p.len;
+}
+
+static struct part trimmed(struct part p)
+{
+	for (; p.len && is_space(p.at[0]); p.len--)
+		p.at++;
+	while (p.len && is_space(p.at[p.len - 1]))
+		p.len--;
+	return p;
+}
+
+bool answer_of(const struct answer_form *f, const char *text, size_t len,
+	struct strbuf *out)
+{
+	struct part p = { text, len };
+	size_t before = out->len;
+
+	if (!len ||
+		(f->boxed ? !last_boxed(p, &p)
+			  : f->code && !last_match(f, p, &p)))
+		return false;
+	p = trimmed(p);
+	if (f->boxed && !is_number(f, p))
+		put_folded(p, out);
+	else if (p.len)
+		f->put(p, out);
+	return !out->failed && out->len > before;
+}
+
+/* ---- forms --------------------------------------------------------------- */
+
+static int compile(struct answer_form *f, const char *pattern, struct err *e)
+{
+	char why[128];
+	int code;
+	PCRE2_SIZE at;
+
+	f->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+		PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &code, &at,
+		NULL);
+	if (f->code)
+		return 0;
+	pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof(why));
+	return err_set(e, EINVAL,
+		"the regular expression '%s' is none: at character %zu, %s",
+		pattern, (size_t)at + 1, why);
+}
+
+static int read_form(struct answer_form *f, const char *form, struct err *e)
+{
+	static const char regex[] = "regex:";
+	size_t len = sizeof(regex) - 1;
+
+	f->put = put_folded;
+	if (!strcmp(form, "text"))
+		return 0;
+	if (!strncmp(form, regex, len))
+		return compile(f, form + len, e);
+	f->put = put_number;
+	f->boxed = !strcmp(form, "boxed");
+	if (f->boxed || !strcmp(form, "last-number"))
+		return compile(f, NUMBER, e);
+	return err_set(e, EINVAL,
+		"'%s' is no form of an answer; there is: " ANSWER_FORMS, form);
+}
+
+int answer_form_open(struct answer_form **out, const char *form, struct err *e)
+{
+	struct answer_form *f = calloc(1, sizeof(*f));
+	int ret;
+
+	*out = NULL;
+	if (!f)
+		return err_set(
+			e, ENOMEM, "no memory for the form of an answer");
+	ret = read_form(f, form, e);
+	if (ret)
+		answer_form_close(f);
+	else
+		*out = f;
+	return ret;
+}
+
+void answer_form_close(struct answer_form *f)
+{
+	if (!f)
+		return;
+	pcre2_code_free(f->code);
+	free(f);
+}

@@ -1,0 +1,186 @@
+/*
+ * Canonical answers: hard cases by hand, and numbers, boxes and words that are
+ * put into random texts, whose answer the test knows because it wrote them.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "base/strbuf.h"
+#include "host/text/answer.h"
+#include "tests/harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "" where there is none. */
+static void check(const char *form, const char *text, const char *want)
+{
+	struct strbuf got = STRBUF_INIT;
+	struct answer_form *f;
+	struct err e;
+	bool found;
+
+	assert_ok(answer_form_open(&f, form, &e), &e);
+	found = answer_of(f, text, strlen(text), &got);
+	if (found != (*want != '\0') || strcmp(found ? got.data : "", want))
+		fail_msg("the answer of '%s' (%s) is '%s', not '%s'", text,
+			form, found ? got.data : "", want);
+	strbuf_release(&got);
+	answer_form_close(f);
+}
+
+static void test_numbers(void **state)
+{
+	static const char *const is[][2] = {
+		{ "The answer is 17.", "17" },
+		{ "1,234.50 euros", "1234.5" },
+		{ "12,345,678", "12345678" },
+		{ "1,2345", "2345" },
+		{ "one of 10,20,30", "30" },
+		{ "1,23", "23" },
+		{ "-0", "0" },
+		{ "-0.00", "0" },
+		{ "-0.50", "-0.5" },
+		{ "007", "7" },
+		{ "0", "0" },
+		{ "000.1000", "0.1" },
+		{ "it is .5", "0.5" },
+		{ "12.", "12" },
+		{ "12.0", "12" },
+		{ "3/4 of it", "3/4" },
+		{ "-3/04", "-3/4" },
+		{ "40 - 23", "23" },
+		{ "40-23", "23" },
+		{ "(40)-23", "23" },
+		{ "= -23.", "-23" },
+		{ "x-5", "5" },
+		{ "x5", "5" },
+		{ "$1,000", "1000" },
+		{ "25 / 5 = 5.\nThe answer is 5.\n", "5" },
+		{ "99999999999999999999999999", "99999999999999999999999999" },
+		{ "none", "" },
+		{ "", "" },
+		{ "-", "" },
+		{ "\xff\xfe 3 \xff", "3" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(is); i++)
+		check("last-number", is[i][0], is[i][1]);
+}
+
+static void test_boxed(void **state)
+{
+	static const char *const is[][2] = {
+		{ "so \\boxed{ 1,000.0 }.", "1000" },
+		{ "\\boxed{1} or \\boxed{\\frac{1}{2}}", "\\frac{1}{2}" },
+		{ "\\boxed{\\boxed{7}}", "7" },
+		{ "\\boxed{a  b\n c}", "a b c" },
+		{ "\\boxed{\\{1\\}}", "\\{1\\}" },
+		{ "\\boxed{3 apples}", "3 apples" },
+		{ "\\boxed{4} and \\boxed{5", "4" },
+		{ "\\boxed{}", "" },
+		{ "boxed{5}", "" },
+		{ "5", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(is); i++)
+		check("boxed", is[i][0], is[i][1]);
+}
+
+static void test_text(void **state)
+{
+	check("text", "  two \t words\n", "two words");
+	check("text", "\n \t", "");
+	check("text", "", "");
+	check("text", "one", "one");
+}
+
+static void test_regex(void **state)
+{
+	check("regex:answer is (\\w+)",
+		"The answer is yes. No, the answer is no", "no");
+	check("regex:[a-c]+", "ab, then cba!", "cba");
+	check("regex:(x)?y", "xy y", "y");
+	check("regex:z*", "aazz", "");
+	check("regex:(?i)straße", "Die STRASSE, die Straße", "Straße");
+	check("regex:é|$", "café", "");
+	/* Too many steps: no answer, and soon. */
+	check("regex:(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "");
+}
+
+static void test_refused(void **state)
+{
+	struct answer_form *f;
+	struct err e;
+
+	assert_int_equal(answer_form_open(&f, "first", &e), -EINVAL);
+	assert_non_null(strstr(e.text, ANSWER_FORMS));
+	assert_int_equal(answer_form_open(&f, "regex:a(b", &e), -EINVAL);
+	assert_non_null(strstr(e.text, "at character 4"));
+	assert_null(f);
+	answer_form_close(NULL);
+}
+
+struct draws {
+	uint64_t seed, at;
+};
+
+static uint64_t draw(struct draws *d)
+{
+	uint32_t w[4];
+
+	rng_words(d->seed, 0, d->at++, w);
+	return (uint64_t)w[0] << 32 | w[1];
+}
+
+static void group_thousands(const char *digits, char *out)
+{
+	size_t len = strlen(digits);
+
+	for (size_t k = 0; k < len; k++) {
+		if (k && (len - k) % 3 == 0)
+			*out++ = ',';
+		*out++ = digits[k];
+	}
+	*out = '\0';
+}
+
+/* A number is written in one of the ways it may be. */
+static void test_random_numbers(void **state)
+{
+	struct draws d = { harness_seed(), 0 };
+
+	for (unsigned i = 0; i < 3000; i++) {
+		uint64_t n = draw(&d) >> (4 + draw(&d) % 60);
+		unsigned tenth = (unsigned)(draw(&d) % 10);
+		const char *minus = draw(&d) % 2 ? "-" : "";
+		char digits[40], grouped[60], text[200], want[60];
+
+		snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
+		group_thousands(digits, grouped);
+		snprintf(text, sizeof(text), "%u + %s\nfor %s%s.%u%s%s",
+			(unsigned)(draw(&d) % 100),
+			draw(&d) % 2 ? "3.5 cups, or" : "x", minus,
+			draw(&d) % 2 ? digits : grouped, tenth,
+			draw(&d) % 2 ? "00" : "",
+			draw(&d) % 2 ? " cups." : ".");
+		if (tenth)
+			snprintf(want, sizeof(want), "%s%s.%u", minus, digits,
+				tenth);
+		else
+			snprintf(want, sizeof(want), "%s%s", n ? minus : "",
+				digits);
+		check("last-number", text, want);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_numbers),
+	cmocka_unit_test(test_boxed),
+	cmocka_unit_test(test_text),
+	cmocka_unit_test(test_regex),
+	cmocka_unit_test(test_refused),
+	cmocka_unit_test(test_random_numbers),
+};
+TEST_MAIN(tests)
