@@ -5,12 +5,14 @@
 #include "host/api/decoder.h"
 #include "host/cmd/cmd.h"
 #include "host/cmd/json_text.h"
+#include "host/method/choosing.h"
 #include "host/method/samples.h"
 #include "host/text/generation.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static double per(double sum, uint64_t n)
 {
@@ -208,6 +210,12 @@ static json_t *sample_json(const struct decoder *d, const struct sample *s)
 					  : json_null());
 	put(o, "chosen", json_boolean(s == samples_chosen(d->env.samples)));
 	put(o, "score", number_json((double)s->value));
+	if (method_uses(d->method, &answer_table)) {
+		put(o, "answer",
+			s->answer.len ? json_ctext(s->answer.data)
+				      : json_null());
+		put(o, "vote", number_json((double)s->weight));
+	}
 	put(o, "logprob", number_json(s->logprob));
 	put(o, "certainty", number_json(per(s->certainty, s->n)));
 	put(o, "confidence", number_json(confidence(s)));
@@ -244,6 +252,34 @@ static json_t *together_json(const struct samples *p, double seconds)
 	return o;
 }
 
+/* The answers, those that weigh most first. Their rows are memory of Jansson's,
+ * which remembers when it had none. */
+static json_t *answers_json(const struct samples *p)
+{
+	uint32_t n = samples_count(p), rows, most;
+	json_t *list = json_array();
+	json_malloc_t get;
+	json_free_t give;
+	struct tally *row;
+
+	json_get_alloc_funcs(&get, &give);
+	row = get((n ? n : 1) * sizeof(*row));
+	rows = row ? choosing_tally(p, row, NULL) : 0;
+	for (; (most = choice_heaviest(row, rows)) != CHOICE_NONE; rows--) {
+		json_t *o = json_object();
+
+		put(o, "answer", json_ctext(row[most].answer));
+		put(o, "votes", count_json(row[most].votes));
+		put(o, "weight", number_json(row[most].weight));
+		put(o, "first", count_json(row[most].first));
+		json_array_append_new(list, o);
+		memmove(row + most, row + most + 1,
+			(rows - most - 1) * sizeof(*row));
+	}
+	give(row);
+	return list;
+}
+
 void samples_json(json_t *out, const struct decoder *d, double seconds)
 {
 	const struct samples *p = d->env.samples;
@@ -256,4 +292,6 @@ void samples_json(json_t *out, const struct decoder *d, double seconds)
 		json_array_append_new(list, sample_json(d, samples_at(p, i)));
 	put(out, "sampling", together_json(p, seconds));
 	put(out, "samples", list);
+	if (method_uses(d->method, &answer_table))
+		put(out, "answers", answers_json(p));
 }

@@ -97,6 +97,7 @@ static void sample_free(struct sample *s)
 {
 	generation_close(s->gen);
 	strbuf_release(&s->text);
+	strbuf_release(&s->answer);
 	free(s->confidence);
 	free(s->step_end);
 	free(s->score);
@@ -394,6 +395,7 @@ static int add(struct samples *p, const struct generation *g, uint64_t stream,
 		.parent = -1,
 		.stream = stream,
 		.value = NAN,
+		.weight = 1,
 		.sequence = SAMPLE_NOWHERE };
 	begin(p, s);
 	ret = generation_fork(&s->gen, g, stream, keep_text, s, e);

@@ -90,8 +90,10 @@ struct sample {
 	uint32_t n_steps;
 	uint32_t *step_end;
 	float *score;
-	float value;    /* the method's word on the whole; NAN: none */
-	struct err err; /* of one that failed */
+	float value;          /* the method's word on the whole; NAN: none */
+	float weight;         /* of its vote */
+	struct strbuf answer; /* in canonical form; empty: none */
+	struct err err;       /* of one that failed */
 
 	/* When it began and ended (clock_ns, and picoseconds of the phone). */
 	uint64_t began_ns, ended_ns, began_ps, ended_ps;

@@ -6,6 +6,7 @@
 #ifndef TESTS_HOST_METHOD_SAMPLED_TEXT_H
 #define TESTS_HOST_METHOD_SAMPLED_TEXT_H
 
+#include "base/checked.h"
 #include "host/method/samples.h"
 #include "tests/host/method/asked.h"
 #include "tests/host/method/text_writer.h"
@@ -20,6 +21,7 @@ struct sampled {
 	uint32_t eos; /* 0: no tokenizer, so nothing but length ends a text */
 	/* Of the samples to come. */
 	uint32_t n, parallel;
+	const char *said[4][2]; /* options more and what they are */
 	struct samples_sink sink;
 	/* Of the last ones; to be closed. */
 	struct opt_values asked;
@@ -108,6 +110,8 @@ static inline int run_many(struct sampled *f, const struct method *m)
 	f->asked = (struct opt_values){ 0 };
 	ask_number(&f->asked, "samples", f->n);
 	ask_number(&f->asked, "parallel", f->parallel);
+	for (unsigned i = 0; i < ARRAY_LEN(f->said) && f->said[i][0]; i++)
+		ask(&f->asked, f->said[i][0], f->said[i][1]);
 	f->env = (struct method_env){ .options = &f->asked };
 	assert_ok(method_open(&f->env, m, f->w.model[SAME], &e), &e);
 	f->env.samples_sink = f->sink;

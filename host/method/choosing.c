@@ -1,0 +1,260 @@
+#include "host/method/choosing.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/method/early_stop.h"
+#include "host/method/method.h"
+#include "host/method/samples.h"
+#include "host/text/answer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* clang-format off */
+#define IN(field) OPT_IN(answer_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_STRING, 0, "answer", IN(form), "FORM",
+		"what of a text is its answer ({}): " ANSWER_FORMS,
+		.noun = "answers" },
+};
+#undef IN
+/* clang-format on */
+
+const struct opt_table answer_table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct answer_options){ .form = "last-number" },
+	.size = sizeof(struct answer_options),
+};
+
+struct choosing {
+	struct method_env *env;
+	const struct chooser *how;
+	struct answer_form *form; /* NULL: answers are not asked for */
+	struct early_stop early;
+};
+
+/* ---- answers ------------------------------------------------------------- */
+
+static void read_answer(const struct choosing *c, struct sample *s)
+{
+	if (c->form && s->state == SAMPLE_ENDED && !s->answer.len &&
+		s->text.len)
+		answer_of(c->form, s->text.data, s->text.len, &s->answer);
+}
+
+static const char *answer_text(const struct sample *s)
+{
+	return s->state == SAMPLE_ENDED && s->answer.len ? s->answer.data
+							 : NULL;
+}
+
+static struct candidate *candidates(const struct samples *p, struct err *e)
+{
+	uint32_t n = samples_count(p);
+	struct candidate *c = calloc(n ? n : 1, sizeof(*c));
+
+	for (uint32_t i = 0; c && i < n; i++) {
+		const struct sample *s = samples_at(p, i);
+
+		c[i] = (struct candidate){ .answer = answer_text(s),
+			.value = s->state == SAMPLE_ENDED ? s->value : NAN,
+			.weight = s->weight };
+	}
+	if (!c)
+		err_set(e, ENOMEM, "no memory for the answers of samples");
+	return c;
+}
+
+uint32_t choosing_tally(
+	const struct samples *p, struct tally *row, struct err *e)
+{
+	struct candidate *c = candidates(p, e);
+	uint32_t n = c ? choice_tally(c, samples_count(p), row) : 0;
+
+	free(c);
+	return n;
+}
+
+/* Of the votes so far the share of the answer that has most. */
+static double agreement(const struct samples *p)
+{
+	uint32_t n = samples_count(p), rows, votes = 0, most = 0;
+	struct tally *row = calloc(n, sizeof(*row));
+
+	if (!row)
+		return 0;
+	rows = choosing_tally(p, row, NULL);
+	for (uint32_t i = 0; i < rows; i++) {
+		votes += row[i].votes;
+		most = row[i].votes > most ? row[i].votes : most;
+	}
+	free(row);
+	return votes ? (double)most / votes : 0;
+}
+
+static bool agrees(const struct choosing *c, const struct samples *p)
+{
+	return c->how->votes && c->early.armed &&
+		early_stop_agrees(&c->early, agreement(p));
+}
+
+static void see(void *arg, struct samples *p, struct sample *s)
+{
+	const struct choosing *c = arg;
+
+	early_stop_see(&c->early, p, s);
+	read_answer(c, s);
+	if (s->state == SAMPLE_ENDED && agrees(c, p))
+		early_stop_cut_all(p);
+}
+
+void choosing_say(const struct method_env *env, struct strbuf *out)
+{
+	uint32_t n = samples_count(env->samples), rows, votes = 0, most;
+	struct tally *row = calloc(n ? n : 1, sizeof(*row));
+
+	if (!row)
+		return;
+	rows = choosing_tally(env->samples, row, NULL);
+	for (uint32_t i = 0; i < rows; i++)
+		votes += row[i].votes;
+	most = choice_heaviest(row, rows);
+	if (most == CHOICE_NONE)
+		strbuf_addf(out, "no answer yet");
+	else
+		strbuf_addf(out, "'%.40s' leads with %u of %u votes",
+			row[most].answer, row[most].votes, votes);
+	free(row);
+}
+
+/* ---- the choice ---------------------------------------------------------- */
+
+static void value_all(const struct choosing *c, struct samples *p)
+{
+	for (uint32_t i = 0; i < samples_count(p); i++) {
+		struct sample *s = samples_at(p, i);
+
+		read_answer(c, s);
+		if (s->state == SAMPLE_ENDED && c->how->value)
+			s->value = (float)c->how->value(c->env, s);
+	}
+}
+
+/* The first of those that may be; CHOICE_NONE: there is none. */
+static uint32_t first_ended(const struct samples *p)
+{
+	for (uint32_t i = 0; i < samples_count(p); i++)
+		if (samples_at(p, i)->state == SAMPLE_ENDED)
+			return i;
+	return CHOICE_NONE;
+}
+
+static uint32_t vote(const struct candidate *c, uint32_t n, struct tally *row)
+{
+	uint32_t rows = choice_tally(c, n, row);
+	uint32_t most = choice_heaviest(row, rows);
+
+	return most == CHOICE_NONE ? CHOICE_NONE : row[most].best;
+}
+
+static int pick(const struct choosing *c, struct samples *p, uint32_t *at,
+	struct err *e)
+{
+	uint32_t n = samples_count(p);
+	struct candidate *known = candidates(p, e);
+	struct tally *row = calloc(n ? n : 1, sizeof(*row));
+	int ret = known && row
+		? 0
+		: err_set(e, ENOMEM, "no memory for the answers of samples");
+
+	if (!ret && c->how->weigh)
+		c->how->weigh(c->env, known, n);
+	for (uint32_t i = 0; !ret && i < n; i++)
+		samples_at(p, i)->weight =
+			known[i].answer ? (float)known[i].weight : 0;
+	if (!ret)
+		*at = c->how->votes ? vote(known, n, row)
+				    : choice_largest(known, n);
+	free(known);
+	free(row);
+	return ret;
+}
+
+/* Why there is nothing to choose from. */
+static int all_failed(const struct samples *p, struct err *e)
+{
+	for (uint32_t i = 0; i < samples_count(p); i++)
+		if (samples_at(p, i)->state == SAMPLE_FAILED) {
+			*e = samples_at(p, i)->err;
+			return err_in(e, "none of %u samples ended; the first",
+				samples_count(p));
+		}
+	return err_set(e, ECANCELED, "no sample has ended");
+}
+
+static int choose(const struct choosing *c, struct samples *p, struct err *e)
+{
+	uint32_t first = first_ended(p), at = CHOICE_NONE;
+	int ret;
+
+	if (first == CHOICE_NONE)
+		return all_failed(p, e);
+	value_all(c, p);
+	ret = pick(c, p, &at, e);
+	if (!ret)
+		samples_choose(
+			p, samples_at(p, at == CHOICE_NONE ? first : at));
+	return ret;
+}
+
+/* ---- the run ------------------------------------------------------------- */
+
+static int open_form(struct choosing *c, struct err *e)
+{
+	const struct answer_options *o;
+
+	if (!method_uses(c->env->method, &answer_table))
+		return 0;
+	o = method_options(c->env, &answer_table);
+	return answer_form_open(&c->form, o->form, e);
+}
+
+static int write_samples(
+	struct choosing *c, struct samples *p, uint32_t n, struct err *e)
+{
+	int ret;
+
+	early_stop_init(&c->early, c->env);
+	samples_watch(p, see, c);
+	ret = early_stop_warm_up(&c->early, p, n, e);
+	if (!ret && !agrees(c, p))
+		ret = early_stop_rest(&c->early, p, n, e);
+	samples_watch(p, NULL, NULL);
+	return ret;
+}
+
+int choosing_run(struct session *s, struct generation *g,
+	struct method_env *env, const struct chooser *how, struct err *e)
+{
+	struct choosing c = { .env = env, .how = how };
+	int ret = open_form(&c, e);
+
+	if (!ret)
+		ret = samples_open(env, s, g, e);
+	if (ret)
+		goto out;
+	ret = write_samples(&c, env->samples, samples_all(env), e);
+	/* What was broken off is chosen from as far as it came. */
+	if (!ret ||
+		(ret == -ECANCELED &&
+			first_ended(env->samples) != CHOICE_NONE)) {
+		int chosen = choose(&c, env->samples, ret ? NULL : e);
+
+		ret = ret ? ret : chosen;
+	}
+out:
+	answer_form_close(c.form);
+	return ret;
+}

@@ -1,0 +1,61 @@
+/*
+ * What methods that write many samples of a prompt and choose one of them have
+ * in common: the pool runs, each sample's answer is read (host/text/answer.h),
+ * a value and the weight of its vote are given to each, and one becomes the
+ * text. A method says which value, which weight, and whether answers are voted
+ * on; it is one small file.
+ *
+ * Samples that were cut or failed are not chosen and have no vote. Where nobody
+ * has an answer, or a value, the first sample is the text: with one sample that
+ * is plain decoding. One thread.
+ */
+#ifndef HOST_METHOD_CHOOSING_H
+#define HOST_METHOD_CHOOSING_H
+
+#include "base/opt.h"
+#include "host/method/choice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct generation;
+struct method_env;
+struct sample;
+struct samples;
+struct session;
+struct strbuf;
+
+/* What counts as an answer: of methods that vote. */
+struct answer_options {
+	const char *form;
+};
+extern const struct opt_table answer_table;
+
+struct chooser {
+	/* The larger the better; NULL: none. Asked for ended ones, when all
+	 * are over. */
+	double (*value)(const struct method_env *, const struct sample *);
+	/* Sets the weights, which are 1, of n candidates; NULL: they stay. */
+	void (*weigh)(
+		const struct method_env *, struct candidate *, uint32_t n);
+	/* The text is the best valued one of the answer that weighs most;
+	 * otherwise the one of the largest value. */
+	bool votes;
+};
+
+/* A method's run. */
+int choosing_run(struct session *, struct generation *, struct method_env *,
+	const struct chooser *, struct err *);
+
+/*
+ * The answers of a pool's samples so far: row[samples_count()], how many; the
+ * candidates that rows number are all samples in their order.
+ */
+uint32_t choosing_tally(
+	const struct samples *, struct tally *row, struct err *);
+
+/* For a method's table: how the votes stand. */
+void choosing_say(const struct method_env *, struct strbuf *);
+
+#endif

@@ -1,0 +1,130 @@
+#include "host/method/early_stop.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/method/choice.h"
+#include "host/method/method.h"
+#include "host/method/samples.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* clang-format off */
+#define IN(field) OPT_IN(early_stop_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_FLAG, 0, "early-stop", IN(on), NULL,
+		"cut samples whose confidence falls below what a warm-up saw, "
+		"and all when the votes agree", .noun = "early stop" },
+	{ OPT_UINT, 0, "warm-up", IN(warm_up), "N",
+		"samples that are written whole first ({})",
+		1, SAMPLES_MOST, .noun = "early stop" },
+	{ OPT_UINT, 0, "confidence-window", IN(window), "N",
+		"tokens that a confidence is the mean of ({})",
+		1, 65536, .noun = "early stop" },
+	{ OPT_FLOAT, 0, "confidence-keep", IN(keep), "SHARE",
+		"of the warm-up, that stays above the threshold ({})",
+		0, 1, .noun = "early stop" },
+	{ OPT_FLOAT, 0, "consensus", IN(consensus), "SHARE",
+		"of the votes for one answer that makes more needless ({}); "
+		"above 1: none does", 0, 2, .noun = "early stop" },
+};
+#undef IN
+/* clang-format on */
+
+const struct opt_table early_stop_table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct early_stop_options){ .warm_up = 4,
+		.window = 8,
+		.keep = 0.5,
+		.consensus = 0.95 },
+	.size = sizeof(struct early_stop_options),
+};
+
+void early_stop_init(struct early_stop *s, const struct method_env *env)
+{
+	*s = (struct early_stop){ 0 };
+	if (method_uses(env->method, &early_stop_table))
+		s->opts = *(const struct early_stop_options *)method_options(
+			env, &early_stop_table);
+}
+
+double early_stop_lowest(const float *confidence, size_t n, uint32_t window)
+{
+	double sum = 0, least = INFINITY;
+
+	for (size_t i = 0; i < n; i++) {
+		sum += confidence[i];
+		if (i + 1 < window)
+			continue;
+		least = sum < least ? sum : least;
+		sum -= confidence[i + 1 - window];
+	}
+	return n < window ? n ? sum / (double)n : INFINITY : least / window;
+}
+
+static int arm(struct early_stop *s, const struct samples *p, struct err *e)
+{
+	uint32_t n = samples_count(p), known = 0;
+	double *lowest = calloc(n, sizeof(*lowest));
+
+	if (!lowest)
+		return err_set(e, ENOMEM, "no memory for %u samples", n);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sample *t = samples_at(p, i);
+
+		if (t->state == SAMPLE_ENDED && t->n)
+			lowest[known++] = early_stop_lowest(
+				t->confidence, t->n, s->opts.window);
+	}
+	s->armed = known > 0;
+	if (known)
+		s->threshold = choice_quantile(lowest, known, 1 - s->opts.keep);
+	free(lowest);
+	return 0;
+}
+
+int early_stop_warm_up(
+	struct early_stop *s, struct samples *p, uint32_t n, struct err *e)
+{
+	uint32_t first =
+		s->opts.on && s->opts.warm_up < n ? s->opts.warm_up : n;
+	int ret = samples_add(p, first, e);
+
+	if (!ret)
+		ret = samples_run(p, e);
+	return ret || first == n ? ret : arm(s, p, e);
+}
+
+int early_stop_rest(
+	struct early_stop *s, struct samples *p, uint32_t n, struct err *e)
+{
+	int ret = samples_add(p, n - samples_count(p), e);
+
+	return ret ? ret : samples_run(p, e);
+}
+
+void early_stop_see(
+	const struct early_stop *s, struct samples *p, struct sample *t)
+{
+	double sum = 0;
+
+	if (!s->armed || sample_is_over(t) || t->n < s->opts.window)
+		return;
+	for (size_t i = t->n - s->opts.window; i < t->n; i++)
+		sum += t->confidence[i];
+	if (sum / s->opts.window < s->threshold)
+		samples_cut(p, t);
+}
+
+bool early_stop_agrees(const struct early_stop *s, double share)
+{
+	return s->armed && share >= s->opts.consensus;
+}
+
+void early_stop_cut_all(struct samples *p)
+{
+	for (uint32_t i = 0; i < samples_count(p); i++)
+		samples_cut(p, samples_at(p, i));
+}

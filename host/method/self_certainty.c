@@ -1,0 +1,70 @@
+/*
+ * Borda votes by self-certainty (Kang et al., "Scalable best-of-N selection for
+ * large language models via self-certainty", 2025): samples are ranked by how
+ * far from uniform the model's distributions were where their tokens were
+ * drawn, in the mean, and an answer's votes weigh by rank.
+ */
+#include "host/method/choosing.h"
+
+#include "base/checked.h"
+#include "host/method/method.h"
+#include "host/method/samples.h"
+
+#include <math.h>
+
+struct self_certainty_options {
+	double power;
+};
+
+/* clang-format off */
+#define IN(field) OPT_IN(self_certainty_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_FLOAT, 0, "borda-power", IN(power), "P",
+		"the k-th surest of n samples has (n - k + 1)^P votes ({}); "
+		"with 0 each has one", 0, 100, .noun = "Borda votes" },
+};
+#undef IN
+/* clang-format on */
+
+static const struct opt_table borda_table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct self_certainty_options){ .power = 0.5 },
+	.size = sizeof(struct self_certainty_options),
+};
+
+static const struct opt_table *const tables[] = { &samples_table, &answer_table,
+	&borda_table, NULL };
+
+static double certainty(const struct method_env *env, const struct sample *s)
+{
+	return s->n ? s->certainty / (double)s->n : NAN;
+}
+
+static void by_rank(
+	const struct method_env *env, struct candidate *c, uint32_t n)
+{
+	const struct self_certainty_options *o =
+		method_options(env, &borda_table);
+
+	choice_borda(c, n, o->power);
+}
+
+static int self_certainty_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	static const struct chooser how = { certainty, by_rank, true };
+
+	return choosing_run(s, g, env, &how, e);
+}
+
+const struct method method_self_certainty = {
+	.name = "self-certainty",
+	.summary = "of many samples (-N) the answer with most votes, the sure "
+		   "ones' first",
+	.options = tables,
+	.decode_rows = samples_rows,
+	.sequences = samples_rows,
+	.run = self_certainty_run,
+	.tally = choosing_say,
+};

@@ -1,0 +1,30 @@
+/*
+ * Self-consistency (Wang et al., "Self-consistency improves chain of thought
+ * reasoning in language models", 2023): the answer that most samples give; of
+ * several, the one that was given first.
+ */
+#include "host/method/choosing.h"
+#include "host/method/early_stop.h"
+#include "host/method/method.h"
+#include "host/method/samples.h"
+
+static const struct opt_table *const tables[] = { &samples_table, &answer_table,
+	&early_stop_table, NULL };
+
+static int vote_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	static const struct chooser how = { .votes = true };
+
+	return choosing_run(s, g, env, &how, e);
+}
+
+const struct method method_vote = {
+	.name = "vote",
+	.summary = "of many samples (-N) the answer given most often",
+	.options = tables,
+	.decode_rows = samples_rows,
+	.sequences = samples_rows,
+	.run = vote_run,
+	.tally = choosing_say,
+};

@@ -1,0 +1,235 @@
+/*
+ * Choosing from numbers, against the plainest counting: every answer of every
+ * candidate against every other, over random candidates with many ties.
+ */
+#include "base/checked.h"
+#include "base/rng.h"
+#include "host/method/choice.h"
+#include "host/method/early_stop.h"
+#include "tests/harness.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST 12
+
+struct draws {
+	uint64_t seed, at;
+};
+
+static unsigned draw(struct draws *d, unsigned below)
+{
+	uint32_t w[4];
+
+	rng_words(d->seed, 0, d->at++, w);
+	return w[0] % below;
+}
+
+static const char *const words[] = { "4", "5", "four", NULL };
+
+/* Copies, so that answers are told apart by their bytes. */
+static char copies[MOST][8];
+
+static uint32_t make(struct draws *d, struct candidate *c)
+{
+	uint32_t n = draw(d, MOST + 1);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const char *word = words[draw(d, ARRAY_LEN(words))];
+
+		if (word)
+			snprintf(copies[i], sizeof(copies[i]), "%s", word);
+		c[i] = (struct candidate){ .answer = word ? copies[i] : NULL,
+			.value = draw(d, 4) ? draw(d, 4) * .25 : NAN,
+			.weight = draw(d, 4) * .5 };
+	}
+	return n;
+}
+
+static bool same(const struct candidate *a, const struct candidate *b)
+{
+	return a->answer && b->answer && !strcmp(a->answer, b->answer);
+}
+
+/* The weight of the answer of candidate i. */
+static double weight_of(const struct candidate *c, uint32_t n, uint32_t i)
+{
+	double sum = 0;
+
+	for (uint32_t k = 0; k < n; k++)
+		sum += same(&c[i], &c[k]) ? c[k].weight : 0;
+	return sum;
+}
+
+/* The first candidate whose answer nobody's outweighs. */
+static uint32_t heaviest(const struct candidate *c, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		bool most = c[i].answer != NULL;
+
+		for (uint32_t k = 0; k < n; k++)
+			most = most &&
+				!(c[k].answer &&
+					weight_of(c, n, k) >
+						weight_of(c, n, i));
+		if (most)
+			return i;
+	}
+	return CHOICE_NONE;
+}
+
+static void check_row(
+	const struct candidate *c, uint32_t n, const struct tally *row)
+{
+	uint32_t votes = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!same(&c[row->first], &c[i]))
+			continue;
+		votes++;
+		assert_in_range(i, row->first, n - 1);
+		/* Nobody is valued more than the best, or as much before. */
+		assert_false(c[i].value > c[row->best].value);
+		assert_false(i < row->best && c[i].value == c[row->best].value);
+		if (!isnan(c[i].value))
+			assert_false(isnan(c[row->best].value));
+	}
+	assert_true(same(&c[row->first], &c[row->best]));
+	assert_int_equal(votes, row->votes);
+	assert_close(row->weight, weight_of(c, n, row->first), 0, "weight");
+}
+
+static void test_votes(void **state)
+{
+	struct draws d = { harness_seed(), 0 };
+	struct candidate c[MOST];
+	struct tally row[MOST];
+
+	for (unsigned round = 0; round < 20000; round++) {
+		uint32_t n = make(&d, c), rows = choice_tally(c, n, row);
+		uint32_t first = heaviest(c, n);
+		uint32_t got = choice_heaviest(row, rows), voters = 0, all = 0;
+
+		for (uint32_t k = 0; k < rows; k++) {
+			check_row(c, n, &row[k]);
+			assert_true(!k || row[k - 1].first < row[k].first);
+			voters += row[k].votes;
+		}
+		for (uint32_t i = 0; i < n; i++)
+			all += c[i].answer != NULL;
+		assert_int_equal(voters, all);
+		if (first == CHOICE_NONE)
+			assert_int_equal(got, CHOICE_NONE);
+		else
+			assert_int_equal(row[got].first, first);
+	}
+}
+
+static void test_largest(void **state)
+{
+	struct draws d = { harness_seed(), 0 };
+	struct candidate c[MOST];
+
+	for (unsigned round = 0; round < 5000; round++) {
+		uint32_t n = make(&d, c), want = CHOICE_NONE;
+
+		for (uint32_t i = n; i-- > 0;) {
+			bool most = !isnan(c[i].value);
+
+			for (uint32_t k = 0; k < n; k++)
+				most = most && !(c[k].value > c[i].value);
+			want = most ? i : want;
+		}
+		assert_int_equal(choice_largest(c, n), want);
+	}
+}
+
+/* Ranks are those of a sort that keeps the order of equals. */
+static void test_borda(void **state)
+{
+	struct draws d = { harness_seed(), 0 };
+	struct candidate c[MOST];
+
+	for (unsigned round = 0; round < 5000; round++) {
+		uint32_t n = make(&d, c);
+		double power = draw(&d, 3) * .5;
+
+		choice_borda(c, n, power);
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t before = 0;
+
+			for (uint32_t k = 0; k < n; k++)
+				before += c[k].value > c[i].value ||
+					(k < i && c[k].value == c[i].value);
+			assert_close(c[i].weight,
+				isnan(c[i].value) ? 0 : pow(n - before, power),
+				1e-12, "Borda's weight");
+		}
+	}
+}
+
+static void test_aggregate(void **state)
+{
+	static const float score[] = { .5f, .25f, .75f };
+	static const float unknown[] = { .5f, NAN, .5f };
+
+	assert_close(
+		choice_aggregate(score, 3, AGGREGATE_LAST), .75, 0, "last");
+	assert_close(choice_aggregate(score, 3, AGGREGATE_MIN), .25, 0, "min");
+	assert_close(choice_aggregate(score, 3, AGGREGATE_PROD), .09375, 1e-9,
+		"prod");
+	for (int how = AGGREGATE_LAST; how <= AGGREGATE_PROD; how++) {
+		assert_true(
+			isnan(choice_aggregate(score, 0, (enum aggregate)how)));
+		assert_true(isnan(
+			choice_aggregate(unknown, 3, (enum aggregate)how)));
+	}
+}
+
+static void test_quantile(void **state)
+{
+	double v[] = { 3, 1, 2, 5, 4 };
+
+	assert_close(choice_quantile(v, 5, 0), 1, 0, "least");
+	assert_close(choice_quantile(v, 5, 1), 5, 0, "largest");
+	assert_close(choice_quantile(v, 5, .5), 3, 0, "median");
+	assert_close(choice_quantile(v, 5, .9), 4.6, 1e-12, "between");
+	assert_close(choice_quantile(v, 1, .3), 1, 0, "the only one");
+}
+
+static void test_lowest(void **state)
+{
+	struct draws d = { harness_seed(), 0 };
+	float v[40];
+
+	for (unsigned round = 0; round < 2000; round++) {
+		uint32_t n = 1 + draw(&d, 40), window = 1 + draw(&d, 20);
+		uint32_t w = window < n ? window : n;
+		double want = INFINITY;
+
+		for (uint32_t i = 0; i < n; i++)
+			v[i] = (float)draw(&d, 1000) / 100;
+		for (uint32_t i = 0; i + w <= n; i++) {
+			double sum = 0;
+
+			for (uint32_t k = i; k < i + w; k++)
+				sum += v[k];
+			want = fmin(want, sum / w);
+		}
+		assert_close(early_stop_lowest(v, n, window), want, 1e-9,
+			"the lowest mean");
+	}
+	assert_true(isinf(early_stop_lowest(v, 0, 4)));
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_votes),
+	cmocka_unit_test(test_largest),
+	cmocka_unit_test(test_borda),
+	cmocka_unit_test(test_aggregate),
+	cmocka_unit_test(test_quantile),
+	cmocka_unit_test(test_lowest),
+};
+TEST_MAIN(tests)

@@ -1,0 +1,331 @@
+/*
+ * Methods that choose among samples, on a device that the test computes: the
+ * samples are those of plain decoding, and the one that becomes the text is
+ * what a recount from their texts and numbers gives. Cut ones have no vote.
+ */
+#include "base/err.h"
+#include "host/method/choosing.h"
+#include "host/method/early_stop.h"
+#include "host/session/session.h"
+#include "tests/harness.h"
+#include "tests/host/method/sampled_text.h"
+#include "tests/host/npu/fake_device.h"
+
+#include <errno.h>
+#include <math.h>
+
+static struct fake fake;
+
+static int setup(void **state)
+{
+	struct sampled *f;
+
+	sampled_setup(state);
+	f = *state;
+	fake_init(&fake);
+	f->w.opts.npu = &fake.ops;
+	f->w.opts.layout = LAYOUT_ROWS;
+	f->parallel = MANY;
+	open_models(f);
+	open_many(f, 4096);
+	return 0;
+}
+
+/* The generation's text is that of sample i. */
+static void check_chosen(struct sampled *f, uint32_t i)
+{
+	const struct sample *s = samples_at(f->env.samples, i);
+	size_t n, want_n;
+	const int32_t *got = gen_tokens(f->gen, &n);
+	const int32_t *want = gen_tokens(s->gen, &want_n);
+
+	assert_ptr_equal(samples_chosen(f->env.samples), s);
+	assert_int_equal(n, want_n);
+	assert_memory_equal(got, want, n * sizeof(*got));
+}
+
+/* The vowel that stands last in a text; 0: none. */
+static char last_vowel(const struct sample *s)
+{
+	for (size_t i = s->text.len; i-- > 0;)
+		if (strchr("aeiou", s->text.data[i]) && s->text.data[i])
+			return s->text.data[i];
+	return 0;
+}
+
+static void check_answers(const struct sampled *f)
+{
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->env.samples, i);
+		char vowel = last_vowel(s);
+
+		if (s->state != SAMPLE_ENDED) {
+			assert_int_equal(s->answer.len, 0);
+			continue;
+		}
+		assert_int_equal(s->answer.len, vowel != 0);
+		if (vowel)
+			assert_int_equal(s->answer.data[0], vowel);
+	}
+}
+
+/* The first sample of the vowel with most votes. */
+static uint32_t recount(const struct sampled *f, uint32_t *most)
+{
+	uint32_t best = 0;
+
+	*most = 0;
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->env.samples, i);
+		char vowel = last_vowel(s);
+		uint32_t votes = 0;
+
+		if (s->state != SAMPLE_ENDED || !vowel)
+			continue;
+		for (uint32_t k = 0; k < MANY; k++) {
+			const struct sample *o = samples_at(f->env.samples, k);
+
+			votes += o->state == SAMPLE_ENDED &&
+				last_vowel(o) == vowel;
+		}
+		if (votes > *most) {
+			*most = votes;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static void test_vote(void **state)
+{
+	struct sampled *f = *state;
+	struct tally row[MANY];
+	uint32_t most, best, rows, votes = 0;
+
+	f->said[0][0] = "answer";
+	f->said[0][1] = "regex:[aeiou]";
+	assert_ok(run_many(f, &method_vote), &f->e);
+	same_samples(f);
+	check_answers(f);
+	best = recount(f, &most);
+	assert_in_range(most, 2, MANY - 1);
+	check_chosen(f, best);
+	rows = choosing_tally(f->env.samples, row, NULL);
+	for (uint32_t i = 0; i < rows; i++)
+		votes = row[i].votes > votes ? row[i].votes : votes;
+	assert_int_equal(votes, most);
+	close_many(f);
+}
+
+/* Nobody answers: the first one is the text. */
+static void test_no_answer(void **state)
+{
+	struct sampled *f = *state;
+
+	f->said[0][0] = "answer";
+	f->said[0][1] = "regex:\\x01{9}";
+	assert_ok(run_many(f, &method_vote), &f->e);
+	check_chosen(f, 0);
+	close_many(f);
+	f->said[0][1] = "first";
+	assert_int_equal(run_many(f, &method_vote), -EINVAL);
+	assert_non_null(strstr(f->e.text, "last-number"));
+	close_many(f);
+}
+
+static void test_mean_logprob(void **state)
+{
+	struct sampled *f = *state;
+	uint32_t best = 0;
+
+	assert_ok(run_many(f, &method_mean_logprob), &f->e);
+	same_samples(f);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->env.samples, i);
+		const struct sample *b = samples_at(f->env.samples, best);
+
+		if (s->logprob / s->n > b->logprob / b->n)
+			best = i;
+	}
+	check_chosen(f, best);
+	close_many(f);
+}
+
+/* With all answers different, the surest; with power 0 as many votes as vote
+ * counts. */
+static void test_self_certainty(void **state)
+{
+	struct sampled *f = *state;
+	uint32_t most, best = 0;
+
+	f->said[0][0] = "answer";
+	f->said[0][1] = "text";
+	assert_ok(run_many(f, &method_self_certainty), &f->e);
+	same_samples(f);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->env.samples, i);
+		const struct sample *b = samples_at(f->env.samples, best);
+
+		if (s->certainty / s->n > b->certainty / b->n)
+			best = i;
+	}
+	check_chosen(f, best);
+	close_many(f);
+
+	f->said[0][1] = "regex:[aeiou]";
+	f->said[1][0] = "borda-power";
+	f->said[1][1] = "0";
+	assert_ok(run_many(f, &method_self_certainty), &f->e);
+	recount(f, &most);
+	best = samples_chosen(f->env.samples)->index;
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->env.samples, i);
+
+		most -= last_vowel(s) ==
+			last_vowel(samples_at(f->env.samples, best));
+	}
+	assert_int_equal(most, 0);
+	close_many(f);
+}
+
+/* One sample is plain decoding, whatever chooses. */
+static void test_one(void **state)
+{
+	static const struct method *const by[] = { &method_vote,
+		&method_mean_logprob, &method_self_certainty };
+	struct sampled *f = *state;
+
+	f->n = 1;
+	for (unsigned i = 0; i < ARRAY_LEN(by); i++) {
+		assert_ok(run_many(f, by[i]), &f->e);
+		same_samples(f);
+		check_chosen(f, 0);
+		close_many(f);
+	}
+}
+
+/* ---- early stop ---------------------------------------------------------- */
+
+/* Those behind the warm-up are cut where, and only where, the mean of their
+ * last three confidences falls below what all of the warm-up fell to. */
+static void test_early_stop(void **state)
+{
+	struct sampled *f = *state;
+	double threshold = 0;
+	unsigned cut = 0;
+
+	f->said[0][0] = "early-stop";
+	f->said[1][0] = "warm-up";
+	f->said[1][1] = "6";
+	f->said[2][0] = "confidence-window";
+	f->said[2][1] = "3";
+	f->said[3][0] = "confidence-keep";
+	f->said[3][1] = "0";
+	assert_ok(run_many(f, &method_vote), &f->e);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->env.samples, i);
+		size_t n = s->n;
+
+		if (i < 6) {
+			assert_int_equal(s->state, SAMPLE_ENDED);
+			threshold = fmax(threshold,
+				early_stop_lowest(s->confidence, n, 3));
+			same_sample(f, s);
+		} else if (s->state == SAMPLE_CUT) {
+			assert_true(early_stop_lowest(s->confidence, n, 3) <
+				threshold);
+			assert_false(early_stop_lowest(s->confidence, n - 1,
+					     3) < threshold);
+			cut++;
+		} else {
+			/* Its last token ended it before it could be cut. */
+			assert_false(early_stop_lowest(s->confidence, n - 1,
+					     3) < threshold);
+			same_sample(f, s);
+		}
+	}
+	print_message("%u of %u cut\n", cut, MANY - 6);
+	assert_in_range(cut, 1, MANY - 6);
+	close_many(f);
+}
+
+/* When all of the warm-up agree there is nothing left to be written. */
+static void test_consensus(void **state)
+{
+	struct sampled *f = *state;
+
+	f->said[0][0] = "early-stop";
+	f->said[1][0] = "answer";
+	f->said[2][0] = "consensus";
+	f->said[2][1] = "0.5";
+	f->said[1][1] = "regex:()";
+	assert_ok(run_many(f, &method_vote), &f->e);
+	/* An empty match is no answer: nobody agrees. */
+	assert_int_equal(samples_count(f->env.samples), MANY);
+	close_many(f);
+	f->said[1][1] = "regex:[aeiou]";
+	f->said[2][1] = "0";
+	assert_ok(run_many(f, &method_vote), &f->e);
+	assert_int_equal(samples_count(f->env.samples), 4);
+	close_many(f);
+}
+
+/* ---- what befalls them --------------------------------------------------- */
+
+static volatile sig_atomic_t cancel;
+
+static void cancel_late(void *arg, const struct samples *p)
+{
+	cancel = samples_in(p, SAMPLE_ENDED) >= 5;
+}
+
+/* What there is by then is chosen from. */
+static void test_canceled(void **state)
+{
+	struct sampled *f = *state;
+	uint32_t most;
+
+	cancel = 0;
+	pair_close(&f->w.s);
+	f->w.opts.cancel = &cancel;
+	open_many(f, 4096);
+	f->sink.tell = cancel_late;
+	f->said[0][0] = "answer";
+	f->said[0][1] = "regex:[aeiou]";
+	assert_int_equal(run_many(f, &method_vote), -ECANCELED);
+	check_chosen(f, recount(f, &most));
+	assert_int_equal(samples_chosen(f->env.samples)->state, SAMPLE_ENDED);
+	close_many(f);
+}
+
+static void spoil_all(struct fake *of, float *hidden, uint32_t rows, uint32_t n)
+{
+	for (uint32_t i = 0; i < rows && rows == MANY - 1; i++)
+		hidden[(size_t)i * n] = NAN;
+}
+
+static void test_all_fail(void **state)
+{
+	struct sampled *f = *state;
+
+	fake.spoil = spoil_all;
+	f->n = MANY - 1; /* the prompt has another number of rows */
+	assert_int_equal(run_many(f, &method_vote), -EPROTO);
+	assert_non_null(strstr(f->e.text, "none of 11 samples ended"));
+	close_many(f);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, sampled_teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_vote),
+	TEST(test_no_answer),
+	TEST(test_mean_logprob),
+	TEST(test_self_certainty),
+	TEST(test_one),
+	TEST(test_early_stop),
+	TEST(test_consensus),
+	TEST(test_canceled),
+	TEST(test_all_fail),
+};
+
+TEST_MAIN(tests)
