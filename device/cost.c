@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "device/graph.h"
+#include "device/rowset.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "tensor/price.h"
@@ -27,18 +28,21 @@ static int cost_matmul(const struct soc *soc, const struct graph *g,
 		price_type((enum dtype)op->w.type), p);
 }
 
-static int cost_attention(const struct soc *soc, const struct graph *g,
-	uint32_t longest, struct price *p)
+void cost_attention(const struct soc *soc, const struct graph *g,
+	const struct rowset *s, bool apart, struct sight_piece *room,
+	struct price *out)
 {
 	const struct wire_model *m = &g->model;
+	const struct price_heads heads = { m->n_head, m->n_kv_head,
+		(uint32_t)align_up(m->head_dim, TILE),
+		m->precision == WIRE_NPU ? PRICE_EXP_TABLE : PRICE_EXP_F32 };
 
-	return price_attention(soc, g->rows, m->n_head, m->n_kv_head,
-		(uint32_t)align_up(m->head_dim, TILE), longest,
-		m->precision == WIRE_NPU ? PRICE_EXP_TABLE : PRICE_EXP_F32, p);
+	price_sights(soc, &heads, g->rows, s->rows, room,
+		rowset_pieces(s, apart, room), out);
 }
 
 void cost_op(const struct soc *soc, const struct graph *g, const struct op *op,
-	uint32_t longest, struct price *sum)
+	const struct price *attention, struct price *sum)
 {
 	struct price p;
 	int ret = 0;
@@ -59,7 +63,7 @@ void cost_op(const struct soc *soc, const struct graph *g, const struct op *op,
 			soc, PRICE_KV_WRITE, g, 2 * (uint64_t)op->n, &p);
 		break;
 	case OP_ATTEND:
-		ret = cost_attention(soc, g, longest, &p);
+		p = *attention;
 		break;
 	case OP_SWIGLU:
 		ret = cost_rows(soc, PRICE_SWIGLU, g, op->n, &p);

@@ -1,22 +1,31 @@
 /*
  * What running an operator, or taking a request, costs on the phone that the
  * host named with WIRE_SOC (tensor/price.h). The graph is static: padding is
- * paid for. Attention costs as much as its longest row.
+ * paid for. Attention is priced piece by piece of what rows see in common
+ * (tensor/sights.h): of one sequence as much as its longest row.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct graph;
 struct op;
 struct price;
+struct rowset;
+struct sight_piece;
 struct soc;
 struct wire_done;
 
-/* Adds to *sum. `longest`: slots that the row which sees the most sees. */
+/* The attention of one layer of a run; `apart`: each row by itself. */
+void cost_attention(const struct soc *, const struct graph *,
+	const struct rowset *, bool apart, struct sight_piece *room,
+	struct price *out);
+
+/* Adds to *sum. `attention`: of one layer. */
 void cost_op(const struct soc *, const struct graph *, const struct op *,
-	uint32_t longest, struct price *sum);
+	const struct price *attention, struct price *sum);
 
 /* The request that *done answers: its round trip and the upkeep of the cache
  * that it asked for. Adds to *sum. */

@@ -434,11 +434,18 @@ static int do_drop(
 	return 0;
 }
 
+static void put_u64(uint32_t word[2], uint64_t v)
+{
+	word[0] = (uint32_t)v;
+	word[1] = (uint32_t)(v >> 32);
+}
+
 static int do_run(struct device *d, const struct packet *p,
 	struct wire_done *done, struct err *e)
 {
 	struct wire_graph_run run;
 	struct graph_slot *slot;
+	struct exec_counts counts;
 	struct binding b;
 	int ret;
 
@@ -454,8 +461,12 @@ static int do_run(struct device *d, const struct packet *p,
 	if ((ret = bind_run(
 		     &b, d->cache, p->refs, p->n_refs, slot->graph, &run, e)))
 		return ret;
-	return exec_run(
-		&d->exec, slot->graph, &b, &run, &done->counters.saturated, e);
+	if ((ret = exec_run(&d->exec, slot->graph, &b, &run, &counts, e)))
+		return ret;
+	done->counters.saturated = counts.saturated;
+	put_u64(&done->arg[WIRE_RUN_KV_READ], counts.kv_read);
+	put_u64(&done->arg[WIRE_RUN_KV_APART], counts.kv_apart);
+	return 0;
 }
 
 /* ---- the phone ----------------------------------------------------------- */

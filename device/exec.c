@@ -118,22 +118,37 @@ static void write_outputs(const struct run *r, const struct binding *b)
 	}
 }
 
+static void count(const struct run *r, struct exec_counts *c)
+{
+	const struct wire_model *m = &r->g->model;
+	uint64_t slot = 2 * m->head_dim * graph_kv_elt(m); /* of a head */
+
+	c->saturated =
+		atomic_load_explicit(&r->saturated, memory_order_relaxed);
+	c->kv_read =
+		slot * atomic_load_explicit(&r->read, memory_order_relaxed);
+	c->kv_apart = slot * m->n_kv_head * r->g->n_layers * r->set.seen_slots;
+}
+
 int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
-	const struct wire_graph_run *wire, uint32_t *saturated, struct err *e)
+	const struct wire_graph_run *wire, struct exec_counts *counts,
+	struct err *e)
 {
 	struct run r = {
 		.x = x,
 		.g = g,
 		.weights = b->addr[WIRE_REF_WEIGHTS],
 		.kv = b->addr[WIRE_REF_KV],
+		.apart = wire->flags & WIRE_RUN_APART,
 	};
 	int ret = read_inputs(&r, b, wire, e);
-	uint32_t longest = 0;
+	struct price attention;
 
 	if (ret)
 		return ret;
 	if (x->soc)
-		longest = rowset_longest(&r.set);
+		cost_attention(x->soc, g, &r.set, r.apart,
+			(void *)(x->arena + g->at.piece), &attention);
 	for (unsigned i = 0; i < g->n_ops; i++) {
 		r.op = &g->op[i];
 		cache_operator(x->cache, r.op->name,
@@ -141,9 +156,9 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		x->beat(x->beat_arg);
 		run_op(&r);
 		if (x->soc)
-			cost_op(x->soc, g, r.op, longest, &x->price);
+			cost_op(x->soc, g, r.op, &attention, &x->price);
 	}
 	write_outputs(&r, b);
-	*saturated = atomic_load_explicit(&r.saturated, memory_order_relaxed);
+	count(&r, counts);
 	return 0;
 }

@@ -26,6 +26,14 @@ struct kern;
 struct soc;
 struct workers;
 
+/* What a run counted. */
+struct exec_counts {
+	uint32_t saturated; /* activations beyond fp16 */
+	/* Bytes of keys and values that attention read, and that it would have
+	 * read had each row read what it sees. */
+	uint64_t kv_read, kv_apart;
+};
+
 struct exec {
 	const struct kern *kern; /* these three borrowed */
 	struct workers *workers;
@@ -55,10 +63,10 @@ void exec_arena_take(struct exec *, void *arena, size_t bytes);
 /*
  * Run `g`, whose bindings have been checked and whose at.total bytes the
  * arena has. Ranges that the CPU wrote have been invalidated. On success
- * hidden states and KV have been cleaned. *saturated counts activations
- * beyond fp16. With a phone to price for, the operators add to x->price.
+ * hidden states and KV have been cleaned. With a phone to price for, the
+ * operators add to x->price.
  */
 int exec_run(struct exec *, const struct graph *g, const struct binding *,
-	const struct wire_graph_run *, uint32_t *saturated, struct err *);
+	const struct wire_graph_run *, struct exec_counts *, struct err *);
 
 #endif

@@ -237,82 +237,61 @@ static void kv_write(struct run *r)
 }
 
 /*
- * What rows taken together see behind the spans that they share. A row sees at
- * most WIRE_MAX_ROWS of its request; 32 rows of a chunk of 256 fit.
+ * Rows that are given to a kernel together, and what they see of one another. A
+ * row sees at most WIRE_MAX_ROWS of its request; 32 rows of a chunk of 256 fit.
  */
-struct own {
-	struct kern_tail tail[KERN_ATTEND_ROWS];
+struct crowd {
+	struct kern_query query[KERN_ATTEND_ROWS];
 	uint32_t used, slot[8 * WIRE_MAX_ROWS];
 };
 
-static uint32_t spans_slots(const struct rowset *s, const struct wire_row *row)
+/* As many of rows order[at] to order[end - 1] as fit, at least 1; their queries
+ * are the q'th values of theirs and on. */
+static uint32_t crowd_take(struct crowd *c, const struct run *r, uint32_t at,
+	uint32_t end, size_t q)
 {
+	const struct rowset *s = &r->set;
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < row->n_spans; i++)
-		n += s->span[row->first_span + i].count;
-	return n;
-}
+	c->used = 0;
+	for (; at < end && ARRAY_LEN(c->slot) - c->used >= s->rows; at++) {
+		const uint32_t i = s->order[at];
+		uint32_t *own = c->slot + c->used;
+		struct kern_query *query = &c->query[n++];
 
-/*
- * As many of `rows` rows from `row` on as see the same spans, whose slots are
- * left in slot[shared]. At least 1.
- */
-static uint32_t take_rows(struct own *own, const struct rowset *s, uint32_t row,
-	uint32_t rows, uint32_t *slot, uint32_t shared)
-{
-	const struct wire_row *first = &s->row[row];
-	uint32_t n = 0;
-
-	for (own->used = 0; n < rows; n++) {
-		const struct wire_row *next = first + n;
-		uint32_t mine;
-
-		if (next->first_span != first->first_span ||
-			next->n_spans != first->n_spans ||
-			ARRAY_LEN(own->slot) - own->used < s->rows)
-			break;
-		mine = rowset_slots(s, row + n, slot) - shared;
-		own->tail[n] =
-			(struct kern_tail){ own->slot + own->used, mine };
-		memcpy(own->slot + own->used, slot + shared,
-			mine * sizeof(*slot));
-		own->used += mine;
+		*query = (struct kern_query){ .q = in_row(r, i) + q,
+			.out = out_row(r, i) + q,
+			.span = s->span + s->row[i].first_span,
+			.n_spans = s->row[i].n_spans,
+			.own = own,
+			.n_own = rowset_own(s, i, own) };
+		c->used += query->n_own;
 	}
 	return n;
 }
 
-/* The query heads that share a head of keys and values, of `rows` rows from
- * `row` on at most; returns of how many. */
-static uint32_t attend_some(struct run *r, uint32_t row, uint32_t rows,
+/* The query heads that share a head of keys and values, of rows order[at] to
+ * order[end - 1] or as many as are taken together; returns of how many. */
+static uint32_t attend_some(struct run *r, uint32_t at, uint32_t end,
 	uint32_t kv_head, unsigned thread)
 {
 	const struct wire_model *m = &r->g->model;
-	uint32_t group = m->n_head / m->n_kv_head;
-	size_t at = (size_t)kv_head * m->head_dim, q = at * group;
-	float *scratch = (float *)(void *)scratch_of(r, thread);
-	uint32_t *slot = (void *)(scratch_of(r, thread) + r->g->at.thread_slot);
-	struct kern_kv kv = {
-		.k = r->k + at * graph_kv_elt(m),
-		.v = r->v + at * graph_kv_elt(m),
+	uint32_t group = m->n_head / m->n_kv_head, rows;
+	size_t head = (size_t)kv_head * m->head_dim;
+	const struct kern_kv kv = {
+		.k = r->k + head * graph_kv_elt(m),
+		.v = r->v + head * graph_kv_elt(m),
 		.stride = m->kv_stride,
-		.slot = slot,
 		.f16 = graph_kv_f16(m),
 	};
-	struct own own;
+	struct crowd c;
+	uint64_t read;
 
-	if (m->precision == WIRE_NPU) {
-		kv.n = rowset_slots(&r->set, row, slot);
-		r->x->kern->attend_table(out_row(r, row) + q,
-			in_row(r, row) + q, group, &kv, m->head_dim,
-			m->attn_scale, r->x->exp2, scratch);
-		return 1;
-	}
-	kv.n = spans_slots(&r->set, &r->set.row[row]);
-	rows = take_rows(&own, &r->set, row, rows, slot, kv.n);
-	r->x->kern->attend_rows(out_row(r, row) + q, r->op->n,
-		in_row(r, row) + q, r->op->k, rows, group, &kv, own.tail,
-		m->head_dim, m->attn_scale, scratch);
+	rows = crowd_take(&c, r, at, r->apart ? at + 1 : end, head * group);
+	read = r->x->kern->attend_rows(c.query, rows, group, &kv, m->head_dim,
+		m->attn_scale, m->precision == WIRE_NPU ? r->x->exp2 : NULL,
+		(float *)(void *)scratch_of(r, thread));
+	atomic_fetch_add_explicit(&r->read, read, memory_order_relaxed);
 	return rows;
 }
 
@@ -322,14 +301,14 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	const struct wire_model *m = &r->g->model;
 	size_t n = (size_t)m->n_head / m->n_kv_head * m->head_dim;
 	uint32_t kv_head = part % m->n_kv_head;
-	uint32_t row = part / m->n_kv_head * r->together;
-	uint32_t end = row + r->together;
+	uint32_t at = part / m->n_kv_head * r->together;
+	uint32_t end = at + r->together;
 
 	end = end < r->set.rows ? end : r->set.rows;
-	for (uint32_t i = row; i < end;)
-		i += attend_some(r, i, end - i, kv_head, thread);
-	for (; row < end; row++)
-		round_output(r, out_row(r, row) + kv_head * n, n);
+	for (uint32_t i = at; i < end;)
+		i += attend_some(r, i, end, kv_head, thread);
+	for (; at < end; at++)
+		round_output(r, out_row(r, r->set.order[at]) + kv_head * n, n);
 	r->x->beat(r->x->beat_arg);
 }
 
@@ -351,13 +330,18 @@ static const uint8_t *view_slots(const struct run *r, unsigned which)
 	return base;
 }
 
-/* Many rows share the work, but each thread is to have two parts. */
+/*
+ * Rows of a part. Where the heads of keys and values can be dealt out evenly,
+ * all rows are together, so that what they share is read once; else each thread
+ * is to have two parts.
+ */
 static uint32_t rows_together(const struct run *r)
 {
-	uint32_t kv_heads = r->g->model.n_kv_head;
-	uint32_t n = (uint32_t)((uint64_t)r->set.rows * kv_heads /
-		(2 * workers_count(r->x->workers)));
+	uint32_t kv_heads = r->g->model.n_kv_head, n = r->set.rows;
+	unsigned threads = workers_count(r->x->workers);
 
+	if (kv_heads % threads && kv_heads < 2 * threads)
+		n = (uint32_t)((uint64_t)n * kv_heads / (2 * threads));
 	n = n < KERN_ATTEND_ROWS ? n : KERN_ATTEND_ROWS;
 	return n ? n : 1;
 }

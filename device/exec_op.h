@@ -29,6 +29,8 @@ struct run {
 	/* OP_ATTEND: slot 0 of the layer; rows of a part */
 	const uint8_t *k, *v;
 	uint32_t together;
+	bool apart;            /* each row reads what it sees by itself */
+	_Atomic uint64_t read; /* slots, of each head of keys and values */
 	_Atomic uint32_t saturated;
 };
 

@@ -4,6 +4,7 @@
 #include "base/live_range.h"
 #include "device/graph_plan.h"
 #include "tensor/kern.h"
+#include "tensor/sights.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,14 +87,16 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 {
 	const struct wire_model *m = &g->model;
 	size_t rows = g->rows, q = (size_t)m->n_head * m->head_dim;
-	size_t visible = (size_t)m->kv_slots + rows;
-	size_t f = sizeof(float), t = 0;
+	size_t f = sizeof(float);
 	uint32_t widest = (uint32_t)max(max(m->n_embd, m->n_ff), q);
 
 	memset(at, 0, sizeof(*at));
 	at->row = take(&at->total, rows * sizeof(struct wire_row));
 	at->span = take(&at->total, WIRE_MAX_SPANS * sizeof(struct wire_span));
 	at->mask = take(&at->total, rows * (WIRE_MAX_ROWS / 8));
+	at->sight = take(&at->total, rows * sizeof(struct row_sight));
+	at->piece = take(&at->total, 2 * rows * sizeof(struct sight_piece));
+	at->order = take(&at->total, rows * sizeof(uint32_t));
 	at->seen = take(&at->total, m->kv_slots / 8 + 8);
 	at->written = take(&at->total, m->kv_slots / 8 + 8);
 	at->cos = take(&at->total, rows * (m->n_rot / 2) * f);
@@ -103,11 +106,8 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
-	/* A thread's: kernel scratch, then the slots a row sees. */
-	take(&t, kernel_scratch(m, widest));
-	at->thread_slot = take(&t, visible * sizeof(uint32_t));
-	at->thread_bytes = t;
-	at->thread = take(&at->total, t * threads);
+	at->thread_bytes = align_up(kernel_scratch(m, widest), COHERENCE_LINE);
+	at->thread = take(&at->total, at->thread_bytes * threads);
 }
 
 /* ---- the plan ---------------------------------------------------------- */

@@ -55,17 +55,18 @@ struct op {
 /* Where things are in the scratch arena: byte offsets, 64-aligned. */
 struct graph_layout {
 	size_t row, span, mask; /* private copies of what the host wrote */
+	size_t sight, order;    /* of struct rowset */
+	size_t piece;           /* [2 * rows] struct sight_piece */
 	size_t seen, written;   /* bitmaps over the KV slots */
 	size_t cos, sin;        /* [rows][n_rot / 2] */
 	size_t x;               /* residual stream, [rows][n_embd] */
 	size_t h;               /* [rows][n_embd] */
 	/* While they are wanted alone: others lie in the same bytes. */
-	size_t q, a;        /* [rows][n_head * head_dim] */
-	size_t k, v;        /* [rows][n_kv_head * head_dim] */
-	size_t gate, up;    /* [rows][n_ff] */
-	size_t q8;          /* [rows] of kern_q8_bytes of the widest */
-	size_t thread;      /* [threads] of thread_bytes */
-	size_t thread_slot; /* in a thread's: its list of slots */
+	size_t q, a;     /* [rows][n_head * head_dim] */
+	size_t k, v;     /* [rows][n_kv_head * head_dim] */
+	size_t gate, up; /* [rows][n_ff] */
+	size_t q8;       /* [rows] of kern_q8_bytes of the widest */
+	size_t thread;   /* [threads] of thread_bytes: for kernels */
 	size_t thread_bytes;
 	size_t total;
 };

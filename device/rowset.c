@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
 uint64_t rowset_bytes(const struct wire_graph_run *r)
@@ -25,6 +26,10 @@ int rowset_check_run(
 	if (r->n_spans > WIRE_MAX_SPANS)
 		return err_set(e, EINVAL, "graph run: n_spans %u, at most %d",
 			r->n_spans, WIRE_MAX_SPANS);
+	if (r->flags & ~WIRE_RUN_APART)
+		return err_set(e, EINVAL,
+			"graph run: flags %#x, there is but %#x", r->flags,
+			WIRE_RUN_APART);
 	if (r->mask_words < (r->rows + 63) / 64 ||
 		r->mask_words > WIRE_MAX_ROWS / 64)
 		return err_set(e, EINVAL,
@@ -125,7 +130,7 @@ static int count_mask(const struct rowset *s, uint32_t i)
 static int check_sight(struct rowset *s, uint32_t i, struct err *e)
 {
 	const struct wire_row *r = &s->row[i];
-	const struct wire_span *span = s->span + r->first_span;
+	const struct kern_span *span = s->span + r->first_span;
 	int in_batch = count_mask(s, i);
 	uint64_t n = in_batch < 0 ? 0 : (uint64_t)in_batch;
 
@@ -142,6 +147,9 @@ static int check_sight(struct rowset *s, uint32_t i, struct err *e)
 			s->kv_slots);
 	for (uint32_t j = 0; j < r->n_spans; j++)
 		set_range(s->seen, span[j].slot, span[j].count);
+	s->sight[i] =
+		(struct row_sight){ span, r->n_spans, (uint32_t)in_batch };
+	s->seen_slots += n;
 	return 0;
 }
 
@@ -163,6 +171,16 @@ static int check_copy(struct rowset *s, struct err *e)
 	return 0;
 }
 
+/* ---- taking ------------------------------------------------------------ */
+
+/* The kernels are given the spans as the host wrote them. */
+_Static_assert(sizeof(struct kern_span) == sizeof(struct wire_span) &&
+		offsetof(struct kern_span, slot) ==
+			offsetof(struct wire_span, slot) &&
+		offsetof(struct kern_span, count) ==
+			offsetof(struct wire_span, count),
+	"spans are copied whole");
+
 int rowset_take(struct rowset *s, const struct wire_graph_run *r,
 	const struct graph *g, void *arena, const void *from, struct err *e)
 {
@@ -180,6 +198,8 @@ int rowset_take(struct rowset *s, const struct wire_graph_run *r,
 		.row = (void *)(a + g->at.row),
 		.span = (void *)(a + g->at.span),
 		.mask = (void *)(a + g->at.mask),
+		.sight = (void *)(a + g->at.sight),
+		.order = (void *)(a + g->at.order),
 		.seen = (void *)(a + g->at.seen),
 		.written = (void *)(a + g->at.written),
 	};
@@ -191,46 +211,26 @@ int rowset_take(struct rowset *s, const struct wire_graph_run *r,
 	memset(s->written, 0, bits);
 	if (check_copy(s, e))
 		return err_in(e, "graph run");
+	sights_order(s->sight, s->rows, s->order);
 	return 0;
 }
 
-static uint32_t count_slots(const struct rowset *s, uint32_t i)
+uint32_t rowset_pieces(
+	const struct rowset *s, bool apart, struct sight_piece *piece)
 {
-	const struct wire_row *r = &s->row[i];
+	if (!apart)
+		return sights_cut(s->sight, s->order, s->rows, piece);
+	for (uint32_t i = 0; i < s->rows; i++)
+		piece[i] = (struct sight_piece){ 1,
+			(uint32_t)row_sight_slots(&s->sight[i]) };
+	return s->rows;
+}
+
+uint32_t rowset_own(const struct rowset *s, uint32_t i, uint32_t *slot)
+{
 	const uint64_t *m = s->mask + (size_t)i * s->mask_words;
 	uint32_t n = 0;
 
-	for (uint32_t j = 0; j < r->n_spans; j++)
-		n += s->span[r->first_span + j].count;
-	for (uint32_t w = 0; w < s->mask_words; w++)
-		n += (uint32_t)__builtin_popcountll(m[w]);
-	return n;
-}
-
-uint32_t rowset_longest(const struct rowset *s)
-{
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < s->rows; i++) {
-		uint32_t n = count_slots(s, i);
-
-		most = n > most ? n : most;
-	}
-	return most;
-}
-
-uint32_t rowset_slots(const struct rowset *s, uint32_t i, uint32_t *slot)
-{
-	const struct wire_row *r = &s->row[i];
-	const uint64_t *m = s->mask + (size_t)i * s->mask_words;
-	uint32_t n = 0;
-
-	for (uint32_t j = 0; j < r->n_spans; j++) {
-		const struct wire_span *span = &s->span[r->first_span + j];
-
-		for (uint32_t k = 0; k < span->count; k++)
-			slot[n++] = span->slot + k;
-	}
 	for (uint32_t w = 0; w < s->mask_words; w++)
 		for (uint64_t left = m[w]; left; left &= left - 1)
 			slot[n++] =

@@ -7,6 +7,8 @@
 #define DEVICE_ROWSET_H
 
 #include "ipc/wire.h"
+#include "tensor/kern.h"
+#include "tensor/sights.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,11 +18,14 @@ struct graph;
 
 struct rowset {
 	uint32_t rows, n_spans, mask_words, kv_slots;
-	struct wire_row *row;   /* [rows] */
-	struct wire_span *span; /* [n_spans] */
-	uint64_t *mask;         /* [rows][mask_words] */
-	uint64_t *seen;         /* bit a slot: some row attends to it */
-	uint64_t *written;      /* bit a slot: some row's own */
+	struct wire_row *row;    /* [rows] */
+	struct kern_span *span;  /* [n_spans] */
+	uint64_t *mask;          /* [rows][mask_words] */
+	struct row_sight *sight; /* [rows]: what each sees */
+	uint32_t *order;         /* [rows]: as sights_order has it */
+	uint64_t seen_slots;     /* of all rows: a slot for each that sees it */
+	uint64_t *seen;          /* bit a slot: some row attends to it */
+	uint64_t *written;       /* bit a slot: some row's own */
 };
 
 /* Bytes that WIRE_REF_ROWS must hold for this run. */
@@ -38,11 +43,13 @@ int rowset_check_run(
 int rowset_take(struct rowset *, const struct wire_graph_run *,
 	const struct graph *, void *arena, const void *from, struct err *);
 
-/* The slots that row i sees, in order of summation, into slot[]. */
-uint32_t rowset_slots(const struct rowset *, uint32_t i, uint32_t *slot);
+/* The slots of the rows that row i sees, into slot[]; it sees them behind those
+ * of its spans. */
+uint32_t rowset_own(const struct rowset *, uint32_t i, uint32_t *slot);
 
-/* Slots that the row which sees the most sees. */
-uint32_t rowset_longest(const struct rowset *);
+/* What rows see in common, or each `apart`: into piece[2 * rows], how many. */
+uint32_t rowset_pieces(
+	const struct rowset *, bool apart, struct sight_piece *piece);
 
 /* The next run of set bits at or behind *run's end; start with {0, 0}. */
 bool rowset_next(

@@ -282,18 +282,24 @@ struct wire_span {
 	uint32_t slot, count;
 };
 
+/*
+ * WIRE_REF_ROWS memory: struct wire_row row[rows]; struct wire_span
+ * span[n_spans]; uint64_t mask[rows][mask_words]; bit j % 64 of word j / 64 of
+ * mask[i]: row i sees row j.
+ */
 struct wire_graph_run {
 	uint32_t op;
 	uint32_t graph;
 	uint32_t rows; /* real rows, at most the graph's; the rest is padding */
 	uint32_t n_spans;
 	uint32_t mask_words; /* 64-bit words a row, >= rows / 64 rounded up */
-	uint32_t pad;
-	/* WIRE_REF_ROWS memory: struct wire_row row[rows];
-	 * struct wire_span span[n_spans]; uint64_t mask[rows][mask_words];
-	 * bit j % 64 of word j / 64 of mask[i]: row i sees row j. */
+	uint32_t flags;      /* WIRE_RUN_* */
 };
 _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
+
+/* Attention reads what a row sees for each row by itself, shared or not: what
+ * comes of it is the same. */
+#define WIRE_RUN_APART 1u
 
 struct wire_counters {
 	uint64_t busy_ns;           /* executing, wall clock */
@@ -331,6 +337,16 @@ enum wire_map_arg {       /* wire_done.arg: of a WIRE_MAP */
 	WIRE_MAP_LARGEST, /* largest hole, bytes */
 	WIRE_MAP_SLOTS_USED,
 	WIRE_MAP_SLOTS,
+};
+
+/*
+ * wire_done.arg: of a WIRE_GRAPH_RUN, on success; two words each, the lower
+ * first. Bytes of keys and values that attention read, and that it would have
+ * read had each row read what it sees by itself.
+ */
+enum wire_run_arg {
+	WIRE_RUN_KV_READ,
+	WIRE_RUN_KV_APART = 2,
 };
 
 /*

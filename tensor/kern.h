@@ -34,10 +34,20 @@ struct kern_kv {
 	bool f16; /* element type: fp16, else float32 */
 };
 
-/* What one of several rows sees behind the slots that all of them see. */
-struct kern_tail {
-	const uint32_t *slot; /* [n] */
-	uint32_t n;
+/* Slots side by side. */
+struct kern_span {
+	uint32_t slot, count;
+};
+
+/* One of several rows: its queries and its output, [heads][head_dim] each, and
+ * what it sees: the slots of its spans and then those of a list of its own. */
+struct kern_query {
+	const float *q;
+	float *out;
+	const struct kern_span *span; /* [n_spans] */
+	uint32_t n_spans;
+	const uint32_t *own; /* [n_own] */
+	uint32_t n_own;
 };
 
 struct kern {
@@ -110,16 +120,17 @@ struct kern {
 		float *scratch);
 
 	/*
-	 * attend for 1 to KERN_ATTEND_ROWS rows, ldq and ldo floats apart. Row
-	 * r sees kv->slot, where kv->n may be 0, and then tail[r]: at least one
-	 * slot. Each row gets the bytes that attend gives it alone; rows whose
-	 * lists agree from block to block, or one of which goes on where the
-	 * other ends, share the work. `scratch` as attend's.
+	 * attend or, with an exp2_table, attend_table for 1 to KERN_ATTEND_ROWS
+	 * rows, each of which sees at least one slot; kv's list is not looked
+	 * at. Each row gets the bytes that it gets alone. Rows beside one
+	 * another whose lists agree in a block, or one of which goes on where
+	 * the other ends, share the work and what is read for it. `scratch` as
+	 * attend's. Returns of how many slots keys and values were read, of
+	 * those that rows share once.
 	 */
-	void (*attend_rows)(float *out, size_t ldo, const float *q, size_t ldq,
-		unsigned rows, unsigned heads, const struct kern_kv *kv,
-		const struct kern_tail *tail, unsigned head_dim, float scale,
-		float *scratch);
+	uint64_t (*attend_rows)(const struct kern_query *, unsigned rows,
+		unsigned heads, const struct kern_kv *kv, unsigned head_dim,
+		float scale, const uint16_t *exp2_table, float *scratch);
 
 	/*
 	 * attend as the NPU does it (npu-tts paper, algorithm 1): q, k, v,

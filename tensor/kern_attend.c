@@ -186,13 +186,12 @@ static ALWAYS_INLINE void score_rows(
 	}
 }
 
-static void score_block(const struct pass *p, const struct rows *rows)
+void pass_score(const struct pass *p, const struct rows *rows)
 {
 	if (rows->f16)
 		score_rows(p, rows, true);
 	else
 		score_rows(p, rows, false);
-	scores_end(p, rows->n, rows->whole);
 }
 
 /* ---- weights ---- */
@@ -369,21 +368,22 @@ static void place(struct pass *p, float *scratch)
 	p->c = p->zero + lanes;
 }
 
-void pass_begin(struct pass *p, unsigned rows, const float *q, size_t ldq,
-	float *scratch)
+void pass_query(const struct pass *p, unsigned row, const float *q)
+{
+	float *to = p->q + (size_t)row * p->group * p->wide;
+
+	for (unsigned h = 0; h < p->group; h++, to += p->wide, q += p->dim) {
+		widen_row(p, to, (const void *)q, false, false);
+		for (unsigned i = 0; p->table && i < p->wide; i += VEC_LANES)
+			store(to + i, round_half(load(to + i)));
+	}
+}
+
+void pass_begin(struct pass *p, unsigned rows, float *scratch)
 {
 	p->heads = rows * p->group;
 	p->wide = (p->dim + KERN_LANES - 1) & -KERN_LANES;
 	place(p, scratch);
-	for (unsigned h = 0; h < p->heads; h++) {
-		const float *from =
-			q + h / p->group * ldq + h % p->group * (size_t)p->dim;
-		float *row = p->q + (size_t)h * p->wide;
-
-		widen_row(p, row, (const void *)from, false, false);
-		for (unsigned i = 0; p->table && i < p->wide; i += VEC_LANES)
-			store(row + i, round_half(load(row + i)));
-	}
 	memset(p->o, 0, (size_t)p->heads * p->wide * sizeof(*p->o));
 	for (unsigned h = 0; h < p->heads; h += VEC_LANES) {
 		store(p->most + h, all(-INFINITY));
@@ -410,12 +410,10 @@ static void finish_head(const struct pass *p, unsigned h, float *out)
 		store_some(out + i, quotient(p, o + i, p->sum[h]), p->dim - i);
 }
 
-void pass_finish(const struct pass *p, float *out, size_t ldo)
+void pass_finish(const struct pass *p, unsigned row, float *out)
 {
-	for (unsigned h = 0; h < p->heads; h++)
-		finish_head(p, h,
-			out + h / p->group * ldo +
-				h % p->group * (size_t)p->dim);
+	for (unsigned h = 0; h < p->group; h++, out += p->dim)
+		finish_head(p, row * p->group + h, out);
 }
 
 /* ---- one row ---- */
@@ -425,7 +423,8 @@ void pass_block(const struct pass *p, const uint32_t *slot, uint32_t n)
 	struct rows rows;
 
 	pass_rows(p, &rows, p->kv->k, slot, n, false);
-	score_block(p, &rows);
+	pass_score(p, &rows);
+	scores_end(p, n, rows.whole);
 	pass_weigh(p, rows.whole);
 	pass_rows(p, &rows, p->kv->v, slot, n, false);
 	pass_value(p, &rows);
@@ -435,14 +434,15 @@ static void run(struct pass *p, float *out, const float *q, float *scratch)
 {
 	const struct kern_kv *kv = p->kv;
 
-	pass_begin(p, 1, q, 0, scratch);
+	pass_begin(p, 1, scratch);
+	pass_query(p, 0, q);
 	for (uint32_t first = 0; first < kv->n; first += KERN_ATTEND_BLOCK) {
 		const uint32_t left = kv->n - first;
 
 		pass_block(p, kv->slot + first,
 			left < KERN_ATTEND_BLOCK ? left : KERN_ATTEND_BLOCK);
 	}
-	pass_finish(p, out, 0);
+	pass_finish(p, 0, out);
 }
 
 void JOIN(kern_attend_, KERN_ISA)(float *out, const float *q, unsigned heads,
@@ -460,11 +460,10 @@ void JOIN(kern_attend_table_, KERN_ISA)(float *out, const float *q,
 	unsigned heads, const struct kern_kv *kv, unsigned head_dim,
 	float scale, const uint16_t *exp2_table, float *scratch)
 {
-	const float log2_e = 0x1.715476p0f;
 	struct pass p = { .kv = kv,
 		.group = heads,
 		.dim = head_dim,
-		.scale = scale * log2_e,
+		.scale = pass_scale(scale, exp2_table),
 		.table = exp2_table };
 
 	run(&p, out, q, scratch);

@@ -39,18 +39,27 @@ struct rows {
 
 /* The steps are there once for each instruction set. */
 #define pass_begin  JOIN(kern_pass_begin_, KERN_ISA)
+#define pass_query  JOIN(kern_pass_query_, KERN_ISA)
 #define pass_rows   JOIN(kern_pass_rows_, KERN_ISA)
+#define pass_score  JOIN(kern_pass_score_, KERN_ISA)
 #define pass_weigh  JOIN(kern_pass_weigh_, KERN_ISA)
 #define pass_value  JOIN(kern_pass_value_, KERN_ISA)
 #define pass_block  JOIN(kern_pass_block_, KERN_ISA)
 #define pass_finish JOIN(kern_pass_finish_, KERN_ISA)
 
-/*
- * Cuts scratch up and takes `rows` rows of queries, [group][dim] each, ldq
- * floats apart. Set before: kv, group, dim, table, scale.
- */
-void pass_begin(struct pass *, unsigned rows, const float *q, size_t ldq,
-	float *scratch);
+/* Scores and weights are in powers of two where there is a table. */
+static inline float pass_scale(float scale, const uint16_t *table)
+{
+	const float log2_e = 0x1.715476p0f;
+
+	return table ? scale * log2_e : scale;
+}
+
+/* Cuts scratch up for `rows` rows. Set before: kv, group, dim, table, scale. */
+void pass_begin(struct pass *, unsigned rows, float *scratch);
+
+/* The queries of a row, [group][dim]: once for each row. */
+void pass_query(const struct pass *, unsigned row, const float *q);
 
 /*
  * The keys (base kv->k) or values (kv->v) of n slots, n >= 1: as they lie in
@@ -59,6 +68,10 @@ void pass_begin(struct pass *, unsigned rows, const float *q, size_t ldq,
  */
 void pass_rows(const struct pass *, struct rows *, const uint8_t *base,
 	const uint32_t *slot, uint32_t n, bool copy);
+
+/* Scores of all heads by a block's keys: `whole` each, of which those behind
+ * the first n are to be put away by scores_end. */
+void pass_score(const struct pass *, const struct rows *);
 
 /* Behind the first n scores of each head, up to `whole` of them, -infinity. */
 static inline void scores_end(const struct pass *p, uint32_t n, uint32_t whole)
@@ -80,7 +93,7 @@ void pass_value(const struct pass *, const struct rows *);
 /* A block from its keys to o, all heads seeing the same n slots, n >= 1. */
 void pass_block(const struct pass *, const uint32_t *slot, uint32_t n);
 
-/* [group][dim] of each row, ldo floats apart. */
-void pass_finish(const struct pass *, float *out, size_t ldo);
+/* What a row comes to, [group][dim]. */
+void pass_finish(const struct pass *, unsigned row, float *out);
 
 #endif

@@ -1,14 +1,19 @@
 /*
- * Attention of several rows that see the same slots, compiled once for each
+ * Attention of several rows that see slots in common, compiled once for each
  * instruction set with -DKERN_ISA=. The order of operations is that of
- * kern_attend.c, and so are the bits of every row. What is gained: rows that
- * see the same block share what is done for it once, its keys turned
- * (kern_turn.h), its values widened, and tiles take heads of several rows.
+ * kern_attend.c, and so are the bits of every row: a block is 64 slots of a
+ * row's own list, counted from its first, so rows that see the same prefix see
+ * it in the same blocks and each joins them to its maximum and sum as it would
+ * alone (the prefix by itself and an exact merge behind it, as Juravsky et al.,
+ * "Hydragen", 2024, would give other bits). What is gained: rows that see the
+ * same block read it once, its keys turned (kern_turn.h), its values widened,
+ * and tiles take heads of several rows.
  */
 #include "tensor/kern_attend.h"
 #include "tensor/kern_turn.h"
 
-/* So many rows pay for turning a block's keys, whatever their heads. */
+/* So many rows pay for turning a block's keys and for setting its values side
+ * by side, whatever their heads. */
 #define TURN_ROWS 6
 
 /* `rows` rows of a pass, from `row` on. Whole vectors of its heads reach into
@@ -29,143 +34,177 @@ static struct pass part_of(const struct pass *p, unsigned row, unsigned rows)
 	return part;
 }
 
-/* What a row sees of a block, or of several rows the longest list. */
-struct block {
-	uint32_t n, slot[KERN_ATTEND_BLOCK];
-};
-
-/* ---- which rows share a block ---- */
-
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
 
-/* The block whose first slot is the first'th of those that a row sees. */
-static void block_of(struct block *b, const struct kern_kv *kv,
-	const struct kern_tail *tail, uint32_t first)
-{
-	uint32_t own = 0;
+/* ---- what a row sees of a block ---- */
 
-	b->n = 0;
-	if (first < kv->n) {
-		b->n = smaller(kv->n - first, KERN_ATTEND_BLOCK);
-		memcpy(b->slot, kv->slot + first, b->n * sizeof(*b->slot));
-	}
-	first += b->n - kv->n; /* now of the tail */
-	if (b->n < KERN_ATTEND_BLOCK && first < tail->n)
-		own = smaller(tail->n - first, KERN_ATTEND_BLOCK - b->n);
-	if (own)
-		memcpy(b->slot + b->n, tail->slot + first,
-			own * sizeof(*b->slot));
-	b->n += own;
+struct block {
+	uint32_t n, slot[KERN_ATTEND_BLOCK];
+};
+
+/* How far a row's list was gone through. */
+struct cursor {
+	uint32_t span, at; /* so many of the span's slots */
+	uint32_t own;
+};
+
+/* As much of the span as fits; whether that is all of it. */
+static bool take_span(
+	struct block *b, const struct kern_span *s, struct cursor *c)
+{
+	const uint32_t n = smaller(s->count - c->at, KERN_ATTEND_BLOCK - b->n);
+
+	for (uint32_t i = 0; i < n; i++)
+		b->slot[b->n + i] = s->slot + c->at + i;
+	b->n += n;
+	c->at += n;
+	return c->at == s->count;
 }
 
-/*
- * The block of the first of `rows` rows, and of those behind it for as long as
- * of two lists one begins with the other: b is the longest, n how much of it
- * each row sees. Returns how many rows; one that sees nothing is alone.
- */
-static unsigned block_join(struct block *b, uint32_t *n, unsigned rows,
-	const struct kern_kv *kv, const struct kern_tail *tail, uint32_t first)
+/* The next block of a row; n is 0 behind the last. */
+static void block_next(
+	struct block *b, const struct kern_query *q, struct cursor *c)
 {
-	struct block next;
+	uint32_t own;
 
-	block_of(b, kv, tail, first);
-	n[0] = b->n;
-	for (unsigned r = 1; b->n && r < rows; r++) {
-		block_of(&next, kv, tail + r, first);
-		if (!next.n ||
-			memcmp(next.slot, b->slot,
-				smaller(next.n, b->n) * sizeof(*b->slot)))
-			return r;
-		if (next.n > b->n)
-			*b = next;
-		n[r] = next.n;
+	b->n = 0;
+	while (c->span < q->n_spans && take_span(b, &q->span[c->span], c)) {
+		c->span++;
+		c->at = 0;
 	}
-	return b->n ? rows : 1;
+	own = smaller(q->n_own - c->own, KERN_ATTEND_BLOCK - b->n);
+	if (own)
+		memcpy(b->slot + b->n, q->own + c->own, own * sizeof(*b->slot));
+	b->n += own;
+	c->own += own;
+}
+
+/* ---- which rows share a block ---- */
+
+/*
+ * How many of the rows from the first of b[rows] on see the same, for as long
+ * as of two lists one begins with the other; *longest is the one with all of
+ * the slots. A row that sees nothing is alone.
+ */
+static unsigned block_join(
+	const struct block *b, unsigned rows, const struct block **longest)
+{
+	unsigned r = 1;
+
+	*longest = b;
+	for (; b->n && r < rows; r++) {
+		const uint32_t n = smaller(b[r].n, (*longest)->n);
+
+		if (!n ||
+			memcmp(b[r].slot, (*longest)->slot,
+				n * sizeof(*b->slot)))
+			break;
+		if (b[r].n > n)
+			*longest = &b[r];
+	}
+	return r;
 }
 
 /* ---- a block ---- */
 
-/* All heads' scores by keys that are turned once; without a table only. */
-static void score_shared(const struct pass *p, const struct block *b)
+/* All heads' scores by keys that are turned once. */
+static void score_by_turned(const struct pass *p, const struct rows *rows)
 {
-	struct rows rows;
-
-	pass_rows(p, &rows, p->kv->k, b->slot, b->n, false);
-	if (rows.f16)
-		turn_keys(p->turned, rows.at, rows.whole, p->wide, true);
+	if (rows->f16)
+		turn_keys(p->turned, rows->at, rows->whole, p->wide, true);
 	else
-		turn_keys(p->turned, rows.at, rows.whole, p->wide, false);
-	score_turned(
-		p->s, p->q, p->turned, p->heads, p->wide, rows.whole, p->scale);
+		turn_keys(p->turned, rows->at, rows->whole, p->wide, false);
+	score_turned(p->s, p->q, p->turned, p->heads, p->wide, rows->whole,
+		p->scale);
+	if (!p->table)
+		return;
+	for (unsigned h = 0; h < p->heads; h++)
+		for (uint32_t i = 0; i < rows->whole; i += VEC_LANES) {
+			float *s = p->s + (size_t)h * KERN_ATTEND_BLOCK + i;
+
+			store(s, round_half(load(s)));
+		}
 }
 
-/* Keys and values are prepared once for all rows; never with a table. */
+/* Keys and values are read, and made ready, once for all rows; b[r].n is how
+ * much of all a row sees. */
 static void block_shared(const struct pass *p, const struct block *b,
-	const uint32_t *n, unsigned rows)
+	unsigned rows, const struct block *all)
 {
-	const uint32_t whole = (b->n + KERN_LANES - 1) & -KERN_LANES;
-	struct rows v;
+	const bool many = rows >= TURN_ROWS;
+	struct rows kv;
 
-	score_shared(p, b);
+	pass_rows(p, &kv, p->kv->k, all->slot, all->n, false);
+	if (many)
+		score_by_turned(p, &kv);
+	else
+		pass_score(p, &kv);
 	for (unsigned r = 0; r < rows; r++) {
 		const struct pass row = part_of(p, r, 1);
 
-		scores_end(&row, n[r], whole);
+		scores_end(&row, b[r].n, kv.whole);
 	}
-	pass_weigh(p, whole);
-	pass_rows(p, &v, p->kv->v, b->slot, b->n, true);
+	pass_weigh(p, kv.whole);
+	pass_rows(p, &kv, p->kv->v, all->slot, all->n, many);
 	for (unsigned r = 0, same; r < rows; r += same) {
-		for (same = 1; r + same < rows && n[r + same] == n[r];)
+		for (same = 1; r + same < rows && b[r + same].n == b[r].n;)
 			same++;
 		const struct pass part = part_of(p, r, same);
 
-		v.n = n[r];
-		pass_value(&part, &v);
+		kv.n = b[r].n;
+		pass_value(&part, &kv);
 	}
 }
 
 /* ---- all blocks ---- */
 
-static void run_block(const struct pass *p, unsigned rows,
-	const struct kern_tail *tail, uint32_t first)
+/* The next block of each row, of whom one at least has one; returns how many
+ * slots were read. */
+static uint32_t run_block(const struct pass *p, unsigned rows,
+	const struct kern_query *query, struct cursor *at)
 {
-	for (unsigned r = 0, many; r < rows; r += many) {
-		uint32_t n[KERN_ATTEND_ROWS];
-		struct block b;
+	struct block b[KERN_ATTEND_ROWS];
+	const struct block *all;
+	uint32_t slots = 0;
 
-		many = block_join(&b, n, rows - r, p->kv, tail + r, first);
-		if (many >= TURN_ROWS) {
-			const struct pass part = part_of(p, r, many);
+	for (unsigned r = 0; r < rows; r++)
+		block_next(&b[r], &query[r], &at[r]);
+	for (unsigned r = 0, same; r < rows; r += same) {
+		same = block_join(b + r, rows - r, &all);
+		const struct pass part = part_of(p, r, same);
 
-			block_shared(&part, &b, n, many);
-			continue;
-		}
-		for (unsigned i = 0; b.n && i < many; i++) {
-			const struct pass row = part_of(p, r + i, 1);
-
-			pass_block(&row, b.slot, n[i]);
-		}
+		slots += all->n;
+		if (same > 1)
+			block_shared(&part, b + r, same, all);
+		else if (all->n)
+			pass_block(&part, all->slot, all->n);
 	}
+	return slots;
 }
 
-void JOIN(kern_attend_rows_, KERN_ISA)(float *out, size_t ldo, const float *q,
-	size_t ldq, unsigned rows, unsigned heads, const struct kern_kv *kv,
-	const struct kern_tail *tail, unsigned head_dim, float scale,
+uint64_t JOIN(kern_attend_rows_, KERN_ISA)(const struct kern_query *query,
+	unsigned rows, unsigned heads, const struct kern_kv *kv,
+	unsigned head_dim, float scale, const uint16_t *exp2_table,
 	float *scratch)
 {
-	struct pass p = {
-		.kv = kv, .group = heads, .dim = head_dim, .scale = scale
-	};
-	uint32_t longest = 0;
+	struct pass p = { .kv = kv,
+		.group = heads,
+		.dim = head_dim,
+		.scale = pass_scale(scale, exp2_table),
+		.table = exp2_table };
+	struct cursor at[KERN_ATTEND_ROWS] = { 0 };
+	uint64_t slots = 0;
+	uint32_t read;
 
-	pass_begin(&p, rows, q, ldq, scratch);
+	pass_begin(&p, rows, scratch);
 	for (unsigned r = 0; r < rows; r++)
-		longest = tail[r].n > longest ? tail[r].n : longest;
-	longest += kv->n;
-	for (uint32_t first = 0; first < longest; first += KERN_ATTEND_BLOCK)
-		run_block(&p, rows, tail, first);
-	pass_finish(&p, out, ldo);
+		pass_query(&p, r, query[r].q);
+	while ((read = run_block(&p, rows, query, at)))
+		slots += read;
+	for (unsigned r = 0; r < rows; r++)
+		pass_finish(&p, r, query[r].out);
+	return slots;
 }

@@ -26,10 +26,10 @@ extern const struct kern kern_ref;
 	void kern_attend_##isa(float *out, const float *q, unsigned heads,   \
 		const struct kern_kv *kv, unsigned head_dim, float scale,    \
 		float *scratch);                                             \
-	void kern_attend_rows_##isa(float *out, size_t ldo, const float *q,  \
-		size_t ldq, unsigned rows, unsigned heads,                   \
-		const struct kern_kv *kv, const struct kern_tail *tail,      \
-		unsigned head_dim, float scale, float *scratch);             \
+	uint64_t kern_attend_rows_##isa(const struct kern_query *query,      \
+		unsigned rows, unsigned heads, const struct kern_kv *kv,     \
+		unsigned head_dim, float scale, const uint16_t *exp2_table,  \
+		float *scratch);                                             \
 	void kern_attend_table_##isa(float *out, const float *q,             \
 		unsigned heads, const struct kern_kv *kv, unsigned head_dim, \
 		float scale, const uint16_t *exp2_table, float *scratch);    \

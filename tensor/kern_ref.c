@@ -233,25 +233,36 @@ static void ref_rope(float *x, const float *cosine, const float *sine,
 	}
 }
 
-/* What a row sees: slots that it shares with others, then its own. */
+/* The keys and values of a layer, and what a row sees of them. */
 struct sight {
 	const struct kern_kv *kv;
-	const struct kern_tail *tail;
+	const struct kern_query *row;
 };
 
-static const struct kern_tail no_tail;
-
-static uint32_t sight_slots(const struct sight *s)
+static uint32_t sight_slots(const struct sight *see)
 {
-	return s->kv->n + s->tail->n;
+	uint32_t n = see->row->n_own;
+
+	for (uint32_t i = 0; i < see->row->n_spans; i++)
+		n += see->row->span[i].count;
+	return n;
 }
 
-static double kv_value(
-	const struct sight *s, const uint8_t *base, uint32_t i, unsigned d)
+static uint32_t sight_slot(const struct sight *see, uint32_t i)
 {
-	const struct kern_kv *kv = s->kv;
-	const uint32_t slot =
-		i < kv->n ? kv->slot[i] : s->tail->slot[i - kv->n];
+	const struct kern_span *s = see->row->span;
+
+	for (; s < see->row->span + see->row->n_spans; s++) {
+		if (i < s->count)
+			return s->slot + i;
+		i -= s->count;
+	}
+	return see->row->own[i];
+}
+
+static double kv_value(const struct kern_kv *kv, const uint8_t *base,
+	uint32_t slot, unsigned d)
+{
 	const uint8_t *p = base + slot * kv->stride;
 	uint16_t h;
 	float f;
@@ -267,10 +278,11 @@ static double kv_value(
 static double score(const struct sight *see, const float *q, uint32_t i,
 	unsigned head_dim, float scale)
 {
+	const uint32_t slot = sight_slot(see, i);
 	double s = 0;
 
 	for (unsigned d = 0; d < head_dim; d++)
-		s += q[d] * kv_value(see, see->kv->k, i, d);
+		s += q[d] * kv_value(see->kv, see->kv->k, slot, d);
 	return s * (double)scale;
 }
 
@@ -291,39 +303,18 @@ static void ref_attend_head(float *out, const float *q, const struct sight *see,
 		memset(acc, 0, sizeof(acc));
 		for (uint32_t i = 0; i < slots; i++) {
 			const double s = score(see, q, i, head_dim, scale);
+			const uint32_t slot = sight_slot(see, i);
 			const double w = exp(s - most);
 
 			sum += w;
 			for (unsigned d = 0; d < n; d++)
 				acc[d] += w *
-					kv_value(see, see->kv->v, i, from + d);
+					kv_value(see->kv, see->kv->v, slot,
+						from + d);
 		}
 		for (unsigned d = 0; d < n; d++)
 			out[from + d] = (float)(acc[d] / sum);
 	}
-}
-
-static void ref_attend_rows(float *out, size_t ldo, const float *q, size_t ldq,
-	unsigned rows, unsigned heads, const struct kern_kv *kv,
-	const struct kern_tail *tail, unsigned head_dim, float scale,
-	float *scratch)
-{
-	for (unsigned r = 0; r < rows; r++) {
-		const struct sight see = { kv, tail + r };
-
-		for (unsigned h = 0; h < heads; h++)
-			ref_attend_head(out + r * ldo + (size_t)h * head_dim,
-				q + r * ldq + (size_t)h * head_dim, &see,
-				head_dim, scale);
-	}
-}
-
-static void ref_attend(float *out, const float *q, unsigned heads,
-	const struct kern_kv *kv, unsigned head_dim, float scale,
-	float *scratch)
-{
-	ref_attend_rows(
-		out, 0, q, 0, 1, heads, kv, &no_tail, head_dim, scale, scratch);
 }
 
 /* A value as fp16 holds it; beyond the range it saturates. */
@@ -341,19 +332,20 @@ static double exp2_half(const uint16_t *table, double x)
 
 /* One tile of algorithm 1; o holds halves, m is one, l is not. */
 static void ref_attend_tile(float *o, double *m, double *l, const float *q,
-	const struct kern_kv *kv, unsigned head_dim, float scale,
+	const struct sight *see, unsigned head_dim, float scale,
 	const uint16_t *table, uint32_t first)
 {
-	const struct sight see = { kv, &no_tail };
+	const struct kern_kv *kv = see->kv;
 	double s[KERN_ATTEND_BLOCK], most = *m;
-	uint32_t n = kv->n - first;
+	uint32_t n = sight_slots(see) - first;
 
 	n = n < KERN_ATTEND_BLOCK ? n : KERN_ATTEND_BLOCK;
 	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t slot = sight_slot(see, first + i);
+
 		s[i] = 0;
 		for (unsigned d = 0; d < head_dim; d++)
-			s[i] += half(q[d]) *
-				half(kv_value(&see, kv->k, first + i, d));
+			s[i] += half(q[d]) * half(kv_value(kv, kv->k, slot, d));
 		s[i] = half(s[i] * scale * M_LOG2E);
 		most = fmax(most, s[i]);
 	}
@@ -368,27 +360,70 @@ static void ref_attend_tile(float *o, double *m, double *l, const float *q,
 		double sum = c * o[d];
 
 		for (uint32_t i = 0; i < n; i++)
-			sum += s[i] * half(kv_value(&see, kv->v, first + i, d));
+			sum += s[i] *
+				half(kv_value(kv, kv->v,
+					sight_slot(see, first + i), d));
 		o[d] = (float)half(sum);
 	}
 	*m = most;
+}
+
+static void ref_attend_head_table(float *out, const float *q,
+	const struct sight *see, unsigned head_dim, float scale,
+	const uint16_t *table)
+{
+	const uint32_t slots = sight_slots(see);
+	double m = -INFINITY, l = 0;
+
+	memset(out, 0, head_dim * sizeof(*out));
+	for (uint32_t i = 0; i < slots; i += KERN_ATTEND_BLOCK)
+		ref_attend_tile(out, &m, &l, q, see, head_dim, scale, table, i);
+	for (unsigned d = 0; d < head_dim; d++)
+		out[d] = (float)half(out[d] / l);
+}
+
+static uint64_t ref_attend_rows(const struct kern_query *query, unsigned rows,
+	unsigned heads, const struct kern_kv *kv, unsigned head_dim,
+	float scale, const uint16_t *exp2_table, float *scratch)
+{
+	uint64_t slots = 0;
+
+	for (unsigned r = 0; r < rows; r++) {
+		const struct sight see = { kv, query + r };
+
+		for (unsigned h = 0; h < heads; h++) {
+			const size_t at = (size_t)h * head_dim;
+
+			if (exp2_table)
+				ref_attend_head_table(query[r].out + at,
+					query[r].q + at, &see, head_dim, scale,
+					exp2_table);
+			else
+				ref_attend_head(query[r].out + at,
+					query[r].q + at, &see, head_dim, scale);
+		}
+		slots += sight_slots(&see);
+	}
+	return slots;
 }
 
 static void ref_attend_table(float *out, const float *q, unsigned heads,
 	const struct kern_kv *kv, unsigned head_dim, float scale,
 	const uint16_t *exp2_table, float *scratch)
 {
-	for (unsigned h = 0; h < heads; h++) {
-		float *o = out + (size_t)h * head_dim;
-		double m = -INFINITY, l = 0;
+	const struct kern_query row = {
+		.q = q, .out = out, .own = kv->slot, .n_own = kv->n
+	};
 
-		memset(o, 0, head_dim * sizeof(*o));
-		for (uint32_t i = 0; i < kv->n; i += KERN_ATTEND_BLOCK)
-			ref_attend_tile(o, &m, &l, q + (size_t)h * head_dim, kv,
-				head_dim, scale, exp2_table, i);
-		for (unsigned d = 0; d < head_dim; d++)
-			o[d] = (float)half(o[d] / l);
-	}
+	ref_attend_rows(
+		&row, 1, heads, kv, head_dim, scale, exp2_table, scratch);
+}
+
+static void ref_attend(float *out, const float *q, unsigned heads,
+	const struct kern_kv *kv, unsigned head_dim, float scale,
+	float *scratch)
+{
+	ref_attend_table(out, q, heads, kv, head_dim, scale, NULL, scratch);
 }
 
 static void ref_swiglu(float *y, const float *gate, const float *up, size_t n)

@@ -93,6 +93,22 @@ int price_attention(const struct soc *, uint64_t rows, uint32_t heads,
 	uint32_t kv_heads, uint32_t head_dim, uint64_t length, enum price_exp,
 	struct price *out);
 
+struct sight_piece;
+struct price_heads {
+	uint32_t heads, kv_heads, head_dim; /* as above */
+	enum price_exp exp;
+};
+
+/*
+ * Attention of a static graph of graph_rows positions, `rows` of them real,
+ * over what they see, cut up (tensor/sights.h): each piece for the rows that
+ * see it, one after the other; padding sees what all rows do. Adds nothing for
+ * what is no shape.
+ */
+void price_sights(const struct soc *, const struct price_heads *,
+	uint64_t graph_rows, uint64_t rows, const struct sight_piece *,
+	uint32_t pieces, struct price *out);
+
 /* What is done to [rows][n] float32 values one by one or row by row. n of
  * swiglu is that of its output. */
 enum price_rows_op {

@@ -2,6 +2,7 @@
 
 #include "tensor/price_hvx.h"
 #include "tensor/price_impl.h"
+#include "tensor/sights.h"
 #include "tensor/soc.h"
 #include "tensor/tile.h"
 
@@ -199,4 +200,19 @@ int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
 	attend(soc, &a, smaller(length, PIECE), &first);
 	price_finish(soc, out, &first);
 	return 0;
+}
+
+void price_sights(const struct soc *soc, const struct price_heads *h,
+	uint64_t graph_rows, uint64_t rows, const struct sight_piece *piece,
+	uint32_t pieces, struct price *out)
+{
+	struct price p;
+
+	memset(out, 0, sizeof(*out));
+	for (uint32_t i = 0; i < pieces; i++)
+		if (!price_attention(soc,
+			    piece[i].rows == rows ? graph_rows : piece[i].rows,
+			    h->heads, h->kv_heads, h->head_dim, piece[i].slots,
+			    h->exp, &p))
+			price_add(out, &p);
 }

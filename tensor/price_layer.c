@@ -47,7 +47,7 @@ void price_layer_matrix(const struct price_layer *l, enum price_matrix m,
 struct pricing_of {
 	const struct soc *soc;
 	const struct price_layer *layer;
-	uint64_t rows;
+	const struct price_batch *batch;
 	struct price *sum;
 };
 
@@ -61,7 +61,7 @@ static void add_rows(
 	const struct pricing_of *x, enum price_rows_op op, uint64_t n)
 {
 	struct price p;
-	int ret = price_rows(x->soc, op, x->rows, n, &p);
+	int ret = price_rows(x->soc, op, x->batch->graph_rows, n, &p);
 
 	add(x, ret, &p);
 }
@@ -84,26 +84,28 @@ static void add_matrices(const struct pricing_of *x, enum price_matrix first,
 		int ret;
 
 		price_layer_matrix(l, m, &n, &k);
-		ret = price_matmul(x->soc, x->rows, n, align_up(k, TILE),
-			price_type(l->type[m]), &p);
+		ret = price_matmul(x->soc, x->batch->graph_rows, n,
+			align_up(k, TILE), price_type(l->type[m]), &p);
 		add(x, ret, &p);
 	}
 }
 
-static void add_attention(const struct pricing_of *x, uint64_t longest)
+static void add_attention(const struct pricing_of *x)
 {
 	const struct price_layer *l = x->layer;
+	const struct price_heads heads = { l->n_head, l->n_kv_head,
+		(uint32_t)align_up(l->head_dim, TILE), l->exp };
 	struct price p;
-	int ret = price_attention(x->soc, x->rows, l->n_head, l->n_kv_head,
-		(uint32_t)align_up(l->head_dim, TILE), longest, l->exp, &p);
 
-	add(x, ret, &p);
+	price_sights(x->soc, &heads, x->batch->graph_rows, x->batch->rows,
+		x->batch->piece, x->batch->pieces, &p);
+	add(x, 0, &p);
 }
 
 void price_layer(const struct soc *soc, const struct price_layer *l,
-	uint64_t rows, uint64_t longest, struct price *sum)
+	const struct price_batch *batch, struct price *sum)
 {
-	const struct pricing_of x = { soc, l, rows, sum };
+	const struct pricing_of x = { soc, l, batch, sum };
 	uint64_t q = (uint64_t)l->n_head * l->head_dim;
 	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim;
 
@@ -116,7 +118,7 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 	add_rows(&x, PRICE_ROPE, q);
 	add_rows(&x, PRICE_ROPE, kv);
 	add_rows(&x, PRICE_KV_WRITE, 2 * kv);
-	add_attention(&x, longest);
+	add_attention(&x);
 	add_matrices(&x, PRICE_O, PRICE_O);
 	add_rows(&x, PRICE_ADD, l->n_embd);
 	add_rows(&x, PRICE_NORM, l->n_embd);

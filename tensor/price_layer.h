@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct sight_piece;
 struct soc;
 
 enum price_matrix {
@@ -41,12 +42,17 @@ struct price_layer {
 void price_layer_matrix(const struct price_layer *, enum price_matrix,
 	uint64_t *n, uint64_t *k);
 
-/*
- * Adds to *sum. `rows` are those of the static graph, `longest` the slots that
- * the row which sees the most sees.
- */
-void price_layer(const struct soc *, const struct price_layer *, uint64_t rows,
-	uint64_t longest, struct price *sum);
+/* Rows of a static graph and of them the real ones, and what these see, cut up
+ * (tensor/sights.h). */
+struct price_batch {
+	uint64_t graph_rows, rows;
+	const struct sight_piece *piece;
+	uint32_t pieces;
+};
+
+/* Adds to *sum. */
+void price_layer(const struct soc *, const struct price_layer *,
+	const struct price_batch *, struct price *sum);
 
 /* A type that the price list has. */
 enum dtype price_type(enum dtype);

@@ -66,6 +66,10 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 0, "ctx", IN(session.context), "N",
 		"token positions of the key-value cache (0: what is needed, "
 		"up to the model's context)", 0, 1 << 26 },
+	{ OPT_FLAG, 0, "attend-apart", IN(session.attend_apart), NULL,
+		"each row of a pass reads the keys and values that it attends "
+		"to by itself, also those it shares with others: slower and "
+		"the same text, for comparison" },
 	{ OPT_CHOICE, 0, "precision", IN(session.precision), NULL,
 		"of the device: activations in fp16 with keys and values in "
 		"float32 (f16), the same but int8 where they meet Q4_0 and "

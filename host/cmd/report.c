@@ -277,6 +277,11 @@ void report_text(const struct run_report *r, FILE *f)
 		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
 		s->threads, s->kern, precision_names[o->precision],
 		(double)s->device_ns * 1e-9, mib(s->dma_bytes), s->saturated);
+	if (s->mixed_passes)
+		fprintf(f,
+			"attention    %.1f MiB of keys and values read, %.1f "
+			"if each row read what it sees\n",
+			mib(s->kv_read_bytes), mib(s->kv_apart_bytes));
 	if (s->remaps)
 		fprintf(f, "remaps       %.2f maps and %.2f MiB a pass\n",
 			(double)s->remaps / (double)s->passes,
@@ -371,6 +376,8 @@ static void put_stats(json_t *o, const struct session_stats *s)
 	put_u64(o, "remap_bytes", s->remap_bytes);
 	put_u64(o, "weight_bytes", s->weight_bytes);
 	put_u64(o, "kv_bytes", s->kv_bytes);
+	put_u64(o, "kv_read_bytes", s->kv_read_bytes);
+	put_u64(o, "kv_apart_bytes", s->kv_apart_bytes);
 	put_u64(o, "dma_bytes", s->dma_bytes);
 	put_u64(o, "invalidated_lines", s->invalidated_lines);
 	put_u64(o, "cleaned_lines", s->cleaned_lines);

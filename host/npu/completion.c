@@ -112,6 +112,21 @@ static int check_graphs(const struct wire_done *done, struct err *e)
 		arg[WIRE_GRAPHS_KIB], arg[WIRE_GRAPHS_MOST_KIB]);
 }
 
+/* Sharing reads less. */
+static int check_run(const struct wire_done *done, struct err *e)
+{
+	uint64_t read = completion_u64(done, WIRE_RUN_KV_READ);
+	uint64_t apart = completion_u64(done, WIRE_RUN_KV_APART);
+
+	if (done->status || done->op != WIRE_GRAPH_RUN ||
+		(read <= apart && apart <= COMPLETION_MOST))
+		return 0;
+	return err_set(e, EPROTO,
+		"it read %llu bytes of keys and values, of %llu that its rows "
+		"see",
+		(unsigned long long)read, (unsigned long long)apart);
+}
+
 static int check_price(const struct wire_done *done, bool priced, struct err *e)
 {
 	uint64_t most = priced ? COMPLETION_MOST : 0;
@@ -150,5 +165,7 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 		ret = check_price(done, priced, e);
 	if (!ret)
 		ret = check_graphs(done, e);
+	if (!ret)
+		ret = check_run(done, e);
 	return ret ? of_request(r, e) : 0;
 }

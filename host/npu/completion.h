@@ -30,6 +30,12 @@ struct packet;
 int completion_take(const struct packet *, const struct npu_request *,
 	bool priced, uint64_t opened_ns, struct wire_done *done, struct err *);
 
+/* A number of two words of done->arg, the lower first. */
+static inline uint64_t completion_u64(const struct wire_done *done, unsigned at)
+{
+	return done->arg[at] | (uint64_t)done->arg[at + 1] << 32;
+}
+
 /* "graph run"; "?" for what is no operation. */
 const char *completion_op(uint32_t op);
 

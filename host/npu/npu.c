@@ -200,6 +200,14 @@ static void count_graphs(struct npu *n, const struct wire_done *done)
 	n->stats.most_graphs_kib = done->arg[WIRE_GRAPHS_MOST_KIB];
 }
 
+static void count_run(struct npu *n, const struct wire_done *done)
+{
+	if (done->status || done->op != WIRE_GRAPH_RUN)
+		return;
+	n->stats.kv_read += completion_u64(done, WIRE_RUN_KV_READ);
+	n->stats.kv_apart += completion_u64(done, WIRE_RUN_KV_APART);
+}
+
 static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 {
 	const struct wire_counters *c = &done->counters;
@@ -218,6 +226,7 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 	n->stats.saturated += c->saturated;
 	n->stats.round_trips++;
 	count_graphs(n, done);
+	count_run(n, done);
 	if (c->violations && !n->stats.violation[0])
 		snprintf(n->stats.violation, sizeof(n->stats.violation), "%s",
 			done->text);

@@ -169,6 +169,7 @@ struct npu_stats {
 	uint64_t sleeps;
 	uint64_t violations;
 	uint64_t saturated;
+	uint64_t kv_read, kv_apart; /* enum wire_run_arg */
 	/* Of the graphs that the device holds, as it counts them. */
 	uint32_t graphs, most_graphs, most_graphs_kib;
 	char violation[176]; /* the first one, as the device told it */

@@ -2,6 +2,8 @@
 
 #include "base/err.h"
 #include "ipc/wire.h"
+#include "tensor/kern.h"
+#include "tensor/sights.h"
 
 #include <errno.h>
 #include <string.h>
@@ -350,16 +352,23 @@ int batch_fill(void *dst, struct batch *b, const struct sequences *s,
 	return 0;
 }
 
+static uint32_t count_bits(const uint64_t *mask, uint32_t words)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < words; i++)
+		n += (uint32_t)__builtin_popcountll(mask[i]);
+	return n;
+}
+
 /* The slots of row i: its spans, and its bits. */
 static uint32_t count_slots(const struct wire_row *row,
 	const struct wire_span *span, const uint64_t *mask, uint32_t words)
 {
-	uint32_t n = 0;
+	uint32_t n = count_bits(mask, words);
 
 	for (uint32_t i = 0; i < row->n_spans; i++)
 		n += span[row->first_span + i].count;
-	for (uint32_t i = 0; i < words; i++)
-		n += (uint32_t)__builtin_popcountll(mask[i]);
 	return n;
 }
 
@@ -377,6 +386,40 @@ uint32_t batch_longest(const void *filled, const struct wire_graph_run *run)
 		most = n > most ? n : most;
 	}
 	return most;
+}
+
+size_t batch_cut_bytes(uint32_t rows, uint32_t spans)
+{
+	return (size_t)rows *
+		(2 * sizeof(struct sight_piece) + sizeof(struct row_sight) +
+			sizeof(uint32_t)) +
+		spans * sizeof(struct kern_span);
+}
+
+uint32_t batch_cut(
+	const void *filled, const struct wire_graph_run *run, void *room)
+{
+	const struct wire_row *row = filled;
+	const struct wire_span *from = (const void *)(row + run->rows);
+	const uint64_t *mask = (const void *)(from + run->n_spans);
+	struct sight_piece *piece = room;
+	struct row_sight *sight = (void *)(piece + 2 * (size_t)run->rows);
+	struct kern_span *span = (void *)(sight + run->rows);
+	uint32_t *order = (void *)(span + run->n_spans);
+
+	for (uint32_t i = 0; i < run->n_spans; i++)
+		span[i] = (struct kern_span){ from[i].slot, from[i].count };
+	for (uint32_t i = 0; i < run->rows; i++, mask += run->mask_words)
+		sight[i] = (struct row_sight){ span + row[i].first_span,
+			row[i].n_spans, count_bits(mask, run->mask_words) };
+	if (run->flags & WIRE_RUN_APART) {
+		for (uint32_t i = 0; i < run->rows; i++)
+			piece[i] = (struct sight_piece){ 1,
+				(uint32_t)row_sight_slots(&sight[i]) };
+		return run->rows;
+	}
+	sights_order(sight, run->rows, order);
+	return sights_cut(sight, order, run->rows, piece);
 }
 
 /* ---- parts --------------------------------------------------------------- */

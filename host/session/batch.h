@@ -73,6 +73,14 @@ int batch_fill(void *dst, struct batch *, const struct sequences *,
  * and told `run`. */
 uint32_t batch_longest(const void *filled, const struct wire_graph_run *run);
 
+/*
+ * What the rows see, cut up (tensor/sights.h), into the beginning of `room`,
+ * which holds batch_cut_bytes(); how many pieces.
+ */
+size_t batch_cut_bytes(uint32_t rows, uint32_t spans);
+uint32_t batch_cut(
+	const void *filled, const struct wire_graph_run *run, void *room);
+
 /* Whether it is one sequence's rows, each behind the one before it. */
 bool batch_is_chain(const struct batch *);
 /*

@@ -409,38 +409,31 @@ static void matrices(struct host_layers *l, const struct product *p, unsigned n)
 
 /* ---- attention ----------------------------------------------------------- */
 
-/* The query heads that share a head of keys and values, of `rows` rows from
- * `row` on at most, which see the same; returns of how many. */
-static uint32_t attend_some(const struct host_layers *l, uint32_t row,
-	uint32_t rows, uint32_t kv_head, unsigned thread)
+/* The query heads that share a head of keys and values, of rows [row, end), at
+ * most KERN_ATTEND_ROWS. */
+static void attend_rows(const struct host_layers *l, uint32_t row, uint32_t end,
+	uint32_t kv_head, unsigned thread)
 {
-	static const struct kern_tail none[KERN_ATTEND_ROWS];
 	const struct wire_model *m = &l->m;
-	uint32_t group = m->n_head / m->n_kv_head, n = q_dim(l), same = 1;
+	uint32_t group = m->n_head / m->n_kv_head, n = q_dim(l);
 	size_t at = (size_t)kv_head * m->head_dim;
 	size_t q = row * (size_t)n + at * group;
-	const uint32_t *end = l->rows->end + row;
+	struct kern_query query[KERN_ATTEND_ROWS];
 	struct kern_kv kv = {
 		.f16 = session_plan_kv_f16(m->precision),
 		.stride = m->kv_stride,
-		.slot = l->slot,
-		.n = *end,
 	};
 
 	at *= kv.f16 ? sizeof(uint16_t) : sizeof(float);
 	kv.k = cached(l, 0, 0) + at;
 	kv.v = cached(l, 1, 0) + at;
-	if (l->exp2) {
-		l->kern->attend_table(l->a + q, l->q + q, group, &kv,
-			m->head_dim, m->attn_scale, l->exp2,
-			scratch_of(l, thread));
-		return 1;
-	}
-	while (same < rows && end[same] == *end)
-		same++;
-	l->kern->attend_rows(l->a + q, n, l->q + q, n, same, group, &kv, none,
-		m->head_dim, m->attn_scale, scratch_of(l, thread));
-	return same;
+	for (uint32_t i = row; i < end; i++, q += n)
+		query[i - row] = (struct kern_query){ .q = l->q + q,
+			.out = l->a + q,
+			.own = l->slot,
+			.n_own = l->rows->end[i] };
+	l->kern->attend_rows(query, end - row, group, &kv, m->head_dim,
+		m->attn_scale, l->exp2, scratch_of(l, thread));
 }
 
 static void attend_part(void *arg, unsigned part, unsigned thread)
@@ -450,9 +443,8 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	uint32_t row = part / l->m.n_kv_head * l->together;
 	uint32_t end = row + l->together;
 
-	end = end < l->rows->n ? end : l->rows->n;
-	while (row < end)
-		row += attend_some(l, row, end - row, kv_head, thread);
+	attend_rows(
+		l, row, end < l->rows->n ? end : l->rows->n, kv_head, thread);
 }
 
 static void attend(struct host_layers *l)

@@ -8,6 +8,7 @@
 #include "host/session/session_plan.h"
 #include "shm/coherence.h"
 #include "tensor/layout.h"
+#include "tensor/sights.h"
 #include "tensor/tile.h"
 
 #include <errno.h>
@@ -159,6 +160,9 @@ void pricing_run(
 	const struct pricing *p, const struct priced_run *r, struct price *out)
 {
 	struct share s = share_of(p, r->block);
+	const struct sight_piece one = { r->rows, r->longest };
+	const struct price_batch batch = { r->graph_rows, r->rows,
+		r->piece ? r->piece : &one, r->piece ? r->pieces : 1 };
 	struct price layer = { 0 };
 	const struct price_layer *last = NULL;
 
@@ -171,8 +175,7 @@ void pricing_run(
 		if (!last || !alike(layer_at(p, l), last)) {
 			last = layer_at(p, l);
 			layer = (struct price){ 0 };
-			price_layer(p->soc, last, r->graph_rows, r->longest,
-				&layer);
+			price_layer(p->soc, last, &batch, &layer);
 		}
 		price_add(out, &layer);
 	}

@@ -60,11 +60,15 @@ void pricing_release(struct pricing *);
 /*
  * Of a phone alone (soc not NULL): a request that runs a block's graph of so
  * many rows for `rows` of them, of which the one that sees the most sees
- * `longest` slots. Without the upkeep of caches, which depends on what was
- * written before: pricing_run is what can be told ahead.
+ * `longest` slots; of rows of several sequences what they see is given as well,
+ * cut up (tensor/sights.h; NULL: all see the same). Without the upkeep of
+ * caches, which depends on what was written before: pricing_run is what can be
+ * told ahead.
  */
 struct priced_run {
 	uint32_t block, rows, graph_rows, longest;
+	const struct sight_piece *piece; /* [pieces] */
+	uint32_t pieces;
 };
 void pricing_run(
 	const struct pricing *, const struct priced_run *, struct price *out);

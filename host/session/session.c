@@ -139,6 +139,11 @@ uint32_t session_priced_width(const struct session *s)
 	return s->opts.as ? s->opts.as->n_embd : s->model->n_embd;
 }
 
+void session_attend_apart(struct session *s, bool apart)
+{
+	s->opts.attend_apart = apart;
+}
+
 void session_price_by_cpu(struct session *s)
 {
 	s->pricing.by_cpu = true;
@@ -155,7 +160,7 @@ uint64_t session_expect_pass(const struct session *s, uint32_t rows)
 		kind++;
 	for (uint32_t b = 0; b < s->n_blocks; b++) {
 		const struct priced_run run = { b, rows,
-			s->plan.graph_rows[kind], longest };
+			s->plan.graph_rows[kind], longest, NULL, 0 };
 		struct price p;
 
 		pricing_run(&s->pricing, &run, &p);
@@ -231,6 +236,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->restart_ns = npu.restart_ns;
 	/* The cache, the activations, the staging slots. */
 	out->maps += 2 + (s->staging ? s->opts.stage_slots : 0);
+	out->kv_read_bytes = npu.kv_read;
+	out->kv_apart_bytes = npu.kv_apart;
 	out->dma_bytes = npu.total.dma_bytes;
 	out->invalidated_lines = npu.total.invalidated_lines;
 	out->cleaned_lines = npu.total.cleaned_lines;
@@ -297,6 +304,9 @@ void session_stats_since(
 	s->copied_runs -= before->copied_runs;
 	s->round_trips -= before->round_trips;
 	s->sleeps -= before->sleeps;
+	s->kv_read_bytes -= before->kv_read_bytes;
+	s->kv_apart_bytes -= before->kv_apart_bytes;
+	s->mixed_passes -= before->mixed_passes;
 	s->dma_bytes -= before->dma_bytes;
 	s->invalidated_lines -= before->invalidated_lines;
 	s->cleaned_lines -= before->cleaned_lines;

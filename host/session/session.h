@@ -81,6 +81,8 @@ struct session_opts {
 	/* Not 0, and `slots` is: beside the context of one so many tokens of
 	 * each of the other sequences, as far as cache and window hold them. */
 	uint32_t tail;
+	/* Of what rows see in common each reads what it sees by itself. */
+	bool attend_apart;
 	enum wire_precision precision;
 	/* UNSAID: a flash image's own, which only itself may be said for;
 	 * of other models tiles. */
@@ -229,6 +231,9 @@ int session_forward(struct session *, const struct rows *, struct err *);
  * what the model's attention lets them; with a block_length, as a prompt. */
 int session_continue(struct session *, uint32_t sequence, const int32_t *token,
 	uint32_t n, struct err *);
+
+/* opts.attend_apart from the next pass on: texts and states are the same. */
+void session_attend_apart(struct session *, bool apart);
 
 /* What a method does while a pass runs. */
 struct session_hooks {
@@ -402,6 +407,10 @@ struct session_stats {
 	uint32_t temporary_blocks;     /* that a plan copies in every pass */
 	uint64_t weight_bytes;         /* of the layers */
 	uint64_t kv_bytes;
+	/* Bytes of keys and values that attention read in all passes, and that
+	 * it would have read had each row read what it sees by itself; passes
+	 * with rows of several sequences. */
+	uint64_t kv_read_bytes, kv_apart_bytes, mixed_passes;
 	uint64_t copied_runs; /* of the cache, for sequences that shared them */
 	uint64_t dma_bytes, invalidated_lines, cleaned_lines, evicted_lines;
 	uint64_t violations, saturated;

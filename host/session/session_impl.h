@@ -108,6 +108,7 @@ struct session {
 	/* [max_rows] scratch */
 	uint32_t *keep;
 	struct row *some;
+	void *cut; /* batch_cut of the pass under way; NULL: none is wanted */
 	struct session_stats stats;
 	struct row_counts *counts; /* in stats, that passes go to */
 };
@@ -116,6 +117,12 @@ static inline uint32_t graph_id(
 	const struct session *s, uint32_t block, uint32_t kind)
 {
 	return s->first_graph + block * MAX_GRAPHS + kind;
+}
+
+/* Of the runs of a pass. */
+static inline uint32_t session_flags(const struct session *s)
+{
+	return s->opts.attend_apart ? WIRE_RUN_APART : 0;
 }
 
 /* The model's layers in blocks, and their prices; again, if it was done. */

@@ -252,6 +252,11 @@ static int open_rows(struct session *s, struct err *e)
 	if (!s->batch || !s->row || !s->above || !s->at || !s->upper ||
 		!s->place || !s->keep || !s->some)
 		return err_set(e, ENOMEM, "no memory for %u rows", n);
+	if (!s->opts.as)
+		return 0;
+	s->cut = malloc(batch_cut_bytes(n, s->plan.span_room));
+	if (!s->cut)
+		return err_set(e, ENOMEM, "no memory for what rows see");
 	return 0;
 }
 
@@ -282,6 +287,7 @@ static void session_free(struct session *s)
 	free(s->place);
 	free(s->keep);
 	free(s->some);
+	free(s->cut);
 	tell_release(&s->own_tell);
 	free(s);
 }

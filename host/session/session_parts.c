@@ -36,7 +36,7 @@ static int write_part(struct session *s, uint8_t *to, uint32_t i, struct err *e)
 
 	*part = (struct part){ .first = first,
 		.off = s->plan.parts_off + i * s->plan.part_bytes,
-		.run = { .op = WIRE_GRAPH_RUN } };
+		.run = { .op = WIRE_GRAPH_RUN, .flags = session_flags(s) } };
 	batch_part_of(s->batch, first, left < rows ? left : rows, sw->row,
 		&sw->batch);
 	ret = batch_fill(to + i * s->plan.part_bytes, &sw->batch, s->sequences,

@@ -35,6 +35,7 @@ struct pass {
 	uint32_t kind; /* of graph */
 	uint32_t graph_rows;
 	uint32_t longest;    /* slots that the row which sees the most sees */
+	uint32_t pieces;     /* as in struct part */
 	size_t batch;        /* bytes of the rows' places and masks */
 	bool told;           /* of what the CPU wrote */
 	unsigned generation; /* of the device that it began on */
@@ -53,8 +54,10 @@ static int write_batch(struct pass *b, const uint32_t *at, struct err *e)
 	if (ret)
 		return ret;
 	b->batch = batch_bytes(run->rows, run->n_spans);
-	if (s->opts.as)
+	if (s->opts.as) {
 		b->longest = batch_longest(p, run);
+		b->pieces = batch_cut(p, run, s->cut);
+	}
 	wrote = batch_bytes(run->rows, run->n_spans ? run->n_spans : 1);
 	buffer_end(s->io.buffer, 0, wrote, BUFFER_WRITE);
 	return 0;
@@ -231,7 +234,8 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 	struct wire_ref refs[WIRE_MAX_REFS];
 	struct wire_graph_run run = part->run;
 	struct flight f = { .run = { b, run.rows, s->plan.graph_rows[kind],
-				    part->longest },
+				    part->longest, part->pieces ? s->cut : NULL,
+				    part->pieces },
 		.slot = -1,
 		.swap = -1,
 		.asked_ps = s->time->cpu_ps };
@@ -276,9 +280,10 @@ static int send_switched(
 
 static int send_block(struct pass *p, uint32_t b, struct err *e)
 {
-	const struct part whole = {
-		.run = p->run, .longest = p->longest, .places = p->batch
-	};
+	const struct part whole = { .run = p->run,
+		.longest = p->longest,
+		.pieces = p->pieces,
+		.places = p->batch };
 
 	return p->s->switching ? send_switched(p, b, &whole, e)
 			       : send_run(p, b, p->kind, &whole, e);
@@ -522,7 +527,7 @@ static int forward(struct session *s, const struct rows *rows,
 {
 	struct pass p = { .s = s,
 		.hooks = hooks,
-		.run = { .op = WIRE_GRAPH_RUN },
+		.run = { .op = WIRE_GRAPH_RUN, .flags = session_flags(s) },
 		.generation = s->generation };
 	uint64_t padded = s->stats.padded_rows, upper = s->stats.upper_rows;
 	uint64_t began = clock_ns();
@@ -549,6 +554,7 @@ static int forward(struct session *s, const struct rows *rows,
 		return ret;
 	}
 	s->hidden_rows = rows->n;
+	s->stats.mixed_passes += s->batch->n_parts > 1;
 	count_rows(s, rows->n, graph_rows);
 	return 0;
 }

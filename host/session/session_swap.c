@@ -42,7 +42,7 @@ static uint64_t run_time(const struct session *s, uint32_t block)
 {
 	const uint32_t rows = s->plan.graph_rows[s->plan.decode_graph];
 	const struct priced_run run = { block, rows, rows,
-		(s->plan.context + 1) / 2 };
+		(s->plan.context + 1) / 2, NULL, 0 };
 	struct price p;
 
 	if (!s->opts.soc)

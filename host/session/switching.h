@@ -38,6 +38,7 @@ struct part {
 	struct wire_graph_run run;
 	uint32_t first;     /* of its rows */
 	uint32_t longest;   /* slots that the row which sees the most sees */
+	uint32_t pieces;    /* of the session's `cut`; 0: all see the same */
 	size_t off, places; /* of its rows' places in the activations; bytes */
 };
 

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RIG_SLOTS  64
+#define RIG_SLOTS  128
 #define RIG_LAYERS 2
 #define RIG_ROWS   32
 #define RIG_GRAPH  7
@@ -332,6 +332,7 @@ struct rig_batch {
 	struct wire_row row[RIG_ROWS];
 	struct wire_span span[RIG_ROWS];
 	uint64_t mask[RIG_ROWS]; /* one word a row */
+	uint32_t flags;          /* of the run */
 };
 
 /* Rows that follow `past` slots one another, as a chain would lie. */
@@ -406,7 +407,7 @@ static inline int rig_run(
 	struct rig *r, const struct rig_batch *b, const float *in, float *out)
 {
 	struct wire_graph_run run = { WIRE_GRAPH_RUN, RIG_GRAPH, b->n,
-		b->n_spans, 1, 0 };
+		b->n_spans, 1, b->flags };
 	size_t bytes = b->n * r->model.n_embd * sizeof(float);
 	struct wire_ref ref[5 + 2 * BUFFER_RANGES];
 	unsigned n;

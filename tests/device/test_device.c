@@ -125,6 +125,7 @@ static void names_a_bad_run(void **state)
 	RUN_REFUSES(&r, n_spans, 4097, -EINVAL, "n_spans 4097");
 	RUN_REFUSES(&r, mask_words, 0, -EINVAL, "mask_words 0");
 	RUN_REFUSES(&r, mask_words, 17, -EINVAL, "mask_words 17");
+	RUN_REFUSES(&r, flags, 2, -EINVAL, "flags 0x2, there is but 0x1");
 	assert_int_equal(send_run(&r), 0);
 	rig_close(&r);
 }
@@ -146,7 +147,7 @@ static void names_a_bad_row(void **state)
 	rig_chain(&ok, 4, 4);
 	b = ok;
 	b.row[2].slot = RIG_SLOTS;
-	bad_rows(&r, &b, "row 2: slot 64");
+	bad_rows(&r, &b, "row 2: slot 128");
 	b = ok;
 	b.row[2].slot = b.row[1].slot;
 	bad_rows(&r, &b, "row 2: slot 5 is another row's");
@@ -157,8 +158,8 @@ static void names_a_bad_row(void **state)
 	b.row[1].n_spans = UINT32_MAX;
 	bad_rows(&r, &b, "row 1: first_span 0 and n_spans 4294967295");
 	b = ok;
-	b.span[0].slot = 61;
-	bad_rows(&r, &b, "span 0: slot 61 and count 4");
+	b.span[0].slot = 125;
+	bad_rows(&r, &b, "span 0: slot 125 and count 4");
 	b = ok;
 	b.span[0].count = UINT32_MAX;
 	bad_rows(&r, &b, "span 0");
@@ -172,9 +173,9 @@ static void names_a_bad_row(void **state)
 	/* Seen again and again: more than there can be. */
 	b = ok;
 	b.n_spans = 2;
-	b.span[0] = b.span[1] = (struct wire_span){ 0, 40 };
+	b.span[0] = b.span[1] = (struct wire_span){ 0, 80 };
 	b.row[3].n_spans = 2;
-	bad_rows(&r, &b, "row 3: sees 84 slots");
+	bad_rows(&r, &b, "row 3: sees 164 slots");
 	assert_int_equal(rig_run(&r, &ok, in, NULL), 0);
 	rig_close(&r);
 }

@@ -1,5 +1,7 @@
 #include "tests/harness.h"
 
+#include "base/err.h"
+#include "tensor/kern.h"
 #include "tests/device/rig.h"
 
 #include <inttypes.h>
@@ -394,6 +396,130 @@ static void permuted_slots_same(void **state)
 	rig_close(&r);
 }
 
+/* ---- rows that see a prompt in common ------------------------------------ */
+
+#define PROMPT 70 /* a block of slots, and some of another */
+#define FORKS  7
+#define TAIL   3 /* rows of each, behind one another */
+
+static uint64_t arg_u64(const struct rig *r, unsigned at)
+{
+	return r->done.arg[at] | (uint64_t)r->done.arg[at + 1] << 32;
+}
+
+/* Row `at` of each of n forks, the last one first: what they see is told fork
+ * by fork, the prompt and, where there are any, their own slots before. */
+static void fork_rows(
+	struct rig_batch *b, uint32_t n, uint32_t first, uint32_t at)
+{
+	memset(b, 0, sizeof(*b));
+	b->n = n;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t fork = first + n - 1 - i, own = PROMPT + 8 * fork;
+
+		b->row[i] = (struct wire_row){ PROMPT + at, own + at,
+			b->n_spans, at ? 2 : 1 };
+		b->span[b->n_spans++] = (struct wire_span){ 0, PROMPT };
+		if (at)
+			b->span[b->n_spans++] = (struct wire_span){ own, at };
+		b->mask[i] = 1ull << i;
+	}
+}
+
+/* All forks' rows in one pass; `in` and `out` as the forks are numbered. */
+static void run_forks(
+	struct rig *r, uint32_t at, uint32_t flags, const float *in, float *out)
+{
+	float rows_in[FORKS * DIM], rows_out[FORKS * DIM];
+	struct rig_batch b;
+
+	fork_rows(&b, FORKS, 0, at);
+	b.flags = flags;
+	for (unsigned i = 0; i < FORKS; i++)
+		memcpy(rows_in + i * DIM, in + (FORKS - 1 - i) * DIM,
+			DIM * sizeof(float));
+	must(r, rig_run(r, &b, rows_in, rows_out));
+	for (unsigned i = 0; i < FORKS; i++)
+		memcpy(out + (FORKS - 1 - i) * DIM, rows_out + i * DIM,
+			DIM * sizeof(float));
+}
+
+/* Bytes that a slot's keys and values have, in all layers. */
+static uint64_t slot_bytes(const struct rig *r)
+{
+	const struct wire_model *m = &r->model;
+	bool f16 = m->precision == WIRE_F16_KV16 || m->precision == WIRE_NPU;
+
+	return 2ull * RIG_LAYERS * m->n_kv_head * m->head_dim * (f16 ? 2 : 4);
+}
+
+/* What a pass of row `at` of all forks read: the prompt's whole block once,
+ * where each thread has a head of keys and values and the kernel shares, and
+ * the rest for each. */
+static void check_read(
+	const struct rig *r, const struct rig_opts *o, uint32_t at, bool shares)
+{
+	uint64_t own = FORKS * (uint64_t)(PROMPT % 64 + at + 1);
+	uint64_t once = (64 + own) * slot_bytes(r);
+	uint64_t apart = (FORKS * 64 + own) * slot_bytes(r);
+	uint64_t read = arg_u64(r, WIRE_RUN_KV_READ);
+	const struct kern *kern;
+	struct err e;
+
+	assert_int_equal(kern_select(&kern, &e), 0);
+	assert_int_equal(arg_u64(r, WIRE_RUN_KV_APART), apart);
+	if (!shares || !strcmp(kern->name, "ref"))
+		assert_int_equal(read, apart);
+	else if (r->model.n_kv_head % o->threads == 0)
+		assert_int_equal(read, once);
+	else
+		assert_in_range(read, once, apart);
+}
+
+static void check_forks(const struct rig_opts *o, uint64_t seed)
+{
+	float in[PROMPT * DIM], out[PROMPT * DIM];
+	float own[TAIL][FORKS * DIM], got[TAIL][FORKS * DIM], want[DIM];
+	static const uint32_t flags[TAIL] = { 0, WIRE_RUN_APART, 0 };
+	struct rig r, alone;
+	struct rig_batch b;
+
+	random_hidden(in, PROMPT, seed);
+	rig_open(&r, o);
+	rig_open(&alone, o);
+	run_chain(&r, PROMPT, 25, in, out);
+	run_chain(&alone, PROMPT, 25, in, out);
+	for (uint32_t at = 0; at < TAIL; at++) {
+		random_hidden(own[at], FORKS, seed + 1 + at);
+		run_forks(&r, at, flags[at], own[at], got[at]);
+		check_read(&r, o, at, !flags[at]);
+		for (uint32_t i = 0; i < FORKS; i++) {
+			fork_rows(&b, 1, i, at);
+			must(&alone,
+				rig_run(&alone, &b, own[at] + i * DIM, want));
+			same_bytes(got[at] + i * DIM, want, 1, "a fork");
+		}
+	}
+	assert_int_equal(r.n_reports, 0);
+	rig_close(&r);
+	rig_close(&alone);
+}
+
+static void forks_are_rows_alone(void **state)
+{
+	uint64_t seed = harness_seed();
+
+	for (unsigned p = 0; p < WIRE_PRECISION_COUNT; p++)
+		for (unsigned threads = 1; threads < 5; threads += 1 + p % 2) {
+			struct rig_opts o = variant(13, seed + p);
+
+			o.precision = (enum wire_precision)p;
+			o.threads = threads;
+			o.coherence = COHERENCE_CHECK;
+			check_forks(&o, seed + p);
+		}
+}
+
 static void counters_count(void **state)
 {
 	struct rig_opts o = variant(8, 1);
@@ -425,6 +551,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(threads_and_levels_same),
 	cmocka_unit_test(tree_row_is_chain_row),
 	cmocka_unit_test(permuted_slots_same),
+	cmocka_unit_test(forks_are_rows_alone),
 	cmocka_unit_test(counters_count),
 };
 

@@ -183,6 +183,51 @@ static void test_of_graphs(void **state)
 	}
 }
 
+static uint32_t words[6];
+
+static int run(struct fixture *f, struct err *e)
+{
+	struct wire_graph_run msg = { WIRE_GRAPH_RUN, 0, 1, 0, 1, 0 };
+	struct wire_done done;
+
+	return npu_call(f->n, &msg, sizeof(msg), &done, e);
+}
+
+/* Of a run of a graph that is not there. */
+static void forge_words(struct fake *f, const void *q, struct fake_answer *a)
+{
+	a->done.status = 0;
+	memcpy(a->done.arg, words, sizeof(words));
+}
+
+/* Attention reads no more than its rows see. */
+static void test_of_a_run(void **state)
+{
+	static const uint32_t refused[][4] = { { 7, 1, 6, 1 }, { 0, 1, 7, 0 },
+		{ 0, 0, 1, 1u << 21 } };
+	static const char *const says[] = { "4294967303 bytes of keys and",
+		"of 7 that its rows see", "of 9007199254740993 that" };
+	static const uint32_t fine[] = { 5, 2, 6, 2 };
+	struct fixture *f = *state;
+	struct npu_stats st;
+	struct err e = { 0 };
+
+	for (unsigned i = 0; i < ARRAY_LEN(refused); i++) {
+		memcpy(words, refused[i], sizeof(refused[i]));
+		f->fake.forge = forge_words;
+		assert_int_equal(run(f, &e), -EPROTO);
+		if (!strstr(e.text, says[i]))
+			fail_msg("'%s' does not say '%s'", e.text, says[i]);
+		anew(f);
+	}
+	memcpy(words, fine, sizeof(fine));
+	f->fake.forge = forge_words;
+	assert_ok(run(f, &e), &e);
+	npu_stats(f->n, &st);
+	assert_int_equal(st.kv_read, (2ull << 32) + 5);
+	assert_int_equal(st.kv_apart, (2ull << 32) + 6);
+}
+
 /* What a device may say of itself. */
 static void test_what_is_no_forgery(void **state)
 {
@@ -451,6 +496,7 @@ static void test_no_room(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_of_any_request),
 	TEST(test_of_graphs),
+	TEST(test_of_a_run),
 	TEST(test_what_is_no_forgery),
 	TEST(test_texts),
 	TEST(test_a_refusal_tells_the_violation),

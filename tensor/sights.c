@@ -1,0 +1,189 @@
+#include "tensor/sights.h"
+
+#include "tensor/kern.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* ---- two lists of slots -------------------------------------------------- */
+
+/* A list gone through. */
+struct walk {
+	const struct kern_span *span, *end;
+	uint32_t at; /* in the span */
+};
+
+static struct walk walk_of(const struct row_sight *s)
+{
+	return (struct walk){ s->span, s->span + s->n_spans, 0 };
+}
+
+/* Whether there is a slot; if so *slot is it, and *n how many follow. */
+static bool walk_at(struct walk *w, uint32_t *slot, uint32_t *n)
+{
+	for (; w->span < w->end && w->at == w->span->count; w->span++)
+		w->at = 0;
+	if (w->span == w->end)
+		return false;
+	*slot = w->span->slot + w->at;
+	*n = w->span->count - w->at;
+	return true;
+}
+
+static bool same_list(const struct row_sight *a, const struct row_sight *b)
+{
+	return a->span == b->span && a->n_spans == b->n_spans;
+}
+
+static uint64_t spans_slots(const struct row_sight *s)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < s->n_spans; i++)
+		n += s->span[i].count;
+	return n;
+}
+
+/* How many slots both lists begin with; *before: behind those, a's come before
+ * b's as words do in a dictionary. */
+static uint64_t common(
+	const struct row_sight *a, const struct row_sight *b, bool *before)
+{
+	struct walk x = walk_of(a), y = walk_of(b);
+	uint32_t slot[2], n[2];
+	uint64_t same = 0;
+
+	*before = false;
+	if (same_list(a, b))
+		return spans_slots(a);
+	while (walk_at(&y, &slot[1], &n[1])) {
+		if (!walk_at(&x, &slot[0], &n[0]) || slot[0] < slot[1]) {
+			*before = true;
+			break;
+		}
+		if (slot[0] > slot[1])
+			break;
+		n[0] = n[0] < n[1] ? n[0] : n[1];
+		x.at += n[0];
+		y.at += n[0];
+		same += n[0];
+	}
+	return same;
+}
+
+static bool stands_before(const struct row_sight *a, const struct row_sight *b)
+{
+	bool before;
+
+	common(a, b, &before);
+	return before;
+}
+
+uint64_t row_sight_slots(const struct row_sight *s)
+{
+	return spans_slots(s) + s->own;
+}
+
+/* ---- order --------------------------------------------------------------- */
+
+/* Each row goes behind all that it does not stand before: mostly that is the
+ * last one, and few others are looked at. */
+void sights_order(const struct row_sight *s, uint32_t n, uint32_t *order)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t from = 0, to = i;
+
+		if (i && !stands_before(&s[i], &s[order[i - 1]]))
+			from = i;
+		while (from < to) {
+			uint32_t middle = from + (to - from) / 2;
+
+			if (stands_before(&s[i], &s[order[middle]]))
+				to = middle;
+			else
+				from = middle + 1;
+		}
+		memmove(order + from + 1, order + from,
+			(i - from) * sizeof(*order));
+		order[from] = i;
+	}
+}
+
+/* ---- pieces -------------------------------------------------------------- */
+
+/*
+ * Groups of rows are the leaves of a tree whose inner nodes are what they have
+ * in common. Nodes that are open, of which more rows may come, are kept behind
+ * the pieces, from the end of their memory down: each becomes one piece at
+ * most, so both fit.
+ */
+struct cut {
+	struct sight_piece *piece, *open; /* open: its first row, its depth */
+	uint32_t n;
+};
+
+static void add_piece(struct cut *c, uint32_t rows, uint64_t slots)
+{
+	if (slots)
+		c->piece[c->n++] =
+			(struct sight_piece){ rows, (uint32_t)slots };
+}
+
+/* Rows up to `row` have been seen; what follows has `depth` slots in common
+ * with them. `first`: of the rows that were seen last. */
+static void close_nodes(
+	struct cut *c, uint32_t first, uint32_t row, uint64_t depth)
+{
+	while (c->open->slots > depth) {
+		const struct sight_piece node = *c->open++;
+		const uint64_t above =
+			c->open->slots > depth ? c->open->slots : depth;
+
+		add_piece(c, row - node.rows, node.slots - above);
+		first = node.rows;
+	}
+	if (c->open->slots < depth)
+		*--c->open = (struct sight_piece){ first, (uint32_t)depth };
+}
+
+/* From `first` on the rows of a group, what the longest sees into *slots, and
+ * into *next what the first row behind them has in common with them. */
+static uint32_t group_end(const struct row_sight *s, const uint32_t *order,
+	uint32_t n, uint32_t first, uint64_t *slots, uint64_t *next)
+{
+	uint32_t i = first + 1;
+
+	*next = 0;
+	*slots = row_sight_slots(&s[order[first]]);
+	for (; i < n; i++) {
+		const struct row_sight *at = &s[order[i]],
+				       *last = &s[order[i - 1]];
+		const uint64_t all = row_sight_slots(at);
+		bool before;
+
+		*next = common(last, at, &before);
+		if (*next < spans_slots(last))
+			return i;
+		*slots = *slots > all ? *slots : all;
+		*next = 0;
+	}
+	return i;
+}
+
+uint32_t sights_cut(const struct row_sight *s, const uint32_t *order,
+	uint32_t n, struct sight_piece *piece)
+{
+	struct cut c = { piece, piece + 2 * (size_t)n - 1, 0 };
+	uint64_t slots, next, before = 0;
+
+	*c.open = (struct sight_piece){ 0, 0 };
+	for (uint32_t first = 0, end; first < n; first = end, before = next) {
+		uint64_t above;
+
+		end = group_end(s, order, n, first, &slots, &next);
+		above = before > next ? before : next;
+		add_piece(&c, end - first, slots - above);
+		close_nodes(&c, first, end, next);
+	}
+	return c.n;
+}

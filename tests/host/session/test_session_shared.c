@@ -1,0 +1,137 @@
+/*
+ * Samples of one prompt in one pass, on a real device process (TANDEM_NPU;
+ * skipped without): what they have in common is read once and, on a phone, paid
+ * for once; with attend_apart it is read for each, and the bits are the same.
+ */
+#include "base/err.h"
+#include "host/session/session.h"
+#include "host/shipped/soc_file.h"
+#include "tests/harness.h"
+#include "tests/host/session/pair.h"
+#include "tests/host/session/session_fixture.h"
+#include "tensor/soc.h"
+
+#define PROMPT  150
+#define BLOCKS  128 /* of it: whole blocks of attention's, and whole runs */
+#define SAMPLES 9
+#define STEPS   4
+
+/* One row of each sample, whose tokens differ. */
+static void step(struct fixture *f, unsigned at)
+{
+	struct row row[SAMPLES];
+	const struct rows rows = { SIGHT_TREE, SAMPLES, row };
+	static float logits[SAMPLES * 256];
+	int32_t token[SAMPLES];
+	struct err e = { 0 };
+
+	tokens(f, 100 + at, token, SAMPLES);
+	for (uint32_t i = 0; i < SAMPLES; i++)
+		row[i] = (struct row){ token[i], session_length(f->s, i), i,
+			{ .parent = -1 } };
+	assert_ok(session_forward(f->s, &rows, &e), &e);
+	assert_ok(session_logits_range(f->s, 0, SAMPLES, logits, &e), &e);
+	for (uint32_t i = 0; i < SAMPLES; i++)
+		assert_ok(session_accept(f->s, i, &i, 1, &e), &e);
+}
+
+/* What STEPS passes count, behind a prompt that is not counted. */
+static struct session_stats decode(struct fixture *f, bool apart)
+{
+	struct session_stats before, st;
+	int32_t prompt[PROMPT];
+	struct err e = { 0 };
+	uint32_t id;
+
+	f->opts.attend_apart = apart;
+	open_session(f);
+	tokens(f, 1, prompt, PROMPT);
+	prefill(f, prompt, PROMPT);
+	for (unsigned i = 1; i < SAMPLES; i++)
+		assert_ok(session_fork(f->s, SESSION_TEXT, &id, &e), &e);
+	session_stats(f->s, &before);
+	for (unsigned i = 0; i < STEPS; i++)
+		step(f, i);
+	session_stats(f->s, &st);
+	session_stats_since(&st, &before);
+	pair_close(&f->s);
+	return st;
+}
+
+static void take(struct fixture *f, enum wire_precision precision)
+{
+	f->opts = session_defaults;
+	f->opts.precision = precision;
+	f->opts.threads = 1;
+	f->opts.prefill_chunk = 32;
+	f->opts.decode_rows = SAMPLES;
+	f->opts.context = 256;
+	f->opts.sequences = SAMPLES;
+	f->opts.slots = 1024;
+}
+
+static bool kv16(unsigned precision)
+{
+	return precision == WIRE_F16_KV16 || precision == WIRE_NPU;
+}
+
+static void test_read_once(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned p = 0; p < WIRE_PRECISION_COUNT; p++) {
+		uint64_t token, own = 0, apart;
+		struct session_stats once, each;
+
+		take(f, (enum wire_precision)p);
+		open_session(f);
+		token = 2ull * f->model->n_layer * f->file.n_kv_head *
+			f->file.head_dim * (kv16(p) ? 2 : 4);
+		pair_close(&f->s);
+		once = decode(f, false);
+		each = decode(f, true);
+		for (unsigned i = 0; i < STEPS; i++)
+			own += SAMPLES * (PROMPT - BLOCKS + i + 1);
+		apart = STEPS * SAMPLES * BLOCKS + own;
+		assert_int_equal(once.logits_hash, each.logits_hash);
+		assert_int_equal(once.mixed_passes, STEPS);
+		assert_int_equal(once.kv_apart_bytes, apart * token);
+		assert_int_equal(each.kv_apart_bytes, apart * token);
+		assert_int_equal(each.kv_read_bytes, apart * token);
+		if (strcmp(once.kern, "ref"))
+			assert_int_equal(once.kv_read_bytes,
+				(STEPS * BLOCKS + own) * token);
+	}
+}
+
+/* The phone reads less, and computes less, where samples share; of one text
+ * both are the same. */
+static void test_paid_once(void **state)
+{
+	struct fixture *f = *state;
+	struct session_stats once, each;
+	struct err e = { 0 };
+	struct soc soc;
+
+	assert_ok(soc_file_load(&soc, "host/soc/sd8gen3.soc", &e), &e);
+	take(f, WIRE_NPU);
+	f->opts.soc = &soc;
+	once = decode(f, false);
+	each = decode(f, true);
+	assert_int_equal(once.logits_hash, each.logits_hash);
+	assert_true(2 * once.price.counts.read_bytes <
+		each.price.counts.read_bytes);
+	assert_true(once.price.counts.matrix_tiles <
+		each.price.counts.matrix_tiles);
+	assert_true(once.price.total_ps < each.price.total_ps);
+	assert_int_equal(
+		once.price.counts.dma_bytes, each.price.counts.dma_bytes);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_read_once),
+	TEST(test_paid_once),
+};
+
+TEST_MAIN(tests)
