@@ -23,6 +23,10 @@ struct bench_args {
 	const char *model;  /* NULL: the one that comes with the program */
 	const char *shapes; /* "NAME,NAME" or "all"; NULL: the default */
 	const char *clock;  /* "soc:NAME" of a phone; NULL: the default */
+	/* "N,N": decode with rows of so many samples of a prompt of so many
+	 * tokens; NULL: with rows of one text. */
+	const char *samples;
+	unsigned prompt;
 	struct progress_sink progress;
 };
 
@@ -31,6 +35,7 @@ bool bench_shape_word(size_t i, struct opt_word *);
 
 int bench_ipc_main(const struct bench_args *, struct err *);
 int bench_decode_main(const struct bench_args *, struct err *);
+int bench_samples_main(const struct bench_args *, struct err *);
 int bench_kernels_main(const struct bench_args *, struct err *);
 
 #endif

@@ -320,9 +320,12 @@ static void set_up(struct bench_decode *b)
 
 int bench_decode_main(const struct bench_args *args, struct err *e)
 {
-	struct bench_decode *b = calloc(1, sizeof(*b));
+	struct bench_decode *b;
 	int ret;
 
+	if (args->samples)
+		return bench_samples_main(args, e);
+	b = calloc(1, sizeof(*b));
 	if (!b)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
 	b->args = args;

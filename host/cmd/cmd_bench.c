@@ -13,8 +13,8 @@
 #include <string.h>
 
 static bool as_json;
-static int64_t rounds = 7, threads;
-static const char *model, *shapes, *phone;
+static int64_t rounds = 7, threads, prompt = 800;
+static const char *model, *shapes, *phone, *samples;
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -32,8 +32,14 @@ static const struct opt opts[] = {
 		"qwen2.5-1.5b (the default), qwen2.5-3b, llama3.2-1b, "
 		"llama3.2-3b and tiny with commas between them, or all",
 		.words = bench_shape_word },
+	{ OPT_STRING, 0, "samples", &samples, "LIST",
+		"decode with rows of so many samples of one prompt: numbers "
+		"with commas between them, 1,8,16,32; the prompt's keys and "
+		"values read once, and for each in turn" },
+	{ OPT_INT, 0, "prompt", &prompt, "N",
+		"tokens of that prompt (800)", 1, 1 << 20 },
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
-		"the phone of kernels (soc:sd8gen3)", .choices = clock_names + 1 },
+		"the phone of kernels and samples (soc:sd8gen3)", .choices = clock_names + 1 },
 };
 /* clang-format on */
 
@@ -57,7 +63,8 @@ static const struct opt_command usage = {
 		"the same kernels\n"
 		"          in one process, and the memory bandwidth and integer "
 		"peak they can\n"
-		"          reach\n"
+		"          reach; with --samples, passes of many samples of one "
+		"prompt\n"
 		"  kernels the matrices of a layer at 1 to 256 rows, each matrix "
 		"in each\n"
 		"          layout, and softmax: wall clock, and what they would "
@@ -125,7 +132,7 @@ static int bench_main(int argc, char **argv)
 		return status;
 	args = (struct bench_args){ as_json, (unsigned)rounds,
 		threads ? (unsigned)threads : workers_online(), model, shapes,
-		phone, cmd_progress };
+		phone, samples, (unsigned)prompt, cmd_progress };
 	for (size_t i = 0; i < ARRAY_LEN(benches); i++) {
 		if (strcmp(benches[i].name, argv[1]))
 			continue;

@@ -19,6 +19,42 @@ check_eq 'rates that are not positive' \
   "$(grep -oE '"(tokens_per_s|ops_per_s)":[-0-9.e+]+' <<<"$out" |
     awk -F: '$2 <= 0' | wc -l)" 0
 
+# Samples of a prompt: read once for all of them, or for each, and the phone too.
+run_ok "$TANDEM" bench decode -m "$model" --rounds 1 -t 1 --samples 1,5 \
+  --prompt 200
+check_has 'the table' "$out" 'apart MiB'
+check_has 'the table' "$out" 'sd8gen3'
+run_ok "$TANDEM" bench decode -m "$model" --rounds 1 -t 1 --samples 1,12 \
+  --prompt 200 --json
+figure() { grep -oE "\"$1\":[0-9.e+-]+" <<<"$out" | sed "s/.*://" | sed -n "$2p"; }
+check_eq 'the rows' "$(grep -o '"samples":"[0-9]*"' <<<"$out" | xargs)" \
+  'samples:1 samples:12'
+check_eq 'one reads what it sees' "$(figure kv_read_bytes 1)" \
+  "$(figure kv_apart_bytes 1)"
+if [[ ${TANDEM_CPU:-} != ref ]]; then
+  check_eq 'twelve read less than a quarter' "$(awk \
+    "BEGIN { print $(figure kv_read_bytes 2) * 4 < $(figure kv_apart_bytes 2) }")" 1
+fi
+check_eq 'which the phone is spared' \
+  "$(awk "BEGIN { print $(figure phone_pass_of_apart 2) < 1 }")" 1
+for bad in '' 0 1,,2 65 1,x 8,; do
+  run "$TANDEM" bench decode -m "$model" --samples "$bad"
+  check_eq "status of --samples '$bad'" "$status" 1
+  check_has 'stderr' "$err" 'try 1,8,16,32'
+done
+run "$TANDEM" bench decode -m "$model" --samples 2 --prompt 600
+check_eq 'status of too long a prompt' "$status" 1
+check_has 'stderr' "$err" 'shorter --prompt'
+
+# The option of a run changes nothing that is written.
+run_ok "$TANDEM" run -m "$model" -p 'one two' -n 8 --json
+told=$(grep -o '"logits_hash":"[0-9a-f]*"' <<<"$out")
+run_ok "$TANDEM" run -m "$model" -p 'one two' -n 8 --json --attend-apart
+check_eq 'the hash with --attend-apart' \
+  "$(grep -o '"logits_hash":"[0-9a-f]*"' <<<"$out")" "$told"
+check_eq 'the bytes with --attend-apart' "$(figure kv_read_bytes 1)" \
+  "$(figure kv_apart_bytes 1)"
+
 run_ok "$TANDEM" synth --like tiny-llada -o "$tmp/llada.gguf"
 run "$TANDEM" bench decode -m "$tmp/llada.gguf"
 check_eq 'status with a diffusion model' "$status" 1

@@ -1,0 +1,406 @@
+/*
+ * tandem bench decode --samples: passes of many samples of one prompt, each a
+ * row of its own sequence, and what their prompt costs when it is read once for
+ * all of them and when it is read for each. Both are measured in turn in every
+ * round, so that what else the machine does falls on both.
+ */
+#include "host/bench/bench.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/bench/bench_machine.h"
+#include "host/bench/bench_table.h"
+#include "host/bench/print_json.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/shipped/shipped_models.h"
+#include "host/shipped/soc_file.h"
+#include "tensor/soc.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNTS 12 /* numbers of samples, at most */
+#define PASSES 6  /* timed together, behind one that is not */
+#define CHUNK  256
+
+/* SHARED has to be the first: it is what decoding does. */
+enum way { SHARED, APART, WAYS };
+
+/* A pass: the wall's and the phone's time of its parts, the bytes of keys and
+ * values that it read. */
+struct cost {
+	double pass_s, logits_s, phone_pass_s, phone_logits_s, bytes;
+};
+
+struct bench_samples {
+	const struct bench_args *args;
+	unsigned rounds, n_counts;
+	uint32_t count[COUNTS], most, prompt;
+	const char *phone;
+	struct soc soc;
+	struct model *model;
+	struct session *session;
+	int32_t *token; /* [prompt + 1 + PASSES] */
+	float *logits;  /* [most][n_vocab] */
+	struct row row[ROWS_SEQUENCES];
+	struct cost cost[WAYS][COUNTS][BENCH_ROUNDS_MAX];
+};
+
+/* ---- what is asked for --------------------------------------------------- */
+
+static int refuse_counts(const char *list, struct err *e)
+{
+	return err_set(e, EINVAL,
+		"--samples '%s' is no list of at most %d numbers from 1 to %d; "
+		"try 1,8,16,32",
+		list, COUNTS, ROWS_SEQUENCES);
+}
+
+static int take_counts(struct bench_samples *b, struct err *e)
+{
+	const char *list = b->args->samples, *at = list;
+
+	for (char *end;; at = end + 1) {
+		unsigned long n;
+
+		if (*at < '0' || *at > '9' || b->n_counts == COUNTS)
+			return refuse_counts(list, e);
+		n = strtoul(at, &end, 10);
+		if (!n || n > ROWS_SEQUENCES || (*end && *end != ','))
+			return refuse_counts(list, e);
+		b->count[b->n_counts++] = (uint32_t)n;
+		b->most = n > b->most ? (uint32_t)n : b->most;
+		if (!*end)
+			return 0;
+	}
+}
+
+static int take_phone(struct bench_samples *b, struct err *e)
+{
+	const char *clock = b->args->clock ? b->args->clock : "soc:sd8gen3";
+
+	if (strncmp(clock, "soc:", 4) || !clock[4])
+		return err_set(e, EINVAL,
+			"--clock '%s' is not soc:NAME; the wall clock is always "
+			"told; try soc:sd8gen3",
+			clock);
+	b->phone = clock + 4;
+	return soc_file_load(&b->soc, b->phone, e);
+}
+
+/* ---- passes -------------------------------------------------------------- */
+
+static double phone_s(const struct bench_samples *b)
+{
+	return (double)session_phone_ps(b->session) / 1e12;
+}
+
+static double wall_s(void)
+{
+	return (double)clock_ns() / 1e9;
+}
+
+/* A row of each of n samples and its logits; added to *c. */
+static int pass(
+	struct bench_samples *b, uint32_t n, struct cost *c, struct err *e)
+{
+	const struct rows rows = { SIGHT_TREE, n, b->row };
+	double wall[3], phone[3];
+	int ret;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = session_length(b->session, i);
+
+		b->row[i] = (struct row){ .token = b->token[at],
+			.position = at,
+			.sequence = i,
+			.parent = -1 };
+	}
+	wall[0] = wall_s();
+	phone[0] = phone_s(b);
+	ret = session_forward(b->session, &rows, e);
+	wall[1] = wall_s();
+	phone[1] = phone_s(b);
+	if (!ret)
+		ret = session_logits_range(b->session, 0, n, b->logits, e);
+	wall[2] = wall_s();
+	phone[2] = phone_s(b);
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = session_accept(b->session, i, &i, 1, e);
+	c->pass_s += (wall[1] - wall[0]) / PASSES;
+	c->logits_s += (wall[2] - wall[1]) / PASSES;
+	c->phone_pass_s += (phone[1] - phone[0]) / PASSES;
+	c->phone_logits_s += (phone[2] - phone[1]) / PASSES;
+	return ret;
+}
+
+static int time_passes(struct bench_samples *b, uint32_t n, enum way way,
+	struct cost *c, struct err *e)
+{
+	struct session_stats before, after;
+	struct cost first = { 0 };
+	int ret;
+
+	session_attend_apart(b->session, way == APART);
+	for (uint32_t i = 0; i < n; i++)
+		session_truncate(b->session, i, b->prompt);
+	ret = pass(b, n, &first, e);
+	session_stats(b->session, &before);
+	*c = (struct cost){ 0 };
+	for (unsigned i = 0; i < PASSES && !ret; i++)
+		ret = pass(b, n, c, e);
+	session_stats(b->session, &after);
+	c->bytes =
+		(double)(after.kv_read_bytes - before.kv_read_bytes) / PASSES;
+	return ret;
+}
+
+static int measure(struct bench_samples *b, struct err *e)
+{
+	const struct progress_sink *p = &b->args->progress;
+	int ret = 0;
+
+	progress_tell(p, "measuring", 0, b->rounds);
+	for (unsigned r = 0; r < b->rounds && !ret; r++) {
+		for (unsigned i = 0; i < b->n_counts && !ret; i++)
+			for (unsigned w = 0; w < WAYS && !ret; w++)
+				ret = time_passes(b, b->count[i], w,
+					&b->cost[w][i][r], e);
+		progress_tell(p, "measuring", r + 1, b->rounds);
+	}
+	progress_tell(p, NULL, 0, 0);
+	return ret;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int open_model(struct bench_samples *b, struct err *e)
+{
+	uint32_t room = 1 + PASSES;
+	char path[PATH_MAX];
+	int ret = models_choose(b->args->model, MODEL_TARGET, path, e);
+
+	if (!ret)
+		ret = model_open(&b->model, path, e);
+	if (ret)
+		return ret;
+	if (!b->model->causal)
+		return err_set(e, EINVAL,
+			"decoding of a diffusion model is not measured; take a "
+			"causal one");
+	if (b->model->n_ctx < room + b->args->prompt)
+		return err_set(e, EINVAL,
+			"a prompt of %u tokens and %u more, but the model's "
+			"context has %u; try a shorter --prompt",
+			b->args->prompt, room, b->model->n_ctx);
+	b->prompt = b->args->prompt;
+	b->token = malloc((b->prompt + room) * sizeof(*b->token));
+	b->logits = malloc(
+		b->most * (size_t)b->model->n_vocab * sizeof(*b->logits));
+	if (!b->token || !b->logits)
+		return err_set(e, ENOMEM, "no memory for logits");
+	for (uint32_t i = 0; i < b->prompt + room; i++)
+		b->token[i] =
+			(int32_t)(rng_uniform(1, 0, i) * b->model->n_vocab);
+	return 0;
+}
+
+/* The prompt, and as many sequences as there are samples at most. */
+static int open_session(struct bench_samples *b, struct err *e)
+{
+	struct session_opts o = session_defaults;
+	uint32_t row, id;
+	int ret;
+
+	o.threads = b->args->threads;
+	o.decode_rows = b->most;
+	o.smaller_graphs = true;
+	o.prefill_chunk = CHUNK;
+	o.sequences = b->most;
+	o.context_need = b->prompt + 1 + PASSES;
+	/* Behind the prompt each has a run, and its copy of the last. */
+	o.slots = o.context_need + (PASSES + 64) * b->most;
+	o.soc = &b->soc;
+	ret = session_open(&b->session, b->model, &o, e);
+	if (!ret)
+		ret = session_prefill(
+			b->session, SESSION_TEXT, b->token, b->prompt, &row, e);
+	for (uint32_t i = 1; i < b->most && !ret; i++)
+		ret = session_fork(b->session, SESSION_TEXT, &id, e);
+	return ret;
+}
+
+static int close_all(struct bench_samples *b, int ret, struct err *e)
+{
+	int closed = b->session ? session_close(b->session, ret ? NULL : e) : 0;
+
+	model_close(b->model);
+	free(b->token);
+	free(b->logits);
+	return ret ? ret : closed;
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+/* The median over rounds of what `of` makes of a round. */
+static double over_rounds(const struct bench_samples *b, unsigned i,
+	double (*of)(const struct bench_samples *, unsigned i, unsigned round))
+{
+	double all[BENCH_ROUNDS_MAX];
+
+	for (unsigned r = 0; r < b->rounds; r++)
+		all[r] = of(b, i, r);
+	return bench_median(all, b->rounds);
+}
+
+#define FIGURE(name, expression)                                           \
+	static double name(                                                \
+		const struct bench_samples *b, unsigned i, unsigned round) \
+	{                                                                  \
+		const struct cost *c = &b->cost[SHARED][i][round];         \
+		const struct cost *apart = &b->cost[APART][i][round];      \
+                                                                           \
+		return (void)apart, (void)c, (expression);                 \
+	}
+
+FIGURE(pass_time, c->pass_s)
+FIGURE(apart_time, apart->pass_s)
+FIGURE(pass_share, c->pass_s / apart->pass_s)
+FIGURE(logits_time, c->logits_s)
+FIGURE(speed, b->count[i] / (c->pass_s + c->logits_s))
+FIGURE(growth, speed(b, i, round) / speed(b, 0, round))
+FIGURE(read_bytes, c->bytes)
+FIGURE(apart_bytes, apart->bytes)
+FIGURE(phone_time, c->phone_pass_s)
+FIGURE(phone_share, c->phone_pass_s / apart->phone_pass_s)
+FIGURE(phone_logits, c->phone_logits_s / (c->phone_pass_s + c->phone_logits_s))
+FIGURE(phone_speed, b->count[i] / (c->phone_pass_s + c->phone_logits_s))
+FIGURE(phone_growth, phone_speed(b, i, round) / phone_speed(b, 0, round))
+
+static const struct {
+	const char *key, *head;
+	int decimals;
+	double scale;
+	double (*of)(const struct bench_samples *, unsigned i, unsigned round);
+} figures[] = {
+	{ "pass_s", "pass ms", 2, 1e3, pass_time },
+	{ "apart_pass_s", "apart ms", 2, 1e3, apart_time },
+	{ "pass_of_apart", "of it", 3, 1, pass_share },
+	{ "logits_s", "logits ms", 2, 1e3, logits_time },
+	{ "tokens_per_s", "tokens/s", 1, 1, speed },
+	{ "growth", "grown", 2, 1, growth },
+	{ "kv_read_bytes", "read MiB", 1, 1.0 / (1 << 20), read_bytes },
+	{ "kv_apart_bytes", "apart MiB", 1, 1.0 / (1 << 20), apart_bytes },
+	{ "phone_pass_s", "phone ms", 2, 1e3, phone_time },
+	{ "phone_pass_of_apart", "of apart", 3, 1, phone_share },
+	{ "phone_logits_share", "logits", 3, 1, phone_logits },
+	{ "phone_tokens_per_s", "tokens/s", 1, 1, phone_speed },
+	{ "phone_growth", "grown", 2, 1, phone_growth },
+};
+#define FIGURES    ARRAY_LEN(figures)
+#define PHONE_FROM 8 /* of figures[] */
+
+static void fill(const struct bench_samples *b, struct bench_table *t,
+	unsigned from, unsigned to)
+{
+	for (unsigned f = from; f < to; f++)
+		table_add_column(t, figures[f].key, figures[f].head,
+			figures[f].decimals, figures[f].scale);
+	for (unsigned i = 0; i < b->n_counts; i++) {
+		char name[16];
+		struct table_row *row;
+
+		snprintf(name, sizeof(name), "%u", b->count[i]);
+		row = table_add_row(t, name, NULL);
+		for (unsigned f = from; f < to; f++)
+			row->value[f - from] = over_rounds(b, i, figures[f].of);
+	}
+}
+
+static void print_text(const struct bench_samples *b, struct bench_table *t)
+{
+	printf("Samples of one prompt of %u tokens, %u threads, medians of %u "
+	       "rounds\n\n",
+		b->prompt, b->args->threads, b->rounds);
+	*t = (struct bench_table){ .name = "samples",
+		.title = "wall clock",
+		.note = "pass: of a row of each sample, the prompt's keys and "
+			"values read once; apart: for each",
+		.name_key = { "samples" },
+		.n_names = 1 };
+	fill(b, t, 0, PHONE_FROM);
+	table_print(t, stdout);
+	*t = (struct bench_table){ .name = "phone",
+		.title = b->phone,
+		.note = "logits: their share of a step; grown: tokens/s over "
+			"those of the first row",
+		.name_key = { "samples" },
+		.n_names = 1 };
+	fill(b, t, PHONE_FROM, FIGURES);
+	putchar('\n');
+	table_print(t, stdout);
+}
+
+static int print_object(
+	const struct bench_samples *b, struct bench_table *t, struct err *e)
+{
+	*t = (struct bench_table){ .name_key = { "samples" }, .n_names = 1 };
+	fill(b, t, 0, FIGURES);
+	return print_json(
+		json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:o}", "version",
+			BENCH_JSON_VERSION, "bench", "decode", "phone",
+			b->phone, "rounds", (int)b->rounds, "threads",
+			(int)b->args->threads, "prompt", (int)b->prompt,
+			"samples", table_json(t)),
+		6, e);
+}
+
+static int tell(const struct bench_samples *b, struct err *e)
+{
+	struct bench_table *t = malloc(sizeof(*t));
+	int ret = 0;
+
+	if (!t)
+		return err_set(e, ENOMEM, "no memory for a table");
+	if (b->args->json)
+		ret = print_object(b, t, e);
+	else
+		print_text(b, t);
+	free(t);
+	return ret;
+}
+
+/* ---- the benchmark ------------------------------------------------------- */
+
+int bench_samples_main(const struct bench_args *args, struct err *e)
+{
+	struct bench_samples *b = calloc(1, sizeof(*b));
+	int ret;
+
+	if (!b)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	b->args = args;
+	b->rounds = args->rounds < BENCH_ROUNDS_MAX ? args->rounds
+						    : BENCH_ROUNDS_MAX;
+	ret = take_counts(b, e);
+	if (!ret)
+		ret = take_phone(b, e);
+	if (!ret)
+		ret = open_model(b, e);
+	if (!ret)
+		ret = open_session(b, e);
+	if (!ret)
+		ret = measure(b, e);
+	ret = close_all(b, ret, e);
+	if (!ret)
+		ret = tell(b, e);
+	free(b);
+	return ret;
+}
