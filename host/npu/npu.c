@@ -239,8 +239,13 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct npu_request *r;
 	struct packet p;
 	struct err why;
-	int ret = n->ops->recv(n->device, &p, timeout_ms, e);
+	int ret = n->ops->recv(n->device, &p, timeout_ms, &why);
 
+	/* What is no packet is an answer that no device may give, too. */
+	if (ret == -EPROTO || ret == -EBADMSG)
+		return npu_broken(n, &why, e);
+	if (ret && e)
+		*e = why;
 	if (ret)
 		return ret;
 	r = npu_log_find(&n->log, p.seq);

@@ -33,7 +33,7 @@ before=$(left_behind)
 for plan in die@map#1 die@load#1 die-inside@load#1 die-answered@load#1 \
   die@run#1 die-inside@run#3 die-answered@run#5 die-after:9 \
   late=40@run#2 late=10@map#1 full=60@run#2 bell-drop@run#2 \
-  bell-repeat@run#3 bell-merge@run#2 die@run#4,late=30@start#2; do
+  bell-repeat@run#3 bell-merge@run#2 tear@map#1 tear@run#2 die@run#4,late=30@start#2; do
   for bell in poll eventfd socket; do
     case $plan in
     bell-* | die@run#1) ;;
