@@ -20,6 +20,7 @@
 
 #define JSON_VERSION 1
 #define PLAN_MAX     ((size_t)1 << 20) /* bytes of a file of one */
+#define COLUMNS      80
 
 static double minutes;
 static int64_t runs, seed = -1;
@@ -96,23 +97,35 @@ static void wipe(void)
 	drawn = false;
 }
 
-static void print_tally(
-	FILE *f, const struct stress_area *a, const struct stress_result *r)
+static void add_tally(struct strbuf *text, const struct stress_area *a,
+	const struct stress_result *r)
 {
 	for (size_t i = 0; a->tally[i]; i++)
-		fprintf(f, "%s%" PRIu64 " %s", i ? ", " : "", r->tally[i],
-			a->tally[i]);
+		strbuf_addf(text, "%s%" PRIu64 " %s", i ? ", " : "",
+			r->tally[i], a->tally[i]);
 }
 
 static void draw(
 	void *arg, const struct stress_area *a, const struct stress_result *r)
 {
+	struct strbuf text = STRBUF_INIT;
+
 	if (!isatty(STDERR_FILENO))
 		return;
 	wipe();
-	fprintf(stderr, "%s: %" PRIu64 " runs in %.0f s: ", a->verbs.area,
-		r->runs, r->seconds);
-	print_tally(stderr, a, r);
+	strbuf_addf(&text, "stress %s: ", a->verbs.area);
+	if (r->broken)
+		strbuf_addf(&text, "run %" PRIu64 " failed, and is made small",
+			r->run);
+	else
+		strbuf_addf(&text, "%" PRIu64 " runs in %.0f s: ", r->runs,
+			r->seconds);
+	if (!r->broken)
+		add_tally(&text, a, r);
+	/* What is longer than a line would stay there. */
+	if (!text.failed)
+		fprintf(stderr, "%.*s", COLUMNS - 1, text.data);
+	strbuf_release(&text);
 	fflush(stderr);
 	drawn = true;
 }
@@ -240,19 +253,26 @@ static int report_json(const struct stress_area *a,
 	return 0;
 }
 
-static void report_line(const struct stress_area *a,
-	const struct stress_result *r, const struct strbuf *plan)
+static int report_line(const struct stress_area *a,
+	const struct stress_result *r, const struct strbuf *plan, struct err *e)
 {
-	printf("%-10s %" PRIu64 " runs in %.1f s, %s: ", a->verbs.area, r->runs,
-		r->seconds,
+	struct strbuf text = STRBUF_INIT;
+	int ret = 0;
+
+	strbuf_addf(&text,
+		"%-10s %" PRIu64 " runs in %.1f s, %s: ", a->verbs.area,
+		r->runs, r->seconds,
 		r->broken            ? "1 failed"
 			: r->stopped ? "all held until the interruption"
 				     : "all held");
-	print_tally(stdout, a, r);
-	putchar('\n');
-	if (r->broken)
-		fputs(plan->data, stdout);
+	add_tally(&text, a, r);
+	if (text.failed)
+		ret = err_set(e, ENOMEM, "no memory for the result");
+	else
+		printf("%s\n%s", text.data, r->broken ? plan->data : "");
+	strbuf_release(&text);
 	fflush(stdout);
+	return ret;
 }
 
 /* `given`: of --replay. */
@@ -274,7 +294,7 @@ static int report(const struct stress_area *a, const struct stress_result *r,
 	if (!ret && as_json)
 		ret = report_json(a, r, path, &plan, e);
 	else if (!ret)
-		report_line(a, r, &plan);
+		ret = report_line(a, r, &plan, e);
 	/* It has been printed, should this fail. */
 	if (!ret && *path)
 		ret = write_plan(path, &plan, e);

@@ -401,8 +401,6 @@ int coherence_model_judge(
 	bool counted_only = false;
 	int ret = 0;
 
-	if (m->expected.failed)
-		return err_set(e, ENOMEM, "no memory for a model");
 	for (; *answer != '.' && !ret; answer += strcspn(answer, "\n") + 1) {
 		if (*answer == '=')
 			ret = take_words(answer, &want, e);

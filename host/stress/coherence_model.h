@@ -74,7 +74,8 @@ void coherence_model_done(struct coherence_model *);
 /* So does the program. */
 void coherence_model_end(struct coherence_model *);
 
-/* 0 when the answer is what must come of it; -EILSEQ with what is not. */
+/* 0 when the answer is what must come of it; -EILSEQ with what is not. Neither
+ * text lacks anything. */
 int coherence_model_judge(
 	struct coherence_model *, const char *answer, struct err *);
 

@@ -105,6 +105,8 @@ static void found(const struct stress_opts *o, const struct stress_batch *batch,
 		r->schedule = *o->replay;
 	else
 		batch->area->draw(&d, &r->schedule);
+	if (o->tell)
+		o->tell(o->arg, batch->area, r);
 	make_small(batch, r);
 }
 

@@ -126,13 +126,15 @@ static int play(struct stress_run *r, struct coherence_model *m)
 		/* Planted: the second invalidation is not done. */
 		ret = rehearsal_open((struct rehearsal **)r->kept,
 			r->plant ? "drop-invalidate:rehearsed#2" : NULL, r->e);
-	if (!ret && m->text.failed)
+	if (!ret && (m->text.failed || m->expected.failed))
 		ret = err_set(r->e, ENOMEM, "no memory for a program");
 	if (!ret)
 		ret = rehearsal_play(*r->kept, &m->text, &answer, r->e);
 	if (!ret && coherence_model_judge(m, answer.data, &why))
 		ret = stress_broken(r, "%s", why.text);
 	strbuf_release(&answer);
+	if (ret < 0)
+		return ret;
 	r->tally[PROGRAMS]++;
 	r->tally[READS] += m->reads;
 	r->tally[CALLS] += m->calls;
