@@ -250,7 +250,8 @@ int drafting_open_file(struct drafting *d, const struct model *target,
 	return ret;
 }
 
-static int open_part(struct drafting *d, unsigned i, struct err *e)
+static int open_part(const struct drafting *d, unsigned i, struct drafter *out,
+	struct err *e)
 {
 	const struct draft_part *p = &d->part[i];
 	struct draft_site site = d->site;
@@ -258,18 +259,19 @@ static int open_part(struct drafting *d, unsigned i, struct err *e)
 	site.word = word_of(p);
 	site.file = p->file;
 	site.path = p->path;
-	drafter_close(&d->each[i]);
-	return p->kind->open(&d->each[i], &site, e);
+	drafter_close(out);
+	return p->kind->open(out, &site, e);
 }
 
 /* The first of them is all there is, or they go together. */
-static int join(struct drafting *d, struct err *e)
+static int join(struct drafter *all, const struct drafter *each, unsigned n,
+	struct err *e)
 {
-	drafter_close(&d->drafter);
-	if (d->n > 1)
-		return drafter_join_open(&d->drafter, d->each, d->n, e);
-	d->drafter = d->each[0];
-	d->drafter.close = NULL; /* as each[0] */
+	drafter_close(all);
+	if (n > 1)
+		return drafter_join_open(all, each, n, e);
+	*all = each[0];
+	all->close = NULL; /* as each[0] */
 	return 0;
 }
 
@@ -287,8 +289,9 @@ int drafting_open(struct drafting *d, struct session *target,
 		.rows = rows };
 	for (unsigned i = 0; i < d->n && !ret; i++)
 		if (!d->part[i].kind->told)
-			ret = open_part(d, i, e);
-	return ret || drafting_is_told(d) ? ret : join(d, e);
+			ret = open_part(d, i, &d->each[i], e);
+	return ret || drafting_is_told(d) ? ret
+					  : join(&d->drafter, d->each, d->n, e);
 }
 
 uint32_t drafting_length(const struct drafting *d)
@@ -323,9 +326,35 @@ int drafting_tell(
 	d->site.n = n;
 	for (unsigned i = 0; i < d->n && !ret; i++)
 		if (d->part[i].kind->told)
-			ret = open_part(d, i, e);
+			ret = open_part(d, i, &d->each[i], e);
 	d->site.text = NULL;
-	return ret ? ret : join(d, e);
+	return ret ? ret : join(&d->drafter, d->each, d->n, e);
+}
+
+int drafting_open_more(struct drafting *d, struct drafters *out, struct err *e)
+{
+	int ret = 0;
+
+	*out = (struct drafters){ .n = d->n };
+	for (unsigned i = 0; i < d->n && !ret; i++)
+		ret = open_part(d, i, &out->each[i], e);
+	return ret ? ret : join(&out->all, out->each, out->n, e);
+}
+
+void drafters_close(struct drafters *d)
+{
+	drafter_close(&d->all);
+	for (unsigned i = 0; i < d->n; i++)
+		drafter_close(&d->each[i]);
+	*d = (struct drafters){ 0 };
+}
+
+bool drafting_can_be_many(const struct drafting *d)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		if (d->part[i].kind->told || d->part[i].kind->on_device)
+			return false;
+	return true;
 }
 
 void drafting_close(struct drafting *d)

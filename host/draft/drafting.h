@@ -95,6 +95,23 @@ bool drafting_is_told(const struct drafting *);
 int drafting_tell(
 	struct drafting *, const int32_t *text, size_t n, struct err *);
 
+/*
+ * The same drafters anew, for one more text that is written beside others: they
+ * are told of that alone. Not of those that must be told a text, nor of a draft
+ * model on the device, which holds one. Behind drafting_open; closed before
+ * drafting_close, and whatever this returns.
+ */
+struct drafters {
+	struct drafter each[DRAFT_PARTS];
+	unsigned n;
+	struct drafter all;
+};
+int drafting_open_more(struct drafting *, struct drafters *, struct err *);
+void drafters_close(struct drafters *);
+
+/* Whether there may be more of them. */
+bool drafting_can_be_many(const struct drafting *);
+
 /* Whatever is open; before the target's session. */
 void drafting_close(struct drafting *);
 
