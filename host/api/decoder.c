@@ -100,6 +100,29 @@ static int check_draft_shape(const struct decoder *d, struct err *e)
 	return 0;
 }
 
+bool decoder_drafts(const struct decoder *d)
+{
+	return d->method->needs_draft ||
+		(d->method->sequences && d->drafting.opts.draft);
+}
+
+/* Of texts that are written side by side each is drafted for by itself. */
+static int check_many_drafts(const struct decoder *d, struct err *e)
+{
+	if (d->method->needs_draft || !decoder_drafts(d) ||
+		d->method->sequences(&d->env) == 1 ||
+		drafting_can_be_many(&d->drafting))
+		return 0;
+	return err_set(e, EINVAL,
+		"--draft %s for many samples: %s; try another --draft, or one "
+		"sample",
+		d->drafting.opts.draft,
+		drafting_is_told(&d->drafting)
+			? "it is told one text"
+			: "the device holds one model beside the target, and "
+			  "what that has cached is of one text");
+}
+
 static int compose_draft(struct decoder *d, struct err *e)
 {
 	struct drafting_options *o =
@@ -154,6 +177,8 @@ int decoder_ask(
 	ret = compose_draft(d, e);
 	if (!ret)
 		ret = drafting_ask(&d->drafting, &d->options, e);
+	if (!ret)
+		ret = check_many_drafts(d, e);
 	return ret ? ret : check_draft_shape(d, e);
 }
 
@@ -258,7 +283,7 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 		ret = open_history(d, e);
 	if (!ret)
 		ret = method_open(&d->env, d->method, d->model, e);
-	if (ret || !d->method->needs_draft)
+	if (ret || !decoder_drafts(d))
 		return ret;
 	return drafting_open_file(&d->drafting, d->model, d->model_path, e);
 }
@@ -269,12 +294,13 @@ static int open_drafting(struct decoder *d, struct err *e)
 	int ret;
 
 	env->phone = d->session_opts.soc;
-	if (!d->method->needs_draft)
+	if (!decoder_drafts(d))
 		return 0;
 	d->drafting.history = d->history;
 	ret = drafting_open(&d->drafting, d->session, &d->session_opts,
 		d->session_opts.decode_rows, e);
 	env->drafter = &d->drafting.drafter;
+	env->drafting = &d->drafting;
 	return ret;
 }
 
@@ -305,6 +331,8 @@ int decoder_open_session(
 	d->session_opts = *o;
 	d->env.draft_length = drafting_length(&d->drafting);
 	d->session_opts.decode_rows = m->decode_rows(&d->env);
+	if (m->sequences && decoder_drafts(d))
+		d->session_opts.decode_rows = samples_tree_rows(&d->env);
 	d->session_opts.smaller_graphs =
 		(m->needs_draft || m->diffusion || m->sequences) &&
 		!d->session_opts.graph_switch;
@@ -332,8 +360,7 @@ void decoder_priced_as(const struct decoder *d, char text[DECODER_PRICED_AS])
 {
 	const struct session_opts *o = &d->session_opts;
 	const struct shape *draft = drafting_as(&d->drafting.opts);
-	bool drafts =
-		d->method->needs_draft && drafting_has_model(&d->drafting);
+	bool drafts = decoder_drafts(d) && drafting_has_model(&d->drafting);
 	static const char own[] = "what it is";
 
 	*text = '\0';
@@ -419,7 +446,7 @@ int decoder_rehearse(struct decoder *d, const struct generation *g,
 	size_t n;
 	int ret = 0;
 
-	if (d->method->needs_draft && drafting_is_told(&d->drafting)) {
+	if (decoder_drafts(d) && drafting_is_told(&d->drafting)) {
 		ret = generation_open_like(&plain, g, e);
 		session_truncate(d->session, SESSION_TEXT, 0);
 		if (!ret)

@@ -15,6 +15,7 @@
 #include "tensor/soc.h"
 
 #include <limits.h>
+#include <stdbool.h>
 
 struct draft_model;
 struct err;
@@ -69,6 +70,9 @@ int decoder_open_model(struct decoder *, const char *path, struct err *);
  */
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);
+
+/* Whether something drafts: it must, or it may and was asked to. */
+bool decoder_drafts(const struct decoder *);
 
 /*
  * What is priced in place of what runs: "qwen2.5-1.5b on sd8gen2; what runs is

@@ -513,6 +513,8 @@ static int report(struct run *r, int ret)
 				"cannot write to standard output"));
 	if (with_stats)
 		report_text(&rep, stderr);
+	if (!ret)
+		samples_warn(d);
 	if (session_check_finite(d->session, &odd))
 		cmd_warn("%s", odd.text);
 	if (gen_stop_reason(t->generation) == GEN_STOP_CONTEXT)

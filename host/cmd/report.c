@@ -126,7 +126,7 @@ static void draft_text(const struct decoder *d, double run_s, FILE *f)
 		"             %" PRIu64 " cycles, %" PRIu64 " drafted, %" PRIu64
 		" accepted (%.1f %%), mean accepted length %.2f, %.1f %% of "
 		"the time\n",
-		d->method->needs_draft ? d->drafting.name : "the model itself",
+		decoder_drafts(d) ? d->drafting.name : "the model itself",
 		m->cycles, m->drafted, m->accepted, 100 * method_acceptance(m),
 		method_accepted_length(m), 100 * share(m->draft_ns, run_s));
 	if (d->method->tell) {
@@ -405,7 +405,7 @@ static void put_draft(json_t *o, const struct run_report *r)
 	}
 	if (!m->cycles)
 		return;
-	if (r->decoder->method->needs_draft)
+	if (decoder_drafts(r->decoder))
 		put_str(o, "draft_model", r->decoder->drafting.name);
 	json_object_set_new(o, "acceptance_simulated",
 		json_boolean(drafting_is_told(&r->decoder->drafting)));

@@ -119,6 +119,19 @@ int samples_print(const struct decoder *d, bool ids, FILE *f)
 	return fflush(f) || ferror(f) ? -EIO : 0;
 }
 
+void samples_warn(const struct decoder *d)
+{
+	const struct samples *p = d->env.samples;
+
+	for (uint32_t i = 0; p && i < samples_count(p); i++) {
+		const struct sample *s = samples_at(p, i);
+
+		if (s->state == SAMPLE_FAILED)
+			cmd_warn("sample %u of %u failed: %s", i + 1,
+				samples_count(p), s->err.text);
+	}
+}
+
 /* ---- all of them --------------------------------------------------------- */
 
 void samples_report(const struct decoder *d, double seconds, FILE *f)

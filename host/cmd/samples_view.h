@@ -23,6 +23,9 @@ void samples_drawn(void);
  * errno says. Nothing where the last run had none. */
 int samples_print(const struct decoder *, bool ids, FILE *);
 
+/* Each that failed is told of on standard error. */
+void samples_warn(const struct decoder *);
+
 /* What the samples came to in so many seconds, behind the prompt's begin. */
 void samples_report(const struct decoder *, double seconds, FILE *);
 

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "host/draft/drafting.h"
 #include "host/method/samples.h"
+#include "host/method/tree_options.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -54,7 +55,9 @@ bool method_uses(const struct method *m, const struct opt_table *t)
 {
 	for (size_t i = 0; drafting_tables(i); i++)
 		if (t == drafting_tables(i))
-			return m->needs_draft;
+			return method_may_draft(m);
+	if (m->sequences && t == &tree_table)
+		return true;
 	for (size_t i = 0; m->options && m->options[i]; i++)
 		if (m->options[i] == t)
 			return true;

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct drafter;
+struct drafting;
 struct err;
 struct generation;
 struct model;
@@ -101,8 +102,10 @@ struct method_env {
 	const struct method *method;
 	const struct opt_values *options; /* NULL: all by default */
 	void *state;                      /* the method's own; owned */
-	struct drafter *drafter;          /* NULL unless needs_draft */
-	uint32_t draft_length;            /* of its chains at most; 0: any */
+	struct drafter *drafter;          /* NULL where nothing drafts */
+	/* Who opens more of them, for many texts; NULL likewise. */
+	struct drafting *drafting;
+	uint32_t draft_length;     /* of its chains at most; 0: any */
 	const struct soc *phone;   /* schedules go by its time; NULL: wall */
 	struct method_stats stats; /* added up over runs */
 	/* Of methods of many samples: those of the last run; owned. */
@@ -142,7 +145,8 @@ struct method {
 	/* Rows of the decode graph it wants. */
 	uint32_t (*decode_rows)(const struct method_env *);
 	/* Sequences, beside the prompt's, that hold a tail of their own at a
-	 * time; NULL: it has none but SESSION_TEXT. */
+	 * time; NULL: it has none but SESSION_TEXT. Who has some is drafted for
+	 * where --draft is said, by trees as tree_options.h has them. */
 	uint32_t (*sequences)(const struct method_env *);
 	/* Layers behind which it may drop rows; NULL: never. */
 	uint32_t (*exit_layers)(const struct method_env *);
@@ -173,6 +177,12 @@ static inline const void *method_options(
 	const struct method_env *env, const struct opt_table *t)
 {
 	return env->options ? opt_values_of(env->options, t) : t->defaults;
+}
+
+/* Whether a draft means something to it. */
+static inline bool method_may_draft(const struct method *m)
+{
+	return m->needs_draft || m->sequences;
 }
 
 static inline unsigned method_runs(const struct method *m)

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "host/method/method.h"
+#include "host/method/tree_options.h"
 #include "host/model/model.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
@@ -57,6 +58,13 @@ uint32_t samples_rows(const struct method_env *env)
 	const struct samples_options *o = options_of(env);
 
 	return o->n < o->parallel ? o->n : o->parallel;
+}
+
+uint32_t samples_tree_rows(const struct method_env *env)
+{
+	uint32_t rows = tree_options(env)->rows;
+
+	return rows > samples_rows(env) ? rows : samples_rows(env);
 }
 
 uint32_t samples_all(const struct method_env *env)
@@ -197,8 +205,10 @@ void sample_forget(struct samples *p, struct sample *s)
 	s->freed = p->over;
 }
 
-static void fail_memory(struct sample *s)
+/* Not that sample's alone: the run ends by it. */
+static void fail_memory(struct samples *p, struct sample *s)
 {
+	p->no_memory = true;
 	s->state = SAMPLE_FAILED;
 	err_set(&s->err, ENOMEM, "no memory for sample %u", s->index);
 }
@@ -213,7 +223,7 @@ void sample_end(struct samples *p, struct sample *s, enum sample_state state)
 	gen_flush(s->gen);
 	if (s->text.failed ||
 		(state == SAMPLE_ENDED && is_begun(s) && end_step(s)))
-		fail_memory(s);
+		fail_memory(p, s);
 	p->over++;
 }
 
@@ -257,7 +267,7 @@ void sample_draw(struct samples *p, struct sample *s, const float *logits)
 	s->held = step && p->by_step;
 	if (ret || s->stop == GEN_STOP_ERROR) {
 		sample_end(p, s, SAMPLE_FAILED);
-		fail_memory(s);
+		fail_memory(p, s);
 	} else if (gen_done(s->gen)) {
 		sample_end(p, s, SAMPLE_ENDED);
 	}
@@ -310,12 +320,14 @@ int samples_open(struct method_env *env, struct session *session,
 	p->opts = *options_of(env);
 	if (!p->opts.step_end)
 		p->opts.step_end = "\n";
-	p->sink = &env->samples_sink;
 	p->stream = gen_sampling(g)->stream;
 	p->n_vocab = session_model(session)->n_vocab;
 	p->width = least(least(p->opts.parallel, ROWS_SEQUENCES),
 		session_max_rows(session));
+	p->env = env;
 	ret = read_prompt(p, e);
+	if (!ret && env->drafter)
+		ret = speculation_open(p, e);
 	if (ret)
 		samples_close(p);
 	else
@@ -339,6 +351,7 @@ void samples_rest(struct samples *p)
 		s->ended_ns = clock_ns();
 		s->ended_ps = session_phone_ps(p->session);
 	}
+	speculation_close(p);
 	free(p->prompt_logits);
 	free(p->logits);
 	p->prompt_logits = p->logits = NULL;

@@ -177,6 +177,8 @@ void samples_stats(const struct samples *, struct samples_stats *out);
 /* For a method's table: rows of a pass, and as many sequences where samples end
  * as they began; all samples, where they wait for one another. */
 uint32_t samples_rows(const struct method_env *);
+/* Where they are drafted for: of all their trees together. */
+uint32_t samples_tree_rows(const struct method_env *);
 uint32_t samples_all(const struct method_env *);
 
 #endif

@@ -8,8 +8,10 @@
 #include "host/method/method.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
+#include "host/tree/tree.h"
 
 #include <errno.h>
+#include <string.h>
 
 static bool goes_on(const struct sample *s)
 {
@@ -206,89 +208,205 @@ static int gather(struct samples *p, struct err *e)
 
 /* ---- the pass ------------------------------------------------------------ */
 
+/* The rows of one's tree, or its last token alone. */
+static uint32_t put_rows(struct samples *p, uint32_t i)
+{
+	const struct sample *s = p->in[i];
+	const struct tree *t = p->tree[i];
+	struct row *row = p->row + p->n_rows;
+	uint32_t length = session_length(p->session, s->sequence);
+	size_t n;
+	const int32_t *token = gen_tokens(s->gen, &n);
+
+	p->first[i] = p->n_rows;
+	if (!t) {
+		rows_tree(row, s->sequence, length, token + n - 1, NULL, 1);
+		return 1;
+	}
+	rows_tree(row, s->sequence, length, t->token, t->parent, t->n);
+	for (uint32_t k = 1; k < t->n; k++)
+		row[k].parent += (int32_t)p->n_rows;
+	return t->n;
+}
+
 static int forward(struct samples *p, struct err *e)
 {
-	for (uint32_t i = 0; i < p->n_in; i++) {
-		size_t n;
-		const int32_t *token = gen_tokens(p->in[i]->gen, &n);
-
-		p->row[i] = (struct row){ .token = token[n - 1],
-			.position = (uint32_t)n - 1,
-			.sequence = p->in[i]->sequence,
-			.parent = -1 };
-	}
+	p->n_rows = 0;
+	for (uint32_t i = 0; i < p->n_in; i++)
+		p->n_rows += put_rows(p, i);
 	return session_forward(p->session,
-		&(const struct rows){ SIGHT_TREE, p->n_in, p->row }, e);
+		&(const struct rows){ SIGHT_TREE, p->n_rows, p->row }, e);
+}
+
+static void forget_trees(struct samples *p)
+{
+	memset(p->tree, 0, sizeof(p->tree));
 }
 
 static int run_rows(struct samples *p, struct err *e)
 {
-	int ret = forward(p, e);
+	int ret;
 
+	forget_trees(p);
+	ret = p->speculation ? speculation_draft(p, e) : 0;
+	if (ret)
+		return ret;
+	ret = forward(p, e);
 	/* Of what they see there are more spans than a pass can tell. */
 	while (ret == -ENOSPC && p->n_in > 1) {
+		forget_trees(p);
 		pause_one(p);
 		ret = forward(p, e);
 	}
-	for (uint32_t i = 0; i < p->n_in && !ret; i++)
-		ret = session_accept(
-			p->session, p->in[i]->sequence, NULL, 1, e);
 	p->stats.passes += !ret;
-	p->stats.rows += ret ? 0 : p->n_in;
+	p->stats.rows += ret ? 0 : p->n_rows;
 	return ret;
 }
 
-/* One row is spoilt: who it is, ends; the others are as good as ever. */
-static int draw_one_by_one(
-	struct samples *p, uint32_t first, uint32_t n, struct err *e)
-{
-	for (uint32_t i = first; i < first + n; i++) {
-		struct sample *s = p->in[i];
-		int ret = session_logits(p->session, i, p->logits, e);
+/* ---- the walk ------------------------------------------------------------ */
 
-		if (ret == -EPROTO) {
-			s->err = *e;
-			sample_end(p, s, SAMPLE_FAILED);
-		} else if (ret) {
+/* The row of what was drawn behind the one at hand, -1: none. */
+static int64_t next_row(const struct samples *p, uint32_t i)
+{
+	const struct tree *t = p->tree[i];
+	size_t n;
+	const int32_t *token = gen_tokens(p->in[i]->gen, &n);
+	int32_t child = -1;
+
+	if (t && goes_on(p->in[i]))
+		child = tree_child(
+			t, (uint32_t)p->at[i] - p->first[i], token[n - 1]);
+	return child < 0 ? -1 : (int64_t)p->first[i] + child;
+}
+
+/* The i-th draws from the row where it stands, and goes on from there. */
+static void step(struct samples *p, uint32_t i, const float *logits)
+{
+	uint32_t row = (uint32_t)p->at[i];
+
+	if (sample_is_over(p->in[i])) {
+		p->at[i] = -1;
+		return;
+	}
+	p->path[p->first[i] + p->n_path[i]++] = row;
+	sample_draw(p, p->in[i], logits);
+	if (p->speculation)
+		speculation_passed(p, i, row, logits);
+	p->at[i] = next_row(p, i);
+}
+
+/* One row is spoilt: who it is, ends; the others are as good as ever. */
+static int step_one_by_one(
+	struct samples *p, const uint32_t *who, uint32_t n, struct err *e)
+{
+	for (uint32_t k = 0; k < n; k++) {
+		uint32_t i = who[k];
+		int ret = session_logits(
+			p->session, (uint32_t)p->at[i], p->logits, e);
+
+		if (ret && ret != -EPROTO)
 			return ret;
-		} else if (!sample_is_over(s)) {
-			sample_draw(p, s, p->logits);
+		if (!ret) {
+			step(p, i, p->logits);
+			continue;
 		}
+		p->at[i] = -1;
+		if (sample_is_over(p->in[i]))
+			continue;
+		p->in[i]->err = *e;
+		sample_end(p, p->in[i], SAMPLE_FAILED);
 	}
 	return 0;
 }
 
 /* Rows that one reading of the output matrix does. */
-static int draw_some(
-	struct samples *p, uint32_t first, uint32_t n, struct err *e)
+static int step_some(
+	struct samples *p, const uint32_t *who, uint32_t n, struct err *e)
 {
 	float *out[LOGITS_ROWS];
 	uint32_t row[LOGITS_ROWS];
 	int ret;
 
-	for (uint32_t i = 0; i < n; i++) {
-		row[i] = first + i;
-		out[i] = p->logits + (size_t)i * p->n_vocab;
+	for (uint32_t k = 0; k < n; k++) {
+		row[k] = (uint32_t)p->at[who[k]];
+		out[k] = p->logits + (size_t)k * p->n_vocab;
 	}
 	ret = session_logits_rows(p->session, row, n, out, e);
 	if (ret == -EPROTO)
-		return draw_one_by_one(p, first, n, e);
-	for (uint32_t i = 0; i < n && !ret; i++)
-		if (!sample_is_over(p->in[first + i]))
-			sample_draw(p, p->in[first + i], out[i]);
+		return step_one_by_one(p, who, n, e);
+	for (uint32_t k = 0; k < n && !ret; k++)
+		step(p, who[k], out[k]);
+	return ret;
+}
+
+/* All of them a row further. */
+static int step_all(
+	struct samples *p, const uint32_t *who, uint32_t n, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t k = 0, some; k < n && !ret; k += some) {
+		const float *known = p->speculation
+			? speculation_logits(p, (uint32_t)p->at[who[k]])
+			: NULL;
+
+		some = known ? 1 : n - k < LOGITS_ROWS ? n - k : LOGITS_ROWS;
+		if (known)
+			step(p, who[k], known);
+		else
+			ret = step_some(p, who + k, some, e);
+	}
+	return ret;
+}
+
+/* Down the trees for as long as they were right. */
+static int walk(struct samples *p, struct err *e)
+{
+	uint32_t who[ROWS_SEQUENCES], n = p->n_in;
+	int ret = p->speculation ? speculation_read(p, e) : 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		who[i] = i;
+		p->at[i] = p->first[i];
+		p->n_path[i] = 0;
+	}
+	while (n && !ret) {
+		ret = step_all(p, who, n, e);
+		n = 0;
+		for (uint32_t i = 0; i < p->n_in; i++)
+			if (p->at[i] >= 0)
+				who[n++] = i;
+	}
+	return ret;
+}
+
+static int keep(struct samples *p, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < p->n_in && !ret; i++) {
+		struct sample *s = p->in[i];
+
+		if (!sample_is_over(s))
+			ret = session_accept(p->session, s->sequence,
+				p->path + p->first[i], p->n_path[i], e);
+		if (!ret && p->speculation)
+			speculation_saw(p, i);
+	}
 	return ret;
 }
 
 static int pass(struct samples *p, struct err *e)
 {
+	const struct samples_sink *sink = &p->env->samples_sink;
 	int ret = run_rows(p, e);
 
-	for (uint32_t i = 0, some; i < p->n_in && !ret; i += some) {
-		some = p->n_in - i < LOGITS_ROWS ? p->n_in - i : LOGITS_ROWS;
-		ret = draw_some(p, i, some, e);
-	}
-	if (!ret && p->sink->tell)
-		p->sink->tell(p->sink->arg, p);
+	if (!ret)
+		ret = walk(p, e);
+	if (!ret)
+		ret = keep(p, e);
+	if (!ret && sink->tell)
+		sink->tell(sink->arg, p);
 	return ret;
 }
 
@@ -313,6 +431,8 @@ static int run(struct samples *p, bool by_step, struct err *e)
 		ret = gather(p, e);
 		if (!ret && p->n_in)
 			ret = pass(p, e);
+		if (!ret && p->no_memory)
+			ret = err_set(e, ENOMEM, "no memory for samples");
 	}
 	return ret;
 }

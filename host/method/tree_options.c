@@ -9,7 +9,8 @@
 #define IN(field) OPT_IN(tree_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "tree-rows", IN(rows), "N",
-		"rows of a drafted tree at most, its root among them ({})",
+		"rows of a drafted tree at most, its root among them; of many "
+		"samples those of all their trees together ({})",
 		2, COST_ROWS },
 	{ OPT_UINT, 0, "tree-depth", IN(depth), "N",
 		"depth of a drafted tree at most ({})", 1, COST_ROWS },

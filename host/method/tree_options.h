@@ -12,7 +12,9 @@
 struct method_env;
 
 struct tree_options {
-	uint32_t rows; /* of a tree, the root among them, at most */
+	/* Of a tree, the root among them, at most; of many samples of all
+	 * their trees together. */
+	uint32_t rows;
 	uint32_t depth;
 	uint32_t candidates; /* behind a node */
 };

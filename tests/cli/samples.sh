@@ -42,6 +42,19 @@ write -N 2 --json --slots 64
 check_eq 'why a text ends that has no room alone' \
   "$(jq -r '.samples[0].stop + " " + .stop' <"$tmp/out")" 'context context'
 
+# ---- what drafts changes none of them ----------------------------------------
+for draft in pld recycle model sam+model; do
+  write -N 6 --json --draft $draft --tree-rows 20
+  check_eq "samples with --draft $draft" "$(ids)" "$alone"
+done
+[ "$(jq .accepted_tokens <"$tmp/out")" -gt 0 ] || fail 'no draft was right'
+write -N 6 --json --draft recycle+model --slots 128 --parallel 3
+check_eq 'samples with drafts and a full cache' "$(ids)" "$alone"
+misuse "$TANDEM" run -N 2 --draft oracle:0.8 hello
+check_has 'a draft that is told a text' "$err" 'it is told one text'
+misuse "$TANDEM" run -N 2 --draft model --draft-on device hello
+check_has 'a draft on the device' "$err" 'the device holds one model'
+
 # ---- as people see them ------------------------------------------------------
 write -N 2 --ids
 check_eq headings "$(grep -c '^== sample [12] of 2: .* tokens, log-' "$tmp/out")" 2

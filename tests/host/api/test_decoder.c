@@ -85,7 +85,8 @@ static int open_model(const struct method *m, const char *model,
 		assert_ptr_equal(d.method, m);
 		assert_non_null(d.model);
 		assert_non_null(d.tokenizer);
-		assert_int_equal(d.drafting.path[0] != 0, m->needs_draft);
+		assert_int_equal(d.drafting.path[0] != 0,
+			m->needs_draft || (m->sequences && draft));
 	}
 	assert_int_equal(decoder_close(&d, NULL), 0);
 	assert_null(d.model);

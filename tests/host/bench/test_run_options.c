@@ -85,8 +85,8 @@ static void test_is_for(void **state)
 	for (size_t i = 0; methods[i]; i++) {
 		assert_true(is_for(methods[i], "predict"));
 		assert_true(is_for(methods[i], "precision"));
-		assert_int_equal(
-			is_for(methods[i], "draft"), methods[i]->needs_draft);
+		assert_int_equal(is_for(methods[i], "draft"),
+			method_may_draft(methods[i]));
 	}
 	assert_true(is_for(&method_chain, "draft-len"));
 	assert_false(is_for(&method_lever, "draft-len"));

@@ -7,6 +7,7 @@
 #define TESTS_HOST_METHOD_SAMPLED_TEXT_H
 
 #include "base/checked.h"
+#include "host/draft/drafting.h"
 #include "host/method/samples.h"
 #include "tests/host/method/asked.h"
 #include "tests/host/method/text_writer.h"
@@ -23,9 +24,12 @@ struct sampled {
 	uint32_t n, parallel;
 	const char *said[4][2]; /* options more and what they are */
 	struct samples_sink sink;
+	const char *draft; /* NULL: nothing drafts */
 	/* Of the last ones; to be closed. */
 	struct opt_values asked;
 	struct method_env env;
+	struct drafting drafting;
+	struct method_stats stats; /* of all so far */
 	struct sampler *sampler;
 	struct generation *gen;
 	struct err e;
@@ -101,6 +105,22 @@ static inline void open_models(struct sampled *f)
 	open_alone(f);
 }
 
+static inline void open_draft(struct sampled *f)
+{
+	struct err e = { 0 };
+
+	if (!f->draft)
+		return;
+	ask(&f->asked, "draft", f->draft);
+	ask_number(&f->asked, "tree-rows", 24);
+	f->drafting = (struct drafting){ 0 };
+	assert_ok(drafting_ask(&f->drafting, &f->asked, &e), &e);
+	assert_true(drafting_can_be_many(&f->drafting));
+	assert_ok(drafting_open(&f->drafting, f->w.s, &f->w.opts, 24, &e), &e);
+	f->env.drafter = &f->drafting.drafter;
+	f->env.drafting = &f->drafting;
+}
+
 /* What it returns; to be closed. */
 static inline int run_many(struct sampled *f, const struct method *m)
 {
@@ -115,6 +135,7 @@ static inline int run_many(struct sampled *f, const struct method *m)
 	f->env = (struct method_env){ .options = &f->asked };
 	assert_ok(method_open(&f->env, m, f->w.model[SAME], &e), &e);
 	f->env.samples_sink = f->sink;
+	open_draft(f);
 	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
 	f->gen = writer_begin(&f->w, f->sampler);
 	session_truncate(f->w.s, SESSION_TEXT, 0);
@@ -125,7 +146,9 @@ static inline int run_many(struct sampled *f, const struct method *m)
 
 static inline void close_many(struct sampled *f)
 {
+	method_stats_add(&f->stats, &f->env.stats);
 	method_close(&f->env);
+	drafting_close(&f->drafting);
 	generation_close(f->gen);
 	sampler_close(f->sampler);
 	f->gen = NULL;

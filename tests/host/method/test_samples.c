@@ -248,6 +248,7 @@ static struct generation *begin(struct sampled *f)
 		method_open(&f->env, &method_sample, f->w.model[SAME], &e), &e);
 	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
 	f->gen = writer_begin(&f->w, f->sampler);
+	open_draft(f);
 	session_truncate(f->w.s, SESSION_TEXT, 0);
 	assert_ok(samples_open(&f->env, f->w.s, f->gen, &e), &e);
 	return f->gen;
@@ -328,6 +329,79 @@ static void test_cut(void **state)
 	close_many(f);
 }
 
+/* ---- drafts -------------------------------------------------------------- */
+
+/* No text is another by what drafts for it, nor by how full the cache is. */
+static void check_drafts(struct sampled *f)
+{
+	static const char *const draft[] = { "pld", "sam", "suffix", "recycle",
+		"pld+recycle" };
+
+	for (unsigned i = 0; i < ARRAY_LEN(draft); i++)
+		for (uint32_t runs = 6; runs <= 36; runs += 10) {
+			f->draft = draft[i];
+			f->parallel = 1 + (i + runs) % MANY;
+			open_many(f, runs * RUN);
+			check_many(f);
+			pair_close(&f->w.s);
+		}
+	print_message("%u of %u drafted tokens accepted\n",
+		(unsigned)f->stats.accepted, (unsigned)f->stats.drafted);
+	assert_true(f->stats.accepted > 0);
+	assert_true(f->stats.accepted < f->stats.drafted);
+}
+
+static void test_drafted(void **state)
+{
+	struct sampled *f = *state;
+
+	open_models(f);
+	check_drafts(f);
+}
+
+static void test_drafted_greedy(void **state)
+{
+	struct sampled *f = *state;
+
+	f->w.sampling.temperature = 0;
+	open_models(f);
+	check_drafts(f);
+}
+
+/* Where samples wait for one another they stop in the middle of what a tree
+ * was right about. */
+static void test_drafted_steps(void **state)
+{
+	struct sampled *f = *state;
+	struct err e = { 0 };
+	bool left = true;
+
+	f->w.sampling.temperature = .2;
+	f->draft = "sam+recycle";
+	open_models(f);
+	open_many(f, 2048);
+	begin(f);
+	assert_ok(samples_add(f->env.samples, MANY, &e), &e);
+	for (unsigned round = 0; left; round++) {
+		assert_true(round < MOST);
+		assert_ok(samples_run_step(f->env.samples, &e), &e);
+		left = false;
+		for (uint32_t i = 0; i < MANY; i++) {
+			const struct sample *s = samples_at(f->env.samples, i);
+
+			if (sample_is_over(s))
+				continue;
+			left = true;
+			assert_int_equal(s->n_steps, round + 1);
+			assert_int_equal(
+				s->step_end[round], N_PROMPT + s->n - 1);
+		}
+	}
+	same_samples(f);
+	close_many(f);
+	assert_true(f->stats.accepted > 0);
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, sampled_teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_as_alone),
@@ -339,6 +413,9 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_canceled),
 	TEST(test_fork),
 	TEST(test_cut),
+	TEST(test_drafted),
+	TEST(test_drafted_greedy),
+	TEST(test_drafted_steps),
 };
 
 TEST_MAIN(tests)

@@ -1,0 +1,332 @@
+/*
+ * Speculation among samples: each is drafted for by a drafter that is told of
+ * its text alone, and the trees of all share the rows of a pass by merit. What
+ * a tree is right about saves its sample passes; no text is another by it, as
+ * every token is drawn from the target's logits by the sample's own random
+ * numbers (host/method/cycle.h).
+ */
+#include "host/method/samples_impl.h"
+
+#include "base/clock.h"
+#include "host/draft/drafting.h"
+#include "host/method/method.h"
+#include "host/method/tree_options.h"
+#include "host/session/logits.h"
+#include "host/session/session.h"
+#include "host/tree/build.h"
+#include "host/tree/drafter.h"
+#include "host/tree/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Growth of the expected length that is worth one more layer. */
+#define THRESHOLD 0.1
+
+/* Who drafts for a sample in the pass, as long as it is in passes. */
+struct place {
+	struct drafters own; /* of the first: none, it has env's */
+	const struct drafter *drafter;
+	struct tree *tree;
+	const struct sample *of;
+};
+
+/* A node that could have a row. */
+struct merit {
+	double path;
+	uint32_t in, node;
+};
+
+struct speculation {
+	uint32_t rows; /* of all trees */
+	uint32_t n;
+	struct place *place[ROWS_SEQUENCES]; /* [n], opened as they are used */
+	struct place *at[ROWS_SEQUENCES];    /* of those in the pass */
+	struct merit *merit;                 /* [ROWS_SEQUENCES * rows] */
+	float *logits; /* [rows][n_vocab], of drafters that want all */
+	bool read;     /* they are those of this pass */
+};
+
+static uint32_t least(uint64_t a, uint64_t b)
+{
+	return (uint32_t)(a < b ? a : b);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+int speculation_open(struct samples *p, struct err *e)
+{
+	struct speculation *s = calloc(1, sizeof(*s));
+	size_t rows =
+		least(samples_tree_rows(p->env), session_max_rows(p->session));
+
+	p->speculation = s;
+	if (!s)
+		return err_set(e, ENOMEM, "no memory for drafts");
+	s->rows = least(rows, SAMPLES_ROWS);
+	s->merit = malloc(ROWS_SEQUENCES * s->rows * sizeof(*s->merit));
+	if (p->env->drafter->all_rows)
+		s->logits = malloc(
+			(size_t)s->rows * p->n_vocab * sizeof(*s->logits));
+	if (!s->merit || (p->env->drafter->all_rows && !s->logits))
+		return err_set(e, ENOMEM, "no memory for the logits of %u rows",
+			s->rows);
+	return 0;
+}
+
+static void close_place(struct place *at)
+{
+	tree_close(at->tree);
+	drafters_close(&at->own);
+	free(at);
+}
+
+void speculation_close(struct samples *p)
+{
+	struct speculation *s = p->speculation;
+
+	if (!s)
+		return;
+	for (uint32_t i = 0; i < s->n; i++)
+		close_place(s->place[i]);
+	free(s->merit);
+	free(s->logits);
+	free(s);
+	p->speculation = NULL;
+}
+
+static int open_place(struct samples *p, struct place **out, struct err *e)
+{
+	struct speculation *s = p->speculation;
+	struct place *at = calloc(1, sizeof(*at));
+	int ret;
+
+	if (!at)
+		return err_set(e, ENOMEM, "no memory for a drafter");
+	at->drafter = s->n ? &at->own.all : p->env->drafter;
+	ret = s->n ? drafting_open_more(p->env->drafting, &at->own, e) : 0;
+	if (!ret)
+		ret = tree_open(&at->tree, s->rows,
+			tree_options(p->env)->candidates, e);
+	if (ret) {
+		close_place(at);
+		return ret;
+	}
+	s->place[s->n++] = *out = at;
+	return 0;
+}
+
+/* Where a sample was before, or where none is that is in the pass. */
+static struct place *find_place(
+	const struct samples *p, const struct sample *of)
+{
+	const struct speculation *s = p->speculation;
+	struct place *free = NULL;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		bool used = false;
+
+		if (s->place[i]->of == of)
+			return s->place[i];
+		for (uint32_t k = 0; k < p->n_in && !used; k++)
+			used = p->in[k] == s->place[i]->of;
+		if (!used)
+			free = s->place[i];
+	}
+	return free;
+}
+
+static int take_place(struct samples *p, uint32_t i, struct err *e)
+{
+	struct speculation *s = p->speculation;
+	int ret = 0;
+
+	s->at[i] = find_place(p, p->in[i]);
+	if (!s->at[i])
+		ret = open_place(p, &s->at[i], e);
+	if (!ret)
+		s->at[i]->of = p->in[i];
+	return ret;
+}
+
+/* ---- drafting ------------------------------------------------------------ */
+
+/* As if it had the pass for itself: the others' merit decides. */
+static int grow(struct samples *p, uint32_t i, struct err *e)
+{
+	struct place *at = p->speculation->at[i];
+	const struct sample *s = p->in[i];
+	uint32_t length = session_length(p->session, s->sequence);
+	struct build_limits limits = {
+		.rows = least(p->speculation->rows - p->n_in + 1,
+			session_context(p->session) - length),
+		/* The last of the tokens that may still come is the target's
+		 * own. */
+		.depth = least(
+			tree_options(p->env)->depth, gen_left(s->gen) - 1),
+	};
+	size_t n;
+	const int32_t *text = gen_tokens(s->gen, &n);
+	int ret;
+
+	tree_reset(at->tree, text[n - 1]);
+	if (!limits.depth || limits.rows < 2)
+		return 0;
+	ret = at->drafter->begin(at->drafter->arg, at->tree, text, n, e);
+	return ret ? ret
+		   : build_opt(at->tree, at->drafter, &limits, THRESHOLD, e);
+}
+
+static int by_merit(const void *a, const void *b)
+{
+	const struct merit *x = a, *y = b;
+
+	if (x->path != y->path)
+		return x->path > y->path ? -1 : 1;
+	if (x->in != y->in)
+		return x->in < y->in ? -1 : 1;
+	return x->node < y->node ? -1 : 1;
+}
+
+static int rising(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The likeliest nodes of all trees stay. A parent is no less likely than its
+ * child, and stands before it, so it stays with it. */
+static void share(struct samples *p)
+{
+	struct speculation *s = p->speculation;
+	uint32_t n = 0, room = s->rows - p->n_in;
+
+	for (uint32_t i = 0; i < p->n_in; i++)
+		for (uint32_t u = 1; u < s->at[i]->tree->n; u++)
+			s->merit[n++] =
+				(struct merit){ s->at[i]->tree->path[u], i, u };
+	if (n <= room)
+		return;
+	qsort(s->merit, n, sizeof(*s->merit), by_merit);
+	for (uint32_t i = 0; i < p->n_in; i++) {
+		uint32_t keep[SAMPLES_ROWS] = { 0 }, kept = 1;
+
+		for (uint32_t k = 0; k < room; k++)
+			if (s->merit[k].in == i)
+				keep[kept++] = s->merit[k].node;
+		qsort(keep, kept, sizeof(*keep), rising);
+		tree_keep(s->at[i]->tree, keep, kept);
+	}
+}
+
+static bool has_room(const struct samples *p)
+{
+	uint32_t sequence[ROWS_SEQUENCES], rows[ROWS_SEQUENCES];
+
+	for (uint32_t i = 0; i < p->n_in; i++) {
+		sequence[i] = p->in[i]->sequence;
+		rows[i] = p->speculation->at[i]->tree->n;
+	}
+	return session_has_room(p->session, sequence, rows, p->n_in);
+}
+
+static void count_drafted(struct samples *p, uint64_t ns, uint64_t ps)
+{
+	struct method_stats *st = &p->env->stats;
+	struct price price = { 0 };
+
+	for (uint32_t i = 0; i < p->n_in; i++) {
+		const struct drafter *d = p->speculation->at[i]->drafter;
+
+		if (d->price)
+			d->price(d->arg, &price);
+	}
+	session_add_host_work(p->session, &price);
+	st->draft_ns += clock_ns() - ns;
+	st->draft_ps += session_phone_ps(p->session) - ps;
+}
+
+int speculation_draft(struct samples *p, struct err *e)
+{
+	uint64_t ns = clock_ns(), ps = session_phone_ps(p->session);
+	int ret = 0;
+
+	for (uint32_t i = 0; i < p->n_in && !ret; i++) {
+		ret = take_place(p, i, e);
+		if (!ret)
+			ret = grow(p, i, e);
+	}
+	if (ret)
+		return ret;
+	share(p);
+	count_drafted(p, ns, ps);
+	/* What slots there are is for tokens that are certain. */
+	if (!has_room(p))
+		return 0;
+	for (uint32_t i = 0; i < p->n_in; i++)
+		p->tree[i] = p->speculation->at[i]->tree;
+	return 0;
+}
+
+/* ---- what came of it ----------------------------------------------------- */
+
+static void show(
+	const struct samples *p, uint32_t i, uint32_t row, const float *logits)
+{
+	const struct drafter *d = p->speculation->at[i]->drafter;
+
+	if (d->computed && p->tree[i])
+		d->computed(d->arg, p->tree[i], row - p->first[i], logits,
+			p->n_vocab);
+}
+
+/* A row that is spoilt may be one that no text comes to: the walk finds out. */
+int speculation_read(struct samples *p, struct err *e)
+{
+	struct speculation *s = p->speculation;
+	int ret;
+
+	s->read = false;
+	if (!s->logits)
+		return 0;
+	ret = session_logits_range(p->session, 0, p->n_rows, s->logits, e);
+	s->read = !ret;
+	for (uint32_t i = 0; i < p->n_in && !ret; i++)
+		for (uint32_t u = 0; p->tree[i] && u < p->tree[i]->n; u++)
+			show(p, i, p->first[i] + u,
+				speculation_logits(p, p->first[i] + u));
+	return ret == -EPROTO ? 0 : ret;
+}
+
+const float *speculation_logits(const struct samples *p, uint32_t row)
+{
+	const struct speculation *s = p->speculation;
+
+	return s->read ? s->logits + (size_t)row * p->n_vocab : NULL;
+}
+
+void speculation_passed(
+	struct samples *p, uint32_t i, uint32_t row, const float *logits)
+{
+	if (!p->speculation->read)
+		show(p, i, row, logits);
+}
+
+void speculation_saw(struct samples *p, uint32_t i)
+{
+	struct method_stats *st = &p->env->stats;
+	const struct drafter *d = p->speculation->at[i]->drafter;
+	const struct tree *t = p->tree[i];
+	size_t n;
+	const int32_t *text = gen_tokens(p->in[i]->gen, &n);
+
+	st->cycles++;
+	st->kept += t ? t->n : 1;
+	st->drafted += t ? t->n - 1 : 0;
+	st->leaves += t ? t->leaves : 1;
+	st->accepted += p->n_path[i] ? p->n_path[i] - 1 : 0;
+	if (t && d->saw && !sample_is_over(p->in[i]))
+		d->saw(d->arg, text, n);
+}
