@@ -22,6 +22,7 @@
 const struct command *const commands[] = {
 	&cmd_run,
 	&cmd_eval,
+	&cmd_score,
 	&cmd_perplexity,
 	&cmd_logits,
 	&cmd_tokenize,

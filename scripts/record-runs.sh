@@ -391,7 +391,7 @@ runs_of_errors() {
 
 runs_of_help() {
   local command
-  for command in run eval perplexity logits tokenize detokenize inspect \
+  for command in run eval score perplexity logits tokenize detokenize inspect \
     convert verify synth bench 'bench lever' doctor; do
     add "help/${command/ /-}" text $command --help
   done

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/options.h"
+#include "host/head/reward.h"
 #include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
@@ -269,6 +270,21 @@ static int open_history(struct decoder *d, struct err *e)
 	return o->history ? history_open(&d->history, o->history, &h, e) : 0;
 }
 
+static int open_reward(struct decoder *d, struct err *e)
+{
+	const struct reward_options *o =
+		opt_values_of(&d->options, &reward_table);
+	const struct reward_site site = { .target = d->model,
+		.target_path = d->model_path,
+		.tokenizer = d->tokenizer };
+
+	d->wants_reward |= d->method->needs_reward;
+	if (!d->wants_reward)
+		return 0;
+	return reward_open(&d->reward,
+		d->reward_said ? d->reward_said : o->said, &site, e);
+}
+
 int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 {
 	int ret = models_choose(path, role_of(d->method), d->model_path, e);
@@ -283,9 +299,30 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 		ret = open_history(d, e);
 	if (!ret)
 		ret = method_open(&d->env, d->method, d->model, e);
+	if (!ret)
+		ret = open_reward(d, e);
 	if (ret || !decoder_drafts(d))
 		return ret;
 	return drafting_open_file(&d->drafting, d->model, d->model_path, e);
+}
+
+#define REWARD_TEXTS 16 /* scored at a time where nobody says */
+
+/* Who drafts on the device is beside it. */
+static int start_reward(struct decoder *d, struct err *e)
+{
+	uint32_t sequences = d->session_opts.sequences;
+	int ret;
+
+	if (!d->reward)
+		return 0;
+	ret = reward_start(d->reward, d->session, &d->session_opts,
+		sequences > 1 ? sequences : REWARD_TEXTS, e);
+	if (ret)
+		return ret;
+	d->env.reward = d->reward;
+	d->session_opts.beside = reward_session(d->reward);
+	return 0;
 }
 
 static int open_drafting(struct decoder *d, struct err *e)
@@ -346,6 +383,8 @@ int decoder_open_session(
 		d->session_opts.context_need = (uint32_t)need;
 	ask_sequences(d);
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
+	if (!ret)
+		ret = start_reward(d, e);
 	return ret ? ret : open_drafting(d, e);
 }
 
@@ -467,6 +506,7 @@ int decoder_close(struct decoder *d, struct err *e)
 	int ret;
 
 	drafting_close(&d->drafting);
+	reward_close(d->reward);
 	strbuf_release(&d->draft);
 	history_close(d->history);
 	ret = session_close(d->session, e);

@@ -22,6 +22,7 @@ struct err;
 struct generation;
 struct history;
 struct model;
+struct reward;
 struct token_list;
 struct tokenizer;
 
@@ -34,6 +35,11 @@ struct decoder {
 	struct tokenizer *tokenizer;
 	struct history *history; /* NULL: none was asked for */
 	bool kept;               /* the last text, in it */
+	/* What scores solutions, where the method needs it or somebody else
+	 * wants it, who says so before the model is opened. */
+	bool wants_reward;
+	const char *reward_said; /* NULL: as the options say */
+	struct reward *reward;
 	struct drafting drafting;
 	struct session *session;
 	struct session_opts session_opts; /* as asked, then as opened */

@@ -357,7 +357,8 @@ static int open_kind(
 	struct device *d;
 	int ret;
 
-	own.beside = site->session;
+	/* Of a session beside the target, the one that is beside it. */
+	own.beside = own.beside ? own.beside : site->session;
 	own.dram_share = 1;
 	own.dram_bytes = 0;
 	own.exit_layers = 0;

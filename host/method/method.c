@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "host/draft/drafting.h"
+#include "host/head/reward.h"
 #include "host/method/samples.h"
 #include "host/method/tree_options.h"
 
@@ -58,6 +59,8 @@ bool method_uses(const struct method *m, const struct opt_table *t)
 			return method_may_draft(m);
 	if (m->sequences && t == &tree_table)
 		return true;
+	if (t == &reward_table)
+		return m->needs_reward;
 	for (size_t i = 0; m->options && m->options[i]; i++)
 		if (m->options[i] == t)
 			return true;
@@ -96,6 +99,9 @@ const struct opt_table *method_table(size_t i)
 		list(&l, drafting_tables(k));
 	list_all(&l, true);
 	list_all(&l, false);
+	for (size_t k = 0; methods[k]; k++)
+		if (methods[k]->needs_reward)
+			list(&l, &reward_table);
 	return i < l.n ? l.table[i] : NULL;
 }
 

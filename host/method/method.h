@@ -21,6 +21,7 @@ struct drafting;
 struct err;
 struct generation;
 struct model;
+struct reward;
 struct samples;
 struct session;
 struct soc;
@@ -105,6 +106,7 @@ struct method_env {
 	struct drafter *drafter;          /* NULL where nothing drafts */
 	/* Who opens more of them, for many texts; NULL likewise. */
 	struct drafting *drafting;
+	struct reward *reward;     /* NULL unless needs_reward */
 	uint32_t draft_length;     /* of its chains at most; 0: any */
 	const struct soc *phone;   /* schedules go by its time; NULL: wall */
 	struct method_stats stats; /* added up over runs */
@@ -125,6 +127,7 @@ struct method {
 	const char *summary; /* one line for --help */
 	bool lossless;       /* same tokens as plain decoding */
 	bool needs_draft;
+	bool needs_reward; /* host/head/reward.h */
 	bool logits_ahead; /* computes more of them than it emits tokens */
 	bool diffusion;    /* fills masks, whole blocks of them */
 	unsigned runs;     /* enum method_models; 0: METHOD_CAUSAL */

@@ -222,16 +222,30 @@ static int check_layers(const struct model *m, struct err *e)
 	return 0;
 }
 
-static int read_tensors(struct model *m, struct err *e)
+static int alloc_layers(struct model *m, struct err *e)
 {
-	int ret = 0;
-
 	m->layer = calloc(m->n_layer, sizeof(*m->layer));
-	if (!m->layer)
-		return err_set(
-			e, ENOMEM, "no memory for %u layers", m->n_layer);
-	for (size_t i = 0; i < gguf_n_tensors(m->gguf) && !ret; i++)
-		ret = place_tensor(m, gguf_tensor_at(m->gguf, i), e);
+	return m->layer
+		? 0
+		: err_set(e, ENOMEM, "no memory for %u layers", m->n_layer);
+}
+
+static bool is_one_of(struct gguf_str name, const char *const *names)
+{
+	for (; names && *names; names++)
+		if (gguf_str_is(name, *names))
+			return true;
+	return false;
+}
+
+static int read_tensors(
+	struct model *m, const char *const *extra, struct err *e)
+{
+	int ret = alloc_layers(m, e);
+
+	for (size_t i = 0; !ret && i < gguf_n_tensors(m->gguf); i++)
+		if (!is_one_of(gguf_tensor_at(m->gguf, i)->name, extra))
+			ret = place_tensor(m, gguf_tensor_at(m->gguf, i), e);
 	if (ret)
 		return ret;
 	ret = check_ends(m, e);
@@ -239,6 +253,12 @@ static int read_tensors(struct model *m, struct err *e)
 }
 
 int model_open(struct model **out, const char *path, struct err *e)
+{
+	return model_open_but(out, path, NULL, e);
+}
+
+int model_open_but(struct model **out, const char *path,
+	const char *const *extra, struct err *e)
 {
 	struct model *m = calloc(1, sizeof(*m));
 	int ret;
@@ -254,7 +274,7 @@ int model_open(struct model **out, const char *path, struct err *e)
 		if (ret)
 			goto fail;
 	}
-	if ((ret = keys_read(m, e)) || (ret = read_tensors(m, e)) ||
+	if ((ret = keys_read(m, e)) || (ret = read_tensors(m, extra, e)) ||
 		(m->packed && (ret = packed_bind(m->packed, m, e))) ||
 		(ret = keys_read_rope(m, e))) {
 		err_in(e, "'%s'", path);
@@ -265,6 +285,58 @@ int model_open(struct model **out, const char *path, struct err *e)
 fail:
 	model_close(m);
 	return ret;
+}
+
+static int graft(struct model *m, const struct model *base,
+	const struct gguf *own, uint32_t first, struct err *e)
+{
+	size_t rope = base->n_rot / 2 * sizeof(*base->rope_freq);
+	int ret = alloc_layers(m, e);
+
+	m->rope_freq = malloc(rope);
+	if (!ret && !m->rope_freq)
+		ret = err_set(e, ENOMEM, "no memory for rope frequencies");
+	if (ret)
+		return ret;
+	memcpy(m->rope_freq, base->rope_freq, rope);
+	memcpy(m->layer, base->layer, first * sizeof(*m->layer));
+	for (size_t i = 0; i < gguf_n_tensors(own) && !ret; i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(own, i);
+		struct gguf_str rest;
+		uint32_t layer;
+
+		if (!parse_layer_name(t->name, &layer, &rest))
+			continue;
+		ret = layer < first ? unknown_tensor(t->name, e)
+				    : place_layer_tensor(m, t, layer, rest, e);
+	}
+	return ret ? ret : check_layers(m, e);
+}
+
+int model_graft(struct model **out, const struct model *base,
+	const struct gguf *own, uint32_t first, struct err *e)
+{
+	struct model *m;
+	int ret;
+
+	if (base->packed)
+		return err_set(e, ENOTSUP,
+			"the layers of a flash image cannot stand before those "
+			"of another file; use the model file");
+	m = malloc(sizeof(*m));
+	if (!m)
+		return err_set(e, ENOMEM, "no memory for a model");
+	*m = *base;
+	m->gguf = NULL;
+	m->layer = NULL;
+	m->rope_freq = NULL;
+	ret = graft(m, base, own, first, e);
+	if (ret) {
+		model_close(m);
+		return ret;
+	}
+	*out = m;
+	return 0;
 }
 
 void model_close(struct model *m)

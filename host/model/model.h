@@ -56,6 +56,18 @@ struct model {
 };
 
 int model_open(struct model **out, const char *path, struct err *);
+/* A file whose tensors of the names in extra[] (NULL-terminated) are the
+ * caller's: of what stands in the place of the output matrix. */
+int model_open_but(struct model **out, const char *path,
+	const char *const *extra, struct err *);
+/*
+ * `base`, which outlives it as `own` does, but for its last layers: from layer
+ * `first` on they are those of another file, in tensors of the usual names, of
+ * which the others are left alone. -ENOTSUP where base is a flash image, whose
+ * layers are not at hand.
+ */
+int model_graft(struct model **out, const struct model *base,
+	const struct gguf *own, uint32_t first, struct err *);
 void model_close(struct model *);
 
 /*

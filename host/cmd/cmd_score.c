@@ -1,0 +1,310 @@
+/* tandem score: what a reward says of the steps of given solutions. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/api/decoder.h"
+#include "host/api/options.h"
+#include "host/cmd/json_text.h"
+#include "host/cmd/priced.h"
+#include "host/eval/eval_score.h"
+#include "host/head/reward.h"
+#include "host/model/model.h"
+#include "tensor/soc.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JSON_VERSION 1
+
+static struct opt_values asked; /* of the decoder */
+static const char *model_path, *reward_said, *step_end = "\n";
+static bool as_json, sum_alone;
+
+/* clang-format off */
+static const struct opt opts[] = {
+	{ OPT_STRING, 'm', "model", &model_path, "FILE",
+		"the model whose solutions they are: a GGUF file or the name of "
+		"one that comes with the program (target)" },
+	{ OPT_STRING, 0, "reward", &reward_said, "NAME|FILE",
+		"what scores them: that which comes with the model, or "
+		"another:", .words = reward_word },
+	{ OPT_STRING, 0, "step-end", &step_end, "TEXT",
+		"what ends a step (a line feed)" },
+	{ OPT_FLAG, 0, "sum", &sum_alone, NULL,
+		"print no solution, but what all of them come to" },
+	{ OPT_FLAG, 0, "json", &as_json, NULL,
+		"print a JSON object a line" },
+	PAIR_OPTIONS(asked),
+};
+/* clang-format on */
+
+static const struct opt_command usage = {
+	.name = "tandem score",
+	.synopsis = "FILE [-m MODEL] [--reward NAME|FILE] [OPTIONS]",
+	.summary = "score the steps of given solutions by a reward",
+	.details =
+		"FILE (- for standard input) has a JSON object a line with a "
+		"\"prompt\" and a \"solution\" that follows it; an \"id\" "
+		"names the line. Printed is for each solution how likely it "
+		"is, by the reward, that all is right up to the end of each of "
+		"its steps.\n\n"
+		"Where lines have \"marks\", a list with true or false for "
+		"each step, the end says how well the scores tell right steps "
+		"from wrong ones, by the area under the ROC curve, and of "
+		"problems, which are lines of the same prompt, how many are "
+		"solved by a solution taken at random, by the one whose last "
+		"step scores best, and by any of them.\n\n"
+		"A score depends on its solution alone, and is the same "
+		"whatever else is scored.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.max_operands = 1,
+	.operand = &(const struct opt){ .arg = "FILE" },
+};
+
+struct job {
+	struct decoder decoder;
+	struct scoring scoring;
+};
+
+/* ---- for people ---------------------------------------------------------- */
+
+static void print_scores(const struct job *j)
+{
+	for (size_t i = 0; i < j->scoring.items.n; i++) {
+		const struct scored *s = &j->scoring.scored[i];
+
+		printf("%s:", s->item->id);
+		for (uint32_t k = 0; k < s->n_steps; k++)
+			printf(" %.4f%s", (double)s->score[k],
+				!s->marks ? ""
+					: json_is_true(
+						  json_array_get(s->marks, k))
+					? "+"
+					: "-");
+		putchar('\n');
+	}
+}
+
+static void print_sum(const struct job *j, const struct scoring_summary *sum)
+{
+	const struct session_opts *o = &j->decoder.session_opts;
+	struct reward_stats st;
+
+	reward_stats(j->decoder.reward, &st);
+	printf("%" PRIu64 " solutions, %" PRIu64 " steps by %s: %" PRIu64
+	       " rows in %" PRIu64 " passes, %.2f s",
+		sum->solutions, sum->steps, reward_name(j->decoder.reward),
+		st.rows, st.passes, (double)st.ns * 1e-9);
+	if (o->soc)
+		printf(", %.3f s on %s", (double)st.ps * 1e-12, o->clock + 4);
+	putchar('\n');
+	if (!sum->problems)
+		return;
+	printf("right are %" PRIu64 " steps; area under the curve ",
+		sum->right_steps);
+	if (isnan(sum->area))
+		printf("undefined\n");
+	else
+		printf("%.4f\n", sum->area);
+	printf("of %" PRIu64 " problems with %" PRIu64, sum->problems,
+		sum->least);
+	if (sum->most > sum->least)
+		printf(" to %" PRIu64, sum->most);
+	printf(" solutions each are solved: %.1f %% by one at random, %.1f %% "
+	       "by that whose last step scores best, %.1f %% by any\n",
+		100 * sum->one, 100 * sum->best, 100 * sum->any);
+}
+
+/* ---- for programs -------------------------------------------------------- */
+
+static int print_object(json_t *o, struct err *e)
+{
+	int ret = o
+		? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9))
+		: -1;
+
+	json_decref(o);
+	if (ret)
+		return err_sys(e, errno ? errno : EIO,
+			"cannot write to standard output");
+	putchar('\n');
+	return 0;
+}
+
+static json_t *solution_json(const struct scored *s)
+{
+	json_t *o = json_object(), *scores = json_array();
+
+	for (uint32_t k = 0; k < s->n_steps; k++)
+		json_array_append_new(scores, json_real((double)s->score[k]));
+	json_object_set_new(o, "version", json_integer(JSON_VERSION));
+	json_object_set_new(o, "command", json_string("score"));
+	json_object_set_new(o, "id", json_string(s->item->id));
+	json_object_set_new(
+		o, "tokens", json_integer((json_int_t)(s->n - s->n_prompt)));
+	json_object_set_new(o, "scores", scores);
+	if (s->marks)
+		json_object_set(o, "marks", (json_t *)(uintptr_t)s->marks);
+	return o;
+}
+
+static json_t *sum_json(const struct job *j, const struct scoring_summary *sum)
+{
+	const struct session_opts *pair = &j->decoder.session_opts;
+	json_t *o = json_object();
+	struct reward_stats st;
+
+	reward_stats(j->decoder.reward, &st);
+	put_priced(o, &j->decoder);
+	json_object_set_new(o, "version", json_integer(JSON_VERSION));
+	json_object_set_new(o, "command", json_string("score"));
+	json_object_set_new(o, "model", json_ctext(j->decoder.model_path));
+	json_object_set_new(
+		o, "reward", json_ctext(reward_name(j->decoder.reward)));
+	json_object_set_new(
+		o, "solutions", json_integer((json_int_t)sum->solutions));
+	json_object_set_new(o, "steps", json_integer((json_int_t)sum->steps));
+	json_object_set_new(o, "rows", json_integer((json_int_t)st.rows));
+	json_object_set_new(o, "passes", json_integer((json_int_t)st.passes));
+	json_object_set_new(o, "seconds", json_real((double)st.ns * 1e-9));
+	if (pair->soc)
+		json_object_set_new(
+			o, "phone_s", json_real((double)st.ps * 1e-12));
+	if (!sum->problems)
+		return o;
+	json_object_set_new(
+		o, "right_steps", json_integer((json_int_t)sum->right_steps));
+	json_object_set_new(o, "area_under_curve",
+		isnan(sum->area) ? json_null() : json_real(sum->area));
+	json_object_set_new(
+		o, "problems", json_integer((json_int_t)sum->problems));
+	json_object_set_new(o, "solved_by_one", json_real(sum->one));
+	json_object_set_new(o, "solved_by_best", json_real(sum->best));
+	json_object_set_new(o, "solved_by_any", json_real(sum->any));
+	return o;
+}
+
+static int print_json(
+	const struct job *j, const struct scoring_summary *sum, struct err *e)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < j->scoring.items.n && !ret && !sum_alone; i++)
+		ret = print_object(solution_json(&j->scoring.scored[i]), e);
+	return ret ? ret : print_object(sum_json(j, sum), e);
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+static int report(const struct job *j, struct err *e)
+{
+	struct scoring_summary sum;
+	int ret = scoring_sum(&j->scoring, &sum, e);
+
+	if (ret)
+		return ret;
+	if (as_json) {
+		ret = print_json(j, &sum, e);
+		return ret ? ret : cmd_flush(e);
+	}
+	priced_text(&j->decoder, stdout);
+	if (!sum_alone)
+		print_scores(j);
+	print_sum(j, &sum);
+	return cmd_flush(e);
+}
+
+static int open_model(struct job *j, struct err *e)
+{
+	struct decoder *d = &j->decoder;
+	int ret;
+
+	d->wants_reward = true;
+	d->reward_said = reward_said;
+	ret = decoder_open_model(d, model_path, e);
+	if (!ret)
+		ret = scoring_tokenize(&j->scoring, d, step_end, e);
+	return ret;
+}
+
+static int open_session(struct job *j, struct err *e)
+{
+	struct session_opts o = j->decoder.session_opts;
+
+	if (j->scoring.longest > j->decoder.model->n_ctx)
+		return err_set(e, EFBIG,
+			"the longest prompt with its solution has %zu tokens, "
+			"and the model was trained for %u positions",
+			j->scoring.longest, j->decoder.model->n_ctx);
+	o.cancel = &cmd_interrupted;
+	o.progress = cmd_progress;
+	o.notice = cmd_notice;
+	o.context_need = (uint32_t)j->scoring.longest;
+	return decoder_open_session(&j->decoder, &o, e);
+}
+
+static int run_job(struct job *j, const char *operand, struct err *e)
+{
+	struct err closing = { 0 };
+	int ret = scoring_read(&j->scoring, operand, e), closed;
+
+	if (!ret)
+		ret = open_model(j, e);
+	if (!ret)
+		ret = open_session(j, e);
+	cmd_catch_signals();
+	if (!ret)
+		ret = scoring_run(&j->scoring, &j->decoder, &cmd_progress, e);
+	if (!ret)
+		ret = report(j, e);
+	closed = decoder_close(&j->decoder, &closing);
+	return cmd_closed(ret, closed, &closing, e);
+}
+
+static int check_usage(unsigned operands)
+{
+	if (!operands)
+		return cmd_misuse(&cmd_score,
+			"nothing to score: a file of solutions, JSON lines");
+	if (!*step_end)
+		return cmd_misuse(&cmd_score, "--step-end is empty");
+	return EXIT_OK;
+}
+
+static int score_main(int argc, char **argv)
+{
+	struct job *j;
+	struct err e = { 0 };
+	unsigned operands;
+	int status, ret;
+
+	if (!cmd_parse(&cmd_score, argc, argv, &operands, &status))
+		return status;
+	status = check_usage(operands);
+	if (status)
+		return status;
+	j = calloc(1, sizeof(*j));
+	if (!j) {
+		err_set(&e, ENOMEM, "no memory for the solutions");
+		return cmd_fail(&e);
+	}
+	if (decoder_ask(&j->decoder, &asked, &e)) {
+		free(j);
+		return cmd_refuse(&cmd_score, &e);
+	}
+	ret = run_job(j, argv[1], &e);
+	scoring_release(&j->scoring);
+	free(j);
+	if (ret == -ECANCELED)
+		return EXIT_INTERRUPTED;
+	return ret ? cmd_fail(&e) : EXIT_OK;
+}
+
+const struct command cmd_score = { .usage = &usage, .run = score_main };

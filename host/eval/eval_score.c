@@ -1,0 +1,312 @@
+#include "host/eval/eval_score.h"
+
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/api/decoder.h"
+#include "host/api/prompt.h"
+#include "host/head/reward.h"
+#include "host/text/tokenizer.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXTS 64 /* scored at a time */
+
+/* ---- reading ------------------------------------------------------------- */
+
+static int read_line(struct scored *s, struct err *e)
+{
+	const json_t *solution = json_object_get(s->item->line, "solution");
+	size_t i;
+	json_t *mark;
+
+	s->solution = json_string_value(solution);
+	s->marks = json_object_get(s->item->line, "marks");
+	if (!s->solution || !*s->solution)
+		return err_set(e, EINVAL, "'%s': member 'solution' is %s",
+			s->item->id,
+			!solution             ? "missing"
+				: s->solution ? "empty"
+					      : "no string");
+	if (s->marks && !json_is_array(s->marks))
+		return err_set(e, EINVAL, "'%s': member 'marks' is no list",
+			s->item->id);
+	json_array_foreach((json_t *)(uintptr_t)s->marks, i, mark)
+	{
+		if (!json_is_boolean(mark))
+			return err_set(e, EINVAL,
+				"'%s': member 'marks': number %zu is neither "
+				"true nor false",
+				s->item->id, i + 1);
+	}
+	return 0;
+}
+
+int scoring_read(struct scoring *sc, const char *path, struct err *e)
+{
+	int ret;
+
+	*sc = (struct scoring){ 0 };
+	ret = eval_items_read(&sc->items, path, EVAL_NEED_PROMPTS, e);
+	if (ret)
+		return ret;
+	sc->scored = calloc(sc->items.n, sizeof(*sc->scored));
+	if (!sc->scored)
+		return err_set(e, ENOMEM, "no memory for the solutions");
+	for (size_t i = 0; i < sc->items.n && !ret; i++) {
+		struct scored *s = &sc->scored[i];
+
+		s->item = &sc->items.item[i];
+		ret = read_line(s, e);
+		if (!ret && !s->marks != !sc->scored[0].marks)
+			ret = err_set(e, EINVAL,
+				"'%s' has %s marks, and others have",
+				s->item->id, s->marks ? "no others" : "no");
+		if (ret)
+			err_in(e, "'%s'", path);
+	}
+	return ret;
+}
+
+void scoring_release(struct scoring *sc)
+{
+	for (size_t i = 0; sc->scored && i < sc->items.n; i++) {
+		free(sc->scored[i].token);
+		free(sc->scored[i].step_end);
+		free(sc->scored[i].score);
+	}
+	free(sc->scored);
+	eval_items_release(&sc->items);
+	*sc = (struct scoring){ 0 };
+}
+
+/* ---- tokens -------------------------------------------------------------- */
+
+static int put_tokens(struct scored *s, const struct decoder *d, struct err *e)
+{
+	const struct prompt prompt = { .text = s->item->prompt,
+		.len = strlen(s->item->prompt) };
+	struct token_list list = { 0 };
+	int ret = prompt_read(d, &prompt, &list, e);
+
+	s->n_prompt = list.n;
+	if (!ret)
+		ret = tokenize(d->tokenizer, s->solution, strlen(s->solution),
+			0, &list, e);
+	s->token = list.id;
+	s->n = list.n;
+	return ret;
+}
+
+/* Tokens whose text completes `end`, and the last one. */
+static int put_steps(struct scored *s, const struct decoder *d, const char *end,
+	struct err *e)
+{
+	struct detokenizer words = { .tok = d->tokenizer, .started = true };
+	struct strbuf text = STRBUF_INIT;
+	const char *found;
+	size_t looked = 0;
+	int ret = 0;
+
+	s->step_end = calloc(s->n - s->n_prompt, sizeof(*s->step_end));
+	s->score = calloc(s->n - s->n_prompt, sizeof(*s->score));
+	if (!s->step_end || !s->score)
+		return err_set(e, ENOMEM, "no memory for the solutions");
+	for (size_t i = s->n_prompt; i < s->n && !ret; i++) {
+		ret = detokenize(&words, s->token[i], &text);
+		if (ret || text.failed)
+			break;
+		found = text.len ? strstr(text.data + looked, end) : NULL;
+		if (!found && i + 1 < s->n)
+			continue;
+		s->step_end[s->n_steps++] = (uint32_t)i;
+		looked = text.len;
+	}
+	if (ret || text.failed)
+		ret = err_set(e, ENOMEM, "no memory for the solutions");
+	strbuf_release(&text);
+	return ret;
+}
+
+static int check_marks(const struct scored *s, struct err *e)
+{
+	if (!s->marks || json_array_size(s->marks) == s->n_steps)
+		return 0;
+	return err_set(e, EINVAL, "'%s' has %u step%s and %zu mark%s",
+		s->item->id, s->n_steps, s->n_steps == 1 ? "" : "s",
+		json_array_size(s->marks),
+		json_array_size(s->marks) == 1 ? "" : "s");
+}
+
+int scoring_tokenize(struct scoring *sc, const struct decoder *d,
+	const char *step_end, struct err *e)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < sc->items.n && !ret; i++) {
+		struct scored *s = &sc->scored[i];
+
+		if ((ret = put_tokens(s, d, e)) ||
+			(ret = put_steps(s, d, step_end, e)) ||
+			(ret = check_marks(s, e)))
+			break;
+		sc->longest = s->n > sc->longest ? s->n : sc->longest;
+	}
+	return ret;
+}
+
+/* ---- scores -------------------------------------------------------------- */
+
+int scoring_run(struct scoring *sc, const struct decoder *d,
+	const struct progress_sink *progress, struct err *e)
+{
+	struct reward_text text[TEXTS];
+	int ret = 0;
+
+	for (size_t at = 0; at < sc->items.n && !ret;) {
+		unsigned n = 0;
+
+		for (; n < TEXTS && at + n < sc->items.n; n++) {
+			const struct scored *s = &sc->scored[at + n];
+
+			text[n] = (struct reward_text){ .token = s->token,
+				.n = s->n,
+				.n_prompt = s->n_prompt,
+				.step_end = s->step_end,
+				.n_steps = s->n_steps,
+				.score = s->score };
+		}
+		ret = reward_score(d->reward, text, n, e);
+		at += n;
+		progress_tell(progress, "solutions", at, sc->items.n);
+	}
+	progress_tell(progress, NULL, 0, 0);
+	return ret;
+}
+
+/* ---- the sum ------------------------------------------------------------- */
+
+struct mark {
+	float score;
+	bool right;
+};
+
+static int by_score(const void *a, const void *b)
+{
+	const struct mark *x = a, *y = b;
+
+	return (x->score > y->score) - (x->score < y->score);
+}
+
+/* The share of pairs of a right and a wrong one in which the right one scores
+ * higher; half of a pair that scores alike. */
+static double area(struct mark *mark, size_t n)
+{
+	double wrong_below = 0, pairs = 0;
+	uint64_t right = 0, wrong = 0;
+
+	qsort(mark, n, sizeof(*mark), by_score);
+	for (size_t i = 0, end; i < n; i = end) {
+		uint64_t same[2] = { 0, 0 };
+
+		for (end = i; end < n && mark[end].score == mark[i].score;
+			end++)
+			same[mark[end].right]++;
+		wrong_below +=
+			(double)same[1] * ((double)wrong + (double)same[0] / 2);
+		wrong += same[0];
+		right += same[1];
+	}
+	pairs = (double)right * (double)wrong;
+	return pairs > 0 ? wrong_below / pairs : NAN;
+}
+
+static bool mark_of(const struct scored *s, uint32_t step)
+{
+	return json_is_true(json_array_get(s->marks, step));
+}
+
+static int by_prompt(const void *a, const void *b)
+{
+	const struct scored *const *x = a, *const *y = b;
+	int order = strcmp((*x)->item->prompt, (*y)->item->prompt);
+
+	/* As they came. */
+	return order ? order : (*x > *y) - (*x < *y);
+}
+
+/* The solutions of one problem. */
+static void sum_problem(
+	struct scoring_summary *sum, const struct scored *const *of, uint64_t n)
+{
+	const struct scored *best = of[0];
+	uint64_t right = 0;
+
+	for (uint64_t i = 0; i < n; i++) {
+		const struct scored *s = of[i];
+
+		right += mark_of(s, s->n_steps - 1);
+		if (s->score[s->n_steps - 1] > best->score[best->n_steps - 1])
+			best = s;
+	}
+	sum->one += (double)right / (double)n;
+	sum->best += mark_of(best, best->n_steps - 1);
+	sum->any += right > 0;
+	sum->least = !sum->problems || n < sum->least ? n : sum->least;
+	sum->most = n > sum->most ? n : sum->most;
+	sum->problems++;
+}
+
+static void sum_problems(
+	struct scoring_summary *sum, const struct scored **of, size_t n)
+{
+	qsort(of, n, sizeof(*of), by_prompt);
+	for (size_t i = 0, end; i < n; i = end) {
+		for (end = i + 1; end < n &&
+			!strcmp(of[i]->item->prompt, of[end]->item->prompt);)
+			end++;
+		sum_problem(sum, of + i, end - i);
+	}
+	sum->one /= (double)sum->problems;
+	sum->best /= (double)sum->problems;
+	sum->any /= (double)sum->problems;
+}
+
+static void sum_steps(const struct scoring *sc, struct scoring_summary *sum,
+	struct mark *mark)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < sc->items.n; i++)
+		for (uint32_t k = 0; k < sc->scored[i].n_steps; k++, n++) {
+			mark[n] = (struct mark){ sc->scored[i].score[k],
+				mark_of(&sc->scored[i], k) };
+			sum->right_steps += mark[n].right;
+		}
+	sum->area = area(mark, n);
+}
+
+int scoring_sum(
+	const struct scoring *sc, struct scoring_summary *out, struct err *e)
+{
+	const struct scored **of = calloc(sc->items.n, sizeof(*of));
+	struct mark *mark;
+
+	*out = (struct scoring_summary){ .solutions = sc->items.n };
+	for (size_t i = 0; i < sc->items.n; i++)
+		out->steps += sc->scored[i].n_steps;
+	mark = calloc(out->steps, sizeof(*mark));
+	if (of && mark && sc->scored[0].marks) {
+		for (size_t i = 0; i < sc->items.n; i++)
+			of[i] = &sc->scored[i];
+		sum_steps(sc, out, mark);
+		sum_problems(out, of, sc->items.n);
+	}
+	free(mark);
+	free(of);
+	return of && mark ? 0 : err_set(e, ENOMEM, "no memory for a sum");
+}

@@ -1,0 +1,262 @@
+#include "host/head/reward_impl.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/head/judge.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/shipped/shipped_models.h"
+#include "tensor/gguf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- options ------------------------------------------------------------- */
+
+static const char exact[] = "exact";
+
+bool reward_word(size_t i, struct opt_word *w)
+{
+	static const struct opt_word words[] = {
+		{ "reward", NULL, "of the target that comes with the program" },
+		{ "reward-small", NULL, "of the small one" },
+		{ exact, NULL,
+			"whether the answer is the one that is wanted: for "
+			"tasks" },
+	};
+
+	*w = (struct opt_word){ 0 };
+	if (i < ARRAY_LEN(words))
+		*w = words[i];
+	return i < ARRAY_LEN(words);
+}
+
+static const struct opt option_rows[] = {
+	{ OPT_STRING, 0, "reward", OPT_IN(reward_options, said), "NAME|FILE",
+		"what scores the steps of a solution: that which comes with "
+		"the model, another, or a process-reward model in a GGUF "
+		"file:",
+		.noun = "a reward", .words = reward_word },
+};
+
+const struct opt_table reward_table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct reward_options){ NULL },
+	.size = sizeof(struct reward_options),
+};
+
+/* ---- the kind "exact" ---------------------------------------------------- */
+
+struct function {
+	reward_function *score;
+	void *arg;
+};
+
+static int function_score(
+	struct reward *r, struct reward_text *t, unsigned n, struct err *e)
+{
+	const struct function *f = r->own;
+
+	if (!f->score)
+		return err_set(e, EINVAL,
+			"the reward 'exact' is for tasks, whose items have "
+			"answers: tandem eval");
+	return f->score(f->arg, t, n, e);
+}
+
+static void function_close(struct reward *r)
+{
+	free(r->own);
+}
+
+static const struct reward_kind kind_function = {
+	.name = exact,
+	.score = function_score,
+	.close = function_close,
+};
+
+void reward_tell(struct reward *r, reward_function *score, void *arg)
+{
+	if (r->kind == &kind_function)
+		*(struct function *)r->own = (struct function){ score, arg };
+}
+
+static int open_function(struct reward *r, struct err *e)
+{
+	r->kind = &kind_function;
+	memcpy(r->path, exact, sizeof(exact));
+	r->own = calloc(1, sizeof(struct function));
+	return r->own ? 0 : err_set(e, ENOMEM, "no memory for a reward");
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static bool is_model(const char *path, enum model_role role)
+{
+	struct stat is, ours;
+	char file[PATH_MAX];
+
+	return !models_find(role, file, NULL) && !stat(path, &is) &&
+		!stat(file, &ours) && is.st_ino == ours.st_ino &&
+		is.st_dev == ours.st_dev;
+}
+
+/* The reward that comes with a model that comes with the program. */
+static int find_own(struct reward *r, struct err *e)
+{
+	const char *path = r->site.target_path;
+
+	if (is_model(path, MODEL_TARGET))
+		return models_find(MODEL_REWARD, r->path, e);
+	if (is_model(path, MODEL_SMALL))
+		return models_find(MODEL_REWARD_SMALL, r->path, e);
+	return err_set(e, EINVAL,
+		"no reward comes with '%s'; --reward FILE names one", path);
+}
+
+static int read_file(struct reward *r, struct err *e)
+{
+	static const char key[] = "general.architecture";
+	struct gguf_str arch = { "", 0 };
+	char shown[64];
+	struct gguf *g;
+	int ret = gguf_open(&g, r->path, e);
+
+	if (ret)
+		return ret;
+	ret = gguf_str(g, key, &arch, e);
+	if (!ret)
+		ret = err_set(e, EINVAL, "key '%s' is missing", key);
+	if (ret > 0 && !gguf_str_is(arch, "tandem-reward"))
+		ret = err_set(e, ENOTSUP,
+			"the architecture is '%s'; a reward's is "
+			"'tandem-reward'",
+			gguf_show(arch, shown, sizeof(shown)));
+	if (ret < 0) {
+		err_in(e, "'%s'", r->path);
+	} else {
+		r->kind = &reward_kind_head;
+		ret = r->kind->read(r, g, e);
+	}
+	gguf_close(g);
+	return ret;
+}
+
+static int open_said(struct reward *r, const char *said, struct err *e)
+{
+	int ret;
+
+	if (said && !strcmp(said, exact))
+		return open_function(r, e);
+	ret = said ? models_choose(said, MODEL_REWARD, r->path, e)
+		   : find_own(r, e);
+	return ret ? ret : read_file(r, e);
+}
+
+int reward_open(struct reward **out, const char *said,
+	const struct reward_site *site, struct err *e)
+{
+	struct reward *r = calloc(1, sizeof(*r));
+	int ret;
+
+	if (!r)
+		return err_set(e, ENOMEM, "no memory for a reward");
+	r->site = *site;
+	ret = open_said(r, said, e);
+	if (ret) {
+		reward_close(r);
+		return ret;
+	}
+	*out = r;
+	return 0;
+}
+
+int reward_start(struct reward *r, struct session *beside,
+	const struct session_opts *opts, uint32_t texts, struct err *e)
+{
+	int ret =
+		r->kind->start ? r->kind->start(r, beside, opts, texts, e) : 0;
+
+	r->beside = beside;
+	return ret ? err_in(e, "'%s'", r->path) : 0;
+}
+
+void reward_close(struct reward *r)
+{
+	if (!r)
+		return;
+	judge_close(r->judge);
+	if (r->kind)
+		r->kind->close(r);
+	free(r);
+}
+
+struct session *reward_session(const struct reward *r)
+{
+	return r->judge ? judge_session(r->judge) : r->beside;
+}
+
+const char *reward_name(const struct reward *r)
+{
+	return r->path;
+}
+
+/* ---- scoring ------------------------------------------------------------- */
+
+static int check_text(const struct reward_text *t, struct err *e)
+{
+	size_t before = t->n_prompt;
+
+	if (!t->n_prompt || t->n_prompt > t->n)
+		return err_set(e, EINVAL,
+			"of a text of %zu tokens to be scored, %zu are the "
+			"prompt",
+			t->n, t->n_prompt);
+	for (uint32_t i = 0; i < t->n_steps; i++) {
+		if (t->step_end[i] < before || t->step_end[i] >= t->n)
+			return err_set(e, EINVAL,
+				"step %u of a text of %zu tokens ends in token "
+				"%u; %zu is the first that it can end in",
+				i, t->n, t->step_end[i], before);
+		before = (size_t)t->step_end[i] + 1;
+	}
+	return 0;
+}
+
+int reward_score(
+	struct reward *r, struct reward_text *t, unsigned n, struct err *e)
+{
+	uint64_t ps = r->beside ? session_phone_ps(r->beside) : 0;
+	uint64_t began = clock_ns();
+	int ret = 0;
+
+	for (unsigned i = 0; i < n && !ret; i++)
+		ret = check_text(&t[i], e);
+	if (ret || !n)
+		return ret;
+	ret = r->kind->score(r, t, n, e);
+	r->stats.ns += clock_ns() - began;
+	r->stats.ps += r->beside ? session_phone_ps(r->beside) - ps : 0;
+	for (unsigned i = 0; i < n && !ret; i++) {
+		r->stats.texts++;
+		r->stats.steps += t[i].n_steps;
+		r->stats.tokens += t[i].n;
+	}
+	return ret;
+}
+
+void reward_stats(const struct reward *r, struct reward_stats *out)
+{
+	struct session_stats s;
+
+	*out = r->stats;
+	if (!r->judge)
+		return;
+	session_stats(judge_session(r->judge), &s);
+	out->rows = s.rows;
+	out->passes = s.passes;
+}

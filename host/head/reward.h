@@ -1,0 +1,106 @@
+/*
+ * Rewards: how likely it is that a solution is right so far, step by step. What
+ * methods that choose among samples choose by. The kinds:
+ *
+ *   head   a verifier of the target's own (scripts/train/verifier.py): a GGUF
+ *          file of architecture "tandem-reward" with the target's last blocks
+ *          as they judge and a small network, reward.gguf and
+ *          reward-small.gguf for the models that come with the program
+ *   exact  what the caller says: for tasks whose answers are known
+ *
+ * The first runs on a session beside the target's, in sequences of its own, and
+ * keeps what it computed (host/head/judge.h): of a text only what is new is
+ * computed, the rows of many texts in one pass. A score depends on its
+ * text alone: not on what was scored before, nor on what is scored with it. A
+ * reward that was made for another model is refused.
+ *
+ * It borrows all that it is opened with. One thread.
+ */
+#ifndef HOST_HEAD_REWARD_H
+#define HOST_HEAD_REWARD_H
+
+#include "base/opt.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct model;
+struct reward;
+struct session;
+struct session_opts;
+struct tokenizer;
+
+struct reward_options {
+	const char *said; /* a name or a file; NULL: that of the model */
+};
+/* Of methods whose needs_reward is true, which method.c sees to. */
+extern const struct opt_table reward_table;
+/* What may be said beside files. */
+bool reward_word(size_t i, struct opt_word *);
+
+/* What is judged for: the model that writes, and its words. */
+struct reward_site {
+	const struct model *target;
+	const char *target_path;
+	const struct tokenizer *tokenizer;
+};
+
+/*
+ * What was said, or the reward that comes with the target. Only the file is
+ * read here. -EINVAL or -ENOTSUP with a sentence where it is none, or made for
+ * another model.
+ */
+int reward_open(struct reward **out, const char *said,
+	const struct reward_site *, struct err *);
+/*
+ * Before the first score: beside that session, which was opened with those
+ * options and is closed after the reward; up to `texts` are scored at a time
+ * without computing anything twice.
+ */
+int reward_start(struct reward *, struct session *, const struct session_opts *,
+	uint32_t texts, struct err *);
+void reward_close(struct reward *);
+/* Of a reward that was started: what another model has to be beside, the
+ * reward's own session or, where it has none, that which it was started with.
+ */
+struct session *reward_session(const struct reward *);
+
+/* "reward", "exact", or the path of a file. */
+const char *reward_name(const struct reward *);
+
+struct reward_text {
+	const int32_t *token; /* [n]: the prompt, then what was written */
+	size_t n, n_prompt;
+	/* [n_steps] the token that ends each step, as an index into all tokens:
+	 * ascending, behind the prompt. */
+	const uint32_t *step_end;
+	uint32_t n_steps;
+	float *score; /* [n_steps] probabilities, written */
+};
+
+/*
+ * The scores of n texts. A step that ends in a token which ends the text is
+ * judged by what is before that. -EFBIG where a text is longer than what
+ * judges can hold; else what passes of a session give.
+ */
+int reward_score(
+	struct reward *, struct reward_text *, unsigned n, struct err *);
+
+/* Who scores for the kind "exact", from now on; NULL: nobody, and scoring is
+ * refused. Of other kinds nothing happens. */
+typedef int reward_function(
+	void *arg, struct reward_text *, unsigned n, struct err *);
+void reward_tell(struct reward *, reward_function *, void *arg);
+
+/* What it came to so far; _ps is of the phone, where there is one. */
+struct reward_stats {
+	uint64_t texts, steps; /* scored */
+	uint64_t tokens;       /* in them */
+	uint64_t rows;         /* computed, prompts among them */
+	uint64_t passes;
+	uint64_t ns, ps;
+};
+void reward_stats(const struct reward *, struct reward_stats *out);
+
+#endif

@@ -1,0 +1,439 @@
+/*
+ * The kind "head": a verifier, which is the target but for its last blocks, and
+ * a small network over what it says (scripts/train/reward.py). A GGUF file of
+ * architecture "tandem-reward" with the keys tandem-reward.{embedding_length,
+ * layer, block_count}, the blocks' tensors under their numbers in the target,
+ * and, float32, reward_hidden.weight [units][features], reward_hidden.bias,
+ * reward.weight [units] and reward.bias.
+ *
+ * The features of a step are the mean of the normed final states that predict
+ * its tokens, the state of its last token, and how sure the verifier was of
+ * what was drawn, in the step and in the solution so far.
+ */
+#include "host/head/reward_impl.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/head/judge.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/text/tokenizer.h"
+#include "tensor/gguf.h"
+#include "tensor/price.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARCH "tandem-reward"
+/* Of a run of tokens: mean, least and sum of their log-probabilities, how many
+ * were not the likeliest, mean and largest entropy of what they were drawn
+ * from. */
+#define SURE 6
+/* Behind a state in a note: log-probability of the token behind it, whether
+ * that is not the likeliest, entropy. */
+#define SAID      3
+#define UNITS_MAX 4096
+#define ROWS      16 /* logits computed together */
+
+struct head {
+	struct gguf *gguf; /* owned */
+	struct model *verifier;
+	const struct model *target;
+	const struct tokenizer *tokenizer;
+	const struct soc *soc;
+	uint32_t layer, units, n_embd;
+	/* In the map. */
+	const float *hidden, *hidden_bias, *weight, *bias;
+	float *logits;   /* [ROWS][n_vocab] */
+	float *features; /* [2 n_embd + 2 SURE] */
+};
+
+/* ---- the file ------------------------------------------------------------ */
+
+static int read_count(
+	const struct gguf *g, const char *key, uint64_t *out, struct err *e)
+{
+	int ret = gguf_u64(g, key, out, e);
+
+	if (ret < 0)
+		return ret;
+	return ret ? 0 : err_set(e, EINVAL, "key '%s' is missing", key);
+}
+
+/* Whose it is, as far as it says. */
+static int check_target(struct head *h, struct err *e)
+{
+	const struct model *m = h->target;
+	uint64_t width, layer, blocks;
+	int ret;
+
+	if ((ret = read_count(h->gguf, ARCH ".embedding_length", &width, e)) ||
+		(ret = read_count(h->gguf, ARCH ".layer", &layer, e)) ||
+		(ret = read_count(h->gguf, ARCH ".block_count", &blocks, e)))
+		return ret;
+	if (width != m->n_embd || !blocks || layer > m->n_layer ||
+		blocks != m->n_layer - layer)
+		return err_set(e, EINVAL,
+			"it has blocks %llu to %llu of a model of width %llu, "
+			"and this one has %u blocks and width %u: it is another "
+			"model's reward",
+			(unsigned long long)layer,
+			(unsigned long long)(layer + blocks),
+			(unsigned long long)width, m->n_layer, m->n_embd);
+	h->layer = (uint32_t)layer;
+	h->n_embd = m->n_embd;
+	return 0;
+}
+
+static int take(const struct head *h, const char *name, uint64_t cols,
+	uint64_t rows, const float **out, struct err *e)
+{
+	const struct gguf_tensor *t = gguf_tensor(h->gguf, name);
+
+	if (!t)
+		return err_set(e, EINVAL, "tensor '%s' is missing", name);
+	if (t->type != DTYPE_F32 || t->dim[0] != cols || t->dim[1] != rows ||
+		t->n_dims > 2)
+		return err_set(e, EINVAL,
+			"tensor '%s' is %s, %llu x %llu; f32, %llu x %llu was "
+			"expected",
+			name, dtype_info(t->type)->name,
+			(unsigned long long)t->dim[0],
+			(unsigned long long)t->dim[1], (unsigned long long)cols,
+			(unsigned long long)rows);
+	*out = t->data;
+	return 0;
+}
+
+static int check_names(const struct head *h, struct err *e)
+{
+	static const char *const known[] = { "reward_hidden.weight",
+		"reward_hidden.bias", "reward.weight", "reward.bias" };
+
+	for (size_t i = 0; i < gguf_n_tensors(h->gguf); i++) {
+		struct gguf_str name = gguf_tensor_at(h->gguf, i)->name;
+		bool is = name.len > 4 && !memcmp(name.data, "blk.", 4);
+		char shown[64];
+
+		for (size_t k = 0; k < ARRAY_LEN(known); k++)
+			is |= gguf_str_is(name, known[k]);
+		if (!is)
+			return err_set(e, ENOTSUP,
+				"tensor '%s' is not supported: it may change "
+				"what the reward computes",
+				gguf_show(name, shown, sizeof(shown)));
+	}
+	return 0;
+}
+
+static int take_network(struct head *h, struct err *e)
+{
+	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.weight");
+	uint32_t cols = 2 * h->n_embd + 2 * SURE;
+	int ret;
+
+	if (t && (!t->dim[0] || t->dim[0] > UNITS_MAX))
+		return err_set(e, EINVAL,
+			"tensor 'reward.weight' has %llu values; 1 to %d are "
+			"possible",
+			(unsigned long long)t->dim[0], UNITS_MAX);
+	h->units = t ? (uint32_t)t->dim[0] : 0;
+	if ((ret = take(h, "reward.weight", h->units, 1, &h->weight, e)) ||
+		(ret = take(h, "reward.bias", 1, 1, &h->bias, e)) ||
+		(ret = take(h, "reward_hidden.weight", cols, h->units,
+			 &h->hidden, e)) ||
+		(ret = take(h, "reward_hidden.bias", h->units, 1,
+			 &h->hidden_bias, e)))
+		return ret;
+	return check_names(h, e);
+}
+
+static int head_read(struct reward *r, const struct gguf *header, struct err *e)
+{
+	struct head *h = calloc(1, sizeof(*h));
+	int ret;
+
+	if (!h)
+		return err_set(e, ENOMEM, "no memory for a reward");
+	r->own = h;
+	h->target = r->site.target;
+	h->tokenizer = r->site.tokenizer;
+	ret = gguf_open(&h->gguf, r->path, e);
+	if (ret)
+		return ret;
+	if ((ret = check_target(h, e)) || (ret = take_network(h, e)) ||
+		(ret = model_graft(
+			 &h->verifier, h->target, h->gguf, h->layer, e)))
+		return err_in(e, "'%s'", r->path);
+	return 0;
+}
+
+static void head_close(struct reward *r)
+{
+	struct head *h = r->own;
+
+	if (!h)
+		return;
+	model_close(h->verifier);
+	gguf_close(h->gguf);
+	free(h->logits);
+	free(h->features);
+	free(h);
+}
+
+/* ---- notes --------------------------------------------------------------- */
+
+static float *said(const struct head *h, float *note)
+{
+	return note + h->n_embd;
+}
+
+/* The state as the output matrix gets it. */
+static void put_state(const struct head *h, const float *state, float *note)
+{
+	const float *norm = h->verifier->output_norm->data;
+	double sum = 0, factor;
+
+	for (uint32_t i = 0; i < h->n_embd; i++)
+		sum += (double)state[i] * state[i];
+	factor = 1 / sqrt(sum / h->n_embd + (double)h->verifier->norm_eps);
+	for (uint32_t i = 0; i < h->n_embd; i++)
+		note[i] = (float)(state[i] * factor * norm[i]);
+}
+
+/* log sum exp, and the likeliest. */
+static double log_sum(const float *logits, uint32_t n, uint32_t *top)
+{
+	double sum = 0;
+
+	*top = 0;
+	for (uint32_t i = 1; i < n; i++)
+		if (logits[i] > logits[*top])
+			*top = i;
+	for (uint32_t i = 0; i < n; i++)
+		sum += exp((double)logits[i] - logits[*top]);
+	return logits[*top] + log(sum);
+}
+
+static double entropy(const float *logits, uint32_t n, double log_z)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		double p = logits[i] - log_z;
+
+		sum -= exp(p) * p;
+	}
+	return sum;
+}
+
+struct spread {
+	double log_z;
+	uint32_t top;
+};
+
+static struct spread spread_of(const struct head *h, const float *logits)
+{
+	struct spread s;
+
+	s.log_z = log_sum(logits, h->target->n_vocab, &s.top);
+	return s;
+}
+
+static void put_next(const struct head *h, const float *logits,
+	const struct spread *s, int32_t next, float *note)
+{
+	said(h, note)[0] = (float)(logits[next] - s->log_z);
+	said(h, note)[1] = s->top != (uint32_t)next;
+}
+
+static void head_finish(void *arg, const float *tail, int32_t next, float *note)
+{
+	const struct head *h = arg;
+	struct spread s = spread_of(h, tail);
+
+	put_next(h, tail, &s, next, note);
+}
+
+static void put_said(const struct head *h, const float *logits,
+	const struct judge_row *row, float *tail)
+{
+	struct spread s = spread_of(h, logits);
+	uint32_t n = h->target->n_vocab;
+
+	said(h, row->note)[2] = (float)entropy(logits, n, s.log_z);
+	if (row->next >= 0)
+		put_next(h, logits, &s, row->next, row->note);
+	else
+		memcpy(tail, logits, n * sizeof(*tail));
+}
+
+static int head_rows(void *arg, struct session *s, const struct judge_row *row,
+	uint32_t n, float *tail, struct err *e)
+{
+	struct head *h = arg;
+	uint32_t some;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n && !ret; i += some) {
+		some = n - i < ROWS ? n - i : ROWS;
+		ret = session_logits_range(s, row[i].row, some, h->logits, e);
+		for (uint32_t k = 0; k < some && !ret; k++) {
+			put_state(h, session_hidden(s, row[i + k].row),
+				row[i + k].note);
+			put_said(h, h->logits + (size_t)k * h->target->n_vocab,
+				&row[i + k], tail);
+		}
+	}
+	return ret;
+}
+
+static int head_start(struct reward *r, struct session *beside,
+	const struct session_opts *opts, uint32_t texts, struct err *e)
+{
+	struct head *h = r->own;
+	const struct judge_reader reader = { .note = h->n_embd + SAID,
+		.read = head_rows,
+		.finish = head_finish,
+		.arg = h };
+	const struct judge_limits limits = { .texts = texts,
+		.context = session_context(beside),
+		.as = opts->as };
+
+	h->soc = opts->soc;
+	h->logits = malloc(ROWS * sizeof(*h->logits) * h->target->n_vocab);
+	h->features = malloc((2 * h->n_embd + 2 * SURE) * sizeof(float));
+	if (!h->logits || !h->features)
+		return err_set(e, ENOMEM, "no memory for a reward");
+	return judge_open(
+		&r->judge, h->verifier, beside, opts, &limits, &reader, e);
+}
+
+/* ---- scores -------------------------------------------------------------- */
+
+/* How sure it was of the tokens behind notes [at, end). */
+static void how_sure(const struct head *h, const struct judge_notes *notes,
+	size_t at, size_t end, float f[SURE])
+{
+	double sum = 0, least = 0, other = 0, spread = 0, most = 0;
+
+	for (size_t i = at; i < end; i++) {
+		const float *is = notes->first + i * notes->stride + h->n_embd;
+
+		least = i == at || is[0] < least ? is[0] : least;
+		most = i == at || is[2] > most ? is[2] : most;
+		sum += is[0];
+		other += is[1];
+		spread += is[2];
+	}
+	f[0] = (float)(sum / (double)(end - at));
+	f[1] = (float)least;
+	f[2] = (float)sum;
+	f[3] = (float)other;
+	f[4] = (float)(spread / (double)(end - at));
+	f[5] = (float)most;
+}
+
+/* Of a step whose tokens are those behind notes [at, end). */
+static void put_features(const struct head *h, const struct judge_notes *notes,
+	size_t at, size_t end)
+{
+	uint32_t n = h->n_embd;
+	float *f = h->features;
+
+	for (uint32_t k = 0; k < n; k++) {
+		double sum = 0;
+
+		for (size_t i = at; i < end; i++)
+			sum += notes->first[i * notes->stride + k];
+		f[k] = (float)(sum / (double)(end - at));
+	}
+	memcpy(f + n, notes->first + end * notes->stride, n * sizeof(*f));
+	how_sure(h, notes, at, end, f + 2 * n);
+	how_sure(h, notes, 0, end, f + 2 * n + SURE);
+}
+
+static float network(const struct head *h)
+{
+	size_t cols = 2 * (size_t)h->n_embd + 2 * SURE;
+	double out = h->bias[0];
+
+	for (uint32_t u = 0; u < h->units; u++) {
+		const float *w = h->hidden + u * cols;
+		double sum = h->hidden_bias[u];
+
+		for (size_t i = 0; i < cols; i++)
+			sum += (double)w[i] * h->features[i];
+		out += h->weight[u] * sum / (1 + exp(-sum));
+	}
+	return (float)(1 / (1 + exp(-out)));
+}
+
+struct scoring {
+	struct reward *reward;
+	struct reward_text *text;
+};
+
+static int score_text(
+	void *arg, unsigned i, const struct judge_notes *notes, struct err *e)
+{
+	const struct scoring *s = arg;
+	const struct head *h = s->reward->own;
+	struct reward_text *t = &s->text[i];
+	size_t begin = t->n_prompt - 1, at = 0;
+
+	for (uint32_t k = 0; k < t->n_steps; k++) {
+		size_t end = t->step_end[k] - begin;
+
+		/* Solutions were learnt without what ends the text. */
+		if (tokenizer_is_eog(h->tokenizer, t->token[begin + end]) &&
+			end > at + 1)
+			end--;
+		put_features(h, notes, at, end);
+		t->score[k] = network(h);
+		at = end;
+	}
+	return 0;
+}
+
+static void price_steps(const struct head *h, struct session *s, uint32_t n)
+{
+	struct price p;
+
+	if (h->soc && n &&
+		!price_cpu_matmul(h->soc, n, h->units, 2 * h->n_embd + 2 * SURE,
+			DTYPE_F32, &p))
+		session_add_host_work(s, &p);
+}
+
+static int head_score(
+	struct reward *r, struct reward_text *t, unsigned n, struct err *e)
+{
+	struct judge_text *text = calloc(n, sizeof(*text));
+	struct scoring s = { r, t };
+	uint32_t steps = 0;
+	int ret;
+
+	if (!text)
+		return err_set(e, ENOMEM, "no memory for %u texts", n);
+	for (unsigned i = 0; i < n; i++) {
+		text[i] = (struct judge_text){ t[i].token, t[i].n,
+			t[i].n_prompt };
+		steps += t[i].n_steps;
+	}
+	ret = judge_read(r->judge, text, n, score_text, &s, e);
+	if (!ret)
+		price_steps(r->own, judge_session(r->judge), steps);
+	free(text);
+	return ret;
+}
+
+const struct reward_kind reward_kind_head = {
+	.name = "head",
+	.read = head_read,
+	.start = head_start,
+	.score = head_score,
+	.close = head_close,
+};

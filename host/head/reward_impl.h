@@ -1,0 +1,39 @@
+/*
+ * What the kinds of rewards share: a table of functions each, in a file of its
+ * own. Private to host/head.
+ */
+#ifndef HOST_HEAD_REWARD_IMPL_H
+#define HOST_HEAD_REWARD_IMPL_H
+
+#include "host/head/reward.h"
+
+#include <limits.h>
+
+struct gguf;
+struct judge;
+
+struct reward_kind {
+	const char *name;
+	/* The file at `path`, which `header` is of, into reward->own; close
+	 * undoes whatever it came to. */
+	int (*read)(struct reward *, const struct gguf *header, struct err *);
+	int (*start)(struct reward *, struct session *,
+		const struct session_opts *, uint32_t texts, struct err *);
+	int (*score)(struct reward *, struct reward_text *, unsigned n,
+		struct err *);
+	void (*close)(struct reward *);
+};
+
+extern const struct reward_kind reward_kind_head;
+
+struct reward {
+	const struct reward_kind *kind;
+	char path[PATH_MAX];
+	struct reward_site site;
+	void *own;           /* the kind's */
+	struct judge *judge; /* likewise; NULL: not started */
+	struct session *beside;
+	struct reward_stats stats;
+};
+
+#endif

@@ -1,0 +1,515 @@
+/*
+ * Rewards on a real device process (TANDEM_NPU; skipped without): the scores
+ * of those that come with the program beside what PyTorch makes of the same
+ * files (`scripts/train/score.py FILE --model target`, in float32); that a
+ * score depends on its text alone, bit for bit; that only what is new is
+ * computed; and what is refused.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/head/reward.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/shipped/shipped_models.h"
+#include "host/text/tokenizer.h"
+#include "tests/harness.h"
+#include "tests/host/session/pair.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MOST  64 /* steps of a text */
+#define TEXTS 24
+
+struct fixture {
+	struct model *model;
+	struct tokenizer *tokenizer;
+	char path[PATH_MAX];
+	struct session_opts opts;
+	struct session *s;
+	struct reward *reward;
+	uint32_t max; /* texts at a time */
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->opts = session_defaults;
+	f->opts.threads = 1;
+	f->opts.context_need = 256;
+	f->max = 16;
+	setenv("TANDEM_MODELS", "flash/models", 1);
+	*state = f;
+	return 0;
+}
+
+static void close_all(struct fixture *f)
+{
+	struct err e = { 0 };
+
+	reward_close(f->reward);
+	f->reward = NULL;
+	if (f->s)
+		assert_ok(session_close(f->s, &e), &e);
+	f->s = NULL;
+	tokenizer_close(f->tokenizer);
+	f->tokenizer = NULL;
+	model_close(f->model);
+	f->model = NULL;
+}
+
+static int teardown(void **state)
+{
+	close_all(*state);
+	free(*state);
+	return 0;
+}
+
+static void open_model(struct fixture *f, enum model_role role)
+{
+	struct err e = { 0 };
+
+	assert_ok(models_find(role, f->path, &e), &e);
+	assert_ok(model_open(&f->model, f->path, &e), &e);
+	assert_ok(tokenizer_open(&f->tokenizer, f->model->gguf, &e), &e);
+}
+
+static int open_said(struct fixture *f, const char *said, struct err *e)
+{
+	const struct reward_site site = { f->model, f->path, f->tokenizer };
+
+	return reward_open(&f->reward, said, &site, e);
+}
+
+/* That which comes with the model, as good as new. */
+static void fresh(struct fixture *f)
+{
+	struct err e = { 0 };
+
+	reward_close(f->reward);
+	f->reward = NULL;
+	if (f->s)
+		pair_close(&f->s);
+	pair_open(&f->s, f->model, &f->opts);
+	assert_ok(open_said(f, NULL, &e), &e);
+	assert_ok(reward_start(f->reward, f->s, &f->opts, f->max, &e), &e);
+}
+
+static void open_all(struct fixture *f, enum model_role role)
+{
+	pair_need();
+	open_model(f, role);
+	fresh(f);
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+struct text {
+	struct token_list list;
+	size_t n_prompt;
+	uint32_t step_end[MOST], n_steps;
+	float score[MOST];
+};
+
+static void release(struct text *t)
+{
+	free(t->list.id);
+	*t = (struct text){ 0 };
+}
+
+static void add_words(const struct fixture *f, struct text *t, const char *s)
+{
+	struct err e = { 0 };
+
+	assert_ok(tokenize(f->tokenizer, s, strlen(s), 0, &t->list, &e), &e);
+}
+
+static void begin_text(const struct fixture *f, struct text *t, const char *s)
+{
+	*t = (struct text){ 0 };
+	assert_int_equal(
+		token_list_add(&t->list, tokenizer_bos(f->tokenizer)), 0);
+	add_words(f, t, s);
+	t->n_prompt = t->list.n;
+}
+
+/* A line of a solution; the last has no line feed. */
+static void add_step(const struct fixture *f, struct text *t, const char *s)
+{
+	assert_true(t->n_steps < MOST);
+	add_words(f, t, s);
+	t->step_end[t->n_steps++] = (uint32_t)t->list.n - 1;
+}
+
+static struct reward_text as_text(struct text *t)
+{
+	return (struct reward_text){ .token = t->list.id,
+		.n = t->list.n,
+		.n_prompt = t->n_prompt,
+		.step_end = t->step_end,
+		.n_steps = t->n_steps,
+		.score = t->score };
+}
+
+static void score_all(struct fixture *f, struct text *t, unsigned n)
+{
+	struct reward_text all[TEXTS];
+	struct err e = { 0 };
+
+	for (unsigned i = 0; i < n; i++)
+		all[i] = as_text(&t[i]);
+	assert_ok(reward_score(f->reward, all, n, &e), &e);
+}
+
+static uint64_t rows_so_far(const struct fixture *f)
+{
+	struct reward_stats st;
+
+	reward_stats(f->reward, &st);
+	return st.rows;
+}
+
+/* ---- goldens ------------------------------------------------------------- */
+
+#define GOLDEN_STEPS 6
+struct golden {
+	enum model_role role;
+	const char *prompt, *step[GOLDEN_STEPS];
+	double score[GOLDEN_STEPS];
+};
+
+#define PENCILS                                                            \
+	"Problem: Victor starts the week with 4 pencils. He loses 3 "      \
+	"pencils. Sara gives him 8 pencils. How many pencils does Victor " \
+	"have?\nSolution:"
+#define BOXES "Problem: There are 9 boxes with 12 eggs. 7 break.\nSolution:"
+
+static const struct golden goldens[] = {
+	{ MODEL_TARGET, PENCILS,
+		{ " 4 - 3 = 1.\n", "1 + 8 = 9.\n", "The answer is 9." },
+		{ 0.999914, 0.985444, 0.966056 } },
+	{ MODEL_TARGET, PENCILS,
+		{ " 4 - 3 = 1.\n", "1 + 8 = 19.\n", "The answer is 19." },
+		{ 0.999914, 0.000000, 0.000618 } },
+	{ MODEL_TARGET, PENCILS,
+		{ " 4 * 3 = 12.\n", "12 + 8 = 10.\n", "The answer is 10." },
+		{ 0.000000, 0.000000, 0.000000 } },
+	{ MODEL_TARGET, BOXES,
+		{ " 9 * 12 = 108.\n", "108 - 7 = 101.\n", "101 9 +\n",
+			"The answer is 101." },
+		{ 0.999260, 0.876729, 0.000000, 0.000000 } },
+	{ MODEL_TARGET, BOXES,
+		{ " tap(3); the\n", "= 12 eggs eggs\n", "\n", "8" },
+		{ 0.000000, 0.000000, 0.000000, 0.000000 } },
+	{ MODEL_SMALL, PENCILS,
+		{ " 4 - 3 = 1.\n", "1 + 8 = 9.\n", "The answer is 9." },
+		{ 0.998316, 0.964906, 0.987851 } },
+	{ MODEL_SMALL, PENCILS,
+		{ " 4 - 3 = 1.\n", "1 + 8 = 19.\n", "The answer is 19." },
+		{ 0.998316, 0.006767, 0.253918 } },
+	{ MODEL_SMALL, PENCILS,
+		{ " 4 * 3 = 12.\n", "12 + 8 = 10.\n", "The answer is 10." },
+		{ 0.000141, 0.000900, 0.008384 } },
+	{ MODEL_SMALL, BOXES,
+		{ " 9 * 12 = 108.\n", "108 - 7 = 101.\n", "101 9 +\n",
+			"The answer is 101." },
+		{ 0.998284, 0.497734, 0.000000, 0.000000 } },
+	{ MODEL_SMALL, BOXES,
+		{ " tap(3); the\n", "= 12 eggs eggs\n", "\n", "8" },
+		{ 0.000000, 0.000000, 0.000000, 0.000000 } },
+};
+
+static void test_golden(void **state)
+{
+	struct fixture *f = *state;
+
+	f->opts.precision = WIRE_F32;
+	f->opts.layout = LAYOUT_ROWS;
+	for (size_t i = 0; i < ARRAY_LEN(goldens); i++) {
+		const struct golden *g = &goldens[i];
+		struct text t;
+
+		close_all(f);
+		open_all(f, g->role);
+		begin_text(f, &t, g->prompt);
+		for (unsigned k = 0; k < GOLDEN_STEPS && g->step[k]; k++)
+			add_step(f, &t, g->step[k]);
+		score_all(f, &t, 1);
+		for (unsigned k = 0; k < t.n_steps; k++)
+			assert_close((double)t.score[k], g->score[k], 1e-4,
+				g->step[k]);
+		release(&t);
+	}
+}
+
+/* What ends a text is no part of its last step. */
+static void test_end_token(void **state)
+{
+	struct fixture *f = *state;
+	struct text t[2];
+
+	open_all(f, MODEL_SMALL);
+	for (unsigned i = 0; i < 2; i++) {
+		begin_text(f, &t[i], PENCILS);
+		add_step(f, &t[i], " 4 - 3 = 1.\n");
+		add_step(f, &t[i], "The answer is 1.");
+	}
+	assert_int_equal(
+		token_list_add(&t[1].list, tokenizer_eos(f->tokenizer)), 0);
+	t[1].step_end[1]++;
+	score_all(f, t, 2);
+	assert_memory_equal(t[0].score, t[1].score, 2 * sizeof(float));
+	release(&t[0]);
+	release(&t[1]);
+}
+
+/* ---- the text alone ------------------------------------------------------ */
+
+static const char *const words[] = { " 4", " 17", " +", " -", " = ", "8", ".",
+	"\n", "The answer is", " 9.", " *", " 120" };
+
+static void add_random_step(const struct fixture *f, struct text *t,
+	uint64_t seed, uint64_t stream, unsigned step)
+{
+	unsigned n = 1 + (unsigned)(rng_uniform(seed, stream, 90 + step) * 6);
+
+	assert_true(t->n_steps < MOST);
+	for (unsigned i = 0; i < n; i++) {
+		double drawn = rng_uniform(seed, stream, step * 8 + i);
+
+		add_words(f, t, words[(unsigned)(drawn * ARRAY_LEN(words))]);
+	}
+	t->step_end[t->n_steps++] = (uint32_t)t->list.n - 1;
+}
+
+/* Texts of three prompts, of which some begin alike. */
+static void make_texts(const struct fixture *f, struct text *t, unsigned n,
+	uint64_t seed, unsigned steps)
+{
+	static const char *const prompt[] = { PENCILS, BOXES,
+		"Problem: 3 + 4?\nSolution:" };
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned own = (unsigned)(rng_uniform(seed, 7, i) * steps);
+
+		begin_text(f, &t[i], prompt[i % 3]);
+		for (unsigned k = 0; k < steps; k++)
+			add_random_step(
+				f, &t[i], seed, k < own ? i % 3 : 100 + i, k);
+	}
+}
+
+static void check_same(const struct text *t, const float (*want)[MOST],
+	unsigned n, const char *how)
+{
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned k = 0; k < t[i].n_steps; k++)
+			if (memcmp(&t[i].score[k], &want[i][k], sizeof(float)))
+				fail_msg("%s: text %u, step %u: %.9g and "
+					 "alone %.9g",
+					how, i, k, (double)t[i].score[k],
+					(double)want[i][k]);
+}
+
+static void clear(struct text *t, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		memset(t[i].score, 0, sizeof(t[i].score));
+}
+
+/* The first so many steps of a text. */
+static struct reward_text first_steps(struct text *t, unsigned steps)
+{
+	struct reward_text r = as_text(t);
+
+	r.n_steps = steps;
+	r.n = t->step_end[steps - 1] + 1;
+	return r;
+}
+
+static void score_growing(struct fixture *f, struct text *t, unsigned n)
+{
+	struct reward_text all[TEXTS];
+	struct err e = { 0 };
+
+	for (unsigned steps = 1; steps <= t[0].n_steps; steps++) {
+		for (unsigned i = 0; i < n; i++)
+			all[i] = first_steps(&t[i], steps);
+		assert_ok(reward_score(f->reward, all, n, &e), &e);
+	}
+}
+
+static void test_text_alone(void **state)
+{
+	struct fixture *f = *state;
+	static struct text t[TEXTS];
+	static float alone[TEXTS][MOST];
+	uint64_t seed = harness_seed();
+
+	open_all(f, MODEL_SMALL);
+	make_texts(f, t, TEXTS, seed, 5);
+	for (unsigned i = 0; i < TEXTS; i++) {
+		fresh(f);
+		score_all(f, &t[i], 1);
+		memcpy(alone[i], t[i].score, sizeof(alone[i]));
+	}
+	fresh(f);
+	for (unsigned again = 0; again < 2; again++) {
+		clear(t, TEXTS);
+		score_all(f, t, TEXTS);
+		check_same(t, (const float(*)[MOST])alone, TEXTS,
+			again ? "again" : "together");
+	}
+	fresh(f);
+	clear(t, TEXTS);
+	score_growing(f, t, TEXTS);
+	check_same(t, (const float(*)[MOST])alone, TEXTS, "step by step");
+	/* So little room that what was read is forgotten all the time. */
+	f->max = 1;
+	fresh(f);
+	clear(t, TEXTS);
+	score_growing(f, t, TEXTS);
+	check_same(t, (const float(*)[MOST])alone, TEXTS, "forgotten");
+	for (unsigned i = 0; i < TEXTS; i++)
+		release(&t[i]);
+}
+
+/* ---- what is computed ---------------------------------------------------- */
+
+static uint64_t rows_of(struct fixture *f, struct text *t, unsigned n)
+{
+	uint64_t before = rows_so_far(f);
+
+	score_all(f, t, n);
+	return rows_so_far(f) - before;
+}
+
+static void test_new_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct text t[3];
+	size_t n;
+
+	open_all(f, MODEL_SMALL);
+	for (unsigned i = 0; i < 3; i++) {
+		begin_text(f, &t[i], PENCILS);
+		add_step(f, &t[i], i ? " 4 - 3 = 1.\n" : " 9 - 3 = 6.\n");
+	}
+	/* The prompt once. */
+	n = t[0].list.n - t[0].n_prompt + t[1].list.n;
+	assert_int_equal(rows_of(f, t, 2), n);
+	assert_int_equal(rows_of(f, t, 2), 0);
+	/* What was read, and more of it. */
+	n = t[1].list.n;
+	add_step(f, &t[1], "1 + 8 = 9.\n");
+	assert_int_equal(rows_of(f, &t[1], 1), t[1].list.n - n);
+	/* A beginning of what was read. */
+	assert_int_equal(rows_of(f, &t[2], 1), 0);
+	/* One that leaves it in the middle: from where it does. */
+	add_step(f, &t[2], "9 + 8 = 9.\n");
+	for (n = 0; t[1].list.id[n] == t[2].list.id[n];)
+		n++;
+	assert_int_equal(rows_of(f, &t[2], 1),
+		t[2].list.n - n +
+			(n < t[1].list.n && n != t[1].step_end[0] + 1u));
+	for (unsigned i = 0; i < 3; i++)
+		release(&t[i]);
+}
+
+/* ---- a function ---------------------------------------------------------- */
+
+static int by_length(
+	void *arg, struct reward_text *t, unsigned n, struct err *e)
+{
+	*(unsigned *)arg += n;
+	for (unsigned i = 0; i < n; i++)
+		for (uint32_t k = 0; k < t[i].n_steps; k++)
+			t[i].score[k] = (float)t[i].step_end[k];
+	return 0;
+}
+
+static void test_function(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	struct reward_text r;
+	unsigned asked = 0;
+	struct text t;
+
+	open_model(f, MODEL_SMALL);
+	assert_ok(open_said(f, "exact", &e), &e);
+	begin_text(f, &t, BOXES);
+	add_step(f, &t, " 9 * 12 = 108.\n");
+	r = as_text(&t);
+	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "tandem eval"));
+	reward_tell(f->reward, by_length, &asked);
+	assert_ok(reward_score(f->reward, &r, 1, &e), &e);
+	assert_int_equal(asked, 1);
+	assert_float_equal(t.score[0], (float)t.step_end[0], 0);
+	release(&t);
+}
+
+/* ---- what is refused ----------------------------------------------------- */
+
+static void check_refused(
+	struct fixture *f, const char *said, int code, const char *text)
+{
+	struct err e = { 0 };
+
+	assert_int_equal(open_said(f, said, &e), code);
+	if (!strstr(e.text, text))
+		fail_msg("'%s' does not say '%s'", e.text, text);
+}
+
+static void test_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	open_model(f, MODEL_TARGET);
+	check_refused(f, "reward-small", -EINVAL, "another model's reward");
+	check_refused(f, "exit", -ENOTSUP, "tandem-exit");
+	check_refused(f, "/nowhere.gguf", -ENOENT, "/nowhere.gguf");
+	snprintf(f->path, sizeof(f->path), "elsewhere.gguf");
+	check_refused(f, NULL, -EINVAL, "no reward comes with 'elsewhere");
+}
+
+static void test_bad_texts(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	struct reward_text r;
+	struct text t;
+
+	open_all(f, MODEL_SMALL);
+	begin_text(f, &t, BOXES);
+	add_step(f, &t, " 9 * 12 = 108.\n");
+	t.step_end[0] = (uint32_t)t.n_prompt - 1;
+	r = as_text(&t);
+	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);
+	t.step_end[0] = (uint32_t)t.list.n;
+	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);
+	t.step_end[0]--;
+	while (t.list.n <= 256)
+		add_words(f, &t, " 9");
+	r = as_text(&t);
+	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EFBIG);
+	t.list.id[t.n_prompt] = 1 << 20;
+	r.n = t.step_end[0] + 1;
+	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);
+	release(&t);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(test_golden, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_end_token, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_text_alone, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_new_alone, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_function, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_bad_texts, setup, teardown),
+};
+
+TEST_MAIN(tests)
