@@ -192,6 +192,9 @@ static json_t *task_json(const struct decoder *d, const struct eval_result *r)
 	json_object_set_new(o, "levels", levels_json(r));
 	json_object_set_new(
 		o, "generated_tokens", json_integer((json_int_t)r->tokens));
+	if (r->sampled)
+		json_object_set_new(o, "sampled_tokens",
+			json_integer((json_int_t)r->sampled));
 	json_object_set_new(o, "passes", json_integer((json_int_t)r->passes));
 	json_object_set_new(o, "decode_rows", rows_json(&r->decode_rows));
 	json_object_set_new(o, "total_s", json_real((double)r->ns * 1e-9));

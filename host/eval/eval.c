@@ -6,6 +6,7 @@
 #include "base/strbuf.h"
 #include "host/api/tandem_impl.h"
 #include "host/eval/eval_check.h"
+#include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/tokenizer.h"
 
@@ -102,6 +103,12 @@ static void count_work(struct eval_result *r, const struct tandem *t,
 	row_counts_add(&r->decode_rows, &s.decode_rows);
 	r->phone_ps += s.price.total_ps;
 	r->phone_pj += s.price.energy_pj;
+	if (t->decoder.env.samples) {
+		struct samples_stats of;
+
+		samples_stats(t->decoder.env.samples, &of);
+		r->sampled += of.tokens;
+	}
 }
 
 static struct tandem_request request_of(const struct eval_item *item,

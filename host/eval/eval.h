@@ -31,8 +31,9 @@ struct eval_result {
 	bool marked;      /* as the items are: else only .total of the tallies
 			   * counts */
 	struct eval_tally all, level[EVAL_LEVELS];
-	uint64_t tokens; /* generated */
-	uint64_t passes; /* of the model, over the prompts included */
+	uint64_t tokens;  /* generated */
+	uint64_t sampled; /* of methods of samples: by all of them */
+	uint64_t passes;  /* of the model, over the prompts included */
 	struct row_counts decode_rows; /* of the passes behind prompts */
 	uint64_t ns;                   /* of the wall clock, prompts included */
 	/* Likewise of the phone that all is priced for, if any: its time, and
