@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "host/head/reward.h"
 #include "host/method/early_stop.h"
 #include "host/method/method.h"
 #include "host/method/samples.h"
@@ -26,6 +27,24 @@ const struct opt_table answer_table = {
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct answer_options){ .form = "last-number" },
 	.size = sizeof(struct answer_options),
+};
+
+/* clang-format off */
+#define IN(field) OPT_IN(aggregate_options, field)
+static const struct opt aggregate_rows[] = {
+	{ OPT_CHOICE, 0, "aggregate", IN(how), "NAME",
+		"what the scores of a text's steps come to: the last, the "
+		"least or their product ({})", .choices = aggregate_names,
+		.noun = "scores" },
+};
+#undef IN
+/* clang-format on */
+
+const struct opt_table aggregate_table = {
+	.rows = aggregate_rows,
+	.n = ARRAY_LEN(aggregate_rows),
+	.defaults = &(const struct aggregate_options){ AGGREGATE_LAST },
+	.size = sizeof(struct aggregate_options),
 };
 
 struct choosing {
@@ -129,6 +148,56 @@ void choosing_say(const struct method_env *env, struct strbuf *out)
 	free(row);
 }
 
+/* ---- scores -------------------------------------------------------------- */
+
+static struct reward_text text_of(const struct sample *s)
+{
+	struct reward_text t = { .n_prompt = gen_prompt_length(s->gen),
+		.step_end = s->step_end,
+		.n_steps = s->n_steps,
+		.score = s->score };
+
+	t.token = gen_tokens(s->gen, &t.n);
+	return t;
+}
+
+int choosing_score(const struct method_env *env, struct sample *const *s,
+	uint32_t n, struct err *e)
+{
+	const struct aggregate_options *o =
+		method_options(env, &aggregate_table);
+	struct reward_text *text = calloc(n ? n : 1, sizeof(*text));
+	int ret;
+
+	if (!text)
+		return err_set(e, ENOMEM, "no memory to score %u samples", n);
+	for (uint32_t i = 0; i < n; i++)
+		text[i] = text_of(s[i]);
+	ret = n ? reward_score(env->reward, text, n, e) : 0;
+	for (uint32_t i = 0; i < n && !ret; i++)
+		s[i]->value = (float)choice_aggregate(
+			s[i]->score, s[i]->n_steps, (enum aggregate)o->how);
+	free(text);
+	return ret;
+}
+
+static int score_ended(
+	const struct method_env *env, struct samples *p, struct err *e)
+{
+	uint32_t n = samples_count(p), ended = 0;
+	struct sample **s = calloc(n, sizeof(*s));
+	int ret;
+
+	if (!s)
+		return err_set(e, ENOMEM, "no memory to score %u samples", n);
+	for (uint32_t i = 0; i < n; i++)
+		if (samples_at(p, i)->state == SAMPLE_ENDED)
+			s[ended++] = samples_at(p, i);
+	ret = choosing_score(env, s, ended, e);
+	free(s);
+	return ret;
+}
+
 /* ---- the choice ---------------------------------------------------------- */
 
 static void value_all(const struct choosing *c, struct samples *p)
@@ -201,6 +270,9 @@ static int choose(const struct choosing *c, struct samples *p, struct err *e)
 
 	if (first == CHOICE_NONE)
 		return all_failed(p, e);
+	ret = c->env->method->needs_reward ? score_ended(c->env, p, e) : 0;
+	if (ret)
+		return ret;
 	value_all(c, p);
 	ret = pick(c, p, &at, e);
 	if (!ret)

@@ -32,9 +32,15 @@ struct answer_options {
 };
 extern const struct opt_table answer_table;
 
+/* What the scores of a text's steps come to: of methods with a reward. */
+struct aggregate_options {
+	int how; /* enum aggregate */
+};
+extern const struct opt_table aggregate_table;
+
 struct chooser {
-	/* The larger the better; NULL: none. Asked for ended ones, when all
-	 * are over. */
+	/* The larger the better; NULL: none, or the reward's. Asked for ended
+	 * ones, when all are over. */
 	double (*value)(const struct method_env *, const struct sample *);
 	/* Sets the weights, which are 1, of n candidates; NULL: they stay. */
 	void (*weigh)(
@@ -44,7 +50,15 @@ struct chooser {
 	bool votes;
 };
 
-/* A method's run. */
+/*
+ * The steps of n samples are scored by the reward of env, in one call, and
+ * their values are what the scores come to.
+ */
+int choosing_score(const struct method_env *, struct sample *const *,
+	uint32_t n, struct err *);
+
+/* A method's run. Where it has a reward, samples are scored before they are
+ * valued. */
 int choosing_run(struct session *, struct generation *, struct method_env *,
 	const struct chooser *, struct err *);
 

@@ -205,7 +205,9 @@ const struct method *method_find(const char *name);
 
 extern const struct method method_autoregressive;
 extern const struct method method_sample;
+extern const struct method method_best_of_n;
 extern const struct method method_vote;
+extern const struct method method_weighted_vote;
 extern const struct method method_self_certainty;
 extern const struct method method_mean_logprob;
 extern const struct method method_llada;

@@ -1,0 +1,31 @@
+/*
+ * Best of N: a reward scores the steps of every sample, and the one whose
+ * scores come to most becomes the text (Snell et al., "Scaling LLM test-time
+ * compute optimally can be more effective than scaling model parameters",
+ * 2024; npu-tts, section 7.1).
+ */
+#include "host/method/choosing.h"
+#include "host/method/early_stop.h"
+#include "host/method/method.h"
+#include "host/method/samples.h"
+
+static const struct opt_table *const tables[] = { &samples_table,
+	&aggregate_table, &early_stop_table, NULL };
+
+static int best_of_n_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	static const struct chooser how = { 0 };
+
+	return choosing_run(s, g, env, &how, e);
+}
+
+const struct method method_best_of_n = {
+	.name = "best-of-n",
+	.summary = "of many samples (-N) the one that a reward scores best",
+	.needs_reward = true,
+	.options = tables,
+	.decode_rows = samples_rows,
+	.sequences = samples_rows,
+	.run = best_of_n_run,
+};

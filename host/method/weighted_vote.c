@@ -1,0 +1,42 @@
+/*
+ * Votes that weigh as much as a reward says of the sample (Li et al., "Making
+ * language models better reasoners with step-aware verifier", 2023;
+ * search-and-learn's weighted best of N): the scores of the same answer are
+ * summed, and the best scored sample of the answer that has most is the text.
+ */
+#include "host/method/choosing.h"
+#include "host/method/early_stop.h"
+#include "host/method/method.h"
+#include "host/method/samples.h"
+
+#include <math.h>
+
+static const struct opt_table *const tables[] = { &samples_table, &answer_table,
+	&aggregate_table, &early_stop_table, NULL };
+
+static void by_score(
+	const struct method_env *env, struct candidate *c, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		c[i].weight = isnan(c[i].value) ? 0 : c[i].value;
+}
+
+static int weighted_vote_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	static const struct chooser how = { .weigh = by_score, .votes = true };
+
+	return choosing_run(s, g, env, &how, e);
+}
+
+const struct method method_weighted_vote = {
+	.name = "weighted-vote",
+	.summary =
+		"of many samples (-N) the answer whose scores sum up to most",
+	.needs_reward = true,
+	.options = tables,
+	.decode_rows = samples_rows,
+	.sequences = samples_rows,
+	.run = weighted_vote_run,
+	.tally = choosing_say,
+};
