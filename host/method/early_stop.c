@@ -37,8 +37,8 @@ const struct opt_table early_stop_table = {
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct early_stop_options){ .warm_up = 4,
 		.window = 8,
-		.keep = 0.5,
-		.consensus = 0.95 },
+		.keep = 0.25,
+		.consensus = 0.75 },
 	.size = sizeof(struct early_stop_options),
 };
 
