@@ -6,6 +6,8 @@
 #include "base/strbuf.h"
 #include "host/api/tandem_impl.h"
 #include "host/eval/eval_check.h"
+#include "host/eval/eval_reward.h"
+#include "host/head/reward.h"
 #include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/tokenizer.h"
@@ -160,10 +162,20 @@ static void count(
 	r->level[item->level].right += right;
 }
 
+/* Where the item's answer is to say which text is chosen. */
+static void tell_answer(struct tandem *t, const struct eval_items *items,
+	const struct eval_item *item, struct eval_exact *exact)
+{
+	*exact = (struct eval_exact){ item, t->decoder.tokenizer };
+	if (t->decoder.reward && items->marked)
+		reward_tell(t->decoder.reward, eval_exact_score, exact);
+}
+
 static int run_items(struct tandem *t, const struct eval_items *items,
 	const struct eval_opts *o, struct eval_result *r, struct err *e)
 {
 	struct strbuf output = STRBUF_INIT;
+	struct eval_exact exact;
 	int ret = 0;
 
 	for (size_t i = 0; i < items->n && !ret; i++) {
@@ -171,6 +183,7 @@ static int run_items(struct tandem *t, const struct eval_items *items,
 		bool right;
 
 		strbuf_reset(&output);
+		tell_answer(t, items, item, &exact);
 		ret = run_item(t, item, o, i, &output, r, e);
 		if (ret)
 			break;
@@ -181,6 +194,8 @@ static int run_items(struct tandem *t, const struct eval_items *items,
 		if (o->each)
 			ret = o->each(o->arg, item, right, &output, e);
 	}
+	if (t->decoder.reward)
+		reward_tell(t->decoder.reward, NULL, NULL);
 	strbuf_release(&output);
 	return ret;
 }

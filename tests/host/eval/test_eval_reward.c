@@ -1,0 +1,64 @@
+/*
+ * The exact reward of an item: all steps of a text have the mark that the text
+ * has as an output.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/eval/eval_items.h"
+#include "host/eval/eval_reward.h"
+#include "host/head/reward.h"
+#include "host/text/tokenizer.h"
+#include "tensor/gguf.h"
+#include "tests/harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct eval_item item = { .answer = " The answer is 101.",
+	.check = EVAL_NUMBER };
+
+/* The words of a solution behind a prompt of one token. */
+static void check(const struct tokenizer *tok, const char *words, float want)
+{
+	struct eval_exact x = { &item, tok };
+	struct token_list list = { 0 };
+	struct err e = { 0 };
+	float score[2] = { -1, -1 };
+	uint32_t end[2];
+	struct reward_text t = {
+		.n_prompt = 1, .step_end = end, .n_steps = 2, .score = score
+	};
+
+	assert_int_equal(token_list_add(&list, tokenizer_bos(tok)), 0);
+	assert_ok(tokenize(tok, words, strlen(words), 0, &list, &e), &e);
+	t.token = list.id;
+	t.n = list.n;
+	end[0] = 1;
+	end[1] = (uint32_t)list.n - 1;
+	assert_ok(eval_exact_score(&x, &t, 1, &e), &e);
+	for (unsigned k = 0; k < 2; k++)
+		assert_close((double)score[k], (double)want, 0, words);
+	free(list.id);
+}
+
+static void test_marks(void **state)
+{
+	struct tokenizer *tok;
+	struct err e = { 0 };
+	struct gguf *g;
+
+	assert_ok(gguf_open(&g, "flash/models/target.gguf", &e), &e);
+	assert_ok(tokenizer_open(&tok, g, &e), &e);
+	check(tok, " 108 - 7 = 101.\nThe answer is 101.", 1);
+	check(tok, " 108 - 7 = 102.\nThe answer is 102.", 0);
+	check(tok, " 101 is not 1.", 0);
+	check(tok, " nothing", 0);
+	tokenizer_close(tok);
+	gguf_close(g);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_marks),
+};
+
+TEST_MAIN(tests)
