@@ -6,6 +6,7 @@
 #include "host/session/session.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,6 +161,18 @@ void judge_close(struct judge *j)
 struct session *judge_session(const struct judge *j)
 {
 	return j->session;
+}
+
+void judge_norm(const struct model *m, const float *hidden, float *out)
+{
+	const float *norm = m->output_norm->data;
+	double sum = 0, factor;
+
+	for (uint32_t i = 0; i < m->n_embd; i++)
+		sum += (double)hidden[i] * hidden[i];
+	factor = 1 / sqrt(sum / m->n_embd + (double)m->norm_eps);
+	for (uint32_t i = 0; i < m->n_embd; i++)
+		out[i] = (float)(hidden[i] * factor * norm[i]);
 }
 
 /* ---- what is held -------------------------------------------------------- */
@@ -357,6 +370,7 @@ static int note(
 			continue;
 		j->see[seen++] = (struct judge_row){
 			.row = at + i,
+			.token = h->token[token],
 			.next = token + 1 < h->end ? h->token[token + 1] : -1,
 			.note = note_at(j, h, token),
 		};

@@ -31,11 +31,11 @@ struct shape;
 
 #define JUDGE_TEXTS 64 /* read in one pass, at most */
 
-/* A row to make a note of: that of the last pass, the token behind it (-1: the
- * text ends here, which may go on later), and the note. */
+/* A row to make a note of: that of the last pass, its token, the one behind it
+ * (-1: the text ends here, which may go on later), and the note. */
 struct judge_row {
 	uint32_t row;
-	int32_t next;
+	int32_t token, next;
 	float *note;
 };
 
@@ -68,6 +68,10 @@ int judge_open(struct judge **out, const struct model *model,
 void judge_close(struct judge *);
 /* The judge's own. */
 struct session *judge_session(const struct judge *);
+
+/* A state as the model's output matrix gets it: the final norm of hidden, both
+ * [n_embd] float32; the sum in double. */
+void judge_norm(const struct model *, const float *hidden, float *out);
 
 struct judge_text {
 	const int32_t *token; /* [n], of which n_prompt >= 1 are the prompt */

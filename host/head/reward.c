@@ -122,7 +122,6 @@ static int read_file(struct reward *r, struct err *e)
 {
 	static const char key[] = "general.architecture";
 	struct gguf_str arch = { "", 0 };
-	char shown[64];
 	struct gguf *g;
 	int ret = gguf_open(&g, r->path, e);
 
@@ -131,16 +130,12 @@ static int read_file(struct reward *r, struct err *e)
 	ret = gguf_str(g, key, &arch, e);
 	if (!ret)
 		ret = err_set(e, EINVAL, "key '%s' is missing", key);
-	if (ret > 0 && !gguf_str_is(arch, "tandem-reward"))
-		ret = err_set(e, ENOTSUP,
-			"the architecture is '%s'; a reward's is "
-			"'tandem-reward'",
-			gguf_show(arch, shown, sizeof(shown)));
 	if (ret < 0) {
 		err_in(e, "'%s'", r->path);
 	} else {
-		r->kind = &reward_kind_head;
-		ret = r->kind->read(r, g, e);
+		r->kind = gguf_str_is(arch, "tandem-reward") ? &reward_kind_head
+							     : &reward_kind_prm;
+		ret = r->kind->read(r, e);
 	}
 	gguf_close(g);
 	return ret;

@@ -6,11 +6,14 @@
  *          file of architecture "tandem-reward" with the target's last blocks
  *          as they judge and a small network, reward.gguf and
  *          reward-small.gguf for the models that come with the program
+ *   prm    a process-reward model, a GGUF file that is a whole model with a
+ *          head in the place of its output matrix: of the kinds of
+ *          Qwen2.5-Math-PRM and Skywork-o1-Open-PRM (reward_prm.c)
  *   exact  what the caller says: for tasks whose answers are known
  *
- * The first runs on a session beside the target's, in sequences of its own, and
- * keeps what it computed (host/head/judge.h): of a text only what is new is
- * computed, the rows of many texts in one pass. A score depends on its
+ * The first two run on a session beside the target's, in sequences of their
+ * own, and keep what they computed (host/head/judge.h): of a text only what is
+ * new is computed, the rows of many texts in one pass. A score depends on its
  * text alone: not on what was scored before, nor on what is scored with it. A
  * reward that was made for another model is refused.
  *

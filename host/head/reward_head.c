@@ -150,7 +150,7 @@ static int take_network(struct head *h, struct err *e)
 	return check_names(h, e);
 }
 
-static int head_read(struct reward *r, const struct gguf *header, struct err *e)
+static int head_read(struct reward *r, struct err *e)
 {
 	struct head *h = calloc(1, sizeof(*h));
 	int ret;
@@ -188,19 +188,6 @@ static void head_close(struct reward *r)
 static float *said(const struct head *h, float *note)
 {
 	return note + h->n_embd;
-}
-
-/* The state as the output matrix gets it. */
-static void put_state(const struct head *h, const float *state, float *note)
-{
-	const float *norm = h->verifier->output_norm->data;
-	double sum = 0, factor;
-
-	for (uint32_t i = 0; i < h->n_embd; i++)
-		sum += (double)state[i] * state[i];
-	factor = 1 / sqrt(sum / h->n_embd + (double)h->verifier->norm_eps);
-	for (uint32_t i = 0; i < h->n_embd; i++)
-		note[i] = (float)(state[i] * factor * norm[i]);
 }
 
 /* log sum exp, and the likeliest. */
@@ -281,7 +268,8 @@ static int head_rows(void *arg, struct session *s, const struct judge_row *row,
 		some = n - i < ROWS ? n - i : ROWS;
 		ret = session_logits_range(s, row[i].row, some, h->logits, e);
 		for (uint32_t k = 0; k < some && !ret; k++) {
-			put_state(h, session_hidden(s, row[i + k].row),
+			judge_norm(h->verifier,
+				session_hidden(s, row[i + k].row),
 				row[i + k].note);
 			put_said(h, h->logits + (size_t)k * h->target->n_vocab,
 				&row[i + k], tail);

@@ -9,14 +9,13 @@
 
 #include <limits.h>
 
-struct gguf;
 struct judge;
 
 struct reward_kind {
 	const char *name;
-	/* The file at `path`, which `header` is of, into reward->own; close
-	 * undoes whatever it came to. */
-	int (*read)(struct reward *, const struct gguf *header, struct err *);
+	/* The file at reward->path into reward->own; close undoes whatever it
+	 * came to. */
+	int (*read)(struct reward *, struct err *);
 	int (*start)(struct reward *, struct session *,
 		const struct session_opts *, uint32_t texts, struct err *);
 	int (*score)(struct reward *, struct reward_text *, unsigned n,
@@ -24,7 +23,7 @@ struct reward_kind {
 	void (*close)(struct reward *);
 };
 
-extern const struct reward_kind reward_kind_head;
+extern const struct reward_kind reward_kind_head, reward_kind_prm;
 
 struct reward {
 	const struct reward_kind *kind;

@@ -364,6 +364,11 @@ static void test_text_alone(void **state)
 	}
 	fresh(f);
 	clear(t, TEXTS);
+	for (unsigned i = 0; i < TEXTS; i++)
+		score_all(f, &t[i], 1);
+	check_same(t, (const float(*)[MOST])alone, TEXTS, "one by one");
+	fresh(f);
+	clear(t, TEXTS);
 	score_growing(f, t, TEXTS);
 	check_same(t, (const float(*)[MOST])alone, TEXTS, "step by step");
 	/* So little room that what was read is forgotten all the time. */
@@ -374,6 +379,29 @@ static void test_text_alone(void **state)
 	check_same(t, (const float(*)[MOST])alone, TEXTS, "forgotten");
 	for (unsigned i = 0; i < TEXTS; i++)
 		release(&t[i]);
+}
+
+/* Where another text that begins alike had more of it as its prompt. */
+static void test_other_prompt(void **state)
+{
+	struct fixture *f = *state;
+	float alone[2];
+	struct text t;
+
+	open_all(f, MODEL_SMALL);
+	begin_text(f, &t, PENCILS);
+	add_step(f, &t, " 4 - 3 = 1.\n");
+	add_step(f, &t, "1 + 8 = 9.\n");
+	t.n_prompt -= 6;
+	score_all(f, &t, 1);
+	memcpy(alone, t.score, sizeof(alone));
+	fresh(f);
+	t.n_prompt += 6;
+	score_all(f, &t, 1);
+	t.n_prompt -= 6;
+	score_all(f, &t, 1);
+	assert_memory_equal(t.score, alone, sizeof(alone));
+	release(&t);
 }
 
 /* ---- what is computed ---------------------------------------------------- */
@@ -506,6 +534,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_golden, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_end_token, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_text_alone, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_other_prompt, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_new_alone, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_function, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_refused, setup, teardown),

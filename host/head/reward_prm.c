@@ -1,0 +1,516 @@
+/*
+ * The kind "prm": process-reward models in GGUF files of causal architectures,
+ * with a head in the place of the output matrix, which takes the normed final
+ * state of one token a step. Which of the two kinds a file is, its head says:
+ *
+ *   classes  two linear layers with a ReLU between and two outputs, a softmax
+ *            of which is that the step is wrong or right (Zhang et al., "The
+ *            lessons of developing process reward models in mathematical
+ *            reasoning", 2025: Qwen2.5-Math-PRM). Read is a chat of a system's
+ *            turn, the problem, and the steps, behind each the token
+ *            "<extra_0>", at which it is asked.
+ *   value    one linear layer with one output and a sigmoid (He et al.,
+ *            "Skywork-o1 open series", 2024). Read is the token that begins a
+ *            text, the problem and a line feed, and the steps, behind each a
+ *            line feed, at which it is asked.
+ *
+ * Tensors are named as llama.cpp names the heads of classifiers (cls.weight,
+ * cls.output.weight and their biases), or as the models' own weights are
+ * (score.0.weight, score.2.weight; v_head.summary.weight). The words are the
+ * model's own: the target's tokens are written out and read anew, step by step.
+ */
+#include "host/head/reward_impl.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/head/judge.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/text/chat.h"
+#include "host/text/tokenizer.h"
+#include "tensor/gguf.h"
+#include "tensor/price.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The model's card. */
+#define SYSTEM                                                          \
+	"Please reason step by step, and put your final answer within " \
+	"\\boxed{}."
+#define STEP_TOKEN "<extra_0>"
+#define WIDTH_MAX  (1u << 16) /* of the layer between */
+
+/* In the order of struct layer; a name that is NULL is of nothing. */
+static const char *const names[][4] = {
+	{ "cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias" },
+	{ "score.0.weight", "score.0.bias", "score.2.weight", "score.2.bias" },
+	{ NULL, NULL, "v_head.summary.weight", "v_head.summary.bias" },
+};
+
+/* y[rows] = weight [rows][cols] x + bias. */
+struct layer {
+	uint32_t rows, cols;
+	float *weight, *bias; /* owned; bias may be NULL */
+};
+
+struct prm {
+	struct model *model;
+	struct tokenizer *tokenizer;       /* its own */
+	const struct tokenizer *of_target; /* that solutions come in */
+	const struct soc *soc;
+	bool classes;
+	struct layer dense, out; /* dense of classes alone */
+	int32_t mark;            /* the token that ends a step */
+	float *state, *between;  /* [n_embd], [dense.rows] */
+};
+
+/* ---- the head ------------------------------------------------------------ */
+
+static const struct gguf_tensor *find(const struct prm *p, unsigned which)
+{
+	const struct gguf_tensor *t = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(names) && !t; i++)
+		if (names[i][which])
+			t = gguf_tensor(p->model->gguf, names[i][which]);
+	return t;
+}
+
+static int take_values(
+	const struct gguf_tensor *t, uint64_t n, float **out, struct err *e)
+{
+	*out = malloc(n * sizeof(**out));
+	if (!*out)
+		return err_set(e, ENOMEM, "no memory for a reward");
+	dtype_info(t->type)->to_f32(*out, t->data, n);
+	for (uint64_t i = 0; i < n; i++)
+		if (!isfinite((*out)[i]))
+			return err_set(e, EDOM,
+				"tensor '%.*s' has values that are infinite or "
+				"no number",
+				(int)t->name.len, t->name.data);
+	return 0;
+}
+
+static int refuse_shape(
+	const struct gguf_tensor *t, uint64_t cols, struct err *e)
+{
+	return err_set(e, EINVAL,
+		"tensor '%.*s' has %llu x %llu values; rows of %llu were "
+		"expected",
+		(int)t->name.len, t->name.data, (unsigned long long)t->dim[0],
+		(unsigned long long)t->dim[1], (unsigned long long)cols);
+}
+
+/* The layer of weight `which`, of so many columns; its bias comes behind. */
+static int take_layer(const struct prm *p, struct layer *l, unsigned which,
+	uint64_t cols, struct err *e)
+{
+	const struct gguf_tensor *w = find(p, which), *b = find(p, which + 1);
+	int ret;
+
+	if (w->n_dims > 2 || w->dim[0] != cols || !w->dim[1] ||
+		w->dim[1] > WIDTH_MAX)
+		return refuse_shape(w, cols, e);
+	l->cols = (uint32_t)cols;
+	l->rows = (uint32_t)w->dim[1];
+	ret = take_values(w, cols * l->rows, &l->weight, e);
+	if (ret || !b)
+		return ret;
+	if (b->n_dims > 1 || b->dim[0] != l->rows)
+		return refuse_shape(b, l->rows, e);
+	return take_values(b, l->rows, &l->bias, e);
+}
+
+static int take_head(struct prm *p, struct err *e)
+{
+	const struct gguf_tensor *dense = find(p, 0), *out = find(p, 2);
+	uint64_t width = p->model->n_embd;
+	int ret = 0;
+
+	if (!out)
+		return err_set(e, ENOTSUP,
+			"a model that writes: it has no head that scores "
+			"(cls.output.weight, score.2.weight or "
+			"v_head.summary.weight)");
+	p->classes = dense;
+	if (dense) {
+		ret = take_layer(p, &p->dense, 0, width, e);
+		width = p->dense.rows;
+	}
+	if (!ret)
+		ret = take_layer(p, &p->out, 2, width, e);
+	if (ret || p->out.rows == (p->classes ? 2 : 1))
+		return ret;
+	return err_set(e, ENOTSUP,
+		"its head has %s and %u outputs; of models that score, those "
+		"are supported that have a hidden layer and two (as "
+		"Qwen2.5-Math-PRM) or no hidden layer and one (as "
+		"Skywork-o1-Open-PRM)",
+		dense ? "a hidden layer" : "no hidden layer", p->out.rows);
+}
+
+/* What is said of how the head is to be read, as llama.cpp's files say it. */
+static int check_keys(const struct prm *p, struct err *e)
+{
+	const struct model *m = p->model;
+	const struct gguf_kv *labels;
+	uint64_t pooling = 4; /* rank */
+	char key[96];
+	int ret;
+
+	snprintf(key, sizeof(key), "%s.pooling_type", m->arch);
+	ret = gguf_u64(m->gguf, key, &pooling, e);
+	if (ret < 0)
+		return ret;
+	if (pooling == 1 || pooling == 2)
+		return err_set(e, ENOTSUP,
+			"key '%s' is %llu, which makes one score of a whole "
+			"text, and a reward scores its steps",
+			key, (unsigned long long)pooling);
+	snprintf(key, sizeof(key), "%s.classifier.output_labels", m->arch);
+	labels = gguf_find(m->gguf, key);
+	if (labels && labels->count != p->out.rows)
+		return err_set(e, EINVAL,
+			"key '%s' has %llu labels, and the head %u outputs",
+			key, (unsigned long long)labels->count, p->out.rows);
+	return 0;
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+/* The one token that this text is. */
+static int find_mark(struct prm *p, struct err *e)
+{
+	const char *text = p->classes ? STEP_TOKEN : "\n";
+	struct token_list list = { 0 };
+	int ret = tokenize(
+		p->tokenizer, text, strlen(text), TOKENIZE_SPECIAL, &list, e);
+
+	if (!ret && list.n != 1 && p->classes)
+		ret = err_set(e, ENOTSUP,
+			"its vocabulary has no token '" STEP_TOKEN
+			"', at which it would be asked");
+	if (!ret && !list.n)
+		ret = err_set(
+			e, ENOTSUP, "its vocabulary cannot write a line feed");
+	if (!ret)
+		p->mark = list.id[list.n - 1];
+	free(list.id);
+	return ret;
+}
+
+static int read_model(struct reward *r, struct prm *p, struct err *e)
+{
+	static const char *const extra[] = { "cls.weight", "cls.bias",
+		"cls.output.weight", "cls.output.bias", "score.0.weight",
+		"score.0.bias", "score.2.weight", "score.2.bias",
+		"v_head.summary.weight", "v_head.summary.bias", NULL };
+	int ret = model_open_but(&p->model, r->path, extra, e);
+
+	if (ret)
+		return ret;
+	if (!p->model->causal)
+		ret = err_set(e, ENOTSUP,
+			"a diffusion model of architecture '%s' scores no "
+			"steps",
+			p->model->arch);
+	if (!ret)
+		ret = take_head(p, e);
+	if (!ret)
+		ret = check_keys(p, e);
+	if (!ret)
+		ret = tokenizer_open(&p->tokenizer, p->model->gguf, e);
+	if (!ret)
+		ret = find_mark(p, e);
+	return ret ? err_in(e, "'%s'", r->path) : 0;
+}
+
+static int prm_read(struct reward *r, struct err *e)
+{
+	struct prm *p = calloc(1, sizeof(*p));
+	int ret;
+
+	if (!p)
+		return err_set(e, ENOMEM, "no memory for a reward");
+	r->own = p;
+	p->of_target = r->site.tokenizer;
+	ret = read_model(r, p, e);
+	if (ret)
+		return ret;
+	p->state = malloc(p->model->n_embd * sizeof(*p->state));
+	p->between = malloc((p->dense.rows + 1) * sizeof(*p->between));
+	return p->state && p->between
+		? 0
+		: err_set(e, ENOMEM, "no memory for a reward");
+}
+
+static void prm_close(struct reward *r)
+{
+	struct prm *p = r->own;
+
+	if (!p)
+		return;
+	tokenizer_close(p->tokenizer);
+	model_close(p->model);
+	free(p->dense.weight);
+	free(p->dense.bias);
+	free(p->out.weight);
+	free(p->out.bias);
+	free(p->state);
+	free(p->between);
+	free(p);
+}
+
+/* ---- scores of tokens ---------------------------------------------------- */
+
+static float output(const struct layer *l, uint32_t row, const float *x)
+{
+	const float *w = l->weight + (size_t)row * l->cols;
+	double sum = l->bias ? (double)l->bias[row] : 0;
+
+	for (uint32_t i = 0; i < l->cols; i++)
+		sum += (double)w[i] * x[i];
+	return (float)sum;
+}
+
+/* Of p->state. */
+static float score_state(struct prm *p)
+{
+	double odds;
+
+	if (!p->classes)
+		return (float)(1 / (1 + exp(-output(&p->out, 0, p->state))));
+	for (uint32_t i = 0; i < p->dense.rows; i++)
+		p->between[i] = fmaxf(output(&p->dense, i, p->state), 0);
+	odds = (double)output(&p->out, 0, p->between) -
+		output(&p->out, 1, p->between);
+	return (float)(1 / (1 + exp(odds)));
+}
+
+/* Where a step may end. */
+static int prm_rows(void *arg, struct session *s, const struct judge_row *row,
+	uint32_t n, float *tail, struct err *e)
+{
+	struct prm *p = arg;
+
+	for (uint32_t i = 0; i < n; i++) {
+		*row[i].note = 0;
+		if (row[i].token != p->mark)
+			continue;
+		judge_norm(p->model, session_hidden(s, row[i].row), p->state);
+		*row[i].note = score_state(p);
+	}
+	return 0;
+}
+
+/* Of a text as long as the target's, in other words. */
+static uint32_t context_for(const struct prm *p, uint32_t tokens)
+{
+	uint64_t n = 2ull * tokens + 256;
+
+	return n < p->model->n_ctx ? (uint32_t)n : p->model->n_ctx;
+}
+
+static int prm_start(struct reward *r, struct session *beside,
+	const struct session_opts *opts, uint32_t texts, struct err *e)
+{
+	struct prm *p = r->own;
+	const struct judge_reader reader = {
+		.note = 1, .read = prm_rows, .arg = p
+	};
+	const struct judge_limits limits = { .texts = texts,
+		.context = context_for(p, session_context(beside)) };
+
+	p->soc = opts->soc;
+	return judge_open(
+		&r->judge, p->model, beside, opts, &limits, &reader, e);
+}
+
+/* ---- its words ----------------------------------------------------------- */
+
+/* A text in its tokens, and where its steps end. */
+struct words {
+	struct token_list list;
+	size_t n_prompt;
+	uint32_t *end; /* [n_steps] */
+};
+
+/* Tokens of the target without the white space around them. */
+static int write_out(const struct prm *p, const int32_t *token, size_t n,
+	bool started, struct strbuf *out, size_t *at, size_t *len,
+	struct err *e)
+{
+	struct detokenizer d = { .tok = p->of_target, .started = started };
+	int ret = 0;
+
+	strbuf_reset(out);
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = detokenize(&d, token[i], out);
+	if (!ret)
+		detokenize_end(&d, out);
+	if (ret || out->failed)
+		return err_set(e, ret && !out->failed ? -ret : ENOMEM,
+			"a solution cannot be written out");
+	*at = 0;
+	*len = out->len;
+	while (*len && isspace((unsigned char)out->data[*len - 1]))
+		--*len;
+	while (*at < *len && isspace((unsigned char)out->data[*at]))
+		++*at;
+	*len -= *at;
+	return 0;
+}
+
+static int add_chat(struct prm *p, const char *problem, size_t len,
+	struct token_list *list, struct err *e)
+{
+	enum chat_family family = chat_of(p->model->gguf);
+	struct text_span part[CHAT_PARTS];
+	struct strbuf turn = STRBUF_INIT;
+	int ret;
+
+	if (family == CHAT_NONE || family == CHAT_UNKNOWN)
+		family = CHAT_CHATML; /* Qwen's */
+	ret = chat_format(family, SYSTEM, problem, len, &turn, part, e);
+	if (!ret)
+		ret = tokenize_quoting(p->tokenizer, turn.data, turn.len,
+			TOKENIZE_SPECIAL, part, CHAT_PARTS, list, e);
+	strbuf_release(&turn);
+	return ret;
+}
+
+static int add_problem(struct prm *p, const char *problem, size_t len,
+	struct token_list *list, struct err *e)
+{
+	int32_t bos = tokenizer_bos(p->tokenizer);
+	struct strbuf line = STRBUF_INIT;
+	int ret = 0;
+
+	if (bos >= 0 && token_list_add(list, bos))
+		return err_set(e, ENOMEM, "no memory for a problem");
+	strbuf_add(&line, problem, len);
+	strbuf_add(&line, "\n", 1);
+	if (line.failed)
+		ret = err_set(e, ENOMEM, "no memory for a problem");
+	else
+		ret = tokenize(p->tokenizer, line.data, line.len, 0, list, e);
+	strbuf_release(&line);
+	return ret;
+}
+
+static int put_words(struct prm *p, const struct reward_text *t,
+	struct strbuf *text, struct words *w, struct err *e)
+{
+	size_t begin = t->n_prompt, at, len;
+	int ret = write_out(p, t->token, begin, false, text, &at, &len, e);
+
+	if (!ret)
+		ret = (p->classes ? add_chat : add_problem)(
+			p, text->data ? text->data + at : "", len, &w->list, e);
+	w->n_prompt = w->list.n;
+	for (uint32_t k = 0; k < t->n_steps && !ret; k++) {
+		size_t end = (size_t)t->step_end[k] + 1;
+
+		ret = write_out(p, t->token + begin, end - begin, true, text,
+			&at, &len, e);
+		if (!ret && len)
+			ret = tokenize(p->tokenizer, text->data + at, len, 0,
+				&w->list, e);
+		if (!ret && token_list_add(&w->list, p->mark))
+			ret = err_set(e, ENOMEM, "no memory for a solution");
+		w->end[k] = (uint32_t)w->list.n - 1;
+		begin = end;
+	}
+	return ret;
+}
+
+/* ---- scores -------------------------------------------------------------- */
+
+struct scoring {
+	struct reward_text *text;
+	struct words *words;
+	struct judge_text *judged;
+};
+
+static int score_text(
+	void *arg, unsigned i, const struct judge_notes *notes, struct err *e)
+{
+	const struct scoring *s = arg;
+
+	for (uint32_t k = 0; k < s->text[i].n_steps; k++)
+		s->text[i].score[k] =
+			*judge_note(notes, &s->judged[i], s->words[i].end[k]);
+	return 0;
+}
+
+static void price_steps(const struct prm *p, struct session *s, uint32_t n)
+{
+	const struct layer *l[] = { &p->dense, &p->out };
+	struct price price;
+
+	for (size_t i = 0; p->soc && n && i < ARRAY_LEN(l); i++)
+		if (l[i]->rows &&
+			!price_cpu_matmul(p->soc, n, l[i]->rows, l[i]->cols,
+				DTYPE_F32, &price))
+			session_add_host_work(s, &price);
+}
+
+static int read_words(struct prm *p, struct scoring *s, unsigned n,
+	uint32_t *steps, struct err *e)
+{
+	struct strbuf text = STRBUF_INIT;
+	int ret = 0;
+
+	for (unsigned i = 0; i < n && !ret; i++) {
+		const struct reward_text *t = &s->text[i];
+		struct words *w = &s->words[i];
+
+		w->end = malloc(((size_t)t->n_steps + 1) * sizeof(*w->end));
+		ret = w->end ? put_words(p, t, &text, w, e)
+			     : err_set(e, ENOMEM, "no memory for a solution");
+		s->judged[i] = (struct judge_text){ w->list.id, w->list.n,
+			w->n_prompt };
+		*steps += t->n_steps;
+	}
+	strbuf_release(&text);
+	return ret;
+}
+
+static int prm_score(
+	struct reward *r, struct reward_text *t, unsigned n, struct err *e)
+{
+	struct scoring s = { .text = t,
+		.words = calloc(n, sizeof(*s.words)),
+		.judged = calloc(n, sizeof(*s.judged)) };
+	uint32_t steps = 0;
+	int ret = s.words && s.judged
+		? read_words(r->own, &s, n, &steps, e)
+		: err_set(e, ENOMEM, "no memory for %u texts", n);
+
+	if (!ret)
+		ret = judge_read(r->judge, s.judged, n, score_text, &s, e);
+	if (!ret)
+		price_steps(r->own, judge_session(r->judge), steps);
+	for (unsigned i = 0; s.words && i < n; i++) {
+		free(s.words[i].list.id);
+		free(s.words[i].end);
+	}
+	free(s.words);
+	free(s.judged);
+	return ret;
+}
+
+const struct reward_kind reward_kind_prm = {
+	.name = "prm",
+	.read = prm_read,
+	.start = prm_start,
+	.score = prm_score,
+	.close = prm_close,
+};
