@@ -14,6 +14,7 @@ static const struct {
 	{ "bench", "methods", &cmd_bench_methods },
 	{ "bench", "sdnpu", &cmd_bench_sdnpu },
 	{ "bench", "diffusion", &cmd_bench_diffusion },
+	{ "bench", "tts", &cmd_bench_tts },
 	{ "history", "list", &cmd_history_list },
 	{ "history", "stats", &cmd_history_stats },
 	{ "history", "prune", &cmd_history_prune },

@@ -84,6 +84,9 @@ static const struct opt_command usage = {
 		"  diffusion\n"
 		"          decoders of diffusion models; see 'tandem bench "
 		"diffusion --help'\n"
+		"  tts     accuracy against cost by the number of samples; see "
+		"'tandem bench\n"
+		"          tts --help'\n"
 		"\n"
 		"Wall clock where no phone is named. Everything is measured in "
 		"alternating batches of one run, so compare figures of one "
@@ -93,7 +96,7 @@ static const struct opt_command usage = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.operand = &(const struct opt){ .arg = "ipc|decode|kernels|lever|"
-					       "methods|sdnpu|diffusion" },
+					       "methods|sdnpu|diffusion|tts" },
 };
 
 /* ---- the command --------------------------------------------------- */
@@ -116,6 +119,7 @@ static const struct {
 	{ "methods", &cmd_bench_methods },
 	{ "sdnpu", &cmd_bench_sdnpu },
 	{ "diffusion", &cmd_bench_diffusion },
+	{ "tts", &cmd_bench_tts },
 };
 
 static int bench_main(int argc, char **argv)

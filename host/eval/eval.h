@@ -44,8 +44,10 @@ struct eval_result {
 
 struct eval_opts {
 	uint32_t n_predict; /* tokens an output has at most */
-	/* Item i draws from stream i. */
+	/* Item i draws from stream i, or from i * streams on, where each has
+	 * so many (0: one). */
 	struct sampler_opts sampling;
+	uint32_t streams;
 	/* Of every item once it is marked, or, prompts alone, written (never
 	 * right); not 0 ends the run with that. */
 	int (*each)(void *arg, const struct eval_item *, bool right,
