@@ -56,9 +56,11 @@ static bool take_span(
 	struct block *b, const struct kern_span *s, struct cursor *c)
 {
 	const uint32_t n = smaller(s->count - c->at, KERN_ATTEND_BLOCK - b->n);
+	const uint32_t from = s->slot + c->at;
+	uint32_t *slot = b->slot + b->n;
 
 	for (uint32_t i = 0; i < n; i++)
-		b->slot[b->n + i] = s->slot + c->at + i;
+		slot[i] = from + i;
 	b->n += n;
 	c->at += n;
 	return c->at == s->count;

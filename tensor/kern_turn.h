@@ -66,7 +66,8 @@ static ALWAYS_INLINE void turn_keys(float *turned, const uint8_t *const *row,
 
 /* Lanes w, w + KERN_LANES / STRIP_LANES and so on of each score, added. */
 static ALWAYS_INLINE void strip_lanes(vec out[STRIP_HEADS][STRIP_VECS],
-	const float *q, const float *k, size_t wide, const int w, const int mh)
+	const float *q, const float *k, const size_t wide, const int w,
+	const int mh)
 {
 	const size_t apart = KERN_LANES / STRIP_LANES;
 	vec sum[STRIP_LANES][STRIP_HEADS][STRIP_VECS];
@@ -98,7 +99,7 @@ static ALWAYS_INLINE void strip_lanes(vec out[STRIP_HEADS][STRIP_VECS],
 
 /* Scores of `mh` heads by STRIP_VECS vectors of slots. */
 static ALWAYS_INLINE void strip_tile(float *s, const float *q, const float *k,
-	size_t wide, float scale, const int mh)
+	const size_t wide, float scale, const int mh)
 {
 	vec part[KERN_LANES / STRIP_LANES][STRIP_HEADS][STRIP_VECS];
 
@@ -116,7 +117,8 @@ static ALWAYS_INLINE void strip_tile(float *s, const float *q, const float *k,
 }
 
 static ALWAYS_INLINE void strip_heads(float *s, const float *q,
-	const float *turned, size_t wide, uint32_t n, float scale, const int mh)
+	const float *turned, const size_t wide, uint32_t n, float scale,
+	const int mh)
 {
 	const unsigned step = STRIP_VECS * VEC_LANES;
 
@@ -124,13 +126,9 @@ static ALWAYS_INLINE void strip_heads(float *s, const float *q,
 		strip_tile(s + slot, q, turned + slot, wide, scale, mh);
 }
 
-/*
- * Scores of `heads` rows of q, [heads][wide], by the first n slots, times
- * scale: s is [heads][block]. Whole tiles are written, and what is behind slot
- * n in them is anything.
- */
-static inline void score_turned(float *s, const float *q, const float *turned,
-	unsigned heads, size_t wide, uint32_t n, float scale)
+static ALWAYS_INLINE void score_wide(float *s, const float *q,
+	const float *turned, unsigned heads, const size_t wide, uint32_t n,
+	float scale)
 {
 	for (unsigned mh; heads; heads -= mh) {
 		mh = heads >= STRIP_HEADS ? STRIP_HEADS : heads < 3 ? heads : 3;
@@ -145,6 +143,23 @@ static inline void score_turned(float *s, const float *q, const float *turned,
 		s += (size_t)mh * KERN_ATTEND_BLOCK;
 		q += mh * wide;
 	}
+}
+
+/*
+ * Scores of `heads` rows of q, [heads][wide], by the first n slots, times
+ * scale: s is [heads][block]. Whole tiles are written, and what is behind slot
+ * n in them is anything. Where the compiler knows how far heads are apart, the
+ * places of a tile's are one register and constants, and not six of them.
+ */
+static inline void score_turned(float *s, const float *q, const float *turned,
+	unsigned heads, size_t wide, uint32_t n, float scale)
+{
+	if (wide == 128)
+		score_wide(s, q, turned, heads, 128, n, scale);
+	else if (wide == 64)
+		score_wide(s, q, turned, heads, 64, n, scale);
+	else
+		score_wide(s, q, turned, heads, wide, n, scale);
 }
 
 #endif
