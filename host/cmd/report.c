@@ -6,6 +6,7 @@
 #include "host/cmd/json_text.h"
 #include "host/cmd/priced.h"
 #include "host/cmd/rows_json.h"
+#include "host/cmd/reward_view.h"
 #include "host/cmd/samples_view.h"
 #include "host/cmd/switch_report.h"
 #include "host/model/model.h"
@@ -255,6 +256,7 @@ void report_text(const struct run_report *r, FILE *f)
 		diffusion_text(d, f);
 	if (d->env.samples)
 		samples_report(d, seconds(r->prompt_ns, r->end_ns), f);
+	reward_text_report(d, f);
 	if (d->history)
 		history_text(d, f);
 	if (session_flash_how(d->session))
@@ -540,6 +542,7 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	switch_json(o, &r->stats.graphs, &r->decoder->session_opts);
 	put_phone(o, r);
 	samples_json(o, r->decoder, seconds(r->prompt_ns, r->end_ns));
+	reward_json(o, r->decoder);
 	json_object_set_new(o, "text",
 		json_stringn(text->len ? text->data : "", text->len));
 	json_object_set_new(o, "ids", ids_json(id + prompt, n - prompt));

@@ -95,25 +95,38 @@ static int open_function(struct reward *r, struct err *e)
 
 /* ---- opening ------------------------------------------------------------- */
 
-static bool is_model(const char *path, enum model_role role)
+/* Whether the model is the one of that role: 1, 0, or -ENOMEM. */
+static int is_model(const char *path, enum model_role role, struct err *e)
 {
 	struct stat is, ours;
 	char file[PATH_MAX];
+	int ret = models_find(role, file, e);
 
-	return !models_find(role, file, NULL) && !stat(path, &is) &&
-		!stat(file, &ours) && is.st_ino == ours.st_ino &&
-		is.st_dev == ours.st_dev;
+	if (ret)
+		return ret == -ENOMEM ? ret : 0;
+	return !stat(path, &is) && !stat(file, &ours) &&
+		is.st_ino == ours.st_ino && is.st_dev == ours.st_dev;
 }
 
 /* The reward that comes with a model that comes with the program. */
 static int find_own(struct reward *r, struct err *e)
 {
+	static const struct {
+		enum model_role model, reward;
+	} pairs[] = {
+		{ MODEL_TARGET, MODEL_REWARD },
+		{ MODEL_SMALL, MODEL_REWARD_SMALL },
+	};
 	const char *path = r->site.target_path;
 
-	if (is_model(path, MODEL_TARGET))
-		return models_find(MODEL_REWARD, r->path, e);
-	if (is_model(path, MODEL_SMALL))
-		return models_find(MODEL_REWARD_SMALL, r->path, e);
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+		int ret = is_model(path, pairs[i].model, e);
+
+		if (ret)
+			return ret < 0
+				? ret
+				: models_find(pairs[i].reward, r->path, e);
+	}
 	return err_set(e, EINVAL,
 		"no reward comes with '%s'; --reward FILE names one", path);
 }
