@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define PROMPT   "Once upon a time there was a king who had three sons, and"
 #define SETTINGS 24
@@ -129,24 +130,31 @@ static int make_image(const struct decodes *d, struct err *e)
 	return ret;
 }
 
+/* Made when it is needed first. */
+static int need(const struct decodes *d, enum file f, struct err *e)
+{
+	char path[PATH_MAX];
+	int ret;
+
+	path_of(d, f, path);
+	if (!access(path, F_OK))
+		return 0;
+	if (f != IMAGE)
+		return make_model(d, f, e);
+	ret = need(d, TARGET, e);
+	return ret ? ret : make_image(d, e);
+}
+
 int decodes_open(struct decodes **out, const char *folder, struct err *e)
 {
 	struct decodes *d = mmap(NULL, sizeof(*d), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int ret = 0;
 
 	if (d == MAP_FAILED)
 		return err_sys(e, errno, "cannot share memory with a process");
 	snprintf(d->folder, sizeof(d->folder) / 2, "%s", folder);
-	for (enum file f = TARGET; f < IMAGE && !ret; f++)
-		ret = make_model(d, f, e);
-	if (!ret)
-		ret = make_image(d, e);
-	if (ret)
-		decodes_close(d);
-	else
-		*out = d;
-	return ret;
+	*out = d;
+	return 0;
 }
 
 void decodes_close(struct decodes *d)
@@ -244,10 +252,15 @@ int decode_wanted(struct decodes *d, unsigned way, const struct decoded **out,
 	struct err *e)
 {
 	unsigned of = decode_is_causal(way) ? 0 : way;
+	int ret = need(d, ways[way].model, e);
 
+	if (!ret && ways[way].drafts)
+		ret = need(d, DRAFT, e);
+	if (!ret)
+		ret = need(d, ways[of].model, e);
 	*out = &d->want[of];
-	if (d->known[of])
-		return 0;
+	if (ret || d->known[of])
+		return ret;
 	decode(d, of, NULL, NULL, NULL, &d->want[of]);
 	if (d->want[of].status)
 		return err_set(e, EIO, "%s, with nothing in its way: %s",

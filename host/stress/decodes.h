@@ -5,7 +5,8 @@
  * own, written in quiet. Texts to compare with are written once, in memory that
  * processes share.
  *
- * The files lie in the folder of stress_area.prepare. One thread at a time.
+ * The files are made in the folder of stress_area.prepare when they are needed
+ * first. One process at a time.
  */
 #ifndef HOST_STRESS_DECODES_H
 #define HOST_STRESS_DECODES_H
@@ -48,7 +49,8 @@ void decode(const struct decodes *, unsigned way, const char *const *more,
 	void (*notice)(void *arg, const char *sentence), void *arg,
 	struct decoded *out);
 
-/* The text that this way has in quiet: 0 and *out, or -errno. */
+/* The text that this way has in quiet: 0 and *out, or -errno. Before any decode
+ * of that way, whose files it makes. */
 int decode_wanted(struct decodes *, unsigned way, const struct decoded **out,
 	struct err *);
 
