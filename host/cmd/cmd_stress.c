@@ -259,9 +259,13 @@ static int report_line(const struct stress_area *a,
 	struct strbuf text = STRBUF_INIT;
 	int ret = 0;
 
-	strbuf_addf(&text,
-		"%-10s %" PRIu64 " runs in %.1f s, %s: ", a->verbs.area,
-		r->runs, r->seconds,
+	strbuf_addf(
+		&text, "%-10s %" PRIu64 " runs of ", a->verbs.area, r->runs);
+	if (replay)
+		strbuf_addf(&text, "the plan");
+	else
+		strbuf_addf(&text, "seed %" PRId64, seed);
+	strbuf_addf(&text, " in %.1f s, %s: ", r->seconds,
 		r->broken            ? "1 failed"
 			: r->stopped ? "all held until the interruption"
 				     : "all held");

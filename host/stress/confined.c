@@ -89,12 +89,17 @@ static void child(
 /* ---- the parent -----------------------------------------------------------
  */
 
+static unsigned seconds_of(const struct stress_batch *b)
+{
+	return b->seconds ? b->seconds : b->area->seconds;
+}
+
 /* Until the child has ended, which closes its end of the pipe. 0, -ETIMEDOUT,
  * -ECANCELED. */
 static int await_end(
 	const struct stress_batch *b, struct board *board, int pipe_fd)
 {
-	uint64_t bound = (uint64_t)b->area->seconds * NS;
+	uint64_t bound = (uint64_t)seconds_of(b) * NS;
 	struct pollfd p = { pipe_fd, POLLIN, 0 };
 
 	for (;;) {
@@ -128,8 +133,9 @@ static void judge(const struct stress_batch *b, struct board *board, int end,
 	} else if (end == -ETIMEDOUT) {
 		out->runs++;
 		out->ret = STRESS_BROKEN;
+		out->hung = true;
 		err_set(&out->e, EILSEQ, "it did not end within %u s",
-			b->area->seconds);
+			seconds_of(b));
 	} else if (!board->said) {
 		out->runs++;
 		out->ret = STRESS_BROKEN;

@@ -17,6 +17,7 @@ struct stress_batch {
 	 * `until_ns` of the clock is over or there were `count`. */
 	uint64_t seed, first, count, until_ns;
 	const struct stress_schedule *given; /* not NULL: this one, once */
+	unsigned seconds; /* that a schedule may take; 0: as the area says */
 	const volatile sig_atomic_t *cancel;
 };
 
@@ -24,6 +25,7 @@ struct stress_outcome {
 	uint64_t runs; /* that were ended, the one that failed among them */
 	uint64_t tally[STRESS_TALLIES];
 	int ret; /* as of stress_area.run; -ECANCELED */
+	bool hung;
 	struct err e;
 };
 

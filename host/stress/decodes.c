@@ -82,7 +82,13 @@ bool decode_is_streamed(unsigned way)
 	return ways[way].model == IMAGE;
 }
 
-bool decode_is_causal(unsigned way)
+bool decode_moves_graphs(unsigned way)
+{
+	return !strcmp(decode_ways[way], "graph-switch");
+}
+
+/* The text is that of the autoregressive model. */
+static bool is_causal(unsigned way)
 {
 	return ways[way].model == TARGET || ways[way].model == IMAGE;
 }
@@ -251,7 +257,7 @@ void decode(const struct decodes *d, unsigned way, const char *const *more,
 int decode_wanted(struct decodes *d, unsigned way, const struct decoded **out,
 	struct err *e)
 {
-	unsigned of = decode_is_causal(way) ? 0 : way;
+	unsigned of = is_causal(way) ? 0 : way;
 	int ret = need(d, ways[way].model, e);
 
 	if (!ret && ways[way].drafts)

@@ -26,8 +26,8 @@ struct decodes;
 extern const char *const decode_ways[DECODE_WAYS + 1];
 /* The model is read from a flash image meanwhile. */
 bool decode_is_streamed(unsigned way);
-/* The text is that of the autoregressive model. */
-bool decode_is_causal(unsigned way);
+/* Graphs change places meanwhile. */
+bool decode_moves_graphs(unsigned way);
 
 int decodes_open(struct decodes **out, const char *folder, struct err *);
 void decodes_close(struct decodes *);

@@ -50,7 +50,7 @@ unsigned stress_params(const struct stress_verb *v)
 /* ---- out ------------------------------------------------------------------
  */
 
-void stress_print_step(const struct stress_verbs *verbs,
+static void print_step(const struct stress_verbs *verbs,
 	const struct stress_step *step, struct strbuf *out)
 {
 	const struct stress_verb *v = &verbs->verb[step->verb];
@@ -73,7 +73,7 @@ void stress_print(const struct stress_verbs *verbs,
 {
 	strbuf_addf(out, HEAD "%s\n", verbs->area);
 	for (uint32_t i = 0; i < s->n; i++) {
-		stress_print_step(verbs, &s->step[i], out);
+		print_step(verbs, &s->step[i], out);
 		strbuf_addf(out, "\n");
 	}
 }

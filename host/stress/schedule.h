@@ -76,9 +76,7 @@ void stress_add(struct stress_schedule *, uint32_t verb, const uint32_t *value,
 
 unsigned stress_params(const struct stress_verb *);
 
-/* The text of its steps, a line each, or with its first line. */
-void stress_print_step(const struct stress_verbs *, const struct stress_step *,
-	struct strbuf *out);
+/* As text; reading that gives the same schedule. */
 void stress_print(const struct stress_verbs *, const struct stress_schedule *,
 	struct strbuf *out);
 

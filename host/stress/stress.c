@@ -12,10 +12,13 @@
 
 #define NS       1000000000u
 #define BATCH_NS (NS / 2) /* so often is anybody told */
-/* A schedule is made small for so long: what hangs takes its bound each time.
- */
+/* A schedule is made small for so long. */
 #define SHRINK_TRIES   2000
 #define SHRINK_SECONDS 60
+/* Of one that hangs each try that does so takes its bound: a smaller one, and
+ * in the end the whole. */
+#define SHRINK_HUNG_SECONDS 240
+#define HUNG_SECONDS        8
 
 int stress_broken(struct stress_run *r, const char *fmt, ...)
 {
@@ -65,19 +68,40 @@ static bool still_fails(void *arg, const struct stress_schedule *s)
 	return true;
 }
 
+/* What only took longer than the smaller bound hangs no more: the whole then.
+ */
+static void confirm(struct trial *t, const struct stress_schedule *whole,
+	struct stress_result *r)
+{
+	t->batch.seconds = 0;
+	t->until_ns = UINT64_MAX;
+	if (still_fails(t, &r->schedule))
+		return;
+	r->schedule = *whole;
+	r->smallest = false;
+}
+
+/* The schedule fails; whether it does so alone, and what is left of it. */
 static void make_small(
-	const struct stress_batch *batch, struct stress_result *r)
+	const struct stress_batch *batch, bool hung, struct stress_result *r)
 {
 	struct trial t = { .batch = *batch,
 		.shrink = { still_fails, &t, SHRINK_TRIES },
-		.until_ns = clock_ns() + (uint64_t)SHRINK_SECONDS * NS };
+		.until_ns = UINT64_MAX };
+	const struct stress_schedule whole = r->schedule;
 
-	r->steps = r->schedule.n;
-	r->again = still_fails(&t, &r->schedule);
+	r->steps = whole.n;
+	r->again = still_fails(&t, &whole);
 	if (!r->again)
 		return;
+	if (hung && HUNG_SECONDS < batch->area->seconds)
+		t.batch.seconds = HUNG_SECONDS;
+	t.until_ns = clock_ns() +
+		(hung ? SHRINK_HUNG_SECONDS : SHRINK_SECONDS) * (uint64_t)NS;
 	r->smallest =
 		stress_make_small(&r->schedule, &batch->area->verbs, &t.shrink);
+	if (t.batch.seconds)
+		confirm(&t, &whole, r);
 	r->what = t.what;
 }
 
@@ -107,7 +131,7 @@ static void found(const struct stress_opts *o, const struct stress_batch *batch,
 		batch->area->draw(&d, &r->schedule);
 	if (o->tell)
 		o->tell(o->arg, batch->area, r);
-	make_small(batch, r);
+	make_small(batch, out->hung, r);
 }
 
 static uint64_t soonest(uint64_t a, uint64_t b)

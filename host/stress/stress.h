@@ -44,7 +44,6 @@ int stress_broken(struct stress_run *, const char *fmt, ...)
 
 struct stress_area {
 	struct stress_verbs verbs;
-	const char *what;         /* it does, in a few words */
 	const char *const *tally; /* NULL at the end */
 	unsigned seconds;         /* that one schedule may take */
 	/* In the process of the command, once: files that all runs use, in an

@@ -259,9 +259,8 @@ static void discard(void *world)
 
 const struct stress_area stress_coherence = {
 	.verbs = { "coherence", verbs, ARRAY_LEN(verbs) },
-	.what = "the cache and its checker against memory without a cache",
 	.tally = tallies,
-	.seconds = 120,
+	.seconds = 60,
 	.prepare = prepare,
 	.discard = discard,
 	.draw = draw,

@@ -282,7 +282,6 @@ static void discard(void *world)
 
 const struct stress_area stress_faults = {
 	.verbs = { "faults", verbs, ARRAY_LEN(verbs) },
-	.what = "plans of faults against the text without them",
 	.tally = tallies,
 	.seconds = 120,
 	.prepare = prepare,

@@ -576,9 +576,8 @@ static void discard(void *world)
 
 const struct stress_area stress_flash = {
 	.verbs = { "flash", verbs, ARRAY_LEN(verbs) },
-	.what = "extents streamed from flash against plain bytes",
 	.tally = tallies,
-	.seconds = 120,
+	.seconds = 60,
 	.prepare = prepare,
 	.discard = discard,
 	.draw = draw,

@@ -511,7 +511,6 @@ static int run(struct stress_run *r, const struct stress_schedule *s)
 
 const struct stress_area stress_ring = {
 	.verbs = { "ring", verbs, ARRAY_LEN(verbs) },
-	.what = "the ring and its doorbells against a queue",
 	.tally = tallies,
 	.seconds = 60,
 	.draw = draw,

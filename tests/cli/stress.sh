@@ -12,7 +12,7 @@ try() { # AREA RUNS STEPS
   local area=$1 runs=${TANDEM_STRESS_RUNS:-$2} plan steps
   ! sanitized || runs=$((runs / 4 + 1))
   run_ok "$TANDEM" stress "$area" --runs "$runs" --seed "$seed"
-  check_has "$area" "$out" "$runs runs in "
+  check_has "$area" "$out" "$runs runs of seed $seed in "
   check_has "$area" "$out" 'all held: '
   check_eq "stderr of $area" "$err" ''
 
