@@ -31,6 +31,9 @@ struct point {
 
 #define GREEDY "greedy"
 
+_Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS,
+	"a model's runs are rows of a table");
+
 /* Those of a model, its greedy text first. */
 struct tts {
 	const struct tts_args *args;
@@ -284,10 +287,10 @@ static void make_accuracy(
 			"a whole item, its prompt included",
 		.name_key = { "how", "samples" },
 		.n_names = 2,
-		.plot = { .y = { "right, %", t->priced ? "phone s" : "s" },
+		.plot = { .y = { "right, %" },
 			.points = true,
-			.x = t->priced ? "seconds of the phone an item"
-				       : "seconds an item" },
+			.x = t->priced ? "milliseconds of the phone an item"
+				       : "milliseconds an item" },
 	};
 	add_columns(out, t->priced);
 	for (unsigned i = 0; i < t->n; i++)

@@ -18,7 +18,7 @@ struct err;
 struct method;
 
 #define TTS_MODELS  2
-#define TTS_METHODS 16
+#define TTS_METHODS 7
 #define TTS_NUMBERS 6
 
 struct tts_args {

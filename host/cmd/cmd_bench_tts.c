@@ -27,8 +27,8 @@ static const struct opt opts[] = {
 		"files (small, target); of the first it is told where it "
 		"overtakes the second" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
-		"methods of samples (sample, vote, self-certainty, "
-		"mean-logprob); of sample any of them being right counts",
+		"at most seven methods of samples (sample, vote, "
+		"self-certainty, mean-logprob); of sample any of them being right counts",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "at", &numbers, "LIST",
 		"numbers of samples, ascending, at most six (1, 2, 4, 8, 16, "

@@ -1,8 +1,8 @@
 /*
  * Many samples on a real device process (TANDEM_NPU; skipped without): bit for
  * bit the texts that they are alone, in every precision and layout, at every
- * level of coherence, on one thread and on two; and 64 of a long prompt, where
- * 64 copies of it have no room.
+ * level of coherence, on one thread and on two, drafted for or not; and 64 of a
+ * long prompt, where 64 copies of it have no room.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -42,6 +42,7 @@ static void check_setting(struct sampled *f, const struct session_opts *o)
 	f->n = FEW;
 	f->w.opts = *o;
 	for (f->parallel = 2; f->parallel <= FEW; f->parallel += 3) {
+		f->draft = f->parallel == FEW ? "pld+recycle" : NULL;
 		open_many(f, 512);
 		assert_ok(run_many(f, &method_sample), &f->e);
 		same_samples(f);
@@ -54,6 +55,7 @@ static void check_setting(struct sampled *f, const struct session_opts *o)
 		close_many(f);
 		pair_close(&f->w.s);
 	}
+	f->draft = NULL;
 }
 
 static void open_tiny(struct sampled *f)
