@@ -13,6 +13,7 @@
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,13 @@ static int check_draft_shape(const struct decoder *d, struct err *e)
 			"with --draft %s",
 			as->name, d->drafting.opts.draft);
 	return 0;
+}
+
+double decoder_temperature(const struct decoder *d, double said)
+{
+	if (!isnan(said))
+		return said;
+	return d->method->temperature ? d->method->temperature(&d->env) : 0;
 }
 
 bool decoder_drafts(const struct decoder *d)

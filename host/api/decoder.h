@@ -77,6 +77,9 @@ int decoder_open_model(struct decoder *, const char *path, struct err *);
 int decoder_open_session(
 	struct decoder *, const struct session_opts *, struct err *);
 
+/* `said`, or where that is NAN what the method draws by. */
+double decoder_temperature(const struct decoder *, double said);
+
 /* Whether something drafts: it must, or it may and was asked to. */
 bool decoder_drafts(const struct decoder *);
 

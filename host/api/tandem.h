@@ -210,7 +210,8 @@ struct tandem_request {
 	const char *const *stop; /* strings the text ends before, NULL at the
 				  * end; NULL: none */
 	/* Sampling, as `tandem run` has it. */
-	double temperature;    /* 0: greedy (0) */
+	double temperature;    /* 0: greedy; NAN: that too, but 0.8 where a
+				* method chooses among many samples (NAN) */
 	uint32_t top_k;        /* 0: all (0) */
 	double top_p;          /* 1: all (1) */
 	double min_p;          /* 0: all (0) */

@@ -12,6 +12,7 @@
 #include "tensor/soc.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 static const struct tandem_request request_defaults = {
 	.size = sizeof(request_defaults),
 	.max_tokens = 256,
+	.temperature = NAN,
 	.top_p = 1,
 	.repeat_penalty = 1,
 	.repeat_last = 64,
@@ -41,7 +43,8 @@ static int check_sampling(const struct tandem_request *r, struct err *e)
 		const char *name;
 		double value, least, most;
 	} in[] = {
-		{ "temperature", r->temperature, 0, 1000 },
+		{ "temperature", isnan(r->temperature) ? 0 : r->temperature, 0,
+			1000 },
 		{ "top_p", r->top_p, 0, 1 },
 		{ "min_p", r->min_p, 0, 1 },
 		{ "repeat_penalty", r->repeat_penalty, 0.01, 100 },
@@ -206,7 +209,7 @@ static int open_sampler(
 	struct tandem *t, const struct tandem_request *q, struct err *e)
 {
 	const struct sampler_opts o = {
-		.temperature = q->temperature,
+		.temperature = decoder_temperature(&t->decoder, q->temperature),
 		.top_k = q->top_k,
 		.top_p = q->top_p,
 		.min_p = q->min_p,

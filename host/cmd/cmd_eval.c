@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 static struct opt_values asked; /* of the decoder */
 static const char *model_path, *outputs_path;
 static int64_t n_items, n_predict = 160, n_show, seed = 1;
-static double temperature;
+static double temperature = NAN; /* not said */
 static bool as_json, as_list;
 
 /* clang-format off */
@@ -40,8 +41,8 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "Sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
-		"temperature; 0, the default, is greedy: always the most "
-		"likely token", 0, 1000 },
+		"temperature; 0 is greedy: always the most likely token (0; 0.8 "
+		"for methods that choose among many samples)", 0, 1000 },
 	{ OPT_INT, 0, "seed", &seed, "S",
 		"seed of the random numbers (1)", 0, (double)(1ll << 53) },
 
@@ -282,7 +283,7 @@ static int run_tasks(struct eval *v, struct err *e)
 	};
 	int ret = 0;
 
-	o.sampling.temperature = temperature;
+	o.sampling.temperature = decoder_temperature(d, temperature);
 	o.sampling.seed = (uint64_t)seed;
 	cmd_catch_signals();
 	cmd_interrupts(v->tandem);

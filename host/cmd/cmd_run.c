@@ -20,6 +20,7 @@
 #include "host/text/utf8.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@
 static struct opt_values asked; /* of the decoder */
 static const char *model_path, *prompt_text, *prompt_file, *system_text;
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1, stream;
-static double temperature, top_p = 1, min_p, repeat_penalty = 1;
+static double temperature = NAN, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
 static bool as_ids, as_json, watched, with_samples, with_stats, verbose, chat,
 	special, ignore_eos, no_bos;
@@ -68,8 +69,8 @@ static const struct opt opts[] = {
 
 	{ .type = OPT_GROUP, .name = "Sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
-		"temperature; 0, the default, is greedy: always the most "
-		"likely token", 0, 1000 },
+		"temperature; 0 is greedy: always the most likely token (0; 0.8 "
+		"for methods that choose among many samples)", 0, 1000 },
 	{ OPT_INT, 0, "top-k", &top_k, "K",
 		"draw from the K most likely tokens (0: all)", 0, INT32_MAX },
 	{ OPT_FLOAT, 0, "top-p", &top_p, "P",
@@ -273,7 +274,7 @@ static int check_samples(struct run *r)
 			"--show-samples with method %s, which has one text; "
 			"ask for samples, like -N 8",
 			d->method->name);
-	if (o->n > 1 && temperature == 0)
+	if (o->n > 1 && decoder_temperature(d, temperature) == 0)
 		cmd_warn("samples of temperature 0 are all the same text; try "
 			 "--temp 0.8");
 	if (o->n > 1)

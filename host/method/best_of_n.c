@@ -27,5 +27,6 @@ const struct method method_best_of_n = {
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
+	.temperature = samples_temperature,
 	.run = best_of_n_run,
 };

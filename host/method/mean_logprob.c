@@ -29,5 +29,6 @@ const struct method method_mean_logprob = {
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
+	.temperature = samples_temperature,
 	.run = mean_logprob_run,
 };

@@ -151,6 +151,8 @@ struct method {
 	 * time; NULL: it has none but SESSION_TEXT. Who has some is drafted for
 	 * where --draft is said, by trees as tree_options.h has them. */
 	uint32_t (*sequences)(const struct method_env *);
+	/* The temperature that is drawn by where nobody says one; NULL: 0. */
+	double (*temperature)(const struct method_env *);
 	/* Layers behind which it may drop rows; NULL: never. */
 	uint32_t (*exit_layers)(const struct method_env *);
 	int (*run)(struct session *, struct generation *, struct method_env *,

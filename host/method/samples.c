@@ -72,6 +72,11 @@ uint32_t samples_all(const struct method_env *env)
 	return options_of(env)->n;
 }
 
+double samples_temperature(const struct method_env *env)
+{
+	return samples_all(env) > 1 ? 0.8 : 0;
+}
+
 /* ---- one sample ---------------------------------------------------------- */
 
 bool sample_is_over(const struct sample *s)

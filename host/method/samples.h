@@ -180,5 +180,8 @@ uint32_t samples_rows(const struct method_env *);
 /* Where they are drafted for: of all their trees together. */
 uint32_t samples_tree_rows(const struct method_env *);
 uint32_t samples_all(const struct method_env *);
+/* Of many samples to choose among: search-and-learn's 0.8, where equal ones
+ * would leave no choice; one is greedy. */
+double samples_temperature(const struct method_env *);
 
 #endif

@@ -65,6 +65,7 @@ const struct method method_self_certainty = {
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
+	.temperature = samples_temperature,
 	.run = self_certainty_run,
 	.tally = choosing_say,
 };

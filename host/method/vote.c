@@ -25,6 +25,7 @@ const struct method method_vote = {
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
+	.temperature = samples_temperature,
 	.run = vote_run,
 	.tally = choosing_say,
 };

@@ -37,6 +37,7 @@ const struct method method_weighted_vote = {
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
+	.temperature = samples_temperature,
 	.run = weighted_vote_run,
 	.tally = choosing_say,
 };
