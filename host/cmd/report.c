@@ -130,13 +130,15 @@ static void draft_text(const struct decoder *d, double run_s, FILE *f)
 		decoder_drafts(d) ? d->drafting.name : "the model itself",
 		m->cycles, m->drafted, m->accepted, 100 * method_acceptance(m),
 		method_accepted_length(m), 100 * share(m->draft_ns, run_s));
-	if (d->method->tell) {
-		struct strbuf line = STRBUF_INIT;
+}
 
-		d->method->tell(&d->env, &line);
-		fprintf(f, "%s\n", line.data ? line.data : "");
-		strbuf_release(&line);
-	}
+static void method_text(const struct decoder *d, FILE *f)
+{
+	struct strbuf line = STRBUF_INIT;
+
+	d->method->tell(&d->env, &line);
+	fprintf(f, "%s\n", line.data ? line.data : "");
+	strbuf_release(&line);
 }
 
 /* What became of guesses. */
@@ -252,6 +254,8 @@ void report_text(const struct run_report *r, FILE *f)
 		rows_text(r, f);
 	if (d->env.stats.cycles)
 		draft_text(d, t.total_s - t.load_s, f);
+	if (d->method->tell && (d->env.stats.cycles || d->env.samples))
+		method_text(d, f);
 	if (d->env.stats.skipped || d->env.stats.revised)
 		diffusion_text(d, f);
 	if (d->env.samples)

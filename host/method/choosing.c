@@ -251,8 +251,7 @@ static int pick(const struct choosing *c, struct samples *p, uint32_t *at,
 	return ret;
 }
 
-/* Why there is nothing to choose from. */
-static int all_failed(const struct samples *p, struct err *e)
+int choosing_none(const struct samples *p, struct err *e)
 {
 	for (uint32_t i = 0; i < samples_count(p); i++)
 		if (samples_at(p, i)->state == SAMPLE_FAILED) {
@@ -269,7 +268,7 @@ static int choose(const struct choosing *c, struct samples *p, struct err *e)
 	int ret;
 
 	if (first == CHOICE_NONE)
-		return all_failed(p, e);
+		return choosing_none(p, e);
 	ret = c->env->method->needs_reward ? score_ended(c->env, p, e) : 0;
 	if (ret)
 		return ret;

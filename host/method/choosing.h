@@ -57,6 +57,9 @@ struct chooser {
 int choosing_score(const struct method_env *, struct sample *const *,
 	uint32_t n, struct err *);
 
+/* -errno, and why no sample has ended that could be chosen. */
+int choosing_none(const struct samples *, struct err *);
+
 /* A method's run. Where it has a reward, samples are scored before they are
  * valued. */
 int choosing_run(struct session *, struct generation *, struct method_env *,

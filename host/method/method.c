@@ -27,6 +27,8 @@ const struct method *const methods[] = {
 	&method_weighted_vote,
 	&method_self_certainty,
 	&method_mean_logprob,
+	&method_beam,
+	&method_dvts,
 	&method_llada,
 	&method_block,
 	&method_dream,

@@ -212,6 +212,8 @@ extern const struct method method_vote;
 extern const struct method method_weighted_vote;
 extern const struct method method_self_certainty;
 extern const struct method method_mean_logprob;
+extern const struct method method_beam;
+extern const struct method method_dvts;
 extern const struct method method_llada;
 extern const struct method method_dream;
 extern const struct method method_fast_dllm;

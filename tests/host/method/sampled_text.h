@@ -25,6 +25,7 @@ struct sampled {
 	const char *said[4][2]; /* options more and what they are */
 	struct samples_sink sink;
 	const char *draft; /* NULL: nothing drafts */
+	struct reward *reward;
 	/* Of the last ones; to be closed. */
 	struct opt_values asked;
 	struct method_env env;
@@ -135,6 +136,7 @@ static inline int run_many(struct sampled *f, const struct method *m)
 	f->env = (struct method_env){ .options = &f->asked };
 	assert_ok(method_open(&f->env, m, f->w.model[SAME], &e), &e);
 	f->env.samples_sink = f->sink;
+	f->env.reward = f->reward;
 	open_draft(f);
 	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
 	f->gen = writer_begin(&f->w, f->sampler);

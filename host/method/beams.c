@@ -1,0 +1,303 @@
+#include "host/method/beams.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/method/choosing.h"
+#include "host/method/method.h"
+#include "host/method/samples.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- options ------------------------------------------------------------- */
+
+/* clang-format off */
+#define IN(field) OPT_IN(beam_options, field)
+static const struct opt option_rows[] = {
+	{ OPT_UINT, 0, "beam-width", IN(width), "M",
+		"beams that go on from one that is kept ({}); of -N beams N / M "
+		"are kept a round", 1, SAMPLES_MOST, .noun = "beams" },
+	{ OPT_UINT, 0, "beam-rounds", IN(rounds), "N",
+		"steps after which is chosen, at most ({}); the last goes on to "
+		"the end of the text", 1, 1 << 16, .noun = "beams" },
+};
+#undef IN
+/* clang-format on */
+
+const struct opt_table beam_table = {
+	.heading = "Beams",
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct beam_options){ .width = 4, .rounds = 40 },
+	.size = sizeof(struct beam_options),
+};
+
+static const struct beam_options *options_of(const struct method_env *env)
+{
+	return method_options(env, &beam_table);
+}
+
+uint32_t beams_width(const struct method_env *env)
+{
+	return samples_all(env) > 1 ? options_of(env)->width : 1;
+}
+
+int beams_open(
+	struct method_env *env, const struct model *target, struct err *e)
+{
+	uint32_t n = samples_all(env), width = beams_width(env);
+
+	if (n % width == 0)
+		return 0;
+	return err_set(e, EINVAL,
+		"%u beams (-N) cannot be kept in groups of %u (--beam-width): "
+		"-N has to be a multiple of it",
+		n, width);
+}
+
+/* ---- which is better ----------------------------------------------------- */
+
+struct beams {
+	struct method_env *env;
+	struct samples *pool;
+	const struct beams_plan *plan;
+	struct beams_told *told;
+	uint32_t n;                /* that write: trees behind each other */
+	struct sample **active;    /* [n] */
+	struct sample **asked;     /* [n] about whom the reward is asked */
+	const struct sample *best; /* of the finished; NULL: none */
+};
+
+/* The better one first; one that nothing is known of is no better than any. */
+static int by_value(const void *a, const void *b)
+{
+	const struct sample *const *at = a, *const *bt = b;
+	const struct sample *x = *at, *y = *bt;
+
+	if (isnan(x->value) != isnan(y->value))
+		return isnan(x->value) ? 1 : -1;
+	if (x->value > y->value || x->value < y->value)
+		return x->value > y->value ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static void finish(struct beams *b, const struct sample *s)
+{
+	b->told->finished++;
+	if (!b->best || by_value(&s, &b->best) < 0)
+		b->best = s;
+	b->told->best = b->best->value;
+}
+
+static bool has_ended(const struct sample *s)
+{
+	return s->state == SAMPLE_ENDED;
+}
+
+/* Whether it has to be better than others to be kept. */
+static bool competes(const struct beams *b, const struct sample *s)
+{
+	return !sample_is_over(s) || (b->plan->ended_compete && has_ended(s));
+}
+
+static bool must_choose(const struct beams *b, struct sample *const *tree)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < b->plan->tree; i++)
+		n += competes(b, tree[i]);
+	return n > b->plan->keep;
+}
+
+/* ---- a round ------------------------------------------------------------- */
+
+static int score(struct beams *b, struct err *e)
+{
+	uint32_t n = 0;
+
+	if (samples_all(b->env) == 1)
+		return 0;
+	for (uint32_t t = 0; t < b->n; t += b->plan->tree) {
+		bool all = must_choose(b, b->active + t);
+
+		for (uint32_t i = t; i < t + b->plan->tree; i++) {
+			struct sample *s = b->active[i];
+
+			if (s->n_steps &&
+				(has_ended(s) || (all && competes(b, s))))
+				b->asked[n++] = s;
+		}
+	}
+	return choosing_score(b->env, b->asked, n, e);
+}
+
+/* Into keep[], the best first, those of a tree that go on; the others are
+ * finished, cut, or failed. How many. */
+static uint32_t keep_best(
+	struct beams *b, struct sample **tree, struct sample **keep)
+{
+	uint32_t n = 0, kept = 0;
+
+	for (uint32_t i = 0; i < b->plan->tree; i++)
+		if (competes(b, tree[i]))
+			tree[n++] = tree[i];
+		else if (has_ended(tree[i]))
+			finish(b, tree[i]);
+	if (n > b->plan->keep)
+		qsort(tree, n, sizeof(*tree), by_value);
+	for (uint32_t i = 0; i < n; i++) {
+		bool stays = i < b->plan->keep;
+
+		if (stays && has_ended(tree[i])) {
+			finish(b, tree[i]);
+		} else if (stays) {
+			keep[kept++] = tree[i];
+		} else if (!sample_is_over(tree[i])) {
+			samples_cut(b->pool, tree[i]);
+			b->told->cut++;
+		}
+	}
+	return kept;
+}
+
+static int fill(
+	struct beams *b, struct sample **tree, uint32_t n, struct err *e)
+{
+	uint64_t first = samples_at(b->pool, 0)->stream;
+	int ret = 0;
+
+	for (uint32_t i = n; i < b->plan->tree && !ret; i++) {
+		ret = samples_fork(b->pool, tree[i % n],
+			first + samples_count(b->pool), &tree[i], e);
+		b->told->forks += !ret;
+	}
+	return ret;
+}
+
+/* Who writes in the next round. A tree of which none goes on is gone; those
+ * behind it move up, into places that have been looked at. */
+static int choose(struct beams *b, struct err *e)
+{
+	uint32_t n = b->n;
+	int ret = 0;
+
+	b->n = 0;
+	for (uint32_t t = 0; t < n && !ret; t += b->plan->tree) {
+		struct sample **keep = b->active + b->n;
+		uint32_t kept = keep_best(b, b->active + t, keep);
+
+		if (!kept)
+			continue;
+		ret = fill(b, keep, kept, e);
+		b->n += b->plan->tree;
+	}
+	return ret;
+}
+
+static int write_round(struct beams *b, struct err *e)
+{
+	uint32_t rounds = options_of(b->env)->rounds;
+	int ret = ++b->told->round < rounds ? samples_run_step(b->pool, e)
+					    : samples_run(b->pool, e);
+
+	if (!ret)
+		ret = score(b, e);
+	return ret ? ret : choose(b, e);
+}
+
+/* ---- the run ------------------------------------------------------------- */
+
+static int begin(
+	struct beams *b, struct session *s, struct generation *g, struct err *e)
+{
+	uint32_t n = samples_all(b->env);
+	int ret = samples_open(b->env, s, g, e);
+
+	*b->told = (struct beams_told){ .best = NAN };
+	if (ret)
+		return ret;
+	b->pool = b->env->samples;
+	b->active = calloc(n, sizeof(struct sample *));
+	b->asked = calloc(n, sizeof(struct sample *));
+	if (!b->active || !b->asked)
+		return err_set(e, ENOMEM, "no memory for %u beams", n);
+	ret = samples_add(b->pool, n, e);
+	for (; b->n < n && !ret; b->n++)
+		b->active[b->n] = samples_at(b->pool, b->n);
+	return ret;
+}
+
+static bool is_further(const struct sample *s, const struct sample *best)
+{
+	if (!best || has_ended(s) != has_ended(best))
+		return !best || has_ended(s);
+	return by_value(&s, &best) < 0;
+}
+
+/* Of a round that was broken off: one that has ended, else the best of what was
+ * kept in the round before. */
+static const struct sample *best_so_far(const struct beams *b)
+{
+	const struct sample *best = NULL;
+
+	for (uint32_t i = 0; i < b->n && !b->best; i++)
+		if (b->active[i]->state != SAMPLE_FAILED &&
+			is_further(b->active[i], best))
+			best = b->active[i];
+	return b->best ? b->best : best;
+}
+
+static void deliver(struct beams *b, const struct sample *s)
+{
+	struct samples_stats all;
+
+	samples_stats(b->pool, &all);
+	b->told->drawn = all.tokens;
+	if (s) {
+		samples_choose(b->pool, s);
+		b->told->chosen = s->n;
+	}
+}
+
+int beams_run(struct session *s, struct generation *g, struct method_env *env,
+	const struct beams_plan *plan, struct err *e)
+{
+	struct beams b = { .env = env, .plan = plan, .told = env->state };
+	int ret = begin(&b, s, g, e);
+
+	while (b.n && !ret)
+		ret = write_round(&b, e);
+	if (!ret && !b.best)
+		ret = choosing_none(b.pool, e);
+	if (!ret || ret == -ECANCELED)
+		deliver(&b, ret ? best_so_far(&b) : b.best);
+	free(b.active);
+	free(b.asked);
+	return ret;
+}
+
+/* ---- what is told -------------------------------------------------------- */
+
+void beams_tally(const struct method_env *env, struct strbuf *out)
+{
+	const struct beams_told *t = env->state;
+
+	strbuf_addf(out, "round %u, %u finished", t->round, t->finished);
+	if (!isnan(t->best))
+		strbuf_addf(out, ", the best scored %.3f", (double)t->best);
+}
+
+void beams_tell(const struct method_env *env, struct strbuf *out)
+{
+	const struct beams_told *t = env->state;
+
+	strbuf_addf(out,
+		"beams        %u rounds, %" PRIu64 " forks, %" PRIu64
+		" cut, %u finished; %" PRIu64
+		" tokens computed for a text of %" PRIu64,
+		t->round, t->forks, t->cut, t->finished, t->drawn, t->chosen);
+}

@@ -1,0 +1,38 @@
+/*
+ * Diverse verifier tree search (Beeching et al. 2024; search-and-learn's
+ * recipe): N / M trees that know nothing of each other. In each the best of M
+ * beams goes on after every step, as M; where that one has ended the tree is
+ * finished, and others of it that had ended are forgotten.
+ */
+#include "host/method/beams.h"
+#include "host/method/choosing.h"
+#include "host/method/method.h"
+#include "host/method/samples.h"
+
+static const struct opt_table *const tables[] = { &samples_table, &beam_table,
+	&aggregate_table, NULL };
+
+static int dvts_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	const struct beams_plan plan = {
+		.tree = beams_width(env), .keep = 1, .ended_compete = true
+	};
+
+	return beams_run(s, g, env, &plan, e);
+}
+
+const struct method method_dvts = {
+	.name = "dvts",
+	.summary = "like beam, in trees of their own: one text of each goes on",
+	.needs_reward = true,
+	.options = tables,
+	.state_bytes = sizeof(struct beams_told),
+	.open = beams_open,
+	.decode_rows = samples_rows,
+	.sequences = samples_all,
+	.temperature = samples_temperature,
+	.run = dvts_run,
+	.tally = beams_tally,
+	.tell = beams_tell,
+};
