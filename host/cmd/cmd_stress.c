@@ -315,13 +315,19 @@ static int run_area(const struct stress_area *a, struct stress_opts *o,
 	bool *broken, struct err *e)
 {
 	static struct stress_result r;
-	int ret = stress(a, o, &r, e);
+	struct err unsaid;
+	int ret = stress(a, o, &r, e), said = 0;
 
 	wipe();
+	*broken |= r.broken;
+	/* Also what there was before the machine could do no more. */
+	if (!ret || r.runs)
+		said = report(a, &r, o->replay, &unsaid);
 	if (ret)
 		return err_in(e, "stress %s", a->verbs.area);
-	*broken |= r.broken;
-	return report(a, &r, o->replay, e);
+	if (said)
+		*e = unsaid;
+	return said;
 }
 
 static unsigned n_areas(void)

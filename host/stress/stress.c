@@ -111,7 +111,10 @@ static void make_small(
 static void take_outcome(
 	struct stress_result *r, const struct stress_outcome *out)
 {
-	r->runs += out->runs;
+	bool unable = out->ret < 0 && out->ret != -ECANCELED;
+
+	/* What could not be run was none. */
+	r->runs += out->runs - (unable && out->runs);
 	for (size_t i = 0; i < STRESS_TALLIES; i++)
 		r->tally[i] += out->tally[i];
 }
@@ -170,11 +173,13 @@ static int run_all(const struct stress_area *a, void *world,
 			o->tell(o->arg, a, r);
 		if (out.ret == STRESS_BROKEN)
 			found(o, &batch, &out, r);
-		r->stopped = out.ret == -ECANCELED;
-		if (out.ret < 0 && !r->stopped)
+		r->stopped = out.ret < 0;
+		if (out.ret == -ECANCELED || out.ret == STRESS_BROKEN)
+			return 0;
+		if (out.ret) {
 			*e = out.e;
-		if (out.ret)
-			return out.ret < 0 && !r->stopped ? out.ret : 0;
+			return out.ret;
+		}
 	}
 	return 0;
 }

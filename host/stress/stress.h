@@ -65,7 +65,7 @@ struct stress_result {
 	uint64_t runs;
 	double seconds;
 	uint64_t tally[STRESS_TALLIES];
-	bool stopped; /* by the caller */
+	bool stopped; /* by the caller, or by what the machine could not do */
 	bool broken;
 	/* Of what is broken: */
 	uint64_t run;    /* which */

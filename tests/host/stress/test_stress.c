@@ -136,6 +136,8 @@ static void test_unable(void **state)
 	bad = UNABLE;
 	assert_int_equal(stress(&toy, &o, &r, &e), -ENOSPC);
 	assert_string_equal(e.text, "no space");
+	assert_true(r.stopped);
+	assert_int_equal(r.runs, 37);
 	assert_false(r.broken);
 }
 
