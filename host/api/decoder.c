@@ -316,7 +316,6 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 
 #define REWARD_TEXTS 16 /* scored at a time where nobody says */
 
-/* Who drafts on the device is beside it. */
 static int start_reward(struct decoder *d, struct err *e)
 {
 	uint32_t sequences = d->session_opts.sequences;
@@ -326,11 +325,8 @@ static int start_reward(struct decoder *d, struct err *e)
 		return 0;
 	ret = reward_start(d->reward, d->session, &d->session_opts,
 		sequences > 1 ? sequences : REWARD_TEXTS, e);
-	if (ret)
-		return ret;
 	d->env.reward = d->reward;
-	d->session_opts.beside = reward_session(d->reward);
-	return 0;
+	return ret;
 }
 
 static int open_drafting(struct decoder *d, struct err *e)

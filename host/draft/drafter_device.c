@@ -357,8 +357,7 @@ static int open_kind(
 	struct device *d;
 	int ret;
 
-	/* Of a session beside the target, the one that is beside it. */
-	own.beside = own.beside ? own.beside : site->session;
+	own.beside = site->session;
 	own.dram_share = 1;
 	own.dram_bytes = 0;
 	own.exit_layers = 0;

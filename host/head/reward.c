@@ -203,11 +203,6 @@ void reward_close(struct reward *r)
 	free(r);
 }
 
-struct session *reward_session(const struct reward *r)
-{
-	return r->judge ? judge_session(r->judge) : r->beside;
-}
-
 const char *reward_name(const struct reward *r)
 {
 	return r->path;

@@ -64,10 +64,6 @@ int reward_open(struct reward **out, const char *said,
 int reward_start(struct reward *, struct session *, const struct session_opts *,
 	uint32_t texts, struct err *);
 void reward_close(struct reward *);
-/* Of a reward that was started: what another model has to be beside, the
- * reward's own session or, where it has none, that which it was started with.
- */
-struct session *reward_session(const struct reward *);
 
 /* "reward", "exact", or the path of a file. */
 const char *reward_name(const struct reward *);
