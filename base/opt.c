@@ -189,12 +189,27 @@ static int set_float(
 	return 0;
 }
 
+/* A size that has a name. */
+static bool named_size(const struct opt *o, const char *text, uint64_t *out)
+{
+	struct opt_word w;
+
+	for (size_t i = 0; o->words && o->words(i, &w); i++) {
+		if (strcmp(w.word, text))
+			continue;
+		*out = w.size;
+		return true;
+	}
+	return false;
+}
+
 static int set_size(
 	const struct opt *o, const char *given, const char *text, struct err *e)
 {
 	uint64_t v;
 
-	if (opt_size(text, &v) || !in_range(o, (double)v))
+	if (!named_size(o, text, &v) &&
+		(opt_size(text, &v) || !in_range(o, (double)v)))
 		return bad_value(o, given,
 			"a size in bytes such as 4096, 64M or 3.5G", text, e);
 	*(uint64_t *)o->value = v;

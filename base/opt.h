@@ -45,6 +45,7 @@ struct opt_word {
 	const char *word;  /* as it is written, "oracle:"; NULL: not offered */
 	const char *shown; /* in --help, "oracle:P"; NULL: the word */
 	const char *help;  /* one line; NULL: offered, and not listed */
+	uint64_t size;     /* OPT_SIZE: what it stands for */
 };
 
 /* The i-th of some words; false behind the last. */
@@ -73,7 +74,7 @@ struct opt {
 	bool hidden;        /* for tests; not in --help */
 	const char *noun;   /* "a draft model": its value, in messages */
 	opt_tables *tables; /* OPT_TABLES */
-	opt_words *words;   /* that a text may be, listed in --help */
+	opt_words *words;   /* that a text or size may be, listed in --help */
 };
 
 #define OPT_IN(type, field) ((void *)offsetof(struct type, field))

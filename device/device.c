@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct shared { /* a buffer the host gave */
 	int fd; /* -1: none, or unusable */
@@ -72,6 +73,7 @@ static int open_parts(struct device *d, struct err *e)
 	if ((ret = window_init(&d->window, cfg->va_window,
 		     cfg->va_slots ? cfg->va_slots : DEVICE_VA_SLOTS, e)))
 		return ret;
+	d->window.defer = cfg->va_defer;
 	if ((ret = window_show(&d->window, e)))
 		return ret;
 	if ((ret = cache_open(&d->cache, &cache, &d->window, e)))
@@ -119,7 +121,8 @@ static void shared_release(struct shared *s)
 void device_detach(struct device *d)
 {
 	for (unsigned i = 0; d->cache && i < d->window.used; i++)
-		cache_detach(d->cache, d->window.order[i]);
+		if (!d->window.order[i]->due)
+			cache_detach(d->cache, d->window.order[i]);
 }
 
 void device_close(struct device *d)
@@ -233,9 +236,22 @@ static uint32_t clamp32(uint64_t v)
 	return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
 }
 
+/* A map that began then takes as long as the device was told it does. */
+static void take_time(const struct device *d, uint64_t began)
+{
+	uint64_t until = began + d->config.va_map_us * 1000ull, now;
+
+	while (d->config.va_map_us && (now = clock_ns()) < until) {
+		struct timespec rest = { .tv_nsec = (long)(until - now) };
+
+		nanosleep(&rest, NULL);
+	}
+}
+
 static int do_map(struct device *d, const struct packet *p,
 	struct wire_done *done, struct err *e)
 {
+	uint64_t began = clock_ns();
 	struct window_space space = { 0 };
 	struct mapping *m = NULL;
 	struct wire_map map;
@@ -252,7 +268,10 @@ static int do_map(struct device *d, const struct packet *p,
 		window_unmap(&d->window, m);
 		m = NULL;
 	}
-	done->arg[WIRE_MAP_ADDR] = m ? m->addr : 0;
+	if (m)
+		done->arg[WIRE_MAP_ADDR] = m->addr;
+	else
+		done->arg[WIRE_MAP_PENDING] = space.pending;
 	done->arg[WIRE_MAP_ASKED] = clamp32(space.asked);
 	done->arg[WIRE_MAP_FREE] = clamp32(space.free);
 	done->arg[WIRE_MAP_LARGEST] = clamp32(space.largest);
@@ -260,18 +279,21 @@ static int do_map(struct device *d, const struct packet *p,
 	done->arg[WIRE_MAP_SLOTS] = space.slots;
 	if (!ret && d->exec.soc)
 		cost_map(d->exec.soc, s->share.bytes, &d->exec.price);
+	take_time(d, began);
 	return ret;
 }
 
 static int do_unmap(struct device *d, uint32_t addr, struct err *e)
 {
 	struct mapping *m = window_at(&d->window, addr);
+	uint64_t began = clock_ns();
 
 	if (!m)
 		return err_set(e, EFAULT,
 			"unmap: address 0x%x: no mapping starts there", addr);
 	cache_detach(d->cache, m);
 	window_unmap(&d->window, m);
+	take_time(d, began);
 	return 0;
 }
 

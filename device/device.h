@@ -32,7 +32,9 @@ struct device_config {
 	uint32_t threads;  /* 0: all processors; at most EXEC_MAX_THREADS */
 	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */
 	uint64_t va_window;
-	struct fault *fault;                         /* borrowed */
+	uint32_t va_defer;   /* as struct window's */
+	uint32_t va_map_us;  /* that a map or unmap takes at least */
+	struct fault *fault; /* borrowed */
 	void (*report)(void *arg, const char *text); /* coherence check */
 	struct coherence_report *file; /* of it, borrowed; NULL: none */
 	const struct wire_tell

@@ -65,6 +65,8 @@ static int open_device(struct server *s, struct err *e)
 		.threads = s->hello.threads,
 		.va_slots = s->hello.va_slots,
 		.va_window = s->hello.va_window,
+		.va_defer = s->opts->va_defer,
+		.va_map_us = s->opts->va_map_us,
 		.fault = s->opts->fault,
 		.report = report,
 		.file = s->opts->file,

@@ -26,6 +26,7 @@ struct serve_opts {
 	struct fault *fault;
 	struct coherence_report *file; /* of reports; NULL: none */
 	bool sandbox;
+	uint32_t va_defer, va_map_us; /* as in device/device.h */
 };
 
 struct serve_result {

@@ -12,6 +12,7 @@
 #include "device/fault.h"
 #include "device/rehearse.h"
 #include "device/serve.h"
+#include "ipc/wire.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,6 +31,7 @@ enum exit_status {
 };
 
 static int64_t opt_fd = -1, opt_life = 1;
+static uint32_t opt_defer, opt_map_us;
 static const char *opt_listen, *opt_fault, *opt_report, *opt_suppress;
 static bool opt_once, opt_man_page, opt_version, opt_rehearse;
 
@@ -64,6 +66,19 @@ static const struct opt options[] = {
 		.value = &opt_suppress,
 		.arg = "FILE",
 		.help = "and do not report what a pattern in FILE fits" },
+	{ .type = OPT_UINT,
+		.name = "va-defer",
+		.value = &opt_defer,
+		.arg = "N",
+		.help = "what is unmapped leaves the window only behind N more "
+			"requests to map, as with some firmware",
+		.max = WIRE_DEFER_MAX },
+	{ .type = OPT_UINT,
+		.name = "va-map-us",
+		.value = &opt_map_us,
+		.arg = "USEC",
+		.help = "a map or unmap takes so long at least",
+		.max = WIRE_MAP_US_MAX },
 	{ .type = OPT_FLAG,
 		.letter = 'v',
 		.name = "version",
@@ -200,6 +215,8 @@ static int run(void)
 		.once = opt_once,
 		.fault = &fault,
 		.sandbox = !(off && *off && strcmp(off, "0")),
+		.va_defer = opt_defer,
+		.va_map_us = opt_map_us,
 	};
 	struct err e = { 0 }, close;
 	int ret;

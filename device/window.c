@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -81,6 +83,9 @@ static void measure(const struct window *w, struct window_space *space)
 {
 	space->used = w->used;
 	space->slots = w->slots;
+	space->pending = 0;
+	for (unsigned i = 0; i < w->used; i++)
+		space->pending += w->order[i]->due > 0;
 	space->free = space->largest = 0;
 	for (unsigned i = 0; i <= w->used; i++) {
 		uint64_t n = hole_to(w, i) - hole_from(w, i);
@@ -143,16 +148,48 @@ static struct mapping *take_slot(struct window *w, unsigned hole)
 static int no_space(
 	struct window *w, const struct window_space *s, struct err *e)
 {
+	char pending[48] = "";
+
 	w->refused++;
 	w->refused_bytes = s->asked;
 	window_shown_update(w->shown, w);
+	if (s->pending)
+		snprintf(pending, sizeof(pending),
+			", %u of them unmapped and not free yet", s->pending);
 	return err_set(e, ENOSPC,
 		"window: asked %" PRIu64 " bytes, %" PRIu64
-		" free, largest hole %" PRIu64 ", %u of %u slots",
-		s->asked, s->free, s->largest, s->used, s->slots);
+		" free, largest hole %" PRIu64 ", %u of %u slots%s",
+		s->asked, s->free, s->largest, s->used, s->slots, pending);
 }
 
-int window_map(struct window *w, const struct wire_share *share, int fd,
+static void free_room(struct window *w, unsigned i)
+{
+	struct mapping *m = w->order[i];
+
+	w->used--;
+	memmove(w->order + i, w->order + i + 1,
+		(w->used - i) * sizeof(w->order[0]));
+	memset(m, 0, sizeof(*m));
+}
+
+/* A request to map is through: what waited for it is free. */
+static void bring_nearer(struct window *w)
+{
+	bool freed = false;
+
+	for (unsigned i = w->used; i--;) {
+		struct mapping *m = w->order[i];
+
+		if (!m->due || --m->due)
+			continue;
+		free_room(w, i);
+		freed = true;
+	}
+	if (freed)
+		window_shown_update(w->shown, w);
+}
+
+static int map_now(struct window *w, const struct wire_share *share, int fd,
 	struct mapping **out, struct window_space *space, struct err *e)
 {
 	uint64_t align = page_of(w, fd), span = align_up(share->bytes, align);
@@ -190,6 +227,15 @@ int window_map(struct window *w, const struct wire_share *share, int fd,
 	return 0;
 }
 
+int window_map(struct window *w, const struct wire_share *share, int fd,
+	struct mapping **out, struct window_space *space, struct err *e)
+{
+	int ret = map_now(w, share, fd, out, space, e);
+
+	bring_nearer(w);
+	return ret;
+}
+
 void window_unmap(struct window *w, struct mapping *m)
 {
 	unsigned i = 0;
@@ -197,10 +243,10 @@ void window_unmap(struct window *w, struct mapping *m)
 	reserve_again(w, m->addr, m->span);
 	while (w->order[i] != m)
 		i++;
-	w->used--;
-	memmove(w->order + i, w->order + i + 1,
-		(w->used - i) * sizeof(w->order[0]));
-	memset(m, 0, sizeof(*m));
+	if (w->defer)
+		m->due = w->defer;
+	else
+		free_room(w, i);
 	w->unmaps++;
 	window_shown_update(w->shown, w);
 }
@@ -230,7 +276,7 @@ const struct mapping *window_find(
 		err_set(e, EINVAL, "address 0x%x: length 0", addr);
 		return NULL;
 	}
-	if (!m || addr - m->addr >= m->share.bytes) {
+	if (!m || m->due || addr - m->addr >= m->share.bytes) {
 		err_set(e, EFAULT, "address 0x%x: nothing is mapped there",
 			addr);
 		return NULL;
@@ -249,17 +295,18 @@ struct mapping *window_at(struct window *w, uint32_t addr)
 {
 	struct mapping *m = below(w, addr);
 
-	return m && m->addr == addr ? m : NULL;
+	return m && m->addr == addr && !m->due ? m : NULL;
 }
 
 const struct mapping *window_holds(
 	const struct window *w, uint32_t buffer, uint32_t generation)
 {
 	for (unsigned i = 0; i < w->used; i++) {
-		const struct wire_share *s = &w->order[i]->share;
+		const struct mapping *m = w->order[i];
 
-		if (s->buffer == buffer && s->generation == generation)
-			return w->order[i];
+		if (!m->due && m->share.buffer == buffer &&
+			m->share.generation == generation)
+			return m;
 	}
 	return NULL;
 }

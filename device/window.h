@@ -7,6 +7,10 @@
  * bounded, and the window may fragment: both on purpose, because that is the
  * machine whose limits are to be felt.
  *
+ * With `defer`, as on some firmware, what is unmapped keeps its slot and its
+ * addresses until so many more requests to map have come, granted or not;
+ * nothing can touch it meanwhile.
+ *
  * A device address is an offset into the window. Nothing but window_find
  * turns one into a pointer, and only the cache does that with it.
  *
@@ -32,6 +36,7 @@ struct mapping {
 	uint64_t span; /* whole pages, without the guard */
 	uint8_t *mem;  /* where this process sees `addr` */
 	unsigned slot;
+	unsigned due; /* unmapped: maps until its room is free; 0: mapped */
 };
 
 struct window {
@@ -39,7 +44,8 @@ struct window {
 	uint64_t bytes, page;
 	void *reserved; /* what munmap wants back */
 	uint64_t reserved_bytes;
-	unsigned slots, used;
+	unsigned slots, used; /* pending ones too */
+	unsigned defer;       /* set by the owner behind window_init */
 	uint64_t maps, unmaps, refused; /* so far */
 	uint64_t refused_bytes;         /* that the last one refused asked */
 	struct window_view *shown;      /* NULL: nowhere */
@@ -52,7 +58,7 @@ struct window {
 struct window_space {
 	uint64_t asked; /* guard page included */
 	uint64_t free, largest;
-	unsigned used, slots;
+	unsigned used, slots, pending;
 };
 
 int window_init(struct window *, uint64_t bytes, unsigned slots, struct err *);

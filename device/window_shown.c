@@ -53,6 +53,7 @@ static void show(struct window_view *v, const struct window *w)
 		const struct mapping *m = w->order[i];
 
 		v->map[i] = (struct window_view_mapping){ .addr = m->addr,
+			.pending = m->due > 0,
 			.bytes = m->share.bytes,
 			.span = m->span };
 		_Static_assert(sizeof(v->map[i].name) == sizeof(m->share.name),

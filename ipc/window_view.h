@@ -17,9 +17,10 @@
 #define WINDOW_VIEW_SLOTS 256
 
 struct window_view_mapping {
-	uint32_t addr, pad;
-	uint64_t bytes; /* of the buffer */
-	uint64_t span;  /* of whole pages; a guard page follows */
+	uint32_t addr;
+	uint32_t pending; /* 1: unmapped, and its room is not free yet */
+	uint64_t bytes;   /* of the buffer */
+	uint64_t span;    /* of whole pages; a guard page follows */
 	char name[32];
 };
 
@@ -30,7 +31,7 @@ struct window_view {
 	uint64_t bytes, page; /* of the window; the first page is a guard */
 	uint64_t maps, unmaps, refused; /* so far */
 	uint64_t asked;                 /* by the last that was refused */
-	uint32_t used, pad;             /* slots */
+	uint32_t used, pad;             /* slots; those of pending ones too */
 	struct window_view_mapping map[WINDOW_VIEW_SLOTS]; /* by address */
 };
 _Static_assert(sizeof(struct window_view) == 72 + 256 * 56, "as written");

@@ -25,6 +25,9 @@
 #define WIRE_MAX_LAYERS 512  /* layers of a block */
 #define WIRE_WINDOW_MIN (1ull << 20)
 #define WIRE_WINDOW_MAX ((4ull << 30) - 65536)
+/* Of a device that gives room back late: by so many maps at most. */
+#define WIRE_DEFER_MAX  64
+#define WIRE_MAP_US_MAX 100000 /* that one may be told to take for a map */
 
 /* ---- the socket ------------------------------------------------------ */
 
@@ -337,6 +340,9 @@ enum wire_map_arg {       /* wire_done.arg: of a WIRE_MAP */
 	WIRE_MAP_LARGEST, /* largest hole, bytes */
 	WIRE_MAP_SLOTS_USED,
 	WIRE_MAP_SLOTS,
+	/* Refused for want of room: how many that are unmapped still have
+	 * theirs. Each request to map brings that of some nearer. */
+	WIRE_MAP_PENDING = WIRE_MAP_ADDR,
 };
 
 /*

@@ -36,6 +36,21 @@ _Static_assert(sizeof(enum wire_precision) == sizeof(int) &&
 		sizeof(enum doorbell_kind) == sizeof(int),
 	"an enum of another size");
 
+/* Of the sources only the first names its generation (docs/window.md). */
+static bool window_word(size_t i, struct opt_word *w)
+{
+	static const struct opt_word words[] = {
+		{ "v73", NULL, "2 GiB, as in sd8gen2", 2048ull << 20 },
+		{ "v75", NULL, "3.2 GiB, as in sd8gen3", 3277ull << 20 },
+		{ "v79", NULL, "3.5 GiB, as in sd8elite", 3584ull << 20 },
+	};
+
+	if (i >= ARRAY_LEN(words))
+		return false;
+	*w = words[i];
+	return true;
+}
+
 /* clang-format off */
 #define IN(field) OPT_IN(pair_options, field)
 static const struct opt pair_rows[] = {
@@ -97,11 +112,21 @@ static const struct opt pair_rows[] = {
 		"how a sleeping side is woken (poll: spin, then futex)",
 		.choices = doorbell_names },
 	{ OPT_SIZE, 0, "va-window", IN(session.va_window), "SIZE",
-		"the device's address window ({}), 1M or more",
-		(double)WIRE_WINDOW_MIN, (double)WIRE_WINDOW_MAX },
+		"the device's address window ({}), 1M or more, or that of a "
+		"generation of NPUs",
+		(double)WIRE_WINDOW_MIN, (double)WIRE_WINDOW_MAX,
+		.words = window_word },
 	{ OPT_UINT, 0, "va-slots", IN(session.va_slots), "N",
 		"buffers the window can map at a time ({}), 3 or more",
 		3, 256 },
+	{ OPT_UINT, 0, "va-defer", IN(session.va_defer), "N",
+		"what is unmapped leaves the window only behind N more "
+		"requests to map, as with some firmware ({})",
+		0, WIRE_DEFER_MAX },
+	{ OPT_UINT, 0, "va-map-us", IN(session.va_map_us), "USEC",
+		"mapping and unmapping take so long at least, by the wall's "
+		"clock ({})",
+		0, WIRE_MAP_US_MAX },
 	{ OPT_FLAG, 0, "va-hard", IN(session.va_hard), NULL,
 		"cap the addresses of the device process as well (RLIMIT_AS), "
 		"behind its start, so that nothing outside the window can "
@@ -261,6 +286,17 @@ static int check_reports(const struct session_opts *opts, struct err *e)
 	return 0;
 }
 
+/* What the hello does not say is said when a device is started. */
+static int check_started(const struct session_opts *opts, struct err *e)
+{
+	if (!opts->device || (!opts->va_defer && !opts->va_map_us))
+		return 0;
+	return err_set(e, EINVAL,
+		"--%s: the device at '%s' runs already; give it to "
+		"tandem-npu --listen",
+		opts->va_defer ? "va-defer" : "va-map-us", opts->device);
+}
+
 static int check_faults(const struct session_opts *opts, struct err *e)
 {
 	struct fault_plan plan, device;
@@ -297,6 +333,8 @@ int pair_apply(const struct opt_values *values, struct session_opts *opts,
 		ret = apply_clock(a, opts, soc, e);
 	if (!ret)
 		ret = check_reports(opts, e);
+	if (!ret)
+		ret = check_started(opts, e);
 	if (!ret)
 		ret = check_faults(opts, e);
 	return ret ? ret : apply_shape(a, opts, e);

@@ -64,6 +64,8 @@ static void print_stretch(const struct stretch *s, FILE *f)
 		print_name(s->map->name, f);
 	else
 		fputs("free", f);
+	if (s->map && s->map->pending)
+		fputs(", unmapped and not free yet", f);
 	fputc('\n', f);
 }
 
@@ -124,9 +126,10 @@ void inspect_window_print(const struct window_view *v, pid_t device, FILE *f)
 
 static json_t *mapping_json(const struct window_view_mapping *m)
 {
-	return json_pack("{s:o, s:I, s:I, s:I}", "name", json_ctext(m->name),
-		"address", (json_int_t)m->addr, "bytes", (json_int_t)m->bytes,
-		"span", (json_int_t)m->span);
+	return json_pack("{s:o, s:I, s:I, s:I, s:b}", "name",
+		json_ctext(m->name), "address", (json_int_t)m->addr, "bytes",
+		(json_int_t)m->bytes, "span", (json_int_t)m->span, "pending",
+		(int)m->pending);
 }
 
 json_t *inspect_window_json(const struct window_view *v, pid_t device)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
@@ -94,6 +95,19 @@ struct extra {
 	char *report, *suppress, *fault;
 };
 
+/* "--life=2" */
+#define NUMBER_BYTES 32
+
+/* An option with a number, where that is not what goes without saying. */
+static void add_number(char **argv, unsigned *n, char text[NUMBER_BYTES],
+	const char *name, uint32_t value, uint32_t usual)
+{
+	if (value == usual)
+		return;
+	snprintf(text, NUMBER_BYTES, "--%s=%" PRIu32, name, value);
+	argv[(*n)++] = text;
+}
+
 static int copy_of(const char *text, char **out)
 {
 	*out = text ? strdup(text) : NULL;
@@ -106,8 +120,9 @@ static int spawn_as(const char *path, int link_fd, const struct launch_opts *o,
 	char name[] = PROGRAM, option[] = "--fd", number[] = "3";
 	char report[] = "--coherence-report";
 	char suppress[] = "--coherence-suppress";
-	char fault[] = "--fault", life[] = "--life", nth[16];
-	char *argv[12] = { name, option, number };
+	char fault[] = "--fault", life[NUMBER_BYTES];
+	char defer[NUMBER_BYTES], map_us[NUMBER_BYTES];
+	char *argv[13] = { name, option, number };
 	unsigned n = 3;
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
@@ -125,11 +140,9 @@ static int spawn_as(const char *path, int link_fd, const struct launch_opts *o,
 		argv[n++] = fault;
 		argv[n++] = extra->fault;
 	}
-	if (o->life > 1) {
-		snprintf(nth, sizeof(nth), "%u", o->life);
-		argv[n++] = life;
-		argv[n++] = nth;
-	}
+	add_number(argv, &n, life, "life", o->life ? o->life : 1, 1);
+	add_number(argv, &n, defer, "va-defer", o->va_defer, 0);
+	add_number(argv, &n, map_us, "va-map-us", o->va_map_us, 0);
 	ret = posix_spawn_file_actions_init(&fa);
 	if (ret)
 		return ret;

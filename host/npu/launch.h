@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -29,6 +30,7 @@ struct launch_opts {
 	 * and most faults are for the first. */
 	unsigned life;
 	const char *fault; /* a plan of them, as its option; NULL: none */
+	uint32_t va_defer, va_map_us; /* as its options; 0: not said */
 	/* Files that it is given as its options of these names; NULL: none. */
 	const char *coherence_report, *coherence_suppress;
 };

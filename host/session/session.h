@@ -94,6 +94,8 @@ struct session_opts {
 	enum doorbell_kind doorbell;
 	uint64_t va_window; /* bytes of the device's address window */
 	uint32_t va_slots;
+	/* Of a device that is started, as its options of these names. */
+	uint32_t va_defer, va_map_us;
 	bool va_hard;                    /* as in host/npu/npu.h */
 	enum placement_policy placement; /* of weights in it */
 	bool swap_poison;                /* as in host/memory/swap.h */

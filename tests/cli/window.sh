@@ -27,6 +27,8 @@ for ((i = 0; i < windows; i++)); do
   fi
   hard=
   [ $((i % 3)) -ne 0 ] || hard=--va-hard
+  # One that gives room back late is no smaller.
+  [ $((i % 2)) -ne 0 ] || hard="$hard --va-defer $((1 + RANDOM % 8))"
   text --method "$method" --placement "$placement" --va-window "${kib}K" \
     --va-slots $slots $hard
   what="$method, $placement, $kib KiB, $slots slots $hard"
@@ -52,6 +54,38 @@ check_lacks stderr "$err" tandem:kv
 text --va-window 2M --va-slots 3 --verbose
 check_has 'the drawing' "$err" 'window: 2.0 MiB in pages of 4 KiB, 2 of 3 slots'
 check_has 'the drawing' "$err" '0.293 MiB  free'
+
+# The least that holds all is as little where room comes back late: each way.
+for placement in belady paging drop-all; do
+  text --placement $placement --va-window 5M --va-slots 3
+  want_late=$out
+  for late in 1 5 64; do
+    text --placement $placement --va-window 5M --va-slots 3 --va-defer $late
+    check_eq "text of $placement, $late maps late" "$out" "$want_late"
+  done
+done
+# And below it, what is refused is so for want of room, with nothing pending.
+text --va-window 2M --va-slots 3 --va-defer 9
+check_eq 'status with 2 MiB and late room' "$status" 1
+check_has stderr "$err" 'window of 2.0 MiB: 1.0 MiB asked, 0.3 MiB free'
+misuse "$TANDEM" run -p x --va-defer 65
+run "$TANDEM" run -p x --va-defer 1 --device "$tmp/nobody"
+check_eq 'status of late room for a device that runs' "$status" 1
+check_has stderr "$err" 'give it to tandem-npu --listen'
+
+# A map takes as long as it is told: three at least, and nothing else changes.
+began=$(date +%s%N)
+text --va-map-us 100000
+took=$((($(date +%s%N) - began) / 1000000))
+check_eq 'text with slow maps' "$out" "${want[autoregressive]}"
+checks=$((checks + 1))
+[ $took -ge 300 ] || fail "three maps of 100 ms each took $took ms in all"
+
+# Windows by their names.
+text --va-window v73 --json
+check_eq 'window of v73' "$(jq .va_window "$tmp/out" 2>/dev/null ||
+  grep -o '"va_window": *[0-9]*' "$tmp/out" | grep -o '[0-9]*$')" 2147483648
+misuse "$TANDEM" run -p x --va-window v74
 
 # A cap of the device's addresses is in force, and changes no text.
 text --va-hard --va-window 16M

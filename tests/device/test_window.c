@@ -167,6 +167,46 @@ static void fragments(void **state)
 	close(fd);
 }
 
+/* Its slot and addresses, for two requests to map: the first is refused, or
+ * lands elsewhere, and so does the second. */
+static void gives_back_late(void **state)
+{
+	struct window w;
+	struct window_space space;
+	struct mapping *m, *n;
+	struct err e = { 0 };
+	int fd = memfd(6 * MIB);
+	struct wire_share a = share_of(1, 6 * MIB), b = share_of(2, 6 * MIB);
+	struct wire_share tiny = share_of(3, 4096);
+	uint32_t was;
+
+	assert_ok(window_init(&w, 8 * MIB, 2, &e), &e);
+	assert_ok(window_show(&w, &e), &e);
+	w.defer = 2;
+	assert_ok(window_map(&w, &a, fd, &m, &space, &e), &e);
+	was = m->addr;
+	window_unmap(&w, m);
+	assert_null(window_at(&w, was));
+	assert_null(window_find(&w, was, 1, &e));
+	assert_null(window_holds(&w, 1, 0));
+	assert_int_equal(w.shown->used, 1);
+	assert_int_equal(w.shown->map[0].pending, 1);
+	assert_int_equal(window_map(&w, &b, fd, &n, &space, &e), -ENOSPC);
+	assert_int_equal(space.pending, 1);
+	assert_true(space.free < 2 * MIB);
+	if (!strstr(e.text, "1 of 2 slots, 1 of them unmapped"))
+		fail_msg("'%s' does not tell what is pending", e.text);
+	assert_ok(window_map(&w, &tiny, fd, &n, &space, &e), &e);
+	assert_true(n->addr > was);
+	assert_int_equal(w.shown->used, 1); /* the tiny one alone */
+	assert_int_equal(w.shown->map[0].pending, 0);
+	window_unmap(&w, n);
+	assert_ok(window_map(&w, &b, fd, &m, &space, &e), &e);
+	assert_int_equal(m->addr, was);
+	window_release(&w);
+	close(fd);
+}
+
 static void finds_only_inside(void **state)
 {
 	struct window w;
@@ -364,6 +404,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(says_its_numbers),
 	cmocka_unit_test(runs_out_of_slots),
 	cmocka_unit_test(fragments),
+	cmocka_unit_test(gives_back_late),
 	cmocka_unit_test(finds_only_inside),
 	cmocka_unit_test(guards_every_edge),
 	cmocka_unit_test(acts_like_the_model),

@@ -472,11 +472,28 @@ static void test_unmapped(void **state)
 	assert_int_equal(f->addr[1], f->addr[0]);
 }
 
+static uint32_t pending;
+
 /* The numbers of a window that is full are only told. */
 static void no_room(struct fake *f, const void *request, struct fake_answer *a)
 {
 	fake_refuse(&a->done, -ENOSPC, "");
 	memset(a->done.arg, 0xff, sizeof(a->done.arg));
+	a->done.arg[WIRE_MAP_PENDING] = pending;
+}
+
+/* Room that is always said to come: asked for as often as honesty takes. */
+static void test_room_that_never_comes(void **state)
+{
+	struct fixture *f = *state;
+	unsigned before = f->fake.answered;
+	struct err e = { 0 };
+
+	f->fake.forge = no_room;
+	pending = 1;
+	assert_int_equal(npu_map(f->n, f->id[0], &f->addr[0], &e), -ENOSPC);
+	pending = 0;
+	assert_int_equal(f->fake.answered - before, WIRE_DEFER_MAX + 1);
 }
 
 static void test_no_room(void **state)
@@ -507,6 +524,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_addresses),
 	TEST(test_unmapped),
 	TEST(test_no_room),
+	TEST(test_room_that_never_comes),
 };
 
 TEST_MAIN(tests)
