@@ -70,7 +70,7 @@ check_eq 'status with 2 MiB and late room' "$status" 1
 check_has stderr "$err" 'window of 2.0 MiB: 1.0 MiB asked, 0.3 MiB free'
 misuse "$TANDEM" run -p x --va-defer 65
 run "$TANDEM" run -p x --va-defer 1 --device "$tmp/nobody"
-check_eq 'status of late room for a device that runs' "$status" 1
+check_eq 'status of late room for a device that runs' "$status" 2
 check_has stderr "$err" 'give it to tandem-npu --listen'
 
 # A map takes as long as it is told: three at least, and nothing else changes.
