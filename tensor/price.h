@@ -101,9 +101,9 @@ struct price_heads {
 
 /*
  * Attention of a static graph of graph_rows positions, `rows` of them real,
- * over what they see, cut up (tensor/sights.h): each piece for the rows that
- * see it, one after the other; padding sees what all rows do. Adds nothing for
- * what is no shape.
+ * over what they see, cut up (tensor/sights.h): one operator that goes through
+ * the pieces, each for the rows that see it; padding sees what all rows do.
+ * Adds nothing for what is no shape.
  */
 void price_sights(const struct soc *, const struct price_heads *,
 	uint64_t graph_rows, uint64_t rows, const struct sight_piece *,

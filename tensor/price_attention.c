@@ -7,6 +7,7 @@
 #include "tensor/tile.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define HEADS_MAX 4096
@@ -174,45 +175,69 @@ static void attend_ends(
 	p->matrix_ps = price_matrix_ps(soc, p->counts.matrix_tiles);
 }
 
+/*
+ * What one goes through, without its start; *first is what must be there before
+ * its engines work beside one another. False for what is no shape.
+ */
+static bool attention(const struct soc *soc, uint64_t rows,
+	const struct price_heads *h, uint64_t length, struct price *out,
+	struct price *first)
+{
+	struct attention a;
+
+	memset(out, 0, sizeof(*out));
+	memset(first, 0, sizeof(*first));
+	if (!price_fits(rows) || !price_fits(length) || !h->heads ||
+		h->heads > HEADS_MAX || !h->kv_heads ||
+		h->heads % h->kv_heads || !h->head_dim ||
+		h->head_dim > HEADS_MAX || h->head_dim % TILE ||
+		h->exp > PRICE_EXP_TABLE)
+		return false;
+	a = (struct attention){ .rows = rows * (h->heads / h->kv_heads),
+		.heads = h->kv_heads,
+		.dim = h->head_dim / TILE,
+		.exp = h->exp };
+	a.row_blocks = ceil_div(a.rows, ROW_BLOCK);
+	a.block = positions_at_once(soc,
+		smaller(ceil_div(a.rows, TILE) * TILE, ROW_BLOCK), h->head_dim);
+	attend(soc, &a, length, out);
+	attend_ends(soc, &a, out);
+	a.heads = 1;
+	attend(soc, &a, smaller(length, PIECE), first);
+	return true;
+}
+
 int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
 	uint32_t kv_heads, uint32_t head_dim, uint64_t length,
 	enum price_exp exp, struct price *out)
 {
-	struct price first = { 0 };
-	struct attention a;
+	const struct price_heads h = { heads, kv_heads, head_dim, exp };
+	struct price first;
 
-	memset(out, 0, sizeof(*out));
-	if (!price_fits(rows) || !price_fits(length) || !heads ||
-		heads > HEADS_MAX || !kv_heads || heads % kv_heads ||
-		!head_dim || head_dim > HEADS_MAX || head_dim % TILE ||
-		exp > PRICE_EXP_TABLE)
+	if (!attention(soc, rows, &h, length, out, &first))
 		return -EINVAL;
-	a = (struct attention){ .rows = rows * (heads / kv_heads),
-		.heads = kv_heads,
-		.dim = head_dim / TILE,
-		.exp = exp };
-	a.row_blocks = ceil_div(a.rows, ROW_BLOCK);
-	a.block = positions_at_once(soc,
-		smaller(ceil_div(a.rows, TILE) * TILE, ROW_BLOCK), head_dim);
-	attend(soc, &a, length, out);
-	attend_ends(soc, &a, out);
-	a.heads = 1;
-	attend(soc, &a, smaller(length, PIECE), &first);
 	price_finish(soc, out, &first);
 	return 0;
 }
 
+/* One operator goes through all of them: it starts once. */
 void price_sights(const struct soc *soc, const struct price_heads *h,
 	uint64_t graph_rows, uint64_t rows, const struct sight_piece *piece,
 	uint32_t pieces, struct price *out)
 {
-	struct price p;
+	struct price p, first, begin = { 0 };
+	bool any = false;
 
 	memset(out, 0, sizeof(*out));
-	for (uint32_t i = 0; i < pieces; i++)
-		if (!price_attention(soc,
+	for (uint32_t i = 0; i < pieces; i++) {
+		if (!attention(soc,
 			    piece[i].rows == rows ? graph_rows : piece[i].rows,
-			    h->heads, h->kv_heads, h->head_dim, piece[i].slots,
-			    h->exp, &p))
-			price_add(out, &p);
+			    h, piece[i].slots, &p, &first))
+			continue;
+		price_add(out, &p);
+		begin = any ? begin : first;
+		any = true;
+	}
+	if (any)
+		price_finish(soc, out, &begin);
 }
