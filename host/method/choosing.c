@@ -262,14 +262,15 @@ int choosing_none(const struct samples *p, struct err *e)
 	return err_set(e, ECANCELED, "no sample has ended");
 }
 
-static int choose(const struct choosing *c, struct samples *p, struct err *e)
+static int choose(
+	const struct choosing *c, struct samples *p, bool scored, struct err *e)
 {
 	uint32_t first = first_ended(p), at = CHOICE_NONE;
 	int ret;
 
 	if (first == CHOICE_NONE)
 		return choosing_none(p, e);
-	ret = c->env->method->needs_reward ? score_ended(c->env, p, e) : 0;
+	ret = scored ? score_ended(c->env, p, e) : 0;
 	if (ret)
 		return ret;
 	value_all(c, p);
@@ -317,14 +318,12 @@ int choosing_run(struct session *s, struct generation *g,
 	if (ret)
 		goto out;
 	ret = write_samples(&c, env->samples, samples_all(env), e);
-	/* What was broken off is chosen from as far as it came. */
-	if (!ret ||
-		(ret == -ECANCELED &&
-			first_ended(env->samples) != CHOICE_NONE)) {
-		int chosen = choose(&c, env->samples, ret ? NULL : e);
-
-		ret = ret ? ret : chosen;
-	}
+	if (!ret)
+		ret = choose(&c, env->samples, env->method->needs_reward, e);
+	/* What was broken off is chosen from as far as it came: passes, and so
+	 * scores, there are none any more. */
+	if (ret == -ECANCELED && first_ended(env->samples) != CHOICE_NONE)
+		choose(&c, env->samples, false, NULL);
 out:
 	answer_form_close(c.form);
 	return ret;
