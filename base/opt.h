@@ -93,8 +93,8 @@ struct opt_table {
  * A struct of each of some tables. All zero it holds the defaults of every
  * table there is; assignment copies it. Text in it stays the caller's.
  */
-#define OPT_VALUES_TABLES 32
-#define OPT_VALUES_BYTES  4096
+#define OPT_VALUES_TABLES 48
+#define OPT_VALUES_BYTES  6144
 struct opt_values {
 	unsigned n;
 	size_t used;
