@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # tandem stress: every area holds, finds what is planted, and makes it small.
-# TANDEM_STRESS_RUNS=N for more schedules of each area; TANDEM_SEED repeats them.
+# TANDEM_STRESS_RUNS=N for more schedules of each area, TANDEM_SEED for others.
+# How long a plan takes to be made small, and how small it becomes, depends on
+# the seed: here it is always the same.
+# Time limit: 3 times what others have.
 . "$(dirname "$0")/lib.sh"
 
-seed=${TANDEM_SEED:-$((RANDOM * 32768 + RANDOM))}
+seed=${TANDEM_SEED:-1}
 echo "seed $seed"
 cd "$tmp" || exit 1
 
@@ -32,7 +35,7 @@ try() { # AREA RUNS STEPS
   check_lacks "$area: what cannot be made smaller" "$err" 'the plan is in'
   run_ok "$TANDEM" stress --replay "$plan"
 }
-try va 20 4
+try va 20 6
 try coherence 60 4
 try ring 150 3
 try faults 4 3
