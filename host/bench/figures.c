@@ -7,30 +7,13 @@
 
 void figures_add(struct figures *sum, const struct figures *f)
 {
-	sum->tokens += f->tokens;
-	sum->ns += f->ns;
-	sum->ps += f->ps;
-	sum->passes += f->passes;
-	sum->rows += f->rows;
-	sum->upper_rows += f->upper_rows;
-	sum->logits_rows += f->logits_rows;
+#define FIGURES_SUM(name) sum->name += f->name;
+	FIGURES(FIGURES_SUM)
+#undef FIGURES_SUM
 	row_counts_add(&sum->decode_rows, &f->decode_rows);
-	sum->bytes += f->bytes;
-	sum->plain_ns += f->plain_ns;
-	sum->device_ns += f->device_ns;
 	for (int i = 0; i < 3; i++)
 		sum->engine_ps[i] += f->engine_ps[i];
-	sum->energy_pj += f->energy_pj;
 	method_stats_add(&sum->drafts, &f->drafts);
-	sum->marked += f->marked;
-	sum->right += f->right;
-	sum->maps += f->maps;
-	sum->copied_bytes += f->copied_bytes;
-	sum->stall_ns += f->stall_ns;
-	sum->stall_ps += f->stall_ps;
-	sum->prompt_tokens += f->prompt_tokens;
-	sum->prompt_ns += f->prompt_ns;
-	sum->prompt_ps += f->prompt_ps;
 }
 
 /* ---- of a run ------------------------------------------------------------ */

@@ -16,26 +16,39 @@ struct run;
 
 #define FIGURES_TASKS 10
 
-/* Sums over decode phases. */
+/*
+ * Sums over decode phases, said here alone: what adds them up, writes or reads
+ * them goes through all by FIGURES. Before the first token of an output are
+ * prompt_*.
+ */
+/* clang-format off */
+#define FIGURES(X)                                                            \
+	X(tokens)                                                             \
+	X(ns) X(ps)        /* of the wall and of the phone */                 \
+	X(passes)                                                             \
+	X(rows)                                                               \
+	X(upper_rows)                                                         \
+	X(logits_rows)                                                        \
+	X(bytes)           /* of layers that came from flash */               \
+	X(plain_ns)        /* that a plain reader took for as many */         \
+	X(device_ns)                                                          \
+	X(energy_pj)       /* without base_w */                               \
+	X(marked) X(right) /* of items that are (host/eval/eval_check.h) */   \
+	X(maps)            /* of buffers into the window, and unmaps */       \
+	X(copied_bytes)    /* of blocks of weights, into slots */             \
+	X(stall_ns) X(stall_ps)                                               \
+	X(prompt_tokens)                                                      \
+	X(prompt_ns) X(prompt_ps)
+/* clang-format on */
+
+#define FIGURES_FIELD(name) uint64_t name;
 struct figures {
-	uint64_t tokens, ns, ps; /* of the wall and of the phone */
-	uint64_t passes, rows, upper_rows, logits_rows;
+	FIGURES(FIGURES_FIELD)
 	struct row_counts decode_rows; /* what came of `rows` */
-	uint64_t bytes;                /* of layers that came from flash */
-	uint64_t plain_ns; /* that a plain reader took for as many */
-	uint64_t device_ns;
 	uint64_t engine_ps[3]; /* of the phone's NPU: matrix, vector, memory */
-	uint64_t energy_pj;    /* without base_w */
 	struct method_stats drafts;
-	/* Of items with a known answer those that came out right
-	 * (host/eval/eval_check.h). */
-	uint64_t marked, right;
-	uint64_t maps; /* of buffers into the window, unmappings included */
-	uint64_t copied_bytes; /* of blocks of weights, into slots */
-	uint64_t stall_ns, stall_ps;
-	/* Before that: the prompts, up to the first token. */
-	uint64_t prompt_tokens, prompt_ns, prompt_ps;
 };
+#undef FIGURES_FIELD
 
 void figures_add(struct figures *sum, const struct figures *more);
 
