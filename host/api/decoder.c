@@ -371,6 +371,7 @@ int decoder_open_session(
 
 	d->session_opts = *o;
 	d->env.draft_length = drafting_length(&d->drafting);
+	d->env.streams = o->dram_bytes || o->dram_share < 1;
 	d->session_opts.decode_rows = m->decode_rows(&d->env);
 	if (m->sequences && decoder_drafts(d))
 		d->session_opts.decode_rows = samples_tree_rows(&d->env);

@@ -79,7 +79,7 @@ static int edgellm_run(struct session *s, struct generation *g,
 
 	edgellm_init(&m.pace);
 	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, tree_options(env)->depth, e);
+		ret = cycle_begin(&c, tree_depth(env), e);
 		if (!ret)
 			ret = build_edgellm(
 				c.tree, &c.drafter, &c.limits, &m.pace, e);

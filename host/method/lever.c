@@ -218,7 +218,7 @@ static int lever_cycle(struct cycle *c, struct err *e)
 {
 	struct lever_state *st = lever_state(c->env);
 	struct cycle_pass pass = { .prune = &st->prune };
-	int ret = cycle_begin(c, tree_options(c->env)->depth, e);
+	int ret = cycle_begin(c, tree_depth_weighed(c->env), e);
 
 	if (!ret)
 		ret = build_lever(c->tree, &c->drafter, &c->limits,
@@ -236,7 +236,7 @@ static int lever_cycle(struct cycle *c, struct err *e)
 static int lever_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
-	uint32_t most = tree_decode_rows(env);
+	uint32_t most = tree_decode_rows_weighed(env);
 	/* Room for what a batch drafts ahead of the tree. */
 	uint32_t spare = env->drafter->batch > 1 ? most : 0;
 	struct cycle c;
@@ -257,7 +257,7 @@ const struct method method_lever = {
 	.state_bytes = sizeof(struct lever_state),
 	.open = lever_open,
 	.close = lever_close,
-	.decode_rows = tree_decode_rows,
+	.decode_rows = tree_decode_rows_weighed,
 	.exit_layers = lever_exit_layers,
 	.run = lever_run,
 	.tell = lever_tell,

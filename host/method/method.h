@@ -108,6 +108,7 @@ struct method_env {
 	struct drafting *drafting;
 	struct reward *reward;     /* NULL unless needs_reward */
 	uint32_t draft_length;     /* of its chains at most; 0: any */
+	bool streams;              /* some layers come from flash */
 	const struct soc *phone;   /* schedules go by its time; NULL: wall */
 	struct method_stats stats; /* added up over runs */
 	/* Of methods of many samples: those of the last run; owned. */

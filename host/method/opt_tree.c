@@ -17,7 +17,7 @@ static int opt_tree_run(struct session *s, struct generation *g,
 	int ret = cycle_open(&c, s, g, env, tree_decode_rows(env), 0, e);
 
 	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, tree_options(env)->depth, e);
+		ret = cycle_begin(&c, tree_depth(env), e);
 		if (!ret)
 			ret = build_opt(
 				c.tree, &c.drafter, &c.limits, THRESHOLD, e);

@@ -62,7 +62,7 @@ uint32_t samples_rows(const struct method_env *env)
 
 uint32_t samples_tree_rows(const struct method_env *env)
 {
-	uint32_t rows = tree_options(env)->rows;
+	uint32_t rows = tree_decode_rows(env);
 
 	return rows > samples_rows(env) ? rows : samples_rows(env);
 }

@@ -163,8 +163,7 @@ static int grow(struct samples *p, uint32_t i, struct err *e)
 			session_context(p->session) - length),
 		/* The last of the tokens that may still come is the target's
 		 * own. */
-		.depth = least(
-			tree_options(p->env)->depth, gen_left(s->gen) - 1),
+		.depth = least(tree_depth(p->env), gen_left(s->gen) - 1),
 	};
 	size_t n;
 	const int32_t *text = gen_tokens(s->gen, &n);

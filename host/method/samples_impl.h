@@ -7,14 +7,14 @@
 #define HOST_METHOD_SAMPLES_IMPL_H
 
 #include "host/method/samples.h"
+#include "host/method/tree_options.h"
 #include "host/session/rows.h"
-#include "host/tree/tree_cost.h"
 
 struct speculation;
 struct tree;
 
-#define SAMPLES_ROWS 128 /* of a pass, at most */
-_Static_assert(SAMPLES_ROWS >= COST_ROWS && SAMPLES_ROWS >= ROWS_SEQUENCES,
+#define SAMPLES_ROWS 256 /* of a pass, at most */
+_Static_assert(SAMPLES_ROWS >= TREE_ROWS_MOST && SAMPLES_ROWS >= ROWS_SEQUENCES,
 	"trees, or roots");
 
 struct samples {

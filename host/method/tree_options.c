@@ -3,17 +3,17 @@
 #include "base/checked.h"
 #include "host/method/method.h"
 #include "host/tree/tree.h"
-#include "host/tree/tree_cost.h"
 
 /* clang-format off */
 #define IN(field) OPT_IN(tree_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "tree-rows", IN(rows), "N",
 		"rows of a drafted tree at most, its root among them; of many "
-		"samples those of all their trees together ({})",
-		2, COST_ROWS },
+		"samples those of all their trees together (64, with "
+		"lever 256 where layers are streamed)", 2, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "tree-depth", IN(depth), "N",
-		"depth of a drafted tree at most ({})", 1, COST_ROWS },
+		"depth of a drafted tree at most (12, with lever 32 where "
+		"layers are streamed)", 1, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "candidates", IN(candidates), "N",
 		"tokens considered behind each node of a tree ({})",
 		1, TREE_CANDIDATES },
@@ -23,9 +23,7 @@ static const struct opt option_rows[] = {
 const struct opt_table tree_table = {
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
-	.defaults =
-		&(const struct tree_options){
-			.rows = 64, .depth = 12, .candidates = 8 },
+	.defaults = &(const struct tree_options){ .candidates = 8 },
 	.size = sizeof(struct tree_options),
 };
 
@@ -36,7 +34,29 @@ const struct tree_options *tree_options(const struct method_env *env)
 	return method_options(env, &tree_table);
 }
 
+static uint32_t said_or(uint32_t said, uint32_t own)
+{
+	return said ? said : own;
+}
+
 uint32_t tree_decode_rows(const struct method_env *env)
 {
-	return tree_options(env)->rows;
+	return said_or(tree_options(env)->rows, TREE_ROWS);
+}
+
+uint32_t tree_depth(const struct method_env *env)
+{
+	return said_or(tree_options(env)->depth, TREE_DEPTH);
+}
+
+uint32_t tree_decode_rows_weighed(const struct method_env *env)
+{
+	return said_or(tree_options(env)->rows,
+		env->streams ? TREE_ROWS_STREAMED : TREE_ROWS);
+}
+
+uint32_t tree_depth_weighed(const struct method_env *env)
+{
+	return said_or(tree_options(env)->depth,
+		env->streams ? TREE_DEPTH_STREAMED : TREE_DEPTH);
 }

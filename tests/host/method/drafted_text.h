@@ -53,13 +53,14 @@ struct fixture {
 	struct exit_head *exit;
 	/* Of the texts to come. */
 	uint32_t draft_context;
-	uint32_t tree_rows, depth, candidates;
-	bool prune, stop_rule;
+	uint32_t tree_rows, depth, candidates; /* 0: not asked for */
+	bool streams, prune, stop_rule;
 	struct prune_opts prune_opts;
 	struct text plain;       /* what they should be */
 	const struct text *told; /* what the oracle knows; NULL: that */
 	/* Of all texts so far. */
 	struct method_stats sum;
+	uint32_t most; /* rows of a pass of the last one */
 };
 
 static inline int setup(void **state)
@@ -247,9 +248,12 @@ static inline void open_method(const struct fixture *f, const struct method *m,
 {
 	struct err e = { 0 };
 
-	ask_number(asked, "draft-len", f->depth);
-	ask_number(asked, "tree-rows", f->tree_rows);
-	ask_number(asked, "tree-depth", f->depth);
+	if (f->depth) {
+		ask_number(asked, "draft-len", f->depth);
+		ask_number(asked, "tree-depth", f->depth);
+	}
+	if (f->tree_rows)
+		ask_number(asked, "tree-rows", f->tree_rows);
 	ask_number(asked, "candidates", f->candidates);
 	ask(asked, "stop-rule", f->stop_rule ? "true" : "false");
 	ask(asked, "prune-always", NULL);
@@ -275,9 +279,10 @@ static inline void check_text(
 {
 	struct opt_values asked = { 0 };
 	struct drafter drafter;
-	struct method_env env = {
-		.options = &asked, .drafter = &drafter, .phone = f->w.opts.soc
-	};
+	struct method_env env = { .options = &asked,
+		.drafter = &drafter,
+		.phone = f->w.opts.soc,
+		.streams = f->streams };
 	struct session_stats before;
 	struct text got;
 	char what[128];
@@ -292,6 +297,7 @@ static inline void check_text(
 	check_stats(f, &env, &before, &got);
 	/* All cycles but those at the end are looked at. */
 	assert_true(d->watched.checked + 2 >= env.stats.cycles);
+	f->most = d->watched.most;
 	close_method(&env);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "host/method/method.h"
+#include "host/method/tree_options.h"
 #include "host/session/session.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
@@ -104,6 +105,43 @@ static void test_sizes_of_trees(void **state)
 	end_texts(f);
 }
 
+/*
+ * As many rows as a tree may have, of a pass whose layers come from flash; some
+ * of the methods fill them, lever by default.
+ */
+static void test_largest_trees(void **state)
+{
+	struct fixture *f = *state;
+	struct drafting d;
+	uint32_t most, filled = 0;
+
+	f->w.opts.decode_rows = TREE_ROWS_STREAMED;
+	f->w.opts.context = N_PROMPT + TREE_ROWS_STREAMED - 20;
+	f->w.opts.dram_share = 0;
+	f->streams = true;
+	f->tree_rows = TREE_ROWS_MOST;
+	f->depth = TREE_DEPTH_STREAMED;
+	f->candidates = TREE_CANDIDATES;
+	f->w.n_predict = 64;
+	open_models(f);
+	image_file_open(&f->image, f->w.model[SAME], 0);
+	open_session(f, f->image.model);
+	write_plain(f);
+	open_drafting(f, &d, BATCHED, COARSE);
+	/* Or as many as the context still has room for. */
+	most = session_context(f->w.s) - N_PROMPT;
+	for (unsigned m = 0; m < N_METHODS; m++) {
+		check_text(f, verifying[m], &d);
+		filled += f->most == most;
+	}
+	assert_true(filled > 0);
+	f->tree_rows = f->depth = 0;
+	check_text(f, &method_lever, &d);
+	assert_in_range(f->most, most - 30, most);
+	close_drafting(&d);
+	end_texts(f);
+}
+
 /* A second text takes nothing from the first. */
 static void test_one_text_after_another(void **state)
 {
@@ -134,6 +172,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_repeat_penalty),
 	TEST(test_streamed),
 	TEST(test_sizes_of_trees),
+	TEST(test_largest_trees),
 	TEST(test_one_text_after_another),
 };
 

@@ -24,6 +24,7 @@ struct watched {
 	size_t n;                     /* of the text then */
 	uint64_t drafted;             /* by env's stats then */
 	unsigned checked;             /* cycles */
+	uint32_t most;                /* rows of one of them */
 };
 
 /* Tokens that a verified tree has in common with the text behind n. */
@@ -56,6 +57,7 @@ static inline void watched_check(struct watched *d, size_t n)
 			 "not %zu",
 			verified, d->n, got, want);
 	d->checked++;
+	d->most = verified > d->most ? verified : d->most;
 }
 
 static inline int watched_begin(
