@@ -253,6 +253,14 @@ void price_cpu(const struct soc *soc, uint64_t bytes, uint64_t flops,
 	out->energy_pj = energy_pj(soc, out);
 }
 
+void price_cpu_busy(const struct soc *soc, double seconds, struct price *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->cpu_ps = to_ps(seconds);
+	out->total_ps = out->cpu_ps;
+	out->energy_pj = energy_pj(soc, out);
+}
+
 int price_cpu_matmul(const struct soc *soc, uint64_t rows, uint64_t n,
 	uint64_t k, enum dtype type, struct price *out)
 {

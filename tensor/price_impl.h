@@ -58,6 +58,9 @@ void price_finish(
  * and written to DDR if it does not. */
 void price_spill(const struct soc *, uint64_t bytes, struct price *p);
 
+/* The CPU, busy for so long. */
+void price_cpu_busy(const struct soc *, double seconds, struct price *out);
+
 /* Two rows of 32 float32 to a vector of a tile, and the way back; the packets
  * of [rows][n]. */
 extern const struct hvx price_to_tile, price_from_tile;

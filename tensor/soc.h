@@ -51,6 +51,11 @@ struct err;
 	X(graph_load_bytes_per_s, 1e6, 1e14)                              \
 	X(cpu_bytes_per_s, 1e6, 1e14)                                     \
 	X(cpu_flops_per_s, 1e6, 1e16)                                     \
+	/* one core, which the host's own work is on: its clock, float32  \
+	 * operations a cycle, cycles of a step that waits for memory */  \
+	X(core_hz, 1e7, 1e11)                                             \
+	X(core_lanes, 1, 1e4)                                             \
+	X(core_step_cycles, 0.1, 1e4)                                     \
 	X(flash_bytes_per_s, 1e5, 1e14)                                   \
 	X(flash_read_s, 0, 10)                                            \
 	/* drawn all the time, then what each adds while it works */      \

@@ -134,6 +134,47 @@ void session_add_host_work(struct session *s, const struct price *p)
 		staging_read_on(s->staging);
 }
 
+static uint64_t priced_vocab(const struct session *s)
+{
+	return s->opts.as ? s->opts.as->n_vocab : s->model->n_vocab;
+}
+
+void session_add_draws(struct session *s, uint32_t rows, bool greedy)
+{
+	struct price p = { 0 };
+
+	if (s->opts.soc)
+		price_draw(s->opts.soc, rows, priced_vocab(s), greedy, &p);
+	session_add_host_work(s, &p);
+}
+
+void session_add_tops(struct session *s, uint32_t rows, uint32_t k)
+{
+	struct price p = { 0 };
+
+	if (s->opts.soc)
+		price_top(s->opts.soc, rows, priced_vocab(s), k, &p);
+	session_add_host_work(s, &p);
+}
+
+void session_add_sweep(struct session *s, enum price_sweep sweep, uint32_t rows)
+{
+	struct price p = { 0 };
+
+	if (s->opts.soc)
+		price_sweep(s->opts.soc, sweep, rows, priced_vocab(s), &p);
+	session_add_host_work(s, &p);
+}
+
+void session_add_steps(struct session *s, uint64_t steps)
+{
+	struct price p = { 0 };
+
+	if (s->opts.soc)
+		price_walk(s->opts.soc, steps, &p);
+	session_add_host_work(s, &p);
+}
+
 uint32_t session_priced_width(const struct session *s)
 {
 	return s->opts.as ? s->opts.as->n_embd : s->model->n_embd;

@@ -30,6 +30,7 @@
 #include "shm/doorbell.h"
 #include "tensor/layout.h"
 #include "tensor/price.h"
+#include "tensor/price_host.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -318,6 +319,16 @@ int session_prefill_with(struct session *, uint32_t sequence,
  * remember; with a price of nothing where there is no phone.
  */
 void session_add_host_work(struct session *, const struct price *);
+
+/*
+ * Likewise by count (tensor/price_host.h), of rows of logits as long as the
+ * vocabulary that is priced: tokens drawn, candidates found, sweeps of other
+ * kinds; and steps through trees and lists.
+ */
+void session_add_draws(struct session *, uint32_t rows, bool greedy);
+void session_add_tops(struct session *, uint32_t rows, uint32_t k);
+void session_add_sweep(struct session *, enum price_sweep, uint32_t rows);
+void session_add_steps(struct session *, uint64_t steps);
 
 /* The width of the model that is priced: that of `as`, or of what runs. */
 uint32_t session_priced_width(const struct session *);
