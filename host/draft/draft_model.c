@@ -6,7 +6,9 @@
 #include "base/workers.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
+#include "host/tree/tree.h"
 #include "tensor/kern.h"
+#include "tensor/price_host.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -203,6 +205,16 @@ void draft_take_price(struct draft_model *d, struct price *sum)
 {
 	price_add(sum, &d->price);
 	d->price = (struct price){ 0 };
+}
+
+void draft_price_guesses(struct draft_model *d, uint32_t rows)
+{
+	struct price p;
+
+	if (!d->soc)
+		return;
+	price_top(d->soc, rows, d->priced_vocab, TREE_CANDIDATES, &p);
+	price_add(&d->price, &p);
 }
 
 uint32_t draft_context(const struct draft_model *d)

@@ -42,6 +42,10 @@ void draft_price_for(
 	struct draft_model *, const struct soc *, const struct shape *as);
 void draft_take_price(struct draft_model *, struct price *sum);
 
+/* The likeliest tokens were found in so many rows of logits, which is priced
+ * as well. */
+void draft_price_guesses(struct draft_model *, uint32_t rows);
+
 /* Tokens that its cache can hold. */
 uint32_t draft_context(const struct draft_model *);
 uint32_t draft_n_vocab(const struct draft_model *);

@@ -122,10 +122,11 @@ static int look_at_root(struct device *d, struct err *e)
 	ret = run_pass(d, e);
 	if (!ret)
 		ret = session_logits(d->session, d->rows - 1, d->logits, e);
-	if (!ret)
-		guess_logits(
-			&d->found.root, d->logits, n_vocab(d), d->temperature);
-	return ret;
+	if (ret)
+		return ret;
+	guess_logits(&d->found.root, d->logits, n_vocab(d), d->temperature);
+	session_add_tops(d->session, 1, TREE_CANDIDATES);
+	return 0;
 }
 
 static int device_begin(
@@ -218,6 +219,8 @@ static int take(struct device *d, struct tree *t, const uint32_t *node,
 {
 	int ret = session_logits_range(d->session, row, n, d->logits, e);
 
+	if (!ret)
+		session_add_tops(d->session, n, TREE_CANDIDATES);
 	for (uint32_t i = 0; !ret && i < n; i++) {
 		uint32_t own = guesses_add(&d->found, t->token[node[i]],
 			guesses_above(t, node[i]));

@@ -54,10 +54,12 @@ static int look_at_root(
 	const float *logits;
 	int ret = draft_follow(h->draft, text, n, &logits, e);
 
-	if (!ret)
-		guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
-			h->temperature);
-	return ret;
+	if (ret)
+		return ret;
+	guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
+		h->temperature);
+	draft_price_guesses(h->draft, 1);
+	return 0;
 }
 
 static int host_begin(
@@ -93,6 +95,8 @@ static int look(struct host *h, struct tree *t, const uint32_t *node,
 	if (!ret)
 		ret = draft_branch(
 			h->draft, h->token, h->parent, n, &first, h->logits, e);
+	if (!ret)
+		draft_price_guesses(h->draft, n);
 	for (uint32_t i = 0; !ret && i < n; i++) {
 		uint32_t row =
 			guesses_add(&h->found, h->token[i], h->parent[i]);

@@ -33,7 +33,7 @@ int autoregressive_run(struct session *s, struct generation *g,
 		ret = session_logits(s, row, logits, e);
 		if (ret)
 			break;
-		token = gen_next(g, logits);
+		token = method_next(s, g, logits);
 		if (gen_done(g))
 			break;
 		ret = decode_one(s, token, e);

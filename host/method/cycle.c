@@ -58,6 +58,16 @@ static void drafted(struct cycle *c, uint32_t nodes, const struct timer *t)
 
 /* ---- drafting ------------------------------------------------------------ */
 
+/* Growing the tree, by the nodes that were looked at. */
+static void price_growth(struct cycle *c)
+{
+	struct timer t = timer_start(c);
+
+	session_add_steps(c->session, c->tree->steps);
+	c->tree->steps = 0;
+	drafted(c, 0, &t);
+}
+
 static int begin_counted(void *arg, struct tree *tree, const int32_t *text,
 	size_t n, struct err *e)
 {
@@ -210,6 +220,8 @@ static int32_t computed_child(
 {
 	int32_t child = tree_child(c->tree, node, token);
 
+	session_add_steps(
+		c->session, (child < 0 ? c->tree->n : (uint32_t)child) - node);
 	if (child < 0 || (uint32_t)child >= c->verified ||
 		!session_hidden(c->session, (uint32_t)child))
 		return -1;
@@ -332,7 +344,7 @@ static int walk(struct cycle *c, double likely, struct err *e)
 		if (ret)
 			return ret;
 		c->path[c->n_path++] = (uint32_t)node;
-		c->next = gen_next(c->gen, logits);
+		c->next = method_next(c->session, c->gen, logits);
 		node = gen_done(c->gen)
 			? -1
 			: computed_child(c, (uint32_t)node, c->next);
@@ -355,8 +367,12 @@ int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 	struct method_stats *stats = &c->env->stats;
 	bool all = c->env->drafter->all_rows;
 	double likely = pass ? pass->likely : 0;
-	struct timer t = timer_start(c);
-	int ret = forward(c, pass, e);
+	struct timer t;
+	int ret;
+
+	price_growth(c);
+	t = timer_start(c);
+	ret = forward(c, pass, e);
 
 	memset(c->known, 0, c->rows * sizeof(*c->known));
 	if (!ret && (all || likely > 0))
@@ -438,7 +454,7 @@ static int first_token(struct cycle *c, struct err *e)
 		return ret;
 	ret = session_logits(c->session, row, logits, e);
 	if (!ret)
-		gen_next(c->gen, logits);
+		method_next(c->session, c->gen, logits);
 	return ret;
 }
 

@@ -70,7 +70,7 @@ static int verify(struct denoising *d, struct cycle *c,
 		ret = session_logits(d->session, right, logits, e);
 		if (ret)
 			return ret;
-		next = gen_next(d->gen, logits);
+		next = method_next(d->session, d->gen, logits);
 		right++;
 		if (gen_done(d->gen) || right == c->n ||
 			next != c->token[right]) {
@@ -111,7 +111,7 @@ static int read_prompt(struct denoising *d, struct cycle *c, struct err *e)
 		return ret;
 	ret = session_logits(d->session, row, logits, e);
 	if (!ret)
-		c->token[0] = gen_next(d->gen, logits);
+		c->token[0] = method_next(d->session, d->gen, logits);
 	c->at = (uint32_t)n;
 	return ret;
 }

@@ -5,6 +5,9 @@
 #include "host/head/reward.h"
 #include "host/method/samples.h"
 #include "host/method/tree_options.h"
+#include "host/session/session.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -129,6 +132,13 @@ int method_run(struct session *s, struct generation *g, struct method_env *env,
 
 	samples_rest(env->samples);
 	return ret;
+}
+
+int32_t method_next(
+	struct session *s, struct generation *g, const float *logits)
+{
+	session_add_draws(s, 1, gen_sampling(g)->temperature == 0);
+	return gen_next(g, logits);
 }
 
 void method_close(struct method_env *env)

@@ -231,6 +231,10 @@ extern const struct method method_edgellm;
 extern const struct method method_lever;
 extern const struct method method_sdnpu;
 
+/* gen_next, whose draw from a row of the vocabulary is priced as the host's
+ * work. */
+int32_t method_next(struct session *, struct generation *, const float *logits);
+
 /* Plain decoding, whatever the weights come from. */
 int autoregressive_run(struct session *, struct generation *,
 	struct method_env *, struct err *);

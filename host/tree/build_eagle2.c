@@ -8,7 +8,7 @@ static void add_layer(
 	int32_t best;
 
 	while (t->n - end < beam && t->n < t->capacity) {
-		best = grow_best(t, first, end, t->n_children);
+		best = grow_best(t, first, end);
 		if (best < 0)
 			break;
 		grow_add(t, (uint32_t)best);

@@ -21,10 +21,11 @@ static void add_children(struct tree *t, uint32_t node, uint32_t rows)
 }
 
 /* The likeliest end of a branch that may grow; the root when there is none. */
-static uint32_t likeliest_open(const struct tree *t, uint32_t depth)
+static uint32_t likeliest_open(struct tree *t, uint32_t depth)
 {
 	uint32_t best = 0;
 
+	t->steps += t->n;
 	for (uint32_t u = 1; u < t->n; u++)
 		if (!t->n_candidates[u] && t->depth[u] < depth &&
 			(!best || t->path[u] > t->path[best]))

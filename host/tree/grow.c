@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define AT_ONCE 64 /* nodes a call: no drafter's batch is larger */
@@ -26,19 +27,24 @@ int grow_expand(struct tree *t, const struct drafter *d, uint32_t first,
 	return ret;
 }
 
-int32_t grow_best(const struct tree *t, uint32_t first, uint32_t end,
-	const uint32_t *taken)
+static double next_path(const struct tree *t, uint32_t node, uint32_t rank)
+{
+	return t->path[node] *
+		(double)t->candidate[(size_t)node * t->k + rank].q;
+}
+
+int32_t grow_best(struct tree *t, uint32_t first, uint32_t end)
 {
 	int32_t best = -1;
 	double most = -1;
 
+	t->steps += end - first;
 	for (uint32_t u = first; u < end; u++) {
 		double path;
 
-		if (taken[u] >= t->n_candidates[u])
+		if (t->n_children[u] >= t->n_candidates[u])
 			continue;
-		path = t->path[u] *
-			(double)t->candidate[(size_t)u * t->k + taken[u]].q;
+		path = next_path(t, u, t->n_children[u]);
 		if (path > most) {
 			most = path;
 			best = (int32_t)u;
@@ -52,46 +58,128 @@ uint32_t grow_add(struct tree *t, uint32_t node)
 	uint32_t rank = t->n_children[node];
 
 	assert(rank < t->n_candidates[node]);
+	t->steps++;
 	return tree_add(t, node, t->candidate[(size_t)node * t->k + rank]);
 }
 
-/* Candidate taken[node] stays; if it is a node, its own may, too. */
-static void take(const struct tree *t, uint32_t node, uint32_t *taken)
+/* ---- the best of all ----------------------------------------------------- */
+
+/* A node's next candidate: nodes that have one are a heap, whose first has the
+ * largest path probability and, of equals, the lowest number. */
+struct next {
+	double path;
+	uint32_t node;
+};
+
+struct selection {
+	struct tree *tree;
+	uint32_t *taken; /* [tree->n] of its candidates; CLOSED: it left */
+	struct next *heap;
+	uint32_t n;
+};
+
+static bool before(const struct next *a, const struct next *b)
 {
-	uint32_t rank = taken[node]++;
+	return a->path > b->path || (a->path == b->path && a->node < b->node);
+}
 
-	if (rank < t->n_children[node]) {
-		int32_t token = t->candidate[(size_t)node * t->k + rank].token;
+static void swap(struct next *a, struct next *b)
+{
+	struct next t = *a;
 
-		taken[tree_child(t, node, token)] = 0;
+	*a = *b;
+	*b = t;
+}
+
+/* What follows of a node's candidates, if there is one. */
+static void push(struct selection *s, uint32_t node)
+{
+	const struct tree *t = s->tree;
+	uint32_t at = s->n;
+
+	if (s->taken[node] >= t->n_candidates[node])
+		return;
+	s->heap[s->n++] =
+		(struct next){ next_path(t, node, s->taken[node]), node };
+	for (; at && before(&s->heap[at], &s->heap[(at - 1) / 2]);
+		at = (at - 1) / 2) {
+		swap(&s->heap[at], &s->heap[(at - 1) / 2]);
+		s->tree->steps++;
+	}
+	s->tree->steps++;
+}
+
+static uint32_t pop(struct selection *s)
+{
+	uint32_t node = s->heap[0].node, at = 0;
+
+	s->heap[0] = s->heap[--s->n];
+	for (;;) {
+		uint32_t child = 2 * at + 1;
+
+		s->tree->steps++;
+		if (child + 1 < s->n &&
+			before(&s->heap[child + 1], &s->heap[child]))
+			child++;
+		if (child >= s->n || !before(&s->heap[child], &s->heap[at]))
+			return node;
+		swap(&s->heap[at], &s->heap[child]);
+		at = child;
 	}
 }
 
-int grow_select(struct tree *t, uint32_t rows, struct err *e)
+/* The likeliest candidate stays; if it is a node, its own may, too. */
+static void take(struct selection *s)
 {
-	uint32_t *taken = malloc(2 * t->n * sizeof(*taken));
-	uint32_t *keep = taken + t->n, kept = 0;
-	int32_t best;
+	struct tree *t = s->tree;
+	uint32_t node = pop(s), rank = s->taken[node]++;
 
-	if (!taken)
-		return err_set(e, ENOMEM, "no memory to choose %u nodes", rows);
-	for (uint32_t u = 0; u < t->n; u++)
-		taken[u] = u ? CLOSED : 0;
-	for (uint32_t n = 1; n < rows; n++) {
-		best = grow_best(t, 0, t->n, taken);
-		if (best < 0)
-			break;
-		take(t, (uint32_t)best, taken);
+	if (rank < t->n_children[node]) {
+		int32_t token = t->candidate[(size_t)node * t->k + rank].token;
+		uint32_t child = (uint32_t)tree_child(t, node, token);
+
+		s->taken[child] = 0;
+		push(s, child);
 	}
+	push(s, node);
+}
+
+/* Those that stay, without the candidates that are to be nodes. */
+static void keep_taken(struct tree *t, uint32_t *taken, uint32_t *keep)
+{
+	uint32_t kept = 0;
+
 	for (uint32_t u = 0; u < t->n; u++)
 		if (taken[u] != CLOSED) {
 			keep[kept] = u;
 			taken[kept++] = taken[u];
 		}
+	t->steps += t->n;
 	tree_keep(t, keep, kept);
 	for (uint32_t u = 0; u < kept; u++)
 		while (t->n_children[u] < taken[u])
 			grow_add(t, u);
+}
+
+int grow_select(struct tree *t, uint32_t rows, struct err *e)
+{
+	uint32_t *taken = malloc(2 * t->n * sizeof(*taken));
+	struct next *heap = malloc(t->n * sizeof(*heap));
+	struct selection s = { t, taken, heap, 0 };
+	int ret = 0;
+
+	if (!taken || !heap) {
+		ret = err_set(e, ENOMEM, "no memory to choose %u nodes", rows);
+		goto out;
+	}
+	for (uint32_t u = 0; u < t->n; u++)
+		taken[u] = u ? CLOSED : 0;
+	push(&s, 0);
+	for (uint32_t n = 1; n < rows && s.n; n++)
+		take(&s);
+	keep_taken(t, taken, taken + t->n);
+out:
+	free(heap);
 	free(taken);
-	return 0;
+	return ret;
 }

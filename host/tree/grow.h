@@ -17,11 +17,10 @@ int grow_expand(struct tree *, const struct drafter *, uint32_t first,
 	uint32_t end, struct err *);
 
 /*
- * Of nodes first .. end - 1 the one whose candidate taken[node] has the largest
- * path probability; -1 when none has a candidate left. taken: [tree->n].
+ * Of nodes first .. end - 1 the one whose next candidate to join has the
+ * largest path probability; -1 when none has a candidate left.
  */
-int32_t grow_best(const struct tree *, uint32_t first, uint32_t end,
-	const uint32_t *taken);
+int32_t grow_best(struct tree *, uint32_t first, uint32_t end);
 
 /* Add the candidate n_children[node] of a node. */
 uint32_t grow_add(struct tree *, uint32_t node);

@@ -44,6 +44,9 @@ struct tree {
 	uint32_t *n_candidates;
 	/* [capacity][k], falling q; ties by rising token */
 	struct candidate *candidate;
+	/* Of the builders, for who prices them: nodes that they looked at, one
+	 * after the other. They add, the caller takes away. */
+	uint64_t steps;
 	/* tree_keep's own. */
 	void *spare;
 	uint32_t *number;
