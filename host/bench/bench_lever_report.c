@@ -96,11 +96,21 @@ static void print_checks(const struct bench_lever *b)
 	       "checked: bytes read a pass are 1 - budget of the layers' "
 	       "bytes, in %llu passes\n"
 	       "checked: rows of logits are the accepted lengths, %llu of "
-	       "%llu\n",
+	       "%llu\n"
+	       "checked: no text takes less than flash does for its bytes, "
+	       "%llu times\n",
 		(unsigned long long)b->run.x.same_texts,
 		(unsigned long long)b->run.x.exact_reads,
 		(unsigned long long)b->run.x.exact_logits,
-		(unsigned long long)b->run.x.exact_logits);
+		(unsigned long long)b->run.x.exact_logits,
+		(unsigned long long)b->run.x.above_floor);
+	if (b->run.x.kernel_reads)
+		printf("checked: the system counts as many bytes, to a layer, "
+		       "%llu times\n",
+			(unsigned long long)b->run.x.kernel_reads);
+	else if (!b->run.x.phone)
+		printf("not checked: what the system counts (%s)\n",
+			b->run.pair.uncounted);
 }
 
 static void print_text(

@@ -23,19 +23,24 @@ void report_print_size(const struct experiment *x, unsigned n_predict)
 
 json_t *report_checks_json(const struct experiment *x)
 {
-	return json_pack("{s:I, s:I, s:I}", "same_texts",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "same_texts",
 		(json_int_t)x->same_texts, "exact_reads",
 		(json_int_t)x->exact_reads, "exact_logits",
-		(json_int_t)x->exact_logits);
+		(json_int_t)x->exact_logits, "above_floor",
+		(json_int_t)x->above_floor, "kernel_reads",
+		(json_int_t)x->kernel_reads);
 }
 
 void report_print_checks_csv(const struct experiment *x)
 {
 	printf("run,,,same_texts,%llu\nrun,,,exact_reads,%llu\n"
-	       "run,,,exact_logits,%llu\n",
+	       "run,,,exact_logits,%llu\nrun,,,above_floor,%llu\n"
+	       "run,,,kernel_reads,%llu\n",
 		(unsigned long long)x->same_texts,
 		(unsigned long long)x->exact_reads,
-		(unsigned long long)x->exact_logits);
+		(unsigned long long)x->exact_logits,
+		(unsigned long long)x->above_floor,
+		(unsigned long long)x->kernel_reads);
 }
 
 json_t *report_tables_json(const struct bench_table *tables, unsigned n)

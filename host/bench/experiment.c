@@ -145,6 +145,51 @@ static int check_reads(struct experiment *x, const struct run *r,
 	return 0;
 }
 
+/* The reads of a pass belong to its time: what is faster than flash has read
+ * something before that was measured. */
+static int check_floor(struct experiment *x, const struct run *r,
+	const struct item_told *t, struct err *e)
+{
+	const struct figures *f = &t->figures;
+	uint64_t least = x->phone ? f->least_ps : f->least_ns;
+	uint64_t took = x->phone ? f->ps : f->ns;
+	double ms = x->phone ? 1e-9 : 1e-6;
+	char text[TEXT];
+
+	if (!least)
+		return 0;
+	if (took < least)
+		return err_set(e, EPROTO,
+			"%s took %.3f ms for %llu passes, and flash takes "
+			"%.3f ms at least for the %llu bytes that they read: "
+			"some were read before that was measured",
+			setting_text(&r->set, text, TEXT), (double)took * ms,
+			(unsigned long long)f->passes, (double)least * ms,
+			(unsigned long long)f->bytes);
+	x->above_floor++;
+	return 0;
+}
+
+static int check_kernel(struct experiment *x, const struct run *r,
+	const struct item_told *t, struct err *e)
+{
+	int64_t more = t->kernel_bytes - (int64_t)t->kernel_wanted;
+	char text[TEXT];
+
+	if (t->kernel_bytes < 0)
+		return 0;
+	if ((uint64_t)(more < 0 ? -more : more) > t->kernel_slack)
+		return err_set(e, EPROTO,
+			"%s: the system counts %lld bytes read from storage, "
+			"where %llu passes should have read %llu",
+			setting_text(&r->set, text, TEXT),
+			(long long)t->kernel_bytes,
+			(unsigned long long)t->figures.passes,
+			(unsigned long long)t->kernel_wanted);
+	x->kernel_reads++;
+	return 0;
+}
+
 static int check_logits(struct experiment *x, const struct run *r,
 	const struct item_told *t, struct err *e)
 {
@@ -173,7 +218,7 @@ static int run_item(struct experiment *x, struct run *r, void *one, size_t item,
 	struct err *e)
 {
 	const struct known_text *known = known_text(x, r, item);
-	struct item_told t = { 0 };
+	struct item_told t = { .kernel_bytes = -1 };
 	int ret = x->runner->item(x->runner->arg, one, item,
 		known && known->id ? known : NULL, &t, e);
 
@@ -181,6 +226,10 @@ static int run_item(struct experiment *x, struct run *r, void *one, size_t item,
 		ret = check_text(x, r, item, &t, e);
 	if (!ret)
 		ret = check_reads(x, r, &t, e);
+	if (!ret)
+		ret = check_floor(x, r, &t, e);
+	if (!ret)
+		ret = check_kernel(x, r, &t, e);
 	if (!ret)
 		ret = check_logits(x, r, &t, e);
 	figures_add(&r->task[x->item_task[item]], &t.figures);

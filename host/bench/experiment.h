@@ -7,7 +7,8 @@
  *
  * Rules are checked as it goes, and a rule that is broken ends the experiment:
  * runs that must write the same text do, each pass reads the bytes it should,
- * and logits are computed of what was emitted alone.
+ * by the system's count too where that is known, and takes no less time than
+ * flash does for them, and logits are computed of what was emitted alone.
  *
  * Prints nothing. One thread.
  */
@@ -50,6 +51,10 @@ struct item_told {
 	uint32_t n_predict; /* that the output might have had */
 	struct figures figures;
 	uint64_t streamed; /* bytes that each pass has to read */
+	/* What the system says this process read from storage meanwhile, and
+	 * what it should have, to `kernel_slack` bytes; -1: it is not asked. */
+	int64_t kernel_bytes;
+	uint64_t kernel_wanted, kernel_slack;
 	bool rows_emitted; /* a row of logits a token is all there should be */
 	double base_w;
 };
@@ -87,6 +92,8 @@ struct experiment {
 	unsigned n_same_text;
 	/* How often each rule was found to hold. */
 	uint64_t same_texts, exact_reads, exact_logits;
+	uint64_t above_floor; /* items that took what flash takes, at least */
+	uint64_t kernel_reads;
 };
 
 /*

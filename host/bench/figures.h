@@ -31,6 +31,7 @@ struct run;
 	X(logits_rows)                                                        \
 	X(bytes)           /* of layers that came from flash */               \
 	X(plain_ns)        /* that a plain reader took for as many */         \
+	X(least_ns) X(least_ps) /* that flash takes for them at best */       \
 	X(device_ns)                                                          \
 	X(energy_pj)       /* without base_w */                               \
 	X(marked) X(right) /* of items that are (host/eval/eval_check.h) */   \

@@ -1,5 +1,6 @@
 #include "host/bench/pair_runner.h"
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rng.h"
@@ -11,6 +12,7 @@
 #include "host/bench/bench_items.h"
 #include "host/bench/bench_read.h"
 #include "host/bench/experiment.h"
+#include "host/bench/read_count.h"
 #include "host/eval/eval_check.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
@@ -23,15 +25,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Storage is not always as fast; by more than that it is not faster than a
+ * plain reader found it to be. */
+#define STEADY 1.25
+
 /* A run's, while it is open. */
 struct opened {
-	const struct pair_runner *by;
+	struct pair_runner *by;
 	const struct setting_hook *hook;
 	struct decoder decoder;
 	struct token_list *prompt; /* [by->items->n] */
 	uint32_t longest;
-	struct image *image;    /* NULL: the model is none */
-	uint64_t streamed;      /* bytes a pass */
+	struct image *image;  /* NULL: the model is none */
+	uint64_t streamed;    /* bytes a pass */
+	uint64_t whole_pages; /* and as they are read past the page cache */
+	uint64_t largest;     /* layer, of all */
+	/* Of the last item: bytes that came from flash, some of them again;
+	 * what the system counted, or -1. */
+	uint64_t given;
+	bool retried;
+	int64_t counted;
 	struct generation *gen; /* of the last item, whose text is told */
 	struct strbuf output;   /* behind its prompt */
 };
@@ -124,6 +137,13 @@ static int start(struct opened *o, struct err *e)
 	return ret;
 }
 
+static void add_streamed(struct opened *o, uint64_t stored)
+{
+	o->streamed += stored;
+	o->whole_pages += align_up(stored, IMAGE_PAGE);
+	o->largest = stored > o->largest ? stored : o->largest;
+}
+
 /* Bytes of the layers that do not stay in memory, by the image's own table. */
 static int find_streamed(struct opened *o, struct err *e)
 {
@@ -141,7 +161,7 @@ static int find_streamed(struct opened *o, struct err *e)
 	stay = opts->dram_bytes ? stats.resident_layers
 				: (uint32_t)(opts->dram_share * n + 1e-6);
 	for (uint32_t l = stay; l < n; l++)
-		o->streamed += image_find(o->image, IMAGE_LAYER, l)->stored;
+		add_streamed(o, image_find(o->image, IMAGE_LAYER, l)->stored);
 	return stats.resident_layers == stay
 		? 0
 		: err_set(e, EPROTO,
@@ -219,29 +239,53 @@ static int open_run(
 
 /* The counters at the first token. */
 struct mark {
+	const struct opened *of;
 	const struct decoder *d;
 	struct strbuf *output; /* grows by what is told */
 	bool taken;
+	struct err e;   /* of what did not come from flash */
+	int64_t kernel; /* bytes read; -1 */
 	struct session_stats stats;
 	struct method_stats drafts;
 	uint64_t ns, ps;
 };
 
-static void take(struct mark *m)
+/* On the wall's clock, of a file that is read past the page cache. */
+static int64_t count_reads(const struct opened *o)
 {
+	struct pair_runner *by = o->by;
+
+	if (by->plain && by->plain->direct &&
+		!o->decoder.session_opts.stream.buffered)
+		return read_count(by->uncounted, sizeof(by->uncounted));
+	snprintf(by->uncounted, sizeof(by->uncounted),
+		"the image is read through the page cache");
+	return -1;
+}
+
+/* Behind this all slots are full: what was read ahead until then is not the
+ * decode phase's, and what it reads in place of that is. */
+static int take(struct mark *m)
+{
+	int ret = session_read_ahead(m->d->session, &m->e);
+
+	if (ret)
+		return ret;
+	m->kernel = count_reads(m->of);
 	session_stats(m->d->session, &m->stats);
 	m->drafts = m->d->env.stats;
 	m->ps = session_phone_ps(m->d->session);
 	m->ns = clock_ns();
 	m->taken = true;
+	return 0;
 }
 
 static int at_token(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct mark *m = arg;
 
-	if (!m->taken)
-		take(m);
+	if (!m->taken && take(m))
+		return -1;
 	strbuf_add(m->output, text, len);
 	return m->output->failed;
 }
@@ -288,11 +332,42 @@ static int tell_oracle(
 	return decoder_rehearse(d, o->gen, NULL, e);
 }
 
+static int told(const struct mark *m, struct err *e)
+{
+	if (e)
+		*e = m->e;
+	return m->e.code;
+}
+
+static int taken(struct mark *m, struct err *e)
+{
+	return take(m) ? told(m, e) : 0;
+}
+
+static void note_reads(struct opened *o, const struct mark *first,
+	const struct mark *end, struct figures *f)
+{
+	const struct stream_stats *from = &first->stats.staging.stream,
+				  *to = &end->stats.staging.stream;
+	const struct soc *soc = o->decoder.session_opts.soc;
+	double bytes = (double)f->bytes;
+
+	o->given = to->bytes - from->bytes;
+	o->retried = to->retries > from->retries;
+	o->counted = first->kernel < 0 || end->kernel < 0
+		? -1
+		: end->kernel - first->kernel;
+	if (soc)
+		f->least_ps = (uint64_t)(bytes * 1e12 / soc->flash_bytes_per_s);
+	if (o->by->fastest > 0)
+		f->least_ns = (uint64_t)(bytes * 1e9 / o->by->fastest / STEADY);
+}
+
 static int decode(struct opened *o, struct mark *first,
 	const struct known_text *known, struct figures *f, struct err *e)
 {
 	struct decoder *d = &o->decoder;
-	struct mark begin = { .d = d }, end = { .d = d };
+	struct mark begin = { .of = o, .d = d }, end = begin;
 	bool whole = d->method->diffusion;
 	int ret = tell_oracle(o, known, e);
 
@@ -300,17 +375,22 @@ static int decode(struct opened *o, struct mark *first,
 		ret = session_rest(d->session, e);
 	first->taken = false;
 	strbuf_reset(&o->output);
-	take(&begin);
+	if (!ret)
+		ret = taken(&begin, e);
 	if (!ret && whole)
-		take(first);
+		ret = taken(first, e);
 	if (!ret)
 		ret = decoder_run(d, o->gen, e);
+	if (!ret && first->e.code)
+		ret = told(first, e);
 	if (!ret && gen_stop_reason(o->gen) == GEN_STOP_ERROR)
 		ret = err_set(e, ENOMEM, "no memory for the text");
+	if (!ret)
+		ret = taken(&end, e);
 	if (ret)
 		return ret;
-	take(&end);
 	*f = figures_since(first, &end, gen_generated(o->gen) - !whole);
+	note_reads(o, first, &end, f);
 	if (!whole) {
 		f->prompt_tokens = gen_prompt_length(o->gen);
 		f->prompt_ns = first->ns - begin.ns;
@@ -325,7 +405,7 @@ static int decode_item(struct opened *o, size_t item,
 {
 	const struct decoder *d = &o->decoder;
 	struct sampler_opts sampling = sampler_defaults;
-	struct mark first = { .d = d, .output = &o->output };
+	struct mark first = { .of = o, .d = d, .output = &o->output };
 	struct generation_opts opts = {
 		.tokenizer = d->tokenizer,
 		.n_vocab = d->model->n_vocab,
@@ -354,9 +434,34 @@ static int decode_item(struct opened *o, size_t item,
 /* What a plain reader takes, at this time, for what the item will read. */
 static int read_plainly(struct opened *o, struct err *e)
 {
-	return o->by->plain && o->streamed
-		? bench_read_again(o->image, o->by->plain, e)
-		: 0;
+	struct pair_runner *by = o->by;
+	int ret;
+
+	if (!by->plain || !o->streamed)
+		return 0;
+	ret = bench_read_again(o->image, by->plain, e);
+	if (!ret && by->plain->bytes_per_s > by->fastest)
+		by->fastest = by->plain->bytes_per_s;
+	return ret;
+}
+
+/* With full slots before it and behind, flash gives to an item what its passes
+ * use; unless something had to be read again. */
+static int check_given(
+	const struct opened *o, const struct figures *f, struct err *e)
+{
+	if (o->retried || o->given == f->bytes)
+		return 0;
+	return err_set(e, EPROTO,
+		"flash gave %llu bytes where passes used %llu",
+		(unsigned long long)o->given, (unsigned long long)f->bytes);
+}
+
+static void tell_counted(const struct opened *o, struct item_told *t)
+{
+	t->kernel_bytes = o->retried || !o->streamed ? -1 : o->counted;
+	t->kernel_wanted = t->figures.passes * o->whole_pages;
+	t->kernel_slack = o->largest;
 }
 
 static void mark_output(
@@ -378,8 +483,11 @@ static int run_item(void *arg, void *one, size_t item,
 
 	if (!ret)
 		ret = decode_item(o, item, known, &t->figures, e);
+	if (!ret)
+		ret = check_given(o, &t->figures, e);
 	if (ret)
 		return ret;
+	tell_counted(o, t);
 	if (plain && plain->bytes_per_s > 0)
 		t->figures.plain_ns = (uint64_t)((double)t->figures.bytes *
 			1e9 / plain->bytes_per_s);
@@ -397,42 +505,16 @@ static int run_item(void *arg, void *one, size_t item,
 
 /* ---- closing ------------------------------------------------------------- */
 
-/* What flash gave is what passes used, and what waits in slots for the next;
- * unless something had to be read again. */
-static int check_ahead(const struct opened *o, struct err *e)
-{
-	uint32_t n = o->decoder.model->n_layer;
-	uint64_t largest = 0, waiting;
-	struct session_stats s;
-
-	session_stats(o->decoder.session, &s);
-	for (uint32_t l = s.resident_layers; l < n; l++) {
-		uint64_t bytes = image_find(o->image, IMAGE_LAYER, l)->stored;
-
-		largest = bytes > largest ? bytes : largest;
-	}
-	waiting = s.staging.stream.bytes - s.staging.bytes_used;
-	if (s.staging.stream.retries ||
-		waiting <= o->decoder.session_opts.stage_slots * largest)
-		return 0;
-	return err_set(e, EPROTO,
-		"flash gave %llu bytes where passes used %llu",
-		(unsigned long long)s.staging.stream.bytes,
-		(unsigned long long)s.staging.bytes_used);
-}
-
 static int close_run(void *arg, void *one, bool good, struct err *e)
 {
 	struct opened *o = one;
-	int ret = 0, closed;
+	int closed;
 
-	if (good && o->image)
-		ret = check_ahead(o, e);
-	if (good && !ret && o->hook && o->hook->done)
+	if (good && o->hook && o->hook->done)
 		o->hook->done(o->hook->arg, &o->decoder);
-	closed = decoder_close(&o->decoder, good && !ret ? e : NULL);
+	closed = decoder_close(&o->decoder, good ? e : NULL);
 	release(o);
-	return ret ? ret : closed;
+	return closed;
 }
 
 struct runner pair_runner(struct pair_runner *arg)

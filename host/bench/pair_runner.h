@@ -3,7 +3,8 @@
  * as it says, the model, the method and the drafts are opened, and prompts are
  * decoded greedily. Prompts, and what the drafts make of them, are not counted:
  * the decode phase goes from the first token to the last, of a diffusion model
- * from the beginning.
+ * from the beginning. Where layers are streamed it begins and ends with all
+ * slots full, so that each pass is charged for what it reads.
  *
  * Options that a setting's method has no use for are left out, so that methods
  * with drafts and without can be asked for together. One thread.
@@ -24,7 +25,8 @@ struct err;
 struct runner;
 struct setting;
 
-#define PAIR_PRICED 2048
+#define PAIR_PRICED    2048
+#define PAIR_UNCOUNTED 160
 
 struct pair_runner {
 	struct opt_values asked; /* of asked_tables */
@@ -32,6 +34,9 @@ struct pair_runner {
 	/* Measured again before each item of a run that streams its layers, and
 	 * then what its bytes would have taken is counted; NULL: it is not. */
 	struct bench_read *plain;
+	double fastest; /* bytes/s that it ever was */
+	/* Why the system's count of reads was not compared; "". */
+	char uncounted[PAIR_UNCOUNTED];
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
 	struct progress_sink progress;       /* told of loading */
 	/* Of the first run that had one, for reports. */

@@ -183,6 +183,23 @@ int staging_done(struct staging *s, unsigned slot, uint64_t ps, struct err *e)
 	return read_next(s, slot, ps, e);
 }
 
+int staging_fill(struct staging *s, struct err *e)
+{
+	for (unsigned i = 0; i < s->queued; i++) {
+		unsigned at = (s->oldest + i) % STREAM_SLOTS;
+		int ret = stream_wait(s->stream, s->queue[at], e);
+
+		if (ret) {
+			/* What failed, and all behind it, is not there. */
+			s->queued = i;
+			return ret;
+		}
+	}
+	if (s->opts.soc)
+		phone_wait(s->opts.time, s->opts.time->flash_ps);
+	return 0;
+}
+
 void staging_read_on(struct staging *s)
 {
 	stream_poll(s->stream);

@@ -59,6 +59,13 @@ int staging_need(
  * layer is read into it. */
 int staging_done(struct staging *, unsigned slot, uint64_t ps, struct err *);
 
+/*
+ * Wait until all slots are full, on the phone's time too: there is nothing more
+ * to be read ahead. Who measures begins and ends with it, or some of the reads
+ * are not his or not counted.
+ */
+int staging_fill(struct staging *, struct err *);
+
 /* See to reads that are under way, without waiting. */
 void staging_read_on(struct staging *);
 

@@ -220,6 +220,11 @@ uint64_t session_ahead(struct session *s)
 	return s->staging ? staging_ahead(s->staging) : 0;
 }
 
+int session_read_ahead(struct session *s, struct err *e)
+{
+	return s->staging ? staging_fill(s->staging, e) : 0;
+}
+
 /* ---- counters ----------------------------------------------------------- */
 
 const char *session_flash_how(const struct session *s)

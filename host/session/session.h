@@ -356,6 +356,9 @@ uint64_t session_phone_ps(const struct session *);
  */
 uint64_t session_ahead(struct session *);
 
+/* Wait until flash has read ahead all that it may (staging_fill). */
+int session_read_ahead(struct session *, struct err *);
+
 /*
  * What graph switching came to. Times are those of the clock in use:
  * picoseconds of the phone or, without one, nanoseconds.

@@ -6,6 +6,8 @@
  *   wrong=ITEM   another token at the end of that item
  *   bytes=N      read a pass, of 7 that there should be
  *   rows=N       of logits beyond those emitted
+ *   least=US     that flash takes for all of it
+ *   counted=N    bytes, by the system; a slack of 5
  *   fail=open|item|close
  */
 #ifndef TESTS_HOST_BENCH_FAKE_RUNNER_H
@@ -91,9 +93,15 @@ static inline int fake_item(void *arg, void *one, size_t item,
 		.n_prompt = FAKE_PROMPT,
 		.n_predict = n,
 		.streamed = 7,
+		.kernel_bytes = fake_number(s, "counted", UINT32_MAX),
+		.kernel_wanted = 7 * (n / length),
+		.kernel_slack = 5,
 		.rows_emitted = true,
 		.base_w = 2 };
+	if (t->kernel_bytes == UINT32_MAX)
+		t->kernel_bytes = -1;
 	t->figures = (struct figures){ .tokens = n,
+		.least_ps = UINT64_C(1000000) * fake_number(s, "least", 0),
 		.ns = (uint64_t)n * us * 1000,
 		.ps = (uint64_t)n * us * 1000000 + n * f->opened * f->slower_ps,
 		.passes = n / length,

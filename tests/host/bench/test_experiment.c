@@ -127,11 +127,39 @@ static void test_broken_rules(void **state)
 	check_broken("name=b wrong=2", "an item of second", EPROTO);
 	check_broken("name=b bytes=6",
 		"read 48 bytes in 8 passes, which is not 7 each", EPROTO);
+	check_broken("name=b us=1000 least=8001",
+		"took 8.000 ms for 8 passes, and flash takes 8.001 ms at least "
+		"for the 56 bytes",
+		EPROTO);
+	check_broken("name=b counted=62",
+		"counts 62 bytes read from storage, where 8 passes should have "
+		"read 56",
+		EPROTO);
+	check_broken("name=b counted=50", "counts 50 bytes", EPROTO);
 	check_broken("name=b rows=1", "computed 9 rows of logits for 8 tokens",
 		EPROTO);
 	check_broken("name=b fail=open", "as told: open", EIO);
 	check_broken("name=b fail=item", "as told: item", EIO);
 	check_broken("name=b fail=close", "as told: close", EIO);
+}
+
+/* What holds is counted, and what is not known is no rule. */
+static void test_kept_rules(void **state)
+{
+	struct fake_runner f;
+	struct experiment x;
+	struct runner how = fake_begin(&f, &x);
+	struct err e = { 0 };
+
+	x.runner = &how;
+	fake_add(&x, "name=a", 1);
+	fake_add(&x, "name=b us=1000 least=8000", 1);
+	fake_add(&x, "name=c counted=51", 1);
+	fake_add(&x, "name=d counted=61 least=1", 1);
+	assert_ok(experiment_run(&x, &e), &e);
+	assert_int_equal(x.above_floor, 2 * 3);
+	assert_int_equal(x.kernel_reads, 2 * 3);
+	experiment_release(&x);
 }
 
 /* Shorter and longer outputs of one text are the same as far as they go; what
@@ -208,6 +236,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_figures),
 	cmocka_unit_test(test_medians),
 	cmocka_unit_test(test_broken_rules),
+	cmocka_unit_test(test_kept_rules),
 	cmocka_unit_test(test_lengths),
 	cmocka_unit_test(test_progress),
 };
