@@ -157,7 +157,9 @@ static int open_model(struct bench_decode *b, struct err *e)
 	char path[PATH_MAX];
 	int ret = models_choose(b->args->model, MODEL_TARGET, path, e);
 
-	return ret ? ret : model_open(&b->model, path, e);
+	if (!ret)
+		ret = model_open(&b->model, path, e);
+	return ret ? ret : model_keep_embedding(b->model, e);
 }
 
 static int open_all(struct bench_decode *b, struct err *e)

@@ -131,6 +131,7 @@ int draft_open(struct draft_model **out, const struct model *m,
 	struct draft_model *d;
 	int ret = check_model(m, target, e);
 
+	assert(m->token_embd->data);
 	if (ret)
 		return ret;
 	d = calloc(1, sizeof(*d));

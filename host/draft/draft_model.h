@@ -22,7 +22,8 @@ struct model;
 enum draft_arithmetic { DRAFT_INT8, DRAFT_F32 };
 
 /*
- * `model` must outlive it. `target` (may be NULL) is compared: a draft whose
+ * `model` must outlive it, with its embedding in memory
+ * (model_keep_embedding). `target` (may be NULL) is compared: a draft whose
  * vocabulary differs in size is refused with both sizes. Of `context` tokens
  * (0: as many as possible) it holds no more than the model was trained for,
  * beyond which its guesses are noise. threads 0: all.

@@ -270,9 +270,10 @@ void draft_pass(struct draft_model *d, uint32_t first, uint32_t rows)
 	const int32_t *token = d->token + d->n + first;
 	struct pass p = { d, first, rows, 0 };
 
+	/* Never fails: who opened the model kept its embedding. */
 	for (uint32_t r = 0; r < rows; r++)
-		model_embed(
-			m, (uint32_t)token[r], d->x + (size_t)r * m->n_embd);
+		model_embed(m, (uint32_t)token[r], d->x + (size_t)r * m->n_embd,
+			NULL);
 	fill_angles(&p);
 	price_layers(d, rows);
 	for (; p.layer < m->n_layer; p.layer++) {

@@ -221,6 +221,8 @@ static int open_file(struct drafting *d, struct draft_part *p,
 
 	if (!ret)
 		ret = model_open(&p->file, p->path, e);
+	if (!ret) /* a step takes less than a read */
+		ret = model_keep_embedding(p->file, e);
 	if (!ret)
 		ret = check_vocabulary(p, target, target_path, e);
 	if (!ret && !*d->path)

@@ -269,14 +269,15 @@ int model_open_but(struct model **out, const char *path,
 				: gguf_open(&m->gguf, path, e);
 	if (ret)
 		goto fail;
-	if (m->packed) {
-		ret = packed_read_host(m->packed, e);
-		if (ret)
-			goto fail;
-	}
 	if ((ret = keys_read(m, e)) || (ret = read_tensors(m, extra, e)) ||
-		(m->packed && (ret = packed_bind(m->packed, m, e))) ||
-		(ret = keys_read_rope(m, e))) {
+		(m->packed && (ret = packed_bind(m->packed, m, e)))) {
+		err_in(e, "'%s'", path);
+		goto fail;
+	}
+	if (m->packed && (ret = packed_read_host(m->packed, m, e)))
+		goto fail;
+	ret = keys_read_rope(m, e);
+	if (ret) {
 		err_in(e, "'%s'", path);
 		goto fail;
 	}
@@ -364,11 +365,20 @@ int model_no_room(const struct model *m, const char *what, size_t n,
 		what, n, context, m->n_ctx);
 }
 
-void model_embed(const struct model *m, uint32_t token, float *out)
+int model_embed(
+	const struct model *m, uint32_t token, float *out, struct err *e)
 {
 	const struct gguf_tensor *t = m->token_embd;
 	size_t row = dtype_row_bytes(t->type, m->n_embd);
 
+	if (!t->data)
+		return packed_embed(m->packed, m, token, out, e);
 	dtype_info(t->type)->to_f32(
 		out, (const char *)t->data + token * row, m->n_embd);
+	return 0;
+}
+
+int model_keep_embedding(struct model *m, struct err *e)
+{
+	return m->token_embd->data ? 0 : packed_keep_host(m->packed, m, e);
 }

@@ -51,7 +51,8 @@ struct model {
 	const struct gguf_tensor *(*layer)[WIRE_T_COUNT];
 
 	/* Of a flash image (owned), else NULL. Then the layers' tensors have
-	 * no data, nor has an output matrix that is packed. */
+	 * no data, nor has an output matrix that is packed, nor an embedding
+	 * that stays on flash. */
 	struct packed *packed;
 };
 
@@ -78,7 +79,13 @@ void model_close(struct model *);
 int model_no_room(const struct model *, const char *what, size_t n,
 	uint64_t need, uint32_t context, struct err *);
 
-/* Row `token` of the embedding as float32 [n_embd]; token < n_vocab. */
-void model_embed(const struct model *, uint32_t token, float *out);
+/* Row `token` of the embedding as float32 [n_embd]; token < n_vocab. What
+ * packed_embed says, where the embedding stays on flash. */
+int model_embed(const struct model *, uint32_t token, float *out, struct err *);
+
+/* For who embeds so often that a read each time is too much: afterwards the
+ * embedding is in memory, and model_embed does not fail. Before other threads
+ * read the model. */
+int model_keep_embedding(struct model *, struct err *);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "flash/image.h"
+#include "flash/image_parts.h"
 #include "host/model/model.h"
 #include "host/model/packed_format.h"
 #include "tensor/gguf.h"
@@ -12,6 +13,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define EMBD_PART 16384 /* a few rows */
 
 /* Memory for an extent of which there is one. */
 static int alloc_extent(
@@ -209,6 +212,7 @@ void packed_close(struct packed *p)
 	if (!p)
 		return;
 	free(p->host);
+	image_parts_close(p->embd);
 	image_close(p->image);
 	free(p->metadata);
 	free(p->of_layer);
@@ -353,10 +357,90 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 
 /* ---- reading ---- */
 
-int packed_read_host(const struct packed *p, struct err *e)
+bool packed_may_stay(const struct packed *p, enum image_kind kind)
 {
+	const struct image_extent *x = image_find(p->image, kind, 0);
+
+	return x && x->codec == IMAGE_RAW && x->bytes >= PACKED_STAYS;
+}
+
+/* All tensors of the host but one, by way of `part`. */
+static int copy_others(struct packed *p, size_t embd, void *part, struct err *e)
+{
+	for (size_t i = 0; i < p->n_entries; i++) {
+		const struct packed_entry *t = &p->entry[i];
+		uint8_t *to = p->host;
+		int ret;
+
+		if (image_extent_at(p->image, t->extent)->kind != IMAGE_HOST)
+			continue;
+		if (t->tensor == embd) {
+			p->embd_at = t->offset;
+			continue;
+		}
+		ret = image_parts_copy(p->embd, t->offset, entry_bytes(t),
+			to + t->offset, part, e);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int leave_embedding(
+	struct packed *p, const struct model *m, struct err *e)
+{
+	size_t embd = (size_t)index_of(m, m->token_embd);
+	void *part = malloc(EMBD_PART);
+	int ret = part
+		? image_parts_open(&p->embd, p->image,
+			  image_find(p->image, IMAGE_HOST, 0), EMBD_PART, e)
+		: err_set(e, ENOMEM, "no memory to read an embedding");
+
+	if (!ret)
+		ret = copy_others(p, embd, part, e);
+	if (!ret)
+		gguf_set_data(m->gguf, embd, NULL);
+	free(part);
+	return ret;
+}
+
+int packed_read_host(struct packed *p, const struct model *m, struct err *e)
+{
+	bool is_output = m->output == m->token_embd && !p->output.rows;
+
+	if (!is_output && packed_may_stay(p, IMAGE_HOST))
+		return leave_embedding(p, m, e);
 	return image_read(
 		p->image, image_find(p->image, IMAGE_HOST, 0), p->host, e);
+}
+
+int packed_keep_host(struct packed *p, const struct model *m, struct err *e)
+{
+	size_t embd = (size_t)index_of(m, m->token_embd);
+	int ret = image_read(
+		p->image, image_find(p->image, IMAGE_HOST, 0), p->host, e);
+
+	if (!ret)
+		gguf_set_data(m->gguf, embd, (char *)p->host + p->embd_at);
+	return ret;
+}
+
+int packed_embed(const struct packed *p, const struct model *m, uint32_t token,
+	float *out, struct err *e)
+{
+	enum dtype type = m->token_embd->type;
+	size_t bytes = dtype_row_bytes(type, m->n_embd);
+	uint8_t *part = malloc(EMBD_PART + bytes), *row = part + EMBD_PART;
+	int ret;
+
+	if (!part)
+		return err_set(e, ENOMEM, "no memory to embed a token");
+	ret = image_parts_copy(
+		p->embd, p->embd_at + token * bytes, bytes, row, part, e);
+	if (!ret)
+		dtype_info(type)->to_f32(out, row, m->n_embd);
+	free(part);
+	return ret;
 }
 
 size_t packed_layer_bytes(const struct packed *p, uint32_t layer)

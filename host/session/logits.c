@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/hugemem.h"
 #include "base/workers.h"
+#include "flash/image_parts.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "tensor/kern.h"
@@ -33,7 +34,11 @@ struct logits {
 	_Atomic bool odd[LOGITS_ROWS]; /* of the rows in progress */
 	enum dtype type;
 	const uint8_t *weights;
-	void *packed;      /* the weights if they are in tiles, else NULL */
+	void *packed; /* the weights if they are in tiles, else NULL */
+	struct image_parts *parts; /* where they stay on flash, else NULL */
+	uint8_t *read;             /* [threads][part_bytes]: a part of those */
+	struct err *failed;        /* [threads] */
+	bool backwards;
 	size_t part_bytes; /* of weights */
 	bool int8;
 	float *norm_weight; /* [n_embd], aligned as kernels want it */
@@ -46,9 +51,26 @@ struct logits {
 	unsigned n;
 };
 
+/* Of each thread a part in memory of its own: what is computed with is what was
+ * checked. */
+static int leave_output(struct logits *l, struct err *e)
+{
+	const struct packed *p = l->model->packed;
+	unsigned threads = workers_count(l->workers);
+
+	l->read = hugemem_alloc(threads * l->part_bytes);
+	l->failed = calloc(threads, sizeof(*l->failed));
+	if (!l->read || !l->failed)
+		return err_set(e, ENOMEM,
+			"no memory to read an output matrix in parts");
+	return image_parts_open(&l->parts, p->image,
+		image_find(p->image, IMAGE_OUTPUT, 0), l->part_bytes, e);
+}
+
 /* The output matrix in tiles, where the layout has any for its type, or as
  * a flash image has it. */
-static int pack_output(struct logits *l, enum layout layout, struct err *e)
+static int pack_output(
+	struct logits *l, enum layout layout, bool stays, struct err *e)
 {
 	const struct gguf_tensor *t = l->model->output;
 	const struct packed *p = l->model->packed;
@@ -64,6 +86,8 @@ static int pack_output(struct logits *l, enum layout layout, struct err *e)
 			layout_not_finite(l->workers, t->type, t->data, n, k);
 	if (p ? !p->output.rows : l->type == t->type)
 		return 0;
+	if (p && stays && packed_may_stay(p, IMAGE_OUTPUT))
+		return leave_output(l, e);
 	l->packed = hugemem_alloc(layout_bytes(l->type, n, k));
 	if (!l->packed)
 		return err_set(e, ENOMEM,
@@ -100,7 +124,8 @@ static int alloc_rows(struct logits *l, struct err *e)
 }
 
 int logits_open(struct logits **out, const struct model *m, enum layout layout,
-	enum wire_precision precision, struct workers *workers, struct err *e)
+	enum wire_precision precision, bool stays, struct workers *workers,
+	struct err *e)
 {
 	struct logits *l = calloc(1, sizeof(*l));
 	int ret;
@@ -116,7 +141,8 @@ int logits_open(struct logits **out, const struct model *m, enum layout layout,
 	}
 	XXH64_reset(l->hash, 0);
 	if ((ret = kern_select(&l->kern, e)) ||
-		(ret = pack_output(l, layout, e)) || (ret = alloc_rows(l, e)))
+		(ret = pack_output(l, layout, stays, e)) ||
+		(ret = alloc_rows(l, e)))
 		goto fail;
 	l->int8 = precision == WIRE_INT8 && kern_takes_q8(l->type);
 	*out = l;
@@ -132,6 +158,9 @@ void logits_close(struct logits *l)
 		return;
 	XXH64_freeState(l->hash);
 	hugemem_free(l->packed);
+	image_parts_close(l->parts);
+	hugemem_free(l->read);
+	free(l->failed);
 	free(l->norm_weight);
 	free(l->normed);
 	free(l->q8);
@@ -152,28 +181,49 @@ static bool is_odd(const float *v, size_t n)
 	return odd;
 }
 
+static unsigned n_parts(const struct logits *l)
+{
+	return (l->model->n_vocab + PART_OUTPUTS - 1) / PART_OUTPUTS;
+}
+
+/* Where the weights of a part are; NULL: they could not be read. */
+static const uint8_t *part_weights(
+	struct logits *l, unsigned part, unsigned thread)
+{
+	uint8_t *read = l->read + thread * l->part_bytes;
+	struct err *e = &l->failed[thread];
+
+	if (!l->parts)
+		return l->weights + part * l->part_bytes;
+	return !e->code && !image_parts_read(l->parts, part, read, e) ? read
+								      : NULL;
+}
+
 /* All rows by one part of the outputs. */
-static void logits_part(void *arg, unsigned part, unsigned thread)
+static void logits_part(void *arg, unsigned i, unsigned thread)
 {
 	struct logits *l = arg;
+	unsigned part = l->backwards ? n_parts(l) - 1 - i : i;
 	uint32_t k = l->model->n_embd, first = part * PART_OUTPUTS;
 	uint32_t n = l->model->n_vocab - first;
 	float *y = l->part + (size_t)thread * LOGITS_ROWS * PART_OUTPUTS;
-	const void *w = l->weights + part * l->part_bytes;
+	const void *w = part_weights(l, part, thread);
 	void *scratch = l->scratch + thread * l->scratch_bytes;
 	const struct kern_rows rows = { l->normed, k, l->int8 ? l->q8 : NULL,
 		l->n };
 
+	if (!w)
+		return;
 	if (n > PART_OUTPUTS)
 		n = PART_OUTPUTS;
 	kern_multiply(
 		l->kern, y, PART_OUTPUTS, &rows, l->type, w, n, k, scratch);
-	for (unsigned i = 0; i < l->n; i++) {
-		memcpy(l->out[i] + first, y + i * PART_OUTPUTS,
+	for (unsigned r = 0; r < l->n; r++) {
+		memcpy(l->out[r] + first, y + r * PART_OUTPUTS,
 			n * sizeof(float));
-		if (is_odd(y + i * PART_OUTPUTS, n))
+		if (is_odd(y + r * PART_OUTPUTS, n))
 			atomic_store_explicit(
-				&l->odd[i], true, memory_order_relaxed);
+				&l->odd[r], true, memory_order_relaxed);
 	}
 }
 
@@ -192,10 +242,27 @@ int logits_check(
 		row, at, n_embd, (double)hidden[at]);
 }
 
-void logits_compute(struct logits *l, const float *const *hidden,
-	float *const *out, unsigned n)
+/* The first failure of a thread; none stands behind this. */
+static int take_failure(struct logits *l, struct err *e)
+{
+	int ret = 0;
+
+	for (unsigned t = 0; l->failed && t < workers_count(l->workers); t++) {
+		if (l->failed[t].code && !ret) {
+			ret = l->failed[t].code;
+			if (e)
+				*e = l->failed[t];
+		}
+		l->failed[t].code = 0;
+	}
+	return ret;
+}
+
+int logits_compute(struct logits *l, const float *const *hidden,
+	float *const *out, unsigned n, struct err *e)
 {
 	const struct model *m = l->model;
+	int ret;
 
 	assert(n <= LOGITS_ROWS);
 	for (unsigned i = 0; i < n; i++) {
@@ -212,14 +279,20 @@ void logits_compute(struct logits *l, const float *const *hidden,
 	}
 	l->out = out;
 	l->n = n;
-	workers_run(l->workers, logits_part, l,
-		(m->n_vocab + PART_OUTPUTS - 1) / PART_OUTPUTS);
+	workers_run(l->workers, logits_part, l, n_parts(l));
+	/* To and fro: of a matrix that the page cache holds in part, what was
+	 * read last is there still when it is wanted first. */
+	l->backwards = l->parts && !l->backwards;
+	ret = take_failure(l, e);
+	if (ret)
+		return ret;
 	for (unsigned i = 0; i < n; i++) {
 		XXH64_update(l->hash, out[i], m->n_vocab * sizeof(*out[i]));
 		l->odd_rows +=
 			atomic_load_explicit(&l->odd[i], memory_order_relaxed);
 	}
 	l->rows += n;
+	return 0;
 }
 
 uint64_t logits_rows(const struct logits *l)

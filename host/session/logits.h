@@ -10,6 +10,7 @@
 #include "ipc/wire.h"
 #include "tensor/layout.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct err;
@@ -19,9 +20,14 @@ struct workers;
 
 #define LOGITS_ROWS 16 /* computed together: the matrix is read once */
 
-/* The workers are borrowed. */
+/*
+ * The workers are borrowed. With `stays` the output matrix of a flash image
+ * stays on flash where that is worth it (PACKED_STAYS): it is read in parts,
+ * each of which is checked, whenever logits are computed, and is not in this
+ * process's memory. Else it is read once.
+ */
 int logits_open(struct logits **out, const struct model *, enum layout,
-	enum wire_precision, struct workers *, struct err *);
+	enum wire_precision, bool stays, struct workers *, struct err *);
 void logits_close(struct logits *);
 
 /* Values of the output matrix and its norm, of a model file, that are infinite
@@ -35,9 +41,11 @@ uint64_t logits_weights_not_finite(const struct logits *);
 int logits_check(
 	const float *hidden, uint32_t n_embd, uint32_t row, struct err *);
 
-/* hidden[i] [n_embd] to out[i] [n_vocab], i < n <= LOGITS_ROWS, float32. */
-void logits_compute(struct logits *, const float *const *hidden,
-	float *const *out, unsigned n);
+/* hidden[i] [n_embd] to out[i] [n_vocab], i < n <= LOGITS_ROWS, float32. Fails
+ * where the matrix stays on flash and a part of it cannot be read, or is not
+ * what it was when it was opened (-EBADMSG). */
+int logits_compute(struct logits *, const float *const *hidden,
+	float *const *out, unsigned n, struct err *);
 
 /* Rows computed; those with a value, or of a state whose norm has one, that is
  * infinite or no number; and XXH64 of all their bytes in order. */

@@ -259,20 +259,21 @@ static int reserve_attention(
 }
 
 /* What the thread is to compute: rows that were checked. */
-static void take_rows(struct refresh *r, const struct rows *rows)
+static int take_rows(struct refresh *r, const struct rows *rows, struct err *e)
 {
 	const struct model *m = r->s->model;
 	uint32_t length = r->batch.part[0].length;
+	int ret = 0;
 
 	r->sequence = rows->row[0].sequence;
-	for (uint32_t i = 0; i < rows->n; i++) {
+	for (uint32_t i = 0; i < rows->n && !ret; i++) {
 		const struct row *row = &rows->row[i];
 
 		r->position[i] = row->position;
 		r->end[i] = rows->sight == SIGHT_BLOCK ? row->end : length;
 		kv_mirror_spoil(&r->mirror, row->position);
-		model_embed(m, (uint32_t)row->token,
-			r->hidden + (size_t)i * m->n_embd);
+		ret = model_embed(m, (uint32_t)row->token,
+			r->hidden + (size_t)i * m->n_embd, e);
 	}
 	r->rows = (struct host_rows){
 		.n = rows->n,
@@ -284,6 +285,7 @@ static void take_rows(struct refresh *r, const struct rows *rows)
 		.attention = r->attention,
 		.length = length,
 	};
+	return ret;
 }
 
 static uint32_t farthest(const struct refresh *r)
@@ -344,9 +346,10 @@ int refresh_start(struct refresh *r, const struct rows *rows, bool attention,
 	ret = check_rows(r, rows, e);
 	if (!ret)
 		ret = prepare(r, rows, attention, &copied, e);
+	if (!ret)
+		ret = take_rows(r, rows, e);
 	if (ret)
 		return ret;
-	take_rows(r, rows);
 	r->stats.starts++;
 	r->stats.rows += rows->n;
 	r->stats.copied += copied;
@@ -412,7 +415,8 @@ int refresh_logits(struct refresh *r, const uint32_t *row, uint32_t n,
 					r->position[row[i + k]]);
 		}
 		if (!ret)
-			session_logits_of(r->s, hidden, logits + i, some);
+			ret = session_logits_of(
+				r->s, hidden, logits + i, some, e);
 	}
 	return ret;
 }

@@ -61,11 +61,14 @@ static void price_logits(struct session *s, uint32_t rows)
 	session_add_host_work(s, &p);
 }
 
-void session_logits_of(struct session *s, const float *const *hidden,
-	float *const *out, uint32_t n)
+int session_logits_of(struct session *s, const float *const *hidden,
+	float *const *out, uint32_t n, struct err *e)
 {
-	logits_compute(s->logits, hidden, out, n);
-	price_logits(s, n);
+	int ret = logits_compute(s->logits, hidden, out, n, e);
+
+	if (!ret)
+		price_logits(s, n);
+	return ret;
 }
 
 /* n <= LOGITS_ROWS rows. */
@@ -91,8 +94,7 @@ static int compute_rows(struct session *s, const uint32_t *row, uint32_t n,
 		if (ret)
 			return ret;
 	}
-	session_logits_of(s, hidden, logits, n);
-	return 0;
+	return session_logits_of(s, hidden, logits, n, e);
 }
 
 int session_logits_rows(struct session *s, const uint32_t *row, uint32_t n,

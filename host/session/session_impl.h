@@ -213,9 +213,10 @@ int session_continue_with(struct session *, uint32_t sequence,
 	const int32_t *token, uint32_t n, const struct session_hooks *,
 	struct err *);
 
-/* Logits of n <= LOGITS_ROWS states, which are sound; counted and priced. */
-void session_logits_of(struct session *, const float *const *hidden,
-	float *const *out, uint32_t n);
+/* Logits of n <= LOGITS_ROWS states, which are sound; counted and priced. What
+ * logits_compute says. */
+int session_logits_of(struct session *, const float *const *hidden,
+	float *const *out, uint32_t n, struct err *);
 
 /* ---- requests under way: session_flight.c ---- */
 

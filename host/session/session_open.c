@@ -324,7 +324,8 @@ int session_open(struct session **out, const struct model *m,
 	if ((ret = open_plan(s, e)) || (ret = open_rows(s, e)) ||
 		(ret = workers_open(&s->workers, s->opts.threads, e)) ||
 		(ret = logits_open(&s->logits, m, s->opts.layout,
-			 s->opts.precision, s->workers, e)) ||
+			 s->opts.precision, s->plan.resident < m->n_layer,
+			 s->workers, e)) ||
 		(ret = open_npu(s, e)) || (ret = open_buffers(s, e)) ||
 		(ret = session_attach_part(s, session_attach_buffers, e)) ||
 		(ret = open_weights(s, e)) ||

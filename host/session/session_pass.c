@@ -63,17 +63,20 @@ static int write_batch(struct pass *b, const uint32_t *at, struct err *e)
 	return 0;
 }
 
-static void write_embeddings(struct session *s, const struct rows *rows)
+static int write_embeddings(
+	struct session *s, const struct rows *rows, struct err *e)
 {
 	size_t width = s->model->n_embd * sizeof(float);
 	uint8_t *p = buffer_begin(s->io.buffer, s->plan.hidden_off,
 		rows->n * width, BUFFER_WRITE);
+	int ret = 0;
 
-	for (uint32_t i = 0; i < rows->n; i++)
-		model_embed(s->model, (uint32_t)rows->row[i].token,
-			(float *)(void *)(p + i * width));
+	for (uint32_t i = 0; i < rows->n && !ret; i++)
+		ret = model_embed(s->model, (uint32_t)rows->row[i].token,
+			(float *)(void *)(p + i * width), e);
 	buffer_end(s->io.buffer, s->plan.hidden_off, rows->n * width,
 		BUFFER_WRITE);
+	return ret;
 }
 
 /* What the CPU wrote since the last request, for the device to invalidate. */
@@ -507,9 +510,7 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	ret = write_batch(p, s->at, e);
 	if (!ret && s->switching)
 		ret = switching_cut(s, p->hooks && p->hooks->choose, e);
-	if (!ret)
-		write_embeddings(s, rows);
-	return ret;
+	return ret ? ret : write_embeddings(s, rows, e);
 }
 
 static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)

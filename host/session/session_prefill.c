@@ -69,7 +69,7 @@ static int keep(struct reading *r, size_t first, uint32_t rows, struct err *e)
 }
 
 /* As many more as that. */
-static void compute(struct reading *r, uint32_t n)
+static int compute(struct reading *r, uint32_t n, struct err *e)
 {
 	const struct model *m = r->s->model;
 	const float *hidden[LOGITS_ROWS];
@@ -77,6 +77,8 @@ static void compute(struct reading *r, uint32_t n)
 	uint32_t end = r->n - r->done < n ? r->n : r->done + n;
 
 	for (uint32_t some; r->done < end; r->done += some) {
+		int ret;
+
 		some = end - r->done < LOGITS_ROWS ? end - r->done
 						   : LOGITS_ROWS;
 		for (uint32_t j = 0; j < some; j++) {
@@ -84,11 +86,14 @@ static void compute(struct reading *r, uint32_t n)
 				r->hidden + (size_t)(r->done + j) * m->n_embd;
 			out[j] = r->logits + (size_t)j * m->n_vocab;
 		}
-		session_logits_of(r->s, hidden, out, some);
+		ret = session_logits_of(r->s, hidden, out, some, e);
+		if (ret)
+			return ret;
 		for (uint32_t j = 0; j < some; j++)
 			r->reader->read(
 				r->reader->arg, r->at[r->done + j], out[j]);
 	}
+	return 0;
 }
 
 /* A share a block: the device must not wait for its next request. */
@@ -97,8 +102,7 @@ static int meanwhile(void *arg, struct err *e)
 	struct reading *r = arg;
 	uint32_t blocks = r->s->n_blocks;
 
-	compute(r, (r->n + blocks - 1) / blocks);
-	return 0;
+	return compute(r, (r->n + blocks - 1) / blocks, e);
 }
 
 static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
@@ -120,9 +124,7 @@ static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
 			ret = session_accept(r->s, sequence, NULL, rows, e);
 		*last_row = rows - 1;
 	}
-	if (!ret)
-		compute(r, r->n);
-	return ret;
+	return ret ? ret : compute(r, r->n, e);
 }
 
 /* While the graphs are exchanged beneath it. */

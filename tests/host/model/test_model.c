@@ -63,10 +63,11 @@ static void test_embedding_rows(void **state)
 		struct model_tensor t = { .cols = 32, .rows = 96 };
 		struct model *m;
 		float row[32];
+		struct err e = { 0 };
 
 		f.type = types[i];
 		m = open_file(&f);
-		model_embed(m, 95, row);
+		assert_ok(model_embed(m, 95, row, &e), &e);
 		for (unsigned c = 0; c < 32; c++)
 			assert_close(row[c], mf_value(&t, 0, 95 * 32 + c),
 				bound[i], "embedding");

@@ -24,11 +24,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int files_in(const char *folder)
 {
@@ -84,10 +86,10 @@ static void compare_logits(const struct model *a, const struct model *b,
 
 	for (unsigned i = 0; i < 64; i++)
 		hidden[i] = (float)(rng_uniform(3, 1, i) * 2 - 1);
-	assert_ok(logits_open(&lx, a, layout, WIRE_INT8, w, &e), &e);
-	assert_ok(logits_open(&ly, b, layout, WIRE_INT8, w, &e), &e);
-	logits_compute(lx, &from, &to_x, 1);
-	logits_compute(ly, &from, &to_y, 1);
+	assert_ok(logits_open(&lx, a, layout, WIRE_INT8, false, w, &e), &e);
+	assert_ok(logits_open(&ly, b, layout, WIRE_INT8, true, w, &e), &e);
+	assert_ok(logits_compute(lx, &from, &to_x, 1, &e), &e);
+	assert_ok(logits_compute(ly, &from, &to_y, 1, &e), &e);
 	assert_memory_equal(x, y, sizeof(x));
 	logits_close(lx);
 	logits_close(ly);
@@ -111,8 +113,8 @@ static void same(const struct model_file *f, enum layout layout, int zstd)
 	assert_memory_equal(
 		a->rope_freq, b->rope_freq, a->n_rot / 2 * sizeof(float));
 	for (uint32_t t = 0; t < a->n_vocab; t++) {
-		model_embed(a, t, x);
-		model_embed(b, t, y);
+		assert_ok(model_embed(a, t, x, &e), &e);
+		assert_ok(model_embed(b, t, y, &e), &e);
 		assert_memory_equal(x, y, sizeof(x));
 	}
 	for (uint32_t want = 1; want <= f->n_layer; want++)
@@ -185,6 +187,132 @@ static void test_output(void **state)
 		model_close(a);
 		model_close(b);
 	}
+}
+
+/* ---- what stays on flash ---- */
+
+#define MANY 34000u /* rows of 64 fp16: more than PACKED_STAYS */
+
+static void flip(uint64_t at)
+{
+	int fd = open(path, O_RDWR);
+	uint8_t byte;
+
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+	byte ^= 1;
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+	fd_close(&fd);
+}
+
+static void same_rows(const struct model *a, const struct model *b)
+{
+	static const uint32_t rows[] = { 0, 1, 63, 64, 8191, MANY - 1 };
+	float x[64], y[64];
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_ok(model_embed(a, rows[i], x, &e), &e);
+		assert_ok(model_embed(b, rows[i], y, &e), &e);
+		assert_memory_equal(x, y, sizeof(x));
+	}
+}
+
+static void test_embedding_stays(void **state)
+{
+	struct model_file f = mixed;
+	struct model *a, *b;
+	const struct image_extent *host;
+	struct err e = { 0 };
+	float x[64];
+
+	f.n_vocab = MANY;
+	f.type = DTYPE_F16;
+	a = source(&f);
+	b = converted(a, &keep, NULL);
+	host = image_find(b->packed->image, IMAGE_HOST, 0);
+	assert_null(b->token_embd->data);
+	assert_memory_equal(
+		a->output_norm->data, b->output_norm->data, 64 * sizeof(float));
+	same_rows(a, b);
+	flip(host->offset + 70 * 64 * 2);
+	assert_int_equal(model_embed(b, 70, x, &e), -EBADMSG);
+	assert_int_equal(model_keep_embedding(b, &e), -EBADMSG);
+	assert_null(b->token_embd->data);
+	flip(host->offset + 70 * 64 * 2);
+	assert_ok(model_keep_embedding(b, &e), &e);
+	assert_non_null(b->token_embd->data);
+	same_rows(a, b);
+	model_close(a);
+	model_close(b);
+}
+
+/* Tied, it stays where the output matrix is one of its own. */
+static void test_tied_embedding_stays(void **state)
+{
+	struct model_file f = mixed;
+	struct convert_opts o = keep;
+
+	f.n_vocab = MANY;
+	f.type = DTYPE_F16;
+	f.tied = true;
+	for (int own = 0; own < 2; own++) {
+		struct model *a = source(&f), *b;
+
+		o.layout = own ? LAYOUT_TILES : LAYOUT_ROWS;
+		b = converted(a, &o, NULL);
+		assert_int_equal(b->packed->output.rows, own ? MANY : 0);
+		assert_int_equal(b->token_embd->data == NULL, own);
+		same_rows(a, b);
+		model_close(a);
+		model_close(b);
+	}
+}
+
+static void test_output_stays(void **state)
+{
+	struct model_file f = mixed;
+	struct convert_opts o = keep;
+	static float x[MANY], y[MANY];
+	float hidden[64], *to_x = x, *to_y = y;
+	const float *from = hidden;
+	struct logits *lx, *ly;
+	struct workers *w;
+	struct model *a, *b;
+	const struct image_extent *out;
+	struct err e = { 0 };
+
+	f.n_vocab = MANY;
+	f.type = DTYPE_F16;
+	o.layout = LAYOUT_TILES;
+	a = source(&f);
+	b = converted(a, &o, NULL);
+	out = image_find(b->packed->image, IMAGE_OUTPUT, 0);
+	for (unsigned i = 0; i < 64; i++)
+		hidden[i] = (float)(rng_uniform(3, 2, i) * 2 - 1);
+	assert_ok(workers_open(&w, 2, &e), &e);
+	assert_ok(
+		logits_open(&lx, a, LAYOUT_TILES, WIRE_INT8, true, w, &e), &e);
+	assert_ok(
+		logits_open(&ly, b, LAYOUT_TILES, WIRE_INT8, true, w, &e), &e);
+	assert_ok(logits_compute(lx, &from, &to_x, 1, &e), &e);
+	for (unsigned i = 0; i < 3; i++) { /* forwards and backwards */
+		memset(y, 0, sizeof(y));
+		assert_ok(logits_compute(ly, &from, &to_y, 1, &e), &e);
+		assert_memory_equal(x, y, sizeof(x));
+	}
+	flip(out->offset + out->stored / 2);
+	assert_int_equal(logits_compute(ly, &from, &to_y, 1, &e), -EBADMSG);
+	assert_non_null(strstr(e.text, "output matrix"));
+	assert_int_equal(logits_rows(ly), 3);
+	flip(out->offset + out->stored / 2);
+	assert_ok(logits_compute(ly, &from, &to_y, 1, &e), &e);
+	assert_memory_equal(x, y, sizeof(x));
+	logits_close(lx);
+	logits_close(ly);
+	workers_close(w);
+	model_close(a);
+	model_close(b);
 }
 
 /* ---- other types ---- */
@@ -442,6 +570,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_same_bytes),
 	cmocka_unit_test(test_header),
 	cmocka_unit_test(test_output),
+	cmocka_unit_test(test_embedding_stays),
+	cmocka_unit_test(test_tied_embedding_stays),
+	cmocka_unit_test(test_output_stays),
 	cmocka_unit_test(test_types),
 	cmocka_unit_test(test_super),
 	cmocka_unit_test(test_losses),

@@ -48,8 +48,9 @@ static void check_maps(struct fixture *f, const struct refresh *refresh,
 	r.sees = sees;
 	for (unsigned i = 0; i < LONG; i++) {
 		float row[REF_MAX_WIDTH];
+		struct err e = { 0 };
 
-		model_embed(f->model, (uint32_t)t[i], row);
+		assert_ok(model_embed(f->model, (uint32_t)t[i], row, &e), &e);
 		for (unsigned k = 0; k < f->file.n_embd; k++)
 			r.x.v[i][k] = (double)row[k];
 	}

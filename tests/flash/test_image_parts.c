@@ -1,0 +1,155 @@
+/* What parts give is held against bytes that the test made itself. */
+#include "tests/harness.h"
+
+#include "base/err.h"
+#include "base/rng.h"
+#include "flash/image.h"
+#include "flash/image_parts.h"
+#include "flash/image_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BYTES 70001 /* 17 parts and a byte */
+#define PART  4096
+#define PARTS 18
+
+static uint8_t data[BYTES];
+static char path[4300];
+static struct image *image;
+static struct image_parts *parts;
+static const struct image_extent *extent;
+
+static void write_image(void)
+{
+	struct image_write_opts o = { .n_extents = 2, .threads = 1 };
+	struct image_writer *w;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < BYTES; i++)
+		data[i] = (uint8_t)(rng_uniform(5, 0, i) * 256);
+	snprintf(path, sizeof(path), "%s/m.tdm", harness_tmp());
+	assert_ok(image_writer_open(&w, path, &o, &e), &e);
+	assert_ok(image_write(w, IMAGE_METADATA, 0, "meta", 4, &e), &e);
+	assert_ok(image_write(w, IMAGE_HOST, 0, data, BYTES, &e), &e);
+	assert_ok(image_writer_commit(w, &e), &e);
+	image_writer_close(w);
+	assert_ok(image_open(&image, path, &e), &e);
+	extent = image_find(image, IMAGE_HOST, 0);
+}
+
+static int open_parts(struct err *e)
+{
+	return image_parts_open(&parts, image, extent, PART, e);
+}
+
+/* One bit of the extent's byte `at`, in the file. */
+static void flip(uint64_t at)
+{
+	int fd = open(path, O_RDWR);
+	uint8_t byte;
+
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, &byte, 1, (off_t)(extent->offset + at)), 1);
+	byte ^= 0x10;
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)(extent->offset + at)), 1);
+	close(fd);
+}
+
+static void close_all(void)
+{
+	image_parts_close(parts);
+	parts = NULL;
+	image_close(image);
+}
+
+static void test_parts(void **state)
+{
+	uint8_t got[PART];
+	struct err e = { 0 };
+
+	write_image();
+	assert_ok(open_parts(&e), &e);
+	assert_int_equal(image_parts_bytes(parts), PART);
+	for (size_t i = PARTS; i--;) {
+		size_t n = i == PARTS - 1 ? BYTES - i * PART : PART;
+
+		memset(got, 0, sizeof(got));
+		assert_ok(image_parts_read(parts, i, got, &e), &e);
+		assert_memory_equal(got, data + i * PART, n);
+	}
+	close_all();
+}
+
+static void test_ranges(void **state)
+{
+	static const size_t range[][2] = { { 0, 1 }, { 0, BYTES }, { 4095, 2 },
+		{ 4096, 4096 }, { 5000, 20000 }, { 69999, 2 }, { 70000, 1 },
+		{ 12, 0 } };
+	uint8_t got[BYTES + 1], scratch[PART];
+	struct err e = { 0 };
+
+	write_image();
+	assert_ok(open_parts(&e), &e);
+	for (size_t i = 0; i < sizeof(range) / sizeof(range[0]); i++) {
+		size_t at = range[i][0], n = range[i][1];
+
+		memset(got, 0xee, sizeof(got));
+		assert_ok(image_parts_copy(parts, at, n, got, scratch, &e), &e);
+		assert_memory_equal(got, data + at, n);
+		assert_int_equal(got[n], 0xee);
+	}
+	close_all();
+}
+
+/* Before they are opened the extent's checksum tells; afterwards the part that
+ * changed, and no other. */
+static void test_changed(void **state)
+{
+	uint8_t got[PART];
+	struct err e = { 0 };
+
+	write_image();
+	flip(60000);
+	assert_int_equal(open_parts(&e), -EBADMSG);
+	assert_non_null(strstr(e.text, "host tensors: checksum"));
+	flip(60000);
+	assert_ok(open_parts(&e), &e);
+	flip(60000);
+	assert_int_equal(image_parts_read(parts, 14, got, &e), -EBADMSG);
+	assert_non_null(strstr(e.text, "was changed after it was opened"));
+	assert_ok(image_parts_read(parts, 13, got, &e), &e);
+	flip(60000);
+	assert_ok(image_parts_read(parts, 14, got, &e), &e);
+	flip(BYTES - 1); /* alone in its part */
+	assert_int_equal(image_parts_read(parts, 17, got, &e), -EBADMSG);
+	close_all();
+}
+
+static void test_cut_short(void **state)
+{
+	uint8_t got[PART];
+	struct err e = { 0 };
+
+	write_image();
+	assert_ok(open_parts(&e), &e);
+	assert_int_equal(truncate(path, (off_t)extent->offset + 9000), 0);
+	assert_ok(image_parts_read(parts, 1, got, &e), &e);
+	assert_int_equal(image_parts_read(parts, 2, got, &e), -ENODATA);
+	assert_non_null(strstr(e.text, "has become shorter"));
+	close_all();
+	assert_int_equal(truncate(path, 0), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_parts),
+	cmocka_unit_test(test_ranges),
+	cmocka_unit_test(test_changed),
+	cmocka_unit_test(test_cut_short),
+};
+
+TEST_MAIN(tests)
