@@ -2,12 +2,14 @@
 
 #include "base/err.h"
 #include "device/cache.h"
+#include "device/extended.h"
 #include "device/graph.h"
 #include "device/rowset.h"
 #include "device/window.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 static const char *const role_name[WIRE_ROLE_COUNT] = {
@@ -24,21 +26,43 @@ const char *bind_role_name(unsigned role)
 	return role < WIRE_ROLE_COUNT ? role_name[role] : "?";
 }
 
-static int check_one(
-	const struct window *w, const struct wire_ref *r, struct err *e)
+static uint64_t extended_at(const struct wire_ref *r)
+{
+	return (uint64_t)r->addr * WIRE_EXTENDED_UNIT;
+}
+
+/* What a core would load or store, it could not reach there. */
+static int check_extended(
+	const struct extended *x, const struct wire_ref *r, struct err *e)
+{
+	if (r->role != WIRE_REF_WEIGHTS)
+		return err_set(e, EACCES,
+			"it lies in the extended region, which only DMA "
+			"reaches: weights alone may");
+	if (r->flags & WIRE_REF_INVALIDATE)
+		return err_set(e, EINVAL,
+			"it is to be invalidated, but nothing of the extended "
+			"region is cached");
+	return extended_find(x, extended_at(r), r->len, e) ? 0 : e->code;
+}
+
+static int check_one(const struct window *w, const struct extended *x,
+	const struct wire_ref *r, struct err *e)
 {
 	if (r->role >= WIRE_ROLE_COUNT)
 		return err_set(e, EINVAL, "role %u is unknown", r->role);
-	if (r->flags & ~WIRE_REF_INVALIDATE)
+	if (r->flags & ~(WIRE_REF_INVALIDATE | WIRE_REF_EXTENDED))
 		return err_set(e, EINVAL, "flags 0x%x are unknown", r->flags);
+	if (r->flags & WIRE_REF_EXTENDED)
+		return check_extended(x, r, e);
 	return window_find(w, r->addr, r->len, e) ? 0 : e->code;
 }
 
-int bind_check(const struct window *w, const struct wire_ref *refs, unsigned n,
-	struct err *e)
+int bind_check(const struct window *w, const struct extended *x,
+	const struct wire_ref *refs, unsigned n, struct err *e)
 {
 	for (unsigned i = 0; i < n; i++)
-		if (check_one(w, &refs[i], e))
+		if (check_one(w, x, &refs[i], e))
 			return err_in(e, "ref %u (%s)", i,
 				bind_role_name(refs[i].role));
 	return 0;
@@ -70,18 +94,23 @@ static struct need need_of(
 static int bind_one(struct binding *b, const struct cache *cache,
 	const struct wire_ref *r, struct need need, struct err *e)
 {
-	if (b->addr[r->role])
+	bool extended = r->flags & WIRE_REF_EXTENDED;
+
+	if (b->addr[r->role] || (r->role == WIRE_REF_WEIGHTS && b->weights))
 		return err_set(e, EINVAL, "bound twice");
 	if (r->len < need.bytes)
 		return err_set(e, EINVAL, "length %u, the run takes %" PRIu64,
 			r->len, need.bytes);
-	if (r->addr % need.align)
+	if (!extended && r->addr % need.align)
 		return err_set(e, EINVAL, "address 0x%x is no multiple of %u",
 			r->addr, need.align);
-	if (r->role != WIRE_REF_WEIGHTS &&
-		cache_reaches(cache, r->addr, r->len, e))
+	if (r->role == WIRE_REF_WEIGHTS)
+		b->weights =
+			extended ? EXTENDED_BASE + extended_at(r) : r->addr;
+	else if (cache_reaches(cache, r->addr, r->len, e))
 		return e->code;
-	b->addr[r->role] = r->addr;
+	else
+		b->addr[r->role] = r->addr;
 	return 0;
 }
 
@@ -100,7 +129,7 @@ int bind_run(struct binding *b, const struct cache *cache,
 				bind_role_name(r->role));
 	}
 	for (unsigned role = WIRE_REF_WEIGHTS; role < WIRE_ROLE_COUNT; role++)
-		if (!b->addr[role])
+		if (role == WIRE_REF_WEIGHTS ? !b->weights : !b->addr[role])
 			return err_set(e, EINVAL,
 				"graph run: no ref with role %s",
 				bind_role_name(role));

@@ -11,19 +11,22 @@
 
 struct cache;
 struct err;
+struct extended;
 struct graph;
 struct window;
 
 struct binding {
-	uint32_t addr[WIRE_ROLE_COUNT]; /* 0: not bound */
+	uint32_t addr[WIRE_ROLE_COUNT]; /* 0: not bound; but of weights: */
+	uint64_t weights;               /* as dma_read takes it */
 };
 
 /* "kv" for WIRE_REF_KV. */
 const char *bind_role_name(unsigned role);
 
-/* Each ref for itself: its role, flags and place in the window. */
-int bind_check(const struct window *, const struct wire_ref *, unsigned n,
-	struct err *);
+/* Each ref for itself: its role, flags and place in the window or, of weights,
+ * in the extended region. */
+int bind_check(const struct window *, const struct extended *,
+	const struct wire_ref *, unsigned n, struct err *);
 
 /* All together for this run: each role once, long enough and aligned. */
 int bind_run(struct binding *, const struct cache *, const struct wire_ref *,

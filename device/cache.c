@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "device/coherence_report.h"
+#include "device/extended.h"
 #include "device/fault.h"
 #include "device/shadow.h"
 #include "device/window.h"
@@ -23,7 +24,7 @@ struct cache {
 	struct upkeep upkeep;
 	uint64_t evict_tick;
 	struct wire_counters counters;
-	_Atomic uint64_t dma_bytes;
+	_Atomic uint64_t dma_bytes, extended_bytes;
 	struct shadow shadow[WINDOW_SLOTS_MAX];
 };
 
@@ -140,8 +141,8 @@ const void *view_read(struct cache *c, uint32_t addr, size_t len)
 	if (!v.s)
 		return v.mem;
 	if (c->upkeep.check)
-		shadow_check_held(&c->upkeep, v.s->m, v.r, VIOLATION_HELD_READ,
-			BUFFER_WRITE);
+		shadow_check_held(&c->upkeep, &v.s->m->share, v.r,
+			VIOLATION_HELD_READ, BUFFER_WRITE);
 	for (uint32_t i = line_of(v.r.from); i <= line_of(v.r.to - 1); i++)
 		line_read(&c->upkeep, v.s, i, v.r);
 	return v.mem;
@@ -156,8 +157,8 @@ void *view_write(struct cache *c, uint32_t addr, size_t len)
 	if (!v.s)
 		return v.mem;
 	if (c->upkeep.check)
-		shadow_check_held(&c->upkeep, v.s->m, v.r, VIOLATION_HELD_WRITE,
-			BUFFER_READ | BUFFER_WRITE);
+		shadow_check_held(&c->upkeep, &v.s->m->share, v.r,
+			VIOLATION_HELD_WRITE, BUFFER_READ | BUFFER_WRITE);
 	for (uint32_t i = line_of(v.r.from); i <= line_of(v.r.to - 1); i++)
 		line_write(&c->upkeep, v.s, i, v.r);
 	return v.mem;
@@ -327,20 +328,49 @@ void cache_operator(struct cache *c, const char *name, int layer)
 
 /* ---- DMA --------------------------------------------------------------- */
 
-static void check_dma(struct cache *c, const struct mapping *m, struct range r)
+static void check_dma(struct cache *c, const struct mapping *m,
+	const struct wire_share *share, struct range r)
 {
-	const struct shadow *s = shadow_of(c, m);
+	const struct shadow *s = m ? shadow_of(c, m) : NULL;
 
 	if (s && s->n_dirty)
 		shadow_check_dma(&c->upkeep, s, r);
-	shadow_check_held(&c->upkeep, m, r, VIOLATION_HELD_READ, BUFFER_WRITE);
+	shadow_check_held(
+		&c->upkeep, share, r, VIOLATION_HELD_READ, BUFFER_WRITE);
 }
 
-const void *dma_read(struct cache *c, uint32_t addr, size_t len, void *tcm)
+/* Its lines are in the cache only where the buffer is mapped in the window as
+ * well. */
+static const void *read_extended(
+	struct cache *c, uint64_t at, size_t len, void *tcm)
 {
-	const struct mapping *m = window_find(c->window, addr, len, NULL);
+	const struct extended *region = c->config.extended;
+	const struct extent *x =
+		region ? extended_find(region, at, len, NULL) : NULL;
 	uint64_t from;
 
+	if (!x)
+		return NULL;
+	from = at - x->at;
+	atomic_fetch_add_explicit(
+		&c->extended_bytes, len, memory_order_relaxed);
+	if (c->upkeep.check)
+		check_dma(c,
+			window_holds(c->window, x->share.buffer,
+				x->share.generation),
+			&x->share, (struct range){ from, from + len });
+	extended_read(x, from, len, tcm);
+	return tcm;
+}
+
+const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
+{
+	const struct mapping *m;
+	uint64_t from;
+
+	if (addr >= EXTENDED_BASE)
+		return read_extended(c, addr - EXTENDED_BASE, len, tcm);
+	m = window_find(c->window, (uint32_t)addr, len, NULL);
 	if (!m)
 		return NULL;
 	from = addr - m->addr;
@@ -348,8 +378,13 @@ const void *dma_read(struct cache *c, uint32_t addr, size_t len, void *tcm)
 	if (c->config.level == COHERENCE_OFF)
 		return m->mem + from;
 	if (c->upkeep.check)
-		check_dma(c, m, (struct range){ from, from + len });
+		check_dma(c, m, &m->share, (struct range){ from, from + len });
 	return memcpy(tcm, m->mem + from, len);
+}
+
+uint64_t cache_extended_bytes(const struct cache *c)
+{
+	return atomic_load_explicit(&c->extended_bytes, memory_order_relaxed);
 }
 
 /* ---- requests ---------------------------------------------------------- */
@@ -358,6 +393,7 @@ void cache_begin(struct cache *c, uint32_t seq)
 {
 	memset(&c->counters, 0, sizeof(c->counters));
 	atomic_store_explicit(&c->dma_bytes, 0, memory_order_relaxed);
+	atomic_store_explicit(&c->extended_bytes, 0, memory_order_relaxed);
 	c->upkeep.now = (struct line_op){ "request", -1, seq };
 	violations_begin_request(&c->upkeep.violations, seq);
 }
@@ -374,7 +410,8 @@ void cache_end(
 	out->violations = violations_end_request(&c->upkeep.violations, &first);
 	snprintf(text, size, "%s", first);
 	out->dma_bytes =
-		atomic_load_explicit(&c->dma_bytes, memory_order_relaxed);
+		atomic_load_explicit(&c->dma_bytes, memory_order_relaxed) +
+		cache_extended_bytes(c);
 	out->invalidated_lines = c->counters.invalidated_lines;
 	out->cleaned_lines = c->counters.cleaned_lines;
 	out->evicted_lines = c->counters.evicted_lines;

@@ -2,6 +2,7 @@
  * The device's private cache, and with it the only way to shared memory:
  * views for what the vector and matrix engines touch, dma_read for what the
  * DMA engine fetches into TCM. Nobody else holds a pointer into the window.
+ * Views take addresses of 32 bits: nothing of the extended region has one.
  *
  * Coherence is one-way and its upkeep is the device's duty (see
  * shm/coherence.h). What this file adds is that the duty can be felt:
@@ -43,6 +44,7 @@
 struct cache;
 struct coherence_report;
 struct err;
+struct extended;
 struct fault;
 struct mapping;
 struct window;
@@ -58,6 +60,8 @@ struct cache_config {
 	 * them; NULL for none. */
 	struct coherence_report *file;
 	const struct wire_tell *tell;
+	/* Borrowed: what DMA reaches beside the window; NULL: nothing. */
+	const struct extended *extended;
 };
 
 /* The window is borrowed. */
@@ -103,8 +107,13 @@ void cache_clean(struct cache *, uint32_t addr, size_t len);
 /*
  * Bytes as they are in memory, past the cache, which need only lie in one
  * mapping. `tcm` has room for `len` bytes; the result is either that or, with
- * `off`, the mapping itself. NULL when nothing is mapped there.
+ * `off`, the mapping itself. NULL when nothing is mapped there. From
+ * EXTENDED_BASE on (device/extended.h) it is the extended region that is read,
+ * and the result is always `tcm`.
  */
-const void *dma_read(struct cache *, uint32_t addr, size_t len, void *tcm);
+const void *dma_read(struct cache *, uint64_t addr, size_t len, void *tcm);
+
+/* Bytes that it read of the extended region in this request. */
+uint64_t cache_extended_bytes(const struct cache *);
 
 #endif

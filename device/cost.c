@@ -78,6 +78,35 @@ void cost_op(const struct soc *soc, const struct graph *g, const struct op *op,
 	add(ret, &p, sum);
 }
 
+/* Bytes of the vector of weights that the operator reads; 0: none. */
+static uint64_t vector_bytes(const struct op *op)
+{
+	switch (op->kind) {
+	case OP_RMSNORM:
+	case OP_HEAD_NORM:
+		return op->w.cols * sizeof(float);
+	case OP_MATMUL:
+		return op->bias.rows ? op->n * sizeof(float) : 0;
+	default:
+		return 0;
+	}
+}
+
+void cost_extended(
+	const struct soc *soc, const struct graph *g, struct price *sum)
+{
+	uint64_t bytes = g->model.n_rot / 2 * sizeof(float);
+	struct price p;
+
+	for (unsigned i = 0; i <= g->n_ops; i++) {
+		if (bytes) {
+			price_dma(soc, bytes, &p);
+			price_add(sum, &p);
+		}
+		bytes = i < g->n_ops ? vector_bytes(&g->op[i]) : 0;
+	}
+}
+
 void cost_request(
 	const struct soc *soc, const struct wire_done *done, struct price *sum)
 {

@@ -27,6 +27,10 @@ void cost_attention(const struct soc *, const struct graph *,
 void cost_op(const struct soc *, const struct graph *, const struct op *,
 	const struct price *attention, struct price *sum);
 
+/* What a run costs more where its weights lie in the extended region: matrices
+ * come by DMA from wherever they lie, vectors do from there alone. */
+void cost_extended(const struct soc *, const struct graph *, struct price *sum);
+
 /* The request that *done answers: its round trip and the upkeep of the cache
  * that it asked for. Adds to *sum. */
 void cost_request(

@@ -8,6 +8,7 @@
 #include "device/cache.h"
 #include "device/cost.h"
 #include "device/exec.h"
+#include "device/extended.h"
 #include "device/graph.h"
 #include "device/loader.h"
 #include "device/rowset.h"
@@ -36,6 +37,7 @@ struct graph_slot {
 struct device {
 	struct device_config config;
 	struct window window;
+	struct extended extended;
 	struct cache *cache;
 	struct workers *workers;
 	struct exec exec;
@@ -64,6 +66,7 @@ static int open_parts(struct device *d, struct err *e)
 		.report_arg = cfg->arg,
 		.file = cfg->file,
 		.tell = cfg->tell,
+		.extended = &d->extended,
 	};
 	unsigned threads = cfg->threads ? cfg->threads : workers_online();
 	int ret;
@@ -74,6 +77,8 @@ static int open_parts(struct device *d, struct err *e)
 		     cfg->va_slots ? cfg->va_slots : DEVICE_VA_SLOTS, e)))
 		return ret;
 	d->window.defer = cfg->va_defer;
+	extended_init(&d->extended, cfg->va_extended);
+	d->window.extended = &d->extended;
 	if ((ret = window_show(&d->window, e)))
 		return ret;
 	if ((ret = cache_open(&d->cache, &cache, &d->window, e)))
@@ -135,6 +140,7 @@ void device_close(struct device *d)
 	device_detach(d);
 	cache_close(d->cache);
 	window_release(&d->window);
+	extended_release(&d->extended);
 	for (unsigned i = 0; i < WIRE_MAX_BUFFERS; i++)
 		shared_release(&d->shared[i]);
 	for (unsigned i = 0; i < WIRE_MAX_GRAPHS; i++)
@@ -145,6 +151,11 @@ void device_close(struct device *d)
 uint32_t device_threads(const struct device *d)
 {
 	return workers_count(d->workers);
+}
+
+uint64_t device_extended(const struct device *d)
+{
+	return d->extended.bytes;
 }
 
 const char *device_kern(const struct device *d)
@@ -209,6 +220,10 @@ static int check_map(
 {
 	const struct shared *s;
 
+	bool held;
+
+	if (m->where > WIRE_IN_EXTENDED)
+		return err_set(e, EINVAL, "map: where %u is unknown", m->where);
 	if (m->buffer >= WIRE_MAX_BUFFERS)
 		return err_set(e, EINVAL, "map: buffer %u, below %d is allowed",
 			m->buffer, WIRE_MAX_BUFFERS);
@@ -224,7 +239,10 @@ static int check_map(
 			"map: buffer %u (%s): generation %u, shared is %u",
 			m->buffer, s->share.name, m->generation,
 			s->share.generation);
-	if (window_holds(&d->window, m->buffer, m->generation))
+	held = m->where == WIRE_IN_EXTENDED
+		? extended_holds(&d->extended, m->buffer, m->generation) != NULL
+		: window_holds(&d->window, m->buffer, m->generation) != NULL;
+	if (held)
 		return err_set(e, EEXIST,
 			"map: buffer %u (%s) is mapped already", m->buffer,
 			s->share.name);
@@ -248,22 +266,40 @@ static void take_time(const struct device *d, uint64_t began)
 	}
 }
 
-static int do_map(struct device *d, const struct packet *p,
+/* How much of a region there is, which may be more than 32 bits of bytes. */
+static void tell_space(
+	const struct window_space *space, unsigned unit, struct wire_done *done)
+{
+	done->arg[WIRE_MAP_ASKED] = clamp32(space->asked / unit);
+	done->arg[WIRE_MAP_FREE] = clamp32(space->free / unit);
+	done->arg[WIRE_MAP_LARGEST] = clamp32(space->largest / unit);
+	done->arg[WIRE_MAP_SLOTS_USED] = space->used;
+	done->arg[WIRE_MAP_SLOTS] = space->slots;
+}
+
+static int map_extended(struct device *d, const struct shared *s,
 	struct wire_done *done, struct err *e)
 {
-	uint64_t began = clock_ns();
 	struct window_space space = { 0 };
-	struct mapping *m = NULL;
-	struct wire_map map;
-	struct shared *s;
+	uint64_t at = 0;
 	int ret;
 
-	memcpy(&map, p->msg, sizeof(map));
-	ret = check_map(d, &map, e);
-	if (ret)
-		return ret;
-	s = &d->shared[map.buffer];
-	ret = window_map(&d->window, &s->share, s->fd, &m, &space, e);
+	/* A report in the making may point at names that move. */
+	cache_operator(d->cache, "map", -1);
+	ret = extended_map(&d->extended, &s->share, s->fd, &at, &space, e);
+	tell_space(&space, WIRE_EXTENDED_UNIT, done);
+	done->arg[WIRE_MAP_ADDR] = (uint32_t)(at / WIRE_EXTENDED_UNIT);
+	window_tell(&d->window);
+	return ret;
+}
+
+static int map_window(struct device *d, const struct shared *s,
+	struct wire_done *done, struct err *e)
+{
+	struct window_space space = { 0 };
+	struct mapping *m = NULL;
+	int ret = window_map(&d->window, &s->share, s->fd, &m, &space, e);
+
 	if (!ret && (ret = cache_attach(d->cache, m, e))) {
 		window_unmap(&d->window, m);
 		m = NULL;
@@ -272,15 +308,44 @@ static int do_map(struct device *d, const struct packet *p,
 		done->arg[WIRE_MAP_ADDR] = m->addr;
 	else
 		done->arg[WIRE_MAP_PENDING] = space.pending;
-	done->arg[WIRE_MAP_ASKED] = clamp32(space.asked);
-	done->arg[WIRE_MAP_FREE] = clamp32(space.free);
-	done->arg[WIRE_MAP_LARGEST] = clamp32(space.largest);
-	done->arg[WIRE_MAP_SLOTS_USED] = space.used;
-	done->arg[WIRE_MAP_SLOTS] = space.slots;
+	tell_space(&space, 1, done);
+	return ret;
+}
+
+static int do_map(struct device *d, const struct packet *p,
+	struct wire_done *done, struct err *e)
+{
+	uint64_t began = clock_ns();
+	struct wire_map map;
+	const struct shared *s;
+	int ret;
+
+	memcpy(&map, p->msg, sizeof(map));
+	ret = check_map(d, &map, e);
+	if (ret)
+		return ret;
+	s = &d->shared[map.buffer];
+	ret = map.where == WIRE_IN_EXTENDED ? map_extended(d, s, done, e)
+					    : map_window(d, s, done, e);
 	if (!ret && d->exec.soc)
 		cost_map(d->exec.soc, s->share.bytes, &d->exec.price);
 	take_time(d, began);
 	return ret;
+}
+
+static int do_unmap_extended(struct device *d, uint32_t addr, struct err *e)
+{
+	uint64_t began = clock_ns();
+	int ret;
+
+	cache_operator(d->cache, "unmap", -1);
+	ret = extended_unmap(
+		&d->extended, (uint64_t)addr * WIRE_EXTENDED_UNIT, e);
+	if (ret)
+		return err_in(e, "unmap");
+	window_tell(&d->window);
+	take_time(d, began);
+	return 0;
 }
 
 static int do_unmap(struct device *d, uint32_t addr, struct err *e)
@@ -488,6 +553,7 @@ static int do_run(struct device *d, const struct packet *p,
 	done->counters.saturated = counts.saturated;
 	put_u64(&done->arg[WIRE_RUN_KV_READ], counts.kv_read);
 	put_u64(&done->arg[WIRE_RUN_KV_APART], counts.kv_apart);
+	put_u64(&done->arg[WIRE_RUN_EXTENDED], counts.extended);
 	return 0;
 }
 
@@ -540,6 +606,8 @@ static const struct {
 	[WIRE_GRAPH_DROP] = { "graph drop", sizeof(struct wire_simple) },
 	[WIRE_GRAPH_RUN] = { "graph run", sizeof(struct wire_graph_run) },
 	[WIRE_SOC] = { "soc", 0 },
+	[WIRE_UNMAP_EXTENDED] = { "unmap extended",
+		sizeof(struct wire_simple) },
 };
 
 static int check_op(uint32_t op, size_t len, struct err *e)
@@ -572,6 +640,8 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 		return do_map(d, p, done, e);
 	case WIRE_UNMAP:
 		return do_unmap(d, simple_arg(p), e);
+	case WIRE_UNMAP_EXTENDED:
+		return do_unmap_extended(d, simple_arg(p), e);
 	case WIRE_GRAPH_LOAD:
 		return do_load(d, p, e);
 	case WIRE_GRAPH_DROP:
@@ -588,7 +658,7 @@ static int perform(struct device *d, const struct packet *p, uint32_t op,
 /* What the CPU wrote, as the refs say: the only invalidation there is. */
 static int take_refs(struct device *d, const struct packet *p, struct err *e)
 {
-	int ret = bind_check(&d->window, p->refs, p->n_refs, e);
+	int ret = bind_check(&d->window, &d->extended, p->refs, p->n_refs, e);
 
 	if (ret)
 		return ret;

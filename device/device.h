@@ -32,9 +32,10 @@ struct device_config {
 	uint32_t threads;  /* 0: all processors; at most EXEC_MAX_THREADS */
 	uint32_t va_slots; /* 0: DEVICE_VA_SLOTS */
 	uint64_t va_window;
-	uint32_t va_defer;   /* as struct window's */
-	uint32_t va_map_us;  /* that a map or unmap takes at least */
-	struct fault *fault; /* borrowed */
+	uint64_t va_extended; /* bytes of the extended region; 0: none */
+	uint32_t va_defer;    /* as struct window's */
+	uint32_t va_map_us;   /* that a map or unmap takes at least */
+	struct fault *fault;  /* borrowed */
 	void (*report)(void *arg, const char *text); /* coherence check */
 	struct coherence_report *file; /* of it, borrowed; NULL: none */
 	const struct wire_tell
@@ -76,6 +77,8 @@ bool device_loaded(
 unsigned device_loading(const struct device *);
 
 uint32_t device_threads(const struct device *);
+/* Bytes of the extended region: whole pages. */
+uint64_t device_extended(const struct device *);
 const char *device_kern(const struct device *);
 
 /* Violations of the coherence contract so far. */

@@ -6,6 +6,7 @@
 #include "device/cache.h"
 #include "device/cost.h"
 #include "device/exec_op.h"
+#include "device/extended.h"
 #include "device/graph.h"
 #include "device/rowset.h"
 #include "tensor/kern.h"
@@ -137,11 +138,12 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	struct run r = {
 		.x = x,
 		.g = g,
-		.weights = b->addr[WIRE_REF_WEIGHTS],
+		.weights = b->weights,
 		.kv = b->addr[WIRE_REF_KV],
 		.apart = wire->flags & WIRE_RUN_APART,
 	};
 	int ret = read_inputs(&r, b, wire, e);
+	bool extended = b->weights >= EXTENDED_BASE;
 	struct price attention;
 
 	if (ret)
@@ -149,6 +151,8 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	if (x->soc)
 		cost_attention(x->soc, g, &r.set, r.apart,
 			(void *)(x->arena + g->at.piece), &attention);
+	if (x->soc && extended)
+		cost_extended(x->soc, g, &x->price);
 	for (unsigned i = 0; i < g->n_ops; i++) {
 		r.op = &g->op[i];
 		cache_operator(x->cache, r.op->name,
@@ -160,5 +164,6 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	}
 	write_outputs(&r, b);
 	count(&r, counts);
+	counts->extended = cache_extended_bytes(x->cache);
 	return 0;
 }

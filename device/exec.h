@@ -32,6 +32,7 @@ struct exec_counts {
 	/* Bytes of keys and values that attention read, and that it would have
 	 * read had each row read what it sees. */
 	uint64_t kv_read, kv_apart;
+	uint64_t extended; /* bytes that DMA read of the extended region */
 };
 
 struct exec {

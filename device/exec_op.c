@@ -158,7 +158,7 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	if (n > op->n - from)
 		n = op->n - from;
 	w = dma_read(r->x->cache,
-		r->weights + op->w.offset + (uint32_t)(at * r->unit_bytes),
+		r->weights + op->w.offset + at * r->unit_bytes,
 		(units < r->piece ? units : r->piece) * r->unit_bytes,
 		tcm_of(r, thread));
 	multiply(r, from, n, w, scratch_of(r, thread));

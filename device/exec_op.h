@@ -21,8 +21,9 @@ struct run {
 	const struct graph *g;
 	const struct op *op;
 	struct rowset set;
-	uint32_t weights, kv; /* device addresses */
-	const float *vector;  /* OP_RMSNORM, OP_HEAD_NORM: in TCM */
+	uint64_t weights; /* for dma_read alone */
+	uint32_t kv;
+	const float *vector; /* OP_RMSNORM, OP_HEAD_NORM: in TCM */
 	/* OP_MATMUL: outputs and bytes of a row or strip, and such a part */
 	uint32_t unit, piece;
 	size_t unit_bytes;

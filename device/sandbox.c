@@ -14,6 +14,7 @@ static const int allowed[] = {
 	SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk),
 	SCMP_SYS(fstat), SCMP_SYS(newfstatat), /* fstat of newer C libraries */
 	SCMP_SYS(fstatfs), SCMP_SYS(fcntl), SCMP_SYS(close),
+	SCMP_SYS(pread64), /* DMA of what is not mapped */
 	/* Link, doorbells, messages on standard error. */
 	SCMP_SYS(read), SCMP_SYS(preadv2), SCMP_SYS(write),
 	SCMP_SYS(writev), /* C libraries' */

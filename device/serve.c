@@ -65,6 +65,7 @@ static int open_device(struct server *s, struct err *e)
 		.threads = s->hello.threads,
 		.va_slots = s->hello.va_slots,
 		.va_window = s->hello.va_window,
+		.va_extended = s->opts->va_extended,
 		.va_defer = s->opts->va_defer,
 		.va_map_us = s->opts->va_map_us,
 		.fault = s->opts->fault,
@@ -94,6 +95,7 @@ static int welcome(struct server *s, struct err *e)
 		.threads = device_threads(s->device),
 		.tcm_bytes = EXEC_TCM_BYTES,
 		.tcm_share = (uint32_t)exec_slice(device_threads(s->device)),
+		.va_extended = device_extended(s->device),
 	};
 
 	snprintf(w.kern, sizeof(w.kern), "%s", device_kern(s->device));

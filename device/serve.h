@@ -26,7 +26,8 @@ struct serve_opts {
 	struct fault *fault;
 	struct coherence_report *file; /* of reports; NULL: none */
 	bool sandbox;
-	uint32_t va_defer, va_map_us; /* as in device/device.h */
+	uint64_t va_extended; /* these as in device/device.h */
+	uint32_t va_defer, va_map_us;
 };
 
 struct serve_result {

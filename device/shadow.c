@@ -174,12 +174,12 @@ void shadow_report_needless(struct upkeep *u, const struct shadow *s,
 	violations_add(&u->violations, &v);
 }
 
-void shadow_check_held(struct upkeep *u, const struct mapping *m,
+void shadow_check_held(struct upkeep *u, const struct wire_share *share,
 	struct range r, enum violation_kind kind, unsigned access)
 {
 	struct violation v = {
 		.kind = kind,
-		.buffer = m->share.name,
+		.buffer = share->name,
 		.from = r.from,
 		.to = r.to,
 		.cpu_known = true,
@@ -187,7 +187,7 @@ void shadow_check_held(struct upkeep *u, const struct mapping *m,
 	};
 	struct held h;
 
-	if (!tell_held(u->tell, m->share.generation, r.from, r.to, access, &h))
+	if (!tell_held(u->tell, share->generation, r.from, r.to, access, &h))
 		return;
 	if (h.off > v.from)
 		v.from = h.off;

@@ -122,7 +122,7 @@ bool line_differs(const struct shadow *, uint32_t line);
 void shadow_check_dma(struct upkeep *, const struct shadow *, struct range);
 /* Bytes that an open bracket of the CPU holds, if any, of one of these kinds
  * of access. Needs no shadow, which DMA buffers have not. */
-void shadow_check_held(struct upkeep *, const struct mapping *, struct range,
+void shadow_check_held(struct upkeep *, const struct wire_share *, struct range,
 	enum violation_kind, unsigned access);
 void shadow_report_needless(struct upkeep *, const struct shadow *,
 	enum violation_kind, struct range);

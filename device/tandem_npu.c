@@ -32,6 +32,7 @@ enum exit_status {
 
 static int64_t opt_fd = -1, opt_life = 1;
 static uint32_t opt_defer, opt_map_us;
+static uint64_t opt_extended;
 static const char *opt_listen, *opt_fault, *opt_report, *opt_suppress;
 static bool opt_once, opt_man_page, opt_version, opt_rehearse;
 
@@ -66,6 +67,13 @@ static const struct opt options[] = {
 		.value = &opt_suppress,
 		.arg = "FILE",
 		.help = "and do not report what a pattern in FILE fits" },
+	{ .type = OPT_SIZE,
+		.name = "va-extended",
+		.value = &opt_extended,
+		.arg = "SIZE",
+		.help = "beside the window there is a region of so many bytes "
+			"that only DMA reaches; 0, the default: there is none",
+		.max = (double)WIRE_EXTENDED_MAX },
 	{ .type = OPT_UINT,
 		.name = "va-defer",
 		.value = &opt_defer,
@@ -215,6 +223,7 @@ static int run(void)
 		.once = opt_once,
 		.fault = &fault,
 		.sandbox = !(off && *off && strcmp(off, "0")),
+		.va_extended = opt_extended,
 		.va_defer = opt_defer,
 		.va_map_us = opt_map_us,
 	};

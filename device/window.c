@@ -62,6 +62,11 @@ int window_show(struct window *w, struct err *e)
 	return ret;
 }
 
+void window_tell(const struct window *w)
+{
+	window_shown_update(w->shown, w);
+}
+
 /* Where hole number i begins and ends: the one before mapping order[i], or
  * behind the last one. A mapping's guard page belongs to the mapping. */
 static uint64_t hole_from(const struct window *w, unsigned i)

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 struct err;
+struct extended;
 
 #define WINDOW_SLOTS_MAX WINDOW_VIEW_SLOTS
 
@@ -46,9 +47,10 @@ struct window {
 	uint64_t reserved_bytes;
 	unsigned slots, used; /* pending ones too */
 	unsigned defer;       /* set by the owner behind window_init */
-	uint64_t maps, unmaps, refused; /* so far */
-	uint64_t refused_bytes;         /* that the last one refused asked */
-	struct window_view *shown;      /* NULL: nowhere */
+	uint64_t maps, unmaps, refused;  /* so far */
+	uint64_t refused_bytes;          /* that the last one refused asked */
+	const struct extended *extended; /* shown beside it; set by the owner */
+	struct window_view *shown;       /* NULL: nowhere */
 	int shown_fd;
 	struct mapping map[WINDOW_SLOTS_MAX];    /* by slot; addr 0: free */
 	struct mapping *order[WINDOW_SLOTS_MAX]; /* [used] by address */
@@ -65,6 +67,8 @@ int window_init(struct window *, uint64_t bytes, unsigned slots, struct err *);
 void window_release(struct window *);
 /* From now on it is shown (device/window_shown.h). */
 int window_show(struct window *, struct err *);
+/* What is shown beside it has changed. */
+void window_tell(const struct window *);
 
 /*
  * Map all of the buffer behind `fd`, which stays the caller's. 0 and *out;

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "device/extended.h"
 #include "device/window.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ int window_shown_open(struct window_view **out, int *fd, struct err *e)
 	if (v == MAP_FAILED)
 		goto fail;
 	v->magic = WINDOW_VIEW_MAGIC;
-	v->version = 1;
+	v->version = 2;
 	*out = v;
 	return 0;
 fail:
@@ -37,6 +38,22 @@ void window_shown_close(struct window_view *v, int *fd)
 		return;
 	munmap(v, sizeof(*v));
 	fd_close(fd);
+}
+
+static void show_extended(struct window_view *v, const struct extended *x)
+{
+	v->extended = v->extended_free = x->bytes;
+	v->extents = x->used;
+	for (unsigned i = 0; i < x->used; i++) {
+		const struct extent *n = &x->order[i];
+
+		v->extended_free -= n->span;
+		if (i >= WINDOW_VIEW_SLOTS)
+			continue;
+		v->extent[i] = (struct window_view_extent){ .at = n->at,
+			.bytes = n->share.bytes };
+		memcpy(v->extent[i].name, n->share.name, sizeof(n->share.name));
+	}
 }
 
 static void show(struct window_view *v, const struct window *w)
@@ -60,6 +77,8 @@ static void show(struct window_view *v, const struct window *w)
 			"the same");
 		memcpy(v->map[i].name, m->share.name, sizeof(m->share.name));
 	}
+	if (w->extended)
+		show_extended(v, w->extended);
 }
 
 void window_shown_update(struct window_view *v, const struct window *w)

@@ -11,14 +11,15 @@ static int ref_check(const struct wire_ref *r, unsigned i, struct err *e)
 	if (r->role >= WIRE_ROLE_COUNT)
 		return err_set(e, EBADMSG, "ref[%u].role is %u, must be < %d",
 			i, r->role, WIRE_ROLE_COUNT);
-	if (r->flags & ~WIRE_REF_INVALIDATE)
+	if (r->flags & ~(WIRE_REF_INVALIDATE | WIRE_REF_EXTENDED))
 		return err_set(e, EBADMSG,
 			"ref[%u].flags 0x%x has unknown bits", i, r->flags);
 	if (r->by > WIRE_NAMES)
 		return err_set(e, EBADMSG, "ref[%u].by is %u, must be <= %d", i,
 			r->by, WIRE_NAMES);
-	/* An end of exactly 2^32 is no 32-bit address either. */
-	if (r->len > UINT32_MAX - r->addr)
+	/* An end of exactly 2^32 is no 32-bit address either. Where addr counts
+	 * larger units the device knows what ends the region. */
+	if (!(r->flags & WIRE_REF_EXTENDED) && r->len > UINT32_MAX - r->addr)
 		return err_set(e, EBADMSG,
 			"ref[%u].len %" PRIu32 " at 0x%08" PRIx32
 			" runs past the 32-bit address space",

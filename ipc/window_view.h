@@ -24,8 +24,15 @@ struct window_view_mapping {
 	char name[32];
 };
 
+/* A buffer in the extended region, which DMA alone reaches. */
+struct window_view_extent {
+	uint64_t at; /* from the region's beginning */
+	uint64_t bytes;
+	char name[32];
+};
+
 struct window_view {
-	uint32_t magic, version; /* 1 */
+	uint32_t magic, version; /* 2 */
 	_Atomic uint32_t turn;
 	uint32_t slots;       /* that it has */
 	uint64_t bytes, page; /* of the window; the first page is a guard */
@@ -33,7 +40,13 @@ struct window_view {
 	uint64_t asked;                 /* by the last that was refused */
 	uint32_t used, pad;             /* slots; those of pending ones too */
 	struct window_view_mapping map[WINDOW_VIEW_SLOTS]; /* by address */
+	uint64_t extended;      /* bytes of that region; 0: there is none */
+	uint64_t extended_free; /* of them */
+	uint32_t extents; /* in it; of more than fit here the first are shown */
+	uint32_t pad2;
+	struct window_view_extent extent[WINDOW_VIEW_SLOTS]; /* by place */
 };
-_Static_assert(sizeof(struct window_view) == 72 + 256 * 56, "as written");
+_Static_assert(
+	sizeof(struct window_view) == 96 + 256 * 56 + 256 * 48, "as written");
 
 #endif

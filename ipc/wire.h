@@ -28,6 +28,13 @@
 /* Of a device that gives room back late: by so many maps at most. */
 #define WIRE_DEFER_MAX  64
 #define WIRE_MAP_US_MAX 100000 /* that one may be told to take for a map */
+/*
+ * Of a device that has an extended region: memory that its DMA engine reaches
+ * and its cores do not, so that nothing there has an address of 32 bits. Where
+ * a buffer lies in it is told in units of so many bytes, from its beginning.
+ */
+#define WIRE_EXTENDED_UNIT 64u
+#define WIRE_EXTENDED_MAX  (64ull << 30)
 
 /* ---- the socket ------------------------------------------------------ */
 
@@ -70,7 +77,8 @@ struct wire_welcome {
 	uint32_t tcm_share; /* a worker's: a row or strip must fit */
 	uint32_t device_pid;
 	char kern[16]; /* kernels in use */
-	char text[208];
+	char text[200];
+	uint64_t va_extended; /* bytes of its extended region; 0: it has none */
 };
 _Static_assert(sizeof(struct wire_welcome) == 256, "wire");
 
@@ -144,10 +152,11 @@ enum wire_role {
 };
 
 #define WIRE_REF_INVALIDATE 1u /* the CPU wrote it: drop lines before use */
+#define WIRE_REF_EXTENDED   2u /* weights alone: they lie in that region */
 
-/* Bytes in the window, all inside one mapping. */
+/* Bytes in the window, all inside one mapping; or in the extended region. */
 struct wire_ref {
-	uint32_t addr, len;
+	uint32_t addr, len; /* addr of the extended region: in its units */
 	uint8_t role, flags;
 	uint16_t by;      /* number of the writer's name, from 1; 0: not told */
 	uint32_t cpu_seq; /* the CPU's writing bracket, for reports */
@@ -162,6 +171,8 @@ enum wire_op {
 	WIRE_GRAPH_DROP, /* struct wire_simple, arg: graph */
 	WIRE_GRAPH_RUN,  /* struct wire_graph_run */
 	WIRE_SOC,        /* struct wire_soc */
+	/* struct wire_simple, arg: where it lies in the extended region */
+	WIRE_UNMAP_EXTENDED,
 	WIRE_OP_COUNT
 };
 
@@ -180,10 +191,15 @@ struct wire_soc {
 			/* double number[count]; */
 };
 
+enum wire_where {
+	WIRE_IN_WINDOW,
+	WIRE_IN_EXTENDED, /* it takes no slot; the answer's numbers are units */
+};
+
 struct wire_map { /* a whole buffer; the answer's arg[0] is its address */
 	uint32_t op;
 	uint32_t buffer, generation;
-	uint32_t pad;
+	uint32_t where; /* enum wire_where */
 };
 
 /*
@@ -348,11 +364,13 @@ enum wire_map_arg {       /* wire_done.arg: of a WIRE_MAP */
 /*
  * wire_done.arg: of a WIRE_GRAPH_RUN, on success; two words each, the lower
  * first. Bytes of keys and values that attention read, and that it would have
- * read had each row read what it sees by itself.
+ * read had each row read what it sees by itself; bytes that DMA read of the
+ * extended region.
  */
 enum wire_run_arg {
 	WIRE_RUN_KV_READ,
 	WIRE_RUN_KV_APART = 2,
+	WIRE_RUN_EXTENDED = 4,
 };
 
 /*

@@ -219,6 +219,16 @@ void price_maintenance(const struct soc *soc, uint64_t bytes, struct price *out)
 	out->energy_pj = energy_pj(soc, out);
 }
 
+void price_dma(const struct soc *soc, uint64_t bytes, struct price *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->counts.dma_bytes = bytes;
+	out->counts.dma_descriptors = 1;
+	out->dma_ps = price_dma_ps(soc, bytes, 1);
+	out->total_ps = out->dma_ps;
+	out->energy_pj = energy_pj(soc, out);
+}
+
 /* ---- around them ---- */
 
 void price_request(const struct soc *soc, struct price *out)

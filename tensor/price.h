@@ -126,6 +126,10 @@ int price_rows(const struct soc *, enum price_rows_op, uint64_t rows,
 
 void price_maintenance(const struct soc *, uint64_t bytes, struct price *out);
 
+/* So many bytes brought to TCM by one descriptor of DMA, before the operator
+ * that wants them begins: vectors of weights where cores cannot load them. */
+void price_dma(const struct soc *, uint64_t bytes, struct price *out);
+
 /* ---- around them ---- */
 
 /* A request to the NPU and its answer, without what it runs. */

@@ -88,7 +88,7 @@ static struct ring *ring_at(
 static int shake_hands(void)
 {
 	struct wire_welcome w = { WIRE_WELCOME, WIRE_MAGIC, WIRE_VERSION, 0, 1,
-		0, 0, (uint32_t)getpid(), "none", "" };
+		0, 0, (uint32_t)getpid(), "none", "", 0 };
 	struct wire_control c;
 	struct ucred user;
 	socklen_t len = sizeof(user);

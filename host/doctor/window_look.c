@@ -139,12 +139,31 @@ static int copy(const struct window_view *from, struct window_view *to)
 	return -EAGAIN;
 }
 
+static int check_extents(const struct window_view *v, struct err *e)
+{
+	uint64_t end = 0;
+
+	for (uint32_t i = 0; i < v->extents && i < WINDOW_VIEW_SLOTS; i++) {
+		const struct window_view_extent *x = &v->extent[i];
+
+		if (x->at < end || x->bytes > v->extended ||
+			x->at > v->extended - x->bytes ||
+			!memchr(x->name, '\0', sizeof(x->name)))
+			return err_set(e, EPROTO,
+				"what it shows cannot be: buffer %u of the "
+				"extended region",
+				i);
+		end = x->at + x->bytes;
+	}
+	return 0;
+}
+
 /* It is another process's: nothing is done by its numbers unseen. */
 static int check(const struct window_view *v, struct err *e)
 {
 	uint64_t end = v->page;
 
-	if (v->magic != WINDOW_VIEW_MAGIC || v->version != 1)
+	if (v->magic != WINDOW_VIEW_MAGIC || v->version != 2)
 		return err_set(e, EPROTO,
 			"what it shows is not of this version of Tandem");
 	if (v->used > v->slots || v->slots > WINDOW_VIEW_SLOTS || !v->page)
@@ -162,7 +181,7 @@ static int check(const struct window_view *v, struct err *e)
 				"what it shows cannot be: mapping %u", i);
 		end = m->addr + m->span + v->page;
 	}
-	return 0;
+	return check_extents(v, e);
 }
 
 int window_look(

@@ -11,6 +11,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "device/cache.h"
+#include "device/extended.h"
 #include "device/fault.h"
 #include "device/violation.h"
 #include "device/window.h"
@@ -25,6 +26,7 @@ enum { BENCH_IO = 11, BENCH_DMA }; /* generations */
 /* A cache over one window with two buffers; the CPU's side is `cpu`. */
 struct bench {
 	struct window window;
+	struct extended extended; /* with nothing in it */
 	struct fault fault;
 	struct cache *cache;
 	struct mapping *m, *dma;
@@ -77,12 +79,14 @@ static inline void bench_open_with(struct bench *b, enum coherence level,
 		.report_arg = b,
 		.file = file,
 		.tell = &b->wire,
+		.extended = &b->extended,
 	};
 	struct err e = { 0 };
 
 	memset(b, 0, sizeof(*b));
 	assert_ok(fault_parse(&b->fault, fault, &e), &e);
 	assert_ok(window_init(&b->window, 16 << 20, 4, &e), &e);
+	extended_init(&b->extended, 1 << 20);
 	assert_ok(cache_open(&b->cache, &config, &b->window, &e), &e);
 	b->m = put(b, "test:io", 0, &b->cpu);
 	b->dma = put(b, "test:dma", WIRE_SHARE_DMA, &b->dma_cpu);
@@ -111,6 +115,7 @@ static inline void bench_close(struct bench *b)
 	cache_close(b->cache);
 	munmap(b->cpu, 8192);
 	munmap(b->dma_cpu, 8192);
+	extended_release(&b->extended);
 	window_release(&b->window);
 }
 

@@ -35,6 +35,7 @@ struct rig_opts {
 	bool neox, bias, norms;
 	enum dtype type; /* of the matrices */
 	uint32_t rows;   /* of the graph; 0: RIG_ROWS */
+	bool extended;   /* the weights lie in a region beside the window */
 	const char *fault;
 };
 
@@ -130,6 +131,22 @@ static inline uint32_t rig_give(struct rig *r, uint32_t id, struct buffer *b)
 {
 	rig_share(r, id, b);
 	if (rig_map(r, id, buffer_generation(b)))
+		rig_die("map", r->done.text);
+	return r->done.arg[WIRE_MAP_ADDR];
+}
+
+static inline int rig_map_extended(
+	struct rig *r, uint32_t id, uint32_t generation)
+{
+	struct wire_map m = { WIRE_MAP, id, generation, WIRE_IN_EXTENDED };
+
+	return rig_send(r, NULL, 0, &m, sizeof(m));
+}
+
+static inline uint32_t rig_extend(struct rig *r, uint32_t id, struct buffer *b)
+{
+	rig_share(r, id, b);
+	if (rig_map_extended(r, id, buffer_generation(b)))
 		rig_die("map", r->done.text);
 	return r->done.arg[WIRE_MAP_ADDR];
 }
@@ -281,6 +298,7 @@ static inline void rig_start(struct rig *r)
 		.evict_seed = o->evict_seed,
 		.threads = o->threads ? o->threads : 1,
 		.va_window = 16 << 20,
+		.va_extended = o->extended ? 1 << 20 : 0,
 		.fault = &r->fault,
 		.report = rig_report,
 		.beat = rig_beat,
@@ -291,7 +309,8 @@ static inline void rig_start(struct rig *r)
 	if (fault_parse(&r->fault, o->fault, &e) ||
 		device_open(&r->dev, &config, &e))
 		rig_die("start", e.text);
-	r->weights_at = rig_give(r, 0, r->weights);
+	r->weights_at = o->extended ? rig_extend(r, 0, r->weights)
+				    : rig_give(r, 0, r->weights);
 	r->kv_at = rig_give(r, 1, r->kv);
 	r->io_at = rig_give(r, 2, r->io);
 	if (rig_send(r, NULL, 0, r->load, sizeof(r->load)))
@@ -365,7 +384,8 @@ static inline unsigned rig_refs(struct rig *r, struct wire_ref *ref)
 	unsigned n = 0, written;
 
 	ref[n++] = (struct wire_ref){ r->weights_at,
-		(uint32_t)buffer_bytes(r->weights), WIRE_REF_WEIGHTS, 0, 0, 0 };
+		(uint32_t)buffer_bytes(r->weights), WIRE_REF_WEIGHTS,
+		r->opts.extended ? WIRE_REF_EXTENDED : 0, 0, 0 };
 	ref[n++] = (struct wire_ref){ r->kv_at, (uint32_t)buffer_bytes(r->kv),
 		WIRE_REF_KV, 0, 0, 0 };
 	ref[n++] = (struct wire_ref){ r->io_at + RIG_ROWS_OFF, 64 << 10,

@@ -288,6 +288,39 @@ static void finds_dma_over_dirty(void **state)
 	assert_int_equal(b.n_reports, 1);
 }
 
+/* A cached buffer that DMA reads in the extended region as well. */
+static void finds_dma_over_dirty_lines_of_the_extended_region(void **state)
+{
+	struct window_space space = { 0 };
+	struct err e = { 0 };
+	uint8_t tcm[256];
+	struct bench b;
+	uint64_t at;
+	int fd;
+
+	bench_open(&b, COHERENCE_CHECK, 0, NULL);
+	fd = memfd_create("test", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	assert_int_equal(pwrite(fd, "old", 4, 128), 4);
+	assert_ok(extended_map(&b.extended, &b.m->share, fd, &at, &space, &e),
+		&e);
+	close(fd);
+	dev_write(&b, 128, 4, 0xee);
+	cache_operator(b.cache, "gate", 1);
+	assert_ptr_equal(dma_read(b.cache, EXTENDED_BASE + at, 256, tcm), tcm);
+	assert_string_equal((char *)tcm + 128, "old");
+	assert_int_equal(cache_extended_bytes(b.cache), 256);
+	cache_operator(b.cache, "up", 1);
+	dma_read(b.cache, EXTENDED_BASE + at, 128, tcm); /* beside them */
+	cache_clean(b.cache, b.at + 128, 64);
+	dma_read(b.cache, EXTENDED_BASE + at, 256, tcm); /* cleaned: fine */
+	assert_null(dma_read(b.cache, EXTENDED_BASE + at, 8193, tcm));
+	bench_close(&b);
+	said(&b, 0, "DMA over dirty lines: test:io", "[128, 192)",
+		"gate, layer 1");
+	assert_int_equal(b.n_reports, 1);
+}
+
 static void finds_needless_maintenance(void **state)
 {
 	struct bench b;
@@ -395,6 +428,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(finds_lost_cpu_write),
 	cmocka_unit_test(finds_lost_device_write),
 	cmocka_unit_test(finds_dma_over_dirty),
+	cmocka_unit_test(finds_dma_over_dirty_lines_of_the_extended_region),
 	cmocka_unit_test(finds_needless_maintenance),
 	cmocka_unit_test(floods_are_cut),
 	cmocka_unit_test(dropped_invalidate_shows),

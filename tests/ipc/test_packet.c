@@ -76,7 +76,7 @@ static const struct {
 	{ "ref[0].role is 6", 0, offsetof(struct sample, ref[0].role), 1, 6 },
 	{ "ref[1].role is 255", 0, offsetof(struct sample, ref[1].role), 1,
 		255 },
-	{ "ref[1].flags 0x3", 0, offsetof(struct sample, ref[1].flags), 1, 3 },
+	{ "ref[1].flags 0x5", 0, offsetof(struct sample, ref[1].flags), 1, 5 },
 	{ "ref[0].by is 256", 0, offsetof(struct sample, ref[0].by), 2, 256 },
 	{ "ref[1].len 256 at 0xffffff00", 0,
 		offsetof(struct sample, ref[1].len), 4, 256 },

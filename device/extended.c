@@ -1,0 +1,172 @@
+#include "device/extended.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "device/window.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void extended_init(struct extended *x, uint64_t bytes)
+{
+	x->page = (uint64_t)sysconf(_SC_PAGESIZE);
+	x->bytes = bytes & ~(x->page - 1);
+	x->used = 0;
+}
+
+void extended_release(struct extended *x)
+{
+	for (unsigned i = 0; i < x->used; i++)
+		fd_close(&x->order[i].fd);
+	x->used = 0;
+}
+
+/* Where hole number i begins and ends: before extent i, or behind the last. */
+static uint64_t hole_from(const struct extended *x, unsigned i)
+{
+	return i ? x->order[i - 1].at + x->order[i - 1].span : 0;
+}
+
+static uint64_t hole_to(const struct extended *x, unsigned i)
+{
+	return i < x->used ? x->order[i].at : x->bytes;
+}
+
+static void measure(const struct extended *x, struct window_space *space)
+{
+	*space = (struct window_space){ .asked = space->asked };
+	for (unsigned i = 0; i <= x->used; i++) {
+		uint64_t n = hole_to(x, i) - hole_from(x, i);
+
+		space->free += n;
+		if (n > space->largest)
+			space->largest = n;
+	}
+}
+
+static int no_room(const struct window_space *s, struct err *e)
+{
+	return err_set(e, ENOSPC,
+		"extended region: asked %" PRIu64 " bytes, %" PRIu64
+		" free, largest hole %" PRIu64,
+		s->asked, s->free, s->largest);
+}
+
+int extended_map(struct extended *x, const struct wire_share *share, int fd,
+	uint64_t *at, struct window_space *space, struct err *e)
+{
+	unsigned i = 0;
+	int own;
+
+	if (!x->bytes)
+		return err_set(e, ENOTSUP,
+			"this device has no extended region (see tandem-npu "
+			"--va-extended)");
+	space->asked = align_up(share->bytes, x->page);
+	measure(x, space);
+	while (i <= x->used && hole_to(x, i) - hole_from(x, i) < space->asked)
+		i++;
+	if (i > x->used || x->used == ARRAY_LEN(x->order))
+		return no_room(space, e);
+	/* The buffer may be shared anew under its number while it lies here. */
+	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (own < 0)
+		return err_sys(e, errno,
+			"extended region: no descriptor for %s", share->name);
+	*at = hole_from(x, i);
+	memmove(x->order + i + 1, x->order + i,
+		(x->used++ - i) * sizeof(x->order[0]));
+	x->order[i] = (struct extent){ *share, *at, space->asked, own };
+	measure(x, space);
+	return 0;
+}
+
+int extended_unmap(struct extended *x, uint64_t at, struct err *e)
+{
+	unsigned i = 0;
+
+	while (i < x->used && x->order[i].at != at)
+		i++;
+	if (i == x->used)
+		return err_set(e, EFAULT,
+			"extended region: nothing begins at 0x%" PRIx64, at);
+	fd_close(&x->order[i].fd);
+	memmove(x->order + i, x->order + i + 1,
+		(--x->used - i) * sizeof(x->order[0]));
+	return 0;
+}
+
+/* The last extent that begins at or below `at`, or NULL. */
+static const struct extent *below(const struct extended *x, uint64_t at)
+{
+	unsigned lo = 0, hi = x->used;
+
+	while (lo < hi) {
+		unsigned mid = (lo + hi) / 2;
+
+		if (x->order[mid].at <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? &x->order[lo - 1] : NULL;
+}
+
+const struct extent *extended_find(
+	const struct extended *x, uint64_t at, uint64_t len, struct err *e)
+{
+	const struct extent *n = below(x, at);
+
+	if (!len) {
+		err_set(e, EINVAL, "extended region, 0x%" PRIx64 ": length 0",
+			at);
+		return NULL;
+	}
+	if (!n || at - n->at >= n->share.bytes) {
+		err_set(e, EFAULT,
+			"extended region: nothing lies at 0x%" PRIx64, at);
+		return NULL;
+	}
+	if (len > n->share.bytes - (at - n->at)) {
+		err_set(e, EFAULT,
+			"extended region, 0x%" PRIx64 ", length %" PRIu64
+			": leaves %s, which ends at 0x%" PRIx64,
+			at, len, n->share.name, n->at + n->share.bytes);
+		return NULL;
+	}
+	return n;
+}
+
+const struct extent *extended_holds(
+	const struct extended *x, uint32_t buffer, uint32_t generation)
+{
+	for (unsigned i = 0; i < x->used; i++)
+		if (x->order[i].share.buffer == buffer &&
+			x->order[i].share.generation == generation)
+			return &x->order[i];
+	return NULL;
+}
+
+void extended_read(const struct extent *x, uint64_t from, size_t len, void *to)
+{
+	uint8_t *at = to;
+
+	while (len) {
+		ssize_t n = pread(x->fd, at, len, (off_t)from);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		/* A memfd that cannot shrink ends nowhere before its end. What
+		 * fails is the system's memory: of a mapping that is SIGBUS. */
+		if (n <= 0)
+			abort();
+		at += n;
+		from += (uint64_t)n;
+		len -= (size_t)n;
+	}
+}
