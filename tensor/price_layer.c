@@ -102,6 +102,31 @@ static void add_attention(const struct pricing_of *x)
 	add(x, 0, &p);
 }
 
+static void add_vector(const struct pricing_of *x, uint64_t n)
+{
+	struct price p;
+
+	price_dma(x->soc, n * sizeof(float), &p);
+	add(x, 0, &p);
+}
+
+static void add_vectors(const struct pricing_of *x)
+{
+	const struct price_layer *l = x->layer;
+	uint64_t n, k;
+
+	for (unsigned norm = 0; norm < 2; norm++) {
+		add_vector(x, l->n_embd);
+		if (l->head_norm)
+			add_vector(x, l->head_dim);
+	}
+	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
+		price_layer_matrix(l, m, &n, &k);
+		if (l->bias[m])
+			add_vector(x, n);
+	}
+}
+
 void price_layer(const struct soc *soc, const struct price_layer *l,
 	const struct price_batch *batch, struct price *sum)
 {
@@ -126,4 +151,6 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 	add_rows(&x, PRICE_SWIGLU, l->n_ff);
 	add_matrices(&x, PRICE_DOWN, PRICE_DOWN);
 	add_rows(&x, PRICE_ADD, l->n_embd);
+	if (batch->extended)
+		add_vectors(&x);
 }

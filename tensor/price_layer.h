@@ -34,6 +34,7 @@ struct price_layer {
 	uint32_t n_embd, n_head, n_kv_head, head_dim, n_ff;
 	bool head_norm; /* queries and keys are normed, head by head */
 	bool int8;      /* rows are quantized for weights that take them so */
+	bool bias[PRICE_MATRICES];
 	enum price_exp exp;
 	enum dtype type[PRICE_MATRICES];
 };
@@ -48,6 +49,8 @@ struct price_batch {
 	uint64_t graph_rows, rows;
 	const struct sight_piece *piece;
 	uint32_t pieces;
+	/* Weights lie where DMA alone reaches: their vectors come by it. */
+	bool extended;
 };
 
 /* Adds to *sum. */

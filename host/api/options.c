@@ -119,6 +119,10 @@ static const struct opt pair_rows[] = {
 	{ OPT_UINT, 0, "va-slots", IN(session.va_slots), "N",
 		"buffers the window can map at a time ({}), 3 or more",
 		3, 256 },
+	{ OPT_SIZE, 0, "va-extended", IN(session.va_extended), "SIZE",
+		"beside the window a region of so many bytes that only DMA "
+		"reaches: weights that the window has no room for lie there "
+		"({}; 0: none)", 0, (double)WIRE_EXTENDED_MAX },
 	{ OPT_UINT, 0, "va-defer", IN(session.va_defer), "N",
 		"what is unmapped leaves the window only behind N more "
 		"requests to map, as with some firmware ({})",
@@ -289,12 +293,17 @@ static int check_reports(const struct session_opts *opts, struct err *e)
 /* What the hello does not say is said when a device is started. */
 static int check_started(const struct session_opts *opts, struct err *e)
 {
-	if (!opts->device || (!opts->va_defer && !opts->va_map_us))
+	const char *what = opts->va_extended ? "va-extended"
+		: opts->va_defer             ? "va-defer"
+		: opts->va_map_us            ? "va-map-us"
+					     : NULL;
+
+	if (!opts->device || !what)
 		return 0;
 	return err_set(e, EINVAL,
 		"--%s: the device at '%s' runs already; give it to "
 		"tandem-npu --listen",
-		opts->va_defer ? "va-defer" : "va-map-us", opts->device);
+		what, opts->device);
 }
 
 static int check_faults(const struct session_opts *opts, struct err *e)

@@ -87,6 +87,29 @@ static char cell(const struct window_view *v, unsigned i)
 	return mapped >= (to - from) - (to - from) / 16 ? '#' : '+';
 }
 
+static uint32_t extents_shown(const struct window_view *v)
+{
+	return v->extents < WINDOW_VIEW_SLOTS ? v->extents : WINDOW_VIEW_SLOTS;
+}
+
+static void print_extended(const struct window_view *v, FILE *f)
+{
+	fprintf(f,
+		"extended region, which only DMA reaches: %.1f MiB, %u buffers "
+		"in it, free %.1f MiB\n",
+		mib(v->extended), v->extents, mib(v->extended_free));
+	for (uint32_t i = 0; i < extents_shown(v); i++) {
+		const struct window_view_extent *x = &v->extent[i];
+
+		fprintf(f, "  0x%08" PRIx64 " %12.3f MiB  ", x->at,
+			mib(x->bytes));
+		print_name(x->name, f);
+		fputc('\n', f);
+	}
+	if (v->extents > extents_shown(v))
+		fprintf(f, "  and %u more\n", v->extents - extents_shown(v));
+}
+
 void inspect_window_print(const struct window_view *v, pid_t device, FILE *f)
 {
 	struct room r = room(v);
@@ -115,6 +138,8 @@ void inspect_window_print(const struct window_view *v, pid_t device, FILE *f)
 		"free %.1f MiB, largest hole %.1f MiB (a guard page of it goes "
 		"with each mapping)\n",
 		mib(r.free), mib(r.largest));
+	if (v->extended)
+		print_extended(v, f);
 	if (!device)
 		return;
 	fprintf(f, "%" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64 " refused",
@@ -132,6 +157,23 @@ static json_t *mapping_json(const struct window_view_mapping *m)
 		(int)m->pending);
 }
 
+static json_t *extent_json(const struct window_view_extent *x)
+{
+	return json_pack("{s:o, s:I, s:I}", "name", json_ctext(x->name), "at",
+		(json_int_t)x->at, "bytes", (json_int_t)x->bytes);
+}
+
+static json_t *extended_json(const struct window_view *v)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < extents_shown(v); i++)
+		json_array_append_new(list, extent_json(&v->extent[i]));
+	return json_pack("{s:I, s:I, s:i, s:o}", "bytes",
+		(json_int_t)v->extended, "free", (json_int_t)v->extended_free,
+		"buffers", (int)v->extents, "shown", list);
+}
+
 json_t *inspect_window_json(const struct window_view *v, pid_t device)
 {
 	struct room r = room(v);
@@ -143,13 +185,14 @@ json_t *inspect_window_json(const struct window_view *v, pid_t device)
 			maps = NULL;
 		}
 	all = json_pack("{s:i, s:s, s:i, s:I, s:I, s:i, s:i, s:I, s:I, s:I, "
-			"s:I, s:I, s:I, s:o}",
+			"s:I, s:I, s:I, s:o, s:o}",
 		"version", JSON_VERSION, "command", "inspect", "device",
 		(int)device, "window", (json_int_t)v->bytes, "page",
 		(json_int_t)v->page, "slots", (int)v->slots, "slots_used",
 		(int)v->used, "free", (json_int_t)r.free, "largest_hole",
 		(json_int_t)r.largest, "maps", (json_int_t)v->maps, "unmaps",
 		(json_int_t)v->unmaps, "refused", (json_int_t)v->refused,
-		"refused_bytes", (json_int_t)v->asked, "mappings", maps);
+		"refused_bytes", (json_int_t)v->asked, "mappings", maps,
+		"extended", extended_json(v));
 	return all;
 }

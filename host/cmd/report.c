@@ -292,6 +292,13 @@ void report_text(const struct run_report *r, FILE *f)
 		fprintf(f, "remaps       %.2f maps and %.2f MiB a pass\n",
 			(double)s->remaps / (double)s->passes,
 			mib(s->remap_bytes) / (double)s->passes);
+	if (s->extended_room)
+		fprintf(f,
+			"extended     %.1f of %.1f MiB beside the window in %u "
+			"buffers, %.2f MiB a pass by DMA from there\n",
+			mib(s->extended_bytes), mib(s->extended_room),
+			s->extended_buffers,
+			per(s->extended_read, s->passes) / (1 << 20));
 	if (s->rows_not_finite || s->weights_not_finite)
 		fprintf(f,
 			"not finite   %" PRIu64 " of %" PRIu64 " rows of "
@@ -380,6 +387,10 @@ static void put_stats(json_t *o, const struct session_stats *s)
 	put_u64(o, "bytes_mapped", s->bytes_mapped);
 	put_u64(o, "remaps", s->remaps);
 	put_u64(o, "remap_bytes", s->remap_bytes);
+	put_u64(o, "extended_room", s->extended_room);
+	put_u64(o, "extended_bytes", s->extended_bytes);
+	put_u64(o, "extended_buffers", s->extended_buffers);
+	put_u64(o, "extended_read", s->extended_read);
 	put_u64(o, "weight_bytes", s->weight_bytes);
 	put_u64(o, "kv_bytes", s->kv_bytes);
 	put_u64(o, "kv_read_bytes", s->kv_read_bytes);

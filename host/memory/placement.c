@@ -13,8 +13,8 @@ _Static_assert(sizeof(placement_names) / sizeof(placement_names[0]) ==
 
 struct place {
 	uint32_t addr;
-	bool mapped;
-	uint64_t used; /* when, by the count of needs */
+	bool mapped, extended; /* in the window; beside it */
+	uint64_t used;         /* when, by the count of needs */
 };
 
 struct placement {
@@ -48,11 +48,33 @@ void placement_close(struct placement *p)
 	free(p);
 }
 
+/* What the window had no room for, as *e says, which stands if there is none
+ * here either. */
+static int extend_block(struct placement *p, uint32_t block, struct err *e)
+{
+	struct place *at = &p->place[block];
+	struct err why;
+	int ret;
+
+	if (!p->window.extend)
+		return -ENOSPC;
+	ret = p->window.extend(p->window.arg, block, &at->addr, &why);
+	if (ret && ret != -ENOSPC && e)
+		*e = why;
+	if (ret)
+		return ret;
+	at->extended = true;
+	p->stats.extended++;
+	return 0;
+}
+
 static int place_block(struct placement *p, uint32_t block, struct err *e)
 {
 	struct place *at = &p->place[block];
 	int ret = p->window.map(p->window.arg, block, &at->addr, e);
 
+	if (ret == -ENOSPC)
+		return extend_block(p, block, e);
 	if (ret)
 		return ret;
 	at->mapped = true;
@@ -80,7 +102,7 @@ int placement_fill(struct placement *p, struct err *e)
 		p->policy == PLACEMENT_BELADY || p->policy == PLACEMENT_FIXED;
 
 	for (uint32_t i = 0; i < p->n && ahead; i++) {
-		int ret = p->place[i].mapped ? 0 : place_block(p, i, e);
+		int ret = placement_is_mapped(p, i) ? 0 : place_block(p, i, e);
 
 		if (ret == -ENOSPC && p->policy != PLACEMENT_FIXED)
 			return 0;
@@ -144,7 +166,7 @@ static int make_room(struct placement *p, uint32_t block, struct err *e)
 int placement_need(
 	struct placement *p, uint32_t block, uint32_t *addr, struct err *e)
 {
-	while (!p->place[block].mapped) {
+	while (!placement_is_mapped(p, block)) {
 		int ret = place_block(p, block, e);
 
 		if (ret == -ENOSPC)
@@ -159,7 +181,12 @@ int placement_need(
 
 bool placement_is_mapped(const struct placement *p, uint32_t block)
 {
-	return p->place[block].mapped;
+	return p->place[block].mapped || p->place[block].extended;
+}
+
+bool placement_is_extended(const struct placement *p, uint32_t block)
+{
+	return p->place[block].extended;
 }
 
 void placement_stats(const struct placement *p, struct placement_stats *out)

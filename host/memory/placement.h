@@ -19,6 +19,12 @@
  *   fixed     nothing goes: all blocks are mapped before the first pass, or the
  *             window is too small. A runtime without swapping.
  *
+ * Beside the window there may be a region that DMA alone reaches, from where
+ * weights are read as they are. Under every policy a block for which the window
+ * has no room goes there, for good, while that region has room: it costs
+ * neither a slot nor a mapping in a pass. Only then does anything leave the
+ * window.
+ *
  * PLACEMENT_SWAP is not this file's but host/memory/swap.h's.
  *
  * What is pinned (KV cache, activations) is not this file's business: it is
@@ -47,6 +53,8 @@ extern const char *const placement_names[]; /* "drop-all"; NULL at the end */
 struct placement_window {
 	/* 0 and *addr; -ENOSPC with *e when there is no room; else -errno. */
 	int (*map)(void *arg, uint32_t block, uint32_t *addr, struct err *);
+	/* Likewise, of the region beside it; NULL: there is none. */
+	int (*extend)(void *arg, uint32_t block, uint32_t *addr, struct err *);
 	int (*unmap)(void *arg, uint32_t block, uint32_t addr, struct err *);
 	void *arg;
 };
@@ -63,17 +71,21 @@ void placement_close(struct placement *);
 int placement_fill(struct placement *, struct err *);
 
 /*
- * The block is about to be used: its device address. -ENOSPC with map's
- * message when it does not even fit alone.
+ * The block is about to be used: its device address, in the window or, with
+ * placement_is_extended, beside it. -ENOSPC with map's message when it does not
+ * even fit alone.
  */
 int placement_need(
 	struct placement *, uint32_t block, uint32_t *addr, struct err *);
 
+/* Whether the device reaches it now, in the window or beside it; whether it
+ * lies beside it. */
 bool placement_is_mapped(const struct placement *, uint32_t block);
+bool placement_is_extended(const struct placement *, uint32_t block);
 
 struct placement_stats {
 	uint64_t maps, unmaps;
-	uint32_t mapped; /* blocks, now */
+	uint32_t mapped, extended; /* blocks, now */
 };
 void placement_stats(const struct placement *, struct placement_stats *out);
 

@@ -24,6 +24,7 @@ const char *completion_op(uint32_t op)
 		[WIRE_GRAPH_DROP] = "graph drop",
 		[WIRE_GRAPH_RUN] = "graph run",
 		[WIRE_SOC] = "soc",
+		[WIRE_UNMAP_EXTENDED] = "unmap extended",
 	};
 
 	return op < ARRAY_LEN(names) && names[op] ? names[op] : "?";
@@ -118,8 +119,16 @@ static int check_run(const struct wire_done *done, struct err *e)
 	uint64_t read = completion_u64(done, WIRE_RUN_KV_READ);
 	uint64_t apart = completion_u64(done, WIRE_RUN_KV_APART);
 
-	if (done->status || done->op != WIRE_GRAPH_RUN ||
-		(read <= apart && apart <= COMPLETION_MOST))
+	if (done->status || done->op != WIRE_GRAPH_RUN)
+		return 0;
+	if (completion_u64(done, WIRE_RUN_EXTENDED) > done->counters.dma_bytes)
+		return err_set(e, EPROTO,
+			"it read %llu bytes of the extended region, of %llu "
+			"by DMA in all",
+			(unsigned long long)completion_u64(
+				done, WIRE_RUN_EXTENDED),
+			(unsigned long long)done->counters.dma_bytes);
+	if (read <= apart && apart <= COMPLETION_MOST)
 		return 0;
 	return err_set(e, EPROTO,
 		"it read %llu bytes of keys and values, of %llu that its rows "

@@ -96,15 +96,15 @@ struct extra {
 };
 
 /* "--life=2" */
-#define NUMBER_BYTES 32
+#define NUMBER_BYTES 48
 
 /* An option with a number, where that is not what goes without saying. */
 static void add_number(char **argv, unsigned *n, char text[NUMBER_BYTES],
-	const char *name, uint32_t value, uint32_t usual)
+	const char *name, uint64_t value, uint64_t usual)
 {
 	if (value == usual)
 		return;
-	snprintf(text, NUMBER_BYTES, "--%s=%" PRIu32, name, value);
+	snprintf(text, NUMBER_BYTES, "--%s=%" PRIu64, name, value);
 	argv[(*n)++] = text;
 }
 
@@ -121,8 +121,8 @@ static int spawn_as(const char *path, int link_fd, const struct launch_opts *o,
 	char report[] = "--coherence-report";
 	char suppress[] = "--coherence-suppress";
 	char fault[] = "--fault", life[NUMBER_BYTES];
-	char defer[NUMBER_BYTES], map_us[NUMBER_BYTES];
-	char *argv[13] = { name, option, number };
+	char defer[NUMBER_BYTES], map_us[NUMBER_BYTES], extended[NUMBER_BYTES];
+	char *argv[14] = { name, option, number };
 	unsigned n = 3;
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
@@ -141,6 +141,7 @@ static int spawn_as(const char *path, int link_fd, const struct launch_opts *o,
 		argv[n++] = extra->fault;
 	}
 	add_number(argv, &n, life, "life", o->life ? o->life : 1, 1);
+	add_number(argv, &n, extended, "va-extended", o->va_extended, 0);
 	add_number(argv, &n, defer, "va-defer", o->va_defer, 0);
 	add_number(argv, &n, map_us, "va-map-us", o->va_map_us, 0);
 	ret = posix_spawn_file_actions_init(&fa);

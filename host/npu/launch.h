@@ -29,8 +29,9 @@ struct launch_opts {
 	/* Which it is, from 1: another takes the place of one that was lost,
 	 * and most faults are for the first. */
 	unsigned life;
-	const char *fault; /* a plan of them, as its option; NULL: none */
-	uint32_t va_defer, va_map_us; /* as its options; 0: not said */
+	const char *fault;    /* a plan of them, as its option; NULL: none */
+	uint64_t va_extended; /* as its options; 0: not said */
+	uint32_t va_defer, va_map_us;
 	/* Files that it is given as its options of these names; NULL: none. */
 	const char *coherence_report, *coherence_suppress;
 };

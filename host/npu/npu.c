@@ -125,6 +125,7 @@ int npu_reopen(struct npu *n, struct err *e)
 	npu_log_lose(&n->log);
 	n->under_way = 0;
 	n->n_shared = 0;
+	n->stats.extended_bytes = n->stats.extended_buffers = 0;
 	n->priced = n->broken = false;
 	n->failed = (struct err){ 0 };
 	return reach(n, e);
@@ -206,6 +207,7 @@ static void count_run(struct npu *n, const struct wire_done *done)
 		return;
 	n->stats.kv_read += completion_u64(done, WIRE_RUN_KV_READ);
 	n->stats.kv_apart += completion_u64(done, WIRE_RUN_KV_APART);
+	n->stats.extended_read += completion_u64(done, WIRE_RUN_EXTENDED);
 }
 
 static void count(struct npu *n, uint32_t seq, const struct wire_done *done)

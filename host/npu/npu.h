@@ -121,6 +121,13 @@ int npu_share(struct npu *, const struct buffer *, uint32_t *id, struct err *);
  * mapping. -ENOSPC with the device's numbers when the window has no room.
  */
 int npu_map(struct npu *, uint32_t id, uint32_t *addr, struct err *);
+/*
+ * Give it a place in the device's extended region instead, for good: *addr is
+ * in WIRE_EXTENDED_UNITs. -ENOSPC, without asking the device, when by what was
+ * placed there is no such region or no room in it.
+ */
+int npu_map_extended(struct npu *, uint32_t id, uint32_t *addr, struct err *);
+
 /* Unmap it; whatever reads it must have been waited for. */
 int npu_unmap(struct npu *, uint32_t id, struct err *);
 
@@ -129,6 +136,7 @@ int npu_unmap(struct npu *, uint32_t id, struct err *);
 struct npu_room {
 	uint64_t largest, page;
 	uint32_t slots;
+	uint64_t extended; /* the largest hole of the extended region */
 };
 void npu_room(const struct npu *, struct npu_room *out);
 
@@ -170,6 +178,10 @@ struct npu_stats {
 	uint64_t violations;
 	uint64_t saturated;
 	uint64_t kv_read, kv_apart; /* enum wire_run_arg */
+	uint64_t extended_read;     /* likewise */
+	/* Of buffers in the extended region, now. */
+	uint64_t extended_bytes;
+	uint32_t extended_buffers;
 	/* Of the graphs that the device holds, as it counts them. */
 	uint32_t graphs, most_graphs, most_graphs_kib;
 	char violation[176]; /* the first one, as the device told it */

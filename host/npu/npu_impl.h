@@ -20,6 +20,8 @@ struct shared {
 	uint32_t generation;
 	uint32_t addr; /* in the window; 0: not mapped */
 	uint64_t bytes;
+	bool extended; /* it has a place in that region: */
+	uint64_t at;   /* from its beginning */
 };
 
 struct npu {

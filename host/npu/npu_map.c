@@ -37,18 +37,65 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
+static uint64_t extended_bytes(const struct npu *n)
+{
+	return n->welcome.va_extended;
+}
+
+/* The lowest one in the extended region at or above `from`, or NULL. */
+static const struct shared *next_extended(const struct npu *n, uint64_t from)
+{
+	const struct shared *next = NULL;
+
+	for (uint32_t i = 0; i < n->n_shared; i++) {
+		const struct shared *s = &n->shared[i];
+
+		if (s->extended && s->at >= from && (!next || s->at < next->at))
+			next = s;
+	}
+	return next;
+}
+
+/* Bytes of the region that are free; *largest of them in a row. */
+static uint64_t extended_room(const struct npu *n, uint64_t *largest)
+{
+	uint64_t at = 0, free = 0, end, page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const struct shared *s;
+
+	*largest = 0;
+	do {
+		s = next_extended(n, at);
+		end = s ? s->at : extended_bytes(n);
+		if (end > at) {
+			free += end - at;
+			*largest = end - at > *largest ? end - at : *largest;
+		}
+		at = s ? s->at + align_up(s->bytes, page) : end;
+	} while (s);
+	return free;
+}
+
 static int no_room(const struct npu *n, const struct shared *s,
 	const uint32_t *arg, struct err *e)
 {
+	char beside[96] = "", try[32] = "--va-window";
+	uint64_t largest, free = extended_room(n, &largest);
+
+	if (extended_bytes(n)) {
+		snprintf(beside, sizeof(beside),
+			"; %.1f of %.1f MiB of the extended region are free",
+			mib(free), mib(extended_bytes(n)));
+		snprintf(try, sizeof(try), "--va-window, --va-extended");
+	}
 	return err_set(e, ENOSPC,
 		"%s (%.1f MiB) does not fit into the device's window of %.1f "
 		"MiB: %.1f MiB asked, %.1f MiB free, largest hole %.1f MiB, "
-		"%u of %u slots used; try a larger --va-window or --va-slots, "
+		"%u of %u slots used%s; try a larger %s or --va-slots, "
 		"or a smaller --ctx",
 		s->name, mib(s->bytes), mib(n->opts.hello.va_window),
 		mib(arg[WIRE_MAP_ASKED]), mib(arg[WIRE_MAP_FREE]),
 		mib(arg[WIRE_MAP_LARGEST]), arg[WIRE_MAP_SLOTS_USED],
-		arg[WIRE_MAP_SLOTS]);
+		arg[WIRE_MAP_SLOTS], beside, try);
 }
 
 /* The one that shares a byte with [addr, addr + bytes). */
@@ -137,6 +184,75 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	return 0;
 }
 
+static const struct shared *placed_over(
+	const struct npu *n, uint64_t at, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < n->n_shared; i++) {
+		const struct shared *s = &n->shared[i];
+
+		if (s->extended && at < s->at + s->bytes && s->at < at + bytes)
+			return s;
+	}
+	return NULL;
+}
+
+static int check_place(
+	const struct npu *n, const struct shared *s, uint64_t at, struct err *e)
+{
+	const struct shared *other = placed_over(n, at, s->bytes);
+
+	if (at % PAGE || at + s->bytes > extended_bytes(n))
+		return err_set(e, EPROTO,
+			"the device placed %s (%llu bytes) at 0x%llx of its "
+			"extended region of %llu bytes",
+			s->name, (unsigned long long)s->bytes,
+			(unsigned long long)at,
+			(unsigned long long)extended_bytes(n));
+	if (!other)
+		return 0;
+	return err_set(e, EPROTO,
+		"the device placed %s at 0x%llx of its extended region, over "
+		"%s at 0x%llx",
+		s->name, (unsigned long long)at, other->name,
+		(unsigned long long)other->at);
+}
+
+int npu_map_extended(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
+{
+	struct shared *s = &n->shared[id];
+	struct wire_map msg = { .op = WIRE_MAP,
+		.buffer = id,
+		.generation = s->generation,
+		.where = WIRE_IN_EXTENDED };
+	struct wire_done done;
+	uint64_t largest, at;
+	struct err why;
+	int ret;
+
+	extended_room(n, &largest);
+	if (largest < align_up(s->bytes, (uint64_t)sysconf(_SC_PAGESIZE)))
+		return err_set(e, ENOSPC,
+			"%s (%.1f MiB) does not fit into the device's extended "
+			"region, whose largest hole has %.1f MiB",
+			s->name, mib(s->bytes), mib(largest));
+	ret = npu_call(n, &msg, sizeof(msg), &done, e);
+	if (ret)
+		return ret;
+	if (done.status)
+		return err_set(e, done.status == -ENOMEM ? ENOSPC : EIO,
+			"the device cannot place %s in its extended region: %s",
+			s->name, done.text);
+	*addr = done.arg[WIRE_MAP_ADDR];
+	at = (uint64_t)*addr * WIRE_EXTENDED_UNIT;
+	if (check_place(n, s, at, &why))
+		return npu_broken(n, &why, e);
+	s->extended = true;
+	s->at = at;
+	n->stats.extended_bytes += s->bytes;
+	n->stats.extended_buffers++;
+	return 0;
+}
+
 /* The lowest mapping at or above `from`, or NULL. */
 static const struct shared *next_mapped(const struct npu *n, uint64_t from)
 {
@@ -159,6 +275,7 @@ void npu_room(const struct npu *n, struct npu_room *out)
 	const struct shared *s;
 
 	*out = (struct npu_room){ .page = page, .slots = h->va_slots };
+	extended_room(n, &out->extended);
 	do {
 		s = next_mapped(n, at);
 		end = s ? s->addr : h->va_window;
@@ -171,16 +288,36 @@ void npu_room(const struct npu *n, struct npu_room *out)
 	} while (s);
 }
 
+static void show_extended(const struct npu *n, struct window_view *out)
+{
+	uint64_t at = 0, largest;
+	const struct shared *s;
+
+	out->extended = extended_bytes(n);
+	out->extended_free = extended_room(n, &largest);
+	for (; (s = next_extended(n, at)); at = s->at + 1) {
+		struct window_view_extent *x;
+
+		if (out->extents++ >= WINDOW_VIEW_SLOTS)
+			continue;
+		x = &out->extent[out->extents - 1];
+		x->at = s->at;
+		x->bytes = s->bytes;
+		snprintf(x->name, sizeof(x->name), "%s", s->name);
+	}
+}
+
 void npu_window(const struct npu *n, struct window_view *out)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = page;
 	const struct shared *s;
 
 	*out = (struct window_view){ .magic = WINDOW_VIEW_MAGIC,
-		.version = 1,
+		.version = 2,
 		.slots = n->opts.hello.va_slots,
 		.bytes = n->opts.hello.va_window,
 		.page = page };
+	show_extended(n, out);
 	while (out->used < WINDOW_VIEW_SLOTS && (s = next_mapped(n, at))) {
 		struct window_view_mapping *m = &out->map[out->used++];
 

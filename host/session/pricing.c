@@ -51,6 +51,10 @@ static struct price_layer priced_layer(
 	}
 	for (unsigned i = 0; i < PRICE_MATRICES; i++)
 		l.type[i] = (enum dtype)tensor[pricing_tensor[i]].type;
+	l.bias[PRICE_Q] = p->as ? p->as->qkv_bias : tensor[WIRE_T_Q_BIAS].rows;
+	l.bias[PRICE_K] = p->as ? p->as->qkv_bias : tensor[WIRE_T_K_BIAS].rows;
+	l.bias[PRICE_V] = p->as ? p->as->qkv_bias : tensor[WIRE_T_V_BIAS].rows;
+	l.bias[PRICE_O] = !p->as && tensor[WIRE_T_O_BIAS].rows;
 	return l;
 }
 
@@ -106,6 +110,7 @@ static const struct price_layer *layer_at(
 static bool alike(const struct price_layer *a, const struct price_layer *b)
 {
 	return a->head_norm == b->head_norm &&
+		!memcmp(a->bias, b->bias, sizeof(a->bias)) &&
 		!memcmp(a->type, b->type, sizeof(a->type));
 }
 
@@ -156,13 +161,22 @@ static void cpu_layers(const struct pricing *p, struct share s, uint32_t rows,
 
 /* ---- runs ---------------------------------------------------------------- */
 
+/* Of the frequencies in front of a block's weights. */
+static uint64_t rope_bytes(const struct pricing *p)
+{
+	uint32_t n = p->as ? p->as->head_dim : p->model->n_rot;
+
+	return n / 2 * sizeof(float);
+}
+
 void pricing_run(
 	const struct pricing *p, const struct priced_run *r, struct price *out)
 {
 	struct share s = share_of(p, r->block);
 	const struct sight_piece one = { r->rows, r->longest };
 	const struct price_batch batch = { r->graph_rows, r->rows,
-		r->piece ? r->piece : &one, r->piece ? r->pieces : 1 };
+		r->piece ? r->piece : &one, r->piece ? r->pieces : 1,
+		r->extended };
 	struct price layer = { 0 };
 	const struct price_layer *last = NULL;
 
@@ -171,6 +185,10 @@ void pricing_run(
 		return;
 	}
 	price_request(p->soc, out);
+	if (r->extended && rope_bytes(p)) {
+		price_dma(p->soc, rope_bytes(p), &layer);
+		price_add(out, &layer);
+	}
 	for (uint32_t l = s.first; l < s.end; l++) {
 		if (!last || !alike(layer_at(p, l), last)) {
 			last = layer_at(p, l);

@@ -69,6 +69,7 @@ struct priced_run {
 	uint32_t block, rows, graph_rows, longest;
 	const struct sight_piece *piece; /* [pieces] */
 	uint32_t pieces;
+	bool extended; /* the block's weights lie in the extended region */
 };
 void pricing_run(
 	const struct pricing *, const struct priced_run *, struct price *out);

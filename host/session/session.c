@@ -242,7 +242,8 @@ static void count_placed(const struct session *s, struct session_stats *out)
 	out->maps = place.maps;
 	out->unmaps = place.unmaps;
 	for (uint32_t i = 0; i < s->n_blocks && !s->block[i].streamed; i++)
-		if (placement_is_mapped(s->placement, i))
+		if (placement_is_mapped(s->placement, i) &&
+			!placement_is_extended(s->placement, i))
 			out->resident_bytes += s->block[i].bytes;
 }
 
@@ -283,9 +284,15 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->restarts = npu.restarts;
 	out->restart_ns = npu.restart_ns;
 	/* The cache, the activations, the staging slots. */
-	out->maps += 2 + (s->staging ? s->opts.stage_slots : 0);
+	out->maps += 2;
+	for (unsigned i = 0; s->staging && i < s->opts.stage_slots; i++)
+		out->maps += !s->stage[i].extended;
 	out->kv_read_bytes = npu.kv_read;
 	out->kv_apart_bytes = npu.kv_apart;
+	out->extended_read = npu.extended_read;
+	out->extended_room = w->va_extended;
+	out->extended_bytes = npu.extended_bytes;
+	out->extended_buffers = npu.extended_buffers;
 	out->dma_bytes = npu.total.dma_bytes;
 	out->invalidated_lines = npu.total.invalidated_lines;
 	out->cleaned_lines = npu.total.cleaned_lines;
@@ -354,6 +361,7 @@ void session_stats_since(
 	s->sleeps -= before->sleeps;
 	s->kv_read_bytes -= before->kv_read_bytes;
 	s->kv_apart_bytes -= before->kv_apart_bytes;
+	s->extended_read -= before->extended_read;
 	s->mixed_passes -= before->mixed_passes;
 	s->dma_bytes -= before->dma_bytes;
 	s->invalidated_lines -= before->invalidated_lines;

@@ -96,6 +96,7 @@ struct session_opts {
 	uint64_t va_window; /* bytes of the device's address window */
 	uint32_t va_slots;
 	/* Of a device that is started, as its options of these names. */
+	uint64_t va_extended;
 	uint32_t va_defer, va_map_us;
 	bool va_hard;                    /* as in host/npu/npu.h */
 	enum placement_policy placement; /* of weights in it */
@@ -409,6 +410,11 @@ struct session_stats {
 	uint64_t restarts, restart_ns;
 	uint64_t maps, unmaps;
 	uint64_t bytes_mapped; /* in the window now */
+	/* Of buffers in the device's extended region, those of a session beside
+	 * this one too, and of the region; what DMA read of it in all passes;
+	 * and how many buffers that are. */
+	uint64_t extended_bytes, extended_room, extended_read;
+	uint32_t extended_buffers;
 	/* Maps that passes had to wait for, and what was mapped by them. */
 	uint64_t remaps, remap_bytes;
 	/*

@@ -22,18 +22,68 @@
 
 /* ---- what stays mapped --------------------------------------------------- */
 
-int session_pin(struct session *s, struct pinned *p, struct err *e)
+/* The device is given it, and the tell knows it. */
+static int share(
+	struct session *s, struct buffer *b, uint32_t *id, struct err *e)
 {
-	uint32_t id;
-	int ret = npu_share(s->npu, p->buffer, &id, e);
+	int ret = npu_share(s->npu, b, id, e);
 
 	if (s->tell)
-		tell_watch(s->tell, p->buffer);
-	if (!ret)
-		ret = npu_map(s->npu, id, &p->addr, e);
+		tell_watch(s->tell, b);
+	return ret;
+}
+
+static int pin_mapped(
+	struct session *s, struct pinned *p, uint32_t id, struct err *e)
+{
+	int ret = npu_map(s->npu, id, &p->addr, e);
+
 	if (!ret)
 		s->stats.bytes_mapped += buffer_bytes(p->buffer);
 	return ret;
+}
+
+static int pin_extended(
+	struct session *s, struct pinned *p, uint32_t id, struct err *e)
+{
+	int ret = npu_map_extended(s->npu, id, &p->addr, e);
+
+	p->extended = !ret;
+	return ret;
+}
+
+int session_pin(struct session *s, struct pinned *p, struct err *e)
+{
+	uint32_t id;
+	int ret = share(s, p->buffer, &id, e);
+
+	return ret ? ret : pin_mapped(s, p, id, e);
+}
+
+int session_pin_weights(struct session *s, struct pinned *p, struct err *e)
+{
+	struct err why;
+	uint32_t id;
+	int ret = share(s, p->buffer, &id, e), beside;
+
+	p->extended = false;
+	if (!ret)
+		ret = pin_mapped(s, p, id, e);
+	if (ret != -ENOSPC)
+		return ret;
+	beside = pin_extended(s, p, id, &why);
+	if (!beside || beside == -ENOSPC)
+		return beside;
+	*e = why;
+	return beside;
+}
+
+int session_pin_beside(struct session *s, struct pinned *p, struct err *e)
+{
+	uint32_t id;
+	int ret = share(s, p->buffer, &id, e);
+
+	return ret ? ret : pin_extended(s, p, id, e);
 }
 
 int session_attach_buffers(struct session *s, struct err *e)
@@ -45,7 +95,7 @@ int session_attach_buffers(struct session *s, struct err *e)
 	if (!ret)
 		ret = session_pin(s, &s->io, e);
 	for (unsigned i = 0; s->staging && i < s->opts.stage_slots && !ret; i++)
-		ret = session_pin(s, &s->stage[i], e);
+		ret = session_pin_weights(s, &s->stage[i], e);
 	return ret;
 }
 
@@ -60,9 +110,11 @@ static void count_map(struct session *s, uint64_t bytes)
 	s->stats.remap_bytes += bytes;
 }
 
-static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
+/* By one of the two ways to give the device a block. */
+static int give_block(struct session *s, uint32_t block, uint32_t *addr,
+	int (*way)(struct npu *, uint32_t, uint32_t *, struct err *),
+	struct err *e)
 {
-	struct session *s = arg;
 	struct price as;
 	int ret;
 
@@ -71,11 +123,25 @@ static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
 			buffer_bytes(s->block[block].buffer), &as);
 		s->instead = &as;
 	}
-	ret = npu_map(s->npu, s->weights_id[block], addr, e);
+	ret = way(s->npu, s->weights_id[block], addr, e);
 	s->instead = NULL;
+	return ret;
+}
+
+static int map_block(void *arg, uint32_t block, uint32_t *addr, struct err *e)
+{
+	struct session *s = arg;
+	int ret = give_block(s, block, addr, npu_map, e);
+
 	if (!ret)
 		count_map(s, buffer_bytes(s->block[block].buffer));
 	return ret;
+}
+
+static int extend_block(
+	void *arg, uint32_t block, uint32_t *addr, struct err *e)
+{
+	return give_block(arg, block, addr, npu_map_extended, e);
 }
 
 /* Whatever still reads the block must be through first. */
@@ -93,7 +159,8 @@ static int unmap_block(void *arg, uint32_t block, uint32_t addr, struct err *e)
 
 static int place_blocks(struct session *s, struct err *e)
 {
-	struct placement_window window = { map_block, unmap_block, s };
+	struct placement_window window = { map_block, extend_block, unmap_block,
+		s };
 	uint32_t n = 0; /* the resident ones */
 	int ret = 0;
 

@@ -37,6 +37,7 @@ struct workers;
 struct pinned {
 	struct buffer *buffer;
 	uint32_t addr;
+	bool extended; /* beside the window: `addr` is of that region */
 };
 
 /* A request that was sent and has not been looked at since it completed. */
@@ -45,7 +46,7 @@ struct flight {
 	bool done;
 	int slot;         /* of staging that it reads; -1: none */
 	int swap;         /* of the slots of host/memory/swap.h, likewise */
-	uint32_t weights; /* device address */
+	uint32_t weights; /* device address; run.extended says of which kind */
 	struct priced_run run; /* what its price is that of */
 	uint64_t asked_ps;     /* for its weights, on the phone's time */
 	uint64_t sent_ps;
@@ -59,6 +60,10 @@ struct swapping {
 	uint32_t *turn;          /* [blocks] the temporary one's number */
 	struct swap *swap;       /* NULL: nothing comes and goes */
 	struct pinned slot[SWAP_SLOTS];
+	/* Blocks that the plan is of, the first; those behind it lie in the
+	 * extended region. */
+	uint32_t planned;
+	struct pinned *beside; /* [blocks] */
 };
 
 struct session {
@@ -133,6 +138,10 @@ void session_tell_window(const struct session *);
 
 /* The device is given the buffer and maps it for good. */
 int session_pin(struct session *, struct pinned *, struct err *);
+/* The same of weights, which may lie in the extended region: in the window if
+ * there is room, else there; or there at once. */
+int session_pin_weights(struct session *, struct pinned *, struct err *);
+int session_pin_beside(struct session *, struct pinned *, struct err *);
 
 /* ---- weights that come and go by a plan: session_swap.c ---- */
 

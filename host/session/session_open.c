@@ -81,6 +81,7 @@ static int open_npu(struct session *s, struct err *e)
 			.coherence_report = o->coherence_report,
 			.coherence_suppress = o->coherence_suppress,
 			.fault = o->fault ? fault : NULL,
+			.va_extended = o->va_extended,
 			.va_defer = o->va_defer,
 			.va_map_us = o->va_map_us },
 		.stall_ms = o->stall_ms,

@@ -130,15 +130,18 @@ int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
 	return session_recover(s, ret, e);
 }
 
-static unsigned bind(const struct session *s, const struct block *b,
-	uint32_t weights, const struct part *part, struct wire_ref *refs)
+static unsigned bind(const struct session *s, const struct flight *f,
+	const struct part *part, struct wire_ref *refs)
 {
 	uint32_t width = s->model->n_embd * (uint32_t)sizeof(float);
 	uint32_t hidden =
 		s->io.addr + (uint32_t)s->plan.hidden_off + part->first * width;
 	uint32_t rows = part->run.rows;
 	const struct wire_ref bound[BIND_REFS] = {
-		{ .role = WIRE_REF_WEIGHTS, .addr = weights, .len = b->bytes },
+		{ .role = WIRE_REF_WEIGHTS,
+			.flags = f->run.extended ? WIRE_REF_EXTENDED : 0,
+			.addr = f->weights,
+			.len = s->block[f->run.block].bytes },
 		{ .role = WIRE_REF_KV,
 			.addr = s->kv.addr,
 			.len = (uint32_t)s->stats.kv_bytes },
@@ -202,6 +205,7 @@ static int find_staged(
 		return ret;
 	f->slot = (int)where;
 	f->weights = s->stage[where].addr;
+	f->run.extended = s->stage[where].extended;
 	f->asked_ps = s->time->cpu_ps; /* flash has counters of its own */
 	return 0;
 }
@@ -210,13 +214,17 @@ static int find_staged(
 static int find_weights(
 	struct session *s, uint32_t b, struct flight *f, struct err *e)
 {
+	int ret;
+
 	if (s->block[b].streamed)
 		return find_staged(s, b, f, e);
 	if (!s->placement)
 		return session_find_swapped(s, b, f, e);
-	return placement_is_mapped(s->placement, b)
+	ret = placement_is_mapped(s->placement, b)
 		? placement_need(s->placement, b, &f->weights, e)
 		: bring_block(s, b, f, e);
+	f->run.extended = placement_is_extended(s->placement, b);
+	return ret;
 }
 
 /* What it was to read is not read; `ret` is why. */
@@ -252,7 +260,7 @@ static int send_run(struct pass *p, uint32_t b, uint32_t kind,
 		n += sync_refs(s, &s->io, refs + n);
 		p->told = true;
 	}
-	n += bind(s, &s->block[b], f.weights, part, refs + n);
+	n += bind(s, &f, part, refs + n);
 	run.graph = graph_id(s, b, kind);
 	f.sent_ps = s->time->cpu_ps;
 	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);

@@ -1,7 +1,9 @@
 /*
  * The weights of a session that swaps (--placement swap): which blocks stay in
  * the window, one behind the other in few large mappings, and how the others
- * come, copied ahead of their turn into two slots (host/memory/swap.h).
+ * come, copied ahead of their turn into two slots (host/memory/swap.h). Where
+ * the device has an extended region the last blocks lie there, so that the
+ * others need not come and go, or fewer of them.
  */
 #include "host/session/session_impl.h"
 
@@ -68,22 +70,26 @@ static void describe(const struct session *s, struct swap_op *op, uint32_t n)
 		op[i].copy = s->opts.soc ? copy_price(s, i).total_ps
 					 : s->block[i].bytes;
 	}
-	/* While layers come from flash the copies go on. */
+	/* While layers are read from elsewhere the copies go on. */
 	for (uint32_t i = n; n && i < s->n_blocks; i++)
 		op[n - 1].run += run_time(s, i);
 }
 
 static int plan_places(struct session *s, uint32_t n, struct err *e)
 {
-	struct swap_op *op = calloc(n, sizeof(*op));
+	struct swap_op *op = calloc(n + 1, sizeof(*op));
 	struct swap_room room = { .mapping = BUFFER_MAX };
 	struct npu_room left;
 	int ret;
 
 	free(s->swapping.plan.place);
 	s->swapping.plan = (struct swap_plan){
-		.place = calloc(n, sizeof(struct swap_place))
+		.place = calloc(n + 1, sizeof(struct swap_place))
 	};
+	if (!n && op) { /* all lie in the extended region */
+		free(op);
+		return 0;
+	}
 	if (!op || !s->swapping.plan.place) {
 		free(op);
 		return err_set(e, ENOMEM, "no memory to place %u blocks", n);
@@ -98,20 +104,67 @@ static int plan_places(struct session *s, uint32_t n, struct err *e)
 	return ret;
 }
 
+static uint64_t bytes_of(const struct session *s, uint32_t n)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bytes += s->block[i].bytes;
+	return bytes;
+}
+
+/* The first of the blocks that the extended region has room for: the last. */
+static uint32_t first_beside(const struct session *s, const struct npu_room *r)
+{
+	uint64_t left = r->extended;
+	uint32_t n = blocks_in_memory(s);
+
+	for (; n; n--) {
+		uint64_t bytes = align_up(s->block[n - 1].bytes, r->page);
+
+		if (bytes > left)
+			break;
+		left -= bytes;
+	}
+	return n;
+}
+
+/* As few blocks beside the window as let all others stay in it, or as many as
+ * there is room for. */
+static int plan_beside(struct session *s, struct err *e)
+{
+	uint32_t n = blocks_in_memory(s), least;
+	struct npu_room room;
+
+	npu_room(s->npu, &room);
+	least = first_beside(s, &room);
+	for (;; n--) {
+		int ret;
+
+		if (n > least && bytes_of(s, n) > room.largest)
+			continue;
+		s->swapping.planned = n;
+		ret = plan_places(s, n, e);
+		if (n == least || (ret && ret != -ENOSPC) ||
+			(!ret && !s->swapping.plan.temporary))
+			return ret;
+	}
+}
+
 /* Where some must come and go a layer is a block: two slots then take the least
  * of the window, and copies hide behind one another's layers. */
 static int plan_blocks(struct session *s, struct err *e)
 {
-	uint32_t n = blocks_in_memory(s);
-	int ret = plan_places(s, n, e);
+	int ret = plan_beside(s, e);
 
 	if (ret && ret != -ENOSPC)
 		return ret;
-	if ((!ret && !s->swapping.plan.temporary) || n == s->plan.resident)
+	if ((!ret && !s->swapping.plan.temporary) ||
+		blocks_in_memory(s) == s->plan.resident)
 		return ret;
 	s->plan.least_blocks = s->plan.resident;
 	ret = session_cut_blocks(s, e);
-	return ret ? ret : plan_places(s, blocks_in_memory(s), e);
+	return ret ? ret : plan_beside(s, e);
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -121,7 +174,7 @@ static uint64_t mapping_bytes(const struct session *s, uint32_t mapping)
 	const struct swap_place *place = s->swapping.plan.place;
 	uint64_t bytes = 0;
 
-	for (uint32_t i = 0; i < blocks_in_memory(s); i++)
+	for (uint32_t i = 0; i < s->swapping.planned; i++)
 		if (!place[i].temporary && place[i].mapping == mapping)
 			bytes = place[i].at + s->block[i].bytes;
 	return bytes;
@@ -148,7 +201,7 @@ static int open_residents(struct session *s, struct err *e)
 			return ret;
 		}
 	}
-	for (uint32_t i = 0; i < blocks_in_memory(s); i++) {
+	for (uint32_t i = 0; i < w->planned; i++) {
 		const struct swap_place *p = &w->plan.place[i];
 
 		if (!p->temporary)
@@ -169,7 +222,7 @@ int session_plan_swap(struct session *s, struct err *e)
 int session_open_swap(struct session *s, struct err *e)
 {
 	struct swapping *w = &s->swapping;
-	uint32_t n = blocks_in_memory(s);
+	uint32_t n = w->planned;
 	struct swap_opts o = { .slot_bytes = w->plan.slot,
 		.poison = s->opts.swap_poison,
 		.time = s->opts.soc ? s->time : NULL };
@@ -201,10 +254,28 @@ int session_open_swap(struct session *s, struct err *e)
 	return ret;
 }
 
-int session_attach_swap(struct session *s, struct err *e)
+/* What lies beside the window, each block in its own buffer. */
+static int attach_beside(struct session *s, struct err *e)
 {
 	struct swapping *w = &s->swapping;
 	int ret = 0;
+
+	free(w->beside);
+	w->beside = calloc(s->n_blocks, sizeof(*w->beside));
+	if (!w->beside)
+		return err_set(
+			e, ENOMEM, "no memory to place %u blocks", s->n_blocks);
+	for (uint32_t i = w->planned; i < blocks_in_memory(s) && !ret; i++) {
+		w->beside[i].buffer = s->block[i].buffer;
+		ret = session_pin_beside(s, &w->beside[i], e);
+	}
+	return ret;
+}
+
+int session_attach_swap(struct session *s, struct err *e)
+{
+	struct swapping *w = &s->swapping;
+	int ret = attach_beside(s, e);
 
 	for (unsigned i = 0; w->swap && i < SWAP_SLOTS && !ret; i++)
 		ret = session_pin(s, &w->slot[i], e);
@@ -221,6 +292,7 @@ void session_close_swap(struct session *s)
 	for (uint32_t i = 0; w->resident && i < w->plan.mappings; i++)
 		buffer_close(w->resident[i].buffer);
 	free(w->resident);
+	free(w->beside);
 	free(w->turn);
 	free(w->plan.place);
 }
@@ -255,6 +327,11 @@ int session_find_swapped(
 	unsigned slot;
 	int ret;
 
+	if (b >= w->planned) {
+		f->weights = w->beside[b].addr;
+		f->run.extended = true;
+		return 0;
+	}
 	if (!place->temporary) {
 		f->weights =
 			w->resident[place->mapping].addr + (uint32_t)place->at;

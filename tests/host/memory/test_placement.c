@@ -19,7 +19,10 @@ struct mock {
 	uint64_t size[MAX_BLOCKS];
 	bool mapped[MAX_BLOCKS];
 	unsigned maps, unmaps, refused;
-	int fail_next; /* errno for the next map */
+	int fail_next;   /* errno for the next map */
+	uint64_t beside; /* room of a region beside it */
+	bool extended[MAX_BLOCKS];
+	int fail_beside;
 };
 
 static int mock_map(void *arg, uint32_t b, uint32_t *addr, struct err *e)
@@ -41,6 +44,21 @@ static int mock_map(void *arg, uint32_t b, uint32_t *addr, struct err *e)
 	return 0;
 }
 
+static int mock_extend(void *arg, uint32_t b, uint32_t *addr, struct err *e)
+{
+	struct mock *m = arg;
+
+	assert_false(m->mapped[b] || m->extended[b]);
+	if (m->fail_beside)
+		return err_set(e, m->fail_beside, "as ordered, beside");
+	if (m->size[b] > m->beside)
+		return err_set(e, ENOSPC, "no room beside");
+	m->beside -= m->size[b];
+	m->extended[b] = true;
+	*addr = b;
+	return 0;
+}
+
 static int mock_unmap(void *arg, uint32_t b, uint32_t addr, struct err *e)
 {
 	struct mock *m = arg;
@@ -57,7 +75,7 @@ static int mock_unmap(void *arg, uint32_t b, uint32_t addr, struct err *e)
 static struct placement *open_as(
 	struct mock *m, uint32_t n, enum placement_policy policy)
 {
-	struct placement_window w = { mock_map, mock_unmap, m };
+	struct placement_window w = { mock_map, mock_extend, mock_unmap, m };
 	struct err e = { 0 };
 	struct placement *p;
 
@@ -126,6 +144,79 @@ static void test_evicts_what_is_used_last(void **state)
 	need(p, &m, 2); /* 3 in 1, 0 in 2, 1 in 3 */
 	assert_true(m.mapped[3] && m.mapped[0] && !m.mapped[1]);
 	assert_int_equal(m.unmaps, 2);
+	placement_close(p);
+}
+
+/* What the window has no room for goes beside it, for good, under every policy
+ * and before anything leaves the window. */
+static void test_the_region_beside_is_filled_first(void **state)
+{
+	for (int policy = 0; policy < PLACEMENT_COUNT; policy++) {
+		struct mock m = { .room = 20,
+			.slots = 8,
+			.size = { 9, 9, 9, 9, 9 },
+			.beside = 27 };
+		struct placement *p = open_as(&m, 5, policy);
+		struct placement_stats st;
+		struct err e = { 0 };
+		uint32_t addr = 99;
+
+		if (policy == PLACEMENT_SWAP) { /* another file's */
+			placement_close(p);
+			continue;
+		}
+		assert_ok(placement_fill(p, &e), &e);
+		for (unsigned i = 0; i < 15; i++) {
+			assert_ok(placement_need(p, i % 5, &addr, &e), &e);
+			assert_int_equal(
+				addr, i % 5 < 2 ? 0x1000 * (i % 5 + 1) : i % 5);
+		}
+		for (unsigned i = 0; i < 5; i++) {
+			assert_true(placement_is_mapped(p, i));
+			assert_int_equal(placement_is_extended(p, i), i >= 2);
+			assert_int_equal(m.extended[i], i >= 2);
+		}
+		placement_stats(p, &st);
+		assert_int_equal(st.mapped, 2);
+		assert_int_equal(st.extended, 3);
+		assert_int_equal(m.maps, 2);
+		assert_int_equal(m.unmaps, 0);
+		placement_close(p);
+	}
+}
+
+/* What fits in neither comes and goes in the window. */
+static void test_beside_holds_some(void **state)
+{
+	struct mock m = {
+		.room = 20, .slots = 8, .size = { 9, 9, 9, 9, 9 }, .beside = 10
+	};
+	struct placement *p = open_on(&m, 5);
+	struct err e = { 0 };
+	uint32_t addr;
+
+	assert_ok(placement_fill(p, &e), &e);
+	assert_true(m.extended[2] && !m.extended[3] && !m.extended[4]);
+	for (unsigned i = 0; i < 15; i++)
+		assert_ok(placement_need(p, i % 5, &addr, &e), &e);
+	assert_true(m.unmaps > 0);
+	assert_true(m.extended[2]);
+	placement_close(p);
+}
+
+/* The window's refusal is what is told; of what broke beside it, that. */
+static void test_what_is_told_of_both(void **state)
+{
+	struct mock m = { .room = 5, .slots = 8, .size = { 9, 9 } };
+	struct placement *p = open_on(&m, 2);
+	struct err e = { 0 };
+	uint32_t addr;
+
+	assert_int_equal(placement_need(p, 0, &addr, &e), -ENOSPC);
+	assert_string_equal(e.text, "no room");
+	m.fail_beside = EPIPE;
+	assert_int_equal(placement_need(p, 0, &addr, &e), -EPIPE);
+	assert_string_equal(e.text, "as ordered, beside");
 	placement_close(p);
 }
 
@@ -344,6 +435,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_all_fit),
 	cmocka_unit_test(test_fill_stops_at_the_first_without_room),
 	cmocka_unit_test(test_evicts_what_is_used_last),
+	cmocka_unit_test(test_the_region_beside_is_filled_first),
+	cmocka_unit_test(test_beside_holds_some),
+	cmocka_unit_test(test_what_is_told_of_both),
 	cmocka_unit_test(test_large_block_evicts_several),
 	cmocka_unit_test(test_too_large_alone),
 	cmocka_unit_test(test_other_errors_pass),

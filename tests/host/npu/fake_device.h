@@ -50,6 +50,7 @@ struct fake {
 	unsigned late;
 	unsigned most_under_way;
 	uint32_t tcm_share;
+	uint64_t va_extended; /* that it says it has; it has no such memory */
 	/* Called with each answer, computed from `request` (its message). */
 	void (*forge)(struct fake *, const void *request, struct fake_answer *);
 	/* Called with [rows][n_embd] hidden states that were computed. */
@@ -445,7 +446,8 @@ static inline int fake_open(void *arg, const struct npu_opts *o, void **device,
 		.threads = 1,
 		.tcm_bytes = 8 << 20,
 		.tcm_share = d->fake->tcm_share,
-		.kern = "fake" };
+		.kern = "fake",
+		.va_extended = d->fake->va_extended };
 	*device = d;
 	return 0;
 }

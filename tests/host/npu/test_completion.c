@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW (1u << 20)
+#define WINDOW   (1u << 20)
+#define EXTENDED (64u << 10)
 
 struct fixture {
 	struct fake fake;
@@ -32,6 +33,7 @@ static int setup(void **state)
 	struct err e = { 0 };
 
 	fake_init(&f->fake);
+	f->fake.va_extended = EXTENDED;
 	assert_ok(buffer_create(&f->a, "a", 3 * 4096, 0, &e), &e);
 	assert_ok(buffer_create(&f->b, "b", 2 * 4096, 0, &e), &e);
 	assert_ok(npu_open(&f->n, &o, &e), &e);
@@ -198,16 +200,18 @@ static void forge_words(struct fake *f, const void *q, struct fake_answer *a)
 {
 	a->done.status = 0;
 	memcpy(a->done.arg, words, sizeof(words));
+	a->done.counters.dma_bytes = (1ull << 32) + 8;
 }
 
 /* Attention reads no more than its rows see. */
 static void test_of_a_run(void **state)
 {
-	static const uint32_t refused[][4] = { { 7, 1, 6, 1 }, { 0, 1, 7, 0 },
-		{ 0, 0, 1, 1u << 21 } };
+	static const uint32_t refused[][6] = { { 7, 1, 6, 1 }, { 0, 1, 7, 0 },
+		{ 0, 0, 1, 1u << 21 }, { 0, 0, 0, 0, 9, 1 } };
 	static const char *const says[] = { "4294967303 bytes of keys and",
-		"of 7 that its rows see", "of 9007199254740993 that" };
-	static const uint32_t fine[] = { 5, 2, 6, 2 };
+		"of 7 that its rows see", "of 9007199254740993 that",
+		"4294967305 bytes of the extended region, of 4294967304" };
+	static const uint32_t fine[] = { 5, 2, 6, 2, 8, 1 };
 	struct fixture *f = *state;
 	struct npu_stats st;
 	struct err e = { 0 };
@@ -226,6 +230,7 @@ static void test_of_a_run(void **state)
 	npu_stats(f->n, &st);
 	assert_int_equal(st.kv_read, (2ull << 32) + 5);
 	assert_int_equal(st.kv_apart, (2ull << 32) + 6);
+	assert_int_equal(st.extended_read, (1ull << 32) + 8);
 }
 
 /* What a device may say of itself. */
@@ -460,6 +465,69 @@ static void test_addresses(void **state)
 	}
 }
 
+/* Places in the region beside the window are held as closely. */
+static void test_places(void **state)
+{
+	static const struct {
+		uint32_t unit;
+		const char *says; /* NULL: nothing is wrong with it */
+	} cases[] = {
+		{ 1, "tandem:b (8192 bytes) at 0x40 of its extended region" },
+		{ EXTENDED / 64, "at 0x10000 of its extended region of 65536" },
+		{ EXTENDED / 64 - 64, "at 0xf000 of its extended region" },
+		{ UINT32_MAX, "at 0x3fffffffc0 of its extended region" },
+		{ 0, "tandem:b at 0x0 of its extended region, over tandem:a" },
+		{ 2 * 64, "at 0x2000 of its extended region, over tandem:a" },
+		{ 3 * 64, NULL },
+		{ EXTENDED / 64 - 2 * 64, NULL },
+	};
+	struct fixture *f = *state;
+
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		struct err e = { 0 };
+		uint32_t at;
+		int ret;
+
+		f->fake.forge = maps_at;
+		address = 0;
+		assert_ok(npu_map_extended(f->n, f->id[0], &at, &e), &e);
+		address = cases[i].unit;
+		ret = npu_map_extended(f->n, f->id[1], &at, &e);
+		assert_int_equal(ret, cases[i].says ? -EPROTO : 0);
+		if (cases[i].says && !strstr(e.text, cases[i].says))
+			fail_msg("'%s' does not say '%s'", e.text,
+				cases[i].says);
+		if (!cases[i].says)
+			assert_int_equal(at, cases[i].unit);
+		anew(f);
+	}
+}
+
+/* What does not fit by what is there is not asked for. */
+static void test_full_region(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_room room;
+	struct err e = { 0 };
+	unsigned before;
+	uint32_t at;
+
+	f->fake.forge = maps_at;
+	address = 64; /* a page behind the beginning: two holes */
+	npu_room(f->n, &room);
+	assert_int_equal(room.extended, EXTENDED);
+	assert_ok(npu_map_extended(f->n, f->id[0], &at, &e), &e);
+	npu_room(f->n, &room);
+	assert_int_equal(room.extended, EXTENDED - 4 * 4096);
+	anew(f);
+	f->fake.va_extended = 4096;
+	anew(f);
+	before = f->fake.answered;
+	assert_int_equal(npu_map_extended(f->n, f->id[1], &at, &e), -ENOSPC);
+	assert_non_null(strstr(e.text, "tandem:b (0.0 MiB) does not fit"));
+	assert_int_equal(f->fake.answered, before);
+}
+
 /* What was unmapped is no more in the way. */
 static void test_unmapped(void **state)
 {
@@ -522,6 +590,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_too_many),
 	TEST(test_none),
 	TEST(test_addresses),
+	TEST(test_places),
+	TEST(test_full_region),
 	TEST(test_unmapped),
 	TEST(test_no_room),
 	TEST(test_room_that_never_comes),
