@@ -12,11 +12,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Of a layer of a tree that is drafted at once: rows of a draft's pass. */
+#define TOGETHER 64
+
 struct host {
 	struct draft_model *draft;
 	bool owned; /* the draft model is ours to close */
 	float temperature;
-	uint32_t batch;
+	uint32_t batch;          /* nodes of a pass at most */
 	struct guesses found;    /* its rows are those on trial */
 	int32_t *token, *parent; /* [batch] of a pass */
 	float *logits;           /* [batch][n_vocab] */
@@ -166,26 +169,26 @@ int drafter_host_open(struct drafter *out, struct draft_model *draft,
 {
 	struct host *h = calloc(1, sizeof(*h));
 	size_t row = draft_n_vocab(draft) * sizeof(*h->logits);
+	uint32_t most = batch ? batch : TOGETHER;
 
-	assert(batch > 0);
 	if (h) {
 		h->draft = draft;
 		h->temperature = 1;
-		h->batch = batch;
-		h->token = malloc(batch * sizeof(*h->token));
-		h->parent = malloc(batch * sizeof(*h->parent));
-		h->logits = malloc(batch * row);
+		h->batch = most;
+		h->token = malloc(most * sizeof(*h->token));
+		h->parent = malloc(most * sizeof(*h->parent));
+		h->logits = malloc(most * row);
 		h->path = malloc(draft_context(draft) * sizeof(*h->path));
 	}
 	if (!h || !h->token || !h->parent || !h->logits || !h->path) {
 		host_close(h);
-		return err_set(e, ENOMEM, "no memory to draft %u nodes at once",
-			batch);
+		return err_set(
+			e, ENOMEM, "no memory to draft %u nodes at once", most);
 	}
 	*out = (struct drafter){ .arg = h,
 		.begin = host_begin,
 		.expand = host_expand,
-		.batch = batch,
+		.batch = batch ? batch : 1,
 		.saw = host_saw,
 		.price = host_price,
 		.close = host_close };
@@ -202,8 +205,6 @@ void drafter_host_temperature(struct drafter *d, float temperature)
 
 /* ---- as a kind ----------------------------------------------------------- */
 
-#define BATCH 1 /* on processors, rows together cost what they cost apart */
-
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
@@ -218,7 +219,7 @@ static int open_kind(
 	if (ret)
 		return err_in(e, "'%s'", site->path);
 	draft_price_for(draft, site->session_opts->soc, drafting_as(o));
-	ret = drafter_host_open(out, draft, o->batch ? o->batch : BATCH, e);
+	ret = drafter_host_open(out, draft, o->batch, e);
 	if (ret) {
 		draft_close(draft);
 		return ret;

@@ -17,7 +17,8 @@ struct err;
 
 /*
  * The draft model is the drafter's alone until it is closed, and stays the
- * caller's. `batch` >= 1 rows at most are computed together.
+ * caller's. `batch` rows at most are computed together; 0: all that one call
+ * asks for, 64 at most, and nobody needs to ask for more than he wants.
  *
  * Of a text longer than the draft's context the root has no candidates.
  */

@@ -45,8 +45,8 @@ static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
 		"where the draft model runs", .choices = places },
 	{ OPT_UINT, 0, "draft-batch", IN(batch), "N",
-		"nodes drafted together where possible (0: 1 on the host, 8 "
-		"on the device)", 0, 64 },
+		"nodes drafted together where possible (0: on the host what "
+		"a method asks for at once, on the device 8)", 0, 64 },
 	{ OPT_FLOAT, 0, "draft-temp", IN(temperature), "T",
 		"temperature of the draft's probabilities ({})", 0.05, 10 },
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",

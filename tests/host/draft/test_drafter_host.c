@@ -222,6 +222,36 @@ static void is_guess(const struct guess *g, uint32_t n, const int32_t *token,
 }
 
 /* Long and wide: what lies far below the largest still adds up. */
+/* Bytes that a phone's processor reads to look behind n nodes together. */
+static uint64_t bytes_of(struct fixture *f, uint32_t batch, uint32_t n)
+{
+	uint32_t node[8];
+	struct price price = { 0 };
+
+	open_drafter(f, DRAFT_F32, batch, 8);
+	check_begin(&f->d, f->t, f->text, 5);
+	for (uint32_t i = 0; i < n; i++)
+		node[i] = tree_add(f->t, 0, f->t->candidate[i]);
+	draft_take_price(f->draft, &price);
+	price = (struct price){ 0 };
+	check_expand(&f->d, f->t, node, n);
+	draft_take_price(f->draft, &price);
+	return price.counts.cpu_bytes;
+}
+
+/* What is asked for at once goes through the weights once, unless a batch is
+ * said; who asks for one node gets one. */
+static void test_together(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t once = bytes_of(f, 8, 8);
+
+	assert_true(bytes_of(f, 0, 8) == once);
+	assert_int_equal(f->d.batch, 1);
+	assert_true(bytes_of(f, 1, 8) > 2 * once);
+	assert_true(bytes_of(f, 0, 1) < once);
+}
+
 static void test_long_vocabulary(void **state)
 {
 	enum { N = 50021 };
@@ -466,6 +496,7 @@ static void test_context(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_candidates_are_the_definition),
 	TEST(test_temperature),
+	TEST(test_together),
 	TEST(test_long_vocabulary),
 	TEST(test_odd_logits),
 	TEST(test_order_makes_no_difference),
