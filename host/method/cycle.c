@@ -458,8 +458,9 @@ static int first_token(struct cycle *c, struct err *e)
 	return ret;
 }
 
-int cycle_open(struct cycle *c, struct session *s, struct generation *g,
-	struct method_env *env, uint32_t rows, uint32_t spare, struct err *e)
+int cycle_open_wide(struct cycle *c, struct session *s, struct generation *g,
+	struct method_env *env, uint32_t rows, uint32_t spare,
+	uint32_t candidates, struct err *e)
 {
 	int ret;
 
@@ -474,13 +475,19 @@ int cycle_open(struct cycle *c, struct session *s, struct generation *g,
 	c->known = calloc(rows, sizeof(*c->known));
 	if (!c->path || !c->row || !c->sigma || !c->known)
 		return err_set(e, ENOMEM, "no memory for trees of %u", rows);
-	ret = tree_open(
-		&c->tree, rows + spare, tree_options(env)->candidates, e);
+	ret = tree_open(&c->tree, rows + spare, candidates, e);
 	if (ret) {
 		c->tree = NULL;
 		return ret;
 	}
 	return first_token(c, e);
+}
+
+int cycle_open(struct cycle *c, struct session *s, struct generation *g,
+	struct method_env *env, uint32_t rows, uint32_t spare, struct err *e)
+{
+	return cycle_open_wide(
+		c, s, g, env, rows, spare, tree_options(env)->candidates, e);
 }
 
 void cycle_close(struct cycle *c)

@@ -80,6 +80,10 @@ struct cycle_pass {
  * they are verified; the prompt goes in and the first token comes out. */
 int cycle_open(struct cycle *, struct session *, struct generation *,
 	struct method_env *, uint32_t rows, uint32_t spare, struct err *);
+/* With so many candidates behind a node, whatever the options of trees say. */
+int cycle_open_wide(struct cycle *, struct session *, struct generation *,
+	struct method_env *, uint32_t rows, uint32_t spare, uint32_t candidates,
+	struct err *);
 void cycle_close(struct cycle *);
 
 /* A tree begins behind the text: its root is expanded and `limits` are set, to

@@ -1,27 +1,67 @@
 /*
  * EAGLE-2's dynamic tree (Li et al., EMNLP 2024), over an ordinary draft model:
  * layer by layer the likeliest nodes are expanded together, and of all their
- * candidates the best are verified.
+ * candidates the best are verified. Its authors' code verifies 60 rows, drafts
+ * a first layer and 5 more, and has 10 nodes in a layer with 10 candidates
+ * each; a pass that waits for flash has time for the rows and layers that the
+ * other methods have there.
  */
+#include "base/checked.h"
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
 #include "host/text/generation.h"
 
-#define DEPTH 8 /* a first layer, and the reference's 7 */
-#define BEAM  10
+#define ROWS  60
+#define DEPTH 6
+
+struct eagle2_options {
+	uint32_t top_k;
+};
+
+static const struct opt option_rows[] = {
+	{ OPT_UINT, 0, "eagle2-top-k", OPT_IN(eagle2_options, top_k), "N",
+		"with eagle2-tree: nodes of a layer that are drafted behind, "
+		"and candidates of each ({})",
+		1, TREE_CANDIDATES },
+};
+
+static const struct opt_table table = {
+	.rows = option_rows,
+	.n = ARRAY_LEN(option_rows),
+	.defaults = &(const struct eagle2_options){ .top_k = 10 },
+	.size = sizeof(struct eagle2_options),
+};
+
+static const struct opt_table *const options[] = { &tree_table, &table, NULL };
+
+static uint32_t rows_of(const struct method_env *env)
+{
+	if (tree_options(env)->rows || env->streams)
+		return tree_decode_rows(env);
+	return ROWS;
+}
+
+static uint32_t depth_of(const struct method_env *env)
+{
+	if (tree_options(env)->depth || env->streams)
+		return tree_depth(env);
+	return DEPTH;
+}
 
 static int eagle2_tree_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
+	const struct eagle2_options *o = method_options(env, &table);
+	uint32_t rows = rows_of(env), depth = depth_of(env);
 	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, tree_decode_rows(env),
-		1 + BEAM * (DEPTH - 1), e);
+	int ret = cycle_open_wide(
+		&c, s, g, env, rows, 1 + o->top_k * (depth - 1), o->top_k, e);
 
 	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, DEPTH, e);
+		ret = cycle_begin(&c, depth, e);
 		if (!ret)
 			ret = build_eagle2(
-				c.tree, &c.drafter, &c.limits, BEAM, e);
+				c.tree, &c.drafter, &c.limits, o->top_k, e);
 		if (!ret)
 			ret = cycle_verify(&c, NULL, e);
 	}
@@ -34,7 +74,7 @@ const struct method method_eagle2_tree = {
 	.summary = "EAGLE-2's dynamic tree, drafted by an ordinary model",
 	.lossless = true,
 	.needs_draft = true,
-	.options = tree_tables,
-	.decode_rows = tree_decode_rows,
+	.options = options,
+	.decode_rows = rows_of,
 	.run = eagle2_tree_run,
 };

@@ -4,7 +4,7 @@
  * falls back to verification as soon as no open branch is likely enough, and
  * what "enough" is follows what verification accepted. While the target runs,
  * the draft goes on behind the best branch; if that is accepted, the next cycle
- * finds the work done.
+ * finds the work done. What "enough" is stays from text to text.
  */
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
@@ -14,7 +14,7 @@
 #define AHEAD 32 /* nodes drafted beside a pass, at most */
 
 struct edge {
-	struct edgellm pace;
+	struct edgellm *pace; /* the method's */
 	int32_t tip; /* what is drafted behind, beside the pass; -1: nothing */
 };
 
@@ -69,26 +69,32 @@ static uint32_t branch_length(const struct cycle *c)
 	return c->tree->depth[node];
 }
 
+static int edgellm_open(
+	struct method_env *env, const struct model *target, struct err *e)
+{
+	edgellm_init(env->state);
+	return 0;
+}
+
 static int edgellm_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
-	struct edge m;
+	struct edge m = { .pace = env->state };
 	struct cycle_pass pass = { .meanwhile = draft_on, .arg = &m };
 	struct cycle c;
 	int ret = cycle_open(&c, s, g, env, tree_decode_rows(env), AHEAD, e);
 
-	edgellm_init(&m.pace);
 	while (!ret && !gen_done(g)) {
 		ret = cycle_begin(&c, tree_depth(env), e);
 		if (!ret)
 			ret = build_edgellm(
-				c.tree, &c.drafter, &c.limits, &m.pace, e);
+				c.tree, &c.drafter, &c.limits, m.pace, e);
 		if (ret)
 			break;
 		m.tip = best_leaf(c.tree);
 		ret = cycle_verify(&c, &pass, e);
 		if (!ret && c.verified > 1)
-			edgellm_saw(&m.pace, branch_length(&c), c.n_path - 1);
+			edgellm_saw(m.pace, branch_length(&c), c.n_path - 1);
 	}
 	cycle_close(&c);
 	return ret;
@@ -100,6 +106,8 @@ const struct method method_edgellm = {
 	.lossless = true,
 	.needs_draft = true,
 	.options = tree_tables,
+	.state_bytes = sizeof(struct edgellm),
+	.open = edgellm_open,
 	.decode_rows = tree_decode_rows,
 	.run = edgellm_run,
 };
