@@ -188,6 +188,20 @@ static void placement_text(
 	fputc('\n', f);
 }
 
+/* On the phone all that was waited for is their price, but for requests that
+ * found no room. */
+static void remaps_text(
+	const struct session_stats *s, const struct session_opts *o, FILE *f)
+{
+	fprintf(f, "remaps       %.2f maps and %.2f MiB a pass",
+		per(s->remaps, s->passes),
+		per(s->remap_bytes, s->passes) / (1 << 20));
+	if (o->soc)
+		fprintf(f, ", %.3f ms of the phone's time a pass",
+			per(s->stall_ps, s->passes) * 1e-9);
+	fputc('\n', f);
+}
+
 static void flash_text(const struct run_report *r, FILE *f)
 {
 	const struct session_stats *s = &r->stats;
@@ -289,9 +303,7 @@ void report_text(const struct run_report *r, FILE *f)
 			"if each row read what it sees\n",
 			mib(s->kv_read_bytes), mib(s->kv_apart_bytes));
 	if (s->remaps)
-		fprintf(f, "remaps       %.2f maps and %.2f MiB a pass\n",
-			(double)s->remaps / (double)s->passes,
-			mib(s->remap_bytes) / (double)s->passes);
+		remaps_text(s, o, f);
 	if (s->extended_room)
 		fprintf(f,
 			"extended     %.1f of %.1f MiB beside the window in %u "
