@@ -250,6 +250,16 @@ static int run(void)
 	return finish(ret, &result, &fault, &e);
 }
 
+/* What was printed has come through: a full disk is told when it is flushed. */
+static int printed(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return EXIT_DONE;
+	fprintf(stderr, "tandem-npu: cannot write to standard output: %s\n",
+		strerror(errno));
+	return EXIT_FAILED;
+}
+
 static int run_rehearsal(void)
 {
 	struct fault fault;
@@ -272,16 +282,16 @@ int main(int argc, char **argv)
 	fd_keep_standard();
 	ret = opt_parse(&command, argc, argv, &operands, &e);
 	if (ret == 1)
-		return EXIT_DONE;
+		return printed();
 	if (ret)
 		return misuse(e.text);
 	if (opt_man_page) {
 		print_man(stdout);
-		return EXIT_DONE;
+		return printed();
 	}
 	if (opt_version) {
 		puts("tandem-npu " TANDEM_VERSION);
-		return EXIT_DONE;
+		return printed();
 	}
 	if (opt_rehearse)
 		return run_rehearsal();
