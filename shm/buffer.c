@@ -65,7 +65,8 @@ static int buffer_back(
 	b->fd = memfd_create(
 		b->name, MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
 	if (b->fd < 0)
-		return err_sys(e, errno, "cannot create buffer '%s'", b->name);
+		return err_sys(e, errno, "cannot create buffer '%s'%s", b->name,
+			errno == EMFILE ? " (see ulimit -n)" : "");
 	if (ftruncate(b->fd, (off_t)bytes))
 		return err_sys(e, errno, "cannot size buffer '%s' to %zu bytes",
 			b->name, bytes);
