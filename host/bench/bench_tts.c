@@ -130,7 +130,6 @@ static int measure(struct run *r, double temperature, struct err *e)
 	const struct tts_args *a = r->tts->args;
 	struct eval_opts o = { .n_predict = a->n_predict,
 		.sampling = sampler_defaults,
-		.streams = SAMPLES_MOST,
 		.each = see_item,
 		.arg = r,
 		.progress = a->progress };

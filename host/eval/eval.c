@@ -184,8 +184,7 @@ static int run_items(struct tandem *t, const struct eval_items *items,
 
 		strbuf_reset(&output);
 		tell_answer(t, items, item, &exact);
-		ret = run_item(t, item, o, i * (o->streams ? o->streams : 1),
-			&output, r, e);
+		ret = run_item(t, item, o, i * EVAL_STREAMS, &output, r, e);
 		if (ret)
 			break;
 		right = items->marked &&

@@ -21,6 +21,10 @@ struct err;
 struct strbuf;
 struct tandem;
 
+/* Of an item: more than its samples, and all that beams fork, can be, so that
+ * no text of one item has the random numbers of another's. */
+#define EVAL_STREAMS (UINT64_C(1) << 32)
+
 struct eval_tally {
 	uint64_t right, total;
 };
@@ -44,10 +48,8 @@ struct eval_result {
 
 struct eval_opts {
 	uint32_t n_predict; /* tokens an output has at most */
-	/* Item i draws from stream i, or from i * streams on, where each has
-	 * so many (0: one). */
+	/* Of item i from stream i * EVAL_STREAMS on. */
 	struct sampler_opts sampling;
-	uint32_t streams;
 	/* Of every item once it is marked, or, prompts alone, written (never
 	 * right); not 0 ends the run with that. */
 	int (*each)(void *arg, const struct eval_item *, bool right,

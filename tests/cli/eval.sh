@@ -174,6 +174,10 @@ run_ok "$TANDEM" run -m "$model" -p 'Hello world' -n $n --temp 1.5 --seed 7 \
 check_has 'the first output' "$(head -n 1 "$tmp/a")" "\"output\":$(json text)}"
 # Items draw from streams of their own: qa-0 and qa-3 have the same prompt.
 check_lacks 'the fourth output' "$(sed -n 4p "$tmp/a")" "$(json text)"
+# So far apart that no sample of the first item has the numbers of another.
+run_ok "$TANDEM" run -m "$model" -p 'Hello world' -n $n --temp 1.5 --seed 7 \
+  --stream $((3 << 32)) --json
+check_has 'the fourth output' "$(sed -n 4p "$tmp/a")" "\"output\":$(json text)}"
 
 # ---- with a draft model ------------------------------------------------------
 evaluate --method chain --draft "$model" --items 1
