@@ -158,7 +158,8 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		cache_operator(x->cache, r.op->name,
 			(int)(g->first_layer + r.op->layer));
 		x->beat(x->beat_arg);
-		run_op(&r);
+		if (!(wire->flags & WIRE_RUN_IDLE))
+			run_op(&r);
 		if (x->soc)
 			cost_op(x->soc, g, r.op, &attention, &x->price);
 	}

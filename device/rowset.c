@@ -26,10 +26,10 @@ int rowset_check_run(
 	if (r->n_spans > WIRE_MAX_SPANS)
 		return err_set(e, EINVAL, "graph run: n_spans %u, at most %d",
 			r->n_spans, WIRE_MAX_SPANS);
-	if (r->flags & ~WIRE_RUN_APART)
+	if (r->flags & ~WIRE_RUN_FLAGS)
 		return err_set(e, EINVAL,
 			"graph run: flags %#x, there is but %#x", r->flags,
-			WIRE_RUN_APART);
+			WIRE_RUN_FLAGS);
 	if (r->mask_words < (r->rows + 63) / 64 ||
 		r->mask_words > WIRE_MAX_ROWS / 64)
 		return err_set(e, EINVAL,

@@ -319,6 +319,11 @@ _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
 /* Attention reads what a row sees for each row by itself, shared or not: what
  * comes of it is the same. */
 #define WIRE_RUN_APART 1u
+/* Nothing is computed: the states come back as they were, and no keys and
+ * values are written. The price and the lines that are invalidated and cleaned
+ * are those of a run that computes. */
+#define WIRE_RUN_IDLE  2u
+#define WIRE_RUN_FLAGS (WIRE_RUN_APART | WIRE_RUN_IDLE)
 
 struct wire_counters {
 	uint64_t busy_ns;           /* executing, wall clock */

@@ -64,8 +64,12 @@ static void price_logits(struct session *s, uint32_t rows)
 int session_logits_of(struct session *s, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *e)
 {
-	int ret = logits_compute(s->logits, hidden, out, n, e);
+	size_t bytes = s->model->n_vocab * sizeof(**out);
+	int ret =
+		s->opts.idle ? 0 : logits_compute(s->logits, hidden, out, n, e);
 
+	for (uint32_t i = 0; s->opts.idle && i < n; i++)
+		memset(out[i], 0, bytes);
 	if (!ret)
 		price_logits(s, n);
 	return ret;

@@ -84,6 +84,12 @@ struct session_opts {
 	uint32_t tail;
 	/* Of what rows see in common each reads what it sees by itself. */
 	bool attend_apart;
+	/*
+	 * Passes are made and priced, and nothing is computed: states are those
+	 * of the embeddings, logits are all 0. For whoever knows what came of
+	 * them, and asks what they take a phone.
+	 */
+	bool idle;
 	enum wire_precision precision;
 	/* UNSAID: a flash image's own, which only itself may be said for;
 	 * of other models tiles. */

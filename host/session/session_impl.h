@@ -127,7 +127,8 @@ static inline uint32_t graph_id(
 /* Of the runs of a pass. */
 static inline uint32_t session_flags(const struct session *s)
 {
-	return s->opts.attend_apart ? WIRE_RUN_APART : 0;
+	return (s->opts.attend_apart ? WIRE_RUN_APART : 0) |
+		(s->opts.idle ? WIRE_RUN_IDLE : 0);
 }
 
 /* The model's layers in blocks, and their prices; again, if it was done. */

@@ -125,7 +125,7 @@ static void names_a_bad_run(void **state)
 	RUN_REFUSES(&r, n_spans, 4097, -EINVAL, "n_spans 4097");
 	RUN_REFUSES(&r, mask_words, 0, -EINVAL, "mask_words 0");
 	RUN_REFUSES(&r, mask_words, 17, -EINVAL, "mask_words 17");
-	RUN_REFUSES(&r, flags, 2, -EINVAL, "flags 0x2, there is but 0x1");
+	RUN_REFUSES(&r, flags, 4, -EINVAL, "flags 0x4, there is but 0x3");
 	assert_int_equal(send_run(&r), 0);
 	rig_close(&r);
 }

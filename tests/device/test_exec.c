@@ -520,6 +520,36 @@ static void forks_are_rows_alone(void **state)
 		}
 }
 
+/* Neither states nor cache change, and no later row finds anything there. */
+static void idle_computes_nothing(void **state)
+{
+	struct rig_opts o = variant(8, 1);
+	float in[4 * DIM], out[4 * DIM], want[4 * DIM];
+	struct wire_counters c, computed;
+	struct rig_batch b;
+	struct rig r;
+
+	random_hidden(in, 4, 1);
+	rig_open(&r, &o);
+	rig_chain(&b, 0, 4);
+	b.flags = WIRE_RUN_IDLE;
+	must(&r, rig_run(&r, &b, in, out));
+	c = r.done.counters;
+	same_bytes(in, out, 4, "what came back");
+	assert_int_equal(arg_u64(&r, WIRE_RUN_KV_READ), 0);
+	run_chain(&r, 4, 4, in, want);
+	computed = r.done.counters;
+	assert_int_equal(c.cleaned_lines, computed.cleaned_lines);
+	assert_int_equal(c.invalidated_lines, computed.invalidated_lines);
+	assert_true(c.dma_bytes < computed.dma_bytes);
+	/* What was computed in between stays. */
+	must(&r, rig_run(&r, &b, in, out));
+	rig_chain(&b, 0, 4);
+	must(&r, rig_run(&r, &b, in, out));
+	same_bytes(want, out, 4, "computed again");
+	rig_close(&r);
+}
+
 static void counters_count(void **state)
 {
 	struct rig_opts o = variant(8, 1);
@@ -552,6 +582,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tree_row_is_chain_row),
 	cmocka_unit_test(permuted_slots_same),
 	cmocka_unit_test(forks_are_rows_alone),
+	cmocka_unit_test(idle_computes_nothing),
 	cmocka_unit_test(counters_count),
 };
 

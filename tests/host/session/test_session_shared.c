@@ -2,8 +2,10 @@
  * Samples of one prompt in one pass, on a real device process (TANDEM_NPU;
  * skipped without): what they have in common is read once and, on a phone, paid
  * for once; with attend_apart it is read for each, and the bits are the same.
+ * What an idle session does takes the phone what computing takes it.
  */
 #include "base/err.h"
+#include "host/model/shapes.h"
 #include "host/session/session.h"
 #include "host/shipped/soc_file.h"
 #include "tests/harness.h"
@@ -128,10 +130,37 @@ static void test_paid_once(void **state)
 		once.price.counts.dma_bytes, each.price.counts.dma_bytes);
 }
 
+/* Two models: one that is priced by the device, and one by the host. */
+static void test_idle_takes_the_same(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+	struct soc soc;
+
+	assert_ok(soc_file_load(&soc, "host/soc/sd8gen3.soc", &e), &e);
+	for (unsigned as = 0; as < 2; as++) {
+		struct session_stats computed, idle;
+
+		take(f, WIRE_INT8);
+		f->opts.soc = &soc;
+		f->opts.as = as ? &shapes[0] : NULL;
+		computed = decode(f, false);
+		f->opts.idle = true;
+		idle = decode(f, false);
+		assert_true(computed.price.total_ps > 0);
+		assert_memory_equal(
+			&idle.price, &computed.price, sizeof(idle.price));
+		assert_int_equal(idle.kv_read_bytes, 0);
+		assert_true(computed.kv_read_bytes > 0);
+		assert_int_equal(idle.logits_rows, 0);
+	}
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_read_once),
 	TEST(test_paid_once),
+	TEST(test_idle_takes_the_same),
 };
 
 TEST_MAIN(tests)
