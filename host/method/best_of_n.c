@@ -12,13 +12,7 @@
 static const struct opt_table *const tables[] = { &samples_table,
 	&aggregate_table, &early_stop_table, NULL };
 
-static int best_of_n_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	static const struct chooser how = { 0 };
-
-	return choosing_run(s, g, env, &how, e);
-}
+static const struct chooser how = { 0 };
 
 const struct method method_best_of_n = {
 	.name = "best-of-n",
@@ -28,5 +22,6 @@ const struct method method_best_of_n = {
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
 	.temperature = samples_temperature,
-	.run = best_of_n_run,
+	.chooser = &how,
+	.run = choosing_run,
 };

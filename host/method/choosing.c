@@ -52,6 +52,7 @@ struct choosing {
 	const struct chooser *how;
 	struct answer_form *form; /* NULL: answers are not asked for */
 	struct early_stop early;
+	bool scored; /* by the reward, where the method has one */
 };
 
 /* ---- answers ------------------------------------------------------------- */
@@ -69,9 +70,10 @@ static const char *answer_text(const struct sample *s)
 							 : NULL;
 }
 
-static struct candidate *candidates(const struct samples *p, struct err *e)
+/* Of the first n. */
+static struct candidate *candidates(
+	const struct samples *p, uint32_t n, struct err *e)
 {
-	uint32_t n = samples_count(p);
 	struct candidate *c = calloc(n ? n : 1, sizeof(*c));
 
 	for (uint32_t i = 0; c && i < n; i++) {
@@ -89,11 +91,12 @@ static struct candidate *candidates(const struct samples *p, struct err *e)
 uint32_t choosing_tally(
 	const struct samples *p, struct tally *row, struct err *e)
 {
-	struct candidate *c = candidates(p, e);
-	uint32_t n = c ? choice_tally(c, samples_count(p), row) : 0;
+	uint32_t n = samples_count(p);
+	struct candidate *c = candidates(p, n, e);
+	uint32_t rows = c ? choice_tally(c, n, row) : 0;
 
 	free(c);
-	return n;
+	return rows;
 }
 
 /* Of the votes so far the share of the answer that has most. */
@@ -161,11 +164,18 @@ static struct reward_text text_of(const struct sample *s)
 	return t;
 }
 
-int choosing_score(const struct method_env *env, struct sample *const *s,
-	uint32_t n, struct err *e)
+static void value_by_score(const struct method_env *env, struct sample *s)
 {
 	const struct aggregate_options *o =
 		method_options(env, &aggregate_table);
+
+	s->value = (float)choice_aggregate(
+		s->score, s->n_steps, (enum aggregate)o->how);
+}
+
+int choosing_score(const struct method_env *env, struct sample *const *s,
+	uint32_t n, struct err *e)
+{
 	struct reward_text *text = calloc(n ? n : 1, sizeof(*text));
 	int ret;
 
@@ -175,8 +185,7 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 		text[i] = text_of(s[i]);
 	ret = n ? reward_score(env->reward, text, n, e) : 0;
 	for (uint32_t i = 0; i < n && !ret; i++)
-		s[i]->value = (float)choice_aggregate(
-			s[i]->score, s[i]->n_steps, (enum aggregate)o->how);
+		value_by_score(env, s[i]);
 	free(text);
 	return ret;
 }
@@ -200,21 +209,27 @@ static int score_ended(
 
 /* ---- the choice ---------------------------------------------------------- */
 
-static void value_all(const struct choosing *c, struct samples *p)
+static void value_all(const struct choosing *c, struct samples *p, uint32_t n)
 {
-	for (uint32_t i = 0; i < samples_count(p); i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		struct sample *s = samples_at(p, i);
 
 		read_answer(c, s);
-		if (s->state == SAMPLE_ENDED && c->how->value)
+		if (s->state != SAMPLE_ENDED)
+			continue;
+		if (c->how->value)
 			s->value = (float)c->how->value(c->env, s);
+		else if (c->env->method->needs_reward && c->scored)
+			value_by_score(c->env, s);
+		else
+			s->value = NAN; /* another method's word */
 	}
 }
 
 /* The first of those that may be; CHOICE_NONE: there is none. */
-static uint32_t first_ended(const struct samples *p)
+static uint32_t first_ended(const struct samples *p, uint32_t n)
 {
-	for (uint32_t i = 0; i < samples_count(p); i++)
+	for (uint32_t i = 0; i < n; i++)
 		if (samples_at(p, i)->state == SAMPLE_ENDED)
 			return i;
 	return CHOICE_NONE;
@@ -228,11 +243,10 @@ static uint32_t vote(const struct candidate *c, uint32_t n, struct tally *row)
 	return most == CHOICE_NONE ? CHOICE_NONE : row[most].best;
 }
 
-static int pick(const struct choosing *c, struct samples *p, uint32_t *at,
-	struct err *e)
+static int pick(const struct choosing *c, struct samples *p, uint32_t n,
+	uint32_t *at, struct err *e)
 {
-	uint32_t n = samples_count(p);
-	struct candidate *known = candidates(p, e);
+	struct candidate *known = candidates(p, n, e);
 	struct tally *row = calloc(n ? n : 1, sizeof(*row));
 	int ret = known && row
 		? 0
@@ -262,22 +276,30 @@ int choosing_none(const struct samples *p, struct err *e)
 	return err_set(e, ECANCELED, "no sample has ended");
 }
 
-static int choose(
-	const struct choosing *c, struct samples *p, bool scored, struct err *e)
+/* Of the first n. */
+static int choose_at(const struct choosing *c, struct samples *p, uint32_t n,
+	uint32_t *at, struct err *e)
 {
-	uint32_t first = first_ended(p), at = CHOICE_NONE;
+	uint32_t first = first_ended(p, n);
 	int ret;
 
+	*at = CHOICE_NONE;
 	if (first == CHOICE_NONE)
 		return choosing_none(p, e);
-	ret = scored ? score_ended(c->env, p, e) : 0;
-	if (ret)
-		return ret;
-	value_all(c, p);
-	ret = pick(c, p, &at, e);
+	value_all(c, p, n);
+	ret = pick(c, p, n, at, e);
+	if (*at == CHOICE_NONE)
+		*at = first;
+	return ret;
+}
+
+static int choose(const struct choosing *c, struct samples *p, struct err *e)
+{
+	uint32_t at;
+	int ret = choose_at(c, p, samples_count(p), &at, e);
+
 	if (!ret)
-		samples_choose(
-			p, samples_at(p, at == CHOICE_NONE ? first : at));
+		samples_choose(p, samples_at(p, at));
 	return ret;
 }
 
@@ -307,10 +329,24 @@ static int write_samples(
 	return ret;
 }
 
-int choosing_run(struct session *s, struct generation *g,
-	struct method_env *env, const struct chooser *how, struct err *e)
+int choosing_among(struct method_env *as, struct samples *p, uint32_t n,
+	uint32_t *at, struct err *e)
 {
-	struct choosing c = { .env = env, .how = how };
+	struct choosing c = {
+		.env = as, .how = as->method->chooser, .scored = true
+	};
+	int ret = open_form(&c, e);
+
+	if (!ret)
+		ret = choose_at(&c, p, n, at, e);
+	answer_form_close(c.form);
+	return ret;
+}
+
+int choosing_run(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	struct choosing c = { .env = env, .how = env->method->chooser };
 	int ret = open_form(&c, e);
 
 	if (!ret)
@@ -318,12 +354,17 @@ int choosing_run(struct session *s, struct generation *g,
 	if (ret)
 		goto out;
 	ret = write_samples(&c, env->samples, samples_all(env), e);
+	if (!ret && env->method->needs_reward)
+		ret = score_ended(env, env->samples, e);
+	c.scored = !ret;
 	if (!ret)
-		ret = choose(&c, env->samples, env->method->needs_reward, e);
+		ret = choose(&c, env->samples, e);
 	/* What was broken off is chosen from as far as it came: passes, and so
 	 * scores, there are none any more. */
-	if (ret == -ECANCELED && first_ended(env->samples) != CHOICE_NONE)
-		choose(&c, env->samples, false, NULL);
+	if (ret == -ECANCELED &&
+		first_ended(env->samples, samples_count(env->samples)) !=
+			CHOICE_NONE)
+		choose(&c, env->samples, NULL);
 out:
 	answer_form_close(c.form);
 	return ret;

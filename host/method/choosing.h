@@ -3,7 +3,7 @@
  * in common: the pool runs, each sample's answer is read (host/text/answer.h),
  * a value and the weight of its vote are given to each, and one becomes the
  * text. A method says which value, which weight, and whether answers are voted
- * on; it is one small file.
+ * on: its struct chooser, which is all of its small file.
  *
  * Samples that were cut or failed are not chosen and have no vote. Where nobody
  * has an answer, or a value, the first sample is the text: with one sample that
@@ -60,10 +60,20 @@ int choosing_score(const struct method_env *, struct sample *const *,
 /* -errno, and why no sample has ended that could be chosen. */
 int choosing_none(const struct samples *, struct err *);
 
-/* A method's run. Where it has a reward, samples are scored before they are
- * valued. */
+/* The run of a method with a chooser. Where it has a reward, samples are scored
+ * before they are valued. */
 int choosing_run(struct session *, struct generation *, struct method_env *,
-	const struct chooser *, struct err *);
+	struct err *);
+
+/*
+ * Which of the first n samples of a pool the method of `as`, by its options,
+ * would have chosen of these alone: as sample i is the same whatever their
+ * number, one pool of the largest tells of all. All of them are over; where the
+ * method has a reward their steps have been scored. Values and weights are
+ * those of this choice afterwards.
+ */
+int choosing_among(struct method_env *as, struct samples *, uint32_t n,
+	uint32_t *at, struct err *);
 
 /*
  * The answers of a pool's samples so far: row[samples_count()], how many; the

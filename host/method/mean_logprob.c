@@ -15,13 +15,7 @@ static double mean_logprob(const struct method_env *env, const struct sample *s)
 	return s->n ? s->logprob / (double)s->n : NAN;
 }
 
-static int mean_logprob_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	static const struct chooser how = { .value = mean_logprob };
-
-	return choosing_run(s, g, env, &how, e);
-}
+static const struct chooser how = { .value = mean_logprob };
 
 const struct method method_mean_logprob = {
 	.name = "mean-logprob",
@@ -30,5 +24,6 @@ const struct method method_mean_logprob = {
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
 	.temperature = samples_temperature,
-	.run = mean_logprob_run,
+	.chooser = &how,
+	.run = choosing_run,
 };

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct chooser;
 struct drafter;
 struct drafting;
 struct err;
@@ -23,6 +24,7 @@ struct generation;
 struct model;
 struct reward;
 struct samples;
+struct samples_script;
 struct session;
 struct soc;
 struct strbuf;
@@ -114,6 +116,8 @@ struct method_env {
 	/* Of methods of many samples: those of the last run; owned. */
 	struct samples *samples;
 	struct samples_sink samples_sink;
+	/* Their tokens are known, and none is drawn; NULL: they are not. */
+	const struct samples_script *script;
 };
 
 /* Models by what a position sees. */
@@ -156,6 +160,9 @@ struct method {
 	double (*temperature)(const struct method_env *);
 	/* Layers behind which it may drop rows; NULL: never. */
 	uint32_t (*exit_layers)(const struct method_env *);
+	/* How it chooses among samples once all are written, by choosing_run
+	 * (host/method/choosing.h); NULL: it does not, or earlier. */
+	const struct chooser *chooser;
 	int (*run)(struct session *, struct generation *, struct method_env *,
 		struct err *);
 	/* Of many samples, how the choice stands, in a few words, for people

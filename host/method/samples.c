@@ -232,16 +232,32 @@ void sample_end(struct samples *p, struct sample *s, enum sample_state state)
 	p->over++;
 }
 
+/* The one that is told, where one is. */
+static int32_t next_token(
+	const struct samples *p, const struct sample *s, const float *logits)
+{
+	const struct samples_script *script = p->env->script;
+	int32_t id;
+
+	if (!script)
+		return gen_next(s->gen, logits);
+	assert(s->index < script->n && s->n < script->sample[s->index].n);
+	id = script->sample[s->index].token[s->n];
+	gen_append(s->gen, id);
+	return id;
+}
+
 /* What the row says of the token drawn from it. */
 static int note(
 	struct samples *p, struct sample *s, const float *logits, int32_t id)
 {
-	struct certainty c;
+	struct certainty c = { 0 };
 	int ret = grow_tokens(s);
 
 	if (ret)
 		return ret;
-	certainty_of(&c, logits, p->n_vocab, id, SAMPLES_CONFIDENCE);
+	if (!p->env->script)
+		certainty_of(&c, logits, p->n_vocab, id, SAMPLES_CONFIDENCE);
 	s->logprob += c.logprob;
 	s->certainty += c.self;
 	s->confidence[s->n++] = (float)c.confidence;
@@ -263,7 +279,7 @@ void sample_draw(struct samples *p, struct sample *s, const float *logits)
 
 	if (!s->n)
 		begin(p, s);
-	id = gen_next(s->gen, logits);
+	id = next_token(p, s, logits);
 	ret = note(p, s, logits, id);
 	step = !ret && step_ends(p, s);
 	s->stop = gen_stop_reason(s->gen);

@@ -50,6 +50,20 @@ struct samples_options {
 };
 extern const struct opt_table samples_table;
 
+/*
+ * The tokens that each of n samples (of those asked for, at least) comes to, up
+ * to the one that ends it: what was drawn in another run is gone through again,
+ * as in a session that computes nothing (session_opts.idle) it can be. What the
+ * model says of them is not known then. Not for what forks.
+ */
+struct samples_script {
+	uint32_t n;
+	const struct sample_tokens {
+		const int32_t *token; /* [n], without the prompt */
+		size_t n;
+	} * sample; /* [n] */
+};
+
 enum sample_state {
 	SAMPLE_WAITING, /* for its turn */
 	SAMPLE_RUNNING,

@@ -50,13 +50,7 @@ static void by_rank(
 	choice_borda(c, n, o->power);
 }
 
-static int self_certainty_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	static const struct chooser how = { certainty, by_rank, true };
-
-	return choosing_run(s, g, env, &how, e);
-}
+static const struct chooser how = { certainty, by_rank, true };
 
 const struct method method_self_certainty = {
 	.name = "self-certainty",
@@ -66,6 +60,7 @@ const struct method method_self_certainty = {
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
 	.temperature = samples_temperature,
-	.run = self_certainty_run,
+	.chooser = &how,
+	.run = choosing_run,
 	.tally = choosing_say,
 };

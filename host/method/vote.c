@@ -11,13 +11,7 @@
 static const struct opt_table *const tables[] = { &samples_table, &answer_table,
 	&early_stop_table, NULL };
 
-static int vote_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	static const struct chooser how = { .votes = true };
-
-	return choosing_run(s, g, env, &how, e);
-}
+static const struct chooser how = { .votes = true };
 
 const struct method method_vote = {
 	.name = "vote",
@@ -26,6 +20,7 @@ const struct method method_vote = {
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
 	.temperature = samples_temperature,
-	.run = vote_run,
+	.chooser = &how,
+	.run = choosing_run,
 	.tally = choosing_say,
 };

@@ -21,13 +21,7 @@ static void by_score(
 		c[i].weight = isnan(c[i].value) ? 0 : c[i].value;
 }
 
-static int weighted_vote_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	static const struct chooser how = { .weigh = by_score, .votes = true };
-
-	return choosing_run(s, g, env, &how, e);
-}
+static const struct chooser how = { .weigh = by_score, .votes = true };
 
 const struct method method_weighted_vote = {
 	.name = "weighted-vote",
@@ -38,6 +32,7 @@ const struct method method_weighted_vote = {
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
 	.temperature = samples_temperature,
-	.run = weighted_vote_run,
+	.chooser = &how,
+	.run = choosing_run,
 	.tally = choosing_say,
 };

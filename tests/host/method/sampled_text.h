@@ -26,6 +26,7 @@ struct sampled {
 	struct samples_sink sink;
 	const char *draft; /* NULL: nothing drafts */
 	struct reward *reward;
+	const struct samples_script *script;
 	/* Of the last ones; to be closed. */
 	struct opt_values asked;
 	struct method_env env;
@@ -137,6 +138,7 @@ static inline int run_many(struct sampled *f, const struct method *m)
 	assert_ok(method_open(&f->env, m, f->w.model[SAME], &e), &e);
 	f->env.samples_sink = f->sink;
 	f->env.reward = f->reward;
+	f->env.script = f->script;
 	open_draft(f);
 	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
 	f->gen = writer_begin(&f->w, f->sampler);

@@ -188,6 +188,38 @@ static void test_self_certainty(void **state)
 	close_many(f);
 }
 
+/* Of the first samples of the largest pool is chosen what the method itself
+ * chooses when there are no others. */
+static void test_among_the_first(void **state)
+{
+	static const struct method *const by[] = { &method_vote,
+		&method_mean_logprob, &method_self_certainty };
+	struct sampled *f = *state;
+	unsigned differ = 0;
+
+	f->said[0][0] = "answer";
+	f->said[0][1] = "regex:[aeiou]";
+	for (unsigned i = 0; i < ARRAY_LEN(by); i++) {
+		uint32_t at[MANY], got;
+
+		f->n = MANY;
+		assert_ok(run_many(f, by[i]), &f->e);
+		for (uint32_t n = 1; n <= MANY; n++)
+			assert_ok(choosing_among(&f->env, f->env.samples, n,
+					  &at[n - 1], &f->e),
+				&f->e);
+		close_many(f);
+		for (f->n = 1; f->n <= MANY; f->n++) {
+			assert_ok(run_many(f, by[i]), &f->e);
+			got = samples_chosen(f->env.samples)->index;
+			assert_int_equal(at[f->n - 1], got);
+			differ += got != at[MANY - 1];
+			close_many(f);
+		}
+	}
+	assert_true(differ > 0);
+}
+
 /* One sample is plain decoding, whatever chooses. */
 static void test_one(void **state)
 {
@@ -321,6 +353,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_no_answer),
 	TEST(test_mean_logprob),
 	TEST(test_self_certainty),
+	TEST(test_among_the_first),
 	TEST(test_one),
 	TEST(test_early_stop),
 	TEST(test_consensus),

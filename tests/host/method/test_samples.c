@@ -402,6 +402,40 @@ static void test_drafted_steps(void **state)
 	assert_true(f->stats.accepted > 0);
 }
 
+/* What is told is taken, whatever the model says: each sample becomes the text
+ * of the next one. */
+static void test_script(void **state)
+{
+	struct sampled *f = *state;
+	struct sample_tokens told[MANY];
+	const struct samples_script script = { MANY, told };
+	struct samples_stats stats;
+	uint64_t tokens = 0;
+
+	open_models(f);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct text *t = &f->alone[(i + 1) % MANY];
+
+		told[i] = (struct sample_tokens){ t->token + N_PROMPT,
+			t->n - N_PROMPT };
+		tokens += told[i].n;
+	}
+	open_many(f, 2048);
+	f->script = &script;
+	assert_ok(run_many(f, &method_sample), &f->e);
+	samples_stats(f->env.samples, &stats);
+	assert_int_equal(stats.tokens, tokens);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(f->env.samples, i);
+		struct text got = { .stop = s->stop };
+		const int32_t *token = gen_tokens(s->gen, &got.n);
+
+		memcpy(got.token, token, got.n * sizeof(*token));
+		text_same(&got, &f->alone[(i + 1) % MANY], "a text told");
+	}
+	close_many(f);
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, sampled_teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_as_alone),
@@ -413,6 +447,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_canceled),
 	TEST(test_fork),
 	TEST(test_cut),
+	TEST(test_script),
 	TEST(test_drafted),
 	TEST(test_drafted_greedy),
 	TEST(test_drafted_steps),
