@@ -12,7 +12,7 @@
 
 #define TABLE_NAMES   2
 #define TABLE_COLUMNS 20
-#define TABLE_ROWS    48
+#define TABLE_ROWS    80
 #define TABLE_TEXT    32
 #define TABLE_NAME    64 /* of a row */
 #define TABLE_PANELS  3

@@ -1,15 +1,19 @@
 #include "host/bench/bench_tts.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/options.h"
 #include "host/api/tandem_impl.h"
-#include "host/bench/bench_table.h"
+#include "host/bench/bench_tts_impl.h"
 #include "host/bench/pass_at.h"
 #include "host/bench/run_options.h"
-#include "host/eval/eval.h"
 #include "host/eval/eval_check.h"
 #include "host/eval/eval_tasks.h"
+#include "host/method/beams.h"
+#include "host/method/choosing.h"
+#include "host/method/early_stop.h"
+#include "host/method/method.h"
 #include "host/method/samples.h"
 #include "host/model/model.h"
 #include "tensor/soc.h"
@@ -20,83 +24,217 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One model, one method, one number of samples. */
-struct point {
-	const char *model, *method;
+/* The samples of an item, kept. */
+struct kept {
 	uint32_t n;
-	struct eval_tally tally;
-	uint64_t tokens; /* of all samples */
-	double seconds, phone_seconds, joules;
+	struct sample_tokens *sample; /* [n] */
+	int32_t *tokens;              /* theirs, behind each other */
 };
 
-#define GREEDY "greedy"
-
-_Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS,
-	"a model's runs are rows of a table");
-
-/* Those of a model, its greedy text first. */
-struct tts {
-	const struct tts_args *args;
-	struct eval_items items;
-	bool priced;
-	struct point point[TTS_MODELS * (1 + TTS_METHODS * TTS_NUMBERS)];
-	unsigned n;
-	/* [model][number]: sums over items of the estimates. */
-	double pass[TTS_MODELS][TTS_NUMBERS];
+/* What a run does with an item that is written. */
+enum purpose {
+	BY_ITSELF, /* what the method chose counts */
+	DRAW,      /* samples are kept, and chosen from by all methods */
+	PRICE,     /* kept ones are gone through again */
+	TIME,      /* drawn again, and compared with the kept ones */
 };
 
-/* A run under way. */
+/* A run under way: a model, a method and a number, over items. */
 struct run {
 	struct tts *tts;
+	unsigned model;
+	enum purpose purpose;
+	const struct tts_method *method;
+	uint32_t n;
+	double temperature;
+	size_t items; /* the first so many */
+
 	struct tandem *tandem;
-	struct point *point;
-	double *pass; /* NULL: not estimated by this one */
-	bool any;     /* an item is right where one of its samples is */
+	struct kept *kept; /* [items] of the model; of DRAW filled */
+	size_t at;         /* the item */
+	struct samples_script script;
+	struct tts_point *choice; /* [n_methods][n_samples], of DRAW */
+	struct opt_values *as;    /* [n_methods] likewise */
+	struct eval_tally tally;
+	struct tts_cost cost;
 };
 
-/* ---- one run ------------------------------------------------------------- */
+/* ---- an item ------------------------------------------------------------- */
 
-static uint32_t count_right(
-	const struct samples *p, const struct eval_item *item, uint64_t *tokens)
+static bool is_right(const struct sample *s, const struct eval_item *item)
 {
-	struct samples_stats st;
-	uint32_t right = 0;
+	return s->text.len && eval_right(item, s->text.data, s->text.len);
+}
+
+/* Those behind the prompt. */
+static const int32_t *tokens_of(const struct sample *s)
+{
+	size_t n;
+
+	return gen_tokens(s->gen, &n) + gen_prompt_length(s->gen);
+}
+
+static int refuse_sample(
+	const struct sample *s, const struct eval_item *item, struct err *e)
+{
+	if (s->state != SAMPLE_ENDED) {
+		*e = s->err;
+		return err_in(e, "sample %u of item '%s'", s->index, item->id);
+	}
+	return err_set(e, ENOSPC,
+		"sample %u of item '%s' found no room, and would have with "
+		"fewer beside it; --slots or --ctx make more",
+		s->index, item->id);
+}
+
+static int keep_samples(struct run *r, const struct samples *p,
+	const struct eval_item *item, struct err *e)
+{
+	struct kept *k = &r->kept[r->at];
+	uint32_t n = samples_count(p);
+	size_t all = 1;
+	int32_t *to;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct sample *s = samples_at(p, i);
+
+		if (s->state != SAMPLE_ENDED || s->stop == GEN_STOP_CONTEXT)
+			return refuse_sample(s, item, e);
+		all += s->n;
+	}
+	k->sample = calloc(n, sizeof(*k->sample));
+	k->tokens = to = calloc(all, sizeof(*to));
+	if (!k->sample || !to)
+		return err_set(e, ENOMEM, "no memory for samples");
+	k->n = n;
+	for (uint32_t i = 0; i < n; to += k->sample[i++].n) {
+		k->sample[i] =
+			(struct sample_tokens){ to, samples_at(p, i)->n };
+		memcpy(to, tokens_of(samples_at(p, i)),
+			k->sample[i].n * sizeof(*to));
+	}
+	return 0;
+}
+
+/* Whether one of the first n is right, as a perfect judge would choose. */
+static bool any_right(
+	const struct samples *p, uint32_t n, const struct eval_item *item)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (is_right(samples_at(p, i), item))
+			return true;
+	return false;
+}
+
+static bool is_plain(const struct tts_method *m)
+{
+	return m->method == &method_sample;
+}
+
+/* What each method and number makes of what was drawn. */
+static int choose_all(struct run *r, struct samples *p,
+	const struct eval_item *item, struct err *e)
+{
+	const struct tts_args *a = r->tts->args;
+	int ret = 0;
+
+	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
+		struct method_env as = { .method = a->method[m].method,
+			.options = &r->as[m] };
+
+		for (unsigned k = 0; k < a->n_samples && !ret; k++) {
+			struct tts_point *at = &r->choice[m * a->n_samples + k];
+			uint32_t n = a->samples[k], chosen;
+
+			if (!at->method)
+				continue;
+			at->tally.total++;
+			if (is_plain(&a->method[m])) {
+				at->tally.right += any_right(p, n, item);
+				continue;
+			}
+			ret = choosing_among(&as, p, n, &chosen, e);
+			if (!ret)
+				at->tally.right +=
+					is_right(samples_at(p, chosen), item);
+		}
+	}
+	return ret;
+}
+
+static void estimate(
+	struct run *r, const struct samples *p, const struct eval_item *item)
+{
+	const struct tts_args *a = r->tts->args;
+	uint32_t n = samples_count(p), right = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		right += is_right(samples_at(p, i), item);
+	for (unsigned k = 0; k < a->n_samples; k++)
+		r->tts->pass[r->model][k] += pass_at(n, right, a->samples[k]);
+}
+
+/* -EPROTO: another text than among the largest number. */
+static int compare(const struct run *r, const struct samples *p,
+	const struct eval_item *item, struct err *e)
+{
+	const struct kept *k = &r->kept[r->at];
 
 	for (uint32_t i = 0; i < samples_count(p); i++) {
 		const struct sample *s = samples_at(p, i);
 
-		right += s->text.len &&
-			eval_right(item, s->text.data, s->text.len);
+		if (s->n != k->sample[i].n ||
+			memcmp(tokens_of(s), k->sample[i].token,
+				s->n * sizeof(int32_t)) != 0)
+			return err_set(e, EPROTO,
+				"sample %u of item '%s' is another text among "
+				"%u than among %u",
+				i, item->id, samples_count(p), k->n);
 	}
-	samples_stats(p, &st);
-	*tokens += st.tokens;
-	return right;
+	return 0;
+}
+
+static int begin_item(void *arg, const struct eval_item *item, struct err *e)
+{
+	struct run *r = arg;
+	const struct kept *k = r->kept ? &r->kept[r->at] : NULL;
+
+	r->tandem->decoder.env.script = NULL;
+	if (r->purpose == PRICE) {
+		r->script = (struct samples_script){ k->n, k->sample };
+		r->tandem->decoder.env.script = &r->script;
+	}
+	return 0;
 }
 
 static int see_item(void *arg, const struct eval_item *item, bool right,
 	const struct strbuf *output, struct err *e)
 {
 	struct run *r = arg;
-	const struct tts_args *a = r->tts->args;
-	const struct samples *p = r->tandem->decoder.env.samples;
-	uint32_t n = samples_count(p);
-	uint32_t c = count_right(p, item, &r->point->tokens);
+	struct samples *p = r->tandem->decoder.env.samples;
+	struct samples_stats st;
+	int ret = 0;
 
-	r->point->tally.total++;
-	r->point->tally.right += r->any ? c > 0 : right;
-	for (unsigned k = 0; r->pass && k < a->n_samples; k++)
-		r->pass[k] += pass_at(n, c, a->samples[k]);
-	return 0;
+	samples_stats(p, &st);
+	r->cost.tokens += st.tokens;
+	r->tally.total++;
+	r->tally.right += is_plain(r->method)
+		? any_right(p, samples_count(p), item)
+		: right;
+	if (r->purpose == DRAW) {
+		ret = keep_samples(r, p, item, e);
+		if (!ret)
+			ret = choose_all(r, p, item, e);
+		if (!ret)
+			estimate(r, p, item);
+	} else if (r->purpose == TIME) {
+		ret = compare(r, p, item, e);
+	}
+	r->at++;
+	return ret;
 }
 
-static int set_number(
-	struct opt_values *v, const char *name, uint32_t n, struct err *e)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%u", n);
-	return opt_set(decoder_tables, v, name, text, e);
-}
+/* ---- a run --------------------------------------------------------------- */
 
 static int from_handle(const struct tandem *t, int ret, struct err *e)
 {
@@ -105,14 +243,15 @@ static int from_handle(const struct tandem *t, int ret, struct err *e)
 	return ret ? e->code : 0;
 }
 
-static int start(struct run *r, struct err *e)
+static int start(struct run *r, const struct eval_items *items, struct err *e)
 {
 	const struct tts_args *a = r->tts->args;
 	struct decoder *d = &r->tandem->decoder;
 	uint32_t longest;
 	int ret = from_handle(
-		r->tandem, tandem_read_model(r->tandem, r->point->model), e);
+		r->tandem, tandem_read_model(r->tandem, a->model[r->model]), e);
 
+	/* Of all items, so that each run has the same context. */
 	if (!ret)
 		ret = eval_longest(
 			d, &r->tts->items, d->model->n_ctx, &longest, e);
@@ -120,91 +259,300 @@ static int start(struct run *r, struct err *e)
 		return ret;
 	r->tts->priced = d->session_opts.soc;
 	d->session_opts.cancel = a->cancel;
+	d->session_opts.idle = r->purpose == PRICE;
 	d->tail = a->n_predict;
 	return from_handle(r->tandem,
 		tandem_start(r->tandem, longest + (uint64_t)a->n_predict), e);
 }
 
-static int measure(struct run *r, double temperature, struct err *e)
+static void take_cost(struct run *r, const struct eval_result *got)
+{
+	const struct soc *soc = r->tandem->decoder.session_opts.soc;
+	struct tts_cost *c = &r->cost;
+
+	c->items = got->all.total;
+	c->seconds = (double)got->ns * 1e-9;
+	c->phone_ps = got->phone_ps;
+	c->phone_seconds = (double)got->phone_ps * 1e-12;
+	c->cpu_seconds = (double)got->phone_cpu_ps * 1e-12;
+	c->joules = (double)got->phone_pj * 1e-12 +
+		(soc ? soc->base_w * c->phone_seconds : 0);
+}
+
+static int measure(struct run *r, struct err *e)
 {
 	const struct tts_args *a = r->tts->args;
+	struct eval_items items = r->tts->items;
 	struct eval_opts o = { .n_predict = a->n_predict,
 		.sampling = sampler_defaults,
+		.begin = begin_item,
 		.each = see_item,
 		.arg = r,
 		.progress = a->progress };
 	struct eval_result got = { .task = a->task, .path = a->task };
-	const struct soc *soc;
-	int ret = start(r, e);
+	int ret;
 
+	if (items.n > r->items)
+		items.n = r->items;
+	ret = start(r, &items, e);
 	if (ret)
 		return ret;
-	o.sampling.temperature = temperature;
+	o.sampling.temperature = r->temperature;
 	o.sampling.seed = a->seed;
-	ret = eval_run(r->tandem, &r->tts->items, &o, &got, e);
-	soc = r->tandem->decoder.session_opts.soc;
-	r->point->seconds = (double)got.ns * 1e-9;
-	r->point->phone_seconds = (double)got.phone_ps * 1e-12;
-	r->point->joules = (double)got.phone_pj * 1e-12 +
-		(soc ? soc->base_w * r->point->phone_seconds : 0);
+	ret = eval_run(r->tandem, &items, &o, &got, e);
+	take_cost(r, &got);
 	return ret;
 }
 
-static int run_point(struct tts *t, const struct point *what,
-	const char *method, double *pass, double temperature, struct err *e)
+/* What is asked, but for the method, the aggregate, the number, the shape. */
+static int ask(const struct run *r, const struct tts_method *m, uint32_t n,
+	struct opt_values *out, struct err *e)
 {
-	struct point *point = &t->point[t->n];
-	struct run r = { .tts = t,
-		.point = point,
-		.pass = pass,
-		.any = !strcmp(method, method_sample.name) };
-	struct opt_values asked = *t->args->options;
+	const struct tts_args *a = r->tts->args;
+	char number[16];
+	int ret;
+
+	snprintf(number, sizeof(number), "%u", n);
+	*out = *a->options;
+	ret = opt_set(decoder_tables, out, "method", m->method->name, e);
+	if (!ret)
+		ret = opt_set(decoder_tables, out, "samples", number, e);
+	if (!ret && m->aggregate)
+		ret = opt_set(
+			decoder_tables, out, "aggregate", m->aggregate, e);
+	if (!ret && a->shape[r->model])
+		ret = opt_set(decoder_tables, out, "as", a->shape[r->model], e);
+	if (!ret)
+		decoder_drop_needless(out, m->method);
+	return ret;
+}
+
+static int run(struct run *r, struct err *e)
+{
+	struct opt_values asked;
 	struct tandem_options o;
 	struct err closing = { 0 };
-	int ret, closed;
+	int ret = ask(r, r->method, r->n, &asked, e), closed;
 
-	*point = *what;
 	tandem_options_init(&o, sizeof(o));
-	ret = opt_set(decoder_tables, &asked, "method", method, e);
 	if (!ret)
-		ret = set_number(&asked, "samples", what->n, e);
-	if (!ret)
-		ret = tandem_create(&r.tandem, &o, &asked, e);
+		ret = tandem_create(&r->tandem, &o, &asked, e);
 	if (ret)
 		return ret;
-	ret = measure(&r, temperature, e);
-	closed = tandem_end(r.tandem, &closing);
-	t->n += !ret;
+	ret = measure(r, e);
+	closed = tandem_end(r->tandem, &closing);
+	r->tandem = NULL;
 	if (!ret && closed)
 		*e = closing;
 	return ret ? ret : closed;
 }
 
-/* ---- all runs ------------------------------------------------------------ */
+/* ---- a method that runs by itself ---------------------------------------- */
 
-/* With one sample all methods are plain decoding: that is run once. */
-static int run_method(struct tts *t, unsigned model, const struct method *m,
-	const struct point *alone, struct err *e)
+static struct tts_point *add_point(
+	struct tts *t, unsigned model, const char *method, uint32_t n)
+{
+	struct tts_point *p = &t->point[t->n++];
+
+	*p = (struct tts_point){ .model = model, .method = method, .n = n };
+	return p;
+}
+
+static int run_by_itself(struct tts *t, unsigned model,
+	const struct tts_method *m, const char *name, uint32_t n,
+	double temperature, struct err *e)
+{
+	struct run r = { .tts = t,
+		.model = model,
+		.purpose = BY_ITSELF,
+		.method = m,
+		.n = n,
+		.temperature = temperature,
+		.items = t->items.n };
+	struct tts_point *p;
+	int ret = run(&r, e);
+
+	if (ret)
+		return ret;
+	p = add_point(t, model, name, n);
+	p->tally = r.tally;
+	p->cost = r.cost;
+	return 0;
+}
+
+/* Beams are kept in groups. */
+static bool may_have(
+	const struct tts *t, const struct tts_method *m, uint32_t n)
+{
+	const struct beam_options *o;
+
+	if (!method_uses(m->method, &beam_table) || n == 1)
+		return true;
+	o = opt_values_of(t->args->options, &beam_table);
+	return n % o->width == 0;
+}
+
+/* Whether what it chooses is a choice among the first samples, and the samples
+ * are told by their tokens. */
+static bool follows(const struct tts *t, const struct tts_method *m)
+{
+	const struct early_stop_options *early =
+		opt_values_of(t->args->options, &early_stop_table);
+
+	return !asked_draft(t->args->options) &&
+		(is_plain(m) ||
+			(m->method->chooser &&
+				!(early->on &&
+					method_uses(m->method,
+						&early_stop_table))));
+}
+
+/* ---- what follows from one drawing --------------------------------------- */
+
+struct drawing {
+	struct kept *kept;
+	struct tts_point choice[TTS_METHODS * TTS_NUMBERS];
+	struct opt_values as[TTS_METHODS];
+	struct tts_cost cost[TTS_NUMBERS][2]; /* without, with a reward */
+};
+
+static void release_drawing(struct drawing *d, size_t items)
+{
+	for (size_t i = 0; d && d->kept && i < items; i++) {
+		free(d->kept[i].sample);
+		free(d->kept[i].tokens);
+	}
+	if (d)
+		free(d->kept);
+	free(d);
+}
+
+static const struct tts_method plain = { "sample", &method_sample, NULL };
+static const struct tts_method judged = { "best-of-n", &method_best_of_n,
+	NULL };
+
+static int draw(struct tts *t, unsigned model, struct drawing *d, bool reward,
+	struct err *e)
 {
 	const struct tts_args *a = t->args;
-	bool sample = m == &method_sample;
+	struct run r = { .tts = t,
+		.model = model,
+		.purpose = DRAW,
+		.method = reward ? &judged : &plain,
+		.n = a->samples[a->n_samples - 1],
+		.temperature = a->temperature,
+		.items = t->items.n,
+		.kept = d->kept,
+		.choice = d->choice,
+		.as = d->as };
 	int ret = 0;
 
-	for (unsigned k = 0; k < a->n_samples && !ret; k++) {
-		uint32_t n = a->samples[k];
-		bool last = k + 1 == a->n_samples;
-		struct point what = {
-			.model = a->model[model], .method = m->name, .n = n
-		};
+	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
+		bool is = follows(t, &a->method[m]);
 
-		if (n == 1 && alone && !(sample && last)) {
-			t->point[t->n] = *alone;
-			t->point[t->n++].method = m->name;
+		ret = ask(&r, &a->method[m], r.n, &d->as[m], e);
+		for (unsigned k = 0; k < a->n_samples; k++)
+			d->choice[m * a->n_samples + k] =
+				(struct tts_point){ .model = model,
+					.method = is ? a->method[m].name : NULL,
+					.n = a->samples[k] };
+	}
+	return ret ? ret : run(&r, e);
+}
+
+/* Over all items on the phone and over the first by the wall's clock, which
+ * must be the same on the phone as well. */
+static int price_and_time(struct tts *t, unsigned model, struct drawing *d,
+	unsigned k, bool reward, struct err *e)
+{
+	const struct tts_args *a = t->args;
+	struct run r = { .tts = t,
+		.model = model,
+		.purpose = PRICE,
+		.method = reward ? &judged : &plain,
+		.n = a->samples[k],
+		.temperature = a->temperature,
+		.items = t->items.n,
+		.kept = d->kept };
+	struct run timed = r, first = r;
+	struct tts_cost *cost = &d->cost[k][reward];
+	int ret = 0;
+
+	timed.purpose = TIME;
+	timed.items = first.items = a->timed;
+	ret = a->timed ? run(&timed, e) : 0;
+	if (ret || !t->priced) {
+		*cost = timed.cost;
+		if (!reward)
+			t->speed[model][k].wall = timed.cost;
+		return ret;
+	}
+	if (a->timed)
+		ret = run(&first, e);
+	if (!ret && first.cost.phone_ps != timed.cost.phone_ps)
+		return err_set(e, EPROTO,
+			"%u samples take the phone %llu ps when they are drawn "
+			"and %llu ps when they are gone through again",
+			r.n, (unsigned long long)timed.cost.phone_ps,
+			(unsigned long long)first.cost.phone_ps);
+	if (!ret)
+		ret = run(&r, e);
+	*cost = r.cost;
+	if (!reward) {
+		t->speed[model][k].phone = r.cost;
+		t->speed[model][k].wall = timed.cost;
+	}
+	return ret;
+}
+
+static int follow(struct tts *t, unsigned model, struct drawing *d, bool reward,
+	struct err *e)
+{
+	const struct tts_args *a = t->args;
+	int ret = draw(t, model, d, reward, e);
+
+	for (unsigned k = 0; k < a->n_samples && !ret; k++) {
+		ret = price_and_time(t, model, d, k, false, e);
+		if (!ret && reward)
+			ret = price_and_time(t, model, d, k, true, e);
+	}
+	t->drew[model] = !ret;
+	return ret;
+}
+
+static void add_choices(
+	struct tts *t, unsigned model, const struct drawing *d, unsigned m)
+{
+	const struct tts_args *a = t->args;
+	bool reward = a->method[m].method->needs_reward;
+
+	for (unsigned k = 0; k < a->n_samples; k++) {
+		struct tts_point *p = &t->point[t->n++];
+
+		*p = d->choice[m * a->n_samples + k];
+		p->cost = d->cost[k][reward];
+	}
+}
+
+/* ---- a model ------------------------------------------------------------- */
+
+static int run_methods(
+	struct tts *t, unsigned model, const struct drawing *d, struct err *e)
+{
+	const struct tts_args *a = t->args;
+	int ret = 0;
+
+	for (unsigned m = 0; m < a->n_methods && !ret; m++) {
+		const struct tts_method *is = &a->method[m];
+
+		if (follows(t, is)) {
+			add_choices(t, model, d, m);
 			continue;
 		}
-		ret = run_point(t, &what, m->name,
-			sample && last ? t->pass[model] : NULL, a->temperature,
-			e);
+		for (unsigned k = 0; k < a->n_samples && !ret; k++)
+			if (may_have(t, is, a->samples[k]))
+				ret = run_by_itself(t, model, is, is->name,
+					a->samples[k], a->temperature, e);
 	}
 	return ret;
 }
@@ -212,206 +560,28 @@ static int run_method(struct tts *t, unsigned model, const struct method *m,
 static int run_model(struct tts *t, unsigned model, struct err *e)
 {
 	const struct tts_args *a = t->args;
-	struct point greedy = { a->model[model], GREEDY, 1, { 0 }, 0, 0, 0, 0 };
-	const struct point *alone = NULL;
-	int ret = run_point(t, &greedy, method_sample.name, NULL, 0, e);
+	struct drawing *d = calloc(1, sizeof(*d));
+	bool any = false, reward = false;
+	int ret = 0;
 
-	for (unsigned i = 0; i < a->n_methods && !ret; i++) {
-		unsigned first = t->n;
+	if (d)
+		d->kept = calloc(t->items.n, sizeof(*d->kept));
+	if (!d || !d->kept)
+		ret = err_set(e, ENOMEM, "no memory for samples");
+	for (unsigned m = 0; m < a->n_methods; m++) {
+		bool is = follows(t, &a->method[m]);
 
-		ret = run_method(t, model, a->method[i], alone, e);
-		if (a->samples[0] == 1)
-			alone = &t->point[first];
+		any |= is;
+		reward |= is && a->method[m].method->needs_reward;
 	}
+	if (!ret)
+		ret = run_by_itself(t, model, &plain, TTS_GREEDY, 1, 0, e);
+	if (!ret && any)
+		ret = follow(t, model, d, reward, e);
+	if (!ret)
+		ret = run_methods(t, model, d, e);
+	release_drawing(d, t->items.n);
 	return ret;
-}
-
-/* ---- tables -------------------------------------------------------------- */
-
-static double percent(const struct eval_tally *t)
-{
-	return 100 * eval_accuracy(t);
-}
-
-static void add_columns(struct bench_table *t, bool priced)
-{
-	table_add_column(t, "right", "right %", 1, 1);
-	table_add_column(t, "low", "from", 1, 1);
-	table_add_column(t, "high", "to", 1, 1);
-	table_add_column(t, "tokens", "tokens", 0, 1);
-	table_add_column(t, "tokens_per_s", "tokens/s", 0, 1);
-	table_add_column(t, "seconds", "ms", 1, 1e3);
-	if (priced) {
-		table_add_column(t, "phone_tokens_per_s", "phone t/s", 0, 1);
-		table_add_column(t, "phone_s", "phone ms", 2, 1e3);
-		table_add_column(t, "phone_j", "phone mJ", 2, 1e3);
-	}
-	t->column[0].panel = 1;
-	t->column[priced ? 7 : 5].panel = 2;
-}
-
-static void add_point(struct bench_table *t, const struct point *p, bool priced)
-{
-	char name[TABLE_NAME], number[16];
-	double low, high, items = (double)p->tally.total;
-	struct table_row *row;
-
-	snprintf(name, sizeof(name), "%s, %s", p->model, p->method);
-	snprintf(number, sizeof(number), "%u", p->n);
-	row = table_add_row(t, name, number);
-	eval_interval(&p->tally, &low, &high);
-	row->value[0] = percent(&p->tally);
-	row->value[1] = 100 * low;
-	row->value[2] = 100 * high;
-	row->value[3] = (double)p->tokens / items;
-	row->value[4] = (double)p->tokens / p->seconds;
-	row->value[5] = p->seconds / items;
-	if (!priced)
-		return;
-	row->value[6] = (double)p->tokens / p->phone_seconds;
-	row->value[7] = p->phone_seconds / items;
-	row->value[8] = p->joules / items;
-}
-
-static void make_accuracy(
-	const struct tts *t, unsigned model, struct bench_table *out)
-{
-	const struct tts_args *a = t->args;
-
-	*out = (struct bench_table){
-		.name = model ? "accuracy_2" : "accuracy",
-		.title = "Items that are right, and what one takes",
-		.note = "from, to: the 95 % interval. sample: one of them is "
-			"right, as a perfect judge would choose. Times are of "
-			"a whole item, its prompt included",
-		.name_key = { "how", "samples" },
-		.n_names = 2,
-		.plot = { .y = { "right, %" },
-			.points = true,
-			.x = t->priced ? "milliseconds of the phone an item"
-				       : "milliseconds an item" },
-	};
-	add_columns(out, t->priced);
-	for (unsigned i = 0; i < t->n; i++)
-		if (t->point[i].model == a->model[model])
-			add_point(out, &t->point[i], t->priced);
-}
-
-static void make_pass(const struct tts *t, struct bench_table *out)
-{
-	const struct tts_args *a = t->args;
-	char key[TABLE_TEXT], head[TABLE_TEXT];
-
-	*out = (struct bench_table){ .name = "pass",
-		.title = "pass@k: one of k samples is right, %",
-		.note = "by the unbiased estimate from the largest number",
-		.name_key = { "model" },
-		.n_names = 1 };
-	for (unsigned k = 0; k < a->n_samples; k++) {
-		snprintf(key, sizeof(key), "pass_at_%u", a->samples[k]);
-		snprintf(head, sizeof(head), "@%u", a->samples[k]);
-		table_add_column(out, key, head, 1, 1);
-	}
-	for (unsigned m = 0; m < a->n_models; m++) {
-		struct table_row *row = table_add_row(out, a->model[m], NULL);
-
-		for (unsigned k = 0; k < a->n_samples; k++)
-			row->value[k] =
-				100 * t->pass[m][k] / (double)t->items.n;
-	}
-}
-
-/* ---- what is told -------------------------------------------------------- */
-
-static const struct point *greedy_of(const struct tts *t, unsigned model)
-{
-	for (unsigned i = 0; i < t->n; i++)
-		if (t->point[i].model == t->args->model[model] &&
-			!strcmp(t->point[i].method, GREEDY))
-			return &t->point[i];
-	return NULL;
-}
-
-static bool overtakes(
-	const struct tts *t, const struct point *p, const struct point *other)
-{
-	return p->model == t->args->model[0] && strcmp(p->method, GREEDY) &&
-		strcmp(p->method, method_sample.name) &&
-		eval_accuracy(&p->tally) >= eval_accuracy(&other->tally);
-}
-
-/* From how many samples on the first model is as often right as the second
- * without, method by method, and for how much of its cost. */
-static void say_overtaking(const struct tts *t)
-{
-	const struct point *other = greedy_of(t, 1);
-	const char *said = "";
-
-	for (unsigned i = 0; i < t->n; i++) {
-		const struct point *p = &t->point[i];
-
-		if (!strcmp(said, p->method) || !overtakes(t, p, other))
-			continue;
-		said = p->method;
-		printf("%s with %u sample%s by %s is at least as often right "
-		       "as %s greedily, in %.2f of its %s",
-			p->model, p->n, p->n == 1 ? "" : "s", p->method,
-			other->model,
-			t->priced ? p->phone_seconds / other->phone_seconds
-				  : p->seconds / other->seconds,
-			t->priced ? "time on the phone" : "time");
-		if (t->priced)
-			printf(" and %.2f of its energy",
-				p->joules / other->joules);
-		putchar('\n');
-	}
-}
-
-static json_t *as_json(
-	const struct tts *t, const struct bench_table *tables, unsigned n)
-{
-	const char *clock = asked_clock(t->args->options);
-
-	return json_pack("{si ss ss ss sI sf so}", "version", 1, "command",
-		"bench tts", "clock", clock ? clock : "wall", "task",
-		t->args->task, "items", (json_int_t)t->items.n, "temperature",
-		t->args->temperature, "tables", report_tables_json(tables, n));
-}
-
-static int tell(const struct tts *t, struct err *e)
-{
-	struct bench_table table[TTS_MODELS + 1];
-	const struct tts_args *a = t->args;
-	const char *clock = asked_clock(a->options);
-	unsigned n = 0;
-	char caption[BENCH_CAPTION];
-
-	while (n < a->n_models) {
-		make_accuracy(t, n, &table[n]);
-		n++;
-	}
-	make_pass(t, &table[n++]);
-	snprintf(caption, sizeof(caption),
-		"%zu items of %s, temperature %g, clock %s", t->items.n,
-		a->task, a->temperature, clock ? clock : "wall");
-	if (a->form == BENCH_JSON) {
-		int ret = report_print_json(as_json(t, table, n), e);
-
-		if (ret)
-			return ret;
-	} else if (a->form == BENCH_CSV) {
-		puts("table,name,of,figure,value");
-		for (unsigned i = 0; i < n; i++)
-			table_print_csv(&table[i], stdout);
-	} else {
-		printf("Test-time scaling: %s\n", caption);
-		for (unsigned i = 0; i < n; i++)
-			table_print(&table[i], stdout);
-		putchar('\n');
-		if (a->n_models > 1)
-			say_overtaking(t);
-	}
-	return report_plots(table, n, caption, a->plot, e);
 }
 
 int bench_tts(const struct tts_args *a, struct err *e)
@@ -429,7 +599,7 @@ int bench_tts(const struct tts_args *a, struct err *e)
 	for (unsigned m = 0; m < a->n_models && !ret; m++)
 		ret = run_model(t, m, e);
 	if (!ret)
-		ret = tell(t, e);
+		ret = tts_tell(t, e);
 	eval_tasks_release(&tasks);
 	free(t);
 	return ret;

@@ -3,6 +3,14 @@
  * samples at growing numbers of them, on the held-out items of a task: how many
  * come out right, with intervals, beside what it takes in time and energy; and
  * how often any of them is right, by the unbiased estimate. One thread.
+ *
+ * Sample i of an item is the same whatever their number, so each model draws
+ * the largest number once, and each method chooses among the first n of them
+ * (choosing_among). What n samples take a phone is found by going through their
+ * tokens again, in a session that prices the same passes and computes nothing
+ * (session_opts.idle). The first items are written anew for each number: these
+ * are timed, and both must be found the same. What chooses while it writes
+ * (beams), or asks for more than a choice (early stop, drafts), runs by itself.
  */
 #ifndef HOST_BENCH_BENCH_TTS_H
 #define HOST_BENCH_BENCH_TTS_H
@@ -18,19 +26,29 @@ struct err;
 struct method;
 
 #define TTS_MODELS  2
-#define TTS_METHODS 7
+#define TTS_METHODS 12
 #define TTS_NUMBERS 6
+#define TTS_NAME    32
+
+/* "best-of-n:min": a method, and what scores come to (NULL: as asked). */
+struct tts_method {
+	char name[TTS_NAME];
+	const struct method *method; /* of samples */
+	const char *aggregate;
+};
 
 struct tts_args {
 	const struct opt_values *options; /* of the decoders */
 	const char *model[TTS_MODELS];
+	const char *shape[TTS_MODELS]; /* priced as; NULL: as asked */
 	unsigned n_models;
-	const struct method *method[TTS_METHODS]; /* of samples */
+	struct tts_method method[TTS_METHODS];
 	unsigned n_methods;
 	uint32_t samples[TTS_NUMBERS]; /* ascending */
 	unsigned n_samples;
 	const char *task;
 	uint32_t items, n_predict;
+	uint32_t timed; /* items that are timed */
 	double temperature;
 	uint64_t seed;
 	enum bench_form form;

@@ -9,16 +9,25 @@
 #include "host/cmd/bench_line.h"
 #include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
+#include "host/method/choosing.h"
 #include "host/method/method.h"
 #include "host/method/samples.h"
+#include "host/model/shapes.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct bench_line line = { .predict = 192, .items = 50 };
 static const char *models = "small, target", *method_list, *task = "math";
 static const char *numbers = "1, 2, 4, 8, 16, 32";
+static const char *shapes_list;
 static double temperature = 0.8;
-static int64_t seed = 1;
+static int64_t seed = 1, timed = 2;
+
+#define ALL_METHODS                                                   \
+	"sample, vote, weighted-vote, self-certainty, mean-logprob, " \
+	"best-of-n, best-of-n:min, best-of-n:prod, beam, dvts"
+#define CLOCK "soc:sd8gen3" /* where none is said */
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -26,9 +35,13 @@ static const struct opt opts[] = {
 		"one or two: names of models that come with the program, or "
 		"files (small, target); of the first it is told where it "
 		"overtakes the second" },
+	{ OPT_STRING, 0, "shapes", &shapes_list, "LIST",
+		"of each model the shape that it is priced as (--as), like "
+		"qwen2.5-1.5b, qwen2.5-3b (none: as what runs)" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
-		"at most seven methods of samples (sample, vote, "
-		"self-certainty, mean-logprob); of sample any of them being right counts",
+		"at most twelve methods of samples, with a reward also as "
+		"NAME:AGGREGATE (all of them, and best-of-n:min, "
+		"best-of-n:prod); of sample any of them being right counts",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "at", &numbers, "LIST",
 		"numbers of samples, ascending, at most six (1, 2, 4, 8, 16, "
@@ -38,6 +51,9 @@ static const struct opt opts[] = {
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"the first N of the task (50)", 1, 1000000 },
+	{ OPT_INT, 0, "timed", &timed, "N",
+		"the first N items are written anew for each number and timed "
+		"by the wall's clock (2)", 0, 1000000 },
 	BENCH_PREDICT(line),
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
 		"temperature of the samples (0.8)", 0, 1000 },
@@ -60,13 +76,24 @@ static const struct opt_command usage = {
 		"Test-time scaling: each model writes the items of a task "
 		"greedily, and by each method with growing numbers of samples. "
 		"Told are the share that is right with its 95 % interval, the "
-		"tokens of all samples, and what an item takes, its prompt "
-		"included, in time and, with --clock soc:NAME, in time and "
-		"energy of the phone; pass@k by the unbiased estimate; and "
-		"from how many samples on the first model overtakes the second "
+		"tokens of all samples, and what an item takes a phone "
+		"(" CLOCK ", or what --clock says) in time and energy, its "
+		"prompt and what scores it included; pass@k by the unbiased "
+		"estimate; throughput by the number of samples; and from how "
+		"many samples on the first model overtakes the second "
 		"without.\n\n"
 		"An item's samples draw by random numbers of their own, the "
-		"same ones in every row.",
+		"same ones whatever their number. So the largest number is "
+		"drawn once, all that choose among written samples choose from "
+		"its first ones, and their tokens are gone through again to "
+		"price the passes of fewer. beam and dvts choose while they "
+		"write and run by themselves, as all do with --early-stop or "
+		"--draft. In a pass are as many samples as there are, 64 at "
+		"most, unless --parallel says fewer.\n\n"
+		"The first items (--timed) are written anew for each number: "
+		"texts and phone time that are not the same as in the large "
+		"drawing are an error. With --clock wall they alone say what "
+		"an item takes.",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,
@@ -89,20 +116,108 @@ static int take_models(struct tts_args *a, struct strbuf *text)
 			   : cmd_misuse(&cmd_bench_tts, "--models names none");
 }
 
+static int take_shapes(struct tts_args *a)
+{
+	const char *list = shapes_list ? shapes_list : "";
+	char part[LIST_PART];
+	unsigned n = 0;
+
+	while (list_part(&list, part)) {
+		unsigned s = 0;
+
+		while (s < SHAPES && strcmp(shape_names[s], part))
+			s++;
+		if (s == SHAPES || n == a->n_models)
+			return cmd_misuse(&cmd_bench_tts, "--shapes '%s': %s",
+				shapes_list,
+				s == SHAPES ? "there is no such shape; 'tandem "
+					      "synth --help' lists them"
+					    : "there are more of them than "
+					      "models");
+		a->shape[n++] = shape_names[s];
+	}
+	if (n && n < a->n_models)
+		return cmd_misuse(&cmd_bench_tts,
+			"--shapes '%s' leaves a model without", shapes_list);
+	return EXIT_OK;
+}
+
+static int refuse_aggregate(const char *part)
+{
+	return cmd_misuse(&cmd_bench_tts,
+		"--methods: '%s': behind a colon stands what the scores of a "
+		"method with a reward come to: last, min or prod",
+		part);
+}
+
+/* "best-of-n" or "best-of-n:min". */
+static int take_method(struct tts_args *a, const char *part)
+{
+	struct tts_method *m = &a->method[a->n_methods];
+	char *colon;
+	unsigned n = 0, how = 0;
+	int status;
+
+	for (unsigned i = 0; i < a->n_methods; i++)
+		if (!strcmp(a->method[i].name, part))
+			return EXIT_OK;
+	if (a->n_methods == TTS_METHODS)
+		return cmd_misuse(&cmd_bench_tts,
+			"--methods names more than %d", TTS_METHODS);
+	snprintf(m->name, sizeof(m->name), "%s", part);
+	colon = strchr(m->name, ':');
+	if (colon)
+		*colon = '\0';
+	status =
+		list_methods(&cmd_bench_tts, m->name, false, &m->method, &n, 1);
+	if (status)
+		return status;
+	if (!method_uses(m->method, &samples_table))
+		return cmd_misuse(&cmd_bench_tts,
+			"--methods names %s, which has no use for samples",
+			m->method->name);
+	if (colon) {
+		*colon = ':';
+		while (aggregate_names[how] &&
+			strcmp(aggregate_names[how], colon + 1))
+			how++;
+		if (!aggregate_names[how] ||
+			!method_uses(m->method, &aggregate_table))
+			return refuse_aggregate(part);
+		m->aggregate = aggregate_names[how];
+	}
+	a->n_methods++;
+	return EXIT_OK;
+}
+
 static int take_methods(struct tts_args *a)
 {
-	int status = list_methods(&cmd_bench_tts,
-		method_list ? method_list
-			    : "sample, vote, self-certainty, mean-logprob",
-		false, a->method, &a->n_methods, TTS_METHODS);
+	const char *list = method_list ? method_list : ALL_METHODS;
+	char part[LIST_PART];
+	int status = EXIT_OK;
 
-	for (unsigned i = 0; i < a->n_methods && !status; i++)
-		if (!method_uses(a->method[i], &samples_table))
-			status = cmd_misuse(&cmd_bench_tts,
-				"--methods names %s, which has no use for "
-				"samples",
-				a->method[i]->name);
-	return status;
+	while (!status && list_part(&list, part))
+		status = take_method(a, part);
+	return status || a->n_methods
+		? status
+		: cmd_misuse(&cmd_bench_tts, "--methods names none");
+}
+
+/* Where nothing else is said: a phone, and as many samples in a pass as there
+ * may be. Before options are parsed. */
+static void own_defaults(void)
+{
+	struct samples_options *o = opt_values_at(&line.asked, &samples_table);
+
+	o->parallel = SAMPLES_PARALLEL;
+}
+
+static void take_clock(void)
+{
+	struct pair_options *o = opt_values_at(&line.asked, &pair_table);
+
+	if (!o->clock)
+		o->clock = CLOCK;
 }
 
 static int take_numbers(struct tts_args *a)
@@ -135,6 +250,8 @@ static int take(struct tts_args *a, struct strbuf *text)
 	if (!status)
 		status = take_models(a, text);
 	if (!status)
+		status = take_shapes(a);
+	if (!status)
 		status = take_methods(a);
 	if (!status)
 		status = take_numbers(a);
@@ -153,12 +270,15 @@ static int run(int argc, char **argv)
 	unsigned operands;
 	int status;
 
+	own_defaults();
 	if (!cmd_parse(&cmd_bench_tts, argc, argv, &operands, &status))
 		return status;
+	take_clock();
 	status = take(&a, &text);
 	a.task = task;
 	a.items = (uint32_t)line.items;
 	a.n_predict = (uint32_t)line.predict;
+	a.timed = (uint32_t)timed;
 	a.temperature = temperature;
 	a.seed = (uint64_t)seed;
 	a.form = line.json ? BENCH_JSON : line.csv ? BENCH_CSV : BENCH_TEXT;

@@ -173,6 +173,8 @@ static int start(struct eval *v, struct err *e)
 
 	if (ret)
 		return ret;
+	/* As tandem run has it: samples have slots for no more than that. */
+	v->tandem->decoder.tail = (uint32_t)n_predict;
 	if (tandem_start(v->tandem, v->longest + (uint64_t)n_predict)) {
 		*e = v->tandem->err;
 		return e->code;

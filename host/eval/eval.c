@@ -105,6 +105,7 @@ static void count_work(struct eval_result *r, const struct tandem *t,
 	row_counts_add(&r->decode_rows, &s.decode_rows);
 	r->phone_ps += s.price.total_ps;
 	r->phone_pj += s.price.energy_pj;
+	r->phone_cpu_ps += s.price.cpu_ps;
 	if (t->decoder.env.samples) {
 		struct samples_stats of;
 
@@ -184,7 +185,10 @@ static int run_items(struct tandem *t, const struct eval_items *items,
 
 		strbuf_reset(&output);
 		tell_answer(t, items, item, &exact);
-		ret = run_item(t, item, o, i * EVAL_STREAMS, &output, r, e);
+		ret = o->begin ? o->begin(o->arg, item, e) : 0;
+		if (!ret)
+			ret = run_item(
+				t, item, o, i * EVAL_STREAMS, &output, r, e);
 		if (ret)
 			break;
 		right = items->marked &&

@@ -43,6 +43,7 @@ struct eval_result {
 	/* Likewise of the phone that all is priced for, if any: its time, and
 	 * its energy without what it draws all the time (base_w). */
 	uint64_t phone_ps, phone_pj;
+	uint64_t phone_cpu_ps; /* of the time what its CPU was busy */
 	struct method_stats drafts;
 };
 
@@ -50,6 +51,9 @@ struct eval_opts {
 	uint32_t n_predict; /* tokens an output has at most */
 	/* Of item i from stream i * EVAL_STREAMS on. */
 	struct sampler_opts sampling;
+	/* Of every item before it is written; NULL: nobody. What is not 0 ends
+	 * the run. */
+	int (*begin)(void *arg, const struct eval_item *, struct err *);
 	/* Of every item once it is marked, or, prompts alone, written (never
 	 * right); not 0 ends the run with that. */
 	int (*each)(void *arg, const struct eval_item *, bool right,

@@ -6,7 +6,7 @@ export TANDEM_MODELS=$root/flash/models
 [ -e "$TANDEM_MODELS/small.gguf" ] || skip 'no flash/models/small.gguf'
 
 tts() { # OPTION...
-  run_ok "$TANDEM" bench tts --items 3 -n 80 --models small "$@"
+  run_ok "$TANDEM" bench tts --items 3 -n 80 --models small --timed 1 "$@"
 }
 tts --at 1,4 --methods sample,vote --clock soc:sd8gen3 --json
 check_eq rows "$(jq -c '[.tables.accuracy[] | [.how, .samples]]' <"$tmp/out")" \
@@ -29,6 +29,37 @@ jq -ne "$(row vote 4 phone_s) < 4 * $(row vote 1 phone_s)" >/dev/null ||
   fail 'four samples take as long as four times one'
 checks=$((checks + 4))
 
+# What is chosen of the largest number's first samples, and what it takes, is what
+# the method by itself makes of so many.
+[ -e "$TANDEM_MODELS/reward-small.gguf" ] || skip 'no reward-small.gguf'
+run_ok "$TANDEM" bench tts --items 6 -n 80 --models small --at 1,3,8 --timed 1 \
+  --methods vote,weighted-vote,best-of-n,best-of-n:min,self-certainty,beam \
+  --json
+cp "$tmp/out" "$tmp/tts"
+itself() { # NAME N OPTION...
+  local want got name=$1 n=$2
+  shift 2
+  run_ok "$TANDEM" eval math --items 6 -n 80 -m small --temp 0.8 \
+    --method "${name%:*}" -N "$n" --parallel 64 --clock soc:sd8gen3 --json "$@"
+  want=$(jq -c '[.tasks[0] | .right, .sampled_tokens, .phone.total_s,
+    .phone.energy_j]' <"$tmp/out")
+  got=$(jq -c ".tables.accuracy[] | select(.how == \"small, $name\" and
+    .samples == \"$n\") | [.right, .tokens, .phone_s, .phone_j]" <"$tmp/tts")
+  jq -ne "$want as [\$r, \$t, \$s, \$j] | $got as [\$gr, \$gt, \$gs, \$gj] |
+    def near(a; b): (a - b) * 1e7 | fabs <= (b | fabs);
+    near(\$gr * 6 / 100; \$r) and near(\$gt * 6; \$t) and near(\$gs * 6; \$s)
+    and near(\$gj * 6; \$j)" >/dev/null ||
+    fail "$name of $n: $got an item, by itself $want of all"
+  checks=$((checks + 1))
+}
+itself vote 3
+itself weighted-vote 8
+itself best-of-n 3
+itself best-of-n:min 8 --aggregate min
+itself self-certainty 1
+check_eq 'what is not kept in groups' "$(jq -c '[.tables.accuracy[] |
+  select(.how == "small, beam") | .samples]' <"$tmp/tts")" '["1","8"]'
+
 tts --at 2 --methods vote --csv
 check_has csv "$out" 'accuracy,"small, vote",2,tokens,'
 tts --at 2 --methods vote
@@ -37,6 +68,10 @@ check_has text "$out" 'pass@k'
 
 misuse "$TANDEM" bench tts --methods chain
 check_has 'a method of one text' "$err" 'chain, which has no use for samples'
+misuse "$TANDEM" bench tts --methods vote:min
+check_has 'no reward, no aggregate' "$err" 'last, min or prod'
+misuse "$TANDEM" bench tts --shapes qwen2.5-1.5b
+check_has 'a shape for one of two' "$err" 'leaves a model without'
 misuse "$TANDEM" bench tts --at 4,2
 check_has 'numbers that fall' "$err" 'does not ascend'
 misuse "$TANDEM" bench tts --task all

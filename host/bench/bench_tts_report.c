@@ -1,0 +1,486 @@
+/* What `tandem bench tts` tells: tables, pictures, and who overtakes whom. */
+#include "base/err.h"
+#include "host/bench/bench_table.h"
+#include "host/bench/bench_tts_impl.h"
+#include "host/bench/run_options.h"
+#include "host/method/method.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
+		TTS_MODELS * TTS_NUMBERS <= TABLE_ROWS,
+	"a model's runs are rows of a table");
+
+#define LINES  3 /* of a model in a picture, beside its greedy text */
+#define TABLES (TTS_MODELS + 2)
+
+static bool is_greedy(const struct tts_point *p)
+{
+	return !strcmp(p->method, TTS_GREEDY);
+}
+
+/* One of them is right: nobody chooses. */
+static bool is_any(const struct tts_point *p)
+{
+	return !strcmp(p->method, method_sample.name);
+}
+
+static double ratio(double a, double b)
+{
+	return b > 0 ? a / b : NAN;
+}
+
+static const struct tts_point *greedy_of(const struct tts *t, unsigned model)
+{
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->point[i].model == model && is_greedy(&t->point[i]))
+			return &t->point[i];
+	return NULL;
+}
+
+/* ---- tables -------------------------------------------------------------- */
+
+static void add_columns(struct bench_table *t, bool priced)
+{
+	table_add_column(t, "right", "right %", 1, 1);
+	table_add_column(t, "low", "from", 1, 1);
+	table_add_column(t, "high", "to", 1, 1);
+	table_add_column(t, "tokens", "tokens", 0, 1);
+	if (priced) {
+		table_add_column(t, "phone_tokens_per_s", "phone t/s", 0, 1);
+		table_add_column(t, "phone_s", "phone ms", 2, 1e3);
+		table_add_column(t, "phone_j", "phone mJ", 2, 1e3);
+	} else {
+		table_add_column(t, "tokens_per_s", "tokens/s", 0, 1);
+		table_add_column(t, "seconds", "ms", 1, 1e3);
+	}
+}
+
+static void put_point(
+	struct table_row *row, const struct tts_point *p, bool priced)
+{
+	const struct tts_cost *c = &p->cost;
+	double low, high, items = (double)c->items;
+	double tokens = (double)c->tokens;
+
+	eval_interval(&p->tally, &low, &high);
+	row->value[0] = 100 * eval_accuracy(&p->tally);
+	row->value[1] = 100 * low;
+	row->value[2] = 100 * high;
+	row->value[3] = ratio(tokens, items);
+	row->value[4] = ratio(tokens, priced ? c->phone_seconds : c->seconds);
+	row->value[5] = ratio(priced ? c->phone_seconds : c->seconds, items);
+	if (priced)
+		row->value[6] = ratio(c->joules, items);
+}
+
+static void add_point(
+	const struct tts *t, struct bench_table *out, const struct tts_point *p)
+{
+	char name[TABLE_NAME], number[16];
+
+	snprintf(name, sizeof(name), "%s, %s", t->args->model[p->model],
+		p->method);
+	snprintf(number, sizeof(number), "%u", p->n);
+	put_point(table_add_row(out, name, number), p, t->priced);
+}
+
+static void make_accuracy(
+	const struct tts *t, unsigned model, struct bench_table *out)
+{
+	*out = (struct bench_table){ .name = model ? "accuracy_2" : "accuracy",
+		.title = "Items that are right, and what one takes",
+		.note = t->priced
+			? "from, to: the 95 % interval. sample: one of them is "
+			  "right, as a perfect judge would choose. Times are "
+			  "of a whole item, its prompt and what scores it "
+			  "included"
+			: "from, to: the 95 % interval. sample: one of them is "
+			  "right, as a perfect judge would choose. Times are "
+			  "of the items that were timed, prompts included",
+		.name_key = { "how", "samples" },
+		.n_names = 2 };
+	add_columns(out, t->priced);
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->point[i].model == model)
+			add_point(t, out, &t->point[i]);
+}
+
+static void add_numbers(
+	const struct tts *t, struct bench_table *out, const char *key)
+{
+	for (unsigned k = 0; k < t->args->n_samples; k++) {
+		char name[TABLE_TEXT], head[TABLE_TEXT];
+
+		snprintf(name, sizeof(name), "%s_%u", key, t->args->samples[k]);
+		snprintf(head, sizeof(head), "%u", t->args->samples[k]);
+		table_add_column(out, name, head, 1, 1);
+		out->column[k].panel = 1;
+	}
+}
+
+static void make_pass(const struct tts *t, struct bench_table *out)
+{
+	*out = (struct bench_table){ .name = "pass",
+		.title = "pass@k: one of k samples is right, %",
+		.note = "by the unbiased estimate from the largest number",
+		.name_key = { "model" },
+		.n_names = 1,
+		.plot = { .y = { "one is right, %" },
+			.lines = true,
+			.x = "samples" } };
+	add_numbers(t, out, "pass_at");
+	for (unsigned m = 0; m < t->args->n_models; m++) {
+		struct table_row *row;
+
+		if (!t->drew[m])
+			continue;
+		row = table_add_row(out, t->args->model[m], NULL);
+		for (unsigned k = 0; k < t->args->n_samples; k++)
+			row->value[k] =
+				100 * t->pass[m][k] / (double)t->items.n;
+	}
+}
+
+static double per_s(const struct tts_cost *c, bool phone)
+{
+	return ratio((double)c->tokens, phone ? c->phone_seconds : c->seconds);
+}
+
+static void add_speed(
+	const struct tts *t, struct bench_table *out, unsigned m, unsigned k)
+{
+	const struct tts_speed *s = &t->speed[m][k], *one = &t->speed[m][0];
+	const struct tts_cost *c = &s->phone;
+	char number[16];
+	struct table_row *row;
+	unsigned at = 0;
+
+	snprintf(number, sizeof(number), "%u", t->args->samples[k]);
+	row = table_add_row(out, t->args->model[m], number);
+	if (t->priced) {
+		row->value[at++] = per_s(c, true);
+		row->value[at++] =
+			ratio(per_s(c, true), per_s(&one->phone, true));
+		row->value[at++] = ratio(c->cpu_seconds, c->phone_seconds);
+		row->value[at++] = ratio(c->joules, c->phone_seconds);
+		row->value[at++] = ratio(c->joules, (double)c->tokens);
+	}
+	row->value[at++] = per_s(&s->wall, false);
+	row->value[at] =
+		ratio(per_s(&s->wall, false), per_s(&one->wall, false));
+}
+
+static void make_speed(const struct tts *t, struct bench_table *out)
+{
+	*out = (struct bench_table){ .name = "speed",
+		.title = "Tokens a second, by samples in a pass",
+		.note = "prompts included; grown: over the first row. CPU: its "
+			"share of the phone's time, which is logits and "
+			"drawing. On this machine: the items that were timed",
+		.name_key = { "model", "samples" },
+		.n_names = 2 };
+	if (t->priced) {
+		table_add_column(out, "phone_tokens_per_s", "phone t/s", 0, 1);
+		table_add_column(out, "phone_growth", "grown", 2, 1);
+		table_add_column(out, "phone_cpu_share", "CPU", 2, 1);
+		table_add_column(out, "phone_w", "W", 2, 1);
+		table_add_column(out, "phone_j_per_token", "mJ/token", 3, 1e3);
+	}
+	table_add_column(out, "tokens_per_s", "tokens/s", 0, 1);
+	table_add_column(out, "growth", "grown", 2, 1);
+	for (unsigned m = 0; m < t->args->n_models; m++)
+		for (unsigned k = 0; t->drew[m] && k < t->args->n_samples; k++)
+			add_speed(t, out, m, k);
+}
+
+/* ---- pictures ------------------------------------------------------------ */
+
+/* Of the largest number that a method ran with, how often it was right. */
+static double last_right(
+	const struct tts *t, unsigned model, const char *method)
+{
+	double right = 0;
+
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->point[i].model == model &&
+			!strcmp(t->point[i].method, method))
+			right = eval_accuracy(&t->point[i].tally);
+	return right;
+}
+
+/* Whether fewer than LINES methods of the model are better in the end. */
+static bool is_drawn(const struct tts *t, const struct tts_point *p)
+{
+	double right = last_right(t, p->model, p->method);
+	unsigned better = 0;
+	bool before = true;
+
+	if (is_greedy(p) || is_any(p))
+		return is_greedy(p);
+	for (unsigned m = 0; m < t->args->n_methods; m++) {
+		const char *name = t->args->method[m].name;
+		double other = last_right(t, p->model, name);
+
+		if (!strcmp(name, method_sample.name))
+			continue;
+		if (!strcmp(name, p->method))
+			before = false;
+		else
+			better += other > right || (before && other >= right);
+	}
+	return better < LINES;
+}
+
+static void make_tradeoff(const struct tts *t, const char *name,
+	unsigned column, const char *x, struct bench_table *out)
+{
+	*out = (struct bench_table){ .name = name,
+		.title = "Items that are right, against what one takes",
+		.name_key = { "how", "samples" },
+		.n_names = 2,
+		.plot = { .y = { "right, %" }, .points = true, .x = x } };
+	add_columns(out, t->priced);
+	out->column[0].panel = 1;
+	out->column[column].panel = 2;
+	for (unsigned i = 0; i < t->n; i++)
+		if (is_drawn(t, &t->point[i]))
+			add_point(t, out, &t->point[i]);
+}
+
+static void make_lines(const struct tts *t, struct bench_table *out)
+{
+	*out = (struct bench_table){ .name = "throughput",
+		.title = "Tokens a second, by samples in a pass",
+		.name_key = { "model" },
+		.n_names = 1,
+		.plot = { .y = { "tokens a second" },
+			.lines = true,
+			.x = "samples" } };
+	add_numbers(t, out, "tokens_per_s");
+	for (unsigned m = 0; m < t->args->n_models; m++) {
+		struct table_row *row;
+
+		if (!t->drew[m])
+			continue;
+		row = table_add_row(out, t->args->model[m], NULL);
+		for (unsigned k = 0; k < t->args->n_samples; k++)
+			row->value[k] = per_s(t->priced ? &t->speed[m][k].phone
+							: &t->speed[m][k].wall,
+				t->priced);
+	}
+}
+
+static int draw_all(const struct tts *t, const struct bench_table *told,
+	unsigned n, const char *caption, struct err *e)
+{
+	struct bench_table *more = calloc(3, sizeof(*more));
+	unsigned n_more = 0;
+	int ret;
+
+	if (!more)
+		return err_set(e, ENOMEM, "no memory for pictures");
+	make_tradeoff(t, "time", 5,
+		t->priced ? "milliseconds of the phone an item"
+			  : "milliseconds an item",
+		&more[n_more++]);
+	if (t->priced)
+		make_tradeoff(t, "energy", 6,
+			"millijoules of the phone an item", &more[n_more++]);
+	make_lines(t, &more[n_more++]);
+	ret = report_plots(told, n, caption, t->args->plot, e);
+	if (!ret)
+		ret = report_plots(more, n_more, caption, t->args->plot, e);
+	free(more);
+	return ret;
+}
+
+/* ---- who overtakes whom -------------------------------------------------- */
+
+/* What the first model takes of what the second's greedy text takes. */
+struct beside {
+	double time, energy; /* NAN: not priced */
+};
+
+static struct beside beside(const struct tts *t, const struct tts_point *p,
+	const struct tts_point *other)
+{
+	const struct tts_cost *a = &p->cost, *b = &other->cost;
+
+	if (!t->priced)
+		return (struct beside){
+			ratio(ratio(a->seconds, (double)a->items),
+				ratio(b->seconds, (double)b->items)),
+			NAN
+		};
+	return (struct beside){ ratio(a->phone_seconds, b->phone_seconds),
+		ratio(a->joules, b->joules) };
+}
+
+/* The least number by which that method of the first model is as often right as
+ * the other's greedy text; NULL: none is. */
+static const struct tts_point *overtaking(
+	const struct tts *t, const char *method, const struct tts_point *other)
+{
+	for (unsigned i = 0; i < t->n; i++) {
+		const struct tts_point *p = &t->point[i];
+
+		if (p->model == 0 && !strcmp(p->method, method) &&
+			eval_accuracy(&p->tally) >=
+				eval_accuracy(&other->tally))
+			return p;
+	}
+	return NULL;
+}
+
+/* Of the first model's chosen ones the one that is most often right. */
+static const struct tts_point *best_chosen(const struct tts *t)
+{
+	const struct tts_point *best = NULL;
+
+	for (unsigned i = 0; i < t->n; i++) {
+		const struct tts_point *p = &t->point[i];
+
+		if (p->model == 0 && !is_greedy(p) && !is_any(p) &&
+			(!best ||
+				eval_accuracy(&p->tally) >
+					eval_accuracy(&best->tally)))
+			best = p;
+	}
+	return best;
+}
+
+static void say(const struct tts *t, const struct tts_point *p,
+	const struct tts_point *other, const char *how)
+{
+	struct beside b = beside(t, p, other);
+
+	printf("%s with %u sample%s by %s is %s as %s greedily (%.1f %% for "
+	       "%.1f %%), in %.2f of its %s",
+		t->args->model[0], p->n, p->n == 1 ? "" : "s", p->method, how,
+		t->args->model[other->model], 100 * eval_accuracy(&p->tally),
+		100 * eval_accuracy(&other->tally), b.time,
+		t->priced ? "time on the phone" : "time");
+	if (t->priced)
+		printf(" and %.2f of its energy", b.energy);
+	putchar('\n');
+}
+
+static void say_overtaking(const struct tts *t)
+{
+	const struct tts_point *other = greedy_of(t, 1), *p;
+	const struct tts_point *best = best_chosen(t);
+	bool any = false;
+
+	for (unsigned m = 0; m < t->args->n_methods; m++) {
+		const struct tts_method *is = &t->args->method[m];
+
+		if (is->method == &method_sample ||
+			!(p = overtaking(t, is->name, other)))
+			continue;
+		say(t, p, other, "at least as often right");
+		any = true;
+	}
+	if (!any && best)
+		say(t, best, other, "at best not as often right");
+}
+
+static json_t *overtaking_json(const struct tts *t)
+{
+	json_t *list = json_array();
+	const struct tts_point *other =
+		t->args->n_models > 1 ? greedy_of(t, 1) : NULL;
+
+	for (unsigned m = 0; other && m < t->args->n_methods; m++) {
+		const struct tts_method *is = &t->args->method[m];
+		const struct tts_point *p = overtaking(t, is->name, other);
+		struct beside b;
+
+		if (is->method == &method_sample || !p)
+			continue;
+		b = beside(t, p, other);
+		json_array_append_new(list,
+			json_pack("{ss sI sf so}", "method", is->name,
+				"samples", (json_int_t)p->n, "time_of_other",
+				b.time, "energy_of_other",
+				isnan(b.energy) ? json_null()
+						: json_real(b.energy)));
+	}
+	return list;
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+static json_t *as_json(
+	const struct tts *t, const struct bench_table *tables, unsigned n)
+{
+	const char *clock = asked_clock(t->args->options);
+
+	return json_pack("{si ss ss ss sI sI sf so so}", "version", 1,
+		"command", "bench tts", "clock", clock ? clock : "wall", "task",
+		t->args->task, "items", (json_int_t)t->items.n, "timed",
+		(json_int_t)t->args->timed, "temperature", t->args->temperature,
+		"overtaking", overtaking_json(t), "tables",
+		report_tables_json(tables, n));
+}
+
+static void print_text(const struct tts *t, const struct bench_table *table,
+	unsigned n, const char *caption)
+{
+	printf("Test-time scaling: %s\n", caption);
+	for (unsigned m = 0; m < t->args->n_models; m++)
+		if (t->args->shape[m])
+			printf("%s is priced as %s\n", t->args->model[m],
+				t->args->shape[m]);
+	for (unsigned i = 0; i < n; i++)
+		table_print(&table[i], stdout);
+	putchar('\n');
+	if (t->args->n_models > 1)
+		say_overtaking(t);
+}
+
+static int tell(const struct tts *t, struct bench_table *table, struct err *e)
+{
+	const struct tts_args *a = t->args;
+	const char *clock = asked_clock(a->options);
+	char caption[BENCH_CAPTION];
+	unsigned n = 0;
+
+	for (; n < a->n_models; n++)
+		make_accuracy(t, n, &table[n]);
+	make_pass(t, &table[n++]);
+	make_speed(t, &table[n++]);
+	snprintf(caption, sizeof(caption),
+		"%zu items of %s, %u timed, temperature %g, clock %s",
+		t->items.n, a->task, a->timed, a->temperature,
+		clock ? clock : "wall");
+	if (a->form == BENCH_JSON) {
+		int ret = report_print_json(as_json(t, table, n), e);
+
+		if (ret)
+			return ret;
+	} else if (a->form == BENCH_CSV) {
+		puts("table,name,of,figure,value");
+		for (unsigned i = 0; i < n; i++)
+			table_print_csv(&table[i], stdout);
+	} else {
+		print_text(t, table, n, caption);
+	}
+	return a->plot ? draw_all(t, table, n, caption, e) : 0;
+}
+
+int tts_tell(const struct tts *t, struct err *e)
+{
+	struct bench_table *table = calloc(TABLES, sizeof(*table));
+	int ret;
+
+	if (!table)
+		return err_set(e, ENOMEM, "no memory for tables");
+	ret = tell(t, table, e);
+	free(table);
+	return ret;
+}
