@@ -107,11 +107,28 @@ static int look_at_model(struct bench_lever *b, struct err *e)
 
 /* ---- which runs there are ------------------------------------------------ */
 
+static const struct table_levels tree_rows = { .option = "tree-rows",
+	.unit = "",
+	.key = "rows_",
+	.head = "",
+	.value = { 32, 64, 128, 256 },
+	.n = 4 };
+
+static const struct table_levels chain_lengths = { .option = "draft-len",
+	.unit = "",
+	.key = "chain_",
+	.head = "",
+	.value = { 4, 8, 12, 16, 24, 32 },
+	.n = 6 };
+
 static void set_levels(struct bench_lever *b)
 {
 	const struct bench_lever_args *a = b->args;
 	struct table_levels *budgets = &b->levels[BENCH_LEVER_BUDGETS - 1],
 			    *lengths = &b->levels[BENCH_LEVER_LENGTHS - 1];
+
+	b->levels[BENCH_LEVER_ROWS - 1] = tree_rows;
+	b->levels[BENCH_LEVER_CHAINS - 1] = chain_lengths;
 
 	*budgets = (struct table_levels){ .option = "dram-budget",
 		.unit = "%",

@@ -37,6 +37,8 @@ enum bench_lever_table_kind {
 	BENCH_LEVER_T_QUALITY, /* table 5 */
 	BENCH_LEVER_T_PLACE,   /* figure 13 */
 	BENCH_LEVER_T_LOGITS,  /* figure 14 */
+	BENCH_LEVER_T_ROWS,    /* all trees of the same rows at most */
+	BENCH_LEVER_T_CHAIN,   /* chains by their length */
 	BENCH_LEVER_TABLES
 };
 extern const char *const bench_lever_table_names[BENCH_LEVER_TABLES];
@@ -58,7 +60,7 @@ int bench_lever(const struct bench_lever_args *, struct err *);
 /* ---- between the files ---- */
 
 /* The tables of all kinds; some kinds have more than one. */
-#define BENCH_LEVER_SPECS 9
+#define BENCH_LEVER_SPECS 11
 struct bench_lever_spec {
 	enum bench_lever_table_kind kind;
 	struct table_spec table;
@@ -68,6 +70,8 @@ extern const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS];
 enum bench_lever_levels {
 	BENCH_LEVER_BUDGETS = 1,
 	BENCH_LEVER_LENGTHS,
+	BENCH_LEVER_ROWS,
+	BENCH_LEVER_CHAINS,
 	BENCH_LEVER_LEVELS_END
 };
 

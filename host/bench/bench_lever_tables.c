@@ -8,7 +8,8 @@
 #include <math.h>
 
 const char *const bench_lever_table_names[BENCH_LEVER_TABLES] = { "methods",
-	"prune", "budget", "length", "quality", "place", "logits" };
+	"prune", "budget", "length", "quality", "place", "logits", "rows",
+	"chain" };
 
 /* ---- all methods --------------------------------------------------------- */
 
@@ -84,6 +85,13 @@ static bool is_main(const struct method *m)
 static bool is_main_and_drafts(const struct method *m)
 {
 	return is_main(m) && m->needs_draft;
+}
+
+/* Those whose trees are as large as they are let. */
+static bool has_rows(const struct method *m)
+{
+	return m == &method_opt_tree || m == &method_eagle2_tree ||
+		m == &method_edgellm || m == &method_lever;
 }
 
 static const struct column_spec levels_columns[] = {
@@ -267,6 +275,26 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.method = &method_lever,
 			.column = places_columns,
 			.plot = { .y = { "ms a pass" } } } },
+	{ BENCH_LEVER_T_ROWS,
+		{ .name = "rows",
+			.title = "Tokens/s by the rows that a tree may have",
+			.name_key = { "method" },
+			.wanted = has_rows,
+			.levels = BENCH_LEVER_ROWS,
+			.column = levels_columns,
+			.plot = { .y = { "tokens/s" },
+				.lines = true,
+				.x = "rows at most" } } },
+	{ BENCH_LEVER_T_CHAIN,
+		{ .name = "chain",
+			.title = "Tokens/s of a chain by its length",
+			.name_key = { "method" },
+			.method = &method_chain,
+			.levels = BENCH_LEVER_CHAINS,
+			.column = levels_columns,
+			.plot = { .y = { "tokens/s" },
+				.lines = true,
+				.x = "tokens of the chain" } } },
 	{ BENCH_LEVER_T_LOGITS,
 		{ .name = "logits",
 			.title = "Logits of a pass of lever, on the phone",

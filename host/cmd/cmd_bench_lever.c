@@ -25,8 +25,8 @@ static const struct opt opts[] = {
 		"program)" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
 		"some of methods, prune, budget, length, quality (of drafts), "
-		"place (of the draft), logits (where they are computed), or "
-		"all; the first five are the default" },
+		"place (of the draft), logits (where they are computed), rows "
+		"(of trees), chain (its length), or all; the first five are the default" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
 		"some of flash-ar, chain, specinfer, opt-tree, eagle2-tree, "
 		"edgellm, lever (all) and autoregressive",

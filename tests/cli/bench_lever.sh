@@ -79,7 +79,7 @@ assert o["clock"] == "soc:sd8gen3" and o["items"] == 6 and o["rounds"] == 1
 assert o["simulated_acceptance"] is True
 t = o["tables"]
 assert set(t) == {"methods", "tasks", "flash", "prune", "budget", "length",
-                  "quality", "place", "logits"}, set(t)
+                  "quality", "place", "logits", "rows", "chain"}, set(t)
 by = {r["method"]: r for r in t["methods"]}
 assert list(by) == ["flash-ar", "chain", "lever"]
 flash = {r["method"]: r for r in t["flash"]}
@@ -116,6 +116,9 @@ for r in t["budget"]:
     assert abs(r["budget_0"] / rate[r["method"]] - 1) < 1e-6
     assert r["budget_0"] <= r["budget_40"] * 1.05, r
     assert r["budget_0"] <= r["budget_100"] * 1.05, r
+# Not said is 8 of a chain; with 256 rows lever has what it has by default.
+assert abs(t["chain"][0]["chain_8"] / rate["chain"] - 1) < 1e-6
+assert [r["method"] for r in t["rows"]] == ["lever"]
 for r in t["length"]:
     assert abs(r["tokens_16"] / rate[r["method"]] - 1) < 1e-6
 full, pruned = t["prune"][:2]
