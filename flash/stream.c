@@ -45,7 +45,7 @@ static void in_extent(struct stream *s, struct slot *slot)
 static void slot_fail(struct stream *s, struct slot *slot)
 {
 	in_extent(s, slot);
-	for (unsigned i = 0; i < s->depth + STREAM_AHEAD; i++) {
+	for (unsigned i = 0; i < s->n_pieces; i++) {
 		struct piece *p = &s->piece[i];
 
 		if (p->slot == slot &&
@@ -219,7 +219,7 @@ static void submit(struct stream *s, struct piece *p)
 
 static struct piece *piece_in(struct stream *s, enum piece_state state)
 {
-	for (unsigned i = 0; i < s->depth + STREAM_AHEAD; i++)
+	for (unsigned i = 0; i < s->n_pieces; i++)
 		if (s->piece[i].state == state)
 			return &s->piece[i];
 	return NULL;
@@ -283,7 +283,7 @@ static struct piece *next_to_check(struct stream *s)
 {
 	struct piece *first = NULL;
 
-	for (unsigned i = 0; i < s->depth + STREAM_AHEAD; i++) {
+	for (unsigned i = 0; i < s->n_pieces; i++) {
 		struct piece *p = &s->piece[i];
 
 		if (p->state == PIECE_ARRIVED && p->at == p->slot->check.fed &&
@@ -319,13 +319,13 @@ bool stream_take_back(struct stream *s)
 	uint64_t until = clock_ns() + GIVE_BACK_NS;
 	uint64_t now;
 
-	for (unsigned i = 0; i < s->depth + STREAM_AHEAD; i++) {
+	for (unsigned i = 0; i < s->n_pieces; i++) {
 		struct piece *p = &s->piece[i];
 
 		if (p->state == PIECE_FLYING)
 			s->reader->ops->cancel(s->reader, &p->block);
 	}
-	for (unsigned i = 0; i < s->depth + STREAM_AHEAD; i++) {
+	for (unsigned i = 0; i < s->n_pieces; i++) {
 		struct piece *p = &s->piece[i];
 
 		while (p->state == PIECE_FLYING && (now = clock_ns()) < until)
@@ -342,7 +342,7 @@ bool stream_take_back(struct stream *s)
 /* The device says nothing: what it was asked for fails. */
 static void give_up(struct stream *s)
 {
-	for (unsigned i = 0; i < s->depth + STREAM_AHEAD; i++) {
+	for (unsigned i = 0; i < s->n_pieces; i++) {
 		struct piece *p = &s->piece[i];
 
 		if ((p->state != PIECE_FLYING && p->state != PIECE_SILENT) ||
@@ -356,7 +356,7 @@ static void give_up(struct stream *s)
 	}
 	if (stream_take_back(s))
 		return;
-	for (unsigned i = 0; i < s->depth + STREAM_AHEAD; i++) {
+	for (unsigned i = 0; i < s->n_pieces; i++) {
 		struct slot *slot = s->piece[i].slot;
 
 		if (s->piece[i].state != PIECE_FLYING || slot->lost)
@@ -454,7 +454,7 @@ int stream_wait(struct stream *s, unsigned i, struct err *e)
  * for a whole extent. */
 void stream_poll(struct stream *s)
 {
-	unsigned most = s->depth + STREAM_AHEAD;
+	unsigned most = s->n_pieces;
 
 	do {
 		take_all(s);

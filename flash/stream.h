@@ -29,14 +29,22 @@ struct stream;
 
 #define STREAM_SLOTS         16
 #define STREAM_BLOCK_MAX     ((size_t)64 << 20)
-#define STREAM_DEPTH_MAX     64
+#define STREAM_DEPTH_MAX     128
 #define STREAM_BLOCK_DEFAULT ((size_t)1 << 20) /* where nothing was tried */
-#define STREAM_DEPTH_DEFAULT 8
+#define STREAM_DEPTH_DEFAULT 8 /* where slots are not asked for whole */
 
 struct stream_opts {
-	/* Bytes of a read (a multiple of IMAGE_PAGE) and reads under way; 0:
-	 * as tried on the file system, see stream_tune. */
+	/* Bytes of a read, a multiple of IMAGE_PAGE; 0: as tried on the file
+	 * system, see stream_tune, or larger where STREAM_DEPTH_MAX wants it.
+	 */
 	size_t block;
+	/*
+	 * Reads under way; 0: all of every extent that is begun, so that flash
+	 * works on for as long as there is a slot, whatever the caller does
+	 * meanwhile. That is STREAM_DEPTH_DEFAULT where reads go through the
+	 * page cache, each by a thread of the kernel's, and of an image with
+	 * zstd extents, whose bytes lie in memory of the stream's on their way.
+	 */
 	unsigned depth;
 	bool buffered; /* no O_DIRECT */
 	bool threaded; /* no io_uring */
@@ -91,8 +99,8 @@ int stream_wait(struct stream *, unsigned slot, struct err *);
 /*
  * Keep things moving without waiting: submit what there is room for, check
  * what has arrived. Errors are kept for stream_wait. Between two calls of this
- * file's functions at most depth blocks are read: who computes for longer than
- * that takes calls this in between.
+ * file's functions at most depth blocks are read, and nothing is checked: who
+ * computes for long calls this in between.
  */
 void stream_poll(struct stream *);
 
@@ -114,15 +122,14 @@ void stream_stats(const struct stream *, struct stream_stats *out);
 const char *stream_how(const struct stream *);
 
 /*
- * Block and depth that read this file fastest with O_DIRECT, of a few tried on
- * at most 240 MiB of it; remembered in the user's cache folder by the file
- * system, for the next time. Takes at most about a second the first time. The
- * default where it cannot be tried (a file below 120 MiB, no O_DIRECT, no
- * io_uring) or not be remembered (no $XDG_CACHE_HOME, no $HOME), and with an
- * error where reads fail.
+ * The block that reads this file fastest with O_DIRECT, of a few tried on at
+ * most 192 MiB of it; remembered in the user's cache folder by the file system,
+ * for the next time. Takes at most about a second the first time. The default
+ * where it cannot be tried (a file below 96 MiB, no O_DIRECT, no io_uring) or
+ * not be remembered (no $XDG_CACHE_HOME, no $HOME), and with an error where
+ * reads fail.
  */
-int stream_tune(
-	const struct image *, size_t *block, unsigned *depth, struct err *);
+int stream_tune(const struct image *, size_t *block, struct err *);
 
 /* ---- faults, for tests ---- */
 

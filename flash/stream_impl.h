@@ -2,10 +2,11 @@
  * The parts of a stream, for flash/stream*.c.
  *
  * An extent is cut into pieces of `block` bytes, in the order begun. At most
- * `depth` pieces are under way; some more are allowed to have arrived behind
- * one that has not, so that one late read does not stop the others. A slot's
- * pieces are checked in order, and an extent ends when none of its pieces is
- * left: nothing writes into its slot any more.
+ * `depth` pieces are under way: all that the slots can hold, or fewer; then
+ * some more are allowed to have arrived behind one that has not, so that one
+ * late read does not stop the others. A slot's pieces are checked in order, and
+ * an extent ends when none of its pieces is left: nothing writes into its slot
+ * any more.
  */
 #ifndef FLASH_STREAM_IMPL_H
 #define FLASH_STREAM_IMPL_H
@@ -64,13 +65,15 @@ struct stream {
 	int fd;
 	size_t block;
 	unsigned depth;
+	bool whole; /* depth and block are still to follow from the slots */
 	uint64_t stall_ns;
 	struct fault_state fault;
 	struct slot slot[STREAM_SLOTS];
 	unsigned n_slots;
-	struct piece *piece; /* [depth + STREAM_AHEAD] */
-	uint8_t *bounce; /* [depth + STREAM_AHEAD][block], zstd's; or NULL */
-	unsigned flying; /* silent ones too */
+	struct piece *piece; /* [n_pieces], from the start on */
+	unsigned n_pieces;   /* depth + STREAM_AHEAD, or just depth */
+	uint8_t *bounce;     /* [n_pieces][block], zstd's; or NULL */
+	unsigned flying;     /* silent ones too */
 	uint64_t begun;
 	uint64_t heard_ns; /* when one came, or the first was sent */
 	uint64_t busy_from;
@@ -83,7 +86,7 @@ struct stream {
 
 /* ---- flash/stream_open.c ---- */
 
-/* All slots are known: memory for zstd, areas told to the kernel. */
+/* All slots are known: pieces, memory for zstd, areas told to the kernel. */
 int stream_start(struct stream *, struct err *);
 void stream_say_how(struct stream *);
 

@@ -88,18 +88,26 @@ static int check_opts(const struct stream_opts *o, struct err *e)
 	return 0;
 }
 
+static bool any_zstd(const struct image *im)
+{
+	for (size_t i = 0; i < image_n_extents(im); i++)
+		if (image_extent_at(im, i)->codec == IMAGE_ZSTD)
+			return true;
+	return false;
+}
+
 /* What the caller left open. Trying tells of O_DIRECT and io_uring only; what
  * may go wrong with it gives the default, and the reads will say it again. */
 static void choose_blocks(struct stream *s, const struct stream_opts *o)
 {
-	s->block = STREAM_BLOCK_DEFAULT;
-	s->depth = STREAM_DEPTH_DEFAULT;
-	if ((!o->block || !o->depth) && s->direct && !o->threaded)
-		stream_tune(s->image, &s->block, &s->depth, NULL);
-	if (o->block)
-		s->block = o->block;
-	if (o->depth)
-		s->depth = o->depth;
+	s->block = o->block ? o->block : STREAM_BLOCK_DEFAULT;
+	if (!o->block && s->direct && !o->threaded)
+		stream_tune(s->image, &s->block, NULL);
+	s->whole =
+		!o->depth && (s->direct || o->threaded) && !any_zstd(s->image);
+	s->depth = o->depth ? o->depth
+		: s->whole  ? STREAM_DEPTH_MAX
+			    : STREAM_DEPTH_DEFAULT;
 }
 
 static void note_refusal(struct stream *s, const char *what, const char *why)
@@ -153,10 +161,7 @@ int stream_open(struct stream **out, const struct image *im,
 	if (*why)
 		note_refusal(s, "no O_DIRECT", why);
 	choose_blocks(s, o);
-	s->piece = calloc(s->depth + STREAM_AHEAD, sizeof(*s->piece));
-	ret = s->piece
-		? open_reader(s, o, e)
-		: err_sys(e, ENOMEM, "cannot stream '%s'", image_path(im));
+	ret = open_reader(s, o, e);
 	if (ret)
 		goto fail;
 	stream_say_how(s);
@@ -219,12 +224,30 @@ int stream_add_slot(struct stream *s, struct buffer *b, size_t off,
 
 /* ---- starting ---- */
 
-static bool any_zstd(const struct image *im)
+/* Blocks of all slots, full. */
+static size_t blocks_of_slots(const struct stream *s)
 {
-	for (size_t i = 0; i < image_n_extents(im); i++)
-		if (image_extent_at(im, i)->codec == IMAGE_ZSTD)
-			return true;
-	return false;
+	size_t n = 0;
+
+	for (unsigned i = 0; i < s->n_slots; i++)
+		n += (s->slot[i].bytes + s->block - 1) / s->block;
+	return n;
+}
+
+/* Slots that the kernel could not be asked for whole by so many reads are read
+ * by larger ones. */
+static int make_pieces(struct stream *s)
+{
+	while (s->whole && blocks_of_slots(s) > STREAM_DEPTH_MAX &&
+		s->block <= STREAM_BLOCK_MAX / 2)
+		s->block *= 2;
+	if (s->whole && blocks_of_slots(s) <= STREAM_DEPTH_MAX)
+		s->depth = (unsigned)blocks_of_slots(s);
+	s->n_pieces = s->depth + (s->whole ? 0 : STREAM_AHEAD);
+	s->piece = calloc(s->n_pieces, sizeof(*s->piece));
+	if (!s->piece)
+		s->n_pieces = 0;
+	return s->piece ? 0 : -ENOMEM;
 }
 
 static void refuse_areas(struct stream *s, int error, size_t bytes)
@@ -272,8 +295,11 @@ int stream_start(struct stream *s, struct err *e)
 {
 	size_t bounce = 0;
 
+	if (!s->piece && make_pieces(s))
+		return err_sys(
+			e, ENOMEM, "cannot stream '%s'", image_path(s->image));
 	if (any_zstd(s->image)) {
-		bounce = (s->depth + STREAM_AHEAD) * s->block;
+		bounce = s->n_pieces * s->block;
 		s->bounce = hugemem_alloc(bounce);
 		if (!s->bounce)
 			return err_sys(e, ENOMEM, "%zu MiB to unpack '%s' from",

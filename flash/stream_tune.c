@@ -33,18 +33,17 @@
 #define WAIT_NS  (2 * (uint64_t)1000000000) /* for one read */
 #define CLEARLY  1.2
 
-static const struct candidate {
-	size_t block;
-	unsigned depth;
-} candidates[] = {
-	{ STREAM_BLOCK_DEFAULT, STREAM_DEPTH_DEFAULT },
-	{ (size_t)1 << 20, 4 },
-	{ (size_t)512 << 10, 8 },
-	{ (size_t)512 << 10, 16 },
-	{ (size_t)4 << 20, 2 },
+/* Blocks; a stream has more of them under way than are tried with here, which
+ * is what slow flash gives in that time. */
+static const size_t candidates[] = {
+	STREAM_BLOCK_DEFAULT,
+	(size_t)512 << 10,
+	(size_t)2 << 20,
+	(size_t)4 << 20,
 };
 #define N_CANDIDATES ARRAY_LEN(candidates)
-#define MEMORY       ((size_t)12 << 20) /* (depth + 1) blocks of any */
+#define UNDER_WAY    ((size_t)8 << 20)
+#define MEMORY       ((size_t)12 << 20) /* and one block more, of any */
 
 /* ---- what was found before ---- */
 
@@ -66,7 +65,7 @@ static bool cache_folder(char *out, size_t size)
 	return n > 0 && (size_t)n < size;
 }
 
-/* "CACHE/tandem/stream-TYPE-ID", of the file system. */
+/* "CACHE/tandem/block-TYPE-ID", of the file system. */
 static bool cache_file(char *out, size_t size, int fd, bool make)
 {
 	char folder[PATH_MAX];
@@ -83,16 +82,16 @@ static bool cache_file(char *out, size_t size, int fd, bool make)
 		return false;
 	_Static_assert(sizeof(id) == sizeof(fs.f_fsid), "f_fsid");
 	memcpy(id, &fs.f_fsid, sizeof(id));
-	n = snprintf(out, size, "%s/tandem/stream-%lx-%08x%08x", folder,
+	n = snprintf(out, size, "%s/tandem/block-%lx-%08x%08x", folder,
 		(unsigned long)fs.f_type, id[0], id[1]);
 	return n > 0 && (size_t)n < size;
 }
 
-/* "BLOCK DEPTH"; anything else is not believed. */
-static bool recall(int fd, size_t *block, unsigned *depth)
+/* "BLOCK"; anything else is not believed. */
+static bool recall(int fd, size_t *block)
 {
 	char path[PATH_MAX], text[64] = "", end;
-	struct candidate c = { 0 };
+	size_t noted = 0;
 	int file = -1;
 
 	if (cache_file(path, sizeof(path), fd, false))
@@ -100,18 +99,15 @@ static bool recall(int fd, size_t *block, unsigned *depth)
 	if (file < 0 || read(file, text, sizeof(text) - 1) < 0)
 		*text = 0;
 	fd_close(&file);
-	if (sscanf(text, "%zu %u%c", &c.block, &c.depth, &end) != 3 ||
-		end != '\n' || !c.block || c.block % IMAGE_PAGE ||
-		c.block > STREAM_BLOCK_MAX || !c.depth ||
-		c.depth > STREAM_DEPTH_MAX)
+	if (sscanf(text, "%zu%c", &noted, &end) != 2 || end != '\n' || !noted ||
+		noted % IMAGE_PAGE || noted > STREAM_BLOCK_MAX)
 		return false;
-	*block = c.block;
-	*depth = c.depth;
+	*block = noted;
 	return true;
 }
 
 /* Who cannot write it will try again. */
-static void remember(int fd, const struct candidate *c)
+static void remember(int fd, size_t block)
 {
 	char path[PATH_MAX], text[64];
 	struct newfile f;
@@ -119,7 +115,7 @@ static void remember(int fd, const struct candidate *c)
 	if (!cache_file(path, sizeof(path), fd, true) ||
 		newfile_open(&f, path, NULL))
 		return;
-	snprintf(text, sizeof(text), "%zu %u\n", c->block, c->depth);
+	snprintf(text, sizeof(text), "%zu\n", block);
 	if (!fd_write_all(f.fd, text, strlen(text)))
 		newfile_commit(&f, NULL);
 	newfile_close(&f);
@@ -129,8 +125,8 @@ static void remember(int fd, const struct candidate *c)
 
 struct trial {
 	struct reader *reader;
-	uint8_t *memory; /* [MEMORY] */
-	const struct candidate *c;
+	uint8_t *memory;   /* [MEMORY] */
+	size_t size;       /* of a block */
 	uint64_t off, end; /* still to be read */
 	struct block block[STREAM_DEPTH_MAX + 1];
 	uint64_t sum; /* of all, so that checksums take their time */
@@ -142,7 +138,7 @@ static void send(struct trial *p, struct block *b)
 	uint64_t left = p->end - p->off;
 
 	b->off = p->off;
-	b->len = left < p->c->block ? (size_t)left : p->c->block;
+	b->len = left < p->size ? (size_t)left : p->size;
 	p->off += b->len;
 	p->flying++;
 	p->reader->ops->submit(p->reader, b);
@@ -157,15 +153,16 @@ static void send(struct trial *p, struct block *b)
 static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	uint64_t *bytes, uint64_t *ns)
 {
-	struct block *spare = &p->block[p->c->depth];
+	size_t depth = UNDER_WAY / p->size;
+	struct block *spare = &p->block[depth];
 	uint64_t from = clock_ns();
 	int bad = 0;
 
 	p->off = off;
 	p->end = off + part;
-	for (unsigned i = 0; i <= p->c->depth; i++)
-		p->block[i].dst = p->memory + i * p->c->block;
-	for (unsigned i = 0; i < p->c->depth && p->off < p->end; i++)
+	for (size_t i = 0; i <= depth; i++)
+		p->block[i].dst = p->memory + i * p->size;
+	for (size_t i = 0; i < depth && p->off < p->end; i++)
 		send(p, &p->block[i]);
 	while (p->flying) {
 		struct block *b = p->reader->ops->take(p->reader, WAIT_NS);
@@ -187,8 +184,7 @@ static int read_part(struct trial *p, uint64_t off, uint64_t part,
 	return bad;
 }
 
-static int try_all(
-	struct trial *p, uint64_t size, const struct candidate **best)
+static int try_all(struct trial *p, uint64_t size, size_t *best)
 {
 	uint64_t n = ROUNDS * N_CANDIDATES;
 	uint64_t step = size / n & ~(uint64_t)(IMAGE_PAGE - 1);
@@ -200,7 +196,7 @@ static int try_all(
 		size_t k = i % N_CANDIDATES;
 		int ret;
 
-		p->c = &candidates[k];
+		p->size = candidates[k];
 		ret = read_part(p, i * step, part, &bytes[k], &ns[k]);
 		if (ret)
 			return ret;
@@ -211,14 +207,13 @@ static int try_all(
 		if (rate <= most)
 			continue;
 		most = k ? rate : rate * CLEARLY;
-		*best = &candidates[k];
+		*best = candidates[k];
 	}
 	return 0;
 }
 
 /* *best stays where a thread reads: the default will do for that. */
-static int tune_file(
-	int fd, uint64_t size, const struct candidate **best, struct err *e)
+static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 {
 	struct trial p = { 0 };
 	char why[STREAM_WHY];
@@ -237,27 +232,23 @@ static int tune_file(
 }
 
 /* What is known of the file system, or else found out. */
-static int find(
-	int fd, uint64_t size, size_t *block, unsigned *depth, struct err *e)
+static int find(int fd, uint64_t size, size_t *block, struct err *e)
 {
-	const struct candidate *best = NULL;
+	size_t best = 0;
 	char path[PATH_MAX];
 	int ret;
 
-	if (!cache_file(path, sizeof(path), fd, false) ||
-		recall(fd, block, depth))
+	if (!cache_file(path, sizeof(path), fd, false) || recall(fd, block))
 		return 0;
 	ret = tune_file(fd, size, &best, e);
 	if (ret || !best)
 		return ret;
 	remember(fd, best);
-	*block = best->block;
-	*depth = best->depth;
+	*block = best;
 	return 0;
 }
 
-int stream_tune(
-	const struct image *im, size_t *block, unsigned *depth, struct err *e)
+int stream_tune(const struct image *im, size_t *block, struct err *e)
 {
 	uint64_t size = image_file_bytes(im);
 	char why[STREAM_WHY];
@@ -265,14 +256,13 @@ int stream_tune(
 	int fd, ret;
 
 	*block = STREAM_BLOCK_DEFAULT;
-	*depth = STREAM_DEPTH_DEFAULT;
 	if (size < ROUNDS * N_CANDIDATES * PART_MIN)
 		return 0;
 	ret = stream_file(im, false, &fd, &direct, why, e);
 	if (ret)
 		return ret;
 	if (direct)
-		ret = find(fd, size, block, depth, e);
+		ret = find(fd, size, block, e);
 	fd_close(&fd);
 	if (ret)
 		err_in(e, "'%s'", image_path(im));

@@ -16,6 +16,7 @@
 #include "shm/buffer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #define ROOM   (8 * BLOCK) /* more than any extent takes */
 #define MARGIN PAGE        /* before and behind a slot: stays as it is */
 #define UNREAD 0xc3
+#define WHOLE  UINT_MAX /* for a depth: 0, which is the stream's own */
 
 static const size_t sizes[] = { 1, PAGE, PAGE + 1, 5 * BLOCK + 1, BLOCK,
 	3 * BLOCK - 1, BLOCK + PAGE, 2 * BLOCK, 777 };
@@ -113,8 +115,7 @@ static void rig_open(struct rig *r, struct image *im, unsigned n,
 	o.fault = r->fault;
 	if (!o.block)
 		o.block = BLOCK;
-	if (!o.depth)
-		o.depth = 3;
+	o.depth = o.depth == WHOLE ? 0 : o.depth ? o.depth : 3;
 	assert_ok(buffer_create(&r->b, "rig", slot_off(n), 0, &e), &e);
 	memset(bytes_at(r, 0, slot_off(n)), UNREAD, slot_off(n));
 	assert_ok(stream_open(&r->s, im, &o, &e), &e);

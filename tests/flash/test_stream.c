@@ -196,7 +196,7 @@ static void test_refused(void **state)
 	assert_non_null(strstr(e.text, "5000"));
 	o = (struct stream_opts){ .block = 128 << 20 };
 	assert_int_equal(stream_open(&s, im, &o, &e), -EINVAL);
-	o = (struct stream_opts){ .depth = 65 };
+	o = (struct stream_opts){ .depth = 129 };
 	assert_int_equal(stream_open(&s, im, &o, &e), -EINVAL);
 	assert_null(s);
 	rig_open(&r, im, 0, modes[0], NULL);
@@ -253,6 +253,94 @@ static void test_depth(void **state)
 		usleep(1000);
 	}
 	assert_int_equal(stats_of(&r).reads, 3);
+	rig_close(&r);
+	image_close(im);
+}
+
+static const struct stream_opts wholes[] = {
+	{ .depth = WHOLE },
+	{ .depth = WHOLE, .threaded = true },
+};
+
+/* Where nobody says how deep, all of every slot is asked for at once: nothing
+ * waits for the caller, who looks at none of what came. */
+static void test_whole(void **state)
+{
+	struct image *im = image_make(0);
+
+	for (size_t m = 0; m < ARRAY_LEN(wholes); m++) {
+		struct rig r;
+
+		rig_open(&r, im, 3, wholes[m], NULL);
+		if (!wholes[m].threaded &&
+			!strstr(stream_how(r.s), "io_uring, O_DIRECT")) {
+			rig_close(&r);
+			continue;
+		}
+		begin(&r, 0, 3); /* six blocks */
+		assert_int_equal(stats_of(&r).reads, 6);
+		begin(&r, 1, 5); /* three */
+		begin(&r, 2, 7); /* two */
+		assert_int_equal(stats_of(&r).reads, 11);
+		wait_ok(&r, 0, 3);
+		begin(&r, 0, 4);
+		assert_int_equal(stats_of(&r).reads, 12);
+		wait_ok(&r, 1, 5);
+		wait_ok(&r, 2, 7);
+		wait_ok(&r, 0, 4);
+		assert_int_equal(stats_of(&r).reads, 12);
+		margins_untouched(&r);
+		rig_close(&r);
+	}
+	image_close(im);
+}
+
+/* Only of slots that blocks of this size are too many for they become larger,
+ * and where somebody says how deep, they stay. */
+static void test_whole_many(void **state)
+{
+	static const unsigned slots[] = { 1, 2, 3 };
+	static const char *const says[] = { "4 KiB x 128", "8 KiB x 128",
+		"16 KiB x 96" };
+	struct image *im = image_make(0);
+
+	for (size_t k = 0; k < 2 * ARRAY_LEN(slots); k++) {
+		bool whole = k < ARRAY_LEN(slots);
+		size_t i = k % ARRAY_LEN(slots);
+		struct stream_opts o = { .block = PAGE,
+			.depth = whole ? WHOLE : 7,
+			.threaded = true };
+		struct rig r;
+
+		rig_open(&r, im, slots[i], o, NULL);
+		begin(&r, 0, 3);
+		assert_non_null(
+			strstr(stream_how(r.s), whole ? says[i] : "4 KiB x 7"));
+		wait_ok(&r, 0, 3);
+		rig_close(&r);
+	}
+	image_close(im);
+}
+
+/* What is unpacked, and what the kernel's threads copy, is bounded. */
+static void test_not_whole(void **state)
+{
+	const struct stream_opts buffered = { .depth = WHOLE,
+		.buffered = true };
+	struct image *im = image_make(3);
+	struct rig r;
+
+	rig_open(&r, im, 1, wholes[0], NULL);
+	begin(&r, 0, 3);
+	assert_non_null(strstr(stream_how(r.s), "64 KiB x 8"));
+	wait_ok(&r, 0, 3);
+	rig_close(&r);
+	image_close(im);
+	im = image_make(0);
+	rig_open(&r, im, 1, buffered, NULL);
+	begin(&r, 0, 3);
+	assert_non_null(strstr(stream_how(r.s), "64 KiB x 8"));
+	wait_ok(&r, 0, 3);
 	rig_close(&r);
 	image_close(im);
 }
@@ -551,10 +639,9 @@ static void note(const char *text)
 	fclose(f);
 }
 
-static bool among_tried(size_t block, unsigned depth)
+static bool among_tried(size_t block)
 {
-	return block >= 256 << 10 && block <= 4 << 20 && depth >= 1 &&
-		depth <= 16;
+	return block >= 512 << 10 && block <= 4 << 20;
 }
 
 /* 128 MiB of zeros. */
@@ -583,35 +670,32 @@ static struct image *image_large(void)
 
 static void test_tune(void **state)
 {
-	static const char *const void_notes[] = { "", "1000 4\n", "0 4\n",
-		"131072 0\n", "131072 65\n", "131072 3", "131072 -3\n",
-		"99999999999999999999 4\n", "134217728 4\n", "x\n" };
+	static const char *const void_notes[] = { "", "1000\n", "0\n",
+		"131072 3\n", "131072", "-131072\n", "99999999999999999999\n",
+		"134217728\n", "x\n" };
 	struct image *im = image_large();
 	struct stream_opts o = { 0 };
 	struct err e = { 0 };
 	struct stream *s;
-	unsigned depth;
 	size_t block;
 
-	assert_ok(stream_tune(im, &block, &depth, &e), &e);
-	assert_true(among_tried(block, depth));
+	assert_ok(stream_tune(im, &block, &e), &e);
+	assert_true(among_tried(block));
 	if (!find_noted()) {
 		print_message("skipped: no O_DIRECT or no io_uring here\n");
 		skip();
 	}
-	note("131072 3\n");
-	assert_ok(stream_tune(im, &block, &depth, &e), &e);
+	note("131072\n");
+	assert_ok(stream_tune(im, &block, &e), &e);
 	assert_int_equal(block, 131072);
-	assert_int_equal(depth, 3);
 	assert_ok(stream_open(&s, im, &o, &e), &e);
-	assert_non_null(strstr(stream_how(s), "; 128 KiB x 3"));
+	assert_non_null(strstr(stream_how(s), "; 128 KiB x "));
 	stream_close(s);
 	for (size_t i = 0; i < ARRAY_LEN(void_notes); i++) {
 		note(void_notes[i]);
-		assert_ok(stream_tune(im, &block, &depth, &e), &e);
-		if (!among_tried(block, depth) || block == 131072)
-			fail_msg("note '%s' gave %zu x %u", void_notes[i],
-				block, depth);
+		assert_ok(stream_tune(im, &block, &e), &e);
+		if (!among_tried(block) || block == 131072)
+			fail_msg("note '%s' gave %zu", void_notes[i], block);
 	}
 	image_close(im);
 }
@@ -621,22 +705,20 @@ static void test_tune_no_cache(void **state)
 {
 	struct image *im = image_large();
 	struct err e = { 0 };
-	unsigned depth;
 	size_t block;
 
 	setenv("XDG_CACHE_HOME", "relative", 1);
 	unsetenv("HOME");
-	assert_ok(stream_tune(im, &block, &depth, &e), &e);
+	assert_ok(stream_tune(im, &block, &e), &e);
 	assert_int_equal(block, STREAM_BLOCK_DEFAULT);
-	assert_int_equal(depth, STREAM_DEPTH_DEFAULT);
 	assert_int_equal(access("relative", F_OK), -1);
 	setenv("XDG_CACHE_HOME", "/dev/null", 1);
-	assert_ok(stream_tune(im, &block, &depth, &e), &e);
-	assert_true(among_tried(block, depth));
+	assert_ok(stream_tune(im, &block, &e), &e);
+	assert_true(among_tried(block));
 	assert_int_equal(mkdir(cache, 0700), 0);
 	setenv("HOME", cache, 1);
 	unsetenv("XDG_CACHE_HOME");
-	assert_ok(stream_tune(im, &block, &depth, &e), &e);
+	assert_ok(stream_tune(im, &block, &e), &e);
 	snprintf(cache, sizeof(cache), "%s/cache/.cache", folder);
 	find_noted();
 	image_close(im);
@@ -644,9 +726,8 @@ static void test_tune_no_cache(void **state)
 	im = image_make(0);
 	snprintf(cache, sizeof(cache), "%s.cache", path);
 	setenv("XDG_CACHE_HOME", cache, 1);
-	assert_ok(stream_tune(im, &block, &depth, &e), &e);
+	assert_ok(stream_tune(im, &block, &e), &e);
 	assert_int_equal(block, STREAM_BLOCK_DEFAULT);
-	assert_int_equal(depth, STREAM_DEPTH_DEFAULT);
 	assert_false(find_noted());
 	image_close(im);
 }
@@ -659,6 +740,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_refused),
 	cmocka_unit_test(test_order),
 	cmocka_unit_test(test_depth),
+	cmocka_unit_test(test_whole),
+	cmocka_unit_test(test_whole_many),
+	cmocka_unit_test(test_not_whole),
 	cmocka_unit_test(test_written),
 	cmocka_unit_test(test_close),
 	cmocka_unit_test(test_renamed),
