@@ -252,6 +252,9 @@ static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 		? 0
 		: err_set(e, ENOMEM, "no memory for the answers of samples");
 
+	/* Not what another method's choice left. */
+	for (uint32_t i = 0; !ret && i < n; i++)
+		known[i].weight = 1;
 	if (!ret && c->how->weigh)
 		c->how->weigh(c->env, known, n);
 	for (uint32_t i = 0; !ret && i < n; i++)
