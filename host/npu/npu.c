@@ -110,7 +110,6 @@ void npu_close(struct npu *n)
 	if (!n)
 		return;
 	leave(n);
-	npu_log_release(&n->log);
 	free(n->socket);
 	free(n->program);
 	free(n->report);
@@ -122,7 +121,7 @@ void npu_close(struct npu *n)
 int npu_reopen(struct npu *n, struct err *e)
 {
 	leave(n);
-	npu_log_lose(&n->log);
+	n->log = (struct npu_log){ 0 };
 	n->under_way = 0;
 	n->n_shared = 0;
 	n->stats.extended_bytes = n->stats.extended_buffers = 0;
@@ -238,7 +237,7 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct wire_done *done, struct err *e)
 {
-	struct npu_request *r;
+	const struct npu_request *r;
 	struct packet p;
 	struct err why;
 	int ret = n->ops->recv(n->device, &p, timeout_ms, &why);
@@ -329,18 +328,6 @@ int npu_poll(struct npu *n, struct err *e)
 
 /* ---- requests ------------------------------------------------------------ */
 
-static int wire_request(struct npu *n, struct npu_request *r, struct err *e)
-{
-	int ret = n->ops->send(n->device, npu_request_refs(r), r->n_refs,
-		npu_request_msg(r), r->len, &r->wired, e);
-
-	if (ret)
-		return ret;
-	r->lost = false;
-	n->under_way++;
-	return 0;
-}
-
 /*
  * Requests under way are bounded before their completions are collected: the
  * device waits when the completion ring is full and we wait when the request
@@ -350,19 +337,17 @@ static int wire_request(struct npu *n, struct npu_request *r, struct err *e)
 static int npu_put(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *e)
 {
-	struct npu_request *r;
+	struct npu_request r = { .seq = n->next_seq };
 	int ret = npu_drain_to(n, NPU_UNDER_WAY - 1, NULL, NULL, e);
 
 	if (!ret)
-		ret = npu_log_put(
-			&n->log, n->next_seq, refs, n_refs, msg, len, &r, e);
+		ret = n->ops->send(
+			n->device, refs, n_refs, msg, len, &r.wired, e);
 	if (ret)
 		return ret;
-	ret = wire_request(n, r, e);
-	if (ret) {
-		npu_log_done(&n->log, r);
-		return ret;
-	}
+	memcpy(&r.op, msg, sizeof(r.op));
+	npu_log_put(&n->log, &r);
+	n->under_way++;
 	*seq = n->next_seq++;
 	return 0;
 }
@@ -391,16 +376,9 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 	return ret;
 }
 
-static bool is_under_way(const struct npu *n, uint32_t seq)
-{
-	const struct npu_request *r = npu_log_of(&n->log, seq);
-
-	return r && !r->lost;
-}
-
 int npu_wait(struct npu *n, uint32_t seq, struct err *e)
 {
-	while (!n->broken && is_under_way(n, seq)) {
+	while (!n->broken && npu_log_of(&n->log, seq)) {
 		struct wire_done done;
 		uint32_t got;
 		int ret = npu_collect(n, -1, &got, &done, e);
@@ -410,29 +388,6 @@ int npu_wait(struct npu *n, uint32_t seq, struct err *e)
 		remember_failure(n, got, &done);
 	}
 	return npu_failure(n, e);
-}
-
-int npu_replay(struct npu *n, struct err *e)
-{
-	struct npu_request *r;
-
-	while ((r = npu_log_lost(&n->log))) {
-		int ret = npu_drain_to(n, NPU_UNDER_WAY - 1, NULL, NULL, e);
-
-		if (!ret)
-			ret = wire_request(n, r, e);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
-void npu_forget(struct npu *n)
-{
-	struct npu_request *r;
-
-	while ((r = npu_log_lost(&n->log)))
-		npu_log_done(&n->log, r);
 }
 
 /* ---- the phone, counters ------------------------------------------------- */

@@ -9,9 +9,8 @@
  * -EPROTO, and the handle is then of no more use but to be closed.
  *
  * A device that died or hangs gives -ERR_DEVICE_LOST with a sentence that says
- * which and how it ended. What it had not answered is kept: npu_reopen reaches
- * another one, and once that has been given what the old one had, npu_replay
- * sends it again.
+ * which and how it ended. npu_reopen reaches another one, which is then given
+ * what the old one had; what that had not answered is nobody's any more.
  *
  * What a device is says a table of operations (host/npu/npu_ops.h): a process,
  * or what a test makes of it. One thread.
@@ -69,7 +68,7 @@ void npu_close(struct npu *);
 /*
  * Be rid of the device, whatever state it is in, and reach another in the same
  * way. It knows no buffer, no mapping, no graph and no phone. Requests that
- * were under way are neither: they wait for npu_replay or npu_forget.
+ * were under way are forgotten: whoever sent them begins anew.
  */
 int npu_reopen(struct npu *, struct err *);
 
@@ -85,18 +84,6 @@ bool npu_may_reopen(struct npu *, int code, struct err *e);
 void npu_went_on(struct npu *);
 /* Whichever is at hand now: a number that grows with each. */
 unsigned npu_generation(const struct npu *);
-
-/*
- * Send again what was lost, in the order in which it was sent; the completions
- * have the numbers they would have had. References are addresses: the device
- * must have its mappings where the one before had them. What a lost device had
- * begun is computed anew, so a request must find what it reads as it was: of a
- * run that writes its states over those it read, that is true unless the device
- * died while it wrote.
- */
-int npu_replay(struct npu *, struct err *);
-/* Drop it: whoever sent it begins anew. */
-void npu_forget(struct npu *);
 
 /* What the device said of itself. */
 const struct wire_welcome *npu_welcome(const struct npu *);
@@ -145,7 +132,8 @@ void npu_room(const struct npu *, struct npu_room *out);
 struct window_view;
 void npu_window(const struct npu *, struct window_view *out);
 
-/* Send and go on; *seq (may be NULL) is the request's number. */
+/* Send and go on; *seq (may be NULL) is the request's number. A message begins
+ * with its operation. */
 int npu_send(struct npu *, const struct wire_ref *, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *);
 

@@ -298,7 +298,6 @@ int session_take_over(struct session *s, struct err *e)
 	s->attached = false;
 	if (ret)
 		return ret;
-	npu_forget(s->npu);
 	placement_close(s->placement);
 	s->placement = NULL;
 	ret = session_drop_flights(s, e);

@@ -21,9 +21,7 @@ static int reach(struct session *s, struct err *e)
 		ret = reach(s->opts.beside, e);
 		return ret ? ret : session_take_over(s->opts.beside, e);
 	}
-	ret = npu_reopen(s->npu, e);
-	npu_forget(s->npu);
-	return ret;
+	return npu_reopen(s->npu, e);
 }
 
 int session_follow(struct session *s, struct err *e)

@@ -68,7 +68,6 @@ static void anew(struct fixture *f)
 
 	f->fake.forge = NULL;
 	assert_ok(npu_reopen(f->n, &e), &e);
-	npu_forget(f->n);
 	assert_ok(npu_share(f->n, f->a, &f->id[0], &e), &e);
 	assert_ok(npu_share(f->n, f->b, &f->id[1], &e), &e);
 }
