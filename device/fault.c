@@ -48,6 +48,22 @@ void fault_start(struct fault *f)
 	}
 }
 
+void fault_start_next(struct fault *f)
+{
+	f->goes_on = true;
+	f->life++;
+	f->n_pending = 0; /* answers that were never sent */
+	atomic_store(&f->inside, 0);
+	fault_start(f);
+}
+
+/* What is not of a start is for the first, unless the others count on: each of
+ * them would come to the same. */
+static bool is_over(const struct fault *f)
+{
+	return f->life > 1 && !f->goes_on;
+}
+
 static enum fault_verb forgets(enum fault_upkeep u)
 {
 	switch (u) {
@@ -67,7 +83,7 @@ bool fault_drops(struct fault *f, enum fault_upkeep upkeep, const char *buffer)
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
 
-		if (ev->verb != forgets(upkeep) || f->life > 1 ||
+		if (ev->verb != forgets(upkeep) || is_over(f) ||
 			(*ev->buffer && strcmp(ev->buffer, buffer)))
 			continue;
 		f->asked[i]++;
@@ -122,7 +138,7 @@ bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 {
 	struct fault_answer a = { 0 }, none = { 0 };
 
-	if (!f->plan.n || f->life > 1)
+	if (!f->plan.n || is_over(f))
 		return false;
 	f->requests[FAULT_ANY]++;
 	if (op > FAULT_ANY && op < FAULT_START)
@@ -181,7 +197,7 @@ bool fault_unfired(const struct fault *f, char *buf, size_t size)
 		const struct fault_event *ev = &f->plan.event[i];
 
 		if (f->fired[i] ||
-			(f->life > 1 &&
+			(is_over(f) &&
 				(ev->kind != FAULT_START || ev->at <= f->life)))
 			continue;
 		fault_event_print(ev, buf, size);

@@ -5,7 +5,9 @@
  * as TANDEM_NPU_FAULT.
  *
  * A host that puts another device in the place of one that was lost says which
- * it is. What is not of a start#N is for the first.
+ * it is. What is not of a start#N is for the first. Processes that serve the
+ * hosts of one that listens go by one plan, in memory that they share: what one
+ * has counted the next goes on from.
  *
  * The run loop's thread; fault_inside from any.
  */
@@ -36,6 +38,7 @@ struct fault_answer {
 struct fault {
 	struct fault_plan plan;
 	unsigned life; /* which device this is, from 1 */
+	bool goes_on;  /* with what the lives before it counted */
 	bool fired[FAULT_PLAN_MAX];
 	uint64_t asked[FAULT_PLAN_MAX]; /* upkeep of the event's buffer */
 	uint64_t requests[FAULT_KINDS]; /* [FAULT_ANY]: all of them */
@@ -50,6 +53,10 @@ int fault_parse(struct fault *, const char *text, struct err *);
 
 /* The device starts: die, hang, or return, perhaps late. */
 void fault_start(struct fault *);
+
+/* The same of another life that goes on from where the one before it ended; of
+ * the first one, life is 0 before. */
+void fault_start_next(struct fault *);
 
 /* Whether this call for `buffer` is to be forgotten. */
 bool fault_drops(struct fault *, enum fault_upkeep, const char *buffer);

@@ -448,7 +448,8 @@ static int listen_once(
 }
 
 /* 1 with s->channel and s->hello of the host to serve. */
-static int listen_for_hosts(struct server *s, int *signo, struct err *e)
+static int listen_for_hosts(
+	struct server *s, struct serve_result *result, struct err *e)
 {
 	const char *path = s->opts->listen;
 	pid_t self = getpid();
@@ -459,10 +460,11 @@ static int listen_for_hosts(struct server *s, int *signo, struct err *e)
 	if (ret)
 		return ret;
 	fprintf(stderr, "tandem-npu: listening at %s\n", path);
-	ret = s->opts->once ? listen_once(&l, &g, signo, e)
-			    : listen_on(&l, &g, signo, e);
+	ret = s->opts->once ? listen_once(&l, &g, &result->signal, e)
+			    : listen_on(&l, &g, &result->signal, e);
+	result->forked = getpid() != self;
 	/* A new process has closed its copy, and the path is not its own. */
-	if (getpid() == self) {
+	if (!result->forked) {
 		listener_close(&l);
 		unlink(path);
 	}
@@ -485,8 +487,10 @@ int serve(const struct serve_opts *opts, struct serve_result *result,
 	if (ret)
 		return ret;
 	if (opts->listen) {
-		ret = listen_for_hosts(&s, &result->signal, e);
+		ret = listen_for_hosts(&s, result, e);
 		result->met = ret == 1;
+		if (result->forked && result->met)
+			fault_start_next(opts->fault);
 	} else {
 		ret = channel_accept(&s.channel, s.link, &s.hello, e);
 		result->met = !ret;

@@ -23,6 +23,8 @@ struct serve_opts {
 	int fd;             /* connected to the host; -1: listen */
 	const char *listen; /* path of a socket to make */
 	bool once;          /* one host only, and no process beside this */
+	/* Where hosts come one after another: in memory that the processes of
+	 * all of them share, and of life 0. */
 	struct fault *fault;
 	struct coherence_report *file; /* of reports; NULL: none */
 	bool sandbox;
@@ -34,6 +36,7 @@ struct serve_result {
 	uint64_t violations; /* of the coherence contract */
 	int signal;          /* that ended it; 0: none */
 	bool met;            /* a host has said its hello */
+	bool forked;         /* this is the process of one of many */
 };
 
 /*

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 enum exit_status {
@@ -132,7 +133,9 @@ static const struct opt_command command = {
 		"\n"
 		"Without --once it stays until a signal ends it: each host is "
 		"served by a process of its own, a second one at the same time "
-		"is refused, and so is another user's. docs/wire.md has what is "
+		"is refused, and so is another user's. A plan of faults counts "
+		"over all of them, and is held against what happened when the "
+		"signal comes. docs/wire.md has what is "
 		"spoken, for hosts and devices of your own.\n"
 		"\n"
 		"What it is like (address window, coherence, threads) the host "
@@ -188,9 +191,17 @@ static int end_of_plan(const struct fault *f)
 	return EXIT_UNFIRED;
 }
 
+/* One that has a process for each host, and is none of those. */
+static bool is_listener(const struct serve_result *r)
+{
+	return opt_listen && !opt_once && !r->forked;
+}
+
 static int finish(int ret, const struct serve_result *r,
 	const struct fault *fault, const struct err *e)
 {
+	int status;
+
 	/* A host that starts a device and gives up before its hello says why;
 	 * that it did is no second failure. */
 	if (ret && (ret != -EPIPE || r->met))
@@ -199,6 +210,9 @@ static int finish(int ret, const struct serve_result *r,
 		return EXIT_HOST_LOST;
 	if (ret || r->violations)
 		return EXIT_FAILED;
+	/* One plan for all the hosts, and a signal is how its end comes. */
+	if (is_listener(r) && (status = end_of_plan(fault)))
+		return status;
 	if (r->signal) { /* end as whoever sent it expects */
 		sigset_t set;
 
@@ -207,7 +221,17 @@ static int finish(int ret, const struct serve_result *r,
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 		raise(r->signal);
 	}
-	return r->met ? end_of_plan(fault) : EXIT_DONE;
+	return r->met && !r->forked ? end_of_plan(fault) : EXIT_DONE;
+}
+
+/* The processes of a listener's hosts count in one place. */
+static int place_for_plan(struct fault **out, struct err *e)
+{
+	*out = mmap(NULL, sizeof(**out), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return *out == MAP_FAILED
+		? err_sys(e, errno, "no memory for a plan of faults")
+		: 0;
 }
 
 static int run(void)
@@ -216,12 +240,10 @@ static int run(void)
 	const char *what = opt_fault ? opt_fault : getenv("TANDEM_NPU_FAULT");
 	struct serve_result result = { 0 };
 	struct coherence_report *report = NULL;
-	struct fault fault;
 	struct serve_opts opts = {
 		.fd = (int)opt_fd,
 		.listen = opt_listen,
 		.once = opt_once,
-		.fault = &fault,
 		.sandbox = !(off && *off && strcmp(off, "0")),
 		.va_extended = opt_extended,
 		.va_defer = opt_defer,
@@ -230,10 +252,14 @@ static int run(void)
 	struct err e = { 0 }, close;
 	int ret;
 
-	if (fault_parse(&fault, what, &e))
+	ret = place_for_plan(&opts.fault, &e);
+	if (ret)
+		return finish(ret, &result, NULL, &e);
+	if (fault_parse(opts.fault, what, &e))
 		return misuse(e.text);
-	fault.life = (unsigned)opt_life;
-	fault_start(&fault);
+	opts.fault->life = is_listener(&result) ? 0 : (unsigned)opt_life;
+	if (opts.fault->life)
+		fault_start(opts.fault);
 	if (opt_report || opt_suppress)
 		ret = coherence_report_open(
 			&report, opt_report, opt_suppress, &e);
@@ -247,7 +273,7 @@ static int run(void)
 		e = close;
 		result.met = true;
 	}
-	return finish(ret, &result, &fault, &e);
+	return finish(ret, &result, opts.fault, &e);
 }
 
 /* What was printed has come through: a full disk is told when it is flushed. */

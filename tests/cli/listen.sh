@@ -78,7 +78,7 @@ is_long() { # the text that came
   [ "$(wc -c <"$tmp/got")" -ge "$bytes" ]
 }
 await 'the text' is_long
-kill -9 "$other"
+pkill -9 -P "$other" # not the shell that waits for it
 wait "$other" 2>/dev/null
 run cmp -n "$bytes" "$tmp/want" "$tmp/got"
 check_eq 'text, compared' "$status" 0
@@ -90,4 +90,28 @@ wait "$npu" || status=$?
 check_eq 'status of the listening device' "$status" 143
 check_eq 'socket left behind' "$(ls "$sock" 2>/dev/null)" ''
 check_has 'what it said' "$(cat "$tmp/said")" "the host (pid $host) is gone"
+
+# A plan of faults counts over all of its hosts: one dies, and none behind it;
+# what never came is told at the end.
+planned() { # START_OF_A_PROCESS STATUS
+  rm -f "$tmp/said"
+  "$TANDEM_NPU" --listen "$sock" --fault "die@run#5,late=1@start#$1" \
+    2>"$tmp/said" &
+  npu=$!
+  await 'a listening device' grep -q listening "$tmp/said"
+  text --device "$sock"
+  check_eq 'ids through a death' "$out" "$want"
+  check_has 'stderr of the first' "$err" 'took its place'
+  text --device "$sock"
+  check_eq 'ids behind it' "$out" "$want"
+  check_eq 'stderr of the second' "$err" ''
+  kill "$npu"
+  status=0
+  wait "$npu" || status=$?
+  check_eq "status with a start#$1" "$status" "$2"
+}
+planned 3 143
+planned 4 4
+check_has 'what it said' "$(cat "$tmp/said")" \
+  "the fault 'late=1@start#4' never came to pass"
 finish

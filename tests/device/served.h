@@ -58,6 +58,7 @@ static inline int child(int fd, const char *path, bool once, const char *what)
 
 	if (fault_parse(&fault, what, &e))
 		return 2;
+	fault.life = path && !once ? 0 : 1;
 	ret = serve(&opts, &result, &e);
 	if (ret == -EPIPE)
 		return 3;

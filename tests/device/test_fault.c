@@ -252,12 +252,44 @@ static void later_lives(void **state)
 	assert_true(fault_unfired(&f, left, sizeof(left)));
 }
 
+/* Of a device that listens: each life goes on where the one before it was. */
+static void lives_that_count_on(void **state)
+{
+	char left[96];
+	struct fault f;
+	struct fault_answer a;
+	struct err e = { 0 };
+
+	assert_ok(
+		fault_parse(&f,
+			"enomem@map#3,late=1@start#3,seq@run#2,tear@run#9", &e),
+		&e);
+	f.life = 0;
+	for (uint32_t life = 1; life <= 4; life++) {
+		assert_int_equal(fault_unfired(&f, left, sizeof(left)), true);
+		fault_start_next(&f);
+		assert_int_equal(f.life, life);
+		/* What was owed to the host before is nobody's. */
+		assert_false(fault_takes_answer(&f, 7, &a));
+		assert_int_equal(fault_request(&f, WIRE_MAP, 6), life == 3);
+		fault_request(&f, WIRE_GRAPH_RUN, 7);
+		if (life == 1)
+			assert_false(fault_takes_answer(&f, 7, &a));
+	}
+	assert_true(fault_unfired(&f, left, sizeof(left)));
+	assert_string_equal(left, "tear@run#9");
+	for (uint32_t i = 0; i < 5; i++)
+		fault_request(&f, WIRE_GRAPH_RUN, 8 + i);
+	assert_false(fault_unfired(&f, left, sizeof(left)));
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(answers),
 	cmocka_unit_test(maps_that_fail),
 	cmocka_unit_test(answers_out_of_turn),
 	cmocka_unit_test(ends),
 	cmocka_unit_test(later_lives),
+	cmocka_unit_test(lives_that_count_on),
 };
 
 TEST_MAIN(tests)
