@@ -276,8 +276,8 @@ static int serve_host(
 		refuse(s, ret, e);
 		goto out_channel;
 	}
-	ret = watch_start(
-		&s->watch, s->link, s->signal_fd, (pid_t)s->hello.host_pid, e);
+	ret = watch_start(&s->watch, s->channel, s->link, s->signal_fd,
+		(pid_t)s->hello.host_pid, e);
 	if (ret) {
 		refuse(s, ret, e);
 		goto out_device;

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "ipc/channel.h"
 #include "ipc/wire.h"
 
 #include <errno.h>
@@ -17,6 +18,11 @@
 /* How long the main thread has for an orderly end. The host's death must
  * show within a second, so both stay well below. */
 #define GRACE_MS 300
+
+/* A ring of the doorbell that is seen twice so far apart is held up. Its signal
+ * is one that nobody else sends and that kills nobody. */
+#define HELD_MS     20
+#define HELD_SIGNAL SIGURG
 
 int watch_signals(int *fd, struct err *e)
 {
@@ -69,16 +75,32 @@ static void end_for_host(const struct watch *w)
 	_exit(3);
 }
 
+static void nothing(int signo)
+{
+}
+
+/* Its write ends then, with EINTR; one that had not begun ends at the next. */
+static void end_held_ring(const struct watch *w, uint32_t *before)
+{
+	uint32_t now = channel_ringing(w->channel);
+
+	if (now && now == *before)
+		pthread_kill(w->main, HELD_SIGNAL);
+	*before = now;
+}
+
 static void *watch_main(void *arg)
 {
 	struct watch *w = arg;
+	int timeout = channel_may_be_held(w->channel) ? HELD_MS : -1;
+	uint32_t ring = 0;
 	struct pollfd p[3] = {
 		{ w->stop_fd, POLLIN, 0 }, { w->signal_fd, POLLIN, 0 },
 		{ w->link, 0, 0 }, /* only its hang-up */
 	};
 
 	for (;;) {
-		if (poll(p, 3, -1) < 0)
+		if (poll(p, 3, timeout) < 0)
 			continue;
 		if (p[0].revents)
 			return NULL;
@@ -91,15 +113,22 @@ static void *watch_main(void *arg)
 		} else if (p[2].revents) {
 			if (!stopped_within(w, GRACE_MS))
 				end_for_host(w);
+		} else {
+			end_held_ring(w, &ring);
 		}
 	}
 }
 
-int watch_start(
-	struct watch *w, int link, int signal_fd, pid_t host, struct err *e)
+int watch_start(struct watch *w, const struct channel *channel, int link,
+	int signal_fd, pid_t host, struct err *e)
 {
+	/* Not SA_RESTART: what waits shall not wait again. */
+	const struct sigaction held = { .sa_handler = nothing };
 	int ret;
 
+	sigaction(HELD_SIGNAL, &held, NULL);
+	w->main = pthread_self();
+	w->channel = channel;
 	w->link = link;
 	w->signal_fd = signal_fd;
 	w->host = host;

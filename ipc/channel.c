@@ -167,6 +167,13 @@ static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
 
 /* ---- sending ------------------------------------------------------- */
 
+/* See channel_ringing. */
+static void note_ring(struct channel *c)
+{
+	if (c->kind == DOORBELL_EVENTFD)
+		atomic_fetch_add_explicit(&c->rings, 1, memory_order_relaxed);
+}
+
 /*
  * Give the packet received last back to the producer. Done by the next call
  * rather than at once, so that it is no part of a request's round trip.
@@ -177,7 +184,9 @@ static void settle(struct channel *c)
 		return;
 	c->held = false;
 	ring_release(&c->rx);
+	note_ring(c);
 	doorbell_ring_if_awaited(&c->rx_room);
+	note_ring(c);
 }
 
 /* The length of a completion without the zeros at its end. */
@@ -194,6 +203,13 @@ static size_t completion_length(const void *msg, size_t len)
 		len -= sizeof(word);
 	}
 	return len;
+}
+
+static void ring_bell(struct channel *c)
+{
+	note_ring(c);
+	doorbell_ring(&c->tx_bell);
+	note_ring(c);
 }
 
 /* As ring_reserve; where a fault says so, full until that time is over. */
@@ -248,12 +264,12 @@ static void tear_header(uint8_t *at)
 static void ring_badly(struct channel *c)
 {
 	if (c->owed)
-		doorbell_ring(&c->tx_bell);
+		ring_bell(c);
 	c->owed = c->spoil.bell_merge;
 	if (!c->spoil.bell_merge && !c->spoil.bell_drop)
-		doorbell_ring(&c->tx_bell);
+		ring_bell(c);
 	if (c->spoil.bell_repeat)
-		doorbell_ring(&c->tx_bell);
+		ring_bell(c);
 	c->spoil = (struct channel_spoil){ 0 };
 	c->spoilt = c->owed;
 }
@@ -299,7 +315,7 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (c->spoilt)
 		ring_badly(c);
 	else
-		doorbell_ring(&c->tx_bell);
+		ring_bell(c);
 	c->beat_ns = 0;
 	c->stats.sent++;
 	return 0;
@@ -486,6 +502,18 @@ void channel_beat(struct channel *c)
 
 	/* Two threads at once may count one beat: it moves all the same. */
 	atomic_store_explicit(beat, now + 1, memory_order_relaxed);
+}
+
+bool channel_may_be_held(const struct channel *c)
+{
+	return c->kind == DOORBELL_EVENTFD;
+}
+
+uint32_t channel_ringing(const struct channel *c)
+{
+	uint32_t rings = atomic_load_explicit(&c->rings, memory_order_relaxed);
+
+	return rings % 2 ? rings : 0;
 }
 
 void channel_set_stall_ms(struct channel *c, unsigned ms)

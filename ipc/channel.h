@@ -112,6 +112,15 @@ int channel_next_share(
 /* Device: I am making progress. Cheap; call it from anywhere. */
 void channel_beat(struct channel *);
 
+/*
+ * From any thread: whether a ring of the doorbell can be held up by the peer
+ * (an eventfd that it fills at just that moment and lets nobody write), and
+ * which one is under way: another number each time, 0 for none. One that lasts
+ * is ended by any signal with a handler.
+ */
+bool channel_may_be_held(const struct channel *);
+uint32_t channel_ringing(const struct channel *);
+
 /* Host: how long a beat may stand still; 0 (default 30 s): for ever. */
 void channel_set_stall_ms(struct channel *, unsigned ms);
 

@@ -51,8 +51,9 @@ struct channel {
 	const volatile sig_atomic_t *cancel; /* NULL: never */
 	struct channel_stats stats;
 	struct channel_spoil spoil;
-	bool spoilt; /* the next packet is, by that */
-	bool owed;   /* a ring of the doorbell, at the next one */
+	bool spoilt;            /* the next packet is, by that */
+	bool owed;              /* a ring of the doorbell, at the next one */
+	_Atomic uint32_t rings; /* begun and ended: odd while one is */
 };
 
 #endif

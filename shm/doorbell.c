@@ -84,21 +84,37 @@ static bool is_awaited(struct doorbell *b)
 	return atomic_fetch_add_explicit(b->waits, 0, memory_order_seq_cst);
 }
 
+/*
+ * Without waiting even if the peer, whose file it is too, has cleared
+ * O_NONBLOCK and filled the counter. A read can be told not to wait, a write of
+ * an eventfd cannot (RWF_NOWAIT gives EOPNOTSUPP), so there is a look before
+ * it. Who fills it between the two holds us until a signal comes: see
+ * channel_ringing.
+ */
+static ssize_t count_up(int fd)
+{
+	const uint64_t one = 1;
+	struct pollfd p = { fd, POLLOUT, 0 };
+
+	if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT))
+		return 0;
+	return write(fd, &one, sizeof(one));
+}
+
 void doorbell_ring(struct doorbell *b)
 {
-	uint64_t one = 1;
 	ssize_t n = 0;
 
 	/*
-	 * A full counter or socket buffer (EAGAIN) already says "look"; a
-	 * peer that is gone (EPIPE) is found by whoever waits for it.
+	 * A full counter or socket buffer already says "look"; a peer that is
+	 * gone (EPIPE) is found by whoever waits for it.
 	 */
 	switch (b->kind) {
 	case DOORBELL_EVENTFD:
-		n = write(b->fd, &one, sizeof(one));
+		n = count_up(b->fd);
 		break;
 	case DOORBELL_SOCKET:
-		n = send(b->fd, &one, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = send(b->fd, "\1", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		break;
 	default:
 		if (is_awaited(b))

@@ -38,8 +38,9 @@ extern const char *const doorbell_names[];
 /*
  * One direction as one side sees it. Plain data; owns nothing. The descriptor
  * is the peer's as well: no read of it waits, whatever the peer makes of its
- * O_NONBLOCK, and one that wakes for nothing again and again is not slept on
- * until the index has moved.
+ * O_NONBLOCK, nor does a write, but of an eventfd that is filled in the very
+ * moment before it, which waits until a signal comes; and one that wakes for
+ * nothing again and again is not slept on until the index has moved.
  */
 struct doorbell {
 	enum doorbell_kind kind;

@@ -14,7 +14,10 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 
 static void says_goodbye(void **state)
 {
@@ -355,16 +358,21 @@ static void raw_pair(struct raw_host *h, pid_t *pid, uint32_t bell, int *bells)
 		fail_msg("%s", h->welcome.text);
 }
 
-static void raw_nop(struct raw_host *h, uint32_t number)
+static void raw_taken(struct raw_host *h, uint32_t number)
 {
 	struct wire_done done;
 	uint32_t seq;
 
-	assert_int_equal(raw_simple(h, number, WIRE_NOP, 0), 0);
 	assert_int_equal(raw_take(h, &seq, &done, 20000), 0);
 	assert_int_equal(seq, number);
 	assert_int_equal(done.op, WIRE_NOP);
 	assert_int_equal(done.status, 0);
+}
+
+static void raw_nop(struct raw_host *h, uint32_t number)
+{
+	assert_int_equal(raw_simple(h, number, WIRE_NOP, 0), 0);
+	raw_taken(h, number);
 }
 
 /* O_NONBLOCK was there when it was looked at, and is not any more. */
@@ -396,6 +404,84 @@ static void doorbell_made_to_block(void **state)
 		close(bells[0]);
 		close(bells[1]);
 	}
+}
+
+/* ---- a counter that is full ---------------------------------------------- */
+
+static void fill_up(int fd)
+{
+	const uint64_t most = UINT64_MAX - 1;
+
+	assert_int_equal(write(fd, &most, sizeof(most)), sizeof(most));
+}
+
+/* At once: it is found full. */
+static void doorbell_filled(void **state)
+{
+	int bells[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) };
+	struct raw_host h;
+	pid_t pid;
+
+	raw_pair(&h, &pid, DOORBELL_EVENTFD, bells);
+	assert_int_equal(fcntl(bells[1], F_SETFL, 0), 0);
+	fill_up(bells[1]);
+	for (uint32_t i = 1; i <= 20; i++)
+		raw_nop(&h, i);
+	raw_close(&h);
+	assert_int_equal(outcome(pid), 3);
+	close(bells[0]);
+	close(bells[1]);
+}
+
+/* To the next of its calls, and whether that is the begin of a ring. */
+static bool comes_to_ring(pid_t pid)
+{
+	struct __ptrace_syscall_info info = { 0 };
+	int status;
+
+	assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
+	assert_int_equal(waitpid(pid, &status, __WALL), pid);
+	if (!WIFSTOPPED(status))
+		fail_msg("the device ended: status 0x%x", status);
+	assert_true(
+		ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) > 0);
+	return info.op == PTRACE_SYSCALL_INFO_ENTRY &&
+		info.entry.nr == SYS_write && info.entry.args[2] == 8;
+}
+
+/* And in the moment between its look and its write. */
+static void doorbell_filled_meanwhile(void **state)
+{
+	int bells[2] = { eventfd(0, EFD_NONBLOCK), eventfd(0, EFD_NONBLOCK) };
+	uint64_t rung;
+	const struct iovec left = { &rung, sizeof(rung) };
+	struct raw_host h;
+	int status;
+	pid_t pid;
+
+	raw_pair(&h, &pid, DOORBELL_EVENTFD, bells);
+	assert_int_equal(fcntl(bells[1], F_SETFL, 0), 0);
+	raw_nop(&h, 1);
+	if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)PTRACE_O_TRACESYSGOOD)) {
+		print_message("skipped: no tracing here\n");
+		skip();
+	}
+	assert_int_equal(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL), 0);
+	assert_int_equal(waitpid(pid, &status, __WALL), pid);
+	assert_int_equal(raw_simple(&h, 2, WIRE_NOP, 0), 0);
+	while (!comes_to_ring(pid))
+		;
+	(void)!preadv2(bells[1], &left, 1, -1, RWF_NOWAIT);
+	fill_up(bells[1]);
+	assert_int_equal(ptrace(PTRACE_DETACH, pid, NULL, NULL), 0);
+	raw_taken(&h, 2);
+	/* It is full from here on. */
+	for (uint32_t i = 3; i <= 20; i++)
+		raw_nop(&h, i);
+	raw_close(&h);
+	assert_int_equal(outcome(pid), 3);
+	close(bells[0]);
+	close(bells[1]);
 }
 
 /* Writing to a pipe that nobody reads is no reason to die by SIGPIPE. */
@@ -465,6 +551,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(refuses_what_it_cannot_be),
 	cmocka_unit_test(survives_lying_shares),
 	cmocka_unit_test(doorbell_made_to_block),
+	cmocka_unit_test(doorbell_filled),
+	cmocka_unit_test(doorbell_filled_meanwhile),
 	cmocka_unit_test(doorbell_without_reader),
 	cmocka_unit_test(nobody_reads_what_it_says),
 };

@@ -339,6 +339,23 @@ static void test_hears_without_waiting(void **state)
 	}
 }
 
+/* Nor does a counter that it has filled: that already says "look". */
+static void test_rings_without_waiting(void **state)
+{
+	uint64_t most = UINT64_MAX - 1;
+	struct line l;
+
+	line_open(&l, DOORBELL_EVENTFD);
+	assert_int_equal(write(l.ring_fd, &most, sizeof(most)), sizeof(most));
+	assert_int_equal(fcntl(l.ring_fd, F_SETFL, 0), 0);
+	publish(&l);
+	assert_int_equal(doorbell_wait(&l.wait, 0, 0, -1, 1000), 1);
+	assert_int_equal(readable(l.wait_fd), 0);
+	publish(&l);
+	assert_int_equal(readable(l.wait_fd), 1);
+	line_close(&l);
+}
+
 /* How often a wait returns for nothing in a fifth of a second. */
 static unsigned returns_for_nothing(struct line *l)
 {
@@ -387,6 +404,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_no_lost_wakeup_eventfd),
 	cmocka_unit_test(test_no_lost_wakeup_socket),
 	cmocka_unit_test(test_hears_without_waiting),
+	cmocka_unit_test(test_rings_without_waiting),
 	cmocka_unit_test(test_rings_without_end),
 };
 
