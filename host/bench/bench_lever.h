@@ -16,7 +16,7 @@
 #include "host/bench/experiment_table.h"
 #include "host/method/method.h"
 #include "host/tree/build.h"
-#include "host/tree/tree_cost.h"
+#include "host/tree/pass_cost.h"
 #include "tensor/dtype.h"
 #include "tensor/soc.h"
 
@@ -85,7 +85,7 @@ enum bench_lever_hook {
 
 /* What method lever has learnt. */
 struct bench_lever_lessons {
-	struct cost cost;
+	struct pass_cost cost;
 	struct gain_rule lever;
 };
 

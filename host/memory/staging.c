@@ -220,6 +220,31 @@ uint64_t staging_ahead(struct staging *s)
 		(double)st.busy_ns);
 }
 
+uint64_t staging_read_time(struct staging *s)
+{
+	uint32_t first = s->opts.first_layer;
+	struct stream_stats st;
+	uint64_t bytes = 0, ps = 0;
+
+	for (uint32_t i = first; i < first + s->opts.n_layers; i++) {
+		uint64_t stored = extent_of(s, i)->stored;
+		struct price p;
+
+		bytes += stored;
+		if (!s->opts.soc)
+			continue;
+		price_flash(s->opts.soc, stored, &p);
+		ps += p.total_ps;
+	}
+	if (s->opts.soc)
+		return ps;
+	stream_poll(s->stream);
+	stream_stats(s->stream, &st);
+	return st.bytes ? (uint64_t)((double)bytes / (double)st.bytes *
+				  (double)st.busy_ns)
+			: 0;
+}
+
 void staging_stats(const struct staging *s, struct staging_stats *out)
 {
 	*out = s->stats;

@@ -75,6 +75,9 @@ void staging_read_on(struct staging *);
  */
 uint64_t staging_ahead(struct staging *);
 
+/* How long flash reads for a pass, in the same units. */
+uint64_t staging_read_time(struct staging *);
+
 struct staging_stats {
 	uint64_t bytes_used; /* of layers that were needed, as stored */
 	uint64_t layers_used;

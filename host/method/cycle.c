@@ -87,8 +87,11 @@ static int expand_counted(void *arg, struct tree *tree, const uint32_t *node,
 	struct timer t = timer_start(c);
 	int ret =
 		c->env->drafter->expand(c->env->drafter->arg, tree, node, n, e);
+	uint64_t before = c->draft_time;
 
 	drafted(c, n, &t);
+	c->expand_time += c->draft_time - before;
+	c->looked += n;
 	return ret;
 }
 
@@ -108,8 +111,8 @@ int cycle_begin(struct cycle *c, uint32_t depth, struct err *e)
 	/* The last of the tokens that may still come is the target's own. */
 	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
 	c->limits.rows = (uint32_t)least(c->rows, room);
-	c->draft_time = 0;
-	c->expanded = 0;
+	c->draft_time = c->expand_time = 0;
+	c->expanded = c->looked = 0;
 	if (c->limits.depth && c->limits.rows > 1)
 		return c->drafter.begin(c, c->tree, text, n, e);
 	tree_reset(c->tree, text[n - 1]);
@@ -169,9 +172,12 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
 	const struct watched *w = arg;
 	struct cycle *c = w->c;
+	uint64_t began = cycle_now(c);
 
 	*n = prune_tree(c->tree, w->pass->prune, score, arg, c->sigma, keep);
 	price_scores(c);
+	c->choose_time = cycle_now(c) - began;
+	c->went_on = *n;
 	c->env->stats.kept += *n;
 	return 0;
 }
@@ -192,7 +198,7 @@ static int forward(
 	struct rows rows = { SIGHT_TREE, t->n, c->row };
 	struct watched w = { c, pass };
 	struct session_hooks hooks = { .arg = &w };
-	uint64_t began = cycle_now(c);
+	uint64_t began = cycle_now(c), device = session_device_ns(c->session);
 	int ret;
 
 	rows_tree(c->row, SESSION_TEXT,
@@ -200,7 +206,9 @@ static int forward(
 		t->n);
 	c->gap = began - c->passed_at;
 	c->hidden = least(c->gap, c->ahead);
-	c->verified = t->n;
+	c->was_ahead = c->ahead;
+	c->choose_time = 0;
+	c->verified = c->went_on = t->n;
 	c->leaves = t->leaves;
 	if (pass && pass->exit)
 		hooks.choose = choose;
@@ -211,6 +219,8 @@ static int forward(
 	ret = session_forward_with(c->session, &rows, &hooks, e);
 	pass_ended(c);
 	c->pass_time = c->passed_at - began;
+	c->device_ns = session_device_ns(c->session) - device;
+	c->passes++;
 	return ret;
 }
 
@@ -443,11 +453,22 @@ static int first_token(struct cycle *c, struct err *e)
 	struct prompt p = { c->env->drafter, prompt, n,
 		session_model(c->session)->n_vocab };
 	const struct session_reader reader = { wants, read_logits, &p };
+	struct session_stats before, after;
 	uint32_t row;
-	int ret = session_prefill_with(c->session, SESSION_TEXT, prompt, n,
-		p.drafter->wants ? &reader : NULL, &row, e);
+	int ret;
 
+	session_stats(c->session, &before);
+	ret = session_prefill_with(c->session, SESSION_TEXT, prompt, n,
+		p.drafter->wants ? &reader : NULL, &row, e);
+	session_stats(c->session, &after);
 	pass_ended(c);
+	if (after.passes > before.passes) {
+		double passes = (double)(after.passes - before.passes);
+
+		c->prompt_rows = (double)n / passes;
+		c->prompt_ns =
+			(double)(after.device_ns - before.device_ns) / passes;
+	}
 	if (!ret)
 		ret = draft_prompt(c, prompt, n, e);
 	if (ret || gen_done(c->gen))

@@ -52,6 +52,20 @@ struct cycle {
 	uint64_t pass_time, gap, hidden;
 	uint64_t passed_at, ahead; /* when the last ended; for how long then */
 
+	/*
+	 * What a cycle is made of, each by itself: passes so far, the prompt's
+	 * not among them; of the last, what the device computed for, in
+	 * nanoseconds, the rows that went on behind the exit, what choosing
+	 * them took, what flash still read ahead when it began to be drafted
+	 * for; and of draft_time what looking behind nodes took, beyond the
+	 * beginning of the tree.
+	 */
+	uint64_t passes;
+	uint64_t device_ns, choose_time, was_ahead, expand_time;
+	uint32_t went_on, looked;
+	/* Of the prompt's passes: rows of each, and the device's time. */
+	double prompt_rows, prompt_ns;
+
 	struct row *row; /* [rows] the tree as the session is given it */
 	float *sigma;    /* [rows + spare] pruning's word on each node */
 	/* [rows][n_vocab] of the tree's rows that are known, where more than

@@ -22,18 +22,9 @@
 
 #include <string.h>
 
-/*
- * The first trees grow to set sizes, a quarter of the rows, half and all, so
- * that the profile knows what their shapes cost; the paper profiles in advance.
- * The very first pass, which finds the device cold and all slots full, tells
- * little of the others.
- */
-#define FIRST_SIZES 4
-
-static const struct cost nothing_known;
-
-/* Of the accepted tokens, as the paper measured it. */
-#define PRUNING_LOSS 0.05
+/* Of the accepted tokens, and of the rows, as the paper measured it. */
+#define PRUNING_LOSS  0.05
+#define PRUNING_KEEPS 0.48
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -114,7 +105,7 @@ static int lever_open(
 	struct lever_state *st = env->state;
 	struct prune_opts *prune = &st->prune;
 
-	cost_init(&st->cost, 1);
+	st->cost = (struct pass_cost){ .kept = PRUNING_KEEPS };
 	gain_rule_init(&st->lever);
 	st->lever.best_prefix = !o->stop_rule;
 	*prune = prune_defaults(tree_options(env)->candidates);
@@ -154,45 +145,98 @@ static void lever_tell(const struct method_env *env, struct strbuf *line)
 
 /* ---- the algorithm ------------------------------------------------------- */
 
-static const struct cost *try_sizes(struct cycle *c)
+/* Of the layers, those in front of the exit. */
+static double lower_share(const struct cycle *c)
 {
-	uint64_t cycles = c->env->stats.cycles;
-	uint32_t rows;
+	uint32_t layers = session_model(c->session)->n_layer;
+	const struct exit_head *exit = lever_state(c->env)->exit;
 
-	if (cycles >= FIRST_SIZES)
-		return &lever_state(c->env)->cost;
-	rows = c->rows >> (FIRST_SIZES - 1 - cycles);
-	if (rows > 1 && rows < c->limits.rows)
-		c->limits.rows = rows;
-	return &nothing_known;
+	return exit ? (double)exit_head_layers(exit) / (double)layers : 1;
 }
 
-static void see_costs(struct cycle *c)
+/* What a phone's NPU takes is known, and it computes all rows of a graph; of
+ * another device the prompt has told something. */
+static void know_rows(const struct cycle *c, struct pass_cost *cost)
 {
-	struct cost *cost = &lever_state(c->env)->cost;
+	uint32_t row[PASS_KNOTS], n = 0;
+	double time[PASS_KNOTS];
 
-	if (c->env->stats.cycles == 1)
+	if (!c->env->phone) {
+		if (!pass_cost_is_known(cost) && c->prompt_ns > 0)
+			pass_cost_begin(cost, c->prompt_rows, c->prompt_ns);
 		return;
-	if (c->expanded)
-		cost_saw_draft(cost, c->expanded, cycle_draft_cost(c));
-	cost_saw_verify(cost, c->verified, c->leaves, cycle_verify_cost(c));
+	}
+	do {
+		row[n] = session_graph_rows(c->session, n ? row[n - 1] + 1 : 1);
+		time[n] = (double)session_expect_pass(c->session, row[n]);
+		n++;
+	} while (n < PASS_KNOTS && row[n - 1] < c->rows);
+	pass_cost_set(cost, true, row, time, n);
+}
+
+/* What can be known before a tree is drafted. */
+static void know_costs(const struct cycle *c)
+{
+	struct pass_cost *cost = &lever_state(c->env)->cost;
+	struct session_stats stats;
+
+	know_rows(c, cost);
+	session_stats(c->session, &stats);
+	cost->before = (double)stats.resident_layers /
+		(double)session_model(c->session)->n_layer;
+	cost->read = (double)session_read_time(c->session);
 }
 
 /*
- * Whether dropping half of the rows saves more than what it loses: verification
- * that waits for flash takes as long with all of them.
+ * Each term by itself. The first tree of a text waits for its prompt, and its
+ * pass for whatever the prompt left. What is read ahead counts where flash is
+ * what a pass waits for: else it comes to a rest for want of slots.
+ */
+static void see_costs(const struct cycle *c)
+{
+	struct pass_cost *cost = &lever_state(c->env)->cost;
+	double rows = pass_cost_rows(cost, c->verified);
+	double lower = lower_share(c);
+
+	if (c->looked)
+		pass_cost_see(&cost->draft, &cost->n_draft,
+			(double)c->expand_time / c->looked);
+	if (c->choose_time) {
+		pass_cost_see(
+			&cost->exit, &cost->n_exit, (double)c->choose_time);
+		pass_cost_see(&cost->kept, &cost->n_kept,
+			(double)c->went_on / c->verified);
+	}
+	if (!c->env->phone)
+		pass_cost_saw_rows(cost, c->verified, c->went_on, lower,
+			(double)c->device_ns);
+	if (c->passes == 1)
+		return;
+	pass_cost_see(&cost->start, &cost->n_start,
+		(double)(c->gap - c->expand_time));
+	if (!cost->n_ahead || (double)c->pass_time > rows)
+		pass_cost_see(
+			&cost->ahead, &cost->n_ahead, (double)c->was_ahead);
+}
+
+/*
+ * Whether the rows that pruning drops save more time than the tokens that it
+ * loses took: verification that waits for flash takes as long with all of them.
+ * Where nothing is known of rows all go on, and tell.
  */
 static bool pruning_pays(const struct cycle *c)
 {
-	const struct tree *t = c->tree;
 	const struct lever_state *st = lever_state(c->env);
-	uint32_t layers = session_model(c->session)->n_layer;
-	double upper =
-		(double)(layers - exit_head_layers(st->exit)) / (double)layers;
-	double saved = cost_verify(&st->cost, t->n, t->leaves) -
-		cost_verify(&st->cost, (t->n + 1) / 2, (t->leaves + 1) / 2);
+	const struct pass_cost *cost = &st->cost;
+	double n = c->tree->n, lower = lower_share(c), all, some;
 
-	return upper * saved > PRUNING_LOSS * st->lever.latency;
+	if (!pass_cost_is_known(cost))
+		return false;
+	all = pass_cost_rows(cost, n);
+	some = lower * all + (1 - lower) * pass_cost_rows(cost, cost->kept * n);
+	all = pass_cost_cycle(cost, c->looked, all);
+	some = pass_cost_cycle(cost, c->looked, some + cost->exit);
+	return all - some > PRUNING_LOSS * all;
 }
 
 static bool prunes(const struct cycle *c)
@@ -218,11 +262,14 @@ static int lever_cycle(struct cycle *c, struct err *e)
 {
 	struct lever_state *st = lever_state(c->env);
 	struct cycle_pass pass = { .prune = &st->prune };
-	int ret = cycle_begin(c, tree_depth_weighed(c->env), e);
+	int ret;
 
+	if (!st->frozen)
+		know_costs(c);
+	ret = cycle_begin(c, tree_depth_weighed(c->env), e);
 	if (!ret)
-		ret = build_lever(c->tree, &c->drafter, &c->limits,
-			st->frozen ? &st->cost : try_sizes(c), &st->lever, e);
+		ret = build_lever(c->tree, &c->drafter, &c->limits, &st->cost,
+			&st->lever, e);
 	if (ret)
 		return ret;
 	if (prunes(c))

@@ -5,8 +5,8 @@
 #define HOST_METHOD_LEVER_H
 
 #include "host/tree/build.h"
+#include "host/tree/pass_cost.h"
 #include "host/tree/prune.h"
-#include "host/tree/tree_cost.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@ struct exit_head;
 struct method_env;
 
 struct lever_state {
-	struct cost cost;
+	struct pass_cost cost;
 	struct gain_rule lever;
 	struct exit_head *exit;   /* NULL: nothing is pruned */
 	char exit_path[PATH_MAX]; /* "" without one */

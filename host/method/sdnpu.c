@@ -120,7 +120,7 @@ static int sdnpu_cycle(struct cycle *c, struct err *e)
 	int ret = cycle_begin(c, c->rows - 1, e);
 
 	if (!ret)
-		ret = build_lever(c->tree, &c->drafter, &c->limits,
+		ret = build_greedy(c->tree, &c->drafter, &c->limits,
 			sdnpu_options(c->env)->fill ? &nothing_known
 						    : &st->cost,
 			&st->gain, e);

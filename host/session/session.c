@@ -196,24 +196,44 @@ void session_price_by_cpu(struct session *s)
 	s->pricing.by_cpu = true;
 }
 
+uint32_t session_graph_rows(const struct session *s, uint32_t rows)
+{
+	uint32_t kind = 0;
+
+	while (kind + 1 < s->plan.n_graphs && s->plan.graph_rows[kind] < rows)
+		kind++;
+	return s->plan.graph_rows[kind];
+}
+
 uint64_t session_expect_pass(const struct session *s, uint32_t rows)
 {
-	uint32_t longest = session_length(s, SESSION_TEXT) + rows, kind = 0;
+	uint32_t longest = session_length(s, SESSION_TEXT) + rows;
 	uint64_t sum = 0;
 
 	if (!s->opts.soc)
 		return align_up(rows, TILE) / TILE;
-	while (kind + 1 < s->plan.n_graphs && s->plan.graph_rows[kind] < rows)
-		kind++;
 	for (uint32_t b = 0; b < s->n_blocks; b++) {
 		const struct priced_run run = { b, rows,
-			s->plan.graph_rows[kind], longest, NULL, 0 };
+			session_graph_rows(s, rows), longest, NULL, 0 };
 		struct price p;
 
 		pricing_run(&s->pricing, &run, &p);
 		sum += p.total_ps;
 	}
 	return sum;
+}
+
+uint64_t session_device_ns(const struct session *s)
+{
+	struct npu_stats npu;
+
+	npu_stats(s->npu, &npu);
+	return npu.total.busy_ns;
+}
+
+uint64_t session_read_time(struct session *s)
+{
+	return s->staging ? staging_read_time(s->staging) : 0;
 }
 
 uint64_t session_phone_ps(const struct session *s)

@@ -353,6 +353,19 @@ void session_price_by_cpu(struct session *);
  */
 uint64_t session_expect_pass(const struct session *, uint32_t rows);
 
+/* Of the graph that a pass of so many rows runs. */
+uint32_t session_graph_rows(const struct session *, uint32_t rows);
+
+/* What the device has computed for so far, in nanoseconds. */
+uint64_t session_device_ns(const struct session *);
+
+/*
+ * What flash takes to read the layers that a pass reads: picoseconds of the
+ * phone or, without one, nanoseconds, by its speed so far; 0 where nothing is
+ * streamed or was read.
+ */
+uint64_t session_read_time(struct session *);
+
 /* The present: picoseconds of the phone, 0 without one. */
 uint64_t session_phone_ps(const struct session *);
 

@@ -16,13 +16,15 @@
 #ifndef HOST_TREE_BUILD_H
 #define HOST_TREE_BUILD_H
 
+#include "host/tree/tree.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 struct cost;
 struct drafter;
 struct err;
-struct tree;
+struct pass_cost;
 
 struct build_limits {
 	uint32_t rows;  /* nodes at most, root included; >= 1 */
@@ -78,11 +80,49 @@ int build_edgellm(struct tree *, const struct drafter *,
  */
 void edgellm_saw(struct edgellm *, uint32_t drafted, uint32_t accepted);
 
+/* What is remembered of trees: how far the draft can be relied on, and what it
+ * mostly says. */
+struct gain_rule {
+	bool best_prefix;
+	double rate;      /* of the moving averages; 0.1 */
+	double rho_min;   /* 0.3 */
+	double hit, mass; /* averages of hits, and of what the draft expected */
+	/* Of the candidates behind a node, the likeliest first, what the draft
+	 * says of them on average; at first that the first is sure. */
+	double expect[TREE_CANDIDATES];
+	uint32_t n_expect;
+	/* Of the tree built last: G and L of equations 2 and 4; L is 0 while
+	 * nothing is known of it. */
+	double gain, latency;
+	/* Nodes since gain_rule_init, roots too; those of them without children
+	 * in the tree returned. */
+	uint64_t expanded, wasted;
+};
+void gain_rule_init(struct gain_rule *);
+double gain_rule_reliability(const struct gain_rule *); /* rho */
+
 /*
- * Lever (section 4.2; its equations 1 to 6): the candidate of the largest gain
- * per cost joins, until that ratio is no better than the tree's own. A
- * candidate's gain is the probability that verification reaches it: the
- * product, along its path, of the draft's probabilities times its reliability.
+ * Lever (section 4.2; its equations 1 to 6): the tree of the best rate, tokens
+ * that it is expected to yield over what its cycle takes. A node's gain, its
+ * reach, is the probability that verification comes to it: the product, along
+ * its path, of the draft's probabilities times its reliability.
+ *
+ * With costs of their parts (pass_cost.h): of the candidates known, those that
+ * reach furthest are the best tree of their number, and of all numbers the best
+ * is taken; with best_prefix off the last before the rate falls first, which is
+ * where the paper stops. A node is looked behind while that is expected to
+ * raise the rate, by what was mostly found behind nodes: the one that reaches
+ * furthest, or as many as the drafter does together. What was looked behind in
+ * vain stays paid for.
+ */
+int build_lever(struct tree *, const struct drafter *,
+	const struct build_limits *, const struct pass_cost *,
+	struct gain_rule *, struct err *);
+
+/*
+ * The same with costs of shapes (tree_cost.h) as the paper has them, greedily
+ * (its algorithm 1): the candidate of the largest gain per cost joins, until
+ * that ratio is no better than the tree's own.
  *
  * Where the cost has steps (an NPU's tiles), that stops at the first step;
  * best_prefix goes on to `limits` and returns the best tree met on the way, the
@@ -92,29 +132,14 @@ void edgellm_saw(struct edgellm *, uint32_t drafted, uint32_t accepted);
  *
  * L counts every node above the depth limit as drafted. In fact a node is
  * expanded only when its candidates could be next: the same tree, for less.
- */
-struct gain_rule {
-	bool best_prefix;
-	double rate;      /* of the moving averages; 0.1 */
-	double rho_min;   /* 0.3 */
-	double hit, mass; /* averages of hits, and of what the draft expected */
-	/* Of the tree built last: G and L of equations 2 and 4; L is 0 while no
-	 * verification was seen. */
-	double gain, latency;
-	/* Nodes since gain_rule_init, roots too; those of them without children
-	 * in the tree returned. */
-	uint64_t expanded, wasted;
-};
-void gain_rule_init(struct gain_rule *);
-double gain_rule_reliability(const struct gain_rule *); /* rho */
-/*
+ *
  * Without any verification seen, only `limits` end the tree. With
  * drafter->batch > 1 the likeliest nodes are expanded ahead, together with one
  * that is needed, and the tree is the same (section 4.4); those that have not
  * joined yet take room beyond `rows` in the tree, and where there is none the
  * batches are smaller.
  */
-int build_lever(struct tree *, const struct drafter *,
+int build_greedy(struct tree *, const struct drafter *,
 	const struct build_limits *, const struct cost *, struct gain_rule *,
 	struct err *);
 /*

@@ -1,8 +1,14 @@
+/*
+ * Known are the candidates behind all nodes that were expanded, in a list by
+ * falling reach; the tree is a beginning of it, since no candidate reaches
+ * further than its parent. Two things are to be decided, how many more nodes
+ * are expanded and how long the beginning is, and only the first commits.
+ */
 #include "base/err.h"
 #include "host/tree/build.h"
 #include "host/tree/drafter.h"
 #include "host/tree/grow.h"
-#include "host/tree/tree_cost.h"
+#include "host/tree/pass_cost.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,344 +17,332 @@
 #include <string.h>
 
 #define BATCH_MOST 64
-#define STEP_LEAST 1e-6  /* that a node costs at least, of the tree's cost */
-#define SLACK      1e-12 /* of a bound that was rounded on the way */
+#define MEMORY     200  /* expansions that `expect` remembers */
+#define SLACK      1e-9 /* by which a rate must be better to be so */
 
-void gain_rule_init(struct gain_rule *p)
-{
-	*p = (struct gain_rule){
-		.rate = 0.1, .rho_min = 0.3, .hit = 1, .mass = 1
-	};
-}
+/* ---- the list ------------------------------------------------------------ */
 
-double gain_rule_reliability(const struct gain_rule *p)
-{
-	return p->mass > 0 ? fmin(fmax(p->hit / p->mass, p->rho_min), 1) : 1;
-}
-
-/* ---- the growing tree ---------------------------------------------------- */
-
-struct seat {
-	double reach;   /* R of equation 3 */
-	uint32_t taken; /* of its candidates, the first so many are members */
-	bool asked;     /* to be expanded */
+struct entry {
+	double reach;  /* R of equation 3 */
+	int32_t node;  /* in struct tree; -1: it is none yet */
+	int32_t above; /* node of its parent; -1 of the root */
+	uint32_t depth;
+	bool asked; /* was to be expanded */
 };
 
-/*
- * Members are the nodes of the tree that grows. In struct tree stand besides
- * them those that were expanded ahead; each is a member's child.
- */
 struct growth {
 	struct tree *tree;
 	const struct drafter *drafter;
 	const struct build_limits *limits;
-	const struct cost *cost;
+	const struct pass_cost *cost;
+	struct gain_rule *rule;
 	double rho;
-	bool priced;       /* the cost is known */
-	struct seat *seat; /* [tree->capacity] */
-	uint32_t *member;  /* [limits->rows], as they joined */
-	uint32_t n, leaves, drafted;
-	double gain;
-	uint32_t expanded;
-	struct {
-		uint32_t n;
-		double gain, latency;
-	} best; /* of the trees met: what is returned */
+	double *time;       /* [limits->rows + 1] C of so many rows */
+	struct entry *list; /* [limits->rows + 1] by falling reach */
+	double *reach;      /* [limits->rows] of a list as it may become */
+	uint32_t n;
+	uint32_t expansions;
+	uint32_t looked; /* nodes that were expanded, the root too */
+	uint32_t nodes;  /* of the list that are in struct tree */
 };
 
-/* Whether a node of that depth is drafted behind. */
-static bool grows_at(const struct growth *g, uint32_t depth)
+/* A place behind all that reach as far, so a parent comes before its child and
+ * a sibling before the next. What is no longer among `rows` falls off. */
+static void enter(struct growth *g, struct entry x)
 {
-	return depth < g->limits->depth;
-}
+	uint32_t most = g->limits->rows, at = g->n;
 
-/* L of equation 4. */
-static double latency(
-	const struct growth *g, uint32_t n, uint32_t leaves, uint32_t drafted)
-{
-	return drafted * cost_draft(g->cost) + cost_verify(g->cost, n, leaves);
-}
-
-static double rate_of(const struct growth *g)
-{
-	return g->gain / latency(g, g->n, g->leaves, g->drafted);
-}
-
-static uint32_t seat_child(struct growth *g, uint32_t parent)
-{
-	uint32_t node = grow_add(g->tree, parent);
-
-	g->seat[node] = (struct seat){
-		.reach = g->seat[parent].reach * g->rho *
-			(double)g->tree->q[node],
-	};
-	return node;
-}
-
-static void note(struct growth *g, bool best_prefix)
-{
-	double now = latency(g, g->n, g->leaves, g->drafted);
-
-	if (best_prefix && g->priced && g->best.n &&
-		g->gain / now <= g->best.gain / g->best.latency)
+	while (at && g->list[at - 1].reach < x.reach)
+		at--;
+	if (at == most)
 		return;
-	g->best.n = g->n;
-	g->best.gain = g->gain;
-	g->best.latency = g->priced ? now : 0;
+	memmove(g->list + at + 1, g->list + at, (g->n - at) * sizeof(*g->list));
+	g->list[at] = x;
+	g->nodes += x.node >= 0;
+	if (g->n++ < most)
+		return;
+	g->n = most;
+	g->nodes -= g->list[most].node >= 0;
 }
 
-/* The next candidate of a member joins. */
-static void join(struct growth *g, uint32_t parent)
-{
-	struct tree *t = g->tree;
-	uint32_t rank = g->seat[parent].taken++, node;
-	struct candidate c = t->candidate[(size_t)parent * t->k + rank];
-
-	if (rank < t->n_children[parent])
-		node = (uint32_t)tree_child(t, parent, c.token);
-	else
-		node = seat_child(g, parent);
-	g->leaves += rank > 0;
-	g->drafted += grows_at(g, t->depth[node]);
-	g->gain += g->seat[node].reach;
-	g->member[g->n++] = node;
-}
-
-/* ---- what is next -------------------------------------------------------- */
-
-struct choice {
-	uint32_t node; /* whose next candidate it is */
-	double ratio;  /* of equation 5; 0: there is none */
-	double most;   /* the largest R at hand, of any */
-};
-
-/* dL of a candidate: [whether it has siblings][whether it is drafted behind] */
-static void find_steps(const struct growth *g, double step[2][2])
-{
-	double now = latency(g, g->n, g->leaves, g->drafted);
-
-	for (uint32_t i = 0; i < 2; i++)
-		for (uint32_t j = 0; j < 2; j++) {
-			step[i][j] = latency(g, g->n + 1, g->leaves + i,
-					     g->drafted + j) -
-				now;
-			step[i][j] = fmax(step[i][j], STEP_LEAST * now);
-			if (!g->priced)
-				step[i][j] = 1;
-		}
-}
-
-/* R of a member's next candidate; while it is not expanded, the most that can
- * be. */
-static double next_reach(const struct growth *g, uint32_t node)
+static void enter_candidates(struct growth *g, struct entry parent)
 {
 	const struct tree *t = g->tree;
-	const struct seat *s = &g->seat[node];
-	double most = s->reach * g->rho;
+	const struct candidate *c = t->candidate + (size_t)parent.node * t->k;
 
-	if (!grows_at(g, t->depth[node]))
-		return 0;
-	if (!s->asked)
-		return most;
-	if (s->taken == t->n_candidates[node])
-		return 0;
-	return most * (double)t->candidate[(size_t)node * t->k + s->taken].q;
+	for (uint32_t i = 0; i < t->n_candidates[parent.node]; i++) {
+		struct entry x = { .reach = parent.reach * g->rho *
+				(double)c[i].q,
+			.node = -1,
+			.above = parent.node,
+			.depth = parent.depth + 1 };
+
+		if (x.reach > 0)
+			enter(g, x);
+	}
 }
 
-static struct choice choose(const struct growth *g)
-{
-	struct choice c = { 0 };
-	double step[2][2];
+/* ---- what a tree is worth ------------------------------------------------ */
 
-	find_steps(g, step);
+struct best {
+	uint32_t n;
+	double gain, latency, rate;
+};
+
+/* Of the beginnings of a list of falling reaches the best, with so many nodes
+ * expanded; where the stop rule says, as the paper has it. */
+static struct best best_of(const struct growth *g, const double *reach,
+	uint32_t n, uint32_t expansions)
+{
+	struct best best = { 0 };
+	double gain = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		double latency =
+			pass_cost_cycle(g->cost, expansions, g->time[i + 1]);
+
+		gain += reach[i];
+		if (!best.n || gain > best.rate * latency * (1 + SLACK))
+			best = (struct best){ i + 1, gain, latency,
+				gain / latency };
+		else if (!g->rule->best_prefix)
+			break;
+	}
+	return best;
+}
+
+static struct best best_now(struct growth *g)
+{
+	struct best all = { .n = g->n };
+
 	for (uint32_t i = 0; i < g->n; i++) {
-		uint32_t u = g->member[i];
-		double reach = next_reach(g, u), ratio;
-
-		ratio = reach /
-			step[g->seat[u].taken > 0]
-			    [grows_at(g, g->tree->depth[u] + 1)];
-		if (ratio > c.ratio) {
-			c.ratio = ratio;
-			c.node = u;
-		}
-		c.most = fmax(c.most, reach);
+		g->reach[i] = g->list[i].reach;
+		all.gain += g->list[i].reach;
 	}
-	return c;
+	if (!pass_cost_is_known(g->cost))
+		return all;
+	return best_of(g, g->reach, g->n, g->expansions);
 }
 
-/* No tree that this one may grow to has a better rate than the best so far. */
-static bool hopeless(const struct growth *g, double most)
+/* ---- which nodes are next ------------------------------------------------ */
+
+static bool grows(const struct growth *g, const struct entry *x)
 {
-	double best = g->best.gain / g->best.latency;
-
-	for (uint32_t m = 1; m <= g->limits->rows - g->n; m++) {
-		double gain = g->gain + m * most;
-		double cost = latency(g, g->n + m, g->leaves, g->drafted);
-
-		if (gain / cost * (1 + SLACK) > best)
-			return false;
-	}
-	return true;
+	return !x->asked && x->depth < g->limits->depth;
 }
 
-static bool finished(
-	const struct growth *g, const struct choice *c, bool best_prefix)
+/* Where in the list the likeliest nodes are that may be expanded. */
+static uint32_t find_open(const struct growth *g, uint32_t at[BATCH_MOST])
 {
-	if (g->n == g->limits->rows || !(c->ratio > 0))
-		return true;
-	if (!g->priced)
-		return false;
-	return best_prefix ? hopeless(g, c->most) : c->ratio <= rate_of(g);
-}
+	uint32_t n = 0;
 
-/* ---- drafting ------------------------------------------------------------ */
+	for (uint32_t i = 0; i < g->n && n < BATCH_MOST; i++)
+		if (grows(g, &g->list[i]))
+			at[n++] = i;
+	return n;
+}
 
 /*
- * The likeliest node that was not expanded yet: a member, or a candidate of
- * one, which then enters struct tree while all who may still join have room.
- * 0: none.
+ * How many are expanded together. What is in the list has room in struct tree
+ * beside the nodes that the tree may get; of a batch all but the first can
+ * fall off the list and stay there in vain.
  */
-static uint32_t find_ahead(struct growth *g)
+static uint32_t together(const struct growth *g, uint32_t n)
 {
-	const struct tree *t = g->tree;
-	bool room = t->n + (g->limits->rows - g->n) < t->capacity, add = false;
-	uint32_t best = 0;
-	double most = 0;
+	uint32_t spare =
+		g->tree->capacity - g->tree->n - (g->limits->rows - g->nodes);
+	uint32_t batch = g->drafter->batch;
 
-	for (uint32_t i = 0; i < g->n; i++) {
-		uint32_t u = g->member[i], rank = t->n_children[u];
-		double reach = g->seat[u].reach;
-		bool child = g->seat[u].asked;
-
-		if (child && (!room || rank == t->n_candidates[u]))
-			continue;
-		if (child)
-			reach *= g->rho *
-				(double)t->candidate[(size_t)u * t->k + rank].q;
-		if (grows_at(g, t->depth[u] + child) && reach > most) {
-			best = u;
-			most = reach;
-			add = child;
-		}
-	}
-	return add ? seat_child(g, best) : best;
+	batch = batch < 1 ? 1 : batch;
+	batch = batch < 1 + spare ? batch : 1 + spare;
+	return batch < n ? batch : n;
 }
 
-/* Expand a member, and as many as make it a batch. */
-static int fetch(struct growth *g, uint32_t needed, struct err *e)
+static int falling(const void *a, const void *b)
 {
-	uint32_t node[BATCH_MOST], n = 0, next = needed;
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x < y) - (x > y);
+}
+
+/* The list as it will be if behind these nodes there is what there mostly was
+ * behind nodes; returns how long. */
+static uint32_t foresee(
+	struct growth *g, const uint32_t at[BATCH_MOST], uint32_t n)
+{
+	double ahead[BATCH_MOST * TREE_CANDIDATES];
+	uint32_t m = 0, i = 0, j = 0, k = 0;
+
+	for (uint32_t b = 0; b < n; b++)
+		for (uint32_t c = 0; c < g->tree->k; c++) {
+			double x = g->list[at[b]].reach * g->rho *
+				g->rule->expect[c];
+
+			if (x > 0)
+				ahead[m++] = x;
+		}
+	qsort(ahead, m, sizeof(*ahead), falling);
+	while (k < g->limits->rows && (i < g->n || j < m))
+		if (j == m || (i < g->n && g->list[i].reach >= ahead[j]))
+			g->reach[k++] = g->list[i++].reach;
+		else
+			g->reach[k++] = ahead[j++];
+	return k;
+}
+
+/*
+ * Whether it is worth its time to look behind the first `batch` of these nodes,
+ * or behind more of them: where cost has steps, only several may fill one.
+ */
+static bool worth(struct growth *g, const uint32_t at[BATCH_MOST], uint32_t n,
+	uint32_t batch)
+{
+	uint32_t rows = g->limits->rows, more = batch;
+	double now;
+
+	if (!pass_cost_is_known(g->cost))
+		return g->n < rows ||
+			g->list[at[0]].reach * g->rho > g->list[rows - 1].reach;
+	now = best_now(g).rate * (1 + SLACK);
+	for (;; more *= 2) {
+		uint32_t some = more < n ? more : n;
+		uint32_t longer = foresee(g, at, some);
+
+		if (best_of(g, g->reach, longer, g->expansions + some).rate >
+			now)
+			return true;
+		if (more >= n)
+			return false;
+	}
+}
+
+/* ---- looking behind them ------------------------------------------------- */
+
+/* What is mostly found behind a node. */
+static void learn(struct gain_rule *p, const struct tree *t, uint32_t node)
+{
+	const struct candidate *c = t->candidate + (size_t)node * t->k;
+
+	if (!t->n_candidates[node])
+		return;
+	p->n_expect += p->n_expect < MEMORY;
+	for (uint32_t i = 0; i < t->k; i++) {
+		double q = i < t->n_candidates[node] ? (double)c[i].q : 0;
+
+		p->expect[i] += (q - p->expect[i]) / p->n_expect;
+	}
+}
+
+static int look_behind(struct growth *g, const uint32_t at[BATCH_MOST],
+	uint32_t n, struct err *e)
+{
+	uint32_t node[BATCH_MOST];
+	struct entry parent[BATCH_MOST];
 	int ret;
 
-	do {
-		g->seat[next].asked = true;
-		node[n++] = next;
-		if (n == BATCH_MOST || n >= g->drafter->batch)
-			break;
-		next = find_ahead(g);
-	} while (next);
+	for (uint32_t i = 0; i < n; i++) {
+		struct entry *x = &g->list[at[i]];
+
+		x->asked = true;
+		x->node = (int32_t)grow_add(g->tree, (uint32_t)x->above);
+		g->nodes++;
+		node[i] = (uint32_t)x->node;
+		parent[i] = *x;
+	}
+	g->expansions += n;
 	ret = g->drafter->expand(g->drafter->arg, g->tree, node, n, e);
-	for (uint32_t i = 0; i < n; i++)
-		g->expanded += g->tree->n_candidates[node[i]] > 0;
-	return ret;
-}
-
-/* ---- building ------------------------------------------------------------ */
-
-static int grow(struct growth *g, bool best_prefix, struct err *e)
-{
-	struct choice c = choose(g);
-	int ret = 0;
-
-	while (!ret && !finished(g, &c, best_prefix)) {
-		if (!g->seat[c.node].asked) {
-			ret = fetch(g, c.node, e);
-		} else {
-			join(g, c.node);
-			note(g, best_prefix);
-		}
-		c = choose(g);
+	for (uint32_t i = 0; i < n; i++) {
+		g->looked += g->tree->n_candidates[node[i]] > 0;
+		learn(g->rule, g->tree, node[i]);
+		enter_candidates(g, parent[i]);
 	}
 	return ret;
 }
 
-/* What was best becomes the tree, in the order in which it grew. */
-static void settle(const struct growth *g, struct gain_rule *p)
+static int grow(struct growth *g, struct err *e)
+{
+	uint32_t at[BATCH_MOST], n;
+	int ret = 0;
+
+	while (!ret && (n = find_open(g, at))) {
+		uint32_t batch = together(g, n);
+
+		if (!worth(g, at, n, batch))
+			break;
+		ret = look_behind(g, at, batch, e);
+	}
+	return ret;
+}
+
+/* ---- the tree ------------------------------------------------------------ */
+
+/* What is best of what is known becomes the tree, the likeliest first. */
+static void settle(struct growth *g, uint32_t *keep)
 {
 	struct tree *t = g->tree;
+	struct best best = best_now(g);
 	uint32_t used = 0;
 
-	tree_keep(t, g->member, g->best.n);
+	for (uint32_t i = 0; i < best.n; i++) {
+		struct entry *x = &g->list[i];
+
+		if (x->node < 0)
+			x->node = (int32_t)grow_add(t, (uint32_t)x->above);
+		keep[i] = (uint32_t)x->node;
+	}
+	tree_keep(t, keep, best.n);
 	for (uint32_t u = 0; u < t->n; u++)
 		used += t->n_children[u] > 0;
-	p->gain = g->best.gain;
-	p->latency = g->best.latency;
-	p->expanded += g->expanded;
-	p->wasted += g->expanded - used;
+	g->rule->gain = best.gain;
+	g->rule->latency = best.latency;
+	g->rule->expanded += g->looked;
+	g->rule->wasted += g->looked - used;
+}
+
+static void begin(struct growth *g)
+{
+	const struct entry root = { .reach = 1, .above = -1, .asked = true };
+
+	for (uint32_t i = 1; i <= g->limits->rows; i++)
+		g->time[i] = pass_cost_rows(g->cost, i);
+	g->looked = g->tree->n_candidates[0] > 0;
+	enter(g, root);
+	if (g->limits->depth) {
+		learn(g->rule, g->tree, 0);
+		enter_candidates(g, root);
+	}
 }
 
 int build_lever(struct tree *t, const struct drafter *d,
-	const struct build_limits *limits, const struct cost *cost,
+	const struct build_limits *limits, const struct pass_cost *cost,
 	struct gain_rule *p, struct err *e)
 {
-	struct growth g = {
-		.tree = t,
+	const uint32_t rows = limits->rows;
+	struct growth g = { .tree = t,
 		.drafter = d,
 		.limits = limits,
 		.cost = cost,
-		.rho = gain_rule_reliability(p),
-		.priced = cost_verify(cost, 1, 1) > 0,
-		.n = 1,
-		.leaves = 1,
-		.drafted = limits->depth > 0,
-		.gain = 1,
-		.expanded = t->n_candidates[0] > 0,
-	};
+		.rule = p,
+		.rho = gain_rule_reliability(p) };
+	uint32_t *keep = malloc(rows * sizeof(*keep));
 	int ret;
 
-	assert(t->n == 1 && limits->rows >= 1 && limits->rows <= t->capacity);
-	g.seat = malloc(t->capacity * sizeof(*g.seat));
-	g.member = malloc(limits->rows * sizeof(*g.member));
-	if (!g.seat || !g.member) {
-		ret = err_set(e, ENOMEM, "no memory for a tree of %u nodes",
-			limits->rows);
+	assert(t->n == 1 && rows >= 1 && rows <= t->capacity);
+	g.time = malloc((rows + 1) * sizeof(*g.time));
+	g.list = malloc((rows + 1) * sizeof(*g.list));
+	g.reach = malloc(rows * sizeof(*g.reach));
+	if (!keep || !g.time || !g.list || !g.reach) {
+		ret = err_set(
+			e, ENOMEM, "no memory for a tree of %u nodes", rows);
 		goto out;
 	}
-	g.member[0] = 0;
-	g.seat[0] = (struct seat){ .reach = 1, .asked = true };
-	note(&g, p->best_prefix);
-	ret = grow(&g, p->best_prefix, e);
-	settle(&g, p);
+	begin(&g);
+	ret = grow(&g, e);
+	settle(&g, keep);
 out:
-	free(g.member);
-	free(g.seat);
+	free(keep);
+	free(g.time);
+	free(g.list);
+	free(g.reach);
 	return ret;
-}
-
-/* ---- after verification -------------------------------------------------- */
-
-static void saw_node(
-	struct gain_rule *p, const struct tree *t, uint32_t node, int32_t token)
-{
-	const struct candidate *c = &t->candidate[(size_t)node * t->k];
-	double hit = 0, mass = 0;
-
-	for (uint32_t i = 0; i < t->n_candidates[node]; i++) {
-		hit += c[i].token == token;
-		mass += (double)c[i].q;
-	}
-	p->hit += p->rate * (hit - p->hit);
-	p->mass += p->rate * (mass - p->mass);
-}
-
-void gain_rule_saw(struct gain_rule *p, const struct tree *t,
-	const uint32_t *path, uint32_t n, int32_t next)
-{
-	for (uint32_t i = 0; i <= n; i++) {
-		uint32_t node = i ? path[i - 1] : 0;
-
-		if (t->n_candidates[node])
-			saw_node(p, t, node, i < n ? t->token[path[i]] : next);
-	}
 }

@@ -8,7 +8,7 @@
 #include "host/tree/tree_cost.h"
 #include "tests/harness.h"
 #include "tests/host/tree/hash_drafter.h"
-#include "tests/host/tree/lever_check.h"
+#include "tests/host/tree/greedy_check.h"
 #include "tests/host/tree/tree_draw.h"
 
 #define ROWS_MOST 48

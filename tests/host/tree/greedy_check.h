@@ -2,8 +2,8 @@
  * What the tests of Lever's builder share: costs of a cycle, which the builder
  * is told, and trees that it builds from a hash_drafter.h drafter.
  */
-#ifndef TESTS_HOST_TREE_LEVER_CHECK_H
-#define TESTS_HOST_TREE_LEVER_CHECK_H
+#ifndef TESTS_HOST_TREE_GREEDY_CHECK_H
+#define TESTS_HOST_TREE_GREEDY_CHECK_H
 
 #include "base/err.h"
 #include "host/tree/build.h"
@@ -43,7 +43,7 @@ static inline void build(struct hash_drafter *h, uint32_t batch, struct tree *t,
 	struct err e = { 0 };
 
 	hash_begin(h, t);
-	assert_ok(build_lever(t, &d, l, &cost, p, &e), &e);
+	assert_ok(build_greedy(t, &d, l, &cost, p, &e), &e);
 	hash_check_tree(h, t, l->rows, l->depth);
 }
 

@@ -1,0 +1,356 @@
+#include "base/err.h"
+#include "host/tree/build.h"
+#include "host/tree/drafter.h"
+#include "host/tree/grow.h"
+#include "host/tree/tree_cost.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH_MOST 64
+#define STEP_LEAST 1e-6  /* that a node costs at least, of the tree's cost */
+#define SLACK      1e-12 /* of a bound that was rounded on the way */
+
+void gain_rule_init(struct gain_rule *p)
+{
+	*p = (struct gain_rule){ .rate = 0.1,
+		.rho_min = 0.3,
+		.hit = 1,
+		.mass = 1,
+		.expect = { 1 } };
+}
+
+double gain_rule_reliability(const struct gain_rule *p)
+{
+	return p->mass > 0 ? fmin(fmax(p->hit / p->mass, p->rho_min), 1) : 1;
+}
+
+/* ---- the growing tree ---------------------------------------------------- */
+
+struct seat {
+	double reach;   /* R of equation 3 */
+	uint32_t taken; /* of its candidates, the first so many are members */
+	bool asked;     /* to be expanded */
+};
+
+/*
+ * Members are the nodes of the tree that grows. In struct tree stand besides
+ * them those that were expanded ahead; each is a member's child.
+ */
+struct growth {
+	struct tree *tree;
+	const struct drafter *drafter;
+	const struct build_limits *limits;
+	const struct cost *cost;
+	double rho;
+	bool priced;       /* the cost is known */
+	struct seat *seat; /* [tree->capacity] */
+	uint32_t *member;  /* [limits->rows], as they joined */
+	uint32_t n, leaves, drafted;
+	double gain;
+	uint32_t expanded;
+	struct {
+		uint32_t n;
+		double gain, latency;
+	} best; /* of the trees met: what is returned */
+};
+
+/* Whether a node of that depth is drafted behind. */
+static bool grows_at(const struct growth *g, uint32_t depth)
+{
+	return depth < g->limits->depth;
+}
+
+/* L of equation 4. */
+static double latency(
+	const struct growth *g, uint32_t n, uint32_t leaves, uint32_t drafted)
+{
+	return drafted * cost_draft(g->cost) + cost_verify(g->cost, n, leaves);
+}
+
+static double rate_of(const struct growth *g)
+{
+	return g->gain / latency(g, g->n, g->leaves, g->drafted);
+}
+
+static uint32_t seat_child(struct growth *g, uint32_t parent)
+{
+	uint32_t node = grow_add(g->tree, parent);
+
+	g->seat[node] = (struct seat){
+		.reach = g->seat[parent].reach * g->rho *
+			(double)g->tree->q[node],
+	};
+	return node;
+}
+
+static void note(struct growth *g, bool best_prefix)
+{
+	double now = latency(g, g->n, g->leaves, g->drafted);
+
+	if (best_prefix && g->priced && g->best.n &&
+		g->gain / now <= g->best.gain / g->best.latency)
+		return;
+	g->best.n = g->n;
+	g->best.gain = g->gain;
+	g->best.latency = g->priced ? now : 0;
+}
+
+/* The next candidate of a member joins. */
+static void join(struct growth *g, uint32_t parent)
+{
+	struct tree *t = g->tree;
+	uint32_t rank = g->seat[parent].taken++, node;
+	struct candidate c = t->candidate[(size_t)parent * t->k + rank];
+
+	if (rank < t->n_children[parent])
+		node = (uint32_t)tree_child(t, parent, c.token);
+	else
+		node = seat_child(g, parent);
+	g->leaves += rank > 0;
+	g->drafted += grows_at(g, t->depth[node]);
+	g->gain += g->seat[node].reach;
+	g->member[g->n++] = node;
+}
+
+/* ---- what is next -------------------------------------------------------- */
+
+struct choice {
+	uint32_t node; /* whose next candidate it is */
+	double ratio;  /* of equation 5; 0: there is none */
+	double most;   /* the largest R at hand, of any */
+};
+
+/* dL of a candidate: [whether it has siblings][whether it is drafted behind] */
+static void find_steps(const struct growth *g, double step[2][2])
+{
+	double now = latency(g, g->n, g->leaves, g->drafted);
+
+	for (uint32_t i = 0; i < 2; i++)
+		for (uint32_t j = 0; j < 2; j++) {
+			step[i][j] = latency(g, g->n + 1, g->leaves + i,
+					     g->drafted + j) -
+				now;
+			step[i][j] = fmax(step[i][j], STEP_LEAST * now);
+			if (!g->priced)
+				step[i][j] = 1;
+		}
+}
+
+/* R of a member's next candidate; while it is not expanded, the most that can
+ * be. */
+static double next_reach(const struct growth *g, uint32_t node)
+{
+	const struct tree *t = g->tree;
+	const struct seat *s = &g->seat[node];
+	double most = s->reach * g->rho;
+
+	if (!grows_at(g, t->depth[node]))
+		return 0;
+	if (!s->asked)
+		return most;
+	if (s->taken == t->n_candidates[node])
+		return 0;
+	return most * (double)t->candidate[(size_t)node * t->k + s->taken].q;
+}
+
+static struct choice choose(const struct growth *g)
+{
+	struct choice c = { 0 };
+	double step[2][2];
+
+	find_steps(g, step);
+	for (uint32_t i = 0; i < g->n; i++) {
+		uint32_t u = g->member[i];
+		double reach = next_reach(g, u), ratio;
+
+		ratio = reach /
+			step[g->seat[u].taken > 0]
+			    [grows_at(g, g->tree->depth[u] + 1)];
+		if (ratio > c.ratio) {
+			c.ratio = ratio;
+			c.node = u;
+		}
+		c.most = fmax(c.most, reach);
+	}
+	return c;
+}
+
+/* No tree that this one may grow to has a better rate than the best so far. */
+static bool hopeless(const struct growth *g, double most)
+{
+	double best = g->best.gain / g->best.latency;
+
+	for (uint32_t m = 1; m <= g->limits->rows - g->n; m++) {
+		double gain = g->gain + m * most;
+		double cost = latency(g, g->n + m, g->leaves, g->drafted);
+
+		if (gain / cost * (1 + SLACK) > best)
+			return false;
+	}
+	return true;
+}
+
+static bool finished(
+	const struct growth *g, const struct choice *c, bool best_prefix)
+{
+	if (g->n == g->limits->rows || !(c->ratio > 0))
+		return true;
+	if (!g->priced)
+		return false;
+	return best_prefix ? hopeless(g, c->most) : c->ratio <= rate_of(g);
+}
+
+/* ---- drafting ------------------------------------------------------------ */
+
+/*
+ * The likeliest node that was not expanded yet: a member, or a candidate of
+ * one, which then enters struct tree while all who may still join have room.
+ * 0: none.
+ */
+static uint32_t find_ahead(struct growth *g)
+{
+	const struct tree *t = g->tree;
+	bool room = t->n + (g->limits->rows - g->n) < t->capacity, add = false;
+	uint32_t best = 0;
+	double most = 0;
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		uint32_t u = g->member[i], rank = t->n_children[u];
+		double reach = g->seat[u].reach;
+		bool child = g->seat[u].asked;
+
+		if (child && (!room || rank == t->n_candidates[u]))
+			continue;
+		if (child)
+			reach *= g->rho *
+				(double)t->candidate[(size_t)u * t->k + rank].q;
+		if (grows_at(g, t->depth[u] + child) && reach > most) {
+			best = u;
+			most = reach;
+			add = child;
+		}
+	}
+	return add ? seat_child(g, best) : best;
+}
+
+/* Expand a member, and as many as make it a batch. */
+static int fetch(struct growth *g, uint32_t needed, struct err *e)
+{
+	uint32_t node[BATCH_MOST], n = 0, next = needed;
+	int ret;
+
+	do {
+		g->seat[next].asked = true;
+		node[n++] = next;
+		if (n == BATCH_MOST || n >= g->drafter->batch)
+			break;
+		next = find_ahead(g);
+	} while (next);
+	ret = g->drafter->expand(g->drafter->arg, g->tree, node, n, e);
+	for (uint32_t i = 0; i < n; i++)
+		g->expanded += g->tree->n_candidates[node[i]] > 0;
+	return ret;
+}
+
+/* ---- building ------------------------------------------------------------ */
+
+static int grow(struct growth *g, bool best_prefix, struct err *e)
+{
+	struct choice c = choose(g);
+	int ret = 0;
+
+	while (!ret && !finished(g, &c, best_prefix)) {
+		if (!g->seat[c.node].asked) {
+			ret = fetch(g, c.node, e);
+		} else {
+			join(g, c.node);
+			note(g, best_prefix);
+		}
+		c = choose(g);
+	}
+	return ret;
+}
+
+/* What was best becomes the tree, in the order in which it grew. */
+static void settle(const struct growth *g, struct gain_rule *p)
+{
+	struct tree *t = g->tree;
+	uint32_t used = 0;
+
+	tree_keep(t, g->member, g->best.n);
+	for (uint32_t u = 0; u < t->n; u++)
+		used += t->n_children[u] > 0;
+	p->gain = g->best.gain;
+	p->latency = g->best.latency;
+	p->expanded += g->expanded;
+	p->wasted += g->expanded - used;
+}
+
+int build_greedy(struct tree *t, const struct drafter *d,
+	const struct build_limits *limits, const struct cost *cost,
+	struct gain_rule *p, struct err *e)
+{
+	struct growth g = {
+		.tree = t,
+		.drafter = d,
+		.limits = limits,
+		.cost = cost,
+		.rho = gain_rule_reliability(p),
+		.priced = cost_verify(cost, 1, 1) > 0,
+		.n = 1,
+		.leaves = 1,
+		.drafted = limits->depth > 0,
+		.gain = 1,
+		.expanded = t->n_candidates[0] > 0,
+	};
+	int ret;
+
+	assert(t->n == 1 && limits->rows >= 1 && limits->rows <= t->capacity);
+	g.seat = malloc(t->capacity * sizeof(*g.seat));
+	g.member = malloc(limits->rows * sizeof(*g.member));
+	if (!g.seat || !g.member) {
+		ret = err_set(e, ENOMEM, "no memory for a tree of %u nodes",
+			limits->rows);
+		goto out;
+	}
+	g.member[0] = 0;
+	g.seat[0] = (struct seat){ .reach = 1, .asked = true };
+	note(&g, p->best_prefix);
+	ret = grow(&g, p->best_prefix, e);
+	settle(&g, p);
+out:
+	free(g.member);
+	free(g.seat);
+	return ret;
+}
+
+/* ---- after verification -------------------------------------------------- */
+
+static void saw_node(
+	struct gain_rule *p, const struct tree *t, uint32_t node, int32_t token)
+{
+	const struct candidate *c = &t->candidate[(size_t)node * t->k];
+	double hit = 0, mass = 0;
+
+	for (uint32_t i = 0; i < t->n_candidates[node]; i++) {
+		hit += c[i].token == token;
+		mass += (double)c[i].q;
+	}
+	p->hit += p->rate * (hit - p->hit);
+	p->mass += p->rate * (mass - p->mass);
+}
+
+void gain_rule_saw(struct gain_rule *p, const struct tree *t,
+	const uint32_t *path, uint32_t n, int32_t next)
+{
+	for (uint32_t i = 0; i <= n; i++) {
+		uint32_t node = i ? path[i - 1] : 0;
+
+		if (t->n_candidates[node])
+			saw_node(p, t, node, i < n ? t->token[path[i]] : next);
+	}
+}

@@ -1,0 +1,147 @@
+#include "host/tree/pass_cost.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#define MEMORY 10 /* observations that a moving average remembers */
+/* Of an error how much is mended at once, and how large one may be, of what
+ * was expected: a machine that does something else now and then tells nothing
+ * of rows. */
+#define RATE 0.1
+#define MOST 0.5
+/* Of what rows take, without anything better: is there for the first. */
+#define FIXED 0.5
+
+const uint32_t pass_knot[PASS_KNOTS] = { 1, 8, 16, 32, 64, 96, 128, 192, 256 };
+
+void pass_cost_see(double *mean, uint32_t *n, double x)
+{
+	assert(x >= 0);
+	*n += *n < MEMORY;
+	*mean += (x - *mean) / *n;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/*
+ * The sequence that does not fall and is nearest to it, by squares: pools of
+ * neighbours that fall become their mean.
+ */
+static void straighten(double *x, uint32_t n)
+{
+	double sum[PASS_KNOTS];
+	uint32_t size[PASS_KNOTS], pools = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		sum[pools] = x[i];
+		size[pools++] = 1;
+		while (pools > 1 &&
+			sum[pools - 2] * size[pools - 1] >
+				sum[pools - 1] * size[pools - 2]) {
+			sum[pools - 2] += sum[pools - 1];
+			size[pools - 2] += size[pools - 1];
+			pools--;
+		}
+	}
+	for (uint32_t p = 0; p < pools; p++)
+		for (uint32_t k = 0; k < size[p]; k++)
+			*x++ = sum[p] / size[p];
+}
+
+void pass_cost_set(struct pass_cost *c, bool steps, const uint32_t *row,
+	const double *time, uint32_t n)
+{
+	assert(n && n <= PASS_KNOTS);
+	c->steps = steps;
+	c->n_rows = n;
+	memcpy(c->row, row, n * sizeof(*row));
+	memcpy(c->time, time, n * sizeof(*time));
+	straighten(c->time, n);
+}
+
+/* Of n rows what each of the knots at hand says of C(n); beyond the last it
+ * goes on in proportion. */
+static void shares(
+	const struct pass_cost *c, double n, double share[PASS_KNOTS])
+{
+	uint32_t i = 0;
+
+	memset(share, 0, PASS_KNOTS * sizeof(*share));
+	while (i + 1 < c->n_rows && c->row[i] < n)
+		i++;
+	if (c->row[i] < n)
+		share[i] = n / c->row[i];
+	else if (!i || c->steps)
+		share[i] = 1;
+	else {
+		share[i] = (n - c->row[i - 1]) / (c->row[i] - c->row[i - 1]);
+		share[i - 1] = 1 - share[i];
+	}
+}
+
+static double weigh(const struct pass_cost *c, const double share[PASS_KNOTS])
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < c->n_rows; i++)
+		sum += share[i] * c->time[i];
+	return sum;
+}
+
+double pass_cost_rows(const struct pass_cost *c, double n)
+{
+	double share[PASS_KNOTS];
+
+	if (!c->n_rows)
+		return 0;
+	shares(c, n, share);
+	return weigh(c, share);
+}
+
+/* A part is there whatever the rows, the rest by rows. */
+void pass_cost_begin(struct pass_cost *c, double n, double time)
+{
+	double at[PASS_KNOTS];
+
+	for (uint32_t i = 0; i < PASS_KNOTS; i++)
+		at[i] = time * (FIXED + (1 - FIXED) * pass_knot[i] / n);
+	pass_cost_set(c, false, pass_knot, at, PASS_KNOTS);
+}
+
+void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
+	double lower, double time)
+{
+	double share[PASS_KNOTS], upper[PASS_KNOTS], expected, error, sum = 0;
+
+	if (c->steps)
+		return;
+	if (!c->n_rows) {
+		pass_cost_begin(c, lower * n + (1 - lower) * kept, time);
+		return;
+	}
+	shares(c, n, share);
+	shares(c, kept, upper);
+	for (uint32_t i = 0; i < c->n_rows; i++) {
+		share[i] = lower * share[i] + (1 - lower) * upper[i];
+		sum += share[i] * share[i];
+	}
+	expected = weigh(c, share);
+	error = fmin(fmax(time - expected, -MOST * expected), MOST * expected);
+	for (uint32_t i = 0; i < c->n_rows; i++)
+		c->time[i] =
+			fmax(c->time[i] + RATE * error * share[i] / sum, 0);
+	straighten(c->time, c->n_rows);
+}
+
+/* ---- a cycle ------------------------------------------------------------- */
+
+double pass_cost_cycle(
+	const struct pass_cost *c, double expansions, double rows_time)
+{
+	double gap = c->start + c->draft * expansions;
+	double still = gap + c->before * rows_time - c->ahead;
+	double flash = c->read + (c->read > 0 ? fmax(still, 0) : 0);
+
+	return fmax(flash, gap + rows_time);
+}

@@ -1,0 +1,81 @@
+/*
+ * What a cycle of drafting and verifying takes (equation 4 of Lever), by what
+ * it is made of. Flash reads the layers that are not in memory, the host
+ * drafts, the device computes, and they wait for one another where they must:
+ *
+ *   L = max(R + max(0, g + b C(n) - A), g + C(n)),  g = S + D e
+ *
+ *   R     flash reads the layers of a pass
+ *   A     of that what it still reads ahead when a pass has ended; then all
+ *         slots are full, and it stands still until the first is free
+ *   C(n)  the device computes n rows; b is the share of the layers that come
+ *         before the first from flash
+ *   S, D  between passes the host draws tokens and begins a tree, and looks
+ *         behind a node of it; e nodes
+ *
+ * Each is seen by itself, so none is charged for what another was waited for.
+ * Units are the caller's (nanoseconds, picoseconds of a phone), the same
+ * throughout.
+ */
+#ifndef HOST_TREE_PASS_COST_H
+#define HOST_TREE_PASS_COST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PASS_KNOTS 9
+
+/* Rows at which C is held, rising from 1; between two by a straight line. */
+extern const uint32_t pass_knot[PASS_KNOTS];
+
+struct pass_cost {
+	double read, ahead, before; /* R, A, b */
+	double start, draft;        /* S, D */
+	double exit;                /* choosing rows behind the exit */
+	double kept;                /* share of rows that such a choice kept */
+	/* Observations of each, as far as a moving average remembers. */
+	uint32_t n_ahead, n_start, n_draft, n_exit, n_kept;
+	/*
+	 * C at n_rows row counts, none: nothing is known of it. A device that
+	 * computes all rows of a graph goes up by steps: at row[i] for all
+	 * counts above row[i - 1].
+	 */
+	bool steps;
+	uint32_t n_rows;
+	uint32_t row[PASS_KNOTS];
+	double time[PASS_KNOTS];
+};
+
+/* A moving average more of one of the terms; x >= 0. */
+void pass_cost_see(double *mean, uint32_t *n, double x);
+
+/* Nothing was known, and a pass of n rows took the device so long. */
+void pass_cost_begin(struct pass_cost *, double n, double time);
+
+/* C is this at row[0] < row[1] < ... [n <= PASS_KNOTS], and does not fall. */
+void pass_cost_set(struct pass_cost *, bool steps, const uint32_t *row,
+	const double *time, uint32_t n);
+
+/*
+ * A pass of n rows, of which `kept` went on behind the share `lower` of the
+ * layers, took the device so long. What is known near n and near `kept` moves
+ * towards that, each by what it had to do with it (least mean squares), and C
+ * is kept from falling (isotonic regression). Nothing where C has steps, which
+ * are known and not seen.
+ */
+void pass_cost_saw_rows(struct pass_cost *, uint32_t n, uint32_t kept,
+	double lower, double time);
+
+static inline bool pass_cost_is_known(const struct pass_cost *c)
+{
+	return c->n_rows > 0;
+}
+
+/* C(n); 0 where nothing is known. */
+double pass_cost_rows(const struct pass_cost *, double n);
+
+/* L with C given. */
+double pass_cost_cycle(
+	const struct pass_cost *, double expansions, double rows_time);
+
+#endif

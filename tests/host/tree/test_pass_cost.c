@@ -1,0 +1,180 @@
+/*
+ * What a cycle takes by its parts: by hand where each of them is what it waits
+ * for; rows against the definition of what does not fall and is nearest; and
+ * what is learnt of rows from passes, whole ones and pruned ones.
+ */
+#include "base/rng.h"
+#include "host/tree/pass_cost.h"
+#include "tests/harness.h"
+#include "tests/host/tree/tree_draw.h"
+
+#include <math.h>
+
+static void test_by_hand(void **state)
+{
+	struct pass_cost c = {
+		.read = 1000, .ahead = 200, .start = 50, .draft = 10
+	};
+
+	/* Flash is waited for, and stands still for none of 15 nodes. */
+	assert_close(pass_cost_cycle(&c, 0, 100), 1000, 0, "flash");
+	assert_close(pass_cost_cycle(&c, 15, 100), 1000, 0, "hidden");
+	assert_close(pass_cost_cycle(&c, 16, 100), 1010, 0, "stands still");
+	/* Computing: drafting is before it. */
+	assert_close(pass_cost_cycle(&c, 5, 1500), 1600, 0, "computing");
+	/* Half of the layers are computed while slots are full. */
+	c.before = 0.5;
+	assert_close(pass_cost_cycle(&c, 5, 400), 1100, 0, "resident");
+	/* In memory. */
+	c.read = 0;
+	assert_close(pass_cost_cycle(&c, 5, 400), 500, 0, "in memory");
+}
+
+static void test_average(void **state)
+{
+	double mean = 0;
+	uint32_t n = 0;
+
+	pass_cost_see(&mean, &n, 10);
+	pass_cost_see(&mean, &n, 20);
+	assert_close(mean, 15, 1e-12, "mean");
+	for (int i = 0; i < 100; i++)
+		pass_cost_see(&mean, &n, 50);
+	assert_close(mean, 50, 0.01, "moving");
+}
+
+/* max over a <= i of min over b >= i of the mean of [a, b]. */
+static double nearest(const double *x, uint32_t n, uint32_t i)
+{
+	double most = -INFINITY;
+
+	for (uint32_t a = 0; a <= i; a++) {
+		double least = INFINITY;
+
+		for (uint32_t b = i; b < n; b++) {
+			double sum = 0;
+
+			for (uint32_t k = a; k <= b; k++)
+				sum += x[k];
+			least = fmin(least, sum / (b - a + 1));
+		}
+		most = fmax(most, least);
+	}
+	return most;
+}
+
+static void test_never_falls(void **state)
+{
+	seed = harness_seed();
+	for (int round = 0; round < 200; round++) {
+		uint32_t n = 1 + draw(PASS_KNOTS);
+		double x[PASS_KNOTS];
+		struct pass_cost c = { 0 };
+
+		for (uint32_t i = 0; i < n; i++)
+			x[i] = 10 * i + 100 * unit();
+		pass_cost_set(&c, false, pass_knot, x, n);
+		for (uint32_t i = 0; i < n; i++)
+			assert_close(pass_cost_rows(&c, pass_knot[i]),
+				nearest(x, n, i), 1e-9, "rows");
+	}
+}
+
+static void test_between(void **state)
+{
+	const uint32_t row[] = { 8, 16, 32 };
+	const double time[] = { 10, 20, 60 };
+	struct pass_cost c = { 0 };
+
+	assert_false(pass_cost_is_known(&c));
+	assert_close(pass_cost_rows(&c, 9), 0, 0, "unknown");
+	pass_cost_set(&c, false, row, time, 3);
+	assert_true(pass_cost_is_known(&c));
+	assert_close(pass_cost_rows(&c, 1), 10, 0, "below");
+	assert_close(pass_cost_rows(&c, 12), 15, 1e-12, "line");
+	assert_close(pass_cost_rows(&c, 16), 20, 1e-12, "knot");
+	assert_close(pass_cost_rows(&c, 64), 120, 1e-12, "beyond");
+	pass_cost_set(&c, true, row, time, 3);
+	assert_close(pass_cost_rows(&c, 9), 20, 0, "step");
+	assert_close(pass_cost_rows(&c, 16), 20, 0, "step");
+	pass_cost_saw_rows(&c, 9, 9, 1, 500);
+	assert_close(pass_cost_rows(&c, 9), 20, 0, "a step is known");
+}
+
+static double device(double n)
+{
+	return 60 + 5 * n;
+}
+
+/* Noise of a quarter, and now and then ten times as much. */
+static double noisy(double x)
+{
+	return x * (0.875 + 0.25 * unit()) * (draw(20) ? 1 : 10);
+}
+
+static void test_learns(void **state)
+{
+	struct pass_cost c = { 0 };
+
+	seed = harness_seed();
+	for (int i = 0; i < 1500; i++) {
+		uint32_t n = 1 + draw(250);
+
+		pass_cost_saw_rows(&c, n, n, 1, noisy(device(n)));
+	}
+	for (uint32_t n = 16; n <= 250; n += 31)
+		assert_close(pass_cost_rows(&c, n), device(n), 0.25 * device(n),
+			"rows");
+	/* All at once twice as slow: where it works it is noticed. */
+	for (int i = 0; i < 80; i++)
+		pass_cost_saw_rows(&c, 100, 100, 1, 2 * device(100));
+	assert_close(pass_cost_rows(&c, 100), 2 * device(100),
+		0.05 * device(100), "slower");
+}
+
+/*
+ * Passes that were pruned say what fewer rows behind the exit take, and nothing
+ * against what all of them would: else what pruning saves would be forgotten.
+ */
+static void test_pruned_passes(void **state)
+{
+	double at[PASS_KNOTS];
+	struct pass_cost c = { 0 };
+
+	for (uint32_t i = 0; i < PASS_KNOTS; i++)
+		at[i] = device(pass_knot[i]);
+	pass_cost_set(&c, false, pass_knot, at, PASS_KNOTS);
+	for (int i = 0; i < 200; i++)
+		pass_cost_saw_rows(
+			&c, 64, 20, 0.5, (device(64) + device(20)) / 2);
+	assert_close(pass_cost_rows(&c, 64), device(64), 1e-6, "all");
+	assert_close(pass_cost_rows(&c, 20), device(20), 1e-6, "kept");
+	/* Told something else, it comes to that. */
+	for (int i = 0; i < 200; i++)
+		pass_cost_saw_rows(&c, 64, 20, 0.5, 500);
+	assert_close((pass_cost_rows(&c, 64) + pass_cost_rows(&c, 20)) / 2, 500,
+		5, "both");
+}
+
+/* After one pass of n rows: half of it is there for the first row. */
+static void test_begins(void **state)
+{
+	struct pass_cost c = { 0 };
+
+	pass_cost_begin(&c, 32, 100);
+	assert_close(pass_cost_rows(&c, 32), 100, 1e-9, "seen");
+	assert_close(pass_cost_rows(&c, 64), 150, 1e-9, "twice the rows");
+	assert_close(pass_cost_rows(&c, 16), 75, 1e-9, "half of them");
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_by_hand),
+	cmocka_unit_test(test_average),
+	cmocka_unit_test(test_never_falls),
+	cmocka_unit_test(test_between),
+	cmocka_unit_test(test_learns),
+	cmocka_unit_test(test_pruned_passes),
+	cmocka_unit_test(test_begins),
+};
+
+TEST_MAIN(tests)
