@@ -22,10 +22,13 @@ static int cost_rows(const struct soc *soc, enum price_rows_op what,
 }
 
 static int cost_matmul(const struct soc *soc, const struct graph *g,
-	const struct op *op, struct price *p)
+	uint32_t rows, const struct op *op, struct price *p)
 {
-	return price_matmul(soc, g->rows, op->n, align_up(op->k, TILE),
+	int ret = price_matmul(soc, g->rows, op->n, align_up(op->k, TILE),
 		price_type((enum dtype)op->w.type), p);
+
+	price_matmul_rows(soc, rows, op->n, op->k, p);
+	return ret;
 }
 
 void cost_attention(const struct soc *soc, const struct graph *g,
@@ -41,8 +44,8 @@ void cost_attention(const struct soc *soc, const struct graph *g,
 		rowset_pieces(s, apart, room), out);
 }
 
-void cost_op(const struct soc *soc, const struct graph *g, const struct op *op,
-	const struct price *attention, struct price *sum)
+void cost_op(const struct soc *soc, const struct graph *g, uint32_t rows,
+	const struct op *op, const struct price *attention, struct price *sum)
 {
 	struct price p;
 	int ret = 0;
@@ -53,7 +56,7 @@ void cost_op(const struct soc *soc, const struct graph *g, const struct op *op,
 		ret = cost_rows(soc, PRICE_NORM, g, op->n, &p);
 		break;
 	case OP_MATMUL:
-		ret = cost_matmul(soc, g, op, &p);
+		ret = cost_matmul(soc, g, rows, op, &p);
 		break;
 	case OP_ROPE:
 		ret = cost_rows(soc, PRICE_ROPE, g, op->n, &p);

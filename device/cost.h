@@ -1,8 +1,9 @@
 /*
  * What running an operator, or taking a request, costs on the phone that the
  * host named with WIRE_SOC (tensor/price.h). The graph is static: padding is
- * paid for. Attention is priced piece by piece of what rows see in common
- * (tensor/sights.h): of one sequence as much as its longest row.
+ * paid for, but for what a profile says of rows (price_matmul_rows). Attention
+ * is priced piece by piece of what rows see in common (tensor/sights.h): of one
+ * sequence as much as its longest row.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H
@@ -23,9 +24,9 @@ void cost_attention(const struct soc *, const struct graph *,
 	const struct rowset *, bool apart, struct sight_piece *room,
 	struct price *out);
 
-/* Adds to *sum. `attention`: of one layer. */
-void cost_op(const struct soc *, const struct graph *, const struct op *,
-	const struct price *attention, struct price *sum);
+/* Adds to *sum. `attention`: of one layer; `rows`: those that are real. */
+void cost_op(const struct soc *, const struct graph *, uint32_t rows,
+	const struct op *, const struct price *attention, struct price *sum);
 
 /* What a run costs more where its weights lie in the extended region: matrices
  * come by DMA from wherever they lie, vectors do from there alone. */

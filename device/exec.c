@@ -161,7 +161,8 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		if (!(wire->flags & WIRE_RUN_IDLE))
 			run_op(&r);
 		if (x->soc)
-			cost_op(x->soc, g, r.op, &attention, &x->price);
+			cost_op(x->soc, g, r.set.rows, r.op, &attention,
+				&x->price);
 	}
 	write_outputs(&r, b);
 	count(&r, counts);

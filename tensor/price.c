@@ -70,6 +70,15 @@ static uint64_t energy_pj(const struct soc *soc, const struct price *p)
 	return pj < LONGEST_PS ? (uint64_t)(pj + 0.5) : (uint64_t)LONGEST_PS;
 }
 
+void price_add_vector(const struct soc *soc, double seconds, struct price *p)
+{
+	struct price more = { .vector_ps = to_ps(seconds) };
+
+	more.total_ps = more.vector_ps;
+	more.energy_pj = energy_pj(soc, &more);
+	price_add(p, &more);
+}
+
 void price_finish(
 	const struct soc *soc, struct price *p, const struct price *first)
 {
@@ -285,6 +294,11 @@ int price_cpu_matmul(const struct soc *soc, uint64_t rows, uint64_t n,
 	price_cpu(soc, bytes + rows * (n + k) * sizeof(float), 2 * rows * n * k,
 		out);
 	return 0;
+}
+
+uint64_t price_flash_begin_ps(const struct soc *soc)
+{
+	return to_ps(soc->flash_read_s);
 }
 
 void price_flash(const struct soc *soc, uint64_t bytes, struct price *out)

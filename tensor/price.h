@@ -74,6 +74,15 @@ int price_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 int price_matmul_bound(const struct soc *, uint64_t rows, uint64_t n,
 	uint64_t k, enum dtype type, struct price *out);
 
+/*
+ * What a runtime takes of such a product beside its engines, for `rows` that
+ * are real, not the graph's: batch_weight_s and `rows` times row_weight_s a
+ * weight. Nothing of one row, nor where the profile has no such cost. Added to
+ * *out, to the vector units' time.
+ */
+void price_matmul_rows(const struct soc *, uint64_t rows, uint64_t n,
+	uint64_t k, struct price *out);
+
 enum price_exp {
 	PRICE_EXP_F32,   /* polynomial, on values widened to 32 bits */
 	PRICE_EXP_F16,   /* polynomial in 16 bits */
@@ -150,7 +159,9 @@ void price_cpu(
 int price_cpu_matmul(const struct soc *, uint64_t rows, uint64_t n, uint64_t k,
 	enum dtype type, struct price *out);
 
-/* One sequential read of `bytes`. */
+/* One sequential read of `bytes`, by itself. */
 void price_flash(const struct soc *, uint64_t bytes, struct price *out);
+/* Of that, what passes before its first byte. */
+uint64_t price_flash_begin_ps(const struct soc *);
 
 #endif

@@ -54,6 +54,9 @@ uint64_t price_vector_even_ps(
 void price_finish(
 	const struct soc *, struct price *p, const struct price *first);
 
+/* Time of the vector units that nothing hides, added. */
+void price_add_vector(const struct soc *, double seconds, struct price *p);
+
 /* What lies between operators stays in L2 if it fits there, and is read from
  * and written to DDR if it does not. */
 void price_spill(const struct soc *, uint64_t bytes, struct price *p);

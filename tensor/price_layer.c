@@ -86,6 +86,7 @@ static void add_matrices(const struct pricing_of *x, enum price_matrix first,
 		price_layer_matrix(l, m, &n, &k);
 		ret = price_matmul(x->soc, x->batch->graph_rows, n,
 			align_up(k, TILE), price_type(l->type[m]), &p);
+		price_matmul_rows(x->soc, x->batch->rows, n, k, &p);
 		add(x, ret, &p);
 	}
 }

@@ -170,6 +170,15 @@ int price_matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	return matmul(soc, rows, n, k, find_dequant(type), out);
 }
 
+void price_matmul_rows(const struct soc *soc, uint64_t rows, uint64_t n,
+	uint64_t k, struct price *out)
+{
+	double each = soc->batch_weight_s + (double)rows * soc->row_weight_s;
+
+	if (rows > 1 && each > 0)
+		price_add_vector(soc, (double)n * (double)k * each, out);
+}
+
 int price_matmul_bound(const struct soc *soc, uint64_t rows, uint64_t n,
 	uint64_t k, enum dtype type, struct price *out)
 {

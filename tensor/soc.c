@@ -48,6 +48,8 @@ int soc_check(const struct soc *soc, struct err *e)
 	}
 	ret = check_whole("vector_units", soc->vector_units, e);
 	if (!ret)
+		ret = check_whole("flash_queue", soc->flash_queue, e);
+	if (!ret)
 		ret = check_whole("vector_qfloat", soc->vector_qfloat, e);
 	if (!ret)
 		ret = check_whole(

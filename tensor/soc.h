@@ -43,6 +43,10 @@ struct err;
 	X(maintenance_bytes_per_s, 1e6, 1e14)                             \
 	/* start of an operator on all vector units */                    \
 	X(operator_s, 0, 1)                                               \
+	/* of a product with several rows a weight, beside the engines */ \
+	X(batch_weight_s, 0, 1e-6)                                        \
+	/* and that for each of the rows */                               \
+	X(row_weight_s, 0, 1e-6)                                          \
 	/* a request from the CPU and its answer */                       \
 	X(request_s, 0, 1)                                                \
 	X(map_s, 0, 10)                                                   \
@@ -57,7 +61,11 @@ struct err;
 	X(core_lanes, 1, 1e4)                                             \
 	X(core_step_cycles, 0.1, 1e4)                                     \
 	X(flash_bytes_per_s, 1e5, 1e14)                                   \
+	/* from a read's command to its first byte; reads at work on */   \
 	X(flash_read_s, 0, 10)                                            \
+	X(flash_queue, 1, 64)                                             \
+	/* of a read, what may be done before its layer's turn */         \
+	X(flash_ahead, 0, 1)                                              \
 	/* drawn all the time, then what each adds while it works */      \
 	X(base_w, 0, 1e3)                                                 \
 	X(matrix_w, 0, 1e3)                                               \

@@ -395,6 +395,31 @@ static void test_refused(void **state)
 #undef REFUSED
 }
 
+/* What a runtime takes for rows beside its engines: by weights, once and for
+ * each row, of several alone, and energy as of the vector units. */
+static void test_matmul_rows(void **state)
+{
+	struct soc soc = round_soc;
+	struct price p = { 0 }, none = { 0 };
+
+	price_matmul_rows(&soc, 7, 100, 64, &p);
+	assert_memory_equal(&p, &none, sizeof(p));
+	soc.batch_weight_s = 3e-12;
+	soc.row_weight_s = 2e-12;
+	price_matmul_rows(&soc, 1, 100, 64, &p);
+	assert_memory_equal(&p, &none, sizeof(p));
+	price_matmul_rows(&soc, 2, 100, 64, &p);
+	equal(p.total_ps, 100 * 64 * (3 + 2 * 2), "two rows");
+	price_matmul_rows(&soc, 5, 100, 64, &p);
+	equal(p.total_ps, 100 * 64 * (3 + 2 * 2 + 3 + 5 * 2), "five more");
+	equal(p.vector_ps, p.total_ps, "vector units");
+	equal(p.energy_pj, 2 * p.total_ps, "energy");
+	equal(p.counts.vector_packets, 0, "packets");
+	soc.row_weight_s = soc.batch_weight_s = 1e-6;
+	price_matmul_rows(&soc, PRICE_MAX, PRICE_MAX, PRICE_MAX, &p);
+	assert_true(p.total_ps >= UINT64_C(1000000000000000000));
+}
+
 /* The slowest machine and the largest shapes neither wrap nor divide by 0. */
 static void test_extremes(void **state)
 {
@@ -503,6 +528,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_around),
 	cmocka_unit_test(test_add),
 	cmocka_unit_test(test_refused),
+	cmocka_unit_test(test_matmul_rows),
 	cmocka_unit_test(test_extremes),
 	cmocka_unit_test(test_monotonic),
 };

@@ -81,6 +81,9 @@ static void test_whole(void **state)
 	soc.vector_units = 4.5;
 	refused(&soc, "vector_units");
 	soc.vector_units = 4;
+	soc.flash_queue = 1.5;
+	refused(&soc, "flash_queue");
+	soc.flash_queue = 1;
 	soc.vector_qfloat = 0.5;
 	refused(&soc, "vector_qfloat");
 	soc.vector_qfloat = 1;
