@@ -51,6 +51,8 @@ static bool window_word(size_t i, struct opt_word *w)
 	return true;
 }
 
+static const char *const as_types[] = { "q4_0", "q8_0", "f16", NULL };
+
 /* clang-format off */
 #define IN(field) OPT_IN(pair_options, field)
 static const struct opt pair_rows[] = {
@@ -181,6 +183,10 @@ static const struct opt pair_rows[] = {
 		"with --clock soc:NAME: passes are priced as those of a model "
 		"of this shape; what runs, and what it accepts, stays the "
 		"model", .choices = shape_names },
+	{ OPT_CHOICE, 0, "as-type", IN(as_type), NULL,
+		"with --as or --draft-as: the type of the matrices that are "
+		"priced (that of what runs, of an oracle q8_0)",
+		.choices = as_types },
 	{ OPT_STRING, 0, "device", IN(session.device), "PATH",
 		"connect to a device that listens at this socket (see "
 		"tandem-npu --listen) instead of starting one" },
@@ -202,7 +208,8 @@ const struct opt_table pair_table = {
 	.defaults = &(const struct pair_options){ .session = SESSION_DEFAULTS,
 		.device_timeout = SESSION_STALL / 1000.0,
 		.restarts = 3,
-		.as = -1 },
+		.as = -1,
+		.as_type = -1 },
 	.size = sizeof(struct pair_options),
 };
 
@@ -258,6 +265,8 @@ static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 static int apply_shape(
 	const struct pair_options *a, struct session_opts *opts, struct err *e)
 {
+	if (a->as_type >= 0)
+		dtype_parse(as_types[a->as_type], &opts->as_type);
 	if (a->as < 0)
 		return 0;
 	if (!opts->soc)

@@ -26,7 +26,8 @@ struct pair_options {
 	const char *dram_budget; /* NULL: all */
 	int flash_io;            /* enum flash_io */
 	const char *clock;       /* NULL: wall */
-	int as; /* index into shapes that passes are priced as; -1 */
+	int as;      /* index into shapes that passes are priced as; -1 */
+	int as_type; /* index into those of matrices; -1 */
 };
 extern const struct opt_table pair_table;
 

@@ -5,6 +5,7 @@
 #include "flash/image.h"
 #include "host/npu/phone.h"
 #include "shm/buffer.h"
+#include "tensor/soc.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -15,6 +16,7 @@ struct slot {
 	struct buffer *buffer;
 	uint32_t layer;    /* that is being read or is there */
 	uint64_t ready_ps; /* on the phone's time */
+	uint64_t takes_ps; /* its read, where flash has nothing else to do */
 };
 
 struct staging {
@@ -110,22 +112,44 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 	return s->slot[slot].buffer;
 }
 
+static uint64_t priced_bytes(const struct staging *s, uint32_t i)
+{
+	if (s->opts.priced)
+		return s->opts.priced(s->opts.arg, s->next, i);
+	return i ? 0 : extent_of(s, s->next)->stored;
+}
+
+/* The reads of the next layer on the phone's time. */
+static void price_reads(struct staging *s, struct slot *at, uint64_t from_ps)
+{
+	const struct soc *soc = s->opts.soc;
+	uint64_t begin = price_flash_begin_ps(soc), bytes;
+	unsigned queue = (unsigned)soc->flash_queue;
+	struct price p;
+
+	at->ready_ps = from_ps;
+	at->takes_ps = 0;
+	for (uint32_t i = 0; (bytes = priced_bytes(s, i)); i++) {
+		price_flash(soc, bytes, &p);
+		at->ready_ps =
+			phone_flash(s->opts.time, from_ps, queue, begin, &p);
+		at->takes_ps += p.total_ps - (i && queue > 1 ? begin : 0);
+	}
+}
+
 static int read_next(
 	struct staging *s, unsigned slot, uint64_t from_ps, struct err *e)
 {
 	const struct image_extent *x = extent_of(s, s->next);
 	struct slot *at = &s->slot[slot];
-	struct price p;
 	int ret = stream_begin(s->stream, slot, x, e);
 
 	if (ret)
 		return ret;
 	at->layer = s->next;
 	s->begun += x->stored;
-	if (s->opts.soc) {
-		price_flash(s->opts.soc, x->stored, &p);
-		at->ready_ps = phone_flash(s->opts.time, from_ps, &p);
-	}
+	if (s->opts.soc)
+		price_reads(s, at, from_ps);
 	s->queue[(s->oldest + s->queued++) % STREAM_SLOTS] = slot;
 	if (++s->next == s->opts.first_layer + s->opts.n_layers)
 		s->next = s->opts.first_layer;
@@ -154,8 +178,26 @@ static int take_oldest(struct staging *s, unsigned *slot, struct err *e)
 	return stream_wait(s->stream, *slot, e);
 }
 
-int staging_need(
-	struct staging *s, uint32_t layer, unsigned *slot, struct err *e)
+/*
+ * When the slot's layer is there, whose turn came at turn_ps. In their order
+ * all before it were read by then, so that no more is left than its own read;
+ * and no less than what a phone does not read ahead.
+ */
+static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
+{
+	double ahead = s->opts.soc->flash_ahead;
+	const struct slot *at = &s->slot[slot];
+	uint64_t least = (uint64_t)((1 - ahead) * (double)at->takes_ps + 0.5);
+	uint64_t left = at->ready_ps > turn ? at->ready_ps - turn : 0;
+
+	if (ahead == 1)
+		return at->ready_ps;
+	left = left < at->takes_ps ? left : at->takes_ps;
+	return turn + (left > least ? left : least);
+}
+
+int staging_need(struct staging *s, uint32_t layer, uint64_t turn_ps,
+	unsigned *slot, struct err *e)
 {
 	for (;;) {
 		uint64_t ready;
@@ -171,7 +213,7 @@ int staging_need(
 			continue;
 		}
 		if (s->opts.soc)
-			phone_wait(s->opts.time, ready);
+			phone_wait(s->opts.time, there_ps(s, *slot, turn_ps));
 		s->stats.bytes_used += extent_of(s, layer)->stored;
 		s->stats.layers_used++;
 		return 0;
@@ -210,8 +252,11 @@ uint64_t staging_ahead(struct staging *s)
 	const struct phone_time *t = s->opts.time;
 	struct stream_stats st;
 
+	if (s->opts.soc && t->flash_ps > t->cpu_ps)
+		return (uint64_t)((double)(t->flash_ps - t->cpu_ps) *
+			s->opts.soc->flash_ahead);
 	if (s->opts.soc)
-		return t->flash_ps > t->cpu_ps ? t->flash_ps - t->cpu_ps : 0;
+		return 0;
 	stream_poll(s->stream);
 	stream_stats(s->stream, &st);
 	if (!st.bytes || s->begun < st.bytes)

@@ -32,6 +32,12 @@ struct staging_opts {
 	/* The phone that reads are timed for, on this timeline; NULL: none. */
 	const struct soc *soc;
 	struct phone_time *time;
+	/*
+	 * Bytes of the i-th read that a layer is priced as, 0 behind the last;
+	 * NULL: it is one read of what is stored.
+	 */
+	uint64_t (*priced)(const void *arg, uint32_t layer, uint32_t i);
+	const void *arg;
 };
 
 /* Bytes a slot needs behind its head: of the largest of these layers. */
@@ -49,11 +55,13 @@ int staging_start(struct staging *, struct err *);
 
 /*
  * The layer is about to be used: wait until it is there, *slot says where. On
- * the phone's time the host waits too. Where a pass was broken off, layers
- * that were read for the rest of it are dropped.
+ * the phone's time the host waits too; of a phone that does not read ahead
+ * (flash_ahead below 1) turn_ps is when all that comes before the layer was
+ * done, and at least the rest of its read comes behind that. Where a pass was
+ * broken off, layers that were read for the rest of it are dropped.
  */
-int staging_need(
-	struct staging *, uint32_t layer, unsigned *slot, struct err *);
+int staging_need(struct staging *, uint32_t layer, uint64_t turn_ps,
+	unsigned *slot, struct err *);
 
 /* The device is done with the slot, on the phone's time at `ps`: the next
  * layer is read into it. */

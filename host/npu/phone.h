@@ -14,6 +14,8 @@
 
 #include "tensor/price.h"
 
+#define PHONE_FLASH_QUEUE 64 /* upper limit of a profile's flash_queue */
+
 struct phone_time {
 	uint64_t cpu_ps;    /* now */
 	uint64_t npu_ps;    /* when all that it was sent is done */
@@ -22,6 +24,9 @@ struct phone_time {
 	uint64_t beside_ps; /* of what the CPU does whenever it waits */
 	uint64_t copy_ps;   /* when all that is to be copied is there */
 	struct price price; /* of all work; total_ps is not kept */
+	/* When the last reads ended; read i's is at i % PHONE_FLASH_QUEUE. */
+	uint64_t flash_end_ps[PHONE_FLASH_QUEUE];
+	uint64_t flash_reads;
 };
 
 static inline uint64_t phone_later(uint64_t a, uint64_t b)
@@ -68,12 +73,23 @@ static inline uint64_t phone_loader(
 	return t->loader_ps;
 }
 
-/* A read that may begin at `from_ps`; returns when it ends. */
-static inline uint64_t phone_flash(
-	struct phone_time *t, uint64_t from_ps, const struct price *p)
+/*
+ * A read that may begin at `from_ps`; returns when it ends. Flash has up to
+ * `queue` of them at work, 1 .. PHONE_FLASH_QUEUE: what passes before a read's
+ * first byte, begin_ps of its price, passes beside the bytes of those before
+ * it, which come one read after the other.
+ */
+static inline uint64_t phone_flash(struct phone_time *t, uint64_t from_ps,
+	unsigned queue, uint64_t begin_ps, const struct price *p)
 {
+	uint64_t before = t->flash_reads + PHONE_FLASH_QUEUE - queue;
+	uint64_t issued = phone_later(
+		from_ps, t->flash_end_ps[before % PHONE_FLASH_QUEUE]);
+
 	price_add(&t->price, p);
-	t->flash_ps = phone_later(t->flash_ps, from_ps) + p->total_ps;
+	t->flash_ps = phone_later(t->flash_ps, issued + begin_ps) +
+		(p->total_ps - begin_ps);
+	t->flash_end_ps[t->flash_reads++ % PHONE_FLASH_QUEUE] = t->flash_ps;
 	return t->flash_ps;
 }
 

@@ -66,6 +66,8 @@ int pricing_init(struct pricing *p, const struct soc *soc,
 	*p = (struct pricing){ soc, as, m, block, precision,
 		calloc(m->n_layer, sizeof(*p->layer)),
 		as ? as->n_layer : m->n_layer };
+	p->resident = p->layers;
+	p->output = m->output->type;
 	if (!p->layer)
 		return err_set(
 			e, ENOMEM, "no memory to price %u layers", m->n_layer);
@@ -104,6 +106,32 @@ static const struct price_layer *layer_at(
 	const struct pricing *p, uint32_t priced)
 {
 	return &p->layer[(uint64_t)priced * p->model->n_layer / p->layers];
+}
+
+void pricing_retype(struct pricing *p, enum dtype type, enum layout layout,
+	size_t strip_max)
+{
+	uint64_t n, k;
+
+	if (type == DTYPE_F32)
+		return;
+	p->output = type;
+	for (uint32_t l = 0; l < p->model->n_layer; l++)
+		for (unsigned i = 0; i < PRICE_MATRICES; i++) {
+			price_layer_matrix(&p->layer[l], i, &n, &k);
+			p->layer[l].type[i] = layout_type(
+				layout, type, (uint32_t)k, strip_max);
+		}
+}
+
+void pricing_keep(struct pricing *p, uint32_t resident, double share)
+{
+	uint32_t least = stands_for(p, resident);
+
+	/* As of what runs: 29 % of 100 is 29, not a little less. */
+	p->resident = (uint32_t)(share * p->layers + 1e-6);
+	if (p->resident < least)
+		p->resident = least;
 }
 
 /* All but the types is. */
@@ -290,6 +318,16 @@ void pricing_map(const struct pricing *p, uint32_t block, uint64_t buffer_bytes,
 	price_add(out, &request);
 }
 
+uint64_t pricing_read(const struct pricing *p, uint32_t layer, uint32_t i)
+{
+	uint32_t first = stands_for(p, layer);
+
+	first = (first < p->resident ? p->resident : first) + i;
+	return first < stands_for(p, layer + 1)
+		? layer_bytes(p->as, layer_at(p, first))
+		: 0;
+}
+
 void pricing_copy(const struct pricing *p, uint32_t block, struct price *out)
 {
 	price_cpu(p->soc, 2 * block_bytes(p, block), 0, out);
@@ -302,7 +340,7 @@ void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)
 	const struct model *m = p->model;
 
 	price_cpu_matmul(p->soc, rows, p->as ? p->as->n_vocab : m->n_vocab,
-		p->as ? p->as->n_embd : m->n_embd, m->output->type, out);
+		p->as ? p->as->n_embd : m->n_embd, p->output, out);
 }
 
 void pricing_refresh(const struct pricing *p, uint32_t rows, uint32_t longest,

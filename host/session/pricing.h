@@ -10,6 +10,10 @@
  *     for layers [f * L / N, (f + n) * L / N) of the shape's L;
  *   - widths, heads, vocabulary are the shape's; a matrix has the type that the
  *     same matrix has in the layer of what runs that it stands for;
+ *   - a matrix has another type instead where that is said (pricing_retype):
+ *     so what was trained in 8 bits can be asked for as one in 4;
+ *   - of a share of the layers in memory (pricing_keep) the shape has its own
+ *     number; what is read of a block are its other layers, a read each;
  *   - cache lines that a request invalidates and cleans are as many more as a
  *     row's states, keys and values in the block take more bytes.
  *
@@ -20,6 +24,8 @@
 #define HOST_SESSION_PRICING_H
 
 #include "ipc/wire.h"
+#include "tensor/dtype.h"
+#include "tensor/layout.h"
 #include "tensor/price.h"
 #include "tensor/price_layer.h"
 
@@ -43,6 +49,8 @@ struct pricing {
 	enum wire_precision precision;
 	struct price_layer *layer; /* [n_layer] that run, as they are priced */
 	uint32_t layers;           /* in their place */
+	uint32_t resident;         /* of them in memory */
+	enum dtype output;         /* of the output matrix */
 	/* Runs are the CPU's and not the NPU's: of their rows, not of graphs,
 	 * and nothing is asked for, kept coherent or mapped. */
 	bool by_cpu;
@@ -56,6 +64,14 @@ int pricing_init(struct pricing *, const struct soc *, const struct shape *as,
 	const struct model *, enum wire_precision, const struct block *,
 	uint32_t n_blocks, struct err *);
 void pricing_release(struct pricing *);
+
+/* Of a shape in place of what runs: its matrices are of this GGUF type, as the
+ * layout has it; F32: of those of what runs. */
+void pricing_retype(
+	struct pricing *, enum dtype, enum layout, size_t strip_max);
+/* Likewise: this share of its layers stays in memory. Of what runs `resident`
+ * do, which are no more; 0: as many as these stand for. */
+void pricing_keep(struct pricing *, uint32_t resident, double share);
 
 /*
  * Of a phone alone (soc not NULL): a request that runs a block's graph of so
@@ -85,6 +101,10 @@ void pricing_load(const struct pricing *, uint32_t block, struct price *out);
 /* A request that maps the block, whose buffer has so many bytes. */
 void pricing_map(const struct pricing *, uint32_t block, uint64_t buffer_bytes,
 	struct price *out);
+
+/* Bytes of the i-th read from flash that layer `layer`, of those that run,
+ * stands for; 0 behind the last. */
+uint64_t pricing_read(const struct pricing *, uint32_t layer, uint32_t i);
 
 /* The block's weights copied in memory, which reads and writes them. */
 void pricing_copy(const struct pricing *, uint32_t block, struct price *out);

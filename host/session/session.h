@@ -28,6 +28,7 @@
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
+#include "tensor/dtype.h"
 #include "tensor/layout.h"
 #include "tensor/price.h"
 #include "tensor/price_host.h"
@@ -142,11 +143,11 @@ struct session_opts {
 	const struct soc *soc;
 	const char *clock; /* "soc:sd8gen3": what `soc` is called in reports */
 	/*
-	 * What passes and logits are priced as (host/session/pricing.h); NULL:
-	 * as what runs. Refused where layers are streamed: their reads are
-	 * those of what runs.
+	 * What passes, reads of layers and logits are priced as
+	 * (host/session/pricing.h); NULL: as what runs.
 	 */
 	const struct shape *as;
+	enum dtype as_type; /* of its matrices; F32: those of what runs */
 	struct progress_sink progress; /* of opening */
 	/* Told of the window where it has no room for what must be in it: what
 	 * is mapped then. NULL: nobody. */

@@ -82,6 +82,7 @@ struct session {
 				      * the price told; NULL: that */
 	struct phone_time *time; /* own_time, or that of the session beside */
 	struct phone_time own_time;
+	uint64_t began_ps;       /* the pass under way, on it */
 	struct workers *workers; /* the host's */
 	struct logits *logits;
 	struct placement *placement; /* NULL: by `swapping` */

@@ -39,13 +39,6 @@ static int open_plan(struct session *s, struct err *e)
 {
 	int ret = session_plan(&s->plan, s->model, &s->opts, e);
 
-	if (!ret && s->opts.as && s->plan.resident < s->model->n_layer)
-		ret = err_set(e, EINVAL,
-			"priced as %s, but %u of %u layers are streamed from "
-			"flash, and what is read there are the layers of what "
-			"runs; leave --dram-budget or --as out",
-			s->opts.as->name, s->model->n_layer - s->plan.resident,
-			s->model->n_layer);
 	s->opts.layout = s->stats.layout = s->plan.layout;
 	s->opts.threads = s->plan.threads;
 	s->stats.kv_bytes = s->plan.kv_bytes;
@@ -134,6 +127,13 @@ static int open_flash_fault(struct session *s, struct err *e)
 	return flash_fault_parse(&s->fault, plan, e);
 }
 
+static uint64_t priced_read(const void *arg, uint32_t layer, uint32_t i)
+{
+	const struct session *s = arg;
+
+	return pricing_read(&s->pricing, layer, i);
+}
+
 /* What every pass reads its layers into, mapped for good like the cache. */
 static int open_staging(struct session *s, struct err *e)
 {
@@ -146,6 +146,8 @@ static int open_staging(struct session *s, struct err *e)
 		.stream = s->opts.stream,
 		.soc = s->opts.soc,
 		.time = s->time,
+		.priced = s->opts.as ? priced_read : NULL,
+		.arg = s,
 	};
 	int ret;
 
@@ -218,8 +220,15 @@ int session_cut_blocks(struct session *s, struct err *e)
 	if (!s->weights_id)
 		return err_set(
 			e, ENOMEM, "no memory for %u blocks", s->n_blocks);
-	return pricing_init(&s->pricing, s->opts.soc, s->opts.as, s->model,
+	ret = pricing_init(&s->pricing, s->opts.soc, s->opts.as, s->model,
 		s->opts.precision, s->block, s->n_blocks, e);
+	if (ret || !s->opts.as)
+		return ret;
+	pricing_keep(&s->pricing, s->plan.resident,
+		s->opts.dram_bytes ? 0 : s->opts.dram_share);
+	pricing_retype(
+		&s->pricing, s->opts.as_type, s->plan.layout, s->strip_max);
+	return 0;
 }
 
 static int open_weights(struct session *s, struct err *e)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/memory/placement.h"
+#include "host/memory/staging.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/npu/npu.h"
@@ -16,6 +17,7 @@
 #include "host/session/sequence.h"
 #include "host/session/switching.h"
 #include "shm/buffer.h"
+#include "tensor/soc.h"
 #include "tensor/tile.h"
 
 #include <errno.h>
@@ -195,11 +197,23 @@ static int bring_block(
 	return ret;
 }
 
+/* A phone that reads a layer when its turn has come is through with those
+ * before it. */
+static int await_turn(struct session *s, struct err *e)
+{
+	return s->opts.soc && s->opts.soc->flash_ahead < 1 ? flights_wait(s, e)
+							   : 0;
+}
+
 static int find_staged(
 	struct session *s, uint32_t b, struct flight *f, struct err *e)
 {
 	unsigned where;
-	int ret = staging_need(s->staging, s->block[b].first_layer, &where, e);
+	int ret = await_turn(s, e);
+
+	if (!ret)
+		ret = staging_need(s->staging, s->block[b].first_layer,
+			phone_later(s->time->npu_ps, s->began_ps), &where, e);
 
 	if (ret)
 		return ret;
@@ -462,6 +476,7 @@ static int run_layers(struct pass *p, const struct rows *rows, struct err *e)
 	uint32_t from = 0;
 	int ret;
 
+	s->began_ps = s->time->cpu_ps;
 	if (p->hooks && p->hooks->choose && s->opts.exit_layers) {
 		from = exit_block(s);
 		ret = run_blocks(p, 0, from, e);

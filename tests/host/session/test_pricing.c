@@ -508,6 +508,47 @@ static void test_known(void **state)
 	weights_release(l.block, l.n);
 }
 
+/* Of a share in memory a shape has as many of its own layers, and the reads of
+ * what runs stand for all others, each once. */
+static void test_reads(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct laid_out l;
+	struct err e = { 0 };
+
+	take(f, &variants[1]);
+	f->model = model_file_open(&f->file);
+	lay_out(f, &l);
+	for (uint32_t layers = 1; layers < 40; layers++)
+		for (unsigned share = 0; share <= 100; share += 5) {
+			struct shape shape = shape_of(&f->file);
+			uint64_t bytes = 0, all;
+			uint32_t reads = 0, kept = 7 * share / 100;
+			struct pricing p;
+
+			shape.n_layer = layers;
+			assert_ok(pricing_init(&p, &soc, &shape, f->model,
+					  f->opts.precision, l.block, l.n, &e),
+				&e);
+			pricing_keep(&p, 0, 0);
+			all = pricing_read(&p, 6, 0);
+			pricing_keep(&p, kept, share / 100.);
+			pricing_retype(&p, DTYPE_Q4_0, f->opts.layout, 1 << 20);
+			for (uint32_t i = kept; i < 7; i++)
+				for (uint32_t k = 0; pricing_read(&p, i, k);
+					k++, reads++)
+					bytes = pricing_read(&p, i, k);
+			assert_int_equal(reads, layers - layers * share / 100);
+			/* 18 bytes in place of 34. */
+			if (reads)
+				assert_in_range(
+					bytes, all * 18 / 34, all * 19 / 34);
+			pricing_release(&p);
+		}
+	weights_release(l.block, l.n);
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_the_same),
@@ -517,6 +558,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_mapped),
 	TEST(test_upkeep),
 	TEST(test_known),
+	TEST(test_reads),
 };
 
 TEST_MAIN(tests)

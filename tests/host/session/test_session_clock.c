@@ -3,6 +3,7 @@
  * that of a small simulation, to the picosecond, and the sum of its parts.
  */
 #include "base/err.h"
+#include "host/model/shapes.h"
 #include "host/session/batch.h"
 #include "host/session/session.h"
 #include "host/shipped/soc_file.h"
@@ -18,13 +19,20 @@ struct simulation {
 	uint64_t cpu, npu, flash;
 	uint64_t ready[64]; /* reads in their order */
 	unsigned begun, used, streamed;
+	unsigned queue;         /* reads that flash has at work */
+	uint64_t before;        /* a read's first byte */
 	uint64_t layer[LAYERS]; /* to read, of the streamed ones */
 };
 
 static void begin_read(struct simulation *m, uint64_t from)
 {
-	m->flash = m->flash > from ? m->flash : from;
-	m->flash += m->layer[m->begun % m->streamed];
+	uint64_t issued = from, first;
+
+	if (m->begun >= m->queue && m->ready[m->begun - m->queue] > from)
+		issued = m->ready[m->begun - m->queue];
+	first = issued + m->before;
+	m->flash = m->flash > first ? m->flash : first;
+	m->flash += m->layer[m->begun % m->streamed] - m->before;
 	m->ready[m->begun++] = m->flash;
 }
 
@@ -85,7 +93,9 @@ static uint64_t resident_pass(struct fixture *f, uint32_t n)
 static void simulate(struct fixture *f, uint64_t first, uint64_t next)
 {
 	struct simulation m = {
-		.streamed = (unsigned)(LAYERS * (1 - f->opts.dram_share) + .5)
+		.streamed = (unsigned)(LAYERS * (1 - f->opts.dram_share) + .5),
+		.queue = (unsigned)f->soc.flash_queue,
+		.before = (uint64_t)(f->soc.flash_read_s * 1e12 + .5),
 	};
 	struct price host = { .cpu_ps = 1, .total_ps = first * 40 };
 
@@ -141,6 +151,139 @@ static void test_timeline(void **state)
 		for (unsigned budget = 0; budget <= LAYERS; budget++) {
 			f->opts.dram_share = .2 * budget + .01;
 			simulate(f, first, next);
+		}
+	}
+}
+
+/* Several reads at work hide what each takes to begin, as many as there are
+ * slots for; and no read takes less than its bytes. */
+static void test_queue(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t first, next, whole, bytes, begin;
+	struct err e = { 0 };
+	struct price read;
+
+	open_models(f, 0);
+	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	f->opts.soc = &f->soc;
+	whole = resident_pass(f, LAYERS);
+	next = whole - resident_pass(f, LAYERS - 1);
+	first = whole - (LAYERS - 1) * next;
+	f->opts.dram_share = 0;
+	for (unsigned queue = 1; queue <= 64; queue *= 2) {
+		f->soc.flash_queue = queue;
+		f->opts.stage_slots = 2 + queue % 5;
+		simulate(f, first, next);
+	}
+	price_flash(&f->soc, image_file_layer(&f->image, 0)->stored, &read);
+	begin = (uint64_t)(f->soc.flash_read_s * 1e12 + .5);
+	bytes = read.total_ps - begin;
+	f->opts.stage_slots = 3;
+	pair_open(&f->s, f->image.model, &f->opts);
+	for (unsigned i = 1; i < 5; i++)
+		assert_true(phone_pass(f) < 2 * begin + LAYERS * bytes + whole);
+	assert_true(session_phone_ps(f->s) >= 4 * LAYERS * bytes);
+	pair_close(&f->s);
+}
+
+/* Where nothing is read ahead a pass is reading and computing one behind the
+ * other, flash has nothing left to do behind it, and what the host does between
+ * passes is hidden by nothing. */
+static void test_turns(void **state)
+{
+	struct fixture *f = *state;
+	struct price host = { .cpu_ps = 1, .total_ps = 12345 }, read;
+	struct err e = { 0 };
+	uint64_t whole;
+
+	open_models(f, 0);
+	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	f->opts.soc = &f->soc;
+	f->soc.flash_ahead = 0;
+	whole = resident_pass(f, LAYERS);
+	price_flash(&f->soc, image_file_layer(&f->image, 0)->stored, &read);
+	for (unsigned slots = 2; slots < 5; slots++) {
+		f->opts.stage_slots = slots;
+		for (unsigned kept = 0; kept < LAYERS; kept++) {
+			uint64_t reads = (LAYERS - kept) * read.total_ps;
+
+			f->opts.dram_share = .2 * kept + .01;
+			pair_open(&f->s, f->image.model, &f->opts);
+			for (unsigned i = 0; i < 3; i++) {
+				assert_int_equal(session_ahead(f->s), 0);
+				assert_int_equal(phone_pass(f), whole + reads);
+				session_add_host_work(f->s, &host);
+			}
+			pair_close(&f->s);
+		}
+	}
+}
+
+/* A share of a read ahead takes that share out of the wait. */
+static void test_some_ahead(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t last = 0, whole;
+	struct err e = { 0 };
+	struct price read;
+
+	open_models(f, 0);
+	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	f->opts.soc = &f->soc;
+	/* So that computing could hide all of it. */
+	f->soc.flash_bytes_per_s = 1e12;
+	whole = resident_pass(f, LAYERS);
+	f->opts.dram_share = 0;
+	price_flash(&f->soc, image_file_layer(&f->image, 0)->stored, &read);
+	for (unsigned tenths = 0; tenths < 10; tenths++) {
+		uint64_t took, want = LAYERS * read.total_ps / 10;
+
+		f->soc.flash_ahead = tenths / 10.;
+		want = whole + want * (10 - tenths);
+		pair_open(&f->s, f->image.model, &f->opts);
+		phone_pass(f);
+		took = phone_pass(f);
+		pair_close(&f->s);
+		assert_true(!last || took <= last);
+		assert_true(took >= want - LAYERS);
+		last = took;
+	}
+}
+
+/* Priced as the shape that runs, streamed layers cost what they cost. */
+static void test_as_what_runs(void **state)
+{
+	struct fixture *f = *state;
+	const struct shape same = { .name = "the same",
+		.arch = "llama",
+		.n_vocab = VOCAB,
+		.n_layer = LAYERS,
+		.n_embd = WIDTH,
+		.n_head = f->file.n_head,
+		.n_kv_head = f->file.n_kv_head,
+		.head_dim = f->file.head_dim,
+		.n_ff = f->file.n_ff };
+	struct err e = { 0 };
+
+	open_models(f, 0);
+	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	f->opts.soc = &f->soc;
+	for (unsigned kept = 0; kept <= LAYERS; kept++) {
+		uint64_t own[4];
+
+		f->opts.dram_share = .2 * kept + .01;
+		for (unsigned as = 0; as < 2; as++) {
+			f->opts.as = as ? &same : NULL;
+			pair_open(&f->s, f->image.model, &f->opts);
+			for (unsigned i = 0; i < 4; i++) {
+				uint64_t ps = phone_pass(f);
+
+				if (as)
+					assert_int_equal(ps, own[i]);
+				own[i] = ps;
+			}
+			pair_close(&f->s);
 		}
 	}
 }
@@ -226,6 +369,10 @@ static void test_sum_of_parts(void **state)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_timeline),
+	TEST(test_queue),
+	TEST(test_turns),
+	TEST(test_some_ahead),
+	TEST(test_as_what_runs),
 	TEST(test_sum_of_parts),
 };
 
