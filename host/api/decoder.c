@@ -94,7 +94,8 @@ static int check_draft_shape(const struct decoder *d, struct err *e)
 			"phone is named; add --clock soc:NAME, like "
 			"soc:sd8gen2",
 			as->name);
-	if (!drafting_has_model(&d->drafting))
+	if (!drafting_has_model(&d->drafting) &&
+		!drafting_is_told(&d->drafting))
 		return err_set(e, EINVAL,
 			"--draft-as %s is of a draft model, and none drafts "
 			"with --draft %s",
@@ -404,22 +405,27 @@ void decoder_priced_as(const struct decoder *d, char text[DECODER_PRICED_AS])
 {
 	const struct session_opts *o = &d->session_opts;
 	const struct shape *draft = drafting_as(&d->drafting.opts);
-	bool drafts = decoder_drafts(d) && drafting_has_model(&d->drafting);
+	bool model = drafting_has_model(&d->drafting);
+	bool drafts = decoder_drafts(d) &&
+		(model || (draft && drafting_is_told(&d->drafting)));
 	static const char own[] = "what it is";
 
 	*text = '\0';
 	if (!o->as && !(drafts && draft))
 		return;
 	snprintf(text, DECODER_PRICED_AS,
-		"%s%s%s%s on %.60s; what runs is %.255s%s%.255s",
+		"%s%s%s%s%s%s on %.60s; what runs is %.255s%s%.255s",
 		o->as ? o->as->name : own,
 		drafts ? ", the draft model as " : "",
 		!drafts         ? ""
 			: draft ? draft->name
 				: own,
-		drafts ? "," : "", o->clock + 4, file_name(d->model_path),
-		drafts ? ", drafted for by " : "",
-		drafts ? file_name(d->drafting.path) : "");
+		drafts ? "," : "", o->as_type ? " in " : "",
+		o->as_type ? dtype_info(o->as_type)->name : "", o->clock + 4,
+		file_name(d->model_path), drafts ? ", drafted for by " : "",
+		!drafts         ? ""
+			: model ? file_name(d->drafting.path)
+				: d->drafting.opts.draft);
 }
 
 static int prepend(struct token_list *l, int32_t id, struct err *e)

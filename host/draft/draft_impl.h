@@ -55,6 +55,7 @@ struct draft_model {
 	/* What is: of a layer all but the types. */
 	struct price_layer priced;
 	uint32_t priced_layers, priced_vocab;
+	enum dtype priced_type; /* F32: those of what runs */
 	struct price price;
 };
 

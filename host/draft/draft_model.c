@@ -202,6 +202,11 @@ void draft_price_for(
 	};
 }
 
+void draft_price_type(struct draft_model *d, enum dtype type)
+{
+	d->priced_type = type;
+}
+
 void draft_take_price(struct draft_model *d, struct price *sum)
 {
 	price_add(sum, &d->price);

@@ -12,6 +12,8 @@
 #ifndef HOST_DRAFT_DRAFT_MODEL_H
 #define HOST_DRAFT_DRAFT_MODEL_H
 
+#include "tensor/dtype.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +43,8 @@ struct shape;
 struct soc;
 void draft_price_for(
 	struct draft_model *, const struct soc *, const struct shape *as);
+/* Of that shape, in matrices of this type. */
+void draft_price_type(struct draft_model *, enum dtype);
 void draft_take_price(struct draft_model *, struct price *sum);
 
 /* The likeliest tokens were found in so many rows of logits, which is priced

@@ -228,6 +228,8 @@ static void price_matrix(struct draft_model *d, uint32_t rows, uint64_t n,
 {
 	struct price p;
 
+	if (d->priced_type != DTYPE_F32)
+		type = d->priced_type;
 	if (!price_cpu_matmul(d->soc, rows, n, k, type, &p))
 		price_add(&d->price, &p);
 }

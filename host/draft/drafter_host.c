@@ -219,6 +219,8 @@ static int open_kind(
 	if (ret)
 		return err_in(e, "'%s'", site->path);
 	draft_price_for(draft, site->session_opts->soc, drafting_as(o));
+	if (drafting_as(o))
+		draft_price_type(draft, site->session_opts->as_type);
 	ret = drafter_host_open(out, draft, o->batch, e);
 	if (ret) {
 		draft_close(draft);

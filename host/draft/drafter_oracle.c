@@ -5,8 +5,11 @@
 #include "host/draft/draft_kind.h"
 #include "host/draft/drafting.h"
 #include "host/model/model.h"
+#include "host/model/shapes.h"
+#include "host/session/session.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
+#include "tensor/price_layer.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -34,6 +37,13 @@ struct oracle {
 	uint64_t seed;
 	uint32_t n_vocab;
 	struct place root;
+	/* What it is priced as: a model of this shape on the phone's CPU, by as
+	 * many rows at a time; NULL: it is free. */
+	const struct shape *as;
+	const struct soc *soc;
+	enum dtype type;
+	uint32_t batch;
+	struct price price;
 };
 
 static uint64_t word(const struct oracle *o, uint64_t stream, uint64_t position)
@@ -76,6 +86,52 @@ static struct place place_of(
 		return o->root;
 	return step(
 		o, place_of(o, t, (uint32_t)t->parent[node]), t->token[node]);
+}
+
+/* ---- what it would take ------------------------------------------------- */
+
+static void price_matrix(
+	struct oracle *o, uint32_t rows, uint64_t n, uint64_t k)
+{
+	struct price p;
+
+	if (!price_cpu_matmul(o->soc, rows, n, k, o->type, &p))
+		price_add(&o->price, &p);
+}
+
+/* A pass of a draft model: its layers and its logits, as
+ * host/draft/draft_pass.c prices one that runs. */
+static void price_pass(struct oracle *o, uint32_t rows)
+{
+	const struct price_layer layer = { .n_embd = o->as->n_embd,
+		.n_head = o->as->n_head,
+		.n_kv_head = o->as->n_kv_head,
+		.head_dim = o->as->head_dim,
+		.n_ff = o->as->n_ff };
+	uint64_t n, k;
+
+	for (uint32_t l = 0; l < o->as->n_layer; l++)
+		for (unsigned m = 0; m < PRICE_MATRICES; m++) {
+			price_layer_matrix(&layer, m, &n, &k);
+			price_matrix(o, rows, n, k);
+		}
+	price_matrix(o, rows, o->as->n_vocab, o->as->n_embd);
+}
+
+static void price_nodes(struct oracle *o, uint32_t n)
+{
+	for (uint32_t some; o->as && n; n -= some) {
+		some = n < o->batch ? n : o->batch;
+		price_pass(o, some);
+	}
+}
+
+static void oracle_price(void *arg, struct price *sum)
+{
+	struct oracle *o = arg;
+
+	price_add(sum, &o->price);
+	o->price = (struct price){ 0 };
 }
 
 /* ---- candidates ---------------------------------------------------------- */
@@ -142,16 +198,18 @@ static int oracle_begin(
 	for (size_t i = 0; i < n; i++)
 		o->root = step(o, o->root, text[i]);
 	guess(o, t, 0, o->root);
+	price_nodes(o, 1);
 	return 0;
 }
 
 static int oracle_expand(void *arg, struct tree *t, const uint32_t *node,
 	uint32_t n, struct err *e)
 {
-	const struct oracle *o = arg;
+	struct oracle *o = arg;
 
 	for (uint32_t i = 0; i < n; i++)
 		guess(o, t, node[i], place_of(o, t, node[i]));
+	price_nodes(o, n);
 	return 0;
 }
 
@@ -204,12 +262,25 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	o->agreement = agreement;
 	o->seed = seed;
 	o->n_vocab = n_vocab;
+	o->batch = 1;
 	*out = (struct drafter){ .arg = o,
 		.begin = oracle_begin,
 		.expand = oracle_expand,
 		.batch = 1,
 		.close = oracle_close };
 	return 0;
+}
+
+void drafter_oracle_price_as(struct drafter *d, const struct soc *soc,
+	const struct shape *as, enum dtype type)
+{
+	struct oracle *o = d->arg;
+
+	o->soc = soc;
+	o->as = soc ? as : NULL;
+	o->type = type == DTYPE_F32 ? DTYPE_Q8_0 : type;
+	o->batch = d->batch;
+	d->price = oracle_price;
 }
 
 /* ---- as a kind ----------------------------------------------------------- */
@@ -236,6 +307,9 @@ static int open_kind(
 
 	if (!ret && o->batch)
 		out->batch = o->batch;
+	if (!ret)
+		drafter_oracle_price_as(out, site->session_opts->soc,
+			drafting_as(o), site->session_opts->as_type);
 	return ret;
 }
 

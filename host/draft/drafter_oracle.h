@@ -12,11 +12,15 @@
 #ifndef HOST_DRAFT_DRAFTER_ORACLE_H
 #define HOST_DRAFT_DRAFTER_ORACLE_H
 
+#include "tensor/dtype.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 struct drafter;
 struct err;
+struct shape;
+struct soc;
 
 /*
  * text[n], the prompt and what follows it, is copied. `agreement` is P, above 0
@@ -26,5 +30,12 @@ struct err;
  */
 int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	double agreement, uint64_t seed, uint32_t n_vocab, struct err *);
+
+/*
+ * It is free, or takes what a draft model of that shape would on the phone's
+ * CPU: a pass for each `batch` nodes, in matrices of this type (F32: Q8_0).
+ */
+void drafter_oracle_price_as(struct drafter *, const struct soc *,
+	const struct shape *as, enum dtype type);
 
 #endif

@@ -51,7 +51,8 @@ static const struct opt option_rows[] = {
 		"temperature of the draft's probabilities ({})", 0.05, 10 },
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",
 		"with --clock soc:NAME: the draft model's passes are priced as "
-		"those of this shape (see --as)", .choices = shape_names,
+		"those of this shape (see --as); an oracle, which is free, as "
+		"a model of it on the CPU", .choices = shape_names,
 		.noun = "a draft model's shape" },
 	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
 		"seed of draft oracle:P ({})", 0, INT32_MAX },

@@ -2,8 +2,12 @@
  * The drafter that knows the continuation: its ranks obey the law, its
  * candidates depend on seed and path alone, and off the text it knows nothing.
  */
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/draft/drafter_oracle.h"
+#include "host/model/shapes.h"
+#include "tensor/price.h"
+#include "tensor/soc.h"
 #include "tests/harness.h"
 #include "tests/host/draft/drafter_check.h"
 
@@ -327,6 +331,72 @@ static void test_refusals(void **state)
 		drafter_oracle_open(&f->d, f->text, 4, 1, 1, N_VOCAB, &e), &e);
 }
 
+/* ---- what it would take -------------------------------------------- */
+
+static uint64_t took(struct fixture *f)
+{
+	struct price p = { 0 };
+
+	f->d.price(f->d.arg, &p);
+	return p.total_ps;
+}
+
+/* Two layers of five matrices of 32 by 64 and two of 32 by 32, and 100 by 32 of
+ * logits, in 34 bytes for 32 weights, and rows in and out. */
+static uint64_t a_pass(const struct soc *soc, uint32_t rows)
+{
+	const uint64_t shape[][2] = { { 32, 32 }, { 16, 32 }, { 16, 32 },
+		{ 32, 32 }, { 64, 32 }, { 64, 32 }, { 32, 64 } };
+	double ps = 0;
+
+	for (unsigned i = 0; i < 2 * ARRAY_LEN(shape) + 1; i++) {
+		uint64_t n = i < 14 ? shape[i % 7][0] : 100;
+		uint64_t k = i < 14 ? shape[i % 7][1] : 32;
+		double bytes = (double)(n * k * 34 / 32 + 4 * rows * (n + k));
+
+		ps += bytes * 1e12 / soc->cpu_bytes_per_s;
+	}
+	return (uint64_t)ps;
+}
+
+/* Free; or a pass for each node, or for each batch of them, and nothing twice.
+ */
+static void test_priced(void **state)
+{
+	struct fixture *f = *state;
+	const struct soc soc = { .cpu_bytes_per_s = 1e9,
+		.cpu_flops_per_s = 1e16 };
+	const struct shape shape = { .n_vocab = 100,
+		.n_layer = 2,
+		.n_embd = 32,
+		.n_head = 2,
+		.n_kv_head = 1,
+		.head_dim = 16,
+		.n_ff = 64 };
+
+	open_oracle(f, 100, .9, 1, 4);
+	assert_null(f->d.price);
+	drafter_oracle_price_as(&f->d, &soc, NULL, DTYPE_F32);
+	check_begin(&f->d, f->t, f->text, 10);
+	assert_int_equal(took(f), 0);
+	for (uint32_t batch = 1; batch <= 4; batch += 3) {
+		const uint32_t node[] = { 1, 2, 3, 4 };
+		uint64_t rest =
+			batch == 1 ? 4 * a_pass(&soc, 1) : a_pass(&soc, 4);
+
+		f->d.batch = batch;
+		drafter_oracle_price_as(&f->d, &soc, &shape, DTYPE_F32);
+		check_begin(&f->d, f->t, f->text, 10);
+		assert_close((double)took(f), (double)a_pass(&soc, 1), 20,
+			"of the root");
+		for (uint32_t i = 0; i < 4; i++)
+			tree_add(f->t, 0, f->t->candidate[i]);
+		check_expand(&f->d, f->t, node, 4);
+		assert_close((double)took(f), (double)rest, 80, "of nodes");
+		assert_int_equal(took(f), 0);
+	}
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_ranks_obey_the_law),
@@ -338,6 +408,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_k_makes_no_difference),
 	TEST(test_small_vocabulary),
 	TEST(test_refusals),
+	TEST(test_priced),
 };
 
 TEST_MAIN(tests)
