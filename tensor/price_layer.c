@@ -155,3 +155,26 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 	if (batch->extended)
 		add_vectors(&x);
 }
+
+static void add_on_cpu(const struct soc *soc, uint64_t rows, uint64_t n,
+	uint64_t k, enum dtype type, struct price *sum)
+{
+	struct price p;
+
+	if (!price_cpu_matmul(soc, rows, n, k, type, &p))
+		price_add(sum, &p);
+}
+
+void price_cpu_model(const struct soc *soc, const struct price_layer *l,
+	uint32_t layers, uint64_t n_vocab, enum dtype output, uint64_t rows,
+	struct price *sum)
+{
+	uint64_t n, k;
+
+	for (uint32_t i = 0; i < layers; i++)
+		for (unsigned m = 0; m < PRICE_MATRICES; m++) {
+			price_layer_matrix(l, m, &n, &k);
+			add_on_cpu(soc, rows, n, k, l->type[m], sum);
+		}
+	add_on_cpu(soc, rows, n_vocab, l->n_embd, output, sum);
+}

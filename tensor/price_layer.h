@@ -57,6 +57,16 @@ struct price_batch {
 void price_layer(const struct soc *, const struct price_layer *,
 	const struct price_batch *, struct price *sum);
 
+/*
+ * A pass of a small model on the CPU: so many layers of these widths and types,
+ * and logits of n_vocab in a matrix of type `output`, each matrix read once for
+ * all rows. Attention and what is done row by row are left out: of a model so
+ * small they are next to nothing. Adds to *sum.
+ */
+void price_cpu_model(const struct soc *, const struct price_layer *,
+	uint32_t layers, uint64_t n_vocab, enum dtype output, uint64_t rows,
+	struct price *sum);
+
 /* A type that the price list has. */
 enum dtype price_type(enum dtype);
 

@@ -90,32 +90,19 @@ static struct place place_of(
 
 /* ---- what it would take ------------------------------------------------- */
 
-static void price_matrix(
-	struct oracle *o, uint32_t rows, uint64_t n, uint64_t k)
-{
-	struct price p;
-
-	if (!price_cpu_matmul(o->soc, rows, n, k, o->type, &p))
-		price_add(&o->price, &p);
-}
-
-/* A pass of a draft model: its layers and its logits, as
- * host/draft/draft_pass.c prices one that runs. */
+/* A pass of a draft model. */
 static void price_pass(struct oracle *o, uint32_t rows)
 {
-	const struct price_layer layer = { .n_embd = o->as->n_embd,
+	struct price_layer layer = { .n_embd = o->as->n_embd,
 		.n_head = o->as->n_head,
 		.n_kv_head = o->as->n_kv_head,
 		.head_dim = o->as->head_dim,
 		.n_ff = o->as->n_ff };
-	uint64_t n, k;
 
-	for (uint32_t l = 0; l < o->as->n_layer; l++)
-		for (unsigned m = 0; m < PRICE_MATRICES; m++) {
-			price_layer_matrix(&layer, m, &n, &k);
-			price_matrix(o, rows, n, k);
-		}
-	price_matrix(o, rows, o->as->n_vocab, o->as->n_embd);
+	for (unsigned m = 0; m < PRICE_MATRICES; m++)
+		layer.type[m] = o->type;
+	price_cpu_model(o->soc, &layer, o->as->n_layer, o->as->n_vocab, o->type,
+		rows, &o->price);
 }
 
 static void price_nodes(struct oracle *o, uint32_t n)
