@@ -145,6 +145,7 @@ static void print_man(FILE *f)
 	opt_man(cmd_bench_sdnpu.usage, f);
 	opt_man(cmd_bench_diffusion.usage, f);
 	opt_man(cmd_bench_tts.usage, f);
+	opt_man(cmd_bench_price.usage, f);
 	opt_man(cmd_history_list.usage, f);
 	opt_man(cmd_history_stats.usage, f);
 	opt_man(cmd_history_prune.usage, f);

@@ -23,7 +23,7 @@ static const char *const flash_io_names[] = { "direct", "buffered", "thread",
 	NULL };
 
 const char *const clock_names[] = { "wall", "soc:sd8gen2", "soc:sd8gen3",
-	"soc:sd8elite", NULL };
+	"soc:sd8gen3-lever", "soc:sd8elite", NULL };
 
 /* ---- the pair ------------------------------------------------------------ */
 
@@ -177,7 +177,7 @@ static const struct opt pair_rows[] = {
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
 		"whose time is told: this machine's alone (wall, the "
 		"default), or beside it what a phone would take, by a "
-		"profile: sd8gen2, sd8gen3, sd8elite or a file",
+		"profile: sd8gen2, sd8gen3, sd8gen3-lever, sd8elite or a file",
 		.choices = clock_names },
 	{ OPT_CHOICE, 0, "as", IN(as), "SHAPE",
 		"with --clock soc:NAME: passes are priced as those of a model "

@@ -23,6 +23,8 @@ static const struct column_spec methods_columns[] = {
 	{ "draft_share", "draft%", 1, 100, figure_draft_share },
 	{ "verify_share", "verify%", 1, 100, figure_verify_share },
 	{ "joules_per_token", "mJ", 2, 1e3, figure_joules },
+	{ "upper_rows_per_pass", "", 2, 1, figure_upper_rows },
+	{ "drafted_per_pass", "", 2, 1, figure_expanded },
 	{ "tokens", "", 0, 1, figure_tokens },
 	{ "logits_rows", "", 0, 1, figure_all_logits_rows },
 	{ 0 },

@@ -15,6 +15,7 @@ static const struct {
 	{ "bench", "sdnpu", &cmd_bench_sdnpu },
 	{ "bench", "diffusion", &cmd_bench_diffusion },
 	{ "bench", "tts", &cmd_bench_tts },
+	{ "bench", "price", &cmd_bench_price },
 	{ "history", "list", &cmd_history_list },
 	{ "history", "stats", &cmd_history_stats },
 	{ "history", "prune", &cmd_history_prune },

@@ -87,6 +87,9 @@ static const struct opt_command usage = {
 		"  tts     accuracy against cost by the number of samples; see "
 		"'tandem bench\n"
 		"          tts --help'\n"
+		"  price   a pass of a streamed model on a phone, term by term, "
+		"without running\n"
+		"          one; see 'tandem bench price --help'\n"
 		"\n"
 		"Wall clock where no phone is named. Everything is measured in "
 		"alternating batches of one run, so compare figures of one "
@@ -95,8 +98,9 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,
 	.max_operands = 1,
-	.operand = &(const struct opt){ .arg = "ipc|decode|kernels|lever|"
-					       "methods|sdnpu|diffusion|tts" },
+	.operand = &(
+		const struct opt){ .arg = "ipc|decode|kernels|lever|"
+					  "methods|sdnpu|diffusion|tts|price" },
 };
 
 /* ---- the command --------------------------------------------------- */
@@ -120,6 +124,7 @@ static const struct {
 	{ "sdnpu", &cmd_bench_sdnpu },
 	{ "diffusion", &cmd_bench_diffusion },
 	{ "tts", &cmd_bench_tts },
+	{ "price", &cmd_bench_price },
 };
 
 static int bench_main(int argc, char **argv)

@@ -1,0 +1,205 @@
+#include "host/bench/bench_price.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/bench/bench.h"
+#include "host/bench/bench_report.h"
+#include "host/bench/bench_table.h"
+#include "host/bench/pass_price.h"
+#include "host/model/shapes.h"
+#include "host/shipped/soc_file.h"
+#include "tensor/soc.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+	const char *key, *head;
+	int decimals;
+	double scale;
+} columns[] = {
+	{ "rows", "rows", 1, 1 },
+	{ "upper_rows", "upper", 1, 1 },
+	{ "drafted", "drafted", 1, 1 },
+	{ "accepted_length", "length", 2, 1 },
+	{ "read_s", "read", 1, 1e3 },
+	{ "npu_s", "NPU", 1, 1e3 },
+	{ "draft_s", "draft", 1, 1e3 },
+	{ "logits_s", "logits", 1, 1e3 },
+	{ "hidden_s", "hidden", 1, 1e3 },
+	{ "pass_s", "ms", 1, 1e3 },
+	{ "lost_s", "lost", 1, 1e3 },
+	{ "tokens_per_s", "tok/s", 3, 1 },
+	{ "joules_per_token", "mJ", 1, 1e3 },
+};
+
+static void add_pass(
+	struct bench_table *t, const char *name, const struct pass_ask *a)
+{
+	const struct pass_cost c = pass_price(a);
+	const double value[] = { a->rows, a->upper_rows, a->drafted, a->length,
+		c.read, c.npu, c.draft, c.logits, c.hidden, c.total, c.lost,
+		a->length / c.total, c.joules / a->length };
+	struct table_row *r = table_add_row(t, name, NULL);
+
+	_Static_assert(
+		ARRAY_LEN(value) == ARRAY_LEN(columns), "a value a column");
+	memcpy(r->value, value, sizeof(value));
+}
+
+static double or_else(double said, double otherwise)
+{
+	return said < 0 ? otherwise : said;
+}
+
+static void add_said(struct bench_table *t, const struct bench_price_args *a,
+	struct pass_ask *p)
+{
+	for (unsigned i = 0; i < a->n_rows; i++) {
+		char name[TABLE_NAME];
+
+		p->rows = a->rows[i];
+		p->upper_rows = fmin(or_else(a->upper, p->rows), p->rows);
+		p->drafted = or_else(a->drafted, p->rows - 1);
+		p->length = or_else(a->length, 1);
+		snprintf(name, sizeof(name), "%u rows", a->rows[i]);
+		add_pass(t, a->rows[i] == 1 ? "1 row" : name, p);
+	}
+}
+
+/* ---- what was recorded --------------------------------------------------- */
+
+static int take_number(
+	const json_t *row, const char *key, double *out, struct err *e)
+{
+	const json_t *v = json_object_get(row, key);
+
+	*out = json_number_value(v);
+	if (json_is_number(v) && *out >= 0 && *out < 1e6)
+		return 0;
+	return err_set(e, EINVAL,
+		"a row of the table of methods has no sound %s", key);
+}
+
+static int take_pass(const json_t *row, struct pass_ask *p, struct err *e)
+{
+	int ret = take_number(row, "rows_per_pass", &p->rows, e);
+
+	if (!ret)
+		ret = take_number(
+			row, "upper_rows_per_pass", &p->upper_rows, e);
+	if (!ret)
+		ret = take_number(row, "drafted_per_pass", &p->drafted, e);
+	if (!ret)
+		ret = take_number(row, "accepted_length", &p->length, e);
+	if (!ret &&
+		(p->rows < 1 || p->upper_rows < 1 || p->length <= 0 ||
+			p->rows > PRICE_ROWS_MAX))
+		ret = err_set(e, EINVAL,
+			"a row of the table of methods is of no pass");
+	return ret;
+}
+
+static int add_recorded(struct bench_table *t, const char *path,
+	struct pass_ask *p, struct err *e)
+{
+	json_error_t at;
+	json_t *run = json_load_file(path, 0, &at), *methods, *row;
+	size_t i;
+	int ret = 0;
+
+	if (!run)
+		return err_set(e, EINVAL, "--from '%s': %s", path, at.text);
+	methods = json_object_get(json_object_get(run, "tables"), "methods");
+	if (!json_array_size(methods) || json_array_size(methods) > TABLE_ROWS)
+		ret = err_set(e, EINVAL, "there is no table of methods");
+	json_array_foreach(methods, i, row)
+	{
+		const char *name =
+			json_string_value(json_object_get(row, "method"));
+
+		if (!ret)
+			ret = take_pass(row, p, e);
+		if (!ret)
+			add_pass(t, name ? name : "-", p);
+	}
+	json_decref(run);
+	if (!ret)
+		return 0;
+	err_in(e, "--from '%s'", path);
+	return err_set(e, EINVAL,
+		"%s; what 'tandem bench lever --json' says of its methods was "
+		"expected",
+		e->text);
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+static int tell(const struct bench_price_args *a, const struct bench_table *t,
+	struct err *e)
+{
+	const char *draft = a->draft ? a->draft->name : NULL;
+
+	if (a->json)
+		return report_print_json(
+			json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s, s:f, s:i, "
+				  "s:i, s:o}",
+				"version", BENCH_JSON_VERSION, "bench", "price",
+				"clock", a->clock, "target", a->target->name,
+				"draft", draft, "type",
+				dtype_info(a->type)->name, "dram_budget",
+				a->resident, "stage_slots", (int)a->slots,
+				"seen", (int)a->seen, "tables",
+				report_tables_json(t, 1)),
+			e);
+	printf("Priced, not run: %s, drafted for by %s, in %s, on %s\n"
+	       "%.0f %% of the layers in memory, %u read ahead at most, %u "
+	       "positions\n",
+		a->target->name, draft ? draft : "what is free",
+		dtype_info(a->type)->name, a->clock + 4, 100 * a->resident,
+		a->slots, a->seen);
+	table_print(t, stdout);
+	return 0;
+}
+
+int bench_price(const struct bench_price_args *a, struct err *e)
+{
+	struct bench_table *t;
+	struct soc soc;
+	struct pass_ask p = { .soc = &soc,
+		.target = a->target,
+		.draft = a->draft,
+		.type = a->type,
+		.resident = a->resident,
+		.slots = a->slots,
+		.seen = a->seen };
+	int ret = soc_file_load(&soc, a->clock + 4, e);
+
+	if (ret)
+		return ret;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return err_set(e, ENOMEM, "no memory for a table");
+	*t = (struct bench_table){ .name = "passes",
+		.title = "A pass and what belongs to it, in ms",
+		.note = "read, NPU, draft, logits: what each takes; hidden: of "
+			"these, beside others; lost: what\nthe pass takes "
+			"beyond the longer of reading and the rest; mJ: of a "
+			"token.",
+		.name_key = { "pass" },
+		.n_names = 1 };
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
+		table_add_column(t, columns[i].key, columns[i].head,
+			columns[i].decimals, columns[i].scale);
+	if (a->from)
+		ret = add_recorded(t, a->from, &p, e);
+	else
+		add_said(t, a, &p);
+	if (!ret)
+		ret = tell(a, t, e);
+	free(t);
+	return ret;
+}

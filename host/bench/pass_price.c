@@ -1,0 +1,250 @@
+#include "host/bench/pass_price.h"
+
+#include "base/checked.h"
+#include "host/model/shapes.h"
+#include "host/npu/phone.h"
+#include "shm/coherence.h"
+#include "tensor/layout.h"
+#include "tensor/price_layer.h"
+#include "tensor/sights.h"
+#include "tensor/soc.h"
+#include "tensor/tile.h"
+
+#include <assert.h>
+#include <math.h>
+
+#define SLOTS      16
+#define CYCLES     4 /* until one is like the last */
+#define LEAST_ROWS 8 /* of a graph for several rows */
+#define STRIP_MAX  (1 << 20)
+
+/* ---- what the parts cost ------------------------------------------------- */
+
+static struct price_layer layer_of(
+	const struct shape *s, enum dtype type, enum layout layout)
+{
+	struct price_layer l = { .n_embd = s->n_embd,
+		.n_head = s->n_head,
+		.n_kv_head = s->n_kv_head,
+		.head_dim = s->head_dim,
+		.n_ff = s->n_ff,
+		.head_norm = s->qk_norm,
+		.int8 = true,
+		.exp = PRICE_EXP_F32 };
+	uint64_t n, k;
+
+	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
+		price_layer_matrix(&l, m, &n, &k);
+		l.type[m] = layout_type(layout, type, (uint32_t)k, STRIP_MAX);
+	}
+	return l;
+}
+
+/* Matrices and two norms. */
+static uint64_t bytes_of(const struct price_layer *l)
+{
+	uint64_t bytes = 2ull * l->n_embd * sizeof(float), n, k;
+
+	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
+		price_layer_matrix(l, m, &n, &k);
+		bytes += align_up(
+			layout_bytes(l->type[m], (uint32_t)n, (uint32_t)k),
+			COHERENCE_LINE);
+	}
+	return bytes;
+}
+
+static uint64_t graph_rows(uint64_t rows)
+{
+	uint64_t graph = rows > 1 ? LEAST_ROWS : 1;
+
+	while (graph < rows)
+		graph *= 2;
+	return graph;
+}
+
+static struct price run_of(
+	const struct pass_ask *a, const struct price_layer *l, uint32_t rows)
+{
+	const struct sight_piece piece = { rows, a->seen };
+	const struct price_batch batch = { graph_rows(rows), rows, &piece, 1 };
+	struct price p;
+
+	price_request(a->soc, &p);
+	price_layer(a->soc, l, &batch, &p);
+	return p;
+}
+
+/* ---- the timeline -------------------------------------------------------- */
+
+struct timeline {
+	const struct pass_ask *ask;
+	struct phone_time time;
+	uint32_t layers, resident;
+	struct price read, lower, upper, logits, draft;
+	uint64_t begin_ps; /* of a read */
+	/* Reads in their order: when each was there. */
+	uint64_t ready[SLOTS];
+	uint64_t begun, used;
+};
+
+static void read_next(struct timeline *t, uint64_t from)
+{
+	const struct soc *soc = t->ask->soc;
+
+	t->ready[t->begun++ % SLOTS] = phone_flash(&t->time, from,
+		(unsigned)soc->flash_queue, t->begin_ps, &t->read);
+}
+
+/* As host/memory/staging.c has it. */
+static uint64_t there(struct timeline *t, uint64_t turn)
+{
+	double ahead = t->ask->soc->flash_ahead;
+	uint64_t ready = t->ready[t->used++ % SLOTS];
+	uint64_t takes = t->read.total_ps;
+	uint64_t least = (uint64_t)((1 - ahead) * (double)takes + 0.5);
+	uint64_t left = ready > turn ? ready - turn : 0;
+
+	if (ahead == 1)
+		return ready;
+	left = left < takes ? left : takes;
+	return turn + (left > least ? left : least);
+}
+
+static void lay_pass(struct timeline *t)
+{
+	struct phone_time *time = &t->time;
+	uint64_t began = time->cpu_ps, before = 0;
+
+	for (uint32_t l = 0; l < t->layers; l++) {
+		bool streamed = l >= t->resident;
+
+		if (streamed && before && t->ask->soc->flash_ahead < 1) {
+			phone_wait(time, time->npu_ps);
+			read_next(t, before);
+			before = 0;
+		}
+		if (streamed)
+			phone_wait(time,
+				there(t, phone_later(time->npu_ps, began)));
+		phone_npu(time, time->cpu_ps,
+			l < t->layers / 2 ? &t->lower : &t->upper);
+		if (before)
+			read_next(t, before);
+		before = streamed ? time->npu_ps : 0;
+	}
+	phone_wait(time, time->npu_ps);
+	if (before)
+		read_next(t, before);
+}
+
+/* ---- a cycle ------------------------------------------------------------- */
+
+static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
+{
+	const struct pass_ask *a = t->ask;
+	struct price_layer l = layer_of(a->target, a->type, LAYOUT_TILES);
+
+	t->layers = a->target->n_layer;
+	t->resident = (uint32_t)(a->resident * t->layers + 1e-6);
+	price_flash(a->soc, bytes_of(&l), &t->read);
+	t->begin_ps = price_flash_begin_ps(a->soc);
+	t->lower = run_of(a, &l, rows);
+	t->upper = run_of(a, &l, upper);
+	price_cpu_matmul(a->soc, 1, a->target->n_vocab, a->target->n_embd,
+		a->type, &t->logits);
+	if (!a->draft)
+		return;
+	l = layer_of(a->draft, a->type, LAYOUT_ROWS);
+	price_cpu_model(a->soc, &l, a->draft->n_layer, a->draft->n_vocab,
+		a->type, 1, &t->draft);
+}
+
+static struct price times(const struct price *p, double n)
+{
+	return (struct price){
+		.cpu_ps = (uint64_t)((double)p->cpu_ps * n),
+		.total_ps = (uint64_t)((double)p->total_ps * n),
+		.energy_pj = (uint64_t)((double)p->energy_pj * n),
+	};
+}
+
+static double seconds(uint64_t ps)
+{
+	return (double)ps / 1e12;
+}
+
+static struct pass_cost sum_up(const struct timeline *t, uint64_t took,
+	uint64_t energy, uint64_t logits, uint64_t draft)
+{
+	uint64_t reads = (t->layers - t->resident) * t->read.total_ps;
+	uint32_t half = t->layers / 2;
+	struct pass_cost c = { .logits = seconds(logits),
+		.draft = seconds(draft),
+		.total = seconds(took) };
+	double rest;
+
+	if (reads && t->ask->soc->flash_queue > 1 &&
+		t->ask->soc->flash_ahead > 0)
+		reads -= (t->layers - t->resident - 1) * t->begin_ps;
+	c.read = seconds(reads);
+	c.npu = seconds(half * t->lower.total_ps +
+		(t->layers - half) * t->upper.total_ps);
+	rest = c.npu + c.logits + c.draft;
+	c.hidden = c.read + rest - c.total;
+	c.lost = c.total - fmax(c.read, rest);
+	c.joules = seconds(energy) + t->ask->soc->base_w * c.total;
+	return c;
+}
+
+/* Of whole numbers of rows. */
+static struct pass_cost cycle(
+	const struct pass_ask *a, uint32_t rows, uint32_t upper)
+{
+	struct timeline t = { .ask = a };
+	uint64_t from = 0, energy = 0;
+	struct price logits, draft;
+
+	set_up(&t, rows, upper);
+	logits = times(&t.logits, a->length);
+	draft = times(&t.draft, a->drafted);
+	for (unsigned i = 0; i < a->slots && t.resident < t.layers; i++)
+		read_next(&t, 0);
+	for (unsigned i = 0; i < CYCLES; i++) {
+		from = t.time.cpu_ps;
+		energy = t.time.price.energy_pj;
+		phone_cpu(&t.time, &draft);
+		lay_pass(&t);
+		phone_cpu(&t.time, &logits);
+	}
+	return sum_up(&t, t.time.cpu_ps - from, t.time.price.energy_pj - energy,
+		logits.total_ps, draft.total_ps);
+}
+
+static double between(double a, double b, double at)
+{
+	return a + (b - a) * at;
+}
+
+struct pass_cost pass_price(const struct pass_ask *a)
+{
+	double upper = fmin(a->upper_rows, a->rows);
+	double at = a->rows - floor(a->rows);
+	struct pass_cost low, high;
+
+	assert(a->slots >= 2 && a->slots <= SLOTS);
+	low = cycle(a, (uint32_t)a->rows, (uint32_t)fmax(1, floor(upper)));
+	if (at == 0 && upper == floor(upper))
+		return low;
+	/* One share for both counts: they lie between the same two passes. */
+	high = cycle(a, (uint32_t)ceil(a->rows), (uint32_t)ceil(upper));
+	at = at > 0 ? at : upper - floor(upper);
+	return (struct pass_cost){ between(low.read, high.read, at),
+		between(low.npu, high.npu, at),
+		between(low.draft, high.draft, at),
+		between(low.logits, high.logits, at),
+		between(low.hidden, high.hidden, at),
+		between(low.lost, high.lost, at),
+		between(low.total, high.total, at),
+		between(low.joules, high.joules, at) };
+}
