@@ -314,3 +314,8 @@ uint64_t logits_hash(const struct logits *l)
 {
 	return XXH64_digest(l->hash);
 }
+
+void logits_hash_anew(struct logits *l)
+{
+	XXH64_reset(l->hash, 0);
+}

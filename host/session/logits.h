@@ -48,9 +48,11 @@ int logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n, struct err *);
 
 /* Rows computed; those with a value, or of a state whose norm has one, that is
- * infinite or no number; and XXH64 of all their bytes in order. */
+ * infinite or no number; and XXH64 of all their bytes in order, since it was
+ * begun anew. */
 uint64_t logits_rows(const struct logits *);
 uint64_t logits_rows_not_finite(const struct logits *);
 uint64_t logits_hash(const struct logits *);
+void logits_hash_anew(struct logits *);
 
 #endif

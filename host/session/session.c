@@ -332,6 +332,11 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->kern[sizeof(out->kern) - 1] = '\0';
 }
 
+void session_hash_anew(struct session *s)
+{
+	logits_hash_anew(s->logits);
+}
+
 int session_check_finite(const struct session *s, struct err *e)
 {
 	uint64_t weights = weights_not_finite(s);

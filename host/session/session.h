@@ -463,7 +463,8 @@ struct session_stats {
 	 */
 	uint64_t rows_not_finite, weights_not_finite;
 	uint64_t device_ns;   /* executing, as the device reports it */
-	uint64_t logits_hash; /* of all logits rows so far, in order */
+	uint64_t logits_hash; /* of all logits rows so far, in order, or since
+			       * session_hash_anew */
 	/* On the phone: all work and, as its total_ps, the time from beginning
 	 * to end, which is less where flash, NPU and CPU work beside one
 	 * another; and the time of session_prefill. */
@@ -478,6 +479,7 @@ struct session_stats {
 	char kern[16]; /* the device's kernels */
 };
 void session_stats(const struct session *, struct session_stats *out);
+void session_hash_anew(struct session *);
 
 /* -EDOM, and a sentence, if there were any such rows or weights so far. */
 int session_check_finite(const struct session *, struct err *);
