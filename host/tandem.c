@@ -33,6 +33,7 @@ const struct command *const commands[] = {
 	&cmd_verify,
 	&cmd_history,
 	&cmd_bench,
+	&cmd_merge,
 	&cmd_stress,
 	&cmd_doctor,
 	NULL,

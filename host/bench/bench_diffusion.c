@@ -222,7 +222,7 @@ int bench_diffusion(const struct bench_diffusion_args *args, struct err *e)
 	if (!ret)
 		ret = plan(b, e);
 	if (!ret)
-		ret = experiment_run(&b->run.x, e);
+		ret = bench_run_measure(&b->run, e);
 	if (!ret)
 		ret = report(b, e);
 	bench_run_release(&b->run);

@@ -289,12 +289,12 @@ static int measure(struct bench_lever *b, struct err *e)
 {
 	int ret = 0;
 
-	if (!b->run.x.phone) {
+	if (!b->run.x.phone && !b->args->run.merged) {
 		ret = bench_read(b->image, &b->plain, e);
 		b->run.pair.plain = &b->plain;
 	}
 	if (!ret)
-		ret = experiment_run(&b->run.x, e);
+		ret = bench_run_measure(&b->run, e);
 	b->run.x.plain_bytes_per_s = plain_rate(b);
 	return ret;
 }

@@ -349,7 +349,7 @@ static int go(const struct methods_args *a, bool check_only, struct err *e)
 	if (!ret && !check_only)
 		ret = bench_run_take_items(&b->run, e);
 	if (!ret && !check_only)
-		ret = experiment_run(&b->run.x, e);
+		ret = bench_run_measure(&b->run, e);
 	if (!ret && !check_only)
 		ret = report(b, e);
 	bench_run_release(&b->run);

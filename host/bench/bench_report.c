@@ -57,6 +57,11 @@ int report_print_json(json_t *o, struct err *e)
 	return print_json(o, 9, e);
 }
 
+int report_print_exact(json_t *o, struct err *e)
+{
+	return print_json(o, 17, e);
+}
+
 /* "summary, qa", or how many there are. */
 static void name_tasks(const struct experiment *x, char *text, size_t size)
 {

@@ -1,6 +1,7 @@
 #include "host/bench/bench_run.h"
 
 #include "host/bench/bench.h"
+#include "host/bench/bench_shard.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/run_options.h"
 
@@ -20,6 +21,7 @@ void bench_run_set_up(struct bench_run *r, const struct bench_asked *a)
 	r->runner = pair_runner(&r->pair);
 	r->x.runner = &r->runner;
 	r->x.phone = r->clock;
+	r->x.shard = a->shard;
 	r->x.rounds = a->rounds ? a->rounds : r->x.phone ? 1 : 3;
 	r->x.progress = a->progress;
 }
@@ -43,6 +45,12 @@ int bench_run_take_items(struct bench_run *r, struct err *e)
 	return ret;
 }
 
+int bench_run_measure(struct bench_run *r, struct err *e)
+{
+	return r->asked->merged ? bench_shards_take(r, r->asked->merged, e)
+				: experiment_run(&r->x, e);
+}
+
 void bench_run_release(struct bench_run *r)
 {
 	experiment_release(&r->x);
@@ -60,6 +68,8 @@ int bench_run_tell(const struct bench_run *r, const struct bench_words *w,
 	char caption[BENCH_CAPTION];
 	int ret = 0;
 
+	if (r->asked->shard.of)
+		return bench_shard_print(r, w->json(w->arg, tables, n), e);
 	if (r->asked->form == BENCH_JSON)
 		ret = report_print_json(w->json(w->arg, tables, n), e);
 	else if (r->asked->form == BENCH_CSV)

@@ -33,6 +33,11 @@ struct bench_asked {
 	const char *plot;                    /* folder; NULL: none */
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
 	struct progress_sink progress;
+	/* Of which `arguments` are the command line: told as JSON, with what
+	 * others want to make one of all. */
+	struct shard shard;
+	json_t *arguments;
+	const struct shards *merged; /* in place of measuring; NULL: measure */
 };
 
 struct bench_run {
@@ -49,6 +54,8 @@ struct bench_run {
 void bench_run_set_up(struct bench_run *, const struct bench_asked *);
 /* -errno for prompts that cannot be read. */
 int bench_run_take_items(struct bench_run *, struct err *);
+/* All that is planned: measured, or what the shards found. */
+int bench_run_measure(struct bench_run *, struct err *);
 void bench_run_release(struct bench_run *);
 
 const char *bench_run_clock(const struct bench_run *); /* "wall" for NULL */

@@ -78,7 +78,7 @@ int bench_sdnpu(const struct bench_sdnpu_args *args, struct err *e)
 	if (!ret)
 		ret = plan(b, args, e);
 	if (!ret)
-		ret = experiment_run(&b->run.x, e);
+		ret = bench_run_measure(&b->run, e);
 	if (!ret && args->table[SDNPU_T_GRAPHS])
 		ret = sdnpu_graphs_measure(&b->graphs, &b->run, e);
 	if (!ret)

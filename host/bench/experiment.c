@@ -237,34 +237,36 @@ static int run_item(struct experiment *x, struct run *r, void *one, size_t item,
 	return ret;
 }
 
-static void note_rates(const struct experiment *x, struct run *r,
+static void note_round(const struct experiment *x, struct run *r,
 	unsigned round, const struct figures before[FIGURES_TASKS])
 {
 	for (unsigned t = 0; t < x->n_tasks; t++) {
 		const struct figures *f = &r->task[t];
-		double n = (double)(f->tokens - before[t].tokens);
-		uint64_t ns = f->ns - before[t].ns, ps = f->ps - before[t].ps;
-		double s = x->phone ? (double)ps / 1e12 : (double)ns / 1e9;
 
-		r->rate[t][round] = s > 0 ? n / s : 0;
+		r->round[t][round] =
+			(struct round_sums){ f->tokens - before[t].tokens,
+				f->ns - before[t].ns, f->ps - before[t].ps };
 	}
 }
 
 static int run_items(struct experiment *x, unsigned round, unsigned run,
 	void *one, struct err *e)
 {
-	uint64_t behind = ((uint64_t)round * x->n_runs + run) * x->n_items;
-	uint64_t total = (uint64_t)x->rounds * x->n_runs * x->n_items;
+	size_t n = shard_count(&x->shard, x->n_items);
+	uint64_t behind = ((uint64_t)round * x->n_runs + run) * n;
+	uint64_t total = (uint64_t)x->rounds * x->n_runs * n;
 	struct figures before[FIGURES_TASKS];
 	struct run *r = x->run[run];
 	int ret = 0;
 
 	memcpy(before, r->task, sizeof(before));
 	for (size_t i = 0; i < x->n_items && !ret; i++) {
+		if (!shard_has(&x->shard, i))
+			continue;
 		ret = run_item(x, r, one, i, e);
-		progress_tell(&x->progress, measuring, behind + i + 1, total);
+		progress_tell(&x->progress, measuring, ++behind, total);
 	}
-	note_rates(x, r, round, before);
+	note_round(x, r, round, before);
 	return ret;
 }
 

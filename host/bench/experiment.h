@@ -18,6 +18,7 @@
 #include "base/progress.h"
 #include "host/bench/figures.h"
 #include "host/bench/setting.h"
+#include "host/eval/shard.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +41,10 @@ struct run {
 	struct setting set;
 	unsigned same_text; /* as runs with that number, not 0 */
 	struct figures task[FIGURES_TASKS]; /* of all rounds together */
-	double rate[FIGURES_TASKS][EXPERIMENT_ROUNDS]; /* tokens/s */
+	/* What its rate was in each round. */
+	struct round_sums {
+		uint64_t tokens, ns, ps;
+	} round[FIGURES_TASKS][EXPERIMENT_ROUNDS];
 	double base_w; /* that its phone draws all the time */
 };
 
@@ -78,6 +82,7 @@ struct experiment {
 	const struct runner *runner;
 	const unsigned *item_task; /* [n_items] */
 	size_t n_items;
+	struct shard shard;      /* the items that are measured */
 	const char *const *task; /* names, [n_tasks <= FIGURES_TASKS] */
 	unsigned n_tasks;
 	unsigned rounds;               /* 1 .. EXPERIMENT_ROUNDS */

@@ -28,6 +28,20 @@ static double seconds(const struct experiment *x, uint64_t ns, uint64_t ps)
 	return x->phone ? (double)ps / 1e12 : (double)ns / 1e9;
 }
 
+/* Of the rounds' the median. */
+static double rate_of(
+	const struct experiment *x, const struct run *r, unsigned task)
+{
+	double rate[EXPERIMENT_ROUNDS];
+
+	for (unsigned i = 0; i < x->rounds; i++) {
+		const struct round_sums *s = &r->round[task][i];
+
+		rate[i] = over((double)s->tokens, seconds(x, s->ns, s->ps));
+	}
+	return bench_median(rate, x->rounds);
+}
+
 /* Of the tasks that came to any token the geometric mean. */
 static double mean_rate(
 	const struct experiment *x, const struct run *r, double *task)
@@ -36,7 +50,7 @@ static double mean_rate(
 	unsigned n = 0;
 
 	for (unsigned t = 0; t < x->n_tasks; t++) {
-		task[t] = bench_median(r->rate[t], x->rounds);
+		task[t] = rate_of(x, r, t);
 		if (!r->task[t].tokens)
 			continue;
 		sum += log(task[t]);
@@ -94,7 +108,7 @@ struct told run_told_task(
 {
 	struct told t = told_of(x, r, &r->task[task]);
 
-	t.tokens_per_s = bench_median(r->rate[task], x->rounds);
+	t.tokens_per_s = rate_of(x, r, task);
 	t.task_tokens_per_s[task] = t.tokens_per_s;
 	return t;
 }

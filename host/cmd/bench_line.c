@@ -6,10 +6,38 @@
 #include "host/bench/bench_run.h"
 #include "host/bench/run_options.h"
 #include "host/cmd/cmd.h"
+#include "host/eval/shard.h"
 #include "host/method/method.h"
 
 #include <errno.h>
 #include <string.h>
+
+static const struct shards *merged;
+
+void bench_line_merges(const struct shards *all)
+{
+	merged = all;
+}
+
+void bench_line_begin(struct bench_line *l, int argc, char *const *argv)
+{
+	l->arguments = shard_arguments(argc, argv);
+}
+
+static int check_shard(const struct command *c, const struct bench_line *l)
+{
+	struct shard s;
+	struct err e = { 0 };
+
+	if (shard_parse(&s, l->shard, &e))
+		return cmd_refuse(c, &e);
+	if (l->shard && (l->csv || l->plot))
+		return cmd_misuse(c,
+			"--shard and %s exclude each other; tandem merge has "
+			"it for all shards",
+			l->csv ? "--csv" : "--plot");
+	return EXIT_OK;
+}
 
 int bench_line_check(const struct command *c, const struct bench_line *l,
 	const char *said_by)
@@ -21,7 +49,7 @@ int bench_line_check(const struct command *c, const struct bench_line *l,
 		return cmd_misuse(c, "--json and --csv exclude each other");
 	if (strcmp(decoding->method, methods[0]->name))
 		return cmd_misuse(c, "--method is said by %s here", said_by);
-	return EXIT_OK;
+	return check_shard(c, l);
 }
 
 int bench_line_check_decoder(
@@ -41,6 +69,7 @@ int bench_line_check_decoder(
 void bench_line_take(struct bench_line *l, struct bench_asked *a)
 {
 	struct run_options *o = opt_values_at(&l->asked, &run_table);
+	struct err e = { 0 };
 
 	o->model = l->model;
 	o->n_predict = (uint32_t)l->predict;
@@ -51,6 +80,9 @@ void bench_line_take(struct bench_line *l, struct bench_asked *a)
 	a->plot = l->plot;
 	a->cancel = &cmd_interrupted;
 	a->progress = cmd_progress;
+	a->arguments = l->arguments;
+	a->merged = merged;
+	shard_parse(&a->shard, l->shard, &e); /* which was checked */
 }
 
 int bench_line_end(int ret, const struct err *e)

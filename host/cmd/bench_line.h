@@ -7,16 +7,19 @@
 
 #include "base/opt.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct bench_asked;
 struct command;
 struct err;
+struct shards;
 
 struct bench_line {
 	struct opt_values asked; /* of the decoders */
-	const char *model, *plot;
+	const char *model, *plot, *shard;
+	json_t *arguments; /* of the command line */
 	int64_t items, predict, rounds;
 	bool json, csv;
 };
@@ -37,7 +40,18 @@ struct bench_line {
 		"a line a figure instead: table, name, of, figure, value" },  \
 	{ OPT_STRING, 0, "plot", &(line).plot, "DIR",                         \
 		"draw each table to DIR/TABLE.svg, by the program gnuplot" }
+#define BENCH_SHARD(line)                                                     \
+	{ OPT_STRING, 0, "shard", &(line).shard, "I/N",                       \
+		"only every N-th item, from the I-th on, told as JSON; "      \
+		"'tandem merge' makes tables of all N" }
 /* clang-format on */
+
+/* Before the options are parsed, for those who have a --shard. */
+void bench_line_begin(struct bench_line *, int argc, char *const *argv);
+
+/* Commands that run from now on tell these in place of measuring; NULL: they
+ * measure. */
+void bench_line_merges(const struct shards *);
 
 /* EXIT_OK, or what a misuse comes to: --json with --csv, or a --method, which
  * is `said_by` here. */

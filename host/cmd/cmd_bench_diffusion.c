@@ -40,6 +40,7 @@ static const struct opt opts[] = {
 		"and buffers that they can map at a time (4,16)" },
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
+	BENCH_SHARD(line),
 
 	DECODING_OPTIONS(line.asked),
 	PAIR_OPTIONS(line.asked),
@@ -98,6 +99,7 @@ static int run(int argc, char **argv)
 	unsigned operands;
 	int status;
 
+	bench_line_begin(&line, argc, argv);
 	if (!cmd_parse(&cmd_bench_diffusion, argc, argv, &operands, &status))
 		return status;
 	status = take(&a);

@@ -47,6 +47,7 @@ static const struct opt opts[] = {
 		"in place of -n for the table of lengths (32,64,128,256)" },
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
+	BENCH_SHARD(line),
 
 	DECODING_OPTIONS(line.asked),
 	PAIR_OPTIONS(line.asked),
@@ -118,6 +119,7 @@ static int run(int argc, char **argv)
 	unsigned operands;
 	int status;
 
+	bench_line_begin(&line, argc, argv);
 	if (!cmd_parse(&cmd_bench_lever, argc, argv, &operands, &status))
 		return status;
 	status = check_usage();

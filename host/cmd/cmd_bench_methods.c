@@ -50,6 +50,7 @@ static const struct opt opts[] = {
 	BENCH_PREDICT(line),
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
+	BENCH_SHARD(line),
 
 	DECODING_OPTIONS(line.asked),
 	PAIR_OPTIONS(line.asked),
@@ -127,6 +128,7 @@ static int run(int argc, char **argv)
 	unsigned operands;
 	int status;
 
+	bench_line_begin(&line, argc, argv);
 	if (!cmd_parse(&cmd_bench_methods, argc, argv, &operands, &status))
 		return status;
 	status = check_usage();

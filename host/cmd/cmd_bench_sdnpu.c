@@ -32,6 +32,7 @@ static const struct opt opts[] = {
 	BENCH_PREDICT(line),
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
+	BENCH_SHARD(line),
 
 	DECODING_OPTIONS(line.asked),
 	PAIR_OPTIONS(line.asked),
@@ -70,6 +71,10 @@ static int take(struct bench_sdnpu_args *a)
 	if (!status)
 		status = list_tables(&cmd_bench_sdnpu, tables,
 			sdnpu_table_names, SDNPU_TABLES, a->table);
+	if (!status && line.shard && a->table[SDNPU_T_GRAPHS])
+		status = cmd_misuse(&cmd_bench_sdnpu,
+			"the table of graphs has no items to take a part of; "
+			"name the others by --tables");
 	if (!status)
 		status = list_tasks(
 			&cmd_bench_sdnpu, tasks, a->run.task, &a->run.n_tasks);
@@ -87,6 +92,7 @@ static int run(int argc, char **argv)
 	unsigned operands;
 	int status;
 
+	bench_line_begin(&line, argc, argv);
 	if (!cmd_parse(&cmd_bench_sdnpu, argc, argv, &operands, &status))
 		return status;
 	status = take(&a);

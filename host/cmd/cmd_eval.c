@@ -10,6 +10,7 @@
 #include "host/cmd/eval_report.h"
 #include "host/eval/eval.h"
 #include "host/eval/eval_tasks.h"
+#include "host/eval/shard.h"
 #include "host/model/model.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@
 static struct opt_values asked; /* of the decoder */
 static const char *model_path, *outputs_path;
 static int64_t n_items, n_predict = 160, n_show, seed = 1;
+static const char *shard_said;
 static double temperature = NAN; /* not said */
 static bool as_json, as_list;
 
@@ -34,6 +36,9 @@ static const struct opt opts[] = {
 		"only the first N items of a task (0: all)", 0, INT32_MAX },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
 		"tokens an output has at most (160)", 1, INT32_MAX },
+	{ OPT_STRING, 0, "shard", &shard_said, "I/N",
+		"only every N-th item of a task, from the I-th on, told as "
+		"JSON; 'tandem merge' makes one result of all N" },
 	{ OPT_FLAG, 0, "list", &as_list, NULL,
 		"list the tasks with their numbers of items, and run none" },
 
@@ -99,17 +104,21 @@ struct eval {
 	struct eval_tasks tasks;
 	struct eval_result result[EVAL_TASKS];
 	size_t n_results;
-	uint32_t longest; /* prompt */
-	int64_t shown;    /* of the task that runs */
+	struct shard shard;
+	json_t *shard_json; /* NULL: it is none */
+	uint32_t longest;   /* prompt */
+	int64_t shown;      /* of the task that runs */
 	FILE *outputs;
 };
 
 static int check_usage(const char *operand)
 {
 	if (as_list)
-		return operand || as_json
+		return operand || as_json || shard_said
 			? cmd_misuse(&cmd_eval, "--list takes no %s",
-				  operand ? "task" : "--json")
+				  operand           ? "task"
+					  : as_json ? "--json"
+						    : "--shard")
 			: EXIT_OK;
 	if (!operand)
 		return cmd_misuse(&cmd_eval,
@@ -122,6 +131,10 @@ static int check_usage(const char *operand)
 			"; a file of items or prompts has a '/' in its "
 			"path or ends in .jsonl or .txt",
 			operand);
+	if (shard_said && n_show)
+		return cmd_misuse(&cmd_eval,
+			"--show and --shard exclude each other; --outputs has "
+			"what was written for every item");
 	if (as_json && n_show)
 		return cmd_misuse(&cmd_eval,
 			"--show and --json exclude each other; --outputs has "
@@ -251,7 +264,8 @@ static int each_item(void *arg, const struct eval_item *item, bool right,
 }
 
 static int run_task(struct eval *v, const struct eval_task *t,
-	const struct eval_opts *o, struct err *e)
+	const struct eval_opts *o, const struct eval_subject *subject,
+	struct err *e)
 {
 	struct eval_items items = chosen(t);
 	struct eval_result *r = &v->result[v->n_results++];
@@ -263,10 +277,11 @@ static int run_task(struct eval *v, const struct eval_task *t,
 	if (ret == -ECANCELED)
 		fprintf(stderr,
 			"tandem: interrupted after %llu of %zu items of %s\n",
-			(unsigned long long)r->all.total, items.n, t->name);
+			(unsigned long long)r->all.total,
+			shard_count(&v->shard, items.n), t->name);
 	if (as_json || !r->all.total)
 		return ret;
-	eval_row_text(&v->tandem->decoder, r, stdout);
+	eval_row_text(subject, r, stdout);
 	return ret ? ret : cmd_flush(e);
 }
 
@@ -275,24 +290,26 @@ static int run_tasks(struct eval *v, struct err *e)
 	struct eval_opts o = {
 		.n_predict = (uint32_t)n_predict,
 		.sampling = sampler_defaults,
+		.shard = v->shard,
 		.each = each_item,
 		.arg = v,
 		.progress = cmd_progress,
 	};
 	const struct decoder *d = &v->tandem->decoder;
-	struct eval_report rep = {
-		.decoder = d, .opts = &o, .result = v->result
-	};
+	struct eval_report rep = { .result = v->result,
+		.shard = v->shard_json };
 	int ret = 0;
 
 	o.sampling.temperature = decoder_temperature(d, temperature);
 	o.sampling.seed = (uint64_t)seed;
+	rep.subject = eval_subject_of(d, &o);
 	cmd_catch_signals();
 	cmd_interrupts(v->tandem);
 	if (!as_json)
-		eval_head_text(d, v->tasks.task[0].items.marked, stdout);
+		eval_head_text(
+			&rep.subject, v->tasks.task[0].items.marked, stdout);
 	for (size_t i = 0; i < v->tasks.n && !ret; i++)
-		ret = run_task(v, &v->tasks.task[i], &o, e);
+		ret = run_task(v, &v->tasks.task[i], &o, &rep.subject, e);
 	cmd_interrupts(NULL);
 	rep.n = v->n_results;
 	rep.complete = !ret;
@@ -324,12 +341,28 @@ static int run_all(struct eval *v, struct err *e)
 	return ret ? ret : run_tasks(v, e);
 }
 
+/* Before options are parsed, which changes the order of the words. */
+static json_t *words_of_line;
+
+static int take_shard(struct eval *v, struct err *e)
+{
+	int ret = shard_parse(&v->shard, shard_said, e);
+
+	if (ret || !shard_said)
+		return ret;
+	as_json = true;
+	v->shard_json = shard_json(&v->shard, words_of_line);
+	return v->shard_json ? 0 : err_set(e, ENOMEM, "no memory for a shard");
+}
+
 static int create(struct eval *v, struct err *e)
 {
 	struct err closing = { 0 };
 	struct tandem_options o;
-	int ret;
+	int ret = take_shard(v, e);
 
+	if (ret)
+		return ret;
 	tandem_options_init(&o, sizeof(o));
 	o.device_talks = true;
 	o.progress = cmd_progress.tell;
@@ -352,6 +385,7 @@ static int eval_release(struct eval *v, int ret, struct err *e)
 
 	ret = cmd_closed(ret, closed, &closing, e);
 	eval_tasks_release(&v->tasks);
+	json_decref(v->shard_json);
 	if (v->outputs && fclose(v->outputs) && !ret)
 		ret = cannot_write_outputs(e);
 	free(v);
@@ -368,7 +402,7 @@ static int eval_all(struct eval *v, const char *operand, struct err *e)
 	return ret ? ret : run_all(v, e);
 }
 
-static int eval_main(int argc, char **argv)
+static int eval_line(int argc, char **argv)
 {
 	struct eval *v;
 	struct err e = { 0 };
@@ -396,6 +430,16 @@ static int eval_main(int argc, char **argv)
 	if (ret == -ECANCELED)
 		return EXIT_INTERRUPTED;
 	return ret ? cmd_fail(&e) : EXIT_OK;
+}
+
+static int eval_main(int argc, char **argv)
+{
+	int status;
+
+	words_of_line = shard_arguments(argc, argv);
+	status = eval_line(argc, argv);
+	json_decref(words_of_line);
+	return status;
 }
 
 const struct command cmd_eval = { .usage = &usage, .run = eval_main };

@@ -1,9 +1,8 @@
 #include "host/cmd/eval_report.h"
 
-#include "host/api/decoder.h"
 #include "host/api/options.h"
+#include "host/cmd/eval_sums.h"
 #include "host/cmd/json_text.h"
-#include "host/cmd/priced.h"
 #include "host/cmd/rows_json.h"
 #include "host/model/model.h"
 
@@ -25,11 +24,10 @@ struct phone {
 };
 
 static struct phone phone_of(
-	const struct decoder *d, const struct eval_result *r)
+	const struct eval_subject *of, const struct eval_result *r)
 {
 	double s = (double)r->phone_ps * 1e-12, n = (double)r->tokens;
-	double joules =
-		(double)r->phone_pj * 1e-12 + d->session_opts.soc->base_w * s;
+	double joules = (double)r->phone_pj * 1e-12 + of->base_w * s;
 
 	return (struct phone){ s, s > 0 ? n / s : 0, joules,
 		n > 0 ? joules / n : 0 };
@@ -45,19 +43,41 @@ static double mean_accuracy(const struct eval_report *rep)
 	return rep->n ? sum / (double)rep->n : 0;
 }
 
+struct eval_subject eval_subject_of(
+	const struct decoder *d, const struct eval_opts *o)
+{
+	const struct session_opts *s = &d->session_opts;
+	bool drafts = d->method->needs_draft;
+	struct eval_subject of = { .model = d->model_path,
+		.arch = d->model->arch,
+		.method = d->method->name,
+		.precision = precision_names[s->precision],
+		.draft_model = drafts ? d->drafting.path : NULL,
+		.drafter = drafts ? d->drafting.name : NULL,
+		.clock = s->soc ? s->clock : NULL,
+		.base_w = s->soc ? s->soc->base_w : 0,
+		.temperature = o->sampling.temperature,
+		.seed = o->sampling.seed,
+		.n_predict = o->n_predict };
+
+	decoder_priced_as(d, of.priced_as);
+	return of;
+}
+
 /* ---- for people ---------------------------------------------------------- */
 
-void eval_head_text(const struct decoder *d, bool marked, FILE *f)
+void eval_head_text(const struct eval_subject *of, bool marked, FILE *f)
 {
-	priced_text(d, f);
+	if (of->priced_as[0])
+		fprintf(f, "priced as %s\n", of->priced_as);
 	if (marked)
 		fprintf(f, "%-12s %13s %9s  %-16s", "task", "right", "accuracy",
 			"95 % interval");
 	else
 		fprintf(f, "%-12s %9s", "file", "prompts");
 	fprintf(f, " %8s %9s%s%s\n", "tokens", "tokens/s",
-		d->session_opts.soc ? "  phone tokens/s  mJ/token" : "",
-		d->method->needs_draft ? "  accepted length" : "");
+		of->clock ? "  phone tokens/s  mJ/token" : "",
+		of->drafter ? "  accepted length" : "");
 }
 
 static void print_tally(const char *name, const struct eval_tally *t, FILE *f)
@@ -73,20 +93,20 @@ static void print_tally(const char *name, const struct eval_tally *t, FILE *f)
 }
 
 void eval_row_text(
-	const struct decoder *d, const struct eval_result *r, FILE *f)
+	const struct eval_subject *of, const struct eval_result *r, FILE *f)
 {
 	if (r->marked)
 		print_tally(r->task, &r->all, f);
 	else
 		fprintf(f, "%-12s %9" PRIu64, r->task, r->all.total);
 	fprintf(f, " %8" PRIu64 " %9.1f", r->tokens, tokens_per_s(r));
-	if (d->session_opts.soc) {
-		struct phone p = phone_of(d, r);
+	if (of->clock) {
+		struct phone p = phone_of(of, r);
 
 		fprintf(f, "  %14.2f  %8.2f", p.tokens_per_s,
 			1e3 * p.energy_per_token_j);
 	}
-	if (d->method->needs_draft)
+	if (of->drafter)
 		fprintf(f, " %16.2f", method_accepted_length(&r->drafts));
 	fputc('\n', f);
 	for (unsigned i = 1; i < EVAL_LEVELS; i++) {
@@ -164,12 +184,12 @@ static void put_drafts(json_t *o, const struct eval_result *r)
 }
 
 static void put_phone(
-	json_t *o, const struct decoder *d, const struct eval_result *r)
+	json_t *o, const struct eval_subject *of, const struct eval_result *r)
 {
-	struct phone p = phone_of(d, r);
+	struct phone p = phone_of(of, r);
 	json_t *phone = json_object();
 
-	json_object_set_new(phone, "clock", json_string(d->session_opts.clock));
+	json_object_set_new(phone, "clock", json_string(of->clock));
 	json_object_set_new(phone, "total_s", json_real(p.total_s));
 	json_object_set_new(phone, "tokens_per_s", json_real(p.tokens_per_s));
 	json_object_set_new(phone, "energy_j", json_real(p.energy_j));
@@ -180,7 +200,8 @@ static void put_phone(
 	json_object_set_new(o, "phone", phone);
 }
 
-static json_t *task_json(const struct decoder *d, const struct eval_result *r)
+static json_t *task_json(
+	const struct eval_report *rep, const struct eval_result *r)
 {
 	json_t *o = json_object();
 
@@ -199,47 +220,47 @@ static json_t *task_json(const struct decoder *d, const struct eval_result *r)
 	json_object_set_new(o, "decode_rows", rows_json(&r->decode_rows));
 	json_object_set_new(o, "total_s", json_real((double)r->ns * 1e-9));
 	json_object_set_new(o, "tokens_per_s", json_real(tokens_per_s(r)));
-	if (d->session_opts.soc)
-		put_phone(o, d, r);
-	if (d->method->needs_draft)
+	if (rep->subject.clock)
+		put_phone(o, &rep->subject, r);
+	if (rep->subject.drafter)
 		put_drafts(o, r);
+	if (rep->shard)
+		json_object_set_new(o, "sums", eval_sums_json(r));
 	return o;
 }
 
-static void put_decoder(json_t *o, const struct decoder *d)
+static void put_subject(json_t *o, const struct eval_subject *of)
 {
-	const struct session_opts *s = &d->session_opts;
-
-	json_object_set_new(o, "model", json_ctext(d->model_path));
-	json_object_set_new(o, "arch", json_string(d->model->arch));
-	json_object_set_new(o, "method", json_string(d->method->name));
-	if (d->method->needs_draft) {
+	json_object_set_new(o, "model", json_ctext(of->model));
+	json_object_set_new(o, "arch", json_string(of->arch));
+	json_object_set_new(o, "method", json_string(of->method));
+	if (of->drafter) {
 		json_object_set_new(
-			o, "draft_model", json_ctext(d->drafting.path));
-		json_object_set_new(o, "drafter", json_ctext(d->drafting.name));
+			o, "draft_model", json_ctext(of->draft_model));
+		json_object_set_new(o, "drafter", json_ctext(of->drafter));
 	}
-	json_object_set_new(
-		o, "precision", json_string(precision_names[s->precision]));
+	json_object_set_new(o, "precision", json_string(of->precision));
+	json_object_set_new(o, "predict", json_integer(of->n_predict));
+	json_object_set_new(o, "temperature", json_real(of->temperature));
+	json_object_set_new(o, "seed", json_integer((json_int_t)of->seed));
 }
 
 /* Two runs that must be the same have the same. */
-static void put_hash(json_t *o, const struct decoder *d)
+static void put_hash(json_t *o, const struct eval_report *rep)
 {
-	struct session_stats s;
+	uint64_t sum = 0;
 	char hash[17];
 
-	session_stats(d->session, &s);
-	snprintf(hash, sizeof(hash), "%016" PRIx64, s.logits_hash);
+	for (size_t i = 0; i < rep->n; i++)
+		sum += rep->result[i].logits_hash;
+	snprintf(hash, sizeof(hash), "%016" PRIx64, sum);
 	json_object_set_new(o, "logits_hash", json_string(hash));
 }
 
-static void put_opts(json_t *o, const struct eval_opts *e)
+static void put_shard(json_t *o, const struct eval_report *rep)
 {
-	json_object_set_new(o, "predict", json_integer(e->n_predict));
-	json_object_set_new(
-		o, "temperature", json_real(e->sampling.temperature));
-	json_object_set_new(
-		o, "seed", json_integer((json_int_t)e->sampling.seed));
+	json_object_set(o, "shard", rep->shard);
+	json_object_set_new(o, "phone_base_w", json_real(rep->subject.base_w));
 }
 
 int eval_json(const struct eval_report *rep, FILE *f)
@@ -247,16 +268,18 @@ int eval_json(const struct eval_report *rep, FILE *f)
 	json_t *o = json_object(), *tasks = json_array();
 	int ret;
 
-	put_priced(o, rep->decoder);
+	if (rep->subject.priced_as[0])
+		json_object_set_new(
+			o, "priced_as", json_ctext(rep->subject.priced_as));
 	json_object_set_new(o, "version", json_integer(JSON_VERSION));
 	json_object_set_new(o, "command", json_string("eval"));
-	put_decoder(o, rep->decoder);
-	put_opts(o, rep->opts);
+	put_subject(o, &rep->subject);
+	if (rep->shard)
+		put_shard(o, rep);
 	for (size_t i = 0; i < rep->n; i++)
-		json_array_append_new(
-			tasks, task_json(rep->decoder, &rep->result[i]));
+		json_array_append_new(tasks, task_json(rep, &rep->result[i]));
 	json_object_set_new(o, "tasks", tasks);
-	put_hash(o, rep->decoder);
+	put_hash(o, rep);
 	json_object_set_new(o, "mean_accuracy",
 		rep->complete && rep->result[0].marked
 			? json_real(mean_accuracy(rep))
@@ -264,7 +287,10 @@ int eval_json(const struct eval_report *rep, FILE *f)
 	json_object_set_new(o, "complete", json_boolean(rep->complete));
 	json_object_set_new(
 		o, "error", rep->error ? json_ctext(rep->error) : json_null());
-	ret = o ? json_dumpf(o, f, JSON_COMPACT | JSON_REAL_PRECISION(9)) : -1;
+	ret = o ? json_dumpf(o, f,
+			  JSON_COMPACT |
+				  JSON_REAL_PRECISION(rep->shard ? 17 : 9))
+		: -1;
 	json_decref(o);
 	if (ret || fputc('\n', f) == EOF)
 		return o ? -EIO : -ENOMEM;

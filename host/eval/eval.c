@@ -100,6 +100,7 @@ static void count_work(struct eval_result *r, const struct tandem *t,
 	struct session_stats s;
 
 	tandem_work(t, &s);
+	r->logits_hash += s.logits_hash;
 	r->tokens += got->tokens;
 	r->passes += s.passes;
 	row_counts_add(&r->decode_rows, &s.decode_rows);
@@ -144,6 +145,7 @@ static int run_item(struct tandem *t, const struct eval_item *item,
 	struct tandem_request q = request_of(item, o, stream, output);
 	struct tandem_result got = { .size = sizeof(got) };
 
+	session_hash_anew(t->decoder.session);
 	if (tandem_generate(t, &q, &got)) {
 		*e = t->err;
 		return e->code;
@@ -152,6 +154,27 @@ static int run_item(struct tandem *t, const struct eval_item *item,
 		return err_set(e, ENOMEM, "no memory for the text");
 	count_work(r, t, &got);
 	return session_check_finite(t->decoder.session, e);
+}
+
+void eval_result_add(struct eval_result *sum, const struct eval_result *r)
+{
+	sum->marked = r->marked;
+	sum->all.right += r->all.right;
+	sum->all.total += r->all.total;
+	for (unsigned i = 0; i < EVAL_LEVELS; i++) {
+		sum->level[i].right += r->level[i].right;
+		sum->level[i].total += r->level[i].total;
+	}
+	sum->tokens += r->tokens;
+	sum->sampled += r->sampled;
+	sum->passes += r->passes;
+	row_counts_add(&sum->decode_rows, &r->decode_rows);
+	sum->ns += r->ns;
+	sum->phone_ps += r->phone_ps;
+	sum->phone_pj += r->phone_pj;
+	sum->phone_cpu_ps += r->phone_cpu_ps;
+	sum->logits_hash += r->logits_hash;
+	method_stats_add(&sum->drafts, &r->drafts);
 }
 
 static void count(
@@ -172,32 +195,39 @@ static void tell_answer(struct tandem *t, const struct eval_items *items,
 		reward_tell(t->decoder.reward, eval_exact_score, exact);
 }
 
+/* An item, and what is said of it. */
+static int take_item(struct tandem *t, const struct eval_items *items, size_t i,
+	const struct eval_opts *o, struct strbuf *output, struct eval_result *r,
+	struct err *e)
+{
+	const struct eval_item *item = &items->item[i];
+	struct eval_exact exact;
+	bool right;
+	int ret;
+
+	strbuf_reset(output);
+	tell_answer(t, items, item, &exact);
+	ret = o->begin ? o->begin(o->arg, item, e) : 0;
+	if (!ret)
+		ret = run_item(t, item, o, i * EVAL_STREAMS, output, r, e);
+	if (ret)
+		return ret;
+	right = items->marked && eval_right(item, output->data, output->len);
+	count(r, item, right);
+	progress_tell(&o->progress, r->task, r->all.total,
+		shard_count(&o->shard, items->n));
+	return o->each ? o->each(o->arg, item, right, output, e) : 0;
+}
+
 static int run_items(struct tandem *t, const struct eval_items *items,
 	const struct eval_opts *o, struct eval_result *r, struct err *e)
 {
 	struct strbuf output = STRBUF_INIT;
-	struct eval_exact exact;
 	int ret = 0;
 
-	for (size_t i = 0; i < items->n && !ret; i++) {
-		const struct eval_item *item = &items->item[i];
-		bool right;
-
-		strbuf_reset(&output);
-		tell_answer(t, items, item, &exact);
-		ret = o->begin ? o->begin(o->arg, item, e) : 0;
-		if (!ret)
-			ret = run_item(
-				t, item, o, i * EVAL_STREAMS, &output, r, e);
-		if (ret)
-			break;
-		right = items->marked &&
-			eval_right(item, output.data, output.len);
-		count(r, item, right);
-		progress_tell(&o->progress, r->task, i + 1, items->n);
-		if (o->each)
-			ret = o->each(o->arg, item, right, &output, e);
-	}
+	for (size_t i = 0; i < items->n && !ret; i++)
+		if (shard_has(&o->shard, i))
+			ret = take_item(t, items, i, o, &output, r, e);
 	if (t->decoder.reward)
 		reward_tell(t->decoder.reward, NULL, NULL);
 	strbuf_release(&output);

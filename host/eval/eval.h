@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "host/eval/eval_items.h"
+#include "host/eval/shard.h"
 #include "host/method/method.h"
 #include "host/session/row_counts.h"
 #include "host/text/sampler.h"
@@ -44,6 +45,9 @@ struct eval_result {
 	 * its energy without what it draws all the time (base_w). */
 	uint64_t phone_ps, phone_pj;
 	uint64_t phone_cpu_ps; /* of the time what its CPU was busy */
+	/* Of each item's rows of logits the hash (session_stats), added up, so
+	 * that the order of items does not matter. */
+	uint64_t logits_hash;
 	struct method_stats drafts;
 };
 
@@ -54,6 +58,7 @@ struct eval_opts {
 	/* Of every item before it is written; NULL: nobody. What is not 0 ends
 	 * the run. */
 	int (*begin)(void *arg, const struct eval_item *, struct err *);
+	struct shard shard; /* the items that are run */
 	/* Of every item once it is marked, or, prompts alone, written (never
 	 * right); not 0 ends the run with that. */
 	int (*each)(void *arg, const struct eval_item *, bool right,
@@ -75,6 +80,9 @@ void eval_interval(const struct eval_tally *, double *low, double *high);
  */
 int eval_longest(const struct decoder *, const struct eval_items *,
 	uint32_t context, uint32_t *longest, struct err *);
+
+/* What two parts of a task came to, together: times are added, too. */
+void eval_result_add(struct eval_result *sum, const struct eval_result *more);
 
 /*
  * Run the items. Also on failure (-ECANCELED: interrupted) *r, whose names the

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 commands='run eval score perplexity logits tokenize detokenize inspect convert verify
-  synth history bench stress doctor'
+  synth history bench merge stress doctor'
 
 check_help() { # WHAT: $out is a help text of it that fits a terminal
   local wide

@@ -89,7 +89,7 @@ static void test_medians(void **state)
 	assert_close(t.tokens_per_s, 1e5, 1e-4, "the median of three rounds");
 	/* Each task's own rate is told, and the mean is geometric. */
 	for (int i = 0; i < 3; i++)
-		r->rate[1][i] *= 4;
+		r->round[1][i].tokens *= 4;
 	t = run_told(&x, r);
 	assert_close(t.tokens_per_s, 2e5, 1e-4, "the geometric mean");
 	experiment_release(&x);

@@ -1,0 +1,205 @@
+#include "host/bench/bench_shard.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/bench/bench_report.h"
+#include "host/bench/bench_run.h"
+#include "host/eval/shard.h"
+#include "host/eval/sums.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ENGINES 3 /* of a phone's NPU */
+
+/* ---- telling ------------------------------------------------------------- */
+
+static int put(json_t *o, const char *name, uint64_t v)
+{
+	return json_object_set_new(o, name, json_integer((json_int_t)v));
+}
+
+static json_t *figures_json(const struct figures *f)
+{
+	json_t *o = json_object(), *engines = json_array();
+
+#define PUT(name) put(o, #name, f->name);
+	FIGURES(PUT)
+#undef PUT
+	for (int i = 0; i < ENGINES; i++)
+		json_array_append_new(
+			engines, json_integer((json_int_t)f->engine_ps[i]));
+	json_object_set_new(o, "engine_ps", engines);
+	json_object_set_new(o, "decode_rows", sums_of_rows(&f->decode_rows));
+	json_object_set_new(o, "drafts", sums_of_drafts(&f->drafts));
+	return o;
+}
+
+static json_t *rounds_json(const struct round_sums *s, unsigned n)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < n; i++)
+		json_array_append_new(list,
+			json_pack("{s:I, s:I, s:I}", "tokens",
+				(json_int_t)s[i].tokens, "ns",
+				(json_int_t)s[i].ns, "ps",
+				(json_int_t)s[i].ps));
+	return list;
+}
+
+static json_t *run_json(const struct experiment *x, const struct run *r)
+{
+	json_t *o = json_object(), *changes = json_array(),
+	       *tasks = json_array();
+
+	for (unsigned i = 0; i < r->set.n; i++)
+		json_array_append_new(changes, json_string(r->set.change[i]));
+	for (unsigned t = 0; t < x->n_tasks; t++) {
+		json_t *task = figures_json(&r->task[t]);
+
+		json_object_set_new(
+			task, "rounds", rounds_json(r->round[t], x->rounds));
+		json_array_append_new(tasks, task);
+	}
+	json_object_set_new(o, "setting", changes);
+	json_object_set_new(o, "phone_base_w", json_real(r->base_w));
+	json_object_set_new(o, "tasks", tasks);
+	return o;
+}
+
+int bench_shard_print(const struct bench_run *r, json_t *o, struct err *e)
+{
+	const struct experiment *x = &r->x;
+	json_t *runs = json_array();
+
+	for (unsigned i = 0; i < x->n_runs; i++)
+		json_array_append_new(runs, run_json(x, x->run[i]));
+	json_object_set_new(o, "runs", runs);
+	json_object_set_new(o, "draft_file", json_string(r->pair.draft));
+	json_object_set_new(
+		o, "shard", shard_json(&r->asked->shard, r->asked->arguments));
+	return report_print_exact(o, e);
+}
+
+/* ---- taking -------------------------------------------------------------- */
+
+/* Adds what is told to *sum; false where it is not as it was written. */
+static bool add_figures(const json_t *o, struct figures *sum)
+{
+	const json_t *engines = json_object_get(o, "engine_ps");
+	struct figures f = { 0 };
+	bool good = json_array_size(engines) == ENGINES &&
+		sums_to_rows(
+			json_object_get(o, "decode_rows"), &f.decode_rows) &&
+		sums_to_drafts(json_object_get(o, "drafts"), &f.drafts);
+
+#define GET(name) good &= sums_number(o, #name, &f.name);
+	FIGURES(GET)
+#undef GET
+	for (size_t i = 0; good && i < ENGINES; i++)
+		f.engine_ps[i] = (uint64_t)json_integer_value(
+			json_array_get(engines, i));
+	figures_add(sum, &f);
+	return good;
+}
+
+static bool add_rounds(const json_t *list, struct round_sums *sum, unsigned n)
+{
+	bool good = json_array_size(list) == n;
+
+	for (size_t i = 0; good && i < n; i++) {
+		const json_t *o = json_array_get(list, i);
+		struct round_sums s;
+
+		good = sums_number(o, "tokens", &s.tokens) &&
+			sums_number(o, "ns", &s.ns) &&
+			sums_number(o, "ps", &s.ps);
+		if (!good)
+			break;
+		sum[i].tokens += s.tokens;
+		sum[i].ns += s.ns;
+		sum[i].ps += s.ps;
+	}
+	return good;
+}
+
+/* Whether it is this run's. */
+static bool same_setting(const json_t *changes, const struct setting *s)
+{
+	bool same = json_array_size(changes) == s->n;
+
+	for (unsigned i = 0; same && i < s->n; i++) {
+		const char *text =
+			json_string_value(json_array_get(changes, i));
+
+		same = text && !strcmp(text, s->change[i]);
+	}
+	return same;
+}
+
+static bool add_run(
+	const struct experiment *x, struct run *r, const json_t *told)
+{
+	const json_t *tasks = json_object_get(told, "tasks"),
+		     *base_w = json_object_get(told, "phone_base_w");
+	bool good = json_array_size(tasks) == x->n_tasks &&
+		json_is_number(base_w) &&
+		same_setting(json_object_get(told, "setting"), &r->set);
+
+	for (size_t t = 0; good && t < x->n_tasks; t++) {
+		const json_t *task = json_array_get(tasks, t);
+
+		good = add_figures(task, &r->task[t]) &&
+			add_rounds(json_object_get(task, "rounds"), r->round[t],
+				x->rounds);
+	}
+	/* A shard without an item never opened what has it. */
+	if (json_number_value(base_w) > r->base_w)
+		r->base_w = json_number_value(base_w);
+	return good;
+}
+
+static bool add_shard(struct experiment *x, const json_t *one)
+{
+	const json_t *runs = json_object_get(one, "runs"),
+		     *checks = json_object_get(one, "checks");
+	uint64_t same_texts = 0, exact_reads = 0, exact_logits = 0;
+	bool good = json_array_size(runs) == x->n_runs &&
+		sums_number(checks, "same_texts", &same_texts) &&
+		sums_number(checks, "exact_reads", &exact_reads) &&
+		sums_number(checks, "exact_logits", &exact_logits);
+
+	for (size_t i = 0; good && i < x->n_runs; i++)
+		good = add_run(x, x->run[i], json_array_get(runs, i));
+	x->same_texts += same_texts;
+	x->exact_reads += exact_reads;
+	x->exact_logits += exact_logits;
+	return good;
+}
+
+static void copy_text(
+	char *to, size_t size, const json_t *one, const char *member)
+{
+	const char *text = json_string_value(json_object_get(one, member));
+
+	snprintf(to, size, "%s", text ? text : "");
+}
+
+int bench_shards_take(
+	struct bench_run *r, const struct shards *all, struct err *e)
+{
+	struct pair_runner *pair = &r->pair;
+
+	for (unsigned i = 0; i < all->n; i++)
+		if (!add_shard(&r->x, all->one[i]))
+			return err_set(e, EINVAL,
+				"'%s' has not the runs that this command line "
+				"plans here: were program and models the same?",
+				all->path[i]);
+	copy_text(pair->model, sizeof(pair->model), all->one[0], "model");
+	copy_text(pair->draft, sizeof(pair->draft), all->one[0], "draft_file");
+	copy_text(pair->priced, sizeof(pair->priced), all->one[0], "priced_as");
+	return 0;
+}

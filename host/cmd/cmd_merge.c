@@ -1,0 +1,178 @@
+/* tandem merge: what shards of an evaluation or a benchmark found, told as if
+ * one run had. */
+#include "host/cmd/cmd.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/cmd/bench_line.h"
+#include "host/cmd/eval_report.h"
+#include "host/eval/shard.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool as_json, as_csv;
+static const char *plot;
+
+static const struct opt opts[] = {
+	{ OPT_FLAG, 0, "json", &as_json, NULL,
+		"one JSON object instead of the tables" },
+	{ OPT_FLAG, 0, "csv", &as_csv, NULL,
+		"of benchmarks: a line a figure instead" },
+	{ OPT_STRING, 0, "plot", &plot, "DIR",
+		"of benchmarks: draw each table to DIR/TABLE.svg, by the "
+		"program gnuplot" },
+};
+
+static const struct opt_command usage = {
+	.name = "tandem merge",
+	.synopsis = "[--json] FILE...",
+	.summary = "what shards found, told as if one run had",
+	.details =
+		"The FILEs are what 'tandem eval' or 'tandem bench lever', "
+		"methods, sdnpu or diffusion printed that were given --shard "
+		"1/N, 2/N ... N/N, all of them and in any order; they must "
+		"have been given the same options. Tallies, intervals and "
+		"figures are made of the sums of all shards. On a phone's "
+		"clock they are those of one run to the last digit; times of "
+		"this machine's clock are added up, as if the shards had run "
+		"one after the other.\n\n"
+		"What was measured where is not looked at: compare times only "
+		"of shards from machines that are alike.",
+	.opts = opts,
+	.n_opts = ARRAY_LEN(opts),
+	.min_operands = 1,
+	.max_operands = SHARDS_MAX,
+	.operand = &(const struct opt){ .arg = "FILE" },
+};
+
+/* ---- an evaluation ------------------------------------------------------- */
+
+static void print_eval(const struct eval_report *rep)
+{
+	eval_head_text(&rep->subject, rep->result[0].marked, stdout);
+	for (size_t i = 0; i < rep->n; i++)
+		eval_row_text(&rep->subject, &rep->result[i], stdout);
+	eval_mean_text(rep, stdout);
+}
+
+static int merge_eval(const struct shards *all, struct err *e)
+{
+	struct eval_report rep;
+	int ret;
+
+	if (as_csv || plot)
+		return cmd_misuse(&cmd_merge, "of an evaluation there is no %s",
+			as_csv ? "--csv" : "--plot");
+	ret = eval_report_merge(&rep, all, e);
+	if (!ret && !as_json)
+		print_eval(&rep);
+	else if (!ret && eval_json(&rep, stdout))
+		ret = err_sys(e, errno ? errno : EIO,
+			"cannot write to standard output");
+	free(rep.result);
+	return ret ? cmd_fail(e) : EXIT_OK;
+}
+
+/* ---- a benchmark --------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	const struct command *command;
+} benches[] = {
+	{ "lever", &cmd_bench_lever },
+	{ "methods", &cmd_bench_methods },
+	{ "sdnpu", &cmd_bench_sdnpu },
+	{ "diffusion", &cmd_bench_diffusion },
+};
+
+static const struct command *bench_named(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(benches); i++)
+		if (!strcmp(benches[i].name, name))
+			return benches[i].command;
+	return NULL;
+}
+
+/* The shards' command line, with how this one wants it told. */
+static char **line_of(const struct shards *all, unsigned *n)
+{
+	char **words = shards_arguments(all, n), **more;
+
+	more = words ? reallocarray(words, *n + 5, sizeof(*words)) : NULL;
+	if (!more) {
+		free(words);
+		return NULL;
+	}
+	if (as_json)
+		more[(*n)++] = (char *)(uintptr_t) "--json";
+	if (as_csv)
+		more[(*n)++] = (char *)(uintptr_t) "--csv";
+	if (plot) {
+		more[(*n)++] = (char *)(uintptr_t) "--plot";
+		more[(*n)++] = (char *)(uintptr_t)plot;
+	}
+	more[*n] = NULL;
+	return more;
+}
+
+/* It is planned as by those who measured it, and measures nothing. */
+static int merge_bench(
+	const struct shards *all, const struct command *c, struct err *e)
+{
+	unsigned n;
+	char **words = line_of(all, &n);
+	int status;
+
+	if (!words) {
+		err_set(e, ENOMEM, "no memory for a command line");
+		return cmd_fail(e);
+	}
+	bench_line_merges(all);
+	status = c->run((int)n, words);
+	bench_line_merges(NULL);
+	free(words);
+	return status;
+}
+
+/* ---- the command --------------------------------------------------------- */
+
+static int merge(const struct shards *all, struct err *e)
+{
+	const char *command = json_string_value(
+			   json_object_get(all->one[0], "command")),
+		   *bench = json_string_value(
+			   json_object_get(all->one[0], "bench"));
+	const struct command *c = bench ? bench_named(bench) : NULL;
+
+	if (c)
+		return merge_bench(all, c, e);
+	if (command && !strcmp(command, "eval"))
+		return merge_eval(all, e);
+	err_set(e, EINVAL, "'%s' is no shard of an evaluation or a benchmark",
+		all->path[0]);
+	return cmd_fail(e);
+}
+
+static int run(int argc, char **argv)
+{
+	struct shards all = { 0 };
+	struct err e = { 0 };
+	unsigned operands;
+	int status;
+
+	if (!cmd_parse(&cmd_merge, argc, argv, &operands, &status))
+		return status;
+	if (as_json && as_csv)
+		return cmd_misuse(
+			&cmd_merge, "--json and --csv exclude each other");
+	status = shards_read(&all, argv + 1, operands, &e) ? cmd_fail(&e)
+							   : merge(&all, &e);
+	shards_release(&all);
+	return status;
+}
+
+const struct command cmd_merge = { &usage, run };

@@ -1,0 +1,276 @@
+#include "host/eval/shard.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/version.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- which items --------------------------------------------------------- */
+
+int shard_parse(struct shard *s, const char *text, struct err *e)
+{
+	unsigned index, of;
+	int used = 0;
+
+	*s = (struct shard){ 0 };
+	if (!text)
+		return 0;
+	/* Nothing but digits, for scanf takes blanks and signs. */
+	if (text[strspn(text, "0123456789/")] || strlen(text) > 11 ||
+		sscanf(text, "%u/%u%n", &index, &of, &used) != 2 ||
+		text[used] || !index || index > of || of > SHARDS_MAX)
+		return err_set(e, EINVAL,
+			"--shard takes I/N, the I-th of N parts, of which "
+			"there may be %d: 1/4, 2/4 and so on, not '%s'",
+			SHARDS_MAX, text);
+	*s = (struct shard){ index - 1, of };
+	return 0;
+}
+
+bool shard_has(const struct shard *s, size_t item)
+{
+	return !s->of || item % s->of == s->index;
+}
+
+size_t shard_count(const struct shard *s, size_t n)
+{
+	if (!s->of)
+		return n;
+	return n / s->of + (n % s->of > s->index);
+}
+
+/* ---- the command line ---------------------------------------------------- */
+
+/* Options that may differ, and whether a value stands behind them. */
+static const struct {
+	const char *name;
+	bool valued;
+} own[] = { { "--shard", true }, { "--outputs", true }, { "--json", false } };
+
+/* Words of argv that are such an option; 0: none. */
+static int own_words(int left, char *const *argv)
+{
+	for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+		size_t len = strlen(own[i].name);
+
+		if (strncmp(argv[0], own[i].name, len))
+			continue;
+		if (argv[0][len] == '=' && own[i].valued)
+			return 1;
+		if (!argv[0][len])
+			return own[i].valued && left > 1 ? 2 : 1;
+	}
+	return 0;
+}
+
+json_t *shard_arguments(int argc, char *const *argv)
+{
+	json_t *words = json_array();
+
+	for (int i = 0; i < argc;) {
+		int skip = own_words(argc - i, argv + i);
+
+		if (!skip &&
+			json_array_append_new(words,
+				json_stringn_nocheck(
+					argv[i], strlen(argv[i])))) {
+			json_decref(words);
+			return NULL;
+		}
+		i += skip ? skip : 1;
+	}
+	return words;
+}
+
+json_t *shard_json(const struct shard *s, json_t *arguments)
+{
+	return json_pack("{s:i, s:i, s:s, s:O}", "index", (int)s->index + 1,
+		"of", (int)s->of, "program", TANDEM_VERSION, "arguments",
+		arguments);
+}
+
+static const json_t *told_by(
+	const struct shards *all, unsigned i, const char *member)
+{
+	return json_object_get(json_object_get(all->one[i], "shard"), member);
+}
+
+char **shards_arguments(const struct shards *all, unsigned *n)
+{
+	const json_t *words = told_by(all, 0, "arguments");
+	char **argv;
+
+	*n = (unsigned)json_array_size(words);
+	argv = calloc(*n + 1, sizeof(*argv));
+	for (unsigned i = 0; argv && i < *n; i++)
+		argv[i] = (char *)(uintptr_t)json_string_value(
+			json_array_get(words, i));
+	return argv;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static int refuse(const char *path, const char *why, struct err *e)
+{
+	return err_set(e, EINVAL, "'%s' %s", path, why);
+}
+
+static bool are_words(const json_t *words)
+{
+	size_t n = json_array_size(words);
+
+	for (size_t i = 0; i < n; i++)
+		if (!json_is_string(json_array_get(words, i)))
+			return false;
+	return n > 0;
+}
+
+/* What its member "shard" says; -EINVAL unless it is as shard_json makes it. */
+static int look_at(
+	const json_t *one, const char *path, struct shard *s, struct err *e)
+{
+	const json_t *told = json_object_get(one, "shard"),
+		     *done = json_object_get(one, "complete");
+	json_int_t index = json_integer_value(json_object_get(told, "index")),
+		   of = json_integer_value(json_object_get(told, "of"));
+
+	if (!told)
+		return refuse(path,
+			"is no shard: it is not what a command printed that "
+			"was given --shard",
+			e);
+	if (index < 1 || of < index || of > SHARDS_MAX ||
+		!are_words(json_object_get(told, "arguments")))
+		return refuse(path, "is a damaged shard: make it again", e);
+	if (json_is_false(done))
+		return refuse(path,
+			"is a shard that was interrupted or failed: make it "
+			"again",
+			e);
+	*s = (struct shard){ (uint32_t)index - 1, (uint32_t)of };
+	return 0;
+}
+
+static json_t *load(const char *path, struct err *e)
+{
+	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
+	json_error_t error;
+	json_t *one;
+
+	if (!f) {
+		err_sys(e, errno, "cannot open '%s'", path);
+		return NULL;
+	}
+	one = json_loadf(f, JSON_REJECT_DUPLICATES, &error);
+	if (f != stdin)
+		fclose(f);
+	if (!one)
+		err_set(e, EINVAL,
+			"'%s', line %d: %s; a shard is one JSON "
+			"object",
+			path, error.line, error.text);
+	return one;
+}
+
+static int read_one(struct shards *all, const char *path, struct err *e)
+{
+	json_t *one = load(path, e);
+	struct shard s = { 0 };
+	int ret = one ? look_at(one, path, &s, e) : e->code;
+
+	if (!ret && !all->n) {
+		all->one = calloc(s.of, sizeof(*all->one));
+		all->path = calloc(s.of, sizeof(*all->path));
+		all->n = s.of;
+	}
+	if (!ret && (!all->one || !all->path))
+		ret = err_set(e, ENOMEM, "no memory for shards");
+	if (!ret && s.of != all->n)
+		ret = err_set(e, EINVAL,
+			"'%s' is one of %" PRIu32 " shards, the first file one "
+			"of %u",
+			path, s.of, all->n);
+	if (!ret && all->one[s.index])
+		ret = err_set(e, EINVAL,
+			"'%s' and '%s' are both shard %" PRIu32 " of %" PRIu32,
+			all->path[s.index], path, s.index + 1, s.of);
+	if (ret) {
+		json_decref(one);
+		return ret;
+	}
+	all->one[s.index] = one;
+	all->path[s.index] = path;
+	return 0;
+}
+
+static int check_all_there(const struct shards *all, struct err *e)
+{
+	for (unsigned i = 0; i < all->n; i++)
+		if (!all->one[i])
+			return err_set(e, EINVAL, "shard %u of %u is missing",
+				i + 1, all->n);
+	return 0;
+}
+
+static int differ(
+	const struct shards *all, unsigned i, const char *what, struct err *e)
+{
+	return err_set(e, EINVAL,
+		"'%s' and '%s' are not shards of one measurement: their %s "
+		"differ",
+		all->path[0], all->path[i], what);
+}
+
+static int check_same(const struct shards *all, const char *member,
+	const char *called, struct err *e)
+{
+	for (unsigned i = 1; i < all->n; i++)
+		if (!json_equal(
+			    told_by(all, 0, member), told_by(all, i, member)))
+			return differ(all, i, called, e);
+	return 0;
+}
+
+int shards_read(
+	struct shards *all, char *const *paths, unsigned n, struct err *e)
+{
+	const json_t *version;
+	int ret = 0;
+
+	for (unsigned i = 0; i < n && !ret; i++)
+		ret = read_one(all, paths[i], e);
+	if (!ret)
+		ret = check_all_there(all, e);
+	if (!ret)
+		ret = check_same(all, "arguments", "command lines", e);
+	if (!ret)
+		ret = check_same(all, "program", "programs' versions", e);
+	return ret ? ret : shards_common(all, "version", &version, e);
+}
+
+void shards_release(struct shards *all)
+{
+	for (unsigned i = 0; all->one && i < all->n; i++)
+		json_decref(all->one[i]);
+	free(all->one);
+	free(all->path);
+	*all = (struct shards){ 0 };
+}
+
+int shards_common(const struct shards *all, const char *member,
+	const json_t **out, struct err *e)
+{
+	*out = json_object_get(all->one[0], member);
+	for (unsigned i = 1; i < all->n; i++) {
+		const json_t *here = json_object_get(all->one[i], member);
+
+		if (here != *out && !json_equal(*out, here))
+			return differ(all, i, member, e);
+	}
+	return 0;
+}
