@@ -157,9 +157,11 @@ static const struct opt pair_rows[] = {
 	{ OPT_STRING, 0, "dram-budget", IN(dram_budget), "SHARE|SIZE",
 		"of the layers of a flash image so many stay in memory, the "
 		"first ones, and the rest is streamed from flash in every "
-		"pass: 0% to 100% (the default), or a size" },
+		"pass: 0% to 100% (the default), beside which are the slots, "
+		"or a size of all that weights take, slots and all" },
 	{ OPT_UINT, 0, "stage-slots", IN(session.stage_slots), "N",
-		"buffers that layers are streamed through ({})",
+		"buffers that layers are streamed through ({}); a budget that "
+		"is a size may hold fewer",
 		2, STREAM_SLOTS },
 	{ OPT_CHOICE, 0, "flash-io", IN(flash_io), NULL,
 		"how: past the page cache by io_uring ({}, the default, "

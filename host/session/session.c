@@ -309,7 +309,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->restart_ns = npu.restart_ns;
 	/* The cache, the activations, the staging slots. */
 	out->maps += 2;
-	for (unsigned i = 0; s->staging && i < s->opts.stage_slots; i++)
+	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;
 	out->kv_read_bytes = npu.kv_read;
 	out->kv_apart_bytes = npu.kv_apart;

@@ -126,12 +126,13 @@ struct session_opts {
 	struct session *beside;
 	/*
 	 * Of a model that lies in a flash image: how much of its layers stays
-	 * in memory, as a share of their number or in bytes; the rest is
-	 * streamed through `stage_slots` staging slots in every pass.
+	 * in memory; the rest is streamed through staging slots in every pass.
+	 * As a share of their number, or in bytes of all memory that weights
+	 * take, the slots among it (host/session/session_budget.h).
 	 */
 	double dram_share;    /* 0 to 1 */
 	uint64_t dram_bytes;  /* not 0: instead of the share */
-	unsigned stage_slots; /* 2 .. STREAM_SLOTS */
+	unsigned stage_slots; /* at most, 2 .. STREAM_SLOTS */
 	struct stream_opts stream;
 	/* Plans of faults to have (base/fault_plan.h), of the device it starts
 	 * and of flash; the second of flash alone. NULL: none. */

@@ -94,7 +94,7 @@ int session_attach_buffers(struct session *s, struct err *e)
 	ret = session_pin(s, &s->kv, e);
 	if (!ret)
 		ret = session_pin(s, &s->io, e);
-	for (unsigned i = 0; s->staging && i < s->opts.stage_slots && !ret; i++)
+	for (unsigned i = 0; s->staging && i < s->plan.stage_slots && !ret; i++)
 		ret = session_pin_weights(s, &s->stage[i], e);
 	return ret;
 }

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/fault_plan.h"
+#include "base/memory_left.h"
 #include "base/workers.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
@@ -19,6 +20,7 @@
 #include "host/session/batch.h"
 #include "host/session/logits.h"
 #include "host/session/sequence.h"
+#include "host/session/session_budget.h"
 #include "host/session/switching.h"
 #include "ipc/window_view.h"
 #include "ipc/wire.h"
@@ -37,8 +39,13 @@ const struct session_opts session_defaults = SESSION_DEFAULTS;
 
 static int open_plan(struct session *s, struct err *e)
 {
+	struct memory_left left;
 	int ret = session_plan(&s->plan, s->model, &s->opts, e);
 
+	if (!ret) {
+		memory_left(&left, "/proc", "/sys");
+		ret = session_budget_check(&s->plan, s->model, &left, e);
+	}
 	s->opts.layout = s->stats.layout = s->plan.layout;
 	s->opts.threads = s->plan.threads;
 	s->stats.kv_bytes = s->plan.kv_bytes;
@@ -141,7 +148,7 @@ static int open_staging(struct session *s, struct err *e)
 	struct staging_opts o = {
 		.first_layer = s->plan.resident,
 		.n_layers = m->n_layer - s->plan.resident,
-		.slots = s->opts.stage_slots,
+		.slots = s->plan.stage_slots,
 		.head_bytes = weights_head_bytes(m),
 		.stream = s->opts.stream,
 		.soc = s->opts.soc,
@@ -334,8 +341,8 @@ int session_open(struct session **out, const struct model *m,
 	if ((ret = open_plan(s, e)) || (ret = open_rows(s, e)) ||
 		(ret = workers_open(&s->workers, s->opts.threads, e)) ||
 		(ret = logits_open(&s->logits, m, s->opts.layout,
-			 s->opts.precision, s->plan.resident < m->n_layer,
-			 s->workers, e)) ||
+			 s->opts.precision, s->plan.output_stays, s->workers,
+			 e)) ||
 		(ret = open_npu(s, e)) || (ret = open_buffers(s, e)) ||
 		(ret = session_attach_part(s, session_attach_buffers, e)) ||
 		(ret = open_weights(s, e)) ||

@@ -11,6 +11,7 @@
 #include "host/model/packed.h"
 #include "host/session/batch.h"
 #include "host/session/session.h"
+#include "host/session/session_budget.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 
@@ -81,35 +82,6 @@ static int choose_layout(struct session_plan *p, const struct model *m,
 			"model file with --layout %s",
 			layout_names[p->layout], layout_names[is],
 			layout_names[p->layout]);
-	return 0;
-}
-
-/* The first layers that stay in memory. */
-static int choose_resident(struct session_plan *p, const struct model *m,
-	const struct session_opts *o, struct err *e)
-{
-	uint64_t room = o->dram_bytes;
-
-	p->resident = m->n_layer;
-	if (!o->dram_bytes && o->dram_share >= 1)
-		return 0;
-	if (!m->packed)
-		return err_set(e, EINVAL,
-			"--dram-budget, but this model is no flash image, "
-			"whose layers can be streamed; make one with tandem "
-			"convert");
-	if (!o->dram_bytes) {
-		/* 29 % of 100 is 29, not a little less. */
-		p->resident = (uint32_t)(o->dram_share * m->n_layer + 1e-6);
-		return 0;
-	}
-	for (p->resident = 0; p->resident < m->n_layer; p->resident++) {
-		uint64_t layer = packed_layer_bytes(m->packed, p->resident);
-
-		if (layer > room)
-			break;
-		room -= layer;
-	}
 	return 0;
 }
 
@@ -259,7 +231,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 			"an exit behind layer %u of a model of %u",
 			o->exit_layers, m->n_layer);
 	if ((ret = choose_layout(p, m, o, e)) ||
-		(ret = choose_resident(p, m, o, e)) ||
+		(ret = session_budget_choose(p, m, o, e)) ||
 		(ret = choose_context(p, m, o, e)) ||
 		(ret = choose_slots(p, m, o, e)))
 		return ret;
@@ -291,7 +263,7 @@ static uint64_t block_limit(
 	uint64_t left;
 
 	if (p->stage_bytes)
-		taken += o->stage_slots * (p->stage_bytes + 2 * PAGE);
+		taken += p->stage_slots * (p->stage_bytes + 2 * PAGE);
 	left = taken < o->va_window ? o->va_window - taken : 0;
 	return left / 3 < BLOCK_MAX ? left / 3 : BLOCK_MAX;
 }

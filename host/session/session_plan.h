@@ -25,8 +25,10 @@ struct session_opts;
 struct session_plan {
 	enum layout layout; /* never UNSAID */
 	uint32_t threads;
-	uint32_t resident; /* layers that stay in memory, the first ones */
-	uint32_t context;  /* positions of a sequence */
+	uint32_t resident;    /* layers that stay in memory, the first ones */
+	unsigned stage_slots; /* through which the others come */
+	bool output_stays;    /* on flash: the output matrix of an image */
+	uint32_t context;     /* positions of a sequence */
 	uint32_t slots, kv_stride; /* of the cache, and bytes of one */
 	uint64_t kv_bytes;
 	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */

@@ -18,7 +18,11 @@ read_of() {
   case $budget in
   *%) resident=$((${budget%\%} * n / 100)) ;;
   *M)
-    bytes=$((${budget%M} << 20))
+    # Three slots are part of it: a page and a layer in whole pages, each.
+    for i in "${layer[@]}"; do
+      ((i <= bytes)) || bytes=$i
+    done
+    bytes=$(((${budget%M} << 20) - 3 * (4096 + (bytes + 4095) / 4096 * 4096)))
     while ((resident < n && layer[resident] <= bytes)); do
       bytes=$((bytes - layer[resident++]))
     done

@@ -4,9 +4,11 @@
  */
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/memory_left.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
+#include "host/session/session_budget.h"
 #include "host/session/session_plan.h"
 #include "shm/buffer.h"
 #include "shm/coherence.h"
@@ -157,7 +159,7 @@ static void test_tails(void **state)
 static void test_what_stays(void **state)
 {
 	struct fixture *f = *state;
-	size_t layer;
+	size_t layer, slot;
 
 	assert_int_equal(plan_of(f)->resident, LAYERS);
 	assert_int_equal(f->plan.stage_bytes, 0);
@@ -171,12 +173,65 @@ static void test_what_stays(void **state)
 		weights_head_bytes(f->model) + align_up(layer, 4096));
 	f->opts.dram_share = .29; /* of 20: 5.8 */
 	assert_int_equal(plan_of(f)->resident, 5);
-	f->opts.dram_bytes = 3 * layer + 1;
-	assert_int_equal(plan_of(f)->resident, 3);
-	f->opts.dram_bytes = 1;
-	assert_int_equal(plan_of(f)->resident, 0);
+	assert_int_equal(f->plan.stage_slots, 3);
+	assert_true(f->plan.output_stays);
+	/* Of a size the slots are part. */
+	slot = weights_head_bytes(f->model) + align_up(layer, 4096);
+	f->opts.dram_bytes = 3 * slot + 2 * layer;
+	assert_int_equal(plan_of(f)->resident, 2);
+	assert_int_equal(f->plan.stage_slots, 3);
+	f->opts.dram_bytes--;
+	assert_int_equal(plan_of(f)->resident, 1);
+	f->opts.dram_bytes = 3 * slot - 1;
+	assert_int_equal(plan_of(f)->stage_slots, 2);
+	f->opts.dram_bytes = 2 * slot - 1;
+	refused(f, -EINVAL, "through two slots at least");
+	/* None where all layers fit; the output matrix comes behind those. */
+	f->opts.dram_bytes = LAYERS * layer;
+	assert_int_equal(plan_of(f)->resident, LAYERS);
+	assert_true(f->plan.output_stays);
+	assert_int_equal(f->plan.stage_bytes, 0);
+	f->opts.dram_bytes = 1 << 30;
+	assert_int_equal(plan_of(f)->resident, LAYERS);
+	assert_false(f->plan.output_stays);
 	f->opts.layout = LAYOUT_ROWS;
 	refused(f, -EINVAL, "the flash image is in layout tiles");
+}
+
+static void check_left(struct fixture *f, uint64_t bytes, const char *says)
+{
+	const struct memory_left left = { bytes, 4000ull << 20, "a group" };
+	struct err e = { 0 };
+	int ret = session_budget_check(&f->plan, f->image.model, &left, &e);
+
+	assert_int_equal(ret, says ? -ENOMEM : 0);
+	if (says && !strstr(e.text, says))
+		fail_msg("'%s' does not say '%s'", e.text, says);
+}
+
+/* All that is needed beside weights is 32 MiB, the cache and the rows'. */
+static void test_memory_left(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t layer, slot, other;
+
+	image_file_open(&f->image, f->model, 0);
+	plan_of(f);
+	layer = packed_layer_bytes(f->image.model->packed, 0);
+	slot = weights_head_bytes(f->model) + align_up(layer, 4096);
+	other = (32 << 20) + f->plan.kv_bytes + f->plan.io_bytes;
+	check_left(f, other + 20 * layer, "for 20 of 20 layers");
+	check_left(
+		f, other + 20 * layer, "left of 4000; try --dram-budget 80%");
+	check_left(f, other + 20 * layer + (1 << 20), NULL);
+	check_left(f, other + 3 * slot + 9 * layer, "try --dram-budget 45%");
+	check_left(f, other + 3 * slot, "try --dram-budget 0%");
+	check_left(f, other + 2 * slot, "--stage-slots 2");
+	check_left(f, other, "not even");
+	f->opts.dram_share = .5;
+	plan_of(f);
+	check_left(f, other + 3 * slot + 10 * layer, NULL);
+	check_left(f, other + 3 * slot + 10 * layer - 1, "budget 45%");
 }
 
 static void test_buffers(void **state)
@@ -244,6 +299,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_context),
 	TEST(test_tails),
 	TEST(test_what_stays),
+	TEST(test_memory_left),
 	TEST(test_buffers),
 	TEST(test_blocks),
 };

@@ -4,6 +4,7 @@
  * those of the model file that is all in memory; what is read is counted to
  * the byte; what cannot be read is said, never computed with.
  */
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/session/batch.h"
 #include "host/session/refresh.h"
@@ -215,16 +216,22 @@ static void test_bytes(void **state)
 
 	open_models(f, 0);
 	want = reference(f);
-	f->opts.dram_share = 1; /* does not count beside bytes */
-	f->opts.dram_bytes = 1;
-	check_budget(f, 0, want);
-	for (uint32_t l = 0; l < LAYERS; l++) {
-		sum += image_file_layer(&f->image, l)->bytes;
+	f->opts.dram_share = 1;  /* does not count beside bytes */
+	f->opts.stage_slots = 2; /* which are part of it */
+	sum = 2 *
+		(4096 + align_up(image_file_layer(&f->image, 0)->bytes, 4096));
+	for (uint32_t l = 0; l < 2; l++) {
 		f->opts.dram_bytes = sum;
-		check_budget(f, l + 1, want);
+		check_budget(f, l, want);
+		sum += image_file_layer(&f->image, l)->bytes;
 		f->opts.dram_bytes = sum - 1;
 		check_budget(f, l, want);
 	}
+	sum = 0;
+	for (uint32_t l = 0; l < LAYERS; l++)
+		sum += image_file_layer(&f->image, l)->bytes;
+	f->opts.dram_bytes = sum; /* and are not needed */
+	check_budget(f, LAYERS, want);
 	f->opts.dram_bytes = UINT64_MAX;
 	check_budget(f, LAYERS, want);
 }

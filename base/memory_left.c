@@ -1,0 +1,191 @@
+#include "base/memory_left.h"
+
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_ROOM 512
+#define TEXT_ROOM 16384 /* of a file: memory.stat has some 2 KB */
+
+/* A small file; false: it cannot be read. */
+static bool read_text(const char *path, char text[TEXT_ROOM])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t n = 0;
+	ssize_t got = fd < 0 ? -1 : 1;
+
+	while (got > 0 && n < TEXT_ROOM - 1) {
+		got = read(fd, text + n, TEXT_ROOM - 1 - n);
+		n += got > 0 ? (size_t)got : 0;
+	}
+	text[n] = '\0';
+	fd_close(&fd);
+	return got >= 0;
+}
+
+/* The number behind a word that begins a line; 0: there is none. */
+static uint64_t number_of(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (; text; text = strchr(text, '\n')) {
+		text += *text == '\n';
+		if (!strncmp(text, word, n))
+			return strtoull(text + n, NULL, 10);
+	}
+	return 0;
+}
+
+/* Of a file that is one; UINT64_MAX: it is not there, or says "max". */
+static uint64_t number_in(const char *folder, const char *name)
+{
+	char path[PATH_ROOM + 64], text[TEXT_ROOM];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	if (!read_text(path, text) || *text < '0' || *text > '9')
+		return UINT64_MAX;
+	return strtoull(text, NULL, 10);
+}
+
+static void take_least(struct memory_left *out, uint64_t left, uint64_t limit,
+	const char *kind, const char *name)
+{
+	if (left >= out->bytes)
+		return;
+	out->bytes = left;
+	out->limit = limit;
+	snprintf(out->where, sizeof(out->where), *name ? "%s '%.64s'" : "%s",
+		kind, name);
+}
+
+static uint64_t machine_left(struct memory_left *out, const char *proc)
+{
+	char path[PATH_ROOM], text[TEXT_ROOM];
+	uint64_t swap;
+
+	snprintf(path, sizeof(path), "%s/meminfo", proc);
+	if (!read_text(path, text) || !strstr(text, "MemAvailable:"))
+		return 0;
+	swap = number_of(text, "SwapFree:") << 10;
+	take_least(out, (number_of(text, "MemAvailable:") << 10) + swap,
+		number_of(text, "MemTotal:") << 10, "the machine", "");
+	return swap;
+}
+
+/* The names that both kinds of group have for the same. */
+struct group_kind {
+	const char *folder;  /* below sys */
+	const char *in_proc; /* how its line of /proc/self/cgroup is found */
+	const char *limit, *used, *swap_limit, *swap_used;
+	const char *inactive, *active; /* page cache, in memory.stat */
+};
+static const struct group_kind v1 = { "/fs/cgroup/memory", "memory",
+	"memory.limit_in_bytes", "memory.usage_in_bytes", NULL, NULL,
+	"total_inactive_file ", "total_active_file " };
+static const struct group_kind v2 = { "/fs/cgroup", "", "memory.max",
+	"memory.current", "memory.swap.max", "memory.swap.current",
+	"inactive_file ", "active_file " };
+
+/* What a group may swap. Of v1 the limit is that of memory and swap. */
+static uint64_t swap_of(const struct group_kind *k, const char *folder,
+	uint64_t limit, uint64_t swap)
+{
+	uint64_t most = UINT64_MAX, used = 0;
+
+	if (k->swap_limit) {
+		most = number_in(folder, k->swap_limit);
+		used = number_in(folder, k->swap_used);
+		used = used == UINT64_MAX ? 0 : used;
+	} else {
+		most = number_in(folder, "memory.memsw.limit_in_bytes");
+		most = most == UINT64_MAX ? most
+			: most > limit    ? most - limit
+					  : 0;
+	}
+	most = most > used ? most - used : 0;
+	return most < swap ? most : swap;
+}
+
+static void group_left(struct memory_left *out, const struct group_kind *k,
+	const char *folder, const char *name, uint64_t swap)
+{
+	char path[PATH_ROOM + 64], text[TEXT_ROOM];
+	uint64_t limit = number_in(folder, k->limit);
+	uint64_t used = number_in(folder, k->used), cache;
+
+	if (limit == UINT64_MAX || used == UINT64_MAX)
+		return;
+	snprintf(path, sizeof(path), "%s/memory.stat", folder);
+	if (!read_text(path, text))
+		*text = '\0';
+	cache = number_of(text, k->inactive) + number_of(text, k->active);
+	used = used > cache ? used - cache : 0;
+	take_least(out,
+		(limit > used ? limit - used : 0) +
+			swap_of(k, folder, limit, swap),
+		limit, "control group", *name ? name : "/");
+}
+
+/* "/a/b" of "9:cpu,memory:/a/b"; v2 is the line of no controllers. */
+static bool own_group(
+	const struct group_kind *k, const char *proc, char name[PATH_ROOM])
+{
+	char path[PATH_ROOM], text[TEXT_ROOM], *line, *save = NULL;
+
+	snprintf(path, sizeof(path), "%s/self/cgroup", proc);
+	if (!read_text(path, text))
+		return false;
+	for (line = strtok_r(text, "\n", &save); line;
+		line = strtok_r(NULL, "\n", &save)) {
+		char *what = strchr(line, ':');
+		char *at = what ? strchr(what + 1, ':') : NULL;
+
+		if (!at)
+			continue;
+		*what++ = *at++ = '\0';
+		if (*k->in_proc ? !strstr(what, k->in_proc) : *what)
+			continue;
+		snprintf(name, PATH_ROOM, "%s", at);
+		return true;
+	}
+	return false;
+}
+
+/* From its own up to the topmost, whose name is "". */
+static void groups_left(struct memory_left *out, const struct group_kind *k,
+	const char *proc, const char *sys, uint64_t swap)
+{
+	char name[PATH_ROOM] = "", folder[2 * PATH_ROOM];
+
+	if (!own_group(k, proc, name))
+		return;
+	for (;;) {
+		char *end = strrchr(name, '/');
+
+		if (end && !end[1])
+			*end = '\0';
+		snprintf(
+			folder, sizeof(folder), "%s%s%s", sys, k->folder, name);
+		if (strlen(folder) < PATH_ROOM)
+			group_left(out, k, folder, name, swap);
+		end = strrchr(name, '/');
+		if (!end)
+			return;
+		*end = '\0';
+	}
+}
+
+void memory_left(struct memory_left *out, const char *proc, const char *sys)
+{
+	uint64_t swap;
+
+	*out = (struct memory_left){ .bytes = UINT64_MAX, .limit = UINT64_MAX };
+	swap = machine_left(out, proc);
+	groups_left(out, &v1, proc, sys, swap);
+	groups_left(out, &v2, proc, sys, swap);
+}
