@@ -31,6 +31,7 @@ struct prune_opts prune_defaults(uint32_t k)
 		.breadth = 3,
 		.breadth_depth = 1,
 		.breadth_theta = theta / 2,
+		.min_rows = 4,
 		.min_leaves = 2,
 		.shadow = true,
 		.safeguards = true,
@@ -188,12 +189,9 @@ static uint32_t count_leaves(const struct pruning *p)
 static bool too_hard(const struct pruning *p, uint32_t rows)
 {
 	const struct prune_opts *o = p->opts;
-	uint32_t least = o->min_rows;
 
-	if (!least)
-		least = p->tree->n / 4 > 4 ? p->tree->n / 4 : 4;
 	return o->safeguards &&
-		(rows < least || count_leaves(p) < o->min_leaves);
+		(rows < o->min_rows || count_leaves(p) < o->min_leaves);
 }
 
 uint32_t prune_tree(const struct tree *t, const struct prune_opts *o,

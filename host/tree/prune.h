@@ -23,8 +23,8 @@ struct prune_opts {
 	 * (3) best children of sigma from breadth_theta (theta / 2) on stay. */
 	uint32_t breadth, breadth_depth;
 	float breadth_theta;
-	/* Fewer rows or leaves than these were pruned too hard, and nothing is.
-	 * min_rows 0: the larger of 4 and a quarter of the tree. */
+	/* Fewer rows or leaves than these (4 and 2) were pruned too hard, and
+	 * nothing is. */
 	uint32_t min_rows, min_leaves;
 	/* For ablations, both normally true: candidates that are no nodes count
 	 * in the softmax; backbone (from the root to the best child, and so on

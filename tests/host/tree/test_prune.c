@@ -244,7 +244,6 @@ static void reference_run(struct reference *x, const struct predictor *p,
 	const struct prune_opts *o)
 {
 	const struct tree *t = p->tree;
-	uint32_t least = o->min_rows;
 
 	memset(x, 0, sizeof(*x));
 	x->sigma[0] = 1;
@@ -253,10 +252,8 @@ static void reference_run(struct reference *x, const struct predictor *p,
 	mark_backbone(x, t);
 	mark_edges(x, t, o);
 	mark_kept(x, t);
-	if (!least)
-		least = t->n >= 20 ? t->n / 4 : 4;
-	x->rejected =
-		o->safeguards && (x->rows < least || x->leaves < o->min_leaves);
+	x->rejected = o->safeguards &&
+		(x->rows < o->min_rows || x->leaves < o->min_leaves);
 }
 
 /* ---- running ------------------------------------------------------------- */
@@ -536,7 +533,7 @@ static void equals_keep_their_order(void **unused)
 	o.min_leaves = 1;
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 2);
-	o.min_rows = 0; /* four */
+	o.min_rows = 4;
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 9);
 	tree_close(t);
@@ -619,7 +616,7 @@ static void defaults_are_the_documented_ones(void **unused)
 	assert_true(o.temperature == 1 && o.shadow && o.safeguards);
 	assert_int_equal(o.breadth, 3);
 	assert_int_equal(o.breadth_depth, 1);
-	assert_int_equal(o.min_rows, 0);
+	assert_int_equal(o.min_rows, 4);
 	assert_int_equal(o.min_leaves, 2);
 }
 
