@@ -159,14 +159,18 @@ static json_t *marks_json(const struct tandem_step *s)
 static int step_json(const struct tandem_step *s, struct strbuf *out)
 {
 	json_t *o = json_object();
-	char *line;
+	char *line = NULL;
+	int bad;
 
 	json_object_set_new(o, "step", json_integer((json_int_t)s->pass));
 	json_object_set_new(o, "first", json_integer((json_int_t)s->first));
 	json_object_set_new(o, "tokens", tokens_json(s));
-	json_object_set_new(o, "marks", marks_json(s));
+	/* The one member whose memory is not Jansson's, which else would know
+	 * that the object lacks something. */
+	bad = json_object_set_new(o, "marks", marks_json(s));
 	json_object_set_new(o, "text", texts_json(s));
-	line = json_dumps(o, JSON_COMPACT);
+	if (!bad)
+		line = json_dumps(o, JSON_COMPACT);
 	json_decref(o);
 	if (!line)
 		return -ENOMEM;
