@@ -110,8 +110,29 @@ static void make_accuracy(
 			add_point(t, out, &t->point[i]);
 }
 
-static void add_numbers(
-	const struct tts *t, struct bench_table *out, const char *key)
+static double per_s(const struct tts_cost *c, bool phone)
+{
+	return ratio((double)c->tokens, phone ? c->phone_seconds : c->seconds);
+}
+
+/* Of a model, with args->samples[k]. */
+typedef double number_of(const struct tts *, unsigned model, unsigned k);
+
+static double pass_percent(const struct tts *t, unsigned m, unsigned k)
+{
+	return 100 * t->pass[m][k] / (double)t->items.n;
+}
+
+static double rate(const struct tts *t, unsigned m, unsigned k)
+{
+	const struct tts_speed *s = &t->speed[m][k];
+
+	return per_s(t->priced ? &s->phone : &s->wall, t->priced);
+}
+
+/* A column a number of samples, and a row each model that drew. */
+static void add_numbers(const struct tts *t, struct bench_table *out,
+	const char *key, number_of *value)
 {
 	for (unsigned k = 0; k < t->args->n_samples; k++) {
 		char name[TABLE_TEXT], head[TABLE_TEXT];
@@ -120,6 +141,15 @@ static void add_numbers(
 		snprintf(head, sizeof(head), "%u", t->args->samples[k]);
 		table_add_column(out, name, head, 1, 1);
 		out->column[k].panel = 1;
+	}
+	for (unsigned m = 0; m < t->args->n_models; m++) {
+		struct table_row *row;
+
+		if (!t->drew[m])
+			continue;
+		row = table_add_row(out, t->args->model[m], NULL);
+		for (unsigned k = 0; k < t->args->n_samples; k++)
+			row->value[k] = value(t, m, k);
 	}
 }
 
@@ -133,22 +163,7 @@ static void make_pass(const struct tts *t, struct bench_table *out)
 		.plot = { .y = { "one is right, %" },
 			.lines = true,
 			.x = "samples" } };
-	add_numbers(t, out, "pass_at");
-	for (unsigned m = 0; m < t->args->n_models; m++) {
-		struct table_row *row;
-
-		if (!t->drew[m])
-			continue;
-		row = table_add_row(out, t->args->model[m], NULL);
-		for (unsigned k = 0; k < t->args->n_samples; k++)
-			row->value[k] =
-				100 * t->pass[m][k] / (double)t->items.n;
-	}
-}
-
-static double per_s(const struct tts_cost *c, bool phone)
-{
-	return ratio((double)c->tokens, phone ? c->phone_seconds : c->seconds);
+	add_numbers(t, out, "pass_at", pass_percent);
 }
 
 static void add_speed(
@@ -261,18 +276,7 @@ static void make_lines(const struct tts *t, struct bench_table *out)
 		.plot = { .y = { "tokens a second" },
 			.lines = true,
 			.x = "samples" } };
-	add_numbers(t, out, "tokens_per_s");
-	for (unsigned m = 0; m < t->args->n_models; m++) {
-		struct table_row *row;
-
-		if (!t->drew[m])
-			continue;
-		row = table_add_row(out, t->args->model[m], NULL);
-		for (unsigned k = 0; k < t->args->n_samples; k++)
-			row->value[k] = per_s(t->priced ? &t->speed[m][k].phone
-							: &t->speed[m][k].wall,
-				t->priced);
-	}
+	add_numbers(t, out, "tokens_per_s", rate);
 }
 
 static int draw_all(const struct tts *t, const struct bench_table *told,
