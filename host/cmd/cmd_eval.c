@@ -422,6 +422,7 @@ static int eval_line(int argc, char **argv)
 		return cmd_fail(&e);
 	}
 	if (create(v, &e)) {
+		json_decref(v->shard_json);
 		free(v);
 		return cmd_refuse(&cmd_eval, &e);
 	}

@@ -166,14 +166,19 @@ static json_t *load(const char *path, struct err *e)
 		err_sys(e, errno, "cannot open '%s'", path);
 		return NULL;
 	}
+	/* Jansson takes some of its own failed allocations for bad JSON. */
+	errno = 0;
 	one = json_loadf(f, JSON_REJECT_DUPLICATES, &error);
+	if (!one && errno == ENOMEM)
+		err_set(e, ENOMEM, "no memory for '%s'", path);
+	else if (!one && ferror(f))
+		err_sys(e, errno ? errno : EIO, "cannot read '%s'", path);
+	else if (!one)
+		err_set(e, EINVAL,
+			"'%s', line %d: %s; a shard is one JSON object", path,
+			error.line, error.text);
 	if (f != stdin)
 		fclose(f);
-	if (!one)
-		err_set(e, EINVAL,
-			"'%s', line %d: %s; a shard is one JSON "
-			"object",
-			path, error.line, error.text);
 	return one;
 }
 
