@@ -388,13 +388,21 @@ check-format:
 
 # ---- install ------------------------------------------------------------
 .PHONY: install uninstall man clean help
-man: $(O)/tandem.1 $(O)/tandem-npu.1
-$(O)/tandem.1: $(O)/tandem
+# One page a command: tandem-run.1 of `tandem run`, by the names that their
+# option tables have.
+pages := tandem $(sort $(shell sed -n \
+	's/^\t\.name = "\(tandem[- a-z]*\)",$$/\1/p' \
+	host/cmd/cmd_*.c device/tandem_npu.c | tr ' ' -))
+man: $(pages:%=$(O)/man/%.1)
+$(O)/man/tandem.1: $(O)/tandem
 	$(call say,MAN,$@)
-	$(Q)$< help --man > $@
-$(O)/tandem-npu.1: $(O)/tandem-npu
+	$(Q)mkdir -p $(@D) && $< help --man > $@
+$(O)/man/tandem-npu.1: $(O)/tandem-npu
 	$(call say,MAN,$@)
-	$(Q)$< --man > $@
+	$(Q)mkdir -p $(@D) && $< --man > $@
+$(O)/man/tandem-%.1: $(O)/tandem
+	$(call say,MAN,$@)
+	$(Q)mkdir -p $(@D) && $< help --man $(subst -, ,$*) > $@
 $(O)/tandem.bash: $(O)/tandem
 	$(call say,GEN,$@)
 	$(Q)$< help --completion > $@
@@ -438,7 +446,7 @@ phones  := $(wildcard host/soc/*.soc)
 install: all man $(O)/tandem.bash install-library
 	install -d '$(bindir)' '$(man1dir)' '$(compdir)'
 	install -m 755 $(programs) '$(bindir)'
-	install -m 644 $(O)/tandem.1 $(O)/tandem-npu.1 '$(man1dir)'
+	install -m 644 $(pages:%=$(O)/man/%.1) '$(man1dir)'
 	install -m 644 $(O)/tandem.bash '$(compdir)/tandem'
 	install -d '$(datadir)/models/tasks' '$(datadir)/soc'
 	install -m 644 $(phones) '$(datadir)/soc'
@@ -447,7 +455,7 @@ install: all man $(O)/tandem.bash install-library
 
 uninstall: uninstall-library
 	rm -f '$(bindir)/tandem' '$(bindir)/tandem-npu' '$(compdir)/tandem' \
-		'$(man1dir)/tandem.1' '$(man1dir)/tandem-npu.1' \
+		$(pages:%='$(man1dir)/%.1') \
 		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks)) \
 		$(patsubst host/%,'$(datadir)/%',$(phones))
 	@rmdir '$(datadir)/models/tasks' '$(datadir)/models' '$(datadir)/soc' \

@@ -145,7 +145,8 @@ int opt_parse(const struct opt_command *, int argc, char **argv,
 
 void opt_help(const struct opt_command *, FILE *);
 
-/* Roff for the OPTIONS of one command, headed by its name and synopsis. */
+/* A manual page of section 1 in roff, up to its options: the caller may add
+ * sections. "tandem bench lever" is the page tandem-bench-lever. */
 void opt_man(const struct opt_command *, FILE *);
 
 /*

@@ -2,7 +2,9 @@
 
 #include "base/checked.h"
 #include "base/opt_table.h"
+#include "base/version.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -304,16 +306,18 @@ static void roff_line(FILE *f, const char *text)
 static void roff_words(FILE *f, const struct opt *o)
 {
 	struct opt_word word;
+	bool any = false;
 
-	fputs(".RS\n", f);
 	for (size_t i = 0; o->words(i, &word); i++) {
 		if (!word.help)
 			continue;
-		fputs(".TP\n", f);
+		fputs(any ? ".TP\n" : ".RS\n.TP\n", f);
 		roff_line(f, word.shown ? word.shown : word.word);
 		roff_line(f, word.help);
+		any = true;
 	}
-	fputs(".RE\n", f);
+	if (any)
+		fputs(".RE\n", f);
 }
 
 static unsigned put_roff(FILE *f, const char *text)
@@ -344,28 +348,47 @@ static void roff_option(FILE *f, const struct opt_walk *w)
 		roff_words(f, o);
 }
 
+/* "tandem bench lever" is the page tandem-bench-lever. */
+static void roff_name(FILE *f, const char *name, bool capital)
+{
+	for (; *name; name++)
+		if (*name == ' ' || *name == '-')
+			fputs("\\-", f);
+		else
+			fputc(capital ? toupper((unsigned char)*name) : *name,
+				f);
+}
+
+static void roff_head(const struct opt_command *c, FILE *f)
+{
+	fputs(".TH ", f);
+	roff_name(f, c->name, true);
+	fputs(" 1 \"\" \"tandem " TANDEM_VERSION "\" \"User Commands\"\n"
+	      ".SH NAME\n",
+		f);
+	roff_name(f, c->name, false);
+	fputs(" \\- ", f);
+	roff_line(f, c->summary);
+	fputs(".SH SYNOPSIS\n.B ", f);
+	roff_line(f, c->name);
+	if (c->synopsis && *c->synopsis)
+		roff_line(f, c->synopsis);
+}
+
 void opt_man(const struct opt_command *c, FILE *f)
 {
 	const struct opt_walk help = opt_walk_help(c);
 	struct opt_walk w = { .cmd = c };
 
-	fputs(".SS ", f);
-	roff_line(f, c->name);
-	fputs(".B ", f);
-	roff_line(f, c->name);
-	if (c->synopsis && *c->synopsis)
-		roff_line(f, c->synopsis);
-	fputs(".PP\n", f);
-	roff_text(f, c->summary);
-	if (c->details && *c->details) {
-		fputs(".PP\n", f);
-		roff_text(f, c->details);
-	}
+	roff_head(c, f);
+	fputs(".SH DESCRIPTION\n", f);
+	roff_text(f, c->details && *c->details ? c->details : c->summary);
+	fputs(".SH OPTIONS\n", f);
 	while (opt_walk(&w)) {
 		if (w.opt.hidden)
 			continue;
 		if (w.opt.type == OPT_GROUP) {
-			fputs(".PP\n.I ", f);
+			fputs(".SS ", f);
 			roff_line(f, w.opt.name);
 		} else {
 			roff_option(f, &w);

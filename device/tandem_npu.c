@@ -155,11 +155,6 @@ static const struct opt_command command = {
 
 static void print_man(FILE *f)
 {
-	fputs(".TH TANDEM\\-NPU 1 \"\" \"tandem " TANDEM_VERSION "\"\n"
-	      ".SH NAME\n"
-	      "tandem\\-npu \\- the device process of tandem\n"
-	      ".SH DESCRIPTION\n",
-		f);
 	opt_man(&command, f);
 	fputs(".SH SEE ALSO\n.BR tandem (1)\n", f);
 }

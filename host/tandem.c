@@ -6,8 +6,8 @@
 #include "host/cmd/bash_completion.h"
 #include "host/cmd/cut_short.h"
 #include "host/cmd/json_text.h"
+#include "host/cmd/manual.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/fault_plan.h"
 #include "base/fd.h"
@@ -39,41 +39,6 @@ const struct command *const commands[] = {
 	NULL,
 };
 
-static const char about[] =
-	"Runs a language model on two processes, a phone's processor and an "
-	"emulated\nNPU, joined by shared memory with one-way cache coherence.";
-
-/* What the table of options cannot say; one text for help and man page. */
-static const struct {
-	const char *what, *means;
-} exits[] = {
-	{ "0", "success" },
-	{ "1", "failure: the message says what, where and what to try" },
-	{ "2", "misuse: an unknown option or command, a bad value" },
-	{ "3", "the device process died or stopped making progress" },
-	{ "4", "of a plan of faults something never came to pass" },
-	{ "130", "interrupted (SIGINT)" },
-}, environment[] = {
-	{ "TANDEM_NPU", "the device program; else the tandem-npu beside this "
-			"program, else the one in PATH" },
-	{ "TANDEM_MODELS", "the folder of the models that come with the "
-			   "program; else models beside this program, "
-			   "flash/models of its source tree, or "
-			   "share/tandem/models of where it is installed" },
-	{ "TANDEM_CPU", "kernels to use instead of the best this processor "
-			"has, in both processes: ref, base, avx2, avx512" },
-	{ "TANDEM_NPU_FAULT", "faults for the device to have, for tests; "
-			      "'tandem help faults' lists them" },
-};
-
-static const struct command *find_command(const char *name)
-{
-	for (size_t i = 0; commands[i]; i++)
-		if (!strcmp(command_name(commands[i]), name))
-			return commands[i];
-	return NULL;
-}
-
 static int unknown_command(const char *name)
 {
 	unsigned least = UINT32_MAX;
@@ -98,85 +63,46 @@ static int unknown_command(const char *name)
 	return EXIT_MISUSE;
 }
 
-static void print_help(FILE *f)
+/* What `tandem help` or `tandem help --man` is asked about: a command, or one
+ * of its own behind its name. */
+static const struct command *command_asked(char **words)
 {
-	fprintf(f,
-		"Usage: tandem COMMAND [OPTIONS]\n"
-		"       tandem help [COMMAND|faults]\n"
-		"       tandem --version\n\n"
-		"%s\n\n"
-		"Commands:\n",
-		about);
-	for (size_t i = 0; commands[i]; i++)
-		fprintf(f, "  %-12s%s\n", command_name(commands[i]),
-			commands[i]->usage->summary);
-	fputs("\nExit status:\n", f);
-	for (size_t i = 0; i < ARRAY_LEN(exits); i++)
-		fprintf(f, "  %-12s%s\n", exits[i].what, exits[i].means);
-	fputs("\n'tandem COMMAND --help' explains one; 'man tandem' all of "
-	      "them.\n",
-		f);
+	const struct command *c = command_find(commands, words[0]);
+	const struct command *inner =
+		c && words[1] ? command_find(c->inner, words[1]) : NULL;
+
+	return inner ? inner : c;
 }
 
-static void print_man(FILE *f)
+static int man(char **words)
 {
-	fprintf(f,
-		".TH TANDEM 1 \"\" \"tandem " TANDEM_VERSION "\"\n"
-		".SH NAME\n"
-		"tandem \\- run a language model on a CPU and an emulated NPU\n"
-		".SH SYNOPSIS\n"
-		".B tandem\n"
-		".I COMMAND\n"
-		"[OPTIONS]\n"
-		".br\n"
-		".B tandem help\n"
-		"[\\fICOMMAND\\fR]\n"
-		".SH DESCRIPTION\n"
-		"%s\n"
-		"The device is a process of its own, \\fBtandem\\-npu\\fR(1), "
-		"started as needed.\n"
-		"Results go to standard output, everything else to standard "
-		"error.\n"
-		".SH COMMANDS\n",
-		about);
-	for (size_t i = 0; commands[i]; i++)
-		opt_man(commands[i]->usage, f);
-	opt_man(cmd_bench_lever.usage, f);
-	opt_man(cmd_bench_methods.usage, f);
-	opt_man(cmd_bench_sdnpu.usage, f);
-	opt_man(cmd_bench_diffusion.usage, f);
-	opt_man(cmd_bench_tts.usage, f);
-	opt_man(cmd_bench_price.usage, f);
-	opt_man(cmd_history_list.usage, f);
-	opt_man(cmd_history_stats.usage, f);
-	opt_man(cmd_history_prune.usage, f);
-	opt_man(cmd_history_import.usage, f);
-	fputs(".SH EXIT STATUS\n", f);
-	for (size_t i = 0; i < ARRAY_LEN(exits); i++)
-		fprintf(f, ".TP\n%s\n%s\n", exits[i].what, exits[i].means);
-	fputs(".SH ENVIRONMENT\n", f);
-	for (size_t i = 0; i < ARRAY_LEN(environment); i++)
-		fprintf(f, ".TP\n.B %s\n%s\n", environment[i].what,
-			environment[i].means);
-	fputs(".SH SEE ALSO\n.BR tandem-npu (1)\n", f);
+	const struct command *c = *words ? command_asked(words) : NULL;
+
+	if (*words && !c)
+		return unknown_command(*words);
+	if (c)
+		manual_page(c, stdout);
+	else
+		manual_overview(stdout);
+	return EXIT_OK;
 }
 
-static int help(const char *topic)
+static int help(char **words)
 {
 	const struct command *c;
 
-	if (!topic)
-		print_help(stdout);
-	else if (!strcmp(topic, "--man"))
-		print_man(stdout);
-	else if (!strcmp(topic, "--completion"))
+	if (!*words)
+		manual_help(stdout);
+	else if (!strcmp(*words, "--man"))
+		return man(words + 1);
+	else if (!strcmp(*words, "--completion"))
 		completion_print(stdout);
-	else if (!strcmp(topic, "faults"))
+	else if (!strcmp(*words, "faults"))
 		fputs(fault_plan_help, stdout);
-	else if ((c = find_command(topic)))
+	else if ((c = command_asked(words)))
 		opt_help(c->usage, stdout);
 	else
-		return unknown_command(topic);
+		return unknown_command(*words);
 	return EXIT_OK;
 }
 
@@ -192,17 +118,17 @@ static int dispatch(int argc, char **argv)
 	struct err e = { 0 };
 
 	if (argc < 2) {
-		print_help(stderr);
+		manual_help(stderr);
 		return EXIT_MISUSE;
 	}
 	if (!strcmp(argv[1], "help") || is_one_of(argv[1], "--help", "-h"))
-		return help(argc > 2 ? argv[2] : NULL);
+		return help(argv + 2);
 	if (is_one_of(argv[1], "--version", "-v") ||
 		!strcmp(argv[1], "version")) {
 		puts("tandem " TANDEM_VERSION);
 		return EXIT_OK;
 	}
-	c = find_command(argv[1]);
+	c = command_find(commands, argv[1]);
 	if (c &&
 		fault_plan_parse_device(
 			&plan, getenv("TANDEM_NPU_FAULT"), &e)) {

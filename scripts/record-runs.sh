@@ -397,6 +397,7 @@ runs_of_help() {
   done
   add help/tandem text --help
   add help/man text help --man
+  add help/man-run text help --man run
   add help/completion text help --completion
   add_line help/npu text "\$tandem-npu --help"
   add_line help/npu-man text "\$tandem-npu --man"

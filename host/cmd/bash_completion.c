@@ -1,43 +1,41 @@
 #include "host/cmd/bash_completion.h"
 
-#include "base/checked.h"
 #include "host/cmd/cmd.h"
 
 #include <stdio.h>
 
-/* Commands of commands: what stands behind them has options of its own. */
-static const struct {
-	const char *name, *word; /* "bench" "lever", of `tandem bench lever` */
-	const struct command *command;
-} inner[] = {
-	{ "bench", "lever", &cmd_bench_lever },
-	{ "bench", "methods", &cmd_bench_methods },
-	{ "bench", "sdnpu", &cmd_bench_sdnpu },
-	{ "bench", "diffusion", &cmd_bench_diffusion },
-	{ "bench", "tts", &cmd_bench_tts },
-	{ "bench", "price", &cmd_bench_price },
-	{ "history", "list", &cmd_history_list },
-	{ "history", "stats", &cmd_history_stats },
-	{ "history", "prune", &cmd_history_prune },
-	{ "history", "import", &cmd_history_import },
-};
+static void print_names(const struct command *const *list, FILE *f)
+{
+	for (size_t i = 0; list && list[i]; i++)
+		fprintf(f, "%s%s", i ? " " : "", command_name(list[i]));
+}
+
+/* What stands behind a command of a command has options of its own. */
+static void print_inner_cases(const struct command *c, FILE *f)
+{
+	char name[64];
+
+	for (size_t i = 0; c->inner && c->inner[i]; i++) {
+		snprintf(name, sizeof(name), "%s-%s", command_name(c),
+			command_name(c->inner[i]));
+		opt_completion(c->inner[i]->usage, name, f);
+	}
+	if (!c->inner)
+		return;
+	fprintf(f, "\thelp:%s) words='", command_name(c));
+	print_names(c->inner, f);
+	fputs("' ;;\n", f);
+}
 
 static void print_cases(FILE *f)
 {
-	fputs("\tcase $command:$before in\n\t:*) words='help --version", f);
-	for (size_t i = 0; commands[i]; i++)
-		fprintf(f, " %s", command_name(commands[i]));
-	fputs("' ;;\n\thelp:*) words='", f);
-	for (size_t i = 0; commands[i]; i++)
-		fprintf(f, "%s%s", i ? " " : "", command_name(commands[i]));
+	fputs("\tcase $command:$before in\n\t:*) words='help --version ", f);
+	print_names(commands, f);
+	fputs("' ;;\n\thelp:help|help:--man) words='", f);
+	print_names(commands, f);
 	fputs("' ;;\n", f);
-	for (size_t i = 0; i < ARRAY_LEN(inner); i++) {
-		char name[64];
-
-		snprintf(name, sizeof(name), "%s-%s", inner[i].name,
-			inner[i].word);
-		opt_completion(inner[i].command->usage, name, f);
-	}
+	for (size_t i = 0; commands[i]; i++)
+		print_inner_cases(commands[i], f);
 	for (size_t i = 0; commands[i]; i++)
 		opt_completion(
 			commands[i]->usage, command_name(commands[i]), f);
@@ -47,12 +45,17 @@ static void print_cases(FILE *f)
 static void print_inner_names(FILE *f)
 {
 	fputs("\tcase ${COMP_WORDS[1]-}:${COMP_WORDS[2]-} in\n", f);
-	for (size_t i = 0; i < ARRAY_LEN(inner); i++)
-		fprintf(f,
-			"\t%s:%s) [[ $COMP_CWORD -le 2 ]] || "
-			"command=%s-%s ;;\n",
-			inner[i].name, inner[i].word, inner[i].name,
-			inner[i].word);
+	for (size_t i = 0; commands[i]; i++) {
+		const struct command *const *inner = commands[i]->inner;
+		const char *name = command_name(commands[i]);
+
+		for (size_t j = 0; inner && inner[j]; j++)
+			fprintf(f,
+				"\t%s:%s) [[ $COMP_CWORD -le 2 ]] || "
+				"command=%s-%s ;;\n",
+				name, command_name(inner[j]), name,
+				command_name(inner[j]));
+	}
 	fputs("\tesac\n", f);
 }
 

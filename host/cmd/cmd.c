@@ -29,6 +29,15 @@ const char *command_name(const struct command *c)
 	return space ? space + 1 : c->usage->name;
 }
 
+const struct command *command_find(
+	const struct command *const *list, const char *name)
+{
+	for (size_t i = 0; list && list[i]; i++)
+		if (!strcmp(command_name(list[i]), name))
+			return list[i];
+	return NULL;
+}
+
 bool cmd_parse(const struct command *c, int argc, char **argv,
 	unsigned *operands, int *status)
 {

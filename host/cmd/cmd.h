@@ -27,6 +27,9 @@ struct command {
 	const struct opt_command *usage;
 	/* Returns an exit code. */
 	int (*run)(int argc, char **argv);
+	/* Commands of this one ("lever" of `tandem bench`), NULL-terminated;
+	 * NULL: it has none. */
+	const struct command *const *inner;
 };
 
 extern const struct command cmd_run, cmd_eval, cmd_score, cmd_perplexity,
@@ -36,11 +39,15 @@ extern const struct command cmd_run, cmd_eval, cmd_score, cmd_perplexity,
 	cmd_bench_price, cmd_doctor, cmd_stress, cmd_history, cmd_history_list,
 	cmd_history_stats, cmd_history_prune, cmd_history_import;
 
-/* All of the above, NULL-terminated (host/tandem.c). */
+/* Those of `tandem` itself, NULL-terminated (host/tandem.c). */
 extern const struct command *const commands[];
 
 /* "run" of `tandem run`. */
 const char *command_name(const struct command *);
+
+/* That of a list, which may be NULL; NULL where there is none. */
+const struct command *command_find(
+	const struct command *const *list, const char *name);
 
 /*
  * Parse a command's options. True: go on with *operands. False: return

@@ -115,28 +115,21 @@ static const struct {
 };
 
 /* Those with options of their own. */
-static const struct {
-	const char *name;
-	const struct command *command;
-} own[] = {
-	{ "lever", &cmd_bench_lever },
-	{ "methods", &cmd_bench_methods },
-	{ "sdnpu", &cmd_bench_sdnpu },
-	{ "diffusion", &cmd_bench_diffusion },
-	{ "tts", &cmd_bench_tts },
-	{ "price", &cmd_bench_price },
-};
+static const struct command *const own[] = { &cmd_bench_lever,
+	&cmd_bench_methods, &cmd_bench_sdnpu, &cmd_bench_diffusion,
+	&cmd_bench_tts, &cmd_bench_price, NULL };
 
 static int bench_main(int argc, char **argv)
 {
+	const struct command *one =
+		argc > 1 ? command_find(own, argv[1]) : NULL;
 	struct err e = { 0 };
 	unsigned operands;
 	struct bench_args args;
 	int status, ret;
 
-	for (size_t i = 0; i < ARRAY_LEN(own) && argc > 1; i++)
-		if (!strcmp(own[i].name, argv[1]))
-			return own[i].command->run(argc - 1, argv + 1);
+	if (one)
+		return one->run(argc - 1, argv + 1);
 	if (!cmd_parse(&cmd_bench, argc, argv, &operands, &status))
 		return status;
 	args = (struct bench_args){ as_json, (unsigned)rounds,
@@ -150,12 +143,10 @@ static int bench_main(int argc, char **argv)
 			ret = cmd_flush(&e);
 		return ret ? cmd_fail(&e) : EXIT_OK;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(own); i++)
-		if (!strcmp(own[i].name, argv[1]))
-			return cmd_misuse(&cmd_bench,
-				"the options of %s stand behind its name",
-				argv[1]);
+	if (command_find(own, argv[1]))
+		return cmd_misuse(&cmd_bench,
+			"the options of %s stand behind its name", argv[1]);
 	return cmd_misuse(&cmd_bench, "there is no benchmark '%s'", argv[1]);
 }
 
-const struct command cmd_bench = { &usage, bench_main };
+const struct command cmd_bench = { &usage, bench_main, own };

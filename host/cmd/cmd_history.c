@@ -236,20 +236,21 @@ static const struct opt_command usage = {
 };
 
 static const struct command *const parts[] = { &cmd_history_list,
-	&cmd_history_stats, &cmd_history_prune, &cmd_history_import };
+	&cmd_history_stats, &cmd_history_prune, &cmd_history_import, NULL };
 
 static int run(int argc, char **argv)
 {
+	const struct command *part =
+		argc > 1 ? command_find(parts, argv[1]) : NULL;
 	unsigned operands;
 	int status;
 
-	for (size_t i = 0; i < ARRAY_LEN(parts) && argc > 1; i++)
-		if (!strcmp(command_name(parts[i]), argv[1]))
-			return parts[i]->run(argc - 1, argv + 1);
+	if (part)
+		return part->run(argc - 1, argv + 1);
 	if (!cmd_parse(&cmd_history, argc, argv, &operands, &status))
 		return status;
 	return cmd_misuse(&cmd_history,
 		"'%s' is nothing that can be done with a history", argv[1]);
 }
 
-const struct command cmd_history = { &usage, run };
+const struct command cmd_history = { &usage, run, parts };

@@ -378,10 +378,13 @@ static void man(void **state)
 {
 	char *text = printed(opt_man);
 
-	has(text, ".SS tandem try\n");
+	has(text, ".TH TANDEM\\-TRY 1 ");
+	has(text, ".SH NAME\ntandem\\-try \\- ");
+	has(text, ".SH SYNOPSIS\n.B tandem try\n");
+	has(text, "\n.SH OPTIONS\n.TP\n");
 	has(text, ".TP\n\\fB\\-m, \\-\\-model\\fR FILE\na GGUF file\n");
 	has(text, ".TP\n\\fB\\-\\-doorbell\\fR poll|eventfd|socket\n");
-	has(text, "\n.I Sampling\n");
+	has(text, "\n.SS Sampling\n");
 	has(text, "\n.nf\n  an example \\-x\n.fi\n");
 	has(text, "\n\\&.dotted \\e line\n");
 	assert_null(strstr(text, "secret"));

@@ -43,6 +43,7 @@ check_offered 'tandem ' help --version run eval bench doctor
 check_offers 'tandem ru' run
 check_offered 'tandem help ' run eval
 check_offers 'tandem help detok' detokenize
+check_offers 'tandem help history pr' prune
 check_offered 'tandem run -' --model -m --method --clock --help
 check_offers 'tandem run --coherence-r' --coherence-report
 

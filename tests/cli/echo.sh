@@ -17,7 +17,7 @@ run_ok "$plain" synth --like tiny -o "$target"
 run_ok "$plain" synth --like tiny --seed 9 -o "$other"
 
 # ---- what is told of them, from their rows alone ---------------------------
-for words in 'run --help' 'eval --help' 'help --man' 'help --completion'; do
+for words in 'run --help' 'eval --help' 'help --man run' 'help --completion'; do
   # shellcheck disable=SC2086 # words
   run_ok "$more" $words
   check_has "$words" "${out//\\/}" --echo-times

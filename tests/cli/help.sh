@@ -65,14 +65,40 @@ run "$TANDEM_NPU" --help
 check_help 'tandem-npu --help'
 misuse "$TANDEM_NPU" --no-such-option
 
-# The man pages and the completion come from the same tables.
+# A page for each command, from the table that its help comes from.
+check_page() { # NAME COMMAND...: what prints tandem-NAME(1)
+  local name=$1 wrong
+  run_ok "${@:2}"
+  check_has "page $1" "$out" ".TH ${name^^} 1 "
+  check_has "page $1" "$out" '
+.SH OPTIONS'
+  command -v mandoc >/dev/null || return 0
+  wrong=$(mandoc -T lint -W warning "$tmp/out" | grep -v 'missing date')
+  check_eq "what is wrong with page $1" "$wrong" ''
+}
 run_ok "$TANDEM" help --man
+cp "$tmp/out" "$tmp/overview"
 check_has 'man page' "$out" '.TH TANDEM 1'
+pages=$(sed -n 's/^\\fBtandem\\-\(.*\)\\fR(1)$/\1/p' "$tmp/overview" |
+  tr -d '\\' | tr - ' ')
 for c in $commands; do
-  check_has 'man page' "$out" "tandem $c"
+  check_has 'the list of pages' "
+$pages
+" "
+$c
+"
 done
-run_ok "$TANDEM_NPU" --man
-check_has 'man page' "$out" '.TH TANDEM\-NPU 1'
+check_has 'the list of pages' "$pages" 'history prune'
+while read -r c; do
+  # shellcheck disable=SC2086 # words
+  check_page "tandem\\-${c// /\\-}" "$TANDEM" help --man $c
+  # shellcheck disable=SC2086
+  run_ok "$TANDEM" help $c
+  check_has "help of $c" "$out" "Usage: tandem $c"
+done <<<"$pages"
+check_page 'tandem\-npu' "$TANDEM_NPU" --man
+command -v mandoc >/dev/null || echo 'not checked: mandoc is not there'
+misuse "$TANDEM" help --man no-such-command
 
 # An output that cannot be written is a failure, not a silence.
 if [ -w /dev/full ]; then
