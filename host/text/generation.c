@@ -19,6 +19,7 @@ struct generation {
 	struct detokenizer detok;
 	struct strbuf held; /* text that may be the start of a stop string */
 	float *logits;
+	const float *drawn_from; /* while a token drawn is appended */
 	enum gen_stop stop;
 	uint64_t first_ns;
 	uint64_t steps;  /* told */
@@ -100,6 +101,7 @@ int generation_open_like(
 
 	o.sink = drop;
 	o.step = NULL;
+	o.token = NULL;
 	return generation_open(out, &o, like->tokens.id, like->n_prompt, e);
 }
 
@@ -131,6 +133,7 @@ int generation_fork(struct generation **out, const struct generation *from,
 	g->opts.sink = sink;
 	g->opts.arg = arg;
 	g->opts.step = NULL;
+	g->opts.token = NULL;
 	g->stream = stream;
 	if (from->held.len)
 		strbuf_add(&g->held, from->held.data, from->held.len);
@@ -256,6 +259,17 @@ static size_t undecided(const struct generation *g)
 	return most;
 }
 
+static void tell_token(struct generation *g, int32_t id, size_t len)
+{
+	const struct gen_token token = { .id = id,
+		.text = len ? g->held.data : "",
+		.len = len,
+		.logits = g->drawn_from };
+
+	if (g->opts.token(g->opts.token_arg, &token))
+		g->stop = GEN_STOP_ERROR;
+}
+
 /* Hand over the first `len` bytes held, keep the rest. */
 static void deliver(struct generation *g, int32_t id, size_t len)
 {
@@ -264,6 +278,8 @@ static void deliver(struct generation *g, int32_t id, size_t len)
 	if (g->opts.sink &&
 		g->opts.sink(g->opts.arg, id, len ? g->held.data : "", len))
 		g->stop = GEN_STOP_ERROR;
+	if (g->opts.token)
+		tell_token(g, id, len);
 	if (len)
 		memmove(g->held.data, g->held.data + len, rest);
 	g->held.len = rest;
@@ -324,7 +340,9 @@ int32_t gen_next(struct generation *g, const float *logits)
 	int32_t id = sampler_draw_from(g->opts.sampler, g->stream, logits,
 		g->tokens.id, g->tokens.n, g->tokens.n);
 
+	g->drawn_from = logits;
 	gen_append(g, id);
+	g->drawn_from = NULL;
 	return id;
 }
 

@@ -44,6 +44,14 @@ struct gen_step {
 	const uint8_t *mark;  /* [n] enum gen_mark */
 };
 
+/* A token that is delivered. */
+struct gen_token {
+	int32_t id;
+	const char *text;
+	size_t len;
+	const float *logits; /* that it was drawn from; NULL: it was appended */
+};
+
 struct generation_opts {
 	const struct tokenizer *tokenizer; /* NULL: no text, ids only */
 	struct sampler *sampler;
@@ -64,6 +72,9 @@ struct generation_opts {
 	 * wants to know, and methods need not say. */
 	int (*step)(void *arg, const struct gen_step *);
 	void *step_arg;
+	/* Told behind the sink of what that is told, and more. NULL: nobody. */
+	int (*token)(void *arg, const struct gen_token *);
+	void *token_arg;
 };
 
 int generation_open(struct generation **out, const struct generation_opts *,
