@@ -488,27 +488,25 @@ int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)
 	return ret ? err_in(e, "the text is whole, but it was not kept") : 0;
 }
 
-int decoder_rehearse(struct decoder *d, const struct generation *g,
-	struct session_stats *before, struct err *e)
+int decoder_rehearse(
+	struct decoder *d, const struct generation *g, struct err *e)
 {
 	struct generation *plain = NULL;
 	const int32_t *text;
 	size_t n;
-	int ret = 0;
+	int ret;
 
-	if (decoder_drafts(d) && drafting_is_told(&d->drafting)) {
-		ret = generation_open_like(&plain, g, e);
-		session_truncate(d->session, SESSION_TEXT, 0);
-		if (!ret)
-			ret = autoregressive_run(d->session, plain, &d->env, e);
-		if (!ret) {
-			text = gen_tokens(plain, &n);
-			ret = drafting_tell(&d->drafting, text, n, e);
-		}
-		generation_close(plain);
+	if (!decoder_drafts(d) || !drafting_is_told(&d->drafting))
+		return 0;
+	ret = generation_open_like(&plain, g, e);
+	session_truncate(d->session, SESSION_TEXT, 0);
+	if (!ret)
+		ret = autoregressive_run(d->session, plain, &d->env, e);
+	if (!ret) {
+		text = gen_tokens(plain, &n);
+		ret = drafting_tell(&d->drafting, text, n, e);
 	}
-	if (before)
-		session_stats(d->session, before);
+	generation_close(plain);
 	return ret;
 }
 

@@ -113,11 +113,9 @@ int decoder_keep(struct decoder *, const struct generation *, struct err *);
 
 /*
  * Where an oracle drafts: find out what plain decoding makes of the generation,
- * which stays as it is, and tell it. Else nothing happens. *before (may be
- * NULL) are the session's counters behind it.
+ * which stays as it is, and tell it. Else nothing happens.
  */
-int decoder_rehearse(struct decoder *, const struct generation *,
-	struct session_stats *before, struct err *);
+int decoder_rehearse(struct decoder *, const struct generation *, struct err *);
 
 /* Ends the pair: 0, or what session_close says. Closes what is open. */
 int decoder_close(struct decoder *, struct err *);

@@ -3,9 +3,9 @@
  * NPU, in a program of one's own. docs/library.md is the page to read first.
  *
  * The library prints nothing, ends nothing, handles no signal and keeps
- * nothing outside its handles, so a program may have several. A handle is used
- * by one thread at a time, two handles by two threads at once; only
- * tandem_cancel may be called beside another call.
+ * nothing outside its handles, so a program may have several. A handle, with
+ * its texts, is used by one thread at a time, two handles by two threads at
+ * once; only tandem_cancel may be called beside another call.
  *
  * What a function is given stays the caller's and is copied where it is needed
  * for longer than the call, unless it says otherwise. Text is UTF-8.
@@ -65,7 +65,8 @@ struct tandem_options {
 	/*
 	 * Options of `tandem run` about the pair, the method and what drafts,
 	 * by their names there: "method=chain", "draft-len=4", "no-shadow";
-	 * a NULL ends them. NULL: none.
+	 * and of several texts: "texts=16", "keep=4" (docs/library.md). A NULL
+	 * ends them. NULL: none.
 	 */
 	const char *const *set;
 	/* Told of what takes long, in the thread that called: what it is,
@@ -197,6 +198,33 @@ struct tandem_sample {
 	const char *error;             /* NULL: none */
 };
 
+/* A token that the model could have written. */
+struct tandem_likely {
+	int32_t id;
+	float logprob;
+	const char *text; /* `bytes` of it; a part of a character stands as
+			   * U+FFFD, and nothing for tokens that are no text */
+	size_t bytes;
+};
+
+/* One that it wrote. What it points to is the library's, and good until the
+ * call returns. */
+struct tandem_token {
+	size_t size;
+	int32_t id; /* and text: as the sink is told them */
+	const char *text;
+	size_t bytes;
+	/*
+	 * By the model's own distribution, at temperature 1 and with nothing
+	 * cut off, however the token was drawn. NAN, and none is likely, of
+	 * methods that do not draw the text token by token: those that fill
+	 * masks, and those that deliver one of many samples.
+	 */
+	float logprob;
+	unsigned n_top; /* as many as were asked for: the likeliest first */
+	const struct tandem_likely *top; /* [n_top] */
+};
+
 struct tandem_request {
 	size_t size;
 	/* What is continued: text, or where `tokens` is not NULL, those. */
@@ -242,6 +270,14 @@ struct tandem_request {
 	 */
 	void (*sample)(void *arg, const struct tandem_sample *sample);
 	void *sample_arg;
+	/*
+	 * Told of every token behind the sink, with its log-probability and
+	 * those of the `logprobs` likeliest in its place, 0 to 20 (0). Not 0
+	 * ends the text. NULL: nobody is told, and none is computed.
+	 */
+	unsigned logprobs;
+	int (*token)(void *arg, const struct tandem_token *token);
+	void *token_arg;
 };
 
 TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);
@@ -256,20 +292,75 @@ struct tandem_result {
 	double seconds_to_first;        /* token, of the wall clock */
 	double seconds;                 /* in all */
 	double phone_seconds, phone_joules; /* with "clock=soc:NAME"; else 0 */
+	/* Tokens of the prompt that were not computed, because their keys and
+	 * values were there. */
+	uint64_t cached_tokens;
+	/* Of tandem_submit: until it was its turn; then, until its prompt was
+	 * read. Neither is part of `seconds` but the second. */
+	double seconds_waiting, seconds_prompt;
 };
 
 /*
- * Continue a prompt, from an empty cache. *result (may be NULL) is filled also
- * on failure, with what was done until then.
+ * Continue a prompt, from an empty cache or, with "keep=N" set, from what is
+ * cached of its beginning. *result (may be NULL) is filled also on failure,
+ * with what was done until then. Texts that were submitted must have ended.
  */
 TANDEM_API int tandem_generate(struct tandem *, const struct tandem_request *,
 	struct tandem_result *result);
 
 /*
- * The tandem_generate that runs, or else the next one, soon returns
- * TANDEM_CANCELED. From any thread and from signal handlers.
+ * The tandem_generate or tandem_advance that runs, or else the next one, soon
+ * returns TANDEM_CANCELED. From any thread and from signal handlers.
  */
 TANDEM_API void tandem_cancel(struct tandem *);
+
+/*
+ * Several texts at a time. A request is submitted, and tandem_advance writes on
+ * all that are under way, a pass a call, until none is left; others may be
+ * submitted, closed and canceled between two calls. Each text is what
+ * tandem_generate alone makes of its request, whatever runs beside it.
+ */
+struct tandem_text;
+
+/*
+ * The request becomes a text. It is checked now, and what it points to is
+ * copied; its callbacks are called by tandem_advance, and must neither advance
+ * nor generate nor close. A prompt that there is no room for is TANDEM_MISUSE,
+ * with the limit and the number in the sentence. Starts the pair, as
+ * tandem_generate does. On failure *out is NULL. A text belongs to its handle
+ * and is closed before it.
+ */
+TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
+	struct tandem_text **out);
+
+/*
+ * One pass of the texts under way; *texts (may be NULL) is how many have not
+ * ended. With "texts=N" set up to N are computed at a time, admitted in the
+ * order in which they were submitted; the others wait. A method that has passes
+ * of its own ("chain", "lever", those that fill masks or choose among samples)
+ * writes the first text whole, and the others wait (docs/library.md).
+ *
+ * What befalls one text ends that text alone. What is returned concerns all:
+ * TANDEM_CANCELED by tandem_cancel, and the texts are under way as before, but
+ * one that was written whole, which ends so; TANDEM_LOST and TANDEM_FAILED have
+ * ended all that were under way.
+ */
+TANDEM_API int tandem_advance(struct tandem *, unsigned *texts);
+
+/* 1: it is under way; else what tandem_generate would have returned. *result
+ * (may be NULL) is what was done until now. */
+TANDEM_API int tandem_text_state(
+	const struct tandem_text *, struct tandem_result *result);
+
+/* As tandem_error, of that text; valid until it is closed. */
+TANDEM_API const char *tandem_text_error(const struct tandem_text *);
+
+/* Between two calls of tandem_advance, or in a callback of one: before the next
+ * pass the text ends as TANDEM_CANCELED. Nothing where it has ended. */
+TANDEM_API void tandem_text_cancel(struct tandem_text *);
+
+/* NULL is nothing. One that has not ended is canceled first. */
+TANDEM_API void tandem_text_close(struct tandem_text *);
 
 /*
  * The ids of a text: their number, of which at most `cap` are written to

@@ -15,9 +15,8 @@
 #include <signal.h>
 #include <stdint.h>
 
-struct generation;
 struct opt_values;
-struct sampler;
+struct tandem_text;
 struct token_list;
 
 struct tandem {
@@ -28,11 +27,12 @@ struct tandem {
 	volatile sig_atomic_t canceled;
 	int dead; /* the status of what cannot be mended; 0: alive */
 	struct err err;
-	/* The last request's. */
-	struct sampler *sampler;
-	struct generation *generation; /* NULL: it did not come so far */
-	struct session_stats before;   /* the text, behind what prepares it */
-	uint64_t began_ns, ended_ns;   /* the text, as `before` */
+	/* Of the last tandem_generate (host/api/text_impl.h); NULL: its
+	 * generation was not opened. */
+	struct tandem_text *last;
+	/* Those submitted and not closed, in that order. */
+	struct tandem_text *first_text;
+	bool advancing; /* one of their callbacks may be running */
 };
 
 /*
@@ -54,11 +54,14 @@ int tandem_end(struct tandem *, struct err *);
 int tandem_read_prompt(
 	struct tandem *, const struct tandem_request *, struct token_list *out);
 
-/* What the text of the last request took. */
+/* What the text of the last tandem_generate took. */
 void tandem_work(const struct tandem *, struct session_stats *out);
 
 /* 0, or what -errno or -ERR_DEVICE_LOST are in tandem.h. */
 int tandem_status_of(int ret);
+
+/* What a call returns, with what it leaves of the handle. */
+int tandem_settle(struct tandem *, int status);
 
 /*
  * A struct of the caller's to one of ours, which holds the defaults: its
@@ -70,7 +73,5 @@ bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs);
 
 /* A request's samples are told of. */
 void tandem_tell_samples(const struct tandem *, const struct tandem_request *);
-
-enum tandem_stop tandem_stop_of(enum gen_stop);
 
 #endif

@@ -5,8 +5,7 @@
 #include "host/api/options.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
-#include "host/text/generation.h"
-#include "host/text/sampler.h"
+#include "host/api/text_impl.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
@@ -203,8 +202,7 @@ int tandem_end(struct tandem *t, struct err *e)
 {
 	int ret = decoder_close(&t->decoder, e);
 
-	generation_close(t->generation);
-	sampler_close(t->sampler);
+	text_close(t->last);
 	for (size_t i = 0; t->setting && t->setting[i]; i++)
 		free(t->setting[i]);
 	free(t->setting);

@@ -1,5 +1,6 @@
 /* What a program is told of many samples: struct tandem_sample. */
 #include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
 #include "host/method/samples.h"
 #include "host/text/generation.h"
 

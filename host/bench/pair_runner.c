@@ -329,7 +329,7 @@ static int tell_oracle(
 		return 0;
 	if (known && known->n_predict >= options_of(d)->n_predict)
 		return drafting_tell(&d->drafting, known->id, known->n, e);
-	return decoder_rehearse(d, o->gen, NULL, e);
+	return decoder_rehearse(d, o->gen, e);
 }
 
 static int told(const struct mark *m, struct err *e)

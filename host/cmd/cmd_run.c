@@ -9,6 +9,7 @@
 #include "host/api/options.h"
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
 #include "host/cmd/inspect_window.h"
 #include "host/cmd/report.h"
 #include "host/cmd/samples_view.h"
@@ -475,8 +476,9 @@ static const char *stop_name(const struct run *r, int ret)
 		return "interrupted";
 	if (ret == TANDEM_LOST)
 		return "lost";
-	return ret ? "error"
-		   : gen_stop_name(gen_stop_reason(r->tandem->generation));
+	return ret
+		? "error"
+		: gen_stop_name(gen_stop_reason(r->tandem->last->generation));
 }
 
 static void warn_full(uint32_t context, uint32_t trained)
@@ -499,12 +501,12 @@ static int report(struct run *r, int ret)
 	struct err odd = { 0 };
 	struct run_report rep = {
 		.decoder = d,
-		.generation = t->generation,
+		.generation = t->last->generation,
 		.stop = stop_name(r, ret),
 		.error = ret ? tandem_error(t) : NULL,
 		.begin_ns = r->begin_ns,
-		.prompt_ns = t->began_ns,
-		.end_ns = t->ended_ns,
+		.prompt_ns = t->last->began_ns,
+		.end_ns = t->last->ended_ns,
 	};
 
 	tandem_work(t, &rep.stats);
@@ -518,7 +520,7 @@ static int report(struct run *r, int ret)
 		samples_warn(d);
 	if (session_check_finite(d->session, &odd))
 		cmd_warn("%s", odd.text);
-	if (gen_stop_reason(t->generation) == GEN_STOP_CONTEXT)
+	if (gen_stop_reason(t->last->generation) == GEN_STOP_CONTEXT)
 		warn_full(session_context(d->session), d->model->n_ctx);
 	return ret;
 }
@@ -536,7 +538,7 @@ static int generate(struct run *r)
 	cmd_interrupts(r->tandem);
 	ret = tandem_generate(r->tandem, &q, &result);
 	cmd_interrupts(NULL);
-	if (!r->tandem->generation)
+	if (!r->tandem->last)
 		return ret;
 	if (watched && !r->write_errno)
 		r->write_errno = -watch_end(&r->watch);

@@ -1,0 +1,282 @@
+/* The life of a text: from its request to what came of it. */
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/api/prompt.h"
+#include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
+#include "host/model/model.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
+#include "tensor/soc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int copy_stops(struct tandem_text *x, struct err *e)
+{
+	const char *const *from = x->request.stop;
+	size_t n = 0;
+
+	while (from && from[n])
+		n++;
+	x->stop = calloc(n + 1, sizeof(*x->stop));
+	for (size_t i = 0; x->stop && i < n; i++)
+		if (!(x->stop[i] = strdup(from[i])))
+			n = i; /* a NULL ends them, and it is none of theirs */
+	if (!x->stop || (from && from[n]))
+		return err_set(e, ENOMEM, "no memory for the stop strings");
+	x->request.stop = (const char *const *)x->stop;
+	return 0;
+}
+
+static int open_sampler(struct tandem_text *x, struct err *e)
+{
+	const struct tandem_request *q = &x->request;
+	const struct decoder *d = &x->tandem->decoder;
+	const struct sampler_opts o = {
+		.temperature = decoder_temperature(d, q->temperature),
+		.top_k = q->top_k,
+		.top_p = q->top_p,
+		.min_p = q->min_p,
+		.repeat_penalty = q->repeat_penalty,
+		.repeat_last = q->repeat_last,
+		.seed = q->seed,
+		.stream = q->stream,
+	};
+
+	return sampler_open(&x->sampler, &o, d->model->n_vocab, e);
+}
+
+static int open_generation(struct tandem_text *x, struct err *e)
+{
+	const struct tandem_request *q = &x->request;
+	const struct decoder *d = &x->tandem->decoder;
+	struct generation_opts o = {
+		.tokenizer = d->tokenizer,
+		.n_vocab = d->model->n_vocab,
+		.n_predict = (uint64_t)q->max_tokens < UINT32_MAX
+			? (uint32_t)q->max_tokens
+			: UINT32_MAX,
+		.context = session_context(d->session),
+		.ignore_eos = q->flags & TANDEM_IGNORE_EOS,
+		.special = q->flags & TANDEM_SPECIAL,
+		.stop = q->stop,
+		.sink = text_tell,
+		.arg = x,
+		.step = q->step ? text_tell_step : NULL,
+		.step_arg = x,
+		.token = q->token ? text_tell_token : NULL,
+		.token_arg = x,
+	};
+	int ret;
+
+	while (q->stop && q->stop[o.n_stop])
+		o.n_stop++;
+	if (!x->prompt.n)
+		return err_set(e, EINVAL,
+			"the prompt has no token, so there is nothing to "
+			"continue");
+	ret = prompt_check_room(d, x->prompt.n, o.n_predict, o.context, e);
+	if (!ret)
+		ret = open_sampler(x, e);
+	o.sampler = x->sampler;
+	return ret ? ret
+		   : generation_open(
+			     &x->generation, &o, x->prompt.id, x->prompt.n, e);
+}
+
+static int open_top(struct tandem_text *x, struct err *e)
+{
+	const struct tandem_request *q = &x->request;
+
+	if (!q->token || !q->logprobs)
+		return 0;
+	x->top = calloc(q->logprobs, sizeof(*x->top));
+	return x->top ? 0 : err_set(e, ENOMEM, "no memory for logprobs");
+}
+
+static int read_request(struct tandem_text *x,
+	const struct tandem_request *theirs, bool copy, struct err *e)
+{
+	int ret = request_take(&x->request, theirs, e);
+
+	if (!ret)
+		ret = request_prompt(x->tandem, &x->request, &x->prompt, e);
+	if (!ret && copy)
+		ret = copy_stops(x, e);
+	return ret ? ret : open_top(x, e);
+}
+
+int text_open(struct tandem_text **out, struct tandem *t,
+	const struct tandem_request *theirs, bool copy)
+{
+	struct tandem_text *x = calloc(1, sizeof(*x));
+	int ret, status;
+
+	*out = NULL;
+	if (!x)
+		return tandem_status_of(
+			err_set(&t->err, ENOMEM, "no memory for a text"));
+	x->tandem = t;
+	x->state = TEXT_UNDER_WAY;
+	x->submitted_ns = clock_ns();
+	ret = read_request(x, theirs, copy, &t->err);
+	status = tandem_status_of(ret);
+	if (!status && !t->decoder.session)
+		status = tandem_start(t, 0);
+	if (!status) {
+		ret = open_generation(x, &t->err);
+		status = copy && ret == -EFBIG ? TANDEM_MISUSE
+					       : tandem_status_of(ret);
+	}
+	if (status)
+		text_close(x);
+	else
+		*out = x;
+	return status;
+}
+
+void text_close(struct tandem_text *x)
+{
+	if (!x)
+		return;
+	generation_close(x->generation);
+	sampler_close(x->sampler);
+	for (size_t i = 0; x->stop && x->stop[i]; i++)
+		free(x->stop[i]);
+	free(x->stop);
+	free(x->prompt.id);
+	free(x->tokens);
+	free(x->at);
+	free(x->top);
+	strbuf_release(&x->said);
+	free(x);
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+void text_begin(struct tandem_text *x)
+{
+	session_stats(x->tandem->decoder.session, &x->before);
+	x->drafts_before = x->tandem->decoder.env.stats;
+	x->began_ns = clock_ns();
+}
+
+/* Nothing where it was not begun. */
+static void count_work(struct tandem_text *x)
+{
+	const struct decoder *d = &x->tandem->decoder;
+
+	if (!x->began_ns)
+		return;
+	session_stats(d->session, &x->work);
+	session_stats_since(&x->work, &x->before);
+	x->drafts = method_stats_since(&d->env.stats, &x->drafts_before);
+}
+
+void text_end(struct tandem_text *x, int ret)
+{
+	gen_flush(x->generation);
+	x->ended_ns = clock_ns();
+	count_work(x);
+	if (!ret && x->canceled)
+		ret = err_set(&x->err, ECANCELED, "the text was canceled");
+	if (!ret && gen_stop_reason(x->generation) == GEN_STOP_ERROR &&
+		!x->stopped)
+		ret = err_set(&x->err, ENOMEM, "no memory for the text");
+	x->state = tandem_status_of(ret);
+}
+
+int text_run(struct tandem_text *x)
+{
+	struct decoder *d = &x->tandem->decoder;
+	int ret = decoder_rehearse(d, x->generation, &x->err);
+
+	text_begin(x);
+	if (!ret)
+		ret = decoder_run(d, x->generation, &x->err);
+	text_end(x, ret);
+	if (!x->state)
+		x->state = tandem_status_of(
+			decoder_keep(d, x->generation, &x->err));
+	tandem_tell_samples(x->tandem, &x->request);
+	return x->state;
+}
+
+/* ---- what came of it ----------------------------------------------------- */
+
+enum tandem_stop tandem_stop_of(enum gen_stop stop)
+{
+	switch (stop) {
+	case GEN_STOP_EOS:
+		return TANDEM_STOP_EOS;
+	case GEN_STOP_STRING:
+		return TANDEM_STOP_STRING;
+	case GEN_STOP_LENGTH:
+		return TANDEM_STOP_LENGTH;
+	case GEN_STOP_CONTEXT:
+		return TANDEM_STOP_CONTEXT;
+	case GEN_STOP_ERROR:
+		return TANDEM_STOP_SINK;
+	default:
+		return TANDEM_STOP_NONE;
+	}
+}
+
+static double seconds(uint64_t from, uint64_t to)
+{
+	return to > from ? (double)(to - from) * 1e-9 : 0;
+}
+
+/* A moment that has not come is now. */
+static uint64_t moment(uint64_t ns)
+{
+	return ns ? ns : clock_ns();
+}
+
+static void put_times(const struct tandem_text *x, struct tandem_result *r)
+{
+	uint64_t first = gen_first_ns(x->generation);
+
+	r->seconds_waiting = seconds(x->submitted_ns, moment(x->began_ns));
+	if (!x->began_ns)
+		return;
+	r->seconds = seconds(x->began_ns, moment(x->ended_ns));
+	r->seconds_to_first = first ? seconds(x->began_ns, first) : r->seconds;
+	r->seconds_prompt = x->read_ns ? seconds(x->began_ns, x->read_ns)
+				       : r->seconds_to_first;
+}
+
+static void put_work(const struct tandem_text *x, struct tandem_result *r)
+{
+	const struct soc *soc = x->tandem->decoder.session_opts.soc;
+
+	r->passes = x->work.passes;
+	r->drafted = x->drafts.drafted;
+	r->accepted = x->drafts.accepted;
+	r->phone_seconds = (double)x->work.price.total_ps * 1e-12;
+	if (soc)
+		r->phone_joules = (double)x->work.price.energy_pj * 1e-12 +
+			soc->base_w * r->phone_seconds;
+}
+
+void text_result(const struct tandem_text *x, struct tandem_result *out)
+{
+	struct tandem_result r = { .size = out->size };
+
+	if (x) {
+		r.stop = x->state
+			? TANDEM_STOP_NONE
+			: tandem_stop_of(gen_stop_reason(x->generation));
+		r.prompt_tokens = gen_prompt_length(x->generation);
+		r.tokens = gen_generated(x->generation);
+		r.cached_tokens = x->cached;
+		put_times(x, &r);
+		put_work(x, &r);
+	}
+	memset(out, 0, r.size);
+	memcpy(out, &r, r.size < sizeof(r) ? r.size : sizeof(r));
+}

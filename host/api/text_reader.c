@@ -1,0 +1,134 @@
+/* Who is told of a text: the callbacks of its request, from those of its
+ * generation. */
+#include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
+#include "host/model/model.h"
+#include "host/text/generation.h"
+#include "host/text/likely.h"
+#include "host/text/tokenizer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Whoever wants no more, the text or the program, ends it. */
+static int ends(struct tandem_text *x, bool stopped)
+{
+	x->stopped |= stopped;
+	return x->stopped || x->canceled;
+}
+
+int text_tell(void *arg, int32_t id, const char *bytes, size_t len)
+{
+	struct tandem_text *x = arg;
+	const struct tandem_request *q = &x->request;
+
+	return ends(x, q->sink && q->sink(q->sink_arg, id, bytes, len));
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static int make_room(struct tandem_text *x, uint32_t n)
+{
+	if (n <= x->room && x->at)
+		return 0;
+	free(x->tokens);
+	free(x->at);
+	x->room = 0;
+	x->tokens = malloc(((size_t)n + 1) * sizeof(*x->tokens));
+	x->at = malloc(((size_t)n + 1) * sizeof(*x->at));
+	if (!x->tokens || !x->at)
+		return -ENOMEM;
+	x->room = n;
+	return 0;
+}
+
+_Static_assert((int)TANDEM_MASK == (int)GEN_MASK &&
+		(int)TANDEM_VISIBLE == (int)GEN_VISIBLE &&
+		(int)TANDEM_STABLE == (int)GEN_STABLE &&
+		(int)TANDEM_DRAFT == (int)GEN_DRAFT,
+	"marks are handed on as they are");
+
+int text_tell_step(void *arg, const struct gen_step *s)
+{
+	struct tandem_text *x = arg;
+	struct tandem_step step = {
+		.size = sizeof(step),
+		.pass = s->pass,
+		.first = s->first,
+		.n = s->n,
+		.marks = s->mark,
+	};
+	int ret = make_room(x, s->n);
+
+	strbuf_reset(&x->said);
+	if (!ret)
+		ret = gen_step_text(x->generation, s, &x->said, x->at);
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; i < s->n; i++)
+		x->tokens[i] = s->mark[i] == GEN_MASK ? -1 : s->token[i];
+	step.tokens = x->tokens;
+	step.at = x->at;
+	step.text = x->said.data ? x->said.data : "";
+	return ends(x, x->request.step(x->request.step_arg, &step));
+}
+
+/* ---- tokens -------------------------------------------------------------- */
+
+/* The text of one by itself, behind what *out holds. */
+static int add_piece(
+	const struct tandem_text *x, int32_t id, struct strbuf *out)
+{
+	struct detokenizer d = { .tok = x->tandem->decoder.tokenizer,
+		.special = x->request.flags & TANDEM_SPECIAL,
+		.started = true };
+	int ret = detokenize(&d, id, out);
+
+	detokenize_end(&d, out);
+	return out->failed ? -ENOMEM : ret;
+}
+
+/* The likeliest, whose texts lie in x->said when all are known. */
+static int put_likely(
+	struct tandem_text *x, const struct likely *likely, unsigned n)
+{
+	size_t at = 0;
+
+	strbuf_reset(&x->said);
+	for (unsigned i = 0; i < n; i++) {
+		size_t from = x->said.len;
+		int ret = add_piece(x, likely[i].id, &x->said);
+
+		if (ret && ret != -EINVAL) /* one that no token has */
+			return ret;
+		x->top[i] = (struct tandem_likely){ .id = likely[i].id,
+			.logprob = likely[i].logprob,
+			.bytes = x->said.len - from };
+	}
+	for (unsigned i = 0; i < n; at += x->top[i++].bytes)
+		x->top[i].text = x->said.len ? x->said.data + at : "";
+	return 0;
+}
+
+int text_tell_token(void *arg, const struct gen_token *t)
+{
+	struct tandem_text *x = arg;
+	const struct tandem_request *q = &x->request;
+	struct tandem_token token = { .size = sizeof(token),
+		.id = t->id,
+		.text = t->text,
+		.bytes = t->len,
+		.logprob = NAN,
+		.top = x->top };
+	struct likely likely[LIKELY_TOP];
+
+	if (t->logits) {
+		token.n_top =
+			likely_of(t->logits, x->tandem->decoder.model->n_vocab,
+				t->id, q->logprobs, likely, &token.logprob);
+		if (put_likely(x, likely, token.n_top))
+			return -ENOMEM;
+	}
+	return ends(x, q->token(q->token_arg, &token));
+}

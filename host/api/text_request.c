@@ -1,0 +1,128 @@
+/* What is asked: a request is taken, checked, and its prompt read. */
+#include "base/err.h"
+#include "host/api/prompt.h"
+#include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
+#include "host/text/tokenizer.h"
+#include "host/text/utf8.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+static const struct tandem_request request_defaults = {
+	.size = sizeof(request_defaults),
+	.max_tokens = 256,
+	.temperature = NAN,
+	.top_p = 1,
+	.repeat_penalty = 1,
+	.repeat_last = 64,
+	.seed = 1,
+};
+
+void tandem_request_init(struct tandem_request *r, size_t size)
+{
+	memset(r, 0, size);
+	memcpy(r, &request_defaults,
+		size < sizeof(*r) ? size : sizeof(request_defaults));
+	memcpy(r, &size, sizeof(size));
+}
+
+/* ---- what is asked ------------------------------------------------------- */
+
+static int check_sampling(const struct tandem_request *r, struct err *e)
+{
+	const struct {
+		const char *name;
+		double value, least, most;
+	} in[] = {
+		{ "temperature", isnan(r->temperature) ? 0 : r->temperature, 0,
+			1000 },
+		{ "top_p", r->top_p, 0, 1 },
+		{ "min_p", r->min_p, 0, 1 },
+		{ "repeat_penalty", r->repeat_penalty, 0.01, 100 },
+	};
+
+	for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++)
+		if (!(in[i].value >= in[i].least && in[i].value <= in[i].most))
+			return err_set(e, EINVAL,
+				"%s is %g; from %g to %g is possible",
+				in[i].name, in[i].value, in[i].least,
+				in[i].most);
+	return r->top_p > 0
+		? 0
+		: err_set(e, EINVAL, "top_p is 0; it must be more than that");
+}
+
+static int check_stops(const struct tandem_request *r, struct err *e)
+{
+	for (size_t i = 0; r->stop && r->stop[i]; i++)
+		if (!utf8_is_valid(r->stop[i], strlen(r->stop[i])))
+			return err_set(e, EINVAL,
+				"the stop string '%s' is not valid UTF-8",
+				r->stop[i]);
+	return 0;
+}
+
+int request_take(struct tandem_request *q, const struct tandem_request *theirs,
+	struct err *e)
+{
+	const size_t sizes[] = { sizeof(*q),
+		offsetof(struct tandem_request, logprobs),
+		offsetof(struct tandem_request, sample),
+		offsetof(struct tandem_request, step), 0 };
+	int ret;
+
+	*q = request_defaults;
+	if (!theirs || !tandem_adopt(q, sizes, theirs))
+		return err_set(e, EINVAL,
+			"the request is no struct tandem_request of this "
+			"library (%s); tandem_request_init sets its size",
+			tandem_version());
+	if (!q->prompt && !q->tokens)
+		return err_set(e, EINVAL, "the request has no prompt");
+	if (q->max_tokens < -1)
+		return err_set(e, EINVAL,
+			"max_tokens is %lld; it is a number of tokens, or -1",
+			(long long)q->max_tokens);
+	if (q->logprobs > LIKELY_TOP)
+		return err_set(e, EINVAL,
+			"logprobs is %u; those of 0 to %d tokens can be told",
+			q->logprobs, LIKELY_TOP);
+	ret = check_sampling(q, e);
+	return ret ? ret : check_stops(q, e);
+}
+
+int request_prompt(struct tandem *t, const struct tandem_request *q,
+	struct token_list *out, struct err *e)
+{
+	struct prompt p = {
+		.text = q->prompt,
+		.len = q->prompt_bytes,
+		.system = q->system,
+		.chat = q->flags & TANDEM_CHAT,
+		.special = q->flags & TANDEM_SPECIAL,
+		.no_bos = q->flags & TANDEM_NO_BOS,
+	};
+
+	if (!p.len && p.text)
+		p.len = strlen(p.text);
+	if (!q->tokens)
+		return prompt_read(&t->decoder, &p, out, e);
+	for (size_t i = 0; i < q->n_tokens; i++)
+		if (token_list_add(out, q->tokens[i]))
+			return err_set(e, ENOMEM, "no memory for %zu tokens",
+				q->n_tokens);
+	return 0;
+}
+
+int tandem_read_prompt(struct tandem *t, const struct tandem_request *theirs,
+	struct token_list *out)
+{
+	struct tandem_request q;
+	int ret = request_take(&q, theirs, &t->err);
+
+	return tandem_status_of(
+		ret ? ret : request_prompt(t, &q, out, &t->err));
+}
