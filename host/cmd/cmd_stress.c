@@ -21,6 +21,11 @@
 #define JSON_VERSION 1
 #define PLAN_MAX     ((size_t)1 << 20) /* bytes of a file of one */
 #define COLUMNS      80
+#define TEXT_OF(x)   #x
+#define NUMBER(x)    TEXT_OF(x)
+#define TRIES        NUMBER(STRESS_SHRINK_TRIES)
+#define SECONDS      NUMBER(STRESS_SHRINK_SECONDS)
+#define SECONDS_HUNG NUMBER(STRESS_SHRINK_HUNG_SECONDS)
 
 static double minutes;
 static int64_t runs, seed = -1;
@@ -59,8 +64,9 @@ static const struct opt_command usage = {
 	.summary = "random schedules against a model of what must hold",
 	.details =
 		"AREA is one of\n\n"
-		"  va         the address window, its slots and guards, and "
-		"texts in small ones\n"
+		"  va         the address window, its slots and guards, room "
+		"that comes late,\n"
+		"             the region beside it, and texts in small ones\n"
 		"  coherence  the device's cache and its checker, with calls of "
 		"upkeep\n"
 		"             forgotten, and texts under check\n"
@@ -74,8 +80,10 @@ static const struct opt_command usage = {
 		"against a simple model. One seed gives the same schedules "
 		"on every machine. The first that fails is made small: steps "
 		"are left out and numbers lowered for as long as it still "
-		"fails. What is left is printed and written to a file, with "
-		"the command that runs it again.\n\n"
+		"fails, by at most " TRIES " tries that begin within " SECONDS
+		" s (" SECONDS_HUNG " s where it hangs). What is left is "
+		"printed and written to a file, with the command that runs it "
+		"again.\n\n"
 		"Exit status: 0 when all held, 1 when something failed, 130 "
 		"after Ctrl-C when nothing had. docs/stress.md has the models "
 		"and the format of the file.",

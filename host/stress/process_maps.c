@@ -2,6 +2,8 @@
 
 #include "base/err.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -18,6 +20,7 @@ struct one {
 struct process_maps {
 	struct one *one;
 	size_t n, cap;
+	unsigned fds;
 };
 
 static bool grow(struct process_maps *m)
@@ -50,6 +53,22 @@ static void take_line(struct process_maps *m, const char *line)
 	m->n++;
 }
 
+static int count_fds(struct process_maps *m, pid_t pid, struct err *e)
+{
+	char path[64];
+	struct dirent *one;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	d = opendir(path);
+	if (!d)
+		return err_sys(e, errno, "'%s'", path);
+	while ((one = readdir(d)))
+		m->fds += isdigit((unsigned char)one->d_name[0]) != 0;
+	closedir(d);
+	return 0;
+}
+
 int process_maps_read(struct process_maps **out, pid_t pid, struct err *e)
 {
 	struct process_maps *m = calloc(1, sizeof(*m));
@@ -64,6 +83,7 @@ int process_maps_read(struct process_maps **out, pid_t pid, struct err *e)
 		goto out;
 	}
 	e->code = 0;
+	count_fds(m, pid, e);
 	while (!e->code && fgets(line, sizeof(line), f)) {
 		if (m->n == m->cap && !grow(m))
 			err_set(e, ENOMEM, "no memory for '%s'", path);
@@ -86,6 +106,11 @@ void process_maps_free(struct process_maps *m)
 		return;
 	free(m->one);
 	free(m);
+}
+
+unsigned process_maps_fds(const struct process_maps *m)
+{
+	return m->fds;
 }
 
 bool process_maps_find(const struct process_maps *m, const char *name,
@@ -115,12 +140,17 @@ unsigned process_maps_count(const struct process_maps *m, const char *prefix)
 bool process_maps_guards(
 	const struct process_maps *m, uint64_t at, uint64_t bytes)
 {
-	for (size_t i = 0; i < m->n; i++) {
+	uint64_t end = at + bytes;
+
+	/* They stand in the order of their addresses. */
+	for (size_t i = 0; i < m->n && at < end; i++) {
 		const struct one *o = &m->one[i];
 
-		if (at >= o->from && at < o->to)
-			return at + bytes <= o->to &&
-				!strcmp(o->access, "---p");
+		if (at < o->from || at >= o->to)
+			continue;
+		if (strcmp(o->access, "---p"))
+			return false;
+		at = o->to;
 	}
-	return false;
+	return at >= end;
 }

@@ -1,6 +1,7 @@
 /*
  * What another process has mapped, as the kernel says (/proc/PID/maps): a copy
- * of it, looked at by name and address. One thread.
+ * of it, looked at by name and address; and how many descriptors it has open.
+ * One thread.
  */
 #ifndef HOST_STRESS_PROCESS_MAPS_H
 #define HOST_STRESS_PROCESS_MAPS_H
@@ -14,6 +15,8 @@ struct process_maps;
 
 int process_maps_read(struct process_maps **out, pid_t, struct err *);
 void process_maps_free(struct process_maps *); /* NULL too */
+
+unsigned process_maps_fds(const struct process_maps *);
 
 /* The memfd of just that name, shared and writable: where, and its length. */
 bool process_maps_find(const struct process_maps *, const char *name,

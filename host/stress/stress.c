@@ -12,13 +12,9 @@
 
 #define NS       1000000000u
 #define BATCH_NS (NS / 2) /* so often is anybody told */
-/* A schedule is made small for so long. */
-#define SHRINK_TRIES   2000
-#define SHRINK_SECONDS 60
-/* Of one that hangs each try that does so takes its bound: a smaller one, and
- * in the end the whole. */
-#define SHRINK_HUNG_SECONDS 240
-#define HUNG_SECONDS        8
+/* Of a schedule that hangs each try that does so takes its bound: a smaller
+ * one, and in the end the whole. */
+#define HUNG_SECONDS 8
 
 int stress_broken(struct stress_run *r, const char *fmt, ...)
 {
@@ -86,7 +82,7 @@ static void make_small(
 	const struct stress_batch *batch, bool hung, struct stress_result *r)
 {
 	struct trial t = { .batch = *batch,
-		.shrink = { still_fails, &t, SHRINK_TRIES },
+		.shrink = { still_fails, &t, STRESS_SHRINK_TRIES },
 		.until_ns = UINT64_MAX };
 	const struct stress_schedule whole = r->schedule;
 
@@ -97,7 +93,8 @@ static void make_small(
 	if (hung && HUNG_SECONDS < batch->area->seconds)
 		t.batch.seconds = HUNG_SECONDS;
 	t.until_ns = clock_ns() +
-		(hung ? SHRINK_HUNG_SECONDS : SHRINK_SECONDS) * (uint64_t)NS;
+		(hung ? STRESS_SHRINK_HUNG_SECONDS : STRESS_SHRINK_SECONDS) *
+			(uint64_t)NS;
 	r->smallest =
 		stress_make_small(&r->schedule, &batch->area->verbs, &t.shrink);
 	if (t.batch.seconds)

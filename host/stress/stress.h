@@ -23,6 +23,11 @@
 #include <signal.h>
 
 #define STRESS_TALLIES 12
+/* What failed is made small by so many tries at most, begun within so many
+ * seconds; more where each that still fails hangs. */
+#define STRESS_SHRINK_TRIES        2000
+#define STRESS_SHRINK_SECONDS      60
+#define STRESS_SHRINK_HUNG_SECONDS 240
 
 /* What stress_area.run finds, besides 0 and the codes of what the machine could
  * not do. */

@@ -41,6 +41,39 @@ try ring 150 3
 try faults 4 3
 try flash 20 3
 
+# ---- the window by hand: late room, and a region ------------------------------------
+# Three slots: what was unmapped has one for four maps more, each refused.
+cat >va.plan <<'END'
+tandem-stress 1 va
+open pages=1024 slots=3 defer=4 extended=8
+map pages=100
+map pages=100
+map pages=100
+unmap nth=1
+look
+ask
+ask
+touch nth=1
+END
+run_ok "$TANDEM" stress --replay va.plan --json
+check_has 'late room' "$out" '"maps":3,"unmaps":1,"refused":0,"late":2,'
+check_has 'late room' "$out" '"touches":0,"outside":1,'
+sed -i 's/^ask$/again/; s/^touch .*/touch nth=1 from=8/' va.plan
+cat >>va.plan <<'END'
+place pages=5
+beside
+place pages=3
+reach nth=1 bytes=4096
+free nth=0
+place pages=2
+reach nth=0 bytes=8193
+END
+run_ok "$TANDEM" stress --replay va.plan --json
+check_has 'a region' "$out" '"maps":4,"unmaps":1,"refused":1,"late":0,'
+check_has 'a region' "$out" '"placed":3,"freed":1,"touches":2,"outside":1,'
+run_ok "$TANDEM" stress --help
+check_has 'stress --help' "$out" '2000 tries'
+
 # ---- one seed, the same figures ---------------------------------------------------
 tally() { # SEED
   run_ok "$TANDEM" stress ring --runs 20 --seed "$1" --json
