@@ -58,10 +58,11 @@ libs_session := libxxhash
 libs_eval   := jansson
 libs_doctor := dbus-1 jansson liburing libzstd
 libs_bench  := dbus-1 jansson
+libs_serve  := libmicrohttpd jansson
 libs_cmd    := jansson
 libs_test   := cmocka
 all_libs    := $(sort $(foreach r,flash device text session eval doctor bench \
-	cmd test,$(libs_$(r))))
+	serve cmd test,$(libs_$(r))))
 
 # What needs no compiler needs no library either.
 bare_goals := clean help uninstall format check-format check-layers
@@ -103,7 +104,7 @@ outer := base tensor shm ipc flash device
 # The rooms inside host/; scripts/check-layers holds the same arrows against
 # every #include.
 inner := model text tree npu shipped memory session head draft convert doctor \
-	method api eval stress bench cmd
+	method api eval stress bench serve cmd
 rooms := $(outer) $(inner)
 $(foreach r,$(outer),$(eval src_$(r) := $(wildcard $(r)/*.c)))
 $(foreach r,$(inner),$(eval src_$(r) := $(wildcard host/$(r)/*.c)))
@@ -128,6 +129,7 @@ $(foreach r,$(rooms),$(eval obj_$(r) := \
 	$(call obj,$(filter-out $(mains),$(src_$(r))))))
 obj_kern := $(foreach i,$(isas),$(kern_src:%.c=$(O)/obj/%.$(i).o))
 obj_tensor += $(obj_kern)
+obj_serve  += $(O)/obj/host/serve/page.o
 
 lib = $(O)/lib$(1).a
 # What each room stands on, itself first: the order of the link line too.
@@ -155,7 +157,8 @@ deps_api     := api $(deps_method)
 deps_eval    := eval $(deps_api)
 deps_stress  := stress convert doctor $(deps_api)
 deps_bench   := bench convert $(deps_eval)
-deps_cmd     := cmd stress doctor $(deps_bench)
+deps_serve   := serve $(deps_api)
+deps_cmd     := cmd serve stress doctor $(deps_bench)
 deps_host    := $(deps_cmd)
 libs_of      = $(sort $(foreach r,$(1),$(libs_$(r))))
 
@@ -185,6 +188,20 @@ $(O)/lib%.a: $(O)/lib%.list
 	$(Q)rm -f $@ && ar rcsD $@ $(filter %.o,$^)
 
 $(O)/obj/%.o: %.c Makefile $(O)/flags
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
+
+# The server's page, a line of it a C string.
+$(O)/gen/page.c: host/serve/page.html Makefile
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q){ printf '#include "host/serve/page.h"\n\nconst char page_html[] =\n'; \
+		sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/\t"&\\n"/' $<; \
+		printf ';\nconst size_t page_html_size = sizeof(page_html) - 1;\n'; \
+	} >$@
+
+$(O)/obj/host/serve/page.o: $(O)/gen/page.c $(O)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<

@@ -377,6 +377,34 @@ TANDEM_API int64_t tandem_tokenize(struct tandem *, const char *text,
 TANDEM_API int64_t tandem_detokenize(struct tandem *, const int32_t *ids,
 	size_t n, unsigned flags, char *text, size_t cap);
 
+/*
+ * The ids that a request's prompt is read as, chat template and first token
+ * among them, likewise. No device is started, and nothing but the prompt is
+ * looked at.
+ */
+TANDEM_API int64_t tandem_prompt(struct tandem *,
+	const struct tandem_request *request, int32_t *ids, size_t cap);
+
+/* What a handle has, and has done since it was started; 0 before. */
+struct tandem_stats {
+	size_t size;       /* set by the caller */
+	const char *model; /* its file; the handle's */
+	uint64_t context;  /* tokens that a text has room for, prompt and all */
+	uint64_t passes;   /* of the model */
+	/* Rows that they computed, of them those of prompts, and those of the
+	 * static graphs that were of no use. */
+	uint64_t rows, prompt_rows, padded_rows;
+	uint64_t drafted, accepted; /* tokens */
+	/* The device's address window: its bytes, those mapped now, and what
+	 * passes had to wait for to be mapped. */
+	uint64_t window_bytes, mapped_bytes, remaps, remap_bytes;
+	uint64_t flash_bytes; /* read, of a model that is streamed */
+	uint64_t restarts;    /* devices that took a lost one's place */
+	double phone_seconds, phone_joules; /* with "clock=soc:NAME"; else 0 */
+};
+
+TANDEM_API void tandem_stats(const struct tandem *, struct tandem_stats *stats);
+
 #ifdef __cplusplus
 }
 #endif

@@ -228,6 +228,18 @@ void tandem_cancel(struct tandem *t)
 
 /* ---- tokens -------------------------------------------------------------- */
 
+/* The list's number, and as many of its ids as there is room for; freed. */
+static int64_t give_ids(struct token_list *list, int32_t *ids, size_t cap)
+{
+	int64_t n = (int64_t)list->n;
+
+	if (list->n && cap)
+		memcpy(ids, list->id,
+			(list->n < cap ? list->n : cap) * sizeof(*ids));
+	free(list->id);
+	return n;
+}
+
 int64_t tandem_tokenize(struct tandem *t, const char *text, size_t len,
 	unsigned flags, int32_t *ids, size_t cap)
 {
@@ -239,12 +251,19 @@ int64_t tandem_tokenize(struct tandem *t, const char *text, size_t len,
 	};
 	struct token_list list = { 0 };
 	int ret = prompt_read(&t->decoder, &p, &list, &t->err);
+	int64_t n = give_ids(&list, ids, cap);
 
-	if (!ret && list.n && cap)
-		memcpy(ids, list.id,
-			(list.n < cap ? list.n : cap) * sizeof(*ids));
-	free(list.id);
-	return ret ? tandem_status_of(ret) : (int64_t)list.n;
+	return ret ? tandem_status_of(ret) : n;
+}
+
+int64_t tandem_prompt(struct tandem *t, const struct tandem_request *request,
+	int32_t *ids, size_t cap)
+{
+	struct token_list list = { 0 };
+	int ret = tandem_read_prompt(t, request, &list);
+	int64_t n = give_ids(&list, ids, cap);
+
+	return ret ? ret : n;
 }
 
 int64_t tandem_detokenize(struct tandem *t, const int32_t *ids, size_t n,

@@ -1,0 +1,106 @@
+/*
+ * The thread that owns the model's handle, and the answers that it writes. A
+ * request comes as a struct ask whose prompts are tokens, waits in a bounded
+ * queue and becomes an answer of one text or several. Refuses to know who
+ * reads: a reader is two functions. What lies in an answer is guarded by the
+ * lock; the reader takes pieces of it and gives them back never. Everybody but
+ * the thread itself may call, from any thread.
+ */
+#ifndef HOST_SERVE_ANSWERING_H
+#define HOST_SERVE_ANSWERING_H
+
+#include "base/strbuf.h"
+#include "host/api/tandem.h"
+#include "host/serve/ask.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct answering;
+struct err;
+
+/* One text of an answer. */
+struct choice {
+	struct answer *answer;
+	/* What the reader has not taken yet; a slow one finds more at a time,
+	 * and never more than the text is long. */
+	struct strbuf text;
+	json_t *logprobs; /* as a chat's; NULL: not wanted, or taken */
+	uint64_t tokens;  /* so far */
+	bool ended;
+	int status; /* of tandem.h, when it has ended */
+	struct tandem_result result;
+	struct tandem_text *handle; /* the thread's own; NULL: none */
+};
+
+enum answer_state {
+	ANSWER_WAITING,   /* the library has not seen it */
+	ANSWER_UNDER_WAY, /* it was found good, and is computed */
+	ANSWER_ENDED,     /* all texts have, or as `fault` says */
+};
+
+struct answer_reader {
+	/* There is something new. Called with the lock held. */
+	void (*wake)(void *arg);
+	/* Nobody reads any more. Called with the lock held. */
+	bool (*gone)(void *arg);
+	void *arg;
+};
+
+struct answer {
+	struct ask ask;
+	struct answer_reader reader; /* wake NULL: it left */
+	enum answer_state state;
+	struct fault fault; /* status 0: none */
+	struct choice *choice;
+	size_t n_choices;
+	struct answering *owner;
+	unsigned holders;
+	struct answer *next;
+};
+
+/* Sums over all answers, and how things stand. */
+struct answering_state {
+	uint64_t answers, canceled, failed;
+	uint64_t prompt_tokens, cached_tokens, tokens;
+	double prompt_seconds, decode_seconds, waiting_seconds;
+	unsigned waiting, under_way; /* texts */
+	bool lost;                   /* the device; nothing is computed more */
+	struct tandem_stats stats;
+};
+
+/*
+ * Begin: the handle is the thread's from here to answering_stop. At most
+ * `queue` texts wait beside the `texts` that are computed.
+ */
+int answering_open(struct answering **out, struct tandem *, unsigned texts,
+	unsigned queue, struct err *);
+
+/* End the thread, and with it all that is not done, whose readers hear so;
+ * nothing is accepted any more. NULL is nothing. */
+void answering_stop(struct answering *);
+
+/* It is stopped, and every answer was left. NULL is nothing. */
+void answering_close(struct answering *);
+
+/*
+ * Hand a request in; *ask is the answer's from here on, and zero. 0 with an
+ * answer that is the caller's to leave; -EAGAIN where the queue is full,
+ * -ENOMEM, -ESHUTDOWN where nothing is computed any more; *ask is the caller's
+ * then.
+ */
+int answering_ask(struct answering *, struct ask *,
+	const struct answer_reader *, struct answer **out);
+
+/* The reader needs it no longer; what is not done is canceled. */
+void answering_leave(struct answering *, struct answer *);
+
+void answering_lock(struct answering *);
+void answering_unlock(struct answering *);
+
+/* With the lock held. */
+const struct answering_state *answering_look(struct answering *);
+
+#endif

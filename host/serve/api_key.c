@@ -1,0 +1,93 @@
+#include "host/serve/api_key.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#define FILE_MAX ((size_t)1 << 20)
+
+/* The next line from *at on: false behind the last. Empty ones are none. */
+static bool next_key(
+	const struct api_keys *k, size_t *at, const char **key, size_t *len)
+{
+	while (*at < k->len) {
+		const char *line = k->text + *at;
+
+		*len = strcspn(line, "\r\n");
+		*key = line;
+		*at += *len + 1;
+		if (*len)
+			return true;
+	}
+	return false;
+}
+
+static int check_private(const char *path, struct err *e)
+{
+	struct stat st;
+
+	if (!strcmp(path, "-") || stat(path, &st) || !S_ISREG(st.st_mode) ||
+		!(st.st_mode & 0077))
+		return 0;
+	return err_set(e, EINVAL,
+		"others may read the keys in '%s'; chmod 600 it", path);
+}
+
+int api_keys_read(struct api_keys *k, const char *path, struct err *e)
+{
+	const char *key;
+	size_t at = 0, len;
+	int ret = check_private(path, e);
+
+	*k = (struct api_keys){ 0 };
+	if (!ret)
+		ret = fd_read_file(path, FILE_MAX, &k->text, &k->len, e);
+	if (!ret && !next_key(k, &at, &key, &len)) {
+		api_keys_release(k);
+		ret = err_set(e, EINVAL,
+			"'%s' holds no key; a key is a line of it", path);
+	}
+	return ret;
+}
+
+void api_keys_release(struct api_keys *k)
+{
+	if (k->text)
+		explicit_bzero(k->text, k->len);
+	free(k->text);
+	*k = (struct api_keys){ 0 };
+}
+
+/* As many steps as the given one is long, whatever the key is. */
+static unsigned differs(
+	const char *key, size_t len, const char *given, size_t given_len)
+{
+	unsigned d = len != given_len;
+
+	for (size_t i = 0; i < given_len; i++)
+		d |= (unsigned)(unsigned char)given[i] ^
+			(unsigned char)key[i % len];
+	return d;
+}
+
+bool api_keys_admit(const struct api_keys *k, const char *authorization)
+{
+	const char *key;
+	size_t at = 0, len;
+	bool admitted = false;
+
+	if (!k->text)
+		return true;
+	if (!authorization || strncasecmp(authorization, "Bearer ", 7))
+		return false;
+	authorization += 7;
+	while (next_key(k, &at, &key, &len))
+		admitted |= !differs(
+			key, len, authorization, strlen(authorization));
+	return admitted;
+}

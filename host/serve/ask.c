@@ -1,0 +1,554 @@
+#include "host/serve/ask.h"
+
+#include "base/checked.h"
+#include "base/strbuf.h"
+#include "host/serve/json_memory.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int fault_set(struct fault *f, int status, const char *code, const char *param,
+	const char *fmt, ...)
+{
+	va_list ap;
+
+	f->status = status;
+	f->code = code;
+	snprintf(f->param, sizeof(f->param), "%s", param ? param : "");
+	va_start(ap, fmt);
+	vsnprintf(f->text, sizeof(f->text), fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+static int no_memory(struct fault *f)
+{
+	fault_set(f, 503, "out_of_memory", NULL, "no memory for the request");
+	return -ENOMEM;
+}
+
+/* ---- values -------------------------------------------------------------- */
+
+enum {
+	OF_COMPLETION = 1 << ASK_COMPLETION,
+	OF_CHAT = 1 << ASK_CHAT,
+	OF_TOKENIZE = 1 << ASK_TOKENIZE,
+	OF_DETOKENIZE = 1 << ASK_DETOKENIZE,
+	OF_TEXTS = OF_COMPLETION | OF_CHAT
+};
+
+/* A member that a body may have. */
+struct member {
+	const char *name;
+	unsigned of; /* bodies of these kinds */
+	/* NULL: it changes no answer. */
+	int (*take)(struct ask *, const struct member *, const json_t *value,
+		const struct ask_offer *, struct fault *);
+	size_t at; /* of the value, in struct ask or struct ask_offer */
+	double min, max;
+	const char *only; /* JSON: the values that ask for nothing, in a list */
+};
+
+static int wrong(const struct member *m, const char *what, struct fault *f)
+{
+	return fault_set(f, 400, "invalid_type", m->name, "'%s' must be %s",
+		m->name, what);
+}
+
+static int out_of_range(const struct member *m, double v, struct fault *f)
+{
+	return fault_set(f, 400, "invalid_value", m->name,
+		"'%s' is %.15g; from %.15g to %.15g is possible", m->name, v,
+		m->min, m->max);
+}
+
+static int take_count(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	json_int_t n = json_integer_value(v);
+
+	if (!json_is_integer(v))
+		return wrong(m, "a whole number", f);
+	if ((double)n < m->min || (double)n > m->max)
+		return out_of_range(m, (double)n, f);
+	*(int64_t *)((char *)a + m->at) = n;
+	return 0;
+}
+
+static int take_real(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	double x = json_number_value(v);
+
+	if (!json_is_number(v))
+		return wrong(m, "a number", f);
+	if (!(x >= m->min && x <= m->max))
+		return out_of_range(m, x, f);
+	*(double *)((char *)a + m->at) = x;
+	return 0;
+}
+
+static int take_flag(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	if (!json_is_boolean(v))
+		return wrong(m, "true or false", f);
+	*(bool *)((char *)a + m->at) = json_is_true(v);
+	return 0;
+}
+
+/* What only its default can be said of. */
+static int take_neutral(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	json_t *list = json_loads(m->only, 0, NULL), *one;
+	bool fits = false;
+	size_t i;
+
+	if (!list)
+		return no_memory(f);
+	json_array_foreach(list, i, one) fits = fits || json_equal(one, v) ||
+		(json_is_number(one) && json_is_number(v) &&
+			json_number_value(one) == json_number_value(v));
+	json_decref(list);
+	return fits ? 0
+		    : fault_set(f, 400, "unsupported_parameter", m->name,
+			      "'%s' is not supported, but for what asks for "
+			      "nothing: one of %s",
+			      m->name, m->only);
+}
+
+/* What is the server's: a request may say that it wants it so. */
+static int take_offered(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	const char *is = *(const char *const *)((const char *)offer + m->at);
+
+	if (!json_is_string(v))
+		return wrong(m, "a string", f);
+	if (is && !strcmp(is, json_string_value(v)))
+		return 0;
+	return fault_set(f, 400, "not_offered", m->name,
+		"this server was started with %s '%s', not '%s'", m->name,
+		is ? is : "none", json_string_value(v));
+}
+
+static int take_model(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	if (!json_is_string(v))
+		return wrong(m, "a string", f);
+	if (!strcmp(offer->model, json_string_value(v)))
+		return 0;
+	return fault_set(f, 404, "model_not_found", m->name,
+		"the model '%s' is not here; this server has '%s'",
+		json_string_value(v), offer->model);
+}
+
+/* ---- what is continued --------------------------------------------------- */
+
+static int take_tokens(struct ask_prompt *p, const json_t *list,
+	const struct member *m, struct fault *f)
+{
+	size_t n = json_array_size(list), i;
+	const json_t *id;
+
+	p->tokens = calloc(n ? n : 1, sizeof(*p->tokens));
+	if (!p->tokens)
+		return no_memory(f);
+	p->n_tokens = n;
+	json_array_foreach(list, i, id)
+	{
+		json_int_t v = json_integer_value(id);
+
+		if (!json_is_integer(id) || v < 0 || v > INT32_MAX)
+			return wrong(m,
+				"ids of tokens, where it is a list "
+				"that begins with one",
+				f);
+		p->tokens[i] = (int32_t)v;
+	}
+	return 0;
+}
+
+static int take_one_prompt(struct ask_prompt *p, const json_t *v,
+	const struct member *m, struct fault *f)
+{
+	if (json_is_array(v))
+		return take_tokens(p, v, m, f);
+	if (!json_is_string(v))
+		return wrong(m,
+			"a string, a list of strings, a list of ids or "
+			"a list of such lists",
+			f);
+	p->text = json_string_value(v);
+	p->bytes = json_string_length(v);
+	return 0;
+}
+
+static int take_prompt(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	bool many = json_is_array(v) && json_array_size(v) &&
+		!json_is_integer(json_array_get(v, 0));
+	size_t n = many ? json_array_size(v) : 1;
+	int ret = 0;
+
+	if (json_is_array(v) && !json_array_size(v))
+		return wrong(m, "more than an empty list", f);
+	if (n > ASK_TEXTS)
+		return out_of_range(m, (double)n, f);
+	a->prompt = calloc(n, sizeof(*a->prompt));
+	if (!a->prompt)
+		return no_memory(f);
+	a->n_prompts = n;
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = take_one_prompt(
+			&a->prompt[i], many ? json_array_get(v, i) : v, m, f);
+	return ret;
+}
+
+/* A part of a turn's content: {"type": "text", "text": ...}. */
+static int add_part(struct strbuf *out, const json_t *part, const char *where,
+	size_t i, struct fault *f)
+{
+	const char *type = json_string_value(json_object_get(part, "type"));
+	const json_t *text = json_object_get(part, "text");
+	char param[72];
+
+	snprintf(param, sizeof(param), "%s[%zu]", where, i);
+	if (!type || strcmp(type, "text"))
+		return fault_set(f, 400, "unsupported_content", param,
+			"'%s' is of type '%s'; only text is supported", param,
+			type ? type : "none");
+	if (!json_is_string(text))
+		return fault_set(f, 400, "invalid_type", param,
+			"'%s' has no text", param);
+	strbuf_add(out, json_string_value(text), json_string_length(text));
+	return 0;
+}
+
+static int take_content(
+	struct ask_turn *t, const json_t *v, const char *where, struct fault *f)
+{
+	struct strbuf text = STRBUF_INIT;
+	const json_t *part;
+	size_t i;
+	int ret = 0;
+
+	if (!json_is_string(v) && !json_is_array(v))
+		return fault_set(f, 400, "invalid_type", where,
+			"'%s' must be a string or a list of parts", where);
+	strbuf_add(&text, "", 0);
+	if (json_is_string(v))
+		strbuf_add(&text, json_string_value(v), json_string_length(v));
+	json_array_foreach(v, i, part) if (!ret) ret =
+		add_part(&text, part, where, i, f);
+	if (!ret && text.failed)
+		ret = no_memory(f);
+	if (ret)
+		strbuf_release(&text);
+	t->text = text.data;
+	return ret;
+}
+
+static const char *role_of(const json_t *v)
+{
+	static const struct {
+		const char *said, *meant;
+	} roles[] = { { "system", "system" }, { "developer", "system" },
+		{ "user", "user" }, { "assistant", "assistant" } };
+	const char *role = json_string_value(v);
+
+	for (size_t i = 0; role && i < ARRAY_LEN(roles); i++)
+		if (!strcmp(role, roles[i].said))
+			return roles[i].meant;
+	return NULL;
+}
+
+static int take_turn(
+	struct ask_turn *t, const json_t *v, size_t i, struct fault *f)
+{
+	char where[48];
+	const char *key;
+	json_t *value;
+
+	snprintf(where, sizeof(where), "messages[%zu]", i);
+	if (!json_is_object(v))
+		return fault_set(f, 400, "invalid_type", where,
+			"'%s' must be an object", where);
+	json_object_foreach((json_t *)(uintptr_t)v, key,
+		value) if (strcmp(key, "role") && strcmp(key, "content") &&
+		strcmp(key, "name") && !json_is_null(value)) return fault_set(f,
+		400, "unsupported_parameter", where,
+		"'%s' has '%.40s', which is not supported", where, key);
+	snprintf(where, sizeof(where), "messages[%zu].role", i);
+	t->role = role_of(json_object_get(v, "role"));
+	if (!t->role)
+		return fault_set(f, 400, "invalid_value", where,
+			"'%s' must be system, developer, user or assistant",
+			where);
+	snprintf(where, sizeof(where), "messages[%zu].content", i);
+	return take_content(t, json_object_get(v, "content"), where, f);
+}
+
+static int take_messages(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	size_t n = json_array_size(v);
+	int ret = 0;
+
+	if (!n)
+		return wrong(m, "a list of turns, one at least", f);
+	a->turn = calloc(n, sizeof(*a->turn));
+	if (!a->turn)
+		return no_memory(f);
+	a->n_turns = n;
+	a->n_prompts = 1;
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = take_turn(&a->turn[i], json_array_get(v, i), i, f);
+	if (ret || strcmp(a->turn[n - 1].role, "assistant"))
+		return ret;
+	return fault_set(f, 400, "invalid_value", m->name,
+		"the last turn is the assistant's, whose turn it would be; end "
+		"with a user's");
+}
+
+/* ---- how ----------------------------------------------------------------- */
+
+static int take_stop(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	size_t n = json_is_array(v) ? json_array_size(v) : 1;
+
+	if (n > ASK_STOPS)
+		return fault_set(f, 400, "invalid_value", m->name,
+			"'%s' has %zu strings; at most %d are possible",
+			m->name, n, ASK_STOPS);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+
+		if (!json_string_length(one))
+			return wrong(m,
+				"a string or a list of strings, none "
+				"of them empty",
+				f);
+		a->stop[i] = json_string_value(one);
+	}
+	return 0;
+}
+
+static int take_stream_options(struct ask *a, const struct member *m,
+	const json_t *v, const struct ask_offer *offer, struct fault *f)
+{
+	const char *key;
+	json_t *value;
+
+	if (!json_is_object(v))
+		return wrong(m, "an object", f);
+	json_object_foreach((json_t *)(uintptr_t)v, key, value)
+	{
+		if (!strcmp(key, "include_usage") && json_is_boolean(value))
+			a->include_usage = json_is_true(value);
+		else if (strcmp(key, "include_obfuscation"))
+			return fault_set(f, 400, "unsupported_parameter",
+				m->name,
+				"'stream_options' has '%.40s'; only "
+				"include_usage, true or false, is supported",
+				key);
+	}
+	return 0;
+}
+
+static int take_format(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	const char *type = json_string_value(json_object_get(v, "type"));
+
+	if (!type)
+		return wrong(m, "an object with a 'type'", f);
+	a->format = type;
+	if (!strcmp(type, "text"))
+		return 0;
+	return fault_set(f, 400, "invalid_value", m->name,
+		"'response_format.type' is '%.40s'; only text is possible",
+		type);
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+#define IN(field)      offsetof(struct ask, field)
+#define OFFERED(field) offsetof(struct ask_offer, field)
+
+/* clang-format off */
+static const struct member members[] = {
+	{ "model", ~0u, take_model },
+	{ "prompt", OF_COMPLETION | OF_TOKENIZE, take_prompt, 0, 1, ASK_TEXTS },
+	{ "tokens", OF_DETOKENIZE, take_prompt, 0, 1, 1 },
+	{ "messages", OF_CHAT, take_messages },
+	{ "special", OF_TOKENIZE | OF_DETOKENIZE, take_flag, IN(special) },
+	{ "bos", OF_TOKENIZE, take_flag, IN(bos) },
+	{ "n", OF_TEXTS, take_count, IN(n), 1, ASK_TEXTS },
+	{ "max_tokens", OF_TEXTS, take_count, IN(max_tokens), 0, INT32_MAX },
+	{ "max_completion_tokens", OF_CHAT, take_count, IN(max_tokens), 0,
+		INT32_MAX },
+	{ "seed", OF_TEXTS, take_count, IN(seed), 0, (double)(1ll << 53) },
+	{ "temperature", OF_TEXTS, take_real, IN(temperature), 0, 1000 },
+	{ "top_p", OF_TEXTS, take_real, IN(top_p), 1e-9, 1 },
+	{ "min_p", OF_TEXTS, take_real, IN(min_p), 0, 1 },
+	{ "top_k", OF_TEXTS, take_count, IN(top_k), 0, INT32_MAX },
+	{ "repeat_penalty", OF_TEXTS, take_real, IN(repeat_penalty), 0.01, 100 },
+	{ "repeat_last", OF_TEXTS, take_count, IN(repeat_last), 0, INT32_MAX },
+	{ "stop", OF_TEXTS, take_stop },
+	{ "stream", OF_TEXTS, take_flag, IN(stream) },
+	{ "stream_options", OF_TEXTS, take_stream_options },
+	{ "response_format", OF_TEXTS, take_format },
+
+	{ "method", OF_TEXTS, take_offered, OFFERED(method) },
+	{ "draft", OF_TEXTS, take_offered, OFFERED(draft) },
+	{ "clock", OF_TEXTS, take_offered, OFFERED(clock) },
+	{ "precision", OF_TEXTS, take_offered, OFFERED(precision) },
+
+	{ "frequency_penalty", OF_TEXTS, take_neutral, .only = "[0]" },
+	{ "presence_penalty", OF_TEXTS, take_neutral, .only = "[0]" },
+	{ "logit_bias", OF_TEXTS, take_neutral, .only = "[{}]" },
+	{ "best_of", OF_COMPLETION, take_neutral, .only = "[1]" },
+	{ "echo", OF_COMPLETION, take_neutral, .only = "[false]" },
+	{ "suffix", OF_COMPLETION, take_neutral, .only = "[\"\"]" },
+	{ "tools", OF_CHAT, take_neutral, .only = "[[]]" },
+	{ "functions", OF_CHAT, take_neutral, .only = "[[]]" },
+	{ "tool_choice", OF_CHAT, take_neutral, .only = "[\"none\",\"auto\"]" },
+	{ "function_call", OF_CHAT, take_neutral,
+		.only = "[\"none\",\"auto\"]" },
+	{ "modalities", OF_CHAT, take_neutral, .only = "[[\"text\"]]" },
+
+	{ "user", OF_TEXTS },
+	{ "metadata", OF_TEXTS },
+	{ "store", OF_TEXTS },
+	{ "service_tier", OF_TEXTS },
+	{ "safety_identifier", OF_TEXTS },
+	{ "prompt_cache_key", OF_TEXTS },
+	{ "parallel_tool_calls", OF_CHAT },
+};
+/* clang-format on */
+
+static const struct member *find_member(enum ask_kind kind, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(members); i++)
+		if ((members[i].of & 1u << kind) &&
+			!strcmp(members[i].name, name))
+			return &members[i];
+	return NULL;
+}
+
+/* null is what was not said. */
+static int take_members(
+	struct ask *a, const struct ask_offer *offer, struct fault *f)
+{
+	const struct member *m;
+	const char *key;
+	json_t *value;
+	int ret = 0;
+
+	json_object_foreach(a->body, key, value)
+	{
+		if (json_is_null(value))
+			continue;
+		m = find_member(a->kind, key);
+		if (!m)
+			return fault_set(f, 400, "unsupported_parameter", key,
+				"'%.40s' is not supported here", key);
+		ret = m->take ? m->take(a, m, value, offer, f) : 0;
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* What no member is wrong for by itself. */
+static int check_together(const struct ask *a, struct fault *f)
+{
+	const char *need = a->kind == ASK_CHAT ? "messages"
+		: a->kind == ASK_DETOKENIZE    ? "tokens"
+					       : "prompt";
+
+	if (!a->n_prompts)
+		return fault_set(f, 400, "missing_required_parameter", need,
+			"'%s' is missing", need);
+	if (a->kind == ASK_TOKENIZE && !a->prompt->text)
+		return fault_set(f, 400, "invalid_type", need,
+			"'%s' must be a string", need);
+	if (a->kind == ASK_DETOKENIZE && !a->prompt->tokens)
+		return fault_set(f, 400, "invalid_type", need,
+			"'%s' must be a list of ids", need);
+	if ((int64_t)a->n_prompts * a->n > ASK_TEXTS)
+		return fault_set(f, 400, "invalid_value", "n",
+			"%zu prompts times n = %lld is more than %d texts",
+			a->n_prompts, (long long)a->n, ASK_TEXTS);
+	if (a->n_turns > 2 ||
+		(a->n_turns == 2 && strcmp(a->turn[0].role, "system")))
+		return fault_set(f, 400, "invalid_value", need,
+			"'messages' may be a user's, and a system's before "
+			"it");
+	return 0;
+}
+
+static int read_body(
+	struct ask *a, const char *body, size_t len, struct fault *f)
+{
+	json_error_t e;
+
+	a->body = json_loadb(body, len, JSON_REJECT_DUPLICATES, &e);
+	if (json_memory_refused())
+		return no_memory(f);
+	if (!a->body) {
+		err_plain(e.text);
+		return fault_set(f, 400, "invalid_json", NULL,
+			"the body is not JSON: %s (line %d, column %d)", e.text,
+			e.line, e.column);
+	}
+	return json_is_object(a->body)
+		? 0
+		: fault_set(f, 400, "invalid_json", NULL,
+			  "the body is JSON, but no object");
+}
+
+int ask_read(struct ask *a, enum ask_kind kind, const struct ask_offer *offer,
+	const char *body, size_t len, struct fault *f)
+{
+	int ret;
+
+	json_memory_refused(); /* of whoever came before */
+	*a = (struct ask){
+		.kind = kind,
+		.n = 1,
+		.max_tokens = -1,
+		.seed = -1,
+		.temperature = NAN,
+		.top_p = 1,
+		.repeat_penalty = 1,
+		.repeat_last = 64,
+		.format = "text",
+	};
+	ret = read_body(a, body, len, f);
+	if (!ret)
+		ret = take_members(a, offer, f);
+	return ret ? ret : check_together(a, f);
+}
+
+void ask_release(struct ask *a)
+{
+	for (size_t i = 0; a->prompt && i < a->n_prompts; i++)
+		free(a->prompt[i].tokens);
+	for (size_t i = 0; i < a->n_turns; i++)
+		free(a->turn[i].text);
+	free(a->prompt);
+	free(a->turn);
+	free(a->json_schema);
+	json_decref(a->body);
+	*a = (struct ask){ 0 };
+}

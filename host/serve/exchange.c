@@ -1,0 +1,408 @@
+#include "base/checked.h"
+#include "base/clock.h"
+#include "host/serve/server_impl.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define SILENCE_NS 1000000000ull
+#define BLOCK      16384
+
+/* ---- readers ------------------------------------------------------------- */
+
+/* Whether there is something to be done with the answer. */
+static bool has_news(const struct exchange *x)
+{
+	const struct answer *r = x->answer;
+
+	return r->state == ANSWER_ENDED || x->streaming || x->silent_long ||
+		(r->ask.stream && r->state == ANSWER_UNDER_WAY);
+}
+
+static void resume(struct exchange *x)
+{
+	if (!x->suspended)
+		return;
+	x->suspended = false;
+	MHD_resume_connection(x->connection);
+}
+
+static void wake_reader(void *arg)
+{
+	struct exchange *x = arg;
+
+	if (x->suspended && has_news(x))
+		resume(x);
+}
+
+/* Who will send nothing more is taken to have left. */
+static bool reader_gone(void *arg)
+{
+	const struct exchange *x = arg;
+	struct pollfd p = { .fd = x->fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+struct answer_reader exchange_reader(struct exchange *x)
+{
+	return (struct answer_reader){ wake_reader, reader_gone, x };
+}
+
+static void suspend(struct exchange *x)
+{
+	x->suspended = true;
+	MHD_suspend_connection(x->connection);
+}
+
+void exchanges_break_silence(struct server *s, uint64_t now)
+{
+	for (struct exchange *x = s->first; x; x = x->next)
+		if (x->suspended && x->streaming &&
+			now - x->said_ns >= SILENCE_NS) {
+			x->silent_long = true;
+			resume(x);
+		}
+}
+
+void exchanges_wake_all(struct server *s)
+{
+	for (struct exchange *x = s->first; x; x = x->next)
+		resume(x);
+}
+
+/* ---- answers that are whole ---------------------------------------------- */
+
+static enum MHD_Result queue(
+	struct exchange *x, int status, struct MHD_Response *r)
+{
+	enum MHD_Result ret;
+
+	if (!r)
+		return MHD_NO;
+	MHD_add_response_header(r, "Content-Type", x->type);
+	if (x->server->ending)
+		MHD_add_response_header(r, "Connection", "close");
+	if (status == 503)
+		MHD_add_response_header(r, "Retry-After", "1");
+	if (status == 401)
+		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+	x->status = status;
+	ret = MHD_queue_response(x->connection, (unsigned)status, r);
+	MHD_destroy_response(r);
+	return ret;
+}
+
+/* All of x->out, which the answer takes with it. */
+static enum MHD_Result send_out(struct exchange *x, int status)
+{
+	struct MHD_Response *r = x->out.failed
+		? NULL
+		: MHD_create_response_from_buffer(
+			  x->out.len, x->out.data, MHD_RESPMEM_MUST_FREE);
+
+	if (r)
+		x->out = (struct strbuf)STRBUF_INIT;
+	return queue(x, status, r);
+}
+
+static enum MHD_Result send_fault(struct exchange *x)
+{
+	strbuf_reset(&x->out);
+	x->type = "application/json";
+	reply_error(&x->fault, &x->out);
+	return send_out(x, x->fault.status);
+}
+
+/* ---- streams ------------------------------------------------------------- */
+
+/* What a client that waits can be told, which parsers of events pass over. */
+static void say_something(struct exchange *x)
+{
+	const struct answer *r = x->answer;
+	bool written = false;
+
+	for (size_t i = 0; x->said_ns && i < r->n_choices; i++)
+		written |= r->choice[i].tokens > 0;
+	strbuf_addf(&x->out, ": %s\n\n",
+		written ? "writing" : "reading the prompt");
+}
+
+/* More to send, or the connection sleeps until there is. */
+static void fill_out(struct exchange *x)
+{
+	strbuf_reset(&x->out);
+	x->out_at = 0;
+	answering_lock(x->server->answering);
+	if (x->silent_long || !x->said_ns)
+		say_something(x);
+	x->said_all = reply_events(&x->reply, &x->out);
+	x->silent_long = false;
+	if (x->out.len)
+		x->said_ns = clock_ns();
+	else if (!x->out.failed)
+		suspend(x);
+	answering_unlock(x->server->answering);
+}
+
+static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
+{
+	struct exchange *x = arg;
+	size_t n;
+
+	if (x->out_at == x->out.len && x->said_all)
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	if (x->out_at == x->out.len)
+		fill_out(x);
+	if (x->out.failed)
+		return MHD_CONTENT_READER_END_WITH_ERROR;
+	n = x->out.len - x->out_at;
+	if (n > max)
+		n = max;
+	memcpy(buf, x->out.data ? x->out.data + x->out_at : "", n);
+	x->out_at += n;
+	return (ssize_t)n;
+}
+
+static enum MHD_Result begin_stream(struct exchange *x)
+{
+	struct MHD_Response *r = MHD_create_response_from_callback(
+		MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, NULL);
+
+	answering_lock(x->server->answering);
+	x->streaming = true;
+	answering_unlock(x->server->answering);
+	x->type = "text/event-stream";
+	if (r) {
+		MHD_add_response_header(r, "Cache-Control", "no-cache");
+		/* A proxy would hold back what comes token by token. */
+		MHD_add_response_header(r, "X-Accel-Buffering", "no");
+	}
+	return queue(x, MHD_HTTP_OK, r);
+}
+
+/* ---- what the model answers ---------------------------------------------- */
+
+static enum MHD_Result go_on(struct exchange *x)
+{
+	struct answer *r = x->answer;
+	bool ready, whole = false;
+
+	answering_lock(x->server->answering);
+	ready = has_news(x);
+	if (!ready)
+		suspend(x);
+	else if (r->fault.status)
+		x->fault = r->fault;
+	else if ((whole = !r->ask.stream))
+		reply_whole(&x->reply, &x->out);
+	answering_unlock(x->server->answering);
+	if (!ready)
+		return MHD_YES;
+	x->type = "application/json";
+	if (x->fault.status)
+		return send_fault(x);
+	return whole ? send_out(x, MHD_HTTP_OK) : begin_stream(x);
+}
+
+static enum MHD_Result answer(struct exchange *x)
+{
+	if (x->answer)
+		return go_on(x);
+	if (!x->fault.status)
+		x->route->answer(x);
+	if (x->fault.status)
+		return send_fault(x);
+	return x->answer ? go_on(x) : send_out(x, MHD_HTTP_OK);
+}
+
+/* ---- who may ask --------------------------------------------------------- */
+
+static const char *header(const struct exchange *x, const char *name)
+{
+	return MHD_lookup_connection_value(
+		x->connection, MHD_HEADER_KIND, name);
+}
+
+/* Without its port, one of this machine's names for itself. */
+static bool is_local_host(const char *host)
+{
+	static const char *const names[] = { "localhost", "127.0.0.1",
+		"[::1]" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		size_t n = strlen(names[i]);
+
+		if (!strncasecmp(host, names[i], n) &&
+			(!host[n] || host[n] == ':'))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A web page that the user has open may send requests to this machine, also
+ * under a name of its own that it made stand for 127.0.0.1. Programs send no
+ * Origin; the server's own page sends the server's.
+ */
+static int check_origin(struct exchange *x)
+{
+	const char *host = header(x, "Host"), *origin = header(x, "Origin");
+	const char *url = x->server->listening.url + strlen("http://");
+
+	if (host && x->server->listening.loopback && !is_local_host(host) &&
+		strcmp(host, url))
+		return fault_set(&x->fault, 403, "host_refused", NULL,
+			"this server is asked for as localhost, not as "
+			"'%.100s'",
+			host);
+	if (origin && host &&
+		(strncmp(origin, "http://", 7) || strcmp(origin + 7, host)))
+		return fault_set(&x->fault, 403, "origin_refused", NULL,
+			"pages of '%.100s' may not use this server", origin);
+	return 0;
+}
+
+static int check_key(struct exchange *x)
+{
+	if (x->route->open ||
+		api_keys_admit(&x->server->keys, header(x, "Authorization")))
+		return 0;
+	return fault_set(&x->fault, 401, "invalid_api_key", NULL,
+		"this server wants 'Authorization: Bearer KEY' with a key of "
+		"its --api-key-file");
+}
+
+static int check_length(struct exchange *x)
+{
+	const char *length = header(x, "Content-Length");
+	size_t max = x->server->options.body_max;
+
+	if (!length || strtoull(length, NULL, 10) <= max)
+		return 0;
+	return fault_set(&x->fault, 413, "body_too_large", NULL,
+		"the body has %.20s bytes; this server takes %zu (--body-max)",
+		length, max);
+}
+
+static int find_route(struct exchange *x, const char *method, const char *url)
+{
+	const char *allowed;
+
+	x->route = route_find(method, url, &allowed);
+	if (x->route)
+		return 0;
+	if (allowed)
+		return fault_set(&x->fault, 405, "method_not_allowed", NULL,
+			"'%.100s' is asked for by %s", url, allowed);
+	return fault_set(&x->fault, 404, "not_found", NULL,
+		"there is no '%.100s' here", url);
+}
+
+/* ---- the life of an exchange --------------------------------------------- */
+
+static void enlist(struct exchange *x)
+{
+	struct server *s = x->server;
+
+	answering_lock(s->answering);
+	x->next = s->first;
+	if (x->next)
+		x->next->prev = x;
+	s->first = x;
+	answering_unlock(s->answering);
+}
+
+static void delist(struct exchange *x)
+{
+	struct server *s = x->server;
+
+	answering_lock(s->answering);
+	if (x->next)
+		x->next->prev = x->prev;
+	*(x->prev ? &x->prev->next : &s->first) = x->next;
+	answering_unlock(s->answering);
+}
+
+static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
+	const char *url, const char *method, void **exchange)
+{
+	const union MHD_ConnectionInfo *fd =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct exchange *x = calloc(1, sizeof(*x));
+
+	if (!x || !fd) {
+		free(x);
+		return MHD_NO;
+	}
+	x->server = s;
+	x->connection = c;
+	x->fd = fd->connect_fd;
+	x->type = "application/json";
+	*exchange = x;
+	enlist(x);
+	if (check_length(x))
+		return send_fault(x); /* and the body is not waited for */
+	if (!check_origin(x) && !find_route(x, method, url))
+		check_key(x);
+	return MHD_YES;
+}
+
+/* What is refused anyway is read, within bounds, so that its sender hears
+ * why. */
+static enum MHD_Result take_body(struct exchange *x, const char *data, size_t n)
+{
+	size_t max = x->server->options.body_max;
+
+	x->received += n;
+	if (x->received > 2 * max)
+		return MHD_NO;
+	if (x->received > max && !x->fault.status)
+		fault_set(&x->fault, 413, "body_too_large", NULL,
+			"the body has more than %zu bytes, which is what this "
+			"server takes (--body-max)",
+			max);
+	if (!x->fault.status)
+		strbuf_add(&x->body, data, n);
+	if (x->body.failed && !x->fault.status)
+		fault_set(&x->fault, 503, "out_of_memory", NULL,
+			"no memory for the body");
+	return MHD_YES;
+}
+
+enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
+	const char *url, const char *method, const char *version,
+	const char *data, size_t *size, void **exchange)
+{
+	struct exchange *x = *exchange;
+	size_t n = *size;
+
+	if (!x)
+		return begin(server, c, url, method, exchange);
+	if (!n)
+		return answer(x);
+	*size = 0;
+	return take_body(x, data, n);
+}
+
+void exchange_completed(void *server, struct MHD_Connection *c, void **exchange,
+	enum MHD_RequestTerminationCode how)
+{
+	struct exchange *x = *exchange;
+
+	if (!x)
+		return;
+	*exchange = NULL;
+	delist(x);
+	metrics_count(x->server, x->route, x->status);
+	if (x->answer)
+		answering_leave(x->server->answering, x->answer);
+	reply_release(&x->reply);
+	strbuf_release(&x->body);
+	strbuf_release(&x->out);
+	free(x);
+}

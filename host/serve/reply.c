@@ -1,0 +1,406 @@
+#include "host/serve/reply.h"
+
+#include "base/strbuf.h"
+#include "host/serve/answering.h"
+#include "host/serve/json_memory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static int append(const char *data, size_t len, void *out)
+{
+	strbuf_add(out, data, len);
+	return ((struct strbuf *)out)->failed ? -1 : 0;
+}
+
+void reply_json(json_t *json, struct strbuf *out)
+{
+	if (!json ||
+		json_dump_callback(json, append, out,
+			JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
+		json_memory_refused())
+		out->failed = true;
+	json_decref(json);
+}
+
+/* Bytes of the character that s[n] begins with; 0: it begins with none. */
+static size_t character(const char *s, size_t n)
+{
+	for (size_t k = 1; k <= 4 && k <= n; k++) {
+		json_t *one = json_stringn(s, k);
+
+		json_decref(one);
+		if (one)
+			return k;
+	}
+	return 0;
+}
+
+json_t *reply_text(const char *s, size_t len)
+{
+	struct strbuf whole = STRBUF_INIT;
+	json_t *text = json_stringn(len ? s : "", len);
+
+	if (text)
+		return text;
+	while (len) {
+		size_t k = character(s, len);
+
+		strbuf_add(&whole, k ? s : "\xef\xbf\xbd", k ? k : 3);
+		s += k ? k : 1;
+		len -= k ? k : 1;
+	}
+	if (!whole.failed)
+		text = json_stringn(whole.data, whole.len);
+	strbuf_release(&whole);
+	return text;
+}
+
+void reply_error(const struct fault *f, struct strbuf *out)
+{
+	reply_json(
+		json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message",
+			f->text, "type",
+			f->status == 401           ? "authentication_error"
+				: f->status == 403 ? "permission_error"
+				: f->status < 500  ? "invalid_request_error"
+						   : "server_error",
+			"param", *f->param ? f->param : NULL, "code", f->code),
+		out);
+}
+
+/* ---- what is told of an answer ------------------------------------------- */
+
+static const char *finish_of(const struct choice *c)
+{
+	if (!c->ended || c->status)
+		return NULL;
+	switch (c->result.stop) {
+	case TANDEM_STOP_EOS:
+	case TANDEM_STOP_STRING:
+		return "stop";
+	case TANDEM_STOP_LENGTH:
+	case TANDEM_STOP_CONTEXT:
+		return "length";
+	default:
+		return NULL;
+	}
+}
+
+/* The texts of an answer, together. */
+static struct tandem_result sum_of(const struct answer *r)
+{
+	struct tandem_result s = { 0 };
+
+	for (size_t i = 0; i < r->n_choices; i++) {
+		const struct tandem_result *c = &r->choice[i].result;
+
+		/* A prompt is read for the first of its texts. */
+		if (i % (size_t)r->ask.n == 0)
+			s.prompt_tokens += c->prompt_tokens;
+		s.tokens += c->tokens;
+		s.passes = s.passes > c->passes ? s.passes : c->passes;
+		s.drafted += c->drafted;
+		s.accepted += c->accepted;
+		s.seconds = fmax(s.seconds, c->seconds);
+		s.seconds_to_first =
+			fmax(s.seconds_to_first, c->seconds_to_first);
+		s.phone_seconds = fmax(s.phone_seconds, c->phone_seconds);
+	}
+	return s;
+}
+
+static json_t *usage_of(const struct answer *r)
+{
+	struct tandem_result s = sum_of(r);
+
+	return json_pack("{s:I, s:I, s:I}", "prompt_tokens",
+		(json_int_t)s.prompt_tokens, "completion_tokens",
+		(json_int_t)s.tokens, "total_tokens",
+		(json_int_t)(s.prompt_tokens + s.tokens));
+}
+
+static json_t *rate(double n, double seconds)
+{
+	return seconds > 0 ? json_real(n / seconds) : json_null();
+}
+
+static json_t *timings_of(const struct answer *r)
+{
+	struct tandem_result s = sum_of(r);
+	double decode = s.seconds - s.seconds_to_first;
+
+	return json_pack("{s:I, s:f, s:o, s:I, s:f, s:o, s:I, s:I, s:I, s:f}",
+		"prompt_n", (json_int_t)s.prompt_tokens, "prompt_ms",
+		s.seconds_to_first * 1e3, "prompt_per_second",
+		rate((double)s.prompt_tokens, s.seconds_to_first),
+		"predicted_n", (json_int_t)s.tokens, "predicted_ms",
+		decode * 1e3, "predicted_per_second",
+		rate((double)s.tokens, decode), "passes", (json_int_t)s.passes,
+		"draft_n", (json_int_t)s.drafted, "draft_n_accepted",
+		(json_int_t)s.accepted, "phone_s", s.phone_seconds);
+}
+
+static json_t *stops_of(const struct ask *ask)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; ask->stop[i]; i++)
+		json_array_append_new(list, json_string(ask->stop[i]));
+	return list;
+}
+
+static json_t *settings_of(const struct reply *p)
+{
+	const struct ask *ask = &p->answer->ask;
+	const struct ask_offer *o = p->offer;
+
+	return json_pack("{s:s, s:s?, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:I, "
+			 "s:I, s:I, s:I, s:o, s:s}",
+		"method", o->method, "draft", o->draft, "clock", o->clock,
+		"precision", o->precision, "temperature",
+		isnan(ask->temperature) ? 0 : ask->temperature, "top_p",
+		ask->top_p, "top_k", (json_int_t)ask->top_k, "min_p",
+		ask->min_p, "repeat_penalty", ask->repeat_penalty,
+		"repeat_last", (json_int_t)ask->repeat_last, "seed",
+		(json_int_t)ask->seed, "max_tokens",
+		(json_int_t)ask->max_tokens, "n", (json_int_t)ask->n, "stop",
+		stops_of(ask), "response_format", ask->format);
+}
+
+/* ---- choices ------------------------------------------------------------- */
+
+static uint64_t characters_in(const char *text, size_t len)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < len; i++)
+		n += ((unsigned char)text[i] & 0xc0) != 0x80;
+	return n;
+}
+
+/* {"A": -0.1, "B": -2.5} of [{"token": "A", "logprob": -0.1}, ...] */
+static json_t *likely_by_name(const json_t *top)
+{
+	json_t *by_name = json_object(), *one;
+	size_t i;
+
+	json_array_foreach(top, i, one) json_object_set(by_name,
+		json_string_value(json_object_get(one, "token")),
+		json_object_get(one, "logprob"));
+	return by_name;
+}
+
+/* As completions have it: a list for each member, not a member for each. */
+static json_t *by_columns(const json_t *list, uint64_t at)
+{
+	json_t *tokens = json_array(), *logprobs = json_array();
+	json_t *tops = json_array(), *offsets = json_array(), *one;
+	size_t i;
+
+	json_array_foreach(list, i, one)
+	{
+		json_t *token = json_object_get(one, "token");
+
+		json_array_append(tokens, token);
+		json_array_append(logprobs, json_object_get(one, "logprob"));
+		json_array_append_new(tops,
+			likely_by_name(json_object_get(one, "top_logprobs")));
+		json_array_append_new(offsets, json_integer((json_int_t)at));
+		at += characters_in(
+			json_string_value(token), json_string_length(token));
+	}
+	return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens,
+		"token_logprobs", logprobs, "top_logprobs", tops, "text_offset",
+		offsets);
+}
+
+/* How likely a choice's tokens were since the last time; null: nobody asked.
+ * The choice's list begins anew. */
+static json_t *take_logprobs(
+	const struct ask *ask, struct choice *c, const struct told *told)
+{
+	json_t *list = c->logprobs, *columns;
+
+	if (!ask->wants_logprobs)
+		return json_null();
+	c->logprobs = NULL;
+	if (!list)
+		list = json_array();
+	if (ask->kind == ASK_CHAT)
+		return json_pack("{s:o, s:n}", "content", list, "refusal");
+	columns = by_columns(list, told->characters);
+	json_decref(list);
+	return columns;
+}
+
+static json_t *whole_choice(struct reply *p, size_t i)
+{
+	const struct ask *ask = &p->answer->ask;
+	struct choice *c = &p->answer->choice[i];
+	json_t *text = reply_text(c->text.data, c->text.len);
+	json_t *logprobs = take_logprobs(ask, c, &p->told[i]);
+
+	if (ask->kind == ASK_CHAT)
+		return json_pack("{s:I, s:{s:s, s:o, s:n}, s:o, s:s?}", "index",
+			(json_int_t)i, "message", "role", "assistant",
+			"content", text, "refusal", "logprobs", logprobs,
+			"finish_reason", finish_of(c));
+	return json_pack("{s:I, s:o, s:o, s:s?}", "index", (json_int_t)i,
+		"text", text, "logprobs", logprobs, "finish_reason",
+		finish_of(c));
+}
+
+static json_t *head_of(const struct reply *p, const char *of_chat)
+{
+	return json_pack("{s:s, s:s, s:I, s:s}", "id", p->id, "object",
+		p->answer->ask.kind == ASK_CHAT ? of_chat : "text_completion",
+		"created", (json_int_t)p->created, "model", p->offer->model);
+}
+
+/* Members that every answer ends with. */
+static void add_end(const struct reply *p, json_t *object)
+{
+	json_object_set_new(object, "settings", settings_of(p));
+	json_object_set_new(object, "timings", timings_of(p->answer));
+}
+
+void reply_whole(struct reply *p, struct strbuf *out)
+{
+	json_t *object = head_of(p, "chat.completion");
+	json_t *choices = json_array();
+
+	for (size_t i = 0; i < p->answer->n_choices; i++)
+		json_array_append_new(choices, whole_choice(p, i));
+	json_object_set_new(object, "choices", choices);
+	json_object_set_new(object, "usage", usage_of(p->answer));
+	add_end(p, object);
+	reply_json(object, out);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static void add_event(json_t *json, struct strbuf *out)
+{
+	strbuf_add(out, "data: ", 6);
+	reply_json(json, out);
+	strbuf_add(out, "\n\n", 2);
+}
+
+/* A chunk with one choice, or with none where that is NULL. */
+static json_t *chunk(const struct reply *p, json_t *choice)
+{
+	json_t *object = head_of(p, "chat.completion.chunk");
+	json_t *list = json_array();
+
+	if (choice)
+		json_array_append_new(list, choice);
+	json_object_set_new(object, "choices", list);
+	if (p->answer->ask.include_usage)
+		json_object_set_new(object, "usage", json_null());
+	return object;
+}
+
+static json_t *delta(struct reply *p, size_t i, json_t *text, json_t *logprobs,
+	const char *finish)
+{
+	if (p->answer->ask.kind != ASK_CHAT)
+		return json_pack("{s:I, s:o, s:o, s:s?}", "index",
+			(json_int_t)i, "text", text, "logprobs", logprobs,
+			"finish_reason", finish);
+	return json_pack("{s:I, s:{s:s*, s:o}, s:o, s:s?}", "index",
+		(json_int_t)i, "delta", "role",
+		p->told[i].begun ? NULL : "assistant", "content", text,
+		"logprobs", logprobs, "finish_reason", finish);
+}
+
+static bool is_last(const struct reply *p)
+{
+	for (size_t i = 0; i < p->answer->n_choices; i++)
+		if (!p->told[i].ended)
+			return false;
+	return true;
+}
+
+static void tell_choice(struct reply *p, size_t i, struct strbuf *out)
+{
+	struct answer *r = p->answer;
+	struct choice *c = &r->choice[i];
+	struct told *told = &p->told[i];
+	json_t *text, *object;
+
+	if (told->ended || (!c->ended && !c->text.len && !c->logprobs))
+		return;
+	text = reply_text(c->text.data, c->text.len);
+	object = chunk(p,
+		delta(p, i, text, take_logprobs(&r->ask, c, told),
+			finish_of(c)));
+	told->begun = true;
+	told->characters += characters_in(c->text.data, c->text.len);
+	told->ended = c->ended;
+	strbuf_reset(&c->text);
+	/* Where a chunk without a choice comes behind, that is the end. */
+	if (is_last(p) && !r->ask.include_usage)
+		add_end(p, object);
+	add_event(object, out);
+}
+
+static void tell_end(struct reply *p, struct strbuf *out)
+{
+	struct answer *r = p->answer;
+	json_t *object;
+
+	if (r->fault.status) {
+		strbuf_add(out, "data: ", 6);
+		reply_error(&r->fault, out);
+		strbuf_add(out, "\n\n", 2);
+	} else if (r->ask.include_usage) {
+		object = chunk(p, NULL);
+		json_object_set_new(object, "usage", usage_of(r));
+		add_end(p, object);
+		add_event(object, out);
+	}
+	strbuf_add(out, "data: [DONE]\n\n", 14);
+}
+
+bool reply_events(struct reply *p, struct strbuf *out)
+{
+	struct answer *r = p->answer;
+
+	for (size_t i = 0; i < r->n_choices && !r->fault.status; i++)
+		tell_choice(p, i, out);
+	if (r->state != ANSWER_ENDED)
+		return false;
+	tell_end(p, out);
+	return true;
+}
+
+/* ---- beginning ----------------------------------------------------------- */
+
+int reply_init(struct reply *p, const struct ask_offer *offer,
+	struct answer *answer, uint64_t number)
+{
+	*p = (struct reply){
+		.offer = offer,
+		.answer = answer,
+		.created = time(NULL),
+		.told = calloc(answer->n_choices, sizeof(*p->told)),
+	};
+	snprintf(p->id, sizeof(p->id), "%s-%" PRIx64 "-%" PRIx64,
+		answer->ask.kind == ASK_CHAT ? "chatcmpl" : "cmpl",
+		(uint64_t)p->created, number);
+	return p->told ? 0 : -ENOMEM;
+}
+
+void reply_release(struct reply *p)
+{
+	free(p->told);
+	*p = (struct reply){ 0 };
+}

@@ -1,0 +1,195 @@
+/* How the server fares: as Prometheus reads it, and for its own page. */
+#include "base/checked.h"
+#include "base/clock.h"
+#include "host/serve/server_impl.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+enum metric_type { COUNTER, COUNTER_REAL, GAUGE, GAUGE_REAL };
+
+/* A copy, so that nobody waits while text is made of it. */
+struct shown {
+	struct answering_state now;
+	uint64_t waiting, under_way, lost;
+	double prompt_rate, decode_rate, uptime;
+};
+
+struct metric {
+	const char *name, *help;
+	enum metric_type type;
+	size_t at; /* in struct shown */
+};
+
+#define AT(field) offsetof(struct shown, field)
+
+/* clang-format off */
+static const struct metric metrics[] = {
+	{ "answers_total", "requests for texts that were accepted",
+		COUNTER, AT(now.answers) },
+	{ "texts_canceled_total", "texts whose reader left",
+		COUNTER, AT(now.canceled) },
+	{ "answers_failed_total", "requests for texts that failed",
+		COUNTER, AT(now.failed) },
+	{ "texts_waiting", "texts in the queue", GAUGE, AT(waiting) },
+	{ "texts_under_way", "texts that are computed", GAUGE, AT(under_way) },
+	{ "prompt_tokens_total", "tokens of prompts",
+		COUNTER, AT(now.prompt_tokens) },
+	{ "prompt_cached_tokens_total",
+		"of them those that were not computed",
+		COUNTER, AT(now.cached_tokens) },
+	{ "prompt_seconds_total", "time in which prompts were read",
+		COUNTER_REAL, AT(now.prompt_seconds) },
+	{ "tokens_total", "tokens written", COUNTER, AT(now.tokens) },
+	{ "decode_seconds_total", "time in which texts were written",
+		COUNTER_REAL, AT(now.decode_seconds) },
+	{ "waiting_seconds_total", "time that texts spent in the queue",
+		COUNTER_REAL, AT(now.waiting_seconds) },
+	{ "prompt_tokens_per_second", "of prompts, while one was read",
+		GAUGE_REAL, AT(prompt_rate) },
+	{ "tokens_per_second", "written, of one text while it was",
+		GAUGE_REAL, AT(decode_rate) },
+	{ "passes_total", "passes of the model", COUNTER,
+		AT(now.stats.passes) },
+	{ "rows_used_total", "rows that they computed", COUNTER,
+		AT(now.stats.rows) },
+	{ "rows_prompt_total", "of them those of prompts", COUNTER,
+		AT(now.stats.prompt_rows) },
+	{ "rows_padded_total", "rows of static graphs that were of no use",
+		COUNTER, AT(now.stats.padded_rows) },
+	{ "drafted_tokens_total", "tokens drafted", COUNTER,
+		AT(now.stats.drafted) },
+	{ "accepted_tokens_total", "of them accepted", COUNTER,
+		AT(now.stats.accepted) },
+	{ "window_bytes", "the device's address window", GAUGE,
+		AT(now.stats.window_bytes) },
+	{ "window_mapped_bytes", "mapped in it", GAUGE,
+		AT(now.stats.mapped_bytes) },
+	{ "remaps_total", "buffers that passes waited for to be mapped",
+		COUNTER, AT(now.stats.remaps) },
+	{ "remap_bytes_total", "of these buffers", COUNTER,
+		AT(now.stats.remap_bytes) },
+	{ "flash_bytes_total", "read from flash", COUNTER,
+		AT(now.stats.flash_bytes) },
+	{ "device_restarts_total", "devices that took a lost one's place",
+		COUNTER, AT(now.stats.restarts) },
+	{ "device_lost", "1: for good", GAUGE, AT(lost) },
+	{ "phone_seconds_total", "what a phone would have taken",
+		COUNTER_REAL, AT(now.stats.phone_seconds) },
+	{ "phone_joules_total", "and spent", COUNTER_REAL,
+		AT(now.stats.phone_joules) },
+	{ "context_tokens", "tokens that a text has room for", GAUGE,
+		AT(now.stats.context) },
+	{ "uptime_seconds", "since the server began", GAUGE_REAL, AT(uptime) },
+};
+/* clang-format on */
+
+static double rate(uint64_t n, double seconds)
+{
+	return seconds > 0 ? (double)n / seconds : 0;
+}
+
+static struct shown look(struct server *s)
+{
+	struct shown v;
+
+	answering_lock(s->answering);
+	v.now = *answering_look(s->answering);
+	answering_unlock(s->answering);
+	v.waiting = v.now.waiting;
+	v.under_way = v.now.under_way;
+	v.lost = v.now.lost;
+	v.prompt_rate = rate(v.now.prompt_tokens - v.now.cached_tokens,
+		v.now.prompt_seconds);
+	v.decode_rate = rate(v.now.tokens, v.now.decode_seconds);
+	v.uptime = (double)(clock_ns() - s->began_ns) * 1e-9;
+	return v;
+}
+
+static bool is_real(const struct metric *m)
+{
+	return m->type == COUNTER_REAL || m->type == GAUGE_REAL;
+}
+
+static const void *value(const struct metric *m, const struct shown *v)
+{
+	return (const char *)v + m->at;
+}
+
+/* ---- for Prometheus ------------------------------------------------------ */
+
+static void print_metric(
+	const struct metric *m, const struct shown *v, struct strbuf *out)
+{
+	bool counts = m->type == COUNTER || m->type == COUNTER_REAL;
+
+	strbuf_addf(out, "# HELP tandem_%s %s\n# TYPE tandem_%s %s\n", m->name,
+		m->help, m->name, counts ? "counter" : "gauge");
+	if (is_real(m))
+		strbuf_addf(out, "tandem_%s %.9g\n", m->name,
+			*(const double *)value(m, v));
+	else
+		strbuf_addf(out, "tandem_%s %" PRIu64 "\n", m->name,
+			*(const uint64_t *)value(m, v));
+}
+
+static void print_answered(const struct server *s, struct strbuf *out)
+{
+	strbuf_addf(out,
+		"# HELP tandem_http_requests_total answers given\n"
+		"# TYPE tandem_http_requests_total counter\n");
+	for (size_t i = 0; i < ROUTES_MAX; i++) {
+		const struct route *r = route_at(i);
+
+		for (size_t k = 0; k < STATUSES; k++)
+			if (s->answered[i][k])
+				strbuf_addf(out,
+					"tandem_http_requests_total{path=\"%s\""
+					",code=\"%d\"} %" PRIu64 "\n",
+					r ? r->path : "", s->status[k],
+					s->answered[i][k]);
+	}
+}
+
+void metrics_answer(struct exchange *x)
+{
+	struct shown v = look(x->server);
+
+	x->type = "text/plain; version=0.0.4; charset=utf-8";
+	print_answered(x->server, &x->out);
+	for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
+		print_metric(&metrics[i], &v, &x->out);
+}
+
+/* ---- for the page -------------------------------------------------------- */
+
+void state_answer(struct exchange *x)
+{
+	struct shown v = look(x->server);
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
+		const struct metric *m = &metrics[i];
+
+		json_object_set_new(object, m->name,
+			is_real(m) ? json_real(*(const double *)value(m, &v))
+				   : json_integer((json_int_t) *
+					     (const uint64_t *)value(m, &v)));
+	}
+	reply_json(object, &x->out);
+}
+
+/* ---- counting ------------------------------------------------------------ */
+
+/* The last place is for what has none. */
+void metrics_count(struct server *s, const struct route *route, int status)
+{
+	size_t i = 0, k = 0;
+
+	while (route_at(i) && route_at(i) != route)
+		i++;
+	while (k < STATUSES - 1 && s->status[k] && s->status[k] != status)
+		k++;
+	s->status[k] = status;
+	s->answered[i][k]++;
+}

@@ -1,0 +1,164 @@
+#include "host/serve/server.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/serve/json_memory.h"
+#include "host/serve/server_impl.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PULSE_NS 250000000
+/* For what was canceled to be told of. */
+#define PARTING_S 1.0
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int open_http(struct server *s, struct err *e)
+{
+	const struct server_options *o = &s->options;
+
+	s->http = MHD_start_daemon(
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0,
+		NULL, NULL, exchange_handle, s, MHD_OPTION_LISTEN_SOCKET,
+		s->listening.fd, MHD_OPTION_NOTIFY_COMPLETED,
+		exchange_completed, s, MHD_OPTION_CONNECTION_LIMIT,
+		o->connections, MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_max,
+		MHD_OPTION_END);
+	return s->http
+		? 0
+		: err_sys(e, errno ? errno : ENOMEM, "cannot start to serve");
+}
+
+static int open_listening(struct server *s, struct err *e)
+{
+	const struct server_options *o = &s->options;
+	int ret = 0;
+
+	if (o->key_file)
+		ret = api_keys_read(&s->keys, o->key_file, e);
+	return ret ? ret
+		   : listening_open(&s->listening, o->listen,
+			     o->key_file || o->no_key, e);
+}
+
+int server_open(struct server **out, const struct server_options *o,
+	struct tandem *tandem, struct tandem *reader, struct err *e)
+{
+	struct tandem_stats stats = { .size = sizeof(stats) };
+	struct server *s = calloc(1, sizeof(*s));
+	int ret;
+
+	*out = NULL;
+	if (!s)
+		return err_set(e, ENOMEM, "no memory for the server");
+	json_memory_watch();
+	tandem_stats(tandem, &stats);
+	s->options = *o;
+	s->tandem = tandem;
+	s->reader = reader;
+	s->context = stats.context;
+	s->created = time(NULL);
+	s->began_ns = clock_ns();
+	s->listening.fd = -1;
+	ret = open_listening(s, e);
+	if (!ret)
+		ret = answering_open(
+			&s->answering, tandem, o->texts, o->queue, e);
+	if (!ret)
+		ret = open_http(s, e);
+	if (ret)
+		server_close(s);
+	else
+		*out = s;
+	return ret;
+}
+
+const char *server_url(const struct server *s)
+{
+	return s->listening.url;
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+/* A signal, or 0 after a while. */
+static int wait_signal(void)
+{
+	const struct timespec pulse = { .tv_nsec = PULSE_NS };
+	sigset_t set;
+	int sig;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sig = sigtimedwait(&set, NULL, &pulse);
+	return sig > 0 ? sig : 0;
+}
+
+/* True while somebody is answered. */
+static bool look_after(struct server *s, bool *lost)
+{
+	bool busy;
+
+	answering_lock(s->answering);
+	exchanges_break_silence(s, clock_ns());
+	*lost = answering_look(s->answering)->lost;
+	busy = s->first;
+	answering_unlock(s->answering);
+	return busy;
+}
+
+/* Once; what listens is the server's again, and closed. */
+static void stop_accepting(struct server *s)
+{
+	s->ending = true;
+	if (s->http && s->listening.fd >= 0)
+		MHD_quiesce_daemon(s->http);
+	listening_close(&s->listening);
+}
+
+/* At most so long, for those that are answered; a signal ends it too. */
+static void let_finish(struct server *s, double seconds)
+{
+	uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
+	bool lost;
+
+	while (look_after(s, &lost) && clock_ns() < until && !wait_signal())
+		;
+}
+
+int server_run(struct server *s, struct err *e)
+{
+	bool lost = false;
+
+	while (!lost && !wait_signal())
+		look_after(s, &lost);
+	stop_accepting(s);
+	if (!lost)
+		let_finish(s, s->options.grace_s);
+	return lost ? err_set(e, ERR_DEVICE_LOST,
+			      "the device process is lost for good")
+		    : 0;
+}
+
+/* ---- closing ------------------------------------------------------------- */
+
+void server_close(struct server *s)
+{
+	if (!s)
+		return;
+	stop_accepting(s);
+	answering_stop(s->answering);
+	if (s->http) {
+		let_finish(s, PARTING_S);
+		MHD_stop_daemon(s->http);
+	}
+	answering_close(s->answering);
+	api_keys_release(&s->keys);
+	free(s);
+}

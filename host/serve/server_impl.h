@@ -1,0 +1,108 @@
+/*
+ * What the files of the server share: the server itself, and an exchange, which
+ * is one request and its answer on a connection of libmicrohttpd. Exchanges are
+ * that library's thread's, but for what the lock of the answers guards.
+ */
+#ifndef HOST_SERVE_SERVER_IMPL_H
+#define HOST_SERVE_SERVER_IMPL_H
+
+#include "base/strbuf.h"
+#include "host/serve/answering.h"
+#include "host/serve/api_key.h"
+#include "host/serve/ask.h"
+#include "host/serve/listening.h"
+#include "host/serve/reply.h"
+#include "host/serve/server.h"
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct exchange;
+
+struct route {
+	const char *method, *path;
+	bool open; /* without a key as well */
+	/* The request is whole: fill `out` and `type`, or `fault`, or begin an
+	 * answer. */
+	void (*answer)(struct exchange *);
+};
+
+enum {
+	ROUTES_MAX = 16,
+	STATUSES = 12 /* codes that answers have, at most */
+};
+
+struct server {
+	struct server_options options;
+	struct api_keys keys;
+	struct listening listening;
+	struct tandem *tandem, *reader;
+	struct answering *answering;
+	struct MHD_Daemon *http;
+	uint64_t context; /* tokens */
+	uint64_t began_ns;
+	int64_t created; /* seconds since 1970 */
+	/* Of libmicrohttpd's thread. */
+	uint64_t number; /* of answers begun */
+	int status[STATUSES];
+	uint64_t answered[ROUTES_MAX][STATUSES];
+	atomic_bool ending;
+	struct exchange *first; /* guarded by the lock */
+};
+
+struct exchange {
+	struct server *server;
+	struct MHD_Connection *connection;
+	const struct route *route; /* NULL: there is none such */
+	struct strbuf body;
+	size_t received;    /* of it */
+	struct fault fault; /* status 0: none */
+	int status;         /* of what was answered */
+	struct strbuf out;
+	size_t out_at;    /* of a stream: what of it is sent */
+	const char *type; /* of the answer */
+	struct reply reply;
+	bool said_all;
+	int fd;
+	/* Guarded by the lock. */
+	struct answer *answer; /* NULL: none was begun */
+	bool suspended, streaming, silent_long;
+	uint64_t said_ns; /* when the stream last had something to send */
+	struct exchange *prev, *next;
+};
+
+/* ---- exchange.c ---------------------------------------------------------- */
+
+/* What libmicrohttpd calls, with the server as argument. */
+enum MHD_Result exchange_handle(void *server, struct MHD_Connection *,
+	const char *url, const char *method, const char *version,
+	const char *data, size_t *size, void **exchange);
+void exchange_completed(void *server, struct MHD_Connection *, void **exchange,
+	enum MHD_RequestTerminationCode);
+
+/* With the lock held: streams that said nothing for so long are woken. */
+void exchanges_break_silence(struct server *, uint64_t now_ns);
+/* Likewise: whoever waits is woken. */
+void exchanges_wake_all(struct server *);
+
+/* Of answers that have news, and readers that have left. */
+struct answer_reader exchange_reader(struct exchange *);
+
+/* ---- routes.c ------------------------------------------------------------ */
+
+/* The route of a path; NULL and *allowed where it has another method, NULL and
+ * NULL where there is none. */
+const struct route *route_find(
+	const char *method, const char *path, const char **allowed);
+const struct route *route_at(size_t i); /* NULL behind the last */
+
+/* ---- serve_metrics.c ----------------------------------------------------- */
+
+void metrics_answer(struct exchange *);
+void state_answer(struct exchange *);
+void metrics_count(struct server *, const struct route *, int status);
+
+#endif

@@ -1,0 +1,173 @@
+#!/usr/bin/env bash
+# The server: what it answers, what it refuses, and how it ends.
+. "$(dirname "$0")/lib.sh"
+
+command -v curl >/dev/null || skip 'no curl'
+
+server=
+# serve OPTION...: start one, and wait until it says where: $url.
+serve() {
+  "$TANDEM" serve --listen 127.0.0.1:0 -t 1 "$@" 2>"$tmp/said" &
+  server=$!
+  for _ in $(seq 1000); do
+    url=$(sed -n 's/.* answers at //p' "$tmp/said")
+    [ -z "$url" ] || return 0
+    kill -0 $server 2>/dev/null || break
+    sleep 0.02
+  done
+  fail "no server: $(cat "$tmp/said")"
+  finish
+}
+
+# ends SIGNAL STATUS: the server does, by that signal.
+ends() {
+  kill -"$1" $server
+  wait $server
+  check_eq "status of a server behind SIG$1" $? "$2"
+}
+
+# get PATH [CURL OPTION...]: $code and $out.
+get() {
+  local path=$1
+  shift
+  code=$(curl -s -o "$tmp/body" -w '%{http_code}' "$@" "$url$path")
+  out=$(cat "$tmp/body")
+}
+
+# post PATH JSON [CURL OPTION...]
+post() {
+  get "$1" --data-binary "$2" "${@:3}"
+}
+
+# member NAME: a string, number or word of the JSON in $out, the first.
+member() {
+  sed -nE "s/.*\"$1\":(\"(([^\"\\\\]|\\\\.)*)\"|([^,}]*)).*/\2\4/p" <<<"$out" |
+    head -n 1
+}
+
+refused() { # STATUS CODE PARAM, of the last answer
+  check_eq "status of $out" "$code" "$1"
+  check_eq "code of $out" "$(member code)" "$2"
+  check_eq "param of $out" "$(member param)" "$3"
+}
+
+# ---- what is there ----------------------------------------------------------
+serve
+get /health
+check_eq 'health' "$code $out" '200 {"status":"ok"}'
+get /v1/models
+check_eq 'name of the model' "$(member id)" target
+check_eq 'context of the model' "$(member context_length)" 1024
+get /
+check_eq 'status of the page' "$code" 200
+get /nothing
+refused 404 not_found null
+get /health -X PUT
+refused 405 method_not_allowed null
+
+post /tokenize '{"prompt":"Hello there"}'
+check_eq 'tokens' "$(sed 's/.*\[\(.*\)\].*/\1/; s/,/ /g' <<<"$out")" \
+  "$("$TANDEM" tokenize -p 'Hello there')"
+post /detokenize "${out%,*}}"
+check_eq 'their text' "$out" '{"text":"Hello there"}'
+post /detokenize '{"tokens":[999999]}'
+refused 400 invalid_value tokens
+
+# ---- texts ------------------------------------------------------------------
+prompt='Problem: Calculate 6 * 12.\nSolution:'
+run_ok "$TANDEM" run -n 24 -t 1 -p "$(printf '%b' "$prompt")"
+want=$(head -n 1 "$tmp/out")
+post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
+check_eq 'status of a completion' "$code" 200
+text=$(member text)
+check_eq 'its text' "$(printf '%b' "$text" | head -n 1)" "$want"
+check_has 'a completion' "$out" '"settings":{"method":"autoregressive"'
+check_has 'a completion' "$out" '"timings":{"prompt_n":'
+greedy=$text
+
+# whole STREAM_FILE: the text of a stream's chunks.
+whole() {
+  sed -nE 's/^data: .*"text":"(([^"\\]|\\.)*)".*/\1/p' "$1" | tr -d '\n'
+}
+post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24,\"stream\":true}"
+check_eq 'the text of a stream' "$(whole "$tmp/body")" "$greedy"
+check_eq 'the beginning of a stream' "$(head -n 1 "$tmp/body")" \
+  ': reading the prompt'
+check_eq 'the end of a stream' "$(grep . "$tmp/body" | tail -n 1)" \
+  'data: [DONE]'
+check_has 'the last chunk' "$(grep '^data: {' "$tmp/body" | tail -n 1)" \
+  '"timings":'
+
+drawn='"temperature":0.9,"top_p":0.95,"seed":7,"max_tokens":12'
+run_ok "$TANDEM" run -n 12 -t 1 -p Read: --temp 0.9 --top-p 0.95 --seed 7 \
+  --stream 1
+want=$(head -n 1 "$tmp/out")
+post /v1/completions "{\"prompt\":\"Read:\",\"n\":2,$drawn}"
+check_eq 'texts of n = 2' "$(grep -o '"index":' <<<"$out" | wc -l)" 2
+second=${out#*\"index\":1}
+check_eq 'the second of them' \
+  "$(printf '%b' "$(out=$second member text)" | head -n 1)" "$want"
+
+post /v1/completions '{"prompt":"Read:","max_tokens":30,"stop":["e"]}'
+check_lacks 'a text that ends before an e' "$(member text)" e
+
+# ---- what is refused --------------------------------------------------------
+post /v1/completions '{"prompt":"x","foo":1}'
+refused 400 unsupported_parameter foo
+post /v1/completions '{"prompt":"x","frequency_penalty":0.5}'
+refused 400 unsupported_parameter frequency_penalty
+post /v1/completions '{"prompt":"x","max_tokens":8,"frequency_penalty":0,"user":"u"}'
+check_eq 'status with what changes nothing' "$code" 200
+post /v1/completions '{"prompt":"x","method":"chain"}'
+refused 400 not_offered method
+check_has 'what is said of it' "$out" "started with method 'autoregressive'"
+post /v1/completions '{"prompt":"x","model":"gpt"}'
+refused 404 model_not_found model
+post /v1/completions '{"prompt":"x","max_tokens":1024}'
+refused 400 context_length_exceeded prompt
+check_has 'what is said of it' "$out" 'room for 1024 tokens'
+post /v1/completions '{"prompt":"x","temperature":-1}'
+refused 400 invalid_value temperature
+post /v1/completions '{"max_tokens":3}'
+refused 400 missing_required_parameter prompt
+post /v1/completions '{"prompt":'
+refused 400 invalid_json null
+get /v1/models -H 'Host: evil.example:80'
+refused 403 host_refused null
+get /v1/models -H 'Origin: http://evil.example'
+refused 403 origin_refused null
+
+get /metrics
+check_has 'metrics' "$out" 'tandem_http_requests_total{path="/v1/completions",'
+check_has 'metrics' "$out" '# TYPE tandem_passes_total counter'
+ends TERM 0
+
+# ---- who may ask ------------------------------------------------------------
+run "$TANDEM" serve --listen 0.0.0.0:0
+check_eq 'status where others could ask' "$status" 1
+check_has 'what is said of it' "$err" --api-key-file
+echo secret-key >"$tmp/keys"
+chmod 600 "$tmp/keys"
+serve --api-key-file "$tmp/keys" --body-max 1K --queue 0
+get /health
+check_eq 'health without a key' "$code" 200
+get /v1/models
+refused 401 invalid_api_key null
+get /v1/models -H 'Authorization: Bearer secret-kez'
+refused 401 invalid_api_key null
+get /v1/models -H 'Authorization: Bearer secret-key'
+check_eq 'status with the key' "$code" 200
+post /v1/completions "{\"prompt\":\"$(printf '%01024d' 0)\"}" \
+  -H 'Authorization: Bearer secret-key'
+refused 413 body_too_large null
+ends INT 0
+
+sock=$tmp/http.sock
+serve --listen "unix:$sock"
+check_eq 'mode of the socket' "$(stat -c %a "$sock")" 600
+url=http://localhost
+get /health --unix-socket "$sock"
+check_eq 'health by a Unix socket' "$code" 200
+ends TERM 0
+check_eq 'what is left of the socket' "$(ls "$sock" 2>/dev/null)" ''
+finish
