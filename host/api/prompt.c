@@ -3,39 +3,171 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/decoder.h"
+#include "host/api/tandem.h"
 #include "host/model/model.h"
 #include "host/text/chat.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* The prompt in the chat template; then part[] says what of it is not the
- * template's. */
-static int format_chat(const struct decoder *d, const struct prompt *p,
-	struct strbuf *out, struct text_span part[CHAT_PARTS], struct err *e)
+/* A conversation in the chat template. */
+struct chat {
+	const struct tandem_turn *said; /* [n] */
+	size_t n;
+	struct chat_turn *turn;  /* [n] */
+	struct text_span *part;  /* [n] where each lies in the text */
+	struct text_span *quote; /* [n] the same in the order of the text */
+	struct text_span *here;  /* [n] those of a stretch of it */
+	bool quotes;
+	struct strbuf text;
+};
+
+static void chat_release(struct chat *c)
 {
-	int ret = chat_format(chat_of(d->model->gguf), p->system, p->text,
-		p->len, out, part, e);
+	free(c->turn);
+	free(c->part);
+	free(c->quote);
+	free(c->here);
+	strbuf_release(&c->text);
+}
 
-	if (!ret && out->failed)
-		ret = err_set(e, ENOMEM, "no memory for the prompt");
+static int take_turn(const struct chat *c, size_t i, struct err *e)
+{
+	const struct tandem_turn *said = &c->said[i];
+	struct chat_turn *t = &c->turn[i];
+	int role = said->role ? chat_role_of(said->role) : -1;
+
+	if (role < 0)
+		return err_set(e, EINVAL,
+			"turn %zu has the role '%s'; there are system, user "
+			"and assistant",
+			i + 1, said->role ? said->role : "");
+	t->role = (enum chat_role)role;
+	t->text = said->text;
+	t->len = said->bytes || !said->text ? said->bytes : strlen(said->text);
+	t->written = said->tokens;
+	if (!said->text && !said->tokens)
+		return err_set(e, EINVAL, "turn %zu has no text", i + 1);
+	if (said->tokens && t->role != CHAT_ASSISTANT)
+		return err_set(e, EINVAL,
+			"turn %zu has tokens and is the %s's; only the "
+			"assistant's may have them",
+			i + 1, said->role);
+	return 0;
+}
+
+static int in_text(const void *a, const void *b)
+{
+	const struct text_span *x = a, *y = b;
+
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+static int format_chat(const struct decoder *d, struct chat *c, struct err *e)
+{
+	int ret = 0;
+
+	c->turn = calloc(c->n + 1, sizeof(*c->turn));
+	c->part = calloc(c->n + 1, sizeof(*c->part));
+	c->quote = calloc(c->n + 1, sizeof(*c->quote));
+	c->here = calloc(c->n + 1, sizeof(*c->here));
+	if (!c->turn || !c->part || !c->quote || !c->here)
+		return err_set(e, ENOMEM, "no memory for %zu turns", c->n);
+	for (size_t i = 0; i < c->n && !ret; i++)
+		ret = take_turn(c, i, e);
+	if (!ret)
+		ret = chat_format(chat_of(d->model->gguf), c->turn, c->n,
+			&c->text, c->part, e);
+	if (ret)
+		return ret;
+	memcpy(c->quote, c->part, c->n * sizeof(*c->part));
+	qsort(c->quote, c->n, sizeof(*c->quote), in_text);
+	return 0;
+}
+
+/* The tokens of an answer, without the one that ended it. */
+static int add_answer(const struct decoder *d, const struct tandem_turn *said,
+	struct token_list *out, struct err *e)
+{
+	size_t n = said->n_tokens;
+
+	if (n && tokenizer_is_eog(d->tokenizer, said->tokens[n - 1]))
+		n--;
+	for (size_t i = 0; i < n; i++)
+		if (token_list_add(out, said->tokens[i]))
+			return err_set(e, ENOMEM,
+				"no memory for the %zu tokens of an answer", n);
+	return 0;
+}
+
+/* The template's text from `from` to `to`, what was said in it quoted. */
+static int add_stretch(const struct decoder *d, const struct chat *c,
+	size_t from, size_t to, struct token_list *out, struct err *e)
+{
+	unsigned flags = TOKENIZE_SPECIAL | (from ? TOKENIZE_GOES_ON : 0);
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n && c->quotes; i++)
+		if (c->quote[i].at >= from && c->quote[i].at < to)
+			c->here[n++] =
+				(struct text_span){ c->quote[i].at - from,
+					c->quote[i].len };
+	return tokenize_quoting(d->tokenizer, c->text.data + from, to - from,
+		flags, c->here, n, out, e);
+}
+
+/* Around answers that are there in tokens the text is tokenized by itself: so
+ * what stood before an answer when it was asked for is the same tokens now. */
+static int add_chat(const struct decoder *d, const struct chat *c,
+	struct token_list *out, struct err *e)
+{
+	size_t from = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < c->n && !ret; i++) {
+		if (!c->turn[i].written)
+			continue;
+		ret = add_stretch(d, c, from, c->part[i].at, out, e);
+		if (!ret)
+			ret = add_answer(d, &c->said[i], out, e);
+		from = c->part[i].at;
+	}
+	return ret ? ret : add_stretch(d, c, from, c->text.len, out, e);
+}
+
+static int read_chat(const struct decoder *d, const struct prompt *p,
+	struct token_list *out, struct err *e)
+{
+	const struct tandem_turn both[] = {
+		{ .role = "system", .text = p->system },
+		{ .role = "user",
+			.text = p->text ? p->text : "",
+			.bytes = p->len },
+	};
+	struct chat c = { .said = p->turns, .n = p->n_turns };
+	int ret;
+
+	if (!p->turns) {
+		c.said = p->system ? both : both + 1;
+		c.n = p->system ? 2 : 1;
+	}
+	c.quotes = !p->special;
+	ret = format_chat(d, &c, e);
+	if (!ret)
+		ret = add_chat(d, &c, out, e);
+	chat_release(&c);
 	return ret;
 }
 
 int prompt_read(const struct decoder *d, const struct prompt *p,
 	struct token_list *out, struct err *e)
 {
-	struct strbuf turns = STRBUF_INIT;
-	struct text_span part[CHAT_PARTS] = { 0 };
-	unsigned flags = p->special || p->chat ? TOKENIZE_SPECIAL : 0;
-	int ret = p->chat ? format_chat(d, p, &turns, part, e) : 0;
+	int ret = p->chat ? read_chat(d, p, out, e)
+			  : tokenize(d->tokenizer, p->text, p->len,
+				    p->special ? TOKENIZE_SPECIAL : 0, out, e);
 
-	if (!ret)
-		ret = tokenize_quoting(d->tokenizer,
-			p->chat ? turns.data : p->text,
-			p->chat ? turns.len : p->len, flags, part,
-			p->special ? 0 : CHAT_PARTS, out, e);
-	strbuf_release(&turns);
 	return ret || p->no_bos ? ret : decoder_add_bos(d, out, e);
 }
 

@@ -12,18 +12,23 @@
 
 struct decoder;
 struct err;
+struct tandem_turn;
 struct token_list;
 
 struct prompt {
 	const char *text;
 	size_t len;
-	const char *system; /* turn, with chat; NULL: none */
-	bool chat;          /* the text is a user's turn */
-	bool special;       /* special tokens in the text are read as such */
-	bool no_bos;        /* nothing stands before the text */
+	const char *system;              /* turn, with chat; NULL: none */
+	bool chat;                       /* the text is a user's turn */
+	const struct tandem_turn *turns; /* with chat: [n_turns] of them, in
+					  * place of text and system */
+	size_t n_turns;
+	bool special; /* special tokens in the text are read as such */
+	bool no_bos;  /* nothing stands before the text */
 };
 
-/* Append its tokens. -ENOTSUP without a chat template that is known. */
+/* Append its tokens. -ENOTSUP without a chat template that is known; -EINVAL
+ * for turns that are none, or in an order that it refuses. */
 int prompt_read(const struct decoder *, const struct prompt *,
 	struct token_list *out, struct err *);
 

@@ -225,6 +225,22 @@ struct tandem_token {
 	const struct tandem_likely *top; /* [n_top] */
 };
 
+/* A turn of a conversation. */
+struct tandem_turn {
+	const char *role; /* "system", "user", "assistant" */
+	const char *text;
+	size_t bytes; /* 0: as far as a NUL */
+	/*
+	 * Of an answer, where it is not NULL: the tokens that the sink was
+	 * told of, which then stand in the prompt as they are, and the text is
+	 * not looked at. So the prompt begins with that of the turn before and
+	 * all that was written behind it, and what the model made of these is
+	 * still good, which the same text, tokenized anew, does not promise.
+	 */
+	const int32_t *tokens;
+	size_t n_tokens;
+};
+
 struct tandem_request {
 	size_t size;
 	/* What is continued: text, or where `tokens` is not NULL, those. */
@@ -278,6 +294,14 @@ struct tandem_request {
 	unsigned logprobs;
 	int (*token)(void *arg, const struct tandem_token *token);
 	void *token_arg;
+	/*
+	 * A conversation, with TANDEM_CHAT and in place of prompt, tokens and
+	 * system; it ends with what is to be answered. In the order that the
+	 * model's chat template allows: mostly the system's turn first, then
+	 * the user's and the assistant's in turn.
+	 */
+	const struct tandem_turn *turns;
+	size_t n_turns;
 };
 
 TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);

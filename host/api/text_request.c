@@ -65,10 +65,27 @@ static int check_stops(const struct tandem_request *r, struct err *e)
 	return 0;
 }
 
+static int check_prompt(const struct tandem_request *r, struct err *e)
+{
+	if (!r->turns)
+		return r->prompt || r->tokens
+			? 0
+			: err_set(e, EINVAL, "the request has no prompt");
+	if (!(r->flags & TANDEM_CHAT))
+		return err_set(e, EINVAL,
+			"the request has turns; they need TANDEM_CHAT");
+	if (r->prompt || r->tokens || r->system)
+		return err_set(e, EINVAL,
+			"the request has turns, and prompt, tokens or system "
+			"beside them; they are in their place");
+	return 0;
+}
+
 int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	struct err *e)
 {
 	const size_t sizes[] = { sizeof(*q),
+		offsetof(struct tandem_request, turns),
 		offsetof(struct tandem_request, logprobs),
 		offsetof(struct tandem_request, sample),
 		offsetof(struct tandem_request, step), 0 };
@@ -80,8 +97,9 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 			"the request is no struct tandem_request of this "
 			"library (%s); tandem_request_init sets its size",
 			tandem_version());
-	if (!q->prompt && !q->tokens)
-		return err_set(e, EINVAL, "the request has no prompt");
+	ret = check_prompt(q, e);
+	if (ret)
+		return ret;
 	if (q->max_tokens < -1)
 		return err_set(e, EINVAL,
 			"max_tokens is %lld; it is a number of tokens, or -1",
@@ -104,6 +122,8 @@ int request_prompt(struct tandem *t, const struct tandem_request *q,
 		.chat = q->flags & TANDEM_CHAT,
 		.special = q->flags & TANDEM_SPECIAL,
 		.no_bos = q->flags & TANDEM_NO_BOS,
+		.turns = q->turns,
+		.n_turns = q->n_turns,
 	};
 
 	if (!p.len && p.text)

@@ -372,17 +372,21 @@ static int add_chat(struct prm *p, const char *problem, size_t len,
 	struct token_list *list, struct err *e)
 {
 	enum chat_family family = chat_of(p->model->gguf);
-	struct text_span part[CHAT_PARTS];
-	struct strbuf turn = STRBUF_INIT;
+	const struct chat_turn turns[] = {
+		{ CHAT_SYSTEM, SYSTEM, sizeof(SYSTEM) - 1 },
+		{ CHAT_USER, problem, len },
+	};
+	struct text_span part[2];
+	struct strbuf text = STRBUF_INIT;
 	int ret;
 
 	if (family == CHAT_NONE || family == CHAT_UNKNOWN)
 		family = CHAT_CHATML; /* Qwen's */
-	ret = chat_format(family, SYSTEM, problem, len, &turn, part, e);
+	ret = chat_format(family, turns, 2, &text, part, e);
 	if (!ret)
-		ret = tokenize_quoting(p->tokenizer, turn.data, turn.len,
-			TOKENIZE_SPECIAL, part, CHAT_PARTS, list, e);
-	strbuf_release(&turn);
+		ret = tokenize_quoting(p->tokenizer, text.data, text.len,
+			TOKENIZE_SPECIAL, part, 2, list, e);
+	strbuf_release(&text);
 	return ret;
 }
 

@@ -14,48 +14,86 @@
 	"<\xef\xbd\x9c" \
 	"Assistant\xef\xbd\x9c>"
 
-/*
- * A turn as strings around its parts. Where the family has no system role,
- * the instructions stand at the head of the user's part.
- */
-struct turn {
+#define DS_END                          \
+	"<\xef\xbd\x9c"                 \
+	"end\xe2\x96\x81of\xe2\x96\x81" \
+	"sentence\xef\xbd\x9c>"
+
+enum trim { TRIM_HEAD = 1, TRIM_TAIL = 2, TRIM = 3 };
+
+/* Where the system's turn stands. */
+enum system_place {
+	SYSTEM_TURN,     /* by itself */
+	SYSTEM_IN_FIRST, /* at the head of the first user's turn */
+	SYSTEM_IN_LAST,  /* of the last one */
+};
+
+/* What templates want of the order of turns. */
+enum order {
+	ORDER_ANY,
+	ORDER_SYSTEM_FIRST,
+	ORDER_ALTERNATE, /* user and assistant in turn behind it as well */
+};
+
+/* A family as strings around what is said, each as its templates have it. */
+struct family {
 	const char *name;
 	const char *system_open, *system_close;
 	const char *user_open, *user_close;
-	const char *answer_open;
-	bool system_in_user; /* user_open comes before the system's part */
-	bool trim;           /* the template cuts white space at both ends */
+	const char *answer_open; /* there the model goes on */
+	const char *answer_lead; /* which it begins with by itself */
+	const char *answer_close;
+	const char *user_again; /* user_open of later turns; NULL: the same */
+	enum system_place place;
+	enum order order;
+	/* White space that templates cut off, enum trim. */
+	unsigned trim_system, trim_user, trim_answer;
+	unsigned trim_behind; /* of a user's turn behind the system's */
 };
 
-static const struct turn turns[CHAT_FAMILY_COUNT] = {
+static const struct family families[CHAT_FAMILY_COUNT] = {
 	[CHAT_NONE] = { "none" },
 	[CHAT_UNKNOWN] = { "unknown" },
 	[CHAT_CHATML] = { "chatml", "<|im_start|>system\n", "<|im_end|>\n",
-		"<|im_start|>user\n", "<|im_end|>\n",
-		"<|im_start|>assistant\n" },
+		"<|im_start|>user\n", "<|im_end|>\n", "<|im_start|>assistant\n",
+		"", "<|im_end|>\n" },
 	[CHAT_LLAMA2] = { "llama-2", "<<SYS>>\n", "\n<</SYS>>\n\n", "[INST] ",
-		" [/INST]", "", .system_in_user = true, .trim = true },
+		" [/INST]", "", " ", " </s>", .user_again = "<s>[INST] ",
+		.place = SYSTEM_IN_FIRST, .order = ORDER_ALTERNATE,
+		.trim_user = TRIM, .trim_answer = TRIM,
+		.trim_behind = TRIM_TAIL },
 	[CHAT_LLAMA3] = { "llama-3",
 		"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>",
 		"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>",
-		"<|start_header_id|>assistant<|end_header_id|>\n\n",
-		.trim = true },
-	[CHAT_MISTRAL] = { "mistral", "", "\n\n", "[INST] ", " [/INST]", "",
-		.system_in_user = true },
+		"<|start_header_id|>assistant<|end_header_id|>\n\n", "",
+		"<|eot_id|>", .trim_system = TRIM, .trim_user = TRIM,
+		.trim_answer = TRIM, .trim_behind = TRIM },
+	[CHAT_MISTRAL] = { "mistral", "", "\n\n", "[INST] ", " [/INST]", "", "",
+		"</s>", .place = SYSTEM_IN_FIRST, .order = ORDER_ALTERNATE },
+	[CHAT_MISTRAL_V1] = { "mistral-v1", "", "\n\n", " [INST] ", " [/INST]",
+		"", " ", "</s>", .place = SYSTEM_IN_FIRST,
+		.order = ORDER_ALTERNATE },
 	[CHAT_MISTRAL_V3] = { "mistral-v3", "", "\n\n", "[INST] ", "[/INST]",
-		"", .system_in_user = true },
+		"", " ", "</s>", .place = SYSTEM_IN_LAST,
+		.order = ORDER_ALTERNATE, .trim_answer = TRIM },
 	[CHAT_MISTRAL_TEKKEN] = { "mistral-tekken", "", "\n\n", "[INST]",
-		"[/INST]", "", .system_in_user = true },
-	[CHAT_MISTRAL_V7] = { "mistral-v7", "[SYSTEM_PROMPT]",
-		"[/SYSTEM_PROMPT]", "[INST]", "[/INST]", "" },
+		"[/INST]", "", "", "</s>", .place = SYSTEM_IN_LAST,
+		.order = ORDER_ALTERNATE },
+	[CHAT_MISTRAL_V7] = { "mistral-v7", "[SYSTEM_PROMPT] ",
+		"[/SYSTEM_PROMPT]", "[INST] ", "[/INST]", "", " ", "</s>" },
+	[CHAT_MISTRAL_V7_TEKKEN] = { "mistral-v7-tekken", "[SYSTEM_PROMPT]",
+		"[/SYSTEM_PROMPT]", "[INST]", "[/INST]", "", "", "</s>" },
 	[CHAT_GEMMA] = { "gemma", "", "\n\n", "<start_of_turn>user\n",
-		"<end_of_turn>\n", "<start_of_turn>model\n",
-		.system_in_user = true, .trim = true },
+		"<end_of_turn>\n", "<start_of_turn>model\n", "",
+		"<end_of_turn>\n", .place = SYSTEM_IN_FIRST,
+		.order = ORDER_ALTERNATE, .trim_user = TRIM,
+		.trim_answer = TRIM, .trim_behind = TRIM },
 	[CHAT_PHI3] = { "phi-3", "<|system|>\n", "<|end|>\n", "<|user|>\n",
-		"<|end|>\n", "<|assistant|>\n" },
+		"<|end|>\n", "<|assistant|>\n", "", "<|end|>\n" },
 	[CHAT_ZEPHYR] = { "zephyr", "<|system|>\n", "</s>\n", "<|user|>\n",
-		"</s>\n", "<|assistant|>\n" },
-	[CHAT_DEEPSEEK] = { "deepseek", "", "", DS_USER, "", DS_ASSISTANT },
+		"</s>\n", "<|assistant|>\n", "", "</s>\n" },
+	[CHAT_DEEPSEEK] = { "deepseek", "", "", DS_USER, "", DS_ASSISTANT, "",
+		DS_END, .order = ORDER_SYSTEM_FIRST },
 };
 
 /* ---- recognising ----------------------------------------------------- */
@@ -77,9 +115,12 @@ static bool has(struct text t, const char *what)
 static enum chat_family which_mistral(struct text t)
 {
 	if (has(t, "[SYSTEM_PROMPT]"))
-		return CHAT_MISTRAL_V7;
+		return has(t, "[INST] ") ? CHAT_MISTRAL_V7
+					 : CHAT_MISTRAL_V7_TEKKEN;
 	if (has(t, " [/INST]"))
-		return CHAT_MISTRAL;
+		return has(t, "' [INST] ") || has(t, "\" [INST] ")
+			? CHAT_MISTRAL_V1
+			: CHAT_MISTRAL;
 	return has(t, "[INST] ") ? CHAT_MISTRAL_V3 : CHAT_MISTRAL_TEKKEN;
 }
 
@@ -127,7 +168,76 @@ const char *chat_name(enum chat_family family)
 {
 	if ((unsigned)family >= CHAT_FAMILY_COUNT)
 		return "unknown";
-	return turns[family].name;
+	return families[family].name;
+}
+
+int chat_role_of(const char *name)
+{
+	static const char *const names[] = { "system", "user", "assistant" };
+
+	for (int i = 0; i < CHAT_ROLES; i++)
+		if (!strcmp(name, names[i]))
+			return i;
+	return -1;
+}
+
+/* ---- what is asked --------------------------------------------------- */
+
+static int check_family(enum chat_family family, struct err *e)
+{
+	if (family == CHAT_NONE)
+		return err_set(e, ENOTSUP,
+			"the model file has no chat template; give the prompt "
+			"as the model expects it");
+	if (family == CHAT_UNKNOWN || (unsigned)family >= CHAT_FAMILY_COUNT)
+		return err_set(e, ENOTSUP,
+			"the model's chat template is not one of those that "
+			"are recognised; give the prompt as the model expects "
+			"it");
+	return 0;
+}
+
+/* Where they alternate the user's turns come at every other place behind the
+ * system's; templates that want that raise an exception otherwise. */
+static int check_turn(const struct family *f, const struct chat_turn *turn,
+	size_t i, struct err *e)
+{
+	size_t first = turn[0].role == CHAT_SYSTEM;
+	enum chat_role due = (i - first) % 2 ? CHAT_ASSISTANT : CHAT_USER;
+
+	if (f->order == ORDER_ANY || i < first)
+		return 0;
+	if (turn[i].role == CHAT_SYSTEM)
+		return err_set(e, EINVAL,
+			"turn %zu is the system's: in the model's chat "
+			"template (%s) that is the first",
+			i + 1, f->name);
+	if (f->order == ORDER_ALTERNATE && turn[i].role != due)
+		return err_set(e, EINVAL,
+			"turn %zu is not the %s's: in the model's chat "
+			"template (%s) user and assistant alternate",
+			i + 1, due == CHAT_USER ? "user" : "assistant",
+			f->name);
+	return 0;
+}
+
+static int check_order(const struct family *f, const struct chat_turn *turn,
+	size_t n, struct err *e)
+{
+	int ret = 0;
+
+	if (!n || turn[n - 1].role == CHAT_ASSISTANT)
+		return err_set(e, EINVAL,
+			"the conversation ends with the assistant's turn, or "
+			"has none; it ends with what is to be answered");
+	if (f->order == ORDER_ALTERNATE && turn[n - 1].role == CHAT_SYSTEM)
+		return err_set(e, EINVAL,
+			"the conversation has no user's turn, and the model's "
+			"chat template (%s) begins with one",
+			f->name);
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = check_turn(f, turn, i, e);
+	return ret;
 }
 
 /* ---- writing --------------------------------------------------------- */
@@ -138,50 +248,80 @@ static void put(struct strbuf *out, const char *s)
 }
 
 static struct text_span put_part(
-	struct strbuf *out, const char *s, size_t len, bool trim)
+	struct strbuf *out, const struct chat_turn *t, unsigned trim)
 {
-	size_t at = out->len;
+	const char *s = t->text;
+	size_t at = out->len, len = t->written ? 0 : t->len;
 
-	while (trim && len && isspace((unsigned char)s[len - 1]))
+	while (trim & TRIM_TAIL && len && isspace((unsigned char)s[len - 1]))
 		len--;
-	while (trim && len && isspace((unsigned char)s[0])) {
+	while (trim & TRIM_HEAD && len && isspace((unsigned char)s[0])) {
 		s++;
 		len--;
 	}
-	strbuf_add(out, s, len);
+	if (len)
+		strbuf_add(out, s, len);
 	return (struct text_span){ at, len };
 }
 
-int chat_format(enum chat_family family, const char *system, const char *user,
-	size_t user_len, struct strbuf *out, struct text_span part[CHAT_PARTS],
-	struct err *e)
+static struct text_span put_system(
+	const struct family *f, const struct chat_turn *t, struct strbuf *out)
 {
-	const struct turn *t;
+	struct text_span part;
 
-	part[CHAT_SYSTEM] = part[CHAT_USER] = (struct text_span){ 0, 0 };
-	if (family == CHAT_NONE)
-		return err_set(e, ENOTSUP,
-			"the model file has no chat template; give the prompt "
-			"as the model expects it");
-	if (family == CHAT_UNKNOWN || (unsigned)family >= CHAT_FAMILY_COUNT)
-		return err_set(e, ENOTSUP,
-			"the model's chat template is not one of those that "
-			"are recognised; give the prompt as the model expects "
-			"it");
-	t = &turns[family];
-	if (t->system_in_user)
-		put(out, t->user_open);
-	if (system) {
-		put(out, t->system_open);
-		part[CHAT_SYSTEM] =
-			put_part(out, system, strlen(system), t->trim);
-		put(out, t->system_close);
+	put(out, f->system_open);
+	part = put_part(out, t, f->trim_system);
+	put(out, f->system_close);
+	return part;
+}
+
+/* Which user's turn has the system's at its head; n: none. */
+static size_t system_host(
+	const struct family *f, const struct chat_turn *turn, size_t n)
+{
+	if (f->place == SYSTEM_TURN || turn[0].role != CHAT_SYSTEM)
+		return n;
+	return f->place == SYSTEM_IN_FIRST ? 1 : n - 1;
+}
+
+static void put_turns(const struct family *f, const struct chat_turn *turn,
+	size_t n, struct strbuf *out, struct text_span *part)
+{
+	size_t host = system_host(f, turn, n);
+	const char *user_open = f->user_open;
+
+	for (size_t i = 0; i < n; i++) {
+		if (turn[i].role == CHAT_SYSTEM && host == n) {
+			part[i] = put_system(f, &turn[i], out);
+		} else if (turn[i].role == CHAT_USER) {
+			put(out, user_open);
+			if (i == host)
+				part[0] = put_system(f, &turn[0], out);
+			part[i] = put_part(out, &turn[i],
+				i == host ? f->trim_behind : f->trim_user);
+			put(out, f->user_close);
+			user_open = f->user_again ? f->user_again : user_open;
+		} else if (turn[i].role == CHAT_ASSISTANT) {
+			put(out, f->answer_open);
+			if (!turn[i].written)
+				put(out, f->answer_lead);
+			part[i] = put_part(out, &turn[i], f->trim_answer);
+			put(out, f->answer_close);
+		}
 	}
-	if (!t->system_in_user)
-		put(out, t->user_open);
-	part[CHAT_USER] = put_part(out, user, user_len, t->trim);
-	put(out, t->user_close);
-	put(out, t->answer_open);
+	put(out, f->answer_open);
+}
+
+int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
+	struct strbuf *out, struct text_span *part, struct err *e)
+{
+	int ret = check_family(family, e);
+
+	if (!ret)
+		ret = check_order(&families[family], turn, n, e);
+	if (ret)
+		return ret;
+	put_turns(&families[family], turn, n, out, part);
 	if (out->failed)
 		return err_sys(e, ENOMEM, "cannot write the prompt");
 	return 0;

@@ -313,16 +313,17 @@ static int encode(struct tok_run *r, const char *text, size_t len, bool starts)
 			   : tok_spm_encode(r, text, len, starts);
 }
 
-/* What may begin at `at`, a place of the whole text. */
+/* What may begin at `at`, a place of the whole text, at or behind the last. */
 static const struct specials *specials_at(
-	const struct tok_run *r, size_t at, unsigned flags)
+	struct tok_run *r, size_t at, unsigned flags)
 {
-	if (!(flags & TOKENIZE_SPECIAL))
+	while (r->n_quoted &&
+		(!r->quoted->len || at >= r->quoted->at + r->quoted->len)) {
+		r->quoted++;
+		r->n_quoted--;
+	}
+	if (!(flags & TOKENIZE_SPECIAL) || (r->n_quoted && at >= r->quoted->at))
 		return &r->tok->user;
-	for (unsigned i = 0; i < r->n_quoted; i++)
-		if (at >= r->quoted[i].at &&
-			at - r->quoted[i].at < r->quoted[i].len)
-			return &r->tok->user;
 	return &r->tok->special;
 }
 
@@ -335,7 +336,7 @@ static int encode_all(
 {
 	const struct tokenizer *t = r->tok;
 	size_t from = 0, at = 0;
-	bool starts = true;
+	bool starts = !(flags & TOKENIZE_GOES_ON);
 
 	while (at < len) {
 		int32_t id = specials_match(
@@ -368,7 +369,7 @@ int tokenize(const struct tokenizer *t, const char *text, size_t len,
 }
 
 int tokenize_quoting(const struct tokenizer *t, const char *text, size_t len,
-	unsigned flags, const struct text_span *quoted, unsigned n_quoted,
+	unsigned flags, const struct text_span *quoted, size_t n_quoted,
 	struct token_list *out, struct err *e)
 {
 	struct tok_run r = { .tok = t,

@@ -31,6 +31,8 @@ int token_list_add(struct token_list *, int32_t id);
 enum tokenize_flags {
 	TOKENIZE_BOS = 1 << 0,     /* BOS and EOS where the model adds them */
 	TOKENIZE_SPECIAL = 1 << 1, /* parse special tokens in the text */
+	TOKENIZE_GOES_ON = 1 << 2, /* the text goes on from another: it is given
+				    * no space to begin with */
 };
 
 int tokenizer_open(struct tokenizer **out, const struct gguf *, struct err *);
@@ -52,10 +54,11 @@ struct text_span {
 
 /*
  * As tokenize, but no control token begins in one of the stretches: what
- * came from elsewhere into a text of the caller's stays text.
+ * came from elsewhere into a text of the caller's stays text. They are in the
+ * order of the text, as far as they are not empty.
  */
 int tokenize_quoting(const struct tokenizer *, const char *text, size_t len,
-	unsigned flags, const struct text_span *quoted, unsigned n_quoted,
+	unsigned flags, const struct text_span *quoted, size_t n_quoted,
 	struct token_list *out, struct err *);
 
 uint32_t tokenizer_n_vocab(const struct tokenizer *);

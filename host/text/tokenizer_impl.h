@@ -126,8 +126,10 @@ struct tok_run {
 	struct merger merger;
 	struct strbuf scratch;
 	struct token_list *out;
-	const struct text_span *quoted; /* no control token begins there */
-	unsigned n_quoted;
+	/* No control token begins in these, of which those that end before what
+	 * is looked at are gone. */
+	const struct text_span *quoted;
+	size_t n_quoted;
 	struct split_run *split; /* bpe only */
 	struct err *err;
 };

@@ -1,6 +1,7 @@
 /*
  * Templates as model files carry them, cut down to what matters here: the
- * loop over the messages with the family's own markers.
+ * loop over the messages with the family's own markers. What the whole ones
+ * give was rendered elsewhere (chat_golden.py).
  */
 #include "tests/harness.h"
 
@@ -11,6 +12,7 @@
 #include "tests/host/text/vocab_file.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <string.h>
 
 #define LOOP   "{% for message in messages %}"
@@ -51,7 +53,13 @@ static const struct {
 	{ CHAT_MISTRAL_TEKKEN,
 		"{{- bos_token }}" LOOP
 		"{{- \"[INST]\" + message[\"content\"] + \"[/INST]\" }}" END },
+	{ CHAT_MISTRAL_V1,
+		"{{ bos_token }}" LOOP
+		"{{- ' [INST] ' + message['content'] + ' [/INST]' }}" END },
 	{ CHAT_MISTRAL_V7,
+		"{{- '[SYSTEM_PROMPT] ' + system + '[/SYSTEM_PROMPT]' }}" LOOP
+		"{{- '[INST] ' + message['content'] + '[/INST]' }}" END },
+	{ CHAT_MISTRAL_V7_TEKKEN,
 		"{{- '[SYSTEM_PROMPT]' + system + '[/SYSTEM_PROMPT]' }}" LOOP
 		"{{- '[INST]' + message['content'] + '[/INST]' }}" END },
 	{ CHAT_GEMMA,
@@ -93,74 +101,123 @@ static void test_recognise(void **state)
 	}
 }
 
-static const struct {
-	enum chat_family family;
-	const char *with, *without; /* system S, user U */
-} formats[] = {
-	{ CHAT_CHATML,
-		"<|im_start|>system\nS<|im_end|>\n"
-		"<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n",
-		"<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n" },
-	{ CHAT_LLAMA2, "[INST] <<SYS>>\nS\n<</SYS>>\n\nU [/INST]",
-		"[INST] U [/INST]" },
-	{ CHAT_LLAMA3,
-		"<|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|>"
-		"<|start_header_id|>user<|end_header_id|>\n\nU<|eot_id|>"
-		"<|start_header_id|>assistant<|end_header_id|>\n\n",
-		"<|start_header_id|>user<|end_header_id|>\n\nU<|eot_id|>"
-		"<|start_header_id|>assistant<|end_header_id|>\n\n" },
-	{ CHAT_MISTRAL, "[INST] S\n\nU [/INST]", "[INST] U [/INST]" },
-	{ CHAT_MISTRAL_V3, "[INST] S\n\nU[/INST]", "[INST] U[/INST]" },
-	{ CHAT_MISTRAL_TEKKEN, "[INST]S\n\nU[/INST]", "[INST]U[/INST]" },
-	{ CHAT_MISTRAL_V7, "[SYSTEM_PROMPT]S[/SYSTEM_PROMPT][INST]U[/INST]",
-		"[INST]U[/INST]" },
-	{ CHAT_GEMMA,
-		"<start_of_turn>user\nS\n\nU<end_of_turn>\n"
-		"<start_of_turn>model\n",
-		"<start_of_turn>user\nU<end_of_turn>\n"
-		"<start_of_turn>model\n" },
-	{ CHAT_PHI3,
-		"<|system|>\nS<|end|>\n<|user|>\nU<|end|>\n<|assistant|>\n",
-		"<|user|>\nU<|end|>\n<|assistant|>\n" },
-	{ CHAT_ZEPHYR, "<|system|>\nS</s>\n<|user|>\nU</s>\n<|assistant|>\n",
-		"<|user|>\nU</s>\n<|assistant|>\n" },
-	{ CHAT_DEEPSEEK,
-		"S<\xef\xbd\x9cUser\xef\xbd\x9c>U<\xef\xbd\x9c"
-		"Assistant\xef\xbd\x9c>",
-		"<\xef\xbd\x9cUser\xef\xbd\x9c>U<\xef\xbd\x9c"
-		"Assistant\xef\xbd\x9c>" },
+/* ---- what real templates make of them ------------------------------------ */
+
+#define TURNS 8
+
+/* A conversation of the golden file, whose texts it owns. */
+struct said {
+	struct chat_turn turn[TURNS];
+	size_t n;
 };
 
-static void check(enum chat_family family, const char *system, const char *user,
-	const char *want)
+static void read_turns(json_t *turns, struct said *c)
 {
-	struct text_span part[CHAT_PARTS];
+	c->n = json_array_size(turns);
+	assert_in_range(c->n, 1, TURNS);
+	for (size_t i = 0; i < c->n; i++) {
+		json_t *turn = json_array_get(turns, i);
+		json_t *text = json_array_get(turn, 1);
+		int role = chat_role_of(
+			json_string_value(json_array_get(turn, 0)));
+
+		assert_in_range(role, 0, CHAT_ROLES - 1);
+		c->turn[i] = (struct chat_turn){ (enum chat_role)role,
+			json_string_value(text), json_string_length(text) };
+	}
+}
+
+static enum chat_family family_named(const char *name)
+{
+	enum chat_family f = CHAT_CHATML;
+
+	while (f < CHAT_FAMILY_COUNT && strcmp(chat_name(f), name))
+		f++;
+	assert_in_range(f, CHAT_CHATML, CHAT_FAMILY_COUNT - 1);
+	return f;
+}
+
+/* A system's turn that a template refuses is put as its family's others put
+ * it. */
+static void check_refused(enum chat_family family, const struct said *c)
+{
+	struct text_span part[TURNS];
 	struct strbuf out = STRBUF_INIT;
 	struct err e = { 0 };
+	int ret = chat_format(family, c->turn, c->n, &out, part, &e);
 
-	assert_ok(
-		chat_format(family, system, user, strlen(user), &out, part, &e),
-		&e);
-	if (strcmp(out.data, want))
-		fail_msg("%s gives\n%s\nnot\n%s", chat_name(family), out.data,
-			want);
+	if (c->turn[0].role == CHAT_SYSTEM && c->turn[1].role == CHAT_USER)
+		assert_ok(ret, &e);
+	else if (ret != -EINVAL || !strstr(e.text, chat_name(family)))
+		fail_msg("%s: returned %d: %s", chat_name(family), ret, e.text);
 	strbuf_release(&out);
 }
 
-static void test_format(void **state)
+static void check_text(
+	enum chat_family family, const struct said *c, const char *want)
 {
-	/* Every family there is, but none and unknown. */
-	assert_int_equal(
-		sizeof(formats) / sizeof(formats[0]), CHAT_FAMILY_COUNT - 2);
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-		check(formats[i].family, "S", "U", formats[i].with);
-		check(formats[i].family, NULL, "U", formats[i].without);
+	struct text_span part[TURNS];
+	struct strbuf out = STRBUF_INIT;
+	struct err e = { 0 };
+
+	assert_ok(chat_format(family, c->turn, c->n, &out, part, &e), &e);
+	if (strcmp(out.data, want))
+		fail_msg("%s gives\n%s\nnot\n%s", chat_name(family), out.data,
+			want);
+	for (size_t i = 0; i < c->n; i++) {
+		const char *p = memmem(c->turn[i].text, c->turn[i].len,
+			out.data + part[i].at, part[i].len);
+
+		assert_true(part[i].len && part[i].at + part[i].len <= out.len);
+		assert_non_null(p);
 	}
-	/* Some templates cut white space off, some keep it. */
-	check(CHAT_GEMMA, NULL, " U \n", formats[7].without);
-	check(CHAT_CHATML, NULL, " U\n",
-		"<|im_start|>user\n U\n<|im_end|>\n<|im_start|>assistant\n");
+	strbuf_release(&out);
 }
+
+/* An order that a template takes and we refuse: none, but for a system's turn
+ * that deepseek's moves to the front. */
+static bool moves_system(enum chat_family family, const struct said *c)
+{
+	for (size_t i = 1; i < c->n; i++)
+		if (c->turn[i].role == CHAT_SYSTEM)
+			return family == CHAT_DEEPSEEK;
+	return false;
+}
+
+/* Of every family, and of each all orders: see chat_golden.py. */
+static void test_golden(void **state)
+{
+	json_error_t error;
+	json_t *golden =
+		json_load_file("tests/host/text/chat_golden.json", 0, &error);
+	unsigned texts[CHAT_FAMILY_COUNT] = { 0 };
+	size_t i;
+	json_t *g;
+
+	if (!golden)
+		fail_msg("line %d: %s", error.line, error.text);
+	json_array_foreach(golden, i, g)
+	{
+		enum chat_family family = family_named(
+			json_string_value(json_object_get(g, "family")));
+		json_t *text = json_object_get(g, "text");
+		struct said c;
+
+		read_turns(json_object_get(g, "turns"), &c);
+		if (json_is_null(text) || moves_system(family, &c)) {
+			check_refused(family, &c);
+			continue;
+		}
+		check_text(family, &c, json_string_value(text));
+		texts[family]++;
+	}
+	for (enum chat_family f = CHAT_CHATML; f < CHAT_FAMILY_COUNT; f++)
+		if (texts[f] < 3)
+			fail_msg("%u texts of %s", texts[f], chat_name(f));
+	json_decref(golden);
+}
+
+/* ---- parts --------------------------------------------------------------- */
 
 static void part_is(
 	const struct strbuf *out, struct text_span s, const char *want)
@@ -173,42 +230,75 @@ static void part_is(
 /* Where the parts lie is told, and a NUL does not end the user's. */
 static void test_parts(void **state)
 {
-	struct text_span part[CHAT_PARTS];
-	struct err e = { 0 };
+	const struct chat_turn turn[] = { { CHAT_SYSTEM, "Sys", 3 },
+		{ CHAT_USER, "User", 4 }, { CHAT_ASSISTANT, "Answer", 6 },
+		{ CHAT_USER, "Us\0r", 4 } };
 
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+	for (enum chat_family f = CHAT_CHATML; f < CHAT_FAMILY_COUNT; f++) {
+		struct text_span part[4];
 		struct strbuf out = STRBUF_INIT;
+		struct err e = { 0 };
 
-		assert_ok(chat_format(formats[i].family, "Sys", "Us\0r", 4,
-				  &out, part, &e),
-			&e);
-		part_is(&out, part[CHAT_SYSTEM], "Sys");
-		assert_int_equal(part[CHAT_USER].len, 4);
-		assert_memory_equal(out.data + part[CHAT_USER].at, "Us\0r", 4);
-		strbuf_reset(&out);
-		assert_ok(chat_format(formats[i].family, NULL, "User", 4, &out,
-				  part, &e),
-			&e);
-		assert_int_equal(part[CHAT_SYSTEM].len, 0);
-		part_is(&out, part[CHAT_USER], "User");
+		assert_ok(chat_format(f, turn, 4, &out, part, &e), &e);
+		part_is(&out, part[0], "Sys");
+		part_is(&out, part[1], "User");
+		part_is(&out, part[2], "Answer");
+		assert_int_equal(part[3].len, 4);
+		assert_memory_equal(out.data + part[3].at, "Us\0r", 4);
 		strbuf_release(&out);
+	}
+}
+
+/* Behind a written answer the conversation goes on as it was when the answer
+ * was asked for, but where the system's turn moves to the last. */
+static void test_written(void **state)
+{
+	const struct chat_turn turn[] = { { CHAT_SYSTEM, "Sys", 3 },
+		{ CHAT_USER, " User ", 6 },
+		{ CHAT_ASSISTANT, NULL, 0, .written = true },
+		{ CHAT_USER, "More", 4 } };
+
+	for (enum chat_family f = CHAT_CHATML; f < CHAT_FAMILY_COUNT; f++) {
+		bool moves = f == CHAT_MISTRAL_V3 || f == CHAT_MISTRAL_TEKKEN;
+		struct text_span part[4];
+		struct strbuf asked = STRBUF_INIT, later = STRBUF_INIT;
+		struct err e = { 0 };
+
+		assert_ok(chat_format(f, turn, 2, &asked, part, &e), &e);
+		assert_ok(chat_format(f, turn, 4, &later, part, &e), &e);
+		assert_int_equal(part[2].len, 0);
+		if (moves)
+			assert_true(part[0].at > part[2].at);
+		else if (part[2].at != asked.len ||
+			memcmp(asked.data, later.data, asked.len))
+			fail_msg("%s: '%s' does not begin '%s'", chat_name(f),
+				asked.data, later.data);
+		strbuf_release(&asked);
+		strbuf_release(&later);
 	}
 }
 
 static void test_refuses(void **state)
 {
-	struct text_span part[CHAT_PARTS];
+	const struct chat_turn turn[] = { { CHAT_USER, "U", 1 },
+		{ CHAT_ASSISTANT, "A", 1 } };
+	struct text_span part[2];
 	struct strbuf out = STRBUF_INIT;
 	struct err e = { 0 };
 
 	assert_int_equal(
-		chat_format(CHAT_NONE, NULL, "U", 1, &out, part, &e), -ENOTSUP);
+		chat_format(CHAT_NONE, turn, 1, &out, part, &e), -ENOTSUP);
 	assert_non_null(strstr(e.text, "has no chat template"));
 	assert_int_equal(
-		chat_format(CHAT_UNKNOWN, NULL, "U", 1, &out, part, &e),
-		-ENOTSUP);
+		chat_format(CHAT_UNKNOWN, turn, 1, &out, part, &e), -ENOTSUP);
 	assert_non_null(strstr(e.text, "not one of those"));
+	assert_int_equal(
+		chat_format(CHAT_CHATML, turn, 2, &out, part, &e), -EINVAL);
+	assert_non_null(strstr(e.text, "ends with the assistant's"));
+	assert_int_equal(
+		chat_format(CHAT_CHATML, turn, 0, &out, part, &e), -EINVAL);
 	assert_int_equal(out.len, 0);
+	assert_int_equal(chat_role_of("tool"), -1);
 }
 
 static enum chat_family family_in(struct vocab_file *f)
@@ -241,8 +331,9 @@ static void test_of_file(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_recognise),
-	cmocka_unit_test(test_format),
+	cmocka_unit_test(test_golden),
 	cmocka_unit_test(test_parts),
+	cmocka_unit_test(test_written),
 	cmocka_unit_test(test_refuses),
 	cmocka_unit_test(test_of_file),
 };

@@ -109,6 +109,9 @@ static void test_spm_special(void **state)
 	CHECK_IDS(t, "<|x|>a", TOKENIZE_SPECIAL, "273 267");
 	CHECK_IDS(t, "<s>a</s>", TOKENIZE_SPECIAL | TOKENIZE_BOS, "1 1 267 2");
 	CHECK_IDS(t, "a<s", TOKENIZE_SPECIAL, "267 63 118");
+	/* Only what begins a text, or stands behind one, is given a space. */
+	CHECK_IDS(t, "a<s", TOKENIZE_GOES_ON, "260 63 118");
+	CHECK_IDS(t, "a<tool>a", TOKENIZE_GOES_ON, "260 271 267");
 	tokenizer_close(t);
 }
 
