@@ -20,12 +20,12 @@ static double confidence_of(const struct sample *s)
 
 static enum tandem_sample_state state_of(const struct sample *s)
 {
-	switch (s->state) {
-	case SAMPLE_ENDED:
+	switch (s->lane.state) {
+	case LANE_ENDED:
 		return TANDEM_SAMPLE_ENDED;
-	case SAMPLE_CUT:
+	case LANE_CUT:
 		return TANDEM_SAMPLE_CUT;
-	case SAMPLE_FAILED:
+	case LANE_FAILED:
 		return TANDEM_SAMPLE_FAILED;
 	default:
 		return TANDEM_SAMPLE_INCOMPLETE;
@@ -54,7 +54,7 @@ static void tell_one(const struct tandem_request *q, const struct samples *p,
 		.step_scores = s->score,
 		.seconds = (double)(s->ended_ns - s->began_ns) * 1e-9,
 		.phone_seconds = (double)(s->ended_ps - s->began_ps) * 1e-12,
-		.error = s->state == SAMPLE_FAILED ? s->err.text : NULL };
+		.error = s->lane.state == LANE_FAILED ? s->err.text : NULL };
 	size_t n, prompt = gen_prompt_length(s->gen);
 
 	out.tokens = gen_tokens(s->gen, &n) + prompt;

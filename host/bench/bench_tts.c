@@ -77,7 +77,7 @@ static const int32_t *tokens_of(const struct sample *s)
 static int refuse_sample(
 	const struct sample *s, const struct eval_item *item, struct err *e)
 {
-	if (s->state != SAMPLE_ENDED) {
+	if (s->lane.state != LANE_ENDED) {
 		*e = s->err;
 		return err_in(e, "sample %u of item '%s'", s->index, item->id);
 	}
@@ -98,7 +98,7 @@ static int keep_samples(struct run *r, const struct samples *p,
 	for (uint32_t i = 0; i < n; i++) {
 		const struct sample *s = samples_at(p, i);
 
-		if (s->state != SAMPLE_ENDED || s->stop == GEN_STOP_CONTEXT)
+		if (s->lane.state != LANE_ENDED || s->stop == GEN_STOP_CONTEXT)
 			return refuse_sample(s, item, e);
 		all += s->n;
 	}

@@ -21,14 +21,15 @@ static double per(double sum, uint64_t n)
 
 static uint32_t over(const struct samples *p)
 {
-	return samples_in(p, SAMPLE_ENDED) + samples_in(p, SAMPLE_CUT) +
-		samples_in(p, SAMPLE_FAILED);
+	return samples_in(p, LANE_ENDED) + samples_in(p, LANE_CUT) +
+		samples_in(p, LANE_FAILED);
 }
 
 /* "incomplete" of those that were not over when the run was. */
 static const char *state_name(const struct sample *s)
 {
-	return sample_is_over(s) ? sample_state_name(s->state) : "incomplete";
+	return sample_is_over(s) ? sample_state_name(s->lane.state)
+				 : "incomplete";
 }
 
 /* ---- while they are written ---------------------------------------------- */
@@ -37,10 +38,10 @@ static const char *state_name(const struct sample *s)
 static void tally(const struct method_env *env, const struct samples *p,
 	struct strbuf *out)
 {
-	uint32_t paused = samples_in(p, SAMPLE_PAUSED);
+	uint32_t paused = samples_in(p, LANE_PAUSED);
 
 	strbuf_addf(out, "%u of %u samples over, %u running", over(p),
-		samples_count(p), samples_in(p, SAMPLE_RUNNING));
+		samples_count(p), samples_in(p, LANE_RUNNING));
 	if (paused)
 		strbuf_addf(out, ", %u paused", paused);
 	if (env->method->tally) {
@@ -74,7 +75,7 @@ static void print_heading(
 	const struct samples *p, const struct sample *s, FILE *f)
 {
 	fprintf(f, "== sample %u of %u: ", s->index + 1, samples_count(p));
-	if (s->state == SAMPLE_ENDED)
+	if (s->lane.state == LANE_ENDED)
 		fprintf(f, "%s", gen_stop_name(s->stop));
 	else
 		fprintf(f, "%s", state_name(s));
@@ -82,7 +83,7 @@ static void print_heading(
 	if (!isnan(s->value))
 		fprintf(f, ", score %.4g", (double)s->value);
 	fprintf(f, "%s ==\n", s == samples_chosen(p) ? ", chosen" : "");
-	if (s->state == SAMPLE_FAILED)
+	if (s->lane.state == LANE_FAILED)
 		fprintf(f, "(%s)\n", s->err.text);
 }
 
@@ -126,7 +127,7 @@ void samples_warn(const struct decoder *d)
 	for (uint32_t i = 0; p && i < samples_count(p); i++) {
 		const struct sample *s = samples_at(p, i);
 
-		if (s->state == SAMPLE_FAILED)
+		if (s->lane.state == LANE_FAILED)
 			cmd_warn("sample %u of %u failed: %s", i + 1,
 				samples_count(p), s->err.text);
 	}
@@ -145,8 +146,8 @@ void samples_report(const struct decoder *d, double seconds, FILE *f)
 		"samples      %u: %u ended, %u cut, %u failed, %u incomplete; "
 		"%" PRIu64 " tokens in %" PRIu64
 		" passes, %.2f a pass, %.2f tokens/s",
-		n, samples_in(p, SAMPLE_ENDED), samples_in(p, SAMPLE_CUT),
-		samples_in(p, SAMPLE_FAILED), n - over(p), s.tokens, s.passes,
+		n, samples_in(p, LANE_ENDED), samples_in(p, LANE_CUT),
+		samples_in(p, LANE_FAILED), n - over(p), s.tokens, s.passes,
 		per((double)s.tokens, s.passes),
 		seconds > 0 ? (double)s.tokens / seconds : 0);
 	if (s.pauses)
@@ -216,11 +217,12 @@ static json_t *sample_json(const struct decoder *d, const struct sample *s)
 	put(o, "stream", count_json(s->stream));
 	put(o, "state", json_string(state_name(s)));
 	put(o, "stop",
-		s->state == SAMPLE_ENDED ? json_string(gen_stop_name(s->stop))
-					 : json_null());
+		s->lane.state == LANE_ENDED
+			? json_string(gen_stop_name(s->stop))
+			: json_null());
 	put(o, "error",
-		s->state == SAMPLE_FAILED ? json_ctext(s->err.text)
-					  : json_null());
+		s->lane.state == LANE_FAILED ? json_ctext(s->err.text)
+					     : json_null());
 	put(o, "chosen", json_boolean(s == samples_chosen(d->env.samples)));
 	put(o, "score", number_json((double)s->value));
 	if (method_uses(d->method, &answer_table)) {
@@ -251,9 +253,9 @@ static json_t *together_json(const struct samples *p, double seconds)
 
 	samples_stats(p, &s);
 	put(o, "samples", count_json(n));
-	put(o, "ended", count_json(samples_in(p, SAMPLE_ENDED)));
-	put(o, "cut", count_json(samples_in(p, SAMPLE_CUT)));
-	put(o, "failed", count_json(samples_in(p, SAMPLE_FAILED)));
+	put(o, "ended", count_json(samples_in(p, LANE_ENDED)));
+	put(o, "cut", count_json(samples_in(p, LANE_CUT)));
+	put(o, "failed", count_json(samples_in(p, LANE_FAILED)));
 	put(o, "incomplete", count_json(n - over(p)));
 	put(o, "tokens", count_json(s.tokens));
 	put(o, "passes", count_json(s.passes));

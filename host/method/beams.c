@@ -95,7 +95,7 @@ static void finish(struct beams *b, const struct sample *s)
 
 static bool has_ended(const struct sample *s)
 {
-	return s->state == SAMPLE_ENDED;
+	return s->lane.state == LANE_ENDED;
 }
 
 /* Whether it has to be better than others to be kept. */
@@ -245,7 +245,7 @@ static const struct sample *best_so_far(const struct beams *b)
 	const struct sample *best = NULL;
 
 	for (uint32_t i = 0; i < b->n && !b->best; i++)
-		if (b->active[i]->state != SAMPLE_FAILED &&
+		if (b->active[i]->lane.state != LANE_FAILED &&
 			is_further(b->active[i], best))
 			best = b->active[i];
 	return b->best ? b->best : best;

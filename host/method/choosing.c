@@ -59,15 +59,15 @@ struct choosing {
 
 static void read_answer(const struct choosing *c, struct sample *s)
 {
-	if (c->form && s->state == SAMPLE_ENDED && !s->answer.len &&
+	if (c->form && s->lane.state == LANE_ENDED && !s->answer.len &&
 		s->text.len)
 		answer_of(c->form, s->text.data, s->text.len, &s->answer);
 }
 
 static const char *answer_text(const struct sample *s)
 {
-	return s->state == SAMPLE_ENDED && s->answer.len ? s->answer.data
-							 : NULL;
+	return s->lane.state == LANE_ENDED && s->answer.len ? s->answer.data
+							    : NULL;
 }
 
 /* Of the first n. */
@@ -80,7 +80,7 @@ static struct candidate *candidates(
 		const struct sample *s = samples_at(p, i);
 
 		c[i] = (struct candidate){ .answer = answer_text(s),
-			.value = s->state == SAMPLE_ENDED ? s->value : NAN,
+			.value = s->lane.state == LANE_ENDED ? s->value : NAN,
 			.weight = s->weight };
 	}
 	if (!c)
@@ -128,7 +128,7 @@ static void see(void *arg, struct samples *p, struct sample *s)
 
 	early_stop_see(&c->early, p, s);
 	read_answer(c, s);
-	if (s->state == SAMPLE_ENDED && agrees(c, p))
+	if (s->lane.state == LANE_ENDED && agrees(c, p))
 		early_stop_cut_all(p);
 }
 
@@ -200,7 +200,7 @@ static int score_ended(
 	if (!s)
 		return err_set(e, ENOMEM, "no memory to score %u samples", n);
 	for (uint32_t i = 0; i < n; i++)
-		if (samples_at(p, i)->state == SAMPLE_ENDED)
+		if (samples_at(p, i)->lane.state == LANE_ENDED)
 			s[ended++] = samples_at(p, i);
 	ret = choosing_score(env, s, ended, e);
 	free(s);
@@ -215,7 +215,7 @@ static void value_all(const struct choosing *c, struct samples *p, uint32_t n)
 		struct sample *s = samples_at(p, i);
 
 		read_answer(c, s);
-		if (s->state != SAMPLE_ENDED)
+		if (s->lane.state != LANE_ENDED)
 			continue;
 		if (c->how->value)
 			s->value = (float)c->how->value(c->env, s);
@@ -230,7 +230,7 @@ static void value_all(const struct choosing *c, struct samples *p, uint32_t n)
 static uint32_t first_ended(const struct samples *p, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (samples_at(p, i)->state == SAMPLE_ENDED)
+		if (samples_at(p, i)->lane.state == LANE_ENDED)
 			return i;
 	return CHOICE_NONE;
 }
@@ -271,7 +271,7 @@ static int pick(const struct choosing *c, struct samples *p, uint32_t n,
 int choosing_none(const struct samples *p, struct err *e)
 {
 	for (uint32_t i = 0; i < samples_count(p); i++)
-		if (samples_at(p, i)->state == SAMPLE_FAILED) {
+		if (samples_at(p, i)->lane.state == LANE_FAILED) {
 			*e = samples_at(p, i)->err;
 			return err_in(e, "none of %u samples ended; the first",
 				samples_count(p));

@@ -74,7 +74,7 @@ static int arm(struct early_stop *s, const struct samples *p, struct err *e)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct sample *t = samples_at(p, i);
 
-		if (t->state == SAMPLE_ENDED && t->n)
+		if (t->lane.state == LANE_ENDED && t->n)
 			lowest[known++] = early_stop_lowest(
 				t->confidence, t->n, s->opts.window);
 	}

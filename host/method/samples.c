@@ -1,7 +1,8 @@
-#include "host/method/samples_impl.h"
+#include "host/method/samples.h"
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "host/method/lanes.h"
 #include "host/method/method.h"
 #include "host/method/tree_options.h"
 #include "host/model/model.h"
@@ -15,6 +16,24 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct samples {
+	struct lanes lanes;     /* session NULL: at rest */
+	struct generation *gen; /* the user's; of the run, as the session */
+	struct samples_options opts;
+	struct method_env *env;
+	uint64_t stream; /* of sample 0 */
+	size_t n_prompt;
+	float *prompt_logits; /* [n_vocab]; NULL: no token is wanted */
+	uint32_t n, room;
+	struct sample **sample; /* [n] */
+	const struct sample *chosen;
+	samples_token *told;
+	void *told_arg;
+	bool by_step; /* samples wait for one another */
+	bool no_memory;
+	uint64_t tokens; /* drawn */
+};
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -81,18 +100,18 @@ double samples_temperature(const struct method_env *env)
 
 bool sample_is_over(const struct sample *s)
 {
-	return s->state >= SAMPLE_ENDED;
+	return lane_is_over(&s->lane);
 }
 
-const char *sample_state_name(enum sample_state state)
+const char *sample_state_name(enum lane_state state)
 {
 	static const char *const name[] = {
-		[SAMPLE_WAITING] = "waiting",
-		[SAMPLE_RUNNING] = "running",
-		[SAMPLE_PAUSED] = "paused",
-		[SAMPLE_ENDED] = "ended",
-		[SAMPLE_CUT] = "cut",
-		[SAMPLE_FAILED] = "failed",
+		[LANE_WAITING] = "waiting",
+		[LANE_RUNNING] = "running",
+		[LANE_PAUSED] = "paused",
+		[LANE_ENDED] = "ended",
+		[LANE_CUT] = "cut",
+		[LANE_FAILED] = "failed",
 	};
 
 	return (size_t)state < ARRAY_LEN(name) ? name[state] : "unknown";
@@ -202,34 +221,25 @@ static bool step_ends(const struct samples *p, struct sample *s)
 
 /* ---- drawing ------------------------------------------------------------- */
 
-void sample_forget(struct samples *p, struct sample *s)
-{
-	if (s->sequence != SAMPLE_NOWHERE)
-		session_remove(p->session, s->sequence);
-	s->sequence = SAMPLE_NOWHERE;
-	s->freed = p->over;
-}
-
 /* Not that sample's alone: the run ends by it. */
 static void fail_memory(struct samples *p, struct sample *s)
 {
 	p->no_memory = true;
-	s->state = SAMPLE_FAILED;
+	s->lane.state = LANE_FAILED;
 	err_set(&s->err, ENOMEM, "no memory for sample %u", s->index);
 }
 
-void sample_end(struct samples *p, struct sample *s, enum sample_state state)
+/* It is over, as `state` says; its slots are given back. */
+static void sample_end(
+	struct samples *p, struct sample *s, enum lane_state state)
 {
-	assert(!sample_is_over(s));
-	s->state = state;
+	lane_end(&p->lanes, &s->lane, state);
 	s->ended_ns = clock_ns();
-	s->ended_ps = session_phone_ps(p->session);
-	sample_forget(p, s);
+	s->ended_ps = session_phone_ps(p->lanes.session);
 	gen_flush(s->gen);
 	if (s->text.failed ||
-		(state == SAMPLE_ENDED && is_begun(s) && end_step(s)))
+		(state == LANE_ENDED && is_begun(s) && end_step(s)))
 		fail_memory(p, s);
-	p->over++;
 }
 
 /* The one that is told, where one is. */
@@ -257,21 +267,24 @@ static int note(
 	if (ret)
 		return ret;
 	if (!p->env->script)
-		certainty_of(&c, logits, p->n_vocab, id, SAMPLES_CONFIDENCE);
+		certainty_of(
+			&c, logits, p->lanes.n_vocab, id, SAMPLES_CONFIDENCE);
 	s->logprob += c.logprob;
 	s->certainty += c.self;
 	s->confidence[s->n++] = (float)c.confidence;
-	p->stats.tokens++;
+	p->tokens++;
 	return 0;
 }
 
 static void begin(const struct samples *p, struct sample *s)
 {
 	s->began_ns = clock_ns();
-	s->began_ps = session_phone_ps(p->session);
+	s->began_ps = session_phone_ps(p->lanes.session);
 }
 
-void sample_draw(struct samples *p, struct sample *s, const float *logits)
+/* The next token of a sample from its row of logits, and what is known by it;
+ * it may end the sample. */
+static void draw(struct samples *p, struct sample *s, const float *logits)
 {
 	int32_t id;
 	bool step;
@@ -285,45 +298,75 @@ void sample_draw(struct samples *p, struct sample *s, const float *logits)
 	s->stop = gen_stop_reason(s->gen);
 	if (step)
 		ret = end_step(s);
-	s->held = step && p->by_step;
+	s->lane.held = step && p->by_step;
 	if (ret || s->stop == GEN_STOP_ERROR) {
-		sample_end(p, s, SAMPLE_FAILED);
+		sample_end(p, s, LANE_FAILED);
 		fail_memory(p, s);
 	} else if (gen_done(s->gen)) {
-		sample_end(p, s, SAMPLE_ENDED);
+		sample_end(p, s, LANE_ENDED);
 	}
 	if (p->told)
 		p->told(p->told_arg, p, s);
 }
 
-/* ---- the pool ------------------------------------------------------------ */
+/* ---- as lanes ------------------------------------------------------------ */
 
-static int alloc_logits(struct samples *p, struct err *e)
+static struct sample *sample_of(struct lane *x)
 {
-	p->prompt_logits = malloc(p->n_vocab * sizeof(*p->prompt_logits));
-	p->logits = malloc((size_t)LOGITS_ROWS * p->n_vocab * sizeof(float));
-	return p->prompt_logits && p->logits
-		? 0
-		: err_set(e, ENOMEM, "no memory for the logits of samples");
+	return (struct sample *)x;
+}
+_Static_assert(offsetof(struct sample, lane) == 0, "a lane is its sample");
+
+/* Its first token comes from the prompt's last row, and the prompt from
+ * SESSION_TEXT. */
+static int enter(void *arg, struct lane *x, struct err *e)
+{
+	struct samples *p = arg;
+
+	if (!sample_of(x)->n)
+		draw(p, sample_of(x), p->prompt_logits);
+	if (!lane_goes_on(x) || x->sequence != LANE_NOWHERE)
+		return 0;
+	return session_fork(p->lanes.session, SESSION_TEXT, &x->sequence, e);
 }
 
+static void draw_lane(void *arg, struct lane *x, const float *logits)
+{
+	draw(arg, sample_of(x), logits);
+}
+
+static void end_without_room(void *arg, struct lane *x)
+{
+	struct sample *s = sample_of(x);
+
+	gen_no_room(s->gen);
+	s->stop = gen_stop_reason(s->gen);
+	sample_end(arg, s, LANE_ENDED);
+}
+
+static void end_spoilt(void *arg, struct lane *x, const struct err *e)
+{
+	sample_of(x)->err = *e;
+	sample_end(arg, sample_of(x), LANE_FAILED);
+}
+
+/* ---- the pool ------------------------------------------------------------ */
+
 /* The prompt's last row, which all samples draw their first token from. */
-static int read_prompt(struct samples *p, struct err *e)
+static int read_prompt(
+	struct samples *p, struct session *session, struct err *e)
 {
 	const int32_t *prompt = gen_tokens(p->gen, &p->n_prompt);
-	uint32_t row;
+	uint32_t row, n_vocab = session_model(session)->n_vocab;
 	int ret = session_prefill(
-		p->session, SESSION_TEXT, prompt, p->n_prompt, &row, e);
+		session, SESSION_TEXT, prompt, p->n_prompt, &row, e);
 
 	if (ret || gen_done(p->gen))
 		return ret;
-	ret = alloc_logits(p, e);
-	return ret ? ret : session_logits(p->session, row, p->prompt_logits, e);
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
+	p->prompt_logits = malloc(n_vocab * sizeof(*p->prompt_logits));
+	if (!p->prompt_logits)
+		return err_set(e, ENOMEM, "no memory for a prompt's logits");
+	return session_logits(session, row, p->prompt_logits, e);
 }
 
 int samples_open(struct method_env *env, struct session *session,
@@ -336,19 +379,23 @@ int samples_open(struct method_env *env, struct session *session,
 	env->samples = NULL;
 	if (!p)
 		return err_set(e, ENOMEM, "no memory for samples");
-	p->session = session;
+	p->lanes = (struct lanes){ .session = session,
+		.env = env,
+		.owner = { .enter = enter,
+			.draw = draw_lane,
+			.no_room = end_without_room,
+			.spoilt = end_spoilt,
+			.arg = p },
+		.tree_rows = samples_tree_rows(env) };
 	p->gen = g;
 	p->opts = *options_of(env);
 	if (!p->opts.step_end)
 		p->opts.step_end = "\n";
 	p->stream = gen_sampling(g)->stream;
-	p->n_vocab = session_model(session)->n_vocab;
-	p->width = least(least(p->opts.parallel, ROWS_SEQUENCES),
-		session_max_rows(session));
 	p->env = env;
-	ret = read_prompt(p, e);
-	if (!ret && env->drafter)
-		ret = speculation_open(p, e);
+	ret = read_prompt(p, session, e);
+	if (!ret)
+		ret = lanes_open(&p->lanes, p->opts.parallel, e);
 	if (ret)
 		samples_close(p);
 	else
@@ -358,25 +405,26 @@ int samples_open(struct method_env *env, struct session *session,
 
 void samples_rest(struct samples *p)
 {
-	if (!p || !p->session)
+	struct session *session = p ? p->lanes.session : NULL;
+
+	if (!session)
 		return;
 	for (uint32_t i = 0; i < p->n; i++) {
 		struct sample *s = p->sample[i];
 
 		if (sample_is_over(s))
 			continue;
-		sample_forget(p, s);
+		lane_forget(&p->lanes, &s->lane);
 		gen_flush(s->gen);
 		if (!s->n)
 			begin(p, s);
 		s->ended_ns = clock_ns();
-		s->ended_ps = session_phone_ps(p->session);
+		s->ended_ps = session_phone_ps(session);
 	}
-	speculation_close(p);
+	lanes_close(&p->lanes);
 	free(p->prompt_logits);
-	free(p->logits);
-	p->prompt_logits = p->logits = NULL;
-	p->session = NULL;
+	p->prompt_logits = NULL;
+	p->lanes.session = NULL;
 	p->gen = NULL;
 	p->told = NULL;
 }
@@ -429,10 +477,12 @@ static int add(struct samples *p, const struct generation *g, uint64_t stream,
 		.parent = -1,
 		.stream = stream,
 		.value = NAN,
-		.weight = 1,
-		.sequence = SAMPLE_NOWHERE };
+		.weight = 1 };
 	begin(p, s);
 	ret = generation_fork(&s->gen, g, stream, keep_text, s, e);
+	s->lane.gen = s->gen;
+	if (!ret)
+		ret = lanes_add(&p->lanes, &s->lane, e);
 	if (ret) {
 		sample_free(s);
 		return ret;
@@ -451,7 +501,7 @@ int samples_add(struct samples *p, uint32_t n, struct err *e)
 		ret = add(p, p->gen, p->stream + p->n, &s, e);
 		if (!ret && gen_done(s->gen)) {
 			s->stop = gen_stop_reason(s->gen);
-			sample_end(p, s, SAMPLE_ENDED);
+			sample_end(p, s, LANE_ENDED);
 		}
 	}
 	return ret;
@@ -481,7 +531,7 @@ static int copy_known(struct sample *to, const struct sample *from)
 	to->parent = (int32_t)from->index;
 	to->logprob = from->logprob;
 	to->certainty = from->certainty;
-	to->held = from->held;
+	to->lane.held = from->lane.held;
 	to->step_at = from->step_at;
 	to->looked = from->looked;
 	return to->text.failed ? -ENOMEM : ret;
@@ -502,13 +552,15 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	if (ret)
 		return ret;
 	if (copy_known(s, from)) {
+		lanes_drop(&p->lanes, &s->lane);
 		sample_free(p->sample[--p->n]);
 		return err_set(e, ENOMEM, "no memory for a sample");
 	}
-	if (from->sequence != SAMPLE_NOWHERE)
-		ret = session_fork(p->session, from->sequence, &s->sequence, e);
+	if (from->lane.sequence != LANE_NOWHERE)
+		ret = session_fork(p->lanes.session, from->lane.sequence,
+			&s->lane.sequence, e);
 	if (ret) /* it is computed again when there is room */
-		s->sequence = SAMPLE_NOWHERE;
+		s->lane.sequence = LANE_NOWHERE;
 	*out = s;
 	return 0;
 }
@@ -516,7 +568,39 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 void samples_cut(struct samples *p, struct sample *s)
 {
 	if (!sample_is_over(s))
-		sample_end(p, s, SAMPLE_CUT);
+		sample_end(p, s, LANE_CUT);
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
+static int run(struct samples *p, bool by_step, struct err *e)
+{
+	const struct samples_sink *sink = &p->env->samples_sink;
+	int ret = 0;
+
+	p->by_step = by_step;
+	for (uint32_t i = 0; i < p->n; i++)
+		p->sample[i]->lane.held = false;
+	while (!ret && lanes_left(&p->lanes)) {
+		uint64_t passes = p->lanes.stats.passes;
+
+		ret = lanes_pass(&p->lanes, e);
+		if (!ret && sink->tell && p->lanes.stats.passes > passes)
+			sink->tell(sink->arg, p);
+		if (!ret && p->no_memory)
+			ret = err_set(e, ENOMEM, "no memory for samples");
+	}
+	return ret;
+}
+
+int samples_run(struct samples *p, struct err *e)
+{
+	return run(p, false, e);
+}
+
+int samples_run_step(struct samples *p, struct err *e)
+{
+	return run(p, true, e);
 }
 
 /* ---- what there is ------------------------------------------------------- */
@@ -531,18 +615,18 @@ struct sample *samples_at(const struct samples *p, uint32_t i)
 	return p->sample[i];
 }
 
-uint32_t samples_in(const struct samples *p, enum sample_state state)
+uint32_t samples_in(const struct samples *p, enum lane_state state)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < p->n; i++)
-		n += p->sample[i]->state == state;
+		n += p->sample[i]->lane.state == state;
 	return n;
 }
 
 int samples_check(const struct samples *p, struct err *e)
 {
-	if (!p->n || samples_in(p, SAMPLE_FAILED) < p->n)
+	if (!p->n || samples_in(p, LANE_FAILED) < p->n)
 		return 0;
 	*e = p->sample[0]->err;
 	return e->code;
@@ -573,5 +657,8 @@ const struct sample *samples_chosen(const struct samples *p)
 
 void samples_stats(const struct samples *p, struct samples_stats *out)
 {
-	*out = p->stats;
+	const struct lanes_stats *l = &p->lanes.stats;
+
+	*out = (struct samples_stats){ p->tokens, l->passes, l->rows, l->pauses,
+		l->forgotten };
 }

@@ -1,9 +1,8 @@
 /*
- * Many samples of one prompt: sequences forked from it, whose next rows one
- * pass computes, and whose logits one reading of the output matrix. What
- * methods of samples stand on (best of n, votes, beams): they add samples or
- * fork one at its present end, cut those that promise little, and read what is
- * known of each; this decides which rows a pass has.
+ * Many samples of one prompt: lanes (host/method/lanes.h) that are forked from
+ * it. What methods of samples stand on (best of n, votes, beams): they add
+ * samples or fork one at its present end, cut those that promise little, and
+ * read what is known of each.
  *
  * Sample i draws by the random numbers of stream i behind the text's own, and
  * nothing of it depends on which others there are, on the width of a pass, or
@@ -27,6 +26,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
+#include "host/method/lanes.h"
 #include "host/text/generation.h"
 
 #include <stdbool.h>
@@ -40,7 +40,6 @@ struct session;
 #define SAMPLES_MOST       1024 /* that may be asked for */
 #define SAMPLES_PARALLEL   64   /* in a pass, at most (ROWS_SEQUENCES) */
 #define SAMPLES_CONFIDENCE 20   /* tokens that a confidence looks at */
-#define SAMPLE_NOWHERE     UINT32_MAX
 
 /* What is asked by -N, --parallel ...: of all methods of samples. */
 struct samples_options {
@@ -64,22 +63,13 @@ struct samples_script {
 	} * sample; /* [n] */
 };
 
-enum sample_state {
-	SAMPLE_WAITING, /* for its turn */
-	SAMPLE_RUNNING,
-	SAMPLE_PAUSED, /* for want of slots */
-	SAMPLE_ENDED,  /* by itself, as `stop` says */
-	SAMPLE_CUT,    /* by who chooses */
-	SAMPLE_FAILED, /* as `err` says */
-};
-
 struct sample {
+	struct lane lane; /* its state; LANE_CUT: by who chooses */
 	/* In the order in which they were added; whose end it was forked from,
 	 * -1: the prompt's. */
 	uint32_t index;
 	int32_t parent;
 	uint64_t stream; /* of its random numbers, from where it began */
-	enum sample_state state;
 	enum gen_stop stop;
 	struct generation *gen; /* its tokens, prompt first; owned */
 	struct strbuf text;     /* of them, without the prompt's */
@@ -113,12 +103,9 @@ struct sample {
 	uint64_t began_ns, ended_ns, began_ps, ended_ps;
 
 	/* The pool's: */
-	uint32_t sequence; /* SAMPLE_NOWHERE: none, its tail is to come */
-	bool held;         /* it has ended a step, and waits for the others */
-	uint32_t freed;    /* how many were over when its tail was forgotten */
-	size_t step_at;    /* where in the text its step begins */
-	size_t looked;     /* as far as the text holds no end of it */
-	size_t room;       /* of confidence */
+	size_t step_at; /* where in the text its step begins */
+	size_t looked;  /* as far as the text holds no end of it */
+	size_t room;    /* of confidence */
 	uint32_t step_room;
 };
 
@@ -164,9 +151,9 @@ int samples_check(const struct samples *, struct err *);
 uint32_t samples_count(const struct samples *);
 struct sample *samples_at(const struct samples *, uint32_t i);
 /* Those in that state. */
-uint32_t samples_in(const struct samples *, enum sample_state);
+uint32_t samples_in(const struct samples *, enum lane_state);
 bool sample_is_over(const struct sample *);
-const char *sample_state_name(enum sample_state);
+const char *sample_state_name(enum lane_state);
 
 /*
  * The tokens of one are the text's: they are appended to the generation that
@@ -180,11 +167,9 @@ const struct sample *samples_chosen(const struct samples *);
 
 /* What they came to, for statistics. */
 struct samples_stats {
-	uint64_t tokens;    /* drawn, those of samples cut or forked from too */
-	uint64_t passes;    /* with rows of samples */
-	uint64_t rows;      /* of them */
-	uint64_t pauses;    /* of a sample, for want of slots */
-	uint64_t forgotten; /* tails that were computed a second time */
+	uint64_t tokens; /* drawn, those of samples cut or forked from too */
+	/* As of lanes. */
+	uint64_t passes, rows, pauses, forgotten;
 };
 void samples_stats(const struct samples *, struct samples_stats *out);
 

@@ -182,9 +182,9 @@ static inline void same_samples(const struct sampled *f)
 	for (uint32_t i = 0; i < f->n; i++) {
 		const struct sample *s = samples_at(p, i);
 
-		if (s->state == SAMPLE_FAILED)
+		if (s->lane.state == LANE_FAILED)
 			continue;
-		assert_string_equal(sample_state_name(s->state), "ended");
+		assert_string_equal(sample_state_name(s->lane.state), "ended");
 		same_sample(f, s);
 	}
 }

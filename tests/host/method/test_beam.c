@@ -141,7 +141,7 @@ static void same_beam(const struct sample *s, const struct slow_beam *want)
 			s->index, s->parent, (unsigned)s->stream, n,
 			want->parent, (unsigned)want->stream, want->n,
 			n == want->n ? ", with others" : "");
-	assert_string_equal(sample_state_name(s->state), state);
+	assert_string_equal(sample_state_name(s->lane.state), state);
 	assert_int_equal(s->n_steps, want->n_steps);
 	assert_memory_equal(s->step_end, want->step_end,
 		want->n_steps * sizeof(*want->step_end));
@@ -380,13 +380,13 @@ static void test_one_fails(void **state)
 	fake.spoil = spoil_a_row;
 	assert_ok(search(f, &plan), &f->e);
 	p = f->env.samples;
-	assert_int_equal(samples_in(p, SAMPLE_FAILED), 1);
-	while (samples_at(p, who)->state != SAMPLE_FAILED)
+	assert_int_equal(samples_in(p, LANE_FAILED), 1);
+	while (samples_at(p, who)->lane.state != LANE_FAILED)
 		who++;
 	assert_non_null(strstr(samples_at(p, who)->err.text, "no number"));
 	assert_true(samples_count(p) > 6);
 	assert_string_equal(
-		sample_state_name(samples_chosen(p)->state), "ended");
+		sample_state_name(samples_chosen(p)->lane.state), "ended");
 	close_many(f);
 }
 
@@ -407,7 +407,7 @@ static void test_all_fail(void **state)
 	fake.spoil = spoil_all;
 	ret = search(f, &plan);
 	/* Who ended by its first token had no row that could be spoilt. */
-	if (samples_in(f->env.samples, SAMPLE_ENDED)) {
+	if (samples_in(f->env.samples, LANE_ENDED)) {
 		assert_ok(ret, &f->e);
 	} else {
 		assert_int_equal(ret, -EPROTO);
@@ -426,7 +426,7 @@ static void cancel_late(void *arg, const struct samples *p)
 	struct samples_stats st;
 
 	samples_stats(p, &st);
-	cancel = samples_in(p, SAMPLE_ENDED) >= cancel_at && st.tokens > 60;
+	cancel = samples_in(p, LANE_ENDED) >= cancel_at && st.tokens > 60;
 }
 
 /* The best of those that finished, or what is written of one. */
@@ -452,7 +452,7 @@ static void test_canceled(void **state)
 		assert_memory_equal(token, gen_tokens(s->gen, &n),
 			(N_PROMPT + s->n) * sizeof(*token));
 		if (cancel_at)
-			assert_int_equal(s->state, SAMPLE_ENDED);
+			assert_int_equal(s->lane.state, LANE_ENDED);
 		close_many(f);
 		pair_close(&f->w.s);
 	}

@@ -59,7 +59,7 @@ static void check_answers(const struct sampled *f)
 		const struct sample *s = samples_at(f->env.samples, i);
 		char vowel = last_vowel(s);
 
-		if (s->state != SAMPLE_ENDED) {
+		if (s->lane.state != LANE_ENDED) {
 			assert_int_equal(s->answer.len, 0);
 			continue;
 		}
@@ -80,12 +80,12 @@ static uint32_t recount(const struct sampled *f, uint32_t *most)
 		char vowel = last_vowel(s);
 		uint32_t votes = 0;
 
-		if (s->state != SAMPLE_ENDED || !vowel)
+		if (s->lane.state != LANE_ENDED || !vowel)
 			continue;
 		for (uint32_t k = 0; k < MANY; k++) {
 			const struct sample *o = samples_at(f->env.samples, k);
 
-			votes += o->state == SAMPLE_ENDED &&
+			votes += o->lane.state == LANE_ENDED &&
 				last_vowel(o) == vowel;
 		}
 		if (votes > *most) {
@@ -262,11 +262,11 @@ static void test_early_stop(void **state)
 		size_t n = s->n;
 
 		if (i < 6) {
-			assert_int_equal(s->state, SAMPLE_ENDED);
+			assert_int_equal(s->lane.state, LANE_ENDED);
 			threshold = fmax(threshold,
 				early_stop_lowest(s->confidence, n, 3));
 			same_sample(f, s);
-		} else if (s->state == SAMPLE_CUT) {
+		} else if (s->lane.state == LANE_CUT) {
 			assert_true(early_stop_lowest(s->confidence, n, 3) <
 				threshold);
 			assert_false(early_stop_lowest(s->confidence, n - 1,
@@ -311,7 +311,7 @@ static volatile sig_atomic_t cancel;
 
 static void cancel_late(void *arg, const struct samples *p)
 {
-	cancel = samples_in(p, SAMPLE_ENDED) >= 5;
+	cancel = samples_in(p, LANE_ENDED) >= 5;
 }
 
 /* What there is by then is chosen from. */
@@ -329,7 +329,8 @@ static void test_canceled(void **state)
 	f->said[0][1] = "regex:[aeiou]";
 	assert_int_equal(run_many(f, &method_vote), -ECANCELED);
 	check_chosen(f, recount(f, &most));
-	assert_int_equal(samples_chosen(f->env.samples)->state, SAMPLE_ENDED);
+	assert_int_equal(
+		samples_chosen(f->env.samples)->lane.state, LANE_ENDED);
 	close_many(f);
 }
 

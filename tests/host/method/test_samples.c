@@ -156,7 +156,7 @@ static void test_no_room(void **state)
 	assert_ok(run_many(f, &method_sample), &f->e);
 	for (uint32_t i = 0; i < MANY; i++) {
 		s = samples_at(f->env.samples, i);
-		assert_int_equal(s->state, SAMPLE_ENDED);
+		assert_int_equal(s->lane.state, LANE_ENDED);
 		assert_string_equal(gen_stop_name(s->stop), "context");
 		assert_int_equal(s->n, RUN - N_PROMPT + 1);
 	}
@@ -186,9 +186,9 @@ static void test_one_fails(void **state)
 	fake.spoil = spoil_a_row;
 	assert_ok(run_many(f, &method_sample), &f->e);
 	same_samples(f);
-	assert_int_equal(samples_in(f->env.samples, SAMPLE_FAILED), 1);
+	assert_int_equal(samples_in(f->env.samples, LANE_FAILED), 1);
 	s = samples_at(f->env.samples, 1);
-	assert_int_equal(s->state, SAMPLE_FAILED);
+	assert_int_equal(s->lane.state, LANE_FAILED);
 	assert_int_equal(s->err.code, -EPROTO);
 	assert_non_null(strstr(s->err.text, "that is no number"));
 	assert_true(s->n > 0 && s->n < f->w.n_predict);
@@ -199,7 +199,7 @@ static volatile sig_atomic_t cancel;
 
 static void cancel_late(void *arg, const struct samples *p)
 {
-	if (samples_in(p, SAMPLE_ENDED) >= 5)
+	if (samples_in(p, LANE_ENDED) >= 5)
 		cancel = 1;
 }
 
@@ -222,9 +222,10 @@ static void test_canceled(void **state)
 
 		assert_memory_equal(
 			token, f->alone[i].token, n * sizeof(*token));
-		ended += s->state == SAMPLE_ENDED;
-		begun += s->state == SAMPLE_RUNNING && s->n > 0;
-		assert_int_equal(s->state == SAMPLE_ENDED, sample_is_over(s));
+		ended += s->lane.state == LANE_ENDED;
+		begun += s->lane.state == LANE_RUNNING && s->n > 0;
+		assert_int_equal(
+			s->lane.state == LANE_ENDED, sample_is_over(s));
 	}
 	assert_true(ended >= 5 && begun > 0 && ended + begun < MANY);
 	close_many(f);
@@ -317,12 +318,12 @@ static void test_cut(void **state)
 	for (uint32_t i = 0; i < MANY; i++) {
 		const struct sample *s = samples_at(f->env.samples, i);
 
-		if (s->state == SAMPLE_ENDED) {
+		if (s->lane.state == LANE_ENDED) {
 			same_sample(f, s);
 			assert_true(!(i % 2) || s->n < 7);
 			continue;
 		}
-		assert_int_equal(s->state, SAMPLE_CUT);
+		assert_int_equal(s->lane.state, LANE_CUT);
 		assert_int_equal(s->n, 7);
 		assert_int_equal(i % 2, 1);
 	}

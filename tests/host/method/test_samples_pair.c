@@ -157,7 +157,7 @@ static void test_long_prompt(void **state)
 	f->gen = begin_long(f);
 	assert_ok(method_run(f->w.s, f->gen, &f->env, &e), &e);
 	samples_stats(f->env.samples, &st);
-	assert_int_equal(samples_in(f->env.samples, SAMPLE_ENDED), COPIES);
+	assert_int_equal(samples_in(f->env.samples, LANE_ENDED), COPIES);
 	assert_int_equal(st.tokens, COPIES * TAIL);
 	assert_int_equal(st.passes, TAIL - 1);
 	assert_int_equal(st.pauses, 0);

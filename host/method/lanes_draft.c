@@ -1,18 +1,20 @@
 /*
- * Speculation among samples: each is drafted for by a drafter that is told of
- * its text alone, and the trees of all share the rows of a pass by merit. What
- * a tree is right about saves its sample passes; no text is another by it, as
- * every token is drawn from the target's logits by the sample's own random
- * numbers (host/method/cycle.h).
+ * Speculation among lanes: each is drafted for by a drafter that is told of its
+ * text alone, and the trees of all share the rows of a pass by merit. What a
+ * tree is right about saves its lane passes; no text is another by it, as every
+ * token is drawn from the target's logits by the lane's own random numbers
+ * (host/method/cycle.h).
  */
-#include "host/method/samples_impl.h"
+#include "host/method/lanes.h"
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "host/draft/drafting.h"
 #include "host/method/method.h"
 #include "host/method/tree_options.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
+#include "host/text/generation.h"
 #include "host/tree/build.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
@@ -24,12 +26,12 @@
 /* Growth of the expected length that is worth one more layer. */
 #define THRESHOLD 0.1
 
-/* Who drafts for a sample in the pass, as long as it is in passes. */
+/* Who drafts for a lane in the pass, as long as it is in passes. */
 struct place {
 	struct drafters own; /* of the first: none, it has env's */
 	const struct drafter *drafter;
 	struct tree *tree;
-	const struct sample *of;
+	const struct lane *of;
 };
 
 /* A node that could have a row. */
@@ -55,21 +57,20 @@ static uint32_t least(uint64_t a, uint64_t b)
 
 /* ---- opening ------------------------------------------------------------- */
 
-int speculation_open(struct samples *p, struct err *e)
+int speculation_open(struct lanes *l, struct err *e)
 {
 	struct speculation *s = calloc(1, sizeof(*s));
-	size_t rows =
-		least(samples_tree_rows(p->env), session_max_rows(p->session));
+	size_t rows = least(l->tree_rows, session_max_rows(l->session));
 
-	p->speculation = s;
+	l->speculation = s;
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for drafts");
-	s->rows = least(rows, SAMPLES_ROWS);
+	s->rows = least(rows, LANES_ROWS);
 	s->merit = malloc(ROWS_SEQUENCES * s->rows * sizeof(*s->merit));
-	if (p->env->drafter->all_rows)
+	if (l->env->drafter->all_rows)
 		s->logits = malloc(
-			(size_t)s->rows * p->n_vocab * sizeof(*s->logits));
-	if (!s->merit || (p->env->drafter->all_rows && !s->logits))
+			(size_t)s->rows * l->n_vocab * sizeof(*s->logits));
+	if (!s->merit || (l->env->drafter->all_rows && !s->logits))
 		return err_set(e, ENOMEM, "no memory for the logits of %u rows",
 			s->rows);
 	return 0;
@@ -82,9 +83,9 @@ static void close_place(struct place *at)
 	free(at);
 }
 
-void speculation_close(struct samples *p)
+void speculation_close(struct lanes *l)
 {
-	struct speculation *s = p->speculation;
+	struct speculation *s = l->speculation;
 
 	if (!s)
 		return;
@@ -93,22 +94,22 @@ void speculation_close(struct samples *p)
 	free(s->merit);
 	free(s->logits);
 	free(s);
-	p->speculation = NULL;
+	l->speculation = NULL;
 }
 
-static int open_place(struct samples *p, struct place **out, struct err *e)
+static int open_place(struct lanes *l, struct place **out, struct err *e)
 {
-	struct speculation *s = p->speculation;
+	struct speculation *s = l->speculation;
 	struct place *at = calloc(1, sizeof(*at));
 	int ret;
 
 	if (!at)
 		return err_set(e, ENOMEM, "no memory for a drafter");
-	at->drafter = s->n ? &at->own.all : p->env->drafter;
-	ret = s->n ? drafting_open_more(p->env->drafting, &at->own, e) : 0;
+	at->drafter = s->n ? &at->own.all : l->env->drafter;
+	ret = s->n ? drafting_open_more(l->env->drafting, &at->own, e) : 0;
 	if (!ret)
 		ret = tree_open(&at->tree, s->rows,
-			tree_options(p->env)->candidates, e);
+			tree_options(l->env)->candidates, e);
 	if (ret) {
 		close_place(at);
 		return ret;
@@ -117,11 +118,10 @@ static int open_place(struct samples *p, struct place **out, struct err *e)
 	return 0;
 }
 
-/* Where a sample was before, or where none is that is in the pass. */
-static struct place *find_place(
-	const struct samples *p, const struct sample *of)
+/* Where a lane was before, or where none is that is in the pass. */
+static struct place *find_place(const struct lanes *l, const struct lane *of)
 {
-	const struct speculation *s = p->speculation;
+	const struct speculation *s = l->speculation;
 	struct place *free = NULL;
 
 	for (uint32_t i = 0; i < s->n; i++) {
@@ -129,41 +129,41 @@ static struct place *find_place(
 
 		if (s->place[i]->of == of)
 			return s->place[i];
-		for (uint32_t k = 0; k < p->n_in && !used; k++)
-			used = p->in[k] == s->place[i]->of;
+		for (uint32_t k = 0; k < l->n_in && !used; k++)
+			used = l->in[k] == s->place[i]->of;
 		if (!used)
 			free = s->place[i];
 	}
 	return free;
 }
 
-static int take_place(struct samples *p, uint32_t i, struct err *e)
+static int take_place(struct lanes *l, uint32_t i, struct err *e)
 {
-	struct speculation *s = p->speculation;
+	struct speculation *s = l->speculation;
 	int ret = 0;
 
-	s->at[i] = find_place(p, p->in[i]);
+	s->at[i] = find_place(l, l->in[i]);
 	if (!s->at[i])
-		ret = open_place(p, &s->at[i], e);
+		ret = open_place(l, &s->at[i], e);
 	if (!ret)
-		s->at[i]->of = p->in[i];
+		s->at[i]->of = l->in[i];
 	return ret;
 }
 
 /* ---- drafting ------------------------------------------------------------ */
 
 /* As if it had the pass for itself: the others' merit decides. */
-static int grow(struct samples *p, uint32_t i, struct err *e)
+static int grow(struct lanes *l, uint32_t i, struct err *e)
 {
-	struct place *at = p->speculation->at[i];
-	const struct sample *s = p->in[i];
-	uint32_t length = session_length(p->session, s->sequence);
+	struct place *at = l->speculation->at[i];
+	const struct lane *s = l->in[i];
+	uint32_t length = session_length(l->session, s->sequence);
 	struct build_limits limits = {
-		.rows = least(p->speculation->rows - p->n_in + 1,
-			session_context(p->session) - length),
+		.rows = least(l->speculation->rows - l->n_in + 1,
+			session_context(l->session) - length),
 		/* The last of the tokens that may still come is the target's
 		 * own. */
-		.depth = least(tree_depth(p->env), gen_left(s->gen) - 1),
+		.depth = least(tree_depth(l->env), gen_left(s->gen) - 1),
 	};
 	size_t n;
 	const int32_t *text = gen_tokens(s->gen, &n);
@@ -197,20 +197,20 @@ static int rising(const void *a, const void *b)
 
 /* The likeliest nodes of all trees stay. A parent is no less likely than its
  * child, and stands before it, so it stays with it. */
-static void share(struct samples *p)
+static void share(struct lanes *l)
 {
-	struct speculation *s = p->speculation;
-	uint32_t n = 0, room = s->rows - p->n_in;
+	struct speculation *s = l->speculation;
+	uint32_t n = 0, room = s->rows - l->n_in;
 
-	for (uint32_t i = 0; i < p->n_in; i++)
+	for (uint32_t i = 0; i < l->n_in; i++)
 		for (uint32_t u = 1; u < s->at[i]->tree->n; u++)
 			s->merit[n++] =
 				(struct merit){ s->at[i]->tree->path[u], i, u };
 	if (n <= room)
 		return;
 	qsort(s->merit, n, sizeof(*s->merit), by_merit);
-	for (uint32_t i = 0; i < p->n_in; i++) {
-		uint32_t keep[SAMPLES_ROWS] = { 0 }, kept = 1;
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		uint32_t keep[LANES_ROWS] = { 0 }, kept = 1;
 
 		for (uint32_t k = 0; k < room; k++)
 			if (s->merit[k].in == i)
@@ -220,112 +220,112 @@ static void share(struct samples *p)
 	}
 }
 
-static bool has_room(const struct samples *p)
+static bool has_room(const struct lanes *l)
 {
 	uint32_t sequence[ROWS_SEQUENCES], rows[ROWS_SEQUENCES];
 
-	for (uint32_t i = 0; i < p->n_in; i++) {
-		sequence[i] = p->in[i]->sequence;
-		rows[i] = p->speculation->at[i]->tree->n;
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		sequence[i] = l->in[i]->sequence;
+		rows[i] = l->speculation->at[i]->tree->n;
 	}
-	return session_has_room(p->session, sequence, rows, p->n_in);
+	return session_has_room(l->session, sequence, rows, l->n_in);
 }
 
-static void count_drafted(struct samples *p, uint64_t ns, uint64_t ps)
+static void count_drafted(struct lanes *l, uint64_t ns, uint64_t ps)
 {
-	struct method_stats *st = &p->env->stats;
+	struct method_stats *st = &l->env->stats;
 	struct price price = { 0 };
 
-	for (uint32_t i = 0; i < p->n_in; i++) {
-		const struct drafter *d = p->speculation->at[i]->drafter;
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		const struct drafter *d = l->speculation->at[i]->drafter;
 
 		if (d->price)
 			d->price(d->arg, &price);
 	}
-	session_add_host_work(p->session, &price);
+	session_add_host_work(l->session, &price);
 	st->draft_ns += clock_ns() - ns;
-	st->draft_ps += session_phone_ps(p->session) - ps;
+	st->draft_ps += session_phone_ps(l->session) - ps;
 }
 
-int speculation_draft(struct samples *p, struct err *e)
+int speculation_draft(struct lanes *l, struct err *e)
 {
-	uint64_t ns = clock_ns(), ps = session_phone_ps(p->session);
+	uint64_t ns = clock_ns(), ps = session_phone_ps(l->session);
 	int ret = 0;
 
-	for (uint32_t i = 0; i < p->n_in && !ret; i++) {
-		ret = take_place(p, i, e);
+	for (uint32_t i = 0; i < l->n_in && !ret; i++) {
+		ret = take_place(l, i, e);
 		if (!ret)
-			ret = grow(p, i, e);
+			ret = grow(l, i, e);
 	}
 	if (ret)
 		return ret;
-	share(p);
-	count_drafted(p, ns, ps);
+	share(l);
+	count_drafted(l, ns, ps);
 	/* What slots there are is for tokens that are certain. */
-	if (!has_room(p))
+	if (!has_room(l))
 		return 0;
-	for (uint32_t i = 0; i < p->n_in; i++)
-		p->tree[i] = p->speculation->at[i]->tree;
+	for (uint32_t i = 0; i < l->n_in; i++)
+		l->tree[i] = l->speculation->at[i]->tree;
 	return 0;
 }
 
 /* ---- what came of it ----------------------------------------------------- */
 
 static void show(
-	const struct samples *p, uint32_t i, uint32_t row, const float *logits)
+	const struct lanes *l, uint32_t i, uint32_t row, const float *logits)
 {
-	const struct drafter *d = p->speculation->at[i]->drafter;
+	const struct drafter *d = l->speculation->at[i]->drafter;
 
-	if (d->computed && p->tree[i])
-		d->computed(d->arg, p->tree[i], row - p->first[i], logits,
-			p->n_vocab);
+	if (d->computed && l->tree[i])
+		d->computed(d->arg, l->tree[i], row - l->first[i], logits,
+			l->n_vocab);
 }
 
 /* A row that is spoilt may be one that no text comes to: the walk finds out. */
-int speculation_read(struct samples *p, struct err *e)
+int speculation_read(struct lanes *l, struct err *e)
 {
-	struct speculation *s = p->speculation;
+	struct speculation *s = l->speculation;
 	int ret;
 
 	s->read = false;
 	if (!s->logits)
 		return 0;
-	ret = session_logits_range(p->session, 0, p->n_rows, s->logits, e);
+	ret = session_logits_range(l->session, 0, l->n_rows, s->logits, e);
 	s->read = !ret;
-	for (uint32_t i = 0; i < p->n_in && !ret; i++)
-		for (uint32_t u = 0; p->tree[i] && u < p->tree[i]->n; u++)
-			show(p, i, p->first[i] + u,
-				speculation_logits(p, p->first[i] + u));
+	for (uint32_t i = 0; i < l->n_in && !ret; i++)
+		for (uint32_t u = 0; l->tree[i] && u < l->tree[i]->n; u++)
+			show(l, i, l->first[i] + u,
+				speculation_logits(l, l->first[i] + u));
 	return ret == -EPROTO ? 0 : ret;
 }
 
-const float *speculation_logits(const struct samples *p, uint32_t row)
+const float *speculation_logits(const struct lanes *l, uint32_t row)
 {
-	const struct speculation *s = p->speculation;
+	const struct speculation *s = l->speculation;
 
-	return s->read ? s->logits + (size_t)row * p->n_vocab : NULL;
+	return s->read ? s->logits + (size_t)row * l->n_vocab : NULL;
 }
 
 void speculation_passed(
-	struct samples *p, uint32_t i, uint32_t row, const float *logits)
+	struct lanes *l, uint32_t i, uint32_t row, const float *logits)
 {
-	if (!p->speculation->read)
-		show(p, i, row, logits);
+	if (!l->speculation->read)
+		show(l, i, row, logits);
 }
 
-void speculation_saw(struct samples *p, uint32_t i)
+void speculation_saw(struct lanes *l, uint32_t i)
 {
-	struct method_stats *st = &p->env->stats;
-	const struct drafter *d = p->speculation->at[i]->drafter;
-	const struct tree *t = p->tree[i];
+	struct method_stats *st = &l->env->stats;
+	const struct drafter *d = l->speculation->at[i]->drafter;
+	const struct tree *t = l->tree[i];
 	size_t n;
-	const int32_t *text = gen_tokens(p->in[i]->gen, &n);
+	const int32_t *text = gen_tokens(l->in[i]->gen, &n);
 
 	st->cycles++;
 	st->kept += t ? t->n : 1;
 	st->drafted += t ? t->n - 1 : 0;
 	st->leaves += t ? t->leaves : 1;
-	st->accepted += p->n_path[i] ? p->n_path[i] - 1 : 0;
-	if (t && d->saw && !sample_is_over(p->in[i]))
+	st->accepted += l->n_path[i] ? l->n_path[i] - 1 : 0;
+	if (t && d->saw && !lane_is_over(l->in[i]))
 		d->saw(d->arg, text, n);
 }

@@ -1,0 +1,184 @@
+/*
+ * Texts that are written side by side: lanes, whose rows share passes, and
+ * whose logits one reading of the output matrix gives. Who they are is their
+ * owner's: many samples of one prompt (host/method/samples.h), or texts of many
+ * prompts. This decides which rows a pass has, drafts for
+ * each lane where something drafts, and keeps in the cache what was right.
+ *
+ * Nothing of a lane depends on which others there are, on the width of a pass,
+ * or on whether it was paused: its rows have the bytes that they have alone,
+ * and each token is drawn with the random number of its own place.
+ *
+ * What is not cached of a lane's tokens before its last is read first: its
+ * prompt, or what was forgotten of it. Where `rides` is set this takes the rows
+ * that a pass has left when each of the others has one, so that a long prompt
+ * stops nobody, the first lane first; otherwise passes of its own.
+ *
+ * Slots of the cache are taken as lanes grow. Where they run out, lanes are
+ * paused, the last ones first, and go on when others are over; where that is
+ * not enough, what is cached of a paused one is forgotten and computed again
+ * later. One that has no room although no other holds any ends as by a full
+ * context.
+ *
+ * The session, the env and the lanes, which stay where they are, are borrowed.
+ * One thread.
+ */
+#ifndef HOST_METHOD_LANES_H
+#define HOST_METHOD_LANES_H
+
+#include "host/method/tree_options.h"
+#include "host/session/rows.h"
+#include "ipc/wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct generation;
+struct lanes;
+struct method_env;
+struct session;
+struct speculation;
+struct tree;
+
+#define LANE_NOWHERE UINT32_MAX
+#define LANES_ROWS   256 /* of all trees in a pass, at most */
+_Static_assert(LANES_ROWS >= TREE_ROWS_MOST && LANES_ROWS >= ROWS_SEQUENCES,
+	"trees, or roots");
+
+enum lane_state {
+	LANE_WAITING, /* for its turn */
+	LANE_RUNNING,
+	LANE_PAUSED, /* for want of slots */
+	LANE_ENDED,  /* by itself, as its generation says */
+	LANE_CUT,    /* by its owner */
+	LANE_FAILED, /* as its owner knows */
+};
+
+struct lane {
+	struct generation *gen; /* its tokens, prompt first; the owner's */
+	enum lane_state state;
+	uint32_t sequence; /* LANE_NOWHERE: none, or it was forgotten */
+	bool held;         /* it is in no pass for now */
+	uint32_t freed;    /* how many were over when it was forgotten */
+	/* Passes that it had rows in; of its trees. */
+	uint64_t passes, drafted, accepted;
+};
+
+/* What the owner does for one of its lanes. */
+struct lanes_owner {
+	/*
+	 * It begins, or goes on: its sequence, where it has none, with what is
+	 * cached of its tokens before the last. It may end the lane instead.
+	 * -ENOSPC where there are too many sequences.
+	 */
+	int (*enter)(void *arg, struct lane *, struct err *);
+	/* Its next token, from the row behind its last; may end it. */
+	void (*draw)(void *arg, struct lane *, const float *logits);
+	/* Behind a pass that it was in; may end it. NULL: nothing. */
+	void (*passed)(void *arg, struct lane *);
+	/* There is no room for it: it is to end. */
+	void (*no_room)(void *arg, struct lane *);
+	/* Its row is spoilt: it is to end. */
+	void (*spoilt)(void *arg, struct lane *, const struct err *);
+	void *arg;
+};
+
+/* What they came to. */
+struct lanes_stats {
+	uint64_t passes;    /* with rows of lanes */
+	uint64_t rows;      /* of them */
+	uint64_t pauses;    /* of a lane, for want of slots */
+	uint64_t forgotten; /* that were computed a second time */
+};
+
+/* In order, the first before the others. */
+struct lanes {
+	struct session *session;
+	struct method_env *env;
+	struct lanes_owner owner;
+	bool rides;
+	uint32_t n_vocab;
+	uint32_t width;     /* lanes of a pass */
+	uint32_t tree_rows; /* of all their trees together */
+	float *logits;      /* [LOGITS_ROWS][n_vocab] */
+
+	uint32_t n, room;
+	struct lane **lane; /* [n] */
+	uint32_t over;      /* of all there were */
+	struct lanes_stats stats;
+
+	/* Of the pass to come: */
+	uint32_t n_in;
+	struct lane *in[ROWS_SEQUENCES];
+	uint32_t unread[ROWS_SEQUENCES]; /* tokens before the last */
+	/* Of each in it: its tree (NULL: the root alone), its first row, the
+	 * row where its walk stands (-1: it is over), and what is accepted. */
+	const struct tree *tree[ROWS_SEQUENCES];
+	uint32_t first[ROWS_SEQUENCES];
+	uint32_t got[ROWS_SEQUENCES]; /* rows */
+	int64_t at[ROWS_SEQUENCES];
+	uint32_t n_path[ROWS_SEQUENCES];
+	uint32_t n_rows;
+	struct row row[WIRE_MAX_ROWS];
+	uint32_t path[WIRE_MAX_ROWS];    /* of each, from its first row on */
+	struct speculation *speculation; /* NULL: nothing drafts */
+	bool drafts;                     /* in this pass */
+};
+
+/* Zeroed but for session, env, owner, tree_rows and rides; something drafts
+ * where env has a drafter. To be closed whatever this returns. */
+int lanes_open(struct lanes *, uint32_t width, struct err *);
+void lanes_close(struct lanes *);
+
+int lanes_add(struct lanes *, struct lane *, struct err *);
+/* One that is over, or never began. */
+void lanes_drop(struct lanes *, struct lane *);
+bool lane_is_over(const struct lane *);
+/* Those in that state. */
+uint32_t lanes_in(const struct lanes *, enum lane_state);
+/* Whether one of them can still go on. */
+bool lanes_left(const struct lanes *);
+
+/* It is over, as `state` says; its slots are given back. */
+void lane_end(struct lanes *, struct lane *, enum lane_state state);
+/* What is cached of it is given back. */
+void lane_forget(struct lanes *, struct lane *);
+
+/*
+ * A pass, or none where something else changed first: one that began has
+ * ended, or ends for want of room. What befalls one lane is its owner's.
+ * -ECANCELED, a lost device and the like are of all; they stay as they are.
+ */
+int lanes_pass(struct lanes *, struct err *);
+
+/* ---- who is in a pass: lanes.c ---- */
+
+/* l->in; none: something changed, or nothing is left to be done. */
+int lanes_gather(struct lanes *, struct err *);
+/* The last one in the pass that would take slots, else the last. */
+void lanes_pause_one(struct lanes *);
+bool lane_goes_on(const struct lane *);
+
+/* ---- speculation: lanes_draft.c ---- */
+
+/* For env's drafter, and as many more as there are lanes in a pass. */
+int speculation_open(struct lanes *, struct err *);
+void speculation_close(struct lanes *);
+
+/* l->tree[] of those in the pass, together no larger than a pass. */
+int speculation_draft(struct lanes *, struct err *);
+
+/* Logits of all rows, for drafters who want them, computed before a walk: of
+ * that row; NULL: the walk computes its own. */
+int speculation_read(struct lanes *, struct err *);
+const float *speculation_logits(const struct lanes *, uint32_t row);
+
+/* The walk of the i-th in the pass went through that row; and it is over, what
+ * came of it is in l->path. */
+void speculation_passed(
+	struct lanes *, uint32_t i, uint32_t row, const float *logits);
+void speculation_saw(struct lanes *, uint32_t i);
+
+#endif
