@@ -1,15 +1,18 @@
 #include "host/serve/answering.h"
 
 #include "base/err.h"
+#include "host/serve/json_memory.h"
+#include "host/serve/reply.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct answering {
 	struct tandem *tandem;
-	unsigned texts, queue; /* texts computed at a time, and that wait */
+	unsigned most; /* texts at a time, those that wait among them */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t work;
@@ -86,8 +89,7 @@ int answering_ask(struct answering *a, struct ask *ask,
 	answering_lock(a);
 	if (a->stopping || s->lost)
 		ret = -ESHUTDOWN;
-	else if (r && s->waiting + s->under_way &&
-		s->waiting + s->under_way + r->n_choices > a->texts + a->queue)
+	else if (r && s->texts && s->texts + r->n_choices > a->most)
 		ret = -EAGAIN;
 	if (!ret) {
 		r->ask = *ask;
@@ -98,7 +100,7 @@ int answering_ask(struct answering *a, struct ask *ask,
 			;
 		*end = *out = r;
 		a->state.answers++;
-		a->state.waiting += (unsigned)r->n_choices;
+		a->state.texts += (unsigned)r->n_choices;
 		*ask = (struct ask){ 0 };
 		pthread_cond_signal(&a->work);
 	}
@@ -123,22 +125,68 @@ static bool is_unread(const struct answer *r)
 	return !r->reader.wake || r->reader.gone(r->reader.arg);
 }
 
-static int on_text(void *arg, int32_t id, const char *text, size_t len)
+/* Not 0 ends the text. */
+static int add_text(struct choice *c, int32_t id, const char *text, size_t len,
+	json_t *logprob)
 {
-	struct choice *c = arg;
 	struct answering *a = c->answer->owner;
 	bool end;
 
 	answering_lock(a);
 	strbuf_add(&c->text, text, len);
 	c->tokens += id >= 0;
-	end = c->text.failed || is_unread(c->answer);
+	if (logprob && !c->logprobs)
+		c->logprobs = json_array();
+	if (logprob)
+		json_array_append_new(c->logprobs, logprob);
+	end = c->text.failed || json_memory_refused() || is_unread(c->answer);
 	wake(c->answer);
 	answering_unlock(a);
 	return end;
 }
 
-/* ---- computing ----------------------------------------------------------- */
+static int on_text(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct choice *c = arg;
+
+	/* A token and how likely it was are told together, by on_token. */
+	if (id >= 0 && c->answer->ask.wants_logprobs)
+		return 0;
+	return add_text(c, id, text, len, NULL);
+}
+
+static json_t *bytes_of(const char *text, size_t len)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < len; i++)
+		json_array_append_new(
+			list, json_integer((unsigned char)text[i]));
+	return list;
+}
+
+/* JSON has no NAN. */
+static json_t *likely(const char *text, size_t len, float logprob)
+{
+	return json_pack("{s:o, s:o, s:o}", "token", reply_text(text, len),
+		"logprob", isnan(logprob) ? json_null() : json_real(logprob),
+		"bytes", bytes_of(text, len));
+}
+
+static int on_token(void *arg, const struct tandem_token *t)
+{
+	json_t *one = likely(t->text, t->bytes, t->logprob);
+	json_t *top = json_array();
+
+	for (unsigned i = 0; i < t->n_top; i++)
+		json_array_append_new(top,
+			likely(t->top[i].text, t->top[i].bytes,
+				t->top[i].logprob));
+	json_object_set_new(one, "top_logprobs", top);
+	return add_text(arg, t->id, t->text, t->bytes, one);
+}
+
+/* ---- submitting ---------------------------------------------------------- */
 
 static void fill_request(
 	struct tandem_request *q, const struct answer *r, size_t i)
@@ -161,12 +209,25 @@ static void fill_request(
 	q->stream = i % (size_t)ask->n;
 	q->sink = on_text;
 	q->sink_arg = &r->choice[i];
+	if (!ask->wants_logprobs)
+		return;
+	q->logprobs = (unsigned)ask->likeliest;
+	q->token = on_token;
+	q->token_arg = &r->choice[i];
 }
 
-/* The request itself was wrong, or the machine failed. */
+static void close_texts(struct answer *r)
+{
+	for (size_t i = 0; i < r->n_choices; i++) {
+		tandem_text_close(r->choice[i].handle);
+		r->choice[i].handle = NULL;
+	}
+}
+
+/* What was asked for was wrong, or the machine failed. */
 static void take_failure(struct answer *r, int status, const char *sentence)
 {
-	if (!status || status == TANDEM_CANCELED || r->fault.status)
+	if (r->fault.status)
 		return;
 	fault_set(&r->fault, status == TANDEM_MISUSE ? 400 : 500,
 		status == TANDEM_MISUSE         ? "invalid_value"
@@ -176,78 +237,127 @@ static void take_failure(struct answer *r, int status, const char *sentence)
 	r->owner->state.failed++;
 }
 
+/* All texts of an answer become the library's, or none. The lock is held, but
+ * not meanwhile: the answer stays, since only this thread takes it off. */
+static void submit(struct answering *a, struct answer *r)
+{
+	struct tandem_request q;
+	int status = 0;
+
+	answering_unlock(a);
+	for (size_t i = 0; i < r->n_choices && !status; i++) {
+		fill_request(&q, r, i);
+		status = tandem_submit(a->tandem, &q, &r->choice[i].handle);
+	}
+	if (status)
+		close_texts(r);
+	answering_lock(a);
+	r->state = ANSWER_UNDER_WAY;
+	if (status)
+		take_failure(r, status, tandem_error(a->tandem));
+	wake(r);
+}
+
+/* ---- what came of a pass ------------------------------------------------- */
+
 static void count_text(struct answering_state *s, const struct choice *c)
 {
 	const struct tandem_result *r = &c->result;
 
 	s->prompt_tokens += r->prompt_tokens;
+	s->cached_tokens += r->cached_tokens;
 	s->tokens += r->tokens;
-	s->prompt_seconds += r->seconds_to_first;
-	s->decode_seconds += r->seconds - r->seconds_to_first;
+	s->waiting_seconds += r->seconds_waiting;
+	s->prompt_seconds += r->seconds_prompt;
+	s->decode_seconds += r->seconds - r->seconds_prompt;
 	s->canceled +=
 		c->status == TANDEM_CANCELED || r->stop == TANDEM_STOP_SINK;
 }
 
-/* One text, whole. */
-static void write_choice(struct answering *a, struct answer *r, size_t i)
+/* True when it has ended. */
+static bool look_at_text(struct choice *c)
 {
-	struct choice *c = &r->choice[i];
-	struct tandem_request q;
-	int status;
-
-	fill_request(&q, r, i);
-	answering_unlock(a);
-	c->result = (struct tandem_result){ .size = sizeof(c->result) };
-	status = tandem_generate(a->tandem, &q, &c->result);
-	answering_lock(a);
-	c->status = status;
+	if (c->ended)
+		return true;
+	c->result.size = sizeof(c->result);
+	c->status = tandem_text_state(c->handle, &c->result);
+	if (c->status == 1)
+		return false;
 	c->ended = true;
-	if (i + 1 == r->n_choices)
-		r->state = ANSWER_ENDED;
-	a->state.under_way--;
-	a->state.lost |= status == TANDEM_LOST;
-	take_failure(r, status, tandem_error(a->tandem));
-	count_text(&a->state, c);
-	a->state.stats.size = sizeof(a->state.stats);
-	tandem_stats(a->tandem, &a->state.stats);
-	wake(r);
+	if (c->status && c->status != TANDEM_CANCELED)
+		take_failure(
+			c->answer, c->status, tandem_text_error(c->handle));
+	count_text(&c->answer->owner->state, c);
+	return true;
 }
 
-static void write_answer(struct answering *a, struct answer *r)
+/* True when all of it has ended. */
+static bool look_at_answer(struct answer *r)
 {
-	r->state = ANSWER_UNDER_WAY;
-	a->state.waiting -= (unsigned)r->n_choices;
-	a->state.under_way += (unsigned)r->n_choices;
-	for (size_t i = 0; i < r->n_choices && !a->stopping; i++)
-		write_choice(a, r, i);
+	bool unread = is_unread(r), ended = true;
+
+	for (size_t i = 0; i < r->n_choices && !r->fault.status; i++) {
+		struct choice *c = &r->choice[i];
+
+		if (look_at_text(c))
+			continue;
+		ended = false;
+		if (unread)
+			tandem_text_cancel(c->handle);
+	}
+	return ended || r->fault.status;
+}
+
+static void look_at_all(struct answering *a)
+{
+	struct answer **at = &a->first, *r;
+
+	while ((r = *at)) {
+		if (r->state == ANSWER_WAITING || !look_at_answer(r)) {
+			at = &r->next;
+			continue;
+		}
+		*at = r->next;
+		close_texts(r);
+		r->state = ANSWER_ENDED;
+		a->state.texts -= (unsigned)r->n_choices;
+		wake(r);
+		let_go(r);
+	}
+	tandem_stats(a->tandem, &a->state.stats);
 }
 
 static void *work(void *arg)
 {
 	struct answering *a = arg;
+	int status = 0;
 
 	answering_lock(a);
 	while (!a->stopping) {
-		struct answer *r = a->first;
-
-		if (!r) {
+		if (!a->first) {
 			pthread_cond_wait(&a->work, &a->lock);
 			continue;
 		}
-		write_answer(a, r);
-		if (a->stopping)
-			break;
-		a->first = r->next;
-		let_go(r);
+		for (struct answer *r = a->first; r; r = r->next)
+			if (r->state == ANSWER_WAITING)
+				submit(a, r);
+		answering_unlock(a);
+		status = tandem_advance(a->tandem, NULL);
+		answering_lock(a);
+		if (!a->stopping)
+			look_at_all(a);
+		a->state.lost |= status == TANDEM_LOST;
 	}
+	for (struct answer *r = a->first; r; r = r->next)
+		close_texts(r);
 	answering_unlock(a);
 	return NULL;
 }
 
 /* ---- the thread ---------------------------------------------------------- */
 
-int answering_open(struct answering **out, struct tandem *tandem,
-	unsigned texts, unsigned queue, struct err *e)
+int answering_open(struct answering **out, struct tandem *tandem, unsigned most,
+	struct err *e)
 {
 	struct answering *a = calloc(1, sizeof(*a));
 	int ret;
@@ -256,8 +366,7 @@ int answering_open(struct answering **out, struct tandem *tandem,
 	if (!a)
 		return err_set(e, ENOMEM, "no memory for the server");
 	a->tandem = tandem;
-	a->texts = texts;
-	a->queue = queue;
+	a->most = most;
 	a->state.stats.size = sizeof(a->state.stats);
 	tandem_stats(tandem, &a->state.stats);
 	pthread_mutex_init(&a->lock, NULL);

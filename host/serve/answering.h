@@ -66,17 +66,18 @@ struct answering_state {
 	uint64_t answers, canceled, failed;
 	uint64_t prompt_tokens, cached_tokens, tokens;
 	double prompt_seconds, decode_seconds, waiting_seconds;
-	unsigned waiting, under_way; /* texts */
-	bool lost;                   /* the device; nothing is computed more */
+	unsigned texts; /* that have not ended */
+	bool lost;      /* the device; nothing is computed more */
 	struct tandem_stats stats;
 };
 
 /*
- * Begin: the handle is the thread's from here to answering_stop. At most
- * `queue` texts wait beside the `texts` that are computed.
+ * Begin: the handle is the thread's from here to answering_stop. There are at
+ * most so many texts at a time, those that wait among them, but for those of a
+ * request that comes when there is none.
  */
-int answering_open(struct answering **out, struct tandem *, unsigned texts,
-	unsigned queue, struct err *);
+int answering_open(
+	struct answering **out, struct tandem *, unsigned most, struct err *);
 
 /* End the thread, and with it all that is not done, whose readers hear so;
  * nothing is accepted any more. NULL is nothing. */

@@ -342,6 +342,14 @@ static int take_stop(struct ask *a, const struct member *m, const json_t *v,
 	return 0;
 }
 
+/* Of a completion their number says it, of a chat a flag. */
+static int take_logprobs(struct ask *a, const struct member *m, const json_t *v,
+	const struct ask_offer *offer, struct fault *f)
+{
+	a->wants_logprobs = true;
+	return take_count(a, m, v, offer, f);
+}
+
 static int take_stream_options(struct ask *a, const struct member *m,
 	const json_t *v, const struct ask_offer *offer, struct fault *f)
 {
@@ -404,6 +412,11 @@ static const struct member members[] = {
 	{ "repeat_penalty", OF_TEXTS, take_real, IN(repeat_penalty), 0.01, 100 },
 	{ "repeat_last", OF_TEXTS, take_count, IN(repeat_last), 0, INT32_MAX },
 	{ "stop", OF_TEXTS, take_stop },
+	{ "logprobs", OF_COMPLETION, take_logprobs, IN(likeliest), 0,
+		ASK_LIKELIEST },
+	{ "logprobs", OF_CHAT, take_flag, IN(wants_logprobs) },
+	{ "top_logprobs", OF_CHAT, take_count, IN(likeliest), 0,
+		ASK_LIKELIEST },
 	{ "stream", OF_TEXTS, take_flag, IN(stream) },
 	{ "stream_options", OF_TEXTS, take_stream_options },
 	{ "response_format", OF_TEXTS, take_format },
@@ -489,6 +502,9 @@ static int check_together(const struct ask *a, struct fault *f)
 		return fault_set(f, 400, "invalid_value", "n",
 			"%zu prompts times n = %lld is more than %d texts",
 			a->n_prompts, (long long)a->n, ASK_TEXTS);
+	if (a->kind == ASK_CHAT && a->likeliest && !a->wants_logprobs)
+		return fault_set(f, 400, "invalid_value", "top_logprobs",
+			"'top_logprobs' is of use only with 'logprobs' true");
 	if (a->n_turns > 2 ||
 		(a->n_turns == 2 && strcmp(a->turn[0].role, "system")))
 		return fault_set(f, 400, "invalid_value", need,

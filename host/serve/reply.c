@@ -94,7 +94,8 @@ static const char *finish_of(const struct choice *c)
 	}
 }
 
-/* The texts of an answer, together. */
+/* The texts of an answer, together: what they count is added up, and as long
+ * as the longest took they took. */
 static struct tandem_result sum_of(const struct answer *r)
 {
 	struct tandem_result s = { 0 };
@@ -102,16 +103,18 @@ static struct tandem_result sum_of(const struct answer *r)
 	for (size_t i = 0; i < r->n_choices; i++) {
 		const struct tandem_result *c = &r->choice[i].result;
 
-		/* A prompt is read for the first of its texts. */
-		if (i % (size_t)r->ask.n == 0)
+		/* A prompt counts once. */
+		if (i % (size_t)r->ask.n == 0) {
 			s.prompt_tokens += c->prompt_tokens;
+			s.cached_tokens += c->cached_tokens;
+		}
 		s.tokens += c->tokens;
-		s.passes = s.passes > c->passes ? s.passes : c->passes;
 		s.drafted += c->drafted;
 		s.accepted += c->accepted;
+		s.passes = s.passes > c->passes ? s.passes : c->passes;
 		s.seconds = fmax(s.seconds, c->seconds);
-		s.seconds_to_first =
-			fmax(s.seconds_to_first, c->seconds_to_first);
+		s.seconds_waiting = fmax(s.seconds_waiting, c->seconds_waiting);
+		s.seconds_prompt = fmax(s.seconds_prompt, c->seconds_prompt);
 		s.phone_seconds = fmax(s.phone_seconds, c->phone_seconds);
 	}
 	return s;
@@ -121,10 +124,12 @@ static json_t *usage_of(const struct answer *r)
 {
 	struct tandem_result s = sum_of(r);
 
-	return json_pack("{s:I, s:I, s:I}", "prompt_tokens",
+	return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens",
 		(json_int_t)s.prompt_tokens, "completion_tokens",
 		(json_int_t)s.tokens, "total_tokens",
-		(json_int_t)(s.prompt_tokens + s.tokens));
+		(json_int_t)(s.prompt_tokens + s.tokens),
+		"prompt_tokens_details", "cached_tokens",
+		(json_int_t)s.cached_tokens);
 }
 
 static json_t *rate(double n, double seconds)
@@ -135,12 +140,15 @@ static json_t *rate(double n, double seconds)
 static json_t *timings_of(const struct answer *r)
 {
 	struct tandem_result s = sum_of(r);
-	double decode = s.seconds - s.seconds_to_first;
+	double decode = s.seconds - s.seconds_prompt;
+	double read = (double)(s.prompt_tokens - s.cached_tokens);
 
-	return json_pack("{s:I, s:f, s:o, s:I, s:f, s:o, s:I, s:I, s:I, s:f}",
-		"prompt_n", (json_int_t)s.prompt_tokens, "prompt_ms",
-		s.seconds_to_first * 1e3, "prompt_per_second",
-		rate((double)s.prompt_tokens, s.seconds_to_first),
+	return json_pack(
+		"{s:I, s:I, s:f, s:f, s:o, s:I, s:f, s:o, s:I, s:I, s:I, s:f}",
+		"prompt_n", (json_int_t)s.prompt_tokens, "cache_n",
+		(json_int_t)s.cached_tokens, "waiting_ms",
+		s.seconds_waiting * 1e3, "prompt_ms", s.seconds_prompt * 1e3,
+		"prompt_per_second", rate(read, s.seconds_prompt),
 		"predicted_n", (json_int_t)s.tokens, "predicted_ms",
 		decode * 1e3, "predicted_per_second",
 		rate((double)s.tokens, decode), "passes", (json_int_t)s.passes,

@@ -96,8 +96,9 @@ static struct shown look(struct server *s)
 	answering_lock(s->answering);
 	v.now = *answering_look(s->answering);
 	answering_unlock(s->answering);
-	v.waiting = v.now.waiting;
-	v.under_way = v.now.under_way;
+	v.under_way =
+		v.now.texts < s->options.texts ? v.now.texts : s->options.texts;
+	v.waiting = v.now.texts - v.under_way;
 	v.lost = v.now.lost;
 	v.prompt_rate = rate(v.now.prompt_tokens - v.now.cached_tokens,
 		v.now.prompt_seconds);

@@ -69,7 +69,7 @@ int server_open(struct server **out, const struct server_options *o,
 	ret = open_listening(s, e);
 	if (!ret)
 		ret = answering_open(
-			&s->answering, tandem, o->texts, o->queue, e);
+			&s->answering, tandem, o->texts + o->queue, e);
 	if (!ret)
 		ret = open_http(s, e);
 	if (ret)
