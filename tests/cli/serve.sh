@@ -111,6 +111,23 @@ check_eq 'the second of them' \
 post /v1/completions '{"prompt":"Read:","max_tokens":30,"stop":["e"]}'
 check_lacks 'a text that ends before an e' "$(member text)" e
 
+# Of each token how likely it was, and its text, as many as there are.
+post /v1/completions '{"prompt":"Read:","max_tokens":3,"logprobs":2}'
+check_eq 'logprobs' \
+  "$(grep -o '"token_logprobs":\[[^]]*\]' <<<"$out" | tr -cd , | wc -c)" 2
+check_eq 'the likeliest' \
+  "$(grep -oE '\{"[^"]*":-?[0-9.e-]+,"[^"]*":-?[0-9.e-]+\}' <<<"$out" |
+    wc -l)" 3
+
+# A reader who leaves: the text ends soon, and those behind it have their turn.
+timeout 0.5 curl -sN "$url/v1/completions" -o "$tmp/cut" -d \
+  '{"prompt":"Once","max_tokens":900,"temperature":2,"seed":1,"stream":true}'
+check_has 'what came of a text that was left' "$(head -n 1 "$tmp/cut")" :
+post /v1/completions '{"prompt":"Read:","max_tokens":1}'
+get /metrics
+check_has 'metrics' "$out" 'tandem_texts_canceled_total 1'
+check_has 'metrics' "$out" 'tandem_texts_under_way 0'
+
 # ---- what is refused --------------------------------------------------------
 post /v1/completions '{"prompt":"x","foo":1}'
 refused 400 unsupported_parameter foo
