@@ -421,7 +421,7 @@ static uint64_t patience(const struct stream *s, uint64_t from)
 int stream_wait(struct stream *s, unsigned i, struct err *e)
 {
 	struct slot *slot = &s->slot[i];
-	uint64_t from = clock_ns();
+	uint64_t from = clock_ns(), checked = s->stats.check_ns;
 
 	assert(i < s->n_slots);
 	if (slot->state == SLOT_IDLE)
@@ -439,7 +439,7 @@ int stream_wait(struct stream *s, unsigned i, struct err *e)
 		else
 			take(s, wait_ns);
 	}
-	s->stats.wait_ns += clock_ns() - from;
+	s->stats.wait_ns += clock_ns() - from - (s->stats.check_ns - checked);
 	slot->state = SLOT_IDLE;
 	if (!slot->e.code) {
 		s->stats.extents++;

@@ -111,7 +111,7 @@ struct stream_stats {
 	 * extents read again. */
 	uint64_t reads, retries;
 	uint64_t busy_ns;  /* with at least one read not yet seen to be back */
-	uint64_t wait_ns;  /* spent in stream_wait */
+	uint64_t wait_ns;  /* spent in stream_wait, beside check_ns */
 	uint64_t check_ns; /* of checksums and unpacking */
 };
 void stream_stats(const struct stream *, struct stream_stats *out);

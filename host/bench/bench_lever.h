@@ -60,7 +60,7 @@ int bench_lever(const struct bench_lever_args *, struct err *);
 /* ---- between the files ---- */
 
 /* The tables of all kinds; some kinds have more than one. */
-#define BENCH_LEVER_SPECS 11
+#define BENCH_LEVER_SPECS 12
 struct bench_lever_spec {
 	enum bench_lever_table_kind kind;
 	struct table_spec table;

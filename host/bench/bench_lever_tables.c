@@ -48,6 +48,19 @@ static const struct column_spec flash_columns[] = {
 	{ 0 },
 };
 
+static const struct column_spec waits_columns[] = {
+	{ "pass_s", "pass ms", 2, 1e3, figure_pass_s },
+	{ "reading_s", "reading", 2, 1e3, figure_reading_s, .panel = 1 },
+	{ "wait_s", "waiting", 2, 1e3, figure_wait_s, .panel = 1 },
+	{ "check_s", "checks", 2, 1e3, figure_check_s },
+	{ "logits_s", "logits", 2, 1e3, figure_logits_s, .panel = 1 },
+	{ "draft_s", "drafts", 2, 1e3, figure_draft_s, .panel = 1 },
+	{ "logits_rows_per_pass", "rows", 2, 1, figure_logits_rows },
+	{ "logits_computed_per_pass", "computed", 2, 1,
+		figure_logits_computed },
+	{ 0 },
+};
+
 /* ---- pruning ------------------------------------------------------------- */
 
 static const struct column_spec prune_columns[] = {
@@ -216,6 +229,17 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 				"longer of the two over it",
 			.name_key = { "method" },
 			.column = flash_columns,
+			.plot = { .y = { "ms a pass" } } } },
+	{ BENCH_LEVER_T_METHODS,
+		{ .name = "waits",
+			.title = "Waits: what the host does with a pass's time",
+			.note = "reading: flash has something to read, beside "
+				"all else; waiting: for layers;\nchecks: "
+				"their sums, also while it waits or computes "
+				"logits, which do not\ncount it; rows of "
+				"logits, and how many were computed",
+			.name_key = { "method" },
+			.column = waits_columns,
 			.plot = { .y = { "ms a pass" } } } },
 	{ BENCH_LEVER_T_PRUNE,
 		{ .name = "prune",

@@ -79,6 +79,11 @@ static struct told told_of(const struct experiment *x, const struct run *r,
 	t.prompt_s = seconds(x, sum->prompt_ns, sum->prompt_ps);
 	t.seconds = seconds(x, t.sum.ns, t.sum.ps);
 	t.stall_s = seconds(x, t.sum.stall_ns, t.sum.stall_ps);
+	t.reading_s = x->phone ? over((double)sum->bytes, x->plain_bytes_per_s)
+			       : (double)sum->busy_ns / 1e9;
+	t.wait_s = seconds(x, sum->wait_ns, sum->wait_ps);
+	t.logits_s = seconds(x, sum->logits_ns, sum->logits_ps);
+	t.check_s = x->phone ? (double)NAN : (double)sum->check_ns / 1e9;
 	t.draft_s = seconds(x, d->draft_ns, d->draft_ps);
 	t.verify_s =
 		d->cycles ? seconds(x, d->verify_ns, d->verify_ps) : t.seconds;
@@ -313,6 +318,31 @@ double figure_draft_s(const struct told *t)
 double figure_expanded(const struct told *t)
 {
 	return a_pass(t, (double)t->sum.drafts.expanded);
+}
+
+double figure_reading_s(const struct told *t)
+{
+	return a_pass(t, t->reading_s);
+}
+
+double figure_wait_s(const struct told *t)
+{
+	return a_pass(t, t->wait_s);
+}
+
+double figure_check_s(const struct told *t)
+{
+	return a_pass(t, t->check_s);
+}
+
+double figure_logits_s(const struct told *t)
+{
+	return a_pass(t, t->logits_s);
+}
+
+double figure_logits_computed(const struct told *t)
+{
+	return a_pass(t, (double)t->sum.logits_computed);
 }
 
 double figure_of_plain(const struct told *t)

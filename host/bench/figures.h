@@ -29,6 +29,11 @@ struct run;
 	X(rows)                                                               \
 	X(upper_rows)                                                         \
 	X(logits_rows)                                                        \
+	X(logits_computed) /* of these and in vain */                         \
+	X(logits_ns) X(logits_ps)                                             \
+	X(busy_ns)         /* of flash, with a read under way */              \
+	X(wait_ns) X(wait_ps) /* for layers from flash */                     \
+	X(check_ns)        /* of their checksums */                           \
 	X(bytes)           /* of layers that came from flash */               \
 	X(plain_ns)        /* that a plain reader took for as many */         \
 	X(least_ns) X(least_ps) /* that flash takes for them at best */       \
@@ -64,6 +69,9 @@ struct told {
 	double joules;    /* NAN without a phone */
 	double prompt_s;
 	double stall_s;
+	double reading_s; /* flash had something to read */
+	double wait_s, logits_s;
+	double check_s; /* NAN on a phone */
 };
 
 struct told run_told(const struct experiment *, const struct run *);
@@ -97,5 +105,9 @@ figure_of figure_prompt_token_s; /* until the first token, a prompt's token */
 figure_of figure_bytes, figure_read_s, figure_compute_s, figure_verify_s,
 	figure_draft_s, figure_expanded, figure_of_plain, figure_overlap,
 	figure_all_bytes, figure_kept;
+/* A pass: what its host did with the time, and rows of logits of any use or
+ * none. Nothing is priced for checksums: NAN on a phone. */
+figure_of figure_reading_s, figure_wait_s, figure_check_s, figure_logits_s,
+	figure_logits_computed;
 
 #endif

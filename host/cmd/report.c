@@ -210,12 +210,13 @@ static void flash_text(const struct run_report *r, FILE *f)
 
 	fprintf(f,
 		"flash        %u of %u layers in memory, %.1f MiB read a pass, "
-		"%.2f GB/s, %" PRIu64 " retries, %.3f s waited for it\n"
+		"%.2f GB/s, %" PRIu64 " retries, %.3f s waited for it, "
+		"%.3f s checking\n"
 		"             %s\n",
 		s->resident_layers, r->decoder->model->n_layer,
 		per(st->bytes_used, s->passes) / (1 << 20),
 		per(io->bytes, io->busy_ns), io->retries,
-		(double)io->wait_ns * 1e-9,
+		(double)io->wait_ns * 1e-9, (double)io->check_ns * 1e-9,
 		session_flash_how(r->decoder->session));
 }
 
@@ -253,11 +254,13 @@ void report_text(const struct run_report *r, FILE *f)
 	fprintf(f,
 		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
 		" of padding, method %s\n"
-		"logits       %" PRIu64 " rows, hash %016" PRIx64 "\n"
+		"logits       %" PRIu64 " rows, %" PRIu64
+		" computed in %.3f s, hash %016" PRIx64 "\n"
 		"ring         %" PRIu64 " round trips, %" PRIu64
 		" sleeps, doorbell %s\n",
 		s->passes, s->rows, s->padded_rows, d->method->name,
-		s->logits_rows, s->logits_hash, s->round_trips, s->sleeps,
+		s->logits_rows, s->logits_computed, (double)s->logits_ns * 1e-9,
+		s->logits_hash, s->round_trips, s->sleeps,
 		doorbell_names[o->doorbell]);
 	if (s->restarts)
 		fprintf(f,
@@ -315,7 +318,7 @@ void report_text(const struct run_report *r, FILE *f)
 		fprintf(f,
 			"not finite   %" PRIu64 " of %" PRIu64 " rows of "
 			"logits, %" PRIu64 " weights of the model file\n",
-			s->rows_not_finite, s->logits_rows,
+			s->rows_not_finite, s->logits_computed,
 			s->weights_not_finite);
 	if (o->soc)
 		phone_text(r, f);
@@ -385,6 +388,8 @@ static void put_stats(json_t *o, const struct session_stats *s)
 	snprintf(hash, sizeof(hash), "%016" PRIx64, s->logits_hash);
 	put_str(o, "logits_hash", hash);
 	put_u64(o, "logits_rows", s->logits_rows);
+	put_u64(o, "logits_computed", s->logits_computed);
+	put_real(o, "logits_s", (double)s->logits_ns * 1e-9);
 	put_u64(o, "passes", s->passes);
 	put_u64(o, "rows", s->rows);
 	put_u64(o, "padded_rows", s->padded_rows);

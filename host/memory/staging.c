@@ -196,6 +196,14 @@ static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 	return turn + (left > least ? left : least);
 }
 
+static void wait_there(struct staging *s, uint64_t there_ps)
+{
+	uint64_t from = s->opts.time->cpu_ps;
+
+	phone_wait(s->opts.time, there_ps);
+	s->stats.wait_ps += s->opts.time->cpu_ps - from;
+}
+
 int staging_need(struct staging *s, uint32_t layer, uint64_t turn_ps,
 	unsigned *slot, struct err *e)
 {
@@ -213,7 +221,7 @@ int staging_need(struct staging *s, uint32_t layer, uint64_t turn_ps,
 			continue;
 		}
 		if (s->opts.soc)
-			phone_wait(s->opts.time, there_ps(s, *slot, turn_ps));
+			wait_there(s, there_ps(s, *slot, turn_ps));
 		s->stats.bytes_used += extent_of(s, layer)->stored;
 		s->stats.layers_used++;
 		return 0;

@@ -89,6 +89,7 @@ uint64_t staging_read_time(struct staging *);
 struct staging_stats {
 	uint64_t bytes_used; /* of layers that were needed, as stored */
 	uint64_t layers_used;
+	uint64_t wait_ps; /* of the host, on the phone's time, for layers */
 	struct stream_stats stream;
 };
 void staging_stats(const struct staging *, struct staging_stats *out);

@@ -14,8 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whose logits are computed together, ahead of the walk. */
+/* Whose logits are computed together, ahead of the walk, so that the output
+ * matrix is swept once. */
 #define LIKELY_ROWS 16
+
+/* A row more in a sweep costs a processor about a third of the sweep, and so
+ * one is worth it that the way leads to with that probability. */
+#define LIKELY (1.0 / 3)
 
 /* ---- time ---------------------------------------------------------------- */
 
@@ -249,36 +254,35 @@ static void show_drafter(
 			session_model(c->session)->n_vocab);
 }
 
-static int reserve_logits(struct cycle *c, struct err *e)
+/* Room for those of the rows that are computed together. */
+static int reserve_logits(struct cycle *c, bool all, struct err *e)
 {
-	size_t n = (size_t)c->rows * session_model(c->session)->n_vocab;
+	uint32_t n_vocab = session_model(c->session)->n_vocab;
+	uint32_t rows = all || c->rows < LIKELY_ROWS ? c->rows : LIKELY_ROWS;
 
+	if (c->logits)
+		return 0;
+	c->logits = malloc((size_t)rows * n_vocab * sizeof(*c->logits));
 	if (!c->logits)
-		c->logits = malloc(n * sizeof(*c->logits));
-	if (!c->logits)
-		return err_set(e, ENOMEM, "no memory for the logits of %u rows",
-			c->rows);
+		return err_set(
+			e, ENOMEM, "no memory for the logits of %u rows", rows);
 	return 0;
 }
 
-static float *logits_of(const struct cycle *c, uint32_t row)
-{
-	return c->logits + (size_t)row * session_model(c->session)->n_vocab;
-}
-
-/* Those of some rows, which the drafter sees; the output matrix is read once
- * for many. */
+/* Those of some rows, which the drafter sees. No others are known then. */
 static int compute_rows(
 	struct cycle *c, const uint32_t *row, uint32_t n, struct err *e)
 {
+	uint32_t n_vocab = session_model(c->session)->n_vocab;
 	float *out[WIRE_MAX_ROWS] = { NULL };
 	int ret;
 
 	for (uint32_t i = 0; i < n; i++)
-		out[i] = logits_of(c, row[i]);
-	ret = session_logits_rows(c->session, row, n, out, e);
+		out[i] = c->logits + (size_t)i * n_vocab;
+	ret = session_logits_ahead(c->session, row, n, out, e);
+	memset(c->known, 0, c->rows * sizeof(*c->known));
 	for (uint32_t i = 0; i < n && !ret; i++) {
-		c->known[row[i]] = true;
+		c->known[row[i]] = out[i];
 		show_drafter(c, row[i], out[i]);
 	}
 	return ret;
@@ -295,66 +299,69 @@ static int compute_all(struct cycle *c, struct err *e)
 	return compute_rows(c, row, n, e);
 }
 
-/* The likeliest child of a node that the way may well lead to. */
-static int32_t likely_child(const struct cycle *c, uint32_t node, double least)
+/* Whether the way may well lead to u from a node before it. A node's path is
+ * no likelier than its parent's, so with a node that is likely its ancestors
+ * are. */
+static bool is_likely(const struct cycle *c, uint32_t u, uint32_t node)
 {
-	int32_t best = -1;
+	const struct tree *t = c->tree;
+	uint32_t up = u;
 
-	for (uint32_t u = node + 1; u < c->verified; u++)
-		if (c->tree->parent[u] == (int32_t)node &&
-			c->tree->path[u] >= least &&
-			session_hidden(c->session, u) &&
-			(best < 0 || c->tree->path[u] > c->tree->path[best]))
-			best = (int32_t)u;
-	return best;
+	if (t->path[u] < LIKELY * t->path[node] ||
+		!session_hidden(c->session, u))
+		return false;
+	while (up > node)
+		up = (uint32_t)t->parent[up];
+	return up == node;
 }
 
-/* Of a node on the way, and of those likely to be on it behind. */
-static int compute_likely(
-	struct cycle *c, uint32_t node, double likely, struct err *e)
+/* The likeliest so far, in their order; the last one may have to go. */
+static void put_likely(const struct cycle *c, uint32_t u,
+	uint32_t row[LIKELY_ROWS], uint32_t *n)
 {
-	double least = likely * c->tree->path[node];
+	const double *path = c->tree->path;
+	uint32_t at = *n;
+
+	if (at == LIKELY_ROWS && path[row[at - 1]] >= path[u])
+		return;
+	if (at < LIKELY_ROWS)
+		++*n;
+	else
+		at--;
+	for (; at && path[row[at - 1]] < path[u]; at--)
+		row[at] = row[at - 1];
+	row[at] = u;
+}
+
+/* Of a node on the way, and of those behind it that are likely to be, too. */
+static int compute_likely(struct cycle *c, uint32_t node, struct err *e)
+{
 	uint32_t row[LIKELY_ROWS], n = 0;
 
-	for (int32_t u = (int32_t)node; u >= 0 && n < LIKELY_ROWS;
-		u = likely_child(c, (uint32_t)u, least))
-		row[n++] = (uint32_t)u;
+	put_likely(c, node, row, &n);
+	for (uint32_t u = node + 1; u < c->verified; u++)
+		if (is_likely(c, u, node))
+			put_likely(c, u, row, &n);
+	session_add_steps(c->session, c->verified - node);
 	return compute_rows(c, row, n, e);
-}
-
-/* Of a row on the way. */
-static int row_logits(struct cycle *c, uint32_t node, double likely,
-	const float **logits, struct err *e)
-{
-	float *row = gen_logits(c->gen);
-	int ret = 0;
-
-	if (c->logits) {
-		*logits = logits_of(c, node);
-		return c->known[node] ? 0 : compute_likely(c, node, likely, e);
-	}
-	*logits = row;
-	ret = session_logits(c->session, node, row, e);
-	if (!ret)
-		show_drafter(c, node, row);
-	return ret;
 }
 
 /* Draw along the tree for as long as it was right, with logits of the rows on
  * that way alone. */
-static int walk(struct cycle *c, double likely, struct err *e)
+static int walk(struct cycle *c, struct err *e)
 {
-	const float *logits;
 	int32_t node = 0;
 
 	c->n_path = 0;
 	while (node >= 0) {
-		int ret = row_logits(c, (uint32_t)node, likely, &logits, e);
+		int ret = c->known[node] ? 0
+					 : compute_likely(c, (uint32_t)node, e);
 
 		if (ret)
 			return ret;
 		c->path[c->n_path++] = (uint32_t)node;
-		c->next = method_next(c->session, c->gen, logits);
+		session_logits_used(c->session, c->known[node]);
+		c->next = method_next(c->session, c->gen, c->known[node]);
 		node = gen_done(c->gen)
 			? -1
 			: computed_child(c, (uint32_t)node, c->next);
@@ -376,7 +383,6 @@ int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 {
 	struct method_stats *stats = &c->env->stats;
 	bool all = c->env->drafter->all_rows;
-	double likely = pass ? pass->likely : 0;
 	struct timer t;
 	int ret;
 
@@ -385,12 +391,12 @@ int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 	ret = forward(c, pass, e);
 
 	memset(c->known, 0, c->rows * sizeof(*c->known));
-	if (!ret && (all || likely > 0))
-		ret = reserve_logits(c, e);
+	if (!ret)
+		ret = reserve_logits(c, all, e);
 	if (!ret && all)
 		ret = compute_all(c, e);
 	if (!ret)
-		ret = walk(c, likely, e);
+		ret = walk(c, e);
 	if (!ret)
 		ret = session_accept(
 			c->session, SESSION_TEXT, c->path, c->n_path, e);

@@ -68,10 +68,8 @@ struct cycle {
 
 	struct row *row; /* [rows] the tree as the session is given it */
 	float *sigma;    /* [rows + spare] pruning's word on each node */
-	/* [rows][n_vocab] of the tree's rows that are known, where more than
-	 * those on the way are computed; or NULL */
-	float *logits;
-	bool *known; /* [rows] */
+	float *logits;   /* of rows that were computed together */
+	float **known;   /* [rows] where a row's are among them, or NULL */
 };
 
 /*
@@ -84,10 +82,6 @@ struct cycle_pass {
 	const struct prune_opts *prune;
 	int (*meanwhile)(struct cycle *, void *arg, struct err *);
 	void *arg;
-	/* With a node's logits those of its descendants that are reached from
-	 * it with at least this probability are computed, which reads the
-	 * output matrix once; 0: each where the way has led to it. */
-	double likely;
 };
 
 /* Trees of at most `rows` rows, to which `spare` more nodes can be added while

@@ -52,10 +52,6 @@ static const struct opt_table *const options[] = { &table, NULL };
  * which other texts of a kind have in common. */
 #define DRAFT "sam+recycle"
 
-/* Of a row whose logits are computed ahead: a third row costs a processor about
- * a third of what it takes to read the output matrix. */
-#define LIKELY 0.3
-
 /* Of a pass: a phone's costs nearly as much for one row as for all, a
  * processor's a few times less. */
 #define FIXED 0.7
@@ -115,7 +111,6 @@ static void learn(struct cycle *c)
 
 static int sdnpu_cycle(struct cycle *c, struct err *e)
 {
-	const struct cycle_pass pass = { .likely = LIKELY };
 	struct sdnpu_state *st = c->env->state;
 	int ret = cycle_begin(c, c->rows - 1, e);
 
@@ -125,7 +120,7 @@ static int sdnpu_cycle(struct cycle *c, struct err *e)
 						    : &st->cost,
 			&st->gain, e);
 	if (!ret)
-		ret = cycle_verify(c, &pass, e);
+		ret = cycle_verify(c, NULL, e);
 	if (!ret)
 		learn(c);
 	return ret;
@@ -149,7 +144,6 @@ const struct method method_sdnpu = {
 		   "prompt, and rejected drafts",
 	.lossless = true,
 	.needs_draft = true,
-	.logits_ahead = true,
 	.options = options,
 	.compose = sdnpu_compose,
 	.state_bytes = sizeof(struct sdnpu_state),

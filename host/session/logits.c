@@ -28,8 +28,10 @@ struct logits {
 	const struct model *model;
 	const struct kern *kern;
 	struct workers *workers;
+	struct logits_beside beside;
 	XXH64_state_t *hash;
-	uint64_t rows, odd_rows;
+	uint64_t rows, odd_rows; /* computed */
+	uint64_t used;
 	uint64_t odd_weights;
 	_Atomic bool odd[LOGITS_ROWS]; /* of the rows in progress */
 	enum dtype type;
@@ -152,6 +154,11 @@ fail:
 	return ret;
 }
 
+void logits_set_beside(struct logits *l, const struct logits_beside *beside)
+{
+	l->beside = *beside;
+}
+
 void logits_close(struct logits *l)
 {
 	if (!l)
@@ -200,9 +207,8 @@ static const uint8_t *part_weights(
 }
 
 /* All rows by one part of the outputs. */
-static void logits_part(void *arg, unsigned i, unsigned thread)
+static void compute_part(struct logits *l, unsigned i, unsigned thread)
 {
-	struct logits *l = arg;
 	unsigned part = l->backwards ? n_parts(l) - 1 - i : i;
 	uint32_t k = l->model->n_embd, first = part * PART_OUTPUTS;
 	uint32_t n = l->model->n_vocab - first;
@@ -225,6 +231,16 @@ static void logits_part(void *arg, unsigned i, unsigned thread)
 			atomic_store_explicit(
 				&l->odd[r], true, memory_order_relaxed);
 	}
+}
+
+/* The caller's own thread is number 0. */
+static void logits_part(void *arg, unsigned i, unsigned thread)
+{
+	struct logits *l = arg;
+
+	compute_part(l, i, thread);
+	if (!thread && l->beside.fn)
+		l->beside.fn(l->beside.arg);
 }
 
 int logits_check(
@@ -286,18 +302,27 @@ int logits_compute(struct logits *l, const float *const *hidden,
 	ret = take_failure(l, e);
 	if (ret)
 		return ret;
-	for (unsigned i = 0; i < n; i++) {
-		XXH64_update(l->hash, out[i], m->n_vocab * sizeof(*out[i]));
+	for (unsigned i = 0; i < n; i++)
 		l->odd_rows +=
 			atomic_load_explicit(&l->odd[i], memory_order_relaxed);
-	}
 	l->rows += n;
 	return 0;
+}
+
+void logits_used(struct logits *l, const float *logits)
+{
+	XXH64_update(l->hash, logits, l->model->n_vocab * sizeof(*logits));
+	l->used++;
 }
 
 uint64_t logits_rows(const struct logits *l)
 {
 	return l->rows;
+}
+
+uint64_t logits_rows_used(const struct logits *l)
+{
+	return l->used;
 }
 
 uint64_t logits_rows_not_finite(const struct logits *l)

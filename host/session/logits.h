@@ -30,6 +30,14 @@ int logits_open(struct logits **out, const struct model *, enum layout,
 	enum wire_precision, bool stays, struct workers *, struct err *);
 void logits_close(struct logits *);
 
+/* Called by the thread that computes, between parts of a product, some tens of
+ * microseconds each: what is to go on meanwhile. */
+struct logits_beside {
+	void (*fn)(void *arg); /* NULL: nothing */
+	void *arg;
+};
+void logits_set_beside(struct logits *, const struct logits_beside *);
+
 /* Values of the output matrix and its norm, of a model file, that are infinite
  * or no number. */
 uint64_t logits_weights_not_finite(const struct logits *);
@@ -47,11 +55,16 @@ int logits_check(
 int logits_compute(struct logits *, const float *const *hidden,
 	float *const *out, unsigned n, struct err *);
 
-/* Rows computed; those with a value, or of a state whose norm has one, that is
- * infinite or no number; and XXH64 of all their bytes in order, since it was
- * begun anew. */
+/* A row that was computed is what a token is drawn from, or read otherwise:
+ * rows that were computed in vain are not in the hash. */
+void logits_used(struct logits *, const float *logits);
+
+/* Rows computed; of these, rows with a value, or of a state whose norm has one,
+ * that is infinite or no number; rows used, and XXH64 of all bytes of those in
+ * order, since it was begun anew. */
 uint64_t logits_rows(const struct logits *);
 uint64_t logits_rows_not_finite(const struct logits *);
+uint64_t logits_rows_used(const struct logits *);
 uint64_t logits_hash(const struct logits *);
 void logits_hash_anew(struct logits *);
 

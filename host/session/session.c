@@ -1,6 +1,7 @@
 #include "host/session/session_impl.h"
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
@@ -61,17 +62,52 @@ static void price_logits(struct session *s, uint32_t rows)
 	session_add_host_work(s, &p);
 }
 
-int session_logits_of(struct session *s, const float *const *hidden,
+static uint64_t checked_ns(const struct session *s)
+{
+	struct staging_stats st = { 0 };
+
+	if (s->staging)
+		staging_stats(s->staging, &st);
+	return st.stream.check_ns;
+}
+
+/* Layers that arrive meanwhile are checked, which is counted as that. */
+static int compute_of(struct session *s, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *e)
 {
 	size_t bytes = s->model->n_vocab * sizeof(**out);
+	uint64_t from = clock_ns() - checked_ns(s), ps = s->time->cpu_ps;
 	int ret =
 		s->opts.idle ? 0 : logits_compute(s->logits, hidden, out, n, e);
 
 	for (uint32_t i = 0; s->opts.idle && i < n; i++)
 		memset(out[i], 0, bytes);
+	s->stats.logits_ns += clock_ns() - checked_ns(s) - from;
 	if (!ret)
 		price_logits(s, n);
+	s->stats.logits_ps += s->time->cpu_ps - ps;
+	return ret;
+}
+
+void session_logits_used(struct session *s, const float *logits)
+{
+	if (!s->opts.idle)
+		logits_used(s->logits, logits);
+}
+
+static void all_used(struct session *s, float *const *logits, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		session_logits_used(s, logits[i]);
+}
+
+int session_logits_of(struct session *s, const float *const *hidden,
+	float *const *out, uint32_t n, struct err *e)
+{
+	int ret = compute_of(s, hidden, out, n, e);
+
+	if (!ret)
+		all_used(s, out, n);
 	return ret;
 }
 
@@ -98,10 +134,10 @@ static int compute_rows(struct session *s, const uint32_t *row, uint32_t n,
 		if (ret)
 			return ret;
 	}
-	return session_logits_of(s, hidden, logits, n, e);
+	return compute_of(s, hidden, logits, n, e);
 }
 
-int session_logits_rows(struct session *s, const uint32_t *row, uint32_t n,
+int session_logits_ahead(struct session *s, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *e)
 {
 	int ret = 0;
@@ -110,6 +146,16 @@ int session_logits_rows(struct session *s, const uint32_t *row, uint32_t n,
 		some = n - i < LOGITS_ROWS ? n - i : LOGITS_ROWS;
 		ret = compute_rows(s, row + i, some, logits + i, e);
 	}
+	return ret;
+}
+
+int session_logits_rows(struct session *s, const uint32_t *row, uint32_t n,
+	float *const *logits, struct err *e)
+{
+	int ret = session_logits_ahead(s, row, n, logits, e);
+
+	if (!ret)
+		all_used(s, logits, n);
 	return ret;
 }
 
@@ -126,7 +172,7 @@ int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 			row[k] = first + i + k;
 			out[k] = logits + (size_t)(i + k) * s->model->n_vocab;
 		}
-		ret = compute_rows(s, row, some, out, e);
+		ret = session_logits_rows(s, row, some, out, e);
 	}
 	return ret;
 }
@@ -299,7 +345,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->resident_layers = s->plan.resident;
 	if (s->staging)
 		staging_stats(s->staging, &out->staging);
-	out->logits_rows = logits_rows(s->logits);
+	out->logits_rows = logits_rows_used(s->logits);
+	out->logits_computed = logits_rows(s->logits);
 	out->logits_hash = logits_hash(s->logits);
 	out->rows_not_finite = logits_rows_not_finite(s->logits);
 	out->weights_not_finite = weights_not_finite(s);
@@ -384,6 +431,9 @@ void session_stats_since(
 	row_counts_since(&s->decode_rows, &before->decode_rows);
 	s->pass_ns -= before->pass_ns;
 	s->logits_rows -= before->logits_rows;
+	s->logits_computed -= before->logits_computed;
+	s->logits_ns -= before->logits_ns;
+	s->logits_ps -= before->logits_ps;
 	s->rows_not_finite -= before->rows_not_finite;
 	s->copied_runs -= before->copied_runs;
 	s->round_trips -= before->round_trips;
@@ -409,6 +459,7 @@ void session_stats_since(
 	s->graphs.planned_time -= before->graphs.planned_time;
 	s->staging.bytes_used -= before->staging.bytes_used;
 	s->staging.layers_used -= before->staging.layers_used;
+	s->staging.wait_ps -= before->staging.wait_ps;
 	s->staging.stream.bytes -= before->staging.stream.bytes;
 	s->staging.stream.extents -= before->staging.stream.extents;
 	s->staging.stream.reads -= before->staging.stream.reads;

@@ -271,7 +271,12 @@ const float *session_hidden(struct session *, uint32_t row);
 
 /* Logits of row `row` of the last forward: float32 [n_vocab]. Counted. */
 int session_logits(struct session *, uint32_t row, float *logits, struct err *);
-/* Of n rows, each to its own [n_vocab], sooner than one by one. */
+/* Of n rows, each to its own [n_vocab], sooner than one by one. The first not
+ * counted yet: some may turn out to be of no use, and what is used of them is
+ * said by session_logits_used, in the order of its use. */
+int session_logits_ahead(struct session *, const uint32_t *row, uint32_t n,
+	float *const *logits, struct err *);
+void session_logits_used(struct session *, const float *logits);
 int session_logits_rows(struct session *, const uint32_t *row, uint32_t n,
 	float *const *logits, struct err *);
 /* Of rows [first, first + n) to logits [n][n_vocab], sooner than one by one. */
@@ -423,7 +428,10 @@ struct session_stats {
 	 * others. */
 	struct row_counts prompt_rows, decode_rows;
 	uint64_t pass_ns; /* in forwards */
-	uint64_t logits_rows;
+	/* Rows of logits that were used, and all that were computed; for how
+	 * long, of the wall without what streaming did meanwhile. */
+	uint64_t logits_rows, logits_computed;
+	uint64_t logits_ns, logits_ps;
 	uint64_t round_trips; /* completions received */
 	uint64_t sleeps;      /* of the host, waiting */
 	/* Devices that took a lost one's place, and how long it took from where
@@ -464,7 +472,7 @@ struct session_stats {
 	 */
 	uint64_t rows_not_finite, weights_not_finite;
 	uint64_t device_ns;   /* executing, as the device reports it */
-	uint64_t logits_hash; /* of all logits rows so far, in order, or since
+	uint64_t logits_hash; /* of all logits_rows so far, in order, or since
 			       * session_hash_anew */
 	/* On the phone: all work and, as its total_ps, the time from beginning
 	 * to end, which is less where flash, NPU and CPU work beside one

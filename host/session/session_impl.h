@@ -229,6 +229,9 @@ int session_continue_with(struct session *, uint32_t sequence,
 int session_logits_of(struct session *, const float *const *hidden,
 	float *const *out, uint32_t n, struct err *);
 
+/* See to reads under way, of a session that streams; `arg` is it. */
+void session_read_on(void *arg);
+
 /* ---- requests under way: session_flight.c ---- */
 
 /* From now on completions are told to this session. */

@@ -356,6 +356,9 @@ int session_open(struct session **out, const struct model *m,
 	}
 	if (s->swapping.swap)
 		swap_start(s->swapping.swap);
+	if (s->staging)
+		logits_set_beside(s->logits,
+			&(struct logits_beside){ session_read_on, s });
 	*out = s;
 	return 0;
 }

@@ -314,7 +314,7 @@ static int send_block(struct pass *p, uint32_t b, struct err *e)
 			       : send_run(p, b, p->kind, &whole, e);
 }
 
-static void read_on(void *arg)
+void session_read_on(void *arg)
 {
 	struct session *s = arg;
 
@@ -340,7 +340,7 @@ static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 				"the device was replaced in the middle of a "
 				"pass");
 		if (!ret && s->block[b].streamed)
-			ret = npu_drain_to(s->npu, 1, read_on, s, e);
+			ret = npu_drain_to(s->npu, 1, session_read_on, s, e);
 		if (!ret)
 			ret = flights_retire(s, e);
 	}

@@ -47,9 +47,10 @@ struct drafter {
 	void (*saw)(void *arg, const int32_t *text, size_t n);
 	/*
 	 * Before that, of a tree just verified: the target's logits [n_vocab]
-	 * behind a node. Of the nodes on the way that came true, and with
-	 * `all_rows`, which costs the target's output matrix for each, of all,
-	 * in their order. NULL: it has no use for them.
+	 * behind a node. Of the nodes on the way that came true, of those that
+	 * were so likely to be on it that theirs were computed with these, and
+	 * with `all_rows`, of all, in their order. NULL: it has no use for
+	 * them.
 	 */
 	void (*computed)(void *arg, const struct tree *, uint32_t node,
 		const float *logits, uint32_t n_vocab);

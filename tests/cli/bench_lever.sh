@@ -79,7 +79,8 @@ assert o["clock"] == "soc:sd8gen3" and o["items"] == 6 and o["rounds"] == 1
 assert o["simulated_acceptance"] is True
 t = o["tables"]
 assert set(t) == {"methods", "tasks", "flash", "prune", "budget", "length",
-                  "quality", "place", "logits", "rows", "chain"}, set(t)
+                  "quality", "place", "logits", "rows", "chain",
+                  "waits"}, set(t)
 by = {r["method"]: r for r in t["methods"]}
 assert list(by) == ["flash-ar", "chain", "lever"]
 flash = {r["method"]: r for r in t["flash"]}
@@ -169,7 +170,7 @@ if command -v gnuplot >/dev/null; then
   bench "${phone[@]}" --tasks qa --tables methods,budget --plot "$tmp/svg"
   check_eq 'status with --plot' "$status" 0
   check_eq 'plots' "$(cd "$tmp/svg" && echo *)" \
-    'budget.svg flash.svg methods.svg tasks.svg'
+    'budget.svg flash.svg methods.svg tasks.svg waits.svg'
   check_has 'a plot' "$(cat "$tmp/svg/budget.svg")" '</svg>'
   check_has 'a plot' "$(cat "$tmp/svg/budget.svg")" 'flash-ar'
 fi

@@ -231,6 +231,8 @@ static inline void check_stats(struct fixture *f, const struct method_env *env,
 	/* The first token is the prompt's. */
 	assert_int_equal(s->cycles + s->accepted, t->n - N_PROMPT - 1);
 	assert_int_equal(b.logits_rows - a->logits_rows, t->n - N_PROMPT);
+	assert_true(b.logits_computed - a->logits_computed >=
+		b.logits_rows - a->logits_rows);
 	assert_int_equal(b.passes - a->passes, s->cycles + 1);
 	assert_int_equal(b.rows - a->rows, N_PROMPT + s->drafted + s->cycles);
 	assert_int_equal(b.upper_rows - a->upper_rows, N_PROMPT + s->kept);

@@ -269,6 +269,33 @@ static void test_tied_embedding_stays(void **state)
 	}
 }
 
+static void look(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+/* A thread alone computes all parts, of 256 outputs, and looks up behind each;
+ * what it computes is the same. */
+static void look_beside(
+	const struct model *m, const float *hidden, const float *want)
+{
+	static float x[MANY];
+	float *to = x;
+	unsigned looked = 0;
+	struct logits *l;
+	struct workers *w;
+	struct err e = { 0 };
+
+	assert_ok(workers_open(&w, 1, &e), &e);
+	assert_ok(logits_open(&l, m, LAYOUT_TILES, WIRE_INT8, true, w, &e), &e);
+	logits_set_beside(l, &(struct logits_beside){ look, &looked });
+	assert_ok(logits_compute(l, &hidden, &to, 1, &e), &e);
+	assert_memory_equal(x, want, sizeof(x));
+	assert_int_equal(looked, (MANY + 255) / 256);
+	logits_close(l);
+	workers_close(w);
+}
+
 static void test_output_stays(void **state)
 {
 	struct model_file f = mixed;
@@ -301,6 +328,7 @@ static void test_output_stays(void **state)
 		assert_ok(logits_compute(ly, &from, &to_y, 1, &e), &e);
 		assert_memory_equal(x, y, sizeof(x));
 	}
+	look_beside(b, hidden, x);
 	flip(out->offset + out->stored / 2);
 	assert_int_equal(logits_compute(ly, &from, &to_y, 1, &e), -EBADMSG);
 	assert_non_null(strstr(e.text, "output matrix"));

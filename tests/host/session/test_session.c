@@ -3,6 +3,7 @@
  * cache, logits and placement must give, whatever the cutting, and how a
  * session ends.
  */
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "host/model/model.h"
@@ -105,6 +106,46 @@ static void test_context_of_a_model(void **state)
 }
 
 /* ---- logits -------------------------------------------------------- */
+
+/* Rows that are computed together and not all used. */
+static void test_logits_ahead(void **state)
+{
+	static const uint32_t together[] = { 0, 5, 2, 1, 7 },
+			      used[] = { 0, 1, 7 };
+	struct fixture *f = *state;
+	float all[8][96], one[96], *out[ARRAY_LEN(together)];
+	struct session_stats st, one_by_one;
+	struct err e = { 0 };
+	int32_t t[8];
+
+	open_session(f);
+	tokens(f, 10, t, 8);
+	forward(f, t, NULL, 8);
+	for (unsigned i = 0; i < ARRAY_LEN(used); i++)
+		assert_ok(session_logits(f->s, used[i], one, &e), &e);
+	session_stats(f->s, &one_by_one);
+	session_hash_anew(f->s);
+	for (unsigned i = 0; i < ARRAY_LEN(together); i++)
+		out[i] = all[together[i]];
+	assert_ok(session_logits_ahead(
+			  f->s, together, ARRAY_LEN(together), out, &e),
+		&e);
+	session_stats(f->s, &st);
+	assert_int_equal(st.logits_rows, one_by_one.logits_rows);
+	for (unsigned i = 0; i < ARRAY_LEN(used); i++)
+		session_logits_used(f->s, all[used[i]]);
+	session_stats(f->s, &st);
+	assert_int_equal(st.logits_hash, one_by_one.logits_hash);
+	assert_int_equal(st.logits_rows, 2 * ARRAY_LEN(used));
+	assert_int_equal(
+		st.logits_computed, ARRAY_LEN(used) + ARRAY_LEN(together));
+	assert_true(st.logits_ns > one_by_one.logits_ns);
+	for (unsigned i = 0; i < ARRAY_LEN(together); i++) {
+		assert_ok(session_logits(f->s, together[i], one, &e), &e);
+		same_bytes(one, all[together[i]], sizeof(one), "logits of row",
+			together[i]);
+	}
+}
 
 static void test_logits_on_demand(void **state)
 {
@@ -312,6 +353,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_rows_of_a_graph),
 	TEST(test_context_of_a_model),
 	TEST(test_logits_on_demand),
+	TEST(test_logits_ahead),
 	TEST(test_few_slots),
 	TEST(test_small_window),
 	TEST(test_block_larger_than_the_window),
