@@ -105,11 +105,11 @@ static int check_header(struct image_in *in, const struct format_header *h)
 
 	if (memcmp(h->magic, FORMAT_MAGIC, sizeof(h->magic)))
 		return bad(in, EINVAL, "bad magic: not a flash image");
-	if (h->version != FORMAT_VERSION)
+	if (h->version < FORMAT_OLDEST || h->version > FORMAT_VERSION)
 		return bad(in, ENOTSUP,
-			"version %u is not supported (%d is); convert the "
-			"model again",
-			h->version, FORMAT_VERSION);
+			"version %u is not supported (%d to %d are); convert "
+			"the model again",
+			h->version, FORMAT_OLDEST, FORMAT_VERSION);
 	if (XXH64(h, offsetof(struct format_header, checksum), 0) !=
 		h->checksum)
 		return bad(in, EBADMSG,
@@ -239,7 +239,8 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 		return ret;
 	im->extent[i] = (struct image_extent){ (enum image_kind)x->kind,
 		x->index, x->offset, x->stored, x->bytes,
-		(enum image_codec)x->codec, x->checksum };
+		(enum image_codec)x->codec, x->checksum,
+		FORMAT_SUM(im->version) };
 	return 0;
 }
 
@@ -368,7 +369,7 @@ static int read_stored(const struct image *im, const struct image_extent *x,
 			"the file has become shorter since it was opened", e);
 	if (ret)
 		return extent_bad(im, x, -ret, strerror(-ret), e);
-	return check_sum(im, x, XXH64(dst, x->stored, 0), e);
+	return check_sum(im, x, image_sum_of(x->sum, dst, x->stored), e);
 }
 
 static int unpack(const struct image *im, const struct image_extent *x,
@@ -411,9 +412,9 @@ int image_read(const struct image *im, const struct image_extent *x, void *dst,
 }
 
 static int sum_stored(const struct image *im, const struct image_extent *x,
-	XXH64_state_t *state, void *step, struct err *e)
+	struct image_sum *sum, void *step, struct err *e)
 {
-	XXH64_reset(state, 0);
+	image_sum_begin(sum, x->sum);
 	for (uint64_t at = 0; at < x->stored; at += CHECK_STEP) {
 		size_t n = x->stored - at < CHECK_STEP ? x->stored - at
 						       : CHECK_STEP;
@@ -421,21 +422,21 @@ static int sum_stored(const struct image *im, const struct image_extent *x,
 
 		if (ret)
 			return extent_bad(im, x, -ret, strerror(-ret), e);
-		XXH64_update(state, step, n);
+		image_sum_add(sum, step, n);
 	}
-	return check_sum(im, x, XXH64_digest(state), e);
+	return check_sum(im, x, image_sum_so_far(sum), e);
 }
 
 int image_check(
 	const struct image *im, const struct image_extent *x, struct err *e)
 {
-	XXH64_state_t *state = XXH64_createState();
+	struct image_sum *sum = image_sum_open();
 	void *step = malloc(CHECK_STEP);
-	int ret = state && step
-		? sum_stored(im, x, state, step, e)
+	int ret = sum && step
+		? sum_stored(im, x, sum, step, e)
 		: extent_bad(im, x, ENOMEM, "no memory to check it", e);
 
-	XXH64_freeState(state);
+	image_sum_close(sum);
 	free(step);
 	return ret;
 }

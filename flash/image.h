@@ -17,6 +17,8 @@
 #ifndef FLASH_IMAGE_H
 #define FLASH_IMAGE_H
 
+#include "flash/image_sum.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,7 +44,8 @@ struct image_extent {
 	uint64_t stored; /* bytes in the file */
 	uint64_t bytes;  /* when read */
 	enum image_codec codec;
-	uint64_t checksum; /* XXH64 of the stored bytes, seed 0 */
+	uint64_t checksum;       /* of the stored bytes */
+	enum image_sum_kind sum; /* that it was made by */
 };
 
 /* Whether the file begins as an image does; false if it cannot be read. */

@@ -11,8 +11,10 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	"images are read in place: this program needs a little-endian machine");
 
-#define FORMAT_MAGIC   "TANDEM1\n"
-#define FORMAT_VERSION 1
+#define FORMAT_MAGIC        "TANDEM1\n"
+#define FORMAT_VERSION      2 /* what is written */
+#define FORMAT_OLDEST       1 /* extents summed by XXH64, and nothing else */
+#define FORMAT_SUM(version) ((version) == 1 ? IMAGE_XXH64 : IMAGE_XXH3)
 
 struct format_header {
 	char magic[8];
@@ -32,7 +34,7 @@ struct format_extent {
 	uint32_t kind, index;
 	uint64_t offset, stored, bytes;
 	uint32_t codec, reserved0;
-	uint64_t checksum;
+	uint64_t checksum; /* of the stored bytes, by the version's sum */
 	uint64_t reserved[2];
 };
 _Static_assert(sizeof(struct format_extent) == 64, "format");

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 struct image_parts {
 	const struct image *image;
@@ -49,22 +48,22 @@ static int read_part(
 }
 
 /* All parts once, in order, for the extent's checksum and their own. */
-static int sum_parts(
-	struct image_parts *p, void *step, XXH64_state_t *state, struct err *e)
+static int sum_parts(struct image_parts *p, void *step, struct image_sum *whole,
+	struct err *e)
 {
 	char name[32];
 	uint64_t sum;
 
-	XXH64_reset(state, 0);
+	image_sum_begin(whole, p->x.sum);
 	for (size_t i = 0; i < p->n; i++) {
 		int ret = read_part(p, i, step, e);
 
 		if (ret)
 			return ret;
-		XXH64_update(state, step, bytes_of(p, i));
-		p->sum[i] = XXH3_64bits(step, bytes_of(p, i));
+		image_sum_add(whole, step, bytes_of(p, i));
+		p->sum[i] = image_sum_of(IMAGE_XXH3, step, bytes_of(p, i));
 	}
-	sum = XXH64_digest(state);
+	sum = image_sum_so_far(whole);
 	if (sum == p->x.checksum)
 		return 0;
 	return err_set(e, EBADMSG,
@@ -80,18 +79,18 @@ int image_parts_open(struct image_parts **out, const struct image *im,
 {
 	size_t n = (size_t)((x->stored + part - 1) / part);
 	struct image_parts *p = malloc(sizeof(*p) + n * sizeof(p->sum[0]));
-	XXH64_state_t *state = XXH64_createState();
+	struct image_sum *whole = image_sum_open();
 	void *step = malloc(part);
 	int ret;
 
 	assert(x->codec == IMAGE_RAW);
 	if (p)
 		*p = (struct image_parts){ im, *x, part, n };
-	ret = p && state && step
-		? sum_parts(p, step, state, e)
+	ret = p && whole && step
+		? sum_parts(p, step, whole, e)
 		: err_set(e, ENOMEM, "'%s': no memory to check it in parts",
 			  image_path(im));
-	XXH64_freeState(state);
+	image_sum_close(whole);
 	free(step);
 	if (ret)
 		free(p);
@@ -117,7 +116,7 @@ int image_parts_read(
 
 	assert(i < p->n);
 	ret = read_part(p, i, dst, e);
-	if (ret || XXH3_64bits(dst, bytes_of(p, i)) == p->sum[i])
+	if (ret || image_sum_of(IMAGE_XXH3, dst, bytes_of(p, i)) == p->sum[i])
 		return ret;
 	return bad(
 		p, EBADMSG, i, "the file was changed after it was opened", e);

@@ -149,7 +149,7 @@ static int append(struct image_writer *w, struct format_extent x,
 	if (ret)
 		return ret;
 	x.offset = w->end;
-	x.checksum = XXH64(stored, x.stored, 0);
+	x.checksum = image_sum_of(FORMAT_SUM(FORMAT_VERSION), stored, x.stored);
 	w->table[w->n++] = x;
 	w->end = align_up(end, IMAGE_PAGE);
 	return 0;

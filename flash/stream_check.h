@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 struct check {
-	void *hash, *unpack; /* XXH64_state_t, ZSTD_DCtx */
+	struct image_sum *sum;
+	void *unpack; /* ZSTD_DCtx */
 	struct image_extent x;
 	uint8_t *dst;
 	uint64_t fed;     /* stored bytes so far */

@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 /*
  * Each candidate reads several parts of the file, far apart in time: devices of
@@ -177,7 +176,7 @@ static int read_part(struct trial *p, uint64_t off, uint64_t part,
 		if (p->off < p->end && clock_ns() - from < PART_NS)
 			send(p, spare);
 		*bytes += (uint64_t)b->res;
-		p->sum ^= XXH64(b->dst, (size_t)b->res, 0);
+		p->sum ^= image_sum_of(IMAGE_XXH3, b->dst, (size_t)b->res);
 		spare = b;
 	}
 	*ns += clock_ns() - from;

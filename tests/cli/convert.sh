@@ -116,7 +116,7 @@ check_lacks 'the report' "$out" conventional\ groups
 
 # ---- what is in it ------------------------------------------------------------
 run_ok "$TANDEM" inspect "$image"
-check_has 'inspect' "$out" 'flash image version 1'
+check_has 'inspect' "$out" 'flash image version 2'
 check_has 'inspect' "$out" 'layout        tiles'
 check_has 'inspect' "$out" 'architecture  llama'
 check_has 'inspect' "$out" 'blk.3.ffn_down.weight'

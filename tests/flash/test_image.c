@@ -219,6 +219,38 @@ static void test_round_trip(void **state)
 	round_trip(19);
 }
 
+/* An image of the first version, whose extents are summed by XXH64. */
+static void test_first_version(void **state)
+{
+	struct image *im;
+	struct err e = { 0 };
+
+	write_image(1);
+	load();
+	put(8, 4, 1);
+	seal();
+	store(file, size);
+	assert_ok(image_open(&im, path, &e), &e);
+	assert_int_equal(
+		image_check(im, image_extent_at(im, 0), NULL), -EBADMSG);
+	image_close(im);
+	for (size_t i = 0; i < N; i++)
+		put(entry(i, SUM), 8,
+			XXH64(file + get(entry(i, OFFSET), 8),
+				get(entry(i, STORED), 8), 0));
+	seal();
+	store(file, size);
+	assert_ok(image_open(&im, path, &e), &e);
+	assert_int_equal(image_version(im), 1);
+	for (size_t i = 0; i < N; i++)
+		check_part(im, i);
+	image_close(im);
+	put(8, 4, 3);
+	seal();
+	refused("a later version", ENOTSUP, "convert the model again");
+	free(file);
+}
+
 /* What another program finds by the document. */
 static void test_format(void **state)
 {
@@ -227,7 +259,7 @@ static void test_format(void **state)
 	write_image(3);
 	load();
 	assert_memory_equal(file, "TANDEM1\n", 8);
-	assert_int_equal(get(8, 4), 1);
+	assert_int_equal(get(8, 4), 2);
 	assert_int_equal(get(12, 4), N);
 	assert_int_equal(get(16, 8), size);
 	assert_int_equal(size % 4096, 0);
@@ -242,7 +274,7 @@ static void test_format(void **state)
 		assert_int_equal(get(entry(i, OFFSET), 8), end);
 		assert_int_equal(get(entry(i, BYTES), 8), parts[i].bytes);
 		assert_int_equal(
-			get(entry(i, SUM), 8), XXH64(file + end, stored, 0));
+			get(entry(i, SUM), 8), XXH3_64bits(file + end, stored));
 		if (get(entry(i, CODEC), 4))
 			assert_int_equal(ZSTD_decompress(got, parts[i].bytes,
 						 file + end, stored),
@@ -299,7 +331,7 @@ static void test_fields(void **state)
 	} bad[] = {
 		{ "magic", 0, 1, 'G', EINVAL, "magic" },
 		{ "magic's end", 7, 1, '\r', EINVAL, "magic" },
-		{ "version", 8, 4, 2, ENOTSUP, "version 2" },
+		{ "version", 8, 4, 3, ENOTSUP, "version 3" },
 		{ "version 0", 8, 4, 0, ENOTSUP, "version 0" },
 		{ "no extents", 12, 4, 0, EINVAL, "number of extents 0" },
 		{ "2^32-1 extents", 12, 4, UINT32_MAX, EINVAL,
@@ -488,7 +520,7 @@ static void bad_frame(const char *what, const char *says)
 	struct image *im;
 	struct err e = { 0 };
 
-	put(entry(i, SUM), 8, XXH64(file + at, get(entry(i, STORED), 8), 0));
+	put(entry(i, SUM), 8, XXH3_64bits(file + at, get(entry(i, STORED), 8)));
 	seal();
 	store(file, size);
 	assert_ok(image_open(&im, path, &e), &e);
@@ -654,6 +686,7 @@ static void test_no_room(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_round_trip),
+	cmocka_unit_test(test_first_version),
 	cmocka_unit_test(test_format),
 	cmocka_unit_test(test_zstd_must_save),
 	cmocka_unit_test(test_fields),

@@ -290,7 +290,7 @@ static uint64_t sum_of_file(const struct image_extent *x)
 
 	assert_non_null(data);
 	assert_int_equal(fd_read_exact_at(fd, data, x->stored, x->offset), 0);
-	sum = XXH64(data, x->stored, 0);
+	sum = XXH3_64bits(data, x->stored);
 	fd_close(&fd);
 	free(data);
 	return sum;

@@ -36,7 +36,7 @@ static void seal(uint8_t *file, size_t size, size_t entries)
 		if (range_within(x[i].offset, x[i].stored, size) &&
 			x[i].offset >= DATA)
 			x[i].checksum =
-				XXH64(file + x[i].offset, x[i].stored, 0);
+				XXH3_64bits(file + x[i].offset, x[i].stored);
 	if (h->n_extents <= (size - IMAGE_PAGE) / sizeof(*x))
 		h->table_checksum = XXH64(x, h->n_extents * sizeof(*x), 0);
 	h->checksum = XXH64(h, offsetof(struct format_header, checksum), 0);
