@@ -1,5 +1,6 @@
 #include "base/checked.h"
 #include "base/clock.h"
+#include "host/serve/guests.h"
 #include "host/serve/server_impl.h"
 
 #include <errno.h>
@@ -383,8 +384,10 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *c,
 
 	if (!x)
 		return begin(server, c, url, method, exchange);
-	if (!n)
+	if (!n) {
+		guest_answered(server, c, true);
 		return answer(x);
+	}
 	*size = 0;
 	return take_body(x, data, n);
 }
@@ -397,6 +400,7 @@ void exchange_completed(void *server, struct MHD_Connection *c, void **exchange,
 	if (!x)
 		return;
 	*exchange = NULL;
+	guest_answered(server, c, false);
 	delist(x);
 	metrics_count(x->server, x->route, x->status);
 	if (x->answer)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "host/serve/guests.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/server_impl.h"
 
@@ -26,8 +27,9 @@ static int open_http(struct server *s, struct err *e)
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0,
 		NULL, NULL, exchange_handle, s, MHD_OPTION_LISTEN_SOCKET,
 		s->listening.fd, MHD_OPTION_NOTIFY_COMPLETED,
-		exchange_completed, s, MHD_OPTION_CONNECTION_LIMIT,
-		o->connections, MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s,
+		exchange_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
+		guests_notify, s, MHD_OPTION_CONNECTION_LIMIT, o->connections,
+		MHD_OPTION_CONNECTION_TIMEOUT, o->idle_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->header_max,
 		MHD_OPTION_END);
 	return s->http
@@ -103,10 +105,12 @@ static int wait_signal(void)
 /* True while somebody is answered. */
 static bool look_after(struct server *s, bool *lost)
 {
+	uint64_t now = clock_ns();
 	bool busy;
 
 	answering_lock(s->answering);
-	exchanges_break_silence(s, clock_ns());
+	exchanges_break_silence(s, now);
+	guests_show_out(s, now, 2000000000ull * s->options.idle_s);
 	*lost = answering_look(s->answering)->lost;
 	busy = s->first;
 	answering_unlock(s->answering);

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 struct exchange;
+struct guest;
 
 struct route {
 	const char *method, *path;
@@ -50,7 +51,9 @@ struct server {
 	int status[STATUSES];
 	uint64_t answered[ROUTES_MAX][STATUSES];
 	atomic_bool ending;
-	struct exchange *first; /* guarded by the lock */
+	/* Guarded by the lock. */
+	struct exchange *first;
+	struct guest *guests;
 };
 
 struct exchange {
