@@ -505,11 +505,6 @@ static int check_together(const struct ask *a, struct fault *f)
 	if (a->kind == ASK_CHAT && a->likeliest && !a->wants_logprobs)
 		return fault_set(f, 400, "invalid_value", "top_logprobs",
 			"'top_logprobs' is of use only with 'logprobs' true");
-	if (a->n_turns > 2 ||
-		(a->n_turns == 2 && strcmp(a->turn[0].role, "system")))
-		return fault_set(f, 400, "invalid_value", need,
-			"'messages' may be a user's, and a system's before "
-			"it");
 	return 0;
 }
 

@@ -59,19 +59,29 @@ static int tokenize_text(struct exchange *x, struct ask_prompt *p)
 /* The turns as the model's chat template has them. */
 static int tokenize_chat(struct exchange *x, struct ask *ask)
 {
-	struct ask_turn *last = &ask->turn[ask->n_turns - 1];
+	struct tandem_turn *turns = calloc(ask->n_turns, sizeof(*turns));
 	struct tandem_request q;
+	size_t room = 64;
+	int ret;
 
 	ask->prompt = calloc(1, sizeof(*ask->prompt));
-	if (!ask->prompt) {
+	if (!turns || !ask->prompt) {
+		free(turns);
 		no_memory(x);
 		return -ENOMEM;
 	}
+	for (size_t i = 0; i < ask->n_turns; i++) {
+		turns[i].role = ask->turn[i].role;
+		turns[i].text = ask->turn[i].text;
+		room += strlen(turns[i].text) + 16;
+	}
 	tandem_request_init(&q, sizeof(q));
 	q.flags = TANDEM_CHAT;
-	q.prompt = last->text;
-	q.system = ask->n_turns > 1 ? ask->turn[0].text : NULL;
-	return read_prompt(x, &q, ask->prompt, strlen(last->text) + 64);
+	q.turns = turns;
+	q.n_turns = ask->n_turns;
+	ret = read_prompt(x, &q, ask->prompt, room);
+	free(turns);
+	return ret;
 }
 
 /* Ids that a client sent are the vocabulary's. */

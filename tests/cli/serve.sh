@@ -166,7 +166,8 @@ check_eq 'status where others could ask' "$status" 1
 check_has 'what is said of it' "$err" --api-key-file
 echo secret-key >"$tmp/keys"
 chmod 600 "$tmp/keys"
-serve --api-key-file "$tmp/keys" --body-max 1K --queue 0
+run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
+serve --api-key-file "$tmp/keys" --body-max 1K --queue 0 -m "$tmp/tiny.gguf"
 get /health
 check_eq 'health without a key' "$code" 200
 get /v1/models
@@ -178,6 +179,22 @@ check_eq 'status with the key' "$code" 200
 post /v1/completions "{\"prompt\":\"$(printf '%01024d' 0)\"}" \
   -H 'Authorization: Bearer secret-key'
 refused 413 body_too_large null
+
+# A chat: of a system's and a user's turn what `tandem run --chat` writes.
+run_ok "$TANDEM" run -t 1 -m "$tmp/tiny.gguf" --chat --system Be. -p Hi -n 6 \
+  --temp 1 --seed 4 --json
+want=$(member text)
+drawn='"temperature":1,"seed":4,"max_tokens":6'
+turns='{"role":"system","content":"Be."},{"role":"user","content":"Hi"}'
+post /v1/chat/completions "{\"messages\":[$turns],$drawn}" \
+  -H 'Authorization: Bearer secret-key'
+check_eq 'an answer of a chat' "$(member content)" "$want"
+turns+=',{"role":"assistant","content":"Ho"},{"role":"user","content":"Hi"}'
+post /v1/chat/completions "{\"messages\":[$turns],$drawn}" \
+  -H 'Authorization: Bearer secret-key'
+check_eq 'status of a later turn' "$code" 200
+checks=$((checks + 1))
+[ "$(member prompt_tokens)" -gt 40 ] || fail "too few tokens of turns: $out"
 ends INT 0
 
 sock=$tmp/http.sock
