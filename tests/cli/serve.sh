@@ -197,6 +197,46 @@ checks=$((checks + 1))
 [ "$(member prompt_tokens)" -gt 40 ] || fail "too few tokens of turns: $out"
 ends INT 0
 
+# ---- how it ends --------------------------------------------------------------
+# long_stream: begin a text of many tokens; it is being written.
+long_stream() {
+  curl -sN "$url/v1/completions" -d '{"prompt":"Once","max_tokens":900,
+    "temperature":2,"seed":1,"stream":true}' >"$tmp/long" &
+  for _ in $(seq 1000); do
+    ! grep -q '^data: {' "$tmp/long" || return 0
+    sleep 0.01
+  done
+  fail 'no stream'
+}
+serve --grace 0.05
+long_stream
+ends TERM 0
+wait $!
+check_has 'the end of a text that had no time' \
+  "$(grep '^data: {' "$tmp/long" | tail -n 1)" '"code":"stopping"'
+check_eq 'behind it' "$(grep . "$tmp/long" | tail -n 1)" 'data: [DONE]'
+serve --grace 3600
+long_stream
+kill -TERM $server
+sleep 0.1
+get /health
+check_eq 'a connection behind SIGTERM' "$code" 000
+ends TERM 0
+wait $!
+
+# A device that dies is replaced under a text; for good, and the server ends.
+serve --fault die@run#10
+post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
+check_eq 'a text whose device died' "$(member text)" "$greedy"
+get /metrics
+check_has 'metrics' "$out" 'tandem_device_restarts_total 1'
+ends TERM 0
+serve --fault die@run#10 --restarts 0
+post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
+refused 500 device_lost null
+wait $server
+check_eq 'status of a server without a device' $? 3
+
 sock=$tmp/http.sock
 serve --listen "unix:$sock"
 check_eq 'mode of the socket' "$(stat -c %a "$sock")" 600
