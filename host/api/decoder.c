@@ -4,6 +4,7 @@
 #include "base/strbuf.h"
 #include "host/api/options.h"
 #include "host/head/reward.h"
+#include "host/method/prefixes.h"
 #include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
@@ -12,6 +13,7 @@
 #include "host/text/history.h"
 #include "host/text/tokenizer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -116,16 +118,33 @@ bool decoder_drafts(const struct decoder *d)
 		(d->method->sequences && d->drafting.opts.draft);
 }
 
+const struct texts_options *decoder_texts(const struct decoder *d)
+{
+	return opt_values_of(&d->options, &texts_table);
+}
+
+/* Each sample is a sequence; an oracle must be told each text; and graphs are
+ * exchanged while one prompt is read. */
+bool decoder_shares(const struct decoder *d)
+{
+	const struct method *m = d->method;
+
+	return m->shares && (!m->sequences || m->sequences(&d->env) == 1) &&
+		!(decoder_drafts(d) && drafting_is_told(&d->drafting)) &&
+		!d->session_opts.graph_switch && (!d->model || d->model->causal);
+}
+
 /* Of texts that are written side by side each is drafted for by itself. */
 static int check_many_drafts(const struct decoder *d, struct err *e)
 {
 	if (d->method->needs_draft || !decoder_drafts(d) ||
-		d->method->sequences(&d->env) == 1 ||
+		(d->method->sequences(&d->env) == 1 &&
+			decoder_texts(d)->texts == 1) ||
 		drafting_can_be_many(&d->drafting))
 		return 0;
 	return err_set(e, EINVAL,
-		"--draft %s for many samples: %s; try another --draft, or one "
-		"sample",
+		"--draft %s for many samples or texts: %s; try another "
+		"--draft, or one of them",
 		d->drafting.opts.draft,
 		drafting_is_told(&d->drafting)
 			? "it is told one text"
@@ -147,16 +166,22 @@ static int compose_draft(struct decoder *d, struct err *e)
 	return 0;
 }
 
-/* Who asks for samples and names no method wants them all. */
+/* Who asks for samples and names no method wants them all; of several texts
+ * that are drafted for each is one. */
 static const char *method_name(const struct opt_values *v)
 {
 	const struct decoding_options *o = opt_values_of(v, &decoding_table);
 	const struct decoding_options *unsaid = decoding_table.defaults;
+	const struct texts_options *texts = opt_values_of(v, &texts_table);
+	const struct drafting_options *draft =
+		opt_values_of(v, &drafting_table);
 
 	for (size_t i = 0; i < samples_table.n; i++)
 		if (o->method == unsaid->method &&
 			opt_is_said(v, &samples_table, &samples_table.rows[i]))
 			return method_sample.name;
+	if (o->method == unsaid->method && texts->texts > 1 && draft->draft)
+		return method_sample.name;
 	return o->method;
 }
 
@@ -346,20 +371,36 @@ static int open_drafting(struct decoder *d, struct err *e)
 	return ret;
 }
 
+/* Texts that are in a pass together, beside nothing else. */
+static uint32_t texts_at_a_time(const struct decoder *d)
+{
+	return decoder_shares(d) ? decoder_texts(d)->texts : 1;
+}
+
+static uint32_t texts_kept(const struct decoder *d)
+{
+	return d->model->causal ? decoder_texts(d)->keep : 0;
+}
+
 /* The prompt once, and of each sequence a tail. */
 static void ask_sequences(struct decoder *d)
 {
 	const struct samples_options *a =
 		opt_values_of(&d->options, &samples_table);
+	const struct texts_options *t = decoder_texts(d);
+	uint32_t side = d->method->sequences ? d->method->sequences(&d->env) : 0;
+	uint32_t texts = texts_at_a_time(d), kept = texts_kept(d);
 	struct session_opts *o = &d->session_opts;
 	uint32_t most = o->context ? o->context
 		: o->context_need  ? o->context_need
 				   : d->model->n_ctx;
 
-	if (!d->method->sequences)
+	if (texts > 1 && side < texts)
+		side = texts;
+	if (!side && !kept)
 		return;
-	o->sequences = 1 + d->method->sequences(&d->env);
-	o->slots = a->slots;
+	o->sequences = 1 + side + kept;
+	o->slots = t->slots ? t->slots : a->slots;
 	o->tail = d->tail ? d->tail : most;
 }
 
@@ -368,6 +409,7 @@ int decoder_open_session(
 {
 	const struct method *m = d->method;
 	uint64_t need = o->context_need;
+	uint32_t texts;
 	int ret;
 
 	d->session_opts = *o;
@@ -376,11 +418,14 @@ int decoder_open_session(
 	d->session_opts.decode_rows = m->decode_rows(&d->env);
 	if (m->sequences && decoder_drafts(d))
 		d->session_opts.decode_rows = samples_tree_rows(&d->env);
-	d->session_opts.smaller_graphs =
-		(m->needs_draft || m->diffusion || m->sequences) &&
+	texts = texts_at_a_time(d);
+	if (d->session_opts.decode_rows < texts)
+		d->session_opts.decode_rows = texts;
+	d->session_opts.smaller_graphs = (m->needs_draft || m->diffusion ||
+						 m->sequences || texts > 1) &&
 		!d->session_opts.graph_switch;
-	d->session_opts.larger_graphs =
-		m->diffusion && !d->session_opts.graph_switch;
+	d->session_opts.larger_graphs = (m->diffusion || texts > 1) &&
+		!d->session_opts.graph_switch;
 	d->session_opts.exit_layers =
 		m->exit_layers ? m->exit_layers(&d->env) : 0;
 	if (need)
@@ -389,6 +434,9 @@ int decoder_open_session(
 		d->session_opts.context_need = (uint32_t)need;
 	ask_sequences(d);
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
+	if (!ret && texts_kept(d))
+		ret = prefixes_open(
+			&d->prefixes, d->session, texts_kept(d), e);
 	if (!ret)
 		ret = start_reward(d, e);
 	return ret ? ret : open_drafting(d, e);
@@ -458,15 +506,62 @@ int decoder_add_bos(
 				   "nothing to continue");
 }
 
-int decoder_run(struct decoder *d, struct generation *g, struct err *e)
+/* SESSION_TEXT, which is the lowest of the ids, with what is cached of the
+ * prompt but its last token. */
+static int begin_text(
+	struct decoder *d, const struct generation *g, struct err *e)
+{
+	struct prefix best;
+	uint32_t sequence;
+	size_t n;
+	const int32_t *prompt = gen_tokens(g, &n);
+	int ret;
+
+	session_truncate(d->session, SESSION_TEXT, 0);
+	if (!d->prefixes)
+		return 0;
+	best = prefixes_find(d->prefixes, prompt, (uint32_t)n - 1);
+	if (!best.length)
+		return 0;
+	session_remove(d->session, SESSION_TEXT);
+	ret = prefix_fork(d->session, &best, &sequence, e);
+	if (ret) /* no memory for its table, nor was any needed for this */
+		session_add(d->session, &sequence, NULL);
+	assert(sequence == SESSION_TEXT);
+	return ret;
+}
+
+/* What is cached of the text stays, and leaves SESSION_TEXT empty. */
+static void keep_text(struct decoder *d, const struct generation *g)
+{
+	uint32_t sequence;
+	size_t n;
+	const int32_t *token = gen_tokens(g, &n);
+
+	if (d->prefixes &&
+		!session_fork(d->session, SESSION_TEXT, &sequence, NULL))
+		prefixes_keep(d->prefixes, token, sequence);
+	if (d->prefixes)
+		session_truncate(d->session, SESSION_TEXT, 0);
+}
+
+int decoder_run(struct decoder *d, struct generation *g, uint64_t *cached,
+	struct err *e)
 {
 	int ret = d->history ? history_refresh(d->history, e) : 0;
 
 	d->kept = false;
 	samples_close(d->env.samples);
 	d->env.samples = NULL;
-	session_truncate(d->session, SESSION_TEXT, 0);
-	return ret ? ret : method_run(d->session, g, &d->env, e);
+	if (!ret)
+		ret = begin_text(d, g, e);
+	if (!ret && cached)
+		*cached = session_length(d->session, SESSION_TEXT);
+	if (!ret)
+		ret = method_run(d->session, g, &d->env, e);
+	if (!ret)
+		keep_text(d, g);
+	return ret;
 }
 
 int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)
@@ -518,6 +613,7 @@ int decoder_close(struct decoder *d, struct err *e)
 	reward_close(d->reward);
 	strbuf_release(&d->draft);
 	history_close(d->history);
+	prefixes_close(d->prefixes);
 	ret = session_close(d->session, e);
 	method_close(&d->env);
 	tokenizer_close(d->tokenizer);

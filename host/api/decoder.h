@@ -22,6 +22,7 @@ struct err;
 struct generation;
 struct history;
 struct model;
+struct prefixes;
 struct reward;
 struct token_list;
 struct tokenizer;
@@ -41,6 +42,7 @@ struct decoder {
 	const char *reward_said; /* NULL: as the options say */
 	struct reward *reward;
 	struct drafting drafting;
+	struct prefixes *prefixes; /* NULL: nothing is kept */
 	struct session *session;
 	struct session_opts session_opts; /* as asked, then as opened */
 	struct soc soc;                   /* that they may refer to */
@@ -83,6 +85,12 @@ double decoder_temperature(const struct decoder *, double said);
 /* Whether something drafts: it must, or it may and was asked to. */
 bool decoder_drafts(const struct decoder *);
 
+struct texts_options;
+const struct texts_options *decoder_texts(const struct decoder *);
+
+/* Whether its texts can share passes; else each is written by the method. */
+bool decoder_shares(const struct decoder *);
+
 /*
  * What is priced in place of what runs: "qwen2.5-1.5b on sd8gen2; what runs is
  * target.gguf". Every report of a phone's time begins with it. "" where what
@@ -99,10 +107,14 @@ void decoder_priced_as(const struct decoder *, char text[DECODER_PRICED_AS]);
  */
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
 
-/* Run the method on a generation, from an empty cache and with what the history
- * holds by now. An oracle must have been told the text (decoder_rehearse, or
- * drafting_tell). */
-int decoder_run(struct decoder *, struct generation *, struct err *);
+/*
+ * Run the method on a generation, from an empty cache or, where texts are kept,
+ * from what is cached of the prompt (*cached tokens, may be NULL), and with what
+ * the history holds by now. An oracle must have been told the text
+ * (decoder_rehearse, or drafting_tell).
+ */
+int decoder_run(struct decoder *, struct generation *, uint64_t *cached,
+	struct err *);
 
 /*
  * Behind a run: where there is a history that is not frozen, and the model

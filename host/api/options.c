@@ -422,3 +422,45 @@ const struct opt_table *decoder_tables(size_t i)
 {
 	return i ? decoding_tables(i - 1) : &pair_table;
 }
+
+/* ---- several texts ------------------------------------------------------- */
+
+/* clang-format off */
+#define IN(field) OPT_IN(texts_options, field)
+static const struct opt texts_rows[] = {
+	{ OPT_UINT, 0, "texts", IN(texts), "N",
+		"texts that are written at a time, in passes that they share "
+		"({}); the others wait for their turn",
+		1, ROWS_SEQUENCES },
+	{ OPT_UINT, 0, "keep", IN(keep), "N",
+		"texts that have ended whose keys and values stay until there "
+		"is no room for them ({}): of a prompt that begins like one of "
+		"them, or like one that is being written, only the rest is "
+		"computed",
+		0, 1024 },
+	{ OPT_UINT, 0, "text-slots", IN(slots), "N",
+		"tokens that all texts together have room for in the key-value "
+		"cache (0: as many as they need and it holds); where it is full "
+		"some wait until others have ended",
+		0, 1 << 26 },
+};
+#undef IN
+/* clang-format on */
+
+const struct opt_table texts_table = {
+	.heading = "Several texts",
+	.rows = texts_rows,
+	.n = ARRAY_LEN(texts_rows),
+	.defaults = &(const struct texts_options){ .texts = 1 },
+	.size = sizeof(struct texts_options),
+};
+
+const struct opt_table *texts_tables(size_t i)
+{
+	return i ? NULL : &texts_table;
+}
+
+const struct opt_table *library_tables(size_t i)
+{
+	return i ? decoder_tables(i - 1) : &texts_table;
+}

@@ -55,6 +55,17 @@ struct decoding_options {
 };
 extern const struct opt_table decoding_table;
 
+/* ---- several texts ------------------------------------------------------- */
+
+/* Of the library's handles and of what serves others: a command that writes one
+ * text and ends has no use for it, and does not show it. */
+struct texts_options {
+	uint32_t texts; /* at a time */
+	uint32_t keep;  /* that have ended */
+	uint32_t slots; /* of the cache for all; 0: as many as they need */
+};
+extern const struct opt_table texts_table;
+
 /* The names of methods, for an option that takes some of them. */
 bool method_name_word(size_t i, struct opt_word *);
 
@@ -63,6 +74,9 @@ bool method_name_word(size_t i, struct opt_word *);
 const struct opt_table *pair_tables(size_t i);
 const struct opt_table *decoding_tables(size_t i);
 const struct opt_table *decoder_tables(size_t i);
+/* Of several texts; of those and a decoder. */
+const struct opt_table *texts_tables(size_t i);
+const struct opt_table *library_tables(size_t i);
 
 /* Rows of a command's table, for a struct opt_values of its own. */
 #define PAIR_OPTIONS(values)                                          \
@@ -72,6 +86,10 @@ const struct opt_table *decoder_tables(size_t i);
 #define DECODING_OPTIONS(values)                                          \
 	{                                                                 \
 		OPT_TABLES, .value = &(values), .tables = decoding_tables \
+	}
+#define TEXTS_OPTIONS(values)                                          \
+	{                                                              \
+		OPT_TABLES, .value = &(values), .tables = texts_tables \
 	}
 
 #endif

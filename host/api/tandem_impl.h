@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdint.h>
 
+struct lanes;
 struct opt_values;
 struct tandem_text;
 struct token_list;
@@ -32,7 +33,8 @@ struct tandem {
 	struct tandem_text *last;
 	/* Those submitted and not closed, in that order. */
 	struct tandem_text *first_text;
-	bool advancing; /* one of their callbacks may be running */
+	struct lanes *lanes; /* NULL: none was submitted, or they share none */
+	bool advancing;      /* one of their callbacks may be running */
 };
 
 /*

@@ -90,7 +90,7 @@ static int read_settings(struct tandem *t, const char *const *set,
 		t->setting[i] = name;
 		if (value)
 			*value++ = '\0';
-		ret = name ? opt_set(decoder_tables, asked, name, value, e)
+		ret = name ? opt_set(library_tables, asked, name, value, e)
 			   : -ENOMEM;
 	}
 	if (!t->setting || ret == -ENOMEM)
@@ -200,8 +200,10 @@ int tandem_start(struct tandem *t, uint64_t tokens)
 
 int tandem_end(struct tandem *t, struct err *e)
 {
-	int ret = decoder_close(&t->decoder, e);
+	int ret;
 
+	texts_close(t);
+	ret = decoder_close(&t->decoder, e);
 	text_close(t->last);
 	for (size_t i = 0; t->setting && t->setting[i]; i++)
 		free(t->setting[i]);

@@ -165,6 +165,16 @@ void text_begin(struct tandem_text *x)
 	x->began_ns = clock_ns();
 }
 
+static void count_share(struct tandem_text *x)
+{
+	uint64_t now = session_phone_ps(x->tandem->decoder.session);
+
+	x->work = (struct session_stats){ .passes = x->lane.passes };
+	x->work.price.total_ps = now - x->began_ps;
+	x->drafts = (struct method_stats){ .drafted = x->lane.drafted,
+		.accepted = x->lane.accepted };
+}
+
 /* Nothing where it was not begun. */
 static void count_work(struct tandem_text *x)
 {
@@ -172,6 +182,10 @@ static void count_work(struct tandem_text *x)
 
 	if (!x->began_ns)
 		return;
+	if (x->shared) {
+		count_share(x);
+		return;
+	}
 	session_stats(d->session, &x->work);
 	session_stats_since(&x->work, &x->before);
 	x->drafts = method_stats_since(&d->env.stats, &x->drafts_before);
@@ -197,7 +211,7 @@ int text_run(struct tandem_text *x)
 
 	text_begin(x);
 	if (!ret)
-		ret = decoder_run(d, x->generation, &x->err);
+		ret = decoder_run(d, x->generation, &x->cached, &x->err);
 	text_end(x, ret);
 	if (!x->state)
 		x->state = tandem_status_of(
@@ -253,13 +267,14 @@ static void put_times(const struct tandem_text *x, struct tandem_result *r)
 static void put_work(const struct tandem_text *x, struct tandem_result *r)
 {
 	const struct soc *soc = x->tandem->decoder.session_opts.soc;
+	uint64_t pj = x->shared ? x->energy_pj : x->work.price.energy_pj;
 
 	r->passes = x->work.passes;
 	r->drafted = x->drafts.drafted;
 	r->accepted = x->drafts.accepted;
 	r->phone_seconds = (double)x->work.price.total_ps * 1e-12;
 	if (soc)
-		r->phone_joules = (double)x->work.price.energy_pj * 1e-12 +
+		r->phone_joules = (double)pj * 1e-12 +
 			soc->base_w * r->phone_seconds;
 }
 

@@ -1,11 +1,21 @@
-/* Several texts: tandem_submit, tandem_advance and what they are told by. */
+/*
+ * Several texts: tandem_submit, tandem_advance and what they are told by. Where
+ * the method allows it they are lanes of shared passes (host/method/lanes.h).
+ */
+#include "base/clock.h"
 #include "base/err.h"
+#include "host/api/options.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/text_impl.h"
+#include "host/method/lanes.h"
+#include "host/method/prefixes.h"
+#include "host/text/generation.h"
+#include "host/text/history.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 unsigned texts_under_way(const struct tandem *t)
 {
@@ -26,20 +36,231 @@ static struct tandem_text **place_of(
 	return at;
 }
 
+/* ---- as a lane ----------------------------------------------------------- */
+
+static struct tandem_text *text_of(struct lane *x)
+{
+	return (struct tandem_text *)((char *)x -
+		offsetof(struct tandem_text, lane));
+}
+
+/* Whether SESSION_TEXT is all that the session has. */
+static bool is_single(const struct tandem *t)
+{
+	return t->decoder.session_opts.sequences == 1;
+}
+
+/* Another that is under way may hold more of it than what is kept. */
+static void look_beside(
+	const struct tandem_text *x, uint32_t n, struct prefix *best)
+{
+	const struct tandem *t = x->tandem;
+	size_t ignored;
+	const int32_t *ours = gen_tokens(x->generation, &ignored);
+
+	for (uint32_t i = 0; i < t->lanes->n; i++) {
+		const struct lane *y = t->lanes->lane[i];
+		uint32_t same, most;
+
+		if (y->sequence == LANE_NOWHERE)
+			continue;
+		most = session_length(t->decoder.session, y->sequence);
+		same = prefix_common(ours, gen_tokens(y->gen, &ignored),
+			most < n ? most : n);
+		if (same > best->length)
+			*best = (struct prefix){ y->sequence, same };
+	}
+}
+
+/* A sequence with what is cached of its tokens, the last one left out. */
+static int find_cached(struct tandem_text *x, struct err *e)
+{
+	struct decoder *d = &x->tandem->decoder;
+	struct prefix best = { 0 };
+	size_t n;
+	const int32_t *token = gen_tokens(x->generation, &n);
+
+	if (is_single(x->tandem)) {
+		x->lane.sequence = SESSION_TEXT;
+		session_truncate(d->session, SESSION_TEXT, 0);
+		return 0;
+	}
+	if (d->prefixes) {
+		best = prefixes_find(d->prefixes, token, (uint32_t)n - 1);
+		look_beside(x, (uint32_t)n - 1, &best);
+	}
+	return prefix_fork(d->session, &best, &x->lane.sequence, e);
+}
+
+static void begin(struct tandem_text *x)
+{
+	struct decoder *d = &x->tandem->decoder;
+
+	text_begin(x);
+	x->shared = true;
+	x->began_ps = session_phone_ps(d->session);
+	x->cached = session_length(d->session, x->lane.sequence);
+}
+
+static int enter(void *arg, struct lane *lane, struct err *e)
+{
+	struct tandem_text *x = text_of(lane);
+	int ret;
+
+	if (lane->sequence != LANE_NOWHERE)
+		return 0;
+	ret = find_cached(x, e);
+	if (!ret && !x->began_ns)
+		begin(x);
+	return ret;
+}
+
+static void draw(void *arg, struct lane *lane, const float *logits)
+{
+	struct tandem_text *x = text_of(lane);
+
+	if (!x->read_ns)
+		x->read_ns = clock_ns();
+	if (!gen_done(x->generation))
+		method_next(x->tandem->decoder.session, x->generation, logits);
+}
+
+/* What is cached of one that ended well stays, where anything does. */
+static void give_back(struct tandem_text *x)
+{
+	struct decoder *d = &x->tandem->decoder;
+	uint32_t only;
+	size_t n;
+
+	if (d->prefixes && !x->state && x->lane.sequence != LANE_NOWHERE) {
+		prefixes_keep(d->prefixes, gen_tokens(x->generation, &n),
+			x->lane.sequence);
+		x->lane.sequence = LANE_NOWHERE;
+	}
+	if (x->lane.sequence == LANE_NOWHERE || !is_single(x->tandem))
+		return;
+	/* SESSION_TEXT is always open: it goes, and comes again empty. */
+	lane_forget(x->tandem->lanes, &x->lane);
+	session_add(d->session, &only, NULL);
+	assert(only == SESSION_TEXT);
+}
+
+/* The lane's end is the text's. */
+static void end_lane(struct tandem_text *x, int ret)
+{
+	text_end(x, ret);
+	if (!x->state)
+		x->state = tandem_status_of(decoder_keep(
+			&x->tandem->decoder, x->generation, &x->err));
+	give_back(x);
+	lane_end(x->tandem->lanes, &x->lane,
+		x->state == TANDEM_OK             ? LANE_ENDED
+			: x->state == TANDEM_CANCELED ? LANE_CUT
+						      : LANE_FAILED);
+}
+
+static void passed(void *arg, struct lane *lane)
+{
+	struct tandem_text *x = text_of(lane);
+
+	if (gen_done(x->generation) || x->canceled)
+		end_lane(x, 0);
+}
+
+static void no_room(void *arg, struct lane *lane)
+{
+	gen_no_room(text_of(lane)->generation);
+	end_lane(text_of(lane), 0);
+}
+
+static void spoilt(void *arg, struct lane *lane, const struct err *e)
+{
+	text_of(lane)->err = *e;
+	end_lane(text_of(lane), e->code);
+}
+
+/* ---- submitting ---------------------------------------------------------- */
+
+static int open_lanes(struct tandem *t, struct err *e)
+{
+	struct lanes *l = calloc(1, sizeof(*l));
+	int ret;
+
+	if (!l)
+		return err_set(e, ENOMEM, "no memory for texts");
+	*l = (struct lanes){ .session = t->decoder.session,
+		.env = &t->decoder.env,
+		.owner = { .enter = enter,
+			.draw = draw,
+			.passed = passed,
+			.no_room = no_room,
+			.spoilt = spoilt },
+		.rides = true,
+		.tree_rows = t->decoder.session_opts.decode_rows };
+	ret = lanes_open(l, decoder_texts(&t->decoder)->texts, e);
+	if (ret) {
+		lanes_close(l);
+		free(l);
+	} else {
+		t->lanes = l;
+	}
+	return ret;
+}
+
+void texts_close(struct tandem *t)
+{
+	if (t->lanes)
+		lanes_close(t->lanes);
+	free(t->lanes);
+	t->lanes = NULL;
+}
+
+/* One of which no token is wanted has ended. */
+static int add_lane(struct tandem_text *x, struct err *e)
+{
+	struct tandem *t = x->tandem;
+	int ret = 0;
+
+	if (!decoder_shares(&t->decoder))
+		return 0;
+	if (!t->lanes)
+		ret = open_lanes(t, e);
+	x->lane.gen = x->generation;
+	if (!ret)
+		ret = lanes_add(t->lanes, &x->lane, e);
+	if (!ret && gen_done(x->generation))
+		end_lane(x, 0);
+	return ret;
+}
+
 int tandem_submit(struct tandem *t, const struct tandem_request *request,
 	struct tandem_text **out)
 {
+	struct tandem_text *x = NULL;
 	int ret = t->dead;
 
 	*out = NULL;
 	if (!ret)
-		ret = tandem_settle(t, text_open(out, t, request, true));
+		ret = tandem_settle(t, text_open(&x, t, request, true));
 	if (!ret)
-		*place_of(t, NULL) = *out;
-	return ret;
+		ret = tandem_status_of(add_lane(x, &t->err));
+	if (ret) {
+		text_close(x);
+		return ret;
+	}
+	*place_of(t, NULL) = *out = x;
+	return 0;
 }
 
 /* ---- a pass -------------------------------------------------------------- */
+
+static void end(struct tandem_text *x, int ret)
+{
+	if (x->lane.gen)
+		end_lane(x, ret);
+	else
+		text_end(x, ret);
+}
 
 static struct tandem_text *first_under_way(const struct tandem *t)
 {
@@ -54,7 +275,7 @@ static void end_canceled(struct tandem *t)
 {
 	for (struct tandem_text *x = t->first_text; x; x = x->next)
 		if (x->canceled && x->state == TEXT_UNDER_WAY)
-			text_end(x, 0);
+			end(x, 0);
 }
 
 static void end_all(struct tandem *t, int ret)
@@ -63,7 +284,7 @@ static void end_all(struct tandem *t, int ret)
 		if (x->state != TEXT_UNDER_WAY)
 			continue;
 		x->err = t->err;
-		text_end(x, ret);
+		end(x, ret);
 	}
 }
 
@@ -81,17 +302,56 @@ static int write_one(struct tandem *t, struct tandem_text *x)
 	return ret;
 }
 
+static uint64_t energy_pj(const struct decoder *d)
+{
+	struct session_stats s = { 0 };
+
+	if (d->session_opts.soc)
+		session_stats(d->session, &s);
+	return s.price.energy_pj;
+}
+
+/* What energy the pass took, to each by its rows. */
+static void share_energy(const struct lanes *l, uint64_t pj)
+{
+	for (uint32_t i = 0; i < l->n_in; i++)
+		text_of(l->in[i])->energy_pj += (uint64_t)((double)pj *
+			l->got[i] / l->n_rows);
+}
+
+static int write_all(struct tandem *t)
+{
+	struct decoder *d = &t->decoder;
+	uint64_t before = energy_pj(d);
+	int ret = d->history ? history_refresh(d->history, &t->err) : 0;
+
+	if (!ret)
+		ret = lanes_pass(t->lanes, &t->err);
+	if (!ret)
+		share_energy(t->lanes, energy_pj(d) - before);
+	if (ret && ret != -ECANCELED)
+		end_all(t, ret);
+	return tandem_status_of(ret);
+}
+
+static int advance(struct tandem *t)
+{
+	struct tandem_text *x = first_under_way(t);
+
+	if (!x)
+		return 0;
+	return t->lanes ? write_all(t) : write_one(t, x);
+}
+
 int tandem_advance(struct tandem *t, unsigned *texts)
 {
-	struct tandem_text *x;
 	int ret = t->dead;
 
 	assert(!t->advancing);
 	t->advancing = true;
 	end_canceled(t);
-	x = first_under_way(t);
-	if (!ret && x)
-		ret = tandem_settle(t, write_one(t, x));
+	if (!ret)
+		ret = tandem_settle(t, advance(t));
 	t->advancing = false;
 	if (texts)
 		*texts = texts_under_way(t);
@@ -121,6 +381,12 @@ void tandem_text_close(struct tandem_text *x)
 {
 	if (!x)
 		return;
+	if (x->state == TEXT_UNDER_WAY) {
+		x->canceled = true;
+		end(x, 0);
+	}
+	if (x->lane.gen)
+		lanes_drop(x->tandem->lanes, &x->lane);
 	*place_of(x->tandem, x) = x->next;
 	text_close(x);
 }

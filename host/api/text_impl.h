@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/tandem.h"
+#include "host/method/lanes.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
@@ -54,6 +55,11 @@ struct tandem_text {
 	struct method_stats drafts_before, drafts;
 	uint64_t submitted_ns, began_ns, read_ns, ended_ns;
 	uint64_t cached;
+
+	/* Among others: its lane, and what of their passes is its own. */
+	struct lane lane; /* gen NULL: it is none */
+	bool shared;
+	uint64_t began_ps, energy_pj;
 };
 
 /* ---- text_request.c ---- */
@@ -100,5 +106,7 @@ enum tandem_stop tandem_stop_of(enum gen_stop);
 
 /* Those that were submitted and have not ended. */
 unsigned texts_under_way(const struct tandem *);
+/* What they share, once they are closed. */
+void texts_close(struct tandem *);
 
 #endif

@@ -387,7 +387,7 @@ static int decode(struct opened *o, struct mark *first,
 	if (!ret && whole)
 		ret = taken(first, e);
 	if (!ret)
-		ret = decoder_run(d, o->gen, e);
+		ret = decoder_run(d, o->gen, NULL, e);
 	if (!ret && first->e.code)
 		ret = told(first, e);
 	if (!ret && gen_stop_reason(o->gen) == GEN_STOP_ERROR)

@@ -22,10 +22,8 @@ int autoregressive_run(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
 	float *logits = gen_logits(g);
-	size_t n_prompt;
-	const int32_t *prompt = gen_tokens(g, &n_prompt);
 	uint32_t row;
-	int ret = session_prefill(s, SESSION_TEXT, prompt, n_prompt, &row, e);
+	int ret = method_prefill(s, g, &row, e);
 
 	while (!ret && !gen_done(g)) {
 		int32_t token;
@@ -46,6 +44,7 @@ const struct method method_autoregressive = {
 	.name = "autoregressive",
 	.summary = "one token a pass",
 	.lossless = true,
+	.shares = true,
 	.runs = METHOD_CAUSAL | METHOD_BLOCK,
 	.decode_rows = autoregressive_rows,
 	.run = autoregressive_run,

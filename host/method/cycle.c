@@ -432,7 +432,7 @@ static int draft_prompt(
 struct prompt {
 	const struct drafter *drafter;
 	const int32_t *token;
-	size_t n;
+	size_t n, from; /* what is before that is cached */
 	uint32_t n_vocab;
 };
 
@@ -440,14 +440,15 @@ static bool wants(void *arg, size_t at)
 {
 	const struct prompt *p = arg;
 
-	return p->drafter->wants(p->drafter->arg, p->token, p->n, at);
+	return p->drafter->wants(
+		p->drafter->arg, p->token, p->n, p->from + at);
 }
 
 static void read_logits(void *arg, size_t at, const float *logits)
 {
 	const struct prompt *p = arg;
 
-	p->drafter->read(p->drafter->arg, at, logits, p->n_vocab);
+	p->drafter->read(p->drafter->arg, p->from + at, logits, p->n_vocab);
 }
 
 /* The first token, which the prompt's last row gives, if one is wanted. */
@@ -456,7 +457,8 @@ static int first_token(struct cycle *c, struct err *e)
 	float *logits = gen_logits(c->gen);
 	size_t n;
 	const int32_t *prompt = gen_tokens(c->gen, &n);
-	struct prompt p = { c->env->drafter, prompt, n,
+	size_t from = session_length(c->session, SESSION_TEXT);
+	struct prompt p = { c->env->drafter, prompt, n, from,
 		session_model(c->session)->n_vocab };
 	const struct session_reader reader = { wants, read_logits, &p };
 	struct session_stats before, after;
@@ -464,14 +466,14 @@ static int first_token(struct cycle *c, struct err *e)
 	int ret;
 
 	session_stats(c->session, &before);
-	ret = session_prefill_with(c->session, SESSION_TEXT, prompt, n,
-		p.drafter->wants ? &reader : NULL, &row, e);
+	ret = session_prefill_with(c->session, SESSION_TEXT, prompt + from,
+		n - from, p.drafter->wants ? &reader : NULL, &row, e);
 	session_stats(c->session, &after);
 	pass_ended(c);
 	if (after.passes > before.passes) {
 		double passes = (double)(after.passes - before.passes);
 
-		c->prompt_rows = (double)n / passes;
+		c->prompt_rows = (double)(n - from) / passes;
 		c->prompt_ns =
 			(double)(after.device_ns - before.device_ns) / passes;
 	}

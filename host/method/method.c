@@ -134,6 +134,17 @@ int method_run(struct session *s, struct generation *g, struct method_env *env,
 	return ret;
 }
 
+int method_prefill(struct session *s, const struct generation *g,
+	uint32_t *last_row, struct err *e)
+{
+	uint32_t there = session_length(s, SESSION_TEXT);
+	size_t n;
+	const int32_t *prompt = gen_tokens(g, &n);
+
+	return session_prefill(
+		s, SESSION_TEXT, prompt + there, n - there, last_row, e);
+}
+
 int32_t method_next(
 	struct session *s, struct generation *g, const float *logits)
 {

@@ -135,6 +135,7 @@ struct method {
 	bool needs_reward; /* host/head/reward.h */
 	bool logits_ahead; /* computes more of them than it emits tokens */
 	bool diffusion;    /* fills masks, whole blocks of them */
+	bool shares;       /* of one sample, its texts can be lanes */
 	unsigned runs;     /* enum method_models; 0: METHOD_CAUSAL */
 	/* Its own options and those it shares, beside drafting_table where it
 	 * needs a draft; NULL-terminated, NULL: none. */
@@ -180,8 +181,12 @@ int method_open(struct method_env *, const struct method *,
 	const struct model *target, struct err *);
 void method_close(struct method_env *);
 
-/* One text: into the generation, from an empty SESSION_TEXT. No sequence beside
- * that is left. */
+/*
+ * One text: into the generation. SESSION_TEXT is empty or, of a model whose
+ * attention is causal, holds a beginning of the prompt, which is more; its tokens
+ * are the text's, as far as it reaches, behind it. No sequence beside that is
+ * left.
+ */
 int method_run(struct session *, struct generation *, struct method_env *,
 	struct err *);
 
@@ -237,6 +242,10 @@ extern const struct method method_eagle2_tree;
 extern const struct method method_edgellm;
 extern const struct method method_lever;
 extern const struct method method_sdnpu;
+
+/* session_prefill of what SESSION_TEXT does not hold of the prompt yet. */
+int method_prefill(struct session *, const struct generation *,
+	uint32_t *last_row, struct err *);
 
 /* gen_next, whose draw from a row of the vocabulary is priced as the host's
  * work. */

@@ -42,6 +42,7 @@ const struct method method_sample = {
 	.name = "sample",
 	.summary = "many samples of one prompt (-N), side by side",
 	.lossless = true,
+	.shares = true,
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,

@@ -23,7 +23,6 @@ struct samples {
 	struct samples_options opts;
 	struct method_env *env;
 	uint64_t stream; /* of sample 0 */
-	size_t n_prompt;
 	float *prompt_logits; /* [n_vocab]; NULL: no token is wanted */
 	uint32_t n, room;
 	struct sample **sample; /* [n] */
@@ -356,10 +355,8 @@ static void end_spoilt(void *arg, struct lane *x, const struct err *e)
 static int read_prompt(
 	struct samples *p, struct session *session, struct err *e)
 {
-	const int32_t *prompt = gen_tokens(p->gen, &p->n_prompt);
 	uint32_t row, n_vocab = session_model(session)->n_vocab;
-	int ret = session_prefill(
-		session, SESSION_TEXT, prompt, p->n_prompt, &row, e);
+	int ret = method_prefill(session, p->gen, &row, e);
 
 	if (ret || gen_done(p->gen))
 		return ret;

@@ -14,6 +14,7 @@ struct sequence {
 	bool open;
 	uint32_t length;
 	uint32_t claimed;
+	uint64_t spare; /* when it became that, as sequences' spares; 0: not */
 	uint32_t n_runs, room;
 	uint32_t *run;     /* [room] */
 	uint64_t *written; /* [room * KV_RUN], see sequence_written */
@@ -24,7 +25,7 @@ struct sequences {
 	struct kv_pool *pool;
 	uint32_t *fresh; /* [runs] scratch: runs just taken */
 	uint32_t *left;  /* [runs] scratch, else 0: claims that will leave it */
-	uint64_t copied, now;
+	uint64_t copied, now, spares;
 	uint32_t most;
 	struct sequence seq[];
 };
@@ -92,15 +93,24 @@ uint32_t sequence_length(const struct sequences *s, uint32_t id)
 	return s->seq[id].length;
 }
 
-int sequence_open(struct sequences *s, uint32_t *id, struct err *e)
+static bool drop_spare(struct sequences *);
+
+static bool open_free(struct sequences *s, uint32_t *id)
 {
 	for (uint32_t i = 0; i < s->most; i++) {
 		if (s->seq[i].open)
 			continue;
 		s->seq[i].open = true;
 		*id = i;
-		return 0;
+		return true;
 	}
+	return false;
+}
+
+int sequence_open(struct sequences *s, uint32_t *id, struct err *e)
+{
+	if (open_free(s, id) || (drop_spare(s) && open_free(s, id)))
+		return 0;
 	return err_set(e, ENOSPC,
 		"%u sequences are open, and there are no more; close one, or "
 		"open the session for more",
@@ -134,12 +144,15 @@ static int reserve(struct sequence *q, uint32_t runs, struct err *e)
 int sequence_fork(
 	struct sequences *s, uint32_t parent, uint32_t *id, struct err *e)
 {
-	const struct sequence *from = &s->seq[parent];
+	struct sequence *from = &s->seq[parent], *to;
 	uint32_t runs = runs_for(from->length);
-	struct sequence *to;
-	int ret = sequence_open(s, id, e);
+	uint64_t spare = from->spare;
+	int ret;
 
 	assert(sequence_is_open(s, parent));
+	from->spare = 0; /* it does not make room for its own fork */
+	ret = sequence_open(s, id, e);
+	from->spare = spare;
 	if (ret)
 		return ret;
 	to = &s->seq[*id];
@@ -179,6 +192,36 @@ void sequence_close(struct sequences *s, uint32_t id)
 	free_tables(q);
 	*q = (struct sequence){ .open = false };
 }
+
+/* ---- spares -------------------------------------------------------------- */
+
+uint64_t sequence_spare(struct sequences *s, uint32_t id)
+{
+	assert(sequence_is_open(s, id));
+	return s->seq[id].spare = ++s->spares;
+}
+
+uint64_t sequence_spared(const struct sequences *s, uint32_t id)
+{
+	return id < s->most ? s->seq[id].spare : 0;
+}
+
+/* The one that has been spare for longest; false: there is none. */
+static bool drop_spare(struct sequences *s)
+{
+	uint32_t oldest = s->most;
+
+	for (uint32_t i = 0; i < s->most; i++)
+		if (s->seq[i].spare &&
+			(oldest == s->most ||
+				s->seq[i].spare < s->seq[oldest].spare))
+			oldest = i;
+	if (oldest < s->most)
+		sequence_close(s, oldest);
+	return oldest < s->most;
+}
+
+/* ---- how long they are --------------------------------------------------- */
 
 void sequence_truncate(struct sequences *s, uint32_t id, uint32_t length)
 {
@@ -374,14 +417,16 @@ static uint32_t count_all(
 
 bool sequences_have_room(struct sequences *s, const struct claim *c, uint32_t n)
 {
-	return count_all(s, c, n) <= kv_pool_free(s->pool);
+	while (count_all(s, c, n) > kv_pool_free(s->pool))
+		if (!drop_spare(s))
+			return false;
+	return true;
 }
 
 /* Slots that none but their sequences see. */
 static int own(
 	struct sequences *s, const struct claim *c, uint32_t n, struct err *e)
 {
-	uint32_t need;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < n && !ret; i++) {
@@ -391,14 +436,14 @@ static int own(
 	}
 	if (ret)
 		return ret;
-	need = count_all(s, c, n);
-	if (need > kv_pool_free(s->pool))
+	if (!sequences_have_room(s, c, n))
 		return err_set(e, ENOSPC,
 			"the cache of %u tokens is full: room for %u was asked "
 			"for, there is room for %u, and %u sequence%s the "
 			"others; close or truncate some, or try a larger --ctx",
-			s->kv.slots, need * KV_RUN, sequences_free(s),
-			holders(s), holders(s) == 1 ? " holds" : "s hold");
+			s->kv.slots, count_all(s, c, n) * KV_RUN,
+			sequences_free(s), holders(s),
+			holders(s) == 1 ? " holds" : "s hold");
 	for (uint32_t i = 0; i < n; i++) {
 		meet(s, &c[i]);
 		note_written(s, &c[i]);

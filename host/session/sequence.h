@@ -52,6 +52,16 @@ int sequence_fork(
 	struct sequences *, uint32_t parent, uint32_t *id, struct err *);
 void sequence_close(struct sequences *, uint32_t id);
 
+/*
+ * It is there for whoever may want to fork it, and gives way where a claim or
+ * an opening wants room: closed is the one that became spare first. Nobody
+ * claims in it. Becoming spare anew makes it the last again. Returns when it
+ * did, which no other has, and sequence_spared of its id tells until it is
+ * closed; of what is not spare 0.
+ */
+uint64_t sequence_spare(struct sequences *, uint32_t id);
+uint64_t sequence_spared(const struct sequences *, uint32_t id);
+
 bool sequence_is_open(const struct sequences *, uint32_t id);
 uint32_t sequence_length(const struct sequences *, uint32_t id);
 /* All but the first `length` tokens are forgotten, and what was claimed. */
@@ -72,7 +82,7 @@ struct claim {
 int sequences_claim(
 	struct sequences *, const struct claim *, uint32_t n, struct err *);
 
-/* Whether there are slots for them. */
+/* Whether there are slots for them, once spare ones have given way. */
 bool sequences_have_room(struct sequences *, const struct claim *, uint32_t n);
 
 /* Where a claim ended that was neither settled nor kept; 0: nowhere. */

@@ -206,6 +206,10 @@ int session_fork(
 	struct session *, uint32_t parent, uint32_t *sequence, struct err *);
 void session_remove(struct session *, uint32_t sequence);
 
+/* It gives way where another wants room: sequence_spare and sequence_spared. */
+uint64_t session_spare(struct session *, uint32_t sequence);
+uint64_t session_spared(const struct session *, uint32_t sequence);
+
 /*
  * Whether n <= ROWS_SEQUENCES of them can go on in one pass, each by more[i]
  * tokens, as far as that is a matter of slots. Those that no sequence has.

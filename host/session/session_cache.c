@@ -37,6 +37,16 @@ void session_remove(struct session *s, uint32_t sequence)
 	sequence_close(s->sequences, sequence);
 }
 
+uint64_t session_spare(struct session *s, uint32_t sequence)
+{
+	return sequence_spare(s->sequences, sequence);
+}
+
+uint64_t session_spared(const struct session *s, uint32_t sequence)
+{
+	return sequence_spared(s->sequences, sequence);
+}
+
 bool session_has_room(const struct session *s, const uint32_t *sequence,
 	const uint32_t *more, uint32_t n)
 {

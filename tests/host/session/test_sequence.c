@@ -590,6 +590,80 @@ static void test_spans_stay_few(void **state)
 	assert_in_range(most, 1, 9);
 }
 
+/* ---- spares ------------------------------------------------------------- */
+
+static void grow_to(struct fixture *f, uint32_t id, uint32_t length)
+{
+	const struct claim c = { id, sequence_length(f->s, id), length, true };
+	struct err e = { 0 };
+
+	assert_ok(sequences_claim(f->s, &c, 1, &e), &e);
+	sequence_grow(f->s, id, length);
+}
+
+/* The one that became spare first goes, and only where room is wanted. */
+static void test_spares(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t spare[3];
+	uint32_t id[3], other, fork;
+	struct claim c;
+	struct err e = { 0 };
+
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_ok(sequence_open(f->s, &id[i], &e), &e);
+		grow_to(f, id[i], 10 * KV_RUN);
+		spare[i] = sequence_spare(f->s, id[i]);
+		assert_int_equal(sequence_spared(f->s, id[i]), spare[i]);
+	}
+	spare[0] = sequence_spare(f->s, id[0]); /* the last again */
+	assert_ok(sequence_open(f->s, &other, &e), &e);
+	assert_int_equal(sequence_spared(f->s, other), 0);
+	grow_to(f, other, (RUNS - 30) * KV_RUN);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(sequence_spared(f->s, id[i]), spare[i]);
+
+	/* A fork holds what its spare parent gives way with. */
+	assert_ok(sequence_fork(f->s, id[1], &fork, &e), &e);
+	assert_int_equal(sequence_spared(f->s, fork), 0);
+	grow_to(f, other, (RUNS - 30) * KV_RUN + 1);
+	assert_false(sequence_is_open(f->s, id[1]));
+	assert_false(sequence_is_open(f->s, id[2]));
+	assert_int_equal(sequence_spared(f->s, id[0]), spare[0]);
+	assert_int_equal(sequence_length(f->s, fork), 10 * KV_RUN);
+	assert_int_equal(sequences_free(f->s), 9 * KV_RUN);
+
+	c = (struct claim){ other, sequence_length(f->s, other), RUNS * KV_RUN,
+		true };
+	assert_false(sequences_have_room(f->s, &c, 1));
+	assert_int_equal(sequences_claim(f->s, &c, 1, &e), -ENOSPC);
+	assert_false(sequence_is_open(f->s, id[0]));
+	assert_int_equal(sequences_free(f->s), 19 * KV_RUN);
+}
+
+/* An opening that finds none free, too; but no fork has its parent gone. */
+static void test_spares_by_number(void **state)
+{
+	struct fixture *f = *state;
+	uint32_t id[MANY], more;
+	struct err e = { 0 };
+
+	for (uint32_t i = 0; i < MANY; i++)
+		assert_ok(sequence_open(f->s, &id[i], &e), &e);
+	grow_to(f, id[5], 3);
+	sequence_spare(f->s, id[5]);
+	assert_int_equal(sequence_fork(f->s, id[5], &more, &e), -ENOSPC);
+	assert_true(sequence_spared(f->s, id[5]));
+	sequence_spare(f->s, id[9]);
+	assert_ok(sequence_fork(f->s, id[5], &more, &e), &e);
+	assert_int_equal(more, id[9]);
+	assert_int_equal(sequence_length(f->s, more), 3);
+	assert_ok(sequence_open(f->s, &more, &e), &e);
+	assert_int_equal(more, id[5]);
+	assert_int_equal(sequence_length(f->s, more), 0);
+	assert_int_equal(sequence_open(f->s, &more, &e), -ENOSPC);
+}
+
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_random_operations),
@@ -599,6 +673,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_ids),
 	TEST(test_beyond_what_is_cached),
 	TEST(test_spans_stay_few),
+	TEST(test_spares),
+	TEST(test_spares_by_number),
 };
 
 TEST_MAIN(tests)
