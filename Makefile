@@ -430,7 +430,7 @@ incdir  := $(DESTDIR)$(PREFIX)/include
 libdir  := $(DESTDIR)$(LIBDIR)
 pcdir   := $(libdir)/pkgconfig
 docdir  := $(DESTDIR)$(PREFIX)/share/doc/tandem
-examples := $(wildcard docs/examples/complete.*)
+examples := $(wildcard docs/examples/complete.*) docs/examples/texts.c
 .PHONY: install-library uninstall-library
 install-library: $(O)/libtandem.a $(O)/libtandem.so
 	install -d '$(incdir)' '$(pcdir)' '$(docdir)/examples'

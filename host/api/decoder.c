@@ -131,7 +131,8 @@ bool decoder_shares(const struct decoder *d)
 
 	return m->shares && (!m->sequences || m->sequences(&d->env) == 1) &&
 		!(decoder_drafts(d) && drafting_is_told(&d->drafting)) &&
-		!d->session_opts.graph_switch && (!d->model || d->model->causal);
+		!d->session_opts.graph_switch &&
+		(!d->model || d->model->causal);
 }
 
 /* Of texts that are written side by side each is drafted for by itself. */
@@ -388,7 +389,8 @@ static void ask_sequences(struct decoder *d)
 	const struct samples_options *a =
 		opt_values_of(&d->options, &samples_table);
 	const struct texts_options *t = decoder_texts(d);
-	uint32_t side = d->method->sequences ? d->method->sequences(&d->env) : 0;
+	uint32_t side =
+		d->method->sequences ? d->method->sequences(&d->env) : 0;
 	uint32_t texts = texts_at_a_time(d), kept = texts_kept(d);
 	struct session_opts *o = &d->session_opts;
 	uint32_t most = o->context ? o->context
@@ -421,11 +423,11 @@ int decoder_open_session(
 	texts = texts_at_a_time(d);
 	if (d->session_opts.decode_rows < texts)
 		d->session_opts.decode_rows = texts;
-	d->session_opts.smaller_graphs = (m->needs_draft || m->diffusion ||
-						 m->sequences || texts > 1) &&
+	d->session_opts.smaller_graphs =
+		(m->needs_draft || m->diffusion || m->sequences || texts > 1) &&
 		!d->session_opts.graph_switch;
-	d->session_opts.larger_graphs = (m->diffusion || texts > 1) &&
-		!d->session_opts.graph_switch;
+	d->session_opts.larger_graphs =
+		(m->diffusion || texts > 1) && !d->session_opts.graph_switch;
 	d->session_opts.exit_layers =
 		m->exit_layers ? m->exit_layers(&d->env) : 0;
 	if (need)
@@ -435,8 +437,7 @@ int decoder_open_session(
 	ask_sequences(d);
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
 	if (!ret && texts_kept(d))
-		ret = prefixes_open(
-			&d->prefixes, d->session, texts_kept(d), e);
+		ret = prefixes_open(&d->prefixes, d->session, texts_kept(d), e);
 	if (!ret)
 		ret = start_reward(d, e);
 	return ret ? ret : open_drafting(d, e);

@@ -274,8 +274,8 @@ static void put_work(const struct tandem_text *x, struct tandem_result *r)
 	r->accepted = x->drafts.accepted;
 	r->phone_seconds = (double)x->work.price.total_ps * 1e-12;
 	if (soc)
-		r->phone_joules = (double)pj * 1e-12 +
-			soc->base_w * r->phone_seconds;
+		r->phone_joules =
+			(double)pj * 1e-12 + soc->base_w * r->phone_seconds;
 }
 
 void text_result(const struct tandem_text *x, struct tandem_result *out)

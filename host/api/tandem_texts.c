@@ -154,7 +154,7 @@ static void end_lane(struct tandem_text *x, int ret)
 			&x->tandem->decoder, x->generation, &x->err));
 	give_back(x);
 	lane_end(x->tandem->lanes, &x->lane,
-		x->state == TANDEM_OK             ? LANE_ENDED
+		x->state == TANDEM_OK                 ? LANE_ENDED
 			: x->state == TANDEM_CANCELED ? LANE_CUT
 						      : LANE_FAILED);
 }
@@ -315,8 +315,8 @@ static uint64_t energy_pj(const struct decoder *d)
 static void share_energy(const struct lanes *l, uint64_t pj)
 {
 	for (uint32_t i = 0; i < l->n_in; i++)
-		text_of(l->in[i])->energy_pj += (uint64_t)((double)pj *
-			l->got[i] / l->n_rows);
+		text_of(l->in[i])->energy_pj +=
+			(uint64_t)((double)pj * l->got[i] / l->n_rows);
 }
 
 static int write_all(struct tandem *t)

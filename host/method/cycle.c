@@ -440,8 +440,7 @@ static bool wants(void *arg, size_t at)
 {
 	const struct prompt *p = arg;
 
-	return p->drafter->wants(
-		p->drafter->arg, p->token, p->n, p->from + at);
+	return p->drafter->wants(p->drafter->arg, p->token, p->n, p->from + at);
 }
 
 static void read_logits(void *arg, size_t at, const float *logits)

@@ -183,9 +183,9 @@ void method_close(struct method_env *);
 
 /*
  * One text: into the generation. SESSION_TEXT is empty or, of a model whose
- * attention is causal, holds a beginning of the prompt, which is more; its tokens
- * are the text's, as far as it reaches, behind it. No sequence beside that is
- * left.
+ * attention is causal, holds a beginning of the prompt, which is more; its
+ * tokens are the text's, as far as it reaches, behind it. No sequence beside
+ * that is left.
  */
 int method_run(struct session *, struct generation *, struct method_env *,
 	struct err *);

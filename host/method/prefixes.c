@@ -19,8 +19,8 @@ struct prefixes {
 	struct kept kept[]; /* [most] */
 };
 
-int prefixes_open(struct prefixes **out, struct session *session,
-	uint32_t most, struct err *e)
+int prefixes_open(struct prefixes **out, struct session *session, uint32_t most,
+	struct err *e)
 {
 	struct prefixes *p = calloc(1, sizeof(*p) + most * sizeof(*p->kept));
 
@@ -77,7 +77,8 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-struct prefix prefixes_find(struct prefixes *p, const int32_t *token, uint32_t n)
+struct prefix prefixes_find(
+	struct prefixes *p, const int32_t *token, uint32_t n)
 {
 	struct prefix found = { 0 };
 	struct kept *best = NULL;
@@ -143,8 +144,7 @@ static void make_room(struct prefixes *p, const int32_t *token, uint32_t n)
 		drop(p, oldest(p));
 }
 
-void prefixes_keep(
-	struct prefixes *p, const int32_t *token, uint32_t sequence)
+void prefixes_keep(struct prefixes *p, const int32_t *token, uint32_t sequence)
 {
 	uint32_t n = session_length(p->session, sequence);
 	int32_t *copy = NULL;

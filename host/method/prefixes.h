@@ -31,7 +31,8 @@ struct prefix {
 uint32_t prefix_common(const int32_t *a, const int32_t *b, uint32_t n);
 
 /* The longest beginning of token[n] among those kept; length 0: none. */
-struct prefix prefixes_find(struct prefixes *, const int32_t *token, uint32_t n);
+struct prefix prefixes_find(
+	struct prefixes *, const int32_t *token, uint32_t n);
 
 /* Another sequence that holds that much of it; an empty one where the length is
  * 0. -ENOSPC where there are too many. */
@@ -44,7 +45,6 @@ int prefix_fork(struct session *, const struct prefix *, uint32_t *sequence,
  * as it is where one begins with it; and where there are too many the one used
  * least recently. Where there is no memory, nothing is kept.
  */
-void prefixes_keep(
-	struct prefixes *, const int32_t *token, uint32_t sequence);
+void prefixes_keep(struct prefixes *, const int32_t *token, uint32_t sequence);
 
 #endif

@@ -22,7 +22,7 @@ struct samples {
 	struct generation *gen; /* the user's; of the run, as the session */
 	struct samples_options opts;
 	struct method_env *env;
-	uint64_t stream; /* of sample 0 */
+	uint64_t stream;      /* of sample 0 */
 	float *prompt_logits; /* [n_vocab]; NULL: no token is wanted */
 	uint32_t n, room;
 	struct sample **sample; /* [n] */

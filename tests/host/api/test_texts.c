@@ -227,18 +227,16 @@ static void test_random(void **state)
 		{ "ctx=256", "texts=7", "prefill-chunk=16" },
 		{ "ctx=256", "texts=16", "keep=4", "prefill-chunk=16" },
 		{ "ctx=256", "texts=5", "keep=3", "text-slots=288" },
-		{ "ctx=256", "texts=8", "keep=2", "draft=pld",
-			"tree-rows=24" },
-		{ "ctx=256", "texts=4", "draft=pld+recycle",
-			"text-slots=320" },
+		{ "ctx=256", "texts=8", "keep=2", "draft=pld", "tree-rows=24" },
+		{ "ctx=256", "texts=4", "draft=pld+recycle", "text-slots=320" },
 		{ "ctx=256", "keep=3" },
 		{ "ctx=256", "method=chain", "draft=pld", "keep=3" },
 	};
 
 	write_alone();
 	for (unsigned i = 0; i < ARRAY_LEN(sets); i++) {
-		struct party p = play_with(
-			sets[i], i ? 40 : 200, harness_seed() + i);
+		struct party p =
+			play_with(sets[i], i ? 40 : 200, harness_seed() + i);
 		bool keeps = false;
 
 		for (unsigned k = 0; sets[i][k]; k++)
