@@ -26,7 +26,8 @@ struct bench_args {
 	/* "N,N": decode with rows of so many samples of a prompt of so many
 	 * tokens; NULL: with rows of one text. */
 	const char *samples;
-	unsigned prompt;
+	const char *texts; /* "N,N" at a time; NULL: the default */
+	unsigned prompt;   /* tokens, of each of them too */
 	struct progress_sink progress;
 };
 
@@ -36,6 +37,7 @@ bool bench_shape_word(size_t i, struct opt_word *);
 int bench_ipc_main(const struct bench_args *, struct err *);
 int bench_decode_main(const struct bench_args *, struct err *);
 int bench_samples_main(const struct bench_args *, struct err *);
+int bench_texts_main(const struct bench_args *, struct err *);
 int bench_kernels_main(const struct bench_args *, struct err *);
 
 #endif

@@ -14,7 +14,7 @@
 
 static bool as_json;
 static int64_t rounds = 7, threads, prompt = 800;
-static const char *model, *shapes, *phone, *samples;
+static const char *model, *shapes, *phone, *samples, *texts;
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -37,16 +37,19 @@ static const struct opt opts[] = {
 		"with commas between them, 1,8,16,32; the prompt's keys and "
 		"values read once, and for each in turn" },
 	{ OPT_INT, 0, "prompt", &prompt, "N",
-		"tokens of that prompt (800)", 1, 1 << 20 },
+		"tokens of that prompt, or of each text's (800)", 1, 1 << 20 },
+	{ OPT_STRING, 0, "texts", &texts, "LIST",
+		"so many texts at a time, as samples are listed (1,4,16,32)" },
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
-		"the phone of kernels and samples (soc:sd8gen3)", .choices = clock_names + 1 },
+		"the phone of kernels, samples and texts (soc:sd8gen3)", .choices = clock_names + 1 },
 };
 /* clang-format on */
 
 static const struct opt_command usage = {
 	.name = "tandem bench",
 	.synopsis =
-		"(ipc | decode | kernels | lever | methods) [--json] [--rounds N] "
+		"(ipc | decode | texts | kernels | lever | methods) [--json] "
+		"[--rounds N] "
 		"[-m MODEL]",
 	.summary = "what things cost on this machine",
 	.details =
@@ -65,6 +68,9 @@ static const struct opt_command usage = {
 		"peak they can\n"
 		"          reach; with --samples, passes of many samples of one "
 		"prompt\n"
+		"  texts   tokens/s of many texts at a time, each of a prompt of "
+		"its own, in\n"
+		"          passes that they share: wall clock and phone\n"
 		"  kernels the matrices of a layer at 1 to 256 rows, each matrix "
 		"in each\n"
 		"          layout, and softmax: wall clock, and what they would "
@@ -99,7 +105,7 @@ static const struct opt_command usage = {
 	.min_operands = 1,
 	.max_operands = 1,
 	.operand = &(
-		const struct opt){ .arg = "ipc|decode|kernels|lever|"
+		const struct opt){ .arg = "ipc|decode|texts|kernels|lever|"
 					  "methods|sdnpu|diffusion|tts|price" },
 };
 
@@ -111,6 +117,7 @@ static const struct {
 } benches[] = {
 	{ "ipc", bench_ipc_main },
 	{ "decode", bench_decode_main },
+	{ "texts", bench_texts_main },
 	{ "kernels", bench_kernels_main },
 };
 
@@ -134,7 +141,7 @@ static int bench_main(int argc, char **argv)
 		return status;
 	args = (struct bench_args){ as_json, (unsigned)rounds,
 		threads ? (unsigned)threads : workers_online(), model, shapes,
-		phone, samples, (unsigned)prompt, cmd_progress };
+		phone, samples, texts, (unsigned)prompt, cmd_progress };
 	for (size_t i = 0; i < ARRAY_LEN(benches); i++) {
 		if (strcmp(benches[i].name, argv[1]))
 			continue;

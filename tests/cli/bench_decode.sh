@@ -46,6 +46,20 @@ run "$TANDEM" bench decode -m "$model" --samples 2 --prompt 600
 check_eq 'status of too long a prompt' "$status" 1
 check_has 'stderr' "$err" 'shorter --prompt'
 
+# Texts of prompts of their own, side by side.
+run_ok "$TANDEM" bench texts -m "$model" --rounds 1 -t 1 --texts 1,16 \
+  --prompt 40
+check_has 'the table' "$out" 'phone: prompts s'
+run_ok "$TANDEM" bench texts -m "$model" --rounds 1 -t 1 --texts 1,16 \
+  --prompt 40 --json
+check_eq 'the rows' "$(grep -o '"texts":"[0-9]*"' <<<"$out" | xargs)" \
+  'texts:1 texts:16'
+check_eq 'sixteen are four times as fast on the phone' \
+  "$(awk "BEGIN { print (4 <= $(figure phone_growth 2)) }")" 1
+run "$TANDEM" bench texts -m "$model" --texts 1,65
+check_eq 'status of --texts 1,65' "$status" 1
+check_has 'stderr' "$err" 'try 1,4,16,32'
+
 # The option of a run changes nothing that is written.
 run_ok "$TANDEM" run -m "$model" -p 'one two' -n 8 --json
 told=$(grep -o '"logits_hash":"[0-9a-f]*"' <<<"$out")
@@ -58,5 +72,7 @@ check_eq 'the bytes with --attend-apart' "$(figure kv_read_bytes 1)" \
 run_ok "$TANDEM" synth --like tiny-llada -o "$tmp/llada.gguf"
 run "$TANDEM" bench decode -m "$tmp/llada.gguf"
 check_eq 'status with a diffusion model' "$status" 1
+run "$TANDEM" bench texts -m "$tmp/llada.gguf"
+check_eq 'status of texts with a diffusion model' "$status" 1
 check_has 'stderr' "$err" 'diffusion model'
 finish

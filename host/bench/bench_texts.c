@@ -1,0 +1,352 @@
+/*
+ * tandem bench texts: many texts at a time, each of a prompt of its own, by the
+ * library's own calls: how soon their prompts are read, and how many tokens a
+ * second come when all are written side by side. All numbers of texts are
+ * measured in turn in every round, on one handle, so that what else the machine
+ * does falls on all.
+ */
+#include "host/bench/bench.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/api/tandem_impl.h"
+#include "host/bench/bench_machine.h"
+#include "host/bench/bench_table.h"
+#include "host/bench/print_json.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNTS 12 /* numbers of texts, at most */
+#define TOKENS 24 /* that each text has */
+
+/* Seconds, by both clocks, until all prompts are read, and from then on; and
+ * the tokens that came then. */
+struct cost {
+	double read_s, write_s, phone_read_s, phone_write_s, tokens;
+};
+
+struct bench_texts {
+	const struct bench_args *args;
+	unsigned rounds, n_counts;
+	uint32_t count[COUNTS], most;
+	const char *clock;
+	struct tandem *handle;
+	struct tandem_text *text[ROWS_SEQUENCES];
+	int32_t *token; /* [prompt] */
+	struct cost cost[COUNTS][BENCH_ROUNDS_MAX];
+};
+
+/* ---- what is asked for --------------------------------------------------- */
+
+static int refuse_counts(const char *list, struct err *e)
+{
+	return err_set(e, EINVAL,
+		"--texts '%s' is no list of at most %d numbers from 1 to %d; "
+		"try 1,4,16,32",
+		list, COUNTS, ROWS_SEQUENCES);
+}
+
+static int take_counts(struct bench_texts *b, struct err *e)
+{
+	const char *list = b->args->texts ? b->args->texts : "1,4,16,32";
+
+	for (const char *at = list;; at++) {
+		char *end;
+		unsigned long n = strtoul(at, &end, 10);
+
+		if (*at < '0' || *at > '9' || b->n_counts == COUNTS || !n ||
+			n > ROWS_SEQUENCES || (*end && *end != ','))
+			return refuse_counts(list, e);
+		b->count[b->n_counts++] = (uint32_t)n;
+		b->most = n > b->most ? (uint32_t)n : b->most;
+		if (!*end)
+			return 0;
+		at = end;
+	}
+}
+
+/* ---- the handle ---------------------------------------------------------- */
+
+static int failed(const struct bench_texts *b, struct err *e)
+{
+	const char *why = tandem_error(b->handle);
+
+	return err_set(e, EIO, "%s", why);
+}
+
+static int open_handle(struct bench_texts *b, struct err *e)
+{
+	char texts[16], threads[24], clock[PATH_MAX];
+	const char *const set[] = { texts, threads, clock, NULL };
+	struct tandem_options o;
+
+	snprintf(texts, sizeof(texts), "texts=%u", b->most);
+	snprintf(threads, sizeof(threads), "threads=%u", b->args->threads);
+	snprintf(clock, sizeof(clock), "clock=%s", b->clock);
+	tandem_options_init(&o, sizeof(o));
+	o.model = b->args->model;
+	o.set = set;
+	o.progress = b->args->progress.tell;
+	o.progress_arg = b->args->progress.arg;
+	if (tandem_open(&b->handle, &o) ||
+		tandem_start(b->handle, b->args->prompt + TOKENS))
+		return failed(b, e);
+	if (!decoder_shares(&b->handle->decoder))
+		return err_set(e, EINVAL,
+			"texts of a diffusion model share no passes; take a "
+			"causal one");
+	b->token = malloc(b->args->prompt * sizeof(*b->token));
+	return b->token ? 0 : err_set(e, ENOMEM, "no memory for a prompt");
+}
+
+/* No two begin alike. */
+static int submit(struct bench_texts *b, uint32_t i, struct err *e)
+{
+	uint32_t n_vocab = b->handle->decoder.model->n_vocab;
+	struct tandem_request r;
+
+	for (uint32_t k = 0; k < b->args->prompt; k++)
+		b->token[k] = (int32_t)(rng_uniform(1, i, k) * n_vocab);
+	tandem_request_init(&r, sizeof(r));
+	r.tokens = b->token;
+	r.n_tokens = b->args->prompt;
+	r.max_tokens = TOKENS;
+	r.flags = TANDEM_IGNORE_EOS;
+	return tandem_submit(b->handle, &r, &b->text[i]) ? failed(b, e) : 0;
+}
+
+/* ---- measuring ----------------------------------------------------------- */
+
+/* Tokens of all so far; *all: each has one at least. */
+static double tokens_of(const struct bench_texts *b, uint32_t n, bool *all)
+{
+	struct tandem_result r = { .size = sizeof(r) };
+	double sum = 0;
+
+	*all = true;
+	for (uint32_t i = 0; i < n; i++) {
+		tandem_text_state(b->text[i], &r);
+		sum += (double)r.tokens;
+		*all &= r.tokens > 0;
+	}
+	return sum;
+}
+
+static double phone_s(const struct bench_texts *b)
+{
+	return (double)session_phone_ps(b->handle->decoder.session) / 1e12;
+}
+
+static double wall_s(void)
+{
+	return (double)clock_ns() / 1e9;
+}
+
+/* Passes until all have been read and, from there, until all are written. */
+static int write_texts(
+	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
+{
+	double wall = wall_s(), phone = phone_s(b), first = 0;
+	bool read = false, all;
+	unsigned left = n;
+
+	while (left) {
+		if (tandem_advance(b->handle, &left))
+			return failed(b, e);
+		c->tokens = tokens_of(b, n, &all) - first;
+		if (read || !all)
+			continue;
+		read = true;
+		first = c->tokens;
+		c->read_s = wall_s() - wall;
+		c->phone_read_s = phone_s(b) - phone;
+	}
+	c->write_s = wall_s() - wall - c->read_s;
+	c->phone_write_s = phone_s(b) - phone - c->phone_read_s;
+	return 0;
+}
+
+static int time_texts(
+	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = submit(b, i, e);
+	if (!ret)
+		ret = write_texts(b, n, c, e);
+	for (uint32_t i = 0; i < n; i++) {
+		tandem_text_close(b->text[i]);
+		b->text[i] = NULL;
+	}
+	return ret;
+}
+
+static int measure(struct bench_texts *b, struct err *e)
+{
+	const struct progress_sink *p = &b->args->progress;
+	struct cost first;
+	int ret = time_texts(b, 1, &first, e);
+
+	progress_tell(p, "measuring", 0, b->rounds);
+	for (unsigned r = 0; r < b->rounds && !ret; r++) {
+		for (unsigned i = 0; i < b->n_counts && !ret; i++)
+			ret = time_texts(b, b->count[i], &b->cost[i][r], e);
+		progress_tell(p, "measuring", r + 1, b->rounds);
+	}
+	progress_tell(p, NULL, 0, 0);
+	return ret;
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+static double rate(const struct bench_texts *b, unsigned i, unsigned round)
+{
+	const struct cost *c = &b->cost[i][round];
+
+	return c->tokens / c->write_s;
+}
+
+static double phone_rate(
+	const struct bench_texts *b, unsigned i, unsigned round)
+{
+	const struct cost *c = &b->cost[i][round];
+
+	return c->tokens / c->phone_write_s;
+}
+
+static double growth(const struct bench_texts *b, unsigned i, unsigned round)
+{
+	return rate(b, i, round) / rate(b, 0, round);
+}
+
+static double phone_growth(
+	const struct bench_texts *b, unsigned i, unsigned round)
+{
+	return phone_rate(b, i, round) / phone_rate(b, 0, round);
+}
+
+static double read_time(const struct bench_texts *b, unsigned i, unsigned round)
+{
+	return b->cost[i][round].read_s;
+}
+
+static double phone_read_time(
+	const struct bench_texts *b, unsigned i, unsigned round)
+{
+	return b->cost[i][round].phone_read_s;
+}
+
+static const struct {
+	const char *key, *head;
+	int decimals;
+	double (*of)(const struct bench_texts *, unsigned i, unsigned round);
+} figures[] = {
+	{ "prompts_s", "prompts s", 2, read_time },
+	{ "tokens_per_s", "tokens/s", 1, rate },
+	{ "growth", "grown", 2, growth },
+	{ "phone_prompts_s", "phone: prompts s", 3, phone_read_time },
+	{ "phone_tokens_per_s", "tokens/s", 1, phone_rate },
+	{ "phone_growth", "grown", 2, phone_growth },
+};
+
+static double over_rounds(const struct bench_texts *b, unsigned f, unsigned i)
+{
+	double all[BENCH_ROUNDS_MAX];
+
+	for (unsigned r = 0; r < b->rounds; r++)
+		all[r] = figures[f].of(b, i, r);
+	return bench_median(all, b->rounds);
+}
+
+static void fill(const struct bench_texts *b, struct bench_table *t)
+{
+	for (unsigned f = 0; f < ARRAY_LEN(figures); f++)
+		table_add_column(t, figures[f].key, figures[f].head,
+			figures[f].decimals, 1);
+	for (unsigned i = 0; i < b->n_counts; i++) {
+		char name[16];
+		struct table_row *row;
+
+		snprintf(name, sizeof(name), "%u", b->count[i]);
+		row = table_add_row(t, name, NULL);
+		for (unsigned f = 0; f < ARRAY_LEN(figures); f++)
+			row->value[f] = over_rounds(b, f, i);
+	}
+}
+
+static int tell(const struct bench_texts *b, struct err *e)
+{
+	struct bench_table *t = malloc(sizeof(*t));
+	int ret = 0;
+
+	if (!t)
+		return err_set(e, ENOMEM, "no memory for a table");
+	*t = (struct bench_table){ .name = "texts",
+		.title = "Texts at a time",
+		.note = "prompts: until all are read; tokens/s from then on, of "
+			"all together",
+		.name_key = { "texts" },
+		.n_names = 1 };
+	fill(b, t);
+	if (b->args->json) {
+		ret = print_json(
+			json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:o}",
+				"version", BENCH_JSON_VERSION, "bench", "texts",
+				"clock", b->clock, "rounds", (int)b->rounds,
+				"threads", (int)b->args->threads, "prompt",
+				(int)b->args->prompt, "tokens", TOKENS, "texts",
+				table_json(t)),
+			6, e);
+	} else {
+		printf("Prompts of %u tokens, texts of %d, %u threads, %s, "
+		       "medians of %u rounds\n",
+			b->args->prompt, TOKENS, b->args->threads, b->clock + 4,
+			b->rounds);
+		table_print(t, stdout);
+	}
+	free(t);
+	return ret;
+}
+
+/* ---- the benchmark ------------------------------------------------------- */
+
+static int close_all(struct bench_texts *b, int ret, struct err *e)
+{
+	if (tandem_close(b->handle) && !ret)
+		ret = err_set(e, EIO, "%s", tandem_error(NULL));
+	free(b->token);
+	return ret;
+}
+
+int bench_texts_main(const struct bench_args *args, struct err *e)
+{
+	struct bench_texts *b = calloc(1, sizeof(*b));
+	int ret;
+
+	if (!b)
+		return err_set(e, ENOMEM, "no memory for a benchmark");
+	b->args = args;
+	b->clock = args->clock ? args->clock : "soc:sd8gen3";
+	b->rounds = args->rounds < BENCH_ROUNDS_MAX ? args->rounds
+						    : BENCH_ROUNDS_MAX;
+	ret = take_counts(b, e);
+	if (!ret)
+		ret = open_handle(b, e);
+	if (!ret)
+		ret = measure(b, e);
+	ret = close_all(b, ret, e);
+	if (!ret)
+		ret = tell(b, e);
+	free(b);
+	return ret;
+}
