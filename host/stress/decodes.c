@@ -180,19 +180,21 @@ static int take_token(void *arg, int32_t token, const char *text, size_t len)
 	return 0;
 }
 
-struct watch {
+struct told {
 	struct decoded *out;
-	void (*notice)(void *arg, const char *sentence);
-	void *arg;
+	const struct decode_watch *watch;
 };
 
 static void replaced(void *arg, const char *sentence)
 {
-	struct watch *w = arg;
+	const struct told *t = arg;
 
-	w->out->restarts++;
-	if (w->notice)
-		w->notice(w->arg, sentence);
+	/* At the end it may be told of a fault that never came, too. */
+	if (!strstr(sentence, "took its place"))
+		return;
+	t->out->restarts++;
+	if (t->watch && t->watch->replaced)
+		t->watch->replaced(t->watch->arg, sentence);
 }
 
 static void failed(struct decoded *out, int status, const struct tandem *t)
@@ -201,11 +203,18 @@ static void failed(struct decoded *out, int status, const struct tandem *t)
 	snprintf(out->error, sizeof(out->error), "%s", tandem_error(t));
 }
 
-static void generate(struct tandem *t, struct decoded *out)
+static void generate(
+	struct tandem *t, const struct decode_watch *watch, struct decoded *out)
 {
 	struct tandem_request q;
-	int ret;
+	int ret = tandem_start(t, 0);
 
+	if (ret) {
+		failed(out, ret, t);
+		return;
+	}
+	if (watch && watch->opened)
+		watch->opened(watch->arg);
 	tandem_request_init(&q, sizeof(q));
 	q.prompt = PROMPT;
 	q.flags = TANDEM_IGNORE_EOS;
@@ -218,10 +227,9 @@ static void generate(struct tandem *t, struct decoded *out)
 }
 
 void decode(const struct decodes *d, unsigned way, const char *const *more,
-	void (*notice)(void *arg, const char *sentence), void *arg,
-	struct decoded *out)
+	const struct decode_watch *watch, struct decoded *out)
 {
-	struct watch watch = { out, notice, arg };
+	struct told told = { out, watch };
 	char model[PATH_MAX], draft[PATH_MAX + 8] = "draft=";
 	const char *set[SETTINGS] = { "threads=1", "ctx=256" };
 	struct tandem_options o;
@@ -242,13 +250,13 @@ void decode(const struct decodes *d, unsigned way, const char *const *more,
 	o.model = model;
 	o.set = set;
 	o.notice = replaced;
-	o.notice_arg = &watch;
+	o.notice_arg = &told;
 	ret = tandem_open(&t, &o);
 	if (ret) {
 		failed(out, ret, NULL);
 		return;
 	}
-	generate(t, out);
+	generate(t, watch, out);
 	ret = tandem_close(t);
 	if (ret && !out->status)
 		failed(out, ret, NULL);
@@ -267,7 +275,7 @@ int decode_wanted(struct decodes *d, unsigned way, const struct decoded **out,
 	*out = &d->want[of];
 	if (ret || d->known[of])
 		return ret;
-	decode(d, of, NULL, NULL, NULL, &d->want[of]);
+	decode(d, of, NULL, NULL, &d->want[of]);
 	if (d->want[of].status)
 		return err_set(e, EIO, "%s, with nothing in its way: %s",
 			decode_ways[of], d->want[of].error);

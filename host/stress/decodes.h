@@ -40,14 +40,19 @@ struct decoded {
 	char error[ERR_TEXT_MAX];
 };
 
+/* Who is told of what happens meanwhile; both may be NULL. */
+struct decode_watch {
+	void (*opened)(void *arg); /* weights and device are there */
+	void (*replaced)(void *arg, const char *sentence); /* a device was */
+	void *arg;
+};
+
 /*
  * Decode that way with these settings more ("name=value", NULL at the end):
- * what came of it, whatever that is, all closed again. `notice` (NULL: none) is
- * told of devices that were replaced.
+ * what came of it, whatever that is, all closed again. `watch`: NULL for none.
  */
 void decode(const struct decodes *, unsigned way, const char *const *more,
-	void (*notice)(void *arg, const char *sentence), void *arg,
-	struct decoded *out);
+	const struct decode_watch *watch, struct decoded *out);
 
 /* The text that this way has in quiet: 0 and *out, or -errno. Before any decode
  * of that way, whose files it makes. */

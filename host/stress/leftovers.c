@@ -50,11 +50,36 @@ static int look_at_maps(struct leftovers *l, struct err *e)
 	return 0;
 }
 
+/* Of each thread, as the kernel keeps them. */
+static void look_at_children(struct leftovers *l)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *one;
+
+	while (d && (one = readdir(d))) {
+		char path[NAME_MAX + 40];
+		FILE *f;
+		int pid;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/children",
+			one->d_name);
+		f = isdigit((unsigned char)one->d_name[0]) ? fopen(path, "re")
+							   : NULL;
+		while (f && fscanf(f, "%d", &pid) == 1)
+			l->children++;
+		if (f)
+			fclose(f);
+	}
+	if (d)
+		closedir(d);
+}
+
 int leftovers_look(struct leftovers *l, struct err *e)
 {
 	int ret;
 
 	*l = (struct leftovers){ 0 };
+	look_at_children(l);
 	ret = look_at_fds(l, e);
 	return ret ? ret : look_at_maps(l, e);
 }
@@ -100,6 +125,22 @@ static void name_fd(const struct leftovers *before, const struct leftovers *now,
 		target, now->fds - before->fds);
 }
 
+bool leftovers_no_more(const struct leftovers *before,
+	const struct leftovers *now, char *what, size_t size)
+{
+	if (now->fds > before->fds)
+		name_fd(before, now, what, size);
+	else if (now->maps > before->maps)
+		snprintf(what, size, "%u buffers are left mapped",
+			now->maps - before->maps);
+	else if (now->children > before->children)
+		snprintf(what, size, "%u child processes are left",
+			now->children - before->children);
+	else
+		return true;
+	return false;
+}
+
 bool leftovers_none(const struct leftovers *before, char *what, size_t size)
 {
 	struct leftovers now;
@@ -111,11 +152,8 @@ bool leftovers_none(const struct leftovers *before, char *what, size_t size)
 			pid ? "dead, and nobody took note" : "alive");
 	else if (leftovers_look(&now, &e))
 		snprintf(what, size, "cannot look: %s", e.text);
-	else if (now.fds > before->fds)
-		name_fd(before, &now, what, size);
-	else if (now.maps > before->maps)
-		snprintf(what, size, "%u buffers are left mapped",
-			now.maps - before->maps);
+	else if (!leftovers_no_more(before, &now, what, size))
+		return false;
 	else if (!threads_end())
 		snprintf(what, size, "a thread is left");
 	else

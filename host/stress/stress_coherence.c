@@ -175,7 +175,7 @@ static int decode_checked(struct stress_run *r, const uint32_t *v)
 	if (ret)
 		return ret;
 	snprintf(evict, sizeof(evict), "evict-seed=%u", v[1]);
-	decode(r->world, v[0], set, NULL, NULL, &got);
+	decode(r->world, v[0], set, NULL, &got);
 	r->tally[TEXTS]++;
 	if (got.status)
 		return stress_broken(r, "%s: %s", decode_ways[v[0]], got.error);

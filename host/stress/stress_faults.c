@@ -182,13 +182,36 @@ static void plan_of(const struct stress_schedule *s, struct plan *p)
 /* ---- one text --------------------------------------------------------------
  */
 
-/* Planted: whoever is told of a device that was replaced leaves a file open. */
-static void leave_open(void *arg, const char *sentence)
-{
-	struct stress_run *r = arg;
+/* What there is with one device at hand, and of what there was more when
+ * another had taken its place. */
+struct at_hand {
+	struct stress_run *run;
+	bool known;
+	struct leftovers one;
+	char more[256]; /* "": nothing */
+};
 
-	if (r->plant)
-		r->tally[REPLACED] += dup(STDERR_FILENO) < 0;
+static void look_at_first(void *arg)
+{
+	struct at_hand *h = arg;
+	struct err e;
+
+	h->known = h->known || !leftovers_look(&h->one, &e);
+}
+
+/* Planted: whoever is told of a device that was replaced leaves a file open. */
+static void look_again(void *arg, const char *sentence)
+{
+	struct at_hand *h = arg;
+	struct leftovers now;
+	struct err e;
+
+	if (h->run->plant)
+		h->run->tally[REPLACED] += dup(STDERR_FILENO) < 0;
+	if (!h->known)
+		look_at_first(h);
+	else if (!*h->more && !leftovers_look(&now, &e))
+		leftovers_no_more(&h->one, &now, h->more, sizeof(h->more));
 }
 
 static int judge(struct stress_run *r, const uint32_t *v, struct plan *p,
@@ -225,6 +248,22 @@ static int judge(struct stress_run *r, const uint32_t *v, struct plan *p,
 		plan_is, got->status, got->error);
 }
 
+static int judge_leftovers(struct stress_run *r, const uint32_t *v,
+	const struct leftovers *before, const struct at_hand *hand,
+	const struct decoded *got)
+{
+	char what[256];
+
+	if (*hand->more)
+		return stress_broken(r,
+			"when a device of %s was replaced (of %u): %s",
+			decode_ways[v[0]], got->restarts, hand->more);
+	if (leftovers_none(before, what, sizeof(what)))
+		return 0;
+	return stress_broken(r, "behind %s (status %d): %s", decode_ways[v[0]],
+		got->status, what);
+}
+
 static int decode_with(struct stress_run *r, const uint32_t *v, struct plan *p)
 {
 	char plan[FAULT_TEXT_MAX + 8] = "fault=", bell[32], again[32],
@@ -232,10 +271,11 @@ static int decode_with(struct stress_run *r, const uint32_t *v, struct plan *p)
 	const char *set[] = { bell, again, level,
 		p->slow ? "device-timeout=0.5" : "device-timeout=60", plan,
 		NULL };
+	struct at_hand hand = { .run = r };
+	const struct decode_watch watch = { look_at_first, look_again, &hand };
 	struct leftovers before;
 	const struct decoded *want;
 	struct decoded got;
-	char what[256];
 	int ret = decode_wanted(r->world, v[0], &want, r->e);
 
 	if (!ret)
@@ -248,13 +288,10 @@ static int decode_with(struct stress_run *r, const uint32_t *v, struct plan *p)
 	snprintf(bell, sizeof(bell), "doorbell=%s", bells[v[1]]);
 	snprintf(again, sizeof(again), "restarts=%s", restarts[v[2]]);
 	snprintf(level, sizeof(level), "coherence=%s", levels[v[3]]);
-	decode(r->world, v[0], set, leave_open, r, &got);
+	decode(r->world, v[0], set, &watch, &got);
 	r->tally[FAULTS] += p->faults.n;
 	ret = judge(r, v, p, &got, want);
-	if (!ret && !leftovers_none(&before, what, sizeof(what)))
-		ret = stress_broken(r, "behind %s (status %d): %s",
-			decode_ways[v[0]], got.status, what);
-	return ret;
+	return ret ? ret : judge_leftovers(r, v, &before, &hand, &got);
 }
 
 static int run(struct stress_run *r, const struct stress_schedule *s)

@@ -490,7 +490,7 @@ static int text(struct stress_run *r, const struct world *w, const uint32_t *v)
 		v[3] == SLOW ? "=2" : "", v[4]);
 	if (!v[4])
 		set[2] = NULL;
-	decode(w->decodes, v[0], set, NULL, NULL, &got);
+	decode(w->decodes, v[0], set, NULL, &got);
 	r->tally[TEXTS]++;
 	if (got.status)
 		return stress_broken(r, "%s: %s", decode_ways[v[0]], got.error);

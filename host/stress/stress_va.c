@@ -54,6 +54,7 @@ enum { SWAP = 1 };
 static const char *const placements[] = { "belady", "swap", "paging",
 	"drop-all", "fixed" };
 static const char *const noyes[] = { "no", "yes" };
+static const char *const ends[] = { "free", "at", "behind" };
 
 static const struct stress_verb verbs[] = {
 	[OPEN] = { "open",
@@ -71,11 +72,12 @@ static const struct stress_verb verbs[] = {
 	[FREE] = { "free", { { "nth", 0, 255 } } },
 	[TOUCH] = { "touch",
 		{ { "nth", 0, 255 }, { "page", 0, PAGES_MAX },
-			{ "from", 0, 4095 }, { "bytes", 1, 65536 } } },
+			{ "from", 0, 4095 }, { "bytes", 1, 65536 },
+			{ "end", 0, 2, ends } } },
 	[REACH] = { "reach",
 		{ { "nth", 0, 255 }, { "page", 0, PAGES_MAX },
 			{ "from", 0, 4095 }, { "bytes", 1, 65536 },
-			{ "sync", 0, 1, noyes },
+			{ "end", 0, 2, ends }, { "sync", 0, 1, noyes },
 			{ "invalidated", 0, 1, noyes } } },
 	[LOOK] = { "look", { { NULL } } },
 	[TEXT] = { "text",
@@ -124,6 +126,14 @@ static uint32_t draw_size(struct stress_draw *d, uint32_t pages)
 	return 1 + stress_below(d, most < BUFFER_PAGES ? most : BUFFER_PAGES);
 }
 
+/* Where the range ends: of itself, or where its piece does, or one byte on. */
+static uint32_t draw_end(struct stress_draw *d)
+{
+	if (!stress_once_in(d, 3))
+		return VA_END_FREE;
+	return stress_once_in(d, 8) ? VA_END_BEHIND : VA_END_AT;
+}
+
 /* Most within a piece; some across its end, or behind it. */
 static void draw_range(
 	struct stress_draw *d, struct stress_schedule *s, uint32_t verb)
@@ -133,7 +143,7 @@ static void draw_range(
 	STRESS_ADD(s, verb, stress_below(d, 256),
 		small ? 0 : stress_below(d, 300),
 		small ? stress_below(d, 2048) : stress_below(d, 4096),
-		1 + stress_below(d, small ? 2048 : 65536),
+		1 + stress_below(d, small ? 2048 : 65536), draw_end(d),
 		verb == REACH && stress_once_in(d, 16),
 		verb == REACH && stress_once_in(d, 16));
 }
@@ -233,7 +243,7 @@ static void decode_text(
 	snprintf(defer, sizeof(defer), "va-defer=%u", t->defer);
 	snprintf(
 		extended, sizeof(extended), "va-extended=%uK", t->extended_kib);
-	decode(world, t->way, set, NULL, NULL, got);
+	decode(world, t->way, set, NULL, got);
 }
 
 static bool is_refusal(const struct decoded *got)
@@ -307,7 +317,7 @@ static int open_anew(struct va_place *p, const uint32_t *v)
 static int do_step(struct va_place *p, const struct stress_step *step)
 {
 	const uint32_t *v = step->value;
-	const struct va_range range = { v[0], v[1], v[2], v[3] };
+	const struct va_range range = { v[0], v[1], v[2], v[3], v[4] };
 
 	switch (step->verb) {
 	case OPEN:
@@ -329,7 +339,7 @@ static int do_step(struct va_place *p, const struct stress_step *step)
 	case TOUCH:
 		return va_touch(p, &range);
 	case REACH:
-		return va_reach(p, &range, !v[4], v[5]);
+		return va_reach(p, &range, !v[5], v[6]);
 	case LOOK:
 		return va_look(p);
 	default:

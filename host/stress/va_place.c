@@ -333,13 +333,21 @@ int va_free(struct va_place *p, unsigned nth)
 /* ---- requests --------------------------------------------------------------
  */
 
-static uint64_t address_of(const struct first_fit *m, const struct va_range *r)
+/* Where it begins, a multiple of `unit`, and *bytes. */
+static uint64_t address_of(const struct first_fit *m, const struct va_range *r,
+	uint32_t unit, uint32_t *bytes)
 {
 	const struct first_fit_piece none = { .at = 0 };
 	const struct first_fit_piece *piece =
 		m->n ? &m->piece[r->nth % m->n] : &none;
+	uint64_t page = piece->at + r->page % (piece->pages + 2);
+	uint64_t at = page * VA_PAGE + r->from / unit * unit;
+	uint64_t end = (piece->at + piece->pages) * VA_PAGE;
 
-	return (piece->at + r->page % (piece->pages + 2)) * VA_PAGE + r->from;
+	*bytes = r->bytes;
+	if (r->end != VA_END_FREE && at < end)
+		*bytes = (uint32_t)(end - at) + (r->end == VA_END_BEHIND);
+	return at;
 }
 
 /* Nothing but the round trip; the device looks at what it names. */
@@ -364,29 +372,26 @@ static int send_naming(
 
 int va_touch(struct va_place *p, const struct va_range *r)
 {
-	uint64_t at = address_of(&p->window, r);
-	struct wire_ref ref = { .addr = (uint32_t)at,
-		.len = r->bytes,
-		.role = WIRE_REF_SYNC,
+	struct wire_ref ref = { .role = WIRE_REF_SYNC,
 		.flags = WIRE_REF_INVALIDATE };
+	uint64_t at = address_of(&p->window, r, 1, &ref.len);
 
-	return send_naming(p, &ref, first_fit_holds(&p->window, at, r->bytes));
+	ref.addr = (uint32_t)at;
+	return send_naming(p, &ref, first_fit_holds(&p->window, at, ref.len));
 }
 
 int va_reach(struct va_place *p, const struct va_range *r, bool weights,
 	bool invalidated)
 {
-	uint64_t at = address_of(&p->region, r) / WIRE_EXTENDED_UNIT *
-		WIRE_EXTENDED_UNIT;
 	struct wire_ref ref = {
-		.addr = (uint32_t)(at / WIRE_EXTENDED_UNIT),
-		.len = r->bytes,
 		.role = weights ? WIRE_REF_WEIGHTS : WIRE_REF_SYNC,
 		.flags = WIRE_REF_EXTENDED |
 			(invalidated ? WIRE_REF_INVALIDATE : 0),
 	};
+	uint64_t at = address_of(&p->region, r, WIRE_EXTENDED_UNIT, &ref.len);
 
+	ref.addr = (uint32_t)(at / WIRE_EXTENDED_UNIT);
 	return send_naming(p, &ref,
 		weights && !invalidated &&
-			first_fit_holds(&p->region, at, r->bytes));
+			first_fit_holds(&p->region, at, ref.len));
 }

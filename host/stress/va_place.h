@@ -76,8 +76,12 @@ int va_free(struct va_place *, unsigned nth);
 
 /* Requests that name bytes of the nth piece, of the two pages behind it, or of
  * the beginning where there is none; those of the region as what they are. */
+enum va_end { VA_END_FREE, VA_END_AT, VA_END_BEHIND };
+
 struct va_range {
 	uint32_t nth, page, from, bytes;
+	enum va_end end; /* AT: the range ends with its piece; BEHIND: a byte
+			  * further; of one that begins behind it: FREE */
 };
 int va_touch(struct va_place *, const struct va_range *);
 int va_reach(struct va_place *, const struct va_range *, bool weights,

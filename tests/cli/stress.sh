@@ -58,7 +58,7 @@ END
 run_ok "$TANDEM" stress --replay va.plan --json
 check_has 'late room' "$out" '"maps":3,"unmaps":1,"refused":0,"late":2,'
 check_has 'late room' "$out" '"touches":0,"outside":1,'
-sed -i 's/^ask$/again/; s/^touch .*/touch nth=1 from=8/' va.plan
+sed -i 's/^ask$/again/; s/^touch .*/touch nth=1 from=8 end=at/' va.plan
 cat >>va.plan <<'END'
 place pages=5
 beside
@@ -66,13 +66,23 @@ place pages=3
 reach nth=1 bytes=4096
 free nth=0
 place pages=2
-reach nth=0 bytes=8193
+reach nth=0 from=64 end=behind
 END
 run_ok "$TANDEM" stress --replay va.plan --json
 check_has 'a region' "$out" '"maps":4,"unmaps":1,"refused":1,"late":0,'
 check_has 'a region' "$out" '"placed":3,"freed":1,"touches":2,"outside":1,'
 run_ok "$TANDEM" stress --help
 check_has 'stress --help' "$out" '2000 tries'
+
+# ---- what is left when a device was replaced ------------------------------------------
+# The first run is behind the start, whose descriptors are known then.
+printf '%s\n' 'tandem-stress 1 faults' 'pair restarts=3' \
+  'fault verb=die kind=run at=2' >left.plan
+run_ok "$TANDEM" stress --replay left.plan
+check_has 'a device replaced' "$out" '1 replaced'
+run "$TANDEM" stress --replay left.plan --plant --out "$tmp"
+check_eq 'status with a file left open' "$status" 1
+check_has stderr "$err" 'when a device of autoregressive was replaced (of 1): '
 
 # ---- one seed, the same figures ---------------------------------------------------
 tally() { # SEED
