@@ -199,18 +199,20 @@ static void look_at_first(void *arg)
 	h->known = h->known || !leftovers_look(&h->one, &e);
 }
 
-/* Planted: whoever is told of a device that was replaced leaves a file open. */
+/* Planted: whoever is told that a device was replaced leaves a file open. */
 static void look_again(void *arg, const char *sentence)
 {
 	struct at_hand *h = arg;
 	struct leftovers now;
 	struct err e;
 
+	if (!h->known) {
+		look_at_first(h);
+		return;
+	}
 	if (h->run->plant)
 		h->run->tally[REPLACED] += dup(STDERR_FILENO) < 0;
-	if (!h->known)
-		look_at_first(h);
-	else if (!*h->more && !leftovers_look(&now, &e))
+	if (!*h->more && !leftovers_look(&now, &e))
 		leftovers_no_more(&h->one, &now, h->more, sizeof(h->more));
 }
 
