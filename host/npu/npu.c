@@ -243,8 +243,10 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	int ret = n->ops->recv(n->device, &p, timeout_ms, &why);
 
 	/* What is no packet is an answer that no device may give, too. */
-	if (ret == -EPROTO || ret == -EBADMSG)
+	if (ret == -EPROTO || ret == -EBADMSG) {
+		why.code = -EPROTO;
 		return npu_broken(n, &why, e);
+	}
 	if (ret && e)
 		*e = why;
 	if (ret)
