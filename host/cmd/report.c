@@ -445,6 +445,11 @@ static void put_draft(json_t *o, const struct run_report *r)
 		json_boolean(drafting_is_told(&r->decoder->drafting)));
 	put_u64(o, "tree_rows_kept", m->kept);
 	put_u64(o, "nodes_expanded", m->expanded);
+	put_u64(o, "pruned_cycles", m->pruned);
+	put_u64(o, "pruned_rows_back", m->back);
+	put_u64(o, "pruned_too_few_rows", m->few_rows);
+	put_u64(o, "pruned_too_few_leaves", m->few_leaves);
+	put_u64(o, "pruned_too_few_tokens", m->few_tokens);
 	put_u64(o, "draft_cycles", m->cycles);
 	put_u64(o, "drafted_tokens", m->drafted);
 	put_u64(o, "accepted_tokens", m->accepted);

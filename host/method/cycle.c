@@ -8,6 +8,7 @@
 #include "host/session/session.h"
 #include "host/text/generation.h"
 #include "host/tree/prune.h"
+#include "tensor/price_host.h"
 #include "ipc/wire.h"
 
 #include <errno.h>
@@ -159,18 +160,30 @@ static void score(
 		token, n, out);
 }
 
-static void price_scores(struct cycle *c)
+/* The predictor's products and its softmax, and what is done with them. */
+static void price_pruning(struct cycle *c, const struct prune_result *r)
 {
-	const struct tree *t = c->tree;
-	uint64_t values = 0;
-	struct price price = { 0 };
+	uint64_t width = session_priced_width(c->session);
+	uint64_t values = r->scored * width;
+	struct price score = { 0 }, softmax = { 0 };
 
-	for (uint32_t i = 0; i < c->verified; i++)
-		values += t->n_children[i] ? t->n_candidates[i] : 0;
-	values *= session_priced_width(c->session);
-	if (c->env->phone)
-		price_cpu(c->env->phone, values, 2 * values, &price);
-	session_add_host_work(c->session, &price);
+	if (c->env->phone) {
+		price_cpu(c->env->phone, values, 2 * values, &score);
+		price_sweep(c->env->phone, PRICE_SWEEP_WEIGH, 1, r->scored,
+			&softmax);
+	}
+	session_add_host_work(c->session, &score);
+	session_add_host_work(c->session, &softmax);
+	session_add_steps(c->session, r->steps);
+}
+
+static void count_pruning(struct method_stats *s, const struct prune_result *r)
+{
+	s->pruned++;
+	s->back += r->back;
+	s->few_rows += r->lack == PRUNE_LACKS_ROWS;
+	s->few_leaves += r->lack == PRUNE_LACKS_LEAVES;
+	s->few_tokens += r->lack == PRUNE_LACKS_TOKENS;
 }
 
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
@@ -179,8 +192,14 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	struct cycle *c = w->c;
 	uint64_t began = cycle_now(c);
 
-	*n = prune_tree(c->tree, w->pass->prune, score, arg, c->sigma, keep);
-	price_scores(c);
+	struct prune_result r = {
+		.keep = keep, .sigma = c->sigma, .merit = c->merit
+	};
+
+	prune_tree(c->tree, w->pass->prune, score, arg, &r);
+	*n = r.n;
+	count_pruning(&c->env->stats, &r);
+	price_pruning(c, &r);
 	c->choose_time = cycle_now(c) - began;
 	c->went_on = *n;
 	c->env->stats.kept += *n;
@@ -500,8 +519,9 @@ int cycle_open_wide(struct cycle *c, struct session *s, struct generation *g,
 	c->path = calloc(rows, sizeof(*c->path));
 	c->row = calloc(rows, sizeof(*c->row));
 	c->sigma = calloc(rows + spare, sizeof(*c->sigma));
+	c->merit = calloc(rows + spare, sizeof(*c->merit));
 	c->known = calloc(rows, sizeof(*c->known));
-	if (!c->path || !c->row || !c->sigma || !c->known)
+	if (!c->path || !c->row || !c->sigma || !c->merit || !c->known)
 		return err_set(e, ENOMEM, "no memory for trees of %u", rows);
 	ret = tree_open(&c->tree, rows + spare, candidates, e);
 	if (ret) {
@@ -524,6 +544,7 @@ void cycle_close(struct cycle *c)
 	free(c->path);
 	free(c->row);
 	free(c->sigma);
+	free(c->merit);
 	free(c->logits);
 	free(c->known);
 }

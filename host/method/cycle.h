@@ -67,9 +67,11 @@ struct cycle {
 	double prompt_rows, prompt_ns;
 
 	struct row *row; /* [rows] the tree as the session is given it */
-	float *sigma;    /* [rows + spare] pruning's word on each node */
-	float *logits;   /* of rows that were computed together */
-	float **known;   /* [rows] where a row's are among them, or NULL */
+	/* [rows + spare] what pruning says of each node */
+	float *sigma;
+	double *merit;
+	float *logits; /* of rows that were computed together */
+	float **known; /* [rows] where a row's are among them, or NULL */
 };
 
 /*

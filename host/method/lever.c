@@ -20,6 +20,7 @@
 #include "host/shipped/shipped_models.h"
 #include "host/text/generation.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Of the accepted tokens, and of the rows, as the paper measured it. */
@@ -141,6 +142,18 @@ static void lever_tell(const struct method_env *env, struct strbuf *line)
 	strbuf_addf(line, "exit         %s%s, %.1f %% of the rows kept",
 		st->exit ? "predicted by " : "no predictor", st->exit_path,
 		100 * (rows ? (double)s->kept / (double)rows : 0));
+	if (!st->exit)
+		return;
+	strbuf_addf(line,
+		"\n             pruned in %" PRIu64 " of %" PRIu64
+		" cycles, in the others it would not pay",
+		s->pruned, s->cycles);
+	if (s->pruned)
+		strbuf_addf(line,
+			"; %" PRIu64 " rows added back, for too few rows in "
+			"%" PRIu64 " cycles, leaves in %" PRIu64
+			", tokens in %" PRIu64,
+			s->back, s->few_rows, s->few_leaves, s->few_tokens);
 }
 
 /* ---- the algorithm ------------------------------------------------------- */

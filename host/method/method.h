@@ -42,6 +42,11 @@ struct strbuf;
 	X(uint64_t, accepted)  /* of them; emitted are accepted + cycles */   \
 	X(uint64_t, leaves)    /* of the trees */                             \
 	X(uint64_t, kept)      /* of their rows, behind the exit predictor */ \
+	X(uint64_t, pruned)    /* cycles that it was asked in */              \
+	X(uint64_t, back)      /* rows below its threshold that stayed, */    \
+	X(uint64_t, few_rows)  /* since else there were in so many cycles */  \
+	X(uint64_t, few_leaves) /* too few rows, leaves, or tokens to be */   \
+	X(uint64_t, few_tokens) /* expected */                                \
 	X(uint64_t, expanded)  /* nodes that the draft looked behind */       \
 	X(uint64_t, revised)   /* tokens that were seen, and changed */       \
 	X(uint64_t, refreshed) /* rows computed anew by the host */           \

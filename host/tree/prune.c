@@ -16,7 +16,9 @@ struct pruning {
 	prune_score *score;
 	void *arg;
 	float *sigma;   /* [n] */
+	double *merit;  /* [n] */
 	uint32_t *keep; /* [n] 1 or 0 until they are listed */
+	uint64_t scored, steps;
 };
 
 struct prune_opts prune_defaults(uint32_t k)
@@ -33,6 +35,7 @@ struct prune_opts prune_defaults(uint32_t k)
 		.breadth_theta = theta / 2,
 		.min_rows = 4,
 		.min_leaves = 2,
+		.retain = .95f,
 		.shadow = true,
 		.safeguards = true,
 	};
@@ -49,7 +52,7 @@ static uint32_t child_from(const struct tree *t, uint32_t u, uint32_t v)
 /* ---- sigma --------------------------------------------------------------- */
 
 static void score_batch(
-	const struct pruning *p, uint32_t u, const uint32_t *node, uint32_t n)
+	struct pruning *p, uint32_t u, const uint32_t *node, uint32_t n)
 {
 	int32_t token[BATCH] = { 0 };
 	float score[BATCH];
@@ -57,12 +60,13 @@ static void score_batch(
 	for (uint32_t i = 0; i < n; i++)
 		token[i] = p->tree->token[node[i]];
 	p->score(p->arg, u, token, n, score);
+	p->scored += n;
 	for (uint32_t i = 0; i < n; i++)
 		p->sigma[node[i]] = score[i];
 }
 
 /* To sigma of u's children; returns the largest. */
-static float score_children(const struct pruning *p, uint32_t u)
+static float score_children(struct pruning *p, uint32_t u)
 {
 	const struct tree *t = p->tree;
 	uint32_t node[BATCH], n = 0;
@@ -86,7 +90,7 @@ static float score_children(const struct pruning *p, uint32_t u)
 
 /* Scores of the candidates of u that are no children. */
 static uint32_t score_shadow(
-	const struct pruning *p, uint32_t u, float score[TREE_CANDIDATES])
+	struct pruning *p, uint32_t u, float score[TREE_CANDIDATES])
 {
 	const struct tree *t = p->tree;
 	const struct candidate *c = t->candidate + (size_t)u * t->k;
@@ -100,10 +104,11 @@ static uint32_t score_shadow(
 			token[n++] = c[i].token;
 	if (n)
 		p->score(p->arg, u, token, n, score);
+	p->scored += n;
 	return n;
 }
 
-static void sigma_of_children(const struct pruning *p, uint32_t u)
+static void sigma_of_children(struct pruning *p, uint32_t u)
 {
 	const struct tree *t = p->tree;
 	float shadow[TREE_CANDIDATES];
@@ -170,55 +175,134 @@ static void decide(const struct pruning *p, uint32_t u, uint32_t *tip)
 	}
 }
 
-/* Leaves of what is kept. */
-static uint32_t count_leaves(const struct pruning *p)
+/* ---- adding back --------------------------------------------------------- */
+
+/* What is kept; tokens are those that it promises, in the unit of merits. */
+struct tally {
+	uint32_t rows, leaves;
+	double tokens;
+};
+
+/*
+ * What the draft and the predictor think of the way to each node; the draft
+ * alone, where nothing was scored. Returns what all promise.
+ */
+static double weigh(const struct pruning *p)
 {
 	const struct tree *t = p->tree;
-	uint32_t leaves = 0;
+	double all = 0;
 
-	for (uint32_t u = 0; u < t->n; u++) {
-		uint32_t v = child_from(t, u, u + 1);
+	p->merit[0] = 1;
+	for (uint32_t v = 1; v < t->n; v++) {
+		uint32_t u = (uint32_t)t->parent[v];
+		double q = (double)t->q[v], s = (double)p->sigma[v];
 
-		while (v < t->n && !p->keep[v])
-			v = child_from(t, u, v + 1);
-		leaves += p->keep[u] && v == t->n;
+		if (p->keep[u] && s >= 0)
+			q = (q + s) / 2;
+		p->merit[v] = p->merit[u] * q;
+		all += p->merit[v];
 	}
-	return leaves;
+	return all;
 }
 
-static bool too_hard(const struct pruning *p, uint32_t rows)
+static bool has_kept(const struct pruning *p, uint32_t u)
 {
-	const struct prune_opts *o = p->opts;
+	const struct tree *t = p->tree;
+	uint32_t v = child_from(t, u, u + 1);
 
-	return o->safeguards &&
-		(rows < o->min_rows || count_leaves(p) < o->min_leaves);
+	while (v < t->n && !p->keep[v])
+		v = child_from(t, u, v + 1);
+	return v < t->n;
 }
 
-uint32_t prune_tree(const struct tree *t, const struct prune_opts *o,
-	prune_score *score, void *arg, float *sigma, uint32_t *keep)
+static struct tally count_kept(const struct pruning *p)
 {
-	const struct pruning p = { t, o, score, arg, sigma, keep };
-	uint32_t tip = 0, rows = 0, n = 0;
-	bool all;
+	struct tally sum = { 0 };
+
+	for (uint32_t u = 0; u < p->tree->n; u++) {
+		if (!p->keep[u])
+			continue;
+		sum.rows++;
+		sum.leaves += !has_kept(p, u);
+		sum.tokens += u ? p->merit[u] : 0;
+	}
+	return sum;
+}
+
+static enum prune_lack lacks(
+	const struct prune_opts *o, const struct tally *kept, double all)
+{
+	if (kept->rows < o->min_rows)
+		return PRUNE_LACKS_ROWS;
+	if (kept->leaves < o->min_leaves)
+		return PRUNE_LACKS_LEAVES;
+	return kept->tokens < (double)o->retain * all ? PRUNE_LACKS_TOKENS
+						      : PRUNE_LACKS_NOTHING;
+}
+
+/* Of the nodes that were cut the best, which is none at n. A parent is no worse
+ * and comes before: it is there already. */
+static uint32_t best_cut(struct pruning *p)
+{
+	uint32_t n = p->tree->n, best = n;
+
+	p->steps += n;
+	for (uint32_t v = 0; v < n; v++)
+		if (!p->keep[v] && (best == n || p->merit[v] > p->merit[best]))
+			best = v;
+	return best;
+}
+
+/* What was cut comes back, the best first, until nothing is lacking. */
+static void add_back(struct pruning *p, struct prune_result *out)
+{
+	double all = weigh(p);
+	struct tally kept = count_kept(p);
+	enum prune_lack now = lacks(p->opts, &kept, all);
+	uint32_t v;
+
+	out->lack = now;
+	while (now && (v = best_cut(p)) < p->tree->n) {
+		kept.rows++;
+		kept.leaves += has_kept(p, (uint32_t)p->tree->parent[v]);
+		kept.tokens += p->merit[v];
+		p->keep[v] = 1;
+		out->back++;
+		now = lacks(p->opts, &kept, all);
+	}
+}
+
+/* ---- a tree -------------------------------------------------------------- */
+
+void prune_tree(const struct tree *t, const struct prune_opts *o,
+	prune_score *score, void *arg, struct prune_result *out)
+{
+	struct pruning p = { t, o, score, arg, out->sigma, out->merit,
+		out->keep, 0, 0 };
+	uint32_t tip = 0;
 
 	assert(o->temperature > 0);
 	for (uint32_t u = 0; u < t->n; u++) {
-		sigma[u] = u ? 0 : 1;
-		keep[u] = !u;
+		out->sigma[u] = u ? 0 : 1;
+		out->keep[u] = !u;
 	}
 	/* Parents come first, so what becomes of a node is known when its
 	 * children are to be looked at. */
 	for (uint32_t u = 0; u < t->n; u++) {
-		rows += keep[u];
-		if (!keep[u] || !t->n_children[u])
+		if (!out->keep[u] || !t->n_children[u])
 			continue;
 		sigma_of_children(&p, u);
 		decide(&p, u, &tip);
+		p.steps += t->n - u;
 	}
-	all = too_hard(&p, rows);
+	out->lack = PRUNE_LACKS_NOTHING;
+	out->n = out->back = 0;
+	if (o->safeguards)
+		add_back(&p, out);
+	out->scored = p.scored;
+	out->steps = p.steps;
 	/* A node's mark is read before its place in the list is written. */
 	for (uint32_t u = 0; u < t->n; u++)
-		if (all || keep[u])
-			keep[n++] = u;
-	return n;
+		if (out->keep[u])
+			out->keep[out->n++] = u;
 }

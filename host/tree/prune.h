@@ -23,12 +23,15 @@ struct prune_opts {
 	 * (3) best children of sigma from breadth_theta (theta / 2) on stay. */
 	uint32_t breadth, breadth_depth;
 	float breadth_theta;
-	/* Fewer rows or leaves than these (4 and 2) were pruned too hard, and
-	 * nothing is. */
+	/* Where fewer rows or leaves than these (4 and 2) are left, or less
+	 * than this share (0.95) of the tokens that the tree promised, rows are
+	 * added back, those of the most merit first, until that is no more so.
+	 */
 	uint32_t min_rows, min_leaves;
+	float retain;
 	/* For ablations, both normally true: candidates that are no nodes count
 	 * in the softmax; backbone (from the root to the best child, and so on
-	 * to a leaf), breadth and the minima apply. */
+	 * to a leaf), breadth and adding back apply. */
 	bool shadow, safeguards;
 };
 
@@ -39,15 +42,35 @@ struct prune_opts prune_defaults(uint32_t k);
 typedef void prune_score(void *arg, uint32_t node, const int32_t *token,
 	uint32_t n, float *score);
 
-/*
- * keep[tree->capacity]: the nodes that stay, ascending, the root first; returns
- * how many. Each kept node's parent is kept.
- *
- * sigma[tree->capacity]: of the edge that leads to each node; of the root 1. It
- * is 0 below what the threshold removes, where nothing is scored: there it
- * cannot matter.
- */
-uint32_t prune_tree(const struct tree *, const struct prune_opts *,
-	prune_score *, void *arg, float *sigma, uint32_t *keep);
+/* What there was too little of when all that is below the threshold was cut;
+ * of several the first. */
+enum prune_lack {
+	PRUNE_LACKS_NOTHING,
+	PRUNE_LACKS_ROWS,
+	PRUNE_LACKS_LEAVES,
+	PRUNE_LACKS_TOKENS,
+};
+
+struct prune_result {
+	/* The caller's, [tree->capacity] each. keep: the nodes that stay,
+	 * ascending, the root first; each one's parent stays. */
+	uint32_t *keep;
+	/* Of the edge that leads to each node; of the root 1. It is 0 below
+	 * what the threshold cuts, where nothing is scored. */
+	float *sigma;
+	/* How likely the text is to come to the node, by the draft and, where
+	 * it was asked, by the predictor, an edge the mean of both. */
+	double *merit;
+	uint32_t n;    /* nodes that stay */
+	uint32_t back; /* of these were below the threshold, and are back */
+	enum prune_lack lack;
+	/* For who prices it: tokens scored, and nodes looked at one after the
+	 * other. */
+	uint64_t scored, steps;
+};
+
+/* Arrays of *out are given, the rest is found. */
+void prune_tree(const struct tree *, const struct prune_opts *, prune_score *,
+	void *arg, struct prune_result *out);
 
 #endif

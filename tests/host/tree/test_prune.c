@@ -1,7 +1,7 @@
 /*
  * Pruning against the definition, done here edge by edge over the whole tree,
  * on random trees; and what must hold of any: ancestors, the backbone, more
- * kept where less is asked to go.
+ * kept where less is asked to go, and enough added back.
  */
 #include "base/checked.h"
 #include "base/err.h"
@@ -139,8 +139,11 @@ struct reference {
 	double sigma[MAX_NODES];
 	bool stays[MAX_NODES], keep[MAX_NODES];
 	bool backbone[MAX_NODES];
-	uint32_t rows, leaves;
-	bool rejected, close; /* a comparison that rounding could turn */
+	bool cut[MAX_NODES]; /* by the threshold, whatever came back */
+	double merit[MAX_NODES];
+	uint32_t back;
+	enum prune_lack lack;
+	bool close; /* a comparison that rounding could turn */
 };
 
 static double naive_sigma(
@@ -226,18 +229,74 @@ static void mark_edges(
 /* Every node of which all edges to the root stay. */
 static void mark_kept(struct reference *x, const struct tree *t)
 {
-	uint32_t inner[MAX_NODES] = { 0 };
-
 	for (uint32_t v = 0; v < t->n; v++) {
 		x->keep[v] = true;
 		for (uint32_t w = v; w; w = (uint32_t)t->parent[w])
 			x->keep[v] &= x->stays[w];
-		x->rows += x->keep[v];
+		x->cut[v] = !x->keep[v];
+	}
+}
+
+/* An edge is worth what the draft says, or, where the predictor was asked, the
+ * mean of what both say; a node all edges to it. */
+static void mark_merits(struct reference *x, const struct tree *t)
+{
+	for (uint32_t v = 0; v < t->n; v++) {
+		x->merit[v] = 1;
+		for (uint32_t w = v; w; w = (uint32_t)t->parent[w]) {
+			double q = (double)t->q[w];
+
+			x->merit[v] *= x->cut[t->parent[w]]
+				? q
+				: (q + x->sigma[w]) / 2;
+		}
+	}
+}
+
+static enum prune_lack naive_lack(
+	struct reference *x, const struct tree *t, const struct prune_opts *o)
+{
+	uint32_t inner[MAX_NODES] = { 0 }, rows = 0, leaves = 0;
+	double kept = 0, all = 0;
+
+	for (uint32_t v = 0; v < t->n; v++) {
+		rows += x->keep[v];
 		if (x->keep[v] && v)
 			inner[t->parent[v]]++;
+		all += v ? x->merit[v] : 0;
+		kept += v && x->keep[v] ? x->merit[v] : 0;
 	}
 	for (uint32_t v = 0; v < t->n; v++)
-		x->leaves += x->keep[v] && !inner[v];
+		leaves += x->keep[v] && !inner[v];
+	if (rows < o->min_rows)
+		return PRUNE_LACKS_ROWS;
+	if (leaves < o->min_leaves)
+		return PRUNE_LACKS_LEAVES;
+	x->close |= near(kept, (double)o->retain * all);
+	return kept < (double)o->retain * all ? PRUNE_LACKS_TOKENS
+					      : PRUNE_LACKS_NOTHING;
+}
+
+/* One after the other, as long as there is something and it is too little. */
+static void bring_back(
+	struct reference *x, const struct tree *t, const struct prune_opts *o)
+{
+	x->lack = naive_lack(x, t, o);
+	while (naive_lack(x, t, o)) {
+		uint32_t best = 0;
+
+		for (uint32_t v = 1; v < t->n; v++) {
+			if (x->keep[v])
+				continue;
+			x->close |= best && near(x->merit[v], x->merit[best]);
+			if (!best || x->merit[v] > x->merit[best])
+				best = v;
+		}
+		if (!best)
+			return;
+		x->keep[best] = true;
+		x->back++;
+	}
 }
 
 static void reference_run(struct reference *x, const struct predictor *p,
@@ -252,8 +311,9 @@ static void reference_run(struct reference *x, const struct predictor *p,
 	mark_backbone(x, t);
 	mark_edges(x, t, o);
 	mark_kept(x, t);
-	x->rejected = o->safeguards &&
-		(x->rows < o->min_rows || x->leaves < o->min_leaves);
+	mark_merits(x, t);
+	if (o->safeguards)
+		bring_back(x, t, o);
 }
 
 /* ---- running ------------------------------------------------------------- */
@@ -262,6 +322,8 @@ struct result {
 	uint32_t n, keep[MAX_NODES];
 	bool kept[MAX_NODES];
 	float sigma[MAX_NODES];
+	double merit[MAX_NODES];
+	struct prune_result told;
 };
 
 static void prune(
@@ -275,7 +337,11 @@ static void prune(
 	memset(r->keep, 0xff, sizeof(r->keep));
 	for (uint32_t v = 0; v < t->n; v++)
 		r->sigma[v] = NAN;
-	r->n = prune_tree(t, o, score, p, r->sigma, r->keep);
+	r->told = (struct prune_result){
+		.keep = r->keep, .sigma = r->sigma, .merit = r->merit
+	};
+	prune_tree(t, o, score, p, &r->told);
+	r->n = r->told.n;
 	assert_in_range(r->n, 1, t->n);
 	assert_int_equal(r->keep[0], 0);
 	assert_true(r->sigma[0] == 1);
@@ -297,8 +363,8 @@ static void compare(const struct result *r, const struct reference *x,
 	const struct tree *t = p->tree;
 
 	for (uint32_t v = 0; v < t->n; v++) {
-		bool want = x->rejected || x->keep[v];
-		bool scored = !v || x->keep[t->parent[v]];
+		bool want = x->keep[v];
+		bool scored = !v || !x->cut[t->parent[v]];
 
 		if (r->kept[v] != want)
 			fail_msg("%s, round %" PRIu64 ": node %u of %u %s, "
@@ -308,13 +374,16 @@ static void compare(const struct result *r, const struct reference *x,
 		assert_close((double)r->sigma[v], scored ? x->sigma[v] : 0,
 			1e-6, "sigma");
 	}
+	assert_int_equal(r->told.back, x->back);
+	assert_int_equal(r->told.lack, x->lack);
 }
 
 /* Nothing is asked twice, nor behind what is gone. */
-static void check_questions(const struct reference *x,
+static void check_questions(const struct result *r, const struct reference *x,
 	const struct predictor *p, const struct prune_opts *o)
 {
 	const struct tree *t = p->tree;
+	uint64_t all = 0;
 
 	for (uint32_t u = 0; u < t->n; u++) {
 		uint32_t want = t->n_children[u];
@@ -322,10 +391,12 @@ static void check_questions(const struct reference *x,
 		for (uint32_t i = 0; i < t->n_candidates[u] && o->shadow; i++)
 			want += !is_child(
 				t, u, t->candidate[u * t->k + i].token);
-		if (!x->keep[u] || !t->n_children[u])
+		if (x->cut[u] || !t->n_children[u])
 			want = 0;
 		assert_int_equal(p->asked[u], want);
+		all += want;
 	}
+	assert_int_equal(r->told.scored, all);
 }
 
 static struct prune_opts random_opts(uint64_t seed, uint64_t *at, uint32_t k)
@@ -339,6 +410,7 @@ static struct prune_opts random_opts(uint64_t seed, uint64_t *at, uint32_t k)
 	o.breadth_theta = o.theta / (float)(1 + draw(seed, at, 3));
 	o.min_rows = draw(seed, at, 6);
 	o.min_leaves = draw(seed, at, 4);
+	o.retain = (float)draw(seed, at, 4) / 4;
 	o.shadow = draw(seed, at, 4) != 0;
 	o.safeguards = draw(seed, at, 4) != 0;
 	return o;
@@ -347,7 +419,7 @@ static struct prune_opts random_opts(uint64_t seed, uint64_t *at, uint32_t k)
 static void it_is_the_definition(void **unused)
 {
 	uint64_t seed = harness_seed(), at = 0;
-	unsigned pruned = 0, rejected = 0, compared = 0;
+	unsigned pruned = 0, compared = 0, lacking[4] = { 0 };
 
 	(void)unused;
 	for (uint64_t round = 0; round < ROUNDS; round++) {
@@ -364,17 +436,18 @@ static void it_is_the_definition(void **unused)
 		prune(&r, &p, &o);
 		if (!x.close) {
 			compare(&r, &x, &p, "random");
-			check_questions(&x, &p, &o);
+			check_questions(&r, &x, &p, &o);
 			compared++;
 			pruned += r.n < t->n;
-			rejected += x.rejected && x.rows < t->n;
+			lacking[x.lack] += x.back > 0;
 		}
 		tree_close(t);
 	}
 	/* That all this happened. */
 	assert_true(compared > ROUNDS * 9 / 10);
 	assert_true(pruned > ROUNDS / 4);
-	assert_true(rejected > ROUNDS / 50);
+	for (int i = PRUNE_LACKS_ROWS; i <= PRUNE_LACKS_TOKENS; i++)
+		assert_true(lacking[i] > ROUNDS / 100);
 }
 
 static bool within(const struct result *a, const struct result *b)
@@ -385,8 +458,15 @@ static bool within(const struct result *a, const struct result *b)
 	return true;
 }
 
-/* With one thing changed, what is kept grows or shrinks as it must. The minima
- * are off: they may bring everything back. */
+/* Nothing is added back. */
+static void ask_for_nothing(struct prune_opts *o)
+{
+	o->min_rows = 1;
+	o->min_leaves = 0;
+	o->retain = 0;
+}
+
+/* With one thing changed, what is kept grows or shrinks as it must. */
 static void less_pruning_keeps_more(void **unused)
 {
 	uint64_t seed = harness_seed() + 1, at = 0;
@@ -400,8 +480,7 @@ static void less_pruning_keeps_more(void **unused)
 		struct prune_opts o = prune_defaults(t->k), other;
 		struct result r, changed;
 
-		o.min_rows = 1;
-		o.min_leaves = 0;
+		ask_for_nothing(&o);
 		prune(&r, &p, &o);
 		other = o, other.theta *= 3;
 		prune(&changed, &p, &other);
@@ -445,7 +524,7 @@ static void theta_one_leaves_backbone_and_breadth(void **unused)
 	o.breadth_theta = 0;
 	o.breadth = 2;
 	o.breadth_depth = 0;
-	o.min_rows = 1;
+	ask_for_nothing(&o);
 	reference_run(&x, &p, &o);
 	prune(&r, &p, &o);
 	/* A complete tree of three levels: the backbone and one node more. */
@@ -493,8 +572,7 @@ static void chains_are_pruned_only_without_safeguards(void **unused)
 		add(t, u, u % 4);
 	}
 	o.theta = .3f;
-	o.min_rows = 1;
-	o.min_leaves = 1;
+	ask_for_nothing(&o);
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 8);
 	assert_true(r.sigma[3] == .25f);
@@ -522,18 +600,26 @@ static void equals_keep_their_order(void **unused)
 		add(t, 0, 7 - i);
 	o.theta = .5f;
 	o.breadth_theta = .1f;
-	o.min_rows = 1;
+	ask_for_nothing(&o);
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 4);
 	for (uint32_t i = 0; i < 4; i++)
 		assert_int_equal(r.keep[i], i);
 	o.breadth = 0;
-	prune(&r, &p, &o); /* one leaf is too few */
-	assert_int_equal(r.n, 9);
-	o.min_leaves = 1;
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 2);
+	o.min_leaves = 2; /* one leaf is too few */
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 3);
+	assert_int_equal(r.told.lack, PRUNE_LACKS_LEAVES);
 	o.min_rows = 4;
+	prune(&r, &p, &o);
+	assert_int_equal(r.n, 4);
+	assert_int_equal(r.told.back, 2);
+	assert_int_equal(r.told.lack, PRUNE_LACKS_ROWS);
+	/* The last one that was added is the draft's best. */
+	assert_true(r.kept[8]);
+	o.retain = 1;
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 9);
 	tree_close(t);
@@ -550,13 +636,14 @@ static void wide_nodes_without_candidates_are_scored_too(void **unused)
 	expand(t, 0, 2);
 	for (int32_t i = 1; i < 150; i++)
 		tree_add(t, 0, (struct candidate){ 1000 + i, .001f });
-	o.min_rows = 1;
+	ask_for_nothing(&o);
+	o.min_leaves = 30;
 	prune(&r, &p, &o);
 	/* 149 children and two shadow tokens share it. */
 	for (uint32_t v = 1; v < t->n; v++)
 		assert_close((double)r.sigma[v], 1 / 151., 1e-8, "sigma");
 	assert_int_equal(p.asked[0], 151);
-	assert_int_equal(r.n, 150); /* one leaf is too few */
+	assert_int_equal(r.n, 31);
 	o.min_leaves = 1;
 	prune(&r, &p, &o);
 	assert_int_equal(r.n, 2);
@@ -618,6 +705,7 @@ static void defaults_are_the_documented_ones(void **unused)
 	assert_int_equal(o.breadth_depth, 1);
 	assert_int_equal(o.min_rows, 4);
 	assert_int_equal(o.min_leaves, 2);
+	assert_true(o.retain == .95f);
 }
 
 static const struct CMUnitTest tests[] = {
