@@ -496,7 +496,7 @@ static void move_half(struct sequences *s, uint32_t id, uint32_t half,
 	}
 }
 
-void sequence_move(struct sequences *s, uint32_t id, const uint32_t *from,
+uint32_t sequence_move(struct sequences *s, uint32_t id, const uint32_t *from,
 	uint32_t n, uint32_t begin, uint32_t end)
 {
 	uint32_t length = sequence_length(s, id), first = 0;
@@ -505,6 +505,7 @@ void sequence_move(struct sequences *s, uint32_t id, const uint32_t *from,
 		first++;
 	for (uint32_t half = 2 * begin; first < n && half < 2 * end; half++)
 		move_half(s, id, half, from, n, first);
+	return n - first;
 }
 
 static int check_range(const struct sequences *s, uint32_t id, uint32_t layer,

@@ -93,9 +93,10 @@ void sequence_settle(struct sequences *, uint32_t id);
 /*
  * Keep n claimed tokens: what is at position from[k] moves, in layers [begin,
  * end), to the k'th position behind the length; from[] ascends. sequence_grow
- * then makes it the sequence's, and settles.
+ * then makes it the sequence's, and settles. Returns how many did not lie there
+ * yet.
  */
-void sequence_move(struct sequences *, uint32_t id, const uint32_t *from,
+uint32_t sequence_move(struct sequences *, uint32_t id, const uint32_t *from,
 	uint32_t n, uint32_t begin, uint32_t end);
 void sequence_grow(struct sequences *, uint32_t id, uint32_t length);
 

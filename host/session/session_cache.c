@@ -148,22 +148,33 @@ static int check_path(const struct session *s, uint32_t sequence,
 	return 0;
 }
 
+static void price_moves(struct session *s, uint32_t moved, uint32_t layers)
+{
+	struct price p = { 0 };
+
+	if (s->opts.soc)
+		pricing_kv_copy(&s->pricing, moved, layers, &p);
+	session_add_host_work(s, &p);
+}
+
 /* A row that was computed among fewer in the upper layers lies elsewhere
  * there: they have a map of their own. */
 static void move_rows(
 	struct session *s, uint32_t sequence, const uint32_t *path, uint32_t n)
 {
 	uint32_t lower = s->opts.exit_layers, layers = s->model->n_layer;
-	uint32_t from[WIRE_MAX_ROWS];
+	uint32_t from[WIRE_MAX_ROWS], moved;
 
 	if (!n)
 		return;
 	for (uint32_t k = 0; k < n; k++)
 		from[k] = s->at[path[k]];
-	sequence_move(s->sequences, sequence, from, n, 0, lower);
+	moved = sequence_move(s->sequences, sequence, from, n, 0, lower);
+	price_moves(s, moved, lower);
 	for (uint32_t k = 0; k < n; k++)
 		from[k] = s->upper[path[k]];
-	sequence_move(s->sequences, sequence, from, n, lower, layers);
+	moved = sequence_move(s->sequences, sequence, from, n, lower, layers);
+	price_moves(s, moved, layers - lower);
 }
 
 int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,

@@ -54,6 +54,7 @@ static void enter(struct growth *g, struct entry x)
 
 	while (at && g->list[at - 1].reach < x.reach)
 		at--;
+	g->tree->steps += g->n - at + 1;
 	if (at == most)
 		return;
 	memmove(g->list + at + 1, g->list + at, (g->n - at) * sizeof(*g->list));
@@ -97,6 +98,7 @@ static struct best best_of(const struct growth *g, const double *reach,
 	struct best best = { 0 };
 	double gain = 0;
 
+	g->tree->steps += n;
 	for (uint32_t i = 0; i < n; i++) {
 		double latency =
 			pass_cost_cycle(g->cost, expansions, g->time[i + 1]);
@@ -181,6 +183,7 @@ static uint32_t foresee(
 			if (x > 0)
 				ahead[m++] = x;
 		}
+	g->tree->steps += m;
 	qsort(ahead, m, sizeof(*ahead), falling);
 	while (k < g->limits->rows && (i < g->n || j < m))
 		if (j == m || (i < g->n && g->list[i].reach >= ahead[j]))
