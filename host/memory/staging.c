@@ -112,11 +112,13 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 	return s->slot[slot].buffer;
 }
 
-static uint64_t priced_bytes(const struct staging *s, uint32_t i)
+/* Of the i-th read of a layer, 0 behind the last. */
+static uint64_t priced_bytes(
+	const struct staging *s, uint32_t layer, uint32_t i)
 {
 	if (s->opts.priced)
-		return s->opts.priced(s->opts.arg, s->next, i);
-	return i ? 0 : extent_of(s, s->next)->stored;
+		return s->opts.priced(s->opts.arg, layer, i);
+	return i ? 0 : extent_of(s, layer)->stored;
 }
 
 /* The reads of the next layer on the phone's time. */
@@ -129,7 +131,7 @@ static void price_reads(struct staging *s, struct slot *at, uint64_t from_ps)
 
 	at->ready_ps = from_ps;
 	at->takes_ps = 0;
-	for (uint32_t i = 0; (bytes = priced_bytes(s, i)); i++) {
+	for (uint32_t i = 0; (bytes = priced_bytes(s, s->next, i)); i++) {
 		price_flash(soc, bytes, &p);
 		at->ready_ps =
 			phone_flash(s->opts.time, from_ps, queue, begin, &p);
@@ -273,6 +275,19 @@ uint64_t staging_ahead(struct staging *s)
 		(double)st.busy_ns);
 }
 
+/* All reads of a layer on the phone, one after the other. */
+static uint64_t layer_takes(const struct staging *s, uint32_t layer)
+{
+	uint64_t bytes, ps = 0;
+	struct price p;
+
+	for (uint32_t i = 0; (bytes = priced_bytes(s, layer, i)); i++) {
+		price_flash(s->opts.soc, bytes, &p);
+		ps += p.total_ps;
+	}
+	return ps;
+}
+
 uint64_t staging_read_time(struct staging *s)
 {
 	uint32_t first = s->opts.first_layer;
@@ -280,14 +295,9 @@ uint64_t staging_read_time(struct staging *s)
 	uint64_t bytes = 0, ps = 0;
 
 	for (uint32_t i = first; i < first + s->opts.n_layers; i++) {
-		uint64_t stored = extent_of(s, i)->stored;
-		struct price p;
-
-		bytes += stored;
-		if (!s->opts.soc)
-			continue;
-		price_flash(s->opts.soc, stored, &p);
-		ps += p.total_ps;
+		bytes += extent_of(s, i)->stored;
+		if (s->opts.soc)
+			ps += layer_takes(s, i);
 	}
 	if (s->opts.soc)
 		return ps;

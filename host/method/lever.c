@@ -19,6 +19,7 @@
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
 #include "host/text/generation.h"
+#include "tensor/soc.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -167,12 +168,16 @@ static double lower_share(const struct cycle *c)
 	return exit ? (double)exit_head_layers(exit) / (double)layers : 1;
 }
 
-/* What a phone's NPU takes is known, and it computes all rows of a graph; of
- * another device the prompt has told something. */
+/*
+ * What a phone's NPU takes is known, at the fewest rows and at the most that
+ * run by each graph: engines compute all rows of it, and a runtime may take
+ * more for those that there are. Of another device the prompt has told
+ * something.
+ */
 static void know_rows(const struct cycle *c, struct pass_cost *cost)
 {
-	uint32_t row[PASS_KNOTS], n = 0;
-	double time[PASS_KNOTS];
+	uint32_t row[PASS_ROWS], n = 0;
+	double time[PASS_ROWS];
 
 	if (!c->env->phone) {
 		if (!pass_cost_is_known(cost) && c->prompt_ns > 0)
@@ -180,11 +185,15 @@ static void know_rows(const struct cycle *c, struct pass_cost *cost)
 		return;
 	}
 	do {
-		row[n] = session_graph_rows(c->session, n ? row[n - 1] + 1 : 1);
-		time[n] = (double)session_expect_pass(c->session, row[n]);
-		n++;
-	} while (n < PASS_KNOTS && row[n - 1] < c->rows);
-	pass_cost_set(cost, true, row, time, n);
+		uint32_t first = n ? row[n - 1] + 1 : 1;
+
+		row[n++] = first;
+		row[n] = session_graph_rows(c->session, first);
+		n += row[n] > first;
+	} while (n + 2 <= PASS_ROWS && row[n - 1] < c->rows);
+	for (uint32_t i = 0; i < n; i++)
+		time[i] = (double)session_expect_pass(c->session, row[i]);
+	pass_cost_set(cost, row, time, n);
 }
 
 /* What can be known before a tree is drafted. */
@@ -197,6 +206,11 @@ static void know_costs(const struct cycle *c)
 	session_stats(c->session, &stats);
 	cost->before = (double)stats.resident_layers /
 		(double)session_model(c->session)->n_layer;
+	/* A phone that reads a layer when its turn has come computes all that
+	 * is before it first. */
+	if (c->env->phone)
+		cost->before =
+			1 - c->env->phone->flash_ahead * (1 - cost->before);
 	cost->read = (double)session_read_time(c->session);
 }
 

@@ -30,8 +30,8 @@ void pass_cost_see(double *mean, uint32_t *n, double x)
  */
 static void straighten(double *x, uint32_t n)
 {
-	double sum[PASS_KNOTS];
-	uint32_t size[PASS_KNOTS], pools = 0;
+	double sum[PASS_ROWS];
+	uint32_t size[PASS_ROWS], pools = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		sum[pools] = x[i];
@@ -49,11 +49,10 @@ static void straighten(double *x, uint32_t n)
 			*x++ = sum[p] / size[p];
 }
 
-void pass_cost_set(struct pass_cost *c, bool steps, const uint32_t *row,
-	const double *time, uint32_t n)
+void pass_cost_set(struct pass_cost *c, const uint32_t *row, const double *time,
+	uint32_t n)
 {
-	assert(n && n <= PASS_KNOTS);
-	c->steps = steps;
+	assert(n && n <= PASS_ROWS);
 	c->n_rows = n;
 	memcpy(c->row, row, n * sizeof(*row));
 	memcpy(c->time, time, n * sizeof(*time));
@@ -62,17 +61,16 @@ void pass_cost_set(struct pass_cost *c, bool steps, const uint32_t *row,
 
 /* Of n rows what each of the knots at hand says of C(n); beyond the last it
  * goes on in proportion. */
-static void shares(
-	const struct pass_cost *c, double n, double share[PASS_KNOTS])
+static void shares(const struct pass_cost *c, double n, double share[PASS_ROWS])
 {
 	uint32_t i = 0;
 
-	memset(share, 0, PASS_KNOTS * sizeof(*share));
+	memset(share, 0, PASS_ROWS * sizeof(*share));
 	while (i + 1 < c->n_rows && c->row[i] < n)
 		i++;
 	if (c->row[i] < n)
 		share[i] = n / c->row[i];
-	else if (!i || c->steps)
+	else if (!i)
 		share[i] = 1;
 	else {
 		share[i] = (n - c->row[i - 1]) / (c->row[i] - c->row[i - 1]);
@@ -80,7 +78,7 @@ static void shares(
 	}
 }
 
-static double weigh(const struct pass_cost *c, const double share[PASS_KNOTS])
+static double weigh(const struct pass_cost *c, const double share[PASS_ROWS])
 {
 	double sum = 0;
 
@@ -91,7 +89,7 @@ static double weigh(const struct pass_cost *c, const double share[PASS_KNOTS])
 
 double pass_cost_rows(const struct pass_cost *c, double n)
 {
-	double share[PASS_KNOTS];
+	double share[PASS_ROWS];
 
 	if (!c->n_rows)
 		return 0;
@@ -106,16 +104,14 @@ void pass_cost_begin(struct pass_cost *c, double n, double time)
 
 	for (uint32_t i = 0; i < PASS_KNOTS; i++)
 		at[i] = time * (FIXED + (1 - FIXED) * pass_knot[i] / n);
-	pass_cost_set(c, false, pass_knot, at, PASS_KNOTS);
+	pass_cost_set(c, pass_knot, at, PASS_KNOTS);
 }
 
 void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	double lower, double time)
 {
-	double share[PASS_KNOTS], upper[PASS_KNOTS], expected, error, sum = 0;
+	double share[PASS_ROWS], upper[PASS_ROWS], expected, error, sum = 0;
 
-	if (c->steps)
-		return;
 	if (!c->n_rows) {
 		pass_cost_begin(c, lower * n + (1 - lower) * kept, time);
 		return;

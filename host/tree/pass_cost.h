@@ -24,8 +24,9 @@
 #include <stdint.h>
 
 #define PASS_KNOTS 9
+#define PASS_ROWS  20 /* row counts that C can be held at */
 
-/* Rows at which C is held, rising from 1; between two by a straight line. */
+/* Rows at which C is held where it is seen, rising from 1. */
 extern const uint32_t pass_knot[PASS_KNOTS];
 
 struct pass_cost {
@@ -35,15 +36,11 @@ struct pass_cost {
 	double kept;                /* share of rows that such a choice kept */
 	/* Observations of each, as far as a moving average remembers. */
 	uint32_t n_ahead, n_start, n_draft, n_exit, n_kept;
-	/*
-	 * C at n_rows row counts, none: nothing is known of it. A device that
-	 * computes all rows of a graph goes up by steps: at row[i] for all
-	 * counts above row[i - 1].
-	 */
-	bool steps;
+	/* C at n_rows row counts, between two by a straight line; none: nothing
+	 * is known of it. */
 	uint32_t n_rows;
-	uint32_t row[PASS_KNOTS];
-	double time[PASS_KNOTS];
+	uint32_t row[PASS_ROWS];
+	double time[PASS_ROWS];
 };
 
 /* A moving average more of one of the terms; x >= 0. */
@@ -52,16 +49,15 @@ void pass_cost_see(double *mean, uint32_t *n, double x);
 /* Nothing was known, and a pass of n rows took the device so long. */
 void pass_cost_begin(struct pass_cost *, double n, double time);
 
-/* C is this at row[0] < row[1] < ... [n <= PASS_KNOTS], and does not fall. */
-void pass_cost_set(struct pass_cost *, bool steps, const uint32_t *row,
-	const double *time, uint32_t n);
+/* C is this at row[0] < row[1] < ... [n <= PASS_ROWS], and does not fall. */
+void pass_cost_set(struct pass_cost *, const uint32_t *row, const double *time,
+	uint32_t n);
 
 /*
  * A pass of n rows, of which `kept` went on behind the share `lower` of the
  * layers, took the device so long. What is known near n and near `kept` moves
  * towards that, each by what it had to do with it (least mean squares), and C
- * is kept from falling (isotonic regression). Nothing where C has steps, which
- * are known and not seen.
+ * is kept from falling (isotonic regression).
  */
 void pass_cost_saw_rows(struct pass_cost *, uint32_t n, uint32_t kept,
 	double lower, double time);

@@ -73,7 +73,7 @@ static void test_never_falls(void **state)
 
 		for (uint32_t i = 0; i < n; i++)
 			x[i] = 10 * i + 100 * unit();
-		pass_cost_set(&c, false, pass_knot, x, n);
+		pass_cost_set(&c, pass_knot, x, n);
 		for (uint32_t i = 0; i < n; i++)
 			assert_close(pass_cost_rows(&c, pass_knot[i]),
 				nearest(x, n, i), 1e-9, "rows");
@@ -82,23 +82,23 @@ static void test_never_falls(void **state)
 
 static void test_between(void **state)
 {
-	const uint32_t row[] = { 8, 16, 32 };
+	const uint32_t row[] = { 8, 16, 32 }, stair[] = { 9, 16, 17, 32 };
 	const double time[] = { 10, 20, 60 };
 	struct pass_cost c = { 0 };
 
 	assert_false(pass_cost_is_known(&c));
 	assert_close(pass_cost_rows(&c, 9), 0, 0, "unknown");
-	pass_cost_set(&c, false, row, time, 3);
+	pass_cost_set(&c, row, time, 3);
 	assert_true(pass_cost_is_known(&c));
 	assert_close(pass_cost_rows(&c, 1), 10, 0, "below");
 	assert_close(pass_cost_rows(&c, 12), 15, 1e-12, "line");
 	assert_close(pass_cost_rows(&c, 16), 20, 1e-12, "knot");
 	assert_close(pass_cost_rows(&c, 64), 120, 1e-12, "beyond");
-	pass_cost_set(&c, true, row, time, 3);
+	/* Both ends of a stair. */
+	pass_cost_set(&c, stair, (const double[]){ 20, 20, 60, 60 }, 4);
 	assert_close(pass_cost_rows(&c, 9), 20, 0, "step");
 	assert_close(pass_cost_rows(&c, 16), 20, 0, "step");
-	pass_cost_saw_rows(&c, 9, 9, 1, 500);
-	assert_close(pass_cost_rows(&c, 9), 20, 0, "a step is known");
+	assert_close(pass_cost_rows(&c, 17), 60, 1e-12, "step");
 }
 
 static double device(double n)
@@ -143,7 +143,7 @@ static void test_pruned_passes(void **state)
 
 	for (uint32_t i = 0; i < PASS_KNOTS; i++)
 		at[i] = device(pass_knot[i]);
-	pass_cost_set(&c, false, pass_knot, at, PASS_KNOTS);
+	pass_cost_set(&c, pass_knot, at, PASS_KNOTS);
 	for (int i = 0; i < 200; i++)
 		pass_cost_saw_rows(
 			&c, 64, 20, 0.5, (device(64) + device(20)) / 2);

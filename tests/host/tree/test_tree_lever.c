@@ -71,7 +71,7 @@ static struct pass_cost cost_of(const struct price *p)
 
 	for (uint32_t i = 0; i < ROWS; i++)
 		row[i] = i + 1;
-	pass_cost_set(&c, draw(2), row, p->row + 1, ROWS);
+	pass_cost_set(&c, row, p->row + 1, ROWS);
 	return c;
 }
 
@@ -275,7 +275,7 @@ static void test_drafts_while_flash_reads(void **state)
 		struct pass_cost c = { .read = 1000, .ahead = 10 * ahead };
 		struct gain_rule p;
 
-		pass_cost_set(&c, false, two, (const double[]){ 1, 1 }, 2);
+		pass_cost_set(&c, two, (const double[]){ 1, 1 }, 2);
 		gain_rule_init(&p);
 		p.best_prefix = true;
 		c.draft = 10;
@@ -331,7 +331,7 @@ static void test_nothing_known(void **state)
 /* The paper's rule stops at a step, and may not be better. */
 static void test_stop_rule(void **state)
 {
-	const uint32_t row[] = { 8, 16, 24, 32 };
+	const uint32_t row[] = { 1, 8, 9, 16, 17, 24, 25, 32 };
 	const struct build_limits l = { 32, 1000 };
 	uint32_t better = 0;
 
@@ -344,8 +344,10 @@ static void test_stop_rule(void **state)
 		struct gain_rule p = random_rule(), stop = p;
 		struct pass_cost c = { .draft = 0 };
 
-		pass_cost_set(&c, true, row,
-			(const double[]){ 1040, 1130, 1220, 1310 }, 4);
+		pass_cost_set(&c, row,
+			(const double[]){ 1040, 1040, 1130, 1130, 1220, 1220,
+				1310, 1310 },
+			8);
 		stop.best_prefix = false;
 		build(&h, 1, t, &l, &c, &p);
 		build(&h, 1, t, &l, &c, &stop);
