@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,43 +104,151 @@ static int take_pass(const json_t *row, struct pass_ask *p, struct err *e)
 	return ret;
 }
 
-static int add_recorded(struct bench_table *t, const char *path,
-	struct pass_ask *p, struct err *e)
+struct recorded {
+	char name[TABLE_NAME];
+	struct pass_ask pass;
+};
+
+struct recording {
+	struct recorded method[TABLE_ROWS];
+	unsigned n;
+};
+
+static int take_methods(const json_t *methods, const struct pass_ask *p,
+	struct recording *out, struct err *e)
 {
-	json_error_t at;
-	json_t *run = json_load_file(path, 0, &at), *methods, *row;
+	const json_t *row;
 	size_t i;
 	int ret = 0;
 
-	if (!run)
-		return err_set(e, EINVAL, "--from '%s': %s", path, at.text);
-	methods = json_object_get(json_object_get(run, "tables"), "methods");
 	if (!json_array_size(methods) || json_array_size(methods) > TABLE_ROWS)
-		ret = err_set(e, EINVAL, "there is no table of methods");
+		return err_set(e, EINVAL, "there is no table of methods");
 	json_array_foreach(methods, i, row)
 	{
 		const char *name =
 			json_string_value(json_object_get(row, "method"));
+		struct recorded *m = &out->method[out->n++];
 
-		if (!ret)
-			ret = take_pass(row, p, e);
-		if (!ret)
-			add_pass(t, name ? name : "-", p);
+		m->pass = *p;
+		snprintf(m->name, sizeof(m->name), "%s", name ? name : "-");
+		ret = take_pass(row, &m->pass, e);
+		if (ret)
+			break;
 	}
+	return ret;
+}
+
+/* The mean passes of all methods. */
+static int take_recording(const char *path, const struct pass_ask *p,
+	struct recording *out, struct err *e)
+{
+	json_error_t at;
+	json_t *run = json_load_file(path, 0, &at);
+	struct err why = { 0 };
+	int ret;
+
+	if (!run)
+		return err_set(e, EINVAL, "--from '%s': %s", path, at.text);
+	ret = take_methods(
+		json_object_get(json_object_get(run, "tables"), "methods"), p,
+		out, &why);
 	json_decref(run);
 	if (!ret)
 		return 0;
-	err_in(e, "--from '%s'", path);
 	return err_set(e, EINVAL,
-		"%s; what 'tandem bench lever --json' says of its methods was "
-		"expected",
-		e->text);
+		"--from '%s': %s; what 'tandem bench lever --json' says of its "
+		"methods was expected",
+		path, why.text);
+}
+
+/* ---- what ratios owe to fitted constants --------------------------------- */
+
+#define VARY 0.3
+
+/* Of sd8gen3-lever: those by which a pass takes time. */
+static const struct {
+	const char *name;
+	size_t at; /* a double in struct soc */
+} fitted[] = {
+	{ "batch_weight_s", offsetof(struct soc, batch_weight_s) },
+	{ "row_weight_s", offsetof(struct soc, row_weight_s) },
+	{ "flash_bytes_per_s", offsetof(struct soc, flash_bytes_per_s) },
+	{ "cpu_flops_per_s", offsetof(struct soc, cpu_flops_per_s) },
+};
+
+static double tokens_per_s(const struct recorded *m, const struct soc *soc)
+{
+	struct pass_ask a = m->pass;
+
+	a.soc = soc;
+	return a.length / pass_price(&a).total;
+}
+
+static const struct recorded *find_lever(const struct recording *r)
+{
+	for (unsigned i = 0; i < r->n; i++)
+		if (!strcmp(r->method[i].name, "lever"))
+			return &r->method[i];
+	return NULL;
+}
+
+/* Lever's tokens/s over each other method's. */
+static void add_ratios(struct bench_table *t, const char *name,
+	const struct recording *r, const struct soc *soc)
+{
+	struct table_row *row = table_add_row(t, name, NULL);
+	const struct recorded *lever = find_lever(r);
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < r->n; i++)
+		if (&r->method[i] != lever)
+			row->value[n++] = tokens_per_s(lever, soc) /
+				tokens_per_s(&r->method[i], soc);
+}
+
+static void add_varied(struct bench_table *t, const struct recording *r,
+	const struct soc *soc, unsigned which, double times)
+{
+	struct soc other = *soc;
+	double *x = (void *)((char *)&other + fitted[which].at);
+	char name[TABLE_NAME];
+
+	*x *= times;
+	snprintf(name, sizeof(name), "%s %+.0f %%", fitted[which].name,
+		100 * (times - 1));
+	add_ratios(t, name, r, &other);
+}
+
+static int fill_ratios(struct bench_table *t, const struct recording *r,
+	const struct soc *soc, struct err *e)
+{
+	if (!find_lever(r) || r->n < 2 || r->n > TABLE_COLUMNS)
+		return err_set(e, EINVAL,
+			"--vary compares lever with other methods, and both "
+			"have to be in the table of methods");
+	*t = (struct bench_table){ .name = "sensitivity",
+		.title = "Lever's tokens/s over those of other methods",
+		.note = "Each constant that the profile was fitted by, less "
+			"and more; trees are those recorded\nwith the profile "
+			"as it is.",
+		.name_key = { "constant" },
+		.n_names = 1 };
+	for (unsigned i = 0; i < r->n; i++)
+		if (&r->method[i] != find_lever(r))
+			table_add_column(
+				t, r->method[i].name, r->method[i].name, 3, 1);
+	add_ratios(t, "as it is", r, soc);
+	for (unsigned i = 0; i < ARRAY_LEN(fitted); i++) {
+		add_varied(t, r, soc, i, 1 - VARY);
+		add_varied(t, r, soc, i, 1 + VARY);
+	}
+	return 0;
 }
 
 /* ---- telling ------------------------------------------------------------- */
 
 static int tell(const struct bench_price_args *a, const struct bench_table *t,
-	struct err *e)
+	unsigned n, struct err *e)
 {
 	const char *draft = a->draft ? a->draft->name : NULL;
 
@@ -153,7 +262,7 @@ static int tell(const struct bench_price_args *a, const struct bench_table *t,
 				dtype_info(a->type)->name, "dram_budget",
 				a->resident, "stage_slots", (int)a->slots,
 				"seen", (int)a->seen, "tables",
-				report_tables_json(t, 1)),
+				report_tables_json(t, n)),
 			e);
 	printf("Priced, not run: %s, drafted for by %s, in %s, on %s\n"
 	       "%.0f %% of the layers in memory, %u read ahead at most, %u "
@@ -161,8 +270,48 @@ static int tell(const struct bench_price_args *a, const struct bench_table *t,
 		a->target->name, draft ? draft : "what is free",
 		dtype_info(a->type)->name, a->clock + 4, 100 * a->resident,
 		a->slots, a->seen);
-	table_print(t, stdout);
+	for (unsigned i = 0; i < n; i++)
+		table_print(&t[i], stdout);
 	return 0;
+}
+
+static void begin_passes(struct bench_table *t)
+{
+	*t = (struct bench_table){ .name = "passes",
+		.title = "A pass and what belongs to it, in ms",
+		.note = "read, NPU, draft, logits: what each takes; hidden: of "
+			"these, beside others; lost: what\nthe pass takes "
+			"beyond the longer of reading and the rest; mJ: of a "
+			"token.",
+		.name_key = { "pass" },
+		.n_names = 1 };
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
+		table_add_column(t, columns[i].key, columns[i].head,
+			columns[i].decimals, columns[i].scale);
+}
+
+/* The second table is that of ratios. */
+static int fill(const struct bench_price_args *a, struct pass_ask *p,
+	struct bench_table t[2], struct err *e)
+{
+	struct recording *r;
+	int ret;
+
+	begin_passes(&t[0]);
+	if (!a->from) {
+		add_said(&t[0], a, p);
+		return 0;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_set(e, ENOMEM, "no memory for what was recorded");
+	ret = take_recording(a->from, p, r, e);
+	for (unsigned i = 0; !ret && i < r->n; i++)
+		add_pass(&t[0], r->method[i].name, &r->method[i].pass);
+	if (!ret && a->vary)
+		ret = fill_ratios(&t[1], r, p->soc, e);
+	free(r);
+	return ret;
 }
 
 int bench_price(const struct bench_price_args *a, struct err *e)
@@ -180,26 +329,12 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 
 	if (ret)
 		return ret;
-	t = calloc(1, sizeof(*t));
+	t = calloc(2, sizeof(*t));
 	if (!t)
-		return err_set(e, ENOMEM, "no memory for a table");
-	*t = (struct bench_table){ .name = "passes",
-		.title = "A pass and what belongs to it, in ms",
-		.note = "read, NPU, draft, logits: what each takes; hidden: of "
-			"these, beside others; lost: what\nthe pass takes "
-			"beyond the longer of reading and the rest; mJ: of a "
-			"token.",
-		.name_key = { "pass" },
-		.n_names = 1 };
-	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
-		table_add_column(t, columns[i].key, columns[i].head,
-			columns[i].decimals, columns[i].scale);
-	if (a->from)
-		ret = add_recorded(t, a->from, &p, e);
-	else
-		add_said(t, a, &p);
+		return err_set(e, ENOMEM, "no memory for tables");
+	ret = fill(a, &p, t, e);
 	if (!ret)
-		ret = tell(a, t, e);
+		ret = tell(a, t, a->vary ? 2 : 1, e);
 	free(t);
 	return ret;
 }

@@ -1,7 +1,8 @@
 /*
  * tandem bench price: what a pass of a streamed model costs on a phone, term by
  * term and without running anything (host/bench/pass_price.h): of trees whose
- * sizes are said, or of those that a run of bench lever has recorded.
+ * sizes are said, or of those that a run of bench lever has recorded; and what
+ * ratios of methods owe to the constants that a profile was fitted by.
  */
 #ifndef HOST_BENCH_BENCH_PRICE_H
 #define HOST_BENCH_BENCH_PRICE_H
@@ -30,6 +31,7 @@ struct bench_price_args {
 	 * come of it; below 0: all rows, one fewer than rows, one. */
 	double upper, drafted, length;
 	const char *from;
+	bool vary; /* the fitted constants of the profile, with `from` alone */
 	bool json;
 };
 

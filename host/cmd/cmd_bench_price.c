@@ -15,7 +15,7 @@ static const char *phone = "soc:sd8gen3-lever", *rows = "1,9,17,33,65", *from;
 static int target = -1, draft = -1, type;
 static double budget, length = -1, drafted = -1, upper = -1;
 static int64_t slots = 3, seen = 200;
-static bool as_json;
+static bool vary, as_json;
 
 static const char *const types[] = { "q4_0", "q8_0", "f16", NULL };
 
@@ -47,6 +47,10 @@ static const struct opt opts[] = {
 	{ OPT_STRING, 0, "from", &from, "FILE",
 		"in place of these: the mean passes of all methods, from what "
 		"'tandem bench lever --json' printed" },
+	{ OPT_FLAG, 0, "vary", &vary, NULL,
+		"with --from: what lever's ratios to the others become when "
+		"each constant that a phone was fitted by is 30 % less or "
+		"more" },
 	{ OPT_FLOAT, 0, "dram-budget", &budget, "PERCENT",
 		"share of the layers in memory (0)", 0, 100 },
 	{ OPT_INT, 0, "stage-slots", &slots, "N",
@@ -114,9 +118,13 @@ static int run(int argc, char **argv)
 		.drafted = drafted,
 		.length = length,
 		.from = from,
+		.vary = vary,
 		.json = as_json };
 	dtype_parse(types[type], &a.type);
 	status = check_clock();
+	if (!status && vary && !from)
+		status = cmd_misuse(&cmd_bench_price,
+			"--vary compares recorded methods; try --from FILE");
 	if (!status)
 		status = list_numbers(&cmd_bench_price, "rows", rows, 1,
 			PRICE_ROWS_MAX, a.rows, &a.n_rows, BENCH_PRICE_ROWS);

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# tandem bench price: a pass priced without running. Its terms follow from one
+# another and from the phone's numbers; what a run recorded comes to what the run
+# took; and a constant that is changed changes what it should.
+. "$(dirname "$0")/lib.sh"
+
+export TMPDIR=$tmp
+price() { run "$TANDEM" bench price "$@"; }
+
+price --help
+check_eq 'status of --help' "$status" 0
+for option in --clock --as --draft-as --rows --from --vary --json; do
+  check_has --help "$out" "$option"
+done
+
+refused() { # MESSAGE OPTION...
+  local message=$1
+  shift
+  misuse "$TANDEM" bench price "$@"
+  check_has "stderr of $*" "$err" "$message"
+}
+refused "'0'" --rows 1,0
+refused 'soc:NAME' --clock wall
+refused "'warp'" --as warp
+refused '--from' --vary
+refused "'--upper-rows' takes" --upper-rows 0
+
+failed() { # MESSAGE OPTION...
+  local message=$1
+  shift
+  price "$@"
+  check_eq "status of $*" "$status" 1
+  check_has "stderr of $*" "$err" "$message"
+}
+failed 'No such file' --from "$tmp/none.json"
+echo '{"tables":{"methods":[{"method":"lever","rows_per_pass":-1}]}}' \
+  >"$tmp/odd.json"
+failed 'no sound rows_per_pass' --from "$tmp/odd.json"
+echo '{"tables":{}}' >"$tmp/empty.json"
+failed "'tandem bench lever --json'" --from "$tmp/empty.json"
+failed unknown --clock soc:unknown
+
+price --as qwen3-8b --draft-as qwen3-0.6b --length 3 --rows 1,9,17
+check_eq 'status of a text' "$status" 0
+check_has 'the text' "$out" 'Priced, not run: qwen3-8b, drafted for by qwen3-0.6b'
+check_has 'the text' "$out" '17 rows'
+
+command -v python3 >/dev/null || finish
+price --as qwen3-8b --draft-as qwen3-0.6b --length 3 --json --rows 1,9,17,65
+check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
+cp "$tmp/out" "$tmp/flash.json"
+price --as qwen3-8b --draft-as qwen3-0.6b --length 3 --json --rows 1,9,17,65 \
+  --dram-budget 100
+cp "$tmp/out" "$tmp/memory.json"
+run_ok python3 -c '
+import json, sys
+flash, memory = [json.load(open(f))["tables"]["passes"] for f in sys.argv[1:]]
+near = lambda a, b: abs(a - b) < 1e-7 * max(a, b, 1)
+for p in flash + memory:
+    rest = p["npu_s"] + p["draft_s"] + p["logits_s"]
+    assert p["pass_s"] >= max(p["read_s"], rest) * (1 - 1e-9), p
+    assert near(p["hidden_s"], p["read_s"] + rest - p["pass_s"]), p
+    assert near(p["lost_s"], p["pass_s"] - max(p["read_s"], rest)), p
+    assert near(p["tokens_per_s"] * p["pass_s"], 3), p
+# This phone reads a layer when its turn has come: nothing is hidden.
+assert all(p["hidden_s"] < 1e-3 for p in flash)
+# An 8B in 4.5 bits at 4 GB/s, and none of it from memory; a row is 21 ms.
+assert all(0.9 < p["read_s"] < 1.1 for p in flash)
+assert all(p["read_s"] == 0 for p in memory)
+row = (flash[3]["npu_s"] - flash[2]["npu_s"]) / 48
+assert 0.018 < row < 0.030, row
+npu = [p["npu_s"] for p in flash]
+assert npu == sorted(npu) == [p["npu_s"] for p in memory]
+' "$tmp/flash.json" "$tmp/memory.json"
+
+# ---- what was run, and what its passes are priced as -------------------------
+run "$TANDEM" bench lever --tasks qa --items 1 -n 24 --tables methods --json \
+  --clock soc:sd8gen3-lever --as qwen3-8b --as-type q4_0 --draft-as qwen3-0.6b \
+  --methods flash-ar,chain,lever
+if [ "$status" -ne 0 ]; then
+  grep -q 'no target model' "$tmp/err" || fail "a run: $err"
+  finish
+fi
+cp "$tmp/out" "$tmp/run.json"
+price --from "$tmp/run.json" --as qwen3-8b --draft-as qwen3-0.6b --vary --json
+check_eq 'status of --from' "$status" 0
+cp "$tmp/out" "$tmp/priced.json"
+run_ok python3 -c '
+import json, sys
+ran = {r["method"]: r for r in json.load(open(sys.argv[1]))["tables"]["methods"]}
+o = json.load(open(sys.argv[2]))["tables"]
+priced = {r["pass"]: r for r in o["passes"]}
+assert list(ran) == list(priced)
+for m, r in ran.items():
+    assert 0.85 < priced[m]["pass_s"] / r["pass_s"] < 1.15, (m, priced[m], r)
+# Rows cost a fortieth of the read: more of them than the chain has pay.
+assert ran["lever"]["rows_per_pass"] > 4
+assert ran["lever"]["tokens_per_s"] > ran["chain"]["tokens_per_s"] * 0.95
+v = {r["constant"]: r for r in o["sensitivity"]}
+base = v["as it is"]
+for m in ("flash-ar", "chain"):
+    want = priced["lever"]["tokens_per_s"] / priced[m]["tokens_per_s"]
+    assert abs(base[m] / want - 1) < 1e-6
+# Slower flash and cheaper rows are for those who get more out of a read.
+assert v["flash_bytes_per_s -30 %"]["flash-ar"] > base["flash-ar"]
+assert v["flash_bytes_per_s +30 %"]["flash-ar"] < base["flash-ar"]
+assert v["row_weight_s -30 %"]["flash-ar"] > base["flash-ar"]
+assert v["row_weight_s +30 %"]["flash-ar"] < base["flash-ar"]
+assert len(v) == 9
+' "$tmp/run.json" "$tmp/priced.json"
+finish
