@@ -302,6 +302,13 @@ struct tandem_request {
 	 */
 	const struct tandem_turn *turns;
 	size_t n_turns;
+	/*
+	 * The text is JSON that fits this JSON Schema, of the subset in
+	 * docs/structured.md; "{}" is any JSON value. It ends as by the model
+	 * when it is whole, and incomplete where something else ends it.
+	 * Methods that fill masks refuse it. NULL: any text.
+	 */
+	const char *json_schema;
 };
 
 TANDEM_API void tandem_request_init(struct tandem_request *, size_t size);

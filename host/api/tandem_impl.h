@@ -19,6 +19,7 @@ struct lanes;
 struct opt_values;
 struct tandem_text;
 struct token_list;
+struct token_trie;
 
 struct tandem {
 	struct decoder decoder;
@@ -35,6 +36,7 @@ struct tandem {
 	struct tandem_text *first_text;
 	struct lanes *lanes; /* NULL: none was submitted, or they share none */
 	bool advancing;      /* one of their callbacks may be running */
+	struct token_trie *trie; /* NULL: no form was asked for yet */
 };
 
 /*

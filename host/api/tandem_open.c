@@ -6,6 +6,7 @@
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/text_impl.h"
+#include "host/text/token_trie.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
@@ -205,6 +206,7 @@ int tandem_end(struct tandem *t, struct err *e)
 	texts_close(t);
 	ret = decoder_close(&t->decoder, e);
 	text_close(t->last);
+	token_trie_close(t->trie);
 	for (size_t i = 0; t->setting && t->setting[i]; i++)
 		free(t->setting[i]);
 	free(t->setting);

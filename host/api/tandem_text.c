@@ -6,7 +6,9 @@
 #include "host/api/text_impl.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
+#include "host/text/json_form.h"
 #include "host/text/sampler.h"
+#include "host/text/token_trie.h"
 #include "tensor/soc.h"
 
 #include <errno.h>
@@ -50,6 +52,28 @@ static int open_sampler(struct tandem_text *x, struct err *e)
 	return sampler_open(&x->sampler, &o, d->model->n_vocab, e);
 }
 
+/* The vocabulary is gone through once a handle. */
+static int open_form(struct tandem_text *x, struct err *e)
+{
+	struct tandem *t = x->tandem;
+	const struct method *m = t->decoder.method;
+	int ret = 0;
+
+	if (!x->request.json_schema)
+		return 0;
+	if (m->diffusion)
+		return err_set(e, EINVAL,
+			"json_schema with method %s, which fills masks in any "
+			"order; a text is held to a schema where it is written "
+			"from left to right",
+			m->name);
+	if (!t->trie)
+		ret = token_trie_open(&t->trie, t->decoder.tokenizer, e);
+	return ret
+		? ret
+		: json_form_open(&x->form, x->request.json_schema, t->trie, e);
+}
+
 static int open_generation(struct tandem_text *x, struct err *e)
 {
 	const struct tandem_request *q = &x->request;
@@ -64,6 +88,7 @@ static int open_generation(struct tandem_text *x, struct err *e)
 		.ignore_eos = q->flags & TANDEM_IGNORE_EOS,
 		.special = q->flags & TANDEM_SPECIAL,
 		.stop = q->stop,
+		.form = x->form,
 		.sink = text_tell,
 		.arg = x,
 		.step = q->step ? text_tell_step : NULL,
@@ -107,6 +132,8 @@ static int read_request(struct tandem_text *x,
 		ret = request_prompt(x->tandem, &x->request, &x->prompt, e);
 	if (!ret && copy)
 		ret = copy_stops(x, e);
+	if (!ret)
+		ret = open_form(x, e);
 	return ret ? ret : open_top(x, e);
 }
 
@@ -144,6 +171,7 @@ void text_close(struct tandem_text *x)
 	if (!x)
 		return;
 	generation_close(x->generation);
+	json_form_close(x->form);
 	sampler_close(x->sampler);
 	for (size_t i = 0; x->stop && x->stop[i]; i++)
 		free(x->stop[i]);

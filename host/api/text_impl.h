@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct json_form;
 struct sampler;
 struct tandem;
 
@@ -35,6 +36,7 @@ struct tandem_text {
 	struct tandem_request request;
 	char **stop; /* that; NULL: the caller's */
 	struct token_list prompt;
+	struct json_form *form; /* NULL: none was asked for */
 	struct sampler *sampler;
 	struct generation *generation; /* NULL: it did not come so far */
 	int state;     /* TEXT_UNDER_WAY, or enum tandem_status */

@@ -85,6 +85,7 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	struct err *e)
 {
 	const size_t sizes[] = { sizeof(*q),
+		offsetof(struct tandem_request, json_schema),
 		offsetof(struct tandem_request, turns),
 		offsetof(struct tandem_request, logprobs),
 		offsetof(struct tandem_request, sample),
@@ -108,6 +109,10 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 		return err_set(e, EINVAL,
 			"logprobs is %u; those of 0 to %d tokens can be told",
 			q->logprobs, LIKELY_TOP);
+	if (q->json_schema && q->flags & TANDEM_IGNORE_EOS)
+		return err_set(e, EINVAL,
+			"json_schema with TANDEM_IGNORE_EOS; what fits the "
+			"schema ends where it is whole");
 	ret = check_sampling(q, e);
 	return ret ? ret : check_stops(q, e);
 }

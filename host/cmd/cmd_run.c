@@ -17,6 +17,7 @@
 #include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
+#include "host/text/json_nodes.h"
 #include "host/text/tokenizer.h"
 #include "host/text/utf8.h"
 
@@ -30,7 +31,8 @@
 #define PROMPT_MAX ((size_t)64 << 20)
 
 static struct opt_values asked; /* of the decoder */
-static const char *model_path, *prompt_text, *prompt_file, *system_text;
+static const char *model_path, *prompt_text, *prompt_file, *system_text,
+	*schema_said;
 static int64_t n_predict = 256, top_k, repeat_last = 64, seed = 1, stream;
 static double temperature = NAN, top_p = 1, min_p, repeat_penalty = 1;
 static struct opt_list stop_strings;
@@ -55,6 +57,10 @@ static const struct opt opts[] = {
 		"end before this text; may be given many times" },
 	{ OPT_FLAG, 0, "ignore-eos", &ignore_eos, NULL,
 		"go on behind the token that ends a text" },
+	{ OPT_STRING, 0, "json-schema", &schema_said, "FILE|JSON",
+		"write JSON that fits this JSON Schema: one of the subset in "
+		"docs/structured.md, itself where it begins with a {, else in "
+		"a file; '{}' is any JSON" },
 
 	{ .type = OPT_GROUP, .name = "Prompt" },
 	{ OPT_FLAG, 0, "chat", &chat, NULL,
@@ -157,6 +163,7 @@ static const struct opt_command usage = {
 struct run {
 	struct tandem *tandem;
 	struct strbuf given; /* the prompt as it came */
+	char *schema;
 	struct tandem_request request;
 	const char *stop[OPT_LIST_MAX + 1];
 	struct token_list prompt;
@@ -228,6 +235,10 @@ static int check_usage(void)
 		return cmd_misuse(&cmd_run,
 			"--ids and --watch exclude each other; --watch --json "
 			"has the ids");
+	if (schema_said && ignore_eos)
+		return cmd_misuse(&cmd_run,
+			"--json-schema and --ignore-eos exclude each other; "
+			"what fits a schema ends where it is whole");
 	if (top_p <= 0)
 		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
 	for (unsigned i = 0; i < stop_strings.n; i++)
@@ -285,6 +296,42 @@ static int check_samples(struct run *r)
 	r->all = !as_json &&
 		(with_samples || (d->method == &method_sample && o->n > 1));
 	return EXIT_OK;
+}
+
+/* A schema is an object, and no path begins as one. */
+static int take_schema(struct run *r, struct err *e)
+{
+	size_t len;
+
+	if (schema_said[strspn(schema_said, " \t\r\n")] != '{')
+		return fd_read_file(
+			schema_said, PROMPT_MAX, &r->schema, &len, e);
+	r->schema = strdup(schema_said);
+	return r->schema ? 0 : err_set(e, ENOMEM, "no memory for a schema");
+}
+
+/* Before anything is opened, as the prompt. */
+static int read_schema(struct run *r)
+{
+	const struct method *m = r->tandem->decoder.method;
+	struct json_nodes *nodes = NULL;
+	struct err e = { 0 };
+	int ret;
+
+	if (!schema_said)
+		return EXIT_OK;
+	if (m->diffusion)
+		return cmd_misuse(&cmd_run,
+			"--json-schema with method %s, which fills masks; a "
+			"text is held to a schema where it is written from "
+			"left to right",
+			m->name);
+	if (take_schema(r, &e))
+		return cmd_fail(&e);
+	ret = json_nodes_open(&nodes, r->schema, &e);
+	if (!ret)
+		json_nodes_close(nodes);
+	return ret ? cmd_refuse(&cmd_run, &e) : EXIT_OK;
 }
 
 static int check_needless(const struct run *r)
@@ -411,6 +458,7 @@ static void fill_request(struct run *r)
 	memcpy(r->stop, stop_strings.item,
 		stop_strings.n * sizeof(*stop_strings.item));
 	q->stop = r->stop;
+	q->json_schema = r->schema;
 	q->temperature = temperature;
 	q->top_k = (uint32_t)top_k;
 	q->top_p = top_p;
@@ -464,6 +512,7 @@ static void run_release(struct run *r)
 {
 	free(r->prompt.id);
 	strbuf_release(&r->given);
+	free(r->schema);
 	strbuf_release(&r->text);
 	watch_release(&r->watch);
 }
@@ -581,7 +630,7 @@ static int run_main(int argc, char **argv)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);
 	if (!(status = check_needless(&r)) && !(status = check_watch(&r)) &&
-		!(status = check_samples(&r)) &&
+		!(status = check_samples(&r)) && !(status = read_schema(&r)) &&
 		!(status = choose_prompt(operands ? argv[1] : NULL)))
 		status = read_prompt(&r);
 	ret = status ? tandem_end(r.tandem, &e) : run_all(&r, &e);

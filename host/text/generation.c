@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/strbuf.h"
+#include "host/text/json_form.h"
 #include "host/text/sampler.h"
 #include "host/text/tokenizer.h"
 
@@ -20,6 +21,7 @@ struct generation {
 	struct strbuf held; /* text that may be the start of a stop string */
 	float *logits;
 	const float *drawn_from; /* while a token drawn is appended */
+	struct json_front place; /* in opts.form */
 	enum gen_stop stop;
 	uint64_t first_ns;
 	uint64_t steps;  /* told */
@@ -84,6 +86,8 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 		return ret;
 	}
 	g->stream = o->sampler ? sampler_options(o->sampler)->stream : 0;
+	if (o->form)
+		json_form_begin(o->form, &g->place);
 	check_limits(g);
 	*out = g;
 	return 0;
@@ -300,6 +304,18 @@ bool gen_ends(const struct generation *g, int32_t id)
 		tokenizer_is_eog(g->opts.tokenizer, id);
 }
 
+/* A text in its form: what ends it comes where it is whole, and where nothing
+ * else can come it has ended. */
+static void follow_form(struct generation *g, int32_t id)
+{
+	struct json_form *form = g->opts.form;
+
+	if (!form || g->stop == GEN_STOP_EOS)
+		return;
+	if (!json_form_take(form, &g->place, id))
+		g->stop = GEN_STOP_ERROR;
+}
+
 static void advance(struct generation *g, int32_t id)
 {
 	size_t len, at;
@@ -310,12 +326,16 @@ static void advance(struct generation *g, int32_t id)
 	}
 	if (gen_ends(g, id))
 		g->stop = GEN_STOP_EOS;
+	follow_form(g, id);
 	add_text(g, id);
 	len = g->held.len - undecided(g);
 	if (find_stop(g, &at)) {
 		g->stop = GEN_STOP_STRING;
 		g->held.len = len = at;
 	}
+	if (!gen_done(g) && g->opts.form &&
+		json_form_is_over(g->opts.form, &g->place))
+		g->stop = GEN_STOP_EOS;
 	if (!gen_done(g))
 		check_limits(g);
 	if (!g->first_ns)
@@ -337,9 +357,18 @@ void gen_no_room(struct generation *g)
 
 int32_t gen_next(struct generation *g, const float *logits)
 {
-	int32_t id = sampler_draw_from(g->opts.sampler, g->stream, logits,
-		g->tokens.id, g->tokens.n, g->tokens.n);
+	const float *row = logits;
+	int32_t id;
 
+	if (g->opts.form && !gen_done(g))
+		row = json_form_mask(
+			g->opts.form, &g->place, logits, g->opts.n_vocab);
+	if (!row) {
+		g->stop = GEN_STOP_ERROR;
+		return 0;
+	}
+	id = sampler_draw_from(g->opts.sampler, g->stream, row, g->tokens.id,
+		g->tokens.n, g->tokens.n);
 	g->drawn_from = logits;
 	gen_append(g, id);
 	g->drawn_from = NULL;

@@ -13,6 +13,7 @@
 
 struct err;
 struct generation;
+struct json_form;
 struct sampler;
 struct sampler_opts;
 struct strbuf;
@@ -60,6 +61,7 @@ struct generation_opts {
 	uint32_t context;
 	bool ignore_eos;
 	bool special;            /* text of control tokens as well */
+	struct json_form *form;  /* that the text has; NULL: any */
 	const char *const *stop; /* strings; the text ends before them */
 	unsigned n_stop;
 	/*
@@ -109,7 +111,8 @@ int32_t gen_next(struct generation *, const float *logits);
 
 /*
  * Append and deliver a token that the method decided by itself: the same
- * rules end the text. Nothing happens once it is done.
+ * rules end the text, and one that its form does not allow is an error. Nothing
+ * happens once it is done.
  */
 void gen_append(struct generation *, int32_t id);
 /* The text ends here, as by a full context, where it has not ended. */

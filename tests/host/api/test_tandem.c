@@ -478,6 +478,40 @@ static void test_bad_turns(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
+/* ---- a schema ------------------------------------------------------------ */
+
+static void test_schema(void **state)
+{
+	struct tandem *t = opened("method=chain", "draft=pld");
+	struct tandem_request r = asking("x", 60);
+	struct tandem_result got = { .size = sizeof(got) };
+	struct strbuf text = STRBUF_INIT;
+
+	r.flags = 0;
+	r.json_schema = "{\"enum\":[\"yes\",\"no\"]}";
+	r.sink = keep;
+	r.sink_arg = &text;
+	for (r.seed = 1; r.seed < 4; r.seed++) {
+		const char *s;
+
+		r.temperature = 1;
+		strbuf_reset(&text);
+		assert_int_equal(tandem_generate(t, &r, &got), 0);
+		assert_int_equal(got.stop, TANDEM_STOP_EOS);
+		s = text.data + strspn(text.data, " \n\r\t");
+		assert_true(!strcmp(s, "\"yes\"") || !strcmp(s, "\"no\""));
+	}
+	strbuf_release(&text);
+	r.flags = TANDEM_IGNORE_EOS;
+	assert_int_equal(tandem_generate(t, &r, &got), TANDEM_MISUSE);
+	assert_says(t, "TANDEM_IGNORE_EOS");
+	r.flags = 0;
+	r.json_schema = "{\"not\":{}}";
+	assert_int_equal(tandem_generate(t, &r, &got), TANDEM_MISUSE);
+	assert_says(t, "the keyword 'not'");
+	assert_int_equal(tandem_close(t), 0);
+}
+
 /* A result of an older header is not written beyond its end. */
 static void test_short_result(void **state)
 {
@@ -1045,6 +1079,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_turns, setup),
 	cmocka_unit_test_setup(test_turns_ended, setup),
 	cmocka_unit_test_setup(test_bad_turns, setup),
+	cmocka_unit_test_setup(test_schema, setup),
 	cmocka_unit_test_setup(test_short_result, setup),
 	cmocka_unit_test_setup(test_phone, setup),
 	cmocka_unit_test_setup(test_start, setup),

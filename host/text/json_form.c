@@ -1,0 +1,299 @@
+#include "host/text/json_form.h"
+
+#include "base/err.h"
+#include "host/text/token_trie.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(JSON_TOKEN_BYTES == TOKEN_BYTES, "what is near is another");
+
+/* A growing list. */
+struct list {
+	uint32_t *at;
+	uint32_t n, cap;
+};
+
+/*
+ * What may follow within a cell, whatever that is in: the tokens that can be
+ * gone on with, and the nodes of the trie at which its value has ended, behind
+ * which it depends on what it is in.
+ */
+struct within {
+	struct list ids, ends;
+	uint64_t *set; /* in place of ids where they are many: by bits */
+	bool known;
+};
+
+struct json_form {
+	struct json_nodes *nodes;
+	const struct token_trie *trie;
+	struct json_machine machine;
+	struct within *within; /* [n_within] by cells that stand alone */
+	uint32_t n_within;
+	struct list
+		behind; /* tokens that go beyond the end of a value at ... */
+	uint32_t behind_cell;     /* JSON_FLOOR: of none yet */
+	struct json_front *front; /* [TOKEN_BYTES + 1] by depth */
+	float *row;
+	uint32_t n_row;
+	bool failed;
+};
+
+static void add(struct json_form *f, struct list *l, uint32_t value)
+{
+	if (l->n == l->cap) {
+		uint32_t cap = l->cap ? l->cap * 2 : 64;
+		uint32_t *p = reallocarray(l->at, cap, sizeof(*p));
+
+		if (!p) {
+			f->failed = true;
+			return;
+		}
+		l->at = p;
+		l->cap = cap;
+	}
+	l->at[l->n++] = value;
+}
+
+static void add_tokens(
+	struct json_form *f, struct list *ids, const struct trie_node *n)
+{
+	for (uint32_t i = 0; i < n->n; i++)
+		add(f, ids, (uint32_t)f->trie->id[n->first + i]);
+}
+
+/*
+ * Through the nodes from `from` to `to`, which lie below one at whose depth
+ * `front` has where the text stands. A node where a value that stood on the
+ * floor ended goes to `ends`; whatever it is in can be gone on from.
+ */
+static void walk(struct json_form *f, uint32_t from, uint32_t to,
+	struct list *ids, struct list *ends)
+{
+	while (from < to) {
+		const struct trie_node *n = &f->trie->node[from];
+		struct json_front *here = &f->front[n->depth];
+
+		json_step(&f->machine, here - 1, n->byte, here);
+		if (here->n || here->left)
+			add_tokens(f, ids, n);
+		if (here->left)
+			add(f, ends, from);
+		from = here->n ? from + 1 : n->skip;
+	}
+}
+
+static struct within *within_of(struct json_form *f, uint32_t alone)
+{
+	if (alone >= f->n_within) {
+		uint32_t n = f->machine.cap;
+		struct within *p =
+			reallocarray(f->within, n, sizeof(*f->within));
+
+		if (!p) {
+			f->failed = true;
+			return NULL;
+		}
+		memset(p + f->n_within, 0, (n - f->n_within) * sizeof(*p));
+		f->within = p;
+		f->n_within = n;
+	}
+	return &f->within[alone];
+}
+
+/* Within a string nearly every token is one: as a set they are let in their
+ * order, by whole words. */
+static void make_set(struct json_form *f, struct within *w)
+{
+	uint32_t n = f->trie->n_vocab / 64 + 1;
+
+	if (w->ids.n < f->trie->n_vocab / 32)
+		return;
+	w->set = calloc(n, sizeof(*w->set));
+	if (!w->set) {
+		f->failed = true;
+		return;
+	}
+	for (uint32_t i = 0; i < w->ids.n; i++)
+		w->set[w->ids.at[i] / 64] |= 1ull << w->ids.at[i] % 64;
+	free(w->ids.at);
+	w->ids = (struct list){ 0 };
+}
+
+static const struct within *learn(struct json_form *f, uint32_t cell)
+{
+	uint32_t alone = json_alone(&f->machine, cell);
+	struct within *w = within_of(f, alone);
+	struct list ids = { 0 }, ends = { 0 };
+
+	if (!w || w->known)
+		return w;
+	f->front[0] = (struct json_front){ .cell = { alone }, .n = 1 };
+	walk(f, 0, f->trie->n_nodes, &ids, &ends);
+	*w = (struct within){ .ids = ids, .ends = ends, .known = true };
+	make_set(f, w);
+	return w;
+}
+
+/* Tokens with which the value at the cell ends, and more comes. */
+static void learn_behind(
+	struct json_form *f, uint32_t cell, const struct within *w)
+{
+	if (f->behind_cell == cell)
+		return;
+	f->behind.n = 0;
+	f->behind_cell = cell;
+	for (uint32_t i = 0; i < w->ends.n; i++) {
+		uint32_t at = w->ends.at[i];
+		const struct trie_node *n = &f->trie->node[at];
+
+		if (n->skip == at + 1)
+			continue;
+		json_after(&f->machine, cell, &f->front[n->depth]);
+		walk(f, at + 1, n->skip, &f->behind, NULL);
+	}
+}
+
+static void let(float *row, const float *logits, const struct list *ids)
+{
+	for (uint32_t i = 0; i < ids->n; i++)
+		row[ids->at[i]] = logits[ids->at[i]];
+}
+
+static void let_set(
+	const struct json_form *f, const float *logits, const uint64_t *set)
+{
+	uint32_t words = f->trie->n_vocab / 64 + 1;
+
+	for (uint32_t i = 0; i < words; i++) {
+		if (set[i] == UINT64_MAX) {
+			memcpy(f->row + 64ul * i, logits + 64ul * i,
+				64 * sizeof(*logits));
+			continue;
+		}
+		for (uint64_t left = set[i]; left; left &= left - 1) {
+			uint32_t id = 64 * i + (uint32_t)__builtin_ctzll(left);
+
+			f->row[id] = logits[id];
+		}
+	}
+}
+
+static int make_row(struct json_form *f, uint32_t n)
+{
+	if (f->n_row >= n)
+		return 0;
+	free(f->row);
+	f->row = malloc(n * sizeof(*f->row));
+	f->n_row = f->row ? n : 0;
+	return f->row ? 0 : -ENOMEM;
+}
+
+const float *json_form_mask(struct json_form *f, const struct json_front *place,
+	const float *logits, uint32_t n)
+{
+	if (make_row(f, n))
+		return NULL;
+	for (uint32_t i = 0; i < n; i++)
+		f->row[i] = -INFINITY;
+	for (unsigned i = 0; i < place->n; i++) {
+		const struct within *w = learn(f, place->cell[i]);
+
+		if (!w)
+			return NULL;
+		if (w->set)
+			let_set(f, logits, w->set);
+		let(f->row, logits, &w->ids);
+		if (w->ends.n) {
+			learn_behind(f, place->cell[i], w);
+			let(f->row, logits, &f->behind);
+		}
+	}
+	if (json_is_whole(&f->machine, place))
+		for (uint32_t i = 0; i < f->trie->n_end; i++)
+			f->row[f->trie->end[i]] = logits[f->trie->end[i]];
+	return f->failed || f->machine.failed ? NULL : f->row;
+}
+
+bool json_form_take(struct json_form *f, struct json_front *place, int32_t id)
+{
+	const struct token_trie *t = f->trie;
+	struct json_front next;
+
+	if (id < 0 || (uint32_t)id >= t->n_vocab || t->at[id] == t->at[id + 1])
+		place->n = 0;
+	for (uint32_t i = t->at[id]; place->n && i < t->at[id + 1]; i++) {
+		json_step(
+			&f->machine, place, (unsigned char)t->bytes[i], &next);
+		*place = next;
+	}
+	return place->n && !f->machine.failed;
+}
+
+bool json_form_is_over(
+	const struct json_form *f, const struct json_front *place)
+{
+	return json_is_over(&f->machine, place);
+}
+
+void json_form_begin(struct json_form *f, struct json_front *place)
+{
+	json_begin(&f->machine, place);
+}
+
+/* Byte by byte every text can be gone on with, so none gets stuck. */
+static int check_bytes(const struct token_trie *t, struct err *e)
+{
+	for (unsigned i = ' '; i < 0xc0; i++)
+		if (i != 0x7f && !t->alone[i])
+			return err_set(e, EINVAL,
+				"the vocabulary has no token for byte 0x%02x "
+				"alone, so not every JSON text can be written",
+				i);
+	return 0;
+}
+
+int json_form_open(struct json_form **out, const char *schema,
+	const struct token_trie *trie, struct err *e)
+{
+	struct json_form *f;
+	int ret = check_bytes(trie, e);
+
+	if (ret)
+		return ret;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return err_set(e, ENOMEM, "no memory for a form");
+	f->trie = trie;
+	f->behind_cell = JSON_FLOOR;
+	f->front = calloc(TOKEN_BYTES + 1, sizeof(*f->front));
+	ret = json_nodes_open(&f->nodes, schema, e);
+	if (!ret && (!f->front || json_machine_init(&f->machine, f->nodes)))
+		ret = err_set(e, ENOMEM, "no memory for a form");
+	if (ret)
+		json_form_close(f);
+	else
+		*out = f;
+	return ret;
+}
+
+void json_form_close(struct json_form *f)
+{
+	if (!f)
+		return;
+	for (uint32_t i = 0; i < f->n_within; i++) {
+		free(f->within[i].ids.at);
+		free(f->within[i].ends.at);
+		free(f->within[i].set);
+	}
+	free(f->within);
+	free(f->behind.at);
+	free(f->front);
+	free(f->row);
+	json_machine_release(&f->machine);
+	json_nodes_close(f->nodes);
+	free(f);
+}

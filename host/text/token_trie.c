@@ -1,0 +1,150 @@
+#include "host/text/token_trie.h"
+
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/text/tokenizer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t length(const struct token_trie *t, int32_t id)
+{
+	return t->at[id + 1] - t->at[id];
+}
+
+static int in_bytes(const void *a, const void *b, void *arg)
+{
+	const struct token_trie *t = arg;
+	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+	size_t lx = length(t, x), ly = length(t, y);
+	int c = memcmp(
+		t->bytes + t->at[x], t->bytes + t->at[y], lx < ly ? lx : ly);
+
+	if (c)
+		return c;
+	return lx != ly ? (lx > ly) - (lx < ly) : (x > y) - (x < y);
+}
+
+/* What each token adds to a text that has begun. */
+static int spell(struct token_trie *t, const struct tokenizer *tok)
+{
+	struct strbuf text = STRBUF_INIT;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < t->n_vocab && !ret; i++) {
+		struct detokenizer d = {
+			.tok = tok, .raw = true, .started = true
+		};
+
+		t->at[i] = (uint32_t)text.len;
+		ret = detokenize(&d, (int32_t)i, &text);
+	}
+	t->at[t->n_vocab] = (uint32_t)text.len;
+	t->bytes = text.data;
+	return ret;
+}
+
+/* Those with bytes, sorted; those that end a text. */
+static void collect(struct token_trie *t, const struct tokenizer *tok)
+{
+	for (uint32_t i = 0; i < t->n_vocab; i++) {
+		size_t len = length(t, (int32_t)i);
+
+		if (tokenizer_is_eog(tok, (int32_t)i)) {
+			t->end[t->n_end++] = (int32_t)i;
+			continue;
+		}
+		if (!len || len > TOKEN_BYTES)
+			continue;
+		t->id[t->n++] = (int32_t)i;
+		if (len == 1)
+			t->alone[(unsigned char)t->bytes[t->at[i]]] = 1;
+	}
+	qsort_r(t->id, t->n, sizeof(*t->id), in_bytes, t);
+}
+
+static size_t common(const struct token_trie *t, uint32_t i)
+{
+	const char *a = t->bytes + t->at[t->id[i - 1]];
+	const char *b = t->bytes + t->at[t->id[i]];
+	size_t len = length(t, t->id[i - 1]), n = 0;
+
+	if (len > length(t, t->id[i]))
+		len = length(t, t->id[i]);
+	while (n < len && a[n] == b[n])
+		n++;
+	return n;
+}
+
+/* open[d]: the node at depth d that tokens are still put below. */
+static void add_nodes(struct token_trie *t)
+{
+	uint32_t open[TOKEN_BYTES + 1];
+	size_t depth = 0;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		const char *bytes = t->bytes + t->at[t->id[i]];
+		size_t len = length(t, t->id[i]), same = i ? common(t, i) : 0;
+
+		while (depth > same)
+			t->node[open[depth--]].skip = t->n_nodes;
+		while (depth < len) {
+			struct trie_node *n = &t->node[t->n_nodes];
+
+			*n = (struct trie_node){ .first = i,
+				.byte = (unsigned char)bytes[depth],
+				.depth = (uint8_t)(depth + 1) };
+			open[++depth] = t->n_nodes++;
+		}
+		t->node[open[depth]].n++;
+	}
+	while (depth)
+		t->node[open[depth--]].skip = t->n_nodes;
+}
+
+static int build(struct token_trie *t, const struct tokenizer *tok)
+{
+	uint32_t n = t->n_vocab;
+
+	t->at = calloc((size_t)n + 1, sizeof(*t->at));
+	t->id = calloc((size_t)n + 1, sizeof(*t->id));
+	t->end = calloc((size_t)n + 1, sizeof(*t->end));
+	if (!t->at || !t->id || !t->end || spell(t, tok))
+		return -ENOMEM;
+	collect(t, tok);
+	t->node = calloc((size_t)t->at[n] + 1, sizeof(*t->node));
+	if (!t->node)
+		return -ENOMEM;
+	add_nodes(t);
+	return 0;
+}
+
+int token_trie_open(
+	struct token_trie **out, const struct tokenizer *tok, struct err *e)
+{
+	struct token_trie *t = calloc(1, sizeof(*t));
+
+	if (t)
+		t->n_vocab = tokenizer_n_vocab(tok);
+	if (!t || build(t, tok)) {
+		token_trie_close(t);
+		return err_set(e, ENOMEM,
+			"no memory for the bytes of %u tokens",
+			tokenizer_n_vocab(tok));
+	}
+	*out = t;
+	return 0;
+}
+
+void token_trie_close(struct token_trie *t)
+{
+	if (!t)
+		return;
+	free(t->node);
+	free(t->id);
+	free(t->bytes);
+	free(t->at);
+	free(t->end);
+	free(t);
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# tandem run --json-schema: what comes is JSON that fits, by every method that
+# writes in order the same, and what cannot be held to a schema is refused.
+. "$(dirname "$0")/lib.sh"
+
+model=$tmp/tiny.gguf
+run_ok "$TANDEM" synth --like tiny -o "$model"
+schema='{"type":"object","properties":{"a":{"type":"integer","minimum":10,
+"maximum":99},"b":{"enum":["x","yy"]},"c":{"type":"string","maxLength":4}},
+"required":["a","b","c"],"additionalProperties":false}'
+
+# By the text alone, white space taken out of it.
+fits() { # WHAT TEXT
+  checks=$((checks + 1))
+  local flat a='"a":[1-9][0-9]' b='"b":"(x|yy)"' c='"c":"([^"\\]|\\.)*"' p
+  flat=$(tr -d ' \n\t\r' <<<"$2")
+  for p in "$a,$b,$c" "$a,$c,$b" "$b,$a,$c" "$b,$c,$a" "$c,$a,$b" "$c,$b,$a"; do
+    ! grep -qE "^\{$p\}$" <<<"$flat" || return
+  done
+  fail "$1 does not fit: $2"
+}
+
+ended=0
+for seed in 1 2 3 4 5 6 7 8; do
+  run_ok "$TANDEM" run -m "$model" -p x --temp 2 --seed $seed -n 400 \
+    --json-schema "$schema" --stats
+  case $err in
+  *'(eos)'* | *eos*)
+    ended=$((ended + 1))
+    fits "seed $seed" "$out"
+    ;;
+  esac
+done
+checks=$((checks + 1))
+[ $ended -ge 4 ] || fail "only $ended of 8 texts ended"
+
+# A file is the same as its text; drafts change nothing.
+printf '%s' "$schema" >"$tmp/schema.json"
+run_ok "$TANDEM" run -m "$model" -p x --temp 2 -n 120 --json-schema "$schema"
+want=$out
+for how in '--method autoregressive' '--method chain --draft pld' \
+  '--method opt-tree --draft sam'; do
+  # shellcheck disable=SC2086 # words
+  run_ok "$TANDEM" run -m "$model" -p x --temp 2 -n 120 \
+    --json-schema "$tmp/schema.json" $how
+  check_eq "text with $how" "$out" "$want"
+done
+
+# What ends too soon is incomplete, and says so.
+run_ok "$TANDEM" run -m "$model" -p x -n 2 --json --json-schema '{"minItems":1,"type":"array"}'
+check_has 'JSON of a short text' "$out" '"stop":"length"'
+
+# What is refused.
+misuse "$TANDEM" run -m "$model" -p x \
+  --json-schema '{"properties":{"a":{"pattern":"b"}}}'
+check_has stderr "$err" "#/properties/a: the keyword 'pattern'"
+misuse "$TANDEM" run -m "$model" -p x --json-schema '{"type":'
+check_has stderr "$err" 'no JSON: line 1'
+misuse "$TANDEM" run -m "$model" -p x --json-schema '{}' --ignore-eos
+misuse "$TANDEM" run -p x --json-schema '{}' --method llada
+check_has stderr "$err" 'fills masks'
+run "$TANDEM" run -m "$model" -p x --json-schema "$tmp/no-such"
+check_eq 'status without the file' "$status" 1
+check_has 'stderr without the file' "$err" no-such
+finish
