@@ -18,6 +18,7 @@ static struct opt_values asked; /* of the decoder */
 static const char *model_path, *name, *key_file;
 static const char *where = "127.0.0.1:8080";
 static bool no_key, quiet;
+static struct texts_options several = { .texts = 16, .keep = 16 };
 static uint32_t queue = 64, connections = 256, idle = 60;
 static uint64_t body_max = 4 << 20, header_max = 64 << 10;
 static double grace = 30;
@@ -40,6 +41,18 @@ static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "no-key", &no_key, NULL,
 		"let everybody in who reaches an address that is not this "
 		"machine's alone" },
+
+	{ .type = OPT_GROUP, .name = "Several texts" },
+	{ OPT_UINT, 0, "texts", &several.texts, "N",
+		"texts that are written at a time, in passes that they share "
+		"(16), by methods that can: autoregressive and sample", 1, 64 },
+	{ OPT_UINT, 0, "keep", &several.keep, "N",
+		"texts that have ended whose keys and values stay until there "
+		"is no room for them (16): of a prompt that begins like one of "
+		"them only the rest is computed", 0, 1024 },
+	{ OPT_UINT, 0, "text-slots", &several.slots, "N",
+		"tokens that all texts together have room for in the key-value "
+		"cache (0: as many as they need and it holds)", 0, 1 << 26 },
 
 	{ .type = OPT_GROUP, .name = "Limits" },
 	{ OPT_UINT, 0, "queue", &queue, "N",
@@ -90,6 +103,9 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
+/* Tokens that a text has room for, where --ctx says nothing. */
+#define CONTEXT_DEFAULT 4096
+
 /* ---- opening ------------------------------------------------------------- */
 
 /* The last part of a path, without its ending. */
@@ -107,9 +123,11 @@ static void base_name(const char *path, char *out, size_t cap)
 
 static int open_writer(struct tandem **out, struct err *e)
 {
+	struct texts_options *t = opt_values_at(&asked, &texts_table);
 	struct tandem_options o;
 	int ret;
 
+	*t = several;
 	tandem_options_init(&o, sizeof(o));
 	o.device_talks = true;
 	o.progress = cmd_progress.tell;
@@ -121,7 +139,7 @@ static int open_writer(struct tandem **out, struct err *e)
 		return ret;
 	ret = tandem_read_model(*out, model_path);
 	if (!ret)
-		ret = tandem_start(*out, 0);
+		ret = tandem_start(*out, CONTEXT_DEFAULT);
 	if (ret)
 		*e = (*out)->err;
 	return ret ? e->code : 0;
@@ -174,7 +192,7 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 		.key_file = key_file,
 		.no_key = no_key,
 		.offer = offer_of(writer, model),
-		.texts = 1,
+		.texts = decoder_shares(&writer->decoder) ? several.texts : 1,
 		.queue = queue,
 		.connections = connections,
 		.idle_s = idle,

@@ -111,6 +111,35 @@ check_eq 'the second of them' \
 post /v1/completions '{"prompt":"Read:","max_tokens":30,"stop":["e"]}'
 check_lacks 'a text that ends before an e' "$(member text)" e
 
+# Among 32 others it is the same text, and so is each of those.
+others=()
+for i in $(seq 32); do
+  curl -s "$url/v1/completions" -o "$tmp/other.$i" -d "{\"prompt\":\"Read:\",
+    \"max_tokens\":12,\"temperature\":0.9,\"seed\":$((i % 4))}" &
+  others+=($!)
+done
+post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
+check_eq 'a text among 32 others' "$(member text)" "$greedy"
+wait "${others[@]}"
+for i in 0 1 2 3; do
+  run_ok "$TANDEM" run -n 12 -t 1 -p Read: --temp 0.9 --seed "$i" --json
+  want=$(member text)
+  for k in $((i + 4)) $((i + 28)); do
+    out=$(cat "$tmp/other.$k")
+    check_eq "text $k of 32" "$(member text)" "$want"
+  done
+done
+get /metrics
+shared=$(sed -n 's/^tandem_passes_total //p' <<<"$out")
+checks=$((checks + 1))
+[ "$shared" -lt 300 ] || fail "$shared passes for 33 texts of a dozen tokens"
+
+# What is cached of a prompt is not computed again.
+post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
+check_eq 'a text again' "$(member text)" "$greedy"
+checks=$((checks + 1))
+[ "$(member cache_n)" -gt 8 ] || fail "nothing was cached: $out"
+
 # Of each token how likely it was, and its text, as many as there are.
 post /v1/completions '{"prompt":"Read:","max_tokens":3,"logprobs":2}'
 check_eq 'logprobs' \
@@ -200,6 +229,7 @@ ends INT 0
 # ---- how it ends --------------------------------------------------------------
 # long_stream: begin a text of many tokens; it is being written.
 long_stream() {
+  : >"$tmp/long"
   curl -sN "$url/v1/completions" -d '{"prompt":"Once","max_tokens":900,
     "temperature":2,"seed":1,"stream":true}' >"$tmp/long" &
   for _ in $(seq 1000); do
