@@ -1,0 +1,170 @@
+/* Answers as clients get them. */
+#include "host/serve/reply.h"
+
+#include "base/strbuf.h"
+#include "host/serve/answering.h"
+#include "tests/harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct ask_offer offer = {
+	.model = "m", .method = "chain", .clock = "wall", .precision = "int8"
+};
+
+struct fixture {
+	struct choice choice[2];
+	struct answer answer;
+	struct reply reply;
+	struct strbuf out;
+};
+
+/* An answer of `n` texts that was asked for by this body. */
+static void begin(struct fixture *x, enum ask_kind kind, const char *body)
+{
+	struct fault f;
+
+	*x = (struct fixture){ .answer.choice = x->choice };
+	if (ask_read(&x->answer.ask, kind, &offer, body, strlen(body), &f))
+		fail_msg("%s", f.text);
+	x->answer.n_choices = (size_t)x->answer.ask.n;
+	assert_int_equal(reply_init(&x->reply, &offer, &x->answer, 1), 0);
+}
+
+static void end(struct fixture *x)
+{
+	for (size_t i = 0; i < x->answer.n_choices; i++)
+		strbuf_release(&x->choice[i].text);
+	reply_release(&x->reply);
+	strbuf_release(&x->out);
+	ask_release(&x->answer.ask);
+}
+
+static void write_text(struct choice *c, const char *text)
+{
+	strbuf_add(&c->text, text, strlen(text));
+	c->tokens++;
+	c->result.tokens++;
+}
+
+static void finish(struct fixture *x, size_t i, enum tandem_stop stop)
+{
+	x->choice[i].ended = true;
+	x->choice[i].result.stop = stop;
+	x->choice[i].result.prompt_tokens = 3;
+	x->answer.state =
+		i + 1 == x->answer.n_choices ? ANSWER_ENDED : ANSWER_UNDER_WAY;
+}
+
+static const char *text_at(const json_t *whole, size_t i)
+{
+	return json_string_value(json_object_get(
+		json_array_get(json_object_get(whole, "choices"), i), "text"));
+}
+
+static void a_whole_answer_is_one_object(void **state)
+{
+	struct fixture x;
+	json_t *whole;
+
+	begin(&x, ASK_COMPLETION, "{\"prompt\":\"p\",\"n\":2}");
+	write_text(&x.choice[0], "one \"quoted\"");
+	write_text(&x.choice[1], "two");
+	finish(&x, 0, TANDEM_STOP_EOS);
+	finish(&x, 1, TANDEM_STOP_LENGTH);
+	reply_whole(&x.reply, &x.out);
+	assert_false(x.out.failed);
+	whole = json_loadb(x.out.data, x.out.len, 0, NULL);
+	assert_non_null(whole);
+	assert_string_equal(text_at(whole, 0), "one \"quoted\"");
+	assert_string_equal(text_at(whole, 1), "two");
+	assert_non_null(strstr(x.out.data, "\"finish_reason\":\"length\""));
+	/* The prompt was one, whatever the texts. */
+	assert_non_null(strstr(x.out.data, "\"prompt_tokens\":3"));
+	assert_non_null(strstr(x.out.data, "\"completion_tokens\":2"));
+	assert_non_null(strstr(x.out.data, "\"method\":\"chain\""));
+	json_decref(whole);
+	end(&x);
+}
+
+static void events_bring_each_piece_once(void **state)
+{
+	struct fixture x;
+
+	begin(&x, ASK_CHAT,
+		"{\"messages\":[{\"role\":\"user\",\"content\":\"p\"}],"
+		"\"stream\":true}");
+	assert_false(reply_events(&x.reply, &x.out));
+	assert_int_equal(x.out.len, 0);
+	write_text(&x.choice[0], "a");
+	write_text(&x.choice[0], "b");
+	assert_false(reply_events(&x.reply, &x.out));
+	assert_memory_equal(x.out.data, "data: {", 7);
+	assert_non_null(strstr(x.out.data,
+		"\"delta\":{\"role\":\"assistant\",\"content\":\"ab\"}"));
+	strbuf_reset(&x.out);
+	assert_false(reply_events(&x.reply, &x.out));
+	assert_int_equal(x.out.len, 0);
+	write_text(&x.choice[0], "c");
+	finish(&x, 0, TANDEM_STOP_EOS);
+	assert_true(reply_events(&x.reply, &x.out));
+	assert_non_null(strstr(x.out.data, "\"delta\":{\"content\":\"c\"}"));
+	assert_non_null(strstr(x.out.data, "\"finish_reason\":\"stop\""));
+	assert_non_null(strstr(x.out.data, "\"timings\":"));
+	assert_string_equal(
+		x.out.data + x.out.len - 16, "\n\ndata: [DONE]\n\n");
+	end(&x);
+}
+
+static void usage_is_a_chunk_of_its_own(void **state)
+{
+	struct fixture x;
+
+	begin(&x, ASK_COMPLETION,
+		"{\"prompt\":\"p\",\"stream\":true,\"stream_options\":"
+		"{\"include_usage\":true}}");
+	write_text(&x.choice[0], "a");
+	finish(&x, 0, TANDEM_STOP_EOS);
+	assert_true(reply_events(&x.reply, &x.out));
+	assert_non_null(strstr(x.out.data, "\"usage\":null"));
+	assert_non_null(strstr(
+		x.out.data, "\"choices\":[],\"usage\":{\"prompt_tokens\":3"));
+	end(&x);
+}
+
+static void a_fault_ends_a_stream(void **state)
+{
+	struct fixture x;
+
+	begin(&x, ASK_COMPLETION, "{\"prompt\":\"p\",\"stream\":true}");
+	write_text(&x.choice[0], "a");
+	fault_set(&x.answer.fault, 500, "device_lost", NULL, "it is gone");
+	x.answer.state = ANSWER_ENDED;
+	assert_true(reply_events(&x.reply, &x.out));
+	assert_string_equal(x.out.data,
+		"data: {\"error\":{\"message\":\"it is gone\",\"type\":"
+		"\"server_error\",\"param\":null,\"code\":\"device_lost\"}}"
+		"\n\ndata: [DONE]\n\n");
+	end(&x);
+}
+
+static void what_is_no_utf8_is_replaced(void **state)
+{
+	json_t *t = reply_text("a\xff\xc3\xa9\xe2\x82", 6);
+
+	assert_string_equal(json_string_value(t),
+		"a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd");
+	json_decref(t);
+	t = reply_text(NULL, 0);
+	assert_string_equal(json_string_value(t), "");
+	json_decref(t);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_whole_answer_is_one_object),
+	cmocka_unit_test(events_bring_each_piece_once),
+	cmocka_unit_test(usage_is_a_chunk_of_its_own),
+	cmocka_unit_test(a_fault_ends_a_stream),
+	cmocka_unit_test(what_is_no_utf8_is_replaced),
+};
+TEST_MAIN(tests)
