@@ -238,8 +238,11 @@ long_stream() {
   done
   fail 'no stream'
 }
-serve --grace 0.05
+serve --grace 0.05 --texts 1 --queue 0
 long_stream
+post /v1/completions '{"prompt":"x"}' -D "$tmp/head"
+refused 503 queue_full null
+check_has 'its header' "$(cat "$tmp/head")" 'Retry-After: 1'
 ends TERM 0
 wait $!
 check_has 'the end of a text that had no time' \

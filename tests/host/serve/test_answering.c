@@ -1,0 +1,171 @@
+/* The thread that computes, with readers that stay, leave or never read. The
+ * pair is real (TANDEM_NPU). */
+#include "host/serve/answering.h"
+
+#include "base/err.h"
+#include "host/convert/synth.h"
+#include "host/model/shapes.h"
+#include "tests/harness.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct ask_offer offer = { .model = "m",
+	.method = "autoregressive",
+	.clock = "wall",
+	.precision = "int8" };
+
+static struct tandem *started(const char *texts)
+{
+	static char model[5000];
+	const char *const set[] = { texts, NULL };
+	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
+	struct tandem_options options;
+	struct tandem *t;
+	struct err e = { 0 };
+
+	while (strcmp(shape_names[o.shape], "tiny"))
+		o.shape++;
+	snprintf(model, sizeof(model), "%s/tiny.gguf", harness_tmp());
+	assert_ok(synth_write(model, &o, &e), &e);
+	tandem_options_init(&options, sizeof(options));
+	options.model = model;
+	options.set = set;
+	assert_int_equal(tandem_open(&t, &options), 0);
+	assert_int_equal(tandem_start(t, 512), 0);
+	return t;
+}
+
+/* It leaves when its text has so many tokens; 0: never. */
+struct reader {
+	struct answer *answer;
+	uint64_t patience;
+};
+
+static void hear(void *arg)
+{
+}
+
+static bool left(void *arg)
+{
+	const struct reader *r = arg;
+
+	return r->patience && r->answer &&
+		r->answer->choice[0].tokens >= r->patience;
+}
+
+/* Ask for so many tokens of a text that is drawn. */
+static int ask_for(struct answering *a, struct reader *r, unsigned tokens)
+{
+	const struct answer_reader reader = { hear, left, r };
+	struct fault f;
+	struct ask ask;
+	char body[200];
+	int ret,
+		n = snprintf(body, sizeof(body),
+			"{\"prompt\":[1,5,6,7],\"max_tokens\":%u,"
+			"\"temperature\":3,\"seed\":1}",
+			tokens);
+
+	assert_int_equal(
+		ask_read(&ask, ASK_COMPLETION, &offer, body, (size_t)n, &f), 0);
+	ret = answering_ask(a, &ask, &reader, &r->answer);
+	ask_release(&ask);
+	return ret;
+}
+
+static void await_end(struct answering *a, const struct reader *r)
+{
+	enum answer_state state = ANSWER_WAITING;
+
+	while (state != ANSWER_ENDED) {
+		usleep(1000);
+		answering_lock(a);
+		state = r->answer->state;
+		answering_unlock(a);
+	}
+}
+
+static void close_all(struct answering *a, struct tandem *t)
+{
+	answering_stop(a);
+	answering_close(a);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static void a_text_is_there_when_it_ended(void **state)
+{
+	struct tandem *t = started("texts=2");
+	struct answering *a;
+	struct reader r = { 0 };
+	struct err e = { 0 };
+
+	assert_ok(answering_open(&a, t, 8, &e), &e);
+	assert_int_equal(ask_for(a, &r, 6), 0);
+	await_end(a, &r);
+	assert_int_equal(r.answer->fault.status, 0);
+	assert_in_range(r.answer->choice[0].result.tokens, 1, 6);
+	assert_true(r.answer->choice[0].text.len > 0);
+	answering_leave(a, r.answer);
+	close_all(a, t);
+}
+
+/* Nobody reads any more: not two passes later nothing is computed. */
+static void who_left_is_not_computed_for(void **state)
+{
+	struct tandem *t = started("texts=2");
+	struct answering *a;
+	struct reader leaves = { .patience = 3 }, stays = { 0 };
+	const struct choice *c;
+	struct err e = { 0 };
+
+	assert_ok(answering_open(&a, t, 8, &e), &e);
+	assert_int_equal(ask_for(a, &stays, 40), 0);
+	assert_int_equal(ask_for(a, &leaves, 400), 0);
+	await_end(a, &leaves);
+	c = &leaves.answer->choice[0];
+	assert_in_range(c->result.tokens, 3, 3 + 2);
+	await_end(a, &stays);
+	assert_int_equal(stays.answer->choice[0].status, 0);
+	assert_true(stays.answer->choice[0].result.tokens > 3 + 2);
+	answering_lock(a);
+	assert_int_equal(answering_look(a)->canceled, 1);
+	assert_int_equal(answering_look(a)->texts, 0);
+	answering_unlock(a);
+	answering_leave(a, leaves.answer);
+	answering_leave(a, stays.answer);
+	close_all(a, t);
+}
+
+static void who_comes_to_a_full_queue_is_told_so(void **state)
+{
+	struct tandem *t = started("texts=1");
+	struct answering *a;
+	struct reader first = { 0 }, second = { 0 }, third = { 0 };
+	struct err e = { 0 };
+
+	assert_ok(answering_open(&a, t, 2, &e), &e);
+	assert_int_equal(ask_for(a, &first, 300), 0);
+	assert_int_equal(ask_for(a, &second, 300), 0);
+	assert_int_equal(ask_for(a, &third, 1), -EAGAIN);
+	/* The end of all: what is not done hears of it. */
+	answering_stop(a);
+	assert_int_equal(first.answer->state, ANSWER_ENDED);
+	assert_int_equal(second.answer->fault.status, 503);
+	assert_string_equal(second.answer->fault.code, "stopping");
+	assert_int_equal(ask_for(a, &third, 1), -ESHUTDOWN);
+	answering_leave(a, first.answer);
+	answering_leave(a, second.answer);
+	answering_close(a);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(a_text_is_there_when_it_ended),
+	cmocka_unit_test(who_left_is_not_computed_for),
+	cmocka_unit_test(who_comes_to_a_full_queue_is_told_so),
+};
+TEST_MAIN(tests)
