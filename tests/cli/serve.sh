@@ -7,6 +7,7 @@ command -v curl >/dev/null || skip 'no curl'
 server=
 # serve OPTION...: start one, and wait until it says where: $url.
 serve() {
+  : >"$tmp/said" # of the one before
   "$TANDEM" serve --listen 127.0.0.1:0 -t 1 "$@" 2>"$tmp/said" &
   server=$!
   for _ in $(seq 1000); do
@@ -30,6 +31,7 @@ ends() {
 get() {
   local path=$1
   shift
+  : >"$tmp/body"
   code=$(curl -s -o "$tmp/body" -w '%{http_code}' "$@" "$url$path")
   out=$(cat "$tmp/body")
 }
