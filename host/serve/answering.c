@@ -207,6 +207,7 @@ static void fill_request(
 	q->repeat_last = (uint32_t)ask->repeat_last;
 	q->seed = (uint64_t)ask->seed;
 	q->stream = i % (size_t)ask->n;
+	q->json_schema = ask->json_schema;
 	q->sink = on_text;
 	q->sink_arg = &r->choice[i];
 	if (!ask->wants_logprobs)
@@ -227,13 +228,17 @@ static void close_texts(struct answer *r)
 /* What was asked for was wrong, or the machine failed. */
 static void take_failure(struct answer *r, int status, const char *sentence)
 {
+	bool misuse = status == TANDEM_MISUSE;
+
 	if (r->fault.status)
 		return;
-	fault_set(&r->fault, status == TANDEM_MISUSE ? 400 : 500,
-		status == TANDEM_MISUSE         ? "invalid_value"
+	/* All else was looked at before. */
+	fault_set(&r->fault, misuse ? 400 : 500,
+		misuse                          ? "invalid_value"
 			: status == TANDEM_LOST ? "device_lost"
 						: "failed",
-		NULL, "%s", sentence);
+		misuse && r->ask.json_schema ? "response_format" : NULL, "%s",
+		sentence);
 	r->owner->state.failed++;
 }
 

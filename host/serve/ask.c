@@ -372,6 +372,21 @@ static int take_stream_options(struct ask *a, const struct member *m,
 	return 0;
 }
 
+/* {"type": "json_schema", "json_schema": {"schema": {...}}} */
+static int take_schema(struct ask *a, const json_t *v, struct fault *f)
+{
+	const json_t *schema =
+		json_object_get(json_object_get(v, "json_schema"), "schema");
+
+	if (!json_is_object(schema))
+		return fault_set(f, 400, "invalid_type",
+			"response_format.json_schema.schema",
+			"'response_format.json_schema.schema' must be an "
+			"object");
+	a->json_schema = json_dumps(schema, JSON_COMPACT);
+	return a->json_schema ? 0 : no_memory(f);
+}
+
 static int take_format(struct ask *a, const struct member *m, const json_t *v,
 	const struct ask_offer *offer, struct fault *f)
 {
@@ -382,9 +397,15 @@ static int take_format(struct ask *a, const struct member *m, const json_t *v,
 	a->format = type;
 	if (!strcmp(type, "text"))
 		return 0;
-	return fault_set(f, 400, "invalid_value", m->name,
-		"'response_format.type' is '%.40s'; only text is possible",
-		type);
+	if (!strcmp(type, "json_schema"))
+		return take_schema(a, v, f);
+	if (strcmp(type, "json_object"))
+		return fault_set(f, 400, "invalid_value", m->name,
+			"'response_format.type' is '%.40s'; text, json_object "
+			"and json_schema are possible",
+			type);
+	a->json_schema = strdup("{\"type\":\"object\"}");
+	return a->json_schema ? 0 : no_memory(f);
 }
 
 /* ---- the table ----------------------------------------------------------- */

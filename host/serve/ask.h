@@ -71,7 +71,7 @@ struct ask {
 	bool wants_logprobs;
 	int64_t likeliest;
 	bool stream, include_usage;
-	char *json_schema;  /* "{}": any JSON; NULL: free text */
+	char *json_schema;  /* NULL: free text */
 	const char *format; /* "text", "json_object", "json_schema" */
 	bool special, bos;  /* of tokenizing */
 };

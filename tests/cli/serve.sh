@@ -150,6 +150,22 @@ check_eq 'the likeliest' \
   "$(grep -oE '\{"[^"]*":-?[0-9.e-]+,"[^"]*":-?[0-9.e-]+\}' <<<"$out" |
     wc -l)" 3
 
+# JSON, and JSON by a schema; what of a schema is not known is refused.
+json='"prompt":"As JSON:","max_tokens":64,"temperature":1,"seed":1'
+schema='{"type":"object","properties":{"age":{"type":"integer","minimum":10,
+  "maximum":99}},"required":["age"],"additionalProperties":false}'
+format="{\"type\":\"json_schema\",\"json_schema\":{\"schema\":$schema}}"
+post /v1/completions "{$json,\"response_format\":$format}"
+check_eq 'a text by a schema' \
+  "$(printf '%b' "$(sed 's/\\"/"/g' <<<"$(member text)")" | tr -d ' \n\t' |
+    sed 's/[1-9][0-9]/NN/')" '{"age":NN}'
+post /v1/completions "{$json,\"response_format\":{\"type\":\"json_object\"}}"
+check_has 'a text that is an object' "$(member text | tr -d ' ')" '{'
+format='{"type":"json_schema","json_schema":{"schema":{"pattern":"a+"}}}'
+post /v1/completions "{$json,\"stream\":true,\"response_format\":$format}"
+refused 400 invalid_value response_format
+check_has 'what is said of it' "$out" "'pattern'"
+
 # A reader who leaves: the text ends soon, and those behind it have their turn.
 curl -sN "$url/v1/completions" -d \
   '{"prompt":"Once","max_tokens":900,"temperature":2,"seed":1,"stream":true}' |

@@ -49,7 +49,8 @@ const tests = {
       .map(c => c.delta.content).join(''), whole.choices[0].message.content);
     assert.strictEqual(chunks[0].choices[0].delta.role, 'assistant');
     assert.deepStrictEqual(chunks.at(-1).choices, []);
-    assert.deepStrictEqual(chunks.at(-1).usage, whole.usage);
+    assert.strictEqual(chunks.at(-1).usage.total_tokens,
+      whole.usage.total_tokens);
   },
 
   async 'the client puts a stream together itself'() {
@@ -93,6 +94,20 @@ const tests = {
     const legacy = (await text.completions.create({ model: 'target',
       prompt: 'Once', max_tokens: 4, logprobs: 2 })).choices[0];
     assert.strictEqual(legacy.logprobs.tokens.join(''), legacy.text);
+  },
+
+  async 'an answer fits a schema'() {
+    const schema = { type: 'object', properties: { yes: { type: 'boolean' },
+      of: { enum: ['cats', 'dogs'] } }, required: ['yes', 'of'],
+    additionalProperties: false };
+    const answer = await chat.chat.completions.parse({ ...drawn,
+      max_completion_tokens: 200, response_format: { type: 'json_schema',
+        json_schema: { name: 'a', strict: true, schema } } });
+    assert.strictEqual(answer.choices[0].finish_reason, 'stop');
+    const value = JSON.parse(answer.choices[0].message.content);
+    assert.deepStrictEqual(Object.keys(value).sort(), ['of', 'yes']);
+    assert.strictEqual(typeof value.yes, 'boolean');
+    assert.ok(['cats', 'dogs'].includes(value.of));
   },
 
   async 'errors are the client\'s own'() {

@@ -215,6 +215,34 @@ static void how_likely_tokens_were_is_asked_for(void **state)
 		400, "invalid_value", "top_logprobs");
 }
 
+static void json_is_asked_for_with_a_schema_or_without(void **state)
+{
+	struct ask a;
+
+	taken(&a, ASK_COMPLETION,
+		"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\"}}");
+	assert_null(a.json_schema);
+	ask_release(&a);
+	taken(&a, ASK_COMPLETION,
+		"{\"prompt\":\"\",\"response_format\":{\"type\":"
+		"\"json_object\"}}");
+	assert_string_equal(a.json_schema, "{\"type\":\"object\"}");
+	ask_release(&a);
+	taken(&a, ASK_COMPLETION,
+		"{\"prompt\":\"\",\"response_format\":{\"type\":"
+		"\"json_schema\",\"json_schema\":{\"name\":\"n\",\"schema\":"
+		"{\"const\":1}}}}");
+	assert_string_equal(a.json_schema, "{\"const\":1}");
+	ask_release(&a);
+	refused(ASK_COMPLETION,
+		"{\"prompt\":\"\",\"response_format\":{\"type\":\"xml\"}}", 400,
+		"invalid_value", "response_format");
+	refused(ASK_COMPLETION,
+		"{\"prompt\":\"\",\"response_format\":{\"type\":"
+		"\"json_schema\"}}",
+		400, "invalid_type", "response_format.json_schema.schema");
+}
+
 static void what_is_no_json_is_told_where(void **state)
 {
 	refused(ASK_COMPLETION, "", 400, "invalid_json", "");
@@ -253,6 +281,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_is_offered_may_be_said),
 	cmocka_unit_test(stops_are_strings),
 	cmocka_unit_test(how_likely_tokens_were_is_asked_for),
+	cmocka_unit_test(json_is_asked_for_with_a_schema_or_without),
 	cmocka_unit_test(what_is_no_json_is_told_where),
 	cmocka_unit_test(tokens_are_asked_for_by_text_and_text_by_tokens),
 };
