@@ -59,7 +59,7 @@ libs_eval   := jansson
 libs_doctor := dbus-1 jansson liburing libzstd
 libs_bench  := dbus-1 jansson
 libs_serve  := libmicrohttpd jansson
-libs_cmd    := jansson
+libs_cmd    := jansson libedit
 libs_test   := cmocka
 all_libs    := $(sort $(foreach r,flash device text session eval doctor bench \
 	serve cmd test,$(libs_$(r))))

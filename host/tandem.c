@@ -21,6 +21,7 @@
 
 const struct command *const commands[] = {
 	&cmd_run,
+	&cmd_chat,
 	&cmd_serve,
 	&cmd_eval,
 	&cmd_score,

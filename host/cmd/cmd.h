@@ -32,7 +32,7 @@ struct command {
 	const struct command *const *inner;
 };
 
-extern const struct command cmd_run, cmd_serve, cmd_eval, cmd_score,
+extern const struct command cmd_run, cmd_chat, cmd_serve, cmd_eval, cmd_score,
 	cmd_perplexity, cmd_logits, cmd_tokenize, cmd_detokenize, cmd_inspect,
 	cmd_synth, cmd_convert, cmd_verify, cmd_merge, cmd_bench,
 	cmd_bench_lever, cmd_bench_methods, cmd_bench_sdnpu,

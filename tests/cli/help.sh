@@ -2,7 +2,7 @@
 # Every command explains itself, and misuse points to the explanation.
 . "$(dirname "$0")/lib.sh"
 
-commands='run serve eval score perplexity logits tokenize detokenize inspect convert verify
+commands='run chat serve eval score perplexity logits tokenize detokenize inspect convert verify
   synth history bench merge stress doctor'
 
 check_help() { # WHAT: $out is a help text of it that fits a terminal

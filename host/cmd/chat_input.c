@@ -1,0 +1,256 @@
+#include "host/cmd/chat_input.h"
+
+#include "base/err.h"
+#include "base/strbuf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <histedit.h>
+#include <limits.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#define LINES_MAX 1000
+
+struct chat_input {
+	EditLine *edit; /* NULL: no terminal */
+	History *history;
+	char file[PATH_MAX]; /* "": nothing is remembered */
+	const char *prompt;
+	char *line; /* getline's */
+	size_t cap;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int sig)
+{
+	interrupted = 1;
+}
+
+static char *show_prompt(EditLine *edit)
+{
+	struct chat_input *in;
+	static char text[8];
+
+	el_get(edit, EL_CLIENTDATA, &in);
+	snprintf(text, sizeof(text), "%s", in->prompt);
+	return text;
+}
+
+/* A character, by its bytes: unlike libedit's own this one ends by a signal. */
+static int read_character(EditLine *edit, wchar_t *out)
+{
+	mbstate_t state = { 0 };
+	char byte;
+
+	for (;;) {
+		ssize_t n = read(STDIN_FILENO, &byte, 1);
+		size_t got;
+
+		if (n < 0 && errno == EINTR && !interrupted)
+			continue;
+		if (n <= 0)
+			return (int)n;
+		got = mbrtowc(out, &byte, 1, &state);
+		if (got == (size_t)-1) { /* no UTF-8 */
+			*out = L'\xfffd';
+			return 1;
+		}
+		if (got != (size_t)-2)
+			return 1;
+	}
+}
+
+/* ---- what is remembered -------------------------------------------------- */
+
+static int make_folders(char *path)
+{
+	for (char *p = path + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		if (mkdir(path, 0700) && errno != EEXIST)
+			return -errno;
+		*p = '/';
+	}
+	return 0;
+}
+
+/* $XDG_STATE_HOME/tandem/chat-history, which only its user reads. */
+static void find_file(struct chat_input *in)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	int n = -1, fd;
+
+	if (state && state[0] == '/')
+		n = snprintf(in->file, sizeof(in->file),
+			"%s/tandem/chat-history", state);
+	else if (home && home[0] == '/')
+		n = snprintf(in->file, sizeof(in->file),
+			"%s/.local/state/tandem/chat-history", home);
+	if (n < 0 || (size_t)n >= sizeof(in->file) || make_folders(in->file)) {
+		in->file[0] = '\0';
+		return;
+	}
+	fd = open(in->file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || fchmod(fd, 0600))
+		in->file[0] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
+static void remember(struct chat_input *in, const char *line)
+{
+	HistEvent event;
+
+	if (in->history && line[strspn(line, " \t\n")])
+		history(in->history, &event, H_ENTER, line);
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int open_terminal(struct chat_input *in, bool keeps, struct err *e)
+{
+	HistEvent event;
+
+	setlocale(LC_CTYPE, "C.UTF-8");
+	in->edit = el_init("tandem", stdin, stdout, stderr);
+	in->history = history_init();
+	if (!in->edit || !in->history)
+		return err_set(e, ENOMEM, "no memory to edit lines");
+	el_set(in->edit, EL_CLIENTDATA, in);
+	el_set(in->edit, EL_PROMPT, show_prompt);
+	el_set(in->edit, EL_EDITOR, "emacs");
+	el_set(in->edit, EL_GETCFN, read_character);
+	el_set(in->edit, EL_HIST, history, in->history);
+	history(in->history, &event, H_SETSIZE, LINES_MAX);
+	history(in->history, &event, H_SETUNIQUE, 1);
+	el_source(in->edit, NULL);
+	if (keeps)
+		find_file(in);
+	if (in->file[0])
+		history(in->history, &event, H_LOAD, in->file);
+	return 0;
+}
+
+int chat_input_open(struct chat_input **out, bool keeps, struct err *e)
+{
+	struct chat_input *in = calloc(1, sizeof(*in));
+	int ret = 0;
+
+	if (!in)
+		return err_set(e, ENOMEM, "no memory to read lines");
+	in->prompt = "> ";
+	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+		ret = open_terminal(in, keeps, e);
+	if (ret)
+		chat_input_close(in);
+	else
+		*out = in;
+	return ret;
+}
+
+void chat_input_close(struct chat_input *in)
+{
+	HistEvent event;
+
+	if (!in)
+		return;
+	if (in->file[0])
+		history(in->history, &event, H_SAVE, in->file);
+	if (in->history)
+		history_end(in->history);
+	if (in->edit)
+		el_end(in->edit);
+	free(in->line);
+	free(in);
+}
+
+bool chat_input_is_terminal(const struct chat_input *in)
+{
+	return in->edit;
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+/* One line of a terminal, which is libedit's; NULL: its end, or Ctrl-C. */
+static const char *edit_line(struct chat_input *in, const char *prompt)
+{
+	struct sigaction old, catch = { .sa_handler = on_interrupt };
+	const char *line;
+	int n = 0;
+
+	in->prompt = prompt;
+	interrupted = 0;
+	sigaction(SIGINT, &catch, &old);
+	line = el_gets(in->edit, &n);
+	sigaction(SIGINT, &old, NULL);
+	if (interrupted)
+		fputs("^C\n", stdout);
+	return n > 0 && !interrupted ? line : NULL;
+}
+
+static bool is_quotes(const char *line)
+{
+	return !strcmp(line, "\"\"\"\n") || !strcmp(line, "\"\"\"");
+}
+
+/* Lines up to one of three quotes. */
+static const char *edit_block(struct chat_input *in, struct strbuf *text)
+{
+	const char *line;
+
+	while ((line = edit_line(in, ". ")) && !is_quotes(line))
+		strbuf_add(text, line, strlen(line));
+	return line;
+}
+
+static enum chat_read edit_turn(struct chat_input *in, struct strbuf *text)
+{
+	const char *line = edit_line(in, "> ");
+
+	if (line && is_quotes(line)) {
+		line = edit_block(in, text);
+	} else {
+		for (; line; line = edit_line(in, ". ")) {
+			size_t len = strcspn(line, "\n");
+
+			if (!len || line[len - 1] != '\\') {
+				strbuf_add(text, line, len);
+				break;
+			}
+			strbuf_add(text, line, len - 1);
+			strbuf_add(text, "\n", 1);
+		}
+	}
+	if (!line)
+		return interrupted ? CHAT_INTERRUPTED : CHAT_END;
+	if (text->len && text->data[text->len - 1] == '\n')
+		text->data[--text->len] = '\0';
+	if (text->len)
+		remember(in, text->data);
+	return CHAT_TURN;
+}
+
+enum chat_read chat_input_read(struct chat_input *in, struct strbuf *text)
+{
+	ssize_t n;
+
+	strbuf_reset(text);
+	if (in->edit)
+		return edit_turn(in, text);
+	n = getline(&in->line, &in->cap, stdin);
+	if (n < 0)
+		return CHAT_END;
+	if (n && in->line[n - 1] == '\n')
+		n--;
+	strbuf_add(text, in->line, (size_t)n);
+	return CHAT_TURN;
+}

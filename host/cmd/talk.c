@@ -1,0 +1,237 @@
+#include "host/cmd/talk.h"
+
+#include "base/err.h"
+#include "base/fd.h"
+#include "base/newfile.h"
+#include "host/text/chat.h"
+#include "host/text/tokenizer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX ((size_t)64 << 20)
+#define VERSION  1
+
+static const char *const roles[] = { "system", "user", "assistant" };
+
+static void turn_release(struct talk_turn *t)
+{
+	free(t->text);
+	free(t->tokens);
+}
+
+void talk_release(struct talk *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		turn_release(&t->turn[i]);
+	free(t->turn);
+	*t = (struct talk){ 0 };
+}
+
+void talk_drop(struct talk *t)
+{
+	turn_release(&t->turn[--t->n]);
+}
+
+static int make_room(struct talk *t)
+{
+	size_t cap = t->cap ? 2 * t->cap : 16;
+	struct talk_turn *p;
+
+	if (t->n < t->cap)
+		return 0;
+	p = reallocarray(t->turn, cap, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	t->turn = p;
+	t->cap = cap;
+	return 0;
+}
+
+int talk_add(struct talk *t, const char *role, const char *text, size_t bytes,
+	const struct token_list *tokens, struct err *e)
+{
+	struct talk_turn new = { .role = role, .bytes = bytes };
+
+	new.text = malloc(bytes + 1);
+	if (tokens && tokens->n) {
+		new.tokens = calloc(tokens->n, sizeof(*new.tokens));
+		new.n_tokens = tokens->n;
+	}
+	if (!new.text || (new.n_tokens && !new.tokens) || make_room(t)) {
+		turn_release(&new);
+		return err_set(e, ENOMEM, "no memory for a turn");
+	}
+	if (bytes)
+		memcpy(new.text, text, bytes);
+	new.text[bytes] = '\0';
+	if (new.n_tokens)
+		memcpy(new.tokens, tokens->id,
+			new.n_tokens * sizeof(*new.tokens));
+	t->turn[t->n++] = new;
+	return 0;
+}
+
+const char *talk_system(const struct talk *t)
+{
+	return t->n && t->turn[0].role == roles[CHAT_SYSTEM] ? t->turn[0].text
+							     : NULL;
+}
+
+int talk_set_system(struct talk *t, const char *text, struct err *e)
+{
+	struct talk_turn first;
+	int ret;
+
+	if (talk_system(t)) {
+		turn_release(&t->turn[0]);
+		memmove(t->turn, t->turn + 1, --t->n * sizeof(*t->turn));
+	}
+	if (!text)
+		return 0;
+	ret = talk_add(t, roles[CHAT_SYSTEM], text, strlen(text), NULL, e);
+	if (ret)
+		return ret;
+	first = t->turn[t->n - 1];
+	memmove(t->turn + 1, t->turn, (t->n - 1) * sizeof(*t->turn));
+	t->turn[0] = first;
+	return 0;
+}
+
+void talk_reset(struct talk *t)
+{
+	size_t keep = talk_system(t) != NULL;
+
+	while (t->n > keep)
+		talk_drop(t);
+}
+
+struct tandem_turn *talk_turns(const struct talk *t)
+{
+	struct tandem_turn *out = calloc(t->n + 1, sizeof(*out));
+
+	for (size_t i = 0; out && i < t->n; i++)
+		out[i] = (struct tandem_turn){ .role = t->turn[i].role,
+			.text = t->turn[i].text,
+			.bytes = t->turn[i].bytes,
+			.tokens = t->turn[i].tokens,
+			.n_tokens = t->turn[i].n_tokens };
+	return out;
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static json_t *to_json(const struct talk *t, json_t *settings)
+{
+	json_t *turns = json_array();
+
+	for (size_t i = 0; turns && i < t->n; i++)
+		if (json_array_append_new(turns,
+			    json_pack("{ssss%}", "role", t->turn[i].role,
+				    "content", t->turn[i].text,
+				    t->turn[i].bytes))) {
+			json_decref(turns);
+			return NULL;
+		}
+	return json_pack("{sisOso}", "version", VERSION, "settings", settings,
+		"turns", turns);
+}
+
+int talk_save(
+	const struct talk *t, json_t *settings, const char *path, struct err *e)
+{
+	json_t *all = to_json(t, settings);
+	char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
+	struct newfile file;
+	int ret;
+
+	json_decref(all);
+	if (!text)
+		return err_set(e, ENOMEM,
+			"the conversation cannot be written as JSON");
+	ret = newfile_open_private(&file, path, e);
+	if (ret) {
+		free(text);
+		return ret;
+	}
+	if (fd_write_all(file.fd, text, strlen(text)))
+		ret = err_sys(e, errno, "cannot write '%s'", path);
+	else
+		ret = newfile_commit(&file, e);
+	newfile_close(&file);
+	free(text);
+	return ret;
+}
+
+/* Turn i of a file; the order is as talk keeps it. */
+static int take_turn(struct talk *t, size_t i, json_t *turn, struct err *e)
+{
+	const char *role = json_string_value(json_object_get(turn, "role"));
+	json_t *text = json_object_get(turn, "content");
+	int which = role ? chat_role_of(role) : -1;
+
+	if (which < 0)
+		return err_set(e, EINVAL,
+			"turn %zu has no role that is system, user or assistant",
+			i + 1);
+	if (!json_is_string(text))
+		return err_set(e, EINVAL, "turn %zu has no content", i + 1);
+	if (which == CHAT_SYSTEM && i)
+		return err_set(e, EINVAL,
+			"turn %zu is the system's, which is the first", i + 1);
+	return talk_add(t, roles[which], json_string_value(text),
+		json_string_length(text), NULL, e);
+}
+
+static int from_json(
+	struct talk *t, json_t **settings, json_t *all, struct err *e)
+{
+	json_t *turns = json_object_get(all, "turns"), *turn;
+	json_t *version = json_object_get(all, "version");
+	size_t i;
+	int ret = 0;
+
+	*settings = json_object_get(all, "settings");
+	if (json_integer_value(version) != VERSION || !json_is_array(turns) ||
+		(*settings && !json_is_object(*settings)))
+		return err_set(e, EINVAL,
+			"it is no conversation: an object with version %d, "
+			"turns (a list) and settings (an object)",
+			VERSION);
+	json_array_foreach(turns, i, turn) if (!ret) ret =
+		take_turn(t, i, turn, e);
+	if (!ret && t->n && t->turn[t->n - 1].role == roles[CHAT_USER])
+		ret = err_set(e, EINVAL,
+			"its last turn is the user's, and has no answer");
+	if (!ret)
+		json_incref(*settings);
+	return ret;
+}
+
+int talk_load(
+	struct talk *out, json_t **settings, const char *path, struct err *e)
+{
+	struct talk t = { 0 };
+	json_error_t error;
+	char *text = NULL;
+	size_t len;
+	int ret = fd_read_file(path, FILE_MAX, &text, &len, e);
+	json_t *all = NULL;
+
+	if (ret)
+		return ret;
+	all = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	free(text);
+	ret = all ? from_json(&t, settings, all, e)
+		  : err_set(e, EINVAL, "line %d is no JSON: %.120s", error.line,
+			    error.text);
+	json_decref(all);
+	if (ret) {
+		talk_release(&t);
+		return err_in(e, "'%s'", path);
+	}
+	talk_release(out);
+	*out = t;
+	return 0;
+}
