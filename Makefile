@@ -12,6 +12,8 @@
 #   make install      to DESTDIR/PREFIX, the library to DESTDIR/LIBDIR, with
 #                     man pages, completion and the models of flash/models
 #   make uninstall man clean help
+#   make dist         a tarball of what is committed, in build/dist
+#   make deb          Debian packages of that tarball, in build/deb
 #
 #   BUILD=release|debug       SANITIZE=address,undefined or thread
 #   CC=gcc|clang              O=DIR: build there instead
@@ -65,7 +67,7 @@ all_libs    := $(sort $(foreach r,flash device text session eval doctor bench \
 	serve cmd test,$(libs_$(r))))
 
 # What needs no compiler needs no library either.
-bare_goals := clean help uninstall format check-format check-layers
+bare_goals := clean help uninstall format check-format check-layers dist deb
 ifneq ($(or $(if $(MAKECMDGOALS),,all),$(filter-out $(bare_goals),$(MAKECMDGOALS))),)
 missing := $(shell for l in $(all_libs); do \
 	pkg-config --exists $$l 2>/dev/null || echo $$l; done)
@@ -454,17 +456,25 @@ uninstall-library:
 	@rmdir '$(docdir)/examples' '$(docdir)' 2>/dev/null || :
 
 bindir  := $(DESTDIR)$(PREFIX)/bin
+unitdir := $(DESTDIR)$(PREFIX)/lib/systemd/user
 man1dir := $(DESTDIR)$(PREFIX)/share/man/man1
 compdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 datadir := $(DESTDIR)$(PREFIX)/share/tandem
 models  := $(wildcard flash/models/*.gguf flash/models/README.md)
 tasks   := $(wildcard flash/models/tasks/*.jsonl)
 phones  := $(wildcard host/soc/*.soc)
+docs    := $(wildcard docs/*.md docs/*.svg)
+records := $(wildcard docs/adr/*.md)
 install: all man $(O)/tandem.bash install-library
-	install -d '$(bindir)' '$(man1dir)' '$(compdir)'
+	install -d '$(bindir)' '$(man1dir)' '$(compdir)' '$(unitdir)'
 	install -m 755 $(programs) '$(bindir)'
 	install -m 644 $(pages:%=$(O)/man/%.1) '$(man1dir)'
 	install -m 644 $(O)/tandem.bash '$(compdir)/tandem'
+	sed 's|@bindir@|$(PREFIX)/bin|' host/serve/tandem.service.in \
+		>'$(unitdir)/tandem.service'
+	install -d '$(docdir)/adr'
+	install -m 644 CHANGELOG.md $(docs) '$(docdir)'
+	install -m 644 $(records) '$(docdir)/adr'
 	install -d '$(datadir)/models/tasks' '$(datadir)/soc'
 	install -m 644 $(phones) '$(datadir)/soc'
 	$(if $(models),install -m 644 $(models) '$(datadir)/models')
@@ -472,14 +482,46 @@ install: all man $(O)/tandem.bash install-library
 
 uninstall: uninstall-library
 	rm -f '$(bindir)/tandem' '$(bindir)/tandem-npu' '$(compdir)/tandem' \
-		$(pages:%='$(man1dir)/%.1') \
+		$(pages:%='$(man1dir)/%.1') '$(unitdir)/tandem.service' \
+		'$(docdir)/CHANGELOG.md' \
+		$(patsubst docs/%,'$(docdir)/%',$(docs) $(records)) \
 		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks)) \
 		$(patsubst host/%,'$(datadir)/%',$(phones))
 	@rmdir '$(datadir)/models/tasks' '$(datadir)/models' '$(datadir)/soc' \
-		'$(datadir)' 2>/dev/null || :
+		'$(datadir)' '$(docdir)/adr' '$(docdir)' 2>/dev/null || :
 
 clean:
 	rm -rf build
+
+# ---- a release ----------------------------------------------------------
+# The tarball is the same bytes wherever it is made of a commit: git gives files
+# the commit's time. A Debian package is built in what was unpacked of it, with
+# scripts/debian as its debian/.
+.PHONY: dist deb
+release := tandem-$(version)
+DIST    ?= build/dist
+dist:
+	$(call say,DIST,$(DIST)/$(release).tar.gz)
+	$(Q)git diff --quiet HEAD -- || \
+		echo 'make dist: what is not committed is not in it' >&2
+	$(Q)mkdir -p '$(DIST)'
+	$(Q)git -c tar.umask=0022 archive --prefix=$(release)/ \
+		-o '$(DIST)/$(release).tar' HEAD
+	$(Q)gzip -9nf '$(DIST)/$(release).tar'
+
+unpacked := build/deb/$(release)
+deb: dist
+	$(Q)rm -rf build/deb && mkdir -p build/deb
+	$(Q)cp '$(DIST)/$(release).tar.gz' \
+		build/deb/tandem_$(version).orig.tar.gz
+	$(Q)tar -xf build/deb/tandem_$(version).orig.tar.gz -C build/deb
+	$(Q)cp -r $(unpacked)/scripts/debian $(unpacked)/debian
+	$(Q)sed -e 's|@version@|$(version)|' \
+		-e "s|@date@|$$(git log -1 --format=%cD)|" \
+		$(unpacked)/debian/changelog.in >$(unpacked)/debian/changelog
+	$(Q)cd $(unpacked) && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL \
+		dpkg-buildpackage -us -uc
+	$(Q)ls build/deb/*.deb
 
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile

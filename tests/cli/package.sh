@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# What is given away: the tarball of what git tracks, and what is installed. The
+# Debian packages take minutes to build: scripts/try-deb builds and tries them.
+. "$(dirname "$0")/lib.sh"
+
+build=$(dirname "$TANDEM")
+unset MAKEFLAGS MFLAGS MAKELEVEL
+# shellcheck disable=SC2154 # of lib.sh
+version=$("$TANDEM" --version | sed 's/tandem //')
+
+# ---- the tarball -----------------------------------------------------------
+if git rev-parse --verify -q HEAD >/dev/null 2>&1; then
+  for n in 1 2; do
+    run_ok make -s dist DIST="$tmp/dist$n"
+    check_eq 'what make dist makes' "$(ls "$tmp/dist$n")" \
+      "tandem-$version.tar.gz"
+    sleep 1 # no time of the day is in it
+  done
+  run_ok cmp "$tmp"/dist[12]/*.tar.gz
+  check_eq 'the files of the tarball' \
+    "$(tar -tzf "$tmp/dist1/tandem-$version.tar.gz" | grep -v '/$' | sort)" \
+    "$(git ls-tree -r --name-only HEAD | sed "s|^|tandem-$version/|" | sort)"
+else
+  echo 'not checked: make dist, which takes what git tracks'
+fi
+
+# ---- what is installed -----------------------------------------------------
+# The build is up to date: whatever it was made with, it is not made anew.
+root_of=$tmp/stage/usr
+run_ok make -s -o "${build#"$root"/}/flags" O="${build#"$root"/}" \
+  DESTDIR="$tmp/stage" PREFIX=/usr LIBDIR=/usr/lib/here install
+"$TANDEM" help --man |
+  sed -n 's/^\\fB\(tandem.*\)\\fR(1)$/\1/p' | tr -d "\\\\" >"$tmp/pages"
+check_eq 'the manual pages' "$(find "$root_of/share/man" -type f -printf '%f\n' |
+  sort)" "$({ cat "$tmp/pages" && printf 'tandem\ntandem-npu\n'; } |
+  sed 's/$/.1/' | sort)"
+check_eq 'documents' "$(cd "$root_of/share/doc/tandem" && ls ./*.md adr/*.md)" \
+  "$(cd docs && { ls ./*.md adr/*.md && echo ./CHANGELOG.md; } | sort)"
+check_eq 'what the unit starts' \
+  "$(sed -n 's/^ExecStart=//p' "$root_of/lib/systemd/user/tandem.service")" \
+  '/usr/bin/tandem serve'
+if command -v systemd-analyze >/dev/null; then
+  sed "s|/usr/bin/tandem|$TANDEM|" \
+    "$root_of/lib/systemd/user/tandem.service" >"$tmp/tandem.service"
+  run systemd-analyze --user verify "$tmp/tandem.service"
+  check_lacks 'what systemd says of the unit' "$err" tandem.service
+else
+  echo 'not checked: systemd-analyze is not there'
+fi
+
+# ---- the Debian packages, as far as they are told --------------------------
+check_eq 'packages' "$(sed -n 's/^Package: //p' scripts/debian/control)" \
+  'tandem
+tandem-data
+libtandem0
+libtandem-dev'
+# Each file that is installed is in a package, and each is in one only.
+(
+  cd "$tmp/stage" || exit 1
+  mkdir -p usr/lib/here
+  for list in "$root"/scripts/debian/*.install; do
+    while read -r what _; do
+      # shellcheck disable=SC2086 # a pattern
+      find $what ! -type d
+    done <"$list"
+  done
+) >"$tmp/packed" 2>"$tmp/missing"
+check_eq 'what packages lack' "$(cat "$tmp/missing")" ''
+check_eq 'what is in packages' "$(sort "$tmp/packed")" \
+  "$(cd "$tmp/stage" && find usr ! -type d | sort)"
+dev_packages() { # of a text, but for the libraries of C and of the tests
+  grep -o 'lib[a-z0-9-]*-dev' | grep -v 'libc6\|libtandem\|libcmocka' | sort -u
+}
+check_eq 'what it is built with' \
+  "$(sed '/^Package/,$d' scripts/debian/control | dev_packages)" \
+  "$(sed -n "/^needed='/,/'$/p" scripts/deps | dev_packages)"
+check_has 'what it is built with' \
+  "$(sed '/^Package/,$d' scripts/debian/control)" libcmocka-dev
+# What a static program is linked with, its development package says.
+for library in $(sed -n 's/^Libs.private: //p' \
+  "$root_of/lib/here/pkgconfig/tandem.pc"); do
+  case $library in
+  -pthread | -lm) continue ;;
+  esac
+  library=${library#-l}
+  check_has 'what libtandem-dev depends on' \
+    "$(sed -n '/^Package: libtandem-dev/,/^Desc/p' scripts/debian/control)" \
+    "lib${library%-8}" # libpcre2-dev has libpcre2-8
+done
+finish
