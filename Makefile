@@ -60,7 +60,7 @@ libs_session := libxxhash
 libs_eval   := jansson
 libs_doctor := dbus-1 jansson liburing libzstd
 libs_bench  := dbus-1 jansson
-libs_serve  := libmicrohttpd jansson
+libs_serve  := libmicrohttpd jansson dbus-1
 libs_cmd    := jansson libedit
 libs_test   := cmocka
 all_libs    := $(sort $(foreach r,flash device text session eval doctor bench \
@@ -131,7 +131,7 @@ $(foreach r,$(rooms),$(eval obj_$(r) := \
 	$(call obj,$(filter-out $(mains),$(src_$(r))))))
 obj_kern := $(foreach i,$(isas),$(kern_src:%.c=$(O)/obj/%.$(i).o))
 obj_tensor += $(obj_kern)
-obj_serve  += $(O)/obj/host/serve/page.o
+obj_serve  += $(O)/obj/host/serve/page.o $(O)/obj/host/serve/bus_xml.o
 
 lib = $(O)/lib$(1).a
 # What each room stands on, itself first: the order of the link line too.
@@ -194,16 +194,28 @@ $(O)/obj/%.o: %.c Makefile $(O)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
-# The server's page, a line of it a C string.
+# The server's page, and what its objects on the bus are, a line of it a C
+# string: $(1) header, $(2) name, $(3) file.
+as_string = printf '\#include "host/serve/$(1)"\n\nconst char $(2)[] =\n'; \
+	sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/\t"&\\n"/' \
+	host/serve/$(3); printf ';\n'
 $(O)/gen/page.c: host/serve/page.html Makefile
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q){ printf '#include "host/serve/page.h"\n\nconst char page_html[] =\n'; \
-		sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/\t"&\\n"/' $<; \
-		printf ';\nconst size_t page_html_size = sizeof(page_html) - 1;\n'; \
+	$(Q){ $(call as_string,page.h,page_html,page.html); \
+		printf 'const size_t page_html_size = sizeof(page_html) - 1;\n'; \
 	} >$@
 
-$(O)/obj/host/serve/page.o: $(O)/gen/page.c $(O)/flags
+faces := host/serve/dev.tandem.Engine1.xml host/serve/dev.tandem.Text1.xml
+$(O)/gen/bus_xml.c: $(faces) Makefile
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q){ $(call as_string,bus_xml.h,bus_engine_xml,dev.tandem.Engine1.xml); \
+		$(call as_string,bus_xml.h,bus_text_xml,dev.tandem.Text1.xml); \
+	} >$@
+
+$(O)/obj/host/serve/page.o $(O)/obj/host/serve/bus_xml.o: \
+		$(O)/obj/host/serve/%.o: $(O)/gen/%.c $(O)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
@@ -457,6 +469,9 @@ uninstall-library:
 
 bindir  := $(DESTDIR)$(PREFIX)/bin
 unitdir := $(DESTDIR)$(PREFIX)/lib/systemd/user
+busdir  := $(DESTDIR)$(PREFIX)/share/dbus-1
+units   := tandem.service tandem-dbus.service
+activation := dev.tandem.Engine1.service
 man1dir := $(DESTDIR)$(PREFIX)/share/man/man1
 compdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 datadir := $(DESTDIR)$(PREFIX)/share/tandem
@@ -470,8 +485,12 @@ install: all man $(O)/tandem.bash install-library
 	install -m 755 $(programs) '$(bindir)'
 	install -m 644 $(pages:%=$(O)/man/%.1) '$(man1dir)'
 	install -m 644 $(O)/tandem.bash '$(compdir)/tandem'
-	sed 's|@bindir@|$(PREFIX)/bin|' host/serve/tandem.service.in \
-		>'$(unitdir)/tandem.service'
+	install -d '$(busdir)/services' '$(busdir)/interfaces'
+	for unit in $(units); do sed 's|@bindir@|$(PREFIX)/bin|' \
+		host/serve/$$unit.in >'$(unitdir)'/$$unit || exit 1; done
+	sed 's|@bindir@|$(PREFIX)/bin|' host/serve/$(activation).in \
+		>'$(busdir)/services/$(activation)'
+	install -m 644 $(faces) '$(busdir)/interfaces'
 	install -d '$(docdir)/adr'
 	install -m 644 CHANGELOG.md $(docs) '$(docdir)'
 	install -m 644 $(records) '$(docdir)/adr'
@@ -482,7 +501,9 @@ install: all man $(O)/tandem.bash install-library
 
 uninstall: uninstall-library
 	rm -f '$(bindir)/tandem' '$(bindir)/tandem-npu' '$(compdir)/tandem' \
-		$(pages:%='$(man1dir)/%.1') '$(unitdir)/tandem.service' \
+		$(pages:%='$(man1dir)/%.1') $(units:%='$(unitdir)/%') \
+		'$(busdir)/services/$(activation)' \
+		$(patsubst host/serve/%,'$(busdir)/interfaces/%',$(faces)) \
 		'$(docdir)/CHANGELOG.md' \
 		$(patsubst docs/%,'$(docdir)/%',$(docs) $(records)) \
 		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks)) \

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "host/api/options.h"
 #include "host/api/tandem_impl.h"
+#include "host/doctor/probe.h"
 #include "host/draft/drafting.h"
 #include "host/serve/server.h"
 
@@ -17,7 +18,7 @@
 static struct opt_values asked; /* of the decoder */
 static const char *model_path, *name, *key_file;
 static const char *where = "127.0.0.1:8080";
-static bool no_key, quiet;
+static bool no_key, quiet, on_session_bus, on_system_bus;
 static struct texts_options several = { .texts = 16, .keep = 16 };
 static uint32_t queue = 64, connections = 256, idle = 60;
 static uint64_t body_max = 4 << 20, header_max = 64 << 10;
@@ -35,7 +36,13 @@ static const struct opt opts[] = {
 	{ .type = OPT_GROUP, .name = "Who may ask" },
 	{ OPT_STRING, 0, "listen", &where, "ADDRESS",
 		"HOST:PORT or unix:PATH (127.0.0.1:8080); of port 0 a free one "
-		"is chosen, a Unix socket is its own user's alone" },
+		"is chosen, a Unix socket is its own user's alone; none: "
+		"nowhere, for --dbus alone" },
+	{ OPT_FLAG, 0, "dbus", &on_session_bus, NULL,
+		"answer on the session's message bus too, as "
+		"dev.tandem.Engine1 (docs/dbus.md)" },
+	{ OPT_FLAG, 0, "dbus-system", &on_system_bus, NULL,
+		"on the system's bus, where a policy file permits the name" },
 	{ OPT_STRING, 0, "api-key-file", &key_file, "FILE",
 		"a line of it is a key, and who has none is refused" },
 	{ OPT_FLAG, 0, "no-key", &no_key, NULL,
@@ -184,11 +191,44 @@ static void block_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
+/* What `tandem doctor` finds, for who asks by a bus; the caller's to free, NULL
+ * where there is no memory. */
+static struct server_finding *look_around(void)
+{
+	struct server_finding *all = calloc(n_probes, sizeof(*all));
+	struct finding f;
+
+	for (size_t i = 0; all && i < n_probes; i++) {
+		probe_look(&probes[i], &f);
+		all[i].name = probes[i].name;
+		all[i].state = probe_state_name(f.state);
+		memcpy(all[i].found, f.found, sizeof(all[i].found));
+		memcpy(all[i].means, f.means, sizeof(all[i].means));
+		finding_release(&f);
+	}
+	return all;
+}
+
+static void say_where(const struct server *s, const struct server_options *o)
+{
+	const char *url = server_url(s);
+
+	if (quiet)
+		return;
+	fprintf(stderr, "tandem: %s answers at %s%s%s\n", o->offer.model, url,
+		*url && o->bus ? " and " : "",
+		o->bus ? "dev.tandem.Engine1" : "");
+}
+
 static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 {
 	char model[128];
-	const struct server_options o = {
-		.listen = where,
+	struct server_finding *findings = NULL;
+	struct server_options o = {
+		.listen = strcmp(where, "none") ? where : NULL,
+		.bus = on_system_bus     ? SERVER_BUS_SYSTEM
+			: on_session_bus ? SERVER_BUS_SESSION
+					 : SERVER_BUS_NONE,
 		.key_file = key_file,
 		.no_key = no_key,
 		.offer = offer_of(writer, model),
@@ -201,15 +241,20 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 		.grace_s = grace,
 	};
 	struct server *s;
-	int ret = server_open(&s, &o, writer, reader, e);
+	int ret;
 
-	if (ret)
+	if (o.bus)
+		o.findings = findings = look_around();
+	o.n_findings = findings ? n_probes : 0;
+	ret = server_open(&s, &o, writer, reader, e);
+	if (ret) {
+		free(findings);
 		return ret;
-	if (!quiet)
-		fprintf(stderr, "tandem: %s answers at %s\n", o.offer.model,
-			server_url(s));
+	}
+	say_where(s, &o);
 	ret = server_run(s, e);
 	server_close(s);
+	free(findings);
 	return ret;
 }
 
@@ -222,6 +267,11 @@ static int serve_main(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_serve, argc, argv, &operands, &status))
 		return status;
+	if (on_session_bus && on_system_bus)
+		return cmd_misuse(&cmd_serve, "one bus at a time");
+	if (!strcmp(where, "none") && !on_session_bus && !on_system_bus)
+		return cmd_misuse(&cmd_serve,
+			"'--listen none' without --dbus is no way in");
 	block_signals();
 	ret = open_writer(&writer, &e);
 	if (ret && !writer)

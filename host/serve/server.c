@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "host/serve/bus.h"
 #include "host/serve/guests.h"
 #include "host/serve/json_memory.h"
 #include "host/serve/server_impl.h"
@@ -23,6 +24,8 @@ static int open_http(struct server *s, struct err *e)
 {
 	const struct server_options *o = &s->options;
 
+	if (!o->listen)
+		return 0;
 	s->http = MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0,
 		NULL, NULL, exchange_handle, s, MHD_OPTION_LISTEN_SOCKET,
@@ -42,6 +45,8 @@ static int open_listening(struct server *s, struct err *e)
 	const struct server_options *o = &s->options;
 	int ret = 0;
 
+	if (!o->listen)
+		return 0;
 	if (o->key_file)
 		ret = api_keys_read(&s->keys, o->key_file, e);
 	return ret ? ret
@@ -68,12 +73,15 @@ int server_open(struct server **out, const struct server_options *o,
 	s->created = time(NULL);
 	s->began_ns = clock_ns();
 	s->listening.fd = -1;
+	pthread_mutex_init(&s->reading, NULL);
 	ret = open_listening(s, e);
 	if (!ret)
 		ret = answering_open(
 			&s->answering, tandem, o->texts + o->queue, e);
 	if (!ret)
 		ret = open_http(s, e);
+	if (!ret && o->bus != SERVER_BUS_NONE)
+		ret = bus_open(&s->bus, s, o->bus, e);
 	if (ret)
 		server_close(s);
 	else
@@ -112,7 +120,7 @@ static bool look_after(struct server *s, bool *lost)
 	exchanges_break_silence(s, now);
 	guests_show_out(s, now, 2000000000ull * s->options.idle_s);
 	*lost = answering_look(s->answering)->lost;
-	busy = s->first;
+	busy = s->first || bus_is_busy(s->bus);
 	answering_unlock(s->answering);
 	return busy;
 }
@@ -162,7 +170,9 @@ void server_close(struct server *s)
 		let_finish(s, PARTING_S);
 		MHD_stop_daemon(s->http);
 	}
+	bus_close(s->bus);
 	answering_close(s->answering);
 	api_keys_release(&s->keys);
+	pthread_mutex_destroy(&s->reading);
 	free(s);
 }

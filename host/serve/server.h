@@ -17,8 +17,20 @@ struct err;
 struct server;
 struct tandem;
 
+/* Where else than by HTTP it answers. */
+enum server_bus { SERVER_BUS_NONE, SERVER_BUS_SESSION, SERVER_BUS_SYSTEM };
+
+/* Something that this machine gives, or lacks: a row of `tandem doctor`. */
+struct server_finding {
+	const char *name, *state;
+	char found[384], means[384];
+};
+
 struct server_options {
-	const char *listen;   /* as listening_open takes it */
+	const char *listen; /* as listening_open takes it; NULL: nowhere */
+	enum server_bus bus;
+	const struct server_finding *findings; /* for who asks by the bus */
+	size_t n_findings;
 	const char *key_file; /* NULL: none */
 	bool no_key;          /* and others may reach it */
 	struct ask_offer offer;
@@ -38,7 +50,7 @@ struct server_options {
 int server_open(struct server **out, const struct server_options *,
 	struct tandem *tandem, struct tandem *reader, struct err *);
 
-/* "http://127.0.0.1:8080", the server's. */
+/* "http://127.0.0.1:8080", the server's; "" where nothing listens. */
 const char *server_url(const struct server *);
 
 /*

@@ -15,11 +15,13 @@
 #include "host/serve/server.h"
 
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct bus;
 struct exchange;
 struct guest;
 
@@ -41,9 +43,11 @@ struct server {
 	struct api_keys keys;
 	struct listening listening;
 	struct tandem *tandem, *reader;
+	pthread_mutex_t reading; /* of the reader, by one at a time */
 	struct answering *answering;
-	struct MHD_Daemon *http;
-	uint64_t context; /* tokens */
+	struct MHD_Daemon *http; /* NULL: nothing listens */
+	struct bus *bus;         /* NULL: none */
+	uint64_t context;        /* tokens */
 	uint64_t began_ns;
 	int64_t created; /* seconds since 1970 */
 	/* Of libmicrohttpd's thread. */

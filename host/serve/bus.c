@@ -1,0 +1,262 @@
+/* The thread of the bus: its connection, its name, and what comes there. */
+#include "host/serve/bus.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "host/serve/asking.h"
+#include "host/serve/bus_impl.h"
+#include "host/serve/server_impl.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#define PULSE_MS   250
+#define PARTING_NS 1000000000ull
+
+/* ---- texts --------------------------------------------------------------- */
+
+static int begin(struct bus *b, struct ask *ask,
+	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
+{
+	struct server *s = b->server;
+	int ret = s->ending ? -ESHUTDOWN : 0;
+
+	if (!ret) {
+		ret = asking_complete(s, ask, f);
+		if (ret)
+			return ret;
+		t->prompt_tokens = ask->prompt[0].n_tokens;
+		t->seed = (uint64_t)ask->seed;
+		ret = answering_ask(s->answering, ask, reader, &t->answer);
+	}
+	return ret ? asking_refused(s, ret, f) : 0;
+}
+
+/* How things stand, and told when they changed. */
+static void look(struct bus *b)
+{
+	const struct answering_state *a;
+	struct server *s = b->server;
+
+	answering_lock(s->answering);
+	a = answering_look(s->answering);
+	b->now = (struct bus_load){ a->lost ? "lost"
+			: s->ending         ? "ending"
+			: a->texts          ? "busy"
+					    : "ready",
+		a->texts };
+	answering_unlock(s->answering);
+	if (b->told.state && !strcmp(b->told.state, b->now.state) &&
+		b->told.texts == b->now.texts)
+		return;
+	b->told = b->now;
+	bus_tell_engine(b);
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static void left(struct bus *b, DBusMessage *signal)
+{
+	const char *name, *before, *after;
+
+	if (dbus_message_get_args(signal, NULL, DBUS_TYPE_STRING, &name,
+		    DBUS_TYPE_STRING, &before, DBUS_TYPE_STRING, &after,
+		    DBUS_TYPE_INVALID) &&
+		!*after)
+		bus_texts_forget(b, name);
+}
+
+static DBusHandlerResult on_message(
+	DBusConnection *c, DBusMessage *m, void *arg)
+{
+	struct bus *b = arg;
+	DBusMessage *reply;
+
+	if (dbus_message_is_signal(m, DBUS_INTERFACE_DBUS, "NameOwnerChanged"))
+		left(b, m);
+	if (dbus_message_is_signal(m, DBUS_INTERFACE_LOCAL, "Disconnected"))
+		b->ending = true;
+	if (dbus_message_get_type(m) != DBUS_MESSAGE_TYPE_METHOD_CALL ||
+		dbus_message_has_interface(m, DBUS_INTERFACE_PEER))
+		return DBUS_HANDLER_RESULT_NOT_YET_HANDLED;
+	look(b);
+	reply = bus_reply(b, m);
+	if (reply && !dbus_message_get_no_reply(m))
+		dbus_connection_send(c, reply, NULL);
+	if (reply)
+		dbus_message_unref(reply);
+	return DBUS_HANDLER_RESULT_HANDLED;
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+/* The bus itself, the bell, and the pipes of slow readers. */
+static void wait_for_news(struct bus *b)
+{
+	struct pollfd p[2 + BUS_ENDED_MAX];
+	nfds_t n = 2;
+	eventfd_t rung;
+
+	dbus_connection_get_unix_fd(b->connection, &p[0].fd);
+	p[0].events = POLLIN;
+	if (dbus_connection_has_messages_to_send(b->connection))
+		p[0].events |= POLLOUT;
+	p[1] = (struct pollfd){ .fd = b->bell, .events = POLLIN };
+	for (struct bus_text *t = b->texts; t && n < 2 + BUS_ENDED_MAX;
+		t = t->next)
+		if (t->pipe >= 0)
+			p[n++] = (struct pollfd){ t->pipe,
+				t->unsent.len ? POLLOUT : 0, 0 };
+	poll(p, n, PULSE_MS);
+	eventfd_read(b->bell, &rung);
+	/* Whose other end is closed says so unasked. */
+	for (struct bus_text *t = b->texts; t; t = t->next)
+		for (nfds_t i = 2; i < n; i++)
+			if (p[i].fd == t->pipe && (p[i].revents & POLLERR))
+				bus_text_cancel(t);
+}
+
+static void go_round(struct bus *b)
+{
+	wait_for_news(b);
+	dbus_connection_read_write(b->connection, 0);
+	while (dbus_connection_dispatch(b->connection) ==
+		DBUS_DISPATCH_DATA_REMAINS)
+		;
+	for (struct bus_text *t = b->texts; t; t = t->next)
+		bus_text_advance(t);
+	look(b);
+}
+
+static void *run(void *arg)
+{
+	struct bus *b = arg;
+	uint64_t until;
+
+	while (!b->ending)
+		go_round(b);
+	until = clock_ns() + PARTING_NS;
+	while (b->busy && dbus_connection_get_is_connected(b->connection) &&
+		clock_ns() < until)
+		go_round(b);
+	bus_texts_trim(b, 0);
+	if (dbus_connection_get_is_connected(b->connection))
+		dbus_connection_flush(b->connection);
+	return NULL;
+}
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int no_bus(const char *which, DBusError *why, struct err *e)
+{
+	int ret = err_set(e, ECONNREFUSED,
+		"no %s bus to serve on: %s; dbus-run-session starts one", which,
+		why->message ? why->message : "it does not answer");
+
+	dbus_error_free(why);
+	return ret;
+}
+
+static int no_name(const char *which, DBusError *why, struct err *e)
+{
+	bool denied = dbus_error_has_name(why, DBUS_ERROR_ACCESS_DENIED);
+	int ret = err_set(e, denied ? EACCES : EADDRINUSE,
+		denied ? "the %s bus lets nobody have the name '%s' without a "
+			 "policy file (docs/dbus.md shows one)"
+		       : "on the %s bus the name '%s' is taken: another tandem "
+			 "serves there",
+		which, BUS_NAME);
+
+	dbus_error_free(why);
+	return ret;
+}
+
+static int connect_bus(struct bus *b, enum server_bus which, struct err *e)
+{
+	const char *name = which == SERVER_BUS_SYSTEM ? "system" : "session";
+	DBusError why = DBUS_ERROR_INIT;
+
+	b->connection = dbus_bus_get_private(
+		which == SERVER_BUS_SYSTEM ? DBUS_BUS_SYSTEM : DBUS_BUS_SESSION,
+		&why);
+	if (!b->connection)
+		return no_bus(name, &why, e);
+	dbus_connection_set_exit_on_disconnect(b->connection, FALSE);
+	if (!dbus_connection_add_filter(b->connection, on_message, b, NULL))
+		return err_set(e, ENOMEM, "no memory for the bus");
+	dbus_bus_add_match(b->connection,
+		"type='signal',sender='" DBUS_SERVICE_DBUS
+		"',interface='" DBUS_INTERFACE_DBUS
+		"',member='NameOwnerChanged'",
+		&why);
+	if (dbus_error_is_set(&why))
+		return no_bus(name, &why, e);
+	if (dbus_bus_request_name(b->connection, BUS_NAME,
+		    DBUS_NAME_FLAG_DO_NOT_QUEUE,
+		    &why) != DBUS_REQUEST_NAME_REPLY_PRIMARY_OWNER)
+		return no_name(name, &why, e);
+	return 0;
+}
+
+static void bus_free(struct bus *b)
+{
+	if (b->connection) {
+		dbus_connection_remove_filter(b->connection, on_message, b);
+		dbus_connection_close(b->connection);
+		dbus_connection_unref(b->connection);
+	}
+	fd_close(&b->bell);
+	free(b);
+}
+
+int bus_open(struct bus **out, struct server *s, enum server_bus which,
+	struct err *e)
+{
+	struct bus *b = calloc(1, sizeof(*b));
+	int ret = 0;
+
+	*out = NULL;
+	if (!b)
+		return err_set(e, ENOMEM, "no memory for the bus");
+	b->begin = begin;
+	b->server = s;
+	b->offer = &s->options.offer;
+	b->context = s->context;
+	b->findings = s->options.findings;
+	b->n_findings = s->options.n_findings;
+	b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (b->bell < 0)
+		ret = err_sys(e, errno, "cannot serve on a bus");
+	if (!ret)
+		ret = connect_bus(b, which, e);
+	if (!ret) {
+		look(b);
+		ret = pthread_create(&b->thread, NULL, run, b);
+		if (ret)
+			ret = err_sys(e, ret, "cannot start a thread");
+	}
+	if (ret)
+		bus_free(b);
+	else
+		*out = b;
+	return ret;
+}
+
+bool bus_is_busy(struct bus *b)
+{
+	return b && b->busy;
+}
+
+void bus_close(struct bus *b)
+{
+	if (!b)
+		return;
+	b->ending = true;
+	eventfd_write(b->bell, 1);
+	pthread_join(b->thread, NULL);
+	bus_free(b);
+}

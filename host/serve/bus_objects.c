@@ -1,0 +1,529 @@
+/* What the objects of the bus answer, and what they tell of themselves. */
+#include "host/serve/bus_impl.h"
+
+#include "base/checked.h"
+#include "base/version.h"
+#include "host/serve/bus_xml.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MANAGER "org.freedesktop.DBus.ObjectManager"
+
+/* ---- properties ---------------------------------------------------------- */
+
+static size_t engine_values(
+	const struct bus *b, struct bus_value out[BUS_PROPERTIES])
+{
+	const struct bus_value v[] = {
+		{ "State", 's', true, b->now.state, 0 },
+		{ "Texts", 'u', true, NULL, b->now.texts },
+		{ "Model", 's', false, b->offer->model, 0 },
+		{ "Method", 's', false, b->offer->method, 0 },
+		{ "Context", 't', false, NULL, b->context },
+		{ "Findings", 'f', false, NULL, 0 },
+		{ "Version", 's', false, TANDEM_VERSION, 0 },
+	};
+
+	memcpy(out, v, sizeof(v));
+	return ARRAY_LEN(v);
+}
+
+static size_t text_values(
+	const struct bus_text *t, struct bus_value out[BUS_PROPERTIES])
+{
+	const struct bus_value v[] = {
+		{ "State", 's', true, t->state, 0 },
+		{ "Stop", 's', true, t->stop, 0 },
+		{ "Error", 's', true, t->error, 0 },
+		{ "Tokens", 't', false, NULL, t->tokens },
+		{ "PromptTokens", 't', false, NULL, t->prompt_tokens },
+		{ "Seed", 't', false, NULL, t->seed },
+	};
+
+	memcpy(out, v, sizeof(v));
+	return ARRAY_LEN(v);
+}
+
+/* An object that has properties, and which. */
+struct object {
+	const char *path, *face;
+	struct bus_value value[BUS_PROPERTIES];
+	size_t n;
+};
+
+static struct object engine_object(const struct bus *b)
+{
+	struct object o = { .path = BUS_ENGINE, .face = BUS_ENGINE_FACE };
+
+	o.n = engine_values(b, o.value);
+	return o;
+}
+
+static struct object text_object(const struct bus_text *t)
+{
+	struct object o = { .path = t->path, .face = BUS_TEXT_FACE };
+
+	o.n = text_values(t, o.value);
+	return o;
+}
+
+/* ---- writing messages ---------------------------------------------------- */
+
+/* Memory that is short shows at the end: libdbus refuses each step from there
+ * on, and the message is thrown away. */
+static bool open_in(DBusMessageIter *out, int type, const char *contained,
+	DBusMessageIter *in)
+{
+	return dbus_message_iter_open_container(out, type, contained, in);
+}
+
+static bool put_text(DBusMessageIter *out, const char *text)
+{
+	text = text ? text : "";
+	return dbus_message_iter_append_basic(out, DBUS_TYPE_STRING, &text);
+}
+
+static bool put_finding(DBusMessageIter *out, const struct server_finding *f)
+{
+	DBusMessageIter in;
+
+	return open_in(out, DBUS_TYPE_STRUCT, NULL, &in) &&
+		put_text(&in, f->name) && put_text(&in, f->state) &&
+		put_text(&in, f->found) && put_text(&in, f->means) &&
+		dbus_message_iter_close_container(out, &in);
+}
+
+static bool put_findings(DBusMessageIter *out, const struct bus *b)
+{
+	DBusMessageIter in;
+	bool ok = open_in(out, DBUS_TYPE_ARRAY, "(ssss)", &in);
+
+	for (size_t i = 0; ok && i < b->n_findings; i++)
+		ok = put_finding(&in, &b->findings[i]);
+	return ok && dbus_message_iter_close_container(out, &in);
+}
+
+static bool put_value(
+	DBusMessageIter *out, const struct bus *b, const struct bus_value *v)
+{
+	const char type[] = { v->type, '\0' };
+	dbus_uint64_t u64 = v->number;
+	dbus_uint32_t u32 = (dbus_uint32_t)v->number;
+	DBusMessageIter in;
+	bool ok = open_in(
+		out, DBUS_TYPE_VARIANT, v->type == 'f' ? "a(ssss)" : type, &in);
+
+	if (v->type == 'f')
+		ok = ok && put_findings(&in, b);
+	else if (v->type == 's')
+		ok = ok && put_text(&in, v->text);
+	else
+		ok = ok &&
+			dbus_message_iter_append_basic(&in, v->type,
+				v->type == 't' ? (void *)&u64 : &u32);
+	return ok && dbus_message_iter_close_container(out, &in);
+}
+
+/* a{sv}: all of them, or those that tell when they change. */
+static bool put_values(DBusMessageIter *out, const struct bus *b,
+	const struct object *o, bool changing)
+{
+	DBusMessageIter list, entry;
+	bool ok = open_in(out, DBUS_TYPE_ARRAY, "{sv}", &list);
+
+	for (size_t i = 0; ok && i < o->n; i++)
+		ok = (changing && !o->value[i].changes) ||
+			(open_in(&list, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
+				put_text(&entry, o->value[i].name) &&
+				put_value(&entry, b, &o->value[i]) &&
+				dbus_message_iter_close_container(
+					&list, &entry));
+	return ok && dbus_message_iter_close_container(out, &list);
+}
+
+/* a{sa{sv}} */
+static bool put_faces(
+	DBusMessageIter *out, const struct bus *b, const struct object *o)
+{
+	DBusMessageIter list, entry;
+
+	return open_in(out, DBUS_TYPE_ARRAY, "{sa{sv}}", &list) &&
+		open_in(&list, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
+		put_text(&entry, o->face) && put_values(&entry, b, o, false) &&
+		dbus_message_iter_close_container(&list, &entry) &&
+		dbus_message_iter_close_container(out, &list);
+}
+
+static bool put_path(DBusMessageIter *out, const char *path)
+{
+	return dbus_message_iter_append_basic(
+		out, DBUS_TYPE_OBJECT_PATH, &path);
+}
+
+static bool put_object(
+	DBusMessageIter *out, const struct bus *b, const struct object *o)
+{
+	DBusMessageIter entry;
+
+	return open_in(out, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
+		put_path(&entry, o->path) && put_faces(&entry, b, o) &&
+		dbus_message_iter_close_container(out, &entry);
+}
+
+/* The message, or nothing of one that was not finished. */
+static DBusMessage *if_whole(DBusMessage *m, bool whole)
+{
+	if (whole || !m)
+		return m;
+	dbus_message_unref(m);
+	return NULL;
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+static void tell(struct bus *b, DBusMessage *signal)
+{
+	if (signal && b->connection)
+		dbus_connection_send(b->connection, signal, NULL);
+	if (signal)
+		dbus_message_unref(signal);
+}
+
+static void tell_changed(struct bus *b, const struct object *o)
+{
+	DBusMessage *m = dbus_message_new_signal(
+		o->path, DBUS_INTERFACE_PROPERTIES, "PropertiesChanged");
+	DBusMessageIter out, none;
+
+	if (!m)
+		return;
+	dbus_message_iter_init_append(m, &out);
+	tell(b,
+		if_whole(m,
+			put_text(&out, o->face) &&
+				put_values(&out, b, o, true) &&
+				open_in(&out, DBUS_TYPE_ARRAY, "s", &none) &&
+				dbus_message_iter_close_container(
+					&out, &none)));
+}
+
+void bus_tell_engine(struct bus *b)
+{
+	const struct object o = engine_object(b);
+
+	tell_changed(b, &o);
+}
+
+void bus_tell_text(struct bus_text *t)
+{
+	const struct object o = text_object(t);
+
+	tell_changed(t->bus, &o);
+}
+
+void bus_tell_added(struct bus_text *t)
+{
+	const struct object o = text_object(t);
+	DBusMessage *m =
+		dbus_message_new_signal(BUS_ROOT, MANAGER, "InterfacesAdded");
+	DBusMessageIter out;
+
+	if (!m)
+		return;
+	dbus_message_iter_init_append(m, &out);
+	tell(t->bus,
+		if_whole(m,
+			put_path(&out, o.path) && put_faces(&out, t->bus, &o)));
+}
+
+void bus_tell_removed(struct bus_text *t)
+{
+	DBusMessage *m =
+		dbus_message_new_signal(BUS_ROOT, MANAGER, "InterfacesRemoved");
+	DBusMessageIter out, list;
+
+	if (!m)
+		return;
+	dbus_message_iter_init_append(m, &out);
+	tell(t->bus,
+		if_whole(m,
+			put_path(&out, t->path) &&
+				open_in(&out, DBUS_TYPE_ARRAY, "s", &list) &&
+				put_text(&list, BUS_TEXT_FACE) &&
+				dbus_message_iter_close_container(
+					&out, &list)));
+}
+
+/* ---- introspection ------------------------------------------------------- */
+
+static const char standard
+	[] = "  <interface name=\"org.freedesktop.DBus.Introspectable\">\n"
+	     "    <method name=\"Introspect\">\n"
+	     "      <arg name=\"xml_data\" type=\"s\" direction=\"out\"/>\n"
+	     "    </method>\n"
+	     "  </interface>\n"
+	     "  <interface name=\"org.freedesktop.DBus.Peer\">\n"
+	     "    <method name=\"Ping\"/>\n"
+	     "    <method name=\"GetMachineId\">\n"
+	     "      <arg name=\"machine_uuid\" type=\"s\" direction=\"out\"/>\n"
+	     "    </method>\n"
+	     "  </interface>\n",
+	properties[] =
+		"  <interface name=\"org.freedesktop.DBus.Properties\">\n"
+		"    <method name=\"Get\">\n"
+		"      <arg name=\"interface_name\" type=\"s\" direction=\"in\"/>\n"
+		"      <arg name=\"property_name\" type=\"s\" direction=\"in\"/>\n"
+		"      <arg name=\"value\" type=\"v\" direction=\"out\"/>\n"
+		"    </method>\n"
+		"    <method name=\"GetAll\">\n"
+		"      <arg name=\"interface_name\" type=\"s\" direction=\"in\"/>\n"
+		"      <arg name=\"properties\" type=\"a{sv}\" direction=\"out\"/>\n"
+		"    </method>\n"
+		"    <method name=\"Set\">\n"
+		"      <arg name=\"interface_name\" type=\"s\" direction=\"in\"/>\n"
+		"      <arg name=\"property_name\" type=\"s\" direction=\"in\"/>\n"
+		"      <arg name=\"value\" type=\"v\" direction=\"in\"/>\n"
+		"    </method>\n"
+		"    <signal name=\"PropertiesChanged\">\n"
+		"      <arg name=\"interface_name\" type=\"s\"/>\n"
+		"      <arg name=\"changed_properties\" type=\"a{sv}\"/>\n"
+		"      <arg name=\"invalidated_properties\" type=\"as\"/>\n"
+		"    </signal>\n"
+		"  </interface>\n",
+	manager[] =
+		"  <interface name=\"org.freedesktop.DBus.ObjectManager\">\n"
+		"    <method name=\"GetManagedObjects\">\n"
+		"      <arg name=\"objects\" type=\"a{oa{sa{sv}}}\" "
+		"direction=\"out\"/>\n"
+		"    </method>\n"
+		"    <signal name=\"InterfacesAdded\">\n"
+		"      <arg name=\"object\" type=\"o\"/>\n"
+		"      <arg name=\"interfaces\" type=\"a{sa{sv}}\"/>\n"
+		"    </signal>\n"
+		"    <signal name=\"InterfacesRemoved\">\n"
+		"      <arg name=\"object\" type=\"o\"/>\n"
+		"      <arg name=\"interfaces\" type=\"as\"/>\n"
+		"    </signal>\n"
+		"  </interface>\n";
+
+/* The interface that an installed file describes, without its <node>. */
+static void add_described(struct strbuf *s, const char *xml)
+{
+	const char *from = strstr(xml, "  <interface");
+
+	strbuf_add(s, from, (size_t)(strstr(from, "</node>") - from));
+	strbuf_addf(s, "%s", properties);
+}
+
+static void add_children(
+	struct strbuf *s, const struct bus *b, const char *path)
+{
+	if (!strcmp(path, "/"))
+		strbuf_addf(s, "  <node name=\"dev\"/>\n");
+	else if (!strcmp(path, "/dev"))
+		strbuf_addf(s, "  <node name=\"tandem\"/>\n");
+	else if (!strcmp(path, BUS_ROOT))
+		strbuf_addf(s,
+			"  <node name=\"engine\"/>\n  <node name=\"text\"/>\n");
+	else if (!strcmp(path, BUS_TEXTS))
+		for (const struct bus_text *t = b->texts; t; t = t->next)
+			strbuf_addf(s, "  <node name=\"%" PRIu64 "\"/>\n",
+				t->number);
+}
+
+static DBusMessage *introspect(struct bus *b, DBusMessage *call)
+{
+	const char *path = dbus_message_get_path(call);
+	DBusMessage *reply = dbus_message_new_method_return(call);
+	struct strbuf s = STRBUF_INIT;
+	DBusMessageIter out;
+	bool ok;
+
+	strbuf_addf(&s, DBUS_INTROSPECT_1_0_XML_DOCTYPE_DECL_NODE "<node>\n");
+	if (!strcmp(path, BUS_ENGINE))
+		add_described(&s, bus_engine_xml);
+	else if (bus_text_find(b, path))
+		add_described(&s, bus_text_xml);
+	else if (!strcmp(path, BUS_ROOT))
+		strbuf_addf(&s, "%s", manager);
+	strbuf_addf(&s, "%s", standard);
+	add_children(&s, b, path);
+	strbuf_addf(&s, "</node>\n");
+	ok = reply && !s.failed;
+	if (ok) {
+		dbus_message_iter_init_append(reply, &out);
+		ok = put_text(&out, s.data);
+	}
+	strbuf_release(&s);
+	return if_whole(reply, ok);
+}
+
+/* ---- answering ----------------------------------------------------------- */
+
+static DBusMessage *wrong_arguments(DBusMessage *call, const char *wanted)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), "%.64s takes '%s', not '%.64s'",
+		dbus_message_get_member(call), wanted,
+		dbus_message_get_signature(call));
+	return dbus_message_new_error(call, DBUS_ERROR_INVALID_ARGS, text);
+}
+
+static DBusMessage *managed_objects(struct bus *b, DBusMessage *call)
+{
+	DBusMessage *reply = dbus_message_new_method_return(call);
+	struct object o = engine_object(b);
+	DBusMessageIter out, list;
+	bool ok;
+
+	if (!reply)
+		return NULL;
+	dbus_message_iter_init_append(reply, &out);
+	ok = open_in(&out, DBUS_TYPE_ARRAY, "{oa{sa{sv}}}", &list) &&
+		put_object(&list, b, &o);
+	for (struct bus_text *t = b->texts; ok && t; t = t->next) {
+		o = text_object(t);
+		ok = put_object(&list, b, &o);
+	}
+	return if_whole(
+		reply, ok && dbus_message_iter_close_container(&out, &list));
+}
+
+/* A reply whose one argument `put` writes. */
+static DBusMessage *reply_value(struct bus *b, DBusMessage *call,
+	const struct object *o, const struct bus_value *v)
+{
+	DBusMessage *reply = dbus_message_new_method_return(call);
+	DBusMessageIter out;
+
+	if (!reply)
+		return NULL;
+	dbus_message_iter_init_append(reply, &out);
+	return if_whole(reply,
+		v ? put_value(&out, b, v) : put_values(&out, b, o, false));
+}
+
+static DBusMessage *unknown(
+	DBusMessage *call, const char *error, const char *what)
+{
+	char text[300];
+
+	snprintf(text, sizeof(text), "there is no such %s here", what);
+	return dbus_message_new_error(call, error, text);
+}
+
+static DBusMessage *get_property(struct bus *b, DBusMessage *call,
+	const struct object *o, const char *name)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (!strcmp(o->value[i].name, name))
+			return reply_value(b, call, o, &o->value[i]);
+	return unknown(call, DBUS_ERROR_UNKNOWN_PROPERTY, "property");
+}
+
+static DBusMessage *property_call(
+	struct bus *b, DBusMessage *call, const struct object *o)
+{
+	const char *member = dbus_message_get_member(call), *wanted;
+	const char *face, *name = NULL;
+
+	wanted = !strcmp(member, "Get")     ? "ss"
+		: !strcmp(member, "Set")    ? "ssv"
+		: !strcmp(member, "GetAll") ? "s"
+					    : NULL;
+	if (!wanted)
+		return unknown(call, DBUS_ERROR_UNKNOWN_METHOD, "method");
+	if (!dbus_message_has_signature(call, wanted))
+		return wrong_arguments(call, wanted);
+	dbus_message_get_args(call, NULL, DBUS_TYPE_STRING, &face,
+		wanted[1] ? DBUS_TYPE_STRING : DBUS_TYPE_INVALID, &name,
+		DBUS_TYPE_INVALID);
+	/* An empty name is any interface's. */
+	if (*face && strcmp(face, o->face) != 0)
+		return unknown(call, DBUS_ERROR_UNKNOWN_INTERFACE, "interface");
+	if (!strcmp(member, "Set"))
+		return dbus_message_new_error(call,
+			DBUS_ERROR_PROPERTY_READ_ONLY,
+			"nothing here is set by a property");
+	return name ? get_property(b, call, o, name)
+		    : reply_value(b, call, o, NULL);
+}
+
+static DBusMessage *own_call(
+	struct bus *b, DBusMessage *call, struct bus_text *t)
+{
+	const char *member = dbus_message_get_member(call);
+
+	if (!t && !strcmp(member, "Generate"))
+		return bus_generate(b, call);
+	if (t && !strcmp(member, "Wait"))
+		return bus_text_wait(t, call);
+	if (t && !strcmp(member, "Cancel")) {
+		bus_text_cancel(t);
+		return dbus_message_new_method_return(call);
+	}
+	return unknown(call, DBUS_ERROR_UNKNOWN_METHOD, "method");
+}
+
+/* Whether the call is for this interface, or for any that has such a method. */
+static bool is_for(DBusMessage *call, const char *face, const char *members)
+{
+	const char *wanted = dbus_message_get_interface(call);
+	const char *at = strstr(members, dbus_message_get_member(call));
+
+	return wanted ? !strcmp(wanted, face)
+		      : at && at[strlen(dbus_message_get_member(call))] == ' ';
+}
+
+static DBusMessage *object_reply(struct bus *b, DBusMessage *call,
+	const struct object *o, struct bus_text *t)
+{
+	if (is_for(call, DBUS_INTERFACE_PROPERTIES, "Get GetAll Set "))
+		return property_call(b, call, o);
+	if (is_for(call, o->face, t ? "Wait Cancel " : "Generate "))
+		return own_call(b, call, t);
+	return unknown(call, DBUS_ERROR_UNKNOWN_INTERFACE, "interface");
+}
+
+static bool is_call_of(DBusMessage *call, const char *face, const char *member)
+{
+	const char *wanted = dbus_message_get_interface(call);
+
+	return (!wanted || !strcmp(wanted, face)) &&
+		!strcmp(dbus_message_get_member(call), member);
+}
+
+/* What lies on the way to the objects, and the engine. */
+static bool is_node(const char *path)
+{
+	static const char *const nodes[] = { "/", "/dev", BUS_ROOT, BUS_TEXTS,
+		BUS_ENGINE };
+
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++)
+		if (!strcmp(nodes[i], path))
+			return true;
+	return false;
+}
+
+DBusMessage *bus_reply(struct bus *b, DBusMessage *call)
+{
+	const char *path = dbus_message_get_path(call);
+	struct bus_text *t = bus_text_find(b, path);
+	bool engine = !strcmp(path, BUS_ENGINE);
+	struct object o = { 0 };
+
+	if (is_call_of(call, DBUS_INTERFACE_INTROSPECTABLE, "Introspect") &&
+		(t || is_node(path)))
+		return introspect(b, call);
+	if (engine || t) {
+		o = t ? text_object(t) : engine_object(b);
+		return object_reply(b, call, &o, t);
+	}
+	if (!strcmp(path, BUS_ROOT) &&
+		is_call_of(call, MANAGER, "GetManagedObjects"))
+		return managed_objects(b, call);
+	return unknown(call, DBUS_ERROR_UNKNOWN_OBJECT, "object");
+}

@@ -1,0 +1,348 @@
+/* Texts of the bus: asked for, sent through their pipes, told of. */
+#include "host/serve/bus_impl.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* ---- readers of answers -------------------------------------------------- */
+
+static void ring(void *arg)
+{
+	struct bus_text *t = arg;
+
+	eventfd_write(t->bus->bell, 1);
+}
+
+static bool is_gone(void *arg)
+{
+	const struct bus_text *t = arg;
+
+	return t->gone;
+}
+
+/* ---- asked for ----------------------------------------------------------- */
+
+static int check_single(const struct ask *ask, struct fault *f)
+{
+	if (ask->n_prompts * (size_t)ask->n != 1)
+		return fault_set(f, 400, "invalid_value", "n",
+			"a call asks for one text: one prompt, and n 1");
+	if (ask->wants_logprobs)
+		return fault_set(f, 400, "unsupported_parameter", "logprobs",
+			"a pipe carries text alone, no logprobs");
+	return 0;
+}
+
+static int read_call(
+	struct bus *b, DBusMessage *call, struct ask *ask, struct fault *f)
+{
+	char *json;
+	int ret;
+
+	*ask = (struct ask){ 0 };
+	ret = bus_request_json(call, &json, f);
+	if (!ret)
+		ret = ask_read(ask,
+			strstr(json, "\"messages\":") ? ASK_CHAT
+						      : ASK_COMPLETION,
+			b->offer, json, strlen(json), f);
+	free(json);
+	return ret ? ret : check_single(ask, f);
+}
+
+static void text_free(struct bus_text *t)
+{
+	fd_close(&t->pipe);
+	strbuf_release(&t->unsent);
+	free(t->owner);
+	free(t);
+}
+
+/* The other end is *out, the caller's. */
+static struct bus_text *text_new(struct bus *b, const char *owner, int *out)
+{
+	struct bus_text *t = calloc(1, sizeof(*t));
+	int ends[2];
+
+	if (!t)
+		return NULL;
+	t->bus = b;
+	t->pipe = -1;
+	t->owner = strdup(owner ? owner : "");
+	if (!t->owner || pipe2(ends, O_CLOEXEC)) {
+		text_free(t);
+		return NULL;
+	}
+	*out = ends[0];
+	t->pipe = ends[1];
+	fcntl(t->pipe, F_SETFL, O_NONBLOCK);
+	t->number = ++b->number;
+	snprintf(t->path, sizeof(t->path), BUS_TEXTS "/%" PRIu64, t->number);
+	snprintf(t->state, sizeof(t->state), "waiting");
+	return t;
+}
+
+static DBusMessage *refuse(DBusMessage *call, const struct fault *f)
+{
+	char name[64];
+
+	bus_error_name(f->code, name, sizeof(name));
+	return dbus_message_new_error(call, name, f->text);
+}
+
+static DBusMessage *accept(struct bus_text *t, DBusMessage *call, int end)
+{
+	DBusMessage *reply = dbus_message_new_method_return(call);
+	const char *path = t->path;
+
+	if (reply &&
+		!dbus_message_append_args(reply, DBUS_TYPE_OBJECT_PATH, &path,
+			DBUS_TYPE_UNIX_FD, &end, DBUS_TYPE_INVALID)) {
+		dbus_message_unref(reply);
+		reply = NULL;
+	}
+	return reply;
+}
+
+static void enlist(struct bus_text *t)
+{
+	struct bus *b = t->bus;
+
+	t->next = b->texts;
+	b->texts = t;
+	b->busy++;
+	bus_texts_trim(b, BUS_ENDED_MAX);
+	bus_tell_added(t);
+}
+
+DBusMessage *bus_generate(struct bus *b, DBusMessage *call)
+{
+	struct answer_reader reader = { ring, is_gone, NULL };
+	struct fault fault = { 0 };
+	struct bus_text *t = NULL;
+	DBusMessage *reply;
+	struct ask ask;
+	int end = -1;
+	int ret = read_call(b, call, &ask, &fault);
+
+	if (!ret && !(t = text_new(b, dbus_message_get_sender(call), &end)))
+		ret = fault_set(&fault, 503, "out_of_memory", NULL,
+			"no memory, or no descriptor, for a text");
+	reader.arg = t;
+	if (!ret)
+		ret = b->begin(b, &ask, &reader, t, &fault);
+	ask_release(&ask);
+	if (ret) {
+		if (t)
+			text_free(t);
+		fd_close(&end);
+		return refuse(call, &fault);
+	}
+	reply = accept(t, call, end);
+	fd_close(&end); /* the reply has its own */
+	enlist(t);
+	return reply;
+}
+
+struct bus_text *bus_text_find(struct bus *b, const char *path)
+{
+	struct bus_text *t = b->texts;
+
+	while (t && strcmp(t->path, path) != 0)
+		t = t->next;
+	return t;
+}
+
+/* ---- how it ended -------------------------------------------------------- */
+
+static DBusMessage *outcome(const struct bus_text *t, DBusMessage *call)
+{
+	const char *stop = t->stop;
+	dbus_uint64_t tokens = t->tokens;
+	DBusMessage *reply;
+
+	if (*t->error)
+		return dbus_message_new_error(call, t->error, t->why);
+	reply = dbus_message_new_method_return(call);
+	if (reply)
+		dbus_message_append_args(reply, DBUS_TYPE_STRING, &stop,
+			DBUS_TYPE_UINT64, &tokens, DBUS_TYPE_INVALID);
+	return reply;
+}
+
+DBusMessage *bus_text_wait(struct bus_text *t, DBusMessage *call)
+{
+	if (t->ended)
+		return outcome(t, call);
+	for (size_t i = 0; i < BUS_WAITERS; i++)
+		if (!t->waiter[i]) {
+			t->waiter[i] = dbus_message_ref(call);
+			return NULL;
+		}
+	return dbus_message_new_error(call, DBUS_ERROR_LIMITS_EXCEEDED,
+		"too many wait for this text already");
+}
+
+static void tell_waiters(struct bus_text *t)
+{
+	for (size_t i = 0; i < BUS_WAITERS; i++) {
+		DBusMessage *reply =
+			t->waiter[i] ? outcome(t, t->waiter[i]) : NULL;
+
+		if (reply) {
+			dbus_connection_send(t->bus->connection, reply, NULL);
+			dbus_message_unref(reply);
+		}
+		if (t->waiter[i])
+			dbus_message_unref(t->waiter[i]);
+		t->waiter[i] = NULL;
+	}
+}
+
+static void fail(struct bus_text *t, const char *code, const char *why)
+{
+	bus_error_name(code, t->error, sizeof(t->error));
+	snprintf(t->why, sizeof(t->why), "%s", why);
+}
+
+/* With the lock of the answers held. */
+static void take_end(struct bus_text *t)
+{
+	static const char *const stops[] = {
+		[TANDEM_STOP_EOS] = "end",
+		[TANDEM_STOP_STRING] = "string",
+		[TANDEM_STOP_LENGTH] = "length",
+		[TANDEM_STOP_CONTEXT] = "context",
+	};
+	const struct answer *r = t->answer;
+	const struct choice *c = &r->choice[0];
+	unsigned stop = c->result.stop;
+
+	t->tokens = c->tokens;
+	if (r->fault.status)
+		fail(t, r->fault.code, r->fault.text);
+	else if (c->ended && !c->status && stop <= TANDEM_STOP_CONTEXT &&
+		stops[stop])
+		snprintf(t->stop, sizeof(t->stop), "%s", stops[stop]);
+	else
+		fail(t, "canceled", "the text was canceled");
+}
+
+/* What is new; true when nothing more comes. */
+static bool take(struct bus_text *t, const char **state)
+{
+	struct answering *a = t->answer->owner;
+	struct choice *c = &t->answer->choice[0];
+	bool whole;
+
+	answering_lock(a);
+	whole = t->answer->state == ANSWER_ENDED;
+	*state = t->answer->state == ANSWER_WAITING ? "waiting" : "writing";
+	strbuf_add(&t->unsent, c->text.data, c->text.len);
+	strbuf_reset(&c->text);
+	t->tokens = c->tokens;
+	if (whole)
+		take_end(t);
+	answering_unlock(a);
+	return whole;
+}
+
+/* ---- sent ---------------------------------------------------------------- */
+
+/* As much as the pipe takes; who has closed it wants no more. */
+static void pour(struct bus_text *t)
+{
+	while (t->pipe >= 0 && t->sent < t->unsent.len) {
+		ssize_t n = write(t->pipe, t->unsent.data + t->sent,
+			t->unsent.len - t->sent);
+
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0 && errno != EINTR)
+			bus_text_cancel(t);
+		t->sent += n > 0 ? (size_t)n : 0;
+	}
+	strbuf_reset(&t->unsent);
+	t->sent = 0;
+}
+
+void bus_text_cancel(struct bus_text *t)
+{
+	t->gone = true;
+	fd_close(&t->pipe);
+}
+
+void bus_text_advance(struct bus_text *t)
+{
+	const char *state;
+	bool whole;
+
+	if (t->ended)
+		return;
+	whole = take(t, &state);
+	if (t->unsent.failed)
+		bus_text_cancel(t);
+	pour(t);
+	if (whole && !t->unsent.len) {
+		state = "ended";
+		t->ended = true;
+		fd_close(&t->pipe);
+		t->bus->busy--;
+	}
+	if (strcmp(state, t->state) != 0) {
+		snprintf(t->state, sizeof(t->state), "%s", state);
+		bus_tell_text(t);
+	}
+	if (t->ended)
+		tell_waiters(t);
+}
+
+/* ---- forgotten ----------------------------------------------------------- */
+
+static void text_remove(struct bus_text **at)
+{
+	struct bus_text *t = *at;
+
+	*at = t->next;
+	t->gone = true;
+	if (!t->ended) {
+		fail(t, "canceled", "the text was canceled");
+		tell_waiters(t);
+		t->bus->busy--;
+	}
+	answering_leave(t->answer->owner, t->answer);
+	bus_tell_removed(t);
+	text_free(t);
+}
+
+void bus_texts_forget(struct bus *b, const char *owner)
+{
+	struct bus_text **at = &b->texts;
+
+	while (*at)
+		if (!strcmp((*at)->owner, owner))
+			text_remove(at);
+		else
+			at = &(*at)->next;
+}
+
+/* The newest are first. */
+void bus_texts_trim(struct bus *b, unsigned keep)
+{
+	struct bus_text **at = &b->texts;
+	unsigned ended = 0;
+
+	while (*at)
+		if (((*at)->ended && ++ended > keep) || !keep)
+			text_remove(at);
+		else
+			at = &(*at)->next;
+}
