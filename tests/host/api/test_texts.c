@@ -10,8 +10,10 @@
 #include "host/api/tandem.h"
 #include "host/api/tandem_impl.h"
 #include "host/convert/synth.h"
+#include "host/method/lanes.h"
 #include "host/model/shapes.h"
 #include "tests/harness.h"
+#include "tests/host/npu/fake_device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -112,9 +114,9 @@ static void assert_same(const struct strbuf *text, unsigned i)
 
 struct party {
 	struct tandem *t;
-	uint64_t seed, drawn;
+	uint64_t seed, drawn; /* random numbers */
 	unsigned live, ended, canceled;
-	uint64_t cached;
+	uint64_t cached, pauses;
 	struct guest {
 		struct tandem_text *x;
 		struct strbuf *text;
@@ -193,9 +195,10 @@ static void play(struct party *p, unsigned texts)
 /* Nothing is left of any, once what is kept has given way. */
 static void check_level(const struct party *p, uint32_t slots)
 {
-	const struct session *s = p->t->decoder.session;
+	struct session *s = p->t->decoder.session;
 	uint32_t text = SESSION_TEXT;
 
+	session_truncate(s, text, 0); /* of one that was written alone */
 	assert_true(session_has_room(s, &text, &slots, 1));
 	assert_int_equal(session_free_slots(s), slots);
 }
@@ -213,36 +216,49 @@ static struct party play_with(
 	print_message("%u ended, %u canceled, %llu cached tokens\n", p.ended,
 		p.canceled, (unsigned long long)p.cached);
 	assert_true(p.ended > texts / 2);
+	if (p.t->lanes)
+		p.pauses = p.t->lanes->stats.pauses;
 	check_level(&p, slots);
 	assert_int_equal(tandem_close(p.t), 0);
 	return p;
 }
 
+static bool has(const char *const *set, const char *option)
+{
+	for (; *set; set++)
+		if (!strncmp(*set, option, strlen(option)))
+			return true;
+	return false;
+}
+
 static void test_random(void **state)
 {
 	static const char *const sets[][8] = {
-		{ "ctx=256", "texts=6", "keep=2", "text-slots=384" },
+		{ "ctx=256", "texts=6", "keep=2", "text-slots=256" },
 		{ "ctx=256" },
 		{ "ctx=256", "texts=2" },
 		{ "ctx=256", "texts=7", "prefill-chunk=16" },
 		{ "ctx=256", "texts=16", "keep=4", "prefill-chunk=16" },
-		{ "ctx=256", "texts=5", "keep=3", "text-slots=288" },
+		{ "ctx=256", "texts=5", "keep=3", "text-slots=256" },
 		{ "ctx=256", "texts=8", "keep=2", "draft=pld", "tree-rows=24" },
-		{ "ctx=256", "texts=4", "draft=pld+recycle", "text-slots=320" },
+		{ "ctx=256", "texts=9", "draft=pld+recycle", "text-slots=224" },
 		{ "ctx=256", "keep=3" },
 		{ "ctx=256", "method=chain", "draft=pld", "keep=3" },
+		{ "ctx=256", "texts=4", "method=opt-tree", "draft=pld" },
+		{ "ctx=256", "texts=3", "keep=2", "graph-switch=async" },
 	};
+
+	uint64_t pauses = 0;
 
 	write_alone();
 	for (unsigned i = 0; i < ARRAY_LEN(sets); i++) {
 		struct party p =
 			play_with(sets[i], i ? 40 : 200, harness_seed() + i);
-		bool keeps = false;
 
-		for (unsigned k = 0; sets[i][k]; k++)
-			keeps |= !strncmp(sets[i][k], "keep=", 5);
-		assert_int_equal(keeps, p.cached > 0);
+		assert_int_equal(has(sets[i], "keep="), p.cached > 0);
+		pauses += p.pauses;
 	}
+	assert_true(pauses > 0);
 }
 
 static void test_coherence(void **state)
@@ -379,12 +395,329 @@ static void test_canceled(void **state)
 	assert_int_equal(tandem_close(t), 0);
 }
 
+/* ---- what befalls one, and all ------------------------------------------- */
+
+static struct fake fake;
+
+/* On a device that the test computes. */
+static struct tandem *opened_fake(const char *texts, unsigned restarts)
+{
+	const char *const set[] = { "ctx=64", texts, NULL };
+	struct tandem *t = opened(set);
+
+	t->decoder.session_opts.npu = &fake.ops;
+	t->decoder.session_opts.layout = LAYOUT_ROWS;
+	t->decoder.session_opts.restarts = restarts;
+	return t;
+}
+
+#define FEW 3
+
+struct few {
+	struct strbuf text[FEW];
+	struct tandem_text *x[FEW];
+	int state[FEW];
+	char error[200]; /* of the last that failed */
+};
+
+static struct tandem_request asking_few(unsigned i, struct strbuf *text)
+{
+	static const char *const prompt[FEW] = { "ab", "x", "hello" };
+	struct tandem_request r = asking(1, text);
+
+	r.prompt = prompt[i];
+	r.max_tokens = 9;
+	r.seed = i;
+	return r;
+}
+
+/* Side by side; what tandem_advance returned when it was not 0. */
+static int write_few(struct tandem *t, struct few *f)
+{
+	unsigned left = FEW;
+	int ret = 0;
+
+	*f = (struct few){ 0 };
+	for (unsigned i = 0; i < FEW; i++) {
+		struct tandem_request r = asking_few(i, &f->text[i]);
+
+		assert_int_equal(tandem_submit(t, &r, &f->x[i]), 0);
+	}
+	while (left && !ret)
+		ret = tandem_advance(t, &left);
+	for (unsigned i = 0; i < FEW; i++) {
+		f->state[i] = tandem_text_state(f->x[i], NULL);
+		if (f->state[i])
+			snprintf(f->error, sizeof(f->error), "%s",
+				tandem_text_error(f->x[i]));
+		tandem_text_close(f->x[i]);
+	}
+	return ret;
+}
+
+static void release_few(struct few *f)
+{
+	for (unsigned i = 0; i < FEW; i++)
+		strbuf_release(&f->text[i]);
+}
+
+static void assert_as_alone(const struct few *f, unsigned i)
+{
+	struct tandem *t = opened_fake(NULL, 0);
+	struct strbuf text = STRBUF_INIT;
+	struct tandem_request r = asking_few(i, &text);
+
+	assert_int_equal(tandem_generate(t, &r, NULL), 0);
+	assert_int_equal(tandem_close(t), 0);
+	assert_int_equal(f->text[i].len, text.len);
+	assert_memory_equal(f->text[i].data, text.data, text.len);
+	strbuf_release(&text);
+}
+
+static unsigned passes;
+
+static void spoil_a_row(
+	struct fake *of, float *hidden, uint32_t rows, uint32_t n)
+{
+	if (rows == FEW && ++passes == 20)
+		hidden[n + 1] = NAN;
+}
+
+static void test_one_fails(void **state)
+{
+	struct tandem *t;
+	struct few f;
+
+	fake_init(&fake);
+	passes = 0;
+	fake.spoil = spoil_a_row;
+	t = opened_fake("texts=3", 0);
+	assert_int_equal(write_few(t, &f), 0);
+	fake.spoil = NULL;
+	assert_int_equal(f.state[0], 0);
+	assert_int_equal(f.state[1], TANDEM_FAILED);
+	assert_int_equal(f.state[2], 0);
+	assert_non_null(strstr(f.error, "that is no number"));
+	assert_as_alone(&f, 0);
+	assert_as_alone(&f, 2);
+	release_few(&f);
+	assert_int_equal(write_few(t, &f), 0); /* and is as good as before */
+	assert_as_alone(&f, 1);
+	release_few(&f);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* Wherever a device is lost, another takes its place beneath; or all end. */
+static void test_lost(void **state)
+{
+	struct tandem *t;
+	struct few f;
+	unsigned answers, replaced = 0;
+
+	fake_init(&fake);
+	t = opened_fake("texts=2", 0);
+	assert_int_equal(tandem_start(t, 0), 0);
+	answers = fake.answered;
+	assert_int_equal(write_few(t, &f), 0);
+	answers = fake.answered - answers;
+	release_few(&f);
+	assert_int_equal(tandem_close(t), 0);
+	for (unsigned at = 1; at < answers; at += answers / 5) {
+		t = opened_fake("texts=2", 1);
+		assert_int_equal(tandem_start(t, 0), 0);
+		fake.lives = at;
+		assert_int_equal(write_few(t, &f), 0);
+		for (unsigned i = 0; i < FEW; i++)
+			assert_as_alone(&f, i);
+		release_few(&f);
+		assert_int_equal(tandem_close(t), 0);
+		replaced++;
+	}
+	assert_true(replaced >= 5);
+
+	t = opened_fake("texts=2", 0);
+	assert_int_equal(tandem_start(t, 0), 0);
+	fake.lives = answers / 2;
+	assert_int_equal(write_few(t, &f), TANDEM_LOST);
+	for (unsigned i = 0; i < FEW; i++)
+		assert_in_range(f.state[i] == TANDEM_LOST, i == FEW - 1, 1);
+	assert_non_null(strstr(f.error, "lost"));
+	assert_int_equal(tandem_advance(t, NULL), TANDEM_LOST);
+	release_few(&f);
+	tandem_close(t);
+}
+
+static int cancel_all(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct tandem *t = arg;
+
+	tandem_cancel(t);
+	return 0;
+}
+
+/* Who is asked to stop returns soon, and the texts go on as if nothing were. */
+static void test_cancel_all(void **state)
+{
+	static const char *const set[] = { "ctx=256", "texts=3", NULL };
+	struct tandem *t = opened(set);
+	struct strbuf text = STRBUF_INIT;
+	struct tandem_request r = asking(9, NULL), other = asking(1, &text);
+	struct tandem_text *x, *y;
+	unsigned left = 2, canceled = 0;
+
+	write_alone();
+	r.sink = cancel_all;
+	r.sink_arg = t;
+	assert_int_equal(tandem_submit(t, &r, &x), 0);
+	assert_int_equal(tandem_submit(t, &other, &y), 0);
+	while (left) {
+		int ret = tandem_advance(t, &left);
+
+		canceled += ret == TANDEM_CANCELED;
+		assert_true(!ret || ret == TANDEM_CANCELED);
+	}
+	assert_true(canceled >= r.max_tokens - 1);
+	assert_int_equal(tandem_text_state(x, NULL), 0);
+	assert_int_equal(tandem_text_state(y, NULL), 0);
+	assert_same(&text, 1);
+	strbuf_release(&text);
+	tandem_text_close(x);
+	tandem_text_close(y);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* ---- what came of them --------------------------------------------------- */
+
+/* The one text of a handle takes what tandem_generate does; of several each has
+ * a share. */
+static void test_results(void **state)
+{
+	static const char *const one[] = { "ctx=256",
+		"clock=soc:host/soc/sd8gen3.soc", NULL };
+	static const char *const two[] = { "ctx=256", "texts=2",
+		"clock=soc:host/soc/sd8gen3.soc", NULL };
+	struct tandem_result alone = { .size = sizeof(alone) }, got = alone;
+	struct tandem_request r = asking(1, NULL);
+	struct tandem *t = opened(one);
+	struct tandem_text *x, *y;
+	unsigned left = 1;
+
+	r.sink = NULL;
+	assert_int_equal(tandem_generate(t, &r, &alone), 0);
+	assert_int_equal(tandem_submit(t, &r, &x), 0);
+	while (left)
+		assert_int_equal(tandem_advance(t, &left), 0);
+	assert_int_equal(tandem_text_state(x, &got), 0);
+	assert_int_equal(got.stop, alone.stop);
+	assert_int_equal(got.passes, alone.passes);
+	assert_int_equal(got.tokens, alone.tokens);
+	assert_int_equal(got.prompt_tokens, alone.prompt_tokens);
+	assert_close(got.phone_seconds, alone.phone_seconds, 1e-9, "seconds");
+	assert_close(got.phone_joules, alone.phone_joules, 1e-9, "joules");
+	assert_true(got.seconds_prompt > 0 && got.seconds > got.seconds_prompt);
+	tandem_text_close(x);
+	assert_int_equal(tandem_close(t), 0);
+
+	t = opened(two);
+	assert_int_equal(tandem_submit(t, &r, &x), 0);
+	assert_int_equal(tandem_submit(t, &r, &y), 0);
+	for (left = 2; left;)
+		assert_int_equal(tandem_advance(t, &left), 0);
+	assert_int_equal(tandem_text_state(x, &got), 0);
+	assert_int_equal(got.passes, alone.passes);
+	assert_true(got.phone_joules > 0);
+	assert_true(got.phone_joules < 1.1 * alone.phone_joules);
+	tandem_text_close(x);
+	tandem_text_close(y);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* ---- what is kept -------------------------------------------------------- */
+
+#define TURN 12 /* tokens of a prompt's, and of an answer */
+
+struct talk {
+	int32_t id[8 * TURN];
+	size_t n;
+};
+
+static int take_id(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct talk *k = arg;
+
+	if (id >= 0)
+		k->id[k->n++] = id;
+	return 0;
+}
+
+/* A turn of it: some tokens, and the answer. */
+static uint64_t take_turn(
+	struct tandem *t, struct talk *k, unsigned turn, bool submits)
+{
+	struct tandem_result got = { .size = sizeof(got) };
+	struct tandem_request r = asking(1, NULL);
+	struct tandem_text *x;
+	unsigned left = 1;
+
+	for (unsigned i = 0; i < TURN; i++)
+		k->id[k->n++] = (int32_t)(3 + 17 * turn + 5 * i) % 200;
+	r.tokens = k->id;
+	r.n_tokens = k->n;
+	r.max_tokens = TURN;
+	r.sink = take_id;
+	r.sink_arg = k;
+	if (!submits) {
+		assert_int_equal(tandem_generate(t, &r, &got), 0);
+		return got.cached_tokens;
+	}
+	assert_int_equal(tandem_submit(t, &r, &x), 0);
+	while (left)
+		assert_int_equal(tandem_advance(t, &left), 0);
+	assert_int_equal(tandem_text_state(x, &got), 0);
+	tandem_text_close(x);
+	return got.cached_tokens;
+}
+
+static void check_talk(const char *method, bool submits)
+{
+	const char *const set[] = { "ctx=256", "keep=2", "draft=pld", method,
+		NULL };
+	struct tandem *t = opened(set), *plain = opened(NULL);
+	struct talk k = { 0 }, alone = { 0 };
+
+	for (unsigned turn = 0; turn < 3; turn++) {
+		size_t before = k.n;
+		uint64_t cached = take_turn(t, &k, turn, submits);
+
+		assert_int_equal(take_turn(plain, &alone, turn, false), 0);
+		assert_int_equal(k.n, alone.n);
+		assert_memory_equal(k.id, alone.id, k.n * sizeof(*k.id));
+		/* All but the last token, which no pass had as its row. */
+		assert_in_range(cached, before ? before - 2 : 0, before);
+	}
+	assert_int_equal(tandem_close(t), 0);
+	assert_int_equal(tandem_close(plain), 0);
+}
+
+static void test_conversation(void **state)
+{
+	check_talk("method=chain", false);
+	check_talk("method=opt-tree", false);
+	check_talk("method=chain", true);
+	check_talk("texts=2", true);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_random, setup),
 	cmocka_unit_test_setup(test_coherence, setup),
 	cmocka_unit_test_setup(test_refused, setup),
 	cmocka_unit_test_setup(test_logprobs, setup),
 	cmocka_unit_test_setup(test_canceled, setup),
+	cmocka_unit_test_setup(test_one_fails, setup),
+	cmocka_unit_test_setup(test_lost, setup),
+	cmocka_unit_test_setup(test_cancel_all, setup),
+	cmocka_unit_test_setup(test_results, setup),
+	cmocka_unit_test_setup(test_conversation, setup),
 };
 
 TEST_MAIN(tests)
