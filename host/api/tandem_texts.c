@@ -347,7 +347,9 @@ int tandem_advance(struct tandem *t, unsigned *texts)
 {
 	int ret = t->dead;
 
-	assert(!t->advancing);
+	if (t->advancing)
+		return tandem_status_of(err_set(&t->err, EINVAL,
+			"tandem_advance was called by a callback of a text"));
 	t->advancing = true;
 	end_canceled(t);
 	if (!ret)

@@ -551,6 +551,7 @@ static int cancel_all(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct tandem *t = arg;
 
+	assert_int_equal(tandem_advance(t, NULL), TANDEM_MISUSE);
 	tandem_cancel(t);
 	return 0;
 }
