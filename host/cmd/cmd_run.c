@@ -14,6 +14,7 @@
 #include "host/cmd/report.h"
 #include "host/cmd/samples_view.h"
 #include "host/cmd/watching.h"
+#include "host/head/reward.h"
 #include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
@@ -334,13 +335,18 @@ static int read_schema(struct run *r)
 	return ret ? cmd_refuse(&cmd_run, &e) : EXIT_OK;
 }
 
+/* What only means something with another drafter, or to a task. */
 static int check_needless(const struct run *r)
 {
+	const struct decoder *d = &r->tandem->decoder;
+	const struct reward_options *o =
+		opt_values_of(&d->options, &reward_table);
 	struct err e = { 0 };
+	int ret = drafting_check_needless(&d->drafting, &e);
 
-	return drafting_check_needless(&r->tandem->decoder.drafting, &e)
-		? cmd_refuse(&cmd_run, &e)
-		: EXIT_OK;
+	if (!ret)
+		ret = reward_check_unanswered(o->said, &e);
+	return ret ? cmd_refuse(&cmd_run, &e) : EXIT_OK;
 }
 
 /* Nothing settles of a text that is written from left to right. */

@@ -270,11 +270,15 @@ static int run_job(struct job *j, const char *operand, struct err *e)
 
 static int check_usage(unsigned operands)
 {
+	struct err e = { 0 };
+
 	if (!operands)
 		return cmd_misuse(&cmd_score,
 			"nothing to score: a file of solutions, JSON lines");
 	if (!*step_end)
 		return cmd_misuse(&cmd_score, "--step-end is empty");
+	if (reward_check_unanswered(reward_said, &e))
+		return cmd_refuse(&cmd_score, &e);
 	return EXIT_OK;
 }
 

@@ -56,16 +56,24 @@ struct function {
 	void *arg;
 };
 
+static int refuse_exact(struct err *e)
+{
+	return err_set(e, EINVAL,
+		"the reward 'exact' is for tasks, whose items have answers: "
+		"tandem eval");
+}
+
+int reward_check_unanswered(const char *said, struct err *e)
+{
+	return said && !strcmp(said, exact) ? refuse_exact(e) : 0;
+}
+
 static int function_score(
 	struct reward *r, struct reward_text *t, unsigned n, struct err *e)
 {
 	const struct function *f = r->own;
 
-	if (!f->score)
-		return err_set(e, EINVAL,
-			"the reward 'exact' is for tasks, whose items have "
-			"answers: tandem eval");
-	return f->score(f->arg, t, n, e);
+	return f->score ? f->score(f->arg, t, n, e) : refuse_exact(e);
 }
 
 static void function_close(struct reward *r)

@@ -41,6 +41,9 @@ struct reward_options {
 extern const struct opt_table reward_table;
 /* What may be said beside files. */
 bool reward_word(size_t i, struct opt_word *);
+/* Nothing said that, or -EINVAL for "exact", which is for those whose items
+ * have answers. */
+int reward_check_unanswered(const char *said, struct err *);
 
 /* What is judged for: the model that writes, and its words. */
 struct reward_site {

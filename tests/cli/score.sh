@@ -60,7 +60,7 @@ check_refused() { # STATUS TEXT ARGS...: it fails so, and says why
 check_refused 2 'nothing to score'
 check_refused 1 "another model's reward" "$tmp/b.jsonl" -m target --reward reward-small
 check_refused 1 'tandem-exit' "$tmp/b.jsonl" --reward exit
-check_refused 1 'tandem eval' "$tmp/b.jsonl" --reward exact
+check_refused 2 'tandem eval' "$tmp/b.jsonl" --reward exact
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
 check_refused 1 'no reward comes with' "$tmp/b.jsonl" -m "$tmp/tiny.gguf"
 line e "$eggs" ' 1.' 'true, false' >"$tmp/bad.jsonl"
