@@ -31,6 +31,7 @@ struct draft_model {
 	const struct kern *kern;
 	struct workers *workers;
 	struct draft_weights weights;
+	bool borrows;           /* both of these */
 	uint32_t q_dim, kv_dim; /* of all heads together */
 
 	uint32_t context, n;

@@ -37,6 +37,9 @@ struct draft_site {
 	const struct history *history;
 	const int32_t *text; /* [n], of a kind that is told */
 	size_t n;
+	/* One of the kind, for another text, which outlives this and what of it
+	 * is of no text may be shared. NULL: there is none. */
+	const struct drafter *like;
 };
 
 struct draft_kind {

@@ -150,12 +150,41 @@ int draft_open(struct draft_model **out, const struct model *m,
 	return 0;
 }
 
+int draft_open_like(struct draft_model **out, const struct draft_model *first,
+	struct err *e)
+{
+	struct draft_model *d = malloc(sizeof(*d));
+	int ret;
+
+	if (!d)
+		return err_set(e, ENOMEM, "no memory for a draft model");
+	*d = *first;
+	d->borrows = true;
+	d->n = d->rows = 0;
+	d->token = NULL;
+	d->row = NULL;
+	d->slot = NULL;
+	d->kv = d->activations = NULL;
+	d->price = (struct price){ 0 };
+	ret = alloc_cache(d, e);
+	if (!ret)
+		ret = alloc_activations(d, e);
+	if (ret) {
+		draft_close(d);
+		return ret;
+	}
+	*out = d;
+	return 0;
+}
+
 void draft_close(struct draft_model *d)
 {
 	if (!d)
 		return;
-	workers_close(d->workers);
-	draft_weights_release(&d->weights);
+	if (!d->borrows) {
+		workers_close(d->workers);
+		draft_weights_release(&d->weights);
+	}
 	free(d->token);
 	free(d->row);
 	free(d->slot);

@@ -33,6 +33,12 @@ enum draft_arithmetic { DRAFT_INT8, DRAFT_F32 };
 int draft_open(struct draft_model **out, const struct model *model,
 	const struct model *target, enum draft_arithmetic, uint32_t context,
 	uint32_t threads, struct err *);
+/*
+ * Another cache and path of the same model, for one more text: with the first
+ * one's context, prices, weights and threads, so it outlives this.
+ */
+int draft_open_like(struct draft_model **out, const struct draft_model *first,
+	struct err *);
 void draft_close(struct draft_model *);
 
 /* Price the passes from now on as work of a phone's CPU: of this model, or of

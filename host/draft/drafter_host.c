@@ -205,22 +205,37 @@ void drafter_host_temperature(struct drafter *d, float temperature)
 
 /* ---- as a kind ----------------------------------------------------------- */
 
+static int open_draft(
+	struct draft_model **out, const struct draft_site *site, struct err *e)
+{
+	const struct session_opts *o = site->session_opts;
+	const struct shape *as = drafting_as(site->options);
+	const struct host *like = site->like ? site->like->arg : NULL;
+	int ret;
+
+	if (like)
+		return draft_open_like(out, like->draft, e);
+	ret = draft_open(out, site->file, site->target,
+		o->precision == WIRE_INT8 ? DRAFT_INT8 : DRAFT_F32,
+		session_context(site->session), o->threads, e);
+	if (ret)
+		return err_in(e, "'%s'", site->path);
+	draft_price_for(*out, o->soc, as);
+	if (as)
+		draft_price_type(*out, o->as_type);
+	return 0;
+}
+
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
 	const struct drafting_options *o = site->options;
 	struct draft_model *draft;
 	struct host *h;
-	int ret = draft_open(&draft, site->file, site->target,
-		site->session_opts->precision == WIRE_INT8 ? DRAFT_INT8
-							   : DRAFT_F32,
-		session_context(site->session), site->session_opts->threads, e);
+	int ret = open_draft(&draft, site, e);
 
 	if (ret)
-		return err_in(e, "'%s'", site->path);
-	draft_price_for(draft, site->session_opts->soc, drafting_as(o));
-	if (drafting_as(o))
-		draft_price_type(draft, site->session_opts->as_type);
+		return ret;
 	ret = drafter_host_open(out, draft, o->batch, e);
 	if (ret) {
 		draft_close(draft);

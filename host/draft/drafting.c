@@ -253,12 +253,13 @@ int drafting_open_file(struct drafting *d, const struct model *target,
 	return ret;
 }
 
-static int open_part(const struct drafting *d, unsigned i, struct drafter *out,
-	struct err *e)
+static int open_part(const struct drafting *d, unsigned i,
+	const struct drafter *like, struct drafter *out, struct err *e)
 {
 	const struct draft_part *p = &d->part[i];
 	struct draft_site site = d->site;
 
+	site.like = like;
 	site.word = word_of(p);
 	site.file = p->file;
 	site.path = p->path;
@@ -292,7 +293,7 @@ int drafting_open(struct drafting *d, struct session *target,
 		.rows = rows };
 	for (unsigned i = 0; i < d->n && !ret; i++)
 		if (!d->part[i].kind->told)
-			ret = open_part(d, i, &d->each[i], e);
+			ret = open_part(d, i, NULL, &d->each[i], e);
 	return ret || drafting_is_told(d) ? ret
 					  : join(&d->drafter, d->each, d->n, e);
 }
@@ -329,7 +330,7 @@ int drafting_tell(
 	d->site.n = n;
 	for (unsigned i = 0; i < d->n && !ret; i++)
 		if (d->part[i].kind->told)
-			ret = open_part(d, i, &d->each[i], e);
+			ret = open_part(d, i, NULL, &d->each[i], e);
 	d->site.text = NULL;
 	return ret ? ret : join(&d->drafter, d->each, d->n, e);
 }
@@ -340,7 +341,7 @@ int drafting_open_more(struct drafting *d, struct drafters *out, struct err *e)
 
 	*out = (struct drafters){ .n = d->n };
 	for (unsigned i = 0; i < d->n && !ret; i++)
-		ret = open_part(d, i, &out->each[i], e);
+		ret = open_part(d, i, &d->each[i], &out->each[i], e);
 	return ret ? ret : join(&out->all, out->each, out->n, e);
 }
 

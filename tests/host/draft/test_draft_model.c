@@ -400,6 +400,38 @@ static void test_following_is_fresh(void **state)
 	draft_close(fresh);
 }
 
+/* One that shares the other's weights, with a text of its own between the
+ * other's tokens, and still when that has gone on. */
+static void test_like_another(void **state)
+{
+	struct fixture *f = *state;
+	struct draft_model *like, *alone;
+	struct err e = { 0 };
+	int32_t ours[12], its[12];
+
+	f->context = 40;
+	f->threads = 2;
+	tokens(f, 8, ours, 12);
+	tokens(f, 9, its, 12);
+	open_draft(f);
+	append(f, ours, 5);
+	assert_ok(draft_open_like(&like, f->d, &e), &e);
+	assert_ok(draft_open(&alone, f->model, NULL, DRAFT_F32, 40, 1, &e), &e);
+	assert_int_equal(draft_context(like), 40);
+	for (int i = 0; i < 12; i += 4) {
+		const float *got, *want;
+
+		follow(f, ours, 5 + (size_t)i / 2);
+		assert_ok(draft_append(like, its + i, 4, &got, &e), &e);
+		assert_ok(draft_append(alone, its + i, 4, &want, &e), &e);
+		same_logits(f, got, want, "like another");
+	}
+	draft_close(alone);
+	draft_close(like);
+	cache_holds(f, ours, 9);
+	append(f, ours + 9, 1);
+}
+
 /* ---- refusals ------------------------------------------------------ */
 
 static void test_other_vocabulary(void **state)
@@ -496,6 +528,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_threads_make_no_difference),
 	TEST(test_truncated_is_fresh),
 	TEST(test_following_is_fresh),
+	TEST(test_like_another),
 	TEST(test_other_vocabulary),
 	TEST(test_diffusion_model),
 	TEST(test_context),
