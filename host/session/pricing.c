@@ -150,24 +150,35 @@ static uint64_t kv_bytes(const struct pricing *p)
 	return session_plan_kv_f16(p->precision) ? 2 : 4;
 }
 
+/* What so many rows see, cut up. */
+struct seen {
+	uint32_t rows;
+	const struct sight_piece *piece; /* [n] */
+	uint32_t n;
+};
+
 /* Scores, and what is made of values by them: each a product and a sum for
- * every value of every head. */
+ * every value of every head. What rows see in common is read once. */
 static void cpu_attention(const struct pricing *p, const struct price_layer *l,
-	uint64_t rows, uint64_t longest, bool maps, struct price *out)
+	const struct seen *seen, bool maps, struct price *out)
 {
 	uint64_t q = (uint64_t)l->n_head * l->head_dim;
 	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim;
-	uint64_t halves = maps ? 3 : 2;
+	uint64_t halves = maps ? 3 : 2, slots = 0, scores = 0;
 
+	for (uint32_t i = 0; i < seen->n; i++) {
+		slots += seen->piece[i].slots;
+		scores += (uint64_t)seen->piece[i].rows * seen->piece[i].slots;
+	}
 	price_cpu(p->soc,
-		halves * longest * kv * kv_bytes(p) +
-			2 * rows * q * sizeof(float),
-		2 * halves * rows * longest * q, out);
+		halves * slots * kv * kv_bytes(p) +
+			2 * seen->rows * q * sizeof(float),
+		2 * halves * scores * q, out);
 }
 
 /* Layers [from, to) of what is priced. */
-static void cpu_layers(const struct pricing *p, struct share s, uint32_t rows,
-	uint32_t longest, bool maps, struct price *out)
+static void cpu_layers(const struct pricing *p, struct share s,
+	const struct seen *seen, bool maps, struct price *out)
 {
 	struct price part;
 	uint64_t n, k;
@@ -178,11 +189,11 @@ static void cpu_layers(const struct pricing *p, struct share s, uint32_t rows,
 
 		for (unsigned m = 0; m < PRICE_MATRICES; m++) {
 			price_layer_matrix(l, m, &n, &k);
-			if (!price_cpu_matmul(p->soc, rows, n,
+			if (!price_cpu_matmul(p->soc, seen->rows, n,
 				    align_up(k, TILE), l->type[m], &part))
 				price_add(out, &part);
 		}
-		cpu_attention(p, l, rows, longest, maps, &part);
+		cpu_attention(p, l, seen, maps, &part);
 		price_add(out, &part);
 	}
 }
@@ -202,14 +213,15 @@ void pricing_run(
 {
 	struct share s = share_of(p, r->block);
 	const struct sight_piece one = { r->rows, r->longest };
-	const struct price_batch batch = { r->graph_rows, r->rows,
-		r->piece ? r->piece : &one, r->piece ? r->pieces : 1,
-		r->extended };
+	const struct seen seen = { r->rows, r->piece ? r->piece : &one,
+		r->piece ? r->pieces : 1 };
+	const struct price_batch batch = { r->graph_rows, r->rows, seen.piece,
+		seen.n, r->extended };
 	struct price layer = { 0 };
 	const struct price_layer *last = NULL;
 
 	if (p->by_cpu) {
-		cpu_layers(p, s, r->rows, r->longest, false, out);
+		cpu_layers(p, s, &seen, false, out);
 		return;
 	}
 	price_request(p->soc, out);
@@ -346,7 +358,10 @@ void pricing_logits(const struct pricing *p, uint32_t rows, struct price *out)
 void pricing_refresh(const struct pricing *p, uint32_t rows, uint32_t longest,
 	bool maps, struct price *out)
 {
-	cpu_layers(p, (struct share){ 0, p->layers }, rows, longest, maps, out);
+	const struct sight_piece all = { rows, longest };
+	const struct seen seen = { rows, &all, 1 };
+
+	cpu_layers(p, (struct share){ 0, p->layers }, &seen, maps, out);
 }
 
 void pricing_kv_copy(const struct pricing *p, uint64_t positions,

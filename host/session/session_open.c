@@ -271,7 +271,7 @@ static int open_rows(struct session *s, struct err *e)
 	if (!s->batch || !s->row || !s->above || !s->at || !s->upper ||
 		!s->place || !s->keep || !s->some)
 		return err_set(e, ENOMEM, "no memory for %u rows", n);
-	if (!s->opts.as)
+	if (!s->opts.as && !s->opts.soc)
 		return 0;
 	s->cut = malloc(batch_cut_bytes(n, s->plan.span_room));
 	if (!s->cut)

@@ -56,7 +56,7 @@ static int write_batch(struct pass *b, const uint32_t *at, struct err *e)
 	if (ret)
 		return ret;
 	b->batch = batch_bytes(run->rows, run->n_spans);
-	if (s->opts.as) {
+	if (s->opts.as || s->pricing.by_cpu) {
 		b->longest = batch_longest(p, run);
 		b->pieces = batch_cut(p, run, s->cut);
 	}

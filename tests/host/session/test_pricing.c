@@ -11,6 +11,7 @@
 #include "host/session/session.h"
 #include "host/shipped/soc_file.h"
 #include "shm/buffer.h"
+#include "tensor/sights.h"
 #include "tensor/soc.h"
 #include "tests/harness.h"
 #include "tests/host/session/pair.h"
@@ -451,12 +452,27 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 	const uint64_t attention = 28ull * 4 * 5 * 1000 * 1536;
 	struct price all = { 0 }, one, upkeep;
 
+	/* Five rows of two sequences: 900 positions that all see, 100 more of
+	 * three of them and 40 of the others. */
+	const struct sight_piece piece[] = { { 5, 900 }, { 3, 100 },
+		{ 2, 40 } };
+	const uint64_t seen = 28ull * 4 * 1536 * (5 * 900 + 3 * 100 + 2 * 40);
+	struct price parts = { 0 };
+
 	p->by_cpu = true;
 	for (uint32_t b = 0; b < blocks; b++) {
 		pricing_run(p, &(struct priced_run){ b, 5, 128, 1000 }, &one);
 		price_add(&all, &one);
+		pricing_run(p,
+			&(struct priced_run){ b, 5, 128, 1000, piece, 3 },
+			&one);
+		price_add(&parts, &one);
 	}
 	assert_int_equal(all.counts.cpu_flops, 2 * 5 * weights + attention);
+	assert_int_equal(parts.counts.cpu_flops, 2 * 5 * weights + seen);
+	/* 40 positions more than the longest sees, two halves of 1024 bytes. */
+	assert_int_equal(parts.counts.cpu_bytes - all.counts.cpu_bytes,
+		28ull * 2 * 40 * 256 * 4);
 	assert_in_range(all.counts.cpu_bytes, weights / 32 * 34,
 		weights / 32 * 34 * 11 / 10);
 	assert_int_equal(all.counts.dma_bytes, 0);
