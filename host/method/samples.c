@@ -249,11 +249,20 @@ static int32_t next_token(
 	int32_t id;
 
 	if (!script)
-		return gen_next(s->gen, logits);
+		return method_next(p->session, s->gen, logits);
+	session_add_draws(
+		p->session, 1, gen_sampling(s->gen)->temperature == 0);
 	assert(s->index < script->n && s->n < script->sample[s->index].n);
 	id = script->sample[s->index].token[s->n];
 	gen_append(s->gen, id);
 	return id;
+}
+
+/* Two sweeps: its sum and its largest, and the softmax. */
+static void price_note(const struct samples *p)
+{
+	session_add_tops(p->session, 1, SAMPLES_CONFIDENCE);
+	session_add_sweep(p->session, PRICE_SWEEP_ADD, 1);
 }
 
 /* What the row says of the token drawn from it. */
@@ -265,6 +274,7 @@ static int note(
 
 	if (ret)
 		return ret;
+	price_note(p);
 	if (!p->env->script)
 		certainty_of(
 			&c, logits, p->lanes.n_vocab, id, SAMPLES_CONFIDENCE);

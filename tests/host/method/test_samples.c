@@ -8,6 +8,9 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/session/session.h"
+#include "host/shipped/soc_file.h"
+#include "tensor/price_host.h"
+#include "tensor/soc.h"
 #include "tests/harness.h"
 #include "tests/host/method/sampled_text.h"
 #include "tests/host/npu/fake_device.h"
@@ -48,13 +51,29 @@ static void test_as_alone(void **state)
 	assert_in_range(early, 1, MANY - 1);
 }
 
-/* The tokens, the logits and the rows are those of plain decoding. */
+/* What a phone's CPU takes to find how sure the model was of n tokens. */
+static uint64_t notes_ps(const struct soc *soc, size_t n)
+{
+	struct price tops, sum;
+
+	price_top(soc, 1, N_VOCAB, SAMPLES_CONFIDENCE, &tops);
+	price_sweep(soc, PRICE_SWEEP_ADD, 1, N_VOCAB, &sum);
+	return n * (tops.cpu_ps + sum.cpu_ps);
+}
+
+/* The tokens, the logits and the rows are those of plain decoding, and so is
+ * what the phone takes, but for what is told of samples. */
 static void test_one_is_plain(void **state)
 {
 	static const double temperature[] = { 0, .9 };
 	struct sampled *f = *state;
 	struct session_stats plain, one;
 	struct method_env none = { 0 };
+	struct soc soc;
+	struct err e = { 0 };
+
+	assert_ok(soc_file_load(&soc, "host/soc/sd8gen3.soc", &e), &e);
+	f->w.opts.soc = &soc;
 
 	f->n = 1;
 	writer_open_models(&f->w, 2);
@@ -75,6 +94,8 @@ static void test_one_is_plain(void **state)
 		assert_int_equal(one.passes, plain.passes);
 		assert_int_equal(one.rows, plain.rows);
 		assert_int_equal(one.padded_rows, plain.padded_rows);
+		assert_int_equal(one.price.cpu_ps - plain.price.cpu_ps,
+			notes_ps(&soc, f->alone[0].n - N_PROMPT));
 	}
 }
 
