@@ -430,6 +430,8 @@ int decoder_open_session(
 		(m->diffusion || texts > 1) && !d->session_opts.graph_switch;
 	d->session_opts.exit_layers =
 		m->exit_layers ? m->exit_layers(&d->env) : 0;
+	if (d->reward && m->needs_reward)
+		d->session_opts.tap_layers = reward_tap_layers(d->reward);
 	if (need)
 		need += d->session_opts.decode_rows - 1;
 	if (need <= UINT32_MAX)

@@ -363,7 +363,7 @@ static int open_kind(
 	own.beside = site->session;
 	own.dram_share = 1;
 	own.dram_bytes = 0;
-	own.exit_layers = 0;
+	own.exit_layers = own.tap_layers = 0;
 	own.as = drafting_as(o);
 	own.layout = LAYOUT_UNSAID;
 	own.graph_switch = SWITCH_OFF; /* of the target's alone */

@@ -29,6 +29,8 @@ struct held {
 	uint64_t used; /* when, by judge.now */
 	bool busy;     /* in the group that is read */
 	bool unread;   /* not all of it is computed */
+	/* The caller's, as in judge_text, while it is read. */
+	const float *prompt_state, *state;
 };
 
 struct judge {
@@ -42,6 +44,7 @@ struct judge {
 	uint32_t work[JUDGE_TEXTS], n_work;
 	/* Of a pass. */
 	struct row *row;       /* [max_rows] */
+	const float **state;   /* [max_rows] that they begin with */
 	struct judge_row *see; /* [max_rows] */
 	uint32_t max_rows;
 };
@@ -62,8 +65,7 @@ static struct session_opts own_opts(const struct session_opts *of,
 	o.beside = beside;
 	o.dram_share = 1;
 	o.dram_bytes = 0;
-	o.exit_layers = 0;
-	o.layout = LAYOUT_UNSAID;
+	o.exit_layers = o.tap_layers = 0;
 	o.graph_switch = SWITCH_OFF;
 	o.one_graph = false;
 	o.larger_graphs = false;
@@ -96,8 +98,9 @@ static int alloc(struct judge *j, struct err *e)
 	j->max_rows = session_max_rows(j->session);
 	j->held = calloc(j->most, sizeof(*j->held));
 	j->row = calloc(j->max_rows, sizeof(*j->row));
+	j->state = calloc(j->max_rows, sizeof(*j->state));
 	j->see = calloc(j->max_rows, sizeof(*j->see));
-	if (j->held && j->row && j->see)
+	if (j->held && j->row && j->state && j->see)
 		return 0;
 	return err_set(e, ENOMEM, "no memory for %u texts to judge", j->most);
 }
@@ -118,6 +121,7 @@ int judge_open(struct judge **out, const struct model *model,
 	context = context < model->n_ctx ? context : model->n_ctx;
 	o = own_opts(opts, beside, context, texts);
 	o.as = limits->as;
+	o.layout = limits->layout;
 	o.slots = slots_of(&o, model);
 	j->model = model;
 	j->reader = *reader;
@@ -154,6 +158,7 @@ void judge_close(struct judge *j)
 	session_close(j->session, NULL);
 	free(j->held);
 	free(j->row);
+	free(j->state);
 	free(j->see);
 	free(j);
 }
@@ -289,6 +294,8 @@ static int fill(struct judge *j, struct held *h, const struct judge_text *t,
 	h->end = (uint32_t)t->n;
 	h->from = from;
 	h->n = n;
+	h->prompt_state = t->prompt_state;
+	h->state = t->state;
 	if (n > from)
 		memcpy(h->note, note_at(j, like, from),
 			(n - from) * j->reader.note * sizeof(*h->note));
@@ -330,19 +337,33 @@ static int take(struct judge *j, const struct judge_text *t, struct held *like,
 
 /* ---- passes -------------------------------------------------------------- */
 
+static const float *state_at(
+	const struct judge *j, const struct held *h, uint32_t at)
+{
+	uint32_t n_prompt = h->from + 1;
+	size_t width = j->model->n_embd;
+
+	if (!j->model->behind)
+		return NULL;
+	return at < n_prompt ? h->prompt_state + at * width
+			     : h->state + (at - n_prompt) * width;
+}
+
 /* Rows of a text into the pass, as many as it wants and there is room for. */
 static uint32_t add_rows(struct judge *j, const struct held *h, uint32_t at)
 {
 	uint32_t n = h->end - h->n, room = j->max_rows - at;
 
 	n = n < room ? n : room;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
+		j->state[at + i] = state_at(j, h, h->n + i);
 		j->row[at + i] = (struct row){
 			.token = h->token[h->n + i],
 			.position = h->n + i,
 			.sequence = h->sequence,
 			.parent = i ? (int32_t)(at + i - 1) : -1,
 		};
+	}
 	return n;
 }
 
@@ -413,7 +434,8 @@ static int make_room(struct judge *j)
 static int pass(struct judge *j, bool *done, struct err *e)
 {
 	uint32_t share[JUDGE_TEXTS], at = 0;
-	struct rows rows = { SIGHT_TREE, 0, j->row };
+	struct rows rows = { SIGHT_TREE, 0, j->row,
+		j->model->behind ? j->state : NULL };
 	int ret;
 
 	do {

@@ -18,6 +18,8 @@
 #ifndef HOST_HEAD_JUDGE_H
 #define HOST_HEAD_JUDGE_H
 
+#include "tensor/layout.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,6 +59,7 @@ struct judge_reader {
 struct judge_limits {
 	uint32_t texts;         /* read at a time */
 	uint32_t context;       /* tokens of one, if the model has so many */
+	enum layout layout;     /* of its weights */
 	const struct shape *as; /* what it is priced as; NULL: what it is */
 };
 
@@ -76,6 +79,9 @@ void judge_norm(const struct model *, const float *hidden, float *out);
 struct judge_text {
 	const int32_t *token; /* [n], of which n_prompt >= 1 are the prompt */
 	size_t n, n_prompt;
+	/* Of a model whose layers stand behind another's: the states that rows
+	 * begin with, [n_embd] each, of the prompt and of what follows. */
+	const float *prompt_state, *state;
 };
 
 /*

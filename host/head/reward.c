@@ -191,6 +191,11 @@ int reward_open(struct reward **out, const char *said,
 	return 0;
 }
 
+uint32_t reward_tap_layers(const struct reward *r)
+{
+	return r->kind->tap_layers ? r->kind->tap_layers(r) : 0;
+}
+
 int reward_start(struct reward *r, struct session *beside,
 	const struct session_opts *opts, uint32_t texts, struct err *e)
 {

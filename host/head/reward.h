@@ -60,9 +60,16 @@ struct reward_site {
 int reward_open(struct reward **out, const char *said,
 	const struct reward_site *, struct err *);
 /*
+ * Layers of the target behind which it would have the states of what it scores
+ * from who writes it, so as not to compute them again: for
+ * session_opts.tap_layers. 0: it reads tokens alone.
+ */
+uint32_t reward_tap_layers(const struct reward *);
+/*
  * Before the first score: beside that session, which was opened with those
  * options and is closed after the reward; up to `texts` are scored at a time
- * without computing anything twice.
+ * without computing anything twice. Where these have its tap_layers all texts
+ * come with their states; a score is the same to the last bit.
  */
 int reward_start(struct reward *, struct session *, const struct session_opts *,
 	uint32_t texts, struct err *);
@@ -79,11 +86,15 @@ struct reward_text {
 	const uint32_t *step_end;
 	uint32_t n_steps;
 	float *score; /* [n_steps] probabilities, written */
+	/* Where it was started so: the target's states behind the layers that
+	 * it named, [n_embd] each, of the prompt's tokens and of what follows
+	 * as far as a step goes, but for one that ends the text. */
+	const float *prompt_state, *state;
 };
 
 /*
  * The scores of n texts. A step that ends in a token which ends the text is
- * judged by what is before that. -EFBIG where a text is longer than what
+ * judged by what is before that. -EFBIG where its steps are longer than what
  * judges can hold; else what passes of a session give.
  */
 int reward_score(

@@ -40,6 +40,7 @@
 struct head {
 	struct gguf *gguf; /* owned */
 	struct model *verifier;
+	struct model *own; /* its own blocks alone; NULL: all are computed */
 	const struct model *target;
 	const struct tokenizer *tokenizer;
 	const struct soc *soc;
@@ -176,6 +177,7 @@ static void head_close(struct reward *r)
 
 	if (!h)
 		return;
+	model_close(h->own);
 	model_close(h->verifier);
 	gguf_close(h->gguf);
 	free(h->logits);
@@ -257,6 +259,13 @@ static void put_said(const struct head *h, const float *logits,
 		memcpy(tail, logits, n * sizeof(*tail));
 }
 
+/* The largest, and two sums of weights: of all, and for the entropy. */
+static void price_spreads(struct session *s, uint32_t rows)
+{
+	session_add_sweep(s, PRICE_SWEEP_LARGEST, rows);
+	session_add_sweep(s, PRICE_SWEEP_WEIGH, 2 * rows);
+}
+
 static int head_rows(void *arg, struct session *s, const struct judge_row *row,
 	uint32_t n, float *tail, struct err *e)
 {
@@ -267,6 +276,7 @@ static int head_rows(void *arg, struct session *s, const struct judge_row *row,
 	for (uint32_t i = 0; i < n && !ret; i += some) {
 		some = n - i < ROWS ? n - i : ROWS;
 		ret = session_logits_range(s, row[i].row, some, h->logits, e);
+		price_spreads(s, some);
 		for (uint32_t k = 0; k < some && !ret; k++) {
 			judge_norm(h->verifier,
 				session_hidden(s, row[i + k].row),
@@ -276,6 +286,13 @@ static int head_rows(void *arg, struct session *s, const struct judge_row *row,
 		}
 	}
 	return ret;
+}
+
+static uint32_t head_tap_layers(const struct reward *r)
+{
+	const struct head *h = r->own;
+
+	return h->layer;
 }
 
 static int head_start(struct reward *r, struct session *beside,
@@ -288,15 +305,20 @@ static int head_start(struct reward *r, struct session *beside,
 		.arg = h };
 	const struct judge_limits limits = { .texts = texts,
 		.context = session_context(beside),
+		.layout = opts->layout,
 		.as = opts->as };
+	int ret = 0;
 
 	h->soc = opts->soc;
 	h->logits = malloc(ROWS * sizeof(*h->logits) * h->target->n_vocab);
 	h->features = malloc((2 * h->n_embd + 2 * SURE) * sizeof(float));
 	if (!h->logits || !h->features)
 		return err_set(e, ENOMEM, "no memory for a reward");
-	return judge_open(
-		&r->judge, h->verifier, beside, opts, &limits, &reader, e);
+	if (opts->tap_layers && opts->tap_layers == h->layer)
+		ret = model_tail(&h->own, h->verifier, h->layer, e);
+	return ret ? ret
+		   : judge_open(&r->judge, h->own ? h->own : h->verifier,
+			     beside, opts, &limits, &reader, e);
 }
 
 /* ---- scores -------------------------------------------------------------- */
@@ -359,6 +381,25 @@ static float network(const struct head *h)
 	return (float)(1 / (1 + exp(-out)));
 }
 
+/* The token that a step is judged by which begins behind token `at`: its last,
+ * but for one that ends the text, which solutions were learnt without. */
+static size_t last_of(const struct head *h, const struct reward_text *t,
+	size_t at, size_t end)
+{
+	return end > at + 1 && tokenizer_is_eog(h->tokenizer, t->token[end])
+		? end - 1
+		: end;
+}
+
+/* As far as its steps need it. */
+static size_t needed(const struct head *h, const struct reward_text *t)
+{
+	uint32_t k = t->n_steps;
+	size_t at = k > 1 ? t->step_end[k - 2] : t->n_prompt - 1;
+
+	return k ? last_of(h, t, at, t->step_end[k - 1]) + 1 : t->n_prompt;
+}
+
 struct scoring {
 	struct reward *reward;
 	struct reward_text *text;
@@ -373,12 +414,8 @@ static int score_text(
 	size_t begin = t->n_prompt - 1, at = 0;
 
 	for (uint32_t k = 0; k < t->n_steps; k++) {
-		size_t end = t->step_end[k] - begin;
+		size_t end = last_of(h, t, begin + at, t->step_end[k]) - begin;
 
-		/* Solutions were learnt without what ends the text. */
-		if (tokenizer_is_eog(h->tokenizer, t->token[begin + end]) &&
-			end > at + 1)
-			end--;
 		put_features(h, notes, at, end);
 		t->score[k] = network(h);
 		at = end;
@@ -407,8 +444,9 @@ static int head_score(
 	if (!text)
 		return err_set(e, ENOMEM, "no memory for %u texts", n);
 	for (unsigned i = 0; i < n; i++) {
-		text[i] = (struct judge_text){ t[i].token, t[i].n,
-			t[i].n_prompt };
+		text[i] =
+			(struct judge_text){ t[i].token, needed(r->own, &t[i]),
+				t[i].n_prompt, t[i].prompt_state, t[i].state };
 		steps += t[i].n_steps;
 	}
 	ret = judge_read(r->judge, text, n, score_text, &s, e);
@@ -420,6 +458,7 @@ static int head_score(
 
 const struct reward_kind reward_kind_head = {
 	.name = "head",
+	.tap_layers = head_tap_layers,
 	.read = head_read,
 	.start = head_start,
 	.score = head_score,

@@ -13,6 +13,8 @@ struct judge;
 
 struct reward_kind {
 	const char *name;
+	/* NULL: none. */
+	uint32_t (*tap_layers)(const struct reward *);
 	/* The file at reward->path into reward->own; close undoes whatever it
 	 * came to. */
 	int (*read)(struct reward *, struct err *);

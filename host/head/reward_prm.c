@@ -326,6 +326,7 @@ static int prm_start(struct reward *r, struct session *beside,
 		.note = 1, .read = prm_rows, .arg = p
 	};
 	const struct judge_limits limits = { .texts = texts,
+		.layout = LAYOUT_UNSAID,
 		.context = context_for(p, session_context(beside)) };
 
 	p->soc = opts->soc;

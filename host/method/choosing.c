@@ -153,12 +153,15 @@ void choosing_say(const struct method_env *env, struct strbuf *out)
 
 /* ---- scores -------------------------------------------------------------- */
 
-static struct reward_text text_of(const struct sample *s)
+static struct reward_text text_of(
+	const struct samples *p, const struct sample *s)
 {
 	struct reward_text t = { .n_prompt = gen_prompt_length(s->gen),
 		.step_end = s->step_end,
 		.n_steps = s->n_steps,
-		.score = s->score };
+		.score = s->score,
+		.prompt_state = samples_prompt_state(p),
+		.state = s->tapped.state };
 
 	t.token = gen_tokens(s->gen, &t.n);
 	return t;
@@ -182,7 +185,7 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 	if (!text)
 		return err_set(e, ENOMEM, "no memory to score %u samples", n);
 	for (uint32_t i = 0; i < n; i++)
-		text[i] = text_of(s[i]);
+		text[i] = text_of(env->samples, s[i]);
 	ret = n ? reward_score(env->reward, text, n, e) : 0;
 	for (uint32_t i = 0; i < n && !ret; i++)
 		value_by_score(env, s[i]);

@@ -478,7 +478,9 @@ static int first_token(struct cycle *c, struct err *e)
 	size_t from = session_length(c->session, SESSION_TEXT);
 	struct prompt p = { c->env->drafter, prompt, n, from,
 		session_model(c->session)->n_vocab };
-	const struct session_reader reader = { wants, read_logits, &p };
+	const struct session_reader reader = {
+		.wants = wants, .read = read_logits, .arg = &p
+	};
 	struct session_stats before, after;
 	uint32_t row;
 	int ret;

@@ -61,7 +61,10 @@ struct lane {
 	enum lane_state state;
 	uint32_t sequence; /* LANE_NOWHERE: none, or it was forgotten */
 	bool held;         /* it is in no pass for now */
-	uint32_t freed;    /* how many were over when it was forgotten */
+	/* Its owner wants the row of its last token and draws nothing from it,
+	 * or not yet. */
+	bool closing;
+	uint32_t freed; /* how many were over when it was forgotten */
 	/* Passes that it had rows in; of its trees. */
 	uint64_t passes, drafted, accepted;
 };
@@ -74,7 +77,11 @@ struct lanes_owner {
 	 * -ENOSPC where there are too many sequences.
 	 */
 	int (*enter)(void *arg, struct lane *, struct err *);
-	/* Its next token, from the row behind its last; may end it. */
+	/* The row of its last token has come, which is that of the session's
+	 * last pass; may end it. NULL: nothing. */
+	void (*came)(void *arg, struct lane *, uint32_t row);
+	/* Its next token, from that row; may end it. NULL where it is closing
+	 * and its text is done. */
 	void (*draw)(void *arg, struct lane *, const float *logits);
 	/* Behind a pass that it was in; may end it. NULL: nothing. */
 	void (*passed)(void *arg, struct lane *);

@@ -163,7 +163,9 @@ static int grow(struct lanes *l, uint32_t i, struct err *e)
 			session_context(l->session) - length),
 		/* The last of the tokens that may still come is the target's
 		 * own. */
-		.depth = least(tree_depth(l->env), gen_left(s->gen) - 1),
+		.depth = s->closing
+			? 0
+			: least(tree_depth(l->env), gen_left(s->gen) - 1),
 	};
 	size_t n;
 	const int32_t *text = gen_tokens(s->gen, &n);

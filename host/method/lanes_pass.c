@@ -136,8 +136,11 @@ static void step(struct lanes *l, uint32_t i, const float *logits)
 	}
 	if (!l->unread[i])
 		l->path[l->first[i] + l->n_path[i]++] = row;
-	l->owner.draw(l->owner.arg, l->in[i], logits);
-	if (l->drafts)
+	if (l->owner.came)
+		l->owner.came(l->owner.arg, l->in[i], row);
+	if (!lane_is_over(l->in[i]))
+		l->owner.draw(l->owner.arg, l->in[i], logits);
+	if (l->drafts && logits)
 		speculation_passed(l, i, row, logits);
 	l->at[i] = next_row(l, i);
 }
@@ -218,6 +221,20 @@ static void begin_walk(struct lanes *l, uint32_t i)
 					       : -1;
 }
 
+/* Who stands at a row whose logits are wanted; the others have had theirs. */
+static uint32_t who_draws(struct lanes *l, uint32_t who[ROWS_SEQUENCES])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < l->n_in; i++)
+		if (l->at[i] >= 0 && l->in[i]->closing &&
+			gen_done(l->in[i]->gen))
+			step(l, i, NULL);
+		else if (l->at[i] >= 0)
+			who[n++] = i;
+	return n;
+}
+
 /* Down the trees for as long as they were right. */
 static int walk(struct lanes *l, struct err *e)
 {
@@ -227,11 +244,8 @@ static int walk(struct lanes *l, struct err *e)
 	for (uint32_t i = 0; i < l->n_in; i++)
 		begin_walk(l, i);
 	do {
-		n = 0;
-		for (uint32_t i = 0; i < l->n_in; i++)
-			if (l->at[i] >= 0)
-				who[n++] = i;
-		ret = ret ? ret : step_all(l, who, n, e);
+		n = ret ? 0 : who_draws(l, who);
+		ret = n ? step_all(l, who, n, e) : ret;
 	} while (n && !ret);
 	return ret;
 }

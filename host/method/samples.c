@@ -24,6 +24,7 @@ struct samples {
 	struct method_env *env;
 	uint64_t stream;      /* of sample 0 */
 	float *prompt_logits; /* [n_vocab]; NULL: no token is wanted */
+	struct tapped prompt;
 	uint32_t n, room;
 	struct sample **sample; /* [n] */
 	const struct sample *chosen;
@@ -132,6 +133,8 @@ static void sample_free(struct sample *s)
 	free(s->confidence);
 	free(s->step_end);
 	free(s->score);
+	free(s->ahead);
+	tapped_release(&s->tapped);
 	free(s);
 }
 
@@ -189,15 +192,21 @@ static bool is_begun(const struct sample *s)
 	return len && !is_blank(s->text.data + s->step_at, len);
 }
 
-/* The last token ends a step. */
+/* The last token ends a step; one that there is no room for is no part of it.
+ */
 static int end_step(struct sample *s)
 {
-	size_t n;
+	size_t n, least = gen_prompt_length(s->gen);
 	int ret = grow_steps(s);
 
 	if (ret)
 		return ret;
+	if (s->n_steps)
+		least = (size_t)s->step_end[s->n_steps - 1] + 1;
 	gen_tokens(s->gen, &n);
+	n -= s->roomless;
+	if (n <= least)
+		return 0;
 	s->step_end[s->n_steps] = (uint32_t)n - 1;
 	s->score[s->n_steps++] = NAN;
 	s->step_at = s->text.len;
@@ -232,6 +241,7 @@ static void fail_memory(struct samples *p, struct sample *s)
 static void sample_end(
 	struct samples *p, struct sample *s, enum lane_state state)
 {
+	s->lane.closing = false;
 	lane_end(&p->lanes, &s->lane, state);
 	s->ended_ns = clock_ns();
 	s->ended_ps = session_phone_ps(p->lanes.session);
@@ -249,9 +259,9 @@ static int32_t next_token(
 	int32_t id;
 
 	if (!script)
-		return method_next(p->session, s->gen, logits);
+		return method_next(p->lanes.session, s->gen, logits);
 	session_add_draws(
-		p->session, 1, gen_sampling(s->gen)->temperature == 0);
+		p->lanes.session, 1, gen_sampling(s->gen)->temperature == 0);
 	assert(s->index < script->n && s->n < script->sample[s->index].n);
 	id = script->sample[s->index].token[s->n];
 	gen_append(s->gen, id);
@@ -261,8 +271,8 @@ static int32_t next_token(
 /* Two sweeps: its sum and its largest, and the softmax. */
 static void price_note(const struct samples *p)
 {
-	session_add_tops(p->session, 1, SAMPLES_CONFIDENCE);
-	session_add_sweep(p->session, PRICE_SWEEP_ADD, 1);
+	session_add_tops(p->lanes.session, 1, SAMPLES_CONFIDENCE);
+	session_add_sweep(p->lanes.session, PRICE_SWEEP_ADD, 1);
 }
 
 /* What the row says of the token drawn from it. */
@@ -291,6 +301,18 @@ static void begin(const struct samples *p, struct sample *s)
 	s->began_ps = session_phone_ps(p->lanes.session);
 }
 
+static void tell(struct samples *p, struct sample *s)
+{
+	if (p->told)
+		p->told(p->told_arg, p, s);
+}
+
+/* Its text is done, and only the state of its last token is wanted. */
+static bool is_whole(const struct sample *s)
+{
+	return s->lane.closing && gen_done(s->gen);
+}
+
 /* The next token of a sample from its row of logits, and what is known by it;
  * it may end the sample. */
 static void draw(struct samples *p, struct sample *s, const float *logits)
@@ -307,15 +329,48 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
 	s->stop = gen_stop_reason(s->gen);
 	if (step)
 		ret = end_step(s);
-	s->lane.held = step && p->by_step;
 	if (ret || s->stop == GEN_STOP_ERROR) {
 		sample_end(p, s, LANE_FAILED);
 		fail_memory(p, s);
-	} else if (gen_done(s->gen)) {
+	} else if (!gen_done(s->gen)) {
+		s->lane.closing = step && p->by_step;
+	} else if (p->prompt.n && s->stop != GEN_STOP_EOS) {
+		s->lane.closing = true;
+	} else {
 		sample_end(p, s, LANE_ENDED);
 	}
-	if (p->told)
-		p->told(p->told_arg, p, s);
+	if (!is_whole(s))
+		tell(p, s);
+}
+
+/* Its last row is there: it is over or, where its text goes on, waits to be
+ * drawn from that. */
+static void close_last(struct samples *p, struct sample *s, const float *logits)
+{
+	size_t bytes = p->lanes.n_vocab * sizeof(*logits);
+
+	if (is_whole(s)) {
+		sample_end(p, s, LANE_ENDED);
+		tell(p, s);
+		return;
+	}
+	s->lane.closing = false;
+	s->lane.held = true;
+	s->ahead = malloc(bytes);
+	if (s->ahead)
+		memcpy(s->ahead, logits, bytes);
+	else
+		fail_memory(p, s);
+}
+
+static void draw_ahead(struct samples *p, struct sample *s)
+{
+	float *logits = s->ahead;
+
+	s->ahead = NULL;
+	if (logits && !sample_is_over(s))
+		draw(p, s, logits);
+	free(logits);
 }
 
 /* ---- as lanes ------------------------------------------------------------ */
@@ -339,15 +394,33 @@ static int enter(void *arg, struct lane *x, struct err *e)
 	return session_fork(p->lanes.session, SESSION_TEXT, &x->sequence, e);
 }
 
+static void keep_state(void *arg, struct lane *x, uint32_t row)
+{
+	struct samples *p = arg;
+	struct sample *s = sample_of(x);
+	size_t n;
+
+	gen_tokens(s->gen, &n);
+	if (tapped_keep(&s->tapped, p->lanes.session,
+		    n - 1 - gen_prompt_length(s->gen), row)) {
+		sample_end(p, s, LANE_FAILED);
+		fail_memory(p, s);
+	}
+}
+
 static void draw_lane(void *arg, struct lane *x, const float *logits)
 {
-	draw(arg, sample_of(x), logits);
+	if (x->closing)
+		close_last(arg, sample_of(x), logits);
+	else
+		draw(arg, sample_of(x), logits);
 }
 
 static void end_without_room(void *arg, struct lane *x)
 {
 	struct sample *s = sample_of(x);
 
+	s->roomless = true;
 	gen_no_room(s->gen);
 	s->stop = gen_stop_reason(s->gen);
 	sample_end(arg, s, LANE_ENDED);
@@ -366,7 +439,7 @@ static int read_prompt(
 	struct samples *p, struct session *session, struct err *e)
 {
 	uint32_t row, n_vocab = session_model(session)->n_vocab;
-	int ret = method_prefill(session, p->gen, &row, e);
+	int ret = tapped_prefill(&p->prompt, session, p->gen, &row, e);
 
 	if (ret || gen_done(p->gen))
 		return ret;
@@ -389,6 +462,7 @@ int samples_open(struct method_env *env, struct session *session,
 	p->lanes = (struct lanes){ .session = session,
 		.env = env,
 		.owner = { .enter = enter,
+			.came = keep_state,
 			.draw = draw_lane,
 			.no_room = end_without_room,
 			.spoilt = end_spoilt,
@@ -430,6 +504,7 @@ void samples_rest(struct samples *p)
 	}
 	lanes_close(&p->lanes);
 	free(p->prompt_logits);
+	tapped_release(&p->prompt);
 	p->prompt_logits = NULL;
 	p->lanes.session = NULL;
 	p->gen = NULL;
@@ -514,10 +589,29 @@ int samples_add(struct samples *p, uint32_t n, struct err *e)
 	return ret;
 }
 
-/* What is known of one is known of the other. */
-static int copy_known(struct sample *to, const struct sample *from)
+/* What is drawn from next, where that is known. */
+static int copy_ahead(
+	const struct samples *p, struct sample *to, const struct sample *from)
 {
-	int ret = 0;
+	size_t bytes = p->lanes.n_vocab * sizeof(*to->ahead);
+
+	if (!from->ahead)
+		return 0;
+	to->ahead = malloc(bytes);
+	if (!to->ahead)
+		return -ENOMEM;
+	memcpy(to->ahead, from->ahead, bytes);
+	return 0;
+}
+
+/* What is known of one is known of the other. */
+static int copy_known(
+	const struct samples *p, struct sample *to, const struct sample *from)
+{
+	int ret = copy_ahead(p, to, from);
+
+	if (!ret)
+		ret = tapped_copy(&to->tapped, &from->tapped, p->lanes.session);
 
 	if (from->text.len)
 		strbuf_add(&to->text, from->text.data, from->text.len);
@@ -558,7 +652,7 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	ret = add(p, from->gen, stream, &s, e);
 	if (ret)
 		return ret;
-	if (copy_known(s, from)) {
+	if (copy_known(p, s, from)) {
 		lanes_drop(&p->lanes, &s->lane);
 		sample_free(p->sample[--p->n]);
 		return err_set(e, ENOMEM, "no memory for a sample");
@@ -574,7 +668,7 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 
 void samples_cut(struct samples *p, struct sample *s)
 {
-	if (!sample_is_over(s))
+	if (!sample_is_over(s) && !is_whole(s))
 		sample_end(p, s, LANE_CUT);
 }
 
@@ -586,8 +680,10 @@ static int run(struct samples *p, bool by_step, struct err *e)
 	int ret = 0;
 
 	p->by_step = by_step;
-	for (uint32_t i = 0; i < p->n; i++)
+	for (uint32_t i = 0; i < p->n; i++) {
 		p->sample[i]->lane.held = false;
+		draw_ahead(p, p->sample[i]);
+	}
 	while (!ret && lanes_left(&p->lanes)) {
 		uint64_t passes = p->lanes.stats.passes;
 
@@ -660,6 +756,11 @@ void samples_choose(struct samples *p, const struct sample *s)
 const struct sample *samples_chosen(const struct samples *p)
 {
 	return p->chosen;
+}
+
+const float *samples_prompt_state(const struct samples *p)
+{
+	return p->prompt.state;
 }
 
 void samples_stats(const struct samples *p, struct samples_stats *out)

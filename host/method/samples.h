@@ -15,6 +15,12 @@
  * and computed again later. One that has no room although no other holds any
  * ends as by a full context.
  *
+ * Where the session keeps states in the middle (session_opts.tap_layers) those
+ * of all tokens that steps are judged by are kept, too: a text that is done is
+ * in one pass more for that of its last token. A step that others are waited
+ * for at ends when its last row is computed, and what follows is drawn from
+ * that.
+ *
  * A pool belongs to the method_env (env->samples) and stays readable behind a
  * run, until the next or until the method is closed. It borrows the session,
  * whose SESSION_TEXT holds the prompt, and the generation, whose sampler it
@@ -27,6 +33,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "host/method/lanes.h"
+#include "host/method/tapped.h"
 #include "host/text/generation.h"
 
 #include <stdbool.h>
@@ -102,7 +109,11 @@ struct sample {
 	/* When it began and ended (clock_ns, and picoseconds of the phone). */
 	uint64_t began_ns, ended_ns, began_ps, ended_ps;
 
+	struct tapped tapped; /* of its tokens behind the prompt */
+
 	/* The pool's: */
+	bool roomless;  /* there is no room for its last token */
+	float *ahead;   /* what its next is drawn from; NULL: its next row */
 	size_t step_at; /* where in the text its step begins */
 	size_t looked;  /* as far as the text holds no end of it */
 	size_t room;    /* of confidence */
@@ -172,6 +183,9 @@ struct samples_stats {
 	uint64_t passes, rows, pauses, forgotten;
 };
 void samples_stats(const struct samples *, struct samples_stats *out);
+
+/* States of the prompt's tokens, where those of samples are kept; NULL. */
+const float *samples_prompt_state(const struct samples *);
 
 /* For a method's table: rows of a pass, and as many sequences where samples end
  * as they began; all samples, where they wait for one another. */

@@ -340,6 +340,34 @@ int model_graft(struct model **out, const struct model *base,
 	return 0;
 }
 
+int model_tail(struct model **out, const struct model *of, uint32_t first,
+	struct err *e)
+{
+	size_t rope = of->n_rot / 2 * sizeof(*of->rope_freq);
+	struct model *m = malloc(sizeof(*m));
+	int ret;
+
+	if (!m)
+		return err_set(e, ENOMEM, "no memory for a model");
+	*m = *of;
+	m->gguf = NULL;
+	m->packed = NULL;
+	m->behind = first;
+	m->n_layer -= first;
+	m->rope_freq = malloc(rope);
+	ret = alloc_layers(m, e);
+	if (!ret && !m->rope_freq)
+		ret = err_set(e, ENOMEM, "no memory for rope frequencies");
+	if (ret) {
+		model_close(m);
+		return ret;
+	}
+	memcpy(m->rope_freq, of->rope_freq, rope);
+	memcpy(m->layer, of->layer + first, m->n_layer * sizeof(*m->layer));
+	*out = m;
+	return 0;
+}
+
 void model_close(struct model *m)
 {
 	if (!m)

@@ -42,6 +42,9 @@ struct model {
 	 * positions of a diffusion model see one another.
 	 */
 	uint32_t block_length;
+	/* Layers of another model that its own stand behind: its rows begin
+	 * with the states of these (model_tail). 0: with embeddings. */
+	uint32_t behind;
 	float *rope_freq; /* [n_rot/2] radians a position, scaling applied */
 
 	const struct gguf_tensor *token_embd;  /* [n_vocab][n_embd] */
@@ -69,6 +72,9 @@ int model_open_but(struct model **out, const char *path,
  */
 int model_graft(struct model **out, const struct model *base,
 	const struct gguf *own, uint32_t first, struct err *);
+/* The layers of `of`, which outlives it, from `first` on, by themselves. */
+int model_tail(struct model **out, const struct model *of, uint32_t first,
+	struct err *);
 void model_close(struct model *);
 
 /*

@@ -65,7 +65,7 @@ int pricing_init(struct pricing *p, const struct soc *soc,
 {
 	*p = (struct pricing){ soc, as, m, block, precision,
 		calloc(m->n_layer, sizeof(*p->layer)),
-		as ? as->n_layer : m->n_layer };
+		as ? as->n_layer : m->behind + m->n_layer };
 	p->resident = p->layers;
 	p->output = m->output->type;
 	if (!p->layer)
@@ -87,7 +87,10 @@ void pricing_release(struct pricing *p)
 /* The first of the layers that stand for [l, ...) of what runs. */
 static uint32_t stands_for(const struct pricing *p, uint32_t l)
 {
-	return (uint32_t)((uint64_t)l * p->layers / p->model->n_layer);
+	const struct model *m = p->model;
+
+	return (uint32_t)((uint64_t)(m->behind + l) * p->layers /
+		(m->behind + m->n_layer));
 }
 
 struct share {
@@ -105,7 +108,10 @@ static struct share share_of(const struct pricing *p, uint32_t block)
 static const struct price_layer *layer_at(
 	const struct pricing *p, uint32_t priced)
 {
-	return &p->layer[(uint64_t)priced * p->model->n_layer / p->layers];
+	const struct model *m = p->model;
+	uint64_t all = m->behind + m->n_layer;
+
+	return &p->layer[priced * all / p->layers - m->behind];
 }
 
 void pricing_retype(struct pricing *p, enum dtype type, enum layout layout,
@@ -370,7 +376,8 @@ void pricing_kv_copy(const struct pricing *p, uint64_t positions,
 	const struct model *m = p->model;
 	uint64_t kv = p->as ? (uint64_t)p->as->n_kv_head * p->as->head_dim
 			    : (uint64_t)m->n_kv_head * m->head_dim;
-	uint64_t bytes = 2 * kv_stride(p, kv) * stands_for(p, layers);
+	uint64_t bytes = 2 * kv_stride(p, kv) *
+		(stands_for(p, layers) - stands_for(p, 0));
 
 	/* Read, and written. */
 	price_cpu(p->soc, 2 * positions * bytes, 0, out);

@@ -8,6 +8,8 @@
  *   - rows, graphs' sizes, blocks, requests and the slots that rows see are
  *     those of what runs; block b, which holds layers [f, f + n) of N, stands
  *     for layers [f * L / N, (f + n) * L / N) of the shape's L;
+ *   - a model whose layers stand behind another's (model->behind) stands for
+ *     the last of the shape's, as these do in the two together;
  *   - widths, heads, vocabulary are the shape's; a matrix has the type that the
  *     same matrix has in the layer of what runs that it stands for;
  *   - a matrix has another type instead where that is said (pricing_retype):

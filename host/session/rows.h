@@ -40,6 +40,10 @@ struct rows {
 	enum sight sight;
 	uint32_t n;
 	const struct row *row;
+	/* [n] states that rows begin with, [n_embd] float32 each, where the
+	 * model's layers stand behind another's (model->behind), in the place
+	 * of their tokens' embeddings; else NULL. */
+	const float *const *state;
 };
 
 /* A token tree behind `position` tokens into row[n]: parent[i] < i, or -1 for a

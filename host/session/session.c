@@ -14,6 +14,7 @@
 #include "shm/buffer.h"
 #include "tensor/tile.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -33,17 +34,28 @@ const struct model *session_model(const struct session *s)
 	return s->model;
 }
 
-const float *session_hidden(struct session *s, uint32_t row)
+static const float *read_state(struct session *s, size_t off, uint32_t place)
 {
 	size_t width = s->model->n_embd * sizeof(float);
-	size_t off = s->plan.hidden_off + s->place[row] * width;
 	const float *p;
 
-	if (s->place[row] == DROPPED)
-		return NULL;
+	off += place * width;
 	p = buffer_begin(s->io.buffer, off, width, BUFFER_READ);
 	buffer_end(s->io.buffer, off, width, BUFFER_READ);
 	return p;
+}
+
+const float *session_hidden(struct session *s, uint32_t row)
+{
+	return s->place[row] == DROPPED
+		? NULL
+		: read_state(s, s->plan.hidden_off, s->place[row]);
+}
+
+const float *session_tapped(struct session *s, uint32_t row)
+{
+	assert(s->opts.tap_layers && row < s->hidden_rows);
+	return read_state(s, s->plan.tap_off, row);
 }
 
 int session_logits(
@@ -224,6 +236,21 @@ void session_add_steps(struct session *s, uint64_t steps)
 
 	if (s->opts.soc)
 		price_walk(s->opts.soc, steps, &p);
+	session_add_host_work(s, &p);
+}
+
+uint32_t session_tap_layers(const struct session *s)
+{
+	return s->opts.tap_layers;
+}
+
+void session_add_states(struct session *s, uint32_t n)
+{
+	uint64_t bytes = n * sizeof(float) * session_priced_width(s);
+	struct price p = { 0 };
+
+	if (s->opts.soc && n)
+		price_cpu(s->opts.soc, 2 * bytes, 0, &p);
 	session_add_host_work(s, &p);
 }
 

@@ -139,6 +139,9 @@ struct session_opts {
 	const char *fault, *flash_fault;
 	/* session_forward_with may stop behind so many layers; 0: nowhere. */
 	uint32_t exit_layers;
+	/* Of each row the state behind so many layers stays to be read beside
+	 * the last (session_tapped); 0: none does. Not with exit_layers. */
+	uint32_t tap_layers;
 	/* The phone that all work is priced for, beside being done; borrowed.
 	 * NULL: none. */
 	const struct soc *soc;
@@ -236,10 +239,12 @@ int session_write_kv(struct session *, uint32_t sequence, uint32_t layer,
  * Compute rows (at most the larger graph's) on the device, of open sequences.
  * Trees are for models whose attention is causal, the other sights for those
  * where it is not; models with a block_length take blocks, and trees, by which
- * their prompts are read. What a pass adds to a sequence is kept by
- * session_accept; the next forward overwrites what was not. What rows that are
- * no tree overwrite is changed at once, and undefined after a pass that failed.
- * -ENOSPC, and nothing is changed, when the context or the cache is full.
+ * their prompts are read. Rows come with states, and with these alone, where
+ * the model's layers stand behind another's. What a pass adds to a sequence is
+ * kept by session_accept; the next forward overwrites what was not. What rows
+ * that are no tree overwrite is changed at once, and undefined after a pass
+ * that failed. -ENOSPC, and nothing is changed, when the context or the cache
+ * is full.
  */
 int session_forward(struct session *, const struct rows *, struct err *);
 
@@ -272,6 +277,13 @@ int session_forward_with(struct session *, const struct rows *,
 /* The row's last hidden state, before the final norm: float32 [n_embd]. NULL
  * for a row that was dropped. */
 const float *session_hidden(struct session *, uint32_t row);
+
+/* Its state behind the first opts.tap_layers layers, likewise; those layers,
+ * 0: it is not kept. */
+const float *session_tapped(struct session *, uint32_t row);
+uint32_t session_tap_layers(const struct session *);
+/* That of n rows of a pass, or what was kept of it, was copied by the CPU. */
+void session_add_states(struct session *, uint32_t n);
 
 /* Logits of row `row` of the last forward: float32 [n_vocab]. Counted. */
 int session_logits(struct session *, uint32_t row, float *logits, struct err *);
@@ -321,8 +333,10 @@ int session_rest(struct session *, struct err *);
  * in the order of tokens; `at` counts those given to session_prefill_with.
  */
 struct session_reader {
-	bool (*wants)(void *arg, size_t at);
+	bool (*wants)(void *arg, size_t at); /* NULL: no logits at all */
 	void (*read)(void *arg, size_t at, const float *logits);
+	/* Of every token, with opts.tap_layers; NULL: nobody wants it. */
+	void (*tapped)(void *arg, size_t at, const float *state);
 	void *arg;
 };
 int session_prefill_with(struct session *, uint32_t sequence,

@@ -65,7 +65,18 @@ static int write_batch(struct pass *b, const uint32_t *at, struct err *e)
 	return 0;
 }
 
-static int write_embeddings(
+/* What a row's layers begin with. */
+static int write_first(struct session *s, const struct rows *rows, uint32_t i,
+	float *to, struct err *e)
+{
+	if (!rows->state)
+		return model_embed(
+			s->model, (uint32_t)rows->row[i].token, to, e);
+	memcpy(to, rows->state[i], s->model->n_embd * sizeof(*to));
+	return 0;
+}
+
+static int write_firsts(
 	struct session *s, const struct rows *rows, struct err *e)
 {
 	size_t width = s->model->n_embd * sizeof(float);
@@ -74,8 +85,8 @@ static int write_embeddings(
 	int ret = 0;
 
 	for (uint32_t i = 0; i < rows->n && !ret; i++)
-		ret = model_embed(s->model, (uint32_t)rows->row[i].token,
-			(float *)(void *)(p + i * width), e);
+		ret = write_first(
+			s, rows, i, (float *)(void *)(p + i * width), e);
 	buffer_end(s->io.buffer, s->plan.hidden_off, rows->n * width,
 		BUFFER_WRITE);
 	return ret;
@@ -132,26 +143,38 @@ int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
 	return session_recover(s, ret, e);
 }
 
+/* Where the states behind so many layers lie: those that are tapped in a place
+ * of their own, which the pass leaves as it is. */
+static uint32_t states_at(
+	const struct session *s, uint32_t layers, uint32_t first_row)
+{
+	bool tapped = s->opts.tap_layers && layers == s->opts.tap_layers;
+	size_t off = tapped ? s->plan.tap_off : s->plan.hidden_off;
+
+	return s->io.addr +
+		(uint32_t)(off + first_row * s->model->n_embd * sizeof(float));
+}
+
 static unsigned bind(const struct session *s, const struct flight *f,
 	const struct part *part, struct wire_ref *refs)
 {
+	const struct block *b = &s->block[f->run.block];
 	uint32_t width = s->model->n_embd * (uint32_t)sizeof(float);
-	uint32_t hidden =
-		s->io.addr + (uint32_t)s->plan.hidden_off + part->first * width;
 	uint32_t rows = part->run.rows;
 	const struct wire_ref bound[BIND_REFS] = {
 		{ .role = WIRE_REF_WEIGHTS,
 			.flags = f->run.extended ? WIRE_REF_EXTENDED : 0,
 			.addr = f->weights,
-			.len = s->block[f->run.block].bytes },
+			.len = b->bytes },
 		{ .role = WIRE_REF_KV,
 			.addr = s->kv.addr,
 			.len = (uint32_t)s->stats.kv_bytes },
 		{ .role = WIRE_REF_HIDDEN_IN,
-			.addr = hidden,
+			.addr = states_at(s, b->first_layer, part->first),
 			.len = rows * width },
 		{ .role = WIRE_REF_HIDDEN_OUT,
-			.addr = hidden,
+			.addr = states_at(
+				s, b->first_layer + b->n_layers, part->first),
 			.len = rows * width },
 		{ .role = WIRE_REF_ROWS,
 			.addr = s->io.addr + (uint32_t)part->off,
@@ -505,6 +528,11 @@ static int check_forward(struct session *s, const struct rows *rows,
 	if (!s->attached)
 		return err_set(e, ERR_DEVICE_LOST,
 			"the device was lost and no other has taken over");
+	if (!rows->state != !s->model->behind)
+		return err_set(e, EINVAL,
+			"rows %s states for a model whose layers stand behind "
+			"%u others",
+			rows->state ? "with" : "without", s->model->behind);
 	if (hooks && hooks->choose && rows->sight != SIGHT_TREE)
 		return err_set(e, EINVAL,
 			"only of a tree's rows may some be left behind in the "
@@ -533,7 +561,7 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	ret = write_batch(p, s->at, e);
 	if (!ret && s->switching)
 		ret = switching_cut(s, p->hooks && p->hooks->choose, e);
-	return ret ? ret : write_embeddings(s, rows, e);
+	return ret ? ret : write_firsts(s, rows, e);
 }
 
 static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)

@@ -124,7 +124,10 @@ static void lay_out(struct session_plan *p, const struct model *m,
 			batch_bytes(few, p->span_room), COHERENCE_LINE);
 		p->hidden_off += (p->max_rows + few - 1) / few * p->part_bytes;
 	}
-	p->io_bytes = p->hidden_off + align_up(hidden, COHERENCE_LINE);
+	p->tap_off = p->hidden_off + align_up(hidden, COHERENCE_LINE);
+	p->io_bytes = p->tap_off;
+	if (o->tap_layers)
+		p->io_bytes += align_up(hidden, COHERENCE_LINE);
 	p->stage_bytes = 0;
 	if (p->resident < m->n_layer)
 		p->stage_bytes = weights_head_bytes(m) +
@@ -230,6 +233,11 @@ int session_plan(struct session_plan *p, const struct model *m,
 		return err_set(e, EINVAL,
 			"an exit behind layer %u of a model of %u",
 			o->exit_layers, m->n_layer);
+	if (o->tap_layers >= m->n_layer || (o->tap_layers && o->exit_layers))
+		return err_set(e, EINVAL,
+			"states kept behind layer %u of a model of %u%s",
+			o->tap_layers, m->n_layer,
+			o->exit_layers ? ", and an exit" : "");
 	if ((ret = choose_layout(p, m, o, e)) ||
 		(ret = session_budget_choose(p, m, o, e)) ||
 		(ret = choose_context(p, m, o, e)) ||
@@ -278,7 +286,7 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 		.want = p->least_blocks,
 		.limit = block_limit(p, o),
 		.resident = p->resident,
-		.cut = o->exit_layers,
+		.cut = o->tap_layers ? o->tap_layers : o->exit_layers,
 	};
 
 	return weights_cut(m, &plan, blocks, n, e);

@@ -36,8 +36,9 @@ struct session_plan {
 	uint32_t decode_graph; /* of graph_rows: the largest of decoding */
 	uint32_t least_blocks; /* that the resident layers are cut into */
 	uint32_t span_room;    /* spans of a batch */
-	/* Of activations: the batch, and behind it the hidden states. */
-	size_t hidden_off, io_bytes;
+	/* Of activations: the batch, behind it the hidden states and, with a
+	 * tap, those that stay behind some of the layers. */
+	size_t hidden_off, tap_off, io_bytes;
 	/* Between them, with graph switching: those of a pass in parts. */
 	size_t parts_off, part_bytes;
 	/* Of a staging slot, its head included; 0: nothing is streamed. */

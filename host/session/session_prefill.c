@@ -68,6 +68,22 @@ static int keep(struct reading *r, size_t first, uint32_t rows, struct err *e)
 	return 0;
 }
 
+/* Likewise those in the middle, which are told at once. */
+static void tell_tapped(const struct reading *r, size_t first, uint32_t rows)
+{
+	for (uint32_t i = 0; i < rows; i++)
+		r->reader->tapped(
+			r->reader->arg, first + i, session_tapped(r->s, i));
+}
+
+/* What the reader wants of that chunk. */
+static int look(struct reading *r, size_t first, uint32_t rows, struct err *e)
+{
+	if (r->reader && r->reader->tapped)
+		tell_tapped(r, first, rows);
+	return r->reader && r->reader->wants ? keep(r, first, rows, e) : 0;
+}
+
 /* As many more as that. */
 static int compute(struct reading *r, uint32_t n, struct err *e)
 {
@@ -118,8 +134,8 @@ static int chunks(struct reading *r, uint32_t sequence, const int32_t *token,
 		ret = session_continue_with(r->s, sequence, token + i, rows,
 			r->n ? &hooks : NULL, e);
 		r->n = r->done = 0;
-		if (!ret && r->reader)
-			ret = keep(r, i, rows, e);
+		if (!ret)
+			ret = look(r, i, rows, e);
 		if (!ret)
 			ret = session_accept(r->s, sequence, NULL, rows, e);
 		*last_row = rows - 1;
@@ -151,7 +167,7 @@ int session_prefill_with(struct session *s, uint32_t sequence,
 	if (!n)
 		return err_set(e, EINVAL, "nothing to prefill");
 	s->counts = &s->stats.prompt_rows;
-	if (reader)
+	if (reader && reader->wants)
 		ret = open_reading(&r, e);
 	if (!ret)
 		ret = s->switching

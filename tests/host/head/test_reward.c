@@ -510,6 +510,7 @@ static void test_bad_texts(void **state)
 	struct err e = { 0 };
 	struct reward_text r;
 	struct text t;
+	uint32_t first;
 
 	open_all(f, MODEL_SMALL);
 	begin_text(f, &t, BOXES);
@@ -523,7 +524,12 @@ static void test_bad_texts(void **state)
 	while (t.list.n <= 256)
 		add_words(f, &t, " 9");
 	r = as_text(&t);
+	assert_ok(reward_score(f->reward, &r, 1, &e),
+		&e); /* what follows is not read */
+	first = t.step_end[0];
+	t.step_end[0] = (uint32_t)t.list.n - 1;
 	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EFBIG);
+	t.step_end[0] = first;
 	t.list.id[t.n_prompt] = 1 << 20;
 	r.n = t.step_end[0] + 1;
 	assert_int_equal(reward_score(f->reward, &r, 1, &e), -EINVAL);

@@ -259,6 +259,65 @@ static void test_blocks(void **state)
 	}
 }
 
+static void lay_out_tail(
+	const struct fixture *f, const struct model *tail, struct laid_out *l)
+{
+	const struct weights_plan plan = { .layout = f->opts.layout,
+		.strip_max = 1 << 20,
+		.want = 1,
+		.limit = 256 << 20,
+		.resident = tail->n_layer };
+	struct err e = { 0 };
+
+	assert_ok(weights_cut(tail, &plan, &l->block, &l->n, &e), &e);
+	assert_int_equal(l->n, 1);
+}
+
+/* The last layers by themselves are the last of the whole, and so of a shape in
+ * its place. */
+static void test_tail(void **state)
+{
+	struct fixture *f = *state;
+	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct shape deep;
+	struct err e = { 0 };
+
+	take(f, &variants[1]);
+	f->model = model_file_open(&f->file);
+	deep = shape_of(&f->file);
+	deep.n_layer = 3 * f->file.n_layer;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct shape *as = i ? &deep : NULL;
+		uint32_t first;
+		struct pricing whole, own;
+		struct laid_out l, last;
+		struct model *tail;
+		struct price x, y;
+
+		lay_out(f, &l);
+		first = l.block[l.n - 1].first_layer;
+		assert_ok(model_tail(&tail, f->model, first, &e), &e);
+		lay_out_tail(f, tail, &last);
+		assert_ok(pricing_init(&whole, &soc, as, f->model,
+				  f->opts.precision, l.block, l.n, &e),
+			&e);
+		assert_ok(pricing_init(&own, &soc, as, tail, f->opts.precision,
+				  last.block, last.n, &e),
+			&e);
+		price_run(&whole, l.n - 1, 16, 70, &x);
+		price_run(&own, 0, 16, 70, &y);
+		check_same("a run of the last layers", &y, &x, i);
+		pricing_upkeep(&whole, l.n - 1, 12345, &x);
+		pricing_upkeep(&own, 0, 12345, &y);
+		check_same("upkeep of the last layers", &y, &x, i);
+		pricing_release(&whole);
+		pricing_release(&own);
+		weights_release(l.block, l.n);
+		weights_release(last.block, last.n);
+		model_close(tail);
+	}
+}
+
 /* Sums over all blocks of a shape that has `layers` layers of what runs. */
 static void sum_of(struct fixture *f, const struct laid_out *l,
 	const struct soc *soc, uint32_t layers, struct price *runs,
@@ -569,6 +628,7 @@ static void test_reads(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_the_same),
 	TEST(test_blocks),
+	TEST(test_tail),
 	TEST(test_share),
 	TEST(test_types),
 	TEST(test_mapped),

@@ -42,7 +42,9 @@ static void take(void *arg, size_t at, const float *logits)
 
 static void check_read(struct fixture *f, const int32_t *t, struct reader r)
 {
-	const struct session_reader reader = { wants, take, &r };
+	const struct session_reader reader = {
+		.wants = wants, .read = take, .arg = &r
+	};
 	struct session_stats before, after;
 	struct err e = { 0 };
 	uint32_t last;

@@ -354,7 +354,9 @@ static void take(void *arg, size_t at, const float *logits)
 
 static int read_prompt(struct fixture *f, uint32_t n, struct err *e)
 {
-	const struct session_reader reader = { wants, take, f };
+	const struct session_reader reader = {
+		.wants = wants, .read = take, .arg = f
+	};
 	uint32_t row;
 
 	return session_prefill_with(
