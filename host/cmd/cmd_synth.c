@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "host/convert/synth.h"
 #include "host/convert/synth_grown.h"
+#include "host/model/model_arch.h"
 #include "host/model/shapes.h"
 #include "host/shipped/shipped_models.h"
 
@@ -15,7 +16,10 @@
 static const char *const quants[] = { "q4_0", "q8_0", "f16", "bf16", "f32",
 	NULL };
 
-static int like = -1, quant = -1, ffn_down = -1;
+/* As enum synth_head, but for none. */
+static const char *const heads[] = { "classes", "value", NULL };
+
+static int like = -1, quant = -1, ffn_down = -1, head = -1;
 static int64_t seed = -1; /* not said */
 static const char *output, *from;
 
@@ -33,6 +37,11 @@ static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
 		"of the feed-forward output matrices, if another",
 		.choices = quants },
+	{ OPT_CHOICE, 0, "head", &head, "KIND",
+		"a process-reward model, with a head in the place of the "
+		"output matrix: classes, as Qwen2.5-Math-PRM has, or value, as "
+		"Skywork-o1-Open-PRM",
+		.choices = heads },
 	{ OPT_STRING, 0, "grow", &from, "MODEL",
 		"with the weights of this smaller model, not random ones: a "
 		"file or a name as -m takes it" },
@@ -43,7 +52,7 @@ static const struct opt opts[] = {
 static const struct opt_command usage = {
 	.name = "tandem synth",
 	.synopsis = "--like SHAPE [--quant TYPE] [--ffn-down TYPE] [--seed N] "
-		    "[--grow MODEL] -o FILE",
+		    "[--head KIND | --grow MODEL] -o FILE",
 	.summary = "write a model file of a true shape, of random or grown "
 		   "weights",
 	.details =
@@ -56,6 +65,8 @@ static const struct opt_command usage = {
 		"weights are a corner of its matrices, the rest is zero. So "
 		"drafts are accepted as often as by the model, and a pass "
 		"costs what it costs in the shape.\n\n"
+		"With --head it is for --reward: it scores the steps of "
+		"solutions, and its scores mean nothing.\n\n"
 		"'tiny' is a small llama (4 layers, width 128, context 512) "
 		"for trying things out, 'tiny-llada' its like that fills "
 		"masks, 'tiny-block' one that fills them in blocks of 32, "
@@ -82,7 +93,8 @@ static int write_model(struct grown *grown, struct err *e)
 		.ffn_down = type_of(ffn_down, type),
 		.seed = seed < 0 ? 1 : (uint64_t)seed,
 		.progress = cmd_progress,
-		.grown = grown };
+		.grown = grown,
+		.head = (enum synth_head)(head + 1) };
 
 	return synth_write(output, &o, e);
 }
@@ -122,6 +134,15 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_synth,
 			"--seed with --grow: the weights are those of the "
 			"smaller model, and none is drawn");
+	if (head >= 0 && !model_arch_named(shapes[like].arch)->causal)
+		return cmd_misuse(&cmd_synth,
+			"--head with --like %s, a diffusion model; models that "
+			"score read from left to right",
+			shapes[like].name);
+	if (from && head >= 0)
+		return cmd_misuse(&cmd_synth,
+			"--head with --grow: the smaller model writes and has "
+			"no such head");
 	if (from ? write_grown(&e) : write_model(NULL, &e))
 		return cmd_fail(&e);
 	return EXIT_OK;

@@ -129,6 +129,23 @@ static void put_diffusion_keys(struct synth *s)
 	gguf_put_u32(s->out, "tokenizer.ggml.mask_token_id", s->vocab.mask);
 }
 
+/* As llama.cpp's converter writes them of models that rank. */
+static void put_head_keys(struct synth *s)
+{
+	static const struct gguf_str labels[] = { { "wrong", 5 },
+		{ "right", 5 } };
+	char key[96];
+
+	if (!s->opts->head)
+		return;
+	put_u32(s, "pooling_type", 4);
+	if (s->opts->head != SYNTH_CLASSES)
+		return;
+	snprintf(key, sizeof(key), "%s.classifier.output_labels",
+		s->shape->arch);
+	gguf_put_strs(s->out, key, labels, ARRAY_LEN(labels));
+}
+
 #define TOKENS "tokenizer.ggml.tokens"
 #define TYPES  "tokenizer.ggml.token_type"
 
@@ -311,6 +328,21 @@ static int write_grown(
 
 /* ---- the whole ---- */
 
+static int make_vocab(struct synth *s)
+{
+	const struct shape *m = s->shape;
+	int ret;
+
+	if (s->opts->grown)
+		return synth_vocab_of(
+			&s->vocab, grown_gguf(s->opts->grown), m->n_vocab);
+	ret = synth_vocab_init(
+		&s->vocab, m->vocab, m->n_vocab, m->first_special);
+	if (!ret && s->opts->head == SYNTH_CLASSES)
+		ret = synth_vocab_name(&s->vocab, "<extra_0>");
+	return ret;
+}
+
 static int allocate(struct synth *s)
 {
 	const size_t values = (size_t)POOL_RUNS * RUN;
@@ -321,11 +353,7 @@ static int allocate(struct synth *s)
 	s->buffer = malloc(values * sizeof(float));
 	if (!s->part || !s->gauss || !s->pool || !s->buffer)
 		return -ENOMEM;
-	if (s->opts->grown)
-		return synth_vocab_of(&s->vocab, grown_gguf(s->opts->grown),
-			s->shape->n_vocab);
-	return synth_vocab_init(&s->vocab, s->shape->vocab, s->shape->n_vocab,
-		s->shape->first_special);
+	return make_vocab(s);
 }
 
 static int write_part(struct synth *s, unsigned i, struct err *e)
@@ -371,7 +399,9 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	else
 		put_tokenizer_keys(&s);
 	put_diffusion_keys(&s);
-	s.n_parts = synth_parts_list(s.part, s.shape, o->quant, o->ffn_down);
+	put_head_keys(&s);
+	s.n_parts = synth_parts_list(
+		s.part, s.shape, o->head, o->quant, o->ffn_down);
 	declare(&s);
 	ret = write_parts(&s, e);
 out:

@@ -14,6 +14,9 @@
  * Or with the weights of a smaller model, which the larger one then imitates
  * (host/convert/synth_grown.h), and its tokenizer, with unused tokens behind.
  *
+ * Or with a head that scores in the place of the output matrix, and the token
+ * that it is asked at: a process-reward model, whose scores mean nothing.
+ *
  * Everything is a function of the options: one thread, numbers by counter
  * (base/rng.h).
  */
@@ -21,6 +24,7 @@
 #define HOST_CONVERT_SYNTH_H
 
 #include "base/progress.h"
+#include "host/convert/synth_parts.h"
 #include "tensor/dtype.h"
 
 #include <stdint.h>
@@ -34,7 +38,10 @@ struct synth_opts {
 	enum dtype ffn_down; /* of these: the layer's output is sensitive */
 	uint64_t seed;
 	struct progress_sink progress; /* told of weights */
-	struct grown *grown;           /* whose weights; NULL: random ones */
+	/* Whose weights; NULL: random ones. Of such alone a model that scores.
+	 */
+	struct grown *grown;
+	enum synth_head head;
 };
 
 /* Write the file; nothing is left of it on failure. */

@@ -20,6 +20,15 @@ enum synth_outer {
 	SYNTH_TOKEN_EMBD,
 	SYNTH_OUTPUT_NORM,
 	SYNTH_OUTPUT,
+	SYNTH_HEAD,
+};
+
+/* What stands in the place of the output matrix of a model that scores the
+ * steps of solutions (host/head/reward_prm.c). */
+enum synth_head {
+	SYNTH_NO_HEAD,
+	SYNTH_CLASSES, /* two layers, as Qwen2.5-Math-PRM */
+	SYNTH_VALUE,   /* one, as Skywork-o1-Open-PRM */
 };
 
 struct synth_part {
@@ -38,11 +47,11 @@ struct synth_part {
 unsigned synth_parts_max(const struct shape *);
 
 /*
- * Matrices of type `quant`, the feed-forward output matrices of type `down`.
- * Returns how many there are.
+ * Matrices of type `quant`, the feed-forward output matrices of type `down`, a
+ * head float32. Returns how many there are.
  */
 unsigned synth_parts_list(struct synth_part *, const struct shape *,
-	enum dtype quant, enum dtype down);
+	enum synth_head, enum dtype quant, enum dtype down);
 
 /* Weights of it. */
 uint64_t synth_part_values(const struct synth_part *);

@@ -282,6 +282,17 @@ int synth_vocab_of(struct synth_vocab *v, const struct gguf *g, uint32_t n)
 	return 0;
 }
 
+int synth_vocab_name(struct synth_vocab *v, const char *text)
+{
+	for (uint32_t i = 0; i < v->n; i++)
+		if (v->type[i] == TYPE_UNUSED) {
+			v->type[i] = TYPE_CONTROL;
+			v->token[i] = (struct gguf_str){ text, strlen(text) };
+			return 0;
+		}
+	return -ENOENT;
+}
+
 void synth_vocab_release(struct synth_vocab *v)
 {
 	free(v->token);

@@ -38,6 +38,10 @@ int synth_vocab_init(struct synth_vocab *, enum shape_vocab, uint32_t n,
  */
 int synth_vocab_of(struct synth_vocab *, const struct gguf *, uint32_t n);
 
+/* The first token that is unused is this special one from now on, whose text
+ * outlives the vocabulary; -ENOENT where none is. */
+int synth_vocab_name(struct synth_vocab *, const char *text);
+
 void synth_vocab_release(struct synth_vocab *);
 
 #endif
