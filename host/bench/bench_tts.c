@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 #include "host/api/options.h"
 #include "host/api/tandem_impl.h"
+#include "host/bench/bench_plot.h"
 #include "host/bench/bench_tts_impl.h"
 #include "host/bench/pass_at.h"
 #include "host/bench/run_options.h"
@@ -593,7 +594,9 @@ int bench_tts(const struct tts_args *a, struct err *e)
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a benchmark");
 	t->args = a;
-	ret = eval_tasks_read(&tasks, a->task, EVAL_NEED_ANSWERS, e);
+	ret = a->plot ? bench_plot_ready(a->plot, e) : 0;
+	if (!ret)
+		ret = eval_tasks_read(&tasks, a->task, EVAL_NEED_ANSWERS, e);
 	if (!ret)
 		t->items = eval_task_first(&tasks.task[0], a->items);
 	for (unsigned m = 0; m < a->n_models && !ret; m++)

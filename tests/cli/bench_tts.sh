@@ -32,9 +32,11 @@ checks=$((checks + 4))
 # What is chosen of the largest number's first samples, and what it takes, is what
 # the method by itself makes of so many.
 [ -e "$TANDEM_MODELS/reward-small.gguf" ] || skip 'no reward-small.gguf'
+plot=()
+command -v gnuplot >/dev/null && plot=(--plot "$tmp/svg")
 run_ok "$TANDEM" bench tts --items 6 -n 80 --models small --at 1,3,8 --timed 1 \
   --methods vote,weighted-vote,best-of-n,best-of-n:min,self-certainty,beam \
-  --json
+  --json "${plot[@]}"
 cp "$tmp/out" "$tmp/tts"
 itself() { # NAME N OPTION...
   local want got name=$1 n=$2
@@ -59,6 +61,28 @@ itself best-of-n:min 8 --aggregate min
 itself self-certainty 1
 check_eq 'what is not kept in groups' "$(jq -c '[.tables.accuracy[] |
   select(.how == "small, beam") | .samples]' <"$tmp/tts")" '["1","8"]'
+
+# ---- pictures ----------------------------------------------------------------
+has_parts() { # SVG PART...: it is whole, and holds these
+  local svg=$1 part
+  shift
+  for part in '</svg>' "$@"; do
+    check_has "$svg" "$(cat "$tmp/svg/$svg.svg")" "$part"
+  done
+}
+if [ ${#plot[@]} -gt 0 ]; then
+  check_eq pictures "$(cd "$tmp/svg" && echo *)" \
+    'energy.svg pass.svg throughput.svg time.svg'
+  for svg in time energy; do
+    # Of the methods the three that end best, and of each its numbers' points.
+    has_parts $svg 'right, %' 'of the phone an item' 'small, greedy' \
+      '6 items of math'
+    check_eq "lines of $svg" "$(grep -o '>small, [^<]*' "$tmp/svg/$svg.svg" |
+      sort -u | wc -l)" 4
+  done
+  has_parts pass 'one is right, %' '>samples<' '>small<'
+  has_parts throughput 'tokens a second' '>samples<' '>small<'
+fi
 
 tts --at 2 --methods vote --csv
 check_has csv "$out" 'accuracy,"small, vote",2,tokens,'
