@@ -259,6 +259,8 @@ static int start(struct run *r, const struct eval_items *items, struct err *e)
 	if (ret)
 		return ret;
 	r->tts->priced = d->session_opts.soc;
+	if (r->tts->priced)
+		r->tts->soc = *d->session_opts.soc;
 	d->session_opts.cancel = a->cancel;
 	d->session_opts.idle = r->purpose == PRICE;
 	d->tail = a->n_predict;

@@ -1,6 +1,7 @@
 /*
  * What the files of `tandem bench tts` share: bench_tts.c draws, chooses and
- * prices, bench_tts_report.c tells. Nobody else includes it.
+ * prices, bench_tts_report.c tells, bench_tts_kernels.c has one table. Nobody
+ * else includes it.
  */
 #ifndef HOST_BENCH_BENCH_TTS_IMPL_H
 #define HOST_BENCH_BENCH_TTS_IMPL_H
@@ -8,6 +9,7 @@
 #include "host/bench/bench_tts.h"
 #include "host/eval/eval.h"
 #include "host/eval/eval_items.h"
+#include "tensor/soc.h"
 
 #include <stdbool.h>
 
@@ -40,6 +42,7 @@ struct tts {
 	const struct tts_args *args;
 	struct eval_items items;
 	bool priced;
+	struct soc soc; /* of that */
 	struct tts_point
 		point[TTS_POINTS]; /* a model's, its greedy one first */
 	unsigned n;
@@ -50,5 +53,10 @@ struct tts {
 };
 
 int tts_tell(const struct tts *, struct err *);
+
+/* bench_tts_kernels.c: of the shape that the first model is priced as, else of
+ * the paper's. */
+struct bench_table;
+void tts_kernels(const struct tts *, struct bench_table *);
 
 #endif

@@ -1,0 +1,170 @@
+/*
+ * What the kernels of test-time scaling take a phone, by the rows of a pass:
+ * the npu-tts paper's ablations (its figures 14 and 15) with one row for each
+ * of so many samples. Nothing is run; tandem bench kernels measures.
+ */
+#include "host/bench/bench_tts_impl.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "host/bench/bench_table.h"
+#include "host/model/shapes.h"
+#include "tensor/price.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONTEXT 1024 /* positions that softmax is of: the paper's least */
+
+static const unsigned batches[] = { 1, 2, 4, 8, 16 };
+
+/* In the order of figure 15: conventional groups, groups of tiles, coalesced,
+ * and the bytes read alone. */
+enum { ROWS, GROUPS, SUPER, READ, KINDS };
+
+/* Figure 15 is of matrices in Q4_0 but for the last in Q8_0. */
+static enum dtype type_of(unsigned kind, bool q8_0)
+{
+	static const enum dtype types[KINDS][2] = {
+		[ROWS] = { DTYPE_Q4_0, DTYPE_Q8_0 },
+		[GROUPS] = { DTYPE_GROUP_Q4_0, DTYPE_GROUP_Q8_0 },
+		[SUPER] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
+		[READ] = { DTYPE_SUPER_Q4_0, DTYPE_SUPER_Q8_0 },
+	};
+
+	return types[kind][q8_0];
+}
+
+/* Seconds of the matrices of a layer; NAN: the phone cannot run them. */
+static double layer_s(const struct soc *soc, const struct shape *m,
+	unsigned kind, unsigned rows)
+{
+	const uint64_t q = (uint64_t)m->n_head * m->head_dim;
+	const uint64_t kv = (uint64_t)m->n_kv_head * m->head_dim;
+	const uint64_t matrix[][2] = { { q, m->n_embd }, { kv, m->n_embd },
+		{ kv, m->n_embd }, { m->n_embd, q }, { m->n_ff, m->n_embd },
+		{ m->n_ff, m->n_embd }, { m->n_embd, m->n_ff } };
+	double sum = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(matrix); i++) {
+		enum dtype type = type_of(kind, i + 1 == ARRAY_LEN(matrix));
+		struct price p;
+		int ret = kind == READ
+			? price_matmul_bound(soc, rows, matrix[i][0],
+				  matrix[i][1], type, &p)
+			: price_matmul(soc, rows, matrix[i][0], matrix[i][1],
+				  type, &p);
+
+		sum += ret ? NAN : (double)p.total_ps * 1e-12;
+	}
+	return sum;
+}
+
+static double softmax_s(const struct soc *soc, const struct shape *m,
+	enum price_exp by, unsigned rows)
+{
+	struct price p;
+
+	return price_softmax(soc, (uint64_t)rows * m->n_head, CONTEXT, by, &p)
+		? NAN
+		: (double)p.total_ps * 1e-12;
+}
+
+enum {
+	C_ROWS,
+	C_GROUPS,
+	C_SUPER,
+	C_READ,
+	C_BY_ROWS,
+	C_BY_GROUPS,
+	C_OF_READ,
+	C_F32,
+	C_F16,
+	C_TABLE,
+	C_BY_F32,
+	C_BY_F16,
+};
+
+static void add_columns(struct bench_table *t)
+{
+	table_add_column(t, "rows_s", "rows us", 1, 1e6);
+	table_add_column(t, "groups_s", "groups us", 1, 1e6);
+	table_add_column(t, "super_s", "super us", 1, 1e6);
+	table_add_column(t, "read_s", "read us", 1, 1e6);
+	table_add_column(t, "rows_to_super", "rows/super", 2, 1);
+	table_add_column(t, "groups_to_super", "groups/super", 2, 1);
+	table_add_column(t, "super_to_read", "super/read", 2, 1);
+	table_add_column(t, "softmax_f32_s", "f32 us", 1, 1e6);
+	table_add_column(t, "softmax_f16_s", "f16 us", 1, 1e6);
+	table_add_column(t, "softmax_table_s", "table us", 1, 1e6);
+	table_add_column(t, "f32_to_table", "f32/table", 2, 1);
+	table_add_column(t, "f16_to_table", "f16/table", 2, 1);
+}
+
+static void add_batch(struct bench_table *t, const struct soc *soc,
+	const struct shape *m, unsigned rows)
+{
+	char number[16];
+	double *v;
+
+	snprintf(number, sizeof(number), "%u", rows);
+	v = table_add_row(t, number, NULL)->value;
+	for (unsigned kind = 0; kind < KINDS; kind++)
+		v[C_ROWS + kind] = layer_s(soc, m, kind, rows);
+	v[C_BY_ROWS] = v[C_ROWS] / v[C_SUPER];
+	v[C_BY_GROUPS] = v[C_GROUPS] / v[C_SUPER];
+	v[C_OF_READ] = v[C_SUPER] / v[C_READ];
+	v[C_F32] = softmax_s(soc, m, PRICE_EXP_F32, rows);
+	v[C_F16] = softmax_s(soc, m, PRICE_EXP_F16, rows);
+	v[C_TABLE] = softmax_s(soc, m, PRICE_EXP_TABLE, rows);
+	v[C_BY_F32] = v[C_F32] / v[C_TABLE];
+	v[C_BY_F16] = v[C_F16] / v[C_TABLE];
+}
+
+/* What its section 7.4 says, of an OnePlus 12: products with one row, softmax
+ * of 1 to 16 queries. */
+static void add_paper(struct bench_table *t)
+{
+	double *least = table_add_row(t, "paper, least", NULL)->value;
+	double *mean = table_add_row(t, "paper, mean", NULL)->value;
+	double *most = table_add_row(t, "paper, most", NULL)->value;
+
+	least[C_BY_ROWS] = 9.65;
+	most[C_BY_ROWS] = 19.04;
+	least[C_BY_GROUPS] = 1.82;
+	most[C_BY_GROUPS] = 3.45;
+	mean[C_OF_READ] = 1.27;
+	least[C_BY_F32] = 1.26;
+	most[C_BY_F32] = 2.19;
+	most[C_BY_F16] = 1.6;
+}
+
+static const struct shape *shape_named(const char *name)
+{
+	for (unsigned i = 0; i < SHAPES; i++)
+		if (!strcmp(shapes[i].name, name))
+			return &shapes[i];
+	return NULL;
+}
+
+void tts_kernels(const struct tts *t, struct bench_table *out)
+{
+	const char *said = t->args->shape[0];
+	const struct shape *m = shape_named(said ? said : "qwen2.5-1.5b");
+
+	*out = (struct bench_table){ .name = "kernels",
+		.title = "Kernels on the phone, by the samples in a pass",
+		.note = "the matrices of a layer, in Q4_0 and the last in Q8_0: "
+			"rows as in a model file, groups of tiles, these in "
+			"super-groups, and their bytes only read. softmax of a "
+			"row of each over 1024 positions, its exponentials in "
+			"f32, in f16 and from a table. paper: figures 14 and "
+			"15 of npu-tts",
+		.name_key = { "samples" },
+		.n_names = 1 };
+	add_columns(out);
+	for (size_t i = 0; i < ARRAY_LEN(batches); i++)
+		add_batch(out, &t->soc, m, batches[i]);
+	add_paper(out);
+}
