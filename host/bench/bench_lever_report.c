@@ -114,6 +114,7 @@ static void print_best_chain(const struct bench_lever *b)
 static void print_head(const struct bench_lever *b)
 {
 	const struct bench_read *plain = &b->plain;
+	char text[BENCH_READ_TEXT];
 
 	report_print_priced(b->run.pair.priced);
 	printf("Decoding from flash, clock %s\nmodel %s\ndraft %s\n",
@@ -126,9 +127,7 @@ static void print_head(const struct bench_lever *b)
 	if (b->run.x.phone)
 		puts(" on the phone");
 	else
-		printf(" (%zu MiB, %u thread%s, %s)\n", plain->block >> 20,
-			plain->threads, plain->threads > 1 ? "s" : "",
-			plain->direct ? "O_DIRECT" : "through the page cache");
+		printf(" (%s)\n", bench_read_text(plain, text));
 	if (has_oracle(b))
 		printf("\n%s\n", bench_simulated);
 }

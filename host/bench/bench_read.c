@@ -6,57 +6,220 @@
 #include "base/fd.h"
 #include "base/hugemem.h"
 #include "flash/image.h"
-#include "flash/stream.h"
+#include "flash/stream_read.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
 #define THREADS    2
+#define DEPTH_MAX  8
 #define LAYERS     3 /* that memory is read to for, as into staging slots */
 #define BLOCK_MAX  ((size_t)16 << 20)
+#define TRIAL      ((uint64_t)192 << 20) /* bytes; or all there are */
+#define TRIAL_NS   20000000
 #define LASTING_NS 50000000
+#define PATIENCE   ((uint64_t)10000000000) /* for a read */
 
-/* Every n-th block of the layers, from the index-th on: all of them, and again
- * until it is time. */
-struct reader {
+/* Layers of a file, and where they are read to. */
+struct place {
 	int fd;
-	uint64_t from, to, until_ns;
+	uint64_t from, to;
+	uint8_t *huge, *small; /* [room]; blocks go round in it */
+	size_t room;           /* whole BLOCK_MAX */
+};
+
+/* Every n-th block, from the index-th on: all of them, and again until it is
+ * time. */
+struct part {
+	const struct place *place;
+	uint8_t *memory;
+	uint64_t to, until_ns;
 	size_t block;
 	unsigned index, n;
-	uint8_t *memory; /* blocks go round in it */
-	size_t room;     /* whole BLOCK_MAX */
+	uint64_t at;
 	uint64_t bytes;
 	int ret;
 };
 
-static void *read_blocks(void *arg)
+/* The next block that there is to read; false: it is enough. */
+static bool next_block(struct part *p, struct block *out)
 {
-	struct reader *r = arg;
-	uint64_t step = r->block * r->n, at = r->from + r->block * r->index;
+	uint64_t from = p->place->from, left;
 
-	while (!r->ret && (at < r->to || clock_ns() < r->until_ns)) {
-		size_t len;
+	if (p->at >= p->to && clock_ns() >= p->until_ns)
+		return false;
+	if (p->at >= p->to)
+		p->at = from + p->block * p->index % (p->to - from);
+	left = p->to - p->at;
+	out->len = (left < p->block ? (size_t)left : p->block) / IMAGE_PAGE *
+		IMAGE_PAGE;
+	out->off = p->at;
+	out->dst = p->memory +
+		(p->at - from) / p->block * p->block % p->place->room;
+	p->at += p->block * p->n;
+	return true;
+}
 
-		if (at >= r->to)
-			at = r->from + r->block * r->index % (r->to - r->from);
-		len = r->to - at < r->block ? (size_t)(r->to - at) : r->block;
-		len = len / IMAGE_PAGE * IMAGE_PAGE;
-		r->ret = fd_read_exact_at(r->fd,
-			r->memory +
-				(at - r->from) / r->block * r->block % r->room,
-			len, at);
-		r->bytes += len;
-		at += step;
+static void *read_plainly(void *arg)
+{
+	struct part *p = arg;
+	struct block b;
+
+	while (!p->ret && next_block(p, &b)) {
+		p->ret = fd_read_exact_at(p->place->fd, b.dst, b.len, b.off);
+		p->bytes += b.len;
 	}
 	return NULL;
 }
 
+static int by_threads(
+	const struct part *what, unsigned threads, uint64_t *bytes)
+{
+	struct part p[THREADS];
+	pthread_t thread[THREADS];
+	unsigned started = 1;
+	int ret;
+
+	for (unsigned i = 0; i < threads; i++) {
+		p[i] = *what;
+		p[i].index = i;
+		p[i].n = threads;
+		p[i].at += p[i].block * i;
+	}
+	while (started < threads &&
+		!pthread_create(
+			&thread[started], NULL, read_plainly, &p[started]))
+		started++;
+	read_plainly(&p[0]);
+	for (unsigned i = 1; i < started; i++)
+		pthread_join(thread[i], NULL);
+	ret = started < threads ? -EAGAIN : 0;
+	for (unsigned i = 0; i < started; i++) {
+		ret = ret ? ret : p[i].ret;
+		*bytes += p[i].bytes;
+	}
+	return ret;
+}
+
+/* A read that came back short has failed: nobody shortens the file. */
+static int take_one(struct reader *r, uint64_t *bytes, struct block **out)
+{
+	*out = r->ops->take(r, PATIENCE);
+	if (!*out)
+		return -ETIMEDOUT;
+	if ((*out)->res != (int64_t)(*out)->len)
+		return (*out)->res < 0 ? (int)(*out)->res : -ENODATA;
+	*bytes += (*out)->len;
+	return 0;
+}
+
+static int go_round(
+	struct reader *r, struct part *p, unsigned depth, uint64_t *bytes)
+{
+	struct block block[DEPTH_MAX] = { 0 }, *b;
+	unsigned flying = 0;
+	int ret = 0;
+
+	while (flying < depth && next_block(p, &block[flying]))
+		r->ops->submit(r, &block[flying++]);
+	while (flying && !ret) {
+		r->ops->flush(r);
+		ret = take_one(r, bytes, &b);
+		flying--;
+		if (ret || !next_block(p, b))
+			continue;
+		r->ops->submit(r, b);
+		flying++;
+	}
+	return ret;
+}
+
+static int by_uring(const struct part *what, unsigned depth, uint64_t *bytes)
+{
+	struct part p = *what;
+	char why[STREAM_WHY];
+	struct iovec area = { p.memory, p.place->room };
+	struct reader *r;
+	int ret = reader_open_uring(&r, p.place->fd, depth, false, why);
+
+	if (ret)
+		return -EOPNOTSUPP;
+	r->ops->add_areas(r, &area, 1); /* refused: without */
+	ret = go_round(r, &p, depth, bytes);
+	r->ops->close(r, ret);
+	return ret;
+}
+
+/* In one way, the layers up to `to`, for so long at least. */
+static int measure(const struct place *place, struct bench_read *way,
+	uint64_t to, uint64_t ns)
+{
+	uint64_t began = clock_ns(), bytes = 0;
+	const struct part p = { .place = place,
+		.memory = way->small_pages ? place->small : place->huge,
+		.to = to,
+		.until_ns = began + ns,
+		.block = way->block,
+		.at = place->from,
+		.n = 1 };
+	int ret = way->depth ? by_uring(&p, way->depth, &bytes)
+			     : by_threads(&p, way->threads, &bytes);
+
+	way->bytes_per_s = (double)bytes * 1e9 / (double)(clock_ns() - began);
+	return ret;
+}
+
+/* ---- ways ---------------------------------------------------------------- */
+
+static int try_way(const struct place *p, struct bench_read way,
+	struct bench_read *best, struct err *e)
+{
+	uint64_t to = p->from + TRIAL < p->to ? p->from + TRIAL : p->to;
+	int ret;
+
+	/* What is under way at once lies in memory of its own. */
+	if (way.depth * way.block > p->room)
+		return 0;
+	ret = measure(p, &way, to, TRIAL_NS);
+	if (ret == -EOPNOTSUPP)
+		return 0;
+	if (ret)
+		return err_sys(e, -ret, "cannot read the layers' bytes");
+	if (way.bytes_per_s > best->bytes_per_s)
+		*best = way;
+	return 0;
+}
+
+static int try_all(
+	const struct place *p, struct bench_read *best, struct err *e)
+{
+	struct bench_read way = { .direct = best->direct };
+	int ret = 0;
+
+	for (way.block = (size_t)1 << 20; way.block <= BLOCK_MAX;
+		way.block *= 4)
+		for (int small = 0; small < 2; small++) {
+			way.small_pages = small;
+			way.depth = 0;
+			for (way.threads = 1; !ret && way.threads <= THREADS;
+				way.threads++)
+				ret = try_way(p, way, best, e);
+			way.threads = 1;
+			for (way.depth = 1; !ret && way.depth <= DEPTH_MAX;
+				way.depth *= 2)
+				ret = try_way(p, way, best, e);
+		}
+	return ret;
+}
+
+/* ---- the place ----------------------------------------------------------- */
+
 /* The layers lie one behind the other, each on whole pages. */
-static int find_layers(const struct image *m, struct reader *r, struct err *e)
+static int find_layers(const struct image *m, struct place *p, struct err *e)
 {
 	const struct image_extent *last = NULL;
 	uint64_t largest = 0;
@@ -67,112 +230,101 @@ static int find_layers(const struct image *m, struct reader *r, struct err *e)
 		if (x->kind != IMAGE_LAYER)
 			continue;
 		if (!last)
-			r->from = x->offset;
+			p->from = x->offset;
 		largest = x->bytes > largest ? x->bytes : largest;
 		last = x;
 	}
 	if (!last)
 		return err_set(e, EINVAL, "'%s' has no layers", image_path(m));
-	r->to = align_up(last->offset + last->stored, IMAGE_PAGE);
-	r->room = (size_t)align_up(LAYERS * largest, BLOCK_MAX);
+	p->to = align_up(last->offset + last->stored, IMAGE_PAGE);
+	p->room = (size_t)align_up(LAYERS * largest, BLOCK_MAX);
 	return 0;
 }
 
-static int measure(
-	const struct reader *what, size_t block, unsigned threads, double *rate)
+/* Touched: first touches are not reading. */
+static uint8_t *small_pages(size_t bytes)
 {
-	struct reader r[THREADS];
-	pthread_t thread[THREADS];
-	uint64_t began = clock_ns(), bytes = 0;
-	unsigned started = 1;
-	int ret;
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	for (unsigned i = 0; i < threads; i++) {
-		r[i] = *what;
-		r[i].block = block;
-		r[i].index = i;
-		r[i].n = threads;
-		r[i].until_ns = began + LASTING_NS;
-	}
-	while (started < threads &&
-		!pthread_create(
-			&thread[started], NULL, read_blocks, &r[started]))
-		started++;
-	read_blocks(&r[0]);
-	for (unsigned i = 1; i < started; i++)
-		pthread_join(thread[i], NULL);
-	ret = started < threads ? -EAGAIN : 0;
-	for (unsigned i = 0; i < started; i++) {
-		ret = ret ? ret : r[i].ret;
-		bytes += r[i].bytes;
-	}
-	*rate = (double)bytes * 1e9 / (double)(clock_ns() - began);
-	return ret;
+	if (p == MAP_FAILED)
+		return NULL;
+	/* Where that is not known there are no others. */
+	madvise(p, bytes, MADV_NOHUGEPAGE);
+	memset(p, 0, bytes);
+	return p;
 }
 
-static int best_of_all(
-	const struct reader *r, struct bench_read *out, struct err *e)
-{
-	for (size_t block = (size_t)1 << 20; block <= BLOCK_MAX; block *= 4)
-		for (unsigned n = 1; n <= THREADS; n++) {
-			double rate;
-			int ret = measure(r, block, n, &rate);
-
-			if (ret)
-				return err_sys(e, -ret,
-					"cannot read the layers' bytes");
-			if (rate <= out->bytes_per_s)
-				continue;
-			out->bytes_per_s = rate;
-			out->block = block;
-			out->threads = n;
-		}
-	return 0;
-}
-
-/* The layers open, and memory to read them to. */
-static int open_reader(
-	const struct image *m, struct reader *r, bool *direct, struct err *e)
+static int open_place(
+	const struct image *m, struct place *p, bool *direct, struct err *e)
 {
 	char why[STREAM_WHY];
-	int ret = find_layers(m, r, e);
+	int ret = find_layers(m, p, e);
 
 	if (ret)
 		return ret;
-	r->memory = hugemem_alloc(r->room);
-	if (!r->memory)
+	p->huge = hugemem_alloc(p->room);
+	p->small = small_pages(p->room);
+	if (!p->huge || !p->small)
 		return err_set(e, ENOMEM, "no memory to read to");
-	memset(r->memory, 0, r->room); /* first touches are not reading */
-	return stream_file(m, false, &r->fd, direct, why, e);
+	return stream_file(m, false, &p->fd, direct, why, e);
+}
+
+static void close_place(struct place *p)
+{
+	fd_close(&p->fd);
+	hugemem_free(p->huge);
+	if (p->small)
+		munmap(p->small, p->room);
+}
+
+static int measure_all(
+	const struct place *p, struct bench_read *way, struct err *e)
+{
+	int ret = measure(p, way, p->to, LASTING_NS);
+
+	return ret ? err_sys(e, -ret, "cannot read the layers' bytes") : 0;
 }
 
 int bench_read(const struct image *m, struct bench_read *out, struct err *e)
 {
-	struct reader r = { .fd = -1 };
+	struct place p = { .fd = -1 };
 	int ret;
 
 	*out = (struct bench_read){ 0 };
-	ret = open_reader(m, &r, &out->direct, e);
+	ret = open_place(m, &p, &out->direct, e);
 	if (!ret)
-		ret = best_of_all(&r, out, e);
-	fd_close(&r.fd);
-	hugemem_free(r.memory);
+		ret = try_all(&p, out, e);
+	if (!ret)
+		ret = measure_all(&p, out, e);
+	close_place(&p);
 	return ret;
 }
 
 int bench_read_again(
 	const struct image *m, struct bench_read *best, struct err *e)
 {
-	struct reader r = { .fd = -1 };
-	int ret = open_reader(m, &r, &best->direct, e);
+	struct place p = { .fd = -1 };
+	int ret = open_place(m, &p, &best->direct, e);
 
-	if (!ret) {
-		ret = measure(
-			&r, best->block, best->threads, &best->bytes_per_s);
-		if (ret)
-			err_sys(e, -ret, "cannot read the layers' bytes");
-	}
-	fd_close(&r.fd);
-	hugemem_free(r.memory);
+	if (!ret)
+		ret = measure_all(&p, best, e);
+	close_place(&p);
 	return ret;
+}
+
+const char *bench_read_text(
+	const struct bench_read *r, char text[BENCH_READ_TEXT])
+{
+	char how[32];
+
+	if (r->depth)
+		snprintf(how, sizeof(how), "io_uring %u deep", r->depth);
+	else
+		snprintf(how, sizeof(how), "%u thread%s", r->threads,
+			r->threads > 1 ? "s" : "");
+	snprintf(text, BENCH_READ_TEXT, "%zu MiB, %s, %s pages, %s",
+		r->block >> 20, how, r->small_pages ? "small" : "huge",
+		r->direct ? "O_DIRECT" : "through the page cache");
+	return text;
 }
