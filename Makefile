@@ -105,8 +105,8 @@ arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 outer := base tensor shm ipc flash device
 # The rooms inside host/; scripts/check-layers holds the same arrows against
 # every #include.
-inner := model text tree npu shipped memory session head draft convert doctor \
-	method api eval stress bench serve cmd
+inner := trace model text tree npu shipped memory session head draft convert \
+	doctor method api eval stress bench serve cmd
 rooms := $(outer) $(inner)
 $(foreach r,$(outer),$(eval src_$(r) := $(wildcard $(r)/*.c)))
 $(foreach r,$(inner),$(eval src_$(r) := $(wildcard host/$(r)/*.c)))
@@ -146,11 +146,12 @@ ground       := ipc flash shm tensor base
 deps_model   := model $(ground)
 deps_text    := text $(ground)
 deps_tree    := tree $(ground)
-deps_npu     := npu $(ground)
+deps_trace   := trace $(ground)
+deps_npu     := npu $(deps_trace)
 deps_shipped := shipped $(ground)
 deps_convert := convert $(deps_model)
 deps_doctor  := doctor $(deps_npu)
-deps_memory  := memory npu $(deps_model)
+deps_memory  := memory npu trace $(deps_model)
 deps_session := session $(deps_memory)
 deps_head    := head text shipped $(deps_session)
 deps_draft   := draft tree text shipped $(deps_session)

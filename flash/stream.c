@@ -169,8 +169,16 @@ static void piece_back(struct stream *s, struct piece *p)
 		settle(p->slot);
 }
 
-static void one_landed(struct stream *s)
+static void tell(struct stream *s, const struct piece *p, bool back)
 {
+	if (s->told)
+		s->told(s->told_arg, (unsigned)(p - s->piece), back,
+			p->block.off, p->block.len);
+}
+
+static void one_landed(struct stream *s, const struct piece *p)
+{
+	tell(s, p, true);
 	s->flying--;
 	if (!s->flying)
 		s->stats.busy_ns += clock_ns() - s->busy_from;
@@ -189,7 +197,7 @@ static bool take(struct stream *s, uint64_t wait_ns)
 		return true;
 	}
 	s->heard_ns = clock_ns();
-	one_landed(s);
+	one_landed(s, p);
 	piece_back(s, p);
 	return true;
 }
@@ -214,6 +222,7 @@ static void submit(struct stream *s, struct piece *p)
 	s->stats.reads++;
 	if (!s->flying++)
 		s->busy_from = s->heard_ns = clock_ns();
+	tell(s, p, false);
 	s->reader->ops->submit(s->reader, &p->block);
 }
 
@@ -333,7 +342,7 @@ bool stream_take_back(struct stream *s)
 		if (p->state != PIECE_SILENT)
 			continue;
 		piece_free(p);
-		one_landed(s);
+		one_landed(s, p);
 		settle(p->slot);
 	}
 	return !piece_in(s, PIECE_FLYING);

@@ -51,6 +51,12 @@ struct stream_opts {
 	/* Waiting for so long without a read coming back fails; 0: never. */
 	unsigned stall_ms;
 	struct flash_fault *fault; /* NULL: none; borrowed */
+	/* Told of each read as it is sent, and as it is seen to be back; of
+	 * those under way at a time each has another lane, from 0 on. NULL:
+	 * nobody. */
+	void (*told)(void *arg, unsigned lane, bool back, uint64_t offset,
+		uint64_t bytes);
+	void *told_arg;
 };
 
 /* The image must outlive the stream. */

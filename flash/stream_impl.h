@@ -77,6 +77,10 @@ struct stream {
 	uint64_t begun;
 	uint64_t heard_ns; /* when one came, or the first was sent */
 	uint64_t busy_from;
+	/* As in struct stream_opts. */
+	void (*told)(void *arg, unsigned lane, bool back, uint64_t offset,
+		uint64_t bytes);
+	void *told_arg;
 	struct stream_stats stats;
 	/* what stream_how says */
 	bool direct, uring, started, areas;

@@ -155,6 +155,8 @@ int stream_open(struct stream **out, const struct image *im,
 	s->fd = -1;
 	s->stall_ns = o->stall_ms * (uint64_t)1000000;
 	fault_init(&s->fault, o->fault);
+	s->told = o->told;
+	s->told_arg = o->told_arg;
 	ret = stream_file(im, o->buffered, &s->fd, &s->direct, why, e);
 	if (ret)
 		goto fail;

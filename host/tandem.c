@@ -36,6 +36,7 @@ const struct command *const commands[] = {
 	&cmd_history,
 	&cmd_bench,
 	&cmd_merge,
+	&cmd_trace,
 	&cmd_stress,
 	&cmd_doctor,
 	NULL,

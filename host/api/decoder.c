@@ -12,6 +12,7 @@
 #include "host/text/generation.h"
 #include "host/text/history.h"
 #include "host/text/tokenizer.h"
+#include "host/trace/trace.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -548,6 +549,25 @@ static void keep_text(struct decoder *d, const struct generation *g)
 		session_truncate(d->session, SESSION_TEXT, 0);
 }
 
+static void tell_text(const struct decoder *d, const struct generation *g,
+	enum trace_type type)
+{
+	struct trace *t = session_trace(d->session);
+	uint64_t phone_ps = session_phone_ps(d->session);
+	bool begins = type == TRACE_BEGIN;
+
+	if (t)
+		trace_tell(t,
+			&(const struct trace_event){ .type = type,
+				.name = TRACE_TEXT,
+				.at = clock_ns(),
+				.first = begins ? 0 : 2,
+				.n = begins ? 2 : 1,
+				.arg = { begins ? gen_prompt_length(g)
+						: phone_ps,
+					phone_ps } });
+}
+
 int decoder_run(struct decoder *d, struct generation *g, uint64_t *cached,
 	struct err *e)
 {
@@ -556,14 +576,17 @@ int decoder_run(struct decoder *d, struct generation *g, uint64_t *cached,
 	d->kept = false;
 	samples_close(d->env.samples);
 	d->env.samples = NULL;
-	if (!ret)
-		ret = begin_text(d, g, e);
+	if (ret)
+		return ret;
+	tell_text(d, g, TRACE_BEGIN);
+	ret = begin_text(d, g, e);
 	if (!ret && cached)
 		*cached = session_length(d->session, SESSION_TEXT);
 	if (!ret)
 		ret = method_run(d->session, g, &d->env, e);
 	if (!ret)
 		keep_text(d, g);
+	tell_text(d, g, TRACE_END);
 	return ret;
 }
 

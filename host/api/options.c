@@ -176,6 +176,9 @@ static const struct opt pair_rows[] = {
 		"inject faults into these reads, for tests: eio@3 (the "
 		"third fails), short@5, flip@2, stall@4, shrink@6; with a + "
 		"behind it, all later ones too", .hidden = true },
+	{ OPT_STRING, 0, "trace", IN(session.trace), "FILE",
+		"write a timeline of host, device, flash and phone to FILE, "
+		"for ui.perfetto.dev and 'tandem trace' (docs/trace.md)" },
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
 		"whose time is told: this machine's alone (wall, the "
 		"default), or beside it what a phone would take, by a "

@@ -213,9 +213,9 @@ static struct pass_cost cycle(
 	for (unsigned i = 0; i < CYCLES; i++) {
 		from = t.time.cpu_ps;
 		energy = t.time.price.energy_pj;
-		phone_cpu(&t.time, &draft);
+		phone_cpu(&t.time, TRACE_PHONE_DRAFT, &draft);
 		lay_pass(&t);
-		phone_cpu(&t.time, &logits);
+		phone_cpu(&t.time, TRACE_PHONE_LOGITS, &logits);
 	}
 	return sum_up(&t, t.time.cpu_ps - from, t.time.price.energy_pj - energy,
 		logits.total_ps, draft.total_ps);

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "flash/image.h"
 #include "host/npu/phone.h"
+#include "host/trace/trace.h"
 #include "shm/buffer.h"
 #include "tensor/soc.h"
 
@@ -11,6 +12,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+_Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES, "a lane a read");
 
 struct slot {
 	struct buffer *buffer;
@@ -29,6 +32,7 @@ struct staging {
 	unsigned queued, oldest;
 	uint32_t next;  /* layer to read */
 	uint64_t begun; /* bytes of reads */
+	unsigned in_flight;
 	struct staging_stats stats;
 };
 
@@ -70,6 +74,25 @@ static int open_slot(
 		s->stream, s->slot[i].buffer, head, layer_bytes, e);
 }
 
+/* A read was sent, or is back; of those under way it has a lane. */
+static void tell_read(
+	void *arg, unsigned lane, bool back, uint64_t offset, uint64_t bytes)
+{
+	struct staging *s = arg;
+
+	s->in_flight += back ? -1u : 1;
+	trace_tell(s->opts.trace,
+		&(const struct trace_event){
+			.type = back ? TRACE_END : TRACE_BEGIN,
+			.name = TRACE_READ,
+			.track = TRACE_ON_FLASH,
+			.lane = lane,
+			.at = clock_ns(),
+			.n = back ? 0 : 2,
+			.arg = { offset, bytes } });
+	trace_count(s->opts.trace, TRACE_FLASH_READS, s->in_flight);
+}
+
 int staging_open(struct staging **out, const struct image *image,
 	const struct staging_opts *opts, struct err *e)
 {
@@ -83,7 +106,11 @@ int staging_open(struct staging **out, const struct image *image,
 	s->image = image;
 	s->opts = *opts;
 	s->next = opts->first_layer;
-	ret = stream_open(&s->stream, image, &opts->stream, e);
+	if (opts->trace) {
+		s->opts.stream.told = tell_read;
+		s->opts.stream.told_arg = s;
+	}
+	ret = stream_open(&s->stream, image, &s->opts.stream, e);
 	if (ret)
 		s->stream = NULL;
 	for (unsigned i = 0; i < opts->slots && !ret; i++)

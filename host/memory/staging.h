@@ -38,6 +38,7 @@ struct staging_opts {
 	 */
 	uint64_t (*priced)(const void *arg, uint32_t layer, uint32_t i);
 	const void *arg;
+	struct trace *trace; /* told of reads; NULL: none */
 };
 
 /* Bytes a slot needs behind its head: of the largest of these layers. */

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "host/npu/phone.h"
+#include "host/trace/trace.h"
 #include "shm/buffer.h"
 
 #include <assert.h>
@@ -52,7 +53,9 @@ static void copy_next(struct swap *s)
 	s->ordered--;
 	memmove(s->order, s->order + 1, s->ordered * sizeof(s->order[0]));
 	pthread_mutex_unlock(&s->lock);
+	trace_begin(s->opts.trace, TRACE_COPY, at->block, b->bytes);
 	memcpy(at->bytes, b->from, b->bytes);
+	trace_end(s->opts.trace, TRACE_COPY);
 	pthread_mutex_lock(&s->lock);
 	at->there = true;
 	pthread_cond_signal(&s->came);
@@ -62,6 +65,7 @@ static void *copier(void *arg)
 {
 	struct swap *s = arg;
 
+	pthread_setname_np(pthread_self(), "copier");
 	pthread_mutex_lock(&s->lock);
 	while (!s->ends) {
 		if (s->ordered)

@@ -43,6 +43,7 @@ struct swap_opts {
 	size_t slot_bytes;              /* of the largest */
 	bool poison;
 	struct phone_time *time; /* NULL: there is no phone */
+	struct trace *trace;     /* NULL: none */
 };
 
 /* Creates the slots' buffers and the thread; nothing is copied until

@@ -7,6 +7,7 @@
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
+#include "host/trace/trace.h"
 #include "host/tree/prune.h"
 #include "tensor/price_host.h"
 #include "ipc/wire.h"
@@ -39,7 +40,7 @@ static void price_draft(struct cycle *c)
 
 	if (d->price)
 		d->price(d->arg, &price);
-	session_add_host_work(c->session, &price);
+	session_add_work_of(c->session, TRACE_PHONE_DRAFT, &price);
 }
 
 struct timer {
@@ -52,6 +53,13 @@ static struct timer timer_start(const struct cycle *c)
 		cycle_now(c) };
 }
 
+/* Of drafting, which `drafted` ends. */
+static struct timer draft_start(const struct cycle *c)
+{
+	trace_begin(session_trace(c->session), TRACE_DRAFT, 0, 0);
+	return timer_start(c);
+}
+
 static void drafted(struct cycle *c, uint32_t nodes, const struct timer *t)
 {
 	price_draft(c);
@@ -60,6 +68,7 @@ static void drafted(struct cycle *c, uint32_t nodes, const struct timer *t)
 	c->env->stats.expanded += nodes;
 	c->env->stats.draft_ns += clock_ns() - t->ns;
 	c->env->stats.draft_ps += session_phone_ps(c->session) - t->ps;
+	trace_end(session_trace(c->session), TRACE_DRAFT);
 }
 
 /* ---- drafting ------------------------------------------------------------ */
@@ -67,7 +76,7 @@ static void drafted(struct cycle *c, uint32_t nodes, const struct timer *t)
 /* Growing the tree, by the nodes that were looked at. */
 static void price_growth(struct cycle *c)
 {
-	struct timer t = timer_start(c);
+	struct timer t = draft_start(c);
 
 	session_add_steps(c->session, c->tree->steps);
 	c->tree->steps = 0;
@@ -78,7 +87,7 @@ static int begin_counted(void *arg, struct tree *tree, const int32_t *text,
 	size_t n, struct err *e)
 {
 	struct cycle *c = arg;
-	struct timer t = timer_start(c);
+	struct timer t = draft_start(c);
 	int ret =
 		c->env->drafter->begin(c->env->drafter->arg, tree, text, n, e);
 
@@ -90,7 +99,7 @@ static int expand_counted(void *arg, struct tree *tree, const uint32_t *node,
 	uint32_t n, struct err *e)
 {
 	struct cycle *c = arg;
-	struct timer t = timer_start(c);
+	struct timer t = draft_start(c);
 	int ret =
 		c->env->drafter->expand(c->env->drafter->arg, tree, node, n, e);
 	uint64_t before = c->draft_time;
@@ -172,8 +181,8 @@ static void price_pruning(struct cycle *c, const struct prune_result *r)
 		price_sweep(c->env->phone, PRICE_SWEEP_WEIGH, 1, r->scored,
 			&softmax);
 	}
-	session_add_host_work(c->session, &score);
-	session_add_host_work(c->session, &softmax);
+	session_add_work_of(c->session, TRACE_PHONE_DRAFT, &score);
+	session_add_work_of(c->session, TRACE_PHONE_DRAFT, &softmax);
 	session_add_steps(c->session, r->steps);
 }
 

@@ -15,6 +15,7 @@
 #include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
+#include "host/trace/trace.h"
 #include "host/tree/build.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
@@ -244,12 +245,12 @@ static void count_drafted(struct lanes *l, uint64_t ns, uint64_t ps)
 		if (d->price)
 			d->price(d->arg, &price);
 	}
-	session_add_host_work(l->session, &price);
+	session_add_work_of(l->session, TRACE_PHONE_DRAFT, &price);
 	st->draft_ns += clock_ns() - ns;
 	st->draft_ps += session_phone_ps(l->session) - ps;
 }
 
-int speculation_draft(struct lanes *l, struct err *e)
+static int draft(struct lanes *l, struct err *e)
 {
 	uint64_t ns = clock_ns(), ps = session_phone_ps(l->session);
 	int ret = 0;
@@ -263,6 +264,18 @@ int speculation_draft(struct lanes *l, struct err *e)
 		return ret;
 	share(l);
 	count_drafted(l, ns, ps);
+	return 0;
+}
+
+int speculation_draft(struct lanes *l, struct err *e)
+{
+	int ret;
+
+	trace_begin(session_trace(l->session), TRACE_DRAFT, 0, 0);
+	ret = draft(l, e);
+	trace_end(session_trace(l->session), TRACE_DRAFT);
+	if (ret)
+		return ret;
 	/* What slots there are is for tokens that are certain. */
 	if (!has_room(l))
 		return 0;

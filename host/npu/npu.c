@@ -120,6 +120,7 @@ void npu_close(struct npu *n)
 
 int npu_reopen(struct npu *n, struct err *e)
 {
+	npu_trace_lost(n);
 	leave(n);
 	n->log = (struct npu_log){ 0 };
 	n->under_way = 0;
@@ -237,10 +238,14 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct wire_done *done, struct err *e)
 {
+	uint64_t from = n->opts.trace && timeout_ms ? clock_ns() : 0;
 	const struct npu_request *r;
 	struct packet p;
 	struct err why;
 	int ret = n->ops->recv(n->device, &p, timeout_ms, &why);
+
+	if (from)
+		npu_trace_waited(n, from);
 
 	/* What is no packet is an answer that no device may give, too. */
 	if (ret == -EPROTO || ret == -EBADMSG) {
@@ -255,6 +260,7 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	if (completion_take(&p, r, n->priced, n->opened_ns, done, &why))
 		return npu_broken(n, &why, e);
 	*seq = r->seq;
+	npu_trace_done(n, r, done);
 	npu_log_done(&n->log, r);
 	n->under_way--;
 	count(n, *seq, done);
@@ -341,6 +347,7 @@ static int npu_put(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 {
 	struct npu_request r = { .seq = n->next_seq };
 	int ret = npu_drain_to(n, NPU_UNDER_WAY - 1, NULL, NULL, e);
+	uint64_t from = n->opts.trace ? clock_ns() : 0;
 
 	if (!ret)
 		ret = n->ops->send(
@@ -350,6 +357,7 @@ static int npu_put(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	memcpy(&r.op, msg, sizeof(r.op));
 	npu_log_put(&n->log, &r);
 	n->under_way++;
+	npu_trace_sent(n, r.seq, from);
 	*seq = n->next_seq++;
 	return 0;
 }

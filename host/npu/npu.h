@@ -34,6 +34,7 @@ struct npu;
 struct npu_ops;
 struct soc;
 struct tell;
+struct trace;
 
 struct npu_opts {
 	const struct npu_ops *ops; /* NULL: npu_process */
@@ -53,6 +54,8 @@ struct npu_opts {
 	/* Pointed at each device that is reached; outlives the handle. NULL:
 	 * there is nothing to tell. */
 	struct tell *tell;
+	/* Told of requests, waiting and the window; likewise. */
+	struct trace *trace;
 };
 
 #define VA_HARD_SLACK   (256ull << 20)
@@ -122,7 +125,8 @@ int npu_unmap(struct npu *, uint32_t id, struct err *);
  * mapping takes whole pages and one more, and slots. */
 struct npu_room {
 	uint64_t largest, page;
-	uint32_t slots;
+	uint64_t mapped; /* bytes, in whole pages */
+	uint32_t slots, holes;
 	uint64_t extended; /* the largest hole of the extended region */
 };
 void npu_room(const struct npu *, struct npu_room *out);

@@ -50,6 +50,19 @@ struct npu {
 	struct shared shared[WIRE_MAX_BUFFERS];
 };
 
+/* ---- npu_trace.c: what opts.trace is told ---- */
+
+/* The request was sent from that time on; it was answered, and is still in the
+ * log; the host waited for an answer until now; of those under way no answer
+ * will come; what is mapped has changed. Of these npu_trace_waited alone wants
+ * a trace. */
+void npu_trace_sent(struct npu *, uint32_t seq, uint64_t from_ns);
+void npu_trace_done(
+	struct npu *, const struct npu_request *, const struct wire_done *);
+void npu_trace_waited(struct npu *, uint64_t from_ns);
+void npu_trace_lost(struct npu *);
+void npu_trace_window(const struct npu *);
+
 /* From now on every call returns this; so does this one. */
 int npu_broken(struct npu *, const struct err *why, struct err *);
 

@@ -181,6 +181,7 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	if (check_addr(n, s, done.arg[WIRE_MAP_ADDR], &why))
 		return npu_broken(n, &why, e);
 	*addr = s->addr = done.arg[WIRE_MAP_ADDR];
+	npu_trace_window(n);
 	return 0;
 }
 
@@ -279,9 +280,11 @@ void npu_room(const struct npu *n, struct npu_room *out)
 	do {
 		s = next_mapped(n, at);
 		end = s ? s->addr : h->va_window;
+		out->holes += end > at;
 		if (end > at && end - at > out->largest)
 			out->largest = end - at;
 		if (s) {
+			out->mapped += align_up(s->bytes, page);
 			at = s->addr + align_up(s->bytes, page) + page;
 			out->slots -= out->slots ? 1 : 0;
 		}
@@ -342,5 +345,6 @@ int npu_unmap(struct npu *n, uint32_t id, struct err *e)
 		return err_set(e, EIO, "the device cannot unmap %s: %s",
 			s->name, done.text);
 	s->addr = 0;
+	npu_trace_window(n);
 	return 0;
 }

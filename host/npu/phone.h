@@ -12,6 +12,7 @@
 #ifndef HOST_NPU_PHONE_H
 #define HOST_NPU_PHONE_H
 
+#include "host/trace/trace.h"
 #include "tensor/price.h"
 
 #define PHONE_FLASH_QUEUE 64 /* upper limit of a profile's flash_queue */
@@ -27,6 +28,7 @@ struct phone_time {
 	/* When the last reads ended; read i's is at i % PHONE_FLASH_QUEUE. */
 	uint64_t flash_end_ps[PHONE_FLASH_QUEUE];
 	uint64_t flash_reads;
+	struct trace *trace; /* that is told of all of it; NULL: none */
 };
 
 static inline uint64_t phone_later(uint64_t a, uint64_t b)
@@ -34,10 +36,39 @@ static inline uint64_t phone_later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* What an engine does from `at` on for `took`; p NULL: it costs nothing. */
+static inline void phone_tell(const struct phone_time *t,
+	enum trace_track track, enum trace_name name, uint64_t at,
+	uint64_t took, const struct price *p)
+{
+	const struct price none = { 0 };
+	struct trace_event v = { TRACE_BEGIN, name, track, 0, at, 0, 8 };
+
+	if (!t->trace || (!took && !p))
+		return;
+	p = p ? p : &none;
+	v.arg[0] = at;
+	v.arg[1] = took;
+	v.arg[2] = p->matrix_ps;
+	v.arg[3] = p->vector_ps;
+	v.arg[4] = p->dma_ps;
+	v.arg[5] = p->read_ps;
+	v.arg[6] = p->cpu_ps;
+	v.arg[7] = p->flash_ps;
+	trace_tell(t->trace, &v);
+	trace_tell(t->trace,
+		&(const struct trace_event){ .type = TRACE_END,
+			.name = name,
+			.track = track,
+			.at = at + took });
+}
+
 /* Work of the host itself. */
-static inline void phone_cpu(struct phone_time *t, const struct price *p)
+static inline void phone_cpu(
+	struct phone_time *t, enum trace_name what, const struct price *p)
 {
 	price_add(&t->price, p);
+	phone_tell(t, TRACE_ON_PHONE_CPU, what, t->cpu_ps, p->total_ps, p);
 	t->cpu_ps += p->total_ps;
 }
 
@@ -47,10 +78,13 @@ static inline void phone_beside(struct phone_time *t, const struct price *p)
 {
 	price_add(&t->price, p);
 	t->beside_ps += p->total_ps;
+	phone_tell(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_REFRESH, t->cpu_ps, 0, p);
 }
 
 static inline void phone_catch_up(struct phone_time *t)
 {
+	phone_tell(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_BESIDE, t->cpu_ps,
+		t->beside_ps, NULL);
 	t->cpu_ps += t->beside_ps;
 	t->beside_ps = 0;
 }
@@ -59,18 +93,24 @@ static inline void phone_catch_up(struct phone_time *t)
 static inline uint64_t phone_npu(
 	struct phone_time *t, uint64_t sent_ps, const struct price *p)
 {
+	uint64_t from = phone_later(t->npu_ps, sent_ps);
+
 	price_add(&t->price, p);
-	t->npu_ps = phone_later(t->npu_ps, sent_ps) + p->total_ps;
-	return t->npu_ps;
+	phone_tell(
+		t, TRACE_ON_PHONE_NPU, TRACE_PHONE_RUN, from, p->total_ps, p);
+	return t->npu_ps = from + p->total_ps;
 }
 
 /* A graph's load that may begin at `from_ps`; returns when it ends. */
 static inline uint64_t phone_loader(
 	struct phone_time *t, uint64_t from_ps, const struct price *p)
 {
+	uint64_t from = phone_later(t->loader_ps, from_ps);
+
 	price_add(&t->price, p);
-	t->loader_ps = phone_later(t->loader_ps, from_ps) + p->total_ps;
-	return t->loader_ps;
+	phone_tell(t, TRACE_ON_PHONE_LOADER, TRACE_PHONE_LOAD, from,
+		p->total_ps, p);
+	return t->loader_ps = from + p->total_ps;
 }
 
 /*
@@ -85,10 +125,12 @@ static inline uint64_t phone_flash(struct phone_time *t, uint64_t from_ps,
 	uint64_t before = t->flash_reads + PHONE_FLASH_QUEUE - queue;
 	uint64_t issued = phone_later(
 		from_ps, t->flash_end_ps[before % PHONE_FLASH_QUEUE]);
+	uint64_t first_byte = phone_later(t->flash_ps, issued + begin_ps);
 
 	price_add(&t->price, p);
-	t->flash_ps = phone_later(t->flash_ps, issued + begin_ps) +
-		(p->total_ps - begin_ps);
+	phone_tell(t, TRACE_ON_PHONE_FLASH, TRACE_PHONE_READ, first_byte,
+		p->total_ps - begin_ps, p);
+	t->flash_ps = first_byte + (p->total_ps - begin_ps);
 	t->flash_end_ps[t->flash_reads++ % PHONE_FLASH_QUEUE] = t->flash_ps;
 	return t->flash_ps;
 }
@@ -97,17 +139,25 @@ static inline uint64_t phone_flash(struct phone_time *t, uint64_t from_ps,
 static inline uint64_t phone_copy(
 	struct phone_time *t, uint64_t from_ps, const struct price *p)
 {
+	uint64_t from = phone_later(t->copy_ps, from_ps);
+
 	price_add(&t->price, p);
-	t->copy_ps = phone_later(t->copy_ps, from_ps) + p->total_ps;
-	return t->copy_ps;
+	phone_tell(
+		t, TRACE_ON_PHONE_COPY, TRACE_PHONE_COPY, from, p->total_ps, p);
+	return t->copy_ps = from + p->total_ps;
 }
 
 /* The host waits for something that ends then. */
 static inline void phone_wait(struct phone_time *t, uint64_t until_ps)
 {
 	uint64_t idle = phone_later(t->cpu_ps, until_ps) - t->cpu_ps;
+	uint64_t used = idle < t->beside_ps ? idle : t->beside_ps;
 
-	t->beside_ps -= idle < t->beside_ps ? idle : t->beside_ps;
+	phone_tell(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_BESIDE, t->cpu_ps, used,
+		NULL);
+	phone_tell(t, TRACE_ON_PHONE_CPU, TRACE_PHONE_WAIT, t->cpu_ps + used,
+		idle - used, NULL);
+	t->beside_ps -= used;
 	t->cpu_ps += idle;
 }
 

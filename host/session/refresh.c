@@ -10,6 +10,7 @@
 #include "host/session/logits.h"
 #include "host/session/sequence.h"
 #include "host/session/session_impl.h"
+#include "host/trace/trace.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -50,6 +51,7 @@ static void *refresh_main(void *arg)
 {
 	struct refresh *r = arg;
 
+	pthread_setname_np(pthread_self(), "refresh");
 	pthread_mutex_lock(&r->lock);
 	while (!r->stop) {
 		if (!r->computing) {
@@ -57,7 +59,9 @@ static void *refresh_main(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&r->lock);
+		trace_begin(r->s->trace, TRACE_REFRESH, r->rows.n, 0);
 		host_layers_run(r->layers, &r->rows);
+		trace_end(r->s->trace, TRACE_REFRESH);
 		pthread_mutex_lock(&r->lock);
 		r->computing = false;
 		pthread_cond_broadcast(&r->changed);
@@ -307,7 +311,7 @@ static void price_start(struct refresh *r, uint32_t copied)
 	if (!s->opts.soc)
 		return;
 	pricing_kv_copy(&s->pricing, copied, s->model->n_layer, &p);
-	session_add_host_work(s, &p);
+	session_add_work_of(s, TRACE_PHONE_REFRESH, &p);
 	pricing_refresh(
 		&s->pricing, r->rows.n, farthest(r), r->attention != NULL, &p);
 	phone_beside(s->time, &p);
@@ -517,7 +521,7 @@ int refresh_merge(struct refresh *r, const uint32_t *row, uint32_t n,
 	if (s->opts.soc) {
 		pricing_kv_copy(
 			&s->pricing, n, s->model->n_layer - first_layer, &p);
-		session_add_host_work(s, &p);
+		session_add_work_of(s, TRACE_PHONE_REFRESH, &p);
 	}
 	r->stats.merged += n;
 	return 0;

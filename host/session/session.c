@@ -71,7 +71,7 @@ static void price_logits(struct session *s, uint32_t rows)
 
 	if (s->opts.soc)
 		pricing_logits(&s->pricing, rows, &p);
-	session_add_host_work(s, &p);
+	session_add_work_of(s, TRACE_PHONE_LOGITS, &p);
 }
 
 static uint64_t checked_ns(const struct session *s)
@@ -89,9 +89,11 @@ static int compute_of(struct session *s, const float *const *hidden,
 {
 	size_t bytes = s->model->n_vocab * sizeof(**out);
 	uint64_t from = clock_ns() - checked_ns(s), ps = s->time->cpu_ps;
-	int ret =
-		s->opts.idle ? 0 : logits_compute(s->logits, hidden, out, n, e);
+	int ret;
 
+	trace_begin(s->trace, TRACE_LOGITS, n, 0);
+	ret = s->opts.idle ? 0 : logits_compute(s->logits, hidden, out, n, e);
+	trace_end(s->trace, TRACE_LOGITS);
 	for (uint32_t i = 0; s->opts.idle && i < n; i++)
 		memset(out[i], 0, bytes);
 	s->stats.logits_ns += clock_ns() - checked_ns(s) - from;
@@ -193,7 +195,13 @@ int session_logits_range(struct session *s, uint32_t first, uint32_t n,
 
 void session_add_host_work(struct session *s, const struct price *p)
 {
-	phone_cpu(s->time, p);
+	session_add_work_of(s, TRACE_PHONE_WORK, p);
+}
+
+void session_add_work_of(
+	struct session *s, enum trace_name what, const struct price *p)
+{
+	phone_cpu(s->time, what, p);
 	if (s->staging)
 		staging_read_on(s->staging);
 }
@@ -209,7 +217,7 @@ void session_add_draws(struct session *s, uint32_t rows, bool greedy)
 
 	if (s->opts.soc)
 		price_draw(s->opts.soc, rows, priced_vocab(s), greedy, &p);
-	session_add_host_work(s, &p);
+	session_add_work_of(s, TRACE_PHONE_DRAW, &p);
 }
 
 void session_add_tops(struct session *s, uint32_t rows, uint32_t k)
@@ -218,7 +226,7 @@ void session_add_tops(struct session *s, uint32_t rows, uint32_t k)
 
 	if (s->opts.soc)
 		price_top(s->opts.soc, rows, priced_vocab(s), k, &p);
-	session_add_host_work(s, &p);
+	session_add_work_of(s, TRACE_PHONE_DRAW, &p);
 }
 
 void session_add_sweep(struct session *s, enum price_sweep sweep, uint32_t rows)
@@ -227,7 +235,7 @@ void session_add_sweep(struct session *s, enum price_sweep sweep, uint32_t rows)
 
 	if (s->opts.soc)
 		price_sweep(s->opts.soc, sweep, rows, priced_vocab(s), &p);
-	session_add_host_work(s, &p);
+	session_add_work_of(s, TRACE_PHONE_DRAW, &p);
 }
 
 void session_add_steps(struct session *s, uint64_t steps)
@@ -307,6 +315,11 @@ uint64_t session_device_ns(const struct session *s)
 uint64_t session_read_time(struct session *s)
 {
 	return s->staging ? staging_read_time(s->staging) : 0;
+}
+
+struct trace *session_trace(const struct session *s)
+{
+	return s->trace;
 }
 
 uint64_t session_phone_ps(const struct session *s)

@@ -25,6 +25,7 @@
 #include "host/session/row_counts.h"
 #include "host/session/rows.h"
 #include "host/session/sequence.h"
+#include "host/trace/trace.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 #include "shm/doorbell.h"
@@ -152,6 +153,9 @@ struct session_opts {
 	 */
 	const struct shape *as;
 	enum dtype as_type; /* of its matrices; F32: those of what runs */
+	/* Where what is done is told of, on a timeline (host/trace/trace.h),
+	 * and that of a session beside this one too; NULL: nowhere. */
+	const char *trace;
 	struct progress_sink progress; /* of opening */
 	/* Told of the window where it has no room for what must be in it: what
 	 * is mapped then. NULL: nobody. */
@@ -179,7 +183,8 @@ extern const struct session_opts session_defaults;
 
 int session_open(struct session **out, const struct model *,
 	const struct session_opts *, struct err *);
-/* 0, or -EPROTO when the coherence checker found violations. */
+/* 0, or -EPROTO when the coherence checker found violations, or why the trace
+ * is not whole. */
 int session_close(struct session *, struct err *);
 
 /* Tokens in the cache of a sequence; how long it can become. */
@@ -351,6 +356,9 @@ int session_prefill_with(struct session *, uint32_t sequence,
  * remember; with a price of nothing where there is no phone.
  */
 void session_add_host_work(struct session *, const struct price *);
+/* Work that a trace has under that name. */
+void session_add_work_of(
+	struct session *, enum trace_name, const struct price *);
 
 /*
  * Likewise by count (tensor/price_host.h), of rows of logits as long as the
@@ -390,6 +398,9 @@ uint64_t session_device_ns(const struct session *);
  * streamed or was read.
  */
 uint64_t session_read_time(struct session *);
+
+/* What is told of the session's work; NULL: nothing. */
+struct trace *session_trace(const struct session *);
 
 /* The present: picoseconds of the phone, 0 without one. */
 uint64_t session_phone_ps(const struct session *);

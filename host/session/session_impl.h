@@ -80,6 +80,7 @@ struct session {
 	struct pricing pricing;
 	const struct price *instead; /* of the request that is waited for, of
 				      * the price told; NULL: that */
+	struct trace *trace;         /* that of `beside`, or own; NULL: none */
 	struct phone_time *time; /* own_time, or that of the session beside */
 	struct phone_time own_time;
 	uint64_t began_ps;       /* the pass under way, on it */

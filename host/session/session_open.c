@@ -22,6 +22,7 @@
 #include "host/session/sequence.h"
 #include "host/session/session_budget.h"
 #include "host/session/switching.h"
+#include "host/trace/trace.h"
 #include "ipc/window_view.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
@@ -89,6 +90,7 @@ static int open_npu(struct session *s, struct err *e)
 		.restarts = o->restarts,
 		.cancel = o->cancel,
 		.tell = o->coherence == COHERENCE_CHECK ? &s->own_tell : NULL,
+		.trace = s->trace,
 		.hello = {
 			.doorbell = o->doorbell,
 			.coherence = o->coherence,
@@ -105,6 +107,7 @@ static int open_npu(struct session *s, struct err *e)
 	int ret;
 
 	s->time = &s->own_time;
+	s->time->trace = o->soc ? s->trace : NULL;
 	s->tell = npu.tell;
 	if (o->beside) {
 		s->tell = o->beside->tell;
@@ -155,6 +158,7 @@ static int open_staging(struct session *s, struct err *e)
 		.time = s->time,
 		.priced = s->opts.as ? priced_read : NULL,
 		.arg = s,
+		.trace = s->trace,
 	};
 	int ret;
 
@@ -279,8 +283,28 @@ static int open_rows(struct session *s, struct err *e)
 	return 0;
 }
 
-static void session_free(struct session *s)
+/* What is beside another is told of there. */
+static int open_trace(struct session *s, struct err *e)
 {
+	int ret;
+
+	if (s->opts.beside) {
+		s->trace = s->opts.beside->trace;
+		return 0;
+	}
+	if (!s->opts.trace)
+		return 0;
+	ret = trace_open(&s->trace, s->opts.trace, e);
+	if (!ret && s->opts.soc)
+		trace_phone(s->trace, s->opts.clock);
+	return ret;
+}
+
+/* And the trace, where it is its own: 0, or what is wrong with that. */
+static int session_free(struct session *s, struct err *e)
+{
+	struct trace *trace = s->opts.beside ? NULL : s->trace;
+
 	if (s->owns_npu)
 		npu_close(s->npu);
 	else if (s->npu)
@@ -309,6 +333,7 @@ static void session_free(struct session *s)
 	free(s->cut);
 	tell_release(&s->own_tell);
 	free(s);
+	return trace_close(trace, e);
 }
 
 static int attach_weights(struct session *s, struct err *e)
@@ -338,7 +363,9 @@ int session_open(struct session **out, const struct model *m,
 	s->model = m;
 	s->opts = *opts;
 	s->counts = &s->stats.decode_rows;
-	if ((ret = open_plan(s, e)) || (ret = open_rows(s, e)) ||
+	ret = open_trace(s, e);
+	trace_begin(s->trace, TRACE_START, m->n_layer, 0);
+	if (ret || (ret = open_plan(s, e)) || (ret = open_rows(s, e)) ||
 		(ret = workers_open(&s->workers, s->opts.threads, e)) ||
 		(ret = logits_open(&s->logits, m, s->opts.layout,
 			 s->opts.precision, s->plan.output_stays, s->workers,
@@ -351,7 +378,7 @@ int session_open(struct session **out, const struct model *m,
 		(ret = s->staging ? staging_start(s->staging, e) : 0)) {
 		if (ret == -ENOSPC && s->npu)
 			session_tell_window(s);
-		session_free(s);
+		session_free(s, NULL);
 		return ret;
 	}
 	if (s->swapping.swap)
@@ -359,6 +386,7 @@ int session_open(struct session **out, const struct model *m,
 	if (s->staging)
 		logits_set_beside(s->logits,
 			&(struct logits_beside){ session_read_on, s });
+	trace_end(s->trace, TRACE_START);
 	*out = s;
 	return 0;
 }
@@ -390,7 +418,7 @@ static void tell_unfired(const struct session *s)
 int session_close(struct session *s, struct err *e)
 {
 	struct npu_stats st;
-	int ret = 0;
+	int ret = 0, closed;
 
 	if (!s)
 		return 0;
@@ -403,6 +431,6 @@ int session_close(struct session *s, struct err *e)
 			st.violations == 1 ? "" : "s",
 			st.violation[0] ? st.violation : "not told");
 	tell_unfired(s);
-	session_free(s);
-	return ret;
+	closed = session_free(s, ret ? NULL : e);
+	return ret ? ret : closed;
 }

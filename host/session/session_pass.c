@@ -16,6 +16,7 @@
 #include "host/session/logits.h"
 #include "host/session/sequence.h"
 #include "host/session/switching.h"
+#include "host/trace/trace.h"
 #include "shm/buffer.h"
 #include "tensor/soc.h"
 #include "tensor/tile.h"
@@ -234,10 +235,11 @@ static int find_staged(
 	unsigned where;
 	int ret = await_turn(s, e);
 
+	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
 	if (!ret)
 		ret = staging_need(s->staging, s->block[b].first_layer,
 			phone_later(s->time->npu_ps, s->began_ps), &where, e);
-
+	trace_end(s->trace, TRACE_FLASH_WAIT);
 	if (ret)
 		return ret;
 	f->slot = (int)where;
@@ -574,7 +576,31 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 	s->counts->tile += align_up(graph_rows, TILE);
 }
 
-static int forward(struct session *s, const struct rows *rows,
+static void tell_counts(struct session *s, uint32_t rows, uint32_t padded)
+{
+	uint64_t free = sequences_free(s->sequences);
+
+	trace_count(s->trace, TRACE_ROWS, rows);
+	trace_count(s->trace, TRACE_PADDED_ROWS, padded);
+	trace_count(s->trace, TRACE_KV_SLOTS, s->plan.slots - free);
+}
+
+/* A pass ends that computed so many rows; one that failed counts none. */
+static void tell_pass(struct session *s, uint32_t rows, uint32_t padded)
+{
+	if (!s->trace)
+		return;
+	trace_tell(s->trace,
+		&(const struct trace_event){ .type = TRACE_END,
+			.name = TRACE_PASS,
+			.at = clock_ns(),
+			.first = 1,
+			.n = 2,
+			.arg = { rows, padded } });
+	tell_counts(s, rows, padded);
+}
+
+static int forward_untold(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
 {
 	struct pass p = { .s = s,
@@ -609,6 +635,19 @@ static int forward(struct session *s, const struct rows *rows,
 	s->stats.mixed_passes += s->batch->n_parts > 1;
 	count_rows(s, rows->n, graph_rows);
 	return 0;
+}
+
+static int forward(struct session *s, const struct rows *rows,
+	const struct session_hooks *hooks, struct err *e)
+{
+	uint64_t padded = s->stats.padded_rows;
+	int ret;
+
+	trace_begin(s->trace, TRACE_PASS, rows->n, 0);
+	ret = forward_untold(s, rows, hooks, e);
+	tell_pass(s, ret ? 0 : rows->n,
+		(uint32_t)(s->stats.padded_rows - padded));
+	return ret;
 }
 
 /*

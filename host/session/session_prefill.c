@@ -167,6 +167,7 @@ int session_prefill_with(struct session *s, uint32_t sequence,
 	if (!n)
 		return err_set(e, EINVAL, "nothing to prefill");
 	s->counts = &s->stats.prompt_rows;
+	trace_begin(s->trace, TRACE_PROMPT, n, 0);
 	if (reader && reader->wants)
 		ret = open_reading(&r, e);
 	if (!ret)
@@ -175,6 +176,7 @@ int session_prefill_with(struct session *s, uint32_t sequence,
 			: chunks(&r, sequence, token, n, last_row, e);
 	s->counts = &s->stats.decode_rows;
 	close_reading(&r);
+	trace_end(s->trace, TRACE_PROMPT);
 	s->stats.prompt_ps += s->time->cpu_ps - began;
 	return ret;
 }

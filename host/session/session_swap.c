@@ -225,7 +225,8 @@ int session_open_swap(struct session *s, struct err *e)
 	uint32_t n = w->planned;
 	struct swap_opts o = { .slot_bytes = w->plan.slot,
 		.poison = s->opts.swap_poison,
-		.time = s->opts.soc ? s->time : NULL };
+		.time = s->opts.soc ? s->time : NULL,
+		.trace = s->trace };
 	struct swap_block *block;
 	int ret;
 

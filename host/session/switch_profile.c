@@ -125,6 +125,7 @@ int switching_measure(struct session *s, struct err *e)
 	int ret;
 
 	npu_stats(s->npu, &npu);
+	s->time->trace = NULL; /* nor is it told of */
 	ret = measure(s, e);
 	npu_stats(s->npu, &s->switching->warm_up);
 	less(&s->switching->warm_up, &npu);

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 commands='run chat serve eval score perplexity logits tokenize detokenize inspect convert verify
-  synth history bench merge stress doctor'
+  synth history bench merge trace stress doctor'
 
 check_help() { # WHAT: $out is a help text of it that fits a terminal
   local wide

@@ -1,0 +1,304 @@
+#include "host/cmd/trace_report.h"
+
+#include "base/checked.h"
+#include "host/cmd/json_text.h"
+#include "host/trace/trace_sum.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+
+#define JSON_VERSION 1
+
+static const char *const role_names[TIMELINE_ROLES] = {
+	[TIMELINE_OTHER] = "other",
+	[TIMELINE_THREAD] = "host",
+	[TIMELINE_REQUESTS] = "requests",
+	[TIMELINE_FLASH] = "flash",
+	[TIMELINE_DEVICE] = "device",
+};
+
+static double s_of(uint64_t ns)
+{
+	return (double)ns * 1e-9;
+}
+
+static double ms_of(uint64_t ns)
+{
+	return (double)ns * 1e-6;
+}
+
+static double phone_s(uint64_t ps)
+{
+	return (double)ps * 1e-12;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100 * (double)part / (double)whole : 0;
+}
+
+static double mean(uint64_t sum, uint64_t n)
+{
+	return n ? (double)sum / (double)n : 0;
+}
+
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 20);
+}
+
+/* ---- text ---------------------------------------------------------------- */
+
+static void counts_text(const struct trace_sum *s, FILE *f)
+{
+	fprintf(f,
+		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
+		" of padding\n"
+		"requests     %" PRIu64 ", %.3f ms from publish to completion "
+		"on average",
+		s->passes, s->rows, s->padded_rows, s->requests,
+		ms_of(1) * mean(s->round_trip_ns, s->requests));
+	if (s->unanswered)
+		fprintf(f, "; %" PRIu64 " were never answered", s->unanswered);
+	fprintf(f,
+		"\ndevice       busy %.3f s, %.1f MiB by DMA, %" PRIu64
+		" lines invalidated, %" PRIu64 " cleaned, %" PRIu64
+		" evicted, %" PRIu64 " violations\n",
+		s_of(s->busy_ns), mib(s->dma_bytes), s->invalidated_lines,
+		s->cleaned_lines, s->evicted_lines, s->violations);
+	if (s->lost || s->restarts)
+		fprintf(f,
+			"restarts     %" PRIu64 " losses of the device, "
+			"%" PRIu64 " restarts\n",
+			s->lost, s->restarts);
+}
+
+/* Where the time went: of each track's kinds of work without what lies within
+ * them. */
+static void work_text(const struct trace_sum *s, FILE *f)
+{
+	fprintf(f, "\n%-10s %-10s %9s %12s %10s %8s\n", "track", "kind",
+		"times", "seconds", "ms each", "of it %");
+	for (unsigned r = 0; r < TIMELINE_ROLES; r++)
+		for (unsigned k = 0; k < TRACE_KINDS; k++) {
+			const struct trace_work *w = &s->work[r][k];
+
+			if (!w->n || !role_names[r])
+				continue;
+			fprintf(f,
+				"%-10s %-10s %9" PRIu64
+				" %12.6f %10.4f %8.1f\n",
+				role_names[r], trace_kinds[k], w->n,
+				s_of(w->ns), mean(w->ns, w->n) * 1e-6,
+				percent(w->ns, s->ns));
+		}
+	fputc('\n', f);
+}
+
+static void overlap_text(const struct trace_sum *s, FILE *f)
+{
+	fprintf(f,
+		"bubbles      %" PRIu64 " times no request was under way, "
+		"%.6f s in all (%.1f %%), %.3f ms at most\n"
+		"overlap      the host worked beside the device for %.6f s of "
+		"%.6f s (%.1f %%)\n",
+		s->bubbles, s_of(s->bubble_ns), percent(s->bubble_ns, s->ns),
+		ms_of(s->longest_bubble_ns), s_of(s->host_beside_ns),
+		s_of(s->asked_ns), percent(s->host_beside_ns, s->asked_ns));
+	if (s->flash_reads)
+		fprintf(f,
+			"             flash read beside the device for %.6f s "
+			"of %.6f s (%.1f %%), %" PRIu64 " reads of %.1f MiB\n",
+			s_of(s->flash_beside_ns), s_of(s->flash_ns),
+			percent(s->flash_beside_ns, s->flash_ns),
+			s->flash_reads, mib(s->flash_bytes));
+}
+
+static void longest_text(
+	const struct timeline *t, const struct trace_sum *s, FILE *f)
+{
+	for (unsigned i = 0; i < s->n_longest; i++) {
+		const struct timeline_slice *x = &t->slice[s->longest[i]];
+
+		fprintf(f, "%-12s %.3f ms: %s, number %" PRIu64 ", at %.6f s\n",
+			i ? "" : "longest", ms_of(x->end - x->begin),
+			t->text[x->name], timeline_arg(t, x, "seq"),
+			s_of(x->begin - t->begin));
+	}
+}
+
+static void phone_text(const struct trace_phone *p, FILE *f)
+{
+	fprintf(f,
+		"phone        %.4f s in all: the CPU worked %.4f s and waited "
+		"%.4f s; NPU %.4f s (%.1f %%)",
+		phone_s(p->total_ps), phone_s(p->cpu_ps), phone_s(p->wait_ps),
+		phone_s(p->npu_ps), percent(p->npu_ps, p->total_ps));
+	if (p->read_ps)
+		fprintf(f, ", flash %.4f s (%.1f %%)", phone_s(p->read_ps),
+			percent(p->read_ps, p->total_ps));
+	if (p->loader_ps)
+		fprintf(f, ", loader %.4f s", phone_s(p->loader_ps));
+	if (p->copy_ps)
+		fprintf(f, ", copies %.4f s", phone_s(p->copy_ps));
+	fprintf(f, "\n             of the CPU logits %.4f s, drafting %.4f s\n",
+		phone_s(p->kind_ps[TRACE_KIND_LOGITS]),
+		phone_s(p->kind_ps[TRACE_KIND_DRAFT]));
+}
+
+void trace_report_text(const char *path, const struct timeline *t,
+	const struct trace_sum *s, FILE *f)
+{
+	fprintf(f, "trace        %s: %.3f s in %" PRIu64 " packets%s\n", path,
+		s_of(t->end - t->begin), t->packets,
+		t->cut_short ? ", cut short at its end" : "");
+	if (s->texts)
+		fprintf(f,
+			"texts        %" PRIu64 ", %.6f s in all, of which is "
+			"all that follows; prompts of %" PRIu64 " tokens\n",
+			s->texts, s_of(s->ns), s->prompt_tokens);
+	else
+		fputs("texts        none; what follows is of the whole trace\n",
+			f);
+	counts_text(s, f);
+	work_text(s, f);
+	overlap_text(s, f);
+	longest_text(t, s, f);
+	if (s->phone.there)
+		phone_text(&s->phone, f);
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+struct number {
+	const char *key;
+	uint64_t value;
+};
+
+static void put_numbers(json_t *o, const struct number *n, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		json_object_set_new(
+			o, n[i].key, json_integer((json_int_t)n[i].value));
+}
+
+static void put_counts(
+	json_t *o, const struct timeline *t, const struct trace_sum *s)
+{
+	const struct number n[] = {
+		{ "packets", t->packets },
+		{ "slices", t->n_slice },
+		{ "unfinished", t->unfinished },
+		{ "total_ns", t->end - t->begin },
+		{ "texts", s->texts },
+		{ "prompt_tokens", s->prompt_tokens },
+		{ "texts_ns", s->ns },
+		{ "passes", s->passes },
+		{ "rows", s->rows },
+		{ "padded_rows", s->padded_rows },
+		{ "round_trips", s->requests - s->unanswered },
+		{ "unanswered", s->unanswered },
+		{ "lost", s->lost },
+		{ "restarts", s->restarts },
+		{ "round_trip_ns", s->round_trip_ns },
+		{ "busy_ns", s->busy_ns },
+		{ "dma_bytes", s->dma_bytes },
+		{ "invalidated_lines", s->invalidated_lines },
+		{ "cleaned_lines", s->cleaned_lines },
+		{ "evicted_lines", s->evicted_lines },
+		{ "violations", s->violations },
+		{ "bubbles", s->bubbles },
+		{ "bubble_ns", s->bubble_ns },
+		{ "longest_bubble_ns", s->longest_bubble_ns },
+		{ "asked_ns", s->asked_ns },
+		{ "host_beside_ns", s->host_beside_ns },
+		{ "flash_reads", s->flash_reads },
+		{ "flash_bytes", s->flash_bytes },
+		{ "flash_ns", s->flash_ns },
+		{ "flash_beside_ns", s->flash_beside_ns },
+	};
+
+	put_numbers(o, n, ARRAY_LEN(n));
+	json_object_set_new(o, "cut_short", json_boolean(t->cut_short));
+}
+
+static json_t *phone_json(const struct trace_phone *p)
+{
+	const struct number n[] = {
+		{ "total_ps", p->total_ps },
+		{ "cpu_busy_ps", p->cpu_ps },
+		{ "cpu_wait_ps", p->wait_ps },
+		{ "npu_busy_ps", p->npu_ps },
+		{ "loader_busy_ps", p->loader_ps },
+		{ "flash_busy_ps", p->read_ps },
+		{ "copy_busy_ps", p->copy_ps },
+		{ "matrix_ps", p->price_matrix_ps },
+		{ "vector_ps", p->price_vector_ps },
+		{ "dma_ps", p->price_dma_ps },
+		{ "read_ps", p->price_read_ps },
+		{ "cpu_ps", p->price_cpu_ps },
+		{ "flash_ps", p->price_flash_ps },
+	};
+	json_t *o = json_object();
+
+	put_numbers(o, n, ARRAY_LEN(n));
+	return o;
+}
+
+static json_t *work_json(const struct trace_sum *s)
+{
+	json_t *list = json_array();
+
+	for (unsigned r = 0; r < TIMELINE_ROLES; r++)
+		for (unsigned k = 0; k < TRACE_KINDS; k++) {
+			const struct trace_work *w = &s->work[r][k];
+
+			if (!w->n || !role_names[r])
+				continue;
+			json_array_append_new(list,
+				json_pack("{s:s, s:s, s:I, s:I}", "track",
+					role_names[r], "kind", trace_kinds[k],
+					"times", (json_int_t)w->n, "ns",
+					(json_int_t)w->ns));
+		}
+	return list;
+}
+
+static json_t *longest_json(const struct timeline *t, const struct trace_sum *s)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < s->n_longest; i++) {
+		const struct timeline_slice *x = &t->slice[s->longest[i]];
+
+		json_array_append_new(list,
+			json_pack("{s:o, s:I, s:I, s:I}", "request",
+				json_ctext(t->text[x->name]), "seq",
+				(json_int_t)timeline_arg(t, x, "seq"), "at_ns",
+				(json_int_t)(x->begin - t->begin), "ns",
+				(json_int_t)(x->end - x->begin)));
+	}
+	return list;
+}
+
+int trace_report_json(const char *path, const struct timeline *t,
+	const struct trace_sum *s, FILE *f)
+{
+	json_t *o = json_object();
+	int ret;
+
+	json_object_set_new(o, "version", json_integer(JSON_VERSION));
+	json_object_set_new(o, "command", json_string("trace"));
+	json_object_set_new(o, "file", json_ctext(path));
+	put_counts(o, t, s);
+	json_object_set_new(o, "work", work_json(s));
+	json_object_set_new(o, "longest", longest_json(t, s));
+	json_object_set_new(o, "phone",
+		s->phone.there ? phone_json(&s->phone) : json_null());
+	ret = o ? json_dumpf(o, f, JSON_COMPACT) : -1;
+	json_decref(o);
+	if (ret || fputc('\n', f) == EOF)
+		return o ? -EIO : -ENOMEM;
+	return 0;
+}

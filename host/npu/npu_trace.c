@@ -1,0 +1,120 @@
+/* What a trace is told of requests and of the device's window. */
+#include "host/npu/npu_impl.h"
+
+#include "host/trace/trace.h"
+
+/* Behind TRACE_REQUEST they stand in the wire's order. */
+_Static_assert(TRACE_UNMAP_EXTENDED - TRACE_REQUEST == WIRE_UNMAP_EXTENDED &&
+		TRACE_GRAPH_RUN - TRACE_REQUEST == WIRE_GRAPH_RUN &&
+		(int)NPU_UNDER_WAY <= (int)TRACE_LANES,
+	"a name each, and a lane");
+
+static enum trace_name name_of(uint32_t op)
+{
+	return op < WIRE_OP_COUNT ? TRACE_REQUEST + op : TRACE_REQUEST;
+}
+
+/* The device calls it so too; another device begins anew. */
+static uint64_t flow_of(const struct npu *n, const struct npu_request *r)
+{
+	return (uint64_t)n->generation << 32 | r->wired;
+}
+
+static void tell_thread(struct npu *n, const struct npu_request *r,
+	enum trace_name name, uint64_t at, bool ends)
+{
+	trace_tell(n->opts.trace,
+		&(const struct trace_event){ .type = TRACE_INSTANT,
+			.name = name,
+			.at = at,
+			.n = 1,
+			.arg = { r->seq },
+			.flow = flow_of(n, r),
+			.flow_ends = ends });
+}
+
+static struct trace_event on_lane(const struct npu *n,
+	const struct npu_request *r, enum trace_type type, uint64_t at)
+{
+	return (struct trace_event){ .type = type,
+		.name = name_of(r->op),
+		.track = TRACE_ON_REQUESTS,
+		.lane = (uint32_t)(r - n->log.request),
+		.at = at };
+}
+
+void npu_trace_sent(struct npu *n, uint32_t seq, uint64_t from_ns)
+{
+	const struct npu_request *r;
+	struct trace_event v;
+
+	if (!n->opts.trace)
+		return;
+	r = npu_log_of(&n->log, seq);
+	v = on_lane(n, r, TRACE_BEGIN, from_ns);
+	v.n = 1;
+	v.arg[0] = r->seq;
+	v.flow = flow_of(n, r);
+	tell_thread(n, r, TRACE_PUBLISH, from_ns, false);
+	trace_tell(n->opts.trace, &v);
+}
+
+void npu_trace_done(struct npu *n, const struct npu_request *r,
+	const struct wire_done *done)
+{
+	const struct wire_counters *c = &done->counters;
+	struct trace_event v;
+
+	if (!n->opts.trace)
+		return;
+	v = on_lane(n, r, TRACE_END, clock_ns());
+	v.first = 1;
+	v.n = 7;
+	v.arg[0] = (uint64_t) - (int64_t)done->status;
+	v.arg[1] = c->busy_ns;
+	v.arg[2] = c->dma_bytes;
+	v.arg[3] = c->invalidated_lines;
+	v.arg[4] = c->cleaned_lines;
+	v.arg[5] = c->evicted_lines;
+	v.arg[6] = c->violations;
+	trace_tell(n->opts.trace, &v);
+	tell_thread(n, r, TRACE_COMPLETE, v.at, true);
+}
+
+void npu_trace_waited(struct npu *n, uint64_t from_ns)
+{
+	struct trace_event v = { .type = TRACE_BEGIN,
+		.name = TRACE_WAIT,
+		.at = from_ns,
+		.n = 1,
+		.arg = { n->under_way } };
+
+	trace_tell(n->opts.trace, &v);
+	trace_end(n->opts.trace, TRACE_WAIT);
+}
+
+void npu_trace_lost(struct npu *n)
+{
+	if (!n->opts.trace)
+		return;
+	trace_instant(n->opts.trace, TRACE_LOST, n->under_way, 0);
+	for (uint32_t left = n->log.used; left; left &= left - 1) {
+		const struct npu_request *r =
+			&n->log.request[__builtin_ctz(left)];
+		struct trace_event v = on_lane(n, r, TRACE_END, clock_ns());
+
+		trace_tell(n->opts.trace, &v);
+	}
+}
+
+void npu_trace_window(const struct npu *n)
+{
+	struct npu_room room;
+
+	if (!n->opts.trace)
+		return;
+	npu_room(n, &room);
+	trace_count(n->opts.trace, TRACE_WINDOW_MAPPED, room.mapped);
+	trace_count(n->opts.trace, TRACE_WINDOW_HOLES, room.holes);
+	trace_count(n->opts.trace, TRACE_WINDOW_LARGEST, room.largest);
+}

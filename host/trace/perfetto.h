@@ -1,0 +1,64 @@
+/*
+ * What of Perfetto's trace format Tandem writes and reads: numbers of fields of
+ * its public schema (trace_packet.proto, track_event.proto, track_descriptor
+ * .proto, interned_data.proto), and how Tandem uses them. No code.
+ *
+ * A trace is packets. The first of them says which names there are and what
+ * number each has; events have the numbers. A packet with a descriptor comes
+ * before the first event on its track. Slices are begun and ended, in the order
+ * of time on each track. Categories are enum trace_kind.
+ */
+#ifndef HOST_TRACE_PERFETTO_H
+#define HOST_TRACE_PERFETTO_H
+
+enum { PF_TRACE_PACKET = 1 };
+
+enum {                    /* TracePacket */
+	PF_TIMESTAMP = 8, /* ns */
+	PF_SEQUENCE_ID = 10,
+	PF_TRACK_EVENT = 11,
+	PF_INTERNED_DATA = 12,
+	PF_SEQUENCE_FLAGS = 13,
+	PF_TRACK_DESCRIPTOR = 60,
+};
+
+enum { PF_STATE_CLEARED = 1, PF_NEEDS_STATE = 2 };
+
+enum { /* InternedData, each of PF_IID and PF_IID_NAME */
+	PF_CATEGORIES = 1,
+	PF_EVENT_NAMES = 2,
+	PF_ARGUMENT_NAMES = 3,
+};
+enum { PF_IID = 1, PF_IID_NAME = 2 };
+
+enum { /* TrackEvent */
+	PF_CATEGORY_IID = 3,
+	PF_ARGUMENT = 4,
+	PF_TYPE = 9,
+	PF_NAME_IID = 10,
+	PF_TRACK_UUID = 11,
+	PF_COUNTER_VALUE = 30,
+	PF_FLOW = 47,     /* fixed64 */
+	PF_FLOW_END = 48, /* likewise */
+};
+enum { PF_SLICE_BEGIN = 1, PF_SLICE_END, PF_INSTANT, PF_COUNTER };
+
+enum { /* DebugAnnotation */
+	PF_ARG_NAME_IID = 1,
+	PF_ARG_UINT = 3,
+	PF_ARG_INT = 4,
+	PF_ARG_STRING = 6,
+};
+
+enum { /* TrackDescriptor */
+	PF_UUID = 1,
+	PF_TRACK_NAME = 2,
+	PF_PROCESS = 3,
+	PF_THREAD = 4,
+	PF_PARENT_UUID = 5,
+	PF_COUNTER_TRACK = 8,
+};
+enum { PF_PROCESS_PID = 1, PF_PROCESS_NAME = 6 };
+enum { PF_THREAD_PID = 1, PF_THREAD_TID = 2, PF_THREAD_NAME = 5 };
+
+#endif

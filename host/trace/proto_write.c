@@ -1,0 +1,80 @@
+#include "host/trace/proto_write.h"
+
+#include <string.h>
+
+#define LENGTH_BYTES 2 /* 14 bits */
+
+enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
+
+static void put(struct proto *p, const void *bytes, size_t n)
+{
+	if (n > p->room - p->len) {
+		p->full = true;
+		return;
+	}
+	memcpy(p->data + p->len, bytes, n);
+	p->len += n;
+}
+
+static void put_varint(struct proto *p, uint64_t v)
+{
+	uint8_t bytes[10];
+	size_t n = 0;
+
+	for (; v >= 0x80; v >>= 7)
+		bytes[n++] = (uint8_t)(v | 0x80);
+	bytes[n++] = (uint8_t)v;
+	put(p, bytes, n);
+}
+
+static void put_tag(struct proto *p, uint32_t field, enum wire_type type)
+{
+	put_varint(p, (uint64_t)field << 3 | type);
+}
+
+size_t proto_begin(struct proto *p, uint32_t field)
+{
+	static const uint8_t none[LENGTH_BYTES];
+
+	put_tag(p, field, WIRE_BYTES);
+	put(p, none, sizeof(none));
+	return p->len;
+}
+
+/* In as many bytes as were left for it, which may be more than it takes. */
+void proto_end(struct proto *p, size_t begun)
+{
+	size_t n = p->len - begun;
+
+	if (p->full || n >= 1u << 14) {
+		p->full = true;
+		return;
+	}
+	p->data[begun - 2] = (uint8_t)(n | 0x80);
+	p->data[begun - 1] = (uint8_t)(n >> 7);
+}
+
+void proto_varint(struct proto *p, uint32_t field, uint64_t value)
+{
+	put_tag(p, field, WIRE_VARINT);
+	put_varint(p, value);
+}
+
+void proto_fixed64(struct proto *p, uint32_t field, uint64_t value)
+{
+	uint8_t bytes[8];
+
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(value >> 8 * i);
+	put_tag(p, field, WIRE_FIXED64);
+	put(p, bytes, sizeof(bytes));
+}
+
+void proto_string(struct proto *p, uint32_t field, const char *text)
+{
+	size_t n = strlen(text);
+
+	put_tag(p, field, WIRE_BYTES);
+	put_varint(p, n);
+	put(p, text, n);
+}

@@ -1,0 +1,275 @@
+#include "host/trace/trace_sum.h"
+
+#include "base/err.h"
+#include "host/trace/spans.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct summing {
+	const struct timeline *t;
+	struct trace_sum *s;
+	struct spans texts; /* or all of it */
+	/* In them: a request under way; flash; the host at work. */
+	struct spans asked, flash, working, idle, waiting;
+	struct spans told; /* the same by numbers of slices */
+};
+
+static enum timeline_role role_of(
+	const struct summing *m, const struct timeline_slice *s)
+{
+	return m->t->track[s->track].role;
+}
+
+static const char *name_of(
+	const struct summing *m, const struct timeline_slice *s)
+{
+	return m->t->text[s->name];
+}
+
+static bool holds(const struct spans *s, uint64_t at)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (s->span[mid].to <= at)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < s->n && s->span[low].from <= at;
+}
+
+/* The host and its phone tell in order; what the device tells is read when
+ * there is time for it. */
+static bool in_texts(const struct summing *m, size_t i)
+{
+	const struct timeline_slice *s = &m->t->slice[i];
+
+	return role_of(m, s) == TIMELINE_DEVICE ? holds(&m->texts, s->begin)
+						: holds(&m->told, i);
+}
+
+static uint64_t length(const struct timeline_slice *s)
+{
+	return s->end - s->begin;
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+static int find_texts(struct summing *m)
+{
+	const struct timeline *t = m->t;
+	int ret = 0;
+
+	for (size_t i = 0; i < t->n_slice && !ret; i++) {
+		const struct timeline_slice *s = &t->slice[i];
+
+		if (s->kind != TRACE_KIND_TEXT)
+			continue;
+		m->s->texts++;
+		m->s->prompt_tokens += timeline_arg(t, s, "prompt_tokens");
+		ret = spans_add(&m->texts, s->begin, s->end);
+		if (!ret)
+			ret = spans_add(&m->told, i, s->until);
+	}
+	if (!ret && !m->s->texts)
+		ret = spans_add(&m->texts, t->begin, t->end);
+	if (!ret && !m->s->texts)
+		ret = spans_add(&m->told, 0, t->n_slice);
+	spans_join(&m->texts);
+	spans_join(&m->told);
+	m->s->ns = spans_length(&m->texts);
+	return ret;
+}
+
+/* ---- the host and its requests ------------------------------------------- */
+
+static void sum_pass(struct summing *m, const struct timeline_slice *s)
+{
+	m->s->rows += timeline_arg(m->t, s, "rows");
+	m->s->padded_rows += timeline_arg(m->t, s, "padded");
+	/* One that failed has none. */
+	m->s->passes += timeline_arg(m->t, s, "rows") > 0;
+}
+
+static void keep_longest(struct summing *m, size_t i)
+{
+	struct trace_sum *s = m->s;
+	unsigned at = s->n_longest;
+
+	while (at &&
+		length(&m->t->slice[i]) >
+			length(&m->t->slice[s->longest[at - 1]]))
+		at--;
+	if (at == TRACE_LONGEST)
+		return;
+	if (s->n_longest < TRACE_LONGEST)
+		s->n_longest++;
+	memmove(&s->longest[at + 1], &s->longest[at],
+		(s->n_longest - at - 1) * sizeof(s->longest[0]));
+	s->longest[at] = i;
+}
+
+static int sum_request(struct summing *m, size_t i)
+{
+	const struct timeline_slice *s = &m->t->slice[i];
+	struct trace_sum *sum = m->s;
+
+	sum->requests++;
+	sum->unanswered += s->unfinished;
+	sum->round_trip_ns += length(s);
+	sum->busy_ns += timeline_arg(m->t, s, "busy_ns");
+	sum->dma_bytes += timeline_arg(m->t, s, "dma_bytes");
+	sum->invalidated_lines += timeline_arg(m->t, s, "invalidated_lines");
+	sum->cleaned_lines += timeline_arg(m->t, s, "cleaned_lines");
+	sum->evicted_lines += timeline_arg(m->t, s, "evicted_lines");
+	sum->violations += timeline_arg(m->t, s, "violations");
+	keep_longest(m, i);
+	return spans_add(&m->asked, s->begin, s->end);
+}
+
+static int sum_thread(struct summing *m, const struct timeline_slice *s)
+{
+	if (s->kind == TRACE_KIND_PASS && !s->instant)
+		sum_pass(m, s);
+	m->s->lost += s->instant && !strcmp(name_of(m, s), "device lost");
+	m->s->restarts += !strcmp(name_of(m, s), "restart");
+	if (s->kind == TRACE_KIND_WAIT)
+		return spans_add(&m->waiting, s->begin, s->end);
+	return s->instant ? 0 : spans_add(&m->working, s->begin, s->end);
+}
+
+static int sum_flash(struct summing *m, const struct timeline_slice *s)
+{
+	m->s->flash_reads++;
+	m->s->flash_bytes += timeline_arg(m->t, s, "bytes");
+	return spans_add(&m->flash, s->begin, s->end);
+}
+
+/* ---- the phone ----------------------------------------------------------- */
+
+static void sum_price(struct summing *m, const struct timeline_slice *s)
+{
+	struct trace_phone *p = &m->s->phone;
+
+	p->price_matrix_ps += timeline_arg(m->t, s, "matrix_ps");
+	p->price_vector_ps += timeline_arg(m->t, s, "vector_ps");
+	p->price_dma_ps += timeline_arg(m->t, s, "dma_ps");
+	p->price_read_ps += timeline_arg(m->t, s, "read_ps");
+	p->price_cpu_ps += timeline_arg(m->t, s, "cpu_ps");
+	p->price_flash_ps += timeline_arg(m->t, s, "flash_ps");
+}
+
+static void sum_phone(struct summing *m, const struct timeline_slice *s)
+{
+	struct trace_phone *p = &m->s->phone;
+	uint64_t took = timeline_arg(m->t, s, "took_ps");
+	uint64_t *busy[TIMELINE_ROLES] = {
+		[TIMELINE_PHONE_NPU] = &p->npu_ps,
+		[TIMELINE_PHONE_LOADER] = &p->loader_ps,
+		[TIMELINE_PHONE_FLASH] = &p->read_ps,
+		[TIMELINE_PHONE_COPY] = &p->copy_ps,
+	};
+	enum timeline_role role = role_of(m, s);
+
+	p->there = true;
+	sum_price(m, s);
+	if (role != TIMELINE_PHONE_CPU) {
+		*busy[role] += took;
+		return;
+	}
+	p->total_ps += took;
+	p->kind_ps[s->kind] += took;
+	if (s->kind == TRACE_KIND_WAIT)
+		p->wait_ps += took;
+	else
+		p->cpu_ps += took;
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+/* To its kind, and not to that of what it lies in. */
+static void sum_work(struct summing *m, const struct timeline_slice *s)
+{
+	struct trace_work *w = m->s->work[role_of(m, s)];
+
+	w[s->kind].n++;
+	w[s->kind].ns += length(s);
+	if (s->below && in_texts(m, s->below - 1))
+		w[m->t->slice[s->below - 1].kind].ns -= length(s);
+}
+
+static int sum_slice(struct summing *m, size_t i)
+{
+	const struct timeline_slice *s = &m->t->slice[i];
+
+	if (!in_texts(m, i))
+		return 0;
+	if (timeline_is_phone(role_of(m, s))) {
+		sum_phone(m, s);
+		return 0;
+	}
+	sum_work(m, s);
+	switch (role_of(m, s)) {
+	case TIMELINE_THREAD:
+		return sum_thread(m, s);
+	case TIMELINE_REQUESTS:
+		return sum_request(m, i);
+	case TIMELINE_FLASH:
+		return sum_flash(m, s);
+	default:
+		return 0;
+	}
+}
+
+static int sum_overlaps(struct summing *m)
+{
+	struct trace_sum *s = m->s;
+	struct spans beside = { 0 };
+	int ret;
+
+	spans_join(&m->asked);
+	spans_join(&m->flash);
+	spans_join(&m->working);
+	spans_join(&m->waiting);
+	ret = spans_without(&m->idle, &m->texts, &m->asked);
+	if (!ret)
+		ret = spans_without(&beside, &m->working, &m->waiting);
+	s->bubbles = m->idle.n;
+	s->bubble_ns = spans_length(&m->idle);
+	for (size_t i = 0; i < m->idle.n; i++)
+		if (m->idle.span[i].to - m->idle.span[i].from >
+			s->longest_bubble_ns)
+			s->longest_bubble_ns =
+				m->idle.span[i].to - m->idle.span[i].from;
+	s->flash_ns = spans_length(&m->flash);
+	s->flash_beside_ns = spans_common(&m->flash, &m->asked);
+	s->asked_ns = spans_length(&m->asked);
+	s->host_beside_ns = spans_common(&beside, &m->asked);
+	spans_release(&beside);
+	return ret;
+}
+
+int trace_sum(struct trace_sum *out, const struct timeline *t, struct err *e)
+{
+	struct summing m = { .t = t, .s = out };
+	int ret;
+
+	*out = (struct trace_sum){ 0 };
+	ret = find_texts(&m);
+	for (size_t i = 0; i < t->n_slice && !ret; i++)
+		ret = sum_slice(&m, i);
+	if (!ret)
+		ret = sum_overlaps(&m);
+	spans_release(&m.texts);
+	spans_release(&m.told);
+	spans_release(&m.asked);
+	spans_release(&m.flash);
+	spans_release(&m.working);
+	spans_release(&m.waiting);
+	spans_release(&m.idle);
+	return ret ? err_set(e, ENOMEM, "no memory to sum up the trace") : 0;
+}

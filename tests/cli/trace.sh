@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# --trace FILE, and what tandem trace says of it: the counts of --stats, and the
+# phone's picoseconds.
+. "$(dirname "$0")/lib.sh"
+
+command -v jq >/dev/null || skip 'no jq'
+same_counts='passes rows padded_rows round_trips dma_bytes invalidated_lines
+  cleaned_lines evicted_lines violations'
+same_ps='total_ps matrix_ps vector_ps dma_ps read_ps cpu_ps flash_ps'
+
+# traced NAME OPTIONS...: a run into $tmp/NAME.json, its trace's sums into
+# $tmp/NAME.sums; they must agree.
+traced() {
+  local name=$1 key
+  shift
+  run_ok "$TANDEM" run -t 1 --json --trace "$tmp/$name.pft" "$@"
+  cp "$tmp/out" "$tmp/$name.json"
+  run_ok "$TANDEM" trace --json "$tmp/$name.pft"
+  cp "$tmp/out" "$tmp/$name.sums"
+  for key in $same_counts; do
+    check_eq "$name: $key" "$(jq ".$key" "$tmp/$name.sums")" \
+      "$(jq ".$key" "$tmp/$name.json")"
+  done
+  for key in unanswered unfinished; do
+    check_eq "$name: $key" "$(jq ".$key" "$tmp/$name.sums")" 0
+  done
+}
+same_phone() { # NAME
+  local key
+  for key in $same_ps; do
+    check_eq "$1: phone.$key" "$(jq ".phone.$key" "$tmp/$1.sums")" \
+      "$(jq ".phone.$key" "$tmp/$1.json")"
+  done
+  check_eq "$1: the CPU works or waits" \
+    "$(jq '.phone | .cpu_busy_ps + .cpu_wait_ps' "$tmp/$1.sums")" \
+    "$(jq .phone.total_ps "$tmp/$1.json")"
+}
+
+# Nothing of a run changes by being told.
+run_ok "$TANDEM" run -t 1 --json -p 'Once upon a time' -n 12 --clock soc:sd8gen3
+plain=$(jq '.logits_hash, .text, .phone' <<<"$out")
+traced plain -p 'Once upon a time' -n 12 --clock soc:sd8gen3
+same_phone plain
+check_eq 'a traced run' "$(jq '.logits_hash, .text, .phone' "$tmp/plain.json")" \
+  "$plain"
+run_ok "$TANDEM" trace "$tmp/plain.pft"
+for part in 'texts        1' 'bubbles ' 'overlap ' 'longest ' 'phone ' \
+  'host       logits'; do
+  check_has 'the summary' "$out" "$part"
+done
+
+# Drafts, a small window, and layers from flash.
+traced chain -p 'Once upon a time' -n 12 --method chain --draft sam \
+  --clock soc:sd8gen3 --va-slots 5
+same_phone chain
+check_has 'kinds of work' "$(jq -r '.work[] | .kind' "$tmp/chain.sums")" draft
+run_ok "$TANDEM" convert small "$tmp/m.tdm"
+traced flash -m "$tmp/m.tdm" -p 'Once upon a time' -n 4 --dram-budget 25% \
+  --clock soc:sd8gen3
+check_eq 'phone.total_ps' "$(jq .phone.total_ps "$tmp/flash.sums")" \
+  "$(jq .phone.total_ps "$tmp/flash.json")"
+check_eq 'reads of flash were seen' "$(jq '.flash_reads > 0' "$tmp/flash.sums")" true
+
+# A device that is lost, and its successor.
+run_ok "$TANDEM" run -t 1 --trace "$tmp/lost.pft" -p 'Once upon a time' -n 6 \
+  --fault die@run#20
+text=$out
+run_ok "$TANDEM" trace --json "$tmp/lost.pft"
+check_eq 'losses' "$(jq -c '[.lost, .restarts]' <<<"$out")" '[1,1]'
+run_ok "$TANDEM" run -t 1 -p 'Once upon a time' -n 6
+check_eq 'the text of a run that lost its device' "$text" "$out"
+
+# What cannot be written ends the trace, not the text.
+run "$TANDEM" run -t 1 --trace /dev/full -p 'Once upon a time' -n 6
+check_eq 'status with a full disk' "$status" 1
+check_eq 'the text with a full disk' "$out" "$text"
+check_has 'the message' "$err" 'No space left'
+run "$TANDEM" run -t 1 --trace "$tmp/no/such" -p x -n 1
+check_eq 'status without the folder' "$status" 1
+check_has 'the message' "$err" "$tmp/no/such"
+
+# What is no trace of ours.
+for file in "$tmp/plain.json" /dev/null "$tmp/m.tdm" "$tmp/none"; do
+  run "$TANDEM" trace "$file"
+  check_eq "status of trace $file" "$status" 1
+  check_has "the message" "$err" "$file"
+done
+misuse "$TANDEM" trace
+finish

@@ -1,0 +1,105 @@
+/* Fields of messages, by the bytes that the format's specification gives. */
+#include "host/trace/proto_read.h"
+#include "host/trace/proto_write.h"
+#include "tests/harness.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The specification's own example: field 1 is 150, and field 2 "testing". */
+static void test_specified(void **state)
+{
+	static const uint8_t bytes[] = { 0x08, 0x96, 0x01, 0x12, 0x07, 't', 'e',
+		's', 't', 'i', 'n', 'g' };
+	struct proto_in in = { bytes, sizeof(bytes) };
+	struct proto_field f;
+
+	assert_int_equal(proto_next(&in, &f), 1);
+	assert_int_equal(f.number, 1);
+	assert_int_equal(f.value, 150);
+	assert_int_equal(proto_next(&in, &f), 1);
+	assert_int_equal(f.number, 2);
+	assert_int_equal(f.bytes.left, 7);
+	assert_memory_equal(f.bytes.at, "testing", 7);
+	assert_int_equal(proto_next(&in, &f), 0);
+}
+
+static void test_written(void **state)
+{
+	static const uint8_t want[] = { 0x08, 0x96, 0x01, 0x12, 0x07, 't', 'e',
+		's', 't', 'i', 'n', 'g', 0xf9, 0x02, 1, 2, 3, 4, 5, 6, 7, 8 };
+	uint8_t bytes[sizeof(want)];
+	struct proto p = { .data = bytes, .room = sizeof(bytes) };
+
+	proto_varint(&p, 1, 150);
+	proto_string(&p, 2, "testing");
+	proto_fixed64(&p, 47, 0x0807060504030201);
+	assert_false(p.full);
+	assert_int_equal(p.len, sizeof(want));
+	assert_memory_equal(bytes, want, sizeof(want));
+	proto_varint(&p, 1, 1);
+	assert_true(p.full);
+	assert_int_equal(p.len, sizeof(want));
+}
+
+/* A message in a message, of every length that its own takes two bytes for. */
+static void test_nested(void **state)
+{
+	static uint8_t bytes[20000];
+	struct proto_field outer, inner;
+
+	for (size_t n = 0; n < 300; n++) {
+		struct proto p = { .data = bytes, .room = sizeof(bytes) };
+		size_t begun = proto_begin(&p, 5);
+		struct proto_in in;
+
+		for (size_t i = 0; i < n; i++)
+			proto_varint(&p, 1, i);
+		proto_end(&p, begun);
+		in = (struct proto_in){ bytes, p.len };
+		assert_int_equal(proto_next(&in, &outer), 1);
+		assert_int_equal(outer.number, 5);
+		assert_int_equal(proto_next(&in, &inner), 0);
+		for (size_t i = 0; i < n; i++) {
+			assert_int_equal(proto_next(&outer.bytes, &inner), 1);
+			assert_int_equal(inner.value, i);
+		}
+		assert_int_equal(proto_next(&outer.bytes, &inner), 0);
+	}
+}
+
+static void test_refused(void **state)
+{
+	static const struct {
+		uint8_t bytes[12];
+		size_t n;
+		int ret;
+	} cases[] = {
+		{ { 0x08 }, 1, -EBADMSG },            /* no number */
+		{ { 0x08, 0x80 }, 2, -EBADMSG },      /* it does not end */
+		{ { 0x00, 0x01 }, 2, -EBADMSG },      /* field 0 */
+		{ { 0x0b }, 1, -EBADMSG },            /* a group */
+		{ { 0x09, 1, 2, 3 }, 4, -EBADMSG },   /* 8 bytes */
+		{ { 0x0d, 1, 2, 3 }, 4, -EBADMSG },   /* 4 bytes */
+		{ { 0x12, 0x07, 't' }, 3, -ENODATA }, /* 7 bytes of text */
+		{ { 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			  0x02 },
+			11, -EBADMSG }, /* more than 64 bits */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct proto_in in = { cases[i].bytes, cases[i].n };
+		struct proto_field f;
+
+		assert_int_equal(proto_next(&in, &f), cases[i].ret);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_specified),
+	cmocka_unit_test(test_written),
+	cmocka_unit_test(test_nested),
+	cmocka_unit_test(test_refused),
+};
+
+TEST_MAIN(tests)

@@ -1,0 +1,217 @@
+/* Traces that were written, read back and summed up. */
+#include "base/err.h"
+#include "host/trace/timeline.h"
+#include "host/trace/trace.h"
+#include "host/trace/trace_sum.h"
+#include "tests/harness.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void path_of(char path[256])
+{
+	snprintf(path, 256, "%s/t.pftrace", harness_tmp());
+}
+
+static void tell(struct trace *t, enum trace_type type, enum trace_name name,
+	enum trace_track track, uint32_t lane, uint64_t at)
+{
+	trace_tell(t,
+		&(const struct trace_event){ .type = type,
+			.name = name,
+			.track = track,
+			.lane = lane,
+			.at = at });
+}
+
+/* A text with a pass, of which two requests and the wait for them. */
+static void tell_a_text(struct trace *t, uint64_t at)
+{
+	tell(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, at);
+	tell(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, at + 10);
+	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, at + 20);
+	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 1, at + 30);
+	tell(t, TRACE_BEGIN, TRACE_WAIT, TRACE_ON_THREAD, 0, at + 40);
+	tell(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, at + 60);
+	tell(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 1, at + 70);
+	tell(t, TRACE_END, TRACE_WAIT, TRACE_ON_THREAD, 0, at + 70);
+	trace_tell(t,
+		&(const struct trace_event){ .type = TRACE_END,
+			.name = TRACE_PASS,
+			.at = at + 80,
+			.first = 1,
+			.n = 2,
+			.arg = { 3, 5 } });
+	tell(t, TRACE_END, TRACE_TEXT, TRACE_ON_THREAD, 0, at + 100);
+}
+
+static void read_back(const char *path, struct timeline *t)
+{
+	struct err e = { 0 };
+
+	assert_ok(timeline_read_file(t, path, &e), &e);
+}
+
+static void test_summed_up(void **state)
+{
+	struct trace_sum s;
+	struct timeline line;
+	struct err e = { 0 };
+	struct trace *t;
+	char path[256];
+	uint64_t now;
+
+	path_of(path);
+	assert_ok(trace_open(&t, path, &e), &e);
+	now = clock_ns();
+	/* Not in a text. */
+	tell(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, now);
+	tell(t, TRACE_END, TRACE_PASS, TRACE_ON_THREAD, 0, now + 1);
+	tell_a_text(t, now + 1000);
+	tell_a_text(t, now + 2000);
+	assert_ok(trace_close(t, &e), &e);
+	read_back(path, &line);
+	assert_ok(trace_sum(&s, &line, &e), &e);
+	assert_int_equal(s.texts, 2);
+	assert_int_equal(s.ns, 200);
+	assert_int_equal(s.passes, 2);
+	assert_int_equal(s.rows, 6);
+	assert_int_equal(s.padded_rows, 10);
+	assert_int_equal(s.requests, 4);
+	assert_int_equal(s.unanswered, 0);
+	assert_int_equal(s.round_trip_ns, 160);
+	assert_int_equal(s.asked_ns, 100);
+	assert_int_equal(s.bubbles, 4);
+	assert_int_equal(s.bubble_ns, 100);
+	assert_int_equal(s.longest_bubble_ns, 30);
+	assert_int_equal(s.host_beside_ns, 40);
+	assert_int_equal(s.work[TIMELINE_THREAD][TRACE_KIND_TEXT].ns, 60);
+	assert_int_equal(s.work[TIMELINE_THREAD][TRACE_KIND_PASS].ns, 80);
+	assert_int_equal(s.work[TIMELINE_THREAD][TRACE_KIND_WAIT].ns, 60);
+	assert_int_equal(s.n_longest, 4);
+	assert_false(s.phone.there);
+	timeline_release(&line);
+}
+
+/* What was open when the writer stopped ends with the trace, and half a packet
+ * at the end is no damage. */
+static void test_cut_short(void **state)
+{
+	struct trace_sum s;
+	struct timeline line;
+	struct err e = { 0 };
+	struct trace *t;
+	char path[256];
+	uint64_t now;
+
+	path_of(path);
+	assert_ok(trace_open(&t, path, &e), &e);
+	now = clock_ns();
+	tell(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, now);
+	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 20);
+	tell(t, TRACE_INSTANT, TRACE_LOST, TRACE_ON_THREAD, 0, now + 70);
+	tell(t, TRACE_END, TRACE_TEXT, TRACE_ON_THREAD, 0, now + 90);
+	assert_ok(trace_close(t, &e), &e);
+	read_back(path, &line);
+	assert_int_equal(line.unfinished, 1);
+	assert_false(line.cut_short);
+	timeline_release(&line);
+	assert_int_equal(truncate(path, 100000), 0);
+	assert_int_equal(timeline_read_file(&line, path, &e), -EBADMSG);
+	assert_ok(trace_open(&t, path, &e), &e);
+	tell(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, now);
+	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 20);
+	tell(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 50);
+	assert_ok(trace_close(t, &e), &e);
+	read_back(path, &line);
+	assert_int_equal(line.unfinished, 1);
+	timeline_release(&line);
+	for (long cut = 1; cut < 30; cut++) {
+		FILE *f = fopen(path, "re");
+		long n;
+
+		assert_non_null(f);
+		fseek(f, 0, SEEK_END);
+		n = ftell(f);
+		fclose(f);
+		assert_int_equal(truncate(path, n - 1), 0);
+		read_back(path, &line);
+		assert_ok(trace_sum(&s, &line, &e), &e);
+		assert_true(line.cut_short || line.unfinished);
+		timeline_release(&line);
+	}
+}
+
+static void *tell_much(void *arg)
+{
+	for (unsigned i = 0; i < 20000; i++) {
+		trace_begin(arg, TRACE_LOGITS, i, 0);
+		trace_begin(arg, TRACE_WAIT, i, 0);
+		trace_end(arg, TRACE_WAIT);
+		trace_end(arg, TRACE_LOGITS);
+	}
+	return NULL;
+}
+
+/* Of four threads at a time nothing is lost, and each has a track. */
+static void test_threads(void **state)
+{
+	struct timeline line;
+	struct err e = { 0 };
+	pthread_t thread[4];
+	struct trace *t;
+	unsigned tracks = 0;
+	char path[256];
+
+	path_of(path);
+	assert_ok(trace_open(&t, path, &e), &e);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(
+			pthread_create(&thread[i], NULL, tell_much, t), 0);
+	for (unsigned i = 0; i < 4; i++)
+		pthread_join(thread[i], NULL);
+	assert_ok(trace_close(t, &e), &e);
+	read_back(path, &line);
+	assert_int_equal(line.n_slice, 4 * 2 * 20000);
+	for (size_t i = 0; i < line.n_track; i++)
+		tracks += line.track[i].role == TIMELINE_THREAD;
+	assert_true(tracks >= 1 && tracks <= 4);
+	timeline_release(&line);
+}
+
+static void test_one_writer(void **state)
+{
+	struct err e = { 0 };
+	struct trace *t, *second;
+	char path[256];
+
+	path_of(path);
+	assert_ok(trace_open(&t, path, &e), &e);
+	assert_int_equal(trace_open(&second, path, &e), -EBUSY);
+	assert_ok(trace_close(t, &e), &e);
+}
+
+static void test_full_disk(void **state)
+{
+	struct err e = { 0 };
+	struct trace *t;
+
+	assert_ok(trace_open(&t, "/dev/full", &e), &e);
+	tell_a_text(t, clock_ns());
+	assert_int_equal(trace_close(t, &e), -ENOSPC);
+	assert_non_null(strstr(e.text, "/dev/full"));
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_summed_up),
+	cmocka_unit_test(test_cut_short),
+	cmocka_unit_test(test_threads),
+	cmocka_unit_test(test_one_writer),
+	cmocka_unit_test(test_full_disk),
+};
+
+TEST_MAIN(tests)
