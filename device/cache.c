@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "device/coherence_report.h"
+#include "device/device_trace.h"
 #include "device/extended.h"
 #include "device/fault.h"
 #include "device/shadow.h"
@@ -47,6 +48,7 @@ int cache_open(struct cache **out, const struct cache_config *config,
 	c->window = window;
 	violations_init(&c->upkeep.violations, config->report,
 		config->report_arg, config->file);
+	c->upkeep.violations.trace = config->trace;
 	*out = c;
 	return 0;
 }
@@ -233,7 +235,7 @@ static void invalidate(
 		line_drop(u, s, i, cpu_seq);
 }
 
-void cache_invalidate_by(struct cache *c, uint32_t addr, size_t len,
+static void invalidate_told(struct cache *c, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by)
 {
 	const struct mapping *m = window_find(c->window, addr, len, NULL);
@@ -257,13 +259,25 @@ void cache_invalidate_by(struct cache *c, uint32_t addr, size_t len,
 		invalidate(c, s, r, cpu_seq);
 }
 
+void cache_invalidate_by(struct cache *c, uint32_t addr, size_t len,
+	uint32_t cpu_seq, unsigned by)
+{
+	struct device_trace *t = c->config.trace;
+	uint64_t began = device_trace_now(t);
+
+	invalidate_told(c, addr, len, cpu_seq, by);
+	if (t)
+		device_trace_ended(t, WIRE_TRACE_INVALIDATE, "invalidate", 2,
+			began, addr, len, cpu_seq);
+}
+
 void cache_invalidate(
 	struct cache *c, uint32_t addr, size_t len, uint32_t cpu_seq)
 {
 	cache_invalidate_by(c, addr, len, cpu_seq, 0);
 }
 
-void cache_clean(struct cache *c, uint32_t addr, size_t len)
+static void clean(struct cache *c, uint32_t addr, size_t len)
 {
 	const struct mapping *m = window_find(c->window, addr, len, NULL);
 	struct shadow *s = m ? shadow_of(c, m) : NULL;
@@ -284,6 +298,17 @@ void cache_clean(struct cache *c, uint32_t addr, size_t len)
 		written |= line_clean(u, s, i);
 	if (u->check && !written)
 		shadow_report_needless(u, s, VIOLATION_NEEDLESS_CLEAN, r);
+}
+
+void cache_clean(struct cache *c, uint32_t addr, size_t len)
+{
+	struct device_trace *t = c->config.trace;
+	uint64_t began = device_trace_now(t);
+
+	clean(c, addr, len);
+	if (t)
+		device_trace_ended(
+			t, WIRE_TRACE_CLEAN, "clean", 2, began, addr, len, 0);
 }
 
 void cache_detach(struct cache *c, const struct mapping *m)
@@ -316,11 +341,23 @@ static void evict(struct cache *c, struct shadow *s)
 	}
 }
 
-void cache_operator(struct cache *c, const char *name, int layer)
+static void evict_some(struct cache *c)
 {
-	for (unsigned i = 0; c->config.evict_seed && i < WINDOW_SLOTS_MAX; i++)
+	uint64_t before = c->counters.evicted_lines;
+	uint64_t began = device_trace_now(c->config.trace);
+
+	for (unsigned i = 0; i < WINDOW_SLOTS_MAX; i++)
 		if (c->shadow[i].n_dirty)
 			evict(c, &c->shadow[i]);
+	if (c->config.trace && c->counters.evicted_lines > before)
+		device_trace_ended(c->config.trace, WIRE_TRACE_EVICT, "evict",
+			2, began, c->counters.evicted_lines - before, 0, 0);
+}
+
+void cache_operator(struct cache *c, const char *name, int layer)
+{
+	if (c->config.evict_seed)
+		evict_some(c);
 	c->upkeep.now.name = name;
 	c->upkeep.now.layer = layer;
 	violations_operator(&c->upkeep.violations, name, layer);
@@ -363,7 +400,8 @@ static const void *read_extended(
 	return tcm;
 }
 
-const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
+static const void *read_by_dma(
+	struct cache *c, uint64_t addr, size_t len, void *tcm)
 {
 	const struct mapping *m;
 	uint64_t from;
@@ -380,6 +418,26 @@ const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
 	if (c->upkeep.check)
 		check_dma(c, m, &m->share, (struct range){ from, from + len });
 	return memcpy(tcm, m->mem + from, len);
+}
+
+/* What is not copied takes no time of its own. */
+const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
+{
+	struct device_trace *t = c->config.trace;
+	bool copies = addr >= EXTENDED_BASE || c->config.level != COHERENCE_OFF;
+	uint64_t began = copies ? device_trace_now(t) : 0;
+	const void *read = read_by_dma(c, addr, len, tcm);
+
+	if (began)
+		atomic_fetch_add_explicit(&t->copied_ns, clock_ns() - began,
+			memory_order_relaxed);
+	return read;
+}
+
+uint64_t cache_dma_bytes(const struct cache *c)
+{
+	return atomic_load_explicit(&c->dma_bytes, memory_order_relaxed) +
+		cache_extended_bytes(c);
 }
 
 uint64_t cache_extended_bytes(const struct cache *c)
@@ -409,9 +467,7 @@ void cache_end(
 			shadow_settle(&c->upkeep, &c->shadow[i]);
 	out->violations = violations_end_request(&c->upkeep.violations, &first);
 	snprintf(text, size, "%s", first);
-	out->dma_bytes =
-		atomic_load_explicit(&c->dma_bytes, memory_order_relaxed) +
-		cache_extended_bytes(c);
+	out->dma_bytes = cache_dma_bytes(c);
 	out->invalidated_lines = c->counters.invalidated_lines;
 	out->cleaned_lines = c->counters.cleaned_lines;
 	out->evicted_lines = c->counters.evicted_lines;

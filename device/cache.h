@@ -43,6 +43,7 @@
 
 struct cache;
 struct coherence_report;
+struct device_trace;
 struct err;
 struct extended;
 struct fault;
@@ -60,6 +61,7 @@ struct cache_config {
 	 * them; NULL for none. */
 	struct coherence_report *file;
 	const struct wire_tell *tell;
+	struct device_trace *trace; /* borrowed; NULL: none */
 	/* Borrowed: what DMA reaches beside the window; NULL: nothing. */
 	const struct extended *extended;
 };
@@ -113,6 +115,8 @@ void cache_clean(struct cache *, uint32_t addr, size_t len);
  */
 const void *dma_read(struct cache *, uint64_t addr, size_t len, void *tcm);
 
+/* Bytes that it read in this request, those of the extended region too. */
+uint64_t cache_dma_bytes(const struct cache *);
 /* Bytes that it read of the extended region in this request. */
 uint64_t cache_extended_bytes(const struct cache *);
 

@@ -1,5 +1,6 @@
 #include "device/device.h"
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -7,6 +8,7 @@
 #include "device/bind.h"
 #include "device/cache.h"
 #include "device/cost.h"
+#include "device/device_trace.h"
 #include "device/exec.h"
 #include "device/extended.h"
 #include "device/graph.h"
@@ -38,6 +40,7 @@ struct device {
 	struct device_config config;
 	struct window window;
 	struct extended extended;
+	struct device_trace *trace; /* NULL: nobody is told */
 	struct cache *cache;
 	struct workers *workers;
 	struct exec exec;
@@ -55,6 +58,21 @@ struct device {
 
 /* ---- life -------------------------------------------------------------- */
 
+static int open_trace(struct device *d, struct err *e)
+{
+	const struct device_config *cfg = &d->config;
+
+	if (!cfg->trace)
+		return 0;
+	d->trace = aligned_alloc(_Alignof(struct device_trace),
+		align_up(sizeof(*d->trace), _Alignof(struct device_trace)));
+	if (!d->trace)
+		return err_set(e, ENOMEM, "no memory for a trace");
+	*d->trace = (struct device_trace){ .copied_ns = 0 };
+	return trace_ring_attach(
+		&d->trace->ring, cfg->trace, cfg->trace_bytes, e);
+}
+
 static int open_parts(struct device *d, struct err *e)
 {
 	const struct device_config *cfg = &d->config;
@@ -66,6 +84,7 @@ static int open_parts(struct device *d, struct err *e)
 		.report_arg = cfg->arg,
 		.file = cfg->file,
 		.tell = cfg->tell,
+		.trace = d->trace,
 		.extended = &d->extended,
 	};
 	unsigned threads = cfg->threads ? cfg->threads : workers_online();
@@ -89,6 +108,7 @@ static int open_parts(struct device *d, struct err *e)
 		return ret;
 	d->exec.workers = d->workers;
 	d->exec.cache = d->cache;
+	d->exec.trace = d->trace;
 	d->exec.beat = cfg->beat;
 	d->exec.beat_arg = cfg->arg;
 	if ((ret = exec_init(&d->exec, e)))
@@ -107,7 +127,9 @@ int device_open(
 	d->config = *config;
 	for (unsigned i = 0; i < WIRE_MAX_BUFFERS; i++)
 		d->shared[i].fd = -1;
-	ret = open_parts(d, e);
+	ret = open_trace(d, e);
+	if (!ret)
+		ret = open_parts(d, e);
 	if (ret) {
 		device_close(d);
 		return ret;
@@ -145,6 +167,7 @@ void device_close(struct device *d)
 		shared_release(&d->shared[i]);
 	for (unsigned i = 0; i < WIRE_MAX_GRAPHS; i++)
 		free(d->graph[i].graph);
+	free(d->trace);
 	free(d);
 }
 
@@ -478,6 +501,10 @@ bool device_loaded(
 	*seq = l->seq;
 	*done = (struct wire_done){ .op = WIRE_GRAPH_LOAD };
 	done->counters.busy_ns = l->busy_ns;
+	if (d->trace)
+		device_trace_on(d->trace, WIRE_TRACE_LOADER, WIRE_TRACE_LOAD,
+			"graph load", l->began_ns, l->busy_ns, l->graph,
+			l->seq);
 	if (d->exec.soc && l->plan) {
 		struct price p = { 0 };
 
@@ -692,6 +719,12 @@ static void tell_failure(struct wire_done *done, const struct err *e)
 		first);
 }
 
+static const char *op_name(uint32_t op)
+{
+	return op < WIRE_OP_COUNT && op_info[op].name ? op_info[op].name
+						      : "unknown";
+}
+
 bool device_dispatch(
 	struct device *d, const struct packet *p, struct wire_done *done)
 {
@@ -723,5 +756,9 @@ bool device_dispatch(
 	if (ret)
 		tell_failure(done, &e);
 	done->counters.busy_ns = clock_ns() - began;
+	if (d->trace)
+		device_trace_ended(d->trace, WIRE_TRACE_REQUEST,
+			op_name(done->op), 0, began, p->seq, done->op,
+			(uint64_t) - (int64_t)ret);
 	return d->loading == loading;
 }

@@ -39,7 +39,9 @@ struct device_config {
 	void (*report)(void *arg, const char *text); /* coherence check */
 	struct coherence_report *file; /* of it, borrowed; NULL: none */
 	const struct wire_tell
-		*tell;           /* what the host tells it; NULL: nothing */
+		*tell;            /* what the host tells it; NULL: nothing */
+	struct wire_trace *trace; /* where it tells its work; NULL: nowhere */
+	size_t trace_bytes;
 	void (*beat)(void *arg); /* any thread: there is progress */
 	void *arg;               /* of both */
 };

@@ -5,6 +5,7 @@
 #include "base/workers.h"
 #include "device/cache.h"
 #include "device/cost.h"
+#include "device/device_trace.h"
 #include "device/exec_op.h"
 #include "device/extended.h"
 #include "device/graph.h"
@@ -131,6 +132,19 @@ static void count(const struct run *r, struct exec_counts *c)
 	c->kv_apart = slot * m->n_kv_head * r->g->n_layers * r->set.seen_slots;
 }
 
+static void run_told(struct run *r)
+{
+	struct device_trace *t = r->x->trace;
+	uint64_t began = device_trace_now(t);
+	uint64_t read = t ? cache_dma_bytes(r->x->cache) : 0;
+
+	run_op(r);
+	if (t)
+		device_trace_operator(t, r->op->name,
+			(int)(r->g->first_layer + r->op->layer), began,
+			cache_dma_bytes(r->x->cache) - read);
+}
+
 int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	const struct wire_graph_run *wire, struct exec_counts *counts,
 	struct err *e)
@@ -142,12 +156,16 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		.kv = b->addr[WIRE_REF_KV],
 		.apart = wire->flags & WIRE_RUN_APART,
 	};
+	uint64_t began = device_trace_now(x->trace);
 	int ret = read_inputs(&r, b, wire, e);
 	bool extended = b->weights >= EXTENDED_BASE;
 	struct price attention;
 
 	if (ret)
 		return ret;
+	if (x->trace)
+		device_trace_ended(x->trace, WIRE_TRACE_OPERATOR, "inputs", 1,
+			began, 0, cache_dma_bytes(x->cache), 0);
 	if (x->soc)
 		cost_attention(x->soc, g, &r.set, r.apart,
 			(void *)(x->arena + g->at.piece), &attention);
@@ -159,12 +177,16 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 			(int)(g->first_layer + r.op->layer));
 		x->beat(x->beat_arg);
 		if (!(wire->flags & WIRE_RUN_IDLE))
-			run_op(&r);
+			run_told(&r);
 		if (x->soc)
 			cost_op(x->soc, g, r.set.rows, r.op, &attention,
 				&x->price);
 	}
+	began = device_trace_now(x->trace);
 	write_outputs(&r, b);
+	if (x->trace)
+		device_trace_ended(x->trace, WIRE_TRACE_OPERATOR, "outputs", 1,
+			began, 0, 0, 0);
 	count(&r, counts);
 	counts->extended = cache_extended_bytes(x->cache);
 	return 0;

@@ -20,6 +20,7 @@
 #define EXEC_EXP2_BYTES  (KERN_EXP2_ENTRIES * sizeof(uint16_t))
 
 struct cache;
+struct device_trace;
 struct err;
 struct graph;
 struct kern;
@@ -43,14 +44,15 @@ struct exec {
 	void *beat_arg;
 	uint8_t *tcm; /* [threads] of `slice` */
 	size_t slice;
-	const struct soc *soc; /* of the phone to price for; NULL: none */
-	struct price price;    /* of the request so far */
+	struct device_trace *trace; /* borrowed; NULL: none */
+	const struct soc *soc;      /* of the phone to price for; NULL: none */
+	struct price price;         /* of the request so far */
 	uint16_t *exp2; /* kern_exp2_table, behind the shares of the TCM */
 	uint8_t *arena; /* scratch for the graph that runs */
 	size_t arena_bytes;
 };
 
-/* The first five fields are the caller's to set before. */
+/* The first five fields, and the trace, are the caller's to set before. */
 int exec_init(struct exec *, struct err *);
 void exec_release(struct exec *);
 

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/workers.h"
 #include "device/cache.h"
+#include "device/device_trace.h"
 #include "device/graph.h"
 #include "device/rowset.h"
 #include "tensor/kern.h"
@@ -60,10 +61,39 @@ static void round_output(struct run *r, float *x, size_t n)
 		to_f16(r, x, n);
 }
 
+/* A part for a worker, which notes how long it is at the operator. */
+struct timed {
+	struct run *r;
+	void (*fn)(void *, unsigned, unsigned);
+};
+
+static void timed_part(void *arg, unsigned part, unsigned thread)
+{
+	const struct timed *t = arg;
+	struct device_trace_share *s = &t->r->x->trace->share[thread];
+
+	if (!s->begin)
+		s->begin = clock_ns();
+	t->fn(t->r, part, thread);
+	s->end = clock_ns();
+}
+
+/* Run `fn` for every part, on all workers. */
+static void spread(
+	struct run *r, void (*fn)(void *, unsigned, unsigned), unsigned parts)
+{
+	struct timed timed = { r, fn };
+
+	if (r->x->trace && workers_count(r->x->workers) > 1)
+		workers_run(r->x->workers, timed_part, &timed, parts);
+	else
+		workers_run(r->x->workers, fn, r, parts);
+}
+
 /* Run `fn` for every real row. */
 static void each_row(struct run *r, void (*fn)(void *, unsigned, unsigned))
 {
-	workers_run(r->x->workers, fn, r, r->set.rows);
+	spread(r, fn, r->set.rows);
 }
 
 /* ---- operators --------------------------------------------------------- */
@@ -203,8 +233,7 @@ static void matmul(struct run *r)
 			      : dtype_row_bytes(op->w.type, op->k);
 	r->piece = piece_units(r);
 	units = (op->n + r->unit - 1) / r->unit;
-	workers_run(r->x->workers, matmul_part, r,
-		(units + r->piece - 1) / r->piece);
+	spread(r, matmul_part, (units + r->piece - 1) / r->piece);
 }
 
 /* ---- attention --------------------------------------------------------- */
@@ -354,8 +383,7 @@ static void attend(struct run *r)
 	r->v = view_slots(r, 1);
 	r->together = rows_together(r);
 	parts = (r->set.rows + r->together - 1) / r->together;
-	workers_run(
-		r->x->workers, attend_part, r, parts * r->g->model.n_kv_head);
+	spread(r, attend_part, parts * r->g->model.n_kv_head);
 }
 
 /* ---- all of them ------------------------------------------------------- */

@@ -44,12 +44,11 @@ static struct load *pop(struct queue *q)
 
 static void build(struct load *l)
 {
-	uint64_t began = clock_ns();
-
+	l->began_ns = clock_ns();
 	l->plan = graph_build(l->msg, l->threads);
 	if (l->plan && l->arena_bytes)
 		l->arena = hugemem_alloc(l->arena_bytes);
-	l->busy_ns = clock_ns() - began;
+	l->busy_ns = clock_ns() - l->began_ns;
 }
 
 static void *loader_main(void *arg)

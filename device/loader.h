@@ -24,7 +24,7 @@ struct load {
 	/* Results. NULL where memory ran out. */
 	struct graph *plan;
 	void *arena;
-	uint64_t busy_ns;
+	uint64_t began_ns, busy_ns;
 	struct load *next;
 };
 

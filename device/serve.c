@@ -59,6 +59,7 @@ static void report(void *arg, const char *text)
 
 static int open_device(struct server *s, struct err *e)
 {
+	size_t trace_bytes;
 	struct device_config config = {
 		.coherence = (enum coherence)s->hello.coherence,
 		.evict_seed = s->hello.evict_seed,
@@ -72,10 +73,12 @@ static int open_device(struct server *s, struct err *e)
 		.report = report,
 		.file = s->opts->file,
 		.tell = channel_tell(s->channel),
+		.trace = channel_trace(s->channel, &trace_bytes),
 		.beat = beat,
 		.arg = s,
 	};
 
+	config.trace_bytes = trace_bytes;
 	return device_open(&s->device, &config, e);
 }
 

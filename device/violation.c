@@ -1,6 +1,7 @@
 #include "device/violation.h"
 
 #include "device/coherence_report.h"
+#include "device/device_trace.h"
 #include "device/violation_text.h"
 
 #include <inttypes.h>
@@ -56,6 +57,11 @@ static void flush(struct violations *v)
 	v->total++;
 	v->of_kind[v->last.kind]++;
 	tell(v, sentence);
+	if (v->trace)
+		device_trace_violation(v->trace,
+			violation_kind_name(v->last.kind), v->last.buffer,
+			v->last.from, v->last.to,
+			v->last.cpu_known ? v->last.cpu_seq : 0);
 	if (v->file)
 		coherence_report_add(v->file, &v->last, v->upkeep_bytes_per_s);
 }

@@ -69,11 +69,13 @@ struct violation {
 };
 
 struct coherence_report;
+struct device_trace;
 
 struct violations {
 	void (*report)(void *arg, const char *text);
 	void *arg;
 	struct coherence_report *file; /* borrowed; NULL: none */
+	struct device_trace *trace;    /* likewise */
 	double upkeep_bytes_per_s;
 	pthread_mutex_t lock;
 	bool open; /* `last` may still grow */

@@ -540,6 +540,12 @@ void channel_watch_pid(struct channel *c, pid_t pid)
 	c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+struct wire_trace *channel_trace(const struct channel *c, size_t *bytes)
+{
+	*bytes = c->trace_bytes;
+	return c->trace;
+}
+
 struct wire_tell *channel_tell(const struct channel *c)
 {
 	return c->tell;

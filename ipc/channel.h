@@ -134,6 +134,10 @@ void channel_watch_pid(struct channel *, pid_t pid);
  * is open; NULL: nothing. */
 struct wire_tell *channel_tell(const struct channel *);
 
+/* What the device tells of its work, as long as the channel is open, and its
+ * bytes; NULL where WIRE_FEATURE_TRACE was not asked for. */
+struct wire_trace *channel_trace(const struct channel *, size_t *bytes);
+
 struct channel_stats {
 	uint64_t sent, received; /* packets */
 	uint64_t sleeps;         /* waits that outlasted the spin */

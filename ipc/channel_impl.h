@@ -21,6 +21,10 @@ struct err;
 
 /* What a peer may make us map. */
 #define CHANNEL_CONTROL_MAX ((size_t)4 << 20)
+#define CHANNEL_TRACE_MAX   ((size_t)64 << 20)
+
+/* Events that wait to be taken: those of a hundred passes of a small model. */
+#define CHANNEL_TRACE_ROOM (1u << 15)
 
 struct channel {
 	bool host;
@@ -31,7 +35,9 @@ struct channel {
 	int pidfd;            /* -1 if not known */
 	struct wire_control *control;
 	size_t control_bytes;
-	struct wire_tell *tell; /* in it; NULL: none */
+	struct wire_tell *tell;   /* in it; NULL: none */
+	struct wire_trace *trace; /* NULL: none was asked for */
+	size_t trace_bytes;
 
 	struct ring tx, rx;
 	struct doorbell tx_bell; /* rung after a publish */

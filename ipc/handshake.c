@@ -4,6 +4,7 @@
 #include "ipc/channel_impl.h"
 #include "ipc/link.h"
 #include "ipc/tell.h"
+#include "ipc/trace_ring.h"
 #include "shm/buffer.h"
 #include "shm/coherence.h"
 
@@ -47,6 +48,8 @@ void channel_close(struct channel *c)
 		return;
 	if (c->control)
 		munmap(c->control, c->control_bytes);
+	if (c->trace)
+		munmap(c->trace, c->trace_bytes);
 	free(c->copy);
 	if (c->wait_fd != c->ring_fd)
 		fd_close(&c->wait_fd);
@@ -144,6 +147,40 @@ static int control_create(struct channel *c, int *fd, struct err *e)
 	return channel_rings(c, &request, &completion, e);
 }
 
+static int trace_map(struct channel *c, int fd, size_t bytes, struct err *e)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		return err_sys(e, errno, "cannot map the trace buffer");
+	c->trace = p;
+	c->trace_bytes = bytes;
+	return 0;
+}
+
+/* If it was asked for. */
+static int trace_create(
+	struct channel *c, uint32_t features, int *fd, struct err *e)
+{
+	size_t bytes = align_up(trace_ring_bytes(CHANNEL_TRACE_ROOM),
+		(uint64_t)sysconf(_SC_PAGESIZE));
+	int ret;
+
+	if (!(features & WIRE_FEATURE_TRACE))
+		return 0;
+	*fd = memfd_create("tandem:trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return err_sys(e, errno, "cannot create the trace buffer");
+	if (ftruncate(*fd, (off_t)bytes) ||
+		fcntl(*fd, F_ADD_SEALS,
+			F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return err_sys(e, errno, "cannot size the trace buffer");
+	ret = trace_map(c, *fd, bytes, e);
+	if (!ret)
+		trace_ring_format(c->trace, CHANNEL_TRACE_ROOM);
+	return ret;
+}
+
 /*
  * A message that opens with the handshake's first three words, of whatever
  * length: another version's may be longer than ours, and it is the version
@@ -233,8 +270,9 @@ int channel_connect(struct channel **out, int link_fd,
 {
 	struct wire_hello h = *hello;
 	struct channel *c;
-	int control = -1, peer[2] = { -1, -1 };
-	int fds[WIRE_FD_COUNT];
+	int control = -1, trace = -1, peer[2] = { -1, -1 };
+	unsigned n_fds = hello->doorbell == DOORBELL_POLL ? 1 : WIRE_FD_COUNT;
+	int fds[WIRE_FD_MOST];
 	int ret = channel_new(&c, link_fd, e);
 
 	if (ret)
@@ -251,15 +289,19 @@ int channel_connect(struct channel **out, int link_fd,
 		ret = doorbells_create(c, peer, e);
 	if (!ret)
 		ret = control_create(c, &control, e);
+	if (!ret)
+		ret = trace_create(c, h.features, &trace, e);
 	if (ret)
 		goto out;
 	fds[WIRE_FD_CONTROL] = control;
 	fds[WIRE_FD_REQUEST_WAIT] = peer[0];
 	fds[WIRE_FD_COMPLETION_RING] = peer[1];
-	ret = shake_hands(c, &h, fds,
-		c->kind == DOORBELL_POLL ? 1 : WIRE_FD_COUNT, welcome, e);
+	if (trace >= 0)
+		fds[n_fds++] = trace;
+	ret = shake_hands(c, &h, fds, n_fds, welcome, e);
 out:
 	close_peer_ends(c, peer);
+	fd_close(&trace);
 	fd_close(&control);
 	if (ret)
 		channel_close(c);
@@ -285,7 +327,7 @@ static int hello_check(const struct wire_hello *h, size_t len, struct err *e)
 	if (len != sizeof(*h))
 		return err_set(e, EPROTO, "hello has %zu bytes, must have %zu",
 			len, sizeof(*h));
-	if (h->features)
+	if (h->features & ~WIRE_FEATURES)
 		return err_set(e, EPROTO,
 			"hello.features 0x%" PRIx32 " has unknown bits",
 			h->features);
@@ -362,6 +404,27 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 	return channel_rings(c, &completion, &request, e);
 }
 
+/* What the host asks to be told in; its events are checked by nobody here, for
+ * they are ours. */
+static int trace_accept(struct channel *c, int fd, struct err *e)
+{
+	struct trace_ring ring;
+	struct stat st;
+	int ret = buffer_check_fd(fd, sizeof(struct wire_trace), e);
+
+	if (ret)
+		return err_in(e, "trace buffer");
+	if (fstat(fd, &st))
+		return err_sys(e, errno, "cannot stat the trace buffer");
+	if (st.st_size > (off_t)CHANNEL_TRACE_MAX)
+		return err_set(e, EPROTO,
+			"the trace buffer has %lld bytes, must be at most %zu",
+			(long long)st.st_size, CHANNEL_TRACE_MAX);
+	ret = trace_map(c, fd, (size_t)st.st_size, e);
+	return ret ? ret
+		   : trace_ring_attach(&ring, c->trace, c->trace_bytes, e);
+}
+
 /* A descriptor that can block would let the host stop this process. */
 static int doorbell_check(int fd, const char *name, struct err *e)
 {
@@ -378,12 +441,13 @@ static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 	unsigned n_fds, struct err *e)
 {
 	unsigned want = h->doorbell == DOORBELL_POLL ? 1 : WIRE_FD_COUNT;
+	bool traced = h->features & WIRE_FEATURE_TRACE;
 	int ret;
 
-	if (n_fds != want)
+	if (n_fds != want + traced)
 		return err_set(e, EPROTO,
 			"hello came with %u descriptors, must have %u", n_fds,
-			want);
+			want + traced);
 	c->kind = (enum doorbell_kind)h->doorbell;
 	c->spin_ns = h->spin_us * 1000ull;
 	if (want > 1) {
@@ -396,7 +460,8 @@ static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 		if (ret)
 			return ret;
 	}
-	return control_accept(c, fds[WIRE_FD_CONTROL], e);
+	ret = control_accept(c, fds[WIRE_FD_CONTROL], e);
+	return ret || !traced ? ret : trace_accept(c, fds[want], e);
 }
 
 /* Tell the host why, so that its user reads it there. */
@@ -413,7 +478,7 @@ static void refuse(struct channel *c, int status, const struct err *e)
 int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	struct err *e)
 {
-	int fds[WIRE_FD_COUNT] = { -1, -1, -1 };
+	int fds[WIRE_FD_MOST] = { -1, -1, -1, -1 };
 	struct err own = { 0 };
 	struct channel *c;
 	unsigned n_fds;
@@ -425,7 +490,7 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	if (!e)
 		e = &own;
 	ret = greeting_recv(
-		c, hello, sizeof(*hello), &len, fds, WIRE_FD_COUNT, &n_fds, e);
+		c, hello, sizeof(*hello), &len, fds, WIRE_FD_MOST, &n_fds, e);
 	if (ret == -EPIPE)
 		err_set(e, EPIPE, "the host hung up before its hello");
 	else if (ret == -EAGAIN)
@@ -438,7 +503,7 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 		ret = hello_check(hello, len, e);
 	if (!ret)
 		ret = hello_apply(c, hello, fds, n_fds, e);
-	for (unsigned i = 0; i < WIRE_FD_COUNT; i++)
+	for (unsigned i = 0; i < WIRE_FD_MOST; i++)
 		fd_close(&fds[i]);
 	if (ret) {
 		refuse(c, ret, e);

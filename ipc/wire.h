@@ -51,12 +51,14 @@ enum wire_hello_fd {
 	WIRE_FD_REQUEST_WAIT,    /* the device sleeps on it */
 	WIRE_FD_COMPLETION_RING, /* the device rings it */
 	WIRE_FD_COUNT            /* with doorbell poll: only the first */
+	/* Behind them, with WIRE_FEATURE_TRACE, the trace buffer's. */
 };
+#define WIRE_FD_MOST (WIRE_FD_COUNT + 1)
 
 struct wire_hello {
 	uint32_t op; /* WIRE_HELLO */
 	uint32_t magic, version;
-	uint32_t features;   /* none yet: 0 */
+	uint32_t features;   /* WIRE_FEATURE_* */
 	uint32_t doorbell;   /* enum doorbell_kind */
 	uint32_t coherence;  /* enum coherence */
 	uint32_t threads;    /* device workers; 0: as many as processors */
@@ -66,6 +68,8 @@ struct wire_hello {
 	uint32_t spin_us;    /* before sleeping (doorbell poll) */
 	uint32_t host_pid;
 };
+#define WIRE_FEATURE_TRACE 1u /* a struct wire_trace comes with it */
+#define WIRE_FEATURES      WIRE_FEATURE_TRACE
 _Static_assert(sizeof(struct wire_hello) == 56, "wire");
 
 struct wire_welcome {
@@ -129,6 +133,57 @@ struct wire_tell {
 	struct wire_hold hold[WIRE_HOLDS];
 };
 _Static_assert(sizeof(struct wire_tell) == 2560 + 384, "wire");
+
+/* ---- the trace buffer -------------------------------------------------- */
+
+/*
+ * With WIRE_FEATURE_TRACE the device tells what it does, and when, in a memfd
+ * of the host's ("tandem:trace"), whose descriptor comes last with the hello.
+ * Each event is a piece of work that has ended. It never waits for room: what
+ * does not fit is left out and counted in `lost`. The host may take or leave
+ * them.
+ */
+#define WIRE_TRACE_MAGIC      0x43525454u /* "TTRC" */
+#define WIRE_TRACE_NAMES      128
+#define WIRE_TRACE_NAME_BYTES 32 /* with the NUL */
+#define WIRE_TRACE_ROOM_MAX   (1u << 20)
+#define WIRE_TRACE_LOADER     32 /* lanes below are the workers' */
+#define WIRE_TRACE_LANES      33
+
+enum wire_trace_kind {         /* and what arg[] is */
+	WIRE_TRACE_REQUEST,    /* seq, op, -status */
+	WIRE_TRACE_OPERATOR,   /* layer + 1, bytes by DMA, ns of them copied */
+	WIRE_TRACE_SHARE,      /* of an operator, by a worker: layer + 1 */
+	WIRE_TRACE_INVALIDATE, /* address, bytes, the CPU's bracket */
+	WIRE_TRACE_CLEAN,      /* address, bytes */
+	WIRE_TRACE_EVICT,      /* lines */
+	WIRE_TRACE_LOAD,       /* graph, seq */
+	WIRE_TRACE_VIOLATION,  /* from, to, bracket | buffer's name << 32 */
+	WIRE_TRACE_KINDS
+};
+
+struct wire_trace_event {
+	uint64_t begin_ns, took_ns; /* CLOCK_MONOTONIC */
+	uint64_t arg[3];
+	uint16_t name; /* from 1; 0: none */
+	uint8_t kind;
+	uint8_t lane;
+	uint8_t depth; /* 0: nothing on its lane lies around it */
+	uint8_t pad[3];
+};
+_Static_assert(sizeof(struct wire_trace_event) == 48, "wire");
+
+struct wire_trace { /* then struct wire_trace_event event[room] */
+	uint32_t magic, version;
+	uint32_t room; /* a power of two */
+	uint8_t pad0[128 - 12];
+	_Atomic uint64_t put, lost; /* by the device: events ever */
+	uint8_t pad1[128 - 16];
+	_Atomic uint64_t taken; /* by the host */
+	uint8_t pad2[128 - 8];
+	char name[WIRE_TRACE_NAMES][WIRE_TRACE_NAME_BYTES];
+};
+_Static_assert(sizeof(struct wire_trace) == 384 + 4096, "wire");
 
 /* ---- packets ----------------------------------------------------------- */
 

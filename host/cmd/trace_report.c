@@ -72,6 +72,11 @@ static void counts_text(const struct trace_sum *s, FILE *f)
 			"restarts     %" PRIu64 " losses of the device, "
 			"%" PRIu64 " restarts\n",
 			s->lost, s->restarts);
+	if (s->events_lost)
+		fprintf(f,
+			"lost         %" PRIu64 " events of the device, for "
+			"which there was no room\n",
+			s->events_lost);
 }
 
 /* Where the time went: of each track's kinds of work without what lies within
@@ -99,13 +104,13 @@ static void work_text(const struct trace_sum *s, FILE *f)
 static void overlap_text(const struct trace_sum *s, FILE *f)
 {
 	fprintf(f,
-		"bubbles      %" PRIu64 " times no request was under way, "
+		"bubbles      %" PRIu64 " times the device had nothing to do, "
 		"%.6f s in all (%.1f %%), %.3f ms at most\n"
 		"overlap      the host worked beside the device for %.6f s of "
 		"%.6f s (%.1f %%)\n",
 		s->bubbles, s_of(s->bubble_ns), percent(s->bubble_ns, s->ns),
 		ms_of(s->longest_bubble_ns), s_of(s->host_beside_ns),
-		s_of(s->asked_ns), percent(s->host_beside_ns, s->asked_ns));
+		s_of(s->device_ns), percent(s->host_beside_ns, s->device_ns));
 	if (s->flash_reads)
 		fprintf(f,
 			"             flash read beside the device for %.6f s "
@@ -211,7 +216,8 @@ static void put_counts(
 		{ "bubbles", s->bubbles },
 		{ "bubble_ns", s->bubble_ns },
 		{ "longest_bubble_ns", s->longest_bubble_ns },
-		{ "asked_ns", s->asked_ns },
+		{ "device_ns", s->device_ns },
+		{ "events_lost", s->events_lost },
 		{ "host_beside_ns", s->host_beside_ns },
 		{ "flash_reads", s->flash_reads },
 		{ "flash_bytes", s->flash_bytes },

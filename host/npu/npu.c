@@ -43,7 +43,7 @@ static int reach(struct npu *n, struct err *e)
 		    n->ops->arg, &n->opts, &n->device, &n->welcome, &why)) {
 		if (n->opts.tell && n->ops->tell)
 			tell_to(n->opts.tell, n->ops->tell(n->device));
-		return 0;
+		return npu_trace_reached(n, e);
 	}
 	n->device = NULL;
 	return npu_broken(n, &why, e);
@@ -56,6 +56,7 @@ static void leave(struct npu *n)
 	n->stats.sleeps += n->ops->sleeps(n->device);
 	if (n->opts.tell)
 		tell_to(n->opts.tell, NULL);
+	npu_trace_left(n);
 	n->ops->close(n->device);
 	n->device = NULL;
 }
@@ -238,12 +239,16 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct wire_done *done, struct err *e)
 {
-	uint64_t from = n->opts.trace && timeout_ms ? clock_ns() : 0;
 	const struct npu_request *r;
 	struct packet p;
 	struct err why;
-	int ret = n->ops->recv(n->device, &p, timeout_ms, &why);
+	uint64_t from;
+	int ret;
 
+	if (timeout_ms)
+		npu_trace_take(n, NPU_TRACE_SOME);
+	from = n->opts.trace && timeout_ms ? clock_ns() : 0;
+	ret = n->ops->recv(n->device, &p, timeout_ms, &why);
 	if (from)
 		npu_trace_waited(n, from);
 

@@ -24,6 +24,8 @@ struct shared {
 	uint64_t at;   /* from its beginning */
 };
 
+struct npu_timeline;
+
 struct npu {
 	struct npu_opts opts;
 	char *socket, *program, *report, *suppress, *fault; /* of opts */
@@ -32,6 +34,7 @@ struct npu {
 	uint64_t opened_ns;
 	struct wire_welcome welcome;
 	struct npu_log log;
+	struct npu_timeline *timeline; /* NULL: it is not told */
 	uint32_t next_seq;
 	unsigned under_way;
 	unsigned generation;
@@ -62,6 +65,17 @@ void npu_trace_done(
 void npu_trace_waited(struct npu *, uint64_t from_ns);
 void npu_trace_lost(struct npu *);
 void npu_trace_window(const struct npu *);
+
+/* ---- npu_trace_device.c: what the device tells of itself, passed on ---- */
+
+/* Another device is there; at most so many of its events are passed on; it is
+ * about to be closed, or died. */
+int npu_trace_reached(struct npu *, struct err *);
+void npu_trace_take(struct npu *, unsigned most);
+void npu_trace_left(struct npu *);
+/* Between two waits: what is encoded while the device computes costs nothing.
+ */
+#define NPU_TRACE_SOME 128
 
 /* From now on every call returns this; so does this one. */
 int npu_broken(struct npu *, const struct err *why, struct err *);

@@ -41,6 +41,9 @@ struct npu_ops {
 	/* Where the host tells it what is no request (ipc/tell.h), until it is
 	 * closed. NULL: a device that is told nothing. */
 	struct wire_tell *(*tell)(const void *device);
+	/* Where it tells its own work, until it is closed, and its bytes; NULL,
+	 * the function or what it returns: nowhere. */
+	struct wire_trace *(*trace)(const void *device, size_t *bytes);
 	/* How often the host slept for it. */
 	uint64_t (*sleeps)(const void *device);
 	/*

@@ -204,6 +204,13 @@ static struct wire_tell *process_tell(const void *device)
 	return channel_tell(p->channel);
 }
 
+static struct wire_trace *process_trace(const void *device, size_t *bytes)
+{
+	const struct process *p = device;
+
+	return channel_trace(p->channel, bytes);
+}
+
 static uint64_t process_sleeps(const void *device)
 {
 	const struct process *p = device;
@@ -220,5 +227,6 @@ const struct npu_ops npu_process = {
 	.send = process_send,
 	.recv = process_recv,
 	.tell = process_tell,
+	.trace = process_trace,
 	.sleeps = process_sleeps,
 };

@@ -103,6 +103,8 @@ void npu_trace_lost(struct npu *n)
 			&n->log.request[__builtin_ctz(left)];
 		struct trace_event v = on_lane(n, r, TRACE_END, clock_ns());
 
+		v.first = v.n = 1;
+		v.arg[0] = ERR_DEVICE_LOST;
 		trace_tell(n->opts.trace, &v);
 	}
 }

@@ -93,6 +93,23 @@ static int write_firsts(
 	return ret;
 }
 
+/* Under coherence level check: from here a report of the device leads back. */
+static void tell_write(struct session *s, const struct pinned *p,
+	const struct buffer_range *range)
+{
+	if (!s->trace || !s->tell)
+		return;
+	trace_tell(s->trace,
+		&(const struct trace_event){ .type = TRACE_INSTANT,
+			.name = TRACE_CPU_WRITE,
+			.at = clock_ns(),
+			.n = 3,
+			.arg = { range->off, range->len, range->seq },
+			.text = trace_text(s->trace, range->by),
+			.flow = trace_write_flow(
+				buffer_name(p->buffer), range->seq) });
+}
+
 /* What the CPU wrote since the last request, for the device to invalidate. */
 static unsigned sync_refs(
 	struct session *s, struct pinned *p, struct wire_ref *refs)
@@ -100,7 +117,8 @@ static unsigned sync_refs(
 	const struct buffer_range *range;
 	unsigned n = buffer_written(p->buffer, &range);
 
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
+		tell_write(s, p, &range[i]);
 		refs[i] = (struct wire_ref){
 			.addr = p->addr + (uint32_t)range[i].off,
 			.len = (uint32_t)range[i].len,
@@ -109,6 +127,7 @@ static unsigned sync_refs(
 			.by = s->tell ? tell_name(s->tell, range[i].by) : 0,
 			.cpu_seq = range[i].seq,
 		};
+	}
 	buffer_written_clear(p->buffer);
 	return n;
 }

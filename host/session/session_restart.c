@@ -52,13 +52,13 @@ static int replace(struct session *s, int lost,
 	struct err how = *e;
 	int ret = lost;
 
-	trace_begin(s->trace, TRACE_RESTART, npu_generation(s->npu), 0);
 	while (ret && npu_may_reopen(s->npu, ret, e)) {
+		trace_begin(s->trace, TRACE_RESTART, npu_generation(s->npu), 0);
 		ret = reach(s, e);
 		if (!ret)
 			ret = attach(s, e);
+		trace_end(s->trace, TRACE_RESTART);
 	}
-	trace_end(s->trace, TRACE_RESTART);
 	if (ret)
 		return ret;
 	took = clock_ns() - began;

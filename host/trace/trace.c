@@ -26,8 +26,11 @@ enum uuid {
 	UUID_PHONE = 2,
 	UUID_THREAD = 0x100,
 	UUID_COUNTER = 0x200,
-	UUID_TRACK = 0x1000, /* and TRACE_LANES each */
+	UUID_TRACK = 0x1000,    /* and TRACE_LANES each */
+	UUID_DEVICE = 0x100000, /* and so many for each device */
 };
+#define TEXT_IID 1000 /* of the first; below are those of names */
+_Static_assert(TRACE_NAMES < TEXT_IID, "each has a number");
 
 struct trace {
 	pthread_mutex_t lock;
@@ -39,6 +42,9 @@ struct trace {
 	uint64_t failed_ns;
 	pthread_t thread[THREADS];
 	unsigned threads;
+	char *text[TRACE_TEXTS];
+	uint32_t texts;
+	uint64_t device; /* the process; 0: none yet */
 	bool told_track[TRACE_TRACKS][TRACE_LANES], told_counter[TRACE_NAMES];
 	size_t used;
 	uint8_t buffer[BUFFER_BYTES];
@@ -189,6 +195,7 @@ static const struct {
 } tracks[TRACE_TRACKS] = {
 	[TRACE_ON_REQUESTS] = { "requests", UUID_HOST },
 	[TRACE_ON_FLASH] = { "flash", UUID_HOST },
+	[TRACE_ON_DEVICE] = { "worker", UUID_DEVICE },
 	[TRACE_ON_PHONE_CPU] = { "phone CPU", UUID_PHONE },
 	[TRACE_ON_PHONE_NPU] = { "phone NPU", UUID_PHONE },
 	[TRACE_ON_PHONE_LOADER] = { "phone loader", UUID_PHONE },
@@ -221,6 +228,22 @@ static uint64_t counter_track(struct trace *t, enum trace_name name)
 	return uuid;
 }
 
+static uint64_t device_track(struct trace *t, const struct trace_event *v)
+{
+	uint64_t uuid = t->device + 1 + v->lane;
+	bool *told = &t->told_track[v->track][v->lane];
+	char name[32] = "run loop";
+
+	if (v->name == TRACE_DEVICE_LOAD)
+		snprintf(name, sizeof(name), "loader");
+	else if (v->lane)
+		snprintf(name, sizeof(name), "worker %u", v->lane);
+	if (!*told)
+		write_track(t, uuid, t->device, name, false);
+	*told = true;
+	return uuid;
+}
+
 static uint64_t track_of(struct trace *t, const struct trace_event *v)
 {
 	uint64_t uuid = UUID_TRACK + (uint64_t)v->track * TRACE_LANES + v->lane;
@@ -230,6 +253,8 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 		return counter_track(t, v->name);
 	if (v->track == TRACE_ON_THREAD)
 		return thread_track(t);
+	if (v->track == TRACE_ON_DEVICE)
+		return device_track(t, v);
 	if (!*told)
 		write_track(t, uuid, tracks[v->track].parent,
 			tracks[v->track].name, false);
@@ -273,7 +298,9 @@ static void put_event(
 	else
 		put_arguments(p, v);
 	if (v->type == TRACE_BEGIN || v->type == TRACE_INSTANT) {
-		proto_varint(p, PF_NAME_IID, (uint64_t)v->name + 1);
+		proto_varint(p, PF_NAME_IID,
+			v->text ? TEXT_IID - 1 + (uint64_t)v->text
+				: (uint64_t)v->name + 1);
 		proto_varint(p, PF_CATEGORY_IID,
 			(uint64_t)trace_what[v->name].kind + 1);
 	}
@@ -319,6 +346,61 @@ void trace_phone(struct trace *t, const char *name)
 	pthread_mutex_unlock(&t->lock);
 }
 
+void trace_device(struct trace *t, pid_t pid)
+{
+	pthread_mutex_lock(&t->lock);
+	t->device = t->device ? t->device + 2 * TRACE_LANES : UUID_DEVICE;
+	memset(t->told_track[TRACE_ON_DEVICE], 0,
+		sizeof(t->told_track[TRACE_ON_DEVICE]));
+	write_process(t, t->device, pid, "tandem-npu");
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void write_text(struct trace *t, uint32_t number)
+{
+	struct proto p;
+	size_t packet = packet_begin(t, &p), data;
+
+	data = proto_begin(&p, PF_INTERNED_DATA);
+	put_iid(&p, PF_EVENT_NAMES, TEXT_IID - 1 + number, t->text[number - 1]);
+	proto_end(&p, data);
+	packet_end(t, &p, packet);
+}
+
+static uint32_t number_of(struct trace *t, const char *text)
+{
+	for (uint32_t i = 0; i < t->texts; i++)
+		if (!strcmp(t->text[i], text))
+			return i + 1;
+	if (t->texts == TRACE_TEXTS)
+		return 0;
+	t->text[t->texts] = strdup(text);
+	if (!t->text[t->texts])
+		return 0;
+	write_text(t, ++t->texts);
+	return t->texts;
+}
+
+uint32_t trace_text(struct trace *t, const char *text)
+{
+	uint32_t number;
+
+	pthread_mutex_lock(&t->lock);
+	number = number_of(t, text);
+	pthread_mutex_unlock(&t->lock);
+	return number;
+}
+
+/* Any number that both have: FNV-1a of the name. */
+uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq)
+{
+	uint32_t hash = 2166136261u;
+
+	for (; *buffer; buffer++)
+		hash = (hash ^ (uint8_t)*buffer) * 16777619u;
+	return (uint64_t)(hash | 1u << 31) << 32 | cpu_seq;
+}
+
 /* ---- life ---------------------------------------------------------------- */
 
 static int open_file(struct trace *t, struct err *e)
@@ -343,6 +425,8 @@ static void trace_free(struct trace *t)
 {
 	fd_close(&t->fd);
 	pthread_mutex_destroy(&t->lock);
+	for (uint32_t i = 0; i < t->texts; i++)
+		free(t->text[i]);
 	free(t->path);
 	free(t);
 }

@@ -17,6 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct err;
 struct trace;
@@ -58,6 +59,8 @@ enum trace_name {
 	TRACE_PUBLISH,
 	TRACE_COMPLETE,
 	TRACE_LOST,
+	TRACE_EVENTS_LOST,
+	TRACE_CPU_WRITE,
 	/* Requests, in the order of enum wire_op. */
 	TRACE_REQUEST,
 	TRACE_NOP,
@@ -70,6 +73,15 @@ enum trace_name {
 	TRACE_UNMAP_EXTENDED,
 	/* Flash. */
 	TRACE_READ,
+	/* The device, whose names are its own. */
+	TRACE_DEVICE_REQUEST,
+	TRACE_DEVICE_OPERATOR,
+	TRACE_DEVICE_SHARE,
+	TRACE_DEVICE_INVALIDATE,
+	TRACE_DEVICE_CLEAN,
+	TRACE_DEVICE_EVICT,
+	TRACE_DEVICE_LOAD,
+	TRACE_DEVICE_VIOLATION,
 	/* The phone. */
 	TRACE_PHONE_WORK,
 	TRACE_PHONE_LOGITS,
@@ -106,6 +118,7 @@ enum trace_track {
 	TRACE_ON_THREAD,   /* the one that tells */
 	TRACE_ON_REQUESTS, /* a lane each that is under way */
 	TRACE_ON_FLASH,    /* likewise */
+	TRACE_ON_DEVICE,   /* a lane a thread, as in ipc/wire.h */
 	TRACE_ON_PHONE_CPU,
 	TRACE_ON_PHONE_NPU,
 	TRACE_ON_PHONE_LOADER,
@@ -114,6 +127,7 @@ enum trace_track {
 	TRACE_TRACKS
 };
 #define TRACE_LANES 256
+#define TRACE_TEXTS 1024
 
 enum trace_type { TRACE_BEGIN, TRACE_END, TRACE_INSTANT, TRACE_COUNT };
 
@@ -125,6 +139,7 @@ struct trace_event {
 	uint64_t at;            /* ns; of the phone ps */
 	uint32_t first, n;      /* which of the name's arguments these are: */
 	uint64_t arg[TRACE_ARGS];
+	uint32_t text;  /* of trace_text: instead of the name's; 0: that */
 	uint64_t flow;  /* goes through it; 0: none does */
 	bool flow_ends; /* here */
 };
@@ -141,6 +156,16 @@ void trace_tell(struct trace *, const struct trace_event *);
 
 /* From now on there is a phone, of this name. */
 void trace_phone(struct trace *, const char *name);
+
+/* Another device is there, and all on its lanes from now on is that one's. */
+void trace_device(struct trace *, pid_t);
+
+/* The number of a text, for events that have names of their own; 0 when there
+ * are too many. */
+uint32_t trace_text(struct trace *, const char *);
+
+/* The flow that a bracket of the CPU's writing to a buffer begins. */
+uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq);
 
 /* ---- in a line ---- */
 

@@ -10,8 +10,8 @@ struct summing {
 	const struct timeline *t;
 	struct trace_sum *s;
 	struct spans texts; /* or all of it */
-	/* In them: a request under way; flash; the host at work. */
-	struct spans asked, flash, working, idle, waiting;
+	/* In them: a request under way; the device, flash, the host at work. */
+	struct spans asked, device, flash, working, idle, waiting;
 	struct spans told; /* the same by numbers of slices */
 };
 
@@ -119,7 +119,8 @@ static int sum_request(struct summing *m, size_t i)
 	struct trace_sum *sum = m->s;
 
 	sum->requests++;
-	sum->unanswered += s->unfinished;
+	sum->unanswered += s->unfinished ||
+		timeline_arg(m->t, s, "status") == ERR_DEVICE_LOST;
 	sum->round_trip_ns += length(s);
 	sum->busy_ns += timeline_arg(m->t, s, "busy_ns");
 	sum->dma_bytes += timeline_arg(m->t, s, "dma_bytes");
@@ -136,6 +137,8 @@ static int sum_thread(struct summing *m, const struct timeline_slice *s)
 	if (s->kind == TRACE_KIND_PASS && !s->instant)
 		sum_pass(m, s);
 	m->s->lost += s->instant && !strcmp(name_of(m, s), "device lost");
+	if (s->instant && !strcmp(name_of(m, s), "events of the device lost"))
+		m->s->events_lost += timeline_arg(m->t, s, "events");
 	m->s->restarts += !strcmp(name_of(m, s), "restart");
 	if (s->kind == TRACE_KIND_WAIT)
 		return spans_add(&m->waiting, s->begin, s->end);
@@ -147,6 +150,21 @@ static int sum_flash(struct summing *m, const struct timeline_slice *s)
 	m->s->flash_reads++;
 	m->s->flash_bytes += timeline_arg(m->t, s, "bytes");
 	return spans_add(&m->flash, s->begin, s->end);
+}
+
+/* What copying took of an operator is DMA and not computing. */
+static int sum_device(struct summing *m, const struct timeline_slice *s)
+{
+	struct trace_work *w = m->s->work[TIMELINE_DEVICE];
+	uint64_t copied = timeline_arg(m->t, s, "dma_ns");
+
+	m->s->device_told = true;
+	w[TRACE_KIND_DMA].n += timeline_arg(m->t, s, "dma_bytes") > 0;
+	w[TRACE_KIND_DMA].ns += copied;
+	w[TRACE_KIND_COMPUTE].ns -= copied;
+	if (s->kind == TRACE_KIND_REQUEST)
+		return spans_add(&m->device, s->begin, s->end);
+	return 0;
 }
 
 /* ---- the phone ----------------------------------------------------------- */
@@ -220,6 +238,8 @@ static int sum_slice(struct summing *m, size_t i)
 		return sum_request(m, i);
 	case TIMELINE_FLASH:
 		return sum_flash(m, s);
+	case TIMELINE_DEVICE:
+		return sum_device(m, s);
 	default:
 		return 0;
 	}
@@ -228,14 +248,16 @@ static int sum_slice(struct summing *m, size_t i)
 static int sum_overlaps(struct summing *m)
 {
 	struct trace_sum *s = m->s;
-	struct spans beside = { 0 };
+	struct spans beside = { 0 }, *busy;
 	int ret;
 
 	spans_join(&m->asked);
 	spans_join(&m->flash);
 	spans_join(&m->working);
 	spans_join(&m->waiting);
-	ret = spans_without(&m->idle, &m->texts, &m->asked);
+	spans_join(&m->device);
+	busy = s->device_told ? &m->device : &m->asked;
+	ret = spans_without(&m->idle, &m->texts, busy);
 	if (!ret)
 		ret = spans_without(&beside, &m->working, &m->waiting);
 	s->bubbles = m->idle.n;
@@ -246,9 +268,9 @@ static int sum_overlaps(struct summing *m)
 			s->longest_bubble_ns =
 				m->idle.span[i].to - m->idle.span[i].from;
 	s->flash_ns = spans_length(&m->flash);
-	s->flash_beside_ns = spans_common(&m->flash, &m->asked);
-	s->asked_ns = spans_length(&m->asked);
-	s->host_beside_ns = spans_common(&beside, &m->asked);
+	s->flash_beside_ns = spans_common(&m->flash, busy);
+	s->device_ns = spans_length(busy);
+	s->host_beside_ns = spans_common(&beside, busy);
 	spans_release(&beside);
 	return ret;
 }
@@ -267,6 +289,7 @@ int trace_sum(struct trace_sum *out, const struct timeline *t, struct err *e)
 	spans_release(&m.texts);
 	spans_release(&m.told);
 	spans_release(&m.asked);
+	spans_release(&m.device);
 	spans_release(&m.flash);
 	spans_release(&m.working);
 	spans_release(&m.waiting);

@@ -49,12 +49,15 @@ struct trace_sum {
 		evicted_lines, violations;
 	uint64_t flash_reads, flash_bytes;
 	struct trace_work work[TIMELINE_ROLES][TRACE_KINDS];
-	/* While no request was under way; how often, and for how long at
-	 * most. */
+	/* Events that the device had no room for; whether it told any. */
+	uint64_t events_lost;
+	bool device_told;
+	/* While the device did nothing (no request was under way, where it did
+	 * not tell); how often, and for how long at most. */
 	uint64_t bubbles, bubble_ns, longest_bubble_ns;
-	/* While flash read; of that while a request was under way; while a
-	 * request was under way and the host worked. */
-	uint64_t flash_ns, flash_beside_ns, asked_ns, host_beside_ns;
+	/* While flash read; of that while the device was at work; all that
+	 * time; of that while the host worked. */
+	uint64_t flash_ns, flash_beside_ns, device_ns, host_beside_ns;
 	/* Requests that took longest, the longest first. */
 	size_t longest[TRACE_LONGEST];
 	unsigned n_longest;

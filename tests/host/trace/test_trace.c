@@ -84,7 +84,7 @@ static void test_summed_up(void **state)
 	assert_int_equal(s.requests, 4);
 	assert_int_equal(s.unanswered, 0);
 	assert_int_equal(s.round_trip_ns, 160);
-	assert_int_equal(s.asked_ns, 100);
+	assert_int_equal(s.device_ns, 100);
 	assert_int_equal(s.bubbles, 4);
 	assert_int_equal(s.bubble_ns, 100);
 	assert_int_equal(s.longest_bubble_ns, 30);

@@ -1,0 +1,242 @@
+/*
+ * What the device tells of its work, taken from its buffer and told to the
+ * trace. Its events come as they end, those that lie within another before it:
+ * of the thread that runs requests they are kept until the outermost is there,
+ * and then told in the order of time. Nothing that it says is believed: times
+ * that do not fit are moved to where they do.
+ */
+#include "host/npu/npu_impl.h"
+
+#include "host/npu/npu_ops.h"
+#include "host/trace/trace.h"
+#include "ipc/trace_ring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PENDING 4096 /* of a request, at most; more are told as they are */
+#define DEEPEST 8
+
+struct npu_timeline {
+	struct trace_ring ring;
+	uint64_t told_ns[WIRE_TRACE_LANES]; /* up to here */
+	uint64_t lost;
+	uint32_t text[WIRE_TRACE_NAMES + 1]; /* as the trace calls the names */
+	unsigned pending;
+	struct wire_trace_event event[PENDING];
+};
+
+static const enum trace_name name_of_kind[WIRE_TRACE_KINDS] = {
+	[WIRE_TRACE_REQUEST] = TRACE_DEVICE_REQUEST,
+	[WIRE_TRACE_OPERATOR] = TRACE_DEVICE_OPERATOR,
+	[WIRE_TRACE_SHARE] = TRACE_DEVICE_SHARE,
+	[WIRE_TRACE_INVALIDATE] = TRACE_DEVICE_INVALIDATE,
+	[WIRE_TRACE_CLEAN] = TRACE_DEVICE_CLEAN,
+	[WIRE_TRACE_EVICT] = TRACE_DEVICE_EVICT,
+	[WIRE_TRACE_LOAD] = TRACE_DEVICE_LOAD,
+	[WIRE_TRACE_VIOLATION] = TRACE_DEVICE_VIOLATION,
+};
+
+/* ---- telling ------------------------------------------------------------- */
+
+/* Its name, which is told to the trace the first time. */
+static uint32_t text_of(struct npu *n, uint16_t number)
+{
+	struct npu_timeline *t = n->timeline;
+	char name[WIRE_TRACE_NAME_BYTES];
+
+	if (!number || number > WIRE_TRACE_NAMES)
+		return 0;
+	if (!t->text[number]) {
+		trace_ring_read_name(&t->ring, number, name);
+		t->text[number] = trace_text(n->opts.trace, name);
+	}
+	return t->text[number];
+}
+
+/* A stale read flows from the host's write; both know the buffer and the
+ * number of the bracket. */
+static void link_flow(
+	struct npu *n, const struct wire_trace_event *w, struct trace_event *v)
+{
+	char buffer[WIRE_TRACE_NAME_BYTES];
+
+	if (w->kind == WIRE_TRACE_REQUEST)
+		v->flow = (uint64_t)n->generation << 32 | (uint32_t)w->arg[0];
+	if (w->kind != WIRE_TRACE_VIOLATION || !(uint32_t)w->arg[2])
+		return;
+	trace_ring_read_name(
+		&n->timeline->ring, (uint16_t)(w->arg[2] >> 32), buffer);
+	v->arg[2] = (uint32_t)w->arg[2];
+	v->flow = trace_write_flow(buffer, (uint32_t)w->arg[2]);
+	v->flow_ends = true;
+}
+
+/* Not before what was told of its lane, and not in the future. */
+static uint64_t fitting(uint64_t at, uint64_t least, uint64_t most)
+{
+	at = at < most ? at : most;
+	return at > least ? at : least;
+}
+
+static void tell(struct npu *n, const struct wire_trace_event *w,
+	enum trace_type type, uint64_t at)
+{
+	struct trace_event v = { .type = type,
+		.name = name_of_kind[w->kind],
+		.track = TRACE_ON_DEVICE,
+		.lane = w->lane,
+		.at = at,
+		.text = text_of(n, w->name) };
+
+	n->timeline->told_ns[w->lane] = at;
+	if (type != TRACE_END) {
+		v.n = 3;
+		memcpy(v.arg, w->arg, sizeof(w->arg));
+		link_flow(n, w, &v);
+	}
+	trace_tell(n->opts.trace, &v);
+}
+
+static uint64_t end_of(const struct wire_trace_event *w)
+{
+	return w->begin_ns > UINT64_MAX - w->took_ns ? UINT64_MAX
+						     : w->begin_ns + w->took_ns;
+}
+
+static int earlier(const void *a, const void *b)
+{
+	const struct wire_trace_event *x = a, *y = b;
+
+	if (x->begin_ns != y->begin_ns)
+		return x->begin_ns < y->begin_ns ? -1 : 1;
+	if (x->depth != y->depth)
+		return x->depth < y->depth ? -1 : 1;
+	return (end_of(x) < end_of(y)) - (end_of(x) > end_of(y));
+}
+
+/* Slices that are open, the outermost first. */
+struct open {
+	struct {
+		const struct wire_trace_event *event;
+		uint64_t end;
+	} in[DEEPEST];
+	unsigned n;
+};
+
+static void close_until(struct npu *n, struct open *o, uint64_t at)
+{
+	while (o->n && o->in[o->n - 1].end <= at) {
+		o->n--;
+		tell(n, o->in[o->n].event, TRACE_END, o->in[o->n].end);
+	}
+}
+
+/* What is pending, each within what it lies in. */
+static void tell_pending(struct npu *n)
+{
+	struct npu_timeline *t = n->timeline;
+	uint64_t now = clock_ns(), most;
+	struct open o = { .n = 0 };
+
+	qsort(t->event, t->pending, sizeof(t->event[0]), earlier);
+	for (unsigned i = 0; i < t->pending; i++) {
+		const struct wire_trace_event *w = &t->event[i];
+		uint64_t begin = fitting(w->begin_ns, t->told_ns[w->lane], now);
+
+		close_until(n, &o, begin);
+		most = o.n ? o.in[o.n - 1].end : now;
+		if (w->kind == WIRE_TRACE_VIOLATION || o.n == DEEPEST) {
+			tell(n, w, TRACE_INSTANT, begin);
+			continue;
+		}
+		tell(n, w, TRACE_BEGIN, begin);
+		o.in[o.n].event = w;
+		o.in[o.n++].end = fitting(end_of(w), begin, most);
+	}
+	close_until(n, &o, UINT64_MAX);
+	t->pending = 0;
+}
+
+/* Of a lane on which nothing lies within another. */
+static void tell_alone(struct npu *n, const struct wire_trace_event *w)
+{
+	uint64_t now = clock_ns();
+	uint64_t begin =
+		fitting(w->begin_ns, n->timeline->told_ns[w->lane], now);
+
+	tell(n, w, TRACE_BEGIN, begin);
+	tell(n, w, TRACE_END, fitting(end_of(w), begin, now));
+}
+
+/* ---- taking -------------------------------------------------------------- */
+
+static void take(struct npu *n, const struct wire_trace_event *w)
+{
+	struct npu_timeline *t = n->timeline;
+
+	if (w->kind >= WIRE_TRACE_KINDS || w->lane >= WIRE_TRACE_LANES)
+		return;
+	if (w->lane) {
+		tell_alone(n, w);
+		return;
+	}
+	t->event[t->pending++] = *w;
+	if (!w->depth || t->pending == PENDING)
+		tell_pending(n);
+}
+
+static void tell_lost(struct npu *n)
+{
+	struct npu_timeline *t = n->timeline;
+	uint64_t lost = trace_ring_lost(&t->ring);
+
+	if (lost != t->lost)
+		trace_instant(
+			n->opts.trace, TRACE_EVENTS_LOST, lost - t->lost, 0);
+	t->lost = lost;
+}
+
+void npu_trace_take(struct npu *n, unsigned most)
+{
+	struct wire_trace_event w;
+
+	if (!n->timeline)
+		return;
+	while (most-- && trace_ring_take(&n->timeline->ring, &w) == 1)
+		take(n, &w);
+	tell_lost(n);
+}
+
+/* ---- a device's life ----------------------------------------------------- */
+
+int npu_trace_reached(struct npu *n, struct err *e)
+{
+	struct wire_trace *shared;
+	size_t bytes;
+	int ret;
+
+	if (!n->opts.trace || !n->ops->trace)
+		return 0;
+	shared = n->ops->trace(n->device, &bytes);
+	if (!shared)
+		return 0;
+	n->timeline = calloc(1, sizeof(*n->timeline));
+	if (!n->timeline)
+		return err_set(e, ENOMEM, "no memory for a trace");
+	ret = trace_ring_attach(&n->timeline->ring, shared, bytes, e);
+	trace_device(n->opts.trace, (pid_t)n->welcome.device_pid);
+	return ret;
+}
+
+void npu_trace_left(struct npu *n)
+{
+	if (!n->timeline)
+		return;
+	/* One that never stops telling is heard no longer than this. */
+	npu_trace_take(n, 2 * n->timeline->ring.room);
+	tell_pending(n);
+	free(n->timeline);
+	n->timeline = NULL;
+}

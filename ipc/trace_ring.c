@@ -1,0 +1,127 @@
+#include "ipc/trace_ring.h"
+
+#include "base/checked.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+size_t trace_ring_bytes(uint32_t room)
+{
+	return sizeof(struct wire_trace) +
+		(size_t)room * sizeof(struct wire_trace_event);
+}
+
+void trace_ring_format(struct wire_trace *t, uint32_t room)
+{
+	t->magic = WIRE_TRACE_MAGIC;
+	t->version = WIRE_VERSION;
+	t->room = room;
+}
+
+int trace_ring_attach(
+	struct trace_ring *r, struct wire_trace *t, size_t bytes, struct err *e)
+{
+	uint32_t room;
+
+	if (bytes < sizeof(*t))
+		return err_set(e, EPROTO,
+			"the trace buffer has %zu bytes, must have %zu", bytes,
+			sizeof(*t));
+	room = t->room;
+	if (t->magic != WIRE_TRACE_MAGIC || t->version != WIRE_VERSION)
+		return err_set(e, EPROTO,
+			"trace.magic 0x%08x or version %u is wrong", t->magic,
+			t->version);
+	if (!is_pow2(room) || room > WIRE_TRACE_ROOM_MAX ||
+		trace_ring_bytes(room) > bytes)
+		return err_set(e, EPROTO,
+			"trace.room %u is no power of two that lies in %zu "
+			"bytes",
+			room, bytes);
+	*r = (struct trace_ring){ .shared = t,
+		.event = (struct wire_trace_event *)(t + 1),
+		.room = room };
+	return 0;
+}
+
+/* ---- the device ---------------------------------------------------------- */
+
+/* A name is whole before an event has its number (R1). */
+static uint16_t add_name(struct trace_ring *r, const char *name)
+{
+	if (r->names == WIRE_TRACE_NAMES)
+		return 0;
+	snprintf(r->shared->name[r->names], WIRE_TRACE_NAME_BYTES, "%s", name);
+	return (uint16_t)++r->names;
+}
+
+uint16_t trace_ring_name(struct trace_ring *r, const char *literal)
+{
+	for (unsigned i = 0; i < r->names; i++)
+		if (r->name[i] == literal)
+			return (uint16_t)(i + 1);
+	if (r->names < WIRE_TRACE_NAMES)
+		r->name[r->names] = literal;
+	return add_name(r, literal);
+}
+
+uint16_t trace_ring_name_copied(struct trace_ring *r, const char *name)
+{
+	for (unsigned i = 0; i < r->names; i++)
+		if (!strncmp(r->shared->name[i], name,
+			    WIRE_TRACE_NAME_BYTES - 1))
+			return (uint16_t)(i + 1);
+	return add_name(r, name);
+}
+
+void trace_ring_put(struct trace_ring *r, const struct wire_trace_event *v)
+{
+	struct wire_trace *t = r->shared;
+
+	if (r->at - r->seen >= r->room)
+		r->seen = atomic_load_explicit(
+			&t->taken, memory_order_acquire); /* R2 -> R4 */
+	if (r->at - r->seen >= r->room) {
+		atomic_fetch_add_explicit(&t->lost, 1, memory_order_relaxed);
+		return;
+	}
+	r->event[r->at & (r->room - 1)] = *v;
+	/* R1 -> R3: the event is whole. */
+	atomic_store_explicit(&t->put, ++r->at, memory_order_release);
+}
+
+/* ---- the host ------------------------------------------------------------ */
+
+int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out)
+{
+	struct wire_trace *t = r->shared;
+	uint64_t put =
+		atomic_load_explicit(&t->put, memory_order_acquire); /* R3 */
+
+	if (put - r->at > r->room)
+		return -EPROTO;
+	if (put == r->at)
+		return 0;
+	*out = r->event[r->at & (r->room - 1)];
+	/* R4: it was copied, and its place is free. */
+	atomic_store_explicit(&t->taken, ++r->at, memory_order_release);
+	return 1;
+}
+
+void trace_ring_read_name(const struct trace_ring *r, uint16_t number,
+	char out[WIRE_TRACE_NAME_BYTES])
+{
+	out[0] = '\0';
+	if (!number || number > WIRE_TRACE_NAMES)
+		return;
+	memcpy(out, r->shared->name[number - 1], WIRE_TRACE_NAME_BYTES);
+	out[WIRE_TRACE_NAME_BYTES - 1] = '\0';
+	err_plain(out);
+}
+
+uint64_t trace_ring_lost(const struct trace_ring *r)
+{
+	return atomic_load_explicit(&r->shared->lost, memory_order_relaxed);
+}
