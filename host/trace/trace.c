@@ -271,8 +271,11 @@ static void put_arguments(struct proto *p, const struct trace_event *v)
 	for (uint32_t i = 0;
 		i < v->n && v->first + i < TRACE_ARGS && named[v->first + i];
 		i++) {
-		size_t begun = proto_begin(p, PF_ARGUMENT);
+		size_t begun;
 
+		if (!v->arg[i])
+			continue; /* as it is taken where it is not there */
+		begun = proto_begin(p, PF_ARGUMENT);
 		proto_varint(p, PF_ARG_NAME_IID,
 			argument_iid(v->name, v->first + i));
 		proto_varint(p, PF_ARG_UINT, v->arg[i]);

@@ -67,8 +67,29 @@ run_ok "$TANDEM" run -t 1 --trace "$tmp/lost.pft" -p 'Once upon a time' -n 6 \
 text=$out
 run_ok "$TANDEM" trace --json "$tmp/lost.pft"
 check_eq 'losses' "$(jq -c '[.lost, .restarts]' <<<"$out")" '[1,1]'
+check_eq 'what was under way is told to be lost' \
+  "$(jq '.unanswered > 0 and .unfinished == 0' <<<"$out")" true
 run_ok "$TANDEM" run -t 1 -p 'Once upon a time' -n 6
 check_eq 'the text of a run that lost its device' "$text" "$out"
+
+# The device tells what it did, up to its death; of two devices each has its own
+# process. What broke a rule leads back to who wrote.
+work_of() { # FILE TRACK KIND: how often, of what was summed
+  jq "[.work[] | select(.track == \"$2\" and .kind == \"$3\") | .times] | add // 0" "$1"
+}
+check_eq 'runs and other requests of the device' \
+  "$(work_of "$tmp/plain.sums" device request)" \
+  "$(jq .round_trips "$tmp/plain.json")"
+check_eq 'operators computed' \
+  "$(jq '[.work[] | select(.track == "device" and .kind == "compute")] | length' \
+    "$tmp/plain.sums")" 1
+check_eq 'events lost' "$(jq .events_lost "$tmp/plain.sums")" 0
+run "$TANDEM" run -t 2 --trace "$tmp/stale.pft" -p 'Once upon a time' -n 3 \
+  --coherence check --fault drop-invalidate:tandem:io#3
+check_eq 'status of a broken rule' "$status" 1
+run_ok "$TANDEM" trace --json "$tmp/stale.pft"
+check_eq 'violations on the timeline' "$(work_of "$tmp/out" device fault)" \
+  "$(jq .violations "$tmp/out")"
 
 # What cannot be written ends the trace, not the text.
 run "$TANDEM" run -t 1 --trace /dev/full -p 'Once upon a time' -n 6

@@ -135,7 +135,7 @@ def main():
     if run.get("phone"):
         cpu = on("phone CPU")
         check("the phone's picoseconds", total(cpu, "took_ps"), run["phone"]["total_ps"])
-        check("the phone's last", sum(t.args["phone_end_ps"] - t.args["phone_ps"]
+        check("the phone's last", sum(t.args["phone_end_ps"] - t.args.get("phone_ps", 0)
                                       for t in texts), run["phone"]["total_ps"])
     for name in ("rows of a pass", "rows of padding", "KV slots in use"):
         check(f"points of '{name}'", counters[name] >= run["passes"], True)
