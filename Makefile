@@ -132,6 +132,7 @@ $(foreach r,$(rooms),$(eval obj_$(r) := \
 obj_kern := $(foreach i,$(isas),$(kern_src:%.c=$(O)/obj/%.$(i).o))
 obj_tensor += $(obj_kern)
 obj_serve  += $(O)/obj/host/serve/page.o $(O)/obj/host/serve/bus_xml.o
+obj_trace  += $(O)/obj/host/trace/timeline_page.o
 
 lib = $(O)/lib$(1).a
 # What each room stands on, itself first: the order of the link line too.
@@ -217,6 +218,21 @@ $(O)/gen/bus_xml.c: $(faces) Makefile
 
 $(O)/obj/host/serve/page.o $(O)/obj/host/serve/bus_xml.o: \
 		$(O)/obj/host/serve/%.o: $(O)/gen/%.c $(O)/flags
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
+
+# That around a timeline, likewise.
+$(O)/gen/timeline_page.c: host/trace/timeline_page.html Makefile
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q){ printf '#include "host/trace/draw.h"\n\n'; \
+		printf 'const char timeline_page[] =\n'; \
+		sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/.*/\t"&\\n"/' $<; \
+		printf ';\n'; \
+	} >$@
+
+$(O)/obj/host/trace/timeline_page.o: $(O)/gen/timeline_page.c $(O)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<

@@ -3,26 +3,36 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/fd.h"
+#include "base/newfile.h"
 #include "host/cmd/trace_report.h"
+#include "host/trace/draw.h"
 #include "host/trace/trace_sum.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static bool as_json;
+static const char *svg_path, *html_path;
 
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object, times in nanoseconds and, of the "
 		"phone, picoseconds" },
+	{ OPT_STRING, 0, "svg", &svg_path, "FILE",
+		"draw its texts to FILE, a picture, instead of summing up" },
+	{ OPT_STRING, 0, "html", &html_path, "FILE",
+		"write it to FILE, a page by itself in which one moves about "
+		"with the mouse, likewise" },
 };
 /* clang-format on */
 
 static const struct opt_command usage = {
 	.name = "tandem trace",
-	.synopsis = "FILE [--json]",
-	.summary = "sum up a timeline",
+	.synopsis = "FILE [--json] [--svg FILE] [--html FILE]",
+	.summary = "sum up or draw a timeline",
 	.details =
 		"Sums up a timeline that --trace FILE of tandem run and of "
 		"others has written: where the time went by track and kind of "
@@ -53,6 +63,56 @@ static int report(const char *path, const struct timeline *t, struct err *e)
 	return ret ? err_sys(e, -ret, "cannot write the report") : 0;
 }
 
+/* To a file that is there whole or not at all. */
+static int draw_to(const char *path, const struct timeline *t,
+	int (*draw)(const struct timeline *, FILE *, struct err *),
+	struct err *e)
+{
+	struct newfile n;
+	int ret = newfile_open(&n, path, e), fd;
+	FILE *f;
+
+	if (ret)
+		return ret;
+	fd = dup(n.fd);
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f) {
+		ret = err_sys(e, errno, "cannot write '%s'", path);
+		fd_close(&fd);
+		goto out;
+	}
+	ret = draw(t, f, e);
+	if (fflush(f) || ferror(f))
+		ret = ret ? ret
+			  : err_sys(e, errno ? errno : EIO, "cannot write '%s'",
+				    path);
+	fclose(f);
+	if (!ret)
+		ret = newfile_commit(&n, e);
+out:
+	newfile_close(&n);
+	return ret;
+}
+
+static int draw_page(const struct timeline *t, FILE *f, struct err *e)
+{
+	draw_html(t, f);
+	return 0;
+}
+
+static int show(const char *path, const struct timeline *t, struct err *e)
+{
+	int ret = 0;
+
+	if (!svg_path && !html_path)
+		return report(path, t, e);
+	if (svg_path)
+		ret = draw_to(svg_path, t, draw_svg, e);
+	if (!ret && html_path)
+		ret = draw_to(html_path, t, draw_page, e);
+	return !ret && as_json ? report(path, t, e) : ret;
+}
+
 static int trace_main(int argc, char **argv)
 {
 	struct timeline t;
@@ -67,7 +127,7 @@ static int trace_main(int argc, char **argv)
 	ret = timeline_read_file(&t, argv[1], &e);
 	if (ret)
 		return cmd_fail(&e);
-	ret = report(argv[1], &t, &e);
+	ret = show(argv[1], &t, &e);
 	timeline_release(&t);
 	return ret ? cmd_fail(&e) : EXIT_OK;
 }

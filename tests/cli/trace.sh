@@ -100,6 +100,22 @@ run "$TANDEM" run -t 1 --trace "$tmp/no/such" -p x -n 1
 check_eq 'status without the folder' "$status" 1
 check_has 'the message' "$err" "$tmp/no/such"
 
+# Drawings: a picture and a page that fetch nothing, with what was there.
+run_ok "$TANDEM" trace "$tmp/lost.pft" --svg "$tmp/a.svg" --html "$tmp/a.html"
+check_eq 'stdout beside drawings' "$out" ''
+for part in 'run loop' 'requests' 'device lost' '</svg>'; do
+  check_has 'the picture' "$(cat "$tmp/a.svg")" "$part"
+done
+! command -v xmllint >/dev/null || run_ok xmllint --noout "$tmp/a.svg"
+for part in 'const trace={' '"run loop"' '"device lost"' '</script>'; do
+  check_has 'the page' "$(cat "$tmp/a.html")" "$part"
+done
+fetched=$(grep -oE '(src|href|url)[=(][^ ]*|https?://[^ "]*' "$tmp/a.html" "$tmp/a.svg" |
+  grep -v 'http://www.w3.org/2000/svg' || true)
+check_eq 'what the drawings fetch' "$fetched" ''
+run "$TANDEM" trace "$tmp/lost.pft" --svg "$tmp/no/such.svg"
+check_eq 'status without the folder' "$status" 1
+
 # What is no trace of ours.
 for file in "$tmp/plain.json" /dev/null "$tmp/m.tdm" "$tmp/none"; do
   run "$TANDEM" trace "$file"

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/fd.h"
+#include "host/trace/draw.h"
 #include "host/trace/timeline.h"
 #include "host/trace/trace_sum.h"
 
@@ -36,6 +37,15 @@ static void check_slice(const struct timeline *t, size_t i)
 		die("a slice outside what it lies in");
 }
 
+static FILE *nowhere(void)
+{
+	static FILE *f;
+
+	if (!f && !(f = fopen("/dev/null", "we")))
+		die("no /dev/null");
+	return f;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct timeline t;
@@ -50,8 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_got_past();
 	for (size_t i = 0; i < t.n_slice; i++)
 		check_slice(&t, i);
-	if (trace_sum(&s, &t, &e))
+	if (trace_sum(&s, &t, &e) || draw_svg(&t, nowhere(), &e))
 		die(e.text);
+	draw_html(&t, nowhere());
 	timeline_release(&t);
 	return 0;
 }

@@ -1,0 +1,108 @@
+#include "host/trace/draw.h"
+
+#include "host/trace/timeline.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Names come from a file: nothing of them may end a script. */
+static void put_string(FILE *f, const char *text)
+{
+	fputc('"', f);
+	for (; *text; text++)
+		if (*text == '"' || *text == '\\' || *text == '<' ||
+			*text == '&' || (unsigned char)*text < ' ')
+			fprintf(f, "\\u%04x", (unsigned char)*text);
+		else
+			fputc(*text, f);
+	fputc('"', f);
+}
+
+static void put_kinds(FILE *f)
+{
+	fputs("kinds:[", f);
+	for (unsigned k = 0; k < TRACE_KINDS; k++)
+		fprintf(f, "%s[\"%s\",\"%s\"]", k ? "," : "", trace_kinds[k],
+			draw_color(k));
+	fputs("],\n", f);
+}
+
+static void put_names(const struct timeline *t, FILE *f)
+{
+	fputs("names:[", f);
+	for (size_t i = 0; i < t->n_text; i++) {
+		fputs(i ? "," : "", f);
+		put_string(f, t->text[i]);
+	}
+	fputs("],\n", f);
+}
+
+/* [name, rows, counter, what it is of, place among them] */
+static void put_tracks(const struct timeline *t, FILE *f)
+{
+	fputs("tracks:[", f);
+	for (size_t i = 0; i < t->n_track; i++) {
+		const struct timeline_track *x = &t->track[i];
+
+		fprintf(f, "%s[", i ? ",\n" : "");
+		put_string(f, x->name);
+		fprintf(f, ",%" PRIu32 ",%d,", x->deepest,
+			x->role == TIMELINE_COUNTER);
+		put_string(f, x->role == TIMELINE_DEVICE ? "device" : "");
+		fprintf(f, ",%d]", x->role);
+	}
+	fputs("],\n", f);
+}
+
+/* Seven numbers each, in a row: track, depth, name, kind, begin and length in
+ * ns, and 1 for an instant; and what is said with it. */
+static void put_slices(const struct timeline *t, FILE *f)
+{
+	fputs("slices:[", f);
+	for (size_t i = 0; i < t->n_slice; i++) {
+		const struct timeline_slice *s = &t->slice[i];
+
+		fprintf(f,
+			"%s%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%d,%" PRIu64
+			",%" PRIu64 ",%d,[",
+			i ? ",\n" : "", s->track, s->depth, s->name, s->kind,
+			s->begin > t->begin ? s->begin - t->begin : 0,
+			s->end - s->begin, s->instant);
+		for (size_t a = s->arg; a; a = t->arg[a - 1].next)
+			fprintf(f, "%s%" PRIu32 ",%" PRIu64,
+				a == s->arg ? "" : ",", t->arg[a - 1].name,
+				t->arg[a - 1].value);
+		fputc(']', f);
+	}
+	fputs("],\n", f);
+}
+
+/* Track, ns, value. */
+static void put_points(const struct timeline *t, FILE *f)
+{
+	fputs("points:[", f);
+	for (size_t i = 0; i < t->n_point; i++) {
+		const struct timeline_point *p = &t->point[i];
+
+		fprintf(f, "%s%" PRIu32 ",%" PRIu64 ",%" PRId64, i ? ",\n" : "",
+			p->track, p->at > t->begin ? p->at - t->begin : 0,
+			p->value);
+	}
+	fputs("],\n", f);
+}
+
+void draw_html(const struct timeline *t, FILE *f)
+{
+	static const char here[] = "/*TRACE*/";
+	const char *data = strstr(timeline_page, here);
+
+	fwrite(timeline_page, 1, (size_t)(data - timeline_page), f);
+	fputs("const trace={", f);
+	put_kinds(f);
+	put_names(t, f);
+	put_tracks(t, f);
+	put_slices(t, f);
+	put_points(t, f);
+	fprintf(f, "length:%" PRIu64 "};\n", t->end - t->begin);
+	fputs(data + strlen(here), f);
+}
