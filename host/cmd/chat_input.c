@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/strbuf.h"
+#include "host/cmd/cmd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,13 +185,18 @@ bool chat_input_is_terminal(const struct chat_input *in)
 static const char *edit_line(struct chat_input *in, const char *prompt)
 {
 	struct sigaction old, catch = { .sa_handler = on_interrupt };
-	const char *line;
+	const char *line = NULL;
 	int n = 0;
 
 	in->prompt = prompt;
 	interrupted = 0;
 	sigaction(SIGINT, &catch, &old);
-	line = el_gets(in->edit, &n);
+	/* One that came between two prompts was meant for this one. */
+	if (cmd_interrupted)
+		interrupted = 1;
+	else
+		line = el_gets(in->edit, &n);
+	cmd_interrupted = 0;
 	sigaction(SIGINT, &old, NULL);
 	if (interrupted)
 		fputs("^C\n", stdout);
