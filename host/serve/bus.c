@@ -79,7 +79,7 @@ static DBusHandlerResult on_message(
 	if (dbus_message_is_signal(m, DBUS_INTERFACE_DBUS, "NameOwnerChanged"))
 		left(b, m);
 	if (dbus_message_is_signal(m, DBUS_INTERFACE_LOCAL, "Disconnected"))
-		b->ending = true;
+		b->ending = b->left = true;
 	if (dbus_message_get_type(m) != DBUS_MESSAGE_TYPE_METHOD_CALL ||
 		dbus_message_has_interface(m, DBUS_INTERFACE_PEER))
 		return DBUS_HANDLER_RESULT_NOT_YET_HANDLED;
@@ -101,8 +101,8 @@ static void wait_for_news(struct bus *b)
 	nfds_t n = 2;
 	eventfd_t rung;
 
+	p[0] = (struct pollfd){ .fd = -1, .events = POLLIN };
 	dbus_connection_get_unix_fd(b->connection, &p[0].fd);
-	p[0].events = POLLIN;
 	if (dbus_connection_has_messages_to_send(b->connection))
 		p[0].events |= POLLOUT;
 	p[1] = (struct pollfd){ .fd = b->bell, .events = POLLIN };
@@ -249,6 +249,11 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 bool bus_is_busy(struct bus *b)
 {
 	return b && b->busy;
+}
+
+bool bus_is_gone(struct bus *b)
+{
+	return b && b->left;
 }
 
 void bus_close(struct bus *b)

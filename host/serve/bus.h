@@ -28,6 +28,9 @@ int bus_open(struct bus **out, struct server *, enum server_bus, struct err *);
 /* Texts that have not been told to their end. Any thread. */
 bool bus_is_busy(struct bus *);
 
+/* The bus is gone, as a session that ended is. Any thread. */
+bool bus_is_gone(struct bus *);
+
 /* Tells what can be told within a second, gives the name back. The answering
  * has stopped. NULL is nothing. */
 void bus_close(struct bus *);

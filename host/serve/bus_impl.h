@@ -77,6 +77,7 @@ struct bus {
 	int bell;         /* an eventfd; any thread */
 	atomic_uint busy; /* texts; any thread */
 	atomic_bool ending;
+	atomic_bool left; /* there is no bus any more; any thread */
 	/* How things stand, and as it was last told. */
 	struct bus_load {
 		const char *state;

@@ -144,11 +144,17 @@ static void let_finish(struct server *s, double seconds)
 		;
 }
 
+/* A bus goes with its session, and then nobody can ask who asked there. */
+static bool has_way_in(const struct server *s)
+{
+	return s->http || !bus_is_gone(s->bus);
+}
+
 int server_run(struct server *s, struct err *e)
 {
 	bool lost = false;
 
-	while (!lost && !wait_signal())
+	while (!lost && has_way_in(s) && !wait_signal())
 		look_after(s, &lost);
 	stop_accepting(s);
 	if (!lost)

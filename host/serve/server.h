@@ -54,7 +54,8 @@ int server_open(struct server **out, const struct server_options *,
 const char *server_url(const struct server *);
 
 /*
- * Serve until SIGINT or SIGTERM, which the caller has blocked in all threads:
+ * Serve until SIGINT or SIGTERM, which the caller has blocked in all threads,
+ * or until nobody can ask any more, for the bus is gone and nothing listens:
  * then nothing is accepted any more and what is under way may end within the
  * grace; a second signal ends that. 0 or, where the device was lost for good,
  * -ERR_DEVICE_LOST.

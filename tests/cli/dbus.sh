@@ -58,9 +58,12 @@ get() { # FACE PROPERTY [PATH]
     org.freedesktop.DBus.Properties.Get "string:$1" "string:$2" 2>&1 |
     sed 's/^ *variant *//; s/ *$//'
 }
-pid=$(dbus-send --session --print-reply=literal --dest=org.freedesktop.DBus \
-  / org.freedesktop.DBus.GetConnectionUnixProcessID string:$name |
-  sed 's/.*uint32 //')
+pid_of_service() {
+  dbus-send --session --print-reply=literal --dest=org.freedesktop.DBus \
+    / org.freedesktop.DBus.GetConnectionUnixProcessID string:$name |
+    sed 's/.*uint32 //'
+}
+pid=$(pid_of_service)
 check_eq 'its model' "$(get $name Model)" target
 check_eq 'its method' "$(get $name Method)" autoregressive
 check_eq 'its version' "tandem $(get $name Version)" "$("$TANDEM" --version)"
@@ -164,6 +167,17 @@ wait $long
 check_eq 'status of a client whose service died' $? 1
 check_has 'the client is told' "$(cat "$tmp/long.err")" \
   org.freedesktop.DBus.Error
+
+# The session ends, and with it a service that nobody started by hand.
+run_ok timeout 60 "$client" "$tmp/path" Hi 1 # which starts another
+pid=$(pid_of_service)
+kill "${daemons[0]}"
+for _ in $(seq 100); do
+  kill -0 "$pid" 2>/dev/null || break
+  sleep 0.05
+done
+check_eq 'a service without a bus' \
+  "$(kill -0 "$pid" 2>/dev/null && echo lives)" ''
 
 # ---- refused -----------------------------------------------------------------
 start_bus strict
