@@ -3,6 +3,7 @@
 #include <string.h>
 
 #define LENGTH_BYTES 2 /* 14 bits */
+#define VARINT_MAX   10
 
 enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
 
@@ -16,15 +17,19 @@ static void put(struct proto *p, const void *bytes, size_t n)
 	p->len += n;
 }
 
+/* Most of what is written are such: by hand, and with one look at the room. */
 static void put_varint(struct proto *p, uint64_t v)
 {
-	uint8_t bytes[10];
-	size_t n = 0;
+	uint8_t *at = p->data + p->len;
 
+	if (p->room - p->len < VARINT_MAX) {
+		p->full = true;
+		return;
+	}
 	for (; v >= 0x80; v >>= 7)
-		bytes[n++] = (uint8_t)(v | 0x80);
-	bytes[n++] = (uint8_t)v;
-	put(p, bytes, n);
+		*at++ = (uint8_t)(v | 0x80);
+	*at++ = (uint8_t)v;
+	p->len = (size_t)(at - p->data);
 }
 
 static void put_tag(struct proto *p, uint32_t field, enum wire_type type)
