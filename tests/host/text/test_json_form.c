@@ -41,6 +41,13 @@ static int setup(void **state)
 	return 0;
 }
 
+static int teardown(void **state)
+{
+	token_trie_close(trie);
+	tokenizer_close(tokenizer);
+	return 0;
+}
+
 static struct json_form *opened(const char *schema)
 {
 	struct json_form *f;
@@ -409,11 +416,11 @@ static void test_texts(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test_setup(test_cases, setup),
-	cmocka_unit_test_setup(test_limits, setup),
-	cmocka_unit_test_setup(test_refused, setup),
-	cmocka_unit_test_setup(test_bytes, setup),
-	cmocka_unit_test_setup(test_documents, setup),
-	cmocka_unit_test_setup(test_texts, setup),
+	cmocka_unit_test_setup_teardown(test_cases, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_documents, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_texts, setup, teardown),
 };
 TEST_MAIN(tests)
