@@ -9,6 +9,7 @@
 #include <histedit.h>
 #include <limits.h>
 #include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ struct chat_input {
 	History *history;
 	char file[PATH_MAX]; /* "": nothing is remembered */
 	const char *prompt;
-	char *line; /* getline's */
+	sigset_t waiting; /* the signals that are blocked while it waits */
+	char *line;       /* getline's */
 	size_t cap;
 };
 
@@ -45,18 +47,30 @@ static char *show_prompt(EditLine *edit)
 	return text;
 }
 
+/* A byte, or -1 by a signal too, which comes while this waits and at no other
+ * time, so that none is missed between a look and the wait. */
+static ssize_t read_byte(const struct chat_input *in, char *byte)
+{
+	struct pollfd fd = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	while (ppoll(&fd, 1, NULL, &in->waiting) < 0)
+		if (errno != EINTR || interrupted)
+			return -1;
+	return read(STDIN_FILENO, byte, 1);
+}
+
 /* A character, by its bytes: unlike libedit's own this one ends by a signal. */
 static int read_character(EditLine *edit, wchar_t *out)
 {
+	struct chat_input *in;
 	mbstate_t state = { 0 };
 	char byte;
 
+	el_get(edit, EL_CLIENTDATA, &in);
 	for (;;) {
-		ssize_t n = read(STDIN_FILENO, &byte, 1);
+		ssize_t n = read_byte(in, &byte);
 		size_t got;
 
-		if (n < 0 && errno == EINTR && !interrupted)
-			continue;
 		if (n <= 0)
 			return (int)n;
 		got = mbrtowc(out, &byte, 1, &state);
@@ -185,11 +199,15 @@ bool chat_input_is_terminal(const struct chat_input *in)
 static const char *edit_line(struct chat_input *in, const char *prompt)
 {
 	struct sigaction old, catch = { .sa_handler = on_interrupt };
+	sigset_t interrupts;
 	const char *line = NULL;
 	int n = 0;
 
 	in->prompt = prompt;
 	interrupted = 0;
+	sigemptyset(&interrupts);
+	sigaddset(&interrupts, SIGINT);
+	sigprocmask(SIG_BLOCK, &interrupts, &in->waiting);
 	sigaction(SIGINT, &catch, &old);
 	/* One that came between two prompts was meant for this one. */
 	if (cmd_interrupted)
@@ -197,6 +215,8 @@ static const char *edit_line(struct chat_input *in, const char *prompt)
 	else
 		line = el_gets(in->edit, &n);
 	cmd_interrupted = 0;
+	/* In this order: one that is still due is the prompt's. */
+	sigprocmask(SIG_SETMASK, &in->waiting, NULL);
 	sigaction(SIGINT, &old, NULL);
 	if (interrupted)
 		fputs("^C\n", stdout);
