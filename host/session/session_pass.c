@@ -67,7 +67,7 @@ static int write_batch(struct pass *b, const uint32_t *at, struct err *e)
 }
 
 /* What a row's layers begin with. */
-static int write_first(struct session *s, const struct rows *rows, uint32_t i,
+static int write_state(struct session *s, const struct rows *rows, uint32_t i,
 	float *to, struct err *e)
 {
 	if (!rows->state)
@@ -77,7 +77,7 @@ static int write_first(struct session *s, const struct rows *rows, uint32_t i,
 	return 0;
 }
 
-static int write_firsts(
+static int write_hidden(
 	struct session *s, const struct rows *rows, struct err *e)
 {
 	size_t width = s->model->n_embd * sizeof(float);
@@ -86,7 +86,7 @@ static int write_firsts(
 	int ret = 0;
 
 	for (uint32_t i = 0; i < rows->n && !ret; i++)
-		ret = write_first(
+		ret = write_state(
 			s, rows, i, (float *)(void *)(p + i * width), e);
 	buffer_end(s->io.buffer, s->plan.hidden_off, rows->n * width,
 		BUFFER_WRITE);
@@ -582,7 +582,7 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	ret = write_batch(p, s->at, e);
 	if (!ret && s->switching)
 		ret = switching_cut(s, p->hooks && p->hooks->choose, e);
-	return ret ? ret : write_firsts(s, rows, e);
+	return ret ? ret : write_hidden(s, rows, e);
 }
 
 static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
