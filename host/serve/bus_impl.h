@@ -90,9 +90,11 @@ struct bus {
 
 /*
  * The first argument of a call, a{sv}, as the body of a request by HTTP: 0 with
- * JSON to be freed, or *fault. What it may hold, ask_read decides.
+ * JSON to be freed and what kind of request that is, or *fault. What it may
+ * hold, ask_read decides.
  */
-int bus_request_json(DBusMessage *, char **json, struct fault *);
+int bus_request_json(
+	DBusMessage *, char **json, enum ask_kind *, struct fault *);
 
 /* dev.tandem.Error.QueueFull of "queue_full"; of NULL Failed. */
 void bus_error_name(const char *code, char *out, size_t cap);

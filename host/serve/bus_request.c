@@ -122,7 +122,8 @@ static json_t *value_of(DBusMessageIter *at)
 	}
 }
 
-int bus_request_json(DBusMessage *call, char **json, struct fault *f)
+int bus_request_json(
+	DBusMessage *call, char **json, enum ask_kind *kind, struct fault *f)
 {
 	DBusMessageIter at;
 	json_t *body;
@@ -135,6 +136,7 @@ int bus_request_json(DBusMessage *call, char **json, struct fault *f)
 	dbus_message_iter_init(call, &at);
 	json_memory_refused(); /* of what was before */
 	body = object_of(&at);
+	*kind = json_object_get(body, "messages") ? ASK_CHAT : ASK_COMPLETION;
 	*json = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	json_decref(body);
 	if (json_memory_refused() || (body && !*json)) {

@@ -44,16 +44,14 @@ static int check_single(const struct ask *ask, struct fault *f)
 static int read_call(
 	struct bus *b, DBusMessage *call, struct ask *ask, struct fault *f)
 {
+	enum ask_kind kind;
 	char *json;
 	int ret;
 
 	*ask = (struct ask){ 0 };
-	ret = bus_request_json(call, &json, f);
+	ret = bus_request_json(call, &json, &kind, f);
 	if (!ret)
-		ret = ask_read(ask,
-			strstr(json, "\"messages\":") ? ASK_CHAT
-						      : ASK_COMPLETION,
-			b->offer, json, strlen(json), f);
+		ret = ask_read(ask, kind, b->offer, json, strlen(json), f);
 	free(json);
 	return ret ? ret : check_single(ask, f);
 }

@@ -110,6 +110,11 @@ if command -v gdbus >/dev/null; then
   run gdbus call --session --dest $name --object-path $engine --method \
     $name.Generate "{'prompt': <'Hi'>, 'max_tokens': <1000000>}"
   check_has 'gdbus is told' "$err" dev.tandem.Error.ContextLengthExceeded
+  # A chat by its own member, not by one of that name further in.
+  run_ok gdbus call --session --dest $name --object-path $engine --method \
+    $name.Generate "{'prompt': <'Hi'>, 'max_tokens': <1>,
+      'metadata': <{'messages': <'none'>}>}"
+  check_has 'a text of a prompt' "$out" /dev/tandem/text
   run_ok gdbus call --session --dest $name --object-path /dev/tandem --method \
     org.freedesktop.DBus.ObjectManager.GetManagedObjects
   check_has 'the objects there are' "$out" "'$engine'"
