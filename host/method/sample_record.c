@@ -1,0 +1,166 @@
+#include "host/method/samples_impl.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int sample_keep_text(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct sample *s = arg;
+
+	strbuf_add(&s->text, text, len);
+	return s->text.failed ? -ENOMEM : 0;
+}
+
+void sample_free(struct sample *s)
+{
+	generation_close(s->gen);
+	strbuf_release(&s->text);
+	strbuf_release(&s->answer);
+	free(s->confidence);
+	free(s->step_end);
+	free(s->score);
+	free(s->ahead);
+	tapped_release(&s->tapped);
+	free(s);
+}
+
+/* Room for one token more. */
+int sample_grow_tokens(struct sample *s)
+{
+	size_t room = s->room ? 2 * s->room : 64;
+	float *p;
+
+	if (s->n < s->room)
+		return 0;
+	p = reallocarray(s->confidence, room, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	s->confidence = p;
+	s->room = room;
+	return 0;
+}
+
+static int grow_steps(struct sample *s)
+{
+	uint32_t room = s->step_room ? 2 * s->step_room : 16;
+	uint32_t *end;
+	float *score;
+
+	if (s->n_steps < s->step_room)
+		return 0;
+	end = reallocarray(s->step_end, room, sizeof(*end));
+	if (end)
+		s->step_end = end;
+	score = reallocarray(s->score, room, sizeof(*score));
+	if (score)
+		s->score = score;
+	if (!end || !score)
+		return -ENOMEM;
+	s->step_room = room;
+	return 0;
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static bool is_blank(const char *text, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && strchr(" \t\r\n", text[i]) && text[i])
+		i++;
+	return i == len;
+}
+
+bool sample_is_begun(const struct sample *s)
+{
+	size_t len = s->text.len - s->step_at;
+
+	return len && !is_blank(s->text.data + s->step_at, len);
+}
+
+/* The last token ends a step; one that there is no room for is no part of it.
+ */
+int sample_end_step(struct sample *s)
+{
+	size_t n, least = gen_prompt_length(s->gen);
+	int ret = grow_steps(s);
+
+	if (ret)
+		return ret;
+	if (s->n_steps)
+		least = (size_t)s->step_end[s->n_steps - 1] + 1;
+	gen_tokens(s->gen, &n);
+	n -= s->roomless;
+	if (n <= least)
+		return 0;
+	s->step_end[s->n_steps] = (uint32_t)n - 1;
+	s->score[s->n_steps++] = NAN;
+	s->step_at = s->text.len;
+	return 0;
+}
+
+/* Whether the text holds the end of a step that it did not hold before the last
+ * token. A step of nothing but blanks is the beginning of the next. */
+bool sample_step_ends(struct sample *s, const char *end)
+{
+	size_t len = strlen(end), from = s->looked;
+
+	from = from < len ? 0 : from - (len - 1);
+	from = from < s->step_at ? s->step_at : from;
+	s->looked = s->text.len;
+	return len && from < s->text.len && sample_is_begun(s) &&
+		memmem(s->text.data + from, s->text.len - from, end, len);
+}
+
+/* ---- forking ------------------------------------------------------------- */
+
+/* What is drawn from next, where that is known. */
+static int copy_ahead(
+	const struct samples *p, struct sample *to, const struct sample *from)
+{
+	size_t bytes = p->lanes.n_vocab * sizeof(*to->ahead);
+
+	if (!from->ahead)
+		return 0;
+	to->ahead = malloc(bytes);
+	if (!to->ahead)
+		return -ENOMEM;
+	memcpy(to->ahead, from->ahead, bytes);
+	return 0;
+}
+
+/* What is known of one is known of the other. */
+int sample_copy(
+	const struct samples *p, struct sample *to, const struct sample *from)
+{
+	int ret = copy_ahead(p, to, from);
+
+	if (!ret)
+		ret = tapped_copy(&to->tapped, &from->tapped, p->lanes.session);
+
+	if (from->text.len)
+		strbuf_add(&to->text, from->text.data, from->text.len);
+	while (to->n < from->n && !ret) {
+		ret = sample_grow_tokens(to);
+		if (!ret)
+			to->confidence[to->n] = from->confidence[to->n];
+		to->n += !ret;
+	}
+	while (to->n_steps < from->n_steps && !ret) {
+		ret = grow_steps(to);
+		if (ret)
+			break;
+		to->step_end[to->n_steps] = from->step_end[to->n_steps];
+		to->score[to->n_steps] = from->score[to->n_steps];
+		to->n_steps++;
+	}
+	to->parent = (int32_t)from->index;
+	to->logprob = from->logprob;
+	to->certainty = from->certainty;
+	to->lane.held = from->lane.held;
+	to->step_at = from->step_at;
+	to->looked = from->looked;
+	return to->text.failed ? -ENOMEM : ret;
+}

@@ -1,0 +1,228 @@
+#include "host/method/samples_impl.h"
+
+#include "base/clock.h"
+#include "host/method/method.h"
+#include "host/session/logits.h"
+#include "host/session/session.h"
+#include "host/text/certainty.h"
+#include "host/text/sampler.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- drawing ------------------------------------------------------------- */
+
+/* Not that sample's alone: the run ends by it. */
+static void fail_memory(struct samples *p, struct sample *s)
+{
+	p->no_memory = true;
+	s->lane.state = LANE_FAILED;
+	err_set(&s->err, ENOMEM, "no memory for sample %u", s->index);
+}
+
+/* It is over, as `state` says; its slots are given back. */
+void sample_end(struct samples *p, struct sample *s, enum lane_state state)
+{
+	s->lane.closing = false;
+	lane_end(&p->lanes, &s->lane, state);
+	s->ended_ns = clock_ns();
+	s->ended_ps = session_phone_ps(p->lanes.session);
+	gen_flush(s->gen);
+	if (s->text.failed ||
+		(state == LANE_ENDED && sample_is_begun(s) &&
+			sample_end_step(s)))
+		fail_memory(p, s);
+}
+
+/* The one that is told, where one is. */
+static int32_t next_token(
+	const struct samples *p, const struct sample *s, const float *logits)
+{
+	const struct samples_script *script = p->env->script;
+	int32_t id;
+
+	if (!script)
+		return method_next(p->lanes.session, s->gen, logits);
+	session_add_draws(
+		p->lanes.session, 1, gen_sampling(s->gen)->temperature == 0);
+	assert(s->index < script->n && s->n < script->sample[s->index].n);
+	id = script->sample[s->index].token[s->n];
+	gen_append(s->gen, id);
+	return id;
+}
+
+/* Two sweeps: its sum and its largest, and the softmax. */
+static void price_note(const struct samples *p)
+{
+	session_add_tops(p->lanes.session, 1, SAMPLES_CONFIDENCE);
+	session_add_sweep(p->lanes.session, PRICE_SWEEP_ADD, 1);
+}
+
+/* What the row says of the token drawn from it. */
+static int note(
+	struct samples *p, struct sample *s, const float *logits, int32_t id)
+{
+	struct certainty c = { 0 };
+	int ret = sample_grow_tokens(s);
+
+	if (ret)
+		return ret;
+	price_note(p);
+	if (!p->env->script)
+		certainty_of(
+			&c, logits, p->lanes.n_vocab, id, SAMPLES_CONFIDENCE);
+	s->logprob += c.logprob;
+	s->certainty += c.self;
+	s->confidence[s->n++] = (float)c.confidence;
+	p->tokens++;
+	return 0;
+}
+
+void sample_begin(const struct samples *p, struct sample *s)
+{
+	s->began_ns = clock_ns();
+	s->began_ps = session_phone_ps(p->lanes.session);
+}
+
+static void tell(struct samples *p, struct sample *s)
+{
+	if (p->told)
+		p->told(p->told_arg, p, s);
+}
+
+/* Its text is done, and only the state of its last token is wanted. */
+bool sample_is_whole(const struct sample *s)
+{
+	return s->lane.closing && gen_done(s->gen);
+}
+
+/* The next token of a sample from its row of logits, and what is known by it;
+ * it may end the sample. */
+static void draw(struct samples *p, struct sample *s, const float *logits)
+{
+	int32_t id;
+	bool step;
+	int ret;
+
+	if (!s->n)
+		sample_begin(p, s);
+	id = next_token(p, s, logits);
+	ret = note(p, s, logits, id);
+	step = !ret && sample_step_ends(s, p->opts.step_end);
+	s->stop = gen_stop_reason(s->gen);
+	if (step)
+		ret = sample_end_step(s);
+	if (ret || s->stop == GEN_STOP_ERROR) {
+		sample_end(p, s, LANE_FAILED);
+		fail_memory(p, s);
+	} else if (!gen_done(s->gen)) {
+		s->lane.closing = step && p->by_step;
+	} else if (p->prompt.n && s->stop != GEN_STOP_EOS) {
+		s->lane.closing = true;
+	} else {
+		sample_end(p, s, LANE_ENDED);
+	}
+	if (!sample_is_whole(s))
+		tell(p, s);
+}
+
+/* Its last row is there: it is over or, where its text goes on, waits to be
+ * drawn from that. */
+static void close_last(struct samples *p, struct sample *s, const float *logits)
+{
+	size_t bytes = p->lanes.n_vocab * sizeof(*logits);
+
+	if (sample_is_whole(s)) {
+		sample_end(p, s, LANE_ENDED);
+		tell(p, s);
+		return;
+	}
+	s->lane.closing = false;
+	s->lane.held = true;
+	s->ahead = malloc(bytes);
+	if (s->ahead)
+		memcpy(s->ahead, logits, bytes);
+	else
+		fail_memory(p, s);
+}
+
+void sample_draw_ahead(struct samples *p, struct sample *s)
+{
+	float *logits = s->ahead;
+
+	s->ahead = NULL;
+	if (logits && !sample_is_over(s))
+		draw(p, s, logits);
+	free(logits);
+}
+
+/* ---- as lanes ------------------------------------------------------------ */
+
+static struct sample *sample_of(struct lane *x)
+{
+	return (struct sample *)x;
+}
+_Static_assert(offsetof(struct sample, lane) == 0, "a lane is its sample");
+
+/* Its first token comes from the prompt's last row, and the prompt from
+ * SESSION_TEXT. */
+static int enter(void *arg, struct lane *x, struct err *e)
+{
+	struct samples *p = arg;
+
+	if (!sample_of(x)->n)
+		draw(p, sample_of(x), p->prompt_logits);
+	if (!lane_goes_on(x) || x->sequence != LANE_NOWHERE)
+		return 0;
+	return session_fork(p->lanes.session, SESSION_TEXT, &x->sequence, e);
+}
+
+static void keep_state(void *arg, struct lane *x, uint32_t row)
+{
+	struct samples *p = arg;
+	struct sample *s = sample_of(x);
+	size_t n;
+
+	gen_tokens(s->gen, &n);
+	if (tapped_keep(&s->tapped, p->lanes.session,
+		    n - 1 - gen_prompt_length(s->gen), row)) {
+		sample_end(p, s, LANE_FAILED);
+		fail_memory(p, s);
+	}
+}
+
+static void draw_lane(void *arg, struct lane *x, const float *logits)
+{
+	if (x->closing)
+		close_last(arg, sample_of(x), logits);
+	else
+		draw(arg, sample_of(x), logits);
+}
+
+static void end_without_room(void *arg, struct lane *x)
+{
+	struct sample *s = sample_of(x);
+
+	s->roomless = true;
+	gen_no_room(s->gen);
+	s->stop = gen_stop_reason(s->gen);
+	sample_end(arg, s, LANE_ENDED);
+}
+
+static void end_spoilt(void *arg, struct lane *x, const struct err *e)
+{
+	sample_of(x)->err = *e;
+	sample_end(arg, sample_of(x), LANE_FAILED);
+}
+
+struct lanes_owner samples_owner(struct samples *p)
+{
+	return (struct lanes_owner){ .enter = enter,
+		.came = keep_state,
+		.draw = draw_lane,
+		.no_room = end_without_room,
+		.spoilt = end_spoilt,
+		.arg = p };
+}
