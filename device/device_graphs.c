@@ -1,0 +1,212 @@
+#include "device/device_impl.h"
+
+#include "base/err.h"
+#include "base/workers.h"
+#include "device/bind.h"
+#include "device/cost.h"
+#include "device/device_trace.h"
+#include "device/graph.h"
+#include "device/loader.h"
+#include "device/rowset.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void hold(struct device *d, uint32_t weights_bytes)
+{
+	d->held++;
+	d->held_bytes += weights_bytes;
+	if (d->held > d->most_held)
+		d->most_held = d->held;
+	if (d->held_bytes > d->most_held_bytes)
+		d->most_held_bytes = d->held_bytes;
+}
+
+static void let_go(struct device *d, uint32_t weights_bytes)
+{
+	d->held--;
+	d->held_bytes -= weights_bytes;
+}
+
+static uint32_t in_kib(uint64_t bytes)
+{
+	return (uint32_t)((bytes + 1023) >> 10);
+}
+
+static void tell_held(const struct device *d, struct wire_done *done)
+{
+	done->arg[WIRE_GRAPHS_HELD] = d->held;
+	done->arg[WIRE_GRAPHS_MOST] = d->most_held;
+	done->arg[WIRE_GRAPHS_KIB] = in_kib(d->held_bytes);
+	done->arg[WIRE_GRAPHS_MOST_KIB] = in_kib(d->most_held_bytes);
+}
+
+/* The slot of graph `id`, or NULL when there is none or it is busy. */
+static struct graph_slot *find_graph(
+	struct device *d, const char *what, uint32_t id, struct err *e)
+{
+	if (id >= WIRE_MAX_GRAPHS) {
+		err_set(e, EINVAL, "%s: graph %u, below %d is allowed", what,
+			id, WIRE_MAX_GRAPHS);
+		return NULL;
+	}
+	if (d->graph[id].loading) {
+		err_set(e, EBUSY, "%s: graph %u is still loading", what, id);
+		return NULL;
+	}
+	return &d->graph[id];
+}
+
+static int submit_load(struct device *d, const struct packet *p, uint32_t id,
+	const struct graph_need *need, struct err *e)
+{
+	struct load *l = calloc(1, sizeof(*l));
+
+	if (l)
+		l->msg = malloc(p->len);
+	if (!l || !l->msg) {
+		free(l);
+		return err_set(e, ENOMEM, "graph load: no memory");
+	}
+	memcpy(l->msg, p->msg, p->len);
+	l->graph = id;
+	l->seq = p->seq;
+	l->weights_bytes = need->weights_bytes;
+	l->threads = workers_count(d->workers);
+	l->plan_bytes = need->plan_bytes;
+	if (need->arena_bytes > d->arena_planned)
+		l->arena_bytes = d->arena_planned = need->arena_bytes;
+	d->plans_bytes += need->plan_bytes;
+	d->graph[id].loading = true;
+	d->loading++;
+	hold(d, need->weights_bytes);
+	loader_submit(d->loader, l);
+	return 0;
+}
+
+int device_load_graph(struct device *d, const struct packet *p, struct err *e)
+{
+	struct graph_limits limits = {
+		.threads = workers_count(d->workers),
+		.tcm_slice = d->exec.slice,
+		.plans_bytes = d->plans_bytes,
+		.arena_bytes = d->arena_planned,
+	};
+	struct graph_slot *slot;
+	struct graph_need need;
+	uint32_t id;
+	int ret = graph_check(p->msg, p->len, &limits, &need, e);
+
+	if (ret)
+		return ret;
+	memcpy(&id,
+		(const uint8_t *)p->msg +
+			offsetof(struct wire_graph_load, graph),
+		sizeof(id));
+	slot = find_graph(d, "graph load", id, e);
+	if (!slot)
+		return e->code;
+	if (slot->graph)
+		return err_set(e, EEXIST,
+			"graph load: graph %u exists; drop it first", id);
+	return submit_load(d, p, id, &need, e);
+}
+
+bool device_loaded(
+	struct device *d, bool wait, uint32_t *seq, struct wire_done *done)
+{
+	struct load *l = loader_take(d->loader, wait);
+	struct graph_slot *slot;
+
+	if (!l)
+		return false;
+	slot = &d->graph[l->graph];
+	slot->loading = false;
+	d->loading--;
+	*seq = l->seq;
+	*done = (struct wire_done){ .op = WIRE_GRAPH_LOAD };
+	done->counters.busy_ns = l->busy_ns;
+	if (d->trace)
+		device_trace_on(d->trace, WIRE_TRACE_LOADER, WIRE_TRACE_LOAD,
+			"graph load", l->began_ns, l->busy_ns, l->graph,
+			l->seq);
+	if (d->exec.soc && l->plan) {
+		struct price p = { 0 };
+
+		cost_graph_load(d->exec.soc, l->plan->weights_bytes, &p);
+		memcpy(done->price, &p, sizeof(p));
+	}
+	exec_arena_take(&d->exec, l->arena, l->arena_bytes);
+	l->arena = NULL;
+	if (l->plan && l->plan->at.total <= d->exec.arena_bytes) {
+		slot->graph = l->plan;
+		l->plan = NULL;
+		tell_held(d, done);
+	} else {
+		let_go(d, l->weights_bytes);
+		d->plans_bytes -= l->plan_bytes;
+		d->arena_planned = d->exec.arena_bytes;
+		done->status = -ENOMEM;
+		snprintf(done->text, sizeof(done->text),
+			"graph load: the system gave no memory for graph %u",
+			l->graph);
+	}
+	load_free(l);
+	return true;
+}
+
+int device_drop_graph(
+	struct device *d, uint32_t id, struct wire_done *done, struct err *e)
+{
+	struct graph_slot *slot = find_graph(d, "graph drop", id, e);
+
+	if (!slot)
+		return e->code;
+	if (!slot->graph)
+		return err_set(
+			e, ENOENT, "graph drop: there is no graph %u", id);
+	d->plans_bytes -= slot->graph->plan_bytes;
+	let_go(d, slot->graph->weights_bytes);
+	tell_held(d, done);
+	free(slot->graph);
+	slot->graph = NULL;
+	return 0;
+}
+
+static void put_u64(uint32_t word[2], uint64_t v)
+{
+	word[0] = (uint32_t)v;
+	word[1] = (uint32_t)(v >> 32);
+}
+
+int device_run_graph(struct device *d, const struct packet *p,
+	struct wire_done *done, struct err *e)
+{
+	struct wire_graph_run run;
+	struct graph_slot *slot;
+	struct exec_counts counts;
+	struct binding b;
+	int ret;
+
+	memcpy(&run, p->msg, sizeof(run));
+	slot = find_graph(d, "graph run", run.graph, e);
+	if (!slot)
+		return e->code;
+	if (!slot->graph)
+		return err_set(e, ENOENT, "graph run: there is no graph %u",
+			run.graph);
+	if ((ret = rowset_check_run(&run, slot->graph, e)))
+		return ret;
+	if ((ret = bind_run(
+		     &b, d->cache, p->refs, p->n_refs, slot->graph, &run, e)))
+		return ret;
+	if ((ret = exec_run(&d->exec, slot->graph, &b, &run, &counts, e)))
+		return ret;
+	done->counters.saturated = counts.saturated;
+	put_u64(&done->arg[WIRE_RUN_KV_READ], counts.kv_read);
+	put_u64(&done->arg[WIRE_RUN_KV_APART], counts.kv_apart);
+	put_u64(&done->arg[WIRE_RUN_EXTENDED], counts.extended);
+	return 0;
+}

@@ -1,0 +1,71 @@
+/*
+ * The inside of a device (device/device.h), for its own files only: device.c
+ * has its life and what any packet meets, device_maps.c buffers and where they
+ * are mapped, device_graphs.c graphs. What answers a packet gives 0 or the
+ * negative status of its completion, with a text that names the field.
+ */
+#ifndef DEVICE_DEVICE_IMPL_H
+#define DEVICE_DEVICE_IMPL_H
+
+#include "device/device.h"
+#include "device/exec.h"
+#include "device/extended.h"
+#include "device/window.h"
+#include "tensor/soc.h"
+
+struct cache;
+struct device_trace;
+struct graph;
+struct loader;
+struct workers;
+
+struct shared { /* a buffer the host gave */
+	int fd; /* -1: none, or unusable */
+	struct wire_share share;
+	char *why; /* unusable: the reason */
+};
+
+struct graph_slot {
+	bool loading;
+	struct graph *graph; /* NULL: free, or loading */
+};
+
+struct device {
+	struct device_config config;
+	struct window window;
+	struct extended extended;
+	struct device_trace *trace; /* NULL: nobody is told */
+	struct cache *cache;
+	struct workers *workers;
+	struct exec exec;
+	struct soc soc; /* exec.soc points here once the host has sent one */
+	struct loader *loader;
+	unsigned loading;
+	/* Graphs that are there or being loaded, and the most there were. */
+	uint32_t held, most_held;
+	uint64_t held_bytes, most_held_bytes; /* of their weights */
+	size_t plans_bytes;   /* of all graphs, loading ones included */
+	size_t arena_planned; /* scratch, when all loads are done */
+	struct shared shared[WIRE_MAX_BUFFERS];
+	struct graph_slot graph[WIRE_MAX_GRAPHS];
+};
+
+/* ---- device_maps.c ------------------------------------------------------- */
+
+void device_forget_share(struct shared *);
+int device_map(struct device *, const struct packet *, struct wire_done *,
+	struct err *);
+int device_unmap(struct device *, uint32_t addr, struct err *);
+/* `addr` counts units of the extended region. */
+int device_unmap_extended(struct device *, uint32_t addr, struct err *);
+
+/* ---- device_graphs.c ----------------------------------------------------- */
+
+/* 0: it is being loaded, and device_loaded will have the completion. */
+int device_load_graph(struct device *, const struct packet *, struct err *);
+int device_drop_graph(
+	struct device *, uint32_t id, struct wire_done *, struct err *);
+int device_run_graph(struct device *, const struct packet *, struct wire_done *,
+	struct err *);
+
+#endif

@@ -1,0 +1,207 @@
+#include "device/device_impl.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+#include "device/cache.h"
+#include "device/cost.h"
+#include "shm/buffer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void device_forget_share(struct shared *s)
+{
+	fd_close(&s->fd);
+	free(s->why);
+	s->why = NULL;
+}
+
+/* A peer's name goes into messages: make it printable. */
+static void tidy_name(struct wire_share *s)
+{
+	s->name[sizeof(s->name) - 1] = '\0';
+	err_plain(s->name);
+}
+
+static int check_share(const struct wire_share *s, int fd, struct err *e)
+{
+	if (s->flags & ~WIRE_SHARE_DMA)
+		return err_set(
+			e, EINVAL, "share: flags 0x%x are unknown", s->flags);
+	if (fd < 0)
+		return err_set(e, EBADF,
+			"share: its descriptor did not arrive (was none sent, "
+			"or has the device too many open? see ulimit -n)");
+	return buffer_check_fd(fd, s->bytes, e);
+}
+
+void device_share(struct device *d, const struct wire_share *share, int fd)
+{
+	struct shared *s;
+	struct err e;
+
+	if (share->buffer >= WIRE_MAX_BUFFERS) {
+		fd_close(&fd);
+		return;
+	}
+	s = &d->shared[share->buffer];
+	device_forget_share(s);
+	s->share = *share;
+	tidy_name(&s->share);
+	if (!check_share(&s->share, fd, &e)) {
+		s->fd = fd;
+		return;
+	}
+	fd_close(&fd);
+	s->why = strdup(e.text);
+}
+
+static int check_map(
+	const struct device *d, const struct wire_map *m, struct err *e)
+{
+	const struct shared *s;
+
+	bool held;
+
+	if (m->where > WIRE_IN_EXTENDED)
+		return err_set(e, EINVAL, "map: where %u is unknown", m->where);
+	if (m->buffer >= WIRE_MAX_BUFFERS)
+		return err_set(e, EINVAL, "map: buffer %u, below %d is allowed",
+			m->buffer, WIRE_MAX_BUFFERS);
+	s = &d->shared[m->buffer];
+	if (s->why)
+		return err_set(e, EINVAL, "map: buffer %u (%s): %s", m->buffer,
+			s->share.name, s->why);
+	if (s->fd < 0)
+		return err_set(e, ENOENT, "map: buffer %u was never shared",
+			m->buffer);
+	if (m->generation != s->share.generation)
+		return err_set(e, ESTALE,
+			"map: buffer %u (%s): generation %u, shared is %u",
+			m->buffer, s->share.name, m->generation,
+			s->share.generation);
+	held = m->where == WIRE_IN_EXTENDED
+		? extended_holds(&d->extended, m->buffer, m->generation) != NULL
+		: window_holds(&d->window, m->buffer, m->generation) != NULL;
+	if (held)
+		return err_set(e, EEXIST,
+			"map: buffer %u (%s) is mapped already", m->buffer,
+			s->share.name);
+	return 0;
+}
+
+static uint32_t clamp32(uint64_t v)
+{
+	return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
+}
+
+/* A map that began then takes as long as the device was told it does. */
+static void take_time(const struct device *d, uint64_t began)
+{
+	uint64_t until = began + d->config.va_map_us * 1000ull, now;
+
+	while (d->config.va_map_us && (now = clock_ns()) < until) {
+		struct timespec rest = { .tv_nsec = (long)(until - now) };
+
+		nanosleep(&rest, NULL);
+	}
+}
+
+/* How much of a region there is, which may be more than 32 bits of bytes. */
+static void tell_space(
+	const struct window_space *space, unsigned unit, struct wire_done *done)
+{
+	done->arg[WIRE_MAP_ASKED] = clamp32(space->asked / unit);
+	done->arg[WIRE_MAP_FREE] = clamp32(space->free / unit);
+	done->arg[WIRE_MAP_LARGEST] = clamp32(space->largest / unit);
+	done->arg[WIRE_MAP_SLOTS_USED] = space->used;
+	done->arg[WIRE_MAP_SLOTS] = space->slots;
+}
+
+static int map_extended(struct device *d, const struct shared *s,
+	struct wire_done *done, struct err *e)
+{
+	struct window_space space = { 0 };
+	uint64_t at = 0;
+	int ret;
+
+	/* A report in the making may point at names that move. */
+	cache_operator(d->cache, "map", -1);
+	ret = extended_map(&d->extended, &s->share, s->fd, &at, &space, e);
+	tell_space(&space, WIRE_EXTENDED_UNIT, done);
+	done->arg[WIRE_MAP_ADDR] = (uint32_t)(at / WIRE_EXTENDED_UNIT);
+	window_tell(&d->window);
+	return ret;
+}
+
+static int map_window(struct device *d, const struct shared *s,
+	struct wire_done *done, struct err *e)
+{
+	struct window_space space = { 0 };
+	struct mapping *m = NULL;
+	int ret = window_map(&d->window, &s->share, s->fd, &m, &space, e);
+
+	if (!ret && (ret = cache_attach(d->cache, m, e))) {
+		window_unmap(&d->window, m);
+		m = NULL;
+	}
+	if (m)
+		done->arg[WIRE_MAP_ADDR] = m->addr;
+	else
+		done->arg[WIRE_MAP_PENDING] = space.pending;
+	tell_space(&space, 1, done);
+	return ret;
+}
+
+int device_map(struct device *d, const struct packet *p, struct wire_done *done,
+	struct err *e)
+{
+	uint64_t began = clock_ns();
+	struct wire_map map;
+	const struct shared *s;
+	int ret;
+
+	memcpy(&map, p->msg, sizeof(map));
+	ret = check_map(d, &map, e);
+	if (ret)
+		return ret;
+	s = &d->shared[map.buffer];
+	ret = map.where == WIRE_IN_EXTENDED ? map_extended(d, s, done, e)
+					    : map_window(d, s, done, e);
+	if (!ret && d->exec.soc)
+		cost_map(d->exec.soc, s->share.bytes, &d->exec.price);
+	take_time(d, began);
+	return ret;
+}
+
+int device_unmap_extended(struct device *d, uint32_t addr, struct err *e)
+{
+	uint64_t began = clock_ns();
+	int ret;
+
+	cache_operator(d->cache, "unmap", -1);
+	ret = extended_unmap(
+		&d->extended, (uint64_t)addr * WIRE_EXTENDED_UNIT, e);
+	if (ret)
+		return err_in(e, "unmap");
+	window_tell(&d->window);
+	take_time(d, began);
+	return 0;
+}
+
+int device_unmap(struct device *d, uint32_t addr, struct err *e)
+{
+	struct mapping *m = window_at(&d->window, addr);
+	uint64_t began = clock_ns();
+
+	if (!m)
+		return err_set(e, EFAULT,
+			"unmap: address 0x%x: no mapping starts there", addr);
+	cache_detach(d->cache, m);
+	window_unmap(&d->window, m);
+	take_time(d, began);
+	return 0;
+}
