@@ -1,7 +1,8 @@
 /*
  * What the files of a session share: its state. session_open.c opens it,
  * session_attach.c brings it to a device, session_cache.c keeps sequences,
- * session_pass.c runs passes, session_flight.c has their requests,
+ * session_pass.c runs passes by the requests of session_blocks.c and
+ * session_flight.c,
  * session_swap.c has weights that come and go by a plan, session_switch.c
  * exchanges graphs, session.c keeps the books. Nobody else includes it.
  */

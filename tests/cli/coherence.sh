@@ -43,10 +43,10 @@ TANDEM_NPU_FAULT=drop-invalidate:tandem:io#8 generate \
 check_eq 'status without an invalidation' "$status" 1
 check_has 'stderr' "$err" 'stale read: tandem:io'
 check_has 'stderr' "$err" '    written by: the CPU, bracket '
-check_has 'stderr' "$err" ', write_hidden'
+check_has 'stderr' "$err" ', pass_write_hidden'
 check_has 'reports' "$(kinds)" \
   'stale read, tandem:io, invalidate of tandem:io '
-check_has 'reports' "$(cat "$reports")" '"site":"write_hidden"'
+check_has 'reports' "$(cat "$reports")" '"site":"pass_write_hidden"'
 
 # What is refused because it was read stale says both.
 TANDEM_NPU_FAULT=drop-invalidate generate

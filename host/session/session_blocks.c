@@ -1,0 +1,356 @@
+/*
+ * What the CPU writes for a pass, and the requests of its blocks, while the
+ * layers that are not in memory come from flash.
+ */
+#include "host/session/pass_impl.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/memory/placement.h"
+#include "host/memory/staging.h"
+#include "host/memory/weights.h"
+#include "host/model/model.h"
+#include "host/npu/npu.h"
+#include "host/session/batch.h"
+#include "host/session/switching.h"
+#include "host/trace/trace.h"
+#include "shm/buffer.h"
+#include "tensor/soc.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BIND_REFS 5 /* of a request, beside what is to be invalidated */
+#define IO_RANGES 3 /* the CPU writes the batch, its parts, the states */
+
+_Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
+	"a request must be able to name all that the CPU wrote");
+
+int pass_write_batch(struct pass *b, const uint32_t *at, struct err *e)
+{
+	struct session *s = b->s;
+	struct wire_graph_run *run = &b->run;
+	size_t most = batch_bytes(s->batch->rows.n, s->plan.span_room), wrote;
+	uint8_t *p = buffer_begin(s->io.buffer, 0, most, BUFFER_WRITE);
+	int ret = batch_fill(
+		p, s->batch, s->sequences, at, s->plan.span_room, run, e);
+
+	if (ret)
+		return ret;
+	b->batch = batch_bytes(run->rows, run->n_spans);
+	if (s->opts.as || s->pricing.by_cpu) {
+		b->longest = batch_longest(p, run);
+		b->pieces = batch_cut(p, run, s->cut);
+	}
+	wrote = batch_bytes(run->rows, run->n_spans ? run->n_spans : 1);
+	buffer_end(s->io.buffer, 0, wrote, BUFFER_WRITE);
+	return 0;
+}
+
+/* What a row's layers begin with. */
+static int write_state(struct session *s, const struct rows *rows, uint32_t i,
+	float *to, struct err *e)
+{
+	if (!rows->state)
+		return model_embed(
+			s->model, (uint32_t)rows->row[i].token, to, e);
+	memcpy(to, rows->state[i], s->model->n_embd * sizeof(*to));
+	return 0;
+}
+
+int pass_write_hidden(struct session *s, const struct rows *rows, struct err *e)
+{
+	size_t width = s->model->n_embd * sizeof(float);
+	uint8_t *p = buffer_begin(s->io.buffer, s->plan.hidden_off,
+		rows->n * width, BUFFER_WRITE);
+	int ret = 0;
+
+	for (uint32_t i = 0; i < rows->n && !ret; i++)
+		ret = write_state(
+			s, rows, i, (float *)(void *)(p + i * width), e);
+	buffer_end(s->io.buffer, s->plan.hidden_off, rows->n * width,
+		BUFFER_WRITE);
+	return ret;
+}
+
+/* Under coherence level check: from here a report of the device leads back. */
+static void tell_write(struct session *s, const struct pinned *p,
+	const struct buffer_range *range)
+{
+	if (!s->trace || !s->tell)
+		return;
+	trace_tell(s->trace,
+		&(const struct trace_event){ .type = TRACE_INSTANT,
+			.name = TRACE_CPU_WRITE,
+			.at = clock_ns(),
+			.n = 3,
+			.arg = { range->off, range->len, range->seq },
+			.text = trace_text(s->trace, range->by),
+			.flow = trace_write_flow(
+				buffer_name(p->buffer), range->seq) });
+}
+
+/* What the CPU wrote since the last request, for the device to invalidate. */
+static unsigned sync_refs(
+	struct session *s, struct pinned *p, struct wire_ref *refs)
+{
+	const struct buffer_range *range;
+	unsigned n = buffer_written(p->buffer, &range);
+
+	for (unsigned i = 0; i < n; i++) {
+		tell_write(s, p, &range[i]);
+		refs[i] = (struct wire_ref){
+			.addr = p->addr + (uint32_t)range[i].off,
+			.len = (uint32_t)range[i].len,
+			.role = WIRE_REF_SYNC,
+			.flags = WIRE_REF_INVALIDATE,
+			.by = s->tell ? tell_name(s->tell, range[i].by) : 0,
+			.cpu_seq = range[i].seq,
+		};
+	}
+	buffer_written_clear(p->buffer);
+	return n;
+}
+
+int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
+{
+	const struct wire_simple nop = { .op = WIRE_NOP };
+	struct wire_ref refs[BUFFER_RANGES];
+	const struct buffer_range *range;
+	struct price as, upkeep;
+	uint64_t bytes = 0;
+	uint32_t seq;
+	unsigned n;
+	int ret;
+
+	if (buffer_written(s->kv.buffer, &range) + ranges <= BUFFER_RANGES)
+		return 0;
+	n = sync_refs(s, &s->kv, refs);
+	for (unsigned i = 0; i < n; i++)
+		bytes += refs[i].len;
+	if (s->opts.as && s->opts.soc) {
+		price_request(s->opts.soc, &as);
+		pricing_upkeep(&s->pricing, 0, bytes, &upkeep);
+		price_add(&as, &upkeep);
+		s->instead = &as;
+	}
+	session_watch(s);
+	ret = npu_send(s->npu, refs, n, &nop, sizeof(nop), &seq, e);
+	if (!ret)
+		ret = npu_wait(s->npu, seq, e);
+	s->instead = NULL;
+	/* Another device has nothing of the cache that it could be told of. */
+	return session_recover(s, ret, e);
+}
+
+/* Where the states behind so many layers lie: those that are tapped in a place
+ * of their own, which the pass leaves as it is. */
+static uint32_t states_at(
+	const struct session *s, uint32_t layers, uint32_t first_row)
+{
+	bool tapped = s->opts.tap_layers && layers == s->opts.tap_layers;
+	size_t off = tapped ? s->plan.tap_off : s->plan.hidden_off;
+
+	return s->io.addr +
+		(uint32_t)(off + first_row * s->model->n_embd * sizeof(float));
+}
+
+static unsigned bind(const struct session *s, const struct flight *f,
+	const struct part *part, struct wire_ref *refs)
+{
+	const struct block *b = &s->block[f->run.block];
+	uint32_t width = s->model->n_embd * (uint32_t)sizeof(float);
+	uint32_t rows = part->run.rows;
+	const struct wire_ref bound[BIND_REFS] = {
+		{ .role = WIRE_REF_WEIGHTS,
+			.flags = f->run.extended ? WIRE_REF_EXTENDED : 0,
+			.addr = f->weights,
+			.len = b->bytes },
+		{ .role = WIRE_REF_KV,
+			.addr = s->kv.addr,
+			.len = (uint32_t)s->stats.kv_bytes },
+		{ .role = WIRE_REF_HIDDEN_IN,
+			.addr = states_at(s, b->first_layer, part->first),
+			.len = rows * width },
+		{ .role = WIRE_REF_HIDDEN_OUT,
+			.addr = states_at(
+				s, b->first_layer + b->n_layers, part->first),
+			.len = rows * width },
+		{ .role = WIRE_REF_ROWS,
+			.addr = s->io.addr + (uint32_t)part->off,
+			.len = (uint32_t)part->places },
+	};
+
+	memcpy(refs, bound, sizeof(bound));
+	return BIND_REFS;
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+/* A block that is not mapped is brought when all before it are through, and the
+ * device waits as long as that takes. */
+static int bring_block(
+	struct session *s, uint32_t b, struct flight *f, struct err *e)
+{
+	const struct phone_time *t = s->time;
+	uint64_t began_ns, began_ps;
+	int ret = flights_answered(s, e);
+
+	if (ret)
+		return ret;
+	began_ns = clock_ns();
+	began_ps = phone_later(t->cpu_ps, t->npu_ps);
+	ret = placement_need(s->placement, b, &f->weights, e);
+	if (ret == -ENOSPC)
+		session_tell_window(s);
+	s->stats.stall_ns += clock_ns() - began_ns;
+	s->stats.stall_ps += phone_later(t->cpu_ps, t->npu_ps) - began_ps;
+	f->asked_ps = t->cpu_ps;
+	return ret;
+}
+
+/* A phone that reads a layer when its turn has come is through with those
+ * before it. */
+static int await_turn(struct session *s, struct err *e)
+{
+	return s->opts.soc && s->opts.soc->flash_ahead < 1 ? flights_wait(s, e)
+							   : 0;
+}
+
+static int find_staged(
+	struct session *s, uint32_t b, struct flight *f, struct err *e)
+{
+	unsigned where;
+	int ret = await_turn(s, e);
+
+	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
+	if (!ret)
+		ret = staging_need(s->staging, s->block[b].first_layer,
+			phone_later(s->time->npu_ps, s->began_ps), &where, e);
+	trace_end(s->trace, TRACE_FLASH_WAIT);
+	if (ret)
+		return ret;
+	f->slot = (int)where;
+	f->weights = s->stage[where].addr;
+	f->run.extended = s->stage[where].extended;
+	f->asked_ps = s->time->cpu_ps; /* flash has counters of its own */
+	return 0;
+}
+
+/* Where the block's weights are, on the device. */
+static int find_weights(
+	struct session *s, uint32_t b, struct flight *f, struct err *e)
+{
+	int ret;
+
+	if (s->block[b].streamed)
+		return find_staged(s, b, f, e);
+	if (!s->placement)
+		return session_find_swapped(s, b, f, e);
+	ret = placement_is_mapped(s->placement, b)
+		? placement_need(s->placement, b, &f->weights, e)
+		: bring_block(s, b, f, e);
+	f->run.extended = placement_is_extended(s->placement, b);
+	return ret;
+}
+
+/* What it was to read is not read; `ret` is why. */
+static int not_sent(struct session *s, struct flight *f, int ret)
+{
+	flight_lets_go(s, f, s->time->cpu_ps);
+	if (f->slot >= 0)
+		staging_done(
+			s->staging, (unsigned)f->slot, s->time->cpu_ps, NULL);
+	return ret;
+}
+
+/* A run of the block's graph of that kind. */
+static int send_run(struct pass *p, uint32_t b, uint32_t kind,
+	const struct part *part, struct err *e)
+{
+	struct session *s = p->s;
+	struct wire_ref refs[WIRE_MAX_REFS];
+	struct wire_graph_run run = part->run;
+	struct flight f = { .run = { b, run.rows, s->plan.graph_rows[kind],
+				    part->longest, part->pieces ? s->cut : NULL,
+				    part->pieces },
+		.slot = -1,
+		.swap = -1,
+		.asked_ps = s->time->cpu_ps };
+	unsigned n = 0;
+	int ret = find_weights(s, b, &f, e);
+
+	if (ret)
+		return not_sent(s, &f, ret);
+	if (!p->told) {
+		n = sync_refs(s, &s->kv, refs);
+		n += sync_refs(s, &s->io, refs + n);
+		p->told = true;
+	}
+	n += bind(s, &f, part, refs + n);
+	run.graph = graph_id(s, b, kind);
+	f.sent_ps = s->time->cpu_ps;
+	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
+	if (ret)
+		return not_sent(s, &f, ret);
+	flight_add(s, &f);
+	return 0;
+}
+
+/* By the graph that the block has, in as many runs as that takes. */
+static int send_switched(
+	struct pass *p, uint32_t b, const struct part *whole, struct err *e)
+{
+	struct session *s = p->s;
+	const struct switching *sw = s->switching;
+	int ret = switching_before(s, b, e);
+	uint32_t kind = sw->kind[b];
+
+	if (ret || whole->run.rows <= s->plan.graph_rows[kind])
+		return ret ? ret : send_run(p, b, kind, whole, e);
+	for (uint32_t i = 0; i < sw->n_parts && !ret; i++) {
+		ret = send_run(p, b, kind, &sw->part[i], e);
+		if (!ret)
+			ret = flights_retire(s, e);
+	}
+	return ret;
+}
+
+static int send_block(struct pass *p, uint32_t b, struct err *e)
+{
+	const struct part whole = { .run = p->run,
+		.longest = p->longest,
+		.pieces = p->pieces,
+		.places = p->batch };
+
+	return p->s->switching ? send_switched(p, b, &whole, e)
+			       : send_run(p, b, p->kind, &whole, e);
+}
+
+void session_read_on(void *arg)
+{
+	struct session *s = arg;
+
+	staging_read_on(s->staging);
+}
+
+int pass_run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
+{
+	struct session *s = p->s;
+	int ret = 0;
+
+	for (uint32_t b = from; b < to && !ret; b++) {
+		ret = send_block(p, b, e);
+		if (!ret && p->hooks && p->hooks->meanwhile)
+			ret = p->hooks->meanwhile(p->hooks->arg, e);
+		if (!ret && s->generation != p->generation)
+			ret = err_set(e, ERR_DEVICE_LOST,
+				"the device was replaced in the middle of a "
+				"pass");
+		if (!ret && s->block[b].streamed)
+			ret = npu_drain_to(s->npu, 1, session_read_on, s, e);
+		if (!ret)
+			ret = flights_retire(s, e);
+	}
+	return ret ? ret : flights_wait(s, e);
+}
