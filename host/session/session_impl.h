@@ -2,9 +2,9 @@
  * What the files of a session share: its state. session_open.c opens it,
  * session_attach.c brings it to a device, session_cache.c keeps sequences,
  * session_pass.c runs passes by the requests of session_blocks.c and
- * session_flight.c,
- * session_swap.c has weights that come and go by a plan, session_switch.c
- * exchanges graphs, session.c keeps the books. Nobody else includes it.
+ * session_flight.c, session_swap.c has weights that come and go by a plan,
+ * session_switch.c exchanges graphs, session.c keeps the books. Nobody else
+ * includes it.
  */
 #ifndef HOST_SESSION_SESSION_IMPL_H
 #define HOST_SESSION_SESSION_IMPL_H
