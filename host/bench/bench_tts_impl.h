@@ -1,6 +1,6 @@
 /*
  * What the files of `tandem bench tts` share: bench_tts.c draws, chooses and
- * prices, bench_tts_report.c tells, bench_tts_kernels.c has one table. Nobody
+ * prices, bench_tts_report.c tells, bench_tts_kernels.c has two tables. Nobody
  * else includes it.
  */
 #ifndef HOST_BENCH_BENCH_TTS_IMPL_H
@@ -58,5 +58,6 @@ int tts_tell(const struct tts *, struct err *);
  * the paper's. */
 struct bench_table;
 void tts_kernels(const struct tts *, struct bench_table *);
+void tts_softmax(const struct tts *, struct bench_table *);
 
 #endif

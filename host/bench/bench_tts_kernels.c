@@ -15,9 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CONTEXT 1024 /* positions that softmax is of: the paper's least */
-
 static const unsigned batches[] = { 1, 2, 4, 8, 16 };
+static const uint32_t contexts[] = { 1024, 4096, 16384 }; /* figure 14 */
 
 /* In the order of figure 15: conventional groups, groups of tiles, coalesced,
  * and the bytes read alone. */
@@ -61,32 +60,9 @@ static double layer_s(const struct soc *soc, const struct shape *m,
 	return sum;
 }
 
-static double softmax_s(const struct soc *soc, const struct shape *m,
-	enum price_exp by, unsigned rows)
-{
-	struct price p;
+enum { C_ROWS, C_GROUPS, C_SUPER, C_READ, C_BY_ROWS, C_BY_GROUPS, C_OF_READ };
 
-	return price_softmax(soc, (uint64_t)rows * m->n_head, CONTEXT, by, &p)
-		? NAN
-		: (double)p.total_ps * 1e-12;
-}
-
-enum {
-	C_ROWS,
-	C_GROUPS,
-	C_SUPER,
-	C_READ,
-	C_BY_ROWS,
-	C_BY_GROUPS,
-	C_OF_READ,
-	C_F32,
-	C_F16,
-	C_TABLE,
-	C_BY_F32,
-	C_BY_F16,
-};
-
-static void add_columns(struct bench_table *t)
+static void add_kernel_columns(struct bench_table *t)
 {
 	table_add_column(t, "rows_s", "rows us", 1, 1e6);
 	table_add_column(t, "groups_s", "groups us", 1, 1e6);
@@ -95,11 +71,6 @@ static void add_columns(struct bench_table *t)
 	table_add_column(t, "rows_to_super", "rows/super", 2, 1);
 	table_add_column(t, "groups_to_super", "groups/super", 2, 1);
 	table_add_column(t, "super_to_read", "super/read", 2, 1);
-	table_add_column(t, "softmax_f32_s", "f32 us", 1, 1e6);
-	table_add_column(t, "softmax_f16_s", "f16 us", 1, 1e6);
-	table_add_column(t, "softmax_table_s", "table us", 1, 1e6);
-	table_add_column(t, "f32_to_table", "f32/table", 2, 1);
-	table_add_column(t, "f16_to_table", "f16/table", 2, 1);
 }
 
 static void add_batch(struct bench_table *t, const struct soc *soc,
@@ -115,16 +86,10 @@ static void add_batch(struct bench_table *t, const struct soc *soc,
 	v[C_BY_ROWS] = v[C_ROWS] / v[C_SUPER];
 	v[C_BY_GROUPS] = v[C_GROUPS] / v[C_SUPER];
 	v[C_OF_READ] = v[C_SUPER] / v[C_READ];
-	v[C_F32] = softmax_s(soc, m, PRICE_EXP_F32, rows);
-	v[C_F16] = softmax_s(soc, m, PRICE_EXP_F16, rows);
-	v[C_TABLE] = softmax_s(soc, m, PRICE_EXP_TABLE, rows);
-	v[C_BY_F32] = v[C_F32] / v[C_TABLE];
-	v[C_BY_F16] = v[C_F16] / v[C_TABLE];
 }
 
-/* What its section 7.4 says, of an OnePlus 12: products with one row, softmax
- * of 1 to 16 queries. */
-static void add_paper(struct bench_table *t)
+/* What its section 7.4 says, of an OnePlus 12: products with one row. */
+static void add_products(struct bench_table *t)
 {
 	double *least = table_add_row(t, "paper, least", NULL)->value;
 	double *mean = table_add_row(t, "paper, mean", NULL)->value;
@@ -135,10 +100,59 @@ static void add_paper(struct bench_table *t)
 	least[C_BY_GROUPS] = 1.82;
 	most[C_BY_GROUPS] = 3.45;
 	mean[C_OF_READ] = 1.27;
+}
+
+/* ---- softmax ------------------------------------------------------------- */
+
+enum { C_F32, C_F16, C_TABLE, C_BY_F32, C_BY_F16 };
+
+static void add_softmax_columns(struct bench_table *t)
+{
+	table_add_column(t, "f32_s", "f32 us", 1, 1e6);
+	table_add_column(t, "f16_s", "f16 us", 1, 1e6);
+	table_add_column(t, "table_s", "table us", 1, 1e6);
+	table_add_column(t, "f32_to_table", "f32/table", 2, 1);
+	table_add_column(t, "f16_to_table", "f16/table", 2, 1);
+}
+
+static double softmax_s(const struct soc *soc, const struct shape *m,
+	enum price_exp by, unsigned rows, uint32_t context)
+{
+	struct price p;
+
+	return price_softmax(soc, (uint64_t)rows * m->n_head, context, by, &p)
+		? NAN
+		: (double)p.total_ps * 1e-12;
+}
+
+static void add_softmax(struct bench_table *t, const struct soc *soc,
+	const struct shape *m, unsigned rows, uint32_t context)
+{
+	char samples[16], positions[16];
+	double *v;
+
+	snprintf(samples, sizeof(samples), "%u", rows);
+	snprintf(positions, sizeof(positions), "%u", context);
+	v = table_add_row(t, samples, positions)->value;
+	v[C_F32] = softmax_s(soc, m, PRICE_EXP_F32, rows, context);
+	v[C_F16] = softmax_s(soc, m, PRICE_EXP_F16, rows, context);
+	v[C_TABLE] = softmax_s(soc, m, PRICE_EXP_TABLE, rows, context);
+	v[C_BY_F32] = v[C_F32] / v[C_TABLE];
+	v[C_BY_F16] = v[C_F16] / v[C_TABLE];
+}
+
+/* Its section 7.4, of 1, 4 and 16 queries over these positions. */
+static void add_attention(struct bench_table *t)
+{
+	double *least = table_add_row(t, "paper, least", "")->value;
+	double *most = table_add_row(t, "paper, most", "")->value;
+
 	least[C_BY_F32] = 1.26;
 	most[C_BY_F32] = 2.19;
 	most[C_BY_F16] = 1.6;
 }
+
+/* ---- the tables ---------------------------------------------------------- */
 
 static const struct shape *shape_named(const char *name)
 {
@@ -148,23 +162,43 @@ static const struct shape *shape_named(const char *name)
 	return NULL;
 }
 
-void tts_kernels(const struct tts *t, struct bench_table *out)
+/* Of the shape that the first model is priced as, else of the paper's. */
+static const struct shape *shape_of(const struct tts *t)
 {
 	const char *said = t->args->shape[0];
-	const struct shape *m = shape_named(said ? said : "qwen2.5-1.5b");
 
+	return shape_named(said ? said : "qwen2.5-1.5b");
+}
+
+void tts_kernels(const struct tts *t, struct bench_table *out)
+{
 	*out = (struct bench_table){ .name = "kernels",
 		.title = "Kernels on the phone, by the samples in a pass",
 		.note = "the matrices of a layer, in Q4_0 and the last in Q8_0: "
 			"rows as in a model file, groups of tiles, these in "
-			"super-groups, and their bytes only read. softmax of a "
-			"row of each over 1024 positions, its exponentials in "
-			"f32, in f16 and from a table. paper: figures 14 and "
+			"super-groups, and their bytes only read. paper: figure "
 			"15 of npu-tts",
 		.name_key = { "samples" },
 		.n_names = 1 };
-	add_columns(out);
+	add_kernel_columns(out);
 	for (size_t i = 0; i < ARRAY_LEN(batches); i++)
-		add_batch(out, &t->soc, m, batches[i]);
-	add_paper(out);
+		add_batch(out, &t->soc, shape_of(t), batches[i]);
+	add_products(out);
+}
+
+void tts_softmax(const struct tts *t, struct bench_table *out)
+{
+	*out = (struct bench_table){ .name = "softmax",
+		.title = "Softmax on the phone, by the samples in a pass",
+		.note = "of a row a sample in all heads of a layer, its "
+			"exponentials in f32, in f16 and from a table. paper: "
+			"figure 14 of npu-tts",
+		.name_key = { "samples", "positions" },
+		.n_names = 2 };
+	add_softmax_columns(out);
+	for (size_t c = 0; c < ARRAY_LEN(contexts); c++)
+		for (size_t i = 0; i < ARRAY_LEN(batches); i++)
+			add_softmax(out, &t->soc, shape_of(t), batches[i],
+				contexts[c]);
+	add_attention(out);
 }

@@ -16,7 +16,7 @@ _Static_assert(1 + TTS_METHODS * TTS_NUMBERS <= TABLE_ROWS &&
 	"a model's runs are rows of a table");
 
 #define LINES  3 /* of a model in a picture, beside its greedy text */
-#define TABLES (TTS_MODELS + 3)
+#define TABLES (TTS_MODELS + 4)
 
 static bool is_greedy(const struct tts_point *p)
 {
@@ -458,8 +458,10 @@ static int tell(const struct tts *t, struct bench_table *table, struct err *e)
 		make_accuracy(t, n, &table[n]);
 	make_pass(t, &table[n++]);
 	make_speed(t, &table[n++]);
-	if (t->priced)
+	if (t->priced) {
 		tts_kernels(t, &table[n++]);
+		tts_softmax(t, &table[n++]);
+	}
 	snprintf(caption, sizeof(caption),
 		"%zu items of %s, %u timed, temperature %g, clock %s",
 		t->items.n, a->task, a->timed, a->temperature,
