@@ -14,36 +14,41 @@
 
 /* ---- the pass ------------------------------------------------------------ */
 
+/* Rows of the i-th, that hang from one another; what of them stands in its
+ * prompt reads that. */
+static uint32_t put(struct lanes *l, uint32_t i, const int32_t *token,
+	const int32_t *parent, uint32_t n)
+{
+	const struct lane *x = l->in[i];
+	struct row *row = l->row + l->n_rows;
+
+	rows_tree(row, x->sequence, session_length(l->session, x->sequence),
+		token, parent, n);
+	for (uint32_t k = 0; k < n; k++) {
+		row[k].prompt = row[k].position < gen_prompt_length(x->gen);
+		if (k)
+			row[k].parent += (int32_t)l->n_rows;
+	}
+	return n;
+}
+
 /* Its next unread tokens and, where no more are left, its last. */
 static uint32_t put_unread(struct lanes *l, uint32_t i, uint32_t most)
 {
-	uint32_t sequence = l->in[i]->sequence, want = l->unread[i] + 1;
-	uint32_t length = session_length(l->session, sequence);
+	uint32_t want = l->unread[i] + 1;
 	size_t n;
 	const int32_t *token = gen_tokens(l->in[i]->gen, &n);
 
-	want = want < most ? want : most;
-	rows_tree(l->row + l->n_rows, sequence, length, token + length, NULL,
-		want);
-	for (uint32_t k = 1; k < want; k++)
-		l->row[l->n_rows + k].parent += (int32_t)l->n_rows;
-	return want;
+	return put(l, i, token + session_length(l->session, l->in[i]->sequence),
+		NULL, want < most ? want : most);
 }
 
 /* The rows of one's tree, or its last token alone. */
 static uint32_t put_rows(struct lanes *l, uint32_t i)
 {
 	const struct tree *t = l->tree[i];
-	struct row *row = l->row + l->n_rows;
-	uint32_t sequence = l->in[i]->sequence;
 
-	if (!t)
-		return put_unread(l, i, 1);
-	rows_tree(row, sequence, session_length(l->session, sequence), t->token,
-		t->parent, t->n);
-	for (uint32_t k = 1; k < t->n; k++)
-		row[k].parent += (int32_t)l->n_rows;
-	return t->n;
+	return t ? put(l, i, t->token, t->parent, t->n) : put_unread(l, i, 1);
 }
 
 /* Those who write have their rows; what is left of the pass is for those who

@@ -21,6 +21,7 @@
 #ifndef HOST_SESSION_ROWS_H
 #define HOST_SESSION_ROWS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define ROWS_SEQUENCES 64 /* in a pass, at most */
@@ -34,6 +35,7 @@ struct row {
 		int32_t parent; /* SIGHT_TREE: a row, or -1 of a root */
 		uint32_t end;   /* SIGHT_BLOCK: a position */
 	};
+	bool prompt; /* it reads one: for the counts, and for nothing else */
 };
 
 struct rows {

@@ -453,8 +453,8 @@ struct session_stats {
 	uint64_t rows;        /* real rows computed */
 	uint64_t upper_rows;  /* of them behind exit_layers too */
 	uint64_t padded_rows; /* of the static graphs, unused */
-	/* What came of them: of the passes of session_prefill, and of all
-	 * others. */
+	/* What came of them: of the passes of session_prefill, with rows
+	 * beside others' that are said to read a prompt, and of all others. */
 	struct row_counts prompt_rows, decode_rows;
 	uint64_t pass_ns; /* in forwards */
 	/* Rows of logits that were used, and all that were computed; for how

@@ -177,6 +177,16 @@ static void move_rows(
 	price_moves(s, moved, layers - lower);
 }
 
+static void count_kept(struct session *s, const uint32_t *path, uint32_t n)
+{
+	uint32_t read = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		read += s->row[path[i]].prompt;
+	s->stats.prompt_rows.valid += read;
+	session_count_valid(s, n - read);
+}
+
 int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	uint32_t n, struct err *e)
 {
@@ -196,7 +206,7 @@ int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
 	}
 	sequence_grow(s->sequences, sequence, length);
 	if (s->sight == SIGHT_TREE)
-		session_count_valid(s, n);
+		count_kept(s, path, n);
 	return 0;
 }
 

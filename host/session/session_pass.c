@@ -226,14 +226,35 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	return ret ? ret : pass_write_hidden(s, rows, e);
 }
 
+static uint32_t rows_of_prompts(const struct session *s, uint32_t rows)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < rows; i++)
+		n += s->row[i].prompt;
+	return n;
+}
+
+/* A pass that reads prompts beside other rows is one of those, and its padding
+ * is theirs. */
 static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 {
+	uint32_t read = rows_of_prompts(s, rows);
+	struct row_counts all = { .passes = 1,
+		.rows = rows,
+		.graph = graph_rows,
+		.tile = align_up(graph_rows, TILE) };
+	struct row_counts beside = { .rows = read, .graph = read, .tile = read };
+
 	s->stats.passes++;
 	s->stats.rows += rows;
-	s->counts->passes++;
-	s->counts->rows += rows;
-	s->counts->graph += graph_rows;
-	s->counts->tile += align_up(graph_rows, TILE);
+	if (read == rows) {
+		row_counts_add(&s->stats.prompt_rows, &all);
+		return;
+	}
+	row_counts_since(&all, &beside);
+	row_counts_add(&s->stats.prompt_rows, &beside);
+	row_counts_add(s->counts, &all);
 }
 
 static void tell_counts(struct session *s, uint32_t rows, uint32_t padded)
