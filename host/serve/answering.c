@@ -269,8 +269,10 @@ static void count_text(struct answering_state *s, const struct choice *c)
 {
 	const struct tandem_result *r = &c->result;
 
-	s->prompt_tokens += r->prompt_tokens;
-	s->cached_tokens += r->cached_tokens;
+	if (r->tokens) { /* else its prompt was not read, or not all of it */
+		s->prompt_tokens += r->prompt_tokens;
+		s->cached_tokens += r->cached_tokens;
+	}
 	s->tokens += r->tokens;
 	s->waiting_seconds += r->seconds_waiting;
 	s->prompt_seconds += r->seconds_prompt;
@@ -299,17 +301,10 @@ static bool look_at_text(struct choice *c)
 /* True when all of it has ended. */
 static bool look_at_answer(struct answer *r)
 {
-	bool unread = is_unread(r), ended = true;
+	bool ended = true;
 
-	for (size_t i = 0; i < r->n_choices && !r->fault.status; i++) {
-		struct choice *c = &r->choice[i];
-
-		if (look_at_text(c))
-			continue;
-		ended = false;
-		if (unread)
-			tandem_text_cancel(c->handle);
-	}
+	for (size_t i = 0; i < r->n_choices && !r->fault.status; i++)
+		ended &= look_at_text(&r->choice[i]);
 	return ended || r->fault.status;
 }
 
@@ -332,6 +327,18 @@ static void look_at_all(struct answering *a)
 	tandem_stats(a->tandem, &a->state.stats);
 }
 
+/* Their texts end before they have another pass, or a first one. */
+static void cancel_unread(struct answering *a)
+{
+	for (struct answer *r = a->first; r; r = r->next) {
+		bool unread = is_unread(r);
+
+		for (size_t i = 0; unread && i < r->n_choices; i++)
+			if (r->choice[i].handle)
+				tandem_text_cancel(r->choice[i].handle);
+	}
+}
+
 static void *work(void *arg)
 {
 	struct answering *a = arg;
@@ -346,6 +353,7 @@ static void *work(void *arg)
 		for (struct answer *r = a->first; r; r = r->next)
 			if (r->state == ANSWER_WAITING)
 				submit(a, r);
+		cancel_unread(a);
 		answering_unlock(a);
 		status = tandem_advance(a->tandem, NULL);
 		answering_lock(a);
