@@ -416,6 +416,8 @@ TANDEM_API int64_t tandem_detokenize(struct tandem *, const int32_t *ids,
 TANDEM_API int64_t tandem_prompt(struct tandem *,
 	const struct tandem_request *request, int32_t *ids, size_t cap);
 
+#define TANDEM_POSITIONS 32
+
 /* What a handle has, and has done since it was started; 0 before. */
 struct tandem_stats {
 	size_t size;       /* set by the caller */
@@ -432,6 +434,9 @@ struct tandem_stats {
 	uint64_t flash_bytes; /* read, of a model that is streamed */
 	uint64_t restarts;    /* devices that took a lost one's place */
 	double phone_seconds, phone_joules; /* with "clock=soc:NAME"; else 0 */
+	/* Of those drafted and accepted: [i] stood i + 1 behind the text's last
+	 * token when it was drafted, the last of all so far or further. */
+	uint64_t drafted_at[TANDEM_POSITIONS], accepted_at[TANDEM_POSITIONS];
 };
 
 TANDEM_API void tandem_stats(const struct tandem *, struct tandem_stats *stats);

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+_Static_assert(TANDEM_POSITIONS == DRAFT_POSITIONS, "one for each");
+
 static void count_session(const struct decoder *d, struct tandem_stats *out)
 {
 	const struct soc *soc = d->session_opts.soc;
@@ -38,6 +40,8 @@ void tandem_stats(const struct tandem *t, struct tandem_stats *out)
 		.accepted = d->env.stats.accepted,
 	};
 
+	memcpy(s.drafted_at, d->env.positions.drafted, sizeof(s.drafted_at));
+	memcpy(s.accepted_at, d->env.positions.accepted, sizeof(s.accepted_at));
 	if (d->session)
 		count_session(d, &s);
 	memset(out, 0, s.size);

@@ -434,9 +434,9 @@ int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 	if (ret)
 		return ret;
 	stats->cycles++;
-	stats->drafted += c->verified - 1;
 	stats->leaves += c->leaves;
-	stats->accepted += c->n_path - 1;
+	method_count_draft(
+		c->env, c->tree->depth + 1, c->verified - 1, c->n_path - 1);
 	tell_drafter(c);
 	return 0;
 }

@@ -338,9 +338,10 @@ void speculation_saw(struct lanes *l, uint32_t i)
 
 	st->cycles++;
 	st->kept += t ? t->n : 1;
-	st->drafted += t ? t->n - 1 : 0;
 	st->leaves += t ? t->leaves : 1;
-	st->accepted += l->n_path[i] ? l->n_path[i] - 1 : 0;
+	if (t)
+		method_count_draft(l->env, t->depth + 1, t->n - 1,
+			l->n_path[i] ? l->n_path[i] - 1 : 0);
 	if (t && d->saw && !lane_is_over(l->in[i]))
 		d->saw(d->arg, text, n);
 }

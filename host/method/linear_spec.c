@@ -56,8 +56,8 @@ static int draft(struct denoising *d, struct cycle *c, struct err *e)
 
 /* Tokens go to the text as long as they are the drafted ones; the one that is
  * not is known, and stays to be computed. */
-static int verify(struct denoising *d, struct cycle *c,
-	struct method_stats *stats, struct err *e)
+static int verify(struct denoising *d, struct cycle *c, struct method_env *env,
+	struct err *e)
 {
 	uint32_t path[WIRE_MAX_ROWS], right = 0;
 	float *logits = gen_logits(d->gen);
@@ -80,9 +80,8 @@ static int verify(struct denoising *d, struct cycle *c,
 	}
 	if (ret)
 		return ret;
-	stats->cycles++;
-	stats->drafted += c->n - 1;
-	stats->accepted += right - 1;
+	env->stats.cycles++;
+	method_count_draft(env, NULL, c->n - 1, right - 1);
 	c->at += right;
 	return session_accept(d->session, SESSION_TEXT, path, right, e);
 }
@@ -131,7 +130,7 @@ static int linear_run(struct session *s, struct generation *g,
 		c.n = rows_of(&d, &c, env);
 		ret = draft(&d, &c, e);
 		if (!ret)
-			ret = verify(&d, &c, &env->stats, e);
+			ret = verify(&d, &c, env, e);
 	}
 	denoising_release(&d);
 	return ret;

@@ -57,6 +57,26 @@ const struct method *method_find(const char *name)
 	return NULL;
 }
 
+/* ---- counting ------------------------------------------------------------ */
+
+static uint64_t *counter(uint64_t of[DRAFT_POSITIONS], uint32_t depth)
+{
+	return &of[depth < DRAFT_POSITIONS ? depth - 1 : DRAFT_POSITIONS - 1];
+}
+
+void method_count_draft(struct method_env *env, const uint32_t *depth,
+	uint32_t n, uint32_t accepted)
+{
+	struct draft_positions *p = &env->positions;
+
+	env->stats.drafted += n;
+	env->stats.accepted += accepted;
+	for (uint32_t i = 0; i < n; i++)
+		++*counter(p->drafted, depth ? depth[i] : i + 1);
+	for (uint32_t i = 0; i < accepted; i++)
+		++*counter(p->accepted, i + 1);
+}
+
 /* ---- options ------------------------------------------------------------- */
 
 bool method_uses(const struct method *m, const struct opt_table *t)

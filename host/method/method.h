@@ -97,6 +97,15 @@ static inline double method_accepted_length(const struct method_stats *s)
 			 : 0;
 }
 
+#define DRAFT_POSITIONS 32
+
+/* Drafted tokens by how far behind the text they stood: [i] those i + 1 behind
+ * its last, the last of all that and those further. Their sums are what
+ * method_stats has of them. */
+struct draft_positions {
+	uint64_t drafted[DRAFT_POSITIONS], accepted[DRAFT_POSITIONS];
+};
+
 struct method;
 
 /* Told between passes how the samples stand; NULL: nobody. */
@@ -118,6 +127,7 @@ struct method_env {
 	bool streams;              /* some layers come from flash */
 	const struct soc *phone;   /* schedules go by its time; NULL: wall */
 	struct method_stats stats; /* added up over runs */
+	struct draft_positions positions; /* likewise */
 	/* Of methods of many samples: those of the last run; owned. */
 	struct samples *samples;
 	struct samples_sink samples_sink;
@@ -185,6 +195,11 @@ struct method {
 int method_open(struct method_env *, const struct method *,
 	const struct model *target, struct err *);
 void method_close(struct method_env *);
+
+/* What became of a draft of n tokens, the i-th of which stands depth[i] behind
+ * the text's last (NULL: a chain); of the way that was right, as many were. */
+void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
+	uint32_t accepted);
 
 /*
  * One text: into the generation. SESSION_TEXT is empty or, of a model whose

@@ -57,10 +57,6 @@ static const struct metric metrics[] = {
 		AT(now.stats.prompt_rows) },
 	{ "rows_padded_total", "rows of static graphs that were of no use",
 		COUNTER, AT(now.stats.padded_rows) },
-	{ "drafted_tokens_total", "tokens drafted", COUNTER,
-		AT(now.stats.drafted) },
-	{ "accepted_tokens_total", "of them accepted", COUNTER,
-		AT(now.stats.accepted) },
 	{ "window_bytes", "the device's address window", GAUGE,
 		AT(now.stats.window_bytes) },
 	{ "window_mapped_bytes", "mapped in it", GAUGE,
@@ -81,6 +77,14 @@ static const struct metric metrics[] = {
 	{ "context_tokens", "tokens that a text has room for", GAUGE,
 		AT(now.stats.context) },
 	{ "uptime_seconds", "since the server began", GAUGE_REAL, AT(uptime) },
+};
+
+/* Tokens of drafts, by how far behind the text they stood. */
+static const struct metric by_position[] = {
+	{ "drafted_tokens_total", "tokens drafted, by how far behind the text",
+		COUNTER, AT(now.stats.drafted_at) },
+	{ "accepted_tokens_total", "of them accepted", COUNTER,
+		AT(now.stats.accepted_at) },
 };
 /* clang-format on */
 
@@ -119,19 +123,46 @@ static const void *value(const struct metric *m, const struct shown *v)
 
 /* ---- for Prometheus ------------------------------------------------------ */
 
-static void print_metric(
-	const struct metric *m, const struct shown *v, struct strbuf *out)
+static void print_head(const struct metric *m, struct strbuf *out)
 {
 	bool counts = m->type == COUNTER || m->type == COUNTER_REAL;
 
 	strbuf_addf(out, "# HELP tandem_%s %s\n# TYPE tandem_%s %s\n", m->name,
 		m->help, m->name, counts ? "counter" : "gauge");
+}
+
+static void print_metric(
+	const struct metric *m, const struct shown *v, struct strbuf *out)
+{
+	print_head(m, out);
 	if (is_real(m))
 		strbuf_addf(out, "tandem_%s %.9g\n", m->name,
 			*(const double *)value(m, v));
 	else
 		strbuf_addf(out, "tandem_%s %" PRIu64 "\n", m->name,
 			*(const uint64_t *)value(m, v));
+}
+
+/* As far as anything was drafted; the first always, so that it is there. */
+static size_t positions(const struct shown *v)
+{
+	size_t n = TANDEM_POSITIONS;
+
+	while (n > 1 && !v->now.stats.drafted_at[n - 1])
+		n--;
+	return n;
+}
+
+static void print_positions(
+	const struct metric *m, const struct shown *v, struct strbuf *out)
+{
+	const uint64_t *n = value(m, v);
+
+	print_head(m, out);
+	for (size_t i = 0; i < positions(v); i++)
+		strbuf_addf(out, "tandem_%s{position=\"%zu%s\"} %" PRIu64 "\n",
+			m->name, i + 1, i + 1 < TANDEM_POSITIONS ? "" : "+",
+			n[i]);
 }
 
 static void print_answered(const struct server *s, struct strbuf *out)
@@ -160,9 +191,21 @@ void metrics_answer(struct exchange *x)
 	print_answered(x->server, &x->out);
 	for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
 		print_metric(&metrics[i], &v, &x->out);
+	for (size_t i = 0; i < ARRAY_LEN(by_position); i++)
+		print_positions(&by_position[i], &v, &x->out);
 }
 
 /* ---- for the page -------------------------------------------------------- */
+
+static json_t *position_list(const struct metric *m, const struct shown *v)
+{
+	const uint64_t *n = value(m, v);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < positions(v); i++)
+		json_array_append_new(list, json_integer((json_int_t)n[i]));
+	return list;
+}
 
 void state_answer(struct exchange *x)
 {
@@ -177,6 +220,9 @@ void state_answer(struct exchange *x)
 				   : json_integer((json_int_t) *
 					     (const uint64_t *)value(m, &v)));
 	}
+	for (size_t i = 0; i < ARRAY_LEN(by_position); i++)
+		json_object_set_new(object, by_position[i].name,
+			position_list(&by_position[i], &v));
 	reply_json(object, &x->out);
 }
 

@@ -244,7 +244,9 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 		.rows = rows,
 		.graph = graph_rows,
 		.tile = align_up(graph_rows, TILE) };
-	struct row_counts beside = { .rows = read, .graph = read, .tile = read };
+	struct row_counts beside = {
+		.rows = read, .graph = read, .tile = read
+	};
 
 	s->stats.passes++;
 	s->stats.rows += rows;

@@ -1,52 +1,7 @@
 #!/usr/bin/env bash
 # The server: what it answers, what it refuses, and how it ends.
 . "$(dirname "$0")/lib.sh"
-
-command -v curl >/dev/null || skip 'no curl'
-
-server=
-# serve OPTION...: start one, and wait until it says where: $url.
-serve() {
-  : >"$tmp/said" # of the one before
-  "$TANDEM" serve --listen 127.0.0.1:0 -t 1 "$@" 2>"$tmp/said" &
-  server=$!
-  for _ in $(seq 1000); do
-    url=$(sed -n 's/.* answers at //p' "$tmp/said")
-    [ -z "$url" ] || return 0
-    kill -0 $server 2>/dev/null || break
-    sleep 0.02
-  done
-  fail "no server: $(cat "$tmp/said")"
-  finish
-}
-
-# ends SIGNAL STATUS: the server does, by that signal.
-ends() {
-  kill -"$1" $server
-  wait $server
-  check_eq "status of a server behind SIG$1" $? "$2"
-}
-
-# get PATH [CURL OPTION...]: $code and $out.
-get() {
-  local path=$1
-  shift
-  : >"$tmp/body"
-  code=$(curl -s -o "$tmp/body" -w '%{http_code}' "$@" "$url$path")
-  out=$(cat "$tmp/body")
-}
-
-# post PATH JSON [CURL OPTION...]
-post() {
-  get "$1" --data-binary "$2" "${@:3}"
-}
-
-# member NAME: a string, number or word of the JSON in $out, the first.
-member() {
-  sed -nE "s/.*\"$1\":(\"(([^\"\\\\]|\\\\.)*)\"|([^,}]*)).*/\2\4/p" <<<"$out" |
-    head -n 1
-}
-
+. "$(dirname "$0")/serve_lib.sh"
 refused() { # STATUS CODE PARAM, of the last answer
   check_eq "status of $out" "$code" "$1"
   check_eq "code of $out" "$(member code)" "$2"

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct tandem *opened(const char *set)
+static struct tandem *opened_with(const char *a, const char *b, const char *c)
 {
 	static char model[5000];
-	const char *const all[] = { set, NULL };
+	const char *const all[] = { a, b, c, NULL };
 	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
 	struct tandem_options options;
 	struct tandem *t;
@@ -27,6 +27,11 @@ static struct tandem *opened(const char *set)
 	options.set = all;
 	assert_int_equal(tandem_open(&t, &options), 0);
 	return t;
+}
+
+static struct tandem *opened(const char *set)
+{
+	return opened_with(set, NULL, NULL);
 }
 
 static void what_was_done_is_counted(void **state)
@@ -60,6 +65,101 @@ static void what_was_done_is_counted(void **state)
 	assert_int_equal(tandem_generate(t, &r, &result), 0);
 	tandem_stats(t, &s);
 	assert_true(s.phone_seconds > phone && s.phone_joules > 0);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* What is written beside others reads its prompt in passes that all share. */
+static void prompts_of_shared_passes_are_counted_as_such(void **state)
+{
+	struct tandem *t = opened("texts=3");
+	struct tandem_stats s = { .size = sizeof(s) };
+	struct tandem_result result = { .size = sizeof(result) };
+	struct tandem_text *x[3];
+	struct tandem_request r;
+	uint64_t read = 0, written = 0;
+	unsigned left = 3;
+
+	tandem_request_init(&r, sizeof(r));
+	r.max_tokens = 5;
+	r.flags = TANDEM_IGNORE_EOS;
+	for (unsigned i = 0; i < 3; i++) {
+		r.prompt = "Hello there, all of you" + 6 * i;
+		assert_int_equal(tandem_submit(t, &r, &x[i]), 0);
+	}
+	while (left)
+		assert_int_equal(tandem_advance(t, &left), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(tandem_text_state(x[i], &result), 0);
+		read += result.prompt_tokens;
+		written += result.tokens - 1;
+		tandem_text_close(x[i]);
+	}
+	tandem_stats(t, &s);
+	assert_int_equal(s.prompt_rows, read);
+	assert_int_equal(s.rows, read + written);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static void assert_sums(const struct tandem_stats *s)
+{
+	uint64_t drafted = 0, accepted = 0;
+
+	for (unsigned k = 0; k < TANDEM_POSITIONS; k++) {
+		assert_true(s->accepted_at[k] <= s->drafted_at[k]);
+		drafted += s->drafted_at[k];
+		accepted += s->accepted_at[k];
+	}
+	assert_int_equal(drafted, s->drafted);
+	assert_int_equal(accepted, s->accepted);
+}
+
+/* Of a draft that is always right a pass accepts all: the first token comes
+ * with the prompt, the others five a pass. */
+static void drafts_are_counted_by_position(void **state)
+{
+	struct tandem *t =
+		opened_with("method=chain", "draft-len=4", "draft=oracle:1");
+	struct tandem_stats s = { .size = sizeof(s) };
+	struct tandem_request r;
+
+	tandem_request_init(&r, sizeof(r));
+	r.prompt = "Hello there";
+	r.max_tokens = 21;
+	r.flags = TANDEM_IGNORE_EOS;
+	assert_int_equal(tandem_generate(t, &r, NULL), 0);
+	tandem_stats(t, &s);
+	for (unsigned k = 0; k < 4; k++) {
+		assert_int_equal(s.drafted_at[k], 4);
+		assert_int_equal(s.accepted_at[k], 4);
+	}
+	assert_int_equal(s.drafted_at[4], 0);
+	assert_sums(&s);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* Several nodes of a tree stand at a position, of which one is right at most;
+ * a text ends with a token that was not drafted or not looked for. */
+static void drafts_of_trees_are_counted_by_depth(void **state)
+{
+	struct tandem *t =
+		opened_with("texts=2", "draft=pld+recycle", "tree-depth=3");
+	struct tandem_stats s = { .size = sizeof(s) };
+	struct tandem_result result = { .size = sizeof(result) };
+	struct tandem_request r;
+
+	tandem_request_init(&r, sizeof(r));
+	r.prompt = "one two three one two three one";
+	r.max_tokens = 30;
+	r.flags = TANDEM_IGNORE_EOS;
+	assert_int_equal(tandem_generate(t, &r, &result), 0);
+	tandem_stats(t, &s);
+	assert_int_equal(s.drafted, result.drafted);
+	assert_int_equal(s.accepted, result.accepted);
+	assert_true(s.drafted_at[0] > 0);
+	assert_int_equal(s.drafted_at[3], 0);
+	assert_true(s.accepted_at[0] >= s.accepted_at[1]);
+	assert_true(s.accepted_at[1] >= s.accepted_at[2]);
+	assert_sums(&s);
 	assert_int_equal(tandem_close(t), 0);
 }
 
@@ -108,6 +208,9 @@ static void a_prompt_has_the_tokens_that_are_read(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_was_done_is_counted),
+	cmocka_unit_test(prompts_of_shared_passes_are_counted_as_such),
+	cmocka_unit_test(drafts_are_counted_by_position),
+	cmocka_unit_test(drafts_of_trees_are_counted_by_depth),
 	cmocka_unit_test(a_shorter_struct_is_filled_as_far_as_it_goes),
 	cmocka_unit_test(a_prompt_has_the_tokens_that_are_read),
 };
