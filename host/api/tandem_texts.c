@@ -72,13 +72,38 @@ static void look_beside(
 	}
 }
 
-/* A sequence with what is cached of its tokens, the last one left out. */
+/* Of its first n tokens those that one which is reading will have cached. */
+static uint32_t to_come(const struct tandem_text *x, uint32_t n)
+{
+	const struct lanes *l = x->tandem->lanes;
+	uint32_t most = 0;
+	size_t n_theirs, ignored;
+	const int32_t *ours = gen_tokens(x->generation, &ignored);
+
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		const int32_t *theirs = gen_tokens(l->in[i]->gen, &n_theirs);
+		uint32_t same = prefix_common(
+			ours, theirs, n_theirs < n ? (uint32_t)n_theirs : n);
+
+		if (l->unread[i] && same > most)
+			most = same;
+	}
+	return most;
+}
+
+/*
+ * A sequence with what is cached of its tokens, the last one left out. Where
+ * another is just reading half or more of what is left, it is held until that
+ * is cached: a pass later, or a few, and none of it is computed twice. Who is
+ * waited for is in the pass, and does not wait.
+ */
 static int find_cached(struct tandem_text *x, struct err *e)
 {
 	struct decoder *d = &x->tandem->decoder;
 	struct prefix best = { 0 };
 	size_t n;
 	const int32_t *token = gen_tokens(x->generation, &n);
+	uint32_t last = (uint32_t)n - 1, coming;
 
 	if (is_single(x->tandem)) {
 		x->lane.sequence = SESSION_TEXT;
@@ -86,10 +111,16 @@ static int find_cached(struct tandem_text *x, struct err *e)
 		return 0;
 	}
 	if (d->prefixes) {
-		best = prefixes_find(d->prefixes, token, (uint32_t)n - 1);
-		look_beside(x, (uint32_t)n - 1, &best);
+		best = prefixes_find(d->prefixes, token, last);
+		look_beside(x, last, &best);
+		coming = to_come(x, last);
+		x->lane.held = x->lane.state == LANE_WAITING &&
+			coming > best.length &&
+			2 * (coming - best.length) >= last - best.length;
 	}
-	return prefix_fork(d->session, &best, &x->lane.sequence, e);
+	return x->lane.held
+		? 0
+		: prefix_fork(d->session, &best, &x->lane.sequence, e);
 }
 
 static void begin(struct tandem_text *x)
@@ -110,7 +141,7 @@ static int enter(void *arg, struct lane *lane, struct err *e)
 	if (lane->sequence != LANE_NOWHERE)
 		return 0;
 	ret = find_cached(x, e);
-	if (!ret && !x->began_ns)
+	if (!ret && !lane->held && !x->began_ns)
 		begin(x);
 	return ret;
 }
@@ -319,12 +350,20 @@ static void share_energy(const struct lanes *l, uint64_t pj)
 			(uint64_t)((double)pj * l->got[i] / l->n_rows);
 }
 
+/* Who waited for what another read looks again. */
+static void hold_nobody(const struct lanes *l)
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		l->lane[i]->held = false;
+}
+
 static int write_all(struct tandem *t)
 {
 	struct decoder *d = &t->decoder;
 	uint64_t before = energy_pj(d);
 	int ret = d->history ? history_refresh(d->history, &t->err) : 0;
 
+	hold_nobody(t->lanes);
 	if (!ret)
 		ret = lanes_pass(t->lanes, &t->err);
 	if (!ret)

@@ -281,6 +281,16 @@ static bool take_running(struct lanes *l)
 	return all;
 }
 
+/* Who is held before it began will have a place sooner than who came later. */
+static uint32_t places_held(const struct lanes *l)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		n += l->lane[i]->held && l->lane[i]->state == LANE_WAITING;
+	return n;
+}
+
 /* Whether the pass has rows for one more: those who are in it want theirs
  * first, so a prompt is read when the ones before it are. */
 static bool has_rows(const struct lanes *l)
@@ -289,7 +299,8 @@ static bool has_rows(const struct lanes *l)
 
 	for (uint32_t i = 0; i < l->n_in; i++)
 		rows += l->unread[i] + 1;
-	return l->n_in < l->width && rows < session_max_rows(l->session);
+	return l->n_in + places_held(l) < l->width &&
+		rows < session_max_rows(l->session);
 }
 
 static int take_others(struct lanes *l, struct err *e)

@@ -73,7 +73,8 @@ struct lane {
 struct lanes_owner {
 	/*
 	 * It begins, or goes on: its sequence, where it has none, with what is
-	 * cached of its tokens before the last. It may end the lane instead.
+	 * cached of its tokens before the last. It may end the lane instead,
+	 * or hold one that never began, which keeps its place in the order.
 	 * -ENOSPC where there are too many sequences.
 	 */
 	int (*enter)(void *arg, struct lane *, struct err *);

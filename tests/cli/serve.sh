@@ -2,6 +2,7 @@
 # The server: what it answers, what it refuses, and how it ends.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
+# shellcheck disable=SC2154 # code, out, status, server, url and tmp are theirs
 refused() { # STATUS CODE PARAM, of the last answer
   check_eq "status of $out" "$code" "$1"
   check_eq "code of $out" "$(member code)" "$2"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What tests of the server begin with, behind lib.sh: one that is started, asked
 # by curl, and ended.
-# shellcheck disable=SC2154 # tmp and checks are lib.sh's
+# shellcheck disable=SC2034,SC2154 # code is theirs; tmp and checks are lib.sh's
 
 command -v curl >/dev/null || skip 'no curl'
 
@@ -23,8 +23,8 @@ serve() {
 
 # ends SIGNAL STATUS: the server does, by that signal.
 ends() {
-  kill -"$1" $server
-  wait $server
+  kill -"$1" "$server"
+  wait "$server"
   check_eq "status of a server behind SIG$1" $? "$2"
 }
 

@@ -3,7 +3,7 @@
 # nothing is computed for who has left.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/serve_lib.sh"
-# shellcheck disable=SC2154 # server, url and tmp are the libraries'
+# shellcheck disable=SC2154 # code, out, server, url and tmp are theirs
 
 # exposition <FILE: what is wrong with it as Prometheus' text format, a line
 # each. HELP and TYPE stand before the samples of their metric, which are
@@ -116,7 +116,7 @@ ends TERM 0
 # While the device stands still readers leave, so that the passes before and
 # after are known: one was under way, and not a second one follows.
 serve --texts 1
-device=$(pgrep -P $server | head -n 1)
+device=$(pgrep -P "$server" | head -n 1)
 : >"$tmp/long"
 curl -sN "$url/v1/completions" -d '{"prompt":"Once upon a time",
   "max_tokens":900,"temperature":2,"seed":1,"stream":true}' >"$tmp/long" &
