@@ -443,7 +443,9 @@ int decoder_open_session(
 		ret = prefixes_open(&d->prefixes, d->session, texts_kept(d), e);
 	if (!ret)
 		ret = start_reward(d, e);
-	return ret ? ret : open_drafting(d, e);
+	if (!ret)
+		ret = open_drafting(d, e);
+	return ret ? ret : profile_take(d, e);
 }
 
 static const char *file_name(const char *path)

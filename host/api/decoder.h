@@ -9,6 +9,7 @@
 
 #include "base/opt.h"
 #include "base/strbuf.h"
+#include "host/api/profile.h"
 #include "host/draft/drafting.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
@@ -44,6 +45,8 @@ struct decoder {
 	struct drafting drafting;
 	struct prefixes *prefixes; /* NULL: nothing is kept */
 	struct session *session;
+	enum profile_from profile;   /* what was known before the first text */
+	struct session_stats probed; /* of the session, what that took; 0 */
 	struct session_opts session_opts; /* as asked, then as opened */
 	struct soc soc;                   /* that they may refer to */
 	/* Tokens that a text adds to its prompt at most, where that is known

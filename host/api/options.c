@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fault_plan.h"
 #include "base/workers.h"
+#include "host/api/profile.h"
 #include "host/method/method.h"
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
@@ -402,6 +403,12 @@ static const struct opt decoding_rows[] = {
 		(double)((uint64_t)1 << 40) },
 	{ OPT_FLAG, 0, "history-frozen", IN(history_frozen), NULL,
 		"only draw on it: nothing is added" },
+	{ OPT_CHOICE, 0, "profile", IN(profile), "WHAT",
+		"what a method that weighs passes knows of a model on flash "
+		"before it writes: remember what was found out when the model "
+		"was first opened ({}; in $XDG_CACHE_HOME/tandem), probe it "
+		"anew and leave the file alone, or learn it of the text",
+		.choices = profile_uses },
 };
 #undef IN
 /* clang-format on */

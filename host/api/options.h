@@ -52,6 +52,7 @@ struct decoding_options {
 	const char *history; /* NULL: none */
 	uint64_t history_max;
 	bool history_frozen;
+	int profile; /* enum profile_use */
 };
 extern const struct opt_table decoding_table;
 

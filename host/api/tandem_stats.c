@@ -12,6 +12,7 @@ static void count_session(const struct decoder *d, struct tandem_stats *out)
 	struct session_stats s;
 
 	session_stats(d->session, &s);
+	session_stats_since(&s, &d->probed);
 	out->context = session_context(d->session);
 	out->passes = s.passes;
 	out->rows = s.rows;

@@ -220,6 +220,21 @@ static void flash_text(const struct run_report *r, FILE *f)
 		session_flash_how(r->decoder->session));
 }
 
+static void profile_text(const struct decoder *d, FILE *f)
+{
+	static const char *const says[] = {
+		[PROFILE_NONE] = "none, and what passes take is learnt as "
+				 "they come",
+		[PROFILE_PROBED] = "probed when the model was opened, by",
+		[PROFILE_REMEMBERED] = "remembered of what was probed before",
+	};
+
+	fprintf(f, "profile      %s", says[d->profile]);
+	if (d->profile == PROFILE_PROBED)
+		fprintf(f, " %" PRIu64 " passes", d->probed.passes);
+	fputc('\n', f);
+}
+
 static void history_text(const struct decoder *d, FILE *f)
 {
 	struct history_stats s;
@@ -282,6 +297,8 @@ void report_text(const struct run_report *r, FILE *f)
 		history_text(d, f);
 	if (session_flash_how(d->session))
 		flash_text(r, f);
+	if (session_flash_how(d->session) && d->method->probe)
+		profile_text(d, f);
 	switch_text(&s->graphs, o, f);
 	placement_text(s, o, f);
 	fprintf(f,
@@ -360,6 +377,8 @@ static void put_run(json_t *o, const struct run_report *r)
 	put_str(o, "model", d->model_path);
 	put_str(o, "arch", d->model->arch);
 	put_str(o, "method", d->method->name);
+	if (d->method->probe)
+		put_str(o, "profile", profile_froms[d->profile]);
 	put_u64(o, "prompt_tokens", gen_prompt_length(r->generation));
 	put_u64(o, "generated_tokens", gen_generated(r->generation));
 	put_str(o, "stop", r->stop);

@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 #include "host/head/exit_head.h"
 #include "host/method/cycle.h"
+#include "host/method/lever_costs.h"
 #include "host/method/tree_options.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
@@ -127,6 +128,11 @@ static void lever_close(struct method_env *env)
 	exit_head_close(lever_state(env)->exit);
 }
 
+static struct pass_cost *lever_cost(const struct method_env *env)
+{
+	return &lever_state(env)->cost;
+}
+
 static uint32_t lever_exit_layers(const struct method_env *env)
 {
 	const struct exit_head *exit = lever_state(env)->exit;
@@ -159,93 +165,6 @@ static void lever_tell(const struct method_env *env, struct strbuf *line)
 
 /* ---- the algorithm ------------------------------------------------------- */
 
-/* Of the layers, those in front of the exit. */
-static double lower_share(const struct cycle *c)
-{
-	uint32_t layers = session_model(c->session)->n_layer;
-	const struct exit_head *exit = lever_state(c->env)->exit;
-
-	return exit ? (double)exit_head_layers(exit) / (double)layers : 1;
-}
-
-/*
- * What a phone's NPU takes is known, at the fewest rows and at the most that
- * run by each graph: engines compute all rows of it, and a runtime may take
- * more for those that there are. Of another device the prompt has told
- * something.
- */
-static void know_rows(const struct cycle *c, struct pass_cost *cost)
-{
-	uint32_t row[PASS_ROWS], n = 0;
-	double time[PASS_ROWS];
-
-	if (!c->env->phone) {
-		if (!pass_cost_is_known(cost) && c->prompt_ns > 0)
-			pass_cost_begin(cost, c->prompt_rows, c->prompt_ns);
-		return;
-	}
-	do {
-		uint32_t first = n ? row[n - 1] + 1 : 1;
-
-		row[n++] = first;
-		row[n] = session_graph_rows(c->session, first);
-		n += row[n] > first;
-	} while (n + 2 <= PASS_ROWS && row[n - 1] < c->rows);
-	for (uint32_t i = 0; i < n; i++)
-		time[i] = (double)session_expect_pass(c->session, row[i]);
-	pass_cost_set(cost, row, time, n);
-}
-
-/* What can be known before a tree is drafted. */
-static void know_costs(const struct cycle *c)
-{
-	struct pass_cost *cost = &lever_state(c->env)->cost;
-	struct session_stats stats;
-
-	know_rows(c, cost);
-	session_stats(c->session, &stats);
-	cost->before = (double)stats.resident_layers /
-		(double)session_model(c->session)->n_layer;
-	/* A phone that reads a layer when its turn has come computes all that
-	 * is before it first. */
-	if (c->env->phone)
-		cost->before =
-			1 - c->env->phone->flash_ahead * (1 - cost->before);
-	cost->read = (double)session_read_time(c->session);
-}
-
-/*
- * Each term by itself. The first tree of a text waits for its prompt, and its
- * pass for whatever the prompt left. What is read ahead counts where flash is
- * what a pass waits for: else it comes to a rest for want of slots.
- */
-static void see_costs(const struct cycle *c)
-{
-	struct pass_cost *cost = &lever_state(c->env)->cost;
-	double rows = pass_cost_rows(cost, c->verified);
-	double lower = lower_share(c);
-
-	if (c->looked)
-		pass_cost_see(&cost->draft, &cost->n_draft,
-			(double)c->expand_time / c->looked);
-	if (c->choose_time) {
-		pass_cost_see(
-			&cost->exit, &cost->n_exit, (double)c->choose_time);
-		pass_cost_see(&cost->kept, &cost->n_kept,
-			(double)c->went_on / c->verified);
-	}
-	if (!c->env->phone)
-		pass_cost_saw_rows(cost, c->verified, c->went_on, lower,
-			(double)c->device_ns);
-	if (c->passes == 1)
-		return;
-	pass_cost_see(&cost->start, &cost->n_start,
-		(double)(c->gap - c->expand_time));
-	if (!cost->n_ahead || (double)c->pass_time > rows)
-		pass_cost_see(
-			&cost->ahead, &cost->n_ahead, (double)c->was_ahead);
-}
-
 /*
  * Whether the rows that pruning drops save more time than the tokens that it
  * loses took: verification that waits for flash takes as long with all of them.
@@ -255,7 +174,7 @@ static bool pruning_pays(const struct cycle *c)
 {
 	const struct lever_state *st = lever_state(c->env);
 	const struct pass_cost *cost = &st->cost;
-	double n = c->tree->n, lower = lower_share(c), all, some;
+	double n = c->tree->n, lower = lever_lower_share(c), all, some;
 
 	if (!pass_cost_is_known(cost))
 		return false;
@@ -281,7 +200,10 @@ static void learn(struct cycle *c)
 	struct lever_state *st = lever_state(c->env);
 
 	c->env->stats.gain += st->lever.gain;
-	see_costs(c);
+	lever_see_costs(c);
+	if (!c->env->phone)
+		pass_cost_saw_rows(&st->cost, c->verified, c->went_on,
+			lever_lower_share(c), (double)c->device_ns);
 	gain_rule_saw(&st->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
 }
 
@@ -292,7 +214,7 @@ static int lever_cycle(struct cycle *c, struct err *e)
 	int ret;
 
 	if (!st->frozen)
-		know_costs(c);
+		lever_know_costs(c);
 	ret = cycle_begin(c, tree_depth_weighed(c->env), e);
 	if (!ret)
 		ret = build_lever(c->tree, &c->drafter, &c->limits, &st->cost,
@@ -333,6 +255,8 @@ const struct method method_lever = {
 	.close = lever_close,
 	.decode_rows = tree_decode_rows_weighed,
 	.exit_layers = lever_exit_layers,
+	.cost = lever_cost,
+	.probe = lever_probe,
 	.run = lever_run,
 	.tell = lever_tell,
 };

@@ -22,6 +22,7 @@ struct drafting;
 struct err;
 struct generation;
 struct model;
+struct pass_cost;
 struct reward;
 struct samples;
 struct samples_script;
@@ -176,6 +177,14 @@ struct method {
 	double (*temperature)(const struct method_env *);
 	/* Layers behind which it may drop rows; NULL: never. */
 	uint32_t (*exit_layers)(const struct method_env *);
+	/*
+	 * Of one that weighs what passes take, and learns it where a text is
+	 * streamed by the wall clock: what it knows, which is the state's; and
+	 * to find it out before there is a text, whatever that takes, so that
+	 * another env of the like can be told it. NULL, both: it does not.
+	 */
+	struct pass_cost *(*cost)(const struct method_env *);
+	int (*probe)(struct session *, struct method_env *, struct err *);
 	/* How it chooses among samples once all are written, by choosing_run
 	 * (host/method/choosing.h); NULL: it does not, or earlier. */
 	const struct chooser *chooser;

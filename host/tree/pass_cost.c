@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#define MEMORY 10 /* observations that a moving average remembers */
 /* Of an error how much is mended at once, and how large one may be, of what
  * was expected: a machine that does something else now and then tells nothing
  * of rows. */
@@ -18,7 +17,7 @@ const uint32_t pass_knot[PASS_KNOTS] = { 1, 8, 16, 32, 64, 96, 128, 192, 256 };
 void pass_cost_see(double *mean, uint32_t *n, double x)
 {
 	assert(x >= 0);
-	*n += *n < MEMORY;
+	*n += *n < PASS_MEMORY;
 	*mean += (x - *mean) / *n;
 }
 

@@ -23,8 +23,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PASS_KNOTS 9
-#define PASS_ROWS  20 /* row counts that C can be held at */
+#define PASS_KNOTS  9
+#define PASS_ROWS   20 /* row counts that C can be held at */
+#define PASS_MEMORY 10 /* observations that a moving average remembers */
 
 /* Rows at which C is held where it is seen, rising from 1. */
 extern const uint32_t pass_knot[PASS_KNOTS];

@@ -3,6 +3,7 @@
 # what must hold of it follows from others; on this machine's clock nothing but
 # the form is judged.
 . "$(dirname "$0")/lib.sh"
+export XDG_CACHE_HOME=$tmp/cache # where what passes take is remembered
 
 export TMPDIR=$tmp # where the image is made
 bench() { run "$TANDEM" bench lever "$@"; }

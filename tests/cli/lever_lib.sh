@@ -7,7 +7,7 @@ model=flash/models/target.gguf image=$tmp/target.tdm
 for file in target draft exit; do
   [ -e flash/models/$file.gguf ] || skip "no flash/models/$file.gguf"
 done
-export XDG_CACHE_HOME=$tmp # where the tuning to flash is remembered
+export XDG_CACHE_HOME=$tmp # where the tuning to flash, and passes, are remembered
 prompt='Once upon a time, there was a little girl named Lily. She loved to'
 run_ok "$TANDEM" convert $model "$image"
 

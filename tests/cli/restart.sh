@@ -4,6 +4,7 @@
 # while a prompt is read and while the answer is written. TANDEM_KILLS=300 for
 # more moments; TANDEM_SEED repeats them.
 . "$(dirname "$0")/lib.sh"
+export XDG_CACHE_HOME=$tmp/cache # where what passes take is remembered
 
 # With a sanitizer half of the ways, others each time.
 few=24

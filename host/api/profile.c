@@ -1,0 +1,248 @@
+#include "host/api/profile.h"
+
+#include "base/version.h"
+#include "flash/image.h"
+#include "host/api/decoder.h"
+#include "host/api/options.h"
+#include "host/api/profile_file.h"
+#include "host/model/model.h"
+#include "host/model/packed.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#define DRAFT_HEAD ((size_t)1 << 20) /* of a draft model's file */
+
+const char *const profile_uses[] = { "remember", "probe", "learn", NULL };
+const char *const profile_froms[] = { "none", "probed", "remembered" };
+
+/* ---- whose it is --------------------------------------------------------- */
+
+static void put_sum(json_t *o, const char *name, uint64_t sum)
+{
+	char text[17];
+
+	snprintf(text, sizeof(text), "%016" PRIx64, sum);
+	json_object_set_new(o, name, json_string(text));
+}
+
+/* By what its table of extents says of all of its bytes. */
+static uint64_t image_identity(const struct image *image)
+{
+	struct image_sum *sum = image_sum_open();
+	uint64_t id;
+
+	if (!sum)
+		return 0;
+	image_sum_begin(sum, IMAGE_XXH3);
+	for (size_t i = 0; i < image_n_extents(image); i++) {
+		const struct image_extent *x = image_extent_at(image, i);
+		const uint64_t word[] = { x->kind, x->index, x->offset,
+			x->stored, x->bytes, x->codec, x->checksum };
+
+		image_sum_add(sum, word, sizeof(word));
+	}
+	id = image_sum_so_far(sum);
+	image_sum_close(sum);
+	return id;
+}
+
+/* By its size and how it begins, where all of its shape is said. */
+static uint64_t draft_identity(const char *path)
+{
+	struct stat st = { 0 };
+	char *head = malloc(DRAFT_HEAD);
+	FILE *f = head ? fopen(path, "re") : NULL;
+	uint64_t id = 0;
+
+	if (f && !fstat(fileno(f), &st))
+		id = image_sum_of(
+			     IMAGE_XXH3, head, fread(head, 1, DRAFT_HEAD, f)) ^
+			(uint64_t)st.st_size;
+	if (f)
+		fclose(f);
+	free(head);
+	return id;
+}
+
+/* Of the first processor, as far as the kernel says. */
+static void put_processor(json_t *o)
+{
+	FILE *f = fopen("/proc/cpuinfo", "re");
+	char line[256], name[200];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "model name : %199[^\n]", name) == 1) {
+			json_object_set_new(o, "processor", json_string(name));
+			break;
+		}
+	if (f)
+		fclose(f);
+}
+
+static json_t *machine_of(const struct session_stats *s)
+{
+	json_t *o = json_object();
+	struct utsname u;
+
+	if (!uname(&u)) {
+		json_object_set_new(o, "name", json_string(u.nodename));
+		json_object_set_new(o, "kind", json_string(u.machine));
+	}
+	put_processor(o);
+	json_object_set_new(o, "threads", json_integer(s->threads));
+	json_object_set_new(o, "kernels", json_string(s->kern));
+	return o;
+}
+
+static json_t *pair_of(const struct decoder *d, const struct session_stats *s)
+{
+	const struct session_opts *o = &d->session_opts;
+
+	return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, "
+			 "s:i, s:s}",
+		"precision", precision_names[o->precision], "coherence",
+		coherence_names[o->coherence], "doorbell",
+		doorbell_names[o->doorbell], "placement",
+		placement_names[o->placement], "resident_layers",
+		(int)s->resident_layers, "stage_slots", (int)o->stage_slots,
+		"blocks", (int)s->blocks, "rows", (int)o->decode_rows,
+		"exit_layers", (int)o->exit_layers, "window",
+		(json_int_t)o->va_window, "window_slots", (int)o->va_slots,
+		"flash",
+		o->stream.threaded           ? "threads"
+			: o->stream.buffered ? "buffered"
+					     : "direct");
+}
+
+static json_t *draft_of(const struct decoder *d)
+{
+	const struct drafting *g = &d->drafting;
+	json_t *o = json_pack("{s:b, s:i}", "on_device", g->opts.on_device,
+		"batch", (int)g->drafter.batch);
+	char name[16];
+
+	for (unsigned i = 0; i < g->n; i++) {
+		snprintf(name, sizeof(name), "draft_%u", i);
+		if (g->part[i].path[0])
+			put_sum(o, name, draft_identity(g->part[i].path));
+		else
+			json_object_set_new(
+				o, name, json_string(g->part[i].said));
+	}
+	return o;
+}
+
+/* All that changes what the passes of this decoder take; NULL: no memory. */
+static json_t *key_of(const struct decoder *d)
+{
+	struct session_stats s;
+	json_t *key = json_object();
+
+	session_stats(d->session, &s);
+	json_object_set_new(key, "tandem", json_string(TANDEM_VERSION));
+	json_object_set_new(key, "method", json_string(d->method->name));
+	put_sum(key, "image", image_identity(d->model->packed->image));
+	json_object_set_new(key, "machine", machine_of(&s));
+	json_object_set_new(key, "pair", pair_of(d, &s));
+	json_object_set_new(key, "draft", draft_of(d));
+	return key;
+}
+
+/* ---- where it is --------------------------------------------------------- */
+
+/* $XDG_CACHE_HOME/tandem, which is made where it is not there; NULL: none can
+ * be said. */
+static char *folder(void)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	char *path = NULL;
+	int n = -1;
+
+	if (cache && cache[0] == '/')
+		n = asprintf(&path, "%s/tandem", cache);
+	else if (home && home[0] == '/')
+		n = asprintf(&path, "%s/.cache/tandem", home);
+	if (n < 0)
+		return NULL;
+	for (char *p = path + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(path, 0700);
+		*p = '/';
+	}
+	mkdir(path, 0700);
+	return path;
+}
+
+/* NULL: none can be said. */
+static char *path_of(const json_t *key)
+{
+	char *text = json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS);
+	char *in = text ? folder() : NULL, *path = NULL;
+
+	if (in &&
+		asprintf(&path, "%s/lever-%016" PRIx64 ".json", in,
+			image_sum_of(IMAGE_XXH3, text, strlen(text))) < 0)
+		path = NULL;
+	free(in);
+	free(text);
+	return path;
+}
+
+/* ---- taking one ---------------------------------------------------------- */
+
+static enum profile_use use_of(const struct decoder *d)
+{
+	const struct decoding_options *o =
+		opt_values_of(&d->options, &decoding_table);
+
+	return (enum profile_use)o->profile;
+}
+
+static bool is_wanted(const struct decoder *d)
+{
+	const struct session_opts *o = &d->session_opts;
+
+	return d->method->probe && !o->soc && !o->idle && d->model->packed &&
+		session_flash_how(d->session) && !o->fault && !o->flash_fault &&
+		use_of(d) != PROFILE_LEARN;
+}
+
+static int probe(struct decoder *d, struct err *e)
+{
+	int ret = d->method->probe(d->session, &d->env, e);
+
+	if (!ret)
+		d->profile = PROFILE_PROBED;
+	session_stats(d->session, &d->probed);
+	return ret;
+}
+
+int profile_take(struct decoder *d, struct err *e)
+{
+	struct pass_cost *cost;
+	json_t *key = NULL;
+	char *path = NULL;
+	int ret = 0;
+
+	if (!is_wanted(d))
+		return 0;
+	cost = d->method->cost(&d->env);
+	if (use_of(d) == PROFILE_REMEMBER && (key = key_of(d)))
+		path = path_of(key);
+	if (path && profile_recall(path, key, cost))
+		d->profile = PROFILE_REMEMBERED;
+	else
+		ret = probe(d, e);
+	if (!ret && path && d->profile == PROFILE_PROBED)
+		profile_keep(path, key, cost);
+	json_decref(key);
+	free(path);
+	return ret;
+}

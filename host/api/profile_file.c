@@ -1,0 +1,145 @@
+#include "host/api/profile_file.h"
+
+#include "base/checked.h"
+#include "base/fd.h"
+#include "base/newfile.h"
+#include "host/tree/pass_cost.h"
+#include "ipc/wire.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PROFILE_VERSION 1
+#define FILE_MOST       ((size_t)64 << 10)
+
+/* ---- what it says -------------------------------------------------------- */
+
+/* The terms of struct pass_cost that are one number, in nanoseconds, and of how
+ * many observations. */
+static const struct {
+	const char *name;
+	size_t at, n_at;
+} term[] = {
+	{ "ahead", offsetof(struct pass_cost, ahead),
+		offsetof(struct pass_cost, n_ahead) },
+	{ "start", offsetof(struct pass_cost, start),
+		offsetof(struct pass_cost, n_start) },
+	{ "draft", offsetof(struct pass_cost, draft),
+		offsetof(struct pass_cost, n_draft) },
+};
+
+static double *term_of(struct pass_cost *c, size_t at)
+{
+	return (double *)((char *)c + at);
+}
+
+static uint32_t *count_of(struct pass_cost *c, size_t at)
+{
+	return (uint32_t *)((char *)c + at);
+}
+
+static json_t *cost_json(struct pass_cost *c)
+{
+	json_t *o = json_pack("{s:f}", "read", c->read);
+	json_t *row = json_array(), *time = json_array();
+
+	for (size_t i = 0; i < ARRAY_LEN(term); i++)
+		json_object_set_new(o, term[i].name,
+			json_pack("[f, i]", *term_of(c, term[i].at),
+				(int)*count_of(c, term[i].n_at)));
+	for (uint32_t i = 0; i < c->n_rows; i++) {
+		json_array_append_new(row, json_integer(c->row[i]));
+		json_array_append_new(time, json_real(c->time[i]));
+	}
+	json_object_set_new(o, "rows", row);
+	json_object_set_new(o, "time", time);
+	return o;
+}
+
+static bool is_time(double x)
+{
+	return isfinite(x) && x >= 0;
+}
+
+static bool read_terms(json_t *o, struct pass_cost *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(term); i++) {
+		double *x = term_of(c, term[i].at);
+		int n;
+
+		if (json_unpack(o, "{s:[F, i!]}", term[i].name, x, &n) ||
+			!is_time(*x) || n < 0 || n > PASS_MEMORY)
+			return false;
+		*count_of(c, term[i].n_at) = (uint32_t)n;
+	}
+	return !json_unpack(o, "{s:F}", "read", &c->read) && is_time(c->read);
+}
+
+static bool read_rows(const json_t *o, struct pass_cost *c)
+{
+	const json_t *row = json_object_get(o, "rows"),
+		     *time = json_object_get(o, "time");
+	size_t n = json_array_size(row);
+	uint32_t at[PASS_ROWS];
+	double takes[PASS_ROWS];
+
+	if (!n || n > PASS_ROWS || json_array_size(time) != n)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		json_int_t r = json_integer_value(json_array_get(row, i));
+
+		takes[i] = json_number_value(json_array_get(time, i));
+		if (r < 1 || r > WIRE_MAX_ROWS || (i && r <= at[i - 1]) ||
+			!is_time(takes[i]) || takes[i] <= 0)
+			return false;
+		at[i] = (uint32_t)r;
+	}
+	pass_cost_set(c, at, takes, (uint32_t)n);
+	return true;
+}
+
+bool profile_recall(const char *path, const json_t *key, struct pass_cost *cost)
+{
+	struct pass_cost c = *cost;
+	char *text;
+	size_t len;
+	json_t *o, *cost_is;
+	struct stat st;
+	bool is;
+
+	if (stat(path, &st) || !S_ISREG(st.st_mode) ||
+		fd_read_file(path, FILE_MOST, &text, &len, NULL))
+		return false;
+	o = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	cost_is = json_object_get(o, "cost");
+	is = json_integer_value(json_object_get(o, "version")) ==
+			PROFILE_VERSION &&
+		json_equal(json_object_get(o, "key"), key) &&
+		read_terms(cost_is, &c) && read_rows(cost_is, &c);
+	json_decref(o);
+	free(text);
+	if (is)
+		*cost = c;
+	return is;
+}
+
+void profile_keep(const char *path, json_t *key, struct pass_cost *cost)
+{
+	struct newfile f = { .fd = -1 };
+	json_t *o = json_pack("{s:i, s:O, s:o}", "version", PROFILE_VERSION,
+		"key", key, "cost", cost_json(cost));
+	char *text = json_dumps(o, JSON_INDENT(2));
+	int ret = text ? newfile_open(&f, path, NULL) : -ENOMEM;
+
+	if (!ret)
+		ret = fd_write_all(f.fd, text, strlen(text));
+	if (!ret)
+		newfile_commit(&f, NULL);
+	newfile_close(&f);
+	free(text);
+	json_decref(o);
+}

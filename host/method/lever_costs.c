@@ -1,0 +1,89 @@
+#include "host/method/lever_costs.h"
+
+#include "host/head/exit_head.h"
+#include "host/method/cycle.h"
+#include "host/method/lever.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "tensor/soc.h"
+
+double lever_lower_share(const struct cycle *c)
+{
+	uint32_t layers = session_model(c->session)->n_layer;
+	const struct exit_head *exit = lever_state(c->env)->exit;
+
+	return exit ? (double)exit_head_layers(exit) / (double)layers : 1;
+}
+
+/*
+ * What a phone's NPU takes is known, at the fewest rows and at the most that
+ * run by each graph: engines compute all rows of it, and a runtime may take
+ * more for those that there are. Of another device the prompt has told
+ * something.
+ */
+static void know_rows(const struct cycle *c, struct pass_cost *cost)
+{
+	uint32_t row[PASS_ROWS], n = 0;
+	double time[PASS_ROWS];
+
+	if (!c->env->phone) {
+		if (!pass_cost_is_known(cost) && c->prompt_ns > 0)
+			pass_cost_begin(cost, c->prompt_rows, c->prompt_ns);
+		return;
+	}
+	do {
+		uint32_t first = n ? row[n - 1] + 1 : 1;
+
+		row[n++] = first;
+		row[n] = session_graph_rows(c->session, first);
+		n += row[n] > first;
+	} while (n + 2 <= PASS_ROWS && row[n - 1] < c->rows);
+	for (uint32_t i = 0; i < n; i++)
+		time[i] = (double)session_expect_pass(c->session, row[i]);
+	pass_cost_set(cost, row, time, n);
+}
+
+void lever_know_costs(const struct cycle *c)
+{
+	struct pass_cost *cost = &lever_state(c->env)->cost;
+	struct session_stats stats;
+
+	know_rows(c, cost);
+	session_stats(c->session, &stats);
+	cost->before = (double)stats.resident_layers /
+		(double)session_model(c->session)->n_layer;
+	/* A phone that reads a layer when its turn has come computes all that
+	 * is before it first. */
+	if (c->env->phone)
+		cost->before =
+			1 - c->env->phone->flash_ahead * (1 - cost->before);
+	cost->read = (double)session_read_time(c->session);
+}
+
+/*
+ * Each term by itself. The first tree of a text waits for its prompt, and its
+ * pass for whatever the prompt left. What is read ahead counts where flash is
+ * what a pass waits for: else it comes to a rest for want of slots.
+ */
+void lever_see_costs(const struct cycle *c)
+{
+	struct pass_cost *cost = &lever_state(c->env)->cost;
+	double rows = pass_cost_rows(cost, c->verified);
+
+	if (c->looked)
+		pass_cost_see(&cost->draft, &cost->n_draft,
+			(double)c->expand_time / c->looked);
+	if (c->choose_time) {
+		pass_cost_see(
+			&cost->exit, &cost->n_exit, (double)c->choose_time);
+		pass_cost_see(&cost->kept, &cost->n_kept,
+			(double)c->went_on / c->verified);
+	}
+	if (c->passes == 1)
+		return;
+	pass_cost_see(&cost->start, &cost->n_start,
+		(double)(c->gap - c->expand_time));
+	if (!cost->n_ahead || (double)c->pass_time > rows)
+		pass_cost_see(
+			&cost->ahead, &cost->n_ahead, (double)c->was_ahead);
+}

@@ -1,0 +1,193 @@
+/* A few cycles of a text that means nothing: lever_costs.h. */
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/draft/drafting.h"
+#include "host/method/cycle.h"
+#include "host/method/lever.h"
+#include "host/method/lever_costs.h"
+#include "host/method/tree_options.h"
+#include "host/model/model.h"
+#include "host/session/session.h"
+#include "host/text/generation.h"
+#include "host/text/sampler.h"
+
+#include <assert.h>
+
+/* Rows of the trees: both ends first, then what is farthest from what is known.
+ * The least of some rounds counts: whatever disturbs a pass makes it longer. */
+static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
+#define SHAPES   ARRAY_LEN(shape)
+#define ROUNDS   2
+#define ENDS     2
+
+#define LOOKS    4 /* nodes of a tree that are drafted behind, if it has them */
+#define CHILDREN 4 /* of a node of those that nobody drafted */
+
+struct probe {
+	struct cycle c;
+	struct generation *gen;
+	struct sampler *sampler;
+	uint32_t n; /* rows that passes were made of */
+	uint32_t row[SHAPES];
+	double time[SHAPES];
+};
+
+/* ---- a tree -------------------------------------------------------------- */
+
+/* The root's likeliest candidates, and what is behind them. */
+static int draft_some(struct probe *p, uint32_t rows, struct err *e)
+{
+	struct tree *t = p->c.tree;
+	uint32_t batch = p->c.drafter.batch ? p->c.drafter.batch : 1;
+	uint32_t most = batch > LOOKS ? batch : LOOKS, node[TREE_CANDIDATES];
+	uint32_t n = 0;
+	int ret = 0;
+
+	while (n < most && n < t->n_candidates[0] && t->n < rows) {
+		node[n] = tree_add(t, 0, t->candidate[n]);
+		n++;
+	}
+	for (uint32_t i = 0; i < n && !ret; i += batch)
+		ret = p->c.drafter.expand(p->c.drafter.arg, t, node + i,
+			batch < n - i ? batch : n - i, e);
+	return ret;
+}
+
+/* Up to so many rows of tokens that the draft did not mean: a row is a row. */
+static void fill(struct tree *t, uint32_t rows, uint32_t n_vocab)
+{
+	int32_t token = 0;
+
+	for (uint32_t parent = 0; t->n < rows; parent++)
+		for (unsigned i = 0; i < CHILDREN && t->n < rows; i++) {
+			while (tree_child(t, parent, token) >= 0)
+				token = (token + 1) % (int32_t)n_vocab;
+			tree_add(t, parent, (struct candidate){ token, 0 });
+		}
+}
+
+/* ---- cycles -------------------------------------------------------------- */
+
+static void saw(struct probe *p)
+{
+	double time = (double)p->c.device_ns;
+	uint32_t rows = p->c.verified, i = 0;
+
+	lever_see_costs(&p->c);
+	while (i < p->n && p->row[i] != rows)
+		i++;
+	if (i < p->n) {
+		if (time < p->time[i])
+			p->time[i] = time;
+		return;
+	}
+	for (p->n++; i && p->row[i - 1] > rows; i--) {
+		p->row[i] = p->row[i - 1];
+		p->time[i] = p->time[i - 1];
+	}
+	p->row[i] = rows;
+	p->time[i] = time;
+}
+
+static int probe_cycle(struct probe *p, uint32_t rows, struct err *e)
+{
+	struct cycle *c = &p->c;
+	int ret = cycle_begin(c, tree_depth_weighed(c->env), e);
+
+	if (ret)
+		return ret;
+	if (rows > c->limits.rows)
+		rows = c->limits.rows;
+	ret = draft_some(p, rows, e);
+	if (ret)
+		return ret;
+	fill(c->tree, rows, session_model(c->session)->n_vocab);
+	ret = cycle_verify(c, NULL, e);
+	if (!ret)
+		saw(p);
+	return ret;
+}
+
+static int probe_cycles(struct probe *p, struct err *e)
+{
+	uint64_t until = clock_ns() + LEVER_PROBE_S * 1000000000ull;
+	int ret = 0;
+
+	for (unsigned i = 0; i < ROUNDS * SHAPES && !ret; i++) {
+		if (gen_done(p->gen) || (i >= ENDS && clock_ns() >= until))
+			break;
+		ret = probe_cycle(p, shape[i % SHAPES], e);
+	}
+	return ret;
+}
+
+/* What the passes took becomes what is known at the knots, where texts will
+ * move it. */
+static void conclude(const struct probe *p)
+{
+	struct pass_cost *cost = &lever_state(p->c.env)->cost;
+	double at[PASS_KNOTS];
+
+	cost->read = (double)session_read_time(p->c.session);
+	if (!p->n)
+		return;
+	pass_cost_set(cost, p->row, p->time, p->n);
+	for (unsigned i = 0; i < PASS_KNOTS; i++)
+		at[i] = pass_cost_rows(cost, pass_knot[i]);
+	pass_cost_set(cost, pass_knot, at, PASS_KNOTS);
+}
+
+/* ---- the text ------------------------------------------------------------ */
+
+static int open_text(struct probe *p, const struct session *s, struct err *e)
+{
+	const struct sampler_opts greedy = { .repeat_penalty = 1, .top_p = 1 };
+	const struct generation_opts o = {
+		.n_vocab = session_model(s)->n_vocab,
+		.n_predict = UINT32_MAX,
+		.context = session_context(s),
+		.ignore_eos = true,
+	};
+	const int32_t prompt = 0;
+	struct generation_opts opts = o;
+	int ret = sampler_open(&p->sampler, &greedy, o.n_vocab, e);
+
+	opts.sampler = p->sampler;
+	return ret ? ret : generation_open(&p->gen, &opts, &prompt, 1, e);
+}
+
+/* Drafts nothing. */
+static int begin_nothing(
+	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
+{
+	tree_reset(t, text[n - 1]);
+	return 0;
+}
+
+int lever_probe(struct session *s, struct method_env *env, struct err *e)
+{
+	struct drafter *drafter = env->drafter,
+		       nobody = { .begin = begin_nothing, .batch = 1 };
+	uint32_t rows = tree_decode_rows_weighed(env);
+	struct probe p = { 0 };
+	int ret = open_text(&p, s, e);
+
+	assert(!env->phone);
+	if (!drafting_has_model(env->drafting) || !drafter->begin)
+		env->drafter = &nobody;
+	if (!ret)
+		ret = cycle_open(&p.c, s, p.gen, env, rows, 0, e);
+	if (!ret)
+		ret = probe_cycles(&p, e);
+	if (!ret)
+		conclude(&p);
+	cycle_close(&p.c);
+	generation_close(p.gen);
+	sampler_close(p.sampler);
+	env->drafter = drafter;
+	env->stats = (struct method_stats){ 0 };
+	session_truncate(s, SESSION_TEXT, 0);
+	session_hash_anew(s);
+	return ret;
+}

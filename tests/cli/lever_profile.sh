@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# What lever knows of a streamed model before it writes: probed when the model is
+# opened first, remembered for the image, this machine and these settings; and
+# the same text whatever is known.
+. "$(dirname "$0")/lever_lib.sh"
+
+cache=$tmp/cache
+export XDG_CACHE_HOME=$cache
+lever=(-m "$image" --method lever --dram-budget 0%)
+
+generate -m "$image" --method flash-ar --dram-budget 0%
+want=$(essence)
+check_lacks 'JSON of a method that weighs nothing' "$out" '"profile"'
+
+# knows WHAT OPTION...: the same text, and what was known before it.
+knows() {
+  local what=$1
+  shift
+  generate "${lever[@]}" "$@"
+  check_eq "the text, $what, with $*" "$(essence)" "$want"
+  check_has "JSON with $*" "$out" "\"profile\":\"$what\""
+}
+files() { find "$cache" -name 'lever-*.json' 2>/dev/null | wc -l; }
+
+# ---- probed, remembered ------------------------------------------------------
+knows probed
+check_eq 'profiles' "$(files)" 1
+check_eq 'what was left beside it' "$(find "$cache" -name '*tmp*' | wc -l)" 0
+file=$(find "$cache/tandem" -name 'lever-*.json')
+sum=$(md5sum <"$file")
+knows remembered
+check_eq 'what is remembered' "$(md5sum <"$file")" "$sum"
+python3 - "$file" <<'EOF' || fail 'the profile is not what it should be'
+import json, sys
+p = json.load(open(sys.argv[1]))
+cost = p["cost"]
+assert p["version"] == 1 and p["key"]["method"] == "lever", p
+assert cost["read"] > 0 and cost["draft"][0] > 0 and cost["draft"][1] > 0, cost
+assert cost["rows"][0] == 1 and cost["rows"][-1] == 256, cost
+assert cost["time"] == sorted(cost["time"]) and cost["time"][0] > 0, cost
+assert cost["time"][-1] > cost["time"][0], cost
+EOF
+run_ok "$TANDEM" run "${lever[@]}" -p "$prompt" -n 4 -t 1 --stats
+check_has 'stats' "$err" 'profile      remembered'
+# The same bytes at another place are the same image.
+cp "$image" "$tmp/copy.tdm"
+run_ok "$TANDEM" run "${lever[@]}" -m "$tmp/copy.tdm" -p x -n 4 -t 1 --stats
+check_has 'stats of a copy' "$err" 'profile      remembered'
+
+# ---- damaged, of something else, or not to be used ----------------------------
+head -c 200 "$file" >"$tmp/cut"
+cp "$tmp/cut" "$file"
+knows probed
+checks=$((checks + 1))
+[ "$(wc -c <"$file")" -gt 200 ] || fail 'a damaged profile is not written anew'
+knows remembered
+sum=$(md5sum <"$file")
+knows probed --profile probe
+knows none --profile learn
+check_eq 'a profile that is left alone' "$(md5sum <"$file")" "$sum"
+check_eq 'profiles' "$(files)" 1
+knows probed --dram-budget 40%
+knows probed --draft pld
+knows remembered --draft pld
+check_eq 'profiles' "$(files)" 3
+
+# ---- nothing to be found out, or nothing that may be ---------------------------
+knows none --flash-fault flip@2
+knows none --fault die@run#5
+generate -m "$image" --method lever --dram-budget 100%
+check_has 'JSON with all in memory' "$out" '"profile":"none"'
+generate "${lever[@]}" --clock soc:sd8gen3
+check_has "JSON by a phone's clock" "$out" '"profile":"none"'
+check_eq 'profiles' "$(files)" 3
+misuse "$TANDEM" run -p x --method lever --profile sometimes
+
+# ---- nowhere to write, and many who do -----------------------------------------
+export XDG_CACHE_HOME=/proc/none
+knows probed
+check_eq 'stderr without a folder' "$err" ''
+mkdir -m 500 "$tmp/closed"
+XDG_CACHE_HOME=$tmp/closed
+knows probed
+check_eq 'stderr with a folder that is read' "$err" ''
+XDG_CACHE_HOME=$tmp/many
+for i in 1 2 3 4; do
+  "$TANDEM" run "${lever[@]}" -p "$prompt" -n 20 --ids -t 1 --spin 50 \
+    --ignore-eos >"$tmp/many.$i" 2>&1 &
+done
+wait
+for i in 2 3 4; do
+  check_eq "ids of writer $i" "$(cat "$tmp/many.$i")" "$(cat "$tmp/many.1")"
+done
+knows remembered
+finish

@@ -1,0 +1,243 @@
+/*
+ * The file of a profile: what is written is what is read; what is damaged at
+ * any byte, or of another key, is none and leaves what was known alone; and of
+ * many processes that write the same file at once each read gives what one of
+ * them wrote, whole.
+ */
+#include "base/checked.h"
+#include "base/fd.h"
+#include "host/api/profile_file.h"
+#include "host/tree/pass_cost.h"
+#include "tests/harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char path[4096];
+
+static int setup(void **state)
+{
+	snprintf(path, sizeof(path), "%s/profile.json", harness_tmp());
+	unlink(path);
+	return 0;
+}
+
+static json_t *key(const char *image)
+{
+	return json_pack("{s:s, s:{s:i}}", "image", image, "pair", "rows", 256);
+}
+
+/* Every number of it tells `of`. */
+static struct pass_cost cost_of(unsigned of)
+{
+	static const uint32_t row[] = { 1, 16, 256 };
+	double x = of + 0.1, time[ARRAY_LEN(row)] = { x, 2 * x, 3 * x };
+	struct pass_cost c = { .read = x,
+		.ahead = x / 3,
+		.start = x / 7,
+		.draft = x / 9,
+		.n_ahead = 3,
+		.n_start = 10,
+		.n_draft = 0 };
+
+	pass_cost_set(&c, row, time, ARRAY_LEN(row));
+	return c;
+}
+
+static void check_same(const struct pass_cost *a, const struct pass_cost *b)
+{
+	assert_true(a->read == b->read && a->ahead == b->ahead);
+	assert_true(a->start == b->start && a->draft == b->draft);
+	assert_int_equal(a->n_ahead, b->n_ahead);
+	assert_int_equal(a->n_start, b->n_start);
+	assert_int_equal(a->n_draft, b->n_draft);
+	assert_int_equal(a->n_rows, b->n_rows);
+	assert_memory_equal(a->row, b->row, a->n_rows * sizeof(*a->row));
+	assert_memory_equal(a->time, b->time, a->n_rows * sizeof(*a->time));
+}
+
+static bool recalls(const char *image, struct pass_cost *c)
+{
+	json_t *k = key(image);
+	bool is = profile_recall(path, k, c);
+
+	json_decref(k);
+	return is;
+}
+
+static void keep(const char *image, unsigned of)
+{
+	struct pass_cost c = cost_of(of);
+	json_t *k = key(image);
+
+	profile_keep(path, k, &c);
+	json_decref(k);
+}
+
+/* To the last bit, and beside what the file does not say. */
+static void test_round_trip(void **state)
+{
+	struct pass_cost c = { .kept = 0.48, .exit = 5 }, want = cost_of(7);
+
+	assert_false(recalls("a", &c));
+	keep("a", 7);
+	assert_true(recalls("a", &c));
+	check_same(&c, &want);
+	assert_true(c.kept == 0.48 && c.exit == 5);
+}
+
+static void test_of_another(void **state)
+{
+	struct pass_cost c = cost_of(3), want = c;
+
+	keep("a", 7);
+	assert_false(recalls("b", &c));
+	check_same(&c, &want);
+	keep("b", 8);
+	assert_true(recalls("b", &c));
+	want = cost_of(8);
+	check_same(&c, &want);
+}
+
+static void put(const char *data, size_t len)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(data, 1, len, f), len);
+	fclose(f);
+}
+
+/* Cut anywhere; with any byte another, which may change a number and no more.
+ */
+static void test_damaged(void **state)
+{
+	struct pass_cost c = cost_of(3), want = c;
+	char *data;
+	size_t len, refused = 0;
+
+	keep("a", 7);
+	assert_int_equal(fd_read_file(path, 1 << 16, &data, &len, NULL), 0);
+	for (size_t n = 0; n < len; n++) {
+		put(data, n);
+		assert_false(recalls("a", &c));
+		check_same(&c, &want);
+	}
+	for (size_t i = 0; i < len; i++) {
+		data[i] ^= 1;
+		put(data, len);
+		data[i] ^= 1;
+		if (recalls("a", &c))
+			c = want;
+		else
+			refused++;
+		check_same(&c, &want);
+	}
+	assert_true(refused > len / 2);
+	free(data);
+}
+
+static void check_refused(const char *cost)
+{
+	struct pass_cost c = cost_of(3), want = c;
+	char text[1000];
+	int n = snprintf(text, sizeof(text),
+		"{\"version\":1,\"key\":{\"image\":\"a\",\"pair\":{\"rows\":"
+		"256}},\"cost\":%s}",
+		cost);
+
+	put(text, (size_t)n);
+	assert_false(recalls("a", &c));
+	check_same(&c, &want);
+}
+
+/* Whole, and no costs. */
+static void test_no_costs(void **state)
+{
+#define TERMS(x) "{\"read\":1,\"ahead\":" x ",\"start\":[1,1],\"draft\":[1,1],"
+#define ROWS     "\"rows\":[1,8],\"time\":[1,2]}"
+	struct pass_cost c = { 0 };
+
+	check_refused("7");
+	check_refused("{}");
+	check_refused(TERMS("[1,1]") "\"rows\":[],\"time\":[]}");
+	check_refused(TERMS("[1,1]") "\"rows\":[1,8],\"time\":[1]}");
+	check_refused(TERMS("[1,1]") "\"rows\":[8,8],\"time\":[1,2]}");
+	check_refused(TERMS("[1,1]") "\"rows\":[0,8],\"time\":[1,2]}");
+	check_refused(TERMS("[1,1]") "\"rows\":[1,99999],\"time\":[1,2]}");
+	check_refused(TERMS("[1,1]") "\"rows\":[1,8],\"time\":[-1,2]}");
+	check_refused(TERMS("[1,1]") "\"rows\":[1,8],\"time\":[\"1\",2]}");
+	check_refused(TERMS("[-1,1]") ROWS);
+	check_refused(TERMS("[1,-1]") ROWS);
+	check_refused(TERMS("[1,99]") ROWS);
+	check_refused(TERMS("[1]") ROWS);
+	check_refused(TERMS("[1e999,1]") ROWS);
+	put("{\"version\":2}", 13);
+	assert_false(recalls("a", &c));
+	/* What is refused above is so for what it says to be. */
+	keep("a", 1);
+	assert_true(recalls("a", &c));
+}
+
+/* What is no file, or cannot be one, is none, and nothing happens. */
+static void test_no_file(void **state)
+{
+	struct pass_cost c = { 0 };
+
+	assert_int_equal(mkdir(path, 0700), 0);
+	keep("a", 1);
+	assert_false(recalls("a", &c));
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_false(recalls("a", &c)); /* and is not waited for */
+	unlink(path);
+	snprintf(path, sizeof(path), "/dev/null/none/profile.json");
+	keep("a", 1);
+	assert_false(recalls("a", &c));
+}
+
+#define WRITERS 8
+#define TIMES   40
+
+static void test_many(void **state)
+{
+	struct pass_cost c = { 0 };
+	unsigned found = 0;
+	int status;
+
+	keep("a", 0);
+	for (unsigned w = 0; w < WRITERS; w++)
+		if (!fork()) {
+			for (unsigned i = 0; i < TIMES; i++)
+				keep("a", w * TIMES + i);
+			_exit(0);
+		}
+	for (unsigned left = WRITERS; left; found++) {
+		struct pass_cost want;
+
+		assert_true(recalls("a", &c));
+		want = cost_of((unsigned)c.read);
+		check_same(&c, &want);
+		while (left && waitpid(-1, &status, WNOHANG) > 0) {
+			assert_int_equal(status, 0);
+			left--;
+		}
+	}
+	assert_true(found > 1);
+}
+
+#define TEST(x) cmocka_unit_test_setup(x, setup)
+static const struct CMUnitTest tests[] = {
+	TEST(test_round_trip),
+	TEST(test_of_another),
+	TEST(test_damaged),
+	TEST(test_no_costs),
+	TEST(test_no_file),
+	TEST(test_many),
+};
+
+TEST_MAIN(tests)
