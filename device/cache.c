@@ -429,8 +429,7 @@ const void *dma_read(struct cache *c, uint64_t addr, size_t len, void *tcm)
 	const void *read = read_by_dma(c, addr, len, tcm);
 
 	if (began)
-		atomic_fetch_add_explicit(&t->copied_ns, clock_ns() - began,
-			memory_order_relaxed);
+		device_trace_copied(t, began, clock_ns());
 	return read;
 }
 

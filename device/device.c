@@ -66,6 +66,8 @@ static int open_parts(struct device *d, struct err *e)
 		return ret;
 	if ((ret = workers_open(&d->workers, threads, e)))
 		return ret;
+	if (d->trace)
+		d->trace->workers = workers_count(d->workers);
 	d->exec.workers = d->workers;
 	d->exec.cache = d->cache;
 	d->exec.trace = d->trace;

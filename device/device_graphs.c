@@ -130,8 +130,8 @@ bool device_loaded(
 	done->counters.busy_ns = l->busy_ns;
 	if (d->trace)
 		device_trace_on(d->trace, WIRE_TRACE_LOADER, WIRE_TRACE_LOAD,
-			"graph load", l->began_ns, l->busy_ns, l->graph,
-			l->seq);
+			"graph load", l->began_ns, l->began_ns + l->busy_ns,
+			l->graph, l->seq, 0);
 	if (d->exec.soc && l->plan) {
 		struct price p = { 0 };
 

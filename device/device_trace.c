@@ -1,56 +1,110 @@
 #include "device/device_trace.h"
 
-static void put(struct device_trace *t, const struct wire_trace_event *v,
-	const char *name)
+/* The next event, but for the arguments and its name's; NULL: left out. */
+static struct wire_trace_event *next(struct device_trace *t,
+	enum wire_trace_kind kind, const char *name, unsigned lane,
+	unsigned depth)
 {
-	struct wire_trace_event event = *v;
+	struct wire_trace_event *v = trace_ring_next(&t->ring);
 
-	event.name = trace_ring_name(&t->ring, name);
-	trace_ring_put(&t->ring, &event);
+	if (!v)
+		return NULL;
+	v->name = trace_ring_name(&t->ring, name);
+	v->kind = (uint8_t)kind;
+	v->lane = (uint8_t)lane;
+	v->depth = (uint8_t)depth;
+	v->pad[0] = v->pad[1] = v->pad[2] = 0;
+	return v;
+}
+
+static void put(struct device_trace *t, struct wire_trace_event *v,
+	uint64_t begin, uint64_t end, const uint64_t arg[3])
+{
+	v->begin_ns = begin;
+	v->took_ns = end - begin;
+	v->arg[0] = arg[0];
+	v->arg[1] = arg[1];
+	v->arg[2] = arg[2];
+	trace_ring_put(&t->ring);
 }
 
 void device_trace_ended(struct device_trace *t, enum wire_trace_kind kind,
 	const char *name, unsigned depth, uint64_t begin, uint64_t a,
 	uint64_t b, uint64_t c)
 {
-	put(t,
-		&(const struct wire_trace_event){ .begin_ns = begin,
-			.took_ns = clock_ns() - begin,
-			.arg = { a, b, c },
-			.kind = (uint8_t)kind,
-			.depth = (uint8_t)depth },
-		name);
+	struct wire_trace_event *v = next(t, kind, name, 0, depth);
+
+	if (v)
+		put(t, v, begin, clock_ns(), (const uint64_t[]){ a, b, c });
 }
 
 void device_trace_on(struct device_trace *t, unsigned lane,
 	enum wire_trace_kind kind, const char *name, uint64_t begin,
-	uint64_t took, uint64_t a, uint64_t b)
+	uint64_t end, uint64_t a, uint64_t b, uint64_t c)
 {
-	put(t,
-		&(const struct wire_trace_event){ .begin_ns = begin,
-			.took_ns = took,
-			.arg = { a, b },
-			.kind = (uint8_t)kind,
-			.lane = (uint8_t)lane },
-		name);
+	struct wire_trace_event *v = next(t, kind, name, lane, 0);
+
+	if (v)
+		put(t, v, begin, end, (const uint64_t[]){ a, b, c });
 }
 
-void device_trace_operator(struct device_trace *t, const char *name, int layer,
-	uint64_t begin, uint64_t dma_bytes)
+void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
+{
+	uint64_t none = 0;
+
+	atomic_fetch_add_explicit(
+		&t->copied_ns, end - begin, memory_order_relaxed);
+	atomic_compare_exchange_strong_explicit(&t->copy_began, &none, begin,
+		memory_order_relaxed, memory_order_relaxed);
+	atomic_store_explicit(&t->copy_ended, end, memory_order_relaxed);
+}
+
+/* In place it goes on for as long as the operator does, for that is who reads.
+ */
+static uint64_t tell_dma(struct device_trace *t, uint64_t layer, uint64_t begin,
+	uint64_t end, uint64_t bytes)
 {
 	uint64_t copied = atomic_exchange_explicit(
 		&t->copied_ns, 0, memory_order_relaxed);
 
-	device_trace_ended(t, WIRE_TRACE_OPERATOR, name, 1, begin,
-		(uint64_t)(layer + 1), dma_bytes, copied);
-	for (unsigned i = 1; i < WIRE_TRACE_LOADER; i++) {
+	if (atomic_load_explicit(&t->copy_began, memory_order_relaxed)) {
+		begin = atomic_exchange_explicit(
+			&t->copy_began, 0, memory_order_relaxed);
+		end = atomic_load_explicit(
+			&t->copy_ended, memory_order_relaxed);
+	}
+	if (bytes)
+		device_trace_on(t, WIRE_TRACE_DMA_ENGINE, WIRE_TRACE_DMA, "DMA",
+			begin, end, layer, bytes, copied);
+	return copied;
+}
+
+static void tell_shares(
+	struct device_trace *t, const char *name, uint64_t layer)
+{
+	for (unsigned i = 1; i < t->workers; i++) {
 		struct device_trace_share *s = &t->share[i];
 
 		if (s->begin)
 			device_trace_on(t, i, WIRE_TRACE_SHARE, name, s->begin,
-				s->end - s->begin, (uint64_t)(layer + 1), 0);
+				s->end, layer, 0, 0);
 		s->begin = 0;
 	}
+}
+
+uint64_t device_trace_operator(struct device_trace *t, const char *name,
+	int layer, uint64_t begin, uint64_t dma_bytes)
+{
+	uint64_t end = clock_ns(), above = (uint64_t)(layer + 1), copied;
+	struct wire_trace_event *v;
+
+	copied = tell_dma(t, above, begin, end, dma_bytes);
+	v = next(t, WIRE_TRACE_OPERATOR, name, 0, 1);
+	if (v)
+		put(t, v, begin, end,
+			(const uint64_t[]){ above, dma_bytes, copied });
+	tell_shares(t, name, above);
+	return end;
 }
 
 void device_trace_violation(struct device_trace *t, const char *kind,

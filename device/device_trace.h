@@ -22,7 +22,10 @@ struct device_trace_share {
 
 struct device_trace {
 	struct trace_ring ring;
-	_Atomic uint64_t copied_ns; /* by DMA, in this operator */
+	unsigned workers; /* that operators are shared out to */
+	/* By DMA, in this operator: how long, from when (0: not at all) and
+	 * until when. */
+	_Atomic uint64_t copied_ns, copy_began, copy_ended;
 	struct device_trace_share share[WIRE_TRACE_LOADER];
 };
 
@@ -37,14 +40,18 @@ void device_trace_ended(struct device_trace *, enum wire_trace_kind,
 	const char *name, unsigned depth, uint64_t begin, uint64_t a,
 	uint64_t b, uint64_t c);
 
-/* The same that began and took so long, on another lane. */
+/* The same from then until then, on another lane. */
 void device_trace_on(struct device_trace *, unsigned lane, enum wire_trace_kind,
-	const char *name, uint64_t begin, uint64_t took, uint64_t a,
-	uint64_t b);
+	const char *name, uint64_t begin, uint64_t end, uint64_t a, uint64_t b,
+	uint64_t c);
 
-/* An operator has ended that began then; what its workers noted is told. */
-void device_trace_operator(struct device_trace *, const char *name, int layer,
-	uint64_t begin, uint64_t dma_bytes);
+/* DMA copied something for this operator. Any worker. */
+void device_trace_copied(struct device_trace *, uint64_t begin, uint64_t end);
+
+/* An operator has ended that began then: when it did. What DMA read for it and
+ * what its workers noted is told as well. */
+uint64_t device_trace_operator(struct device_trace *, const char *name,
+	int layer, uint64_t begin, uint64_t dma_bytes);
 
 /* A broken rule of the coherence contract was found. */
 void device_trace_violation(struct device_trace *, const char *kind,

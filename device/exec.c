@@ -132,17 +132,19 @@ static void count(const struct run *r, struct exec_counts *c)
 	c->kv_apart = slot * m->n_kv_head * r->g->n_layers * r->set.seen_slots;
 }
 
-static void run_told(struct run *r)
+/* When it ended, which is when the next begins but for what is priced between
+ * them: half as many looks at the clock. */
+static uint64_t run_told(struct run *r, uint64_t began)
 {
-	struct device_trace *t = r->x->trace;
-	uint64_t began = device_trace_now(t);
-	uint64_t read = t ? cache_dma_bytes(r->x->cache) : 0;
+	struct exec *x = r->x;
+	uint64_t read = cache_dma_bytes(x->cache);
 
+	if (x->soc)
+		began = clock_ns();
 	run_op(r);
-	if (t)
-		device_trace_operator(t, r->op->name,
-			(int)(r->g->first_layer + r->op->layer), began,
-			cache_dma_bytes(r->x->cache) - read);
+	return device_trace_operator(x->trace, r->op->name,
+		(int)(r->g->first_layer + r->op->layer), began,
+		cache_dma_bytes(x->cache) - read);
 }
 
 int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
@@ -164,8 +166,8 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	if (ret)
 		return ret;
 	if (x->trace)
-		device_trace_ended(x->trace, WIRE_TRACE_OPERATOR, "inputs", 1,
-			began, 0, cache_dma_bytes(x->cache), 0);
+		began = device_trace_operator(x->trace, "inputs", -1, began,
+			cache_dma_bytes(x->cache));
 	if (x->soc)
 		cost_attention(x->soc, g, &r.set, r.apart,
 			(void *)(x->arena + g->at.piece), &attention);
@@ -176,8 +178,10 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		cache_operator(x->cache, r.op->name,
 			(int)(g->first_layer + r.op->layer));
 		x->beat(x->beat_arg);
-		if (!(wire->flags & WIRE_RUN_IDLE))
-			run_told(&r);
+		if (x->trace && !(wire->flags & WIRE_RUN_IDLE))
+			began = run_told(&r, began);
+		else if (!(wire->flags & WIRE_RUN_IDLE))
+			run_op(&r);
 		if (x->soc)
 			cost_op(x->soc, g, r.set.rows, r.op, &attention,
 				&x->price);
@@ -185,8 +189,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	began = device_trace_now(x->trace);
 	write_outputs(&r, b);
 	if (x->trace)
-		device_trace_ended(x->trace, WIRE_TRACE_OPERATOR, "outputs", 1,
-			began, 0, 0, 0);
+		device_trace_operator(x->trace, "outputs", -1, began, 0);
 	count(&r, counts);
 	counts->extended = cache_extended_bytes(x->cache);
 	return 0;

@@ -57,14 +57,25 @@ static uint16_t add_name(struct trace_ring *r, const char *name)
 	return (uint16_t)++r->names;
 }
 
+/* There are more places than names: one is always free. */
 uint16_t trace_ring_name(struct trace_ring *r, const char *literal)
 {
-	for (unsigned i = 0; i < r->names; i++)
-		if (r->name[i] == literal)
-			return (uint16_t)(i + 1);
-	if (r->names < WIRE_TRACE_NAMES)
-		r->name[r->names] = literal;
-	return add_name(r, literal);
+	size_t at = (uintptr_t)literal;
+
+	for (at ^= at >> 7;; at++) {
+		size_t i = at % ARRAY_LEN(r->known);
+
+		if (r->known[i].literal == literal)
+			return r->known[i].number;
+		if (r->known[i].literal)
+			continue;
+		if (r->names < WIRE_TRACE_NAMES) {
+			r->known[i].literal = literal;
+			r->known[i].number = add_name(r, literal);
+			return r->known[i].number;
+		}
+		return 0;
+	}
 }
 
 uint16_t trace_ring_name_copied(struct trace_ring *r, const char *name)
@@ -76,38 +87,43 @@ uint16_t trace_ring_name_copied(struct trace_ring *r, const char *name)
 	return add_name(r, name);
 }
 
-void trace_ring_put(struct trace_ring *r, const struct wire_trace_event *v)
+struct wire_trace_event *trace_ring_next(struct trace_ring *r)
 {
 	struct wire_trace *t = r->shared;
 
 	if (r->at - r->seen >= r->room)
 		r->seen = atomic_load_explicit(
 			&t->taken, memory_order_acquire); /* R2 -> R4 */
-	if (r->at - r->seen >= r->room) {
-		atomic_fetch_add_explicit(&t->lost, 1, memory_order_relaxed);
-		return;
-	}
-	r->event[r->at & (r->room - 1)] = *v;
+	if (r->at - r->seen < r->room)
+		return &r->event[r->at & (r->room - 1)];
+	atomic_fetch_add_explicit(&t->lost, 1, memory_order_relaxed);
+	return NULL;
+}
+
+void trace_ring_put(struct trace_ring *r)
+{
 	/* R1 -> R3: the event is whole. */
-	atomic_store_explicit(&t->put, ++r->at, memory_order_release);
+	atomic_store_explicit(&r->shared->put, ++r->at, memory_order_release);
 }
 
 /* ---- the host ------------------------------------------------------------ */
 
-int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out)
+int trace_ring_take(
+	struct trace_ring *r, struct wire_trace_event *out, unsigned most)
 {
 	struct wire_trace *t = r->shared;
 	uint64_t put =
 		atomic_load_explicit(&t->put, memory_order_acquire); /* R3 */
+	unsigned n;
 
 	if (put - r->at > r->room)
 		return -EPROTO;
-	if (put == r->at)
-		return 0;
-	*out = r->event[r->at & (r->room - 1)];
-	/* R4: it was copied, and its place is free. */
-	atomic_store_explicit(&t->taken, ++r->at, memory_order_release);
-	return 1;
+	for (n = 0; n < most && r->at != put; n++)
+		out[n] = r->event[r->at++ & (r->room - 1)];
+	/* R4: they were copied, and their places are free. */
+	if (n)
+		atomic_store_explicit(&t->taken, r->at, memory_order_release);
+	return (int)n;
 }
 
 void trace_ring_read_name(const struct trace_ring *r, uint16_t number,

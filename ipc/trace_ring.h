@@ -32,10 +32,13 @@ struct trace_ring {
 	uint32_t room;
 	uint64_t at;   /* our own index: events put, or taken */
 	uint64_t seen; /* device: the host's, when it was last looked at */
-	/* Device: what the names are that it has told; the first are found by
-	 * their address. */
-	const char *name[WIRE_TRACE_NAMES];
+	/* Device: how many names it has told, and of literals the number: at
+	 * their address' hash, or behind it. */
 	unsigned names;
+	struct {
+		const char *literal;
+		uint16_t number;
+	} known[2 * WIRE_TRACE_NAMES];
 };
 
 /* Of a buffer of `bytes`: 0, or -EPROTO where it is none. */
@@ -50,12 +53,17 @@ uint16_t trace_ring_name(struct trace_ring *, const char *literal);
 /* Likewise of one that does not. */
 uint16_t trace_ring_name_copied(struct trace_ring *, const char *);
 
-void trace_ring_put(struct trace_ring *, const struct wire_trace_event *);
+/* Where the next event goes, to be filled in whole and then put; NULL when
+ * there is no room, which is counted. */
+struct wire_trace_event *trace_ring_next(struct trace_ring *);
+void trace_ring_put(struct trace_ring *);
 
 /* ---- the host ---- */
 
-/* 1 and an event, 0: there is none, -EPROTO: the device's index is absurd. */
-int trace_ring_take(struct trace_ring *, struct wire_trace_event *);
+/* At most so many events, the oldest first: how many there were, or -EPROTO:
+ * the device's index is absurd. */
+int trace_ring_take(
+	struct trace_ring *, struct wire_trace_event *out, unsigned most);
 
 /* Of a number, printable; "" for none. */
 void trace_ring_read_name(const struct trace_ring *, uint16_t number,

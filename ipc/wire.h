@@ -148,7 +148,8 @@ _Static_assert(sizeof(struct wire_tell) == 2560 + 384, "wire");
 #define WIRE_TRACE_NAME_BYTES 32 /* with the NUL */
 #define WIRE_TRACE_ROOM_MAX   (1u << 20)
 #define WIRE_TRACE_LOADER     32 /* lanes below are the workers' */
-#define WIRE_TRACE_LANES      33
+#define WIRE_TRACE_DMA_ENGINE 33
+#define WIRE_TRACE_LANES      34
 
 enum wire_trace_kind {         /* and what arg[] is */
 	WIRE_TRACE_REQUEST,    /* seq, op, -status */
@@ -159,6 +160,7 @@ enum wire_trace_kind {         /* and what arg[] is */
 	WIRE_TRACE_EVICT,      /* lines */
 	WIRE_TRACE_LOAD,       /* graph, seq */
 	WIRE_TRACE_VIOLATION,  /* from, to, bracket | buffer's name << 32 */
+	WIRE_TRACE_DMA,        /* of an operator: layer + 1, bytes, ns copied */
 	WIRE_TRACE_KINDS
 };
 

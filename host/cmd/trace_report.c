@@ -16,6 +16,7 @@ static const char *const role_names[TIMELINE_ROLES] = {
 	[TIMELINE_REQUESTS] = "requests",
 	[TIMELINE_FLASH] = "flash",
 	[TIMELINE_DEVICE] = "device",
+	[TIMELINE_DMA] = "DMA",
 };
 
 static double s_of(uint64_t ns)

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "host/npu/completion.h"
 #include "host/npu/npu_ops.h"
+#include "host/trace/trace.h"
 #include "ipc/channel.h"
 #include "ipc/tell.h"
 #include "tensor/soc.h"
@@ -57,6 +58,7 @@ static void leave(struct npu *n)
 	if (n->opts.tell)
 		tell_to(n->opts.tell, NULL);
 	npu_trace_left(n);
+	npu_trace_closed(n);
 	n->ops->close(n->device);
 	n->device = NULL;
 }
@@ -235,6 +237,35 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 			done->text);
 }
 
+/* Who is told of what the device does passes that on while it does it. */
+static int receive_told(
+	struct npu *n, struct packet *p, int timeout_ms, struct err *e)
+{
+	int ret = n->ops->recv(n->device, p, 0, e);
+	uint64_t from = clock_ns();
+
+	if (ret != -EAGAIN)
+		return ret;
+	do {
+		if (!npu_trace_take(n)) {
+			trace_rest(n->opts.trace);
+			ret = n->ops->recv(n->device, p, timeout_ms, e);
+			break;
+		}
+		ret = n->ops->recv(n->device, p, 0, e);
+	} while (ret == -EAGAIN);
+	npu_trace_waited(n, from);
+	return ret;
+}
+
+static int receive(
+	struct npu *n, struct packet *p, int timeout_ms, struct err *e)
+{
+	return n->opts.trace && timeout_ms
+		? receive_told(n, p, timeout_ms, e)
+		: n->ops->recv(n->device, p, timeout_ms, e);
+}
+
 /* One completion. -EAGAIN when none came in time (-1: there is no limit). */
 static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct wire_done *done, struct err *e)
@@ -242,15 +273,7 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	const struct npu_request *r;
 	struct packet p;
 	struct err why;
-	uint64_t from;
-	int ret;
-
-	if (timeout_ms)
-		npu_trace_take(n, NPU_TRACE_SOME);
-	from = n->opts.trace && timeout_ms ? clock_ns() : 0;
-	ret = n->ops->recv(n->device, &p, timeout_ms, &why);
-	if (from)
-		npu_trace_waited(n, from);
+	int ret = receive(n, &p, timeout_ms, &why);
 
 	/* What is no packet is an answer that no device may give, too. */
 	if (ret == -EPROTO || ret == -EBADMSG) {

@@ -22,6 +22,9 @@ struct shared {
 	uint64_t bytes;
 	bool extended; /* it has a place in that region: */
 	uint64_t at;   /* from its beginning */
+	/* The trace was told of its mapping, on this lane. */
+	bool told;
+	uint32_t lane;
 };
 
 struct npu_timeline;
@@ -57,25 +60,27 @@ struct npu {
 
 /* The request was sent from that time on; it was answered, and is still in the
  * log; the host waited for an answer until now; of those under way no answer
- * will come; what is mapped has changed. Of these npu_trace_waited alone wants
- * a trace. */
+ * will come; a buffer came into the window, or left it; there is no window any
+ * more. Of these npu_trace_waited alone wants a trace. */
 void npu_trace_sent(struct npu *, uint32_t seq, uint64_t from_ns);
 void npu_trace_done(
 	struct npu *, const struct npu_request *, const struct wire_done *);
 void npu_trace_waited(struct npu *, uint64_t from_ns);
 void npu_trace_lost(struct npu *);
-void npu_trace_window(const struct npu *);
+void npu_trace_mapped(const struct npu *, struct shared *);
+void npu_trace_unmapped(const struct npu *, struct shared *);
+void npu_trace_closed(struct npu *);
 
 /* ---- npu_trace_device.c: what the device tells of itself, passed on ---- */
 
-/* Another device is there; at most so many of its events are passed on; it is
- * about to be closed, or died. */
+/* Another device is there; some of its events are passed on, true where there
+ * may be more; it is about to be closed, or died. */
 int npu_trace_reached(struct npu *, struct err *);
-void npu_trace_take(struct npu *, unsigned most);
+bool npu_trace_take(struct npu *);
 void npu_trace_left(struct npu *);
-/* Between two waits: what is encoded while the device computes costs nothing.
- */
-#define NPU_TRACE_SOME 128
+/* Between two looks for a completion: what is encoded while the device computes
+ * costs nothing, but for what the last of it makes an answer wait. */
+#define NPU_TRACE_SOME 32
 
 /* From now on every call returns this; so does this one. */
 int npu_broken(struct npu *, const struct err *why, struct err *);

@@ -181,7 +181,7 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	if (check_addr(n, s, done.arg[WIRE_MAP_ADDR], &why))
 		return npu_broken(n, &why, e);
 	*addr = s->addr = done.arg[WIRE_MAP_ADDR];
-	npu_trace_window(n);
+	npu_trace_mapped(n, s);
 	return 0;
 }
 
@@ -345,6 +345,6 @@ int npu_unmap(struct npu *n, uint32_t id, struct err *e)
 		return err_set(e, EIO, "the device cannot unmap %s: %s",
 			s->name, done.text);
 	s->addr = 0;
-	npu_trace_window(n);
+	npu_trace_unmapped(n, s);
 	return 0;
 }

@@ -109,14 +109,73 @@ void npu_trace_lost(struct npu *n)
 	}
 }
 
-void npu_trace_window(const struct npu *n)
+static bool lane_is_taken(const struct npu *n, uint32_t lane)
+{
+	for (uint32_t i = 0; i < n->n_shared; i++)
+		if (n->shared[i].told && n->shared[i].lane == lane)
+			return true;
+	return false;
+}
+
+static void tell_mapping(const struct npu *n, const struct shared *s)
+{
+	bool begins = s->told;
+
+	trace_tell(n->opts.trace,
+		&(const struct trace_event){
+			.type = begins ? TRACE_BEGIN : TRACE_END,
+			.name = TRACE_MAPPING,
+			.track = TRACE_ON_WINDOW,
+			.lane = s->lane,
+			.at = clock_ns(),
+			.n = begins ? 2 : 0,
+			.arg = { s->addr, s->bytes },
+			.text = begins ? trace_text(n->opts.trace, s->name)
+				       : 0 });
+}
+
+static void tell_room(const struct npu *n)
 {
 	struct npu_room room;
 
-	if (!n->opts.trace)
-		return;
 	npu_room(n, &room);
 	trace_count(n->opts.trace, TRACE_WINDOW_MAPPED, room.mapped);
 	trace_count(n->opts.trace, TRACE_WINDOW_HOLES, room.holes);
 	trace_count(n->opts.trace, TRACE_WINDOW_LARGEST, room.largest);
+}
+
+void npu_trace_mapped(const struct npu *n, struct shared *s)
+{
+	uint32_t lane = 0;
+
+	if (!n->opts.trace)
+		return;
+	while (lane < TRACE_LANES && lane_is_taken(n, lane))
+		lane++;
+	if (lane < TRACE_LANES) {
+		s->lane = lane;
+		s->told = true;
+		tell_mapping(n, s);
+	}
+	tell_room(n);
+}
+
+void npu_trace_unmapped(const struct npu *n, struct shared *s)
+{
+	if (!n->opts.trace)
+		return;
+	if (s->told) {
+		s->told = false;
+		tell_mapping(n, s);
+	}
+	tell_room(n);
+}
+
+void npu_trace_closed(struct npu *n)
+{
+	for (uint32_t i = 0; i < n->n_shared; i++)
+		if (n->shared[i].told) {
+			n->shared[i].told = false;
+			tell_mapping(n, &n->shared[i]);
+		}
 }

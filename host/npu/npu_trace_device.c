@@ -7,6 +7,7 @@
  */
 #include "host/npu/npu_impl.h"
 
+#include "base/checked.h"
 #include "host/npu/npu_ops.h"
 #include "host/trace/trace.h"
 #include "ipc/trace_ring.h"
@@ -24,7 +25,8 @@ struct npu_timeline {
 	uint64_t lost;
 	uint32_t text[WIRE_TRACE_NAMES + 1]; /* as the trace calls the names */
 	unsigned pending;
-	struct wire_trace_event event[PENDING];
+	struct wire_trace_event event[PENDING]; /* as they came */
+	uint16_t in_order[PENDING];
 };
 
 static const enum trace_name name_of_kind[WIRE_TRACE_KINDS] = {
@@ -36,6 +38,7 @@ static const enum trace_name name_of_kind[WIRE_TRACE_KINDS] = {
 	[WIRE_TRACE_EVICT] = TRACE_DEVICE_EVICT,
 	[WIRE_TRACE_LOAD] = TRACE_DEVICE_LOAD,
 	[WIRE_TRACE_VIOLATION] = TRACE_DEVICE_VIOLATION,
+	[WIRE_TRACE_DMA] = TRACE_DEVICE_DMA,
 };
 
 /* ---- telling ------------------------------------------------------------- */
@@ -105,15 +108,27 @@ static uint64_t end_of(const struct wire_trace_event *w)
 						     : w->begin_ns + w->took_ns;
 }
 
-static int earlier(const void *a, const void *b)
+static bool earlier(
+	const struct wire_trace_event *x, const struct wire_trace_event *y)
 {
-	const struct wire_trace_event *x = a, *y = b;
-
 	if (x->begin_ns != y->begin_ns)
-		return x->begin_ns < y->begin_ns ? -1 : 1;
+		return x->begin_ns < y->begin_ns;
 	if (x->depth != y->depth)
-		return x->depth < y->depth ? -1 : 1;
-	return (end_of(x) < end_of(y)) - (end_of(x) > end_of(y));
+		return x->depth < y->depth;
+	return end_of(x) > end_of(y);
+}
+
+/* The newest goes where it belongs: most often last, or before the few that lie
+ * within it. */
+static void put_in_order(struct npu_timeline *t)
+{
+	uint16_t newest = (uint16_t)t->pending;
+	unsigned at = t->pending++;
+
+	for (; at && earlier(&t->event[newest], &t->event[t->in_order[at - 1]]);
+		at--)
+		t->in_order[at] = t->in_order[at - 1];
+	t->in_order[at] = newest;
 }
 
 /* Slices that are open, the outermost first. */
@@ -140,9 +155,8 @@ static void tell_pending(struct npu *n)
 	uint64_t now = clock_ns(), most;
 	struct open o = { .n = 0 };
 
-	qsort(t->event, t->pending, sizeof(t->event[0]), earlier);
 	for (unsigned i = 0; i < t->pending; i++) {
-		const struct wire_trace_event *w = &t->event[i];
+		const struct wire_trace_event *w = &t->event[t->in_order[i]];
 		uint64_t begin = fitting(w->begin_ns, t->told_ns[w->lane], now);
 
 		close_until(n, &o, begin);
@@ -182,7 +196,8 @@ static void take(struct npu *n, const struct wire_trace_event *w)
 		tell_alone(n, w);
 		return;
 	}
-	t->event[t->pending++] = *w;
+	t->event[t->pending] = *w;
+	put_in_order(t);
 	if (!w->depth || t->pending == PENDING)
 		tell_pending(n);
 }
@@ -198,15 +213,20 @@ static void tell_lost(struct npu *n)
 	t->lost = lost;
 }
 
-void npu_trace_take(struct npu *n, unsigned most)
+bool npu_trace_take(struct npu *n)
 {
-	struct wire_trace_event w;
+	struct wire_trace_event some[NPU_TRACE_SOME];
+	int taken;
 
 	if (!n->timeline)
-		return;
-	while (most-- && trace_ring_take(&n->timeline->ring, &w) == 1)
-		take(n, &w);
+		return false;
+	taken = trace_ring_take(&n->timeline->ring, some, ARRAY_LEN(some));
+	trace_hold(n->opts.trace);
+	for (int i = 0; i < taken; i++)
+		take(n, &some[i]);
 	tell_lost(n);
+	trace_let_go(n->opts.trace);
+	return taken > 0;
 }
 
 /* ---- a device's life ----------------------------------------------------- */
@@ -232,10 +252,14 @@ int npu_trace_reached(struct npu *n, struct err *e)
 
 void npu_trace_left(struct npu *n)
 {
+	uint32_t rounds;
+
 	if (!n->timeline)
 		return;
 	/* One that never stops telling is heard no longer than this. */
-	npu_trace_take(n, 2 * n->timeline->ring.room);
+	rounds = 2 * n->timeline->ring.room / NPU_TRACE_SOME;
+	while (rounds-- && npu_trace_take(n))
+		;
 	tell_pending(n);
 	free(n->timeline);
 	n->timeline = NULL;

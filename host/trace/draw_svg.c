@@ -134,6 +134,15 @@ static bool in_range(const struct drawing *d, const struct timeline_slice *s)
 		drawn_at(d, s, s->begin) <= d->end;
 }
 
+/* What is mapped all the time is nothing to look at. */
+static bool is_shown(const struct drawing *d, const struct timeline_slice *s)
+{
+	if (s->instant || !in_range(d, s))
+		return false;
+	return d->t->track[s->track].role != TIMELINE_WINDOW ||
+		s->begin > d->begin || s->end < d->end;
+}
+
 /* Tracks of a kind together, in the order of enum timeline_role; those with
  * nothing to see have no place. */
 static double place_role(struct drawing *d, unsigned role, double y)
@@ -162,7 +171,7 @@ static int lay_out(struct drawing *d, struct err *e)
 	if (!d->top || !d->first)
 		return err_set(e, ENOMEM, "no memory to draw the trace");
 	for (size_t i = 0; i < t->n_slice; i++)
-		if (in_range(d, &t->slice[i]) && !t->slice[i].instant)
+		if (is_shown(d, &t->slice[i]))
 			d->top[t->slice[i].track] = 1;
 	for (size_t i = 0; i < t->n_track; i++) {
 		d->first[i] = bars;
@@ -237,7 +246,7 @@ static void draw_slices(struct drawing *d)
 	const struct timeline *t = d->t;
 
 	for (size_t i = 0; i < t->n_slice; i++)
-		if (in_range(d, &t->slice[i]) && !t->slice[i].instant)
+		if (is_shown(d, &t->slice[i]))
 			add_slice(d, &t->slice[i]);
 	for (size_t i = 0; i < t->n_track; i++)
 		for (uint32_t k = 0; k < t->track[i].deepest; k++)

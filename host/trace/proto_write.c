@@ -5,8 +5,6 @@
 #define LENGTH_BYTES 2 /* 14 bits */
 #define VARINT_MAX   10
 
-enum wire_type { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
-
 static void put(struct proto *p, const void *bytes, size_t n)
 {
 	if (n > p->room - p->len) {
@@ -17,7 +15,6 @@ static void put(struct proto *p, const void *bytes, size_t n)
 	p->len += n;
 }
 
-/* Most of what is written are such: by hand, and with one look at the room. */
 static void put_varint(struct proto *p, uint64_t v)
 {
 	uint8_t *at = p->data + p->len;
@@ -32,7 +29,7 @@ static void put_varint(struct proto *p, uint64_t v)
 	p->len = (size_t)(at - p->data);
 }
 
-static void put_tag(struct proto *p, uint32_t field, enum wire_type type)
+static void put_tag(struct proto *p, uint32_t field, enum proto_type type)
 {
 	put_varint(p, (uint64_t)field << 3 | type);
 }
@@ -41,7 +38,7 @@ size_t proto_begin(struct proto *p, uint32_t field)
 {
 	static const uint8_t none[LENGTH_BYTES];
 
-	put_tag(p, field, WIRE_BYTES);
+	put_tag(p, field, PROTO_BYTES);
 	put(p, none, sizeof(none));
 	return p->len;
 }
@@ -61,25 +58,15 @@ void proto_end(struct proto *p, size_t begun)
 
 void proto_varint(struct proto *p, uint32_t field, uint64_t value)
 {
-	put_tag(p, field, WIRE_VARINT);
+	put_tag(p, field, PROTO_VARINT);
 	put_varint(p, value);
-}
-
-void proto_fixed64(struct proto *p, uint32_t field, uint64_t value)
-{
-	uint8_t bytes[8];
-
-	for (unsigned i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (uint8_t)(value >> 8 * i);
-	put_tag(p, field, WIRE_FIXED64);
-	put(p, bytes, sizeof(bytes));
 }
 
 void proto_string(struct proto *p, uint32_t field, const char *text)
 {
 	size_t n = strlen(text);
 
-	put_tag(p, field, WIRE_BYTES);
+	put_tag(p, field, PROTO_BYTES);
 	put_varint(p, n);
 	put(p, text, n);
 }

@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How a field's bytes are to be taken. */
+enum proto_type { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2 };
+
 struct proto {
 	uint8_t *data;
 	size_t len, room;
@@ -23,7 +26,6 @@ size_t proto_begin(struct proto *, uint32_t field);
 void proto_end(struct proto *, size_t begun);
 
 void proto_varint(struct proto *, uint32_t field, uint64_t value);
-void proto_fixed64(struct proto *, uint32_t field, uint64_t value);
 void proto_string(struct proto *, uint32_t field, const char *text);
 
 #endif

@@ -192,6 +192,7 @@ static enum timeline_role role_of(
 	} known[] = {
 		{ "requests", TIMELINE_REQUESTS },
 		{ "flash", TIMELINE_FLASH },
+		{ "window", TIMELINE_WINDOW },
 		{ "phone CPU", TIMELINE_PHONE_CPU },
 		{ "phone NPU", TIMELINE_PHONE_NPU },
 		{ "phone loader", TIMELINE_PHONE_LOADER },
@@ -203,7 +204,7 @@ static enum timeline_role role_of(
 	if (x->role)
 		return x->role;
 	if (of && !strcmp(of->name, "tandem-npu"))
-		return TIMELINE_DEVICE;
+		return strcmp(x->name, "DMA") ? TIMELINE_DEVICE : TIMELINE_DMA;
 	if (x->tid)
 		return TIMELINE_THREAD;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

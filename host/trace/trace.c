@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "host/trace/perfetto.h"
 #include "host/trace/proto_write.h"
+#include "host/trace/put_event.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES ((size_t)256 << 10)
+#define REST_BYTES   ((size_t)32 << 10)
 #define PACKET_MAX   ((size_t)1 << 10)
 /* A host that is killed leaves all but the last of it. */
 #define FLUSH_NS (1000000000ull)
@@ -29,8 +31,6 @@ enum uuid {
 	UUID_TRACK = 0x1000,    /* and TRACE_LANES each */
 	UUID_DEVICE = 0x100000, /* and so many for each device */
 };
-#define TEXT_IID 1000 /* of the first; below are those of names */
-_Static_assert(TRACE_NAMES < TEXT_IID, "each has a number");
 
 struct trace {
 	pthread_mutex_t lock;
@@ -90,11 +90,6 @@ static void packet_end(struct trace *t, struct proto *p, size_t begun)
 
 /* ---- names --------------------------------------------------------------- */
 
-static uint64_t argument_iid(enum trace_name name, unsigned i)
-{
-	return (uint64_t)name * TRACE_ARGS + i + 1;
-}
-
 static void put_iid(
 	struct proto *p, uint32_t field, uint64_t iid, const char *name)
 {
@@ -112,7 +107,7 @@ static void write_kinds(struct trace *t)
 
 	data = proto_begin(&p, PF_INTERNED_DATA);
 	for (unsigned i = 0; i < TRACE_KINDS; i++)
-		put_iid(&p, PF_CATEGORIES, i + 1, trace_kinds[i]);
+		put_iid(&p, PF_CATEGORIES, kind_iid(i), trace_kinds[i]);
 	proto_end(&p, data);
 	proto_varint(&p, PF_SEQUENCE_ID, 1);
 	proto_varint(&p, PF_SEQUENCE_FLAGS, PF_STATE_CLEARED | PF_NEEDS_STATE);
@@ -127,7 +122,7 @@ static void write_name(struct trace *t, enum trace_name name)
 	size_t packet = packet_begin(t, &p), data;
 
 	data = proto_begin(&p, PF_INTERNED_DATA);
-	put_iid(&p, PF_EVENT_NAMES, (uint64_t)name + 1, w->name);
+	put_iid(&p, PF_EVENT_NAMES, name_iid(name), w->name);
 	for (unsigned i = 0; i < TRACE_ARGS && w->arg[i]; i++)
 		put_iid(&p, PF_ARGUMENT_NAMES, argument_iid(name, i),
 			w->arg[i]);
@@ -196,6 +191,7 @@ static const struct {
 	[TRACE_ON_REQUESTS] = { "requests", UUID_HOST },
 	[TRACE_ON_FLASH] = { "flash", UUID_HOST },
 	[TRACE_ON_DEVICE] = { "worker", UUID_DEVICE },
+	[TRACE_ON_WINDOW] = { "window", UUID_HOST },
 	[TRACE_ON_PHONE_CPU] = { "phone CPU", UUID_PHONE },
 	[TRACE_ON_PHONE_NPU] = { "phone NPU", UUID_PHONE },
 	[TRACE_ON_PHONE_LOADER] = { "phone loader", UUID_PHONE },
@@ -234,8 +230,9 @@ static uint64_t device_track(struct trace *t, const struct trace_event *v)
 	bool *told = &t->told_track[v->track][v->lane];
 	char name[32] = "run loop";
 
-	if (v->name == TRACE_DEVICE_LOAD)
-		snprintf(name, sizeof(name), "loader");
+	if (v->name == TRACE_DEVICE_LOAD || v->name == TRACE_DEVICE_DMA)
+		snprintf(name, sizeof(name), "%s",
+			v->name == TRACE_DEVICE_DMA ? "DMA" : "loader");
 	else if (v->lane)
 		snprintf(name, sizeof(name), "worker %u", v->lane);
 	if (!*told)
@@ -264,54 +261,6 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 
 /* ---- events -------------------------------------------------------------- */
 
-static void put_arguments(struct proto *p, const struct trace_event *v)
-{
-	const char *const *named = trace_what[v->name].arg;
-
-	for (uint32_t i = 0;
-		i < v->n && v->first + i < TRACE_ARGS && named[v->first + i];
-		i++) {
-		size_t begun;
-
-		if (!v->arg[i])
-			continue; /* as it is taken where it is not there */
-		begun = proto_begin(p, PF_ARGUMENT);
-		proto_varint(p, PF_ARG_NAME_IID,
-			argument_iid(v->name, v->first + i));
-		proto_varint(p, PF_ARG_UINT, v->arg[i]);
-		proto_end(p, begun);
-	}
-}
-
-static void put_event(
-	struct proto *p, uint64_t track, const struct trace_event *v)
-{
-	static const uint8_t type[] = {
-		[TRACE_BEGIN] = PF_SLICE_BEGIN,
-		[TRACE_END] = PF_SLICE_END,
-		[TRACE_INSTANT] = PF_INSTANT,
-		[TRACE_COUNT] = PF_COUNTER,
-	};
-	size_t begun = proto_begin(p, PF_TRACK_EVENT);
-
-	proto_varint(p, PF_TYPE, type[v->type]);
-	proto_varint(p, PF_TRACK_UUID, track);
-	if (v->type == TRACE_COUNT)
-		proto_varint(p, PF_COUNTER_VALUE, v->arg[0]);
-	else
-		put_arguments(p, v);
-	if (v->type == TRACE_BEGIN || v->type == TRACE_INSTANT) {
-		proto_varint(p, PF_NAME_IID,
-			v->text ? TEXT_IID - 1 + (uint64_t)v->text
-				: (uint64_t)v->name + 1);
-		proto_varint(p, PF_CATEGORY_IID,
-			(uint64_t)trace_what[v->name].kind + 1);
-	}
-	if (v->flow)
-		proto_fixed64(p, v->flow_ends ? PF_FLOW_END : PF_FLOW, v->flow);
-	proto_end(p, begun);
-}
-
 static bool is_phone(enum trace_track track)
 {
 	return tracks[track].parent == UUID_PHONE;
@@ -320,21 +269,36 @@ static bool is_phone(enum trace_track track)
 void trace_tell(struct trace *t, const struct trace_event *v)
 {
 	uint64_t track, ns;
-	struct proto p;
-	size_t packet;
 
 	pthread_mutex_lock(&t->lock);
 	if (t->failed)
 		goto out;
 	ns = is_phone(v->track) ? t->opened_ns + v->at / 1000 : v->at;
 	track = track_of(t, v);
-	packet = packet_begin(t, &p);
-	proto_varint(&p, PF_TIMESTAMP, ns);
-	put_event(&p, track, v);
-	packet_end(t, &p, packet);
+	if (sizeof(t->buffer) - t->used < PUT_EVENT_MAX)
+		flush(t);
+	t->used += put_event(t->buffer + t->used, ns, track, v);
 	if (!is_phone(v->track) && ns > t->flushed_ns + FLUSH_NS)
 		flush(t);
 out:
+	pthread_mutex_unlock(&t->lock);
+}
+
+void trace_hold(struct trace *t)
+{
+	pthread_mutex_lock(&t->lock);
+}
+
+void trace_let_go(struct trace *t)
+{
+	pthread_mutex_unlock(&t->lock);
+}
+
+void trace_rest(struct trace *t)
+{
+	pthread_mutex_lock(&t->lock);
+	if (t->used >= REST_BYTES)
+		flush(t);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -424,6 +388,17 @@ static int open_file(struct trace *t, struct err *e)
 	return 0;
 }
 
+/* Who holds it tells on. */
+static void init_lock(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t again;
+
+	pthread_mutexattr_init(&again);
+	pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(lock, &again);
+	pthread_mutexattr_destroy(&again);
+}
+
 static void trace_free(struct trace *t)
 {
 	fd_close(&t->fd);
@@ -442,7 +417,7 @@ int trace_open(struct trace **out, const char *path, struct err *e)
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a trace");
 	t->fd = -1;
-	pthread_mutex_init(&t->lock, NULL);
+	init_lock(&t->lock);
 	t->path = strdup(path);
 	ret = t->path ? open_file(t, e)
 		      : err_set(e, ENOMEM, "no memory for a trace");

@@ -71,8 +71,9 @@ enum trace_name {
 	TRACE_GRAPH_RUN,
 	TRACE_SOC,
 	TRACE_UNMAP_EXTENDED,
-	/* Flash. */
+	/* Flash, and the device's window. */
 	TRACE_READ,
+	TRACE_MAPPING,
 	/* The device, whose names are its own. */
 	TRACE_DEVICE_REQUEST,
 	TRACE_DEVICE_OPERATOR,
@@ -82,6 +83,7 @@ enum trace_name {
 	TRACE_DEVICE_EVICT,
 	TRACE_DEVICE_LOAD,
 	TRACE_DEVICE_VIOLATION,
+	TRACE_DEVICE_DMA,
 	/* The phone. */
 	TRACE_PHONE_WORK,
 	TRACE_PHONE_LOGITS,
@@ -119,6 +121,7 @@ enum trace_track {
 	TRACE_ON_REQUESTS, /* a lane each that is under way */
 	TRACE_ON_FLASH,    /* likewise */
 	TRACE_ON_DEVICE,   /* a lane a thread, as in ipc/wire.h */
+	TRACE_ON_WINDOW,   /* a lane each that is mapped */
 	TRACE_ON_PHONE_CPU,
 	TRACE_ON_PHONE_NPU,
 	TRACE_ON_PHONE_LOADER,
@@ -153,6 +156,15 @@ int trace_open(struct trace **out, const char *path, struct err *);
 int trace_close(struct trace *, struct err *);
 
 void trace_tell(struct trace *, const struct trace_event *);
+
+/* What the calling thread tells until it lets go is told together, by taking
+ * turns once. */
+void trace_hold(struct trace *);
+void trace_let_go(struct trace *);
+
+/* The calling thread is about to wait: a good time to write what has come
+ * together. */
+void trace_rest(struct trace *);
 
 /* From now on there is a phone, of this name. */
 void trace_phone(struct trace *, const char *name);

@@ -48,8 +48,9 @@ static bool in_texts(const struct summing *m, size_t i)
 {
 	const struct timeline_slice *s = &m->t->slice[i];
 
-	return role_of(m, s) == TIMELINE_DEVICE ? holds(&m->texts, s->begin)
-						: holds(&m->told, i);
+	return role_of(m, s) == TIMELINE_DEVICE || role_of(m, s) == TIMELINE_DMA
+		? holds(&m->texts, s->begin)
+		: holds(&m->told, i);
 }
 
 static uint64_t length(const struct timeline_slice *s)
@@ -152,16 +153,9 @@ static int sum_flash(struct summing *m, const struct timeline_slice *s)
 	return spans_add(&m->flash, s->begin, s->end);
 }
 
-/* What copying took of an operator is DMA and not computing. */
 static int sum_device(struct summing *m, const struct timeline_slice *s)
 {
-	struct trace_work *w = m->s->work[TIMELINE_DEVICE];
-	uint64_t copied = timeline_arg(m->t, s, "dma_ns");
-
 	m->s->device_told = true;
-	w[TRACE_KIND_DMA].n += timeline_arg(m->t, s, "dma_bytes") > 0;
-	w[TRACE_KIND_DMA].ns += copied;
-	w[TRACE_KIND_COMPUTE].ns -= copied;
 	if (s->kind == TRACE_KIND_REQUEST)
 		return spans_add(&m->device, s->begin, s->end);
 	return 0;

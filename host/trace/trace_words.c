@@ -56,7 +56,7 @@ const struct trace_what trace_what[TRACE_NAMES] = {
 	[TRACE_DEVICE_REQUEST] = { "request", TRACE_KIND_REQUEST,
 		{ "seq", "op", "status" } },
 	[TRACE_DEVICE_OPERATOR] = { "operator", TRACE_KIND_COMPUTE,
-		{ "layer", "dma_bytes", "dma_ns" } },
+		{ "layer", "dma_bytes" } },
 	[TRACE_DEVICE_SHARE] = { "share", TRACE_KIND_COMPUTE, { "layer" } },
 	[TRACE_DEVICE_INVALIDATE] = { "invalidate", TRACE_KIND_UPKEEP,
 		{ "address", "bytes", "bracket" } },
@@ -67,6 +67,8 @@ const struct trace_what trace_what[TRACE_NAMES] = {
 		{ "graph", "seq" } },
 	[TRACE_DEVICE_VIOLATION] = { "violation", TRACE_KIND_FAULT,
 		{ "from", "to", "bracket" } },
+	[TRACE_DEVICE_DMA] = { "DMA", TRACE_KIND_DMA,
+		{ "layer", "bytes", "copied_ns" } },
 
 	[TRACE_REQUEST] = { "request", TRACE_KIND_REQUEST, { DONE } },
 	[TRACE_NOP] = { "nop", TRACE_KIND_REQUEST, { DONE } },
@@ -80,6 +82,7 @@ const struct trace_what trace_what[TRACE_NAMES] = {
 		{ DONE } },
 
 	[TRACE_READ] = { "read", TRACE_KIND_FLASH, { "offset", "bytes" } },
+	[TRACE_MAPPING] = { "mapping", TRACE_KIND_MAP, { "address", "bytes" } },
 
 	[TRACE_PHONE_WORK] = { "work", TRACE_KIND_OTHER, { PRICE } },
 	[TRACE_PHONE_LOGITS] = { "logits", TRACE_KIND_LOGITS, { PRICE } },

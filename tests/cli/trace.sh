@@ -83,6 +83,8 @@ check_eq 'runs and other requests of the device' \
 check_eq 'operators computed' \
   "$(jq '[.work[] | select(.track == "device" and .kind == "compute")] | length' \
     "$tmp/plain.sums")" 1
+check_eq 'more reads by DMA than passes' "$(($(work_of "$tmp/plain.sums" DMA dma) > \
+  $(jq .passes "$tmp/plain.json")))" 1
 check_eq 'events lost' "$(jq .events_lost "$tmp/plain.sums")" 0
 run "$TANDEM" run -t 2 --trace "$tmp/stale.pft" -p 'Once upon a time' -n 3 \
   --coherence check --fault drop-invalidate:tandem:io#3

@@ -132,6 +132,19 @@ def main():
     check("runs of the device", len(runs),
           len([s for s in slices if s.name == "graph run"]) - len(runs))
     texts = [s for s in slices if s.name == "text"]
+    # The device tells late: what of it lies in a text is a matter of time.
+    dma = [s for s in slices if tracks[s.track].name == "DMA"
+           and any(t.begin <= s.begin < t.end for t in texts)]
+    check("bytes on the DMA track", total(dma, "bytes"), run["dma_bytes"])
+    mapped = [s for s in slices if tracks[s.track].name == "window"]
+    asked = Counter(s.name for s in slices if tracks[s.track].name == "requests"
+                    and not s.args.get("status"))
+    check("mappings", len(mapped), asked["map"])
+    for s in mapped:
+        check(f"address of {s.name}", s.args.get("address", 0) > 0, True)
+    for name in ("bytes mapped", "holes", "largest hole"):
+        check(f"points of 'window: {name}'", counters["window: " + name],
+              asked["map"] + asked["unmap"])
     if run.get("phone"):
         cpu = on("phone CPU")
         check("the phone's picoseconds", total(cpu, "took_ps"), run["phone"]["total_ps"])

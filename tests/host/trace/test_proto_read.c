@@ -27,13 +27,12 @@ static void test_specified(void **state)
 static void test_written(void **state)
 {
 	static const uint8_t want[] = { 0x08, 0x96, 0x01, 0x12, 0x07, 't', 'e',
-		's', 't', 'i', 'n', 'g', 0xf9, 0x02, 1, 2, 3, 4, 5, 6, 7, 8 };
-	uint8_t bytes[sizeof(want)];
+		's', 't', 'i', 'n', 'g' };
+	uint8_t bytes[sizeof(want) + 2]; /* any number would need ten */
 	struct proto p = { .data = bytes, .room = sizeof(bytes) };
 
 	proto_varint(&p, 1, 150);
 	proto_string(&p, 2, "testing");
-	proto_fixed64(&p, 47, 0x0807060504030201);
 	assert_false(p.full);
 	assert_int_equal(p.len, sizeof(want));
 	assert_memory_equal(bytes, want, sizeof(want));

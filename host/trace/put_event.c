@@ -1,0 +1,112 @@
+#include "host/trace/put_event.h"
+
+#include "host/trace/perfetto.h"
+#include "host/trace/proto_write.h"
+
+#include <string.h>
+
+static uint8_t *put_number(uint8_t *at, uint64_t v)
+{
+	for (; v >= 0x80; v >>= 7)
+		*at++ = (uint8_t)(v | 0x80);
+	*at++ = (uint8_t)v;
+	return at;
+}
+
+static uint8_t *put_tag(uint8_t *at, uint32_t field, enum proto_type type)
+{
+	return put_number(at, (uint64_t)field << 3 | type);
+}
+
+static uint8_t *put_field(uint8_t *at, uint32_t field, uint64_t v)
+{
+	return put_number(put_tag(at, field, PROTO_VARINT), v);
+}
+
+/* Behind its length, which is filled in at its end: always of two bytes. */
+static uint8_t *message_begin(uint8_t *at, uint32_t field)
+{
+	return put_tag(at, field, PROTO_BYTES) + 2;
+}
+
+static void message_end(uint8_t *begun, const uint8_t *end)
+{
+	size_t n = (size_t)(end - begun);
+
+	begun[-2] = (uint8_t)(n | 0x80);
+	begun[-1] = (uint8_t)(n >> 7);
+}
+
+static uint8_t *put_argument(uint8_t *at, uint64_t iid, uint64_t value)
+{
+	uint8_t *begun = at = message_begin(at, PF_ARGUMENT);
+
+	at = put_field(at, PF_ARG_NAME_IID, iid);
+	at = put_field(at, PF_ARG_UINT, value);
+	message_end(begun, at);
+	return at;
+}
+
+/* One that is 0 is left out: so it is taken where it is not there. */
+static uint8_t *put_arguments(uint8_t *at, const struct trace_event *v)
+{
+	const char *const *named = trace_what[v->name].arg;
+
+	for (uint32_t i = 0, k = v->first;
+		i < v->n && k < TRACE_ARGS && named[k]; i++, k++)
+		if (v->arg[i])
+			at = put_argument(
+				at, argument_iid(v->name, k), v->arg[i]);
+	return at;
+}
+
+static uint8_t *put_name(uint8_t *at, const struct trace_event *v)
+{
+	at = put_field(at, PF_NAME_IID,
+		v->text ? TEXT_IID - 1 + (uint64_t)v->text : name_iid(v->name));
+	return put_field(
+		at, PF_CATEGORY_IID, kind_iid(trace_what[v->name].kind));
+}
+
+static uint8_t *put_flow(uint8_t *at, const struct trace_event *v)
+{
+	at = put_tag(at, v->flow_ends ? PF_FLOW_END : PF_FLOW, PROTO_FIXED64);
+	for (unsigned i = 0; i < 8; i++)
+		*at++ = (uint8_t)(v->flow >> 8 * i);
+	return at;
+}
+
+static uint8_t *put_body(
+	uint8_t *at, uint64_t track_uuid, const struct trace_event *v)
+{
+	static const uint8_t type[] = {
+		[TRACE_BEGIN] = PF_SLICE_BEGIN,
+		[TRACE_END] = PF_SLICE_END,
+		[TRACE_INSTANT] = PF_INSTANT,
+		[TRACE_COUNT] = PF_COUNTER,
+	};
+
+	at = put_field(at, PF_TYPE, type[v->type]);
+	at = put_field(at, PF_TRACK_UUID, track_uuid);
+	if (v->type == TRACE_COUNT)
+		return put_field(at, PF_COUNTER_VALUE, v->arg[0]);
+	at = put_arguments(at, v);
+	if (v->type != TRACE_END)
+		at = put_name(at, v);
+	return v->flow ? put_flow(at, v) : at;
+}
+
+size_t put_event(uint8_t *to, uint64_t ns, uint64_t track_uuid,
+	const struct trace_event *v)
+{
+	uint8_t *packet = message_begin(to, PF_TRACE_PACKET), *body, *at;
+
+	at = put_field(packet, PF_TIMESTAMP, ns);
+	body = message_begin(at, PF_TRACK_EVENT);
+	at = put_body(body, track_uuid, v);
+	message_end(body, at);
+	at = put_field(at, PF_SEQUENCE_ID, 1);
+	at = put_field(at, PF_SEQUENCE_FLAGS, PF_NEEDS_STATE);
+	message_end(packet, at);
+	return (size_t)(at - to);
+}

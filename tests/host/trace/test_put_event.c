@@ -1,0 +1,65 @@
+/* Events as bytes. */
+#include "host/trace/put_event.h"
+#include "tests/harness.h"
+
+#include <string.h>
+
+/* By hand: tags are field << 3 | type, messages' lengths have two bytes. */
+static void test_bytes(void **state)
+{
+	static const uint8_t want[] = {
+		0x0a, 0xa3, 0x00,       /* packet, 35 bytes */
+		0x40, 0xac, 0x02,       /* timestamp 300 */
+		0x5a, 0x99, 0x00,       /* track event, 25 bytes */
+		0x48, 0x03,             /* an instant */
+		0x58, 0x05,             /* on track 5 */
+		0x22, 0x84, 0x00,       /* argument, 4 bytes */
+		0x08, 0,                /* its name's number */
+		0x18, 0x07,             /* 7 */
+		0x50, 0,                /* the name's number */
+		0x18, 0,                /* the kind's */
+		0xf9, 0x02,             /* flow */
+		1, 2, 3, 4, 5, 6, 7, 8, /* that one */
+		0x50, 0x01,             /* sequence 1 */
+		0x68, 0x02,             /* which needs what was said before */
+	};
+	const struct trace_event v = { .type = TRACE_INSTANT,
+		.name = TRACE_PUBLISH,
+		.n = 2, /* of which it has one */
+		.arg = { 7, 9 },
+		.flow = 0x0807060504030201 };
+	uint8_t got[PUT_EVENT_MAX], all[sizeof(want)];
+
+	memcpy(all, want, sizeof(want));
+	all[17] = TRACE_PUBLISH * TRACE_ARGS + 1;
+	all[21] = TRACE_PUBLISH + 1;
+	all[23] = TRACE_KIND_OTHER + 1;
+	assert_int_equal(put_event(got, 300, 5, &v), sizeof(want));
+	assert_memory_equal(got, all, sizeof(want));
+}
+
+/* An event of the largest numbers there can be has room. */
+static void test_largest(void **state)
+{
+	uint8_t got[PUT_EVENT_MAX];
+
+	for (unsigned name = 0; name < TRACE_NAMES; name++) {
+		struct trace_event v = { .type = TRACE_BEGIN,
+			.name = name,
+			.n = TRACE_ARGS,
+			.text = TRACE_TEXTS,
+			.flow = UINT64_MAX,
+			.flow_ends = true };
+
+		memset(v.arg, 0xff, sizeof(v.arg));
+		assert_true(put_event(got, UINT64_MAX, UINT64_MAX, &v) <=
+			sizeof(got));
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_bytes),
+	cmocka_unit_test(test_largest),
+};
+
+TEST_MAIN(tests)
