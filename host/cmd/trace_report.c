@@ -13,6 +13,7 @@
 static const char *const role_names[TIMELINE_ROLES] = {
 	[TIMELINE_OTHER] = "other",
 	[TIMELINE_THREAD] = "host",
+	[TIMELINE_TEXTS] = "texts",
 	[TIMELINE_REQUESTS] = "requests",
 	[TIMELINE_FLASH] = "flash",
 	[TIMELINE_DEVICE] = "device",
@@ -167,6 +168,16 @@ void trace_report_text(const char *path, const struct timeline *t,
 	else
 		fputs("texts        none; what follows is of the whole trace\n",
 			f);
+	if (s->put_aside)
+		fprintf(f,
+			"put aside    %" PRIu64 " packets before this file, "
+			"which has a limit (--trace-limit)\n",
+			s->put_aside);
+	if (s->queued)
+		fprintf(f,
+			"queued       %" PRIu64 " texts, %.3f ms each on "
+			"average\n",
+			s->queued, mean(s->queued_ns, s->queued) * 1e-6);
 	counts_text(s, f);
 	work_text(s, f);
 	overlap_text(s, f);
@@ -219,6 +230,9 @@ static void put_counts(
 		{ "longest_bubble_ns", s->longest_bubble_ns },
 		{ "device_ns", s->device_ns },
 		{ "events_lost", s->events_lost },
+		{ "put_aside", s->put_aside },
+		{ "queued", s->queued },
+		{ "queued_ns", s->queued_ns },
 		{ "host_beside_ns", s->host_beside_ns },
 		{ "flash_reads", s->flash_reads },
 		{ "flash_bytes", s->flash_bytes },

@@ -156,6 +156,7 @@ struct session_opts {
 	/* Where what is done is told of, on a timeline (host/trace/trace.h),
 	 * and that of a session beside this one too; NULL: nowhere. */
 	const char *trace;
+	uint64_t trace_limit;          /* bytes; 0: none */
 	struct progress_sink progress; /* of opening */
 	/* Told of the window where it has no room for what must be in it: what
 	 * is mapped then. NULL: nobody. */
@@ -401,6 +402,12 @@ uint64_t session_read_time(struct session *);
 
 /* What is told of the session's work; NULL: nothing. */
 struct trace *session_trace(const struct session *);
+
+/* For some time there will be no passes: that trace is written. */
+void session_flush_trace(const struct session *);
+
+/* Passes so far, which is the number of the last one on that trace. */
+uint64_t session_passes(const struct session *);
 
 /* The present: picoseconds of the phone, 0 without one. */
 uint64_t session_phone_ps(const struct session *);

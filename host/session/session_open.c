@@ -295,7 +295,7 @@ static int open_trace(struct session *s, struct err *e)
 	}
 	if (!s->opts.trace)
 		return 0;
-	ret = trace_open(&s->trace, s->opts.trace, e);
+	ret = trace_open(&s->trace, s->opts.trace, s->opts.trace_limit, e);
 	if (!ret && s->opts.soc)
 		trace_phone(s->trace, s->opts.clock);
 	return ret;

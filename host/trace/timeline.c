@@ -190,6 +190,7 @@ static enum timeline_role role_of(
 		const char *name;
 		enum timeline_role role;
 	} known[] = {
+		{ "texts", TIMELINE_TEXTS },
 		{ "requests", TIMELINE_REQUESTS },
 		{ "flash", TIMELINE_FLASH },
 		{ "window", TIMELINE_WINDOW },

@@ -25,6 +25,7 @@ struct err;
 enum timeline_role {
 	TIMELINE_OTHER,
 	TIMELINE_THREAD, /* of the host */
+	TIMELINE_TEXTS,  /* of many */
 	TIMELINE_REQUESTS,
 	TIMELINE_FLASH,
 	TIMELINE_DEVICE, /* a thread of the device */

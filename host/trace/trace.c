@@ -1,23 +1,19 @@
 #include "host/trace/trace.h"
 
 #include "base/err.h"
-#include "base/fd.h"
 #include "host/trace/perfetto.h"
 #include "host/trace/proto_write.h"
 #include "host/trace/put_event.h"
+#include "host/trace/trace_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
-#define BUFFER_BYTES ((size_t)256 << 10)
-#define REST_BYTES   ((size_t)32 << 10)
-#define PACKET_MAX   ((size_t)1 << 10)
+#define REST_BYTES ((size_t)32 << 10)
 /* A host that is killed leaves all but the last of it. */
 #define FLUSH_NS (1000000000ull)
 #define THREADS  32 /* those behind them share a track */
@@ -32,49 +28,42 @@ enum uuid {
 	UUID_DEVICE = 0x100000, /* and so many for each device */
 };
 
+struct told_thread {
+	pthread_t self;
+	pid_t tid;
+	char name[16];
+};
+
+/* A slice that has begun, for the file that is put aside before it ends. */
+struct open_slice {
+	uint64_t track, ns;
+	struct trace_event event;
+};
+
 struct trace {
 	pthread_mutex_t lock;
-	int fd;
-	char *path;
-	uint64_t opened_ns, flushed_ns;
-	uint64_t written; /* whole packets in the file */
-	int failed;       /* an errno; 0: all is well */
-	uint64_t failed_ns;
-	pthread_t thread[THREADS];
+	struct told_thread thread[THREADS];
 	unsigned threads;
 	char *text[TRACE_TEXTS];
 	uint32_t texts;
+	char *phone;     /* its name; NULL: there is none */
 	uint64_t device; /* the process; 0: none yet */
+	pid_t device_pid;
 	bool told_track[TRACE_TRACKS][TRACE_LANES], told_counter[TRACE_NAMES];
-	size_t used;
-	uint8_t buffer[BUFFER_BYTES];
+	/* Where the file has a limit, in the order in which they began. */
+	struct open_slice *open;
+	size_t n_open, open_room;
+	struct trace_file file;
 };
 
-/* ---- the file ------------------------------------------------------------ */
+/* ---- packets ------------------------------------------------------------- */
 
-static void flush(struct trace *t)
-{
-	int ret = t->failed ? 0 : fd_write_all(t->fd, t->buffer, t->used);
-
-	t->flushed_ns = clock_ns();
-	if (ret) {
-		t->failed = -ret;
-		t->failed_ns = t->flushed_ns;
-		/* Half a packet would be all that a reader complains of. */
-		if (ftruncate(t->fd, (off_t)t->written))
-			t->failed = -ret;
-	} else if (!t->failed) {
-		t->written += t->used;
-	}
-	t->used = 0;
-}
-
-/* A packet is begun in the buffer; *p is what to put into it. */
+/* A packet is begun in the file's buffer; *p is what to put into it. */
 static size_t packet_begin(struct trace *t, struct proto *p)
 {
-	if (sizeof(t->buffer) - t->used < PACKET_MAX)
-		flush(t);
-	*p = (struct proto){ .data = t->buffer + t->used, .room = PACKET_MAX };
+	*p = (struct proto){ .data = trace_file_room(
+				     &t->file, TRACE_FILE_PACKET),
+		.room = TRACE_FILE_PACKET };
 	return proto_begin(p, PF_TRACE_PACKET);
 }
 
@@ -85,7 +74,7 @@ static void packet_end(struct trace *t, struct proto *p, size_t begun)
 	proto_varint(p, PF_SEQUENCE_FLAGS, PF_NEEDS_STATE);
 	proto_end(p, begun);
 	if (!p->full)
-		t->used += p->len;
+		trace_file_put(&t->file, p->len);
 }
 
 /* ---- names --------------------------------------------------------------- */
@@ -112,7 +101,7 @@ static void write_kinds(struct trace *t)
 	proto_varint(&p, PF_SEQUENCE_ID, 1);
 	proto_varint(&p, PF_SEQUENCE_FLAGS, PF_STATE_CLEARED | PF_NEEDS_STATE);
 	proto_end(&p, packet);
-	t->used += p.len;
+	trace_file_put(&t->file, p.len);
 }
 
 static void write_name(struct trace *t, enum trace_name name)
@@ -152,20 +141,31 @@ static void write_thread(struct trace *t, unsigned i)
 {
 	struct proto p;
 	size_t packet = packet_begin(t, &p), track, thread;
-	char name[32] = "main";
 
-	if (i)
-		pthread_getname_np(t->thread[i], name, sizeof(name));
 	track = proto_begin(&p, PF_TRACK_DESCRIPTOR);
 	proto_varint(&p, PF_UUID, UUID_THREAD + i);
 	proto_varint(&p, PF_PARENT_UUID, UUID_HOST);
 	thread = proto_begin(&p, PF_THREAD);
 	proto_varint(&p, PF_THREAD_PID, (uint64_t)getpid());
-	proto_varint(&p, PF_THREAD_TID, (uint64_t)gettid());
-	proto_string(&p, PF_THREAD_NAME, name);
+	proto_varint(&p, PF_THREAD_TID, (uint64_t)t->thread[i].tid);
+	proto_string(&p, PF_THREAD_NAME, t->thread[i].name);
 	proto_end(&p, thread);
 	proto_end(&p, track);
 	packet_end(t, &p, packet);
+}
+
+/* The calling one. */
+static void add_thread(struct trace *t)
+{
+	struct told_thread *x = &t->thread[t->threads];
+
+	x->self = pthread_self();
+	x->tid = gettid();
+	if (t->threads)
+		pthread_getname_np(x->self, x->name, sizeof(x->name));
+	else
+		snprintf(x->name, sizeof(x->name), "main");
+	write_thread(t, t->threads++);
 }
 
 static void write_track(struct trace *t, uint64_t uuid, uint64_t parent,
@@ -192,6 +192,8 @@ static const struct {
 	[TRACE_ON_FLASH] = { "flash", UUID_HOST },
 	[TRACE_ON_DEVICE] = { "worker", UUID_DEVICE },
 	[TRACE_ON_WINDOW] = { "window", UUID_HOST },
+	[TRACE_ON_TEXTS] = { "texts", UUID_HOST },
+	[TRACE_ON_FILE] = { "this file", UUID_HOST },
 	[TRACE_ON_PHONE_CPU] = { "phone CPU", UUID_PHONE },
 	[TRACE_ON_PHONE_NPU] = { "phone NPU", UUID_PHONE },
 	[TRACE_ON_PHONE_LOADER] = { "phone loader", UUID_PHONE },
@@ -205,12 +207,10 @@ static uint64_t thread_track(struct trace *t)
 	pthread_t self = pthread_self();
 	unsigned i = 0;
 
-	while (i < t->threads && !pthread_equal(t->thread[i], self))
+	while (i < t->threads && !pthread_equal(t->thread[i].self, self))
 		i++;
-	if (i == t->threads && i < THREADS) {
-		t->thread[t->threads++] = self;
-		write_thread(t, i);
-	}
+	if (i == t->threads && i < THREADS)
+		add_thread(t);
 	return UUID_THREAD + i;
 }
 
@@ -259,57 +259,29 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 	return uuid;
 }
 
-/* ---- events -------------------------------------------------------------- */
+/* ---- who is there -------------------------------------------------------- */
 
-static bool is_phone(enum trace_track track)
+/* No process has this number: PID_MAX_LIMIT is 2^22. */
+static void write_phone(struct trace *t)
 {
-	return tracks[track].parent == UUID_PHONE;
+	char text[256];
+
+	snprintf(text, sizeof(text), "phone (%s, its own time)", t->phone);
+	write_process(t, UUID_PHONE, 1 << 22, text);
 }
 
-void trace_tell(struct trace *t, const struct trace_event *v)
+static void write_device(struct trace *t)
 {
-	uint64_t track, ns;
-
-	pthread_mutex_lock(&t->lock);
-	if (t->failed)
-		goto out;
-	ns = is_phone(v->track) ? t->opened_ns + v->at / 1000 : v->at;
-	track = track_of(t, v);
-	if (sizeof(t->buffer) - t->used < PUT_EVENT_MAX)
-		flush(t);
-	t->used += put_event(t->buffer + t->used, ns, track, v);
-	if (!is_phone(v->track) && ns > t->flushed_ns + FLUSH_NS)
-		flush(t);
-out:
-	pthread_mutex_unlock(&t->lock);
-}
-
-void trace_hold(struct trace *t)
-{
-	pthread_mutex_lock(&t->lock);
-}
-
-void trace_let_go(struct trace *t)
-{
-	pthread_mutex_unlock(&t->lock);
-}
-
-void trace_rest(struct trace *t)
-{
-	pthread_mutex_lock(&t->lock);
-	if (t->used >= REST_BYTES)
-		flush(t);
-	pthread_mutex_unlock(&t->lock);
+	write_process(t, t->device, t->device_pid, "tandem-npu");
 }
 
 void trace_phone(struct trace *t, const char *name)
 {
-	char text[256];
-
-	snprintf(text, sizeof(text), "phone (%s, its own time)", name);
 	pthread_mutex_lock(&t->lock);
-	/* No process has this number: PID_MAX_LIMIT is 2^22. */
-	write_process(t, UUID_PHONE, 1 << 22, text);
+	free(t->phone);
+	t->phone = strdup(name);
+	if (t->phone)
+		write_phone(t);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -317,9 +289,10 @@ void trace_device(struct trace *t, pid_t pid)
 {
 	pthread_mutex_lock(&t->lock);
 	t->device = t->device ? t->device + 2 * TRACE_LANES : UUID_DEVICE;
+	t->device_pid = pid;
 	memset(t->told_track[TRACE_ON_DEVICE], 0,
 		sizeof(t->told_track[TRACE_ON_DEVICE]));
-	write_process(t, t->device, pid, "tandem-npu");
+	write_device(t);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -358,6 +331,153 @@ uint32_t trace_text(struct trace *t, const char *text)
 	return number;
 }
 
+/* ---- events -------------------------------------------------------------- */
+
+static bool is_phone(enum trace_track track)
+{
+	return tracks[track].parent == UUID_PHONE;
+}
+
+static void write_event(struct trace *t, uint64_t track, uint64_t ns,
+	const struct trace_event *v)
+{
+	uint8_t *to = trace_file_room(&t->file, PUT_EVENT_MAX);
+
+	trace_file_put(&t->file, put_event(to, ns, track, v));
+}
+
+static void remember(struct trace *t, const struct open_slice *s)
+{
+	if (t->n_open == t->open_room) {
+		size_t room = t->open_room ? 2 * t->open_room : 64;
+		void *more = reallocarray(t->open, room, sizeof(*t->open));
+
+		if (!more) { /* the next file could not be read */
+			t->file.limit = 0;
+			return;
+		}
+		t->open = more;
+		t->open_room = room;
+	}
+	t->open[t->n_open++] = *s;
+}
+
+static void forget(struct trace *t, uint64_t track)
+{
+	size_t i = t->n_open;
+
+	while (i && t->open[i - 1].track != track)
+		i--;
+	if (i)
+		memmove(&t->open[i - 1], &t->open[i],
+			(t->n_open-- - i) * sizeof(*t->open));
+}
+
+static void tell(struct trace *t, const struct trace_event *v)
+{
+	uint64_t ns =
+		is_phone(v->track) ? t->file.opened_ns + v->at / 1000 : v->at;
+	uint64_t track = track_of(t, v);
+
+	write_event(t, track, ns, v);
+	if (t->file.limit && v->type == TRACE_BEGIN)
+		remember(t, &(const struct open_slice){ track, ns, *v });
+	else if (t->file.limit && v->type == TRACE_END)
+		forget(t, track);
+	if (!is_phone(v->track) && ns > t->file.flushed_ns + FLUSH_NS)
+		trace_file_flush(&t->file);
+}
+
+/* ---- one file after another ---------------------------------------------- */
+
+/* Names and who is there: what every file begins with. */
+static void begin_file(struct trace *t)
+{
+	write_kinds(t);
+	for (unsigned i = 0; i < TRACE_NAMES; i++)
+		write_name(t, i);
+	for (uint32_t i = 0; i < t->texts; i++)
+		write_text(t, i + 1);
+	write_process(t, UUID_HOST, getpid(), "tandem");
+	if (t->phone)
+		write_phone(t);
+	if (t->device)
+		write_device(t);
+	for (unsigned i = 0; i < t->threads; i++)
+		write_thread(t, i);
+	memset(t->told_track, 0, sizeof(t->told_track));
+	memset(t->told_counter, 0, sizeof(t->told_counter));
+}
+
+/* What is open begins again, when it did; of a thread's only that one tells. */
+static void begin_open(struct trace *t)
+{
+	for (size_t i = 0; i < t->n_open; i++) {
+		const struct open_slice *s = &t->open[i];
+
+		if (s->event.track != TRACE_ON_THREAD)
+			track_of(t, &s->event);
+		write_event(t, s->track, s->ns, &s->event);
+	}
+}
+
+static void turn(struct trace *t)
+{
+	const struct trace_event left = { .type = TRACE_INSTANT,
+		.name = TRACE_PUT_ASIDE,
+		.track = TRACE_ON_FILE,
+		.at = clock_ns(),
+		.n = 1,
+		.arg = { t->file.aside + t->file.packets } };
+
+	trace_file_turn(&t->file);
+	if (t->file.failed)
+		return;
+	begin_file(t);
+	begin_open(t);
+	tell(t, &left);
+}
+
+/* ---- telling ------------------------------------------------------------- */
+
+void trace_tell(struct trace *t, const struct trace_event *v)
+{
+	pthread_mutex_lock(&t->lock);
+	if (trace_file_is_full(&t->file))
+		turn(t);
+	if (!t->file.failed)
+		tell(t, v);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void trace_hold(struct trace *t)
+{
+	pthread_mutex_lock(&t->lock);
+}
+
+void trace_let_go(struct trace *t)
+{
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void flush_from(struct trace *t, size_t bytes)
+{
+	pthread_mutex_lock(&t->lock);
+	if (t->file.used >= bytes)
+		trace_file_flush(&t->file);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void trace_rest(struct trace *t)
+{
+	flush_from(t, REST_BYTES);
+}
+
+void trace_flush(struct trace *t)
+{
+	flush_from(t, 1);
+}
+
 /* Any number that both have: FNV-1a of the name. */
 uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq)
 {
@@ -370,24 +490,6 @@ uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq)
 
 /* ---- life ---------------------------------------------------------------- */
 
-static int open_file(struct trace *t, struct err *e)
-{
-	t->fd = open(t->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-	if (t->fd < 0)
-		return err_sys(
-			e, errno, "cannot write the trace '%s'", t->path);
-	if (flock(t->fd, LOCK_EX | LOCK_NB))
-		return err_set(e, EBUSY,
-			"the trace '%s' is being written already: a file has "
-			"that of one pair",
-			t->path);
-	/* What is no regular file has nothing to empty. */
-	if (ftruncate(t->fd, 0) && errno != EINVAL)
-		return err_sys(
-			e, errno, "cannot write the trace '%s'", t->path);
-	return 0;
-}
-
 /* Who holds it tells on. */
 static void init_lock(pthread_mutex_t *lock)
 {
@@ -399,53 +501,39 @@ static void init_lock(pthread_mutex_t *lock)
 	pthread_mutexattr_destroy(&again);
 }
 
-static void trace_free(struct trace *t)
+static int trace_free(struct trace *t, struct err *e)
 {
-	fd_close(&t->fd);
+	int ret = trace_file_close(&t->file, e);
+
 	pthread_mutex_destroy(&t->lock);
 	for (uint32_t i = 0; i < t->texts; i++)
 		free(t->text[i]);
-	free(t->path);
+	free(t->phone);
+	free(t->open);
 	free(t);
+	return ret;
 }
 
-int trace_open(struct trace **out, const char *path, struct err *e)
+int trace_open(
+	struct trace **out, const char *path, uint64_t limit, struct err *e)
 {
 	struct trace *t = calloc(1, sizeof(*t));
 	int ret;
 
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a trace");
-	t->fd = -1;
 	init_lock(&t->lock);
-	t->path = strdup(path);
-	ret = t->path ? open_file(t, e)
-		      : err_set(e, ENOMEM, "no memory for a trace");
+	ret = trace_file_open(&t->file, path, limit, e);
 	if (ret) {
-		trace_free(t);
+		trace_free(t, NULL);
 		return ret;
 	}
-	t->opened_ns = t->flushed_ns = clock_ns();
-	write_kinds(t);
-	for (unsigned i = 0; i < TRACE_NAMES; i++)
-		write_name(t, i);
-	write_process(t, UUID_HOST, getpid(), "tandem");
+	begin_file(t);
 	*out = t;
 	return 0;
 }
 
 int trace_close(struct trace *t, struct err *e)
 {
-	int ret = 0;
-
-	if (!t)
-		return 0;
-	flush(t);
-	if (t->failed)
-		ret = err_sys(e, t->failed,
-			"the trace '%s' ends %.3f s behind its beginning, for "
-			"it cannot be written",
-			t->path, (double)(t->failed_ns - t->opened_ns) * 1e-9);
-	trace_free(t);
-	return ret;
+	return t ? trace_free(t, e) : 0;
 }

@@ -61,6 +61,11 @@ enum trace_name {
 	TRACE_LOST,
 	TRACE_EVENTS_LOST,
 	TRACE_CPU_WRITE,
+	TRACE_PUT_ASIDE,
+	/* Texts of many. */
+	TRACE_QUEUED,
+	TRACE_DECODE,
+	TRACE_SHARED,
 	/* Requests, in the order of enum wire_op. */
 	TRACE_REQUEST,
 	TRACE_NOP,
@@ -122,6 +127,8 @@ enum trace_track {
 	TRACE_ON_FLASH,    /* likewise */
 	TRACE_ON_DEVICE,   /* a lane a thread, as in ipc/wire.h */
 	TRACE_ON_WINDOW,   /* a lane each that is mapped */
+	TRACE_ON_TEXTS,    /* likewise that was submitted and has not ended */
+	TRACE_ON_FILE,
 	TRACE_ON_PHONE_CPU,
 	TRACE_ON_PHONE_NPU,
 	TRACE_ON_PHONE_LOADER,
@@ -149,9 +156,11 @@ struct trace_event {
 
 /*
  * Write to `path`, which is emptied. -EBUSY where another trace is being
- * written to it: a file has one pair's.
+ * written to it: a file has one pair's. With a limit in bytes what is older
+ * than half of it is put aside, as `path`.1 in place of what was there.
  */
-int trace_open(struct trace **out, const char *path, struct err *);
+int trace_open(
+	struct trace **out, const char *path, uint64_t limit, struct err *);
 /* 0, or why not all is there, in a sentence; NULL is nothing. */
 int trace_close(struct trace *, struct err *);
 
@@ -166,6 +175,9 @@ void trace_let_go(struct trace *);
  * together. */
 void trace_rest(struct trace *);
 
+/* For some time nothing will be told: all that was is written. */
+void trace_flush(struct trace *);
+
 /* From now on there is a phone, of this name. */
 void trace_phone(struct trace *, const char *name);
 
@@ -175,6 +187,12 @@ void trace_device(struct trace *, pid_t);
 /* The number of a text, for events that have names of their own; 0 when there
  * are too many. */
 uint32_t trace_text(struct trace *, const char *);
+
+/* The flow from a pass to the texts that it had rows of: by its number. */
+static inline uint64_t trace_pass_flow(uint64_t number)
+{
+	return 3ull << 62 | number;
+}
 
 /* The flow that a bracket of the CPU's writing to a buffer begins. */
 uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq);

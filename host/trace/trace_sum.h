@@ -51,6 +51,10 @@ struct trace_sum {
 	struct trace_work work[TIMELINE_ROLES][TRACE_KINDS];
 	/* Events that the device had no room for; whether it told any. */
 	uint64_t events_lost;
+	/* Packets before this file, for its limit. */
+	uint64_t put_aside;
+	/* Of all that were submitted, the wait for their turn. */
+	uint64_t queued, queued_ns;
 	bool device_told;
 	/* While the device did nothing (no request was under way, where it did
 	 * not tell); how often, and for how long at most. */

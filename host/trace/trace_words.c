@@ -31,7 +31,8 @@ const char *const trace_kinds[TRACE_KINDS] = {
 const struct trace_what trace_what[TRACE_NAMES] = {
 	[TRACE_START] = { "start", TRACE_KIND_OTHER, { "layers" } },
 	[TRACE_TEXT] = { "text", TRACE_KIND_TEXT,
-		{ "prompt_tokens", "phone_ps", "phone_end_ps" } },
+		{ "prompt_tokens", "phone_ps", "number", "cached",
+			"phone_end_ps", "tokens" } },
 	[TRACE_PROMPT] = { "prompt", TRACE_KIND_OTHER, { "tokens" } },
 	[TRACE_PASS] = { "pass", TRACE_KIND_PASS,
 		{ "asked", "rows", "padded" } },
@@ -52,6 +53,14 @@ const struct trace_what trace_what[TRACE_NAMES] = {
 		{ "events" } },
 	[TRACE_CPU_WRITE] = { "CPU write", TRACE_KIND_OTHER,
 		{ "offset", "bytes", "bracket" } },
+
+	[TRACE_PUT_ASIDE] = { "put aside before", TRACE_KIND_OTHER,
+		{ "packets" } },
+
+	[TRACE_QUEUED] = { "queued", TRACE_KIND_WAIT, { "number" } },
+	[TRACE_DECODE] = { "decode", TRACE_KIND_OTHER, { NULL } },
+	[TRACE_SHARED] = { "rows of a pass", TRACE_KIND_PASS,
+		{ "rows", "pass" } },
 
 	[TRACE_DEVICE_REQUEST] = { "request", TRACE_KIND_REQUEST,
 		{ "seq", "op", "status" } },

@@ -103,7 +103,7 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	if (i)
 		return 0;
 	fd = mkstemp(path);
-	if (fd < 0 || trace_open(&t, path, &e))
+	if (fd < 0 || trace_open(&t, path, 0, &e))
 		die("no file for a seed");
 	tell_some(t);
 	if (trace_close(t, &e) || fd_read_file(path, cap, &data, &n, &e))

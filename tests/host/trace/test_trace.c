@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void path_of(char path[256])
@@ -66,7 +67,7 @@ static void test_summed_up(void **state)
 	uint64_t now;
 
 	path_of(path);
-	assert_ok(trace_open(&t, path, &e), &e);
+	assert_ok(trace_open(&t, path, 0, &e), &e);
 	now = clock_ns();
 	/* Not in a text. */
 	tell(t, TRACE_BEGIN, TRACE_PASS, TRACE_ON_THREAD, 0, now);
@@ -109,7 +110,7 @@ static void test_cut_short(void **state)
 	uint64_t now;
 
 	path_of(path);
-	assert_ok(trace_open(&t, path, &e), &e);
+	assert_ok(trace_open(&t, path, 0, &e), &e);
 	now = clock_ns();
 	tell(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, now);
 	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 20);
@@ -122,7 +123,7 @@ static void test_cut_short(void **state)
 	timeline_release(&line);
 	assert_int_equal(truncate(path, 100000), 0);
 	assert_int_equal(timeline_read_file(&line, path, &e), -EBADMSG);
-	assert_ok(trace_open(&t, path, &e), &e);
+	assert_ok(trace_open(&t, path, 0, &e), &e);
 	tell(t, TRACE_BEGIN, TRACE_TEXT, TRACE_ON_THREAD, 0, now);
 	tell(t, TRACE_BEGIN, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 20);
 	tell(t, TRACE_END, TRACE_GRAPH_RUN, TRACE_ON_REQUESTS, 0, now + 50);
@@ -168,7 +169,7 @@ static void test_threads(void **state)
 	char path[256];
 
 	path_of(path);
-	assert_ok(trace_open(&t, path, &e), &e);
+	assert_ok(trace_open(&t, path, 0, &e), &e);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(
 			pthread_create(&thread[i], NULL, tell_much, t), 0);
@@ -183,6 +184,40 @@ static void test_threads(void **state)
 	timeline_release(&line);
 }
 
+/* Of more than the limit the newest is kept, in two files that can be read each
+ * by itself; what is open at the turn is in both. */
+static void test_limit(void **state)
+{
+	const uint64_t limit = 64 << 10, began = clock_ns();
+	struct trace_sum s;
+	struct timeline line;
+	struct err e = { 0 };
+	struct trace *t;
+	struct stat st;
+	char path[256], aside[260];
+
+	path_of(path);
+	snprintf(aside, sizeof(aside), "%s.1", path);
+	assert_ok(trace_open(&t, path, limit, &e), &e);
+	trace_device(t, 77);
+	tell(t, TRACE_BEGIN, TRACE_MAPPING, TRACE_ON_WINDOW, 3, began);
+	for (unsigned i = 0; i < 3000; i++)
+		tell_a_text(t, began + 1000 * i);
+	tell(t, TRACE_END, TRACE_MAPPING, TRACE_ON_WINDOW, 3, clock_ns());
+	assert_ok(trace_close(t, &e), &e);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(stat(i ? aside : path, &st), 0);
+		assert_true((uint64_t)st.st_size <= limit / 2);
+		read_back(i ? aside : path, &line);
+		assert_int_equal(line.slice[0].begin, began);
+		assert_int_equal(line.slice[0].unfinished, i);
+		assert_int_equal(line.unfinished >= i, 1);
+		assert_ok(trace_sum(&s, &line, &e), &e);
+		assert_true(s.put_aside > 0 && s.texts > 0);
+		timeline_release(&line);
+	}
+}
+
 static void test_one_writer(void **state)
 {
 	struct err e = { 0 };
@@ -190,8 +225,8 @@ static void test_one_writer(void **state)
 	char path[256];
 
 	path_of(path);
-	assert_ok(trace_open(&t, path, &e), &e);
-	assert_int_equal(trace_open(&second, path, &e), -EBUSY);
+	assert_ok(trace_open(&t, path, 0, &e), &e);
+	assert_int_equal(trace_open(&second, path, 0, &e), -EBUSY);
 	assert_ok(trace_close(t, &e), &e);
 }
 
@@ -200,7 +235,7 @@ static void test_full_disk(void **state)
 	struct err e = { 0 };
 	struct trace *t;
 
-	assert_ok(trace_open(&t, "/dev/full", &e), &e);
+	assert_ok(trace_open(&t, "/dev/full", 0, &e), &e);
 	tell_a_text(t, clock_ns());
 	assert_int_equal(trace_close(t, &e), -ENOSPC);
 	assert_non_null(strstr(e.text, "/dev/full"));
@@ -210,6 +245,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_summed_up),
 	cmocka_unit_test(test_cut_short),
 	cmocka_unit_test(test_threads),
+	cmocka_unit_test(test_limit),
 	cmocka_unit_test(test_one_writer),
 	cmocka_unit_test(test_full_disk),
 };

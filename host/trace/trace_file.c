@@ -1,0 +1,156 @@
+#include "host/trace/trace_file.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- opening ------------------------------------------------------------- */
+
+static int cannot_write(const struct trace_file *f, int code, struct err *e)
+{
+	return err_sys(e, code, "cannot write the trace '%s'", f->path);
+}
+
+/* What is no regular file has nothing to empty, and cannot be put aside. */
+static int check_kind(const struct trace_file *f, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(f->fd, &st))
+		return cannot_write(f, errno, e);
+	if (S_ISREG(st.st_mode))
+		return ftruncate(f->fd, 0) ? cannot_write(f, errno, e) : 0;
+	return f->limit ? err_set(e, EINVAL,
+				  "the trace '%s' is no regular file, so it "
+				  "can have no limit",
+				  f->path)
+			: 0;
+}
+
+static int open_empty(struct trace_file *f, struct err *e)
+{
+	f->fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (f->fd < 0)
+		return cannot_write(f, errno, e);
+	if (flock(f->fd, LOCK_EX | LOCK_NB))
+		return err_set(e, EBUSY,
+			"the trace '%s' is being written already: a file has "
+			"that of one pair",
+			f->path);
+	return check_kind(f, e);
+}
+
+int trace_file_open(
+	struct trace_file *f, const char *path, uint64_t limit, struct err *e)
+{
+	f->fd = -1;
+	f->limit = limit;
+	f->opened_ns = f->flushed_ns = clock_ns();
+	f->path = strdup(path);
+	return f->path ? open_empty(f, e)
+		       : err_set(e, ENOMEM, "no memory for a trace");
+}
+
+int trace_file_close(struct trace_file *f, struct err *e)
+{
+	int ret = 0;
+
+	if (f->fd >= 0)
+		trace_file_flush(f);
+	if (f->failed)
+		ret = err_sys(e, f->failed,
+			"the trace '%s' ends %.3f s behind its beginning, for "
+			"it cannot be written",
+			f->path, (double)(f->failed_ns - f->opened_ns) * 1e-9);
+	fd_close(&f->fd);
+	free(f->path);
+	f->path = NULL;
+	return ret;
+}
+
+/* ---- writing ------------------------------------------------------------- */
+
+static void fail(struct trace_file *f, int code)
+{
+	f->failed = code;
+	f->failed_ns = clock_ns();
+}
+
+void trace_file_flush(struct trace_file *f)
+{
+	int ret = f->failed ? 0 : fd_write_all(f->fd, f->buffer, f->used);
+
+	f->flushed_ns = clock_ns();
+	if (ret) {
+		fail(f, -ret);
+		/* Half a packet would be all that a reader complains of. */
+		if (ftruncate(f->fd, (off_t)f->written))
+			f->failed = -ret;
+	} else if (!f->failed) {
+		f->written += f->used;
+	}
+	f->used = 0;
+}
+
+uint8_t *trace_file_room(struct trace_file *f, size_t most)
+{
+	if (sizeof(f->buffer) - f->used < most)
+		trace_file_flush(f);
+	return f->buffer + f->used;
+}
+
+void trace_file_put(struct trace_file *f, size_t n)
+{
+	f->used += n;
+	f->packets++;
+}
+
+/* ---- one after another --------------------------------------------------- */
+
+bool trace_file_is_full(const struct trace_file *f)
+{
+	return f->limit && !f->failed &&
+		f->written + f->used + TRACE_FILE_PACKET > f->limit / 2;
+}
+
+static int put_aside(const struct trace_file *f)
+{
+	char *aside;
+	int ret = 0;
+
+	if (asprintf(&aside, "%s.1", f->path) < 0)
+		return -ENOMEM;
+	if (rename(f->path, aside))
+		ret = -errno;
+	free(aside);
+	return ret;
+}
+
+void trace_file_turn(struct trace_file *f)
+{
+	struct err e = { 0 };
+	int ret;
+
+	trace_file_flush(f);
+	if (f->failed)
+		return;
+	ret = put_aside(f);
+	if (!ret) {
+		fd_close(&f->fd);
+		ret = open_empty(f, &e);
+	}
+	if (ret)
+		fail(f, -ret);
+	f->written = 0;
+	f->aside += f->packets;
+	f->packets = 0;
+}
