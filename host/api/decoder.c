@@ -563,11 +563,12 @@ static void tell_text(const struct decoder *d, const struct generation *g,
 			&(const struct trace_event){ .type = type,
 				.name = TRACE_TEXT,
 				.at = clock_ns(),
-				.first = begins ? 0 : 2,
-				.n = begins ? 2 : 1,
+				.first = begins ? 0 : 4,
+				.n = 2,
 				.arg = { begins ? gen_prompt_length(g)
 						: phone_ps,
-					phone_ps } });
+					begins ? phone_ps
+					       : gen_generated(g) } });
 }
 
 int decoder_run(struct decoder *d, struct generation *g, uint64_t *cached,

@@ -34,6 +34,7 @@ struct tandem {
 	struct tandem_text *last;
 	/* Those submitted and not closed, in that order. */
 	struct tandem_text *first_text;
+	uint64_t submitted;  /* ever */
 	struct lanes *lanes; /* NULL: none was submitted, or they share none */
 	bool advancing;      /* one of their callbacks may be running */
 	struct token_trie *trie; /* NULL: no form was asked for yet */

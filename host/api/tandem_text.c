@@ -191,6 +191,8 @@ void text_begin(struct tandem_text *x)
 	session_stats(x->tandem->decoder.session, &x->before);
 	x->drafts_before = x->tandem->decoder.env.stats;
 	x->began_ns = clock_ns();
+	if (!x->lane.gen)
+		text_told_begun(x);
 }
 
 static void count_share(struct tandem_text *x)
@@ -223,6 +225,7 @@ void text_end(struct tandem_text *x, int ret)
 {
 	gen_flush(x->generation);
 	x->ended_ns = clock_ns();
+	text_told_ended(x);
 	count_work(x);
 	if (!ret && x->canceled)
 		ret = err_set(&x->err, ECANCELED, "the text was canceled");

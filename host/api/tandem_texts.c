@@ -131,6 +131,7 @@ static void begin(struct tandem_text *x)
 	x->shared = true;
 	x->began_ps = session_phone_ps(d->session);
 	x->cached = session_length(d->session, x->lane.sequence);
+	text_told_begun(x);
 }
 
 static int enter(void *arg, struct lane *lane, struct err *e)
@@ -150,8 +151,10 @@ static void draw(void *arg, struct lane *lane, const float *logits)
 {
 	struct tandem_text *x = text_of(lane);
 
-	if (!x->read_ns)
+	if (!x->read_ns) {
 		x->read_ns = clock_ns();
+		text_told_read(x);
+	}
 	if (!gen_done(x->generation))
 		method_next(x->tandem->decoder.session, x->generation, logits);
 }
@@ -190,6 +193,20 @@ static void end_lane(struct tandem_text *x, int ret)
 						      : LANE_FAILED);
 }
 
+/* The pass that this handle's session has just had, told to its texts. */
+static void computed(void *arg, const struct lanes *l, uint64_t began_ns)
+{
+	uint64_t now = clock_ns();
+	uint32_t left = l->n_rows;
+
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		left -= l->got[i];
+		if (l->got[i])
+			text_told_shared(text_of(l->in[i]), l->got[i], began_ns,
+				now, !left);
+	}
+}
+
 static void passed(void *arg, struct lane *lane)
 {
 	struct tandem_text *x = text_of(lane);
@@ -223,6 +240,8 @@ static int open_lanes(struct tandem *t, struct err *e)
 		.env = &t->decoder.env,
 		.owner = { .enter = enter,
 			.draw = draw,
+			.computed = session_trace(t->decoder.session) ? computed
+								      : NULL,
 			.passed = passed,
 			.no_room = no_room,
 			.spoilt = spoilt },
@@ -279,6 +298,7 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 		text_close(x);
 		return ret;
 	}
+	text_told_submitted(x);
 	*place_of(t, NULL) = *out = x;
 	return 0;
 }
@@ -394,6 +414,9 @@ int tandem_advance(struct tandem *t, unsigned *texts)
 	if (!ret)
 		ret = tandem_settle(t, advance(t));
 	t->advancing = false;
+	/* Who has nothing to do may be killed before it has. */
+	if (t->decoder.session && !texts_under_way(t))
+		session_flush_trace(t->decoder.session);
 	if (texts)
 		*texts = texts_under_way(t);
 	return ret;

@@ -62,6 +62,16 @@ struct tandem_text {
 	struct lane lane; /* gen NULL: it is none */
 	bool shared;
 	uint64_t began_ps, energy_pj;
+
+	/* How far a trace was told, on which lane, by which number. */
+	enum {
+		TOLD_NOTHING,
+		TOLD_QUEUED,
+		TOLD_PROMPT,
+		TOLD_DECODE,
+	} told;
+	uint32_t told_lane;
+	uint64_t number;
 };
 
 /* ---- text_request.c ---- */
@@ -79,6 +89,16 @@ int request_prompt(struct tandem *, const struct tandem_request *,
 int text_tell(void *text, int32_t id, const char *bytes, size_t len);
 int text_tell_step(void *text, const struct gen_step *);
 int text_tell_token(void *text, const struct gen_token *);
+
+/* ---- text_trace.c: what --trace is told, by the times in the text ---- */
+
+void text_told_submitted(struct tandem_text *);
+void text_told_begun(struct tandem_text *);
+void text_told_read(struct tandem_text *);
+void text_told_ended(struct tandem_text *);
+/* It had rows of the last pass; `last`: no other text is told of that. */
+void text_told_shared(const struct tandem_text *, uint32_t rows,
+	uint64_t began_ns, uint64_t ended_ns, bool last);
 
 /* ---- tandem_text.c ---- */
 

@@ -112,6 +112,9 @@ static const struct opt_command usage = {
 
 /* Tokens that a text has room for, where --ctx says nothing. */
 #define CONTEXT_DEFAULT 4096
+/* Bytes of a timeline, where --trace-limit says nothing: it may run for long.
+ */
+#define TRACE_DEFAULT ((uint64_t)256 << 20)
 
 /* ---- opening ------------------------------------------------------------- */
 
@@ -131,9 +134,12 @@ static void base_name(const char *path, char *out, size_t cap)
 static int open_writer(struct tandem **out, struct err *e)
 {
 	struct texts_options *t = opt_values_at(&asked, &texts_table);
+	struct pair_options *p = opt_values_at(&asked, &pair_table);
 	struct tandem_options o;
 	int ret;
 
+	if (!p->session.trace_limit)
+		p->session.trace_limit = TRACE_DEFAULT;
 	*t = several;
 	tandem_options_init(&o, sizeof(o));
 	o.device_talks = true;

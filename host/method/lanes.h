@@ -84,6 +84,8 @@ struct lanes_owner {
 	/* Its next token, from that row; may end it. NULL where it is closing
 	 * and its text is done. */
 	void (*draw)(void *arg, struct lane *, const float *logits);
+	/* Rows were computed since then: got[] of in[]. NULL: nothing. */
+	void (*computed)(void *arg, const struct lanes *, uint64_t began_ns);
 	/* Behind a pass that it was in; may end it. NULL: nothing. */
 	void (*passed)(void *arg, struct lane *);
 	/* There is no room for it: it is to end. */

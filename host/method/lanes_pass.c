@@ -4,6 +4,7 @@
  */
 #include "host/method/lanes.h"
 
+#include "base/clock.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
@@ -74,9 +75,15 @@ static void put_all(struct lanes *l)
 
 static int forward(struct lanes *l, struct err *e)
 {
+	uint64_t began = l->owner.computed ? clock_ns() : 0;
+	int ret;
+
 	put_all(l);
-	return session_forward(l->session,
+	ret = session_forward(l->session,
 		&(const struct rows){ SIGHT_TREE, l->n_rows, l->row }, e);
+	if (!ret && l->owner.computed)
+		l->owner.computed(l->owner.arg, l, began);
+	return ret;
 }
 
 static void forget_trees(struct lanes *l)

@@ -159,6 +159,10 @@ int npu_drain_to(struct npu *, unsigned few, void (*busy)(void *arg), void *arg,
 /* Take the answers that are there, without waiting. */
 int npu_poll(struct npu *, struct err *);
 
+/* For some time there will be no requests: a trace gets what the device told,
+ * and is written. */
+void npu_flush_trace(struct npu *);
+
 /* Wait for this request alone: what was sent before or behind it may still be
  * under way. At once when it was answered already. */
 int npu_wait(struct npu *, uint32_t seq, struct err *);

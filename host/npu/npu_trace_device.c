@@ -229,6 +229,23 @@ bool npu_trace_take(struct npu *n)
 	return taken > 0;
 }
 
+/* One that never stops telling is heard no longer than this. */
+static void take_all(struct npu *n)
+{
+	uint32_t rounds = 2 * n->timeline->ring.room / NPU_TRACE_SOME;
+
+	while (rounds-- && npu_trace_take(n))
+		;
+}
+
+void npu_flush_trace(struct npu *n)
+{
+	if (n->timeline)
+		take_all(n);
+	if (n->opts.trace)
+		trace_flush(n->opts.trace);
+}
+
 /* ---- a device's life ----------------------------------------------------- */
 
 int npu_trace_reached(struct npu *n, struct err *e)
@@ -252,14 +269,9 @@ int npu_trace_reached(struct npu *n, struct err *e)
 
 void npu_trace_left(struct npu *n)
 {
-	uint32_t rounds;
-
 	if (!n->timeline)
 		return;
-	/* One that never stops telling is heard no longer than this. */
-	rounds = 2 * n->timeline->ring.room / NPU_TRACE_SOME;
-	while (rounds-- && npu_trace_take(n))
-		;
+	take_all(n);
 	tell_pending(n);
 	free(n->timeline);
 	n->timeline = NULL;

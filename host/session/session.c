@@ -317,6 +317,16 @@ uint64_t session_read_time(struct session *s)
 	return s->staging ? staging_read_time(s->staging) : 0;
 }
 
+void session_flush_trace(const struct session *s)
+{
+	npu_flush_trace(s->npu);
+}
+
+uint64_t session_passes(const struct session *s)
+{
+	return s->stats.passes;
+}
+
 struct trace *session_trace(const struct session *s)
 {
 	return s->trace;

@@ -268,6 +268,19 @@ static void tell_counts(struct session *s, uint32_t rows, uint32_t padded)
 	trace_count(s->trace, TRACE_KV_SLOTS, s->plan.slots - free);
 }
 
+/* By its number, should it be one: texts that have rows of it lead there. */
+static void tell_pass_begins(struct session *s, uint32_t rows)
+{
+	if (s->trace)
+		trace_tell(s->trace,
+			&(const struct trace_event){ .type = TRACE_BEGIN,
+				.name = TRACE_PASS,
+				.at = clock_ns(),
+				.n = 1,
+				.arg = { rows },
+				.flow = trace_pass_flow(s->stats.passes + 1) });
+}
+
 /* A pass ends that computed so many rows; one that failed counts none. */
 static void tell_pass(struct session *s, uint32_t rows, uint32_t padded)
 {
@@ -326,7 +339,7 @@ static int forward(struct session *s, const struct rows *rows,
 	uint64_t padded = s->stats.padded_rows;
 	int ret;
 
-	trace_begin(s->trace, TRACE_PASS, rows->n, 0);
+	tell_pass_begins(s, rows->n);
 	ret = forward_untold(s, rows, hooks, e);
 	tell_pass(s, ret ? 0 : rows->n,
 		(uint32_t)(s->stats.padded_rows - padded));

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# --trace of a server: each text's wait, prompt and writing, passes by which
+# texts they were for, all of it there when the server is killed, and a file
+# that stays below its limit.
+. "$(dirname "$0")/lib.sh"
+
+command -v curl >/dev/null || skip 'no curl'
+command -v jq >/dev/null || skip 'no jq'
+
+server=
+serve() { # OPTION...: $url
+  : >"$tmp/said"
+  "$TANDEM" serve --listen 127.0.0.1:0 -t 1 --trace "$tmp/s.pft" "$@" \
+    2>"$tmp/said" &
+  server=$!
+  for _ in $(seq 1000); do
+    url=$(sed -n 's/.* answers at //p' "$tmp/said")
+    [ -z "$url" ] || return 0
+    kill -0 $server 2>/dev/null || break
+    sleep 0.02
+  done
+  fail "no server: $(cat "$tmp/said")"
+  finish
+}
+ask() { # PROMPT TOKENS N
+  curl -s "$url/v1/completions" -o /dev/null \
+    -d '{"prompt":"'"$1"'","max_tokens":'"$2"',"n":'"$3"',"temperature":0.9}'
+}
+sum() { jq "$1" "$tmp/sums"; }
+
+# Five texts, some in passes that they share; then it is killed.
+serve
+ask 'Once upon a time' 8 2 &
+first=$!
+ask 'The little dog' 6 2
+wait $first
+ask 'Lily' 4 1
+state=$(curl -s "$url/state")
+kill -9 $server
+wait $server 2>/dev/null
+run_ok "$TANDEM" trace --json "$tmp/s.pft"
+cp "$tmp/out" "$tmp/sums"
+for key in passes rows padded_rows; do
+  of=$(sed 's/^rows/rows_used/; s/^padded_rows/rows_padded/' <<<$key)_total
+  check_eq "$key" "$(sum .$key)" "$(jq ".$of" <<<"$state")"
+done
+check_eq 'tokens of prompts' "$(sum .prompt_tokens)" \
+  "$(jq .prompt_tokens_total <<<"$state")"
+check_eq 'texts, and waits for their turn' "$(sum '[.texts, .queued]|join(" ")')" \
+  '"5 5"'
+check_eq 'what has no end but the window and the start' \
+  "$(sum '.unanswered, .lost, .events_lost, .put_aside' | paste -sd' ')" '0 0 0 0'
+check_eq 'a text has rows of each pass that writes a token of it' \
+  "$(sum '[.work[]|select(.track == "texts" and .kind == "pass")]|.[0].times >=
+    '"$(jq .tokens_total <<<"$state")")" true
+check_eq 'what the device did is there to the last' \
+  "$(sum '[.work[]|select(.track == "device" and .kind == "request")]|.[0].times')" \
+  "$(sum .round_trips)"
+run_ok "$TANDEM" trace "$tmp/s.pft"
+for part in 'queued       5 texts' 'texts      text '; do
+  check_has 'the summary' "$out" "$part"
+done
+run_ok "$TANDEM" trace --html "$tmp/s.html" "$tmp/s.pft"
+for part in '"queued"' '"decode"' '"texts"'; do
+  check_has 'the page' "$(cat "$tmp/s.html")" "$part"
+done
+
+# Of more than it may have the newest is kept, and what went is told.
+serve --trace-limit 1M
+ask 'Once upon a time' 200 4
+kill -TERM $server
+wait $server
+check_eq 'status of a server behind SIGTERM' $? 0
+for file in s.pft s.pft.1; do
+  check_eq "$file has at most half of the limit" \
+    "$(($(stat -c %s "$tmp/$file") <= 512 << 10))" 1
+  run_ok "$TANDEM" trace --json "$tmp/$file"
+done
+run_ok "$TANDEM" trace --json "$tmp/s.pft"
+check_eq 'packets that were put aside' "$(jq '.put_aside > 0' <<<"$out")" true
+check_eq 'the text that is under way when a file begins' \
+  "$(jq '.texts > 0 and .unfinished == 0' <<<"$out")" true
+run_ok "$TANDEM" trace "$tmp/s.pft"
+check_has 'the summary' "$out" 'put aside    '
+run "$TANDEM" run -t 1 -n 1 -p x --trace /dev/null --trace-limit 1M
+check_eq 'status of a limit for what is no file' "$status" 1
+check_has 'the message' "$err" 'no regular file'
+finish
