@@ -24,10 +24,10 @@ static int cost_rows(const struct soc *soc, enum price_rows_op what,
 static int cost_matmul(const struct soc *soc, const struct graph *g,
 	uint32_t rows, const struct op *op, struct price *p)
 {
-	int ret = price_matmul(soc, g->rows, op->n, align_up(op->k, TILE),
+	int ret = price_matmul(soc, g->rows, op->w.rows, align_up(op->k, TILE),
 		price_type((enum dtype)op->w.type), p);
 
-	price_matmul_rows(soc, rows, op->n, op->k, p);
+	price_matmul_rows(soc, rows, op->w.rows, op->k, p);
 	return ret;
 }
 

@@ -71,6 +71,7 @@ static int submit_load(struct device *d, const struct packet *p, uint32_t id,
 		return err_set(e, ENOMEM, "graph load: no memory");
 	}
 	memcpy(l->msg, p->msg, p->len);
+	l->len = p->len;
 	l->graph = id;
 	l->seq = p->seq;
 	l->weights_bytes = need->weights_bytes;

@@ -28,6 +28,7 @@ int exec_init(struct exec *x, struct err *e)
 {
 	x->arena = NULL;
 	x->arena_bytes = 0;
+	x->left.any = false;
 	x->slice = exec_slice(workers_count(x->workers));
 	x->tcm = hugemem_alloc(EXEC_TCM_BYTES);
 	if (!x->tcm)
@@ -55,6 +56,7 @@ void exec_arena_take(struct exec *x, void *arena, size_t bytes)
 	hugemem_free(x->arena);
 	x->arena = arena;
 	x->arena_bytes = bytes;
+	x->left.any = false;
 }
 
 /* ---- a run ------------------------------------------------------------- */
@@ -88,6 +90,8 @@ static int read_inputs(struct run *r, const struct binding *b,
 		view_read(c, b->addr[WIRE_REF_ROWS], rowset_bytes(wire)), e);
 	if (ret)
 		return ret;
+	if (!graph_begins(r->g))
+		return 0;
 	cache_operator(c, "hidden_in", -1);
 	memcpy(run_place(r, r->g->at.x),
 		view_read(c, b->addr[WIRE_REF_HIDDEN_IN], hidden_bytes(r)),
@@ -97,16 +101,21 @@ static int read_inputs(struct run *r, const struct binding *b,
 	return 0;
 }
 
-static void write_outputs(const struct run *r, const struct binding *b)
+static void write_hidden(const struct run *r, uint32_t out)
 {
 	struct cache *c = r->x->cache;
-	uint32_t out = b->addr[WIRE_REF_HIDDEN_OUT];
-	uint32_t stride = r->g->model.kv_stride;
 
 	cache_operator(c, "hidden_out", -1);
 	memcpy(view_write(c, out, hidden_bytes(r)), run_place(r, r->g->at.x),
 		hidden_bytes(r));
 	cache_clean(c, out, hidden_bytes(r));
+}
+
+static void clean_kv(const struct run *r)
+{
+	struct cache *c = r->x->cache;
+	uint32_t stride = r->g->model.kv_stride;
+
 	for (uint32_t l = 0; l < r->g->n_layers; l++) {
 		struct wire_span s = { 0, 0 };
 
@@ -120,6 +129,15 @@ static void write_outputs(const struct run *r, const struct binding *b)
 	}
 }
 
+/* Keys and values are the first part's, states the last one's. */
+static void write_outputs(const struct run *r, const struct binding *b)
+{
+	if (graph_ends(r->g))
+		write_hidden(r, b->addr[WIRE_REF_HIDDEN_OUT]);
+	if (graph_begins(r->g))
+		clean_kv(r);
+}
+
 static void count(const struct run *r, struct exec_counts *c)
 {
 	const struct wire_model *m = &r->g->model;
@@ -129,7 +147,48 @@ static void count(const struct run *r, struct exec_counts *c)
 		atomic_load_explicit(&r->saturated, memory_order_relaxed);
 	c->kv_read =
 		slot * atomic_load_explicit(&r->read, memory_order_relaxed);
-	c->kv_apart = slot * m->n_kv_head * r->g->n_layers * r->set.seen_slots;
+	c->kv_apart = graph_begins(r->g)
+		? slot * m->n_kv_head * r->g->n_layers * r->set.seen_slots
+		: 0;
+}
+
+/* Whether the arena has what the part before this one left. */
+static bool goes_on(const struct exec_left *left, const struct graph *g,
+	const struct wire_graph_run *wire)
+{
+	return left->any && left->first_layer == g->first_layer &&
+		left->graph_rows == g->rows && left->rows == wire->rows &&
+		left->tensor == g->part.first &&
+		left->row == g->part.first_row &&
+		!memcmp(&left->model, &g->model, sizeof(g->model));
+}
+
+/* Whatever ran last, the arena has something else now. */
+static int take_up(struct exec_left *left, const struct graph *g,
+	const struct wire_graph_run *wire, struct err *e)
+{
+	bool fits = graph_begins(g) || goes_on(left, g, wire);
+
+	left->any = false;
+	return fits ? 0
+		    : err_set(e, EINVAL,
+			      "graph run: graph %u goes on in layer %u at row "
+			      "%u of %s, and what ran before it did not end "
+			      "there with %u rows",
+			      g->id, g->first_layer, g->part.first_row,
+			      graph_tensor_name(g->part.first), wire->rows);
+}
+
+static void leave(struct exec_left *left, const struct graph *g,
+	const struct wire_graph_run *wire)
+{
+	*left = (struct exec_left){ .any = !graph_ends(g),
+		.first_layer = g->first_layer,
+		.graph_rows = g->rows,
+		.rows = wire->rows,
+		.tensor = g->part.end,
+		.row = g->part.end_row,
+		.model = g->model };
 }
 
 /* When it ended, which is when the next begins but for what is priced between
@@ -159,10 +218,12 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 		.apart = wire->flags & WIRE_RUN_APART,
 	};
 	uint64_t began = device_trace_now(x->trace);
-	int ret = read_inputs(&r, b, wire, e);
 	bool extended = b->weights >= EXTENDED_BASE;
 	struct price attention;
+	int ret = take_up(&x->left, g, wire, e);
 
+	if (!ret)
+		ret = read_inputs(&r, b, wire, e);
 	if (ret)
 		return ret;
 	if (x->trace)
@@ -190,6 +251,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	write_outputs(&r, b);
 	if (x->trace)
 		device_trace_operator(x->trace, "outputs", -1, began, 0);
+	leave(&x->left, g, wire);
 	count(&r, counts);
 	counts->extended = cache_extended_bytes(x->cache);
 	return 0;

@@ -12,6 +12,7 @@
 #include "device/bind.h"
 #include "tensor/price.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,14 @@ struct exec_counts {
 	uint64_t extended; /* bytes that DMA read of the extended region */
 };
 
+/* A layer of which the first parts were run: what the next one must be. */
+struct exec_left {
+	bool any;
+	uint32_t first_layer, graph_rows, rows;
+	uint32_t tensor, row; /* to begin with */
+	struct wire_model model;
+};
+
 struct exec {
 	const struct kern *kern; /* these three borrowed */
 	struct workers *workers;
@@ -50,6 +59,7 @@ struct exec {
 	uint16_t *exp2; /* kern_exp2_table, behind the shares of the TCM */
 	uint8_t *arena; /* scratch for the graph that runs */
 	size_t arena_bytes;
+	struct exec_left left; /* in the arena */
 };
 
 /* The first five fields, and the trace, are the caller's to set before. */
@@ -66,7 +76,8 @@ void exec_arena_take(struct exec *, void *arena, size_t bytes);
 /*
  * Run `g`, whose bindings have been checked and whose at.total bytes the
  * arena has. Ranges that the CPU wrote have been invalidated. On success
- * hidden states and KV have been cleaned. With a phone to price for, the
+ * hidden states and KV have been cleaned. -EINVAL where it is a part of a layer
+ * and not the one that comes next. With a phone to price for, the
  * operators add to x->price.
  */
 int exec_run(struct exec *, const struct graph *g, const struct binding *,

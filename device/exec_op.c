@@ -181,12 +181,13 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 	const struct op *op = r->op;
 	size_t at = (size_t)part * r->piece;
 	uint32_t from = (uint32_t)at * r->unit, n = r->piece * r->unit;
-	uint32_t units = (op->n + r->unit - 1) / r->unit - (uint32_t)at;
+	uint32_t units = (op->w.rows + r->unit - 1) / r->unit - (uint32_t)at;
 	const float *bias = NULL;
 	const void *w;
 
-	if (n > op->n - from)
-		n = op->n - from;
+	if (n > op->w.rows - from)
+		n = op->w.rows - from;
+	from += op->first;
 	w = dma_read(r->x->cache,
 		r->weights + op->w.offset + at * r->unit_bytes,
 		(units < r->piece ? units : r->piece) * r->unit_bytes,
@@ -210,7 +211,7 @@ static uint32_t piece_units(const struct run *r)
 {
 	size_t max = r->x->slice < PIECE_MAX ? r->x->slice : PIECE_MAX;
 	size_t most = max / r->unit_bytes, least = PIECE_MIN / r->unit_bytes;
-	size_t all = (r->op->n + r->unit - 1) / r->unit;
+	size_t all = (r->op->w.rows + r->unit - 1) / r->unit;
 	size_t n = all / (4 * workers_count(r->x->workers)) + 1;
 
 	n = n < least ? least : n;
@@ -232,7 +233,7 @@ static void matmul(struct run *r)
 	r->unit_bytes = tiled ? tile_strip_bytes(op->w.type, op->k)
 			      : dtype_row_bytes(op->w.type, op->k);
 	r->piece = piece_units(r);
-	units = (op->n + r->unit - 1) / r->unit;
+	units = (op->w.rows + r->unit - 1) / r->unit;
 	spread(r, matmul_part, (units + r->piece - 1) / r->piece);
 }
 

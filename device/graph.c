@@ -176,13 +176,19 @@ static void add_operand(struct build *b, struct op *from,
 	}
 }
 
+/* Of as many of its rows as are in the part. */
 static void add_matmul(struct build *b, enum wire_layer_tensor w, int bias,
 	size_t in, size_t out)
 {
-	struct op *op = add(b, OP_MATMUL, graph_tensor_name(w), in, out);
+	uint32_t rows, first;
+	struct op *op;
 
+	if (!graph_part_rows(&b->g->part, &b->g->model, w, &first, &rows))
+		return;
+	op = add(b, OP_MATMUL, graph_tensor_name(w), in, out);
 	op->w = tensor(b, w);
-	op->n = op->w.rows;
+	op->n = rows;
+	op->first = first;
 	op->k = op->w.cols;
 	op->int8 = is_int8(b, op->w);
 	if (bias >= 0)
@@ -243,6 +249,16 @@ static void plan_attention(struct build *b)
 	add_elementwise(b, OP_ADD, "attention add", at->h, at->x, m->n_embd);
 }
 
+/* With the last of its rows it is whole. */
+static bool completes(const struct build *b, enum wire_layer_tensor w)
+{
+	uint32_t from, rows;
+	uint32_t n =
+		graph_part_rows(&b->g->part, &b->g->model, w, &from, &rows);
+
+	return n && from + n == rows;
+}
+
 static void plan_ffn(struct build *b)
 {
 	const struct graph_layout *at = &b->g->at;
@@ -251,19 +267,22 @@ static void plan_ffn(struct build *b)
 		WIRE_T_UP };
 	static const enum wire_layer_tensor down[] = { WIRE_T_DOWN };
 
-	add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), gate_up,
-		ARRAY_LEN(gate_up));
+	if (graph_begins(b->g))
+		add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), gate_up,
+			ARRAY_LEN(gate_up));
 	add_matmul(b, WIRE_T_GATE, -1, at->h, at->gate);
 	add_matmul(b, WIRE_T_UP, -1, at->h, at->up);
-	add_operand(b,
-		add_elementwise(
-			b, OP_SWIGLU, "swiglu", at->up, at->gate, m->n_ff),
-		down, ARRAY_LEN(down));
+	if (completes(b, WIRE_T_UP))
+		add_operand(b,
+			add_elementwise(b, OP_SWIGLU, "swiglu", at->up,
+				at->gate, m->n_ff),
+			down, ARRAY_LEN(down));
 	add_matmul(b, WIRE_T_DOWN, -1, at->gate, at->h);
-	add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
+	if (graph_ends(b->g))
+		add_elementwise(b, OP_ADD, "ffn add", at->h, at->x, m->n_embd);
 }
 
-struct graph *graph_build(const void *msg, unsigned threads)
+struct graph *graph_build(const void *msg, size_t len, unsigned threads)
 {
 	struct wire_graph_load m;
 	struct build b = { .msg = msg };
@@ -280,13 +299,15 @@ struct graph *graph_build(const void *msg, unsigned threads)
 	g->weights_bytes = m.weights_bytes;
 	g->model = m.model;
 	g->rope_freq = m.rope_freq;
+	g->part = graph_part(msg, len);
 	g->plan_bytes = graph_plan_bytes(&m);
 	g->kv_bytes = ((uint64_t)m.first_layer + m.n_layers) * 2 *
 		m.model.kv_slots * m.model.kv_stride;
 	graph_layout(&m, threads, &g->at);
 	b.g = g;
 	for (b.layer = 0; b.layer < m.n_layers; b.layer++) {
-		plan_attention(&b);
+		if (graph_begins(g))
+			plan_attention(&b);
 		plan_ffn(&b);
 	}
 	return g;

@@ -47,6 +47,7 @@ struct op {
 	uint32_t layer;   /* of the block */
 	size_t in, out;
 	uint32_t n, k;
+	uint32_t first; /* OP_MATMUL: of the n, that w begins with */
 	bool round; /* `out` goes to the matrix engine: fp16, if the model's */
 	bool int8;  /* OP_MATMUL: of the quantized rows, not of `in` */
 	struct wire_tensor w, bias; /* rows 0: none */
@@ -75,6 +76,7 @@ struct graph {
 	uint32_t id, rows, first_layer, n_layers, weights_bytes;
 	struct wire_model model;
 	struct wire_tensor rope_freq;
+	struct wire_part part; /* of one layer; or all of all */
 	struct graph_layout at;
 	uint64_t kv_bytes; /* what a KV binding must hold */
 	size_t plan_bytes; /* of this struct and its operators */
@@ -103,7 +105,18 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *,
 	struct graph_need *need, struct err *e);
 
 /* The plan of a checked message; free() ends it. NULL: no memory. */
-struct graph *graph_build(const void *msg, unsigned threads);
+struct graph *graph_build(const void *msg, size_t len, unsigned threads);
+
+/* Whether it begins with a layer, and ends with one. */
+static inline bool graph_begins(const struct graph *g)
+{
+	return !g->part.first;
+}
+
+static inline bool graph_ends(const struct graph *g)
+{
+	return g->part.end == WIRE_T_COUNT;
+}
 
 /* Whether keys and values are stored in fp16, and bytes of one. */
 static inline bool graph_kv_f16(const struct wire_model *m)

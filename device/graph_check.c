@@ -56,7 +56,8 @@ static int check_shape(
 	if (in_range("rows", g->rows, 1, WIRE_MAX_ROWS, e) ||
 		in_range("n_layers", g->n_layers, 1, WIRE_MAX_LAYERS, e))
 		return -EINVAL;
-	if (len != want)
+	if (len != want &&
+		(g->n_layers > 1 || len != want + sizeof(struct wire_part)))
 		return err_set(e, EMSGSIZE,
 			"graph load: %zu bytes, n_layers %u takes %zu", len,
 			g->n_layers, want);
@@ -172,6 +173,57 @@ static struct shape shape_of(const struct wire_model *m, unsigned tensor)
 	}
 }
 
+/* ---- the part ---------------------------------------------------------- */
+
+struct wire_part graph_part(const void *msg, size_t len)
+{
+	struct wire_part p = { .end = WIRE_T_COUNT };
+
+	if ((len - sizeof(struct wire_graph_load)) %
+		sizeof(struct wire_tensor[WIRE_T_COUNT]))
+		memcpy(&p, (const uint8_t *)msg + len - sizeof(p), sizeof(p));
+	return p;
+}
+
+uint32_t graph_part_rows(const struct wire_part *p, const struct wire_model *m,
+	unsigned tensor, uint32_t *from, uint32_t *rows)
+{
+	uint32_t to;
+
+	*rows = to = shape_of(m, tensor).rows;
+	*from = tensor == p->first ? p->first_row : 0;
+	if (tensor == p->end)
+		to = p->end_row;
+	return tensor < p->first || tensor > p->end ? 0 : to - *from;
+}
+
+/* Within a layer, a place where parts meet. */
+static bool may_meet(const struct wire_model *m, uint32_t tensor, uint32_t row)
+{
+	return tensor >= WIRE_T_GATE && tensor < WIRE_T_COUNT &&
+		row % TILE == 0 && row < shape_of(m, tensor).rows;
+}
+
+static int check_part(const struct wire_graph_load *g,
+	const struct wire_part *p, struct err *e)
+{
+	bool begins = !p->first && !p->first_row;
+	bool ends = p->end == WIRE_T_COUNT && !p->end_row;
+
+	if ((begins || may_meet(&g->model, p->first, p->first_row)) &&
+		(ends || may_meet(&g->model, p->end, p->end_row)) &&
+		(p->first < p->end ||
+			(p->first == p->end && p->first_row < p->end_row)))
+		return 0;
+	return err_set(e, EINVAL,
+		"graph load: part from row %u of tensor %u to row %u of tensor "
+		"%u: parts are not empty and meet at gate, up or down, after "
+		"whole tiles of rows",
+		p->first_row, p->first, p->end_row, p->end);
+}
+
+/* ---- tensors ----------------------------------------------------------- */
+
 /* Where the tensor's bytes are: `parts` rows, or strips, of `part` bytes. */
 static int check_place(const struct wire_tensor *t, size_t part, uint32_t parts,
 	uint32_t weights_bytes, size_t slice, struct err *e)
@@ -216,10 +268,12 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 
 	if (!t->rows && s->optional)
 		return 0;
-	if (!t->rows)
+	if (!t->rows && s->rows)
 		return err_set(e, EINVAL, "rows 0: it is not optional");
 	if (!type && !tile)
 		return err_set(e, EINVAL, "type %u is unknown", t->type);
+	if (!t->rows)
+		return 0;
 	if (s->vector && t->type != DTYPE_F32)
 		return err_set(e, EINVAL, "type %s, f32 is wanted",
 			type ? type->name : tile->name);
@@ -235,8 +289,8 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 		slice, e);
 }
 
-static int check_tensors(const struct wire_graph_load *g, const void *msg,
-	size_t slice, struct err *e)
+static int check_tensors(const struct wire_graph_load *g,
+	const struct wire_part *p, const void *msg, size_t slice, struct err *e)
 {
 	const struct wire_model *m = &g->model;
 	struct shape freq = { 1, m->n_rot / 2, true, m->n_rot == 0 };
@@ -247,7 +301,9 @@ static int check_tensors(const struct wire_graph_load *g, const void *msg,
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 			struct wire_tensor t = graph_tensor(msg, l, i);
 			struct shape s = shape_of(m, i);
+			uint32_t from, rows;
 
+			s.rows = graph_part_rows(p, m, i, &from, &rows);
 			if (check_tensor(&t, &s, g->weights_bytes, slice, e))
 				return err_in(e, "graph load: layer %u, %s", l,
 					tensor_name[i]);
@@ -282,6 +338,7 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 	struct graph_need *need, struct err *e)
 {
 	struct wire_graph_load g;
+	struct wire_part part;
 	int ret;
 
 	if (len < sizeof(g))
@@ -291,9 +348,10 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 	memcpy(&g, msg, sizeof(g));
 	if ((ret = check_shape(&g, len, e)) || (ret = check_model(&g.model, e)))
 		return ret;
-	if ((ret = check_kv(&g, e)))
+	part = graph_part(msg, len);
+	if ((ret = check_kv(&g, e)) || (ret = check_part(&g, &part, e)))
 		return ret;
-	if ((ret = check_tensors(&g, msg, limits->tcm_slice, e)))
+	if ((ret = check_tensors(&g, &part, msg, limits->tcm_slice, e)))
 		return ret;
 	return check_memory(&g, limits, need, e);
 }

@@ -45,7 +45,7 @@ static struct load *pop(struct queue *q)
 static void build(struct load *l)
 {
 	l->began_ns = clock_ns();
-	l->plan = graph_build(l->msg, l->threads);
+	l->plan = graph_build(l->msg, l->len, l->threads);
 	if (l->plan && l->arena_bytes)
 		l->arena = hugemem_alloc(l->arena_bytes);
 	l->busy_ns = clock_ns() - l->began_ns;

@@ -16,7 +16,8 @@ struct loader;
 
 struct load {
 	uint32_t graph, seq;
-	void *msg; /* a checked WIRE_GRAPH_LOAD, the load's own */
+	void *msg; /* [len] a checked WIRE_GRAPH_LOAD, the load's own */
+	size_t len;
 	unsigned threads;
 	uint32_t weights_bytes; /* of the graph */
 	size_t plan_bytes;

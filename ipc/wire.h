@@ -333,10 +333,29 @@ struct wire_graph_load {
 	uint32_t weights_bytes;
 	struct wire_model model;
 	struct wire_tensor rope_freq; /* f32 [n_rot/2], radians a position */
-	/* struct wire_tensor tensor[n_layers][WIRE_T_COUNT]; */
+	/* struct wire_tensor tensor[n_layers][WIRE_T_COUNT]; behind them, of
+	 * part of a layer alone, struct wire_part */
 };
 #define WIRE_MAX_GRAPHS 4096
 _Static_assert(sizeof(struct wire_graph_load) == 88, "wire");
+
+/*
+ * A part of a layer, for staging slots that hold no whole one: its tensors from
+ * row first_row of tensor `first` on, up to row end_row of tensor `end`, which
+ * is not in it. A layer begins with 0, 0 and ends with WIRE_T_COUNT, 0; parts
+ * meet at gate, up or down alone, after whole tiles of rows. Of a matrix that
+ * is cut the message has the rows that are in the part, and the offset of the
+ * first of them; of what is not in it rows 0, but types and columns as they
+ * are.
+ *
+ * The parts of a layer are run in their order, one behind the other, by graphs
+ * of as many rows: what one leaves, the next finds in the device. The first
+ * reads the hidden states, the last writes them.
+ */
+struct wire_part {
+	uint32_t first, first_row, end, end_row;
+};
+_Static_assert(sizeof(struct wire_part) == 16, "wire");
 
 /*
  * KV buffer: layer l has K at (2 l) * kv_slots * kv_stride and V right

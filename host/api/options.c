@@ -164,6 +164,11 @@ static const struct opt pair_rows[] = {
 		"buffers that layers are streamed through ({}); a budget that "
 		"is a size may hold fewer",
 		2, STREAM_SLOTS },
+	{ OPT_UINT, 0, "stage-parts", IN(session.stage_parts), "N",
+		"each holds one of so many parts of a layer (1: a whole one; "
+		"{}: a whole one, or a quarter where memory does not hold so "
+		"many of those)",
+		0, SESSION_STAGE_PARTS },
 	{ OPT_CHOICE, 0, "flash-io", IN(flash_io), NULL,
 		"how: past the page cache by io_uring ({}, the default, "
 		"falling back where the system refuses), through the page "

@@ -212,11 +212,14 @@ static void flash_text(const struct run_report *r, FILE *f)
 		"flash        %u of %u layers in memory, %.1f MiB read a pass, "
 		"%.2f GB/s, %" PRIu64 " retries, %.3f s waited for it, "
 		"%.3f s checking\n"
+		"             through %u slots of %.1f MiB, a layer in %u part%s\n"
 		"             %s\n",
 		s->resident_layers, r->decoder->model->n_layer,
 		per(st->bytes_used, s->passes) / (1 << 20),
 		per(io->bytes, io->busy_ns), io->retries,
 		(double)io->wait_ns * 1e-9, (double)io->check_ns * 1e-9,
+		s->stage_slots, mib(s->stage_bytes), s->stage_parts,
+		s->stage_parts > 1 ? "s" : "",
 		session_flash_how(r->decoder->session));
 }
 
@@ -524,6 +527,9 @@ static void put_flash(json_t *out, const struct run_report *r)
 	put_str(o, "how", session_flash_how(r->decoder->session));
 	put_u64(o, "resident_layers", s->resident_layers);
 	put_u64(o, "layers", r->decoder->model->n_layer);
+	put_u64(o, "slots", s->stage_slots);
+	put_u64(o, "slot_bytes", s->stage_bytes);
+	put_u64(o, "parts", s->stage_parts);
 	put_u64(o, "layers_used", s->staging.layers_used);
 	put_u64(o, "bytes_used", s->staging.bytes_used);
 	put_real(o, "bytes_per_pass", per(s->staging.bytes_used, s->passes));

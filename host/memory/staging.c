@@ -3,6 +3,8 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "flash/image.h"
+#include "flash/image_cut.h"
+#include "host/memory/layer_parts.h"
 #include "host/npu/phone.h"
 #include "host/trace/trace.h"
 #include "shm/buffer.h"
@@ -15,9 +17,17 @@
 
 _Static_assert(2 * STREAM_DEPTH_MAX <= TRACE_LANES, "a lane a read");
 
+/* What one read brings: a layer, or a part of one. */
+struct piece {
+	struct image_extent x;
+	uint64_t own; /* bytes of it that no other brings */
+	uint32_t layer;
+	bool begins, ends; /* with the layer */
+};
+
 struct slot {
 	struct buffer *buffer;
-	uint32_t layer;    /* that is being read or is there */
+	uint32_t piece;    /* that is being read or is there */
 	uint64_t ready_ps; /* on the phone's time */
 	uint64_t takes_ps; /* its read, where flash has nothing else to do */
 };
@@ -27,51 +37,128 @@ struct staging {
 	struct staging_opts opts;
 	struct stream *stream;
 	struct slot slot[STREAM_SLOTS];
-	/* Slots with layers that were not needed yet, in their order. */
+	/* Slots with pieces that were not needed yet, in their order. */
 	unsigned queue[STREAM_SLOTS];
 	unsigned queued, oldest;
-	uint32_t next;  /* layer to read */
+	struct piece *piece; /* [pieces] of a pass, in the order of use */
+	uint32_t pieces;
+	uint32_t next;  /* of them, to read */
 	uint64_t begun; /* bytes of reads */
 	unsigned in_flight;
 	struct staging_stats stats;
 };
 
-static const struct image_extent *extent_of(
-	const struct staging *s, uint32_t layer)
+/* ---- pieces ---- */
+
+bool staging_parts_may(const struct image *image)
 {
-	return image_find(s->image, IMAGE_LAYER, layer);
+	for (size_t i = 0; i < image_n_extents(image); i++) {
+		const struct image_extent *x = image_extent_at(image, i);
+
+		if (x->kind == IMAGE_LAYER && x->codec != IMAGE_RAW)
+			return false;
+	}
+	return true;
 }
 
-size_t staging_layer_bytes(
-	const struct image *image, uint32_t first, uint32_t n)
+/* Of a layer that comes in parts: how many. */
+static unsigned cut_layer(const struct image *image,
+	const struct staging_opts *o, uint32_t layer,
+	struct layer_part part[LAYER_PARTS_MAX])
+{
+	return layer_parts(o->tensor[layer],
+		image_find(image, IMAGE_LAYER, layer)->bytes, o->parts, part);
+}
+
+static uint64_t most_of(
+	const struct image *image, const struct staging_opts *o, uint32_t layer)
+{
+	struct layer_part part[LAYER_PARTS_MAX];
+	uint64_t most = 0;
+	unsigned n;
+
+	if (o->parts < 2)
+		return image_find(image, IMAGE_LAYER, layer)->bytes;
+	n = cut_layer(image, o, layer, part);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t bytes =
+			part[i].to - part[i].from / IMAGE_PAGE * IMAGE_PAGE;
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+size_t staging_slot_bytes(
+	const struct image *image, const struct staging_opts *o)
 {
 	uint64_t most = 0;
 
-	for (uint32_t i = first; i < first + n; i++) {
-		const struct image_extent *x =
-			image_find(image, IMAGE_LAYER, i);
+	for (uint32_t i = 0; i < o->n_layers; i++) {
+		uint64_t bytes = most_of(image, o, o->first_layer + i);
 
-		most = x->bytes > most ? x->bytes : most;
+		most = bytes > most ? bytes : most;
 	}
 	return (size_t)align_up(most, IMAGE_PAGE);
 }
 
-static int open_slot(
-	struct staging *s, unsigned i, size_t layer_bytes, struct err *e)
+static int add_layer(struct staging *s, uint32_t layer)
+{
+	const struct image_extent *x = image_find(s->image, IMAGE_LAYER, layer);
+
+	s->piece[s->pieces++] =
+		(struct piece){ *x, x->stored, layer, true, true };
+	return 0;
+}
+
+static int add_parts(struct staging *s, uint32_t layer, struct err *e)
+{
+	const struct image_extent *x = image_find(s->image, IMAGE_LAYER, layer);
+	struct layer_part part[LAYER_PARTS_MAX];
+	struct image_extent cut[LAYER_PARTS_MAX];
+	uint64_t end[LAYER_PARTS_MAX];
+	unsigned n = cut_layer(s->image, &s->opts, layer, part);
+	int ret;
+
+	for (unsigned i = 0; i < n; i++)
+		end[i] = part[i].to;
+	ret = image_cut(s->image, x, end, n, cut, e);
+	for (unsigned i = 0; i < n && !ret; i++)
+		s->piece[s->pieces++] = (struct piece){ cut[i],
+			part[i].to - part[i].from, layer, !i, i + 1 == n };
+	return ret;
+}
+
+static int find_pieces(struct staging *s, struct err *e)
+{
+	const struct staging_opts *o = &s->opts;
+	int ret = 0;
+
+	s->piece = calloc((size_t)o->n_layers * o->parts, sizeof(*s->piece));
+	if (!s->piece)
+		return err_set(e, ENOMEM, "no memory for staging");
+	for (uint32_t i = 0; i < o->n_layers && !ret; i++)
+		ret = o->parts > 1 ? add_parts(s, o->first_layer + i, e)
+				   : add_layer(s, o->first_layer + i);
+	return ret;
+}
+
+/* ---- opening ---- */
+
+static int open_slot(struct staging *s, unsigned i, size_t bytes, struct err *e)
 {
 	char name[BUFFER_NAME_MAX];
 	size_t head = s->opts.head_bytes;
 	int ret;
 
 	snprintf(name, sizeof(name), "stage%u", i);
-	ret = buffer_create(&s->slot[i].buffer, name, head + layer_bytes,
+	ret = buffer_create(&s->slot[i].buffer, name, head + bytes,
 		BUFFER_DMA | BUFFER_HUGE, e);
 	if (ret) {
 		s->slot[i].buffer = NULL;
 		return ret;
 	}
-	return stream_add_slot(
-		s->stream, s->slot[i].buffer, head, layer_bytes, e);
+	return stream_add_slot(s->stream, s->slot[i].buffer, head, bytes, e);
 }
 
 /* A read was sent, or is back; of those under way it has a lane. */
@@ -97,24 +184,25 @@ int staging_open(struct staging **out, const struct image *image,
 	const struct staging_opts *opts, struct err *e)
 {
 	struct staging *s = calloc(1, sizeof(*s));
-	size_t layer =
-		staging_layer_bytes(image, opts->first_layer, opts->n_layers);
+	size_t bytes = staging_slot_bytes(image, opts);
 	int ret;
 
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for staging");
 	s->image = image;
 	s->opts = *opts;
-	s->next = opts->first_layer;
 	if (opts->trace) {
 		s->opts.stream.told = tell_read;
 		s->opts.stream.told_arg = s;
 	}
-	ret = stream_open(&s->stream, image, &s->opts.stream, e);
-	if (ret)
-		s->stream = NULL;
+	ret = find_pieces(s, e);
+	if (!ret) {
+		ret = stream_open(&s->stream, image, &s->opts.stream, e);
+		if (ret)
+			s->stream = NULL;
+	}
 	for (unsigned i = 0; i < opts->slots && !ret; i++)
-		ret = open_slot(s, i, layer, e);
+		ret = open_slot(s, i, bytes, e);
 	if (ret) {
 		staging_close(s);
 		return ret;
@@ -131,6 +219,7 @@ void staging_close(struct staging *s)
 	if (!s->stream || stream_close(s->stream))
 		for (unsigned i = 0; i < s->opts.slots; i++)
 			buffer_close(s->slot[i].buffer);
+	free(s->piece);
 	free(s);
 }
 
@@ -139,26 +228,30 @@ struct buffer *staging_buffer(const struct staging *s, unsigned slot)
 	return s->slot[slot].buffer;
 }
 
-/* Of the i-th read of a layer, 0 behind the last. */
+/* ---- reading ---- */
+
+/* Of the i-th read of a piece, 0 behind the last. What a layer is priced as
+ * comes with the first of its parts. */
 static uint64_t priced_bytes(
-	const struct staging *s, uint32_t layer, uint32_t i)
+	const struct staging *s, const struct piece *p, uint32_t i)
 {
 	if (s->opts.priced)
-		return s->opts.priced(s->opts.arg, layer, i);
-	return i ? 0 : extent_of(s, layer)->stored;
+		return p->begins ? s->opts.priced(s->opts.arg, p->layer, i) : 0;
+	return i ? 0 : p->x.stored;
 }
 
-/* The reads of the next layer on the phone's time. */
+/* The reads of the next piece on the phone's time. */
 static void price_reads(struct staging *s, struct slot *at, uint64_t from_ps)
 {
 	const struct soc *soc = s->opts.soc;
+	const struct piece *next = &s->piece[s->next];
 	uint64_t begin = price_flash_begin_ps(soc), bytes;
 	unsigned queue = (unsigned)soc->flash_queue;
 	struct price p;
 
 	at->ready_ps = from_ps;
 	at->takes_ps = 0;
-	for (uint32_t i = 0; (bytes = priced_bytes(s, s->next, i)); i++) {
+	for (uint32_t i = 0; (bytes = priced_bytes(s, next, i)); i++) {
 		price_flash(soc, bytes, &p);
 		at->ready_ps =
 			phone_flash(s->opts.time, from_ps, queue, begin, &p);
@@ -169,19 +262,18 @@ static void price_reads(struct staging *s, struct slot *at, uint64_t from_ps)
 static int read_next(
 	struct staging *s, unsigned slot, uint64_t from_ps, struct err *e)
 {
-	const struct image_extent *x = extent_of(s, s->next);
+	const struct image_extent *x = &s->piece[s->next].x;
 	struct slot *at = &s->slot[slot];
 	int ret = stream_begin(s->stream, slot, x, e);
 
 	if (ret)
 		return ret;
-	at->layer = s->next;
+	at->piece = s->next;
 	s->begun += x->stored;
 	if (s->opts.soc)
 		price_reads(s, at, from_ps);
 	s->queue[(s->oldest + s->queued++) % STREAM_SLOTS] = slot;
-	if (++s->next == s->opts.first_layer + s->opts.n_layers)
-		s->next = s->opts.first_layer;
+	s->next = (s->next + 1) % s->pieces;
 	return 0;
 }
 
@@ -233,7 +325,7 @@ static void wait_there(struct staging *s, uint64_t there_ps)
 	s->stats.wait_ps += s->opts.time->cpu_ps - from;
 }
 
-int staging_need(struct staging *s, uint32_t layer, uint64_t turn_ps,
+int staging_need(struct staging *s, uint32_t part, uint64_t turn_ps,
 	unsigned *slot, struct err *e)
 {
 	for (;;) {
@@ -243,7 +335,7 @@ int staging_need(struct staging *s, uint32_t layer, uint64_t turn_ps,
 		if (ret)
 			return ret;
 		ready = s->slot[*slot].ready_ps;
-		if (s->slot[*slot].layer != layer) {
+		if (s->slot[*slot].piece != part) {
 			ret = read_next(s, *slot, ready, e);
 			if (ret)
 				return ret;
@@ -251,8 +343,8 @@ int staging_need(struct staging *s, uint32_t layer, uint64_t turn_ps,
 		}
 		if (s->opts.soc)
 			wait_there(s, there_ps(s, *slot, turn_ps));
-		s->stats.bytes_used += extent_of(s, layer)->stored;
-		s->stats.layers_used++;
+		s->stats.bytes_used += s->piece[part].own;
+		s->stats.layers_used += s->piece[part].ends;
 		return 0;
 	}
 }
@@ -302,13 +394,13 @@ uint64_t staging_ahead(struct staging *s)
 		(double)st.busy_ns);
 }
 
-/* All reads of a layer on the phone, one after the other. */
-static uint64_t layer_takes(const struct staging *s, uint32_t layer)
+/* All reads of a piece on the phone, one after the other. */
+static uint64_t piece_takes(const struct staging *s, const struct piece *of)
 {
 	uint64_t bytes, ps = 0;
 	struct price p;
 
-	for (uint32_t i = 0; (bytes = priced_bytes(s, layer, i)); i++) {
+	for (uint32_t i = 0; (bytes = priced_bytes(s, of, i)); i++) {
 		price_flash(s->opts.soc, bytes, &p);
 		ps += p.total_ps;
 	}
@@ -317,14 +409,13 @@ static uint64_t layer_takes(const struct staging *s, uint32_t layer)
 
 uint64_t staging_read_time(struct staging *s)
 {
-	uint32_t first = s->opts.first_layer;
 	struct stream_stats st;
 	uint64_t bytes = 0, ps = 0;
 
-	for (uint32_t i = first; i < first + s->opts.n_layers; i++) {
-		bytes += extent_of(s, i)->stored;
+	for (uint32_t i = 0; i < s->pieces; i++) {
+		bytes += s->piece[i].x.stored;
 		if (s->opts.soc)
-			ps += layer_takes(s, i);
+			ps += piece_takes(s, &s->piece[i]);
 	}
 	if (s->opts.soc)
 		return ps;

@@ -6,14 +6,21 @@
  * layer is read into it, across the end of a pass too, so that the first
  * layers of the next are there when it begins.
  *
+ * What comes is a whole layer or, where memory is short, part of one: as
+ * host/memory/layer_parts.h cuts it. Of parts, which flash image has no sums
+ * of, all layers are read once when staging is opened, to make them.
+ *
  * A slot has a head, which the caller fills once, and behind it, on a page of
- * its own, the layer as it lies in the image. One thread.
+ * its own, what came as it lies in the image, from the page on that it begins
+ * on. One thread.
  */
 #ifndef HOST_MEMORY_STAGING_H
 #define HOST_MEMORY_STAGING_H
 
 #include "flash/stream.h"
+#include "ipc/wire.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,7 +34,11 @@ struct staging;
 struct staging_opts {
 	uint32_t first_layer, n_layers; /* n_layers >= 1 */
 	unsigned slots;                 /* 2 .. STREAM_SLOTS */
-	size_t head_bytes;              /* whole pages, 0 possible */
+	/* Of a layer at most; above 1 where staging_parts_may, and then its
+	 * tensors in its extent, [layer][WIRE_T_COUNT]. */
+	unsigned parts;
+	const struct wire_tensor (*tensor)[WIRE_T_COUNT];
+	size_t head_bytes; /* whole pages, 0 possible */
 	struct stream_opts stream;
 	/* The phone that reads are timed for, on this timeline; NULL: none. */
 	const struct soc *soc;
@@ -41,8 +52,12 @@ struct staging_opts {
 	struct trace *trace; /* told of reads; NULL: none */
 };
 
-/* Bytes a slot needs behind its head: of the largest of these layers. */
-size_t staging_layer_bytes(const struct image *, uint32_t first, uint32_t n);
+/* Whether layers may come in parts: none of them is compressed. */
+bool staging_parts_may(const struct image *);
+
+/* Bytes a slot needs behind its head: of the largest of these layers, or of
+ * their parts. Of the options: first_layer, n_layers, parts, tensor. */
+size_t staging_slot_bytes(const struct image *, const struct staging_opts *);
 
 /* Creates the slots' buffers; nothing is read until staging_start. */
 int staging_open(struct staging **out, const struct image *,
@@ -55,13 +70,14 @@ struct buffer *staging_buffer(const struct staging *, unsigned slot);
 int staging_start(struct staging *, struct err *);
 
 /*
- * The layer is about to be used: wait until it is there, *slot says where. On
+ * What comes as number `part` in a pass, counted from 0, a layer or a part of
+ * one, is about to be used: wait until it is there, *slot says where. On
  * the phone's time the host waits too; of a phone that does not read ahead
  * (flash_ahead below 1) turn_ps is when all that comes before the layer was
  * done, and at least the rest of its read comes behind that. Where a pass was
  * broken off, layers that were read for the rest of it are dropped.
  */
-int staging_need(struct staging *, uint32_t layer, uint64_t turn_ps,
+int staging_need(struct staging *, uint32_t part, uint64_t turn_ps,
 	unsigned *slot, struct err *);
 
 /* The device is done with the slot, on the phone's time at `ps`: the next

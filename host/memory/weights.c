@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "flash/image.h"
+#include "host/memory/layer_parts.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "host/model/packed_format.h"
@@ -117,13 +118,9 @@ static uint64_t largest_block(
 	return most;
 }
 
-static int lay_out(const struct model *m, const struct weights_plan *plan,
-	struct block *b, struct err *e)
+static int start_layout(
+	const struct model *m, struct block *b, uint64_t bytes, struct err *e)
 {
-	uint64_t at = head_bytes(m, b->streamed);
-	uint64_t bytes =
-		at + layers_bytes(m, plan, b->first_layer, b->n_layers);
-
 	if (bytes > BUFFER_MAX)
 		return err_set(e, EFBIG,
 			"layer %u has %llu MiB of weights; a shared buffer "
@@ -135,8 +132,21 @@ static int lay_out(const struct model *m, const struct weights_plan *plan,
 		.type = DTYPE_F32, .rows = 1, .cols = m->n_rot / 2
 	};
 	b->tensor = calloc(b->n_layers, sizeof(*b->tensor));
-	if (!b->tensor)
-		return err_set(e, ENOMEM, "no memory for a block's layout");
+	return b->tensor ? 0
+			 : err_set(e, ENOMEM, "no memory for a block's layout");
+}
+
+static int lay_out(const struct model *m, const struct weights_plan *plan,
+	struct block *b, struct err *e)
+{
+	uint64_t at = head_bytes(m, false);
+	uint64_t bytes =
+		at + layers_bytes(m, plan, b->first_layer, b->n_layers);
+	int ret = start_layout(m, b, bytes, e);
+
+	if (ret)
+		return ret;
+	b->part = (struct wire_part){ .end = WIRE_T_COUNT };
 	for (uint32_t l = 0; l < b->n_layers; l++) {
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 			struct wire_tensor w =
@@ -148,6 +158,56 @@ static int lay_out(const struct model *m, const struct weights_plan *plan,
 		}
 	}
 	return 0;
+}
+
+/* As the bytes lie in the image, from the page on that they begin on. */
+static int lay_out_part(const struct model *m, struct block *b,
+	const struct layer_part *p, struct err *e)
+{
+	uint64_t head = head_bytes(m, true), page = p->from / PAGE * PAGE;
+	const struct wire_tensor *from = m->packed->layer[b->first_layer];
+	int ret = start_layout(m, b, head + p->to - page, e);
+
+	if (ret)
+		return ret;
+	b->part = p->of;
+	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+		struct wire_tensor w = layer_part_tensor(p, from, i);
+
+		if (w.rows)
+			w.offset += (uint32_t)(head - page);
+		b->tensor[0][i] = w;
+	}
+	return 0;
+}
+
+/* A streamed layer's blocks, from *n on. */
+static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
+	uint32_t layer, struct block *blocks, uint32_t *n, struct err *e)
+{
+	struct layer_part part[LAYER_PARTS_MAX];
+	unsigned parts = layer_parts(m->packed->layer[layer],
+		packed_layer_bytes(m->packed, layer), plan->parts, part);
+	int ret = 0;
+
+	for (unsigned i = 0; i < parts && !ret; i++) {
+		struct block *b = &blocks[(*n)++];
+
+		*b = (struct block){
+			.first_layer = layer, .n_layers = 1, .streamed = true
+		};
+		ret = lay_out_part(m, b, &part[i], e);
+	}
+	return ret;
+}
+
+static int lay_out_resident(const struct model *m,
+	const struct weights_plan *plan, uint32_t want, uint32_t layer,
+	struct block *b, struct err *e)
+{
+	b->first_layer = layer;
+	b->n_layers = end_of(m, plan, want, layer) - layer;
+	return lay_out(m, plan, b, e);
 }
 
 /* The strips of an image were cut without knowing this device. */
@@ -179,29 +239,28 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 {
 	uint32_t want =
 		plan->want < plan->resident ? plan->want : plan->resident;
-	uint32_t n = 0;
+	uint32_t n = 0, l = 0;
 	struct block *b;
+	int ret = 0;
 
 	if (check_strips(m, plan, e))
 		return -EFBIG;
 	while (want < plan->resident &&
 		largest_block(m, plan, want) > plan->limit)
 		want++;
-	b = calloc(m->n_layer, sizeof(*b));
+	b = calloc(plan->resident +
+			(size_t)(m->n_layer - plan->resident) * plan->parts,
+		sizeof(*b));
 	if (!b)
 		return err_set(
-			e, ENOMEM, "no memory for %u blocks", m->n_layer);
-	for (uint32_t l = 0; l < m->n_layer; l += b[n++].n_layers) {
-		int ret;
-
-		b[n].first_layer = l;
-		b[n].n_layers = end_of(m, plan, want, l) - l;
-		b[n].streamed = l >= plan->resident;
-		ret = lay_out(m, plan, &b[n], e);
-		if (ret) {
-			weights_release(b, n + 1);
-			return ret;
-		}
+			e, ENOMEM, "no memory for %u layers", m->n_layer);
+	for (; l < plan->resident && !ret; l += b[n++].n_layers)
+		ret = lay_out_resident(m, plan, want, l, &b[n], e);
+	for (; l < m->n_layer && !ret; l++)
+		ret = lay_out_parts(m, plan, l, b, &n, e);
+	if (ret) {
+		weights_release(b, n);
+		return ret;
 	}
 	*blocks = b;
 	*n_blocks = n;

@@ -4,7 +4,8 @@
  * into one shared buffer that the device reads by DMA (tandem:weights0, ...). A
  * block is the unit of everything on the device: of a graph, of a request, of
  * what is mapped and evicted. Layers that are streamed (host/memory/staging.h)
- * are blocks of one, whose weights lie in whatever staging slot they came to.
+ * are blocks of one, whose weights lie in whatever staging slot they came to,
+ * or several, each a part of the layer (host/memory/layer_parts.h).
  *
  * In the buffer lie, each 64-byte aligned, the rope frequencies and then the
  * tensors layer by layer in the wire's order: vectors as float32, matrices in
@@ -28,6 +29,7 @@ struct workers;
 
 struct block {
 	uint32_t first_layer, n_layers;
+	struct wire_part part; /* of one layer; or all of all */
 	uint32_t bytes;
 	struct wire_tensor rope_freq;
 	struct wire_tensor (*tensor)[WIRE_T_COUNT]; /* [n_layers] */
@@ -41,6 +43,17 @@ struct block {
 	uint64_t not_finite;
 };
 
+/* Whether it begins with a layer, and ends with one. */
+static inline bool block_begins(const struct block *b)
+{
+	return !b->part.first;
+}
+
+static inline bool block_ends(const struct block *b)
+{
+	return b->part.end == WIRE_T_COUNT;
+}
+
 /*
  * Lay out the blocks: at least `want` of them (or one a layer), and more
  * while one exceeds `limit` bytes; a single layer may exceed it. No strip of
@@ -53,10 +66,11 @@ struct weights_plan {
 	size_t strip_max;
 	uint32_t want;
 	uint64_t limit;
-	/* From this layer on, each is a block of its own that is streamed;
-	 * the number of layers where none is. */
+	/* From this layer on they are streamed; the number of layers where
+	 * none is. */
 	uint32_t resident;
-	uint32_t cut; /* a block begins at this layer */
+	uint32_t cut;   /* a block begins at this layer */
+	unsigned parts; /* that a streamed layer is cut into, at most */
 };
 int weights_cut(const struct model *, const struct weights_plan *,
 	struct block **blocks, uint32_t *n, struct err *);

@@ -72,7 +72,8 @@ int pricing_init(struct pricing *p, const struct soc *soc,
 		return err_set(
 			e, ENOMEM, "no memory to price %u layers", m->n_layer);
 	for (uint32_t b = 0; b < n_blocks; b++)
-		for (uint32_t l = 0; l < block[b].n_layers; l++)
+		for (uint32_t l = 0;
+			block_begins(&block[b]) && l < block[b].n_layers; l++)
 			p->layer[block[b].first_layer + l] =
 				priced_layer(p, block[b].tensor[l]);
 	return 0;
@@ -101,7 +102,7 @@ static struct share share_of(const struct pricing *p, uint32_t block)
 {
 	const struct block *b = &p->block[block];
 
-	return (struct share){ stands_for(p, b->first_layer),
+	return (struct share){ stands_for(p, b->first_layer + !block_ends(b)),
 		stands_for(p, b->first_layer + b->n_layers) };
 }
 

@@ -12,6 +12,7 @@
  *     the last of the shape's, as these do in the two together;
  *   - widths, heads, vocabulary are the shape's; a matrix has the type that the
  *     same matrix has in the layer of what runs that it stands for;
+ *   - of a layer that is run in parts the last stands for all of it;
  *   - a matrix has another type instead where that is said (pricing_retype):
  *     so what was trained in 8 bits can be asked for as one in 4;
  *   - of a share of the layers in memory (pricing_keep) the shape has its own

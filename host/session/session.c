@@ -393,6 +393,11 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->price.total_ps = s->time->cpu_ps;
 	out->copied_runs = sequences_copied(s->sequences);
 	out->resident_layers = s->plan.resident;
+	if (s->staging) {
+		out->stage_slots = s->plan.stage_slots;
+		out->stage_parts = s->plan.stage_parts;
+		out->stage_bytes = s->plan.stage_bytes;
+	}
 	if (s->staging)
 		staging_stats(s->staging, &out->staging);
 	out->logits_rows = logits_rows_used(s->logits);

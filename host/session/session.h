@@ -134,6 +134,9 @@ struct session_opts {
 	double dram_share;    /* 0 to 1 */
 	uint64_t dram_bytes;  /* not 0: instead of the share */
 	unsigned stage_slots; /* at most, 2 .. STREAM_SLOTS */
+	/* A slot holds a layer (1) or a part of one, of so many at most; 0: a
+	 * layer, or a quarter where memory does not hold as many slots. */
+	unsigned stage_parts;
 	struct stream_opts stream;
 	/* Plans of faults to have (base/fault_plan.h), of the device it starts
 	 * and of flash; the second of flash alone. NULL: none. */
@@ -180,6 +183,7 @@ struct session_opts {
 	}
 #define SESSION_STALL        30000
 #define SESSION_RESTARTS_MAX 1000
+#define SESSION_STAGE_PARTS  8 /* of a layer, at most */
 extern const struct session_opts session_defaults;
 
 int session_open(struct session **out, const struct model *,
@@ -518,6 +522,10 @@ struct session_stats {
 	struct switch_stats graphs;
 	uint32_t blocks, layers_per_block;
 	uint32_t resident_layers;
+	/* Through which the others come, of so many bytes, a layer in so many
+	 * parts at most; 0: none does. */
+	unsigned stage_slots, stage_parts;
+	uint64_t stage_bytes;
 	struct staging_stats staging; /* all zero where nothing is streamed */
 	enum layout layout;           /* never UNSAID */
 	uint32_t threads;

@@ -209,7 +209,10 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 {
 	const struct block *b = &s->block[block];
 	size_t tensors = b->n_layers * sizeof(*b->tensor);
-	struct wire_graph_load *msg = malloc(sizeof(*msg) + tensors);
+	bool whole = block_begins(b) && block_ends(b);
+	size_t bytes = sizeof(struct wire_graph_load) + tensors +
+		(whole ? 0 : sizeof(b->part));
+	struct wire_graph_load *msg = malloc(bytes);
 	int ret;
 
 	if (!msg)
@@ -223,7 +226,9 @@ int session_load_graph(struct session *s, uint32_t block, uint32_t kind,
 		.model = session_wire_model(s),
 		.rope_freq = b->rope_freq };
 	memcpy(msg + 1, b->tensor, tensors);
-	ret = npu_send(s->npu, NULL, 0, msg, sizeof(*msg) + tensors, seq, e);
+	memcpy((uint8_t *)(msg + 1) + tensors, &b->part,
+		bytes - sizeof(*msg) - tensors);
+	ret = npu_send(s->npu, NULL, 0, msg, bytes, seq, e);
 	free(msg);
 	return ret;
 }

@@ -225,7 +225,7 @@ static int find_staged(
 
 	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
 	if (!ret)
-		ret = staging_need(s->staging, s->block[b].first_layer,
+		ret = staging_need(s->staging, b - s->first_streamed,
 			phone_later(s->time->npu_ps, s->began_ps), &where, e);
 	trace_end(s->trace, TRACE_FLASH_WAIT);
 	if (ret)
@@ -341,7 +341,8 @@ int pass_run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 
 	for (uint32_t b = from; b < to && !ret; b++) {
 		ret = send_block(p, b, e);
-		if (!ret && p->hooks && p->hooks->meanwhile)
+		if (!ret && block_ends(&s->block[b]) && p->hooks &&
+			p->hooks->meanwhile)
 			ret = p->hooks->meanwhile(p->hooks->arg, e);
 		if (!ret && s->generation != p->generation)
 			ret = err_set(e, ERR_DEVICE_LOST,

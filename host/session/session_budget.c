@@ -4,21 +4,26 @@
 #include "base/err.h"
 #include "base/memory_left.h"
 #include "flash/image.h"
+#include "host/memory/layer_parts.h"
 #include "host/memory/staging.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
 #include "host/session/session.h"
 #include "host/session/session_plan.h"
+#include "ipc/wire.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-#define MIB ((uint64_t)1 << 20)
+#define MIB   ((uint64_t)1 << 20)
+#define PARTS 4 /* of a layer, where slots of whole ones are too much */
 
 /* What both processes take beside weights, cache and activations, of a model of
  * 1.5 B parameters: scratch memory, rings, vocabulary. */
 #define BESIDE (32 * MIB)
+
+_Static_assert(SESSION_STAGE_PARTS == LAYER_PARTS_MAX, "as many are made");
 
 static uint64_t layers_bytes(const struct model *m, uint32_t n)
 {
@@ -38,25 +43,51 @@ static uint64_t output_bytes(const struct model *m)
 
 /* ---- choosing ---- */
 
+size_t session_budget_slot(
+	const struct model *m, uint32_t first, unsigned parts)
+{
+	const struct staging_opts o = { .first_layer = first,
+		.n_layers = m->n_layer - first,
+		.parts = parts,
+		.tensor = m->packed->layer };
+
+	return weights_head_bytes(m) + staging_slot_bytes(m->packed->image, &o);
+}
+
+/* Whether slots may hold parts where whole layers are too much for them. Each
+ * part has graphs of its own, and so has a model beside. */
+static bool may_part(const struct model *m, const struct session_opts *o)
+{
+	return !o->stage_parts && staging_parts_may(m->packed->image) &&
+		2 * MAX_GRAPHS * PARTS * (uint64_t)m->n_layer <=
+		WIRE_MAX_GRAPHS;
+}
+
+/* ---- choosing ---- */
+
 /* The slots first: without them nothing comes. */
 static int choose_by_size(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
-	uint64_t slot = weights_head_bytes(m) +
-		staging_layer_bytes(m->packed->image, 0, m->n_layer);
+	uint64_t slot = session_budget_slot(m, 0, p->stage_parts);
 	uint64_t room = o->dram_bytes, all = layers_bytes(m, m->n_layer);
 
 	if (room >= all) {
 		p->output_stays = room - all < output_bytes(m);
 		return 0;
 	}
+	if (room < p->stage_slots * slot && may_part(m, o)) {
+		p->stage_parts = PARTS;
+		slot = session_budget_slot(m, 0, PARTS);
+	}
 	if (room < 2 * slot)
 		return err_set(e, EINVAL,
 			"--dram-budget of %.1f MiB, but layers are streamed "
 			"through two slots at least, which are part of it: "
-			"they take %.1f MiB; try --dram-budget %lluM, or a "
+			"%sthey take %.1f MiB; try --dram-budget %lluM, or a "
 			"share like 0%%, beside which they are",
 			(double)room / (double)MIB,
+			p->stage_parts > 1 ? "of parts of layers, " : "",
 			(double)(2 * slot) / (double)MIB,
 			(unsigned long long)((2 * slot + MIB - 1) / MIB));
 	while (p->stage_slots * slot > room)
@@ -68,6 +99,17 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	return 0;
 }
 
+static int check_parts(const struct model *m, unsigned parts, struct err *e)
+{
+	if (parts < 2 || staging_parts_may(m->packed->image))
+		return 0;
+	return err_set(e, EINVAL,
+		"--stage-parts %u, but layers of this image are compressed, "
+		"and are unpacked whole; leave it out, or convert without "
+		"--zstd",
+		parts);
+}
+
 int session_budget_choose(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
@@ -75,6 +117,7 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 
 	p->resident = m->n_layer;
 	p->stage_slots = o->stage_slots;
+	p->stage_parts = o->stage_parts ? o->stage_parts : 1;
 	p->output_stays = false;
 	if (!o->dram_bytes && o->dram_share >= 1)
 		return 0;
@@ -83,6 +126,9 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 			"--dram-budget, but this model is no flash image, "
 			"whose layers can be streamed; make one with tandem "
 			"convert");
+	ret = check_parts(m, p->stage_parts, e);
+	if (ret)
+		return ret;
 	if (o->dram_bytes)
 		ret = choose_by_size(p, m, o, e);
 	else /* 29 % of 100 is 29, not a little less. */
@@ -103,53 +149,81 @@ static uint64_t other_bytes(const struct session_plan *p)
 	return BESIDE + p->kv_bytes + p->io_bytes;
 }
 
-/* A share that fits, to try. */
-static void advise(const struct session_plan *p, const struct model *m,
-	uint64_t left, char *buf, size_t size)
+/* A share that fits with such slots; -1: none does. */
+static int share_left(const struct session_plan *p, const struct model *m,
+	unsigned slots, unsigned parts, uint64_t left)
 {
-	uint64_t slot = weights_head_bytes(m) +
-		staging_layer_bytes(m->packed->image, 0, m->n_layer);
-	uint64_t need = other_bytes(p) + p->stage_slots * slot;
+	uint64_t need =
+		other_bytes(p) + slots * session_budget_slot(m, 0, parts);
 	uint32_t n = 0;
 
+	if (need > left)
+		return -1;
 	while (n < p->resident && need + layers_bytes(m, n + 1) <= left)
 		n++;
-	if (need <= left)
-		snprintf(buf, size, "try --dram-budget %u%%",
-			n * 100 / m->n_layer);
-	else if (need - (p->stage_slots - 2) * slot <= left)
+	return (int)(n * 100 / m->n_layer);
+}
+
+/* What fits, to try. */
+static void advise(const struct session_plan *p, const struct model *m,
+	const struct session_opts *o, uint64_t left, char *buf, size_t size)
+{
+	unsigned parts = may_part(m, o) ? PARTS : p->stage_parts;
+	int share = share_left(p, m, p->stage_slots, p->stage_parts, left);
+
+	if (share < 0)
+		share = share_left(p, m, p->stage_slots, parts, left);
+	if (share >= 0)
+		snprintf(buf, size, "try --dram-budget %d%%", share);
+	else if (share_left(p, m, 2, parts, left) >= 0)
 		snprintf(buf, size, "try --dram-budget 0%% --stage-slots 2");
 	else
 		snprintf(buf, size,
-			"not even streaming through two slots of %llu MiB "
+			"not even streaming through two slots of %.1f MiB "
 			"fits: try a smaller model or a smaller --ctx",
-			(unsigned long long)(slot / MIB));
+			(double)session_budget_slot(m, 0, parts) / (double)MIB);
 }
 
-int session_budget_check(const struct session_plan *p, const struct model *m,
-	const struct memory_left *left, struct err *e)
+static uint64_t needs(const struct session_plan *p, const struct model *m)
 {
-	uint64_t layers, slots = slots_bytes(p), output, need;
+	uint64_t output = p->output_stays ? 0 : output_bytes(m);
+
+	return layers_bytes(m, p->resident) + slots_bytes(p) + output +
+		other_bytes(p);
+}
+
+static int refuse(const struct session_plan *p, const struct model *m,
+	const struct session_opts *o, const struct memory_left *left,
+	struct err *e)
+{
 	char try[128];
 
-	if (!m->packed)
-		return 0;
-	layers = layers_bytes(m, p->resident);
-	output = p->output_stays ? 0 : output_bytes(m);
-	need = layers + slots + output + other_bytes(p);
-	if (need <= left->bytes)
-		return 0;
-	advise(p, m, left->bytes, try, sizeof(try));
+	advise(p, m, o, left->bytes, try, sizeof(try));
 	return err_set(e, ENOMEM,
 		"%llu MiB of memory are needed, for %u of %u layers %llu, for "
 		"slots %llu, the output matrix %llu, the cache %llu, and all "
 		"else %llu; %s has %llu left of %llu; %s",
-		(unsigned long long)(need / MIB), p->resident, m->n_layer,
-		(unsigned long long)(layers / MIB),
-		(unsigned long long)(slots / MIB),
-		(unsigned long long)(output / MIB),
+		(unsigned long long)(needs(p, m) / MIB), p->resident,
+		m->n_layer,
+		(unsigned long long)(layers_bytes(m, p->resident) / MIB),
+		(unsigned long long)(slots_bytes(p) / MIB),
+		(unsigned long long)(p->output_stays ? 0
+						     : output_bytes(m) / MIB),
 		(unsigned long long)(p->kv_bytes / MIB),
 		(unsigned long long)((p->io_bytes + BESIDE) / MIB), left->where,
 		(unsigned long long)(left->bytes / MIB),
 		(unsigned long long)(left->limit / MIB), try);
+}
+
+int session_budget_fit(struct session_plan *p, const struct model *m,
+	const struct session_opts *o, const struct memory_left *left,
+	struct err *e)
+{
+	if (!m->packed || needs(p, m) <= left->bytes)
+		return 0;
+	if (p->stage_bytes && p->stage_parts == 1 && may_part(m, o)) {
+		p->stage_parts = PARTS;
+		p->stage_bytes = session_budget_slot(m, p->resident, PARTS);
+	}
+	return needs(p, m) <= left->bytes ? 0 : refuse(p, m, o, left, e);
 }

@@ -96,7 +96,7 @@ struct session {
 	struct flight flight[MAX_FLIGHTS];
 	unsigned flights, oldest;
 	struct block *block;
-	uint32_t n_blocks;
+	uint32_t n_blocks, first_streamed;
 	uint32_t *weights_id; /* [n_blocks] of the shared buffers */
 	uint32_t first_graph; /* below are those of `beside` */
 

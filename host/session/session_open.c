@@ -45,7 +45,8 @@ static int open_plan(struct session *s, struct err *e)
 
 	if (!ret) {
 		memory_left(&left, "/proc", "/sys");
-		ret = session_budget_check(&s->plan, s->model, &left, e);
+		ret = session_budget_fit(
+			&s->plan, s->model, &s->opts, &left, e);
 	}
 	s->opts.layout = s->stats.layout = s->plan.layout;
 	s->opts.threads = s->plan.threads;
@@ -153,6 +154,8 @@ static int open_staging(struct session *s, struct err *e)
 		.first_layer = s->plan.resident,
 		.n_layers = m->n_layer - s->plan.resident,
 		.slots = s->plan.stage_slots,
+		.parts = s->plan.stage_parts,
+		.tensor = m->packed ? m->packed->layer : NULL,
 		.head_bytes = weights_head_bytes(m),
 		.stream = s->opts.stream,
 		.soc = s->opts.soc,
@@ -228,6 +231,10 @@ int session_cut_blocks(struct session *s, struct err *e)
 		&s->block, &s->n_blocks, e);
 	if (ret)
 		return ret;
+	s->first_streamed = 0;
+	while (s->first_streamed < s->n_blocks &&
+		!s->block[s->first_streamed].streamed)
+		s->first_streamed++;
 	s->weights_id = calloc(s->n_blocks, sizeof(*s->weights_id));
 	if (!s->weights_id)
 		return err_set(

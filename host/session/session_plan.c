@@ -130,9 +130,8 @@ static void lay_out(struct session_plan *p, const struct model *m,
 		p->io_bytes += align_up(hidden, COHERENCE_LINE);
 	p->stage_bytes = 0;
 	if (p->resident < m->n_layer)
-		p->stage_bytes = weights_head_bytes(m) +
-			staging_layer_bytes(m->packed->image, p->resident,
-				m->n_layer - p->resident);
+		p->stage_bytes =
+			session_budget_slot(m, p->resident, p->stage_parts);
 }
 
 /* A tail may begin and end in the middle of a run. */
@@ -287,6 +286,7 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 		.limit = block_limit(p, o),
 		.resident = p->resident,
 		.cut = o->tap_layers ? o->tap_layers : o->exit_layers,
+		.parts = p->stage_parts,
 	};
 
 	return weights_cut(m, &plan, blocks, n, e);

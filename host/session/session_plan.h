@@ -26,7 +26,8 @@ struct session_plan {
 	enum layout layout; /* never UNSAID */
 	uint32_t threads;
 	uint32_t resident;    /* layers that stay in memory, the first ones */
-	unsigned stage_slots; /* through which the others come */
+	unsigned stage_slots; /* through which the others come, */
+	unsigned stage_parts; /* a layer in at most so many parts */
 	bool output_stays;    /* on flash: the output matrix of an image */
 	uint32_t context;     /* positions of a sequence */
 	uint32_t slots, kv_stride; /* of the cache, and bytes of one */

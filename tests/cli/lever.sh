@@ -58,6 +58,9 @@ done
 same -m "$image" --method edgellm --dram-budget 0% --coherence check
 same -m "$image" --method lever --dram-budget 0% --threads 2
 same -m "$image" --method lever --dram-budget 0% --threads 3 --stage-slots 2
+same -m "$image" --method lever --dram-budget 0% --stage-parts 4
+same -m "$image" --method edgellm --dram-budget 40% --stage-parts 8 \
+  --draft-on device --coherence check
 same -m "$image" --method lever --dram-budget 0% --stage-slots 12 \
   --prefill-chunk 5
 for io in direct buffered thread; do

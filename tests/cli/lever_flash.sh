@@ -46,6 +46,8 @@ read_of 40% --method lever
 read_of 59% --method edgellm --draft-on device
 read_of 5M --method lever --draft oracle:0.9
 read_of 99% --method chain
+read_of 40% --method lever --stage-parts 4
+check_eq 'parts of a layer' "$(count parts)" 4
 generate -m "$image" --method lever --dram-budget 100%
 check_lacks 'JSON with all in memory' "$out" '"flash":'
 
@@ -72,6 +74,7 @@ misuse "$TANDEM" run -p x --method lever --draft oracle:2
 misuse "$TANDEM" run -p x --method lever --draft oracle:x
 misuse "$TANDEM" run -p x --method chain --exit flash/models/exit.gguf
 misuse "$TANDEM" run -p x --method lever --stage-slots 1
+misuse "$TANDEM" run -p x --method lever --stage-parts 9
 misuse "$TANDEM" run -p x --method lever --flash-io mmap
 misuse "$TANDEM" run -p x --method lever --draft-on npu
 

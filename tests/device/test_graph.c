@@ -78,7 +78,7 @@ static void accepts_the_good_one(void **state)
 
 	setup(&r);
 	assert_ok(graph_check(r.load, sizeof(r.load), &limits, &need, &e), &e);
-	g = graph_build(r.load, limits.threads);
+	g = graph_build(r.load, sizeof(r.load), limits.threads);
 	assert_non_null(g);
 	assert_int_equal(g->plan_bytes, need.plan_bytes);
 	assert_int_equal(g->at.total, need.arena_bytes);
@@ -151,7 +151,7 @@ static void results_are_there_while_they_are_wanted(void **state)
 	struct rig r;
 
 	setup(&r);
-	g = graph_build(r.load, limits.threads);
+	g = graph_build(r.load, sizeof(r.load), limits.threads);
 	owner = calloc(g->at.total / sizeof(float), sizeof(*owner));
 	for (unsigned i = 0; i < g->n_ops; i++) {
 		const struct op *op = &g->op[i];

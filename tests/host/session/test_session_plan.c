@@ -159,7 +159,7 @@ static void test_tails(void **state)
 static void test_what_stays(void **state)
 {
 	struct fixture *f = *state;
-	size_t layer, slot;
+	size_t layer, slot, quarter;
 
 	assert_int_equal(plan_of(f)->resident, LAYERS);
 	assert_int_equal(f->plan.stage_bytes, 0);
@@ -183,9 +183,22 @@ static void test_what_stays(void **state)
 	f->opts.dram_bytes--;
 	assert_int_equal(plan_of(f)->resident, 1);
 	f->opts.dram_bytes = 3 * slot - 1;
+	assert_int_equal(plan_of(f)->stage_slots, 3);
+	assert_int_equal(f->plan.stage_parts, 4);
+	quarter = session_budget_slot(f->image.model, 0, 4);
+	assert_int_equal(
+		f->plan.resident, (3 * slot - 1 - 3 * quarter) / layer);
+	f->opts.dram_bytes = 3 * quarter - 1;
 	assert_int_equal(plan_of(f)->stage_slots, 2);
+	f->opts.dram_bytes = 2 * quarter - 1;
+	refused(f, -EINVAL, "through two slots at least");
+	f->opts.stage_parts = 1;
+	f->opts.dram_bytes = 3 * slot - 1;
+	assert_int_equal(plan_of(f)->stage_slots, 2);
+	assert_int_equal(f->plan.stage_parts, 1);
 	f->opts.dram_bytes = 2 * slot - 1;
 	refused(f, -EINVAL, "through two slots at least");
+	f->opts.stage_parts = 0;
 	/* None where all layers fit; the output matrix comes behind those. */
 	f->opts.dram_bytes = LAYERS * layer;
 	assert_int_equal(plan_of(f)->resident, LAYERS);
@@ -202,7 +215,8 @@ static void check_left(struct fixture *f, uint64_t bytes, const char *says)
 {
 	const struct memory_left left = { bytes, 4000ull << 20, "a group" };
 	struct err e = { 0 };
-	int ret = session_budget_check(&f->plan, f->image.model, &left, &e);
+	int ret = session_budget_fit(
+		&f->plan, f->image.model, &f->opts, &left, &e);
 
 	assert_int_equal(ret, says ? -ENOMEM : 0);
 	if (says && !strstr(e.text, says))
@@ -213,7 +227,7 @@ static void check_left(struct fixture *f, uint64_t bytes, const char *says)
 static void test_memory_left(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t layer, slot, other;
+	uint64_t layer, slot, quarter, other;
 
 	image_file_open(&f->image, f->model, 0);
 	plan_of(f);
@@ -226,12 +240,23 @@ static void test_memory_left(void **state)
 	check_left(f, other + 20 * layer + (1 << 20), NULL);
 	check_left(f, other + 3 * slot + 9 * layer, "try --dram-budget 45%");
 	check_left(f, other + 3 * slot, "try --dram-budget 0%");
-	check_left(f, other + 2 * slot, "--stage-slots 2");
+	quarter = session_budget_slot(f->image.model, 0, 4);
+	check_left(f, other + 3 * quarter + layer, "try --dram-budget 5%");
+	check_left(f, other + 2 * quarter, "--stage-slots 2");
 	check_left(f, other, "not even");
 	f->opts.dram_share = .5;
 	plan_of(f);
 	check_left(f, other + 3 * slot + 10 * layer, NULL);
+	assert_int_equal(f->plan.stage_parts, 1);
+	check_left(f, other + 3 * slot + 10 * layer - 1, NULL);
+	assert_int_equal(f->plan.stage_parts, 4);
+	assert_int_equal(f->plan.stage_bytes, quarter);
+	check_left(f, other + 3 * quarter + 10 * layer, NULL);
+	check_left(f, other + 3 * quarter + 10 * layer - 1, "budget 45%");
+	f->opts.stage_parts = 1;
+	plan_of(f);
 	check_left(f, other + 3 * slot + 10 * layer - 1, "budget 45%");
+	check_left(f, other + 2 * slot, "--stage-slots 2");
 }
 
 static void test_buffers(void **state)

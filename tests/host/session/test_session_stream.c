@@ -169,7 +169,8 @@ static void check_counts(
 		passes * image_file_stored(&f->image, resident));
 	/* What was read ahead is no more than the slots hold. */
 	assert_in_range(st.staging.stream.extents, passes * streamed,
-		passes * streamed + f->opts.stage_slots);
+		(passes * streamed + f->opts.stage_slots) *
+			(f->opts.stage_parts ? f->opts.stage_parts : 1));
 	assert_int_equal(session_flash_how(f->s) != NULL, streamed > 0);
 }
 
@@ -208,6 +209,52 @@ static void test_shares(void **state)
 	}
 }
 
+/* Layers in parts, which meet where they may. */
+static void test_parts(void **state)
+{
+	static const unsigned slots[] = { 2, 3, STREAM_SLOTS };
+	static const enum wire_precision precision[] = { WIRE_INT8, WIRE_NPU };
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_models(f, 0);
+	for (unsigned p = 0; p < 2; p++) {
+		f->opts.precision = precision[p];
+		want = reference(f);
+		for (unsigned i = 0; i < 16; i++) {
+			f->opts.dram_share = i % 2 ? 0.4 : 0;
+			f->opts.stage_slots = slots[i % 3];
+			f->opts.stage_parts = 1 + i / 2;
+			f->opts.coherence =
+				i % 5 ? COHERENCE_OFF : COHERENCE_CHECK;
+			check_budget(f, i % 2 ? 2 : 0, want);
+		}
+	}
+}
+
+/* A size that holds three slots of quarters, and no two of whole layers. */
+static void test_quarters(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+	struct session_stats st;
+	uint64_t layer;
+
+	open_models(f, 0);
+	want = reference(f);
+	layer = image_file_layer(&f->image, 0)->bytes;
+	f->opts.dram_bytes = 5 * 4096 + 7 * layer / 4;
+	pair_open(&f->s, f->image.model, &f->opts);
+	session_stats(f->s, &st);
+	assert_int_equal(st.stage_parts, 4);
+	assert_int_equal(st.stage_slots, 3);
+	assert_in_range(st.stage_bytes, layer / 4, layer / 2 + 2 * 4096);
+	f->opts.stage_parts = 4;
+	check_script(f, want);
+	check_counts(f, 0, PASSES);
+	pair_close(&f->s);
+}
+
 static void test_bytes(void **state)
 {
 	struct fixture *f = *state;
@@ -218,6 +265,7 @@ static void test_bytes(void **state)
 	want = reference(f);
 	f->opts.dram_share = 1;  /* does not count beside bytes */
 	f->opts.stage_slots = 2; /* which are part of it */
+	f->opts.stage_parts = 1;
 	sum = 2 *
 		(4096 + align_up(image_file_layer(&f->image, 0)->bytes, 4096));
 	for (uint32_t l = 0; l < 2; l++) {
@@ -495,6 +543,8 @@ static void test_going_on(void **state)
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 static const struct CMUnitTest tests[] = {
 	TEST(test_shares),
+	TEST(test_parts),
+	TEST(test_quarters),
 	TEST(test_bytes),
 	TEST(test_packed_with_zstd),
 	TEST(test_ways_to_read),

@@ -1,0 +1,79 @@
+#include "host/memory/layer_parts.h"
+
+#include "tensor/layout.h"
+#include "tensor/tile.h"
+
+#include <assert.h>
+#include <stdbool.h>
+
+/* A place between two rows of a layer, where parts meet. */
+struct place {
+	uint32_t tensor, row;
+	uint64_t at; /* in the layer's extent */
+};
+
+static uint64_t bytes_of_rows(const struct wire_tensor *t, uint32_t rows)
+{
+	return layout_bytes(t->type, rows, t->cols);
+}
+
+/* The place nearest to byte `at`, which lies behind attention. */
+static struct place nearest(
+	const struct wire_tensor t[WIRE_T_COUNT], uint64_t at)
+{
+	unsigned i = WIRE_T_GATE;
+	uint64_t tile, tiles;
+	struct place p;
+
+	while (i + 1 < WIRE_T_COUNT && t[i + 1].offset <= at)
+		i++;
+	tile = bytes_of_rows(&t[i], TILE);
+	tiles = (at - t[i].offset + tile / 2) / tile;
+	p = (struct place){ i, (uint32_t)tiles * TILE,
+		t[i].offset + tiles * tile };
+	if (p.row >= t[i].rows)
+		p = (struct place){ i + 1, 0,
+			i + 1 < WIRE_T_COUNT ? t[i + 1].offset : UINT64_MAX };
+	return p;
+}
+
+unsigned layer_parts(const struct wire_tensor t[WIRE_T_COUNT], uint64_t bytes,
+	unsigned n, struct layer_part out[LAYER_PARTS_MAX])
+{
+	uint64_t attention = t[WIRE_T_GATE].offset, first = bytes / n;
+	struct place from = { 0, 0, 0 };
+	unsigned parts = 0;
+
+	assert(n && n <= LAYER_PARTS_MAX);
+	first = first < attention ? attention : first;
+	for (unsigned i = 1; i <= n; i++) {
+		struct place to = { WIRE_T_COUNT, 0, bytes };
+
+		if (i < n)
+			to = nearest(
+				t, first + (bytes - first) * (i - 1) / (n - 1));
+		if (i < n && (to.at <= from.at || to.at >= bytes))
+			continue; /* a tile is more than a part */
+		out[parts++] = (struct layer_part){ { from.tensor, from.row,
+							    to.tensor, to.row },
+			from.at, to.at };
+		from = to;
+	}
+	return parts;
+}
+
+struct wire_tensor layer_part_tensor(const struct layer_part *p,
+	const struct wire_tensor t[WIRE_T_COUNT], unsigned tensor)
+{
+	const struct wire_part *of = &p->of;
+	struct wire_tensor w = t[tensor];
+	uint32_t from = tensor == of->first ? of->first_row : 0;
+	uint32_t to = tensor == of->end ? of->end_row : w.rows;
+
+	if (tensor < of->first || tensor > of->end)
+		to = from;
+	w.rows = to - from;
+	w.offset = w.rows ? w.offset + (uint32_t)bytes_of_rows(&t[tensor], from)
+			  : 0;
+	return w;
+}

@@ -1,0 +1,119 @@
+/* What cuts say is held against bytes that the test made itself. */
+#include "tests/harness.h"
+
+#include "base/err.h"
+#include "base/rng.h"
+#include "flash/image.h"
+#include "flash/image_cut.h"
+#include "flash/image_write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BYTES ((size_t)3 << 20 | 1234)
+
+static uint8_t data[BYTES];
+static char path[4300];
+static struct image *image;
+static const struct image_extent *extent;
+
+static int write_image(void **state)
+{
+	struct image_write_opts o = { .n_extents = 2, .threads = 1 };
+	struct image_writer *w;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < BYTES; i++)
+		data[i] = (uint8_t)(rng_uniform(7, 0, i) * 256);
+	snprintf(path, sizeof(path), "%s/m.tdm", harness_tmp());
+	assert_ok(image_writer_open(&w, path, &o, &e), &e);
+	assert_ok(image_write(w, IMAGE_METADATA, 0, "meta", 4, &e), &e);
+	assert_ok(image_write(w, IMAGE_HOST, 0, data, BYTES, &e), &e);
+	assert_ok(image_writer_commit(w, &e), &e);
+	image_writer_close(w);
+	assert_ok(image_open(&image, path, &e), &e);
+	extent = image_find(image, IMAGE_HOST, 0);
+	return 0;
+}
+
+static int close_image(void **state)
+{
+	image_close(image);
+	return 0;
+}
+
+/* Each begins on the page where the one before it ends, and is read as any
+ * other extent is. */
+static void check_cuts(const uint64_t *end, unsigned n)
+{
+	static uint8_t got[BYTES];
+	struct image_extent cut[8];
+	struct err e = { 0 };
+
+	assert_ok(image_cut(image, extent, end, n, cut, &e), &e);
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t from = i ? end[i - 1] / 4096 * 4096 : 0;
+
+		assert_int_equal(cut[i].offset, extent->offset + from);
+		assert_int_equal(cut[i].stored, end[i] - from);
+		assert_int_equal(cut[i].bytes, cut[i].stored);
+		assert_ok(image_read(image, &cut[i], got, &e), &e);
+		assert_memory_equal(got, data + from, cut[i].stored);
+	}
+}
+
+static void test_cuts(void **state)
+{
+	const uint64_t some[] = { 1, 4096, 4097, 1 << 20, (1 << 20) + 64,
+		BYTES };
+	const uint64_t whole[] = { BYTES };
+
+	check_cuts(some, 6);
+	check_cuts(whole, 1);
+}
+
+static void flip(uint64_t at)
+{
+	int fd = open(path, O_RDWR);
+	uint8_t byte;
+
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+	byte ^= 0x10;
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+	fsync(fd);
+	close(fd);
+}
+
+/* Before it is cut, and afterwards. */
+static void test_damage(void **state)
+{
+	const uint64_t end[] = { 100000, BYTES };
+	struct image_extent cut[2];
+	struct err e = { 0 };
+
+	flip(extent->offset + 200000);
+	assert_int_equal(image_cut(image, extent, end, 2, cut, &e), -EBADMSG);
+	assert_non_null(strstr(e.text, "host tensors is damaged"));
+	flip(extent->offset + 200000);
+	assert_ok(image_cut(image, extent, end, 2, cut, &e), &e);
+	flip(extent->offset + 99999);
+	assert_int_equal(image_check(image, &cut[0], &e), -EBADMSG);
+	/* The page that it lies on is in both. */
+	assert_int_equal(image_check(image, &cut[1], &e), -EBADMSG);
+	flip(extent->offset + 99999);
+	assert_ok(image_check(image, &cut[1], &e), &e);
+	assert_int_equal(truncate(path, (off_t)extent->offset + 4096), 0);
+	assert_int_equal(image_cut(image, extent, end, 2, cut, &e), -ENODATA);
+	assert_non_null(strstr(e.text, "m.tdm"));
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(test_cuts, write_image, close_image),
+	cmocka_unit_test_setup_teardown(test_damage, write_image, close_image),
+};
+
+TEST_MAIN(tests)
