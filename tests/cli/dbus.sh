@@ -172,6 +172,9 @@ wait $long
 check_eq 'status of a client whose service died' $? 1
 check_has 'the client is told' "$(cat "$tmp/long.err")" \
   org.freedesktop.DBus.Error
+check_has 'who asks for that text later, of a service started anew' \
+  "$(call "$text" dev.tandem.Text1.Wait)" \
+  org.freedesktop.DBus.Error.UnknownObject
 
 # The session ends, and with it a service that nobody started by hand.
 run_ok timeout 60 "$client" "$tmp/path" Hi 1 # which starts another

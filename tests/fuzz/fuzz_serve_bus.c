@@ -1,14 +1,18 @@
 /*
  * Any bytes as a message that the bus hands to the service. What libdbus takes
  * for a message, and is a method call, is answered: with a reply or an error by
- * name that libdbus can send, and of a request with what ask_read says of it.
+ * name that libdbus can send, of a request with what ask_read says of it, or
+ * later where it waits for a text. Most inputs are messages made of messages
+ * (tests/fuzz/dbus_mutant.h), as most bytes are none.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/checked.h"
 #include "host/serve/bus_impl.h"
+#include "tests/fuzz/dbus_mutant.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +36,6 @@ static void check(bool holds)
 static int refuse(struct bus *b, struct ask *ask,
 	const struct answer_reader *reader, struct bus_text *t, struct fault *f)
 {
-	fuzz_got_past();
 	check(ask->n == 1 && ask->n_prompts == 1 && !ask->wants_logprobs);
 	return fault_set(f, 503, "queue_full", NULL, "nothing is computed");
 }
@@ -43,7 +46,6 @@ static void check_reply(DBusMessage *m)
 	int len;
 	char *bytes;
 
-	check(m != NULL);
 	dbus_message_set_serial(m, 1);
 	check(dbus_message_marshal(m, &bytes, &len));
 	dbus_free(bytes);
@@ -51,6 +53,43 @@ static void check_reply(DBusMessage *m)
 		check(dbus_validate_error_name(
 			dbus_message_get_error_name(m), NULL));
 	dbus_message_unref(m);
+}
+
+/* One that has ended and one that is written, for which somebody may wait. */
+static void put_texts(struct bus *b, struct bus_text text[2])
+{
+	for (unsigned i = 0; i < 2; i++) {
+		text[i] = (struct bus_text){ .bus = b,
+			.number = i + 1,
+			.pipe = -1,
+			.ended = !i,
+			.tokens = 5,
+			.stop = "",
+			.state = "writing",
+			.next = b->texts };
+		snprintf(text[i].path, sizeof(text[i].path), BUS_TEXTS "/%u",
+			i + 1);
+		b->texts = &text[i];
+	}
+	snprintf(text[0].stop, sizeof(text[0].stop), "length");
+	snprintf(text[0].state, sizeof(text[0].state), "ended");
+}
+
+/* No reply only where one was asked for that comes later. */
+static void answer(struct bus *b, DBusMessage *call)
+{
+	struct bus_text text[2];
+	DBusMessage *reply;
+
+	put_texts(b, text);
+	reply = bus_reply(b, call);
+	check(!reply == !!text[1].waiter[0]);
+	check(!text[0].waiter[0] && !text[1].waiter[1]);
+	if (reply)
+		check_reply(reply);
+	else
+		dbus_message_unref(text[1].waiter[0]);
+	check(b->texts == &text[1] && !b->busy);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -66,9 +105,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	if (!m)
 		return 0;
-	if (dbus_message_get_type(m) == DBUS_MESSAGE_TYPE_METHOD_CALL)
-		check_reply(bus_reply(&b, m));
-	check(!b.texts && !b.busy);
+	if (dbus_message_get_type(m) == DBUS_MESSAGE_TYPE_METHOD_CALL) {
+		fuzz_got_past();
+		answer(&b, m);
+	}
 	dbus_message_unref(m);
 	return 0;
 }
@@ -90,7 +130,37 @@ static void put(DBusMessageIter *list, const char *key, int type, const void *v)
 	dbus_message_iter_close_container(list, &entry);
 }
 
-static void put_request(DBusMessage *m)
+/* A turn of the user's. */
+static void put_messages(DBusMessageIter *list)
+{
+	static const char *const turn[] = { "role", "user", "content", "Hi" };
+	const char *key = "messages";
+	DBusMessageIter entry, value, turns, members, member;
+
+	dbus_message_iter_open_container(
+		list, DBUS_TYPE_DICT_ENTRY, NULL, &entry);
+	dbus_message_iter_append_basic(&entry, DBUS_TYPE_STRING, &key);
+	dbus_message_iter_open_container(
+		&entry, DBUS_TYPE_VARIANT, "aa{ss}", &value);
+	dbus_message_iter_open_container(
+		&value, DBUS_TYPE_ARRAY, "a{ss}", &turns);
+	dbus_message_iter_open_container(
+		&turns, DBUS_TYPE_ARRAY, "{ss}", &members);
+	for (size_t i = 0; i < ARRAY_LEN(turn); i += 2) {
+		dbus_message_iter_open_container(
+			&members, DBUS_TYPE_DICT_ENTRY, NULL, &member);
+		for (size_t k = 0; k < 2; k++)
+			dbus_message_iter_append_basic(
+				&member, DBUS_TYPE_STRING, &turn[i + k]);
+		dbus_message_iter_close_container(&members, &member);
+	}
+	dbus_message_iter_close_container(&turns, &members);
+	dbus_message_iter_close_container(&value, &turns);
+	dbus_message_iter_close_container(&entry, &value);
+	dbus_message_iter_close_container(list, &entry);
+}
+
+static void put_request(DBusMessage *m, bool chat)
 {
 	const char *prompt = "Hi";
 	DBusMessageIter at, list;
@@ -99,7 +169,10 @@ static void put_request(DBusMessage *m)
 
 	dbus_message_iter_init_append(m, &at);
 	dbus_message_iter_open_container(&at, DBUS_TYPE_ARRAY, "{sv}", &list);
-	put(&list, "prompt", DBUS_TYPE_STRING, &prompt);
+	if (chat)
+		put_messages(&list);
+	else
+		put(&list, "prompt", DBUS_TYPE_STRING, &prompt);
 	put(&list, "seed", DBUS_TYPE_INT32, &tokens);
 	put(&list, "temperature", DBUS_TYPE_DOUBLE, &heat);
 	dbus_message_iter_close_container(&at, &list);
@@ -107,9 +180,10 @@ static void put_request(DBusMessage *m)
 
 static const struct seed {
 	const char *path, *face, *member, *text[2];
+	bool chat;
 } seeds[] = {
 	{ BUS_ENGINE, BUS_NAME, "Generate", { NULL } },
-	{ BUS_ENGINE, BUS_NAME, "Generate", { NULL } },
+	{ BUS_ENGINE, BUS_NAME, "Generate", { NULL }, .chat = true },
 	{ BUS_ENGINE, DBUS_INTERFACE_PROPERTIES, "Get",
 		{ BUS_NAME, "Findings" } },
 	{ BUS_ENGINE, DBUS_INTERFACE_PROPERTIES, "GetAll", { BUS_NAME } },
@@ -126,7 +200,7 @@ static DBusMessage *seed_message(const struct seed *s)
 		BUS_NAME, s->path, s->face, s->member);
 
 	if (!strcmp(s->member, "Generate"))
-		put_request(m);
+		put_request(m, s->chat);
 	for (size_t i = 0; i < 2 && s->text[i]; i++)
 		dbus_message_append_args(
 			m, DBUS_TYPE_STRING, &s->text[i], DBUS_TYPE_INVALID);
@@ -152,22 +226,42 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 	return (size_t)len;
 }
 
-/* Letters and numbers are others; lengths, which libdbus checks, stay. */
+/* ---- others like them ---------------------------------------------------- */
+
+static const char *const paths[] = { BUS_ENGINE, BUS_ROOT, BUS_TEXTS,
+	BUS_TEXTS "/1", BUS_TEXTS "/2", "/", "/dev", BUS_TEXTS "/3", NULL };
+static const char *const faces[] = { BUS_ENGINE_FACE, BUS_TEXT_FACE,
+	DBUS_INTERFACE_PROPERTIES, DBUS_INTERFACE_INTROSPECTABLE,
+	"org.freedesktop.DBus.ObjectManager", DBUS_INTERFACE_PEER, NULL };
+static const char *const members[] = { "Generate", "Wait", "Cancel", "Get",
+	"GetAll", "Set", "Introspect", "GetManagedObjects", "Ping", NULL };
+/* Names of what is asked for and of values, and values. */
+static const char *const texts[] = { "prompt", "messages", "model", "n",
+	"max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k",
+	"min_p", "repeat_penalty", "repeat_last", "seed", "stop", "logprobs",
+	"top_logprobs", "stream", "stream_options", "response_format", "type",
+	"json_schema", "schema", "json_object", "role", "content", "user",
+	"assistant", "system", "text", "method", "draft", "clock", "precision",
+	"metadata", "logit_bias", "echo", "best_of", "suffix", "tools", "m",
+	"chain", "pld", "wall", "int8", "none", "auto", "", "Hi", "State",
+	"Texts", "Findings", "Context", "Stop", "Error", "Tokens",
+	BUS_ENGINE_FACE, BUS_TEXT_FACE, "\xf0\x9f\x98\x80", "{\"a\":", NULL };
+static const struct mutant_words words = { paths, faces, members, texts };
+
+/* Bytes that are others, of which most are no message any more. */
+static size_t change_bytes(uint8_t *buf, size_t len, const struct fuzz_draw *d)
+{
+	for (uint32_t n = 1 + d->below(d->arg, 3); len && n--;)
+		buf[d->below(d->arg, (uint32_t)len)] =
+			(uint8_t)fuzz_interesting(d);
+	return len;
+}
+
 size_t fuzz_mutate(
 	uint8_t *buf, size_t len, size_t cap, const struct fuzz_draw *d)
 {
-	static const char types[] = "ybnqiuxtdsogavhr(){}";
+	const struct mutant m = { d, &words, 2 + d->below(d->arg, 12) };
+	size_t n = d->below(d->arg, 64) ? mutant_bytes(&m, buf, len, cap) : 0;
 
-	for (uint32_t n = 1 + d->below(d->arg, 3); len && n--;) {
-		size_t at = d->below(d->arg, (uint32_t)len);
-
-		if (buf[at] >= 'a' && buf[at] <= 'z')
-			buf[at] = d->below(d->arg, 2)
-				? (uint8_t)('a' + d->below(d->arg, 26))
-				: (uint8_t)types[d->below(
-					  d->arg, sizeof(types) - 1)];
-		else if (at > 12)
-			buf[at] = (uint8_t)fuzz_interesting(d);
-	}
-	return len;
+	return n ? n : change_bytes(buf, len, d);
 }
