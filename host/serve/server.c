@@ -15,8 +15,11 @@
 #include <unistd.h>
 
 #define PULSE_NS 250000000
-/* For what was canceled to be told of. */
-#define PARTING_S 1.0
+/* For what was canceled to be told of, which takes who reads a moment; and
+ * where a second signal wants an end at once. */
+#define PARTING_S        1.0
+#define HURRIED_S        0.05
+#define PARTING_PULSE_NS 2000000
 
 /* ---- opening ------------------------------------------------------------- */
 
@@ -96,10 +99,10 @@ const char *server_url(const struct server *s)
 
 /* ---- running ------------------------------------------------------------- */
 
-/* A signal, or 0 after a while. */
-static int wait_signal(void)
+/* A signal, or 0 after a while, below a second. */
+static int wait_signal(long ns)
 {
-	const struct timespec pulse = { .tv_nsec = PULSE_NS };
+	const struct timespec pulse = { .tv_nsec = ns };
 	sigset_t set;
 	int sig;
 
@@ -134,14 +137,17 @@ static void stop_accepting(struct server *s)
 	listening_close(&s->listening);
 }
 
-/* At most so long, for those that are answered; a signal ends it too. */
-static void let_finish(struct server *s, double seconds)
+/* At most so long, for those that are answered; a signal ends it too, and is
+ * returned. */
+static int let_finish(struct server *s, double seconds, long pulse_ns)
 {
 	uint64_t until = clock_ns() + (uint64_t)(seconds * 1e9);
+	int sig = 0;
 	bool lost;
 
-	while (look_after(s, &lost) && clock_ns() < until && !wait_signal())
-		;
+	while (!sig && look_after(s, &lost) && clock_ns() < until)
+		sig = wait_signal(pulse_ns);
+	return sig;
 }
 
 /* A bus goes with its session, and then nobody can ask who asked there. */
@@ -154,11 +160,11 @@ int server_run(struct server *s, struct err *e)
 {
 	bool lost = false;
 
-	while (!lost && has_way_in(s) && !wait_signal())
+	while (!lost && has_way_in(s) && !wait_signal(PULSE_NS))
 		look_after(s, &lost);
 	stop_accepting(s);
 	if (!lost)
-		let_finish(s, s->options.grace_s);
+		s->hurried = let_finish(s, s->options.grace_s, PULSE_NS);
 	return lost ? err_set(e, ERR_DEVICE_LOST,
 			      "the device process is lost for good")
 		    : 0;
@@ -173,7 +179,8 @@ void server_close(struct server *s)
 	stop_accepting(s);
 	answering_stop(s->answering);
 	if (s->http) {
-		let_finish(s, PARTING_S);
+		let_finish(s, s->hurried ? HURRIED_S : PARTING_S,
+			PARTING_PULSE_NS);
 		MHD_stop_daemon(s->http);
 	}
 	bus_close(s->bus);

@@ -55,6 +55,7 @@ struct server {
 	int status[STATUSES];
 	uint64_t answered[ROUTES_MAX][STATUSES];
 	atomic_bool ending;
+	bool hurried; /* a second signal came */
 	/* Guarded by the lock. */
 	struct exchange *first;
 	struct guest *guests;

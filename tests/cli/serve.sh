@@ -228,7 +228,11 @@ kill -TERM $server
 sleep 0.1
 get /health
 check_eq 'a connection behind SIGTERM' "$code" 000
+began=$(date +%s%N)
 ends TERM 0
+checks=$((checks + 1))
+took=$((($(date +%s%N) - began) / 1000000))
+[ $took -lt 900 ] || fail "a second signal took $took ms"
 wait $!
 
 # A device that dies is replaced under a text; for good, and the server ends.
