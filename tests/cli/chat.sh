@@ -72,6 +72,23 @@ for bad in '{' '[]' '{"version":1}' '{"version":2,"turns":[]}' \
   check_has "stderr of $bad" "$err" bad.json
 done
 
+# Of many samples the one that is chosen is the answer, else the first.
+chat '/set samples=2\nHello\nAnd?\n' -m "$model" -n 12 --temp 3 --json
+check_eq 'status of turns of many samples' "$status" 0
+check_eq 'turns of many samples' "$(member turn)" '1 2 '
+first=$(head -n 1 <<<"$out")
+chat 'Hello\n' -m "$model" -n 12 --temp 3 --json
+check_eq 'the first of many samples' "$(sed 's/.*"text"://; s/,"stop.*//' \
+  <<<"$first")" "$(sed 's/.*"text"://; s/,"stop.*//' <<<"$out")"
+run "$TANDEM" run -m "$model" --chat -p 'Hello' -n 12 --temp 3 \
+  --method mean-logprob -N 3
+chosen=$out
+chat '/method mean-logprob\n/set samples=3\nHello\n' -m "$model" -n 12 --temp 3
+check_eq 'the likeliest of three samples' "$out" "$chosen"
+chat '/set samples=0\nHello\n' -m "$model" -n 12 --temp 3
+check_eq 'an answer where samples=0 was refused' "$out" "$want"
+check_has 'stderr of samples=0' "$err" samples
+
 # A full context is said with numbers, and nothing is dropped.
 chat 'Hello\n/set ctx=40\nHello again and again\n/reset\n' -m "$model" -n 3
 check_eq 'status of a turn without room' "$status" 1
