@@ -59,6 +59,8 @@ static int choose_context(struct session_plan *p, const struct model *m,
 		return 0;
 	fits = o->va_window / 2 / kv_bytes_per_token(p, m);
 	fits = fits < most ? fits : most;
+	if (o->sequences > 1) /* slots come in whole runs then */
+		fits = fits / KV_RUN * KV_RUN;
 	p->context = fits < m->n_ctx ? (uint32_t)fits : m->n_ctx;
 	if (o->context_need && o->context_need < p->context)
 		p->context = o->context_need;

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/memory_left.h"
+#include "host/memory/kv_pool.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
@@ -154,6 +155,21 @@ static void test_tails(void **state)
 	assert_int_equal(plan_of(f)->slots, 224);
 	f->opts.tail = 0;
 	assert_int_equal(plan_of(f)->slots, 224);
+}
+
+/* As much context as the buffer holds is as many whole runs as it does. */
+static void test_context_of_many(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t token = 2ull * LAYERS * 64;
+	uint32_t most = (uint32_t)(BUFFER_MAX / token);
+
+	f->model->n_ctx = 1 << 20;
+	assert_int_equal(plan_of(f)->context, most);
+	assert_true(most % KV_RUN);
+	f->opts.sequences = 2;
+	assert_int_equal(plan_of(f)->context, most / KV_RUN * KV_RUN);
+	assert_int_equal(f->plan.slots, f->plan.context);
 }
 
 static void test_what_stays(void **state)
@@ -323,6 +339,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_graphs),
 	TEST(test_context),
 	TEST(test_tails),
+	TEST(test_context_of_many),
 	TEST(test_what_stays),
 	TEST(test_memory_left),
 	TEST(test_buffers),
