@@ -713,6 +713,11 @@ static int take_line(struct chat *c, struct strbuf *line)
 	struct err e = { 0 };
 	int ret;
 
+	if (line->failed) {
+		ret = err_set(&e, ENOMEM, "no memory for a turn");
+		say(&e);
+		return ret;
+	}
 	if (!text[strspn(text, " \t\r\n")])
 		return 0;
 	if (text[0] == '/' && text[1] == '/') {
@@ -761,7 +766,7 @@ static int talk_on(struct chat *c)
 			continue;
 		}
 		asked_twice = false;
-		ret = line.failed ? -ENOMEM : take_line(c, &line);
+		ret = take_line(c, &line);
 		if (cmd_interrupted && !chat_input_is_terminal(c->input))
 			break;
 	}

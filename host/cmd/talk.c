@@ -221,11 +221,17 @@ int talk_load(
 
 	if (ret)
 		return ret;
+	/* Jansson takes some of its own failed allocations for bad JSON. */
+	errno = 0;
 	all = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	if (all)
+		ret = from_json(&t, settings, all, e);
+	else if (errno == ENOMEM)
+		ret = err_set(e, ENOMEM, "no memory for a conversation");
+	else
+		ret = err_set(e, EINVAL, "line %d is no JSON: %.120s",
+			error.line, error.text);
 	free(text);
-	ret = all ? from_json(&t, settings, all, e)
-		  : err_set(e, EINVAL, "line %d is no JSON: %.120s", error.line,
-			    error.text);
 	json_decref(all);
 	if (ret) {
 		talk_release(&t);

@@ -965,10 +965,12 @@ int json_nodes_open(struct json_nodes **out, const char *schema, struct err *e)
 	json_error_t error;
 	int ret = 0;
 
+	strbuf_add(&r.path, "#", 1);
+	/* Jansson takes some of its own failed allocations for bad JSON. */
+	errno = 0;
 	r.root = json_loads(
 		schema, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &error);
-	strbuf_add(&r.path, "#", 1);
-	if (!j || r.path.failed)
+	if (!j || r.path.failed || (!r.root && errno == ENOMEM))
 		ret = no_memory(&r);
 	else if (!r.root)
 		ret = err_set(e, EINVAL,
