@@ -21,7 +21,10 @@
 
 #define PREFIX    "tandem:"
 #define HUGE_PAGE ((size_t)2 << 20)
-#define SEALS     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* of Linux 6.1 */
+#endif
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 struct buffer {
 	char name[BUFFER_NAME_MAX];
@@ -56,6 +59,36 @@ static int buffer_set_name(struct buffer *b, const char *name, struct err *e)
 }
 
 /*
+ * Of a file that has a huge page or more, from an address on where one begins:
+ * else no page of it could be huge. NULL and errno.
+ */
+static uint8_t *map_aligned(int fd, size_t bytes)
+{
+	size_t room = bytes < HUGE_PAGE ? bytes : bytes + HUGE_PAGE;
+	uint8_t *free = mmap(NULL, room, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *at = free;
+
+	if (free == MAP_FAILED)
+		return NULL;
+	if (room > bytes)
+		at += -(uintptr_t)free % HUGE_PAGE;
+	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		    0) == MAP_FAILED) {
+		int error = errno;
+
+		munmap(free, room);
+		errno = error;
+		return NULL;
+	}
+	if (at > free)
+		munmap(free, (size_t)(at - free));
+	if (free + room > at + bytes)
+		munmap(at + bytes, (size_t)(free + room - at - bytes));
+	return at;
+}
+
+/*
  * Size it, seal it, map it. The seals come before anyone else can hold the
  * descriptor: a peer that maps it never meets a shrinking file (SIGBUS).
  */
@@ -72,13 +105,10 @@ static int buffer_back(
 			b->name, bytes);
 	if (fcntl(b->fd, F_ADD_SEALS, SEALS))
 		return err_sys(e, errno, "cannot seal buffer '%s'", b->name);
-	b->map =
-		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
-	if (b->map == MAP_FAILED) {
-		b->map = NULL;
+	b->map = map_aligned(b->fd, bytes);
+	if (!b->map)
 		return err_sys(e, errno, "cannot map buffer '%s' (%zu bytes)",
 			b->name, bytes);
-	}
 	b->bytes = bytes;
 	return 0;
 }
@@ -89,6 +119,22 @@ static void buffer_unback(struct buffer *b)
 		munmap(b->map, b->bytes);
 	b->map = NULL;
 	fd_close(&b->fd);
+}
+
+/*
+ * Huge pages in place of small ones, which a kernel from 6.1 on makes when told
+ * to, whatever its settings, and a control group counts like those. Each is
+ * touched first: where there is nothing at all, nothing is made. What is left
+ * over at the end stays in small ones.
+ */
+static bool buffer_collapse(struct buffer *b)
+{
+	size_t whole = b->bytes & ~(HUGE_PAGE - 1);
+	volatile uint8_t *p = b->map;
+
+	for (size_t at = 0; at < whole; at += HUGE_PAGE)
+		p[at] = 0;
+	return !madvise(b->map, whole, MADV_COLLAPSE);
 }
 
 /* Whether advice on shared memory is heard: madvise succeeds even if not. */
@@ -103,6 +149,8 @@ static bool shmem_takes_advice(void)
 	return n > 0 && !strstr(text, "[never]") && !strstr(text, "[deny]");
 }
 
+/* All memory is taken now, by whatever way: who asks for huge pages fills
+ * them. */
 static int buffer_back_huge(struct buffer *b, size_t bytes, size_t page)
 {
 	/* Reserved pages (nr_hugepages) first: they are sure or refused. */
@@ -116,7 +164,8 @@ static int buffer_back_huge(struct buffer *b, size_t bytes, size_t page)
 		buffer_unback(b);
 		return -ENOMEM; /* the plain attempt will say why */
 	}
-	if (!madvise(b->map, b->bytes, MADV_HUGEPAGE) && shmem_takes_advice())
+	madvise(b->map, b->bytes, MADV_HUGEPAGE);
+	if (buffer_collapse(b) || shmem_takes_advice())
 		b->flags |= BUFFER_HUGE;
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/workers.h"
 #include "ipc/wire.h"
+#include "shm/buffer.h"
 #include "tensor/kern.h"
 
 #include <errno.h>
@@ -270,11 +271,24 @@ static void selected(const char *path, char *buf, size_t size)
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 
+/* Whether a buffer that asks for huge pages has them, by whatever way. */
+static bool buffer_gets_huge(size_t bytes)
+{
+	struct buffer *b;
+	bool got;
+
+	if (buffer_create(&b, "doctor", bytes, BUFFER_HUGE, NULL))
+		return false;
+	got = buffer_flags(b) & BUFFER_HUGE;
+	buffer_close(b);
+	return got;
+}
+
 void probe_huge_pages(struct finding *f)
 {
 	int64_t reserved = 0, unused = 0, kb = 2048;
 	char anon[24], shmem[24], a[24];
-	bool works, advised;
+	bool works, got;
 	size_t bytes;
 	void *map;
 	int fd;
@@ -291,23 +305,24 @@ void probe_huge_pages(struct finding *f)
 		munmap(map, bytes);
 		close(fd);
 	}
-	advised = strcmp(shmem, "absent") && strcmp(shmem, "never") &&
-		strcmp(shmem, "deny");
-	finding_is(f, works || advised ? PROBE_OK : PROBE_LIMITED,
-		"%lld of %lld reserved pages of %s free, MFD_HUGETLB %s; "
-		"transparent: shared memory %s, anonymous %s",
-		(long long)unused, (long long)reserved, probe_bytes(a, bytes),
+	got = buffer_gets_huge(bytes);
+	finding_is(f, got ? PROBE_OK : PROBE_LIMITED,
+		"a shared buffer %s them; %lld of %lld reserved pages of %s "
+		"free, MFD_HUGETLB %s; transparent: shared memory %s, "
+		"anonymous %s",
+		got ? "gets" : "does not get", (long long)unused,
+		(long long)reserved, probe_bytes(a, bytes),
 		works ? "works" : "refused", shmem, anon);
 	finding_number(f, "reserved", reserved);
 	finding_number(f, "free", unused);
 	finding_number(f, "page", (int64_t)bytes);
 	finding_means(f,
-		works || advised
-			? "A shared buffer that asks for huge pages gets them, "
-			  "and is filled about ten times faster."
-			: "A shared buffer that asks for huge pages gets 4 KiB "
-			  "ones: all works the same, filling it at the start "
-			  "takes about ten times longer.");
-	if (!works)
+		got ? "A shared buffer that asks for huge pages gets them: "
+		      "flash fills it faster, and at the start it is "
+		      "filled about ten times faster."
+		    : "A shared buffer that asks for huge pages gets 4 KiB "
+		      "ones: all works the same, filling it at the start "
+		      "takes about ten times longer.");
+	if (!got)
 		finding_fix(f, "%ssysctl vm.nr_hugepages=512", probe_sudo());
 }
