@@ -103,6 +103,7 @@ struct bench_lever {
 	struct bench_run run;
 	struct soc phone; /* that the run's clock names */
 	bool oracle, has_exit;
+	bool as; /* another shape is priced than runs */
 	uint32_t n_layer, n_vocab, n_embd;
 	enum dtype output_type;
 

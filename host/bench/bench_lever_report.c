@@ -136,15 +136,17 @@ static void print_checks(const struct bench_lever *b)
 {
 	printf("\nchecked: the same text by every method, %llu times\n"
 	       "checked: bytes read a pass are 1 - budget of the layers' "
-	       "bytes, in %llu passes\n"
+	       "bytes%s, in %llu passes\n"
 	       "checked: rows of logits are the accepted lengths, %llu of "
 	       "%llu\n"
-	       "checked: no text takes less than flash does for its bytes, "
+	       "checked: no text takes less than flash does for its bytes%s, "
 	       "%llu times\n",
 		(unsigned long long)b->run.x.same_texts,
+		b->as ? " in what runs" : "",
 		(unsigned long long)b->run.x.exact_reads,
 		(unsigned long long)b->run.x.exact_logits,
 		(unsigned long long)b->run.x.exact_logits,
+		b->as ? " in what is priced" : "",
 		(unsigned long long)b->run.x.above_floor);
 	if (b->run.x.kernel_reads)
 		printf("checked: the system counts as many bytes, to a layer, "

@@ -39,6 +39,7 @@ static const struct column_spec tasks_columns[] = {
 
 static const struct column_spec flash_columns[] = {
 	{ "bytes_per_pass", "MB", 3, 1e-6, figure_bytes },
+	{ "bytes_per_pass_ran", "", 3, 1e-6, figure_bytes_ran },
 	{ "read_s", "read ms", 2, 1e3, figure_read_s, .panel = 1 },
 	{ "compute_s", "compute ms", 2, 1e3, figure_compute_s, .panel = 1 },
 	{ "pass_s", "pass ms", 2, 1e3, figure_pass_s, .panel = 1 },
@@ -223,10 +224,10 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "flash",
 			.title = "Flash: what a pass reads, and how that fills "
 				 "its time",
-			.note = "read: what a plain reader takes for the "
-				"bytes; compute: the device's own time;\npass: "
-				"all of the time over passes; overlap: the "
-				"longer of the two over it",
+			.note = "MB: of what is priced; read: what a plain "
+				"reader takes for them;\ncompute: the device's "
+				"own time; pass: all of the time over passes;\n"
+				"overlap: the longer of the two over it",
 			.name_key = { "method" },
 			.column = flash_columns,
 			.plot = { .y = { "ms a pass" } } } },

@@ -165,7 +165,7 @@ static int check_floor(struct experiment *x, const struct run *r,
 			"some were read before that was measured",
 			setting_text(&r->set, text, TEXT), (double)took * ms,
 			(unsigned long long)f->passes, (double)least * ms,
-			(unsigned long long)f->bytes);
+			(unsigned long long)f->priced_bytes);
 	x->above_floor++;
 	return 0;
 }

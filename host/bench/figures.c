@@ -79,8 +79,9 @@ static struct told told_of(const struct experiment *x, const struct run *r,
 	t.prompt_s = seconds(x, sum->prompt_ns, sum->prompt_ps);
 	t.seconds = seconds(x, t.sum.ns, t.sum.ps);
 	t.stall_s = seconds(x, t.sum.stall_ns, t.sum.stall_ps);
-	t.reading_s = x->phone ? over((double)sum->bytes, x->plain_bytes_per_s)
-			       : (double)sum->busy_ns / 1e9;
+	t.reading_s = x->phone
+		? over((double)sum->priced_bytes, x->plain_bytes_per_s)
+		: (double)sum->busy_ns / 1e9;
 	t.wait_s = seconds(x, sum->wait_ns, sum->wait_ps);
 	t.logits_s = seconds(x, sum->logits_ns, sum->logits_ps);
 	t.check_s = x->phone ? (double)NAN : (double)sum->check_ns / 1e9;
@@ -88,8 +89,7 @@ static struct told told_of(const struct experiment *x, const struct run *r,
 	t.verify_s =
 		d->cycles ? seconds(x, d->verify_ns, d->verify_ps) : t.seconds;
 	t.compute_s = busiest_s(x, &t.sum);
-	t.read_s = x->phone ? over((double)t.sum.bytes, x->plain_bytes_per_s)
-			    : (double)t.sum.plain_ns / 1e9;
+	t.read_s = x->phone ? t.reading_s : (double)t.sum.plain_ns / 1e9;
 	t.joules = x->phone
 		? (double)t.sum.energy_pj * 1e-12 + r->base_w * t.seconds
 		: (double)NAN;
@@ -287,12 +287,17 @@ double figure_all_logits_rows(const struct told *t)
 
 double figure_bytes(const struct told *t)
 {
+	return a_pass(t, (double)t->sum.priced_bytes);
+}
+
+double figure_bytes_ran(const struct told *t)
+{
 	return a_pass(t, (double)t->sum.bytes);
 }
 
 double figure_all_bytes(const struct told *t)
 {
-	return (double)t->sum.bytes;
+	return (double)t->sum.priced_bytes;
 }
 
 double figure_read_s(const struct told *t)

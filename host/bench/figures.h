@@ -35,6 +35,7 @@ struct run;
 	X(wait_ns) X(wait_ps) /* for layers from flash */                     \
 	X(check_ns)        /* of their checksums */                           \
 	X(bytes)           /* of layers that came from flash */               \
+	X(priced_bytes)    /* and as they are priced, for other layers */     \
 	X(plain_ns)        /* that a plain reader took for as many */         \
 	X(least_ns) X(least_ps) /* that flash takes for them at best */       \
 	X(device_ns)                                                          \
@@ -101,10 +102,11 @@ figure_of figure_lost_rows; /* that were not valid, a token */
 /* Of prompt and decoding together. */
 figure_of figure_request_tokens_per_s, figure_request_s;
 figure_of figure_prompt_token_s; /* until the first token, a prompt's token */
-/* A pass: what it reads, and for how long; drafting beside it, and nodes. */
-figure_of figure_bytes, figure_read_s, figure_compute_s, figure_verify_s,
-	figure_draft_s, figure_expanded, figure_of_plain, figure_overlap,
-	figure_all_bytes, figure_kept;
+/* A pass: what it reads, as it is priced and of what runs, and for how long;
+ * drafting beside it, and nodes. */
+figure_of figure_bytes, figure_bytes_ran, figure_read_s, figure_compute_s,
+	figure_verify_s, figure_draft_s, figure_expanded, figure_of_plain,
+	figure_overlap, figure_all_bytes, figure_kept;
 /* A pass: what its host did with the time, and rows of logits of any use or
  * none. Nothing is priced for checksums: NAN on a phone. */
 figure_of figure_reading_s, figure_wait_s, figure_check_s, figure_logits_s,

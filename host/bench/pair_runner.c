@@ -357,8 +357,10 @@ static void note_reads(struct opened *o, const struct mark *first,
 	const struct stream_stats *from = &first->stats.staging.stream,
 				  *to = &end->stats.staging.stream;
 	const struct soc *soc = o->decoder.session_opts.soc;
-	double bytes = (double)f->bytes;
+	double bytes;
 
+	f->priced_bytes = f->passes * session_read_bytes(o->decoder.session);
+	bytes = (double)f->priced_bytes;
 	o->given = to->bytes - from->bytes;
 	o->retried = to->retries > from->retries;
 	o->counted = first->kernel < 0 || end->kernel < 0

@@ -7,6 +7,7 @@
 #include "host/memory/staging.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
+#include "host/model/packed.h"
 #include "host/model/shapes.h"
 #include "host/npu/npu.h"
 #include "host/session/logits.h"
@@ -325,6 +326,29 @@ void session_flush_trace(const struct session *s)
 uint64_t session_passes(const struct session *s)
 {
 	return s->stats.passes;
+}
+
+/* Of a layer that runs, or of those that it stands for. */
+static uint64_t layer_read_bytes(const struct session *s, uint32_t layer)
+{
+	uint64_t sum = 0, bytes;
+
+	if (!s->opts.as)
+		return image_find(s->model->packed->image, IMAGE_LAYER, layer)
+			->stored;
+	for (uint32_t i = 0; (bytes = pricing_read(&s->pricing, layer, i)); i++)
+		sum += bytes;
+	return sum;
+}
+
+uint64_t session_read_bytes(const struct session *s)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t l = s->plan.resident; s->staging && l < s->model->n_layer;
+		l++)
+		sum += layer_read_bytes(s, l);
+	return sum;
 }
 
 struct trace *session_trace(const struct session *s)

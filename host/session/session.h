@@ -404,6 +404,10 @@ uint64_t session_device_ns(const struct session *);
  */
 uint64_t session_read_time(struct session *);
 
+/* Bytes that a pass reads from flash, as they are priced: of the model that
+ * runs, or of the shape in its place. */
+uint64_t session_read_bytes(const struct session *);
+
 /* What is told of the session's work; NULL: nothing. */
 struct trace *session_trace(const struct session *);
 

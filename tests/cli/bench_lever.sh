@@ -93,6 +93,7 @@ for m, r in by.items():
     assert flash[m]["bytes"] == flash["flash-ar"]["bytes"] * r["passes"] / \
         by["flash-ar"]["passes"], m
     assert 0 < flash[m]["of_plain_reader"] <= flash[m]["overlap"] <= 1, m
+    assert flash[m]["bytes_per_pass_ran"] == flash[m]["bytes_per_pass"], m
     # Full slots at both ends: no pass is faster than flash gives its bytes.
     assert flash[m]["pass_s"] >= flash[m]["bytes_per_pass"] / 4e9, m
     # A phone draws a watt at least, and not twenty.

@@ -87,7 +87,8 @@ check_eq 'status of --from' "$status" 0
 cp "$tmp/out" "$tmp/priced.json"
 run_ok python3 -c '
 import json, sys
-ran = {r["method"]: r for r in json.load(open(sys.argv[1]))["tables"]["methods"]}
+told = json.load(open(sys.argv[1]))
+ran = {r["method"]: r for r in told["tables"]["methods"]}
 o = json.load(open(sys.argv[2]))["tables"]
 priced = {r["pass"]: r for r in o["passes"]}
 assert list(ran) == list(priced)
@@ -96,6 +97,21 @@ for m, r in ran.items():
 # Rows cost a fortieth of the read: more of them than the chain has pay.
 assert ran["lever"]["rows_per_pass"] > 4
 assert ran["lever"]["tokens_per_s"] > ran["chain"]["tokens_per_s"] * 0.95
+# A layer of Qwen3-8B by hand: queries and outputs, keys and values, three of the
+# feed-forward; in Q4_0 18 bytes for 32 weights; beside them norms.
+layer = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 12288
+for r in told["tables"]["flash"]:
+    assert 1 < r["bytes_per_pass"] / (36 * layer * 18 / 32) < 1.001, r
+    all = r["bytes_per_pass"] * ran[r["method"]]["passes"]
+    assert abs(r["bytes"] / all - 1) < 1e-6, r
+    # What runs is not a hundredth of that.
+    assert 1e6 < r["bytes_per_pass_ran"] < r["bytes_per_pass"] / 100, r
+    # All of it is waited for, which is most of plain decoding.
+    seconds = r["bytes_per_pass"] / told["plain_bytes_per_s"]
+    assert abs(r["read_s"] / seconds - 1) < 1e-6, r
+    assert r["read_s"] < r["pass_s"], r
+    assert r["method"] != "flash-ar" or r["of_plain_reader"] > 0.85, r
+assert told["checks"]["above_floor"] == 3, told["checks"]
 v = {r["constant"]: r for r in o["sensitivity"]}
 base = v["as it is"]
 for m in ("flash-ar", "chain"):

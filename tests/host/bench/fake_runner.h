@@ -111,6 +111,7 @@ static inline int fake_item(void *arg, void *one, size_t item,
 			8 * (n / length), 32 * (n / length) },
 		.logits_rows = n + fake_number(s, "rows", 0),
 		.bytes = n / length * fake_number(s, "bytes", 7),
+		.priced_bytes = n / length * 70,
 		.energy_pj = (uint64_t)n * 1000000000 };
 	return fake_fails(s, "item", e);
 }

@@ -129,7 +129,7 @@ static void test_broken_rules(void **state)
 		"read 48 bytes in 8 passes, which is not 7 each", EPROTO);
 	check_broken("name=b us=1000 least=8001",
 		"took 8.000 ms for 8 passes, and flash takes 8.001 ms at least "
-		"for the 56 bytes",
+		"for the 560 bytes",
 		EPROTO);
 	check_broken("name=b counted=62",
 		"counts 62 bytes read from storage, where 8 passes should have "
