@@ -185,7 +185,9 @@ struct tally {
 
 /*
  * What the draft and the predictor think of the way to each node; the draft
- * alone, where nothing was scored. Returns what all promise.
+ * alone, where nothing was scored. An edge must be likely to both: where one of
+ * them is sure that it is not, what the other says is little. Returns what all
+ * promise.
  */
 static double weigh(const struct pruning *p)
 {
@@ -198,7 +200,7 @@ static double weigh(const struct pruning *p)
 		double q = (double)t->q[v], s = (double)p->sigma[v];
 
 		if (p->keep[u] && s >= 0)
-			q = (q + s) / 2;
+			q = sqrt(q * s);
 		p->merit[v] = p->merit[u] * q;
 		all += p->merit[v];
 	}

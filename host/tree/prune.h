@@ -59,7 +59,8 @@ struct prune_result {
 	 * what the threshold cuts, where nothing is scored. */
 	float *sigma;
 	/* How likely the text is to come to the node, by the draft and, where
-	 * it was asked, by the predictor, an edge the mean of both. */
+	 * it was asked, by the predictor, an edge the geometric mean of both.
+	 */
 	double *merit;
 	uint32_t n;    /* nodes that stay */
 	uint32_t back; /* of these were below the threshold, and are back */

@@ -238,7 +238,7 @@ static void mark_kept(struct reference *x, const struct tree *t)
 }
 
 /* An edge is worth what the draft says, or, where the predictor was asked, the
- * mean of what both say; a node all edges to it. */
+ * geometric mean of what both say; a node all edges to it. */
 static void mark_merits(struct reference *x, const struct tree *t)
 {
 	for (uint32_t v = 0; v < t->n; v++) {
@@ -248,7 +248,7 @@ static void mark_merits(struct reference *x, const struct tree *t)
 
 			x->merit[v] *= x->cut[t->parent[w]]
 				? q
-				: (q + x->sigma[w]) / 2;
+				: sqrt(q * x->sigma[w]);
 		}
 	}
 }
