@@ -1,0 +1,222 @@
+/*
+ * What the host does in a cycle costs the phone what counts done by hand say,
+ * to the picosecond: rows of the cache that are moved, the exit predictor's
+ * products and softmax, and steps through a tree that is grown, verified and
+ * walked. On a device that the test computes, of whose phone the CPU's numbers
+ * are round.
+ */
+#include "base/err.h"
+#include "host/draft/drafter_oracle.h"
+#include "host/method/lever.h"
+#include "host/model/shapes.h"
+#include "host/session/session.h"
+#include "host/shipped/soc_file.h"
+#include "tests/harness.h"
+#include "tests/host/method/drafted_text.h"
+#include "tests/host/npu/fake_device.h"
+
+#define NS UINT64_C(1000) /* picoseconds */
+
+static struct fake fake;
+
+/* A byte takes 1 ns, ten operations 1 ns, a step 100 ns; products none, beside
+ * their bytes. */
+static int setup_phone(void **state)
+{
+	struct err e = { 0 };
+	struct fixture *f;
+
+	setup(state);
+	f = *state;
+	fake_init(&fake);
+	f->w.opts.npu = &fake.ops;
+	f->w.opts.layout = LAYOUT_ROWS;
+	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	f->soc.cpu_bytes_per_s = 1e9;
+	f->soc.cpu_flops_per_s = 1e15;
+	f->soc.core_lanes = 10;
+	f->soc.core_hz = 1e9;
+	f->soc.core_step_cycles = 100;
+	f->w.opts.soc = &f->soc;
+	open_models(f);
+	return 0;
+}
+
+/* ---- rows of the cache --------------------------------------------------- */
+
+static int drop_row_1(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
+{
+	for (uint32_t i = 1; i + 1 < *n; i++)
+		keep[i] = keep[i + 1];
+	--*n;
+	return 0;
+}
+
+/* What accepting n rows of a tree of five takes, where row 1 was dropped half
+ * way or not: nodes 1 and 2 are behind the root, 3 behind 1 or, where that
+ * goes, 2, and 4 behind 2. */
+static uint64_t accept_ps(
+	struct fixture *f, const uint32_t *path, uint32_t n, bool drop)
+{
+	const int32_t token[] = { 5, 6, 7, 8, 9 };
+	const int32_t parent[] = { -1, 0, 0, 1, 2 },
+		      behind_2[] = { -1, 0, 0, 2, 2 };
+	const struct session_hooks hooks = { .choose = drop_row_1 };
+	struct err e = { 0 };
+	uint64_t before;
+
+	session_truncate(f->w.s, SESSION_TEXT, 0);
+	assert_ok(pair_tree(f->w.s, token, drop ? behind_2 : parent, 5,
+			  drop ? &hooks : NULL, &e),
+		&e);
+	before = session_phone_ps(f->w.s);
+	assert_ok(session_accept(f->w.s, SESSION_TEXT, path, n, &e), &e);
+	return session_phone_ps(f->w.s) - before;
+}
+
+/*
+ * A row has in a layer 2 heads of 8 values of 4 bytes for its keys, and as many
+ * for its values: 64 bytes each, in 4 layers. It is read, and written.
+ */
+static void test_moved_rows(void **state)
+{
+	const uint32_t in_place[] = { 0, 1, 3 }, two[] = { 0, 2, 4 };
+	struct fixture *f = *state;
+
+	open_session(f, f->w.model[SAME]);
+	assert_int_equal(accept_ps(f, in_place, 2, false), 0);
+	/* One of three: node 3 becomes the third. */
+	assert_int_equal(accept_ps(f, in_place, 3, false), 2 * 2 * 64 * 4 * NS);
+	/* Two: 2 becomes the second, 4 the third. */
+	assert_int_equal(
+		accept_ps(f, two, 3, false), 2 * (2 * 2 * 64 * 4) * NS);
+	/* In the upper two layers row 2 was the second already. */
+	assert_int_equal(accept_ps(f, two, 3, true),
+		(2 * (2 * 2 * 64 * 2) + 2 * 2 * 64 * 2) * NS);
+}
+
+/* Qwen2.5-0.5B: 2 heads of 64 values, 24 layers. */
+static void test_moved_rows_of_another(void **state)
+{
+	const uint32_t two[] = { 0, 2, 4 };
+	struct fixture *f = *state;
+	unsigned i = 0;
+
+	while (strcmp(shapes[i].name, "qwen2.5-0.5b"))
+		i++;
+	f->w.opts.as = &shapes[i];
+	open_session(f, f->w.model[SAME]);
+	assert_int_equal(
+		accept_ps(f, two, 3, false), 2 * (2 * 2 * 512 * 24) * NS);
+}
+
+/* ---- texts --------------------------------------------------------------- */
+
+/* Lever's, drafted for by an oracle that agrees with it so often; returns what
+ * the decode phase took. */
+static uint64_t write_lever(struct fixture *f, double agreement,
+	struct pass_cost *cost, struct text *got)
+{
+	struct opt_values asked = { 0 };
+	struct drafter drafter;
+	struct method_env env = {
+		.options = &asked, .drafter = &drafter, .phone = f->w.opts.soc
+	};
+	struct err e = { 0 };
+	uint64_t before;
+
+	assert_ok(drafter_oracle_open(&drafter, f->plain.token, f->plain.n,
+			  agreement, 3, N_VOCAB, &e),
+		&e);
+	open_method(f, &method_lever, &asked, &env);
+	before = session_phone_ps(f->w.s);
+	writer_write(&f->w, &method_lever, &env, got);
+	text_same(got, &f->plain, "lever");
+	*cost = lever_state(&env)->cost;
+	close_method(&env);
+	drafter_close(&drafter);
+	return session_phone_ps(f->w.s) - before;
+}
+
+/*
+ * Trees of a root and three of its eight candidates, of which none is cut. All
+ * eight are scored, by 32 weights of a byte each: 256 ns. Their softmax takes
+ * 17 operations a value: 13.6 ns. The root's place is looked for among four
+ * nodes: 400 ns.
+ */
+static void test_predictor(void **state)
+{
+	struct fixture *f = *state;
+	struct pass_cost cost;
+	struct text got;
+
+	f->tree_rows = 4;
+	f->depth = 1;
+	f->candidates = 8;
+	f->prune = true;
+	f->prune_opts = prune_defaults(8);
+	f->prune_opts.theta = f->prune_opts.breadth_theta = 0;
+	f->prune_opts.min_rows = 1;
+	f->prune_opts.min_leaves = 0;
+	open_exit(f);
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+	write_lever(f, .5, &cost, &got);
+	assert_true(cost.n_exit > 5);
+	assert_close(cost.exit, 256e3 + 13.6e3 + 400e3, 1e-6, "the predictor");
+	assert_close(cost.kept, 1, 1e-12, "rows kept");
+}
+
+#define CYCLES 5
+
+/*
+ * The oracle knows the text and is sure of it: one candidate a node, and trees
+ * of a root, its child and the child's child, all accepted. Of each the list of
+ * what may be in the tree is gone through when
+ *
+ *	the root enters					1
+ *	its candidate enters				1
+ *	the best of 2 is looked for			2
+ *	what may be behind that is guessed		1
+ *	the best of 3, if it is so			3
+ *	it becomes a node				1
+ *	what is behind it enters			1
+ *	the best of 3 is the tree			3
+ *	what is none yet becomes a node			1
+ *
+ * and the tree when
+ *
+ *	likely rows are looked for			3
+ *	the root's child, and its child, are found	2
+ *	there is none behind that			1
+ *
+ * but that the text ends before that is looked for.
+ */
+static void test_search(void **state)
+{
+	struct fixture *f = *state;
+	struct pass_cost cost;
+	struct text got;
+	uint64_t with, without;
+
+	f->tree_rows = 3;
+	f->depth = 2;
+	f->candidates = 8;
+	f->w.n_predict = 1 + 3 * CYCLES;
+	open_session(f, f->w.model[SAME]);
+	write_plain(f);
+	with = write_lever(f, 1, &cost, &got);
+	f->soc.core_step_cycles = 0;
+	without = write_lever(f, 1, &cost, &got);
+	assert_int_equal(with - without, (20 * CYCLES - 1) * 100 * NS);
+}
+
+#define TEST(x) cmocka_unit_test_setup_teardown(x, setup_phone, teardown)
+static const struct CMUnitTest tests[] = {
+	TEST(test_moved_rows),
+	TEST(test_moved_rows_of_another),
+	TEST(test_predictor),
+	TEST(test_search),
+};
+
+TEST_MAIN(tests)
