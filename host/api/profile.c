@@ -126,7 +126,7 @@ static json_t *draft_of(const struct decoder *d)
 	const struct drafting *g = &d->drafting;
 	json_t *o = json_pack("{s:b, s:i}", "on_device", g->opts.on_device,
 		"batch", (int)g->drafter.batch);
-	char name[16];
+	char name[24];
 
 	for (unsigned i = 0; i < g->n; i++) {
 		snprintf(name, sizeof(name), "draft_%u", i);
