@@ -59,24 +59,23 @@ void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
 	atomic_store_explicit(&t->copy_ended, end, memory_order_relaxed);
 }
 
-/* In place it goes on for as long as the operator does, for that is who reads.
- */
-static uint64_t tell_dma(struct device_trace *t, uint64_t layer, uint64_t begin,
-	uint64_t end, uint64_t bytes)
+/* How long copies took together. What was read in place the operator tells:
+ * that went on for as long as it did itself, which is who reads. */
+static uint64_t tell_copies(
+	struct device_trace *t, uint64_t layer, uint64_t bytes)
 {
-	uint64_t copied = atomic_exchange_explicit(
-		&t->copied_ns, 0, memory_order_relaxed);
+	uint64_t began, copied;
 
-	if (atomic_load_explicit(&t->copy_began, memory_order_relaxed)) {
-		begin = atomic_exchange_explicit(
-			&t->copy_began, 0, memory_order_relaxed);
-		end = atomic_load_explicit(
-			&t->copy_ended, memory_order_relaxed);
-	}
-	if (bytes)
-		device_trace_on(t, WIRE_TRACE_DMA_ENGINE, WIRE_TRACE_DMA, "DMA",
-			begin, end, layer, bytes, copied);
-	return copied;
+	if (!atomic_load_explicit(&t->copy_began, memory_order_relaxed))
+		return 0;
+	began = atomic_exchange_explicit(
+		&t->copy_began, 0, memory_order_relaxed);
+	copied = atomic_exchange_explicit(
+		&t->copied_ns, 0, memory_order_relaxed);
+	device_trace_on(t, WIRE_TRACE_DMA_ENGINE, WIRE_TRACE_DMA, "DMA", began,
+		atomic_load_explicit(&t->copy_ended, memory_order_relaxed),
+		layer, bytes, copied);
+	return copied ? copied : 1;
 }
 
 static void tell_shares(
@@ -98,7 +97,7 @@ uint64_t device_trace_operator(struct device_trace *t, const char *name,
 	uint64_t end = clock_ns(), above = (uint64_t)(layer + 1), copied;
 	struct wire_trace_event *v;
 
-	copied = tell_dma(t, above, begin, end, dma_bytes);
+	copied = tell_copies(t, above, dma_bytes);
 	v = next(t, WIRE_TRACE_OPERATOR, name, 0, 1);
 	if (v)
 		put(t, v, begin, end,

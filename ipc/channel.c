@@ -407,7 +407,11 @@ static int glance(struct channel *c, struct packet *out, struct err *e)
 	taken = ret ? take(c, out, e) : 0;
 	if (taken)
 		return taken;
-	return ret ? ret : err_set(e, EAGAIN, "nothing there");
+	if (!ret && e) { /* no failure: who looks often needs no words for it */
+		e->code = -EAGAIN;
+		e->text[0] = '\0';
+	}
+	return ret ? ret : -EAGAIN;
 }
 
 int channel_recv(

@@ -108,8 +108,8 @@ void trace_ring_put(struct trace_ring *r)
 
 /* ---- the host ------------------------------------------------------------ */
 
-int trace_ring_take(
-	struct trace_ring *r, struct wire_trace_event *out, unsigned most)
+int trace_ring_take(struct trace_ring *r, struct wire_trace_event *out,
+	unsigned least, unsigned most)
 {
 	struct wire_trace *t = r->shared;
 	uint64_t put =
@@ -118,6 +118,8 @@ int trace_ring_take(
 
 	if (put - r->at > r->room)
 		return -EPROTO;
+	if (put - r->at < least)
+		return 0;
 	for (n = 0; n < most && r->at != put; n++)
 		out[n] = r->event[r->at++ & (r->room - 1)];
 	/* R4: they were copied, and their places are free. */

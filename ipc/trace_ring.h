@@ -60,10 +60,10 @@ void trace_ring_put(struct trace_ring *);
 
 /* ---- the host ---- */
 
-/* At most so many events, the oldest first: how many there were, or -EPROTO:
- * the device's index is absurd. */
-int trace_ring_take(
-	struct trace_ring *, struct wire_trace_event *out, unsigned most);
+/* At most so many events, the oldest first, or none where there are fewer than
+ * `least`: how many, or -EPROTO: the device's index is absurd. */
+int trace_ring_take(struct trace_ring *, struct wire_trace_event *out,
+	unsigned least, unsigned most);
 
 /* Of a number, printable; "" for none. */
 void trace_ring_read_name(const struct trace_ring *, uint16_t number,

@@ -153,14 +153,15 @@ _Static_assert(sizeof(struct wire_tell) == 2560 + 384, "wire");
 
 enum wire_trace_kind {         /* and what arg[] is */
 	WIRE_TRACE_REQUEST,    /* seq, op, -status */
-	WIRE_TRACE_OPERATOR,   /* layer + 1, bytes by DMA, ns of them copied */
+	WIRE_TRACE_OPERATOR,   /* layer + 1, bytes by DMA, ns of copying them,
+				* as told beside it; 0: read in place */
 	WIRE_TRACE_SHARE,      /* of an operator, by a worker: layer + 1 */
 	WIRE_TRACE_INVALIDATE, /* address, bytes, the CPU's bracket */
 	WIRE_TRACE_CLEAN,      /* address, bytes */
 	WIRE_TRACE_EVICT,      /* lines */
 	WIRE_TRACE_LOAD,       /* graph, seq */
 	WIRE_TRACE_VIOLATION,  /* from, to, bracket | buffer's name << 32 */
-	WIRE_TRACE_DMA,        /* of an operator: layer + 1, bytes, ns copied */
+	WIRE_TRACE_DMA,        /* copies of an operator: likewise */
 	WIRE_TRACE_KINDS
 };
 

@@ -99,7 +99,7 @@ static void tell(struct npu *n, const struct wire_trace_event *w,
 		memcpy(v.arg, w->arg, sizeof(w->arg));
 		link_flow(n, w, &v);
 	}
-	trace_tell(n->opts.trace, &v);
+	trace_tell_held(n->opts.trace, &v);
 }
 
 static uint64_t end_of(const struct wire_trace_event *w)
@@ -184,6 +184,19 @@ static void tell_alone(struct npu *n, const struct wire_trace_event *w)
 	tell(n, w, TRACE_END, fitting(end_of(w), begin, now));
 }
 
+/* What DMA read in place for an operator goes on for as long as that does. */
+static void tell_in_place(struct npu *n, const struct wire_trace_event *w)
+{
+	struct wire_trace_event dma = *w;
+
+	if (w->kind != WIRE_TRACE_OPERATOR || !w->arg[1] || w->arg[2])
+		return;
+	dma.kind = WIRE_TRACE_DMA;
+	dma.lane = WIRE_TRACE_DMA_ENGINE;
+	dma.name = 0;
+	tell_alone(n, &dma);
+}
+
 /* ---- taking -------------------------------------------------------------- */
 
 static void take(struct npu *n, const struct wire_trace_event *w)
@@ -196,6 +209,7 @@ static void take(struct npu *n, const struct wire_trace_event *w)
 		tell_alone(n, w);
 		return;
 	}
+	tell_in_place(n, w);
 	t->event[t->pending] = *w;
 	put_in_order(t);
 	if (!w->depth || t->pending == PENDING)
@@ -213,20 +227,28 @@ static void tell_lost(struct npu *n)
 	t->lost = lost;
 }
 
-bool npu_trace_take(struct npu *n)
+static bool take_some(struct npu *n, unsigned least)
 {
 	struct wire_trace_event some[NPU_TRACE_SOME];
 	int taken;
 
-	if (!n->timeline)
+	taken = trace_ring_take(
+		&n->timeline->ring, some, least, ARRAY_LEN(some));
+	if (taken <= 0)
 		return false;
-	taken = trace_ring_take(&n->timeline->ring, some, ARRAY_LEN(some));
 	trace_hold(n->opts.trace);
 	for (int i = 0; i < taken; i++)
 		take(n, &some[i]);
 	tell_lost(n);
 	trace_let_go(n->opts.trace);
-	return taken > 0;
+	return true;
+}
+
+/* A few are left for the next time: who looked at each as it comes would have
+ * the device wait for the line that both write to. */
+bool npu_trace_take(struct npu *n)
+{
+	return n->timeline && take_some(n, NPU_TRACE_SOME);
 }
 
 /* One that never stops telling is heard no longer than this. */
@@ -234,8 +256,9 @@ static void take_all(struct npu *n)
 {
 	uint32_t rounds = 2 * n->timeline->ring.room / NPU_TRACE_SOME;
 
-	while (rounds-- && npu_trace_take(n))
+	while (rounds-- && take_some(n, 1))
 		;
+	tell_lost(n);
 }
 
 void npu_flush_trace(struct npu *n)
@@ -272,7 +295,9 @@ void npu_trace_left(struct npu *n)
 	if (!n->timeline)
 		return;
 	take_all(n);
+	trace_hold(n->opts.trace);
 	tell_pending(n);
+	trace_let_go(n->opts.trace);
 	free(n->timeline);
 	n->timeline = NULL;
 }

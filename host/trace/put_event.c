@@ -3,6 +3,7 @@
 #include "host/trace/perfetto.h"
 #include "host/trace/proto_write.h"
 
+#include <endian.h>
 #include <string.h>
 
 static uint8_t *put_number(uint8_t *at, uint64_t v)
@@ -11,6 +12,25 @@ static uint8_t *put_number(uint8_t *at, uint64_t v)
 		*at++ = (uint8_t)(v | 0x80);
 	*at++ = (uint8_t)v;
 	return at;
+}
+
+/*
+ * One that has many bytes, without a step for each: of its 56 bits seven to a
+ * byte, and all bytes but the last say that there are more. Zeros in front are
+ * no harm. Larger ones as any other.
+ */
+static uint8_t *put_long_number(uint8_t *at, uint64_t v)
+{
+	uint64_t x = v;
+
+	if (v >> 56)
+		return put_number(at, v);
+	x = (x & 0x00fffffff0000000) << 4 | (x & 0x000000000fffffff);
+	x = (x & 0x0fffc0000fffc000) << 2 | (x & 0x00003fff00003fff);
+	x = (x & 0x3f803f803f803f80) << 1 | (x & 0x007f007f007f007f);
+	x = htole64(x | 0x0080808080808080);
+	memcpy(at, &x, sizeof(x));
+	return at + sizeof(x);
 }
 
 static uint8_t *put_tag(uint8_t *at, uint32_t field, enum proto_type type)
@@ -71,9 +91,8 @@ static uint8_t *put_name(uint8_t *at, const struct trace_event *v)
 static uint8_t *put_flow(uint8_t *at, const struct trace_event *v)
 {
 	at = put_tag(at, v->flow_ends ? PF_FLOW_END : PF_FLOW, PROTO_FIXED64);
-	for (unsigned i = 0; i < 8; i++)
-		*at++ = (uint8_t)(v->flow >> 8 * i);
-	return at;
+	memcpy(at, &(uint64_t){ htole64(v->flow) }, 8);
+	return at + 8;
 }
 
 static uint8_t *put_body(
@@ -101,7 +120,7 @@ size_t put_event(uint8_t *to, uint64_t ns, uint64_t track_uuid,
 {
 	uint8_t *packet = message_begin(to, PF_TRACE_PACKET), *body, *at;
 
-	at = put_field(packet, PF_TIMESTAMP, ns);
+	at = put_long_number(put_tag(packet, PF_TIMESTAMP, PROTO_VARINT), ns);
 	body = message_begin(at, PF_TRACK_EVENT);
 	at = put_body(body, track_uuid, v);
 	message_end(body, at);

@@ -224,10 +224,9 @@ static uint64_t counter_track(struct trace *t, enum trace_name name)
 	return uuid;
 }
 
-static uint64_t device_track(struct trace *t, const struct trace_event *v)
+static void write_device_track(
+	struct trace *t, uint64_t uuid, const struct trace_event *v)
 {
-	uint64_t uuid = t->device + 1 + v->lane;
-	bool *told = &t->told_track[v->track][v->lane];
 	char name[32] = "run loop";
 
 	if (v->name == TRACE_DEVICE_LOAD || v->name == TRACE_DEVICE_DMA)
@@ -235,8 +234,16 @@ static uint64_t device_track(struct trace *t, const struct trace_event *v)
 			v->name == TRACE_DEVICE_DMA ? "DMA" : "loader");
 	else if (v->lane)
 		snprintf(name, sizeof(name), "worker %u", v->lane);
+	write_track(t, uuid, t->device, name, false);
+}
+
+static uint64_t device_track(struct trace *t, const struct trace_event *v)
+{
+	uint64_t uuid = t->device + 1 + v->lane;
+	bool *told = &t->told_track[v->track][v->lane];
+
 	if (!*told)
-		write_track(t, uuid, t->device, name, false);
+		write_device_track(t, uuid, v);
 	*told = true;
 	return uuid;
 }
@@ -440,13 +447,18 @@ static void turn(struct trace *t)
 
 /* ---- telling ------------------------------------------------------------- */
 
-void trace_tell(struct trace *t, const struct trace_event *v)
+void trace_tell_held(struct trace *t, const struct trace_event *v)
 {
-	pthread_mutex_lock(&t->lock);
 	if (trace_file_is_full(&t->file))
 		turn(t);
 	if (!t->file.failed)
 		tell(t, v);
+}
+
+void trace_tell(struct trace *t, const struct trace_event *v)
+{
+	pthread_mutex_lock(&t->lock);
+	trace_tell_held(t, v);
 	pthread_mutex_unlock(&t->lock);
 }
 

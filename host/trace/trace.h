@@ -166,9 +166,10 @@ int trace_close(struct trace *, struct err *);
 
 void trace_tell(struct trace *, const struct trace_event *);
 
-/* What the calling thread tells until it lets go is told together, by taking
- * turns once. */
+/* What the calling thread tells by trace_tell_held until it lets go is told
+ * together, by taking turns once. */
 void trace_hold(struct trace *);
+void trace_tell_held(struct trace *, const struct trace_event *);
 void trace_let_go(struct trace *);
 
 /* The calling thread is about to wait: a good time to write what has come

@@ -47,7 +47,7 @@ static void put(struct both *b, uint64_t i)
 static bool take(struct both *b, uint64_t i)
 {
 	struct wire_trace_event v;
-	int ret = trace_ring_take(&b->host, &v, 1);
+	int ret = trace_ring_take(&b->host, &v, 1, 1);
 
 	assert_true(ret == 0 || ret == 1);
 	if (!ret)
@@ -139,9 +139,9 @@ static void test_absurd(void **state)
 	open_both(&b);
 	put(&b, 0);
 	b.shared->put = ROOM + 1;
-	assert_int_equal(trace_ring_take(&b.host, &v, 1), -EPROTO);
+	assert_int_equal(trace_ring_take(&b.host, &v, 1, 1), -EPROTO);
 	b.shared->put = 0;
-	assert_int_equal(trace_ring_take(&b.host, &v, 1), 0);
+	assert_int_equal(trace_ring_take(&b.host, &v, 1, 1), 0);
 	/* A host that says it took more than there was gets nothing for it. */
 	b.shared->taken = 1000;
 	for (uint64_t i = 1; i < 3 * ROOM; i++)
@@ -194,7 +194,7 @@ static void test_beside(void **state)
 	open_both(&b);
 	assert_int_equal(pthread_create(&thread, NULL, put_many, &b), 0);
 	while (last < MANY - 1 && taken + trace_ring_lost(&b.host) < MANY) {
-		if (trace_ring_take(&b.host, &v, 1) != 1)
+		if (trace_ring_take(&b.host, &v, 1, 1) != 1)
 			continue;
 		assert_true(!taken || v.begin_ns > last);
 		assert_int_equal(v.took_ns, ~v.begin_ns);
@@ -203,7 +203,7 @@ static void test_beside(void **state)
 		taken++;
 	}
 	pthread_join(thread, NULL);
-	while (trace_ring_take(&b.host, &v, 1) == 1)
+	while (trace_ring_take(&b.host, &v, 1, 1) == 1)
 		taken++;
 	assert_int_equal(taken + trace_ring_lost(&b.host), MANY);
 	free(b.shared);

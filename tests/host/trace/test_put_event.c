@@ -1,4 +1,5 @@
 /* Events as bytes. */
+#include "host/trace/proto_read.h"
 #include "host/trace/put_event.h"
 #include "tests/harness.h"
 
@@ -8,9 +9,10 @@
 static void test_bytes(void **state)
 {
 	static const uint8_t want[] = {
-		0x0a, 0xa3, 0x00,       /* packet, 35 bytes */
-		0x40, 0xac, 0x02,       /* timestamp 300 */
-		0x5a, 0x99, 0x00,       /* track event, 25 bytes */
+		0x0a, 0xa9, 0x00, /* packet, 41 bytes */
+		/* timestamp 300, in eight bytes */
+		0x40, 0xac, 0x82, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00, 0x5a,
+		0x99, 0x00,             /* track event, 25 bytes */
 		0x48, 0x03,             /* an instant */
 		0x58, 0x05,             /* on track 5 */
 		0x22, 0x84, 0x00,       /* argument, 4 bytes */
@@ -31,9 +33,9 @@ static void test_bytes(void **state)
 	uint8_t got[PUT_EVENT_MAX], all[sizeof(want)];
 
 	memcpy(all, want, sizeof(want));
-	all[17] = TRACE_PUBLISH * TRACE_ARGS + 1;
-	all[21] = TRACE_PUBLISH + 1;
-	all[23] = TRACE_KIND_OTHER + 1;
+	all[23] = TRACE_PUBLISH * TRACE_ARGS + 1;
+	all[27] = TRACE_PUBLISH + 1;
+	all[29] = TRACE_KIND_OTHER + 1;
 	assert_int_equal(put_event(got, 300, 5, &v), sizeof(want));
 	assert_memory_equal(got, all, sizeof(want));
 }
@@ -57,8 +59,32 @@ static void test_largest(void **state)
 	}
 }
 
+/* Times of every length, by the reader that knows nothing of how they are put.
+ */
+static void test_times(void **state)
+{
+	uint8_t bytes[PUT_EVENT_MAX];
+	const struct trace_event v = { .type = TRACE_END };
+
+	for (unsigned bits = 0; bits < 64; bits++)
+		for (uint64_t off = 0; off < 3; off++) {
+			uint64_t ns = (1ull << bits) - 1 + off;
+			struct proto_in in = { bytes, 0 };
+			struct proto_field f;
+
+			in.left = put_event(bytes, ns, 1, &v);
+			assert_int_equal(proto_next(&in, &f), 1);
+			assert_int_equal(in.left, 0);
+			in = f.bytes;
+			assert_int_equal(proto_next(&in, &f), 1);
+			assert_int_equal(f.number, 8);
+			assert_true(f.value == ns);
+		}
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_bytes),
+	cmocka_unit_test(test_times),
 	cmocka_unit_test(test_largest),
 };
 
