@@ -80,7 +80,9 @@ static struct ring_shared *ring_at(struct channel *c, uint32_t offset)
 static struct doorbell bell(const struct channel *c, _Atomic uint32_t *index,
 	_Atomic uint32_t *waits, int fd)
 {
-	return (struct doorbell){ c->kind, index, waits, fd, 0 };
+	return (struct doorbell){
+		.kind = c->kind, .index = index, .waits = waits, .fd = fd
+	};
 }
 
 /* Attach both rings from our side and aim the doorbells. */

@@ -22,6 +22,16 @@
 #define FALSE_ALARMS 64
 #define NAP_MS       1
 
+/*
+ * Between two looks at the clock lie some microseconds, unless others had the
+ * processor: whoever spins then is in their way, and perhaps in that of the
+ * peer that it waits for. For a while it spins no longer than going to sleep
+ * and being woken take.
+ */
+#define ASIDE_NS        400000
+#define CROWDED_NS      100000000
+#define CROWDED_SPIN_NS 50000
+
 const char *const doorbell_names[] = {
 	[DOORBELL_POLL] = "poll",
 	[DOORBELL_EVENTFD] = "eventfd",
@@ -192,9 +202,18 @@ static int sleep_on(
 	return doorbell_hear(b);
 }
 
-static bool spin(const struct doorbell *b, uint32_t seen, uint64_t spin_ns)
+/* As asked for, or less where the processors have been wanted by others. */
+static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 {
-	uint64_t until = 0;
+	return now < b->crowded_until && asked > CROWDED_SPIN_NS
+		? CROWDED_SPIN_NS
+		: asked;
+}
+
+static bool spin(struct doorbell *b, uint32_t seen, uint64_t spin_ns)
+{
+	bool yields = spin_ns < DOORBELL_PATIENT_NS;
+	uint64_t now, last = 0, until = 0;
 
 	/*
 	 * A busy peer answers within some hundred ns: first look as fast as
@@ -210,10 +229,17 @@ static bool spin(const struct doorbell *b, uint32_t seen, uint64_t spin_ns)
 		cpu_relax();
 		if (i % 64)
 			continue;
-		if (!until)
-			until = clock_ns() + spin_ns;
-		else if (clock_ns() >= until)
+		now = clock_ns();
+		if (!last)
+			until = now +
+				(yields ? spin_now(b, now, spin_ns) : spin_ns);
+		if (last && yields && now - last > ASIDE_NS) {
+			b->crowded_until = now + CROWDED_NS;
 			return false;
+		}
+		if (now >= until)
+			return false;
+		last = now;
 	}
 }
 

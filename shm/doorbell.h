@@ -25,6 +25,10 @@
 
 struct err;
 
+/* Who is to spin for so long or longer spins, whoever else wants the processor;
+ * else it sleeps sooner for a while once it has lost it. */
+#define DOORBELL_PATIENT_NS 10000000
+
 enum doorbell_kind {
 	DOORBELL_POLL,
 	DOORBELL_EVENTFD,
@@ -48,6 +52,7 @@ struct doorbell {
 	_Atomic uint32_t *waits; /* the sleeper's word */
 	int fd;                  /* eventfd or socket end; -1 for poll */
 	unsigned false_alarms;   /* of it, in a row */
+	uint64_t crowded_until;  /* clock_ns; others want the processor */
 };
 
 /*
@@ -65,7 +70,8 @@ void doorbell_ring_if_awaited(struct doorbell *);
 
 /*
  * Sleep until *index differs from `seen`, `also_fd` (-1: none) has news or
- * hangs up, or timeout_ms passed; spin for spin_ns first (poll only).
+ * hangs up, or timeout_ms passed; spin for spin_ns first (poll only), or less
+ * where others want the processor.
  * Returns 1 when the index moved, 0 otherwise (look at also_fd, try again),
  * -errno when the doorbell itself failed. For poll, also_fd is looked at
  * by the caller between calls: timeout_ms bounds how late.

@@ -28,8 +28,10 @@ static void line_open(struct line *l, enum doorbell_kind kind)
 
 	memset(l, 0, sizeof(*l));
 	assert_ok(doorbell_fds(kind, &l->ring_fd, &l->wait_fd, &e), &e);
-	l->ring = (struct doorbell){ kind, &l->index, &l->waits, l->ring_fd };
-	l->wait = (struct doorbell){ kind, &l->index, &l->waits, l->wait_fd };
+	l->ring = (struct doorbell){ kind, &l->index, &l->waits, l->ring_fd, 0,
+		0 };
+	l->wait = (struct doorbell){ kind, &l->index, &l->waits, l->wait_fd, 0,
+		0 };
 }
 
 static void line_close(struct line *l)
@@ -120,13 +122,79 @@ static void test_times_out(void **state)
 static void test_spin_only(void **state)
 {
 	struct line l;
-	uint64_t before = clock_ns();
+	uint64_t before = clock_ns(), ns = DOORBELL_PATIENT_NS;
 
 	line_open(&l, DOORBELL_POLL);
-	assert_int_equal(doorbell_wait(&l.wait, 0, 2000000, -1, 0), 0);
-	assert_in_range(clock_ns() - before, 2000000, 2000000000);
+	assert_int_equal(doorbell_wait(&l.wait, 0, ns, -1, 0), 0);
+	assert_in_range(clock_ns() - before, ns, 2000000000);
 	publish(&l);
-	assert_int_equal(doorbell_wait(&l.wait, 0, 2000000, -1, 0), 1);
+	assert_int_equal(doorbell_wait(&l.wait, 0, ns, -1, 0), 1);
+	line_close(&l);
+}
+
+/* Another that wants the one processor they have, until it is told to end. */
+struct rival {
+	pthread_t thread;
+	atomic_bool end;
+};
+
+static void *want_processor(void *arg)
+{
+	struct rival *r = arg;
+
+	while (!atomic_load(&r->end))
+		cpu_relax();
+	return NULL;
+}
+
+static void rival_begin(struct rival *r)
+{
+	cpu_set_t all, one;
+	int first = 0;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	while (!CPU_ISSET(first, &all))
+		first++;
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	atomic_init(&r->end, false);
+	assert_int_equal(
+		pthread_create(&r->thread, NULL, want_processor, r), 0);
+}
+
+static void rival_end(struct rival *r)
+{
+	atomic_store(&r->end, true);
+	pthread_join(r->thread, NULL);
+}
+
+/* Processor time of this thread, of `n` waits of 9 ms that see nothing. */
+static uint64_t spent_waiting(struct line *l, int n)
+{
+	struct timespec t[2];
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t[0]);
+	for (int i = 0; i < n; i++)
+		assert_int_equal(doorbell_wait(&l->wait, 0, 9000000, -1, 0), 0);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t[1]);
+	return (uint64_t)(t[1].tv_sec - t[0].tv_sec) * 1000000000u +
+		(uint64_t)(t[1].tv_nsec - t[0].tv_nsec);
+}
+
+/* Who was put aside while it spun sleeps sooner for a while: of ten spins of
+ * 9 ms the first ends when that is seen, and the others are short. */
+static void test_spins_less_among_others(void **state)
+{
+	struct rival rival;
+	struct line l;
+
+	line_open(&l, DOORBELL_POLL);
+	rival_begin(&rival);
+	spent_waiting(&l, 4);
+	assert_in_range(spent_waiting(&l, 10), 0, 30000000);
+	assert_true(l.wait.crowded_until > 0);
+	rival_end(&rival);
 	line_close(&l);
 }
 
@@ -395,6 +463,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_moved_before),
 	cmocka_unit_test(test_times_out),
 	cmocka_unit_test(test_spin_only),
+	cmocka_unit_test(test_spins_less_among_others),
 	cmocka_unit_test(test_many_signals_merge),
 	cmocka_unit_test(test_also_fd),
 	cmocka_unit_test(test_socket_closed),
