@@ -272,7 +272,12 @@ enum chat_read chat_input_read(struct chat_input *in, struct strbuf *text)
 	strbuf_reset(text);
 	if (in->edit)
 		return edit_turn(in, text);
+	errno = 0;
 	n = getline(&in->line, &in->cap, stdin);
+	if (n < 0 && errno == ENOMEM) {
+		text->failed = true;
+		return CHAT_TURN;
+	}
 	if (n < 0)
 		return CHAT_END;
 	if (n && in->line[n - 1] == '\n')

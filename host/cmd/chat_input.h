@@ -25,7 +25,8 @@ int chat_input_open(struct chat_input **out, bool remember, struct err *);
 void chat_input_close(struct chat_input *);
 bool chat_input_is_terminal(const struct chat_input *);
 
-/* The next turn, in place of what *text holds. */
+/* The next turn, in place of what *text holds; it has failed where there is no
+ * memory for the turn. */
 enum chat_read chat_input_read(struct chat_input *, struct strbuf *text);
 
 #endif

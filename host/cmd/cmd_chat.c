@@ -208,11 +208,13 @@ static int tell(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct chat *c = arg;
 
-	if (id >= 0 && token_list_add(&c->tokens, id))
-		return -ENOMEM;
 	strbuf_add(&c->text, text, len);
+	if (id >= 0 && token_list_add(&c->tokens, id))
+		c->text.failed = true;
+	if (c->text.failed)
+		return -ENOMEM;
 	if (as_json || !len)
-		return c->text.failed ? -ENOMEM : 0;
+		return 0;
 	c->newline_due = text[len - 1] != '\n';
 	fwrite(text, 1, len, stdout);
 	if (fflush(stdout) || ferror(stdout))
@@ -319,6 +321,8 @@ static int generate(
 	}
 	if (c->write_errno)
 		return err_sys(e, c->write_errno, "cannot write the answer");
+	if (c->text.failed)
+		return err_set(e, ENOMEM, "no memory for an answer");
 	if (ret == TANDEM_CANCELED) {
 		cmd_interrupted = 0;
 		return 0;
