@@ -1,0 +1,314 @@
+/* A schema: which keywords it has, and what they come to. */
+#include "host/text/json_schema_reader.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	unsigned type;
+} types[] = { { "null", OF_NULL }, { "boolean", OF_BOOLEAN },
+	{ "integer", OF_INTEGER }, { "number", OF_NUMBER },
+	{ "string", OF_STRING }, { "array", OF_ARRAY },
+	{ "object", OF_OBJECT } };
+
+/* Keywords by what they go with. */
+enum group { NOTE, SHAPE, TYPE, VALUES, CHOICE, POINTER };
+
+static const struct {
+	const char *name;
+	enum group group;
+} keywords[] = {
+	{ "$schema", NOTE },
+	{ "$id", NOTE },
+	{ "$comment", NOTE },
+	{ "$defs", NOTE },
+	{ "definitions", NOTE },
+	{ "title", NOTE },
+	{ "description", NOTE },
+	{ "default", NOTE },
+	{ "examples", NOTE },
+	{ "deprecated", NOTE },
+	{ "readOnly", NOTE },
+	{ "writeOnly", NOTE },
+	{ "type", TYPE },
+	{ "enum", VALUES },
+	{ "const", VALUES },
+	{ "anyOf", CHOICE },
+	{ "$ref", POINTER },
+	{ "properties", SHAPE },
+	{ "required", SHAPE },
+	{ "additionalProperties", SHAPE },
+	{ "items", SHAPE },
+	{ "minItems", SHAPE },
+	{ "maxItems", SHAPE },
+	{ "minLength", SHAPE },
+	{ "maxLength", SHAPE },
+	{ "minimum", SHAPE },
+	{ "maximum", SHAPE },
+	{ "exclusiveMinimum", SHAPE },
+	{ "exclusiveMaximum", SHAPE },
+};
+
+/* ---- saying where -------------------------------------------------------- */
+
+int schema_refuse(struct schema_reader *r, const char *fmt, ...)
+{
+	char why[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	return err_set(r->e, EINVAL, "JSON Schema, at %.200s: %s",
+		r->path.data ? r->path.data : "#", why);
+}
+
+size_t schema_enter(struct schema_reader *r, const char *step)
+{
+	size_t was = r->path.len;
+
+	strbuf_addf(&r->path, "/%s", step);
+	return was;
+}
+
+void schema_leave(struct schema_reader *r, size_t was)
+{
+	r->path.len = was;
+	if (r->path.data)
+		r->path.data[was] = '\0';
+}
+
+int schema_read_below(
+	struct schema_reader *r, const char *step, json_t *s, uint32_t *out)
+{
+	size_t was = schema_enter(r, step);
+	int ret = schema_read(r, s, out);
+
+	schema_leave(r, was);
+	return ret;
+}
+
+/* ---- references ---------------------------------------------------------- */
+
+/* A step of a JSON Pointer (RFC 6901): ~1 is a slash, ~0 a tilde. */
+static void unescape(char *step)
+{
+	char *to = step;
+
+	for (const char *p = step; *p; p++) {
+		if (p[0] == '~' && (p[1] == '0' || p[1] == '1'))
+			*to++ = *++p == '1' ? '/' : '~';
+		else
+			*to++ = *p;
+	}
+	*to = '\0';
+}
+
+static json_t *step_into(json_t *at, char *step)
+{
+	char *end;
+	size_t i;
+
+	unescape(step);
+	if (!json_is_array(at))
+		return json_object_get(at, step);
+	i = strtoul(step, &end, 10);
+	return *step && !*end ? json_array_get(at, i) : NULL;
+}
+
+static int read_ref(struct schema_reader *r, json_t *ref, uint32_t *out)
+{
+	const char *text = json_string_value(ref);
+	char *copy = text ? strdup(text) : NULL, *save = NULL;
+	json_t *at = r->root;
+	uint32_t node;
+	int ret;
+
+	if (text && !copy)
+		return schema_no_memory(r);
+	if (!text || text[0] != '#' || (text[1] && text[1] != '/')) {
+		free(copy);
+		return schema_refuse(r,
+			"$ref is '%.80s'; only what is in the schema itself "
+			"can be referred to, like #/$defs/NAME",
+			text ? text : "");
+	}
+	for (char *s = strtok_r(copy + 1, "/", &save); s && at;
+		s = strtok_r(NULL, "/", &save))
+		at = step_into(at, s);
+	free(copy);
+	if (!at)
+		return schema_refuse(
+			r, "$ref is '%.80s', and nothing is there", text);
+	ret = schema_read(r, at, &node);
+	return ret ? ret : schema_add_choice(r, &node, 1, out);
+}
+
+/* ---- a schema ------------------------------------------------------------ */
+
+static int read_type(struct schema_reader *r, json_t *s, unsigned *type)
+{
+	json_t *v = json_object_get(s, "type");
+	size_t n = json_is_array(v) ? json_array_size(v) : 1;
+
+	*type = v ? 0 : OF_ANY;
+	for (size_t i = 0; v && i < n; i++) {
+		json_t *item = json_is_array(v) ? json_array_get(v, i) : v;
+		const char *name = json_string_value(item);
+		size_t k = 0;
+
+		while (k < sizeof(types) / sizeof(types[0]) &&
+			(!name || strcmp(types[k].name, name)))
+			k++;
+		if (k == sizeof(types) / sizeof(types[0]))
+			return schema_refuse(r,
+				"type is '%.40s'; there are null, boolean, "
+				"integer, number, string, array and object",
+				name ? name : "no string");
+		*type |= types[k].type;
+	}
+	return *type ? 0 : schema_refuse(r, "type names none");
+}
+
+static int add_literal(struct schema_reader *r, json_t *value, uint32_t *out)
+{
+	return schema_add_words(r, &value, 1, out);
+}
+
+/* Each type that is allowed by what the keywords say of it. */
+static int read_shapes(
+	struct schema_reader *r, json_t *s, unsigned type, uint32_t *out)
+{
+	uint32_t node[8], n = 0;
+	int ret = 0;
+
+	if (type & OF_NULL)
+		ret = add_literal(r, json_null(), &node[n++]);
+	if (!ret && type & OF_BOOLEAN)
+		ret = add_literal(r, json_true(), &node[n++]);
+	if (!ret && type & OF_BOOLEAN)
+		ret = add_literal(r, json_false(), &node[n++]);
+	if (!ret && type & (OF_INTEGER | OF_NUMBER))
+		ret = schema_read_number(r, s, !(type & OF_NUMBER), &node[n++]);
+	if (!ret && type & OF_STRING)
+		ret = schema_read_string(r, s, &node[n++]);
+	if (!ret && type & OF_ARRAY)
+		ret = schema_read_array(r, s, &node[n++]);
+	if (!ret && type & OF_OBJECT)
+		ret = schema_read_object(r, s, &node[n++]);
+	return ret ? ret : schema_add_choice(r, node, n, out);
+}
+
+/* Which groups of keywords there are; those that are not known are refused. */
+static int survey(struct schema_reader *r, json_t *s, unsigned *groups)
+{
+	const char *key;
+	json_t *value;
+
+	*groups = 0;
+	json_object_foreach(s, key, value)
+	{
+		size_t k = 0, n = sizeof(keywords) / sizeof(keywords[0]);
+
+		while (k < n && strcmp(keywords[k].name, key))
+			k++;
+		if (k == n)
+			return schema_refuse(r,
+				"the keyword '%.60s' is not one of those that "
+				"are known (docs/structured.md)",
+				key);
+		*groups |= 1u << keywords[k].group;
+	}
+	*groups &= ~(1u << NOTE);
+	return 0;
+}
+
+static int read_value_list(
+	struct schema_reader *r, json_t *s, unsigned type, uint32_t *out)
+{
+	json_t *list = json_object_get(s, "enum");
+	json_t *one = json_object_get(s, "const");
+	int ret;
+
+	if (list && one)
+		return schema_refuse(
+			r, "enum and const stand beside each other");
+	if (list && !json_is_array(list))
+		return schema_refuse(r, "enum is no list");
+	if (list)
+		return schema_read_values(r, list, type, out);
+	list = json_pack("[O]", one);
+	ret = list ? schema_read_values(r, list, type, out)
+		   : schema_no_memory(r);
+	json_decref(list);
+	return ret;
+}
+
+static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
+{
+	unsigned groups, type = OF_ANY;
+	int ret = survey(r, s, &groups);
+
+	if (!ret)
+		ret = read_type(r, s, &type);
+	if (ret)
+		return ret;
+	if (groups == 1u << POINTER)
+		return read_ref(r, json_object_get(s, "$ref"), out);
+	if (groups == 1u << CHOICE)
+		return schema_read_any_of(r, json_object_get(s, "anyOf"), out);
+	if (groups & (1u << POINTER | 1u << CHOICE))
+		return schema_refuse(
+			r, "$ref or anyOf with other keywords beside it");
+	if (groups & 1u << VALUES && groups & 1u << SHAPE)
+		return schema_refuse(r,
+			"enum or const with other keywords than type beside it");
+	if (groups & 1u << VALUES)
+		return read_value_list(r, s, type, out);
+	return read_shapes(r, s, type, out);
+}
+
+/* Each is read once, and known before it has been: it may refer to itself. NULL
+ * and true are any value. */
+int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
+{
+	uint32_t node, inner;
+	int ret;
+
+	if (json_is_true(s))
+		s = NULL;
+	if (s && !json_is_object(s))
+		return schema_refuse(r,
+			json_is_false(s) ? "false, which nothing fits"
+					 : "this is no schema");
+	for (uint32_t i = 0; i < r->n_done; i++)
+		if (r->done[i].schema == s) {
+			*out = r->done[i].node;
+			return 0;
+		}
+	ret = schema_add_node(r, FORM_ONE_OF, &node);
+	if (!ret &&
+		schema_grow(
+			&r->done, r->n_done, &r->cap_done, sizeof(*r->done)))
+		ret = schema_no_memory(r);
+	if (ret)
+		return ret;
+	r->done[r->n_done++] = (struct schema_done){ s, node };
+	ret = s ? read_object_schema(r, s, &inner)
+		: read_shapes(r, NULL, OF_ANY, &inner);
+	if (!ret)
+		ret = schema_add_kid(r, inner);
+	if (ret)
+		return ret;
+	r->j->node[node].first = r->j->n_kids - 1;
+	r->j->node[node].n = 1;
+	*out = node;
+	return 0;
+}

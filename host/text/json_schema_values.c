@@ -1,0 +1,184 @@
+/* Values that a schema lists, and schemas that it chooses among. */
+#include "host/text/json_schema_reader.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Of nodes [n] one. */
+int schema_add_choice(struct schema_reader *r, const uint32_t *node, uint32_t n,
+	uint32_t *out)
+{
+	uint32_t first = r->j->n_kids;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = schema_add_kid(r, node[i]);
+	if (!ret)
+		ret = schema_add_node(r, FORM_ONE_OF, out);
+	if (ret)
+		return ret;
+	r->j->node[*out].first = first;
+	r->j->node[*out].n = n;
+	return 0;
+}
+
+/* One of these, which hold no others. */
+int schema_add_words(
+	struct schema_reader *r, json_t *const *value, size_t n, uint32_t *out)
+{
+	struct json_nodes *j = r->j;
+	uint32_t first = j->n_names;
+	int ret = 0;
+
+	if (n > UINT16_MAX)
+		return schema_refuse(
+			r, "more than %d strings to choose among", UINT16_MAX);
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = schema_add_name(r, value[i], 0, JSON_NONE);
+	if (!ret)
+		ret = schema_add_node(r, FORM_TEXT, out);
+	if (ret)
+		return ret;
+	qsort_r(j->name + first, n, sizeof(*j->name), schema_in_order, j);
+	j->node[*out].first = first;
+	j->node[*out].n = (uint32_t)n;
+	return 0;
+}
+
+static int add_value(struct schema_reader *r, json_t *value, uint32_t *out);
+
+static int add_list(struct schema_reader *r, json_t *value, uint32_t *out)
+{
+	uint32_t n = (uint32_t)json_array_size(value), first;
+	uint32_t *kid = calloc(n + 1, sizeof(*kid));
+	int ret = kid ? 0 : schema_no_memory(r);
+
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = add_value(r, json_array_get(value, i), &kid[i]);
+	first = r->j->n_kids;
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = schema_add_kid(r, kid[i]);
+	free(kid);
+	if (!ret)
+		ret = schema_add_node(r, FORM_ARRAY, out);
+	if (ret)
+		return ret;
+	r->j->node[*out].first = first;
+	r->j->node[*out].n = r->j->node[*out].min = r->j->node[*out].max = n;
+	return 0;
+}
+
+static int add_record(struct schema_reader *r, json_t *value, uint32_t *out)
+{
+	struct schema_named *d = calloc(1, sizeof(*d));
+	const char *key;
+	json_t *member;
+	int ret = d ? 0 : schema_no_memory(r);
+	unsigned at;
+
+	if (!ret)
+		json_object_foreach(value, key, member)
+		{
+			uint32_t node;
+
+			ret = add_value(r, member, &node);
+			if (!ret)
+				ret = schema_name_property(
+					r, d, key, node, &at);
+			if (ret)
+				break;
+			d->required[at] = true;
+		}
+	if (!ret)
+		ret = schema_add_object(r, d, JSON_NONE, out);
+	free(d);
+	return ret;
+}
+
+/* This value and no other. */
+static int add_value(struct schema_reader *r, json_t *value, uint32_t *out)
+{
+	if (json_is_array(value))
+		return add_list(r, value, out);
+	if (json_is_object(value))
+		return add_record(r, value, out);
+	return schema_add_words(r, &value, 1, out);
+}
+
+static bool is_of(json_t *v, unsigned type)
+{
+	double x = json_number_value(v);
+
+	switch (json_typeof(v)) {
+	case JSON_NULL:
+		return type & OF_NULL;
+	case JSON_TRUE:
+	case JSON_FALSE:
+		return type & OF_BOOLEAN;
+	case JSON_INTEGER:
+		return type & (OF_INTEGER | OF_NUMBER);
+	case JSON_REAL:
+		return type & OF_NUMBER || (type & OF_INTEGER && x == floor(x));
+	case JSON_STRING:
+		return type & OF_STRING;
+	case JSON_ARRAY:
+		return type & OF_ARRAY;
+	default:
+		return type & OF_OBJECT;
+	}
+}
+
+/* All strings are one node, so that they are compared side by side. */
+int schema_read_values(
+	struct schema_reader *r, json_t *list, unsigned type, uint32_t *out)
+{
+	size_t n = json_array_size(list), strings = 0;
+	json_t **string = calloc(n + 1, sizeof(*string));
+	uint32_t *node = calloc(n + 1, sizeof(*node)), n_nodes = 0;
+	int ret = string && node ? 0 : schema_no_memory(r);
+
+	for (size_t i = 0; i < n && !ret; i++) {
+		json_t *v = json_array_get(list, i);
+
+		if (!is_of(v, type))
+			continue;
+		if (json_is_string(v))
+			string[strings++] = v;
+		else
+			ret = add_value(r, v, &node[n_nodes++]);
+	}
+	if (!ret && strings)
+		ret = schema_add_words(r, string, strings, &node[n_nodes++]);
+	if (!ret && !n_nodes)
+		ret = schema_refuse(
+			r, "no value is in enum or const, and of the type");
+	if (!ret)
+		ret = schema_add_choice(r, node, n_nodes, out);
+	free(string);
+	free(node);
+	return ret;
+}
+
+int schema_read_any_of(struct schema_reader *r, json_t *list, uint32_t *out)
+{
+	size_t n = json_array_size(list), was = schema_enter(r, "anyOf");
+	uint32_t *node = calloc(n + 1, sizeof(*node));
+	int ret = node ? 0 : schema_no_memory(r);
+
+	if (!ret && !n)
+		ret = schema_refuse(r, "anyOf is no list of schemas");
+	for (size_t i = 0; i < n && !ret; i++) {
+		char step[24];
+
+		snprintf(step, sizeof(step), "%zu", i);
+		ret = schema_read_below(
+			r, step, json_array_get(list, i), &node[i]);
+	}
+	if (!ret)
+		ret = schema_add_choice(r, node, (uint32_t)n, out);
+	schema_leave(r, was);
+	free(node);
+	return ret;
+}
