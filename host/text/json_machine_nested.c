@@ -1,0 +1,146 @@
+/* Where a text stands in an object or an array. */
+#include "host/text/json_machine_impl.h"
+
+/* One of the names that the key may be is yet to come, and has a value. */
+static bool may_be_named(const struct json_machine *m,
+	const struct json_frame *f, uint32_t lo, uint32_t hi)
+{
+	const struct json_node *n = machine_node_of(m, f);
+
+	for (uint32_t i = lo; i < hi; i++)
+		if (!(f->bits >> i & 1) &&
+			machine_fits(
+				m, m->nodes->name[n->first + i].node, f->level))
+			return true;
+	return false;
+}
+
+static bool takes_more(const struct json_machine *m, const struct json_frame *f)
+{
+	return machine_fits(m, machine_node_of(m, f)->rest, f->level) ||
+		may_be_named(m, f, 0, machine_node_of(m, f)->n);
+}
+
+static void begin_key(struct json_machine *m, struct json_frame f, uint32_t up,
+	struct json_front *out)
+{
+	f.state = IN_KEY;
+	f.lex = PLAIN;
+	f.lo = 0;
+	f.hi = (uint16_t)machine_node_of(m, &f)->n;
+	f.at = 0;
+	if (takes_more(m, &f))
+		machine_put(m, &f, up, out);
+}
+
+/* `count` becomes the property's place; that of others is n. */
+static void end_key(struct json_machine *m, struct json_frame f, uint32_t up,
+	struct json_front *out)
+{
+	const struct json_node *n = machine_node_of(m, &f);
+
+	if (machine_is_named(m, &f)) {
+		if (!may_be_named(m, &f, f.lo, f.lo + 1u))
+			return;
+		f.count = f.lo;
+	} else {
+		if (!machine_fits(m, n->rest, f.level))
+			return;
+		f.count = n->n;
+	}
+	f.state = COLON_DUE;
+	f.lex = 0;
+	f.lo = f.hi = 0;
+	f.at = 0;
+	machine_put(m, &f, up, out);
+}
+
+/* In keys that no name is given for, characters are written in one way: else
+ * one could be a name in disguise. */
+static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
+	unsigned char byte, struct json_front *out)
+{
+	bool open = machine_fits(m, machine_node_of(m, &f)->rest, f.level);
+	bool ends = f.lex == PLAIN && byte == '"';
+
+	if (f.lo < f.hi)
+		machine_narrow(m, &f, byte);
+	if (ends) {
+		end_key(m, f, up, out);
+		return;
+	}
+	if (f.lex == ESCAPE && (byte == 'u' || byte == '/'))
+		return;
+	f.lex = machine_lex_byte(&f, byte);
+	if (f.lex != BROKEN && (open || may_be_named(m, &f, f.lo, f.hi)))
+		machine_put(m, &f, up, out);
+}
+
+static uint32_t property_node(
+	const struct json_machine *m, const struct json_frame *f)
+{
+	const struct json_node *n = machine_node_of(m, f);
+
+	return f->count < n->n ? m->nodes->name[n->first + f->count].node
+			       : n->rest;
+}
+
+void machine_step_object(struct json_machine *m, struct json_frame f,
+	uint32_t up, unsigned char byte, struct json_front *out)
+{
+	uint64_t required = machine_node_of(m, &f)->required;
+
+	if (f.state == IN_KEY) {
+		step_key(m, f, up, byte, out);
+	} else if (machine_is_space(byte)) {
+		machine_put_space(m, f, up, out);
+	} else if (byte == '}' &&
+		(f.state == OPENED || f.state == VALUE_BEHIND)) {
+		if (!(required & ~f.bits))
+			machine_end_value(m, up, out);
+	} else if (byte == '"' && (f.state == OPENED || f.state == KEY_DUE)) {
+		begin_key(m, f, up, out);
+	} else if (byte == ',' && f.state == VALUE_BEHIND) {
+		f.state = KEY_DUE;
+		f.lex = 0;
+		if (takes_more(m, &f))
+			machine_put(m, &f, up, out);
+	} else if (byte == ':' && f.state == COLON_DUE) {
+		f.state = VALUE_DUE;
+		f.lex = 0;
+		machine_put(m, &f, up, out);
+	} else if (f.state == VALUE_DUE) {
+		f.lex = 0;
+		machine_begin_value(m, &f, up, property_node(m, &f), byte, out);
+	}
+}
+
+static uint32_t item_node(
+	const struct json_machine *m, const struct json_frame *f)
+{
+	const struct json_node *n = machine_node_of(m, f);
+
+	return f->count < n->n ? m->nodes->kid[n->first + f->count] : n->rest;
+}
+
+void machine_step_array(struct json_machine *m, struct json_frame f,
+	uint32_t up, unsigned char byte, struct json_front *out)
+{
+	const struct json_node *n = machine_node_of(m, &f);
+	bool room =
+		f.count < n->max && machine_fits(m, item_node(m, &f), f.level);
+
+	if (machine_is_space(byte)) {
+		machine_put_space(m, f, up, out);
+	} else if (byte == ']' && f.state != ITEM_DUE) {
+		if (f.count >= n->min)
+			machine_end_value(m, up, out);
+	} else if (byte == ',' && f.state == ITEM_BEHIND && room) {
+		f.state = ITEM_DUE;
+		f.lex = 0;
+		machine_put(m, &f, up, out);
+	} else if (f.state != ITEM_BEHIND && room) {
+		f.lex = 0;
+		machine_begin_value(m, &f, up, item_node(m, &f), byte, out);
+	}
+}
