@@ -104,6 +104,7 @@ static json_t *machine_of(const struct session_stats *s)
 static json_t *pair_of(const struct decoder *d, const struct session_stats *s)
 {
 	const struct session_opts *o = &d->session_opts;
+	uint32_t room = session_context(d->session);
 
 	return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, "
 			 "s:i, s:s}",
@@ -112,7 +113,8 @@ static json_t *pair_of(const struct decoder *d, const struct session_stats *s)
 		doorbell_names[o->doorbell], "placement",
 		placement_names[o->placement], "resident_layers",
 		(int)s->resident_layers, "stage_slots", (int)o->stage_slots,
-		"blocks", (int)s->blocks, "rows", (int)o->decode_rows,
+		"blocks", (int)s->blocks, "rows",
+		(int)(o->decode_rows < room ? o->decode_rows : room),
 		"exit_layers", (int)o->exit_layers, "window",
 		(json_int_t)o->va_window, "window_slots", (int)o->va_slots,
 		"flash",

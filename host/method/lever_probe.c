@@ -24,13 +24,17 @@ static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define LOOKS    4 /* nodes of a tree that are drafted behind, if it has them */
 #define CHILDREN 4 /* of a node of those that nobody drafted */
 
+/* Each pass may be of other rows, where the context has no room for more. */
+#define PASSES (ROUNDS * SHAPES)
+_Static_assert(PASSES <= PASS_ROWS, "all can be told");
+
 struct probe {
 	struct cycle c;
 	struct generation *gen;
 	struct sampler *sampler;
 	uint32_t n; /* rows that passes were made of */
-	uint32_t row[SHAPES];
-	double time[SHAPES];
+	uint32_t row[PASSES];
+	double time[PASSES];
 };
 
 /* ---- a tree -------------------------------------------------------------- */
@@ -114,7 +118,7 @@ static int probe_cycles(struct probe *p, struct err *e)
 	uint64_t until = clock_ns() + LEVER_PROBE_S * 1000000000ull;
 	int ret = 0;
 
-	for (unsigned i = 0; i < ROUNDS * SHAPES && !ret; i++) {
+	for (unsigned i = 0; i < PASSES && !ret; i++) {
 		if (gen_done(p->gen) || (i >= ENDS && clock_ns() >= until))
 			break;
 		ret = probe_cycle(p, shape[i % SHAPES], e);

@@ -60,9 +60,11 @@ knows none --profile learn
 check_eq 'a profile that is left alone' "$(md5sum <"$file")" "$sum"
 check_eq 'profiles' "$(files)" 1
 knows probed --dram-budget 40%
+run_ok "$TANDEM" run "${lever[@]}" -p x -n 1 --ctx 30 -t 1 --stats
+check_has 'stats where larger trees have no room' "$err" 'profile      probed'
 knows probed --draft pld
 knows remembered --draft pld
-check_eq 'profiles' "$(files)" 3
+check_eq 'profiles' "$(files)" 4
 
 # ---- nothing to be found out, or nothing that may be ---------------------------
 knows none --flash-fault flip@2
@@ -71,7 +73,7 @@ generate -m "$image" --method lever --dram-budget 100%
 check_has 'JSON with all in memory' "$out" '"profile":"none"'
 generate "${lever[@]}" --clock soc:sd8gen3
 check_has "JSON by a phone's clock" "$out" '"profile":"none"'
-check_eq 'profiles' "$(files)" 3
+check_eq 'profiles' "$(files)" 4
 misuse "$TANDEM" run -p x --method lever --profile sometimes
 
 # ---- nowhere to write, and many who do -----------------------------------------
