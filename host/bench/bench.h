@@ -28,6 +28,7 @@ struct bench_args {
 	const char *samples;
 	const char *texts; /* "N,N" at a time; NULL: the default */
 	unsigned prompt;   /* tokens, of each of them too */
+	const char *trace; /* of decode, samples and texts; NULL: none */
 	struct progress_sink progress;
 };
 

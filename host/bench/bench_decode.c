@@ -176,6 +176,7 @@ static int open_all(struct bench_decode *b, struct err *e)
 			"causal one");
 	b->prompt = b->model->n_ctx < PROMPT + MAX_ROWS ? b->model->n_ctx / 2
 							: PROMPT;
+	o.trace = b->args->trace;
 	o.threads = b->args->threads;
 	o.decode_rows = MAX_ROWS;
 	o.prefill_chunk = CHUNK;

@@ -219,6 +219,7 @@ static int open_session(struct bench_samples *b, struct err *e)
 	uint32_t row, id;
 	int ret;
 
+	o.trace = b->args->trace;
 	o.threads = b->args->threads;
 	o.decode_rows = b->most;
 	o.smaller_graphs = true;

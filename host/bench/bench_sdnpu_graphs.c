@@ -100,8 +100,11 @@ static int measure_one(struct sdnpu_graphs *g, unsigned plan, unsigned length,
 		choose_lengths(g, d->model);
 	if (!ret)
 		pair_note(&r->pair, d);
-	if (!ret && length < g->n)
+	if (!ret && length < g->n) {
+		d->session_opts.trace =
+			bench_trace_next(&r->pair.trace, d->session_opts.trace);
 		ret = decoder_open_session(d, &d->session_opts, e);
+	}
 	if (!ret && length < g->n)
 		ret = read_prompt(g, &g->plan[plan], length, r, d, e);
 	if (d)

@@ -85,13 +85,16 @@ static int failed(const struct bench_texts *b, struct err *e)
 
 static int open_handle(struct bench_texts *b, struct err *e)
 {
-	char texts[16], threads[24], clock[PATH_MAX];
-	const char *const set[] = { texts, threads, clock, NULL };
+	char texts[16], threads[24], clock[PATH_MAX], trace[PATH_MAX + 8];
+	const char *const set[] = { texts, threads, clock,
+		b->args->trace ? trace : NULL, NULL };
 	struct tandem_options o;
 
 	snprintf(texts, sizeof(texts), "texts=%u", b->most);
 	snprintf(threads, sizeof(threads), "threads=%u", b->args->threads);
 	snprintf(clock, sizeof(clock), "clock=%s", b->clock);
+	if (b->args->trace)
+		snprintf(trace, sizeof(trace), "trace=%s", b->args->trace);
 	tandem_options_init(&o, sizeof(o));
 	o.model = b->args->model;
 	o.set = set;

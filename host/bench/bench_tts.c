@@ -336,7 +336,10 @@ static int run(struct run *r, struct err *e)
 	struct tandem_options o;
 	struct err closing = { 0 };
 	int ret = ask(r, r->method, r->n, &asked, e), closed;
+	struct pair_options *pair = opt_values_at(&asked, &pair_table);
 
+	pair->session.trace =
+		bench_trace_next(&r->tts->trace, pair->session.trace);
 	tandem_options_init(&o, sizeof(o));
 	if (!ret)
 		ret = tandem_create(&r->tandem, &o, &asked, e);

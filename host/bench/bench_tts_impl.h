@@ -6,6 +6,7 @@
 #ifndef HOST_BENCH_BENCH_TTS_IMPL_H
 #define HOST_BENCH_BENCH_TTS_IMPL_H
 
+#include "host/bench/bench_trace.h"
 #include "host/bench/bench_tts.h"
 #include "host/eval/eval.h"
 #include "host/eval/eval_items.h"
@@ -41,6 +42,7 @@ struct tts_speed {
 struct tts {
 	const struct tts_args *args;
 	struct eval_items items;
+	struct bench_trace trace;
 	bool priced;
 	struct soc soc; /* of that */
 	struct tts_point

@@ -128,6 +128,7 @@ static int start(struct opened *o, struct err *e)
 
 	opts.cancel = o->by->cancel;
 	opts.progress = o->by->progress;
+	opts.trace = bench_trace_next(&o->by->trace, opts.trace);
 	opts.restarts = 0; /* a run with a gap in it is no measurement */
 	opts.context_need = o->longest + options_of(&o->decoder)->n_predict;
 	o->decoder.tail = options_of(&o->decoder)->n_predict;

@@ -14,6 +14,7 @@
 
 #include "base/opt.h"
 #include "base/progress.h"
+#include "host/bench/bench_trace.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -39,6 +40,7 @@ struct pair_runner {
 	char uncounted[PAIR_UNCOUNTED];
 	const volatile sig_atomic_t *cancel; /* set: -ECANCELED soon */
 	struct progress_sink progress;       /* told of loading */
+	struct bench_trace trace;
 	/* Of the first run that had one, for reports. */
 	char model[PATH_MAX], draft[PATH_MAX];
 	/* What is priced in place of what runs (decoder_priced_as): of all runs

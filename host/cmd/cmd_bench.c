@@ -14,7 +14,7 @@
 
 static bool as_json;
 static int64_t rounds = 7, threads, prompt = 800;
-static const char *model, *shapes, *phone, *samples, *texts;
+static const char *model, *shapes, *phone, *samples, *texts, *trace;
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -42,6 +42,8 @@ static const struct opt opts[] = {
 		"so many texts at a time, as samples are listed (1,4,16,32)" },
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
 		"the phone of kernels, samples and texts (soc:sd8gen3)", .choices = clock_names + 1 },
+	{ OPT_STRING, 0, "trace", &trace, "FILE",
+		"write a timeline of decode or texts to FILE (docs/trace.md)" },
 };
 /* clang-format on */
 
@@ -141,7 +143,7 @@ static int bench_main(int argc, char **argv)
 		return status;
 	args = (struct bench_args){ as_json, (unsigned)rounds,
 		threads ? (unsigned)threads : workers_online(), model, shapes,
-		phone, samples, texts, (unsigned)prompt, cmd_progress };
+		phone, samples, texts, (unsigned)prompt, trace, cmd_progress };
 	for (size_t i = 0; i < ARRAY_LEN(benches); i++) {
 		if (strcmp(benches[i].name, argv[1]))
 			continue;

@@ -93,6 +93,14 @@ run_ok "$TANDEM" trace --json "$tmp/stale.pft"
 check_eq 'violations on the timeline' "$(work_of "$tmp/out" device fault)" \
   "$(jq .violations "$tmp/out")"
 
+# A benchmark's pairs have a file each.
+run_ok "$TANDEM" bench methods -n 3 --methods autoregressive,chain \
+  --clock soc:sd8gen3 --trace "$tmp/b.pft"
+for file in b.pft b.pft.2; do
+  run_ok "$TANDEM" trace --json "$tmp/$file"
+  check_eq "passes of $file" "$(jq '.passes > 0' <<<"$out")" true
+done
+
 # What cannot be written ends the trace, not the text.
 run "$TANDEM" run -t 1 --trace /dev/full -p 'Once upon a time' -n 6
 check_eq 'status with a full disk' "$status" 1
