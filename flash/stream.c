@@ -405,6 +405,7 @@ int stream_begin(struct stream *s, unsigned i, const struct image_extent *x,
 	buffer_begin(slot->buffer, slot->off, slot->written, BUFFER_WRITE);
 	slot->state = SLOT_READING;
 	slot->e.code = 0;
+	slot->asked = 0;
 	slot->end = UINT64_MAX;
 	slot->begun = s->begun++;
 	slot->cut = 0;
@@ -427,28 +428,46 @@ static uint64_t patience(const struct stream *s, uint64_t from)
 	return s->stall_ns - silent < LOOK_NS ? s->stall_ns - silent : LOOK_NS;
 }
 
-int stream_wait(struct stream *s, unsigned i, struct err *e)
+/* A read that comes back, one check, or a second. */
+static void wait_step(struct stream *s, struct slot *slot)
+{
+	uint64_t wait_ns;
+
+	take_all(s);
+	refill(s);
+	if (slot->state != SLOT_READING || check_next(s))
+		return;
+	wait_ns = patience(s, slot->asked);
+	if (!wait_ns)
+		give_up(s);
+	else
+		take(s, wait_ns);
+}
+
+bool stream_wait_some(struct stream *s, unsigned i)
 {
 	struct slot *slot = &s->slot[i];
 	uint64_t from = clock_ns(), checked = s->stats.check_ns;
 
 	assert(i < s->n_slots);
 	if (slot->state == SLOT_IDLE)
-		return 0;
-	while (slot->state == SLOT_READING) {
-		uint64_t wait_ns;
-
-		take_all(s);
-		refill(s);
-		if (slot->state != SLOT_READING || check_next(s))
-			continue;
-		wait_ns = patience(s, from);
-		if (!wait_ns)
-			give_up(s);
-		else
-			take(s, wait_ns);
-	}
+		return true;
+	if (!slot->asked)
+		slot->asked = from;
+	if (slot->state == SLOT_READING)
+		wait_step(s, slot);
 	s->stats.wait_ns += clock_ns() - from - (s->stats.check_ns - checked);
+	return slot->state != SLOT_READING;
+}
+
+int stream_wait(struct stream *s, unsigned i, struct err *e)
+{
+	struct slot *slot = &s->slot[i];
+
+	while (!stream_wait_some(s, i))
+		;
+	if (slot->state == SLOT_IDLE)
+		return 0;
 	slot->state = SLOT_IDLE;
 	if (!slot->e.code) {
 		s->stats.extents++;

@@ -103,6 +103,12 @@ int stream_begin(struct stream *, unsigned slot, const struct image_extent *,
 int stream_wait(struct stream *, unsigned slot, struct err *);
 
 /*
+ * That, but until something came at most, so that the caller sees to what he
+ * has to do meanwhile and calls it again. True: stream_wait will not wait.
+ */
+bool stream_wait_some(struct stream *, unsigned slot);
+
+/*
  * Keep things moving without waiting: submit what there is room for, check
  * what has arrived. Errors are kept for stream_wait. Between two calls of this
  * file's functions at most depth blocks are read, and nothing is checked: who
@@ -117,7 +123,7 @@ struct stream_stats {
 	 * extents read again. */
 	uint64_t reads, retries;
 	uint64_t busy_ns;  /* with at least one read not yet seen to be back */
-	uint64_t wait_ns;  /* spent in stream_wait, beside check_ns */
+	uint64_t wait_ns;  /* spent waiting, beside check_ns */
 	uint64_t check_ns; /* of checksums and unpacking */
 };
 void stream_stats(const struct stream *, struct stream_stats *out);

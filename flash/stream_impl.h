@@ -34,6 +34,7 @@ struct slot {
 	uint64_t cut;    /* stored bytes that became pieces */
 	size_t written;  /* bytes of the bracket */
 	unsigned pieces; /* not free */
+	uint64_t asked;  /* since when it is waited for; 0: it is not */
 	bool again;      /* it is the second reading */
 	bool lost;       /* a read never came back: not to be used any more */
 	struct check check;

@@ -349,6 +349,11 @@ int staging_need(struct staging *s, uint32_t part, uint64_t turn_ps,
 	}
 }
 
+bool staging_look(struct staging *s)
+{
+	return !s->queued || stream_wait_some(s->stream, s->queue[s->oldest]);
+}
+
 int staging_done(struct staging *s, unsigned slot, uint64_t ps, struct err *e)
 {
 	return read_next(s, slot, ps, e);

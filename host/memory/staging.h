@@ -80,6 +80,13 @@ int staging_start(struct staging *, struct err *);
 int staging_need(struct staging *, uint32_t part, uint64_t turn_ps,
 	unsigned *slot, struct err *);
 
+/*
+ * Wait, but until something came of what is read at most: true where
+ * staging_need will find what comes next there, or failed. What to do between:
+ * see whether the device is done with a slot, which can be filled then.
+ */
+bool staging_look(struct staging *);
+
 /* The device is done with the slot, on the phone's time at `ps`: the next
  * layer is read into it. */
 int staging_done(struct staging *, unsigned slot, uint64_t ps, struct err *);

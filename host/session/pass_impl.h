@@ -35,7 +35,8 @@ int pass_write_hidden(struct session *, const struct rows *, struct err *);
 /*
  * Blocks [from, to): requests back to back, which complete behind one another.
  * While layers are streamed the device has two at most, the one that it
- * computes and the next, so that slots are free again soon.
+ * computes and the next, so that slots are free again soon; between two parts
+ * of a layer it computes nothing else.
  */
 int pass_run_blocks(struct pass *, uint32_t from, uint32_t to, struct err *);
 

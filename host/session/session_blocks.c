@@ -217,6 +217,23 @@ static int await_turn(struct session *s, struct err *e)
 							   : 0;
 }
 
+/*
+ * While a layer comes the device is done with the one before it, whose slot is
+ * filled at once: flash has all that there is room for to read. On the phone's
+ * time slots come free when they come free; there nobody waits here.
+ */
+static int look_meanwhile(struct session *s, struct err *e)
+{
+	int ret = 0;
+
+	while (!s->opts.soc && !ret && !staging_look(s->staging)) {
+		ret = npu_poll(s->npu, e);
+		if (!ret)
+			ret = flights_retire(s, e);
+	}
+	return ret;
+}
+
 static int find_staged(
 	struct session *s, uint32_t b, struct flight *f, struct err *e)
 {
@@ -224,6 +241,8 @@ static int find_staged(
 	int ret = await_turn(s, e);
 
 	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
+	if (!ret)
+		ret = look_meanwhile(s, e);
 	if (!ret)
 		ret = staging_need(s->staging, b - s->first_streamed,
 			phone_later(s->time->npu_ps, s->began_ps), &where, e);

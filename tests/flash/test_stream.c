@@ -182,6 +182,33 @@ static void test_poll(void **state)
 	image_close(im);
 }
 
+/* Step by step, with another extent begun in between. */
+static void test_wait_some(void **state)
+{
+	struct image *im = image_make(0);
+
+	for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
+		unsigned steps = 1;
+		struct rig r;
+
+		rig_open(&r, im, 2, modes[m], NULL);
+		assert_true(stream_wait_some(r.s, 0));
+		begin(&r, 0, 3);
+		while (!stream_wait_some(r.s, 0))
+			if (steps++ == 2)
+				begin(&r, 1, 5);
+		/* A read and a check for each of its blocks. */
+		assert_in_range(steps, 1, 100);
+		wait_ok(&r, 0, 3);
+		assert_true(stream_wait_some(r.s, 0));
+		if (steps > 2)
+			wait_ok(&r, 1, 5);
+		assert_true(stats_of(&r).wait_ns > 0);
+		rig_close(&r);
+	}
+	image_close(im);
+}
+
 /* ---- slots, order, brackets ---- */
 
 static void test_refused(void **state)
@@ -737,6 +764,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_zstd),
 	cmocka_unit_test(test_shapes),
 	cmocka_unit_test(test_poll),
+	cmocka_unit_test(test_wait_some),
 	cmocka_unit_test(test_refused),
 	cmocka_unit_test(test_order),
 	cmocka_unit_test(test_depth),

@@ -188,6 +188,25 @@ static void test_fails(void **state)
 	image_close(im);
 }
 
+/* Nor is a device that says nothing waited for step by step for ever. */
+static void test_stalls_in_steps(void **state)
+{
+	struct image *im = image_make(0);
+
+	for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
+		unsigned steps = 0;
+		struct rig r;
+
+		rig_open(&r, im, 1, modes[m], "stall@2");
+		begin(&r, 0, WIDE);
+		while (!stream_wait_some(r.s, 0))
+			assert_in_range(steps++, 0, 1000);
+		wait_fails(&r, 0, ETIMEDOUT, SAYS("layer 0", "150 ms"));
+		rig_close(&r);
+	}
+	image_close(im);
+}
+
 /* The others do not notice. */
 static void test_one_of_three(void **state)
 {
@@ -392,6 +411,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_recovers),
 	cmocka_unit_test(test_zstd_recovers),
 	cmocka_unit_test(test_fails),
+	cmocka_unit_test(test_stalls_in_steps),
 	cmocka_unit_test(test_one_of_three),
 	cmocka_unit_test(test_close_stalled),
 	cmocka_unit_test(test_damage),
