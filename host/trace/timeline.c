@@ -3,254 +3,11 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "host/trace/perfetto.h"
-#include "host/trace/proto_read.h"
+#include "host/trace/timeline_impl.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define IID_MAX 65536
-
-/* Where a number of a packet leads: a text, + 1; 0: nowhere. */
-struct interned {
-	uint32_t *text;
-	size_t n;
-};
-
-struct reading {
-	struct timeline *t;
-	struct interned category, event, argument;
-	struct err *e;
-};
-
-/* ---- memory -------------------------------------------------------------- */
-
-static int no_memory(struct reading *r)
-{
-	return err_set(r->e, ENOMEM, "no memory for the trace");
-}
-
-/* Room for one more of `size` bytes: it doubles when n is a power of two. */
-static void *grown(void *list, size_t n, size_t size)
-{
-	if (n && (n & (n - 1)))
-		return list;
-	return reallocarray(list, n ? 2 * n : 1, size);
-}
-
-#define GROW(r, field, count)                                                  \
-	__extension__({                                                        \
-		void *more_ = grown(                                           \
-			(r)->t->field, (r)->t->count, sizeof(*(r)->t->field)); \
-		if (more_)                                                     \
-			(r)->t->field = more_;                                 \
-		more_ ? 0 : no_memory(r);                                      \
-	})
-
-static int add_text(struct reading *r, struct proto_in in, uint32_t *out)
-{
-	char *copy = strndup((const char *)in.at, in.left);
-
-	if (!copy || GROW(r, text, n_text)) {
-		free(copy);
-		return no_memory(r);
-	}
-	err_plain(copy);
-	*out = (uint32_t)r->t->n_text;
-	r->t->text[r->t->n_text++] = copy;
-	return 0;
-}
-
-/* ---- what all messages have ---------------------------------------------- */
-
-static int malformed(struct reading *r, const char *what)
-{
-	return err_set(r->e, EBADMSG, "%s", what);
-}
-
-/* 1 and a field, 0, or -EBADMSG: within a packet nothing may be short. */
-static int next(struct reading *r, struct proto_in *in, struct proto_field *f)
-{
-	int ret = proto_next(in, f);
-
-	return ret < 0 ? malformed(r, "a field that is none") : ret;
-}
-
-/* ---- interned names ------------------------------------------------------ */
-
-static int intern(struct reading *r, struct interned *table, struct proto_in in)
-{
-	struct proto_in name = { 0 };
-	struct proto_field f;
-	uint64_t iid = 0;
-	uint32_t text = 0;
-	int ret;
-
-	while ((ret = next(r, &in, &f)) > 0) {
-		if (f.number == PF_IID)
-			iid = f.value;
-		else if (f.number == PF_IID_NAME)
-			name = f.bytes;
-	}
-	if (ret)
-		return ret;
-	if (!iid || iid >= IID_MAX || !name.at)
-		return malformed(r, "a name without a number");
-	if (iid >= table->n) {
-		uint32_t *more =
-			reallocarray(table->text, iid + 1, sizeof(*more));
-
-		if (!more)
-			return no_memory(r);
-		memset(more + table->n, 0,
-			(iid + 1 - table->n) * sizeof(*more));
-		table->text = more;
-		table->n = iid + 1;
-	}
-	ret = add_text(r, name, &text);
-	if (!ret)
-		table->text[iid] = text + 1;
-	return ret;
-}
-
-static int read_names(struct reading *r, struct proto_in in)
-{
-	struct proto_field f;
-	int ret;
-
-	while ((ret = next(r, &in, &f)) > 0) {
-		if (f.number == PF_CATEGORIES)
-			ret = intern(r, &r->category, f.bytes);
-		else if (f.number == PF_EVENT_NAMES)
-			ret = intern(r, &r->event, f.bytes);
-		else if (f.number == PF_ARGUMENT_NAMES)
-			ret = intern(r, &r->argument, f.bytes);
-		if (ret < 0)
-			return ret;
-	}
-	return ret;
-}
-
-static int named(struct reading *r, const struct interned *table, uint64_t iid,
-	uint32_t *out)
-{
-	if (iid >= table->n || !table->text[iid])
-		return malformed(r, "a number that names nothing");
-	*out = table->text[iid] - 1;
-	return 0;
-}
-
-/* ---- tracks -------------------------------------------------------------- */
-
-static struct timeline_track *find_track(struct timeline *t, uint64_t uuid)
-{
-	for (size_t i = t->n_track; i-- > 0;)
-		if (t->track[i].uuid == uuid)
-			return &t->track[i];
-	return NULL;
-}
-
-static int read_process(struct reading *r, struct proto_in in,
-	struct timeline_track *out, struct proto_in *name)
-{
-	struct proto_field f;
-	int ret;
-
-	out->role = TIMELINE_PROCESS;
-	while ((ret = next(r, &in, &f)) > 0) {
-		if (f.number == PF_PROCESS_PID)
-			out->pid = f.value;
-		else if (f.number == PF_PROCESS_NAME)
-			*name = f.bytes;
-	}
-	return ret;
-}
-
-static int read_thread(struct reading *r, struct proto_in in,
-	struct timeline_track *out, struct proto_in *name)
-{
-	struct proto_field f;
-	int ret;
-
-	while ((ret = next(r, &in, &f)) > 0) {
-		if (f.number == PF_THREAD_PID)
-			out->pid = f.value;
-		else if (f.number == PF_THREAD_TID)
-			out->tid = f.value;
-		else if (f.number == PF_THREAD_NAME)
-			*name = f.bytes;
-	}
-	return ret;
-}
-
-static enum timeline_role role_of(
-	struct timeline *t, const struct timeline_track *x)
-{
-	static const struct {
-		const char *name;
-		enum timeline_role role;
-	} known[] = {
-		{ "texts", TIMELINE_TEXTS },
-		{ "requests", TIMELINE_REQUESTS },
-		{ "flash", TIMELINE_FLASH },
-		{ "window", TIMELINE_WINDOW },
-		{ "phone CPU", TIMELINE_PHONE_CPU },
-		{ "phone NPU", TIMELINE_PHONE_NPU },
-		{ "phone loader", TIMELINE_PHONE_LOADER },
-		{ "phone flash", TIMELINE_PHONE_FLASH },
-		{ "phone copies", TIMELINE_PHONE_COPY },
-	};
-	const struct timeline_track *of = find_track(t, x->parent);
-
-	if (x->role)
-		return x->role;
-	if (of && !strcmp(of->name, "tandem-npu"))
-		return strcmp(x->name, "DMA") ? TIMELINE_DEVICE : TIMELINE_DMA;
-	if (x->tid)
-		return TIMELINE_THREAD;
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strcmp(x->name, known[i].name))
-			return known[i].role;
-	return TIMELINE_OTHER;
-}
-
-static int read_track(struct reading *r, struct proto_in in)
-{
-	struct timeline_track x = { 0 };
-	struct proto_in name = { 0 };
-	struct proto_field f;
-	int ret;
-
-	while ((ret = next(r, &in, &f)) > 0) {
-		if (f.number == PF_UUID)
-			x.uuid = f.value;
-		else if (f.number == PF_PARENT_UUID)
-			x.parent = f.value;
-		else if (f.number == PF_TRACK_NAME)
-			name = f.bytes;
-		else if (f.number == PF_PROCESS)
-			ret = read_process(r, f.bytes, &x, &name);
-		else if (f.number == PF_THREAD)
-			ret = read_thread(r, f.bytes, &x, &name);
-		else if (f.number == PF_COUNTER_TRACK)
-			x.role = TIMELINE_COUNTER;
-		if (ret < 0)
-			return ret;
-	}
-	if (ret)
-		return ret;
-	if (!x.uuid || find_track(r->t, x.uuid))
-		return malformed(r, "a track without a number of its own");
-	if (GROW(r, track, n_track))
-		return -ENOMEM;
-	x.name = strndup(name.at ? (const char *)name.at : "", name.left);
-	if (!x.name)
-		return no_memory(r);
-	err_plain(x.name);
-	x.role = role_of(r->t, &x);
-	r->t->track[r->t->n_track++] = x;
-	return 0;
-}
 
 /* ---- events -------------------------------------------------------------- */
 
@@ -269,16 +26,16 @@ static int read_argument(struct reading *r, struct proto_in in, struct event *v)
 	uint64_t iid = 0;
 	int ret;
 
-	while ((ret = next(r, &in, &f)) > 0) {
+	while ((ret = timeline_next(r, &in, &f)) > 0) {
 		if (f.number == PF_ARG_NAME_IID)
 			iid = f.value;
 		else if (f.number == PF_ARG_UINT || f.number == PF_ARG_INT)
 			a.value = f.value;
 	}
 	if (!ret)
-		ret = named(r, &r->argument, iid, &a.name);
+		ret = timeline_named(r, &r->argument, iid, &a.name);
 	if (!ret)
-		ret = GROW(r, arg, n_arg);
+		ret = TIMELINE_GROW(r, arg, n_arg);
 	if (ret)
 		return ret;
 	r->t->arg[r->t->n_arg++] = a;
@@ -291,7 +48,7 @@ static int read_event(struct reading *r, struct proto_in in, struct event *v)
 	struct proto_field f;
 	int ret;
 
-	while ((ret = next(r, &in, &f)) > 0) {
+	while ((ret = timeline_next(r, &in, &f)) > 0) {
 		switch (f.number) {
 		case PF_TYPE:
 			v->type = f.value;
@@ -345,16 +102,17 @@ static int add_slice(struct reading *r, const struct event *v,
 		.below = x->top,
 		.arg = v->arg };
 	uint32_t kind = 0;
-	int ret = named(r, &r->event, v->name, &s.name);
+	int ret = timeline_named(r, &r->event, v->name, &s.name);
 
 	if (!ret)
-		ret = named(r, &r->category, v->category, &kind);
+		ret = timeline_named(r, &r->category, v->category, &kind);
 	if (!ret)
-		ret = GROW(r, slice, n_slice);
+		ret = TIMELINE_GROW(r, slice, n_slice);
 	if (ret)
 		return ret;
 	if (x->depth >= TIMELINE_DEPTH || t->n_slice >= UINT32_MAX)
-		return malformed(r, "too many slices within one another");
+		return timeline_malformed(
+			r, "too many slices within one another");
 	s.kind = kind_of(t->text[kind]);
 	t->slice[t->n_slice++] = s;
 	if (instant)
@@ -385,7 +143,7 @@ static int end_slice(
 	struct timeline_slice *s;
 
 	if (!x->top)
-		return malformed(r, "a slice ends that never began");
+		return timeline_malformed(r, "a slice ends that never began");
 	s = &r->t->slice[x->top - 1];
 	s->end = v->at;
 	s->unfinished = false;
@@ -400,7 +158,7 @@ static int end_slice(
 static int add_point(struct reading *r, const struct event *v,
 	const struct timeline_track *x)
 {
-	if (GROW(r, point, n_point))
+	if (TIMELINE_GROW(r, point, n_point))
 		return -ENOMEM;
 	r->t->point[r->t->n_point++] =
 		(struct timeline_point){ (uint32_t)(x - r->t->track), v->at,
@@ -412,7 +170,7 @@ static int add_flow(struct reading *r, const struct event *v)
 {
 	if (!v->flow || v->type == PF_SLICE_END || v->type == PF_COUNTER)
 		return 0;
-	if (GROW(r, flow, n_flow))
+	if (TIMELINE_GROW(r, flow, n_flow))
 		return -ENOMEM;
 	r->t->flow[r->t->n_flow++] = (struct timeline_flow){ v->flow,
 		r->t->n_slice - 1, v->flow_ends };
@@ -431,17 +189,19 @@ static void widen(struct timeline *t, const struct timeline_track *x)
 
 static int take_event(struct reading *r, const struct event *v)
 {
-	struct timeline_track *x = find_track(r->t, v->track);
+	struct timeline_track *x = timeline_find_track(r->t, v->track);
 	int ret;
 
 	if (!x)
-		return malformed(r, "an event on a track that is none");
+		return timeline_malformed(
+			r, "an event on a track that is none");
 	if (v->at < x->last)
-		return malformed(r, "time goes back on a track");
+		return timeline_malformed(r, "time goes back on a track");
 	x->last = v->at;
 	widen(r->t, x);
 	if ((v->type == PF_COUNTER) != (x->role == TIMELINE_COUNTER))
-		return malformed(r, "a counter and a track of slices mixed up");
+		return timeline_malformed(
+			r, "a counter and a track of slices mixed up");
 	switch (v->type) {
 	case PF_SLICE_BEGIN:
 	case PF_INSTANT:
@@ -452,7 +212,7 @@ static int take_event(struct reading *r, const struct event *v)
 	case PF_COUNTER:
 		return add_point(r, v, x);
 	default:
-		return malformed(r, "an event of no type");
+		return timeline_malformed(r, "an event of no type");
 	}
 }
 
@@ -465,13 +225,13 @@ static int read_parts(struct reading *r, struct proto_in in, uint64_t *at,
 	struct proto_field f;
 	int ret;
 
-	while ((ret = next(r, &in, &f)) > 0) {
+	while ((ret = timeline_next(r, &in, &f)) > 0) {
 		if (f.number == PF_TIMESTAMP)
 			*at = f.value;
 		else if (f.number == PF_INTERNED_DATA)
-			ret = read_names(r, f.bytes);
+			ret = timeline_read_names(r, f.bytes);
 		else if (f.number == PF_TRACK_DESCRIPTOR)
-			ret = read_track(r, f.bytes);
+			ret = timeline_read_track(r, f.bytes);
 		else if (f.number == PF_TRACK_EVENT)
 			*event = f.bytes;
 		if (ret < 0)

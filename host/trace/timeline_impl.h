@@ -1,0 +1,66 @@
+/*
+ * What the files share that read a trace: names and tracks are
+ * timeline_names.c's, events and the whole timeline.c's. All is read by one
+ * thread; a code is told with a sentence in r->e.
+ */
+#ifndef HOST_TRACE_TIMELINE_IMPL_H
+#define HOST_TRACE_TIMELINE_IMPL_H
+
+#include "host/trace/proto_read.h"
+#include "host/trace/timeline.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+struct err;
+
+/* Where a number of a packet leads: a text, + 1; 0: nowhere. */
+struct interned {
+	uint32_t *text;
+	size_t n;
+};
+
+struct reading {
+	struct timeline *t;
+	struct interned category, event, argument;
+	struct err *e;
+};
+
+/* -ENOMEM, and -EBADMSG for what no writer of ours writes. */
+int timeline_no_memory(struct reading *);
+int timeline_malformed(struct reading *, const char *what);
+
+/* 1 and a field, 0, or -EBADMSG: within a packet nothing may be short. */
+int timeline_next(struct reading *, struct proto_in *, struct proto_field *);
+
+/* Names and their numbers; a track. Messages of a packet. */
+int timeline_read_names(struct reading *, struct proto_in);
+int timeline_read_track(struct reading *, struct proto_in);
+
+/* The text that a number stands for: where the packets so far said so. */
+int timeline_named(
+	struct reading *, const struct interned *, uint64_t iid, uint32_t *out);
+
+/* NULL: there is none yet. */
+struct timeline_track *timeline_find_track(struct timeline *, uint64_t uuid);
+
+/* Room for one more of `size` bytes: it doubles when n is a power of two. */
+static inline void *timeline_grown(void *list, size_t n, size_t size)
+{
+	if (n && (n & (n - 1)))
+		return list;
+	return reallocarray(list, n ? 2 * n : 1, size);
+}
+
+/* Of one of the timeline's lists: 0 or -ENOMEM. */
+#define TIMELINE_GROW(r, field, count)                                         \
+	__extension__({                                                        \
+		void *more_ = timeline_grown(                                  \
+			(r)->t->field, (r)->t->count, sizeof(*(r)->t->field)); \
+		if (more_)                                                     \
+			(r)->t->field = more_;                                 \
+		more_ ? 0 : timeline_no_memory(r);                             \
+	})
+
+#endif
