@@ -164,7 +164,11 @@ static int no_bus(const char *which, DBusError *why, struct err *e)
 static int no_name(const char *which, DBusError *why, struct err *e)
 {
 	bool denied = dbus_error_has_name(why, DBUS_ERROR_ACCESS_DENIED);
-	int ret = err_set(e, denied ? EACCES : EADDRINUSE,
+	int ret;
+
+	if (dbus_error_is_set(why) && !denied)
+		return no_bus(which, why, e);
+	ret = err_set(e, denied ? EACCES : EADDRINUSE,
 		denied ? "the %s bus lets nobody have the name '%s' without a "
 			 "policy file (docs/dbus.md shows one)"
 		       : "on the %s bus the name '%s' is taken: another tandem "
@@ -209,6 +213,9 @@ static void bus_free(struct bus *b)
 		dbus_connection_close(b->connection);
 		dbus_connection_unref(b->connection);
 	}
+	/* What libdbus keeps for the next message is given back too: nobody
+	 * else in the process uses it. */
+	dbus_shutdown();
 	fd_close(&b->bell);
 	free(b);
 }
