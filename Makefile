@@ -95,7 +95,8 @@ cflags := -std=gnu11 -D_GNU_SOURCE -I. -g $(opt_$(BUILD)) $(warnings) \
 	-fPIC -fvisibility=hidden \
 	'-ffile-prefix-map=$(CURDIR)=.' $(pkg_cflags) \
 	$(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
-	$(if $(findstring undefined,$(SANITIZE)),-fno-sanitize-recover=all) \
+	$(if $(findstring undefined,$(SANITIZE)), \
+		-fsanitize=float-cast-overflow -fno-sanitize-recover=all) \
 	$(if $(FUZZER),-fsanitize=fuzzer-no-link -DTANDEM_LIBFUZZER) \
 	$(CFLAGS)
 ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)

@@ -55,16 +55,18 @@ checks=$((checks + 2))
 # What is chosen of the largest number's first samples, and what it takes, is what
 # the method by itself makes of so many.
 [ -e "$TANDEM_MODELS/reward-small.gguf" ] || skip 'no reward-small.gguf'
+items=6
+! sanitized || items=2
 plot=()
 command -v gnuplot >/dev/null && plot=(--plot "$tmp/svg")
-run_ok "$TANDEM" bench tts --items 6 -n 80 --models small --at 1,3,8 --timed 1 \
+run_ok "$TANDEM" bench tts --items $items -n 80 --models small --at 1,3,8 --timed 1 \
   --methods vote,weighted-vote,best-of-n,best-of-n:min,self-certainty,beam \
   --json "${plot[@]}"
 cp "$tmp/out" "$tmp/tts"
 itself() { # NAME N OPTION...
   local want got name=$1 n=$2
   shift 2
-  run_ok "$TANDEM" eval math --items 6 -n 80 -m small --temp 0.8 \
+  run_ok "$TANDEM" eval math --items $items -n 80 -m small --temp 0.8 \
     --method "${name%:*}" -N "$n" --parallel 64 --clock soc:sd8gen3 --json "$@"
   want=$(jq -c '[.tasks[0] | .right, .sampled_tokens, .phone.total_s,
     .phone.energy_j]' <"$tmp/out")
@@ -72,8 +74,8 @@ itself() { # NAME N OPTION...
     .samples == \"$n\") | [.right, .tokens, .phone_s, .phone_j]" <"$tmp/tts")
   jq -ne "$want as [\$r, \$t, \$s, \$j] | $got as [\$gr, \$gt, \$gs, \$gj] |
     def near(a; b): (a - b) * 1e7 | fabs <= (b | fabs);
-    near(\$gr * 6 / 100; \$r) and near(\$gt * 6; \$t) and near(\$gs * 6; \$s)
-    and near(\$gj * 6; \$j)" >/dev/null ||
+    near(\$gr * $items / 100; \$r) and near(\$gt * $items; \$t)
+    and near(\$gs * $items; \$s) and near(\$gj * $items; \$j)" >/dev/null ||
     fail "$name of $n: $got an item, by itself $want of all"
   checks=$((checks + 1))
 }
@@ -99,7 +101,7 @@ if [ ${#plot[@]} -gt 0 ]; then
   for svg in time energy; do
     # Of the methods the three that end best, and of each its numbers' points.
     has_parts $svg 'right, %' 'of the phone an item' 'small, greedy' \
-      '6 items of math'
+      "$items items of math"
     check_eq "lines of $svg" "$(grep -o '>small, [^<]*' "$tmp/svg/$svg.svg" |
       sort -u | wc -l)" 4
   done
