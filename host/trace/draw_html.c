@@ -48,7 +48,7 @@ static void put_tracks(const struct timeline *t, FILE *f)
 		put_string(f, x->name);
 		fprintf(f, ",%" PRIu32 ",%d,", x->deepest,
 			x->role == TIMELINE_COUNTER);
-		put_string(f, x->role == TIMELINE_DEVICE ? "device" : "");
+		put_string(f, timeline_is_device(x->role) ? "device" : "");
 		fprintf(f, ",%d]", x->role);
 	}
 	fputs("],\n", f);

@@ -283,7 +283,7 @@ static void draw_tracks(struct drawing *d)
 		if (d->top[i] < 0)
 			continue;
 		fprintf(d->f, "<text x=\"4\" y=\"%.1f\">", d->top[i] + ROW - 4);
-		if (t->track[i].role == TIMELINE_DEVICE)
+		if (timeline_is_device(t->track[i].role))
 			fputs("device: ", d->f);
 		put_text(d->f, t->track[i].name);
 		fputs("</text>\n", d->f);

@@ -370,3 +370,8 @@ bool timeline_is_phone(enum timeline_role role)
 {
 	return role >= TIMELINE_PHONE_CPU && role <= TIMELINE_PHONE_COPY;
 }
+
+bool timeline_is_device(enum timeline_role role)
+{
+	return role == TIMELINE_DEVICE || role == TIMELINE_DMA;
+}

@@ -118,5 +118,6 @@ void timeline_release(struct timeline *);
 uint64_t timeline_arg(const struct timeline *, const struct timeline_slice *,
 	const char *name);
 bool timeline_is_phone(enum timeline_role);
+bool timeline_is_device(enum timeline_role);
 
 #endif

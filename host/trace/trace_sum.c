@@ -48,9 +48,8 @@ static bool in_texts(const struct summing *m, size_t i)
 {
 	const struct timeline_slice *s = &m->t->slice[i];
 
-	return role_of(m, s) == TIMELINE_DEVICE || role_of(m, s) == TIMELINE_DMA
-		? holds(&m->texts, s->begin)
-		: holds(&m->told, i);
+	return timeline_is_device(role_of(m, s)) ? holds(&m->texts, s->begin)
+						 : holds(&m->told, i);
 }
 
 static uint64_t length(const struct timeline_slice *s)
