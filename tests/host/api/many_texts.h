@@ -1,0 +1,107 @@
+/*
+ * Many requests of a small model's handle, and what each is alone: what tests
+ * of several texts begin with. Pairs are real (TANDEM_NPU).
+ */
+#ifndef TESTS_HOST_API_MANY_TEXTS_H
+#define TESTS_HOST_API_MANY_TEXTS_H
+
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "host/api/tandem.h"
+#include "host/convert/synth.h"
+#include "host/model/shapes.h"
+#include "tests/harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MANY 24 /* requests there are */
+
+static char model[5000];
+
+static inline int setup(void **state)
+{
+	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
+	struct err e = { 0 };
+
+	while (strcmp(shape_names[o.shape], "tiny"))
+		o.shape++;
+	snprintf(model, sizeof(model), "%s/tiny.gguf", harness_tmp());
+	assert_ok(synth_write(model, &o, &e), &e);
+	return 0;
+}
+
+static inline struct tandem *opened(const char *const *set)
+{
+	struct tandem_options o;
+	struct tandem *t;
+
+	tandem_options_init(&o, sizeof(o));
+	o.model = model;
+	o.set = set;
+	if (tandem_open(&t, &o))
+		fail_msg("%s", tandem_error(NULL));
+	return t;
+}
+
+static inline int keep(void *arg, int32_t id, const char *text, size_t len)
+{
+	strbuf_add(arg, text, len);
+	return 0;
+}
+
+/* The i-th of many requests that differ in all there is; some begin like
+ * others. */
+static inline struct tandem_request asking(unsigned i, struct strbuf *text)
+{
+	static const char *const prompt[] = {
+		"Once",
+		"Once upon a time there was a king who had a very long name",
+		"x",
+		"Once upon a time there was a king who had",
+		"Hello there, who are you, and what is it that you want of me? "
+		"I have come a long way to ask you this, and I shall not go "
+		"before you have told me all that you know about the matter.",
+		"Once upon a time there was a queen",
+		"Hello there, who are you, and what is it that you want?",
+	};
+	struct tandem_request r;
+
+	tandem_request_init(&r, sizeof(r));
+	r.prompt = prompt[i % ARRAY_LEN(prompt)];
+	r.max_tokens = i % 11 ? 3 + 7 * (i % 4) : 0;
+	r.flags = i % 2 ? TANDEM_IGNORE_EOS : 0;
+	r.temperature = i % 3 ? .9 : 0;
+	r.seed = 1 + i;
+	r.sink = keep;
+	r.sink_arg = text;
+	return r;
+}
+
+/* What tandem_generate alone makes of each. */
+static struct strbuf wanted[MANY];
+
+static inline void write_alone(void)
+{
+	struct tandem *t = opened(NULL);
+
+	for (unsigned i = 0; i < MANY && !wanted[i].len; i++) {
+		struct tandem_request r = asking(i, &wanted[i]);
+
+		if (tandem_generate(t, &r, NULL))
+			fail_msg("%s", tandem_error(t));
+	}
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static inline void assert_same(const struct strbuf *text, unsigned i)
+{
+	if (text->len != wanted[i].len ||
+		(text->len && memcmp(text->data, wanted[i].data, text->len)))
+		fail_msg("text %u is '%.*s', alone '%.*s'", i, (int)text->len,
+			text->data ? text->data : "", (int)wanted[i].len,
+			wanted[i].data ? wanted[i].data : "");
+}
+
+#endif

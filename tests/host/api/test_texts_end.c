@@ -1,0 +1,243 @@
+/* How texts end beside others: what befalls one stays its own, and what all
+ * share ends all. */
+#include "host/api/tandem_impl.h"
+#include "tests/host/api/many_texts.h"
+#include "tests/host/npu/fake_device.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- ends ---------------------------------------------------------------- */
+
+static void test_canceled(void **state)
+{
+	struct tandem *t = opened(NULL);
+	struct strbuf text[3] = { 0 };
+	struct tandem_result got = { .size = sizeof(got) };
+	struct tandem_text *x[3];
+	unsigned left = 3;
+
+	write_alone();
+	for (unsigned i = 0; i < 3; i++) {
+		struct tandem_request r = asking(i + 1, &text[i]);
+
+		assert_int_equal(tandem_submit(t, &r, &x[i]), 0);
+	}
+	tandem_text_cancel(x[0]);
+	tandem_text_close(x[1]);
+	while (left)
+		assert_int_equal(tandem_advance(t, &left), 0);
+	assert_int_equal(tandem_text_state(x[0], &got), TANDEM_CANCELED);
+	assert_int_equal(got.stop, TANDEM_STOP_NONE);
+	assert_int_equal(got.passes, 0);
+	assert_non_null(strstr(tandem_text_error(x[0]), "canceled"));
+	assert_int_equal(text[0].len, 0);
+	assert_int_equal(text[1].len, 0);
+	assert_int_equal(tandem_text_state(x[2], NULL), 0);
+	assert_same(&text[2], 3);
+	tandem_text_close(x[0]);
+	tandem_text_close(x[2]);
+	strbuf_release(&text[2]);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* ---- what befalls one, and all ------------------------------------------- */
+
+static struct fake fake;
+
+/* On a device that the test computes. */
+static struct tandem *opened_fake(const char *texts, unsigned restarts)
+{
+	const char *const set[] = { "ctx=64", texts, NULL };
+	struct tandem *t = opened(set);
+
+	t->decoder.session_opts.npu = &fake.ops;
+	t->decoder.session_opts.layout = LAYOUT_ROWS;
+	t->decoder.session_opts.restarts = restarts;
+	return t;
+}
+
+#define FEW 3
+
+struct few {
+	struct strbuf text[FEW];
+	struct tandem_text *x[FEW];
+	int state[FEW];
+	char error[200]; /* of the last that failed */
+};
+
+static struct tandem_request asking_few(unsigned i, struct strbuf *text)
+{
+	static const char *const prompt[FEW] = { "ab", "x", "hello" };
+	struct tandem_request r = asking(1, text);
+
+	r.prompt = prompt[i];
+	r.max_tokens = 9;
+	r.seed = i;
+	return r;
+}
+
+/* Side by side; what tandem_advance returned when it was not 0. */
+static int write_few(struct tandem *t, struct few *f)
+{
+	unsigned left = FEW;
+	int ret = 0;
+
+	*f = (struct few){ 0 };
+	for (unsigned i = 0; i < FEW; i++) {
+		struct tandem_request r = asking_few(i, &f->text[i]);
+
+		assert_int_equal(tandem_submit(t, &r, &f->x[i]), 0);
+	}
+	while (left && !ret)
+		ret = tandem_advance(t, &left);
+	for (unsigned i = 0; i < FEW; i++) {
+		f->state[i] = tandem_text_state(f->x[i], NULL);
+		if (f->state[i])
+			snprintf(f->error, sizeof(f->error), "%s",
+				tandem_text_error(f->x[i]));
+		tandem_text_close(f->x[i]);
+	}
+	return ret;
+}
+
+static void release_few(struct few *f)
+{
+	for (unsigned i = 0; i < FEW; i++)
+		strbuf_release(&f->text[i]);
+}
+
+static void assert_as_alone(const struct few *f, unsigned i)
+{
+	struct tandem *t = opened_fake(NULL, 0);
+	struct strbuf text = STRBUF_INIT;
+	struct tandem_request r = asking_few(i, &text);
+
+	assert_int_equal(tandem_generate(t, &r, NULL), 0);
+	assert_int_equal(tandem_close(t), 0);
+	assert_int_equal(f->text[i].len, text.len);
+	assert_memory_equal(f->text[i].data, text.data, text.len);
+	strbuf_release(&text);
+}
+
+static unsigned passes;
+
+static void spoil_a_row(
+	struct fake *of, float *hidden, uint32_t rows, uint32_t n)
+{
+	if (rows == FEW && ++passes == 20)
+		hidden[n + 1] = NAN;
+}
+
+static void test_one_fails(void **state)
+{
+	struct tandem *t;
+	struct few f;
+
+	fake_init(&fake);
+	passes = 0;
+	fake.spoil = spoil_a_row;
+	t = opened_fake("texts=3", 0);
+	assert_int_equal(write_few(t, &f), 0);
+	fake.spoil = NULL;
+	assert_int_equal(f.state[0], 0);
+	assert_int_equal(f.state[1], TANDEM_FAILED);
+	assert_int_equal(f.state[2], 0);
+	assert_non_null(strstr(f.error, "that is no number"));
+	assert_as_alone(&f, 0);
+	assert_as_alone(&f, 2);
+	release_few(&f);
+	assert_int_equal(write_few(t, &f), 0); /* and is as good as before */
+	assert_as_alone(&f, 1);
+	release_few(&f);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* Wherever a device is lost, another takes its place beneath; or all end. */
+static void test_lost(void **state)
+{
+	struct tandem *t;
+	struct few f;
+	unsigned answers, replaced = 0;
+
+	fake_init(&fake);
+	t = opened_fake("texts=2", 0);
+	assert_int_equal(tandem_start(t, 0), 0);
+	answers = fake.answered;
+	assert_int_equal(write_few(t, &f), 0);
+	answers = fake.answered - answers;
+	release_few(&f);
+	assert_int_equal(tandem_close(t), 0);
+	for (unsigned at = 1; at < answers; at += answers / 5) {
+		t = opened_fake("texts=2", 1);
+		assert_int_equal(tandem_start(t, 0), 0);
+		fake.lives = at;
+		assert_int_equal(write_few(t, &f), 0);
+		for (unsigned i = 0; i < FEW; i++)
+			assert_as_alone(&f, i);
+		release_few(&f);
+		assert_int_equal(tandem_close(t), 0);
+		replaced++;
+	}
+	assert_true(replaced >= 5);
+
+	t = opened_fake("texts=2", 0);
+	assert_int_equal(tandem_start(t, 0), 0);
+	fake.lives = answers / 2;
+	assert_int_equal(write_few(t, &f), TANDEM_LOST);
+	for (unsigned i = 0; i < FEW; i++)
+		assert_in_range(f.state[i] == TANDEM_LOST, i == FEW - 1, 1);
+	assert_non_null(strstr(f.error, "lost"));
+	assert_int_equal(tandem_advance(t, NULL), TANDEM_LOST);
+	release_few(&f);
+	tandem_close(t);
+}
+
+static int cancel_all(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct tandem *t = arg;
+
+	assert_int_equal(tandem_advance(t, NULL), TANDEM_MISUSE);
+	tandem_cancel(t);
+	return 0;
+}
+
+/* Who is asked to stop returns soon, and the texts go on as if nothing were. */
+static void test_cancel_all(void **state)
+{
+	static const char *const set[] = { "ctx=256", "texts=3", NULL };
+	struct tandem *t = opened(set);
+	struct strbuf text = STRBUF_INIT;
+	struct tandem_request r = asking(9, NULL), other = asking(1, &text);
+	struct tandem_text *x, *y;
+	unsigned left = 2, canceled = 0;
+
+	write_alone();
+	r.sink = cancel_all;
+	r.sink_arg = t;
+	assert_int_equal(tandem_submit(t, &r, &x), 0);
+	assert_int_equal(tandem_submit(t, &other, &y), 0);
+	while (left) {
+		int ret = tandem_advance(t, &left);
+
+		canceled += ret == TANDEM_CANCELED;
+		assert_true(!ret || ret == TANDEM_CANCELED);
+	}
+	assert_true(canceled >= r.max_tokens - 1);
+	assert_int_equal(tandem_text_state(x, NULL), 0);
+	assert_int_equal(tandem_text_state(y, NULL), 0);
+	assert_same(&text, 1);
+	strbuf_release(&text);
+	tandem_text_close(x);
+	tandem_text_close(y);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(test_canceled, setup),
+	cmocka_unit_test_setup(test_one_fails, setup),
+	cmocka_unit_test_setup(test_lost, setup),
+	cmocka_unit_test_setup(test_cancel_all, setup),
+};
+
+TEST_MAIN(tests)
