@@ -41,8 +41,9 @@ struct opened {
 	uint64_t whole_pages; /* and as they are read past the page cache */
 	uint64_t largest;     /* layer, of all */
 	/* Of the last item: bytes that came from flash, some of them again;
-	 * what the system counted, or -1. */
-	uint64_t given;
+	 * what of them lay on pages that came for two parts of a layer, at
+	 * most; what the system counted, or -1. */
+	uint64_t given, twice;
 	bool retried;
 	int64_t counted;
 	struct generation *gen; /* of the last item, whose text is told */
@@ -363,10 +364,13 @@ static void note_reads(struct opened *o, const struct mark *first,
 	f->priced_bytes = f->passes * session_read_bytes(o->decoder.session);
 	bytes = (double)f->priced_bytes;
 	o->given = to->bytes - from->bytes;
+	o->twice =
+		(end->stats.staging.meetings - first->stats.staging.meetings) *
+		IMAGE_PAGE;
 	o->retried = to->retries > from->retries;
 	o->counted = first->kernel < 0 || end->kernel < 0
 		? -1
-		: end->kernel - first->kernel;
+		: end->kernel - first->kernel - (int64_t)o->twice;
 	if (soc)
 		f->least_ps = (uint64_t)(bytes * 1e12 / soc->flash_bytes_per_s);
 	if (o->by->fastest > 0)
@@ -456,11 +460,13 @@ static int read_plainly(struct opened *o, struct err *e)
 }
 
 /* With full slots before it and behind, flash gives to an item what its passes
- * use; unless something had to be read again. */
+ * use, and what parts of layers have in common; unless something had to be read
+ * again. */
 static int check_given(
 	const struct opened *o, const struct figures *f, struct err *e)
 {
-	if (o->retried || o->given == f->bytes)
+	if (o->retried ||
+		(o->given >= f->bytes && o->given - f->bytes <= o->twice))
 		return 0;
 	return err_set(e, EPROTO,
 		"flash gave %llu bytes where passes used %llu",

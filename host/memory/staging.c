@@ -345,6 +345,7 @@ int staging_need(struct staging *s, uint32_t part, uint64_t turn_ps,
 			wait_there(s, there_ps(s, *slot, turn_ps));
 		s->stats.bytes_used += s->piece[part].own;
 		s->stats.layers_used += s->piece[part].ends;
+		s->stats.meetings += !s->piece[part].begins;
 		return 0;
 	}
 }

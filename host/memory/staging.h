@@ -113,6 +113,8 @@ uint64_t staging_read_time(struct staging *);
 struct staging_stats {
 	uint64_t bytes_used; /* of layers that were needed, as stored */
 	uint64_t layers_used;
+	/* Places where two parts of them meet: the page there came twice. */
+	uint64_t meetings;
 	uint64_t wait_ps; /* of the host, on the phone's time, for layers */
 	struct stream_stats stream;
 };

@@ -538,6 +538,7 @@ void session_stats_since(
 	s->graphs.planned_time -= before->graphs.planned_time;
 	s->staging.bytes_used -= before->staging.bytes_used;
 	s->staging.layers_used -= before->staging.layers_used;
+	s->staging.meetings -= before->staging.meetings;
 	s->staging.wait_ps -= before->staging.wait_ps;
 	s->staging.stream.bytes -= before->staging.stream.bytes;
 	s->staging.stream.extents -= before->staging.stream.extents;
