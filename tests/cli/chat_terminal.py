@@ -48,12 +48,13 @@ class Terminal:
 
 def main():
     tandem, folder = sys.argv[1:]
-    t = Terminal([tandem, "chat"], {"XDG_STATE_HOME": folder, "TERM": "vt100"})
+    # So slow that an answer has not ended before it is interrupted.
+    slow = ["--va-window", "6M", "--va-map-us", "3000"]
+    t = Terminal([tandem, "chat", *slow], {"XDG_STATE_HOME": folder, "TERM": "vt100"})
     saved = folder.encode() + b"/saved.json"
     t.until(b"> ", "the prompt")
     t.type(b"Once upon a timx\x7fe\n")
     t.until(b"there", "an answer to what was edited")
-    time.sleep(0.1)
     t.type(b"\x03")
     t.until(b"\n> ", "the prompt behind an answer that was ended")
     t.type(b"/stats\n")
