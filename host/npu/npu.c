@@ -406,6 +406,10 @@ int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 
 	while (!ret) {
 		ret = npu_collect(n, -1, &seq, done, e);
+		if (ret == -ECANCELED) { /* what it changed must be known */
+			ret = 0;
+			continue;
+		}
 		if (!ret && seq == want)
 			return npu_failure(n, e);
 		if (!ret)

@@ -142,9 +142,10 @@ int npu_send(struct npu *, const struct wire_ref *, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *);
 
 /*
- * Send and wait for this request's completion. Returns 0 with *done, whose
- * status is the caller's to look at, or what went wrong with the channel or
- * an earlier request.
+ * Send and wait for this request's completion, though the wait is canceled:
+ * what it changed on the device would not be known. Returns 0 with *done, whose
+ * status is the caller's to look at, or what went wrong with the channel or an
+ * earlier request.
  */
 int npu_call(struct npu *, const void *msg, size_t len, struct wire_done *done,
 	struct err *);

@@ -539,6 +539,37 @@ static void test_unmapped(void **state)
 	assert_int_equal(f->addr[1], f->addr[0]);
 }
 
+/* A wait that is canceled again and again before there is an answer. */
+static int (*recv_at_last)(void *, struct packet *, int, struct err *);
+static unsigned canceled;
+
+static int recv_canceled(
+	void *device, struct packet *p, int timeout_ms, struct err *e)
+{
+	if (canceled)
+		return canceled--, err_set(e, ECANCELED, "interrupted");
+	return recv_at_last(device, p, timeout_ms, e);
+}
+
+/* Whoever interrupts, the host knows what the device has mapped. */
+static void test_mapped_though_canceled(void **state)
+{
+	struct fixture *f = *state;
+	struct err e = { 0 };
+
+	recv_at_last = f->fake.ops.recv;
+	f->fake.ops.recv = recv_canceled;
+	canceled = 3;
+	assert_ok(npu_map(f->n, f->id[0], &f->addr[0], &e), &e);
+	assert_int_equal(canceled, 0);
+	canceled = 3;
+	assert_ok(npu_unmap(f->n, f->id[0], &e), &e);
+	assert_int_equal(canceled, 0);
+	assert_ok(npu_map(f->n, f->id[1], &f->addr[1], &e), &e);
+	assert_int_equal(f->addr[1], f->addr[0]);
+	f->fake.ops.recv = recv_at_last;
+}
+
 static uint32_t pending;
 
 /* The numbers of a window that is full are only told. */
@@ -592,6 +623,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_places),
 	TEST(test_full_region),
 	TEST(test_unmapped),
+	TEST(test_mapped_though_canceled),
 	TEST(test_no_room),
 	TEST(test_room_that_never_comes),
 };
