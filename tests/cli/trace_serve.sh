@@ -3,24 +3,11 @@
 # texts they were for, all of it there when the server is killed, and a file
 # that stays below its limit.
 . "$(dirname "$0")/lib.sh"
-
-command -v curl >/dev/null || skip 'no curl'
+. "$(dirname "$0")/serve_lib.sh"
 command -v jq >/dev/null || skip 'no jq'
 
-server=
-serve() { # OPTION...: $url
-  : >"$tmp/said"
-  "$TANDEM" serve --listen 127.0.0.1:0 -t 1 --trace "$tmp/s.pft" "$@" \
-    2>"$tmp/said" &
-  server=$!
-  for _ in $(seq 1000); do
-    url=$(sed -n 's/.* answers at //p' "$tmp/said")
-    [ -z "$url" ] || return 0
-    kill -0 $server 2>/dev/null || break
-    sleep 0.02
-  done
-  fail "no server: $(cat "$tmp/said")"
-  finish
+traced() { # OPTION...
+  serve --trace "$tmp/s.pft" "$@"
 }
 ask() { # PROMPT TOKENS N
   curl -s "$url/v1/completions" -o /dev/null \
@@ -29,7 +16,7 @@ ask() { # PROMPT TOKENS N
 sum() { jq "$1" "$tmp/sums"; }
 
 # Five texts, some in passes that they share; then it is killed.
-serve
+traced
 ask 'Once upon a time' 8 2 &
 first=$!
 ask 'The little dog' 6 2
@@ -66,11 +53,9 @@ for part in '"queued"' '"decode"' '"texts"'; do
 done
 
 # Of more than it may have the newest is kept, and what went is told.
-serve --trace-limit 1M
+traced --trace-limit 1M
 ask 'Once upon a time' 200 4
-kill -TERM $server
-wait $server
-check_eq 'status of a server behind SIGTERM' $? 0
+ends TERM 0
 for file in s.pft s.pft.1; do
   check_eq "$file has at most half of the limit" \
     "$(($(stat -c %s "$tmp/$file") <= 512 << 10))" 1

@@ -1,11 +1,8 @@
 /* What cuts say is held against bytes that the test made itself. */
-#include "tests/harness.h"
+#include "tests/flash/image_of_bytes.h"
 
 #include "base/err.h"
-#include "base/rng.h"
-#include "flash/image.h"
 #include "flash/image_cut.h"
-#include "flash/image_write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,26 +13,10 @@
 #define BYTES ((size_t)3 << 20 | 1234)
 
 static uint8_t data[BYTES];
-static char path[4300];
-static struct image *image;
-static const struct image_extent *extent;
 
 static int write_image(void **state)
 {
-	struct image_write_opts o = { .n_extents = 2, .threads = 1 };
-	struct image_writer *w;
-	struct err e = { 0 };
-
-	for (size_t i = 0; i < BYTES; i++)
-		data[i] = (uint8_t)(rng_uniform(7, 0, i) * 256);
-	snprintf(path, sizeof(path), "%s/m.tdm", harness_tmp());
-	assert_ok(image_writer_open(&w, path, &o, &e), &e);
-	assert_ok(image_write(w, IMAGE_METADATA, 0, "meta", 4, &e), &e);
-	assert_ok(image_write(w, IMAGE_HOST, 0, data, BYTES, &e), &e);
-	assert_ok(image_writer_commit(w, &e), &e);
-	image_writer_close(w);
-	assert_ok(image_open(&image, path, &e), &e);
-	extent = image_find(image, IMAGE_HOST, 0);
+	image_of_bytes(data, BYTES);
 	return 0;
 }
 

@@ -1,11 +1,8 @@
 /* What parts give is held against bytes that the test made itself. */
-#include "tests/harness.h"
+#include "tests/flash/image_of_bytes.h"
 
 #include "base/err.h"
-#include "base/rng.h"
-#include "flash/image.h"
 #include "flash/image_parts.h"
-#include "flash/image_write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,28 +16,7 @@
 #define PARTS 18
 
 static uint8_t data[BYTES];
-static char path[4300];
-static struct image *image;
 static struct image_parts *parts;
-static const struct image_extent *extent;
-
-static void write_image(void)
-{
-	struct image_write_opts o = { .n_extents = 2, .threads = 1 };
-	struct image_writer *w;
-	struct err e = { 0 };
-
-	for (size_t i = 0; i < BYTES; i++)
-		data[i] = (uint8_t)(rng_uniform(5, 0, i) * 256);
-	snprintf(path, sizeof(path), "%s/m.tdm", harness_tmp());
-	assert_ok(image_writer_open(&w, path, &o, &e), &e);
-	assert_ok(image_write(w, IMAGE_METADATA, 0, "meta", 4, &e), &e);
-	assert_ok(image_write(w, IMAGE_HOST, 0, data, BYTES, &e), &e);
-	assert_ok(image_writer_commit(w, &e), &e);
-	image_writer_close(w);
-	assert_ok(image_open(&image, path, &e), &e);
-	extent = image_find(image, IMAGE_HOST, 0);
-}
 
 static int open_parts(struct err *e)
 {
@@ -72,7 +48,7 @@ static void test_parts(void **state)
 	uint8_t got[PART];
 	struct err e = { 0 };
 
-	write_image();
+	image_of_bytes(data, BYTES);
 	assert_ok(open_parts(&e), &e);
 	assert_int_equal(image_parts_bytes(parts), PART);
 	for (size_t i = PARTS; i--;) {
@@ -93,7 +69,7 @@ static void test_ranges(void **state)
 	uint8_t got[BYTES + 1], scratch[PART];
 	struct err e = { 0 };
 
-	write_image();
+	image_of_bytes(data, BYTES);
 	assert_ok(open_parts(&e), &e);
 	for (size_t i = 0; i < sizeof(range) / sizeof(range[0]); i++) {
 		size_t at = range[i][0], n = range[i][1];
@@ -113,7 +89,7 @@ static void test_changed(void **state)
 	uint8_t got[PART];
 	struct err e = { 0 };
 
-	write_image();
+	image_of_bytes(data, BYTES);
 	flip(60000);
 	assert_int_equal(open_parts(&e), -EBADMSG);
 	assert_non_null(strstr(e.text, "host tensors: checksum"));
@@ -135,7 +111,7 @@ static void test_cut_short(void **state)
 	uint8_t got[PART];
 	struct err e = { 0 };
 
-	write_image();
+	image_of_bytes(data, BYTES);
 	assert_ok(open_parts(&e), &e);
 	assert_int_equal(truncate(path, (off_t)extent->offset + 9000), 0);
 	assert_ok(image_parts_read(parts, 1, got, &e), &e);

@@ -1,0 +1,41 @@
+/*
+ * For tests of what is read from a part of an image: one of which the host's
+ * extent is bytes that the test knows. Header-only; one at a time, to be closed
+ * by the test.
+ */
+#ifndef TESTS_FLASH_IMAGE_OF_BYTES_H
+#define TESTS_FLASH_IMAGE_OF_BYTES_H
+
+#include "tests/harness.h"
+
+#include "base/err.h"
+#include "base/rng.h"
+#include "flash/image.h"
+#include "flash/image_write.h"
+
+#include <stdio.h>
+
+static char path[4300];
+static struct image *image;
+static const struct image_extent *extent;
+
+/* data[n] is filled, the same every time. */
+static void image_of_bytes(uint8_t *data, size_t n)
+{
+	struct image_write_opts o = { .n_extents = 2, .threads = 1 };
+	struct image_writer *w;
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		data[i] = (uint8_t)(rng_uniform(5, 0, i) * 256);
+	snprintf(path, sizeof(path), "%s/m.tdm", harness_tmp());
+	assert_ok(image_writer_open(&w, path, &o, &e), &e);
+	assert_ok(image_write(w, IMAGE_METADATA, 0, "meta", 4, &e), &e);
+	assert_ok(image_write(w, IMAGE_HOST, 0, data, n, &e), &e);
+	assert_ok(image_writer_commit(w, &e), &e);
+	image_writer_close(w);
+	assert_ok(image_open(&image, path, &e), &e);
+	extent = image_find(image, IMAGE_HOST, 0);
+}
+
+#endif
