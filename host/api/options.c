@@ -188,7 +188,7 @@ static const struct opt pair_rows[] = {
 	{ OPT_SIZE, 0, "trace-limit", IN(session.trace_limit), "SIZE",
 		"of the timeline at most so much is kept, the newest, in FILE "
 		"and FILE.1 (all; tandem serve: 256M)", 1 << 20,
-		INT64_MAX },
+		(double)((uint64_t)1 << 40) },
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
 		"whose time is told: this machine's alone (wall, the "
 		"default), or beside it what a phone would take, by a "

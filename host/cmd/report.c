@@ -226,8 +226,8 @@ static void flash_text(const struct run_report *r, FILE *f)
 static void profile_text(const struct decoder *d, FILE *f)
 {
 	static const char *const says[] = {
-		[PROFILE_NONE] = "none, and what passes take is learnt as "
-				 "they come",
+		[PROFILE_NONE] = ("none, and what passes take is learnt as "
+				  "they come"),
 		[PROFILE_PROBED] = "probed when the model was opened, by",
 		[PROFILE_REMEMBERED] = "remembered of what was probed before",
 	};

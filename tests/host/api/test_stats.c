@@ -83,7 +83,7 @@ static void prompts_of_shared_passes_are_counted_as_such(void **state)
 	r.max_tokens = 5;
 	r.flags = TANDEM_IGNORE_EOS;
 	for (unsigned i = 0; i < 3; i++) {
-		r.prompt = "Hello there, all of you" + 6 * i;
+		r.prompt = &"Hello there, all of you"[6 * i];
 		assert_int_equal(tandem_submit(t, &r, &x[i]), 0);
 	}
 	while (left)
