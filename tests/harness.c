@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -76,4 +77,18 @@ const char *harness_tmp(void)
 	if (!mkdtemp(path))
 		fail_msg("cannot make %s", path);
 	return path;
+}
+
+void harness_flip(const char *path, uint64_t at)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	uint8_t byte;
+
+	assert_true(fd >= 0);
+	assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+	byte ^= 0x10;
+	assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+	/* Who reads past the page cache reads it so. */
+	assert_int_equal(fsync(fd), 0);
+	close(fd);
 }

@@ -41,4 +41,8 @@ const char *harness_data(const char *name, char *buf, size_t size);
 /* A fresh directory, removed by the runner's clean-up. */
 const char *harness_tmp(void);
 
+/* One bit of the file's byte at `at` turns: there, and with another call back.
+ */
+void harness_flip(const char *path, uint64_t at);
+
 #endif

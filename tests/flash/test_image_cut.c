@@ -5,7 +5,6 @@
 #include "flash/image_cut.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,19 +55,6 @@ static void test_cuts(void **state)
 	check_cuts(whole, 1);
 }
 
-static void flip(uint64_t at)
-{
-	int fd = open(path, O_RDWR);
-	uint8_t byte;
-
-	assert_true(fd >= 0);
-	assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
-	byte ^= 0x10;
-	assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
-	fsync(fd);
-	close(fd);
-}
-
 /* Before it is cut, and afterwards. */
 static void test_damage(void **state)
 {
@@ -76,16 +62,16 @@ static void test_damage(void **state)
 	struct image_extent cut[2];
 	struct err e = { 0 };
 
-	flip(extent->offset + 200000);
+	harness_flip(path, extent->offset + 200000);
 	assert_int_equal(image_cut(image, extent, end, 2, cut, &e), -EBADMSG);
 	assert_non_null(strstr(e.text, "host tensors is damaged"));
-	flip(extent->offset + 200000);
+	harness_flip(path, extent->offset + 200000);
 	assert_ok(image_cut(image, extent, end, 2, cut, &e), &e);
-	flip(extent->offset + 99999);
+	harness_flip(path, extent->offset + 99999);
 	assert_int_equal(image_check(image, &cut[0], &e), -EBADMSG);
 	/* The page that it lies on is in both. */
 	assert_int_equal(image_check(image, &cut[1], &e), -EBADMSG);
-	flip(extent->offset + 99999);
+	harness_flip(path, extent->offset + 99999);
 	assert_ok(image_check(image, &cut[1], &e), &e);
 	assert_int_equal(truncate(path, (off_t)extent->offset + 4096), 0);
 	assert_int_equal(image_cut(image, extent, end, 2, cut, &e), -ENODATA);

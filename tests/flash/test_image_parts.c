@@ -5,7 +5,6 @@
 #include "flash/image_parts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,14 +25,7 @@ static int open_parts(struct err *e)
 /* One bit of the extent's byte `at`, in the file. */
 static void flip(uint64_t at)
 {
-	int fd = open(path, O_RDWR);
-	uint8_t byte;
-
-	assert_true(fd >= 0);
-	assert_int_equal(pread(fd, &byte, 1, (off_t)(extent->offset + at)), 1);
-	byte ^= 0x10;
-	assert_int_equal(pwrite(fd, &byte, 1, (off_t)(extent->offset + at)), 1);
-	close(fd);
+	harness_flip(path, extent->offset + at);
 }
 
 static void close_all(void)

@@ -256,19 +256,6 @@ static void test_close_stalled(void **state)
 
 /* ---- the file itself ---- */
 
-static void change_byte(uint64_t off)
-{
-	int fd = open(path, O_RDWR);
-	uint8_t byte;
-
-	assert_true(fd >= 0);
-	assert_int_equal(pread(fd, &byte, 1, (off_t)off), 1);
-	byte ^= 1;
-	assert_int_equal(pwrite(fd, &byte, 1, (off_t)off), 1);
-	assert_int_equal(fsync(fd), 0);
-	fd_close(&fd);
-}
-
 static void test_damage(void **state)
 {
 	for (int zstd = 0; zstd <= 3; zstd += 3) {
@@ -281,18 +268,18 @@ static void test_damage(void **state)
 
 		rig_open(&r, im, 2, modes[0], NULL);
 		for (size_t i = 0; i < ARRAY_LEN(at); i++) {
-			change_byte(x->offset + at[i]);
+			harness_flip(path, x->offset + at[i]);
 			begin(&r, 0, 6);
 			begin(&r, 1, 5);
 			wait_fails(&r, 0, EBADMSG,
 				SAYS(path, "layer 3 is damaged: checksum"));
 			wait_ok(&r, 1, 5);
-			change_byte(x->offset + at[i]);
+			harness_flip(path, x->offset + at[i]);
 			begin(&r, 0, 6);
 			wait_ok(&r, 0, 6);
 		}
 		/* What lies behind the stored bytes is nobody's. */
-		change_byte(x->offset + align_up(x->stored, PAGE) - 1);
+		harness_flip(path, x->offset + align_up(x->stored, PAGE) - 1);
 		begin(&r, 0, 6);
 		(x->stored % PAGE) ? wait_ok(&r, 0, 6)
 				   : wait_fails(&r, 0, EBADMSG, SAYS("layer"));

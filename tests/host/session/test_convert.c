@@ -24,7 +24,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -193,18 +192,6 @@ static void test_output(void **state)
 
 #define MANY 34000u /* rows of 64 fp16: more than PACKED_STAYS */
 
-static void flip(uint64_t at)
-{
-	int fd = open(path, O_RDWR);
-	uint8_t byte;
-
-	assert_true(fd >= 0);
-	assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
-	byte ^= 1;
-	assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
-	fd_close(&fd);
-}
-
 static void same_rows(const struct model *a, const struct model *b)
 {
 	static const uint32_t rows[] = { 0, 1, 63, 64, 8191, MANY - 1 };
@@ -235,11 +222,11 @@ static void test_embedding_stays(void **state)
 	assert_memory_equal(
 		a->output_norm->data, b->output_norm->data, 64 * sizeof(float));
 	same_rows(a, b);
-	flip(host->offset + 70 * 64 * 2);
+	harness_flip(path, host->offset + 70 * 64 * 2);
 	assert_int_equal(model_embed(b, 70, x, &e), -EBADMSG);
 	assert_int_equal(model_keep_embedding(b, &e), -EBADMSG);
 	assert_null(b->token_embd->data);
-	flip(host->offset + 70 * 64 * 2);
+	harness_flip(path, host->offset + 70 * 64 * 2);
 	assert_ok(model_keep_embedding(b, &e), &e);
 	assert_non_null(b->token_embd->data);
 	same_rows(a, b);
@@ -329,11 +316,11 @@ static void test_output_stays(void **state)
 		assert_memory_equal(x, y, sizeof(x));
 	}
 	look_beside(b, hidden, x);
-	flip(out->offset + out->stored / 2);
+	harness_flip(path, out->offset + out->stored / 2);
 	assert_int_equal(logits_compute(ly, &from, &to_y, 1, &e), -EBADMSG);
 	assert_non_null(strstr(e.text, "output matrix"));
 	assert_int_equal(logits_rows(ly), 3);
-	flip(out->offset + out->stored / 2);
+	harness_flip(path, out->offset + out->stored / 2);
 	assert_ok(logits_compute(ly, &from, &to_y, 1, &e), &e);
 	assert_memory_equal(x, y, sizeof(x));
 	logits_close(lx);

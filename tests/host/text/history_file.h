@@ -9,10 +9,8 @@
 #include "tests/harness.h"
 
 #include "base/err.h"
-#include "base/fd.h"
 #include "host/text/history.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,19 +123,6 @@ static inline off_t history_bytes(void)
 
 	assert_int_equal(stat(history_path, &st), 0);
 	return st.st_size;
-}
-
-/* Flip one bit of the byte at `at`. */
-static inline void history_flip(off_t at)
-{
-	int fd = open(history_path, O_RDWR | O_CLOEXEC);
-	unsigned char c;
-
-	assert_true(fd >= 0);
-	assert_int_equal(pread(fd, &c, 1, at), 1);
-	c ^= 0x10;
-	assert_int_equal(pwrite(fd, &c, 1, at), 1);
-	fd_close(&fd);
 }
 
 #endif

@@ -1,12 +1,14 @@
 /* A history, written and read by one process. */
 #include "tests/host/text/history_file.h"
 
+#include "base/fd.h"
 #include "base/rng.h"
 #include "tensor/gguf.h"
 #include "tests/host/text/vocab_file.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -304,7 +306,7 @@ static void test_damage(void **state)
 			at = starts[word[0] % 12] + (off_t)(word[1] % 40);
 		while (starts[hit + 1] <= at)
 			hit++;
-		history_flip(at);
+		harness_flip(history_path, (uint64_t)at);
 		h = history_reader();
 		history_stats(h, &s);
 		assert_int_equal(history_count(h), 11);
@@ -317,9 +319,9 @@ static void test_damage(void **state)
 		assert_int_equal(s.damaged_bytes, hit < 11 ? bytes_of(hit) : 0);
 		assert_int_equal(s.tail_bytes, hit == 11 ? bytes_of(11) : 0);
 		history_close(h);
-		history_flip(at);
+		harness_flip(history_path, (uint64_t)at);
 	}
-	history_flip(starts[5] + 50);
+	harness_flip(history_path, (uint64_t)starts[5] + 50);
 	h = history_opened(1 << 20);
 	assert_ok(history_prune(h, &all, NULL, NULL), NULL);
 	assert_int_equal(history_count(h), 11);
@@ -451,13 +453,13 @@ static void test_no_history(void **state)
 	char text[4300];
 
 	history_close(h);
-	history_flip(20);
+	harness_flip(history_path, 20);
 	refused(&o, -EINVAL, "the head of");
-	history_flip(20);
-	history_flip(8);
+	harness_flip(history_path, 20);
+	harness_flip(history_path, 8);
 	refused(&o, -EINVAL, "format 17");
-	history_flip(8);
-	history_flip(3);
+	harness_flip(history_path, 8);
+	harness_flip(history_path, 3);
 	refused(&o, -EINVAL, "is no history");
 	assert_int_equal(truncate(history_path, 30), 0);
 	refused(&o, -EINVAL, "is no history");

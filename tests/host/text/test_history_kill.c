@@ -3,6 +3,7 @@
 #include "tests/host/text/history_file.h"
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/rng.h"
 
 #include <errno.h>
