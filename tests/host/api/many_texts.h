@@ -6,12 +6,10 @@
 #define TESTS_HOST_API_MANY_TEXTS_H
 
 #include "base/checked.h"
-#include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/tandem.h"
-#include "host/convert/synth.h"
-#include "host/model/shapes.h"
 #include "tests/harness.h"
+#include "tests/host/api/tiny_model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,13 +20,7 @@ static char model[5000];
 
 static inline int setup(void **state)
 {
-	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
-	struct err e = { 0 };
-
-	while (strcmp(shape_names[o.shape], "tiny"))
-		o.shape++;
-	snprintf(model, sizeof(model), "%s/tiny.gguf", harness_tmp());
-	assert_ok(synth_write(model, &o, &e), &e);
+	model_of_shape(model, sizeof(model), "tiny");
 	return 0;
 }
 

@@ -5,12 +5,10 @@
 #ifndef TESTS_HOST_API_OPENED_TANDEM_H
 #define TESTS_HOST_API_OPENED_TANDEM_H
 
-#include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/tandem.h"
-#include "host/convert/synth.h"
-#include "host/model/shapes.h"
 #include "tests/harness.h"
+#include "tests/host/api/tiny_model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,21 +16,10 @@
 /* Files of small models, by setup. */
 static char model[5000], diffusion_model[5000];
 
-static inline void make_model(char *path, size_t size, const char *like)
-{
-	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
-	struct err e = { 0 };
-
-	while (strcmp(shape_names[o.shape], like))
-		o.shape++;
-	snprintf(path, size, "%s/%s.gguf", harness_tmp(), like);
-	assert_ok(synth_write(path, &o, &e), &e);
-}
-
 static inline int setup(void **state)
 {
-	make_model(model, sizeof(model), "tiny");
-	make_model(diffusion_model, sizeof(diffusion_model), "tiny-llada");
+	model_of_shape(model, sizeof(model), "tiny");
+	model_of_shape(diffusion_model, sizeof(diffusion_model), "tiny-llada");
 	return 0;
 }
 

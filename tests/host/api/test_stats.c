@@ -1,10 +1,8 @@
 /* What the library tells of a handle, and of a prompt before it is read. */
 #include "host/api/tandem.h"
 
-#include "base/err.h"
-#include "host/convert/synth.h"
-#include "host/model/shapes.h"
 #include "tests/harness.h"
+#include "tests/host/api/tiny_model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,15 +11,10 @@ static struct tandem *opened_with(const char *a, const char *b, const char *c)
 {
 	static char model[5000];
 	const char *const all[] = { a, b, c, NULL };
-	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
 	struct tandem_options options;
 	struct tandem *t;
-	struct err e = { 0 };
 
-	while (strcmp(shape_names[o.shape], "tiny"))
-		o.shape++;
-	snprintf(model, sizeof(model), "%s/tiny.gguf", harness_tmp());
-	assert_ok(synth_write(model, &o, &e), &e);
+	model_of_shape(model, sizeof(model), "tiny");
 	tandem_options_init(&options, sizeof(options));
 	options.model = model;
 	options.set = all;

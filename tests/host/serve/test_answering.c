@@ -3,9 +3,8 @@
 #include "host/serve/answering.h"
 
 #include "base/err.h"
-#include "host/convert/synth.h"
-#include "host/model/shapes.h"
 #include "tests/harness.h"
+#include "tests/host/api/tiny_model.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,15 +21,10 @@ static struct tandem *started(const char *texts)
 {
 	static char model[5000];
 	const char *const set[] = { texts, NULL };
-	struct synth_opts o = { .quant = DTYPE_F32, .ffn_down = DTYPE_F32 };
 	struct tandem_options options;
 	struct tandem *t;
-	struct err e = { 0 };
 
-	while (strcmp(shape_names[o.shape], "tiny"))
-		o.shape++;
-	snprintf(model, sizeof(model), "%s/tiny.gguf", harness_tmp());
-	assert_ok(synth_write(model, &o, &e), &e);
+	model_of_shape(model, sizeof(model), "tiny");
 	tandem_options_init(&options, sizeof(options));
 	options.model = model;
 	options.set = set;
