@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/median.h"
 #include "base/rng.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/print_json.h"
@@ -220,15 +221,14 @@ static struct told tell(const struct bench_decode *b, const struct figure *f)
 {
 	double memory[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 	double bytes = b->bytes * f->passes, ops = 2 * b->weights * f->rows;
-	double s = bench_median(f->seconds, b->rounds);
+	double s = median(f->seconds, b->rounds);
 
 	for (unsigned r = 0; r < b->rounds; r++) {
 		memory[r] = bytes / f->seconds[r] / b->bandwidth[r];
 		int8[r] = ops / f->seconds[r] / b->int8[r];
 	}
 	return (struct told){ s, f->rows / s, bytes / s,
-		bench_median(memory, b->rounds), ops / s,
-		bench_median(int8, b->rounds) };
+		median(memory, b->rounds), ops / s, median(int8, b->rounds) };
 }
 
 /* Seconds of the pair over those of one process. */
@@ -238,7 +238,7 @@ static double pair_to_single(const struct bench_decode *b)
 
 	for (unsigned r = 0; r < b->rounds; r++)
 		ratio[r] = b->pair[0].seconds[r] / b->single.seconds[r];
-	return bench_median(ratio, b->rounds);
+	return median(ratio, b->rounds);
 }
 
 static void print_row(
@@ -258,8 +258,8 @@ static void print_text(const struct bench_decode *b)
 	printf("Decoding on %u threads, wall clock, medians of %u rounds; the "
 	       "machine reads\n%.1f GB/s and does %.0f GOP/s of int8 products\n\n",
 		b->args->threads, b->rounds,
-		bench_median(b->bandwidth, b->rounds) / 1e9,
-		bench_median(b->int8, b->rounds) / 1e9);
+		median(b->bandwidth, b->rounds) / 1e9,
+		median(b->int8, b->rounds) / 1e9);
 	printf("%-22s %9s %10s %8s %8s %9s %8s\n", "", "ms", "tokens/s", "GB/s",
 		"of it", "GOP/s", "of it");
 	snprintf(name, sizeof(name), "prompt of %u", b->prompt);
@@ -299,9 +299,9 @@ static int print_rows(const struct bench_decode *b, struct err *e)
 		"version", BENCH_JSON_VERSION, "bench", "decode", "clock",
 		"wall", "rounds", (int)b->rounds, "threads",
 		(int)b->args->threads, "memory_bytes_per_s",
-		bench_median(b->bandwidth, b->rounds), "int8_ops_per_s",
-		bench_median(b->int8, b->rounds), "rows", rows,
-		"pair_to_one_process", pair_to_single(b));
+		median(b->bandwidth, b->rounds), "int8_ops_per_s",
+		median(b->int8, b->rounds), "rows", rows, "pair_to_one_process",
+		pair_to_single(b));
 	return print_json(o, 6, e);
 }
 

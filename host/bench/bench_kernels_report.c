@@ -6,6 +6,7 @@
 #include "host/bench/bench_machine.h"
 
 #include "base/err.h"
+#include "base/median.h"
 #include "host/bench/bench.h"
 #include "host/bench/print_json.h"
 #include "tensor/kern.h"
@@ -17,9 +18,9 @@
 
 /* ---- medians ------------------------------------------------------------- */
 
-static double median(const struct kernels_model *m, const double *v)
+static double middle(const struct kernels_model *m, const double *v)
 {
-	return bench_median(v, m->rounds);
+	return median(v, m->rounds);
 }
 
 static double ratio(const struct kernels_model *m, const double *dividend,
@@ -29,7 +30,7 @@ static double ratio(const struct kernels_model *m, const double *dividend,
 
 	for (unsigned r = 0; r < m->rounds; r++)
 		v[r] = dividend[r] / divisor[r];
-	return median(m, v);
+	return middle(m, v);
 }
 
 /* What one pass makes of the machine; of_int8 is 0 where the kernels have no
@@ -44,7 +45,7 @@ static struct told tell(
 	double memory[KERNELS_ROUNDS], int8[KERNELS_ROUNDS];
 	double bytes = (double)kernels_layer_bytes(m);
 	double ops = 2.0 * (double)kernels_layer_weights(m) * p->rows;
-	double s = median(m, p->seconds);
+	double s = middle(m, p->seconds);
 
 	for (unsigned r = 0; r < m->rounds; r++) {
 		memory[r] = bytes / p->seconds[r] / m->read_rate[r];
@@ -52,8 +53,8 @@ static struct told tell(
 			? ops / p->seconds[r] / m->int8_rate[r]
 			: 0;
 	}
-	return (struct told){ s, bytes / s, median(m, memory), ops / s,
-		median(m, int8) };
+	return (struct told){ s, bytes / s, middle(m, memory), ops / s,
+		middle(m, int8) };
 }
 
 static double over(uint64_t a, uint64_t b)
@@ -69,7 +70,7 @@ static void print_passes(const struct kernels_model *m)
 	       "Here and below medians of %u rounds. The machine reads %.1f "
 	       "GB/s and does\n%.0f GOP/s of int8 products.\n\n",
 		m->shape->name, (double)kernels_layer_bytes(m) / 1e6, m->rounds,
-		median(m, m->read_rate) / 1e9, median(m, m->int8_rate) / 1e9);
+		middle(m, m->read_rate) / 1e9, middle(m, m->int8_rate) / 1e9);
 	printf("%4s  %9s %7s %6s %8s %6s   %15s %15s\n", "", "wall", "GB/s",
 		"of", "GOP/s", "of", "tiles on phone", "super on phone");
 	printf("%4s  %9s %7s %6s %8s %6s   %7s %7s %7s %7s\n", "rows", "ms", "",
@@ -97,7 +98,7 @@ static void print_matrix(const struct kernels_model *m, int i, int r)
 	for (int l = 0; l < KERNELS_LAYOUTS; l++)
 		printf("%-20s %4u  %-10s  %9.3f %6.2f x  %9.1f %6.2f x\n",
 			l ? "" : name, kernels_layout_rows[r],
-			kernels_layout_names[l], median(m, f[l].seconds) * 1e3,
+			kernels_layout_names[l], middle(m, f[l].seconds) * 1e3,
 			ratio(m, f[KERNELS_ROWS].seconds, f[l].seconds),
 			(double)f[l].ps / 1e6,
 			over(f[KERNELS_ROWS].ps, f[l].ps));
@@ -132,7 +133,7 @@ static void print_softmax(const struct kernels_model *m)
 			s->queries, s->length, (double)s->ps[0] / 1e6,
 			(double)s->ps[1] / 1e6, (double)s->ps[2] / 1e6,
 			over(s->ps[0], s->ps[2]), over(s->ps[1], s->ps[2]),
-			median(m, s->f32) * 1e3, median(m, s->table) * 1e3,
+			middle(m, s->f32) * 1e3, middle(m, s->table) * 1e3,
 			ratio(m, s->f32, s->table));
 	}
 }
@@ -186,7 +187,7 @@ static json_t *layout_json(const struct kernels_model *m, int i, int r, int l)
 		"matrix", x->name, "n", (int)x->n, "k", (int)x->k, "rows",
 		(int)kernels_layout_rows[r], "layout", kernels_layout_names[l],
 		"type", tile ? tile->name : dtype_info(type)->name, "seconds",
-		median(m, f[l].seconds), "times_rows",
+		middle(m, f[l].seconds), "times_rows",
 		ratio(m, f[KERNELS_ROWS].seconds, f[l].seconds), "phone_ps",
 		(json_int_t)f[l].ps, "phone_times_rows",
 		over(f[KERNELS_ROWS].ps, f[l].ps));
@@ -227,8 +228,8 @@ static json_t *softmax_json(const struct kernels_model *m)
 				"phone_f16_to_table",
 				over(s->ps[PRICE_EXP_F16],
 					s->ps[PRICE_EXP_TABLE]),
-				"attend_seconds", median(m, s->f32),
-				"attend_table_seconds", median(m, s->table),
+				"attend_seconds", middle(m, s->f32),
+				"attend_table_seconds", middle(m, s->table),
 				"attend_to_table", ratio(m, s->f32, s->table)));
 	}
 	return a;
@@ -246,8 +247,8 @@ static json_t *model_json(const struct kernels_model *m)
 		"kv_heads", (int)s->kv_heads, "layer_weights",
 		(json_int_t)kernels_layer_weights(m), "layer_bytes",
 		(json_int_t)kernels_layer_bytes(m), "memory_bytes_per_s",
-		median(m, m->read_rate), "int8_ops_per_s",
-		median(m, m->int8_rate), "matrices", passes_json(m), "layouts",
+		middle(m, m->read_rate), "int8_ops_per_s",
+		middle(m, m->int8_rate), "matrices", passes_json(m), "layouts",
 		layouts_json(m), "softmax", softmax_json(m));
 }
 

@@ -59,22 +59,6 @@ void bench_machine_close(struct bench_machine *m)
 	free(m);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-double bench_median(const double *sample, unsigned n)
-{
-	double sorted[BENCH_ROUNDS_MAX];
-
-	memcpy(sorted, sample, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), by_value);
-	return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-}
-
 typedef uint64_t line __attribute__((vector_size(64)));
 
 static void read_part(void *arg, unsigned part, unsigned thread)

@@ -6,9 +6,11 @@
 #ifndef HOST_BENCH_BENCH_MACHINE_H
 #define HOST_BENCH_BENCH_MACHINE_H
 
+#include "base/median.h"
+
 #include <stddef.h>
 
-#define BENCH_ROUNDS_MAX 100
+#define BENCH_ROUNDS_MAX MEDIAN_MOST
 
 struct bench_machine;
 struct err;
@@ -24,8 +26,5 @@ void bench_machine_close(struct bench_machine *);
  */
 double bench_read_bandwidth(struct bench_machine *);
 double bench_int8_peak(struct bench_machine *);
-
-/* Of n <= BENCH_ROUNDS_MAX samples. */
-double bench_median(const double *sample, unsigned n);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/median.h"
 #include "base/rng.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
@@ -258,7 +259,7 @@ static double over_rounds(const struct bench_samples *b, unsigned i,
 
 	for (unsigned r = 0; r < b->rounds; r++)
 		all[r] = of(b, i, r);
-	return bench_median(all, b->rounds);
+	return median(all, b->rounds);
 }
 
 #define FIGURE(name, expression)                                           \

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/median.h"
 #include "base/rng.h"
 #include "host/api/tandem_impl.h"
 #include "host/bench/bench_machine.h"
@@ -268,7 +269,7 @@ static double over_rounds(const struct bench_texts *b, unsigned f, unsigned i)
 
 	for (unsigned r = 0; r < b->rounds; r++)
 		all[r] = figures[f].of(b, i, r);
-	return bench_median(all, b->rounds);
+	return median(all, b->rounds);
 }
 
 static void fill(const struct bench_texts *b, struct bench_table *t)

@@ -1,5 +1,6 @@
 #include "host/bench/figures.h"
 
+#include "base/median.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/experiment.h"
 
@@ -39,7 +40,7 @@ static double rate_of(
 
 		rate[i] = over((double)s->tokens, seconds(x, s->ns, s->ps));
 	}
-	return bench_median(rate, x->rounds);
+	return median(rate, x->rounds);
 }
 
 /* Of the tasks that came to any token the geometric mean. */
