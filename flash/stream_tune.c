@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/hugemem.h"
 #include "base/newfile.h"
+#include "base/user_file.h"
 #include "flash/image.h"
 
 #include <errno.h>
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -46,44 +46,21 @@ static const size_t candidates[] = {
 
 /* ---- what was found before ---- */
 
-static bool make_folder(const char *path)
+/* "block-TYPE-ID", of the file system, in the user's cache. */
+static bool cache_file(char path[PATH_MAX], int fd, bool make)
 {
-	return !mkdir(path, 0700) || errno == EEXIST;
-}
-
-/* The user's folder of caches; relative ones are void by the XDG rules. */
-static bool cache_folder(char *out, size_t size)
-{
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	int n = -1;
-
-	if (cache && *cache == '/')
-		n = snprintf(out, size, "%s", cache);
-	else if (home && *home == '/')
-		n = snprintf(out, size, "%s/.cache", home);
-	return n > 0 && (size_t)n < size;
-}
-
-/* "CACHE/tandem/block-TYPE-ID", of the file system. */
-static bool cache_file(char *out, size_t size, int fd, bool make)
-{
-	char folder[PATH_MAX];
+	char name[64];
 	struct statfs fs;
 	uint32_t id[2];
-	int n;
 
-	if (fstatfs(fd, &fs) || !cache_folder(folder, sizeof(folder)))
-		return false;
-	n = snprintf(out, size, "%s/tandem", folder);
-	if (n < 0 || (size_t)n >= size)
-		return false;
-	if (make && !(make_folder(folder) && make_folder(out)))
+	if (fstatfs(fd, &fs))
 		return false;
 	_Static_assert(sizeof(id) == sizeof(fs.f_fsid), "f_fsid");
 	memcpy(id, &fs.f_fsid, sizeof(id));
-	n = snprintf(out, size, "%s/tandem/block-%lx-%08x%08x", folder,
+	snprintf(name, sizeof(name), "block-%lx-%08x%08x",
 		(unsigned long)fs.f_type, id[0], id[1]);
-	return n > 0 && (size_t)n < size;
+	return !(make ? user_file_make_way(USER_CACHE, name, path)
+		      : user_file(USER_CACHE, name, path));
 }
 
 /* "BLOCK"; anything else is not believed. */
@@ -93,7 +70,7 @@ static bool recall(int fd, size_t *block)
 	size_t noted = 0;
 	int file = -1;
 
-	if (cache_file(path, sizeof(path), fd, false))
+	if (cache_file(path, fd, false))
 		file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (file < 0 || read(file, text, sizeof(text) - 1) < 0)
 		*text = 0;
@@ -111,8 +88,7 @@ static void remember(int fd, size_t block)
 	char path[PATH_MAX], text[64];
 	struct newfile f;
 
-	if (!cache_file(path, sizeof(path), fd, true) ||
-		newfile_open(&f, path, NULL))
+	if (!cache_file(path, fd, true) || newfile_open(&f, path, NULL))
 		return;
 	snprintf(text, sizeof(text), "%zu\n", block);
 	if (!fd_write_all(f.fd, text, strlen(text)))
@@ -237,7 +213,7 @@ static int find(int fd, uint64_t size, size_t *block, struct err *e)
 	char path[PATH_MAX];
 	int ret;
 
-	if (!cache_file(path, sizeof(path), fd, false) || recall(fd, block))
+	if (!cache_file(path, fd, false) || recall(fd, block))
 		return 0;
 	ret = tune_file(fd, size, &best, e);
 	if (ret || !best)

@@ -1,5 +1,6 @@
 #include "host/api/profile.h"
 
+#include "base/user_file.h"
 #include "base/version.h"
 #include "flash/image.h"
 #include "host/api/decoder.h"
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,42 +161,18 @@ static json_t *key_of(const struct decoder *d)
 
 /* ---- where it is --------------------------------------------------------- */
 
-/* $XDG_CACHE_HOME/tandem, which is made where it is not there; NULL: none can
- * be said. */
-static char *folder(void)
-{
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	char *path = NULL;
-	int n = -1;
-
-	if (cache && cache[0] == '/')
-		n = asprintf(&path, "%s/tandem", cache);
-	else if (home && home[0] == '/')
-		n = asprintf(&path, "%s/.cache/tandem", home);
-	if (n < 0)
-		return NULL;
-	for (char *p = path + 1; (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		mkdir(path, 0700);
-		*p = '/';
-	}
-	mkdir(path, 0700);
-	return path;
-}
-
-/* NULL: none can be said. */
+/* NULL: none can be said, or no memory. */
 static char *path_of(const json_t *key)
 {
 	char *text = json_dumps(key, JSON_COMPACT | JSON_SORT_KEYS);
-	char *in = text ? folder() : NULL, *path = NULL;
+	char name[64], path[PATH_MAX];
 
-	if (in &&
-		asprintf(&path, "%s/lever-%016" PRIx64 ".json", in,
-			image_sum_of(IMAGE_XXH3, text, strlen(text))) < 0)
-		path = NULL;
-	free(in);
+	if (!text)
+		return NULL;
+	snprintf(name, sizeof(name), "lever-%016" PRIx64 ".json",
+		image_sum_of(IMAGE_XXH3, text, strlen(text)));
 	free(text);
-	return path;
+	return user_file_make_way(USER_CACHE, name, path) ? NULL : strdup(path);
 }
 
 /* ---- taking one ---------------------------------------------------------- */

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/strbuf.h"
+#include "base/user_file.h"
 #include "host/cmd/cmd.h"
 
 #include <errno.h>
@@ -85,32 +86,12 @@ static int read_character(EditLine *edit, wchar_t *out)
 
 /* ---- what is remembered -------------------------------------------------- */
 
-static int make_folders(char *path)
-{
-	for (char *p = path + 1; *p; p++) {
-		if (*p != '/')
-			continue;
-		*p = '\0';
-		if (mkdir(path, 0700) && errno != EEXIST)
-			return -errno;
-		*p = '/';
-	}
-	return 0;
-}
-
-/* $XDG_STATE_HOME/tandem/chat-history, which only its user reads. */
+/* Which only its user reads. */
 static void find_file(struct chat_input *in)
 {
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	int n = -1, fd;
+	int fd;
 
-	if (state && state[0] == '/')
-		n = snprintf(in->file, sizeof(in->file),
-			"%s/tandem/chat-history", state);
-	else if (home && home[0] == '/')
-		n = snprintf(in->file, sizeof(in->file),
-			"%s/.local/state/tandem/chat-history", home);
-	if (n < 0 || (size_t)n >= sizeof(in->file) || make_folders(in->file)) {
+	if (user_file_make_way(USER_STATE, "chat-history", in->file)) {
 		in->file[0] = '\0';
 		return;
 	}
