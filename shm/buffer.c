@@ -58,34 +58,38 @@ static int buffer_set_name(struct buffer *b, const char *name, struct err *e)
 	return 0;
 }
 
+static uint8_t *map_at(uint8_t *at, int flags, int fd, size_t bytes)
+{
+	uint8_t *map = mmap(
+		at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+
+	return map == MAP_FAILED ? NULL : map;
+}
+
 /*
  * Of a file that has a huge page or more, from an address on where one begins:
- * else no page of it could be huge. NULL and errno.
+ * else no page of it could be huge. NULL and errno: then nothing may be mapped
+ * any more where it was to be, and another thread may have come there, so that
+ * is left alone.
  */
 static uint8_t *map_aligned(int fd, size_t bytes)
 {
-	size_t room = bytes < HUGE_PAGE ? bytes : bytes + HUGE_PAGE;
+	size_t room = bytes + HUGE_PAGE, before;
 	uint8_t *free = mmap(NULL, room, PROT_NONE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	uint8_t *at = free;
+	uint8_t *map;
+	int error;
 
 	if (free == MAP_FAILED)
 		return NULL;
-	if (room > bytes)
-		at += -(uintptr_t)free % HUGE_PAGE;
-	if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-		    0) == MAP_FAILED) {
-		int error = errno;
-
-		munmap(free, room);
-		errno = error;
-		return NULL;
-	}
-	if (at > free)
-		munmap(free, (size_t)(at - free));
-	if (free + room > at + bytes)
-		munmap(at + bytes, (size_t)(free + room - at - bytes));
-	return at;
+	before = -(uintptr_t)free % HUGE_PAGE;
+	map = map_at(free + before, MAP_FIXED, fd, bytes);
+	error = errno;
+	if (before)
+		munmap(free, before);
+	munmap(free + before + bytes, HUGE_PAGE - before);
+	errno = error;
+	return map;
 }
 
 /*
@@ -105,7 +109,10 @@ static int buffer_back(
 			b->name, bytes);
 	if (fcntl(b->fd, F_ADD_SEALS, SEALS))
 		return err_sys(e, errno, "cannot seal buffer '%s'", b->name);
-	b->map = map_aligned(b->fd, bytes);
+	/* Of reserved huge pages the system knows how they are to lie. */
+	b->map = bytes < HUGE_PAGE || (memfd_flags & MFD_HUGETLB)
+		? map_at(NULL, 0, b->fd, bytes)
+		: map_aligned(b->fd, bytes);
 	if (!b->map)
 		return err_sys(e, errno, "cannot map buffer '%s' (%zu bytes)",
 			b->name, bytes);
