@@ -63,7 +63,6 @@ static int check_map(
 	const struct device *d, const struct wire_map *m, struct err *e)
 {
 	const struct shared *s;
-
 	bool held;
 
 	if (m->where > WIRE_IN_EXTENDED)

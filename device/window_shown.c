@@ -40,43 +40,67 @@ void window_shown_close(struct window_view *v, int *fd)
 	fd_close(fd);
 }
 
+/* ---- what is shown ------------------------------------------------------- */
+
+/* W1 -> W2: who sees one of these words sees the turn that it is of. */
+#define PUT(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELEASE)
+
+static void put_words(void *to, const void *from, size_t bytes)
+{
+	const uint32_t *word = from;
+	uint32_t *out = to;
+
+	for (size_t i = 0; i < bytes / sizeof(*word); i++)
+		PUT(out[i], word[i]);
+}
+
+static void show_extent(struct window_view_extent *to, const struct extent *n)
+{
+	struct window_view_extent x = { .at = n->at, .bytes = n->share.bytes };
+
+	memcpy(x.name, n->share.name, sizeof(n->share.name));
+	put_words(to, &x, sizeof(x));
+}
+
 static void show_extended(struct window_view *v, const struct extended *x)
 {
-	v->extended = v->extended_free = x->bytes;
-	v->extents = x->used;
-	for (unsigned i = 0; i < x->used; i++) {
-		const struct extent *n = &x->order[i];
+	uint64_t free = x->bytes;
 
-		v->extended_free -= n->span;
-		if (i >= WINDOW_VIEW_SLOTS)
-			continue;
-		v->extent[i] = (struct window_view_extent){ .at = n->at,
-			.bytes = n->share.bytes };
-		memcpy(v->extent[i].name, n->share.name, sizeof(n->share.name));
+	for (unsigned i = 0; i < x->used; i++) {
+		free -= x->order[i].span;
+		if (i < WINDOW_VIEW_SLOTS)
+			show_extent(&v->extent[i], &x->order[i]);
 	}
+	PUT(v->extended, x->bytes);
+	PUT(v->extended_free, free);
+	PUT(v->extents, x->used);
+}
+
+static void show_mapping(
+	struct window_view_mapping *to, const struct mapping *m)
+{
+	struct window_view_mapping x = { .addr = m->addr,
+		.pending = m->due > 0,
+		.bytes = m->share.bytes,
+		.span = m->span };
+
+	_Static_assert(sizeof(x.name) == sizeof(m->share.name), "the same");
+	memcpy(x.name, m->share.name, sizeof(x.name));
+	put_words(to, &x, sizeof(x));
 }
 
 static void show(struct window_view *v, const struct window *w)
 {
-	v->bytes = w->bytes;
-	v->page = w->page;
-	v->slots = w->slots;
-	v->used = w->used;
-	v->maps = w->maps;
-	v->unmaps = w->unmaps;
-	v->refused = w->refused;
-	v->asked = w->refused_bytes;
-	for (unsigned i = 0; i < w->used; i++) {
-		const struct mapping *m = w->order[i];
-
-		v->map[i] = (struct window_view_mapping){ .addr = m->addr,
-			.pending = m->due > 0,
-			.bytes = m->share.bytes,
-			.span = m->span };
-		_Static_assert(sizeof(v->map[i].name) == sizeof(m->share.name),
-			"the same");
-		memcpy(v->map[i].name, m->share.name, sizeof(m->share.name));
-	}
+	PUT(v->bytes, w->bytes);
+	PUT(v->page, w->page);
+	PUT(v->slots, w->slots);
+	PUT(v->used, w->used);
+	PUT(v->maps, w->maps);
+	PUT(v->unmaps, w->unmaps);
+	PUT(v->refused, w->refused);
+	PUT(v->asked, w->refused_bytes);
+	for (unsigned i = 0; i < w->used; i++)
+		show_mapping(&v->map[i], w->order[i]);
 	if (w->extended)
 		show_extended(v, w->extended);
 }
@@ -89,8 +113,7 @@ void window_shown_update(struct window_view *v, const struct window *w)
 		return;
 	/* Odd before anything is written, even behind all of it. */
 	turn = atomic_load_explicit(&v->turn, memory_order_relaxed);
-	atomic_store(&v->turn, turn + 1);
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_store_explicit(&v->turn, turn + 1, memory_order_relaxed);
 	show(v, w);
-	atomic_store(&v->turn, turn + 2);
+	atomic_store_explicit(&v->turn, turn + 2, memory_order_release);
 }

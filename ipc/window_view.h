@@ -4,7 +4,9 @@
  * which the device keeps true and nobody reads in order to decide. No code.
  *
  * A reader copies it while `turn` is even and the same before and behind the
- * copy; `turn` is odd while the device writes.
+ * copy; `turn` is odd while the device writes. Words of 32 bits or more are
+ * stored by release (W1) and loaded by acquire (W2): who has one of a turn that
+ * is not over finds `turn` odd behind it, or further.
  */
 #ifndef IPC_WINDOW_VIEW_H
 #define IPC_WINDOW_VIEW_H

@@ -125,15 +125,28 @@ static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
 		   : 0;
 }
 
+/* W2: of a word that was written in a turn, that turn is seen behind it. */
+static void copy_words(const struct window_view *from, struct window_view *to)
+{
+	const uint32_t *word = (const void *)from;
+	uint32_t *out = (void *)to;
+
+	for (size_t i = 0; i < sizeof(*from) / sizeof(*word); i++)
+		out[i] = __atomic_load_n(&word[i], __ATOMIC_ACQUIRE);
+}
+
 /* While the device goes on: a copy that was not written meanwhile. */
 static int copy(const struct window_view *from, struct window_view *to)
 {
 	for (unsigned i = 0; i < TRIES; i++) {
-		uint32_t turn = atomic_load(&from->turn);
+		uint32_t turn =
+			atomic_load_explicit(&from->turn, memory_order_acquire);
 
-		memcpy(to, from, sizeof(*to));
-		atomic_thread_fence(memory_order_seq_cst);
-		if (!(turn & 1) && turn == atomic_load(&from->turn))
+		copy_words(from, to);
+		if (!(turn & 1) &&
+			turn ==
+				atomic_load_explicit(
+					&from->turn, memory_order_relaxed))
 			return 0;
 	}
 	return -EAGAIN;
