@@ -48,15 +48,24 @@ void device_trace_on(struct device_trace *t, unsigned lane,
 		put(t, v, begin, end, (const uint64_t[]){ a, b, c });
 }
 
+/* Workers come here in another order than they looked at the clock in. */
 void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
 {
-	uint64_t none = 0;
+	uint64_t first =
+		atomic_load_explicit(&t->copy_began, memory_order_relaxed);
+	uint64_t last =
+		atomic_load_explicit(&t->copy_ended, memory_order_relaxed);
 
 	atomic_fetch_add_explicit(
 		&t->copied_ns, end - begin, memory_order_relaxed);
-	atomic_compare_exchange_strong_explicit(&t->copy_began, &none, begin,
-		memory_order_relaxed, memory_order_relaxed);
-	atomic_store_explicit(&t->copy_ended, end, memory_order_relaxed);
+	while ((!first || begin < first) &&
+		!atomic_compare_exchange_weak_explicit(&t->copy_began, &first,
+			begin, memory_order_relaxed, memory_order_relaxed))
+		;
+	while (end > last &&
+		!atomic_compare_exchange_weak_explicit(&t->copy_ended, &last,
+			end, memory_order_relaxed, memory_order_relaxed))
+		;
 }
 
 /* How long copies took together. What was read in place the operator tells:

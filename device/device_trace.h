@@ -23,8 +23,8 @@ struct device_trace_share {
 struct device_trace {
 	struct trace_ring ring;
 	unsigned workers; /* that operators are shared out to */
-	/* By DMA, in this operator: how long, from when (0: not at all) and
-	 * until when. */
+	/* By DMA, in this operator: how long, and when the first began (0: not
+	 * at all). When the last ended, of all so far. */
 	_Atomic uint64_t copied_ns, copy_began, copy_ended;
 	struct device_trace_share share[WIRE_TRACE_LOADER];
 };

@@ -274,6 +274,7 @@ void npu_flush_trace(struct npu *n)
 int npu_trace_reached(struct npu *n, struct err *e)
 {
 	struct wire_trace *shared;
+	struct npu_timeline *t;
 	size_t bytes;
 	int ret;
 
@@ -282,12 +283,17 @@ int npu_trace_reached(struct npu *n, struct err *e)
 	shared = n->ops->trace(n->device, &bytes);
 	if (!shared)
 		return 0;
-	n->timeline = calloc(1, sizeof(*n->timeline));
-	if (!n->timeline)
+	t = calloc(1, sizeof(*t));
+	if (!t)
 		return err_set(e, ENOMEM, "no memory for a trace");
-	ret = trace_ring_attach(&n->timeline->ring, shared, bytes, e);
+	ret = trace_ring_attach(&t->ring, shared, bytes, e);
+	if (ret) { /* the device had it in its hands */
+		free(t);
+		return ret;
+	}
+	n->timeline = t;
 	trace_device(n->opts.trace, (pid_t)n->welcome.device_pid);
-	return ret;
+	return 0;
 }
 
 void npu_trace_left(struct npu *n)

@@ -16,7 +16,9 @@
 #define REST_BYTES ((size_t)32 << 10)
 /* A host that is killed leaves all but the last of it. */
 #define FLUSH_NS (1000000000ull)
-#define THREADS  32 /* those behind them share a track */
+/* Those behind them are silent: on a track that they shared slices would end
+ * that others began. */
+#define THREADS 32
 
 /* Every number is that of one track of the file. */
 enum uuid {
@@ -201,7 +203,8 @@ static const struct {
 	[TRACE_ON_PHONE_COPY] = { "phone copies", UUID_PHONE },
 };
 
-/* Of the calling thread, which is told of when it tells something first. */
+/* Of the calling thread, which is told of when it tells something first; 0:
+ * there are too many. */
 static uint64_t thread_track(struct trace *t)
 {
 	pthread_t self = pthread_self();
@@ -209,7 +212,9 @@ static uint64_t thread_track(struct trace *t)
 
 	while (i < t->threads && !pthread_equal(t->thread[i].self, self))
 		i++;
-	if (i == t->threads && i < THREADS)
+	if (i == THREADS)
+		return 0;
+	if (i == t->threads)
 		add_thread(t);
 	return UUID_THREAD + i;
 }
@@ -386,6 +391,8 @@ static void tell(struct trace *t, const struct trace_event *v)
 		is_phone(v->track) ? t->file.opened_ns + v->at / 1000 : v->at;
 	uint64_t track = track_of(t, v);
 
+	if (!track)
+		return;
 	write_event(t, track, ns, v);
 	if (t->file.limit && v->type == TRACE_BEGIN)
 		remember(t, &(const struct open_slice){ track, ns, *v });

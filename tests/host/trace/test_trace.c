@@ -184,6 +184,46 @@ static void test_threads(void **state)
 	timeline_release(&line);
 }
 
+struct crowd {
+	struct trace *t;
+	pthread_barrier_t told;
+};
+
+static void *tell_together(void *arg)
+{
+	struct crowd *c = arg;
+
+	trace_begin(c->t, TRACE_LOGITS, 1, 0);
+	pthread_barrier_wait(&c->told);
+	trace_end(c->t, TRACE_LOGITS);
+	return NULL;
+}
+
+/* Of more than there are tracks for at a time some are silent. */
+static void test_many_threads(void **state)
+{
+	struct timeline line;
+	struct err e = { 0 };
+	pthread_t thread[40];
+	struct crowd c;
+	char path[256];
+
+	path_of(path);
+	assert_ok(trace_open(&c.t, path, 0, &e), &e);
+	pthread_barrier_init(&c.told, NULL, 40);
+	for (unsigned i = 0; i < 40; i++)
+		assert_int_equal(
+			pthread_create(&thread[i], NULL, tell_together, &c), 0);
+	for (unsigned i = 0; i < 40; i++)
+		pthread_join(thread[i], NULL);
+	pthread_barrier_destroy(&c.told);
+	assert_ok(trace_close(c.t, &e), &e);
+	read_back(path, &line);
+	assert_int_equal(line.n_slice, 32);
+	assert_int_equal(line.unfinished, 0);
+	timeline_release(&line);
+}
+
 /* Of more than the limit the newest is kept, in two files that can be read each
  * by itself; what is open at the turn is in both. */
 static void test_limit(void **state)
@@ -245,6 +285,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_summed_up),
 	cmocka_unit_test(test_cut_short),
 	cmocka_unit_test(test_threads),
+	cmocka_unit_test(test_many_threads),
 	cmocka_unit_test(test_limit),
 	cmocka_unit_test(test_one_writer),
 	cmocka_unit_test(test_full_disk),

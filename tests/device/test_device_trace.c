@@ -1,0 +1,104 @@
+/* What the device tells of an operator, whoever worked at it and in whatever
+ * order they said so. */
+#include "base/err.h"
+#include "device/device_trace.h"
+#include "tests/harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM 16u
+
+struct told {
+	struct device_trace *trace;
+	struct wire_trace *shared;
+	struct trace_ring host;
+};
+
+static int setup(void **state)
+{
+	struct told *x = calloc(1, sizeof(*x));
+	size_t bytes = trace_ring_bytes(ROOM);
+	struct err e = { 0 };
+
+	x->shared = aligned_alloc(128, (bytes + 127) / 128 * 128);
+	x->trace = aligned_alloc(64, sizeof(*x->trace));
+	memset(x->shared, 0, bytes);
+	*x->trace = (struct device_trace){ .workers = 2 };
+	trace_ring_format(x->shared, ROOM);
+	assert_ok(trace_ring_attach(&x->trace->ring, x->shared, bytes, &e), &e);
+	assert_ok(trace_ring_attach(&x->host, x->shared, bytes, &e), &e);
+	*state = x;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct told *x = *state;
+
+	free(x->trace);
+	free(x->shared);
+	free(x);
+	return 0;
+}
+
+static struct wire_trace_event next(struct told *x)
+{
+	struct wire_trace_event v;
+
+	assert_int_equal(trace_ring_take(&x->host, &v, 1, 1), 1);
+	return v;
+}
+
+/* From when the first of them began until the last ended, though another was
+ * told of before and behind them. */
+static void test_copies(void **state)
+{
+	struct told *x = *state;
+	struct wire_trace_event dma, all;
+
+	device_trace_copied(x->trace, 50, 70);
+	device_trace_copied(x->trace, 10, 90);
+	device_trace_copied(x->trace, 20, 40);
+	device_trace_operator(x->trace, "down", 3, 5, 4096);
+	dma = next(x);
+	assert_int_equal(dma.kind, WIRE_TRACE_DMA);
+	assert_int_equal(dma.begin_ns, 10);
+	assert_int_equal(dma.took_ns, 80);
+	assert_int_equal(dma.arg[0], 4);
+	assert_int_equal(dma.arg[1], 4096);
+	assert_int_equal(dma.arg[2], 20 + 80 + 20);
+	all = next(x);
+	assert_int_equal(all.kind, WIRE_TRACE_OPERATOR);
+	assert_int_equal(all.begin_ns, 5);
+	assert_int_equal(all.arg[2], dma.arg[2]);
+
+	/* The next operator's are its own. */
+	device_trace_copied(x->trace, 120, 130);
+	device_trace_operator(x->trace, "add", 3, 110, 64);
+	dma = next(x);
+	assert_int_equal(dma.begin_ns, 120);
+	assert_int_equal(dma.took_ns, 10);
+	assert_int_equal(dma.arg[2], 10);
+	assert_int_equal(next(x).kind, WIRE_TRACE_OPERATOR);
+}
+
+/* Read in place, or not at all: no copies. */
+static void test_no_copies(void **state)
+{
+	struct told *x = *state;
+	struct wire_trace_event all;
+
+	device_trace_operator(x->trace, "down", 3, 5, 4096);
+	all = next(x);
+	assert_int_equal(all.kind, WIRE_TRACE_OPERATOR);
+	assert_int_equal(all.arg[1], 4096);
+	assert_int_equal(all.arg[2], 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
+	cmocka_unit_test_setup_teardown(test_no_copies, setup, teardown),
+};
+
+TEST_MAIN(tests)
