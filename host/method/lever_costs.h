@@ -27,7 +27,7 @@ void lever_see_costs(const struct cycle *);
  * what is known from then on. None begins later than LEVER_PROBE_S, but the
  * first two, without which nothing would be known. Nothing of it stays but
  * that: the cache of SESSION_TEXT is empty, as it must be before, and neither
- * the hash of logits nor env->stats tell of it. Where no draft model drafts,
+ * the hash of logits nor env's counts tell of it. Where no draft model drafts,
  * only passes are made. By the wall clock alone. Whatever the session or the
  * drafter fail with.
  */

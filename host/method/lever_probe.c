@@ -191,6 +191,7 @@ int lever_probe(struct session *s, struct method_env *env, struct err *e)
 	sampler_close(p.sampler);
 	env->drafter = drafter;
 	env->stats = (struct method_stats){ 0 };
+	env->positions = (struct draft_positions){ 0 };
 	session_truncate(s, SESSION_TEXT, 0);
 	session_hash_anew(s);
 	return ret;

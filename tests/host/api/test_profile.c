@@ -83,6 +83,18 @@ static void write_text(struct tandem *t, struct strbuf *text)
 	assert_int_equal(s.drafted, result.drafted);
 }
 
+/* Nothing was done that is told of. */
+static void assert_no_work(const struct tandem_stats *s)
+{
+	assert_int_equal(s->passes, 0);
+	assert_int_equal(s->rows, 0);
+	assert_int_equal(s->drafted, 0);
+	for (unsigned i = 0; i < TANDEM_POSITIONS; i++) {
+		assert_int_equal(s->drafted_at[i], 0);
+		assert_int_equal(s->accepted_at[i], 0);
+	}
+}
+
 /* What that handle knew before its first text, which is written. */
 static enum profile_from knew(
 	const char *more, struct strbuf *text, struct pass_cost *cost)
@@ -93,8 +105,7 @@ static enum profile_from knew(
 
 	assert_int_equal(tandem_start(t, 0), 0);
 	tandem_stats(t, &s);
-	assert_int_equal(s.passes, 0);
-	assert_int_equal(s.rows, 0);
+	assert_no_work(&s);
 	from = t->decoder.profile;
 	*cost = lever_state(&t->decoder.env)->cost;
 	text->len = 0;
