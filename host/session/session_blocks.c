@@ -35,8 +35,10 @@ int pass_write_batch(struct pass *b, const uint32_t *at, struct err *e)
 	int ret = batch_fill(
 		p, s->batch, s->sequences, at, s->plan.span_room, run, e);
 
-	if (ret)
+	if (ret) {
+		buffer_end(s->io.buffer, 0, most, BUFFER_WRITE);
 		return ret;
+	}
 	b->batch = batch_bytes(run->rows, run->n_spans);
 	if (s->opts.as || s->pricing.by_cpu) {
 		b->longest = batch_longest(p, run);
