@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/median.h"
 #include "flash/image.h"
 #include "flash/image_cut.h"
 #include "host/memory/layer_parts.h"
@@ -32,6 +33,8 @@ struct slot {
 	uint64_t takes_ps; /* its read, where flash has nothing else to do */
 };
 
+#define LAPS 5 /* reads of all pieces, of which the speed of flash is known */
+
 struct staging {
 	const struct image *image;
 	struct staging_opts opts;
@@ -42,7 +45,11 @@ struct staging {
 	unsigned queued, oldest;
 	struct piece *piece; /* [pieces] of a pass, in the order of use */
 	uint32_t pieces;
-	uint32_t next;  /* of them, to read */
+	uint32_t next; /* of them, to read */
+	/* What flash took for a byte in the last laps, and until they began. */
+	double ns_per_byte[LAPS];
+	unsigned laps;
+	struct stream_stats lap_from;
 	uint64_t begun; /* bytes of reads */
 	unsigned in_flight;
 	struct staging_stats stats;
@@ -259,6 +266,19 @@ static void price_reads(struct staging *s, struct slot *at, uint64_t from_ps)
 	}
 }
 
+static void end_lap(struct staging *s)
+{
+	struct stream_stats now;
+	uint64_t bytes, ns;
+
+	stream_stats(s->stream, &now);
+	bytes = now.bytes - s->lap_from.bytes;
+	ns = now.busy_ns - s->lap_from.busy_ns;
+	if (bytes)
+		s->ns_per_byte[s->laps++ % LAPS] = (double)ns / (double)bytes;
+	s->lap_from = now;
+}
+
 static int read_next(
 	struct staging *s, unsigned slot, uint64_t from_ps, struct err *e)
 {
@@ -274,6 +294,8 @@ static int read_next(
 		price_reads(s, at, from_ps);
 	s->queue[(s->oldest + s->queued++) % STREAM_SLOTS] = slot;
 	s->next = (s->next + 1) % s->pieces;
+	if (!s->next)
+		end_lap(s);
 	return 0;
 }
 
@@ -382,6 +404,22 @@ void staging_read_on(struct staging *s)
 	stream_poll(s->stream);
 }
 
+/*
+ * The median of the last laps: a disk is not the same from one minute to the
+ * next, and a lap that something else disturbed tells nothing. Before there is
+ * one, all there was; 0: nothing.
+ */
+static double ns_per_byte(const struct staging *s)
+{
+	unsigned n = s->laps < LAPS ? s->laps : LAPS;
+	struct stream_stats st;
+
+	if (n)
+		return median(s->ns_per_byte, n);
+	stream_stats(s->stream, &st);
+	return st.bytes ? (double)st.busy_ns / (double)st.bytes : 0;
+}
+
 uint64_t staging_ahead(struct staging *s)
 {
 	const struct phone_time *t = s->opts.time;
@@ -394,10 +432,9 @@ uint64_t staging_ahead(struct staging *s)
 		return 0;
 	stream_poll(s->stream);
 	stream_stats(s->stream, &st);
-	if (!st.bytes || s->begun < st.bytes)
+	if (s->begun < st.bytes)
 		return 0;
-	return (uint64_t)((double)(s->begun - st.bytes) / (double)st.bytes *
-		(double)st.busy_ns);
+	return (uint64_t)((double)(s->begun - st.bytes) * ns_per_byte(s));
 }
 
 /* All reads of a piece on the phone, one after the other. */
@@ -415,7 +452,6 @@ static uint64_t piece_takes(const struct staging *s, const struct piece *of)
 
 uint64_t staging_read_time(struct staging *s)
 {
-	struct stream_stats st;
 	uint64_t bytes = 0, ps = 0;
 
 	for (uint32_t i = 0; i < s->pieces; i++) {
@@ -426,10 +462,7 @@ uint64_t staging_read_time(struct staging *s)
 	if (s->opts.soc)
 		return ps;
 	stream_poll(s->stream);
-	stream_stats(s->stream, &st);
-	return st.bytes ? (uint64_t)((double)bytes / (double)st.bytes *
-				  (double)st.busy_ns)
-			: 0;
+	return (uint64_t)((double)bytes * ns_per_byte(s));
 }
 
 void staging_stats(const struct staging *s, struct staging_stats *out)

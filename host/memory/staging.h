@@ -103,11 +103,13 @@ void staging_read_on(struct staging *);
 
 /*
  * How long flash still works on what it was told to read ahead: on the phone's
- * time in picoseconds or, without a phone, in nanoseconds, by its speed so far.
+ * time in picoseconds or, without a phone, in nanoseconds, by its speed in the
+ * last passes.
  */
 uint64_t staging_ahead(struct staging *);
 
-/* How long flash reads for a pass, in the same units. */
+/* How long flash reads for a pass, in the same units; without a phone by its
+ * speed in the last passes. */
 uint64_t staging_read_time(struct staging *);
 
 struct staging_stats {

@@ -340,6 +340,24 @@ static void test_coherent(void **state)
 	}
 }
 
+/* One read that was slow says nothing of those that come. */
+static void test_read_time(void **state)
+{
+	struct fixture *f = *state;
+	const struct trace *want;
+
+	open_models(f, 0);
+	want = reference(f);
+	f->opts.dram_share = 0;
+	f->opts.flash_fault = "slow=2000@8";
+	pair_open(&f->s, f->image.model, &f->opts);
+	for (unsigned i = 0; i < 2; i++)
+		check_script(f, want);
+	assert_in_range(
+		session_read_time(f->s), 1, 2000000000ull / (2 * PASSES + 1));
+	pair_close(&f->s);
+}
+
 /* An interrupted pass does not disturb the next. */
 static void test_cancelled(void **state)
 {
@@ -549,6 +567,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_packed_with_zstd),
 	TEST(test_ways_to_read),
 	TEST(test_coherent),
+	TEST(test_read_time),
 	TEST(test_cancelled),
 	TEST(test_refused),
 	TEST(test_no_refresh),
