@@ -156,10 +156,15 @@ static const struct opt pair_rows[] = {
 		"spin so long before sleeping, with doorbell poll ({}: by "
 		"the processors at hand)", -1, 10000000 },
 	{ OPT_STRING, 0, "dram-budget", IN(dram_budget), "SHARE|SIZE",
-		"of the layers of a flash image so many stay in memory, the "
-		"first ones, and the rest is streamed from flash in every "
-		"pass: 0% to 100% (the default), beside which are the slots, "
-		"or a size of all that weights take, slots and all" },
+		"of the layers of a flash image so many stay in memory, and "
+		"the rest is streamed from flash in every pass: 0% to 100% "
+		"(the default), beside which are the slots, or a size of all "
+		"that weights take, slots and all" },
+	{ OPT_UINT, 0, "resident-runs", IN(session.resident_runs), "N",
+		"those that stay and those that come alternate in so many "
+		"runs ({}: as there are --weight-buffers; 1: the first layers "
+		"stay)",
+		0, SESSION_RESIDENT_RUNS },
 	{ OPT_UINT, 0, "stage-slots", IN(session.stage_slots), "N",
 		"buffers that layers are streamed through ({}); a budget that "
 		"is a size may hold fewer",

@@ -255,21 +255,22 @@ static int tell(const struct bench_price_args *a, const struct bench_table *t,
 	if (a->json)
 		return report_print_json(
 			json_pack("{s:i, s:s, s:s, s:s, s:s*, s:s, s:f, s:i, "
-				  "s:i, s:o}",
+				  "s:i, s:i, s:o}",
 				"version", BENCH_JSON_VERSION, "bench", "price",
 				"clock", a->clock, "target", a->target->name,
 				"draft", draft, "type",
 				dtype_info(a->type)->name, "dram_budget",
-				a->resident, "stage_slots", (int)a->slots,
-				"seen", (int)a->seen, "tables",
+				a->resident, "resident_runs", (int)a->runs,
+				"stage_slots", (int)a->slots, "seen",
+				(int)a->seen, "tables",
 				report_tables_json(t, n)),
 			e);
 	printf("Priced, not run: %s, drafted for by %s, in %s, on %s\n"
-	       "%.0f %% of the layers in memory, %u read ahead at most, %u "
-	       "positions\n",
+	       "%.0f %% of the layers in memory, in %u run%s, %u read ahead at "
+	       "most, %u positions\n",
 		a->target->name, draft ? draft : "what is free",
 		dtype_info(a->type)->name, a->clock + 4, 100 * a->resident,
-		a->slots, a->seen);
+		a->runs, a->runs > 1 ? "s" : "", a->slots, a->seen);
 	for (unsigned i = 0; i < n; i++)
 		table_print(&t[i], stdout);
 	return 0;
@@ -323,6 +324,7 @@ int bench_price(const struct bench_price_args *a, struct err *e)
 		.draft = a->draft,
 		.type = a->type,
 		.resident = a->resident,
+		.runs = a->runs,
 		.slots = a->slots,
 		.seen = a->seen };
 	int ret = soc_file_load(&soc, a->clock + 4, e);

@@ -23,7 +23,7 @@ struct bench_price_args {
 	const struct shape *target, *draft; /* draft NULL: it is free */
 	enum dtype type;
 	double resident;
-	uint32_t slots, seen;
+	uint32_t runs, slots, seen;
 	/* Of a pass each; or NULL, what `from` has: the JSON of bench lever. */
 	uint32_t rows[BENCH_PRICE_ROWS];
 	unsigned n_rows;

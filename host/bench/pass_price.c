@@ -1,6 +1,7 @@
 #include "host/bench/pass_price.h"
 
 #include "base/checked.h"
+#include "host/model/residency.h"
 #include "host/model/shapes.h"
 #include "host/npu/phone.h"
 #include "shm/coherence.h"
@@ -80,7 +81,8 @@ static struct price run_of(
 struct timeline {
 	const struct pass_ask *ask;
 	struct phone_time time;
-	uint32_t layers, resident;
+	struct residency residency;
+	uint32_t layers, streamed;
 	struct price read, lower, upper, logits, draft;
 	uint64_t begin_ps; /* of a read */
 	/* Reads in their order: when each was there. */
@@ -117,7 +119,7 @@ static void lay_pass(struct timeline *t)
 	uint64_t began = time->cpu_ps, before = 0;
 
 	for (uint32_t l = 0; l < t->layers; l++) {
-		bool streamed = l >= t->resident;
+		bool streamed = residency_streams(&t->residency, l);
 
 		if (streamed && before && t->ask->soc->flash_ahead < 1) {
 			phone_wait(time, time->npu_ps);
@@ -144,9 +146,12 @@ static void set_up(struct timeline *t, uint32_t rows, uint32_t upper)
 {
 	const struct pass_ask *a = t->ask;
 	struct price_layer l = layer_of(a->target, a->type, LAYOUT_TILES);
+	uint32_t resident;
 
 	t->layers = a->target->n_layer;
-	t->resident = (uint32_t)(a->resident * t->layers + 1e-6);
+	resident = (uint32_t)(a->resident * t->layers + 1e-6);
+	t->residency = residency_of(t->layers, resident, a->runs);
+	t->streamed = t->layers - resident;
 	price_flash(a->soc, bytes_of(&l), &t->read);
 	t->begin_ps = price_flash_begin_ps(a->soc);
 	t->lower = run_of(a, &l, rows);
@@ -177,7 +182,7 @@ static double seconds(uint64_t ps)
 static struct pass_cost sum_up(const struct timeline *t, uint64_t took,
 	uint64_t energy, uint64_t logits, uint64_t draft)
 {
-	uint64_t reads = (t->layers - t->resident) * t->read.total_ps;
+	uint64_t reads = t->streamed * t->read.total_ps;
 	uint32_t half = t->layers / 2;
 	struct pass_cost c = { .logits = seconds(logits),
 		.draft = seconds(draft),
@@ -186,7 +191,7 @@ static struct pass_cost sum_up(const struct timeline *t, uint64_t took,
 
 	if (reads && t->ask->soc->flash_queue > 1 &&
 		t->ask->soc->flash_ahead > 0)
-		reads -= (t->layers - t->resident - 1) * t->begin_ps;
+		reads -= (t->streamed - 1) * t->begin_ps;
 	c.read = seconds(reads);
 	c.npu = seconds(half * t->lower.total_ps +
 		(t->layers - half) * t->upper.total_ps);
@@ -208,7 +213,7 @@ static struct pass_cost cycle(
 	set_up(&t, rows, upper);
 	logits = times(&t.logits, a->length);
 	draft = times(&t.draft, a->drafted);
-	for (unsigned i = 0; i < a->slots && t.resident < t.layers; i++)
+	for (unsigned i = 0; i < a->slots && t.streamed; i++)
 		read_next(&t, 0);
 	for (unsigned i = 0; i < CYCLES; i++) {
 		from = t.time.cpu_ps;

@@ -25,6 +25,7 @@ struct pass_ask {
 	const struct shape *draft; /* NULL: drafting is free */
 	enum dtype type;           /* of all matrices: Q4_0, Q8_0 or F16 */
 	double resident;           /* share of the layers in memory, 0 to 1 */
+	uint32_t runs;             /* that they lie in (residency.h) */
 	uint32_t slots;            /* layers that may be read ahead, 2 .. 16 */
 	uint32_t seen;             /* positions that the last row sees */
 	double rows;               /* verified */

@@ -8,13 +8,14 @@
 #include "host/bench/bench_price.h"
 #include "host/cmd/bench_lists.h"
 #include "host/model/shapes.h"
+#include "host/session/session.h"
 
 #include <string.h>
 
 static const char *phone = "soc:sd8gen3-lever", *rows = "1,9,17,33,65", *from;
 static int target = -1, draft = -1, type;
 static double budget, length = -1, drafted = -1, upper = -1;
-static int64_t slots = 3, seen = 200;
+static int64_t slots = 3, seen = 200, runs = 6;
 static bool vary, as_json;
 
 static const char *const types[] = { "q4_0", "q8_0", "f16", NULL };
@@ -55,6 +56,9 @@ static const struct opt opts[] = {
 		"share of the layers in memory (0)", 0, 100 },
 	{ OPT_INT, 0, "stage-slots", &slots, "N",
 		"layers that may be read ahead (3)", 2, 16 },
+	{ OPT_INT, 0, "resident-runs", &runs, "N",
+		"runs that those in memory lie in, among the others (6; 1: the "
+		"first layers are in memory)", 1, SESSION_RESIDENT_RUNS },
 	{ OPT_INT, 0, "seen", &seen, "N",
 		"positions that a row sees (200)", 1, 1 << 20 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
@@ -112,6 +116,7 @@ static int run(int argc, char **argv)
 		.target = shape_at(target, named("llama3.1-8b")),
 		.draft = shape_at(draft, NULL),
 		.resident = budget / 100,
+		.runs = (uint32_t)runs,
 		.slots = (uint32_t)slots,
 		.seen = (uint32_t)seen,
 		.upper = upper,

@@ -209,12 +209,14 @@ static void flash_text(const struct run_report *r, FILE *f)
 	const struct stream_stats *io = &st->stream;
 
 	fprintf(f,
-		"flash        %u of %u layers in memory, %.1f MiB read a pass, "
+		"flash        %u of %u layers in memory, in %u run%s, "
+		"%.1f MiB read a pass, "
 		"%.2f GB/s, %" PRIu64 " retries, %.3f s waited for it, "
 		"%.3f s checking\n"
 		"             through %u slots of %.1f MiB, a layer in %u part%s\n"
 		"             %s\n",
 		s->resident_layers, r->decoder->model->n_layer,
+		s->resident_runs, s->resident_runs > 1 ? "s" : "",
 		per(st->bytes_used, s->passes) / (1 << 20),
 		per(io->bytes, io->busy_ns), io->retries,
 		(double)io->wait_ns * 1e-9, (double)io->check_ns * 1e-9,
@@ -526,6 +528,7 @@ static void put_flash(json_t *out, const struct run_report *r)
 	o = json_object();
 	put_str(o, "how", session_flash_how(r->decoder->session));
 	put_u64(o, "resident_layers", s->resident_layers);
+	put_u64(o, "resident_runs", s->resident_runs);
 	put_u64(o, "layers", r->decoder->model->n_layer);
 	put_u64(o, "slots", s->stage_slots);
 	put_u64(o, "slot_bytes", s->stage_bytes);

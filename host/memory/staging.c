@@ -101,8 +101,10 @@ size_t staging_slot_bytes(
 {
 	uint64_t most = 0;
 
-	for (uint32_t i = 0; i < o->n_layers; i++) {
-		uint64_t bytes = most_of(image, o, o->first_layer + i);
+	for (uint32_t l = 0; l < o->residency.n_layer; l++) {
+		uint64_t bytes = residency_streams(&o->residency, l)
+			? most_of(image, o, l)
+			: 0;
 
 		most = bytes > most ? bytes : most;
 	}
@@ -141,12 +143,14 @@ static int find_pieces(struct staging *s, struct err *e)
 	const struct staging_opts *o = &s->opts;
 	int ret = 0;
 
-	s->piece = calloc((size_t)o->n_layers * o->parts, sizeof(*s->piece));
+	s->piece = calloc(
+		(size_t)o->residency.n_layer * o->parts, sizeof(*s->piece));
 	if (!s->piece)
 		return err_set(e, ENOMEM, "no memory for staging");
-	for (uint32_t i = 0; i < o->n_layers && !ret; i++)
-		ret = o->parts > 1 ? add_parts(s, o->first_layer + i, e)
-				   : add_layer(s, o->first_layer + i);
+	for (uint32_t l = 0; l < o->residency.n_layer && !ret; l++)
+		if (residency_streams(&o->residency, l))
+			ret = o->parts > 1 ? add_parts(s, l, e)
+					   : add_layer(s, l);
 	return ret;
 }
 

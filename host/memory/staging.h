@@ -18,6 +18,7 @@
 #define HOST_MEMORY_STAGING_H
 
 #include "flash/stream.h"
+#include "host/model/residency.h"
 #include "ipc/wire.h"
 
 #include <stdbool.h>
@@ -32,8 +33,8 @@ struct soc;
 struct staging;
 
 struct staging_opts {
-	uint32_t first_layer, n_layers; /* n_layers >= 1 */
-	unsigned slots;                 /* 2 .. STREAM_SLOTS */
+	struct residency residency; /* some of its layers are streamed */
+	unsigned slots;             /* 2 .. STREAM_SLOTS */
 	/* Of a layer at most; above 1 where staging_parts_may, and then its
 	 * tensors in its extent, [layer][WIRE_T_COUNT]. */
 	unsigned parts;

@@ -81,15 +81,28 @@ static uint64_t layers_bytes(const struct model *m,
 	return bytes;
 }
 
-/* Whether a block begins at layer l when `n` are wanted of the resident ones.
- */
+/* Of the layers that stay those in front of layer l. */
+static uint32_t stay_before(const struct weights_plan *plan, uint32_t l)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < l; i++)
+		n += !residency_streams(&plan->residency, i);
+	return n;
+}
+
+/* Whether a block begins at layer l, behind another, when `n` are wanted of the
+ * resident ones. */
 static bool begins(const struct weights_plan *plan, uint32_t n, uint32_t l)
 {
-	uint64_t resident = plan->resident;
+	uint64_t resident = plan->residency.resident, i;
 
+	if (l == plan->cut || residency_streams(&plan->residency, l) ||
+		residency_streams(&plan->residency, l - 1))
+		return true;
 	/* Block i is meant to begin at i * resident / n, rounded down. */
-	return l >= resident || l == plan->cut ||
-		(l * n + resident - 1) / resident * resident / n == l;
+	i = stay_before(plan, l);
+	return (i * n + resident - 1) / resident * resident / n == i;
 }
 
 static uint32_t end_of(const struct model *m, const struct weights_plan *plan,
@@ -108,10 +121,12 @@ static uint64_t largest_block(
 	uint64_t most = 0;
 	uint32_t end;
 
-	for (uint32_t l = 0; l < plan->resident; l = end) {
+	for (uint32_t l = 0; l < m->n_layer; l = end) {
 		uint64_t bytes = head_bytes(m, false);
 
 		end = end_of(m, plan, n, l);
+		if (residency_streams(&plan->residency, l))
+			continue;
 		bytes += layers_bytes(m, plan, l, end - l);
 		most = bytes > most ? bytes : most;
 	}
@@ -237,27 +252,34 @@ static int check_strips(
 int weights_cut(const struct model *m, const struct weights_plan *plan,
 	struct block **blocks, uint32_t *n_blocks, struct err *e)
 {
-	uint32_t want =
-		plan->want < plan->resident ? plan->want : plan->resident;
-	uint32_t n = 0, l = 0;
+	const uint32_t resident = plan->residency.resident;
+	const uint32_t runs = plan->residency.runs;
+	uint32_t want = plan->want < resident ? plan->want : resident;
+	uint32_t n = 0;
 	struct block *b;
 	int ret = 0;
 
 	if (check_strips(m, plan, e))
 		return -EFBIG;
-	while (want < plan->resident &&
-		largest_block(m, plan, want) > plan->limit)
-		want++;
-	b = calloc(plan->resident +
-			(size_t)(m->n_layer - plan->resident) * plan->parts,
+	/* A run is cut into as many blocks as another. */
+	want = (want + runs - 1) / runs * runs;
+	while (want < resident && largest_block(m, plan, want) > plan->limit)
+		want += runs;
+	b = calloc(resident + (size_t)(m->n_layer - resident) * plan->parts,
 		sizeof(*b));
 	if (!b)
 		return err_set(
 			e, ENOMEM, "no memory for %u layers", m->n_layer);
-	for (; l < plan->resident && !ret; l += b[n++].n_layers)
-		ret = lay_out_resident(m, plan, want, l, &b[n], e);
-	for (; l < m->n_layer && !ret; l++)
-		ret = lay_out_parts(m, plan, l, b, &n, e);
+	for (uint32_t l = 0; l < m->n_layer && !ret;)
+		if (residency_streams(&plan->residency, l))
+			l++;
+		else {
+			ret = lay_out_resident(m, plan, want, l, &b[n], e);
+			l += b[n++].n_layers;
+		}
+	for (uint32_t l = 0; l < m->n_layer && !ret; l++)
+		if (residency_streams(&plan->residency, l))
+			ret = lay_out_parts(m, plan, l, b, &n, e);
 	if (ret) {
 		weights_release(b, n);
 		return ret;

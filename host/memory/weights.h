@@ -14,6 +14,7 @@
 #ifndef HOST_MEMORY_WEIGHTS_H
 #define HOST_MEMORY_WEIGHTS_H
 
+#include "host/model/residency.h"
 #include "ipc/wire.h"
 #include "tensor/layout.h"
 
@@ -55,20 +56,19 @@ static inline bool block_ends(const struct block *b)
 }
 
 /*
- * Lay out the blocks: at least `want` of them (or one a layer), and more
- * while one exceeds `limit` bytes; a single layer may exceed it. No strip of
- * tiles is larger than `strip_max` bytes; an image that has such is refused
- * with -EFBIG. *blocks is the caller's, to be
- * released by weights_release.
+ * Lay out the blocks, first those that stay in memory, then those that are
+ * streamed: of the former at least `want` (or one a layer), as many in each run
+ * of them, and more while one exceeds `limit` bytes; a single layer may exceed
+ * it. No strip of tiles is larger than `strip_max` bytes; an image that has
+ * such is refused with -EFBIG. *blocks is the caller's, to be released by
+ * weights_release.
  */
 struct weights_plan {
 	enum layout layout;
 	size_t strip_max;
 	uint32_t want;
 	uint64_t limit;
-	/* From this layer on they are streamed; the number of layers where
-	 * none is. */
-	uint32_t resident;
+	struct residency residency;
 	uint32_t cut;   /* a block begins at this layer */
 	unsigned parts; /* that a streamed layer is cut into, at most */
 };

@@ -50,7 +50,7 @@ void lever_know_costs(const struct cycle *c)
 
 	know_rows(c, cost);
 	session_stats(c->session, &stats);
-	cost->before = (double)stats.resident_layers /
+	cost->before = (double)stats.layers_before /
 		(double)session_model(c->session)->n_layer;
 	/* A phone that reads a layer when its turn has come computes all that
 	 * is before it first. */

@@ -66,7 +66,6 @@ int pricing_init(struct pricing *p, const struct soc *soc,
 	*p = (struct pricing){ soc, as, m, block, precision,
 		calloc(m->n_layer, sizeof(*p->layer)),
 		as ? as->n_layer : m->behind + m->n_layer };
-	p->resident = p->layers;
 	p->output = m->output->type;
 	if (!p->layer)
 		return err_set(
@@ -131,14 +130,17 @@ void pricing_retype(struct pricing *p, enum dtype type, enum layout layout,
 		}
 }
 
-void pricing_keep(struct pricing *p, uint32_t resident, double share)
+void pricing_keep(
+	struct pricing *p, const struct residency *residency, double share)
 {
-	uint32_t least = stands_for(p, resident);
-
+	uint32_t run = p->layers - stands_for(p, 0);
+	uint32_t like = (uint32_t)((uint64_t)run * residency->resident /
+		residency->n_layer);
 	/* As of what runs: 29 % of 100 is 29, not a little less. */
-	p->resident = (uint32_t)(share * p->layers + 1e-6);
-	if (p->resident < least)
-		p->resident = least;
+	uint32_t stay = (uint32_t)(share * p->layers + 1e-6);
+
+	p->residency = *residency;
+	p->streamed = run - (stay > like ? stay : like);
 }
 
 /* All but the types is. */
@@ -339,11 +341,13 @@ void pricing_map(const struct pricing *p, uint32_t block, uint64_t buffer_bytes,
 
 uint64_t pricing_read(const struct pricing *p, uint32_t layer, uint32_t i)
 {
-	uint32_t first = stands_for(p, layer);
+	const struct residency *r = &p->residency;
+	uint32_t n = r->n_layer - r->resident, at = 0;
 
-	first = (first < p->resident ? p->resident : first) + i;
-	return first < stands_for(p, layer + 1)
-		? layer_bytes(p->as, layer_at(p, first))
+	for (uint32_t l = 0; l < layer; l++)
+		at += residency_streams(r, l);
+	return i < p->streamed * (at + 1) / n - p->streamed * at / n
+		? layer_bytes(p->as, &p->layer[layer])
 		: 0;
 }
 

@@ -26,6 +26,7 @@
 #ifndef HOST_SESSION_PRICING_H
 #define HOST_SESSION_PRICING_H
 
+#include "host/model/residency.h"
 #include "ipc/wire.h"
 #include "tensor/dtype.h"
 #include "tensor/layout.h"
@@ -50,10 +51,11 @@ struct pricing {
 	const struct model *model;
 	const struct block *block;
 	enum wire_precision precision;
-	struct price_layer *layer; /* [n_layer] that run, as they are priced */
-	uint32_t layers;           /* in their place */
-	uint32_t resident;         /* of them in memory */
-	enum dtype output;         /* of the output matrix */
+	struct price_layer *layer;  /* [n_layer] that run, as they are priced */
+	uint32_t layers;            /* in their place */
+	struct residency residency; /* of what runs */
+	uint32_t streamed;          /* of `layers` */
+	enum dtype output;          /* of the output matrix */
 	/* Runs are the CPU's and not the NPU's: of their rows, not of graphs,
 	 * and nothing is asked for, kept coherent or mapped. */
 	bool by_cpu;
@@ -72,9 +74,9 @@ void pricing_release(struct pricing *);
  * layout has it; F32: of those of what runs. */
 void pricing_retype(
 	struct pricing *, enum dtype, enum layout, size_t strip_max);
-/* Likewise: this share of its layers stays in memory. Of what runs `resident`
- * do, which are no more; 0: as many as these stand for. */
-void pricing_keep(struct pricing *, uint32_t resident, double share);
+/* Likewise: this share of its layers stays in memory; of what runs some do,
+ * which are no more. 0: as many as these stand for. */
+void pricing_keep(struct pricing *, const struct residency *, double share);
 
 /*
  * Of a phone alone (soc not NULL): a request that runs a block's graph of so

@@ -343,11 +343,13 @@ static uint64_t layer_read_bytes(const struct session *s, uint32_t layer)
 
 uint64_t session_read_bytes(const struct session *s)
 {
+	const struct residency r =
+		session_plan_residency(&s->plan, s->model->n_layer);
 	uint64_t sum = 0;
 
-	for (uint32_t l = s->plan.resident; s->staging && l < s->model->n_layer;
-		l++)
-		sum += layer_read_bytes(s, l);
+	for (uint32_t l = 0; s->staging && l < s->model->n_layer; l++)
+		if (residency_streams(&r, l))
+			sum += layer_read_bytes(s, l);
 	return sum;
 }
 
@@ -402,6 +404,8 @@ static uint64_t weights_not_finite(const struct session *s)
 
 void session_stats(const struct session *s, struct session_stats *out)
 {
+	const struct residency r =
+		session_plan_residency(&s->plan, s->model->n_layer);
 	const struct wire_welcome *w = npu_welcome(s->npu);
 	struct npu_stats npu;
 
@@ -417,13 +421,14 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->price.total_ps = s->time->cpu_ps;
 	out->copied_runs = sequences_copied(s->sequences);
 	out->resident_layers = s->plan.resident;
+	out->resident_runs = r.runs;
+	out->layers_before = residency_first(&r);
 	if (s->staging) {
 		out->stage_slots = s->plan.stage_slots;
 		out->stage_parts = s->plan.stage_parts;
 		out->stage_bytes = s->plan.stage_bytes;
-	}
-	if (s->staging)
 		staging_stats(s->staging, &out->staging);
+	}
 	out->logits_rows = logits_rows_used(s->logits);
 	out->logits_computed = logits_rows(s->logits);
 	out->logits_hash = logits_hash(s->logits);

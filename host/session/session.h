@@ -131,8 +131,11 @@ struct session_opts {
 	 * As a share of their number, or in bytes of all memory that weights
 	 * take, the slots among it (host/session/session_budget.h).
 	 */
-	double dram_share;    /* 0 to 1 */
-	uint64_t dram_bytes;  /* not 0: instead of the share */
+	double dram_share;   /* 0 to 1 */
+	uint64_t dram_bytes; /* not 0: instead of the share */
+	/* Layers that stay and layers that come alternate in so many runs
+	 * (host/model/residency.h); 0: weight_buffers. */
+	uint32_t resident_runs;
 	unsigned stage_slots; /* at most, 2 .. STREAM_SLOTS */
 	/* A slot holds a layer (1) or a part of one, of so many at most; 0: a
 	 * layer, or a quarter where memory does not hold as many slots. */
@@ -181,9 +184,10 @@ struct session_opts {
 		.spin_us = -1, .stall_ms = SESSION_STALL, .dram_share = 1,   \
 		.stage_slots = 3,                                            \
 	}
-#define SESSION_STALL        30000
-#define SESSION_RESTARTS_MAX 1000
-#define SESSION_STAGE_PARTS  8 /* of a layer, at most */
+#define SESSION_STALL         30000
+#define SESSION_RESTARTS_MAX  1000
+#define SESSION_STAGE_PARTS   8  /* of a layer, at most */
+#define SESSION_RESIDENT_RUNS 64 /* of layers in memory, at most */
 extern const struct session_opts session_defaults;
 
 int session_open(struct session **out, const struct model *,
@@ -526,6 +530,9 @@ struct session_stats {
 	struct switch_stats graphs;
 	uint32_t blocks, layers_per_block;
 	uint32_t resident_layers;
+	/* In so many runs among the others; in front of the first of those so
+	 * many. */
+	uint32_t resident_runs, layers_before;
 	/* Through which the others come, of so many bytes, a layer in so many
 	 * parts at most; 0: none does. */
 	unsigned stage_slots, stage_parts;

@@ -360,7 +360,9 @@ int pass_run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 	struct session *s = p->s;
 	int ret = 0;
 
-	for (uint32_t b = from; b < to && !ret; b++) {
+	for (uint32_t i = from; i < to && !ret; i++) {
+		uint32_t b = s->order[i];
+
 		ret = send_block(p, b, e);
 		if (!ret && block_ends(&s->block[b]) && p->hooks &&
 			p->hooks->meanwhile)

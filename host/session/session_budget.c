@@ -25,12 +25,16 @@
 
 _Static_assert(SESSION_STAGE_PARTS == LAYER_PARTS_MAX, "as many are made");
 
-static uint64_t layers_bytes(const struct model *m, uint32_t n)
+/* Of those that stay where n do. */
+static uint64_t layers_bytes(
+	const struct session_plan *p, const struct model *m, uint32_t n)
 {
+	const struct residency r = residency_of(m->n_layer, n, p->runs);
 	uint64_t bytes = 0;
 
-	for (uint32_t l = 0; l < n; l++)
-		bytes += packed_layer_bytes(m->packed, l);
+	for (uint32_t l = 0; l < m->n_layer; l++)
+		if (!residency_streams(&r, l))
+			bytes += packed_layer_bytes(m->packed, l);
 	return bytes;
 }
 
@@ -41,17 +45,22 @@ static uint64_t output_bytes(const struct model *m)
 	return layout_bytes(w->type, w->rows, w->cols);
 }
 
-/* ---- choosing ---- */
-
-size_t session_budget_slot(
-	const struct model *m, uint32_t first, unsigned parts)
+size_t session_budget_slot(const struct model *m,
+	const struct residency *residency, unsigned parts)
 {
-	const struct staging_opts o = { .first_layer = first,
-		.n_layers = m->n_layer - first,
+	const struct staging_opts o = { .residency = *residency,
 		.parts = parts,
 		.tensor = m->packed->layer };
 
 	return weights_head_bytes(m) + staging_slot_bytes(m->packed->image, &o);
+}
+
+/* For any of the layers. */
+static size_t any_slot(const struct model *m, unsigned parts)
+{
+	const struct residency none = residency_of(m->n_layer, 0, 1);
+
+	return session_budget_slot(m, &none, parts);
 }
 
 /* Whether slots may hold parts where whole layers are too much for them. Each
@@ -69,8 +78,8 @@ static bool may_part(const struct model *m, const struct session_opts *o)
 static int choose_by_size(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, struct err *e)
 {
-	uint64_t slot = session_budget_slot(m, 0, p->stage_parts);
-	uint64_t room = o->dram_bytes, all = layers_bytes(m, m->n_layer);
+	uint64_t slot = any_slot(m, p->stage_parts);
+	uint64_t room = o->dram_bytes, all = layers_bytes(p, m, m->n_layer);
 
 	if (room >= all) {
 		p->output_stays = room - all < output_bytes(m);
@@ -78,7 +87,7 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	}
 	if (room < p->stage_slots * slot && may_part(m, o)) {
 		p->stage_parts = PARTS;
-		slot = session_budget_slot(m, 0, PARTS);
+		slot = any_slot(m, PARTS);
 	}
 	if (room < 2 * slot)
 		return err_set(e, EINVAL,
@@ -94,7 +103,7 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 		p->stage_slots--;
 	room -= p->stage_slots * slot;
 	p->resident = 0;
-	while (layers_bytes(m, p->resident + 1) <= room)
+	while (layers_bytes(p, m, p->resident + 1) <= room)
 		p->resident++;
 	return 0;
 }
@@ -153,13 +162,12 @@ static uint64_t other_bytes(const struct session_plan *p)
 static int share_left(const struct session_plan *p, const struct model *m,
 	unsigned slots, unsigned parts, uint64_t left)
 {
-	uint64_t need =
-		other_bytes(p) + slots * session_budget_slot(m, 0, parts);
+	uint64_t need = other_bytes(p) + slots * any_slot(m, parts);
 	uint32_t n = 0;
 
 	if (need > left)
 		return -1;
-	while (n < p->resident && need + layers_bytes(m, n + 1) <= left)
+	while (n < p->resident && need + layers_bytes(p, m, n + 1) <= left)
 		n++;
 	return (int)(n * 100 / m->n_layer);
 }
@@ -181,14 +189,14 @@ static void advise(const struct session_plan *p, const struct model *m,
 		snprintf(buf, size,
 			"not even streaming through two slots of %.1f MiB "
 			"fits: try a smaller model or a smaller --ctx",
-			(double)session_budget_slot(m, 0, parts) / (double)MIB);
+			(double)any_slot(m, parts) / (double)MIB);
 }
 
 static uint64_t needs(const struct session_plan *p, const struct model *m)
 {
 	uint64_t output = p->output_stays ? 0 : output_bytes(m);
 
-	return layers_bytes(m, p->resident) + slots_bytes(p) + output +
+	return layers_bytes(p, m, p->resident) + slots_bytes(p) + output +
 		other_bytes(p);
 }
 
@@ -205,7 +213,7 @@ static int refuse(const struct session_plan *p, const struct model *m,
 		"else %llu; %s has %llu left of %llu; %s",
 		(unsigned long long)(needs(p, m) / MIB), p->resident,
 		m->n_layer,
-		(unsigned long long)(layers_bytes(m, p->resident) / MIB),
+		(unsigned long long)(layers_bytes(p, m, p->resident) / MIB),
 		(unsigned long long)(slots_bytes(p) / MIB),
 		(unsigned long long)(p->output_stays ? 0
 						     : output_bytes(m) / MIB),
@@ -219,11 +227,14 @@ int session_budget_fit(struct session_plan *p, const struct model *m,
 	const struct session_opts *o, const struct memory_left *left,
 	struct err *e)
 {
+	struct residency residency;
+
 	if (!m->packed || needs(p, m) <= left->bytes)
 		return 0;
 	if (p->stage_bytes && p->stage_parts == 1 && may_part(m, o)) {
 		p->stage_parts = PARTS;
-		p->stage_bytes = session_budget_slot(m, p->resident, PARTS);
+		residency = session_plan_residency(p, m->n_layer);
+		p->stage_bytes = session_budget_slot(m, &residency, PARTS);
 	}
 	return needs(p, m) <= left->bytes ? 0 : refuse(p, m, o, left, e);
 }

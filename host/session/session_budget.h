@@ -18,18 +18,19 @@
 struct err;
 struct memory_left;
 struct model;
+struct residency;
 struct session_opts;
 struct session_plan;
 
 /*
  * Of a staging slot, its head included, that holds the largest of the layers
- * from `first` on, or of at most so many parts of them.
+ * that are streamed, or of at most so many parts of them.
  */
 size_t session_budget_slot(
-	const struct model *, uint32_t first, unsigned parts);
+	const struct model *, const struct residency *, unsigned parts);
 
-/* Fills resident, stage_slots, stage_parts and output_stays. -EINVAL: no flash
- * image, or less than two slots hold. */
+/* Fills resident, stage_slots, stage_parts and output_stays, of a plan that has
+ * runs. -EINVAL: no flash image, or less than two slots hold. */
 int session_budget_choose(struct session_plan *, const struct model *,
 	const struct session_opts *, struct err *);
 

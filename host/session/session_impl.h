@@ -97,6 +97,7 @@ struct session {
 	unsigned flights, oldest;
 	struct block *block;
 	uint32_t n_blocks, first_streamed;
+	uint32_t *order;      /* [n_blocks] in which a pass runs them */
 	uint32_t *weights_id; /* [n_blocks] of the shared buffers */
 	uint32_t first_graph; /* below are those of `beside` */
 

@@ -151,8 +151,7 @@ static int open_staging(struct session *s, struct err *e)
 {
 	const struct model *m = s->model;
 	struct staging_opts o = {
-		.first_layer = s->plan.resident,
-		.n_layers = m->n_layer - s->plan.resident,
+		.residency = session_plan_residency(&s->plan, m->n_layer),
 		.slots = s->plan.stage_slots,
 		.parts = s->plan.stage_parts,
 		.tensor = m->packed ? m->packed->layer : NULL,
@@ -166,7 +165,7 @@ static int open_staging(struct session *s, struct err *e)
 	};
 	int ret;
 
-	if (!o.n_layers)
+	if (s->plan.resident == m->n_layer)
 		return 0;
 	ret = open_flash_fault(s, e);
 	if (ret)
@@ -217,33 +216,56 @@ static int open_buffers(struct session *s, struct err *e)
 	return ret ? ret : open_staging(s, e);
 }
 
+/* Those in memory come first among the blocks; in a pass each has its turn when
+ * its layers have. */
+static int order_blocks(struct session *s, struct err *e)
+{
+	uint32_t n = s->n_blocks, stay = 0, stream;
+
+	while (stay < n && !s->block[stay].streamed)
+		stay++;
+	s->first_streamed = stream = stay;
+	s->order = calloc(n, sizeof(*s->order));
+	s->weights_id = calloc(n, sizeof(*s->weights_id));
+	if (!s->order || !s->weights_id)
+		return err_set(e, ENOMEM, "no memory for %u blocks", n);
+	stay = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		bool streams = stay == s->first_streamed ||
+			(stream < n &&
+				s->block[stream].first_layer <
+					s->block[stay].first_layer);
+
+		s->order[i] = streams ? stream++ : stay++;
+	}
+	return 0;
+}
+
 int session_cut_blocks(struct session *s, struct err *e)
 {
+	struct residency residency;
 	int ret;
 
 	pricing_release(&s->pricing);
 	weights_release(s->block, s->n_blocks);
 	s->block = NULL;
 	s->n_blocks = 0;
+	free(s->order);
 	free(s->weights_id);
-	s->weights_id = NULL;
+	s->order = s->weights_id = NULL;
 	ret = session_plan_blocks(&s->plan, s->model, &s->opts, s->strip_max,
 		&s->block, &s->n_blocks, e);
 	if (ret)
 		return ret;
-	s->first_streamed = 0;
-	while (s->first_streamed < s->n_blocks &&
-		!s->block[s->first_streamed].streamed)
-		s->first_streamed++;
-	s->weights_id = calloc(s->n_blocks, sizeof(*s->weights_id));
-	if (!s->weights_id)
-		return err_set(
-			e, ENOMEM, "no memory for %u blocks", s->n_blocks);
+	ret = order_blocks(s, e);
+	if (ret)
+		return ret;
 	ret = pricing_init(&s->pricing, s->opts.soc, s->opts.as, s->model,
 		s->opts.precision, s->block, s->n_blocks, e);
 	if (ret || !s->opts.as)
 		return ret;
-	pricing_keep(&s->pricing, s->plan.resident,
+	residency = session_plan_residency(&s->plan, s->model->n_layer);
+	pricing_keep(&s->pricing, &residency,
 		s->opts.dram_bytes ? 0 : s->opts.dram_share);
 	pricing_retype(
 		&s->pricing, s->opts.as_type, s->plan.layout, s->strip_max);
@@ -328,6 +350,7 @@ static int session_free(struct session *s, struct err *e)
 	buffer_close(s->io.buffer);
 	logits_close(s->logits);
 	workers_close(s->workers);
+	free(s->order);
 	free(s->weights_id);
 	sequences_close(s->sequences);
 	free(s->batch);

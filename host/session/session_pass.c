@@ -150,7 +150,7 @@ static uint32_t exit_block(const struct session *s)
 {
 	uint32_t b = 0;
 
-	while (s->block[b].first_layer < s->opts.exit_layers)
+	while (s->block[s->order[b]].first_layer < s->opts.exit_layers)
 		b++;
 	return b;
 }

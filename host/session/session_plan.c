@@ -114,6 +114,8 @@ static void choose_graphs(struct session_plan *p, bool smaller, bool larger,
 static void lay_out(struct session_plan *p, const struct model *m,
 	const struct session_opts *o)
 {
+	const struct residency residency =
+		session_plan_residency(p, m->n_layer);
 	size_t hidden = (size_t)p->max_rows * m->n_embd * sizeof(float);
 	uint32_t few = p->graph_rows[0];
 
@@ -133,7 +135,7 @@ static void lay_out(struct session_plan *p, const struct model *m,
 	p->stage_bytes = 0;
 	if (p->resident < m->n_layer)
 		p->stage_bytes =
-			session_budget_slot(m, p->resident, p->stage_parts);
+			session_budget_slot(m, &residency, p->stage_parts);
 }
 
 /* A tail may begin and end in the middle of a run. */
@@ -239,6 +241,7 @@ int session_plan(struct session_plan *p, const struct model *m,
 			"states kept behind layer %u of a model of %u%s",
 			o->tap_layers, m->n_layer,
 			o->exit_layers ? ", and an exit" : "");
+	p->runs = o->resident_runs ? o->resident_runs : o->weight_buffers;
 	if ((ret = choose_layout(p, m, o, e)) ||
 		(ret = session_budget_choose(p, m, o, e)) ||
 		(ret = choose_context(p, m, o, e)) ||
@@ -286,7 +289,7 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 		.strip_max = strip_max,
 		.want = p->least_blocks,
 		.limit = block_limit(p, o),
-		.resident = p->resident,
+		.residency = session_plan_residency(p, m->n_layer),
 		.cut = o->tap_layers ? o->tap_layers : o->exit_layers,
 		.parts = p->stage_parts,
 	};

@@ -8,6 +8,7 @@
 #ifndef HOST_SESSION_SESSION_PLAN_H
 #define HOST_SESSION_SESSION_PLAN_H
 
+#include "host/model/residency.h"
 #include "ipc/wire.h"
 #include "tensor/layout.h"
 
@@ -25,11 +26,12 @@ struct session_opts;
 struct session_plan {
 	enum layout layout; /* never UNSAID */
 	uint32_t threads;
-	uint32_t resident;    /* layers that stay in memory, the first ones */
-	unsigned stage_slots; /* through which the others come, */
-	unsigned stage_parts; /* a layer in at most so many parts */
-	bool output_stays;    /* on flash: the output matrix of an image */
-	uint32_t context;     /* positions of a sequence */
+	uint32_t resident;         /* layers that stay in memory */
+	uint32_t runs;             /* that these and the others lie in */
+	unsigned stage_slots;      /* through which the others come, */
+	unsigned stage_parts;      /* a layer in at most so many parts */
+	bool output_stays;         /* on flash: the output matrix of an image */
+	uint32_t context;          /* positions of a sequence */
 	uint32_t slots, kv_stride; /* of the cache, and bytes of one */
 	uint64_t kv_bytes;
 	uint32_t graph_rows[MAX_GRAPHS]; /* ascending */
@@ -50,6 +52,13 @@ struct session_plan {
 static inline bool session_plan_kv_f16(enum wire_precision p)
 {
 	return p == WIRE_F16_KV16 || p == WIRE_NPU;
+}
+
+/* Which layers stay, of a model of so many. */
+static inline struct residency session_plan_residency(
+	const struct session_plan *p, uint32_t n_layer)
+{
+	return residency_of(n_layer, p->resident, p->runs);
 }
 
 /* 0, or -EINVAL, -EFBIG and what the options ask for in vain. */

@@ -64,15 +64,20 @@ static struct price copy_price(const struct session *s, uint32_t block)
 
 static void describe(const struct session *s, struct swap_op *op, uint32_t n)
 {
+	uint32_t last = 0;
+
 	for (uint32_t i = 0; i < n; i++) {
 		op[i].bytes = align_up(s->block[i].bytes, WEIGHTS_ALIGN);
 		op[i].run = run_time(s, i);
 		op[i].copy = s->opts.soc ? copy_price(s, i).total_ps
 					 : s->block[i].bytes;
 	}
-	/* While layers are read from elsewhere the copies go on. */
-	for (uint32_t i = n; n && i < s->n_blocks; i++)
-		op[n - 1].run += run_time(s, i);
+	/* While layers that are read from elsewhere run the copies go on. */
+	for (uint32_t i = 0; n && i < s->n_blocks; i++)
+		if (s->order[i] < n)
+			last = s->order[i];
+		else
+			op[last].run += run_time(s, s->order[i]);
 }
 
 static int plan_places(struct session *s, uint32_t n, struct err *e)

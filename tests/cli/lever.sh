@@ -59,6 +59,11 @@ same -m "$image" --method edgellm --dram-budget 0% --coherence check
 same -m "$image" --method lever --dram-budget 0% --threads 2
 same -m "$image" --method lever --dram-budget 0% --threads 3 --stage-slots 2
 same -m "$image" --method lever --dram-budget 0% --stage-parts 4
+for runs in 1 2 64; do
+  same -m "$image" --method lever --dram-budget 40% --resident-runs $runs
+  same -m "$image" --method edgellm --dram-budget 60% --resident-runs $runs \
+    --placement swap --stage-slots 2
+done
 same -m "$image" --method edgellm --dram-budget 40% --stage-parts 8 \
   --draft-on device --coherence check
 same -m "$image" --method lever --dram-budget 0% --stage-slots 12 \

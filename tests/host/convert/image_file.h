@@ -61,15 +61,4 @@ static inline const struct image_extent *image_file_layer(
 	return image_find(f->model->packed->image, IMAGE_LAYER, layer);
 }
 
-/* As stored, of all layers from `first` on. */
-static inline uint64_t image_file_stored(
-	const struct image_file *f, uint32_t first)
-{
-	uint64_t bytes = 0;
-
-	for (uint32_t l = first; l < f->model->n_layer; l++)
-		bytes += image_file_layer(f, l)->stored;
-	return bytes;
-}
-
 #endif

@@ -149,7 +149,7 @@ static void test_damaged_layer(void **state)
 		SEEK_SET);
 	fputs("damage", f);
 	fclose(f);
-	plan.resident = b->n_layer;
+	plan.residency = residency_of(b->n_layer, b->n_layer, 1);
 	assert_ok(weights_cut(b, &plan, &blocks, &n, &e), &e);
 	assert_int_equal(weights_load(b, NULL, blocks, n,
 				 &(struct progress_sink){ 0 }, &e),
@@ -171,7 +171,7 @@ static void test_long_strips(void **state)
 
 	o.layout = LAYOUT_TILES;
 	b = converted(a, &o, NULL);
-	plan.resident = b->n_layer;
+	plan.residency = residency_of(b->n_layer, b->n_layer, 1);
 	assert_ok(weights_cut(b, &plan, &blocks, &n, &e), &e);
 	weights_release(blocks, n);
 	plan.strip_max--; /* FFN-down: 352 columns, 11 tiles */

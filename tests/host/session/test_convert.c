@@ -48,7 +48,7 @@ static void compare_blocks(const struct model *a, const struct model *b,
 	enum layout layout, struct workers *w, uint32_t want)
 {
 	struct weights_plan plan = { layout, SIZE_MAX, want, SIZE_MAX,
-		a->n_layer, 0 };
+		residency_of(a->n_layer, a->n_layer, 1), 0 };
 	struct block *x, *y;
 	uint32_t nx, ny;
 	struct err e = { 0 };

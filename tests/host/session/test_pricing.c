@@ -206,7 +206,8 @@ static void lay_out(struct fixture *f, struct laid_out *l)
 		.strip_max = 1 << 20,
 		.want = 5,
 		.limit = 256 << 20,
-		.resident = f->model->n_layer };
+		.residency =
+			residency_of(f->model->n_layer, f->model->n_layer, 1) };
 	struct err e = { 0 };
 
 	assert_ok(weights_cut(f->model, &plan, &l->block, &l->n, &e), &e);
@@ -266,7 +267,7 @@ static void lay_out_tail(
 		.strip_max = 1 << 20,
 		.want = 1,
 		.limit = 256 << 20,
-		.resident = tail->n_layer };
+		.residency = residency_of(tail->n_layer, tail->n_layer, 1) };
 	struct err e = { 0 };
 
 	assert_ok(weights_cut(tail, &plan, &l->block, &l->n, &e), &e);
@@ -600,18 +601,23 @@ static void test_reads(void **state)
 			struct shape shape = shape_of(&f->file);
 			uint64_t bytes = 0, all;
 			uint32_t reads = 0, kept = 7 * share / 100;
+			struct residency some;
 			struct pricing p;
 
 			shape.n_layer = layers;
 			assert_ok(pricing_init(&p, &soc, &shape, f->model,
 					  f->opts.precision, l.block, l.n, &e),
 				&e);
-			pricing_keep(&p, 0, 0);
+			some = residency_of(7, 0, 1);
+			pricing_keep(&p, &some, 0);
 			all = pricing_read(&p, 6, 0);
-			pricing_keep(&p, kept, share / 100.);
+			some = residency_of(7, kept, 1 + layers % 3);
+			pricing_keep(&p, &some, share / 100.);
 			pricing_retype(&p, DTYPE_Q4_0, f->opts.layout, 1 << 20);
-			for (uint32_t i = kept; i < 7; i++)
-				for (uint32_t k = 0; pricing_read(&p, i, k);
+			for (uint32_t i = 0; i < 7; i++)
+				for (uint32_t k = 0;
+					residency_streams(&some, i) &&
+					pricing_read(&p, i, k);
 					k++, reads++)
 					bytes = pricing_read(&p, i, k);
 			assert_int_equal(reads, layers - layers * share / 100);

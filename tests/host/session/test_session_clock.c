@@ -19,8 +19,9 @@ struct simulation {
 	uint64_t cpu, npu, flash;
 	uint64_t ready[64]; /* reads in their order */
 	unsigned begun, used, streamed;
-	unsigned queue;         /* reads that flash has at work */
-	uint64_t before;        /* a read's first byte */
+	const char *lies; /* [LAYERS] what is a layer: memory's or flash's */
+	unsigned queue;   /* reads that flash has at work */
+	uint64_t before;  /* a read's first byte */
 	uint64_t layer[LAYERS]; /* to read, of the streamed ones */
 };
 
@@ -46,18 +47,18 @@ static void pass(struct simulation *m, uint64_t first, uint64_t next)
 	uint64_t end[LAYERS];
 
 	for (unsigned l = 0; l < LAYERS; l++) {
-		bool streamed = l >= LAYERS - m->streamed;
+		bool streamed = m->lies[l] == 'f';
 		uint64_t ready = streamed ? m->ready[m->used++] : 0;
 
 		m->cpu = m->cpu > ready ? m->cpu : ready;
 		m->npu = m->npu > m->cpu ? m->npu : m->cpu;
 		m->npu += l ? next : first;
 		end[l] = m->npu;
-		if (l && l - 1 >= LAYERS - m->streamed)
+		if (l && m->lies[l - 1] == 'f')
 			begin_read(m, end[l - 1]);
 	}
 	m->cpu = m->npu;
-	if (m->streamed)
+	if (m->lies[LAYERS - 1] == 'f')
 		begin_read(m, end[LAYERS - 1]);
 }
 
@@ -90,23 +91,23 @@ static uint64_t resident_pass(struct fixture *f, uint32_t n)
 	return ps;
 }
 
-static void simulate(struct fixture *f, uint64_t first, uint64_t next)
+static void simulate(
+	struct fixture *f, const char *lies, uint64_t first, uint64_t next)
 {
 	struct simulation m = {
-		.streamed = (unsigned)(LAYERS * (1 - f->opts.dram_share) + .5),
+		.lies = lies,
 		.queue = (unsigned)f->soc.flash_queue,
 		.before = (uint64_t)(f->soc.flash_read_s * 1e12 + .5),
 	};
 	struct price host = { .cpu_ps = 1, .total_ps = first * 40 };
 
-	for (unsigned i = 0; i < m.streamed; i++) {
+	for (unsigned l = 0; l < LAYERS; l++) {
 		struct price p;
 
-		price_flash(&f->soc,
-			image_file_layer(&f->image, LAYERS - m.streamed + i)
-				->stored,
-			&p);
-		m.layer[i] = p.total_ps;
+		price_flash(
+			&f->soc, image_file_layer(&f->image, l)->stored, &p);
+		if (lies[l] == 'f')
+			m.layer[m.streamed++] = p.total_ps;
 	}
 	for (unsigned i = 0; i < f->opts.stage_slots && m.streamed; i++)
 		begin_read(&m, 0);
@@ -123,9 +124,8 @@ static void simulate(struct fixture *f, uint64_t first, uint64_t next)
 		phone_pass(f);
 		pass(&m, first, next);
 		if (session_phone_ps(f->s) != m.cpu)
-			fail_msg("share %g, %u slots, pass %u: %llu ps, not "
-				 "%llu",
-				f->opts.dram_share, f->opts.stage_slots, i,
+			fail_msg("%s, %u slots, pass %u: %llu ps, not %llu",
+				lies, f->opts.stage_slots, i,
 				(unsigned long long)session_phone_ps(f->s),
 				(unsigned long long)m.cpu);
 	}
@@ -135,6 +135,10 @@ static void simulate(struct fixture *f, uint64_t first, uint64_t next)
 static void test_timeline(void **state)
 {
 	static const unsigned slots[] = { 2, 3, 5, 9 };
+	static const char *const lies[2][LAYERS + 1] = {
+		{ "fffff", "mffff", "mmfff", "mmmff", "mmmmf", "mmmmm" },
+		{ "fffff", "mffff", "mfmff", "mfmmf", "mmmmf", "mmmmm" },
+	};
 	struct fixture *f = *state;
 	uint64_t first, next, whole;
 	struct err e = { 0 };
@@ -150,7 +154,10 @@ static void test_timeline(void **state)
 		f->opts.stage_slots = slots[i];
 		for (unsigned budget = 0; budget <= LAYERS; budget++) {
 			f->opts.dram_share = .2 * budget + .01;
-			simulate(f, first, next);
+			f->opts.resident_runs = 1;
+			simulate(f, lies[0][budget], first, next);
+			f->opts.resident_runs = 2;
+			simulate(f, lies[1][budget], first, next);
 		}
 	}
 }
@@ -174,7 +181,7 @@ static void test_queue(void **state)
 	for (unsigned queue = 1; queue <= 64; queue *= 2) {
 		f->soc.flash_queue = queue;
 		f->opts.stage_slots = 2 + queue % 5;
-		simulate(f, first, next);
+		simulate(f, "fffff", first, next);
 	}
 	price_flash(&f->soc, image_file_layer(&f->image, 0)->stored, &read);
 	begin = (uint64_t)(f->soc.flash_read_s * 1e12 + .5);

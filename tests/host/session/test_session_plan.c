@@ -172,6 +172,9 @@ static void test_context_of_many(void **state)
 	assert_int_equal(f->plan.slots, f->plan.context);
 }
 
+/* None stays: what holds any layer. */
+static const struct residency none = { LAYERS, 0, 1 };
+
 static void test_what_stays(void **state)
 {
 	struct fixture *f = *state;
@@ -201,7 +204,7 @@ static void test_what_stays(void **state)
 	f->opts.dram_bytes = 3 * slot - 1;
 	assert_int_equal(plan_of(f)->stage_slots, 3);
 	assert_int_equal(f->plan.stage_parts, 4);
-	quarter = session_budget_slot(f->image.model, 0, 4);
+	quarter = session_budget_slot(f->image.model, &none, 4);
 	assert_int_equal(
 		f->plan.resident, (3 * slot - 1 - 3 * quarter) / layer);
 	f->opts.dram_bytes = 3 * quarter - 1;
@@ -256,7 +259,7 @@ static void test_memory_left(void **state)
 	check_left(f, other + 20 * layer + (1 << 20), NULL);
 	check_left(f, other + 3 * slot + 9 * layer, "try --dram-budget 45%");
 	check_left(f, other + 3 * slot, "try --dram-budget 0%");
-	quarter = session_budget_slot(f->image.model, 0, 4);
+	quarter = session_budget_slot(f->image.model, &none, 4);
 	check_left(f, other + 3 * quarter + layer, "try --dram-budget 5%");
 	check_left(f, other + 2 * quarter, "--stage-slots 2");
 	check_left(f, other, "not even");
@@ -286,26 +289,44 @@ static void test_buffers(void **state)
 	refused(f, -EINVAL, "an exit behind layer 20 of a model of 20");
 }
 
-/* Each layer once, in order; none beyond the limit but alone; a block begins
- * where a pass may end. */
+/* Where layers lie by the plan, in memory or on flash. */
+static void check_lies(const struct session_plan *p, const char *lies)
+{
+	const struct residency r = session_plan_residency(p, LAYERS);
+
+	for (uint32_t l = 0; l < LAYERS; l++)
+		if (residency_streams(&r, l) != (lies[l] == 'f'))
+			fail_msg("layer %u of %s", l, lies);
+	assert_int_equal(residency_first(&r), strcspn(lies, "f"));
+}
+
+/* Each layer once, first those in memory, each kind in order; none beyond the
+ * limit but alone; a block begins where a pass may end. */
 static void check_blocks(struct fixture *f, uint32_t want)
 {
 	const struct model *m = f->image.model ? f->image.model : f->model;
 	const struct session_plan *p = plan_of(f);
 	struct block *b;
-	uint32_t n, next = 0;
+	const struct residency r = session_plan_residency(p, LAYERS);
+	uint32_t n, next = 0, seen = 0;
 	bool cut = !f->opts.exit_layers;
 	struct err e = { 0 };
 
 	assert_ok(session_plan_blocks(p, m, &f->opts, 1 << 20, &b, &n, &e), &e);
 	for (uint32_t i = 0; i < n; i++) {
-		assert_int_equal(b[i].first_layer, next);
-		assert_int_equal(b[i].streamed, next >= p->resident);
+		if (i && b[i].streamed && !b[i - 1].streamed)
+			next = 0;
+		assert_true(b[i].first_layer >= next);
+		for (uint32_t l = 0; l < b[i].n_layers; l++)
+			assert_int_equal(
+				residency_streams(&r, b[i].first_layer + l),
+				b[i].streamed);
 		assert_null(b[i].buffer);
-		cut |= next == f->opts.exit_layers;
-		next += b[i].n_layers;
+		cut |= b[i].first_layer == f->opts.exit_layers;
+		next = b[i].first_layer + b[i].n_layers;
+		seen += b[i].n_layers;
 	}
-	assert_int_equal(next, LAYERS);
+	assert_int_equal(seen, LAYERS);
 	assert_true(cut);
 	assert_int_equal(n, want);
 	weights_release(b, n);
@@ -332,6 +353,22 @@ static void test_blocks(void **state)
 	image_file_open(&f->image, f->model, 0);
 	f->opts.dram_share = .5;
 	check_blocks(f, 6 + LAYERS / 2);
+	check_lies(&f->plan, "mfmmffmmffmfmmffmmff");
+	f->opts.exit_layers = 13;
+	check_blocks(f, 7 + LAYERS / 2);
+	f->opts.exit_layers = 0;
+	f->opts.resident_runs = 1;
+	check_blocks(f, 6 + LAYERS / 2);
+	check_lies(&f->plan, "mmmmmmmmmmffffffffff");
+	f->opts.resident_runs = 64;
+	check_blocks(f, LAYERS);
+	check_lies(&f->plan, "mfmfmfmfmfmfmfmfmfmf");
+	f->opts.resident_runs = 3;
+	check_blocks(f, 6 + LAYERS / 2);
+	check_lies(&f->plan, "mmmfffmmmfffmmmmffff");
+	f->opts.dram_share = .9;
+	check_blocks(f, 6 + 2);
+	check_lies(&f->plan, "mmmmmmmmmfmmmmmmmmmf");
 }
 
 #define TEST(x) cmocka_unit_test_setup_teardown(x, setup, teardown)

@@ -154,6 +154,19 @@ static const struct trace *reference(struct fixture *f)
 
 /* ---- the same, however it comes ------------------------------------ */
 
+/* Of what a pass reads, as it is stored. */
+static uint64_t stored(const struct fixture *f, uint32_t resident)
+{
+	static const char *const lies[] = { "fffff", "mffff", "mfmff", "mfmmf",
+		"mmmmf", "mmmmm" };
+	uint64_t sum = 0;
+
+	for (uint32_t l = 0; l < LAYERS; l++)
+		if (lies[resident][l] == 'f')
+			sum += image_file_layer(&f->image, l)->stored;
+	return sum;
+}
+
 /* Each streamed layer once in each pass. */
 static void check_counts(
 	const struct fixture *f, uint32_t resident, uint64_t passes)
@@ -165,8 +178,7 @@ static void check_counts(
 	assert_int_equal(st.passes, passes);
 	assert_int_equal(st.resident_layers, resident);
 	assert_int_equal(st.staging.layers_used, passes * streamed);
-	assert_int_equal(st.staging.bytes_used,
-		passes * image_file_stored(&f->image, resident));
+	assert_int_equal(st.staging.bytes_used, passes * stored(f, resident));
 	/* What was read ahead is no more than the slots hold. */
 	assert_in_range(st.staging.stream.extents, passes * streamed,
 		(passes * streamed + f->opts.stage_slots) *
