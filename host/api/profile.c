@@ -8,6 +8,7 @@
 #include "host/api/profile_file.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
+#include "host/tree/pass_cost.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -108,8 +109,8 @@ static json_t *pair_of(const struct decoder *d, const struct session_stats *s)
 	const struct session_opts *o = &d->session_opts;
 	uint32_t room = session_context(d->session);
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, "
-			 "s:i, s:s}",
+	return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, "
+			 "s:I, s:i, s:s}",
 		"precision", precision_names[o->precision], "coherence",
 		coherence_names[o->coherence], "doorbell",
 		doorbell_names[o->doorbell], "placement",
@@ -222,6 +223,7 @@ int profile_take(struct decoder *d, struct err *e)
 		ret = probe(d, e);
 	if (!ret && path && d->profile == PROFILE_PROBED)
 		profile_keep(path, key, cost);
+	pass_cost_remembered(cost);
 	json_decref(key);
 	free(path);
 	return ret;

@@ -127,8 +127,9 @@ static int probe_cycles(struct probe *p, struct err *e)
 }
 
 /* What the passes took becomes what is known at the knots, where texts will
- * move it. */
-static void conclude(const struct probe *p)
+ * move it. One of fewer rows than another took no longer, if nothing disturbed
+ * it. */
+static void conclude(struct probe *p)
 {
 	struct pass_cost *cost = &lever_state(p->c.env)->cost;
 	double at[PASS_KNOTS];
@@ -136,6 +137,9 @@ static void conclude(const struct probe *p)
 	cost->read = (double)session_read_time(p->c.session);
 	if (!p->n)
 		return;
+	for (uint32_t i = p->n - 1; i--;)
+		if (p->time[i] > p->time[i + 1])
+			p->time[i] = p->time[i + 1];
 	pass_cost_set(cost, p->row, p->time, p->n);
 	for (unsigned i = 0; i < PASS_KNOTS; i++)
 		at[i] = pass_cost_rows(cost, pass_knot[i]);

@@ -9,6 +9,8 @@
  * of rows. */
 #define RATE 0.1
 #define MOST 0.5
+/* So many passes tell of the machine as a whole. */
+#define WHOLE 4
 /* Of what rows take, without anything better: is there for the first. */
 #define FIXED 0.5
 
@@ -53,9 +55,23 @@ void pass_cost_set(struct pass_cost *c, const uint32_t *row, const double *time,
 {
 	assert(n && n <= PASS_ROWS);
 	c->n_rows = n;
+	c->n_told = 0;
 	memcpy(c->row, row, n * sizeof(*row));
 	memcpy(c->time, time, n * sizeof(*time));
 	straighten(c->time, n);
+}
+
+static void outweigh(uint32_t *n)
+{
+	if (*n > PASS_BEFORE)
+		*n = PASS_BEFORE;
+}
+
+void pass_cost_remembered(struct pass_cost *c)
+{
+	outweigh(&c->n_ahead);
+	outweigh(&c->n_start);
+	outweigh(&c->n_draft);
 }
 
 /* Of n rows what each of the knots at hand says of C(n); beyond the last it
@@ -106,6 +122,15 @@ void pass_cost_begin(struct pass_cost *c, double n, double time)
 	pass_cost_set(c, pass_knot, at, PASS_KNOTS);
 }
 
+/* A geometric mean: what is wrong with all of it is a factor. */
+static void scale(struct pass_cost *c, double ratio)
+{
+	double by = pow(fmin(ratio, 1 + MOST), 1. / (c->n_told + 1));
+
+	for (uint32_t i = 0; i < c->n_rows; i++)
+		c->time[i] *= by;
+}
+
 void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	double lower, double time)
 {
@@ -122,6 +147,11 @@ void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 		sum += share[i] * share[i];
 	}
 	expected = weigh(c, share);
+	c->n_told++;
+	if (c->n_told <= WHOLE && expected > 0) {
+		scale(c, time / expected);
+		return;
+	}
 	error = fmin(fmax(time - expected, -MOST * expected), MOST * expected);
 	for (uint32_t i = 0; i < c->n_rows; i++)
 		c->time[i] =

@@ -26,6 +26,8 @@
 #define PASS_KNOTS  9
 #define PASS_ROWS   20 /* row counts that C can be held at */
 #define PASS_MEMORY 10 /* observations that a moving average remembers */
+/* What was known before the first text weighs as much as so many. */
+#define PASS_BEFORE 2
 
 /* Rows at which C is held where it is seen, rising from 1. */
 extern const uint32_t pass_knot[PASS_KNOTS];
@@ -42,6 +44,7 @@ struct pass_cost {
 	uint32_t n_rows;
 	uint32_t row[PASS_ROWS];
 	double time[PASS_ROWS];
+	uint32_t n_told; /* passes that told of C since it was set */
 };
 
 /* A moving average more of one of the terms; x >= 0. */
@@ -54,9 +57,15 @@ void pass_cost_begin(struct pass_cost *, double n, double time);
 void pass_cost_set(struct pass_cost *, const uint32_t *row, const double *time,
 	uint32_t n);
 
+/* All that is known is from before the first text, and may have been found out
+ * while others wanted the machine: texts soon outweigh it. */
+void pass_cost_remembered(struct pass_cost *);
+
 /*
  * A pass of n rows, of which `kept` went on behind the share `lower` of the
- * layers, took the device so long. What is known near n and near `kept` moves
+ * layers, took the device so long. The first passes tell whether the machine is
+ * as fast as it was when C was set, and C moves as a whole; what was known is
+ * one observation among theirs. Then what is known near n and near `kept` moves
  * towards that, each by what it had to do with it (least mean squares), and C
  * is kept from falling (isotonic regression).
  */

@@ -47,6 +47,17 @@ cp "$image" "$tmp/copy.tdm"
 run_ok "$TANDEM" run "${lever[@]}" -m "$tmp/copy.tdm" -p x -n 4 -t 1 --stats
 check_has 'stats of a copy' "$err" 'profile      remembered'
 
+# ---- wrong, as one that was found out on a busy machine -------------------------
+cp "$file" "$tmp/right.json"
+python3 - "$file" <<'EOF' || fail 'the profile is not spoilt'
+import json, sys
+p = json.load(open(sys.argv[1]))
+p["cost"]["time"] = [10 * x for x in p["cost"]["time"]]
+json.dump(p, open(sys.argv[1], "w"))
+EOF
+knows remembered
+cp "$tmp/right.json" "$file"
+
 # ---- damaged, of something else, or not to be used ----------------------------
 head -c 200 "$file" >"$tmp/cut"
 cp "$tmp/cut" "$file"

@@ -167,6 +167,72 @@ static void test_begins(void **state)
 	assert_close(pass_cost_rows(&c, 16), 75, 1e-9, "half of them");
 }
 
+/* C is known to take the device `of` times as long as it does. */
+static struct pass_cost wrong(double of)
+{
+	struct pass_cost c = { 0 };
+	double at[PASS_KNOTS];
+
+	for (uint32_t i = 0; i < PASS_KNOTS; i++)
+		at[i] = of * device(pass_knot[i]);
+	pass_cost_set(&c, pass_knot, at, PASS_KNOTS);
+	pass_cost_remembered(&c);
+	return c;
+}
+
+static void saw(struct pass_cost *c, uint32_t n, double of)
+{
+	pass_cost_saw_rows(c, n, n, 1, of * device(n));
+}
+
+static void check_right(const struct pass_cost *c, uint32_t n, double within)
+{
+	assert_close(
+		pass_cost_rows(c, n), device(n), within * device(n), "rows");
+}
+
+/* What was found out on a busy machine is mended by some passes, of whatever
+ * rows, for all of them. */
+static void test_heals(void **state)
+{
+	struct pass_cost c = wrong(3);
+
+	for (int i = 0; i < 4; i++)
+		saw(&c, 12, 1);
+	for (uint32_t n = 1; n <= 256; n += 15)
+		check_right(&c, n, 0.25);
+	for (int i = 0; i < 6; i++)
+		saw(&c, 12, 1);
+	check_right(&c, 12, 0.15);
+}
+
+/* One pass of the first that is disturbed is outweighed by the others. */
+static void test_disturbed_once(void **state)
+{
+	for (int which = 0; which < 4; which++) {
+		struct pass_cost c = wrong(1);
+
+		for (int i = 0; i < 4; i++)
+			saw(&c, 40, i == which ? 10 : 1);
+		for (uint32_t n = 1; n <= 256; n += 15)
+			check_right(&c, n, 0.1);
+	}
+}
+
+/* Of what was known the other terms, too, are soon outweighed. */
+static void test_weighs_little(void **state)
+{
+	struct pass_cost c = { .start = 30 };
+
+	c.n_start = c.n_draft = c.n_ahead = PASS_MEMORY;
+	pass_cost_remembered(&c);
+	assert_int_equal(c.n_draft, PASS_BEFORE);
+	assert_int_equal(c.n_ahead, PASS_BEFORE);
+	for (int i = 0; i < 4; i++)
+		pass_cost_see(&c.start, &c.n_start, 10);
+	assert_close(c.start, 10 + 20. * 2 / 6, 1e-9, "as two of six");
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_by_hand),
 	cmocka_unit_test(test_average),
@@ -175,6 +241,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_learns),
 	cmocka_unit_test(test_pruned_passes),
 	cmocka_unit_test(test_begins),
+	cmocka_unit_test(test_heals),
+	cmocka_unit_test(test_disturbed_once),
+	cmocka_unit_test(test_weighs_little),
 };
 
 TEST_MAIN(tests)
