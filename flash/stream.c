@@ -184,6 +184,20 @@ static void one_landed(struct stream *s, const struct piece *p)
 		s->stats.busy_ns += clock_ns() - s->busy_from;
 }
 
+/* It is looked at now: what it did since the last time was work if something is
+ * under way still, or if it was waited for. */
+static void look(struct stream *s, bool waited)
+{
+	uint64_t now = clock_ns();
+
+	if (s->flying || waited) {
+		s->stats.seen_bytes += s->stats.bytes - s->looked_bytes;
+		s->stats.seen_ns += now - s->looked_ns;
+	}
+	s->looked_bytes = s->stats.bytes;
+	s->looked_ns = now;
+}
+
 /* Everything that came back comes through here. False: none in that time. */
 static bool take(struct stream *s, uint64_t wait_ns)
 {
@@ -204,8 +218,11 @@ static bool take(struct stream *s, uint64_t wait_ns)
 
 static void take_all(struct stream *s)
 {
+	if (!s->flying)
+		return;
 	while (s->flying && take(s, 0))
 		;
+	look(s, false);
 }
 
 /* ---- reads to send ---- */
@@ -220,8 +237,10 @@ static void submit(struct stream *s, struct piece *p)
 	p->state = PIECE_FLYING;
 	p->number = fault_number(&s->fault, &p->block);
 	s->stats.reads++;
-	if (!s->flying++)
-		s->busy_from = s->heard_ns = clock_ns();
+	if (!s->flying++) {
+		s->busy_from = s->heard_ns = s->looked_ns = clock_ns();
+		s->looked_bytes = s->stats.bytes;
+	}
 	tell(s, p, false);
 	s->reader->ops->submit(s->reader, &p->block);
 }
@@ -440,8 +459,8 @@ static void wait_step(struct stream *s, struct slot *slot)
 	wait_ns = patience(s, slot->asked);
 	if (!wait_ns)
 		give_up(s);
-	else
-		take(s, wait_ns);
+	else if (take(s, wait_ns))
+		look(s, true);
 }
 
 bool stream_wait_some(struct stream *s, unsigned i)

@@ -122,7 +122,11 @@ struct stream_stats {
 	/* Sent to the device; of them after a failed or short one, and
 	 * extents read again. */
 	uint64_t reads, retries;
-	uint64_t busy_ns;  /* with at least one read not yet seen to be back */
+	uint64_t busy_ns; /* with at least one read not yet seen to be back */
+	/* How fast it is: of these bytes those that came while it surely had
+	 * something to read, and for how long it had. What was all back when it
+	 * was looked at again came nobody knows when. */
+	uint64_t seen_bytes, seen_ns;
 	uint64_t wait_ns;  /* spent waiting, beside check_ns */
 	uint64_t check_ns; /* of checksums and unpacking */
 };

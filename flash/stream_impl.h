@@ -78,6 +78,7 @@ struct stream {
 	uint64_t begun;
 	uint64_t heard_ns; /* when one came, or the first was sent */
 	uint64_t busy_from;
+	uint64_t looked_ns, looked_bytes; /* when flash was looked at last */
 	/* As in struct stream_opts. */
 	void (*told)(void *arg, unsigned lane, bool back, uint64_t offset,
 		uint64_t bytes);

@@ -218,7 +218,7 @@ static void flash_text(const struct run_report *r, FILE *f)
 		s->resident_layers, r->decoder->model->n_layer,
 		s->resident_runs, s->resident_runs > 1 ? "s" : "",
 		per(st->bytes_used, s->passes) / (1 << 20),
-		per(io->bytes, io->busy_ns), io->retries,
+		per(io->seen_bytes, io->seen_ns), io->retries,
 		(double)io->wait_ns * 1e-9, (double)io->check_ns * 1e-9,
 		s->stage_slots, mib(s->stage_bytes), s->stage_parts,
 		s->stage_parts > 1 ? "s" : "",
@@ -540,6 +540,8 @@ static void put_flash(json_t *out, const struct run_report *r)
 	put_u64(o, "reads", io->reads);
 	put_u64(o, "retries", io->retries);
 	put_real(o, "busy_s", (double)io->busy_ns * 1e-9);
+	put_u64(o, "bytes_seen", io->seen_bytes);
+	put_real(o, "seen_s", (double)io->seen_ns * 1e-9);
 	put_real(o, "wait_s", (double)io->wait_ns * 1e-9);
 	put_real(o, "check_s", (double)io->check_ns * 1e-9);
 	put_real(o, "pass_s", (double)s->pass_ns * 1e-9);

@@ -33,7 +33,10 @@ struct slot {
 	uint64_t takes_ps; /* its read, where flash has nothing else to do */
 };
 
-#define LAPS 5 /* reads of all pieces, of which the speed of flash is known */
+/* Reads of all pieces, of which the speed of flash is known; each tells it only
+ * if of its bytes one in so many was seen to come. */
+#define LAPS     5
+#define LAP_SEEN 4
 
 struct staging {
 	const struct image *image;
@@ -273,12 +276,13 @@ static void price_reads(struct staging *s, struct slot *at, uint64_t from_ps)
 static void end_lap(struct staging *s)
 {
 	struct stream_stats now;
-	uint64_t bytes, ns;
+	uint64_t all, bytes, ns;
 
 	stream_stats(s->stream, &now);
-	bytes = now.bytes - s->lap_from.bytes;
-	ns = now.busy_ns - s->lap_from.busy_ns;
-	if (bytes)
+	all = now.bytes - s->lap_from.bytes;
+	bytes = now.seen_bytes - s->lap_from.seen_bytes;
+	ns = now.seen_ns - s->lap_from.seen_ns;
+	if (bytes && bytes >= all / LAP_SEEN)
 		s->ns_per_byte[s->laps++ % LAPS] = (double)ns / (double)bytes;
 	s->lap_from = now;
 }
@@ -411,7 +415,7 @@ void staging_read_on(struct staging *s)
 /*
  * The median of the last laps: a disk is not the same from one minute to the
  * next, and a lap that something else disturbed tells nothing. Before there is
- * one, all there was; 0: nothing.
+ * one, all that was seen, or else no less than it takes; 0: nothing was read.
  */
 static double ns_per_byte(const struct staging *s)
 {
@@ -421,6 +425,8 @@ static double ns_per_byte(const struct staging *s)
 	if (n)
 		return median(s->ns_per_byte, n);
 	stream_stats(s->stream, &st);
+	if (st.seen_bytes)
+		return (double)st.seen_ns / (double)st.seen_bytes;
 	return st.bytes ? (double)st.busy_ns / (double)st.bytes : 0;
 }
 

@@ -550,6 +550,8 @@ void session_stats_since(
 	s->staging.stream.reads -= before->staging.stream.reads;
 	s->staging.stream.retries -= before->staging.stream.retries;
 	s->staging.stream.busy_ns -= before->staging.stream.busy_ns;
+	s->staging.stream.seen_bytes -= before->staging.stream.seen_bytes;
+	s->staging.stream.seen_ns -= before->staging.stream.seen_ns;
 	s->staging.stream.wait_ns -= before->staging.stream.wait_ns;
 	s->staging.stream.check_ns -= before->staging.stream.check_ns;
 	price_since(&s->price, &before->price);
