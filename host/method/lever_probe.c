@@ -64,7 +64,9 @@ static void fill(struct tree *t, uint32_t rows, uint32_t n_vocab)
 	int32_t token = 0;
 
 	for (uint32_t parent = 0; t->n < rows; parent++)
-		for (unsigned i = 0; i < CHILDREN && t->n < rows; i++) {
+		for (unsigned i = 0; t->n < rows && i < CHILDREN &&
+			t->n_children[parent] < n_vocab;
+			i++) {
 			while (tree_child(t, parent, token) >= 0)
 				token = (token + 1) % (int32_t)n_vocab;
 			tree_add(t, parent, (struct candidate){ token, 0 });
