@@ -35,14 +35,14 @@ static const size_t sizes[] = { 1, PAGE, PAGE + 1, 5 * BLOCK + 1, BLOCK,
 static char path[4300];
 
 /* Odd extents do not compress; even ones do, to a third or so. */
-static uint8_t byte_of(size_t extent, size_t i)
+static inline uint8_t byte_of(size_t extent, size_t i)
 {
 	return (extent % 2 || i % 3 == 0)
 		? (uint8_t)(rng_uniform(11, extent, i) * 256)
 		: (uint8_t)extent;
 }
 
-static uint8_t *data_of(size_t extent)
+static inline uint8_t *data_of(size_t extent)
 {
 	uint8_t *data = malloc(sizes[extent]);
 
@@ -53,7 +53,7 @@ static uint8_t *data_of(size_t extent)
 }
 
 /* Metadata, host tensors, output matrix, then layers 0 to 5. */
-static struct image *image_make(int zstd)
+static inline struct image *image_make(int zstd)
 {
 	struct image_write_opts o = {
 		.n_extents = N, .zstd = zstd, .threads = 1
@@ -91,12 +91,12 @@ struct rig {
 	unsigned n;
 };
 
-static size_t slot_off(unsigned slot)
+static inline size_t slot_off(unsigned slot)
 {
 	return slot * (ROOM + MARGIN) + MARGIN;
 }
 
-static uint8_t *bytes_at(const struct rig *r, size_t off, size_t len)
+static inline uint8_t *bytes_at(const struct rig *r, size_t off, size_t len)
 {
 	uint8_t *p = buffer_begin(r->b, off, len, BUFFER_READ);
 
@@ -104,7 +104,7 @@ static uint8_t *bytes_at(const struct rig *r, size_t off, size_t len)
 	return p;
 }
 
-static void rig_open(struct rig *r, struct image *im, unsigned n,
+static inline void rig_open(struct rig *r, struct image *im, unsigned n,
 	struct stream_opts o, const char *plan)
 {
 	struct err e = { 0 };
@@ -124,14 +124,14 @@ static void rig_open(struct rig *r, struct image *im, unsigned n,
 			stream_add_slot(r->s, r->b, slot_off(i), ROOM, &e), &e);
 }
 
-static void rig_close(struct rig *r)
+static inline void rig_close(struct rig *r)
 {
 	stream_close(r->s);
 	buffer_close(r->b);
 	flash_fault_free(r->fault);
 }
 
-static int begin(struct rig *r, unsigned slot, size_t extent)
+static inline int begin(struct rig *r, unsigned slot, size_t extent)
 {
 	struct err e = { 0 };
 
@@ -140,7 +140,7 @@ static int begin(struct rig *r, unsigned slot, size_t extent)
 	return 0;
 }
 
-static void wait_ok(struct rig *r, unsigned slot, size_t extent)
+static inline void wait_ok(struct rig *r, unsigned slot, size_t extent)
 {
 	uint8_t *want = data_of(extent), *got;
 	struct err e = { 0 };
@@ -154,7 +154,7 @@ static void wait_ok(struct rig *r, unsigned slot, size_t extent)
 }
 
 /* And the message holds each of the texts, up to NULL. */
-static void wait_fails(
+static inline void wait_fails(
 	struct rig *r, unsigned slot, int code, const char *const *says)
 {
 	struct err e = { 0 };
@@ -175,7 +175,7 @@ static void wait_fails(
 		__VA_ARGS__, NULL \
 	}
 
-static struct stream_stats stats_of(const struct rig *r)
+static inline struct stream_stats stats_of(const struct rig *r)
 {
 	struct stream_stats st;
 
