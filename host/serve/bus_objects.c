@@ -71,12 +71,24 @@ static struct object text_object(const struct bus_text *t)
 
 /* ---- writing messages ---------------------------------------------------- */
 
-/* Memory that is short shows at the end: libdbus refuses each step from there
- * on, and the message is thrown away. */
+/*
+ * Memory that is short shows at the end: libdbus refuses each step from there
+ * on, and the message is thrown away. What was opened by then has to be given
+ * up, from the inside out, or what libdbus keeps for it is lost.
+ */
 static bool open_in(DBusMessageIter *out, int type, const char *contained,
 	DBusMessageIter *in)
 {
 	return dbus_message_iter_open_container(out, type, contained, in);
+}
+
+/* Behind every open_in, one that failed too: whether it was, and is whole. */
+static bool shut_in(DBusMessageIter *out, DBusMessageIter *in, bool whole)
+{
+	if (whole)
+		return dbus_message_iter_close_container(out, in);
+	dbus_message_iter_abandon_container_if_open(out, in);
+	return false;
 }
 
 static bool put_text(DBusMessageIter *out, const char *text)
@@ -88,11 +100,11 @@ static bool put_text(DBusMessageIter *out, const char *text)
 static bool put_finding(DBusMessageIter *out, const struct server_finding *f)
 {
 	DBusMessageIter in;
-
-	return open_in(out, DBUS_TYPE_STRUCT, NULL, &in) &&
+	bool ok = open_in(out, DBUS_TYPE_STRUCT, NULL, &in) &&
 		put_text(&in, f->name) && put_text(&in, f->state) &&
-		put_text(&in, f->found) && put_text(&in, f->means) &&
-		dbus_message_iter_close_container(out, &in);
+		put_text(&in, f->found) && put_text(&in, f->means);
+
+	return shut_in(out, &in, ok);
 }
 
 static bool put_findings(DBusMessageIter *out, const struct bus *b)
@@ -102,7 +114,7 @@ static bool put_findings(DBusMessageIter *out, const struct bus *b)
 
 	for (size_t i = 0; ok && i < b->n_findings; i++)
 		ok = put_finding(&in, &b->findings[i]);
-	return ok && dbus_message_iter_close_container(out, &in);
+	return shut_in(out, &in, ok);
 }
 
 static bool put_value(
@@ -123,37 +135,51 @@ static bool put_value(
 		ok = ok &&
 			dbus_message_iter_append_basic(&in, v->type,
 				v->type == 't' ? (void *)&u64 : &u32);
-	return ok && dbus_message_iter_close_container(out, &in);
+	return shut_in(out, &in, ok);
+}
+
+static bool put_entry(
+	DBusMessageIter *out, const struct bus *b, const struct bus_value *v)
+{
+	DBusMessageIter in;
+	bool ok = open_in(out, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
+		put_text(&in, v->name) && put_value(&in, b, v);
+
+	return shut_in(out, &in, ok);
 }
 
 /* a{sv}: all of them, or those that tell when they change. */
 static bool put_values(DBusMessageIter *out, const struct bus *b,
 	const struct object *o, bool changing)
 {
-	DBusMessageIter list, entry;
+	DBusMessageIter list;
 	bool ok = open_in(out, DBUS_TYPE_ARRAY, "{sv}", &list);
 
 	for (size_t i = 0; ok && i < o->n; i++)
 		ok = (changing && !o->value[i].changes) ||
-			(open_in(&list, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
-				put_text(&entry, o->value[i].name) &&
-				put_value(&entry, b, &o->value[i]) &&
-				dbus_message_iter_close_container(
-					&list, &entry));
-	return ok && dbus_message_iter_close_container(out, &list);
+			put_entry(&list, b, &o->value[i]);
+	return shut_in(out, &list, ok);
+}
+
+static bool put_face(
+	DBusMessageIter *out, const struct bus *b, const struct object *o)
+{
+	DBusMessageIter in;
+	bool ok = open_in(out, DBUS_TYPE_DICT_ENTRY, NULL, &in) &&
+		put_text(&in, o->face) && put_values(&in, b, o, false);
+
+	return shut_in(out, &in, ok);
 }
 
 /* a{sa{sv}} */
 static bool put_faces(
 	DBusMessageIter *out, const struct bus *b, const struct object *o)
 {
-	DBusMessageIter list, entry;
+	DBusMessageIter list;
+	bool ok = open_in(out, DBUS_TYPE_ARRAY, "{sa{sv}}", &list) &&
+		put_face(&list, b, o);
 
-	return open_in(out, DBUS_TYPE_ARRAY, "{sa{sv}}", &list) &&
-		open_in(&list, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
-		put_text(&entry, o->face) && put_values(&entry, b, o, false) &&
-		dbus_message_iter_close_container(&list, &entry) &&
-		dbus_message_iter_close_container(out, &list);
+	return shut_in(out, &list, ok);
 }
 
 static bool put_path(DBusMessageIter *out, const char *path)
@@ -166,10 +192,20 @@ static bool put_object(
 	DBusMessageIter *out, const struct bus *b, const struct object *o)
 {
 	DBusMessageIter entry;
+	bool ok = open_in(out, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
+		put_path(&entry, o->path) && put_faces(&entry, b, o);
 
-	return open_in(out, DBUS_TYPE_DICT_ENTRY, NULL, &entry) &&
-		put_path(&entry, o->path) && put_faces(&entry, b, o) &&
-		dbus_message_iter_close_container(out, &entry);
+	return shut_in(out, &entry, ok);
+}
+
+/* as: none, or the one */
+static bool put_names(DBusMessageIter *out, const char *name)
+{
+	DBusMessageIter list;
+	bool ok = open_in(out, DBUS_TYPE_ARRAY, "s", &list) &&
+		(!name || put_text(&list, name));
+
+	return shut_in(out, &list, ok);
 }
 
 /* The message, or nothing of one that was not finished. */
@@ -195,7 +231,7 @@ static void tell_changed(struct bus *b, const struct object *o)
 {
 	DBusMessage *m = dbus_message_new_signal(
 		o->path, DBUS_INTERFACE_PROPERTIES, "PropertiesChanged");
-	DBusMessageIter out, none;
+	DBusMessageIter out;
 
 	if (!m)
 		return;
@@ -204,9 +240,7 @@ static void tell_changed(struct bus *b, const struct object *o)
 		if_whole(m,
 			put_text(&out, o->face) &&
 				put_values(&out, b, o, true) &&
-				open_in(&out, DBUS_TYPE_ARRAY, "s", &none) &&
-				dbus_message_iter_close_container(
-					&out, &none)));
+				put_names(&out, NULL)));
 }
 
 void bus_tell_engine(struct bus *b)
@@ -242,7 +276,7 @@ void bus_tell_removed(struct bus_text *t)
 {
 	DBusMessage *m =
 		dbus_message_new_signal(BUS_ROOT, MANAGER, "InterfacesRemoved");
-	DBusMessageIter out, list;
+	DBusMessageIter out;
 
 	if (!m)
 		return;
@@ -250,10 +284,7 @@ void bus_tell_removed(struct bus_text *t)
 	tell(t->bus,
 		if_whole(m,
 			put_path(&out, t->path) &&
-				open_in(&out, DBUS_TYPE_ARRAY, "s", &list) &&
-				put_text(&list, BUS_TEXT_FACE) &&
-				dbus_message_iter_close_container(
-					&out, &list)));
+				put_names(&out, BUS_TEXT_FACE)));
 }
 
 /* ---- introspection ------------------------------------------------------- */
@@ -388,8 +419,7 @@ static DBusMessage *managed_objects(struct bus *b, DBusMessage *call)
 		o = text_object(t);
 		ok = put_object(&list, b, &o);
 	}
-	return if_whole(
-		reply, ok && dbus_message_iter_close_container(&out, &list));
+	return if_whole(reply, shut_in(&out, &list, ok));
 }
 
 /* A reply whose one argument `put` writes. */
