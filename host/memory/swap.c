@@ -100,8 +100,9 @@ static int start_thread(struct swap *s, struct err *e)
 	int ret = pthread_create(&s->thread, NULL, copier, s);
 
 	if (ret)
-		return err_sys(
-			e, ret, "cannot start the thread that copies weights");
+		return err_sys(e, ret,
+			"cannot start the thread that copies weights (for want "
+			"of memory, or by ulimit -u)");
 	s->runs = true;
 	return 0;
 }

@@ -387,7 +387,9 @@ int answering_open(struct answering **out, struct tandem *tandem, unsigned most,
 	ret = pthread_create(&a->thread, NULL, work, a);
 	if (ret) {
 		free(a);
-		return err_sys(e, ret, "cannot start a thread");
+		return err_sys(e, ret,
+			"cannot start the thread that answers (for want of "
+			"memory, or by ulimit -u)");
 	}
 	*out = a;
 	return 0;

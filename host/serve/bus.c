@@ -192,6 +192,7 @@ static int connect_bus(struct bus *b, enum server_bus which, struct err *e)
 	dbus_connection_set_exit_on_disconnect(b->connection, FALSE);
 	if (!dbus_connection_add_filter(b->connection, on_message, b, NULL))
 		return err_set(e, ENOMEM, "no memory for the bus");
+	b->filtered = true;
 	dbus_bus_add_match(b->connection,
 		"type='signal',sender='" DBUS_SERVICE_DBUS
 		"',interface='" DBUS_INTERFACE_DBUS
@@ -209,7 +210,9 @@ static int connect_bus(struct bus *b, enum server_bus which, struct err *e)
 static void bus_free(struct bus *b)
 {
 	if (b->connection) {
-		dbus_connection_remove_filter(b->connection, on_message, b);
+		if (b->filtered)
+			dbus_connection_remove_filter(
+				b->connection, on_message, b);
 		dbus_connection_close(b->connection);
 		dbus_connection_unref(b->connection);
 	}
@@ -244,7 +247,9 @@ int bus_open(struct bus **out, struct server *s, enum server_bus which,
 		look(b);
 		ret = pthread_create(&b->thread, NULL, run, b);
 		if (ret)
-			ret = err_sys(e, ret, "cannot start a thread");
+			ret = err_sys(e, ret,
+				"cannot start the bus's thread (for want of "
+				"memory, or by ulimit -u)");
 	}
 	if (ret)
 		bus_free(b);

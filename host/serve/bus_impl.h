@@ -72,6 +72,7 @@ struct bus {
 	const struct server_finding *findings;
 	size_t n_findings;
 	DBusConnection *connection; /* NULL in tests: nothing is told */
+	bool filtered;              /* its messages come to us */
 	struct bus_text *texts;
 	uint64_t number;  /* of texts */
 	int bell;         /* an eventfd; any thread */
