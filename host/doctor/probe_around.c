@@ -70,6 +70,8 @@ static bool bus_answers(DBusConnection *bus, char *name, size_t size)
 	return ok;
 }
 
+/* What libdbus keeps for the next message is given back, for who looked around
+ * may never be on a bus; nobody else in the process is while it does. */
 static void probe_bus(struct finding *f, const char *address)
 {
 	DBusError error = DBUS_ERROR_INIT;
@@ -79,6 +81,7 @@ static void probe_bus(struct finding *f, const char *address)
 	if (!bus) {
 		finding_is(f, PROBE_MISSING, "%s: %s", address, error.name);
 		dbus_error_free(&error);
+		dbus_shutdown();
 		return;
 	}
 	dbus_connection_set_exit_on_disconnect(bus, FALSE);
@@ -89,6 +92,7 @@ static void probe_bus(struct finding *f, const char *address)
 			address, BUS_WAIT_MS);
 	dbus_connection_close(bus);
 	dbus_connection_unref(bus);
+	dbus_shutdown();
 }
 
 void probe_session_bus(struct finding *f)
