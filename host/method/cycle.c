@@ -86,6 +86,22 @@ static void price_growth(struct cycle *c)
 	drafted(c, 0, &t);
 }
 
+static bool ends(const void *gen, int32_t token)
+{
+	return gen_ends(gen, token);
+}
+
+int cycle_expand(
+	struct cycle *c, const uint32_t *node, uint32_t n, struct err *e)
+{
+	const struct drafter *d = c->env->drafter;
+	int ret = d->expand(d->arg, c->tree, node, n, e);
+
+	for (uint32_t i = 0; i < n && !ret; i++)
+		tree_end(c->tree, node[i], ends, c->gen);
+	return ret;
+}
+
 static int begin_counted(void *arg, struct tree *tree, const int32_t *text,
 	size_t n, struct err *e)
 {
@@ -94,6 +110,8 @@ static int begin_counted(void *arg, struct tree *tree, const int32_t *text,
 	int ret =
 		c->env->drafter->begin(c->env->drafter->arg, tree, text, n, e);
 
+	if (!ret)
+		tree_end(tree, 0, ends, c->gen);
 	drafted(c, 1, &t);
 	return ret;
 }
@@ -103,8 +121,7 @@ static int expand_counted(void *arg, struct tree *tree, const uint32_t *node,
 {
 	struct cycle *c = arg;
 	struct timer t = draft_start(c);
-	int ret =
-		c->env->drafter->expand(c->env->drafter->arg, tree, node, n, e);
+	int ret = cycle_expand(c, node, n, e);
 	uint64_t before = c->draft_time;
 
 	drafted(c, n, &t);

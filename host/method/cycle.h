@@ -100,6 +100,10 @@ void cycle_close(struct cycle *);
  * the room that is left. */
 int cycle_begin(struct cycle *, uint32_t depth, struct err *);
 
+/* Have env's drafter look behind nodes, uncounted. */
+int cycle_expand(
+	struct cycle *, const uint32_t *node, uint32_t n, struct err *);
+
 /* Verify the tree; *pass may be NULL. */
 int cycle_verify(struct cycle *, const struct cycle_pass *, struct err *);
 

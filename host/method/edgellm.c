@@ -18,14 +18,15 @@ struct edge {
 	int32_t tip; /* what is drafted behind, beside the pass; -1: nothing */
 };
 
-/* The likeliest leaf; -1 where the drafter was not asked or had no room, and
- * the root is all there is. */
+/* The likeliest leaf behind which something may come; -1 where there is none,
+ * or the drafter was not asked or had no room and the root is all there is. */
 static int32_t best_leaf(const struct tree *t)
 {
 	int32_t best = -1;
 
-	for (uint32_t i = t->n_candidates[0] ? 0 : t->n; i < t->n; i++)
+	for (uint32_t i = tree_expects(t, 0) ? 0 : t->n; i < t->n; i++)
 		if (!t->n_children[i] &&
+			(t->n_candidates[i] || !t->n_ends[i]) &&
 			(best < 0 || t->path[i] > t->path[best]))
 			best = (int32_t)i;
 	return best;
@@ -34,15 +35,14 @@ static int32_t best_leaf(const struct tree *t)
 /* One more token behind the tip, while the target computes. */
 static int draft_on(struct cycle *c, void *arg, struct err *e)
 {
-	const struct drafter *d = c->env->drafter;
 	struct edge *m = arg;
 	uint32_t node = (uint32_t)m->tip;
 	int ret = 0;
 
 	if (m->tip < 0 || c->tree->n == c->tree->capacity)
 		return 0;
-	if (!c->tree->n_candidates[node]) {
-		ret = d->expand(d->arg, c->tree, &node, 1, e);
+	if (!tree_expects(c->tree, node)) {
+		ret = cycle_expand(c, &node, 1, e);
 		c->env->stats.expanded++;
 	}
 	m->tip = ret || !c->tree->n_candidates[node]

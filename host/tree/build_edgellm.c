@@ -27,7 +27,7 @@ static uint32_t likeliest_open(struct tree *t, uint32_t depth)
 
 	t->steps += t->n;
 	for (uint32_t u = 1; u < t->n; u++)
-		if (!t->n_candidates[u] && t->depth[u] < depth &&
+		if (!tree_expects(t, u) && t->depth[u] < depth &&
 			(!best || t->path[u] > t->path[best]))
 			best = u;
 	return best;
@@ -42,8 +42,8 @@ int build_edgellm(struct tree *t, const struct drafter *d,
 
 	if (!limits->depth)
 		return 0;
-	/* An end without candidates: the draft has no room left. */
-	while (!ret && t->n_candidates[node]) {
+	/* Nothing is expected behind an end: the draft has no room left. */
+	while (!ret && tree_expects(t, node)) {
 		add_children(t, node, limits->rows);
 		node = likeliest_open(t, limits->depth);
 		if (!node || t->path[node] < p->alpha || t->n == limits->rows)

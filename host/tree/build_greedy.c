@@ -336,7 +336,7 @@ static void saw_node(
 	const struct candidate *c = &t->candidate[(size_t)node * t->k];
 	double hit = 0, mass = 0;
 
-	for (uint32_t i = 0; i < t->n_candidates[node]; i++) {
+	for (uint32_t i = 0; i < tree_expects(t, node); i++) {
 		hit += c[i].token == token;
 		mass += (double)c[i].q;
 	}
@@ -350,7 +350,7 @@ void gain_rule_saw(struct gain_rule *p, const struct tree *t,
 	for (uint32_t i = 0; i <= n; i++) {
 		uint32_t node = i ? path[i - 1] : 0;
 
-		if (t->n_candidates[node])
+		if (tree_expects(t, node))
 			saw_node(p, t, node, i < n ? t->token[path[i]] : next);
 	}
 }

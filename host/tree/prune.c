@@ -99,7 +99,7 @@ static uint32_t score_shadow(
 
 	if (!p->opts->shadow)
 		return 0;
-	for (uint32_t i = 0; i < t->n_candidates[u]; i++)
+	for (uint32_t i = 0; i < tree_expects(t, u); i++)
 		if (tree_child(t, u, c[i].token) < 0)
 			token[n++] = c[i].token;
 	if (n)

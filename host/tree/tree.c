@@ -26,12 +26,13 @@ int tree_open(struct tree **out, uint32_t capacity, uint32_t k, struct err *e)
 	t->q = calloc(capacity, sizeof(*t->q));
 	t->path = calloc(capacity, sizeof(*t->path));
 	t->n_candidates = calloc(capacity, sizeof(*t->n_candidates));
+	t->n_ends = calloc(capacity, sizeof(*t->n_ends));
 	t->candidate = calloc(candidates, sizeof(*t->candidate));
 	t->spare = calloc(candidates, sizeof(*t->candidate));
 	t->number = calloc(capacity, sizeof(*t->number));
 	if (!t->token || !t->parent || !t->depth || !t->n_children || !t->row ||
-		!t->q || !t->path || !t->n_candidates || !t->candidate ||
-		!t->spare || !t->number)
+		!t->q || !t->path || !t->n_candidates || !t->n_ends ||
+		!t->candidate || !t->spare || !t->number)
 		goto no_memory;
 	*out = t;
 	return 0;
@@ -52,6 +53,7 @@ void tree_close(struct tree *t)
 	free(t->q);
 	free(t->path);
 	free(t->n_candidates);
+	free(t->n_ends);
 	free(t->candidate);
 	free(t->spare);
 	free(t->number);
@@ -69,7 +71,7 @@ void tree_reset(struct tree *t, int32_t root)
 	t->row[0] = 0;
 	t->q[0] = 1;
 	t->path[0] = 1;
-	t->n_candidates[0] = 0;
+	t->n_candidates[0] = t->n_ends[0] = 0;
 }
 
 uint32_t tree_add(struct tree *t, uint32_t parent, struct candidate c)
@@ -89,8 +91,25 @@ uint32_t tree_add(struct tree *t, uint32_t parent, struct candidate c)
 	t->row[node] = 0;
 	t->q[node] = c.q;
 	t->path[node] = t->path[parent] * (double)c.q;
-	t->n_candidates[node] = 0;
+	t->n_candidates[node] = t->n_ends[node] = 0;
 	return node;
+}
+
+void tree_end(struct tree *t, uint32_t node,
+	bool (*ends)(const void *arg, int32_t token), const void *arg)
+{
+	struct candidate *c = t->candidate + (size_t)node * t->k;
+	struct candidate end[TREE_CANDIDATES];
+	uint32_t n = t->n_candidates[node];
+
+	assert(!t->n_children[node]);
+	t->n_candidates[node] = t->n_ends[node] = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (ends(arg, c[i].token))
+			end[t->n_ends[node]++] = c[i];
+		else
+			c[t->n_candidates[node]++] = c[i];
+	memcpy(c + t->n_candidates[node], end, t->n_ends[node] * sizeof(*end));
 }
 
 int32_t tree_child(const struct tree *t, uint32_t node, int32_t token)
@@ -142,6 +161,7 @@ void tree_keep(struct tree *t, const uint32_t *node, uint32_t n)
 	gather(t, t->q, sizeof(*t->q), node, n);
 	gather(t, t->path, sizeof(*t->path), node, n);
 	gather(t, t->n_candidates, sizeof(*t->n_candidates), node, n);
+	gather(t, t->n_ends, sizeof(*t->n_ends), node, n);
 	gather(t, t->candidate, t->k * sizeof(*t->candidate), node, n);
 	for (uint32_t i = 1; i < n; i++)
 		t->parent[i] = (int32_t)t->number[t->parent[i]];

@@ -40,9 +40,10 @@ struct tree {
 	uint32_t *row;
 	float *q;     /* [n] of the node behind its parent; root 1 */
 	double *path; /* [n] product of q from the root down */
-	/* [capacity]; 0: not expanded */
-	uint32_t *n_candidates;
-	/* [capacity][k], falling q; ties by rising token */
+	/* [capacity] that may become nodes, and behind them those that may not
+	 * (tree_end); 0 of both: not expanded. */
+	uint32_t *n_candidates, *n_ends;
+	/* [capacity][k], each of the two falling q; ties by rising token */
 	struct candidate *candidate;
 	/* Of the builders, for who prices them: nodes that they looked at, one
 	 * after the other. They add, the caller takes away. */
@@ -67,6 +68,20 @@ void tree_reset(struct tree *, int32_t root);
  * be room, and the parent must not have such a child yet.
  */
 uint32_t tree_add(struct tree *, uint32_t parent, struct candidate c);
+
+/*
+ * Of the candidates of a node just expanded those are set apart that end the
+ * text: what is behind them is never drawn, and whether they are themselves
+ * does not hang on their being in the tree.
+ */
+void tree_end(struct tree *, uint32_t node,
+	bool (*ends)(const void *arg, int32_t token), const void *arg);
+
+/* All candidates of a node, those that end the text too. */
+static inline uint32_t tree_expects(const struct tree *t, uint32_t node)
+{
+	return t->n_candidates[node] + t->n_ends[node];
+}
 
 /* The child of `node` that is `token`, or -1. */
 int32_t tree_child(const struct tree *, uint32_t node, int32_t token);

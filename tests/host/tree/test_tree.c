@@ -218,6 +218,46 @@ static void test_cut_by_hand(void **state)
 	tree_close(t);
 }
 
+static bool is_odd(const void *arg, int32_t token)
+{
+	++*(unsigned *)(uintptr_t)arg;
+	return token % 2;
+}
+
+/* Those that end the text come last, each in their order, and go with their
+ * node; of a node added anew there are none. */
+static void test_ends(void **state)
+{
+	const int32_t want[K] = { 12, 14, 13, 15 };
+	const uint32_t keep[] = { 0, 2 };
+	struct tree *t = open_tree(4, K);
+	unsigned asked = 0;
+
+	tree_reset(t, 1);
+	tree_add(t, 0, (struct candidate){ .token = 7, .q = 1 });
+	tree_add(t, 0, (struct candidate){ .token = 8, .q = 1 });
+	assert_int_equal(tree_expects(t, 2), 0);
+	expand(t, 2, 3); /* 12 13 14 15 */
+	tree_end(t, 2, is_odd, &asked);
+	assert_int_equal(asked, K);
+	tree_keep(t, keep, 2);
+	assert_int_equal(t->n_candidates[1], 2);
+	assert_int_equal(tree_expects(t, 1), K);
+	for (uint32_t i = 0; i < K; i++)
+		assert_int_equal(t->candidate[K + i].token, want[i]);
+	tree_add(t, 1, t->candidate[K]);
+	assert_int_equal(tree_expects(t, 2), 0);
+	/* Nothing but ends. */
+	t->candidate[2 * K].token = 9;
+	t->n_candidates[2] = 1;
+	tree_end(t, 2, is_odd, &asked);
+	assert_int_equal(t->n_candidates[2], 0);
+	assert_int_equal(tree_expects(t, 2), 1);
+	tree_reset(t, 5);
+	assert_int_equal(tree_expects(t, 0), 0);
+	tree_close(t);
+}
+
 static void test_smallest(void **state)
 {
 	struct tree *t = open_tree(1, TREE_CANDIDATES);
@@ -237,6 +277,7 @@ static void test_smallest(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_against_model),
 	cmocka_unit_test(test_cut_by_hand),
+	cmocka_unit_test(test_ends),
 	cmocka_unit_test(test_smallest),
 };
 
