@@ -179,6 +179,16 @@ static int write_texts(
 	return 0;
 }
 
+/* One that failed by itself ends the others not. */
+static int check_texts(const struct bench_texts *b, uint32_t n, struct err *e)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (tandem_text_state(b->text[i], NULL))
+			return err_set(
+				e, EIO, "%s", tandem_text_error(b->text[i]));
+	return 0;
+}
+
 static int time_texts(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
 {
@@ -188,6 +198,8 @@ static int time_texts(
 		ret = submit(b, i, e);
 	if (!ret)
 		ret = write_texts(b, n, c, e);
+	if (!ret)
+		ret = check_texts(b, n, e);
 	for (uint32_t i = 0; i < n; i++) {
 		tandem_text_close(b->text[i]);
 		b->text[i] = NULL;
