@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PROFILE_VERSION 1
+#define PROFILE_VERSION 2
 #define FILE_MOST       ((size_t)64 << 10)
 
 /* ---- what it says -------------------------------------------------------- */
@@ -24,13 +24,18 @@ static const struct {
 	const char *name;
 	size_t at, n_at;
 } term[] = {
-	{ "ahead", offsetof(struct pass_cost, ahead),
-		offsetof(struct pass_cost, n_ahead) },
-	{ "start", offsetof(struct pass_cost, start),
-		offsetof(struct pass_cost, n_start) },
-	{ "draft", offsetof(struct pass_cost, draft),
-		offsetof(struct pass_cost, n_draft) },
+#define TERM(name, of)                                     \
+	{                                                  \
+		name, offsetof(struct pass_cost, of),      \
+			offsetof(struct pass_cost, n_##of) \
+	}
+	TERM("start", start),
+	TERM("look_1", look[0]),
+	TERM("look_2", look[1]),
+	TERM("look_4", look[2]),
+	TERM("look_8", look[3]),
 };
+_Static_assert(PASS_LOOKS == 4, "all of them are kept");
 
 static double *term_of(struct pass_cost *c, size_t at)
 {

@@ -333,6 +333,7 @@ int drafter_device_open(struct drafter *out, struct session *session,
 		.begin = device_begin,
 		.expand = device_expand,
 		.batch = batch,
+		.most = batch,
 		.saw = device_saw,
 		.close = device_close };
 	return 0;

@@ -14,6 +14,8 @@
 
 /* Of a layer of a tree that is drafted at once: rows of a draft's pass. */
 #define TOGETHER 64
+/* Where it is weighed how many there should be. */
+#define WEIGHED 8
 
 struct host {
 	struct draft_model *draft;
@@ -189,6 +191,7 @@ int drafter_host_open(struct drafter *out, struct draft_model *draft,
 		.begin = host_begin,
 		.expand = host_expand,
 		.batch = batch ? batch : 1,
+		.most = batch ? batch : WEIGHED,
 		.saw = host_saw,
 		.price = host_price,
 		.close = host_close };

@@ -348,6 +348,7 @@ int drafter_join_open(struct drafter *out, const struct drafter *part,
 		.begin = join_begin,
 		.expand = join_expand,
 		.batch = part[0].batch,
+		.most = part[0].most,
 		.saw = join_saw,
 		.price = join_price,
 		.close = join_close };

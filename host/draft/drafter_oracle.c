@@ -22,6 +22,11 @@
  * own, above these. */
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
+/* Priced as a model it is asked as one is: so many rows a pass, and so many
+ * where it is weighed how many there should be. */
+#define TOGETHER 64
+#define WEIGHED  8
+
 /* Where a path stands: its first `at` tokens are the text's, or it has left
  * them and `hash` knows where and what came then. */
 struct place {
@@ -249,7 +254,6 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	o->agreement = agreement;
 	o->seed = seed;
 	o->n_vocab = n_vocab;
-	o->batch = 1;
 	*out = (struct drafter){ .arg = o,
 		.begin = oracle_begin,
 		.expand = oracle_expand,
@@ -259,14 +263,16 @@ int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 }
 
 void drafter_oracle_price_as(struct drafter *d, const struct soc *soc,
-	const struct shape *as, enum dtype type)
+	const struct shape *as, enum dtype type, uint32_t batch)
 {
 	struct oracle *o = d->arg;
 
 	o->soc = soc;
-	o->as = soc ? as : NULL;
+	o->as = as;
 	o->type = type == DTYPE_F32 ? DTYPE_Q8_0 : type;
-	o->batch = d->batch;
+	o->batch = batch ? batch : TOGETHER;
+	d->batch = batch ? batch : 1;
+	d->most = batch ? batch : WEIGHED;
 	d->price = oracle_price;
 }
 
@@ -293,10 +299,10 @@ static int open_kind(
 		strtod(site->word, NULL), o->seed, site->target->n_vocab, e);
 
 	if (!ret && o->batch)
-		out->batch = o->batch;
-	if (!ret)
+		out->batch = out->most = o->batch;
+	if (!ret && site->session_opts->soc && drafting_as(o))
 		drafter_oracle_price_as(out, site->session_opts->soc,
-			drafting_as(o), site->session_opts->as_type);
+			drafting_as(o), site->session_opts->as_type, o->batch);
 	return ret;
 }
 

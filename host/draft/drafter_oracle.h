@@ -26,16 +26,18 @@ struct soc;
  * text[n], the prompt and what follows it, is copied. `agreement` is P, above 0
  * and at most 1. -EINVAL when that is not so, when a token of the text is not
  * in the vocabulary, or when that has no more than TREE_CANDIDATES tokens.
- * out->batch is 1 and may be changed.
+ * It is free, and expands nodes one by one.
  */
 int drafter_oracle_open(struct drafter *out, const int32_t *text, size_t n,
 	double agreement, uint64_t seed, uint32_t n_vocab, struct err *);
 
 /*
- * It is free, or takes what a draft model of that shape would on the phone's
- * CPU: a pass for each `batch` nodes, in matrices of this type (F32: Q8_0).
+ * It takes what a draft model of that shape would on the phone's CPU, in
+ * matrices of this type (F32: Q8_0): a pass for each `batch` nodes, as a
+ * drafter that expands so many together; with 0 it is asked as a draft model on
+ * the host is of which nothing is said.
  */
 void drafter_oracle_price_as(struct drafter *, const struct soc *,
-	const struct shape *as, enum dtype type);
+	const struct shape *as, enum dtype type, uint32_t batch);
 
 #endif

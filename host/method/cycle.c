@@ -127,6 +127,8 @@ static int expand_counted(void *arg, struct tree *tree, const uint32_t *node,
 	drafted(c, n, &t);
 	c->expand_time += c->draft_time - before;
 	c->looked += n;
+	if (c->saw_look)
+		c->saw_look(c, n, c->draft_time - before);
 	return ret;
 }
 
@@ -259,7 +261,6 @@ static int forward(
 		t->n);
 	c->gap = began - c->passed_at;
 	c->hidden = least(c->gap, c->ahead);
-	c->was_ahead = c->ahead;
 	c->choose_time = 0;
 	c->verified = c->went_on = t->n;
 	c->leaves = t->leaves;
@@ -547,7 +548,8 @@ int cycle_open_wide(struct cycle *c, struct session *s, struct generation *g,
 	c->drafter = (struct drafter){ .arg = c,
 		.begin = begin_counted,
 		.expand = expand_counted,
-		.batch = env->drafter->batch };
+		.batch = env->drafter->batch,
+		.most = env->drafter->most };
 	c->path = calloc(rows, sizeof(*c->path));
 	c->row = calloc(rows, sizeof(*c->row));
 	c->sigma = calloc(rows + spare, sizeof(*c->sigma));

@@ -56,13 +56,14 @@ struct cycle {
 	 * What a cycle is made of, each by itself: passes so far, the prompt's
 	 * not among them; of the last, what the device computed for, in
 	 * nanoseconds, the rows that went on behind the exit, what choosing
-	 * them took, what flash still read ahead when it began to be drafted
-	 * for; and of draft_time what looking behind nodes took, beyond the
-	 * beginning of the tree.
+	 * them took; and of draft_time what looking behind nodes took, beyond
+	 * the beginning of the tree.
 	 */
 	uint64_t passes;
-	uint64_t device_ns, choose_time, was_ahead, expand_time;
+	uint64_t device_ns, choose_time, expand_time;
 	uint32_t went_on, looked;
+	/* Each time that it looked behind nodes, told as it happens. */
+	void (*saw_look)(struct cycle *, uint32_t nodes, uint64_t time);
 	/* Of the prompt's passes: rows of each, and the device's time. */
 	double prompt_rows, prompt_ns;
 

@@ -174,14 +174,15 @@ static bool pruning_pays(const struct cycle *c)
 {
 	const struct lever_state *st = lever_state(c->env);
 	const struct pass_cost *cost = &st->cost;
-	double n = c->tree->n, lower = lever_lower_share(c), all, some;
+	double n = c->tree->n, drafting = (double)c->expand_time;
+	double lower = lever_lower_share(c), all, some;
 
 	if (!pass_cost_is_known(cost))
 		return false;
 	all = pass_cost_rows(cost, n);
 	some = lower * all + (1 - lower) * pass_cost_rows(cost, cost->kept * n);
-	all = pass_cost_cycle(cost, c->looked, all);
-	some = pass_cost_cycle(cost, c->looked, some + cost->exit);
+	all = pass_cost_cycle(cost, drafting, all);
+	some = pass_cost_cycle(cost, drafting, some + cost->exit);
 	return all - some > PRUNING_LOSS * all;
 }
 
@@ -234,7 +235,8 @@ static int lever_run(struct session *s, struct generation *g,
 {
 	uint32_t most = tree_decode_rows_weighed(env);
 	/* Room for what a batch drafts ahead of the tree. */
-	uint32_t spare = env->drafter->batch > 1 ? most : 0;
+	uint32_t spare =
+		env->drafter->batch > 1 || env->drafter->most > 1 ? most : 0;
 	struct cycle c;
 	int ret = cycle_open(&c, s, g, env, most, spare, e);
 

@@ -43,7 +43,29 @@ static void know_rows(const struct cycle *c, struct pass_cost *cost)
 	pass_cost_set(cost, row, time, n);
 }
 
-void lever_know_costs(const struct cycle *c)
+void lever_saw_look(struct cycle *c, uint32_t nodes, uint64_t time)
+{
+	pass_cost_saw_look(&lever_state(c->env)->cost, nodes, (double)time);
+}
+
+/*
+ * What flash has left to read, of what it may read before the next pass, was
+ * for the most part done since the last one. Where nothing is left that took no
+ * longer than it was to take. Before the first pass all of this was the
+ * prompt's.
+ */
+static double ahead(const struct cycle *c)
+{
+	uint64_t left = session_ahead(c->session);
+	uint64_t since = cycle_now(c) - c->passed_at;
+
+	if (!c->passes)
+		return (double)left;
+	return (double)(left ? since + left
+			     : (c->ahead < since ? c->ahead : since));
+}
+
+void lever_know_costs(struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;
 	struct session_stats stats;
@@ -58,32 +80,22 @@ void lever_know_costs(const struct cycle *c)
 		cost->before =
 			1 - c->env->phone->flash_ahead * (1 - cost->before);
 	cost->read = (double)session_read_time(c->session);
+	cost->ahead = ahead(c);
+	c->saw_look = lever_saw_look;
 }
 
-/*
- * Each term by itself. The first tree of a text waits for its prompt, and its
- * pass for whatever the prompt left. What is read ahead counts where flash is
- * what a pass waits for: else it comes to a rest for want of slots.
- */
+/* Each term by itself. The first tree of a text waits for its prompt. */
 void lever_see_costs(const struct cycle *c)
 {
 	struct pass_cost *cost = &lever_state(c->env)->cost;
-	double rows = pass_cost_rows(cost, c->verified);
 
-	if (c->looked)
-		pass_cost_see(&cost->draft, &cost->n_draft,
-			(double)c->expand_time / c->looked);
 	if (c->choose_time) {
 		pass_cost_see(
 			&cost->exit, &cost->n_exit, (double)c->choose_time);
 		pass_cost_see(&cost->kept, &cost->n_kept,
 			(double)c->went_on / c->verified);
 	}
-	if (c->passes == 1)
-		return;
-	pass_cost_see(&cost->start, &cost->n_start,
-		(double)(c->gap - c->expand_time));
-	if (!cost->n_ahead || (double)c->pass_time > rows)
-		pass_cost_see(
-			&cost->ahead, &cost->n_ahead, (double)c->was_ahead);
+	if (c->passes > 1)
+		pass_cost_see(&cost->start, &cost->n_start,
+			(double)(c->gap - c->expand_time));
 }

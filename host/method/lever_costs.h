@@ -7,6 +7,8 @@
 #ifndef HOST_METHOD_LEVER_COSTS_H
 #define HOST_METHOD_LEVER_COSTS_H
 
+#include <stdint.h>
+
 struct cycle;
 struct err;
 struct method_env;
@@ -16,7 +18,10 @@ struct session;
 double lever_lower_share(const struct cycle *);
 
 /* What can be known before a tree is drafted. */
-void lever_know_costs(const struct cycle *);
+void lever_know_costs(struct cycle *);
+
+/* The drafter looked behind so many nodes at once: struct cycle's saw_look. */
+void lever_saw_look(struct cycle *, uint32_t nodes, uint64_t time);
 
 /* What the cycle behind us tells of all parts but rows. */
 void lever_see_costs(const struct cycle *);

@@ -21,7 +21,6 @@ static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define ROUNDS   2
 #define ENDS     2
 
-#define LOOKS    4 /* nodes of a tree that are drafted behind, if it has them */
 #define CHILDREN 4 /* of a node of those that nobody drafted */
 
 /* Each pass may be of other rows, where the context has no room for more. */
@@ -39,22 +38,25 @@ struct probe {
 
 /* ---- a tree -------------------------------------------------------------- */
 
-/* The root's likeliest candidates, and what is behind them. */
+/* The root's likeliest candidates, and what is behind them: behind the first,
+ * behind the next two and so on, as far as the drafter may be asked. */
 static int draft_some(struct probe *p, uint32_t rows, struct err *e)
 {
+	const struct drafter *d = &p->c.drafter;
+	uint32_t most = d->most > d->batch ? d->most : d->batch;
+	uint32_t node[TREE_CANDIDATES], n = 0, some;
 	struct tree *t = p->c.tree;
-	uint32_t batch = p->c.drafter.batch ? p->c.drafter.batch : 1;
-	uint32_t most = batch > LOOKS ? batch : LOOKS, node[TREE_CANDIDATES];
-	uint32_t n = 0;
 	int ret = 0;
 
-	while (n < most && n < t->n_candidates[0] && t->n < rows) {
+	while (n < t->n_candidates[0] && t->n < rows) {
 		node[n] = tree_add(t, 0, t->candidate[n]);
 		n++;
 	}
-	for (uint32_t i = 0; i < n && !ret; i += batch)
-		ret = p->c.drafter.expand(p->c.drafter.arg, t, node + i,
-			batch < n - i ? batch : n - i, e);
+	for (uint32_t i = 0, k = 1; i < n && !ret; i += some) {
+		some = k < n - i ? k : n - i;
+		ret = d->expand(d->arg, t, node + i, some, e);
+		k = 2 * k <= most ? 2 * k : 1;
+	}
 	return ret;
 }
 
@@ -188,6 +190,7 @@ int lever_probe(struct session *s, struct method_env *env, struct err *e)
 		env->drafter = &nobody;
 	if (!ret)
 		ret = cycle_open(&p.c, s, p.gen, env, rows, 0, e);
+	p.c.saw_look = lever_saw_look;
 	if (!ret)
 		ret = probe_cycles(&p, e);
 	if (!ret)

@@ -41,7 +41,7 @@ struct growth {
 	struct entry *list; /* [limits->rows + 1] by falling reach */
 	double *reach;      /* [limits->rows] of a list as it may become */
 	uint32_t n;
-	uint32_t expansions;
+	double drafting; /* what looking behind nodes took, as it is known */
 	uint32_t looked; /* nodes that were expanded, the root too */
 	uint32_t nodes;  /* of the list that are in struct tree */
 };
@@ -90,10 +90,10 @@ struct best {
 	double gain, latency, rate;
 };
 
-/* Of the beginnings of a list of falling reaches the best, with so many nodes
- * expanded; where the stop rule says, as the paper has it. */
+/* Of the beginnings of a list of falling reaches the best, where drafting took
+ * so long; where the stop rule says, as the paper has it. */
 static struct best best_of(const struct growth *g, const double *reach,
-	uint32_t n, uint32_t expansions)
+	uint32_t n, double drafting)
 {
 	struct best best = { 0 };
 	double gain = 0;
@@ -101,7 +101,7 @@ static struct best best_of(const struct growth *g, const double *reach,
 	g->tree->steps += n;
 	for (uint32_t i = 0; i < n; i++) {
 		double latency =
-			pass_cost_cycle(g->cost, expansions, g->time[i + 1]);
+			pass_cost_cycle(g->cost, drafting, g->time[i + 1]);
 
 		gain += reach[i];
 		if (!best.n || gain > best.rate * latency * (1 + SLACK))
@@ -123,7 +123,7 @@ static struct best best_now(struct growth *g)
 	}
 	if (!pass_cost_is_known(g->cost))
 		return all;
-	return best_of(g, g->reach, g->n, g->expansions);
+	return best_of(g, g->reach, g->n, g->drafting);
 }
 
 /* ---- which nodes are next ------------------------------------------------ */
@@ -145,19 +145,32 @@ static uint32_t find_open(const struct growth *g, uint32_t at[BATCH_MOST])
 }
 
 /*
- * How many are expanded together. What is in the list has room in struct tree
- * beside the nodes that the tree may get; of a batch all but the first can
+ * How many may be expanded together. What is in the list has room in struct
+ * tree beside the nodes that the tree may get; of a batch all but the first can
  * fall off the list and stay there in vain.
  */
 static uint32_t together(const struct growth *g, uint32_t n)
 {
 	uint32_t spare =
 		g->tree->capacity - g->tree->n - (g->limits->rows - g->nodes);
-	uint32_t batch = g->drafter->batch;
+	const struct drafter *d = g->drafter;
+	uint32_t most = d->most > d->batch ? d->most : d->batch;
 
-	batch = batch < 1 ? 1 : batch;
-	batch = batch < 1 + spare ? batch : 1 + spare;
-	return batch < n ? batch : n;
+	most = most < 1 ? 1 : most;
+	most = most < 1 + spare ? most : 1 + spare;
+	return most < n ? most : n;
+}
+
+/* What it takes to look behind n nodes, at most so many together. */
+static double looks(const struct growth *g, uint32_t n, uint32_t most)
+{
+	double sum = 0, time;
+
+	for (uint32_t some; n; n -= some) {
+		some = pass_cost_look(g->cost, n < most ? n : most, &time);
+		sum += time;
+	}
+	return sum;
 }
 
 static int falling(const void *a, const void *b)
@@ -193,30 +206,53 @@ static uint32_t foresee(
 	return k;
 }
 
-/*
- * Whether it is worth its time to look behind the first `batch` of these nodes,
- * or behind more of them: where cost has steps, only several may fill one.
- */
-static bool worth(struct growth *g, const uint32_t at[BATCH_MOST], uint32_t n,
-	uint32_t batch)
+/* Nothing is known of costs: until the list is full of what reaches further. */
+static uint32_t until_full(const struct growth *g, uint32_t first)
 {
-	uint32_t rows = g->limits->rows, more = batch;
-	double now;
+	uint32_t rows = g->limits->rows;
+	bool more = g->n < rows ||
+		g->list[first].reach * g->rho > g->list[rows - 1].reach;
 
-	if (!pass_cost_is_known(g->cost))
-		return g->n < rows ||
-			g->list[at[0]].reach * g->rho > g->list[rows - 1].reach;
-	now = best_now(g).rate * (1 + SLACK);
-	for (;; more *= 2) {
-		uint32_t some = more < n ? more : n;
-		uint32_t longer = foresee(g, at, some);
+	return !more ? 0 : g->drafter->batch > 1 ? g->drafter->batch : 1;
+}
 
-		if (best_of(g, g->reach, longer, g->expansions + some).rate >
-			now)
-			return true;
-		if (more >= n)
-			return false;
+/*
+ * Behind how many of these nodes, at most `most` together, it is best to look
+ * now; 0: behind none. Of the numbers that are worth their time it is the one
+ * that raises the rate most for it, as if time itself were free: several at
+ * once are worth it where they take little more than one. Where cost has steps,
+ * only more than can be asked of at once may fill one.
+ */
+static uint32_t how_many(struct growth *g, const uint32_t at[BATCH_MOST],
+	uint32_t n, uint32_t most)
+{
+	double now, rise = 0, taken = 0;
+	uint32_t best = 0;
+
+	if (!pass_cost_is_known(g->cost)) {
+		uint32_t some = until_full(g, at[0]);
+
+		return some < most ? some : most;
 	}
+	now = best_now(g).rate * (1 + SLACK);
+	for (uint32_t some = 1; some <= n && (some <= most || !best);
+		some *= 2) {
+		uint32_t longer = foresee(g, at, some);
+		double time = looks(g, some, most), free;
+
+		if (best_of(g, g->reach, longer, g->drafting + time).rate <=
+			now)
+			continue;
+		if (most == 1)
+			return 1;
+		free = best_of(g, g->reach, longer, g->drafting).rate - now;
+		if (!best || free * taken > rise * time) {
+			best = some < most ? some : most;
+			rise = free;
+			taken = time;
+		}
+	}
+	return best;
 }
 
 /* ---- looking behind them ------------------------------------------------- */
@@ -252,7 +288,7 @@ static int look_behind(struct growth *g, const uint32_t at[BATCH_MOST],
 		node[i] = (uint32_t)x->node;
 		parent[i] = *x;
 	}
-	g->expansions += n;
+	g->drafting += looks(g, n, n);
 	ret = g->drafter->expand(g->drafter->arg, g->tree, node, n, e);
 	for (uint32_t i = 0; i < n; i++) {
 		g->looked += g->tree->n_candidates[node[i]] > 0;
@@ -268,11 +304,11 @@ static int grow(struct growth *g, struct err *e)
 	int ret = 0;
 
 	while (!ret && (n = find_open(g, at))) {
-		uint32_t batch = together(g, n);
+		uint32_t some = how_many(g, at, n, together(g, n));
 
-		if (!worth(g, at, n, batch))
+		if (!some)
 			break;
-		ret = look_behind(g, at, batch, e);
+		ret = look_behind(g, at, some, e);
 	}
 	return ret;
 }

@@ -35,8 +35,10 @@ struct drafter {
 	 * and is not asked for again. */
 	int (*expand)(void *arg, struct tree *, const uint32_t *node,
 		uint32_t n, struct err *);
-	/* Nodes that are best expanded together; 1: one by one. */
-	uint32_t batch;
+	/* Nodes that are best expanded together; 1: one by one. A builder that
+	 * weighs what each number takes may ask for up to `most`; 0: it has
+	 * nothing to choose. */
+	uint32_t batch, most;
 	/* Behind a node of which nothing is known there may be some of which
 	 * something is. Else no candidates mean that there was no room. */
 	bool resumes;

@@ -69,9 +69,9 @@ static void outweigh(uint32_t *n)
 
 void pass_cost_remembered(struct pass_cost *c)
 {
-	outweigh(&c->n_ahead);
 	outweigh(&c->n_start);
-	outweigh(&c->n_draft);
+	for (unsigned i = 0; i < PASS_LOOKS; i++)
+		outweigh(&c->n_look[i]);
 }
 
 /* Of n rows what each of the knots at hand says of C(n); beyond the last it
@@ -159,12 +159,34 @@ void pass_cost_saw_rows(struct pass_cost *c, uint32_t n, uint32_t kept,
 	straighten(c->time, c->n_rows);
 }
 
+/* ---- drafting ------------------------------------------------------------ */
+
+void pass_cost_saw_look(struct pass_cost *c, uint32_t nodes, double time)
+{
+	for (unsigned i = 0; i < PASS_LOOKS; i++)
+		if (nodes == 1u << i)
+			pass_cost_see(&c->look[i], &c->n_look[i], time);
+}
+
+uint32_t pass_cost_look(const struct pass_cost *c, uint32_t most, double *time)
+{
+	unsigned at = 0, known;
+
+	assert(most >= 1);
+	while (at + 1 < PASS_LOOKS && 2u << at <= most)
+		at++;
+	for (known = at; known && !c->n_look[known];)
+		known--;
+	*time = c->look[known];
+	return 1u << at;
+}
+
 /* ---- a cycle ------------------------------------------------------------- */
 
 double pass_cost_cycle(
-	const struct pass_cost *c, double expansions, double rows_time)
+	const struct pass_cost *c, double drafting, double rows_time)
 {
-	double gap = c->start + c->draft * expansions;
+	double gap = c->start + drafting;
 	double still = gap + c->before * rows_time - c->ahead;
 	double flash = c->read + (c->read > 0 ? fmax(still, 0) : 0);
 

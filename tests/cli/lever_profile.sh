@@ -34,8 +34,10 @@ python3 - "$file" <<'EOF' || fail 'the profile is not what it should be'
 import json, sys
 p = json.load(open(sys.argv[1]))
 cost = p["cost"]
-assert p["version"] == 1 and p["key"]["method"] == "lever", p
-assert cost["read"] > 0 and cost["draft"][0] > 0 and cost["draft"][1] > 0, cost
+assert p["version"] == 2 and p["key"]["method"] == "lever", p
+assert cost["read"] > 0, cost
+for n in 1, 2, 4:
+    assert min(cost["look_%d" % n]) > 0, cost
 assert cost["rows"][0] == 1 and cost["rows"][-1] == 256, cost
 assert cost["time"] == sorted(cost["time"]) and cost["time"][0] > 0, cost
 assert cost["time"][-1] > cost["time"][0], cost

@@ -37,12 +37,10 @@ static struct pass_cost cost_of(unsigned of)
 	static const uint32_t row[] = { 1, 16, 256 };
 	double x = of + 0.1, time[ARRAY_LEN(row)] = { x, 2 * x, 3 * x };
 	struct pass_cost c = { .read = x,
-		.ahead = x / 3,
 		.start = x / 7,
-		.draft = x / 9,
-		.n_ahead = 3,
+		.look = { x / 9, 0, x / 3, x / 2 },
 		.n_start = 10,
-		.n_draft = 0 };
+		.n_look = { 1, 0, 3, 10 } };
 
 	pass_cost_set(&c, row, time, ARRAY_LEN(row));
 	return c;
@@ -50,11 +48,10 @@ static struct pass_cost cost_of(unsigned of)
 
 static void check_same(const struct pass_cost *a, const struct pass_cost *b)
 {
-	assert_true(a->read == b->read && a->ahead == b->ahead);
-	assert_true(a->start == b->start && a->draft == b->draft);
-	assert_int_equal(a->n_ahead, b->n_ahead);
+	assert_true(a->read == b->read && a->start == b->start);
+	assert_memory_equal(a->look, b->look, sizeof(a->look));
 	assert_int_equal(a->n_start, b->n_start);
-	assert_int_equal(a->n_draft, b->n_draft);
+	assert_memory_equal(a->n_look, b->n_look, sizeof(a->n_look));
 	assert_int_equal(a->n_rows, b->n_rows);
 	assert_memory_equal(a->row, b->row, a->n_rows * sizeof(*a->row));
 	assert_memory_equal(a->time, b->time, a->n_rows * sizeof(*a->time));

@@ -376,16 +376,12 @@ static void test_priced(void **state)
 
 	open_oracle(f, 100, .9, 1, 4);
 	assert_null(f->d.price);
-	drafter_oracle_price_as(&f->d, &soc, NULL, DTYPE_F32);
-	check_begin(&f->d, f->t, f->text, 10);
-	assert_int_equal(took(f), 0);
 	for (uint32_t batch = 1; batch <= 4; batch += 3) {
 		const uint32_t node[] = { 1, 2, 3, 4 };
 		uint64_t rest =
 			batch == 1 ? 4 * a_pass(&soc, 1) : a_pass(&soc, 4);
 
-		f->d.batch = batch;
-		drafter_oracle_price_as(&f->d, &soc, &shape, DTYPE_F32);
+		drafter_oracle_price_as(&f->d, &soc, &shape, DTYPE_F32, batch);
 		check_begin(&f->d, f->t, f->text, 10);
 		assert_close((double)took(f), (double)a_pass(&soc, 1), 20,
 			"of the root");

@@ -12,22 +12,51 @@
 
 static void test_by_hand(void **state)
 {
-	struct pass_cost c = {
-		.read = 1000, .ahead = 200, .start = 50, .draft = 10
-	};
+	struct pass_cost c = { .read = 1000, .ahead = 200, .start = 50 };
 
 	/* Flash is waited for, and stands still for none of 15 nodes. */
 	assert_close(pass_cost_cycle(&c, 0, 100), 1000, 0, "flash");
-	assert_close(pass_cost_cycle(&c, 15, 100), 1000, 0, "hidden");
-	assert_close(pass_cost_cycle(&c, 16, 100), 1010, 0, "stands still");
+	assert_close(pass_cost_cycle(&c, 150, 100), 1000, 0, "hidden");
+	assert_close(pass_cost_cycle(&c, 160, 100), 1010, 0, "stands still");
 	/* Computing: drafting is before it. */
-	assert_close(pass_cost_cycle(&c, 5, 1500), 1600, 0, "computing");
+	assert_close(pass_cost_cycle(&c, 50, 1500), 1600, 0, "computing");
 	/* Half of the layers are computed while slots are full. */
 	c.before = 0.5;
-	assert_close(pass_cost_cycle(&c, 5, 400), 1100, 0, "resident");
+	assert_close(pass_cost_cycle(&c, 50, 400), 1100, 0, "resident");
 	/* In memory. */
 	c.read = 0;
-	assert_close(pass_cost_cycle(&c, 5, 400), 500, 0, "in memory");
+	assert_close(pass_cost_cycle(&c, 50, 400), 500, 0, "in memory");
+}
+
+static void check_look(
+	const struct pass_cost *c, uint32_t most, uint32_t n, double time)
+{
+	double takes;
+
+	assert_int_equal(pass_cost_look(c, most, &takes), n);
+	assert_close(takes, time, 0, "looking");
+}
+
+/* Behind 1, 2, 4 or 8 nodes, each by itself, and what was never seen as the
+ * next smaller. */
+static void test_looks(void **state)
+{
+	struct pass_cost c = { 0 };
+
+	check_look(&c, 100, 8, 0);
+	pass_cost_saw_look(&c, 1, 10);
+	check_look(&c, 1, 1, 10);
+	check_look(&c, 7, 4, 10);
+	pass_cost_saw_look(&c, 4, 16);
+	pass_cost_saw_look(&c, 4, 14);
+	pass_cost_saw_look(&c, 5, 1000);
+	pass_cost_saw_look(&c, 64, 1000);
+	check_look(&c, 3, 2, 10);
+	check_look(&c, 4, 4, 15);
+	check_look(&c, 8, 8, 15);
+	pass_cost_saw_look(&c, 8, 31);
+	check_look(&c, 9, 8, 31);
+	check_look(&c, 1, 1, 10);
 }
 
 static void test_average(void **state)
@@ -224,10 +253,10 @@ static void test_weighs_little(void **state)
 {
 	struct pass_cost c = { .start = 30 };
 
-	c.n_start = c.n_draft = c.n_ahead = PASS_MEMORY;
+	c.n_start = c.n_look[1] = PASS_MEMORY;
 	pass_cost_remembered(&c);
-	assert_int_equal(c.n_draft, PASS_BEFORE);
-	assert_int_equal(c.n_ahead, PASS_BEFORE);
+	assert_int_equal(c.n_look[0], 0);
+	assert_int_equal(c.n_look[1], PASS_BEFORE);
 	for (int i = 0; i < 4; i++)
 		pass_cost_see(&c.start, &c.n_start, 10);
 	assert_close(c.start, 10 + 20. * 2 / 6, 1e-9, "as two of six");
@@ -235,6 +264,7 @@ static void test_weighs_little(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_by_hand),
+	cmocka_unit_test(test_looks),
 	cmocka_unit_test(test_average),
 	cmocka_unit_test(test_never_falls),
 	cmocka_unit_test(test_between),

@@ -60,15 +60,25 @@ static struct price random_price(bool steps)
 /* All trees have so few rows that PASS_KNOTS counts are enough. */
 #define ROWS PASS_KNOTS
 
+/* Looking behind a node takes so long, behind several at once as long for each.
+ */
+static void looks_take(struct pass_cost *c, double node)
+{
+	for (unsigned i = 0; i < PASS_LOOKS; i++) {
+		c->look[i] = node * (1U << i);
+		c->n_look[i] = 1;
+	}
+}
+
 static struct pass_cost cost_of(const struct price *p)
 {
 	struct pass_cost c = { .read = p->flash,
 		.ahead = p->ahead,
 		.before = p->before,
-		.start = p->start,
-		.draft = p->draft };
+		.start = p->start };
 	uint32_t row[ROWS];
 
+	looks_take(&c, p->draft);
 	for (uint32_t i = 0; i < ROWS; i++)
 		row[i] = i + 1;
 	pass_cost_set(&c, row, p->row + 1, ROWS);
@@ -278,20 +288,61 @@ static void test_drafts_while_flash_reads(void **state)
 		pass_cost_set(&c, two, (const double[]){ 1, 1 }, 2);
 		gain_rule_init(&p);
 		p.best_prefix = true;
-		c.draft = 10;
+		looks_take(&c, 10);
 		build(&h, 1, t, &l, &c, &p);
 		assert_in_range(h.nodes - 1, ahead, 63);
-		c.draft = 10000;
+		looks_take(&c, 10000);
 		build(&h, 1, t, &l, &c, &p);
 		assert_int_equal(h.nodes - 1, 0);
-		c.draft = 10 + ahead * 10;
+		looks_take(&c, 10 + ahead * 10);
 		h.mass = 0.05; /* a second token is not worth flash's waiting */
-		c.draft = 60;
+		looks_take(&c, 60);
 		build(&h, 1, t, &l, &c, &p);
 		build(&h, 1, t, &l, &c, &p);
 		assert_true((h.nodes - 1) * 60 <= 10 * ahead);
 	}
 	tree_close(t);
+}
+
+/* Several are looked behind at once where that takes as long as one, for as
+ * many as a drafter takes and not of another; and where each takes its time one
+ * by one, since who asks later knows more. Both ways no time is lost. */
+static void test_looks_behind_several(void **state)
+{
+	const struct build_limits l = { 256, 12 };
+	uint32_t one_by_one = 0, together = 0;
+
+	seed = harness_seed();
+	for (int round = 0; round < 20; round++) {
+		struct hash_drafter h = {
+			.seed = seed + drawn, .k = 8, .sharp = 1 + draw(6)
+		};
+		struct tree *t = open_tree(2 * l.rows, h.k);
+		struct pass_cost c = { .read = 1000 };
+		struct gain_rule first, p;
+
+		pass_cost_set(&c, two, (const double[]){ 10, 500 }, 2);
+		gain_rule_init(&first);
+		first.best_prefix = true;
+		looks_take(&c, 5);
+		build(&h, 1, t, &l, &c, &first);
+		p = first;
+		build(&h, 8, t, &l, &c, &p);
+		assert_int_equal(h.calls, h.nodes - 1);
+		one_by_one += h.calls;
+		for (unsigned i = 0; i < PASS_LOOKS; i++)
+			c.look[i] = 5;
+		p = first;
+		build(&h, 8, t, &l, &c, &p);
+		together += h.calls;
+		assert_in_range(h.largest, 2, 8);
+		assert_close(p.latency,
+			pass_cost_cycle(
+				&c, 5. * h.calls, pass_cost_rows(&c, t->n)),
+			1e-9, "latency");
+		tree_close(t);
+	}
+	assert_true(together < one_by_one);
 }
 
 /* Nothing known of rows: to the limits, the likeliest of all. */
@@ -342,7 +393,7 @@ static void test_stop_rule(void **state)
 		};
 		struct tree *t = open_tree(l.rows, h.k);
 		struct gain_rule p = random_rule(), stop = p;
-		struct pass_cost c = { .draft = 0 };
+		struct pass_cost c = { 0 };
 
 		pass_cost_set(&c, row,
 			(const double[]){ 1040, 1040, 1130, 1130, 1220, 1220,
@@ -411,6 +462,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_best_of_the_known),
 	cmocka_unit_test(test_best_of_all_trees),
 	cmocka_unit_test(test_drafts_while_flash_reads),
+	cmocka_unit_test(test_looks_behind_several),
 	cmocka_unit_test(test_nothing_known),
 	cmocka_unit_test(test_stop_rule),
 	cmocka_unit_test(test_ends),
