@@ -43,7 +43,7 @@ struct growth {
 	uint32_t n;
 	double drafting; /* what looking behind nodes took, as it is known */
 	uint32_t looked; /* nodes that were expanded, the root too */
-	uint32_t nodes;  /* of the list that are in struct tree */
+	uint32_t ahead;  /* of these were not the first of their batch */
 };
 
 /* A place behind all that reach as far, so a parent comes before its child and
@@ -59,11 +59,7 @@ static void enter(struct growth *g, struct entry x)
 		return;
 	memmove(g->list + at + 1, g->list + at, (g->n - at) * sizeof(*g->list));
 	g->list[at] = x;
-	g->nodes += x.node >= 0;
-	if (g->n++ < most)
-		return;
-	g->n = most;
-	g->nodes -= g->list[most].node >= 0;
+	g->n += g->n < most;
 }
 
 static void enter_candidates(struct growth *g, struct entry parent)
@@ -145,14 +141,14 @@ static uint32_t find_open(const struct growth *g, uint32_t at[BATCH_MOST])
 }
 
 /*
- * How many may be expanded together. What is in the list has room in struct
- * tree beside the nodes that the tree may get; of a batch all but the first can
- * fall off the list and stay there in vain.
+ * How many may be expanded together. Of a batch the first stays in the list,
+ * since nothing reaches further than what was known then; all others can fall
+ * off, then or later, and stay in struct tree in vain, where beside them there
+ * has to be room for `rows`.
  */
 static uint32_t together(const struct growth *g, uint32_t n)
 {
-	uint32_t spare =
-		g->tree->capacity - g->tree->n - (g->limits->rows - g->nodes);
+	uint32_t spare = g->tree->capacity - g->limits->rows - g->ahead;
 	const struct drafter *d = g->drafter;
 	uint32_t most = d->most > d->batch ? d->most : d->batch;
 
@@ -284,11 +280,11 @@ static int look_behind(struct growth *g, const uint32_t at[BATCH_MOST],
 
 		x->asked = true;
 		x->node = (int32_t)grow_add(g->tree, (uint32_t)x->above);
-		g->nodes++;
 		node[i] = (uint32_t)x->node;
 		parent[i] = *x;
 	}
 	g->drafting += looks(g, n, n);
+	g->ahead += n - 1;
 	ret = g->drafter->expand(g->drafter->arg, g->tree, node, n, e);
 	for (uint32_t i = 0; i < n; i++) {
 		g->looked += g->tree->n_candidates[node[i]] > 0;

@@ -345,6 +345,32 @@ static void test_looks_behind_several(void **state)
 	assert_true(together < one_by_one);
 }
 
+/* Those of a batch that reach less far may fall off the list at once or long
+ * afterwards; however little room a tree has for them, it has it for the rest.
+ */
+static void test_room_for_batches(void **state)
+{
+	seed = harness_seed();
+	for (int round = 0; round < 300; round++) {
+		struct hash_drafter h = { .seed = seed + drawn,
+			.k = 2 + draw(7),
+			.sharp = draw(12) };
+		const struct build_limits l = { 2 + draw(60), 2 + draw(30) };
+		struct tree *t = open_tree(l.rows + draw(l.rows), h.k);
+		struct pass_cost c = { .read = 1000 };
+		struct gain_rule p;
+
+		pass_cost_set(&c, two, (const double[]){ 10, 20 }, 2);
+		for (unsigned i = 0; i < PASS_LOOKS; i++)
+			c.look[i] = 1;
+		gain_rule_init(&p);
+		p.best_prefix = true;
+		build(&h, 2 + draw(60), t, &l, &c, &p);
+		assert_in_range(h.largest, 0, 1 + t->capacity - l.rows);
+		tree_close(t);
+	}
+}
+
 /* Nothing known of rows: to the limits, the likeliest of all. */
 static void test_nothing_known(void **state)
 {
@@ -463,6 +489,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_best_of_all_trees),
 	cmocka_unit_test(test_drafts_while_flash_reads),
 	cmocka_unit_test(test_looks_behind_several),
+	cmocka_unit_test(test_room_for_batches),
 	cmocka_unit_test(test_nothing_known),
 	cmocka_unit_test(test_stop_rule),
 	cmocka_unit_test(test_ends),
