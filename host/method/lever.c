@@ -235,8 +235,7 @@ static int lever_run(struct session *s, struct generation *g,
 {
 	uint32_t most = tree_decode_rows_weighed(env);
 	/* Room for what a batch drafts ahead of the tree. */
-	uint32_t spare =
-		env->drafter->batch > 1 || env->drafter->most > 1 ? most : 0;
+	uint32_t spare = drafter_most(env->drafter) > 1 ? most : 0;
 	struct cycle c;
 	int ret = cycle_open(&c, s, g, env, most, spare, e);
 

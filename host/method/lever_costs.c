@@ -49,10 +49,11 @@ void lever_saw_look(struct cycle *c, uint32_t nodes, uint64_t time)
 }
 
 /*
- * What flash has left to read, of what it may read before the next pass, was
- * for the most part done since the last one. Where nothing is left that took no
- * longer than it was to take. Before the first pass all of this was the
- * prompt's.
+ * A counts from the end of the last pass, as S does: the time since, while
+ * flash went on reading, and what it still has to read. Where all slots are
+ * full by now it read for as long as it had to, which may be less than that
+ * time. A text's first tree begins when its prompt is over: only what is left
+ * hides any of it.
  */
 static double ahead(const struct cycle *c)
 {

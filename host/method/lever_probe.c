@@ -43,8 +43,7 @@ struct probe {
 static int draft_some(struct probe *p, uint32_t rows, struct err *e)
 {
 	const struct drafter *d = &p->c.drafter;
-	uint32_t most = d->most > d->batch ? d->most : d->batch;
-	uint32_t node[TREE_CANDIDATES], n = 0, some;
+	uint32_t node[TREE_CANDIDATES], n = 0, some, most = drafter_most(d);
 	struct tree *t = p->c.tree;
 	int ret = 0;
 

@@ -149,10 +149,8 @@ static uint32_t find_open(const struct growth *g, uint32_t at[BATCH_MOST])
 static uint32_t together(const struct growth *g, uint32_t n)
 {
 	uint32_t spare = g->tree->capacity - g->limits->rows - g->ahead;
-	const struct drafter *d = g->drafter;
-	uint32_t most = d->most > d->batch ? d->most : d->batch;
+	uint32_t most = drafter_most(g->drafter);
 
-	most = most < 1 ? 1 : most;
 	most = most < 1 + spare ? most : 1 + spare;
 	return most < n ? most : n;
 }

@@ -72,6 +72,14 @@ struct drafter {
 	void (*close)(void *arg); /* NULL: there is nothing to close */
 };
 
+/* Nodes that it may be asked of at once by who weighs how many; >= 1. */
+static inline uint32_t drafter_most(const struct drafter *d)
+{
+	uint32_t most = d->most > d->batch ? d->most : d->batch;
+
+	return most ? most : 1;
+}
+
 /* It is zeroed then, and may be closed again. */
 static inline void drafter_close(struct drafter *d)
 {
