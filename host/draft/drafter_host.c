@@ -12,11 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Of a layer of a tree that is drafted at once: rows of a draft's pass. */
-#define TOGETHER 64
-/* Where it is weighed how many there should be. */
-#define WEIGHED 8
-
 struct host {
 	struct draft_model *draft;
 	bool owned; /* the draft model is ours to close */
@@ -171,7 +166,7 @@ int drafter_host_open(struct drafter *out, struct draft_model *draft,
 {
 	struct host *h = calloc(1, sizeof(*h));
 	size_t row = draft_n_vocab(draft) * sizeof(*h->logits);
-	uint32_t most = batch ? batch : TOGETHER;
+	uint32_t most = batch ? batch : DRAFT_TOGETHER;
 
 	if (h) {
 		h->draft = draft;
@@ -191,7 +186,7 @@ int drafter_host_open(struct drafter *out, struct draft_model *draft,
 		.begin = host_begin,
 		.expand = host_expand,
 		.batch = batch ? batch : 1,
-		.most = batch ? batch : WEIGHED,
+		.most = batch ? batch : DRAFT_WEIGHED,
 		.saw = host_saw,
 		.price = host_price,
 		.close = host_close };

@@ -22,11 +22,6 @@
  * own, above these. */
 enum { STREAM_RANK, STREAM_BESIDE, STREAM_LEFT, STREAM_ELSEWHERE };
 
-/* Priced as a model it is asked as one is: so many rows a pass, and so many
- * where it is weighed how many there should be. */
-#define TOGETHER 64
-#define WEIGHED  8
-
 /* Where a path stands: its first `at` tokens are the text's, or it has left
  * them and `hash` knows where and what came then. */
 struct place {
@@ -270,9 +265,9 @@ void drafter_oracle_price_as(struct drafter *d, const struct soc *soc,
 	o->soc = soc;
 	o->as = as;
 	o->type = type == DTYPE_F32 ? DTYPE_Q8_0 : type;
-	o->batch = batch ? batch : TOGETHER;
+	o->batch = batch ? batch : DRAFT_TOGETHER;
 	d->batch = batch ? batch : 1;
-	d->most = batch ? batch : WEIGHED;
+	d->most = batch ? batch : DRAFT_WEIGHED;
 	d->price = oracle_price;
 }
 

@@ -31,6 +31,10 @@ struct drafting_options {
 	uint32_t seed;      /* of the oracle */
 	int as; /* index into shapes that a draft model is priced as; -1 */
 };
+/* Chosen on the host: rows of a pass, where a layer of a tree is asked at once,
+ * and nodes where it is weighed how many there should be. */
+#define DRAFT_TOGETHER 64
+#define DRAFT_WEIGHED  8
 extern const struct opt_table drafting_table;
 
 /* That one and those of all kinds, each once: an opt_tables. */
