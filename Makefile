@@ -293,28 +293,40 @@ $(O)/libtandem.so: $(O)/$(shared)
 	$(Q)ln -sf $(<F) $(O)/$(soname) && ln -sf $(soname) $@
 
 # ---- tests --------------------------------------------------------------
-# tests/ROOM/test_X.c links what ROOM may include and nothing else, so a
-# test cannot reach across a wall either. Tests of the host's rooms may also
-# make files to work on (convert), and find phones and models (shipped).
+# One program a room, $(O)/tests/test_ROOM, of tests/ROOM/test_*.c. It links
+# what ROOM may include and nothing else, so a test cannot reach across a wall
+# either. Tests of the host's rooms may also make files to work on (convert),
+# and find phones and models (shipped).
 tests_of = tests/$(if $(filter $(1),$(inner)),host/)$(1)
 $(foreach r,$(rooms),$(eval test_deps_$(r) := \
 	$(if $(filter $(r),$(inner)),convert shipped) $(deps_$(r))))
-test_src := $(foreach r,$(rooms),$(wildcard $(call tests_of,$(r))/test_*.c))
-tests    := $(patsubst tests/%.c,$(O)/tests/%,$(test_src))
+$(foreach r,$(rooms),$(eval test_src_$(r) := \
+	$(wildcard $(call tests_of,$(r))/test_*.c)))
+# The litmus tests: their text and model (of room base: the model cannot see the
+# cache) and their runs on the device's cache.
+litmus := $(wildcard tests/litmus/*.c tests/device/litmus_*.c)
+test_src_device += $(litmus)
+# This one defines functions of the session itself.
+test_alone := tests/host/method/test_llada.c
+test_src_method := $(filter-out $(test_alone),$(test_src_method))
+tests := $(foreach r,$(rooms),$(if $(test_src_$(r)),$(O)/tests/test_$(r))) \
+	$(O)/tests/test_llada
 
 # measure_X.c beside them are programs that are run by hand.
 measure_src := $(foreach r,$(rooms),\
 	$(wildcard $(call tests_of,$(r))/measure_*.c))
 measures    := $(patsubst tests/%.c,$(O)/tests/%,$(measure_src))
+$(O)/tests/device/measure_litmus: $(call obj,$(litmus))
 
+# $(1) room, $(2) program, $(3) sources
 define test_rule
-$(O)/$(call tests_of,$(1))/test_%: $(O)/obj/$(call tests_of,$(1))/test_%.o \
-		$(O)/obj/tests/harness.o \
+$(2): $(call obj,$(3) tests/harness.c) \
 		$(foreach r,$(test_deps_$(1)),$(call lib,$(r)))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D)
 	$$(call link,$(test_deps_$(1)),cmocka)
-
+endef
+define measure_rule
 $(O)/$(call tests_of,$(1))/measure_%: \
 		$(O)/obj/$(call tests_of,$(1))/measure_%.o \
 		$(foreach r,$(test_deps_$(1)),$(call lib,$(r)))
@@ -322,12 +334,16 @@ $(O)/$(call tests_of,$(1))/measure_%: \
 	$$(Q)mkdir -p $$(@D)
 	$$(call link,$(test_deps_$(1)))
 endef
-$(foreach r,$(rooms),$(eval $(call test_rule,$(r))))
-# Litmus tests: their text and model (of room base: the model cannot see the
-# cache) and their runs on the device's cache.
-$(O)/tests/device/test_litmus $(O)/tests/device/measure_litmus: $(call obj,\
-	$(wildcard tests/litmus/*.c tests/device/litmus_*.c))
+$(foreach r,$(rooms),$(eval \
+	$(call test_rule,$(r),$(O)/tests/test_$(r),$(test_src_$(r)))))
+$(eval $(call test_rule,method,$(O)/tests/test_llada,$(test_alone)))
+$(foreach r,$(rooms),$(eval $(call measure_rule,$(r))))
 .PRECIOUS: $(O)/obj/%.o $(O)/lib%.list
+
+$(O)/tests/runner: $(call obj,tests/runner.c)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ldflags) -o $@ $<
 
 # Programs of docs/coherence.md, on the device's cache.
 demos := $(patsubst %.c,$(O)/%,$(wildcard docs/examples/coherence/*.c))
@@ -381,7 +397,7 @@ $(O)/oom/victim: $(call obj,tests/oom/victim.c)
 	$(Q)$(CC) $(ldflags) -o $@ $<
 
 .PHONY: tests fuzzers test oom bench fuzz
-tests: $(tests) $(measures) $(demos) $(O)/tests/tandem-echo $(oom)
+tests: $(tests) $(O)/tests/runner $(measures) $(demos) $(O)/tests/tandem-echo $(oom)
 fuzzers: $(fuzzers)
 
 test: all tests fuzzers

@@ -5,32 +5,63 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-int harness_main(
-	int argc, char **argv, const struct CMUnitTest *tests, size_t n)
-{
-	if (argc == 2 && !strcmp(argv[1], "--list")) {
-		for (size_t i = 0; i < n; i++)
-			puts(tests[i].name);
-		return 0;
-	}
-	if (argc == 2) {
-		size_t i;
+/* No room has more test files. */
+#define FILES_MAX 64
 
-		for (i = 0; i < n && strcmp(tests[i].name, argv[1]); i++)
-			;
-		if (i == n) {
-			fprintf(stderr, "no test '%s'\n", argv[1]);
-			return 2;
-		}
-		return _cmocka_run_group_tests(
-			argv[1], tests + i, 1, NULL, NULL);
+static struct file {
+	const char *name;
+	const struct CMUnitTest *tests;
+	size_t n;
+} files[FILES_MAX];
+static size_t n_files;
+
+void harness_add(const char *file, const struct CMUnitTest *tests, size_t n)
+{
+	if (n_files == FILES_MAX)
+		abort();
+	files[n_files++] = (struct file){ file, tests, n };
+}
+
+/* "host/tree/test_tree:cuts" of a test of tests/host/tree/test_tree.c */
+static const char *name_of(const struct file *f, size_t i)
+{
+	static char name[512];
+	const char *path = f->name;
+
+	if (!strncmp(path, "tests/", 6))
+		path += 6;
+	snprintf(name, sizeof(name), "%.*s:%s", (int)strcspn(path, "."), path,
+		f->tests[i].name);
+	return name;
+}
+
+int main(int argc, char **argv)
+{
+	bool list = argc == 2 && !strcmp(argv[1], "--list");
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s --list | NAME\n", argv[0]);
+		return 2;
 	}
-	return _cmocka_run_group_tests("all", tests, n, NULL, NULL);
+	for (const struct file *f = files; f < files + n_files; f++) {
+		for (size_t i = 0; i < f->n; i++) {
+			if (list)
+				puts(name_of(f, i));
+			else if (!strcmp(name_of(f, i), argv[1]))
+				return _cmocka_run_group_tests(argv[1],
+					f->tests + i, 1, NULL, NULL);
+		}
+	}
+	if (list)
+		return 0;
+	fprintf(stderr, "no test '%s'; --list prints the names\n", argv[1]);
+	return 2;
 }
 
 void assert_ok(int ret, const struct err *e)

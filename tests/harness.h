@@ -1,7 +1,8 @@
 /*
- * What every cmocka program of this project shares: its main. A test runs in
- * a process of its own with a timeout: tests/run asks a program for its list
- * (--list) and starts it once for each name.
+ * Shared by every cmocka test. A room's test files are linked into one program,
+ * $(O)/tests/test_ROOM. tests/run asks a program for the names of its tests
+ * (--list) and starts it once for each, so that every test has a process of its
+ * own.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
@@ -15,15 +16,14 @@
 
 struct err;
 
-/* --list prints the names; NAME runs one; nothing runs all. */
-int harness_main(
-	int argc, char **argv, const struct CMUnitTest *tests, size_t n);
+/* Adds the tests of a source file (__FILE__) to those of its program. */
+void harness_add(const char *file, const struct CMUnitTest *tests, size_t n);
 
-#define TEST_MAIN(tests)                                     \
-	int main(int argc, char **argv)                      \
-	{                                                    \
-		return harness_main(argc, argv, tests,       \
-			sizeof(tests) / sizeof((tests)[0])); \
+#define TEST_FILE(tests)                                         \
+	__attribute__((constructor)) static void add_tests(void) \
+	{                                                        \
+		harness_add(__FILE__, tests,                     \
+			sizeof(tests) / sizeof((tests)[0]));     \
 	}
 
 /* Fails with *e's text when ret is not 0. */

@@ -70,4 +70,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(alignment),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

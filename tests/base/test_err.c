@@ -98,4 +98,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(plain_text_gives_no_orders),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

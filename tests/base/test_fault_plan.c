@@ -190,4 +190,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(from_a_file),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -122,4 +122,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(names_what_it_cannot_read),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -11,7 +11,7 @@ static void test_folder(void **state)
 	char folder[PATH_MAX], exe[PATH_MAX + 16];
 
 	assert_true(home_folder(folder));
-	snprintf(exe, sizeof(exe), "%s/test_home", folder);
+	snprintf(exe, sizeof(exe), "%s/test_base", folder);
 	assert_int_equal(access(exe, X_OK), 0);
 }
 
@@ -44,4 +44,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_prefix),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

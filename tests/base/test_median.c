@@ -29,4 +29,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_many),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -151,4 +151,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_top_alone),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

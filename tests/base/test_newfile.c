@@ -165,4 +165,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_killed),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

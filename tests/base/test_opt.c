@@ -696,4 +696,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_is_said),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

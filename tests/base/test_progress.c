@@ -68,4 +68,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_pipe),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

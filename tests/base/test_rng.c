@@ -111,4 +111,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(every_bit_counts),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -87,4 +87,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(remembers_failure),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -86,4 +86,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_way),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

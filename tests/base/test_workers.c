@@ -169,4 +169,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(refuses_bad_counts),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

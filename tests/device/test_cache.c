@@ -434,4 +434,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(dropped_invalidate_shows),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

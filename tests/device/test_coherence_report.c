@@ -229,4 +229,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_is_not_written_is_told),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -405,4 +405,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(prices_for_the_phone_it_is_told),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -101,4 +101,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_no_copies, setup, teardown),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -586,4 +586,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(counters_count),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -295,4 +295,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_full_region_says_so),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -292,4 +292,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(lives_that_count_on),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

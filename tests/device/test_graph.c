@@ -339,4 +339,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(bounds_memory_and_tcm),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

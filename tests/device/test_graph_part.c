@@ -245,4 +245,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(names_what_is_no_part),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

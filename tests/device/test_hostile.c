@@ -592,4 +592,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_hostile_host),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -204,4 +204,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(ends_with_its_child),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -230,4 +230,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(waiting_for_ever_is_refused),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -124,4 +124,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_refused),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

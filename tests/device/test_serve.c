@@ -557,4 +557,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(nobody_reads_what_it_says),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

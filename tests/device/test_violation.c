@@ -362,4 +362,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(later_ones_are_a_sentence),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -411,4 +411,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(obeys_the_address_limit),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -702,4 +702,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_no_room),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -83,4 +83,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_damage, write_image, close_image),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -120,4 +120,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_cut_short),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -493,4 +493,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_renamed),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -407,4 +407,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_truncated_where),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -340,4 +340,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_tune_no_cache),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

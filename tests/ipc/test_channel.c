@@ -514,4 +514,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_device_must_not_use_link),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

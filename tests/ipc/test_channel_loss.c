@@ -370,4 +370,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_stopped_host_is_no_stall),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -289,4 +289,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_welcome_refusals),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

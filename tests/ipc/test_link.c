@@ -374,4 +374,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_other_user),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -124,4 +124,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tables_lie_within_the_memory),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -218,4 +218,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_beside),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

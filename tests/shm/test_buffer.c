@@ -329,4 +329,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_check_fd),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

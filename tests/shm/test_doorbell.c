@@ -477,4 +477,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_rings_without_end),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -572,4 +572,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_two_threads_small),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -568,4 +568,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_gaussian_error),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -270,4 +270,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_open),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

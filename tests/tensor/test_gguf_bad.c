@@ -355,4 +355,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_cut_anywhere),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

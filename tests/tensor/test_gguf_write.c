@@ -337,4 +337,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_real_vocabularies),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

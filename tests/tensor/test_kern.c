@@ -314,4 +314,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_store_f16),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -522,4 +522,4 @@ static const struct CMUnitTest tests[] = {
 	TABLE_TEST(test_table_nan),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -481,4 +481,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_rows_sharp),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

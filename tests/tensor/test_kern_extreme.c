@@ -299,4 +299,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_products),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -332,4 +332,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_matmul_strides),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -601,4 +601,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_sizes),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

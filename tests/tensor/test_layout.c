@@ -86,4 +86,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(threads_pack_alike),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -533,4 +533,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_monotonic),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

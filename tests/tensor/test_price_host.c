@@ -90,4 +90,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_grows),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -204,4 +204,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_trees),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

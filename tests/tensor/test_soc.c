@@ -98,4 +98,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_whole),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -630,4 +630,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_output_scales, setup),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -246,4 +246,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_history, setup),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

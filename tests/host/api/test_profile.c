@@ -153,4 +153,4 @@ static const struct CMUnitTest tests[] = {
 		test_library, setup_image, teardown_image),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

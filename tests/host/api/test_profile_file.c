@@ -237,4 +237,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_many),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -207,4 +207,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_shorter_struct_is_filled_as_far_as_it_goes),
 	cmocka_unit_test(a_prompt_has_the_tokens_that_are_read),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -522,4 +522,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_request_without_samples, setup),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

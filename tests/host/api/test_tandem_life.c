@@ -288,4 +288,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_progress, setup),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

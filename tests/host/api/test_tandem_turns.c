@@ -215,4 +215,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_schema, setup),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

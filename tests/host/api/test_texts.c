@@ -213,4 +213,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_refused, setup),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

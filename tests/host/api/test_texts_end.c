@@ -240,4 +240,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_cancel_all, setup),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -185,4 +185,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_conversation, setup),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -182,4 +182,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(who_waits_keeps_its_place, setup),
 	cmocka_unit_test_setup(each_reads_its_own_where_nothing_is_kept, setup),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

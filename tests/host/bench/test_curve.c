@@ -54,4 +54,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_weights),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -241,4 +241,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_progress),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

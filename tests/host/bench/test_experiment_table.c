@@ -195,4 +195,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_too_many_rows),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -103,4 +103,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_is_for),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

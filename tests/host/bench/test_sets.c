@@ -118,4 +118,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_settings),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -418,4 +418,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_inspect),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

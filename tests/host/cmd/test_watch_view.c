@@ -564,4 +564,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_text_stays),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

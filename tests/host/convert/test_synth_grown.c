@@ -246,4 +246,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_other_kind),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -382,4 +382,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_bytes),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

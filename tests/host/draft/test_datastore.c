@@ -126,4 +126,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_empty),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -535,4 +535,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_token_out_of_range),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

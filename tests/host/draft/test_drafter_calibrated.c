@@ -279,4 +279,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_request),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -399,4 +399,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_diffusion_model),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

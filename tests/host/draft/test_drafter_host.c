@@ -507,4 +507,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_context),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -339,4 +339,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_words_refused),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

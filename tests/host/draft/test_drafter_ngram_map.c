@@ -112,4 +112,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_length),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

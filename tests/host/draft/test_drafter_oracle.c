@@ -407,4 +407,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_priced),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -197,4 +197,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_wants),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -180,4 +180,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_needs_a_datastore),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

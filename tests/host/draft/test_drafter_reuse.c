@@ -282,4 +282,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_longest_run),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -130,4 +130,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_history),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

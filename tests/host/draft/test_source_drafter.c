@@ -210,4 +210,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_same),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -473,4 +473,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_too_many),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -367,4 +367,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_empty),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

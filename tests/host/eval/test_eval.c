@@ -66,4 +66,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_interval_bounds),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -278,4 +278,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_bad_prompts),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -61,4 +61,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_marks),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

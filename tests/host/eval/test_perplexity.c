@@ -589,4 +589,4 @@ static const struct CMUnitTest tests[] = {
 	SESSION_TEST(test_no_likelihood),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -63,4 +63,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_arguments),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

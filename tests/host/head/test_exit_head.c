@@ -545,4 +545,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(files_that_are_none_are_refused),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -547,4 +547,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_bad_texts, setup, teardown),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -511,4 +511,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -141,4 +141,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_references),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

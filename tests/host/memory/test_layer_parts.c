@@ -143,4 +143,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_quarters),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -187,4 +187,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_long_strips),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -606,4 +606,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_fixed),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

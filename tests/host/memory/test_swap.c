@@ -207,4 +207,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_phone),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

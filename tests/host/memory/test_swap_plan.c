@@ -391,4 +391,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_too_small),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -472,4 +472,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_canceled),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

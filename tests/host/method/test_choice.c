@@ -232,4 +232,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_quantile),
 	cmocka_unit_test(test_lowest),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -365,4 +365,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_all_fail),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -588,4 +588,4 @@ static const struct CMUnitTest tests[] = {
 	PAIR(test_whatever_the_pair),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

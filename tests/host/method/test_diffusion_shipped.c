@@ -250,4 +250,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_block),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

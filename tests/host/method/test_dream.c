@@ -257,4 +257,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_draws),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -219,4 +219,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_search),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -672,4 +672,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_no_numbers),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

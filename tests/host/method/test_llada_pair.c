@@ -244,4 +244,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_in_the_table),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -236,4 +236,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_lost_and_forged),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -475,4 +475,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_drafted_steps),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

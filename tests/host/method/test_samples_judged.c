@@ -344,4 +344,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_beams),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -197,4 +197,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_copies_of_it),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -161,4 +161,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_stop_string_ends_it),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -179,4 +179,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_one_text_after_another),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -115,4 +115,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_coherent),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -318,4 +318,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_wrong_shapes),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

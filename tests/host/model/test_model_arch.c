@@ -275,4 +275,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_found),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -86,4 +86,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_sound),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

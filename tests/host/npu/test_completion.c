@@ -628,4 +628,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_room_that_never_comes),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -537,4 +537,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_hostile_device),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -161,4 +161,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_named),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -406,4 +406,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_log),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -44,4 +44,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_no_ring),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -162,4 +162,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(who_left_is_not_computed_for),
 	cmocka_unit_test(who_comes_to_a_full_queue_is_told_so),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

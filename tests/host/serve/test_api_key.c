@@ -68,4 +68,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(without_keys_everybody_is_let_in),
 	cmocka_unit_test(a_file_that_keeps_nobody_out_is_refused),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -285,4 +285,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_is_no_json_is_told_where),
 	cmocka_unit_test(tokens_are_asked_for_by_text_and_text_by_tokens),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

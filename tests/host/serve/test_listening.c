@@ -87,4 +87,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_is_no_address_is_refused),
 	cmocka_unit_test(a_unix_socket_is_private_and_goes),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

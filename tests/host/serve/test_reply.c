@@ -167,4 +167,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_fault_ends_a_stream),
 	cmocka_unit_test(what_is_no_utf8_is_replaced),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

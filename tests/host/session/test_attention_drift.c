@@ -90,4 +90,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_most),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -595,4 +595,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_interrupted),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

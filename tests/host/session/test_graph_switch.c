@@ -437,4 +437,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_many_blocks),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -643,4 +643,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_reads),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

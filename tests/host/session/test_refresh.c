@@ -265,4 +265,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_causal),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -138,4 +138,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_attention_of_blocks),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

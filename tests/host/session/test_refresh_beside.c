@@ -258,4 +258,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_best_effort),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -274,4 +274,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_best_effort_on_a_phone),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -120,4 +120,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_said, setup, teardown),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

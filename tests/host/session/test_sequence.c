@@ -677,4 +677,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_spares_by_number),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -362,4 +362,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_no_such_device),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -383,4 +383,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_sum_of_parts),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -187,4 +187,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_llada_has_no_trees),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

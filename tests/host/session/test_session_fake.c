@@ -586,4 +586,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_forged_at_any_request),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

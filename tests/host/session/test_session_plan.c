@@ -383,4 +383,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_blocks),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

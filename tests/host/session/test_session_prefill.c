@@ -99,4 +99,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_read_in_blocks),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -581,4 +581,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_bad_blocks),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -163,4 +163,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_idle_takes_the_same),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

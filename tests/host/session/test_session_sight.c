@@ -419,4 +419,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_trees_and_blocks),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -589,4 +589,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_going_on),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

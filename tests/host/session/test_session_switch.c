@@ -555,4 +555,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_many_rows),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -335,4 +335,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_priced_as),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -153,4 +153,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_refused),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

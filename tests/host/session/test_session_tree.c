@@ -286,4 +286,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_bad_trees),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -137,4 +137,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_beside_the_program),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -395,4 +395,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_golden),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

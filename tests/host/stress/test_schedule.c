@@ -129,4 +129,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_areas),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -98,4 +98,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_nothing_left),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -184,4 +184,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_cancel),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -183,4 +183,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_refused),
 	cmocka_unit_test(test_random_numbers),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -337,4 +337,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_refuses),
 	cmocka_unit_test(test_of_file),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

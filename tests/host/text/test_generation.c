@@ -693,4 +693,4 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_steps_of_no_interest),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

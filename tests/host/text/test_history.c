@@ -609,4 +609,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_vocabulary_hash),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

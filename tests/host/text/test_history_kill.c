@@ -453,4 +453,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_full_disk),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

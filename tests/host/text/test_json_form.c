@@ -423,4 +423,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(test_documents, setup, teardown),
 	cmocka_unit_test_setup_teardown(test_texts, setup, teardown),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

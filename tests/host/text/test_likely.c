@@ -76,4 +76,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_nothing),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -264,4 +264,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_long_runs),
 	cmocka_unit_test(test_stops),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -346,4 +346,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_bad_options),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -210,4 +210,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_merge_property),
 	cmocka_unit_test(test_any_bytes),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

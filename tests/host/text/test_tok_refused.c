@@ -178,4 +178,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_refused),
 	cmocka_unit_test(test_unknown_bytes),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

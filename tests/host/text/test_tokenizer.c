@@ -398,4 +398,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_known_texts),
 	cmocka_unit_test(test_detokenize),
 };
-TEST_MAIN(tests)
+TEST_FILE(tests)

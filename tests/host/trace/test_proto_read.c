@@ -101,4 +101,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_refused),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

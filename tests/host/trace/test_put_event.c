@@ -88,4 +88,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_largest),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -69,4 +69,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_random),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -190,4 +190,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_calibrated),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -276,4 +276,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_weighs_little),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

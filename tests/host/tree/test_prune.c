@@ -721,4 +721,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(defaults_are_the_documented_ones),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -281,4 +281,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_smallest),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

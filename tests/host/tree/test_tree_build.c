@@ -546,4 +546,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_thresholds),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -306,4 +306,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_full_table),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

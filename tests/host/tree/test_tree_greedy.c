@@ -579,4 +579,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_drafter_fails),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -495,4 +495,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_ends),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

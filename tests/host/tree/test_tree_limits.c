@@ -106,4 +106,4 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_root_alone),
 };
 
-TEST_MAIN(tests)
+TEST_FILE(tests)

@@ -1,0 +1,504 @@
+/*
+ * Runs tests, each in a process of its own with a time limit. tests/run calls
+ * this program with one test a line on standard input:
+ *
+ *   KIND TAB NAME TAB LIMIT TAB PROGRAM [TAB ARGUMENT]...
+ *
+ * KIND is unit, cli or fuzz, LIMIT is in seconds of wall time. The first line
+ * starts first, so whoever writes the lines puts the slowest tests first.
+ *
+ * Every test has a session, a TMPDIR and an environment variable (MARK) of its
+ * own. The runner is a subreaper: a process that outlives the test that
+ * started it becomes a child of the runner, which is how leftovers are found;
+ * the mark says whose they are.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MARK "TANDEM_TEST_MARK"
+
+enum {
+	ARGS_MAX = 16,
+	KILL_AFTER_S = 5, /* between SIGTERM and SIGKILL */
+	LEFTOVER_S = 2,	  /* a device has a second to notice its host's end */
+	OUTPUT_LINES = 120,
+	SLOWEST_SHOWN = 10,
+	SKIP_STATUS = 77,
+};
+
+struct test {
+	char *kind, *name, *argv[ARGS_MAX];
+	double limit_s;
+	pid_t pid; /* 0: not running */
+	double start_s, wall_s, cpu_s;
+	bool timed_out, killed;
+};
+
+static struct test *tests;
+static size_t n_tests;
+static char work[PATH_MAX];
+static unsigned passed, failed, skipped;
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "tests/run: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* ---- input ------------------------------------------------------------- */
+
+static void read_tests(void)
+{
+	char *line = NULL, *field;
+	size_t room = 0;
+	ssize_t n;
+
+	while ((n = getline(&line, &room, stdin)) > 0) {
+		struct test *t;
+		unsigned args = 0;
+
+		line[strcspn(line, "\n")] = '\0';
+		tests = realloc(tests, (n_tests + 1) * sizeof(*tests));
+		if (!tests)
+			die("no memory");
+		t = &tests[n_tests++];
+		*t = (struct test){ .kind = strtok(line, "\t") };
+		t->name = strtok(NULL, "\t");
+		field = strtok(NULL, "\t");
+		t->limit_s = field ? strtod(field, NULL) : 0;
+		while (args < ARGS_MAX - 1 && (field = strtok(NULL, "\t")))
+			t->argv[args++] = field;
+		if (!args || t->limit_s <= 0) {
+			fprintf(stderr, "tests/run: no test: line %zu\n",
+				n_tests);
+			exit(1);
+		}
+		line = NULL; /* its parts are kept */
+		room = 0;
+	}
+}
+
+/* ---- files ------------------------------------------------------------- */
+
+static int make_writable(const char *path, const struct stat *st, int type,
+	struct FTW *where)
+{
+	if (type == FTW_D || type == FTW_DNR)
+		chmod(path, 0700);
+	return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type,
+	struct FTW *where)
+{
+	remove(path);
+	return 0;
+}
+
+static void remove_tree(const char *path)
+{
+	nftw(path, make_writable, 16, FTW_PHYS);
+	nftw(path, remove_one, 16, FTW_PHYS | FTW_DEPTH);
+}
+
+static const char *path_of(const struct test *t, const char *suffix)
+{
+	static char path[PATH_MAX + 32];
+
+	snprintf(path, sizeof(path), "%s/%zu%s", work, (size_t)(t - tests),
+		suffix);
+	return path;
+}
+
+/* ---- processes --------------------------------------------------------- */
+
+/* The test whose mark process `pid` carries, or NULL. */
+static struct test *test_of(pid_t pid)
+{
+	char path[64], word[4096];
+	struct test *t = NULL;
+	size_t at = 0;
+	FILE *f;
+	int c;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	f = fopen(path, "r");
+	if (!f)
+		return NULL;
+	while (!t && (c = getc(f)) != EOF) {
+		int owner;
+		size_t n;
+
+		word[at] = (char)c;
+		if (c) {
+			at += at < sizeof(word) - 1;
+			continue;
+		}
+		at = 0;
+		if (sscanf(word, MARK "=%d.%zu", &owner, &n) == 2 &&
+			owner == getpid() && n < n_tests)
+			t = &tests[n];
+	}
+	fclose(f);
+	return t;
+}
+
+/* Calls `visit` for every process that a test (`only`, or any: NULL) started
+ * and returns how many there are. */
+static unsigned each_process(
+	const struct test *only, void (*visit)(pid_t, const struct test *))
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *d;
+	unsigned n = 0;
+
+	if (!proc)
+		die("cannot read /proc");
+	while ((d = readdir(proc))) {
+		pid_t pid = atoi(d->d_name);
+		struct test *t = pid > 0 ? test_of(pid) : NULL;
+
+		if (!t || (only && t != only))
+			continue;
+		n++;
+		if (visit)
+			visit(pid, t);
+	}
+	closedir(proc);
+	return n;
+}
+
+static void kill_one(pid_t pid, const struct test *t)
+{
+	kill(pid, SIGKILL);
+}
+
+static void start(struct test *t)
+{
+	char mark[64], tmp[PATH_MAX + 32];
+	sigset_t none;
+	int in, out;
+
+	snprintf(tmp, sizeof(tmp), "%s", path_of(t, ".tmp"));
+	if (mkdir(tmp, 0700))
+		die("cannot make a temporary folder");
+	snprintf(mark, sizeof(mark), "%d.%zu", (int)getpid(),
+		(size_t)(t - tests));
+	fflush(stdout);
+	t->start_s = now_s();
+	t->pid = fork();
+	if (t->pid < 0)
+		die("cannot start a test");
+	if (t->pid)
+		return;
+	setsid();
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	in = open("/dev/null", O_RDONLY);
+	out = open(path_of(t, ".out"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 ||
+		dup2(out, 2) < 0 || setenv(MARK, mark, 1) ||
+		setenv("TMPDIR", tmp, 1))
+		_exit(126);
+	close(in);
+	close(out);
+	execvp(t->argv[0], t->argv);
+	fprintf(stderr, "cannot run '%s': %s\n", t->argv[0], strerror(errno));
+	_exit(126);
+}
+
+/* ---- verdicts ---------------------------------------------------------- */
+
+static bool holds(const char *path, const char *start_of_line)
+{
+	size_t n = strlen(start_of_line), room = 0;
+	FILE *f = fopen(path, "r");
+	char *line = NULL;
+	bool found = false;
+
+	while (f && !found && getline(&line, &room, f) > 0)
+		found = !strncmp(line, start_of_line, n);
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static void copy_start(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char line[4096];
+
+	for (int i = 0; f && i < OUTPUT_LINES && fgets(line, sizeof(line), f);
+		i++)
+		printf("    %s%s", line, strchr(line, '\n') ? "" : "\n");
+	if (f)
+		fclose(f);
+}
+
+static void report_failure(const struct test *t, const char *why)
+{
+	failed++;
+	printf("FAIL %s: %s\n", t->name, why);
+	copy_start(path_of(t, ".out"));
+}
+
+static void report_skip(const struct test *t)
+{
+	FILE *f = fopen(path_of(t, ".out"), "r");
+	char line[512];
+
+	skipped++;
+	printf("SKIP %s", t->name);
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strncmp(line, "skipped: ", 9))
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		printf(": %s", line + 9);
+		break;
+	}
+	putchar('\n');
+	if (f)
+		fclose(f);
+}
+
+static void judge(const struct test *t, int status)
+{
+	bool unit = !strcmp(t->kind, "unit"), cli = !strcmp(t->kind, "cli");
+	const char *out = path_of(t, ".out");
+	char why[96];
+
+	if (t->timed_out) {
+		snprintf(why, sizeof(why), "timed out after %.0f s",
+			t->limit_s);
+	} else if (WIFSIGNALED(status)) {
+		snprintf(why, sizeof(why), "killed by signal %d (%s)",
+			WTERMSIG(status), strsignal(WTERMSIG(status)));
+	} else if (cli && WEXITSTATUS(status) == SKIP_STATUS) {
+		report_skip(t);
+		return;
+	} else if (WEXITSTATUS(status)) {
+		snprintf(why, sizeof(why), "exit status %d",
+			WEXITSTATUS(status));
+	} else if (unit && holds(out, "[  SKIPPED ]")) {
+		report_skip(t);
+		return;
+	} else if (unit && !holds(out, "[  PASSED  ] 1 test")) {
+		/* It left before the checks were reached. */
+		snprintf(why, sizeof(why), "exit status 0 without passing");
+	} else {
+		passed++;
+		return;
+	}
+	report_failure(t, why);
+}
+
+static void end(struct test *t, int status, const struct rusage *used)
+{
+	t->pid = 0;
+	t->wall_s = now_s() - t->start_s;
+	t->cpu_s = (double)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) +
+		(double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec) / 1e6;
+	judge(t, status);
+	fflush(stdout);
+	remove(path_of(t, ".out"));
+	remove_tree(path_of(t, ".tmp"));
+}
+
+/* ---- the run ----------------------------------------------------------- */
+
+static void stop(int signo)
+{
+	/* What is killed may be about to start another. */
+	while (each_process(NULL, kill_one))
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	remove_tree(work);
+	exit(128 + signo);
+}
+
+/* Ends what has reached its limit; returns how long until the next does. */
+static double enforce_limits(void)
+{
+	double now = now_s(), next = 3600;
+
+	for (size_t i = 0; i < n_tests; i++) {
+		struct test *t = &tests[i];
+		double left = t->start_s + t->limit_s - now;
+
+		if (!t->pid)
+			continue;
+		if (t->timed_out)
+			left += KILL_AFTER_S;
+		if (left <= 0 && !t->timed_out) {
+			t->timed_out = true;
+			kill(-t->pid, SIGTERM);
+			left = KILL_AFTER_S;
+		} else if (left <= 0) {
+			each_process(t, kill_one);
+			left = 1; /* and those it started meanwhile */
+		}
+		next = left < next ? left : next;
+	}
+	return next;
+}
+
+static void show_progress(size_t started, unsigned running)
+{
+	fprintf(stderr, "\r%u of %zu tests done, %u failed ",
+		passed + failed + skipped, n_tests, failed);
+	(void)started;
+	(void)running;
+}
+
+static void run_all(unsigned jobs)
+{
+	bool terminal = isatty(STDERR_FILENO);
+	unsigned running = 0;
+	sigset_t set;
+	size_t next = 0;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	while (running || next < n_tests) {
+		struct timespec wait;
+		struct rusage used;
+		int status, signo;
+		double left;
+		pid_t pid;
+
+		for (; running < jobs && next < n_tests; running++)
+			start(&tests[next++]);
+		left = enforce_limits();
+		wait.tv_sec = (time_t)left;
+		wait.tv_nsec = (long)((left - (double)wait.tv_sec) * 1e9);
+		signo = sigtimedwait(&set, NULL, &wait);
+		if (signo > 0 && signo != SIGCHLD)
+			stop(signo);
+		/* Orphans too are reaped here. */
+		while ((pid = wait4(-1, &status, WNOHANG, &used)) > 0) {
+			for (size_t i = 0; i < next; i++) {
+				if (tests[i].pid != pid)
+					continue;
+				end(&tests[i], status, &used);
+				running--;
+				break;
+			}
+		}
+		if (terminal)
+			show_progress(next, running);
+	}
+	if (terminal)
+		fputs("\r\033[K", stderr);
+}
+
+static void report_leftover(pid_t pid, const struct test *t)
+{
+	char path[64], line[512];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	fd = open(path, O_RDONLY);
+	n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
+	if (n <= 0)
+		return; /* a process that has ended meanwhile */
+	close(fd);
+	for (ssize_t i = 0; i < n; i++)
+		line[i] = line[i] ? line[i] : ' ';
+	line[n] = '\0';
+	printf("FAIL %s: leaves process %d: %s\n", t->name, (int)pid, line);
+	failed++;
+	kill(pid, SIGKILL);
+}
+
+static void find_leftovers(void)
+{
+	static const struct timespec pause = { .tv_nsec = 50000000 };
+	double until = now_s() + LEFTOVER_S;
+
+	while (each_process(NULL, NULL) && now_s() < until) {
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		nanosleep(&pause, NULL);
+	}
+	each_process(NULL, report_leftover);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct test *x = a, *y = b;
+
+	return (x->wall_s < y->wall_s) - (x->wall_s > y->wall_s);
+}
+
+/* After this the tests are in another order. */
+static void report_times(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	qsort(tests, n_tests, sizeof(*tests), by_time);
+	for (size_t i = 0; f && i < n_tests; i++)
+		fprintf(f, "%.2f %.2f %s\n", tests[i].wall_s, tests[i].cpu_s,
+			tests[i].name);
+	if (f)
+		fclose(f);
+	if (n_tests > SLOWEST_SHOWN)
+		puts("slowest (s, of that CPU):");
+	for (size_t i = 0; n_tests > SLOWEST_SHOWN && i < SLOWEST_SHOWN; i++)
+		printf("%8.2f %7.2f  %s\n", tests[i].wall_s, tests[i].cpu_s,
+			tests[i].name);
+}
+
+int main(int argc, char **argv)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if (argc != 3) {
+		fputs("usage: runner JOBS TIMES_FILE <TESTS\n", stderr);
+		return 2;
+	}
+	read_tests();
+	snprintf(work, sizeof(work), "%s/tandem-run-XXXXXX",
+		tmp ? tmp : "/tmp");
+	if (!mkdtemp(work))
+		die("cannot make a temporary folder");
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
+		die("cannot become a subreaper");
+	run_all((unsigned)strtoul(argv[1], NULL, 10));
+	find_leftovers();
+	report_times(argv[2]);
+	remove_tree(work);
+	printf("%u passed, %u failed", passed, failed);
+	if (skipped)
+		printf(", %u skipped", skipped);
+	putchar('\n');
+	return failed || !(passed + skipped);
+}
