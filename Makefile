@@ -2,12 +2,13 @@
 #
 #   make              tandem, tandem-npu and libtandem, in build/VARIANT/
 #   make test         build and run every test of this variant
-#   make tests        build the test programs; fuzzers: the fuzz targets
+#   make tests        build the test programs; fuzzers: the fuzz targets;
+#                     extras: what else the command-line tests run
 #   make fuzz         FUZZ_RUNS mutated inputs to each fuzz target;
 #                     with CC=clang FUZZER=1 by libFuzzer
 #   make oom          fail every single allocation of short runs
 #   make bench        what the channel and this machine can do
-#   make check-layers check-headers check-format
+#   make check-layers check-headers check-syntax check-format
 #   make format       clang-format on every source
 #   make install      to DESTDIR/PREFIX, the library to DESTDIR/LIBDIR, with
 #                     man pages, completion and the models of flash/models
@@ -85,12 +86,15 @@ warnings := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 	-Wno-unused-parameter -Wno-missing-field-initializers
 opt_release := -O2
 opt_debug   := -Og -DDEBUG
+# What a sanitizer adds takes a compiler that optimizes fully 2 to 10 times as
+# long, minutes for one file of kernels.
+opt := $(if $(SANITIZE),-O1,$(opt_$(BUILD)))
 # -ffp-contract=off: one rounding per operation, so that a kernel compiled
 # for another instruction set gives the same bytes.
 # -ffile-prefix-map: so that two checkouts give one binary.
 # -fPIC: every object may go into the shared library; -fvisibility=hidden: of
 # all that is there, only what host/api/tandem.h exports has a name outside.
-cflags := -std=gnu11 -D_GNU_SOURCE -I. -g $(opt_$(BUILD)) $(warnings) \
+cflags := -std=gnu11 -D_GNU_SOURCE -I. -g $(opt) $(warnings) \
 	-fno-strict-aliasing -ffp-contract=off -pthread -fno-common \
 	-fPIC -fvisibility=hidden \
 	'-ffile-prefix-map=$(CURDIR)=.' $(pkg_cflags) \
@@ -99,6 +103,12 @@ cflags := -std=gnu11 -D_GNU_SOURCE -I. -g $(opt_$(BUILD)) $(warnings) \
 		-fsanitize=float-cast-overflow -fno-sanitize-recover=all) \
 	$(if $(FUZZER),-fsanitize=fuzzer-no-link -DTANDEM_LIBFUZZER) \
 	$(CFLAGS)
+# Tests are compiled fast rather than run fast, except what they compute much
+# with, and not for undefined behaviour of their own.
+opt_tests := -O0 $(if $(findstring undefined,$(SANITIZE)), \
+	-fno-sanitize=undefined$(comma)float-cast-overflow)
+cflags_of = $(cflags) $(if $(filter tests/%,$(1)),$(if \
+	$(or $(findstring /measure_,$(1)),$(filter tests/litmus/%,$(1))),,$(opt_tests)))
 ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
@@ -125,7 +135,7 @@ isa_flags_avx2   := -mavx2 -mfma -mf16c
 isa_flags_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c \
 	-mprefer-vector-width=512
 isa_flags_vnni   := $(isa_flags_avx512) -mavx512vnni
-isa_opt := $(if $(filter release,$(BUILD)),-O3)
+isa_opt := $(if $(SANITIZE),,$(if $(filter release,$(BUILD)),-O3))
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 $(foreach r,$(rooms),$(eval obj_$(r) := \
@@ -182,7 +192,8 @@ same_or_write = mkdir -p $(@D) && printf '%s\n' '$(subst $(quote),,$(1))' \
 
 $(O)/flags: FORCE
 	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
-		$(cflags) / $(ldflags))
+		$(cflags) $(opt_tests) $(foreach i,$(isas),$(isa_flags_$i)) \
+		$(isa_opt) / $(ldflags))
 
 $(O)/lib%.list: FORCE
 	@$(call same_or_write,$(obj_$*))
@@ -192,10 +203,10 @@ $(O)/lib%.a: $(O)/lib%.list
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcsD $@ $(filter %.o,$^)
 
-$(O)/obj/%.o: %.c Makefile $(O)/flags
+$(O)/obj/%.o: %.c $(O)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(call cflags_of,$<) -MMD -MP -c -o $@ $<
 
 # The server's page, and what its objects on the bus are, a line of it a C
 # string: $(1) header, $(2) name, $(3) file.
@@ -239,7 +250,7 @@ $(O)/obj/host/trace/timeline_page.o: $(O)/gen/timeline_page.c $(O)/flags
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
 define isa_rule
-$(O)/obj/%.$(1).o: %.c Makefile $(O)/flags
+$(O)/obj/%.$(1).o: %.c $(O)/flags
 	$$(call say,CC,$$< [$(1)])
 	$$(Q)mkdir -p $$(@D)
 	$$(Q)$$(CC) $$(cflags) $(isa_opt) $(isa_flags_$(1)) -DKERN_ISA=$(1) \
@@ -268,7 +279,7 @@ $(O)/tandem-npu: $(call obj,device/tandem_npu.c) \
 # is not the executable's: see base/home.h.
 tool = $(shell $(CC) -print-prog-name=$(1))
 
-$(O)/obj/base/home-api.o: base/home.c Makefile $(O)/flags
+$(O)/obj/base/home-api.o: base/home.c $(O)/flags
 	$(call say,CC,$< [library])
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -DTANDEM_LIBRARY -MMD -MP -c -o $@ $<
@@ -320,7 +331,8 @@ $(O)/tests/device/measure_litmus: $(call obj,$(litmus))
 
 # $(1) room, $(2) program, $(3) sources
 define test_rule
-$(2): $(call obj,$(3) tests/harness.c) \
+obj_$(notdir $(2)) := $(call obj,$(3) tests/harness.c)
+$(2): $$(obj_$(notdir $(2))) $(O)/lib$(notdir $(2)).list \
 		$(foreach r,$(test_deps_$(1)),$(call lib,$(r)))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D)
@@ -357,7 +369,7 @@ $(demos): $(O)/%: $(O)/obj/%.o $(foreach r,$(deps_device),$(call lib,$(r)))
 echo_rows := method/method draft/draft_kind
 echo_src  := tests/host/method/echo_2/echo_2 tests/host/draft/echo/drafter_echo
 echo_obj  := $(echo_rows:%=$(O)/obj/host/%.echo.o) $(echo_src:%=$(O)/obj/%.o)
-$(O)/obj/host/%.echo.o: host/%.c Makefile $(O)/flags
+$(O)/obj/host/%.echo.o: host/%.c $(O)/flags
 	$(call say,CC,$< [echo])
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) \
@@ -387,7 +399,7 @@ $(foreach r,$(rooms),$(eval $(call fuzz_rule,$(r))))
 # Loaded into a program, it fails the n-th allocation. A sanitizer has an
 # allocator of its own, and no room for it.
 oom := $(if $(SANITIZE),,$(O)/oom/oom.so $(O)/oom/victim)
-$(O)/oom/oom.so: tests/oom/oom.c Makefile $(O)/flags
+$(O)/oom/oom.so: tests/oom/oom.c $(O)/flags
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -fPIC -fvisibility=default -shared -o $@ $< -ldl
@@ -396,11 +408,17 @@ $(O)/oom/victim: $(call obj,tests/oom/victim.c)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ldflags) -o $@ $<
 
-.PHONY: tests fuzzers test oom bench fuzz
-tests: $(tests) $(O)/tests/runner $(measures) $(demos) $(O)/tests/tandem-echo $(oom)
+.PHONY: programs tests fuzzers extras test oom bench fuzz
+programs: $(programs)
+tests: $(tests) $(O)/tests/runner
+# The tests of one room, and what tests/run proves itself with.
+$(rooms:%=test-program-%): test-program-%: $(O)/tests/test_% \
+	$(O)/tests/test_base $(O)/tests/runner
 fuzzers: $(fuzzers)
+# What command-line tests run beside the programs.
+extras: $(measures) $(demos) $(O)/tests/tandem-echo $(oom)
 
-test: all tests fuzzers
+test: all tests fuzzers extras
 	$(Q)tests/run -O $(O)
 
 # A quarter of an hour of two processors.
@@ -432,18 +450,33 @@ fuzz: fuzzers
 
 # ---- checks -------------------------------------------------------------
 headers := $(wildcard $(foreach d,$(outer) host/* tests tests/*,$(d)/*.h))
-.PHONY: check-layers check-headers format check-format
+.PHONY: check-layers check-headers check-syntax format check-format
 check-layers:
 	$(Q)scripts/check-layers
 	$(Q)scripts/check-docs
 
-# Every header compiles alone.
-check-headers: $(patsubst %.h,$(O)/obj/%.h.ok,$(headers))
-$(O)/obj/%.h.ok: %.h Makefile $(O)/flags
+# Every header compiles alone. Where a header is what the source of its name
+# includes first, compiling that source has shown it.
+first_includes = $(shell awk 'FNR == 1 { seen = 0 } \
+	!seen && /^.include/ { seen = 1; h = FILENAME; sub(/c$$/, "h", h); \
+		if ($$2 == "\"" h "\"") print h }' $(wildcard $(headers:.h=.c)))
+check-headers: $(if $(filter check-headers,$(MAKECMDGOALS)), \
+	$(patsubst %.h,$(O)/obj/%.h.ok,$(filter-out $(first_includes),$(headers))))
+$(O)/obj/%.h.ok: %.h $(O)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '#include "%s"\nextern int check_header_;\n' $< | \
 		$(CC) $(cflags) -MD -MP -MF $(@:.ok=.d) -MT $@ \
 		-x c -fsyntax-only - && touch $@
+
+# With CC=clang: warnings of all sources. A driver starts a compiler for each
+# source, which takes clang longer than reading it, so the compiler is run as
+# the driver would, with many sources at a time.
+check-syntax:
+	$(Q)cc1=$$($(CC) -### $(cflags) -fsyntax-only host/tandem.c 2>&1 | \
+		sed -n '$$s/ "host.tandem.c"$$//p') && \
+	find $(outer) host tests -name '*.c' $(kern_src:%=! -path %) \
+		! -path 'tests/cli/*' | \
+		xargs -n 100 -P $$(nproc) sh -c "$$cc1 \"\$$@\"" sh
 
 formatted = $(shell find $(outer) host tests -name '*.[ch]')
 format:

@@ -96,7 +96,7 @@ size_t fuzz_seed(unsigned i, uint8_t *buf, size_t cap)
 {
 	char path[] = "/tmp/fuzz-trace-XXXXXX", *data = NULL;
 	struct err e = { 0 };
-	struct trace *t;
+	struct trace *t = NULL;
 	size_t n = 0;
 	int fd;
 

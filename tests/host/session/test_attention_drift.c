@@ -15,7 +15,7 @@ static struct attention_map map(const float *w, uint32_t length)
 /* Layer l is turned away by l * 10 degrees. */
 static void test_first_layer(void **state)
 {
-	float a[LAYERS][2], b[LAYERS][2];
+	float a[LAYERS][2] = { 0 }, b[LAYERS][2] = { 0 };
 	struct attention_map before = map(a[0], 2), now = map(b[0], 2);
 
 	for (int l = 0; l < LAYERS; l++) {
