@@ -1,5 +1,6 @@
 #include "host/npu/launch.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/home.h"
@@ -9,14 +10,15 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PROGRAM  "tandem-npu"
@@ -209,20 +211,34 @@ int launch_start(struct launch *l, const struct launch_opts *o, int *link_fd,
 
 int launch_wait(struct launch *l, unsigned timeout_ms)
 {
-	static const struct timespec ms = { .tv_nsec = 1000000 };
+	/* Readable once the child has ended. Without one (no file descriptor is
+	 * left) the child is looked at every millisecond. */
+	struct pollfd p = { .events = POLLIN };
+	uint64_t until = clock_ns() + timeout_ms * 1000000ull;
+	int ret = 0;
 
-	for (unsigned i = 0; l->pid; i++) {
+	if (!l->pid)
+		return 0;
+	p.fd = (int)syscall(SYS_pidfd_open, l->pid, 0);
+	for (;;) {
 		pid_t got = waitpid(l->pid, &l->status, WNOHANG);
+		uint64_t now = clock_ns();
+		int left_ms;
 
 		if (got == l->pid || (got < 0 && errno == ECHILD)) {
 			l->pid = 0;
 			break;
 		}
-		if (i >= timeout_ms)
-			return -EAGAIN;
-		nanosleep(&ms, NULL);
+		if (now >= until) {
+			ret = -EAGAIN;
+			break;
+		}
+		left_ms = (int)((until - now + 999999) / 1000000);
+		poll(&p, p.fd >= 0, p.fd >= 0 ? left_ms : 1);
 	}
-	return 0;
+	if (p.fd >= 0)
+		close(p.fd);
+	return ret;
 }
 
 void launch_end(struct launch *l, unsigned timeout_ms)
