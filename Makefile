@@ -86,9 +86,10 @@ warnings := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 	-Wno-unused-parameter -Wno-missing-field-initializers
 opt_release := -O2
 opt_debug   := -Og -DDEBUG
-# What a sanitizer adds takes a compiler that optimizes fully 2 to 10 times as
-# long, minutes for one file of kernels.
-opt := $(if $(SANITIZE),-O1,$(opt_$(BUILD)))
+# With a sanitizer's checks in it, a compiler that optimizes fully takes 2 to 10
+# times as long, minutes for one file of kernels. Reports need lines only (-g1),
+# and what may be uninitialized is for a compiler that follows values to say.
+opt := $(if $(SANITIZE),-Og -g1 -Wno-maybe-uninitialized,$(opt_$(BUILD)))
 # -ffp-contract=off: one rounding per operation, so that a kernel compiled
 # for another instruction set gives the same bytes.
 # -ffile-prefix-map: so that two checkouts give one binary.
