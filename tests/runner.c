@@ -99,6 +99,7 @@ static void read_tests(void)
 		line = NULL; /* its parts are kept */
 		room = 0;
 	}
+	free(line);
 }
 
 /* ---- files ------------------------------------------------------------- */
@@ -366,12 +367,10 @@ static double enforce_limits(void)
 	return next;
 }
 
-static void show_progress(size_t started, unsigned running)
+static void show_progress(void)
 {
 	fprintf(stderr, "\r%u of %zu tests done, %u failed ",
 		passed + failed + skipped, n_tests, failed);
-	(void)started;
-	(void)running;
 }
 
 static void run_all(unsigned jobs)
@@ -413,7 +412,7 @@ static void run_all(unsigned jobs)
 			}
 		}
 		if (terminal)
-			show_progress(next, running);
+			show_progress();
 	}
 	if (terminal)
 		fputs("\r\033[K", stderr);

@@ -234,16 +234,17 @@ static inline void ref_logits_seen(const struct gguf *g,
 	const unsigned *position, const uint8_t *sees, unsigned n,
 	double *logits)
 {
-	static struct reference r;
+	struct reference *r = calloc(1, sizeof(*r));
 	const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
 	size_t bytes = dtype_row_bytes(embd->type, f->n_embd);
 
 	assert_in_range(n, 1, REF_MAX_TOKENS);
-	r.g = g;
-	r.f = f;
-	r.n = n;
-	r.position = position;
-	r.sees = sees;
+	assert_non_null(r);
+	r->g = g;
+	r->f = f;
+	r->n = n;
+	r->position = position;
+	r->sees = sees;
 	for (unsigned pos = 0; pos < n; pos++) {
 		float row[REF_MAX_WIDTH];
 
@@ -253,15 +254,16 @@ static inline void ref_logits_seen(const struct gguf *g,
 					(size_t)token[pos] * bytes,
 				f->n_embd);
 		for (unsigned i = 0; i < f->n_embd; i++)
-			r.x.v[pos][i] = (double)row[i];
+			r->x.v[pos][i] = (double)row[i];
 	}
 	for (uint32_t l = 0; l < f->n_layer; l++) {
-		ref_before_attention(&r, l);
-		ref_from_attention(&r, l);
+		ref_before_attention(r, l);
+		ref_from_attention(r, l);
 	}
-	ref_norms(&r, "output_norm.weight");
-	if (!ref_linear(&r, "output.weight", &r.h, logits, f->n_vocab))
-		ref_linear(&r, "token_embd.weight", &r.h, logits, f->n_vocab);
+	ref_norms(r, "output_norm.weight");
+	if (!ref_linear(r, "output.weight", &r->h, logits, f->n_vocab))
+		ref_linear(r, "token_embd.weight", &r->h, logits, f->n_vocab);
+	free(r);
 }
 
 /* Of a text: each row sees itself and what comes before, of llada and dream

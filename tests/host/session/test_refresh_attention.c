@@ -33,44 +33,46 @@ static void ref_map(const struct reference *r, unsigned row, double *out)
 static void check_maps(struct fixture *f, const struct refresh *refresh,
 	const struct some *p, const int32_t *t)
 {
-	static struct reference r;
+	struct reference *r = calloc(1, sizeof(*r));
 	static uint8_t sees[LONG * LONG];
 	static unsigned position[LONG];
 	double want[LONG], most = 0;
 
+	assert_non_null(r);
 	memset(sees, 1, sizeof(sees));
 	for (unsigned i = 0; i < LONG; i++)
 		position[i] = i;
-	r.g = f->model->gguf;
-	r.f = &f->file;
-	r.n = LONG;
-	r.position = position;
-	r.sees = sees;
+	r->g = f->model->gguf;
+	r->f = &f->file;
+	r->n = LONG;
+	r->position = position;
+	r->sees = sees;
 	for (unsigned i = 0; i < LONG; i++) {
 		float row[REF_MAX_WIDTH];
 		struct err e = { 0 };
 
 		assert_ok(model_embed(f->model, (uint32_t)t[i], row, &e), &e);
 		for (unsigned k = 0; k < f->file.n_embd; k++)
-			r.x.v[i][k] = (double)row[k];
+			r->x.v[i][k] = (double)row[k];
 	}
 	for (uint32_t l = 0; l < f->file.n_layer; l++) {
-		ref_before_attention(&r, l);
+		ref_before_attention(r, l);
 		for (uint32_t i = 0; i < p->rows.n; i++) {
 			struct attention_map m = refresh_attention(refresh, i);
 
 			assert_int_equal(m.layers, f->file.n_layer);
 			assert_int_equal(m.length, LONG);
-			ref_map(&r, p->row[i].position, want);
+			ref_map(r, p->row[i].position, want);
 			for (uint32_t k = 0; k < LONG; k++)
 				most = fmax(most,
 					fabs((double)m.weight[l * LONG + k] -
 						want[k]));
 		}
-		ref_from_attention(&r, l);
+		ref_from_attention(r, l);
 	}
 	print_message("largest difference %g\n", most);
 	assert_close(most, 0, 1e-6, "attention");
+	free(r);
 }
 
 static void test_attention(void **state)
