@@ -75,6 +75,9 @@ sanitized() {
   esac
 }
 
+# Whether all of it is asked for: what is long runs at its old size.
+full() { [ "${TANDEM_TEST_FULL:-}" = yes ]; }
+
 fail() {
   failures=$((failures + 1))
   printf 'FAIL: %s\n' "$*"
