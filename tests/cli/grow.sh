@@ -12,16 +12,33 @@ check_has 'the shape' "$(tr -s ' ' <<<"$out")" \
 check_has 'the vocabulary' "$(tr -s ' ' <<<"$out")" 'vocabulary 151936 tokens'
 check_has 'the context' "$(tr -s ' ' <<<"$out")" 'context 1024 tokens'
 
-# In float32: in int8 what is nearly as likely may come out the other way round.
-for prompt in 'Once upon a time' 'The little dog saw a' \
-  $'Read: The bakery opens at 8:15.\nQuestion: When does it open?\nAnswer:'; do
-  run_ok "$TANDEM" run -m draft --precision f32 -p "$prompt" -n 20
+# Passes of so large a model take long: one prompt and few tokens, and more with
+# TANDEM_TEST_FULL=yes.
+say() { # MODEL TOKENS OPTION...: what it says behind $prompt
+  run_ok "$TANDEM" run -m "$1" -p "$prompt" -n "$2" --ctx 128 \
+    --prefill-chunk 4 "${@:3}"
+}
+prompts=('Once upon a time') exact=2 more=4
+if full; then
+  prompts+=('The little dog saw a'
+    $'Read: The bakery opens at 8:15.\nQuestion: When does it open?\nAnswer:')
+  exact=20 more=20
+fi
+for prompt in "${prompts[@]}"; do
+  # In float32: in int8 what is nearly as likely may come out the other way
+  # round.
+  say draft $exact --precision f32
   want=$out
-  run_ok "$TANDEM" run -m "$grown" --precision f32 -p "$prompt" -n 20
+  say "$grown" $exact --precision f32 --layout rows
   check_eq "text of the grown model behind '$prompt'" "$out" "$want"
-  run_ok "$TANDEM" run -m "$grown" -p "$prompt" -n 20
+  # Behind the first prompt nothing else is nearly as likely.
+  if full; then
+    say "$grown" $more
+  else
+    say draft $more
+  fi
   want=$out
-  run_ok "$TANDEM" run -m "$grown" -p "$prompt" -n 20 --method sdnpu
+  say "$grown" $more --method sdnpu
   check_eq 'the same by sdnpu' "$out" "$want"
 done
 
