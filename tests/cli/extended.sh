@@ -12,112 +12,125 @@ run_ok "$TANDEM" synth --like tiny -o "$tiny"
 run_ok "$TANDEM" synth --like tiny --quant f32 -o "$large"
 run_ok "$TANDEM" synth --like tiny-llada -o "$llada"
 
-generate() { # OPTION...
-  run_ok "$TANDEM" run -p 'Once upon a time there was' -n 16 --ignore-eos \
-    --json "$@"
+generate() { # OPTION...: leaves $essence, what must be the same
+  local part
+  run_ok "$TANDEM" run -m "$large" -p 'Once upon a time there was' -n 8 \
+    --ignore-eos --json "$@"
+  essence=
+  for part in '"stop":"[^"]*' '"logits_hash":"[^"]*' '"ids":\[[^]]*'; do
+    [[ $out =~ $part ]] && essence+=${BASH_REMATCH[0]}
+  done
 }
-essence() {
-  grep -oE '"(stop|logits_hash)":"[^"]*|"ids":\[[^]]*' "$tmp/out"
+number() { # KEY: of $out, into $it
+  it=
+  [[ $out =~ \"$1\":([0-9]+) ]] && it=${BASH_REMATCH[1]}
 }
-number() { # KEY
-  grep -o "\"$1\":[0-9]*" "$tmp/out" | head -n 1 | cut -d : -f 2
+is() { # WHAT KEY NUMBER
+  local it
+  number "$2"
+  check_eq "$1" "$it" "$3"
 }
-above() { # WHAT MORE LESS
+above() { # WHAT KEY LESS
+  local it
+  number "$2"
   checks=$((checks + 1))
-  [ "$2" -gt "$3" ] || fail "$1: $2 is not above $3"
+  [ "${it:-0}" -gt "$3" ] || fail "$1: ${it:-nothing} is not above $3"
 }
 
 # ---- the same text -----------------------------------------------------------
-# Windows that hold the cache and a few blocks of the twelve.
+# Windows that hold the cache and two of the four blocks, and a region for one of
+# them and for all.
+block=780000
 generate --ctx 128
-want=$(essence)
+want=$essence
 i=0
-for window in 5M 8M; do
-  for region in 2M 16M; do
-    for placement in belady paging drop-all swap fixed; do
-      i=$((i + 1))
-      levels=(off strict check)
-      what="$placement, window $window, region $region"
-      set -- --ctx 128 --va-window $window --va-slots 5 --va-extended $region \
-        --placement $placement --coherence "${levels[i % 3]}" \
-        --threads $((1 + i % 2))
-      if [ $placement = fixed ] && [ $region = 2M ]; then
-        run "$TANDEM" run -p Hi -n 4 "$@"
-        check_eq "status of $what" "$status" 1
-        check_has "refusal of $what" "$err" \
-          'MiB of the extended region are free; try a larger --va-window, --va-'
-        continue
-      fi
-      generate "$@"
-      check_eq "the text of $what" "$(essence)" "$want"
-      check_eq "violations of $what" "$(number violations)" 0
-      above "bytes there of $what" "$(number extended_bytes)" 1000000
-      above "bytes read there of $what" "$(number extended_read)" \
-        "$(number extended_bytes)"
-      [ $region = 16M ] || continue
-      check_eq "unmaps of $what" "$(number unmaps)" 0
-      check_eq "copies of $what" "$(number copies)" 0
-      # Of those that map when they need it, what the first pass mapped.
-      checks=$((checks + 1))
-      [ "$(number remaps)" -le 3 ] || fail "remaps of $what: $(number remaps)"
-    done
+for room in '2M 1M' '2560K 4M'; do
+  read -r window region <<<"$room"
+  for placement in belady paging drop-all swap fixed; do
+    i=$((i + 1))
+    levels=(off strict check)
+    what="$placement, window $window, region $region"
+    set -- --ctx 128 --va-window "$window" --va-slots 5 --va-extended "$region" \
+      --placement $placement --coherence "${levels[i % 3]}" \
+      --threads $((1 + i % 2))
+    if [ $placement = fixed ] && [ "$region" = 1M ]; then
+      run "$TANDEM" run -m "$large" -p Hi -n 4 "$@" --va-window 1536K
+      check_eq "status of $what" "$status" 1
+      check_has "refusal of $what" "$err" \
+        'MiB of the extended region are free; try a larger --va-window, --va-'
+      continue
+    fi
+    generate "$@"
+    check_eq "the text of $what" "$essence" "$want"
+    is "violations of $what" violations 0
+    number extended_bytes
+    bytes=$it
+    above "bytes there of $what" extended_bytes $block
+    above "bytes read there of $what" extended_read "$bytes"
+    [ "$region" = 4M ] || continue
+    is "unmaps of $what" unmaps 0
+    is "copies of $what" copies 0
+    # Of those that map when they need it, what the first pass mapped.
+    checks=$((checks + 1))
+    number remaps
+    [ "${it:-4}" -le 3 ] || fail "remaps of $what: $it"
   done
 done
 
 # The least window: cache and activations, and not one block of weights.
-generate --ctx 128 --va-window 2M --va-slots 3 --va-extended 16M
-check_eq 'the text with all weights beside the window' "$(essence)" "$want"
-check_eq 'bytes beside the window' "$(number extended_buffers)" \
-  "$(number blocks)"
-check_eq 'maps' "$(number maps)" 2
+generate --ctx 128 --va-window 1M --va-slots 3 --va-extended 4M
+check_eq 'the text with all weights beside the window' "$essence" "$want"
+number blocks
+is 'blocks beside the window' extended_buffers "$it"
+is 'maps' maps 2
 
 # Other ways to decode, to hold a model, and to be brought to a device.
 same() { # OPTION...: with weights in the region, what it is without
   local want
   generate "$@"
-  want=$(essence)
+  want=$essence
   generate "$@" --va-slots 3 --va-extended 64M
-  check_eq "the text of $*" "$(essence)" "$want"
-  above "bytes there of $*" "$(number extended_bytes)" 100000
+  check_eq "the text of $*" "$essence" "$want"
+  above "bytes there of $*" extended_bytes 100000
 }
-same -m "$large" --method opt-tree --draft "$tiny"
+same --method opt-tree --draft "$tiny"
 same -m "$llada" --method llada --ctx 480
-same -m "$large" --layout rows --precision f32 --temp 1 --seed 3
-same -m "$large" --prefill-chunk 4 --graph-rows 2 --graph-switch sync
+same --layout rows --precision f32 --temp 1 --seed 3
+same --prefill-chunk 4 --graph-rows 2 --graph-switch sync
 run_ok "$TANDEM" convert "$large" "$tmp/large.tdm"
 generate -m "$tmp/large.tdm"
-want=$(essence)
+want=$essence
 for placement in belady swap; do
   generate -m "$tmp/large.tdm" --dram-budget 50% --stage-slots 2 \
     --va-slots 3 --va-extended 64M --placement $placement
-  check_eq "the text with half streamed, $placement" "$(essence)" "$want"
-  above "staged bytes there, $placement" "$(number extended_bytes)" 100000
+  check_eq "the text with half streamed, $placement" "$essence" "$want"
+  above "staged bytes there, $placement" extended_bytes 100000
 done
 # Two models on one device, where the window alone has no slots for them.
 two=(-m "$large" --method chain --draft "$tiny" --draft-on device --ctx 512)
 generate "${two[@]}" --va-slots 16
-want=$(essence)
+want=$essence
 run "$TANDEM" run "${two[@]}" -p Hi -n 4 --va-slots 8
 check_eq 'status of two models in the window alone' "$status" 1
 generate "${two[@]}" --va-slots 8 --va-extended 64M
-check_eq 'the text of two models' "$(essence)" "$want"
-above 'bytes there of two models' "$(number extended_bytes)" 100000
+check_eq 'the text of two models' "$essence" "$want"
+above 'bytes there of two models' extended_bytes 100000
 # A device that dies is followed by one that is given the same places.
 generate --ctx 128
-want=$(essence)
+want=$essence
 for placement in belady swap; do
-  generate --ctx 128 --va-window 5M --va-slots 5 --va-extended 16M \
+  generate --ctx 128 --va-window 2560K --va-slots 5 --va-extended 4M \
     --placement $placement --fault die@run#20
-  check_eq "the text behind a loss, $placement" "$(essence)" "$want"
-  check_eq "restarts, $placement" "$(number restarts)" 1
-  check_eq "unmaps behind a loss, $placement" "$(number unmaps)" 0
+  check_eq "the text behind a loss, $placement" "$essence" "$want"
+  is "restarts, $placement" restarts 1
+  is "unmaps behind a loss, $placement" unmaps 0
 done
 
 # ---- what is shown and told --------------------------------------------------
 mkfifo "$tmp/text"
 exec 9<>"$tmp/text"
-"$TANDEM" run -p 'Once upon a time' -n -1 --ctx 1000 --ignore-eos \
-  --va-window 64M --va-slots 3 --va-extended 64M --va-hard >"$tmp/text" \
+"$TANDEM" run -m "$large" -p 'Once upon a time' -n -1 --ctx 20000 \
+  --ignore-eos --va-window 64M --va-slots 3 --va-extended 64M --va-hard >"$tmp/text" \
   2>"$tmp/said" 9<&- &
 host=$!
 head -c 1 <&9 >"$tmp/first"
@@ -125,13 +138,13 @@ npu=$(pgrep -P $host tandem-npu)
 run_ok "$TANDEM" inspect --window $host
 check_has 'the drawing' "$out" '3 of 3 slots used'
 check_has 'the drawing' "$out" \
-  'extended region, which only DMA reaches: 64.0 MiB, 5 buffers in it'
-check_has 'the drawing' "$out" tandem:weights5
+  'extended region, which only DMA reaches: 64.0 MiB, 3 buffers in it'
+check_has 'the drawing' "$out" tandem:weights3
 run_ok "$TANDEM" inspect --window $host --json
 python3 - "$tmp/out" <<'PY' || fail 'the JSON is not as it must be'
 import json, sys
 x = json.load(open(sys.argv[1]))["extended"]
-assert x["bytes"] == 64 << 20 and x["buffers"] == len(x["shown"]) == 5, x
+assert x["bytes"] == 64 << 20 and x["buffers"] == len(x["shown"]) == 3, x
 at = 0
 for b in x["shown"]:
     assert b["at"] == at and at % 4096 == 0, b
@@ -141,15 +154,17 @@ PY
 # No address of the device leads to what lies there, and it has it all the same.
 check_eq 'weights mapped in the device' \
   "$(grep -c tandem:weights "/proc/$npu/maps")" 1
-above 'descriptors of weights in the device' \
-  "$(find "/proc/$npu/fd" -lname '*tandem:weights*' | wc -l)" 5
+checks=$((checks + 1))
+[ "$(find "/proc/$npu/fd" -lname '*tandem:weights*' | wc -l)" -gt 3 ] ||
+  fail 'the device has no descriptors of weights'
 kill -9 $host
 wait $host 2>/dev/null
 exec 9>&-
 
-run_ok "$TANDEM" run -p Hi -n 4 --va-slots 3 --va-extended 64M --stats
-check_has 'the statistics' "$err" 'extended     10.0 of 64.0 MiB beside'
-run "$TANDEM" run -p Hi -n 4 --ctx 128 --va-window 2M --va-slots 3 \
+run_ok "$TANDEM" run -m "$large" -p Hi -n 4 --va-slots 3 --va-extended 64M \
+  --stats
+check_has 'the statistics' "$err" 'extended     2.3 of 64.0 MiB beside'
+run "$TANDEM" run -m "$large" -p Hi -n 4 --ctx 128 --va-window 1M --va-slots 3 \
   --va-extended 512K --verbose
 check_eq 'status of a region that is too small' "$status" 1
 check_has 'the drawing of a refusal' "$err" \
@@ -162,36 +177,36 @@ check_has stderr "$err" 'give it to tandem-npu --listen'
 # One that listens says by itself what it has.
 "$TANDEM_NPU" --listen "$tmp/npu" --once --va-extended 64M 2>"$tmp/said" &
 listens=$!
-for ((try = 0; try < 100; try++)); do
+for ((try = 0; try < 6000; try++)); do
   [ ! -S "$tmp/npu" ] || break
   sleep 0.05
 done
-generate --ctx 128 --va-window 5M --va-slots 5 --device "$tmp/npu"
-check_eq 'the text with a device that listens' "$(essence)" "$want"
-above 'bytes there' "$(number extended_bytes)" 1000000
+generate --ctx 128 --va-window 2M --va-slots 5 --device "$tmp/npu"
+check_eq 'the text with a device that listens' "$essence" "$want"
+above 'bytes there' extended_bytes $block
 wait $listens
 
 # ---- the phone ---------------------------------------------------------------
 # What a pass costs more: each vector of weights in the region by a descriptor of
-# its own, as host/soc/sd8elite.soc prices it. Of the model that comes with the
-# program: 12 layers of width 384 with rotated heads of 64, in 6 blocks, of which
-# 4 slots leave 4 to the region. The blocks are the same in both.
+# its own, as host/soc/sd8elite.soc prices it. 4 layers of width 128 with rotated
+# heads of 16, in 4 blocks, of which 4 slots leave 2 to the region. The blocks are
+# the same in both.
 phone() { # OPTION...
   generate --clock soc:sd8elite --ctx 128 "$@"
 }
 phone
 cp "$tmp/out" "$tmp/window.json"
 phone --va-slots 4 --va-extended 64M
-check_eq 'blocks of the model beside the window' "$(number extended_buffers)" 4
+is 'blocks of the model beside the window' extended_buffers 2
 python3 - "$tmp/window.json" "$tmp/out" host/soc/sd8elite.soc <<'PY' ||
 import json, sys
 window, beside = (json.load(open(f)) for f in sys.argv[1:3])
 soc = dict(l.split()[:2] for l in open(sys.argv[3]) if l[:1].islower())
 rate, each = float(soc["dma_bytes_per_s"]), float(soc["dma_descriptor_s"])
-vectors = 4 * [4 * 32] + 4 * 2 * 2 * [4 * 384] # rope; two norms a layer
+vectors = 2 * [4 * 8] + 2 * 2 * [4 * 128] # rope; two norms a layer
 ps = sum(round((b / rate + each) * 1e12) for b in vectors)
 passes = window["passes"]
-assert passes == beside["passes"] > 10
+assert passes == beside["passes"] > 7
 a, b = window["phone"], beside["phone"]
 def more(of):
     return of(b) - of(a)
@@ -205,8 +220,8 @@ PY
 # The host prices the same shape as the device does.
 priced() { # OPTION...
   phone --va-slots 3 --va-extended 64M "$@"
-  above "bytes there of $*" "$(number extended_bytes)" 1000
-  grep -o '"phone":.*}}' "$tmp/out"
+  above "bytes there of $*" extended_bytes 1000
+  [[ $out =~ \"phone\":.*\}\} ]] && echo "${BASH_REMATCH[0]}"
 }
 dream=$tmp/dream.gguf # its layers have biases
 run_ok "$TANDEM" synth --like tiny-dream -o "$dream"
