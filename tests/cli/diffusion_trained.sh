@@ -19,13 +19,10 @@ answers() { # METHOD PROMPT PART: the answer has it, however the pair is run
   want=$answer
   echo "answer of $1:$want"
   check_has "the answer of $1" "$want" "$3"
-  answer "$1" "$2" --coherence check --threads 1
-  check_eq 'that with --coherence check' "$answer" "$want"
-  answer "$1" "$2" --doorbell eventfd --prefill-chunk 7
-  check_eq 'that of a prompt in pieces' "$answer" "$want"
-  answer "$1" "$2" --block-steps 8
-  echo "in 8 passes a block:$answer"
-  answer "$1" "$2" --json
+  answer "$1" "$2" --coherence check --threads 1 --doorbell eventfd \
+    --prefill-chunk 7
+  check_eq 'that of a prompt in pieces with --coherence check' "$answer" "$want"
+  answer "$1" "$2" --block-steps 8 --json
   check_has 'why it ends' "$out" '"stop":"eos"'
 }
 
@@ -37,20 +34,16 @@ Question: Which place closes at 17:45?
 Answer:' ' The museum closes at 17:45.'
 
 # Floors that a broken model or method does not reach; the card has the rest.
-# Once, since it takes minutes under a sanitizer.
 summaries() { # METHOD LEAST: at least so many % are right
-  local right
-  run_ok "$TANDEM" eval summary --method "$1" --items 10 --json
+  local right some=(--items 3 -n 64 --block-steps 16)
+  ! full || some=(--items 10)
+  run_ok "$TANDEM" eval summary --method "$1" "${some[@]}" --json
   right=$(grep -oE '"accuracy":[0-9.]+' <<<"$out" |
     awk -F: 'NR == 1 { printf "%d", 100 * $2 }')
   check_eq "summaries by $1: $right % are at least $2 %" \
     "$([ "$right" -ge "$2" ] && echo yes)" yes
 }
 
-case $TANDEM in
-*/release/*)
-  summaries llada 70
-  summaries block 70
-  ;;
-esac
+summaries llada 70
+summaries block 70
 finish
