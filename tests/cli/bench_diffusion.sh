@@ -6,9 +6,9 @@
 
 export TMPDIR=$tmp
 bench() { run "$TANDEM" bench diffusion "$@"; }
-tokens=24
-! sanitized || tokens=8
-phone=(-n $tokens --items 1 --clock soc:sd8elite -t 1)
+models=$root/flash/models
+one=(--items 1 -t 1 --spin 0)
+phone=("${one[@]}" --clock soc:sd8elite)
 
 bench --help
 check_eq 'status of --help' "$status" 0
@@ -34,32 +34,49 @@ refused '--slots' --slots 2
 refused nothere --clock soc:nothere
 
 # ---- the tables --------------------------------------------------------------
-all_tables() {
-bench "${phone[@]}" --tasks qa,math --json
-grep -q 'no .* model' "$tmp/err" && skip 'no models come with this tree'
+# What one figure says of another holds of any model: of small ones, priced as a
+# large one. The model of blocks is the real one, for it must write from left to
+# right too.
+[ -e "$models/block.gguf" ] || skip 'no models come with this tree'
+small=$tmp/models
+mkdir "$small"
+ln -s "$models"/{block.gguf,tasks} "$small"
+run_ok "$TANDEM" synth --like tiny-llada -o "$small/diffusion.gguf"
+run_ok "$TANDEM" synth --like tiny -o "$small/target.gguf"
+ln -s target.gguf "$small/draft.gguf"
+of_small() { TANDEM_MODELS=$small bench -n 8 "$@"; }
+
+of_small "${phone[@]}" --tasks ui --as llada-8b --json \
+  --tables decoders,ablation,sensitivity,window,exact
 check_eq 'status with --json' "$status" 0
 check_eq 'stderr with --json' "$err" ''
 check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
 cp "$tmp/out" "$tmp/object"
-for method in fast-dllm llada-npu; do
-  run_ok "$TANDEM" eval --method $method --json -n 24 --items 6 ui
-  cp "$tmp/out" "$tmp/$method"
-done
-bench "${phone[@]}" --tasks ui --items 6 --tables curve --json
+
+# How often guesses are right, and how many stay at once, is known of a model
+# that was trained.
+plot=()
+! command -v gnuplot >/dev/null || plot=(--plot "$tmp/plots")
+bench "${phone[@]}" -n 24 --items 2 --tasks qa --tables curve --json \
+  "${plot[@]}"
 check_eq 'status of the curve' "$status" 0
 cp "$tmp/out" "$tmp/curve"
+for method in fast-dllm llada-npu; do
+  run_ok "$TANDEM" eval --method $method --json "${one[@]}" -n 24 --items 2 qa
+  cp "$tmp/out" "$tmp/$method"
+done
 if command -v python3 >/dev/null; then
   run_ok python3 -c '
 import json, sys
 o = json.load(open(sys.argv[1]))
-assert o["version"] == 1 and o["bench"] == "diffusion" and o["items"] == 2
+assert o["priced_as"] and o["version"] == 1 and o["bench"] == "diffusion" and o["items"] == 1
 tables = o["tables"]
-assert set(tables) == {"decoders", "curve", "areas", "ablation", "lookahead",
-                       "widths", "thresholds", "window", "exact"}, set(tables)
+assert set(tables) == {"decoders", "ablation", "lookahead", "widths",
+                       "thresholds", "window", "exact"}, set(tables)
 d = {r["decoder"]: r for r in tables["decoders"]}
 a = {r["row"]: r for r in tables["ablation"]}
 for r in list(d.values()) + list(a.values()):
-    assert r["right"] in (0, .5, 1), r
+    assert r["right"] in (0, 1), r
     assert r["request_token_s"] > 0 and r["joules_per_token"] > 0, r
 assert d["llada"]["over_first"] == 1
 assert d["llada, canvas"]["over_canvas"] == 1, d["llada, canvas"]
@@ -107,7 +124,6 @@ assert rows[0] > rows[1] >= rows[2], rows
 for n in "NPU", "+prefix":
     assert a[n]["skipped_per_pass"] == a[n]["revised"] == 0, a[n]
 assert a["+stages"]["refreshed_per_pass"] == 0, a["+stages"]
-assert a["+stages"]["tokens_per_pass"] > 2 * a["+block"]["tokens_per_pass"], a
 # Placement: the same work, more slowly the more has to be mapped.
 w = {(r["window"], r["placement"]): r for r in tables["window"]}
 small = "16 MiB, 4 buffers"
@@ -117,7 +133,7 @@ for p in "belady", "paging", "drop-all":
     assert w[small, p]["maps_per_pass"] > 1, w[small, p]
     assert w[small, p]["stall_s"] > swap["stall_s"], (w[small, p], swap)
     assert w[small, p]["tokens_per_s"] < swap["tokens_per_s"], w[small, p]
-assert o["checks"]["same_texts"] >= (2 + 7 + 1 + 2 + 1) * 2, o["checks"]
+assert o["checks"]["same_texts"] >= 2 + 7 + 1 + 2 + 1, o["checks"]
 
 # The curve, and what eval says of its usual settings.
 c = json.load(open(sys.argv[2]))["tables"]
@@ -142,37 +158,45 @@ for method, of in points.items():
     wide = max(xs[-1][0] - 1, 0)
     area = areas[method]["area"]
     assert bottom * wide - 1e-6 <= area <= top * wide + 1e-6, (method, area)
+# Guesses that need not be all but sure bring more of them.
+of = points["llada-npu"]
+assert of["0.7, 0.9"]["tokens_per_pass"] > \
+    1.5 * of["0.99, 0.995"]["tokens_per_pass"], of
 ' "$tmp/object" "$tmp/curve" "$tmp"
 fi
-}
-# With a sanitizer those below will do, which go through the same code.
-sanitized || all_tables
+for table in curve areas; do
+  [ ${#plot[@]} -gt 0 ] || break
+  check_has "the picture of $table" "$(cat "$tmp/plots/$table.svg")" '<svg'
+done
+[ ${#plot[@]} -eq 0 ] ||
+  check_has 'the curve' "$(cat "$tmp/plots/curve.svg")" 'tokens a pass'
 
-bench "${phone[@]}" --tasks qa --tables ablation --as llada-8b
+window=("${phone[@]}" --tasks none --tables window --windows 24 --slots 16)
+of_small "${window[@]}" --as llada-8b
 check_eq 'status with --as' "$status" 0
 check_has 'the first line with --as' "${out%%$'\n'*}" \
   'priced as llada-8b on sd8elite; what runs is diffusion.gguf'
-check_has 'rows' "$out" '+later blocks'
-bench "${phone[@]}" --tasks qa --tables window --csv --windows 24 --slots 16
-check_has 'CSV' "$out" 'window,"24 MiB, 16 buffers",swap,maps_per_pass,0'
-bench "${phone[@]}" --tasks none --tables window --slots 16
+check_has 'rows' "$out" 'swap'
+of_small "${window[@]}" --csv
 check_eq 'status with --tasks none' "$status" 0
-by_the_wall_and_pictures() {
+check_has 'CSV' "$out" 'window,"24 MiB, 16 buffers",swap,maps_per_pass,0'
 # This machine is nobody's phone.
-bench --tasks qa -n 2 --items 1 -t 1 --rounds 1 --tables ablation --csv
+of_small "${one[@]}" --tasks none --rounds 1 --tables ablation --csv
 check_eq 'status by the wall clock' "$status" 0
+check_has 'rows' "$out" '+later blocks'
 check_lacks 'the wall clock' "$out" CPU
 check_lacks 'the wall clock' "$out" over_cpu
-if command -v gnuplot >/dev/null; then
-  bench "${phone[@]}" --tasks qa --tables curve --plot "$tmp/plots"
-  check_eq 'status with --plot' "$status" 0
-  for table in curve areas; do
-    checks=$((checks + 1))
-    grep -q '<svg' "$tmp/plots/$table.svg" || fail "no picture of $table"
-  done
-  check_has 'the curve' "$(cat "$tmp/plots/curve.svg")" 'tokens a pass'
+
+# ---- all of them, of trained models ------------------------------------------
+if full; then
+  bench "${phone[@]}" -n 24 --items 2 --tasks qa,math --json
+  check_eq 'status of all' "$status" 0
+  run_ok python3 -c '
+import json, sys
+t = json.load(open(sys.argv[1]))["tables"]
+assert {"decoders", "curve", "areas", "window", "exact"} < set(t), set(t)
+a = {r["row"]: r["tokens_per_pass"] for r in t["ablation"]}
+assert a["+stages"] > 2 * a["+block"], a
+' "$tmp/out"
 fi
-}
-# Under a sanitizer the other benchmarks go through what this goes through.
-sanitized || by_the_wall_and_pictures
 finish
