@@ -7,7 +7,8 @@ export XDG_CACHE_HOME=$tmp/cache # where what passes take is remembered
 
 export TMPDIR=$tmp # where the image is made
 bench() { run "$TANDEM" bench lever "$@"; }
-phone=(--items 1 -n 16 --methods "flash-ar,chain,lever" --clock soc:sd8gen3)
+phone=(--items 1 -n 16 --methods "flash-ar,chain,lever" --clock soc:sd8gen3
+  --spin 0)
 
 bench --help
 check_eq 'status of --help' "$status" 0
