@@ -5,32 +5,34 @@
 export TANDEM_MODELS=$root/flash/models
 [ -e "$TANDEM_MODELS/small.gguf" ] || skip 'no flash/models/small.gguf'
 
+pair=(-t 1 --spin 0)
 tts() { # OPTION...
-  run_ok "$TANDEM" bench tts --items 3 -n 80 --models small --timed 1 "$@"
+  run_ok "$TANDEM" bench tts -n 64 --models small --timed 1 "${pair[@]}" "$@"
 }
-tts --at 1,4 --methods sample,vote --clock soc:sd8gen3 --json
+tts --items 3 --at 1,4 --methods sample,vote --clock soc:sd8gen3 --json
 check_eq rows "$(jq -c '[.tables.accuracy[] | [.how, .samples]]' <"$tmp/out")" \
   '[["small, greedy","1"],["small, sample","1"],["small, sample","4"],["small, vote","1"],["small, vote","4"]]'
-row() { # HOW SAMPLES FIGURE
-  jq ".tables.accuracy[] | select(.how == \"small, $1\" and .samples == \"$2\") |
-    .$3" <"$tmp/out"
+holds() { # WHAT JQ_CONDITION
+  checks=$((checks + 1))
+  jq -e ".tables as {\$accuracy, \$pass, \$kernels, \$softmax} |
+    def row(how; samples): \$accuracy[] |
+      select(.how == \"small, \" + how and .samples == samples); $2" \
+    <"$tmp/out" >"$tmp/jq" 2>&1 ||
+    fail "$1: $(<"$tmp/jq") of $(jq -c .tables <"$tmp/out")"
 }
-one=$(row sample 1 right)
-check_eq 'one sample, whatever chooses' "$(row vote 1 right)" "$one"
-check_eq 'its tokens' "$(row vote 1 tokens)" "$(row sample 1 tokens)"
-check_eq 'the same samples' "$(row vote 4 tokens)" "$(row sample 4 tokens)"
-jq -e '[.tables.accuracy[] | .low <= .right and .right <= .high] | all' \
-  <"$tmp/out" >/dev/null || fail 'a share outside its interval'
-jq -e '.tables.pass[0] | .pass_at_1 <= .pass_at_4' <"$tmp/out" >/dev/null ||
-  fail 'pass@4 below pass@1'
-jq -ne "$(row sample 4 right) == $(jq '.tables.pass[0].pass_at_4' <"$tmp/out")" \
-  >/dev/null || fail 'pass@4 of four is not the share with a right one'
-jq -ne "$(row vote 4 phone_s) < 4 * $(row vote 1 phone_s)" >/dev/null ||
-  fail 'four samples take as long as four times one'
-checks=$((checks + 4))
+holds 'one sample, whatever chooses; the same samples' '
+  [row("vote"; "1") | .right, .tokens] == [row("sample"; "1") | .right, .tokens]
+  and row("vote"; "4").tokens == row("sample"; "4").tokens'
+holds 'shares in their intervals' \
+  '[$accuracy[] | .low <= .right and .right <= .high] | all'
+holds 'pass@4 is not below pass@1, and of four the share with a right one' '
+  $pass[0].pass_at_1 <= $pass[0].pass_at_4
+  and row("sample"; "4").right == $pass[0].pass_at_4'
+holds 'four samples take less than four times one' \
+  'row("vote"; "4").phone_s < 4 * row("vote"; "1").phone_s'
 # Kernels by batch: matrices hardly depend on it, softmax does; with one row those
 # are as far from one another as in the paper, whose figures stand beside.
-jq -e '.tables.kernels as $k | ($k[:5] | map(.samples)) ==
+holds 'kernels by batch' '$kernels as $k | ($k[:5] | map(.samples)) ==
     ["1", "2", "4", "8", "16"]
   and ($k[5:] | map(.samples)) == ["paper, least", "paper, mean", "paper, most"]
   and ([$k[:5][] | .rows_s > .groups_s and .groups_s > .super_s
@@ -40,33 +42,28 @@ jq -e '.tables.kernels as $k | ($k[:5] | map(.samples)) ==
   and $k[0].rows_to_super > $k[5].rows_to_super
   and $k[0].rows_to_super < $k[7].rows_to_super
   and $k[0].groups_to_super > $k[5].groups_to_super
-  and $k[0].groups_to_super < $k[7].groups_to_super' \
-  <"$tmp/out" >/dev/null ||
-  fail "kernels by batch: $(jq -c .tables.kernels <"$tmp/out")"
-jq -e '.tables.softmax as $s | ($s[:15] | map([.samples, .positions])) ==
+  and $k[0].groups_to_super < $k[7].groups_to_super'
+holds 'softmax by batch' '$softmax as $s | ($s[:15] | map([.samples, .positions])) ==
     [("1024", "4096", "16384") as $c | ("1", "2", "4", "8", "16") | [., $c]]
   and ([$s[:15][] | .f32_s > .f16_s and .f16_s > .table_s] | all)
   and $s[4].table_s > 4 * $s[0].table_s
-  and $s[5].table_s > 2 * $s[0].table_s and $s[10].table_s > 2 * $s[5].table_s' \
-  <"$tmp/out" >/dev/null ||
-  fail "softmax by batch: $(jq -c .tables.softmax <"$tmp/out")"
-checks=$((checks + 2))
+  and $s[5].table_s > 2 * $s[0].table_s and $s[10].table_s > 2 * $s[5].table_s'
 
 # What is chosen of the largest number's first samples, and what it takes, is what
 # the method by itself makes of so many.
 [ -e "$TANDEM_MODELS/reward-small.gguf" ] || skip 'no reward-small.gguf'
-items=6
-! sanitized || items=2
+items=2
+! full || items=6
 plot=()
 command -v gnuplot >/dev/null && plot=(--plot "$tmp/svg")
-run_ok "$TANDEM" bench tts --items $items -n 80 --models small --at 1,3,8 --timed 1 \
+tts --items $items --at 1,3,8 --json \
   --methods vote,weighted-vote,best-of-n,best-of-n:min,self-certainty,beam \
-  --json "${plot[@]}"
+  "${plot[@]}"
 cp "$tmp/out" "$tmp/tts"
 itself() { # NAME N OPTION...
   local want got name=$1 n=$2
   shift 2
-  run_ok "$TANDEM" eval math --items $items -n 80 -m small --temp 0.8 \
+  run_ok "$TANDEM" eval math --items $items -n 64 -m small "${pair[@]}" --temp 0.8 \
     --method "${name%:*}" -N "$n" --parallel 64 --clock soc:sd8gen3 --json "$@"
   want=$(jq -c '[.tasks[0] | .right, .sampled_tokens, .phone.total_s,
     .phone.energy_j]' <"$tmp/out")
@@ -109,9 +106,9 @@ if [ ${#plot[@]} -gt 0 ]; then
   has_parts throughput 'tokens a second' '>samples<' '>small<'
 fi
 
-tts --at 2 --methods vote --csv
+tts --items 1 -n 8 --at 2 --methods vote --csv
 check_has csv "$out" 'accuracy,"small, vote",2,tokens,'
-tts --at 2 --methods vote
+tts --items 1 -n 8 --at 2 --methods vote
 check_has text "$out" 'small, vote'
 check_has text "$out" 'pass@k'
 
