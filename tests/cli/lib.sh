@@ -75,7 +75,7 @@ sanitized() {
   esac
 }
 
-# Whether all of it is asked for: what is long runs at its old size.
+# With TANDEM_TEST_FULL=yes, long tests run at their full size.
 full() { [ "${TANDEM_TEST_FULL:-}" = yes ]; }
 
 fail() {
