@@ -104,12 +104,23 @@ cflags := -std=gnu11 -D_GNU_SOURCE -I. -g $(opt) $(warnings) \
 		-fsanitize=float-cast-overflow -fno-sanitize-recover=all) \
 	$(if $(FUZZER),-fsanitize=fuzzer-no-link -DTANDEM_LIBFUZZER) \
 	$(CFLAGS)
-# Tests are compiled fast rather than run fast, except what they compute much
-# with, and not for undefined behaviour of their own.
+# Tests are compiled fast rather than run fast, and not for undefined behaviour
+# of their own; those of long computations (references, models by hand) are
+# compiled as the product is.
 opt_tests := -O0 $(if $(findstring undefined,$(SANITIZE)), \
 	-fno-sanitize=undefined$(comma)float-cast-overflow)
-cflags_of = $(cflags) $(if $(filter tests/%,$(1)),$(if \
-	$(or $(findstring /measure_,$(1)),$(filter tests/litmus/%,$(1))),,$(opt_tests)))
+computing := tests/litmus/% $(patsubst %,tests/%.c, \
+	device/measure_litmus host/draft/measure_suffix_automaton \
+	host/text/measure_json_form device/test_serve device/test_litmus \
+	host/draft/test_drafter_sam host/draft/test_suffix_tree \
+	host/draft/test_suffix_automaton host/head/test_reward \
+	host/method/test_beam host/method/test_block host/method/test_dream \
+	host/method/test_diffusion_methods host/method/test_diffusion_shipped \
+	host/method/test_methods_fake host/method/test_samples \
+	host/session/test_sequence host/session/test_session_switch \
+	host/session/test_session_swap)
+cflags_of = $(cflags) $(if $(filter tests/%,$(1)), \
+	$(if $(filter $(computing),$(1)),,$(opt_tests)))
 ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
@@ -193,7 +204,7 @@ same_or_write = mkdir -p $(@D) && printf '%s\n' '$(subst $(quote),,$(1))' \
 
 $(O)/flags: FORCE
 	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
-		$(cflags) $(opt_tests) $(foreach i,$(isas),$(isa_flags_$i)) \
+		$(cflags) $(opt_tests) $(computing) $(foreach i,$(isas),$(isa_flags_$i)) \
 		$(isa_opt) / $(ldflags))
 
 $(O)/lib%.list: FORCE

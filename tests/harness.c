@@ -54,8 +54,8 @@ int main(int argc, char **argv)
 			if (list)
 				puts(name_of(f, i));
 			else if (!strcmp(name_of(f, i), argv[1]))
-				return _cmocka_run_group_tests(argv[1],
-					f->tests + i, 1, NULL, NULL);
+				return _cmocka_run_group_tests(
+					argv[1], f->tests + i, 1, NULL, NULL);
 		}
 	}
 	if (list)
@@ -75,6 +75,13 @@ void assert_close(double a, double b, double bound, const char *what)
 	if (!(fabs(a - b) <= bound))
 		fail_msg("%s: %.9g and %.9g differ by %.3g, bound %.3g", what,
 			a, b, fabs(a - b), bound);
+}
+
+bool harness_full(void)
+{
+	const char *full = getenv("TANDEM_TEST_FULL");
+
+	return full && !strcmp(full, "yes");
 }
 
 uint64_t harness_seed(void)

@@ -10,6 +10,7 @@
 /* In the order cmocka needs. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -19,11 +20,11 @@ struct err;
 /* Adds the tests of a source file (__FILE__) to those of its program. */
 void harness_add(const char *file, const struct CMUnitTest *tests, size_t n);
 
-#define TEST_FILE(tests)                                         \
-	__attribute__((constructor)) static void add_tests(void) \
-	{                                                        \
-		harness_add(__FILE__, tests,                     \
-			sizeof(tests) / sizeof((tests)[0]));     \
+#define TEST_FILE(tests)                                                      \
+	__attribute__((constructor)) static void add_tests(void)              \
+	{                                                                     \
+		harness_add(                                                  \
+			__FILE__, tests, sizeof(tests) / sizeof((tests)[0])); \
 	}
 
 /* Fails with *e's text when ret is not 0. */
@@ -31,6 +32,9 @@ void assert_ok(int ret, const struct err *e);
 
 /* |a - b| <= bound, printing both and where. */
 void assert_close(double a, double b, double bound, const char *what);
+
+/* Whether tests that take long run at their full size: TANDEM_TEST_FULL=yes. */
+bool harness_full(void);
 
 /* A seed from TANDEM_SEED or 1, printed. */
 uint64_t harness_seed(void);

@@ -35,7 +35,7 @@
 enum {
 	ARGS_MAX = 16,
 	KILL_AFTER_S = 5, /* between SIGTERM and SIGKILL */
-	LEFTOVER_S = 2,	  /* a device has a second to notice its host's end */
+	LEFTOVER_S = 2,   /* a device has a second to notice its host's end */
 	OUTPUT_LINES = 120,
 	SLOWEST_SHOWN = 10,
 	SKIP_STATUS = 77,
@@ -104,16 +104,16 @@ static void read_tests(void)
 
 /* ---- files ------------------------------------------------------------- */
 
-static int make_writable(const char *path, const struct stat *st, int type,
-	struct FTW *where)
+static int make_writable(
+	const char *path, const struct stat *st, int type, struct FTW *where)
 {
 	if (type == FTW_D || type == FTW_DNR)
 		chmod(path, 0700);
 	return 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type,
-	struct FTW *where)
+static int remove_one(
+	const char *path, const struct stat *st, int type, struct FTW *where)
 {
 	remove(path);
 	return 0;
@@ -293,8 +293,8 @@ static void judge(const struct test *t, int status)
 	char why[96];
 
 	if (t->timed_out) {
-		snprintf(why, sizeof(why), "timed out after %.0f s",
-			t->limit_s);
+		snprintf(
+			why, sizeof(why), "timed out after %.0f s", t->limit_s);
 	} else if (WIFSIGNALED(status)) {
 		snprintf(why, sizeof(why), "killed by signal %d (%s)",
 			WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -485,8 +485,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	read_tests();
-	snprintf(work, sizeof(work), "%s/tandem-run-XXXXXX",
-		tmp ? tmp : "/tmp");
+	snprintf(
+		work, sizeof(work), "%s/tandem-run-XXXXXX", tmp ? tmp : "/tmp");
 	if (!mkdtemp(work))
 		die("cannot make a temporary folder");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))

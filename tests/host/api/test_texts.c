@@ -149,12 +149,14 @@ static void test_random(void **state)
 		{ "ctx=256", "texts=3", "keep=2", "graph-switch=async" },
 	};
 
+	const unsigned many = harness_full() ? 200 : 60;
+	const unsigned few = harness_full() ? 40 : 15;
 	uint64_t pauses = 0;
 
 	write_alone();
 	for (unsigned i = 0; i < ARRAY_LEN(sets); i++) {
 		struct party p =
-			play_with(sets[i], i ? 40 : 200, harness_seed() + i);
+			play_with(sets[i], i ? few : many, harness_seed() + i);
 
 		assert_int_equal(has(sets[i], "keep="), p.cached > 0);
 		pauses += p.pauses;
