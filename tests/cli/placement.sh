@@ -12,15 +12,23 @@ run_ok "$TANDEM" synth --like tiny -o "$tiny"
 run_ok "$TANDEM" synth --like tiny-llada -o "$llada"
 run_ok "$TANDEM" synth --like tiny --quant f32 -o "$large"
 
-generate() { # OPTION...
-  run_ok "$TANDEM" run -p 'Once upon a time there was' -n 24 --ignore-eos \
+generate() { # OPTION...: leaves $essence, what must be the same
+  local part
+  run_ok "$TANDEM" run -p 'Once upon a time there was' -n 8 --ignore-eos \
     --json "$@"
+  essence=
+  for part in '"stop":"[^"]*' '"logits_hash":"[^"]*' '"ids":\[[^]]*'; do
+    [[ $out =~ $part ]] && essence+=${BASH_REMATCH[0]}
+  done
 }
-essence() {
-  grep -oE '"(stop|logits_hash)":"[^"]*|"ids":\[[^]]*' "$tmp/out"
+number() { # KEY: of $out, into $it
+  it=
+  [[ $out =~ \"$1\":([0-9]+) ]] && it=${BASH_REMATCH[1]}
 }
-number() { # KEY
-  sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$tmp/out"
+is() { # WHAT KEY NUMBER
+  local it
+  number "$2"
+  check_eq "$1" "$it" "$3"
 }
 below() { # WHAT LESS MORE
   checks=$((checks + 1))
@@ -28,66 +36,70 @@ below() { # WHAT LESS MORE
 }
 
 # ---- the same text -----------------------------------------------------------
-same() { # OPTION...: with every placement
-  local want placement
+same() { # "PLACEMENT..." OPTION...: with these, and with swap
+  local want placement placements=$1
+  shift
   generate "$@"
-  want=$(essence)
-  for placement in belady paging drop-all swap; do
-    generate "$@" --placement $placement --va-slots 4
-    check_eq "the text of $* with $placement" "$(essence)" "$want"
+  want=$essence
+  for placement in $placements; do
+    generate "$@" --placement "$placement" --va-slots 4
+    check_eq "the text of $* with $placement" "$essence" "$want"
   done
   generate "$@" --placement swap --va-slots 5 --swap-poison \
     --coherence check
-  check_eq "the text of $* with poisoned slots" "$(essence)" "$want"
-  check_eq "violations of $*" "$(number violations)" 0
+  check_eq "the text of $* with poisoned slots" "$essence" "$want"
+  is "violations of $*" violations 0
 }
 # Of a window that the cache all but fills, so that not all weights fit.
 room=(--va-window 16M --ctx 6800)
-same -m "$large" "${room[@]}"
-same -m "$large" "${room[@]}" --prefill-chunk 4 --threads 1
-same -m "$large" "${room[@]}" --method opt-tree --draft "$tiny"
-same -m "$large" "${room[@]}" --method lever --draft "$tiny"
-same -m "$large" "${room[@]}" --temp 1 --seed 3 --doorbell eventfd
-same -m "$llada" --method llada --ctx 480
+all='belady paging drop-all swap'
+same "$all" -m "$large" "${room[@]}"
+same drop-all -m "$large" "${room[@]}" --prefill-chunk 4 --threads 1
+same "belady swap" -m "$large" "${room[@]}" --method opt-tree --draft "$tiny"
+same paging -m "$large" "${room[@]}" --method lever --draft "$tiny"
+same belady -m "$large" "${room[@]}" --temp 1 --seed 3 --doorbell eventfd
+same "$all" -m "$llada" --method llada --ctx 480
 run_ok "$TANDEM" convert "$large" "$tmp/large.tdm"
 generate -m "$tmp/large.tdm"
-want=$(essence)
+want=$essence
 for share in 25% 50% 75%; do
   generate -m "$tmp/large.tdm" --dram-budget $share --stage-slots 2 \
     --placement swap --va-slots 6 --swap-poison
-  check_eq "the text with $share in memory" "$(essence)" "$want"
+  check_eq "the text with $share in memory" "$essence" "$want"
 done
 
 # ---- counters ----------------------------------------------------------------
 # On the phone nothing is waited for so little as by a plan, and never longer in
 # a larger window.
-stall() { # PLACEMENT CONTEXT
+stall() { # PLACEMENT CONTEXT: into $it
   generate -m "$large" --clock soc:sd8elite --va-window 16M --ctx "$2" \
     --placement "$1"
   number stall_ps
 }
 last=0
-for context in 6300 6600 6900 7200 7300; do
-  swapped=$(stall swap $context)
-  check_eq "unmaps with swap and --ctx $context" "$(number unmaps)" 0
-  for other in belady paging drop-all; do
-    [ "$swapped" = 0 ] || below "stall of swap, $other, --ctx $context" \
-      "$swapped" "$(stall $other $context)"
+for context in 6300 6600 6900 7300; do
+  stall swap $context
+  swapped=$it said=$out
+  is "unmaps with swap and --ctx $context" unmaps 0
+  [ "$swapped" = 0 ] || for other in belady paging drop-all; do
+    stall $other $context
+    below "stall of swap, $other, --ctx $context" "$swapped" "$it"
   done
   checks=$((checks + 1))
   [ "$swapped" -ge "$last" ] ||
     fail "with --ctx $context the device waits $swapped, before $last"
   last=$swapped
 done
-stall swap 7300 >"$tmp/stall"
-check_eq 'temporary blocks of a full window' "$(number temporary_blocks)" 4
-check_eq 'resident bytes of a full window' "$(number resident_bytes)" 0
+checks=$((checks + 1))
+[ "$last" -gt 0 ] || fail 'no window was too small for all'
+out=$said
+is 'temporary blocks of a full window' temporary_blocks 4
+is 'resident bytes of a full window' resident_bytes 0
 check_has 'the report' "$out" '"placement":{"policy":"swap"'
-passes=$(grep -o '"passes":[0-9]*' "$tmp/out" | head -n 1 | cut -d : -f 2)
-check_eq 'copies' "$(number copies)" $((4 * passes))
-first=$(cat "$tmp/stall")
-stall swap 7300 >"$tmp/stall"
-check_eq 'the same stall again' "$(cat "$tmp/stall")" "$first"
+number passes
+is 'copies' copies $((4 * it))
+stall swap 7300
+check_eq 'the same stall again' "$it" "$last"
 run_ok "$TANDEM" run -m "$large" -p Hi -n 4 "${room[@]}" --placement swap \
   --stats
 check_has 'the statistics' "$err" 'placement    swap: '
@@ -96,9 +108,10 @@ check_has 'the statistics' "$err" 'placement    swap: '
 # A window that holds all weights beside the activations of 128 rows, and not
 # beside those of 256 or 512: cache for every byte that is left, by --ctx.
 generate -m "$large" --va-window 16M --ctx 4000 --placement fixed
-left=$((16 * 1024 * 1024 - $(number bytes_mapped) - 8 * 4096))
+number bytes_mapped
+left=$((16 * 1024 * 1024 - it - 8 * 4096))
 context=$((4000 + left / 2048))
-prompt=$(printf 'one two three four %.0s' $(seq 150)) # more than 512 tokens
+printf -v prompt 'one two three four %.0s' {1..53} # more than 512 tokens
 batch() { # PLACEMENT ROWS
   run "$TANDEM" run -m "$large" -p "$prompt" -n 4 --ignore-eos --ids \
     --va-window 16M --ctx "$context" --placement "$1" --prefill-chunk "$2"
@@ -123,13 +136,13 @@ done
 # packed ones leave some.
 two=(-m "$large" --method chain --draft "$tiny" --draft-on device --ctx 512)
 generate "${two[@]}" --va-slots 16
-want=$(essence)
+want=$essence
 run "$TANDEM" run "${two[@]}" -p Hi -n 4 --va-slots 6
 check_eq 'status of two models, block by block' "$status" 1
 check_eq 'text of two models, block by block' "$out" ''
 check_has 'stderr of two models, block by block' "$err" '6 of 6 slots used'
 generate "${two[@]}" --va-slots 6 --placement swap
-check_eq 'the text of two models, packed' "$(essence)" "$want"
+check_eq 'the text of two models, packed' "$essence" "$want"
 
 # ---- what is refused ---------------------------------------------------------
 run "$TANDEM" run -m "$large" -p Hi --va-window 16M --ctx 7700 --placement swap
