@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # A plan of faults at each step of the protocol: the text that there would be
 # without, or a clear error within its bound; and nothing is left behind.
-# TANDEM_PLANS=1000 for more random plans; TANDEM_SEED repeats them.
+# TANDEM_PLANS=1000 for more random plans, TANDEM_SEED=N for others.
 . "$(dirname "$0")/lib.sh"
 
 plans=${TANDEM_PLANS:-12}
-seed=${TANDEM_SEED:-$((RANDOM * 32768 + RANDOM))}
+seed=${TANDEM_SEED:-1}
 RANDOM=$seed
 echo "seed $seed"
 
@@ -15,16 +15,21 @@ run_ok "$TANDEM" synth --like tiny -o "$model"
 run_ok "$TANDEM" convert "$model" "$image"
 
 answer() { # OPTIONS
-  run timeout 60 "$TANDEM" run -p 'Once upon a time' -n 12 --ignore-eos --ids \
-    "$@"
+  run timeout 300 "$TANDEM" run -p 'Once upon a time' -n 12 --ignore-eos --ids \
+    -t 1 --prefill-chunk 16 "$@"
 }
 answer -m "$model"
 want=$out
 answer -m "$image" --dram-budget 0%
 check_eq 'ids of the image' "$out" "$want"
 
-left_behind() { # processes that lost their parents, and names in /dev/shm
-  pgrep -x -f 'tandem-npu --fd 3.*' -P 1 || true
+# Processes of this script that lost their parents, and names in /dev/shm.
+export TANDEM_FAULTS_TEST=$tmp
+left_behind() {
+  local pid
+  for pid in $(pgrep -x -f 'tandem-npu --fd 3.*' -P 1); do
+    ! grep -qszx "TANDEM_FAULTS_TEST=$tmp" "/proc/$pid/environ" || echo "$pid"
+  done
   find /dev/shm -maxdepth 1 -name '*tandem*' 2>/dev/null
 }
 before=$(left_behind)

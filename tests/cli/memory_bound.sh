@@ -14,16 +14,18 @@ rm "$tmp/model.gguf"
 # most PID: of the process and its children, in KiB, until it ends. What they
 # share counts once.
 most() {
-  local most=0 sum kib p
+  local most=0 sum p name kib rest npu=
   while kill -0 "$1" 2>/dev/null; do
     sum=0
-    for p in $1 $(pgrep -P "$1"); do
-      kib=$(awk '/^Pss:/ { print $2 }' "/proc/$p/smaps_rollup" 2>/dev/null)
-      sum=$((sum + ${kib:-0}))
+    [ -n "$npu" ] || npu=$(pgrep -P "$1")
+    for p in $1 $npu; do
+      while read -r name kib rest; do
+        [ "$name" != Pss: ] || sum=$((sum + kib))
+      done <"/proc/$p/smaps_rollup"
     done
     ((sum <= most)) || most=$sum
-    sleep 0.01
-  done
+    sleep 0.02
+  done 2>/dev/null
   echo $most
 }
 
@@ -31,7 +33,7 @@ most() {
 bounded() {
   local budget=$1 kib
   shift
-  "$TANDEM" run -m "$tmp/model.tdm" -p 'Hi there' -n 10 --ignore-eos --json \
+  "$TANDEM" run -m "$tmp/model.tdm" -p 'Hi there' -n 4 --ignore-eos --json \
     --method flash-ar --dram-budget "$budget" "$@" >"$tmp/json" 2>"$tmp/err" &
   kib=$(most $!)
   wait $! || fail "$budget: $(cat "$tmp/err")"
