@@ -46,7 +46,7 @@ start() { # OPTION...
   "$TANDEM" run -m "$model" -p x -n -1 --ignore-eos --ctx 100000 \
     --va-slots 3 "$@" >"$tmp/text" 2>"$tmp/said" &
   host=$!
-  await 'the first words' 10000 test -s "$tmp/text"
+  await 'the first words' 60000 test -s "$tmp/text"
   case $* in
   *--device*) ;;
   *) find_npu ;;
@@ -68,7 +68,7 @@ listen() { # OPTION...
   rm -f "$tmp/npu.said"
   "$TANDEM_NPU" --listen "$tmp/npu.sock" "$@" 2>"$tmp/npu.said" &
   npu=$!
-  await 'a listening device' 5000 grep -q listening "$tmp/npu.said"
+  await 'a listening device' 60000 grep -q listening "$tmp/npu.said"
 }
 
 for doorbell in poll eventfd socket; do
@@ -120,7 +120,7 @@ rm -f "$tmp/text"
     --ignore-eos --ctx 100000 --stats >"$tmp/text" 2>"$tmp/said"
 ) &
 host=$!
-await 'the first words' 10000 test -s "$tmp/text"
+await 'the first words' 60000 test -s "$tmp/text"
 find_npu
 kill -INT "$host"
 ended 130 'stopped by interrupted'
@@ -140,7 +140,7 @@ host=$!
 writes() { # PID: it is in write(2) to standard output
   [[ $(cat "/proc/$1/syscall" 2>"$tmp/no") =~ ^[0-9]+\ 0x1\  ]]
 }
-await 'a write to the full pipe' 10000 writes "$host"
+await 'a write to the full pipe' 60000 writes "$host"
 kill -INT "$host"
 sleep 0.1
 cat <&9 >"$tmp/text" 9<&- &

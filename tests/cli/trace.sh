@@ -8,39 +8,35 @@ same_counts='passes rows padded_rows round_trips dma_bytes invalidated_lines
   cleaned_lines evicted_lines violations'
 same_ps='total_ps matrix_ps vector_ps dma_ps read_ps cpu_ps flash_ps'
 
-# traced NAME OPTIONS...: a run into $tmp/NAME.json, its trace's sums into
-# $tmp/NAME.sums; they must agree.
+# traced NAME "KEY..." OPTIONS...: a run into $tmp/NAME.json, its trace's sums
+# into $tmp/NAME.sums; they must agree in counts, and in these times of the phone.
 traced() {
-  local name=$1 key
-  shift
-  run_ok "$TANDEM" run -t 1 --json --trace "$tmp/$name.pft" "$@"
+  local name=$1 ps=$2 differ
+  shift 2
+  run_ok "$TANDEM" run -m small -t 1 --json --trace "$tmp/$name.pft" "$@"
   cp "$tmp/out" "$tmp/$name.json"
   run_ok "$TANDEM" trace --json "$tmp/$name.pft"
   cp "$tmp/out" "$tmp/$name.sums"
-  for key in $same_counts; do
-    check_eq "$name: $key" "$(jq ".$key" "$tmp/$name.sums")" \
-      "$(jq ".$key" "$tmp/$name.json")"
-  done
-  for key in unanswered unfinished; do
-    check_eq "$name: $key" "$(jq ".$key" "$tmp/$name.sums")" 0
-  done
-}
-same_phone() { # NAME
-  local key
-  for key in $same_ps; do
-    check_eq "$1: phone.$key" "$(jq ".phone.$key" "$tmp/$1.sums")" \
-      "$(jq ".phone.$key" "$tmp/$1.json")"
-  done
-  check_eq "$1: the CPU works or waits" \
-    "$(jq '.phone | .cpu_busy_ps + .cpu_wait_ps' "$tmp/$1.sums")" \
-    "$(jq .phone.total_ps "$tmp/$1.json")"
+  differ=$(jq -nr --slurpfile sums "$tmp/$name.sums" \
+    --slurpfile run "$tmp/$name.json" --arg counts "$same_counts" \
+    --arg ps "$ps" '
+      def words: [splits("[ \n]+") | select(. != "")];
+      def differ(a; b):
+        if a == b and a != null then empty else "\(.): \(a), not \(b)" end;
+      $sums[0] as $s | $run[0] as $r |
+      ($counts | words[] | differ($s[.]; $r[.])),
+      ($ps | words[] | differ($s.phone[.]; $r.phone[.])),
+      ("unanswered", "unfinished" | differ($s[.]; 0)),
+      ("the CPU works or waits" | select($ps | words | length > 1) |
+        differ($s.phone | .cpu_busy_ps + .cpu_wait_ps; $r.phone.total_ps))
+    ' 2>&1)
+  check_eq "what differs of $name" "$differ" ''
 }
 
 # Nothing of a run changes by being told.
-run_ok "$TANDEM" run -t 1 --json -p 'Once upon a time' -n 12 --clock soc:sd8gen3
+run_ok "$TANDEM" run -m small -t 1 --json -p 'Once upon a time' -n 8 --clock soc:sd8gen3
 plain=$(jq '.logits_hash, .text, .phone' <<<"$out")
-traced plain -p 'Once upon a time' -n 12 --clock soc:sd8gen3
-same_phone plain
+traced plain "$same_ps" -p 'Once upon a time' -n 8 --clock soc:sd8gen3
 check_eq 'a traced run' "$(jq '.logits_hash, .text, .phone' "$tmp/plain.json")" \
   "$plain"
 run_ok "$TANDEM" trace "$tmp/plain.pft"
@@ -50,26 +46,23 @@ for part in 'texts        1' 'bubbles ' 'overlap ' 'longest ' 'phone ' \
 done
 
 # Drafts, a small window, and layers from flash.
-traced chain -p 'Once upon a time' -n 12 --method chain --draft sam \
+traced chain "$same_ps" -p 'Once upon a time' -n 8 --method chain --draft sam \
   --clock soc:sd8gen3 --va-slots 5
-same_phone chain
 check_has 'kinds of work' "$(jq -r '.work[] | .kind' "$tmp/chain.sums")" draft
 run_ok "$TANDEM" convert small "$tmp/m.tdm"
-traced flash -m "$tmp/m.tdm" -p 'Once upon a time' -n 4 --dram-budget 25% \
+traced flash total_ps -m "$tmp/m.tdm" -p 'Once upon a time' -n 4 --dram-budget 25% \
   --clock soc:sd8gen3
-check_eq 'phone.total_ps' "$(jq .phone.total_ps "$tmp/flash.sums")" \
-  "$(jq .phone.total_ps "$tmp/flash.json")"
 check_eq 'reads of flash were seen' "$(jq '.flash_reads > 0' "$tmp/flash.sums")" true
 
 # A device that is lost, and its successor.
-run_ok "$TANDEM" run -t 1 --trace "$tmp/lost.pft" -p 'Once upon a time' -n 6 \
+run_ok "$TANDEM" run -m small -t 1 --trace "$tmp/lost.pft" -p 'Once upon a time' -n 6 \
   --fault die@run#20
 text=$out
 run_ok "$TANDEM" trace --json "$tmp/lost.pft"
 check_eq 'losses' "$(jq -c '[.lost, .restarts]' <<<"$out")" '[1,1]'
 check_eq 'what was under way is told to be lost' \
   "$(jq '.unanswered > 0 and .unfinished == 0' <<<"$out")" true
-run_ok "$TANDEM" run -t 1 -p 'Once upon a time' -n 6
+run_ok "$TANDEM" run -m small -t 1 -p 'Once upon a time' -n 6
 check_eq 'the text of a run that lost its device' "$text" "$out"
 
 # The device tells what it did, up to its death; of two devices each has its own
@@ -86,7 +79,7 @@ check_eq 'operators computed' \
 check_eq 'more reads by DMA than passes' "$(($(work_of "$tmp/plain.sums" DMA dma) > \
   $(jq .passes "$tmp/plain.json")))" 1
 check_eq 'events lost' "$(jq .events_lost "$tmp/plain.sums")" 0
-run "$TANDEM" run -t 2 --trace "$tmp/stale.pft" -p 'Once upon a time' -n 3 \
+run "$TANDEM" run -m small -t 2 --trace "$tmp/stale.pft" -p 'Once upon a time' -n 3 \
   --coherence check --fault drop-invalidate:tandem:io#3
 check_eq 'status of a broken rule' "$status" 1
 run_ok "$TANDEM" trace --json "$tmp/stale.pft"
@@ -94,7 +87,8 @@ check_eq 'violations on the timeline' "$(work_of "$tmp/out" device fault)" \
   "$(jq .violations "$tmp/out")"
 
 # A benchmark's pairs have a file each.
-run_ok "$TANDEM" bench methods -n 3 --methods autoregressive,chain \
+echo 'Once upon a time' >"$tmp/prompts"
+run_ok "$TANDEM" bench methods -m small -n 3 --rounds 1 --prompts "$tmp/prompts" --methods autoregressive,chain \
   --clock soc:sd8gen3 --trace "$tmp/b.pft"
 for file in b.pft b.pft.2; do
   run_ok "$TANDEM" trace --json "$tmp/$file"
@@ -102,11 +96,11 @@ for file in b.pft b.pft.2; do
 done
 
 # What cannot be written ends the trace, not the text.
-run "$TANDEM" run -t 1 --trace /dev/full -p 'Once upon a time' -n 6
+run "$TANDEM" run -m small -t 1 --trace /dev/full -p 'Once upon a time' -n 6
 check_eq 'status with a full disk' "$status" 1
 check_eq 'the text with a full disk' "$out" "$text"
 check_has 'the message' "$err" 'No space left'
-run "$TANDEM" run -t 1 --trace "$tmp/no/such" -p x -n 1
+run "$TANDEM" run -m small -t 1 --trace "$tmp/no/such" -p x -n 1
 check_eq 'status without the folder' "$status" 1
 check_has 'the message' "$err" "$tmp/no/such"
 
