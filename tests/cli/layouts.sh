@@ -7,81 +7,76 @@ model=$tmp/tiny.gguf
 run_ok "$TANDEM" synth --like tiny --quant q4_0 --ffn-down q8_0 -o "$model"
 prompt='Once upon a time, there was a little girl named Lily. She loved to'
 
-json() { # KEY...: their values in $tmp/out
-  local key
-  for key in "$@"; do
-    grep -o "\"$key\":[^,]*" "$tmp/out"
-  done
-}
+ask=("$TANDEM" run -m "$model" -p "$prompt" -n 8 --ignore-eos --json)
 
-# Hash of all logits, and the ids, of a greedy run.
+# Of a greedy run the hash of all logits, their number, and the ids, in $got.
 numbers() { # OPTION...
-  run_ok "$TANDEM" run -m "$model" -p "$prompt" -n 24 --ignore-eos --json "$@"
-  json logits_hash logits_rows
-  grep -o '"ids":\[[^]]*\]' "$tmp/out"
+  run_ok "${ask[@]}" "$@"
+  take_numbers
+}
+take_numbers() {
+  got=
+  [[ $out =~ \"logits_hash\":\"[0-9a-f]+ ]] && got=${BASH_REMATCH[0]}
+  [[ $out =~ \"logits_rows\":[0-9]+ ]] && got+=" ${BASH_REMATCH[0]}"
+  [[ $out =~ \"ids\":\[[0-9,]+ ]] && got+=" ${BASH_REMATCH[0]}"
 }
 
-all=yes
-! sanitized || all=no
+declare -A want
 for layout in rows tiles groups super; do
   for precision in f32 f16 f16-kv16 int8 npu; do
-    case $all:$layout-$precision in
-    no:rows-f32 | no:tiles-f16 | no:tiles-int8 | no:groups-f16-kv16) ;;
-    no:super-f16 | no:super-npu | yes:*) ;;
-    *) continue ;;
-    esac
     how="--layout $layout --precision $precision"
     # shellcheck disable=SC2086 # several options
-    {
-      want=$(numbers $how)
-      check_eq "numbers, $how, one thread" "$(numbers $how -t 1)" "$want"
-      check_eq "numbers, $how, checked cache, other chunks, few slots" \
-        "$(numbers $how --coherence check --prefill-chunk 5 --va-slots 3 \
-          --threads 3)" "$want"
-    }
-    case $layout-$precision in
-    tiles-int8) int8=$want ;;
-    tiles-f16) f16=$want ;;
-    super-f16) super=$want ;;
-    esac
+    numbers $how -t 1
+    want[$how]=$got
+    check_has "numbers, $how" "$got" ' "logits_rows":8 "ids":['
+    # shellcheck disable=SC2086
+    numbers $how --coherence check --prefill-chunk 5 --va-slots 3 --threads 3
+    check_eq "numbers, $how, checked cache, other chunks, few slots, threads" \
+      "$got" "${want[$how]}"
   done
 done
+f16=${want['--layout tiles --precision f16']}
 checks=$((checks + 2))
-[ "$int8" != "$f16" ] || fail 'int8 computes what f16 does'
-[ "$super" != "$f16" ] || fail 'super-groups hold what the file does'
+[ "${want['--layout tiles --precision int8']}" != "$f16" ] ||
+  fail 'int8 computes what f16 does'
+[ "${want['--layout super --precision f16']}" != "$f16" ] ||
+  fail 'super-groups hold what the file does'
 
 # Every instruction set gives the same bits.
 for kern in base avx2 avx512 vnni amx; do
-  for how in '--precision int8' '--precision f16' \
-    '--precision npu --layout super'; do
+  for how in '--layout tiles --precision int8' '--layout tiles --precision f16' \
+    '--layout super --precision npu'; do
     # shellcheck disable=SC2086 # several options
-    want=$(numbers $how)
-    # shellcheck disable=SC2086
-    TANDEM_CPU=$kern run "$TANDEM" run -m "$model" -p "$prompt" -n 24 \
-      --ignore-eos --json $how
-    case $err in *'processor lacks it'*) continue ;; esac
-    check_eq "numbers, $how, kernels $kern" \
-      "$(json logits_hash logits_rows && grep -o '"ids":\[[^]]*\]' "$tmp/out")" \
-      "$want"
+    TANDEM_CPU=$kern run "${ask[@]}" $how
+    case $err in *'processor lacks it'*) continue 2 ;; esac
+    take_numbers
+    check_eq "numbers, $how, kernels $kern" "$got" "${want[$how]}"
   done
 done
 
 # ---- the phone's clock -------------------------------------------------------
-phone() { # OPTION...
-  run_ok "$TANDEM" run -m "$model" -p "$prompt" -n 24 --ignore-eos --json "$@"
-  grep -o '"phone":{.*}' "$tmp/out" | sed 's/}.*/}/'
+phone() { # OPTION...: in $got
+  run_ok "${ask[@]}" "$@"
+  got=
+  [[ $out =~ \"phone\":\{[^}]*\} ]] && got=${BASH_REMATCH[0]}
+}
+check_phone() { # WHAT OPTION...
+  phone "${@:2}"
+  check_eq "$1" "$got" "$one"
 }
 
-one=$(phone --clock soc:sd8gen3)
+phone --clock soc:sd8gen3
+one=$got
 check_has 'phone time' "$one" '"clock":"soc:sd8gen3"'
 check_has 'phone time' "$one" '"total_ps":'
-check_eq 'phone time again' "$(phone --clock soc:sd8gen3)" "$one"
-check_eq 'phone time of one thread' "$(phone --clock soc:sd8gen3 -t 1)" "$one"
-check_eq 'phone time through a socket' \
-  "$(phone --clock soc:sd8gen3 --doorbell socket --coherence check)" "$one"
+check_phone 'phone time of one thread' --clock soc:sd8gen3 -t 1
+check_phone 'phone time through a socket' \
+  --clock soc:sd8gen3 --doorbell socket --coherence check
 checks=$((checks + 2))
-[ "$(phone --clock soc:sd8gen2)" != "$one" ] || fail 'two phones are as fast'
-[ -z "$(phone --clock wall)" ] || fail 'a phone on the wall'"'"'s clock'
+phone --clock soc:sd8gen2
+[ "$got" != "$one" ] || fail 'two phones are as fast'
+phone --clock wall
+[ -z "$got" ] || fail 'a phone on the wall'"'"'s clock'
 
 # Padding is paid for: prompts of 10 and of 20 tokens fill one graph of 32.
 paid() { # PROMPT
