@@ -33,7 +33,7 @@ refused 400 invalid_value tokens
 
 # ---- texts ------------------------------------------------------------------
 prompt='Problem: Calculate 6 * 12.\nSolution:'
-run_ok "$TANDEM" run -n 24 -t 1 -p "$(printf '%b' "$prompt")"
+run_ok "$TANDEM" run -n 24 -t 1 --spin 0 -p "$(printf '%b' "$prompt")"
 want=$(head -n 1 "$tmp/out")
 post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
 check_eq 'status of a completion' "$code" 200
@@ -57,7 +57,7 @@ check_has 'the last chunk' "$(grep '^data: {' "$tmp/body" | tail -n 1)" \
   '"timings":'
 
 drawn='"temperature":0.9,"top_p":0.95,"seed":7,"max_tokens":12'
-run_ok "$TANDEM" run -n 12 -t 1 -p Read: --temp 0.9 --top-p 0.95 --seed 7 \
+run_ok "$TANDEM" run -n 12 -t 1 --spin 0 -p Read: --temp 0.9 --top-p 0.95 --seed 7 \
   --stream 1
 want=$(head -n 1 "$tmp/out")
 post /v1/completions "{\"prompt\":\"Read:\",\"n\":2,$drawn}"
@@ -68,29 +68,6 @@ check_eq 'the second of them' \
 
 post /v1/completions '{"prompt":"Read:","max_tokens":30,"stop":["e"]}'
 check_lacks 'a text that ends before an e' "$(member text)" e
-
-# Among 32 others it is the same text, and so is each of those.
-others=()
-for i in $(seq 32); do
-  curl -s "$url/v1/completions" -o "$tmp/other.$i" -d "{\"prompt\":\"Read:\",
-    \"max_tokens\":12,\"temperature\":0.9,\"seed\":$((i % 4))}" &
-  others+=($!)
-done
-post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
-check_eq 'a text among 32 others' "$(member text)" "$greedy"
-wait "${others[@]}"
-for i in 0 1 2 3; do
-  run_ok "$TANDEM" run -n 12 -t 1 -p Read: --temp 0.9 --seed "$i" --json
-  want=$(member text)
-  for k in $((i + 4)) $((i + 28)); do
-    out=$(cat "$tmp/other.$k")
-    check_eq "text $k of 32" "$(member text)" "$want"
-  done
-done
-get /metrics
-shared=$(sed -n 's/^tandem_passes_total //p' <<<"$out")
-checks=$((checks + 1))
-[ "$shared" -lt 300 ] || fail "$shared passes for 33 texts of a dozen tokens"
 
 # What is cached of a prompt is not computed again.
 post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
@@ -121,16 +98,6 @@ format='{"type":"json_schema","json_schema":{"schema":{"pattern":"a+"}}}'
 post /v1/completions "{$json,\"stream\":true,\"response_format\":$format}"
 refused 400 invalid_value response_format
 check_has 'what is said of it' "$out" "'pattern'"
-
-# A reader who leaves: the text ends soon, and those behind it have their turn.
-curl -sN "$url/v1/completions" -d \
-  '{"prompt":"Once","max_tokens":900,"temperature":2,"seed":1,"stream":true}' |
-  head -n 3 >"$tmp/cut"
-check_has 'what came of a text that was left' "$(cat "$tmp/cut")" 'data: {'
-post /v1/completions '{"prompt":"Read:","max_tokens":1}'
-get /metrics
-check_has 'metrics' "$out" 'tandem_texts_canceled_total 1'
-check_has 'metrics' "$out" 'tandem_texts_under_way 0'
 
 # ---- what is refused --------------------------------------------------------
 post /v1/completions '{"prompt":"x","foo":1}'
@@ -184,7 +151,7 @@ post /v1/completions "{\"prompt\":\"$(printf '%01024d' 0)\"}" \
 refused 413 body_too_large null
 
 # A chat: of a system's and a user's turn what `tandem run --chat` writes.
-run_ok "$TANDEM" run -t 1 -m "$tmp/tiny.gguf" --chat --system Be. -p Hi -n 6 \
+run_ok "$TANDEM" run -t 1 --spin 0 -m "$tmp/tiny.gguf" --chat --system Be. -p Hi -n 6 \
   --temp 1 --seed 4 --json
 want=$(member text)
 drawn='"temperature":1,"seed":4,"max_tokens":6'
@@ -201,39 +168,71 @@ checks=$((checks + 1))
 ends INT 0
 
 # ---- how it ends --------------------------------------------------------------
-# long_stream: begin a text of many tokens; it is being written.
-long_stream() {
-  : >"$tmp/long"
-  curl -sN "$url/v1/completions" -d '{"prompt":"Once","max_tokens":900,
-    "temperature":2,"seed":1,"stream":true}' >"$tmp/long" &
-  for _ in $(seq 1000); do
-    ! grep -q '^data: {' "$tmp/long" || return 0
-    sleep 0.01
-  done
-  fail 'no stream'
-}
-serve --grace 0.05 --texts 1 --queue 0
-long_stream
+serve --grace 0.05 --texts 1 --queue 0 "${slow[@]}"
+long_stream "$tmp/long"
 post /v1/completions '{"prompt":"x"}' -D "$tmp/head"
 refused 503 queue_full null
 check_has 'its header' "$(cat "$tmp/head")" 'Retry-After: 1'
+# cut_off: the text of the stream had no time to come to its end.
+cut_off() {
+  wait $!
+  check_has 'the end of a text that had no time' \
+    "$(grep '^data: {' "$tmp/long" | tail -n 1)" '"code":"stopping"'
+  check_eq 'behind it' "$(grep . "$tmp/long" | tail -n 1)" 'data: [DONE]'
+}
 ends TERM 0
+cut_off
+serve --grace 3600 "${slow[@]}"
+
+# A reader who leaves: the text ends soon, and those behind it have their turn.
+curl -sN "$url/v1/completions" -d \
+  '{"prompt":"Once","max_tokens":300,"temperature":2,"seed":1,"stream":true}' |
+  head -n 3 >"$tmp/cut"
+check_has 'what came of a text that was left' "$(cat "$tmp/cut")" 'data: {'
+post /v1/completions '{"prompt":"Read:","max_tokens":1}'
+check_eq 'status of who is behind' "$code" 200
+metric_is texts_canceled_total 1
+check_eq 'texts under way' "$(metric texts_under_way)" 0
+
+# Among 32 others it is the same text, and so is each of those; and they share
+# passes, which are long enough for all to come.
+before=$(metric passes_total)
+for i in $(seq 32); do
+  echo next
+  echo "url = \"$url/v1/completions\""
+  echo "output = \"$tmp/other.$i\""
+  echo 'data = "{\"prompt\":\"Read:\",\"max_tokens\":12,' \
+    "\\\"temperature\\\":0.9,\\\"seed\\\":$((i % 4))}\""
+done | tail -n +2 >"$tmp/others"
+curl -sZ --parallel-immediate -K "$tmp/others" 2>"$tmp/progress" &
+post /v1/completions "{\"prompt\":\"$prompt\",\"max_tokens\":24}"
+check_eq 'a text among 32 others' "$(member text)" "$greedy"
 wait $!
-check_has 'the end of a text that had no time' \
-  "$(grep '^data: {' "$tmp/long" | tail -n 1)" '"code":"stopping"'
-check_eq 'behind it' "$(grep . "$tmp/long" | tail -n 1)" 'data: [DONE]'
-serve --grace 3600
-long_stream
-kill -TERM $server
-sleep 0.1
-get /health
-check_eq 'a connection behind SIGTERM' "$code" 000
-began=$(date +%s%N)
-ends TERM 0
+for i in 0 1 2 3; do
+  run_ok "$TANDEM" run -n 12 -t 1 --spin 0 -p Read: --temp 0.9 --seed "$i" --json
+  want=$(member text)
+  for k in $((i + 4)) $((i + 28)); do
+    out=$(<"$tmp/other.$k")
+    check_eq "text $k of 32" "$(member text)" "$want"
+  done
+done
+shared=$(($(metric passes_total) - before))
 checks=$((checks + 1))
-took=$((($(date +%s%N) - began) / 1000000))
-[ $took -lt 900 ] || fail "a second signal took $took ms"
-wait $!
+[ $shared -lt 300 ] || fail "$shared passes for 33 texts of a dozen tokens"
+
+# Asked once it takes no more connections, but lets texts come to their end;
+# asked again it does not.
+long_stream "$tmp/long"
+kill -TERM $server
+until get /health; [ "$code" = 000 ]; do
+  kill -0 $server || break
+  pause
+done
+check_eq 'a connection behind SIGTERM' "$code" 000
+checks=$((checks + 1))
+kill -0 $server || fail 'the first SIGTERM does not wait for a text'
+ends TERM 0
+cut_off
 
 # A device that dies is replaced under a text; for good, and the server ends.
 serve --fault die@run#10

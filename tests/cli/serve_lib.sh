@@ -5,17 +5,33 @@
 
 command -v curl >/dev/null || skip 'no curl'
 
+# Passes take some hundredths of a second, in which little runs: a text of
+# hundreds of tokens is under way for as long as a test looks at it, however busy
+# the machine is.
+slow=(--va-window 8M --va-slots 4 --va-map-us 3000)
+
+# pause: before what is awaited is looked at again. It starts no process, and
+# gives up a little before tests/run would.
+exec {never}<> <(:)
+pause() {
+  read -rt 0.02 -u "$never" || true
+  [ $SECONDS -lt 500 ] || {
+    fail "what is awaited does not come: ${FUNCNAME[*]}"
+    finish
+  }
+}
+
 server=
 # serve OPTION...: start one, and wait until it says where: $url.
 serve() {
   : >"$tmp/said" # of the one before
-  "$TANDEM" serve --listen 127.0.0.1:0 -t 1 "$@" 2>"$tmp/said" &
+  "$TANDEM" serve --listen 127.0.0.1:0 -t 1 --spin 0 "$@" 2>"$tmp/said" &
   server=$!
-  for _ in $(seq 1000); do
-    url=$(sed -n 's/.* answers at //p' "$tmp/said")
-    [ -z "$url" ] || return 0
-    kill -0 $server 2>/dev/null || break
-    sleep 0.02
+  while kill -0 $server 2>/dev/null; do
+    url=$(<"$tmp/said")
+    url=${url##* answers at }
+    [[ $url != http* && $url != unix:* ]] || return 0
+    pause
   done
   fail "no server: $(cat "$tmp/said")"
   finish
@@ -34,7 +50,7 @@ get() {
   shift
   : >"$tmp/body"
   code=$(curl -s -o "$tmp/body" -w '%{http_code}' "$@" "$url$path")
-  out=$(cat "$tmp/body")
+  out=$(<"$tmp/body")
 }
 
 # post PATH JSON [CURL OPTION...]
@@ -44,8 +60,9 @@ post() {
 
 # member NAME: a string, number or word of the JSON in $out, the first.
 member() {
-  sed -nE "s/.*\"$1\":(\"(([^\"\\\\]|\\\\.)*)\"|([^,}]*)).*/\2\4/p" <<<"$out" |
-    head -n 1
+  local value=".*\"$1\":(\"(([^\"\\\\]|\\\\.)*)\"|([^,}]*))"
+  [[ $out =~ $value ]] &&
+    printf '%s\n' "${BASH_REMATCH[2]}${BASH_REMATCH[4]}"
 }
 
 # metric NAME: as /metrics has it, sums of all that have labels.
@@ -55,13 +72,25 @@ metric() {
       END { print n + 0 }'
 }
 
-# metric_is NAME NUMBER: it becomes that soon.
+# metric_is NAME NUMBER: it becomes that.
 metric_is() {
-  local n
-  for _ in $(seq 1000); do
+  local n=
+  while kill -0 "$server" 2>/dev/null; do
     n=$(metric "$1")
     [ "$n" != "$2" ] || return 0
-    sleep 0.02
+    pause
   done
-  fail "$1 is $n, not $2"
+  fail "$1 is $n, not $2, and the server has ended"
+}
+
+# long_stream FILE: a text of hundreds of tokens that is read to there; it is
+# being written.
+long_stream() {
+  : >"$1"
+  curl -sN "$url/v1/completions" -d '{"prompt":"Once","max_tokens":300,
+    "temperature":2,"seed":1,"stream":true}' >"$1" &
+  until [[ $(<"$1") == *'data: {'* ]]; do
+    kill -0 $! || break
+    pause
+  done
 }

@@ -115,18 +115,15 @@ ends TERM 0
 # ---- who has left -------------------------------------------------------------
 # While the device stands still readers leave, so that the passes before and
 # after are known: one was under way, and not a second one follows.
-serve --texts 1
+serve --texts 1 "${slow[@]}"
 device=$(pgrep -P "$server" | head -n 1)
-: >"$tmp/long"
-curl -sN "$url/v1/completions" -d '{"prompt":"Once upon a time",
-  "max_tokens":900,"temperature":2,"seed":1,"stream":true}' >"$tmp/long" &
+long_stream "$tmp/long"
 long=$!
-until grep -q '^data: {' "$tmp/long"; do sleep 0.02; done
 kill -STOP "$device"
 before=-1
 until [ "$before" = "$(metric passes_total)" ]; do # the one that had ended
   before=$(metric passes_total)
-  sleep 0.1
+  pause
 done
 read=$(metric rows_prompt_total)
 curl -s "$url/v1/completions" -o /dev/null \
