@@ -157,7 +157,7 @@ static void test_recv_limits(void **state)
 
 	assert_int_equal(channel_recv(c, &p, 0, &e), -EAGAIN);
 	assert_int_equal(channel_recv(c, &p, 120, &e), -EAGAIN);
-	assert_in_range(clock_ns() - began, 119 * MS, 2000 * MS);
+	assert_in_range(clock_ns() - began, 119 * MS, 20000 * MS);
 	channel_bye(c);
 	assert_int_equal(peer_wait(&peer), 0);
 	channel_close(c);
@@ -290,7 +290,7 @@ static void test_waits_for_room(void **state)
 					  NULL, &e),
 				&e);
 		/* Not one slice of waiting for each packet. */
-		assert_true(clock_ns() - began < 1000 * MS);
+		assert_true(clock_ns() - began < 10000 * MS);
 		assert_int_equal(peer_wait(&peer), 0);
 		channel_close(c);
 	}

@@ -61,7 +61,7 @@ static void test_device_dies_in_handshake(void **state)
 		assert_int_equal(e.code, -ERR_DEVICE_LOST);
 		assert_null(c);
 		assert_non_null(strstr(e.text, "handshake"));
-		assert_true(clock_ns() - began < 1000 * MS);
+		assert_true(clock_ns() - began < 10000 * MS);
 		assert_int_equal(peer_wait(&peer), 0);
 		assert_int_equal(fcntl(peer.link, F_GETFD), -1);
 	}
@@ -78,7 +78,7 @@ static void test_device_dies_while_awaited(void **state)
 		struct packet p;
 
 		assert_int_equal(channel_recv(c, &p, -1, &e), -EPIPE);
-		assert_true(clock_ns() - began < 1000 * MS);
+		assert_true(clock_ns() - began < 10000 * MS);
 		snprintf(says, sizeof(says), "(pid %d) died", (int)peer.pid);
 		assert_non_null(strstr(e.text, says));
 		assert_true(WIFSIGNALED(peer_wait(&peer)));
@@ -128,7 +128,7 @@ static void test_device_dies_ring_full(void **state)
 		}
 		assert_int_equal(ret, -EPIPE);
 		assert_int_equal(sent, 8);
-		assert_true(clock_ns() - began < 1000 * MS);
+		assert_true(clock_ns() - began < 10000 * MS);
 		peer_wait(&peer);
 		channel_close(c);
 	}
@@ -163,7 +163,7 @@ static void test_host_dies(void **state)
 		assert_int_equal(p.len, sizeof(struct wire_simple));
 		assert_int_equal(channel_recv(c, &p, -1, &e), -EPIPE);
 		assert_string_equal(e.text, "the host is gone");
-		assert_true(clock_ns() - began < 1000 * MS);
+		assert_true(clock_ns() - began < 10000 * MS);
 		peer_wait(&peer);
 		channel_close(c);
 	}
@@ -216,7 +216,7 @@ static void test_host_dies_ring_full(void **state)
 			ret = channel_send(
 				c, NULL, 0, msg, sizeof(msg), &seq, &e);
 		assert_int_equal(ret, -EPIPE);
-		assert_true(clock_ns() - began < 1000 * MS);
+		assert_true(clock_ns() - began < 10000 * MS);
 		peer_wait(&peer);
 		channel_close(c);
 	}
@@ -263,14 +263,14 @@ static void test_stall(void **state)
 		began = clock_ns();
 		assert_int_equal(channel_recv(c, &p, -1, &e), -ETIMEDOUT);
 		took = clock_ns() - began;
-		assert_in_range(took, 140 * MS, 1000 * MS);
+		assert_in_range(took, 140 * MS, 10000 * MS);
 		assert_non_null(strstr(e.text, "--device-timeout"));
 		/* Many short waits add up to a long one. */
 		assert_ok(channel_send(c, NULL, 0, &nop, sizeof(nop), NULL, &e),
 			&e);
 		began = clock_ns();
 		while (channel_recv(c, &p, 10, &e) == -EAGAIN)
-			assert_true(clock_ns() - began < 1000 * MS);
+			assert_true(clock_ns() - began < 10000 * MS);
 		assert_int_equal(e.code, -ETIMEDOUT);
 		assert_int_equal(channel_loss(e.code, &e), -ERR_DEVICE_LOST);
 		assert_int_equal(e.code, -ERR_DEVICE_LOST);

@@ -77,7 +77,7 @@ static void test_nothing_there(void **state)
 		link_recv(l[1], buf, 8, &len, NULL, 0, &n, 0, &e), -EAGAIN);
 	assert_int_equal(
 		link_recv(l[1], buf, 8, &len, NULL, 0, &n, 30, &e), -EAGAIN);
-	assert_in_range(clock_ns() - began, 29000000, 2000000000);
+	assert_in_range(clock_ns() - began, 29000000, 20000000000);
 	assert_false(link_hung_up(l[1]));
 	fd_close(&l[0]);
 	fd_close(&l[1]);
