@@ -72,7 +72,7 @@ static void die(const char *what)
 
 static void read_tests(void)
 {
-	char *line = NULL, *field;
+	char *line = NULL, *at, *field;
 	size_t room = 0;
 	ssize_t n;
 
@@ -85,11 +85,12 @@ static void read_tests(void)
 		if (!tests)
 			die("no memory");
 		t = &tests[n_tests++];
-		*t = (struct test){ .kind = strtok(line, "\t") };
-		t->name = strtok(NULL, "\t");
-		field = strtok(NULL, "\t");
+		at = line;
+		*t = (struct test){ .kind = strsep(&at, "\t") };
+		t->name = strsep(&at, "\t");
+		field = strsep(&at, "\t");
 		t->limit_s = field ? strtod(field, NULL) : 0;
-		while (args < ARGS_MAX - 1 && (field = strtok(NULL, "\t")))
+		while (args < ARGS_MAX - 1 && (field = strsep(&at, "\t")))
 			t->argv[args++] = field;
 		if (!args || t->limit_s <= 0) {
 			fprintf(stderr, "tests/run: no test: line %zu\n",
@@ -179,7 +180,7 @@ static unsigned each_process(
 	if (!proc)
 		die("cannot read /proc");
 	while ((d = readdir(proc))) {
-		pid_t pid = atoi(d->d_name);
+		pid_t pid = (pid_t)strtol(d->d_name, NULL, 10);
 		struct test *t = pid > 0 ? test_of(pid) : NULL;
 
 		if (!t || (only && t != only))
