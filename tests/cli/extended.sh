@@ -15,7 +15,7 @@ run_ok "$TANDEM" synth --like tiny-llada -o "$llada"
 generate() { # OPTION...: leaves $essence, what must be the same
   local part
   run_ok "$TANDEM" run -m "$large" -p 'Once upon a time there was' -n 8 \
-    --ignore-eos --json "$@"
+    --ignore-eos -t 1 --json "$@"
   essence=
   for part in '"stop":"[^"]*' '"logits_hash":"[^"]*' '"ids":\[[^]]*'; do
     [[ $out =~ $part ]] && essence+=${BASH_REMATCH[0]}
@@ -130,7 +130,7 @@ done
 mkfifo "$tmp/text"
 exec 9<>"$tmp/text"
 "$TANDEM" run -m "$large" -p 'Once upon a time' -n -1 --ctx 20000 \
-  --ignore-eos --va-window 64M --va-slots 3 --va-extended 64M --va-hard >"$tmp/text" \
+  -t 1 --ignore-eos --va-window 64M --va-slots 3 --va-extended 64M --va-hard >"$tmp/text" \
   2>"$tmp/said" 9<&- &
 host=$!
 head -c 1 <&9 >"$tmp/first"

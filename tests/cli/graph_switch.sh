@@ -8,7 +8,7 @@
 printf -v prompt 'The quick brown fox jumps over the lazy dog. %.0s' {1..8}
 generate() { # OPTION...
   run_ok "$TANDEM" run -m small -p "$prompt" -n 6 --ignore-eos \
-    --prefill-chunk 64 --spin 50 --json "$@"
+    --prefill-chunk 64 -t 1 --spin 50 --json "$@"
 }
 member() { # NAME: of the object on standard output, into $it
   it=

@@ -15,7 +15,7 @@ check_has 'the context' "$(tr -s ' ' <<<"$out")" 'context 1024 tokens'
 # Passes of so large a model take long: one prompt and few tokens, and more with
 # TANDEM_TEST_FULL=yes.
 say() { # MODEL TOKENS OPTION...: what it says behind $prompt
-  run_ok "$TANDEM" run -m "$1" -p "$prompt" -n "$2" --ctx 128 \
+  run_ok "$TANDEM" run -m "$1" -p "$prompt" -n "$2" -t 1 --ctx 128 \
     --prefill-chunk 4 "${@:3}"
 }
 prompts=('Once upon a time') exact=2 more=4

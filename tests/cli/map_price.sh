@@ -8,7 +8,7 @@
 # their slots: 3 leave one of them to weights, 5 three.
 model=$tmp/model.gguf
 run_ok "$TANDEM" synth --like tiny --quant f32 -o "$model"
-generate=(run -m "$model" -n 8 --ignore-eos --ctx 128 --prefill-chunk 8)
+generate=(run -m "$model" -n 8 -t 1 --ignore-eos --ctx 128 --prefill-chunk 8)
 # What is written for a phone without mapping, and with: a line each, of the
 # phone, the placement, the slots and the JSON.
 phone() { # PHONE PLACEMENT SLOTS OPTION...

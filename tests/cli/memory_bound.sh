@@ -54,7 +54,7 @@ assert kib * 1024 <= bound, "%s: %.1f MB, not %.1f" % (
 ' "$budget" "$kib" "$tmp/json"
 }
 
-bounded 0%
+bounded 0% --threads 1
 bounded 40% --coherence check
 bounded 60M --threads 1
 

@@ -15,7 +15,7 @@ run_ok "$TANDEM" synth --like tiny --quant f32 -o "$large"
 generate() { # OPTION...: leaves $essence, what must be the same
   local part
   run_ok "$TANDEM" run -p 'Once upon a time there was' -n 8 --ignore-eos \
-    --json "$@"
+    -t 1 --json "$@"
   essence=
   for part in '"stop":"[^"]*' '"logits_hash":"[^"]*' '"ids":\[[^]]*'; do
     [[ $out =~ $part ]] && essence+=${BASH_REMATCH[0]}
@@ -54,7 +54,7 @@ same() { # "PLACEMENT..." OPTION...: with these, and with swap
 room=(--va-window 16M --ctx 6800)
 all='belady paging drop-all swap'
 same "$all" -m "$large" "${room[@]}"
-same drop-all -m "$large" "${room[@]}" --prefill-chunk 4 --threads 1
+same drop-all -m "$large" "${room[@]}" --prefill-chunk 4 --threads 2
 same "belady swap" -m "$large" "${room[@]}" --method opt-tree --draft "$tiny"
 same paging -m "$large" "${room[@]}" --method lever --draft "$tiny"
 same belady -m "$large" "${room[@]}" --temp 1 --seed 3 --doorbell eventfd
@@ -113,7 +113,7 @@ left=$((16 * 1024 * 1024 - it - 8 * 4096))
 context=$((4000 + left / 2048))
 printf -v prompt 'one two three four %.0s' {1..53} # more than 512 tokens
 batch() { # PLACEMENT ROWS
-  run "$TANDEM" run -m "$large" -p "$prompt" -n 4 --ignore-eos --ids \
+  run "$TANDEM" run -m "$large" -p "$prompt" -n 4 -t 1 --ignore-eos --ids \
     --va-window 16M --ctx "$context" --placement "$1" --prefill-chunk "$2"
 }
 batch fixed 128

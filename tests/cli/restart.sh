@@ -56,7 +56,7 @@ kill_device() {
 }
 
 text() { # WAY...: of the whole, without anybody being killed
-  "$TANDEM" run "$@" -n 32 --ignore-eos -p "$prompt" 2>"$tmp/said"
+  "$TANDEM" run "$@" -t $t -n 32 --ignore-eos -p "$prompt" 2>"$tmp/said"
 }
 
 # Devices that lost their host, of this script: it is their environment's.
@@ -73,7 +73,7 @@ killed=0 worst=0
 for ((i = 0; i < kills; i++)); do
   way=${ways[i % ${#ways[@]}]}
   read -ra words <<<"$way"
-  writes=left_to_right
+  writes=left_to_right t=$((1 + (i % 4 == 3)))
   case $way in
   *llada.gguf* | *--method\ block* | *linear-spec*) writes=$way ;;
   esac
@@ -82,7 +82,7 @@ for ((i = 0; i < kills; i++)); do
     want[$writes]=$(text "${words[@]}" | md5sum)
     took[$writes]=$(($(now_ms) - began + 1))
   fi
-  "$TANDEM" run "${words[@]}" -n 32 --ignore-eos -p "$prompt" --stats \
+  "$TANDEM" run "${words[@]}" -t $t -n 32 --ignore-eos -p "$prompt" --stats \
     >"$tmp/text" 2>"$tmp/said" &
   host=$!
   moment=$((RANDOM % took[$writes]))
@@ -110,7 +110,7 @@ check_eq 'devices left behind' "$(left_behind)" ''
 echo "$killed of $kills killed in their lives, replaced within $worst ms"
 
 # A text that goes on until somebody ends it.
-endless=("$TANDEM" run -m "$tiny" -n -1 --ignore-eos --ctx 20000 -p "$prompt")
+endless=("$TANDEM" run -m "$tiny" -t 1 -n -1 --ignore-eos --ctx 20000 -p "$prompt")
 await() { # COMMAND...: until it succeeds, or the host is gone
   until "$@" || [ ! -e "/proc/$host" ]; do sleep 0.01; done
 }

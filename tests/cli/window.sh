@@ -16,7 +16,7 @@ run_ok "$TANDEM" synth --like tiny --quant f32 -o "$model"
 run_ok "$TANDEM" synth --like tiny -o "$draft"
 text() { # OPTION...
   run "$TANDEM" run -m "$model" -p 'Once upon a time' -n 8 --ignore-eos \
-    --ctx 128 "$@"
+    -t 1 --ctx 128 "$@"
 }
 
 declare -A want=()
@@ -65,12 +65,12 @@ check_has 'the drawing' "$err" 'window: 1.0 MiB in pages of 4 KiB, 2 of 3 slots'
 check_has 'the drawing' "$err" '0.668 MiB  free'
 
 # The least that holds all is as little where room comes back late: each way.
-for placement in belady paging drop-all; do
-  for late in 1 5 64; do
-    text --placement $placement --va-window 1200K --va-slots 3 --va-defer $late
-    check_eq "text of $placement, $late maps late" "$out" \
-      "${want[autoregressive]}"
-  done
+for way in 'belady 1' 'belady 5' 'belady 64' 'paging 5' 'drop-all 64'; do
+  read -r placement late <<<"$way"
+  text --placement "$placement" --va-window 1200K --va-slots 3 \
+    --va-defer "$late"
+  check_eq "text of $placement, $late maps late" "$out" \
+    "${want[autoregressive]}"
 done
 # And below it, what is refused is so for want of room, with nothing pending.
 text --va-window 1M --va-slots 3 --va-defer 9
@@ -124,7 +124,7 @@ check_eq 'status of an unknown option' $misuse_status 2
 mkfifo "$tmp/text"
 exec 9<>"$tmp/text"
 "$TANDEM" run -m "$model" -p 'Once upon a time' -n -1 --ctx 20000 \
-  --ignore-eos --va-window 41M --va-slots 5 --va-hard >"$tmp/text" 2>"$tmp/said" 9<&- &
+  -t 1 --ignore-eos --va-window 41M --va-slots 5 --va-hard >"$tmp/text" 2>"$tmp/said" 9<&- &
 host=$!
 head -c 1 <&9 >"$tmp/first"
 npu=$(pgrep -P $host tandem-npu)
