@@ -6,7 +6,7 @@
 
 export TMPDIR=$tmp
 bench() { run "$TANDEM" bench methods "$@"; }
-phone=(-n 12 --clock soc:sd8gen3)
+phone=(-n 12 --clock soc:sd8gen3 --spin 0)
 
 bench --help
 check_eq 'status of --help' "$status" 0
@@ -73,11 +73,11 @@ bench "${phone[@]}" --prompts "$tmp/mine.jsonl" --methods \
   "draft-len=2; cut: tree-rows=8 prune-always" -t 1
 checks=$((checks + 1))
 cmp -s "$tmp/first" "$tmp/out" || fail 'lines and JSON lines differ'
-check_eq 'status of standard input' "$("$TANDEM" bench methods "${phone[@]}" \
+check_eq 'status of standard input' "$("$TANDEM" bench methods "${phone[@]}" -t 1 \
   --prompts - --items 1 --methods chain --csv <"$tmp/mine.txt" |
   grep -c '^methods,chain,,tokens,')" 1
 
-bench "${phone[@]}" --tasks qa,math --items 1 --json --methods \
+bench "${phone[@]}" -t 1 --tasks qa,math --items 1 --json --methods \
   autoregressive,lever --sets "few: tree-rows=5; draft=oracle:0.9; clock=soc:sd8gen2"
 check_eq 'status with --json' "$status" 0
 check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
@@ -130,7 +130,7 @@ for k, r in tasks.items():
 fi
 
 # A diffusion model beside another: each method has its own.
-bench "${phone[@]}" --tasks qa --items 1 --methods autoregressive,llada \
+bench "${phone[@]}" -t 1 --tasks qa --items 1 --methods autoregressive,llada \
   --block 8 --block-steps 4 --csv
 check_eq 'status with llada' "$status" 0
 check_has 'figures with llada' "$out" 'methods,llada,,tokens,12'
@@ -138,7 +138,7 @@ check_has 'figures with llada' "$out" 'methods,llada,,tokens,12'
 # ---- here, of a model whose text means nothing -------------------------------
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
 run_ok "$TANDEM" convert "$tmp/tiny.gguf" "$tmp/tiny.tdm"
-bench -m "$tmp/tiny.tdm" --draft oracle:0.8 --tasks none --items 1 -n 12 \
+bench -m "$tmp/tiny.tdm" --draft oracle:0.8 --tasks none --items 1 -n 12 --spin 0 \
   --methods autoregressive,chain --rounds 2 --csv --sets \
   "dram-budget=0%; precision=f32; quoted,so: predict=6"
 check_eq 'status on an image' "$status" 0
@@ -150,7 +150,7 @@ check_lacks '--csv without a phone' "$out" joules
 
 # ---- plots -------------------------------------------------------------------
 if command -v gnuplot >/dev/null; then
-  bench "${phone[@]}" --tasks qa,ui --items 1 --methods autoregressive,chain \
+  bench "${phone[@]}" -t 1 --tasks qa,ui --items 1 --methods autoregressive,chain \
     --sets draft-len=2 --plot "$tmp/svg"
   check_eq 'status with --plot' "$status" 0
   check_eq 'stderr with --plot' "$err" ''

@@ -74,8 +74,8 @@ assert npu == sorted(npu) == [p["npu_s"] for p in memory]
 ' "$tmp/flash.json" "$tmp/memory.json"
 
 # ---- what was run, and what its passes are priced as -------------------------
-run "$TANDEM" bench lever --tasks qa --items 1 -n 24 --tables methods --json \
-  --clock soc:sd8gen3-lever --as qwen3-8b --as-type q4_0 --draft-as qwen3-0.6b \
+run "$TANDEM" bench lever --tasks qa --items 1 -n 24 -t 1 --spin 0 \
+  --tables methods --json --clock soc:sd8gen3-lever --as qwen3-8b --as-type q4_0 --draft-as qwen3-0.6b \
   --methods flash-ar,chain,lever
 if [ "$status" -ne 0 ]; then
   grep -q 'no target model' "$tmp/err" || fail "a run: $err"

@@ -8,14 +8,13 @@ run_ok "$TANDEM" synth --like tiny --quant q8_0 -o "$model"
 
 # json NAME: the first member of that name in $out.
 json() {
-  sed -E "s/\"$1\":/\n&/" <<<"$out" |
-    sed -nE "s/^\"$1\":(\[[^]]*\]|\"([^\"\\]|\\\\.)*\"|[^],}]*).*/\1/p" |
-    head -n 1
+  local member="\"$1\":(\[[^]]*\]|\"([^\"\\\\]|\\\\.)*\"|[^],}]*)"
+  [[ $out =~ $member ]] && printf '%s\n' "${BASH_REMATCH[1]}"
 }
 
 # said OPTION...: ids, text and hash of a run.
 said() {
-  run_ok "$TANDEM" run -p 'Hello world' -n 12 --json "$@"
+  run_ok "$TANDEM" run -p 'Hello world' -n 12 -t 1 --spin 0 --json "$@"
   said="$(json ids) $(json text) $(json logits_hash)"
   check_has "what a run with $* says" "$said" '] "'
 }
@@ -33,7 +32,7 @@ for layout in rows tiles groups super; do
     said -m "$image"
     check_eq "a run of the image, $layout $more" "$said" "$want"
   done
-  said -m "$image" --layout $layout --threads 1 --va-window 16M
+  said -m "$image" --layout $layout -t 2 --va-window 16M
   check_eq "the image in a small window, $layout" "$said" "$want"
   hashes+="$(json logits_hash) "
 
