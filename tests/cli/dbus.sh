@@ -14,8 +14,11 @@ run_ok ${CC:-cc} -std=gnu11 -o "$client" tests/cli/dbus_client.c \
   $(pkg-config --cflags --libs dbus-1)
 
 # ---- a bus that starts the service ------------------------------------------
+# In a pass of the service is a time in which nothing runs: its texts are under
+# way for as long as a test looks at them, however busy the machine is.
+slow='-t 2 --va-window 8M --va-slots 4 --va-map-us 5000'
 mkdir "$tmp/services"
-sed "s|@bindir@/tandem |$TANDEM |; /SystemdService/d; s|--quiet|& -t 2|" \
+sed "s|@bindir@/tandem |$TANDEM |; /SystemdService/d; s|--quiet|& $slow|" \
   host/serve/dev.tandem.Engine1.service.in >"$tmp/services/$name.service"
 check_has 'the activation file' "$(cat "$tmp/services/$name.service")" \
   "Exec=$TANDEM serve --dbus"
@@ -48,7 +51,7 @@ start_bus session
 export DBUS_SESSION_BUS_ADDRESS=unix:path=$tmp/session
 
 want=$("$TANDEM" run -n 12 -p 'Once upon a time')
-run_ok timeout 60 "$client" "$tmp/path" 'Once upon a time' 12
+run_ok timeout 300 "$client" "$tmp/path" 'Once upon a time' 12
 check_eq 'the text of a service that the bus started' "$out" "$want"
 check_eq 'how it ended' "$err" 'length 12'
 
@@ -127,7 +130,7 @@ fi
 # ---- a text under way --------------------------------------------------------
 long() { # starts a client, and waits until it has its text
   rm -f "$tmp/path"
-  "$client" "$tmp/path" 'Once upon a time' 900 >"$tmp/long.out" \
+  "$client" "$tmp/path" 'Once upon a time' 300 >"$tmp/long.out" \
     2>"$tmp/long.err" &
   long=$!
   until [ -s "$tmp/path" ] && [ -s "$tmp/long.out" ]; do
@@ -159,8 +162,8 @@ check_lacks 'what is told to all' "$(cat "$tmp/signals")" \
 long
 kill $long
 wait $long 2>/dev/null
-for _ in $(seq 200); do
-  [ "$(get $name State)" != ready ] || break
+until [ "$(get $name State)" = ready ]; do
+  kill -0 "$pid" || break
   sleep 0.05
 done
 check_eq 'the state behind a client that left' "$(get $name State)" ready
@@ -177,23 +180,19 @@ check_has 'who asks for that text later, of a service started anew' \
   org.freedesktop.DBus.Error.UnknownObject
 
 # The session ends, and with it a service that nobody started by hand.
-run_ok timeout 60 "$client" "$tmp/path" Hi 1 # which starts another
+run_ok timeout 300 "$client" "$tmp/path" Hi 1 # which starts another
 pid=$(pid_of_service)
 kill "${daemons[0]}"
-for _ in $(seq 100); do
-  kill -0 "$pid" 2>/dev/null || break
-  sleep 0.05
-done
-check_eq 'a service without a bus' \
-  "$(kill -0 "$pid" 2>/dev/null && echo lives)" ''
+checks=$((checks + 1))
+timeout 300 tail --pid="$pid" -f /dev/null || fail 'a service lives without a bus'
 
 # ---- refused -----------------------------------------------------------------
 start_bus strict
-run env DBUS_SYSTEM_BUS_ADDRESS="unix:path=$tmp/strict" timeout 60 "$TANDEM" \
+run env DBUS_SYSTEM_BUS_ADDRESS="unix:path=$tmp/strict" timeout 300 "$TANDEM" \
   serve --dbus-system --listen none
 check_eq 'status without a policy file' "$status" 1
 check_has 'why' "$err" 'policy file'
-run env DBUS_SESSION_BUS_ADDRESS="unix:path=$tmp/none" timeout 60 "$TANDEM" \
+run env DBUS_SESSION_BUS_ADDRESS="unix:path=$tmp/none" timeout 300 "$TANDEM" \
   serve --dbus --listen none
 check_eq 'status without a bus' "$status" 1
 check_has 'why' "$err" 'no session bus'

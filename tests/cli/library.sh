@@ -41,6 +41,7 @@ alone() {
 
 # ---- the examples ----------------------------------------------------------
 wanted=$(alone "$prefix/bin/tandem" run -n 32 'Once upon a time')
+cat=$(alone "$prefix/bin/tandem" run -n 32 'The cat')
 check_eq 'the text of tandem run is some' "${wanted:+yes}" yes
 # shellcheck disable=SC2046,SC2086 # words
 run_ok $CC -std=c99 $strict -o "$tmp/made/complete" "$tmp/made/complete.c" \
@@ -48,14 +49,13 @@ run_ok $CC -std=c99 $strict -o "$tmp/made/complete" "$tmp/made/complete.c" \
 run_ok alone "$tmp/made/complete"
 check_eq 'the text of complete.c' "$out" "$wanted"
 run_ok alone "$tmp/made/complete" 'The cat'
-check_eq 'its text of a prompt' "$out" \
-  "$(alone "$prefix/bin/tandem" run -n 32 'The cat')"
+check_eq 'its text of a prompt' "$out" "$cat"
 # shellcheck disable=SC2046,SC2086
 run_ok $CC -std=c99 $strict -o "$tmp/made/texts" "$tmp/made/texts.c" \
   $(flags --cflags --libs)
 run_ok alone "$tmp/made/texts" 'Once upon a time' 'The cat'
 check_eq 'the texts of texts.c' "$out" "$wanted
-$(alone "$prefix/bin/tandem" run -n 32 'The cat')"
+$cat"
 if command -v python3 >/dev/null; then
   run_ok alone python3 "$tmp/made/complete.py"
   check_eq 'the text of complete.py' "$out" "$wanted"
