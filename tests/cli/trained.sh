@@ -7,11 +7,6 @@ models=$root/flash/models
 export TANDEM_MODELS=$models
 [ -e "$models/target.gguf" ] || skip 'no flash/models/target.gguf'
 
-accuracy() { # JSON: the per cent that were right
-  grep -oE '"accuracy":[0-9.]+' <<<"$1" |
-    awk -F: 'NR == 1 { printf "%d", 100 * $2 }'
-}
-
 check_at_least() { # WHAT VALUE LEAST
   check_eq "$1: $2 is at least $3" "$([ "$2" -ge "$3" ] && echo yes)" yes
 }
@@ -21,22 +16,22 @@ check_eq "all models, $bytes bytes, are at most 40 MB" \
   "$([ "$bytes" -le 40000000 ] && echo yes)" yes
 
 # Any bytes come back from any vocabulary of ours.
-head -c 4096 /dev/urandom >"$tmp/bytes"
+tail -c 4096 "$models/draft.gguf" >"$tmp/bytes" # weights: as good as random
 for name in target draft diffusion; do
   file=$models/$name.gguf
   [ -e "$file" ] || continue
   "$TANDEM" tokenize -m "$file" <"$tmp/bytes" >"$tmp/ids" &&
     "$TANDEM" detokenize -m "$file" --raw <"$tmp/ids" >"$tmp/back"
   check_eq "$name: status of the round trip" $? 0
-  check_eq "$name: the round trip" "$(od -c <"$tmp/back")" \
-    "$(od -c <"$tmp/bytes")"
+  run_ok cmp "$tmp/back" "$tmp/bytes"
 done
 
 # Floors that a broken model or runtime does not reach, far below the card.
-# The arithmetic of a program with a sanitizer is that of the others, and slow.
-case $TANDEM in *address*) finish ;; esac
-for task in qa:45 summary:80 ui:25 reply:75 math:20 code:50; do
-  run_ok "$TANDEM" eval "${task%:*}" --items 20 --json
-  check_at_least "${task%:*}" "$(accuracy "$out")" "${task#*:}"
+some=6
+! full || some=20
+run_ok "$TANDEM" eval short --items $some --json
+for floor in summary:80 qa:45 ui:25 reply:75 math:20 code:50; do
+  [[ ${out#*"\"task\":\"${floor%:*}\""} =~ \"right\":([0-9]+) ]]
+  check_at_least "${floor%:*}" $((100 * BASH_REMATCH[1] / some)) "${floor#*:}"
 done
 finish
