@@ -60,9 +60,7 @@ need_data() { # FILE below the data folder; prints nothing, skips without it
 
 # A library with a sanitizer wants programs that have it too.
 need_plain_library() {
-  ! nm -D "$(dirname "$TANDEM")/libtandem.so" |
-    grep -q ' U __\(asan\|ubsan\|tsan\)_' ||
-    skip 'the library is built with a sanitizer'
+  ! sanitized || skip 'the library is built with a sanitizer'
 }
 
 # With a sanitizer, where all is several times slower: what is computed is what
