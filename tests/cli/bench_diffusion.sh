@@ -34,7 +34,7 @@ refused '--slots' --slots 2
 refused nothere --clock soc:nothere
 
 # ---- the tables --------------------------------------------------------------
-# What one figure says of another holds of any model: of small ones, priced as a
+# Relations between figures hold for any model: for small ones, priced as a
 # large one. The model of blocks is the real one, for it must write from left to
 # right too.
 [ -e "$models/block.gguf" ] || skip 'no models come with this tree'

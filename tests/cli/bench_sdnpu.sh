@@ -33,7 +33,7 @@ refused "'--verify-rows'" --verify-rows 1
 refused nothere --clock soc:nothere
 
 # ---- the tables --------------------------------------------------------------
-# What one figure says of another holds of any model: of small ones.
+# Relations between figures hold for any model, so small ones are used.
 models=$root/flash/models small=$tmp/models
 [ -e "$models/target.gguf" ] || skip 'no models come with this tree'
 mkdir "$small"

@@ -121,9 +121,9 @@ want=$essence
 for placement in belady swap; do
   generate --ctx 128 --va-window 2560K --va-slots 5 --va-extended 4M \
     --placement $placement --fault die@run#20
-  check_eq "the text behind a loss, $placement" "$essence" "$want"
+  check_eq "the text after a loss, $placement" "$essence" "$want"
   is "restarts, $placement" restarts 1
-  is "unmaps behind a loss, $placement" unmaps 0
+  is "unmaps after a loss, $placement" unmaps 0
 done
 
 # ---- what is shown and told --------------------------------------------------

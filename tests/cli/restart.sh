@@ -145,7 +145,7 @@ few=(run -m "$tiny" -n 40 --ignore-eos -p "$prompt")
 few_say=$("$TANDEM" "${few[@]}")
 TANDEM_NPU_FAULT=hang-after:60 run_ok "$TANDEM" "${few[@]}" \
   --device-timeout 0.3 --restarts 100
-check_eq 'text behind a device that hangs' "$out" "$few_say"
+check_eq 'text after a device that hangs' "$out" "$few_say"
 check_has stderr "$err" 'made no progress for 0.3 s'
 
 # One that listened is connected to again, where another listens now.

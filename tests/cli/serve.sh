@@ -178,13 +178,13 @@ cut_off() {
   wait $!
   check_has 'the end of a text that had no time' \
     "$(grep '^data: {' "$tmp/long" | tail -n 1)" '"code":"stopping"'
-  check_eq 'behind it' "$(grep . "$tmp/long" | tail -n 1)" 'data: [DONE]'
+  check_eq 'last event of the long request' "$(grep . "$tmp/long" | tail -n 1)" 'data: [DONE]'
 }
 ends TERM 0
 cut_off
 serve --grace 3600 "${slow[@]}"
 
-# A reader who leaves: the text ends soon, and those behind it have their turn.
+# A reader who leaves: the text ends soon, and the requests after it run.
 curl -sN "$url/v1/completions" -d \
   '{"prompt":"Once","max_tokens":300,"temperature":2,"seed":1,"stream":true}' |
   head -n 3 >"$tmp/cut"
