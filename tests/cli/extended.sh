@@ -13,26 +13,13 @@ run_ok "$TANDEM" synth --like tiny --quant f32 -o "$large"
 run_ok "$TANDEM" synth --like tiny-llada -o "$llada"
 
 generate() { # OPTION...: leaves $essence, what must be the same
-  local part
   run_ok "$TANDEM" run -m "$large" -p 'Once upon a time there was' -n 8 \
     --ignore-eos -t 1 --json "$@"
-  essence=
-  for part in '"stop":"[^"]*' '"logits_hash":"[^"]*' '"ids":\[[^]]*'; do
-    [[ $out =~ $part ]] && essence+=${BASH_REMATCH[0]}
-  done
-}
-number() { # KEY: of $out, into $it
-  it=
-  [[ $out =~ \"$1\":([0-9]+) ]] && it=${BASH_REMATCH[1]}
-}
-is() { # WHAT KEY NUMBER
-  local it
-  number "$2"
-  check_eq "$1" "$it" "$3"
+  essence
 }
 above() { # WHAT KEY LESS
   local it
-  number "$2"
+  member "$2"
   checks=$((checks + 1))
   [ "${it:-0}" -gt "$3" ] || fail "$1: ${it:-nothing} is not above $3"
 }
@@ -63,7 +50,7 @@ for room in '2M 1M' '2560K 4M'; do
     generate "$@"
     check_eq "the text of $what" "$essence" "$want"
     is "violations of $what" violations 0
-    number extended_bytes
+    member extended_bytes
     bytes=$it
     above "bytes there of $what" extended_bytes $block
     above "bytes read there of $what" extended_read "$bytes"
@@ -72,7 +59,7 @@ for room in '2M 1M' '2560K 4M'; do
     is "copies of $what" copies 0
     # Of those that map when they need it, what the first pass mapped.
     checks=$((checks + 1))
-    number remaps
+    member remaps
     [ "${it:-4}" -le 3 ] || fail "remaps of $what: $it"
   done
 done
@@ -80,7 +67,7 @@ done
 # The least window: cache and activations, and not one block of weights.
 generate --ctx 128 --va-window 1M --va-slots 3 --va-extended 4M
 check_eq 'the text with all weights beside the window' "$essence" "$want"
-number blocks
+member blocks
 is 'blocks beside the window' extended_buffers "$it"
 is 'maps' maps 2
 

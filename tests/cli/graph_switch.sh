@@ -10,16 +10,12 @@ generate() { # OPTION...
   run_ok "$TANDEM" run -m small -p "$prompt" -n 6 --ignore-eos \
     --prefill-chunk 64 -t 1 --spin 50 --json "$@"
 }
-member() { # NAME: of the object on standard output, into $it
-  it=
-  [[ $out =~ \"$1\":(\[[^]]*\]|\"[^\"]*\"|[^,}]*) ]] && it=${BASH_REMATCH[1]}
-}
 switched() { # NAME: of its report on graph switching, into $it
   it=
   [[ $out =~ \"graph_switch\":\{([^}]*,)?\"$1\":(\"[^\"]*\"|[^,}]*) ]] &&
     it=${BASH_REMATCH[2]}
 }
-is() { # WHAT WANT: what $it is
+it_is() { # WHAT WANT: what $it is
   check_eq "$1" "$it" "$2"
 }
 wanted() { # OPTION...: the hash and ids of other runs are those of this one
@@ -41,37 +37,37 @@ same() { # OPTION...
   generate "$@"
   [ "$status" -eq 0 ] || return
   member logits_hash
-  is "hash with $*" "$hash"
+  it_is "hash with $*" "$hash"
   member ids
-  is "ids with $*" "$ids"
+  it_is "ids with $*" "$ids"
   member violations
-  is "violations with $*" 0
+  it_is "violations with $*" 0
   switched blocks
   held=$it
   switched loads
-  is "loads with $*" "$held"
+  it_is "loads with $*" "$held"
   switched most_graphs
-  is "graphs held with $*" "$held"
+  it_is "graphs held with $*" "$held"
 }
 declare -A prompt_s
 for plan in sync async greedy partial best; do
   same --graph-switch $plan --coherence check --graph-rows 16
   switched plan
-  is 'the plan told' "\"$plan\""
+  it_is 'the plan told' "\"$plan\""
   same --graph-switch $plan --clock soc:sd8gen2
   switched clock
-  is 'the clock told' '"soc:sd8gen2"'
+  it_is 'the clock told' '"soc:sd8gen2"'
   switched prompt_s
   prompt_s[$plan]=$it
 done
 switched blocks
-is 'blocks by default' "$blocks"
+it_is 'blocks by default' "$blocks"
 switched decode_rows
-is 'rows of the decode graph' 32
+it_is 'rows of the decode graph' 32
 same --graph-switch best --threads 3 --coherence strict --doorbell eventfd
 same --graph-switch partial --va-slots 4 --graph-blocks 3
 switched blocks
-is 'blocks asked for' 3
+it_is 'blocks asked for' 3
 
 wanted --precision f16 --layout rows
 same --graph-switch greedy --precision f16 --layout rows --threads 2
@@ -81,11 +77,11 @@ wanted --method chain
 same --graph-switch best --method chain
 generate --graph-switch greedy --method chain --draft-on device
 member ids
-is 'ids with a draft on the device' "$ids"
+it_is 'ids with a draft on the device' "$ids"
 # One graph for both: all passes have its rows, the text is the same.
 generate --one-graph --clock soc:sd8gen2
 member ids
-is 'ids with one graph' "$ids"
+it_is 'ids with one graph' "$ids"
 [[ $out =~ \"decode_rows\":\{\"of_passes\":([0-9]+),\"graph\":([0-9]+) ]]
 check_eq 'rows of its passes' "${BASH_REMATCH[2]:-none}" \
   $((64 * ${BASH_REMATCH[1]:-0}))
@@ -94,7 +90,7 @@ wanted -m target
 generate -m target --graph-switch greedy --method lever \
   --exit flash/models/exit.gguf --prefill-chunk 128
 member ids
-is 'ids of lever' "$ids"
+it_is 'ids of lever' "$ids"
 
 # ---- what it came to ---------------------------------------------------------------------
 # A load takes longer than any block of so small a model on a phone: what is
@@ -108,7 +104,7 @@ done
 run_ok "$TANDEM" run -m small -p "$prompt" -n 6 --ignore-eos --spin 50 \
   --prefill-chunk 64 --stats --json --graph-switch best --clock soc:sd8gen2
 switched prompt_s
-is 'the same phone, the same time' "${prompt_s[best]}"
+it_is 'the same phone, the same time' "${prompt_s[best]}"
 check_has 'statistics' "$err" 'graphs       switched by best: '
 run_ok "$TANDEM" run -m small -p 'Once upon a time' -n 2 --prefill-chunk 64 \
   --stats --graph-switch best

@@ -69,6 +69,7 @@ phone --clock soc:sd8gen3
 one=$got
 check_has 'phone time' "$one" '"clock":"soc:sd8gen3"'
 check_has 'phone time' "$one" '"total_ps":'
+! full || check_phone 'phone time again' --clock soc:sd8gen3
 check_phone 'phone time of one thread' --clock soc:sd8gen3 -t 1
 check_phone 'phone time through a socket' \
   --clock soc:sd8gen3 --doorbell socket --coherence check

@@ -69,6 +69,13 @@ for runs in 1 2 64; do
   same -m "$image" --method edgellm --dram-budget 60% --resident-runs $runs \
     --placement swap --stage-slots 2
 done
+if full; then
+  for runs in 1 64; do
+    same -m "$image" --method lever --dram-budget 40% --resident-runs $runs
+  done
+  same -m "$image" --method edgellm --dram-budget 0% --coherence check
+  same -m "$image" --method lever --dram-budget 0% --flash-io direct
+fi
 same -m "$image" --method lever --dram-budget 40% --resident-runs 2
 same -m "$image" --method edgellm --dram-budget 40% --stage-parts 8 \
   --draft-on device --coherence check

@@ -124,6 +124,49 @@ misuse() {
   check_has "stderr of: $*" "$err" --help
 }
 
+# member NAME: of the JSON object in $out, into $it: a number, a string with its
+# quotes, or an array of numbers.
+member() {
+  it=
+  [[ $out =~ \"$1\":(\[[^]]*\]|\"[^\"]*\"|[^,}]*) ]] && it=${BASH_REMATCH[1]}
+}
+
+# is WHAT NAME WANT: that member.
+is() {
+  local it
+  member "$2"
+  check_eq "$1" "$it" "$3"
+}
+
+# essence: into $essence what must be the same, however a text came about.
+essence() {
+  local it name
+  essence=
+  for name in stop logits_hash ids; do
+    member $name
+    essence+=$name:$it,
+  done
+}
+
+# nothing_left WHAT: no device of this script, whoever its parent is by now, and
+# no name in /dev/shm. A device whose host was killed has a while to see it.
+export TANDEM_CLI_TEST=$tmp
+began=$EPOCHSECONDS
+nothing_left() {
+  local left pid tries
+  for ((tries = 0; tries < 200; tries++)); do
+    left=
+    for pid in $(pgrep -x tandem-npu); do
+      ! grep -qszx "TANDEM_CLI_TEST=$tmp" "/proc/$pid/environ" || left+=" $pid"
+    done
+    [ -n "$left" ] || break
+    sleep 0.05
+  done
+  check_eq "devices left by $1" "$left" ''
+  check_eq "files left by $1" "$(find /dev/shm -maxdepth 1 -name '*tandem*' \
+    -newermt "@$began" 2>/dev/null)" ''
+}
+
 # golden NAME COMMAND...: stdout, stderr and status are those kept in
 # tests/cli/golden/NAME.{stdout,stderr,exit}. What differs from run to run is
 # first replaced by the sed script in $golden_filter; the temporary folder

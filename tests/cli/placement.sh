@@ -13,22 +13,9 @@ run_ok "$TANDEM" synth --like tiny-llada -o "$llada"
 run_ok "$TANDEM" synth --like tiny --quant f32 -o "$large"
 
 generate() { # OPTION...: leaves $essence, what must be the same
-  local part
   run_ok "$TANDEM" run -p 'Once upon a time there was' -n 8 --ignore-eos \
     -t 1 --json "$@"
-  essence=
-  for part in '"stop":"[^"]*' '"logits_hash":"[^"]*' '"ids":\[[^]]*'; do
-    [[ $out =~ $part ]] && essence+=${BASH_REMATCH[0]}
-  done
-}
-number() { # KEY: of $out, into $it
-  it=
-  [[ $out =~ \"$1\":([0-9]+) ]] && it=${BASH_REMATCH[1]}
-}
-is() { # WHAT KEY NUMBER
-  local it
-  number "$2"
-  check_eq "$1" "$it" "$3"
+  essence
 }
 below() { # WHAT LESS MORE
   checks=$((checks + 1))
@@ -74,7 +61,7 @@ done
 stall() { # PLACEMENT CONTEXT: into $it
   generate -m "$large" --clock soc:sd8elite --va-window 16M --ctx "$2" \
     --placement "$1"
-  number stall_ps
+  member stall_ps
 }
 last=0
 for context in 6300 6600 6900 7300; do
@@ -96,7 +83,7 @@ out=$said
 is 'temporary blocks of a full window' temporary_blocks 4
 is 'resident bytes of a full window' resident_bytes 0
 check_has 'the report' "$out" '"placement":{"policy":"swap"'
-number passes
+member passes
 is 'copies' copies $((4 * it))
 stall swap 7300
 check_eq 'the same stall again' "$it" "$last"
@@ -108,7 +95,7 @@ check_has 'the statistics' "$err" 'placement    swap: '
 # A window that holds all weights beside the activations of 128 rows, and not
 # beside those of 256 or 512: cache for every byte that is left, by --ctx.
 generate -m "$large" --va-window 16M --ctx 4000 --placement fixed
-number bytes_mapped
+member bytes_mapped
 left=$((16 * 1024 * 1024 - it - 8 * 4096))
 context=$((4000 + left / 2048))
 printf -v prompt 'one two three four %.0s' {1..53} # more than 512 tokens

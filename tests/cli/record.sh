@@ -44,6 +44,10 @@ cp "$tmp/a/run/method-lever.txt" "$tmp/d"
 run $record --compare "$tmp/c" "$tmp/d"
 check_eq 'status with another help text' "$status" 1
 run_ok $record --compare --no-help "$tmp/c" "$tmp/d"
+if full; then
+  run_ok $record -O "$build" --quick --list
+  check_has 'the list of runs' "$out" help/man
+fi
 run_ok $record -O "$build" --quick --list --no-help
 check_has 'the list of runs' "$out" run/method-chain
 check_lacks 'the list without help' "$out" help/

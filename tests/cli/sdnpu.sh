@@ -41,6 +41,7 @@ for how in '' '--temp 0.8 --seed 7'; do
   # By a phone's clock it may draft other trees; which draft does not matter.
   for draft in sam pld sam+recycle sam+model; do
     same --method sdnpu --draft $draft
+    ! full || same --method sdnpu --draft $draft --clock soc:sd8gen3
   done
   same --method sdnpu --draft sam+model --clock soc:sd8gen3
   same --method sdnpu --calibration
