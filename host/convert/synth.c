@@ -26,8 +26,10 @@ struct synth {
 	struct synth_vocab vocab;
 	struct synth_part *part;
 	unsigned n_parts;
-	float *gauss;         /* [POOL_RUNS * RUN], unit variance */
-	uint8_t *pool;        /* the same, as last scaled and quantized */
+	float *gauss;         /* [POOL_RUNS * RUN], unit variance; drawn */
+	bool *drawn;          /* [POOL_RUNS] when a run is picked first */
+	uint8_t *pool;        /* the same, as last scaled and quantized; made */
+	bool *made;           /* [POOL_RUNS] likewise */
 	size_t run;           /* bytes of one run in the pool */
 	uint32_t cols;        /* row length that the pool is scaled for */
 	enum dtype type;      /* its type */
@@ -204,28 +206,30 @@ static void gauss_pair(uint64_t seed, uint64_t stream, uint64_t i, float out[2])
 	out[1] = (float)(rint(r * sin(2 * M_PI * v) * 65536) / 65536);
 }
 
-static void make_gauss(struct synth *s)
-{
-	for (uint64_t i = 0; i < (uint64_t)POOL_RUNS * RUN; i += 2)
-		gauss_pair(s->opts->seed, 0, i, s->gauss + i);
-}
-
 static void scale_pool(struct synth *s, enum dtype type, uint32_t cols)
 {
 	const struct dtype_info *info = dtype_info(type);
-	const float scale = 1 / sqrtf((float)cols);
-	float run[RUN];
 
-	if (s->pool && s->type == type && s->cols == cols)
+	if (s->run && s->type == type && s->cols == cols)
 		return;
+	memset(s->made, 0, POOL_RUNS * sizeof(*s->made));
 	s->run = RUN / info->block * info->bytes;
-	for (size_t i = 0; i < POOL_RUNS; i++) {
-		for (int j = 0; j < RUN; j++)
-			run[j] = s->gauss[i * RUN + (size_t)j] * scale;
-		info->from_f32(s->pool + i * s->run, run, RUN);
-	}
 	s->type = type;
 	s->cols = cols;
+}
+
+static void make_run(struct synth *s, uint16_t i)
+{
+	const float scale = 1 / sqrtf((float)s->cols);
+	float *gauss = s->gauss + (size_t)i * RUN, run[RUN];
+
+	for (unsigned j = 0; j < RUN && !s->drawn[i]; j += 2)
+		gauss_pair(s->opts->seed, 0, i * RUN + j, gauss + j);
+	s->drawn[i] = true;
+	for (unsigned j = 0; j < RUN; j++)
+		run[j] = gauss[j] * scale;
+	dtype_info(s->type)->from_f32(s->pool + i * s->run, run, RUN);
+	s->made[i] = true;
 }
 
 /* Runs first .. first + n of tensor `stream`: eight picks to a draw. */
@@ -241,6 +245,8 @@ static void pick_runs(
 			rng_words(s->opts->seed, stream, (first + i) / 8, w);
 			memcpy(pick, w, sizeof(pick));
 		}
+		if (!s->made[pick[i % 8]])
+			make_run(s, pick[i % 8]);
 		memcpy(s->buffer + i * s->run, s->pool + pick[i % 8] * s->run,
 			s->run);
 	}
@@ -351,7 +357,10 @@ static int allocate(struct synth *s)
 	s->gauss = malloc(values * sizeof(float));
 	s->pool = malloc(values * sizeof(float));
 	s->buffer = malloc(values * sizeof(float));
-	if (!s->part || !s->gauss || !s->pool || !s->buffer)
+	s->drawn = calloc(POOL_RUNS, sizeof(*s->drawn));
+	s->made = calloc(POOL_RUNS, sizeof(*s->made));
+	if (!s->part || !s->gauss || !s->pool || !s->buffer || !s->drawn ||
+		!s->made)
 		return -ENOMEM;
 	return make_vocab(s);
 }
@@ -392,7 +401,6 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	ret = gguf_writer_open(&s.out, path, e);
 	if (ret)
 		goto out;
-	make_gauss(&s);
 	put_model_keys(&s);
 	if (o->grown)
 		put_grown_tokenizer_keys(&s, grown_gguf(o->grown));
@@ -411,5 +419,7 @@ out:
 	free(s.gauss);
 	free(s.pool);
 	free(s.buffer);
+	free(s.drawn);
+	free(s.made);
 	return ret;
 }
