@@ -22,15 +22,16 @@
 #define FALSE_ALARMS 64
 #define NAP_MS       1
 
+/* Going to sleep and being woken take about as long. */
+#define SHORT_SPIN_NS 50000
+
 /*
  * Between two looks at the clock lie some microseconds, unless others had the
  * processor: whoever spins then is in their way, and perhaps in that of the
- * peer that it waits for. For a while it spins no longer than going to sleep
- * and being woken take.
+ * peer that it waits for. For a while its spins are short.
  */
-#define ASIDE_NS        400000
-#define CROWDED_NS      100000000
-#define CROWDED_SPIN_NS 50000
+#define ASIDE_NS   400000
+#define CROWDED_NS 100000000
 
 const char *const doorbell_names[] = {
 	[DOORBELL_POLL] = "poll",
@@ -202,12 +203,31 @@ static int sleep_on(
 	return doorbell_hear(b);
 }
 
-/* As asked for, or less where the processors have been wanted by others. */
+/*
+ * As long as the waits before this one make worth while: twice the longest of
+ * late, as far as a spin of `asked` would have outlasted them.
+ */
 static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 {
-	return now < b->crowded_until && asked > CROWDED_SPIN_NS
-		? CROWDED_SPIN_NS
-		: asked;
+	if (asked <= SHORT_SPIN_NS)
+		return asked;
+	if (now < b->crowded_until || b->spin_ns < SHORT_SPIN_NS)
+		return SHORT_SPIN_NS;
+	return b->spin_ns < asked ? b->spin_ns : asked;
+}
+
+/* A wait that was begun with a spin has ended. */
+static void note_wait(struct doorbell *b, uint64_t now)
+{
+	uint64_t waited = now - b->began;
+
+	if (waited > b->asked)
+		b->spin_ns /= 2;
+	else if (2 * waited > b->spin_ns)
+		b->spin_ns = 2 * waited;
+	else
+		b->spin_ns -= b->spin_ns / 16;
+	b->began = 0;
 }
 
 static bool spin(struct doorbell *b, uint32_t seen, uint64_t spin_ns)
@@ -224,15 +244,21 @@ static bool spin(struct doorbell *b, uint32_t seen, uint64_t spin_ns)
 			return true;
 	/* The clock is looked at rarely: it costs more than a look here. */
 	for (unsigned i = 1;; i++) {
-		if (moved(b, seen))
+		if (moved(b, seen)) {
+			if (last)
+				note_wait(b, last);
 			return true;
+		}
 		cpu_relax();
 		if (i % 64)
 			continue;
 		now = clock_ns();
-		if (!last)
+		if (!last) {
+			b->began = now;
+			b->asked = spin_ns;
 			until = now +
 				(yields ? spin_now(b, now, spin_ns) : spin_ns);
+		}
 		if (last && yields && now - last > ASIDE_NS) {
 			b->crowded_until = now + CROWDED_NS;
 			return false;
@@ -265,6 +291,8 @@ int doorbell_wait(struct doorbell *b, uint32_t seen, uint64_t spin_ns,
 	atomic_exchange_explicit(b->waits, 0, memory_order_seq_cst);
 	if (!moved(b, seen))
 		return ret;
+	if (b->began)
+		note_wait(b, clock_ns());
 	b->false_alarms = 0;
 	return 1;
 }

@@ -15,6 +15,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define LIMIT_MS 2000
+
 /* One direction: what rings and what waits, over words in plain memory. */
 struct line {
 	_Atomic uint32_t index, waits;
@@ -191,10 +193,54 @@ static void test_spins_less_among_others(void **state)
 
 	line_open(&l, DOORBELL_POLL);
 	rival_begin(&rival);
+	l.wait.spin_ns = 9000000;
 	spent_waiting(&l, 4);
 	assert_in_range(spent_waiting(&l, 10), 0, 30000000);
 	assert_true(l.wait.crowded_until > 0);
 	rival_end(&rival);
+	line_close(&l);
+}
+
+struct answer {
+	struct line *l;
+	unsigned after_us;
+};
+
+static void *answer_later(void *arg)
+{
+	struct answer *a = arg;
+
+	usleep(a->after_us);
+	publish(a->l);
+	return NULL;
+}
+
+/* Waits until somebody else publishes `after_us` later, spinning 9 ms first. */
+static void wait_for_answer(struct line *l, unsigned after_us)
+{
+	struct answer a = { l, after_us };
+	uint32_t seen = atomic_load(&l->index);
+	pthread_t other;
+
+	assert_int_equal(pthread_create(&other, NULL, answer_later, &a), 0);
+	while (!doorbell_wait(&l->wait, seen, 9000000, -1, LIMIT_MS))
+		;
+	pthread_join(other, NULL);
+}
+
+/* Spins become long while waits end within what may be spun, and half as long
+ * with each that does not. */
+static void test_spins_as_waits_end(void **state)
+{
+	uint64_t before;
+	struct line l;
+
+	line_open(&l, DOORBELL_POLL);
+	while (l.wait.spin_ns < 1000000) /* some, on a busy machine */
+		wait_for_answer(&l, 1000);
+	before = l.wait.spin_ns;
+	wait_for_answer(&l, 30000);
+	assert_int_equal(l.wait.spin_ns, before / 2);
 	line_close(&l);
 }
 
@@ -263,8 +309,7 @@ static void test_socket_closed(void **state)
  * turn. The wait's limit is far above a round trip, so one lost wake-up
  * shows as a wait that ran into it.
  */
-#define TURNS    20000u
-#define LIMIT_MS 2000
+#define TURNS 20000u
 
 struct turns {
 	struct line there, back;
@@ -464,6 +509,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_times_out),
 	cmocka_unit_test(test_spin_only),
 	cmocka_unit_test(test_spins_less_among_others),
+	cmocka_unit_test(test_spins_as_waits_end),
 	cmocka_unit_test(test_many_signals_merge),
 	cmocka_unit_test(test_also_fd),
 	cmocka_unit_test(test_socket_closed),
