@@ -40,7 +40,7 @@ variant  := $(subst $(space),-,$(strip $(BUILD) $(subst $(comma),-,$(SANITIZE)) 
 	$(if $(FUZZER),fuzzer)))
 O        ?= build/$(variant)
 Q        := $(if $(V),,@)
-say       = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
+say       = $(if $(V),,$(info $(space) $(1) $(2)))
 
 .DELETE_ON_ERROR:
 .PHONY: all FORCE
@@ -96,20 +96,31 @@ opt := $(if $(SANITIZE),-Og -g1 -Wno-maybe-uninitialized,$(opt_$(BUILD)))
 # -ffile-prefix-map: so that two checkouts give one binary.
 # -fPIC: every object may go into the shared library; -fvisibility=hidden: of
 # all that is there, only what host/api/tandem.h exports has a name outside.
-cflags := -std=gnu11 -D_GNU_SOURCE -I. -g $(opt) $(warnings) \
+# gcc, in functions with so many accesses (of vectors, unrolled): a check by a
+# call, which takes a quarter of the time to compile.
+asan_calls := $(if $(findstring clang,$(CC)),, \
+	--param asan-instrumentation-with-call-threshold=100)
+common := -std=gnu11 -D_GNU_SOURCE -I. $(warnings) \
 	-fno-strict-aliasing -ffp-contract=off -pthread -fno-common \
 	-fPIC -fvisibility=hidden \
-	'-ffile-prefix-map=$(CURDIR)=.' $(pkg_cflags) \
+	'-ffile-prefix-map=$(CURDIR)=.' $(pkg_cflags)
+cflags := $(common) -g $(opt) \
 	$(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) \
 	$(if $(findstring undefined,$(SANITIZE)), \
 		-fsanitize=float-cast-overflow -fno-sanitize-recover=all) \
+	$(if $(findstring address,$(SANITIZE)),$(asan_calls)) \
 	$(if $(FUZZER),-fsanitize=fuzzer-no-link -DTANDEM_LIBFUZZER) \
 	$(CFLAGS)
-# Tests are compiled fast rather than run fast, and not for undefined behaviour
-# of their own; those of long computations (references, models by hand) are
-# compiled as the product is.
-opt_tests := -O0 $(if $(findstring undefined,$(SANITIZE)), \
-	-fno-sanitize=undefined$(comma)float-cast-overflow)
+# Tests are compiled fast rather than run fast; those of long computations
+# (references, models by hand) are compiled as the product is. With a sanitizer
+# it is the product that is watched, and the objects of tests are those of the
+# build without (tests_in), but for threads, which watches both sides.
+tests_apart := $(and $(SANITIZE),$(if $(FUZZER)$(findstring thread,$(SANITIZE)),,y))
+tests_in := $(if $(tests_apart), \
+	$(patsubst %-$(subst $(comma),-,$(SANITIZE)),%,$(O)),$(O))
+cflags_plain := $(common) -g $(opt_$(BUILD)) $(CFLAGS)
+cflags_tests := $(if $(tests_apart),$(cflags_plain),$(cflags))
+opt_tests := -O0 $(if $(filter release,$(BUILD)),-g1)
 computing := tests/litmus/% $(patsubst %,tests/%.c, \
 	device/measure_litmus host/draft/measure_suffix_automaton \
 	host/text/measure_json_form device/test_serve device/test_litmus \
@@ -120,8 +131,6 @@ computing := tests/litmus/% $(patsubst %,tests/%.c, \
 	host/method/test_methods_fake host/method/test_samples \
 	host/session/test_sequence host/session/test_session_switch \
 	host/session/test_session_swap)
-cflags_of = $(cflags) $(if $(filter tests/%,$(1)), \
-	$(if $(filter $(computing),$(1)),,$(opt_tests)))
 ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
@@ -148,9 +157,14 @@ isa_flags_avx2   := -mavx2 -mfma -mf16c
 isa_flags_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c \
 	-mprefer-vector-width=512
 isa_flags_vnni   := $(isa_flags_avx512) -mavx512vnni
+# Kernels of the widest instruction set are those of the next in fewer
+# instructions. Only their own tests run the narrower ones: there a sanitizer
+# watches, and whatever runs a model is several times faster.
+unwatched := $(if $(tests_apart),vnni)
 isa_opt := $(if $(SANITIZE),,$(if $(filter release,$(BUILD)),-O3))
 
-obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
+obj = $(patsubst %.c,$(O)/obj/%.o,$(filter-out tests/%,$(1))) \
+	$(patsubst %.c,$(tests_in)/obj/%.o,$(filter tests/%,$(1)))
 $(foreach r,$(rooms),$(eval obj_$(r) := \
 	$(call obj,$(filter-out $(mains),$(src_$(r))))))
 obj_kern := $(foreach i,$(isas),$(kern_src:%.c=$(O)/obj/%.$(i).o))
@@ -199,14 +213,24 @@ all: $(programs) $(O)/libtandem.a $(O)/libtandem.so
 
 # ---- compiling ----------------------------------------------------------
 # Rewritten only when they change: other flags build everything anew, and a
-# source that is gone leaves its library.
+# source that is gone leaves its library. Every object needs its flags, so the
+# folders of objects are made with them.
 same_or_write = mkdir -p $(@D) && printf '%s\n' '$(subst $(quote),,$(1))' \
 	>$@.new && { cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@; }
 
+folders := $(outer) host $(inner:%=host/%) docs/examples/coherence
+folders_tests := $(sort $(dir $(wildcard \
+	tests/*.c tests/*/*.c tests/*/*/*.c tests/*/*/*/*.c)))
+
 $(O)/flags: FORCE
+	@mkdir -p $(folders:%=$(O)/obj/%) $(O)/gen
 	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
-		$(cflags) $(opt_tests) $(computing) $(foreach i,$(isas),$(isa_flags_$i)) \
-		$(isa_opt) / $(ldflags))
+		$(cflags) $(foreach i,$(isas),$(isa_flags_$i)) $(isa_opt) / $(ldflags))
+
+$(tests_in)/flags.tests: FORCE
+	@mkdir -p $(folders_tests:%=$(tests_in)/obj/%)
+	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
+		$(cflags_tests) $(opt_tests) $(computing))
 
 $(O)/lib%.list: FORCE
 	@$(call same_or_write,$(obj_$*))
@@ -218,8 +242,12 @@ $(O)/lib%.a: $(O)/lib%.list
 
 $(O)/obj/%.o: %.c $(O)/flags
 	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(call cflags_of,$<) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
+
+$(tests_in)/obj/tests/%.o: tests/%.c $(tests_in)/flags.tests
+	$(call say,CC,$<)
+	$(Q)$(CC) $(cflags_tests) $(if $(filter $(computing),$<),,$(opt_tests)) \
+		-MMD -MP -c -o $@ $<
 
 # The server's page, and what its objects on the bus are, a line of it a C
 # string: $(1) header, $(2) name, $(3) file.
@@ -244,7 +272,6 @@ $(O)/gen/bus_xml.c: $(faces) Makefile
 $(O)/obj/host/serve/page.o $(O)/obj/host/serve/bus_xml.o: \
 		$(O)/obj/host/serve/%.o: $(O)/gen/%.c $(O)/flags
 	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
 # That around a timeline, likewise.
@@ -259,14 +286,13 @@ $(O)/gen/timeline_page.c: host/trace/timeline_page.html Makefile
 
 $(O)/obj/host/trace/timeline_page.o: $(O)/gen/timeline_page.c $(O)/flags
 	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
 define isa_rule
 $(O)/obj/%.$(1).o: %.c $(O)/flags
 	$$(call say,CC,$$< [$(1)])
-	$$(Q)mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(cflags) $(isa_opt) $(isa_flags_$(1)) -DKERN_ISA=$(1) \
+	$$(Q)$$(CC) $(if $(filter $(1),$(unwatched)),$$(cflags_plain),$$(cflags)) \
+		$(isa_opt) $(isa_flags_$(1)) -DKERN_ISA=$(1) \
 		-MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,$(isas),$(eval $(call isa_rule,$(i))))
@@ -294,7 +320,6 @@ tool = $(shell $(CC) -print-prog-name=$(1))
 
 $(O)/obj/base/home-api.o: base/home.c $(O)/flags
 	$(call say,CC,$< [library])
-	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) -DTANDEM_LIBRARY -MMD -MP -c -o $@ $<
 
 $(O)/libtandem.o: $(obj_api) $(O)/obj/base/home-api.o \
@@ -353,7 +378,7 @@ $(2): $$(obj_$(notdir $(2))) $(O)/lib$(notdir $(2)).list \
 endef
 define measure_rule
 $(O)/$(call tests_of,$(1))/measure_%: \
-		$(O)/obj/$(call tests_of,$(1))/measure_%.o \
+		$(tests_in)/obj/$(call tests_of,$(1))/measure_%.o \
 		$(foreach r,$(test_deps_$(1)),$(call lib,$(r)))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D)
@@ -363,7 +388,7 @@ $(foreach r,$(rooms),$(eval \
 	$(call test_rule,$(r),$(O)/tests/test_$(r),$(test_src_$(r)))))
 $(eval $(call test_rule,method,$(O)/tests/test_llada,$(test_alone)))
 $(foreach r,$(rooms),$(eval $(call measure_rule,$(r))))
-.PRECIOUS: $(O)/obj/%.o $(O)/lib%.list
+.PRECIOUS: $(O)/obj/%.o $(tests_in)/obj/tests/%.o $(O)/lib%.list
 
 # Never with a sanitizer: it is not under test, and starts processes faster.
 $(O)/tests/runner: tests/runner.c $(O)/flags
@@ -385,7 +410,6 @@ echo_src  := tests/host/method/echo_2/echo_2 tests/host/draft/echo/drafter_echo
 echo_obj  := $(echo_rows:%=$(O)/obj/host/%.echo.o) $(echo_src:%=$(O)/obj/%.o)
 $(O)/obj/host/%.echo.o: host/%.c $(O)/flags
 	$(call say,CC,$< [echo])
-	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(cflags) \
 		-DMORE_METHODS_ROW='"tests/host/method/echo_2/echo_2_row.h"' \
 		-DMORE_DRAFT_KINDS_ROW='"tests/host/draft/echo/drafter_echo_row.h"' \
@@ -401,8 +425,8 @@ $(O)/tests/tandem-echo: $(call obj,host/tandem.c) $(echo_obj) \
 fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
 fuzzers  := $(patsubst tests/fuzz/%.c,$(O)/fuzz/%,$(fuzz_src))
 define fuzz_rule
-$(O)/fuzz/fuzz_$(1)_%: $(O)/obj/tests/fuzz/fuzz_$(1)_%.o \
-		$(O)/obj/tests/fuzz/driver.o \
+$(O)/fuzz/fuzz_$(1)_%: $(tests_in)/obj/tests/fuzz/fuzz_$(1)_%.o \
+		$(tests_in)/obj/tests/fuzz/driver.o \
 		$(foreach r,$(deps_$(1)),$(call lib,$(r)))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D)
@@ -422,15 +446,16 @@ $(O)/oom/victim: $(call obj,tests/oom/victim.c)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ldflags) -o $@ $<
 
-.PHONY: programs tests fuzzers extras test oom bench fuzz
+.PHONY: programs tests fuzzers extras demos test oom bench fuzz
 programs: $(programs)
 tests: $(tests) $(O)/tests/runner
 # The tests of one room, and what tests/run proves itself with.
 $(rooms:%=test-program-%): test-program-%: $(O)/tests/test_% \
 	$(O)/tests/test_base $(O)/tests/runner
 fuzzers: $(fuzzers)
+demos: $(demos)
 # What command-line tests run beside the programs.
-extras: $(measures) $(demos) $(O)/tests/tandem-echo $(oom)
+extras: $(measures) demos $(O)/tests/tandem-echo $(oom)
 
 test: all tests fuzzers extras
 	$(Q)tests/run -O $(O)
@@ -638,4 +663,4 @@ deb: dist
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
 
--include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(O)/obj $(tests_in)/obj/tests -name '*.d' 2>/dev/null | sort -u)

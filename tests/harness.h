@@ -36,6 +36,11 @@ void assert_close(double a, double b, double bound, const char *what);
 /* Whether tests that take long run at their full size: TANDEM_TEST_FULL=yes. */
 bool harness_full(void);
 
+/* Whether the program under test is built with a sanitizer of addresses or
+ * threads; its runtime cannot live with a filter of system calls or a small
+ * address space. */
+bool harness_sanitized(void);
+
 /* A seed from TANDEM_SEED or 1, printed. */
 uint64_t harness_seed(void);
 

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "base/sanitizer.h"
 #include "device/fault.h"
 #include "device/serve.h"
 #include "ipc/channel.h"

@@ -4,7 +4,6 @@
  */
 #include "tests/device/served.h"
 
-#include "base/sanitizer.h"
 #include "shm/buffer.h"
 #include "shm/doorbell.h"
 #include "tests/device/raw_host.h"
@@ -55,7 +54,7 @@ static void is_confined(void **state)
 	struct pair p;
 	size_t len;
 
-	if (SANITIZER_ADDRESS || SANITIZER_THREAD)
+	if (harness_sanitized())
 		skip();
 	pair_open(&p, &usual_hello, NULL);
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)p.pid);
@@ -87,7 +86,7 @@ static void who_breaks_out_is_killed(void **state)
 	struct pair p;
 	int fd[2], go[2];
 
-	if (SANITIZER_ADDRESS || SANITIZER_THREAD)
+	if (harness_sanitized())
 		skip();
 	assert_ok(link_pair(fd, &e), &e);
 	assert_int_equal(pipe(go), 0);

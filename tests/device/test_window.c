@@ -3,7 +3,6 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
-#include "base/sanitizer.h"
 #include "device/window.h"
 #include "shm/buffer.h"
 
@@ -252,9 +251,6 @@ __attribute__((unused)) static void assert_guarded(const volatile uint8_t *p)
 
 static void guards_every_edge(void **state)
 {
-#if SANITIZER_ADDRESS || SANITIZER_THREAD
-	skip(); /* its handler takes the signal */
-#else
 	struct window w;
 	struct window_space space;
 	struct mapping *m, *n;
@@ -262,6 +258,8 @@ static void guards_every_edge(void **state)
 	int fd = memfd(8192);
 	struct wire_share s = share_of(0, 8192);
 
+	if (harness_sanitized())
+		skip(); /* its handler takes the signal */
 	assert_ok(window_init(&w, 16 * MIB, 16, &e), &e);
 	assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
 	assert_ok(window_map(&w, &s, fd, &n, &space, &e), &e);
@@ -275,26 +273,23 @@ static void guards_every_edge(void **state)
 	assert_guarded(w.base + 4 * 4096 + 1);
 	window_release(&w);
 	close(fd);
-#endif
 }
 
 /* A process of little address space is told so. */
 static void obeys_the_address_limit(void **state)
 {
-#if SANITIZER_ADDRESS || SANITIZER_THREAD
-	skip(); /* the limit hits the sanitizer first */
-#else
 	struct rlimit limit = { 512 * MIB, 512 * MIB };
 	struct window w;
 	struct err e = { 0 };
 
+	if (harness_sanitized())
+		skip(); /* the limit hits the sanitizer first */
 	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
 	assert_int_equal(window_init(&w, 2ull << 30, 16, &e), -ENOMEM);
 	if (!strstr(e.text, "prlimit --as"))
 		fail_msg("'%s' names no way out", e.text);
 	assert_ok(window_init(&w, 64 * MIB, 16, &e), &e);
 	window_release(&w);
-#endif
 }
 
 /* ---- against a model ----------------------------------------------------- */

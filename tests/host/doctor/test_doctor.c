@@ -6,7 +6,6 @@
 #include "tests/harness.h"
 
 #include "base/clock.h"
-#include "base/sanitizer.h"
 #include "host/doctor/probe.h"
 
 #include <errno.h>
@@ -269,7 +268,7 @@ static void test_address_space_limit(void **state)
 	const rlim_t bytes = (rlim_t)1 << 30, tiny = 16 << 20;
 	struct look l;
 
-	if (SANITIZER_ADDRESS || SANITIZER_THREAD) {
+	if (harness_sanitized()) {
 		print_message("skipped: a sanitizer needs its terabytes\n");
 		skip();
 	}
