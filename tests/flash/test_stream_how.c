@@ -75,7 +75,7 @@ static int read_refused(struct image *im, char *how, size_t size)
 	struct err e = { 0 };
 	struct stream *s = NULL;
 	struct buffer *b = NULL;
-	uint8_t *want = data_of(3);
+	const uint8_t *want = data_of(3);
 	int step = 0;
 
 	*how = '\0';
@@ -91,7 +91,6 @@ static int read_refused(struct image *im, char *how, size_t size)
 		snprintf(how, size, "%s", stream_how(s));
 	stream_close(s);
 	buffer_close(b);
-	free(want);
 	return step;
 }
 
