@@ -96,8 +96,9 @@ opt := $(if $(SANITIZE),-Og -g1 -Wno-maybe-uninitialized,$(opt_$(BUILD)))
 # -ffile-prefix-map: so that two checkouts give one binary.
 # -fPIC: every object may go into the shared library; -fvisibility=hidden: of
 # all that is there, only what host/api/tandem.h exports has a name outside.
-# gcc, in functions with so many accesses (of vectors, unrolled): a check by a
-# call, which takes a quarter of the time to compile.
+# In functions with more memory accesses than this (unrolled vector code), gcc
+# calls a check for each rather than inlining it: such a file compiles in less
+# than half the time.
 asan_calls := $(if $(findstring clang,$(CC)),, \
 	--param asan-instrumentation-with-call-threshold=100)
 common := -std=gnu11 -D_GNU_SOURCE -I. $(warnings) \
@@ -112,9 +113,9 @@ cflags := $(common) -g $(opt) \
 	$(if $(FUZZER),-fsanitize=fuzzer-no-link -DTANDEM_LIBFUZZER) \
 	$(CFLAGS)
 # Tests are compiled fast rather than run fast; those of long computations
-# (references, models by hand) are compiled as the product is. With a sanitizer
-# it is the product that is watched, and the objects of tests are those of the
-# build without (tests_in), but for threads, which watches both sides.
+# (references, models by hand) are compiled as the product is. A sanitizer
+# watches the product alone, and its build links the test objects of the plain
+# build (tests_in); only the thread sanitizer has to see both sides.
 tests_apart := $(and $(SANITIZE),$(if $(FUZZER)$(findstring thread,$(SANITIZE)),,y))
 tests_in := $(if $(tests_apart), \
 	$(patsubst %-$(subst $(comma),-,$(SANITIZE)),%,$(O)),$(O))
@@ -157,9 +158,9 @@ isa_flags_avx2   := -mavx2 -mfma -mf16c
 isa_flags_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c \
 	-mprefer-vector-width=512
 isa_flags_vnni   := $(isa_flags_avx512) -mavx512vnni
-# Kernels of the widest instruction set are those of the next in fewer
-# instructions. Only their own tests run the narrower ones: there a sanitizer
-# watches, and whatever runs a model is several times faster.
+# Kernels of the widest instruction set run the models, several times faster
+# without a sanitizer's checks. The narrower ones, run by the kernels' own tests,
+# have the checks. `make unwatched=` gives them to all.
 unwatched := $(if $(tests_apart),vnni)
 isa_opt := $(if $(SANITIZE),,$(if $(filter release,$(BUILD)),-O3))
 
@@ -225,7 +226,8 @@ folders_tests := $(sort $(dir $(wildcard \
 $(O)/flags: FORCE
 	@mkdir -p $(folders:%=$(O)/obj/%) $(O)/gen
 	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
-		$(cflags) $(foreach i,$(isas),$(isa_flags_$i)) $(isa_opt) / $(ldflags))
+		$(cflags) $(foreach i,$(isas),$(isa_flags_$i)) $(isa_opt) \
+		$(unwatched:%=unwatched-%) / $(ldflags))
 
 $(tests_in)/flags.tests: FORCE
 	@mkdir -p $(folders_tests:%=$(tests_in)/obj/%)
