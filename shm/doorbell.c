@@ -203,10 +203,8 @@ static int sleep_on(
 	return doorbell_hear(b);
 }
 
-/*
- * As long as the waits before this one make worth while: twice the longest of
- * late, as far as a spin of `asked` would have outlasted them.
- */
+/* At most `asked`: about twice the longest recent wait that a spin of that
+ * length would have covered. */
 static uint64_t spin_now(const struct doorbell *b, uint64_t now, uint64_t asked)
 {
 	if (asked <= SHORT_SPIN_NS)

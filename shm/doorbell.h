@@ -53,9 +53,9 @@ struct doorbell {
 	int fd;                  /* eventfd or socket end; -1 for poll */
 	unsigned false_alarms;   /* of it, in a row */
 	uint64_t crowded_until;  /* clock_ns; others want the processor */
-	uint64_t began;          /* clock_ns; a wait that spun (0: none) */
-	uint64_t asked;          /* how long it was to spin */
-	uint64_t spin_ns;        /* how long waits of late make worth while */
+	uint64_t began;          /* clock_ns of a wait that spun; 0: none */
+	uint64_t asked;          /* spin_ns of that wait */
+	uint64_t spin_ns;        /* worth spinning, as recent waits show */
 };
 
 /*
@@ -73,9 +73,9 @@ void doorbell_ring_if_awaited(struct doorbell *);
 
 /*
  * Sleep until *index differs from `seen`, `also_fd` (-1: none) has news or
- * hangs up, or timeout_ms passed; spin for spin_ns first (poll only), or less
- * where others want the processor or waits of late were longer than that, so
- * that spinning would not have spared the sleep, or much shorter.
+ * hangs up, or timeout_ms passed. Spin for spin_ns first (poll only); for less
+ * while others want the processor, while recent waits ended much sooner, and
+ * while they lasted longer, so that they slept in spite of the spin.
  * Returns 1 when the index moved, 0 otherwise (look at also_fd, try again),
  * -errno when the doorbell itself failed. For poll, also_fd is looked at
  * by the caller between calls: timeout_ms bounds how late.

@@ -41,8 +41,8 @@ static const char *name_of(const struct file *f, size_t i)
 	return name;
 }
 
-/* A process that a test starts looks for leaks of its own in a full run only,
- * since that takes as long as the rest of a short life. */
+/* Programs that a test starts look for leaks in a full run only: in a short run
+ * the search takes as long as everything else. */
 static void spare_children(void)
 {
 	const char *now = getenv("ASAN_OPTIONS");

@@ -26,10 +26,10 @@ struct synth {
 	struct synth_vocab vocab;
 	struct synth_part *part;
 	unsigned n_parts;
-	float *gauss;         /* [POOL_RUNS * RUN], unit variance; drawn */
-	bool *drawn;          /* [POOL_RUNS] when a run is picked first */
-	uint8_t *pool;        /* the same, as last scaled and quantized; made */
-	bool *made;           /* [POOL_RUNS] likewise */
+	float *gauss;         /* [POOL_RUNS * RUN], unit variance */
+	bool *drawn;          /* [POOL_RUNS]: that run of gauss is filled in */
+	uint8_t *pool;        /* gauss, scaled for `cols` and quantized */
+	bool *made;           /* [POOL_RUNS]: that run of pool is filled in */
 	size_t run;           /* bytes of one run in the pool */
 	uint32_t cols;        /* row length that the pool is scaled for */
 	enum dtype type;      /* its type */
