@@ -468,6 +468,8 @@ void channel_bye(struct channel *c)
 	uint32_t op = WIRE_BYE;
 
 	link_send(c->link, &op, sizeof(op), NULL, 0, NULL);
+	/* It looks at the link when it wakes, else at the end of its slice. */
+	ring_bell(c);
 }
 
 int channel_next_share(

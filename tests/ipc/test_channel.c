@@ -11,6 +11,7 @@
 #include "shm/buffer.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -392,6 +393,7 @@ static void test_share_and_goodbye(void **state)
 	struct err e = { 0 };
 	struct wire_share s;
 	struct buffer *b;
+	struct pollfd bell = { .events = POLLIN };
 	struct packet p;
 	struct ends x;
 	int fd;
@@ -411,7 +413,11 @@ static void test_share_and_goodbye(void **state)
 	assert_string_equal(s.name, "tandem:kv");
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	fd_close(&fd);
+	bell.fd = x.device->rx_bell.fd;
+	assert_int_equal(poll(&bell, 1, 0), 0);
 	channel_bye(x.host);
+	/* Who sleeps on the ring is to wake at once. */
+	assert_int_equal(poll(&bell, 1, 0), 1);
 	assert_int_equal(channel_recv(x.device, &p, -1, &e), -EAGAIN);
 	assert_int_equal(
 		channel_next_share(x.device, &s, &fd, &e), -ECONNRESET);
