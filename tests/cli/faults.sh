@@ -4,7 +4,9 @@
 # TANDEM_PLANS=1000 for more random plans, TANDEM_SEED=N for others.
 . "$(dirname "$0")/lib.sh"
 
-plans=${TANDEM_PLANS:-12}
+plans=12
+! sanitized || full || plans=3
+plans=${TANDEM_PLANS:-$plans}
 seed=${TANDEM_SEED:-1}
 RANDOM=$seed
 echo "seed $seed"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Allocations that fail: that what is wrong is seen, and some of a few commands
 # and of a device, each of which says so in one sentence and leaves nothing.
-# scripts/test fails some of every command, `make oom` every single one. With
+# scripts/test --all and `make oom` fail every single one. With
 # TANDEM_TEST_FULL=yes two of every command.
 . "$(dirname "$0")/lib.sh"
 

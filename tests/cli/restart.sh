@@ -39,8 +39,10 @@ ways=(
   "-m $tmp/block.gguf --method block"
   '--method linear-spec'
 )
-kills=${TANDEM_KILLS:-${#ways[@]}}
-! full || kills=${TANDEM_KILLS:-$((5 * ${#ways[@]}))}
+kills=${#ways[@]} step=1
+! full || kills=$((5 * ${#ways[@]}))
+! sanitized || full || step=3
+kills=${TANDEM_KILLS:-$kills}
 seed=${TANDEM_SEED:-1}
 RANDOM=$seed
 echo "seed $seed"
@@ -60,8 +62,10 @@ text() { # WAY...: of the whole, without anybody being killed
 }
 
 declare -A want took
-killed=0 worst=0
-for ((i = 0; i < kills; i++)); do
+killed=0 worst=0 ran=0
+# On until one was killed in its life: many a moment is before it or after.
+for ((i = 0; i < kills || (!killed && i < 50 * kills); i += step)); do
+  ran=$((ran + 1))
   way=${ways[i % ${#ways[@]}]}
   read -ra words <<<"$way"
   writes=left_to_right t=$((1 + (i % 4 == 3)))
@@ -96,9 +100,10 @@ for ((i = 0; i < kills; i++)); do
   fi
 done
 checks=$((checks + 1))
-[ $killed -gt 0 ] || fail "none of $kills was killed in its life"
+[ $killed -gt 0 ] || fail 'none was killed in its life'
 nothing_left 'those who lost one'
-echo "$killed of $kills killed in their lives, replaced within $worst ms"
+echo "$killed of $ran killed in their lives," \
+  "replaced within $worst ms"
 
 # A text that goes on until somebody ends it.
 endless=("$TANDEM" run -m "$tiny" -t 1 -n -1 --ignore-eos --ctx 20000 -p "$prompt")
