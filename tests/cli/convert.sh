@@ -6,12 +6,6 @@
 model=$tmp/tiny.gguf image=$tmp/tiny.tdm
 run_ok "$TANDEM" synth --like tiny --quant q8_0 -o "$model"
 
-# json NAME: the first member of that name in $out.
-json() {
-  local member="\"$1\":(\[[^]]*\]|\"([^\"\\\\]|\\\\.)*\"|[^],}]*)"
-  [[ $out =~ $member ]] && printf '%s\n' "${BASH_REMATCH[1]}"
-}
-
 # said OPTION...: ids, text and hash of a run.
 said() {
   run_ok "$TANDEM" run -p 'Hello world' -n 12 -t 1 --spin 0 --json "$@"

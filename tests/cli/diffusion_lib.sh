@@ -3,11 +3,6 @@
 # ids [OPTION...], after which $out holds them.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# json NAME: a number of the last run's.
-json() {
-  sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" <<<"$out"
-}
-
 # number_of_ids N: of what all others must be.
 number_of_ids() {
   ids

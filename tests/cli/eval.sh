@@ -7,12 +7,6 @@ model=$tmp/tiny.gguf
 run_ok "$TANDEM" synth --like tiny -o "$model"
 n=9 # tokens of an output
 
-# json NAME: the first member of that name in $out, whatever it is.
-json() {
-  local member="\"$1\":(\[[^]]*\]|\"([^\"\\\\]|\\\\.)*\"|[^],}]*)"
-  [[ $out =~ $member ]] && printf '%s\n' "${BASH_REMATCH[1]}"
-}
-
 # squeezed: $out with single spaces.
 squeezed() {
   local word

@@ -124,11 +124,18 @@ misuse() {
   check_has "stderr of: $*" "$err" --help
 }
 
-# member NAME: of the JSON object in $out, into $it: a number, a string with its
-# quotes, or an array of numbers.
+# member NAME: the first of that name in the JSON of $out, into $it: a number, a
+# string with its quotes, or an array of numbers; empty, and 1, where none is.
 member() {
+  local value="\"$1\":(\[[^]]*\]|\"([^\"\\\\]|\\\\.)*\"|[^],}]*)"
   it=
-  [[ $out =~ \"$1\":(\[[^]]*\]|\"[^\"]*\"|[^,}]*) ]] && it=${BASH_REMATCH[1]}
+  [[ $out =~ $value ]] && it=${BASH_REMATCH[1]}
+}
+
+# json NAME: that member, printed.
+json() {
+  local it
+  member "$1" && printf '%s\n' "$it"
 }
 
 # is WHAT NAME WANT: that member.

@@ -6,18 +6,10 @@
 model=$tmp/tiny.gguf
 run_ok "$TANDEM" synth --like tiny -o "$model"
 
-# json NAME: the first member of that name in $out, whatever it is.
-json() {
-  member "$1" "$out"
-}
-member() { # NAME TEXT
-  [[ $2 =~ \"$1\":(\[[^]]*\]|\"([^\"\\]|\\.)*\"|[^],}]*) ]] &&
-    echo "${BASH_REMATCH[1]}"
-}
-
 # total NAME: that member of the total.
 total() {
-  member "$1" "${out#*'"total":'}"
+  local out=${out#*'"total":'}
+  json "$1"
 }
 
 check_near() { # WHAT GOT WANT BOUND: within the relative bound

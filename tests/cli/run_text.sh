@@ -6,11 +6,6 @@
 model=$tmp/tiny.gguf
 run_ok "$TANDEM" synth --like tiny -o "$model"
 
-# json NAME: the member's value, a number, a list of them or null, in $out.
-json() {
-  sed -n "s/.*\"$1\":\(\[[^]]*\]\|[^,}]*\).*/\1/p" <<<"$out"
-}
-
 # ids WHAT OPTION...: the prompt's, in $ids.
 ids() {
   run_ok "$TANDEM" run -m "$model" -n 0 --json "${@:2}"
