@@ -468,7 +468,7 @@ void channel_bye(struct channel *c)
 	uint32_t op = WIRE_BYE;
 
 	link_send(c->link, &op, sizeof(op), NULL, 0, NULL);
-	/* It looks at the link when it wakes, else at the end of its slice. */
+	/* A device that sleeps looks at the link only when it wakes. */
 	ring_bell(c);
 }
 

@@ -73,7 +73,7 @@ int __lsan_is_turned_off(void)
 
 static int run(const char *name, const struct CMUnitTest *test)
 {
-	static char output[BUFSIZ]; /* else allocated by the first line */
+	static char output[BUFSIZ]; /* stdio would allocate one */
 	size_t before;
 	int ret;
 

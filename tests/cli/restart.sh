@@ -63,7 +63,8 @@ text() { # WAY...: of the whole, without anybody being killed
 
 declare -A want took
 killed=0 worst=0 ran=0
-# On until one was killed in its life: many a moment is before it or after.
+# A kill may come before the device has started or after it has ended, so this
+# goes on until one hit a device at work.
 for ((i = 0; i < kills || (!killed && i < 50 * kills); i += step)); do
   ran=$((ran + 1))
   way=${ways[i % ${#ways[@]}]}
@@ -100,10 +101,9 @@ for ((i = 0; i < kills || (!killed && i < 50 * kills); i += step)); do
   fi
 done
 checks=$((checks + 1))
-[ $killed -gt 0 ] || fail 'none was killed in its life'
+[ $killed -gt 0 ] || fail 'no device was killed at work'
 nothing_left 'those who lost one'
-echo "$killed of $ran killed in their lives," \
-  "replaced within $worst ms"
+echo "$killed of $ran killed at work, replaced within $worst ms"
 
 # A text that goes on until somebody ends it.
 endless=("$TANDEM" run -m "$tiny" -t 1 -n -1 --ignore-eos --ctx 20000 -p "$prompt")

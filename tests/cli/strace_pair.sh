@@ -60,8 +60,8 @@ for bell in poll eventfd socket; do
   *)
     checks=$((checks + 1))
     [ "${1%.*}" -ge 1 ] || fail "$bell: the host rings $1 times a token"
-    # Each request is rung for, and each completion; some are heard merged. So
-    # is the goodbye, which nothing answers.
+    # Each request is rung for, and each completion; some are heard merged.
+    # The host rings once more, for its goodbye.
     # Over the whole run: a host that is awake anyway may see a completion,
     # and print its text, before the device has come to ring for it.
     # shellcheck disable=SC2046 # words

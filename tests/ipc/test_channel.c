@@ -11,9 +11,9 @@
 #include "shm/buffer.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -416,7 +416,7 @@ static void test_share_and_goodbye(void **state)
 	bell.fd = x.device->rx_bell.fd;
 	assert_int_equal(poll(&bell, 1, 0), 0);
 	channel_bye(x.host);
-	/* Who sleeps on the ring is to wake at once. */
+	/* A device that sleeps is woken. */
 	assert_int_equal(poll(&bell, 1, 0), 1);
 	assert_int_equal(channel_recv(x.device, &p, -1, &e), -EAGAIN);
 	assert_int_equal(
