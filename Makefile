@@ -96,6 +96,7 @@ opt := $(if $(SANITIZE),-Og -g1 -Wno-maybe-uninitialized,$(opt_$(BUILD)))
 # -ffile-prefix-map: so that two checkouts give one binary.
 # -fPIC: every object may go into the shared library; -fvisibility=hidden: of
 # all that is there, only what host/api/tandem.h exports has a name outside.
+# WORKERS_WORTH: the thread sanitizer is to see small models' loops shared, too.
 # In functions with more memory accesses than this (unrolled vector code), gcc
 # calls a check for each rather than inlining it: such a file compiles in less
 # than half the time.
@@ -110,6 +111,7 @@ cflags := $(common) -g $(opt) \
 	$(if $(findstring undefined,$(SANITIZE)), \
 		-fsanitize=float-cast-overflow -fno-sanitize-recover=all) \
 	$(if $(findstring address,$(SANITIZE)),$(asan_calls)) \
+	$(if $(findstring thread,$(SANITIZE)),-DWORKERS_WORTH=1ull) \
 	$(if $(FUZZER),-fsanitize=fuzzer-no-link -DTANDEM_LIBFUZZER) \
 	$(CFLAGS)
 # Tests are compiled fast rather than run fast; those of long computations

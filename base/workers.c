@@ -174,13 +174,29 @@ unsigned workers_count(const struct workers *w)
 	return w->threads;
 }
 
+static void run_alone(void (*fn)(void *arg, unsigned part, unsigned thread),
+	void *arg, unsigned parts)
+{
+	for (unsigned i = 0; i < parts; i++)
+		fn(arg, i, 0);
+}
+
+void workers_share(struct workers *w, uint64_t work,
+	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
+	unsigned parts)
+{
+	if (work < WORKERS_WORTH)
+		run_alone(fn, arg, parts);
+	else
+		workers_run(w, fn, arg, parts);
+}
+
 void workers_run(struct workers *w,
 	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
 	unsigned parts)
 {
 	if (w->threads == 1 || parts <= 1) {
-		for (unsigned i = 0; i < parts; i++)
-			fn(arg, i, 0);
+		run_alone(fn, arg, parts);
 		return;
 	}
 	w->fn = fn;

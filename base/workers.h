@@ -10,10 +10,20 @@
 #ifndef BASE_WORKERS_H
 #define BASE_WORKERS_H
 
+#include <stdint.h>
+
 struct workers;
 struct err;
 
 #define WORKERS_MAX 256
+
+/* Multiply-adds, some 50 us of one thread, from which on a loop is worth waking
+ * the others for. */
+#ifndef WORKERS_WORTH
+#define WORKERS_WORTH ((uint64_t)1 << 19)
+#endif
+/* Multiply-adds as long as a norm or an activation takes for a value. */
+#define WORKERS_VALUE 8
 
 /* `threads` counts the caller: 1 makes a pool that starts no thread. */
 int workers_open(struct workers **out, unsigned threads, struct err *e);
@@ -23,6 +33,12 @@ unsigned workers_count(const struct workers *);
 
 /* fn(arg, part, thread): thread < workers_count, unique among those running. */
 void workers_run(struct workers *,
+	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
+	unsigned parts);
+
+/* The same, by the caller alone where `work`, in multiply-adds, is less than
+ * WORKERS_WORTH. */
+void workers_share(struct workers *, uint64_t work,
 	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
 	unsigned parts);
 

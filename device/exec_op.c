@@ -78,22 +78,26 @@ static void timed_part(void *arg, unsigned part, unsigned thread)
 	s->end = clock_ns();
 }
 
-/* Run `fn` for every part, on all workers. */
-static void spread(
-	struct run *r, void (*fn)(void *, unsigned, unsigned), unsigned parts)
+/* Run `fn` for every part, on all workers if `work` multiply-adds are worth it.
+ */
+static void spread(struct run *r, uint64_t work,
+	void (*fn)(void *, unsigned, unsigned), unsigned parts)
 {
 	struct timed timed = { r, fn };
 
 	if (r->x->trace && workers_count(r->x->workers) > 1)
-		workers_run(r->x->workers, timed_part, &timed, parts);
+		workers_share(r->x->workers, work, timed_part, &timed, parts);
 	else
-		workers_run(r->x->workers, fn, r, parts);
+		workers_share(r->x->workers, work, fn, r, parts);
 }
 
 /* Run `fn` for every real row. */
 static void each_row(struct run *r, void (*fn)(void *, unsigned, unsigned))
 {
-	spread(r, fn, r->set.rows);
+	uint32_t values = r->op->kind == OP_QUANTIZE ? r->op->k : r->op->n;
+
+	spread(r, (uint64_t)r->set.rows * values * WORKERS_VALUE, fn,
+		r->set.rows);
 }
 
 /* ---- operators --------------------------------------------------------- */
@@ -234,7 +238,8 @@ static void matmul(struct run *r)
 			      : dtype_row_bytes(op->w.type, op->k);
 	r->piece = piece_units(r);
 	units = (op->w.rows + r->unit - 1) / r->unit;
-	spread(r, matmul_part, (units + r->piece - 1) / r->piece);
+	spread(r, (uint64_t)r->set.rows * op->w.rows * op->k, matmul_part,
+		(units + r->piece - 1) / r->piece);
 }
 
 /* ---- attention --------------------------------------------------------- */
@@ -378,13 +383,15 @@ static uint32_t rows_together(const struct run *r)
 
 static void attend(struct run *r)
 {
+	const struct wire_model *m = &r->g->model;
+	uint64_t work = 2 * r->set.seen_slots * m->n_head * m->head_dim;
 	uint32_t parts;
 
 	r->k = view_slots(r, 0);
 	r->v = view_slots(r, 1);
 	r->together = rows_together(r);
 	parts = (r->set.rows + r->together - 1) / r->together;
-	spread(r, attend_part, parts * r->g->model.n_kv_head);
+	spread(r, work, attend_part, parts * m->n_kv_head);
 }
 
 /* ---- all of them ------------------------------------------------------- */

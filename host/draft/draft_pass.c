@@ -10,10 +10,6 @@
 
 #include <math.h>
 
-/* Multiply-adds from which on waking the threads pays: some 100 us of one.
- * Drafting a token with a small model stays below it in every operator. */
-#define SHARED_WORK ((uint64_t)1 << 20)
-
 /* ---- operators ----------------------------------------------------------- */
 
 /* Rows on trial on their way through the layers. */
@@ -21,19 +17,6 @@ struct pass {
 	struct draft_model *d;
 	uint32_t first, rows, layer;
 };
-
-/* On all threads where the work is worth it; the result is the same. */
-static void share(struct draft_model *d, uint64_t work,
-	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
-	unsigned parts)
-{
-	if (work >= SHARED_WORK) {
-		workers_run(d->workers, fn, arg, parts);
-		return;
-	}
-	for (unsigned i = 0; i < parts; i++)
-		fn(arg, i, 0);
-}
 
 struct matmul {
 	struct draft_model *d;
@@ -88,10 +71,11 @@ static void matmul(struct draft_model *d, struct draft_tensor w, float *y,
 	struct matmul j = { d, w, x, y, rows, n, k, n };
 
 	/* Several parts a thread, so that they end together. */
-	if (work >= SHARED_WORK)
+	if (work >= WORKERS_WORTH)
 		j.piece = (uint32_t)align_up(
 			n / (4 * workers_count(d->workers)) + 1, TILE);
-	share(d, work, matmul_part, &j, (n + j.piece - 1) / j.piece);
+	workers_share(
+		d->workers, work, matmul_part, &j, (n + j.piece - 1) / j.piece);
 }
 
 static void norm(const struct pass *p, struct draft_tensor weight)
@@ -198,7 +182,7 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 	place_heads(p, w[WIRE_T_K_NORM], k, d->kv_dim);
 	if (d->int8)
 		d->kern->round_f16(d->q, (size_t)p->rows * d->q_dim);
-	share(d, work, attend_part, p, p->rows * m->n_kv_head);
+	workers_share(d->workers, work, attend_part, p, p->rows * m->n_kv_head);
 	operand(d, d->seen, d->q_dim, p->rows, &w[WIRE_T_O], 1);
 	matmul(d, w[WIRE_T_O], d->h, m->n_embd, d->seen, d->q_dim, p->rows);
 	add_bias(p, w[WIRE_T_O_BIAS], d->h, m->n_embd);

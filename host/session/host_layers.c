@@ -352,7 +352,9 @@ static void behind_ffn(void *arg, unsigned row, unsigned thread)
 static void each_row(struct host_layers *l,
 	void (*fn)(void *arg, unsigned row, unsigned thread))
 {
-	workers_run(l->workers, fn, l, l->rows->n);
+	uint64_t work = (uint64_t)l->rows->n * l->m.n_embd * WORKERS_VALUE;
+
+	workers_share(l->workers, work, fn, l, l->rows->n);
 }
 
 /* ---- matrices ------------------------------------------------------------ */
@@ -400,11 +402,16 @@ static void multiply_part(void *arg, unsigned part, unsigned thread)
 static void matrices(struct host_layers *l, const struct product *p, unsigned n)
 {
 	unsigned parts = 0;
+	uint64_t work = 0;
 
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
+		const struct wire_tensor *w = &l->tensor[p[i].w];
+
 		parts += parts_of(l, &p[i]);
+		work += (uint64_t)l->rows->n * w->rows * w->cols;
+	}
 	l->product = p;
-	workers_run(l->workers, multiply_part, l, parts);
+	workers_share(l->workers, work, multiply_part, l, parts);
 }
 
 /* ---- attention ----------------------------------------------------------- */
@@ -451,10 +458,13 @@ static void attend(struct host_layers *l)
 {
 	uint32_t n = l->rows->n;
 	uint32_t share = n * l->m.n_kv_head / (2 * workers_count(l->workers));
+	uint64_t work = 0;
 
 	share = share < KERN_ATTEND_ROWS ? share : KERN_ATTEND_ROWS;
 	l->together = share ? share : 1;
-	workers_run(l->workers, attend_part, l,
+	for (uint32_t i = 0; i < n; i++)
+		work += 2ull * l->rows->end[i] * q_dim(l);
+	workers_share(l->workers, work, attend_part, l,
 		(n + l->together - 1) / l->together * l->m.n_kv_head);
 }
 

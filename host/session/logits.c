@@ -295,7 +295,9 @@ int logits_compute(struct logits *l, const float *const *hidden,
 	}
 	l->out = out;
 	l->n = n;
-	workers_run(l->workers, logits_part, l, n_parts(l));
+	workers_share(l->workers,
+		l->parts ? UINT64_MAX : (uint64_t)n * m->n_vocab * m->n_embd,
+		logits_part, l, n_parts(l));
 	/* To and fro: of a matrix that the page cache holds in part, what was
 	 * read last is there still when it is wanted first. */
 	l->backwards = l->parts && !l->backwards;

@@ -139,6 +139,30 @@ static void loops_in_order(void **state)
 	workers_close(w);
 }
 
+/* Ends once two threads are in it. */
+static void meet(void *arg, unsigned part, unsigned thread)
+{
+	unsigned *here = arg;
+
+	__atomic_add_fetch(here, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(here, __ATOMIC_RELAXED) < 2)
+		usleep(100);
+}
+
+static void shares_what_is_worth_it(void **state)
+{
+	struct workers *w = open_pool(THREADS);
+	struct job job = { .threads = 1 };
+	unsigned here = 0;
+
+	for (int i = 0; i < 300; i++)
+		workers_share(w, WORKERS_WORTH - 1, count_part, &job, 8);
+	assert_int_equal(job.bad_thread, 0);
+	workers_share(w, WORKERS_WORTH, meet, &here, 2);
+	assert_int_equal(here, 2);
+	workers_close(w);
+}
+
 static void open_and_close(void **state)
 {
 	/* Also right after starting, while threads are not yet running. */
@@ -163,6 +187,7 @@ static void refuses_bad_counts(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(each_part_once),
 	cmocka_unit_test(thread_number_is_unique),
+	cmocka_unit_test(shares_what_is_worth_it),
 	cmocka_unit_test(wakes_sleepers),
 	cmocka_unit_test(loops_in_order),
 	cmocka_unit_test(open_and_close),
