@@ -395,10 +395,10 @@ $(foreach r,$(rooms),$(eval $(call measure_rule,$(r))))
 .PRECIOUS: $(O)/obj/%.o $(tests_in)/obj/tests/%.o $(O)/lib%.list
 
 # Never with a sanitizer: it is not under test, and starts processes faster.
-$(O)/tests/runner: tests/runner.c $(O)/flags
+$(O)/tests/runner: tests/runner.c tests/start.h $(O)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -g -O1 $(warnings) -o $@ $<
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -g -O1 $(warnings) -o $@ $<
 
 # Programs of docs/coherence.md, on the device's cache.
 demos := $(patsubst %.c,$(O)/%,$(wildcard docs/examples/coherence/*.c))

@@ -1,6 +1,7 @@
 #include "tests/harness.h"
 
 #include "base/err.h"
+#include "tests/start.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* No room has more test files. */
@@ -97,27 +100,64 @@ static void spare_children(void)
 	setenv("ASAN_OPTIONS", options, 1);
 }
 
+/* Runs the test of this name; 2 where there is none. */
+static int run_named(const char *name)
+{
+	for (const struct file *f = files; f < files + n_files; f++) {
+		for (size_t i = 0; i < f->n; i++) {
+			if (!strcmp(name_of(f, i), name))
+				return run(name, f->tests + i);
+		}
+	}
+	fprintf(stderr, "no test '%s'; --list prints the names\n", name);
+	return 2;
+}
+
+/*
+ * Starts the tests that the runner asks for on standard input. The process
+ * between this one and the test ends at once: the test's parent is then the
+ * runner, which waits for it.
+ */
+static int serve(void)
+{
+	struct test_request r;
+
+	while (recv(0, &r, sizeof(r), 0) == sizeof(r)) {
+		pid_t between = fork(), test;
+		int status = 1;
+
+		if (between) {
+			waitpid(between, &status, 0);
+			if (status)
+				return 1;
+			continue;
+		}
+		test = fork();
+		if (!test)
+			exit(test_start(r.files, r.mark) ? run_named(r.name)
+							 : 126);
+		_exit(test < 0 ||
+			send(0, &test, sizeof(test), MSG_NOSIGNAL) < 0);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	bool list = argc == 2 && !strcmp(argv[1], "--list");
-
 	if (argc != 2) {
-		fprintf(stderr, "usage: %s --list | NAME\n", argv[0]);
+		fprintf(stderr, "usage: %s --list | --serve | NAME\n", argv[0]);
 		return 2;
 	}
 	spare_children();
+	if (!strcmp(argv[1], "--serve"))
+		return serve();
+	if (strcmp(argv[1], "--list"))
+		return run_named(argv[1]);
 	for (const struct file *f = files; f < files + n_files; f++) {
-		for (size_t i = 0; i < f->n; i++) {
-			if (list)
-				puts(name_of(f, i));
-			else if (!strcmp(name_of(f, i), argv[1]))
-				return run(argv[1], f->tests + i);
-		}
+		for (size_t i = 0; i < f->n; i++)
+			puts(name_of(f, i));
 	}
-	if (list)
-		return 0;
-	fprintf(stderr, "no test '%s'; --list prints the names\n", argv[1]);
-	return 2;
+	return 0;
 }
 
 void assert_ok(int ret, const struct err *e)

@@ -1,8 +1,8 @@
 /*
  * Shared by every cmocka test. A room's test files are linked into one program,
  * $(O)/tests/test_ROOM. tests/run asks a program for the names of its tests
- * (--list) and starts it once for each, so that every test has a process of its
- * own.
+ * (--list) and starts it (--serve); each test is a process of its own, a copy
+ * of that one.
  */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H

@@ -7,11 +7,17 @@
  * KIND is unit, cli or fuzz, LIMIT is in seconds of wall time. The first line
  * starts first, so whoever writes the lines puts the slowest tests first.
  *
- * Every test has a session, a TMPDIR and an environment variable (MARK) of its
- * own. The runner is a subreaper: a process that outlives the test that
+ * Every test has a session, a TMPDIR and an environment variable (TEST_MARK) of
+ * its own. The runner is a subreaper: a process that outlives the test that
  * started it becomes a child of the runner, which is how leftovers are found;
  * the mark says whose they are.
+ *
+ * A program of unit tests is started once, with --serve for its last argument:
+ * the copies that it then makes of itself are its tests, which takes a fraction
+ * of what starting it anew takes (tests/harness.c).
  */
+#include "tests/start.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,15 +31,15 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MARK "TANDEM_TEST_MARK"
-
 enum {
 	ARGS_MAX = 16,
+	SERVERS_MAX = 64, /* no build has more programs of unit tests */
 	KILL_AFTER_S = 5, /* between SIGTERM and SIGKILL */
 	LEFTOVER_S = 2,   /* a device has a second to notice its host's end */
 	OUTPUT_LINES = 120,
@@ -43,6 +49,7 @@ enum {
 
 struct test {
 	char *kind, *name, *argv[ARGS_MAX];
+	unsigned n_args;
 	double limit_s;
 	pid_t pid; /* 0: not running */
 	double start_s, wall_s, cpu_s;
@@ -51,7 +58,12 @@ struct test {
 
 static struct test *tests;
 static size_t n_tests;
-static char work[PATH_MAX];
+static struct server {
+	const char *program;
+	int socket; /* -1: it does not serve */
+} servers[SERVERS_MAX];
+static unsigned n_servers;
+static char work[PATH_MAX - 32];
 static unsigned passed, failed, skipped;
 
 static double now_s(void)
@@ -78,7 +90,6 @@ static void read_tests(void)
 
 	while ((n = getline(&line, &room, stdin)) > 0) {
 		struct test *t;
-		unsigned args = 0;
 
 		line[strcspn(line, "\n")] = '\0';
 		tests = realloc(tests, (n_tests + 1) * sizeof(*tests));
@@ -90,9 +101,9 @@ static void read_tests(void)
 		t->name = strsep(&at, "\t");
 		field = strsep(&at, "\t");
 		t->limit_s = field ? strtod(field, NULL) : 0;
-		while (args < ARGS_MAX - 1 && (field = strsep(&at, "\t")))
-			t->argv[args++] = field;
-		if (!args || t->limit_s <= 0) {
+		while (t->n_args < ARGS_MAX - 1 && (field = strsep(&at, "\t")))
+			t->argv[t->n_args++] = field;
+		if (!t->n_args || t->limit_s <= 0) {
 			fprintf(stderr, "tests/run: no test: line %zu\n",
 				n_tests);
 			exit(1);
@@ -128,7 +139,7 @@ static void remove_tree(const char *path)
 
 static const char *path_of(const struct test *t, const char *suffix)
 {
-	static char path[PATH_MAX + 32];
+	static char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%zu%s", work, (size_t)(t - tests),
 		suffix);
@@ -136,6 +147,16 @@ static const char *path_of(const struct test *t, const char *suffix)
 }
 
 /* ---- processes --------------------------------------------------------- */
+
+/* Always as long: see test_start. NULL: of no test. */
+static const char *mark_of(const struct test *t)
+{
+	static char mark[TEST_MARK_SIZE];
+
+	snprintf(mark, sizeof(mark), "%010d.%08zu", (int)getpid(),
+		t ? (size_t)(t - tests) : n_tests);
+	return mark;
+}
 
 /* The test whose mark process `pid` carries, or NULL. */
 static struct test *test_of(pid_t pid)
@@ -160,7 +181,7 @@ static struct test *test_of(pid_t pid)
 			continue;
 		}
 		at = 0;
-		if (sscanf(word, MARK "=%d.%zu", &owner, &n) == 2 &&
+		if (sscanf(word, TEST_MARK "=%d.%zu", &owner, &n) == 2 &&
 			owner == getpid() && n < n_tests)
 			t = &tests[n];
 	}
@@ -198,35 +219,79 @@ static void kill_one(pid_t pid, const struct test *t)
 	kill(pid, SIGKILL);
 }
 
+/* The program of unit test `t`, waiting for requests. */
+static struct server *server_of(const struct test *t)
+{
+	const char *program = t->argv[t->n_args - 2];
+	struct server *s = servers;
+	sigset_t none;
+	int ends[2];
+	pid_t pid;
+
+	for (; s < servers + n_servers; s++) {
+		if (!strcmp(s->program, program))
+			return s;
+	}
+	if (n_servers++ == SERVERS_MAX ||
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		die("cannot start a test program");
+	*s = (struct server){ program, ends[0] };
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		die("cannot start a test program");
+	if (!pid) {
+		char serve[] = "--serve", *argv[ARGS_MAX];
+
+		memcpy(argv, t->argv, sizeof(argv));
+		argv[t->n_args - 1] = serve;
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		if (dup2(ends[1], 0) == 0 &&
+			!setenv(TEST_MARK, mark_of(NULL), 1))
+			execvp(argv[0], argv);
+		_exit(126);
+	}
+	close(ends[1]);
+	return s;
+}
+
+/* A process of its own that test program `s` starts for test `t`; 0 where the
+ * program does not serve. */
+static pid_t ask(struct server *s, const struct test *t)
+{
+	struct test_request r = { 0 };
+	pid_t pid;
+
+	snprintf(r.mark, sizeof(r.mark), "%s", mark_of(t));
+	snprintf(r.files, sizeof(r.files), "%s", path_of(t, ""));
+	snprintf(r.name, sizeof(r.name), "%s", t->argv[t->n_args - 1]);
+	if (s->socket >= 0 &&
+		send(s->socket, &r, sizeof(r), MSG_NOSIGNAL) == sizeof(r) &&
+		recv(s->socket, &pid, sizeof(pid), 0) == sizeof(pid))
+		return pid;
+	s->socket = -1;
+	return 0;
+}
+
 static void start(struct test *t)
 {
-	char mark[64], tmp[PATH_MAX + 32];
-	sigset_t none;
-	int in, out;
-
-	snprintf(tmp, sizeof(tmp), "%s", path_of(t, ".tmp"));
-	if (mkdir(tmp, 0700))
+	if (mkdir(path_of(t, ".tmp"), 0700))
 		die("cannot make a temporary folder");
-	snprintf(mark, sizeof(mark), "%d.%zu", (int)getpid(),
-		(size_t)(t - tests));
-	fflush(stdout);
 	t->start_s = now_s();
+	if (!strcmp(t->kind, "unit") && t->n_args > 1) {
+		t->pid = ask(server_of(t), t);
+		if (t->pid)
+			return;
+	}
+	fflush(stdout);
 	t->pid = fork();
 	if (t->pid < 0)
 		die("cannot start a test");
 	if (t->pid)
 		return;
-	setsid();
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	in = open("/dev/null", O_RDONLY);
-	out = open(path_of(t, ".out"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 ||
-		dup2(out, 2) < 0 || setenv(MARK, mark, 1) ||
-		setenv("TMPDIR", tmp, 1))
+	if (!test_start(path_of(t, ""), mark_of(t)))
 		_exit(126);
-	close(in);
-	close(out);
 	execvp(t->argv[0], t->argv);
 	fprintf(stderr, "cannot run '%s': %s\n", t->argv[0], strerror(errno));
 	_exit(126);
