@@ -119,8 +119,8 @@ cflags := $(common) -g $(opt) \
 # watches the product alone, and its build links the test objects of the plain
 # build (tests_in); only the thread sanitizer has to see both sides.
 tests_apart := $(and $(SANITIZE),$(if $(FUZZER)$(findstring thread,$(SANITIZE)),,y))
-tests_in := $(if $(tests_apart), \
-	$(patsubst %-$(subst $(comma),-,$(SANITIZE)),%,$(O)),$(O))
+plain := $(patsubst %-$(subst $(comma),-,$(SANITIZE)),%,$(O))
+tests_in := $(if $(tests_apart),$(plain),$(O))
 cflags_plain := $(common) -g $(opt_$(BUILD)) $(CFLAGS)
 cflags_tests := $(if $(tests_apart),$(cflags_plain),$(cflags))
 opt_tests := -O0 $(if $(filter release,$(BUILD)),-g1)
@@ -162,15 +162,20 @@ isa_flags_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c \
 isa_flags_vnni   := $(isa_flags_avx512) -mavx512vnni
 # Kernels of the widest instruction set run the models, several times faster
 # without a sanitizer's checks. The narrower ones, run by the kernels' own tests,
-# have the checks. `make unwatched=` gives them to all.
-unwatched := $(if $(tests_apart),vnni)
-isa_opt := $(if $(SANITIZE),,$(if $(filter release,$(BUILD)),-O3))
+# have the checks. Which threads write where is seen in the models' runs, so the
+# thread sanitizer watches the widest. The others are those of the plain build.
+# `make unwatched=` watches all.
+unwatched := $(if $(tests_apart),vnni,$(if $(FUZZER),, \
+	$(if $(SANITIZE),$(filter-out $(lastword $(isas)),$(isas)))))
+isa_opt := $(if $(filter release,$(BUILD)),-O3)
+plain_isas := $(if $(SANITIZE),$(unwatched),$(isas))
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(filter-out tests/%,$(1))) \
 	$(patsubst %.c,$(tests_in)/obj/%.o,$(filter tests/%,$(1)))
 $(foreach r,$(rooms),$(eval obj_$(r) := \
 	$(call obj,$(filter-out $(mains),$(src_$(r))))))
-obj_kern := $(foreach i,$(isas),$(kern_src:%.c=$(O)/obj/%.$(i).o))
+obj_kern := $(foreach i,$(isas),$(patsubst %.c, \
+	$(if $(filter $(i),$(plain_isas)),$(plain),$(O))/obj/%.$(i).o,$(kern_src)))
 obj_tensor += $(obj_kern)
 obj_serve  += $(O)/obj/host/serve/page.o $(O)/obj/host/serve/bus_xml.o
 obj_trace  += $(O)/obj/host/trace/timeline_page.o
@@ -228,8 +233,12 @@ folders_tests := $(sort $(dir $(wildcard \
 $(O)/flags: FORCE
 	@mkdir -p $(folders:%=$(O)/obj/%) $(O)/gen
 	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
-		$(cflags) $(foreach i,$(isas),$(isa_flags_$i)) $(isa_opt) \
-		$(unwatched:%=unwatched-%) / $(ldflags))
+		$(cflags) $(unwatched:%=unwatched-%) / $(ldflags))
+
+$(plain)/flags.kernels: FORCE
+	@mkdir -p $(plain)/obj/tensor
+	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
+		$(cflags_plain) $(foreach i,$(isas),$(isa_flags_$i)) $(isa_opt))
 
 $(tests_in)/flags.tests: FORCE
 	@mkdir -p $(folders_tests:%=$(tests_in)/obj/%)
@@ -292,14 +301,15 @@ $(O)/obj/host/trace/timeline_page.o: $(O)/gen/timeline_page.c $(O)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
 
+# $(1) instruction set, $(2) where to, $(3) flags, $(4) the file that holds them
 define isa_rule
-$(O)/obj/%.$(1).o: %.c $(O)/flags
+$(2)/obj/%.$(1).o: %.c $(4)
 	$$(call say,CC,$$< [$(1)])
-	$$(Q)$$(CC) $(if $(filter $(1),$(unwatched)),$$(cflags_plain),$$(cflags)) \
-		$(isa_opt) $(isa_flags_$(1)) -DKERN_ISA=$(1) \
-		-MMD -MP -c -o $$@ $$<
+	$$(Q)$$(CC) $(3) $(isa_flags_$(1)) -DKERN_ISA=$(1) -MMD -MP -c -o $$@ $$<
 endef
-$(foreach i,$(isas),$(eval $(call isa_rule,$(i))))
+$(foreach i,$(isas),$(eval $(if $(filter $(i),$(plain_isas)), \
+	$(call isa_rule,$(i),$(plain),$$(cflags_plain) $(isa_opt),$(plain)/flags.kernels), \
+	$(call isa_rule,$(i),$(O),$$(cflags),$(O)/flags))))
 
 # $(1) rooms, each before what it stands on; $(2) libraries; $(3) flags
 link = $(Q)$(CC) $(ldflags) $(3) -o $@ $(filter %.o,$^) \
@@ -667,4 +677,4 @@ deb: dist
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
 
--include $(shell find $(O)/obj $(tests_in)/obj/tests -name '*.d' 2>/dev/null | sort -u)
+-include $(shell find $(O)/obj $(plain)/obj/tensor $(plain)/obj/tests -name '*.d' 2>/dev/null | sort -u)
