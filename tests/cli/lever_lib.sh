@@ -13,19 +13,9 @@ run_ok "$TANDEM" convert $model "$image"
 
 generate() { # OPTION...: 20 ids; the processors are shared with other tests
   run_ok "$TANDEM" run -p "$prompt" -n 20 --ignore-eos --json --spin 50 -t 1 "$@"
+  essence
 }
-# What must be the same, however the tokens came about.
-essence() {
-  local key value
-  for key in stop logits_hash text logits_rows ids; do
-    value=${out##*\"$key\":}
-    case $key in
-    ids) echo "$key:${value%%]*}" ;;
-    logits_rows) echo "$key:${value%%[,\}]*}" ;;
-    *) value=${value#\"} && echo "$key:${value%%\"*}" ;;
-    esac
-  done
-}
+essential+=(text logits_rows)
 count() { # KEY
   local value=${out##*\"$1\":}
   echo "${value%%[!0-9.]*}"

@@ -9,7 +9,7 @@ export XDG_CACHE_HOME=$cache
 lever=(-m "$image" --method lever --dram-budget 0%)
 
 generate -m "$image" --method flash-ar --dram-budget 0%
-want=$(essence)
+want=$essence
 check_lacks 'JSON of a method that weighs nothing' "$out" '"profile"'
 
 # knows WHAT OPTION...: the same text, and what was known before it.
@@ -17,7 +17,7 @@ knows() {
   local what=$1
   shift
   generate "${lever[@]}" "$@"
-  check_eq "the text, $what, with $*" "$(essence)" "$want"
+  check_eq "the text, $what, with $*" "$essence" "$want"
   check_has "JSON with $*" "$out" "\"profile\":\"$what\""
 }
 files() { find "$cache" -name 'lever-*.json' 2>/dev/null | wc -l; }

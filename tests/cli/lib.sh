@@ -146,12 +146,23 @@ is() {
 }
 
 # essence: into $essence what must be the same, however a text came about.
+essential=(stop logits_hash ids)
 essence() {
   local it name
   essence=
-  for name in stop logits_hash ids; do
-    member $name
+  for name in "${essential[@]}"; do
+    member "$name"
     essence+=$name:$it,
+  done
+}
+
+# take NAME...: those members, into $value[NAME].
+declare -A value
+take() {
+  local it name
+  for name; do
+    member "$name"
+    value[$name]=$it
   done
 }
 
