@@ -62,11 +62,11 @@ libs_session := libxxhash
 libs_eval   := jansson
 libs_doctor := dbus-1 jansson liburing libzstd
 libs_bench  := dbus-1 jansson
-libs_serve  := libmicrohttpd jansson dbus-1
+libs_serve  := jansson dbus-1 # and libmicrohttpd: host/serve/httpd.h
 libs_cmd    := jansson libedit
 libs_test   := cmocka
-all_libs    := $(sort $(foreach r,flash device text session eval doctor bench \
-	serve cmd test,$(libs_$(r))))
+all_libs    := $(sort libmicrohttpd $(foreach r,flash device text session eval \
+	doctor bench serve cmd test,$(libs_$(r))))
 
 # What needs no compiler needs no library either.
 bare_goals := clean help uninstall format check-format check-layers dist deb
@@ -444,7 +444,8 @@ $(O)/fuzz/fuzz_$(1)_%: $(tests_in)/obj/tests/fuzz/fuzz_$(1)_%.o \
 		$(foreach r,$(deps_$(1)),$(call lib,$(r)))
 	$$(call say,LD,$$@)
 	$$(Q)mkdir -p $$(@D)
-	$$(call link,$(deps_$(1)),,$(if $(FUZZER),-fsanitize=fuzzer))
+	$$(call link,$(deps_$(1)),$(if $(filter serve,$(1)),libmicrohttpd), \
+		$(if $(FUZZER),-fsanitize=fuzzer))
 endef
 $(foreach r,$(rooms),$(eval $(call fuzz_rule,$(r))))
 

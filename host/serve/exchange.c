@@ -29,7 +29,7 @@ static void resume(struct exchange *x)
 	if (!x->suspended)
 		return;
 	x->suspended = false;
-	MHD_resume_connection(x->connection);
+	httpd.resume_connection(x->connection);
 }
 
 static void wake_reader(void *arg)
@@ -57,7 +57,7 @@ struct answer_reader exchange_reader(struct exchange *x)
 static void suspend(struct exchange *x)
 {
 	x->suspended = true;
-	MHD_suspend_connection(x->connection);
+	httpd.suspend_connection(x->connection);
 }
 
 void exchanges_break_silence(struct server *s, uint64_t now)
@@ -85,16 +85,16 @@ static enum MHD_Result queue(
 
 	if (!r)
 		return MHD_NO;
-	MHD_add_response_header(r, "Content-Type", x->type);
+	httpd.add_response_header(r, "Content-Type", x->type);
 	if (x->server->ending)
-		MHD_add_response_header(r, "Connection", "close");
+		httpd.add_response_header(r, "Connection", "close");
 	if (status == 503)
-		MHD_add_response_header(r, "Retry-After", "1");
+		httpd.add_response_header(r, "Retry-After", "1");
 	if (status == 401)
-		MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+		httpd.add_response_header(r, "WWW-Authenticate", "Bearer");
 	x->status = status;
-	ret = MHD_queue_response(x->connection, (unsigned)status, r);
-	MHD_destroy_response(r);
+	ret = httpd.queue_response(x->connection, (unsigned)status, r);
+	httpd.destroy_response(r);
 	return ret;
 }
 
@@ -103,7 +103,7 @@ static enum MHD_Result send_out(struct exchange *x, int status)
 {
 	struct MHD_Response *r = x->out.failed
 		? NULL
-		: MHD_create_response_from_buffer(
+		: httpd.create_response_from_buffer(
 			  x->out.len, x->out.data, MHD_RESPMEM_MUST_FREE);
 
 	if (r)
@@ -171,7 +171,7 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 
 static enum MHD_Result begin_stream(struct exchange *x)
 {
-	struct MHD_Response *r = MHD_create_response_from_callback(
+	struct MHD_Response *r = httpd.create_response_from_callback(
 		MHD_SIZE_UNKNOWN, BLOCK, read_stream, x, NULL);
 
 	answering_lock(x->server->answering);
@@ -179,9 +179,9 @@ static enum MHD_Result begin_stream(struct exchange *x)
 	answering_unlock(x->server->answering);
 	x->type = "text/event-stream";
 	if (r) {
-		MHD_add_response_header(r, "Cache-Control", "no-cache");
+		httpd.add_response_header(r, "Cache-Control", "no-cache");
 		/* A proxy would hold back what comes token by token. */
-		MHD_add_response_header(r, "X-Accel-Buffering", "no");
+		httpd.add_response_header(r, "X-Accel-Buffering", "no");
 	}
 	return queue(x, MHD_HTTP_OK, r);
 }
@@ -225,7 +225,7 @@ static enum MHD_Result answer(struct exchange *x)
 
 static const char *header(const struct exchange *x, const char *name)
 {
-	return MHD_lookup_connection_value(
+	return httpd.lookup_connection_value(
 		x->connection, MHD_HEADER_KIND, name);
 }
 
@@ -333,7 +333,7 @@ static enum MHD_Result begin(struct server *s, struct MHD_Connection *c,
 	const char *url, const char *method, void **exchange)
 {
 	const union MHD_ConnectionInfo *fd =
-		MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+		httpd.get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct exchange *x = calloc(1, sizeof(*x));
 
 	if (!x || !fd) {

@@ -9,7 +9,7 @@
 static void come(
 	struct server *s, struct MHD_Connection *connection, void **guest)
 {
-	const union MHD_ConnectionInfo *fd = MHD_get_connection_info(
+	const union MHD_ConnectionInfo *fd = httpd.get_connection_info(
 		connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct guest *g = calloc(1, sizeof(*g));
 
@@ -51,7 +51,7 @@ void guests_notify(void *server, struct MHD_Connection *connection,
 void guest_answered(
 	struct server *s, struct MHD_Connection *connection, bool answered)
 {
-	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+	const union MHD_ConnectionInfo *info = httpd.get_connection_info(
 		connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct guest *g = info ? info->socket_context : NULL;
 

@@ -6,7 +6,8 @@
 #ifndef HOST_SERVE_GUESTS_H
 #define HOST_SERVE_GUESTS_H
 
-#include <microhttpd.h>
+#include "host/serve/httpd.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -26,10 +26,14 @@
 static int open_http(struct server *s, struct err *e)
 {
 	const struct server_options *o = &s->options;
+	int ret;
 
 	if (!o->listen)
 		return 0;
-	s->http = MHD_start_daemon(
+	ret = httpd_load(e);
+	if (ret)
+		return ret;
+	s->http = httpd.start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0,
 		NULL, NULL, exchange_handle, s, MHD_OPTION_LISTEN_SOCKET,
 		s->listening.fd, MHD_OPTION_NOTIFY_COMPLETED,
@@ -133,7 +137,7 @@ static void stop_accepting(struct server *s)
 {
 	s->ending = true;
 	if (s->http && s->listening.fd >= 0)
-		MHD_quiesce_daemon(s->http);
+		httpd.quiesce_daemon(s->http);
 	listening_close(&s->listening);
 }
 
@@ -181,7 +185,7 @@ void server_close(struct server *s)
 	if (s->http) {
 		let_finish(s, s->hurried ? HURRIED_S : PARTING_S,
 			PARTING_PULSE_NS);
-		MHD_stop_daemon(s->http);
+		httpd.stop_daemon(s->http);
 	}
 	bus_close(s->bus);
 	answering_close(s->answering);

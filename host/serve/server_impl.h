@@ -10,11 +10,11 @@
 #include "host/serve/answering.h"
 #include "host/serve/api_key.h"
 #include "host/serve/ask.h"
+#include "host/serve/httpd.h"
 #include "host/serve/listening.h"
 #include "host/serve/reply.h"
 #include "host/serve/server.h"
 
-#include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -50,9 +50,10 @@ static void begin(void)
 	server.ending = true; /* no text is begun */
 	snprintf(server.listening.url, sizeof(server.listening.url),
 		"http://127.0.0.1:8080");
+	check(!httpd_load(NULL));
 	check(!answering_open(&server.answering, server.reader, 1, NULL));
-	server.http = MHD_start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
-		exchange_handle, &server, MHD_OPTION_NOTIFY_COMPLETED,
+	server.http = httpd.start_daemon(MHD_USE_NO_LISTEN_SOCKET, 0, NULL,
+		NULL, exchange_handle, &server, MHD_OPTION_NOTIFY_COMPLETED,
 		exchange_completed, &server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)16 << 10, MHD_OPTION_END);
 	check(server.http != NULL);

@@ -1,0 +1,36 @@
+/*
+ * libmicrohttpd, loaded when a server is opened: with the eleven libraries that
+ * it brings it takes as long to load as all else that a command needs.
+ */
+#ifndef HOST_SERVE_HTTPD_H
+#define HOST_SERVE_HTTPD_H
+
+#include <microhttpd.h>
+
+struct err;
+
+#define HTTPD_FUNCTIONS(X)               \
+	X(add_response_header)           \
+	X(create_response_from_buffer)   \
+	X(create_response_from_callback) \
+	X(destroy_response)              \
+	X(get_connection_info)           \
+	X(lookup_connection_value)       \
+	X(queue_response)                \
+	X(quiesce_daemon)                \
+	X(resume_connection)             \
+	X(start_daemon)                  \
+	X(stop_daemon)                   \
+	X(suspend_connection)
+
+/* httpd.start_daemon is MHD_start_daemon. */
+extern struct httpd {
+#define X(name) __typeof__(MHD_##name) *name;
+	HTTPD_FUNCTIONS(X)
+#undef X
+} httpd;
+
+/* Before anything else of it; again does nothing. */
+int httpd_load(struct err *);
+
+#endif
