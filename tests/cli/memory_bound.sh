@@ -4,54 +4,55 @@
 # 73 MiB, would break it.
 . "$(dirname "$0")/lib.sh"
 
-command -v python3 >/dev/null || skip 'no python3'
 sanitized && skip 'a sanitizer has memory of its own'
 
 run_ok "$TANDEM" synth --like qwen2.5-0.5b -o "$tmp/model.gguf"
 run_ok "$TANDEM" convert "$tmp/model.gguf" "$tmp/model.tdm"
 rm "$tmp/model.gguf"
 
-# most PID: of the process and its children, in KiB, until it ends. What they
-# share counts once.
+# most PID: into $most, in KiB, of the process and its children until it ends.
+# What they share counts once.
 most() {
-  local most=0 sum p name kib rest npu=
-  while kill -0 "$1" 2>/dev/null; do
+  local sum p name kib rest npu=
+  most=0
+  while kill -0 "$1"; do
     sum=0
     [ -n "$npu" ] || npu=$(pgrep -P "$1")
     for p in $1 $npu; do
       while read -r name kib rest; do
-        [ "$name" != Pss: ] || sum=$((sum + kib))
+        [ "$name" = Pss: ] && sum=$((sum + kib)) && break
       done <"/proc/$p/smaps_rollup"
     done
     ((sum <= most)) || most=$sum
     sleep 0.02
   done 2>/dev/null
-  echo $most
 }
 
 # bounded BUDGET OPTION...
 bounded() {
-  local budget=$1 kib
+  local budget=$1 most it name stay slots bound
   shift
-  "$TANDEM" run -m "$tmp/model.tdm" -p 'Hi there' -n 4 --ignore-eos --json \
+  "$TANDEM" run -m "$tmp/model.tdm" -p 'Hi there' -n 2 --ignore-eos --json \
     --method flash-ar --dram-budget "$budget" "$@" >"$tmp/json" 2>"$tmp/err" &
-  kib=$(most $!)
-  wait $! || fail "$budget: $(cat "$tmp/err")"
-  checks=$((checks + 1))
-  [ "$kib" -gt 20000 ] || fail "$budget: only $kib KiB were seen"
-  run_ok python3 -c '
-import json, sys
-budget, kib, run = sys.argv[1], int(sys.argv[2]), json.load(open(sys.argv[3]))
-flash = run["flash"]
-assert flash["resident_layers"] < flash["layers"], flash
-slots = flash["slots"] * flash["slot_bytes"]
-stay = run["weight_bytes"] - flash["bytes_per_pass"]
-if budget.endswith("M"):  # the slots are part of it
-    stay, slots = (int(budget[:-1]) << 20), 0
-bound = stay + slots + run["kv_bytes"] + 100e6
-assert kib * 1024 <= bound, "%s: %.1f MB, not %.1f" % (
-    budget, kib * 1024 / 1e6, bound / 1e6)
-' "$budget" "$kib" "$tmp/json"
+  most $!
+  wait $! || fail "$budget: $(<"$tmp/err")"
+  out=$(<"$tmp/json")
+  local resident_layers layers slot_bytes weight_bytes bytes_per_pass kv_bytes
+  for name in resident_layers layers slots slot_bytes weight_bytes \
+    bytes_per_pass kv_bytes; do
+    member $name
+    printf -v $name %d "${it%.0}" || fail "$budget: $name is '$it'"
+  done
+  slots=$((slots * slot_bytes)) stay=$((weight_bytes - bytes_per_pass))
+  case $budget in # the slots are part of a size
+  *M) stay=$((${budget%M} << 20)) slots=0 ;;
+  esac
+  bound=$((stay + slots + kv_bytes + 100000000))
+  checks=$((checks + 3))
+  ((most > 20000)) || fail "$budget: only $most KiB were seen"
+  ((resident_layers < layers)) || fail "$budget: nothing streams: $out"
+  ((most * 1024 <= bound)) ||
+    fail "$budget: $((most * 1024)) bytes, not $bound"
 }
 
 bounded 0% --threads 1
