@@ -13,7 +13,7 @@ generate=("${of[@]}" -n 8 --ctx 128)
 run_ok "$TANDEM" "${generate[@]}"
 want=$out
 
-left_behind() { # WHAT
+left_behind() { # WHAT: seen behind each part, for processes and files stay
   nothing_left "$1"
   check_eq "files left by $1" "$(find "$tmp" -name '*.tmp*')" ''
 }
@@ -24,14 +24,17 @@ refused() {
   was_refused "$1" "$2"
 }
 was_refused() { # WHAT PART: what was run last
-  local what=$1 part=$2
+  local what=$1 part=$2 lines
   checks=$((checks + 1))
   case $status in 1 | 3) ;; *) fail "status of $what is $status: $err" ;; esac
   check_eq "text of $what" "$out" ''
   check_has "stderr of $what" "$err" "$part"
   checks=$((checks + 1))
-  [ "$(wc -l <"$tmp/err")" -le 2 ] || fail "stderr of $what: $err"
-  left_behind "$what"
+  mapfile -t lines <"$tmp/err"
+  [ ${#lines[@]} -le 2 ] || fail "stderr of $what: $err"
+}
+limited() { # LIMIT N COMMAND...: as ulimit says
+  (ulimit "$1" "$2" && exec timeout 300 "${@:3}")
 }
 
 # ---- calls that the system does not have ------------------------------------
@@ -45,17 +48,16 @@ if ${CC:-cc} -std=gnu11 -o "$without" tests/cli/without_calls.c -lseccomp \
     run_ok "$without" $code io_uring_setup -- "$TANDEM" "${streamed[@]}" --stats
     check_eq "text without io_uring, $code" "$out" "$want"
     check_has "statistics without io_uring, $code" "$err" 'no io_uring: '
-    left_behind "no io_uring, $code"
   done
+  left_behind 'calls that fail'
 else
   echo "not checked: calls that fail: $(head -n 1 "$tmp/cc")"
 fi
 
 # ---- few descriptors, small files -------------------------------------------
 ran=no
-for n in 4 5 6 7 8 10 12 14 16 24 40; do
-  run timeout 300 bash -c "ulimit -n $n; exec \"\$@\"" - \
-    "$TANDEM" "${generate[@]}"
+for n in 4 5 6 7 8 10 12 14 16 40; do
+  run limited -n $n "$TANDEM" "${generate[@]}"
   if [ "$status" -eq 0 ]; then
     check_eq "text with $n descriptors" "$out" "$want"
     ran=$n
@@ -66,23 +68,25 @@ for n in 4 5 6 7 8 10 12 14 16 24 40; do
 done
 checks=$((checks + 1))
 [ $ran != no ] || fail 'not even 40 descriptors do'
-refused 'memory of 16 KiB' 'control memfd: File too large' \
-  bash -c 'ulimit -f 16; exec "$@"' - "$TANDEM" "${generate[@]}"
-refused 'memory of 400 KiB' "buffer 'tandem:" \
-  bash -c 'ulimit -f 400; exec "$@"' - "$TANDEM" "${generate[@]}"
-refused 'files of 100 KiB' 'File too large' bash -c 'ulimit -f 100; exec "$@"' \
-  - "$TANDEM" convert "$model" "$tmp/large.tdm"
-check_eq 'a file that became too large' "$(ls "$tmp/large.tdm" 2>&1 | wc -l)" 1
+left_behind 'few descriptors'
+run limited -f 16 "$TANDEM" "${generate[@]}"
+was_refused 'memory of 16 KiB' 'control memfd: File too large'
+run limited -f 400 "$TANDEM" "${generate[@]}"
+was_refused 'memory of 400 KiB' "buffer 'tandem:"
+run limited -f 100 "$TANDEM" convert "$model" "$tmp/large.tdm"
+was_refused 'files of 100 KiB' 'File too large'
+left_behind 'small files'
 checks=$((checks + 1))
 [ ! -e "$tmp/large.tdm" ] || fail 'a file that became too large is left'
 
 # ---- a full disk --------------------------------------------------------------
 if [ -w /dev/full ]; then
   no_room() { # COMMAND...: its standard output has no room
-    run bash -c 'exec "$@" >/dev/full' - "$@"
+    status=0
+    "$@" >/dev/full 2>"$tmp/err" || status=$?
+    err=$(<"$tmp/err")
     check_eq "status on a full disk of $*" "$status" 1
     check_has "stderr on a full disk of $*" "$err" 'No space left on device'
-    left_behind "$*"
   }
   no_room "$TANDEM" "${generate[@]}"
   no_room "$TANDEM" "${generate[@]}" --json
@@ -95,6 +99,7 @@ if [ -w /dev/full ]; then
   no_room "$TANDEM_NPU" --version
   no_room "$TANDEM_NPU" --help
   no_room "$TANDEM_NPU" --man
+  left_behind 'full disks'
 fi
 cat >"$tmp/full.sh" <<'END'
 mkdir "$1" && mount -t tmpfs -o size=64k none "$1" || exit 77
@@ -111,10 +116,11 @@ if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
     # shellcheck disable=SC2086 # words
     refused "$to on a full disk" 'No space left' unshare -m bash \
       "$tmp/full.sh" "$tmp/disk" "$TANDEM" $to "$tmp/disk/out"
-    check_eq "files left by $to" "$(cat "$tmp/left")" ''
+    check_eq "files left by $to" "$(<"$tmp/left")" ''
+    left_behind "$to"
   done
   # A full /dev/shm is nobody's business: buffers have no names there.
-  run unshare -m bash -c 'mount -t tmpfs -o size=4k none /dev/shm &&
+  run unshare -m sh -c 'mount -t tmpfs -o size=4k none /dev/shm &&
     head -c 4096 /dev/zero >/dev/shm/all; exec "$@"' - \
     "$TANDEM" "${generate[@]}"
   check_eq 'text beside a full /dev/shm' "$out" "$want"
@@ -144,9 +150,9 @@ stopped() { # WHOM: host, which goes on, or the device, which is replaced
   status=0
   wait $host || status=$?
   check_eq "status with the $1 stopped" $status 0
-  check_eq "text with the $1 stopped" "$(cat "$tmp/text")" "$want"
+  check_eq "text with the $1 stopped" "$(<"$tmp/text")" "$want"
   [ "$1" = host ] || check_has "stderr with the $1 stopped" \
-    "$(cat "$tmp/said")" 'made no progress'
+    "$(<"$tmp/said")" 'made no progress'
 }
 stopped host
 stopped device
