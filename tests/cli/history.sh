@@ -9,12 +9,10 @@ prompt='Read: Ann has a red kite. Tom has a blue ball.
 Question: What does Ann have?
 Answer:'
 
-records() { # of $file
-  "$TANDEM" history stats --json "$file" |
-    sed -E 's/.*"records":([0-9]+).*/\1/'
-}
-holds() { # WHAT N
-  check_eq "records behind $1" "$(records)" "$2"
+holds() { # WHAT N: so many records are in $file
+  local out
+  out=$("$TANDEM" history stats --json "$file")
+  is "records behind $1" records "$2"
 }
 ask() { run "$TANDEM" run -p "$prompt" --history "$file" "$@"; }
 
@@ -68,7 +66,7 @@ if [ -e "$draft" ]; then
   ask --method chain
   wait $!
   check_eq 'status of the other of two at once' $? 0
-  check_eq 'text of one of two at once' "$(cat "$tmp/one")" "$plain"
+  check_eq 'text of one of two at once' "$(<"$tmp/one")" "$plain"
   check_eq 'text of the other' "$out" "$plain"
   holds 'two at once' 4
   run_ok "$TANDEM" history prune --keep 2 "$file"
@@ -82,8 +80,8 @@ misuse "$TANDEM" run -p x --history-frozen
 run "$TANDEM" run -p x --history "$tmp/none" --history-frozen
 check_eq 'status without a file' "$status" 1
 check_has 'stderr' "$err" 'cannot open the history'
-check_eq 'a file' "$(ls "$tmp/none" 2>&1)" \
-  "ls: cannot access '$tmp/none': No such file or directory"
+checks=$((checks + 1))
+[ ! -e "$tmp/none" ] || fail 'a frozen history was made'
 chmod 644 "$file"
 ask
 check_eq 'status of a file that others read' "$status" 1
@@ -146,14 +144,15 @@ run_ok "$TANDEM" history stats "$file"
 check_has 'stats' "$out" 'records      4, number 1 to 4, 1970-01-02 00:00 to 20'
 
 # Lines that are wrong are named; those before them are there.
+n=4
 for bad in '{"prompt":"x"}' '{"answer":7}' '[1]' '{"answer":"x","time":"t"}' \
   'no JSON'; do
   printf '%s\n' '{"answer":"before"}' "$bad" '{"answer":"after"}' >"$tmp/lines"
-  n=$(records)
+  n=$((n + 1))
   run "$TANDEM" history import "$file" "$tmp/lines"
   check_eq "status of import of $bad" "$status" 1
   check_has "stderr of import of $bad" "$err" "$tmp/lines: line 2: "
-  holds "import of $bad" $((n + 1))
+  holds "import of $bad" $n
 done
 
 # ---- shorter, damaged ------------------------------------------------------
