@@ -18,63 +18,69 @@ fi
 generate() { # OPTION...: 91 ids
   run_ok "$TANDEM" run -m "$target" -p "$prompt" -n 91 --ignore-eos "$@"
 }
-# What must be the same, however the tokens came about.
-essence() {
-  grep -oE '"(stop|logits_hash)":"[^"]*|"ids":[^]]*|"logits_rows":[0-9]+' \
-    "$tmp/out" | tr -d '\n"'
+rows() { # KEY: into $it, what the rows of passes behind the prompt came to
+  it=
+  [[ $out =~ \"decode_rows\":\{[^}]*\"$1\":([0-9]+) ]] && it=${BASH_REMATCH[1]}
 }
-rows() { # KEY: of what the rows of passes behind the prompt came to
-  sed -n "s/.*\"decode_rows\":{[^}]*\"$1\":\([0-9]*\).*/\1/p" "$tmp/out"
-}
-count() { # KEY
-  sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" "$tmp/out"
+# rows_are WHAT KEY WANT, and in $it
+rows_are() {
+  rows "$2"
+  check_eq "$1" "$it" "$3"
 }
 
 same() { # OPTION...
   generate --json --method chain "$@"
-  check_eq "the text with chain $*" "$(essence)" "$want"
+  essence
+  check_eq "the text with chain $*" "$essence" "$want"
+  is "rows of logits with chain $*" logits_rows 91
 }
 
 # ---- the model drafts for itself: nine tokens a pass -------------------------
 # In float32, which is how it drafts: fp16 may decide a close race otherwise.
 generate --json --precision f32
-want=$(essence)
-check_has 'what is compared' "$want" logits_rows:91
-check_has 'what is compared' "$want" ids:
+essence
+want=$essence
+check_has 'what is compared' "$want" ids:[
+is 'rows of logits' logits_rows 91
 same --draft "$target" --precision f32
-check_eq 'tokens drafted' "$(count drafted_tokens)" 80
-check_eq 'tokens accepted' "$(count accepted_tokens)" 80
-check_eq 'cycles' "$(count draft_cycles)" 10
-check_eq 'passes, that of the prompt among them' "$(count passes)" 11
-check_eq 'valid rows: all tokens but the first' "$(rows valid)" 90
-check_eq 'wasted rows of a draft that is right' "$(rows wasted)" 0
+is 'tokens drafted' drafted_tokens 80
+is 'tokens accepted' accepted_tokens 80
+is 'cycles' draft_cycles 10
+is 'passes, that of the prompt among them' passes 11
+rows_are 'valid rows: all tokens but the first' valid 90
+rows_are 'wasted rows of a draft that is right' wasted 0
 
 # ---- another model drafts ----------------------------------------------------
 generate --json
-want=$(essence)
+essence
+want=$essence
+is 'rows of logits' logits_rows 91
 for length in 1 2 3 5 8 16; do
   same --draft "$other" --draft-len $length
-  check_eq "tokens of length $length" \
-    $(($(count accepted_tokens) + $(count draft_cycles))) 90
-  check_eq "valid rows of length $length" "$(rows valid)" 90
-  check_eq "wasted rows of length $length" "$(rows wasted)" \
-    $(($(count drafted_tokens) - $(count accepted_tokens)))
-  check_eq "rows of the graphs of length $length" "$(rows graph)" \
-    $((90 + $(rows wasted) + $(rows underutilized)))
+  member draft_cycles
+  cycles=$it
+  member drafted_tokens
+  drafted=$it
+  is "tokens of length $length" accepted_tokens $((90 - cycles))
+  rows_are "valid rows of length $length" valid 90
+  rows_are "wasted rows of length $length" wasted \
+    $((drafted - 90 + cycles))
+  wasted=$it
+  rows underutilized
+  rows_are "rows of the graphs of length $length" graph \
+    $((90 + wasted + it))
 done
-for coherence in strict check; do
-  same --draft "$other" --coherence $coherence --evict-seed 5
-done
-same --draft "$other" --threads 1
+# Each way once, two or three together.
+same --draft "$other" --coherence strict --evict-seed 5 --threads 1
+same --draft "$other" --coherence check --evict-seed 5 --prefill-chunk 4
 same --draft "$other" --threads 3 --doorbell socket
-same --draft "$other" --prefill-chunk 4
-same --draft "$other" --va-slots 3 --doorbell eventfd
-TANDEM_CPU=base same --draft "$other"
+TANDEM_CPU=base same --draft "$other" --va-slots 3 --doorbell eventfd
 
 # ---- sampled ------------------------------------------------------------------
 for seed in 1 2; do
   generate --json --temp 0.7 --seed $seed
-  want=$(essence)
+  essence
+  want=$essence
   same --temp 0.7 --seed $seed --draft "$other"
 done
 
