@@ -21,9 +21,13 @@ take_numbers() {
   [[ $out =~ \"ids\":\[[0-9,]+ ]] && got+=" ${BASH_REMATCH[0]}"
 }
 
-declare -A want
+# Every layout, every precision and what only some layouts have: int8 computes
+# otherwise than f16 with tiles alone, and the cache lies the same in all.
+declare -A want some=([rows]='f32 f16 f16-kv16 npu'
+  [tiles]='f32 f16 f16-kv16 int8 npu' [groups]='f16 npu' [super]='f32 f16 npu')
 for layout in rows tiles groups super; do
-  for precision in f32 f16 f16-kv16 int8 npu; do
+  ! full || some[$layout]='f32 f16 f16-kv16 int8 npu'
+  for precision in ${some[$layout]}; do
     how="--layout $layout --precision $precision"
     # shellcheck disable=SC2086 # several options
     numbers $how -t 1
@@ -70,9 +74,8 @@ one=$got
 check_has 'phone time' "$one" '"clock":"soc:sd8gen3"'
 check_has 'phone time' "$one" '"total_ps":'
 ! full || check_phone 'phone time again' --clock soc:sd8gen3
-check_phone 'phone time of one thread' --clock soc:sd8gen3 -t 1
-check_phone 'phone time through a socket' \
-  --clock soc:sd8gen3 --doorbell socket --coherence check
+check_phone 'phone time of one thread, through a socket' \
+  --clock soc:sd8gen3 -t 1 --doorbell socket --coherence check
 checks=$((checks + 2))
 phone --clock soc:sd8gen2
 [ "$got" != "$one" ] || fail 'two phones are as fast'
@@ -83,7 +86,7 @@ phone --clock wall
 paid() { # PROMPT
   run_ok "$TANDEM" run -m "$model" -p "$1" -n 1 --json --clock soc:sd8gen3 \
     --prefill-chunk 32 --no-bos
-  grep -o '"matrix_tiles":[0-9]*' "$tmp/out"
+  json matrix_tiles
 }
 check_eq 'tiles of a short prompt and of a longer one' \
   "$(paid 'One day')" "$(paid 'One day, there was a little dog')"
