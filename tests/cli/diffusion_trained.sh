@@ -9,7 +9,7 @@ export TANDEM_MODELS=$root/flash/models
 answer() { # METHOD PROMPT OPTION...
   local method=$1 prompt=$2
   shift 2
-  run_ok "$TANDEM" run --method "$method" -p "$prompt" -n 64 "$@"
+  run_ok "$TANDEM" run --method "$method" -p "$prompt" -n 32 -t 1 "$@"
   answer=$out
 }
 
@@ -19,7 +19,7 @@ answers() { # METHOD PROMPT PART: the answer has it, however the pair is run
   want=$answer
   echo "answer of $1:$want"
   check_has "the answer of $1" "$want" "$3"
-  answer "$1" "$2" --coherence check --threads 1 --doorbell eventfd \
+  answer "$1" "$2" --coherence check --threads 2 --doorbell eventfd \
     --prefill-chunk 7
   check_eq 'that of a prompt in pieces with --coherence check' "$answer" "$want"
   answer "$1" "$2" --block-steps 8 --json
@@ -35,11 +35,10 @@ Answer:' ' The museum closes at 17:45.'
 
 # Floors that a broken model or method does not reach; the card has the rest.
 summaries() { # METHOD LEAST: at least so many % are right
-  local right some=(--items 3 -n 64 --block-steps 16)
+  local right some=(--items 3 -n 64 --block-steps 16 -t 1)
   ! full || some=(--items 10)
   run_ok "$TANDEM" eval summary --method "$1" "${some[@]}" --json
-  right=$(grep -oE '"accuracy":[0-9.]+' <<<"$out" |
-    awk -F: 'NR == 1 { printf "%d", 100 * $2 }')
+  right=$(json accuracy | awk '{ printf "%d", 100 * $1 }')
   check_eq "summaries by $1: $right % are at least $2 %" \
     "$([ "$right" -ge "$2" ] && echo yes)" yes
 }
