@@ -29,9 +29,7 @@ export PKG_CONFIG_PATH=$lib/pkgconfig
 mkdir "$tmp/made"
 cp "$prefix"/share/doc/tandem/examples/* "$tmp/made"
 
-flags() { # OPTION...: of pkg-config
-  pkg-config "$@" tandem
-}
+flags=$(pkg-config --cflags --libs tandem)
 strict='-Wall -Wextra -Werror -pedantic -Wno-unused-parameter'
 
 # Nothing of the build or of this test's environment shall help.
@@ -43,16 +41,16 @@ alone() {
 wanted=$(alone "$prefix/bin/tandem" run -n 32 'Once upon a time')
 cat=$(alone "$prefix/bin/tandem" run -n 32 'The cat')
 check_eq 'the text of tandem run is some' "${wanted:+yes}" yes
-# shellcheck disable=SC2046,SC2086 # words
+# shellcheck disable=SC2086 # words
 run_ok $CC -std=c99 $strict -o "$tmp/made/complete" "$tmp/made/complete.c" \
-  $(flags --cflags --libs)
+  $flags
 run_ok alone "$tmp/made/complete"
 check_eq 'the text of complete.c' "$out" "$wanted"
 run_ok alone "$tmp/made/complete" 'The cat'
 check_eq 'its text of a prompt' "$out" "$cat"
-# shellcheck disable=SC2046,SC2086
+# shellcheck disable=SC2086
 run_ok $CC -std=c99 $strict -o "$tmp/made/texts" "$tmp/made/texts.c" \
-  $(flags --cflags --libs)
+  $flags
 run_ok alone "$tmp/made/texts" 'Once upon a time' 'The cat'
 check_eq 'the texts of texts.c' "$out" "$wanted
 $cat"
@@ -68,9 +66,9 @@ if command -v g++ >/dev/null; then
   printf '#include <tandem.h>\nint main() { tandem_request r; %s }\n' \
     'tandem_request_init(&r, sizeof r); return r.max_tokens != 256;' \
     >"$tmp/made/plus.cc"
-  # shellcheck disable=SC2046,SC2086
+  # shellcheck disable=SC2086
   run_ok g++ -std=c++11 $strict -o "$tmp/made/plus" "$tmp/made/plus.cc" \
-    $(flags --cflags --libs)
+    $flags
   run_ok alone "$tmp/made/plus"
 else
   echo 'not checked: there is no g++'
@@ -96,9 +94,10 @@ check_lacks 'where they were looked for' "$err" "$tmp/made"
 mv "$tmp/made/models" "$prefix/share/tandem/models"
 
 # ---- the static library ----------------------------------------------------
-# shellcheck disable=SC2046,SC2086
+static=$(pkg-config --static --cflags --libs tandem)
+# shellcheck disable=SC2086
 run_ok $CC -std=c99 -o "$tmp/made/static" "$tmp/made/complete.c" \
-  $(flags --static --cflags --libs | sed s/-ltandem/-l:libtandem.a/)
+  ${static/-ltandem/-l:libtandem.a}
 run ldd "$tmp/made/static"
 check_lacks 'what the static program needs' "$out" libtandem
 run_ok env TANDEM_NPU="$prefix/bin/tandem-npu" \
@@ -126,7 +125,7 @@ check_eq 'what it calls that it must not' \
 check_eq 'the name programs are linked to' \
   "$(objdump -p "$lib/libtandem.so" | awk '$1 == "SONAME" { print $2 }')" \
   libtandem.so.0
-check_eq 'its version' "$(flags --modversion)" \
+check_eq 'its version' "$(pkg-config --modversion tandem)" \
   "$("$TANDEM" --version | sed 's/tandem //')"
 check_eq 'looks at the executable' \
   "$(grep -c /proc/self/exe "$lib/libtandem.so" "$lib/libtandem.a" |
