@@ -19,33 +19,24 @@ ids() { # OPTION...
 
 ids
 want=$out
-check_eq 'number of ids' "$(echo "$want" | wc -w)" 60
+read -ra words <<<"$want"
+check_eq 'number of ids' ${#words[@]} 60
 
 same() { # OPTION...
   ids "$@"
   check_eq "ids with $*" "$out" "$want"
 }
-for coherence in off strict check; do
-  for doorbell in poll eventfd socket; do
-    same --coherence $coherence --doorbell $doorbell
-  done
-done
-same --threads 1
-same --threads 2
-same --threads 3 --doorbell eventfd
-for chunk in 1 32 256; do
-  same --prefill-chunk $chunk
-done
-same --prefill-chunk 32 --threads 1 --coherence check --doorbell socket
-same --spin 0
-same --spin 5000
-same --evict-seed 0 --coherence strict
-same --evict-seed 99 --coherence strict
-same --ctx 512
-# Few slots: weights come and go.
-same --va-slots 3
-same --va-slots 4 --coherence check
-same --va-window 16M
+# All pairs of coherence and doorbell, and with them each of the others. With
+# few slots weights come and go.
+same --coherence off --doorbell poll --prefill-chunk 256 --threads 2
+same --coherence off --doorbell eventfd --threads 3
+same --coherence off --doorbell socket --va-slots 3
+same --coherence strict --doorbell poll --evict-seed 0 --spin 0
+same --coherence strict --doorbell eventfd --prefill-chunk 1
+same --coherence strict --doorbell socket --evict-seed 99 --ctx 512
+same --coherence check --doorbell poll --va-slots 4 --spin 5000
+same --coherence check --doorbell eventfd --va-window 16M
+same --coherence check --doorbell socket --prefill-chunk 32 --threads 1
 for kern in ref base; do
   TANDEM_CPU=$kern run "$TANDEM" run -m "$model" -p "$prompt" -n 60 \
     --ignore-eos --ids
@@ -64,6 +55,10 @@ listen() { # OPTION...
     sleep 0.05
   done
 }
+no_socket() {
+  checks=$((checks + 1))
+  [ ! -e "$tmp/npu.sock" ] || fail 'a socket is left behind'
+}
 listen
 for doorbell in poll eventfd socket; do
   same --device "$tmp/npu.sock" --doorbell $doorbell --coherence check
@@ -72,31 +67,30 @@ kill $npu
 status=0
 wait $npu || status=$?
 check_eq 'status of the listening device' "$status" 143
-check_eq 'socket left behind' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
+no_socket
 listen --once
 same --device "$tmp/npu.sock"
 [ $failures -eq 0 ] || kill $npu # it may still wait for a host
 status=0
 wait $npu || status=$?
 check_eq 'status of the device for one host' "$status" 0
-check_eq 'socket left behind' "$(ls "$tmp/npu.sock" 2>/dev/null)" ''
+no_socket
 
 # ---- counters --------------------------------------------------------------
-json() { # KEY...: their values in $tmp/out
-  local key
-  for key in "$@"; do
-    grep -o "\"$key\":[^,]*" "$tmp/out"
-  done
-}
 run_ok "$TANDEM" run -m "$model" -p "$prompt" -n 60 --ignore-eos --json \
   --coherence check
-check_eq 'counters' "$(json version generated_tokens violations stop | xargs)" \
-  'version:1 generated_tokens:60 violations:0 stop:length'
-a=$(json logits_hash logits_rows)
+is version version 1
+is tokens generated_tokens 60
+is violations violations 0
+is 'why it ends' stop '"length"'
+is 'number of logits' logits_rows 60
+member logits_hash
+hash=$it
+check_has 'hash of logits' "$hash" '"'
 run_ok "$TANDEM" run -m "$model" -p "$prompt" -n 60 --ignore-eos --json \
   --prefill-chunk 7 --threads 1
-check_eq 'hash and number of logits' "$(json logits_hash logits_rows)" "$a"
-check_has 'number of logits' "$a" '"logits_rows":60'
+is 'hash of logits in other chunks' logits_hash "$hash"
+is 'their number' logits_rows 60
 
 # The same seed draws the same tokens; another does not.
 ids --temp 1 --seed 3
