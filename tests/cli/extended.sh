@@ -29,7 +29,7 @@ above() { # WHAT KEY LESS
 # them and for all.
 block=780000
 generate --ctx 128
-want=$essence
+want=$essence plain=$want
 i=0
 for room in '2M 1M' '2560K 4M'; do
   read -r window region <<<"$room"
@@ -103,8 +103,7 @@ generate "${two[@]}" --va-slots 8 --va-extended 64M
 check_eq 'the text of two models' "$essence" "$want"
 above 'bytes there of two models' extended_bytes 100000
 # A device that dies is followed by one that is given the same places.
-generate --ctx 128
-want=$essence
+want=$plain
 for placement in belady swap; do
   generate --ctx 128 --va-window 2560K --va-slots 5 --va-extended 4M \
     --placement $placement --fault die@run#20
@@ -205,17 +204,20 @@ assert more(lambda p: p["vector_ps"]) == 0
 PY
   fail 'the price of the region on the phone'
 # The host prices the same shape as the device does.
-priced() { # OPTION...
+priced() { # OPTION...: leaves $price
+  price=
   phone --va-slots 3 --va-extended 64M "$@"
   above "bytes there of $*" extended_bytes 1000
-  [[ $out =~ \"phone\":.*\}\} ]] && echo "${BASH_REMATCH[0]}"
+  [[ $out =~ \"phone\":.*\}\} ]] && price=${BASH_REMATCH[0]}
 }
 dream=$tmp/dream.gguf # its layers have biases
 run_ok "$TANDEM" synth --like tiny-dream -o "$dream"
 for of in "tiny $tiny autoregressive" "tiny-dream $dream dream"; do
   read -r as model method <<<"$of"
-  check_eq "the phone with --as $as" \
-    "$(priced -m "$model" --method "$method" --as "$as")" \
-    "$(priced -m "$model" --method "$method")"
+  priced -m "$model" --method "$method"
+  want=$price
+  check_has "the phone's price of $as" "$want" total_ps
+  priced -m "$model" --method "$method" --as "$as"
+  check_eq "the phone with --as $as" "$price" "$want"
 done
 finish
