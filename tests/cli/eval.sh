@@ -7,18 +7,22 @@ model=$tmp/tiny.gguf
 run_ok "$TANDEM" synth --like tiny -o "$model"
 n=9 # tokens of an output
 
-# squeezed: $out with single spaces.
-squeezed() {
-  local word
+# holds PART...: the table does, with single spaces
+holds() {
+  local word part
   read -rd '' -a word <<<"$out"
-  echo "${word[*]}"
+  for part; do
+    check_has 'the table' "${word[*]}" "$part"
+  done
 }
 
 # answer PROMPT: what the model writes behind it, as a JSON string, in
 # $answer.
 answer() {
   run_ok "$TANDEM" run -m "$model" -p "$1" -n $n -t 1 --spin 0 --json
-  answer=$(json text)
+  local it
+  member text
+  answer=$it
 }
 
 # item ID PROMPT CHECK ANSWER FACTS LEVEL: one more of $items.
@@ -66,10 +70,8 @@ evaluate() {
 }
 
 evaluate --outputs "$tmp/want"
-check_has 'the table' "$(squeezed)" 'qa 4 / 8 50.0 % '
-check_has 'the table' "$(squeezed)" 'level 1 1 / 2 50.0 % '
-check_has 'the table' "$(squeezed)" 'level 2 1 / 2 50.0 % '
-check_has 'the table' "$(squeezed)" 'level 3 1 / 3 33.3 % '
+holds 'qa 4 / 8 50.0 % ' 'level 1 1 / 2 50.0 % ' 'level 2 1 / 2 50.0 % ' \
+  'level 3 1 / 3 33.3 % '
 check_lacks 'the table' "$out" 'level 0'
 check_lacks 'the table' "$out" accepted
 check_lacks 'the table' "$out" mean
@@ -81,25 +83,24 @@ bounds=$(awk 'BEGIN {
   middle = p + z * z / (2 * n); scale = 100 / (1 + z * z / n)
   printf "%.1f to %.1f %%", (middle - half) * scale, (middle + half) * scale
 }')
-check_has 'the table' "$(squeezed)" "$bounds"
+holds "$bounds"
 
 evaluate --json
-check_eq items "$(json items)" 8
-check_eq right "$(json right)" 4
-check_eq accuracy "$(json accuracy)" 0.5
-check_eq task "$(json task)" '"qa"'
+is items items 8
+is right right 4
+is accuracy accuracy 0.5
+is task task '"qa"'
 check_has 'levels' "$out" '{"level":3,"items":3,"right":1,'
-check_eq complete "$(json complete)" true
-check_eq error "$(json error)" null
+is complete complete true
+is error error null
 check_lacks 'JSON' "$out" draft
-hash=$(json logits_hash)
-check_eq 'tokens that 8 outputs have at most' \
-  "$(($(json generated_tokens) <= 8 * n))" 1
+member logits_hash
+hash=$it
+member generated_tokens
+check_eq 'tokens that 8 outputs have at most' $((it <= 8 * n)) 1
 
-evaluate --items 3
-check_has 'the table of 3 items' "$(squeezed)" 'qa 2 / 3 66.7 % '
-
-evaluate --show 2
+evaluate --items 3 --show 2
+holds 'qa 2 / 3 66.7 % '
 check_has 'what --show prints' "$out" 'qa-0: right'
 check_has 'what --show prints' "$out" '---- wanted: x'
 check_lacks 'what --show 2 prints' "$out" 'qa-2'
@@ -146,13 +147,12 @@ check_eq 'items that were right' \
 
 same() { # OPTION...
   evaluate --outputs "$tmp/got" --json "$@"
-  check_eq "hash with $*" "$(json logits_hash)" "$hash"
+  is "hash with $*" logits_hash "$hash"
   checks=$((checks + 1))
   cmp -s "$tmp/got" "$tmp/want" || fail "outputs with $* differ"
 }
-same --threads 1 --coherence strict
-same --threads 3 --coherence check
-same --prefill-chunk 4 --doorbell eventfd --ctx 512
+same --threads 1 --coherence strict --prefill-chunk 4
+same --threads 3 --coherence check --doorbell eventfd --ctx 512
 
 # An item knows nothing of those before it.
 tac "$items" >"$tmp/back.jsonl"
@@ -222,7 +222,7 @@ run_ok "$TANDEM" eval "$tmp/mine.txt" -m "$model" -n $n --outputs "$tmp/got" \
   --show 1
 check_has 'the table' "$out" 'prompts'
 check_has 'the table' "$out" 'nothing to be right about'
-check_has 'the table' "$(squeezed)" 'mine 2 '
+holds 'mine 2 '
 check_lacks 'the table' "$out" accuracy
 check_lacks 'the table' "$out" %
 check_has 'what --show prints' "$out" '---- line-1
@@ -237,13 +237,14 @@ run_ok "$TANDEM" eval "$tmp/mine.jsonl" -m "$model" -n $n --json \
 check_eq 'outputs by JSON' "$(sed 's/dog/line-3/' "$tmp/json")" \
   "$(cat "$tmp/got")"
 for name in right accuracy interval_95 mean_accuracy error; do
-  check_eq "$name of prompts alone" "$(json $name)" null
+  is "$name of prompts alone" $name null
 done
-check_eq marked "$(json marked)" false
-check_eq items "$(json items)" 2
-check_eq complete "$(json complete)" true
+is marked marked false
+is items items 2
+is complete complete true
 checks=$((checks + 1))
-[ "$(json generated_tokens)" -gt 0 ] || fail "no tokens: $out"
+member generated_tokens
+[ "$it" -gt 0 ] || fail "no tokens: $out"
 run "$TANDEM" perplexity "$tmp/mine.jsonl" -m "$model"
 check_eq 'status of a likelihood of no answers' "$status" 1
 check_has stderr "$err" "member 'id' is missing"
