@@ -14,86 +14,89 @@ problem='Problem: A shop has 29 cups. It gets 11 new cups. Bella buys 23 cups. H
 Solution:'
 choose() { # OPTION...
   run_ok "$TANDEM" run -m small -p "$problem" -n 80 --temp 0.8 -t 1 --json "$@"
-  cp "$tmp/out" "$tmp/object"
 }
 
-recount() { # METHOD
-  run_ok python3 -c '
-import json, re, sys
-how, o = sys.argv[1], json.load(open(sys.argv[2]))
-samples = [s for s in o["samples"] if s["state"] == "ended"]
-chosen = [s for s in o["samples"] if s["chosen"]]
-assert len(chosen) == 1 and chosen[0]["text"] == o["text"], chosen
-def last(s):
-    return re.findall(r"\d+", s["text"])[-1]
-def score(s):
-    return s["steps"][-1]["score"]
-weight = {"vote": lambda s: 1, "weighted-vote": score,
-          "self-certainty": lambda s: None}.get(how)
-if how in ("vote", "weighted-vote"):
-    sums = {}
-    for s in samples:
-        assert s["answer"] == last(s), s
-        sums[last(s)] = sums.get(last(s), 0) + weight(s)
-    best = max(sums.values())
-    assert abs(sums[last(chosen[0])] - best) < 1e-5, (sums, chosen)
-    assert abs(o["answers"][0]["weight"] - best) < 1e-5, o["answers"]
-    assert sum(a["votes"] for a in o["answers"]) == len(samples)
-elif how == "self-certainty":
-    order = sorted(samples, key=lambda s: -s["certainty"])
-    sums = {}
-    for rank, s in enumerate(order):
-        sums[last(s)] = sums.get(last(s), 0) + (len(order) - rank) ** .5
-    assert abs(sums[last(chosen[0])] - max(sums.values())) < 1e-6, sums
-elif how == "mean-logprob":
-    mean = lambda s: s["logprob"] / len(s["ids"])
-    assert mean(chosen[0]) == max(map(mean, samples))
-else:
-    assert score(chosen[0]) == max(map(score, samples)), samples
-    assert all(0 <= t["score"] <= 1 for s in samples for t in s["steps"])
-' "$1" "$tmp/object"
-}
-
-texts() {
-  python3 -c 'import json, sys
-print([s["ids"] for s in json.load(open(sys.argv[1]))["samples"]])' "$tmp/object"
-}
-
-choose --method sample -N 6
-want=$(texts)
-for method in vote self-certainty mean-logprob best-of-n weighted-vote; do
+run_ok "$TANDEM" run -m small -p "$problem" -n 80
+plain=$out
+methods=(vote self-certainty mean-logprob best-of-n weighted-vote)
+for method in sample "${methods[@]}"; do
   choose --method $method -N 6
-  check_eq "the samples of $method" "$(texts)" "$want"
-  recount $method
+  printf '%s\n' "$out" >"$tmp/$method"
+done
+for method in "${methods[@]}"; do
   # One sample is plain decoding, which is what is said without samples.
   run_ok "$TANDEM" run -m small -p "$problem" -n 80 --method $method -N 1
-  one=$out
-  run_ok "$TANDEM" run -m small -p "$problem" -n 80
-  check_eq "one sample of $method" "$one" "$out"
+  check_eq "one sample of $method" "$out" "$plain"
 done
 for how in min prod; do
   choose --method best-of-n -N 6 --aggregate $how
-  run_ok python3 -c '
-import json, math, sys
-o = json.load(open(sys.argv[2]))
-f = {"min": min, "prod": math.prod}[sys.argv[1]]
-value = [f(t["score"] for t in s["steps"]) for s in o["samples"]]
-got = [s["score"] for s in o["samples"]]
-assert all(abs(a - b) < 1e-5 for a, b in zip(value, got)), (value, got)
-assert o["samples"][got.index(max(got))]["chosen"]
-' $how "$tmp/object"
+  printf '%s\n' "$out" >"$tmp/$how"
 done
-
-# ---- early stop --------------------------------------------------------------
 choose --method vote -N 12 --early-stop --confidence-keep 0 --consensus 2
 check_has 'the samples of early stop' "$out" '"state":"cut"'
-run_ok python3 -c '
-import json, sys
-o = json.load(open(sys.argv[1]))
+printf '%s\n' "$out" >"$tmp/early"
+
+# What another program makes of them.
+checks=$((checks + 1))
+python3 - "$tmp" "${methods[@]}" >"$tmp/wrong" 2>&1 <<'PY' ||
+import json, math, re, sys
+
+def read(name):
+    return json.load(open(f"{sys.argv[1]}/{name}"))
+
+def ids(o):
+    return [s["ids"] for s in o["samples"]]
+
+def recount(how, o):
+    samples = [s for s in o["samples"] if s["state"] == "ended"]
+    chosen = [s for s in o["samples"] if s["chosen"]]
+    assert len(chosen) == 1 and chosen[0]["text"] == o["text"], chosen
+    def last(s):
+        return re.findall(r"\d+", s["text"])[-1]
+    def score(s):
+        return s["steps"][-1]["score"]
+    weight = {"vote": lambda s: 1, "weighted-vote": score,
+              "self-certainty": lambda s: None}.get(how)
+    if how in ("vote", "weighted-vote"):
+        sums = {}
+        for s in samples:
+            assert s["answer"] == last(s), s
+            sums[last(s)] = sums.get(last(s), 0) + weight(s)
+        best = max(sums.values())
+        assert abs(sums[last(chosen[0])] - best) < 1e-5, (sums, chosen)
+        assert abs(o["answers"][0]["weight"] - best) < 1e-5, o["answers"]
+        assert sum(a["votes"] for a in o["answers"]) == len(samples)
+    elif how == "self-certainty":
+        order = sorted(samples, key=lambda s: -s["certainty"])
+        sums = {}
+        for rank, s in enumerate(order):
+            sums[last(s)] = sums.get(last(s), 0) + (len(order) - rank) ** .5
+        assert abs(sums[last(chosen[0])] - max(sums.values())) < 1e-6, sums
+    elif how == "mean-logprob":
+        mean = lambda s: s["logprob"] / len(s["ids"])
+        assert mean(chosen[0]) == max(map(mean, samples))
+    else:
+        assert score(chosen[0]) == max(map(score, samples)), samples
+        assert all(0 <= t["score"] <= 1 for s in samples for t in s["steps"])
+
+plain = ids(read("sample"))
+assert len(plain) == 6
+for method in sys.argv[2:]:
+    o = read(method)
+    assert ids(o) == plain, ("other samples", method)
+    recount(method, o)
+for how, f in ("min", min), ("prod", math.prod):
+    o = read(how)
+    value = [f(t["score"] for t in s["steps"]) for s in o["samples"]]
+    got = [s["score"] for s in o["samples"]]
+    assert all(abs(a - b) < 1e-5 for a, b in zip(value, got)), (value, got)
+    assert o["samples"][got.index(max(got))]["chosen"]
+o = read("early")
 assert all(s["state"] == "ended" for s in o["samples"][:4]), o
 assert sum(a["votes"] for a in o["answers"]) == \
     sum(s["state"] == "ended" for s in o["samples"])
-' "$tmp/object"
+PY
+  fail "$(<"$tmp/wrong")"
 
 # ---- what cannot be meant ----------------------------------------------------
 misuse "$TANDEM" run -p x --method vote --aggregate min
