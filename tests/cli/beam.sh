@@ -18,7 +18,7 @@ write() { # OPTION...
 }
 search() { # OPTION...
   write --json "$@"
-  cp "$tmp/out" "$tmp/object"
+  printf '%s\n' "$out" >"$tmp/object"
 }
 
 # All beams in the order in which they began: those of the first round, then
@@ -72,6 +72,8 @@ assert all(0 <= s["score"] <= 1 for b in beams for s in b["steps"]
 ' "$1" "$2" "$3" "$tmp/object"
 }
 
+write
+plain=$out
 for method in beam dvts; do
   search --method $method -N 8
   recount 8 4 $method
@@ -79,31 +81,31 @@ for method in beam dvts; do
   recount 6 3 $method
   # One beam is plain decoding, which is what is said without any.
   write --method $method -N 1
-  one=$out
-  write
-  check_eq "one beam of $method" "$one" "$out"
+  check_eq "one beam of $method" "$out" "$plain"
 done
 
-texts() {
-  python3 -c 'import json, sys
-print([[s["parent"], s["state"], s["score"], s["text"]]
-       for s in json.load(open(sys.argv[1]))["samples"]])' "$tmp/object"
+texts() { # into $texts, what is told of each sample
+  texts=$(jq -c '[.samples[] | [.parent, .state, .score, .text]]' "$tmp/object")
 }
 
 # The same whatever the width of a pass, and whether or not something drafts.
 search --method beam -N 8 --parallel 8
-want=$(texts)
+texts
+want=$texts
 search --method beam -N 8 --parallel 3 --draft pld
-check_eq 'the beams of narrow passes' "$(texts)" "$want"
+texts
+check_eq 'the beams of narrow passes' "$texts" "$want"
 write --method beam -N 8 --stats
 check_has 'statistics' "$err" ' forks, '
 check_has 'statistics' "$err" ' tokens computed for a text of '
 
 # ---- the temperature that nobody said ----------------------------------------
 search --method vote -N 4
-want=$(texts)
+texts
+want=$texts
 search --method vote -N 4 --temp 0.8
-check_eq 'the texts of samples without --temp' "$want" "$(texts)"
+texts
+check_eq 'the texts of samples without --temp' "$texts" "$want"
 
 run_ok "$TANDEM" eval math -m small --method beam -N 4 --items 2 --json -t 1
 check_has 'the temperature of eval' "$out" '"temperature":0.8'
