@@ -14,10 +14,15 @@ prompt_of() {
   sed -n 's/^prompt_tokens: //p' "$golden/llama2c/greedy_$1.ids" | xargs
 }
 
+numbers() { # FILE of floats
+  od -An -v -w4 -t f4 "$1"
+}
 # largest A B: the largest absolute difference of two files of floats, and
 # how many there are; "nan" counts as different.
 largest() {
-  paste <(od -An -v -w4 -t f4 "$1") <(od -An -v -w4 -t f4 "$2") | awk '
+  local text=$tmp/${2##*/}.text # the same for each precision
+  [ -e "$text" ] || numbers "$2" >"$text"
+  paste <(numbers "$1") "$text" | awk '
     NF != 2 || $1 !~ /^[-+.0-9e]+$/ { print "bad"; bad = 1; exit }
     { d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; n++ }
     END { if (!bad) print most + 0, n + 0 }'
