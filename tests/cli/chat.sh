@@ -11,13 +11,16 @@ chat() {
   status=0
   printf '%b' "$1" | "$TANDEM" chat "${@:2}" >"$tmp/out" 2>"$tmp/err" ||
     status=$?
-  out=$(tr -d '\0' <"$tmp/out")
-  err=$(tr -d '\0' <"$tmp/err")
+  # Bash warns of the zero bytes that it leaves out.
+  { out=$(<"$tmp/out") err=$(<"$tmp/err"); } 2>/dev/null
 }
 
 # member NAME: of each line of $out, a number or a word.
 member() {
-  sed -n "s/.*\"$1\":\"\{0,1\}\([^,}\"]*\).*/\1/p" <<<"$out" | tr '\n' ' '
+  local line
+  while read -r line; do
+    [[ ! $line =~ .*\"$1\":\"?([^,}\"]*) ]] || printf '%s ' "${BASH_REMATCH[1]}"
+  done <<<"$out"
 }
 
 # A line is a turn; nothing but answers goes to standard output. The first is
@@ -50,7 +53,7 @@ checks=$((checks + 2))
 chat "/set temp=3\nHello\n/save $tmp/kept.json\n" -m "$model" -n 12
 check_eq 'the answer with /set' "$out" "$want"
 check_eq 'mode of what is saved' "$(stat -c %a "$tmp/kept.json")" 600
-check_has 'what is saved' "$(cat "$tmp/kept.json")" '"temp": 3'
+check_has 'what is saved' "$(<"$tmp/kept.json")" '"temp": 3'
 chat 'And?\n' -m "$model" --load "$tmp/kept.json" --json
 check_has 'the turn behind what was loaded' "$(member tokens)" ' '
 loaded=$(member prompt_tokens)
@@ -76,10 +79,10 @@ done
 chat '/set samples=2\nHello\nAnd?\n' -m "$model" -n 12 --temp 3 --json
 check_eq 'status of turns of many samples' "$status" 0
 check_eq 'turns of many samples' "$(member turn)" '1 2 '
-first=$(head -n 1 <<<"$out")
+first=${out%%$'\n'*} first=${first##*'"text":'}
 chat 'Hello\n' -m "$model" -n 12 --temp 3 --json
-check_eq 'the first of many samples' "$(sed 's/.*"text"://; s/,"stop.*//' \
-  <<<"$first")" "$(sed 's/.*"text"://; s/,"stop.*//' <<<"$out")"
+alone=${out##*'"text":'}
+check_eq 'the first of many samples' "${first%%,\"stop*}" "${alone%%,\"stop*}"
 run "$TANDEM" run -m "$model" --chat -p 'Hello' -n 12 --temp 3 \
   --method mean-logprob -N 3
 chosen=$out
@@ -126,7 +129,7 @@ command -v python3 >/dev/null || skip 'the terminal: no python3'
 run_ok python3 tests/cli/chat_terminal.py "$TANDEM" "$tmp/state"
 check_has 'the terminal' "$out" 'stats: True'
 check_has 'the terminal' "$out" 'status: 0'
-said=$(cat "$tmp/state/saved.json")
+said=$(<"$tmp/state/saved.json")
 check_has 'a turn that was edited' "$said" '"Once upon a time"'
 check_has 'a turn of two lines' "$said" '"one\ntwo"'
 check_has 'a turn of a block' "$said" '"three\nfour"'

@@ -7,7 +7,7 @@ commands='run chat serve eval score perplexity logits tokenize detokenize inspec
 
 mkdir "$tmp/helps" "$tmp/pages"
 check_help() { # WHAT: $out is a help text of it; whether it fits is seen below
-  cp "$tmp/out" "$tmp/helps/$1"
+  printf '%s\n' "$out" >"$tmp/helps/$1"
   check_eq "status of $1" "$status" 0
   check_eq "stderr of $1" "$err" ''
   check_has "stdout of $1" "$out" 'Usage: '
@@ -71,7 +71,7 @@ check_page() { # NAME COMMAND...: what prints tandem-NAME(1)
   check_has "page $1" "$out" ".TH ${name^^} 1 "
   check_has "page $1" "$out" '
 .SH OPTIONS'
-  cp "$tmp/out" "$tmp/pages/${name//\\/}.1"
+  printf '%s\n' "$out" >"$tmp/pages/${name//\\/}.1"
 }
 run_ok "$TANDEM" help --man
 cp "$tmp/out" "$tmp/overview"
