@@ -51,10 +51,9 @@ same() { # OPTION...
 }
 declare -A prompt_s
 for plan in sync async greedy partial best; do
-  same --graph-switch $plan --coherence check --graph-rows 16
+  same --graph-switch $plan --clock soc:sd8gen2 --coherence check
   switched plan
   it_is 'the plan told' "\"$plan\""
-  same --graph-switch $plan --clock soc:sd8gen2
   switched clock
   it_is 'the clock told' '"soc:sd8gen2"'
   switched prompt_s
@@ -64,7 +63,10 @@ switched blocks
 it_is 'blocks by default' "$blocks"
 switched decode_rows
 it_is 'rows of the decode graph' 32
+# The plans by the time here, each with something else.
 same --graph-switch best --threads 3 --coherence strict --doorbell eventfd
+same --graph-switch sync --coherence check --graph-rows 16
+same --graph-switch async --coherence check --graph-rows 8
 same --graph-switch partial --va-slots 4 --graph-blocks 3
 switched blocks
 it_is 'blocks asked for' 3
