@@ -26,7 +26,14 @@ check_has 'the table' "$out" 'apart MiB'
 check_has 'the table' "$out" 'sd8gen3'
 run_ok "$TANDEM" bench decode -m "$model" --rounds 1 -t 1 --samples 1,12 \
   --prompt 200 --json
-figure() { grep -oE "\"$1\":[0-9.e+-]+" <<<"$out" | sed "s/.*://" | sed -n "$2p"; }
+figure() { # NAME NTH
+  local rest=$out i
+  for ((i = 0; i < $2; i++)); do
+    [[ $rest == *"\"$1\":"* ]] || return
+    rest=${rest#*"\"$1\":"}
+  done
+  echo "${rest%%[!0-9.e+-]*}"
+}
 check_eq 'the rows' "$(grep -o '"samples":"[0-9]*"' <<<"$out" | xargs)" \
   'samples:1 samples:12'
 check_eq 'one reads what it sees' "$(figure kv_read_bytes 1)" \
