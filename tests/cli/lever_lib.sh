@@ -16,7 +16,3 @@ generate() { # OPTION...: 20 ids; the processors are shared with other tests
   essence
 }
 essential+=(text logits_rows)
-count() { # KEY
-  local value=${out##*\"$1\":}
-  echo "${value%%[!0-9.]*}"
-}
