@@ -61,19 +61,20 @@ tts --items $items --at 1,3,8 --json \
   "${plot[@]}"
 cp "$tmp/out" "$tmp/tts"
 itself() { # NAME N OPTION...
-  local want got name=$1 n=$2
+  local name=$1 n=$2
   shift 2
   run_ok "$TANDEM" eval math --items $items -n 64 -m small "${pair[@]}" --temp 0.8 \
     --method "${name%:*}" -N "$n" --parallel 64 --clock soc:sd8gen3 --json "$@"
-  want=$(jq -c '[.tasks[0] | .right, .sampled_tokens, .phone.total_s,
-    .phone.energy_j]' <"$tmp/out")
-  got=$(jq -c ".tables.accuracy[] | select(.how == \"small, $name\" and
-    .samples == \"$n\") | [.right, .tokens, .phone_s, .phone_j]" <"$tmp/tts")
-  jq -ne "$want as [\$r, \$t, \$s, \$j] | $got as [\$gr, \$gt, \$gs, \$gj] |
+  jq -e --slurpfile tts "$tmp/tts" --arg how "small, $name" --arg n "$n" "
     def near(a; b): (a - b) * 1e7 | fabs <= (b | fabs);
-    near(\$gr * $items / 100; \$r) and near(\$gt * $items; \$t)
-    and near(\$gs * $items; \$s) and near(\$gj * $items; \$j)" >/dev/null ||
-    fail "$name of $n: $got an item, by itself $want of all"
+    .tasks[0] as \$all | \$tts[0].tables.accuracy[] |
+    select(.how == \$how and .samples == \$n) |
+    near(.right * $items / 100; \$all.right)
+    and near(.tokens * $items; \$all.sampled_tokens)
+    and near(.phone_s * $items; \$all.phone.total_s)
+    and near(.phone_j * $items; \$all.phone.energy_j)" \
+    "$tmp/out" >"$tmp/jq" 2>&1 ||
+    fail "$name of $n: $(<"$tmp/jq") by itself $out"
   checks=$((checks + 1))
 }
 itself vote 3
@@ -86,10 +87,11 @@ check_eq 'what is not kept in groups' "$(jq -c '[.tables.accuracy[] |
 
 # ---- pictures ----------------------------------------------------------------
 has_parts() { # SVG PART...: it is whole, and holds these
-  local svg=$1 part
+  local svg=$1 part text
+  text=$(<"$tmp/svg/$svg.svg")
   shift
   for part in '</svg>' "$@"; do
-    check_has "$svg" "$(cat "$tmp/svg/$svg.svg")" "$part"
+    check_has "$svg" "$text" "$part"
   done
 }
 if [ ${#plot[@]} -gt 0 ]; then
