@@ -29,28 +29,32 @@ checks=$((checks + 1))
 run_ok "${text[@]}" --watch --json
 check_eq 'lines' "$(wc -l <"$tmp/out")" $((passes + 1))
 mapfile -t lines <"$tmp/out"
-part() { # STEP NAME: of that line
-  local member="\"$2\":(\"[^\"]*\"|\[[^]]*\]|[0-9]*)"
-  [[ ${lines[$1 - 1]} =~ $member ]] && echo "${BASH_REMATCH[1]}"
+part() { # STEP NAME: of that line, into $it
+  out=${lines[$1 - 1]}
+  member "$2"
 }
-number() { # CHARACTERS TEXT: how many of those it has
-  local rest=${2//[!$1]/}
-  echo ${#rest}
+number() { # WHAT CHARACTER N: so many of those are in $it
+  local rest=${it//[!$2]/}
+  check_eq "$1" ${#rest} "$3"
 }
-for i in $(seq $passes); do
-  check_eq "the step of line $i" "$(part "$i" step)" "$i"
+filled=
+for ((i = 1; i <= passes; i++)); do
   left=$((6 - (i - 1) % 4 * 2))
-  check_eq "masks of step $i" "$(number m "$(part "$i" marks)")" $left
-  check_eq "others of step $i" "$(number s "$(part "$i" marks)")" \
-    $((8 - left))
-  check_eq "tokens not there of step $i" \
-    "$(number u "$(part "$i" tokens)")" $left
+  part $i marks
+  is "the step of line $i" step $i
+  number "masks of step $i" m $left
+  number "others of step $i" s $((8 - left))
+  part $i tokens
+  number "tokens not there of step $i" u $left
+  ((i % 4)) || filled+=${it//[][]/},
 done
 prompt=$(sed -n '$s/.*"prompt_tokens":\([0-9]*\).*/\1/p' "$tmp/out")
-check_eq 'where the first block begins' "$(part 4 first)" "$prompt"
-check_eq 'where the third one does' "$(part 9 first)" $((prompt + 16))
-filled=$(for i in 4 8 12; do part $i tokens; done | tr -d '[]' | paste -sd,)
-check_eq 'the ids' "[$(cut -d, -f -20 <<<"$filled")]" "$(part $((passes + 1)) ids)"
+part 4 first
+check_eq 'where the first block begins' "$it" "$prompt"
+part 9 first
+check_eq 'where the third one does' "$it" $((prompt + 16))
+part $((passes + 1)) ids
+check_eq 'the ids' "[$(cut -d, -f -20 <<<"$filled")]" "$it"
 run_ok "${text[@]}" --json
 check_eq 'lines without' "$(wc -l <"$tmp/out")" 1
 
@@ -75,8 +79,10 @@ on_terminal() {
     >"$tmp/script.out" 2>&1 || status=$?
   shown=$(grep -av '^Script ' "$tmp/typescript" | tr -d '\r')
 }
-times() { # WHAT: in $shown
-  grep -aoF -- "$1" <<<"$shown" | wc -l
+# check_times WHAT PART N: it is so often in $shown.
+check_times() {
+  local rest=${shown//"$2"/}
+  check_eq "$1" $(((${#shown} - ${#rest}) / ${#2})) "$3"
 }
 hide=$'\033[?25l' show=$'\033[?25h' wipe=$'\033[J'
 
@@ -84,15 +90,17 @@ hide=$'\033[?25l' show=$'\033[?25h' wipe=$'\033[J'
 # an end, and behind what was drawn last comes text alone.
 left_well() {
   local last=${shown##*"$wipe"}
-  check_eq 'the cursor comes back' "$(times "$show")" "$(times "$hide")"
+  local rest=${shown//"$hide"/}
+  check_times 'the cursor comes back' "$show" \
+    $(((${#shown} - ${#rest}) / ${#hide}))
   check_lacks 'what comes last' "$last" $'\033'
-  check_eq 'the last byte' "$(tail -c 1 <(grep -av '^Script ' \
-    "$tmp/typescript") | od -An -t x1 | xargs)" 0a
+  check_eq 'the last byte' "$(grep -av '^Script ' "$tmp/typescript" |
+    tail -c 1 && echo .)" $'\n.'
 }
 
 on_terminal "${text[@]}" --watch </dev/null
 check_eq 'status on a terminal' "$status" 0
-check_eq 'drawings' "$(times "$hide")" $passes
+check_times 'drawings' "$hide" $passes
 check_eq 'lines about passes' "$(grep -aoc 'pass [0-9]*, ' <<<"$shown")" \
   $passes
 check_has 'one of them' "$shown" 'pass 9, 6 masks left, 2.0 tokens a pass'
@@ -103,7 +111,7 @@ last=${shown##*"$wipe"}
 check_has 'the text' "$want" "$(tail -n 1 <<<"$last")"
 
 on_terminal NO_COLOR=1 "${text[@]}" --watch </dev/null
-check_eq 'drawings without colour' "$(times "$hide")" $passes
+check_times 'drawings without colour' "$hide" $passes
 check_eq 'colours with NO_COLOR' "$(grep -ac $'\033\[[0-9;]*m' <<<"$shown")" 0
 check_has 'what is shown' "$shown" ▢
 left_well
