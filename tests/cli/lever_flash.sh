@@ -123,14 +123,14 @@ for how in '--method flash-ar' '--method lever' \
   "$TANDEM" run -m "$image" -p "$prompt" -n -1 --ignore-eos --ctx 20000 \
     --dram-budget 20% --restarts 0 $how >"$tmp/text" 2>"$tmp/said" &
   host=$!
-  for _ in $(seq 1000); do
+  for _ in {1..500}; do
     [ ! -s "$tmp/text" ] || break
-    sleep 0.01
+    sleep 0.03
   done
   npu=$(grep -ls "^PPid:[[:space:]]*$host\$" /proc/[0-9]*/status)
   npu=${npu#/proc/} npu=${npu%/status}
   kill -9 "$npu"
-  for _ in $(seq 300); do
+  for _ in {1..300}; do
     { read -r _ _ state _ </proc/$host/stat; } 2>/dev/null || break
     [ "$state" != Z ] || break
     sleep 0.01
