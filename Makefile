@@ -138,6 +138,7 @@ computing := tests/litmus/% $(patsubst %,tests/%.c, \
 # pointers, which a position-independent program relocates whenever it starts.
 ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) \
 	$(if $(tests_apart),-no-pie) $(LDFLAGS)
+ldflags_plain := -pthread $(LDFLAGS)
 arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
 # ---- sources ------------------------------------------------------------
@@ -173,10 +174,15 @@ unwatched := $(if $(tests_apart),vnni,$(if $(FUZZER),, \
 isa_opt := $(if $(filter release,$(BUILD)),-O3)
 plain_isas := $(if $(SANITIZE),$(unwatched),$(isas))
 
+# Of rooms without threads and atomic variables the thread sanitizer's build takes
+# the plain build's objects; `make plain_rooms=` watches all.
+plain_rooms := $(if $(findstring thread,$(SANITIZE)), \
+	model text tree shipped head method eval)
 obj = $(patsubst %.c,$(O)/obj/%.o,$(filter-out tests/%,$(1))) \
 	$(patsubst %.c,$(tests_in)/obj/%.o,$(filter tests/%,$(1)))
-$(foreach r,$(rooms),$(eval obj_$(r) := \
-	$(call obj,$(filter-out $(mains),$(src_$(r))))))
+$(foreach r,$(rooms),$(eval obj_$(r) := $(if $(filter $(r),$(plain_rooms)), \
+	$(src_$(r):%.c=$(plain)/obj/%.o), \
+	$(call obj,$(filter-out $(mains),$(src_$(r)))))))
 obj_kern := $(foreach i,$(isas),$(patsubst %.c, \
 	$(if $(filter $(i),$(plain_isas)),$(plain),$(O))/obj/%.$(i).o,$(kern_src)))
 obj_tensor += $(obj_kern)
@@ -233,20 +239,27 @@ folders := $(outer) host $(inner:%=host/%) docs/examples/coherence
 folders_tests := $(sort $(dir $(wildcard \
 	tests/*.c tests/*/*.c tests/*/*/*.c tests/*/*/*/*.c)))
 
+# $(1) of compiling, $(2) of linking
+define flags_rule
+	@mkdir -p $(folders:%=$(@D)/obj/%) $(@D)/gen
+	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
+		$(strip $(1) $(foreach i,$(isas),$(isa_flags_$i)) $(isa_opt) / $(2)))
+endef
 $(O)/flags: FORCE
-	@mkdir -p $(folders:%=$(O)/obj/%) $(O)/gen
-	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
-		$(cflags) $(unwatched:%=unwatched-%) / $(ldflags))
+	$(call flags_rule,$(cflags) $(unwatched:%=unwatched-%),$(ldflags))
+ifneq ($(plain),$(O))
+$(plain)/flags: FORCE
+	$(call flags_rule,$(cflags_plain),$(ldflags_plain))
 
-$(plain)/flags.kernels: FORCE
-	@mkdir -p $(plain)/obj/tensor
-	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
-		$(cflags_plain) $(foreach i,$(isas),$(isa_flags_$i)) $(isa_opt))
+$(plain)/obj/%.o: %.c $(plain)/flags
+	$(call say,CC,$<)
+	$(Q)$(CC) $(cflags_plain) -MMD -MP -c -o $@ $<
+endif
 
 $(tests_in)/flags.tests: FORCE
 	@mkdir -p $(folders_tests:%=$(tests_in)/obj/%)
 	@$(call same_or_write,$(shell $(CC) --version | head -n1) $(CC) \
-		$(cflags_tests) $(opt_tests) $(computing))
+		$(strip $(cflags_tests) $(opt_tests) $(computing)))
 
 $(O)/lib%.list: FORCE
 	@$(call same_or_write,$(obj_$*))
@@ -311,7 +324,7 @@ $(2)/obj/%.$(1).o: %.c $(4)
 	$$(Q)$$(CC) $(3) $(isa_flags_$(1)) -DKERN_ISA=$(1) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,$(isas),$(eval $(if $(filter $(i),$(plain_isas)), \
-	$(call isa_rule,$(i),$(plain),$$(cflags_plain) $(isa_opt),$(plain)/flags.kernels), \
+	$(call isa_rule,$(i),$(plain),$$(cflags_plain) $(isa_opt),$(plain)/flags), \
 	$(call isa_rule,$(i),$(O),$$(cflags),$(O)/flags))))
 
 # $(1) rooms, each before what it stands on; $(2) libraries; $(3) flags
@@ -681,4 +694,4 @@ deb: dist
 help:
 	@sed -n '3,/^$$/s/^# \{0,1\}//p' Makefile
 
--include $(shell find $(O)/obj $(plain)/obj/tensor $(plain)/obj/tests -name '*.d' 2>/dev/null | sort -u)
+-include $(shell find $(O)/obj $(if $(SANITIZE),$(plain)/obj) -name '*.d' 2>/dev/null | sort -u)
