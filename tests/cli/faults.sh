@@ -3,6 +3,7 @@
 # without, or a clear error within its bound; and nothing is left behind.
 # TANDEM_PLANS=1000 for more random plans, TANDEM_SEED=N for others.
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 
 plans=12
 ! sanitized || full || plans=3

@@ -2,6 +2,7 @@
 # Whichever process dies in mid-text, the other ends within a second, says
 # so, and leaves nothing behind.
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 
 model=$tmp/tiny.gguf
 run_ok "$TANDEM" synth --like tiny -o "$model"

@@ -76,6 +76,12 @@ sanitized() {
 # With TANDEM_TEST_FULL=yes, long tests run at their full size.
 full() { [ "${TANDEM_TEST_FULL:-}" = yes ]; }
 
+# For a script of many short runs: with a sanitizer, none searches for leaks,
+# which takes as long as the run. A full test searches.
+without_leak_search() {
+  full || export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+}
+
 fail() {
   failures=$((failures + 1))
   printf 'FAIL: %s\n' "$*"

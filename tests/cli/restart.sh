@@ -4,6 +4,7 @@
 # while a prompt is read and while the answer is written. TANDEM_KILLS=300 for
 # more moments, TANDEM_SEED=N for others.
 . "$(dirname "$0")/lib.sh"
+without_leak_search
 export XDG_CACHE_HOME=$tmp/cache # where what passes take is remembered
 
 tiny=$tmp/tiny.gguf draft=$tmp/draft.gguf image=$tmp/tiny.tdm
