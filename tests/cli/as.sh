@@ -14,26 +14,19 @@ run_ok "$TANDEM" synth --like tiny-llada -o "$llada"
 clock=(--clock soc:sd8gen2)
 n=8 # tokens of a text
 
-generate() { # OPTION...
+generate() { # OPTION...: leaves $essence, $phone and $total, its picoseconds
   run_ok "$TANDEM" run -p 'Once upon a time there was' -n $n --ignore-eos \
     -t 1 --spin 0 --json "${clock[@]}" "$@"
-}
-phone() {
-  [[ $out =~ '"phone":'.*'}}' ]] && echo "${BASH_REMATCH[0]}"
-}
-essence() {
-  [[ $out =~ '"ids":['[^]]*']' ]] && echo "${BASH_REMATCH[0]}"
-  [[ $out =~ '"stop":"'[^\"]* ]] && echo "${BASH_REMATCH[0]}"
-  [[ $out =~ '"logits_hash":"'[^\"]* ]] && echo "${BASH_REMATCH[0]}"
-  [[ $out =~ '"decode_rows":'[^}]* ]] && echo "${BASH_REMATCH[0]}"
+  essence
+  [[ $out =~ '"decode_rows":'[^}]* ]]
+  essence+=${BASH_REMATCH[0]}
+  [[ $out =~ '"phone":'.*'"total_ps":'([0-9]*).*'}}' ]]
+  phone=${BASH_REMATCH[0]} total=${BASH_REMATCH[1]}
 }
 loads() { # microseconds
   [[ $out =~ '"graph_switch":{'[^}]*'"load_s":'([0-9]*)'.'([0-9]*) ]]
   local micros=${BASH_REMATCH[2]}000000
   echo $((10#${BASH_REMATCH[1]}${micros:0:6}))
-}
-total() {
-  [[ $out =~ .*'"total_ps":'([0-9]*) ]] && echo "${BASH_REMATCH[1]}"
 }
 
 # ---- the same shape ----------------------------------------------------------
@@ -42,14 +35,13 @@ same() { # AS OPTION...
   shift
   generate "$@"
   check_lacks "without --as: $*" "$out" priced_as
-  want=$(phone)
+  want=$phone
   check_has "the phone of $*" "$want" total_ps
-  local text
-  text=$(essence)
+  local text=$essence
   # shellcheck disable=SC2086
   generate "$@" $as
-  check_eq "the phone with $as of $*" "$(phone)" "$want"
-  check_eq "the text with $as of $*" "$(essence)" "$text"
+  check_eq "the phone with $as of $*" "$phone" "$want"
+  check_eq "the text with $as of $*" "$essence" "$text"
 }
 for precision in f32 int8 npu; do
   same '--as tiny' -m "$tiny" --precision $precision
@@ -71,35 +63,35 @@ same '--as tiny-llada' -m "$llada" --method llada
 
 # ---- another -----------------------------------------------------------------
 generate -m "$tiny" --method chain --draft "$draft"
-text=$(essence)
+text=$essence
 last=0
 for shape in qwen2.5-0.5b llama3.2-1b qwen2.5-1.5b llama3.2-3b qwen3-4b \
   llama3.1-8b qwen3-14b; do
   generate -m "$tiny" --method chain --draft "$draft" --as $shape
-  check_eq "the text as $shape" "$(essence)" "$text"
+  check_eq "the text as $shape" "$essence" "$text"
   checks=$((checks + 1))
-  [ "$(total)" -gt "$last" ] || fail "$shape takes $(total), no more than $last"
-  last=$(total)
+  [ "$total" -gt "$last" ] || fail "$shape takes $total, no more than $last"
+  last=$total
 done
 # Passes of a diffusion model, which has as many whatever it is priced as.
 masks=(-m "$llada" --method llada --block 8 --block-steps 4)
 generate "${masks[@]}"
-text=$(essence)
+text=$essence
 last=0
 for shape in qwen2.5-1.5b dream-7b llada-8b; do
   generate "${masks[@]}" --as $shape
-  check_eq "the text as $shape" "$(essence)" "$text"
+  check_eq "the text as $shape" "$essence" "$text"
   checks=$((checks + 1))
-  [ "$(total)" -gt "$last" ] || fail "$shape takes $(total), no more than $last"
-  last=$(total)
+  [ "$total" -gt "$last" ] || fail "$shape takes $total, no more than $last"
+  last=$total
 done
 generate -m "$tiny" --method chain --draft "$draft" --as qwen3-14b
-text=$(essence)
-last=$(total)
+text=$essence
+last=$total
 for more in '--threads 2' '--doorbell eventfd' '--coherence strict'; do
   # shellcheck disable=SC2086
   generate -m "$tiny" --method chain --draft "$draft" --as qwen3-14b $more
-  check_eq "time with $more" "$(total)" "$last"
+  check_eq "time with $more" "$total" "$last"
 done
 # A load takes as long as the shape's weights say.
 generate -m "$tiny" --prefill-chunk 4 --graph-rows 2 --graph-switch sync
@@ -113,13 +105,13 @@ checks=$((checks + 1))
 for on in host device; do
   generate -m "$tiny" --method chain --draft "$draft" --draft-on $on \
     --as qwen3-14b
-  alone=$(total)
+  alone=$total
   generate -m "$tiny" --method chain --draft "$draft" --draft-on $on \
     --as qwen3-14b --draft-as qwen3-0.6b
-  check_eq "the text with a larger draft on the $on" "$(essence)" "$text"
+  check_eq "the text with a larger draft on the $on" "$essence" "$text"
   checks=$((checks + 1))
-  [ "$(total)" -gt "$alone" ] ||
-    fail "with a larger draft on the $on it takes $(total), not over $alone"
+  [ "$total" -gt "$alone" ] ||
+    fail "with a larger draft on the $on it takes $total, not over $alone"
 done
 
 # ---- it is said first --------------------------------------------------------
@@ -223,15 +215,15 @@ for budget in 0 50; do
   generate "${flash[@]}" --as llama3.1-8b --as-type q4_0 \
     --dram-budget $budget% --clock soc:sd8gen3
   checks=$((checks + 1))
-  awk "BEGIN { ms = $(total) / ${n}e9; whole = 981.5 * (1 - $budget / 100)
+  awk "BEGIN { ms = $total / ${n}e9; whole = 981.5 * (1 - $budget / 100)
     exit !(ms > whole && ms < 1.15 * whole + 30) }" ||
-    fail "a token of 8B with $budget % in memory takes $(total) / $n ps"
-  last=$(total)
+    fail "a token of 8B with $budget % in memory takes $total / $n ps"
+  last=$total
   generate "${flash[@]}" --as llama3.1-8b --as-type q8_0 \
     --dram-budget $budget% --clock soc:sd8gen3
   checks=$((checks + 1))
-  awk "BEGIN { r = $(total) / $last; exit !(r > 1.8 && r < 1.95) }" ||
-    fail "in 8 bits it takes $(total), in 4 $last"
+  awk "BEGIN { r = $total / $last; exit !(r > 1.8 && r < 1.95) }" ||
+    fail "in 8 bits it takes $total, in 4 $last"
 done
 # An image all in memory is as good as its file.
 same '--as tiny' -m "$tmp/tiny.tdm"

@@ -48,43 +48,40 @@ misuse "$plain" run -p x --echo-times 2
 
 # ---- the text is plain decoding's, and the draft was right now and then ----
 text=(run -m "$target" -p 'Once upon a time' -n 60 --ignore-eos -t 1 --json)
-essence() {
-  grep -oE '"(stop|logits_hash)":"[^"]*|"ids":[^]]*' "$tmp/out" | tr -d '\n"'
-}
-count() { # KEY
-  sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p" "$tmp/out"
-}
 less() { # WHAT A B: A < B
   check_eq "$1: $2 below $3" "$(($2 < $3))" 1
 }
 run_ok "$plain" "${text[@]}"
-want=$(essence)
+essence
+want=$essence
 
 writes() { # ARGS
   run_ok "$more" "${text[@]}" "$@"
-  check_eq "the text with $*" "$(essence)" "$want"
+  essence
+  check_eq "the text with $*" "$essence" "$want"
+  take accepted_tokens drafted_tokens draft_cycles passes
 }
 
 writes --method echo-2
 check_has 'the report' "$out" '"method":"echo-2"'
-less accepted 0 "$(count accepted_tokens)"
-less passes "$(count passes)" 60
+less accepted 0 "${value[accepted_tokens]}"
+less passes "${value[passes]}" 60
 writes --method echo-2 --echo-times 5
-less drafted $((5 * $(count draft_cycles))) "$(count drafted_tokens)"
+less drafted $((5 * value[draft_cycles])) "${value[drafted_tokens]}"
 
 writes --method chain --draft echo
 check_has 'the report' "$out" '"draft_model":"an echo"'
 check_has 'the report' "$out" '"acceptance_simulated":false'
-alone=$(count drafted_tokens)
+alone=${value[drafted_tokens]}
 less drafted 0 "$alone"
 writes --method lever --draft echo
 writes --method chain --draft "echo+$other"
 check_has 'the report' "$out" "\"draft_model\":\"an echo and $other\""
-less drafted "$alone" "$(count drafted_tokens)"
+less drafted "$alone" "${value[drafted_tokens]}"
 # The oracle was told by a rehearsal, whose logits count as well.
 run_ok "$more" "${text[@]}" --method opt-tree --draft echo+oracle:0.7
-check_eq 'the text with an oracle' "$(essence | sed 's/.*ids/ids/')" \
-  "ids${want##*ids}"
+essence
+check_eq 'the text with an oracle' "${essence##*ids}" "${want##*ids}"
 check_has 'the report' "$out" '"acceptance_simulated":true'
 printf '%s\n' 'Once upon' 'a time' >"$tmp/prompts.txt"
 run_ok "$more" eval "$tmp/prompts.txt" -m "$target" -n 8 -t 1 \

@@ -16,14 +16,21 @@ long=$once$once$once$once
   printf '{"id":"numbers","prompt":"%s","answer":"1","check":"text"}\n' "$long"
 } >"$tmp/items.jsonl"
 
-evaluate() { # OPTION...
-  run_ok "$TANDEM" eval "$tmp/items.jsonl" -m small -n 16 -t 1 --json "$@"
+evaluate() { # OPTION...: leaves $texts
+  rm -f "$tmp/texts"
+  run_ok "$TANDEM" eval "$@" -t 1 --json --outputs "$tmp/texts"
+  read -rd '' texts <"$tmp/texts"
 }
-hash_of() {
-  [[ $out =~ \"logits_hash\":\"[^\"]* ]] && echo "${BASH_REMATCH[0]}"
+two() { # OPTION...
+  evaluate "$tmp/items.jsonl" -m small -n 16 "$@"
 }
-count() { # KEY, over all tasks
-  grep -oE "\"$1\":[0-9]+" "$tmp/out" | awk -F: '{ n += $2 } END { print n }'
+total() { # NAME: into $total, over all tasks
+  local rest=$out
+  total=0
+  while [[ $rest == *\"$1\":* ]]; do
+    rest=${rest#*\"$1\":}
+    total=$((total + ${rest%%[!0-9]*}))
+  done
 }
 more() { # WHAT A B: A > B
   check_eq "$1: $2 above $3" "$(($2 > $3))" 1
@@ -43,8 +50,9 @@ all=(chain "${trees[@]}")
 same_texts() {
   local draft method methods=$1 turn=0
   shift
-  evaluate --outputs "$tmp/want" "$@"
-  want=$(hash_of)
+  two "$@"
+  member logits_hash
+  want=$it$texts
   for draft in "${drafts[@]}"; do
     case $methods in
     chain+tree) set_of=(chain "${trees[turn++ % 3]}") ;;
@@ -53,12 +61,13 @@ same_texts() {
     esac
     for method in "${set_of[@]}"; do
       # shellcheck disable=SC2086 # the options of a draft
-      evaluate --outputs "$tmp/got" "$@" --method $method --draft $draft
-      check_eq "texts of $method with $draft $*" \
-        "$(cmp "$tmp/got" "$tmp/want" && hash_of)" "$want"
+      two "$@" --method $method --draft $draft
+      member logits_hash
+      check_eq "texts of $method with $draft $*" "$it$texts" "$want"
       # lever goes by what passes cost: unlikely guesses may not be worth it.
+      total accepted_tokens
       [ "$method $draft" = 'lever recycle' ] ||
-        more "accepted by $method with $draft" "$(count accepted_tokens)" 0
+        more "accepted by $method with $draft" $total 0
     done
   done
 }
@@ -76,47 +85,52 @@ fi
 recycle=(--draft recycle --recycle-rows all)
 for options in '' '--temp 0.8 --seed 3'; do
   # shellcheck disable=SC2086 # options
-  evaluate --outputs "$tmp/want" $options
+  two $options
+  want=$texts
   for method in "${all[@]}"; do
     # shellcheck disable=SC2086 # options
-    evaluate --outputs "$tmp/got" $options --method $method "${recycle[@]}"
-    check_eq "texts of $method with all rows recycled $options" \
-      "$(cmp "$tmp/got" "$tmp/want" && echo same)" same
+    two $options --method $method "${recycle[@]}"
+    check_eq "texts of $method with all rows recycled $options" "$texts" "$want"
   done
 done
-replies=(eval reply -m small --items 2 -n 32 -t 1 --json --method chain)
-run_ok "$TANDEM" "${replies[@]}" --draft recycle
-way=$(count accepted_tokens)
-run_ok "$TANDEM" "${replies[@]}" "${recycle[@]}"
-more 'accepted with all rows recycled' "$(count accepted_tokens)" "$way"
+replies=(reply -m small --items 2 -n 32 --method chain)
+evaluate "${replies[@]}" --draft recycle
+total accepted_tokens
+way=$total
+evaluate "${replies[@]}" "${recycle[@]}"
+total accepted_tokens
+more 'accepted with all rows recycled' $total $way
 
 # ---- a chain is as long as its drafter's -------------------------------------
 # What is copied is long: the whole of a text comes again.
 for draft in pld:10 sam:39 ngram-map:48 suffix:32; do
   run_ok "$TANDEM" run -m small -p "$long" -n 60 --ignore-eos -t 1 --json \
     --method chain --draft "${draft%:*}"
-  most=$(($(count drafted_tokens) / $(count draft_cycles)))
-  more "$draft, a cycle" "$((${draft#*:} + 1))" "$most"
-  more "$draft, drafted" "$(count drafted_tokens)" 8
+  take drafted_tokens draft_cycles
+  more "$draft, a cycle" "$((${draft#*:} + 1))" \
+    $((value[drafted_tokens] / value[draft_cycles]))
+  more "$draft, drafted" "${value[drafted_tokens]}" 8
 done
 run_ok "$TANDEM" run -m small -p "$long" -n 60 --ignore-eos -t 1 --json \
   --method chain --draft sam --draft-len 2
-more 'chains of 2' "$((2 * $(count draft_cycles) + 1))" \
-  "$(count drafted_tokens)"
+take drafted_tokens draft_cycles
+more 'chains of 2' $((2 * value[draft_cycles] + 1)) "${value[drafted_tokens]}"
 
 # ---- a history ---------------------------------------------------------------
-kept=(summary -m small --items 4 -t 1 --json --method chain --draft sam)
-run_ok "$TANDEM" eval "${kept[@]}" --outputs "$tmp/want"
-alone=$(count draft_cycles)
-run_ok "$TANDEM" eval "${kept[@]}" --history "$tmp/history"
+kept=(summary -m small --items 4 --method chain --draft sam)
+evaluate "${kept[@]}"
+want=$texts
+total draft_cycles
+alone=$total
+evaluate "${kept[@]}" --history "$tmp/history"
 for draft in sam suffix rest; do
   for method in chain opt-tree; do
-    run_ok "$TANDEM" eval "${kept[@]}" --history "$tmp/history" \
-      --history-frozen --method $method --draft $draft --outputs "$tmp/got"
-    check_eq "texts of $method with $draft and a history" \
-      "$(cmp "$tmp/got" "$tmp/want" && echo same)" same
-    more "cycles without a history, and of $method with $draft and its answers" \
-      "$alone" $((2 * $(count draft_cycles)))
+    evaluate "${kept[@]}" --history "$tmp/history" --history-frozen \
+      --method $method --draft $draft
+    check_eq "texts of $method with $draft and a history" "$texts" "$want"
+    total draft_cycles
+    more "cycles without a history, and with $method and $draft" \
+      $alone $((2 * total))
   done
 done
 

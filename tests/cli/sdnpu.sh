@@ -12,31 +12,20 @@ printf '%b' "$prompt" >"$tmp/prompt"
 
 generate() { # OPTION...
   run_ok "$TANDEM" run -m small -f "$tmp/prompt" -n 24 --json -t 1 "$@"
+  essence
 }
-essence() {
-  local key value
-  for key in stop text ids; do
-    value=${out##*\"$key\":}
-    case $key in
-    ids) echo "$key:${value%%]*}" ;;
-    *) value=${value#\"} && echo "$key:${value%%\"*}" ;;
-    esac
-  done
-}
-count() { # KEY
-  local value=${out##*\"$1\":}
-  echo "${value%%[!0-9.]*}"
-}
+# shellcheck disable=SC2034 # what lib.sh compares
+essential=(stop text ids)
 same() { # OPTION...
   generate "${sampling[@]}" "$@"
-  check_eq "the text with $*" "$(essence)" "$want"
+  check_eq "the text with $*" "$essence" "$want"
 }
 
 # ---- greedily and sampled ----------------------------------------------------
 for how in '' '--temp 0.8 --seed 7'; do
   read -ra sampling <<<"$how"
   generate "${sampling[@]}"
-  want=$(essence)
+  want=$essence
   check_has 'what is compared' "$want" ids:
   # By a phone's clock it may draft other trees; which draft does not matter.
   for draft in sam pld sam+recycle sam+model; do
@@ -62,7 +51,7 @@ done
 # ---- however the pair is run -------------------------------------------------
 sampling=()
 generate
-want=$(essence)
+want=$essence
 for coherence in strict check; do
   same --method sdnpu --coherence $coherence --evict-seed 5
 done
@@ -71,9 +60,10 @@ same --method sdnpu --doorbell eventfd --reuse-checked
 
 # ---- it finds something ------------------------------------------------------
 generate --method sdnpu --clock soc:sd8gen2
+take accepted_tokens draft_cycles
 checks=$((checks + 1))
-[ "$(count accepted_tokens)" -gt "$(count draft_cycles)" ] ||
-  fail "$(count accepted_tokens) tokens accepted in $(count draft_cycles) passes"
+((value[accepted_tokens] > value[draft_cycles])) ||
+  fail "${value[accepted_tokens]} accepted in ${value[draft_cycles]} passes"
 
 # ---- and it is asked for in words --------------------------------------------
 misuse "$TANDEM" run -m small -p x --method sdnpu --verify-rows 1
