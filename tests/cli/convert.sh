@@ -57,7 +57,7 @@ run_ok "$TANDEM" convert "$model" "$image"
 run_ok "$TANDEM" eval "$tmp/a.jsonl" -m "$model" -n 5 --json
 want=$(json logits_hash)
 run_ok "$TANDEM" eval "$tmp/a.jsonl" -m "$image" -n 5 --json
-check_eq 'hash of an evaluation by the image' "$(json logits_hash)" "$want"
+is 'hash of an evaluation by the image' logits_hash "$want"
 said -m "$model" --method chain --draft "$model"
 want=$said
 said -m "$image" --method chain --draft "$image"
@@ -87,11 +87,11 @@ awk '$3 == "super-q4_0" { n++; bad += $4 < .07 || $4 > .1 || $5 < .07 ||
 said -m "$image"
 run_ok "$TANDEM" convert "$tmp/f16.gguf" "$image" --layout super --type q4_0 \
   --down q8_0 --json
-check_eq 'extents' "$(json extents)" 7
-check_eq 'command' "$(json command)" '"convert"'
-check_eq 'worse' "$(json worse)" 0
+is 'extents' extents 7
+is 'command' command '"convert"'
+is 'worse' worse 0
 check_has 'JSON' "$out" '"from":"f16","to":"super-q8_0"'
-check_eq 'bytes' "$(json bytes)" "$(stat -c %s "$image")"
+is 'bytes' bytes "$(stat -c %s "$image")"
 
 # The file has these groups already: tile groups can only be worse.
 run_ok "$TANDEM" convert "$model" "$image" --layout groups --report
@@ -99,8 +99,8 @@ check_has 'the report' "$out" '29 worse than conventional groups'
 check_has 'the report' "$out" 'inf  worse than conventional groups'
 check_has 'the report' "$out" 'a file of more bits'
 run_ok "$TANDEM" convert "$model" "$image" --layout groups --json
-check_eq 'worse' "$(json worse)" 29
-check_eq 'largest_ratio' "$(json largest_ratio)" null
+is 'worse' worse 29
+is 'largest_ratio' largest_ratio null
 # Tiles lose nothing.
 run_ok "$TANDEM" convert "$model" "$image" --report
 check_eq 'matrices that lost something' \
@@ -115,8 +115,8 @@ check_has 'inspect' "$out" 'architecture  llama'
 check_has 'inspect' "$out" 'blk.3.ffn_down.weight'
 check_eq 'layers' "$(grep -c '^  layer [0-9]* .* raw ' <<<"$out")" 4
 run_ok "$TANDEM" inspect --json "$image"
-check_eq 'format' "$(json format)" '"flash image"'
-check_eq 'layout' "$(json layout)" '"tiles"'
+is 'format' format '"flash image"'
+is 'layout' layout '"tiles"'
 run_ok "$TANDEM" verify "$image"
 check_has 'verify' "$out" 'all as written'
 

@@ -118,7 +118,7 @@ for word in 'Hello world' 'A dog'; do
   joules=$(awk -v a="$joules" -v b="$(json energy_j)" 'BEGIN { print a + b }')
 done
 evaluate --items 2 --clock soc:sd8gen3 --json --ctx 512
-check_eq clock "$(json clock)" '"soc:sd8gen3"'
+is clock clock '"soc:sd8gen3"'
 figures=$(sed 's/.*"phone"/"phone"/' <<<"$out")
 checks=$((checks + 1))
 awk -v want_ps="$ps" -v want_n="$tokens" -v want_j="$joules" \
@@ -132,7 +132,7 @@ awk -v want_ps="$ps" -v want_n="$tokens" -v want_j="$joules" \
   fail "figures of the phone, not $ps ps, $joules J, $tokens tokens: $out"
 one=$(json total_ps)
 evaluate --items 2 --clock soc:sd8gen3 --json --ctx 512 --threads 1
-check_eq 'the phone, with one thread here' "$(json total_ps)" "$one"
+is 'the phone, with one thread here' total_ps "$one"
 evaluate --items 2 --clock soc:sd8elite
 check_has 'the table' "$out" 'tokens/s  phone tokens/s  mJ/token'
 check_eq 'columns of the table' "$(awk 'NR == 2 { print NF }' <<<"$out")" 14
@@ -301,8 +301,8 @@ for form in '' --json; do
   if [ -z "$form" ]; then
     check_has 'stdout after Ctrl-C' "$out" 'long '
   else
-    check_eq 'complete' "$(json complete)" false
-    check_eq 'items after Ctrl-C' "$(json items)" "$(wc -l <"$tmp/got")"
+    is 'complete' complete false
+    is 'items after Ctrl-C' items "$(wc -l <"$tmp/got")"
   fi
 done
 TANDEM_NPU_FAULT=die-after:300 run "$TANDEM" eval "$tmp/long.jsonl" \

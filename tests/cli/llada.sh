@@ -22,8 +22,8 @@ check_eq 'ids of a shorter text' "$out" "$(cut -d ' ' -f -7 <<<"$want")"
 # Passes, and logits of the masks that are left at each.
 run_ok "$TANDEM" run -m "$model" --method llada -p a -n 20 --ignore-eos \
   --block 10 --block-steps 4 --json
-check_eq passes "$(json passes)" 8
-check_eq 'rows of logits' "$(json logits_rows)" $((2 * (10 + 7 + 4 + 2)))
+is passes passes 8
+is 'rows of logits' logits_rows $((2 * (10 + 7 + 4 + 2)))
 
 # Noise: drawn, and by the seed alone.
 ids --temp 1 --seed 7

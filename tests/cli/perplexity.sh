@@ -88,7 +88,7 @@ for size in 9 14 "$n"; do
   read -r count sum squares < <(windows "$size")
   many=$((n / size))
   ppl "$text" --window "$size" --precision f32 --layout rows
-  check_eq "tokens in windows of $size" "$(json tokens)" "$count"
+  is "tokens in windows of $size" tokens "$count"
   check_eq "tokens there should be in windows of $size" "$count" \
     $((many * (size - size / 2 - 1)))
   check_near "sum in windows of $size" "$(json nll_sum)" "$sum" 1e-6
@@ -96,10 +96,10 @@ for size in 9 14 "$n"; do
     "$(awk -v n="$count" -v s="$sum" 'BEGIN { print s / n }')" 1e-5
   check_near "perplexity in windows of $size" "$(json perplexity)" \
     "$(awk -v n="$count" -v s="$sum" 'BEGIN { print exp(s / n) }')" 1e-4
-  check_eq "passages of $size" "$(json passages)" $many
-  check_eq "tokens read in windows of $size" "$(json read_tokens)" \
+  is "passages of $size" passages $many
+  is "tokens read in windows of $size" read_tokens \
     $((many * (size - 1)))
-  check_eq window "$(json window)" "$size"
+  is window window "$size"
 done
 # The interval of the last one.
 bounds=$(awk -v n="$count" -v s="$sum" -v q="$squares" 'BEGIN {
@@ -113,16 +113,16 @@ check_near 'high' "$(json interval_95 | tr -d '[]' | cut -d , -f 2)" \
 whole_sum=$(json nll_sum) whole_hash=$(json logits_hash)
 # The context is longer than the text: one window, and no more to foretell.
 ppl "$text" --precision f32 --layout rows
-check_eq 'sum without --window' "$(json nll_sum)" "$whole_sum"
-check_eq 'hash without --window' "$(json logits_hash)" "$whole_hash"
+is 'sum without --window' nll_sum "$whole_sum"
+is 'hash without --window' logits_hash "$whole_hash"
 ppl "$text" --window 9 --items 1 --precision f32 --layout rows
-check_eq 'passages with --items 1' "$(json passages)" 1
+is 'passages with --items 1' passages 1
 ppl "$text" --ctx 24 --precision f32
-check_eq 'window with --ctx 24' "$(json window)" 24
+is 'window with --ctx 24' window 24
 # shellcheck disable=SC2016 # the inner shell's own $
 run_ok bash -c '"$0" perplexity - -m "$1" --json <"$2"' \
   "$TANDEM" "$model" "$text"
-check_eq 'tokens of standard input' "$(json tokens)" "$count"
+is 'tokens of standard input' tokens "$count"
 
 # ---- items, likewise --------------------------------------------------------
 items=$tmp/qa.jsonl
@@ -153,26 +153,26 @@ A dog sat on the red moon| and it was 12 feet
 END
 check_eq 'items computed' "$(wc -l <"$tmp/nll")" 3
 ppl "$items" --precision f32 --layout rows
-check_eq 'tokens of the items' "$(json tokens)" \
+is 'tokens of the items' tokens \
   "$(awk '{ n += $1 } END { print n }' "$tmp/nll")"
 check_near 'sum of the items' "$(json nll_sum)" \
   "$(awk '{ s += $2 } END { printf "%.12g", s }' "$tmp/nll")" 1e-6
-check_eq text "$(json text)" '"qa"'
-check_eq window "$(json window)" null
-check_eq complete "$(json complete)" true
-check_eq error "$(json error)" null
-check_eq 'version' "$(json version)" 1
+is text text '"qa"'
+is window window null
+is complete complete true
+is error error null
+is 'version' version 1
 check_eq 'total of one row' "$(total nll_sum)" "$(json nll_sum)"
 want=$(json nll_sum)
 ppl "$items" --items 2 --precision f32 --layout rows
 check_near 'sum of two items' "$(json nll_sum)" \
   "$(awk 'NR < 3 { s += $2 } END { printf "%.12g", s }' "$tmp/nll")" 1e-6
-check_eq 'passages' "$(json passages)" 2
+is 'passages' passages 2
 
 # ---- the same however it is run ---------------------------------------------
 same() { # OPTION...
   ppl "$items" --precision f32 --layout rows "$@"
-  check_eq "sum with $*" "$(json nll_sum)" "$want"
+  is "sum with $*" nll_sum "$want"
 }
 same --threads 1 --coherence strict
 same --threads 3 --coherence check
@@ -185,16 +185,16 @@ check_near 'sum in another order' "$(json nll_sum)" "$want" 1e-12
 # others are near, and not the same.
 ppl "$text" --precision f32 --layout rows
 want=$(json nll_mean)
-check_eq layout "$(json layout)" '"rows"'
+is layout layout '"rows"'
 ppl "$text" --precision f32 --layout tiles
 check_near 'mean with f32 in tiles' "$(json nll_mean)" "$want" 1e-4
-check_eq layout "$(json layout)" '"tiles"'
+is layout layout '"tiles"'
 for precision in f16-kv16 f16 int8 npu; do
   for layout in rows tiles groups super; do
     ppl "$text" --precision $precision --layout $layout
     check_near "mean with $precision in $layout" "$(json nll_mean)" "$want" \
       0.1
-    check_eq precision "$(json precision)" "\"$precision\""
+    is precision precision "\"$precision\""
     [ $precision-$layout != int8-tiles ] ||
       check_far 'means with int8 and f32' "$(json nll_mean)" "$want" 1e-9
   done
@@ -226,7 +226,7 @@ check_near 'sum of all' "$(total nll_sum)" \
   "$(grep -oE '"nll_sum":[-+.0-9e]+' <<<"${out%%'"total"'*}" |
     awk -F: '{ s += $2 } END { printf "%.17g", s }')" 1e-12
 run_ok "$TANDEM" perplexity qa --json
-check_eq 'passages of a task' "$(json passages)" 4
+is 'passages of a task' passages 4
 if command -v python3 >/dev/null; then
   cp "$tmp/out" "$tmp/object"
   run_ok python3 -c '
@@ -310,7 +310,7 @@ for form in '' --json; do
     check_has 'stdout after Ctrl-C' "$out" 'long '
     check_lacks 'stdout after Ctrl-C' "$out" total
   else
-    check_eq 'complete' "$(json complete)" false
+    is 'complete' complete false
     check_lacks 'tokens after Ctrl-C' "$out" '"tokens":0,'
   fi
 done
@@ -332,7 +332,7 @@ if [ -e "$golden/greedy_0.ids" ]; then
       "$ids" $((n / 2 + 1)))
     for layout in rows tiles; do
       ppl "$text" --precision f32 --layout $layout
-      check_eq "tokens of story $i" "$(json tokens)" "$count"
+      is "tokens of story $i" tokens "$count"
       check_near "sum of story $i" "$(json nll_sum)" "$sum" 1e-4
     done
   done
