@@ -84,7 +84,7 @@ for method in beam dvts; do
   check_eq "one beam of $method" "$out" "$plain"
 done
 
-texts() { # into $texts, what is told of each sample
+texts() { # into $texts, each sample's parent, state, score and text
   texts=$(jq -c '[.samples[] | [.parent, .state, .score, .text]]' "$tmp/object")
 }
 

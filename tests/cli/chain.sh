@@ -18,7 +18,7 @@ fi
 generate() { # OPTION...: 91 ids
   run_ok "$TANDEM" run -m "$target" -p "$prompt" -n 91 --ignore-eos "$@"
 }
-rows() { # KEY: into $it, what the rows of passes behind the prompt came to
+rows() { # KEY: into $it, a count of rows in the passes after the prompt
   it=
   [[ $out =~ \"decode_rows\":\{[^}]*\"$1\":([0-9]+) ]] && it=${BASH_REMATCH[1]}
 }
