@@ -411,18 +411,18 @@ int image_read(const struct image *im, const struct image_extent *x, void *dst,
 	return ret;
 }
 
+/* `step` bytes at a time, at `buf`. */
 static int sum_stored(const struct image *im, const struct image_extent *x,
-	struct image_sum *sum, void *step, struct err *e)
+	struct image_sum *sum, void *buf, size_t step, struct err *e)
 {
 	image_sum_begin(sum, x->sum);
-	for (uint64_t at = 0; at < x->stored; at += CHECK_STEP) {
-		size_t n = x->stored - at < CHECK_STEP ? x->stored - at
-						       : CHECK_STEP;
-		int ret = fd_read_exact_at(im->fd, step, n, x->offset + at);
+	for (uint64_t at = 0; at < x->stored; at += step) {
+		size_t n = x->stored - at < step ? x->stored - at : step;
+		int ret = fd_read_exact_at(im->fd, buf, n, x->offset + at);
 
 		if (ret)
 			return extent_bad(im, x, -ret, strerror(-ret), e);
-		image_sum_add(sum, step, n);
+		image_sum_add(sum, buf, n);
 	}
 	return check_sum(im, x, image_sum_so_far(sum), e);
 }
@@ -431,13 +431,15 @@ int image_check(
 	const struct image *im, const struct image_extent *x, struct err *e)
 {
 	struct image_sum *sum = image_sum_open();
-	void *step = malloc(CHECK_STEP);
-	int ret = sum && step
-		? sum_stored(im, x, sum, step, e)
+	size_t step =
+		x->stored && x->stored < CHECK_STEP ? x->stored : CHECK_STEP;
+	void *buf = malloc(step);
+	int ret = sum && buf
+		? sum_stored(im, x, sum, buf, step, e)
 		: extent_bad(im, x, ENOMEM, "no memory to check it", e);
 
 	image_sum_close(sum);
-	free(step);
+	free(buf);
 	return ret;
 }
 
