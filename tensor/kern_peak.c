@@ -4,7 +4,7 @@
  */
 #include "tensor/kern_lanes.h"
 
-#ifdef __x86_64__
+#ifdef __AVX2__
 #include <immintrin.h>
 #endif
 
