@@ -85,7 +85,7 @@ warnings := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wold-style-definition -Wpointer-arith \
 	-Wcast-qual -Wwrite-strings -Wvla -Wformat=2 -Wundef \
 	-Wno-unused-parameter -Wno-missing-field-initializers
-opt_release := -O2
+opt_release := -O2 -g1 # lines: for variables, BUILD=debug
 opt_debug   := -Og -DDEBUG
 # With a sanitizer's checks in it, a compiler that optimizes fully takes 2 to 10
 # times as long, minutes for one file of kernels. Reports need lines only (-g1),
@@ -129,10 +129,11 @@ computing := tests/litmus/% $(patsubst %,tests/%.c, \
 	host/text/measure_json_form device/test_serve device/test_litmus \
 	host/draft/test_drafter_sam host/draft/test_suffix_tree \
 	host/draft/test_suffix_automaton host/head/test_reward \
-	host/method/test_beam host/method/test_block host/method/test_dream \
-	host/method/test_diffusion_methods host/method/test_diffusion_shipped \
-	host/method/test_methods_fake host/method/test_samples \
-	host/session/test_sequence host/session/test_session_switch \
+	host/method/test_beam host/method/test_block host/method/test_choosing \
+	host/method/test_dream host/method/test_diffusion_methods \
+	host/method/test_diffusion_shipped host/method/test_methods_fake \
+	host/method/test_samples host/session/test_sequence \
+	host/session/test_session_fake host/session/test_session_switch \
 	host/session/test_session_swap)
 # What the address and undefined checks know of the source is megabytes of
 # pointers, which a position-independent program relocates whenever it starts.
