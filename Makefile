@@ -140,6 +140,8 @@ computing := tests/litmus/% $(patsubst %,tests/%.c, \
 ldflags := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) \
 	$(if $(tests_apart),-no-pie) $(LDFLAGS)
 ldflags_plain := -pthread $(LDFLAGS)
+# ccache keeps objects between builds, where it is installed.
+compile := $(if $(findstring ccache,$(CC)),,$(shell command -v ccache)) $(CC)
 arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 
 # ---- sources ------------------------------------------------------------
@@ -254,7 +256,7 @@ $(plain)/flags: FORCE
 
 $(plain)/obj/%.o: %.c $(plain)/flags
 	$(call say,CC,$<)
-	$(Q)$(CC) $(cflags_plain) -MMD -MP -c -o $@ $<
+	$(Q)$(compile) $(cflags_plain) -MMD -MP -c -o $@ $<
 endif
 
 $(tests_in)/flags.tests: FORCE
@@ -272,11 +274,11 @@ $(O)/lib%.a: $(O)/lib%.list
 
 $(O)/obj/%.o: %.c $(O)/flags
 	$(call say,CC,$<)
-	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
+	$(Q)$(compile) $(cflags) -MMD -MP -c -o $@ $<
 
 $(tests_in)/obj/tests/%.o: tests/%.c $(tests_in)/flags.tests
 	$(call say,CC,$<)
-	$(Q)$(CC) $(cflags_tests) $(if $(filter $(computing),$<),,$(opt_tests)) \
+	$(Q)$(compile) $(cflags_tests) $(if $(filter $(computing),$<),,$(opt_tests)) \
 		-MMD -MP -c -o $@ $<
 
 # The server's page, and what its objects on the bus are, a line of it a C
@@ -302,7 +304,7 @@ $(O)/gen/bus_xml.c: $(faces) Makefile
 $(O)/obj/host/serve/page.o $(O)/obj/host/serve/bus_xml.o: \
 		$(O)/obj/host/serve/%.o: $(O)/gen/%.c $(O)/flags
 	$(call say,CC,$<)
-	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
+	$(Q)$(compile) $(cflags) -MMD -MP -c -o $@ $<
 
 # That around a timeline, likewise.
 $(O)/gen/timeline_page.c: host/trace/timeline_page.html Makefile
@@ -316,13 +318,13 @@ $(O)/gen/timeline_page.c: host/trace/timeline_page.html Makefile
 
 $(O)/obj/host/trace/timeline_page.o: $(O)/gen/timeline_page.c $(O)/flags
 	$(call say,CC,$<)
-	$(Q)$(CC) $(cflags) -MMD -MP -c -o $@ $<
+	$(Q)$(compile) $(cflags) -MMD -MP -c -o $@ $<
 
 # $(1) instruction set, $(2) where to, $(3) flags, $(4) the file that holds them
 define isa_rule
 $(2)/obj/%.$(1).o: %.c $(4)
 	$$(call say,CC,$$< [$(1)])
-	$$(Q)$$(CC) $(3) $(isa_flags_$(1)) -DKERN_ISA=$(1) -MMD -MP -c -o $$@ $$<
+	$$(Q)$$(compile) $(3) $(isa_flags_$(1)) -DKERN_ISA=$(1) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,$(isas),$(eval $(if $(filter $(i),$(plain_isas)), \
 	$(call isa_rule,$(i),$(plain),$$(cflags_plain) $(isa_opt),$(plain)/flags), \
@@ -351,7 +353,7 @@ tool = $(shell $(CC) -print-prog-name=$(1))
 
 $(O)/obj/base/home-api.o: base/home.c $(O)/flags
 	$(call say,CC,$< [library])
-	$(Q)$(CC) $(cflags) -DTANDEM_LIBRARY -MMD -MP -c -o $@ $<
+	$(Q)$(compile) $(cflags) -DTANDEM_LIBRARY -MMD -MP -c -o $@ $<
 
 $(O)/libtandem.o: $(obj_api) $(O)/obj/base/home-api.o \
 		$(foreach r,$(deps_api),$(call lib,$(r)))
@@ -441,7 +443,7 @@ echo_src  := tests/host/method/echo_2/echo_2 tests/host/draft/echo/drafter_echo
 echo_obj  := $(echo_rows:%=$(O)/obj/host/%.echo.o) $(echo_src:%=$(O)/obj/%.o)
 $(O)/obj/host/%.echo.o: host/%.c $(O)/flags
 	$(call say,CC,$< [echo])
-	$(Q)$(CC) $(cflags) \
+	$(Q)$(compile) $(cflags) \
 		-DMORE_METHODS_ROW='"tests/host/method/echo_2/echo_2_row.h"' \
 		-DMORE_DRAFT_KINDS_ROW='"tests/host/draft/echo/drafter_echo_row.h"' \
 		-MMD -MP -c -o $@ $<
