@@ -160,6 +160,10 @@ struct kern {
 	 * operations done, two for a product and its sum. NULL in `ref`.
 	 */
 	uint64_t (*peak_int8)(uint64_t steps);
+
+	/* Load `n` bytes, a multiple of 1024, and leave them: what memory gives
+	 * at most. NULL in `ref`. */
+	void (*peak_read)(const void *bytes, size_t n);
 };
 
 #define KERN_ATTEND_BLOCK 64

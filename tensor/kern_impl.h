@@ -33,7 +33,8 @@ extern const struct kern kern_ref;
 	void kern_attend_table_##isa(float *out, const float *q,             \
 		unsigned heads, const struct kern_kv *kv, unsigned head_dim, \
 		float scale, const uint16_t *exp2_table, float *scratch);    \
-	uint64_t kern_peak_int8_##isa(uint64_t steps);
+	uint64_t kern_peak_int8_##isa(uint64_t steps);                       \
+	void kern_peak_read_##isa(const void *bytes, size_t n);
 
 KERN_DECLARE(base)
 KERN_DECLARE(avx2)

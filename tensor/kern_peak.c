@@ -1,6 +1,7 @@
 /*
- * What the arithmetic units give when nothing is loaded or stored: the limit
- * that the matrix kernels of an instruction set are measured against.
+ * The limits that the matrix kernels of an instruction set are measured
+ * against: what the arithmetic units give when nothing is loaded or stored, and
+ * what memory gives when nothing is computed.
  */
 #include "tensor/kern_lanes.h"
 
@@ -11,7 +12,19 @@
 #define CHAINS 12 /* independent sums: more than latency times units */
 
 /* Keeps the compiler from seeing that nothing changes. */
+#ifdef __x86_64__
 #define OPAQUE(x) __asm__ volatile("" : "+x"(x))
+#else
+#define OPAQUE(x) __asm__ volatile("" : "+w"(x))
+#endif
+
+/* What is the same in all chains would be computed once for them all. */
+#define STEP(sum)                     \
+	do {                          \
+		OPAQUE(a);            \
+		sum = dot(sum, a, b); \
+		OPAQUE(sum);          \
+	} while (0)
 
 #if defined(__AVX512VNNI__)
 #define INT8_OPS 128 /* 64 products and as many sums */
@@ -47,21 +60,45 @@ static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 {
 	return sum + a * b;
 }
-#undef OPAQUE
-#define OPAQUE(x) __asm__ volatile("" : "+m"(x))
 #endif
 
 uint64_t JOIN(kern_peak_int8_, KERN_ISA)(uint64_t steps)
 {
-	codes sum[CHAINS] = { 0 };
-	codes a = sum[0], b = sum[0];
+	/* Each a variable of its own, which stays in a register. */
+	codes s0 = { 0 }, s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0;
+	codes s6 = s0, s7 = s0, s8 = s0, s9 = s0, s10 = s0, s11 = s0;
+	codes a = s0, b = s0;
 
+	OPAQUE(b);
 	for (uint64_t i = 0; i < steps; i++) {
-		OPAQUE(a);
-		for (int c = 0; c < CHAINS; c++)
-			sum[c] = dot(sum[c], a, b);
+		STEP(s0);
+		STEP(s1);
+		STEP(s2);
+		STEP(s3);
+		STEP(s4);
+		STEP(s5);
+		STEP(s6);
+		STEP(s7);
+		STEP(s8);
+		STEP(s9);
+		STEP(s10);
+		STEP(s11);
 	}
-	for (int c = 0; c < CHAINS; c++)
-		OPAQUE(sum[c]);
 	return steps * CHAINS * INT8_OPS;
+}
+
+#define READ_STREAMS 2
+
+/* From two places at once, which is faster than from one and from four. */
+void JOIN(kern_peak_read_, KERN_ISA)(const void *bytes, size_t n)
+{
+	const size_t apart = n / READ_STREAMS / sizeof(vec);
+	const vec *p = bytes;
+
+	for (size_t i = 0; i < apart; i++)
+		for (size_t s = 0; s < READ_STREAMS; s++) {
+			vec x = p[s * apart + i];
+
+			OPAQUE(x);
+		}
 }

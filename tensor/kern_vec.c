@@ -332,6 +332,7 @@ static size_t vec_round_f16(float *x, size_t n)
 		.attend_rows = JOIN(kern_attend_rows_, KERN_ISA),             \
 		.attend_table = JOIN(kern_attend_table_, KERN_ISA),           \
 		.peak_int8 = JOIN(kern_peak_int8_, KERN_ISA),                 \
+		.peak_read = JOIN(kern_peak_read_, KERN_ISA),                 \
 		.swiglu = vec_swiglu, .add = vec_add,                         \
 		.round_f16 = vec_round_f16,                                   \
 	}

@@ -125,7 +125,8 @@ static int measure(struct bench_decode *b, struct err *e)
 
 	progress_tell(p, "measuring", 0, b->rounds);
 	for (unsigned r = 0; r < b->rounds && !ret; r++) {
-		b->bandwidth[r] = bench_read_bandwidth(b->machine);
+		b->bandwidth[r] =
+			bench_read_bandwidth(b->machine, (size_t)b->bytes);
 		b->int8[r] = bench_int8_peak(b->machine);
 		ret = time_prefill(b, r, e);
 		for (size_t i = 0; i < N_ROWS && !ret; i++)
@@ -224,8 +225,8 @@ static struct told tell(const struct bench_decode *b, const struct figure *f)
 	double s = median(f->seconds, b->rounds);
 
 	for (unsigned r = 0; r < b->rounds; r++) {
-		memory[r] = bytes / f->seconds[r] / b->bandwidth[r];
-		int8[r] = ops / f->seconds[r] / b->int8[r];
+		memory[r] = bench_share(bytes / f->seconds[r], b->bandwidth[r]);
+		int8[r] = bench_share(ops / f->seconds[r], b->int8[r]);
 	}
 	return (struct told){ s, f->rows / s, bytes / s,
 		median(memory, b->rounds), ops / s, median(int8, b->rounds) };

@@ -268,7 +268,7 @@ static void close_all(struct bench_kernels *b)
 static void measure_round(
 	struct bench_kernels *b, struct kernels_model *m, unsigned round)
 {
-	m->read_rate[round] = bench_read_bandwidth(b->machine);
+	m->read_rate[round] = bench_read_bandwidth(b->machine, KERNELS_WEIGHTS);
 	m->int8_rate[round] = bench_int8_peak(b->machine);
 	kernels_measure_passes(b, m, round);
 	kernels_measure_layouts(b, m, round);

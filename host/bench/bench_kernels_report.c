@@ -48,10 +48,8 @@ static struct told tell(
 	double s = middle(m, p->seconds);
 
 	for (unsigned r = 0; r < m->rounds; r++) {
-		memory[r] = bytes / p->seconds[r] / m->read_rate[r];
-		int8[r] = m->int8_rate[r] > 0
-			? ops / p->seconds[r] / m->int8_rate[r]
-			: 0;
+		memory[r] = bench_share(bytes / p->seconds[r], m->read_rate[r]);
+		int8[r] = bench_share(ops / p->seconds[r], m->int8_rate[r]);
 	}
 	return (struct told){ s, bytes / s, middle(m, memory), ops / s,
 		middle(m, int8) };

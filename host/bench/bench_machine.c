@@ -13,14 +13,15 @@
 
 #define READ_BYTES ((size_t)512 << 20) /* far beyond any cache */
 #define READ_PART  ((size_t)1 << 20)
-#define AHEAD      64 /* lines: a prefetch reads more than hardware alone */
-#define PEAK_PARTS 8  /* a thread */
+#define READ_TIMES 3
+#define PEAK_PARTS 8 /* a thread */
 #define PEAK_STEPS 200000
 
 struct bench_machine {
 	struct workers *workers;
 	struct buffer *buffer; /* as weights lie in */
 	const uint8_t *bytes;
+	unsigned parts; /* of it that are read */
 	const struct kern *kern;
 	uint64_t (*peak)(uint64_t steps);
 	uint64_t operations[WORKERS_MAX]; /* a thread's */
@@ -59,29 +60,32 @@ void bench_machine_close(struct bench_machine *m)
 	free(m);
 }
 
-typedef uint64_t line __attribute__((vector_size(64)));
-
 static void read_part(void *arg, unsigned part, unsigned thread)
 {
 	const struct bench_machine *m = arg;
-	const line *p = (const void *)(m->bytes + part * READ_PART);
-	line sum[4] = { 0 };
 
-	for (size_t i = 0; i < READ_PART / sizeof(*p); i += 4)
-		for (int j = 0; j < 4; j++) {
-			__builtin_prefetch(p + i + (size_t)j + AHEAD);
-			sum[j] |= p[i + (size_t)j];
-		}
-	for (int j = 0; j < 4; j++)
-		__asm__ volatile("" : : "m"(sum[j]));
+	m->kern->peak_read(m->bytes + part % m->parts * READ_PART, READ_PART);
 }
 
-double bench_read_bandwidth(struct bench_machine *m)
+double bench_read_bandwidth(struct bench_machine *m, size_t bytes)
 {
-	uint64_t began = clock_ns();
+	const unsigned all = READ_BYTES / READ_PART;
+	double best = 0;
 
-	workers_run(m->workers, read_part, m, READ_BYTES / READ_PART);
-	return (double)READ_BYTES * 1e9 / (double)(clock_ns() - began);
+	m->parts =
+		bytes / READ_PART < all ? (unsigned)(bytes / READ_PART) : all;
+	m->parts += !m->parts;
+	if (!m->kern->peak_read)
+		return 0;
+	for (unsigned i = 0; i < READ_TIMES; i++) {
+		uint64_t began = clock_ns();
+		double rate;
+
+		workers_run(m->workers, read_part, m, all);
+		rate = (double)READ_BYTES * 1e9 / (double)(clock_ns() - began);
+		best = rate > best ? rate : best;
+	}
+	return best;
 }
 
 static void peak_part(void *arg, unsigned part, unsigned thread)

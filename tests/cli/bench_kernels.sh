@@ -27,6 +27,14 @@ for length in 1024 4096 16384; do
 done
 check_eq 'lines wider than 80' "$(awk 'length($0) > 80' "$tmp/out")" ''
 
+# A peak is of twelve sums at once: the compiler merged none of them.
+for i in vnni:vpdpbusd avx512:vpmaddubsw avx2:vpmaddubsw; do
+  object=${TANDEM%/*}/obj/tensor/kern_peak.${i%:*}.o
+  if [ -e "$object" ] && command -v objdump >/dev/null; then
+    check_eq "sums of ${i%:*}" "$(objdump -d "$object" | grep -c "${i#*:}")" 12
+  fi
+done
+
 bench --json -t 1
 check_eq 'lines of --json' "$(wc -l <"$tmp/out")" 1
 for field in '"version":1' '"bench":"kernels"' '"phone":"sd8gen3"' \
