@@ -411,7 +411,7 @@ int image_read(const struct image *im, const struct image_extent *x, void *dst,
 	return ret;
 }
 
-/* `step` bytes at a time, at `buf`. */
+/* Reads `step` bytes at a time into `buf`. */
 static int sum_stored(const struct image *im, const struct image_extent *x,
 	struct image_sum *sum, void *buf, size_t step, struct err *e)
 {

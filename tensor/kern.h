@@ -161,8 +161,8 @@ struct kern {
 	 */
 	uint64_t (*peak_int8)(uint64_t steps);
 
-	/* Load `n` bytes, a multiple of 1024, and leave them: what memory gives
-	 * at most. NULL in `ref`. */
+	/* Load `n` bytes, a multiple of 1024, and do nothing with them: what
+	 * memory gives at most. NULL in `ref`. */
 	void (*peak_read)(const void *bytes, size_t n);
 };
 

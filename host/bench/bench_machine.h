@@ -21,10 +21,12 @@ int bench_machine_open(
 void bench_machine_close(struct bench_machine *);
 
 /*
- * One measurement of some 10 ms each, on all threads together, by the kernels'
- * own instructions; 0 of kernels that have none. Bytes/s of reading `bytes`
- * again and again, for what fits a cache is read faster (the best of a few:
- * memory is shared with others); operations/s.
+ * Each call measures once, for some 10 ms, on all threads together and with the
+ * instructions of the kernels; 0 where the kernels have none for it.
+ *
+ * bench_read_bandwidth: bytes/s of reading the same `bytes` over and over, the
+ * best of three. Give the size of the weights: a cache may hold them.
+ * bench_int8_peak: operations/s.
  */
 double bench_read_bandwidth(struct bench_machine *, size_t bytes);
 double bench_int8_peak(struct bench_machine *);

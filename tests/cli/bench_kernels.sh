@@ -27,7 +27,7 @@ for length in 1024 4096 16384; do
 done
 check_eq 'lines wider than 80' "$(awk 'length($0) > 80' "$tmp/out")" ''
 
-# A peak is of twelve sums at once: the compiler merged none of them.
+# The peak is measured with twelve sums at once; the compiler may merge none.
 for i in vnni:vpdpbusd avx512:vpmaddubsw avx2:vpmaddubsw; do
   object=${TANDEM%/*}/obj/tensor/kern_peak.${i%:*}.o
   if [ -e "$object" ] && command -v objdump >/dev/null; then

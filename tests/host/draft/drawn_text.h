@@ -31,7 +31,7 @@ struct text {
 	uint32_t n;
 };
 
-/* The last token is looked at first: most places differ there already. */
+/* Whether `token` is at `at`. The last one first: most places differ there. */
 static inline bool stands(
 	const struct text *x, uint32_t at, const int32_t *token, uint32_t n)
 {
