@@ -14,8 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* The base is aligned to this, so that huge pages can be mapped. */
-#define HUGE_ALIGN ((uint64_t)2 << 20)
+#define HUGE_PAGE ((uint64_t)2 << 20)
 
 int window_init(struct window *w, uint64_t bytes, unsigned slots, struct err *e)
 {
@@ -31,7 +30,7 @@ int window_init(struct window *w, uint64_t bytes, unsigned slots, struct err *e)
 	w->page = (uint64_t)sysconf(_SC_PAGESIZE);
 	w->bytes = bytes & ~(w->page - 1);
 	w->slots = slots;
-	w->reserved_bytes = w->bytes + HUGE_ALIGN;
+	w->reserved_bytes = 3 * w->bytes + HUGE_PAGE;
 	w->reserved = mmap(NULL, w->reserved_bytes, PROT_NONE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (w->reserved == MAP_FAILED) {
@@ -41,7 +40,7 @@ int window_init(struct window *w, uint64_t bytes, unsigned slots, struct err *e)
 			" bytes of addresses (see prlimit --as)",
 			w->reserved_bytes);
 	}
-	w->base = (uint8_t *)align_up((uintptr_t)w->reserved, HUGE_ALIGN);
+	w->base = (uint8_t *)align_up((uintptr_t)w->reserved, HUGE_PAGE);
 	return 0;
 }
 
@@ -101,24 +100,28 @@ static void measure(const struct window *w, struct window_space *space)
 	}
 }
 
-/* Memory of huge pages can only be mapped at, and in, multiples of them. */
-static uint64_t page_of(const struct window *w, int fd)
+/* Reserved huge pages, but for those that no shared buffer lies on. */
+static int check_pages(
+	const struct wire_share *share, uint64_t span, int fd, struct err *e)
 {
 	struct statfs fs;
 
-	if (!fstatfs(fd, &fs) && fs.f_type == HUGETLBFS_MAGIC &&
-		(uint64_t)fs.f_bsize > w->page)
-		return (uint64_t)fs.f_bsize;
-	return w->page;
+	if (fstatfs(fd, &fs) || fs.f_type != HUGETLBFS_MAGIC)
+		return 0;
+	if (span >= HUGE_PAGE && (uint64_t)fs.f_bsize <= HUGE_PAGE)
+		return 0;
+	return err_set(e, ENOTSUP,
+		"window: %s, %" PRIu64 " bytes, lies on pages of %" PRIu64
+		" bytes; it must fill one, and they have at most %" PRIu64,
+		share->name, share->bytes, (uint64_t)fs.f_bsize, HUGE_PAGE);
 }
 
 /* First fit: 1, *at and the hole's number, or 0. */
-static int find_hole(const struct window *w, uint64_t span, uint64_t align,
-	uint64_t *at, unsigned *hole)
+static int find_hole(
+	const struct window *w, uint64_t span, uint64_t *at, unsigned *hole)
 {
 	for (unsigned i = 0; i <= w->used; i++) {
-		uint64_t from = align_up(hole_from(w, i), align);
-		uint64_t to = hole_to(w, i);
+		uint64_t from = hole_from(w, i), to = hole_to(w, i);
 
 		if (from < to && to - from >= span + w->page) {
 			*at = from;
@@ -129,10 +132,28 @@ static int find_hole(const struct window *w, uint64_t span, uint64_t align,
 	return 0;
 }
 
-/* Put the reservation back over what was mapped. */
-static void reserve_again(const struct window *w, uint64_t at, uint64_t span)
+/*
+ * Where this process sees a mapping. What fills a huge page begins where one
+ * can be mapped and is whole ones, wherever the window has it: from 3 * addr on
+ * are 3 * span bytes until the next one's, so that rounding up its beginning
+ * and its length never reaches that.
+ */
+static uint8_t *seen_at(const struct window *w, uint64_t addr, uint64_t span)
 {
-	mmap(w->base + at, span, PROT_NONE,
+	uint64_t page = span < HUGE_PAGE ? w->page : HUGE_PAGE;
+
+	return w->base + align_up(3 * addr, page);
+}
+
+static uint64_t seen_bytes(uint64_t span)
+{
+	return span < HUGE_PAGE ? span : align_up(span, HUGE_PAGE);
+}
+
+/* Put the reservation back over what was mapped. */
+static void reserve_again(uint8_t *mem, uint64_t span)
+{
+	mmap(mem, seen_bytes(span), PROT_NONE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
@@ -197,29 +218,28 @@ static void bring_nearer(struct window *w)
 static int map_now(struct window *w, const struct wire_share *share, int fd,
 	struct mapping **out, struct window_space *space, struct err *e)
 {
-	uint64_t align = page_of(w, fd), span = align_up(share->bytes, align);
+	uint64_t span = align_up(share->bytes, w->page);
 	struct mapping *m;
+	uint8_t *mem;
 	uint64_t at;
 	unsigned hole;
-	int flags;
+	int flags, ret = check_pages(share, span, fd, e);
 
 	measure(w, space);
 	space->asked = span + w->page;
-	if (align > HUGE_ALIGN)
-		return err_set(e, ENOTSUP,
-			"window: %s lies on pages of %" PRIu64
-			" bytes, at most %" PRIu64 " are handled",
-			share->name, align, HUGE_ALIGN);
-	if (w->used == w->slots || !find_hole(w, span, align, &at, &hole))
+	if (ret)
+		return ret;
+	if (w->used == w->slots || !find_hole(w, span, &at, &hole))
 		return no_space(w, space, e);
 	/* Of weights each pass reads every page: mapped all at once, they take
 	 * a fraction of what a fault each takes. */
 	flags = share->flags & WIRE_SHARE_DMA ? MAP_POPULATE : 0;
-	if (mmap(w->base + at, span, PROT_READ | PROT_WRITE,
+	mem = seen_at(w, at, span);
+	if (mmap(mem, span, PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_FIXED | flags, fd, 0) == MAP_FAILED) {
 		int code = errno;
 
-		reserve_again(w, at, span);
+		reserve_again(mem, span);
 		return err_sys(e, code,
 			"window: cannot map %s, %" PRIu64 " bytes", share->name,
 			span);
@@ -228,7 +248,7 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	m->share = *share;
 	m->addr = (uint32_t)at;
 	m->span = span;
-	m->mem = w->base + at;
+	m->mem = mem;
 	w->maps++;
 	measure(w, space);
 	window_shown_update(w->shown, w);
@@ -249,7 +269,7 @@ void window_unmap(struct window *w, struct mapping *m)
 {
 	unsigned i = 0;
 
-	reserve_again(w, m->addr, m->span);
+	reserve_again(m->mem, m->span);
 	while (w->order[i] != m)
 		i++;
 	if (w->defer)

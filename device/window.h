@@ -11,8 +11,17 @@
  * addresses until so many more requests to map have come, granted or not;
  * nothing can touch it meanwhile.
  *
- * A device address is an offset into the window. Nothing but window_find
- * turns one into a pointer, and only the cache does that with it.
+ * A device address is an offset into the window, not into the memory that
+ * this process reserves for it, which has three times as many bytes: there,
+ * what fills a huge page (2 MiB) begins where one can be mapped. A huge page
+ * mapped from anywhere else is mapped by 512 small entries, and where it is
+ * mapped both ways, as by host and device, some hypervisors fault it in anew
+ * again and again (docs/performance.md). So neither side's speed depends on
+ * what lies where, and where things lie, hence a phone's time, not on page
+ * size.
+ *
+ * Nothing but window_find turns an address into a pointer, and only the cache
+ * does that with it.
  *
  * Changed by the thread that runs requests, between them; while none of its
  * mappings changes, any thread may look things up. To cap the process's
@@ -41,7 +50,7 @@ struct mapping {
 };
 
 struct window {
-	uint8_t *base; /* of device address 0 */
+	uint8_t *base; /* where this process sees device address 0 */
 	uint64_t bytes, page;
 	void *reserved; /* what munmap wants back */
 	uint64_t reserved_bytes;

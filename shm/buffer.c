@@ -34,6 +34,7 @@ struct buffer {
 	int fd;
 	unsigned flags;
 	size_t bytes;
+	size_t backed; /* of memory: of reserved huge pages whole ones */
 	uint8_t *map;
 	uint32_t generation;
 	uint32_t seq; /* writing brackets so far */
@@ -119,14 +120,14 @@ static int buffer_back(
 	if (!b->map)
 		return err_sys(e, errno, "cannot map buffer '%s' (%zu bytes)",
 			b->name, bytes);
-	b->bytes = bytes;
+	b->backed = bytes;
 	return 0;
 }
 
 static void buffer_unback(struct buffer *b)
 {
 	if (b->map)
-		munmap(b->map, b->bytes);
+		munmap(b->map, b->backed);
 	b->map = NULL;
 	fd_close(&b->fd);
 }
@@ -139,7 +140,7 @@ static void buffer_unback(struct buffer *b)
  */
 static bool buffer_collapse(struct buffer *b)
 {
-	size_t whole = b->bytes & ~(HUGE_PAGE - 1);
+	size_t whole = b->backed & ~(HUGE_PAGE - 1);
 	volatile uint8_t *p = b->map;
 
 	for (size_t at = 0; at < whole; at += HUGE_PAGE)
@@ -161,20 +162,20 @@ static bool shmem_takes_advice(void)
 
 /* All memory is taken now, by whatever way: who asks for huge pages fills
  * them. */
-static int buffer_back_huge(struct buffer *b, size_t bytes, size_t page)
+static int buffer_back_huge(struct buffer *b)
 {
 	/* Reserved pages (nr_hugepages) first: they are sure or refused. */
-	if (!buffer_back(b, align_up(bytes, HUGE_PAGE),
+	if (!buffer_back(b, align_up(b->bytes, HUGE_PAGE),
 		    MFD_HUGETLB | MFD_HUGE_2MB, NULL)) {
 		b->flags |= BUFFER_HUGE;
 		return 0;
 	}
 	buffer_unback(b);
-	if (buffer_back(b, align_up(bytes, page), 0, NULL)) {
+	if (buffer_back(b, b->bytes, 0, NULL)) {
 		buffer_unback(b);
 		return -ENOMEM; /* the plain attempt will say why */
 	}
-	madvise(b->map, b->bytes, MADV_HUGEPAGE);
+	madvise(b->map, b->backed, MADV_HUGEPAGE);
 	if (buffer_collapse(b) || shmem_takes_advice())
 		b->flags |= BUFFER_HUGE;
 	return 0;
@@ -184,7 +185,6 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	unsigned flags, struct err *e)
 {
 	static _Atomic uint32_t generations;
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct buffer *b;
 	int ret;
 
@@ -197,14 +197,15 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 		return err_set(e, ENOMEM, "no memory for buffer '%s'", name);
 	b->fd = -1;
 	b->flags = flags & BUFFER_DMA;
+	b->bytes = align_up(bytes, (size_t)sysconf(_SC_PAGESIZE));
 	b->generation = atomic_fetch_add(&generations, 1) + 1;
 	ret = buffer_set_name(b, name, e);
 	if (ret)
 		goto fail;
-	if ((flags & BUFFER_HUGE) && bytes >= HUGE_PAGE &&
-		!buffer_back_huge(b, bytes, page))
+	if ((flags & BUFFER_HUGE) && b->bytes >= HUGE_PAGE &&
+		!buffer_back_huge(b))
 		goto done;
-	ret = buffer_back(b, align_up(bytes, page), 0, e);
+	ret = buffer_back(b, b->bytes, 0, e);
 	if (ret)
 		goto fail;
 done:

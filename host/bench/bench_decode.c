@@ -48,6 +48,7 @@ struct bench_decode {
 	uint32_t prompt;
 	float *logits;
 	double weights, bytes; /* multiplied by a token, and read a pass */
+	uint64_t mapped, huge; /* bytes in the window; in huge pages */
 	struct figure prefill, pair[N_ROWS], single;
 	double bandwidth[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 };
@@ -192,6 +193,8 @@ static int open_all(struct bench_decode *b, struct err *e)
 			 DEPTH + PASSES + 1, b->args->threads, e)))
 		return ret;
 	session_stats(b->session, &stats);
+	b->mapped = stats.bytes_mapped;
+	b->huge = session_huge_bytes(b->session);
 	b->weights = n_weights(b->model);
 	b->bytes = (double)stats.weight_bytes + (double)b->model->output->bytes;
 	return bench_machine_open(&b->machine, b->args->threads, e);
@@ -272,8 +275,9 @@ static void print_text(const struct bench_decode *b)
 	}
 	print_row(b, "one process, 1 row", &b->single);
 	printf("\nThe pair's pass of one row takes %.3f times that of one "
-	       "process.\n",
-		pair_to_single(b));
+	       "process. The device maps %.1f\nof %.1f MiB by huge pages.\n",
+		pair_to_single(b), (double)b->huge / 0x1p20,
+		(double)b->mapped / 0x1p20);
 }
 
 static json_t *row_json(
@@ -296,13 +300,14 @@ static int print_rows(const struct bench_decode *b, struct err *e)
 	for (size_t i = 0; i < N_ROWS; i++)
 		json_array_append_new(rows, row_json(b, "pass", &b->pair[i]));
 	json_array_append_new(rows, row_json(b, "one process", &b->single));
-	o = json_pack("{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f}",
+	o = json_pack("{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f, s:I, s:I}",
 		"version", BENCH_JSON_VERSION, "bench", "decode", "clock",
 		"wall", "rounds", (int)b->rounds, "threads",
 		(int)b->args->threads, "memory_bytes_per_s",
 		median(b->bandwidth, b->rounds), "int8_ops_per_s",
 		median(b->int8, b->rounds), "rows", rows, "pair_to_one_process",
-		pair_to_single(b));
+		pair_to_single(b), "bytes_mapped", (json_int_t)b->mapped,
+		"huge_bytes", (json_int_t)b->huge);
 	return print_json(o, 6, e);
 }
 

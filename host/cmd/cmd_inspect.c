@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/process_maps.h"
 #include "flash/image.h"
 #include "host/cmd/inspect.h"
 #include "host/cmd/inspect_image.h"
@@ -99,16 +100,18 @@ static int show_window(const char *text, struct err *e)
 	pid_t device;
 	char *end;
 	long pid = text ? strtol(text, &end, 10) : 0;
+	uint64_t huge;
 	int ret;
 
 	if (text && (pid <= 0 || pid > INT_MAX || *end))
 		return err_set(e, EINVAL, "'%s' is no process id", text);
 	ret = window_look((pid_t)pid, &view, &device, e);
+	huge = ret ? 0 : process_huge_bytes(device);
 	if (!ret && as_json)
-		ret = print_json(
-			"the window", inspect_window_json(&view, device), e);
+		ret = print_json("the window",
+			inspect_window_json(&view, device, huge), e);
 	else if (!ret)
-		inspect_window_print(&view, device, stdout);
+		inspect_window_print(&view, device, huge, stdout);
 	return ret;
 }
 

@@ -254,7 +254,7 @@ static int check_usage(void)
 
 static void draw_window(const struct window_view *v)
 {
-	inspect_window_print(v, 0, stderr);
+	inspect_window_print(v, 0, 0, stderr);
 }
 
 static int choose_method(struct run *r)

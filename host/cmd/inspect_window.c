@@ -43,6 +43,15 @@ static struct room room(const struct window_view *v)
 	return r;
 }
 
+static uint64_t mapped(const struct window_view *v)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < v->used; i++)
+		bytes += v->map[i].pending ? 0 : v->map[i].span;
+	return bytes;
+}
+
 static double mib(uint64_t bytes)
 {
 	return (double)bytes / 0x1p20;
@@ -110,7 +119,8 @@ static void print_extended(const struct window_view *v, FILE *f)
 		fprintf(f, "  and %u more\n", v->extents - extents_shown(v));
 }
 
-void inspect_window_print(const struct window_view *v, pid_t device, FILE *f)
+void inspect_window_print(
+	const struct window_view *v, pid_t device, uint64_t huge, FILE *f)
 {
 	struct room r = room(v);
 
@@ -142,6 +152,8 @@ void inspect_window_print(const struct window_view *v, pid_t device, FILE *f)
 		print_extended(v, f);
 	if (!device)
 		return;
+	fprintf(f, "%.1f of %.1f MiB that are mapped lie in huge pages\n",
+		mib(huge), mib(mapped(v)));
 	fprintf(f, "%" PRIu64 " maps, %" PRIu64 " unmaps, %" PRIu64 " refused",
 		v->maps, v->unmaps, v->refused);
 	if (v->refused)
@@ -174,7 +186,8 @@ static json_t *extended_json(const struct window_view *v)
 		"buffers", (int)v->extents, "shown", list);
 }
 
-json_t *inspect_window_json(const struct window_view *v, pid_t device)
+json_t *inspect_window_json(
+	const struct window_view *v, pid_t device, uint64_t huge)
 {
 	struct room r = room(v);
 	json_t *all, *maps = json_array();
@@ -185,14 +198,15 @@ json_t *inspect_window_json(const struct window_view *v, pid_t device)
 			maps = NULL;
 		}
 	all = json_pack("{s:i, s:s, s:i, s:I, s:I, s:i, s:i, s:I, s:I, s:I, "
-			"s:I, s:I, s:I, s:o, s:o}",
+			"s:I, s:I, s:I, s:I, s:o, s:o}",
 		"version", JSON_VERSION, "command", "inspect", "device",
 		(int)device, "window", (json_int_t)v->bytes, "page",
 		(json_int_t)v->page, "slots", (int)v->slots, "slots_used",
 		(int)v->used, "free", (json_int_t)r.free, "largest_hole",
 		(json_int_t)r.largest, "maps", (json_int_t)v->maps, "unmaps",
 		(json_int_t)v->unmaps, "refused", (json_int_t)v->refused,
-		"refused_bytes", (json_int_t)v->asked, "mappings", maps,
-		"extended", extended_json(v));
+		"refused_bytes", (json_int_t)v->asked, "huge_bytes",
+		(json_int_t)huge, "mappings", maps, "extended",
+		extended_json(v));
 	return all;
 }

@@ -12,10 +12,13 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* device 0: it is gone. */
-void inspect_window_print(const struct window_view *, pid_t device, FILE *);
+/* device 0: it is gone. `huge`: of what it has mapped, bytes by huge page-table
+ * entries. */
+void inspect_window_print(
+	const struct window_view *, pid_t device, uint64_t huge, FILE *);
 
 /* {"version": 1, "command": "inspect", "window": ...}; NULL without memory. */
-json_t *inspect_window_json(const struct window_view *, pid_t device);
+json_t *inspect_window_json(
+	const struct window_view *, pid_t device, uint64_t huge);
 
 #endif

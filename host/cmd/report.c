@@ -307,12 +307,13 @@ void report_text(const struct run_report *r, FILE *f)
 	switch_text(&s->graphs, o, f);
 	placement_text(s, o, f);
 	fprintf(f,
-		"window       %.1f of %.1f MiB mapped, %" PRIu64
+		"window       %.1f of %.1f MiB mapped, %.1f in huge pages, %" PRIu64
 		" maps, %" PRIu64 " unmaps, weights %.1f MiB, cache %.1f MiB "
 		"for %u tokens\n"
 		"coherence    %s: %" PRIu64 " lines invalidated, %" PRIu64
 		" cleaned, %" PRIu64 " evicted, %" PRIu64 " violations\n",
-		mib(s->bytes_mapped), mib(o->va_window), s->maps, s->unmaps,
+		mib(s->bytes_mapped), mib(o->va_window),
+		mib(session_huge_bytes(d->session)), s->maps, s->unmaps,
 		mib(s->weight_bytes), mib(s->kv_bytes),
 		session_context(d->session), coherence_names[o->coherence],
 		s->invalidated_lines, s->cleaned_lines, s->evicted_lines,
@@ -403,6 +404,7 @@ static void put_run(json_t *o, const struct run_report *r)
 	put_str(o, "doorbell", doorbell_names[opts->doorbell]);
 	put_u64(o, "prefill_chunk", opts->prefill_chunk);
 	put_u64(o, "va_window", opts->va_window);
+	put_u64(o, "huge_bytes", session_huge_bytes(d->session));
 }
 
 static void put_stats(json_t *o, const struct session_stats *s)

@@ -86,9 +86,8 @@ static int open_slot(struct swap *s, unsigned i, struct err *e)
 	int ret;
 
 	snprintf(name, sizeof(name), "swap%u", i);
-	/* No huge pages: what fits into a window is not the system's matter. */
-	ret = buffer_create(
-		&at->buffer, name, s->opts.slot_bytes, BUFFER_DMA, e);
+	ret = buffer_create(&at->buffer, name, s->opts.slot_bytes,
+		BUFFER_DMA | BUFFER_HUGE, e);
 	if (ret)
 		at->buffer = NULL;
 	at->there = true;

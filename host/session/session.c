@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/process_maps.h"
 #include "host/memory/placement.h"
 #include "host/memory/staging.h"
 #include "host/memory/weights.h"
@@ -23,6 +24,11 @@
 uint32_t session_context(const struct session *s)
 {
 	return s->plan.context;
+}
+
+uint64_t session_huge_bytes(const struct session *s)
+{
+	return process_huge_bytes(npu_pid(s->npu));
 }
 
 uint32_t session_max_rows(const struct session *s)

@@ -240,6 +240,10 @@ void session_truncate(struct session *, uint32_t sequence, uint32_t length);
 
 /* Bytes of a token's keys, or values, in a layer. */
 size_t session_kv_bytes(const struct session *);
+
+/* Bytes of shared memory, most of it weights, that the device maps by huge
+ * page-table entries; asks the system, which looks at every page. */
+uint64_t session_huge_bytes(const struct session *);
 /* sequence_read and sequence_write: [n][session_kv_bytes] of a layer's keys or
  * values at positions [at, at + n) that are cached. */
 int session_read_kv(struct session *, uint32_t sequence, uint32_t layer,

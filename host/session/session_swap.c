@@ -200,7 +200,7 @@ static int open_residents(struct session *s, struct err *e)
 
 		snprintf(name, sizeof(name), "resident%u", i);
 		ret = buffer_create(&w->resident[i].buffer, name,
-			mapping_bytes(s, i), BUFFER_DMA, e);
+			mapping_bytes(s, i), BUFFER_DMA | BUFFER_HUGE, e);
 		if (ret) {
 			w->resident[i].buffer = NULL;
 			return ret;

@@ -1,9 +1,9 @@
 /* What others say of the window and the region, against the model. */
 #include "host/stress/va_place.h"
 
+#include "base/process_maps.h"
 #include "host/doctor/window_look.h"
 #include "host/npu/npu.h"
-#include "host/stress/process_maps.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
 
@@ -84,6 +84,19 @@ static int judge_shown(struct va_place *p, struct window_view *w)
 /* ---- the kernel ------------------------------------------------------------
  */
 
+/*
+ * Where the device's process has what its window has at page `at`, counted from
+ * one base: at three times the address, and in whole huge pages what fills one.
+ */
+static uint64_t seen_at(const struct first_fit_piece *m)
+{
+	uint64_t huge = 2ull << 20, at = 3 * m->at * VA_PAGE;
+
+	if (m->pages * VA_PAGE < huge)
+		return at;
+	return (at + huge - 1) / huge * huge;
+}
+
 /* One buffer: at one base with all others, a guard behind it. */
 static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 	const struct first_fit_piece *m, uint64_t *base)
@@ -92,11 +105,11 @@ static int judge_mapping(struct va_place *p, const struct process_maps *maps,
 	uint64_t bytes, at;
 
 	if (!process_maps_find(maps, name, &at, &bytes) ||
-		(*base && at - m->at * VA_PAGE != *base) ||
+		(*base && at - seen_at(m) != *base) ||
 		bytes != m->pages * VA_PAGE)
 		return stress_broken(p->run,
 			"%s is not mapped where and as it was said", name);
-	*base = at - m->at * VA_PAGE;
+	*base = at - seen_at(m);
 	if (process_maps_guards(maps, *base, VA_PAGE) &&
 		process_maps_guards(maps, at + bytes, VA_PAGE))
 		return 0;
@@ -112,7 +125,7 @@ static int judge_pending(
 		const struct first_fit_piece *m = &p->window.piece[i];
 
 		if (m->due &&
-			!process_maps_guards(maps, base + m->at * VA_PAGE,
+			!process_maps_guards(maps, base + seen_at(m),
 				(m->pages + 1) * VA_PAGE))
 			return stress_broken(p->run,
 				"%s was unmapped, and can be touched",

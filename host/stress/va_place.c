@@ -1,7 +1,7 @@
 #include "host/stress/va_place.h"
 
+#include "base/process_maps.h"
 #include "host/npu/npu.h"
-#include "host/stress/process_maps.h"
 #include "shm/buffer.h"
 
 #include <errno.h>

@@ -89,6 +89,22 @@ check_eq 'text with slow maps' "$out" "${want[autoregressive]}"
 checks=$((checks + 1))
 [ $took -ge 300 ] || fail "three maps of 100 ms each took $took ms in all"
 
+# Weights lie in huge pages wherever the window has them, but for the end of a
+# buffer.
+run "$TANDEM" doctor --json
+if [[ $out == *'"name":"huge-pages","state":"ok"'* ]]; then
+  for placement in belady swap; do
+    run_ok "$TANDEM" run -p 'Once upon a time' -n 2 --placement $placement --json
+    python3 - "$tmp/out" <<'PY' || fail "$placement: not in huge pages"
+import json, sys
+r = json.load(open(sys.argv[1]))
+assert r["huge_bytes"] >= 0.8 * r["weight_bytes"] > 2 << 20, r
+PY
+  done
+else
+  echo 'skipped: this system gives shared memory no huge pages'
+fi
+
 # Windows by their names.
 text --va-window v73 --json
 check_has 'window of v73' "$out" '"va_window":2147483648,'

@@ -255,8 +255,9 @@ static void guards_every_edge(void **state)
 	struct window_space space;
 	struct mapping *m, *n;
 	struct err e = { 0 };
-	int fd = memfd(8192);
-	struct wire_share s = share_of(0, 8192);
+	uint8_t *n_mem;
+	int fd = memfd(8192), large = memfd(3 * MIB);
+	struct wire_share s = share_of(0, 8192), l = share_of(1, 3 * MIB);
 
 	if (harness_sanitized())
 		skip(); /* its handler takes the signal */
@@ -269,8 +270,42 @@ static void guards_every_edge(void **state)
 	assert_guarded(n->mem + n->span);
 	m->mem[8191] = 1;
 	assert_int_equal(n->mem[8191], 1); /* the same memory */
+	n_mem = n->mem;
 	window_unmap(&w, n);
-	assert_guarded(w.base + 4 * 4096 + 1);
+	assert_guarded(n_mem + 1);
+	assert_ok(window_map(&w, &l, large, &m, &space, &e), &e);
+	assert_ok(window_map(&w, &l, large, &n, &space, &e), &e);
+	assert_guarded(m->mem - 1);
+	assert_guarded(m->mem + m->span);
+	assert_guarded(n->mem - 1);
+	assert_guarded(n->mem + n->span);
+	window_release(&w);
+	close(fd);
+	close(large);
+}
+
+/* What can have huge pages begins where one can be mapped; it lies where it
+ * would lie without. */
+static void sees_large_ones_where_huge_pages_begin(void **state)
+{
+	struct window w;
+	struct window_space space;
+	struct mapping *m;
+	struct err e = { 0 };
+	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE), at = page;
+	int fd = memfd(5 * MIB);
+
+	assert_ok(window_init(&w, 16 * MIB, 16, &e), &e);
+	for (uint32_t i = 1; i < 5; i++) {
+		struct wire_share s = share_of(i, i * MIB);
+
+		assert_ok(window_map(&w, &s, fd, &m, &space, &e), &e);
+		assert_int_equal(m->addr, at);
+		at += i * MIB + page;
+		if (i > 1)
+			assert_int_equal((uintptr_t)m->mem % (2 * MIB), 0);
+		memset(m->mem, (int)i, i * MIB); /* all of it is there */
+	}
 	window_release(&w);
 	close(fd);
 }
@@ -402,6 +437,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(gives_back_late),
 	cmocka_unit_test(finds_only_inside),
 	cmocka_unit_test(guards_every_edge),
+	cmocka_unit_test(sees_large_ones_where_huge_pages_begin),
 	cmocka_unit_test(acts_like_the_model),
 	cmocka_unit_test(obeys_the_address_limit),
 };

@@ -1,10 +1,10 @@
 /*
- * What another process has mapped, as the kernel says (/proc/PID/maps): a copy
+ * What another process has mapped, as the kernel says (/proc/PID/smaps): a copy
  * of it, looked at by name and address; and how many descriptors it has open.
  * One thread.
  */
-#ifndef HOST_STRESS_PROCESS_MAPS_H
-#define HOST_STRESS_PROCESS_MAPS_H
+#ifndef BASE_PROCESS_MAPS_H
+#define BASE_PROCESS_MAPS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +27,9 @@ unsigned process_maps_count(const struct process_maps *, const char *prefix);
  * taken. */
 bool process_maps_guards(
 	const struct process_maps *, uint64_t at, uint64_t bytes);
+
+/* Bytes of memfds that the process maps by huge page-table entries now; 0 where
+ * the system does not say, and of pid 0. */
+uint64_t process_huge_bytes(pid_t);
 
 #endif

@@ -1,4 +1,4 @@
-#include "host/stress/process_maps.h"
+#include "base/process_maps.h"
 
 #include "base/err.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct one {
-	uint64_t from, to;
+	uint64_t from, to, huge_kib;
 	char access[8];
 	char name[48]; /* of a memfd; "" for the rest */
 };
@@ -35,7 +35,20 @@ static bool grow(struct process_maps *m)
 	return true;
 }
 
-/* "from-to rw-s offset dev inode   /memfd:NAME (deleted)" */
+/* "ShmemPmdMapped:  2048 kB" of the mapping that was read last; or reserved
+ * huge pages, by whether others have them mapped too. */
+static void take_field(struct process_maps *m, const char *line)
+{
+	uint64_t kib;
+
+	if (m->n &&
+		(sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1 ||
+			sscanf(line, "Shared_Hugetlb: %" SCNu64, &kib) == 1 ||
+			sscanf(line, "Private_Hugetlb: %" SCNu64, &kib) == 1))
+		m->one[m->n - 1].huge_kib += kib;
+}
+
+/* "from-to rw-s offset dev inode   /memfd:NAME (deleted)", and fields of it. */
 static void take_line(struct process_maps *m, const char *line)
 {
 	const char *name = strstr(line, "/memfd:");
@@ -43,8 +56,10 @@ static void take_line(struct process_maps *m, const char *line)
 
 	*o = (struct one){ 0 };
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s", &o->from, &o->to,
-		    o->access) != 3)
+		    o->access) != 3) {
+		take_field(m, line);
 		return;
+	}
 	if (name) {
 		name += strlen("/memfd:");
 		snprintf(o->name, sizeof(o->name), "%.*s",
@@ -76,7 +91,7 @@ int process_maps_read(struct process_maps **out, pid_t pid, struct err *e)
 	FILE *f;
 
 	*out = NULL;
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
 	f = fopen(path, "re");
 	if (!m || !f) {
 		err_sys(e, m ? errno : ENOMEM, "'%s'", path);
@@ -153,4 +168,18 @@ bool process_maps_guards(
 		at = o->to;
 	}
 	return at >= end;
+}
+
+uint64_t process_huge_bytes(pid_t pid)
+{
+	struct process_maps *m;
+	struct err e = { 0 };
+	uint64_t kib = 0;
+
+	if (!pid || process_maps_read(&m, pid, &e))
+		return 0;
+	for (size_t i = 0; i < m->n; i++)
+		kib += *m->one[i].name ? m->one[i].huge_kib : 0;
+	process_maps_free(m);
+	return kib << 10;
 }
