@@ -427,6 +427,11 @@ int channel_recv(
 	return ret == 1 ? 0 : ret;
 }
 
+void channel_sleep_past(struct channel *c, uint32_t packets)
+{
+	c->rx_bell.wake_after = packets;
+}
+
 int channel_loss(int code, struct err *e)
 {
 	if (code != -EPIPE && code != -ETIMEDOUT)

@@ -84,6 +84,11 @@ int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
 int channel_recv(
 	struct channel *, struct packet *out, int timeout_ms, struct err *);
 
+/* From now on a receive that sleeps is woken by so many packets, not by each: 0
+ * or 1 as at first. Doorbell poll alone, and what is there is received all the
+ * same. */
+void channel_sleep_past(struct channel *, uint32_t packets);
+
 /* Host: give the device a buffer; WIRE_MAP refers to `id` afterwards. */
 int channel_share(
 	struct channel *, uint32_t id, const struct buffer *, struct err *);

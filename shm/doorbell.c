@@ -88,11 +88,17 @@ static void futex_wake(_Atomic uint32_t *word)
 /*
  * B1 -> B2: our store of the index comes before this look, whose release
  * half publishes it to the sleeper's own step on the waiting word if that
- * comes later; if it came earlier, we see it here.
+ * comes later; if it came earlier, we see it here, and who is to be woken by a
+ * later publish is one nearer to it.
  */
-static bool is_awaited(struct doorbell *b)
+static bool wake_is_due(struct doorbell *b)
 {
-	return atomic_fetch_add_explicit(b->waits, 0, memory_order_seq_cst);
+	uint32_t n =
+		atomic_fetch_add_explicit(b->waits, 0, memory_order_seq_cst);
+
+	while (n > 1 && !atomic_compare_exchange_weak(b->waits, &n, n - 1))
+		;
+	return n == 1;
 }
 
 /*
@@ -128,7 +134,7 @@ void doorbell_ring(struct doorbell *b)
 		n = send(b->fd, "\1", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		break;
 	default:
-		if (is_awaited(b))
+		if (wake_is_due(b))
 			futex_wake(b->index);
 	}
 	(void)n;
@@ -136,7 +142,7 @@ void doorbell_ring(struct doorbell *b)
 
 void doorbell_ring_if_awaited(struct doorbell *b)
 {
-	if (b->kind == DOORBELL_POLL || is_awaited(b))
+	if (b->kind == DOORBELL_POLL || wake_is_due(b))
 		doorbell_ring(b);
 }
 
@@ -278,10 +284,11 @@ int doorbell_wait(struct doorbell *b, uint32_t seen, uint64_t spin_ns,
 		return moved(b, seen);
 	/*
 	 * B2: the waiting word is set before the index is looked at once
-	 * more; see is_awaited. An exchange even to clear it: a plain store
+	 * more; see wake_is_due. An exchange even to clear it: a plain store
 	 * would cut the chain between the waker's look and our next step.
 	 */
-	atomic_exchange_explicit(b->waits, 1, memory_order_seq_cst);
+	atomic_exchange_explicit(b->waits, b->wake_after ? b->wake_after : 1,
+		memory_order_seq_cst);
 	if (!moved(b, seen))
 		ret = sleep_on(b, seen, also_fd, timeout_ms);
 	else

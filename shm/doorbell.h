@@ -11,6 +11,10 @@
  * new index; if it comes second, the waker sees the sleeper. Nothing more is
  * asked of the index than a release store. Signals may be spurious or merged.
  *
+ * The waiting word says how many publishes on the sleeper is to be woken; 0:
+ * nobody sleeps. Each counts it down to 1, and that one wakes. By descriptors
+ * each is a signal, whatever the word says.
+ *
  * Three kinds, chosen when the pair starts:
  *   poll     spin, then futex on the index word: no system call while busy
  *   eventfd  every publish writes, every wait reads: strace shows each one
@@ -51,11 +55,12 @@ struct doorbell {
 	_Atomic uint32_t *index; /* moves when there is something to see */
 	_Atomic uint32_t *waits; /* the sleeper's word */
 	int fd;                  /* eventfd or socket end; -1 for poll */
-	unsigned false_alarms;   /* of it, in a row */
-	uint64_t crowded_until;  /* clock_ns; others want the processor */
-	uint64_t began;          /* clock_ns of a wait that spun; 0: none */
-	uint64_t asked;          /* spin_ns of that wait */
-	uint64_t spin_ns;        /* worth spinning, as recent waits show */
+	uint32_t wake_after;    /* publishes that a sleep may outlast; 0 is 1 */
+	unsigned false_alarms;  /* of it, in a row */
+	uint64_t crowded_until; /* clock_ns; others want the processor */
+	uint64_t began;         /* clock_ns of a wait that spun; 0: none */
+	uint64_t asked;         /* spin_ns of that wait */
+	uint64_t spin_ns;       /* worth spinning, as recent waits show */
 };
 
 /*
@@ -68,7 +73,7 @@ int doorbell_fds(enum doorbell_kind, int *ring_fd, int *wait_fd, struct err *);
 /* After a publish. */
 void doorbell_ring(struct doorbell *);
 
-/* After a release: as doorbell_ring, but silent when nobody waits. */
+/* After a release: as doorbell_ring, but silent when nobody is to be woken. */
 void doorbell_ring_if_awaited(struct doorbell *);
 
 /*

@@ -313,6 +313,12 @@ static void remember_failure(
 			seq, completion_op(done->op), done->status);
 }
 
+static void sleep_past(struct npu *n, unsigned completions)
+{
+	if (n->ops->sleep_past)
+		n->ops->sleep_past(n->device, completions);
+}
+
 int npu_drain_to(struct npu *n, unsigned few, void (*busy)(void *arg),
 	void *arg, struct err *e)
 {
@@ -340,6 +346,24 @@ int npu_drain_to(struct npu *n, unsigned few, void (*busy)(void *arg),
 int npu_drain(struct npu *n, struct err *e)
 {
 	return npu_drain_to(n, 0, NULL, NULL, e);
+}
+
+/* A trace is told of each as it comes. */
+int npu_drain_together(struct npu *n, struct err *e)
+{
+	struct wire_done done;
+	uint32_t seq;
+	int ret = 0;
+
+	while (n->under_way && !n->broken && !ret) {
+		if (!n->opts.trace)
+			sleep_past(n, n->under_way);
+		ret = npu_collect(n, -1, &seq, &done, e);
+		if (!ret)
+			remember_failure(n, seq, &done);
+	}
+	sleep_past(n, 1);
+	return ret ? ret : npu_failure(n, e);
 }
 
 int npu_poll(struct npu *n, struct err *e)

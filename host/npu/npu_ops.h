@@ -38,6 +38,8 @@ struct npu_ops {
 	 */
 	int (*recv)(
 		void *device, struct packet *, int timeout_ms, struct err *);
+	/* channel_sleep_past; NULL: a device that is never slept for. */
+	void (*sleep_past)(void *device, uint32_t completions);
 	/* Where the host tells it what is no request (ipc/tell.h), until it is
 	 * closed. NULL: a device that is told nothing. */
 	struct wire_tell *(*tell)(const void *device);

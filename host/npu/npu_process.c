@@ -197,6 +197,13 @@ static int process_recv(
 	return ret ? lost(p, ret, e) : 0;
 }
 
+static void process_sleep_past(void *device, uint32_t completions)
+{
+	const struct process *p = device;
+
+	channel_sleep_past(p->channel, completions);
+}
+
 static struct wire_tell *process_tell(const void *device)
 {
 	const struct process *p = device;
@@ -226,6 +233,7 @@ const struct npu_ops npu_process = {
 	.share = process_share,
 	.send = process_send,
 	.recv = process_recv,
+	.sleep_past = process_sleep_past,
 	.tell = process_tell,
 	.trace = process_trace,
 	.sleeps = process_sleeps,

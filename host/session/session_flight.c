@@ -138,10 +138,14 @@ int flights_answered(struct session *s, struct err *e)
 		: 0;
 }
 
-/* Beside a load, whose answer comes when it comes, for the newest run. */
+/* Beside a load, whose answer comes when it comes, for the newest run; each by
+ * itself where something is read or copied to what it lets go of. */
 static int wait_for_runs(struct session *s, struct err *e)
 {
-	return s->switching ? flights_answered(s, e) : npu_drain(s->npu, e);
+	if (s->switching)
+		return flights_answered(s, e);
+	return s->staging || s->swapping.swap ? npu_drain(s->npu, e)
+					      : npu_drain_together(s->npu, e);
 }
 
 int flights_wait(struct session *s, struct err *e)

@@ -30,10 +30,12 @@ static void line_open(struct line *l, enum doorbell_kind kind)
 
 	memset(l, 0, sizeof(*l));
 	assert_ok(doorbell_fds(kind, &l->ring_fd, &l->wait_fd, &e), &e);
-	l->ring = (struct doorbell){ kind, &l->index, &l->waits, l->ring_fd, 0,
-		0 };
-	l->wait = (struct doorbell){ kind, &l->index, &l->waits, l->wait_fd, 0,
-		0 };
+	l->ring = (struct doorbell){ .kind = kind,
+		.index = &l->index,
+		.waits = &l->waits,
+		.fd = l->ring_fd };
+	l->wait = l->ring;
+	l->wait.fd = l->wait_fd;
 }
 
 static void line_close(struct line *l)
@@ -314,6 +316,7 @@ static void test_socket_closed(void **state)
 struct turns {
 	struct line there, back;
 	uint64_t spin_ns;
+	uint32_t answers; /* to each turn; the last of them is slept for */
 	_Atomic unsigned timeouts;
 };
 
@@ -337,14 +340,26 @@ static void *turn_back(void *arg)
 
 	for (uint32_t i = 0; i < TURNS; i++) {
 		turn_wait(t, &t->there, i);
-		publish(&t->back);
+		for (uint32_t n = 0; n < t->answers; n++)
+			publish(&t->back);
 	}
 	return NULL;
 }
 
-static void stress(enum doorbell_kind kind, uint64_t spin_ns)
+static void await_answers(struct turns *t, uint32_t from)
 {
-	struct turns t = { .spin_ns = spin_ns };
+	uint32_t last = from + t->answers, at = from;
+
+	while (at != last && !atomic_load(&t->timeouts)) {
+		t->back.wait.wake_after = last - at;
+		turn_wait(t, &t->back, at);
+		at = atomic_load(&t->back.index);
+	}
+}
+
+static void stress(enum doorbell_kind kind, uint64_t spin_ns, uint32_t answers)
+{
+	struct turns t = { .spin_ns = spin_ns, .answers = answers };
 	pthread_t other;
 
 	line_open(&t.there, kind);
@@ -352,34 +367,40 @@ static void stress(enum doorbell_kind kind, uint64_t spin_ns)
 	assert_int_equal(pthread_create(&other, NULL, turn_back, &t), 0);
 	for (uint32_t i = 0; i < TURNS; i++) {
 		publish(&t.there);
-		turn_wait(&t, &t.back, i);
+		await_answers(&t, i * answers);
 	}
 	pthread_join(other, NULL);
 	assert_int_equal(atomic_load(&t.timeouts), 0);
-	assert_int_equal(atomic_load(&t.back.index), TURNS);
+	assert_int_equal(atomic_load(&t.back.index), TURNS * answers);
 	line_close(&t.there);
 	line_close(&t.back);
 }
 
 static void test_no_lost_wakeup_futex(void **state)
 {
-	stress(DOORBELL_POLL, 0);
+	stress(DOORBELL_POLL, 0, 1);
+}
+
+/* Asleep until the last of several answers, as of a pass's requests. */
+static void test_no_lost_wakeup_past(void **state)
+{
+	stress(DOORBELL_POLL, 0, 3);
 }
 
 /* A spin about as long as the answer takes: sleeps race with wakes. */
 static void test_no_lost_wakeup_spin(void **state)
 {
-	stress(DOORBELL_POLL, 3000);
+	stress(DOORBELL_POLL, 3000, 1);
 }
 
 static void test_no_lost_wakeup_eventfd(void **state)
 {
-	stress(DOORBELL_EVENTFD, 0);
+	stress(DOORBELL_EVENTFD, 0, 1);
 }
 
 static void test_no_lost_wakeup_socket(void **state)
 {
-	stress(DOORBELL_SOCKET, 0);
+	stress(DOORBELL_SOCKET, 0, 1);
 }
 
 /*
@@ -514,6 +535,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_also_fd),
 	cmocka_unit_test(test_socket_closed),
 	cmocka_unit_test(test_no_lost_wakeup_futex),
+	cmocka_unit_test(test_no_lost_wakeup_past),
 	cmocka_unit_test(test_no_lost_wakeup_spin),
 	cmocka_unit_test(test_no_lost_wakeup_side_by_side),
 	cmocka_unit_test(test_no_lost_wakeup_eventfd),
