@@ -161,13 +161,15 @@ kern_src := tensor/kern_vec.c tensor/kern_tile.c tensor/kern_q8.c \
 	tensor/kern_attend.c tensor/kern_attend_rows.c tensor/kern_peak.c
 src_tensor := $(filter-out $(kern_src),$(src_tensor))
 isa_x86_64  := base avx2 avx512 vnni
-isa_aarch64 := base
+isa_aarch64 := base dotprod i8mm
 isas := $(or $(isa_$(arch)),base)
 isa_flags_base   :=
 isa_flags_avx2   := -mavx2 -mfma -mf16c
 isa_flags_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c \
 	-mprefer-vector-width=512
 isa_flags_vnni   := $(isa_flags_avx512) -mavx512vnni
+isa_flags_dotprod := -march=armv8.2-a+dotprod
+isa_flags_i8mm    := -march=armv8.2-a+dotprod+i8mm
 # Kernels of the widest instruction set run the models, several times faster
 # without a sanitizer's checks. The narrower ones, run by the kernels' own tests,
 # have the checks. Which threads write where is seen in the models' runs, so the

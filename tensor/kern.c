@@ -1,5 +1,6 @@
 #include "tensor/kern.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "tensor/f16.h"
 #include "tensor/kern_impl.h"
@@ -8,30 +9,18 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __aarch64__
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-
-static const char *const names[] = {
-	"ref",
-	"base",
-#ifdef __x86_64__
-	"avx2",
-	"avx512",
-	"vnni",
-	"amx",
-#endif
-	NULL,
-};
-
-const char *const *kern_names(void)
-{
-	return names;
-}
 
 bool kern_has_f16c(void)
 {
@@ -80,66 +69,109 @@ static bool has_amx(void)
 }
 #endif
 
+#ifdef __aarch64__
+static bool has_dotprod(void)
+{
+	return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+}
+
+static bool has_i8mm(void)
+{
+	return has_dotprod() && getauxval(AT_HWCAP2) & HWCAP2_I8MM;
+}
+#endif
+
+static bool always(void)
+{
+	return true;
+}
+
+/* From the slowest to the fastest. */
+static const struct {
+	const struct kern *kern;
+	bool (*runs)(void);
+} built_in[] = {
+	{ &kern_ref, always },
+	{ &kern_vec_base, always },
+#ifdef __x86_64__
+	{ &kern_vec_avx2, has_avx2 },
+	{ &kern_vec_avx512, has_avx512 },
+	{ &kern_vec_vnni, has_vnni },
+	{ &kern_vec_amx, has_amx },
+#endif
+#ifdef __aarch64__
+	{ &kern_vec_dotprod, has_dotprod },
+	{ &kern_vec_i8mm, has_i8mm },
+#endif
+};
+
+const char *const *kern_names(void)
+{
+	static const char *names[ARRAY_LEN(built_in) + 1];
+
+	for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
+		names[i] = built_in[i].kern->name;
+	return names;
+}
+
 static const struct kern *best(void)
 {
-#ifdef __x86_64__
-	if (has_amx())
-		return &kern_vec_amx;
-	if (has_vnni())
-		return &kern_vec_vnni;
-	if (has_avx512())
-		return &kern_vec_avx512;
-	if (has_avx2())
-		return &kern_vec_avx2;
-#endif
-	return &kern_vec_base;
+	size_t i = ARRAY_LEN(built_in) - 1;
+
+	while (!built_in[i].runs())
+		i--;
+	return built_in[i].kern;
 }
 
 const struct kern *kern_find(const char *name)
 {
 	if (!name)
 		return best();
-	if (!strcmp(name, "ref"))
-		return &kern_ref;
-	if (!strcmp(name, "base"))
-		return &kern_vec_base;
-#ifdef __x86_64__
-	if (!strcmp(name, "avx2") && has_avx2())
-		return &kern_vec_avx2;
-	if (!strcmp(name, "avx512") && has_avx512())
-		return &kern_vec_avx512;
-	if (!strcmp(name, "vnni") && has_vnni())
-		return &kern_vec_vnni;
-	if (!strcmp(name, "amx") && has_amx())
-		return &kern_vec_amx;
-#endif
+	for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
+		if (!strcmp(name, built_in[i].kern->name))
+			return built_in[i].runs() ? built_in[i].kern : NULL;
 	return NULL;
 }
 
 static bool is_built_in(const char *name)
 {
-	for (const char *const *n = names; *n; n++) {
-		if (!strcmp(*n, name))
+	for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
+		if (!strcmp(name, built_in[i].kern->name))
 			return true;
-	}
 	return false;
+}
+
+/* "ref, base or avx2" */
+static void list_names(char text[64])
+{
+	const size_t n = ARRAY_LEN(built_in);
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		at += (size_t)snprintf(text + at, 64 - at, "%s%s",
+			!i                  ? ""
+				: i + 1 < n ? ", "
+					    : " or ",
+			built_in[i].kern->name);
 }
 
 int kern_select(const struct kern **out, struct err *e)
 {
 	const char *name = getenv("TANDEM_CPU");
 	const struct kern *k = kern_find(name && *name ? name : NULL);
+	char all[64];
 
 	if (!k && is_built_in(name))
 		return err_set(e, ENOTSUP,
 			"TANDEM_CPU=%s: this processor lacks it; unset it to "
 			"use '%s'",
 			name, best()->name);
-	if (!k)
+	if (!k) {
+		list_names(all);
 		return err_set(e, EINVAL,
-			"TANDEM_CPU=%s: unknown kernels; try ref, base, avx2, "
-			"avx512, vnni or amx, or unset it",
-			name);
+			"TANDEM_CPU=%s: unknown kernels; try %s, or unset it",
+			name, all);
+	}
 	*out = k;
 	return 0;
 }

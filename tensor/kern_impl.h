@@ -40,6 +40,8 @@ KERN_DECLARE(base)
 KERN_DECLARE(avx2)
 KERN_DECLARE(avx512)
 KERN_DECLARE(vnni)
+KERN_DECLARE(dotprod)
+KERN_DECLARE(i8mm)
 
 /* vnni with the products of many rows on AMX; part of vnni's objects. */
 extern const struct kern kern_vec_amx;

@@ -15,6 +15,9 @@
 #ifdef __F16C__
 #include <immintrin.h>
 #endif
+#ifdef __ARM_FEATURE_DOTPROD
+#include <arm_neon.h>
+#endif
 
 #if defined(__AVX512F__)
 #define VEC_LANES 16

@@ -53,6 +53,20 @@ static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
 	return _mm256_add_epi32(
 		sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
+#elif defined(__ARM_FEATURE_MATMUL_INT8)
+#define INT8_OPS 64
+typedef ivec codes;
+static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
+{
+	return (codes)vmmlaq_s32((int32x4_t)sum, (int8x16_t)a, (int8x16_t)b);
+}
+#elif defined(__ARM_FEATURE_DOTPROD)
+#define INT8_OPS 32
+typedef ivec codes;
+static ALWAYS_INLINE codes dot(codes sum, codes a, codes b)
+{
+	return (codes)vdotq_s32((int32x4_t)sum, (int8x16_t)a, (int8x16_t)b);
+}
 #else
 #define INT8_OPS (2 * VEC_LANES)
 typedef ivec codes;

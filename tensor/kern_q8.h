@@ -1,7 +1,9 @@
 /*
  * Codes of tiles in machine vectors, and their dot products: the steps below
- * kern_q8.c, for AVX2, AVX-512 and AVX-512 VNNI. A vector has, for each of its
- * outputs, four codes that are multiplied by four codes of a row.
+ * kern_q8.c, for AVX2, AVX-512 and AVX-512 VNNI, and Arm's dot products and
+ * matrix products (i8mm). A vector has, for each of its outputs, four codes
+ * that are multiplied by four codes of a row; with i8mm, for two outputs,
+ * eight.
  *
  * In tile-q4_0 two bytes of an output that stand side by side in a vector are
  * 32 apart in memory, so that vectors are interleaved before their nibbles are
@@ -14,6 +16,11 @@
 #define TENSOR_KERN_Q8_H
 
 #include "tensor/kern_strip.h"
+
+/* Instruction sets that have kern_q8_wide.h; others kern_q8_narrow.h. */
+#if VEC_LANES > 4 || defined(__ARM_FEATURE_DOTPROD)
+#define Q8_WIDE
+#endif
 
 #define AHEAD 4096 /* bytes */
 
@@ -165,9 +172,66 @@ static ALWAYS_INLINE struct pair in_order(vec a, vec b, int v, bool four)
 		{ 4 * v, 4 * v + 16 } };
 }
 
+#elif defined(__ARM_FEATURE_DOTPROD)
+
+static ALWAYS_INLINE int8x16_t get(const uint8_t *p)
+{
+	return vld1q_s8((const int8_t *)p);
+}
+
+static ALWAYS_INLINE ivec all32(const void *p)
+{
+	int32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v - (ivec){ 0 };
+}
+
+static ALWAYS_INLINE ivec zip_low(ivec a, ivec b)
+{
+	return (ivec)vzip1q_s16((int16x8_t)a, (int16x8_t)b);
+}
+
+static ALWAYS_INLINE ivec zip_high(ivec a, ivec b)
+{
+	return (ivec)vzip2q_s16((int16x8_t)a, (int16x8_t)b);
+}
+
+/* Eight k-pairs; outputs in ascending order. */
+static ALWAYS_INLINE void half_nibbles(struct half *h, const uint8_t *p)
+{
+	for (int i = 0; i < 4; i++, p += 16) {
+		const int odd = i / 2, from = 4 * (i % 2);
+		const int8x16_t a = get(p), b = get(p + 64);
+		const int8x16_t c = get(p + 128), d = get(p + 192);
+		const ivec ab0 = (ivec)vzip1q_s8(a, b);
+		const ivec ab1 = (ivec)vzip2q_s8(a, b);
+		const ivec cd0 = (ivec)vzip1q_s8(c, d);
+		const ivec cd1 = (ivec)vzip2q_s8(c, d);
+		const ivec q[4] = { zip_low(ab0, cd0), zip_high(ab0, cd0),
+			zip_low(ab1, cd1), zip_high(ab1, cd1) };
+
+		for (int v = 0; v < 4; v++) {
+			h->w[2 * odd][from + v] = q[v] & 0x0f0f0f0f;
+			h->w[2 * odd + 1][from + v] = q[v] >> 4 & 0x0f0f0f0f;
+		}
+	}
+}
+
+static ALWAYS_INLINE void nibble_scales(vec d[8], const uint8_t *p)
+{
+	for (int v = 0; v < 8; v++)
+		d[v] = load_f16(p + 8 * v);
+}
+
+static ALWAYS_INLINE struct pair in_order(vec a, vec b, int v, bool four)
+{
+	return (struct pair){ { a, b }, { 4 * v, 4 * v + 4 } };
+}
+
 #endif
 
-#if VEC_LANES > 4
+#ifdef Q8_WIDE
 
 static ALWAYS_INLINE void half_bytes(struct half *h, const uint8_t *p)
 {
@@ -183,6 +247,22 @@ static ALWAYS_INLINE void half_bytes(struct half *h, const uint8_t *p)
 		}
 }
 
+/* Of i8mm, w[s] and w[s + 1] of an even s: codes of two outputs, eight each,
+ * and of the two behind them. */
+static ALWAYS_INLINE void join_codes(struct half *h)
+{
+#ifdef __ARM_FEATURE_MATMUL_INT8
+	for (int s = 0; s < 4; s += 2)
+		for (int v = 0; v < STRIP_VECS; v++) {
+			const int32x4_t a = (int32x4_t)h->w[s][v];
+			const int32x4_t b = (int32x4_t)h->w[s + 1][v];
+
+			h->w[s][v] = (ivec)vzip1q_s32(a, b);
+			h->w[s + 1][v] = (ivec)vzip2q_s32(a, b);
+		}
+#endif
+}
+
 static ALWAYS_INLINE void half_codes(
 	struct half *h, const uint8_t *tile, int half, bool four)
 {
@@ -190,6 +270,7 @@ static ALWAYS_INLINE void half_codes(
 		half_nibbles(h, tile + half * 256);
 	else
 		half_bytes(h, tile + half * 512);
+	join_codes(h);
 }
 
 static ALWAYS_INLINE void tile_scales(
@@ -224,6 +305,23 @@ static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
 static ALWAYS_INLINE ivec sum_end(ivec sum, ivec start, bool four)
 {
 	return sum;
+}
+
+#elif defined(__ARM_FEATURE_DOTPROD)
+
+static ALWAYS_INLINE ivec sum_begin(ivec start)
+{
+	return (ivec){ 0 };
+}
+
+static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
+{
+	return (ivec)vdotq_s32((int32x4_t)sum, (int8x16_t)w, (int8x16_t)x);
+}
+
+static ALWAYS_INLINE ivec sum_end(ivec sum, ivec start, bool four)
+{
+	return four ? sum + start : sum;
 }
 
 #elif VEC_LANES > 4

@@ -1,5 +1,6 @@
 /*
- * The micro-kernel of kern_q8.c in plain C, for vectors of four lanes: a row at
+ * The micro-kernel of kern_q8.c in plain C, for vectors of four lanes and no
+ * instruction for dot products: a row at
  * a time, its products in int16 as far as these hold their sums. It has what
  * kern_q8_wide.h has.
  *
@@ -10,7 +11,7 @@
 
 #include "tensor/kern_q8_chunk.h"
 
-#if VEC_LANES <= 4
+#ifndef Q8_WIDE
 
 #define ROWS   6
 #define TURNED false

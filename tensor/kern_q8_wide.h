@@ -1,6 +1,6 @@
 /*
- * The micro-kernel of kern_q8.c for AVX2, AVX-512 and AVX-512 VNNI: a few rows
- * by two vectors of outputs, whose sums stay in registers for a chunk.
+ * The micro-kernel of kern_q8.c for the instruction sets of kern_q8.h: a few
+ * rows by two vectors of outputs, whose sums stay in registers for a chunk.
  *
  * Private to kern_q8.c, which wants of either: ROWS, TURNED (whether nibbles
  * want the rows' codes in the other order), few, chunk_steps, struct ready with
@@ -11,11 +11,11 @@
 
 #include "tensor/kern_q8_chunk.h"
 
-#if VEC_LANES > 4
+#ifdef Q8_WIDE
 
 /* Rows in registers beside two vectors of outputs: an integer and a float32
  * sum each. */
-#define ROWS   (VEC_LANES == 16 ? 6 : 3)
+#define ROWS   (VEC_LANES == 8 ? 3 : 6)
 #define TURNED true
 
 /*
@@ -71,11 +71,17 @@ static ALWAYS_INLINE struct six six_rows(const uint8_t *p, size_t stride)
 	return s;
 }
 
+static ALWAYS_INLINE const uint8_t *six_at(
+	const struct six *s, int r, size_t at)
+{
+	return (r < 3 ? s->first + r * s->stride
+		      : s->fourth + (r - 3) * s->stride) +
+		at;
+}
+
 static ALWAYS_INLINE ivec six_get(const struct six *s, int r, size_t at)
 {
-	return all32((r < 3 ? s->first + r * s->stride
-			    : s->fourth + (r - 3) * s->stride) +
-		at);
+	return all32(six_at(s, r, at));
 }
 
 static ALWAYS_INLINE void six_step(struct six *s, size_t bytes)
@@ -83,6 +89,57 @@ static ALWAYS_INLINE void six_step(struct six *s, size_t bytes)
 	s->first += bytes;
 	s->fourth += bytes;
 }
+
+#ifdef __ARM_FEATURE_MATMUL_INT8
+
+/* Eight codes of row r, and of the one behind it; where there is none, of r
+ * again. */
+static ALWAYS_INLINE int8x16_t two_rows(
+	const struct six *x, int r, size_t at, const struct shape s)
+{
+	const int second = r + 1 < s.rows ? r + 1 : r;
+
+	return vcombine_s8(vld1_s8((const int8_t *)six_at(x, r, at)),
+		vld1_s8((const int8_t *)six_at(x, second, at)));
+}
+
+/*
+ * 16 k, from `at` of the rows on: two rows by two outputs by eight k at a time.
+ * acc[r] and acc[r + 1] of an even r have the two rows' sums of outputs 0 and
+ * 1, and of 2 and 3.
+ */
+static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
+	const struct six *x, size_t at, const struct shape s)
+{
+	for (int i = 0; i < 4; i += 2)
+		for (int r = 0; r < s.rows; r += 2) {
+			const int8x16_t c =
+				two_rows(x, r, at + 4 * (size_t)i, s);
+
+			for (int v = 0; v < 4; v++) {
+				ivec *sum = &acc[r + v % 2][v / 2];
+				const ivec w = h->w[i + v % 2][s.v + v / 2];
+
+				*sum = (ivec)vmmlaq_s32(
+					(int32x4_t)*sum, c, (int8x16_t)w);
+			}
+		}
+}
+
+/* The sums of a row side by side. */
+static ALWAYS_INLINE void part_rows(ivec (*acc)[2], const struct shape s)
+{
+	for (int r = 0; r < s.rows; r += 2)
+		for (int v = 0; v < 2; v++) {
+			const int64x2_t a = (int64x2_t)acc[r][v];
+			const int64x2_t b = (int64x2_t)acc[r + 1][v];
+
+			acc[r][v] = (ivec)vzip1q_s64(a, b);
+			acc[r + 1][v] = (ivec)vzip2q_s64(a, b);
+		}
+}
+
+#else
 
 /* 16 k, from `at` of the rows on. */
 static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
@@ -100,9 +157,16 @@ static ALWAYS_INLINE void add_half(ivec (*acc)[2], const struct half *h,
 	}
 }
 
+static ALWAYS_INLINE void part_rows(ivec (*acc)[2], const struct shape s)
+{
+}
+
+#endif
+
 static ALWAYS_INLINE void add_sums(vec (*sum)[2], ivec (*acc)[2],
 	const ivec *start, const vec *scale, const struct shape s)
 {
+	part_rows(acc, s);
 	for (int v = 0; v < 2; v++) {
 		const vec d = scale[s.v + v];
 
@@ -124,7 +188,7 @@ static ALWAYS_INLINE void stored_sums(vec (*sum)[2], const struct chunk *c,
 	const uint8_t *tile = c->w;
 
 	for (unsigned n = c->tiles; n; n--, tile += tile_size(s.four)) {
-		ivec acc[ROWS][2], start[ROWS];
+		ivec acc[ROWS][2] = { 0 }, start[ROWS];
 		vec scale[STRIP_VECS];
 		struct half half;
 
@@ -153,7 +217,7 @@ static ALWAYS_INLINE void ready_sums(vec (*sum)[2], const struct chunk *c,
 	struct six from = six_rows(b->start, b->row_bytes);
 
 	for (unsigned t = 0; t < c->tiles; t++) {
-		ivec acc[ROWS][2], start[ROWS];
+		ivec acc[ROWS][2] = { 0 }, start[ROWS];
 
 		fetch_step(ahead);
 		for (int r = 0; r < s.rows; r++) {

@@ -26,7 +26,8 @@ static const struct {
 			   "flash/models of its source tree, or "
 			   "share/tandem/models of where it is installed" },
 	{ "TANDEM_CPU", "kernels to use instead of the best this processor "
-			"has, in both processes: ref, base, avx2, avx512" },
+			"has, in both processes: ref, base; avx2, avx512, vnni, "
+			"amx; on Arm dotprod, i8mm" },
 	{ "TANDEM_NPU_FAULT", "faults for the device to have, for tests; "
 			      "'tandem help faults' lists them" },
 };
