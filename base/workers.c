@@ -15,9 +15,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Long enough to bridge the gap between two operators, short enough that an
- * idle pool does not take the other process's core. */
-#define SPIN_NS 20000
+/* Long enough to bridge the gap between two loops, short enough that an idle
+ * pool does not take the other process's core; in a burst as long as a caller
+ * is busy between two loops, and no longer, since it may not be running at all.
+ */
+#define SPIN_NS  20000
+#define BURST_NS 200000
 
 struct worker {
 	struct workers *pool;
@@ -29,15 +32,18 @@ struct workers {
 	unsigned threads; /* the caller included */
 	unsigned started;
 	struct worker *worker;
-	/* The loop in progress; published by `round`. */
+	/* The loop in progress; published by `gate`. */
 	void (*fn)(void *arg, unsigned part, unsigned thread);
 	void *arg;
 	unsigned parts;
 	_Alignas(64) _Atomic uint32_t round; /* futex: a new loop, or stop */
 	_Atomic uint32_t stop;
 	_Atomic uint32_t sleepers;
+	_Atomic uint32_t burst;
 	_Alignas(64) _Atomic uint32_t next; /* first part not yet taken */
-	_Alignas(64) _Atomic uint32_t busy; /* threads not yet through */
+	/* The round whose loop may be entered, 0: none, in the upper half; in
+	 * the lower the threads that are in it. */
+	_Alignas(64) _Atomic uint64_t gate;
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
@@ -62,10 +68,16 @@ static void take_parts(struct workers *w, unsigned thread)
 	}
 }
 
+static uint64_t spin_ns(struct workers *w)
+{
+	return atomic_load_explicit(&w->burst, memory_order_relaxed) ? BURST_NS
+								     : SPIN_NS;
+}
+
 /* Wait until `round` moves on from `seen`. */
 static uint32_t await_round(struct workers *w, uint32_t seen)
 {
-	uint64_t until = clock_ns() + SPIN_NS;
+	uint64_t began = clock_ns();
 	uint32_t now;
 
 	for (unsigned i = 0;; i++) {
@@ -73,7 +85,7 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 		if (now != seen)
 			return now;
 		cpu_relax();
-		if (i % 64 == 63 && clock_ns() > until)
+		if (i % 64 == 63 && clock_ns() - began > spin_ns(w))
 			break;
 	}
 	/* Publish-then-check, as the caller does with round and sleepers. */
@@ -82,6 +94,18 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 		futex_wait(&w->round, seen);
 	atomic_fetch_sub(&w->sleepers, 1);
 	return now;
+}
+
+/* Whether the loop of that round is still open: then it waits for us. */
+static bool enter(struct workers *w, uint32_t round)
+{
+	uint64_t g = atomic_load_explicit(&w->gate, memory_order_relaxed);
+
+	while (g >> 32 == round)
+		if (atomic_compare_exchange_weak_explicit(&w->gate, &g, g + 1,
+			    memory_order_acquire, memory_order_relaxed))
+			return true;
+	return false;
 }
 
 static void *worker_main(void *arg)
@@ -94,16 +118,37 @@ static void *worker_main(void *arg)
 		seen = await_round(w, seen);
 		if (atomic_load(&w->stop))
 			return NULL;
+		if (!enter(w, seen))
+			continue;
 		take_parts(w, me->index);
-		atomic_fetch_sub_explicit(&w->busy, 1, memory_order_release);
+		atomic_fetch_sub_explicit(&w->gate, 1, memory_order_release);
 	}
 }
 
+/* Round 0 is no loop's. */
 static void publish_round(struct workers *w)
 {
-	atomic_fetch_add(&w->round, 1);
+	uint32_t round = atomic_load_explicit(&w->round, memory_order_relaxed);
+
+	round += round == UINT32_MAX ? 2 : 1;
+	atomic_store_explicit(
+		&w->gate, (uint64_t)round << 32, memory_order_release);
+	atomic_store(&w->round, round);
 	if (atomic_load(&w->sleepers))
 		futex_wake_all(&w->round);
+}
+
+/* Nobody comes in any more; wait for those that did. */
+static void close_round(struct workers *w)
+{
+	atomic_fetch_and_explicit(&w->gate, UINT32_MAX, memory_order_acquire);
+	for (unsigned i = 0;
+		atomic_load_explicit(&w->gate, memory_order_acquire); i++) {
+		if (i < 1024)
+			cpu_relax();
+		else
+			sched_yield();
+	}
 }
 
 static int start_threads(struct workers *w)
@@ -185,7 +230,9 @@ void workers_share(struct workers *w, uint64_t work,
 	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
 	unsigned parts)
 {
-	if (work < WORKERS_WORTH)
+	bool awake = !atomic_load_explicit(&w->sleepers, memory_order_relaxed);
+
+	if (work < (awake ? WORKERS_WORTH_AWAKE : WORKERS_WORTH))
 		run_alone(fn, arg, parts);
 	else
 		workers_run(w, fn, arg, parts);
@@ -203,20 +250,26 @@ void workers_run(struct workers *w,
 	w->arg = arg;
 	w->parts = parts;
 	atomic_store_explicit(&w->next, 0, memory_order_relaxed);
-	atomic_store_explicit(&w->busy, w->started, memory_order_relaxed);
 	publish_round(w);
 	take_parts(w, 0);
-	/*
-	 * Every thread must have left take_parts before fn and arg change;
-	 * a late one may need a while to be scheduled on a busy machine.
-	 */
-	for (unsigned i = 0;
-		atomic_load_explicit(&w->busy, memory_order_acquire); i++) {
-		if (i < 1024)
-			cpu_relax();
-		else
-			sched_yield();
-	}
+	close_round(w);
+}
+
+/* An empty loop, which those that come find closed. */
+void workers_burst(struct workers *w, uint64_t work)
+{
+	if (w->threads == 1 || work < WORKERS_WORTH)
+		return;
+	atomic_store_explicit(&w->burst, 1, memory_order_relaxed);
+	if (!atomic_load(&w->sleepers))
+		return;
+	publish_round(w);
+	close_round(w);
+}
+
+void workers_burst_end(struct workers *w)
+{
+	atomic_store_explicit(&w->burst, 0, memory_order_relaxed);
 }
 
 unsigned workers_online(void)

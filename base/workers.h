@@ -5,7 +5,10 @@
  * a part may only write what no other part touches; results then do not
  * depend on the number of threads.
  *
- * One caller at a time. Idle threads spin briefly, then sleep on a futex.
+ * One caller at a time. Idle threads spin briefly, then sleep on a futex; in a
+ * burst of loops they spin from one to the next. A thread that the system does
+ * not run takes no part of a loop, and the others do not wait for it, unless it
+ * is in the middle of one.
  */
 #ifndef BASE_WORKERS_H
 #define BASE_WORKERS_H
@@ -17,10 +20,16 @@ struct err;
 
 #define WORKERS_MAX 256
 
-/* Multiply-adds, some 50 us of one thread, from which on a loop is worth waking
- * the others for. */
+/*
+ * Multiply-adds from which on a loop is worth waking the others for, some 100
+ * us of one thread: to wake takes some 10 us, and to be there 50. For those
+ * that are awake it is worth far less.
+ */
 #ifndef WORKERS_WORTH
-#define WORKERS_WORTH ((uint64_t)1 << 19)
+#define WORKERS_WORTH ((uint64_t)1 << 20)
+#endif
+#ifndef WORKERS_WORTH_AWAKE
+#define WORKERS_WORTH_AWAKE ((uint64_t)1 << 15)
 #endif
 /* Multiply-adds as long as a norm or an activation takes for a value. */
 #define WORKERS_VALUE 8
@@ -37,10 +46,18 @@ void workers_run(struct workers *,
 	unsigned parts);
 
 /* The same, by the caller alone where `work`, in multiply-adds, is less than
- * WORKERS_WORTH. */
+ * WORKERS_WORTH, or WORKERS_WORTH_AWAKE while all threads are awake. */
 void workers_share(struct workers *, uint64_t work,
 	void (*fn)(void *arg, unsigned part, unsigned thread), void *arg,
 	unsigned parts);
+
+/*
+ * A burst of loops begins, `work` multiply-adds in all: if that is worth it,
+ * the threads are woken now, and until its end those that wait spin on, for as
+ * long as the caller may well be busy by itself.
+ */
+void workers_burst(struct workers *, uint64_t work);
+void workers_burst_end(struct workers *);
 
 /* Processors this process may run on, at least 1. */
 unsigned workers_online(void);

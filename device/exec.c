@@ -234,6 +234,10 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 			(void *)(x->arena + g->at.piece), &attention);
 	if (x->soc && extended)
 		cost_extended(x->soc, g, &x->price);
+	/* A multiply-add for each byte of weights and row, or two. */
+	if (!(wire->flags & WIRE_RUN_IDLE))
+		workers_burst(
+			x->workers, (uint64_t)g->weights_bytes * r.set.rows);
 	for (unsigned i = 0; i < g->n_ops; i++) {
 		r.op = &g->op[i];
 		cache_operator(x->cache, r.op->name,
@@ -247,6 +251,7 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 			cost_op(x->soc, g, r.set.rows, r.op, &attention,
 				&x->price);
 	}
+	workers_burst_end(x->workers);
 	began = device_trace_now(x->trace);
 	write_outputs(&r, b);
 	if (x->trace)

@@ -1,5 +1,6 @@
 #include "tests/harness.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/workers.h"
 
@@ -149,6 +150,15 @@ static void meet(void *arg, unsigned part, unsigned thread)
 		usleep(100);
 }
 
+static void look(void *arg, unsigned part, unsigned thread)
+{
+	if (thread)
+		__atomic_store_n((unsigned *)arg, 1, __ATOMIC_RELAXED);
+	else
+		for (int i = 0; i < 100; i++)
+			cpu_relax();
+}
+
 static void shares_what_is_worth_it(void **state)
 {
 	struct workers *w = open_pool(THREADS);
@@ -156,10 +166,28 @@ static void shares_what_is_worth_it(void **state)
 	unsigned here = 0;
 
 	for (int i = 0; i < 300; i++)
-		workers_share(w, WORKERS_WORTH - 1, count_part, &job, 8);
+		workers_share(w, WORKERS_WORTH_AWAKE - 1, count_part, &job, 8);
 	assert_int_equal(job.bad_thread, 0);
 	workers_share(w, WORKERS_WORTH, meet, &here, 2);
 	assert_int_equal(here, 2);
+	workers_close(w);
+}
+
+/* In a burst threads are woken, and share what is not worth waking. */
+static void burst_is_shared(void **state)
+{
+	struct workers *w = open_pool(2);
+
+	for (int i = 0; i < 20; i++) {
+		unsigned here = 0;
+
+		usleep(1000);
+		while (!here) {
+			workers_burst(w, WORKERS_WORTH);
+			workers_share(w, WORKERS_WORTH_AWAKE, look, &here, 2);
+		}
+		workers_burst_end(w);
+	}
 	workers_close(w);
 }
 
@@ -188,6 +216,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(each_part_once),
 	cmocka_unit_test(thread_number_is_unique),
 	cmocka_unit_test(shares_what_is_worth_it),
+	cmocka_unit_test(burst_is_shared),
 	cmocka_unit_test(wakes_sleepers),
 	cmocka_unit_test(loops_in_order),
 	cmocka_unit_test(open_and_close),
