@@ -395,8 +395,13 @@ static ALWAYS_INLINE ivec sum_begin(ivec start)
 static ALWAYS_INLINE ivec dot(ivec sum, ivec w, ivec x, bool four)
 {
 	if (four)
-		return add16(sum, maddubs(w, x));
-	return sum + pairs(maddubs(magnitude(w), signed_by(x, w)));
+		sum = add16(sum, maddubs(w, x));
+	else
+		sum += pairs(maddubs(magnitude(w), signed_by(x, w)));
+	/* Added at once: gcc would compute all products of a tile before, and
+	 * keep them on the stack. */
+	__asm__("" : "+v"(sum));
+	return sum;
 }
 
 static ALWAYS_INLINE ivec sum_end(ivec sum, ivec start, bool four)
