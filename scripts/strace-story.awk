@@ -190,17 +190,40 @@ function find_window(at) {
     if (at >= res_at[n_res] && at < res_at[n_res] + res_len[n_res])
       window_base = int((res_at[n_res] + 2097151) / 2097152) * 2097152
 }
-function into_window(at, s, a) {
-  find_window(at)
-  at -= window_base
+# The device sees address a at 3 * a in it, what fills a huge page at the next
+# multiple of 2 MiB (device/window.h). Of a large one the address is that of the
+# first hole which it fits.
+function seen_at(a, len) {
+  return len < 2097152 ? 3 * a : int((3 * a + 2097151) / 2097152) * 2097152
+}
+function address(at, len,   a, u, moved) {
+  if (at in window_at) return window_at[at]
+  for (a = 4096; a <= at / 3; a = moved) {
+    moved = 0
+    for (u in span)
+      if (u + span[u] + 4096 > a && u - 4096 < a + len && u + span[u] > moved)
+        moved = u + span[u]
+    if (!moved && seen_at(a, len) == at) return a
+    if (!moved) break
+    moved += 4096
+  }
+  return int(at / 3 / 4096) * 4096
+}
+function into_window(seen, s, a,   at) {
+  find_window(seen)
+  seen -= window_base
+  at = address(seen, a[2] + 0)
   if (a[3] != "PROT_NONE") {
+    window_at[seen] = at
+    span[at] = a[2] + 0
     window[at] = fd_name(a[5])
     n_map++
     tell(side, sprintf("maps 0x%08x %s, %s%s", at, window[at], size(a[2]),
       s ~ /= -1 / ? ": refused" : ""))
-  } else if (at in window) {
+  } else if (seen in window_at) {
     tell(side, sprintf("unmaps 0x%08x %s", at, window[at]))
-    delete window[at]
+    delete window_at[seen]
+    delete span[at]
     n_unmap++
   }
 }
