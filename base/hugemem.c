@@ -8,15 +8,22 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-void *hugemem_alloc(size_t bytes)
+void *hugemem_reserve(size_t bytes)
 {
 	size_t all = align_up(bytes, HUGE_PAGE);
 	void *p = all >= bytes ? aligned_alloc(HUGE_PAGE, all) : NULL;
 
-	if (!p)
-		return NULL;
-	madvise(p, all, MADV_HUGEPAGE); /* a wish: small pages do as well */
-	memset(p, 0, all);
+	if (p) /* a wish: small pages do as well */
+		madvise(p, all, MADV_HUGEPAGE);
+	return p;
+}
+
+void *hugemem_alloc(size_t bytes)
+{
+	void *p = hugemem_reserve(bytes);
+
+	if (p)
+		memset(p, 0, align_up(bytes, HUGE_PAGE));
 	return p;
 }
 

@@ -10,6 +10,8 @@
 
 /* Zeroed and touched, aligned to a page at least; NULL: none. */
 void *hugemem_alloc(size_t bytes);
+/* Neither: for what threads fill, each of which then takes its own part. */
+void *hugemem_reserve(size_t bytes);
 void hugemem_free(void *);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
+#include "base/workers.h"
 #include "shm/coherence.h"
 
 #include <assert.h>
@@ -33,6 +34,7 @@ struct buffer {
 	char name[BUFFER_NAME_MAX];
 	int fd;
 	unsigned flags;
+	bool wants_huge; /* of memory that it has not yet */
 	size_t bytes;
 	size_t backed; /* of memory: of reserved huge pages whole ones */
 	uint8_t *map;
@@ -132,22 +134,6 @@ static void buffer_unback(struct buffer *b)
 	fd_close(&b->fd);
 }
 
-/*
- * Huge pages in place of small ones, which a kernel from 6.1 on makes when told
- * to, whatever its settings, and a control group counts like those. Each is
- * touched first: where there is nothing at all, nothing is made. What is left
- * over at the end stays in small ones.
- */
-static bool buffer_collapse(struct buffer *b)
-{
-	size_t whole = b->backed & ~(HUGE_PAGE - 1);
-	volatile uint8_t *p = b->map;
-
-	for (size_t at = 0; at < whole; at += HUGE_PAGE)
-		p[at] = 0;
-	return !madvise(b->map, whole, MADV_COLLAPSE);
-}
-
 /* Whether advice on shared memory is heard: madvise succeeds even if not. */
 static bool shmem_takes_advice(void)
 {
@@ -160,8 +146,6 @@ static bool shmem_takes_advice(void)
 	return n > 0 && !strstr(text, "[never]") && !strstr(text, "[deny]");
 }
 
-/* All memory is taken now, by whatever way: who asks for huge pages fills
- * them. */
 static int buffer_back_huge(struct buffer *b)
 {
 	/* Reserved pages (nr_hugepages) first: they are sure or refused. */
@@ -175,8 +159,8 @@ static int buffer_back_huge(struct buffer *b)
 		buffer_unback(b);
 		return -ENOMEM; /* the plain attempt will say why */
 	}
-	madvise(b->map, b->backed, MADV_HUGEPAGE);
-	if (buffer_collapse(b) || shmem_takes_advice())
+	b->wants_huge = true;
+	if (!madvise(b->map, b->backed, MADV_HUGEPAGE) && shmem_takes_advice())
 		b->flags |= BUFFER_HUGE;
 	return 0;
 }
@@ -202,24 +186,67 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	ret = buffer_set_name(b, name, e);
 	if (ret)
 		goto fail;
-	if ((flags & BUFFER_HUGE) && b->bytes >= HUGE_PAGE &&
-		!buffer_back_huge(b))
-		goto done;
-	ret = buffer_back(b, b->bytes, 0, e);
+	if (!(flags & BUFFER_HUGE) || b->bytes < HUGE_PAGE ||
+		buffer_back_huge(b))
+		ret = buffer_back(b, b->bytes, 0, e);
 	if (ret)
 		goto fail;
-done:
-	/*
-	 * Weights, all of which will be written. A page at a time, as they are
-	 * first written, takes up to fifteen times as long.
-	 */
-	if (flags & BUFFER_DMA)
-		madvise(b->map, b->bytes, MADV_POPULATE_WRITE);
 	*out = b;
 	return 0;
 fail:
 	buffer_close(b);
 	return ret;
+}
+
+/* A part of it for a thread: whole huge pages, but for the end. */
+struct taking {
+	struct buffer *b;
+	size_t part;
+	_Atomic bool small; /* not all lie in huge pages */
+};
+
+/*
+ * Huge pages in place of small ones, which a kernel from 6.1 on makes when told
+ * to, whatever its settings, and a control group counts like those. Each is
+ * touched first: where there is nothing at all, nothing is made. What is left
+ * over at the end stays in small ones.
+ */
+static bool collapse(uint8_t *map, size_t bytes)
+{
+	size_t whole = bytes & ~(HUGE_PAGE - 1);
+	volatile uint8_t *p = map;
+
+	for (size_t at = 0; at < whole; at += HUGE_PAGE)
+		p[at] = 0;
+	return !madvise(map, whole, MADV_COLLAPSE);
+}
+
+static void take_part(void *arg, unsigned part, unsigned thread)
+{
+	struct taking *t = arg;
+	size_t at = part * t->part, left = t->b->backed - at;
+	size_t n = left < t->part ? left : t->part;
+
+	if (t->b->wants_huge && !collapse(t->b->map + at, n))
+		atomic_store_explicit(&t->small, true, memory_order_relaxed);
+	/* A page at a time, as they are first written, takes up to fifteen
+	 * times as long. */
+	madvise(t->b->map + at, n, MADV_POPULATE_WRITE);
+}
+
+void buffer_take_memory(struct buffer *b, struct workers *w)
+{
+	size_t parts = w ? workers_count(w) : 1;
+	struct taking t = { b,
+		align_up((b->backed + parts - 1) / parts, HUGE_PAGE), false };
+
+	parts = (b->backed + t.part - 1) / t.part;
+	if (w)
+		workers_run(w, take_part, &t, (unsigned)parts);
+	else
+		take_part(&t, 0, 0);
+	if (b->wants_huge && !atomic_load(&t.small))
+		b->flags |= BUFFER_HUGE;
 }
 
 void buffer_close(struct buffer *b)

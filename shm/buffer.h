@@ -22,6 +22,7 @@
 
 struct buffer;
 struct err;
+struct workers;
 
 #define BUFFER_MAX      ((size_t)1 << 30)
 #define BUFFER_NAME_MAX 32 /* with the NUL */
@@ -61,11 +62,16 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	unsigned flags, struct err *);
 void buffer_close(struct buffer *);
 
+/* Take all of its memory now rather than as it is first written, on the
+ * workers' threads or, with NULL, on this one: for what will be filled. */
+void buffer_take_memory(struct buffer *, struct workers *);
+
 int buffer_fd(const struct buffer *);
 size_t buffer_bytes(const struct buffer *);
 const char *buffer_name(const struct buffer *); /* "tandem:kv" */
 uint32_t buffer_generation(const struct buffer *);
-unsigned buffer_flags(const struct buffer *); /* BUFFER_HUGE: was got */
+unsigned buffer_flags(const struct buffer *); /* BUFFER_HUGE: was got, once its
+					       * memory was taken */
 
 /* The CPU's pointer to byte `off`; the range must lie in the buffer. */
 #define buffer_begin(b, off, len, access) \

@@ -59,66 +59,44 @@ size_t layout_bytes(enum dtype t, uint32_t n, uint32_t k)
 
 struct pack {
 	enum dtype to, from;
-	uint8_t *dst;
-	const void *src;
-	uint32_t n, k, strips;
-};
-
-static void pack_part(void *arg, unsigned part, unsigned thread)
-{
-	const struct pack *p = arg;
-	uint32_t first = part * PART_STRIPS, count = p->strips - first;
-
-	if (count > PART_STRIPS)
-		count = PART_STRIPS;
-	tile_pack(p->to, p->dst + first * tile_strip_bytes(p->to, p->k),
-		p->from, p->src, p->n, p->k, first, count);
-}
-
-void layout_pack(struct workers *w, enum dtype to, void *dst, enum dtype from,
-	const void *src, uint32_t n, uint32_t k)
-{
-	struct pack p = { to, from, dst, src, n, k, (n + TILE - 1) / TILE };
-
-	if (to == from)
-		memcpy(dst, src, layout_bytes(from, n, k));
-	else
-		workers_run(w, pack_part, &p,
-			(p.strips + PART_STRIPS - 1) / PART_STRIPS);
-}
-
-struct count {
-	enum dtype type;
+	uint8_t *dst; /* NULL: nothing is packed */
 	const uint8_t *src;
-	size_t row_bytes;
 	uint32_t n, k;
 	_Atomic uint64_t odd;
 };
 
 #define PART_ROWS (PART_STRIPS * TILE)
 
-static void count_part(void *arg, unsigned part, unsigned thread)
+/* Looked at while they come from memory, then packed out of the cache. */
+static void pack_part(void *arg, unsigned part, unsigned thread)
 {
-	struct count *c = arg;
-	uint32_t first = part * PART_ROWS, rows = c->n - first;
+	struct pack *p = arg;
+	uint32_t first = part * PART_ROWS, rows = p->n - first;
+	const size_t row_bytes = dtype_row_bytes(p->from, p->k);
 
 	if (rows > PART_ROWS)
 		rows = PART_ROWS;
-	atomic_fetch_add_explicit(&c->odd,
-		dtype_not_finite(c->type, c->src + first * c->row_bytes,
-			(size_t)rows * c->k),
+	atomic_fetch_add_explicit(&p->odd,
+		dtype_not_finite(p->from, p->src + first * row_bytes,
+			(size_t)rows * p->k),
 		memory_order_relaxed);
+	if (!p->dst)
+		return;
+	if (p->to == p->from)
+		memcpy(p->dst + first * row_bytes, p->src + first * row_bytes,
+			rows * row_bytes);
+	else
+		tile_pack(p->to,
+			p->dst + first / TILE * tile_strip_bytes(p->to, p->k),
+			p->from, p->src, p->n, p->k, first / TILE,
+			(rows + TILE - 1) / TILE);
 }
 
-uint64_t layout_not_finite(struct workers *w, enum dtype from, const void *src,
-	uint32_t n, uint32_t k)
+uint64_t layout_pack(struct workers *w, enum dtype to, void *dst,
+	enum dtype from, const void *src, uint32_t n, uint32_t k)
 {
-	struct count c = { .type = from,
-		.src = src,
-		.row_bytes = dtype_row_bytes(from, k),
-		.n = n,
-		.k = k };
+	struct pack p = { to, from, dst, src, n, k, 0 };
 
-	workers_run(w, count_part, &c, (n + PART_ROWS - 1) / PART_ROWS);
-	return atomic_load_explicit(&c.odd, memory_order_relaxed);
+	workers_run(w, pack_part, &p, (n + PART_ROWS - 1) / PART_ROWS);
+	return atomic_load_explicit(&p.odd, memory_order_relaxed);
 }

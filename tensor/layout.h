@@ -44,13 +44,9 @@ const char *layout_type_name(uint32_t type);
 /* Bytes of an [n][k] matrix of any type. */
 size_t layout_bytes(enum dtype, uint32_t n, uint32_t k);
 
-/* Rows of GGUF type `from` at `src` to type `to`, on the workers' threads. */
-void layout_pack(struct workers *, enum dtype to, void *dst, enum dtype from,
-	const void *src, uint32_t n, uint32_t k);
-
-/* dtype_not_finite of such rows, on the workers' threads: before they are
- * packed, so that memory is read once. */
-uint64_t layout_not_finite(struct workers *, enum dtype from, const void *src,
-	uint32_t n, uint32_t k);
+/* Rows of GGUF type `from` at `src` to type `to`, on the workers' threads; with
+ * dst NULL they are only looked at. dtype_not_finite of them. */
+uint64_t layout_pack(struct workers *, enum dtype to, void *dst,
+	enum dtype from, const void *src, uint32_t n, uint32_t k);
 
 #endif

@@ -179,6 +179,7 @@ static int make_weights(struct bench_kernels *b, struct err *e)
 
 	if (ret)
 		return ret;
+	buffer_take_memory(b->buffer, NULL);
 	w = buffer_begin(b->buffer, 0, KERNELS_WEIGHTS, BUFFER_WRITE);
 	for (size_t at = 0; at < SOME_WEIGHTS; at += 16) {
 		uint32_t words[4];

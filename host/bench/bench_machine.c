@@ -42,6 +42,7 @@ int bench_machine_open(
 		bench_machine_close(m);
 		return ret;
 	}
+	buffer_take_memory(m->buffer, NULL);
 	memset(buffer_begin(m->buffer, 0, READ_BYTES, BUFFER_WRITE), 1,
 		READ_BYTES);
 	buffer_end(m->buffer, 0, READ_BYTES, BUFFER_WRITE);

@@ -195,7 +195,8 @@ static int pack(struct convert *c, struct convert_tensor *t, struct err *e)
 
 	if (c->opts->cancel && *c->opts->cancel)
 		return err_set(e, ECANCELED, "interrupted");
-	if (layout_not_finite(c->workers, from->type, from->data, n, k))
+	if (layout_pack(
+		    c->workers, from->type, NULL, from->type, from->data, n, k))
 		return err_set(e, EDOM,
 			"tensor '%.*s' has weights that are infinite or no "
 			"number; get or make the model file again",

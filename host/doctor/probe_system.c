@@ -280,6 +280,7 @@ static bool buffer_gets_huge(size_t bytes)
 
 	if (buffer_create(&b, "doctor", bytes, BUFFER_DMA | BUFFER_HUGE, NULL))
 		return false;
+	buffer_take_memory(b, NULL);
 	got = process_huge_bytes(getpid()) >= bytes;
 	buffer_close(b);
 	return got;

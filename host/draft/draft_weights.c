@@ -111,7 +111,7 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 		return draft_weights_read(w, m, e);
 	n = all_packed_bytes(&p, m);
 	w->layer = calloc(m->n_layer, sizeof(*w->layer));
-	w->packed = at = hugemem_alloc(n);
+	w->packed = at = hugemem_reserve(n);
 	if (!w->layer || !at) {
 		draft_weights_release(w);
 		return err_set(e, ENOMEM,

@@ -172,6 +172,7 @@ static int open_slot(struct staging *s, unsigned i, size_t bytes, struct err *e)
 		s->slot[i].buffer = NULL;
 		return ret;
 	}
+	buffer_take_memory(s->slot[i].buffer, NULL);
 	return stream_add_slot(s->stream, s->slot[i].buffer, head, bytes, e);
 }
 

@@ -90,6 +90,8 @@ static int open_slot(struct swap *s, unsigned i, struct err *e)
 		BUFFER_DMA | BUFFER_HUGE, e);
 	if (ret)
 		at->buffer = NULL;
+	else
+		buffer_take_memory(at->buffer, NULL);
 	at->there = true;
 	return ret;
 }

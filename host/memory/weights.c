@@ -301,10 +301,8 @@ static uint64_t pack_layer(struct workers *workers,
 
 		if (!t)
 			continue;
-		odd += layout_not_finite(
-			workers, t->type, t->data, to[i].rows, to[i].cols);
-		layout_pack(workers, to[i].type, dst + to[i].offset, t->type,
-			t->data, to[i].rows, to[i].cols);
+		odd += layout_pack(workers, to[i].type, dst + to[i].offset,
+			t->type, t->data, to[i].rows, to[i].cols);
 	}
 	return odd;
 }
@@ -329,7 +327,8 @@ static int fill(const struct model *m, struct workers *workers, struct block *b,
 	return ret;
 }
 
-static int create_buffer(struct block *b, uint32_t index, struct err *e)
+static int create_buffer(
+	struct workers *workers, struct block *b, uint32_t index, struct err *e)
 {
 	char name[BUFFER_NAME_MAX];
 	int ret;
@@ -337,15 +336,18 @@ static int create_buffer(struct block *b, uint32_t index, struct err *e)
 	snprintf(name, sizeof(name), "weights%u", index);
 	ret = buffer_create(
 		&b->buffer, name, b->bytes, BUFFER_DMA | BUFFER_HUGE, e);
-	if (ret)
+	if (ret) {
 		b->buffer = NULL;
-	return ret;
+		return ret;
+	}
+	buffer_take_memory(b->buffer, workers);
+	return 0;
 }
 
 static int load_block(const struct model *m, struct workers *workers,
 	struct block *b, uint32_t index, struct err *e)
 {
-	int ret = b->shares ? 0 : create_buffer(b, index, e);
+	int ret = b->shares ? 0 : create_buffer(workers, b, index, e);
 
 	if (ret)
 		return ret;

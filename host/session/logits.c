@@ -83,14 +83,15 @@ static int pack_output(
 		    : layout_type(layout, t->type, k, SIZE_MAX);
 	l->part_bytes = layout_bytes(l->type, PART_OUTPUTS, k);
 	l->weights = t->data;
-	if (!p)
-		l->odd_weights =
-			layout_not_finite(l->workers, t->type, t->data, n, k);
-	if (p ? !p->output.rows : l->type == t->type)
+	if (p ? !p->output.rows : l->type == t->type) {
+		l->odd_weights = p ? 0
+				   : layout_pack(l->workers, t->type, NULL,
+					     t->type, t->data, n, k);
 		return 0;
+	}
 	if (p && stays && packed_may_stay(p, IMAGE_OUTPUT))
 		return leave_output(l, e);
-	l->packed = hugemem_alloc(layout_bytes(l->type, n, k));
+	l->packed = hugemem_reserve(layout_bytes(l->type, n, k));
 	if (!l->packed)
 		return err_set(e, ENOMEM,
 			"no memory for an output matrix of %zu MiB",
@@ -98,7 +99,8 @@ static int pack_output(
 	l->weights = l->packed;
 	if (p)
 		return packed_read_output(p, l->packed, e);
-	layout_pack(l->workers, l->type, l->packed, t->type, t->data, n, k);
+	l->odd_weights = layout_pack(
+		l->workers, l->type, l->packed, t->type, t->data, n, k);
 	return 0;
 }
 

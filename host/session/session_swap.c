@@ -205,6 +205,7 @@ static int open_residents(struct session *s, struct err *e)
 			w->resident[i].buffer = NULL;
 			return ret;
 		}
+		buffer_take_memory(w->resident[i].buffer, s->workers);
 	}
 	for (uint32_t i = 0; i < w->planned; i++) {
 		const struct swap_place *p = &w->plan.place[i];
