@@ -20,6 +20,7 @@ struct bench_args {
 	bool json;
 	unsigned rounds; /* of everything that is measured, in alternation */
 	unsigned threads;
+	unsigned beside;    /* threads that compute nothing while decode does */
 	const char *model;  /* NULL: the one that comes with the program */
 	const char *shapes; /* "NAME,NAME" or "all"; NULL: the default */
 	const char *clock;  /* "soc:NAME" of a phone; NULL: the default */

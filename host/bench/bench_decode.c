@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/median.h"
 #include "base/rng.h"
+#include "base/workers.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/print_json.h"
 #include "host/draft/draft_model.h"
@@ -19,6 +20,8 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,6 +29,10 @@
 #define CHUNK  256 /* rows of the prompt's graph */
 #define DEPTH  64  /* tokens in the cache before a pass that is timed */
 #define PASSES 8   /* timed together */
+/* Such timings together, beside others that want the processors: longer than
+ * the system lets anybody run. */
+#define BESIDE_TIMES 16
+#define BESIDE_MAX   64
 
 static const uint32_t row_counts[] = { 1, 2, 4, 8, 16 };
 #define N_ROWS   ARRAY_LEN(row_counts)
@@ -50,6 +57,7 @@ struct bench_decode {
 	double weights, bytes; /* multiplied by a token, and read a pass */
 	uint64_t mapped, huge; /* bytes in the window; in huge pages */
 	struct figure prefill, pair[N_ROWS], single;
+	struct figure pair_beside, single_beside; /* of one row */
 	double bandwidth[BENCH_ROUNDS_MAX], int8[BENCH_ROUNDS_MAX];
 };
 
@@ -101,7 +109,8 @@ static int time_pair(
 	return ret;
 }
 
-static int time_single(struct bench_decode *b, unsigned round, struct err *e)
+static int time_single(
+	struct bench_decode *b, struct figure *f, unsigned round, struct err *e)
 {
 	const float *logits;
 	uint64_t began = 0;
@@ -115,7 +124,78 @@ static int time_single(struct bench_decode *b, unsigned round, struct err *e)
 			began = clock_ns();
 		ret = draft_append(b->alone, b->token, 1, &logits, e);
 	}
-	b->single.seconds[round] = seconds_since(began) / PASSES;
+	f->seconds[round] = seconds_since(began) / PASSES;
+	return ret;
+}
+
+/* ---- among others ---- */
+
+struct others {
+	pthread_t thread[BESIDE_MAX];
+	unsigned n;
+	_Atomic bool stop;
+};
+
+static void *want_processor(void *arg)
+{
+	struct others *o = arg;
+
+	while (!atomic_load_explicit(&o->stop, memory_order_relaxed))
+		;
+	return NULL;
+}
+
+static int others_start(struct others *o, unsigned n, struct err *e)
+{
+	atomic_store(&o->stop, false);
+	for (o->n = 0; o->n < n; o->n++) {
+		int ret = pthread_create(
+			&o->thread[o->n], NULL, want_processor, o);
+
+		if (ret)
+			return err_sys(e, ret, "cannot start busy thread %u",
+				o->n + 1);
+	}
+	return 0;
+}
+
+static void others_stop(struct others *o)
+{
+	atomic_store(&o->stop, true);
+	while (o->n)
+		pthread_join(o->thread[--o->n], NULL);
+}
+
+/* Several of what `time` times, and their mean. */
+static int time_long(struct bench_decode *b, struct figure *f, unsigned round,
+	int (*time)(
+		struct bench_decode *, struct figure *, unsigned, struct err *),
+	struct err *e)
+{
+	double sum = 0;
+	int ret = 0;
+
+	for (unsigned i = 0; i < BESIDE_TIMES && !ret; i++) {
+		ret = time(b, f, round, e);
+		sum += f->seconds[round];
+	}
+	f->seconds[round] = sum / BESIDE_TIMES;
+	return ret;
+}
+
+static int time_beside(struct bench_decode *b, unsigned round, struct err *e)
+{
+	struct others others;
+	int ret;
+
+	if (!b->args->beside)
+		return 0;
+	ret = others_start(&others, b->args->beside, e);
+	if (!ret)
+		ret = time_long(b, &b->pair_beside, round, time_pair, e);
+	if (!ret)
+		ret = time_long(b, &b->single_beside, round, time_single, e);
+	others_stop(&others);
 	return ret;
 }
 
@@ -133,7 +213,9 @@ static int measure(struct bench_decode *b, struct err *e)
 		for (size_t i = 0; i < N_ROWS && !ret; i++)
 			ret = time_pair(b, &b->pair[i], r, e);
 		if (!ret)
-			ret = time_single(b, r, e);
+			ret = time_single(b, &b->single, r, e);
+		if (!ret)
+			ret = time_beside(b, r, e);
 		progress_tell(p, "measuring", r + 1, b->rounds);
 	}
 	progress_tell(p, NULL, 0, 0);
@@ -235,14 +317,41 @@ static struct told tell(const struct bench_decode *b, const struct figure *f)
 		median(memory, b->rounds), ops / s, median(int8, b->rounds) };
 }
 
-/* Seconds of the pair over those of one process. */
-static double pair_to_single(const struct bench_decode *b)
+/* Seconds of the one over those of the other. */
+static double ratio_of(const struct bench_decode *b, const struct figure *one,
+	const struct figure *other)
 {
 	double ratio[BENCH_ROUNDS_MAX];
 
 	for (unsigned r = 0; r < b->rounds; r++)
-		ratio[r] = b->pair[0].seconds[r] / b->single.seconds[r];
+		ratio[r] = one->seconds[r] / other->seconds[r];
 	return median(ratio, b->rounds);
+}
+
+static double pair_to_single(const struct bench_decode *b)
+{
+	return ratio_of(b, &b->pair[0], &b->single);
+}
+
+/* How much longer threads take that get as much of the processors as others
+ * do. */
+static double fair_share(const struct bench_decode *b)
+{
+	double want = b->args->threads + b->args->beside;
+
+	return want > workers_online() ? want / workers_online() : 1;
+}
+
+static void print_beside(const struct bench_decode *b)
+{
+	double pair = ratio_of(b, &b->pair_beside, &b->pair[0]);
+	double single = ratio_of(b, &b->single_beside, &b->single);
+
+	printf("\nBeside %u busy thread%s it takes %.2f times as long as alone, "
+	       "one process %.2f times;\n%.2f is what a fair share of the %u "
+	       "processors would be.\n",
+		b->args->beside, b->args->beside > 1 ? "s" : "", pair, single,
+		fair_share(b), workers_online());
 }
 
 static void print_row(
@@ -274,10 +383,16 @@ static void print_text(const struct bench_decode *b)
 		print_row(b, name, &b->pair[i]);
 	}
 	print_row(b, "one process, 1 row", &b->single);
+	if (b->args->beside) {
+		print_row(b, "busy: pass of 1 row", &b->pair_beside);
+		print_row(b, "busy: one process", &b->single_beside);
+	}
 	printf("\nThe pair's pass of one row takes %.3f times that of one "
 	       "process. The device maps %.1f\nof %.1f MiB by huge pages.\n",
 		pair_to_single(b), (double)b->huge / 0x1p20,
 		(double)b->mapped / 0x1p20);
+	if (b->args->beside)
+		print_beside(b);
 }
 
 static json_t *row_json(
@@ -300,14 +415,22 @@ static int print_rows(const struct bench_decode *b, struct err *e)
 	for (size_t i = 0; i < N_ROWS; i++)
 		json_array_append_new(rows, row_json(b, "pass", &b->pair[i]));
 	json_array_append_new(rows, row_json(b, "one process", &b->single));
-	o = json_pack("{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f, s:I, s:I}",
+	if (b->args->beside) {
+		json_array_append_new(
+			rows, row_json(b, "pass beside", &b->pair_beside));
+		json_array_append_new(rows,
+			row_json(b, "one process beside", &b->single_beside));
+	}
+	o = json_pack(
+		"{s:i, s:s, s:s, s:i, s:i, s:f, s:f, s:o, s:f, s:I, s:I, s:i, s:f}",
 		"version", BENCH_JSON_VERSION, "bench", "decode", "clock",
 		"wall", "rounds", (int)b->rounds, "threads",
 		(int)b->args->threads, "memory_bytes_per_s",
 		median(b->bandwidth, b->rounds), "int8_ops_per_s",
 		median(b->int8, b->rounds), "rows", rows, "pair_to_one_process",
 		pair_to_single(b), "bytes_mapped", (json_int_t)b->mapped,
-		"huge_bytes", (json_int_t)b->huge);
+		"huge_bytes", (json_int_t)b->huge, "beside",
+		(int)b->args->beside, "fair_share", fair_share(b));
 	return print_json(o, 6, e);
 }
 
@@ -325,6 +448,8 @@ static void set_up(struct bench_decode *b)
 		b->pair[i].passes = 1;
 	}
 	b->single.rows = b->single.passes = 1;
+	b->pair_beside.rows = b->pair_beside.passes = 1;
+	b->single_beside.rows = b->single_beside.passes = 1;
 }
 
 int bench_decode_main(const struct bench_args *args, struct err *e)

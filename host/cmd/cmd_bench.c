@@ -13,7 +13,7 @@
 #include <string.h>
 
 static bool as_json;
-static int64_t rounds = 7, threads, prompt = 800;
+static int64_t rounds = 7, threads, beside, prompt = 800;
 static const char *model, *shapes, *phone, *samples, *texts, *trace;
 
 /* clang-format off */
@@ -27,6 +27,9 @@ static const struct opt opts[] = {
 		"comes with the program); see tandem synth for large ones" },
 	{ OPT_INT, 't', "threads", &threads, "N",
 		"threads that compute (0: one a processor)", 0, WORKERS_MAX },
+	{ OPT_INT, 0, "beside", &beside, "N",
+		"decode also while N threads beside it want the processors (0)",
+		0, 64 },
 	{ OPT_STRING, 0, "shapes", &shapes, "LIST",
 		"the models of kernels, by their sizes: some of qwen2.5-0.5b, "
 		"qwen2.5-1.5b (the default), qwen2.5-3b, llama3.2-1b, "
@@ -141,9 +144,18 @@ static int bench_main(int argc, char **argv)
 		return one->run(argc - 1, argv + 1);
 	if (!cmd_parse(&cmd_bench, argc, argv, &operands, &status))
 		return status;
-	args = (struct bench_args){ as_json, (unsigned)rounds,
-		threads ? (unsigned)threads : workers_online(), model, shapes,
-		phone, samples, texts, (unsigned)prompt, trace, cmd_progress };
+	args = (struct bench_args){ .json = as_json,
+		.rounds = (unsigned)rounds,
+		.threads = threads ? (unsigned)threads : workers_online(),
+		.beside = (unsigned)beside,
+		.model = model,
+		.shapes = shapes,
+		.clock = phone,
+		.samples = samples,
+		.texts = texts,
+		.prompt = (unsigned)prompt,
+		.trace = trace,
+		.progress = cmd_progress };
 	for (size_t i = 0; i < ARRAY_LEN(benches); i++) {
 		if (strcmp(benches[i].name, argv[1]))
 			continue;
