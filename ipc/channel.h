@@ -84,9 +84,9 @@ int channel_send(struct channel *, const struct wire_ref *refs, unsigned n_refs,
 int channel_recv(
 	struct channel *, struct packet *out, int timeout_ms, struct err *);
 
-/* From now on a receive that sleeps is woken by so many packets, not by each: 0
- * or 1 as at first. Doorbell poll alone, and what is there is received all the
- * same. */
+/* From now on a receive that sleeps wakes when this many packets have come (1
+ * at first; 0 is 1), with doorbell poll. Packets that are there are received at
+ * once, as before. */
 void channel_sleep_past(struct channel *, uint32_t packets);
 
 /* Host: give the device a buffer; WIRE_MAP refers to `id` afterwards. */

@@ -11,9 +11,9 @@
  * new index; if it comes second, the waker sees the sleeper. Nothing more is
  * asked of the index than a release store. Signals may be spurious or merged.
  *
- * The waiting word says how many publishes on the sleeper is to be woken; 0:
- * nobody sleeps. Each counts it down to 1, and that one wakes. By descriptors
- * each is a signal, whatever the word says.
+ * The waiting word says after how many publishes the sleeper wants to be woken;
+ * 0: nobody sleeps. A publish that finds more than 1 there takes 1 off, one
+ * that finds 1 wakes. The kinds with descriptors signal every publish.
  *
  * Three kinds, chosen when the pair starts:
  *   poll     spin, then futex on the index word: no system call while busy

@@ -247,8 +247,8 @@ static ALWAYS_INLINE void half_bytes(struct half *h, const uint8_t *p)
 		}
 }
 
-/* Of i8mm, w[s] and w[s + 1] of an even s: codes of two outputs, eight each,
- * and of the two behind them. */
+/* With i8mm a vector holds eight codes of each of two outputs: for even s those
+ * of the first two in w[s], of the next two in w[s + 1]. */
 static ALWAYS_INLINE void join_codes(struct half *h)
 {
 #ifdef __ARM_FEATURE_MATMUL_INT8

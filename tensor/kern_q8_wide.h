@@ -92,8 +92,8 @@ static ALWAYS_INLINE void six_step(struct six *s, size_t bytes)
 
 #ifdef __ARM_FEATURE_MATMUL_INT8
 
-/* Eight codes of row r, and of the one behind it; where there is none, of r
- * again. */
+/* Eight codes of row r and as many of row r + 1; a last row without a partner
+ * is taken twice. */
 static ALWAYS_INLINE int8x16_t two_rows(
 	const struct six *x, int r, size_t at, const struct shape s)
 {
