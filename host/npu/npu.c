@@ -348,7 +348,7 @@ int npu_drain(struct npu *n, struct err *e)
 	return npu_drain_to(n, 0, NULL, NULL, e);
 }
 
-/* A trace is told of each as it comes. */
+/* With a trace each answer is taken when it comes, for its time. */
 int npu_drain_together(struct npu *n, struct err *e)
 {
 	struct wire_done done;

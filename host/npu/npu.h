@@ -152,8 +152,8 @@ int npu_call(struct npu *, const void *msg, size_t len, struct wire_done *done,
 
 /* Wait until nothing is under way. */
 int npu_drain(struct npu *, struct err *);
-/* The same, sleeping until all of it is answered: what is answered before is
- * not told at once. */
+/* The same, but asleep until all of it is answered: earlier answers are told
+ * only then. */
 int npu_drain_together(struct npu *, struct err *);
 /* Wait until no more than `few` requests are, and call `busy` about every
  * millisecond of it. */
