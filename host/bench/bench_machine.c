@@ -13,7 +13,7 @@
 
 #define READ_BYTES ((size_t)512 << 20) /* far beyond any cache */
 #define READ_PART  ((size_t)1 << 20)
-#define READ_TIMES 3
+#define TIMES      3 /* each, the best of which counts */
 #define PEAK_PARTS 8 /* a thread */
 #define PEAK_STEPS 200000
 
@@ -78,7 +78,7 @@ double bench_read_bandwidth(struct bench_machine *m, size_t bytes)
 	m->parts += !m->parts;
 	if (!m->kern->peak_read)
 		return 0;
-	for (unsigned i = 0; i < READ_TIMES; i++) {
+	for (unsigned i = 0; i < TIMES; i++) {
 		uint64_t began = clock_ns();
 		double rate;
 
@@ -113,5 +113,12 @@ static double peak(struct bench_machine *m, uint64_t (*fn)(uint64_t))
 
 double bench_int8_peak(struct bench_machine *m)
 {
-	return peak(m, m->kern->peak_int8);
+	double best = 0;
+
+	for (unsigned i = 0; i < TIMES; i++) {
+		double rate = peak(m, m->kern->peak_int8);
+
+		best = rate > best ? rate : best;
+	}
+	return best;
 }

@@ -21,12 +21,13 @@ int bench_machine_open(
 void bench_machine_close(struct bench_machine *);
 
 /*
- * Each call measures once, for some 10 ms, on all threads together and with the
- * instructions of the kernels; 0 where the kernels have none for it.
+ * Each call measures three times, for some ms, on all threads together and with
+ * the instructions of the kernels, and gives the best: a thread may be woken
+ * late. 0 where the kernels have none for it.
  *
- * bench_read_bandwidth: bytes/s of reading the same `bytes` over and over, the
- * best of three. Give the size of the weights: a cache may hold them.
- * bench_int8_peak: operations/s.
+ * bench_read_bandwidth: bytes/s of reading the same `bytes` over and over. Give
+ * the size of the weights: a cache may hold them. bench_int8_peak:
+ * operations/s.
  */
 double bench_read_bandwidth(struct bench_machine *, size_t bytes);
 double bench_int8_peak(struct bench_machine *);
