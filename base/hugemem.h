@@ -10,7 +10,8 @@
 
 /* Zeroed and touched, aligned to a page at least; NULL: none. */
 void *hugemem_alloc(size_t bytes);
-/* Neither: for what threads fill, each of which then takes its own part. */
+/* The same, but neither zeroed nor touched: each thread that fills a part of it
+ * is the first there. */
 void *hugemem_reserve(size_t bytes);
 void hugemem_free(void *);
 

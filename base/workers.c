@@ -255,7 +255,7 @@ void workers_run(struct workers *w,
 	close_round(w);
 }
 
-/* An empty loop, which those that come find closed. */
+/* A loop without parts left wakes who sleeps. */
 void workers_burst(struct workers *w, uint64_t work)
 {
 	if (w->threads == 1 || work < WORKERS_WORTH)

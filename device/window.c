@@ -100,7 +100,7 @@ static void measure(const struct window *w, struct window_space *space)
 	}
 }
 
-/* Reserved huge pages, but for those that no shared buffer lies on. */
+/* Of reserved huge pages those of 2 MiB are handled, where one is filled. */
 static int check_pages(
 	const struct wire_share *share, uint64_t span, int fd, struct err *e)
 {
@@ -112,7 +112,8 @@ static int check_pages(
 		return 0;
 	return err_set(e, ENOTSUP,
 		"window: %s, %" PRIu64 " bytes, lies on pages of %" PRIu64
-		" bytes; it must fill one, and they have at most %" PRIu64,
+		" bytes; it must fill one, and they may have %" PRIu64
+		" at most",
 		share->name, share->bytes, (uint64_t)fs.f_bsize, HUGE_PAGE);
 }
 
