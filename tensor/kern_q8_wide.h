@@ -19,14 +19,14 @@
 #define TURNED true
 
 /*
- * So few rows that it does not pay to store codes: for nibbles, whose decoding
- * costs as much as three rows, one register tile; for bytes, which want no
- * more than an exclusive or, several. None without AVX-512, whose registers
- * hold a strip.
+ * Up to this many rows it does not pay to store the decoded codes of a chunk and
+ * to load them again: for nibbles, whose decoding costs as much as three rows,
+ * one register tile; for bytes with AVX-512, which need only an exclusive or,
+ * several. Arm has too few registers for what it decodes at once.
  */
 static ALWAYS_INLINE unsigned few(bool four)
 {
-	return VEC_LANES < 16 ? 0 : four ? ROWS : 4 * ROWS;
+	return VEC_LANES < 8 ? 0 : VEC_LANES == 8 || four ? ROWS : 4 * ROWS;
 }
 
 /* A chunk's codes in the order of the products, and its scales. */
@@ -265,6 +265,9 @@ static ALWAYS_INLINE void panels(const struct chunk *c, struct block b,
 	for (; count; count--, step_rows(&b, (unsigned)rows)) {
 		after -= (unsigned)rows;
 		rows_after(ahead, b, (unsigned)rows, after);
+		/* Unrolled so that s.v is a constant: half_codes then decodes
+		 * only the two vectors that are used, in registers. */
+#pragma GCC unroll 2
 		for (s.v = 0; s.v < STRIP_VECS; s.v += 2) {
 			vec sum[ROWS][2] = { 0 };
 
