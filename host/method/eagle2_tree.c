@@ -3,8 +3,8 @@
  * layer by layer the likeliest nodes are expanded together, and of all their
  * candidates the best are verified. Its authors' code verifies 60 rows, drafts
  * a first layer and 5 more, and has 10 nodes in a layer with 10 candidates
- * each; a pass that waits for flash has time for the rows and layers that the
- * other methods have there.
+ * each; that is what it drafts for a phone. A pass that waits for flash has time
+ * for the rows and layers that the other methods have there.
  */
 #include "base/checked.h"
 #include "host/method/cycle.h"
@@ -36,7 +36,7 @@ static const struct opt_table *const options[] = { &tree_table, &table, NULL };
 
 static uint32_t rows_of(const struct method_env *env)
 {
-	if (tree_options(env)->rows || env->streams)
+	if (tree_options(env)->rows || env->streams || !env->phone)
 		return tree_decode_rows(env);
 	return ROWS;
 }

@@ -60,7 +60,8 @@ uint32_t samples_rows(const struct method_env *env)
 
 uint32_t samples_tree_rows(const struct method_env *env)
 {
-	uint32_t rows = tree_decode_rows(env);
+	const uint32_t asked = tree_options(env)->rows;
+	const uint32_t rows = asked ? asked : TREE_ROWS;
 
 	return rows > samples_rows(env) ? rows : samples_rows(env);
 }

@@ -9,8 +9,10 @@
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "tree-rows", IN(rows), "N",
 		"rows of a drafted tree at most, its root among them; of many "
-		"samples those of all their trees together (64, with "
-		"lever 256 where layers are streamed)", 2, TREE_ROWS_MOST },
+		"samples those of all their trees together (64; 8 where no "
+		"phone's time is computed and all layers are in memory, but "
+		"with lever and sdnpu; with lever 256 where layers are "
+		"streamed)", 2, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "tree-depth", IN(depth), "N",
 		"depth of a drafted tree at most (12, with lever 32 where "
 		"layers are streamed)", 1, TREE_ROWS_MOST },
@@ -41,7 +43,8 @@ static uint32_t said_or(uint32_t said, uint32_t own)
 
 uint32_t tree_decode_rows(const struct method_env *env)
 {
-	return said_or(tree_options(env)->rows, TREE_ROWS);
+	return said_or(tree_options(env)->rows,
+		env->streams || env->phone ? TREE_ROWS : TREE_ROWS_CPU);
 }
 
 uint32_t tree_depth(const struct method_env *env)

@@ -11,9 +11,15 @@
 
 struct method_env;
 
-/* Of who weighs what rows cost the trees of a pass that waits for flash may be
- * larger: it has time for more of them, and for deeper trees. */
+/*
+ * Rows are nearly free on an NPU, whose tiles are filled by them anyway, and in a
+ * pass that waits for flash; a method that weighs what they cost may use even
+ * more of them there, and deeper trees. Where this machine's CPUs compute a model
+ * in memory, 8 rows take twice as long as one, and 64 take fifteen times as long
+ * (docs/performance.md): more than a larger tree can gain.
+ */
 #define TREE_ROWS           64
+#define TREE_ROWS_CPU       8
 #define TREE_ROWS_STREAMED  256
 #define TREE_ROWS_MOST      256
 #define TREE_DEPTH          12
@@ -34,7 +40,7 @@ extern const struct opt_table *const tree_tables[];
 const struct tree_options *tree_options(const struct method_env *);
 
 /* Of the decode graph: those of the largest tree. Where nothing is asked
- * TREE_ROWS and TREE_DEPTH. */
+ * TREE_ROWS, or TREE_ROWS_CPU, and TREE_DEPTH. */
 uint32_t tree_decode_rows(const struct method_env *);
 uint32_t tree_depth(const struct method_env *);
 

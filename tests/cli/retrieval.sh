@@ -126,7 +126,7 @@ evaluate "${kept[@]}" --history "$tmp/history"
 for draft in sam suffix rest; do
   for method in chain opt-tree; do
     evaluate "${kept[@]}" --history "$tmp/history" --history-frozen \
-      --method $method --draft $draft
+      --method $method --tree-rows 64 --draft $draft
     check_eq "texts of $method with $draft and a history" "$texts" "$want"
     total draft_cycles
     more "cycles without a history, and with $method and $draft" \

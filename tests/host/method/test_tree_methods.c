@@ -141,6 +141,13 @@ static void test_largest_trees(void **state)
 		TREE_ROWS_STREAMED);
 	assert_int_equal(
 		method_lever.decode_rows(&(struct method_env){ 0 }), TREE_ROWS);
+	/* And a method that does not weigh rows, where they are not free. */
+	assert_int_equal(method_opt_tree.decode_rows(
+				 &(struct method_env){ .streams = true }),
+		TREE_ROWS);
+	assert_int_equal(
+		method_opt_tree.decode_rows(&(struct method_env){ 0 }),
+		TREE_ROWS_CPU);
 	close_drafting(&d);
 	end_texts(f);
 }
