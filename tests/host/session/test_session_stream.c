@@ -549,22 +549,32 @@ static void test_lasting_faults(void **state)
 	}
 }
 
-/* A layer that was damaged on the way, twice, and then no more: what failed is
- * over, and the slots that are left suffice. */
+/*
+ * A layer is damaged on the way twice, which is an error, and then no more: later
+ * passes work with the slots that are left. On a busy machine three layers may be
+ * read before the first is checked; then each is damaged once, nothing fails, and
+ * it is tried again.
+ */
 static void test_going_on(void **state)
 {
 	struct fixture *f = *state;
 	const struct trace *want;
 	static struct trace got;
 	struct err e = { 0 };
+	int ret = 0;
 
 	open_faulty(f, &want);
 	f->opts.stream.block = 0; /* a read a layer */
 	f->opts.stream.depth = 1;
 	f->opts.flash_fault = "flip@7,flip@8,flip@9";
-	pair_open(&f->s, f->image.model, &f->opts);
-	assert_int_equal(run_script(f, &got, &e), -EBADMSG);
-	check_rows(&got, want);
+	for (unsigned tries = 0; !ret && tries < 20; tries++) {
+		if (tries)
+			pair_close(&f->s);
+		pair_open(&f->s, f->image.model, &f->opts);
+		ret = run_script(f, &got, &e);
+		check_rows(&got, want);
+	}
+	assert_int_equal(ret, -EBADMSG);
 	for (unsigned i = 0; i < 3; i++)
 		check_script(f, want);
 	pair_close(&f->s);
