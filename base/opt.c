@@ -50,7 +50,7 @@ static unsigned distance(const char *a, const char *b)
 }
 
 /* How far `word` is from `name`, UINT32_MAX when too far to be meant. */
-unsigned opt_unlikeness(const char *word, const char *name)
+static unsigned unlikeness(const char *word, const char *name)
 {
 	size_t n = strlen(word);
 	unsigned d = distance(word, name);
@@ -63,27 +63,35 @@ unsigned opt_unlikeness(const char *word, const char *name)
 	return UINT32_MAX;
 }
 
+void opt_nearest_offer(struct opt_nearest *n, const char *name)
+{
+	unsigned d = unlikeness(n->word, name);
+
+	if (d == UINT32_MAX || (n->name && d >= n->distance))
+		return;
+	n->distance = d;
+	n->name = name;
+}
+
+const char *opt_nearest(const char *word, const char *const *names)
+{
+	struct opt_nearest n = { .word = word };
+
+	while (*names)
+		opt_nearest_offer(&n, *names++);
+	return n.name;
+}
+
 const char *opt_closest(const struct opt_command *c, const char *word)
 {
 	struct opt_walk w = { .cmd = c };
-	const char *best = NULL;
-	unsigned least = opt_unlikeness(word, "help");
+	struct opt_nearest n = { .word = word };
 
-	if (least != UINT32_MAX)
-		best = "help";
-	while (opt_walk(&w)) {
-		const struct opt *o = &w.opt;
-		unsigned d;
-
-		if (o->type == OPT_GROUP || o->hidden || !o->name)
-			continue;
-		d = opt_unlikeness(word, o->name);
-		if (d < least) {
-			least = d;
-			best = o->name;
-		}
-	}
-	return best;
+	opt_nearest_offer(&n, "help");
+	while (opt_walk(&w))
+		if (w.opt.type != OPT_GROUP && !w.opt.hidden && w.opt.name)
+			opt_nearest_offer(&n, w.opt.name);
+	return n.name;
 }
 
 /* ---- values ---------------------------------------------------------- */
@@ -219,7 +227,8 @@ static int set_size(
 static int set_choice(
 	const struct opt *o, const char *given, const char *text, struct err *e)
 {
-	char all[256] = "";
+	char all[512] = "";
+	const char *near;
 	size_t used = 0;
 
 	for (int i = 0; o->choices[i]; i++) {
@@ -238,6 +247,11 @@ static int set_choice(
 		if (used >= sizeof(all))
 			used = sizeof(all) - 1;
 	}
+	near = opt_nearest(text, o->choices);
+	if (near)
+		return err_set(e, EINVAL,
+			"'%s' does not take '%s'; did you mean '%s'?", given,
+			text, near);
 	return err_set(e, EINVAL, "'%s' takes %s, not '%s'", given, all, text);
 }
 

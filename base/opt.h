@@ -30,7 +30,7 @@ enum opt_type {
 	OPT_SIZE,   /* uint64_t *: bytes, with K M G or KiB MiB GiB, 3.5G */
 	OPT_CHOICE, /* int *: index into `choices` */
 	OPT_LIST,   /* struct opt_list *: may be given many times */
-	OPT_GROUP,  /* no option: a heading in --help */
+	OPT_GROUP,  /* no option: here begins a group, for --help GROUP */
 	OPT_TABLES, /* no option: here stand those of `tables` */
 };
 
@@ -59,7 +59,7 @@ typedef const struct opt_table *opt_tables(size_t i);
 struct opt {
 	enum opt_type type;
 	char letter;      /* 'm' for -m, 0 for none */
-	const char *name; /* "model" for --model; heading for OPT_GROUP */
+	const char *name; /* "model" for --model; of OPT_GROUP "sampling" */
 	/* The variable's address; in a table OPT_IN(struct's name, field); of
 	 * OPT_TABLES a struct opt_values. */
 	void *value;
@@ -82,7 +82,7 @@ struct opt {
 /* Options of one part of the program: constant, so that the values can be
  * many. */
 struct opt_table {
-	const char *heading; /* in --help; NULL: under the one before */
+	const char *heading; /* its group of options; NULL: the one before */
 	const struct opt *rows;
 	size_t n;
 	const void *defaults; /* the struct that rows point into */
@@ -127,7 +127,11 @@ struct opt_command {
 	const char *name;     /* "tandem run" */
 	const char *synopsis; /* "[-m MODEL] (-p TEXT | -f FILE|-) ..." */
 	const char *summary;  /* one line */
-	const char *details;  /* paragraphs for --help and the man page */
+	const char *details;  /* paragraphs for --help all and the man page */
+	const char *examples; /* lines, each indented by two blanks; or NULL */
+	/* The names of the options that --help lists, separated by blanks, in
+	 * its order; NULL: all of them. */
+	const char *common;
 	const struct opt *opts;
 	size_t n_opts;
 	unsigned min_operands, max_operands;
@@ -143,7 +147,13 @@ struct opt_command {
 int opt_parse(const struct opt_command *, int argc, char **argv,
 	unsigned *operands, struct err *e);
 
-void opt_help(const struct opt_command *, FILE *);
+/*
+ * What --help prints: of a command with `common` options those, and the names
+ * of the groups of options. With the name of a group its options; with "all" everything. Returns 0, or -EINVAL where
+ * there is no such group.
+ */
+int opt_help(
+	const struct opt_command *, const char *group, FILE *, struct err *);
 
 /* A manual page of section 1 in roff, up to its options: the caller may add
  * sections. "tandem bench lever" is the page tandem-bench-lever. */
@@ -157,8 +167,18 @@ void opt_man(const struct opt_command *, FILE *);
  */
 void opt_completion(const struct opt_command *, const char *name, FILE *);
 
-/* How far a mistyped `word` is from `name`; UINT32_MAX: too far to be meant. */
-unsigned opt_unlikeness(const char *word, const char *name);
+/*
+ * The name that a mistyped word is closest to: begin with { .word = WORD } and
+ * offer each name there is; `name` is then the closest, NULL where none is close.
+ */
+struct opt_nearest {
+	const char *word, *name;
+	unsigned distance; /* of `name` */
+};
+void opt_nearest_offer(struct opt_nearest *, const char *name);
+
+/* The same of NULL-terminated names. */
+const char *opt_nearest(const char *word, const char *const *names);
 
 /* "3.5G", "64MiB", "4096": 0 or -EINVAL. */
 int opt_size(const char *text, uint64_t *out);

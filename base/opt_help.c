@@ -1,10 +1,13 @@
 #include "base/opt.h"
 
 #include "base/checked.h"
+#include "base/err.h"
 #include "base/opt_table.h"
 #include "base/version.h"
 
+#include <assert.h>
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -197,12 +200,30 @@ static void put_words(FILE *f, const struct opt *o)
 	}
 }
 
-static void put_option(FILE *f, const struct opt_walk *w)
+/* Keeps the part before the first semicolon that is not in parentheses. */
+static void cut_short(struct opt_text *help)
+{
+	int depth = 0;
+	size_t i = 0;
+
+	for (; i < help->len && (depth || help->data[i] != ';'); i++)
+		depth += help->data[i] == '('  ? 1
+			: help->data[i] == ')' ? -1
+					       : 0;
+	while (i && help->data[i - 1] == ':')
+		i--;
+	help->len = i;
+	help->data[i] = '\0';
+}
+
+static void put_option(FILE *f, const struct opt_walk *w, bool briefly)
 {
 	unsigned col = put_left(f, &w->opt);
 	struct opt_text help;
 
 	help_text(&help, w);
+	if (briefly)
+		cut_short(&help);
 	if (!help.len) {
 		fputc('\n', f);
 		return;
@@ -213,23 +234,118 @@ static void put_option(FILE *f, const struct opt_walk *w)
 	}
 	pad(f, HELP_COL - col);
 	fill_text(f, help.data, HELP_COL);
-	put_words(f, &w->opt);
+	if (!briefly)
+		put_words(f, &w->opt);
 }
 
-/* The first line tells of more than a heading of its own. */
-static bool begins_bare(const struct opt_command *c)
+/* ---- groups ---------------------------------------------------------- */
+
+/*
+ * A group is what stands under one heading, be that in several places. Options
+ * before the first heading are a group of the name NULL.
+ */
+#define GROUPS 32
+
+struct groups {
+	const char *name[GROUPS];
+	unsigned n;
+};
+
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+/* In order of their first option. */
+static void list_groups(const struct opt_command *c, struct groups *g)
 {
 	struct opt_walk w = { .cmd = c };
+	const char *heading = NULL;
+	unsigned i;
 
-	return !opt_walk(&w) || w.opt.type != OPT_GROUP;
+	g->n = 0;
+	while (opt_walk(&w)) {
+		if (w.opt.type == OPT_GROUP)
+			heading = w.opt.name;
+		if (w.opt.type == OPT_GROUP || w.opt.hidden)
+			continue;
+		for (i = 0; i < g->n && !same(g->name[i], heading);)
+			i++;
+		assert(i < GROUPS);
+		g->name[i] = heading;
+		g->n += i == g->n;
+	}
+}
+
+/* Walks through the options of one group. */
+static bool walk_group(
+	struct opt_walk *w, const char **heading, const char *group)
+{
+	while (opt_walk(w))
+		if (w->opt.type == OPT_GROUP)
+			*heading = w->opt.name;
+		else if (!w->opt.hidden && same(*heading, group))
+			return true;
+	return false;
+}
+
+static void put_heading(const char *name, FILE *f)
+{
+	fputc(toupper((unsigned char)*name), f);
+	fputs(name + 1, f);
+}
+
+static void put_group(const struct opt_command *c, const char *group, FILE *f)
+{
+	struct opt_walk w = { .cmd = c };
+	const char *heading = NULL;
+
+	put_heading(group ? group : "options", f);
+	fputs(":\n", f);
+	while (walk_group(&w, &heading, group))
+		put_option(f, &w, false);
 }
 
 /* ---- help, man page --------------------------------------------------- */
 
-void opt_help(const struct opt_command *c, FILE *f)
+static void put_common(const struct opt_command *c, FILE *f)
 {
 	const struct opt_walk help = opt_walk_help(c);
-	struct opt_walk w = { .cmd = c };
+
+	fputs("\nOptions:\n", f);
+	for (const char *name = c->common; *name;) {
+		struct opt_walk w = { .cmd = c };
+		size_t len = strcspn(name, " ");
+
+		while (opt_walk(&w))
+			if (w.opt.type != OPT_GROUP && w.opt.name &&
+				!strncmp(w.opt.name, name, len) &&
+				!w.opt.name[len])
+				put_option(f, &w, true);
+		name += len + strspn(name + len, " ");
+	}
+	put_option(f, &help, true);
+}
+
+static void put_group_names(
+	const struct opt_command *c, const struct groups *g, FILE *f)
+{
+	struct opt_text names = { .len = 0 };
+	const char *between = " --help GROUP, where GROUP is";
+
+	opt_text_add(&names, "%s", c->name);
+	for (unsigned i = 0; i < g->n; i++)
+		if (g->name[i]) {
+			opt_text_add(&names, "%s %s", between, g->name[i]);
+			between = ",";
+		}
+	opt_text_add(&names, *between == ',' ? ", or all" : " --help all");
+	fputs("\nAll options: ", f);
+	fill(f, names.data, names.len, 13, 2, false);
+}
+
+static void put_head(const struct opt_command *c, FILE *f)
+{
 	unsigned col = (unsigned)fprintf(f, "Usage: %s ", c->name);
 
 	if (c->synopsis && *c->synopsis)
@@ -238,21 +354,70 @@ void opt_help(const struct opt_command *c, FILE *f)
 		fputc('\n', f);
 	fputc('\n', f);
 	fill_text(f, c->summary, 0);
-	if (c->details && *c->details) {
+}
+
+static void put_paragraphs(const char *title, const char *text, FILE *f)
+{
+	if (!text || !*text)
+		return;
+	fprintf(f, "\n%s", title);
+	fill_text(f, text, 0);
+}
+
+static void put_all(
+	const struct opt_command *c, const struct groups *g, FILE *f)
+{
+	const struct opt_walk help = opt_walk_help(c);
+
+	put_head(c, f);
+	put_paragraphs("", c->details, f);
+	put_paragraphs("Examples:\n", c->examples, f);
+	for (unsigned i = 0; i < g->n; i++) {
 		fputc('\n', f);
-		fill_text(f, c->details, 0);
+		put_group(c, g->name[i], f);
 	}
-	if (begins_bare(c))
-		fputs("\nOptions:\n", f);
-	while (opt_walk(&w)) {
-		if (w.opt.hidden)
-			continue;
-		if (w.opt.type == OPT_GROUP)
-			fprintf(f, "\n%s:\n", w.opt.name);
-		else
-			put_option(f, &w);
+	put_option(f, &help, false);
+}
+
+static int no_group(const struct opt_command *c, const char *group,
+	const struct groups *g, struct err *e)
+{
+	struct opt_nearest near = { .word = group };
+
+	for (unsigned i = 0; i < g->n; i++)
+		if (g->name[i])
+			opt_nearest_offer(&near, g->name[i]);
+	if (near.name)
+		return err_set(e, EINVAL,
+			"%s has no group of options '%s'; did you mean '%s'?",
+			c->name, group, near.name);
+	return err_set(
+		e, EINVAL, "%s has no group of options '%s'", c->name, group);
+}
+
+int opt_help(
+	const struct opt_command *c, const char *group, FILE *f, struct err *e)
+{
+	struct groups g;
+
+	list_groups(c, &g);
+	if (group && strcmp(group, "all")) {
+		for (unsigned i = 0; i < g.n; i++)
+			if (g.name[i] && same(g.name[i], group)) {
+				put_group(c, g.name[i], f);
+				return 0;
+			}
+		return no_group(c, group, &g, e);
 	}
-	put_option(f, &help);
+	if (group || !c->common) {
+		put_all(c, &g, f);
+		return 0;
+	}
+	put_head(c, f);
+	put_paragraphs("Examples:\n", c->examples, f);
+	put_common(c, f);
+	put_group_names(c, &g, f);
+	return 0;
 }
 
 /* One line of text for roff, where \ - and a leading . or ' are special. */
@@ -378,21 +543,28 @@ static void roff_head(const struct opt_command *c, FILE *f)
 void opt_man(const struct opt_command *c, FILE *f)
 {
 	const struct opt_walk help = opt_walk_help(c);
-	struct opt_walk w = { .cmd = c };
+	struct groups g;
 
+	list_groups(c, &g);
 	roff_head(c, f);
 	fputs(".SH DESCRIPTION\n", f);
 	roff_text(f, c->details && *c->details ? c->details : c->summary);
+	if (c->examples) {
+		fputs(".SH EXAMPLES\n", f);
+		roff_text(f, c->examples);
+	}
 	fputs(".SH OPTIONS\n", f);
-	while (opt_walk(&w)) {
-		if (w.opt.hidden)
-			continue;
-		if (w.opt.type == OPT_GROUP) {
+	for (unsigned i = 0; i < g.n; i++) {
+		struct opt_walk w = { .cmd = c };
+		const char *heading = NULL;
+
+		if (g.name[i]) {
 			fputs(".SS ", f);
-			roff_line(f, w.opt.name);
-		} else {
-			roff_option(f, &w);
+			put_heading(g.name[i], f);
+			fputc('\n', f);
 		}
+		while (walk_group(&w, &heading, g.name[i]))
+			roff_option(f, &w);
 	}
 	roff_option(f, &help);
 }

@@ -148,8 +148,12 @@ int opt_parse(const struct opt_command *c, int argc, char **argv,
 		if (ret < 0)
 			return ret;
 		if (ret > 0) {
-			opt_help(c, stdout);
-			return 1;
+			const char *group = argv[p.at + 1];
+
+			if (group && *group == '-')
+				group = NULL;
+			ret = opt_help(c, group, stdout, e);
+			return ret ? ret : 1;
 		}
 	}
 	*operands = p.operands;

@@ -42,51 +42,50 @@ static const struct opt options[] = {
 		.name = "listen",
 		.value = &opt_listen,
 		.arg = "PATH",
-		.help = "make a socket at PATH, serve the hosts that connect, "
-			"one after another" },
+		.help = "serve hosts at the socket PATH, which is created; one "
+			"host after another" },
 	{ .type = OPT_FLAG,
 		.name = "once",
 		.value = &opt_once,
-		.help = "with --listen: serve one host, in this process, and "
-			"end" },
+		.help = "with --listen: serve one host in this process, then exit" },
 	{ .type = OPT_INT,
 		.name = "fd",
 		.value = &opt_fd,
 		.arg = "N",
-		.help = "serve the host at the other end of socket N, which "
-			"it gave us",
+		.help = "serve the host at the other end of socket N, which was "
+			"inherited",
 		.max = 1 << 20 },
 	{ .type = OPT_STRING,
 		.name = "coherence-report",
 		.value = &opt_report,
 		.arg = "FILE",
-		.help = "with a host that asks for --coherence check: add a "
-			"JSON object a line to FILE for each report "
-			"(docs/coherence.md)" },
+		.help = "add the reports of --coherence check to FILE; one JSON "
+			"object a line (docs/coherence.md)" },
 	{ .type = OPT_STRING,
 		.name = "coherence-suppress",
 		.value = &opt_suppress,
 		.arg = "FILE",
-		.help = "and do not report what a pattern in FILE fits" },
+		.help = "do not report what matches a pattern in FILE; with "
+			"--coherence check" },
 	{ .type = OPT_SIZE,
 		.name = "va-extended",
 		.value = &opt_extended,
 		.arg = "SIZE",
-		.help = "beside the window there is a region of so many bytes "
-			"that only DMA reaches; 0, the default: there is none",
+		.help = "size of a second memory region that only DMA reaches (0: "
+			"none)",
 		.max = (double)WIRE_EXTENDED_MAX },
 	{ .type = OPT_UINT,
 		.name = "va-defer",
 		.value = &opt_defer,
 		.arg = "N",
-		.help = "what is unmapped leaves the window only behind N more "
-			"requests to map, as with some firmware",
+		.help = "unmap a buffer only after N more map requests, as some "
+			"firmware does (0)",
 		.max = WIRE_DEFER_MAX },
 	{ .type = OPT_UINT,
 		.name = "va-map-us",
 		.value = &opt_map_us,
 		.arg = "USEC",
-		.help = "a map or unmap takes so long at least",
+		.help = "least time of mapping or unmapping a buffer (0)",
 		.max = WIRE_MAP_US_MAX },
 	{ .type = OPT_FLAG,
 		.letter = 'v',
@@ -101,54 +100,52 @@ static const struct opt options[] = {
 		.name = "fault",
 		.value = &opt_fault,
 		.arg = "PLAN",
-		.help = "go wrong on purpose, for tests: die@run#3, "
-			"drop-invalidate:tandem:io#4 ...; tandem help faults "
-			"lists them. TANDEM_NPU_FAULT is the same" },
+		.help = "inject faults, for tests, such as die@run#3 or "
+			"drop-invalidate:tandem:io#4; 'tandem help faults' lists "
+			"them. TANDEM_NPU_FAULT does the same" },
 	{ .type = OPT_INT,
 		.name = "life",
 		.value = &opt_life,
 		.arg = "N",
-		.help = "it is the N-th, in the place of those that were lost",
+		.help = "for restarts: this is the N-th device",
 		.min = 1,
 		.max = INT32_MAX,
 		.hidden = true },
 	{ .type = OPT_FLAG,
 		.name = "rehearse",
 		.value = &opt_rehearse,
-		.help = "do to the cache alone what standard input says",
+		.help = "for tests: run the cache operations that standard input "
+			"lists",
 		.hidden = true },
 };
 
 static const struct opt_command command = {
 	.name = "tandem-npu",
 	.synopsis = "(--listen PATH [--once] | --fd N)",
-	.summary = "the device process of tandem",
+	.summary = "the device process of tandem: an emulated NPU",
 	.details =
-		"Runs the layers of a language model for a tandem process, in "
-		"memory that the two share. tandem starts one by itself; start "
-		"it by hand to have it under a debugger or tracer of its own:\n"
-		"\n"
-		"  strace -f tandem-npu --listen /tmp/npu --once &\n"
-		"  tandem run --device /tmp/npu -m MODEL -p TEXT\n"
-		"\n"
-		"Without --once it stays until a signal ends it: each host is "
-		"served by a process of its own, a second one at the same time "
-		"is refused, and so is another user's. A plan of faults counts "
-		"over all of them, and is held against what happened when the "
-		"signal comes. docs/wire.md has what is "
-		"spoken, for hosts and devices of your own.\n"
-		"\n"
-		"What it is like (address window, coherence, threads) the host "
-		"says.\n"
-		"\n"
-		"Environment: TANDEM_CPU=NAME chooses the kernels (an unknown "
-		"NAME lists those there are); TANDEM_NO_SECCOMP=1 runs without "
-		"the seccomp filter, for debuggers that need more.\n"
-		"\n"
+		"Runs the layers of a language model for a tandem process, "
+		"in memory that both share. tandem starts one by itself; "
+		"start it by hand to run it under a debugger or tracer.\n\n"
+		"Without --once it runs until a signal ends it: each host is "
+		"served by a process of its own; a second host at the same "
+		"time, or one of another user, is refused. A fault plan "
+		"counts over all of them, and is checked when the signal "
+		"arrives. docs/wire.md describes the protocol, for hosts and "
+		"devices of your own.\n\n"
+		"The host decides about its address window, coherence and "
+		"threads.\n\n"
+		"Environment: TANDEM_CPU=NAME chooses the kernels (an "
+		"unknown NAME lists them); TANDEM_NO_SECCOMP=1 runs without "
+		"the seccomp filter, for debuggers that need more system "
+		"calls.\n\n"
 		"Exit status: 0 after the host's goodbye; 1 when something "
-		"failed or the coherence check found violations; 2 on misuse; "
-		"3 when the host was lost; 4 when of --fault something never "
-		"came to pass.",
+		"failed or the coherence check found violations; 2 for wrong "
+		"usage; 3 when the host was lost; 4 when a planned fault was "
+		"never triggered.",
+	.examples = "  strace -f tandem-npu --listen /tmp/npu --once &\n"
+		    "  tandem run --device /tmp/npu 'Once upon a time'",
+	.common = "listen once coherence-report va-extended fault version",
 	.opts = options,
 	.n_opts = ARRAY_LEN(options),
 };

@@ -5,6 +5,7 @@
 #include "host/cmd/cmd.h"
 #include "host/cmd/bash_completion.h"
 #include "host/cmd/cut_short.h"
+#include "host/cmd/help_topics.h"
 #include "host/cmd/json_text.h"
 #include "host/cmd/manual.h"
 
@@ -44,24 +45,15 @@ const struct command *const commands[] = {
 
 static int unknown_command(const char *name)
 {
-	unsigned least = UINT32_MAX;
-	const char *meant = NULL;
+	struct opt_nearest near = { .word = name };
 
-	for (size_t i = 0; commands[i]; i++) {
-		const char *known = command_name(commands[i]);
-		unsigned d = opt_unlikeness(name, known);
-
-		if (d < least) {
-			least = d;
-			meant = known;
-		}
-	}
-	if (*name == '-' && opt_unlikeness(name, "--version") < UINT32_MAX)
-		meant = "--version";
+	for (size_t i = 0; commands[i]; i++)
+		opt_nearest_offer(&near, command_name(commands[i]));
+	opt_nearest_offer(&near, "--version");
 	fprintf(stderr, "tandem: unknown %s '%s'",
 		*name == '-' ? "option" : "command", name);
-	if (meant)
-		fprintf(stderr, "; did you mean '%s'?", meant);
+	if (near.name)
+		fprintf(stderr, "; did you mean '%s'?", near.name);
 	fputs("\ntry 'tandem --help'\n", stderr);
 	return EXIT_MISUSE;
 }
@@ -90,8 +82,30 @@ static int man(char **words)
 	return EXIT_OK;
 }
 
+/* The last of the words may name a group of options. */
+static int help_of(const struct command *c, char **words)
+{
+	const char *group = words[1];
+	struct err e = { 0 };
+
+	if (group && !strcmp(group, command_name(c)))
+		group = words[2];
+	return opt_help(c->usage, group, stdout, &e) ? cmd_refuse(c, &e)
+						     : EXIT_OK;
+}
+
+static const struct help_topic *topic_named(const char *name)
+{
+	const struct help_topic *t = help_topics;
+
+	while (t->name && strcmp(t->name, name))
+		t++;
+	return t->name ? t : NULL;
+}
+
 static int help(char **words)
 {
+	const struct help_topic *topic;
 	const struct command *c;
 
 	if (!*words)
@@ -102,8 +116,10 @@ static int help(char **words)
 		completion_print(stdout);
 	else if (!strcmp(*words, "faults"))
 		fputs(fault_plan_help, stdout);
+	else if ((topic = topic_named(*words)))
+		topic->print(stdout);
 	else if ((c = command_asked(words)))
-		opt_help(c->usage, stdout);
+		return help_of(c, words);
 	else
 		return unknown_command(*words);
 	return EXIT_OK;

@@ -58,171 +58,175 @@ static const char *const as_types[] = { "q4_0", "q8_0", "f16", NULL };
 #define IN(field) OPT_IN(pair_options, field)
 static const struct opt pair_rows[] = {
 	{ OPT_UINT, 't', "threads", IN(session.threads), "N",
-		"threads of the host and of the device, each (0: one a "
-		"processor)", 0, WORKERS_MAX },
+		"threads of host and device, each (0: one for each CPU)", 0, WORKERS_MAX },
+	{ OPT_UINT, 0, "ctx", IN(session.context), "N",
+		"positions of the key-value cache (0: as needed); never more "
+		"than the model's context", 0, 1 << 26 },
+	{ OPT_CHOICE, 0, "precision", IN(session.precision), NULL,
+		"precision of the device (int8); f16: fp16 activations, "
+		"float32 keys and values; int8: the same, but int8 "
+		"activations where Q4_0 and Q8_0 weights lie in tiles; "
+		"f16-kv16: fp16 activations, keys and values; npu: fp16 "
+		"throughout with exponentials from a table, as on a phone; "
+		"f32: float32 throughout, the reference", .choices = precision_names },
+	{ OPT_CHOICE, 0, "layout", IN(session.layout), NULL,
+		"layout of the weights in memory (tiles); rows: as in the "
+		"model file; tiles: the matrix engine's tiles, exact; "
+		"groups, super: requantized to tile groups or super-groups. "
+		"A flash image keeps its own layout", .choices = layout_names },
 	{ OPT_UINT, 0, "prefill-chunk", IN(session.prefill_chunk), "ROWS",
-		"rows of the prefill graph ({}); a shorter rest is padded",
+		"rows of the prefill graph ({}); a shorter rest of the "
+		"prompt is padded to it",
 		1, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "one-graph", IN(session.one_graph), NULL,
-		"no other graph: passes of decoding are padded to it as well" },
+		"use only the prefill graph; decoding passes are padded to it" },
 	{ OPT_CHOICE, 0, "graph-switch", IN(session.graph_switch), NULL,
-		"the device holds one graph a block, and while a prompt is "
-		"computed the prefill graphs give way to those of decoding: "
-		"behind it (sync), each behind its block's last part (async), "
-		"where the load is hidden (greedy) or hidden in part "
-		"(partial), or by the plan that ends first (best); off, the "
-		"default: both are there", .choices = graph_switch_names },
+		"switch from prefill graphs to decode graphs while a prompt "
+		"is read ({}); the device then holds one graph of each "
+		"block. sync: after the prompt; async: each block after its "
+		"last part of the prompt; greedy: where loading is hidden "
+		"completely; partial: where it is hidden at least in part; "
+		"best: the plan that ends first; off: both graphs stay loaded", .choices = graph_switch_names },
 	{ OPT_UINT, 0, "graph-blocks", IN(session.graph_blocks), "N",
-		"with it: blocks that the layers are cut into, at least ({})",
+		"blocks that the layers are divided into with "
+		"--graph-switch, at least ({})",
 		1, SWITCH_BLOCKS },
 	{ OPT_UINT, 0, "graph-rows", IN(session.graph_rows), "ROWS",
-		"with it: rows of the decode graph, or as many more as the "
-		"method wants ({})", 1, WIRE_MAX_ROWS },
+		"rows of the decode graph with --graph-switch ({}); more "
+		"where the method needs more", 1, WIRE_MAX_ROWS },
 	{ OPT_UINT, 0, "weight-buffers", IN(session.weight_buffers), "N",
-		"without it: buffers that the layers are cut into, at least "
-		"({}); a pass asks for each by a request", 1, 256 },
-	{ OPT_UINT, 0, "ctx", IN(session.context), "N",
-		"token positions of the key-value cache (0: what is needed, "
-		"up to the model's context)", 0, 1 << 26 },
+		"buffers that the layers are divided into, at least ({}); a "
+		"pass sends one request for each", 1, 256 },
 	{ OPT_FLAG, 0, "attend-apart", IN(session.attend_apart), NULL,
-		"each row of a pass reads the keys and values that it attends "
-		"to by itself, also those it shares with others: slower and "
-		"the same text, for comparison" },
-	{ OPT_CHOICE, 0, "precision", IN(session.precision), NULL,
-		"of the device: activations in fp16 with keys and values in "
-		"float32 (f16), the same but int8 where they meet Q4_0 and "
-		"Q8_0 weights in tiles (int8, the default and the fastest), "
-		"both in fp16 (f16-kv16: half the cache, less exact), "
-		"fp16 throughout with exponentials from a table, as a "
-		"phone's NPU has it (npu), all in float32 (f32: the "
-		"reference)", .choices = precision_names },
-	{ OPT_CHOICE, 0, "layout", IN(session.layout), NULL,
-		"of the weights in memory (a flash image has its own): as in "
-		"the model file (rows), in the matrix engine's tiles without "
-		"loss (tiles, the default), requantized to tile groups "
-		"(groups) or super-groups (super)", .choices = layout_names },
+		"let each row of a pass read shared keys and values by "
+		"itself; slower, with the same result, for comparison" },
+	{ OPT_CHOICE, 0, "doorbell", IN(session.doorbell), NULL,
+		"how a sleeping process is woken (poll: spin, then futex)",
+		.choices = doorbell_names },
+	{ OPT_INT, 0, "spin", IN(session.spin_us), "USEC",
+		"time to spin before sleeping, with --doorbell poll ({}: "
+		"chosen by the number of CPUs)", -1, 10000000 },
+	{ OPT_STRING, 0, "device", IN(session.device), "PATH",
+		"connect to a device at this socket instead of starting one; "
+		"see tandem-npu --listen" },
+	{ OPT_FLOAT, 0, "device-timeout", IN(device_timeout), "SECONDS",
+		"give up on a device that makes no progress for this long "
+		"({}; 0: never)", 0, 86400 },
+	{ OPT_UINT, 0, "restarts", IN(restarts), "N",
+		"how often within a minute a lost device is replaced and the "
+		"request continued ({}; 0: exit with status 3 at once)", 0, SESSION_RESTARTS_MAX },
+	{ OPT_STRING, 0, "fault", IN(session.fault), "PLAN",
+		"inject faults into device, channel and flash, for tests; "
+		"such as die@run#3, seq@5, eio@3, or @FILE ('tandem help "
+		"faults')" },
+
+	{ .type = OPT_GROUP, .name = "coherence" },
 	{ OPT_CHOICE, 0, "coherence", IN(session.coherence), NULL,
-		"what a forgotten cache upkeep does: nothing ({}, the "
-		"default), wrong results (strict), or a report as well and "
-		"exit status 1 (check)", .choices = coherence_names },
+		"simulate a device cache without hardware coherence ({}); "
+		"strict: missing cache maintenance gives wrong data; check: "
+		"it is also reported, and the exit status is 1", .choices = coherence_names },
 	{ OPT_STRING, 0, "coherence-report", IN(session.coherence_report),
 		"FILE",
-		"with check: add a JSON object a line to FILE for each report "
-		"(docs/coherence.md)" },
+		"add the reports of --coherence check to FILE; one JSON "
+		"object a line (docs/coherence.md)" },
 	{ OPT_STRING, 0, "coherence-suppress", IN(session.coherence_suppress),
-		"FILE", "with check: do not report what a pattern in FILE fits" },
-	{ OPT_CHOICE, 0, "doorbell", IN(session.doorbell), NULL,
-		"how a sleeping side is woken (poll: spin, then futex)",
-		.choices = doorbell_names },
+		"FILE",
+		"do not report what matches a pattern in FILE; with "
+		"--coherence check" },
+	{ OPT_INT, 0, "evict-seed", IN(session.evict_seed), "N",
+		"seed of the device cache's random early write-backs, with "
+		"--coherence strict or check ({}; 0: none)", 0, INT32_MAX },
+
+	{ .type = OPT_GROUP, .name = "window" },
 	{ OPT_SIZE, 0, "va-window", IN(session.va_window), "SIZE",
-		"the device's address window ({}), 1M or more, or that of a "
-		"generation of NPUs",
+		"size of the device's address window ({}); 1M or more, or a "
+		"generation of NPUs:",
 		(double)WIRE_WINDOW_MIN, (double)WIRE_WINDOW_MAX,
 		.words = window_word },
 	{ OPT_UINT, 0, "va-slots", IN(session.va_slots), "N",
-		"buffers the window can map at a time ({}), 3 or more",
+		"buffers that the window can map at a time ({}); 3 or more",
 		3, 256 },
 	{ OPT_SIZE, 0, "va-extended", IN(session.va_extended), "SIZE",
-		"beside the window a region of so many bytes that only DMA "
-		"reaches: weights that the window has no room for lie there "
-		"({}; 0: none)", 0, (double)WIRE_EXTENDED_MAX },
+		"size of a second memory region that only DMA reaches (0: "
+		"none); weights that do not fit into the window are placed "
+		"there", 0, (double)WIRE_EXTENDED_MAX },
 	{ OPT_UINT, 0, "va-defer", IN(session.va_defer), "N",
-		"what is unmapped leaves the window only behind N more "
-		"requests to map, as with some firmware ({})",
+		"unmap a buffer only after N more map requests, as some "
+		"firmware does ({})",
 		0, WIRE_DEFER_MAX },
 	{ OPT_UINT, 0, "va-map-us", IN(session.va_map_us), "USEC",
-		"mapping and unmapping take so long at least, by the wall's "
-		"clock ({})",
+		"least wall-clock time of mapping or unmapping a buffer ({})",
 		0, WIRE_MAP_US_MAX },
 	{ OPT_FLAG, 0, "va-hard", IN(session.va_hard), NULL,
-		"cap the addresses of the device process as well (RLIMIT_AS), "
-		"behind its start, so that nothing outside the window can "
-		"grow" },
+		"also limit the device process's address space with "
+		"RLIMIT_AS; set after it has started" },
 	{ OPT_CHOICE, 0, "placement", IN(session.placement), NULL,
-		"what of the weights lies in the window, where not all fit: "
-		"blocks are mapped when they are needed, and the one whose "
-		"next use is furthest away leaves (belady, the default), the "
-		"one used longest ago (paging) or all others (drop-all); a "
-		"plan says which stay, and the others are copied ahead into "
-		"two slots (swap); all must fit (fixed)",
+		"which weights are in the window where not all fit (belady); "
+		"belady: evict the block whose next use is furthest away; "
+		"paging: the least recently used one; drop-all: all others; "
+		"swap: some blocks stay, the others are copied ahead into "
+		"two slots; fixed: all must fit",
 		.choices = placement_names },
 	{ OPT_FLAG, 0, "swap-poison", IN(session.swap_poison), NULL,
-		"with --placement swap, for tests: a slot that the device is "
-		"done with is overwritten", .hidden = true },
-	{ OPT_INT, 0, "evict-seed", IN(session.evict_seed), "N",
-		"seed of the device cache's early write-backs with strict "
-		"and check ({}; 0: none)", 0, INT32_MAX },
-	{ OPT_INT, 0, "spin", IN(session.spin_us), "USEC",
-		"spin so long before sleeping, with doorbell poll ({}: by "
-		"the processors at hand)", -1, 10000000 },
+		"for tests: overwrite a slot of --placement swap when the "
+		"device has finished with it", .hidden = true },
+
+	{ .type = OPT_GROUP, .name = "flash" },
 	{ OPT_STRING, 0, "dram-budget", IN(dram_budget), "SHARE|SIZE",
-		"of the layers of a flash image so many stay in memory, and "
-		"the rest is streamed from flash in every pass: 0% to 100% "
-		"(the default), beside which are the slots, or a size of all "
-		"that weights take, slots and all" },
+		"weights in memory, a share or a size (100%); other layers "
+		"are streamed from flash in every pass. A share is of the "
+		"layers; a size includes the staging slots. Needs a flash "
+		"image (tandem convert)" },
 	{ OPT_UINT, 0, "resident-runs", IN(session.resident_runs), "N",
-		"those that stay and those that come alternate in so many "
-		"runs ({}: as there are --weight-buffers; 1: the first layers "
-		"stay)",
+		"alternate layers in memory and streamed layers in N runs "
+		"({}: as many as --weight-buffers; 1: the first layers stay)",
 		0, SESSION_RESIDENT_RUNS },
 	{ OPT_UINT, 0, "stage-slots", IN(session.stage_slots), "N",
-		"buffers that layers are streamed through ({}); a budget that "
-		"is a size may hold fewer",
+		"staging slots that layers are streamed through ({}); fewer "
+		"where --dram-budget is a size with no room for them",
 		2, STREAM_SLOTS },
 	{ OPT_UINT, 0, "stage-parts", IN(session.stage_parts), "N",
-		"each holds one of so many parts of a layer (1: a whole one; "
-		"{}: a whole one, or a quarter where memory does not hold so "
-		"many of those)",
+		"divide each layer into N parts for streaming (1: whole "
+		"layers; {}: whole layers, or quarters where memory is short)",
 		0, SESSION_STAGE_PARTS },
 	{ OPT_CHOICE, 0, "flash-io", IN(flash_io), NULL,
-		"how: past the page cache by io_uring ({}, the default, "
-		"falling back where the system refuses), through the page "
-		"cache (buffered), or by a thread that reads (thread)",
+		"how flash is read (direct); direct: io_uring with O_DIRECT; "
+		"buffered: io_uring through the page cache; thread: pread by "
+		"a thread. Falls back to what the system allows",
 		.choices = flash_io_names },
-	{ OPT_STRING, 0, "fault", IN(session.fault), "PLAN",
-		"let device, channel and flash go wrong, for tests: "
-		"die@run#3, seq@5, eio@3 ..., or @FILE; 'tandem help faults' "
-		"lists them" },
 	{ OPT_STRING, 0, "flash-fault", IN(session.flash_fault), "PLAN",
-		"inject faults into these reads, for tests: eio@3 (the "
-		"third fails), short@5, flip@2, stall@4, shrink@6; with a + "
-		"behind it, all later ones too", .hidden = true },
-	{ OPT_STRING, 0, "trace", IN(session.trace), "FILE",
-		"write a timeline of host, device, flash and phone to FILE, "
-		"for ui.perfetto.dev and 'tandem trace' (docs/trace.md)" },
-	{ OPT_SIZE, 0, "trace-limit", IN(session.trace_limit), "SIZE",
-		"of the timeline at most so much is kept, the newest, in FILE "
-		"and FILE.1 (all; tandem serve: 256M)", 1 << 20,
-		(double)((uint64_t)1 << 40) },
+		"for tests: inject faults into these reads: eio@3 (the third "
+		"fails), short@5, flip@2, stall@4, shrink@6; with a + after "
+		"it, into all later ones too", .hidden = true },
+
+	{ .type = OPT_GROUP, .name = "clock" },
 	{ OPT_STRING, 0, "clock", IN(clock), "wall|soc:NAME",
-		"whose time is told: this machine's alone (wall, the "
-		"default), or beside it what a phone would take, by a "
-		"profile: sd8gen2, sd8gen3, sd8gen3-lever, sd8elite or a file",
+		"also compute the time on this phone (wall: do not); 'tandem "
+		"help clocks' lists phones, and NAME may be a file",
 		.choices = clock_names },
 	{ OPT_CHOICE, 0, "as", IN(as), "SHAPE",
-		"with --clock soc:NAME: passes are priced as those of a model "
-		"of this shape; what runs, and what it accepts, stays the "
-		"model", .choices = shape_names },
+		"compute phone times for a model of this shape; the model "
+		"that runs stays the same ('tandem help shapes'). With "
+		"--clock soc:NAME", .choices = shape_names },
 	{ OPT_CHOICE, 0, "as-type", IN(as_type), NULL,
-		"with --as or --draft-as: the type of the matrices that are "
-		"priced (that of what runs, of an oracle q8_0)",
+		"type of the matrices with --as or --draft-as (that of the "
+		"model that runs; q8_0 for an oracle)",
 		.choices = as_types },
-	{ OPT_STRING, 0, "device", IN(session.device), "PATH",
-		"connect to a device that listens at this socket (see "
-		"tandem-npu --listen) instead of starting one" },
-	{ OPT_FLOAT, 0, "device-timeout", IN(device_timeout), "SECONDS",
-		"give up a device that makes no progress for so long ({}; "
-		"0: never)", 0, 86400 },
-	{ OPT_UINT, 0, "restarts", IN(restarts), "N",
-		"a device that is lost is replaced, and the text goes on, so "
-		"often within a minute ({}; 0: the first loss ends the "
-		"program with 3)", 0, SESSION_RESTARTS_MAX },
+
+	{ .type = OPT_GROUP, .name = "trace" },
+	{ OPT_STRING, 0, "trace", IN(session.trace), "FILE",
+		"write a timeline of host, device, flash and phone to FILE; "
+		"for ui.perfetto.dev and 'tandem trace'" },
+	{ OPT_SIZE, 0, "trace-limit", IN(session.trace_limit), "SIZE",
+		"keep at most this much of the timeline, the newest part, in "
+		"FILE and FILE.1 (all; tandem serve: 256M)", 1 << 20,
+		(double)((uint64_t)1 << 40) },
 };
 #undef IN
 /* clang-format on */
 
 const struct opt_table pair_table = {
-	.heading = "The pair",
+	.heading = "device",
 	.rows = pair_rows,
 	.n = ARRAY_LEN(pair_rows),
 	.defaults = &(const struct pair_options){ .session = SESSION_DEFAULTS,
@@ -407,28 +411,28 @@ bool method_name_word(size_t i, struct opt_word *w)
 #define IN(field) OPT_IN(decoding_options, field)
 static const struct opt decoding_rows[] = {
 	{ OPT_STRING, 0, "method", IN(method), "NAME",
-		"how tokens come about ({}):", .words = method_word },
+		"decoding method ({}); 'tandem help methods' lists all:", .words = method_word },
 	{ OPT_STRING, 0, "history", IN(history), "FILE",
-		"answers that came to their end, with their prompts, are kept "
-		"in this file, and drafters may draw on it; it is made when "
-		"there is none, and private (see tandem history)" },
+		"keep finished answers with their prompts in FILE, for "
+		"drafters to use; created with mode 0600 (tandem history)" },
 	{ OPT_SIZE, 0, "history-max", IN(history_max), "SIZE",
-		"of that file ({}); its oldest answers make room", 4096,
+		"size limit of the history ({}); the oldest answers are "
+		"dropped", 4096,
 		(double)((uint64_t)1 << 40) },
 	{ OPT_FLAG, 0, "history-frozen", IN(history_frozen), NULL,
-		"only draw on it: nothing is added" },
+		"use the history but add nothing to it" },
 	{ OPT_CHOICE, 0, "profile", IN(profile), "WHAT",
-		"what a method that weighs passes knows of a model on flash "
-		"before it writes: remember what was found out when the model "
-		"was first opened ({}; in $XDG_CACHE_HOME/tandem), probe it "
-		"anew and leave the file alone, or learn it of the text",
+		"where lever and sdnpu take the measured cost of passes "
+		"from; remember: from a file in $XDG_CACHE_HOME/tandem, "
+		"measured when the model is first opened ({}); probe: "
+		"measure now; learn: only from passes as they run",
 		.choices = profile_uses },
 };
 #undef IN
 /* clang-format on */
 
 const struct opt_table decoding_table = {
-	.heading = "Decoding",
+	.heading = "methods",
 	.rows = decoding_rows,
 	.n = ARRAY_LEN(decoding_rows),
 	.defaults =
@@ -453,26 +457,25 @@ const struct opt_table *decoder_tables(size_t i)
 #define IN(field) OPT_IN(texts_options, field)
 static const struct opt texts_rows[] = {
 	{ OPT_UINT, 0, "texts", IN(texts), "N",
-		"texts that are written at a time, in passes that they share "
-		"({}); the others wait for their turn",
+		"requests that are decoded at a time, in shared passes ({}); "
+		"others wait",
 		1, ROWS_SEQUENCES },
 	{ OPT_UINT, 0, "keep", IN(keep), "N",
-		"texts that have ended whose keys and values stay until there "
-		"is no room for them ({}): of a prompt that begins like one of "
-		"them, or like one that is being written, only the rest is "
-		"computed",
+		"finished requests whose keys and values are kept ({}); a "
+		"prompt that begins like one of them, or like a running one, "
+		"reuses them",
 		0, 1024 },
 	{ OPT_UINT, 0, "text-slots", IN(slots), "N",
-		"tokens that all texts together have room for in the key-value "
-		"cache (0: as many as they need and it holds); where it is full "
-		"some wait until others have ended",
+		"token positions of the key-value cache for all requests "
+		"together (0: as many as needed); requests wait while it is "
+		"full",
 		0, 1 << 26 },
 };
 #undef IN
 /* clang-format on */
 
 const struct opt_table texts_table = {
-	.heading = "Several texts",
+	.heading = "requests",
 	.rows = texts_rows,
 	.n = ARRAY_LEN(texts_rows),
 	.defaults = &(const struct texts_options){ .texts = 1 },

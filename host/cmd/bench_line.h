@@ -27,23 +27,24 @@ struct bench_line {
 /* clang-format off */
 #define BENCH_PREDICT(line)                                                   \
 	{ OPT_INT, 'n', "predict", &(line).predict, "N",                      \
-		"tokens of an output at most (128)", 2, 1 << 20 }
+		"tokens of an output, at most (128)", 2, 1 << 20 }
 #define BENCH_ROUNDS(line)                                                    \
 	{ OPT_INT, 0, "rounds", &(line).rounds, "N",                          \
-		"of everything, in alternation, of which the medians count (3; " \
-		"on a phone's clock, where all are the same, 1)",             \
+		"rounds, in alternation (3; with a phone's clock 1); medians " \
+		"are printed",                                                \
 		0, EXPERIMENT_ROUNDS }
 #define BENCH_FORMS(line)                                                     \
 	{ OPT_FLAG, 0, "json", &(line).json, NULL,                            \
-		"one JSON object instead of the tables" },                    \
+		"print one JSON object instead of the tables" },              \
 	{ OPT_FLAG, 0, "csv", &(line).csv, NULL,                              \
-		"a line a figure instead: table, name, of, figure, value" },  \
+		"print one line for each figure: table, name, of, figure, "   \
+		"value" },                                                    \
 	{ OPT_STRING, 0, "plot", &(line).plot, "DIR",                         \
-		"draw each table to DIR/TABLE.svg, by the program gnuplot" }
+		"draw each table to DIR/TABLE.svg; needs gnuplot" }
 #define BENCH_SHARD(line)                                                     \
 	{ OPT_STRING, 0, "shard", &(line).shard, "I/N",                       \
-		"only every N-th item, from the I-th on, told as JSON; "      \
-		"'tandem merge' makes tables of all N" }
+		"use only every N-th item, beginning with the I-th; prints "  \
+		"JSON, and 'tandem merge' joins all N shards" }
 /* clang-format on */
 
 /* Before the options are parsed, for those who have a --shard. */

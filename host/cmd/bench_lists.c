@@ -27,7 +27,7 @@ int list_refuse(const struct command *c, const char *option, const char *part,
 	const char *there_is)
 {
 	return cmd_misuse(
-		c, "--%s: '%s' is none; there is %s", option, part, there_is);
+		c, "--%s: unknown '%s'; there is %s", option, part, there_is);
 }
 
 static int refuse_method(

@@ -19,7 +19,7 @@ struct method;
 /* The next part, cut where it is longer; false behind the last. */
 bool list_part(const char **list, char part[LIST_PART]);
 
-/* "'PART' is none; there is THERE_IS" of an option. */
+/* "unknown 'PART'; there is THERE_IS" of an option. */
 int list_refuse(const struct command *, const char *option, const char *part,
 	const char *there_is);
 

@@ -19,92 +19,56 @@ static const char *model, *shapes, *phone, *samples, *texts, *trace;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"one JSON object instead of the table" },
+		"print one JSON object instead of the table" },
 	{ OPT_INT, 0, "rounds", &rounds, "N",
-		"batches of each thing measured (7), in alternation", 1, 1000 },
+		"rounds of each measurement, in alternation (7)", 1, 1000 },
 	{ OPT_STRING, 'm', "model", &model, "FILE",
-		"the model of decode: a GGUF file or an image (the one that "
-		"comes with the program); see tandem synth for large ones" },
+		"model of decode and texts (target)"},
 	{ OPT_INT, 't', "threads", &threads, "N",
-		"threads that compute (0: one a processor)", 0, WORKERS_MAX },
+		"threads that compute (0: one for each CPU)", 0, WORKERS_MAX },
 	{ OPT_INT, 0, "beside", &beside, "N",
-		"decode also while N threads beside it want the processors (0)",
+		"decode: also measure beside N busy threads (0)",
 		0, 64 },
 	{ OPT_STRING, 0, "shapes", &shapes, "LIST",
-		"the models of kernels, by their sizes: some of qwen2.5-0.5b, "
-		"qwen2.5-1.5b (the default), qwen2.5-3b, llama3.2-1b, "
-		"llama3.2-3b and tiny with commas between them, or all",
+		"kernels: shapes, or all (qwen2.5-1.5b)",
 		.words = bench_shape_word },
 	{ OPT_STRING, 0, "samples", &samples, "LIST",
-		"decode with rows of so many samples of one prompt: numbers "
-		"with commas between them, 1,8,16,32; the prompt's keys and "
-		"values read once, and for each in turn" },
+		"decode: passes of so many samples, such as 1,8,16; with "
+		"shared keys and values read once, and by each row"},
 	{ OPT_INT, 0, "prompt", &prompt, "N",
-		"tokens of that prompt, or of each text's (800)", 1, 1 << 20 },
+		"decode and texts: tokens of the prompt (800)", 1, 1 << 20 },
 	{ OPT_STRING, 0, "texts", &texts, "LIST",
-		"so many texts at a time, as samples are listed (1,4,16,32)" },
+		"texts: numbers of requests at a time (1,4,16,32)" },
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
-		"the phone of kernels, samples and texts (soc:sd8gen3)", .choices = clock_names + 1 },
+		"phone for kernels, samples and texts (soc:sd8gen3)", .choices = clock_names + 1 },
 	{ OPT_STRING, 0, "trace", &trace, "FILE",
-		"write a timeline of decode or texts to FILE (docs/trace.md)" },
+		"decode and texts: write a timeline to FILE"},
 };
 /* clang-format on */
 
 static const struct opt_command usage = {
 	.name = "tandem bench",
-	.synopsis =
-		"(ipc | decode | texts | kernels | lever | methods) [--json] "
-		"[--rounds N] "
-		"[-m MODEL]",
-	.summary = "what things cost on this machine",
+	.synopsis = "(ipc | decode | texts | kernels | ...) [--json] "
+		    "[--rounds N] "
+		    "[-m MODEL]",
+	.summary = "measure speed and compare methods",
 	.details =
-		"Benchmarks:\n"
-		"\n"
-		"  ipc     round trips between two processes, pinned to two "
-		"processors: the\n"
-		"          machine's own limits, and an empty request to the "
-		"device process\n"
-		"          through each doorbell\n"
-		"  decode  tokens/s of the pair with a model: a prompt of 512 "
-		"tokens, then\n"
-		"          passes of 1 to 16 rows, all with logits; beside them "
-		"the same kernels\n"
-		"          in one process, and the memory bandwidth and integer "
-		"peak they can\n"
-		"          reach; with --samples, passes of many samples of one "
-		"prompt\n"
-		"  texts   tokens/s of many texts at a time, each of a prompt of "
-		"its own, in\n"
-		"          passes that they share: wall clock and phone\n"
-		"  kernels the matrices of a layer at 1 to 256 rows, each matrix "
-		"in each\n"
-		"          layout, and softmax: wall clock, and what they would "
-		"take on a\n"
-		"          phone; fewer rounds where a model's would take more "
-		"than a minute\n"
-		"  lever   decoding of a model that is streamed from flash, by "
-		"all methods that\n"
-		"          draft; 'tandem bench lever --help' tells its own "
-		"options\n"
-		"  methods methods and sets of options compared on prompts of "
-		"yours; see\n"
-		"          'tandem bench methods --help'\n"
-		"  sdnpu   retrieval speculation, drafter by drafter; see "
-		"'tandem bench sdnpu\n"
-		"          --help'\n"
-		"  diffusion\n"
-		"          decoders of diffusion models; see 'tandem bench "
-		"diffusion --help'\n"
-		"  tts     accuracy against cost by the number of samples; see "
-		"'tandem bench\n"
-		"          tts --help'\n"
-		"  price   a pass of a streamed model on a phone, term by term, "
-		"without running\n"
-		"          one; see 'tandem bench price --help'\n"
-		"\n"
-		"Wall clock where no phone is named. Everything is measured in "
-		"alternating batches of one run, so compare figures of one "
-		"run.",
+		"  ipc        round trips between processes, beside the machine's own limits\n"
+		"  decode     a prompt and passes of 1 to 16 rows, beside the machine's limits\n"
+		"  texts      several requests in shared passes\n"
+		"  kernels    the matrices of a layer at 1 to 256 rows, and softmax\n"
+		"  lever      streamed, drafted decoding *\n"
+		"  methods    methods and sets of options on your own prompts *\n"
+		"  sdnpu      retrieval speculation, drafter by drafter *\n"
+		"  diffusion  decoders of diffusion models *\n"
+		"  tts        accuracy against cost by the number of samples *\n"
+		"  price      what a pass of a streamed model costs on a phone *\n\n"
+		"* has its own options: 'tandem bench lever --help'. "
+		"Everything is measured in alternation within one run, so "
+		"compare figures of one run only.",
+	.examples = "  tandem bench decode -m model.gguf\n"
+		    "  tandem bench kernels --shapes qwen2.5-1.5b\n"
+		    "  tandem bench lever --clock soc:sd8gen3 --items 4",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,

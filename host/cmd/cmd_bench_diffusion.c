@@ -19,25 +19,25 @@ static const char *windows = "16", *slots = "4,16";
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &line.model, "FILE",
-		"the model of masked diffusion: a GGUF file or an image (the "
-		"one that comes with the program, as always for rows of block "
-		"diffusion and of plain decoding)" },
+		"masked diffusion model: a GGUF file or a flash image (the "
+		"bundled one); rows of block diffusion and plain decoding "
+		"always use bundled models" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
-		"some of decoders, curve (of thresholds), ablation, "
-		"sensitivity, window (what lies in it), exact (texts that "
-		"must be the same), or all (all)" },
+		"tables to make (all); some of decoders, curve (of "
+		"thresholds), ablation, sensitivity, window (address "
+		"windows), exact (outputs that must be equal)" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"some of " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
-		" (short); or none: prompts of pseudo-random tokens, whose "
-		"outputs nobody can mark, and no text ends before -n",
+		"tasks (short); some of " EVAL_TASK_NAMES "; "
+		EVAL_TASK_GROUPS "; none: prompts of random tokens, with "
+		"texts that end at -n",
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
-		"of each task the first N (2)", 1, 1000 },
+		"items of each task (2)", 1, 1000 },
 	BENCH_PREDICT(line),
 	{ OPT_STRING, 0, "windows", &windows, "LIST",
-		"address windows of the table of windows, in MiB (16)" },
+		"address windows for the table of windows, in MiB (16)" },
 	{ OPT_STRING, 0, "slots", &slots, "LIST",
-		"and buffers that they can map at a time (4,16)" },
+		"numbers of buffers mapped at a time for that table (4,16)" },
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
 	BENCH_SHARD(line),
@@ -51,21 +51,27 @@ static const struct opt_command usage = {
 	.name = "tandem bench diffusion",
 	.synopsis = "[-m MODEL] [--tables LIST] [--tasks LIST] "
 		    "[--clock soc:NAME] [OPTIONS]",
-	.summary = "decoders of diffusion models",
+	.summary = "compare decoders of diffusion models",
 	.details =
-		"Decoders of masked and of block diffusion, each at its usual "
-		"settings and over its thresholds, with how often they are "
-		"right, the tokens a pass gives and what became of its rows; "
-		"what each part of llada-npu adds, as llada.cpp's paper tells "
-		"it; how it depends on its settings; and what small address "
-		"windows cost. Beside them stand plain and drafted decoding of "
-		"the target that comes with the program. Texts that must be "
-		"the same are checked to be: those of lossless decoders of one "
-		"model, and those under all placements.\n\n"
-		"On a phone's clock (--clock soc:sd8elite) all figures are the "
-		"phone's and always the same; else they are this machine's. "
-		"With --as llada-8b passes are priced as those of a model of "
-		"that shape.",
+		"Decoders of masked and block diffusion, each at its usual "
+		"settings and over its thresholds: how often they are right, "
+		"tokens per pass, and what became of the rows; what each "
+		"part of llada-npu adds, as in llada.cpp's paper; how it "
+		"depends on its settings; and what small address windows "
+		"cost. Plain and drafted decoding of the bundled target "
+		"stand beside them. Outputs that must be equal are compared: "
+		"those of lossless decoders of one model, and those under "
+		"all placements.\n\n"
+		"On a phone's clock (--clock soc:sd8elite) all figures are "
+		"the phone's and always the same; otherwise they are this "
+		"machine's. With --as llada-8b phone times are those of a "
+		"model of that shape.",
+	.examples =
+		"  tandem bench diffusion --clock soc:sd8elite\n"
+		"  tandem bench diffusion --tables ablation --as llada-8b --clock soc:sd8elite\n"
+		"  tandem bench diffusion --tables curve --tasks math",
+	.common = "model tables tasks items predict windows slots rounds shard "
+		  "threads clock as json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,

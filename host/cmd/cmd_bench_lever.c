@@ -20,31 +20,30 @@ static const char *budgets = "0,20,40,60,80,100", *lengths = "32,64,128,256";
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &line.model, "FILE",
-		"the target: an image, or a GGUF file of which one is made in "
-		"$TMPDIR for the time being (the one that comes with the "
-		"program)" },
+		"target: a flash image, or a GGUF file that is packed in "
+		"$TMPDIR first (target)" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
-		"some of methods, prune, budget, length, quality (of drafts), "
-		"place (of the draft), logits (where they are computed), rows "
-		"(of trees), chain (its length), or all; the first five are the default" },
+		"tables to make (the first five of these); methods, prune, "
+		"budget, length, quality (of drafts), place (of the draft), "
+		"logits (where they are computed), rows (of trees), chain (its "
+		"length), or all" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
-		"some of flash-ar, chain, specinfer, opt-tree, eagle2-tree, "
-		"edgellm, lever (all) and autoregressive",
+		"methods (all); some of flash-ar, chain, specinfer, opt-tree, "
+		"eagle2-tree, edgellm, lever, autoregressive",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"some of " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
-		" (short); or none: prompts of "
-		"pseudo-random tokens, and no text ends before -n",
+		"tasks (short); some of " EVAL_TASK_NAMES "; "
+		EVAL_TASK_GROUPS "; none: prompts of random tokens, with "
+		"texts that end at -n",
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
-		"of each task the first N (10)", 1, 1000 },
+		"items of each task (10)", 1, 1000 },
 	BENCH_PREDICT(line),
 	{ OPT_STRING, 0, "budgets", &budgets, "LIST",
-		"shares of the layers that stay in memory, in percent "
-		"(0,20,40,60,80,100): all of them for the table of budgets, "
-		"the first for the others" },
+		"percent of the layers in memory (0,20,40,60,80,100); all "
+		"for the table of budgets, the first for the others" },
 	{ OPT_STRING, 0, "lengths", &lengths, "LIST",
-		"in place of -n for the table of lengths (32,64,128,256)" },
+		"output lengths for the table of lengths (32,64,128,256)" },
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
 	BENCH_SHARD(line),
@@ -58,16 +57,22 @@ static const struct opt_command usage = {
 	.name = "tandem bench lever",
 	.synopsis = "[--methods LIST] [--tasks LIST] [--budgets LIST] "
 		    "[--clock soc:NAME] [OPTIONS]",
-	.summary = "streamed, drafted decoding",
+	.summary = "measure streamed, drafted decoding",
 	.details =
-		"Decoding of a model whose layers come from flash in every "
-		"pass, by all methods that draft, beside plain decoding. "
-		"Prompts are not counted. Every method must write the same "
-		"text, read the same bytes a pass and compute logits for "
-		"accepted rows alone: this is checked as it goes, and a "
-		"violation is an error.\n\n"
-		"On a phone's clock (--clock soc:sd8gen3) all figures are the "
-		"phone's and always the same; else they are this machine's.",
+		"Decodes with a model whose layers are streamed from flash "
+		"in every pass, by all methods that draft and by plain "
+		"decoding. Prompts are not counted. Every method must "
+		"generate the same text, read the same bytes in each pass "
+		"and compute logits only for accepted rows; this is checked, "
+		"and a violation is an error.\n\n"
+		"On a phone's clock (--clock soc:sd8gen3) all figures are "
+		"the phone's and always the same; otherwise they are this "
+		"machine's.",
+	.examples = "  tandem bench lever --clock soc:sd8gen3 --items 4\n"
+		    "  tandem bench lever --tables budget --budgets 0,50,100\n"
+		    "  tandem bench lever --tables methods --plot plots",
+	.common = "model tables methods tasks items predict budgets rounds "
+		  "shard draft threads clock as json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,

@@ -23,29 +23,27 @@ static const char *method_list = "autoregressive, chain, specinfer, opt-tree, "
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &line.model, "FILE",
-		"the target: a GGUF file or an image (for each method the one "
-		"that comes with the program)" },
+		"target: a GGUF file or a flash image (for each method the "
+		"bundled model)" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
-		"which, the first being the yardstick (autoregressive, chain, "
-		"specinfer, opt-tree, eagle2-tree, edgellm, lever); llada "
-		"and block as well",
+		"methods, of which the first is the baseline; by default "
+		"autoregressive, chain, specinfer, opt-tree, eagle2-tree, "
+		"edgellm and lever; also llada, block and others",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "sets", &set_list, "SETS",
-		"sets of options with ; between, each 'NAME=VALUE ...' or "
-		"'title: NAME=VALUE ...': any option of 'Decoding' and 'The "
-		"pair' below, model or predict; each method is run once more "
-		"with every set whose options all mean something to it" },
+		"sets of options, separated by ;, each 'NAME=VALUE ...' or "
+		"'title: NAME=VALUE ...'; each method also runs with every "
+		"set that has a meaning for it" },
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
-		"what to continue: a prompt a line, or JSON lines with a "
-		"member prompt" },
+		"prompts to continue; one a line, or JSON lines with a "
+		"member prompt; - is standard input" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"instead the items of some of " EVAL_TASK_NAMES "; "
-		EVAL_TASK_GROUPS " (short); or "
-		"none: prompts of pseudo-random tokens, and no text ends "
-		"before -n",
+		"tasks instead of prompts (short); some of "
+		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS "; none: prompts of "
+		"random tokens, with texts that end at -n",
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
-		"the first N of each task (10), or of the file (all)",
+		"items of each task (10), or lines of the file (all)",
 		1, 1000000 },
 	BENCH_PREDICT(line),
 	BENCH_ROUNDS(line),
@@ -61,21 +59,29 @@ static const struct opt_command usage = {
 	.name = "tandem bench methods",
 	.synopsis = "[-m MODEL] [--methods LIST] [--sets SETS] "
 		    "[--prompts FILE] [OPTIONS]",
-	.summary = "methods and options compared on prompts",
+	.summary = "compare methods and options on prompts",
 	.details =
-		"Decodes the same prompts by several methods, and under sets "
-		"of options, in alternation. Prompts are not counted: figures "
-		"are of the decode phase, from the first token of an output "
-		"to its last. Lossless methods must write the same text: this "
-		"is checked as it goes, and a difference is an error.\n\n"
+		"Decodes the same prompts with several methods, and with "
+		"sets of options, in alternation. Prompts are not counted: "
+		"figures are of the decode phase, from the first token of an "
+		"output to its last. Lossless methods must generate the same "
+		"text; this is checked, and a difference is an error.\n\n"
 		"With --methods autoregressive,chain,lever and --sets "
 		"\"draft-len=4; cut: tree-rows=16 prune-always; "
 		"draft=oracle:0.8\" there are seven rows: autoregressive; "
 		"chain, and chain with the first and the third set; lever, "
-		"and lever with the second, called cut, and the third. A flag "
-		"is NAME or NAME=true, and NAME=false.\n\n"
-		"On a phone's clock (--clock soc:sd8gen3) all figures are the "
-		"phone's and always the same; else they are this machine's.",
+		"and lever with the second, called cut, and the third. A set "
+		"may contain any option of the groups below, and model and "
+		"predict. A flag is NAME or NAME=true, and NAME=false.\n\n"
+		"On a phone's clock (--clock soc:sd8gen3) all figures are "
+		"the phone's and always the same; otherwise they are this "
+		"machine's.",
+	.examples =
+		"  tandem bench methods --prompts mine.txt --methods autoregressive,lever\n"
+		"  tandem bench methods --sets \"draft-len=4; draft-len=16\" --methods chain\n"
+		"  tandem bench methods --clock soc:sd8gen3 --plot plots",
+	.common = "model methods sets prompts tasks items predict rounds shard "
+		  "draft threads clock json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,

@@ -23,46 +23,44 @@ static const char *const types[] = { "q4_0", "q8_0", "f16", NULL };
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
-		"the phone (soc:sd8gen3-lever): sd8gen2, sd8gen3, sd8gen3-lever, "
-		"sd8elite or a file", .choices = clock_names + 1 },
+		"phone (soc:sd8gen3-lever); 'tandem help clocks' lists them", .choices = clock_names + 1 },
 	{ OPT_CHOICE, 0, "as", &target, "SHAPE",
-		"the model that is streamed (llama3.1-8b)",
+		"shape of the streamed model (llama3.1-8b)",
 		.choices = shape_names },
 	{ OPT_CHOICE, 0, "draft-as", &draft, "SHAPE",
-		"the draft model, on the CPU and node by node (drafting is "
-		"free)", .choices = shape_names },
+		"shape of a draft model on the CPU, node by node (drafting "
+		"costs nothing)", .choices = shape_names },
 	{ OPT_CHOICE, 0, "as-type", &type, NULL,
-		"the type of their matrices", .choices = types },
+		"type of the matrices", .choices = types },
 	{ OPT_STRING, 0, "rows", &rows, "LIST",
-		"rows of passes, the text's last token among them "
-		"(1,9,17,33,65)" },
+		"rows of the passes (1,9,17,33,65)" },
 	{ OPT_FLOAT, 0, "upper-rows", &upper, "N",
-		"of these, rows in the upper half of the layers (all)", 1,
+		"rows in the upper half of the layers (all)", 1,
 		PRICE_ROWS_MAX },
 	{ OPT_FLOAT, 0, "drafted", &drafted, "N",
-		"nodes that the draft looks behind (one fewer than rows)", 0,
+		"nodes that the draft model expands (one less than rows)", 0,
 		PRICE_ROWS_MAX },
 	{ OPT_FLOAT, 0, "length", &length, "N",
-		"tokens that come of a pass, and rows of logits (1)", 0.01,
+		"tokens accepted in a pass, which is also the rows of logits "
+		"(1)", 0.01,
 		PRICE_ROWS_MAX },
 	{ OPT_STRING, 0, "from", &from, "FILE",
-		"in place of these: the mean passes of all methods, from what "
-		"'tandem bench lever --json' printed" },
+		"use the mean passes of all methods in FILE, the output of "
+		"'tandem bench lever --json'" },
 	{ OPT_FLAG, 0, "vary", &vary, NULL,
-		"with --from: what lever's ratios to the others become when "
-		"each constant that a phone was fitted by is 30 % less or "
-		"more" },
+		"with --from: vary each fitted constant of the phone by 30 % "
+		"and show what lever gains then" },
 	{ OPT_FLOAT, 0, "dram-budget", &budget, "PERCENT",
-		"share of the layers in memory (0)", 0, 100 },
+		"percent of the layers in memory (0)", 0, 100 },
 	{ OPT_INT, 0, "stage-slots", &slots, "N",
-		"layers that may be read ahead (3)", 2, 16 },
+		"layers that can be read ahead (3)", 2, 16 },
 	{ OPT_INT, 0, "resident-runs", &runs, "N",
-		"runs that those in memory lie in, among the others (6; 1: the "
-		"first layers are in memory)", 1, SESSION_RESIDENT_RUNS },
+		"runs that the layers in memory are divided into (6; 1: the "
+		"first layers)", 1, SESSION_RESIDENT_RUNS },
 	{ OPT_INT, 0, "seen", &seen, "N",
-		"positions that a row sees (200)", 1, 1 << 20 },
+		"positions that a row attends to (200)", 1, 1 << 20 },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"one JSON object instead of the table" },
+		"print one JSON object instead of the table" },
 };
 /* clang-format on */
 
@@ -70,13 +68,12 @@ static const struct opt_command usage = {
 	.name = "tandem bench price",
 	.synopsis = "[--clock soc:NAME] [--as SHAPE] [--rows LIST | --from "
 		    "FILE] [OPTIONS]",
-	.summary = "what a pass costs on a phone",
-	.details =
-		"A pass of a streamed model on a phone, term by term: reading "
-		"from flash, computing on the NPU, drafting and logits on the "
-		"CPU, and what of these is hidden behind others. Nothing "
-		"runs: shapes, the phone's numbers and the sizes of trees say "
-		"it all.",
+	.summary = "show what a pass costs on a phone, without running it",
+	.details = "Shows term by term: reading flash, computing on the NPU, "
+		   "drafting and logits on the CPU, and what is hidden behind "
+		   "what.",
+	.examples = "  tandem bench price --as llama3.1-8b --rows 1,17,65\n"
+		    "  tandem bench price --from lever.json --vary",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,

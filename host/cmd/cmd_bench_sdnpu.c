@@ -18,17 +18,16 @@ static const char *tables = "all";
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &line.model, "FILE",
-		"the target: a GGUF file or an image (the one that comes with "
-		"the program)" },
+		"target: a GGUF file or a flash image (the bundled one)" },
 	{ OPT_STRING, 0, "tables", &tables, "LIST",
-		"some of ablation, length, drafters, cycles, overhead, graphs "
-		"(switching them), or all (all)" },
+		"tables to make (all); some of ablation, length, drafters, "
+		"cycles, overhead, graphs" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"some of " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
-		" (long: those that copy most)",
+		"tasks (long: those that copy most); some of "
+		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS,
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
-		"of each task the first N (20)", 1, 1000 },
+		"items of each task (20)", 1, 1000 },
 	BENCH_PREDICT(line),
 	BENCH_ROUNDS(line),
 	BENCH_FORMS(line),
@@ -43,16 +42,23 @@ static const struct opt_command usage = {
 	.name = "tandem bench sdnpu",
 	.synopsis = "[--tables LIST] [--tasks LIST] [--clock soc:NAME] "
 		    "[OPTIONS]",
-	.summary = "retrieval speculation",
+	.summary = "measure retrieval speculation",
 	.details =
-		"Retrieval speculation as sd.npu's papers measure it, with "
-		"each drafter alone and with what they add: calibration by "
-		"the target's expectations of the prompt, and rejected drafts "
-		"used again. Every row must write the same text: this is "
-		"checked as it goes, and a difference is an error. Figures are "
-		"of the decode phase but where they say otherwise.\n\n"
-		"On a phone's clock (--clock soc:sd8gen2) all figures are the "
-		"phone's and always the same; else they are this machine's.",
+		"Retrieval speculation as sd.npu's papers measure it: each "
+		"drafter alone, and what the papers add, which is "
+		"calibration by the target's predictions for the prompt, and "
+		"reuse of rejected drafts. Every row must generate the same "
+		"text; this is checked, and a difference is an error. "
+		"Figures are of the decode phase except where they say "
+		"otherwise.\n\n"
+		"On a phone's clock (--clock soc:sd8gen2) all figures are "
+		"the phone's and always the same; otherwise they are this "
+		"machine's.",
+	.examples = "  tandem bench sdnpu --clock soc:sd8gen2 --items 4\n"
+		    "  tandem bench sdnpu --tables drafters,length\n"
+		    "  tandem bench sdnpu --tables graphs --clock soc:sd8gen3",
+	.common = "model tables tasks items predict rounds shard verify-rows "
+		  "threads clock json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,

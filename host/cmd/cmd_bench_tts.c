@@ -32,28 +32,26 @@ static int64_t seed = 1, timed = 2;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 0, "models", &models, "LIST",
-		"one or two: names of models that come with the program, or "
-		"files (small, target); of the first it is told where it "
-		"overtakes the second" },
+		"one or two models (small,target); with two, also where the "
+		"first overtakes the second" },
 	{ OPT_STRING, 0, "shapes", &shapes_list, "LIST",
-		"of each model the shape that it is priced as (--as), like "
-		"qwen2.5-1.5b, qwen2.5-3b (none: as what runs)" },
+		"shape of each model for phone times (--as), such as "
+		"qwen2.5-1.5b,qwen2.5-3b (none: that of the model)" },
 	{ OPT_STRING, 0, "methods", &method_list, "LIST",
-		"at most twelve methods of samples, with a reward also as "
-		"NAME:AGGREGATE (all of them, and best-of-n:min, "
-		"best-of-n:prod); of sample any of them being right counts",
+		"methods, at most twelve, with a reward also as "
+		"NAME:AGGREGATE (all of them, best-of-n:min and "
+		"best-of-n:prod)",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "at", &numbers, "LIST",
-		"numbers of samples, ascending, at most six (1, 2, 4, 8, 16, "
-		"32)" },
+		"numbers of samples, at most six (1,2,4,8,16,32)" },
 	{ OPT_STRING, 0, "task", &task, "TASK",
-		"held-out items (math): one of " EVAL_TASK_NAMES ", or a file",
+		"task, or a file of items (math); one of " EVAL_TASK_NAMES,
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
-		"the first N of the task (50)", 1, 1000000 },
+		"items of the task (50)", 1, 1000000 },
 	{ OPT_INT, 0, "timed", &timed, "N",
-		"the first N items are written anew for each number and timed "
-		"by the wall's clock (2)", 0, 1000000 },
+		"items that are decoded again for each number of samples and "
+		"timed by the wall clock (2)", 0, 1000000 },
 	BENCH_PREDICT(line),
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
 		"temperature of the samples (0.8)", 0, 1000 },
@@ -71,29 +69,35 @@ static const struct opt_command usage = {
 	.synopsis =
 		"[--models LIST] [--methods LIST] [--at LIST] [--task TASK] "
 		"[OPTIONS]",
-	.summary = "accuracy against cost, by the number of samples",
+	.summary = "measure accuracy against cost, by the number of samples",
 	.details =
-		"Test-time scaling: each model writes the items of a task "
-		"greedily, and by each method with growing numbers of samples. "
-		"Told are the share that is right with its 95 % interval, the "
-		"tokens of all samples, and what an item takes a phone "
-		"(" CLOCK ", or what --clock says) in time and energy, its "
-		"prompt and what scores it included; pass@k by the unbiased "
-		"estimate; throughput by the number of samples; kernels by the "
-		"rows of a pass, beside the npu-tts paper's; and from how many "
-		"samples on the first model overtakes the second without.\n\n"
-		"An item's samples draw by random numbers of their own, the "
-		"same ones whatever their number. So the largest number is "
-		"drawn once, all that choose among written samples choose from "
-		"its first ones, and their tokens are gone through again to "
-		"price the passes of fewer. beam and dvts choose while they "
-		"write and run by themselves, as all do with --early-stop or "
-		"--draft. In a pass are as many samples as there are, 64 at "
-		"most, unless --parallel says fewer.\n\n"
-		"The first items (--timed) are written anew for each number: "
-		"texts and phone time that are not the same as in the large "
-		"drawing are an error. With --clock wall they alone say what "
-		"an item takes.",
+		"Test-time scaling: each model answers the items of a task "
+		"greedily, and with each method and growing numbers of "
+		"samples. Printed are the share of right answers with its 95 "
+		"% interval, the tokens of all samples, and what an item "
+		"takes on a phone (" CLOCK ", or --clock) in time and energy, "
+		"including its prompt and its scoring; pass@k by the "
+		"unbiased estimate; throughput by the number of samples; "
+		"kernels by the rows of a pass, beside the paper's; and from "
+		"how many samples on the first model overtakes the second "
+		"without samples.\n\n"
+		"The samples of an item use the same random numbers whatever "
+		"their number. So the largest number is drawn once, methods "
+		"that choose among finished samples choose from the first of "
+		"them, and phone times of fewer samples are computed from "
+		"their tokens. beam and dvts choose during decoding and run "
+		"by themselves, as everything does with --early-stop or "
+		"--draft. A pass holds all samples, at most 64, unless "
+		"--parallel says fewer.\n\n"
+		"The first items (--timed) are decoded again for each "
+		"number; a text or a phone time that differs is an error. "
+		"With --clock wall only these say what an item takes.",
+	.examples =
+		"  tandem bench tts --items 20\n"
+		"  tandem bench tts --methods vote,best-of-n --at 1,4,16\n"
+		"  tandem bench tts --models small,target --shapes qwen2.5-1.5b,qwen2.5-3b",
+	.common = "models shapes methods at task items timed predict temp seed "
+		  "threads clock json csv plot",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 0,

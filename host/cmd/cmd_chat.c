@@ -23,19 +23,19 @@ static bool as_json, no_history;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file, an image or the name of one that comes "
-		"with the program (target; for diffusion, diffusion or block)" },
+		"model: a GGUF file, a flash image, or the name of a bundled "
+		"model (target); 'tandem help models' lists them" },
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
-		"the system's turn, as /system sets it" },
+		"system turn; as /system sets it" },
 	{ OPT_STRING, 0, "load", &load_path, "FILE",
-		"go on with a conversation that /save wrote" },
+		"continue a conversation that /save wrote" },
 	{ OPT_TABLES, .value = &asked, .tables = drawing_tables },
 	DECODING_OPTIONS(asked),
-	{ .type = OPT_GROUP, .name = "Terminal" },
+	{ .type = OPT_GROUP, .name = "terminal" },
 	{ OPT_FLAG, 0, "no-history", &no_history, NULL,
-		"remember no lines from one conversation to the next" },
+		"do not save input lines for the next conversation" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"print an object a turn in place of the answer" },
+		"print one JSON object for each turn instead of the answer" },
 	PAIR_OPTIONS(asked),
 };
 /* clang-format on */
@@ -43,22 +43,26 @@ static const struct opt opts[] = {
 static const struct opt_command usage = {
 	.name = "tandem chat",
 	.synopsis = "[-m MODEL] [--system TEXT] [OPTIONS]",
-	.summary = "talk with a model",
-	.details =
-		"Reads turns from the terminal and writes the answers as they "
-		"come. Lines that begin with a / are commands; /help lists "
-		"them. Ctrl-C ends an answer, twice at the prompt it ends the "
-		"program; so does Ctrl-D.\n\n"
-		"From a pipe each line is a turn, and only answers go to "
-		"standard output:\n\n"
-		"  printf 'Hello\\nWho are you?\\n' | tandem chat -m MODEL\n\n"
-		"What was said goes into the model's chat template; a model "
-		"without one goes on with the text as it is. Where the context "
-		"is full the program says so, with numbers, and drops nothing: "
-		"/reset begins anew.\n\n"
-		"Lines are remembered in tandem/chat-history below "
-		"$XDG_STATE_HOME (~/.local/state), which its user alone may "
-		"read. docs/chat.md tells of all of it.",
+	.summary = "chat with a model on the terminal",
+	.details = "Reads turns from the terminal and writes the answers as "
+		   "they are generated. Lines that begin with / are commands; "
+		   "/help lists them. Ctrl-C ends an answer, and pressed twice "
+		   "at the prompt the program, as Ctrl-D does.\n\n"
+		   "From a pipe each line is a turn, and only answers are "
+		   "written to standard output.\n\n"
+		   "The conversation is put into the model's chat template; a "
+		   "model without one continues the text as it is. When the "
+		   "context is full the program says so, with numbers, and "
+		   "drops nothing: /reset begins a new conversation.\n\n"
+		   "Input lines are saved in tandem/chat-history below "
+		   "$XDG_STATE_HOME (~/.local/state), readable by the user "
+		   "only. docs/chat.md has the details.",
+	.examples =
+		"  tandem chat -m model.gguf\n"
+		"  tandem chat -m model.gguf --system 'You answer in one sentence.' --temp 0.7\n"
+		"  printf 'Hello\\nWho are you?\\n' | tandem chat -m model.gguf",
+	.common = "model system load predict temp seed method draft ctx "
+		  "threads dram-budget json",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };

@@ -23,39 +23,44 @@ static bool report, as_json;
 
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "layout", &layout, NULL,
-		"of the weights: as in the model file (rows), in the matrix "
-		"engine's tiles without loss (tiles, the default), "
-		"requantized to tile groups (groups) or super-groups (super)",
+		"layout of the weights (tiles); rows: as in the model file; "
+		"tiles: the matrix engine's tiles, exact; groups, super: "
+		"requantized to tile groups or super-groups",
 		.choices = layout_names },
 	{ OPT_CHOICE, 0, "type", &type, NULL,
-		"of the layers' matrices: q4_0, q8_0, f16, or as in the file "
-		"(keep, the default); the layout then has its form of it",
+		"type of the layers' matrices (keep: as in the model file)",
 		.choices = types },
 	{ OPT_CHOICE, 0, "down", &down, NULL,
-		"of the feed-forward output matrices, if another than --type",
+		"type of the feed-forward output matrices (as --type)",
 		.choices = types },
 	{ OPT_INT, 0, "zstd", &zstd, "LEVEL",
-		"compress each extent that this makes 3 % smaller (1 to 19)", 1,
-		19 },
+		"compress each extent that becomes at least 3 % smaller; "
+		"LEVEL is 1 to 19",
+		1, 19 },
 	{ OPT_FLAG, 0, "report", &report, NULL,
-		"tell what each matrix loses against the model file" },
+		"print the error of each matrix relative to the model file" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"the report as one JSON object" },
+		"print the report as one JSON object" },
 };
 
 static const struct opt_command usage = {
 	.name = "tandem convert",
 	.synopsis = "[--layout LAYOUT] [--type TYPE] [--down TYPE] "
 		    "[--zstd LEVEL] [--report] [--json] IN.gguf OUT.tdm",
-	.summary = "pack a model file for flash",
-	.details =
-		"Writes a flash image: the layers packed as the device wants "
-		"them, each one contiguous read with a checksum. The other "
-		"commands take an image wherever they take a model file; "
-		"'tandem inspect' shows one, 'tandem verify' checks it.\n\n"
-		"The report gives each matrix's error, as a share of its root "
-		"mean square, and for groups and super-groups how that "
-		"compares with conventional groups of the same bits.",
+	.summary = "pack a model file into a flash image",
+	.details = "Writes a flash image: the layers in the layout that the "
+		   "device uses, each one contiguous read with a checksum. "
+		   "Other commands take an image wherever they take a model "
+		   "file; 'tandem inspect' shows one, 'tandem verify' checks "
+		   "it.\n\n"
+		   "The report has each matrix's error as a share of its root "
+		   "mean square, and for groups and super-groups how that "
+		   "compares with conventional groups of the same number of "
+		   "bits.",
+	.examples =
+		"  tandem convert model.gguf model.tdm\n"
+		"  tandem convert --layout super --report model.gguf model.tdm\n"
+		"  tandem run -m model.tdm --dram-budget 40% 'Once upon a time'",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 2,

@@ -24,21 +24,23 @@ static bool as_json;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"one JSON object instead of the report" },
+		"print one JSON object instead of the report" },
 };
 
 static const struct opt_command usage = {
 	.name = "tandem doctor",
 	.synopsis = "[--json]",
-	.summary = "what this machine gives Tandem, and what that means",
-	.details = "Tries what Tandem uses, or can use, of this machine: "
-		   "shared memory, io_uring, huge pages, processor features, "
-		   "limits, tracing, the device program. Each finding comes "
-		   "with what it means and, where there is something to gain, "
-		   "the command that gains it.\n\n"
-		   "State: ok; limited (works, with less than it could); "
-		   "missing. Exits 1 only when something that 'tandem run' "
-		   "cannot do without is missing.",
+	.summary = "check what this machine offers, and what could be improved",
+	.details =
+		"Tries what Tandem uses, or can use, of this machine: shared "
+		"memory, io_uring, huge pages, CPU features, limits, "
+		"tracing, the device program. Each finding says what it "
+		"means and, where something can be gained, the command to do "
+		"so.\n\n"
+		"State: ok; limited (works, but could do more); missing. "
+		"Exits with 1 only when something is missing that 'tandem "
+		"run' needs.",
+	.examples = "  tandem doctor",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };

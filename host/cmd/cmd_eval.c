@@ -30,37 +30,35 @@ static bool as_json, as_list;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file, an image or the name of one that comes "
-		"with the program (target; for diffusion, diffusion or block)" },
+		"model: a GGUF file, a flash image, or the name of a bundled "
+		"model (target); 'tandem help models' lists them" },
 	{ OPT_INT, 0, "items", &n_items, "N",
-		"only the first N items of a task (0: all)", 0, INT32_MAX },
+		"use only the first N items of a task (0: all)", 0, INT32_MAX },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
-		"tokens an output has at most (160)", 1, INT32_MAX },
+		"tokens of an output, at most (160)", 1, INT32_MAX },
 	{ OPT_STRING, 0, "shard", &shard_said, "I/N",
-		"only every N-th item of a task, from the I-th on, told as "
-		"JSON; 'tandem merge' makes one result of all N" },
+		"use only every N-th item, beginning with the I-th, and "
+		"print JSON; 'tandem merge' joins all N shards" },
 	{ OPT_FLAG, 0, "list", &as_list, NULL,
-		"list the tasks with their numbers of items, and run none" },
+		"list the tasks with their numbers of items" },
 
 	DECODING_OPTIONS(asked),
 
-	{ .type = OPT_GROUP, .name = "Sampling" },
+	{ .type = OPT_GROUP, .name = "sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
-		"temperature; 0 is greedy: always the most likely token (0; 0.8 "
-		"for methods that choose among many samples)", 0, 1000 },
+		"temperature (0: greedy; 0.8 with -N)", 0, 1000 },
 	{ OPT_INT, 0, "seed", &seed, "S",
 		"seed of the random numbers (1)", 0, (double)(1ll << 53) },
 
-	{ .type = OPT_GROUP, .name = "Output" },
+	{ .type = OPT_GROUP, .name = "output" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
 		"print one JSON object at the end instead of a table" },
 	{ OPT_INT, 0, "show", &n_show, "K",
-		"print the first K items of each task, what was written and "
-		"what was wanted", 0, INT32_MAX },
+		"print the first K items of each task; with output and "
+		"expected answer", 0, INT32_MAX },
 	{ OPT_STRING, 0, "outputs", &outputs_path, "FILE",
-		"write what was written for every item to this file, one "
-		"JSON object a line: task, id, right (null without an "
-		"answer), output" },
+		"write the output of every item to FILE; one JSON object a "
+		"line: task, id, right (null without an answer), output" },
 
 	PAIR_OPTIONS(asked),
 };
@@ -71,25 +69,30 @@ static const struct opt_command usage = {
 	.synopsis = "(TASK | FILE | --list) [-m MODEL] [--items N] [OPTIONS]",
 	.summary = "measure how often a model is right on held-out items",
 	.details =
-		"TASK is one of " EVAL_TASK_NAMES ", whose items come with the "
-		"program and were held out when its models were trained, or "
-		"a group of them: " EVAL_TASK_GROUPS
-		". FILE, a path with a '/' or one that ends "
-		"in .jsonl or .txt, has such items, or prompts alone: JSON "
-		"lines with a \"prompt\", or lines of plain text. Outputs of "
-		"prompts alone are counted and timed, and nothing is "
-		"marked.\n\n"
-		"Every item is continued from an empty cache, and what is "
-		"written is marked as the item says: by its first line, its "
-		"last number, all of its text but for white space, or the "
-		"facts in it. Printed are the items that were right, their "
-		"share with the 95 % interval of Wilson's score, the tokens "
-		"written, and tokens per second, prompts included. Without "
-		"sampling options all but the speed is always the same.\n\n"
-		"With --clock soc:NAME tokens per second and energy a token "
-		"of that phone come beside it, prompts included; these too "
-		"are always the same.\n\n"
-		"Ctrl-C ends with what was found so far and exit status 130.",
+		"TASK is one of " EVAL_TASK_NAMES ", whose items are bundled "
+		"and were not used to train the bundled models, or a group "
+		"of them: " EVAL_TASK_GROUPS ". FILE, a path with a / or one "
+		"that ends in .jsonl or .txt, contains such items, or only "
+		"prompts: JSON lines with a \"prompt\", or lines of plain "
+		"text. Outputs of prompts without an answer are counted and "
+		"timed.\n\n"
+		"Every item is decoded with an empty cache, and its output "
+		"is compared as the item says: by its first line, its last "
+		"number, all of its text except white space, or the facts in "
+		"it. Printed are the items answered correctly, their share "
+		"with the 95 % interval of Wilson's score, the generated "
+		"tokens, and tokens per second including prompts. Without "
+		"sampling options everything but the speed is always the "
+		"same.\n\n"
+		"With --clock soc:NAME tokens per second and energy per "
+		"token of that phone are printed too, including prompts; "
+		"these are always the same.\n\n"
+		"Ctrl-C prints the results so far, with exit status 130.",
+	.examples = "  tandem eval --list\n"
+		    "  tandem eval math --items 20\n"
+		    "  tandem eval qa --method lever --clock soc:sd8gen3",
+	.common = "model items predict list shard temp method draft samples "
+		  "reward threads clock json outputs",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 1,

@@ -60,16 +60,17 @@ int history_run(const struct command *c, int argc, char **argv,
 static bool stats_json;
 
 static const struct opt stats_opts[] = {
-	{ OPT_FLAG, 0, "json", &stats_json, NULL, "one JSON object" },
+	{ OPT_FLAG, 0, "json", &stats_json, NULL, "print one JSON object" },
 };
 
 static const struct opt_command stats_usage = {
 	.name = "tandem history stats",
 	.synopsis = "[--json] FILE",
-	.summary = "how much a history holds",
-	.details = "Prints how many records and tokens there are, from when to "
-		   "when, of which vocabulary, and how many bytes are damaged. "
-		   "Needs no model.",
+	.summary = "show how much a history contains",
+	.details = "Prints the numbers of records and tokens, the time of the "
+		   "oldest and the newest, the vocabulary, and how many bytes "
+		   "are damaged. Needs no model.",
+	.examples = "  tandem history stats answers",
 	.opts = stats_opts,
 	.n_opts = ARRAY_LEN(stats_opts),
 	.min_operands = 1,
@@ -159,22 +160,24 @@ static uint64_t max = UINT64_MAX;
 static double days = -1;
 
 static const struct opt prune_opts[] = {
-	{ OPT_INT, 0, "keep", &keep, "N", "leave the newest N records", 0,
+	{ OPT_INT, 0, "keep", &keep, "N", "keep only the newest N records", 0,
 		(double)(1ll << 53) },
 	{ OPT_SIZE, 0, "max", &max, "SIZE",
-		"leave the newest records of a file of that size" },
+		"keep only the newest records that fit into a file of this "
+		"size" },
 	{ OPT_FLOAT, 0, "older-than", &days, "DAYS",
-		"drop what is older; 0.5 is half a day", 0, 1e6 },
+		"drop records older than this; 0.5 is half a day", 0, 1e6 },
 };
 
 static const struct opt_command prune_usage = {
 	.name = "tandem history prune",
 	.synopsis = "[--keep N] [--max SIZE] [--older-than DAYS] FILE",
-	.summary = "drop the oldest answers of a history",
-	.details = "What any of the options drops is gone, and with or without "
-		   "them what is damaged. The file is written anew and "
-		   "replaced: processes that use it lose nothing that stays. "
-		   "Records keep their numbers. Needs no model.",
+	.summary = "drop the oldest records of a history",
+	.details = "Drops what any of the options says, and always what is "
+		   "damaged. The file is written anew and replaced: processes "
+		   "that use it lose nothing that stays. Records keep their "
+		   "numbers. Needs no model.",
+	.examples = "  tandem history prune --keep 1000 answers",
 	.opts = prune_opts,
 	.n_opts = ARRAY_LEN(prune_opts),
 	.min_operands = 1,
@@ -217,19 +220,19 @@ const struct command cmd_history_prune = { &prune_usage, run_prune };
 static const struct opt_command usage = {
 	.name = "tandem history",
 	.synopsis = "(list | stats | prune | import) FILE [OPTIONS]",
-	.summary = "answers kept by --history",
+	.summary = "manage the answers kept by --history",
 	.details =
-		"A history is the file that 'tandem run --history FILE' and "
-		"others keep finished answers in, with their prompts, to draft "
-		"later ones from.\n"
-		"\n"
-		"  list    its records, as text\n"
-		"  stats   how many there are, of which vocabulary\n"
-		"  prune   drop the oldest, or those beyond a number or a size\n"
-		"  import  add answers, or documents, from elsewhere\n"
-		"\n"
-		"'tandem history list --help' and so on tell their options. To "
-		"forget all, remove the file.",
+		"A history is the file in which 'tandem run --history FILE' "
+		"and other commands keep finished answers with their "
+		"prompts, to draft later ones from.\n\n"
+		"  list    print its records\n"
+		"  stats   show how many there are, and of which vocabulary\n"
+		"  prune   drop the oldest ones, by number, size or age\n"
+		"  import  add answers or documents from elsewhere\n\n"
+		"'tandem history list --help' and so on explain each. To "
+		"forget everything, remove the file.",
+	.examples = "  tandem history list answers\n"
+		    "  tandem history prune --older-than 30 answers",
 	.min_operands = 1,
 	.max_operands = 1,
 	.operand = &(const struct opt){ .arg = "list|stats|prune|import" },

@@ -28,14 +28,15 @@ static uint64_t max = HISTORY_MAX_DEFAULT;
 static const struct opt opts[] = {
 	VOCABULARY_OPTION(model),
 	{ OPT_FLAG, 0, "text", &as_text, NULL,
-		"each INPUT is one document of plain text, and no prompt "
-		"belongs to it" },
+		"read each INPUT as one document of plain text, without a "
+		"prompt" },
 	{ OPT_FLAG, 0, "special", &special, NULL,
-		"control tokens written in the texts, such as <|im_start|>, "
-		"are those tokens" },
+		"handle control tokens such as <|im_start|> as tokens, not "
+		"as text" },
 	{ OPT_SIZE, 0, "max", &max, "SIZE",
-		"of the file (64M); its oldest records make room", 4096,
-		(double)((uint64_t)1 << 40) },
+		"size limit of the history (64M); the oldest records are "
+		"dropped",
+		4096, (double)((uint64_t)1 << 40) },
 };
 
 static const struct opt_command usage = {
@@ -44,15 +45,17 @@ static const struct opt_command usage = {
 		    "[INPUT...]",
 	.summary = "add answers from elsewhere to a history",
 	.details =
-		"Each line of the INPUTs (standard input when there is none, "
-		"or it is -) is a JSON object with a member answer and, where "
-		"there are any, prompt and time (seconds since 1970; now); "
-		"others are not looked at. 'tandem history list --json' writes "
-		"such lines, so that a history can be taken over into another "
-		"vocabulary. The token that ends a text is put behind each "
-		"answer and each document.\n\n"
-		"FILE is made when there is none. Where a line is wrong, those "
-		"before it are in it.",
+		"Each line of the INPUTs (standard input without any, or for "
+		"-) is a JSON object with a member answer and optionally "
+		"prompt and time (seconds since 1970; now); other members "
+		"are ignored. 'tandem history list --json' writes such "
+		"lines, so a history can be moved to another vocabulary. The "
+		"token that ends a text is added after each answer and each "
+		"document.\n\n"
+		"FILE is created if needed. If a line is wrong, the lines "
+		"before it are in the file.",
+	.examples = "  tandem history import answers answers.jsonl\n"
+		    "  tandem history import --text answers manual.txt",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,

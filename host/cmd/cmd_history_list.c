@@ -25,20 +25,21 @@ static bool as_json, special;
 static const struct opt opts[] = {
 	VOCABULARY_OPTION(model),
 	{ OPT_FLAG, 0, "special", &special, NULL,
-		"write control tokens, such as <|im_start|>, too" },
+		"print control tokens such as <|im_start|>" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"one JSON object a record, with the whole of both texts; "
-		"tandem history import reads them" },
+		"print one JSON object for each record, with both texts "
+		"complete; 'tandem history import' reads them" },
 };
 
 static const struct opt_command usage = {
 	.name = "tandem history list",
 	.synopsis = "[-m MODEL] [--special] [--json] FILE",
-	.summary = "the records of a history",
-	.details = "Prints a line for each record, the oldest first: its "
-		   "number, when it was kept, the tokens of the prompt and of "
-		   "the answer, and how both begin. MODEL has the vocabulary "
-		   "that the ids belong to.",
+	.summary = "print the records of a history",
+	.details = "Prints one line for each record, the oldest first: its "
+		   "number, when it was kept, the tokens of prompt and answer, "
+		   "and how both begin. MODEL has the vocabulary of the ids.",
+	.examples = "  tandem history list answers\n"
+		    "  tandem history list --json answers >answers.jsonl",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,

@@ -22,29 +22,30 @@
 static bool as_json, window;
 
 static const struct opt opts[] = {
-	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"one JSON object instead of the text" },
+	{ OPT_FLAG, 0, "json", &as_json, NULL, "print one JSON object" },
 	{ OPT_FLAG, 0, "window", &window, NULL,
-		"of the process PID, a device or the host of one, or else of "
-		"the only device there is: its address window" },
+		"show the address window of a running device; PID is the "
+		"device's or its host's, and not needed where only one "
+		"device runs" },
 };
 
 static const struct opt_command usage = {
 	.name = "tandem inspect",
 	.synopsis = "[--json] (FILE | --window [PID])",
-	.summary = "what is in a model file, or in a device's window",
-	.details = "Checks a GGUF file and shows what it holds: the model's "
+	.summary = "show a model file, or the address window of a device",
+	.details = "Checks a GGUF file and shows its contents: the model's "
 		   "shape, its tokenizer and chat template, every key (long "
-		   "values shortened) and every tensor with type, shape, "
-		   "bytes and offset. Works on any well-formed GGUF file, "
-		   "also of architectures that Tandem does not run. Of a "
-		   "flash image it shows the model, the extents and where "
-		   "the tensors lie. FILE may be the name of a model that "
-		   "comes with the program: target, small, draft, ...\n"
-		   "\n"
-		   "With --window it draws what a running device has mapped, "
-		   "as the device shows it in a memfd of its own; neither side "
-		   "of the pair takes part.",
+		   "values shortened) and every tensor with type, shape, bytes "
+		   "and offset. Works with any well-formed GGUF file, also of "
+		   "architectures that Tandem does not run. For a flash image "
+		   "it shows the model, the extents and where the tensors are. "
+		   "FILE may be the name of a bundled model.\n\n"
+		   "With --window it draws what a running device has mapped. "
+		   "The device publishes this in a memfd of its own; neither "
+		   "process is disturbed.",
+	.examples = "  tandem inspect model.gguf\n"
+		    "  tandem inspect target\n"
+		    "  tandem inspect --window",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 0,

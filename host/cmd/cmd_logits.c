@@ -29,14 +29,14 @@ static const char *model_path, *ids_text, *ids_file, *out_path;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file, an image or the name of one that comes "
-		"with the program (target)" },
+		"model: a GGUF file, a flash image, or the name of a bundled "
+		"model (target); 'tandem help models' lists them" },
 	{ OPT_STRING, 0, "ids", &ids_text, "LIST",
-		"token ids, separated by spaces or commas" },
+		"token ids, separated by blanks or commas" },
 	{ OPT_STRING, 0, "ids-file", &ids_file, "FILE",
-		"a file of them, - for standard input" },
+		"read the ids from FILE; - is standard input" },
 	{ OPT_STRING, 'o', "output", &out_path, "FILE",
-		"where the logits go, - for standard output" },
+		"file to write; - is standard output" },
 	PAIR_OPTIONS(asked),
 };
 /* clang-format on */
@@ -46,11 +46,13 @@ static const struct opt_command usage = {
 	.synopsis = "[-m MODEL] (--ids LIST | --ids-file FILE|-) -o FILE "
 		    "[OPTIONS]",
 	.summary = "write the logits after each token of a list",
-	.details = "Little-endian float32, one row of the vocabulary's size "
-		   "for each id in order: row t is what follows the first t+1 "
-		   "ids; of a diffusion model, which sees all of them at "
-		   "once, what stands in place of id t. Nothing is put before "
-		   "the ids.",
+	.details =
+		"Writes little-endian float32, for each id one row of the "
+		"vocabulary's size: row t is what follows the first t + 1 "
+		"ids. For a diffusion model, which sees all ids at once, row "
+		"t is what replaces id t. Nothing is put before the ids.",
+	.examples = "  tandem logits --ids '1 403 261' -o logits.bin",
+	.common = "model ids ids-file output precision layout threads",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };

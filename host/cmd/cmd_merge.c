@@ -19,29 +19,31 @@ static const char *plot;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"one JSON object instead of the tables" },
+		"print one JSON object instead of the tables" },
 	{ OPT_FLAG, 0, "csv", &as_csv, NULL,
-		"of benchmarks: a line a figure instead" },
+		"print benchmarks as one line for each figure" },
 	{ OPT_STRING, 0, "plot", &plot, "DIR",
-		"of benchmarks: draw each table to DIR/TABLE.svg, by the "
-		"program gnuplot" },
+		"draw each table of a benchmark to DIR/TABLE.svg; needs "
+		"gnuplot" },
 };
 
 static const struct opt_command usage = {
 	.name = "tandem merge",
 	.synopsis = "[--json] FILE...",
-	.summary = "what shards found, told as if one run had",
+	.summary = "join the results of shards",
 	.details =
-		"The FILEs are what 'tandem eval' or 'tandem bench lever', "
-		"methods, sdnpu or diffusion printed that were given --shard "
-		"1/N, 2/N ... N/N, all of them and in any order; they must "
-		"have been given the same options. Tallies, intervals and "
-		"figures are made of the sums of all shards. On a phone's "
-		"clock they are those of one run to the last digit; times of "
-		"this machine's clock are added up, as if the shards had run "
-		"one after the other.\n\n"
-		"What was measured where is not looked at: compare times only "
-		"of shards from machines that are alike.",
+		"The FILEs are the outputs of 'tandem eval' or 'tandem bench "
+		"lever', methods, sdnpu or diffusion with --shard 1/N, 2/N "
+		"... N/N, all of them, in any order and with the same "
+		"options. Tallies, intervals and figures are computed from "
+		"the sums of all shards. On a phone's clock they equal those "
+		"of one run to the last digit; wall-clock times are added "
+		"up, as if the shards had run one after another.\n\n"
+		"The machines are not compared: merge wall-clock times only "
+		"from machines that are alike.",
+	.examples =
+		"  tandem eval math --shard 1/2 >a & tandem eval math --shard 2/2 >b\n"
+		"  tandem merge a b",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,

@@ -32,11 +32,11 @@ static bool as_json;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file, an image or the name of one that comes "
-		"with the program (target)" },
+		"model: a GGUF file, a flash image, or the name of a bundled "
+		"model (target); 'tandem help models' lists them" },
 	{ OPT_INT, 0, "items", &n_items, "N",
-		"only the first N items of a task, or windows of a text (0: "
-		"all)", 0, INT32_MAX },
+		"use only the first N items of a task, or windows of a text "
+		"(0: all)", 0, INT32_MAX },
 	{ OPT_INT, 0, "window", &window, "N",
 		"tokens of a window of a text (0: the context, at most 2048)",
 		0, 1 << 26 },
@@ -49,31 +49,35 @@ static const struct opt opts[] = {
 static const struct opt_command usage = {
 	.name = "tandem perplexity",
 	.synopsis = "(TASK | FILE) [-m MODEL] [--items N] [OPTIONS]",
-	.summary = "measure how well a model foretells text",
+	.summary = "measure the perplexity of a model on a text",
 	.details =
 		"Perplexity is the exponential of the mean negative "
-		"log-likelihood (nll) that the model gives each scored token "
-		"behind those before it: 1 is perfect. It tells layouts and "
-		"precisions of the device apart that write the same text.\n\n"
-		"TASK is one of " EVAL_TASK_NAMES ", whose held-out items "
-		"come with the program, or a group of them: " EVAL_TASK_GROUPS
-		"; a FILE that ends in .jsonl has such "
-		"items, too. Every item is read from an empty cache, and the "
-		"tokens of its answer and the end token are scored.\n\n"
+		"log-likelihood (nll) of the scored tokens, each given those "
+		"before it; 1 is perfect. It shows differences between "
+		"layouts and precisions that generate the same text.\n\n"
+		"TASK is one of " EVAL_TASK_NAMES ", whose held-out items are "
+		"bundled, or a group of them: " EVAL_TASK_GROUPS "; a FILE "
+		"that ends in .jsonl contains such items. Every item is read "
+		"with an empty cache, and the tokens of its answer and the "
+		"end token are scored.\n\n"
 		"Any other FILE, - for standard input, is plain text. It is "
-		"cut into windows as llama.cpp's perplexity tool does it, so "
-		"that figures can be compared: with the token that begins a "
-		"text in front where the model wants one, each from an empty "
-		"cache; of each window the second half is scored, and what is "
-		"left behind the last whole window is not read. A text "
-		"shorter than a window is read as one.\n\n"
-		"Printed are the tokens scored, their mean nll, the "
+		"divided into windows as llama.cpp's perplexity tool does, "
+		"so that results can be compared: each with an empty cache, "
+		"after the token that begins a text where the model wants "
+		"one; the second half of each window is scored, and what "
+		"follows the last whole window is not read. A text shorter "
+		"than a window is read as one.\n\n"
+		"Printed are the scored tokens, their mean nll, the "
 		"perplexity with its 95 % interval (the normal approximation "
-		"of the mean nll over tokens, exponentiated), and how many "
-		"tokens were read a second, scored or not; for all, also the "
-		"total over all tokens. All but the speed is always the "
-		"same.\n\n"
-		"Ctrl-C ends with what was found so far and exit status 130.",
+		"of the mean nll, exponentiated), and tokens read per "
+		"second, scored or not. Everything but the speed is always "
+		"the same.\n\n"
+		"Ctrl-C prints the results so far, with exit status 130.",
+	.examples =
+		"  tandem perplexity -m model.gguf wiki.txt\n"
+		"  tandem perplexity qa\n"
+		"  tandem perplexity -m model.gguf --precision f32 wiki.txt",
+	.common = "model items window precision layout threads json",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 1,

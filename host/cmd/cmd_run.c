@@ -44,80 +44,79 @@ static bool piped; /* standard input, for want of another prompt */
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file, an image or the name of one that comes "
-		"with the program (target; for diffusion, diffusion or block)" },
+		"model: a GGUF file, a flash image, or the name of a bundled "
+		"model (target); 'tandem help models' lists them" },
 	{ OPT_STRING, 'p', "prompt", &prompt_text, "TEXT",
-		"the prompt, also where it begins with a -" },
+		"prompt; may begin with a -" },
 	{ OPT_STRING, 'f', "file", &prompt_file, "FILE",
-		"the prompt is all of this file, - for standard input, to the "
-		"last byte" },
+		"read the prompt from FILE; - is standard input" },
 	{ OPT_INT, 'n', "predict", &n_predict, "N",
-		"tokens to generate at most (256; -1: until the text ends or "
-		"the context is full)", -1, INT32_MAX },
+		"tokens to generate, at most (256; -1: until the text ends "
+		"or the context is full)", -1, INT32_MAX },
 	{ OPT_LIST, 0, "stop", &stop_strings, "TEXT",
-		"end before this text; may be given many times" },
+		"stop before this text; may be given several times" },
 	{ OPT_FLAG, 0, "ignore-eos", &ignore_eos, NULL,
-		"go on behind the token that ends a text" },
+		"continue after the token that ends a text" },
 	{ OPT_STRING, 0, "json-schema", &schema_said, "FILE|JSON",
-		"write JSON that fits this JSON Schema: one of the subset in "
-		"docs/structured.md, itself where it begins with a {, else in "
-		"a file; '{}' is any JSON" },
+		"generate JSON that fits this JSON Schema; a file, or the "
+		"schema itself ('{}' is any JSON); docs/structured.md has "
+		"the supported subset" },
 
-	{ .type = OPT_GROUP, .name = "Prompt" },
+	{ .type = OPT_GROUP, .name = "prompt" },
 	{ OPT_FLAG, 0, "chat", &chat, NULL,
-		"put the prompt into the model's chat template, as a user's "
+		"put the prompt into the model's chat template; as a user's "
 		"turn" },
 	{ OPT_STRING, 0, "system", &system_text, "TEXT",
-		"the system's turn, with --chat" },
+		"system turn, with --chat" },
 	{ OPT_FLAG, 0, "special", &special, NULL,
-		"read special tokens in the prompt as such, and print those "
-		"generated" },
+		"recognize special tokens in the prompt, and print generated "
+		"ones" },
 	{ OPT_FLAG, 0, "no-bos", &no_bos, NULL,
 		"do not put the model's first token before the prompt" },
 
-	{ .type = OPT_GROUP, .name = "Sampling" },
+	{ .type = OPT_GROUP, .name = "sampling" },
 	{ OPT_FLOAT, 0, "temp", &temperature, "T",
-		"temperature; 0 is greedy: always the most likely token (0; 0.8 "
-		"for methods that choose among many samples)", 0, 1000 },
+		"temperature (0: greedy; 0.8 with -N)", 0, 1000 },
 	{ OPT_INT, 0, "top-k", &top_k, "K",
-		"draw from the K most likely tokens (0: all)", 0, INT32_MAX },
+		"sample from the K most likely tokens (0: all)", 0, INT32_MAX },
 	{ OPT_FLOAT, 0, "top-p", &top_p, "P",
-		"draw from the fewest tokens whose probabilities reach P "
+		"sample from the fewest tokens whose probabilities reach P "
 		"(1: all)", 0, 1 },
 	{ OPT_FLOAT, 0, "min-p", &min_p, "P",
-		"draw from tokens at least P times as likely as the likeliest "
-		"(0: all)", 0, 1 },
+		"sample from tokens at least P times as likely as the most "
+		"likely (0: all)", 0, 1 },
 	{ OPT_FLOAT, 0, "repeat-penalty", &repeat_penalty, "X",
-		"make recent tokens less likely by this factor (1: no)",
+		"make recent tokens less likely by this factor (1: off)",
 		0.01, 100 },
 	{ OPT_INT, 0, "repeat-last", &repeat_last, "N",
 		"tokens that count as recent (64)", 0, INT32_MAX },
 	{ OPT_INT, 0, "seed", &seed, "S",
-		"seed of the random numbers (1); the same seed draws the same "
-		"tokens", 0, (double)(1ll << 53) },
+		"seed of the random numbers (1); the same seed gives the "
+		"same text", 0, (double)(1ll << 53) },
 	{ OPT_INT, 0, "stream", &stream, "I",
-		"of the seed's streams of random numbers that (0): with it a "
-		"text is what sample I of -N is", 0, (double)(1ll << 53) },
+		"stream of random numbers of the seed (0); with I the text "
+		"is that of sample I of -N", 0, (double)(1ll << 53) },
 
 	DECODING_OPTIONS(asked),
 
-	{ .type = OPT_GROUP, .name = "Output" },
+	{ .type = OPT_GROUP, .name = "output" },
 	{ OPT_FLAG, 0, "ids", &as_ids, NULL,
-		"print the ids of the generated tokens, not their text" },
+		"print token ids, not text" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"print one JSON object at the end: text, ids and all counters "
-		"of --stats" },
+		"print one JSON object at the end; with the text, its ids "
+		"and all counters" },
 	{ OPT_FLAG, 0, "watch", &watched, NULL,
-		"show how masks are filled, pass by pass: on a terminal the "
-		"text as it settles, else a line a pass, with --json an "
-		"object" },
+		"show each pass of a diffusion model; on a terminal the text "
+		"as it settles, otherwise a line for each pass, with --json "
+		"an object" },
 	{ OPT_FLAG, 0, "show-samples", &with_samples, NULL,
-		"of a method that chooses among many samples, print them all, "
-		"each under a heading" },
+		"with a method that chooses one of many samples, print all "
+		"of them" },
 	{ OPT_FLAG, 0, "stats", &with_stats, NULL,
-		"print a summary to standard error" },
+		"print a summary to standard error; tokens/s, passes, "
+		"drafts, window, flash, phone" },
 	{ OPT_FLAG, 0, "verbose", &verbose, NULL,
-		"where the device's window has no room, draw it" },
+		"draw the device's window where it has no room" },
 
 	PAIR_OPTIONS(asked),
 };
@@ -128,32 +127,35 @@ static const struct opt_command usage = {
 	.synopsis = "[-m MODEL] (TEXT | -p TEXT | -f FILE|-) [-n N] [OPTIONS]",
 	.summary = "generate text",
 	.details =
-		"Writes the continuation of a prompt, not the prompt itself, "
-		"to standard output as it comes. Without sampling options the "
-		"text is greedy and always the same.\n\n"
-		"The prompt is TEXT, or that of -p, or a file's. Without any "
-		"of these, or with -, it is what comes on standard input, but "
-		"for a newline at its end:\n\n"
-		"  tandem run 'Once upon a time'\n"
-		"  echo 'Once upon a time' | tandem run -n 50\n\n"
-		"Of a diffusion model, --watch shows the open end of the text "
-		"behind each pass: masks, tokens that may still be revised, "
-		"tokens that stay, and guesses for later blocks, by colours, "
-		"or by signs where NO_COLOR is set. With --json each pass is "
-		"an object before the last one: step; first, the tokens before "
-		"the open end; and of each position tokens, marks (m, v, s, d) "
-		"and text, null for masks.\n\n"
-		"With -N many samples of the prompt are written side by side, "
-		"each with random numbers of its own (--temp), and printed "
-		"under headings, or one that the method chooses among them "
-		"(--show-samples: all). With --json each is in the list "
-		"samples: index, state (ended, cut, failed, incomplete), stop, "
-		"text, ids, steps, logprob, certainty, confidence, score, "
-		"time_s.\n\n"
-		"Ctrl-C ends the text after the current token with exit "
+		"Writes the continuation of a prompt to standard output as "
+		"it is generated. Without sampling options decoding is "
+		"greedy and the text always the same.\n\n"
+		"The prompt is TEXT, that of -p or that of -f. Without any "
+		"of these, or with -, it is read from standard input, "
+		"without a newline at its end.\n\n"
+		"With a diffusion model, --watch shows after each pass the "
+		"part of the text that is not final: masks, tokens that may "
+		"change, tokens that stay, and guesses for later blocks, in "
+		"colours, or with signs where NO_COLOR is set. With --json "
+		"each pass is an object before the last one: step; first, "
+		"the tokens before that part; and for each position tokens, "
+		"marks (m, v, s, d) and text, null for masks.\n\n"
+		"With -N several samples of the prompt are generated side by "
+		"side, each with its own random numbers (--temp). All are "
+		"printed under headings, or the one that the method chooses. "
+		"With --json all are in the list samples: index, state "
+		"(ended, cut, failed, incomplete), stop, text, ids, steps, "
+		"logprob, certainty, confidence, score, time_s.\n\n"
+		"Ctrl-C ends generation after the current token, with exit "
 		"status 130; a second one ends the program at once. If the "
-		"device process dies or hangs, the text so far stays and the "
-		"exit status is 3.",
+		"device process is lost, what was printed stays and the exit "
+		"status is 3.",
+	.examples =
+		"  tandem run 'Once upon a time'\n"
+		"  tandem run -m model.gguf --chat -p 'Why is the sky blue?' --temp 0.8\n"
+		"  tandem run --method lever --clock soc:sd8gen3 --stats 'Once upon a time'",
+	.common = "model prompt file predict chat temp seed json-schema method "
+		  "draft samples threads dram-budget clock json stats",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 1,

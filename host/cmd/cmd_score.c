@@ -29,17 +29,17 @@ static bool as_json, sum_alone;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model whose solutions they are: a GGUF file or the name of "
-		"one that comes with the program (target)" },
+		"model that generated the solutions; a GGUF file or the name "
+		"of a bundled model (target)" },
 	{ OPT_STRING, 0, "reward", &reward_said, "NAME|FILE",
-		"what scores them: that which comes with the model, or "
-		"another:", .words = reward_word },
+		"what scores them; a bundled reward, or a process reward "
+		"model in a GGUF file (the model's own reward):", .words = reward_word },
 	{ OPT_STRING, 0, "step-end", &step_end, "TEXT",
-		"what ends a step (a line feed)" },
+		"text that ends a step (a line feed)" },
 	{ OPT_FLAG, 0, "sum", &sum_alone, NULL,
-		"print no solution, but what all of them come to" },
+		"print only the totals" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"print a JSON object a line" },
+		"print one JSON object a line" },
 	PAIR_OPTIONS(asked),
 };
 /* clang-format on */
@@ -47,21 +47,25 @@ static const struct opt opts[] = {
 static const struct opt_command usage = {
 	.name = "tandem score",
 	.synopsis = "FILE [-m MODEL] [--reward NAME|FILE] [OPTIONS]",
-	.summary = "score the steps of given solutions by a reward",
+	.summary = "score the steps of given solutions with a reward model",
 	.details =
-		"FILE (- for standard input) has a JSON object a line with a "
-		"\"prompt\" and a \"solution\" that follows it; an \"id\" "
-		"names the line. Printed is for each solution how likely it "
-		"is, by the reward, that all is right up to the end of each of "
-		"its steps.\n\n"
+		"FILE (- for standard input) has one JSON object a line, "
+		"with a \"prompt\" and a \"solution\" that follows it; an "
+		"\"id\" names the line. For each solution the program prints "
+		"the probability, by the reward model, that it is right up "
+		"to the end of each of its steps.\n\n"
 		"Where lines have \"marks\", a list with true or false for "
-		"each step, the end says how well the scores tell right steps "
-		"from wrong ones, by the area under the ROC curve, and of "
-		"problems, which are lines of the same prompt, how many are "
-		"solved by a solution taken at random, by the one whose last "
-		"step scores best, and by any of them.\n\n"
-		"A score depends on its solution alone, and is the same "
-		"whatever else is scored.",
+		"each step, the end says how well the scores separate right "
+		"steps from wrong ones, by the area under the ROC curve; and "
+		"of the problems, which are lines with the same prompt, how "
+		"many are solved by a random solution, by the one whose last "
+		"step has the best score, and by any.\n\n"
+		"A score depends on its solution only, not on what else is "
+		"scored.",
+	.examples = "  tandem score solutions.jsonl\n"
+		    "  tandem score solutions.jsonl --reward prm.gguf --json\n"
+		    "  tandem score - --sum <solutions.jsonl",
+	.common = "model reward step-end sum threads json",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 1,

@@ -17,7 +17,8 @@
 
 static struct opt_values asked; /* of the decoder */
 static const char *model_path, *name, *key_file;
-static const char *where = "127.0.0.1:8080";
+static const char *where; /* of --listen, or --port */
+static uint32_t port = UINT32_MAX;
 static bool no_key, quiet, on_session_bus, on_system_bus;
 static struct texts_options several = { .texts = 16, .keep = 16 };
 static uint32_t queue = 64, connections = 256, idle = 60;
@@ -27,61 +28,63 @@ static double grace = 30;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &model_path, "FILE",
-		"the model: a GGUF file, an image or the name of one that comes "
-		"with the program (target; for diffusion, diffusion or block)" },
+		"model: a GGUF file, a flash image, or the name of a bundled "
+		"model (target); 'tandem help models' lists them" },
 	{ OPT_STRING, 0, "name", &name, "NAME",
-		"what clients call the model (its file's name without the "
+		"model name that clients use (the file's name without its "
 		"ending)" },
 
-	{ .type = OPT_GROUP, .name = "Who may ask" },
+	{ .type = OPT_GROUP, .name = "access" },
 	{ OPT_STRING, 0, "listen", &where, "ADDRESS",
-		"HOST:PORT or unix:PATH (127.0.0.1:8080); of port 0 a free one "
-		"is chosen, a Unix socket is its own user's alone; none: "
-		"nowhere, for --dbus alone" },
+		"HOST:PORT, unix:PATH or none (127.0.0.1:8080); port 0 "
+		"chooses a free one; only the user may connect to a Unix "
+		"socket; none is for --dbus alone" },
+	{ OPT_UINT, 0, "port", &port, "N",
+		"short for --listen 127.0.0.1:N", 0, 65535 },
 	{ OPT_FLAG, 0, "dbus", &on_session_bus, NULL,
-		"answer on the session's message bus too, as "
-		"dev.tandem.Engine1 (docs/dbus.md)" },
+		"also answer on the session bus as dev.tandem.Engine1; "
+		"docs/dbus.md" },
 	{ OPT_FLAG, 0, "dbus-system", &on_system_bus, NULL,
-		"on the system's bus, where a policy file permits the name" },
+		"also answer on the system bus; a policy file must permit "
+		"the name" },
 	{ OPT_STRING, 0, "api-key-file", &key_file, "FILE",
-		"a line of it is a key, and who has none is refused" },
+		"require one of the keys in FILE; one key a line" },
 	{ OPT_FLAG, 0, "no-key", &no_key, NULL,
-		"let everybody in who reaches an address that is not this "
-		"machine's alone" },
+		"allow requests without a key on an address that other "
+		"machines reach" },
 
-	{ .type = OPT_GROUP, .name = "Several texts" },
+	{ .type = OPT_GROUP, .name = "requests" },
 	{ OPT_UINT, 0, "texts", &several.texts, "N",
-		"texts that are written at a time, in passes that they share "
-		"(16), by methods that can: autoregressive and sample", 1, 64 },
+		"requests that are decoded at a time, in shared passes (16); "
+		"only by methods that support it: autoregressive and sample", 1, 64 },
 	{ OPT_UINT, 0, "keep", &several.keep, "N",
-		"texts that have ended whose keys and values stay until there "
-		"is no room for them (16): of a prompt that begins like one of "
-		"them only the rest is computed", 0, 1024 },
+		"finished requests whose keys and values are kept (16); a "
+		"prompt that begins like one of them reuses them", 0, 1024 },
 	{ OPT_UINT, 0, "text-slots", &several.slots, "N",
-		"tokens that all texts together have room for in the key-value "
-		"cache (0: as many as they need and it holds)", 0, 1 << 26 },
+		"token positions of the key-value cache for all requests "
+		"together (0: as many as needed)", 0, 1 << 26 },
 
-	{ .type = OPT_GROUP, .name = "Limits" },
+	{ .type = OPT_GROUP, .name = "limits" },
 	{ OPT_UINT, 0, "queue", &queue, "N",
-		"texts that wait (64); who comes then is told to come again",
+		"requests that may wait (64); further ones get status 503",
 		0, 65536 },
 	{ OPT_UINT, 0, "connections", &connections, "N",
-		"at a time (256)", 1, 65536 },
+		"connections at a time (256)", 1, 65536 },
 	{ OPT_UINT, 0, "idle", &idle, "SECONDS",
-		"a connection on which nothing moves is closed (60)", 1,
+		"close a connection after this time without data (60)", 1,
 		86400 },
 	{ OPT_SIZE, 0, "body-max", &body_max, "SIZE",
-		"of a request (4M)", 1024, 1 << 30 },
+		"size limit of a request (4M)", 1024, 1 << 30 },
 	{ OPT_SIZE, 0, "header-max", &header_max, "SIZE",
-		"of a request's header, and buffers beside it (64K)", 8192,
+		"size limit of a request's header and buffers (64K)", 8192,
 		1 << 20 },
 	{ OPT_FLOAT, 0, "grace", &grace, "SECONDS",
-		"that texts under way have when the server is told to end (30)",
+		"time that running requests have to finish at the end (30)",
 		0, 86400 },
 
-	{ .type = OPT_GROUP, .name = "Output" },
+	{ .type = OPT_GROUP, .name = "output" },
 	{ OPT_FLAG, 0, "quiet", &quiet, NULL,
-		"do not say where the server listens" },
+		"do not print the address" },
 
 	DECODING_OPTIONS(asked),
 	PAIR_OPTIONS(asked),
@@ -91,21 +94,25 @@ static const struct opt opts[] = {
 static const struct opt_command usage = {
 	.name = "tandem serve",
 	.synopsis = "[-m MODEL] [--listen ADDRESS] [OPTIONS]",
-	.summary = "answer other programs by HTTP",
+	.summary = "serve a model over HTTP, as OpenAI's API does",
 	.details =
-		"Answers requests as OpenAI's interface has them, at "
-		"/v1/chat/completions, /v1/completions and /v1/models, whole "
-		"or as a stream; beside them are /tokenize, /detokenize, "
-		"/health, /metrics for Prometheus, and a page to look at, /. "
-		"docs/serve.md says what a request may hold.\n\n"
+		"Answers requests at /v1/chat/completions, /v1/completions "
+		"and /v1/models, at once or as a stream; also /tokenize, "
+		"/detokenize, /health, /metrics for Prometheus, and a page "
+		"to try it at /. docs/serve.md lists what a request may "
+		"contain.\n\n"
+		"Nothing is truncated or ignored silently: a prompt that "
+		"does not fit into the context is refused with both numbers, "
+		"and an unknown parameter is refused by its name.\n\n"
+		"SIGTERM or Ctrl-C finishes the running requests, for at "
+		"most --grace seconds, then exits; a second one exits at "
+		"once.",
+	.examples =
 		"  tandem serve\n"
-		"  curl 127.0.0.1:8080/v1/completions "
-		"-d '{\"prompt\":\"Once upon a time\"}'\n\n"
-		"Nothing is cut without a word: a prompt that the context has "
-		"no room for is refused with both numbers, and so is, by its "
-		"name, a parameter that is not known.\n\n"
-		"SIGTERM or Ctrl-C ends the server behind the texts under way, "
-		"at most --grace later; a second one ends it at once.",
+		"  tandem serve -m model.gguf --listen 0.0.0.0:8080 --api-key-file keys\n"
+		"  curl 127.0.0.1:8080/v1/completions -d '{\"prompt\":\"Once upon a time\"}'",
+	.common = "model name listen port api-key-file texts queue dbus method "
+		  "draft ctx threads dram-budget quiet",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };
@@ -275,6 +282,16 @@ static int serve_main(int argc, char **argv)
 		return status;
 	if (on_session_bus && on_system_bus)
 		return cmd_misuse(&cmd_serve, "one bus at a time");
+	if (where && port <= UINT16_MAX)
+		return cmd_misuse(
+			&cmd_serve, "--listen and --port exclude each other");
+	if (!where) {
+		static char local[32];
+
+		snprintf(local, sizeof(local), "127.0.0.1:%u",
+			port <= UINT16_MAX ? port : 8080);
+		where = local;
+	}
 	if (!strcmp(where, "none") && !on_session_bus && !on_system_bus)
 		return cmd_misuse(&cmd_serve,
 			"'--listen none' without --dbus is no way in");

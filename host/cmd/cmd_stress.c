@@ -34,24 +34,22 @@ static bool as_json, plant;
 
 static const struct opt opts[] = {
 	{ OPT_FLOAT, 0, "minutes", &minutes, "M",
-		"so long in all, each area as long as another (1, where "
-		"--runs is not given)",
-		0, 100000 },
-	{ OPT_INT, 0, "runs", &runs, "N", "so many schedules of each area", 1,
+		"time in all, the same for each area (1 without --runs)", 0,
+		100000 },
+	{ OPT_INT, 0, "runs", &runs, "N", "schedules for each area", 1,
 		(double)(1ll << 53) },
-	{ OPT_INT, 0, "seed", &seed, "S",
-		"seed of the schedules; another each time if it is not given",
-		0, (double)(1ll << 53) },
+	{ OPT_INT, 0, "seed", &seed, "S", "seed of the schedules (random)", 0,
+		(double)(1ll << 53) },
 	{ OPT_STRING, 0, "replay", &replay, "FILE",
 		"run the one schedule in FILE" },
 	{ OPT_STRING, 0, "out", &out_folder, "DIR",
-		"where the plan of what failed is written (.)" },
+		"folder for schedules that failed (.)" },
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"print one JSON object for each area instead of a line" },
+		"print one JSON object for each area" },
 	{ .type = OPT_FLAG,
 		.name = "plant",
 		.value = &plant,
-		.help = "have something go wrong that is to be found",
+		.help = "plant a failure that must be found",
 		.hidden = true },
 };
 
@@ -61,32 +59,32 @@ static const char *const areas[] = { "va", "coherence", "faults", "flash",
 static const struct opt_command usage = {
 	.name = "tandem stress",
 	.synopsis = "(AREA | all | --replay FILE) [OPTIONS]",
-	.summary = "random schedules against a model of what must hold",
+	.summary = "test with random schedules against simple models",
 	.details =
 		"AREA is one of\n\n"
-		"  va         the address window, its slots and guards, room "
-		"that comes late,\n"
-		"             the region beside it, and texts in small ones\n"
-		"  coherence  the device's cache and its checker, with calls of "
-		"upkeep\n"
-		"             forgotten, and texts under check\n"
-		"  ring       the ring and its doorbells, with a peer that lies\n"
-		"  faults     texts under random plans of faults, and what they "
-		"leave behind\n"
-		"  flash      extents streamed from flash, with failing reads "
-		"and torn files\n\n"
-		"Each draws schedules from the seed, runs them against the "
-		"real thing, in a process of its own, and holds what happens "
-		"against a simple model. One seed gives the same schedules "
-		"on every machine. The first that fails is made small: steps "
-		"are left out and numbers lowered for as long as it still "
-		"fails, by at most " TRIES " tries that begin within " SECONDS
-		" s (" SECONDS_HUNG " s where it hangs). What is left is "
-		"printed and written to a file, with the command that runs it "
-		"again.\n\n"
-		"Exit status: 0 when all held, 1 when something failed, 130 "
-		"after Ctrl-C when nothing had. docs/stress.md has the models "
-		"and the format of the file.",
+		"  va         the address window, its slots and guards, late releases, the\n"
+		"             extended region, and decoding in small windows\n"
+		"  coherence  the device's cache and its checker, with missing cache\n"
+		"             maintenance, and decoding under --coherence check\n"
+		"  ring       the ring and its doorbells, with a peer that misbehaves\n"
+		"  faults     decoding under random fault plans, and what they leave behind\n"
+		"  flash      extents streamed from flash, with failing reads and torn files\n\n"
+		"Each area draws schedules from the seed, runs them on the "
+		"real code in a process of its own, and compares the results "
+		"with a simple model. One seed gives the same schedules on "
+		"every machine. The first schedule that fails is made "
+		"smaller: steps are removed and numbers lowered while it "
+		"still fails, with at most " TRIES
+		" tries that begin within " SECONDS " s (" SECONDS_HUNG
+		" s where it hangs). What is left "
+		"is printed and written to a file, with the command that "
+		"runs it again.\n\n"
+		"Exit status: 0 when all passed, 1 when something failed, "
+		"130 after Ctrl-C when nothing had failed. docs/stress.md "
+		"describes the models and the file.",
+	.examples = "  tandem stress all --minutes 10\n"
+		    "  tandem stress va --seed 7 --runs 1000\n"
+		    "  tandem stress --replay stress-va-7.txt",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 1,

@@ -25,27 +25,24 @@ static const char *output, *from;
 
 static const struct opt opts[] = {
 	{ OPT_CHOICE, 0, "like", &like, "SHAPE",
-		"qwen2.5-0.5b, qwen2.5-1.5b, qwen2.5-3b, qwen3-0.6b, "
-		"qwen3-4b, qwen3-8b, qwen3-14b, llama3.2-1b, llama3.2-3b, "
-		"llama3.1-8b, llada-8b, dream-7b, tiny, tiny-llada, "
-		"tiny-block or tiny-dream",
+		"shape of the model; 'tandem help shapes' lists them",
 		.choices = shape_names },
 	{ OPT_CHOICE, 0, "quant", &quant, "TYPE",
-		"of the matrices: q4_0, q8_0, f16, bf16 or f32 (q4_0; with "
-		"--grow that of the model)",
+		"type of the matrices (q4_0; with --grow that of the model); "
+		"q4_0, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
-		"of the feed-forward output matrices, if another",
+		"type of the feed-forward output matrices (as --quant)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
-		"a process-reward model, with a head in the place of the "
-		"output matrix: classes, as Qwen2.5-Math-PRM has, or value, as "
+		"make a process reward model, with this head instead of the "
+		"output matrix; classes: as Qwen2.5-Math-PRM; value: as "
 		"Skywork-o1-Open-PRM",
 		.choices = heads },
 	{ OPT_STRING, 0, "grow", &from, "MODEL",
-		"with the weights of this smaller model, not random ones: a "
-		"file or a name as -m takes it" },
-	{ OPT_INT, 0, "seed", &seed, "N", "of the weights (1)", 0, 0x1p53 },
+		"take the weights of this smaller model, not random ones" },
+	{ OPT_INT, 0, "seed", &seed, "N", "seed of the weights (1)", 0,
+		0x1p53 },
 	{ OPT_STRING, 'o', "output", &output, "FILE", "file to write" },
 };
 
@@ -53,24 +50,30 @@ static const struct opt_command usage = {
 	.name = "tandem synth",
 	.synopsis = "--like SHAPE [--quant TYPE] [--ffn-down TYPE] [--seed N] "
 		    "[--head KIND | --grow MODEL] -o FILE",
-	.summary = "write a model file of a true shape, of random or grown "
-		   "weights",
+	.summary =
+		"write a model file of a real model's shape, with synthetic weights",
 	.details =
-		"The file is a GGUF like that of the real model: its keys, "
-		"tensors, vocabulary size and special tokens; other programs "
-		"read it too. So speed can be compared on one file, made "
-		"again anywhere from its seed. The weights are random: what "
-		"the model writes means nothing.\n\n"
-		"With --grow it says what the smaller model says: the latter's "
-		"weights are a corner of its matrices, the rest is zero. So "
-		"drafts are accepted as often as by the model, and a pass "
-		"costs what it costs in the shape.\n\n"
-		"With --head it is for --reward: it scores the steps of "
-		"solutions, and its scores mean nothing.\n\n"
+		"The file is a GGUF like that of the real model, with its "
+		"keys, tensors, vocabulary size and special tokens; other "
+		"programs read it too. So speeds can be compared on one file "
+		"that anyone can make again from its seed. The weights are "
+		"random: what the model generates has no meaning.\n\n"
+		"With --grow it generates what a smaller model does: that "
+		"model's weights are a corner of its matrices, the rest is "
+		"zero. So drafts are accepted as often as with the small "
+		"model, and a pass takes as long as it does in the large "
+		"shape.\n\n"
+		"With --head it is a process reward model for --reward, with "
+		"meaningless scores.\n\n"
 		"'tiny' is a small llama (4 layers, width 128, context 512) "
-		"for trying things out, 'tiny-llada' its like that fills "
-		"masks, 'tiny-block' one that fills them in blocks of 32, "
-		"'tiny-dream' one whose rows speak of the next position.",
+		"for trying things out, 'tiny-llada' a masked diffusion "
+		"model of that size, 'tiny-block' a block diffusion model "
+		"with blocks of 32, 'tiny-dream' a diffusion model whose "
+		"rows predict the next position.",
+	.examples =
+		"  tandem synth --like qwen2.5-1.5b --ffn-down q8_0 -o 15b.gguf\n"
+		"  tandem synth --like qwen2.5-3b --grow target -o 3b.gguf\n"
+		"  tandem synth --like tiny --head value -o prm.gguf",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };

@@ -61,25 +61,28 @@ static bool check_usage(const struct command *c, const char *given, int *status)
 
 static const struct opt tokenize_opts[] = {
 	VOCABULARY_OPTION(model),
-	{ OPT_STRING, 'p', "prompt", &text, "TEXT", "the text itself" },
+	{ OPT_STRING, 'p', "prompt", &text, "TEXT", "text to tokenize" },
 	{ OPT_STRING, 'f', "file", &file, "FILE",
-		"the text is in FILE; - is standard input, the default" },
+		"read from FILE; - is standard input, the default" },
 	{ OPT_FLAG, 0, "bos", &bos, NULL,
-		"begin and end the text with the tokens that the model asks "
-		"for" },
+		"add the tokens that the model wants at the beginning and "
+		"end of a text" },
 	{ OPT_FLAG, 0, "special", &special, NULL,
-		"control tokens written in the text, such as <|im_start|>, "
-		"are those tokens" },
-	{ OPT_FLAG, 0, "json", &as_json, NULL, "one JSON object" },
+		"handle control tokens such as <|im_start|> as tokens, not "
+		"as text" },
+	{ OPT_FLAG, 0, "json", &as_json, NULL, "print one JSON object" },
 };
 
 static const struct opt_command tokenize_usage = {
 	.name = "tandem tokenize",
 	.synopsis = "[-m MODEL] [--bos] [--special] [-p TEXT | -f FILE|-] "
 		    "[--json]",
-	.summary = "the token ids of a text",
-	.details = "Prints the ids of the whole input, a last line feed "
-		   "included, separated by spaces, on one line.",
+	.summary = "print the token ids of a text",
+	.details =
+		"Prints the ids of the whole input, including a line feed at "
+		"its end, on one line, separated by blanks.",
+	.examples = "  tandem tokenize -p 'Once upon a time'\n"
+		    "  tandem tokenize -m model.gguf <text.txt",
 	.opts = tokenize_opts,
 	.n_opts = ARRAY_LEN(tokenize_opts),
 };
@@ -145,22 +148,25 @@ const struct command cmd_tokenize = { &tokenize_usage, run_tokenize };
 static const struct opt detokenize_opts[] = {
 	VOCABULARY_OPTION(model),
 	{ OPT_STRING, 0, "ids", &id_text, "IDS",
-		"the ids themselves: \"1 403 261\"" },
+		"token ids, such as \"1 403 261\"" },
 	{ OPT_STRING, 'f', "file", &file, "FILE",
-		"the ids are in FILE; - is standard input, the default" },
+		"read from FILE; - is standard input, the default" },
 	{ OPT_FLAG, 0, "special", &special, NULL,
-		"write control tokens, such as <|im_start|>, too" },
+		"handle control tokens such as <|im_start|> as tokens, not "
+		"as text" },
 	{ OPT_FLAG, 0, "raw", &raw, NULL,
-		"write bytes that are not UTF-8 as they are, not as U+FFFD" },
+		"write bytes that are not UTF-8 unchanged, not as U+FFFD" },
 };
 
 static const struct opt_command detokenize_usage = {
 	.name = "tandem detokenize",
 	.synopsis = "[-m MODEL] [--special] [--raw] [--ids IDS | -f FILE|-]",
-	.summary = "the text of token ids",
+	.summary = "print the text of token ids",
 	.details = "Reads ids separated by white space or commas and writes "
 		   "their text, with nothing added; on a terminal a line feed "
 		   "follows. Bytes that are not UTF-8 are written as U+FFFD.",
+	.examples = "  tandem detokenize --ids '1 403 261'\n"
+		    "  tandem run --ids 'Once upon a time' | tandem detokenize",
 	.opts = detokenize_opts,
 	.n_opts = ARRAY_LEN(detokenize_opts),
 };

@@ -19,30 +19,28 @@ static const char *svg_path, *html_path;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"print one JSON object, times in nanoseconds and, of the "
-		"phone, picoseconds" },
+		"print one JSON object; times in nanoseconds, phone times in "
+		"picoseconds" },
 	{ OPT_STRING, 0, "svg", &svg_path, "FILE",
-		"draw its texts to FILE, a picture, instead of summing up" },
+		"draw the timeline to FILE" },
 	{ OPT_STRING, 0, "html", &html_path, "FILE",
-		"write it to FILE, a page by itself in which one moves about "
-		"with the mouse, likewise" },
+		"write the timeline to FILE as a page to zoom and scroll in" },
 };
 /* clang-format on */
 
 static const struct opt_command usage = {
 	.name = "tandem trace",
 	.synopsis = "FILE [--json] [--svg FILE] [--html FILE]",
-	.summary = "sum up or draw a timeline",
-	.details =
-		"Sums up a timeline that --trace FILE of tandem run and of "
-		"others has written: where the time went by track and kind of "
-		"work, when the device had nothing to do, what went on beside "
-		"what, and which requests took longest. Where texts were "
-		"written it is of these, and counts are those of --stats.\n\n"
-		"  tandem run -n 20 --trace a.pftrace 'Once upon a time'\n"
-		"  tandem trace a.pftrace\n\n"
-		"https://ui.perfetto.dev shows the file itself "
-		"(docs/trace.md).",
+	.summary = "summarize or draw a timeline written by --trace",
+	.details = "Shows where the time went, by track and kind of work; when "
+		   "the device was idle, what overlapped, and which requests "
+		   "took longest. Where text was generated, it covers that "
+		   "part, and its counts are those of --stats.\n\n"
+		   "https://ui.perfetto.dev shows the file itself "
+		   "(docs/trace.md).",
+	.examples = "  tandem run -n 20 --trace a.pftrace 'Once upon a time'\n"
+		    "  tandem trace a.pftrace\n"
+		    "  tandem trace a.pftrace --html a.html",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.max_operands = 1,

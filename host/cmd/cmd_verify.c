@@ -13,8 +13,10 @@ static const struct opt_command usage = {
 	.name = "tandem verify",
 	.synopsis = "IMAGE",
 	.summary = "check a flash image for damage",
-	.details = "Reads the whole image and compares each extent's checksum. "
-		   "Names what is damaged; the exit status is then 1.",
+	.details =
+		"Reads the whole image, compares each extent's checksum, and "
+		"names what is damaged; the exit status is then 1.",
+	.examples = "  tandem verify model.tdm",
 	.min_operands = 1,
 	.max_operands = 1,
 	.operand = &(const struct opt){ .arg = "FILE" },

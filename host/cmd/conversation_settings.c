@@ -25,32 +25,32 @@ static const struct drawing drawing_defaults = { .predict = -1,
 #define IN(field) OPT_IN(drawing, field)
 static const struct opt drawing_rows[] = {
 	{ OPT_INT, 'n', "predict", IN(predict), "N",
-		"tokens of an answer at most (-1: until it ends or the context "
-		"is full)", -1, INT32_MAX },
+		"tokens of an answer, at most (-1: until it ends or the "
+		"context is full)", -1, INT32_MAX },
 	{ OPT_FLOAT, 0, "temp", IN(temperature), "T",
-		"temperature; 0 is greedy: always the most likely token (0)",
+		"temperature (0: greedy)",
 		0, 1000 },
 	{ OPT_INT, 0, "top-k", IN(top_k), "K",
-		"draw from the K most likely tokens (0: all)", 0, INT32_MAX },
+		"sample from the K most likely tokens (0: all)", 0, INT32_MAX },
 	{ OPT_FLOAT, 0, "top-p", IN(top_p), "P",
-		"draw from the fewest tokens whose probabilities reach P "
+		"sample from the fewest tokens whose probabilities reach P "
 		"(1: all)", 0.0001, 1 },
 	{ OPT_FLOAT, 0, "min-p", IN(min_p), "P",
-		"draw from tokens at least P times as likely as the likeliest "
-		"(0: all)", 0, 1 },
+		"sample from tokens at least P times as likely as the most "
+		"likely (0: all)", 0, 1 },
 	{ OPT_FLOAT, 0, "repeat-penalty", IN(repeat_penalty), "X",
-		"make recent tokens less likely by this factor (1: no)",
+		"make recent tokens less likely by this factor (1: off)",
 		0.01, 100 },
 	{ OPT_INT, 0, "repeat-last", IN(repeat_last), "N",
 		"tokens that count as recent (64)", 0, INT32_MAX },
 	{ OPT_INT, 0, "seed", IN(seed), "S",
-		"seed of the random numbers (1); the same seed draws the same "
-		"tokens", 0, (double)(1ll << 53) },
+		"seed of the random numbers (1); the same seed gives the "
+		"same text", 0, (double)(1ll << 53) },
 };
 #undef IN
 /* clang-format on */
 
-const struct opt_table drawing_table = { "Answers", drawing_rows,
+const struct opt_table drawing_table = { "sampling", drawing_rows,
 	ARRAY_LEN(drawing_rows), &drawing_defaults, sizeof(struct drawing) };
 
 const struct opt_table *drawing_tables(size_t i)

@@ -3,10 +3,12 @@
 #include "base/checked.h"
 #include "base/version.h"
 #include "host/cmd/cmd.h"
+#include "host/cmd/help_topics.h"
 
 static const char about[] =
-	"Runs a language model on two processes, a phone's processor and an "
-	"emulated\nNPU, joined by shared memory with one-way cache coherence.";
+	"Runs language models in two processes, a host (a phone's CPU) and a "
+	"device (its\nemulated NPU), joined by shared memory with one-way cache "
+	"coherence.";
 
 /* What the table of options cannot say; one text for help and man page. */
 static const struct {
@@ -16,19 +18,18 @@ static const struct {
 	{ "1", "failure: the message says what, where and what to try" },
 	{ "2", "misuse: an unknown option or command, a bad value" },
 	{ "3", "the device process died or stopped making progress" },
-	{ "4", "of a plan of faults something never came to pass" },
+	{ "4", "a planned fault was never triggered" },
 	{ "130", "interrupted (SIGINT)" },
 }, environment[] = {
-	{ "TANDEM_NPU", "the device program; else the tandem-npu beside this "
-			"program, else the one in PATH" },
-	{ "TANDEM_MODELS", "the folder of the models that come with the "
-			   "program; else models beside this program, "
-			   "flash/models of its source tree, or "
-			   "share/tandem/models of where it is installed" },
-	{ "TANDEM_CPU", "kernels to use instead of the best this processor "
+	{ "TANDEM_NPU", "the device program (tandem-npu beside this program, "
+			"otherwise the one in PATH)" },
+	{ "TANDEM_MODELS", "the folder of the bundled models (models beside "
+			   "this program, flash/models of its source tree, or "
+			   "share/tandem/models where it is installed)" },
+	{ "TANDEM_CPU", "kernels to use instead of the best that this CPU "
 			"has, in both processes: ref, base; avx2, avx512, vnni, "
 			"amx; on Arm dotprod, i8mm" },
-	{ "TANDEM_NPU_FAULT", "faults for the device to have, for tests; "
+	{ "TANDEM_NPU_FAULT", "faults to inject into the device, for tests; "
 			      "'tandem help faults' lists them" },
 };
 
@@ -36,7 +37,7 @@ void manual_help(FILE *f)
 {
 	fprintf(f,
 		"Usage: tandem COMMAND [OPTIONS]\n"
-		"       tandem help [COMMAND|faults]\n"
+		"       tandem help [COMMAND [GROUP] | TOPIC]\n"
 		"       tandem --version\n\n"
 		"%s\n\n"
 		"Commands:\n",
@@ -47,7 +48,11 @@ void manual_help(FILE *f)
 	fputs("\nExit status:\n", f);
 	for (size_t i = 0; i < ARRAY_LEN(exits); i++)
 		fprintf(f, "  %-12s%s\n", exits[i].what, exits[i].means);
-	fputs("\n'tandem COMMAND --help' explains one, as does 'man "
+	fputs("\nTopics: ", f);
+	for (const struct help_topic *t = help_topics; t->name; t++)
+		fprintf(f, "%s, ", t->name);
+	fputs("faults\n"
+	      "'tandem COMMAND --help' explains a command, as does 'man "
 	      "tandem-COMMAND'.\n",
 		f);
 }

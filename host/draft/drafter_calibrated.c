@@ -257,25 +257,30 @@ static const char *const key_names[] = { "single", "bigram", "longest", NULL };
 #define IN(field) OPT_IN(calibrated_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
-		"with draft calibrated: behind which tokens of the prompt the "
-		"target's expectations are kept ({}: all of them)",
+		"calibrated: prompt tokens for which the target's "
+		"predictions are kept ({}); context: all of them; request: "
+		"the last --request-tokens",
 		.choices = anchor_names, .noun = "anchors in the prompt (see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
-		"with --anchors request: how many the last ones are ({})",
+		"calibrated: number of last prompt tokens with --anchors "
+		"request ({})",
 		1, 1 << 20 },
 	{ OPT_CHOICE, 0, "anchor-key", IN(key), NULL,
-		"what finds them: the last token, the last two, or the longest "
-		"of up to four that is found ({})", .choices = key_names },
+		"calibrated: what a kept prediction is looked up by ({}); "
+		"the last token, the last two, or the longest known sequence "
+		"of up to four", .choices = key_names },
 	{ OPT_UINT, 0, "successors", IN(successors), "K",
-		"kept behind a token at most ({})", 1, CALIBRATED_SUCCESSORS },
+		"calibrated: predictions kept for each token, at most ({})", 1, CALIBRATED_SUCCESSORS },
 	{ OPT_FLOAT, 0, "successor-share", IN(share), "P",
-		"kept until their probability is that ({})", 0.01, 1 },
+		"calibrated: keep predictions until their probabilities add "
+		"up to this ({})", 0.01, 1 },
 	{ OPT_UINT, 0, "calibrated-depth", IN(depth), "N",
-		"tokens of a path that are guessed by them ({})", 1, 64 },
+		"calibrated: tokens of a drafted path ({})", 1, 64 },
 };
 /* clang-format on */
 
 static const struct opt_table table = {
+	.heading = "drafts",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults =
@@ -299,7 +304,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_calibrated = {
 	.name = "calibrated",
-	.summary = "what the model itself expects behind the prompt's tokens",
+	.summary = "the target's own predictions for the prompt",
 	.title = "its own expectations of the prompt",
 	.options = &table,
 	.open = open_kind,

@@ -388,7 +388,7 @@ static int open_kind(
 }
 
 const struct draft_kind draft_kind_device = {
-	.summary = "a draft model, on the device beside the target",
+	.summary = "a draft model on the device",
 	.on_device = true,
 	.open = open_kind,
 };

@@ -246,6 +246,6 @@ static int open_kind(
 }
 
 const struct draft_kind draft_kind_host = {
-	.summary = "a draft model, on the host",
+	.summary = "a draft model on the host",
 	.open = open_kind,
 };

@@ -35,21 +35,21 @@ struct ngram_map_options {
 #define IN(field) OPT_IN(ngram_map_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "ngram-map-key", IN(key), "N",
-		"with ngram-map: tokens of a key ({}; 3 where copies are "
-		"short)", 1, 1024 },
+		"ngram-map: tokens of a key ({}; 3 is better for short "
+		"copies)", 1, 1024 },
 	{ OPT_UINT, 0, "ngram-map-length", IN(length), "N",
-		"with ngram-map: tokens that it drafts at most ({}; 16 where "
-		"copies are short)", 1, LENGTH_MOST },
+		"ngram-map: tokens drafted, at most ({}; 16 is better for "
+		"short copies)", 1, LENGTH_MOST },
 	{ OPT_UINT, 0, "ngram-map-hits", IN(hits), "N",
-		"with ngram-map: times that a key must have stood before ({})",
+		"ngram-map: earlier occurrences that a key needs ({})",
 		1, UINT32_MAX },
 	{ OPT_UINT, 0, "ngram-map-values", IN(values), "N",
-		"with ngram-map: continuations of a key that are counted ({}; "
-		"k4v is 4)", 1, VALUES },
+		"ngram-map: continuations counted for each key ({}; 4 is k4v)", 1, VALUES },
 };
 /* clang-format on */
 
 static const struct opt_table table = {
+	.heading = "drafts",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults =
@@ -230,8 +230,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_ngram_map = {
 	.name = "ngram-map",
-	.summary = "what stood behind the last 12 tokens where the text has "
-		   "them last",
+	.summary = "what followed the last occurrence of the last 12 tokens",
 	.title = "a map of n-grams",
 	.options = &table,
 	.length = length,

@@ -34,18 +34,19 @@ struct ngram_mod_options {
 #define IN(field) OPT_IN(ngram_mod_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "ngram-mod-match", IN(match), "N",
-		"with ngram-mod: tokens whose hash is looked up ({}; 4 where "
-		"copies are short)", 1, MATCH_MOST },
+		"ngram-mod: tokens whose hash is looked up ({}; 4 is better "
+		"for short copies)", 1, MATCH_MOST },
 	{ OPT_UINT, 0, "ngram-mod-min", IN(least), "N",
-		"with ngram-mod: fewer tokens than that are not drafted ({}; 2 "
-		"where copies are short)", 1, LENGTH_MOST },
+		"ngram-mod: do not draft fewer tokens than this ({}; 2 is "
+		"better for short copies)", 1, LENGTH_MOST },
 	{ OPT_UINT, 0, "ngram-mod-max", IN(most), "N",
-		"with ngram-mod: tokens that it drafts at most ({}; 24 where "
-		"copies are short)", 1, LENGTH_MOST },
+		"ngram-mod: tokens drafted, at most ({}; 24 is better for "
+		"short copies)", 1, LENGTH_MOST },
 };
 /* clang-format on */
 
 static const struct opt_table table = {
+	.heading = "drafts",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults =
@@ -208,8 +209,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_ngram_mod = {
 	.name = "ngram-mod",
-	.summary = "what a table says of the hash of the last 24 tokens, and "
-		   "so on",
+	.summary = "a hash table of what followed the last 24 tokens",
 	.title = "a table of n-grams",
 	.options = &table,
 	.length = length,

@@ -304,8 +304,7 @@ static int open_kind(
 const struct draft_kind draft_kind_oracle = {
 	.name = "oracle:",
 	.shown = "oracle:P",
-	.summary = "simulates one that agrees with the model in a share P of "
-		   "the tokens",
+	.summary = "simulates a draft that is right with probability P",
 	.told = true,
 	.title = "an oracle: acceptance is simulated",
 	.check = check_word,

@@ -25,14 +25,16 @@ struct pld_options {
 #define IN(field) OPT_IN(pld_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "pld-ngram", IN(ngram), "N",
-		"with pld: tokens that it looks for, then ever fewer ({})",
+		"pld: length of the n-gram to look up ({}); shorter ones "
+		"where it is not found",
 		1, 64 },
 	{ OPT_UINT, 0, "pld-length", IN(length), "N",
-		"with pld: tokens that it drafts ({})", 1, LENGTH_MOST },
+		"pld: tokens drafted ({})", 1, LENGTH_MOST },
 };
 /* clang-format on */
 
 static const struct opt_table table = {
+	.heading = "drafts",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct pld_options){ .ngram = 3, .length = 10 },
@@ -89,8 +91,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_pld = {
 	.name = "pld",
-	.summary = "prompt lookup: what stood behind the last 3 tokens, or "
-		   "fewer, where the text has them first",
+	.summary = "prompt lookup: what first followed the last 3 tokens",
 	.title = "prompt lookup",
 	.options = &table,
 	.length = length,

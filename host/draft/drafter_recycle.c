@@ -38,13 +38,14 @@ static const char *const recycled_rows[] = { "way", "all", NULL };
 #define IN(field) OPT_IN(recycle_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "recycle-rows", IN(rows), NULL,
-		"with recycle: learn from the rows on the accepted way, whose "
-		"logits are there, or from all, whose logits are computed for "
-		"it ({})",
+		"recycle: rows to learn from ({}); way: the accepted ones, "
+		"whose logits exist anyway; all: every row, whose logits are "
+		"computed for this",
 		.choices = recycled_rows },
 };
 
 static const struct opt_table table = {
+	.heading = "drafts",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct recycle_options){ .rows = ROWS_WAY },
@@ -232,8 +233,7 @@ static uint32_t length(const struct opt_values *values)
 
 const struct draft_kind draft_kind_recycle = {
 	.name = "recycle",
-	.summary = "what the model would have said behind a token when it was "
-		   "verified last (Token Recycling)",
+	.summary = "the target's earlier predictions after a token (Recycling)",
 	.title = "recycled tokens",
 	.options = &table,
 	.length = length,

@@ -335,8 +335,7 @@ static int check_file(const char *said, const char *word, struct err *e)
 
 const struct draft_kind draft_kind_rest = {
 	.name = "rest",
-	.summary = "what came most often in the history where the text's end "
-		   "stands there (REST)",
+	.summary = "the same, in the history only (REST)",
 	.title = "a datastore",
 	.length = length,
 	.open = open_kind,
@@ -345,7 +344,7 @@ const struct draft_kind draft_kind_rest = {
 const struct draft_kind draft_kind_rest_file = {
 	.name = "rest:",
 	.shown = "rest:FILE",
-	.summary = "the same, there and in a file of text",
+	.summary = "the same, in the history and a text file",
 	.title = "a datastore",
 	.check = check_file,
 	.length = length,

@@ -322,17 +322,18 @@ int reuse_open(struct source *out, const struct reuse_options *opts,
 #define IN(field) OPT_IN(reuse_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "reuse-age", IN(age), "N",
-		"with draft reuse: steps that what was rejected is drafted "
-		"again, at most ({})", 1, 64 },
+		"reuse: draft rejected tokens again for this many passes ({})", 1, 64 },
 	{ OPT_UINT, 0, "reuse-room", IN(room), "N",
-		"tokens of all that is kept so, at most ({})", 1, 512 },
+		"reuse: rejected tokens that are kept, at most ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
-		"keep only what the target predicted behind the error, as the "
-		"paper does: that takes the logits of all rows" },
+		"reuse: keep only tokens after the first wrong one that the "
+		"target itself predicted, as in the paper; computes the "
+		"logits of all rows" },
 };
 /* clang-format on */
 
 static const struct opt_table table = {
+	.heading = "drafts",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct reuse_options){ .age = 3, .room = 32 },
@@ -351,7 +352,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_reuse = {
 	.name = "reuse",
-	.summary = "what verification rejected of earlier drafts",
+	.summary = "drafts that verification rejected earlier",
 	.title = "rejected drafts",
 	.options = &table,
 	.open = open_kind,

@@ -319,25 +319,26 @@ int sam_source_open(struct source *out, const struct sam_options *o,
 #define IN(field) OPT_IN(sam_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "sam-alpha", IN(alpha), "A",
-		"with sam: tokens drafted for each that matches, in a chain "
-		"({})", 0, 1000 },
+		"sam: drafted tokens of a chain per matched token ({})", 0, 1000 },
 	{ OPT_UINT, 0, "sam-min", IN(least), "N",
-		"with sam: of these and the last of the text at least, where "
-		"anything matches ({}; 10 in the port that sd.npu uses)",
+		"sam: least length of a chain where anything matches, the "
+		"last token included ({}; sd.npu's port uses 10)",
 		0, MOST + 1 },
 	{ OPT_UINT, 0, "sam-max", IN(most), "N",
-		"with sam: of these and the last of the text at most ({})",
+		"sam: greatest length of a chain, the last token included "
+		"({})",
 		2, MOST + 1 },
 	{ OPT_UINT, 0, "sam-children", IN(children), "N",
-		"with sam: tokens guessed behind each node, of the text and of "
-		"the history ({})", 1, SUFFIX_CHILDREN },
+		"sam: children drafted for each node of a tree, from the "
+		"text and from the history ({})", 1, SUFFIX_CHILDREN },
 	{ OPT_UINT, 0, "sam-bias", IN(bias), "N",
-		"with sam: tokens by which the history must match more than "
-		"the text, in a chain ({})", 0, UINT32_MAX },
+		"sam: extra tokens that a match in the history must have to "
+		"be preferred, in a chain ({})", 0, UINT32_MAX },
 };
 /* clang-format on */
 
 static const struct opt_table table = {
+	.heading = "drafts",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults =
@@ -365,8 +366,7 @@ static int open_kind(
 
 const struct draft_kind draft_kind_sam = {
 	.name = "sam",
-	.summary = "a suffix automaton: what stood behind the longest end of "
-		   "the text where it stood before",
+	.summary = "suffix automaton: what followed the longest known suffix",
 	.title = "a suffix automaton",
 	.options = &table,
 	.length = length,

@@ -30,13 +30,14 @@ struct suffix_options {
 #define IN(field) OPT_IN(suffix_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "suffix-factor", IN(factor), "F",
-		"with suffix: tokens drafted for each that matches ({})", 0,
+		"suffix: drafted tokens per matched token ({})", 0,
 		SUFFIX_DEPTH },
 	{ OPT_UINT, 0, "suffix-offset", IN(offset), "N",
-		"with suffix: and so many more ({})", 0, SUFFIX_DEPTH },
+		"suffix: plus this many ({})", 0, SUFFIX_DEPTH },
 };
 
 static const struct opt_table table = {
+	.heading = "drafts",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct suffix_options){ .factor = 1 },
@@ -275,8 +276,8 @@ static uint32_t length(const struct opt_values *values)
 
 const struct draft_kind draft_kind_suffix = {
 	.name = "suffix",
-	.summary = "what came where the text's end stood before, there or in "
-		   "the history, by how often (SuffixDecoding)",
+	.summary =
+		"what most often followed the text's suffix (SuffixDecoding)",
 	.title = "suffixes",
 	.options = &table,
 	.length = length,

@@ -37,29 +37,29 @@ static bool draft_word(size_t i, struct opt_word *w)
 #define IN(field) OPT_IN(drafting_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "draft", IN(draft), "FILE|oracle:P",
-		"the draft model of a method that has one (model: the one that "
-		"comes with us), or another drafter; with + between, they "
-		"draft together, each asked where those before it are not "
-		"sure:",
+		"draft model (a GGUF file; model: the bundled one) or "
+		"another drafter; several, joined by +, are asked in turn, "
+		"each where those before it are unsure:",
 		.noun = "a draft model", .words = draft_word },
 	{ OPT_CHOICE, 0, "draft-on", IN(on_device), NULL,
-		"where the draft model runs", .choices = places },
+		"where the draft model runs ({})", .choices = places },
 	{ OPT_UINT, 0, "draft-batch", IN(batch), "N",
-		"nodes drafted together where possible (0: on the host what "
-		"a method asks for at once, on the device 8)", 0, 64 },
+		"nodes that are drafted in one step (0: on the host as many "
+		"as the method asks for, on the device 8)", 0, 64 },
 	{ OPT_FLOAT, 0, "draft-temp", IN(temperature), "T",
 		"temperature of the draft's probabilities ({})", 0.05, 10 },
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",
-		"with --clock soc:NAME: the draft model's passes are priced as "
-		"those of this shape (see --as); an oracle, which is free, as "
-		"a model of it on the CPU", .choices = shape_names,
+		"compute phone times for a draft model of this shape; see "
+		"--as. An oracle, which otherwise costs nothing, costs what "
+		"such a model does on the CPU", .choices = shape_names,
 		.noun = "a draft model's shape" },
 	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
-		"seed of draft oracle:P ({})", 0, INT32_MAX },
+		"seed of --draft oracle:P ({})", 0, INT32_MAX },
 };
 /* clang-format on */
 
 const struct opt_table drafting_table = {
+	.heading = "drafts",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults =

@@ -36,13 +36,14 @@ bool reward_word(size_t i, struct opt_word *w)
 
 static const struct opt option_rows[] = {
 	{ OPT_STRING, 0, "reward", OPT_IN(reward_options, said), "NAME|FILE",
-		"what scores the steps of a solution: that which comes with "
-		"the model, another, or a process-reward model in a GGUF "
-		"file:",
+		"what scores the steps of a solution; a bundled reward, or a "
+		"process reward model in a GGUF file (the model's own "
+		"reward):",
 		.noun = "a reward", .words = reward_word },
 };
 
 const struct opt_table reward_table = {
+	.heading = "samples",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct reward_options){ NULL },

@@ -42,7 +42,7 @@ int autoregressive_run(struct session *s, struct generation *g,
 
 const struct method method_autoregressive = {
 	.name = "autoregressive",
-	.summary = "one token a pass",
+	.summary = "one token in each pass",
 	.lossless = true,
 	.shares = true,
 	.runs = METHOD_CAUSAL | METHOD_BLOCK,

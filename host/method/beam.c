@@ -23,7 +23,7 @@ static int beam_run(struct session *s, struct generation *g,
 
 const struct method method_beam = {
 	.name = "beam",
-	.summary = "many texts (-N), of which the best go on after every step",
+	.summary = "beam search over steps by reward (-N beams)",
 	.needs_reward = true,
 	.options = tables,
 	.state_bytes = sizeof(struct beams_told),

@@ -19,17 +19,17 @@
 #define IN(field) OPT_IN(beam_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "beam-width", IN(width), "M",
-		"beams that go on from one that is kept ({}); of -N beams N / M "
-		"are kept a round", 1, SAMPLES_MOST, .noun = "beams" },
+		"beam, dvts: continuations of each beam that is kept ({}); N "
+		"/ M of the N beams are kept after each step", 1, SAMPLES_MOST, .noun = "beams" },
 	{ OPT_UINT, 0, "beam-rounds", IN(rounds), "N",
-		"steps after which is chosen, at most ({}); the last goes on to "
-		"the end of the text", 1, 1 << 16, .noun = "beams" },
+		"beam, dvts: steps with a choice, at most ({}); the last one "
+		"continues to the end", 1, 1 << 16, .noun = "beams" },
 };
 #undef IN
 /* clang-format on */
 
 const struct opt_table beam_table = {
-	.heading = "Beams",
+	.heading = "samples",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct beam_options){ .width = 4, .rounds = 40 },

@@ -16,7 +16,7 @@ static const struct chooser how = { 0 };
 
 const struct method method_best_of_n = {
 	.name = "best-of-n",
-	.summary = "of many samples (-N) the one that a reward scores best",
+	.summary = "the sample (-N) with the best reward",
 	.needs_reward = true,
 	.options = tables,
 	.decode_rows = samples_rows,

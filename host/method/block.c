@@ -37,12 +37,13 @@ struct cache_options {
 /* clang-format off */
 static const struct opt cache_rows[] = {
 	{ OPT_FLAG, 0, "no-cache", OPT_IN(cache_options, no_cache), NULL,
-		"block: every pass computes the text from its beginning, which "
-		"is the same, and\ntakes longer" },
+		"block: compute the whole text in every pass; slower, with "
+		"the same result" },
 };
 /* clang-format on */
 
 static const struct opt_table cache_table = {
+	.heading = "diffusion",
 	.rows = cache_rows,
 	.n = ARRAY_LEN(cache_rows),
 	.defaults = &(const struct cache_options){ 0 },
@@ -192,7 +193,7 @@ static uint32_t block_rows(const struct method_env *env)
 
 const struct method method_block = {
 	.name = "block",
-	.summary = "block diffusion, behind a cache of finished blocks",
+	.summary = "block diffusion with a cache of finished blocks",
 	.diffusion = true,
 	.runs = METHOD_BLOCK,
 	.options = options,

@@ -19,12 +19,13 @@ struct chain_options {
 
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "draft-len", OPT_IN(chain_options, length), "N",
-		"tokens of a drafted chain (0: 8, or as many as a drafter "
-		"without a model has)",
+		"chain: tokens drafted for a pass (0: 8, or as many as a "
+		"drafter without a model finds)",
 		0, WIRE_MAX_ROWS - 1 },
 };
 
 static const struct opt_table table = {
+	.heading = "trees",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct chain_options){ 0 },
@@ -69,7 +70,7 @@ static int chain_run(struct session *s, struct generation *g,
 
 const struct method method_chain = {
 	.name = "chain",
-	.summary = "tokens guessed by a draft model, verified in one pass",
+	.summary = "a chain of drafted tokens, verified in one pass",
 	.lossless = true,
 	.needs_draft = true,
 	.options = options,

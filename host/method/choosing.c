@@ -23,6 +23,7 @@ static const struct opt option_rows[] = {
 /* clang-format on */
 
 const struct opt_table answer_table = {
+	.heading = "samples",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct answer_options){ .form = "last-number" },
@@ -33,14 +34,15 @@ const struct opt_table answer_table = {
 #define IN(field) OPT_IN(aggregate_options, field)
 static const struct opt aggregate_rows[] = {
 	{ OPT_CHOICE, 0, "aggregate", IN(how), "NAME",
-		"what the scores of a text's steps come to: the last, the "
-		"least or their product ({})", .choices = aggregate_names,
+		"how the scores of a sample's steps are combined ({}); last, "
+		"min or product", .choices = aggregate_names,
 		.noun = "scores" },
 };
 #undef IN
 /* clang-format on */
 
 const struct opt_table aggregate_table = {
+	.heading = "samples",
 	.rows = aggregate_rows,
 	.n = ARRAY_LEN(aggregate_rows),
 	.defaults = &(const struct aggregate_options){ AGGREGATE_LAST },

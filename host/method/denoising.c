@@ -21,35 +21,36 @@
 /* clang-format off */
 static const struct opt block_rows[] = {
 	{ OPT_UINT, 0, "block", OPT_IN(block_options, length), "N",
-		"positions a diffusion model fills at a time ({})",
+		"positions of a block, which are decoded together ({})",
 		1, WIRE_MAX_ROWS },
 };
 
 static const struct opt canvas_rows[] = {
 	{ OPT_UINT, 0, "canvas", OPT_IN(canvas_options, length), "N",
-		"masks of the answer that all passes see from the start (0: "
-		"those of the block)", 0, WIRE_MAX_ROWS },
+		"masks after the prompt that every pass sees (0: those of "
+		"the block)", 0, WIRE_MAX_ROWS },
 };
 
 static const struct opt steps_rows[] = {
 	{ OPT_UINT, 0, "block-steps", OPT_IN(steps_options, steps), "N",
-		"passes it takes for a block at most (0: as many as the block "
-		"has positions)", 0, WIRE_MAX_ROWS },
+		"passes for a block, at most (0: as many as it has positions)", 0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "order", OPT_IN(steps_options, order), NULL,
-		"which guesses of a pass stay first ({}): by probability, by "
-		"its lead over\nthe next one's, by least entropy, or any",
+		"which guesses are fixed first ({}); the most probable, "
+		"those with the largest margin to the second, those of least "
+		"entropy, or random ones",
 		.choices = guess_orders },
 };
 
 static const struct opt threshold_rows[] = {
 	{ OPT_FLOAT, 0, "threshold", OPT_IN(threshold_options, threshold), "P",
-		"how probable a guess must be to stay, however many that are "
-		"(0.9; block: not,\nbut so many a pass as --block-steps says)",
+		"fix every guess of at least this probability (0.9; block: "
+		"off, see --block-steps)",
 		0, 1 },
 };
 /* clang-format on */
 
 const struct opt_table block_table = {
+	.heading = "diffusion",
 	.rows = block_rows,
 	.n = ARRAY_LEN(block_rows),
 	.defaults = &(const struct block_options){ .length = DENOISING_LENGTH },
@@ -57,6 +58,7 @@ const struct opt_table block_table = {
 };
 
 const struct opt_table canvas_table = {
+	.heading = "diffusion",
 	.rows = canvas_rows,
 	.n = ARRAY_LEN(canvas_rows),
 	.defaults = &(const struct canvas_options){ 0 },
@@ -64,6 +66,7 @@ const struct opt_table canvas_table = {
 };
 
 const struct opt_table steps_table = {
+	.heading = "diffusion",
 	.rows = steps_rows,
 	.n = ARRAY_LEN(steps_rows),
 	.defaults = &(const struct steps_options){ 0 },
@@ -71,6 +74,7 @@ const struct opt_table steps_table = {
 };
 
 const struct opt_table threshold_table = {
+	.heading = "diffusion",
 	.rows = threshold_rows,
 	.n = ARRAY_LEN(threshold_rows),
 	.defaults = &(const struct threshold_options){ .threshold = -1 },

@@ -30,15 +30,16 @@ struct dream_options {
 #define IN(field) OPT_IN(dream_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "eps", IN(least), "T",
-		"dream: the time at which the last mask is decided ({})",
+		"dream: time at which the last mask is filled ({})",
 		1e-9, 0.5 },
 	{ OPT_FLOAT, 0, "order-temperature", IN(order_temperature), "T",
-		"dream: which guesses stay is drawn, the likelier the higher "
-		"in order; 0: they\nare the first ({})", 0, 1000 },
+		"dream: draw the guesses to fix at this temperature ({}: "
+		"take the best in --order)", 0, 1000 },
 };
 /* clang-format on */
 
 static const struct opt_table dream_table = {
+	.heading = "diffusion",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct dream_options){ .least = 1e-3 },
@@ -148,7 +149,7 @@ static uint32_t dream_rows(const struct method_env *env)
 
 const struct method method_dream = {
 	.name = "dream",
-	.summary = "masked diffusion by Dream's times and orders",
+	.summary = "masked diffusion with Dream's schedule and orders",
 	.diffusion = true,
 	.runs = METHOD_WINDOW,
 	.options = options,

@@ -24,7 +24,7 @@ static int dvts_run(struct session *s, struct generation *g,
 
 const struct method method_dvts = {
 	.name = "dvts",
-	.summary = "like beam, in trees of their own: one text of each goes on",
+	.summary = "beam search in separate trees, for more diversity (-N)",
 	.needs_reward = true,
 	.options = tables,
 	.state_bytes = sizeof(struct beams_told),

@@ -3,8 +3,8 @@
  * layer by layer the likeliest nodes are expanded together, and of all their
  * candidates the best are verified. Its authors' code verifies 60 rows, drafts
  * a first layer and 5 more, and has 10 nodes in a layer with 10 candidates
- * each; that is what it drafts for a phone. A pass that waits for flash has time
- * for the rows and layers that the other methods have there.
+ * each; that is what it drafts for a phone. A pass that waits for flash has
+ * time for the rows and layers that the other methods have there.
  */
 #include "base/checked.h"
 #include "host/method/cycle.h"
@@ -20,12 +20,13 @@ struct eagle2_options {
 
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "eagle2-top-k", OPT_IN(eagle2_options, top_k), "N",
-		"with eagle2-tree: nodes of a layer that are drafted behind, "
-		"and candidates of each ({})",
+		"eagle2-tree: nodes expanded in each layer, and children of "
+		"each ({})",
 		1, TREE_CANDIDATES },
 };
 
 static const struct opt_table table = {
+	.heading = "trees",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct eagle2_options){ .top_k = 10 },
@@ -71,7 +72,7 @@ static int eagle2_tree_run(struct session *s, struct generation *g,
 
 const struct method method_eagle2_tree = {
 	.name = "eagle2-tree",
-	.summary = "EAGLE-2's dynamic tree, drafted by an ordinary model",
+	.summary = "EAGLE-2's dynamic tree, with an ordinary draft model",
 	.lossless = true,
 	.needs_draft = true,
 	.options = options,

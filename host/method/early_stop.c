@@ -14,25 +14,28 @@
 #define IN(field) OPT_IN(early_stop_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "early-stop", IN(on), NULL,
-		"cut samples whose confidence falls below what a warm-up saw, "
-		"and all when the votes agree", .noun = "early stop" },
+		"stop samples whose confidence falls below a threshold, and "
+		"all when the votes agree; the threshold comes from "
+		"--warm-up samples", .noun = "early stop" },
 	{ OPT_UINT, 0, "warm-up", IN(warm_up), "N",
-		"samples that are written whole first ({})",
+		"early-stop: samples that are always decoded to the end ({})",
 		1, SAMPLES_MOST, .noun = "early stop" },
 	{ OPT_UINT, 0, "confidence-window", IN(window), "N",
-		"tokens that a confidence is the mean of ({})",
+		"early-stop: tokens that a confidence is averaged over ({})",
 		1, 65536, .noun = "early stop" },
 	{ OPT_FLOAT, 0, "confidence-keep", IN(keep), "SHARE",
-		"of the warm-up, that stays above the threshold ({})",
+		"early-stop: share of the warm-up samples above the "
+		"threshold ({})",
 		0, 1, .noun = "early stop" },
 	{ OPT_FLOAT, 0, "consensus", IN(consensus), "SHARE",
-		"of the votes for one answer that makes more needless ({}); "
-		"above 1: none does", 0, 2, .noun = "early stop" },
+		"early-stop: share of the votes for one answer that ends all "
+		"others ({}; above 1: never)", 0, 2, .noun = "early stop" },
 };
 #undef IN
 /* clang-format on */
 
 const struct opt_table early_stop_table = {
+	.heading = "samples",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct early_stop_options){ .warm_up = 4,

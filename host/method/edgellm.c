@@ -102,7 +102,7 @@ static int edgellm_run(struct session *s, struct generation *g,
 
 const struct method method_edgellm = {
 	.name = "edgellm",
-	.summary = "a drafted tree paced by its probabilities, EdgeLLM-style",
+	.summary = "a drafted tree paced by its probabilities, as EdgeLLM",
 	.lossless = true,
 	.needs_draft = true,
 	.options = tree_tables,

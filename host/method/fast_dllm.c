@@ -34,16 +34,18 @@ struct fast_options {
 #define IN(field) OPT_IN(fast_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "cache", IN(cache), NULL,
-		"fast-dllm: what a block's later passes do not compute ({}): "
-		"what is before it, or\nwhat is behind it as well",
+		"fast-dllm: what later passes over a block reuse ({}); "
+		"prefix: what is before the block; dual: also what is after "
+		"it",
 		.choices = cachings },
 	{ OPT_FLOAT, 0, "factor", IN(factor), "F",
-		"fast-dllm: instead of --threshold, the k-th surest guess has "
-		"at least 1 - F/(k+1)\n(0: not)", 0, 100 },
+		"fast-dllm: fix the k most probable guesses while the k-th "
+		"has at least 1 - F/(k+1), instead of --threshold (0: off)", 0, 100 },
 };
 /* clang-format on */
 
 static const struct opt_table fast_table = {
+	.heading = "diffusion",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct fast_options){ .cache = CACHE_PREFIX },
@@ -151,7 +153,8 @@ static uint32_t fast_rows(const struct method_env *env)
 
 const struct method method_fast_dllm = {
 	.name = "fast-dllm",
-	.summary = "masked diffusion, sure guesses at once, cached by blocks",
+	.summary =
+		"masked diffusion, parallel by confidence, with a block cache",
 	.diffusion = true,
 	.runs = METHOD_WINDOW,
 	.options = options,

@@ -26,7 +26,7 @@ static int flash_ar_run(struct session *s, struct generation *g,
 
 const struct method method_flash_ar = {
 	.name = "flash-ar",
-	.summary = "one token a pass, of a flash image that is streamed",
+	.summary = "one token in each pass, layers streamed from flash",
 	.lossless = true,
 	.decode_rows = flash_ar_rows,
 	.run = flash_ar_run,

@@ -42,27 +42,28 @@ struct lever_options {
 #define IN(field) OPT_IN(lever_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLAG, 0, "stop-rule", IN(stop_rule), NULL,
-		"with lever: stop a tree where the paper does, not at its "
+		"lever: stop growing a tree by the paper's rule, not at the "
 		"best prefix" },
 	{ OPT_STRING, 0, "exit", IN(exit), "FILE|none",
-		"with lever: the exit predictor of the model (exit, which "
-		"comes with the program, where it fits; exit-third does, "
-		"too), or none",
+		"lever: exit predictor of the model (exit: the bundled one, "
+		"where it fits); exit-third is also bundled, none turns it "
+		"off",
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
-		"with lever: what an edge must be likely for to stay (one "
-		"over twice the candidates)", 0, 1 },
+		"lever: least probability of an edge that is kept (1 / (2 "
+		"candidates))", 0, 1 },
 	{ OPT_FLAG, 0, "prune-always", IN(always), NULL,
-		"with lever: prune also where it saves less time than it "
-		"loses tokens" },
+		"lever: prune even where the saved time is worth less than "
+		"the lost tokens" },
 	{ OPT_FLAG, 0, "no-shadow", IN(no_shadow), NULL,
-		"with lever: predict among a node's children alone" },
+		"lever: predict among a node's drafted children only" },
 	{ OPT_FLAG, 0, "no-safeguards", IN(no_safeguards), NULL,
-		"with lever: prune whatever is below the threshold" },
+		"lever: prune everything below the threshold" },
 };
 /* clang-format on */
 
 static const struct opt_table table = {
+	.heading = "trees",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct lever_options){ .threshold = -1 },
@@ -247,7 +248,7 @@ static int lever_run(struct session *s, struct generation *g,
 
 const struct method method_lever = {
 	.name = "lever",
-	.summary = "a drafted tree grown by gain over cost, pruned half-way",
+	.summary = "a drafted tree grown by gain over cost, then pruned",
 	.lossless = true,
 	.needs_draft = true,
 	.options = options,

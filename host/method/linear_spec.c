@@ -154,7 +154,7 @@ static uint32_t linear_rows(const struct method_env *env)
 
 const struct method method_linear_spec = {
 	.name = "linear-spec",
-	.summary = "a block diffusion model drafts for itself, and verifies",
+	.summary = "a block diffusion model drafts, and verifies itself",
 	.lossless = true,
 	.logits_ahead = true,
 	.runs = METHOD_BLOCK,

@@ -54,45 +54,49 @@ struct npu_options {
 #define IN(field) OPT_IN(npu_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "visible", IN(visible), "P",
-		"llada-npu: how probable a guess must be for others to see it "
-		"({})", 0, 1 },
+		"llada-npu: least probability of a guess that other "
+		"positions see ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "stable", IN(stable), "P",
-		"llada-npu: and to stay for good ({})", 0, 1 },
+		"llada-npu: least probability of a guess that is fixed ({})", 0, 1 },
 	{ OPT_FLAG, 0, "no-revision", IN(no_revision), NULL,
-		"llada-npu: what is seen stays for good" },
+		"llada-npu: fix a guess as soon as it is visible" },
 	{ OPT_FLAG, 0, "revision-falls", IN(fall), NULL,
-		"llada-npu: a token that is seen is a mask again, once, where "
-		"it has become less\nprobable than that" },
+		"llada-npu: mask a visible token again, once, where its "
+		"probability has fallen below --visible" },
 	{ OPT_FLAG, 0, "revision-masked", IN(masked), NULL,
-		"llada-npu: the least probable of such tokens is a mask in the "
-		"pass that asks for\nit again" },
+		"llada-npu: mask the least probable visible token in the "
+		"pass that predicts it again" },
 	{ OPT_FLAG, 0, "prompt-chunks", IN(chunks), NULL,
-		"llada-npu: the prompt is computed in chunks, each of which "
-		"sees those before it;\nelse at once, with the first block" },
+		"llada-npu: read the prompt in chunks, each of which sees "
+		"those before it; otherwise at once, with the first block" },
 	{ OPT_UINT, 0, "window", IN(slide), "N",
-		"llada-npu: rows of a pass, however far into later blocks (0: "
-		"to the end of the\nblock; {})", 0, WIRE_MAX_ROWS },
+		"llada-npu: rows of a pass, which may reach into later "
+		"blocks ({}; 0: to the end of the block)", 0, WIRE_MAX_ROWS },
 	{ OPT_CHOICE, 0, "window-from", IN(from), NULL,
-		"llada-npu: where it begins ({}): at the first token that is "
-		"not seen, or not\nstable, or with the block",
+		"llada-npu: where the window begins ({}); invisible: at the "
+		"first token that is not visible; unstable: at the first "
+		"that is not stable; block: at the block's first token",
 		.choices = window_froms },
 	{ OPT_CHOICE, 0, "window-sight", IN(sight), NULL,
-		"llada-npu: rows see all of it ({}), or nothing behind their "
-		"own block",
+		"llada-npu: what rows of the window attend to ({}); all: all "
+		"of it; blocks: nothing after their own block",
 		.choices = window_sights },
 	{ OPT_UINT, 0, "lookahead", IN(late), "N",
-		"llada-npu: masks left in a block at which passes reach "
-		"further (0: never; {})", 0, WIRE_MAX_ROWS },
+		"llada-npu: reach into later blocks when this many masks are "
+		"left ({}; 0: never)", 0, WIRE_MAX_ROWS },
 	{ OPT_FLOAT, 0, "lookahead-cost", IN(allowance), "P",
-		"llada-npu: what that may cost, as a share of the pass ({})",
+		"llada-npu: time that reaching further may cost, as a share "
+		"of the pass ({})",
 		0, 100 },
 	{ OPT_CHOICE, 0, "draft-input", IN(draft_input), NULL,
-		"llada-npu: what others see of a later block's guesses ({})",
+		"llada-npu: what other positions see of guesses in later "
+		"blocks ({})",
 		.choices = draft_inputs },
 };
 /* clang-format on */
 
 static const struct opt_table npu_table = {
+	.heading = "diffusion",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct npu_options){ .visible = 0.7,
@@ -618,7 +622,7 @@ static uint32_t npu_rows(const struct method_env *env)
 
 const struct method method_llada_npu = {
 	.name = "llada-npu",
-	.summary = "masked or block diffusion that fills an NPU",
+	.summary = "several blocks at once, progressive revision, host refresh",
 	.diffusion = true,
 	.runs = METHOD_WINDOW | METHOD_BLOCK,
 	.options = options,

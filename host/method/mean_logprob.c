@@ -19,7 +19,7 @@ static const struct chooser how = { .value = mean_logprob };
 
 const struct method method_mean_logprob = {
 	.name = "mean-logprob",
-	.summary = "of many samples (-N) the likeliest, a token",
+	.summary = "the sample (-N) with the best mean log-probability",
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,

@@ -41,24 +41,26 @@ struct multi_options {
 #define IN(field) OPT_IN(multi_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "add-block-at", IN(add), "P",
-		"multi-block: progress of the last block at which the next one "
-		"is added ({})", 0, 1 },
+		"multi-block: share of the last block that is filled when "
+		"the next one is added ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "full-block-at", IN(full), "P",
-		"multi-block: progress of the block before at which one "
-		"decides something in\nevery pass ({})", 0, 1 },
+		"multi-block: share of the block before that is filled when "
+		"a block must fix a guess in every pass ({})", 0, 1 },
 	{ OPT_FLOAT, 0, "entropy", IN(entropy), "H",
-		"multi-block: guesses stay by less entropy than this, in nats, "
-		"instead of by\n--threshold (0: not)", 0, 100 },
+		"multi-block: fix guesses of less entropy than this, in "
+		"nats, instead of by --threshold (0: off)", 0, 100 },
 	{ OPT_UINT, 0, "cache-delay", IN(delay), "N",
-		"multi-block: passes over a finished block until it is kept "
-		"({})", 1, WIRE_MAX_ROWS },
+		"multi-block: passes over a filled block before its keys and "
+		"values are kept ({})", 1, WIRE_MAX_ROWS },
 	{ OPT_UINT, 0, "refresh-every", IN(refresh), "N",
-		"multi-block: passes until all is computed anew (0: never)",
+		"multi-block: recompute everything after this many passes "
+		"(0: never)",
 		0, UINT32_MAX },
 };
 /* clang-format on */
 
 static const struct opt_table multi_table = {
+	.heading = "diffusion",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults =

@@ -30,7 +30,7 @@ static int opt_tree_run(struct session *s, struct generation *g,
 
 const struct method method_opt_tree = {
 	.name = "opt-tree",
-	.summary = "the drafted tree of the largest expected length",
+	.summary = "the drafted tree with the greatest expected length",
 	.lossless = true,
 	.needs_draft = true,
 	.options = tree_tables,

@@ -20,23 +20,25 @@ static const char *const policies[] = { "none", "host", "drift", NULL };
 #define IN(field) OPT_IN(revision_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "refresh", IN(policy), NULL,
-		"llada-npu: when the host computes tokens anew that the window "
-		"has left behind\nand that may change ({}): with every pass, "
-		"or when attention has drifted",
+		"llada-npu: when the host recomputes unstable tokens that "
+		"the window has left ({}); host: in every pass; drift: when "
+		"attention has drifted",
 		.choices = policies },
 	{ OPT_UINT, 0, "refresh-tokens", IN(tokens), "N",
-		"llada-npu: of these so many, the least probable (0: all; {})",
+		"llada-npu: tokens that the host recomputes, the least "
+		"probable ones ({}; 0: all)",
 		0, WIRE_MAX_ROWS },
 	{ OPT_FLOAT, 0, "refresh-drift", IN(drift), "C",
-		"llada-npu: attention has drifted when its cosine is less "
-		"({})", 0, 1 },
+		"llada-npu: attention has drifted when its cosine falls "
+		"below this ({})", 0, 1 },
 	{ OPT_FLAG, 0, "refresh-late", IN(late), NULL,
-		"llada-npu: no pass waits for the host; what comes of it then "
-		"depends on speed" },
+		"llada-npu: do not wait for the host's results; the text "
+		"then depends on timing" },
 };
 /* clang-format on */
 
 const struct opt_table revision_table = {
+	.heading = "diffusion",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct revision_options){ .drift = 0.9 },

@@ -40,7 +40,7 @@ static int sample_run(struct session *session, struct generation *g,
 
 const struct method method_sample = {
 	.name = "sample",
-	.summary = "many samples of one prompt (-N), side by side",
+	.summary = "several samples of one prompt (-N), side by side",
 	.lossless = true,
 	.shares = true,
 	.options = tables,

@@ -20,26 +20,27 @@
 #define IN(field) OPT_IN(samples_options, field)
 static const struct opt samples_rows_of[] = {
 	{ OPT_UINT, 'N', "samples", IN(n), "N",
-		"texts of one prompt, each with random numbers of its own "
-		"({}); without a method that chooses among them all are told",
+		"samples of one prompt ({}); each with its own random "
+		"numbers; without a method that chooses one, all are printed",
 		1, SAMPLES_MOST, .noun = "samples" },
 	{ OPT_UINT, 0, "parallel", IN(parallel), "K",
-		"of them at a time in a pass ({}); as they end others begin",
+		"samples that are decoded at a time ({}); others start as "
+		"these end",
 		1, SAMPLES_PARALLEL, .noun = "samples" },
 	{ OPT_UINT, 0, "slots", IN(slots), "N",
-		"tokens that all of them together have room for in the "
-		"key-value cache (0: as many as they need and it holds); where "
-		"it is full some wait until others have ended",
+		"token positions of the key-value cache for all samples "
+		"together (0: as many as needed); samples wait while it is "
+		"full",
 		0, 1 << 26, .noun = "samples" },
 	{ OPT_STRING, 0, "step-end", IN(step_end), "TEXT",
-		"what ends a step of a text (a line feed)",
+		"text that ends a step of a solution (a line feed)",
 		.noun = "samples" },
 };
 #undef IN
 /* clang-format on */
 
 const struct opt_table samples_table = {
-	.heading = "Samples",
+	.heading = "samples",
 	.rows = samples_rows_of,
 	.n = ARRAY_LEN(samples_rows_of),
 	.defaults = &(const struct samples_options){ .n = 1, .parallel = 16 },

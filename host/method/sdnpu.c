@@ -27,19 +27,20 @@ struct sdnpu_options {
 #define IN(field) OPT_IN(sdnpu_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "verify-rows", IN(rows), "N",
-		"with sdnpu: rows of the decode graph, which drafts fill ({})",
+		"sdnpu: rows of the decode graph, filled by drafts ({})",
 		2, COST_ROWS },
 	{ OPT_FLAG, 0, "fill-rows", IN(fill), NULL,
-		"with sdnpu: draft for all of them, whatever they cost" },
+		"sdnpu: fill all rows with drafts, whatever they cost" },
 	{ OPT_FLAG, 0, "calibration", IN(calibration), NULL,
-		"with sdnpu: draft calibrated as well, for which the logits of "
-		"the prompt are computed" },
+		"sdnpu: also draft from the target's predictions for the "
+		"prompt; computes the logits of the prompt" },
 	{ OPT_FLAG, 0, "no-reuse", IN(no_reuse), NULL,
-		"with sdnpu: without draft reuse" },
+		"sdnpu: do not draft rejected tokens again" },
 };
 /* clang-format on */
 
 static const struct opt_table table = {
+	.heading = "trees",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct sdnpu_options){ .rows = 32 },
@@ -140,8 +141,7 @@ static int sdnpu_run(struct session *s, struct generation *g,
 
 const struct method method_sdnpu = {
 	.name = "sdnpu",
-	.summary = "drafts found in the text, the target's expectations of the "
-		   "prompt, and rejected drafts",
+	.summary = "drafts found in text, prompt logits and rejected drafts",
 	.lossless = true,
 	.needs_draft = true,
 	.options = options,

@@ -20,13 +20,14 @@ struct self_certainty_options {
 #define IN(field) OPT_IN(self_certainty_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_FLOAT, 0, "borda-power", IN(power), "P",
-		"the k-th surest of n samples has (n - k + 1)^P votes ({}); "
-		"with 0 each has one", 0, 100, .noun = "Borda votes" },
+		"self-certainty: the k-th most certain of n samples gets (n "
+		"- k + 1)^P votes ({}; 0: one each)", 0, 100, .noun = "Borda votes" },
 };
 #undef IN
 /* clang-format on */
 
 static const struct opt_table borda_table = {
+	.heading = "samples",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct self_certainty_options){ .power = 0.5 },
@@ -54,8 +55,7 @@ static const struct chooser how = { certainty, by_rank, true };
 
 const struct method method_self_certainty = {
 	.name = "self-certainty",
-	.summary = "of many samples (-N) the answer with most votes, the sure "
-		   "ones' first",
+	.summary = "vote, weighted by how certain each sample (-N) is",
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,

@@ -39,7 +39,7 @@ static int specinfer_run(struct session *s, struct generation *g,
 
 const struct method method_specinfer = {
 	.name = "specinfer",
-	.summary = "a drafted tree of a fixed shape, verified in one pass",
+	.summary = "a drafted tree of fixed shape, verified in one pass",
 	.lossless = true,
 	.needs_draft = true,
 	.options = tree_tables,

@@ -8,21 +8,20 @@
 #define IN(field) OPT_IN(tree_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "tree-rows", IN(rows), "N",
-		"rows of a drafted tree at most, its root among them; of many "
-		"samples those of all their trees together (64; 8 where no "
-		"phone's time is computed and all layers are in memory, but "
-		"with lever and sdnpu; with lever 256 where layers are "
-		"streamed)", 2, TREE_ROWS_MOST },
+		"rows of a drafted tree with its root, at most (8 on the CPU "
+		"in memory, else 64; lever: 64, with streamed layers 256); "
+		"with -N, rows of all trees together", 2, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "tree-depth", IN(depth), "N",
-		"depth of a drafted tree at most (12, with lever 32 where "
-		"layers are streamed)", 1, TREE_ROWS_MOST },
+		"depth of a drafted tree, at most (12; lever with streamed "
+		"layers: 32)", 1, TREE_ROWS_MOST },
 	{ OPT_UINT, 0, "candidates", IN(candidates), "N",
-		"tokens considered behind each node of a tree ({})",
+		"children considered for each node of a tree ({})",
 		1, TREE_CANDIDATES },
 };
 /* clang-format on */
 
 const struct opt_table tree_table = {
+	.heading = "trees",
 	.rows = option_rows,
 	.n = ARRAY_LEN(option_rows),
 	.defaults = &(const struct tree_options){ .candidates = 8 },

@@ -15,7 +15,7 @@ static const struct chooser how = { .votes = true };
 
 const struct method method_vote = {
 	.name = "vote",
-	.summary = "of many samples (-N) the answer given most often",
+	.summary = "the most frequent answer of the samples (-N)",
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,

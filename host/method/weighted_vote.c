@@ -25,8 +25,7 @@ static const struct chooser how = { .weigh = by_score, .votes = true };
 
 const struct method method_weighted_vote = {
 	.name = "weighted-vote",
-	.summary =
-		"of many samples (-N) the answer whose scores sum up to most",
+	.summary = "the answer with the greatest sum of rewards (-N)",
 	.needs_reward = true,
 	.options = tables,
 	.decode_rows = samples_rows,

@@ -26,14 +26,14 @@ static const char *const bells[] = { "poll", "eventfd", "socket", NULL };
 
 static const struct opt opts[] = {
 	{ OPT_STRING, 'm', "model", &v.model, "FILE", "a GGUF file" },
-	{ OPT_GROUP, 0, "Sampling" },
+	{ OPT_GROUP, 0, "sampling" },
 	{ OPT_INT, 'n', "count", &v.count, "N", "tokens to make", 1, 1000 },
 	{ OPT_FLOAT, 0, "temperature", &v.temp, "T",
 		"0 takes the likeliest token; higher values flatten the "
 		"distribution before a token is drawn from it",
 		0, 10 },
 	{ OPT_LIST, 0, "stop", &v.stop, "TEXT", "ends the text" },
-	{ OPT_GROUP, 0, "The device" },
+	{ OPT_GROUP, 0, "device" },
 	{ OPT_SIZE, 0, "va-window", &v.window, "SIZE", "of the window" },
 	{ OPT_CHOICE, 0, "doorbell", &v.bell, NULL, "how to wake:\nsecond line",
 		0, 0, bells },
@@ -319,9 +319,15 @@ static char *printed(void (*print)(const struct opt_command *, FILE *))
 	return printed_of(&cmd, print);
 }
 
+/* All that there is to be said. */
+static void print_help(const struct opt_command *c, FILE *f)
+{
+	assert_ok(opt_help(c, "all", f, &err), &err);
+}
+
 static void help(void **state)
 {
-	char *text = printed(opt_help);
+	char *text = printed(print_help);
 
 	assert_string_equal(text,
 		"Usage: tandem try [-m FILE] [-n N] [--temperature T] "
@@ -347,7 +353,7 @@ static void help(void **state)
 		"from it\n"
 		"      --stop TEXT         ends the text\n"
 		"\n"
-		"The device:\n"
+		"Device:\n"
 		"      --va-window SIZE    of the window\n"
 		"      --doorbell poll|eventfd|socket\n"
 		"                          how to wake:\n"
@@ -358,11 +364,73 @@ static void help(void **state)
 	free(text);
 }
 
+/* The options that people use, each by the first part of its help, and how to
+ * see the others. */
+static void print_short(const struct opt_command *c, FILE *f)
+{
+	assert_ok(opt_help(c, NULL, f, &err), &err);
+}
+
+static void help_is_short(void **state)
+{
+	struct opt_command brief = cmd;
+	char *text;
+
+	brief.examples = "  tandem try x\n  tandem try y";
+	brief.common = "temperature model";
+	text = printed_of(&brief, print_short);
+	assert_string_equal(text,
+		"Usage: tandem try [-m FILE] [-n N] [--temperature T] "
+		"[--stop TEXT]...\n"
+		"                  [--va-window SIZE] FILE [FILE]\n"
+		"\n"
+		"Try the parser.\n"
+		"\n"
+		"Examples:\n"
+		"  tandem try x\n"
+		"  tandem try y\n"
+		"\n"
+		"Options:\n"
+		"      --temperature T     0 takes the likeliest token\n"
+		"  -m, --model FILE        a GGUF file\n"
+		"  -h, --help              show this help and exit\n"
+		"\n"
+		"All options: tandem try --help GROUP, where GROUP is sampling, "
+		"device, or all\n");
+	free(text);
+}
+
+/* Options of one heading, wherever they stand. */
+static void print_group(const struct opt_command *c, FILE *f)
+{
+	assert_ok(opt_help(c, "sampling", f, &err), &err);
+}
+
+static void help_of_a_group(void **state)
+{
+	char *text = printed(print_group);
+
+	assert_string_equal(text,
+		"Sampling:\n"
+		"  -n, --count N           tokens to make\n"
+		"      --temperature T     0 takes the likeliest token; higher "
+		"values flatten the\n"
+		"                          distribution before a token is drawn "
+		"from it\n"
+		"      --stop TEXT         ends the text\n");
+	free(text);
+}
+
 static void help_is_asked_for(void **state)
 {
 	fflush(stdout);
 	assert_int_equal(PARSE("--help"), 1);
 	assert_int_equal(PARSE("-n", "3", "-h"), 1);
+	assert_int_equal(PARSE("--help", "sampling"), 1);
+	assert_int_equal(PARSE("--help", "--stats"), 1);
+	REFUSED("tandem try has no group of options 'samplig'; did you mean "
+		"'sampling'?",
+		"--help", "samplig");
 	/* As a value it is none. */
 	assert_ok(PARSE("--stop=--help"), &err);
 	assert_ok(PARSE("--", "--help"), &err);
@@ -472,7 +540,7 @@ static void offered(void **state)
 
 static void words_are_listed(void **state)
 {
-	char *text = printed_of(&offering, opt_help);
+	char *text = printed_of(&offering, print_help);
 
 	has(text,
 		"      --kind FILE|some:N  a kind:\n"
@@ -513,7 +581,7 @@ static const struct opt engine_rows[] = {
 };
 
 static const struct opt_table engine = {
-	.heading = "The engine",
+	.heading = "engine",
 	.rows = engine_rows,
 	.n = ARRAY_LEN(engine_rows),
 	.defaults = &(const struct engine){ .threads = 4,
@@ -601,12 +669,12 @@ static void tables_are_told(void **state)
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 
-	opt_help(&with_tables, f);
+	print_help(&with_tables, f);
 	fclose(f);
 	assert_string_equal(text,
 		"Usage: tandem try \n\nTables.\n\nOptions:\n"
 		"  -m, --model FILE        a GGUF file\n"
-		"\nThe engine:\n"
+		"\nEngine:\n"
 		"  -t, --threads N         threads (4)\n"
 		"      --va-window SIZE    bytes (3.5G) of it\n"
 		"      --share P           of all (0.25)\n"
@@ -685,6 +753,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(misspellings),
 	cmocka_unit_test(sizes),
 	cmocka_unit_test(help),
+	cmocka_unit_test(help_is_short),
+	cmocka_unit_test(help_of_a_group),
 	cmocka_unit_test(help_is_asked_for),
 	cmocka_unit_test(man),
 	cmocka_unit_test(completion),

@@ -10,13 +10,13 @@ models=$root/flash/models
 one=(--items 1 -t 1 --spin 0)
 phone=("${one[@]}" --clock soc:sd8elite)
 
-bench --help
+bench --help all
 check_eq 'status of --help' "$status" 0
 for option in --tables --tasks --windows --slots --clock --as --json --plot; do
   check_has --help "$out" "$option"
 done
 run_ok "$TANDEM" bench --help
-check_has 'tandem bench --help' "$out" 'tandem bench diffusion'
+check_has 'tandem bench --help' "$out" '  diffusion '
 
 # ---- what is refused, before anything is opened ------------------------------
 refused() { # MESSAGE OPTION...
@@ -25,7 +25,7 @@ refused() { # MESSAGE OPTION...
   misuse env TANDEM_MODELS="$tmp/none" "$TANDEM" bench diffusion "$@"
   check_has "stderr of $*" "$err" "$message"
 }
-refused "'speed' is none; there is decoders, curve," --tables speed
+refused "unknown 'speed'; there is decoders, curve," --tables speed
 refused "'poetry'" --tasks qa,poetry
 refused 'exclude' --json --csv
 refused '--method is said by the tables' --method llada

@@ -8,13 +8,13 @@ export TMPDIR=$tmp
 bench() { run "$TANDEM" bench methods "$@"; }
 phone=(-n 12 --clock soc:sd8gen3 --spin 0)
 
-bench --help
+bench --help all
 check_eq 'status of --help' "$status" 0
 for option in --methods --sets --prompts --tasks --clock --json --csv --plot; do
   check_has --help "$out" "$option"
 done
 run_ok "$TANDEM" bench --help
-check_has 'tandem bench --help' "$out" 'tandem bench methods --help'
+check_has 'tandem bench --help' "$out" '  methods '
 run_ok "$TANDEM" help --completion
 check_has 'the completion' "$out" '--sets'
 

@@ -7,7 +7,7 @@
 export TMPDIR=$tmp
 price() { run "$TANDEM" bench price "$@"; }
 
-price --help
+price --help all
 check_eq 'status of --help' "$status" 0
 for option in --clock --as --draft-as --rows --from --vary --json; do
   check_has --help "$out" "$option"

@@ -8,13 +8,13 @@ export TMPDIR=$tmp
 bench() { run "$TANDEM" bench sdnpu "$@"; }
 phone=(-n 8 --items 1 --clock soc:sd8gen2 -t 1 --spin 0)
 
-bench --help
+bench --help all
 check_eq 'status of --help' "$status" 0
 for option in --tables --tasks --clock --as --json --csv --plot; do
   check_has --help "$out" "$option"
 done
 run_ok "$TANDEM" bench --help
-check_has 'tandem bench --help' "$out" 'tandem bench sdnpu'
+check_has 'tandem bench --help' "$out" '  sdnpu '
 
 # ---- what is refused, before anything is opened ------------------------------
 refused() { # MESSAGE OPTION...
@@ -23,7 +23,7 @@ refused() { # MESSAGE OPTION...
   misuse env TANDEM_MODELS="$tmp/none" "$TANDEM" bench sdnpu "$@"
   check_has "stderr of $*" "$err" "$message"
 }
-refused "'speed' is none; there is ablation, length," --tables speed
+refused "unknown 'speed'; there is ablation, length," --tables speed
 refused "'poetry'" --tasks qa,poetry
 refused 'nothing to be found' --tasks none
 refused 'exclude' --json --csv

@@ -17,7 +17,7 @@ run_ok "$plain" synth --like tiny -o "$target"
 run_ok "$plain" synth --like tiny --seed 9 -o "$other"
 
 # ---- what is told of them, from their rows alone ---------------------------
-for words in 'run --help' 'eval --help' 'help --man run' 'help --completion'; do
+for words in 'run --help all' 'eval --help all' 'help --man run' 'help --completion'; do
   # shellcheck disable=SC2086 # words
   run_ok "$more" $words
   check_has "$words" "${out//\\/}" --echo-times
@@ -25,7 +25,7 @@ for words in 'run --help' 'eval --help' 'help --man run' 'help --completion'; do
   run_ok "$plain" $words
   check_lacks "$words of the program" "${out//\\/}" --echo-times
 done
-run_ok "$more" run --help
+run_ok "$more" run --help all
 check_has 'help' "$(tr -s ' \n' '  ' <"$tmp/out")" \
   'with echo-2: repeat the last two tokens so often (2)'
 
@@ -35,7 +35,7 @@ check_has 'help' "$(tr -s ' \n' '  ' <"$tmp/out")" \
   'echo guesses that what came two tokens before comes again'
 
 # ---- what they are asked ---------------------------------------------------
-misuse "$more" run -p x --method echo-3
+misuse "$more" run -p x --method no-such
 check_has 'methods there are' "$err" ', echo-2'
 misuse "$more" run -p x --method echo-2 --echo-times 16
 check_has 'the range' "$err" "'--echo-times' takes a whole number from 1 to 15"

@@ -208,7 +208,7 @@ check_has stderr "$err" 'no diffusion model'
 # --help names every method there is.
 run "$TANDEM" run --method no-such -p x
 methods=$(sed -n 's/.*there is: //p' <<<"$err" | tr -d ,)
-run_ok "$TANDEM" run --help
+run_ok "$TANDEM" run --help all
 out=$(tr -s ' \n' ' ' <<<"$out")
 for method in $methods; do
   check_has '--help' "$out" " $method "

@@ -35,6 +35,8 @@ for c in $commands; do
   run "$TANDEM" "$c" -h
   check_eq "tandem $c -h" "$out" "$one"
 
+  run_ok "$TANDEM" "$c" --help all
+  check_help "tandem $c --help all"
   misuse "$TANDEM" "$c" --no-such-option
   check_has "stderr of tandem $c --no-such-option" "$err" "'--no-such-option'"
 done
@@ -48,6 +50,38 @@ run_ok "$TANDEM_NPU" --version
 version=$out
 run_ok "$TANDEM_NPU" -v
 check_eq 'tandem-npu -v' "$out" "$version"
+
+# A screen for each, and all options in --help all: those that are completed.
+check_eq 'commands whose help does not fit 40 lines' \
+  "$(wc -l "$tmp"/helps/* |
+    awk '$1 > 40 && !/ total$/ && !/ all$/ { print $2, $3, $4, $5 }')" ''
+run_ok "$TANDEM" help --completion
+for c in run serve chat eval 'bench methods'; do
+  options=$(sed -n "s/^\t${c/ /-}:\*) options=' \([^']*\)'.*/\1/p" "$tmp/out")
+  check_has "options of $c" "$options" --va-window
+  # shellcheck disable=SC2086 # words
+  "$TANDEM" $c --help all >"$tmp/all"
+  # Each is there once, in the left column.
+  for option in $options; do
+    [[ $option == --* ]] || continue
+    check_eq "$option in tandem $c --help all" \
+      "$(grep -cE -- "^ {2,6}(-., )?$option( |\$)" "$tmp/all")" 1
+  done
+done
+run_ok "$TANDEM" run --help window
+check_has 'a group' "$out" --va-slots
+check_lacks 'a group' "$out" --model
+run_ok "$TANDEM" help run window
+check_has 'a group' "$out" --va-slots
+misuse "$TANDEM" run --help windw
+check_has 'stderr' "$err" "'window'"
+for topic in methods:llada-npu drafts:suffix tasks:qa-long shapes:llama3.1-8b \
+  clocks:soc:sd8elite models:reward-small; do
+  run_ok "$TANDEM" help "${topic%%:*}"
+  check_has "help ${topic%%:*}" "$out" "  ${topic#*:} "
+  check_eq "lines of help ${topic%%:*} wider than a terminal" \
+    "$(awk 'length($0) > 80' "$tmp/out")" ''
+done
 
 misuse "$TANDEM"
 misuse "$TANDEM" no-such-command

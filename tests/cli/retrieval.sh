@@ -134,17 +134,13 @@ for draft in sam suffix rest; do
   done
 done
 
-# ---- what is said of them ----------------------------------------------------
-run_ok "$TANDEM" run --help
-help=$(tr -s ' \n' '  ' <"$tmp/out")
-check_has help "$help" 'pld prompt lookup: what stood behind'
-check_has help "$help" 'sam a suffix automaton: what stood behind'
-check_has help "$help" 'ngram-map what stood behind the last 12 tokens'
-check_has help "$help" 'ngram-mod what a table says of the hash'
-check_has help "$help" 'suffix what came where'
-check_has help "$help" 'rest what came most often'
-check_has help "$help" 'rest:FILE the same'
-check_has help "$help" 'recycle what the model would'
+# ---- help ----------------------------------------------------------------------
+run_ok "$TANDEM" help drafts
+for draft in oracle:P pld sam ngram-map ngram-mod calibrated reuse suffix rest \
+  rest:FILE recycle; do
+  check_has 'help drafts' "$out" "
+  $draft  "
+done
 run "$TANDEM" run -p x --method chain --draft rest
 check_eq 'status of a draft from nothing' "$status" 1
 check_has 'the reason' "$err" 'or a file of text with rest:FILE'

@@ -550,10 +550,10 @@ static void test_lasting_faults(void **state)
 }
 
 /*
- * A layer is damaged on the way twice, which is an error, and then no more: later
- * passes work with the slots that are left. On a busy machine three layers may be
- * read before the first is checked; then each is damaged once, nothing fails, and
- * it is tried again.
+ * A layer is damaged on the way twice, which is an error, and then no more:
+ * later passes work with the slots that are left. On a busy machine three
+ * layers may be read before the first is checked; then each is damaged once,
+ * nothing fails, and it is tried again.
  */
 static void test_going_on(void **state)
 {
