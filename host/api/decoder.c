@@ -39,10 +39,20 @@ static struct strbuf users_of(const struct opt_table *t)
 
 static int refuse_method(const char *name, struct err *e)
 {
-	struct strbuf names = users_of(NULL);
-	int ret = err_set(e, EINVAL, "unknown method '%s'; there is: %s", name,
-		names.data ? names.data : "");
+	struct opt_nearest near = { .word = name };
+	struct strbuf names;
+	int ret;
 
+	for (size_t i = 0; methods[i]; i++)
+		opt_nearest_offer(&near, methods[i]->name);
+	if (near.name)
+		return err_set(e, EINVAL,
+			"unknown method '%s'; did you mean '%s'? 'tandem help "
+			"methods' lists all",
+			name, near.name);
+	names = users_of(NULL);
+	ret = err_set(e, EINVAL, "unknown method '%s'; there is: %s", name,
+		names.data ? names.data : "");
 	strbuf_release(&names);
 	return ret;
 }

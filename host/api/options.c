@@ -271,10 +271,18 @@ static int apply_flash(
 static int apply_clock(const struct pair_options *a, struct session_opts *opts,
 	struct soc *soc, struct err *e)
 {
+	const char *near;
 	int ret;
 
 	if (!a->clock || !strcmp(a->clock, "wall"))
 		return 0;
+	near = strpbrk(a->clock, "/.") ? NULL
+				       : opt_nearest(a->clock, clock_names);
+	if (near && strcmp(near, a->clock))
+		return err_set(e, EINVAL,
+			"--clock '%s': no such phone; did you mean '%s'? "
+			"'tandem help clocks' lists all",
+			a->clock, near);
 	if (strncmp(a->clock, "soc:", 4) || !a->clock[4])
 		return err_set(e, EINVAL,
 			"--clock '%s' is neither wall nor soc:NAME; try "

@@ -33,9 +33,17 @@ int list_refuse(const struct command *c, const char *option, const char *part,
 static int refuse_method(
 	const struct command *c, const char *part, bool diffusion)
 {
+	struct opt_nearest near = { .word = part };
 	struct strbuf names = STRBUF_INIT;
 	int status;
 
+	for (size_t i = 0; methods[i]; i++)
+		if (diffusion || !methods[i]->diffusion)
+			opt_nearest_offer(&near, methods[i]->name);
+	if (near.name)
+		return cmd_misuse(c,
+			"--methods: unknown '%s'; did you mean '%s'?", part,
+			near.name);
 	for (size_t i = 0; methods[i]; i++)
 		if (diffusion || !methods[i]->diffusion)
 			strbuf_addf(&names, "%s%s", names.len ? ", " : "",

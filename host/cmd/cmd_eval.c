@@ -127,6 +127,12 @@ static int check_usage(const char *operand)
 		return cmd_misuse(&cmd_eval,
 			"no task: " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
 			"; or a file of items or prompts");
+	if (!eval_task_is_file(operand) && !eval_task_named(operand, NULL) &&
+		opt_nearest(operand, eval_task_names))
+		return cmd_misuse(&cmd_eval,
+			"unknown task '%s'; did you mean '%s'? 'tandem help "
+			"tasks' lists all",
+			operand, opt_nearest(operand, eval_task_names));
 	if (!eval_task_is_file(operand) && !eval_task_named(operand, NULL))
 		return cmd_misuse(&cmd_eval,
 			"unknown task '%s'; there is " EVAL_TASK_NAMES

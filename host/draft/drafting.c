@@ -214,12 +214,31 @@ static int check_vocabulary(const struct draft_part *p,
 		p->path, target_path);
 }
 
+/* There is no such file, nor a bundled model of that name. */
+static int refuse_name(const char *name, struct err *e)
+{
+	struct opt_nearest near = { .word = name };
+
+	for (size_t i = 0; draft_kinds[i]; i++)
+		if (draft_kinds[i]->name)
+			opt_nearest_offer(&near, draft_kinds[i]->name);
+	if (near.name)
+		return err_set(e, ENOENT,
+			"no file and no drafter '%s'; did you mean '%s'?", name,
+			near.name);
+	return err_set(e, ENOENT,
+		"no file and no drafter '%s'; 'tandem help drafts' lists them",
+		name);
+}
+
 static int open_file(struct drafting *d, struct draft_part *p,
 	const struct model *target, const char *target_path, struct err *e)
 {
 	int ret = models_choose(
 		*p->said ? p->said : NULL, MODEL_DRAFT, p->path, e);
 
+	if (ret == -ENOENT && *p->said)
+		return refuse_name(p->said, e);
 	if (!ret)
 		ret = model_open(&p->file, p->path, e);
 	if (!ret) /* a step takes less than a read */

@@ -2,9 +2,11 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/opt.h"
 #include "host/shipped/shipped.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,6 +51,28 @@ static int role_named(const char *name)
 	return -1;
 }
 
+/* Neither a path nor a name with an ending, and there is no such file. */
+static bool is_mistyped(const char *name)
+{
+	return !strpbrk(name, "/.") && access(name, F_OK);
+}
+
+static int refuse_name(const char *name, struct err *e)
+{
+	struct opt_nearest near = { .word = name };
+
+	for (size_t i = 0; i < ARRAY_LEN(roles); i++)
+		opt_nearest_offer(&near, roles[i].name);
+	if (near.name)
+		return err_set(e, ENOENT,
+			"no file and no bundled model '%s'; did you mean '%s'?",
+			name, near.name);
+	return err_set(e, ENOENT,
+		"no file and no bundled model '%s'; 'tandem help models' lists "
+		"those that are bundled",
+		name);
+}
+
 int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 	struct err *e)
 {
@@ -56,6 +80,8 @@ int models_choose(const char *named, enum model_role role, char path[PATH_MAX],
 
 	if (other >= 0)
 		return models_find((enum model_role)other, path, e);
+	if (is_mistyped(named))
+		return refuse_name(named, e);
 	if ((size_t)snprintf(path, PATH_MAX, "%s", named) >= PATH_MAX)
 		return err_set(e, ENAMETOOLONG,
 			"the name of the %s model is too long",

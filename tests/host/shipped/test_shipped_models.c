@@ -75,8 +75,12 @@ static void test_chosen(void **state)
 	assert_string_equal(path, want);
 	assert_ok(models_choose("./small", MODEL_TARGET, path, &e), &e);
 	assert_string_equal(path, "./small");
-	assert_ok(models_choose("smaller", MODEL_TARGET, path, &e), &e);
-	assert_string_equal(path, "smaller");
+	assert_int_equal(
+		models_choose("smaller", MODEL_TARGET, path, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "did you mean 'small'?"));
+	assert_int_equal(
+		models_choose("other", MODEL_TARGET, path, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "tandem help models"));
 	assert_int_equal(
 		models_choose("draft", MODEL_TARGET, path, &e), -ENOENT);
 
