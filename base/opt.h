@@ -149,8 +149,8 @@ int opt_parse(const struct opt_command *, int argc, char **argv,
 
 /*
  * What --help prints: of a command with `common` options those, and the names
- * of the groups of options. With the name of a group its options; with "all" everything. Returns 0, or -EINVAL where
- * there is no such group.
+ * of the groups of options. With the name of a group its options; with "all"
+ * everything. Returns 0, or -EINVAL where there is no such group.
  */
 int opt_help(
 	const struct opt_command *, const char *group, FILE *, struct err *);
@@ -169,7 +169,8 @@ void opt_completion(const struct opt_command *, const char *name, FILE *);
 
 /*
  * The name that a mistyped word is closest to: begin with { .word = WORD } and
- * offer each name there is; `name` is then the closest, NULL where none is close.
+ * offer each name there is; `name` is then the closest, NULL where none is
+ * close.
  */
 struct opt_nearest {
 	const char *word, *name;

@@ -19,10 +19,10 @@
 #define TURNED true
 
 /*
- * Up to this many rows it does not pay to store the decoded codes of a chunk and
- * to load them again: for nibbles, whose decoding costs as much as three rows,
- * one register tile; for bytes with AVX-512, which need only an exclusive or,
- * several. Arm has too few registers for what it decodes at once.
+ * Up to this many rows it does not pay to store the decoded codes of a chunk
+ * and to load them again: for nibbles, whose decoding costs as much as three
+ * rows, one register tile; for bytes with AVX-512, which need only an exclusive
+ * or, several. Arm has too few registers for what it decodes at once.
  */
 static ALWAYS_INLINE unsigned few(bool four)
 {

@@ -12,11 +12,11 @@
 struct method_env;
 
 /*
- * Rows are nearly free on an NPU, whose tiles are filled by them anyway, and in a
- * pass that waits for flash; a method that weighs what they cost may use even
- * more of them there, and deeper trees. Where this machine's CPUs compute a model
- * in memory, 8 rows take twice as long as one, and 64 take fifteen times as long
- * (docs/performance.md): more than a larger tree can gain.
+ * Rows are nearly free on an NPU, whose tiles are filled by them anyway, and in
+ * a pass that waits for flash; a method that weighs what they cost may use even
+ * more of them there, and deeper trees. Where this machine's CPUs compute a
+ * model in memory, 8 rows take twice as long as one, and 64 take fifteen times
+ * as long (docs/performance.md): more than a larger tree can gain.
  */
 #define TREE_ROWS           64
 #define TREE_ROWS_CPU       8

@@ -145,8 +145,7 @@ static void test_largest_trees(void **state)
 	assert_int_equal(method_opt_tree.decode_rows(
 				 &(struct method_env){ .streams = true }),
 		TREE_ROWS);
-	assert_int_equal(
-		method_opt_tree.decode_rows(&(struct method_env){ 0 }),
+	assert_int_equal(method_opt_tree.decode_rows(&(struct method_env){ 0 }),
 		TREE_ROWS_CPU);
 	close_drafting(&d);
 	end_texts(f);
