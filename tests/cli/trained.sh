@@ -26,6 +26,16 @@ for name in target draft diffusion; do
   run_ok cmp "$tmp/back" "$tmp/bytes"
 done
 
+# The example of README gives what README says, which is right; the server's page
+# begins with the same prompt.
+example=$(sed -n "s/^\$ tandem //p" README.md)
+eval "run_ok \"\$TANDEM\" $example"
+check_eq 'the example of README' "$out" \
+  "$(awk '/^\$ tandem/ { p = 1; next } /^```/ { p = 0 } p' README.md)"
+check_has 'its answer' "$out" "The answer is $((7 * 8 + 5))."
+check_has 'the prompt of the page' "$(<host/serve/page.html)" \
+  ">Problem: Calculate 7 * 8 + 5."
+
 # Floors that a broken model or runtime does not reach, far below the card.
 some=6
 ! full || some=20
