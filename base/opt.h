@@ -148,9 +148,10 @@ int opt_parse(const struct opt_command *, int argc, char **argv,
 	unsigned *operands, struct err *e);
 
 /*
- * What --help prints: of a command with `common` options those, and the names
- * of the groups of options. With the name of a group its options; with "all"
- * everything. Returns 0, or -EINVAL where there is no such group.
+ * Print the help of a command. group NULL: its `common` options and the names
+ * of its groups, or everything where it has no `common`; "all": everything;
+ * else the options of that group. Returns 0, or -EINVAL where there is no such
+ * group.
  */
 int opt_help(
 	const struct opt_command *, const char *group, FILE *, struct err *);

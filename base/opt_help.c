@@ -241,8 +241,8 @@ static void put_option(FILE *f, const struct opt_walk *w, bool briefly)
 /* ---- groups ---------------------------------------------------------- */
 
 /*
- * A group is what stands under one heading, be that in several places. Options
- * before the first heading are a group of the name NULL.
+ * A group holds all options below one heading, which may occur several times.
+ * Options before the first heading form a group whose name is NULL.
  */
 #define GROUPS 32
 
@@ -316,12 +316,14 @@ static void put_common(const struct opt_command *c, FILE *f)
 	for (const char *name = c->common; *name;) {
 		struct opt_walk w = { .cmd = c };
 		size_t len = strcspn(name, " ");
+		bool is = false;
 
-		while (opt_walk(&w))
-			if (w.opt.type != OPT_GROUP && w.opt.name &&
+		while (!is && opt_walk(&w))
+			is = w.opt.type != OPT_GROUP && w.opt.name &&
 				!strncmp(w.opt.name, name, len) &&
-				!w.opt.name[len])
-				put_option(f, &w, true);
+				!w.opt.name[len];
+		assert(is);
+		put_option(f, &w, true);
 		name += len + strspn(name + len, " ");
 	}
 	put_option(f, &help, true);
