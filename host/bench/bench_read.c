@@ -40,7 +40,7 @@ struct part {
 	uint64_t to, until_ns;
 	size_t block;
 	unsigned index, n;
-	uint64_t at;
+	uint64_t at, reads; /* so many */
 	uint64_t bytes;
 	int ret;
 };
@@ -49,6 +49,8 @@ struct part {
 static bool next_block(struct part *p, struct block *out)
 {
 	uint64_t from = p->place->from, left;
+	/* Places that a part has in memory: every n-th, none of another's. */
+	const uint64_t places = p->place->room / p->block / p->n;
 
 	if (p->at >= p->to && clock_ns() >= p->until_ns)
 		return false;
@@ -59,7 +61,7 @@ static bool next_block(struct part *p, struct block *out)
 		IMAGE_PAGE;
 	out->off = p->at;
 	out->dst = p->memory +
-		(p->at - from) / p->block * p->block % p->place->room;
+		(p->index + p->n * (p->reads++ % places)) * p->block;
 	p->at += p->block * p->n;
 	return true;
 }
@@ -182,7 +184,8 @@ static int try_way(const struct place *p, struct bench_read way,
 	int ret;
 
 	/* What is under way at once lies in memory of its own. */
-	if (way.depth * way.block > p->room)
+	if (way.depth * way.block > p->room ||
+		way.threads * way.block > p->room)
 		return 0;
 	ret = measure(p, &way, to, TRIAL_NS);
 	if (ret == -EOPNOTSUPP)
