@@ -71,7 +71,10 @@ int sandbox_enter(struct err *e)
 		return 0;
 	ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	if (!ctx)
-		return err_set(e, ENOMEM, "no memory for the seccomp filter");
+		return err_set(e, ENOMEM,
+			"cannot make a seccomp filter: the system refuses it, "
+			"as valgrind does, or there is no memory "
+			"(TANDEM_NO_SECCOMP=1 runs without it)");
 	ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
 	if (!ret)
 		ret = add_rules(ctx);
