@@ -34,13 +34,22 @@ static double per_second(size_t n, double s)
 	return s > 0 ? (double)n / s : 0;
 }
 
+/* Tokens come many at a time: of a block of diffusion, or of a sample that was
+ * chosen at the end. So their first one does not end the prefill. */
+static bool comes_at_once(const struct decoder *d)
+{
+	return d->method->diffusion || d->env.samples;
+}
+
 /*
  * The first token ends the prefill, so decoding is what comes after it. With
- * no token at all the prefill, as far as it came, is all there was.
+ * no token at all the prefill, as far as it came, is all there was. Of tokens
+ * that come many at a time there is one speed, which has the prompt in it.
  */
 static struct rates rates_of(const struct run_report *r)
 {
 	const struct generation *g = r->generation;
+	const bool whole = comes_at_once(r->decoder);
 	uint64_t first = gen_first_ns(g) ? gen_first_ns(g) : r->end_ns;
 	size_t n = gen_generated(g);
 
@@ -48,9 +57,13 @@ static struct rates rates_of(const struct run_report *r)
 		.load_s = seconds(r->begin_ns, r->prompt_ns),
 		.first_s = seconds(r->prompt_ns, first),
 		.total_s = seconds(r->begin_ns, r->end_ns),
-		.prefill = per_second(n ? gen_prompt_length(g) : r->stats.rows,
-			seconds(r->prompt_ns, first)),
-		.decode = per_second(n ? n - 1 : 0, seconds(first, r->end_ns)),
+		.prefill = whole
+			? 0
+			: per_second(n ? gen_prompt_length(g) : r->stats.rows,
+				  seconds(r->prompt_ns, first)),
+		.decode = whole
+			? per_second(n, seconds(r->prompt_ns, r->end_ns))
+			: per_second(n ? n - 1 : 0, seconds(first, r->end_ns)),
 	};
 }
 
@@ -264,13 +277,19 @@ void report_text(const struct run_report *r, FILE *f)
 		"model        %s, %s, %u layers in %u blocks\n"
 		"tokens       %zu prompt, %zu generated, stopped by %s\n"
 		"time         %.3f s to load, %.3f s to the %s, "
-		"%.3f s in all (wall clock)\n"
-		"speed        %.2f tokens/s prefill, %.2f tokens/s decode\n",
+		"%.3f s in all (wall clock)\n",
 		d->model_path, d->model->arch, d->model->n_layer, s->blocks,
 		gen_prompt_length(r->generation), gen_generated(r->generation),
 		r->stop, t.load_s, t.first_s,
-		gen_first_ns(r->generation) ? "first token" : "end", t.total_s,
-		t.prefill, t.decode);
+		gen_first_ns(r->generation) ? "first token" : "end", t.total_s);
+	if (comes_at_once(d))
+		fprintf(f, "speed        %.2f tokens/s, prompt included\n",
+			t.decode);
+	else
+		fprintf(f,
+			"speed        %.2f tokens/s prefill, %.2f tokens/s "
+			"decode\n",
+			t.prefill, t.decode);
 	fprintf(f,
 		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
 		" of padding, method %s\n"

@@ -96,6 +96,7 @@ search --method beam -N 8 --parallel 3 --draft pld
 texts
 check_eq 'the beams of narrow passes' "$texts" "$want"
 write --method beam -N 8 --stats
+check_has 'the speed of beams' "$err" ' tokens/s, prompt included'
 check_has 'statistics' "$err" ' forks, '
 check_has 'statistics' "$err" ' tokens computed for a text of '
 
