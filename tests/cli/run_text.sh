@@ -149,4 +149,9 @@ check_eq 'ids of -n3' "$out" "$apart"
 
 misuse "$TANDEM" run -m "$model" -p a --stop $'\xac'
 check_has 'stderr' "$err" --stop
+# Nothing to generate is said, but not of an object that says so itself.
+run_ok "$TANDEM" run -m "$model" -n 0 x
+check_has 'a text of no tokens' "$err" '-n 0 generates no token'
+run_ok "$TANDEM" run -m "$model" -n 0 --json x
+check_eq 'an object of no tokens' "$err" ''
 finish
