@@ -91,7 +91,7 @@ static const struct opt_command usage = {
 		"--parallel says fewer.\n\n"
 		"The first items (--timed) are decoded again for each "
 		"number; a text or a phone time that differs is an error. "
-		"With --clock wall only these say what an item takes.",
+		"With --clock wall only these give the cost of an item.",
 	.examples =
 		"  tandem bench tts --items 20\n"
 		"  tandem bench tts --methods vote,best-of-n --at 1,4,16\n"

@@ -52,7 +52,7 @@ static const struct opt_command usage = {
 		   "written to standard output.\n\n"
 		   "The conversation is put into the model's chat template; a "
 		   "model without one continues the text as it is. When the "
-		   "context is full the program says so, with numbers, and "
+		   "context is full the program reports the numbers and "
 		   "drops nothing: /reset begins a new conversation.\n\n"
 		   "Input lines are saved in tandem/chat-history below "
 		   "$XDG_STATE_HOME (~/.local/state), readable by the user "

@@ -34,7 +34,7 @@ static const struct opt_command usage = {
 	.details =
 		"Tries what Tandem uses, or can use, of this machine: shared "
 		"memory, io_uring, huge pages, CPU features, limits, "
-		"tracing, the device program. Each finding says what it "
+		"tracing, the device program. Each finding explains what it "
 		"means and, where something can be gained, the command to do "
 		"so.\n\n"
 		"State: ok; limited (works, but could do more); missing. "

@@ -55,7 +55,7 @@ static const struct opt_command usage = {
 		"the probability, by the reward model, that it is right up "
 		"to the end of each of its steps.\n\n"
 		"Where lines have \"marks\", a list with true or false for "
-		"each step, the end says how well the scores separate right "
+		"each step, a summary shows how well the scores separate right "
 		"steps from wrong ones, by the area under the ROC curve; and "
 		"of the problems, which are lines with the same prompt, how "
 		"many are solved by a random solution, by the one whose last "
