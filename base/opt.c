@@ -73,6 +73,15 @@ void opt_nearest_offer(struct opt_nearest *n, const char *name)
 	n->name = name;
 }
 
+const char *opt_nearest_clause(struct opt_nearest *n)
+{
+	n->clause[0] = '\0';
+	if (n->name)
+		snprintf(n->clause, sizeof(n->clause), "; did you mean '%s'?",
+			n->name);
+	return n->clause;
+}
+
 const char *opt_nearest(const char *word, const char *const *names)
 {
 	struct opt_nearest n = { .word = word };

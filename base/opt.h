@@ -176,8 +176,12 @@ void opt_completion(const struct opt_command *, const char *name, FILE *);
 struct opt_nearest {
 	const char *word, *name;
 	unsigned distance; /* of `name` */
+	char clause[64];
 };
 void opt_nearest_offer(struct opt_nearest *, const char *name);
+
+/* The end of a message: "; did you mean 'NAME'?", or "" where none is close. */
+const char *opt_nearest_clause(struct opt_nearest *);
 
 /* The same of NULL-terminated names. */
 const char *opt_nearest(const char *word, const char *const *names);

@@ -389,12 +389,8 @@ static int no_group(const struct opt_command *c, const char *group,
 	for (unsigned i = 0; i < g->n; i++)
 		if (g->name[i])
 			opt_nearest_offer(&near, g->name[i]);
-	if (near.name)
-		return err_set(e, EINVAL,
-			"%s has no group of options '%s'; did you mean '%s'?",
-			c->name, group, near.name);
-	return err_set(
-		e, EINVAL, "%s has no group of options '%s'", c->name, group);
+	return err_set(e, EINVAL, "%s has no group of options '%s'%s", c->name,
+		group, opt_nearest_clause(&near));
 }
 
 int opt_help(

@@ -50,11 +50,9 @@ static int unknown_command(const char *name)
 	for (size_t i = 0; commands[i]; i++)
 		opt_nearest_offer(&near, command_name(commands[i]));
 	opt_nearest_offer(&near, "--version");
-	fprintf(stderr, "tandem: unknown %s '%s'",
-		*name == '-' ? "option" : "command", name);
-	if (near.name)
-		fprintf(stderr, "; did you mean '%s'?", near.name);
-	fputs("\ntry 'tandem --help'\n", stderr);
+	fprintf(stderr, "tandem: unknown %s '%s'%s\ntry 'tandem --help'\n",
+		*name == '-' ? "option" : "command", name,
+		opt_nearest_clause(&near));
 	return EXIT_MISUSE;
 }
 

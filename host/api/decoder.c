@@ -24,14 +24,14 @@
 
 /* ---- what is asked ------------------------------------------------------- */
 
-/* Methods that have a use for the options of that table, all with NULL; the
- * caller's to release. */
+/* Methods that have a use for the options of that table; the caller's to
+ * release. */
 static struct strbuf users_of(const struct opt_table *t)
 {
 	struct strbuf names = STRBUF_INIT;
 
 	for (size_t i = 0; methods[i]; i++)
-		if (!t || method_uses(methods[i], t))
+		if (method_uses(methods[i], t))
 			strbuf_addf(&names, "%s%s", names.len ? ", " : "",
 				methods[i]->name);
 	return names;
@@ -40,21 +40,12 @@ static struct strbuf users_of(const struct opt_table *t)
 static int refuse_method(const char *name, struct err *e)
 {
 	struct opt_nearest near = { .word = name };
-	struct strbuf names;
-	int ret;
 
 	for (size_t i = 0; methods[i]; i++)
 		opt_nearest_offer(&near, methods[i]->name);
-	if (near.name)
-		return err_set(e, EINVAL,
-			"unknown method '%s'; did you mean '%s'? 'tandem help "
-			"methods' lists all",
-			name, near.name);
-	names = users_of(NULL);
-	ret = err_set(e, EINVAL, "unknown method '%s'; there is: %s", name,
-		names.data ? names.data : "");
-	strbuf_release(&names);
-	return ret;
+	return err_set(e, EINVAL,
+		"unknown method '%s' ('tandem help methods' lists all)%s", name,
+		opt_nearest_clause(&near));
 }
 
 static int refuse_option(const struct method *m, const struct opt_table *t,

@@ -38,16 +38,12 @@ static int refuse_method(
 	int status;
 
 	for (size_t i = 0; methods[i]; i++)
-		if (diffusion || !methods[i]->diffusion)
+		if (diffusion || !methods[i]->diffusion) {
 			opt_nearest_offer(&near, methods[i]->name);
-	if (near.name)
-		return cmd_misuse(c,
-			"--methods: unknown '%s'; did you mean '%s'?", part,
-			near.name);
-	for (size_t i = 0; methods[i]; i++)
-		if (diffusion || !methods[i]->diffusion)
 			strbuf_addf(&names, "%s%s", names.len ? ", " : "",
 				methods[i]->name);
+		}
+	strbuf_addf(&names, "%s", opt_nearest_clause(&near));
 	status = list_refuse(c, "methods", part, names.data ? names.data : "");
 	strbuf_release(&names);
 	return status;

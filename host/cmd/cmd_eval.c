@@ -114,6 +114,19 @@ struct eval {
 	FILE *outputs;
 };
 
+static int refuse_task(const char *operand)
+{
+	struct opt_nearest near = { .word = operand };
+
+	for (size_t i = 0; eval_task_names[i]; i++)
+		opt_nearest_offer(&near, eval_task_names[i]);
+	return cmd_misuse(&cmd_eval,
+		"unknown task '%s' ('tandem help tasks' lists all; a file of "
+		"items or prompts has a '/' in its path or ends in .jsonl or "
+		".txt)%s",
+		operand, opt_nearest_clause(&near));
+}
+
 static int check_usage(const char *operand)
 {
 	if (as_list)
@@ -127,19 +140,8 @@ static int check_usage(const char *operand)
 		return cmd_misuse(&cmd_eval,
 			"no task: " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
 			"; or a file of items or prompts");
-	if (!eval_task_is_file(operand) && !eval_task_named(operand, NULL) &&
-		opt_nearest(operand, eval_task_names))
-		return cmd_misuse(&cmd_eval,
-			"unknown task '%s'; did you mean '%s'? 'tandem help "
-			"tasks' lists all",
-			operand, opt_nearest(operand, eval_task_names));
 	if (!eval_task_is_file(operand) && !eval_task_named(operand, NULL))
-		return cmd_misuse(&cmd_eval,
-			"unknown task '%s'; there is " EVAL_TASK_NAMES
-			"; " EVAL_TASK_GROUPS
-			"; a file of items or prompts has a '/' in its "
-			"path or ends in .jsonl or .txt",
-			operand);
+		return refuse_task(operand);
 	if (shard_said && n_show)
 		return cmd_misuse(&cmd_eval,
 			"--show and --shard exclude each other; --outputs has "

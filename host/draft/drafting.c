@@ -222,13 +222,10 @@ static int refuse_name(const char *name, struct err *e)
 	for (size_t i = 0; draft_kinds[i]; i++)
 		if (draft_kinds[i]->name)
 			opt_nearest_offer(&near, draft_kinds[i]->name);
-	if (near.name)
-		return err_set(e, ENOENT,
-			"no file and no drafter '%s'; did you mean '%s'?", name,
-			near.name);
 	return err_set(e, ENOENT,
-		"no file and no drafter '%s'; 'tandem help drafts' lists them",
-		name);
+		"no file and no drafter '%s' ('tandem help drafts' lists "
+		"those)%s",
+		name, opt_nearest_clause(&near));
 }
 
 static int open_file(struct drafting *d, struct draft_part *p,

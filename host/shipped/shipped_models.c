@@ -63,14 +63,10 @@ static int refuse_name(const char *name, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_LEN(roles); i++)
 		opt_nearest_offer(&near, roles[i].name);
-	if (near.name)
-		return err_set(e, ENOENT,
-			"no file and no bundled model '%s'; did you mean '%s'?",
-			name, near.name);
 	return err_set(e, ENOENT,
-		"no file and no bundled model '%s'; 'tandem help models' lists "
-		"those that are bundled",
-		name);
+		"no file and no bundled model '%s' ('tandem help models' lists "
+		"those)%s",
+		name, opt_nearest_clause(&near));
 }
 
 int models_choose(const char *named, enum model_role role, char path[PATH_MAX],

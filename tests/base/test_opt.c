@@ -319,7 +319,23 @@ static char *printed(void (*print)(const struct opt_command *, FILE *))
 	return printed_of(&cmd, print);
 }
 
-/* All that there is to be said. */
+#define USAGE                                                   \
+	"Usage: tandem try [-m FILE] [-n N] [--temperature T] " \
+	"[--stop TEXT]...\n"                                    \
+	"                  [--va-window SIZE] FILE [FILE]\n"    \
+	"\n"                                                    \
+	"Try the parser.\n"                                     \
+	"\n"
+#define SAMPLING                                                          \
+	"Sampling:\n"                                                     \
+	"  -n, --count N           tokens to make\n"                      \
+	"      --temperature T     0 takes the likeliest token; higher "  \
+	"values flatten the\n"                                            \
+	"                          distribution before a token is drawn " \
+	"from it\n"                                                       \
+	"      --stop TEXT         ends the text\n"
+
+/* Everything. */
 static void print_help(const struct opt_command *c, FILE *f)
 {
 	assert_ok(opt_help(c, "all", f, &err), &err);
@@ -330,37 +346,23 @@ static void help(void **state)
 	char *text = printed(print_help);
 
 	assert_string_equal(text,
-		"Usage: tandem try [-m FILE] [-n N] [--temperature T] "
-		"[--stop TEXT]...\n"
-		"                  [--va-window SIZE] FILE [FILE]\n"
-		"\n"
-		"Try the parser.\n"
-		"\n"
-		"A paragraph.\n"
-		"\n"
-		"  an example -x\n"
-		"\n"
-		".dotted \\ line\n"
-		"\n"
-		"Options:\n"
-		"  -m, --model FILE        a GGUF file\n"
-		"\n"
-		"Sampling:\n"
-		"  -n, --count N           tokens to make\n"
-		"      --temperature T     0 takes the likeliest token; higher "
-		"values flatten the\n"
-		"                          distribution before a token is drawn "
-		"from it\n"
-		"      --stop TEXT         ends the text\n"
-		"\n"
-		"Device:\n"
-		"      --va-window SIZE    of the window\n"
-		"      --doorbell poll|eventfd|socket\n"
-		"                          how to wake:\n"
-		"                          second line\n"
-		"  -s, --stats             print a summary\n"
-		"      --ids               print ids\n"
-		"  -h, --help              show this help and exit\n");
+		USAGE "A paragraph.\n"
+		      "\n"
+		      "  an example -x\n"
+		      "\n"
+		      ".dotted \\ line\n"
+		      "\n"
+		      "Options:\n"
+		      "  -m, --model FILE        a GGUF file\n"
+		      "\n" SAMPLING "\n"
+		      "Device:\n"
+		      "      --va-window SIZE    of the window\n"
+		      "      --doorbell poll|eventfd|socket\n"
+		      "                          how to wake:\n"
+		      "                          second line\n"
+		      "  -s, --stats             print a summary\n"
+		      "      --ids               print ids\n"
+		      "  -h, --help              show this help and exit\n");
 	free(text);
 }
 
@@ -380,12 +382,7 @@ static void help_is_short(void **state)
 	brief.common = "temperature model";
 	text = printed_of(&brief, print_short);
 	assert_string_equal(text,
-		"Usage: tandem try [-m FILE] [-n N] [--temperature T] "
-		"[--stop TEXT]...\n"
-		"                  [--va-window SIZE] FILE [FILE]\n"
-		"\n"
-		"Try the parser.\n"
-		"\n"
+		USAGE
 		"Examples:\n"
 		"  tandem try x\n"
 		"  tandem try y\n"
@@ -410,14 +407,7 @@ static void help_of_a_group(void **state)
 {
 	char *text = printed(print_group);
 
-	assert_string_equal(text,
-		"Sampling:\n"
-		"  -n, --count N           tokens to make\n"
-		"      --temperature T     0 takes the likeliest token; higher "
-		"values flatten the\n"
-		"                          distribution before a token is drawn "
-		"from it\n"
-		"      --stop TEXT         ends the text\n");
+	assert_string_equal(text, SAMPLING);
 	free(text);
 }
 

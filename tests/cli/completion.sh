@@ -48,8 +48,7 @@ check_offered 'tandem run -' --model -m --method --clock --help
 check_offers 'tandem run --coherence-r' --coherence-report
 
 # Words of options, from where they are defined.
-run "$TANDEM" run --method no-such -p x
-methods=$(sed -n 's/.*there is: //p' <<<"$err" | tr -d ,)
+methods=$("$TANDEM" help methods | sed -n 's/^  \([^ ]*\) .*/\1/p' | paste -sd' ')
 check_offers 'tandem run --method ' "$methods"
 check_offers 'tandem run --method=opt' opt-tree
 check_offers 'tandem run -m x --method cha' chain

@@ -149,7 +149,7 @@ check_eq 'ids of -n3' "$out" "$apart"
 
 misuse "$TANDEM" run -m "$model" -p a --stop $'\xac'
 check_has 'stderr' "$err" --stop
-# Nothing to generate is said, but not of an object that says so itself.
+# -n 0 is warned of, except with --json, which counts the tokens.
 run_ok "$TANDEM" run -m "$model" -n 0 x
 check_has 'a text of no tokens' "$err" '-n 0 generates no token'
 run_ok "$TANDEM" run -m "$model" -n 0 --json x
