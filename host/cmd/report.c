@@ -34,8 +34,8 @@ static double per_second(size_t n, double s)
 	return s > 0 ? (double)n / s : 0;
 }
 
-/* Tokens come many at a time: of a block of diffusion, or of a sample that was
- * chosen at the end. So their first one does not end the prefill. */
+/* With diffusion, and with samples of which one is chosen at the end, many
+ * tokens come at a time, so the first one does not end the prefill. */
 static bool comes_at_once(const struct decoder *d)
 {
 	return d->method->diffusion || d->env.samples;
@@ -43,8 +43,8 @@ static bool comes_at_once(const struct decoder *d)
 
 /*
  * The first token ends the prefill, so decoding is what comes after it. With
- * no token at all the prefill, as far as it came, is all there was. Of tokens
- * that come many at a time there is one speed, which has the prompt in it.
+ * no token at all the prefill, as far as it came, is all there was. Where
+ * many tokens come at a time there is one speed, which includes the prompt.
  */
 static struct rates rates_of(const struct run_report *r)
 {

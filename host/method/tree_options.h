@@ -12,11 +12,11 @@
 struct method_env;
 
 /*
- * Rows are nearly free on an NPU, whose tiles are filled by them anyway, and in
- * a pass that waits for flash; a method that weighs what they cost may use even
- * more of them there, and deeper trees. Where this machine's CPUs compute a
- * model in memory, 8 rows take twice as long as one, and 64 take fifteen times
- * as long (docs/performance.md): more than a larger tree can gain.
+ * On an NPU rows are nearly free, because its tiles are computed whole, and so
+ * are they in a pass that waits for flash; there, a method that weighs the cost
+ * of rows may use more of them, and deeper trees. Where CPUs compute a model in
+ * memory, 8 rows take 2 to 3 times as long as one, and 64 some fifteen times
+ * (docs/performance.md): more than a larger tree can gain.
  */
 #define TREE_ROWS           64
 #define TREE_ROWS_CPU       8
