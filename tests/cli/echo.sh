@@ -35,8 +35,8 @@ check_has 'help' "$(tr -s ' \n' '  ' <"$tmp/out")" \
   'echo guesses that what came two tokens before comes again'
 
 # ---- what they are asked ---------------------------------------------------
-misuse "$more" run -p x --method no-such
-check_has 'methods there are' "$err" ', echo-2'
+run_ok "$more" help methods
+check_has 'help methods' "$out" '  echo-2  '
 misuse "$more" run -p x --method echo-2 --echo-times 16
 check_has 'the range' "$err" "'--echo-times' takes a whole number from 1 to 15"
 misuse "$more" run -p x --method echo-2 --draft echo
