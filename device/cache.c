@@ -49,6 +49,7 @@ int cache_open(struct cache **out, const struct cache_config *config,
 	violations_init(&c->upkeep.violations, config->report,
 		config->report_arg, config->file);
 	c->upkeep.violations.trace = config->trace;
+	c->upkeep.violations.every = config->report_every;
 	*out = c;
 	return 0;
 }

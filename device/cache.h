@@ -38,6 +38,7 @@
 #include "ipc/wire.h"
 #include "shm/coherence.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,6 +58,7 @@ struct cache_config {
 	struct fault *fault;                         /* borrowed */
 	void (*report)(void *arg, const char *text); /* check: a violation */
 	void *report_arg;
+	bool report_every; /* those that are alike too */
 	/* Check, borrowed: where all of them go, and what the host tells for
 	 * them; NULL for none. */
 	struct coherence_report *file;

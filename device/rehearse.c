@@ -95,7 +95,8 @@ static int open_stage(struct stage *s, enum coherence level, uint64_t seed,
 		.evict_seed = seed,
 		.fault = &s->fault,
 		.report = say_report,
-		.report_arg = s };
+		.report_arg = s,
+		.report_every = true };
 	int ret = window_init(&s->window, WINDOW, 1, e);
 
 	if (ret)

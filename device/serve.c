@@ -7,6 +7,7 @@
 #include "device/fault.h"
 #include "device/listen.h"
 #include "device/sandbox.h"
+#include "device/violation.h"
 #include "device/watch.h"
 #include "ipc/channel.h"
 #include "ipc/link.h"
@@ -27,6 +28,14 @@
 #define IDLE_MS    100
 #define LOADING_MS 1
 
+/*
+ * A device that a host started on a terminal prints its reports there once it
+ * has been idle for a second, or at its end: the host writes the generated text
+ * to the same terminal. The buffer has room for all of them.
+ */
+#define HELD_BYTES   (VIOLATION_SHOWN * VIOLATION_FULL_MAX + 8192)
+#define HELD_IDLE_MS 1000
+
 /* A device whose host has gone ends by itself within a third of a second. */
 #define CHILD_END_MS 2000
 
@@ -38,6 +47,7 @@ struct server {
 	struct wire_hello hello;
 	struct device *device;
 	struct watch watch;
+	unsigned idle_ms; /* since the last request, about */
 };
 
 /* ---- callbacks --------------------------------------------------------- */
@@ -223,14 +233,17 @@ static int answer_malformed(
 static int turn(struct server *s, struct err *e)
 {
 	bool loading = device_loading(s->device);
+	unsigned wait_ms = loading ? LOADING_MS : IDLE_MS;
 	struct packet p = { 0 };
-	int ret =
-		channel_recv(s->channel, &p, loading ? LOADING_MS : IDLE_MS, e);
+	int ret = channel_recv(s->channel, &p, wait_ms, e);
 
 	/* Not while there is nothing to do: who waits then waits for an answer
 	 * that was lost, and must find it out. */
 	if (ret != -EAGAIN || loading)
 		channel_beat(s->channel);
+	s->idle_ms = ret == -EAGAIN ? s->idle_ms + wait_ms : 0;
+	if (s->idle_ms >= HELD_IDLE_MS)
+		fflush(stderr);
 	if (!ret)
 		ret = handle(s, &p, e);
 	else if (ret == -EBADMSG)
@@ -273,8 +286,12 @@ static int serve_device(struct server *s, struct err *e)
 static int serve_host(
 	struct server *s, struct serve_result *result, struct err *e)
 {
-	int ret = open_device(s, e);
+	static char held[HELD_BYTES];
+	int ret;
 
+	if (s->opts->fd >= 0 && isatty(STDERR_FILENO))
+		setvbuf(stderr, held, _IOFBF, sizeof(held));
+	ret = open_device(s, e);
 	if (ret) {
 		refuse(s, ret, e);
 		goto out_channel;

@@ -22,22 +22,66 @@ void violations_init(struct violations *v,
 	pthread_mutex_init(&v->lock, NULL);
 }
 
-/* The first of a kind in full, as long as any is shown. */
-static void tell(struct violations *v, const char *sentence)
+static struct violation_shown *shown_like(
+	struct violations *v, const struct violation *l)
 {
+	for (unsigned i = 0; i < v->n_shown; i++) {
+		struct violation_shown *s = &v->shown[i];
+
+		if (s->kind == l->kind && !strcmp(s->op, l->op) &&
+			!strcmp(s->buffer, l->buffer))
+			return s;
+	}
+	return NULL;
+}
+
+/* Print it in full, or count it with the one that is like it. */
+static void show(struct violations *v, const char *sentence)
+{
+	struct violation_shown *s = v->every ? NULL : shown_like(v, &v->last);
 	char text[VIOLATION_FULL_MAX];
 	size_t n = strlen(sentence);
 
-	if (v->of_kind[v->last.kind] > 1 && v->shown >= VIOLATION_SHOWN)
+	if (s) {
+		s->more++;
 		return;
-	v->shown++;
-	if (v->of_kind[v->last.kind] > 1) {
-		v->report(v->arg, sentence);
+	}
+	if (v->n_shown == VIOLATION_SHOWN) {
+		v->others++;
 		return;
+	}
+	if (!v->every) {
+		s = &v->shown[v->n_shown++];
+		s->kind = v->last.kind;
+		s->op = v->last.op;
+		snprintf(s->buffer, sizeof(s->buffer), "%s", v->last.buffer);
 	}
 	memcpy(text, sentence, n);
 	violation_story(
 		&v->last, v->upkeep_bytes_per_s, text + n, sizeof(text) - n);
+	v->report(v->arg, text);
+}
+
+static void show_counts(struct violations *v)
+{
+	char text[160];
+
+	for (unsigned i = 0; i < v->n_shown; i++) {
+		const struct violation_shown *s = &v->shown[i];
+
+		if (!s->more)
+			continue;
+		snprintf(text, sizeof(text),
+			"... and %" PRIu64 " more like this in %s (%s in %s)",
+			s->more, s->buffer, violation_kind_name(s->kind),
+			s->op);
+		v->report(v->arg, text);
+	}
+	if (!v->others)
+		return;
+	snprintf(text, sizeof(text),
+		"... and %" PRIu64 " more of other kinds, buffers or operators",
+		v->others);
 	v->report(v->arg, text);
 }
 
@@ -55,8 +99,7 @@ static void flush(struct violations *v)
 	if (!v->in_request++)
 		memcpy(v->first, sentence, sizeof(sentence));
 	v->total++;
-	v->of_kind[v->last.kind]++;
-	tell(v, sentence);
+	show(v, sentence);
 	if (v->trace)
 		device_trace_violation(v->trace,
 			violation_kind_name(v->last.kind), v->last.buffer,
@@ -68,15 +111,8 @@ static void flush(struct violations *v)
 
 void violations_release(struct violations *v)
 {
-	char text[80];
-
 	flush(v);
-	if (v->total > v->shown) {
-		snprintf(text, sizeof(text),
-			"%" PRIu64 " violations in all, %" PRIu64 " shown",
-			v->total, v->shown);
-		v->report(v->arg, text);
-	}
+	show_counts(v);
 	pthread_mutex_destroy(&v->lock);
 }
 

@@ -1,12 +1,12 @@
 /*
  * Reports of broken coherence rules: found by the cache, line by line; told
  * range by range. Neighbouring findings of one kind are merged into one
- * report while they arrive in a row. The first of a kind is told in full: who
- * wrote, who read, both values that could have been seen, and the call that is
- * missing; VIOLATION_SHOWN reports are told at all, and the rest are counted.
- * All of them go into the file of reports, if there is one, but for those that
- * it suppresses, which are counted alone. Telling is the owner's callback:
- * this file prints nothing.
+ * report while they arrive in a row. Reports of one kind in one buffer and
+ * operator are alike: the first is printed in full (who wrote, who read, both
+ * values that could have been seen, and the missing call), the others are
+ * counted, and the counts are printed at the end. All of them go into the file
+ * of reports, if there is one, but for those that it suppresses, which are
+ * counted alone. Printing is the owner's callback.
  *
  * Any thread may add (workers find DMA over dirty lines).
  */
@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VIOLATION_SHOWN       20
+#define VIOLATION_SHOWN       20  /* reports that are printed, at most */
 #define VIOLATION_TEXT_MAX    320 /* a sentence */
 #define VIOLATION_FULL_MAX    1280
 #define VIOLATION_VALUE_BYTES 8
@@ -83,9 +83,16 @@ struct violations {
 	const char *op; /* operator in progress; layer -1: of no layer */
 	int layer;
 	uint32_t request;
+	bool every;     /* print those that are alike too */
 	uint64_t total; /* reports in all, without those suppressed */
-	uint64_t shown;
-	uint64_t of_kind[VIOLATION_KINDS];
+	struct violation_shown {
+		enum violation_kind kind;
+		const char *op;
+		char buffer[WIRE_NAME_BYTES];
+		uint64_t more; /* like it, which were not printed */
+	} shown[VIOLATION_SHOWN];
+	unsigned n_shown;
+	uint64_t others;     /* unlike any that was printed */
 	uint32_t in_request; /* of this request */
 	char first[VIOLATION_TEXT_MAX];
 };
@@ -94,7 +101,7 @@ void violations_init(struct violations *,
 	void (*report)(void *arg, const char *text), void *arg,
 	struct coherence_report *file);
 
-/* Passes on the count of what was not shown. */
+/* Reports how many were not printed. */
 void violations_release(struct violations *);
 
 void violations_begin_request(struct violations *, uint32_t seq);

@@ -57,10 +57,16 @@ static int stopped_within(const struct watch *w, int ms)
 }
 
 /* The main thread is busy with something long: end for it. */
+static void end(int status)
+{
+	fflush(stderr);
+	_exit(status);
+}
+
 static void end_for_signal(const struct watch *w, int signo)
 {
 	fprintf(stderr, "tandem-npu: ended by signal %d\n", signo);
-	_exit(128 + signo);
+	end(128 + signo);
 }
 
 static void end_for_host(const struct watch *w)
@@ -69,10 +75,10 @@ static void end_for_host(const struct watch *w)
 	ssize_t n = recv(w->link, &op, sizeof(op), MSG_PEEK | MSG_DONTWAIT);
 
 	if (n == sizeof(op) && op == WIRE_BYE)
-		_exit(0);
+		end(0);
 	fprintf(stderr, "tandem-npu: the host (pid %d) is gone\n",
 		(int)w->host);
-	_exit(3);
+	end(3);
 }
 
 static void nothing(int signo)

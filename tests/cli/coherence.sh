@@ -48,6 +48,21 @@ check_has 'reports' "$(kinds)" \
   'stale read, tandem:io, invalidate of tandem:io '
 check_has 'reports' "$(cat "$reports")" '"site":"pass_write_hidden"'
 
+# Reports that are alike are printed once.
+TANDEM_NPU_FAULT=drop-clean:tandem:kv generate
+check_has 'stderr' "$err" ' more like this in tandem:kv (lost write in completion)'
+check_eq 'reports printed' "$(grep -c 'check: lost write: tandem:kv' <<<"$err")" 1
+
+# On a terminal they come after the generated text, which has words of its own.
+if command -v script >/dev/null; then
+  on_terminal TANDEM_NPU_FAULT=drop-clean:tandem:kv#3 \
+    "$TANDEM" run -m "$model" -p 'Once upon a time' -n 8 --ignore-eos --ids \
+    --coherence check </dev/null
+  check_eq 'status on a terminal' "$status" 1
+  check_has 'text on a terminal' "$shown" "$want"
+  check_has 'then reports' "${shown##*"$want"}" 'tandem-npu: check: lost write'
+fi
+
 # What is refused because it was read stale says both.
 TANDEM_NPU_FAULT=drop-invalidate generate
 check_eq 'status without any invalidation' "$status" 1

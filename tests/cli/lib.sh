@@ -63,6 +63,17 @@ need_plain_library() {
   ! sanitized || skip 'the library is built with a sanitizer'
 }
 
+# on_terminal [NAME=VALUE...] COMMAND...: runs it on a terminal of 40 columns
+# (needs script(1)); $shown is what the terminal was sent, without carriage
+# returns.
+on_terminal() {
+  status=0
+  env -u NO_COLOR TERM=xterm SHELL=/bin/sh script -qefc \
+    "stty cols 40 rows 10; exec env $(printf '%q ' "$@")" "$tmp/typescript" \
+    >"$tmp/script.out" 2>&1 || status=$?
+  shown=$(grep -av '^Script ' "$tmp/typescript" | tr -d '\r')
+}
+
 # With a sanitizer, where all is several times slower: what is computed is what
 # other builds compute, and there all of it is compared. Here each piece of code
 # is to be gone through once.

@@ -70,15 +70,6 @@ if ! command -v script >/dev/null; then
   finish
 fi
 
-# on_terminal [NAME=VALUE...] COMMAND...: leaves what the terminal was sent in
-# $shown, without the returns that the line discipline puts in. Of 40 columns.
-on_terminal() {
-  status=0
-  env -u NO_COLOR TERM=xterm SHELL=/bin/sh script -qefc \
-    "stty cols 40 rows 10; exec env $(printf '%q ' "$@")" "$tmp/typescript" \
-    >"$tmp/script.out" 2>&1 || status=$?
-  shown=$(grep -av '^Script ' "$tmp/typescript" | tr -d '\r')
-}
 # check_times WHAT PART N: it is so often in $shown.
 check_times() {
   local rest=${shown//"$2"/}

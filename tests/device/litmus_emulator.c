@@ -75,7 +75,7 @@ static const struct {
 	{ ": not cleaned of ", LITMUS_NOT_CLEANED },
 	{ "DMA over dirty lines: ", LITMUS_DMA_DIRTY },
 	{ "needless maintenance: ", 0 },
-	{ " violations in all", 0 },
+	{ " more like this in ", 0 },
 };
 
 static void take_report(void *arg, const char *text)
