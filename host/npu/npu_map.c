@@ -89,13 +89,11 @@ static int no_room(const struct npu *n, const struct shared *s,
 	}
 	return err_set(e, ENOSPC,
 		"%s (%.1f MiB) does not fit into the device's window of %.1f "
-		"MiB: %.1f MiB asked, %.1f MiB free, largest hole %.1f MiB, "
-		"%u of %u slots used%s; try a larger %s or --va-slots, "
-		"or a smaller --ctx",
+		"MiB: %.1f MiB free, largest hole %.1f MiB, %u of %u slots "
+		"used%s; try a larger %s or --va-slots, or a smaller --ctx",
 		s->name, mib(s->bytes), mib(n->opts.hello.va_window),
-		mib(arg[WIRE_MAP_ASKED]), mib(arg[WIRE_MAP_FREE]),
-		mib(arg[WIRE_MAP_LARGEST]), arg[WIRE_MAP_SLOTS_USED],
-		arg[WIRE_MAP_SLOTS], beside, try);
+		mib(arg[WIRE_MAP_FREE]), mib(arg[WIRE_MAP_LARGEST]),
+		arg[WIRE_MAP_SLOTS_USED], arg[WIRE_MAP_SLOTS], beside, try);
 }
 
 /* The one that shares a byte with [addr, addr + bytes). */

@@ -204,7 +204,7 @@ static int bring_block(
 	began_ps = phone_later(t->cpu_ps, t->npu_ps);
 	ret = placement_need(s->placement, b, &f->weights, e);
 	if (ret == -ENOSPC)
-		session_tell_window(s);
+		session_refuse_window(s, e);
 	s->stats.stall_ns += clock_ns() - began_ns;
 	s->stats.stall_ps += phone_later(t->cpu_ps, t->npu_ps) - began_ps;
 	f->asked_ps = t->cpu_ps;

@@ -75,7 +75,8 @@ struct session {
 	bool owns_npu;
 	struct tell *tell; /* own_tell, or as `time`; NULL: no check */
 	struct tell own_tell;
-	bool attached;       /* the device at hand has all it needs */
+	bool attached; /* the device at hand has all it needs */
+	bool refused;  /* the window had no room, and *e says which would */
 	unsigned generation; /* of npu.h: that it was attached to */
 	uint32_t strip_max;  /* of the device that the blocks were cut for */
 	struct pricing pricing;
@@ -138,8 +139,9 @@ static inline uint32_t session_flags(const struct session *s)
 /* The model's layers in blocks, and their prices; again, if it was done. */
 int session_cut_blocks(struct session *, struct err *);
 
-/* The window has no room for what must be in it. */
-void session_tell_window(const struct session *);
+/* The window has no room for what must be in it: once, add to *e which one
+ * would, and show it to whom the options name. */
+void session_refuse_window(struct session *, struct err *e);
 
 /* The device is given the buffer and maps it for good. */
 int session_pin(struct session *, struct pinned *, struct err *);

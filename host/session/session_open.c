@@ -372,10 +372,68 @@ static int attach_weights(struct session *s, struct err *e)
 	return session_recover(s, session_attach_weights(s, e), e);
 }
 
-void session_tell_window(const struct session *s)
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 20);
+}
+
+/* Add to *e which window would do. */
+static void advise_window(const struct session *s, struct err *e)
+{
+	static const char *const which[PLACEMENT_COUNT] = {
+		[PLACEMENT_BELADY] = "one block of weights",
+		[PLACEMENT_PAGING] = "one block of weights",
+		[PLACEMENT_DROP_ALL] = "one block of weights",
+		[PLACEMENT_SWAP] = "two blocks of weights",
+		[PLACEMENT_FIXED] = "weights",
+	};
+	char staging[48] = "", others[48] = "", window[40] = "";
+	char slots[32] = "";
+	const struct session *first = s->opts.beside;
+	struct session_beside beside;
+	struct session_room r;
+	struct npu_room now;
+	struct err why = *e;
+
+	npu_room(s->npu, &now);
+	if (first)
+		beside = (struct session_beside){ first->model, &first->opts,
+			now.mapped - s->stats.bytes_mapped -
+				first->stats.bytes_mapped };
+	if (!session_plan_window(s->model, &s->opts,
+		    npu_welcome(s->npu)->tcm_share, first ? &beside : NULL, &r))
+		return;
+	if (r.staging)
+		snprintf(staging, sizeof(staging), "staging slots %.1f, ",
+			mib(r.staging));
+	if (first)
+		snprintf(others, sizeof(others), "other models %.1f, ",
+			mib(r.beside));
+	if (r.total > s->opts.va_window)
+		snprintf(window, sizeof(window), " --va-window %lluK",
+			(unsigned long long)(r.total + 1023) / 1024);
+	if (r.slots > s->opts.va_slots)
+		snprintf(slots, sizeof(slots), " --va-slots %u", r.slots);
+	if (!*window && !*slots)
+		return;
+	err_set(e, ENOSPC,
+		"%s. %s%s%s: key-value cache %.1f "
+		"MiB, activations %.1f, %s%s%s %.1f, and guard pages",
+		why.text, first ? "Try" : "The smallest that would do is",
+		window, slots, mib(r.kv), mib(r.io), staging, others,
+		which[s->opts.placement], mib(r.weights));
+}
+
+void session_refuse_window(struct session *s, struct err *e)
 {
 	struct window_view view;
 
+	if (s->refused)
+		return;
+	s->refused = true;
+	/* With an extended region it depends on what goes there. */
+	if (e && !npu_welcome(s->npu)->va_extended)
+		advise_window(s, e);
 	if (!s->opts.window_refused)
 		return;
 	npu_window(s->npu, &view);
@@ -408,7 +466,7 @@ int session_open(struct session **out, const struct model *m,
 		(ret = attach_weights(s, e)) ||
 		(ret = s->staging ? staging_start(s->staging, e) : 0)) {
 		if (ret == -ENOSPC && s->npu)
-			session_tell_window(s);
+			session_refuse_window(s, e);
 		session_free(s, NULL);
 		return ret;
 	}

@@ -5,7 +5,9 @@
 #include "base/workers.h"
 #include "flash/image.h"
 #include "host/memory/kv_pool.h"
+#include "host/memory/placement.h"
 #include "host/memory/staging.h"
+#include "host/memory/swap_plan.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/model/packed.h"
@@ -295,4 +297,96 @@ int session_plan_blocks(const struct session_plan *p, const struct model *m,
 	};
 
 	return weights_cut(m, &plan, blocks, n, e);
+}
+
+/* ---- the smallest window ------------------------------------------------- */
+
+/* So many mappings of so many bytes, each with its guard page. */
+static uint64_t take(struct session_room *r, uint32_t n, uint64_t bytes)
+{
+	uint64_t span = align_up(bytes, PAGE);
+
+	r->slots += n;
+	r->total += n * (span + PAGE);
+	return n * span;
+}
+
+static void take_weights(struct session_room *r, enum placement_policy policy,
+	const struct block *block, uint32_t n)
+{
+	uint64_t largest = 0;
+
+	for (uint32_t i = 0; i < n && !block[i].streamed; i++) {
+		largest = block[i].bytes > largest ? block[i].bytes : largest;
+		if (policy == PLACEMENT_FIXED)
+			r->weights += take(r, 1, block[i].bytes);
+	}
+	if (largest && policy == PLACEMENT_SWAP)
+		r->weights = take(r, SWAP_SLOTS, largest);
+	else if (largest && policy != PLACEMENT_FIXED)
+		r->weights = take(r, 1, largest);
+}
+
+static int room_in(const struct model *m, const struct session_opts *o,
+	size_t strip_max, struct session_room *r)
+{
+	struct session_plan p;
+	struct block *block;
+	uint32_t n;
+	int ret = session_plan(&p, m, o, NULL);
+
+	if (ret)
+		return ret;
+	if (o->placement == PLACEMENT_SWAP)
+		p.least_blocks = p.resident;
+	ret = session_plan_blocks(&p, m, o, strip_max, &block, &n, NULL);
+	if (ret)
+		return ret;
+	*r = (struct session_room){ .total = PAGE };
+	r->kv = take(r, 1, p.kv_bytes);
+	r->io = take(r, 1, p.io_bytes);
+	if (p.stage_bytes)
+		r->staging = take(r, p.stage_slots, p.stage_bytes);
+	take_weights(r, o->placement, block, n);
+	weights_release(block, n);
+	return 0;
+}
+
+bool session_plan_window(const struct model *m, const struct session_opts *opts,
+	size_t strip_max, const struct session_beside *beside,
+	struct session_room *r)
+{
+	struct session_opts o = *opts, other;
+	struct session_room b = { .total = PAGE };
+
+	if (beside) {
+		other = *beside->opts;
+		/* Or it takes the room that is missing here. */
+		other.placement = PLACEMENT_FIXED;
+	}
+	/* A larger window may be given a longer cache and larger blocks, so
+	 * what is needed grows with it: the first size that holds its own need
+	 * is the smallest. */
+	for (;; o.va_window = r->total) {
+		if (beside) {
+			other.va_window = o.va_window;
+			if (room_in(beside->model, &other, strip_max, &b))
+				return false;
+		}
+		if (room_in(m, &o, strip_max, r))
+			return false;
+		if (beside) {
+			r->beside = b.total - PAGE + beside->more;
+			r->total += r->beside;
+			/* Who opens it asks for a longer cache in a larger
+			 * window, up to a quarter of it and a run of slots. */
+			if (r->kv < o.va_window / 4)
+				r->total += o.va_window / 4 - r->kv + 64 * PAGE;
+		}
+		r->slots += b.slots;
+		if (r->total <= o.va_window)
+			return true;
+		if (r->total > WIRE_WINDOW_MAX)
+			return false;
+	}
 }

@@ -73,4 +73,28 @@ int session_plan_blocks(const struct session_plan *, const struct model *,
 	const struct session_opts *, size_t strip_max, struct block **blocks,
 	uint32_t *n, struct err *);
 
+/* What a session maps, in bytes of whole pages, with weights as its placement
+ * needs them at least. */
+struct session_room {
+	uint64_t kv, io, staging, weights, total; /* and guard pages */
+	uint64_t beside;                          /* what others have mapped */
+	uint32_t slots;
+};
+
+/* Another session of the same device, which fills the window with its weights;
+ * `more` bytes are mapped by further ones. */
+struct session_beside {
+	const struct model *model;
+	const struct session_opts *opts;
+	uint64_t more;
+};
+
+/*
+ * The smallest window in which a session can be opened; beside another, one
+ * that will do. False when no window is large enough, or the options make no
+ * plan.
+ */
+bool session_plan_window(const struct model *, const struct session_opts *,
+	size_t strip_max, const struct session_beside *, struct session_room *);
+
 #endif

@@ -111,7 +111,7 @@ for rows in 256 512; do
   check_eq "status of $rows rows, all mapped" "$status" 1
   check_eq "text of $rows rows, all mapped" "$out" ''
   check_has "stderr of $rows rows" "$err" '--placement fixed keeps all'
-  check_has "stderr of $rows rows" "$err" 'MiB asked'
+  check_has "stderr of $rows rows" "$err" 'MiB free'
   check_has "stderr of $rows rows" "$err" 'try --placement swap'
   batch swap $rows
   check_eq "status of $rows rows, swapped" "$status" 0

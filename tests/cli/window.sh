@@ -19,6 +19,22 @@ text() { # OPTION...
     -t 1 --ctx 128 "$@"
 }
 
+# check_advice METHOD PLACEMENT KIB SLOTS: what the refusal in $err names as the
+# smallest window is refused if it is a page smaller, and not as it is.
+advice='The smallest that would do is( --va-window ([0-9]+)K)?( --va-slots ([0-9]+))?: '
+check_advice() {
+  check_has "refusal with $2, $3 KiB, $4 slots" "$err" 'would do is --va-'
+  [[ $err =~ $advice ]]
+  local kib=${BASH_REMATCH[2]} slots=${BASH_REMATCH[4]:-$4}
+  # shellcheck disable=SC2086 # words
+  text --method $1 --placement "$2" --va-window "${kib:-$3}K" --va-slots "$slots"
+  check_eq "text with $2, ${kib:-$3} KiB, $slots slots" "$out" "${want[$1]}"
+  # shellcheck disable=SC2086 # words
+  [ -z "$kib" ] || text --method $1 --placement "$2" \
+    --va-window "$((kib - 4))K" --va-slots "$slots"
+  [ -z "$kib" ] || check_has "refusal a page below $kib KiB" "$err" --va-window
+}
+
 declare -A want=()
 ran=0 refused=0
 placements=(belady paging drop-all swap)
@@ -46,6 +62,7 @@ for ((i = 0; i < windows; i++)); do
   else
     check_eq "text of $what" "$out" ''
     check_has "refusal of $what" "$err" '--va-window'
+    check_advice "$method" "$placement" $kib $slots
     refused=$((refused + 1))
   fi
 done
@@ -60,7 +77,7 @@ misuse "$TANDEM" run -p x --va-window 1023K
 check_lacks stderr "$err" tandem:kv
 text --va-window 1M --va-slots 3 --verbose
 check_eq 'status with 1 MiB and 3 slots' "$status" 1
-check_has stderr "$err" 'window of 1.0 MiB: 0.8 MiB asked, 0.7 MiB free'
+check_has stderr "$err" 'window of 1.0 MiB: 0.7 MiB free'
 check_has 'the drawing' "$err" 'window: 1.0 MiB in pages of 4 KiB, 2 of 3 slots'
 check_has 'the drawing' "$err" '0.668 MiB  free'
 
@@ -75,7 +92,7 @@ done
 # And below it, what is refused is so for want of room, with nothing pending.
 text --va-window 1M --va-slots 3 --va-defer 9
 check_eq 'status with 1 MiB and late room' "$status" 1
-check_has stderr "$err" 'window of 1.0 MiB: 0.8 MiB asked, 0.7 MiB free'
+check_has stderr "$err" 'window of 1.0 MiB: 0.7 MiB free'
 misuse "$TANDEM" run -p x --va-defer 65
 run "$TANDEM" run -p x --va-defer 1 --device "$tmp/nobody"
 check_eq 'status of late room for a device that runs' "$status" 2
