@@ -308,9 +308,11 @@ static void remember_failure(
 			done->text);
 	else
 		err_set(&n->failed, code,
-			"the device refused request %u (%s) with status %d and "
-			"no word of why",
-			seq, completion_op(done->op), done->status);
+			"the device refused request %u (%s): status %d, %s; it "
+			"gave no reason, which belongs into the text of its "
+			"answer (docs/wire.md)",
+			seq, completion_op(done->op), done->status,
+			strerror(-done->status));
 }
 
 static void sleep_past(struct npu *n, unsigned completions)

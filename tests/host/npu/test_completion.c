@@ -353,7 +353,8 @@ static void test_refusals(void **state)
 		{ -ENOMEM, "no memory", -ENOMEM, "a request: no memory" },
 		{ -ECANCELED, "tired", -EIO, "tired" },
 		{ -ETIMEDOUT, "late", -EIO, "late" },
-		{ -4095, "", -EIO, "(nop) with status -4095 and no word of" },
+		{ -EOPNOTSUPP, "", -EIO,
+			"(nop): status -95, Operation not supported; it gave" },
 	};
 	struct fixture *f = *state;
 	struct wire_simple msg = { WIRE_NOP, 0 };
