@@ -4,6 +4,7 @@
 #include "host/trace/timeline.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #define ROW    14.0 /* of a depth of a track */
 #define GAP    6.0  /* between tracks */
 #define TOP    46.0
-#define TICKS  8
+#define TICKS  10  /* at most */
 #define MERGED 0.1 /* pixels between what is drawn as one */
 
 const char *draw_color(unsigned kind)
@@ -290,20 +291,33 @@ static void draw_tracks(struct drawing *d)
 	}
 }
 
+/* 1, 2 or 5 times a power of ten, so that about TICKS of it make `whole`. */
+static double round_step(double whole)
+{
+	static const double factor[] = { 1, 2, 5, 10 };
+	double power = pow(10, floor(log10(whole / TICKS)));
+	unsigned i = 0;
+
+	while (whole / (power * factor[i]) > TICKS && factor[i] < 10)
+		i++;
+	return power * factor[i];
+}
+
 static void draw_axis(struct drawing *d)
 {
 	double ms = (double)(d->end - d->begin) * 1e-6;
+	double step = round_step(ms), per_ms = (WIDTH - LEFT - RIGHT) / ms;
 
-	for (unsigned i = 0; i <= TICKS; i++) {
-		double x = LEFT + (WIDTH - LEFT - RIGHT) * i / TICKS;
+	for (unsigned i = 0; i * step <= ms; i++) {
+		double x = LEFT + i * step * per_ms;
 
 		fprintf(d->f,
 			"<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" "
 			"y2=\"%.1f\" stroke=\"#d8dce0\"/>\n"
-			"<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%.3f "
+			"<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%g "
 			"ms</text>\n",
 			x, x, TOP - 6, d->height - 24, x, d->height - 10,
-			i < TICKS ? "middle" : "end", ms * i / TICKS);
+			x < WIDTH - 50 ? "middle" : "end", i * step);
 	}
 }
 

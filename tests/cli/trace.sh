@@ -110,6 +110,12 @@ check_eq 'stdout beside drawings' "$out" ''
 for part in 'run loop' 'requests' 'device lost' '</svg>'; do
   check_has 'the picture' "$(cat "$tmp/a.svg")" "$part"
 done
+# Round numbers below the picture.
+check_eq 'ticks that are no multiples of the first' "$(
+  grep -oE '>[0-9.e-]+ ms<' "$tmp/a.svg" | tr -d '>< ms' |
+    awk 'NR == 2 { step = $1 } NR > 2 && $1 / step != int($1 / step) ||
+      NR == 2 && !/^[125]0*$|^0\.0*[125]$/'
+)" ''
 ! command -v xmllint >/dev/null || run_ok xmllint --noout "$tmp/a.svg"
 for part in 'const trace={' '"run loop"' '"device lost"' '</script>'; do
   check_has 'the page' "$(cat "$tmp/a.html")" "$part"
