@@ -200,13 +200,17 @@ static void put_words(FILE *f, const struct opt *o)
 	}
 }
 
-/* Keeps the part before the first semicolon that is not in parentheses. */
+/* Keeps the part before the first semicolon that ends a word and is not in
+ * parentheses. */
 static void cut_short(struct opt_text *help)
 {
 	int depth = 0;
 	size_t i = 0;
 
-	for (; i < help->len && (depth || help->data[i] != ';'); i++)
+	for (; i < help->len &&
+		(depth || help->data[i] != ';' ||
+			(i && help->data[i - 1] == '\''));
+		i++)
 		depth += help->data[i] == '('  ? 1
 			: help->data[i] == ')' ? -1
 					       : 0;

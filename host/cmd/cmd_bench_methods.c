@@ -31,7 +31,7 @@ static const struct opt opts[] = {
 		"edgellm and lever; also llada, block and others",
 		.words = method_name_word },
 	{ OPT_STRING, 0, "sets", &set_list, "SETS",
-		"sets of options, separated by ;, each 'NAME=VALUE ...' or "
+		"sets of options, separated by ';': each 'NAME=VALUE ...' or "
 		"'title: NAME=VALUE ...'; each method also runs with every "
 		"set that has a meaning for it" },
 	{ OPT_STRING, 0, "prompts", &prompts, "FILE|-",
