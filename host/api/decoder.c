@@ -322,9 +322,21 @@ static int open_reward(struct decoder *d, struct err *e)
 		d->reward_said ? d->reward_said : o->said, &site, e);
 }
 
+bool decoder_emits_at_once(const struct decoder *d)
+{
+	const struct method *m = d->method;
+
+	return m->diffusion || (m->sequences && !m->lossless);
+}
+
+int decoder_find_model(struct decoder *d, const char *path, struct err *e)
+{
+	return models_choose(path, role_of(d->method), d->model_path, e);
+}
+
 int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 {
-	int ret = models_choose(path, role_of(d->method), d->model_path, e);
+	int ret = decoder_find_model(d, path, e);
 
 	if (!ret)
 		ret = model_open(&d->model, d->model_path, e);

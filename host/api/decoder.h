@@ -67,6 +67,13 @@ int decoder_ask(
  * this one has no use for goes back to its default. */
 void decoder_drop_needless(struct opt_values *, const struct method *);
 
+/* Whether many tokens come at a time: with diffusion, and with samples of which
+ * one is chosen at the end. The first one does not end the prefill then. */
+bool decoder_emits_at_once(const struct decoder *);
+
+/* Only finds it: d->model_path. */
+int decoder_find_model(struct decoder *, const char *path, struct err *);
+
 /*
  * The model of that path (NULL: the one that comes with the program) and the
  * files that the method takes beside it. -EINVAL where they do not fit one

@@ -382,7 +382,7 @@ static int decode(struct opened *o, struct mark *first,
 {
 	struct decoder *d = &o->decoder;
 	struct mark begin = { .of = o, .d = d }, end = begin;
-	bool whole = d->method->diffusion;
+	bool whole = decoder_emits_at_once(d);
 	int ret = tell_oracle(o, known, e);
 
 	if (!ret)

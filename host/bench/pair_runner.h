@@ -2,9 +2,9 @@
  * Runs of an experiment on a pair: for each setting what was asked is changed
  * as it says, the model, the method and the drafts are opened, and prompts are
  * decoded greedily. Prompts, and what the drafts make of them, are not counted:
- * the decode phase goes from the first token to the last, of a diffusion model
- * from the beginning. Where layers are streamed it begins and ends with all
- * slots full, so that each pass is charged for what it reads.
+ * the decode phase goes from the first token to the last; from the beginning
+ * where many tokens come at a time. Where layers are streamed it begins and
+ * ends with all slots full, so that each pass is charged for what it reads.
  *
  * Options that a setting's method has no use for are left out, so that methods
  * with drafts and without can be asked for together. One thread.

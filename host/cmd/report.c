@@ -34,13 +34,6 @@ static double per_second(size_t n, double s)
 	return s > 0 ? (double)n / s : 0;
 }
 
-/* With diffusion, and with samples of which one is chosen at the end, many
- * tokens come at a time, so the first one does not end the prefill. */
-static bool comes_at_once(const struct decoder *d)
-{
-	return d->method->diffusion || d->env.samples;
-}
-
 /*
  * The first token ends the prefill, so decoding is what comes after it. With
  * no token at all the prefill, as far as it came, is all there was. Where
@@ -49,7 +42,7 @@ static bool comes_at_once(const struct decoder *d)
 static struct rates rates_of(const struct run_report *r)
 {
 	const struct generation *g = r->generation;
-	const bool whole = comes_at_once(r->decoder);
+	const bool whole = decoder_emits_at_once(r->decoder);
 	uint64_t first = gen_first_ns(g) ? gen_first_ns(g) : r->end_ns;
 	size_t n = gen_generated(g);
 
@@ -282,7 +275,7 @@ void report_text(const struct run_report *r, FILE *f)
 		gen_prompt_length(r->generation), gen_generated(r->generation),
 		r->stop, t.load_s, t.first_s,
 		gen_first_ns(r->generation) ? "first token" : "end", t.total_s);
-	if (comes_at_once(d))
+	if (decoder_emits_at_once(d))
 		fprintf(f, "speed        %.2f tokens/s, prompt included\n",
 			t.decode);
 	else
