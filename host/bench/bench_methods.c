@@ -30,6 +30,7 @@ struct bench_methods {
 	/* What makes texts what they are, of each number of same texts. */
 	char texts[TABLE_ROWS][TEXTS_KEY];
 	unsigned n_texts;
+	bool models_differ; /* of the rows, which name them then */
 };
 
 /* ---- tables -------------------------------------------------------------- */
@@ -266,8 +267,9 @@ static void print_text(
 	const struct bench_run *r = &b->run;
 
 	report_print_priced(r->pair.priced);
-	printf("Methods compared, clock %s\nmodel %s\n", bench_run_clock(r),
-		r->pair.model);
+	printf("Methods compared, clock %s\n", bench_run_clock(r));
+	if (!b->models_differ)
+		printf("model %s\n", r->pair.model);
 	if (r->pair.draft[0])
 		printf("draft %s\n", r->pair.draft);
 	report_print_size(&r->x, r->n_predict);
@@ -316,7 +318,7 @@ static int report(const struct bench_methods *b, struct err *e)
 		.csv = print_csv,
 		.json = as_json,
 		.arg = b,
-		.model = b->run.pair.model,
+		.model = b->models_differ ? "" : b->run.pair.model,
 		.simulated = b->oracle };
 	struct bench_table *tables = calloc(TABLES, sizeof(*tables));
 	unsigned n = b->run.x.n_tasks > 1 ? TABLES : TABLES - 1;
@@ -329,6 +331,51 @@ static int report(const struct bench_methods *b, struct err *e)
 		table_fill(&tables[i], &b->run.x, &b->plan[i], &ask);
 	ret = bench_run_tell(&b->run, &words, tables, n, e);
 	free(tables);
+	return ret;
+}
+
+/* "target", of the file that the run's setting asks for. */
+static int name_model(const struct bench_methods *b, const struct run *run,
+	char name[TABLE_NAME], struct err *e)
+{
+	struct decoder *d = calloc(1, sizeof(*d));
+	const struct run_options *o;
+	const char *slash, *file;
+	int ret;
+
+	if (!d)
+		return err_set(e, ENOMEM, "no memory for a decoder");
+	ret = pair_ask(&b->run.pair, &run->set, d, e);
+	if (!ret) {
+		o = opt_values_of(&d->options, &run_table);
+		ret = decoder_find_model(d, o->model, e);
+	}
+	slash = strrchr(d->model_path, '/');
+	file = slash ? slash + 1 : d->model_path;
+	snprintf(name, TABLE_NAME, "%.*s", (int)strcspn(file, "."), file);
+	decoder_close(d, NULL);
+	free(d);
+	return ret;
+}
+
+/* The rows name their models where these are not all the same one. */
+static int name_models(struct bench_methods *b, struct err *e)
+{
+	struct plan_row *row = b->plan[0].row;
+	unsigned n = b->plan[0].n;
+	int ret = 0;
+
+	for (unsigned r = 0; r < n && !ret; r++) {
+		ret = name_model(b, row[r].run[0], row[r].model, e);
+		b->models_differ |= strcmp(row[r].model, row[0].model) != 0;
+	}
+	for (unsigned r = 0; r < n; r++) {
+		if (!b->models_differ)
+			row[r].model[0] = '\0';
+		for (size_t i = 1; i < ARRAY_LEN(b->plan); i++)
+			memcpy(b->plan[i].row[r].model, row[r].model,
+				TABLE_NAME);
+	}
 	return ret;
 }
 
@@ -346,6 +393,8 @@ static int go(const struct methods_args *a, bool check_only, struct err *e)
 	ret = plan(b, e);
 	if (!ret && !check_only && a->run.plot)
 		ret = bench_plot_ready(a->run.plot, e);
+	if (!ret && !check_only)
+		ret = name_models(b, e);
 	if (!ret && !check_only)
 		ret = bench_run_take_items(&b->run, e);
 	if (!ret && !check_only)

@@ -28,7 +28,7 @@
 #define LINE_HEIGHT  22
 #define BARS_UPRIGHT 16 /* more, and their values stand upright */
 
-#define ROW_NAME     (2 * TABLE_NAME)
+#define ROW_NAME     (3 * TABLE_NAME + 4) /* "A B (MODEL)" */
 
 /* Of bars and lines, told apart by eyes that see no red or no green (Okabe and
  * Ito), the palest last. */
@@ -65,7 +65,7 @@ int bench_plot_ready(const char *folder, struct err *e)
 		return err_sys(e, errno, "cannot look at '%s'", folder);
 	return S_ISDIR(st.st_mode)
 		? 0
-		: err_set(e, ENOTDIR, "'%s' is no folder", folder);
+		: err_set(e, ENOTDIR, "'%s' is not a folder", folder);
 }
 
 void plot_quoted(FILE *f, const char *text)
@@ -124,14 +124,15 @@ static unsigned columns_of(const struct bench_table *t, unsigned panel)
 	return n;
 }
 
-/* A row's name, or both of them. */
+/* A row's names and its model. */
 static const char *row_name(
 	const struct bench_table *t, unsigned row, char text[ROW_NAME])
 {
 	const struct table_row *r = &t->row[row];
 
-	snprintf(text, ROW_NAME, "%s%s%s", r->name[0], r->name[1][0] ? " " : "",
-		r->name[1]);
+	snprintf(text, ROW_NAME, "%s%s%s%s%s%s", r->name[0],
+		r->name[1][0] ? " " : "", r->name[1], *r->model ? " (" : "",
+		r->model, *r->model ? ")" : "");
 	return text;
 }
 
@@ -410,16 +411,20 @@ static void draw_bars(const struct page *p, unsigned panel)
 {
 	const struct bench_table *t = p->t;
 	unsigned n = columns_of(t, panel), i = 0;
+	bool shares = t->plot.y[panel - 1][0] == '%';
 
 	bar_data(p, panel);
 	place(p, panel - 1);
 	bar_names(p, panel);
-	/* Above the highest bar there is room for its value. */
+	/* Above the highest bar there is room for its value, but the axis of
+	 * shares ends at 100 %. */
 	fprintf(p->f,
 		"set boxwidth %.4f\nset xrange [-0.6:%u.6]\n"
-		"set yrange [0:*]\nset offsets 0,0,graph %.2f,0\n",
-		0.92 / (n + 0.6), t->n_rows - 1,
-		p->bars > BARS_UPRIGHT ? 0.18 : 0.1);
+		"set yrange [0:%s]\nset offsets 0,0,graph %.2f,0\n"
+		"set ytics %s\n",
+		0.92 / (n + 0.6), t->n_rows - 1, shares ? "100" : "*",
+		p->bars > BARS_UPRIGHT ? 0.18 : 0.1,
+		shares ? "0,20,100" : "autofreq");
 	for (unsigned c = 0; c < t->n_columns; c++)
 		if (t->column[c].panel == panel)
 			draw_bar(p, panel, i++, n, t->column[c].head);

@@ -97,9 +97,10 @@ void report_caption(const struct experiment *x, const char *priced,
 
 	name_tasks(x, tasks, sizeof(tasks));
 	snprintf(caption, BENCH_CAPTION,
-		"%s%.160s%smodel %.80s, clock %.60s, %zu item%s of %s%s",
+		"%s%.160s%s%s%.80s%sclock %.60s, %zu item%s of %s%s",
 		*priced ? "priced as " : "", priced, *priced ? "; " : "",
-		slash ? slash + 1 : model, clock, x->n_items,
+		*model ? "model " : "", slash ? slash + 1 : model,
+		*model ? ", " : "", clock, x->n_items,
 		x->n_items > 1 ? "s" : "", tasks,
 		simulated ? "; acceptance is simulated where an oracle drafts"
 			  : "");

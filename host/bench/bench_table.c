@@ -32,14 +32,28 @@ struct table_row *table_add_row(
 
 /* ---- for people ---------------------------------------------------------- */
 
+#define MODEL TABLE_NAMES /* after the names */
+
+static const char *name_of(const struct table_row *r, unsigned name)
+{
+	return name == MODEL ? r->model : r->name[name];
+}
+
+/* 0: there is no such column. */
 static int name_width(const struct bench_table *t, unsigned name)
 {
-	size_t most = strlen(t->name_key[name]);
+	size_t most = 0;
 
+	if (name != MODEL && name >= t->n_names)
+		return 0;
 	for (unsigned i = 0; i < t->n_rows; i++)
-		if (strlen(t->row[i].name[name]) > most)
-			most = strlen(t->row[i].name[name]);
-	return (int)most;
+		if (strlen(name_of(&t->row[i], name)) > most)
+			most = strlen(name_of(&t->row[i], name));
+	if (name == MODEL)
+		return most && most < 5 ? 5 : (int)most;
+	return (int)(strlen(t->name_key[name]) > most
+			? strlen(t->name_key[name])
+			: most);
 }
 
 const char *table_cell(const struct bench_table *t, unsigned row,
@@ -68,11 +82,19 @@ static int width(const struct bench_table *t, unsigned column)
 	return (int)most;
 }
 
-static void print_names(const struct bench_table *t,
-	const char *const name[TABLE_NAMES], FILE *f)
+/* Those of a row; without one their heads. */
+static void print_names(
+	const struct bench_table *t, const struct table_row *row, FILE *f)
 {
-	for (unsigned i = 0; i < t->n_names; i++)
-		fprintf(f, "%s%-*s", i ? "  " : "", name_width(t, i), name[i]);
+	for (unsigned i = 0; i <= MODEL; i++) {
+		int wide = name_width(t, i);
+		const char *name = row ? name_of(row, i)
+			: i == MODEL   ? "model"
+				       : t->name_key[i];
+
+		if (wide)
+			fprintf(f, "%s%-*s", i ? "  " : "", wide, name);
+	}
 }
 
 void table_print(const struct bench_table *t, FILE *f)
@@ -80,16 +102,13 @@ void table_print(const struct bench_table *t, FILE *f)
 	char text[TABLE_TEXT];
 
 	fprintf(f, "\n%s\n\n", t->title);
-	print_names(t, t->name_key, f);
+	print_names(t, NULL, f);
 	for (unsigned i = 0; i < t->n_columns; i++)
 		if (t->column[i].head[0])
 			fprintf(f, "  %*s", width(t, i), t->column[i].head);
 	putc('\n', f);
 	for (unsigned r = 0; r < t->n_rows; r++) {
-		const struct table_row *row = &t->row[r];
-
-		print_names(t,
-			(const char *const[]){ row->name[0], row->name[1] }, f);
+		print_names(t, &t->row[r], f);
 		for (unsigned i = 0; i < t->n_columns; i++)
 			if (t->column[i].head[0])
 				fprintf(f, "  %*s", width(t, i),
@@ -149,6 +168,9 @@ json_t *table_json(const struct bench_table *t)
 		for (unsigned i = 0; i < t->n_names; i++)
 			json_object_set_new(
 				o, t->name_key[i], json_string(row->name[i]));
+		if (*row->model)
+			json_object_set_new(
+				o, "model", json_string(row->model));
 		for (unsigned i = 0; i < t->n_columns; i++)
 			json_object_set_new(o, t->column[i].key,
 				isnan(row->value[i])

@@ -27,6 +27,7 @@ struct table_column {
 
 struct table_row {
 	char name[TABLE_NAMES][TABLE_NAME];
+	char model[TABLE_NAME]; /* "": that of all rows */
 	double value[TABLE_COLUMNS];
 };
 

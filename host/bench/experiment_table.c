@@ -262,8 +262,11 @@ void table_fill(struct bench_table *out, const struct experiment *x,
 		t->fill(ask, &only, out);
 		return;
 	}
-	for (unsigned i = 0; i < p->n; i++)
-		put_row(table_add_row(out, p->row[i].name[0],
-				out->n_names > 1 ? p->row[i].name[1] : NULL),
-			x, p, &p->row[i]);
+	for (unsigned i = 0; i < p->n; i++) {
+		struct table_row *row = table_add_row(out, p->row[i].name[0],
+			out->n_names > 1 ? p->row[i].name[1] : NULL);
+
+		memcpy(row->model, p->row[i].model, sizeof(row->model));
+		put_row(row, x, p, &p->row[i]);
+	}
 }

@@ -92,6 +92,7 @@ struct table_ask {
 
 struct plan_row {
 	char name[TABLE_NAMES][TABLE_NAME];
+	char model[TABLE_NAME]; /* "": that of all rows */
 	struct run *run[TABLE_LEVELS];
 	unsigned n;
 };

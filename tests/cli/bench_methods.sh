@@ -134,6 +134,20 @@ bench "${phone[@]}" -t 1 --tasks qa --items 1 --methods autoregressive,llada \
   --block 8 --block-steps 4 --csv
 check_eq 'status with llada' "$status" 0
 check_has 'figures with llada' "$out" 'methods,llada,,tokens,12'
+bench "${phone[@]}" -t 1 --tasks qa --items 1 --block 8 --block-steps 4 \
+  --methods autoregressive,llada,best-of-n
+check_eq 'status with three models' "$status" 0
+check_eq 'models of the rows' "$(awk '$2 == "target" || $2 == "diffusion" {
+  print $1, $2 }' "$tmp/out" | sort -u)" 'autoregressive target
+best-of-n target
+llada diffusion'
+check_lacks 'the head' "$out" 'target.gguf'
+# Of one sample that is chosen at the end a token takes a pass, as of plain text.
+awk '$1 == "autoregressive" && $2 == "target" && !a { a = $3 }
+  $1 == "best-of-n" && !b { b = $3 }
+  END { exit !(b > a / 3 && b < a * 3) }' "$tmp/out" ||
+  fail "best-of-n is not about as fast as plain decoding: $out"
+checks=$((checks + 1))
 
 # ---- here, of a model whose text means nothing -------------------------------
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
@@ -155,6 +169,8 @@ if command -v gnuplot >/dev/null; then
   check_eq 'status with --plot' "$status" 0
   check_eq 'stderr with --plot' "$err" ''
   check_eq 'plots' "$(cd "$tmp/svg" && echo *)" 'methods.svg rows.svg tasks.svg'
+  check_has 'shares' "$(cat "$tmp/svg/rows.svg")" '> 100</'
+  check_lacks 'shares' "$(cat "$tmp/svg/rows.svg")" '> 120</'
   for part in '</svg>' 'model target.gguf, clock soc:sd8gen3, 2 items of qa, ui' \
     'tokens/s' 'tokens a pass' 'mJ a token' 'chain draft-len=2'; do
     check_has 'a plot' "$(cat "$tmp/svg/methods.svg")" "$part"
