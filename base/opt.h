@@ -20,6 +20,7 @@
 #include <stdio.h>
 
 struct err;
+struct strbuf;
 
 enum opt_type {
 	OPT_FLAG,   /* bool *: set to true */
@@ -146,6 +147,14 @@ struct opt_command {
  */
 int opt_parse(const struct opt_command *, int argc, char **argv,
 	unsigned *operands, struct err *e);
+
+/*
+ * The command line as a report of a fault has it, added to *out: of a text, be
+ * it an operand or the value of an option, only the length. Before opt_parse,
+ * which moves operands.
+ */
+void opt_without_texts(
+	const struct opt_command *, int argc, char **argv, struct strbuf *out);
 
 /*
  * Print the help of a command. group NULL: its `common` options and the names

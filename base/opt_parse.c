@@ -1,6 +1,7 @@
 /* The command line, option by option. */
 #include "base/err.h"
 #include "base/opt_impl.h"
+#include "base/strbuf.h"
 
 #include <errno.h>
 #include <string.h>
@@ -158,4 +159,59 @@ int opt_parse(const struct opt_command *c, int argc, char **argv,
 	}
 	*operands = p.operands;
 	return check_operands(&p);
+}
+
+/* ---- without texts ------------------------------------------------------- */
+
+/* What the user wrote, or may have: never a path, a number or a name of ours.
+ */
+static bool is_text(const struct opt *o)
+{
+	return !o ||
+		(o->arg &&
+			(strstr(o->arg, "TEXT") || strstr(o->arg, "JSON") ||
+				strstr(o->arg, "IDS")));
+}
+
+static void add_value(
+	const struct opt *o, const char *value, struct strbuf *out)
+{
+	if (is_text(o))
+		strbuf_addf(out, "(%zu bytes)", strlen(value));
+	else
+		strbuf_addf(out, "%s", value);
+}
+
+void opt_without_texts(
+	const struct opt_command *c, int argc, char **argv, struct strbuf *out)
+{
+	bool only_operands = false;
+
+	strbuf_addf(out, "%s", c->name);
+	for (int i = 1; i < argc; i++) {
+		const char *arg = argv[i], *value = NULL;
+		struct opt o = { 0 };
+		size_t name;
+		bool known;
+
+		strbuf_addf(out, " ");
+		if (only_operands || arg[0] != '-' || !arg[1]) {
+			add_value(c->operand, arg, out);
+			continue;
+		}
+		only_operands = !strcmp(arg, "--");
+		name = arg[1] == '-' ? strcspn(arg, "=") : 2;
+		known = arg[1] == '-' ? opt_by_name(c, arg + 2, name - 2, &o)
+				      : opt_by_letter(c, arg[1], &o);
+		strbuf_add(out, arg, name);
+		if (arg[name]) {
+			value = arg + name + (arg[name] == '=');
+			strbuf_addf(out, arg[1] == '-' ? "=" : " ");
+		} else if (known && o.type != OPT_FLAG && i + 1 < argc) {
+			value = argv[++i];
+			strbuf_addf(out, " ");
+		}
+		if (value)
+			add_value(known ? &o : NULL, value, out);
+	}
 }

@@ -1,12 +1,17 @@
 #include "host/cmd/cmd.h"
 
 #include "base/err.h"
+#include "base/strbuf.h"
+#include "base/user_file.h"
+#include "base/version.h"
 #include "host/api/tandem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* stdout first, so that on a terminal the text and what ended it are in
  * order. */
@@ -38,12 +43,17 @@ const struct command *command_find(
 	return NULL;
 }
 
+static struct strbuf command_line; /* without texts */
+
 bool cmd_parse(const struct command *c, int argc, char **argv,
 	unsigned *operands, int *status)
 {
 	struct err e = { 0 };
-	int ret = opt_parse(c->usage, argc, argv, operands, &e);
+	int ret;
 
+	strbuf_reset(&command_line);
+	opt_without_texts(c->usage, argc, argv, &command_line);
+	ret = opt_parse(c->usage, argc, argv, operands, &e);
 	if (!ret)
 		return true;
 	if (ret > 0) {
@@ -56,10 +66,30 @@ bool cmd_parse(const struct command *c, int argc, char **argv,
 	return false;
 }
 
+/* Where it cannot be kept a report has to do without. The report's own command
+ * leaves what it is to report. */
+static void keep_error(const char *text)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	if (command_line.failed || !command_line.len ||
+		!strncmp(command_line.data, "tandem doctor", 13) ||
+		user_file_make_way(USER_STATE, CMD_LAST_ERROR, path))
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	dprintf(fd, "version  %s\ncommand  %s\nerror    %s\n", TANDEM_VERSION,
+		command_line.data, text);
+	close(fd);
+}
+
 int cmd_fail(const struct err *e)
 {
 	begin_message();
 	fprintf(stderr, "%s\n", e->text);
+	keep_error(e->text);
 	return e->code == -ERR_DEVICE_LOST ? EXIT_LOST : EXIT_FAIL;
 }
 

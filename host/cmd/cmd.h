@@ -58,7 +58,10 @@ bool cmd_parse(const struct command *, int argc, char **argv,
 	unsigned *operands, int *status);
 
 /* Print "tandem: TEXT" and return the exit code that e->code stands for:
- * EXIT_LOST for -ERR_DEVICE_LOST, else EXIT_FAIL. */
+ * EXIT_LOST for -ERR_DEVICE_LOST, else EXIT_FAIL. The text, and the command
+ * line without the user's texts, are kept in CMD_LAST_ERROR for the report of
+ * `tandem doctor`. */
+#define CMD_LAST_ERROR "last-error" /* of USER_STATE */
 int cmd_fail(const struct err *);
 
 /* Print "tandem: warning: TEXT": all goes on. */

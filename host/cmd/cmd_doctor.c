@@ -3,6 +3,8 @@
 
 #include "base/checked.h"
 #include "base/err.h"
+#include "base/user_file.h"
+#include "base/version.h"
 #include "host/cmd/json_text.h"
 #include "host/doctor/probe.h"
 
@@ -10,6 +12,10 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
 
 #define JSON_VERSION 1
 #define INDENT       24 /* columns before the text of a finding */
@@ -21,15 +27,20 @@ struct tally {
 };
 
 static bool as_json;
+static const char *report_path;
 
 static const struct opt opts[] = {
 	{ OPT_FLAG, 0, "json", &as_json, NULL,
-		"print one JSON object instead of the report" },
+		"print one JSON object instead of the findings" },
+	{ OPT_STRING, 0, "report", &report_path, "FILE|-",
+		"write a report of a fault to FILE: the last command that "
+		"failed and its error, versions, machine, limits and the "
+		"findings, without prompts and generated texts" },
 };
 
 static const struct opt_command usage = {
 	.name = "tandem doctor",
-	.synopsis = "[--json]",
+	.synopsis = "[--json | --report FILE]",
 	.summary = "check what this machine offers, and what could be improved",
 	.details =
 		"Tries what Tandem uses, or can use, of this machine: shared "
@@ -39,41 +50,47 @@ static const struct opt_command usage = {
 		"so.\n\n"
 		"State: ok; limited (works, but could do more); missing. "
 		"Exits with 1 only when something is missing that 'tandem "
-		"run' needs.",
-	.examples = "  tandem doctor",
+		"run' needs.\n\n"
+		"The error of the last command that failed is kept in "
+		"tandem/last-error below $XDG_STATE_HOME (~/.local/state), "
+		"readable by the user only, for --report. Of texts on its "
+		"command line only the length is kept.",
+	.examples = "  tandem doctor\n"
+		    "  tandem doctor --report report.txt",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 };
 
 /* Words of `text`, folded before column COLUMNS, each line indented. */
-static void print_folded(const char *text, unsigned column)
+static void print_folded(const char *text, unsigned column, FILE *f)
 {
 	while (*text) {
 		size_t n = strcspn(text, " ");
 
 		if (column > INDENT && column + 1 + n > COLUMNS) {
-			printf("\n%*s", INDENT, "");
+			fprintf(f, "\n%*s", INDENT, "");
 			column = INDENT;
 		} else if (column > INDENT) {
-			putchar(' ');
+			putc(' ', f);
 			column++;
 		}
-		printf("%.*s", (int)n, text);
+		fprintf(f, "%.*s", (int)n, text);
 		column += (unsigned)n;
 		text += n + (text[n] == ' ');
 	}
-	putchar('\n');
+	putc('\n', f);
 }
 
-static void print_finding(const struct probe *p, const struct finding *f)
+static void print_finding(
+	const struct probe *p, const struct finding *found, FILE *f)
 {
-	printf("%-8s %-15s", probe_state_name(f->state), p->name);
-	print_folded(f->found, INDENT);
-	printf("%*s", INDENT, "");
-	print_folded(f->means, INDENT);
+	fprintf(f, "%-8s %-15s", probe_state_name(found->state), p->name);
+	print_folded(found->found, INDENT, f);
+	fprintf(f, "%*s", INDENT, "");
+	print_folded(found->means, INDENT, f);
 	/* Unfolded, to be copied. */
-	if (*f->fix)
-		printf("%*stry: %s\n", INDENT, "", f->fix);
+	if (*found->fix)
+		fprintf(f, "%*stry: %s\n", INDENT, "", found->fix);
 }
 
 static void add_finding(
@@ -89,8 +106,8 @@ static void add_finding(
 	json_array_append_new(list, one);
 }
 
-/* Look at everything; `list` NULL: print each as it is found. */
-static void look_at_all(json_t *list, struct tally *t)
+/* Look at everything; `list` NULL: print each to `out` as it is found. */
+static void look_at_all(json_t *list, FILE *out, struct tally *t)
 {
 	for (size_t i = 0; i < n_probes; i++) {
 		const struct probe *p = &probes[i];
@@ -107,7 +124,7 @@ static void look_at_all(json_t *list, struct tally *t)
 		if (list)
 			add_finding(list, p, &f);
 		else
-			print_finding(p, &f);
+			print_finding(p, &f, out);
 		finding_release(&f);
 	}
 }
@@ -117,7 +134,7 @@ static int report_json(struct tally *t, struct err *e)
 	json_t *list = json_array(), *all;
 	int ret;
 
-	look_at_all(list, t);
+	look_at_all(list, NULL, t);
 	all = json_pack("{s:i, s:s, s:b, s:o}", "version", JSON_VERSION,
 		"command", "doctor", "ok", !*t->lacks, "findings", list);
 	ret = all ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
@@ -126,6 +143,94 @@ static int report_json(struct tally *t, struct err *e)
 	putchar('\n');
 	json_decref(all);
 	return ret;
+}
+
+/* The file's lines as they are; `none` where it cannot be read. */
+static void print_file(const char *path, const char *none, FILE *out)
+{
+	FILE *f = fopen(path, "re");
+	char line[1024];
+	bool any = false;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		fputs(line, out);
+		any = true;
+	}
+	if (f)
+		fclose(f);
+	if (!any)
+		fprintf(out, "%s\n", none);
+}
+
+static void print_machine(FILE *f)
+{
+	FILE *info = fopen("/proc/cpuinfo", "re");
+	char line[256] = "";
+	struct utsname u;
+
+	if (!uname(&u))
+		fprintf(f, "%s %s %s\n", u.sysname, u.release, u.machine);
+	while (info && strncmp(line, "model name", 10) &&
+		fgets(line, sizeof(line), info))
+		;
+	if (info)
+		fclose(info);
+	if (!strncmp(line, "model name", 10))
+		fputs(line, f);
+	for (char **v = environ; *v; v++)
+		if (!strncmp(*v, "TANDEM_", 7))
+			fprintf(f, "%s\n", *v);
+}
+
+static void print_last_error(FILE *f)
+{
+	char path[PATH_MAX], when[32];
+	struct stat st;
+	struct tm utc;
+
+	if (user_file(USER_STATE, CMD_LAST_ERROR, path) || stat(path, &st)) {
+		fputs("none is known\n", f);
+		return;
+	}
+	strftime(when, sizeof(when), "%F %T UTC", gmtime_r(&st.st_mtime, &utc));
+	fprintf(f, "time     %s\n", when);
+	print_file(path, "unreadable", f);
+}
+
+static void print_report(FILE *f, struct tally *t)
+{
+
+	fputs("# Report of a fault in Tandem " TANDEM_VERSION
+	      "\n\nWhat was tried, what came of it, and what was expected:\n\n"
+	      "(please add)\n\n# The last command that failed\n\n",
+		f);
+	print_last_error(f);
+	fputs("\n# Machine\n\n", f);
+	print_machine(f);
+	fputs("\n# Limits\n\n", f);
+	print_file("/proc/self/limits", "unknown", f);
+	fputs("\n# Findings of tandem doctor\n\n", f);
+	look_at_all(NULL, f, t);
+}
+
+static int write_report(struct tally *t, struct err *e)
+{
+	bool standard = !strcmp(report_path, "-");
+	FILE *f = standard ? stdout : fopen(report_path, "we");
+	int failed;
+
+	if (!f)
+		return err_sys(e, errno, "cannot write '%s'", report_path);
+	print_report(f, t);
+	failed = ferror(f);
+	if (standard)
+		return 0;
+	if (fclose(f) || failed)
+		return err_sys(e, errno ? errno : EIO, "cannot write '%s'",
+			report_path);
+	printf("%s is written: look through it before you pass it on\n",
+		report_path);
+	return 0;
 }
 
 static int run(int argc, char **argv)
@@ -137,11 +242,16 @@ static int run(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_doctor, argc, argv, &operands, &status))
 		return status;
+	if (as_json && report_path)
+		return cmd_misuse(
+			&cmd_doctor, "--json and --report exclude each other");
+	if (report_path)
+		return write_report(&t, &e) ? cmd_fail(&e) : EXIT_OK;
 	if (as_json) {
 		if (report_json(&t, &e))
 			return cmd_fail(&e);
 	} else {
-		look_at_all(NULL, &t);
+		look_at_all(NULL, stdout, &t);
 		printf("%u ok, %u limited, %u missing\n", t.state[PROBE_OK],
 			t.state[PROBE_LIMITED], t.state[PROBE_MISSING]);
 	}

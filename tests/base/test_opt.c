@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/opt.h"
+#include "base/strbuf.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -731,6 +732,25 @@ static void what_is_said(void **state)
 	assert_int_equal(engine_of(&a)->bell, 0);
 }
 
+/* A report names files and numbers, and of texts only how long they are. */
+static void a_report_has_no_texts(void **state)
+{
+	static char word[][16] = { "try", "-m", "a.gguf", "a prompt",
+		"--stop=ab", "--stop", "abc", "-n5", "--temperature=1",
+		"--stats", "--no-such=x", "--", "-p" };
+	char *argv[ARRAY_LEN(word)];
+	struct strbuf out = STRBUF_INIT;
+
+	for (size_t i = 0; i < ARRAY_LEN(word); i++)
+		argv[i] = word[i];
+	opt_without_texts(&cmd, (int)ARRAY_LEN(word), argv, &out);
+	assert_string_equal(out.data,
+		"tandem try -m a.gguf (8 bytes) --stop=(2 bytes) --stop (3 "
+		"bytes) -n 5 --temperature=1 --stats --no-such=(1 bytes) -- (2 "
+		"bytes)");
+	strbuf_release(&out);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(every_type),
 	cmocka_unit_test(defaults_stay),
@@ -754,6 +774,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(tables_are_told),
 	cmocka_unit_test(values_are_set_by_text),
 	cmocka_unit_test(what_is_said),
+	cmocka_unit_test(a_report_has_no_texts),
 };
 
 TEST_FILE(tests)

@@ -54,6 +54,27 @@ check_has 'report without gnuplot' "$out" 'install gnuplot-nox'
 
 misuse "$TANDEM" doctor now
 
+# ---- a report of a fault ------------------------------------------------------
+run_ok "$TANDEM" doctor --report -
+check_has 'a report before any error' "$out" 'none is known'
+run "$TANDEM" run -m "$tmp/none.gguf" -p 'a private text' --stop private -n 3
+run_ok "$TANDEM" doctor --report "$tmp/report"
+check_has 'what is printed' "$out" 'look through it'
+for part in "command  tandem run -m $tmp/none.gguf -p (14 bytes) --stop (7 bytes) -n 3" \
+  "error    cannot open '$tmp/none.gguf'" 'Tandem 0.' 'Max open files' \
+  ' io_uring ' "$(uname -r)"; do
+  check_has 'the report' "$(cat "$tmp/report")" "$part"
+done
+check_lacks 'the report' "$(cat "$tmp/report")" private
+check_eq 'mode of what is kept' "$(stat -c %a "$tmp/state/tandem/last-error")" 600
+misuse "$TANDEM" doctor --report "$tmp/report" --json
+run "$TANDEM" doctor --report "$tmp/no/such/folder"
+check_has 'stderr' "$err" "cannot write '$tmp/no/such/folder'"
+# Where nothing can be kept the command fails as it did.
+run env XDG_STATE_HOME=/proc/none "$TANDEM" run -m "$tmp/none.gguf" -p x
+check_eq 'status' "$status" 1
+check_eq 'lines of stderr' "$(wc -l <"$tmp/err")" 1
+
 # A bus that is there is found.
 if command -v dbus-run-session >/dev/null 2>&1; then
   run_ok dbus-run-session -- "$TANDEM" doctor

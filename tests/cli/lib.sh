@@ -23,6 +23,7 @@ update=no
 [ "${1:-}" != --update ] || update=yes
 
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/tandem-cli-XXXXXX") || exit 1
+export XDG_STATE_HOME=$tmp/state # where the last error is kept
 failures=0 checks=0 finished=no
 
 # A script that ends before `finish` did not pass, whatever its status says.
