@@ -638,7 +638,7 @@ models  := $(wildcard flash/models/*.gguf flash/models/README.md)
 tasks   := $(wildcard flash/models/tasks/*.jsonl)
 phones  := $(wildcard host/soc/*.soc)
 docs    := $(wildcard docs/*.md docs/*.svg)
-records := $(wildcard docs/adr/*.md)
+records := $(wildcard docs/design/*.md)
 install: all man $(O)/tandem.bash install-library
 	install -d '$(bindir)' '$(man1dir)' '$(compdir)' '$(unitdir)'
 	install -m 755 $(programs) '$(bindir)'
@@ -650,9 +650,9 @@ install: all man $(O)/tandem.bash install-library
 	sed 's|@bindir@|$(PREFIX)/bin|' host/serve/$(activation).in \
 		>'$(busdir)/services/$(activation)'
 	install -m 644 $(faces) '$(busdir)/interfaces'
-	install -d '$(docdir)/adr'
+	install -d '$(docdir)/design'
 	install -m 644 CHANGELOG.md $(docs) '$(docdir)'
-	install -m 644 $(records) '$(docdir)/adr'
+	install -m 644 $(records) '$(docdir)/design'
 	install -d '$(datadir)/models/tasks' '$(datadir)/soc'
 	install -m 644 $(phones) '$(datadir)/soc'
 	$(if $(models),install -m 644 $(models) '$(datadir)/models')
@@ -668,7 +668,7 @@ uninstall: uninstall-library
 		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks)) \
 		$(patsubst host/%,'$(datadir)/%',$(phones))
 	@rmdir '$(datadir)/models/tasks' '$(datadir)/models' '$(datadir)/soc' \
-		'$(datadir)' '$(docdir)/adr' '$(docdir)' 2>/dev/null || :
+		'$(datadir)' '$(docdir)/design' '$(docdir)' 2>/dev/null || :
 
 clean:
 	rm -rf build

@@ -7,7 +7,7 @@
  * Where it listens, hosts come one after another, and each is served by a
  * process of its own that this one forks: confined for good once it is set up,
  * and gone with its host, whatever that did to it. A second host at the same
- * time is refused with a sentence (docs/adr/0037).
+ * time is refused with a sentence (docs/design/device-loss.md).
  */
 #ifndef DEVICE_SERVE_H
 #define DEVICE_SERVE_H

@@ -16,9 +16,9 @@
  * what fills a huge page (2 MiB) begins where one can be mapped. A huge page
  * mapped from anywhere else is mapped by 512 small entries, and where it is
  * mapped both ways, as by host and device, some hypervisors fault it in anew
- * again and again (docs/adr/0075). So speed does not depend on where in the
- * window things lie, and where they lie, hence a phone's time, does not depend
- * on the system's pages.
+ * again and again (docs/design/huge-pages.md). So speed does not depend on
+ * where in the window things lie, and where they lie, hence a phone's time,
+ * does not depend on the system's pages.
  *
  * Nothing but window_find turns an address into a pointer, and only the cache
  * does that with it.

@@ -1,7 +1,7 @@
 /*
  * What a device has under way: of each request what its completion is held
  * against. Its bytes are not kept: what a lost device had is never sent again
- * (docs/adr/0049).
+ * (docs/design/device-loss.md).
  *
  * At most NPU_UNDER_WAY requests; no memory but its own. One thread.
  */
