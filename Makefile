@@ -604,9 +604,13 @@ libdir  := $(DESTDIR)$(LIBDIR)
 pcdir   := $(libdir)/pkgconfig
 docdir  := $(DESTDIR)$(PREFIX)/share/doc/tandem
 examples := $(wildcard docs/examples/complete.*) docs/examples/texts.c
+# Documents lie as in the source, so that their links lead somewhere.
+# $(call put,MODE,FILES)
+tidy = test ! -d '$(docdir)' || find '$(docdir)' -depth -type d -empty -delete
+put = for f in $(2); do install -D -m $(1) $$f '$(docdir)'/$$f || exit 1; done
 .PHONY: install-library uninstall-library
 install-library: $(O)/libtandem.a $(O)/libtandem.so
-	install -d '$(incdir)' '$(pcdir)' '$(docdir)/examples'
+	install -d '$(incdir)' '$(pcdir)'
 	install -m 644 host/api/tandem.h '$(incdir)'
 	install -m 644 $(O)/libtandem.a $(O)/$(shared) '$(libdir)'
 	ln -sf $(shared) '$(libdir)/$(soname)'
@@ -616,15 +620,14 @@ install-library: $(O)/libtandem.a $(O)/libtandem.so
 		-e "s|@up@|$$(realpath -ms --relative-to='$(LIBDIR)/pkgconfig' \
 			'$(PREFIX)')|" \
 		host/api/tandem.pc.in >'$(pcdir)/tandem.pc'
-	install -m 644 docs/library.md '$(docdir)'
-	install -m 644 $(examples) '$(docdir)/examples'
+	$(call put,644,docs/library.md $(examples))
 
 uninstall-library:
-	rm -f '$(incdir)/tandem.h' '$(pcdir)/tandem.pc' '$(docdir)/library.md' \
+	rm -f '$(incdir)/tandem.h' '$(pcdir)/tandem.pc' \
 		$(patsubst %,'$(libdir)/%',libtandem.a $(shared) $(soname) \
 			libtandem.so) \
-		$(patsubst docs/%,'$(docdir)/%',$(examples))
-	@rmdir '$(docdir)/examples' '$(docdir)' 2>/dev/null || :
+		$(patsubst %,'$(docdir)/%',docs/library.md $(examples))
+	@$(tidy)
 
 bindir  := $(DESTDIR)$(PREFIX)/bin
 unitdir := $(DESTDIR)$(PREFIX)/lib/systemd/user
@@ -634,11 +637,16 @@ activation := dev.tandem.Engine1.service
 man1dir := $(DESTDIR)$(PREFIX)/share/man/man1
 compdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 datadir := $(DESTDIR)$(PREFIX)/share/tandem
-models  := $(wildcard flash/models/*.gguf flash/models/README.md)
+models  := $(wildcard flash/models/*.gguf)
 tasks   := $(wildcard flash/models/tasks/*.jsonl)
 phones  := $(wildcard host/soc/*.soc)
-docs    := $(wildcard docs/*.md docs/*.svg)
-records := $(wildcard docs/design/*.md)
+docs    := README.md CHANGELOG.md CONTRIBUTING.md ipc/wire.h \
+	   $(wildcard docs/*.md docs/*.svg docs/design/*.md docs/examples/*.* \
+		docs/examples/*/*.* flash/models/README.md \
+		flash/models/logs/*.svg) \
+	   tests/litmus/README.md scripts/debian/README.md \
+	   scripts/strace-story.awk
+tools   := scripts/strace-pair scripts/stress-va
 install: all man $(O)/tandem.bash install-library
 	install -d '$(bindir)' '$(man1dir)' '$(compdir)' '$(unitdir)'
 	install -m 755 $(programs) '$(bindir)'
@@ -650,9 +658,8 @@ install: all man $(O)/tandem.bash install-library
 	sed 's|@bindir@|$(PREFIX)/bin|' host/serve/$(activation).in \
 		>'$(busdir)/services/$(activation)'
 	install -m 644 $(faces) '$(busdir)/interfaces'
-	install -d '$(docdir)/design'
-	install -m 644 CHANGELOG.md $(docs) '$(docdir)'
-	install -m 644 $(records) '$(docdir)/design'
+	$(call put,644,$(docs))
+	$(call put,755,$(tools))
 	install -d '$(datadir)/models/tasks' '$(datadir)/soc'
 	install -m 644 $(phones) '$(datadir)/soc'
 	$(if $(models),install -m 644 $(models) '$(datadir)/models')
@@ -663,12 +670,12 @@ uninstall: uninstall-library
 		$(pages:%='$(man1dir)/%.1') $(units:%='$(unitdir)/%') \
 		'$(busdir)/services/$(activation)' \
 		$(patsubst host/serve/%,'$(busdir)/interfaces/%',$(faces)) \
-		'$(docdir)/CHANGELOG.md' \
-		$(patsubst docs/%,'$(docdir)/%',$(docs) $(records)) \
+		$(patsubst %,'$(docdir)/%',$(docs) $(tools)) \
 		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks)) \
 		$(patsubst host/%,'$(datadir)/%',$(phones))
 	@rmdir '$(datadir)/models/tasks' '$(datadir)/models' '$(datadir)/soc' \
-		'$(datadir)' '$(docdir)/design' '$(docdir)' 2>/dev/null || :
+		'$(datadir)' 2>/dev/null || :
+	@$(tidy)
 
 clean:
 	rm -rf build

@@ -27,7 +27,7 @@ lib=$prefix/lib/here
 export PKG_CONFIG_PATH=$lib/pkgconfig
 : "${CC:=cc}"
 mkdir "$tmp/made"
-cp "$prefix"/share/doc/tandem/examples/* "$tmp/made"
+cp "$prefix"/share/doc/tandem/docs/examples/*.* "$tmp/made"
 
 flags=$(pkg-config --cflags --libs tandem)
 strict='-Wall -Wextra -Werror -pedantic -Wno-unused-parameter'
