@@ -97,8 +97,8 @@ static void test_hello_refusals(void **state)
 		{ "does not speak", offsetof(struct wire_hello, magic), 4, 1 },
 		{ "does not speak", offsetof(struct wire_hello, op), 4,
 			WIRE_BYE },
-		{ "the host version 2", offsetof(struct wire_hello, version), 4,
-			2 },
+		{ "the host version 8", offsetof(struct wire_hello, version), 4,
+			8 },
 		{ "features 0x8", offsetof(struct wire_hello, features), 4, 8 },
 		{ "1 descriptors, must have 2",
 			offsetof(struct wire_hello, features), 4,
@@ -146,7 +146,7 @@ static void test_control_refusals(void **state)
 		uint32_t value;
 	} bad[] = {
 		{ "control.magic", offsetof(struct wire_control, magic), 0 },
-		{ "version 2", offsetof(struct wire_control, version), 2 },
+		{ "version 8", offsetof(struct wire_control, version), 8 },
 		{ "request_offset 128",
 			offsetof(struct wire_control, request_offset), 128 },
 		{ "request_offset 260",
@@ -260,8 +260,8 @@ static void test_welcome_refusals(void **state)
 		int arg, code;
 		const char *says;
 	} bad[] = {
-		{ answers_version, 2, -EPROTO, "the device version 2" },
-		{ answers_longer, 2, -EPROTO, "the device version 2" },
+		{ answers_version, 8, -EPROTO, "the device version 8" },
+		{ answers_longer, 8, -EPROTO, "the device version 8" },
 		{ answers_nonsense, 0, -EPROTO, "as a tandem-npu" },
 		{ answers_no, -ENOMEM, -ENOMEM, "refused: no TCM left" },
 		{ answers_no, -EPIPE, -EPROTO, "refused: no TCM left" },
