@@ -9,21 +9,10 @@
 #define MORE_DRAFT_KINDS
 #endif
 
+#define DRAFT_KIND_AT(kind) &draft_kind_##kind,
+
 const struct draft_kind *const draft_kinds[] = {
-	&draft_kind_host,
-	&draft_kind_device,
-	&draft_kind_oracle,
-	&draft_kind_pld,
-	&draft_kind_sam,
-	&draft_kind_ngram_map,
-	&draft_kind_ngram_mod,
-	&draft_kind_calibrated,
-	&draft_kind_reuse,
-	&draft_kind_suffix,
-	&draft_kind_rest,
-	&draft_kind_rest_file,
-	&draft_kind_recycle,
-	MORE_DRAFT_KINDS NULL,
+	DRAFT_KINDS(DRAFT_KIND_AT) MORE_DRAFT_KINDS NULL,
 };
 
 const struct draft_kind *draft_kind_named(const char *said, size_t *len)

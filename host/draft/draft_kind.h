@@ -1,7 +1,7 @@
 /*
  * Kinds of drafters. Each is one file, which says what it is called and how it
- * is opened; a new one touches that file, its test and one row of the table in
- * draft_kind.c. How they go together is drafting.c's alone.
+ * is opened; a new one touches that file, its test and one row of DRAFT_KINDS.
+ * How they go together is drafting.c's alone.
  */
 #ifndef HOST_DRAFT_DRAFT_KIND_H
 #define HOST_DRAFT_DRAFT_KIND_H
@@ -68,19 +68,15 @@ struct draft_kind {
 /* By name; NULL-terminated. */
 extern const struct draft_kind *const draft_kinds[];
 
-extern const struct draft_kind draft_kind_host;
-extern const struct draft_kind draft_kind_device;
-extern const struct draft_kind draft_kind_oracle;
-extern const struct draft_kind draft_kind_pld;
-extern const struct draft_kind draft_kind_sam;
-extern const struct draft_kind draft_kind_ngram_map;
-extern const struct draft_kind draft_kind_ngram_mod;
-extern const struct draft_kind draft_kind_calibrated;
-extern const struct draft_kind draft_kind_reuse;
-extern const struct draft_kind draft_kind_suffix;
-extern const struct draft_kind draft_kind_rest;
-extern const struct draft_kind draft_kind_rest_file;
-extern const struct draft_kind draft_kind_recycle;
+/* A row a kind, in the order of help. */
+#define DRAFT_KINDS(row)                                                   \
+	row(host) row(device) row(oracle) row(pld) row(sam) row(ngram_map) \
+		row(ngram_mod) row(calibrated) row(reuse) row(suffix)      \
+			row(rest) row(rest_file) row(recycle)
+
+#define DRAFT_KIND_DECLARED(kind) \
+	extern const struct draft_kind draft_kind_##kind;
+DRAFT_KINDS(DRAFT_KIND_DECLARED)
 
 /*
  * The kind that `said` begins with by name, NULL: none does; *len is then the

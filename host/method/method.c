@@ -21,32 +21,10 @@
 #define MORE_METHODS
 #endif
 
+#define METHOD_AT(name) &method_##name,
+
 const struct method *const methods[] = {
-	&method_autoregressive,
-	&method_flash_ar,
-	&method_sample,
-	&method_best_of_n,
-	&method_vote,
-	&method_weighted_vote,
-	&method_self_certainty,
-	&method_mean_logprob,
-	&method_beam,
-	&method_dvts,
-	&method_llada,
-	&method_block,
-	&method_dream,
-	&method_fast_dllm,
-	&method_multi_block,
-	&method_llada_npu,
-	&method_linear_spec,
-	&method_chain,
-	&method_specinfer,
-	&method_opt_tree,
-	&method_eagle2_tree,
-	&method_edgellm,
-	&method_lever,
-	&method_sdnpu,
-	MORE_METHODS NULL,
+	METHODS(METHOD_AT) MORE_METHODS NULL,
 };
 
 const struct method *method_find(const char *name)

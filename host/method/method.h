@@ -247,30 +247,19 @@ const struct opt_table *method_table(size_t i);
 extern const struct method *const methods[];
 const struct method *method_find(const char *name);
 
-extern const struct method method_autoregressive;
-extern const struct method method_sample;
-extern const struct method method_best_of_n;
-extern const struct method method_vote;
-extern const struct method method_weighted_vote;
-extern const struct method method_self_certainty;
-extern const struct method method_mean_logprob;
-extern const struct method method_beam;
-extern const struct method method_dvts;
-extern const struct method method_llada;
-extern const struct method method_dream;
-extern const struct method method_fast_dllm;
-extern const struct method method_multi_block;
-extern const struct method method_llada_npu;
-extern const struct method method_block;
-extern const struct method method_linear_spec;
-extern const struct method method_flash_ar;
-extern const struct method method_chain;
-extern const struct method method_specinfer;
-extern const struct method method_opt_tree;
-extern const struct method method_eagle2_tree;
-extern const struct method method_edgellm;
-extern const struct method method_lever;
-extern const struct method method_sdnpu;
+/* A row a method, in the order of help. */
+#define METHODS(row)                                                           \
+	row(autoregressive) row(flash_ar) row(sample) row(best_of_n) row(vote) \
+		row(weighted_vote) row(self_certainty) row(mean_logprob) row(  \
+			beam) row(dvts) row(llada) row(block) row(dream)       \
+			row(fast_dllm) row(multi_block) row(llada_npu)         \
+				row(linear_spec) row(chain) row(specinfer)     \
+					row(opt_tree) row(eagle2_tree)         \
+						row(edgellm) row(lever)        \
+							row(sdnpu)
+
+#define METHOD_DECLARED(name) extern const struct method method_##name;
+METHODS(METHOD_DECLARED)
 
 /* session_prefill of what SESSION_TEXT does not hold of the prompt yet. */
 int method_prefill(struct session *, const struct generation *,

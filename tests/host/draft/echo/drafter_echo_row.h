@@ -1,4 +1,4 @@
-/* The row of drafter echo in the table of host/draft/draft_kind.c. */
+/* The row of drafter echo. */
 #ifndef TESTS_HOST_DRAFT_ECHO_DRAFTER_ECHO_ROW_H
 #define TESTS_HOST_DRAFT_ECHO_DRAFTER_ECHO_ROW_H
 

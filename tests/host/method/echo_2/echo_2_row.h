@@ -1,4 +1,4 @@
-/* The row of method echo-2 in the table of host/method/method.c. */
+/* The row of method echo-2. */
 #ifndef TESTS_HOST_METHOD_ECHO_2_ECHO_2_ROW_H
 #define TESTS_HOST_METHOD_ECHO_2_ECHO_2_ROW_H
 
