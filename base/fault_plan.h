@@ -102,7 +102,7 @@ void fault_plan_share(
 bool fault_event_hits(const struct fault_event *, uint64_t nth);
 
 /*
- * Plans of which something never came to pass: counted for the whole process,
+ * Plans of which a fault was never triggered: counted for the whole process,
  * from any thread, so that its end can say so.
  */
 void fault_plan_count_unfired(void);

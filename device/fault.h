@@ -73,7 +73,7 @@ bool fault_takes_answer(struct fault *, uint32_t seq, struct fault_answer *);
 /* That answer is sent: die, hang, or return. */
 void fault_answered(const struct fault_answer *);
 
-/* True: of the plan, this never came to pass. */
+/* True: this fault of the plan was never triggered. */
 bool fault_unfired(const struct fault *, char *buf, size_t size);
 
 #endif

@@ -177,7 +177,7 @@ static int end_of_plan(const struct fault *f)
 	if (!fault_unfired(f, what, sizeof(what)))
 		return EXIT_DONE;
 	fprintf(stderr,
-		"tandem-npu: the fault '%s' never came to pass: there was no "
+		"tandem-npu: the fault '%s' was never triggered: there was no "
 		"such buffer, start or request\n",
 		what);
 	return EXIT_UNFIRED;

@@ -497,7 +497,7 @@ static void tell_unfired(const struct session *s)
 		return;
 	fault_plan_count_unfired();
 	snprintf(text, sizeof(text),
-		"the fault '%s' never came to pass: there were no such reads "
+		"the fault '%s' was never triggered: there were no such reads "
 		"of flash",
 		plan);
 	if (s->opts.notice.tell)

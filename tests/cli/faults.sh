@@ -72,13 +72,13 @@ done
 answer -m "$image" --dram-budget 0% --fault die@run#3,eio@5
 check_eq "ids with both" "$out" "$want"
 
-# ---- what never came to pass --------------------------------------------------------
+# ---- faults that are never triggered -----------------------------------------------
 for plan in drop-invalidate:io#4 drop-clean:tandem:io#400000 die@run#4000 \
   eio@3 late=5@start#2; do
   answer -m "$model" --fault "$plan"
   check_eq "status with $plan" "$status" 4
   check_eq "ids with $plan" "$out" "$want"
-  check_has "stderr with $plan" "$err" "'$plan' never came to pass"
+  check_has "stderr with $plan" "$err" "'$plan' was never triggered"
 done
 TANDEM_NPU_FAULT=die@run#4000 answer -m "$model"
 check_eq 'status by the environment' "$status" 4

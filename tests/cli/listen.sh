@@ -113,5 +113,5 @@ planned() { # START_OF_A_PROCESS STATUS
 planned 3 143
 planned 4 4
 check_has 'what it said' "$(cat "$tmp/said")" \
-  "the fault 'late=1@start#4' never came to pass"
+  "the fault 'late=1@start#4' was never triggered"
 finish
