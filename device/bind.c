@@ -37,8 +37,7 @@ static int check_extended(
 {
 	if (r->role != WIRE_REF_WEIGHTS)
 		return err_set(e, EACCES,
-			"it lies in the extended region, which only DMA "
-			"reaches: weights alone may");
+			"it is in the extended region, which only DMA reaches: only weights may be there");
 	if (r->flags & WIRE_REF_INVALIDATE)
 		return err_set(e, EINVAL,
 			"it is to be invalidated, but nothing of the extended "

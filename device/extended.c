@@ -129,7 +129,8 @@ const struct extent *extended_find(
 	}
 	if (!n || at - n->at >= n->share.bytes) {
 		err_set(e, EFAULT,
-			"extended region: nothing lies at 0x%" PRIx64, at);
+			"extended region: there is no buffer at 0x%" PRIx64,
+			at);
 		return NULL;
 	}
 	if (len > n->share.bytes - (at - n->at)) {

@@ -27,7 +27,7 @@ int window_shown_open(struct window_view **out, int *fd, struct err *e)
 	*out = v;
 	return 0;
 fail:
-	err_sys(e, errno, "cannot map what is shown of the window");
+	err_sys(e, errno, "cannot map the window's view");
 	fd_close(fd);
 	return e ? e->code : -ENOMEM;
 }

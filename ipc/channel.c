@@ -389,7 +389,7 @@ static int await(
 		if (ret)
 			return ret;
 		if (waited == -ETIME)
-			return err_set(e, EAGAIN, "nothing came within %d ms",
+			return err_set(e, EAGAIN, "no message within %d ms",
 				timeout_ms);
 		if (waited < 0)
 			return waited;

@@ -318,8 +318,8 @@ static int hello_check(const struct wire_hello *h, size_t len, struct err *e)
 {
 	if (len < offsetof(struct wire_hello, features) ||
 		h->op != WIRE_HELLO || h->magic != WIRE_MAGIC)
-		return err_set(e, EPROTO,
-			"the other process does not speak as a tandem host");
+		return err_set(
+			e, EPROTO, "the other process is not a tandem host");
 	if (h->version != WIRE_VERSION)
 		return err_set(e, EPROTO,
 			"this tandem-npu speaks version %u of the protocol, "
@@ -448,7 +448,7 @@ static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 
 	if (n_fds != want + traced)
 		return err_set(e, EPROTO,
-			"hello came with %u descriptors, must have %u", n_fds,
+			"hello has %u descriptors, must have %u", n_fds,
 			want + traced);
 	c->kind = (enum doorbell_kind)h->doorbell;
 	c->spin_ns = h->spin_us * 1000ull;
@@ -496,7 +496,7 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	if (ret == -EPIPE)
 		err_set(e, EPIPE, "the host hung up before its hello");
 	else if (ret == -EAGAIN)
-		ret = err_set(e, ETIMEDOUT, "the host said nothing for %d s",
+		ret = err_set(e, ETIMEDOUT, "the host sent nothing for %d s",
 			HANDSHAKE_MS / 1000);
 	if (ret)
 		goto fail;

@@ -152,7 +152,8 @@ int link_check_user(int fd, struct err *e)
 	socklen_t len = sizeof(cred);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return err_sys(e, errno, "cannot tell whose process this is");
+		return err_sys(
+			e, errno, "cannot find the user of the other process");
 	if (cred.uid == geteuid())
 		return 0;
 	return err_set(e, EPERM,

@@ -42,7 +42,7 @@ int packet_parse(
 	out->seq = h.seq;
 	if ((size_t)h.length8 * 8 != len)
 		return err_set(e, EBADMSG,
-			"length8 says %zu bytes, the packet has %zu",
+			"length8 is %zu bytes, the packet has %zu",
 			(size_t)h.length8 * 8, len);
 	if (h.flags)
 		return err_set(e, EBADMSG, "flags is 0x%x, must be 0", h.flags);

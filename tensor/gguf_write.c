@@ -171,7 +171,8 @@ static int check_declaration(struct gguf_writer *w, const char *name,
 	}
 	if (!*bytes)
 		return err_set(&w->err, EINVAL,
-			"tensor '%s': no such shape in type %d", name, type);
+			"tensor '%s': type %d does not allow this shape", name,
+			type);
 	return 0;
 }
 

@@ -146,8 +146,7 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		drafting_can_be_many(&d->drafting))
 		return 0;
 	return err_set(e, EINVAL,
-		"--draft %s for many samples or texts: %s; try another "
-		"--draft, or one of them",
+		"--draft %s for several samples or requests: %s; try another --draft, or a single sample or request",
 		d->drafting.opts.draft,
 		drafting_is_told(&d->drafting)
 			? "it is told one text"
@@ -274,20 +273,16 @@ static int check_method(const struct decoder *d, struct err *e)
 	if (runs(d->method, m) && m->block_length && !m->shift_logits &&
 		!d->method->diffusion)
 		return err_set(e, EINVAL,
-			"the rows of '%s' do not speak of the next position, "
-			"so it cannot write from left to right as method %s "
-			"does; try --method %s",
+			"the rows of '%s' do not predict the next position, so method %s cannot generate from left to right with it; try --method %s",
 			d->model_path, d->method->name, first_that_runs(m));
 	if (runs(d->method, m))
 		return 0;
 	if (m->causal)
 		return err_set(e, EINVAL,
-			"'%s' is no diffusion model, and method %s runs only "
-			"such; try --method %s",
+			"'%s' is no diffusion model, and method %s needs one; try --method %s",
 			d->model_path, d->method->name, first_that_runs(m));
 	return err_set(e, EINVAL,
-		"'%s' is a %s model, and method %s does not run such; try "
-		"--method %s",
+		"'%s' is a %s model, which method %s does not support; try --method %s",
 		d->model_path,
 		m->block_length ? "block diffusion" : "diffusion",
 		d->method->name, first_that_runs(m));

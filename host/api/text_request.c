@@ -76,8 +76,7 @@ static int check_prompt(const struct tandem_request *r, struct err *e)
 			"the request has turns; they need TANDEM_CHAT");
 	if (r->prompt || r->tokens || r->system)
 		return err_set(e, EINVAL,
-			"the request has turns, and prompt, tokens or system "
-			"beside them; they are in their place");
+			"the request has turns and also prompt, tokens or system; turns replace all of these");
 	return 0;
 }
 
@@ -107,8 +106,8 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 			(long long)q->max_tokens);
 	if (q->logprobs > LIKELY_TOP)
 		return err_set(e, EINVAL,
-			"logprobs is %u; those of 0 to %d tokens can be told",
-			q->logprobs, LIKELY_TOP);
+			"logprobs is %u; 0 to %d are possible", q->logprobs,
+			LIKELY_TOP);
 	if (q->json_schema && q->flags & TANDEM_IGNORE_EOS)
 		return err_set(e, EINVAL,
 			"json_schema with TANDEM_IGNORE_EOS; what fits the "

@@ -102,7 +102,7 @@ static int means_something(const struct options_set *set,
 
 	*does = true;
 	if (setting_value(&set->changes, "method"))
-		return err_set(e, EINVAL, "methods are said by --methods");
+		return err_set(e, EINVAL, "methods are set by --methods");
 	for (unsigned i = 0; i < set->changes.n && *does && !ret; i++) {
 		const char *text = set->changes.change[i];
 		char name[TABLE_NAME];
@@ -159,9 +159,7 @@ static int check_setting(
 	ret = pair_ask(&b->run.pair, s, d, e);
 	if (!ret && !asked_clock(&d->options) != !b->run.clock)
 		ret = err_set(e, EINVAL,
-			"this machine's clock and a phone's cannot be "
-			"compared; say which with --clock soc:NAME, and others "
-			"in sets");
+			"this machine's clock and a phone's cannot be compared; choose a phone with --clock soc:NAME, and others in sets");
 	b->oracle |= d->method && d->method->needs_draft &&
 		drafting_is_told(&d->drafting);
 	decoder_close(d, NULL);
@@ -226,12 +224,9 @@ static int check_models(const struct bench_methods *b, struct err *e)
 		return 0;
 	if (any & METHOD_CAUSAL)
 		return err_set(e, EINVAL,
-			"no model is one for diffusion and for other methods "
-			"too; without -m each has the one that comes with the "
-			"program");
+			"no model fits diffusion and other methods; without -m each method has its bundled model");
 	return err_set(e, EINVAL,
-		"no model is one for block diffusion and for other diffusion "
-		"too; without -m each has the one that comes with the program");
+		"no model fits block diffusion and other diffusion; without -m each method has its bundled model");
 }
 
 static int plan(struct bench_methods *b, struct err *e)

@@ -156,8 +156,7 @@ static int take_recording(const char *path, const struct pass_ask *p,
 	if (!ret)
 		return 0;
 	return err_set(e, EINVAL,
-		"--from '%s': %s; what 'tandem bench lever --json' says of its "
-		"methods was expected",
+		"--from '%s': %s; expected the methods of 'tandem bench lever --json'",
 		path, why.text);
 }
 
@@ -305,7 +304,7 @@ static int fill(const struct bench_price_args *a, struct pass_ask *p,
 	}
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return err_set(e, ENOMEM, "no memory for what was recorded");
+		return err_set(e, ENOMEM, "no memory for the recording");
 	ret = take_recording(a->from, p, r, e);
 	for (unsigned i = 0; !ret && i < r->n; i++)
 		add_pass(&t[0], r->method[i].name, &r->method[i].pass);

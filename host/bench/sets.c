@@ -19,7 +19,7 @@ static int add_option(struct options_set *set, const char *word, struct err *e)
 		return err_set(e, EINVAL, "'%s' is no NAME=VALUE", word);
 	snprintf(name, sizeof(name), "%.*s", (int)len, word);
 	if (setting_value(&set->changes, name))
-		return err_set(e, EINVAL, "a set says '%s' twice", name);
+		return err_set(e, EINVAL, "a set has '%s' twice", name);
 	return word[len] ? setting_change(&set->changes, word, e)
 			 : setting_set(&set->changes, word, "true", e);
 }

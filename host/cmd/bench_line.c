@@ -48,7 +48,7 @@ int bench_line_check(const struct command *c, const struct bench_line *l,
 	if (l->json && l->csv)
 		return cmd_misuse(c, "--json and --csv exclude each other");
 	if (strcmp(decoding->method, methods[0]->name))
-		return cmd_misuse(c, "--method is said by %s here", said_by);
+		return cmd_misuse(c, "--method is set by %s here", said_by);
 	return check_shard(c, l);
 }
 

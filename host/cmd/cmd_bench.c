@@ -130,7 +130,7 @@ static int bench_main(int argc, char **argv)
 	}
 	if (command_find(own, argv[1]))
 		return cmd_misuse(&cmd_bench,
-			"the options of %s stand behind its name", argv[1]);
+			"the options of %s come after its name", argv[1]);
 	return cmd_misuse(&cmd_bench, "there is no benchmark '%s'", argv[1]);
 }
 

@@ -110,7 +110,7 @@ static int check_usage(void)
 
 	if (!status && pair->dram_budget)
 		status = cmd_misuse(&cmd_bench_lever,
-			"--dram-budget is said by --budgets here");
+			"--dram-budget is set by --budgets here");
 	if (!status)
 		status = bench_line_check_decoder(
 			&cmd_bench_lever, &line, "lever");

@@ -70,7 +70,7 @@ static int take(struct bench_sdnpu_args *a)
 
 	if (!status && asked_draft(&line.asked))
 		status = cmd_misuse(
-			&cmd_bench_sdnpu, "--draft is said by the tables here");
+			&cmd_bench_sdnpu, "--draft is set by the tables here");
 	if (!status)
 		status = bench_line_check_decoder(
 			&cmd_bench_sdnpu, &line, "sdnpu");

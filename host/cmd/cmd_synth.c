@@ -144,8 +144,7 @@ static int run(int argc, char **argv)
 			shapes[like].name);
 	if (from && head >= 0)
 		return cmd_misuse(&cmd_synth,
-			"--head with --grow: the smaller model writes and has "
-			"no such head");
+			"--head with --grow: the smaller model generates text and has no such head");
 	if (from ? write_grown(&e) : write_model(NULL, &e))
 		return cmd_fail(&e);
 	return EXIT_OK;

@@ -163,8 +163,7 @@ static int check_extents(const struct window_view *v, struct err *e)
 			x->at > v->extended - x->bytes ||
 			!memchr(x->name, '\0', sizeof(x->name)))
 			return err_set(e, EPROTO,
-				"what it shows cannot be: buffer %u of the "
-				"extended region",
+				"its view is impossible: buffer %u of the extended region",
 				i);
 		end = x->at + x->bytes;
 	}
@@ -178,11 +177,10 @@ static int check(const struct window_view *v, struct err *e)
 
 	if (v->magic != WINDOW_VIEW_MAGIC || v->version != 2)
 		return err_set(e, EPROTO,
-			"what it shows is not of this version of Tandem");
+			"its view has the format of another version of Tandem");
 	if (v->used > v->slots || v->slots > WINDOW_VIEW_SLOTS || !v->page)
 		return err_set(e, EPROTO,
-			"what it shows cannot be: %u of %u "
-			"slots, pages of %llu bytes",
+			"its view is impossible: %u of %u slots, pages of %llu bytes",
 			v->used, v->slots, (unsigned long long)v->page);
 	for (uint32_t i = 0; i < v->used; i++) {
 		const struct window_view_mapping *m = &v->map[i];
@@ -191,7 +189,7 @@ static int check(const struct window_view *v, struct err *e)
 			m->addr > v->bytes - m->span || m->bytes > m->span ||
 			!memchr(m->name, '\0', sizeof(m->name)))
 			return err_set(e, EPROTO,
-				"what it shows cannot be: mapping %u", i);
+				"its view is impossible: mapping %u", i);
 		end = m->addr + m->span + v->page;
 	}
 	return check_extents(v, e);
@@ -208,13 +206,13 @@ int window_look(
 		return ret;
 	if (fstat(fd, &st) || st.st_size < (off_t)sizeof(*shown)) {
 		fd_close(&fd);
-		return err_set(e, EPROTO, "what it shows is too short");
+		return err_set(e, EPROTO, "its view is too short");
 	}
 	shown = mmap(NULL, sizeof(*shown), PROT_READ, MAP_SHARED, fd, 0);
 	ret = shown == MAP_FAILED ? -errno : 0;
 	fd_close(&fd);
 	if (ret)
-		return err_sys(e, -ret, "cannot map what it shows");
+		return err_sys(e, -ret, "cannot map its view");
 	ret = copy(shown, out);
 	munmap(shown, sizeof(*shown));
 	if (ret)

@@ -198,8 +198,8 @@ static int open_rows(
 	r->fresh = malloc(r->room * sizeof(*r->fresh));
 	if (!r->next || !r->fresh)
 		return err_set(e, ENOMEM,
-			"no memory to keep %d tokens behind each of %u", RANKS,
-			r->n_vocab);
+			"no memory to keep %d successors of each of %u tokens",
+			RANKS, r->n_vocab);
 	memset(r->next, 0xff, r->n_vocab * sizeof(*r->next));
 	return 0;
 }

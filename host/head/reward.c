@@ -60,8 +60,7 @@ struct function {
 static int refuse_exact(struct err *e)
 {
 	return err_set(e, EINVAL,
-		"the reward 'exact' is for tasks, whose items have answers: "
-		"tandem eval");
+		"the reward 'exact' needs items with answers: use tandem eval");
 }
 
 int reward_check_unanswered(const char *said, struct err *e)
@@ -137,7 +136,8 @@ static int find_own(struct reward *r, struct err *e)
 				: models_find(pairs[i].reward, r->path, e);
 	}
 	return err_set(e, EINVAL,
-		"no reward comes with '%s'; --reward FILE names one", path);
+		"'%s' has no bundled reward; name one with --reward FILE",
+		path);
 }
 
 static int read_file(struct reward *r, struct err *e)

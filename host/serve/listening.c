@@ -114,7 +114,7 @@ static int name_url(struct listening *l, struct err *e)
 	if (getsockname(l->fd, (struct sockaddr *)&a, &len) ||
 		getnameinfo((struct sockaddr *)&a, len, host, sizeof(host),
 			port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV))
-		return err_set(e, EIO, "cannot tell the server's address");
+		return err_set(e, EIO, "cannot find the server's address");
 	snprintf(l->url, sizeof(l->url),
 		a.ss_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s",
 		host, port);
@@ -129,9 +129,7 @@ static int listen_at(struct listening *l, const struct addrinfo *i,
 	l->loopback = is_loopback(i->ai_addr);
 	if (!l->loopback && !open_to_all)
 		return err_set(e, EACCES,
-			"'%s' is not this machine's alone, so whoever reaches "
-			"it could use the server; give --api-key-file, or "
-			"--no-key to let them",
+			"other machines can reach '%s', and could use the server; give --api-key-file, or --no-key to allow it",
 			where);
 	ret = open_socket(i->ai_family, &l->fd, e);
 	if (ret)

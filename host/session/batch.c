@@ -53,7 +53,7 @@ static int check_root(const struct batch_part *p, uint32_t i,
 	if (row->position <= p->length)
 		return 0;
 	return err_set(e, EINVAL,
-		"row %u is at position %u, behind a sequence of %u tokens", i,
+		"row %u is at position %u, after a sequence of %u tokens", i,
 		row->position, p->length);
 }
 
@@ -179,12 +179,10 @@ static int check_sight(
 			"both ways");
 	if (sight != SIGHT_TREE && limits->causal)
 		return err_set(e, EINVAL,
-			"rows that see what comes behind them, but this model "
-			"writes from left to right");
+			"rows that see later positions, but this model is causal");
 	if (sight == SIGHT_WINDOW && limits->block_length)
 		return err_set(e, EINVAL,
-			"rows that see all of a sequence, but this model's see "
-			"nothing behind their block");
+			"rows that see a whole sequence, but this model's see nothing after their block");
 	return 0;
 }
 
@@ -338,9 +336,7 @@ int batch_fill(void *dst, struct batch *b, const struct sequences *s,
 
 	if (put_rows(b, s, at, row, room, &spans))
 		return err_set(e, ENOSPC,
-			"what %u rows of %u sequences see lies in more than %u "
-			"spans of the cache, which is all that a pass can "
-			"tell; compute fewer sequences at once",
+			"%u rows of %u sequences see more than %u spans of the cache, the maximum of a pass; compute fewer sequences at a time",
 			n, b->n_parts, room);
 	put_masks(b,
 		(void *)((uint8_t *)dst + n * sizeof(*row) +

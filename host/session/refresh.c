@@ -114,9 +114,7 @@ static int check_session(const struct session *s, struct err *e)
 {
 	if (s->model->causal)
 		return err_set(e, EINVAL,
-			"a refresh of the cache of a model that writes from "
-			"left to right: no token changes what is cached of "
-			"those before it");
+			"a refresh of the cache of a causal model, where no token changes what is cached for earlier ones");
 	if (s->plan.resident < s->model->n_layer)
 		return err_set(e, ENOTSUP,
 			"a refresh of the cache on the host wants all layers "
@@ -192,11 +190,11 @@ void refresh_close(struct refresh *r)
 static int check_between(
 	const struct session *s, const char *what, struct err *e)
 {
-	return s->flights ? err_set(e, EBUSY,
-				    "%s while a pass is under way: only "
-				    "between passes the cache stands still",
-				    what)
-			  : 0;
+	return s->flights
+		? err_set(e, EBUSY,
+			  "%s while a pass is running: the cache can be changed only between passes",
+			  what)
+		: 0;
 }
 
 static int check_rows(struct refresh *r, const struct rows *rows, struct err *e)

@@ -91,10 +91,7 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	}
 	if (room < 2 * slot)
 		return err_set(e, EINVAL,
-			"--dram-budget of %.1f MiB, but layers are streamed "
-			"through two slots at least, which are part of it: "
-			"%sthey take %.1f MiB; try --dram-budget %lluM, or a "
-			"share like 0%%, beside which they are",
+			"--dram-budget of %.1f MiB, but streaming needs at least two slots, which are part of it: %sthey take %.1f MiB; try --dram-budget %lluM, or a share like 0%%, which does not include them",
 			(double)room / (double)MIB,
 			p->stage_parts > 1 ? "of parts of layers, " : "",
 			(double)(2 * slot) / (double)MIB,
@@ -132,9 +129,7 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 		return 0;
 	if (!m->packed)
 		return err_set(e, EINVAL,
-			"--dram-budget, but this model is no flash image, "
-			"whose layers can be streamed; make one with tandem "
-			"convert");
+			"--dram-budget, but this model is no flash image, and only those can be streamed; make one with tandem convert");
 	ret = check_parts(m, p->stage_parts, e);
 	if (ret)
 		return ret;

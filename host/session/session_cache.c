@@ -111,8 +111,7 @@ static int first_rows(
 	if (found == n)
 		return 0;
 	return err_set(e, EINVAL,
-		"%u rows to be accepted, but of the last forward's %u there "
-		"are %u",
+		"%u rows to accept, but of the last pass's %u only %u can be",
 		n, rows, found);
 }
 

@@ -236,11 +236,11 @@ int session_plan(struct session_plan *p, const struct model *m,
 	p->threads = o->threads ? o->threads : workers_online();
 	if (o->exit_layers >= m->n_layer)
 		return err_set(e, EINVAL,
-			"an exit behind layer %u of a model of %u",
+			"an exit after layer %u of a model of %u",
 			o->exit_layers, m->n_layer);
 	if (o->tap_layers >= m->n_layer || (o->tap_layers && o->exit_layers))
 		return err_set(e, EINVAL,
-			"states kept behind layer %u of a model of %u%s",
+			"states kept after layer %u of a model of %u%s",
 			o->tap_layers, m->n_layer,
 			o->exit_layers ? ", and an exit" : "");
 	p->runs = o->resident_runs ? o->resident_runs : o->weight_buffers;

@@ -114,11 +114,10 @@ static int parse_line(
 		return err_in(e, "%s", name);
 	if (*line)
 		return err_set(
-			e, EINVAL, "%s: '%.40s' behind the number", name, line);
+			e, EINVAL, "%s: '%.40s' after the number", name, line);
 	if (!source || !*source)
 		return err_set(e, EINVAL,
-			"%s has no source: say behind '#' where it is from",
-			name);
+			"%s has no source: write it after '#'", name);
 	seen[i] = true;
 	soc_set(out, i, value);
 	return 0;

@@ -228,8 +228,7 @@ static int check_order(const struct family *f, const struct chat_turn *turn,
 
 	if (!n || turn[n - 1].role == CHAT_ASSISTANT)
 		return err_set(e, EINVAL,
-			"the conversation ends with the assistant's turn, or "
-			"has none; it ends with what is to be answered");
+			"the conversation has no turn, or ends with the assistant's; the last turn must be one to answer");
 	if (f->order == ORDER_ALTERNATE && turn[n - 1].role == CHAT_SYSTEM)
 		return err_set(e, EINVAL,
 			"the conversation has no user's turn, and the model's "

@@ -33,9 +33,7 @@ static int wait_for_lock(const struct history *h, struct err *e)
 				h->path);
 		if (clock_ns() > until)
 			return err_set(e, EBUSY,
-				"another process has held the lock on '%s' "
-				"for more than 10 seconds; see who with: "
-				"lslocks",
+				"another process has held the lock on '%s' for more than 10 seconds; find it with: lslocks",
 				h->path);
 		if (!history_is_current(h))
 			break;
@@ -162,9 +160,7 @@ static int check_records(const struct history *h,
 	}
 	if (*bytes + sizeof(struct history_head) > h->opts.max_bytes)
 		return err_set(e, EFBIG,
-			"what is to be kept takes %llu bytes, and the history "
-			"'%s' is to have %llu at most; allow it more "
-			"(--history-max, or --max of an import)",
+			"the new record takes %llu bytes, and the history '%s' may have %llu; allow more with --history-max, or --max of an import",
 			(unsigned long long)*bytes, h->path,
 			(unsigned long long)h->opts.max_bytes);
 	return 0;

@@ -28,7 +28,7 @@ refused() { # MESSAGE OPTION...
 refused "unknown 'speed'; there is decoders, curve," --tables speed
 refused "'poetry'" --tasks qa,poetry
 refused 'exclude' --json --csv
-refused '--method is said by the tables' --method llada
+refused '--method is set by the tables' --method llada
 refused '--windows' --windows 8
 refused '--slots' --slots 2
 refused nothere --clock soc:nothere

@@ -44,7 +44,7 @@ refused 'oracle:0.8' --draft oracle:2 --methods chain
 refused 'means nothing' --sets draft=oracle:0.8 --methods autoregressive
 refused "set 'method=lever'" --sets method=lever
 refused "cannot be compared" --sets clock=soc:sd8gen2
-refused 'no model is one' -m x.gguf --methods autoregressive,llada
+refused 'no model fits' -m x.gguf --methods autoregressive,llada
 refused 'nothere' --clock soc:nothere
 refused 'at most 80 rows' --methods "chain, specinfer, opt-tree, lever" \
   --sets "$(for i in $(seq 2 25); do printf 'tree-rows=%d;' "$i"; done)"

@@ -27,8 +27,8 @@ refused "unknown 'speed'; there is ablation, length," --tables speed
 refused "'poetry'" --tasks qa,poetry
 refused 'nothing to be found' --tasks none
 refused 'exclude' --json --csv
-refused '--method is said by the tables' --method lever
-refused '--draft is said by the tables' --draft sam
+refused '--method is set by the tables' --method lever
+refused '--draft is set by the tables' --draft sam
 refused "'--verify-rows'" --verify-rows 1
 refused nothere --clock soc:nothere
 

@@ -82,5 +82,5 @@ refused 'method block draws' run -m "$model" -p a --method block --top-k 5
 refused 'where the prompt ends' logits -m "$model" --ids '1 2' -o "$tmp/logits"
 run "$TANDEM" bench methods -m "$model" --methods block,llada --items 1
 check_eq 'status of two kinds of diffusion' "$status" 2
-check_has 'stderr of two kinds of diffusion' "$err" 'no model is one'
+check_has 'stderr of two kinds of diffusion' "$err" 'no model fits'
 finish

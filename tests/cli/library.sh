@@ -88,7 +88,7 @@ mv "$lib/tandem-npu" "$prefix/bin/tandem-npu"
 mv "$prefix/share/tandem/models" "$tmp/made/models"
 run alone "$tmp/made/complete"
 check_eq 'status without models' "$status" 1
-check_has 'without models' "$err" "'target.gguf' was looked for in"
+check_has 'without models' "$err" "'target.gguf' was not found in"
 check_has 'where they were looked for' "$err" "$prefix/share/tandem/models"
 check_lacks 'where they were looked for' "$err" "$tmp/made"
 mv "$tmp/made/models" "$prefix/share/tandem/models"
@@ -104,7 +104,7 @@ run_ok env TANDEM_NPU="$prefix/bin/tandem-npu" \
   TANDEM_MODELS="$prefix/share/tandem/models" "$tmp/made/static"
 check_eq 'its text' "$out" "$wanted"
 run alone "$tmp/made/static"
-check_has 'it has no home' "$err" "'target.gguf' was looked for in no place"
+check_has 'it has no home' "$err" "'target.gguf' was not found in no place"
 
 # ---- what it exports -------------------------------------------------------
 declared=$(grep -o '\<tandem_[a-z_]*(' "$prefix/include/tandem.h" |

@@ -214,7 +214,7 @@ static void refuses_by_name(void **state)
 	ref[1].addr = kv;
 	ref[1].flags = WIRE_REF_EXTENDED;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EACCES,
-		"ref 1 (kv): it lies in the extended region, which only DMA");
+		"ref 1 (kv): it is in the extended region, which only DMA");
 	ref[1].addr = r.kv_at;
 	ref[1].flags = 0;
 	ref[0].flags |= WIRE_REF_INVALIDATE;
@@ -223,7 +223,7 @@ static void refuses_by_name(void **state)
 	ref[0].flags = WIRE_REF_EXTENDED;
 	ref[0].addr = UINT32_MAX;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
-		"nothing lies at 0x3fffffffc0");
+		"there is no buffer at 0x3fffffffc0");
 	ref[0].addr = 1;
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
 		"leaves tandem:weights");
@@ -237,7 +237,7 @@ static void refuses_by_name(void **state)
 		"nothing begins at 0x40");
 	assert_int_equal(rig_simple(&r, WIRE_UNMAP_EXTENDED, 0), 0);
 	wants(&r, rig_send(&r, ref, n, &run, sizeof(run)), -EFAULT,
-		"nothing lies at 0x0");
+		"there is no buffer at 0x0");
 	rig_close(&r);
 }
 

@@ -94,8 +94,9 @@ static void test_hello_refusals(void **state)
 		size_t at, size;
 		uint64_t value;
 	} bad[] = {
-		{ "does not speak", offsetof(struct wire_hello, magic), 4, 1 },
-		{ "does not speak", offsetof(struct wire_hello, op), 4,
+		{ "is not a tandem host", offsetof(struct wire_hello, magic), 4,
+			1 },
+		{ "is not a tandem host", offsetof(struct wire_hello, op), 4,
 			WIRE_BYE },
 		{ "the host version 8", offsetof(struct wire_hello, version), 4,
 			8 },
@@ -125,7 +126,7 @@ static void test_hello_refusals(void **state)
 	hello_case(&h, sizeof(h), -1, "0 descriptors");
 	hello_case(&h, sizeof(h) - 4, control, "52 bytes");
 	hello_case(&h, sizeof(h) + 8, control, "64 bytes");
-	hello_case(&h, 3, control, "does not speak");
+	hello_case(&h, 3, control, "is not a tandem host");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		h = full_hello();
 		memcpy((char *)&h + bad[i].at, &bad[i].value, bad[i].size);

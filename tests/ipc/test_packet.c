@@ -65,7 +65,7 @@ static const struct {
 } spoiled[] = {
 	{ "0 bytes has no room for its header", sizeof(struct sample), 0, 0,
 		0 },
-	{ "length8 says 48 bytes, the packet has 40", 8, 0, 0, 0 },
+	{ "length8 is 48 bytes, the packet has 40", 8, 0, 0, 0 },
 	{ "length8", 0, offsetof(struct sample, h.length8), 2, 0 },
 	{ "length8", 0, offsetof(struct sample, h.length8), 2, 0xffff },
 	{ "flags is 0x80", 0, offsetof(struct sample, h.flags), 1, 0x80 },

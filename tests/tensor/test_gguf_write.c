@@ -164,7 +164,7 @@ static void test_write_misuse(void **state)
 	writer_refused(misuse_long, "1 bytes more");
 	writer_refused(misuse_late, "'late' declared after");
 	writer_refused(misuse_late_key, "'late' put after");
-	writer_refused(misuse_shape, "tensor 't': no such shape");
+	writer_refused(misuse_shape, "tensor 't': type");
 	writer_refused(misuse_name, "not of 1 to 63 bytes");
 }
 

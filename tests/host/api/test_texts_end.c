@@ -143,7 +143,7 @@ static void test_one_fails(void **state)
 	assert_int_equal(f.state[0], 0);
 	assert_int_equal(f.state[1], TANDEM_FAILED);
 	assert_int_equal(f.state[2], 0);
-	assert_non_null(strstr(f.error, "that is no number"));
+	assert_non_null(strstr(f.error, "that is not finite"));
 	assert_as_alone(&f, 0);
 	assert_as_alone(&f, 2);
 	release_few(&f);

@@ -121,8 +121,8 @@ static void check_broken(const char *setting, const char *says, int code)
 static void test_broken_rules(void **state)
 {
 	check_broken("name=b wrong=1",
-		"name=b wrong=1 writes something else than name=a did: an item "
-		"of first, 7 tokens behind the prompt",
+		"name=b wrong=1 generates another text than name=a: an item of "
+		"first, 7 tokens after the prompt",
 		EPROTO);
 	check_broken("name=b wrong=2", "an item of second", EPROTO);
 	check_broken("name=b bytes=6",
@@ -190,7 +190,7 @@ static void test_lengths(void **state)
 	fake_add(&x, "name=b predict=12", 1);
 	fake_add(&x, "name=c predict=10 wrong=1", 1);
 	assert_int_equal(experiment_run(&x, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "than name=b predict=12 did"));
+	assert_non_null(strstr(e.text, "than name=b predict=12:"));
 	experiment_release(&x);
 }
 

@@ -322,7 +322,7 @@ static void check_refused(const char *draft, const char *what)
 
 static void test_words_refused(void **state)
 {
-	check_refused("oracle:", "'oracle:': behind oracle: stands");
+	check_refused("oracle:", "'oracle:': after oracle: comes");
 	check_refused("oracle:2", "'oracle:2'");
 	check_refused("a+oracle:0", "'oracle:0'");
 	check_refused("oracle:1+oracle:1+oracle:1+oracle:1+oracle:1+oracle:1+a",

@@ -501,7 +501,8 @@ static void test_refused(void **state)
 	check_refused(f, "exit", -ENOTSUP, "tandem-exit");
 	check_refused(f, "/nowhere.gguf", -ENOENT, "/nowhere.gguf");
 	snprintf(f->path, sizeof(f->path), "elsewhere.gguf");
-	check_refused(f, NULL, -EINVAL, "no reward comes with 'elsewhere");
+	check_refused(
+		f, NULL, -EINVAL, "'elsewhere.gguf' has no bundled reward");
 }
 
 static void test_bad_texts(void **state)

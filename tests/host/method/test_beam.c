@@ -383,7 +383,7 @@ static void test_one_fails(void **state)
 	assert_int_equal(samples_in(p, LANE_FAILED), 1);
 	while (samples_at(p, who)->lane.state != LANE_FAILED)
 		who++;
-	assert_non_null(strstr(samples_at(p, who)->err.text, "no number"));
+	assert_non_null(strstr(samples_at(p, who)->err.text, "not finite"));
 	assert_true(samples_count(p) > 6);
 	assert_string_equal(
 		sample_state_name(samples_chosen(p)->lane.state), "ended");

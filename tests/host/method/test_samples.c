@@ -211,7 +211,7 @@ static void test_one_fails(void **state)
 	s = samples_at(f->env.samples, 1);
 	assert_int_equal(s->lane.state, LANE_FAILED);
 	assert_int_equal(s->err.code, -EPROTO);
-	assert_non_null(strstr(s->err.text, "that is no number"));
+	assert_non_null(strstr(s->err.text, "that is not finite"));
 	assert_true(s->n > 0 && s->n < f->w.n_predict);
 	close_many(f);
 }

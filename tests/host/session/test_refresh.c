@@ -249,7 +249,7 @@ static void test_causal(void **state)
 
 	open_session(f);
 	assert_int_equal(refresh_open(&r, f->s, &opts, &e), -EINVAL);
-	assert_non_null(strstr(e.text, "left to right"));
+	assert_non_null(strstr(e.text, "causal model"));
 	pair_close(&f->s);
 }
 

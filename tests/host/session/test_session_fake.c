@@ -461,7 +461,7 @@ static void test_states_that_are_no_numbers(void **state)
 				&e);
 			assert_int_equal(
 				session_logits(f->s, 2, logits, &e), -EPROTO);
-			assert_non_null(strstr(e.text, "state of row 2"));
+			assert_non_null(strstr(e.text, "finite: row 2"));
 			assert_int_equal(
 				session_logits_range(f->s, 0, 4, f->got[0], &e),
 				-EPROTO);
@@ -498,7 +498,7 @@ static void test_states_at_the_exit(void **state)
 	poisoned_runs = 3;
 	assert_int_equal(
 		session_forward_with(f->s, &rows, &hooks, &e), -EPROTO);
-	assert_non_null(strstr(e.text, "state of row 3"));
+	assert_non_null(strstr(e.text, "finite: row 3"));
 	go_on(f, 0, TEXT);
 	check_reference(f);
 }

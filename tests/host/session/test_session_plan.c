@@ -210,13 +210,13 @@ static void test_what_stays(void **state)
 	f->opts.dram_bytes = 3 * quarter - 1;
 	assert_int_equal(plan_of(f)->stage_slots, 2);
 	f->opts.dram_bytes = 2 * quarter - 1;
-	refused(f, -EINVAL, "through two slots at least");
+	refused(f, -EINVAL, "at least two slots");
 	f->opts.stage_parts = 1;
 	f->opts.dram_bytes = 3 * slot - 1;
 	assert_int_equal(plan_of(f)->stage_slots, 2);
 	assert_int_equal(f->plan.stage_parts, 1);
 	f->opts.dram_bytes = 2 * slot - 1;
-	refused(f, -EINVAL, "through two slots at least");
+	refused(f, -EINVAL, "at least two slots");
 	f->opts.stage_parts = 0;
 	/* None where all layers fit; the output matrix comes behind those. */
 	f->opts.dram_bytes = LAYERS * layer;
@@ -286,7 +286,7 @@ static void test_buffers(void **state)
 	assert_int_equal(p->hidden_off % COHERENCE_LINE, 0);
 	assert_int_equal(p->io_bytes, p->hidden_off + 128 * 32 * 4);
 	f->opts.exit_layers = LAYERS;
-	refused(f, -EINVAL, "an exit behind layer 20 of a model of 20");
+	refused(f, -EINVAL, "an exit after layer 20 of a model of 20");
 }
 
 /* Where layers lie by the plan, in memory or on flash. */

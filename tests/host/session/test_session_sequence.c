@@ -479,10 +479,10 @@ static void test_bad_rows(void **state)
 	assert_ok(session_add(f->s, &id, &e), &e);
 	refuse(f, SIGHT_TREE, &closed, 1, "sequence 2, which is not open");
 	refuse(f, SIGHT_TREE, &beyond, 1, "sequence 70, which is not open");
-	refuse(f, SIGHT_TREE, &far, 1, "behind a sequence of 5");
+	refuse(f, SIGHT_TREE, &far, 1, "after a sequence of 5");
 	refuse(f, SIGHT_TREE, other, 2, "parent 0 at position 5 of sequence 0");
 	refuse(f, SIGHT_TREE, skip_one, 2, "parent 0 at position 5");
-	refuse(f, SIGHT_WINDOW, &closed, 1, "left to right");
+	refuse(f, SIGHT_WINDOW, &closed, 1, "this model is causal");
 	for (uint32_t i = 0; i <= ROWS_SEQUENCES; i++) {
 		if (i > 1)
 			assert_ok(session_add(f->s, &id, &e), &e);
@@ -526,7 +526,7 @@ static void test_bad_windows(void **state)
 	refuse(f, SIGHT_TREE, &inside, 1, "both ways");
 	assert_int_equal(
 		session_forward_with(f->s, &rows, &hooks, &e), -EINVAL);
-	assert_non_null(strstr(e.text, "left behind"));
+	assert_non_null(strstr(e.text, "may be dropped"));
 	pair_close(&f->s);
 }
 
@@ -559,7 +559,7 @@ static void test_bad_blocks(void **state)
 	open_session(f);
 	tokens(f, 8, t, 5);
 	prefill(f, t, 5);
-	refuse(f, SIGHT_WINDOW, &all, 1, "nothing behind their block");
+	refuse(f, SIGHT_WINDOW, &all, 1, "nothing after their block");
 	refuse(f, SIGHT_BLOCK, large, 4, "blocks of this model have 3");
 	refuse(f, SIGHT_BLOCK, block, 2, "ends at 8");
 	assert_ok(session_forward(f->s, &rows, &e), &e);
