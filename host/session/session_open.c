@@ -390,6 +390,7 @@ static void advise_window(const struct session *s, struct err *e)
 	char staging[48] = "", others[48] = "", window[40] = "";
 	char slots[32] = "";
 	const struct session *first = s->opts.beside;
+	struct session_opts opts = s->opts;
 	struct session_beside beside;
 	struct session_room r;
 	struct npu_room now;
@@ -400,7 +401,13 @@ static void advise_window(const struct session *s, struct err *e)
 		beside = (struct session_beside){ first->model, &first->opts,
 			now.mapped - s->stats.bytes_mapped -
 				first->stats.bytes_mapped };
-	if (!session_plan_window(s->model, &s->opts,
+	/* A small window would be given a short cache, in which a request that
+	 * could have had a longer one ends early. */
+	if (!opts.context)
+		opts.context = opts.context_need < s->model->n_ctx
+			? opts.context_need
+			: s->model->n_ctx;
+	if (!session_plan_window(s->model, &opts,
 		    npu_welcome(s->npu)->tcm_share, first ? &beside : NULL, &r))
 		return;
 	if (r.staging)
@@ -417,11 +424,11 @@ static void advise_window(const struct session *s, struct err *e)
 	if (!*window && !*slots)
 		return;
 	err_set(e, ENOSPC,
-		"%s. %s%s%s: key-value cache %.1f "
+		"%s. %s%s%s: key-value cache of %u tokens %.1f "
 		"MiB, activations %.1f, %s%s%s %.1f, and guard pages",
 		why.text, first ? "Try" : "The smallest that would do is",
-		window, slots, mib(r.kv), mib(r.io), staging, others,
-		which[s->opts.placement], mib(r.weights));
+		window, slots, opts.context, mib(r.kv), mib(r.io), staging,
+		others, which[s->opts.placement], mib(r.weights));
 }
 
 void session_refuse_window(struct session *s, struct err *e)
