@@ -178,7 +178,7 @@ static int end_of_plan(const struct fault *f)
 		return EXIT_DONE;
 	fprintf(stderr,
 		"tandem-npu: the fault '%s' was never triggered: there was no "
-		"such buffer, start or request\n",
+		"such call, buffer, start or request\n",
 		what);
 	return EXIT_UNFIRED;
 }

@@ -67,8 +67,8 @@ static int sum_parts(struct image_parts *p, void *step, struct image_sum *whole,
 	if (sum == p->x.checksum)
 		return 0;
 	return err_set(e, EBADMSG,
-		"'%s': %s: checksum %016llx, not %016llx: the file is damaged; "
-		"convert the model again",
+		"'%s': %s: the checksum is %016llx, expected %016llx: the file "
+		"is damaged; convert the model again",
 		image_path(p->image),
 		image_extent_name(p->x.kind, p->x.index, name, sizeof(name)),
 		(unsigned long long)sum, (unsigned long long)p->x.checksum);

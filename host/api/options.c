@@ -75,7 +75,7 @@ static const struct opt pair_rows[] = {
 		"groups, super: requantized to tile groups or super-groups. "
 		"A flash image keeps its own layout", .choices = layout_names },
 	{ OPT_UINT, 0, "prefill-chunk", IN(session.prefill_chunk), "ROWS",
-		"rows of the prefill graph ({}); a shorter rest of the "
+		"rows of the prefill graph ({}); a shorter last chunk of the "
 		"prompt is padded to it",
 		1, WIRE_MAX_ROWS },
 	{ OPT_FLAG, 0, "one-graph", IN(session.one_graph), NULL,

@@ -111,8 +111,8 @@ static int ask(struct tandem *t, const struct tandem_options *options,
 
 	if (options && !tandem_adopt(&o, sizes, options))
 		return err_set(e, EINVAL,
-			"the options are no struct tandem_options of this "
-			"library (%s); tandem_options_init sets their size",
+			"the options do not match this library's struct "
+			"tandem_options (%s); call tandem_options_init first",
 			tandem_version());
 	if (!parsed)
 		ret = read_settings(t, o.set, &asked, e);

@@ -15,10 +15,11 @@ const char bench_simulated[] =
 
 void report_print_size(const struct experiment *x, unsigned n_predict)
 {
-	printf("%u task%s, %zu items in all, at most %u tokens each; %u "
+	printf("%u task%s, %zu item%s in all, at most %u tokens each; %u "
 	       "round%s\n",
-		x->n_tasks, x->n_tasks > 1 ? "s" : "", x->n_items, n_predict,
-		x->rounds, x->rounds > 1 ? "s" : "");
+		x->n_tasks, x->n_tasks > 1 ? "s" : "", x->n_items,
+		x->n_items > 1 ? "s" : "", n_predict, x->rounds,
+		x->rounds > 1 ? "s" : "");
 }
 
 json_t *report_checks_json(const struct experiment *x)

@@ -79,8 +79,8 @@ static int take(struct bench_sdnpu_args *a)
 			sdnpu_table_names, SDNPU_TABLES, a->table);
 	if (!status && line.shard && a->table[SDNPU_T_GRAPHS])
 		status = cmd_misuse(&cmd_bench_sdnpu,
-			"the table of graphs has no items to take a part of; "
-			"name the others by --tables");
+			"the table 'graphs' has no items, so --shard cannot "
+			"divide it; name the other tables with --tables");
 	if (!status)
 		status = list_tasks(
 			&cmd_bench_sdnpu, tasks, a->run.task, &a->run.n_tasks);

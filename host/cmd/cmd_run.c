@@ -433,8 +433,8 @@ static int read_prompt(struct run *r)
 	if (!text->len && piped)
 		return no_prompt("standard input is empty");
 	if (!text->len && !no_bos)
-		cmd_warn("the prompt is empty; the text begins with the "
-			 "model's first token alone");
+		cmd_warn("the prompt is empty; generation starts from the "
+			 "beginning-of-text token");
 	if (!n_predict && !as_json)
 		cmd_warn("-n 0 generates no token: the prompt is only read");
 	return EXIT_OK;

@@ -90,7 +90,8 @@ static int check_model(
 		return 0;
 	return err_set(e, EINVAL,
 		"the draft model has a vocabulary of %u tokens and the target "
-		"one of %u; a draft model must share its target's",
+		"one of %u; a draft model must share its target's; try "
+		"another --draft, or one without a model like sam",
 		m->n_vocab, target->n_vocab);
 }
 

@@ -326,8 +326,9 @@ static const struct opt option_rows[] = {
 	{ OPT_UINT, 0, "reuse-room", IN(room), "N",
 		"reuse: rejected tokens that are kept, at most ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
-		"reuse: keep only tokens after the first wrong one that the "
-		"target itself predicted, as in the paper; computes the "
+		"reuse: after the first wrong token, keep only the drafted "
+		"tokens that the target predicted as well, as in the paper; computes "
+		"the "
 		"logits of all rows" },
 };
 /* clang-format on */

@@ -332,8 +332,8 @@ static const struct opt option_rows[] = {
 		"sam: children drafted for each node of a tree, from the "
 		"text and from the history ({})", 1, SUFFIX_CHILDREN },
 	{ OPT_UINT, 0, "sam-bias", IN(bias), "N",
-		"sam: extra tokens that a match in the history must have to "
-		"be preferred, in a chain ({})", 0, UINT32_MAX },
+		"sam: in a chain, prefer the history to the text only if its "
+		"match is at least N tokens longer ({})", 0, UINT32_MAX },
 };
 /* clang-format on */
 

@@ -151,8 +151,8 @@ bool npu_may_reopen(struct npu *n, int code, struct err *e)
 	if (n->n_restarts >= limit &&
 		now - *oldest < RESTART_SECONDS * 1000000000ull) {
 		err_set(e, -code,
-			"%s; it is one loss more than the %u within %d s that "
-			"--restarts allows",
+			"%s; these are more than the %u losses within %d s "
+			"that --restarts allows",
 			was.text, limit, RESTART_SECONDS);
 		return false;
 	}

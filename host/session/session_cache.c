@@ -134,8 +134,8 @@ static int check_path(const struct session *s, uint32_t sequence,
 	for (uint32_t k = 0; k < n; k++) {
 		if (path[k] >= rows || !follows(s, sequence, above, path[k]))
 			return err_set(e, EINVAL,
-				"accepted row %u is not the next on a path of "
-				"the last forward's %u rows",
+				"accepted row %u does not continue a path in "
+				"the tree of the last pass (%u rows)",
 				path[k], rows);
 		if (s->place[path[k]] == DROPPED)
 			return err_set(e, EINVAL,

@@ -65,7 +65,8 @@ static int refuse_name(const char *name, struct err *e)
 		opt_nearest_offer(&near, roles[i].name);
 	return err_set(e, ENOENT,
 		"no file and no bundled model '%s' ('tandem help models' lists "
-		"those)%s",
+		"those, 'tandem synth --like tiny -o tiny.gguf' makes a small "
+		"one)%s",
 		name, opt_nearest_clause(&near));
 }
 

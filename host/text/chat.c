@@ -209,8 +209,8 @@ static int check_turn(const struct family *f, const struct chat_turn *turn,
 		return 0;
 	if (turn[i].role == CHAT_SYSTEM)
 		return err_set(e, EINVAL,
-			"turn %zu is the system's: in the model's chat "
-			"template (%s) that is the first",
+			"turn %zu is a system turn, but the model's chat "
+			"template (%s) allows one only as the first turn",
 			i + 1, f->name);
 	if (f->order == ORDER_ALTERNATE && turn[i].role != due)
 		return err_set(e, EINVAL,
@@ -228,7 +228,8 @@ static int check_order(const struct family *f, const struct chat_turn *turn,
 
 	if (!n || turn[n - 1].role == CHAT_ASSISTANT)
 		return err_set(e, EINVAL,
-			"the conversation has no turn, or ends with the assistant's; the last turn must be one to answer");
+			"the conversation has no turn, or ends with the "
+			"assistant's; the last turn must be one to answer");
 	if (f->order == ORDER_ALTERNATE && turn[n - 1].role == CHAT_SYSTEM)
 		return err_set(e, EINVAL,
 			"the conversation has no user's turn, and the model's "

@@ -134,7 +134,7 @@ check_lacks 'what is said' "$(cat "$tmp/said")" --restarts
 host_of_losses 1 2
 check_eq 'status behind one more' $status 3
 check_has 'what is said' "$(cat "$tmp/said")" \
-  'one loss more than the 1 within 60 s that --restarts allows'
+  'more than the 1 losses within 60 s that --restarts allows'
 
 # A hanging device is replaced, too: what it is asked is what is watched, and
 # not that it lives. On a busy machine others may be given up as well.

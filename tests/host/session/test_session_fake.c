@@ -402,7 +402,7 @@ static void test_replaced_too_often(void **state)
 	f->fake.lives = 1;
 	assert_int_equal(forward(f, 2, 1, &e), -ERR_DEVICE_LOST);
 	assert_string_equal(e.text,
-		"the fake device is lost; it is one loss more than the 2 "
+		"the fake device is lost; these are more than the 2 losses "
 		"within 60 s that --restarts allows");
 	assert_int_equal(f->fake.reached, 3);
 }
