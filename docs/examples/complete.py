@@ -1,5 +1,6 @@
 """Continues the prompt on its command line: libtandem from Python, by ctypes
-alone. The structs are those of tandem.h, field for field."""
+alone. The structs are those of tandem.h, up to the last field that is used: they begin
+with their size, and what a caller does not have counts as zero."""
 import ctypes as c
 import sys
 
