@@ -23,11 +23,11 @@ bool list_part(const char **list, char part[LIST_PART])
 	return len;
 }
 
-int list_refuse(const struct command *c, const char *option, const char *part,
-	const char *there_is)
+static int refuse(const struct command *c, const char *option,
+	const char *there_is, struct opt_nearest *near)
 {
-	return cmd_misuse(
-		c, "--%s: unknown '%s'; there is %s", option, part, there_is);
+	return cmd_misuse(c, "--%s: unknown '%s'; there is %s%s", option,
+		near->word, there_is, opt_nearest_clause(near));
 }
 
 static int refuse_method(
@@ -43,8 +43,7 @@ static int refuse_method(
 			strbuf_addf(&names, "%s%s", names.len ? ", " : "",
 				methods[i]->name);
 		}
-	strbuf_addf(&names, "%s", opt_nearest_clause(&near));
-	status = list_refuse(c, "methods", part, names.data ? names.data : "");
+	status = refuse(c, "methods", names.data ? names.data : "", &near);
 	strbuf_release(&names);
 	return status;
 }
@@ -75,13 +74,16 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 static int refuse_table(const struct command *c, const char *part,
 	const char *const *names, int n)
 {
+	struct opt_nearest near = { .word = part };
 	struct strbuf all = STRBUF_INIT;
 	int status;
 
-	for (int t = 0; t < n; t++)
+	for (int t = 0; t < n; t++) {
+		opt_nearest_offer(&near, names[t]);
 		strbuf_addf(&all, "%s%s", t ? ", " : "", names[t]);
+	}
 	strbuf_addf(&all, " and all");
-	status = list_refuse(c, "tables", part, all.data ? all.data : "");
+	status = refuse(c, "tables", all.data ? all.data : "", &near);
 	strbuf_release(&all);
 	return status;
 }
@@ -103,6 +105,16 @@ int list_tables(const struct command *c, const char *list,
 	return EXIT_OK;
 }
 
+static int refuse_task(const struct command *c, const char *part)
+{
+	struct opt_nearest near = { .word = part };
+
+	for (int i = 0; i < EVAL_TASKS; i++)
+		opt_nearest_offer(&near, eval_task_names[i]);
+	return refuse(c, "tasks",
+		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS ", none", &near);
+}
+
 int list_tasks(const struct command *c, const char *list,
 	const char *out[FIGURES_TASKS], unsigned *n)
 {
@@ -113,8 +125,7 @@ int list_tasks(const struct command *c, const char *list,
 		return EXIT_OK;
 	while (list_part(&list, part)) {
 		if (!eval_task_named(part, which))
-			return list_refuse(c, "tasks", part,
-				EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS ", none");
+			return refuse_task(c, part);
 		for (int i = 0; i < EVAL_TASKS; i++) {
 			if (!which[i])
 				continue;

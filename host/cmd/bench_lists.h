@@ -19,10 +19,6 @@ struct method;
 /* The next part, cut where it is longer; false behind the last. */
 bool list_part(const char **list, char part[LIST_PART]);
 
-/* "unknown 'PART'; there is THERE_IS" of an option. */
-int list_refuse(const struct command *, const char *option, const char *part,
-	const char *there_is);
-
 /* Of --methods; one that stands there twice counts once. `there_is` are those
  * allowed, which diffusion models' are not unless so said. */
 int list_methods(const struct command *, const char *list, bool diffusion,

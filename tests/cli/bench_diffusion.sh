@@ -27,6 +27,8 @@ refused() { # MESSAGE OPTION...
 }
 refused "unknown 'speed'; there is decoders, curve," --tables speed
 refused "'poetry'" --tasks qa,poetry
+refused "did you mean 'curve'" --tables curv
+refused "did you mean 'summary'" --tasks sumary
 refused 'exclude' --json --csv
 refused '--method is set by the tables' --method llada
 refused '--windows' --windows 8
