@@ -178,7 +178,8 @@ int workers_open(struct workers **out, unsigned threads, struct err *e)
 	int ret;
 
 	if (!threads || threads > WORKERS_MAX)
-		return err_set(e, EINVAL, "%u threads asked, 1 to %d allowed",
+		return err_set(e, EINVAL,
+			"%u threads were asked for; 1 to %d are possible",
 			threads, WORKERS_MAX);
 	w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
 	if (!w)

@@ -101,8 +101,9 @@ static int bind_one(struct binding *b, const struct cache *cache,
 		return err_set(e, EINVAL, "length %u, the run takes %" PRIu64,
 			r->len, need.bytes);
 	if (!extended && r->addr % need.align)
-		return err_set(e, EINVAL, "address 0x%x is no multiple of %u",
-			r->addr, need.align);
+		return err_set(e, EINVAL,
+			"address 0x%x is not a multiple of %u", r->addr,
+			need.align);
 	if (r->role == WIRE_REF_WEIGHTS)
 		b->weights =
 			extended ? EXTENDED_BASE + extended_at(r) : r->addr;

@@ -35,7 +35,8 @@ int cache_open(struct cache **out, const struct cache_config *config,
 	struct cache *c;
 
 	if ((unsigned)config->level >= COHERENCE_COUNT)
-		return err_set(e, EINVAL, "coherence level %u: below %d",
+		return err_set(e, EINVAL,
+			"coherence level %u is unknown; it must be below %d",
 			(unsigned)config->level, COHERENCE_COUNT);
 	c = calloc(1, sizeof(*c));
 	if (!c)

@@ -162,12 +162,12 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 	int ret;
 
 	if (p->len != sizeof(msg) + sizeof(soc))
-		return err_set(e, EMSGSIZE, "soc: %zu bytes, it takes %zu",
+		return err_set(e, EMSGSIZE, "soc: has %zu bytes, must have %zu",
 			p->len, sizeof(msg) + sizeof(soc));
 	memcpy(&msg, p->msg, sizeof(msg));
 	if (msg.count != SOC_COUNT)
-		return err_set(e, EINVAL, "soc: count %u, it is %zu", msg.count,
-			SOC_COUNT);
+		return err_set(e, EINVAL, "soc: count is %u, must be %zu",
+			msg.count, SOC_COUNT);
 	memcpy(&soc, (const uint8_t *)p->msg + sizeof(msg), sizeof(soc));
 	ret = soc_check(&soc, e);
 	if (ret)
@@ -213,7 +213,7 @@ static int check_op(uint32_t op, size_t len, struct err *e)
 		return err_set(e, EINVAL, "op %u is unknown", op);
 	want = op_info[op].bytes;
 	if (want && len != want)
-		return err_set(e, EMSGSIZE, "%s: %zu bytes, it takes %zu",
+		return err_set(e, EMSGSIZE, "%s: has %zu bytes, must have %zu",
 			op_info[op].name, len, want);
 	return 0;
 }

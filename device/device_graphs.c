@@ -48,7 +48,7 @@ static struct graph_slot *find_graph(
 	struct device *d, const char *what, uint32_t id, struct err *e)
 {
 	if (id >= WIRE_MAX_GRAPHS) {
-		err_set(e, EINVAL, "%s: graph %u, below %d is allowed", what,
+		err_set(e, EINVAL, "%s: graph number %u must be below %d", what,
 			id, WIRE_MAX_GRAPHS);
 		return NULL;
 	}

@@ -68,8 +68,9 @@ static int check_map(
 	if (m->where > WIRE_IN_EXTENDED)
 		return err_set(e, EINVAL, "map: where %u is unknown", m->where);
 	if (m->buffer >= WIRE_MAX_BUFFERS)
-		return err_set(e, EINVAL, "map: buffer %u, below %d is allowed",
-			m->buffer, WIRE_MAX_BUFFERS);
+		return err_set(e, EINVAL,
+			"map: buffer number %u must be below %d", m->buffer,
+			WIRE_MAX_BUFFERS);
 	s = &d->shared[m->buffer];
 	if (s->why)
 		return err_set(e, EINVAL, "map: buffer %u (%s): %s", m->buffer,
@@ -79,7 +80,8 @@ static int check_map(
 			m->buffer);
 	if (m->generation != s->share.generation)
 		return err_set(e, ESTALE,
-			"map: buffer %u (%s): generation %u, shared is %u",
+			"map: buffer %u (%s): the request names generation "
+			"%u, but generation %u is shared",
 			m->buffer, s->share.name, m->generation,
 			s->share.generation);
 	held = m->where == WIRE_IN_EXTENDED

@@ -52,8 +52,8 @@ static void measure(const struct extended *x, struct window_space *space)
 static int no_room(const struct window_space *s, struct err *e)
 {
 	return err_set(e, ENOSPC,
-		"extended region: asked %" PRIu64 " bytes, %" PRIu64
-		" free, largest hole %" PRIu64,
+		"extended region: no room for %" PRIu64 " bytes: %" PRIu64
+		" are free, %" PRIu64 " in the largest hole",
 		s->asked, s->free, s->largest);
 }
 

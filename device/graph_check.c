@@ -43,7 +43,7 @@ static int in_range(const char *field, uint32_t v, uint32_t min, uint32_t max,
 {
 	if (v >= min && v <= max)
 		return 0;
-	return err_set(e, EINVAL, "graph load: %s %u, allowed are %u to %u",
+	return err_set(e, EINVAL, "graph load: %s is %u, must be %u to %u",
 		field, v, min, max);
 }
 
@@ -59,8 +59,8 @@ static int check_shape(
 	if (len != want &&
 		(g->n_layers > 1 || len != want + sizeof(struct wire_part)))
 		return err_set(e, EMSGSIZE,
-			"graph load: %zu bytes, n_layers %u takes %zu", len,
-			g->n_layers, want);
+			"graph load: n_layers %u needs %zu bytes, not %zu",
+			g->n_layers, want, len);
 	return 0;
 }
 
@@ -82,7 +82,8 @@ static int check_dims(const struct wire_model *m, struct err *e)
 			return -EINVAL;
 	if (m->n_head % m->n_kv_head)
 		return err_set(e, EINVAL,
-			"graph load: n_head %u is no multiple of n_kv_head %u",
+			"graph load: n_head %u is not a multiple of n_kv_head "
+			"%u",
 			m->n_head, m->n_kv_head);
 	if ((uint64_t)m->n_head * m->head_dim > GRAPH_MAX_DIM)
 		return err_set(e, EINVAL,
@@ -229,7 +230,7 @@ static int check_place(const struct wire_tensor *t, size_t part, uint32_t parts,
 	uint32_t weights_bytes, size_t slice, struct err *e)
 {
 	if (t->offset % COHERENCE_LINE)
-		return err_set(e, EINVAL, "offset %u is no multiple of %d",
+		return err_set(e, EINVAL, "offset %u is not a multiple of %d",
 			t->offset, COHERENCE_LINE);
 	if (!range_within(t->offset, (uint64_t)part * parts, weights_bytes))
 		return err_set(e, EINVAL,
@@ -269,17 +270,18 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 	if (!t->rows && s->optional)
 		return 0;
 	if (!t->rows && s->rows)
-		return err_set(e, EINVAL, "rows 0: it is not optional");
+		return err_set(
+			e, EINVAL, "rows is 0, but this matrix is required");
 	if (!type && !tile)
 		return err_set(e, EINVAL, "type %u is unknown", t->type);
 	if (!t->rows)
 		return 0;
 	if (s->vector && t->type != DTYPE_F32)
-		return err_set(e, EINVAL, "type %s, f32 is wanted",
+		return err_set(e, EINVAL, "type is %s, must be f32",
 			type ? type->name : tile->name);
 	if (t->rows != s->rows || t->cols != s->cols)
 		return err_set(e, EINVAL,
-			"rows %u and cols %u, wanted are %u and %u", t->rows,
+			"rows %u and cols %u, must be %u and %u", t->rows,
 			t->cols, s->rows, s->cols);
 	ret = part_bytes(t, &part, e);
 	if (ret)
@@ -343,8 +345,9 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 
 	if (len < sizeof(g))
 		return err_set(e, EMSGSIZE,
-			"graph load: %zu bytes, the fixed part takes %zu", len,
-			sizeof(g));
+			"graph load: has %zu bytes, but its fixed part alone "
+			"has %zu",
+			len, sizeof(g));
 	memcpy(&g, msg, sizeof(g));
 	if ((ret = check_shape(&g, len, e)) || (ret = check_model(&g.model, e)))
 		return ret;

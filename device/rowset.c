@@ -21,21 +21,23 @@ int rowset_check_run(
 {
 	if (!r->rows || r->rows > g->rows)
 		return err_set(e, EINVAL,
-			"graph run: rows %u, graph %u has 1 to %u", r->rows,
-			g->id, g->rows);
+			"graph run: rows is %u, but graph %u takes 1 to %u",
+			r->rows, g->id, g->rows);
 	if (r->n_spans > WIRE_MAX_SPANS)
-		return err_set(e, EINVAL, "graph run: n_spans %u, at most %d",
+		return err_set(e, EINVAL,
+			"graph run: n_spans is %u, must be at most %d",
 			r->n_spans, WIRE_MAX_SPANS);
 	if (r->flags & ~WIRE_RUN_FLAGS)
 		return err_set(e, EINVAL,
-			"graph run: flags %#x, there is but %#x", r->flags,
-			WIRE_RUN_FLAGS);
+			"graph run: flags %#x has bits outside of %#x",
+			r->flags, WIRE_RUN_FLAGS);
 	if (r->mask_words < (r->rows + 63) / 64 ||
 		r->mask_words > WIRE_MAX_ROWS / 64)
 		return err_set(e, EINVAL,
-			"graph run: mask_words %u, %u rows take %u to %d",
-			r->mask_words, r->rows, (r->rows + 63) / 64,
-			WIRE_MAX_ROWS / 64);
+			"graph run: mask_words is %u, must be %u to %d for %u "
+			"rows",
+			r->mask_words, (r->rows + 63) / 64, WIRE_MAX_ROWS / 64,
+			r->rows);
 	return 0;
 }
 
@@ -82,16 +84,19 @@ static int check_slot(struct rowset *s, uint32_t i, struct err *e)
 	const struct wire_row *r = &s->row[i];
 
 	if (r->slot >= s->kv_slots)
-		return err_set(e, EINVAL, "row %u: slot %u, there are %u", i,
-			r->slot, s->kv_slots);
+		return err_set(e, EINVAL,
+			"row %u: slot %u must be below %u, the slots of the "
+			"cache",
+			i, r->slot, s->kv_slots);
 	if (bit(s->written, r->slot))
 		return err_set(e, EINVAL,
-			"row %u: slot %u is another row's as well", i, r->slot);
+			"row %u: another row has the same slot %u", i, r->slot);
 	set_range(s->written, r->slot, 1);
 	if (!range_within(r->first_span, r->n_spans, s->n_spans))
 		return err_set(e, EINVAL,
-			"row %u: first_span %u and n_spans %u, there are %u", i,
-			r->first_span, r->n_spans, s->n_spans);
+			"row %u: first_span %u and n_spans %u go beyond the "
+			"request's %u spans",
+			i, r->first_span, r->n_spans, s->n_spans);
 	return 0;
 }
 
@@ -101,7 +106,8 @@ static int check_spans(const struct rowset *s, struct err *e)
 		if (!range_within(
 			    s->span[i].slot, s->span[i].count, s->kv_slots))
 			return err_set(e, EINVAL,
-				"span %u: slot %u and count %u, there are %u",
+				"span %u: slot %u and count %u go beyond the "
+				"cache's %u slots",
 				i, s->span[i].slot, s->span[i].count,
 				s->kv_slots);
 	return 0;
@@ -136,15 +142,17 @@ static int check_sight(struct rowset *s, uint32_t i, struct err *e)
 
 	if (in_batch < 0)
 		return err_set(e, EINVAL,
-			"row %u: its mask names rows beyond %u", i, s->rows);
+			"row %u: its mask has bits of rows that the request "
+			"lacks (it has %u)",
+			i, s->rows);
 	for (uint32_t j = 0; j < r->n_spans; j++)
 		n += span[j].count;
 	if (!n)
 		return err_set(e, EINVAL, "row %u: it sees nothing", i);
 	if (n > (uint64_t)s->kv_slots + s->rows)
 		return err_set(e, EINVAL,
-			"row %u: sees %" PRIu64 " slots, there are %u", i, n,
-			s->kv_slots);
+			"row %u: sees %" PRIu64 " slots, but the cache has %u",
+			i, n, s->kv_slots);
 	for (uint32_t j = 0; j < r->n_spans; j++)
 		set_range(s->seen, span[j].slot, span[j].count);
 	s->sight[i] =

@@ -25,7 +25,7 @@ int window_init(struct window *w, uint64_t bytes, unsigned slots, struct err *e)
 			bytes, WIRE_WINDOW_MIN, WIRE_WINDOW_MAX);
 	if (!slots || slots > WINDOW_SLOTS_MAX)
 		return err_set(e, EINVAL,
-			"window: %u mapping slots, allowed are 1 to %d", slots,
+			"window: %u mapping slots; must be 1 to %d", slots,
 			WINDOW_SLOTS_MAX);
 	w->page = (uint64_t)sysconf(_SC_PAGESIZE);
 	w->bytes = bytes & ~(w->page - 1);

@@ -35,7 +35,7 @@ int ring_attach(struct ring *r, struct ring_shared *shared, size_t room,
 
 	if (room < ring_footprint(RING_BYTES_MIN))
 		return err_set(
-			e, EPROTO, "no ring fits in %zu bytes of room", room);
+			e, EPROTO, "%zu bytes are too few for a ring", room);
 	bytes = *(volatile uint32_t *)&shared->bytes;
 	if (!is_pow2(bytes) || bytes < RING_BYTES_MIN || bytes > RING_BYTES_MAX)
 		return err_set(e, EPROTO,

@@ -38,9 +38,9 @@ static const struct opt opts[] = {
 		"prompts to continue; one a line, or JSON lines with a "
 		"member prompt; - is standard input" },
 	{ OPT_STRING, 0, "tasks", &tasks, "LIST",
-		"tasks instead of prompts (short); some of "
-		EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS "; none: prompts of "
-		"random tokens, with texts that end at -n",
+		"which tasks to measure (short): some of " EVAL_TASK_NAMES "; "
+		"or " EVAL_TASK_GROUPS "; none: prompts of random tokens, each "
+		"continued to exactly -n tokens",
 		.choices = eval_task_names },
 	{ OPT_INT, 0, "items", &line.items, "N",
 		"items of each task (10), or lines of the file (all)",

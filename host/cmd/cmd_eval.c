@@ -58,7 +58,8 @@ static const struct opt opts[] = {
 		"expected answer", 0, INT32_MAX },
 	{ OPT_STRING, 0, "outputs", &outputs_path, "FILE",
 		"write the output of every item to FILE; one JSON object a "
-		"line: task, id, right (null without an answer), output" },
+		"line: task, id, right (null if the item has no answer), "
+		"output" },
 
 	PAIR_OPTIONS(asked),
 };

@@ -327,9 +327,8 @@ static const struct opt option_rows[] = {
 		"reuse: rejected tokens that are kept, at most ({})", 1, 512 },
 	{ OPT_FLAG, 0, "reuse-checked", IN(checked), NULL,
 		"reuse: after the first wrong token, keep only the drafted "
-		"tokens that the target predicted as well, as in the paper; computes "
-		"the "
-		"logits of all rows" },
+		"tokens that the target also predicted, as in the paper; this "
+		"needs the logits of all rows" },
 };
 /* clang-format on */
 

@@ -114,7 +114,8 @@ static int check_session(const struct session *s, struct err *e)
 {
 	if (s->model->causal)
 		return err_set(e, EINVAL,
-			"a refresh of the cache of a causal model, where no token changes what is cached for earlier ones");
+			"cannot refresh the cache of a causal model: no token "
+			"changes what is cached for earlier ones");
 	if (s->plan.resident < s->model->n_layer)
 		return err_set(e, ENOTSUP,
 			"a refresh of the cache on the host wants all layers "

@@ -143,7 +143,8 @@ static int compute_rows(struct session *s, const uint32_t *row, uint32_t n,
 
 		if (row[i] >= s->hidden_rows)
 			return err_set(e, EINVAL,
-				"logits of row %u, but the last forward had %u",
+				"logits of row %u were asked for, but the "
+				"last pass had %u rows",
 				row[i], s->hidden_rows);
 		hidden[i] = session_hidden(s, row[i]);
 		if (!hidden[i])

@@ -236,13 +236,15 @@ int session_plan(struct session_plan *p, const struct model *m,
 	p->threads = o->threads ? o->threads : workers_online();
 	if (o->exit_layers >= m->n_layer)
 		return err_set(e, EINVAL,
-			"an exit after layer %u of a model of %u",
+			"there is no exit after layer %u of a model of %u "
+			"layers",
 			o->exit_layers, m->n_layer);
 	if (o->tap_layers >= m->n_layer || (o->tap_layers && o->exit_layers))
 		return err_set(e, EINVAL,
-			"states kept after layer %u of a model of %u%s",
+			"states cannot be kept after layer %u of a model of %u "
+			"layers%s",
 			o->tap_layers, m->n_layer,
-			o->exit_layers ? ", and an exit" : "");
+			o->exit_layers ? " beside an exit" : "");
 	p->runs = o->resident_runs ? o->resident_runs : o->weight_buffers;
 	if ((ret = choose_layout(p, m, o, e)) ||
 		(ret = session_budget_choose(p, m, o, e)) ||

@@ -53,13 +53,13 @@ static void names_a_bad_op(void **state)
 	s.op = 0;
 	wants(&r, rig_send(&r, NULL, 0, &s, 8), -EINVAL, "op 0");
 	wants(&r, rig_send(&r, NULL, 0, big, sizeof(big)), -EMSGSIZE,
-		"nop: 32 bytes");
+		"nop: has 32 bytes");
 	s.op = WIRE_GRAPH_RUN;
 	wants(&r, rig_send(&r, NULL, 0, &s, sizeof(s)), -EMSGSIZE,
-		"graph run: 8 bytes");
+		"graph run: has 8 bytes");
 	s.op = WIRE_GRAPH_LOAD;
 	wants(&r, rig_send(&r, NULL, 0, &s, sizeof(s)), -EMSGSIZE,
-		"graph load: 8 bytes");
+		"graph load: has 8 bytes");
 	assert_int_equal(send_run(&r), 0);
 	rig_close(&r);
 }
@@ -118,14 +118,14 @@ static void names_a_bad_run(void **state)
 	struct rig r;
 
 	prepare(&r);
-	RUN_REFUSES(&r, graph, 4096, -EINVAL, "graph 4096");
+	RUN_REFUSES(&r, graph, 4096, -EINVAL, "graph number 4096");
 	RUN_REFUSES(&r, graph, 8, -ENOENT, "no graph 8");
-	RUN_REFUSES(&r, rows, 0, -EINVAL, "rows 0");
-	RUN_REFUSES(&r, rows, 33, -EINVAL, "rows 33");
-	RUN_REFUSES(&r, n_spans, 4097, -EINVAL, "n_spans 4097");
-	RUN_REFUSES(&r, mask_words, 0, -EINVAL, "mask_words 0");
-	RUN_REFUSES(&r, mask_words, 17, -EINVAL, "mask_words 17");
-	RUN_REFUSES(&r, flags, 4, -EINVAL, "flags 0x4, there is but 0x3");
+	RUN_REFUSES(&r, rows, 0, -EINVAL, "rows is 0");
+	RUN_REFUSES(&r, rows, 33, -EINVAL, "rows is 33");
+	RUN_REFUSES(&r, n_spans, 4097, -EINVAL, "n_spans is 4097");
+	RUN_REFUSES(&r, mask_words, 0, -EINVAL, "mask_words is 0");
+	RUN_REFUSES(&r, mask_words, 17, -EINVAL, "mask_words is 17");
+	RUN_REFUSES(&r, flags, 4, -EINVAL, "flags 0x4 has bits outside of 0x3");
 	assert_int_equal(send_run(&r), 0);
 	rig_close(&r);
 }
@@ -150,7 +150,7 @@ static void names_a_bad_row(void **state)
 	bad_rows(&r, &b, "row 2: slot 128");
 	b = ok;
 	b.row[2].slot = b.row[1].slot;
-	bad_rows(&r, &b, "row 2: slot 5 is another row's");
+	bad_rows(&r, &b, "row 2: another row has the same slot 5");
 	b = ok;
 	b.row[1].first_span = 1;
 	bad_rows(&r, &b, "row 1: first_span 1");
@@ -165,7 +165,7 @@ static void names_a_bad_row(void **state)
 	bad_rows(&r, &b, "span 0");
 	b = ok;
 	b.mask[3] |= 16;
-	bad_rows(&r, &b, "row 3: its mask names rows beyond 4");
+	bad_rows(&r, &b, "row 3: its mask has bits of rows that the request ");
 	b = ok;
 	b.mask[0] = 0;
 	b.row[0].n_spans = 0;
@@ -187,7 +187,7 @@ static void maps_and_unmaps(void **state)
 	uint32_t kv;
 
 	prepare(&r);
-	wants(&r, rig_map(&r, 1024, 0), -EINVAL, "buffer 1024");
+	wants(&r, rig_map(&r, 1024, 0), -EINVAL, "buffer number 1024");
 	wants(&r, rig_map(&r, 5, 0), -ENOENT, "buffer 5 was never shared");
 	wants(&r, rig_map(&r, 1, 99), -ESTALE, "generation 99");
 	wants(&r, rig_map(&r, 1, buffer_generation(r.kv)), -EEXIST,
@@ -240,7 +240,7 @@ static void graphs_come_and_go(void **state)
 		"graph 7 exists");
 	wants(&r, rig_simple(&r, WIRE_GRAPH_DROP, 6), -ENOENT, "no graph 6");
 	wants(&r, rig_simple(&r, WIRE_GRAPH_DROP, 1u << 31), -EINVAL,
-		"graph 2147483648");
+		"graph number 2147483648");
 	assert_int_equal(rig_simple(&r, WIRE_GRAPH_DROP, RIG_GRAPH), 0);
 	wants(&r, send_run(&r), -ENOENT, "no graph 7");
 	assert_int_equal(rig_send(&r, NULL, 0, r.load, sizeof(r.load)), 0);
@@ -363,7 +363,7 @@ static void prices_for_the_phone_it_is_told(void **state)
 	struct rig_batch b;
 	struct rig r;
 
-	snprintf(more, sizeof(more), "soc: count %zu", SOC_COUNT + 1);
+	snprintf(more, sizeof(more), "soc: count is %zu", SOC_COUNT + 1);
 	prepare(&r);
 	assert_int_equal(send_run(&r), 0);
 	for (unsigned i = 0; i < WIRE_PRICE_WORDS; i++)

@@ -270,7 +270,7 @@ static void a_full_region_says_so(void **state)
 	assert_ok(buffer_create(&big, "big", 768 << 10, 0, &e), &e);
 	rig_share(&r, 9, big);
 	wants(&r, rig_map_extended(&r, 9, buffer_generation(big)), -ENOSPC,
-		"extended region: asked 786432 bytes, 524288 free");
+		"extended region: no room for 786432 bytes: 524288 are free");
 	assert_int_equal(r.done.arg[WIRE_MAP_ASKED], 786432 / 64);
 	assert_int_equal(r.done.arg[WIRE_MAP_FREE], 524288 / 64);
 	assert_int_equal(r.done.arg[WIRE_MAP_LARGEST], 524288 / 64);

@@ -295,7 +295,7 @@ static void wants_the_exact_length(void **state)
 		if (check(&s, len, &e) != -EMSGSIZE)
 			fail_msg("length %zu: %s", len, e.text);
 	assert_int_equal(check(&s, sizeof(r.load) - 16, &e), -EMSGSIZE);
-	if (!strstr(e.text, "n_layers 2 takes"))
+	if (!strstr(e.text, "n_layers 2 needs"))
 		fail_msg("'%s'", e.text);
 	rig_close(&r);
 }

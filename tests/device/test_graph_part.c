@@ -228,7 +228,7 @@ static void names_what_is_no_part(void **state)
 	refused(&r, &m, "layer 0, q: rows 128");
 	m = good;
 	m.t[WIRE_T_UP].rows = 0;
-	refused(&r, &m, "layer 0, up: rows 0");
+	refused(&r, &m, "layer 0, up: rows is 0");
 	m = good;
 	m.t[WIRE_T_Q].type = 999;
 	refused(&r, &m, "layer 0, q: type 999");

@@ -331,7 +331,7 @@ static void survives_lying_shares(void **state)
 	assert_ok(link_send(p.link, &far, sizeof(far), &plain, 1, &e), &e);
 	assert_int_equal(request(&p, &map, sizeof(map), &done), 0);
 	assert_string_equal(
-		done.text, "map: buffer 5000, below 1024 is allowed");
+		done.text, "map: buffer number 5000 must be below 1024");
 	give(&p, 6, b); /* the id is as good as before */
 	channel_bye(p.channel);
 	channel_close(p.channel);

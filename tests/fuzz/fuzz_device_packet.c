@@ -139,7 +139,7 @@ static bool is_performed(const struct wire_done *done)
 	return !done->status ||
 		(strncmp(done->text, "ref ", 4) &&
 			strncmp(done->text, "op ", 3) &&
-			!strstr(done->text, " bytes, it takes "));
+			!strstr(done->text, " bytes, must have "));
 }
 
 /* One packet of at most `len` bytes; returns its length. */

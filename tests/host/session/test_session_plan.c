@@ -286,7 +286,7 @@ static void test_buffers(void **state)
 	assert_int_equal(p->hidden_off % COHERENCE_LINE, 0);
 	assert_int_equal(p->io_bytes, p->hidden_off + 128 * 32 * 4);
 	f->opts.exit_layers = LAYERS;
-	refused(f, -EINVAL, "an exit after layer 20 of a model of 20");
+	refused(f, -EINVAL, "no exit after layer 20 of a model of 20 layers");
 }
 
 /* Where layers lie by the plan, in memory or on flash. */
