@@ -94,15 +94,15 @@ static int check_draft_shape(const struct decoder *d, struct err *e)
 		return 0;
 	if (!d->session_opts.soc)
 		return err_set(e, EINVAL,
-			"--draft-as %s prices drafting for a phone, and no "
-			"phone is named; add --clock soc:NAME, like "
+			"--draft-as %s needs a phone's clock; add --clock "
+			"soc:NAME, like "
 			"soc:sd8gen2",
 			as->name);
 	if (!drafting_has_model(&d->drafting) &&
 		!drafting_is_told(&d->drafting))
 		return err_set(e, EINVAL,
-			"--draft-as %s is of a draft model, and none drafts "
-			"with --draft %s",
+			"--draft-as %s needs a draft model, but --draft %s has "
+			"none",
 			as->name, d->drafting.opts.draft);
 	return 0;
 }
@@ -146,7 +146,8 @@ static int check_many_drafts(const struct decoder *d, struct err *e)
 		drafting_can_be_many(&d->drafting))
 		return 0;
 	return err_set(e, EINVAL,
-		"--draft %s for several samples or requests: %s; try another --draft, or a single sample or request",
+		"--draft %s cannot draft for several samples or requests: %s; "
+		"try another --draft, or a single sample or request",
 		d->drafting.opts.draft,
 		drafting_is_told(&d->drafting)
 			? "it is told one text"

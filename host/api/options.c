@@ -303,8 +303,8 @@ static int apply_shape(
 		return 0;
 	if (!opts->soc)
 		return err_set(e, EINVAL,
-			"--as %s prices passes for a phone, and no phone is "
-			"named; add --clock soc:NAME, like soc:sd8gen2",
+			"--as %s needs a phone's clock; add --clock soc:NAME, "
+			"like soc:sd8gen2",
 			shapes[a->as].name);
 	opts->as = &shapes[a->as];
 	return 0;
@@ -319,9 +319,7 @@ static int check_reports(const struct session_opts *opts, struct err *e)
 		return 0;
 	if (opts->coherence != COHERENCE_CHECK)
 		return err_set(e, EINVAL,
-			"--coherence-%s is for what --coherence check finds; "
-			"add that",
-			what);
+			"--coherence-%s needs --coherence check", what);
 	if (opts->device)
 		return err_set(e, EINVAL,
 			"--coherence-%s is an option of the device, and the "
@@ -360,7 +358,8 @@ static int check_faults(const struct session_opts *opts, struct err *e)
 	fault_plan_share(&plan, false, &device);
 	if (plan.n != device.n && opts->flash_fault)
 		return err_set(e, EINVAL,
-			"faults of flash come by --fault or by --flash-fault");
+			"--fault and --flash-fault both plan faults of flash; "
+			"give one of them");
 	if (device.n && opts->device)
 		return err_set(e, EINVAL,
 			"--fault: the device at '%s' runs already; give it to "

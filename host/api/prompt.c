@@ -41,8 +41,8 @@ static int take_turn(const struct chat *c, size_t i, struct err *e)
 
 	if (role < 0)
 		return err_set(e, EINVAL,
-			"turn %zu has the role '%s'; there are system, user "
-			"and assistant",
+			"turn %zu has the role '%s'; the roles are system, "
+			"user and assistant",
 			i + 1, said->role ? said->role : "");
 	t->role = (enum chat_role)role;
 	t->text = said->text;
@@ -52,8 +52,8 @@ static int take_turn(const struct chat *c, size_t i, struct err *e)
 		return err_set(e, EINVAL, "turn %zu has no text", i + 1);
 	if (said->tokens && t->role != CHAT_ASSISTANT)
 		return err_set(e, EINVAL,
-			"turn %zu has tokens and is the %s's; only the "
-			"assistant's may have them",
+			"turn %zu (%s) has tokens; only an assistant turn may "
+			"have them",
 			i + 1, said->role);
 	return 0;
 }

@@ -35,8 +35,8 @@ int tandem_settle(struct tandem *t, int status)
 static int refuse_others(struct tandem *t)
 {
 	return tandem_status_of(err_set(&t->err, EINVAL,
-		"texts that were submitted are under way; tandem_advance "
-		"writes them, and tandem_submit adds one"));
+		"submitted requests are still running; finish them with "
+		"tandem_advance, or add this one with tandem_submit"));
 }
 
 int tandem_generate(struct tandem *t, const struct tandem_request *request,

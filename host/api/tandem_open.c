@@ -192,7 +192,8 @@ int tandem_start(struct tandem *t, uint64_t tokens)
 		return t->dead;
 	if (t->decoder.session)
 		return tandem_status_of(err_set(&t->err, EINVAL,
-			"the pair was started already; it is once a handle"));
+			"the two processes of this handle were started "
+			"already"));
 	o.context_need = tokens < UINT32_MAX ? (uint32_t)tokens : 0;
 	t->dead = tandem_status_of(
 		decoder_open_session(&t->decoder, &o, &t->err));
@@ -283,7 +284,10 @@ int64_t tandem_detokenize(struct tandem *t, const int32_t *ids, size_t n,
 		ret = detokenize(&d, ids[i], &out);
 	detokenize_end(&d, &out);
 	if (ret == -EINVAL)
-		err_set(&t->err, EINVAL, "not all %zu ids are tokens", n);
+		err_set(&t->err, EINVAL,
+			"not all of the %zu ids are tokens of "
+			"this model",
+			n);
 	else if (out.failed)
 		ret = err_set(&t->err, ENOMEM, "no memory for the text");
 	len = ret ? tandem_status_of(ret) : (int64_t)out.len;

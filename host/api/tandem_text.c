@@ -63,8 +63,8 @@ static int open_form(struct tandem_text *x, struct err *e)
 		return 0;
 	if (m->diffusion)
 		return err_set(e, EINVAL,
-			"json_schema with method %s, which fills masks in any "
-			"order; a text is held to a schema where it is written "
+			"json_schema cannot be used with method %s, which "
+			"fills masks in any order; choose a method that writes "
 			"from left to right",
 			m->name);
 	if (!t->trie)

@@ -408,7 +408,7 @@ int tandem_advance(struct tandem *t, unsigned *texts)
 
 	if (t->advancing)
 		return tandem_status_of(err_set(&t->err, EINVAL,
-			"tandem_advance was called by a callback of a text"));
+			"tandem_advance must not be called from a callback"));
 	t->advancing = true;
 	end_canceled(t);
 	if (!ret)

@@ -46,13 +46,12 @@ static int check_sampling(const struct tandem_request *r, struct err *e)
 
 	for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++)
 		if (!(in[i].value >= in[i].least && in[i].value <= in[i].most))
-			return err_set(e, EINVAL,
-				"%s is %g; from %g to %g is possible",
+			return err_set(e, EINVAL, "%s is %g, must be %g to %g",
 				in[i].name, in[i].value, in[i].least,
 				in[i].most);
 	return r->top_p > 0
 		? 0
-		: err_set(e, EINVAL, "top_p is 0; it must be more than that");
+		: err_set(e, EINVAL, "top_p is 0, must be more than 0");
 }
 
 static int check_stops(const struct tandem_request *r, struct err *e)
@@ -94,24 +93,24 @@ int request_take(struct tandem_request *q, const struct tandem_request *theirs,
 	*q = request_defaults;
 	if (!theirs || !tandem_adopt(q, sizes, theirs))
 		return err_set(e, EINVAL,
-			"the request is no struct tandem_request of this "
-			"library (%s); tandem_request_init sets its size",
+			"the request does not match this library's struct "
+			"tandem_request (%s); call tandem_request_init first",
 			tandem_version());
 	ret = check_prompt(q, e);
 	if (ret)
 		return ret;
 	if (q->max_tokens < -1)
 		return err_set(e, EINVAL,
-			"max_tokens is %lld; it is a number of tokens, or -1",
+			"max_tokens is %lld, must be a number of tokens or -1 "
+			"(no limit)",
 			(long long)q->max_tokens);
 	if (q->logprobs > LIKELY_TOP)
-		return err_set(e, EINVAL,
-			"logprobs is %u; 0 to %d are possible", q->logprobs,
-			LIKELY_TOP);
+		return err_set(e, EINVAL, "logprobs is %u, must be 0 to %d",
+			q->logprobs, LIKELY_TOP);
 	if (q->json_schema && q->flags & TANDEM_IGNORE_EOS)
 		return err_set(e, EINVAL,
-			"json_schema with TANDEM_IGNORE_EOS; what fits the "
-			"schema ends where it is whole");
+			"json_schema cannot be used with TANDEM_IGNORE_EOS: "
+			"generation stops when the JSON text is complete");
 	ret = check_sampling(q, e);
 	return ret ? ret : check_stops(q, e);
 }

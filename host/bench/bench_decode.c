@@ -257,8 +257,8 @@ static int open_all(struct bench_decode *b, struct err *e)
 		return ret;
 	if (!b->model->causal)
 		return err_set(e, EINVAL,
-			"decoding of a diffusion model is not measured; take a "
-			"causal one");
+			"this benchmark cannot measure a diffusion model; use "
+			"a causal one");
 	b->prompt = b->model->n_ctx < PROMPT + MAX_ROWS ? b->model->n_ctx / 2
 							: PROMPT;
 	o.trace = b->args->trace;

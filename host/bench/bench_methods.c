@@ -248,7 +248,8 @@ static int plan(struct bench_methods *b, struct err *e)
 	for (unsigned i = 0; i < a->sets->n && !ret; i++)
 		if (!used[i])
 			ret = err_set(e, EINVAL,
-				"set '%s' means nothing to these methods",
+				"set '%s' changes none of the methods that are "
+				"measured",
 				a->sets->set[i].name);
 	return ret;
 }

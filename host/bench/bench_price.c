@@ -82,7 +82,7 @@ static int take_number(
 	if (json_is_number(v) && *out >= 0 && *out < 1e6)
 		return 0;
 	return err_set(e, EINVAL,
-		"a row of the table of methods has no sound %s", key);
+		"a row of the table of methods has no valid %s", key);
 }
 
 static int take_pass(const json_t *row, struct pass_ask *p, struct err *e)
@@ -100,7 +100,7 @@ static int take_pass(const json_t *row, struct pass_ask *p, struct err *e)
 		(p->rows < 1 || p->upper_rows < 1 || p->length <= 0 ||
 			p->rows > PRICE_ROWS_MAX))
 		ret = err_set(e, EINVAL,
-			"a row of the table of methods is of no pass");
+			"a row of the table of methods has no passes");
 	return ret;
 }
 

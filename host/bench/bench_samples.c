@@ -59,7 +59,8 @@ struct bench_samples {
 static int refuse_counts(const char *list, struct err *e)
 {
 	return err_set(e, EINVAL,
-		"--samples '%s' is no list of at most %d numbers from 1 to %d; "
+		"--samples '%s' is not a list of at most %d numbers from 1 to "
+		"%d; "
 		"try 1,8,16,32",
 		list, COUNTS, ROWS_SEQUENCES);
 }
@@ -193,12 +194,13 @@ static int open_model(struct bench_samples *b, struct err *e)
 		return ret;
 	if (!b->model->causal)
 		return err_set(e, EINVAL,
-			"decoding of a diffusion model is not measured; take a "
-			"causal one");
+			"this benchmark cannot measure a diffusion model; use "
+			"a causal one");
 	if (b->model->n_ctx < room + b->args->prompt)
 		return err_set(e, EINVAL,
-			"a prompt of %u tokens and %u more, but the model's "
-			"context has %u; try a shorter --prompt",
+			"a prompt of %u tokens and %u generated ones do not "
+			"fit into the model's context of %u; try a shorter "
+			"--prompt",
 			b->args->prompt, room, b->model->n_ctx);
 	b->prompt = b->args->prompt;
 	b->token = malloc((b->prompt + room) * sizeof(*b->token));

@@ -195,8 +195,9 @@ int bench_shards_take(
 	for (unsigned i = 0; i < all->n; i++)
 		if (!add_shard(&r->x, all->one[i]))
 			return err_set(e, EINVAL,
-				"'%s' has not the runs that this command line "
-				"plans here: were program and models the same?",
+				"'%s' does not have the runs that this command "
+				"line plans; was it made by the same program, "
+				"with the same models?",
 				all->path[i]);
 	copy_text(pair->model, sizeof(pair->model), all->one[0], "model");
 	copy_text(pair->draft, sizeof(pair->draft), all->one[0], "draft_file");

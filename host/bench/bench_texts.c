@@ -51,7 +51,8 @@ struct bench_texts {
 static int refuse_counts(const char *list, struct err *e)
 {
 	return err_set(e, EINVAL,
-		"--texts '%s' is no list of at most %d numbers from 1 to %d; "
+		"--texts '%s' is not a list of at most %d numbers from 1 to "
+		"%d; "
 		"try 1,4,16,32",
 		list, COUNTS, ROWS_SEQUENCES);
 }
@@ -106,8 +107,8 @@ static int open_handle(struct bench_texts *b, struct err *e)
 		return failed(b, e);
 	if (!decoder_shares(&b->handle->decoder))
 		return err_set(e, EINVAL,
-			"texts of a diffusion model share no passes; take a "
-			"causal one");
+			"texts of a diffusion model cannot share passes; use a "
+			"causal model");
 	b->token = malloc(b->args->prompt * sizeof(*b->token));
 	return b->token ? 0 : err_set(e, ENOMEM, "no memory for a prompt");
 }

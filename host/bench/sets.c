@@ -16,7 +16,7 @@ static int add_option(struct options_set *set, const char *word, struct err *e)
 	size_t len = strcspn(word, "=");
 
 	if (!len)
-		return err_set(e, EINVAL, "'%s' is no NAME=VALUE", word);
+		return err_set(e, EINVAL, "'%s' is not NAME=VALUE", word);
 	snprintf(name, sizeof(name), "%.*s", (int)len, word);
 	if (setting_value(&set->changes, name))
 		return err_set(e, EINVAL, "a set has '%s' twice", name);

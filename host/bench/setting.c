@@ -29,7 +29,7 @@ int setting_change(struct setting *s, const char *text, struct err *e)
 	char *copy, **old = find(s, text, len);
 
 	if (!len || !text[len])
-		return err_set(e, EINVAL, "'%s' is no NAME=VALUE", text);
+		return err_set(e, EINVAL, "'%s' is not NAME=VALUE", text);
 	if (!old && s->n == SETTING_CHANGES)
 		return err_set(e, EINVAL,
 			"a setting changes at most %d options",

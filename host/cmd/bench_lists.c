@@ -64,8 +64,10 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 		if (twice)
 			continue;
 		if (*n == most)
-			return cmd_misuse(
-				c, "--methods names more than %u", most);
+			return cmd_misuse(c,
+				"--methods names more than %u "
+				"methods",
+				most);
 		out[(*n)++] = m;
 	}
 	return *n ? EXIT_OK : cmd_misuse(c, "--methods names none");

@@ -86,8 +86,8 @@ static int take(struct bench_sdnpu_args *a)
 			&cmd_bench_sdnpu, tasks, a->run.task, &a->run.n_tasks);
 	if (!status && !a->run.n_tasks)
 		status = cmd_misuse(&cmd_bench_sdnpu,
-			"--tasks names none: in random prompts is nothing to "
-			"be found");
+			"--tasks none cannot be measured: random prompts "
+			"contain nothing to draft from");
 	return status;
 }
 

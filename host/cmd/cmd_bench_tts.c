@@ -142,7 +142,9 @@ static int take_shapes(struct tts_args *a)
 	}
 	if (n && n < a->n_models)
 		return cmd_misuse(&cmd_bench_tts,
-			"--shapes '%s' leaves a model without", shapes_list);
+			"--shapes '%s' names fewer shapes than there are "
+			"models",
+			shapes_list);
 	return EXIT_OK;
 }
 

@@ -32,14 +32,16 @@ void history_warn(const struct history *h, const char *file)
 
 	history_stats(h, &s);
 	if (s.damaged_bytes)
-		cmd_warn("%" PRIu64 " bytes of '%s' are damaged, and the "
-			 "records there are lost; tandem history prune is rid "
-			 "of them",
+		cmd_warn(
+			"%" PRIu64
+			" bytes of '%s' are damaged, and the records there are "
+			"lost; 'tandem history prune' removes them",
 			s.damaged_bytes, file);
 	if (s.tail_bytes)
-		cmd_warn("%" PRIu64 " bytes at the end of '%s' are no whole "
-			 "record: an append that was cut off, or goes on; the "
-			 "next one overwrites them",
+		cmd_warn("%" PRIu64
+			 " bytes at the end of '%s' are an incomplete record: "
+			 "an append was cut off or is still running; the next "
+			 "append overwrites them",
 			s.tail_bytes, file);
 }
 
@@ -252,8 +254,8 @@ static int run(int argc, char **argv)
 		return part->run(argc - 1, argv + 1);
 	if (!cmd_parse(&cmd_history, argc, argv, &operands, &status))
 		return status;
-	return cmd_misuse(&cmd_history,
-		"'%s' is nothing that can be done with a history", argv[1]);
+	return cmd_misuse(
+		&cmd_history, "unknown action '%s' on a history", argv[1]);
 }
 
 const struct command cmd_history = { &usage, run, parts };

@@ -105,7 +105,7 @@ static int show_window(const char *text, struct err *e)
 	int ret;
 
 	if (text && (pid <= 0 || pid > INT_MAX || *end))
-		return err_set(e, EINVAL, "'%s' is no process id", text);
+		return err_set(e, EINVAL, "'%s' is not a process id", text);
 	ret = window_look((pid_t)pid, &view, &device, e);
 	huge = ret ? 0 : process_huge_bytes(device);
 	if (!ret && as_json)

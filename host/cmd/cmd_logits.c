@@ -166,8 +166,8 @@ static int open_session(struct session **s, const struct model *m,
 			m, "the list of ids", ids->n, ids->n, context, e);
 	if (!m->causal && ids->n > WIRE_MAX_ROWS)
 		return err_set(e, EFBIG,
-			"%zu ids, but a diffusion model sees all at once, and "
-			"a pass has at most %d; shorten the list",
+			"%zu ids, but a diffusion model computes all ids in "
+			"one pass, which has at most %d; shorten the list",
 			ids->n, WIRE_MAX_ROWS);
 	o.context_need = (uint32_t)ids->n;
 	if (!m->causal)

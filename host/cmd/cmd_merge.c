@@ -67,7 +67,7 @@ static int merge_eval(const struct shards *all, struct err *e)
 	int ret;
 
 	if (as_csv || plot)
-		return cmd_misuse(&cmd_merge, "of an evaluation there is no %s",
+		return cmd_misuse(&cmd_merge, "an evaluation has no %s",
 			as_csv ? "--csv" : "--plot");
 	ret = eval_report_merge(&rep, all, e);
 	if (!ret && !as_json)
@@ -154,7 +154,9 @@ static int merge(const struct shards *all, struct err *e)
 		return merge_bench(all, c, e);
 	if (command && !strcmp(command, "eval"))
 		return merge_eval(all, e);
-	err_set(e, EINVAL, "'%s' is no shard of an evaluation or a benchmark",
+	err_set(e, EINVAL,
+		"'%s' is not a shard of an evaluation or a "
+		"benchmark",
 		all->path[0]);
 	return cmd_fail(e);
 }

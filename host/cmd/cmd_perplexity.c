@@ -122,8 +122,8 @@ static int check_usage(const char *operand)
 			operand);
 	if (window == 1)
 		return cmd_misuse(&cmd_perplexity,
-			"--window must be 2 or more: a token is foretold from "
-			"one before it");
+			"--window must be 2 or more: a token is predicted from "
+			"at least one before it");
 	return EXIT_OK;
 }
 

@@ -240,8 +240,8 @@ static int check_usage(void)
 			"has the ids");
 	if (schema_said && ignore_eos)
 		return cmd_misuse(&cmd_run,
-			"--json-schema and --ignore-eos exclude each other; "
-			"what fits a schema ends where it is whole");
+			"--json-schema and --ignore-eos exclude each other: "
+			"generation stops when the JSON text is complete");
 	if (top_p <= 0)
 		return cmd_misuse(&cmd_run, "--top-p must be more than 0");
 	for (unsigned i = 0; i < stop_strings.n; i++)
@@ -286,8 +286,8 @@ static int check_samples(struct run *r)
 
 	if (with_samples && !method_uses(d->method, &samples_table))
 		return cmd_misuse(&cmd_run,
-			"--show-samples with method %s, which has one text; "
-			"ask for samples, like -N 8",
+			"--show-samples cannot be used with method %s, which "
+			"generates one text; try -N 8",
 			d->method->name);
 	if (o->n > 1 && decoder_temperature(d, temperature) == 0)
 		cmd_warn("samples of temperature 0 are all the same text; try "
@@ -325,9 +325,9 @@ static int read_schema(struct run *r)
 		return EXIT_OK;
 	if (m->diffusion)
 		return cmd_misuse(&cmd_run,
-			"--json-schema with method %s, which fills masks; a "
-			"text is held to a schema where it is written from "
-			"left to right",
+			"--json-schema cannot be used with method %s, which "
+			"fills masks in any order; choose a method that writes "
+			"from left to right",
 			m->name);
 	if (take_schema(r, &e))
 		return cmd_fail(&e);
@@ -365,8 +365,8 @@ static int check_watch(const struct run *r)
 			strbuf_addf(&fit, "%s%s", fit.len ? ", " : "",
 				methods[i]->name);
 	status = cmd_misuse(&cmd_run,
-		"--watch with method %s, which writes its text in order; it is "
-		"for methods that fill masks: %s",
+		"--watch cannot be used with method %s, which writes its text "
+		"in order; it shows methods that fill masks: %s",
 		name, fit.data ? fit.data : "");
 	strbuf_release(&fit);
 	return status;

@@ -281,7 +281,9 @@ static int serve_main(int argc, char **argv)
 	if (!cmd_parse(&cmd_serve, argc, argv, &operands, &status))
 		return status;
 	if (on_session_bus && on_system_bus)
-		return cmd_misuse(&cmd_serve, "one bus at a time");
+		return cmd_misuse(&cmd_serve,
+			"the server can be on the "
+			"session bus or on the system bus, not on both");
 	if (where && port <= UINT16_MAX)
 		return cmd_misuse(
 			&cmd_serve, "--listen and --port exclude each other");
@@ -294,7 +296,8 @@ static int serve_main(int argc, char **argv)
 	}
 	if (!strcmp(where, "none") && !on_session_bus && !on_system_bus)
 		return cmd_misuse(&cmd_serve,
-			"'--listen none' without --dbus is no way in");
+			"'--listen none' without --dbus leaves clients no way "
+			"to connect");
 	block_signals();
 	ret = open_writer(&writer, &e);
 	if (ret && !writer)

@@ -135,16 +135,17 @@ static int run(int argc, char **argv)
 			"name and renamed when it is whole");
 	if (from && seed >= 0)
 		return cmd_misuse(&cmd_synth,
-			"--seed with --grow: the weights are those of the "
-			"smaller model, and none is drawn");
+			"--seed cannot be used with --grow, which takes all "
+			"weights from the smaller model");
 	if (head >= 0 && !model_arch_named(shapes[like].arch)->causal)
 		return cmd_misuse(&cmd_synth,
-			"--head with --like %s, a diffusion model; models that "
-			"score read from left to right",
+			"--head cannot be used with --like %s, a diffusion "
+			"model; models that score are causal",
 			shapes[like].name);
 	if (from && head >= 0)
 		return cmd_misuse(&cmd_synth,
-			"--head with --grow: the smaller model generates text and has no such head");
+			"--head cannot be used with --grow: the smaller model "
+			"has no head that scores");
 	if (from ? write_grown(&e) : write_model(NULL, &e))
 		return cmd_fail(&e);
 	return EXIT_OK;

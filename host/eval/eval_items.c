@@ -56,15 +56,14 @@ static int read_facts(struct eval_item *item, struct err *e)
 
 	item->facts = json_object_get(item->line, "facts");
 	if (item->facts && !json_is_array(item->facts))
-		return err_set(e, EINVAL, "member 'facts' is no list");
+		return err_set(e, EINVAL, "member 'facts' is not a list");
 	json_array_foreach(item->facts, i,
 		fact) if (!json_string_length(fact)) return err_set(e, EINVAL,
-		"member 'facts': number %zu is no string or "
-		"an empty one",
+		"member 'facts': element %zu is not a string, or is empty",
 		i + 1);
 	if (item->check == EVAL_FACTS && !json_array_size(item->facts))
 		return err_set(e, EINVAL,
-			"member 'facts' is %s, and the check is 'facts'",
+			"member 'facts' is %s, but the check 'facts' needs it",
 			item->facts ? "empty" : "missing");
 	return 0;
 }
@@ -78,7 +77,7 @@ static int read_level(struct eval_item *item, struct err *e)
 	if (!json_is_integer(level) || json_integer_value(level) < 0 ||
 		json_integer_value(level) >= EVAL_LEVELS)
 		return err_set(e, EINVAL,
-			"member 'level' is no number from 0 to %d",
+			"member 'level' is not a number from 0 to %d",
 			EVAL_LEVELS - 1);
 	item->level = (unsigned)json_integer_value(level);
 	return 0;
@@ -97,7 +96,7 @@ static int check_answer(const struct eval_item *item, struct err *e)
 		eval_right(item, item->answer, strlen(item->answer)))
 		return 0;
 	return err_set(e, EINVAL,
-		"member 'answer' has %s, and the check is '%s'",
+		"member 'answer' has %s, so the check '%s' can never pass",
 		wanted[item->check], eval_check_names[item->check]);
 }
 

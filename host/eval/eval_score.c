@@ -33,13 +33,13 @@ static int read_line(struct scored *s, struct err *e)
 				: s->solution ? "empty"
 					      : "no string");
 	if (s->marks && !json_is_array(s->marks))
-		return err_set(e, EINVAL, "'%s': member 'marks' is no list",
+		return err_set(e, EINVAL, "'%s': member 'marks' is not a list",
 			s->item->id);
 	json_array_foreach((json_t *)(uintptr_t)s->marks, i, mark)
 	{
 		if (!json_is_boolean(mark))
 			return err_set(e, EINVAL,
-				"'%s': member 'marks': number %zu is neither "
+				"'%s': member 'marks': element %zu is neither "
 				"true nor false",
 				s->item->id, i + 1);
 	}

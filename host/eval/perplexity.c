@@ -173,8 +173,8 @@ int passages_add_text(struct passages *p, const struct tokenizer *tok,
 		return ret;
 	if (p->tokens.n - begin < 2)
 		return err_set(e, EINVAL,
-			"the text is too short: perplexity takes a token and "
-			"one before it");
+			"the text is too short: perplexity needs at least two "
+			"tokens");
 	return add_windows(p, begin, wanted_bos(tok), window, most, e);
 }
 

@@ -141,8 +141,8 @@ static int look_at(
 
 	if (!told)
 		return refuse(path,
-			"is no shard: it is not what a command printed that "
-			"was given --shard",
+			"is not a shard: only the output of a command with "
+			"--shard is one",
 			e);
 	if (index < 1 || of < index || of > SHARDS_MAX ||
 		!are_words(json_object_get(told, "arguments")))

@@ -83,8 +83,8 @@ static int read_layers(
 		return ret;
 	if (layers < 1 || layers >= target->n_layer)
 		return err_set(e, EINVAL,
-			"key '%s' is %llu; of a target of %u layers it is 1 "
-			"to %u",
+			"key '%s' is %llu; for a target of %u layers it must "
+			"be 1 to %u",
 			key, (unsigned long long)layers, target->n_layer,
 			target->n_layer - 1);
 	h->layers = (uint32_t)layers;
@@ -101,8 +101,10 @@ static int read_eps(struct exit_head *h, struct err *e)
 	if (!ret)
 		return missing("key", key, e);
 	if (!(h->eps >= 0 && h->eps < 1))
-		return err_set(
-			e, EINVAL, "key '%s' is %g, not 0 to 1", key, h->eps);
+		return err_set(e, EINVAL,
+			"key '%s' is %g, must be 0 to "
+			"1",
+			key, h->eps);
 	return 0;
 }
 
@@ -114,7 +116,7 @@ static int check_shape(const struct gguf_tensor *t, uint64_t rows,
 		return 0;
 	return err_set(e, EINVAL,
 		"tensor '%.*s' has %u dimensions, %llu x %llu x ...; the "
-		"target asks for %llu x %llu",
+		"target needs %llu x %llu",
 		(int)t->name.len, t->name.data, t->n_dims,
 		(unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
 		(unsigned long long)cols, (unsigned long long)rows);

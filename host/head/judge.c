@@ -486,13 +486,13 @@ static int check_text(
 
 	if (t->n > most)
 		return err_set(e, EFBIG,
-			"a text of %zu tokens is to be judged, and the judge's "
-			"context holds %u",
+			"the text to judge has %zu tokens, but the judge's "
+			"context only %u",
 			t->n, most);
 	if (!t->n_prompt || t->n_prompt > t->n)
 		return err_set(e, EINVAL,
-			"of a text of %zu tokens to be judged, %zu are the "
-			"prompt",
+			"the text to judge has %zu tokens, but %zu of them are "
+			"to be its prompt",
 			t->n, t->n_prompt);
 	n_vocab = j->model->n_vocab;
 	for (size_t i = 0; i < t->n; i++)

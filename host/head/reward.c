@@ -230,14 +230,14 @@ static int check_text(const struct reward_text *t, struct err *e)
 
 	if (!t->n_prompt || t->n_prompt > t->n)
 		return err_set(e, EINVAL,
-			"of a text of %zu tokens to be scored, %zu are the "
-			"prompt",
+			"the text to score has %zu tokens, but %zu of them are "
+			"to be its prompt",
 			t->n, t->n_prompt);
 	for (uint32_t i = 0; i < t->n_steps; i++) {
 		if (t->step_end[i] < before || t->step_end[i] >= t->n)
 			return err_set(e, EINVAL,
 				"step %u of a text of %zu tokens ends in token "
-				"%u; %zu is the first that it can end in",
+				"%u; it can end in token %zu at the earliest",
 				i, t->n, t->step_end[i], before);
 		before = (size_t)t->step_end[i] + 1;
 	}

@@ -93,7 +93,7 @@ static int take_values(
 		if (!isfinite((*out)[i]))
 			return err_set(e, EDOM,
 				"tensor '%.*s' has values that are infinite or "
-				"no number",
+				"not a number",
 				(int)t->name.len, t->name.data);
 	return 0;
 }
@@ -136,7 +136,8 @@ static int take_head(struct prm *p, struct err *e)
 
 	if (!out)
 		return err_set(e, ENOTSUP,
-			"a model that writes: it has no head that scores "
+			"a model that generates text: it has no head that "
+			"scores "
 			"(cls.output.weight, score.2.weight or "
 			"v_head.summary.weight)");
 	p->classes = dense;
@@ -171,8 +172,8 @@ static int check_keys(const struct prm *p, struct err *e)
 		return ret;
 	if (pooling == 1 || pooling == 2)
 		return err_set(e, ENOTSUP,
-			"key '%s' is %llu, which makes one score of a whole "
-			"text, and a reward scores its steps",
+			"key '%s' is %llu, which gives a whole text one score, "
+			"but a reward must score each step",
 			key, (unsigned long long)pooling);
 	snprintf(key, sizeof(key), "%s.classifier.output_labels", m->arch);
 	labels = gguf_find(m->gguf, key);

@@ -19,8 +19,8 @@ static int flash_ar_run(struct session *s, struct generation *g,
 {
 	if (!session_model(s)->packed)
 		return err_set(e, EINVAL,
-			"method flash-ar streams a flash image, and this model "
-			"is none; make one with tandem convert");
+			"method flash-ar needs a flash image, and this model "
+			"is not one; make one with tandem convert");
 	return autoregressive_run(s, g, env, e);
 }
 

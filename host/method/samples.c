@@ -258,8 +258,7 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 
 	if (sample_is_over(from))
 		return err_set(e, EINVAL,
-			"sample %u is over: it has no end to "
-			"go on from",
+			"sample %u has ended and cannot be continued",
 			from->index);
 	ret = add(p, from->gen, stream, &s, e);
 	if (ret)

@@ -50,7 +50,7 @@ int api_keys_read(struct api_keys *k, const char *path, struct err *e)
 	if (!ret && !next_key(k, &at, &key, &len)) {
 		api_keys_release(k);
 		ret = err_set(e, EINVAL,
-			"'%s' holds no key; a key is a line of it", path);
+			"'%s' holds no key; write one key per line", path);
 	}
 	return ret;
 }

@@ -31,7 +31,7 @@ static int clear_path(const struct sockaddr_un *a, struct err *e)
 	if (lstat(a->sun_path, &st))
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
-		return err_set(e, EEXIST, "'%s' is there and is no socket",
+		return err_set(e, EEXIST, "'%s' exists and is not a socket",
 			a->sun_path);
 	ret = open_socket(AF_UNIX, &fd, e);
 	if (ret)
@@ -53,8 +53,8 @@ static int open_unix(struct listening *l, const char *path, struct err *e)
 
 	if (!*path || strlen(path) >= sizeof(a.sun_path))
 		return err_set(e, EINVAL,
-			"'%s' cannot be the path of a socket; it has 1 to %zu "
-			"bytes",
+			"'%s' cannot be the path of a socket, which has 1 to "
+			"%zu bytes",
 			path, sizeof(a.sun_path) - 1);
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
 	ret = clear_path(&a, e);
@@ -157,7 +157,7 @@ static int open_tcp(
 			where);
 	ret = getaddrinfo(host, port, &hints, &found);
 	if (ret)
-		return err_set(e, EINVAL, "'%s' is no address: %s", where,
+		return err_set(e, EINVAL, "'%s' is not an address: %s", where,
 			gai_strerror(ret));
 	ret = listen_at(l, found, where, open_to_all, e);
 	freeaddrinfo(found);

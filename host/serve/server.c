@@ -169,9 +169,10 @@ int server_run(struct server *s, struct err *e)
 	stop_accepting(s);
 	if (!lost)
 		s->hurried = let_finish(s, s->options.grace_s, PULSE_NS);
-	return lost ? err_set(e, ERR_DEVICE_LOST,
-			      "the device process is lost for good")
-		    : 0;
+	return lost
+		? err_set(e, ERR_DEVICE_LOST,
+			  "the device process is lost and cannot be restarted")
+		: 0;
 }
 
 /* ---- closing ------------------------------------------------------------- */

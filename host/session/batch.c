@@ -115,13 +115,13 @@ static int check_end(
 
 	if (row->end <= row->position || row->end > to)
 		return err_set(e, EINVAL,
-			"row %u at position %u of %u is in a block that ends "
+			"row %u at position %u (of %u): its block cannot end "
 			"at %u",
 			i, row->position, to, row->end);
 	if (block_length && row->end - row->position > block_length)
 		return err_set(e, EINVAL,
-			"row %u at position %u is in a block that ends at %u, "
-			"but blocks of this model have %u positions",
+			"row %u at position %u: its block ends at %u, which is "
+			"more than this model's block length of %u away",
 			i, row->position, row->end, block_length);
 	return 0;
 }

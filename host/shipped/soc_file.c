@@ -65,7 +65,7 @@ static int parse_number(const char *text, double *out, struct err *e)
 		return err_set(e, EINVAL, "no number");
 	*out = strtod(text, &end);
 	if (text[strspn(text, "0123456789.eE+-")] || *end)
-		return err_set(e, EINVAL, "'%.40s' is no number", text);
+		return err_set(e, EINVAL, "'%.40s' is not a number", text);
 	return 0;
 }
 
@@ -106,9 +106,12 @@ static int parse_line(
 	number = cut_field(&line);
 	i = find_number(name);
 	if (i == SOC_COUNT)
-		return err_set(e, EINVAL, "no number is called '%.60s'", name);
+		return err_set(e, EINVAL,
+			"'%.60s' is not a name of a "
+			"profile's numbers",
+			name);
 	if (seen[i])
-		return err_set(e, EINVAL, "%s for the second time", name);
+		return err_set(e, EINVAL, "%s is given twice", name);
 	ret = parse_number(number, &value, e);
 	if (ret)
 		return err_in(e, "%s", name);

@@ -252,7 +252,8 @@ static int compile(struct answer_form *f, const char *pattern, struct err *e)
 		return 0;
 	pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof(why));
 	return err_set(e, EINVAL,
-		"the regular expression '%s' is none: at character %zu, %s",
+		"the regular expression '%s' is not valid: at character %zu, "
+		"%s",
 		pattern, (size_t)at + 1, why);
 }
 
@@ -271,7 +272,9 @@ static int read_form(struct answer_form *f, const char *form, struct err *e)
 	if (f->boxed || !strcmp(form, "last-number"))
 		return compile(f, NUMBER, e);
 	return err_set(e, EINVAL,
-		"'%s' is no form of an answer; there is: " ANSWER_FORMS, form);
+		"unknown form of an answer '%s'; the forms are: "
+		"" ANSWER_FORMS,
+		form);
 }
 
 int answer_form_open(struct answer_form **out, const char *form, struct err *e)

@@ -214,7 +214,7 @@ static int check_turn(const struct family *f, const struct chat_turn *turn,
 			i + 1, f->name);
 	if (f->order == ORDER_ALTERNATE && turn[i].role != due)
 		return err_set(e, EINVAL,
-			"turn %zu is not the %s's: in the model's chat "
+			"turn %zu must be the %s's: in the model's chat "
 			"template (%s) user and assistant alternate",
 			i + 1, due == CHAT_USER ? "user" : "assistant",
 			f->name);
@@ -228,11 +228,11 @@ static int check_order(const struct family *f, const struct chat_turn *turn,
 
 	if (!n || turn[n - 1].role == CHAT_ASSISTANT)
 		return err_set(e, EINVAL,
-			"the conversation has no turn, or ends with the "
-			"assistant's; the last turn must be one to answer");
+			"the conversation is empty or ends with an assistant "
+			"turn, so there is nothing to answer");
 	if (f->order == ORDER_ALTERNATE && turn[n - 1].role == CHAT_SYSTEM)
 		return err_set(e, EINVAL,
-			"the conversation has no user's turn, and the model's "
+			"the conversation has no user turn, but the model's "
 			"chat template (%s) begins with one",
 			f->name);
 	for (size_t i = 0; i < n && !ret; i++)

@@ -213,8 +213,7 @@ static int refuse_vocabulary(const struct history *h, struct err *e)
 	return err_set(e, EINVAL,
 		"'%s' is a history of another vocabulary (hash %016llx, %u "
 		"tokens; this model's is %016llx, %u tokens), in which the "
-		"same ids are other words; give each vocabulary a file of its "
-		"own",
+		"same ids are other words; use one file for each vocabulary",
 		h->path, (unsigned long long)h->head.vocabulary,
 		h->head.n_vocab, (unsigned long long)h->opts.vocabulary,
 		h->opts.n_vocab);
@@ -226,7 +225,8 @@ static int check_head(struct history *h, struct err *e)
 
 	if (memcmp(k->magic, HISTORY_MAGIC, sizeof(k->magic)))
 		return err_set(e, EINVAL,
-			"'%s' is no history: it does not begin as one",
+			"'%s' is not a history: its first bytes are not those "
+			"of one",
 			h->path);
 	if (k->version != HISTORY_VERSION)
 		return err_set(e, EINVAL,

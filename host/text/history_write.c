@@ -160,7 +160,9 @@ static int check_records(const struct history *h,
 	}
 	if (*bytes + sizeof(struct history_head) > h->opts.max_bytes)
 		return err_set(e, EFBIG,
-			"the new record takes %llu bytes, and the history '%s' may have %llu; allow more with --history-max, or --max of an import",
+			"the new record takes %llu bytes, but the history '%s' "
+			"may have only %llu; allow more with --history-max, or "
+			"--max of an import",
 			(unsigned long long)*bytes, h->path,
 			(unsigned long long)h->opts.max_bytes);
 	return 0;

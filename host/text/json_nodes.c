@@ -183,8 +183,8 @@ static int finish(struct schema_reader *r)
 	find_heights(j);
 	if (j->node[j->root].height > JSON_LEVELS)
 		return schema_refuse(r,
-			"no value fits it that has at most %d levels of "
-			"objects and arrays",
+			"no value with at most %d levels of objects and arrays "
+			"fits it",
 			JSON_LEVELS);
 	return 0;
 }
@@ -205,7 +205,8 @@ int json_nodes_open(struct json_nodes **out, const char *schema, struct err *e)
 		ret = schema_no_memory(&r);
 	else if (!r.root)
 		ret = err_set(e, EINVAL,
-			"the JSON Schema is no JSON: line %d, column %d: %.120s",
+			"the JSON Schema is not valid JSON: line %d, column "
+			"%d: %.120s",
 			error.line, error.column, error.text);
 	if (!ret)
 		ret = schema_read(&r, r.root, &j->root);

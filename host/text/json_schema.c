@@ -136,8 +136,8 @@ static int read_ref(struct schema_reader *r, json_t *ref, uint32_t *out)
 	if (!text || text[0] != '#' || (text[1] && text[1] != '/')) {
 		free(copy);
 		return schema_refuse(r,
-			"$ref is '%.80s'; only what is in the schema itself "
-			"can be referred to, like #/$defs/NAME",
+			"$ref is '%.80s'; it can only refer to parts of the "
+			"schema itself, like #/$defs/NAME",
 			text ? text : "");
 	}
 	for (char *s = strtok_r(copy + 1, "/", &save); s && at;
@@ -145,8 +145,10 @@ static int read_ref(struct schema_reader *r, json_t *ref, uint32_t *out)
 		at = step_into(at, s);
 	free(copy);
 	if (!at)
-		return schema_refuse(
-			r, "$ref is '%.80s', and nothing is there", text);
+		return schema_refuse(r,
+			"$ref is '%.80s', but the schema has nothing "
+			"there",
+			text);
 	ret = schema_read(r, at, &node);
 	return ret ? ret : schema_add_choice(r, &node, 1, out);
 }
@@ -169,7 +171,7 @@ static int read_type(struct schema_reader *r, json_t *s, unsigned *type)
 			k++;
 		if (k == sizeof(types) / sizeof(types[0]))
 			return schema_refuse(r,
-				"type is '%.40s'; there are null, boolean, "
+				"type is '%.40s'; the types are null, boolean, "
 				"integer, number, string, array and object",
 				name ? name : "no string");
 		*type |= types[k].type;
@@ -221,8 +223,8 @@ static int survey(struct schema_reader *r, json_t *s, unsigned *groups)
 			k++;
 		if (k == n)
 			return schema_refuse(r,
-				"the keyword '%.60s' is not one of those that "
-				"are known (docs/structured.md)",
+				"the keyword '%.60s' is not supported "
+				"(docs/structured.md lists those that are)",
 				key);
 		*groups |= 1u << keywords[k].group;
 	}
@@ -238,10 +240,9 @@ static int read_value_list(
 	int ret;
 
 	if (list && one)
-		return schema_refuse(
-			r, "enum and const stand beside each other");
+		return schema_refuse(r, "enum and const cannot be combined");
 	if (list && !json_is_array(list))
-		return schema_refuse(r, "enum is no list");
+		return schema_refuse(r, "enum is not a list");
 	if (list)
 		return schema_read_values(r, list, type, out);
 	list = json_pack("[O]", one);
@@ -265,11 +266,12 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 	if (groups == 1u << CHOICE)
 		return schema_read_any_of(r, json_object_get(s, "anyOf"), out);
 	if (groups & (1u << POINTER | 1u << CHOICE))
-		return schema_refuse(
-			r, "$ref or anyOf with other keywords beside it");
-	if (groups & 1u << VALUES && groups & 1u << SHAPE)
 		return schema_refuse(r,
-			"enum or const with other keywords than type beside it");
+			"$ref and anyOf cannot be combined with other "
+			"keywords");
+	if (groups & 1u << VALUES && groups & 1u << SHAPE)
+		return schema_refuse(
+			r, "enum and const can be combined with type only");
 	if (groups & 1u << VALUES)
 		return read_value_list(r, s, type, out);
 	return read_shapes(r, s, type, out);
@@ -286,7 +288,7 @@ int schema_read(struct schema_reader *r, json_t *s, uint32_t *out)
 		s = NULL;
 	if (s && !json_is_object(s))
 		return schema_refuse(r,
-			json_is_false(s) ? "false, which nothing fits"
+			json_is_false(s) ? "false, which no value fits"
 					 : "this is no schema");
 	for (uint32_t i = 0; i < r->n_done; i++)
 		if (r->done[i].schema == s) {

@@ -19,7 +19,7 @@ static int read_count(
 		return 0;
 	if (!json_is_number(v) || n < 0 || n > 1e9 || n != floor(n))
 		return schema_refuse(
-			r, "%s is no number from 0 to 1000000000", keyword);
+			r, "%s is not a number from 0 to 1000000000", keyword);
 	*out = (uint32_t)n;
 	return 0;
 }
@@ -38,11 +38,11 @@ static int read_bound(struct schema_reader *r, json_t *s, const char *keyword,
 	if (!v)
 		return 0;
 	if (!json_is_number(v))
-		return schema_refuse(r, "%s is no number", keyword);
+		return schema_refuse(r, "%s is not a number", keyword);
 	if (!(fabs(x) <= most) || scaled / (double)unit != x)
 		return schema_refuse(r,
-			"%s of %s is %.17g; possible is what is %s and at most "
-			"%g, whatever its sign",
+			"%s of %s is %.17g; it must be %s and at most %g "
+			"without its sign",
 			keyword, unit == 1 ? "an integer" : "a number", x,
 			unit == 1 ? "whole" : "a multiple of 0.000001", most);
 	at = (int64_t)scaled + by;
@@ -157,7 +157,7 @@ static int read_properties(
 	unsigned at;
 
 	if (properties && !json_is_object(properties))
-		ret = schema_refuse(r, "properties is no object");
+		ret = schema_refuse(r, "properties is not an object");
 	if (!ret)
 		json_object_foreach(properties, key, value)
 		{
@@ -184,7 +184,7 @@ static int read_required(struct schema_reader *r, json_t *s, uint32_t rest,
 	size_t i;
 
 	if (required && !json_is_array(required))
-		return schema_refuse(r, "required is no list");
+		return schema_refuse(r, "required is not a list");
 	json_array_foreach(required, i, item)
 	{
 		const char *key = json_string_value(item);
@@ -192,8 +192,9 @@ static int read_required(struct schema_reader *r, json_t *s, uint32_t rest,
 		int ret = 0;
 
 		if (!key)
-			return schema_refuse(
-				r, "required has what is no string");
+			return schema_refuse(r,
+				"required has an element that is not a "
+				"string");
 		while (at < d->n && strcmp(d->key[at], key))
 			at++;
 		if (at == d->n)
@@ -202,7 +203,8 @@ static int read_required(struct schema_reader *r, json_t *s, uint32_t rest,
 			return ret;
 		if (d->node[at] == JSON_NONE)
 			return schema_refuse(r,
-				"'%.60s' is required, and may not be there",
+				"'%.60s' is required, but the schema forbids "
+				"it",
 				key);
 		d->required[at] = true;
 	}

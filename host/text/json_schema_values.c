@@ -153,7 +153,7 @@ int schema_read_values(
 		ret = schema_add_words(r, string, strings, &node[n_nodes++]);
 	if (!ret && !n_nodes)
 		ret = schema_refuse(
-			r, "no value is in enum or const, and of the type");
+			r, "no value of enum or const has the type");
 	if (!ret)
 		ret = schema_add_choice(r, node, n_nodes, out);
 	free(string);
@@ -168,7 +168,7 @@ int schema_read_any_of(struct schema_reader *r, json_t *list, uint32_t *out)
 	int ret = node ? 0 : schema_no_memory(r);
 
 	if (!ret && !n)
-		ret = schema_refuse(r, "anyOf is no list of schemas");
+		ret = schema_refuse(r, "anyOf is not a list of schemas");
 	for (size_t i = 0; i < n && !ret; i++) {
 		char step[24];
 

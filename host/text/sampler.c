@@ -40,18 +40,18 @@ static int check_opts(const struct sampler_opts *o, struct err *e)
 {
 	if (!(o->temperature >= 0) || !isfinite(o->temperature))
 		return err_set(e, EINVAL,
-			"temperature %g: 0 (greedy) or more was expected",
+			"temperature is %g, must be 0 (greedy) or more",
 			o->temperature);
 	if (!(o->top_p > 0 && o->top_p <= 1))
 		return err_set(e, EINVAL,
-			"top-p %g: more than 0 and at most 1 was expected",
+			"top-p is %g, must be more than 0 and at most 1",
 			o->top_p);
 	if (!(o->min_p >= 0 && o->min_p <= 1))
 		return err_set(
-			e, EINVAL, "min-p %g: 0 to 1 was expected", o->min_p);
+			e, EINVAL, "min-p is %g, must be 0 to 1", o->min_p);
 	if (!(o->repeat_penalty > 0) || !isfinite(o->repeat_penalty))
 		return err_set(e, EINVAL,
-			"repetition penalty %g: more than 0 was expected",
+			"repetition penalty is %g, must be more than 0",
 			o->repeat_penalty);
 	return 0;
 }

@@ -305,8 +305,8 @@ static int check_ours(struct reading *r)
 			!strcmp(t->track[i].name, "tandem"))
 			return 0;
 	return err_set(r->e, EBADMSG,
-		"this is no trace that Tandem wrote; --trace FILE of tandem "
-		"run makes one");
+		"not a trace that Tandem wrote; 'tandem run --trace FILE' "
+		"makes one");
 }
 
 int timeline_read(

@@ -29,11 +29,11 @@ static int check_kind(const struct trace_file *f, struct err *e)
 		return cannot_write(f, errno, e);
 	if (S_ISREG(st.st_mode))
 		return ftruncate(f->fd, 0) ? cannot_write(f, errno, e) : 0;
-	return f->limit ? err_set(e, EINVAL,
-				  "the trace '%s' is no regular file, so it "
-				  "can have no limit",
-				  f->path)
-			: 0;
+	return f->limit
+		? err_set(e, EINVAL,
+			  "the trace '%s' is not a regular file, so its size cannot be limited",
+			  f->path)
+		: 0;
 }
 
 static int open_empty(struct trace_file *f, struct err *e)
@@ -43,8 +43,8 @@ static int open_empty(struct trace_file *f, struct err *e)
 		return cannot_write(f, errno, e);
 	if (flock(f->fd, LOCK_EX | LOCK_NB))
 		return err_set(e, EBUSY,
-			"the trace '%s' is being written already: a file has "
-			"that of one pair",
+			"the trace '%s' is being written already; use one file "
+			"per pair of processes",
 			f->path);
 	return check_kind(f, e);
 }

@@ -41,7 +41,7 @@ refused "'--tree-rows' takes" --sets 'tree-rows=1' --methods lever
 refused "'--no-shadow' takes true or false" --sets no-shadow=maybe
 refused 'oracle:0.8' --sets draft=oracle:2 --methods chain
 refused 'oracle:0.8' --draft oracle:2 --methods chain
-refused 'means nothing' --sets draft=oracle:0.8 --methods autoregressive
+refused 'changes none of the methods' --sets draft=oracle:0.8 --methods autoregressive
 refused "set 'method=lever'" --sets method=lever
 refused "cannot be compared" --sets clock=soc:sd8gen2
 refused 'no model fits' -m x.gguf --methods autoregressive,llada
@@ -149,7 +149,7 @@ awk '$1 == "autoregressive" && $2 == "target" && !a { a = $3 }
   fail "best-of-n is not about as fast as plain decoding: $out"
 checks=$((checks + 1))
 
-# ---- here, of a model whose text means nothing -------------------------------
+# ---- here, of a model whose text changes none of the methods -------------------------------
 run_ok "$TANDEM" synth --like tiny -o "$tmp/tiny.gguf"
 run_ok "$TANDEM" convert "$tmp/tiny.gguf" "$tmp/tiny.tdm"
 bench -m "$tmp/tiny.tdm" --draft oracle:0.8 --tasks none --items 1 -n 12 --spin 0 \

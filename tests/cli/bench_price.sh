@@ -35,7 +35,7 @@ failed() { # MESSAGE OPTION...
 failed 'No such file' --from "$tmp/none.json"
 echo '{"tables":{"methods":[{"method":"lever","rows_per_pass":-1}]}}' \
   >"$tmp/odd.json"
-failed 'no sound rows_per_pass' --from "$tmp/odd.json"
+failed 'no valid rows_per_pass' --from "$tmp/odd.json"
 echo '{"tables":{}}' >"$tmp/empty.json"
 failed "'tandem bench lever --json'" --from "$tmp/empty.json"
 failed unknown --clock soc:unknown

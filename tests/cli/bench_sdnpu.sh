@@ -25,7 +25,7 @@ refused() { # MESSAGE OPTION...
 }
 refused "unknown 'speed'; there is ablation, length," --tables speed
 refused "'poetry'" --tasks qa,poetry
-refused 'nothing to be found' --tasks none
+refused 'nothing to draft from' --tasks none
 refused 'exclude' --json --csv
 refused '--method is set by the tables' --method lever
 refused '--draft is set by the tables' --draft sam

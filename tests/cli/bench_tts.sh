@@ -119,7 +119,7 @@ check_has 'a method of one text' "$err" 'chain, which has no use for samples'
 misuse "$TANDEM" bench tts --methods vote:min
 check_has 'no reward, no aggregate' "$err" 'last, min or prod'
 misuse "$TANDEM" bench tts --shapes qwen2.5-1.5b
-check_has 'a shape for one of two' "$err" 'leaves a model without'
+check_has 'a shape for one of two' "$err" 'fewer shapes than there are models'
 misuse "$TANDEM" bench tts --at 4,2
 check_has 'numbers that fall' "$err" 'does not ascend'
 misuse "$TANDEM" bench tts --task all

@@ -50,5 +50,5 @@ check_eq 'status without the model' "$status" 1
 check_has stderr "$err" "$tmp/no-such"
 [ ! -e "$tmp/none.gguf" ] || fail 'a file is left of a model that was refused'
 misuse "$TANDEM" synth --like tiny --grow "$tmp/none.gguf" --seed 2 -o "$tmp/x"
-check_has 'a seed of weights that are not drawn' "$err" '--seed with --grow'
+check_has 'a seed of weights that are not drawn' "$err" '--seed cannot be used with --grow'
 finish

@@ -177,6 +177,6 @@ run_ok "$TANDEM" history stats "$file"
 check_has 'stats behind that' "$out" '0 bytes between records, 0 at the end'
 run "$TANDEM" history import --text --max 4K "$file" CHANGELOG.md
 check_eq 'status of a document beyond the bound' "$status" 1
-check_has 'stderr' "$err" 'may have 4096'
+check_has 'stderr' "$err" 'may have only 4096'
 holds 'a document beyond the bound' 2
 finish

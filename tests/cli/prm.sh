@@ -57,13 +57,13 @@ check_has 'an evaluation' "$out" 'math'
 # ---- what is none ------------------------------------------------------------
 run_ok "$TANDEM" synth --like tiny -o "$tmp/writes.gguf"
 run "$TANDEM" run -m small --method best-of-n -N 2 --reward "$tmp/writes.gguf" hi
-check_eq 'a model that writes' "$status" 1
-check_has 'a model that writes' "$err" 'it has no head that scores'
+check_eq 'a model that generates text' "$status" 1
+check_has 'a model that generates text' "$err" 'it has no head that scores'
 run "$TANDEM" run -m "$tmp/classes.gguf" hi
 check_eq 'a model that scores' "$status" 1
 check_has 'a model that scores' "$err" "tensor 'cls.weight' is not supported"
 misuse "$TANDEM" synth --like tiny-llada --head value -o "$tmp/no.gguf"
-check_has 'a diffusion model' "$err" 'read from left to right'
+check_has 'a diffusion model' "$err" 'models that score are causal'
 misuse "$TANDEM" synth --like tiny --head value --grow small -o "$tmp/no.gguf"
-check_has 'a grown model' "$err" 'has no such head'
+check_has 'a grown model' "$err" 'has no head that scores'
 finish

@@ -108,7 +108,7 @@ check_has 'a method of one text' "$err" 'method chain, which has no use for samp
 misuse "$TANDEM" run -N 0 hello
 misuse "$TANDEM" run -N 2 --parallel 65 hello
 misuse "$TANDEM" run --show-samples hello
-check_has 'samples of one text' "$err" 'ask for samples, like -N 8'
+check_has 'samples of one text' "$err" 'try -N 8'
 
 # ---- broken off --------------------------------------------------------------
 set -m # so that a program in the background heeds SIGINT

@@ -38,7 +38,7 @@ check_eq 'the table' "$(sed -E 's/ +/ /g' <<<"$out" | cut -d' ' -f1-10)" "$table
 check_eq 'one from standard input' \
   "$("$TANDEM" merge - "$tmp"/[23].json <"$tmp/1.json")" "$out"
 
-# ---- what is no shard, or not of this measurement --------------------------
+# ---- what is not a shard, or not of this measurement --------------------------
 refused() { # WHAT MESSAGE FILE...
   local what=$1 message=$2
   shift 2
@@ -48,7 +48,7 @@ refused() { # WHAT MESSAGE FILE...
 }
 
 printf '%s\n' "$whole" >"$tmp/whole.json"
-refused 'a whole' 'is no shard' "$tmp/whole.json"
+refused 'a whole' 'is not a shard' "$tmp/whole.json"
 refused 'a missing shard' 'shard 2 of 3 is missing' "$tmp"/[13].json
 refused 'one twice' 'both shard 1 of 3' "$tmp"/[123].json "$tmp/1.json"
 run_ok "$TANDEM" eval "${ask[@]}" --seed 2 --shard 2/3
@@ -82,7 +82,7 @@ check_eq 'a benchmark, merged' "$out" "$whole"
 run_ok "$TANDEM" merge --csv "$tmp"/b[12].json
 check_eq 'its figures as CSV' "$out" "$csv"
 sed 's/"setting":\[/&"draft-len=9",/' "$tmp/b2.json" >"$tmp/b3.json"
-refused 'other runs' 'has not the runs' "$tmp/b1.json" "$tmp/b3.json"
+refused 'other runs' 'does not have the runs' "$tmp/b1.json" "$tmp/b3.json"
 refused 'an evaluation among them' 'one of 3 shards' "$tmp/b1.json" "$tmp/other.json"
 run "$TANDEM" bench "${bench[@]}" --shard 1/2 --csv
 check_eq 'status of --shard with --csv' $status 2

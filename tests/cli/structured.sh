@@ -55,7 +55,7 @@ misuse "$TANDEM" run -m "$model" -p x \
   --json-schema '{"properties":{"a":{"pattern":"b"}}}'
 check_has stderr "$err" "#/properties/a: the keyword 'pattern'"
 misuse "$TANDEM" run -m "$model" -p x --json-schema '{"type":'
-check_has stderr "$err" 'no JSON: line 1'
+check_has stderr "$err" 'not valid JSON: line 1'
 misuse "$TANDEM" run -m "$model" -p x --json-schema '{}' --ignore-eos
 misuse "$TANDEM" run -p x --json-schema '{}' --method llada
 check_has stderr "$err" 'fills masks'

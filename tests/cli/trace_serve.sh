@@ -69,5 +69,5 @@ run_ok "$TANDEM" trace "$tmp/s.pft"
 check_has 'the summary' "$out" 'put aside    '
 run "$TANDEM" run -t 1 -n 1 -p x --trace /dev/null --trace-limit 1M
 check_eq 'status of a limit for what is no file' "$status" 1
-check_has 'the message' "$err" 'no regular file'
+check_has 'the message' "$err" 'not a regular file'
 finish

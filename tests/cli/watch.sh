@@ -60,7 +60,7 @@ check_eq 'lines without' "$(wc -l <"$tmp/out")" 1
 
 # ---- what there is nothing to watch of ----------------------------------------
 misuse "$TANDEM" run -m "$causal" -p a --watch
-check_has 'stderr' "$err" '--watch with method autoregressive'
+check_has 'stderr' "$err" '--watch cannot be used with method autoregressive'
 check_has 'stderr' "$err" llada
 misuse "${text[@]}" --watch --ids
 

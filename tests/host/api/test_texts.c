@@ -202,7 +202,7 @@ static void test_refused(void **state)
 	r.sink = NULL;
 	assert_int_equal(tandem_submit(t, &r, &x), 0);
 	assert_int_equal(tandem_generate(t, &r, NULL), TANDEM_MISUSE);
-	assert_non_null(strstr(tandem_error(t), "under way"));
+	assert_non_null(strstr(tandem_error(t), "still running"));
 	tandem_text_close(x);
 	assert_int_equal(tandem_generate(t, &r, NULL), 0);
 	tandem_text_close(NULL);

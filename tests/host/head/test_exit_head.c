@@ -487,7 +487,8 @@ static void layers_that_leave_nothing_are_refused(void **state)
 
 		f->file.layer = layers[i];
 		snprintf(says, sizeof(says),
-			"layer' is %u; of a target of 3 layers it is 1 to 2",
+			"layer' is %u; for a target of 3 layers it must be 1 "
+			"to 2",
 			layers[i]);
 		refused(f, -EINVAL, says);
 	}
@@ -512,9 +513,9 @@ static void tensors_that_are_wrong_are_refused(void **state)
 	f->file.cols = EMBD + 32;
 	refused(f, -EINVAL, "'exit.weight' has 2 dimensions, 320 x 96");
 	f->file.rows = VOCAB - 1;
-	refused(f, -EINVAL, "the target asks for 288 x 96");
+	refused(f, -EINVAL, "the target needs 288 x 96");
 	f->file.rows = VOCAB + 1;
-	refused(f, -EINVAL, "the target asks for 288 x 96");
+	refused(f, -EINVAL, "the target needs 288 x 96");
 }
 
 static void files_that_are_none_are_refused(void **state)

@@ -521,8 +521,8 @@ static void test_bad_windows(void **state)
 	prefill(f, t, 5);
 	refuse(f, SIGHT_WINDOW, &gap, 1, "position 6, and 5 tokens");
 	refuse(f, SIGHT_WINDOW, back, 2, "row 0 of its sequence at 3");
-	refuse(f, SIGHT_BLOCK, block, 2, "ends at 8");
-	refuse(f, SIGHT_BLOCK, &inside, 1, "ends at 5");
+	refuse(f, SIGHT_BLOCK, block, 2, "cannot end at 8");
+	refuse(f, SIGHT_BLOCK, &inside, 1, "cannot end at 5");
 	refuse(f, SIGHT_TREE, &inside, 1, "both ways");
 	assert_int_equal(
 		session_forward_with(f->s, &rows, &hooks, &e), -EINVAL);
@@ -560,8 +560,8 @@ static void test_bad_blocks(void **state)
 	tokens(f, 8, t, 5);
 	prefill(f, t, 5);
 	refuse(f, SIGHT_WINDOW, &all, 1, "nothing after their block");
-	refuse(f, SIGHT_BLOCK, large, 4, "blocks of this model have 3");
-	refuse(f, SIGHT_BLOCK, block, 2, "ends at 8");
+	refuse(f, SIGHT_BLOCK, large, 4, "block length of 3");
+	refuse(f, SIGHT_BLOCK, block, 2, "cannot end at 8");
 	assert_ok(session_forward(f->s, &rows, &e), &e);
 	pair_close(&f->s);
 }

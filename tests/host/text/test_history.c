@@ -434,7 +434,7 @@ static void test_vocabulary(void **state)
 	o.vocabulary++;
 	refused(&o, -EINVAL, "a history of another vocabulary");
 	o.write = false;
-	refused(&o, -EINVAL, "give each vocabulary a file of its own");
+	refused(&o, -EINVAL, "use one file for each vocabulary");
 	o = history_of(1 << 20);
 	o.n_vocab--;
 	refused(&o, -EINVAL, "another vocabulary");
@@ -460,9 +460,9 @@ static void test_no_history(void **state)
 	refused(&o, -EINVAL, "format 17");
 	harness_flip(history_path, 8);
 	harness_flip(history_path, 3);
-	refused(&o, -EINVAL, "is no history");
+	refused(&o, -EINVAL, "is not a history");
 	assert_int_equal(truncate(history_path, 30), 0);
-	refused(&o, -EINVAL, "is no history");
+	refused(&o, -EINVAL, "is not a history");
 	assert_int_equal(unlink(history_path), 0);
 	o.write = false;
 	refused(&o, -ENOENT, "No such file");
