@@ -53,8 +53,8 @@ static int refuse_option(const struct method *m, const struct opt_table *t,
 {
 	struct strbuf names = users_of(t);
 	int ret = err_set(e, EINVAL,
-		"--%s with method %s, which has no use for %s; try --method "
-		"with one of: %s",
+		"--%s cannot be used with method %s, which has no use for %s; "
+		"try --method with one of: %s",
 		row->name, m->name, row->noun, names.data ? names.data : "");
 
 	strbuf_release(&names);

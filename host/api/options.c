@@ -322,8 +322,8 @@ static int check_reports(const struct session_opts *opts, struct err *e)
 			"--coherence-%s needs --coherence check", what);
 	if (opts->device)
 		return err_set(e, EINVAL,
-			"--coherence-%s is an option of the device, and the "
-			"one at '%s' runs already; give it to tandem-npu "
+			"--coherence-%s cannot be set here: the device at '%s' "
+			"runs already; give the option to its tandem-npu "
 			"--listen",
 			what, opts->device);
 	return 0;
@@ -340,8 +340,8 @@ static int check_started(const struct session_opts *opts, struct err *e)
 	if (!opts->device || !what)
 		return 0;
 	return err_set(e, EINVAL,
-		"--%s: the device at '%s' runs already; give it to "
-		"tandem-npu --listen",
+		"--%s cannot be set here: the device at '%s' runs already; "
+		"give the option to its tandem-npu --listen",
 		what, opts->device);
 }
 
@@ -362,8 +362,8 @@ static int check_faults(const struct session_opts *opts, struct err *e)
 			"give one of them");
 	if (device.n && opts->device)
 		return err_set(e, EINVAL,
-			"--fault: the device at '%s' runs already; give it to "
-			"tandem-npu --listen",
+			"--fault cannot be set here: the device at '%s' runs "
+			"already; give the option to its tandem-npu --listen",
 			opts->device);
 	return 0;
 }

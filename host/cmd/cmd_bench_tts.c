@@ -32,8 +32,8 @@ static int64_t seed = 1, timed = 2;
 /* clang-format off */
 static const struct opt opts[] = {
 	{ OPT_STRING, 0, "models", &models, "LIST",
-		"one or two models (small,target); with two, also where the "
-		"first overtakes the second" },
+		"one or two models (small,target); with two, also from how "
+		"many samples on the first is more accurate than the second" },
 	{ OPT_STRING, 0, "shapes", &shapes_list, "LIST",
 		"shape of each model for phone times (--as), such as "
 		"qwen2.5-1.5b,qwen2.5-3b (none: that of the model)" },

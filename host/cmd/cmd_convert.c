@@ -31,7 +31,7 @@ static const struct opt opts[] = {
 		"type of the layers' matrices (keep: as in the model file)",
 		.choices = types },
 	{ OPT_CHOICE, 0, "down", &down, NULL,
-		"type of the feed-forward output matrices (as --type)",
+		"type of the feed-forward output matrices (that of --type)",
 		.choices = types },
 	{ OPT_INT, 0, "zstd", &zstd, "LEVEL",
 		"compress each extent that becomes at least 3 % smaller; "

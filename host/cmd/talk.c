@@ -196,14 +196,16 @@ static int from_json(
 	if (json_integer_value(version) != VERSION || !json_is_array(turns) ||
 		(*settings && !json_is_object(*settings)))
 		return err_set(e, EINVAL,
-			"it is no conversation: an object with version %d, "
+			"this is not a conversation, which is an object with "
+			"version %d, "
 			"turns (a list) and settings (an object)",
 			VERSION);
 	json_array_foreach(turns, i, turn) if (!ret) ret =
 		take_turn(t, i, turn, e);
 	if (!ret && t->n && t->turn[t->n - 1].role == roles[CHAT_USER])
 		ret = err_set(e, EINVAL,
-			"its last turn is the user's, and has no answer");
+			"the conversation ends with a user turn that has no "
+			"answer");
 	if (!ret)
 		json_incref(*settings);
 	return ret;

@@ -257,9 +257,9 @@ static const char *const key_names[] = { "single", "bigram", "longest", NULL };
 #define IN(field) OPT_IN(calibrated_options, field)
 static const struct opt option_rows[] = {
 	{ OPT_CHOICE, 0, "anchors", IN(anchors), NULL,
-		"calibrated: prompt tokens for which the target's "
-		"predictions are kept ({}); context: all of them; request: "
-		"the last --request-tokens",
+		"calibrated: keep the target's predictions for which tokens of "
+		"the prompt ({}); context: all; request: the last "
+		"--request-tokens",
 		.choices = anchor_names, .noun = "anchors in the prompt (see --calibration)" },
 	{ OPT_UINT, 0, "request-tokens", IN(request), "N",
 		"calibrated: number of last prompt tokens with --anchors "

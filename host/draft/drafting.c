@@ -50,8 +50,8 @@ static const struct opt option_rows[] = {
 		"temperature of the draft's probabilities ({})", 0.05, 10 },
 	{ OPT_CHOICE, 0, "draft-as", IN(as), "SHAPE",
 		"compute phone times for a draft model of this shape; see "
-		"--as. An oracle, which otherwise costs nothing, costs what "
-		"such a model does on the CPU", .choices = shape_names,
+		"--as. An oracle, which otherwise takes no time, takes the "
+		"time of such a model on the CPU", .choices = shape_names,
 		.noun = "a draft model's shape" },
 	{ OPT_UINT, 0, "draft-seed", IN(seed), "N",
 		"seed of --draft oracle:P ({})", 0, INT32_MAX },

@@ -556,7 +556,10 @@ int cycle_open_wide(struct cycle *c, struct session *s, struct generation *g,
 	c->merit = calloc(rows + spare, sizeof(*c->merit));
 	c->known = calloc(rows, sizeof(*c->known));
 	if (!c->path || !c->row || !c->sigma || !c->merit || !c->known)
-		return err_set(e, ENOMEM, "no memory for trees of %u", rows);
+		return err_set(e, ENOMEM,
+			"no memory for trees of %u "
+			"rows",
+			rows);
 	ret = tree_open(&c->tree, rows + spare, candidates, e);
 	if (ret) {
 		c->tree = NULL;

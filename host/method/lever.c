@@ -45,9 +45,10 @@ static const struct opt option_rows[] = {
 		"lever: stop growing a tree by the paper's rule, not at the "
 		"best prefix" },
 	{ OPT_STRING, 0, "exit", IN(exit), "FILE|none",
-		"lever: exit predictor of the model (exit: the bundled one, "
-		"where it fits); exit-third is also bundled, none turns it "
-		"off",
+		"lever: the model's exit predictor, a file or a bundled one: "
+		"exit, after half the layers (the default, if it was trained "
+		"for the model), or exit-third, after a third; none: do not "
+		"predict",
 		.noun = "an exit predictor" },
 	{ OPT_FLOAT, 0, "prune-threshold", IN(threshold), "P",
 		"lever: least probability of an edge that is kept (1 / (2 "

@@ -158,7 +158,7 @@ static int take_param(const struct reader *r, const struct stress_verb *v,
 			return err_set(e, EINVAL, "line %u: no %s is '%s'",
 				r->line, p->name, equals + 1);
 		return err_set(e, EINVAL,
-			"line %u: '%s': %s is a number from %" PRIu32
+			"line %u: '%s': %s must be a number from %" PRIu32
 			" to %" PRIu32,
 			r->line, r->word, p->name, p->min, p->max);
 	}

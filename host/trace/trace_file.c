@@ -31,7 +31,8 @@ static int check_kind(const struct trace_file *f, struct err *e)
 		return ftruncate(f->fd, 0) ? cannot_write(f, errno, e) : 0;
 	return f->limit
 		? err_set(e, EINVAL,
-			  "the trace '%s' is not a regular file, so its size cannot be limited",
+			  "the trace '%s' is not a regular file, so its "
+			  "size cannot be limited",
 			  f->path)
 		: 0;
 }

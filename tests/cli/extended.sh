@@ -159,7 +159,7 @@ check_has 'a refusal' "$err" '0.5 of 0.5 MiB of the extended region are free'
 misuse "$TANDEM" run -p x --va-extended 65G
 run "$TANDEM" run -p x --va-extended 1M --device "$tmp/nobody"
 check_eq 'status of a region for a device that runs' "$status" 2
-check_has stderr "$err" 'give it to tandem-npu --listen'
+check_has stderr "$err" 'give the option to its tandem-npu --listen'
 # One that listens says by itself what it has.
 "$TANDEM_NPU" --listen "$tmp/npu" --once --va-extended 64M 2>"$tmp/said" &
 listens=$!

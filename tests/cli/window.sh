@@ -96,7 +96,7 @@ check_has stderr "$err" 'window of 1.0 MiB: 0.7 MiB free'
 misuse "$TANDEM" run -p x --va-defer 65
 run "$TANDEM" run -p x --va-defer 1 --device "$tmp/nobody"
 check_eq 'status of late room for a device that runs' "$status" 2
-check_has stderr "$err" 'give it to tandem-npu --listen'
+check_has stderr "$err" 'give the option to its tandem-npu --listen'
 
 # A map takes as long as it is told: three at least, and nothing else changes.
 began=$EPOCHREALTIME
