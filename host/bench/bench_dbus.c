@@ -187,7 +187,9 @@ static int read_address(struct dbus_peer *d, char *address, struct err *e)
 	while (n < ADDRESS_MAX && !fd_read_exact(d->address[0], address + n, 1))
 		if (!address[n++])
 			return 0;
-	return err_set(e, EIO, "cannot listen for D-Bus calls below /tmp");
+	return err_set(e, EIO,
+		"cannot listen for D-Bus calls at a socket in "
+		"/tmp");
 }
 
 static int dbus_dial(struct dbus_peer *d, struct err *e)

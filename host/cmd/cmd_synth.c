@@ -32,7 +32,7 @@ static const struct opt opts[] = {
 		"q4_0, q8_0, f16, bf16 or f32",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "ffn-down", &ffn_down, "TYPE",
-		"type of the feed-forward output matrices (as --quant)",
+		"type of the feed-forward output matrices (that of --quant)",
 		.choices = quants },
 	{ OPT_CHOICE, 0, "head", &head, "KIND",
 		"make a process reward model, with this head instead of the "

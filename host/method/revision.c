@@ -32,8 +32,9 @@ static const struct opt option_rows[] = {
 		"llada-npu: attention has drifted when its cosine falls "
 		"below this ({})", 0, 1 },
 	{ OPT_FLAG, 0, "refresh-late", IN(late), NULL,
-		"llada-npu: do not wait for the host's results; the text "
-		"then depends on timing" },
+		"llada-npu: the device does not wait for the host's results "
+		"and uses them when they come; the text then depends on "
+		"timing" },
 };
 /* clang-format on */
 

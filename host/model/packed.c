@@ -304,8 +304,8 @@ static int bind_output(struct packed *p, const struct model *m, struct err *e)
 			p->output.rows || t->offset ||
 			align_up(entry_bytes(t), PACKED_ALIGN) != x->bytes)
 			return err_set(e, EINVAL,
-				"extent 'output matrix' does not hold tensor "
-				"'%.*s' and nothing else",
+				"extent 'output matrix' must hold tensor "
+				"'%.*s' and no other data",
 				(int)m->output->name.len, m->output->name.data);
 		p->output = wire_of(t);
 	}

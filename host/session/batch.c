@@ -179,10 +179,12 @@ static int check_sight(
 			"both ways");
 	if (sight != SIGHT_TREE && limits->causal)
 		return err_set(e, EINVAL,
-			"rows that see later positions, but this model is causal");
+			"rows cannot see later positions: this model is "
+			"causal");
 	if (sight == SIGHT_WINDOW && limits->block_length)
 		return err_set(e, EINVAL,
-			"rows that see a whole sequence, but this model's see nothing after their block");
+			"rows cannot see the whole sequence: in this model "
+			"they see nothing after their block");
 	return 0;
 }
 

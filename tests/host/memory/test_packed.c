@@ -104,7 +104,7 @@ static void test_metadata(void **state)
 		{ "offset 2^64", 8, 24, 8, UINT64_MAX - 63, "do not lie in" },
 		{ "other layer", 6, 4, 4, 4, "of layer 1, not at" },
 		{ "output of the embedding", 3, 0, 4, 0,
-			"'output matrix' does not" },
+			"'output matrix' must hold" },
 	};
 	struct model *a = source(&mixed);
 	struct convert_opts o = keep;
