@@ -37,7 +37,8 @@ static int check_extended(
 {
 	if (r->role != WIRE_REF_WEIGHTS)
 		return err_set(e, EACCES,
-			"it is in the extended region, which only DMA reaches: only weights may be there");
+			"it is in the extended region, which only DMA reaches: "
+			"only weights may be there");
 	if (r->flags & WIRE_REF_INVALIDATE)
 		return err_set(e, EINVAL,
 			"it is to be invalidated, but nothing of the extended "

@@ -37,7 +37,8 @@ int trace_ring_attach(
 	if (!is_pow2(room) || room > WIRE_TRACE_ROOM_MAX ||
 		trace_ring_bytes(room) > bytes)
 		return err_set(e, EPROTO,
-			"trace.room %u is no power of two that fits into %zu bytes",
+			"trace.room %u is no power of two that fits into %zu "
+			"bytes",
 			room, bytes);
 	*r = (struct trace_ring){ .shared = t,
 		.event = (struct wire_trace_event *)(t + 1),

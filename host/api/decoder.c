@@ -274,16 +274,20 @@ static int check_method(const struct decoder *d, struct err *e)
 	if (runs(d->method, m) && m->block_length && !m->shift_logits &&
 		!d->method->diffusion)
 		return err_set(e, EINVAL,
-			"the rows of '%s' do not predict the next position, so method %s cannot generate from left to right with it; try --method %s",
+			"the rows of '%s' do not predict the next position, so "
+			"method %s cannot generate from left to right with it; "
+			"try --method %s",
 			d->model_path, d->method->name, first_that_runs(m));
 	if (runs(d->method, m))
 		return 0;
 	if (m->causal)
 		return err_set(e, EINVAL,
-			"'%s' is no diffusion model, and method %s needs one; try --method %s",
+			"'%s' is no diffusion model, and method %s needs one; "
+			"try --method %s",
 			d->model_path, d->method->name, first_that_runs(m));
 	return err_set(e, EINVAL,
-		"'%s' is a %s model, which method %s does not support; try --method %s",
+		"'%s' is a %s model, which method %s does not support; try "
+		"--method %s",
 		d->model_path,
 		m->block_length ? "block diffusion" : "diffusion",
 		d->method->name, first_that_runs(m));

@@ -75,7 +75,8 @@ static int check_prompt(const struct tandem_request *r, struct err *e)
 			"the request has turns; they need TANDEM_CHAT");
 	if (r->prompt || r->tokens || r->system)
 		return err_set(e, EINVAL,
-			"the request has turns and also prompt, tokens or system; turns replace all of these");
+			"the request has turns and also prompt, tokens or "
+			"system; turns replace all of these");
 	return 0;
 }
 

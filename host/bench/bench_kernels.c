@@ -161,7 +161,8 @@ static int take_phone(struct bench_kernels *b, struct err *e)
 		clock = "soc:sd8gen3";
 	if (strncmp(clock, "soc:", 4) || !clock[4])
 		return err_set(e, EINVAL,
-			"--clock '%s' is not soc:NAME; the wall clock is always reported; try soc:sd8gen3",
+			"--clock '%s' is not soc:NAME; the wall clock is "
+			"always reported; try soc:sd8gen3",
 			clock);
 	b->phone = clock + 4;
 	return soc_file_load(&b->soc, b->phone, e);

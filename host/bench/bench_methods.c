@@ -159,7 +159,9 @@ static int check_setting(
 	ret = pair_ask(&b->run.pair, s, d, e);
 	if (!ret && !asked_clock(&d->options) != !b->run.clock)
 		ret = err_set(e, EINVAL,
-			"this machine's clock and a phone's cannot be compared; choose a phone with --clock soc:NAME, and others in sets");
+			"this machine's clock and a phone's cannot be "
+			"compared; choose a phone with --clock soc:NAME, and "
+			"others in sets");
 	b->oracle |= d->method && d->method->needs_draft &&
 		drafting_is_told(&d->drafting);
 	decoder_close(d, NULL);
@@ -224,9 +226,11 @@ static int check_models(const struct bench_methods *b, struct err *e)
 		return 0;
 	if (any & METHOD_CAUSAL)
 		return err_set(e, EINVAL,
-			"no model fits diffusion and other methods; without -m each method has its bundled model");
+			"no model fits diffusion and other methods; without -m "
+			"each method has its bundled model");
 	return err_set(e, EINVAL,
-		"no model fits block diffusion and other diffusion; without -m each method has its bundled model");
+		"no model fits block diffusion and other diffusion; without -m "
+		"each method has its bundled model");
 }
 
 static int plan(struct bench_methods *b, struct err *e)

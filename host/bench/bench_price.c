@@ -156,7 +156,8 @@ static int take_recording(const char *path, const struct pass_ask *p,
 	if (!ret)
 		return 0;
 	return err_set(e, EINVAL,
-		"--from '%s': %s; expected the methods of 'tandem bench lever --json'",
+		"--from '%s': %s; expected the methods of 'tandem bench lever "
+		"--json'",
 		path, why.text);
 }
 

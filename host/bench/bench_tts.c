@@ -83,7 +83,8 @@ static int refuse_sample(
 		return err_in(e, "sample %u of item '%s'", s->index, item->id);
 	}
 	return err_set(e, ENOSPC,
-		"sample %u of item '%s' found no room in the cache; try a larger --slots or --ctx",
+		"sample %u of item '%s' found no room in the cache; try a "
+		"larger --slots or --ctx",
 		s->index, item->id);
 }
 

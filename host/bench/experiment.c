@@ -97,7 +97,8 @@ static int refuse_text(const struct experiment *x, const struct run *r,
 	char here[TEXT], there[TEXT];
 
 	return err_set(e, EPROTO,
-		"%s generates another text than %s: an item of %s, %zu tokens after the prompt",
+		"%s generates another text than %s: an item of %s, %zu tokens "
+		"after the prompt",
 		setting_text(&r->set, here, TEXT),
 		setting_text(&by->set, there, TEXT),
 		x->task[x->item_task[item]], same);

@@ -151,7 +151,8 @@ static int take_shapes(struct tts_args *a)
 static int refuse_aggregate(const char *part)
 {
 	return cmd_misuse(&cmd_bench_tts,
-		"--methods: '%s': after the colon comes how the scores of a method with a reward are combined: last, min or prod",
+		"--methods: '%s': after the colon comes how the scores of a "
+		"method with a reward are combined: last, min or prod",
 		part);
 }
 

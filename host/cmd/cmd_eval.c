@@ -145,10 +145,12 @@ static int check_usage(const char *operand)
 		return refuse_task(operand);
 	if (shard_said && n_show)
 		return cmd_misuse(&cmd_eval,
-			"--show and --shard exclude each other; --outputs has the outputs of all items");
+			"--show and --shard exclude each other; --outputs has "
+			"the outputs of all items");
 	if (as_json && n_show)
 		return cmd_misuse(&cmd_eval,
-			"--show and --json exclude each other; --outputs has the outputs of all items");
+			"--show and --json exclude each other; --outputs has "
+			"the outputs of all items");
 	return EXIT_OK;
 }
 

@@ -160,7 +160,9 @@ static int open_session(struct session **s, const struct model *m,
 	o.notice = cmd_notice;
 	if (m->block_length)
 		return err_set(e, EINVAL,
-			"a block diffusion model: its attention depends on where the prompt ends, which a list of ids does not show");
+			"a block diffusion model: its attention depends on "
+			"where the prompt ends, which a list of ids does not "
+			"show");
 	if (ids->n > context)
 		return model_no_room(
 			m, "the list of ids", ids->n, ids->n, context, e);

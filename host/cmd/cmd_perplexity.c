@@ -168,7 +168,8 @@ static int open_model(struct job *j, struct err *e)
 
 	if (d->model && !d->model->causal)
 		return err_set(e, EINVAL,
-			"'%s' is a diffusion model, whose positions see later ones; perplexity is defined for causal models",
+			"'%s' is a diffusion model, whose positions see later "
+			"ones; perplexity is defined for causal models",
 			d->model_path);
 	return ret;
 }

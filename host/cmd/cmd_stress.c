@@ -389,7 +389,8 @@ static int check_usage(const char *operand, const struct stress_area **a)
 			&cmd_stress, "AREA is missing: what to try, or all");
 	if (replay && (operand || minutes > 0 || runs || seed >= 0))
 		return cmd_misuse(&cmd_stress,
-			"--replay takes everything from its file: leave out AREA, --minutes, --runs and --seed");
+			"--replay takes everything from its file: leave out "
+			"AREA, --minutes, --runs and --seed");
 	if (!*out_folder)
 		return cmd_misuse(&cmd_stress, "--out is empty");
 	if (!operand || !strcmp(operand, "all"))

@@ -161,7 +161,9 @@ static int check_room(const struct conversation *c, size_t n, struct err *e)
 	if (n < room)
 		return 0;
 	return err_set(e, EFBIG,
-		"with this turn the conversation has %zu tokens, and the context has room for %u; nothing was dropped: /reset begins a new conversation, /save FILE saves this one",
+		"with this turn the conversation has %zu tokens, and the "
+		"context has room for %u; nothing was dropped: /reset begins a "
+		"new conversation, /save FILE saves this one",
 		n, room);
 }
 
@@ -229,8 +231,10 @@ static void note_full(const struct conversation *c)
 	uint32_t room = session_context(c->tandem->decoder.session);
 
 	if (c->last.stop == TANDEM_STOP_CONTEXT)
-		cmd_warn(
-			"the context of %u tokens is full: %llu of the conversation, %llu of this answer, which was cut; /reset begins a new conversation, /save FILE saves this one",
+		cmd_warn("the context of %u tokens is full: %llu of the "
+			 "conversation, %llu of this answer, which was cut; "
+			 "/reset begins a new conversation, /save FILE saves "
+			 "this one",
 			room, (unsigned long long)c->last.prompt_tokens,
 			(unsigned long long)c->last.tokens);
 }

@@ -163,7 +163,8 @@ static int check_extents(const struct window_view *v, struct err *e)
 			x->at > v->extended - x->bytes ||
 			!memchr(x->name, '\0', sizeof(x->name)))
 			return err_set(e, EPROTO,
-				"its view is impossible: buffer %u of the extended region",
+				"its view is impossible: buffer %u of the "
+				"extended region",
 				i);
 		end = x->at + x->bytes;
 	}
@@ -180,7 +181,8 @@ static int check(const struct window_view *v, struct err *e)
 			"its view has the format of another version of Tandem");
 	if (v->used > v->slots || v->slots > WINDOW_VIEW_SLOTS || !v->page)
 		return err_set(e, EPROTO,
-			"its view is impossible: %u of %u slots, pages of %llu bytes",
+			"its view is impossible: %u of %u slots, pages of %llu "
+			"bytes",
 			v->used, v->slots, (unsigned long long)v->page);
 	for (uint32_t i = 0; i < v->used; i++) {
 		const struct window_view_mapping *m = &v->map[i];

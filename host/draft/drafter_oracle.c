@@ -281,7 +281,8 @@ static int check_word(const char *said, const char *word, struct err *e)
 	if (end > word && !*end && agreement > 0 && agreement <= 1)
 		return 0;
 	return err_set(e, EINVAL,
-		"--draft '%s': after oracle: comes the share of tokens that agree, above 0 and at most 1, for example oracle:0.8",
+		"--draft '%s': after oracle: comes the share of tokens that "
+		"agree, above 0 and at most 1, for example oracle:0.8",
 		said);
 }
 

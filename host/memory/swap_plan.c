@@ -384,7 +384,11 @@ static uint64_t pack(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 static int too_small(uint64_t slot, const struct swap_room *room, struct err *e)
 {
 	return err_set(e, ENOSPC,
-		"two staging slots of %.1f MiB do not fit into the %.1f MiB and %u slots that the cache and the activations leave of the device's window; try a larger --va-window or --va-slots, a smaller --ctx or --prefill-chunk, or --placement belady, which needs room for one block",
+		"two staging slots of %.1f MiB do not fit into the %.1f MiB "
+		"and %u slots that the cache and the activations leave of the "
+		"device's window; try a larger --va-window or --va-slots, a "
+		"smaller --ctx or --prefill-chunk, or --placement belady, "
+		"which needs room for one block",
 		(double)slot / (1 << 20), (double)room->bytes / (1 << 20),
 		room->slots);
 }

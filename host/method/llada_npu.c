@@ -603,7 +603,8 @@ static int npu_open(
 
 	if (o->stable < o->visible)
 		return err_set(e, EINVAL,
-			"--stable %g is less than --visible %g; a final token must be at least as probable as a visible one",
+			"--stable %g is less than --visible %g; a final token "
+			"must be at least as probable as a visible one",
 			o->stable, o->visible);
 	state->by_block = m->block_length > 0;
 	return denoising_choose_length(env, m, &state->length, e);

@@ -322,7 +322,8 @@ int model_graft(struct model **out, const struct model *base,
 
 	if (base->packed)
 		return err_set(e, ENOTSUP,
-			"the layers of a flash image cannot precede those of another file; use the model file");
+			"the layers of a flash image cannot precede those of "
+			"another file; use the model file");
 	m = malloc(sizeof(*m));
 	if (!m)
 		return err_set(e, ENOMEM, "no memory for a model");

@@ -56,7 +56,8 @@ static int check_head(
 		return err_set(e, EINVAL, "reserved bytes are not 0");
 	if (!range_within(sizeof(*h), h->header_bytes, bytes))
 		return err_set(e, EINVAL,
-			"a header of %llu bytes does not fit into the %llu bytes",
+			"a header of %llu bytes does not fit into the %llu "
+			"bytes",
 			(unsigned long long)h->header_bytes,
 			(unsigned long long)bytes);
 	if (h->table % 8 || h->table < sizeof(*h) + h->header_bytes ||
@@ -64,7 +65,8 @@ static int check_head(
 			(uint64_t)h->n_tensors * sizeof(struct packed_entry),
 			bytes))
 		return err_set(e, EINVAL,
-			"a table of %u tensors at offset %llu does not fit into the %llu bytes after the header",
+			"a table of %u tensors at offset %llu does not fit "
+			"into the %llu bytes after the header",
 			h->n_tensors, (unsigned long long)h->table,
 			(unsigned long long)bytes);
 	return 0;

@@ -169,7 +169,8 @@ static int no_name(const char *which, DBusError *why, struct err *e)
 	if (dbus_error_is_set(why) && !denied)
 		return no_bus(which, why, e);
 	ret = err_set(e, denied ? EACCES : EADDRINUSE,
-		denied ? "on the %s bus nobody may own the name '%s' without a policy file (docs/dbus.md shows one)"
+		denied ? "on the %s bus nobody may own the name '%s' "
+			 "without a policy file (docs/dbus.md shows one)"
 		       : "on the %s bus the name '%s' is taken: another tandem "
 			 "serves there",
 		which, BUS_NAME);

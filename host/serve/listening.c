@@ -129,7 +129,8 @@ static int listen_at(struct listening *l, const struct addrinfo *i,
 	l->loopback = is_loopback(i->ai_addr);
 	if (!l->loopback && !open_to_all)
 		return err_set(e, EACCES,
-			"other machines can reach '%s', and could use the server; give --api-key-file, or --no-key to allow it",
+			"other machines can reach '%s', and could use the "
+			"server; give --api-key-file, or --no-key to allow it",
 			where);
 	ret = open_socket(i->ai_family, &l->fd, e);
 	if (ret)

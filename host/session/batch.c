@@ -338,7 +338,9 @@ int batch_fill(void *dst, struct batch *b, const struct sequences *s,
 
 	if (put_rows(b, s, at, row, room, &spans))
 		return err_set(e, ENOSPC,
-			"%u rows of %u sequences see more than %u spans of the cache, the maximum of a pass; compute fewer sequences at a time",
+			"%u rows of %u sequences see more than %u spans of the "
+			"cache, the maximum of a pass; compute fewer sequences "
+			"at a time",
 			n, b->n_parts, room);
 	put_masks(b,
 		(void *)((uint8_t *)dst + n * sizeof(*row) +

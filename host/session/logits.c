@@ -255,7 +255,8 @@ int logits_check(
 	while (isfinite(hidden[at]))
 		at++;
 	return err_set(e, EPROTO,
-		"the device computed a hidden state that is not finite: row %u, value %u of %u is %g",
+		"the device computed a hidden state that is not finite: row "
+		"%u, value %u of %u is %g",
 		row, at, n_embd, (double)hidden[at]);
 }
 

@@ -193,7 +193,8 @@ static int check_between(
 {
 	return s->flights
 		? err_set(e, EBUSY,
-			  "%s while a pass is running: the cache can be changed only between passes",
+			  "%s while a pass is running: the cache can be "
+			  "changed only between passes",
 			  what)
 		: 0;
 }

@@ -91,7 +91,10 @@ static int choose_by_size(struct session_plan *p, const struct model *m,
 	}
 	if (room < 2 * slot)
 		return err_set(e, EINVAL,
-			"--dram-budget of %.1f MiB, but streaming needs at least two slots, which are part of it: %sthey take %.1f MiB; try --dram-budget %lluM, or a share like 0%%, which does not include them",
+			"--dram-budget of %.1f MiB, but streaming needs at "
+			"least two slots, which are part of it: %sthey take "
+			"%.1f MiB; try --dram-budget %lluM, or a share like "
+			"0%%, which does not include them",
 			(double)room / (double)MIB,
 			p->stage_parts > 1 ? "of parts of layers, " : "",
 			(double)(2 * slot) / (double)MIB,
@@ -129,7 +132,9 @@ int session_budget_choose(struct session_plan *p, const struct model *m,
 		return 0;
 	if (!m->packed)
 		return err_set(e, EINVAL,
-			"--dram-budget, but this model is no flash image, and only those can be streamed; make one with tandem convert");
+			"--dram-budget, but this model is no flash image, and "
+			"only those can be streamed; make one with tandem "
+			"convert");
 	ret = check_parts(m, p->stage_parts, e);
 	if (ret)
 		return ret;

@@ -192,11 +192,13 @@ static int check_forward(struct session *s, const struct rows *rows,
 			"the device was lost and no other has taken over");
 	if (!rows->state != !s->model->behind)
 		return err_set(e, EINVAL,
-			"rows %s states for a model whose layers follow %u others",
+			"rows %s states for a model whose layers follow %u "
+			"others",
 			rows->state ? "with" : "without", s->model->behind);
 	if (hooks && hooks->choose && rows->sight != SIGHT_TREE)
 		return err_set(e, EINVAL,
-			"only rows of a tree may be dropped in the middle of a pass");
+			"only rows of a tree may be dropped in the middle of a "
+			"pass");
 	return start_batch(s, rows, e);
 }
 

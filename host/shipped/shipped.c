@@ -97,11 +97,13 @@ static int search_end(
 		ret = err_set(e, ENOMEM, "no memory to look for '%s'", s->file);
 	else if (!s->found && env && *env)
 		ret = err_set(e, ENOENT,
-			"no %s: %s'%s' is not in '%s', the folder that %s names for %s",
+			"no %s: %s'%s' is not in '%s', the folder that %s "
+			"names for %s",
 			what, hint, s->file, env, s->of->env, s->of->plural);
 	else if (!s->found)
 		ret = err_set(e, ENOENT,
-			"no %s: %s'%s' was not found in %s; %s=FOLDER names the folder of the bundled ones",
+			"no %s: %s'%s' was not found in %s; %s=FOLDER names "
+			"the folder of the bundled ones",
 			what, hint, s->file,
 			s->places.len ? s->places.data : "no place",
 			s->of->env);

@@ -55,7 +55,8 @@ static int check_file(
 			e, EINVAL, "'%s' is not a regular file", h->path);
 	if (st->st_mode & 077)
 		return err_set(e, EPERM,
-			"others can read or write '%s' (mode %04o), which holds prompts and answers; try: chmod 600 '%s'",
+			"others can read or write '%s' (mode %04o), which "
+			"holds prompts and answers; try: chmod 600 '%s'",
 			h->path, st->st_mode & 07777, h->path);
 	return 0;
 }

@@ -230,7 +230,8 @@ static int check_head(struct history *h, struct err *e)
 			h->path);
 	if (k->version != HISTORY_VERSION)
 		return err_set(e, EINVAL,
-			"'%s' is a history of format %u; this program supports format %d",
+			"'%s' is a history of format %u; this program supports "
+			"format %d",
 			h->path, k->version, HISTORY_VERSION);
 	if (XXH64(k, offsetof(struct history_head, checksum), 0) !=
 			k->checksum ||

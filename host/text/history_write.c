@@ -33,7 +33,8 @@ static int wait_for_lock(const struct history *h, struct err *e)
 				h->path);
 		if (clock_ns() > until)
 			return err_set(e, EBUSY,
-				"another process has held the lock on '%s' for more than 10 seconds; find it with: lslocks",
+				"another process has held the lock on '%s' for "
+				"more than 10 seconds; find it with: lslocks",
 				h->path);
 		if (!history_is_current(h))
 			break;

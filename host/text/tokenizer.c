@@ -298,7 +298,8 @@ int tok_emit_byte(struct tok_run *r, unsigned char byte)
 		id = r->tok->unk;
 	if (id < 0)
 		return err_set(r->err, EILSEQ,
-			"the vocabulary has no token for byte 0x%02x of the text, and none for unknown bytes",
+			"the vocabulary has no token for byte 0x%02x of the "
+			"text, and none for unknown bytes",
 			byte);
 	return tok_emit(r, id);
 }

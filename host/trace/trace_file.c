@@ -69,7 +69,8 @@ int trace_file_close(struct trace_file *f, struct err *e)
 		trace_file_flush(f);
 	if (f->failed)
 		ret = err_sys(e, f->failed,
-			"the trace '%s' ends %.3f s after its beginning, because it cannot be written",
+			"the trace '%s' ends %.3f s after its beginning, "
+			"because it cannot be written",
 			f->path, (double)(f->failed_ns - f->opened_ns) * 1e-9);
 	fd_close(&f->fd);
 	free(f->path);

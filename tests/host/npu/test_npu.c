@@ -379,7 +379,8 @@ static void test_restarts_are_counted(void **state)
 		}
 		assert_false(npu_may_reopen(f->n, -ERR_DEVICE_LOST, &e));
 		assert_string_equal(e.text,
-			"it is gone; these are more than the 2 losses within 60 "
+			"it is gone; these are more than the 2 losses within "
+			"60 "
 			"s that --restarts allows");
 		a_minute_passes(f->n);
 	}
