@@ -91,7 +91,7 @@ static int peer_check(struct channel *c, struct err *e)
 	}
 	if (!ret && c->host)
 		ret = beat_check(c, now, e);
-	if (!ret && c->cancel && *c->cancel)
+	if (!ret && c->cancel && __atomic_load_n(c->cancel, __ATOMIC_RELAXED))
 		ret = err_set(e, ECANCELED, "interrupted");
 	return ret;
 }
