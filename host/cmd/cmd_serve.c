@@ -165,14 +165,22 @@ static int open_writer(struct tandem **out, struct err *e)
 	return ret ? e->code : 0;
 }
 
-/* The same file once more, to read prompts with while others are answered. */
+/* The same file once more, to read prompts with while others are answered. By
+ * default a handle decodes from left to right, which refuses a diffusion model.
+ */
 static int open_reader(
 	const struct tandem *writer, struct tandem **out, struct err *e)
 {
+	const struct method *m = writer->decoder.method;
+	char method[64];
+	const char *set[] = { method, NULL };
 	struct tandem_options o;
 
 	tandem_options_init(&o, sizeof(o));
 	o.model = writer->decoder.model_path;
+	snprintf(method, sizeof(method), "method=%s", m->name);
+	if (m->diffusion)
+		o.set = set;
 	return tandem_open(out, &o) ? err_set(e, EIO, "%s", tandem_error(NULL))
 				    : 0;
 }

@@ -167,6 +167,16 @@ checks=$((checks + 1))
 [ "$(member prompt_tokens)" -gt 40 ] || fail "too few tokens of turns: $out"
 ends INT 0
 
+# A diffusion model.
+run_ok "$TANDEM" synth --like tiny-llada -o "$tmp/fill.gguf"
+filling=(-m "$tmp/fill.gguf" --method llada --block 8)
+run_ok "$TANDEM" run -t 1 --spin 0 "${filling[@]}" -p Hi -n 8 --json
+want=$(member text)
+serve "${filling[@]}"
+post /v1/completions '{"prompt":"Hi","max_tokens":8,"temperature":0}'
+check_eq 'text of a diffusion model' "$(member text)" "$want"
+ends INT 0
+
 # ---- how it ends --------------------------------------------------------------
 serve --grace 0.05 --texts 1 --queue 0 "${slow[@]}"
 long_stream "$tmp/long"
