@@ -30,10 +30,11 @@ make_files() {
     >items.jsonl
   if [ $quick = yes ]; then
     target=tiny.gguf draft=tiny8.gguf fill=fill.gguf image=tiny.tdm
+    block_model=blocks.gguf
     return
   fi
   target=$models/target.gguf draft=$models/draft.gguf
-  fill=$models/diffusion.gguf image=target.tdm
+  fill=$models/diffusion.gguf image=target.tdm block_model=$models/block.gguf
   for what in target diffusion; do
     "$tandem" convert "$models/$what.gguf" $what.tdm || return
   done
@@ -69,6 +70,80 @@ generate() { # NAME OPTION...: 24 greedy tokens of the target, all counters
   add "run/$name" json run -p "$prompt" -n 24 --json "$@"
 }
 
+drafting='chain specinfer opt-tree eagle2-tree edgellm lever'
+
+# serve_items TEMPERATURE OPTION...: four prompts to one server, one after another,
+# twice, then all at the same time; each text on a line, with its counts where no
+# other request can have an influence on them.
+serve_items() {
+  local at=$work/server.$BASHPID server=0 n temperature=$1 asked=()
+  local prompts=('Two and two' 'Two and three' 'Once upon a time' 'A')
+  shift
+  "$tandem" serve --listen "unix:$at" -t 1 --spin 0 $soc "$@" 2>"$at.said" &
+  server=$!
+  until [ -S "$at" ]; do
+    kill -0 $server 2>/dev/null || { cat "$at.said" >&2 && return 1; }
+    sleep 0.02
+  done
+  ask() { # NUMBER
+    curl -s --unix-socket "$at" http://server/v1/completions --data-binary \
+      "{\"prompt\":\"${prompts[$1]}\",\"max_tokens\":16,\"seed\":$1,
+        \"temperature\":$temperature}" | sed -E \
+      's/("[a-z]+_(ms|per_second)":)[0-9.]+/\1WALL/g' >"$at.$1"
+  }
+  for n in "${!prompts[@]}" "${!prompts[@]}"; do
+    ask "$n"
+    grep -o '"text":.*' "$at.$n" || cat "$at.$n"
+  done
+  for n in "${!prompts[@]}"; do
+    ask "$n" &
+    asked+=($!)
+  done
+  wait "${asked[@]}"
+  for n in "${!prompts[@]}"; do
+    grep -o '"text":.*"finish_reason":"[a-z]*"' "$at.$n" || cat "$at.$n"
+  done
+  kill $server
+  wait $server
+}
+
+# add_items TEMPERATURE METHOD OPTION...: two items on one handle; where no reward
+# needs their answers, also requests to a server.
+add_items() {
+  local temperature=$1 name=$2
+  shift
+  case $* in *"$block_model"*) name=blocks-$name ;; esac
+  add "eval/items-$name" json eval items.jsonl -n 12 --json $soc \
+    --temp "$temperature" --method "$@"
+  case " $* " in
+  *' --reward '*) ;;
+  *) add_line "serve/items-$name" text "serve_items $temperature --method $*" ;;
+  esac
+}
+
+# What every method does with one request after another, and with several.
+runs_of_items() {
+  local how
+  add_items 0 autoregressive -m "$target"
+  add_items 0 flash-ar -m "$image" --dram-budget 50%
+  for how in $drafting; do
+    add_items 0 $how -m "$target" --draft "$draft"
+  done
+  add_items 0 sdnpu -m "$target"
+  for how in sample vote self-certainty mean-logprob; do
+    add_items 0.8 $how -m "$target" -N 4
+  done
+  for how in best-of-n weighted-vote beam dvts; do
+    add_items 0.8 $how -m "$target" -N 4 --reward exact
+  done
+  for how in llada dream fast-dllm multi-block llada-npu; do
+    add_items 0 $how -m "$fill" --block 8 --block-steps 4
+  done
+  for how in block multi-block; do
+    add_items 0 $how -m "$block_model" --block-steps 4
+  done
+}
+
 runs_of_quick() {
   local how layout
   add files/tiny hash synth --like tiny --quant q8_0 --seed 3 -o MADE
@@ -94,6 +169,7 @@ runs_of_quick() {
   add text/tokenize text tokenize -m tiny.gguf -p "$once"
   add text/detokenize text detokenize -m tiny.gguf --ids '40 41 42'
   add eval/items json eval items.jsonl -m tiny.gguf -n 8 --json $soc
+  runs_of_items
   add perplexity/items json perplexity items.jsonl -m tiny.gguf --json
 }
 
@@ -134,8 +210,6 @@ runs_of_numbers() {
   done
 }
 
-drafting='chain specinfer opt-tree eagle2-tree edgellm lever'
-
 runs_of_methods() {
   local method budget where name
   for budget in 0% 20% 40% 60% 80% 100%; do
@@ -160,6 +234,43 @@ runs_of_methods() {
     generate $method-sampled --method $method --temp 0.8 --seed 7 \
       --repeat-penalty 1.1 $soc
   done
+  for budget in 0% 40% 100%; do
+    for what in '' '--calibration' '--fill-rows' '--no-reuse' \
+      '--temp 0.8 --seed 7' '--draft-on host --draft model'; do
+      generate "sdnpu$(tr -s ' ' - <<<" ${what//--/} $budget")" --method sdnpu \
+        -m $image --dram-budget $budget $soc $what
+    done
+  done
+  for method in sample vote self-certainty mean-logprob best-of-n \
+    weighted-vote beam dvts; do
+    for what in '-N 4' '-N 6 --slots 300' '-N 4 --parallel 2' \
+      '-N 4 --draft sam'; do
+      case $method$what in
+      beam*draft* | dvts*draft*) continue ;;
+      esac
+      add "run/$method$(tr -s ' -' - <<<" $what")" json run -p "$prompt" \
+        -n 40 --json $soc --method $method --temp 0.8 --seed 3 $what
+    done
+  done
+  for method in dream fast-dllm multi-block llada-npu; do
+    for what in '' '--block 16 --block-steps 4' '--temp 0.7 --seed 5'; do
+      add "run/$method$(tr -s ' -' - <<<" $what")" json run -p "$story" -n 32 \
+        --json $soc --method $method $what
+    done
+  done
+  for what in '--refresh host' '--refresh drift' '--no-revision' '--window 16' \
+    '--cache-delay 2' '--prompt-chunks'; do
+    method=llada-npu
+    [ "$what" != '--cache-delay 2' ] || method=multi-block
+    add "run/$method$(tr -s ' -' - <<<" $what")" json run -p "$story" -n 32 \
+      --json $soc --method $method $what
+  done
+  for method in autoregressive block multi-block linear-spec; do
+    add "run/blocks-$method" json run -m "$block_model" -p "$story" \
+      -n 24 --json $soc --method $method
+  done
+  runs_of_items
+  add_items 0 linear-spec -m "$block_model"
 }
 
 runs_of_options() {
