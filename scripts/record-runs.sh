@@ -243,7 +243,7 @@ runs_of_methods() {
   done
   for method in sample vote self-certainty mean-logprob best-of-n \
     weighted-vote beam dvts; do
-    for what in '-N 4' '-N 6 --slots 300' '-N 4 --parallel 2' \
+    for what in '-N 4' '-N 8 --slots 300' '-N 4 --parallel 2' \
       '-N 4 --draft sam'; do
       case $method$what in
       beam*draft* | dvts*draft*) continue ;;

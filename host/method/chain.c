@@ -8,7 +8,6 @@
 #include "base/checked.h"
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
-#include "host/text/generation.h"
 #include "ipc/wire.h"
 
 #define LENGTH 8 /* where the drafter has none of its own */
@@ -48,24 +47,17 @@ static uint32_t chain_rows(const struct method_env *env)
 	return 1 + chain_length(env);
 }
 
-static int chain_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+/* One candidate, so that a drafter with several rules proposes its first. */
+static void chain_start(struct cycle *c)
 {
-	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, chain_rows(env), 0, e);
+	c->tree->k = 1;
+}
 
-	/* So that a drafter by several rules says its first. */
-	if (!ret)
-		c.tree->k = 1;
-	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, chain_length(env), e);
-		if (!ret)
-			ret = build_chain(c.tree, &c.drafter, &c.limits, e);
-		if (!ret)
-			ret = cycle_verify(&c, NULL, e);
-	}
-	cycle_close(&c);
-	return ret;
+static int chain_plan(struct cycle *c, struct err *e)
+{
+	int ret = cycle_begin(c, chain_length(c->env), e);
+
+	return ret ? ret : build_chain(c->tree, &c->drafter, &c->limits, e);
 }
 
 const struct method method_chain = {
@@ -75,5 +67,6 @@ const struct method method_chain = {
 	.needs_draft = true,
 	.options = options,
 	.decode_rows = chain_rows,
-	.run = chain_run,
+	.start = chain_start,
+	.plan = chain_plan,
 };

@@ -150,6 +150,7 @@ int cycle_begin(struct cycle *c, uint32_t depth, struct err *e)
 	c->limits.rows = (uint32_t)least(c->rows, room);
 	c->draft_time = c->expand_time = 0;
 	c->expanded = c->looked = 0;
+	c->exit = NULL;
 	if (c->limits.depth && c->limits.rows > 1)
 		return c->drafter.begin(c, c->tree, text, n, e);
 	tree_reset(c->tree, text[n - 1]);
@@ -176,19 +177,14 @@ double cycle_draft_cost(const struct cycle *c)
 
 /* ---- a pass -------------------------------------------------------------- */
 
-struct watched {
-	struct cycle *c;
-	const struct cycle_pass *pass;
-};
-
-/* What the exit predictor says of tokens behind a node. */
+/* The exit predictor's probabilities of tokens after a node. */
 static void score(
 	void *arg, uint32_t node, const int32_t *token, uint32_t n, float *out)
 {
-	const struct watched *w = arg;
+	const struct cycle *c = arg;
 
-	exit_head_score(w->pass->exit, session_hidden(w->c->session, node),
-		token, n, out);
+	exit_head_score(
+		c->exit, session_hidden(c->session, node), token, n, out);
 }
 
 /* The predictor's products and its softmax, and what is done with them. */
@@ -219,15 +215,14 @@ static void count_pruning(struct method_stats *s, const struct prune_result *r)
 
 static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 {
-	const struct watched *w = arg;
-	struct cycle *c = w->c;
+	struct cycle *c = arg;
 	uint64_t began = cycle_now(c);
 
 	struct prune_result r = {
 		.keep = keep, .sigma = c->sigma, .merit = c->merit
 	};
 
-	prune_tree(c->tree, w->pass->prune, score, arg, &r);
+	prune_tree(c->tree, c->prune, score, c, &r);
 	*n = r.n;
 	count_pruning(&c->env->stats, &r);
 	price_pruning(c, &r);
@@ -237,22 +232,20 @@ static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
 	return 0;
 }
 
-static int meanwhile(void *arg, struct err *e)
+static int beside(void *arg, struct err *e)
 {
-	const struct watched *w = arg;
-	int ret = w->pass->meanwhile(w->c, w->pass->arg, e);
+	struct cycle *c = arg;
+	int ret = c->env->method->beside(c, e);
 
-	price_draft(w->c);
+	price_draft(c);
 	return ret;
 }
 
-static int forward(
-	struct cycle *c, const struct cycle_pass *pass, struct err *e)
+static int forward(struct cycle *c, struct err *e)
 {
 	const struct tree *t = c->tree;
 	struct rows rows = { SIGHT_TREE, t->n, c->row };
-	struct watched w = { c, pass };
-	struct session_hooks hooks = { .arg = &w };
+	struct session_hooks hooks = { .arg = c };
 	uint64_t began = cycle_now(c), device = session_device_ns(c->session);
 	int ret;
 
@@ -264,12 +257,12 @@ static int forward(
 	c->choose_time = 0;
 	c->verified = c->went_on = t->n;
 	c->leaves = t->leaves;
-	if (pass && pass->exit)
+	if (c->exit)
 		hooks.choose = choose;
 	else
 		c->env->stats.kept += c->verified;
-	if (pass && pass->meanwhile)
-		hooks.meanwhile = meanwhile;
+	if (c->env->method->beside)
+		hooks.meanwhile = beside;
 	ret = session_forward_with(c->session, &rows, &hooks, e);
 	pass_ended(c);
 	c->pass_time = c->passed_at - began;
@@ -429,7 +422,7 @@ static void tell_drafter(const struct cycle *c)
 		d->saw(d->arg, text, n);
 }
 
-int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
+int cycle_verify(struct cycle *c, struct err *e)
 {
 	struct method_stats *stats = &c->env->stats;
 	bool all = c->env->drafter->all_rows;
@@ -438,7 +431,7 @@ int cycle_verify(struct cycle *c, const struct cycle_pass *pass, struct err *e)
 
 	price_growth(c);
 	t = timer_start(c);
-	ret = forward(c, pass, e);
+	ret = forward(c, e);
 
 	memset(c->known, 0, c->rows * sizeof(*c->known));
 	if (!ret)
@@ -538,10 +531,14 @@ static int first_token(struct cycle *c, struct err *e)
 	return ret;
 }
 
-int cycle_open_wide(struct cycle *c, struct session *s, struct generation *g,
-	struct method_env *env, uint32_t rows, uint32_t spare,
-	uint32_t candidates, struct err *e)
+int cycle_open(struct cycle *c, struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
 {
+	const struct method *m = env->method;
+	uint32_t rows = m->decode_rows(env);
+	uint32_t spare = m->spare_nodes ? m->spare_nodes(env) : 0;
+	uint32_t candidates = m->candidates ? m->candidates(env)
+					    : tree_options(env)->candidates;
 	int ret;
 
 	*c = (struct cycle){ .session = s, .gen = g, .env = env, .rows = rows };
@@ -550,12 +547,14 @@ int cycle_open_wide(struct cycle *c, struct session *s, struct generation *g,
 		.expand = expand_counted,
 		.batch = env->drafter->batch,
 		.most = env->drafter->most };
+	c->own = calloc(1, m->lane_bytes ? m->lane_bytes : 1);
 	c->path = calloc(rows, sizeof(*c->path));
 	c->row = calloc(rows, sizeof(*c->row));
 	c->sigma = calloc(rows + spare, sizeof(*c->sigma));
 	c->merit = calloc(rows + spare, sizeof(*c->merit));
 	c->known = calloc(rows, sizeof(*c->known));
-	if (!c->path || !c->row || !c->sigma || !c->merit || !c->known)
+	if (!c->own || !c->path || !c->row || !c->sigma || !c->merit ||
+		!c->known)
 		return err_set(e, ENOMEM,
 			"no memory for trees of %u "
 			"rows",
@@ -568,20 +567,34 @@ int cycle_open_wide(struct cycle *c, struct session *s, struct generation *g,
 	return first_token(c, e);
 }
 
-int cycle_open(struct cycle *c, struct session *s, struct generation *g,
-	struct method_env *env, uint32_t rows, uint32_t spare, struct err *e)
-{
-	return cycle_open_wide(
-		c, s, g, env, rows, spare, tree_options(env)->candidates, e);
-}
-
 void cycle_close(struct cycle *c)
 {
 	tree_close(c->tree);
+	free(c->own);
 	free(c->path);
 	free(c->row);
 	free(c->sigma);
 	free(c->merit);
 	free(c->logits);
 	free(c->known);
+}
+
+int cycle_run(struct session *s, struct generation *g, struct method_env *env,
+	struct err *e)
+{
+	const struct method *m = env->method;
+	struct cycle c;
+	int ret = cycle_open(&c, s, g, env, e);
+
+	if (!ret && m->start)
+		m->start(&c);
+	while (!ret && !gen_done(g)) {
+		ret = m->plan(&c, e);
+		if (!ret)
+			ret = cycle_verify(&c, e);
+		if (!ret && m->took)
+			m->took(&c);
+	}
+	cycle_close(&c);
+	return ret;
 }

@@ -27,11 +27,18 @@ struct cycle {
 	struct generation *gen;
 	struct method_env *env;
 	struct tree *tree;
+	void *own; /* [lane_bytes] the method's, for this request */
 	/* env's drafter, counted and timed: what builders are given. */
 	struct drafter drafter;
 	/* Of the tree to come; cycle_begin sets them, from `rows`. */
 	struct build_limits limits;
 	uint32_t rows;
+
+	/* The method's plan may set them, for the next pass alone: this exit
+	 * predictor, the session's, chooses the rows for the upper layers.
+	 * NULL: all rows go on. */
+	const struct exit_head *exit;
+	const struct prune_opts *prune;
 
 	/* Of the verification behind us: */
 	uint32_t verified; /* nodes of the tree that the target computed */
@@ -75,26 +82,15 @@ struct cycle {
 	float **known; /* [rows] where a row's are among them, or NULL */
 };
 
-/*
- * What goes on during a pass beside it. `exit`, the session's exit predictor,
- * chooses the rows for the upper layers, by `prune`; `meanwhile` is called once
- * a block.
- */
-struct cycle_pass {
-	const struct exit_head *exit; /* NULL: all rows go on */
-	const struct prune_opts *prune;
-	int (*meanwhile)(struct cycle *, void *arg, struct err *);
-	void *arg;
-};
-
-/* Trees of at most `rows` rows, to which `spare` more nodes can be added while
- * they are verified; the prompt goes in and the first token comes out. */
-int cycle_open(struct cycle *, struct session *, struct generation *,
-	struct method_env *, uint32_t rows, uint32_t spare, struct err *);
-/* With so many candidates behind a node, whatever the options of trees say. */
-int cycle_open_wide(struct cycle *, struct session *, struct generation *,
-	struct method_env *, uint32_t rows, uint32_t spare, uint32_t candidates,
+/* A request of env's method, from its prompt to its last token, by the method's
+ * steps. */
+int cycle_run(struct session *, struct generation *, struct method_env *,
 	struct err *);
+
+/* Trees as large as env's method wants them; the prompt is read and the first
+ * token drawn. To be closed whatever this returns. */
+int cycle_open(struct cycle *, struct session *, struct generation *,
+	struct method_env *, struct err *);
 void cycle_close(struct cycle *);
 
 /* A tree begins behind the text: its root is expanded and `limits` are set, to
@@ -105,8 +101,8 @@ int cycle_begin(struct cycle *, uint32_t depth, struct err *);
 int cycle_expand(
 	struct cycle *, const uint32_t *node, uint32_t n, struct err *);
 
-/* Verify the tree; *pass may be NULL. */
-int cycle_verify(struct cycle *, const struct cycle_pass *, struct err *);
+/* Verify the tree in a pass. */
+int cycle_verify(struct cycle *, struct err *);
 
 /* What the pass took as if it had begun with no layer read ahead, and what
  * drafting added to that. */

@@ -9,7 +9,6 @@
 #include "base/checked.h"
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
-#include "host/text/generation.h"
 
 #define ROWS  60
 #define DEPTH 6
@@ -49,25 +48,26 @@ static uint32_t depth_of(const struct method_env *env)
 	return DEPTH;
 }
 
-static int eagle2_tree_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+static uint32_t top_k(const struct method_env *env)
 {
 	const struct eagle2_options *o = method_options(env, &table);
-	uint32_t rows = rows_of(env), depth = depth_of(env);
-	struct cycle c;
-	int ret = cycle_open_wide(
-		&c, s, g, env, rows, 1 + o->top_k * (depth - 1), o->top_k, e);
 
-	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, depth, e);
-		if (!ret)
-			ret = build_eagle2(
-				c.tree, &c.drafter, &c.limits, o->top_k, e);
-		if (!ret)
-			ret = cycle_verify(&c, NULL, e);
-	}
-	cycle_close(&c);
-	return ret;
+	return o->top_k;
+}
+
+/* Candidates of all layers, of which the best become rows. */
+static uint32_t spare_nodes(const struct method_env *env)
+{
+	return 1 + top_k(env) * (depth_of(env) - 1);
+}
+
+static int eagle2_tree_plan(struct cycle *c, struct err *e)
+{
+	int ret = cycle_begin(c, depth_of(c->env), e);
+
+	return ret ? ret
+		   : build_eagle2(c->tree, &c->drafter, &c->limits,
+			     top_k(c->env), e);
 }
 
 const struct method method_eagle2_tree = {
@@ -77,5 +77,7 @@ const struct method method_eagle2_tree = {
 	.needs_draft = true,
 	.options = options,
 	.decode_rows = rows_of,
-	.run = eagle2_tree_run,
+	.candidates = top_k,
+	.spare_nodes = spare_nodes,
+	.plan = eagle2_tree_plan,
 };

@@ -8,14 +8,12 @@
  */
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
-#include "host/session/session.h"
-#include "host/text/generation.h"
 
 #define AHEAD 32 /* nodes drafted beside a pass, at most */
 
-struct edge {
-	struct edgellm *pace; /* the method's */
-	int32_t tip; /* what is drafted behind, beside the pass; -1: nothing */
+/* Of a request. */
+struct ahead {
+	int32_t tip; /* node after which the draft goes on; -1: none */
 };
 
 /* The likeliest leaf behind which something may come; -1 where there is none,
@@ -32,10 +30,10 @@ static int32_t best_leaf(const struct tree *t)
 	return best;
 }
 
-/* One more token behind the tip, while the target computes. */
-static int draft_on(struct cycle *c, void *arg, struct err *e)
+/* One more token after the tip, while the target computes. */
+static int edgellm_beside(struct cycle *c, struct err *e)
 {
-	struct edge *m = arg;
+	struct ahead *m = c->own;
 	uint32_t node = (uint32_t)m->tip;
 	int ret = 0;
 
@@ -76,28 +74,27 @@ static int edgellm_open(
 	return 0;
 }
 
-static int edgellm_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+static uint32_t edgellm_spare(const struct method_env *env)
 {
-	struct edge m = { .pace = env->state };
-	struct cycle_pass pass = { .meanwhile = draft_on, .arg = &m };
-	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, tree_decode_rows(env), AHEAD, e);
+	return AHEAD;
+}
 
-	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, tree_depth(env), e);
-		if (!ret)
-			ret = build_edgellm(
-				c.tree, &c.drafter, &c.limits, m.pace, e);
-		if (ret)
-			break;
-		m.tip = best_leaf(c.tree);
-		ret = cycle_verify(&c, &pass, e);
-		if (!ret && c.verified > 1)
-			edgellm_saw(m.pace, branch_length(&c), c.n_path - 1);
-	}
-	cycle_close(&c);
+static int edgellm_plan(struct cycle *c, struct err *e)
+{
+	struct ahead *m = c->own;
+	int ret = cycle_begin(c, tree_depth(c->env), e);
+
+	if (!ret)
+		ret = build_edgellm(
+			c->tree, &c->drafter, &c->limits, c->env->state, e);
+	m->tip = ret ? -1 : best_leaf(c->tree);
 	return ret;
+}
+
+static void edgellm_took(struct cycle *c)
+{
+	if (c->verified > 1)
+		edgellm_saw(c->env->state, branch_length(c), c->n_path - 1);
 }
 
 const struct method method_edgellm = {
@@ -109,5 +106,9 @@ const struct method method_edgellm = {
 	.state_bytes = sizeof(struct edgellm),
 	.open = edgellm_open,
 	.decode_rows = tree_decode_rows,
-	.run = edgellm_run,
+	.lane_bytes = sizeof(struct ahead),
+	.spare_nodes = edgellm_spare,
+	.plan = edgellm_plan,
+	.beside = edgellm_beside,
+	.took = edgellm_took,
 };

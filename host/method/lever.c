@@ -19,7 +19,6 @@
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
-#include "host/text/generation.h"
 #include "tensor/soc.h"
 
 #include <inttypes.h>
@@ -197,11 +196,13 @@ static bool prunes(const struct cycle *c)
 			pruning_pays(c));
 }
 
-/* What this cycle tells of the next ones. */
-static void learn(struct cycle *c)
+/* Costs and reliability for the next trees. */
+static void lever_took(struct cycle *c)
 {
 	struct lever_state *st = lever_state(c->env);
 
+	if (st->frozen)
+		return;
 	c->env->stats.gain += st->lever.gain;
 	lever_see_costs(c);
 	if (!c->env->phone)
@@ -210,10 +211,9 @@ static void learn(struct cycle *c)
 	gain_rule_saw(&st->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
 }
 
-static int lever_cycle(struct cycle *c, struct err *e)
+static int lever_plan(struct cycle *c, struct err *e)
 {
 	struct lever_state *st = lever_state(c->env);
-	struct cycle_pass pass = { .prune = &st->prune };
 	int ret;
 
 	if (!st->frozen)
@@ -222,29 +222,18 @@ static int lever_cycle(struct cycle *c, struct err *e)
 	if (!ret)
 		ret = build_lever(c->tree, &c->drafter, &c->limits, &st->cost,
 			&st->lever, e);
-	if (ret)
-		return ret;
-	if (prunes(c))
-		pass.exit = st->exit;
-	ret = cycle_verify(c, &pass, e);
-	if (!ret && !st->frozen)
-		learn(c);
+	if (!ret && prunes(c)) {
+		c->exit = st->exit;
+		c->prune = &st->prune;
+	}
 	return ret;
 }
 
-static int lever_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+/* Room for what a batch drafts ahead of the tree. */
+static uint32_t lever_spare(const struct method_env *env)
 {
-	uint32_t most = tree_decode_rows_weighed(env);
-	/* Room for what a batch drafts ahead of the tree. */
-	uint32_t spare = drafter_most(env->drafter) > 1 ? most : 0;
-	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, most, spare, e);
-
-	while (!ret && !gen_done(g))
-		ret = lever_cycle(&c, e);
-	cycle_close(&c);
-	return ret;
+	return drafter_most(env->drafter) > 1 ? tree_decode_rows_weighed(env)
+					      : 0;
 }
 
 const struct method method_lever = {
@@ -260,6 +249,8 @@ const struct method method_lever = {
 	.exit_layers = lever_exit_layers,
 	.cost = lever_cost,
 	.probe = lever_probe,
-	.run = lever_run,
+	.spare_nodes = lever_spare,
+	.plan = lever_plan,
+	.took = lever_took,
 	.tell = lever_tell,
 };

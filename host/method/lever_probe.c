@@ -110,7 +110,7 @@ static int probe_cycle(struct probe *p, uint32_t rows, struct err *e)
 	if (ret)
 		return ret;
 	fill(c->tree, rows, session_model(c->session)->n_vocab);
-	ret = cycle_verify(c, NULL, e);
+	ret = cycle_verify(c, e);
 	if (!ret)
 		saw(p);
 	return ret;
@@ -180,7 +180,6 @@ int lever_probe(struct session *s, struct method_env *env, struct err *e)
 {
 	struct drafter *drafter = env->drafter,
 		       nobody = { .begin = begin_nothing, .batch = 1 };
-	uint32_t rows = tree_decode_rows_weighed(env);
 	struct probe p = { 0 };
 	int ret = open_text(&p, s, e);
 
@@ -188,7 +187,7 @@ int lever_probe(struct session *s, struct method_env *env, struct err *e)
 	if (!drafting_has_model(env->drafting) || !drafter->begin)
 		env->drafter = &nobody;
 	if (!ret)
-		ret = cycle_open(&p.c, s, p.gen, env, rows, 0, e);
+		ret = cycle_open(&p.c, s, p.gen, env, e);
 	p.c.saw_look = lever_saw_look;
 	if (!ret)
 		ret = probe_cycles(&p, e);

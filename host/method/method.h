@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct chooser;
+struct cycle;
 struct drafter;
 struct drafting;
 struct err;
@@ -188,6 +189,28 @@ struct method {
 	/* How it chooses among samples once all are written, by choosing_run
 	 * (host/method/choosing.h); NULL: it does not, or earlier. */
 	const struct chooser *chooser;
+	/*
+	 * The steps of a method that drafts and verifies, for one request each
+	 * (host/method/cycle.h). They neither loop nor run passes. All may be
+	 * NULL; a method without `plan` has a `run` of its own instead.
+	 *
+	 *   start   once, when the prompt is read
+	 *   plan    grows the token tree of the next pass
+	 *   beside  between two blocks of the pass, while the host has time
+	 *   took    learns from the pass
+	 *
+	 * A request has `lane_bytes` of the method's own, zeroed at first
+	 * (cycle->own), and a tree with room for decode_rows nodes and
+	 * `spare_nodes` more, with `candidates` behind each; where NULL: none,
+	 * and as --candidates says.
+	 */
+	size_t lane_bytes;
+	uint32_t (*spare_nodes)(const struct method_env *);
+	uint32_t (*candidates)(const struct method_env *);
+	void (*start)(struct cycle *);
+	int (*plan)(struct cycle *, struct err *);
+	int (*beside)(struct cycle *, struct err *);
+	void (*took)(struct cycle *);
 	int (*run)(struct session *, struct generation *, struct method_env *,
 		struct err *);
 	/* Of many samples, how the choice stands, in a few words, for people

@@ -4,28 +4,16 @@
  */
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
-#include "host/text/generation.h"
 
-#define THRESHOLD                                                  \
-	0.5 /* growth of the expected length that is worth a layer \
-	     */
+/* Growth of the expected length that is worth one more layer. */
+#define THRESHOLD 0.5
 
-static int opt_tree_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+static int opt_tree_plan(struct cycle *c, struct err *e)
 {
-	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, tree_decode_rows(env), 0, e);
+	int ret = cycle_begin(c, tree_depth(c->env), e);
 
-	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, tree_depth(env), e);
-		if (!ret)
-			ret = build_opt(
-				c.tree, &c.drafter, &c.limits, THRESHOLD, e);
-		if (!ret)
-			ret = cycle_verify(&c, NULL, e);
-	}
-	cycle_close(&c);
-	return ret;
+	return ret ? ret
+		   : build_opt(c->tree, &c->drafter, &c->limits, THRESHOLD, e);
 }
 
 const struct method method_opt_tree = {
@@ -35,5 +23,5 @@ const struct method method_opt_tree = {
 	.needs_draft = true,
 	.options = tree_tables,
 	.decode_rows = tree_decode_rows,
-	.run = opt_tree_run,
+	.plan = opt_tree_plan,
 };

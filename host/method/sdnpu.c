@@ -15,7 +15,6 @@
 #include "base/strbuf.h"
 #include "host/draft/drafting.h"
 #include "host/method/cycle.h"
-#include "host/text/generation.h"
 #include "host/tree/tree_cost.h"
 
 struct sdnpu_options {
@@ -98,7 +97,7 @@ static void sdnpu_compose(
 
 /* ---- the algorithm ------------------------------------------------------- */
 
-static void learn(struct cycle *c)
+static void sdnpu_took(struct cycle *c)
 {
 	struct sdnpu_state *st = c->env->state;
 
@@ -110,33 +109,16 @@ static void learn(struct cycle *c)
 	gain_rule_saw(&st->gain, c->tree, c->path + 1, c->n_path - 1, c->next);
 }
 
-static int sdnpu_cycle(struct cycle *c, struct err *e)
+static int sdnpu_plan(struct cycle *c, struct err *e)
 {
 	struct sdnpu_state *st = c->env->state;
 	int ret = cycle_begin(c, c->rows - 1, e);
 
-	if (!ret)
-		ret = build_greedy(c->tree, &c->drafter, &c->limits,
-			sdnpu_options(c->env)->fill ? &nothing_known
-						    : &st->cost,
-			&st->gain, e);
-	if (!ret)
-		ret = cycle_verify(c, NULL, e);
-	if (!ret)
-		learn(c);
-	return ret;
-}
-
-static int sdnpu_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, sdnpu_rows(env), 0, e);
-
-	while (!ret && !gen_done(g))
-		ret = sdnpu_cycle(&c, e);
-	cycle_close(&c);
-	return ret;
+	return ret ? ret
+		   : build_greedy(c->tree, &c->drafter, &c->limits,
+			     sdnpu_options(c->env)->fill ? &nothing_known
+							 : &st->cost,
+			     &st->gain, e);
 }
 
 const struct method method_sdnpu = {
@@ -149,5 +131,6 @@ const struct method method_sdnpu = {
 	.state_bytes = sizeof(struct sdnpu_state),
 	.open = sdnpu_open,
 	.decode_rows = sdnpu_rows,
-	.run = sdnpu_run,
+	.plan = sdnpu_plan,
+	.took = sdnpu_took,
 };

@@ -5,7 +5,6 @@
 #include "base/checked.h"
 #include "host/method/cycle.h"
 #include "host/method/tree_options.h"
-#include "host/text/generation.h"
 
 /* Children of a node at each depth: 20 nodes below the root. */
 static const uint32_t width[] = { 1, 1, 3, 1, 1, 1, 1, 1 };
@@ -19,22 +18,13 @@ static uint32_t specinfer_rows(const struct method_env *env)
 	return most < 1 + NODES ? most : 1 + NODES;
 }
 
-static int specinfer_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+static int specinfer_plan(struct cycle *c, struct err *e)
 {
-	struct cycle c;
-	int ret = cycle_open(&c, s, g, env, specinfer_rows(env), 0, e);
+	int ret = cycle_begin(c, ARRAY_LEN(width), e);
 
-	while (!ret && !gen_done(g)) {
-		ret = cycle_begin(&c, ARRAY_LEN(width), e);
-		if (!ret)
-			ret = build_specinfer(c.tree, &c.drafter, &c.limits,
-				width, ARRAY_LEN(width), e);
-		if (!ret)
-			ret = cycle_verify(&c, NULL, e);
-	}
-	cycle_close(&c);
-	return ret;
+	return ret ? ret
+		   : build_specinfer(c->tree, &c->drafter, &c->limits, width,
+			     ARRAY_LEN(width), e);
 }
 
 const struct method method_specinfer = {
@@ -44,5 +34,5 @@ const struct method method_specinfer = {
 	.needs_draft = true,
 	.options = tree_tables,
 	.decode_rows = specinfer_rows,
-	.run = specinfer_run,
+	.plan = specinfer_plan,
 };

@@ -128,7 +128,7 @@ static inline void dt_run(const struct diffusion_writer *w, struct session *s,
 	o.sampler = sampler;
 	assert_ok(generation_open(&g, &o, w->prompt, w->n_prompt, &out->e),
 		&out->e);
-	out->ret = env->method->run(s, g, env, &out->e);
+	out->ret = method_run(s, g, env, &out->e);
 	token = gen_tokens(g, &out->n);
 	memcpy(out->token, token, out->n * sizeof(*token));
 	out->stop = gen_stop_reason(g);

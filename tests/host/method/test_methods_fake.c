@@ -167,7 +167,7 @@ static int write_some(struct fixture *f, const struct method *m,
 	env.drafter = drafter;
 	g = writer_begin(&f->w, sampler);
 	session_truncate(f->w.s, SESSION_TEXT, 0);
-	ret = m->run(f->w.s, g, &env, e);
+	ret = method_run(f->w.s, g, &env, e);
 	token = gen_tokens(g, &n);
 	assert_true(n <= f->plain.n);
 	assert_memory_equal(token, f->plain.token, n * sizeof(*token));

@@ -151,7 +151,8 @@ static inline void writer_write(struct writer *w, const struct method *m,
 	assert_ok(sampler_open(&sampler, &w->sampling, N_VOCAB, &e), &e);
 	g = writer_begin(w, sampler);
 	session_truncate(w->s, SESSION_TEXT, 0);
-	assert_ok(m->run(w->s, g, env, &e), &e);
+	env->method = m;
+	assert_ok(method_run(w->s, g, env, &e), &e);
 	token = gen_tokens(g, &out->n);
 	assert_in_range(out->n, N_PROMPT, MOST);
 	memcpy(out->token, token, out->n * sizeof(*token));
