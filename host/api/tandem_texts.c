@@ -246,7 +246,8 @@ static int open_lanes(struct tandem *t, struct err *e)
 			.no_room = no_room,
 			.spoilt = spoilt },
 		.rides = true,
-		.tree_rows = t->decoder.session_opts.decode_rows };
+		.tree_rows = t->decoder.session_opts.decode_rows,
+		.lane_rows = t->decoder.session_opts.decode_rows };
 	ret = lanes_open(l, decoder_texts(&t->decoder)->texts, e);
 	if (ret) {
 		lanes_close(l);

@@ -5,10 +5,12 @@
 #include "host/method/lanes.h"
 
 #include "base/err.h"
+#include "host/method/cycle.h"
 #include "host/method/method.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/model/model.h"
+#include "host/tree/drafter.h"
 #include "host/text/generation.h"
 
 #include <assert.h>
@@ -27,7 +29,13 @@ int lanes_open(struct lanes *l, uint32_t width, struct err *e)
 	l->n_vocab = session_model(l->session)->n_vocab;
 	l->width = least(
 		least(width, ROWS_SEQUENCES), session_max_rows(l->session));
-	l->logits = malloc((size_t)LOGITS_ROWS * l->n_vocab * sizeof(float));
+	l->logits_rows = l->width > l->lane_rows ? l->width : l->lane_rows;
+	if (l->env->drafter && l->env->drafter->all_rows)
+		l->logits_rows = l->tree_rows;
+	else
+		l->logits_rows = least(l->logits_rows, LOGITS_ROWS);
+	l->logits = malloc(
+		(size_t)l->logits_rows * l->n_vocab * sizeof(*l->logits));
 	if (!l->logits)
 		return err_set(e, ENOMEM, "no memory for logits");
 	return l->env->drafter ? speculation_open(l, e) : 0;
@@ -111,6 +119,7 @@ void lane_end(struct lanes *l, struct lane *x, enum lane_state state)
 {
 	assert(!lane_is_over(x) && state >= LANE_ENDED);
 	x->state = state;
+	speculation_leave(l, x);
 	lane_forget(l, x);
 	l->over++;
 }
@@ -325,4 +334,94 @@ int lanes_gather(struct lanes *l, struct err *e)
 		return 0;
 	}
 	return all ? take_others(l, e) : 0;
+}
+
+/* ---- one request alone --------------------------------------------------- */
+
+struct alone {
+	struct lanes lanes;
+	struct lane lane;
+	struct err err; /* of a spoilt row */
+	int ret;
+};
+
+static int enter_alone(void *arg, struct lane *x, struct err *e)
+{
+	return 0; /* its sequence is there, and its prompt read */
+}
+
+static void draw_alone(void *arg, struct lane *x, const float *logits)
+{
+	const struct alone *a = arg;
+
+	method_next(a->lanes.session, x->gen, logits);
+}
+
+/* SESSION_TEXT stays as it is. */
+static void end_alone(struct alone *a, enum lane_state state)
+{
+	a->lane.sequence = LANE_NOWHERE;
+	lane_end(&a->lanes, &a->lane, state);
+}
+
+static void passed_alone(void *arg, struct lane *x)
+{
+	if (gen_done(x->gen))
+		end_alone(arg, LANE_ENDED);
+}
+
+static void no_room_alone(void *arg, struct lane *x)
+{
+	gen_no_room(x->gen);
+	end_alone(arg, LANE_ENDED);
+}
+
+static void spoilt_alone(void *arg, struct lane *x, const struct err *e)
+{
+	struct alone *a = arg;
+
+	a->err = *e;
+	a->ret = e->code;
+	end_alone(a, LANE_FAILED);
+}
+
+static int run_alone(struct alone *a, struct err *e)
+{
+	struct cycle *c;
+	int ret = lanes_open(&a->lanes, 1, e);
+
+	if (!ret)
+		ret = lanes_add(&a->lanes, &a->lane, e);
+	a->lane.sequence = SESSION_TEXT;
+	if (!ret)
+		ret = speculation_join(&a->lanes, &a->lane, &c, e);
+	if (!ret)
+		ret = cycle_read_prompt(c, e);
+	while (!ret && !gen_done(a->lane.gen) && lanes_left(&a->lanes))
+		ret = lanes_pass(&a->lanes, e);
+	if (!ret && a->ret)
+		*e = a->err;
+	return ret ? ret : a->ret;
+}
+
+int lanes_run_alone(struct session *s, struct generation *g,
+	struct method_env *env, struct err *e)
+{
+	uint32_t rows = env->method->decode_rows(env);
+	struct alone a = { .lane = { .gen = g } };
+	int ret;
+
+	a.lanes = (struct lanes){ .session = s,
+		.env = env,
+		.tree_rows = rows,
+		.lane_rows = rows,
+		.owner = { .enter = enter_alone,
+			.draw = draw_alone,
+			.passed = passed_alone,
+			.no_room = no_room_alone,
+			.spoilt = spoilt_alone,
+			.arg = &a } };
+	ret = run_alone(&a, e);
+	lanes_close(&a.lanes);
+	return ret;
 }

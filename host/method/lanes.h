@@ -34,18 +34,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct cycle;
 struct err;
 struct generation;
 struct lanes;
 struct method_env;
 struct session;
 struct speculation;
-struct tree;
 
 #define LANE_NOWHERE UINT32_MAX
-#define LANES_ROWS   256 /* of all trees in a pass, at most */
-_Static_assert(LANES_ROWS >= TREE_ROWS_MOST && LANES_ROWS >= ROWS_SEQUENCES,
-	"trees, or roots");
 
 enum lane_state {
 	LANE_WAITING, /* for its turn */
@@ -110,9 +107,11 @@ struct lanes {
 	struct lanes_owner owner;
 	bool rides;
 	uint32_t n_vocab;
-	uint32_t width;     /* lanes of a pass */
-	uint32_t tree_rows; /* of all their trees together */
-	float *logits;      /* [LOGITS_ROWS][n_vocab] */
+	uint32_t width; /* lanes of a pass */
+	/* Rows of all trees in a pass together, and of each at most. */
+	uint32_t tree_rows, lane_rows;
+	uint32_t logits_rows; /* computed together */
+	float *logits;        /* [logits_rows][n_vocab] */
 
 	uint32_t n, room;
 	struct lane **lane; /* [n] */
@@ -123,22 +122,23 @@ struct lanes {
 	uint32_t n_in;
 	struct lane *in[ROWS_SEQUENCES];
 	uint32_t unread[ROWS_SEQUENCES]; /* tokens before the last */
-	/* Of each in it: its tree (NULL: the root alone), its first row, the
-	 * row where its walk stands (-1: it is over), and what is accepted. */
-	const struct tree *tree[ROWS_SEQUENCES];
+	/* Of each in it: its draft (NULL: the last token alone), its first row,
+	 * the row where its walk stands (-1: it is over), that row's logits
+	 * where they are known, and what is accepted. */
+	struct cycle *cycle[ROWS_SEQUENCES];
 	uint32_t first[ROWS_SEQUENCES];
 	uint32_t got[ROWS_SEQUENCES]; /* rows */
 	int64_t at[ROWS_SEQUENCES];
+	const float *known[ROWS_SEQUENCES];
 	uint32_t n_path[ROWS_SEQUENCES];
 	uint32_t n_rows;
 	struct row row[WIRE_MAX_ROWS];
 	uint32_t path[WIRE_MAX_ROWS];    /* of each, from its first row on */
 	struct speculation *speculation; /* NULL: nothing drafts */
-	bool drafts;                     /* in this pass */
 };
 
-/* Zeroed but for session, env, owner, tree_rows and rides; something drafts
- * where env has a drafter. To be closed whatever this returns. */
+/* Zeroed but for session, env, owner, tree_rows, lane_rows and rides; something
+ * drafts where env has a drafter. To be closed whatever this returns. */
 int lanes_open(struct lanes *, uint32_t width, struct err *);
 void lanes_close(struct lanes *);
 
@@ -163,6 +163,11 @@ void lane_forget(struct lanes *, struct lane *);
  */
 int lanes_pass(struct lanes *, struct err *);
 
+/* A request of env's method by its steps, in SESSION_TEXT, which holds a
+ * beginning of the prompt and keeps what is computed. */
+int lanes_run_alone(struct session *, struct generation *, struct method_env *,
+	struct err *);
+
 /* ---- who is in a pass: lanes.c ---- */
 
 /* l->in; none: something changed, or nothing is left to be done. */
@@ -177,18 +182,13 @@ bool lane_goes_on(const struct lane *);
 int speculation_open(struct lanes *, struct err *);
 void speculation_close(struct lanes *);
 
-/* l->tree[] of those in the pass, together no larger than a pass. */
-int speculation_draft(struct lanes *, struct err *);
+/* The draft of a lane, from now on until the lane is over. */
+int speculation_join(
+	struct lanes *, struct lane *, struct cycle **, struct err *);
+void speculation_leave(struct lanes *, const struct lane *);
 
-/* Logits of all rows, for drafters who want them, computed before a walk: of
- * that row; NULL: the walk computes its own. */
-int speculation_read(struct lanes *, struct err *);
-const float *speculation_logits(const struct lanes *, uint32_t row);
-
-/* The walk of the i-th in the pass went through that row; and it is over, what
- * came of it is in l->path. */
-void speculation_passed(
-	struct lanes *, uint32_t i, uint32_t row, const float *logits);
-void speculation_saw(struct lanes *, uint32_t i);
+/* l->cycle[] of those in the pass: their trees are planned, and have
+ * l->tree_rows rows together at most. */
+int speculation_plan(struct lanes *, struct err *);
 
 #endif

@@ -5,6 +5,7 @@
 #include "host/method/lanes.h"
 
 #include "base/clock.h"
+#include "host/method/cycle.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
@@ -13,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* ---- the pass ------------------------------------------------------------ */
+/* ---- rows ---------------------------------------------------------------- */
 
 /* Rows of the i-th, that hang from one another; what of them stands in its
  * prompt reads that. */
@@ -44,12 +45,13 @@ static uint32_t put_unread(struct lanes *l, uint32_t i, uint32_t most)
 		NULL, want < most ? want : most);
 }
 
-/* The rows of one's tree, or its last token alone. */
+/* The rows of its tree, or its last token alone. */
 static uint32_t put_rows(struct lanes *l, uint32_t i)
 {
-	const struct tree *t = l->tree[i];
+	const struct cycle *c = l->cycle[i];
 
-	return t ? put(l, i, t->token, t->parent, t->n) : put_unread(l, i, 1);
+	return c ? put(l, i, c->tree->token, c->tree->parent, c->tree->n)
+		 : put_unread(l, i, 1);
 }
 
 /* Those who write have their rows; what is left of the pass is for those who
@@ -73,47 +75,80 @@ static void put_all(struct lanes *l)
 	}
 }
 
-static int forward(struct lanes *l, struct err *e)
-{
-	uint64_t began = l->owner.computed ? clock_ns() : 0;
-	int ret;
+/* ---- the pass ------------------------------------------------------------ */
 
-	put_all(l);
-	ret = session_forward(l->session,
-		&(const struct rows){ SIGHT_TREE, l->n_rows, l->row }, e);
-	if (!ret && l->owner.computed)
-		l->owner.computed(l->owner.arg, l, began);
+/* Behind the exit: a lane whose method does not choose keeps all its rows. */
+static int choose(void *arg, uint32_t *keep, uint32_t *n, struct err *e)
+{
+	struct lanes *l = arg;
+
+	*n = 0;
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct cycle *c = l->cycle[i];
+		uint32_t rows = l->got[i];
+
+		for (uint32_t k = 0; k < rows; k++)
+			keep[*n + k] = k;
+		if (c && c->exit)
+			rows = cycle_choose(c, keep + *n);
+		for (uint32_t k = 0; k < rows; k++)
+			keep[(*n)++] += l->first[i];
+	}
+	return 0;
+}
+
+static int beside(void *arg, struct err *e)
+{
+	struct lanes *l = arg;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < l->n_in && !ret; i++)
+		if (l->cycle[i])
+			ret = cycle_beside(l->cycle[i], e);
 	return ret;
 }
 
-static void forget_trees(struct lanes *l)
+static int forward(struct lanes *l, struct err *e)
 {
-	memset(l->tree, 0, sizeof(l->tree));
-}
+	const struct rows rows = { SIGHT_TREE, l->n_rows, l->row };
+	struct session_hooks hooks = { .arg = l };
+	uint64_t began_ns = clock_ns(), device = session_device_ns(l->session);
+	uint64_t began =
+		l->env->phone ? session_phone_ps(l->session) : began_ns;
+	int ret;
 
-/* While one reads, nothing is drafted: the rows are for that. */
-static bool drafts(const struct lanes *l)
-{
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct cycle *c = l->cycle[i];
+
+		if (!c)
+			continue;
+		cycle_begin_pass(c, l->first[i], began);
+		if (c->exit)
+			hooks.choose = choose;
+		if (l->env->method->beside)
+			hooks.meanwhile = beside;
+	}
+	ret = session_forward_with(l->session, &rows, &hooks, e);
+	device = session_device_ns(l->session) - device;
 	for (uint32_t i = 0; i < l->n_in; i++)
-		if (l->unread[i])
-			return false;
-	return l->speculation;
+		if (l->cycle[i])
+			cycle_end_pass(l->cycle[i], began, device);
+	if (!ret && l->owner.computed)
+		l->owner.computed(l->owner.arg, l, began_ns);
+	return ret;
 }
 
 static int run_rows(struct lanes *l, struct err *e)
 {
 	int ret;
 
-	forget_trees(l);
-	l->drafts = drafts(l);
-	ret = l->drafts ? speculation_draft(l, e) : 0;
-	if (ret)
-		return ret;
+	put_all(l);
 	ret = forward(l, e);
 	/* Of what they see there are more spans than a pass can tell. */
 	while (ret == -ENOSPC && l->n_in > 1) {
-		forget_trees(l);
+		memset(l->cycle, 0, sizeof(l->cycle));
 		lanes_pause_one(l);
+		put_all(l);
 		ret = forward(l, e);
 	}
 	l->stats.passes += !ret;
@@ -121,55 +156,73 @@ static int run_rows(struct lanes *l, struct err *e)
 	return ret;
 }
 
-/* ---- the walk ------------------------------------------------------------ */
+/* ---- logits -------------------------------------------------------------- */
 
-/* The row of what was drawn behind the one at hand, -1: none. */
-static int64_t next_row(const struct lanes *l, uint32_t i)
+/* Lanes that walk together: one sweep over the output matrix does the rows
+ * where they stand. */
+struct group {
+	uint32_t lane[LOGITS_ROWS]; /* [n] as in l->in */
+	uint32_t n;
+};
+
+static uint32_t node_of(const struct lanes *l, uint32_t i)
 {
-	const struct tree *t = l->tree[i];
-	size_t n;
-	const int32_t *token = gen_tokens(l->in[i]->gen, &n);
-	int32_t child = -1;
-
-	if (t && lane_goes_on(l->in[i]) && !gen_done(l->in[i]->gen))
-		child = tree_child(
-			t, (uint32_t)l->at[i] - l->first[i], token[n - 1]);
-	return child < 0 ? -1 : (int64_t)l->first[i] + child;
+	return (uint32_t)l->at[i] - l->first[i];
 }
 
-/* The i-th draws from the row where it stands, and goes on from there. */
-static void step(struct lanes *l, uint32_t i, const float *logits)
+static void show(struct lanes *l, uint32_t i, uint32_t row, const float *logits)
 {
-	uint32_t row = (uint32_t)l->at[i];
-
-	if (lane_is_over(l->in[i])) {
-		l->at[i] = -1;
-		return;
-	}
-	if (!l->unread[i])
-		l->path[l->first[i] + l->n_path[i]++] = row;
-	if (l->owner.came)
-		l->owner.came(l->owner.arg, l->in[i], row);
-	if (!lane_is_over(l->in[i]))
-		l->owner.draw(l->owner.arg, l->in[i], logits);
-	if (l->drafts && logits)
-		speculation_passed(l, i, row, logits);
-	l->at[i] = next_row(l, i);
+	if (l->cycle[i])
+		cycle_show(l->cycle[i], row - l->first[i], logits);
+	else
+		l->known[i] = logits;
 }
 
-/* One row is spoilt: who it is, ends; the others are as good as ever. */
-static int step_one_by_one(
-	struct lanes *l, const uint32_t *who, uint32_t n, struct err *e)
+/* Whose row each is: of those in the pass. */
+static int compute(struct lanes *l, const uint32_t *row, const uint32_t *whose,
+	uint32_t n, struct err *e)
 {
-	for (uint32_t k = 0; k < n; k++) {
-		uint32_t i = who[k];
-		int ret = session_logits(
-			l->session, (uint32_t)l->at[i], l->logits, e);
+	float *out[WIRE_MAX_ROWS] = { NULL };
+	int ret;
+
+	for (uint32_t k = 0; k < n; k++)
+		out[k] = l->logits + (size_t)k * l->n_vocab;
+	ret = session_logits_ahead(l->session, row, n, out, e);
+	for (uint32_t k = 0; k < n && !ret; k++)
+		show(l, whose[k], row[k], out[k]);
+	return ret;
+}
+
+/* Of all rows that went all the way, for a drafter that learns from them. A row
+ * that is spoilt may be one that no text comes to: the walk finds out. */
+static int compute_all(struct lanes *l, struct err *e)
+{
+	uint32_t row[WIRE_MAX_ROWS], whose[WIRE_MAX_ROWS], n = 0;
+	int ret;
+
+	for (uint32_t i = 0; i < l->n_in; i++)
+		for (uint32_t k = 0; l->cycle[i] && k < l->got[i]; k++)
+			if (session_hidden(l->session, l->first[i] + k)) {
+				row[n] = l->first[i] + k;
+				whose[n++] = i;
+			}
+	ret = n ? compute(l, row, whose, n, e) : 0;
+	return ret == -EPROTO ? 0 : ret;
+}
+
+/* One row is spoilt: its lane ends; the others are as good as ever. */
+static int compute_one_by_one(
+	struct lanes *l, const struct group *g, struct err *e)
+{
+	for (uint32_t k = 0; k < g->n; k++) {
+		uint32_t i = g->lane[k], row = (uint32_t)l->at[i];
+		float *out = l->logits + (size_t)k * l->n_vocab;
+		int ret = session_logits_ahead(l->session, &row, 1, &out, e);
 
 		if (ret && ret != -EPROTO)
 			return ret;
 		if (!ret) {
-			step(l, i, l->logits);
+			show(l, i, row, out);
 			continue;
 		}
 		l->at[i] = -1;
@@ -179,44 +232,72 @@ static int step_one_by_one(
 	return 0;
 }
 
-/* Rows that one reading of the output matrix does. */
-static int step_some(
-	struct lanes *l, const uint32_t *who, uint32_t n, struct err *e)
+/* Of the rows where lanes stand, and as far as one sweep has place for more of
+ * rows that the lanes are likely to come to. */
+static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 {
-	float *out[LOGITS_ROWS];
-	uint32_t row[LOGITS_ROWS];
+	uint32_t row[LOGITS_ROWS], whose[LOGITS_ROWS], n = 0;
+	uint32_t each = LOGITS_ROWS / g->n;
 	int ret;
 
-	for (uint32_t k = 0; k < n; k++) {
-		row[k] = (uint32_t)l->at[who[k]];
-		out[k] = l->logits + (size_t)k * l->n_vocab;
+	if (each > l->logits_rows)
+		each = l->logits_rows;
+	for (uint32_t k = 0; k < g->n; k++) {
+		uint32_t i = g->lane[k], node[LOGITS_ROWS] = { 0 }, nodes = 1;
+		struct cycle *c = l->cycle[i];
+
+		if (c) {
+			cycle_forget_logits(c);
+			nodes = cycle_likely(c, node_of(l, i), each, node);
+		}
+		for (uint32_t u = 0; u < nodes; u++) {
+			row[n] = c ? l->first[i] + node[u] : (uint32_t)l->at[i];
+			whose[n++] = i;
+		}
 	}
-	ret = session_logits_rows(l->session, row, n, out, e);
-	if (ret == -EPROTO)
-		return step_one_by_one(l, who, n, e);
-	for (uint32_t k = 0; k < n && !ret; k++)
-		step(l, who[k], out[k]);
-	return ret;
+	ret = compute(l, row, whose, n, e);
+	return ret == -EPROTO ? compute_one_by_one(l, g, e) : ret;
 }
 
-/* All of them a row further. */
-static int step_all(
-	struct lanes *l, const uint32_t *who, uint32_t n, struct err *e)
+/* ---- the walk ------------------------------------------------------------ */
+
+static const float *known_of(const struct lanes *l, uint32_t i)
 {
-	int ret = 0;
+	return l->cycle[i] ? l->cycle[i]->known[node_of(l, i)] : l->known[i];
+}
 
-	for (uint32_t k = 0, some; k < n && !ret; k += some) {
-		const float *known = l->drafts
-			? speculation_logits(l, (uint32_t)l->at[who[k]])
-			: NULL;
+/* The row of what was drawn after the one at hand, -1: none. */
+static int64_t next_row(const struct lanes *l, uint32_t i)
+{
+	const struct lane *x = l->in[i];
+	size_t n;
+	const int32_t *token = gen_tokens(x->gen, &n);
+	int32_t child = -1;
 
-		some = known ? 1 : n - k < LOGITS_ROWS ? n - k : LOGITS_ROWS;
-		if (known)
-			step(l, who[k], known);
-		else
-			ret = step_some(l, who + k, some, e);
+	if (l->cycle[i] && lane_goes_on(x) && !gen_done(x->gen))
+		child = cycle_child(l->cycle[i], node_of(l, i), token[n - 1]);
+	return child < 0 ? -1 : (int64_t)l->first[i] + child;
+}
+
+/* The i-th draws from the row where it stands, and goes on from there. */
+static void step(struct lanes *l, uint32_t i, const float *logits)
+{
+	uint32_t row = (uint32_t)l->at[i];
+	struct cycle *c = l->cycle[i];
+
+	if (lane_is_over(l->in[i])) {
+		l->at[i] = -1;
+		return;
 	}
-	return ret;
+	if (!l->unread[i])
+		l->path[l->first[i] + l->n_path[i]++] = row;
+	if (c)
+		c->path[c->n_path++] = node_of(l, i);
+	if (l->owner.came)
+		l->owner.came(l->owner.arg, l->in[i], row);
+	if (!lane_is_over(l->in[i]))
+		l->owner.draw(l->owner.arg, l->in[i], logits);
+	l->at[i] = next_row(l, i);
 }
 
 /* A row that writes, or the last of one that has read all. */
@@ -233,72 +314,109 @@ static void begin_walk(struct lanes *l, uint32_t i)
 					       : -1;
 }
 
-/* Who stands at a row whose logits are wanted; the others have had theirs. */
-static uint32_t who_draws(struct lanes *l, uint32_t who[ROWS_SEQUENCES])
+/* Lanes of the group that want logits which are not known; the others go on for
+ * as long as theirs are. One that is closing and whose text is done wants
+ * none. */
+static void draw_known(struct lanes *l, struct group *g)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < l->n_in; i++)
+	for (uint32_t k = 0; k < g->n; k++) {
+		uint32_t i = g->lane[k];
+		const float *logits;
+
 		if (l->at[i] >= 0 && l->in[i]->closing &&
 			gen_done(l->in[i]->gen))
 			step(l, i, NULL);
-		else if (l->at[i] >= 0)
-			who[n++] = i;
-	return n;
+		while (l->at[i] >= 0 && (logits = known_of(l, i))) {
+			session_logits_used(l->session, logits);
+			step(l, i, logits);
+		}
+		if (l->at[i] >= 0)
+			g->lane[n++] = i;
+	}
+	g->n = n;
 }
 
 /* Down the trees for as long as they were right. */
 static int walk(struct lanes *l, struct err *e)
 {
-	uint32_t who[ROWS_SEQUENCES], n;
-	int ret = l->drafts ? speculation_read(l, e) : 0;
+	bool all = l->speculation && l->env->drafter->all_rows;
+	struct group g;
+	int ret;
 
+	memset(l->known, 0, sizeof(l->known));
 	for (uint32_t i = 0; i < l->n_in; i++)
 		begin_walk(l, i);
-	do {
-		n = ret ? 0 : who_draws(l, who);
-		ret = n ? step_all(l, who, n, e) : ret;
-	} while (n && !ret);
-	return ret;
-}
-
-static void count(struct lanes *l, uint32_t i)
-{
-	struct lane *x = l->in[i];
-	const struct tree *t = l->tree[i];
-
-	x->passes += l->got[i] > 0;
-	x->drafted += t ? t->n - 1 : 0;
-	x->accepted += t && l->n_path[i] ? l->n_path[i] - 1 : 0;
-}
-
-static int keep(struct lanes *l, struct err *e)
-{
-	int ret = 0;
-
-	for (uint32_t i = 0; i < l->n_in && !ret; i++) {
-		struct lane *x = l->in[i];
-
-		count(l, i);
-		if (!lane_is_over(x))
-			ret = session_accept(l->session, x->sequence,
-				l->path + l->first[i], l->n_path[i], e);
-		if (!ret && l->drafts)
-			speculation_saw(l, i);
-		if (!ret && l->owner.passed && !lane_is_over(x))
-			l->owner.passed(l->owner.arg, x);
+	ret = all ? compute_all(l, e) : 0;
+	for (uint32_t i = 0; i < l->n_in && !ret; i += LOGITS_ROWS) {
+		g.n = 0;
+		while (g.n < LOGITS_ROWS && i + g.n < l->n_in) {
+			g.lane[g.n] = i + g.n;
+			g.n++;
+		}
+		draw_known(l, &g);
+		while (g.n && !ret) {
+			ret = compute_some(l, &g, e);
+			if (!ret)
+				draw_known(l, &g);
+		}
 	}
 	return ret;
 }
 
+/* ---- what is kept -------------------------------------------------------- */
+
+static int accept(struct lanes *l, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < l->n_in && !ret; i++)
+		if (!lane_is_over(l->in[i]))
+			ret = session_accept(l->session, l->in[i]->sequence,
+				l->path + l->first[i], l->n_path[i], e);
+	return ret;
+}
+
+static void tell(struct lanes *l)
+{
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct lane *x = l->in[i];
+		struct cycle *c = l->cycle[i];
+
+		x->passes += l->got[i] > 0;
+		x->drafted += c ? c->verified - 1 : 0;
+		x->accepted += c && c->n_path ? c->n_path - 1 : 0;
+		if (c && c->n_path)
+			cycle_took(c);
+		if (l->owner.passed && !lane_is_over(x))
+			l->owner.passed(l->owner.arg, x);
+	}
+}
+
 int lanes_pass(struct lanes *l, struct err *e)
 {
+	struct method_stats *stats = &l->env->stats;
+	uint64_t ns, ps;
 	int ret = lanes_gather(l, e);
 
 	if (ret || !l->n_in)
 		return ret;
-	ret = run_rows(l, e);
+	memset(l->cycle, 0, sizeof(l->cycle));
+	ret = l->speculation ? speculation_plan(l, e) : 0;
+	ns = clock_ns();
+	ps = session_phone_ps(l->session);
+	if (!ret)
+		ret = run_rows(l, e);
 	if (!ret)
 		ret = walk(l, e);
-	return ret ? ret : keep(l, e);
+	if (!ret)
+		ret = accept(l, e);
+	if (l->cycle[0]) {
+		stats->verify_ns += clock_ns() - ns;
+		stats->verify_ps += session_phone_ps(l->session) - ps;
+	}
+	if (!ret)
+		tell(l);
+	return ret;
 }

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "host/draft/drafting.h"
 #include "host/method/cycle.h"
+#include "host/method/lanes.h"
 #include "host/method/lever.h"
 #include "host/method/lever_costs.h"
 #include "host/method/tree_options.h"
@@ -27,11 +28,11 @@ static const uint32_t shape[] = { TREE_ROWS_MOST, 1, 64, 16, 128, 32 };
 #define PASSES (ROUNDS * SHAPES)
 _Static_assert(PASSES <= PASS_ROWS, "all can be told");
 
+/* Of the request: what its passes were. */
 struct probe {
-	struct cycle c;
-	struct generation *gen;
-	struct sampler *sampler;
-	uint32_t n; /* rows that passes were made of */
+	uint64_t until;    /* clock_ns */
+	unsigned n_passes; /* so far */
+	uint32_t n;        /* rows that passes were made of */
 	uint32_t row[PASSES];
 	double time[PASSES];
 };
@@ -40,11 +41,11 @@ struct probe {
 
 /* The root's likeliest candidates, and what is behind them: behind the first,
  * behind the next two and so on, as far as the drafter may be asked. */
-static int draft_some(struct probe *p, uint32_t rows, struct err *e)
+static int draft_some(struct cycle *c, uint32_t rows, struct err *e)
 {
-	const struct drafter *d = &p->c.drafter;
+	const struct drafter *d = &c->drafter;
 	uint32_t node[TREE_CANDIDATES], n = 0, some, most = drafter_most(d);
-	struct tree *t = p->c.tree;
+	struct tree *t = c->tree;
 	int ret = 0;
 
 	while (n < t->n_candidates[0] && t->n < rows) {
@@ -74,14 +75,36 @@ static void fill(struct tree *t, uint32_t rows, uint32_t n_vocab)
 		}
 }
 
-/* ---- cycles -------------------------------------------------------------- */
+/* ---- the steps ----------------------------------------------------------- */
 
-static void saw(struct probe *p)
+static void probe_start(struct cycle *c)
 {
-	double time = (double)p->c.device_ns;
-	uint32_t rows = p->c.verified, i = 0;
+	struct probe *p = c->own;
 
-	lever_see_costs(&p->c);
+	p->until = clock_ns() + LEVER_PROBE_S * 1000000000ull;
+	c->saw_look = lever_saw_look;
+}
+
+static int probe_plan(struct cycle *c, struct err *e)
+{
+	const struct probe *p = c->own;
+	uint32_t rows = shape[p->n_passes % SHAPES];
+	int ret = cycle_begin(c, tree_depth_weighed(c->env), e);
+
+	if (ret)
+		return ret;
+	if (rows > c->limits.rows)
+		rows = c->limits.rows;
+	ret = draft_some(c, rows, e);
+	if (!ret)
+		fill(c->tree, rows, session_model(c->session)->n_vocab);
+	return ret;
+}
+
+static void note(struct probe *p, uint32_t rows, double time)
+{
+	uint32_t i = 0;
+
 	while (i < p->n && p->row[i] != rows)
 		i++;
 	if (i < p->n) {
@@ -97,49 +120,16 @@ static void saw(struct probe *p)
 	p->time[i] = time;
 }
 
-static int probe_cycle(struct probe *p, uint32_t rows, struct err *e)
-{
-	struct cycle *c = &p->c;
-	int ret = cycle_begin(c, tree_depth_weighed(c->env), e);
-
-	if (ret)
-		return ret;
-	if (rows > c->limits.rows)
-		rows = c->limits.rows;
-	ret = draft_some(p, rows, e);
-	if (ret)
-		return ret;
-	fill(c->tree, rows, session_model(c->session)->n_vocab);
-	ret = cycle_verify(c, e);
-	if (!ret)
-		saw(p);
-	return ret;
-}
-
-static int probe_cycles(struct probe *p, struct err *e)
-{
-	uint64_t until = clock_ns() + LEVER_PROBE_S * 1000000000ull;
-	int ret = 0;
-
-	for (unsigned i = 0; i < PASSES && !ret; i++) {
-		if (gen_done(p->gen) || (i >= ENDS && clock_ns() >= until))
-			break;
-		ret = probe_cycle(p, shape[i % SHAPES], e);
-	}
-	return ret;
-}
-
 /* What the passes took becomes what is known at the knots, where texts will
  * move it. One of fewer rows than another took no longer, if nothing disturbed
  * it. */
-static void conclude(struct probe *p)
+static void conclude(struct cycle *c)
 {
-	struct pass_cost *cost = &lever_state(p->c.env)->cost;
+	struct pass_cost *cost = &lever_state(c->env)->cost;
+	struct probe *p = c->own;
 	double at[PASS_KNOTS];
 
-	cost->read = (double)session_read_time(p->c.session);
-	if (!p->n)
-		return;
+	cost->read = (double)session_read_time(c->session);
 	for (uint32_t i = p->n - 1; i--;)
 		if (p->time[i] > p->time[i + 1])
 			p->time[i] = p->time[i + 1];
@@ -149,9 +139,33 @@ static void conclude(struct probe *p)
 	pass_cost_set(cost, pass_knot, at, PASS_KNOTS);
 }
 
+static void probe_took(struct cycle *c)
+{
+	struct probe *p = c->own;
+
+	lever_see_costs(c);
+	note(p, c->verified, (double)c->device_ns);
+	p->n_passes++;
+	if (p->n_passes == PASSES ||
+		(p->n_passes >= ENDS && clock_ns() >= p->until))
+		gen_no_room(c->gen);
+	if (gen_done(c->gen))
+		conclude(c);
+}
+
+static const struct method probing = {
+	.name = "lever",
+	.lane_bytes = sizeof(struct probe),
+	.decode_rows = tree_decode_rows_weighed,
+	.start = probe_start,
+	.plan = probe_plan,
+	.took = probe_took,
+};
+
 /* ---- the text ------------------------------------------------------------ */
 
-static int open_text(struct probe *p, const struct session *s, struct err *e)
+static int open_text(struct sampler **sampler, struct generation **gen,
+	const struct session *s, struct err *e)
 {
 	const struct sampler_opts greedy = { .repeat_penalty = 1, .top_p = 1 };
 	const struct generation_opts o = {
@@ -162,10 +176,10 @@ static int open_text(struct probe *p, const struct session *s, struct err *e)
 	};
 	const int32_t prompt = 0;
 	struct generation_opts opts = o;
-	int ret = sampler_open(&p->sampler, &greedy, o.n_vocab, e);
+	int ret = sampler_open(sampler, &greedy, o.n_vocab, e);
 
-	opts.sampler = p->sampler;
-	return ret ? ret : generation_open(&p->gen, &opts, &prompt, 1, e);
+	opts.sampler = *sampler;
+	return ret ? ret : generation_open(gen, &opts, &prompt, 1, e);
 }
 
 /* Drafts nothing. */
@@ -180,22 +194,19 @@ int lever_probe(struct session *s, struct method_env *env, struct err *e)
 {
 	struct drafter *drafter = env->drafter,
 		       nobody = { .begin = begin_nothing, .batch = 1 };
-	struct probe p = { 0 };
-	int ret = open_text(&p, s, e);
+	struct sampler *sampler = NULL;
+	struct generation *gen = NULL;
+	int ret = open_text(&sampler, &gen, s, e);
 
 	assert(!env->phone);
 	if (!drafting_has_model(env->drafting) || !drafter->begin)
 		env->drafter = &nobody;
+	env->method = &probing;
 	if (!ret)
-		ret = cycle_open(&p.c, s, p.gen, env, e);
-	p.c.saw_look = lever_saw_look;
-	if (!ret)
-		ret = probe_cycles(&p, e);
-	if (!ret)
-		conclude(&p);
-	cycle_close(&p.c);
-	generation_close(p.gen);
-	sampler_close(p.sampler);
+		ret = lanes_run_alone(s, gen, env, e);
+	generation_close(gen);
+	sampler_close(sampler);
+	env->method = &method_lever;
 	env->drafter = drafter;
 	env->stats = (struct method_stats){ 0 };
 	env->positions = (struct draft_positions){ 0 };

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "host/draft/drafting.h"
 #include "host/head/reward.h"
-#include "host/method/cycle.h"
+#include "host/method/lanes.h"
 #include "host/method/samples.h"
 #include "host/method/tree_options.h"
 #include "host/session/session.h"
@@ -127,7 +127,7 @@ int method_open(struct method_env *env, const struct method *m,
 int method_run(struct session *s, struct generation *g, struct method_env *env,
 	struct err *e)
 {
-	int ret = env->method->plan ? cycle_run(s, g, env, e)
+	int ret = env->method->plan ? lanes_run_alone(s, g, env, e)
 				    : env->method->run(s, g, env, e);
 
 	samples_rest(env->samples);

@@ -128,7 +128,8 @@ int samples_open(struct method_env *env, struct session *session,
 	p->lanes = (struct lanes){ .session = session,
 		.env = env,
 		.owner = samples_owner(p),
-		.tree_rows = samples_tree_rows(env) };
+		.tree_rows = samples_tree_rows(env),
+		.lane_rows = samples_tree_rows(env) };
 	p->gen = g;
 	p->opts = *options_of(env);
 	if (!p->opts.step_end)
