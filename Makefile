@@ -53,6 +53,7 @@ endif
 # ---- libraries ----------------------------------------------------------
 libs_base   :=
 libs_tensor :=
+libs_soc    :=
 libs_shm    :=
 libs_ipc    :=
 libs_flash  := libzstd liburing libxxhash
@@ -149,12 +150,12 @@ arch    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 # ---- sources ------------------------------------------------------------
 outer := base tensor shm ipc flash device
 # The rooms inside host/; scripts/check-layers holds the same arrows against
-# every #include.
+# every #include. The cost model (soc) lies inside tensor/.
 inner := trace model text tree npu shipped memory session head draft convert \
 	doctor method api eval stress bench serve cmd
-rooms := $(outer) $(inner)
-$(foreach r,$(outer),$(eval src_$(r) := $(wildcard $(r)/*.c)))
-$(foreach r,$(inner),$(eval src_$(r) := $(wildcard host/$(r)/*.c)))
+rooms := $(outer) soc $(inner)
+folder_of = $(if $(filter soc,$(1)),tensor/,$(if $(filter $(1),$(inner)),host/))$(1)
+$(foreach r,$(rooms),$(eval src_$(r) := $(wildcard $(call folder_of,$(r))/*.c)))
 
 mains := host/tandem.c device/tandem_npu.c
 # Sources of vector kernels, compiled once for each instruction set.
@@ -205,12 +206,13 @@ lib = $(O)/lib$(1).a
 # What each room stands on, itself first: the order of the link line too.
 deps_base   := base
 deps_tensor := tensor base
+deps_soc    := soc tensor base
 deps_shm    := shm base
 deps_ipc    := ipc shm base
 deps_flash  := flash shm base
-deps_device := device ipc shm tensor base
+deps_device := device ipc shm soc tensor base
 # Below every room of the host.
-ground       := ipc flash shm tensor base
+ground       := ipc flash shm soc tensor base
 deps_model   := model $(ground)
 deps_text    := text $(ground)
 deps_tree    := tree $(ground)
@@ -247,7 +249,8 @@ all: $(programs) $(O)/libtandem.a $(O)/libtandem.so
 same_or_write = mkdir -p $(@D) && printf '%s\n' '$(subst $(quote),,$(1))' \
 	>$@.new && { cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@; }
 
-folders := $(outer) host $(inner:%=host/%) docs/examples/coherence
+folders := host $(foreach r,$(rooms),$(call folder_of,$(r))) \
+	docs/examples/coherence
 folders_tests := $(sort $(dir $(wildcard \
 	tests/*.c tests/*/*.c tests/*/*/*.c tests/*/*/*/*.c)))
 
@@ -388,7 +391,7 @@ $(O)/libtandem.so: $(O)/$(shared)
 # what ROOM may include and nothing else, so a test cannot reach across a wall
 # either. Tests of the host's rooms may also make files to work on (convert),
 # and find phones and models (shipped).
-tests_of = tests/$(if $(filter $(1),$(inner)),host/)$(1)
+tests_of = tests/$(call folder_of,$(1))
 $(foreach r,$(rooms),$(eval test_deps_$(r) := \
 	$(if $(filter $(r),$(inner)),convert shipped) $(deps_$(r))))
 $(foreach r,$(rooms),$(eval test_src_$(r) := \
@@ -541,7 +544,7 @@ fuzz: fuzzers
 	done
 
 # ---- checks -------------------------------------------------------------
-headers := $(wildcard $(foreach d,$(outer) host/* tests tests/*,$(d)/*.h))
+headers := $(wildcard $(foreach d,$(outer) tensor/soc host/* tests tests/*,$(d)/*.h))
 .PHONY: check-layers check-headers check-syntax format check-format
 check-layers:
 	$(Q)scripts/check-layers
@@ -639,7 +642,7 @@ compdir := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 datadir := $(DESTDIR)$(PREFIX)/share/tandem
 models  := $(wildcard flash/models/*.gguf)
 tasks   := $(wildcard flash/models/tasks/*.jsonl)
-phones  := $(wildcard host/soc/*.soc)
+phones  := $(wildcard tensor/soc/*.soc)
 docs    := README.md CHANGELOG.md CONTRIBUTING.md ipc/wire.h \
 	   $(wildcard docs/*.md docs/*.svg docs/design/*.md docs/examples/*.* \
 		docs/examples/*/*.* flash/models/README.md \
@@ -672,7 +675,7 @@ uninstall: uninstall-library
 		$(patsubst host/serve/%,'$(busdir)/interfaces/%',$(faces)) \
 		$(patsubst %,'$(docdir)/%',$(docs) $(tools)) \
 		$(patsubst flash/%,'$(datadir)/%',$(models) $(tasks)) \
-		$(patsubst host/%,'$(datadir)/%',$(phones))
+		$(patsubst tensor/%,'$(datadir)/%',$(phones))
 	@rmdir '$(datadir)/models/tasks' '$(datadir)/models' '$(datadir)/soc' \
 		'$(datadir)' 2>/dev/null || :
 	@$(tidy)

@@ -5,8 +5,8 @@
 #include "device/rowset.h"
 #include "ipc/wire.h"
 #include "shm/coherence.h"
-#include "tensor/price.h"
-#include "tensor/price_layer.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/price_layer.h"
 #include "tensor/tile.h"
 
 static void add(int ret, const struct price *p, struct price *sum)

@@ -1,9 +1,9 @@
 /*
  * What running an operator, or taking a request, costs on the phone that the
- * host named with WIRE_SOC (tensor/price.h). The graph is static: padding is
- * paid for, but for what a profile says of rows (price_matmul_rows). Attention
- * is priced piece by piece of what rows see in common (tensor/sights.h): of one
- * sequence as much as its longest row.
+ * host named with WIRE_SOC (tensor/soc/price.h). The graph is static: padding
+ * is paid for, but for what a profile says of rows (price_matmul_rows).
+ * Attention is priced piece by piece of what rows see in common
+ * (tensor/sights.h): of one sequence as much as its longest row.
  */
 #ifndef DEVICE_COST_H
 #define DEVICE_COST_H

@@ -11,7 +11,7 @@
 #include "device/exec.h"
 #include "device/extended.h"
 #include "device/window.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 struct cache;
 struct device_trace;

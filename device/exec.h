@@ -10,7 +10,7 @@
 #define DEVICE_EXEC_H
 
 #include "device/bind.h"
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include <stdbool.h>
 #include <stddef.h>

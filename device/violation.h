@@ -25,7 +25,7 @@
 #define VIOLATION_FULL_MAX    1280
 #define VIOLATION_VALUE_BYTES 8
 
-/* What a phone does, as of host/soc: 64 bytes in one of nine cycles. */
+/* What a phone does, as of tensor/soc: 64 bytes in one of nine cycles. */
 #define VIOLATION_UPKEEP_BYTES_PER_S 10e9
 
 enum violation_kind {

@@ -241,7 +241,7 @@ struct wire_simple {
 
 /*
  * The phone that the device shall price its work for, from now on: the numbers
- * of a profile in the order of tensor/soc.h.
+ * of a profile in the order of tensor/soc/soc.h.
  */
 struct wire_soc {
 	uint32_t op;
@@ -425,7 +425,7 @@ struct wire_done {
 	int32_t status; /* 0 or -errno */
 	uint32_t arg[6];
 	struct wire_counters counters;
-	uint64_t price[WIRE_PRICE_WORDS]; /* struct price of tensor/price.h */
+	uint64_t price[WIRE_PRICE_WORDS]; /* struct price, tensor/soc/price.h */
 	char text[176]; /* on failure, or the first violation; NUL-ended */
 };
 #define WIRE_PRICE_BYTES (WIRE_PRICE_WORDS * sizeof(uint64_t))

@@ -13,7 +13,7 @@
 #include "host/draft/drafting.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <limits.h>
 #include <stdbool.h>

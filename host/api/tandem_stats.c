@@ -1,6 +1,6 @@
 /* What a handle has and has done: tandem_stats. */
 #include "host/api/tandem_impl.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "host/text/json_form.h"
 #include "host/text/sampler.h"
 #include "host/text/token_trie.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <stdlib.h>

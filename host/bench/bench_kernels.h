@@ -2,7 +2,7 @@
  * What `tandem bench kernels` measures, and how its parts share it: the
  * matrices of a layer, one matrix in one layout after the other, and
  * attention with and without a table of exponentials, each beside what the
- * same shape costs on a phone (tensor/price.h). bench_kernels.c opens and
+ * same shape costs on a phone (tensor/soc/price.h). bench_kernels.c opens and
  * takes the rounds, the others measure and tell.
  *
  * Weights of every type and shape lie in one block of memory that is far
@@ -19,8 +19,8 @@
 #include "base/workers.h"
 #include "host/bench/bench_machine.h"
 #include "tensor/dtype.h"
-#include "tensor/price.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/soc.h"
 
 #include <stdbool.h>
 #include <stddef.h>

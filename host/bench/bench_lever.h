@@ -18,7 +18,7 @@
 #include "host/tree/build.h"
 #include "host/tree/pass_cost.h"
 #include "tensor/dtype.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 #include "host/bench/bench_lever.h"
 
 #include "base/checked.h"
-#include "tensor/price.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/soc.h"
 
 #include <math.h>
 

@@ -8,7 +8,7 @@
 #include "host/bench/pass_price.h"
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <math.h>

@@ -18,7 +18,7 @@
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -17,7 +17,7 @@
 #include "host/method/method.h"
 #include "host/method/samples.h"
 #include "host/model/model.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <math.h>

@@ -10,7 +10,7 @@
 #include "host/bench/bench_tts.h"
 #include "host/eval/eval.h"
 #include "host/eval/eval_items.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <stdbool.h>
 

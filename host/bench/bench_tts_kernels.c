@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "host/bench/bench_table.h"
 #include "host/model/shapes.h"
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include <math.h>
 #include <stdio.h>

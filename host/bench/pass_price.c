@@ -6,9 +6,9 @@
 #include "host/npu/phone.h"
 #include "shm/coherence.h"
 #include "tensor/layout.h"
-#include "tensor/price_layer.h"
+#include "tensor/soc/price_layer.h"
 #include "tensor/sights.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tensor/tile.h"
 
 #include <assert.h>

@@ -12,7 +12,7 @@
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
 #include "host/text/tokenizer.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "host/eval/eval_score.h"
 #include "host/head/reward.h"
 #include "host/model/model.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <inttypes.h>

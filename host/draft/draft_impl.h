@@ -7,8 +7,8 @@
 
 #include "host/draft/draft_model.h"
 #include "host/draft/draft_weights.h"
-#include "tensor/price.h"
-#include "tensor/price_layer.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/price_layer.h"
 
 #include <stdbool.h>
 

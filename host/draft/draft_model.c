@@ -8,7 +8,7 @@
 #include "host/model/shapes.h"
 #include "host/tree/tree.h"
 #include "tensor/kern.h"
-#include "tensor/price_host.h"
+#include "tensor/soc/price_host.h"
 
 #include <assert.h>
 #include <errno.h>

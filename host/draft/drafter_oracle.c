@@ -9,7 +9,7 @@
 #include "host/session/session.h"
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
-#include "tensor/price_layer.h"
+#include "tensor/soc/price_layer.h"
 
 #include <assert.h>
 #include <errno.h>

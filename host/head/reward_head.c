@@ -19,7 +19,7 @@
 #include "host/session/session.h"
 #include "host/text/tokenizer.h"
 #include "tensor/gguf.h"
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include <errno.h>
 #include <math.h>

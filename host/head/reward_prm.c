@@ -30,7 +30,7 @@
 #include "host/text/chat.h"
 #include "host/text/tokenizer.h"
 #include "tensor/gguf.h"
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include <ctype.h>
 #include <errno.h>

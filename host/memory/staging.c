@@ -9,7 +9,7 @@
 #include "host/npu/phone.h"
 #include "host/trace/trace.h"
 #include "shm/buffer.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -19,7 +19,7 @@
 #define HOST_MEMORY_SWAP_H
 
 #include "host/memory/swap_plan.h"
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
 #include "host/text/generation.h"
 #include "host/trace/trace.h"
 #include "host/tree/prune.h"
-#include "tensor/price_host.h"
+#include "tensor/soc/price_host.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #include "host/model/model.h"
 #include "host/session/session.h"
 #include "host/shipped/shipped_models.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <inttypes.h>
 #include <string.h>

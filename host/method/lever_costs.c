@@ -5,7 +5,7 @@
 #include "host/method/lever.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 double lever_lower_share(const struct cycle *c)
 {

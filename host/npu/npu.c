@@ -6,7 +6,7 @@
 #include "host/trace/trace.h"
 #include "ipc/channel.h"
 #include "ipc/tell.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <stdio.h>

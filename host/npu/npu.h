@@ -20,7 +20,7 @@
 
 #include "host/npu/launch.h"
 #include "ipc/wire.h"
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include <signal.h>
 #include <stdbool.h>

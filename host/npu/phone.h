@@ -3,8 +3,8 @@
  * NPU's graphs, its flash and what copies weights work beside one another, each
  * on one thing at a time, and wait for one another where the work says so.
  * Times are picoseconds since the beginning. What a piece of work takes comes
- * from tensor/price.h, so the same work takes the same time on every machine
- * and in every run.
+ * from tensor/soc/price.h, so the same work takes the same time on every
+ * machine and in every run.
  *
  * The CPU's time is the present of the host's thread: it goes on with its own
  * work and when it waits.
@@ -13,7 +13,7 @@
 #define HOST_NPU_PHONE_H
 
 #include "host/trace/trace.h"
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #define PHONE_FLASH_QUEUE 64 /* upper limit of a profile's flash_queue */
 

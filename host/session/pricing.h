@@ -30,8 +30,8 @@
 #include "ipc/wire.h"
 #include "tensor/dtype.h"
 #include "tensor/layout.h"
-#include "tensor/price.h"
-#include "tensor/price_layer.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/price_layer.h"
 
 #include <stdbool.h>
 #include <stdint.h>

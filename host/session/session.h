@@ -31,8 +31,8 @@
 #include "shm/doorbell.h"
 #include "tensor/dtype.h"
 #include "tensor/layout.h"
-#include "tensor/price.h"
-#include "tensor/price_host.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/price_host.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -374,7 +374,7 @@ void session_add_work_of(
 	struct session *, enum trace_name, const struct price *);
 
 /*
- * Likewise by count (tensor/price_host.h), of rows of logits as long as the
+ * Likewise by count (tensor/soc/price_host.h), of rows of logits as long as the
  * vocabulary that is priced: tokens drawn, candidates found, sweeps of other
  * kinds; and steps through trees and lists.
  */

@@ -15,7 +15,7 @@
 #include "host/session/switching.h"
 #include "host/trace/trace.h"
 #include "shm/buffer.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "base/err.h"
 #include "host/shipped/shipped.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 /* ---- where it is ---- */
 
-static const struct shipped profiles = { "TANDEM_SOC", "soc", "host/soc",
+static const struct shipped profiles = { "TANDEM_SOC", "soc", "tensor/soc",
 	"the profiles" };
 
 static bool is_path(const char *name)

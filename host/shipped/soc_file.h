@@ -1,5 +1,5 @@
 /*
- * Profiles of phones: text files of numbers (tensor/soc.h), one a line:
+ * Profiles of phones: text files of numbers (tensor/soc/soc.h), one a line:
  *
  *	clock_hz  1.4688e9  # npu-tts paper, table 2: 12,032.54 GFLOPS ...
  *
@@ -10,7 +10,7 @@
  *
  * Profiles that come with the program are NAME.soc in one folder, which is
  * looked for, in this order, at $TANDEM_SOC, in `soc` beside the executable,
- * in `host/soc` of the source tree the executable was built in, and in
+ * in `tensor/soc` of the source tree the executable was built in, and in
  * `share/tandem/soc` of the prefix it is installed in. $TANDEM_SOC, where set,
  * is the only place. Any thread.
  */

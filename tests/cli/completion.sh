@@ -67,7 +67,7 @@ check_offers 'tandem run --threads ' ''
 check_offers 'tandem run --seed ' ''
 
 # Every profile there is; bash puts back what stands before the colon.
-for phone in host/soc/*.soc; do
+for phone in tensor/soc/*.soc; do
   phone=$(basename "$phone" .soc)
   check_offered 'tandem run --clock soc:' "$phone"
   check_offered 'tandem run --clock ' "soc:$phone"

@@ -174,7 +174,7 @@ wait $listens
 
 # ---- the phone ---------------------------------------------------------------
 # What a pass costs more: each vector of weights in the region by a descriptor of
-# its own, as host/soc/sd8elite.soc prices it. 4 layers of width 128 with rotated
+# its own, as tensor/soc/sd8elite.soc prices it. 4 layers of width 128 with rotated
 # heads of 16, in 4 blocks, of which 4 slots leave 2 to the region. The blocks are
 # the same in both.
 phone() { # OPTION...
@@ -184,7 +184,7 @@ phone
 cp "$tmp/out" "$tmp/window.json"
 phone --va-slots 4 --va-extended 64M
 is 'blocks of the model beside the window' extended_buffers 2
-python3 - "$tmp/window.json" "$tmp/out" host/soc/sd8elite.soc <<'PY' ||
+python3 - "$tmp/window.json" "$tmp/out" tensor/soc/sd8elite.soc <<'PY' ||
 import json, sys
 window, beside = (json.load(open(f)) for f in sys.argv[1:3])
 soc = dict(l.split()[:2] for l in open(sys.argv[3]) if l[:1].islower())

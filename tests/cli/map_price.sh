@@ -58,7 +58,7 @@ for line in open(sys.argv[1]):
     run = json.loads(run)
     if placement == "all":
         every = run
-        soc = dict(l.split()[:2] for l in open(f"host/soc/{name}.soc")
+        soc = dict(l.split()[:2] for l in open(f"tensor/soc/{name}.soc")
                    if l[:1].islower())
         continue
     compared += 1

@@ -3,8 +3,8 @@
 #include "tests/harness.h"
 
 #include "base/checked.h"
-#include "tensor/price.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/soc.h"
 #include "tests/device/rig.h"
 
 #include <errno.h>

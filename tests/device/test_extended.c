@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "device/extended.h"
 #include "device/window.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tests/device/rig.h"
 
 #include <errno.h>

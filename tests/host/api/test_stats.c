@@ -29,7 +29,7 @@ static struct tandem *opened(const char *set)
 
 static void what_was_done_is_counted(void **state)
 {
-	struct tandem *t = opened("clock=soc:host/soc/sd8gen3.soc");
+	struct tandem *t = opened("clock=soc:tensor/soc/sd8gen3.soc");
 	struct tandem_stats s = { .size = sizeof(s) };
 	struct tandem_result result = { .size = sizeof(result) };
 	struct tandem_request r;

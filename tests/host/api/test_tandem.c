@@ -233,7 +233,7 @@ static void test_short_result(void **state)
 
 static void test_phone(void **state)
 {
-	struct tandem *t = opened("clock=soc:host/soc/sd8gen3.soc", NULL);
+	struct tandem *t = opened("clock=soc:tensor/soc/sd8gen3.soc", NULL);
 	struct tandem_result one = { .size = sizeof(one) }, two = one;
 	struct tandem_request r = asking("x", 4);
 

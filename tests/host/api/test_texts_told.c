@@ -65,9 +65,9 @@ static void test_logprobs(void **state)
 static void test_results(void **state)
 {
 	static const char *const one[] = { "ctx=256",
-		"clock=soc:host/soc/sd8gen3.soc", NULL };
+		"clock=soc:tensor/soc/sd8gen3.soc", NULL };
 	static const char *const two[] = { "ctx=256", "texts=2",
-		"clock=soc:host/soc/sd8gen3.soc", NULL };
+		"clock=soc:tensor/soc/sd8gen3.soc", NULL };
 	struct tandem_result alone = { .size = sizeof(alone) }, got = alone;
 	struct tandem_request r = asking(1, NULL);
 	struct tandem *t = opened(one);

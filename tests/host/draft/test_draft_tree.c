@@ -8,8 +8,8 @@
 #include "host/draft/draft_model.h"
 #include "host/model/model.h"
 #include "host/model/shapes.h"
-#include "tensor/price.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/model/model_file.h"
 

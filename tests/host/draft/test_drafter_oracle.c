@@ -6,8 +6,8 @@
 #include "base/err.h"
 #include "host/draft/drafter_oracle.h"
 #include "host/model/shapes.h"
-#include "tensor/price.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/draft/drafter_check.h"
 

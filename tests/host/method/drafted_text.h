@@ -19,7 +19,7 @@
 #include "host/method/method.h"
 #include "host/session/session.h"
 #include "tensor/gguf_write.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
 #include "tests/host/method/asked.h"

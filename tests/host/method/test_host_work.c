@@ -31,7 +31,7 @@ static int setup_phone(void **state)
 	fake_init(&fake);
 	f->w.opts.npu = &fake.ops;
 	f->w.opts.layout = LAYOUT_ROWS;
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->soc.cpu_bytes_per_s = 1e9;
 	f->soc.cpu_flops_per_s = 1e15;
 	f->soc.core_lanes = 10;

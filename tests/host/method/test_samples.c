@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "host/session/session.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/price_host.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price_host.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/method/sampled_text.h"
 #include "tests/host/npu/fake_device.h"
@@ -72,7 +72,7 @@ static void test_one_is_plain(void **state)
 	struct soc soc;
 	struct err e = { 0 };
 
-	assert_ok(soc_file_load(&soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->w.opts.soc = &soc;
 
 	f->n = 1;

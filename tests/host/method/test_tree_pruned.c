@@ -17,7 +17,7 @@ static void open_phone(struct fixture *f)
 {
 	struct err e = { 0 };
 
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->w.opts.soc = &f->soc;
 }
 

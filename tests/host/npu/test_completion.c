@@ -7,7 +7,7 @@
 #include "host/npu/completion.h"
 #include "host/npu/npu.h"
 #include "shm/buffer.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/npu/fake_device.h"
 

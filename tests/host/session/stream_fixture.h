@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
 #include "tests/host/model/model_file.h"

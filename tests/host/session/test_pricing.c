@@ -12,7 +12,7 @@
 #include "host/shipped/soc_file.h"
 #include "shm/buffer.h"
 #include "tensor/sights.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/session/pair.h"
 #include "tests/host/session/session_fixture.h"
@@ -51,14 +51,16 @@ static const struct variant {
 	bool bias, qk_norm;
 	uint32_t n_embd, n_ff, va_slots;
 } variants[] = {
-	{ "llama", "host/soc/sd8gen3.soc", DTYPE_F32, WIRE_F32, LAYOUT_TILES,
+	{ "llama", "tensor/soc/sd8gen3.soc", DTYPE_F32, WIRE_F32, LAYOUT_TILES,
 		.n_embd = 32, .n_ff = 64, .va_slots = 16 },
-	{ "qwen2", "host/soc/sd8gen2.soc", DTYPE_Q8_0, WIRE_INT8, LAYOUT_TILES,
-		.bias = true, .n_embd = 64, .n_ff = 352, .va_slots = 16 },
+	{ "qwen2", "tensor/soc/sd8gen2.soc", DTYPE_Q8_0, WIRE_INT8,
+		LAYOUT_TILES, .bias = true, .n_embd = 64, .n_ff = 352,
+		.va_slots = 16 },
 	/* Blocks have to come and go. */
-	{ "qwen3", "host/soc/sd8elite.soc", DTYPE_Q4_0, WIRE_NPU, LAYOUT_SUPER,
-		.qk_norm = true, .n_embd = 64, .n_ff = 96, .va_slots = 5 },
-	{ "qwen2", "host/soc/sd8gen3.soc", DTYPE_Q4_0, WIRE_F16_KV16,
+	{ "qwen3", "tensor/soc/sd8elite.soc", DTYPE_Q4_0, WIRE_NPU,
+		LAYOUT_SUPER, .qk_norm = true, .n_embd = 64, .n_ff = 96,
+		.va_slots = 5 },
+	{ "qwen2", "tensor/soc/sd8gen3.soc", DTYPE_Q4_0, WIRE_F16_KV16,
 		LAYOUT_ROWS, .bias = true, .n_embd = 96, .n_ff = 64,
 		.va_slots = 4 },
 };
@@ -279,7 +281,7 @@ static void lay_out_tail(
 static void test_tail(void **state)
 {
 	struct fixture *f = *state;
-	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	struct shape deep;
 	struct err e = { 0 };
 
@@ -352,7 +354,7 @@ static void sum_of(struct fixture *f, const struct laid_out *l,
 static void test_share(void **state)
 {
 	struct fixture *f = *state;
-	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	struct price one, some;
 	struct laid_out l;
 	uint64_t one_load, load;
@@ -378,7 +380,7 @@ static void test_share(void **state)
 static void test_types(void **state)
 {
 	struct fixture *f = *state;
-	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	struct price own, same, twice;
 	struct laid_out l;
 	uint64_t bytes;
@@ -437,7 +439,7 @@ static uint64_t mappings(
 static void test_mapped(void **state)
 {
 	struct fixture *f = *state;
-	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	struct price own, large;
 	struct shape shape;
 	uint64_t ps, maps, again;
@@ -469,7 +471,7 @@ static void test_mapped(void **state)
 static void test_upkeep(void **state)
 {
 	struct fixture *f = *state;
-	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	struct shape wide, deep;
 	struct laid_out l;
 	struct err e = { 0 };
@@ -547,7 +549,7 @@ static void check_by_cpu(struct pricing *p, uint32_t blocks, uint64_t weights)
 static void test_known(void **state)
 {
 	struct fixture *f = *state;
-	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	const struct shape *qwen = NULL;
 	const uint64_t a_layer = (2 * 1536 + 2 * 256 + 3 * 8960) * 1536ull;
 	struct price all = { 0 }, logits, want;
@@ -589,7 +591,7 @@ static void test_known(void **state)
 static void test_reads(void **state)
 {
 	struct fixture *f = *state;
-	struct soc soc = phone("host/soc/sd8gen3.soc");
+	struct soc soc = phone("tensor/soc/sd8gen3.soc");
 	struct laid_out l;
 	struct err e = { 0 };
 

@@ -4,7 +4,7 @@
  */
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tests/host/session/refresh_fixture.h"
 
 /* What is priced: a shape whose matrices have this type. */
@@ -34,7 +34,7 @@ static const struct soc *phone(void)
 	static struct soc soc;
 	struct err e = { 0 };
 
-	assert_ok(soc_file_load(&soc, "host/soc/sd8elite.soc", &e), &e);
+	assert_ok(soc_file_load(&soc, "tensor/soc/sd8elite.soc", &e), &e);
 	return &soc;
 }
 

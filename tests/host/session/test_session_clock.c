@@ -7,7 +7,7 @@
 #include "host/session/batch.h"
 #include "host/session/session.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
 #include "tests/host/model/model_file.h"
@@ -144,7 +144,7 @@ static void test_timeline(void **state)
 	struct err e = { 0 };
 
 	open_models(f, 0);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
 	whole = resident_pass(f, LAYERS);
 	next = whole - resident_pass(f, LAYERS - 1);
@@ -172,7 +172,7 @@ static void test_queue(void **state)
 	struct price read;
 
 	open_models(f, 0);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
 	whole = resident_pass(f, LAYERS);
 	next = whole - resident_pass(f, LAYERS - 1);
@@ -205,7 +205,7 @@ static void test_turns(void **state)
 	uint64_t whole;
 
 	open_models(f, 0);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
 	f->soc.flash_ahead = 0;
 	whole = resident_pass(f, LAYERS);
@@ -236,7 +236,7 @@ static void test_some_ahead(void **state)
 	struct price read;
 
 	open_models(f, 0);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
 	/* So that computing could hide all of it. */
 	f->soc.flash_bytes_per_s = 1e12;
@@ -274,7 +274,7 @@ static void test_as_what_runs(void **state)
 	struct err e = { 0 };
 
 	open_models(f, 0);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
 	for (unsigned kept = 0; kept <= LAYERS; kept++) {
 		uint64_t own[4];
@@ -341,7 +341,7 @@ static void test_sum_of_parts(void **state)
 	uint64_t read;
 
 	open_models(f, 0);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
 	f->opts.stream.threaded = true;
 	all = spend(f);

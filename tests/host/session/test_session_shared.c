@@ -11,7 +11,7 @@
 #include "tests/harness.h"
 #include "tests/host/session/pair.h"
 #include "tests/host/session/session_fixture.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #define PROMPT  150
 #define BLOCKS  128 /* of it: whole blocks of attention's, and whole runs */
@@ -115,7 +115,7 @@ static void test_paid_once(void **state)
 	struct err e = { 0 };
 	struct soc soc;
 
-	assert_ok(soc_file_load(&soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	take(f, WIRE_NPU);
 	f->opts.soc = &soc;
 	once = decode(f, false);
@@ -137,7 +137,7 @@ static void test_idle_takes_the_same(void **state)
 	struct err e = { 0 };
 	struct soc soc;
 
-	assert_ok(soc_file_load(&soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	for (unsigned as = 0; as < 2; as++) {
 		struct session_stats computed, idle;
 

@@ -208,7 +208,7 @@ static void test_shares(void **state)
 
 	open_models(f, 0);
 	want = reference(f);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	for (unsigned b = 0; b < 4; b++) {
 		f->opts.dram_share = budget[b].share;
 		for (unsigned s = 0; s < 4; s++) {

@@ -14,8 +14,8 @@
 #include "host/session/session.h"
 #include "host/session/session_impl.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/price.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/convert/image_file.h"
 #include "tests/host/model/model_file.h"
@@ -460,7 +460,7 @@ static void learn_layers(struct fixture *f, uint64_t *first, uint64_t *next)
 	struct err e = { 0 };
 
 	open_large(f);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	f->opts.soc = &f->soc;
 	whole = resident_pass(f, LAYERS);
 	*next = whole - resident_pass(f, LAYERS - 1);

@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "host/model/model.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/model/model_file.h"
 #include "tests/host/model/reference_model.h"
@@ -95,7 +95,7 @@ static int setup(void **state)
 	f->opts.layout = LAYOUT_ROWS;
 	f->opts.graph_switch = SWITCH_GREEDY;
 	f->model = model_file_open(&f->file);
-	assert_ok(soc_file_load(&f->soc, "host/soc/sd8gen3.soc", &e), &e);
+	assert_ok(soc_file_load(&f->soc, "tensor/soc/sd8gen3.soc", &e), &e);
 	for (uint64_t i = 0; i < TEXT; i++)
 		f->token[i] = (int32_t)(rng_uniform(seed(), 1, i) * VOCAB);
 	*state = f;

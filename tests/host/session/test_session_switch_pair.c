@@ -11,7 +11,7 @@
 #include "host/session/session.h"
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 #include "tests/host/session/session_fixture.h"
 
@@ -254,7 +254,7 @@ static void test_phone(void **state)
 	int32_t t[PROMPT * CHUNK];
 	struct err e = { 0 };
 
-	assert_ok(soc_file_load(&soc, "host/soc/sd8gen2.soc", &e), &e);
+	assert_ok(soc_file_load(&soc, "tensor/soc/sd8gen2.soc", &e), &e);
 	soc.graph_load_s = 2e-5; /* as small as the model is */
 	f->opts.soc = &soc;
 	tokens(f, 6, t, PROMPT * CHUNK);
@@ -301,7 +301,7 @@ static void test_priced_as(void **state)
 	int32_t t[PROMPT * CHUNK];
 	struct err e = { 0 };
 
-	assert_ok(soc_file_load(&soc, "host/soc/sd8gen2.soc", &e), &e);
+	assert_ok(soc_file_load(&soc, "tensor/soc/sd8gen2.soc", &e), &e);
 	f->opts.soc = &soc;
 	for (size_t i = 0; shape_names[i] && !f->opts.as; i++)
 		if (!strcmp(shapes[i].name, "qwen2.5-1.5b"))

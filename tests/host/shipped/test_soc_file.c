@@ -6,8 +6,8 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/shipped/soc_file.h"
-#include "tensor/price.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 
 #include <errno.h>
@@ -230,7 +230,7 @@ static struct soc shipped(const char *name)
 	struct err e = { 0 };
 	struct soc soc;
 
-	assert_int_equal(setenv("TANDEM_SOC", "host/soc", 1), 0);
+	assert_int_equal(setenv("TANDEM_SOC", "tensor/soc", 1), 0);
 	assert_ok(soc_file_load(&soc, name, &e), &e);
 	return soc;
 }

@@ -1,6 +1,6 @@
-#include "tensor/price_hvx.h"
+#include "tensor/soc/hvx.h"
 
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 /* The result of a shift, a permutation or a product is there in the packet
  * after the next. */

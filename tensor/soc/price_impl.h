@@ -1,10 +1,11 @@
 /*
- * What the files of `price` share. Counts to times, and times to a price.
+ * What the files of the cost model share. Counts to times, and times to a
+ * price.
  */
-#ifndef TENSOR_PRICE_IMPL_H
-#define TENSOR_PRICE_IMPL_H
+#ifndef TENSOR_SOC_PRICE_IMPL_H
+#define TENSOR_SOC_PRICE_IMPL_H
 
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include <stdbool.h>
 

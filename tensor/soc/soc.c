@@ -1,4 +1,4 @@
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 
 #include "base/err.h"
 

@@ -6,13 +6,13 @@
  * and steps, each a load that the next one waits for. Rows were just written,
  * and lie in the core's own cache: their bytes cost nothing more.
  *
- * As in tensor/price.h nothing but the shape matters. A row of logits is
+ * As in tensor/soc/price.h nothing but the shape matters. A row of logits is
  * priced as long as that of the model that is priced (host/session/pricing.h).
  */
-#ifndef TENSOR_PRICE_HOST_H
-#define TENSOR_PRICE_HOST_H
+#ifndef TENSOR_SOC_PRICE_HOST_H
+#define TENSOR_SOC_PRICE_HOST_H
 
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
  * Sequences of vector instructions by the resources they take, and how many
- * packets they need at least: what `price` counts vector work in. The
+ * packets they need at least: what the cost model counts vector work in. The
  * resources are those of Qualcomm's HVX manuals (one load, one store, shift,
  * permute, two multipliers; four instructions a packet).
  *
@@ -9,8 +9,8 @@
  * of dependent instructions is longer than that and the body too large for
  * bodies to overlap: then `chain` says how long it is.
  */
-#ifndef TENSOR_PRICE_HVX_H
-#define TENSOR_PRICE_HVX_H
+#ifndef TENSOR_SOC_HVX_H
+#define TENSOR_SOC_HVX_H
 
 struct soc;
 

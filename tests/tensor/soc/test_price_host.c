@@ -1,7 +1,7 @@
 /* The host's own work against sums done by hand: a core of 1 GHz and 10 lanes,
  * so that ten operations take a nanosecond, and a step takes 5. */
-#include "tensor/price_host.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price_host.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 
 #include <inttypes.h>

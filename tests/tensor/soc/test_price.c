@@ -5,8 +5,8 @@
  */
 #include "base/checked.h"
 #include "base/rng.h"
-#include "tensor/price.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The table of a profile's numbers, and their limits. */
 #include "base/err.h"
-#include "tensor/soc.h"
+#include "tensor/soc/soc.h"
 #include "tests/harness.h"
 
 #include <errno.h>

@@ -1,14 +1,14 @@
 /*
  * The numbers of a phone that its time is computed from: rates and costs of
- * the NPU's engines, of the CPU and of the flash. A profile (host/soc/) gives
+ * the NPU's engines, of the CPU and of the flash. A profile (tensor/soc/) gives
  * each of them with its source; docs/soc-clock.md says what is made of them.
  *
  * All are doubles, in the order of SOC_NUMBERS, which is the order they travel
  * in: as an array a profile goes to the device, which has no files. Units are
  * in the names: _hz, _s, _bytes, _w, _per_s. Any thread.
  */
-#ifndef TENSOR_SOC_H
-#define TENSOR_SOC_H
+#ifndef TENSOR_SOC_SOC_H
+#define TENSOR_SOC_SOC_H
 
 #include <stddef.h>
 

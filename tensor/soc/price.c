@@ -1,9 +1,9 @@
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include "base/checked.h"
-#include "tensor/price_hvx.h"
-#include "tensor/price_impl.h"
-#include "tensor/soc.h"
+#include "tensor/soc/hvx.h"
+#include "tensor/soc/price_impl.h"
+#include "tensor/soc/soc.h"
 #include "tensor/tile.h"
 
 #include <errno.h>

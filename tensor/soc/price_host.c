@@ -1,8 +1,8 @@
-#include "tensor/price_host.h"
+#include "tensor/soc/price_host.h"
 
 #include "base/checked.h"
-#include "tensor/price_impl.h"
-#include "tensor/soc.h"
+#include "tensor/soc/price_impl.h"
+#include "tensor/soc/soc.h"
 
 #include <string.h>
 

@@ -1,13 +1,20 @@
 /*
- * What an operator of a given shape costs on a phone: engine by engine it is
- * counted (tile products, vector instruction packets, bytes moved), the counts
- * are turned into times by a profile (tensor/soc.h), and the times are joined
- * as a kernel that works in pieces overlaps them. Nothing is measured and
- * nothing but the shape matters, so the same shape costs the same to the last
+ * The cost model of a phone: the shape of an operator goes in, seconds and
+ * joules come out. Both sides use it: the device prices what it runs, the host
+ * its own work and shapes that nobody runs. Profiles of phones are text files
+ * beside it (tensor/soc/NAME.soc), which the host reads
+ * (host/shipped/soc_file.h); struct soc holds the numbers of one. A price is
+ * the cost of one shape on one phone (struct price).
+ *
+ * This header prices operators and what is around them. Engine by engine an
+ * operator is counted (tile products, vector instruction packets, bytes moved),
+ * the counts are turned into times by a profile, and the times are joined as a
+ * kernel that works in pieces overlaps them. Nothing is measured and nothing
+ * but the shape matters, so the same shape costs the same to the last
  * picosecond on every machine: counts and sums are integers, and each time is
  * made of few products and quotients of doubles in a fixed order.
  *
- * The packets come from instruction sequences, which stand in price.c and are
+ * The packets come from instruction sequences, which stand in price*.c and are
  * explained in docs/soc-clock.md; the machine is that of the npu-tts paper,
  * sections 3.1 and 5 (Hao et al., "Scaling LLM test-time compute with mobile
  * NPU on smartphones", 2025).
@@ -16,8 +23,8 @@
  * with *out all zero when it is not one that the machine can run or is beyond
  * PRICE_MAX (heads and head_dim: 4096). No state, no allocation, any thread.
  */
-#ifndef TENSOR_PRICE_H
-#define TENSOR_PRICE_H
+#ifndef TENSOR_SOC_PRICE_H
+#define TENSOR_SOC_PRICE_H
 
 #include "tensor/dtype.h"
 

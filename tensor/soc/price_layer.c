@@ -1,4 +1,4 @@
-#include "tensor/price_layer.h"
+#include "tensor/soc/price_layer.h"
 
 #include "base/checked.h"
 #include "tensor/kern.h"

@@ -1,17 +1,17 @@
 /*
  * What a layer of a transformer costs on a phone: the operators that the
- * device's plan of such a layer has (device/graph.c), each priced as
- * tensor/price.h does, for a layer that need not exist. The cost of what the
+ * device's plan of such a layer has (device/graph.c), each priced as in
+ * tensor/soc/price.h, for a layer that need not exist. The cost of what the
  * device runs is counted operator by operator where it runs (device/cost.h);
  * of the same shape both are the same to the last picosecond.
  *
- * Types are as weights lie in DDR. Formats that the price list does not have
+ * Types are as weights lie in DDR. Formats that price_matmul does not have
  * cost what the nearest one does. No state, any thread.
  */
-#ifndef TENSOR_PRICE_LAYER_H
-#define TENSOR_PRICE_LAYER_H
+#ifndef TENSOR_SOC_PRICE_LAYER_H
+#define TENSOR_SOC_PRICE_LAYER_H
 
-#include "tensor/price.h"
+#include "tensor/soc/price.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,7 +67,7 @@ void price_cpu_model(const struct soc *, const struct price_layer *,
 	uint32_t layers, uint64_t n_vocab, enum dtype output, uint64_t rows,
 	struct price *sum);
 
-/* A type that the price list has. */
+/* The type that price_matmul has for this one. */
 enum dtype price_type(enum dtype);
 
 #endif
