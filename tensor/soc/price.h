@@ -100,26 +100,19 @@ enum price_exp {
 int price_softmax(const struct soc *, uint64_t rows, uint64_t length,
 	enum price_exp, struct price *out);
 
-/*
- * Attention of `rows` positions, each with `heads` heads of `head_dim` (whole
- * tiles) over `length` cached positions of `kv_heads` heads in fp16
- * (algorithm 1). heads is a multiple of kv_heads.
- */
-int price_attention(const struct soc *, uint64_t rows, uint32_t heads,
-	uint32_t kv_heads, uint32_t head_dim, uint64_t length, enum price_exp,
-	struct price *out);
-
 struct sight_piece;
 struct price_heads {
-	uint32_t heads, kv_heads, head_dim; /* as above */
+	uint32_t heads; /* of a position, a multiple of kv_heads */
+	uint32_t kv_heads;
+	uint32_t head_dim; /* whole tiles */
 	enum price_exp exp;
 };
 
 /*
- * Attention of a static graph of graph_rows positions, `rows` of them real,
- * over what they see, cut up (tensor/sights.h): one operator that goes through
- * the pieces, each for the rows that see it; padding sees what all rows do.
- * Adds nothing for what is no shape.
+ * Attention (algorithm 1) of a static graph of graph_rows positions, `rows` of
+ * them real, over what they see of a cache in fp16, cut up (tensor/sights.h):
+ * one operator that goes through the pieces, each for the rows that see it;
+ * padding sees what all rows do. Adds nothing for what is no shape.
  */
 void price_sights(const struct soc *, const struct price_heads *,
 	uint64_t graph_rows, uint64_t rows, const struct sight_piece *,

@@ -207,19 +207,6 @@ static bool attention(const struct soc *soc, uint64_t rows,
 	return true;
 }
 
-int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
-	uint32_t kv_heads, uint32_t head_dim, uint64_t length,
-	enum price_exp exp, struct price *out)
-{
-	const struct price_heads h = { heads, kv_heads, head_dim, exp };
-	struct price first;
-
-	if (!attention(soc, rows, &h, length, out, &first))
-		return -EINVAL;
-	price_finish(soc, out, &first);
-	return 0;
-}
-
 /* One operator goes through all of them: it starts once. */
 void price_sights(const struct soc *soc, const struct price_heads *h,
 	uint64_t graph_rows, uint64_t rows, const struct sight_piece *piece,

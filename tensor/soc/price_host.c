@@ -7,10 +7,11 @@
 #include <string.h>
 
 /*
- * WEIGH is that of tensor/softmax_sum.h: subtract, times the scale; t and n; r
- * in two; the polynomial in six; shift, add; compare, mask; the sum.
+ * Float32 operations a value. WEIGH is that of tensor/softmax_sum.h: subtract,
+ * times the scale; t and n; r in two; the polynomial in six; shift, add;
+ * compare, mask; the sum.
  */
-const unsigned price_sweep_ops[PRICE_SWEEPS] = {
+static const unsigned sweep_ops[PRICE_SWEEPS] = {
 	[PRICE_SWEEP_ADD] = 1,
 	[PRICE_SWEEP_LARGEST] = 4, /* compare, select both; count places */
 	[PRICE_SWEEP_WEIGH] = 17,
@@ -28,7 +29,7 @@ static void price_ops(const struct soc *soc, double ops, struct price *out)
 void price_sweep(const struct soc *soc, enum price_sweep sweep, uint64_t rows,
 	uint64_t n, struct price *out)
 {
-	price_ops(soc, (double)rows * (double)n * price_sweep_ops[sweep], out);
+	price_ops(soc, (double)rows * (double)n * sweep_ops[sweep], out);
 }
 
 void price_walk(const struct soc *soc, uint64_t steps, struct price *out)
@@ -40,11 +41,11 @@ void price_walk(const struct soc *soc, uint64_t steps, struct price *out)
 void price_draw(const struct soc *soc, uint64_t rows, uint64_t n, bool greedy,
 	struct price *out)
 {
-	unsigned ops = price_sweep_ops[PRICE_SWEEP_LARGEST];
+	unsigned ops = sweep_ops[PRICE_SWEEP_LARGEST];
 
 	if (!greedy)
-		ops += 2 * price_sweep_ops[PRICE_SWEEP_WEIGH] +
-			price_sweep_ops[PRICE_SWEEP_FIND];
+		ops += 2 * sweep_ops[PRICE_SWEEP_WEIGH] +
+			sweep_ops[PRICE_SWEEP_FIND];
 	price_ops(soc, (double)rows * (double)n * ops, out);
 }
 
@@ -71,7 +72,7 @@ static uint64_t heap_depth(uint64_t k)
 void price_top(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	struct price *out)
 {
-	unsigned ops = TOP_OPS + price_sweep_ops[PRICE_SWEEP_WEIGH];
+	unsigned ops = TOP_OPS + sweep_ops[PRICE_SWEEP_WEIGH];
 	struct price steps;
 
 	k = smaller(k, n);

@@ -27,9 +27,6 @@ enum price_sweep {
 	PRICE_SWEEPS
 };
 
-/* Float32 operations a value. */
-extern const unsigned price_sweep_ops[PRICE_SWEEPS];
-
 /* Of `rows` rows of n values; any numbers, 0 costs nothing. */
 void price_sweep(const struct soc *, enum price_sweep, uint64_t rows,
 	uint64_t n, struct price *out);

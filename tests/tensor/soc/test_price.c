@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "base/rng.h"
+#include "tensor/sights.h"
 #include "tensor/soc/price.h"
 #include "tensor/soc/soc.h"
 #include "tests/harness.h"
@@ -216,6 +217,18 @@ static void test_idle_unit(void **state)
 		price_softmax(&round_soc, 4, 640, PRICE_EXP_F16, &two), 0);
 	equal(one.vector_ps, (57 + 10 * 55) * 2 * NS, "one pair");
 	equal(two.vector_ps, one.vector_ps, "two pairs");
+}
+
+/* All rows see `length` positions. -EINVAL when nothing was added. */
+static int price_attention(const struct soc *soc, uint64_t rows, uint32_t heads,
+	uint32_t kv_heads, uint32_t head_dim, uint64_t length,
+	enum price_exp exp, struct price *out)
+{
+	const struct price_heads h = { heads, kv_heads, head_dim, exp };
+	const struct sight_piece all = { (uint32_t)rows, (uint32_t)length };
+
+	price_sights(soc, &h, rows, rows, &all, 1, out);
+	return out->counts.launches ? 0 : -EINVAL;
 }
 
 static void test_attention(void **state)
