@@ -1,6 +1,7 @@
 # Tandem: one Makefile, no recursion.
 #
-#   make              tandem, tandem-npu and libtandem, in build/VARIANT/
+#   make              tandem, tandem-npu, tandem-stress and libtandem, in
+#                     build/VARIANT/
 #   make test         build and run every test of this variant
 #   make tests        build the test programs; fuzzers: the fuzz targets;
 #                     extras: what else the command-line tests run
@@ -65,9 +66,10 @@ libs_doctor := dbus-1 jansson liburing libzstd
 libs_bench  := dbus-1 jansson
 libs_serve  := jansson dbus-1 # and libmicrohttpd: host/serve/httpd.h
 libs_cmd    := jansson libedit
+libs_stress := jansson
 libs_test   := cmocka
 all_libs    := $(sort libmicrohttpd $(foreach r,flash device text session eval \
-	doctor bench serve cmd test,$(libs_$(r))))
+	doctor bench serve cmd stress test,$(libs_$(r))))
 
 # What needs no compiler needs no library either.
 bare_goals := clean help uninstall format check-format check-layers dist deb
@@ -127,7 +129,7 @@ tests_in := $(if $(tests_apart),$(plain),$(O))
 cflags_plain := $(common) -g $(opt_$(BUILD)) $(CFLAGS)
 cflags_tests := $(if $(tests_apart),$(cflags_plain),$(cflags))
 opt_tests := -O0 $(if $(filter release,$(BUILD)),-g1)
-computing := tests/litmus/% $(patsubst %,tests/%.c, \
+computing := tests/litmus/% tests/stress/% $(patsubst %,tests/%.c, \
 	device/measure_litmus host/draft/measure_suffix_automaton \
 	host/text/measure_json_form device/test_serve device/test_litmus \
 	host/draft/test_drafter_sam host/draft/test_suffix_tree \
@@ -152,12 +154,15 @@ outer := base tensor shm ipc flash device
 # The rooms inside host/; scripts/check-layers holds the same arrows against
 # every #include. The cost model (soc) lies inside tensor/.
 inner := trace model text tree npu shipped memory session head draft convert \
-	doctor method api eval stress bench serve cmd
-rooms := $(outer) soc $(inner)
-folder_of = $(if $(filter soc,$(1)),tensor/,$(if $(filter $(1),$(inner)),host/))$(1)
-$(foreach r,$(rooms),$(eval src_$(r) := $(wildcard $(call folder_of,$(r))/*.c)))
+	doctor method api eval bench serve cmd
+rooms := $(outer) soc $(inner) stress
+folder_soc    := tensor/soc
+folder_stress := tests/stress
+folder_of = $(or $(folder_$(1)),$(if $(filter $(1),$(inner)),host/)$(1))
+$(foreach r,$(rooms),$(eval src_$(r) := $(filter-out tests/stress/test_%, \
+	$(wildcard $(call folder_of,$(r))/*.c))))
 
-mains := host/tandem.c device/tandem_npu.c
+mains := host/tandem.c device/tandem_npu.c tests/stress/tandem_stress.c
 # Sources of vector kernels, compiled once for each instruction set.
 kern_src := tensor/kern_vec.c tensor/kern_tile.c tensor/kern_q8.c \
 	tensor/kern_attend.c tensor/kern_attend_rows.c tensor/kern_peak.c
@@ -231,11 +236,11 @@ deps_eval    := eval $(deps_api)
 deps_stress  := stress convert doctor $(deps_api)
 deps_bench   := bench convert $(deps_eval)
 deps_serve   := serve $(deps_api)
-deps_cmd     := cmd serve stress doctor $(deps_bench)
+deps_cmd     := cmd serve doctor $(deps_bench)
 deps_host    := $(deps_cmd)
 libs_of      = $(sort $(foreach r,$(1),$(libs_$(r))))
 
-programs := $(O)/tandem $(O)/tandem-npu
+programs := $(O)/tandem $(O)/tandem-npu $(O)/tandem-stress
 version  := $(shell sed -n 's/^\#define TANDEM_VERSION "\(.*\)"/\1/p' \
 	base/version.h)
 shared   := libtandem.so.$(version)
@@ -357,6 +362,11 @@ $(O)/tandem-npu: $(call obj,device/tandem_npu.c) \
 	$(call say,LD,$@)
 	$(call link,$(deps_device))
 
+$(O)/tandem-stress: $(call obj,tests/stress/tandem_stress.c) \
+		$(foreach r,$(deps_stress),$(call lib,$(r)))
+	$(call say,LD,$@)
+	$(call link,$(deps_stress))
+
 # ---- the library --------------------------------------------------------
 # One object of host/api and what it stands on, in which all names are local
 # but for those that tandem.h exports; both libraries are made of it. Its home
@@ -391,7 +401,7 @@ $(O)/libtandem.so: $(O)/$(shared)
 # what ROOM may include and nothing else, so a test cannot reach across a wall
 # either. Tests of the host's rooms may also make files to work on (convert),
 # and find phones and models (shipped).
-tests_of = tests/$(call folder_of,$(1))
+tests_of = tests/$(patsubst tests/%,%,$(call folder_of,$(1)))
 $(foreach r,$(rooms),$(eval test_deps_$(r) := \
 	$(if $(filter $(r),$(inner)),convert shipped) $(deps_$(r))))
 $(foreach r,$(rooms),$(eval test_src_$(r) := \
@@ -585,12 +595,12 @@ check-format:
 # option tables have.
 pages := tandem $(sort $(shell sed -n \
 	's/^\t\.name = "\(tandem[- a-z]*\)",$$/\1/p' \
-	host/cmd/cmd_*.c device/tandem_npu.c | tr ' ' -))
+	host/cmd/cmd_*.c $(filter-out host/%,$(mains)) | tr ' ' -))
 man: $(pages:%=$(O)/man/%.1)
 $(O)/man/tandem.1: $(O)/tandem
 	$(call say,MAN,$@)
 	$(Q)mkdir -p $(@D) && $< help --man > $@
-$(O)/man/tandem-npu.1: $(O)/tandem-npu
+$(O)/man/tandem-npu.1 $(O)/man/tandem-stress.1: $(O)/man/%.1: $(O)/%
 	$(call say,MAN,$@)
 	$(Q)mkdir -p $(@D) && $< --man > $@
 $(O)/man/tandem-%.1: $(O)/tandem
@@ -669,7 +679,7 @@ install: all man $(O)/tandem.bash install-library
 	$(if $(tasks),install -m 644 $(tasks) '$(datadir)/models/tasks')
 
 uninstall: uninstall-library
-	rm -f '$(bindir)/tandem' '$(bindir)/tandem-npu' '$(compdir)/tandem' \
+	rm -f $(programs:$(O)/%='$(bindir)/%') '$(compdir)/tandem' \
 		$(pages:%='$(man1dir)/%.1') $(units:%='$(unitdir)/%') \
 		'$(busdir)/services/$(activation)' \
 		$(patsubst host/serve/%,'$(busdir)/interfaces/%',$(faces)) \

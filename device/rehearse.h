@@ -1,6 +1,6 @@
 /*
  * The cache and its checker, alone, at the word of a text: for whoever wants to
- * try what they make of a sequence of accesses and upkeep (tandem stress does),
+ * try what they make of a sequence of accesses and upkeep (tandem-stress does),
  * without a host, a model or a request. The CPU's part is played here too,
  * through a mapping of its own.
  *

@@ -38,7 +38,6 @@ const struct command *const commands[] = {
 	&cmd_bench,
 	&cmd_merge,
 	&cmd_trace,
-	&cmd_stress,
 	&cmd_doctor,
 	NULL,
 };
@@ -52,7 +51,8 @@ static int unknown_command(const char *name)
 	opt_nearest_offer(&near, "--version");
 	fprintf(stderr, "tandem: unknown %s '%s'%s\ntry 'tandem --help'\n",
 		*name == '-' ? "option" : "command", name,
-		opt_nearest_clause(&near));
+		!strcmp(name, "stress") ? "; did you mean 'tandem-stress'?"
+					: opt_nearest_clause(&near));
 	return EXIT_MISUSE;
 }
 

@@ -37,8 +37,8 @@ extern const struct command cmd_run, cmd_chat, cmd_serve, cmd_eval, cmd_score,
 	cmd_synth, cmd_convert, cmd_verify, cmd_merge, cmd_bench,
 	cmd_bench_lever, cmd_bench_methods, cmd_bench_sdnpu,
 	cmd_bench_diffusion, cmd_bench_tts, cmd_bench_price, cmd_doctor,
-	cmd_stress, cmd_history, cmd_history_list, cmd_history_stats,
-	cmd_history_prune, cmd_history_import, cmd_trace;
+	cmd_history, cmd_history_list, cmd_history_stats, cmd_history_prune,
+	cmd_history_import, cmd_trace;
 
 /* Those of `tandem` itself, NULL-terminated (host/tandem.c). */
 extern const struct command *const commands[];

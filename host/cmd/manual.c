@@ -114,7 +114,8 @@ void manual_overview(FILE *f)
 	for (size_t i = 0; i < ARRAY_LEN(environment); i++)
 		fprintf(f, ".TP\n.B %s\n%s\n", environment[i].what,
 			environment[i].means);
-	fputs(".SH SEE ALSO\n.BR tandem\\-npu (1)\n", f);
+	fputs(".SH SEE ALSO\n.BR tandem\\-npu (1),\n.BR tandem\\-stress (1)\n",
+		f);
 }
 
 void manual_page(const struct command *c, FILE *f)

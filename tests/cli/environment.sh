@@ -95,7 +95,7 @@ if [ -w /dev/full ]; then
   no_room "$TANDEM" inspect "$model" --json
   no_room "$TANDEM" verify "$image"
   no_room "$TANDEM" doctor --json
-  no_room "$TANDEM" stress ring --runs 1 --seed 1
+  no_room "$tandem_stress" ring --runs 1 --seed 1
   no_room "$TANDEM_NPU" --version
   no_room "$TANDEM_NPU" --help
   no_room "$TANDEM_NPU" --man

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 commands='run chat serve eval score perplexity logits tokenize detokenize inspect convert verify
-  synth history bench merge trace stress doctor'
+  synth history bench merge trace doctor'
 
 mkdir "$tmp/helps" "$tmp/pages"
 check_help() { # WHAT: $out is a help text of it; whether it fits is seen below
@@ -50,6 +50,8 @@ run_ok "$TANDEM_NPU" --version
 version=$out
 run_ok "$TANDEM_NPU" -v
 check_eq 'tandem-npu -v' "$out" "$version"
+run_ok "$tandem_stress" --version
+check_eq 'tandem-stress --version' "$out" "${version/npu/stress}"
 
 # A screen for each, and all options in --help all: those that are completed.
 check_eq 'commands whose help does not fit 40 lines' \
@@ -97,6 +99,11 @@ check_has 'stderr' "$err" "'--temp'"
 run "$TANDEM_NPU" --help
 check_help 'tandem-npu --help'
 misuse "$TANDEM_NPU" --no-such-option
+run "$tandem_stress" --help
+check_help 'tandem-stress --help'
+misuse "$tandem_stress" --no-such-option
+misuse "$TANDEM" stress ring
+check_has stderr "$err" tandem-stress
 
 # A page for each command, from the table that its help comes from.
 check_page() { # NAME COMMAND...: what prints tandem-NAME(1)
@@ -130,6 +137,7 @@ while read -r c; do
   check_has "help of $c" "$out" "Usage: tandem $c"
 done <<<"$pages"
 check_page 'tandem\-npu' "$TANDEM_NPU" --man
+check_page 'tandem\-stress' "$tandem_stress" --man
 if command -v mandoc >/dev/null; then
   check_eq 'what is wrong with pages' \
     "$(mandoc -T lint -W warning "$tmp"/pages/* | grep -v 'missing date')" ''

@@ -13,6 +13,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root" || exit 1
 : "${TANDEM:=$root/build/release/tandem}"
 : "${TANDEM_NPU:=$root/build/release/tandem-npu}"
+tandem_stress=$(dirname "$TANDEM")/tandem-stress
 if [ -z "${TANDEM_DATA:-}" ] && [ -d "$root/../shared/data" ]; then
   TANDEM_DATA=$(cd "$root/../shared/data" && pwd)
 fi

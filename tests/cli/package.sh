@@ -42,8 +42,8 @@ run_ok make -s -o "${build#"$root"/}/flags" O="${build#"$root"/}" \
 "$TANDEM" help --man |
   sed -n 's/^\\fB\(tandem.*\)\\fR(1)$/\1/p' | tr -d "\\\\" >"$tmp/pages"
 check_eq 'the manual pages' "$(find "$root_of/share/man" -type f -printf '%f\n' |
-  sort)" "$({ cat "$tmp/pages" && printf 'tandem\ntandem-npu\n'; } |
-  sed 's/$/.1/' | sort)"
+  sort)" "$(printf '%s\n' tandem tandem-npu tandem-stress |
+  cat - "$tmp/pages" | sed 's/$/.1/' | sort)"
 check_eq 'documents' \
   "$(cd "$root_of/share/doc/tandem/docs" && ls ./*.md design/*.md)" \
   "$(cd docs && ls ./*.md design/*.md)"

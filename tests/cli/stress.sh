@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tandem stress: every area holds, finds what is planted, and makes it small.
+# tandem-stress: every area holds, finds what is planted, and makes it small.
 # TANDEM_STRESS_RUNS=N for more schedules of each area, TANDEM_TEST_FULL=yes for
 # some more, TANDEM_SEED for others. How long a plan takes to be made small, and
 # how small it becomes, depends on the seed: with these all are made small soon.
@@ -13,26 +13,26 @@ cd "$tmp" || exit 1
 try() { # AREA RUNS STEPS SEED: of what is planted
   local area=$1 runs=${TANDEM_STRESS_RUNS:-$2} plan steps
   full || runs=${TANDEM_STRESS_RUNS:-$((runs / 4 + 1))}
-  run_ok "$TANDEM" stress "$area" --runs "$runs" --seed "$seed"
+  run_ok "$tandem_stress" "$area" --runs "$runs" --seed "$seed"
   check_has "$area" "$out" "$runs runs of seed $seed in "
   check_has "$area" "$out" 'all held: '
   check_eq "stderr of $area" "$err" ''
 
   # Making it small takes many runs, which are those of other builds.
   ! sanitized || [ "$area" != faults ] || return
-  run "$TANDEM" stress "$area" --runs 300 --seed "${TANDEM_SEED:-$4}" --plant --out "$tmp"
+  run "$tandem_stress" "$area" --runs 300 --seed "${TANDEM_SEED:-$4}" --plant --out "$tmp"
   check_eq "status of $area with a plant" "$status" 1
-  plan=$(sed -n 's/^tandem: the plan is in \([^;]*\); .*/\1/p' <<<"$err")
-  check_has "$area" "$err" "again: tandem stress --replay $plan --plant"
+  plan=$(sed -n 's/^tandem-stress: the plan is in \([^;]*\); .*/\1/p' <<<"$err")
+  check_has "$area" "$err" "again: tandem-stress --replay $plan --plant"
   steps=$(grep -cv '#\|^tandem-stress 1 ' "$plan")
   checks=$((checks + 1))
   [ "$steps" -le "$3" ] || fail "$area: $steps steps are left: $(cat "$plan")"
   check_eq "the plan of $area" "$(sed 1d <<<"$out")" "$(cat "$plan")"
   # It fails again with what is planted, and not without.
-  run "$TANDEM" stress --replay "$plan" --plant --out "$tmp/none"
+  run "$tandem_stress" --replay "$plan" --plant --out "$tmp/none"
   check_eq "status of $area's plan" "$status" 1
   check_lacks "$area: what cannot be made smaller" "$err" 'the plan is in'
-  run_ok "$TANDEM" stress --replay "$plan"
+  run_ok "$tandem_stress" --replay "$plan"
 }
 try va 20 6 6
 try coherence 60 4 1
@@ -54,7 +54,7 @@ ask
 ask
 touch nth=1
 END
-run_ok "$TANDEM" stress --replay va.plan --json
+run_ok "$tandem_stress" --replay va.plan --json
 check_has 'late room' "$out" '"maps":3,"unmaps":1,"refused":0,"late":2,'
 check_has 'late room' "$out" '"touches":0,"outside":1,'
 sed -i 's/^ask$/again/; s/^touch .*/touch nth=1 from=8 end=at/' va.plan
@@ -67,25 +67,25 @@ free nth=0
 place pages=2
 reach nth=0 from=64 end=behind
 END
-run_ok "$TANDEM" stress --replay va.plan --json
+run_ok "$tandem_stress" --replay va.plan --json
 check_has 'a region' "$out" '"maps":4,"unmaps":1,"refused":1,"late":0,'
 check_has 'a region' "$out" '"placed":3,"freed":1,"touches":2,"outside":1,'
-run_ok "$TANDEM" stress --help
-check_has 'stress --help' "$(tr -s ' \n' '  ' <<<"$out")" '2000 tries'
+run_ok "$tandem_stress" --help
+check_has '--help' "$(tr -s ' \n' '  ' <<<"$out")" '2000 tries'
 
 # ---- what is left when a device was replaced ------------------------------------------
 # The first run is behind the start, whose descriptors are known then.
 printf '%s\n' 'tandem-stress 1 faults' 'pair restarts=3' \
   'fault verb=die kind=run at=2' >left.plan
-run_ok "$TANDEM" stress --replay left.plan
+run_ok "$tandem_stress" --replay left.plan
 check_has 'a device replaced' "$out" '1 replaced'
-run "$TANDEM" stress --replay left.plan --plant --out "$tmp"
+run "$tandem_stress" --replay left.plan --plant --out "$tmp"
 check_eq 'status with a file left open' "$status" 1
 check_has stderr "$err" 'when a device of autoregressive was replaced (of 1): '
 
 # ---- one seed, the same figures ---------------------------------------------------
 tally() { # SEED
-  run_ok "$TANDEM" stress ring --runs 20 --seed "$1" --json
+  run_ok "$tandem_stress" ring --runs 20 --seed "$1" --json
   sed 's/"seconds":[^,]*,//' <<<"$out"
 }
 one=$(tally 5)
@@ -94,11 +94,11 @@ check_has 'JSON' "$one" '"area":"ring","seed":5,"runs":20,"held":true'
 [ "$(tally 6)" != "$one" ] || fail 'another seed gives the same'
 
 # ---- all of them ------------------------------------------------------------------
-run_ok "$TANDEM" stress all --runs 2 --seed "$seed" --json
+run_ok "$tandem_stress" all --runs 2 --seed "$seed" --json
 check_eq 'areas' "$(grep -c '"runs":2,.*"held":true' <<<"$out")" 5
 
 # ---- Ctrl-C -----------------------------------------------------------------------
-"$TANDEM" stress ring --minutes 5 >out 2>err &
+"$tandem_stress" ring --minutes 5 >out 2>err &
 pid=$!
 for ((i = 0; i < 100; i++)); do
   pgrep -P $pid >/dev/null && break
@@ -111,14 +111,14 @@ check_eq 'status after SIGINT' "$status" 130
 check_has 'stdout after SIGINT' "$(cat out)" 'all held until the interruption'
 
 # ---- misuse -----------------------------------------------------------------------
-misuse "$TANDEM" stress
-misuse "$TANDEM" stress everything
-misuse "$TANDEM" stress ring --runs 0
-misuse "$TANDEM" stress ring --replay x
+misuse "$tandem_stress"
+misuse "$tandem_stress" everything
+misuse "$tandem_stress" ring --runs 0
+misuse "$tandem_stress" ring --replay x
 printf 'tandem-stress 1 ring\nput units=0\n' >bad.plan
-misuse "$TANDEM" stress --replay bad.plan
+misuse "$tandem_stress" --replay bad.plan
 check_has stderr "$err" "'bad.plan': line 2: 'units=0'"
-run "$TANDEM" stress --replay none.plan
+run "$tandem_stress" --replay none.plan
 check_eq 'status without the file' "$status" 1
 left=$(find . "${TMPDIR:-/tmp}" -maxdepth 1 -name 'tandem-stress-*' -newer bad.plan)
 check_eq 'left behind' "$left" ''

@@ -1,0 +1,94 @@
+/*
+ * A device process, its address window and its extended region, and the model
+ * of both (tests/stress/first_fit.h): what `tandem-stress va` does to them step
+ * by step, each held against what the model says.
+ *
+ * Functions return 0, STRESS_BROKEN where the two differ, or -errno of what the
+ * machine could not do. Whoever opens it owns it. One thread.
+ */
+#ifndef TESTS_STRESS_VA_PLACE_H
+#define TESTS_STRESS_VA_PLACE_H
+
+#include "tests/stress/first_fit.h"
+#include "tests/stress/stress.h"
+
+#define VA_BUFFERS 160u
+#define VA_PAGE    4096ull
+#define VA_PREFIX  "stress" /* the buffers' names begin so */
+
+enum va_tally {
+	VA_MAPS,
+	VA_UNMAPS,
+	VA_REFUSED,
+	VA_LATE, /* refused while room was still to come back */
+	VA_PLACED,
+	VA_FREED,
+	VA_TOUCHES,
+	VA_OUTSIDE,
+	VA_TEXTS,
+	VA_TEXTS_REFUSED,
+};
+
+struct npu;
+struct buffer;
+
+struct va_buffer {
+	struct buffer *buffer;
+	uint32_t id;
+	uint64_t pages;
+	bool mapped, placed; /* in the window; in the region */
+};
+
+struct va_place {
+	struct stress_run *run;
+	struct npu *npu; /* NULL: not open */
+	struct first_fit window, region;
+	struct va_buffer buffer[VA_BUFFERS];
+	unsigned n_buffers;
+	unsigned fds; /* that the device had before any buffer */
+	/* A request was refused, as it should be: the host asks no more. */
+	bool over;
+	/* Something of the region was given back, which hosts never do: from
+	 * then on what is done there is not of the host's account. */
+	bool freed;
+};
+
+struct va_size {
+	uint32_t pages, slots, coherence, defer, region_pages;
+};
+
+/* Zeroed but for `run`. */
+int va_open(struct va_place *, const struct va_size *);
+void va_close(struct va_place *);
+
+/* A new buffer, or the nth of those that are not mapped. */
+int va_map_new(struct va_place *, uint64_t pages);
+int va_map_again(struct va_place *, unsigned nth);
+/* The same by one request: where that is refused, by just that one. */
+int va_ask_once(struct va_place *, unsigned nth);
+int va_unmap(struct va_place *, unsigned nth);
+
+/* Into the region: a new buffer, or the nth of those that do not lie there,
+ * mapped or not; and out of it. */
+int va_place_new(struct va_place *, uint64_t pages);
+int va_place_again(struct va_place *, unsigned nth);
+int va_free(struct va_place *, unsigned nth);
+
+/* Requests that name bytes of the nth piece, of the two pages behind it, or of
+ * the beginning where there is none; those of the region as what they are. */
+enum va_end { VA_END_FREE, VA_END_AT, VA_END_BEHIND };
+
+struct va_range {
+	uint32_t nth, page, from, bytes;
+	enum va_end end; /* AT: the range ends with its piece; BEHIND: a byte
+			  * further; of one that begins behind it: FREE */
+};
+int va_touch(struct va_place *, const struct va_range *);
+int va_reach(struct va_place *, const struct va_range *, bool weights,
+	bool invalidated);
+
+/* All who have an account of it: the host, the device by what it shows, and
+ * the kernel by that process's mappings and descriptors. */
+int va_look(struct va_place *);
+
+#endif
