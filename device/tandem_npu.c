@@ -10,7 +10,6 @@
 #include "base/version.h"
 #include "device/coherence_report.h"
 #include "device/fault.h"
-#include "device/rehearse.h"
 #include "device/serve.h"
 #include "ipc/wire.h"
 
@@ -35,7 +34,7 @@ static int64_t opt_fd = -1, opt_life = 1;
 static uint32_t opt_defer, opt_map_us;
 static uint64_t opt_extended;
 static const char *opt_listen, *opt_fault, *opt_report, *opt_suppress;
-static bool opt_once, opt_man_page, opt_version, opt_rehearse;
+static bool opt_once, opt_man_page, opt_version;
 
 static const struct opt options[] = {
 	{ .type = OPT_STRING,
@@ -110,12 +109,6 @@ static const struct opt options[] = {
 		.help = "for restarts: this is the N-th device",
 		.min = 1,
 		.max = INT32_MAX,
-		.hidden = true },
-	{ .type = OPT_FLAG,
-		.name = "rehearse",
-		.value = &opt_rehearse,
-		.help = "for tests: run the cache operations that standard input "
-			"lists",
 		.hidden = true },
 };
 
@@ -278,19 +271,6 @@ static int printed(void)
 	return EXIT_FAILED;
 }
 
-static int run_rehearsal(void)
-{
-	struct fault fault;
-	struct err e = { 0 };
-
-	if (fault_parse(&fault, opt_fault, &e))
-		return misuse(e.text);
-	if (!rehearse(stdin, stdout, &fault, &e))
-		return EXIT_DONE;
-	fprintf(stderr, "tandem-npu: %s\n", e.text);
-	return EXIT_FAILED;
-}
-
 int main(int argc, char **argv)
 {
 	struct err e = { 0 };
@@ -311,8 +291,6 @@ int main(int argc, char **argv)
 		puts("tandem-npu " TANDEM_VERSION);
 		return printed();
 	}
-	if (opt_rehearse)
-		return run_rehearsal();
 	if ((opt_fd >= 0) == (opt_listen != NULL))
 		return misuse("give either --listen PATH or --fd N");
 	if (opt_once && !opt_listen)

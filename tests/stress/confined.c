@@ -30,12 +30,11 @@ struct board {
  */
 
 static int run_one(const struct stress_batch *b, struct board *board,
-	const struct stress_schedule *s, void **kept)
+	const struct stress_schedule *s)
 {
 	struct stress_run run = { .world = b->world,
 		.plant = b->plant,
 		.tally = board->out.tally,
-		.kept = kept,
 		.e = &board->out.e };
 	int ret;
 
@@ -47,20 +46,19 @@ static int run_one(const struct stress_batch *b, struct board *board,
 	return ret;
 }
 
-static int run_batch(
-	const struct stress_batch *b, struct board *board, void **kept)
+static int run_batch(const struct stress_batch *b, struct board *board)
 {
 	struct stress_schedule s;
 	int ret = 0;
 
 	if (b->given)
-		return run_one(b, board, b->given, kept);
+		return run_one(b, board, b->given);
 	for (uint64_t k = 0; k < b->count && !ret; k++) {
 		struct stress_draw d = { .seed = b->seed, .run = b->first + k };
 
 		s.n = 0;
 		b->area->draw(&d, &s);
-		ret = run_one(b, board, &s, kept);
+		ret = run_one(b, board, &s);
 		if (clock_ns() >= b->until_ns)
 			break;
 	}
@@ -72,15 +70,11 @@ static int run_batch(
 static void child(
 	const struct stress_batch *b, struct board *board, pid_t parent)
 {
-	void *kept = NULL;
-
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == parent) {
 		signal(SIGINT, SIG_DFL);
-		board->out.ret = run_batch(b, board, &kept);
-		if (kept && b->area->leave)
-			b->area->leave(kept);
+		board->out.ret = run_batch(b, board);
 		board->said = true;
 	}
 	_exit(0);

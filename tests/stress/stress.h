@@ -39,7 +39,6 @@ struct stress_run {
 	 * is found. */
 	bool plant;
 	uint64_t *tally; /* of what happened, by the area's words for it */
-	void **kept;     /* from run to run of one process; NULL at first */
 	struct err *e;
 };
 
@@ -58,8 +57,6 @@ struct stress_area {
 	void (*draw)(struct stress_draw *, struct stress_schedule *);
 	/* 0: all held; STRESS_BROKEN; -errno. In a process of its own. */
 	int (*run)(struct stress_run *, const struct stress_schedule *);
-	/* What was kept, not NULL, when that process ends. NULL: nothing is. */
-	void (*leave)(void *kept);
 };
 
 /* All of them, NULL at the end. */

@@ -17,9 +17,10 @@
 #include "tests/stress/areas.h"
 #include "tests/stress/coherence_model.h"
 #include "tests/stress/decodes.h"
-#include "tests/stress/rehearsal.h"
+#include "tests/stress/rehearse.h"
 
 #include "base/checked.h"
+#include "device/fault.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -120,16 +121,15 @@ static int play(struct stress_run *r, struct coherence_model *m)
 {
 	struct strbuf answer = STRBUF_INIT;
 	struct err why = { 0 };
-	int ret = 0;
+	struct fault fault;
+	/* Planted: the second invalidation is not done. */
+	int ret = fault_parse(
+		&fault, r->plant ? "drop-invalidate:rehearsed#2" : NULL, r->e);
 
-	if (!*r->kept)
-		/* Planted: the second invalidation is not done. */
-		ret = rehearsal_open((struct rehearsal **)r->kept,
-			r->plant ? "drop-invalidate:rehearsed#2" : NULL, r->e);
 	if (!ret && (m->text.failed || m->expected.failed))
 		ret = err_set(r->e, ENOMEM, "no memory for a program");
 	if (!ret)
-		ret = rehearsal_play(*r->kept, &m->text, &answer, r->e);
+		ret = rehearse(m->text.data, &fault, &answer, r->e);
 	if (!ret && coherence_model_judge(m, answer.data, &why))
 		ret = stress_broken(r, "%s", why.text);
 	strbuf_release(&answer);
@@ -242,11 +242,6 @@ static int run(struct stress_run *r, const struct stress_schedule *s)
 	return ret;
 }
 
-static void leave(void *kept)
-{
-	rehearsal_close(kept);
-}
-
 static int prepare(void **world, const char *folder, struct err *e)
 {
 	return decodes_open((struct decodes **)world, folder, e);
@@ -265,5 +260,4 @@ const struct stress_area stress_coherence = {
 	.discard = discard,
 	.draw = draw,
 	.run = run,
-	.leave = leave,
 };

@@ -1,4 +1,4 @@
-#include "device/rehearse.h"
+#include "tests/stress/rehearse.h"
 
 #include "base/err.h"
 #include "base/fd.h"
@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +20,7 @@
 #define WINDOW    (1u << 20)
 
 struct stage {
-	FILE *out;
+	struct strbuf *out;
 	struct fault fault;
 	struct window window;
 	struct mapping *m; /* NULL: nothing has begun */
@@ -33,12 +34,13 @@ struct stage {
 /* The sentence, and of the story behind it the missing call. */
 static void say_report(void *arg, const char *text)
 {
-	FILE *out = ((struct stage *)arg)->out;
+	struct strbuf *out = ((struct stage *)arg)->out;
 	const char *missing = strstr(text, "missing: ");
 
-	fprintf(out, "! %.*s\n", (int)strcspn(text, "\n"), text);
+	strbuf_addf(out, "! %.*s\n", (int)strcspn(text, "\n"), text);
 	if (missing)
-		fprintf(out, "!! %.*s\n", (int)strcspn(missing, "\n"), missing);
+		strbuf_addf(
+			out, "!! %.*s\n", (int)strcspn(missing, "\n"), missing);
 }
 
 /* ---- begin and end --------------------------------------------------------
@@ -139,10 +141,10 @@ static int begin(struct stage *s, const char *level, const uint64_t *v,
 
 static void say_words(struct stage *s, const uint32_t *word, uint64_t n)
 {
-	putc('=', s->out);
+	strbuf_addf(s->out, "=");
 	for (uint64_t i = 0; i < n; i++)
-		fprintf(s->out, " %" PRIx32, word[i]);
-	putc('\n', s->out);
+		strbuf_addf(s->out, " %" PRIx32, word[i]);
+	strbuf_addf(s->out, "\n");
 }
 
 static void fill(uint32_t *word, uint64_t n, uint64_t value)
@@ -233,54 +235,22 @@ static int do_line(struct stage *s, const char *line, const struct fault *fault,
 /* ---- a text ---------------------------------------------------------------
  */
 
-/* All lines up to "end"; false at the end of `in`. */
-static bool take_text(FILE *in, struct strbuf *text)
+int rehearse(const char *text, const struct fault *fault, struct strbuf *answer,
+	struct err *e)
 {
-	char *line = NULL;
-	size_t cap = 0;
-	bool whole = false;
+	struct stage s = { .out = answer };
+	char *copy = strdup(text), *rest = NULL;
+	int ret = copy ? 0 : err_set(e, ENOMEM, "no memory for a text");
 
-	strbuf_reset(text);
-	while (!whole && getline(&line, &cap, in) > 0) {
-		whole = !strcmp(line, "end\n");
-		if (!whole)
-			strbuf_add(text, line, strlen(line));
-	}
-	free(line);
-	return whole && !text->failed;
-}
-
-static int play(
-	struct stage *s, char *text, const struct fault *fault, struct err *e)
-{
-	char *rest = NULL;
-	int ret = 0;
-
-	for (char *line = strtok_r(text, "\n", &rest); line && !ret;
-		line = strtok_r(NULL, "\n", &rest)) {
-		ret = do_line(s, line, fault, e);
+	for (char *line = copy ? strtok_r(copy, "\n", &rest) : NULL;
+		line && !ret; line = strtok_r(NULL, "\n", &rest)) {
+		ret = do_line(&s, line, fault, e);
 		if (ret)
 			err_in(e, "'%s'", line);
 	}
-	close_stage(s);
-	return ret;
-}
-
-int rehearse(FILE *in, FILE *out, const struct fault *fault, struct err *e)
-{
-	struct stage s = { .out = out };
-	struct strbuf text = STRBUF_INIT;
-	int ret = 0;
-
-	while (!ret && take_text(in, &text)) {
-		ret = text.data ? play(&s, text.data, fault, e) : 0;
-		if (ret)
-			fprintf(out, "? %s\n", e->text);
-		else
-			fputs(".\n", out);
-		if (fflush(out) && !ret)
-			ret = err_sys(e, errno, "cannot write");
-	}
-	strbuf_release(&text);
-	return ret;
+	close_stage(&s);
+	free(copy);
+	return ret || !answer->failed
+		? ret
+		: err_set(e, ENOMEM, "no memory for an answer");
 }

@@ -1,0 +1,36 @@
+/*
+ * The device's cache and its checker (device/cache.h), alone: a text lists
+ * accesses and calls of upkeep, and the answer is what was read and reported.
+ * The CPU's part is played here too, through a mapping of its own.
+ *
+ *   begin strict|check|off SEED LINES  a buffer of so many lines of 64 bytes,
+ *                         all zero, a cache over it, the evictor's seed (0:
+ *                         none), and request 1
+ *   cpu AT N V            the CPU writes words V, V+1 .. to N words from AT on
+ *   look AT N             what the CPU sees there
+ *   read AT N, dma AT N   what the device does, through the cache or past it
+ *   write AT N V          the device writes
+ *   invalidate AT N B     of what the CPU wrote, as of its bracket B
+ *   clean AT N
+ *   request S             the request ends, and S begins
+ *
+ * AT and N are in words of 4 bytes. The answer has a line for each look, read
+ * and dma, "=" and the words in hex; where it happened one for each report, "!"
+ * and its sentence, and one that begins with "!!" for what a full report says
+ * is missing.
+ *
+ * One thread.
+ */
+#ifndef TESTS_STRESS_REHEARSE_H
+#define TESTS_STRESS_REHEARSE_H
+
+struct err;
+struct fault;
+struct strbuf;
+
+/* The answer is added to *answer. A plan of upkeep that is left out counts from
+ * each `begin`. -EINVAL names the line that cannot be. */
+int rehearse(const char *text, const struct fault *, struct strbuf *answer,
+	struct err *);
+
+#endif
