@@ -125,14 +125,15 @@ const struct texts_options *decoder_texts(const struct decoder *d)
 	return opt_values_of(&d->options, &texts_table);
 }
 
-/* Each sample is a sequence; an oracle must be told each text; and graphs are
- * exchanged while one prompt is read. */
+/* Each sample is a sequence; an oracle must be told each text; the device holds
+ * one draft model; and graphs are exchanged while one prompt is read. */
 bool decoder_shares(const struct decoder *d)
 {
 	const struct method *m = d->method;
 
-	return m->shares && (!m->sequences || m->sequences(&d->env) == 1) &&
-		!(decoder_drafts(d) && drafting_is_told(&d->drafting)) &&
+	return (m->shares || m->plan) &&
+		(!m->sequences || m->sequences(&d->env) == 1) &&
+		(!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
 		!d->session_opts.graph_switch &&
 		(!d->model || d->model->causal);
 }

@@ -246,7 +246,7 @@ static int open_lanes(struct tandem *t, struct err *e)
 			.no_room = no_room,
 			.spoilt = spoilt },
 		.rides = true,
-		.tree_rows = t->decoder.session_opts.decode_rows,
+		.tree_rows = WIRE_MAX_ROWS,
 		.lane_rows = t->decoder.session_opts.decode_rows };
 	ret = lanes_open(l, decoder_texts(&t->decoder)->texts, e);
 	if (ret) {

@@ -8,6 +8,7 @@
 #include "host/session/session.h"
 #include "host/text/generation.h"
 #include "host/trace/trace.h"
+#include "host/tree/pass_cost.h"
 #include "host/tree/prune.h"
 #include "tensor/soc/price_host.h"
 
@@ -207,6 +208,24 @@ double cycle_draft_cost(const struct cycle *c)
 	return (double)least(c->draft_time, c->gap - c->hidden);
 }
 
+void cycle_phone_cost(const struct session *s, uint32_t rows, uint32_t cached,
+	struct pass_cost *cost)
+{
+	uint32_t row[PASS_ROWS], n = 0;
+	double time[PASS_ROWS];
+
+	do {
+		uint32_t first = n ? row[n - 1] + 1 : 1;
+
+		row[n++] = first;
+		row[n] = session_graph_rows(s, first);
+		n += row[n] > first;
+	} while (n + 2 <= PASS_ROWS && row[n - 1] < rows);
+	for (uint32_t i = 0; i < n; i++)
+		time[i] = (double)session_expect_pass(s, row[i], cached);
+	pass_cost_set(cost, row, time, n);
+}
+
 /* ---- a pass -------------------------------------------------------------- */
 
 void cycle_begin_pass(struct cycle *c, uint32_t first_row, uint64_t now)
@@ -221,11 +240,13 @@ void cycle_begin_pass(struct cycle *c, uint32_t first_row, uint64_t now)
 	cycle_forget_logits(c);
 }
 
-void cycle_end_pass(struct cycle *c, uint64_t began, uint64_t device_ns)
+void cycle_end_pass(struct cycle *c, uint64_t began, uint64_t device_ns,
+	uint32_t rows_of_all)
 {
 	pass_ended(c);
 	c->pass_time = c->passed_at - began;
 	c->device_ns = device_ns;
+	c->alone = rows_of_all == c->verified;
 	c->passes++;
 }
 

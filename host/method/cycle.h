@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 struct exit_head;
+struct pass_cost;
 struct prune_opts;
 
 struct cycle {
@@ -55,6 +56,7 @@ struct cycle {
 	uint32_t first;    /* the pass's row that holds the root */
 	uint32_t verified; /* nodes of the tree that the target computed */
 	uint32_t leaves;   /* among them */
+	bool alone;        /* all rows of the pass were its own */
 	uint32_t *path;    /* [n_path] the root, and the accepted nodes */
 	uint32_t n_path;
 	int32_t next; /* drawn after the last of them */
@@ -118,6 +120,15 @@ int cycle_expand(
 double cycle_verify_cost(const struct cycle *);
 double cycle_draft_cost(const struct cycle *);
 
+/*
+ * What passes of up to that many rows behind `cached` tokens take a phone's
+ * NPU, at the fewest rows and at the most that run by each graph: engines
+ * compute all rows of a graph, and a runtime may take more for those that there
+ * are.
+ */
+void cycle_phone_cost(const struct session *, uint32_t rows, uint32_t cached,
+	struct pass_cost *);
+
 /* The present, in picoseconds of the phone or nanoseconds of the wall. */
 uint64_t cycle_now(const struct cycle *);
 
@@ -132,7 +143,8 @@ uint32_t cycle_choose(struct cycle *, uint32_t *keep);
 /* Between two blocks of the pass. */
 int cycle_beside(struct cycle *, struct err *);
 /* The pass has ended. */
-void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns);
+void cycle_end_pass(struct cycle *, uint64_t began, uint64_t device_ns,
+	uint32_t rows_of_all);
 
 /* Nodes whose logits are wanted together, at most `most`, once the text has
  * come to `node`: that one first, and those that it is likely to come to. */

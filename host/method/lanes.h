@@ -132,6 +132,7 @@ struct lanes {
 	const float *known[ROWS_SEQUENCES];
 	uint32_t n_path[ROWS_SEQUENCES];
 	uint32_t n_rows;
+	uint64_t device_ns; /* that it took the device */
 	struct row row[WIRE_MAX_ROWS];
 	uint32_t path[WIRE_MAX_ROWS];    /* of each, from its first row on */
 	struct speculation *speculation; /* NULL: nothing drafts */
@@ -190,5 +191,7 @@ void speculation_leave(struct lanes *, const struct lane *);
 /* l->cycle[] of those in the pass: their trees are planned, and have
  * l->tree_rows rows together at most. */
 int speculation_plan(struct lanes *, struct err *);
+/* The pass is over and took the device so long. */
+void speculation_saw(struct lanes *, uint64_t device_ns);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "host/draft/drafting.h"
 #include "host/method/cycle.h"
+#include "host/method/lanes_share.h"
 #include "host/method/method.h"
 #include "host/method/tree_options.h"
 #include "host/session/session.h"
@@ -24,16 +25,10 @@ struct place {
 	const struct lane *of; /* NULL: nobody */
 };
 
-/* A node that could have a row. */
-struct merit {
-	double path;
-	uint32_t in, node;
-};
-
 struct speculation {
 	uint32_t n;
 	struct place *place[ROWS_SEQUENCES]; /* [n], opened as they are used */
-	struct merit *merit;                 /* [width * lane_rows] */
+	struct lanes_share share;
 };
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -49,10 +44,9 @@ int speculation_open(struct lanes *l, struct err *e)
 
 	l->speculation = s;
 	l->tree_rows = least(l->tree_rows, session_max_rows(l->session));
-	if (s)
-		s->merit = malloc(
-			(size_t)l->width * l->lane_rows * sizeof(*s->merit));
-	return s && s->merit ? 0 : err_set(e, ENOMEM, "no memory for drafts");
+	return s && !lanes_share_open(&s->share, l)
+		? 0
+		: err_set(e, ENOMEM, "no memory for drafts");
 }
 
 static void close_place(struct place *at)
@@ -70,7 +64,7 @@ void speculation_close(struct lanes *l)
 		return;
 	for (uint32_t i = 0; i < s->n; i++)
 		close_place(s->place[i]);
-	free(s->merit);
+	lanes_share_close(&s->share);
 	free(s);
 	l->speculation = NULL;
 }
@@ -141,50 +135,6 @@ void speculation_leave(struct lanes *l, const struct lane *x)
 
 /* ---- planning ------------------------------------------------------------ */
 
-static int by_merit(const void *a, const void *b)
-{
-	const struct merit *x = a, *y = b;
-
-	if (x->path != y->path)
-		return x->path > y->path ? -1 : 1;
-	if (x->in != y->in)
-		return x->in < y->in ? -1 : 1;
-	return x->node < y->node ? -1 : 1;
-}
-
-static int rising(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The likeliest nodes of all trees stay. A parent is no less likely than its
- * child, and stands before it, so it stays with it. */
-static void share(struct lanes *l)
-{
-	struct speculation *s = l->speculation;
-	uint32_t n = 0, room = l->tree_rows - l->n_in;
-
-	for (uint32_t i = 0; i < l->n_in; i++)
-		for (uint32_t u = 1; u < l->cycle[i]->tree->n; u++)
-			s->merit[n++] =
-				(struct merit){ l->cycle[i]->tree->path[u], i,
-					u };
-	if (n <= room)
-		return;
-	qsort(s->merit, n, sizeof(*s->merit), by_merit);
-	for (uint32_t i = 0; i < l->n_in; i++) {
-		uint32_t keep[WIRE_MAX_ROWS] = { 0 }, kept = 1;
-
-		for (uint32_t k = 0; k < room; k++)
-			if (s->merit[k].in == i)
-				keep[kept++] = s->merit[k].node;
-		qsort(keep, kept, sizeof(*keep), rising);
-		tree_keep(l->cycle[i]->tree, keep, kept);
-	}
-}
-
 static bool has_room(const struct lanes *l)
 {
 	uint32_t sequence[ROWS_SEQUENCES], rows[ROWS_SEQUENCES];
@@ -211,7 +161,7 @@ int speculation_plan(struct lanes *l, struct err *e)
 {
 	int ret = 0;
 
-	if (reads(l))
+	if (reads(l) || lanes_share_rests(&l->speculation->share, l))
 		return 0;
 	for (uint32_t i = 0; i < l->n_in && !ret; i++) {
 		ret = speculation_join(l, l->in[i], &l->cycle[i], e);
@@ -223,8 +173,13 @@ int speculation_plan(struct lanes *l, struct err *e)
 	}
 	if (ret)
 		return ret;
-	share(l);
+	lanes_share_rows(&l->speculation->share, l);
 	for (uint32_t i = 0, root = 0; !has_room(l) && i < l->n_in; i++)
 		tree_keep(l->cycle[i]->tree, &root, 1);
 	return 0;
+}
+
+void speculation_saw(struct lanes *l, uint64_t device_ns)
+{
+	lanes_share_saw(&l->speculation->share, l, device_ns);
 }

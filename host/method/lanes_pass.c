@@ -129,10 +129,11 @@ static int forward(struct lanes *l, struct err *e)
 			hooks.meanwhile = beside;
 	}
 	ret = session_forward_with(l->session, &rows, &hooks, e);
-	device = session_device_ns(l->session) - device;
+	l->device_ns = session_device_ns(l->session) - device;
 	for (uint32_t i = 0; i < l->n_in; i++)
 		if (l->cycle[i])
-			cycle_end_pass(l->cycle[i], began, device);
+			cycle_end_pass(
+				l->cycle[i], began, l->device_ns, l->n_rows);
 	if (!ret && l->owner.computed)
 		l->owner.computed(l->owner.arg, l, began_ns);
 	return ret;
@@ -416,7 +417,10 @@ int lanes_pass(struct lanes *l, struct err *e)
 		stats->verify_ns += clock_ns() - ns;
 		stats->verify_ps += session_phone_ps(l->session) - ps;
 	}
-	if (!ret)
-		tell(l);
-	return ret;
+	if (ret)
+		return ret;
+	if (l->speculation)
+		speculation_saw(l, l->device_ns);
+	tell(l);
+	return 0;
 }

@@ -204,8 +204,9 @@ static void lever_took(struct cycle *c)
 	if (st->frozen)
 		return;
 	c->env->stats.gain += st->lever.gain;
-	lever_see_costs(c);
-	if (!c->env->phone)
+	if (c->alone)
+		lever_see_costs(c);
+	if (c->alone && !c->env->phone)
 		pass_cost_saw_rows(&st->cost, c->verified, c->went_on,
 			lever_lower_share(c), (double)c->device_ns);
 	gain_rule_saw(&st->lever, c->tree, c->path + 1, c->n_path - 1, c->next);

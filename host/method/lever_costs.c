@@ -15,32 +15,14 @@ double lever_lower_share(const struct cycle *c)
 	return exit ? (double)exit_head_layers(exit) / (double)layers : 1;
 }
 
-/*
- * What a phone's NPU takes is known, at the fewest rows and at the most that
- * run by each graph: engines compute all rows of it, and a runtime may take
- * more for those that there are. Of another device the prompt has told
- * something.
- */
+/* Of another device than a phone's the prompt has told something. */
 static void know_rows(const struct cycle *c, struct pass_cost *cost)
 {
-	uint32_t row[PASS_ROWS], n = 0;
-	double time[PASS_ROWS];
-
-	if (!c->env->phone) {
-		if (!pass_cost_is_known(cost) && c->prompt_ns > 0)
-			pass_cost_begin(cost, c->prompt_rows, c->prompt_ns);
-		return;
-	}
-	do {
-		uint32_t first = n ? row[n - 1] + 1 : 1;
-
-		row[n++] = first;
-		row[n] = session_graph_rows(c->session, first);
-		n += row[n] > first;
-	} while (n + 2 <= PASS_ROWS && row[n - 1] < c->rows);
-	for (uint32_t i = 0; i < n; i++)
-		time[i] = (double)session_expect_pass(c->session, row[i]);
-	pass_cost_set(cost, row, time, n);
+	if (c->env->phone)
+		cycle_phone_cost(c->session, c->rows,
+			session_length(c->session, c->sequence), cost);
+	else if (!pass_cost_is_known(cost) && c->prompt_ns > 0)
+		pass_cost_begin(cost, c->prompt_rows, c->prompt_ns);
 }
 
 void lever_saw_look(struct cycle *c, uint32_t nodes, uint64_t time)

@@ -556,7 +556,8 @@ static int write_text(struct text *t, struct err *e)
 
 static uint64_t time_of_pass(const void *arg, uint32_t rows)
 {
-	return session_expect_pass(arg, rows);
+	return session_expect_pass(
+		arg, rows, session_length(arg, SESSION_TEXT));
 }
 
 static int npu_run(struct session *s, struct generation *g,

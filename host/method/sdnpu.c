@@ -104,8 +104,9 @@ static void sdnpu_took(struct cycle *c)
 	c->env->stats.gain += st->gain.gain;
 	if (c->expanded)
 		cost_saw_draft(&st->cost, c->expanded, cycle_draft_cost(c));
-	cost_saw_verify(
-		&st->cost, c->verified, c->leaves, cycle_verify_cost(c));
+	if (c->alone)
+		cost_saw_verify(&st->cost, c->verified, c->leaves,
+			cycle_verify_cost(c));
 	gain_rule_saw(&st->gain, c->tree, c->path + 1, c->n_path - 1, c->next);
 }
 

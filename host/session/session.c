@@ -294,9 +294,10 @@ uint32_t session_graph_rows(const struct session *s, uint32_t rows)
 	return s->plan.graph_rows[kind];
 }
 
-uint64_t session_expect_pass(const struct session *s, uint32_t rows)
+uint64_t session_expect_pass(
+	const struct session *s, uint32_t rows, uint32_t cached)
 {
-	uint32_t longest = session_length(s, SESSION_TEXT) + rows;
+	uint32_t longest = cached + rows;
 	uint64_t sum = 0;
 
 	if (!s->opts.soc)

@@ -146,6 +146,15 @@ static void test_random(void **state)
 		{ "ctx=256", "keep=3" },
 		{ "ctx=256", "method=chain", "draft=pld", "keep=3" },
 		{ "ctx=256", "texts=4", "method=opt-tree", "draft=pld" },
+		{ "ctx=256", "texts=8", "method=chain", "draft=pld+recycle" },
+		{ "ctx=256", "texts=5", "method=specinfer", "draft=pld",
+			"text-slots=256" },
+		{ "ctx=256", "texts=6", "method=eagle2-tree", "draft=recycle",
+			"keep=2" },
+		{ "ctx=256", "texts=7", "method=edgellm", "draft=pld+recycle" },
+		{ "ctx=256", "texts=8", "method=lever", "draft=pld+recycle",
+			"exit=none" },
+		{ "ctx=256", "texts=16", "method=sdnpu", "keep=4" },
 		{ "ctx=256", "texts=3", "keep=2", "graph-switch=async" },
 	};
 

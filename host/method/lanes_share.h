@@ -1,0 +1,39 @@
+/*
+ * How the drafts of several lanes share the rows of a pass, and when lanes do
+ * without drafts: the rules are in lanes_share.c. Part of struct lanes
+ * (host/method/lanes.h). One thread.
+ */
+#ifndef HOST_METHOD_LANES_SHARE_H
+#define HOST_METHOD_LANES_SHARE_H
+
+#include "host/tree/pass_cost.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lanes;
+struct merit;
+
+struct lanes_share {
+	/* Of a pass, by its rows: of a phone picoseconds, else nanoseconds. */
+	struct pass_cost cost;
+	/* Tokens that drafts gave a pass, as the draft expected and as it came,
+	 * moving averages; and what is expected of the pass at hand. */
+	double expected, accepted, hoped;
+	uint32_t rest, last_rest; /* passes to go without drafts */
+	struct merit *merit;      /* [width * lane_rows] */
+};
+
+/* -1 without memory; to be closed in any case. */
+int lanes_share_open(struct lanes_share *, const struct lanes *);
+void lanes_share_close(struct lanes_share *);
+
+/* Whether lanes do without drafts in this pass. Asked once a pass. */
+bool lanes_share_rests(struct lanes_share *, const struct lanes *);
+/* Cut the trees of the pass that is planned to the rows that are worth it. */
+void lanes_share_rows(struct lanes_share *, struct lanes *);
+/* The pass is over and took the device so long. */
+void lanes_share_saw(
+	struct lanes_share *, const struct lanes *, uint64_t device_ns);
+
+#endif
