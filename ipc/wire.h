@@ -19,7 +19,7 @@
 #define WIRE_MAGIC      0x4d444e54u /* "TNDM" */
 #define WIRE_VERSION    1u
 
-#define WIRE_MAX_REFS   64
+#define WIRE_MAX_REFS   240
 #define WIRE_MAX_ROWS   1024 /* rows of a graph */
 #define WIRE_MAX_SPANS  4096 /* spans of a request */
 #define WIRE_MAX_LAYERS 512  /* layers of a block */

@@ -26,7 +26,7 @@ struct workers;
 
 #define BUFFER_MAX      ((size_t)1 << 30)
 #define BUFFER_NAME_MAX 32 /* with the NUL */
-#define BUFFER_RANGES   32
+#define BUFFER_RANGES   192
 
 enum buffer_flags {
 	BUFFER_DMA = 1 << 0, /* the device never caches it */

@@ -114,6 +114,10 @@ static unsigned sync_refs(
 	return n;
 }
 
+/* Not more, so that the device invalidates while the host computes the next. */
+#define TELL_RANGES 32
+_Static_assert(TELL_RANGES <= BUFFER_RANGES, "none is joined before");
+
 int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
 {
 	const struct wire_simple nop = { .op = WIRE_NOP };
@@ -125,7 +129,7 @@ int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
 	unsigned n;
 	int ret;
 
-	if (buffer_written(s->kv.buffer, &range) + ranges <= BUFFER_RANGES)
+	if (buffer_written(s->kv.buffer, &range) + ranges <= TELL_RANGES)
 		return 0;
 	n = sync_refs(s, &s->kv, refs);
 	for (unsigned i = 0; i < n; i++)

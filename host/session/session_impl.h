@@ -214,10 +214,9 @@ int session_load_graph(struct session *, uint32_t block, uint32_t kind,
 	uint32_t *seq, struct err *);
 
 /*
- * Between passes: when the CPU is going to write so many ranges of the cache,
- * and the buffer could not note them each for itself beside those that the
- * device has not been told of, it is told of these by a request of its own.
- * Else it would have to invalidate all that lies between.
+ * Between passes, before the CPU writes so many more ranges of the cache: where
+ * those and the ranges that the device has not invalidated yet are more than 32
+ * together, a request of its own has the device invalidate the latter.
  */
 int session_tell_kv(struct session *, unsigned ranges, struct err *);
 

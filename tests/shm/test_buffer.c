@@ -206,7 +206,7 @@ static void test_not_noted(void **state)
  * Against a map of lines: what is noted covers every line written, is
  * sorted and apart, and while nothing had to be squeezed covers no other.
  */
-#define LINES 1024
+#define LINES 2048
 
 static void covered(const struct buffer *b, const bool *line, bool exact)
 {
@@ -241,7 +241,7 @@ static void test_ranges_model(void **state)
 		struct buffer *b = create("x", LINES * COHERENCE_LINE, 0);
 		bool line[LINES] = { false }, squeezed = false;
 
-		for (uint64_t i = 0; i < 100; i++) {
+		for (uint64_t i = 0; i < 400; i++) {
 			uint32_t w[4];
 			size_t off, len;
 			unsigned before = n_written(b);
