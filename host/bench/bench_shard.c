@@ -15,37 +15,30 @@
 
 /* ---- telling ------------------------------------------------------------- */
 
-static int put(json_t *o, const char *name, uint64_t v)
-{
-	return json_object_set_new(o, name, json_integer((json_int_t)v));
-}
-
-static json_t *figures_json(const struct figures *f)
+static json_t *figures_json(const struct figures *from)
 {
 	json_t *o = json_object(), *engines = json_array();
 
-#define PUT(name) put(o, #name, f->name);
-	FIGURES(PUT)
-#undef PUT
+	FIGURES(SUMS_PUT)
 	for (int i = 0; i < ENGINES; i++)
 		json_array_append_new(
-			engines, json_integer((json_int_t)f->engine_ps[i]));
+			engines, sums_integer(from->engine_ps[i]));
 	json_object_set_new(o, "engine_ps", engines);
-	json_object_set_new(o, "decode_rows", sums_of_rows(&f->decode_rows));
-	json_object_set_new(o, "drafts", sums_of_drafts(&f->drafts));
+	json_object_set_new(o, "decode_rows", sums_of_rows(&from->decode_rows));
+	json_object_set_new(o, "drafts", sums_of_drafts(&from->drafts));
 	return o;
 }
 
-static json_t *rounds_json(const struct round_sums *s, unsigned n)
+static json_t *rounds_json(const struct round_sums *from, unsigned n)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < n; i++)
-		json_array_append_new(list,
-			json_pack("{s:I, s:I, s:I}", "tokens",
-				(json_int_t)s[i].tokens, "ns",
-				(json_int_t)s[i].ns, "ps",
-				(json_int_t)s[i].ps));
+	for (; n--; from++) {
+		json_t *o = json_object();
+
+		ROUND_SUMS(SUMS_PUT)
+		json_array_append_new(list, o);
+	}
 	return list;
 }
 
@@ -89,15 +82,13 @@ int bench_shard_print(const struct bench_run *r, json_t *o, struct err *e)
 static bool add_figures(const json_t *o, struct figures *sum)
 {
 	const json_t *engines = json_object_get(o, "engine_ps");
-	struct figures f = { 0 };
+	struct figures f = { 0 }, *to = &f;
 	bool good = json_array_size(engines) == ENGINES &&
 		sums_to_rows(
 			json_object_get(o, "decode_rows"), &f.decode_rows) &&
 		sums_to_drafts(json_object_get(o, "drafts"), &f.drafts);
 
-#define GET(name) good &= sums_number(o, #name, &f.name);
-	FIGURES(GET)
-#undef GET
+	FIGURES(SUMS_GET)
 	for (size_t i = 0; good && i < ENGINES; i++)
 		f.engine_ps[i] = (uint64_t)json_integer_value(
 			json_array_get(engines, i));
@@ -109,18 +100,12 @@ static bool add_rounds(const json_t *list, struct round_sums *sum, unsigned n)
 {
 	bool good = json_array_size(list) == n;
 
-	for (size_t i = 0; good && i < n; i++) {
+	for (size_t i = 0; good && i < n; i++, sum++) {
 		const json_t *o = json_array_get(list, i);
-		struct round_sums s;
+		struct round_sums s = { 0 }, *to = &s, *more = &s;
 
-		good = sums_number(o, "tokens", &s.tokens) &&
-			sums_number(o, "ns", &s.ns) &&
-			sums_number(o, "ps", &s.ps);
-		if (!good)
-			break;
-		sum[i].tokens += s.tokens;
-		sum[i].ns += s.ns;
-		sum[i].ps += s.ps;
+		ROUND_SUMS(SUMS_GET)
+		ROUND_SUMS(COUNTER_ADD)
 	}
 	return good;
 }

@@ -241,11 +241,12 @@ static void note_round(const struct experiment *x, struct run *r,
 	unsigned round, const struct figures before[FIGURES_TASKS])
 {
 	for (unsigned t = 0; t < x->n_tasks; t++) {
-		const struct figures *f = &r->task[t];
+		const struct figures *now = &r->task[t], *then = &before[t];
+		struct round_sums *took = &r->round[t][round];
 
-		r->round[t][round] =
-			(struct round_sums){ f->tokens - before[t].tokens,
-				f->ns - before[t].ns, f->ps - before[t].ps };
+#define TOOK(type, name) took->name = now->name - then->name;
+		ROUND_SUMS(TOOK)
+#undef TOOK
 	}
 }
 

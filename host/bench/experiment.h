@@ -15,6 +15,7 @@
 #ifndef HOST_BENCH_EXPERIMENT_H
 #define HOST_BENCH_EXPERIMENT_H
 
+#include "base/counters.h"
 #include "base/progress.h"
 #include "host/bench/figures.h"
 #include "host/bench/setting.h"
@@ -37,13 +38,15 @@ struct known_text {
 	const struct run *by;
 };
 
+#define ROUND_SUMS(X) X(uint64_t, tokens) X(uint64_t, ns) X(uint64_t, ps)
+
 struct run {
 	struct setting set;
 	unsigned same_text; /* as runs with that number, not 0 */
 	struct figures task[FIGURES_TASKS]; /* of all rounds together */
 	/* What its rate was in each round. */
 	struct round_sums {
-		uint64_t tokens, ns, ps;
+		ROUND_SUMS(COUNTER_MEMBER)
 	} round[FIGURES_TASKS][EXPERIMENT_ROUNDS];
 	double base_w; /* that its phone draws all the time */
 };

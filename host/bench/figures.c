@@ -6,15 +6,13 @@
 
 #include <math.h>
 
-void figures_add(struct figures *sum, const struct figures *f)
+void figures_add(struct figures *sum, const struct figures *more)
 {
-#define FIGURES_SUM(name) sum->name += f->name;
-	FIGURES(FIGURES_SUM)
-#undef FIGURES_SUM
-	row_counts_add(&sum->decode_rows, &f->decode_rows);
+	FIGURES(COUNTER_ADD)
+	row_counts_add(&sum->decode_rows, &more->decode_rows);
 	for (int i = 0; i < 3; i++)
-		sum->engine_ps[i] += f->engine_ps[i];
-	method_stats_add(&sum->drafts, &f->drafts);
+		sum->engine_ps[i] += more->engine_ps[i];
+	method_stats_add(&sum->drafts, &more->drafts);
 }
 
 /* ---- of a run ------------------------------------------------------------ */

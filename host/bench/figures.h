@@ -6,6 +6,7 @@
 #ifndef HOST_BENCH_FIGURES_H
 #define HOST_BENCH_FIGURES_H
 
+#include "base/counters.h"
 #include "host/method/method.h"
 #include "host/session/row_counts.h"
 
@@ -16,46 +17,41 @@ struct run;
 
 #define FIGURES_TASKS 10
 
-/*
- * Sums over decode phases, said here alone: what adds them up, writes or reads
- * them goes through all by FIGURES. Before the first token of an output are
- * prompt_*.
- */
+/* Sums over decode phases; those that a session counts by the same names.
+ * Before the first token of an output are prompt_*. */
 /* clang-format off */
+#define FIGURES_COUNTED(X)                                                    \
+	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, upper_rows)         \
+	X(uint64_t, logits_rows)                                              \
+	X(uint64_t, logits_computed) /* of these and in vain */               \
+	X(uint64_t, logits_ns) X(uint64_t, logits_ps)
+
 #define FIGURES(X)                                                            \
-	X(tokens)                                                             \
-	X(ns) X(ps)        /* of the wall and of the phone */                 \
-	X(passes)                                                             \
-	X(rows)                                                               \
-	X(upper_rows)                                                         \
-	X(logits_rows)                                                        \
-	X(logits_computed) /* of these and in vain */                         \
-	X(logits_ns) X(logits_ps)                                             \
-	X(busy_ns)         /* of flash, with a read under way */              \
-	X(wait_ns) X(wait_ps) /* for layers from flash */                     \
-	X(check_ns)        /* of their checksums */                           \
-	X(bytes)           /* of layers that came from flash */               \
-	X(priced_bytes)    /* and as they are priced, for other layers */     \
-	X(plain_ns)        /* that a plain reader took for as many */         \
-	X(least_ns) X(least_ps) /* that flash takes for them at best */       \
-	X(device_ns)                                                          \
-	X(energy_pj)       /* without base_w */                               \
-	X(marked) X(right) /* of items that are (host/eval/eval_check.h) */   \
-	X(maps)            /* of buffers into the window, and unmaps */       \
-	X(copied_bytes)    /* of blocks of weights, into slots */             \
-	X(stall_ns) X(stall_ps)                                               \
-	X(prompt_tokens)                                                      \
-	X(prompt_ns) X(prompt_ps)
+	X(uint64_t, tokens)                                                   \
+	X(uint64_t, ns) X(uint64_t, ps) /* of the wall, of the phone */       \
+	FIGURES_COUNTED(X)                                                    \
+	X(uint64_t, busy_ns)         /* of flash, with a read under way */    \
+	X(uint64_t, wait_ns) X(uint64_t, wait_ps) /* for layers from flash */ \
+	X(uint64_t, check_ns)        /* of their checksums */                 \
+	X(uint64_t, bytes)           /* of layers that came from flash */     \
+	X(uint64_t, priced_bytes)    /* as they are priced */                 \
+	X(uint64_t, plain_ns)        /* that a plain reader took for them */  \
+	X(uint64_t, least_ns) X(uint64_t, least_ps) /* flash, at best */      \
+	X(uint64_t, device_ns)                                                \
+	X(uint64_t, energy_pj)       /* without base_w */                     \
+	X(uint64_t, marked) X(uint64_t, right) /* host/eval/eval_check.h */   \
+	X(uint64_t, maps)            /* into the window, and unmaps */        \
+	X(uint64_t, copied_bytes)    /* of blocks of weights, into slots */   \
+	X(uint64_t, stall_ns) X(uint64_t, stall_ps)                           \
+	X(uint64_t, prompt_tokens) X(uint64_t, prompt_ns) X(uint64_t, prompt_ps)
 /* clang-format on */
 
-#define FIGURES_FIELD(name) uint64_t name;
 struct figures {
-	FIGURES(FIGURES_FIELD)
+	FIGURES(COUNTER_MEMBER)
 	struct row_counts decode_rows; /* what came of `rows` */
 	uint64_t engine_ps[3]; /* of the phone's NPU: matrix, vector, memory */
 	struct method_stats drafts;
 };
-#undef FIGURES_FIELD
 
 void figures_add(struct figures *sum, const struct figures *more);
 

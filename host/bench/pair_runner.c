@@ -298,18 +298,10 @@ static struct figures figures_since(
 	struct session_stats s = end->stats;
 
 	session_stats_since(&s, &m->stats);
-	return (struct figures){
-		.tokens = tokens,
+	return (struct figures){ .tokens = tokens,
 		.ns = end->ns - m->ns,
 		.ps = end->ps - m->ps,
-		.passes = s.passes,
-		.rows = s.rows,
 		.decode_rows = s.decode_rows,
-		.upper_rows = s.upper_rows,
-		.logits_rows = s.logits_rows,
-		.logits_computed = s.logits_computed,
-		.logits_ns = s.logits_ns,
-		.logits_ps = s.logits_ps,
 		.busy_ns = s.staging.stream.busy_ns,
 		.wait_ns = s.staging.stream.wait_ns,
 		.wait_ps = s.staging.wait_ps,
@@ -324,6 +316,9 @@ static struct figures figures_since(
 		.stall_ns = s.stall_ns,
 		.stall_ps = s.stall_ps,
 		.drafts = method_stats_since(&end->drafts, &m->drafts),
+#define COUNTED(type, name) .name = s.name,
+		FIGURES_COUNTED(COUNTED)
+#undef COUNTED
 	};
 }
 

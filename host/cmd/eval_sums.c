@@ -3,11 +3,6 @@
 #include "host/eval/eval.h"
 #include "host/eval/sums.h"
 
-/* Numbers; the tallies, the rows and what was drafted stand beside them. */
-#define NUMBERS(X) \
-	X(tokens)  \
-	X(sampled) X(passes) X(ns) X(phone_ps) X(phone_pj) X(phone_cpu_ps)
-
 static json_t *tallies_json(const struct eval_result *r)
 {
 	json_t *list = json_pack(
@@ -27,19 +22,16 @@ static json_t *halves(uint64_t v)
 		"[I, I]", (json_int_t)(v >> 32), (json_int_t)(v & UINT32_MAX));
 }
 
-json_t *eval_sums_json(const struct eval_result *r)
+json_t *eval_sums_json(const struct eval_result *from)
 {
 	json_t *o = json_object();
 
-	json_object_set_new(o, "marked", json_boolean(r->marked));
-	json_object_set_new(o, "tallies", tallies_json(r));
-#define PUT(name) \
-	json_object_set_new(o, #name, json_integer((json_int_t)r->name));
-	NUMBERS(PUT)
-#undef PUT
-	json_object_set_new(o, "logits_hash", halves(r->logits_hash));
-	json_object_set_new(o, "decode_rows", sums_of_rows(&r->decode_rows));
-	json_object_set_new(o, "drafts", sums_of_drafts(&r->drafts));
+	json_object_set_new(o, "marked", json_boolean(from->marked));
+	json_object_set_new(o, "tallies", tallies_json(from));
+	EVAL_SUMS(SUMS_PUT)
+	json_object_set_new(o, "logits_hash", halves(from->logits_hash));
+	json_object_set_new(o, "decode_rows", sums_of_rows(&from->decode_rows));
+	json_object_set_new(o, "drafts", sums_of_drafts(&from->drafts));
 	return o;
 }
 
@@ -71,23 +63,21 @@ static bool read_tallies(const json_t *list, struct eval_result *r)
 	return good;
 }
 
-bool eval_sums_read(const json_t *o, struct eval_result *r)
+bool eval_sums_read(const json_t *o, struct eval_result *to)
 {
 	const json_t *marked = json_object_get(o, "marked");
 	uint64_t high, low;
 	bool good = json_is_boolean(marked) &&
-		read_tallies(json_object_get(o, "tallies"), r) &&
+		read_tallies(json_object_get(o, "tallies"), to) &&
 		read_pair(json_object_get(o, "logits_hash"), &high, &low) &&
 		sums_to_rows(
-			json_object_get(o, "decode_rows"), &r->decode_rows) &&
-		sums_to_drafts(json_object_get(o, "drafts"), &r->drafts);
+			json_object_get(o, "decode_rows"), &to->decode_rows) &&
+		sums_to_drafts(json_object_get(o, "drafts"), &to->drafts);
 
 	if (!good)
 		return false;
-	r->marked = json_is_true(marked);
-	r->logits_hash = high << 32 | low;
-#define GET(name) good &= sums_number(o, #name, &r->name);
-	NUMBERS(GET)
-#undef GET
+	to->marked = json_is_true(marked);
+	to->logits_hash = high << 32 | low;
+	EVAL_SUMS(SUMS_GET)
 	return good;
 }

@@ -156,25 +156,19 @@ static int run_item(struct tandem *t, const struct eval_item *item,
 	return session_check_finite(t->decoder.session, e);
 }
 
-void eval_result_add(struct eval_result *sum, const struct eval_result *r)
+void eval_result_add(struct eval_result *sum, const struct eval_result *more)
 {
-	sum->marked = r->marked;
-	sum->all.right += r->all.right;
-	sum->all.total += r->all.total;
+	sum->marked = more->marked;
+	sum->all.right += more->all.right;
+	sum->all.total += more->all.total;
 	for (unsigned i = 0; i < EVAL_LEVELS; i++) {
-		sum->level[i].right += r->level[i].right;
-		sum->level[i].total += r->level[i].total;
+		sum->level[i].right += more->level[i].right;
+		sum->level[i].total += more->level[i].total;
 	}
-	sum->tokens += r->tokens;
-	sum->sampled += r->sampled;
-	sum->passes += r->passes;
-	row_counts_add(&sum->decode_rows, &r->decode_rows);
-	sum->ns += r->ns;
-	sum->phone_ps += r->phone_ps;
-	sum->phone_pj += r->phone_pj;
-	sum->phone_cpu_ps += r->phone_cpu_ps;
-	sum->logits_hash += r->logits_hash;
-	method_stats_add(&sum->drafts, &r->drafts);
+	EVAL_SUMS(COUNTER_ADD)
+	row_counts_add(&sum->decode_rows, &more->decode_rows);
+	sum->logits_hash += more->logits_hash;
+	method_stats_add(&sum->drafts, &more->drafts);
 }
 
 static void count(

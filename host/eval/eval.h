@@ -6,6 +6,7 @@
 #ifndef HOST_EVAL_EVAL_H
 #define HOST_EVAL_EVAL_H
 
+#include "base/counters.h"
 #include "base/progress.h"
 #include "host/eval/eval_items.h"
 #include "host/eval/shard.h"
@@ -30,21 +31,26 @@ struct eval_tally {
 	uint64_t right, total;
 };
 
+/* phone_*: of the phone that all is priced for, if any. */
+/* clang-format off */
+#define EVAL_SUMS(X)                                                          \
+	X(uint64_t, tokens)       /* generated */                             \
+	X(uint64_t, sampled)      /* of methods of samples: by all */         \
+	X(uint64_t, passes)       /* over the prompts too */                  \
+	X(uint64_t, ns)           /* of the wall, prompts included */         \
+	X(uint64_t, phone_ps)     /* likewise */                              \
+	X(uint64_t, phone_pj)     /* without base_w */                        \
+	X(uint64_t, phone_cpu_ps) /* that its CPU was busy */
+/* clang-format on */
+
 struct eval_result {
 	const char *task; /* the caller's; not copied */
 	const char *path; /* likewise */
 	bool marked;      /* as the items are: else only .total of the tallies
 			   * counts */
 	struct eval_tally all, level[EVAL_LEVELS];
-	uint64_t tokens;  /* generated */
-	uint64_t sampled; /* of methods of samples: by all of them */
-	uint64_t passes;  /* of the model, over the prompts included */
+	EVAL_SUMS(COUNTER_MEMBER)
 	struct row_counts decode_rows; /* of the passes behind prompts */
-	uint64_t ns;                   /* of the wall clock, prompts included */
-	/* Likewise of the phone that all is priced for, if any: its time, and
-	 * its energy without what it draws all the time (base_w). */
-	uint64_t phone_ps, phone_pj;
-	uint64_t phone_cpu_ps; /* of the time what its CPU was busy */
 	/* Of each item's rows of logits the hash (session_stats), added up, so
 	 * that the order of items does not matter. */
 	uint64_t logits_hash;

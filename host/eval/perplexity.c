@@ -304,13 +304,9 @@ int perplexity_run(struct session *s, const struct passages *all,
 
 /* ---- figures ------------------------------------------------------------- */
 
-void perplexity_add(struct perplexity *p, const struct perplexity *more)
+void perplexity_add(struct perplexity *sum, const struct perplexity *more)
 {
-	p->tokens += more->tokens;
-	p->sum += more->sum;
-	p->squares += more->squares;
-	p->read += more->read;
-	p->ns += more->ns;
+	PERPLEXITY_SUMS(COUNTER_ADD)
 }
 
 double perplexity_mean(const struct perplexity *p)

@@ -8,6 +8,7 @@
 #ifndef HOST_EVAL_PERPLEXITY_H
 #define HOST_EVAL_PERPLEXITY_H
 
+#include "base/counters.h"
 #include "host/text/tokenizer.h"
 
 #include <stddef.h>
@@ -65,11 +66,17 @@ uint32_t passages_longest(const struct passages *);
 int passages_check(const struct passages *, const struct model *,
 	uint32_t context, struct err *);
 
+/* clang-format off */
+#define PERPLEXITY_SUMS(X)                                                    \
+	X(uint64_t, tokens) /* scored */                                      \
+	X(double, sum)      /* of their nll */                                \
+	X(double, squares)  /* of that */                                     \
+	X(uint64_t, read)   /* tokens the model read */                       \
+	X(uint64_t, ns)     /* of the wall clock */
+/* clang-format on */
+
 struct perplexity {
-	uint64_t tokens;     /* scored */
-	double sum, squares; /* of their nll, and of its squares */
-	uint64_t read;       /* tokens the model read */
-	uint64_t ns;         /* of the wall clock */
+	PERPLEXITY_SUMS(COUNTER_MEMBER)
 };
 
 /*

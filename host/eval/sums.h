@@ -13,7 +13,25 @@
 struct method_stats;
 struct row_counts;
 
-/* NULL: no memory. */
+/*
+ * Rows of a table (base/counters.h): the member of *from put into the object
+ * `o`; and read from there into *to, where `good` becomes false if it is
+ * missing or no such number.
+ */
+#define SUMS_PUT(type, name)                   \
+	json_object_set_new(o, #name,          \
+		_Generic(from->name, double    \
+			 : json_real, uint64_t \
+			 : sums_integer)(from->name));
+#define SUMS_GET(type, name)                   \
+	good &= _Generic(to->name, double      \
+			 : sums_real, uint64_t \
+			 : sums_number)(o, #name, &to->name);
+
+json_t *sums_integer(uint64_t);
+bool sums_real(const json_t *, const char *name, double *out);
+
+/* NULL, or without some of them: no memory. */
 json_t *sums_of_rows(const struct row_counts *);
 json_t *sums_of_drafts(const struct method_stats *);
 

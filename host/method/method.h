@@ -10,6 +10,7 @@
 #ifndef HOST_METHOD_METHOD_H
 #define HOST_METHOD_METHOD_H
 
+#include "base/counters.h"
 #include "base/opt.h"
 
 #include <stdbool.h>
@@ -32,10 +33,8 @@ struct soc;
 struct strbuf;
 
 /*
- * Counted by methods that verify drafts, and said here alone: what is summed,
- * told or compared goes through all of it by METHOD_STATS. Times are of the
- * wall and, _ps, of the phone; draft_* are not of what is drafted beside a
- * pass.
+ * Counted by methods that verify drafts. Times are of the wall and, _ps, of the
+ * phone; draft_* are not of what is drafted beside a pass.
  */
 /* clang-format off */
 #define METHOD_STATS(X)                                                       \
@@ -60,29 +59,24 @@ struct strbuf;
 	X(double, gain) /* sum of what trees were expected to emit; lever */
 /* clang-format on */
 
-#define METHOD_STATS_FIELD(type, name) type name;
 struct method_stats {
-	METHOD_STATS(METHOD_STATS_FIELD)
+	METHOD_STATS(COUNTER_MEMBER)
 };
-#undef METHOD_STATS_FIELD
 
 static inline void method_stats_add(
-	struct method_stats *sum, const struct method_stats *s)
+	struct method_stats *sum, const struct method_stats *more)
 {
-#define METHOD_STATS_ADD(type, name) sum->name += s->name;
-	METHOD_STATS(METHOD_STATS_ADD)
-#undef METHOD_STATS_ADD
+	METHOD_STATS(COUNTER_ADD)
 }
 
 /* What *s counts more than *before, an earlier one. */
 static inline struct method_stats method_stats_since(
 	const struct method_stats *s, const struct method_stats *before)
 {
-	struct method_stats more = *s;
-#define METHOD_STATS_LESS(type, name) more.name -= before->name;
-	METHOD_STATS(METHOD_STATS_LESS)
-#undef METHOD_STATS_LESS
-	return more;
+	struct method_stats since = *s, *now = &since;
+
+	METHOD_STATS(COUNTER_SUBTRACT)
+	return since;
 }
 
 /* Of the tokens proposed; 0 without any. */

@@ -15,35 +15,34 @@
 #ifndef HOST_SESSION_ROW_COUNTS_H
 #define HOST_SESSION_ROW_COUNTS_H
 
+#include "base/counters.h"
+
 #include <stdint.h>
 
+/* clang-format off */
+#define ROW_COUNTS(X)                                                         \
+	X(uint64_t, passes)                                                   \
+	X(uint64_t, rows)   /* real ones */                                   \
+	X(uint64_t, valid)  /* of them */                                     \
+	X(uint64_t, graph)  /* rows of the passes' graphs */                  \
+	X(uint64_t, tile)   /* the same in whole tiles of the matrix engine */
+/* clang-format on */
+
 struct row_counts {
-	uint64_t passes;
-	uint64_t rows;  /* real ones */
-	uint64_t valid; /* of them */
-	uint64_t graph; /* rows of the passes' graphs */
-	uint64_t tile;  /* the same in whole tiles of the matrix engine */
+	ROW_COUNTS(COUNTER_MEMBER)
 };
 
 static inline void row_counts_add(
 	struct row_counts *sum, const struct row_counts *more)
 {
-	sum->passes += more->passes;
-	sum->rows += more->rows;
-	sum->valid += more->valid;
-	sum->graph += more->graph;
-	sum->tile += more->tile;
+	ROW_COUNTS(COUNTER_ADD)
 }
 
-/* What *c counts more than *before, an earlier one. */
+/* What *now counts more than *before, an earlier one. */
 static inline void row_counts_since(
-	struct row_counts *c, const struct row_counts *before)
+	struct row_counts *now, const struct row_counts *before)
 {
-	c->passes -= before->passes;
-	c->rows -= before->rows;
-	c->valid -= before->valid;
-	c->graph -= before->graph;
-	c->tile -= before->tile;
+	ROW_COUNTS(COUNTER_SUBTRACT)
 }
 
 static inline uint64_t row_counts_wasted(const struct row_counts *c)
