@@ -16,6 +16,8 @@
 #ifndef FLASH_STREAM_H
 #define FLASH_STREAM_H
 
+#include "base/counters.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -116,19 +118,27 @@ bool stream_wait_some(struct stream *, unsigned slot);
  */
 void stream_poll(struct stream *);
 
+/* clang-format off */
+#define STREAM_STATS(X)                                                       \
+	/* stored bytes that came, again if read again */                     \
+	X(uint64_t, bytes)                                                    \
+	X(uint64_t, extents)     /* waited for with success */                \
+	X(uint64_t, reads)       /* sent to the device */                     \
+	/* of them after a failed or short one, and extents read again */     \
+	X(uint64_t, retries)                                                  \
+	/* with at least one read not yet seen to be back */                  \
+	X(uint64_t, busy_ns)                                                  \
+	/* how fast it is: of these bytes those that came while it surely     \
+	 * had something to read, and for how long it had; what was all back  \
+	 * when it was looked at again came nobody knows when */              \
+	X(uint64_t, seen_bytes)                                               \
+	X(uint64_t, seen_ns)                                                  \
+	X(uint64_t, wait_ns)     /* spent waiting, beside check_ns */         \
+	X(uint64_t, check_ns)    /* of checksums and unpacking */
+/* clang-format on */
+
 struct stream_stats {
-	uint64_t bytes;   /* stored bytes that came, again if read again */
-	uint64_t extents; /* waited for with success */
-	/* Sent to the device; of them after a failed or short one, and
-	 * extents read again. */
-	uint64_t reads, retries;
-	uint64_t busy_ns; /* with at least one read not yet seen to be back */
-	/* How fast it is: of these bytes those that came while it surely had
-	 * something to read, and for how long it had. What was all back when it
-	 * was looked at again came nobody knows when. */
-	uint64_t seen_bytes, seen_ns;
-	uint64_t wait_ns;  /* spent waiting, beside check_ns */
-	uint64_t check_ns; /* of checksums and unpacking */
+	STREAM_STATS(COUNTER_MEMBER)
 };
 void stream_stats(const struct stream *, struct stream_stats *out);
 

@@ -402,16 +402,25 @@ _Static_assert(sizeof(struct wire_graph_run) == 24, "wire");
 #define WIRE_RUN_IDLE  2u
 #define WIRE_RUN_FLAGS (WIRE_RUN_APART | WIRE_RUN_IDLE)
 
+/* clang-format off */
+#define WIRE_COUNTERS(X)                                                      \
+	X(uint64_t, busy_ns)           /* executing, wall clock */            \
+	X(uint64_t, dma_bytes)         /* read past the cache */              \
+	X(uint64_t, invalidated_lines) /* asked for, present or not */        \
+	X(uint64_t, cleaned_lines)     /* likewise */                         \
+	X(uint64_t, evicted_lines)     /* early, by the evictor */            \
+	X(uint32_t, violations)        /* of the coherence contract */        \
+	X(uint32_t, saturated)         /* activations beyond fp16 */
+/* clang-format on */
+
+#define WIRE_COUNTER(type, name) type name;
 struct wire_counters {
-	uint64_t busy_ns;           /* executing, wall clock */
-	uint64_t dma_bytes;         /* read past the cache */
-	uint64_t invalidated_lines; /* asked for, whether present or not */
-	uint64_t cleaned_lines;     /* likewise */
-	uint64_t evicted_lines;     /* written back early by the evictor */
-	uint32_t violations;        /* of the coherence contract (check) */
-	uint32_t saturated;         /* activations beyond fp16 */
+	WIRE_COUNTERS(WIRE_COUNTER)
 };
-_Static_assert(sizeof(struct wire_counters) == 48, "wire");
+_Static_assert(sizeof(struct wire_counters) == 48 &&
+		offsetof(struct wire_counters, evicted_lines) == 32 &&
+		offsetof(struct wire_counters, saturated) == 44,
+	"wire");
 
 /*
  * The message of every completion. Zero bytes at its end need not be sent;

@@ -307,7 +307,7 @@ static struct figures figures_since(
 		.wait_ps = s.staging.wait_ps,
 		.check_ns = s.staging.stream.check_ns,
 		.bytes = s.staging.bytes_used,
-		.device_ns = s.device_ns,
+		.device_ns = s.busy_ns,
 		.engine_ps = { s.price.matrix_ps, s.price.vector_ps,
 			s.price.dma_ps + s.price.read_ps },
 		.energy_pj = s.price.energy_pj,

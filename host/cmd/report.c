@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <string.h>
 
 #define JSON_VERSION 1
 
@@ -334,7 +335,7 @@ void report_text(const struct run_report *r, FILE *f)
 		"device       %u threads, %s kernels, %s, busy %.3f s, %.1f "
 		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
 		s->threads, s->kern, precision_names[o->precision],
-		(double)s->device_ns * 1e-9, mib(s->dma_bytes), s->saturated);
+		(double)s->busy_ns * 1e-9, mib(s->dma_bytes), s->saturated);
 	if (s->mixed_passes)
 		fprintf(f,
 			"attention    %.1f MiB of keys and values read, %.1f "
@@ -344,8 +345,9 @@ void report_text(const struct run_report *r, FILE *f)
 		remaps_text(s, o, f);
 	if (s->extended_room)
 		fprintf(f,
-			"extended     %.1f of %.1f MiB beside the window in %u "
-			"buffers, %.2f MiB a pass by DMA from there\n",
+			"extended     %.1f of %.1f MiB beside the window in "
+			"%" PRIu64
+			" buffers, %.2f MiB a pass by DMA from there\n",
 			mib(s->extended_bytes), mib(s->extended_room),
 			s->extended_buffers,
 			per(s->extended_read, s->passes) / (1 << 20));
@@ -419,46 +421,30 @@ static void put_run(json_t *o, const struct run_report *r)
 	put_u64(o, "huge_bytes", session_huge_bytes(d->session));
 }
 
+/* `name` ends in "ns". */
+static void put_seconds(json_t *o, const char *name, uint64_t ns)
+{
+	char key[32];
+
+	snprintf(key, sizeof(key), "%.*ss", (int)strlen(name) - 2, name);
+	put_real(o, key, (double)ns * 1e-9);
+}
+
+#define PUT_APART(name)
+#define PUT_WHOLE(name)   put_u64(o, #name, s->name);
+#define PUT_SECONDS(name) put_seconds(o, #name, s->name);
+#define PUT_ROWS(name)    json_object_set_new(o, #name, rows_json(&s->name));
+
 static void put_stats(json_t *o, const struct session_stats *s)
 {
 	char hash[17];
 
 	snprintf(hash, sizeof(hash), "%016" PRIx64, s->logits_hash);
 	put_str(o, "logits_hash", hash);
-	put_u64(o, "logits_rows", s->logits_rows);
-	put_u64(o, "logits_computed", s->logits_computed);
-	put_real(o, "logits_s", (double)s->logits_ns * 1e-9);
-	put_u64(o, "passes", s->passes);
-	put_u64(o, "rows", s->rows);
-	put_u64(o, "padded_rows", s->padded_rows);
-	json_object_set_new(o, "prompt_rows", rows_json(&s->prompt_rows));
-	json_object_set_new(o, "decode_rows", rows_json(&s->decode_rows));
-	put_u64(o, "round_trips", s->round_trips);
-	put_u64(o, "sleeps", s->sleeps);
-	put_u64(o, "restarts", s->restarts);
-	put_real(o, "restart_s", (double)s->restart_ns * 1e-9);
-	put_u64(o, "maps", s->maps);
-	put_u64(o, "unmaps", s->unmaps);
-	put_u64(o, "bytes_mapped", s->bytes_mapped);
-	put_u64(o, "remaps", s->remaps);
-	put_u64(o, "remap_bytes", s->remap_bytes);
-	put_u64(o, "extended_room", s->extended_room);
-	put_u64(o, "extended_bytes", s->extended_bytes);
-	put_u64(o, "extended_buffers", s->extended_buffers);
-	put_u64(o, "extended_read", s->extended_read);
-	put_u64(o, "weight_bytes", s->weight_bytes);
-	put_u64(o, "kv_bytes", s->kv_bytes);
-	put_u64(o, "kv_read_bytes", s->kv_read_bytes);
-	put_u64(o, "kv_apart_bytes", s->kv_apart_bytes);
-	put_u64(o, "dma_bytes", s->dma_bytes);
-	put_u64(o, "invalidated_lines", s->invalidated_lines);
-	put_u64(o, "cleaned_lines", s->cleaned_lines);
-	put_u64(o, "evicted_lines", s->evicted_lines);
-	put_u64(o, "violations", s->violations);
-	put_u64(o, "saturated", s->saturated);
-	put_u64(o, "rows_not_finite", s->rows_not_finite);
-	put_u64(o, "weights_not_finite", s->weights_not_finite);
-	put_real(o, "device_s", (double)s->device_ns * 1e-9);
+#define PUT(since, report, name) PUT_##report(name)
+	SESSION_STATS(PUT)
+#undef PUT
+	put_real(o, "device_s", (double)s->busy_ns * 1e-9);
 	put_u64(o, "blocks", s->blocks);
 	put_u64(o, "layers_per_block", s->layers_per_block);
 	put_u64(o, "threads", s->threads);

@@ -17,6 +17,7 @@
 #ifndef HOST_MEMORY_STAGING_H
 #define HOST_MEMORY_STAGING_H
 
+#include "base/counters.h"
 #include "flash/stream.h"
 #include "host/model/residency.h"
 #include "ipc/wire.h"
@@ -113,12 +114,17 @@ uint64_t staging_ahead(struct staging *);
  * speed in the last passes. */
 uint64_t staging_read_time(struct staging *);
 
+/* clang-format off */
+#define STAGING_STATS(X)                                                      \
+	X(uint64_t, bytes_used) /* of layers that were needed, as stored */   \
+	X(uint64_t, layers_used)                                              \
+	/* places where two parts of them meet: the page there came twice */  \
+	X(uint64_t, meetings)                                                 \
+	X(uint64_t, wait_ps)    /* of the host for layers, on the phone */
+/* clang-format on */
+
 struct staging_stats {
-	uint64_t bytes_used; /* of layers that were needed, as stored */
-	uint64_t layers_used;
-	/* Places where two parts of them meet: the page there came twice. */
-	uint64_t meetings;
-	uint64_t wait_ps; /* of the host, on the phone's time, for layers */
+	STAGING_STATS(COUNTER_MEMBER)
 	struct stream_stats stream;
 };
 void staging_stats(const struct staging *, struct staging_stats *out);

@@ -462,7 +462,7 @@ int cycle_read_prompt(struct cycle *c, struct err *e)
 
 		c->prompt_rows = (double)(n - from) / passes;
 		c->prompt_ns =
-			(double)(after.device_ns - before.device_ns) / passes;
+			(double)(after.busy_ns - before.busy_ns) / passes;
 	}
 	if (!ret)
 		ret = draft_prompt(c, prompt, n, e);

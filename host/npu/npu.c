@@ -208,32 +208,26 @@ static void count_run(struct npu *n, const struct wire_done *done)
 {
 	if (done->status || done->op != WIRE_GRAPH_RUN)
 		return;
-	n->stats.kv_read += completion_u64(done, WIRE_RUN_KV_READ);
-	n->stats.kv_apart += completion_u64(done, WIRE_RUN_KV_APART);
+	n->stats.kv_read_bytes += completion_u64(done, WIRE_RUN_KV_READ);
+	n->stats.kv_apart_bytes += completion_u64(done, WIRE_RUN_KV_APART);
 	n->stats.extended_read += completion_u64(done, WIRE_RUN_EXTENDED);
 }
 
 static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 {
-	const struct wire_counters *c = &done->counters;
-	struct wire_counters *t = &n->stats.total;
+	const struct wire_counters *more = &done->counters;
+	struct npu_stats *sum = &n->stats;
 	struct price price;
 
 	memcpy(&price, done->price, sizeof(price));
 	if (n->done)
-		n->done(n->done_arg, seq, &price, c->busy_ns);
-	t->busy_ns += c->busy_ns;
-	t->dma_bytes += c->dma_bytes;
-	t->invalidated_lines += c->invalidated_lines;
-	t->cleaned_lines += c->cleaned_lines;
-	t->evicted_lines += c->evicted_lines;
-	n->stats.violations += c->violations;
-	n->stats.saturated += c->saturated;
-	n->stats.round_trips++;
+		n->done(n->done_arg, seq, &price, more->busy_ns);
+	WIRE_COUNTERS(COUNTER_ADD)
+	sum->round_trips++;
 	count_graphs(n, done);
 	count_run(n, done);
-	if (c->violations && !n->stats.violation[0])
-		snprintf(n->stats.violation, sizeof(n->stats.violation), "%s",
+	if (more->violations && !sum->violation[0])
+		snprintf(sum->violation, sizeof(sum->violation), "%s",
 			done->text);
 }
 
@@ -491,4 +485,11 @@ void npu_stats(const struct npu *n, struct npu_stats *out)
 	*out = n->stats;
 	if (n->device)
 		out->sleeps += n->ops->sleeps(n->device);
+}
+
+void npu_stats_less(struct npu_stats *now, const struct npu_stats *before)
+{
+	WIRE_COUNTERS(COUNTER_SUBTRACT)
+	now->round_trips -= before->round_trips;
+	now->sleeps -= before->sleeps;
 }

@@ -18,6 +18,7 @@
 #ifndef HOST_NPU_NPU_H
 #define HOST_NPU_NPU_H
 
+#include "base/counters.h"
 #include "host/npu/launch.h"
 #include "ipc/wire.h"
 #include "tensor/soc/price.h"
@@ -171,26 +172,35 @@ void npu_flush_trace(struct npu *);
  * under way. At once when it was answered already. */
 int npu_wait(struct npu *, uint32_t seq, struct err *);
 
+/* clang-format off */
+#define NPU_STATS(X)                                                          \
+	X(uint64_t, round_trips)      /* completions */                       \
+	X(uint64_t, sleeps)                                                   \
+	X(uint64_t, restarts)         /* devices that took another's place */ \
+	X(uint64_t, restart_ns)       /* until they had all they needed */    \
+	X(uint64_t, kv_read_bytes)    /* enum wire_run_arg */                 \
+	X(uint64_t, kv_apart_bytes)   /* likewise */                          \
+	X(uint64_t, extended_read)    /* likewise */                          \
+	X(uint64_t, extended_bytes)   /* of buffers in the region, now */     \
+	X(uint64_t, extended_buffers) /* that these are */
+/* clang-format on */
+
 struct npu_stats {
-	struct wire_counters total; /* of all completions */
-	uint64_t round_trips;       /* completions */
-	uint64_t sleeps;
-	uint64_t violations;
-	uint64_t saturated;
-	uint64_t kv_read, kv_apart; /* enum wire_run_arg */
-	uint64_t extended_read;     /* likewise */
-	/* Of buffers in the extended region, now. */
-	uint64_t extended_bytes;
-	uint32_t extended_buffers;
+	NPU_STATS(COUNTER_MEMBER)
+#define NPU_TOTAL(type, name) uint64_t name;
+	WIRE_COUNTERS(NPU_TOTAL) /* of all completions */
+#undef NPU_TOTAL
 	/* Of the graphs that the device holds, as it counts them. */
 	uint32_t graphs, most_graphs, most_graphs_kib;
 	char violation[176]; /* the first one, as the device told it */
-	unsigned restarts;   /* devices that took another's place */
-	uint64_t restart_ns; /* until they had all they needed */
 };
 void npu_restarted(struct npu *, uint64_t ns);
 /* Of the device process; 0 where there is none or it is not known. */
 pid_t npu_pid(const struct npu *);
 void npu_stats(const struct npu *, struct npu_stats *out);
+
+/* Take from *now what *before has of WIRE_COUNTERS, round trips and sleeps; all
+ * else stays. */
+void npu_stats_less(struct npu_stats *now, const struct npu_stats *before);
 
 #endif

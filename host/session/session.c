@@ -318,7 +318,7 @@ uint64_t session_device_ns(const struct session *s)
 	struct npu_stats npu;
 
 	npu_stats(s->npu, &npu);
-	return npu.total.busy_ns;
+	return npu.busy_ns;
 }
 
 uint64_t session_read_time(struct session *s)
@@ -442,27 +442,15 @@ void session_stats(const struct session *s, struct session_stats *out)
 	out->logits_hash = logits_hash(s->logits);
 	out->rows_not_finite = logits_rows_not_finite(s->logits);
 	out->weights_not_finite = weights_not_finite(s);
-	out->round_trips = npu.round_trips;
-	out->sleeps = npu.sleeps;
-	out->restarts = npu.restarts;
-	out->restart_ns = npu.restart_ns;
 	/* The cache, the activations, the staging slots. */
 	out->maps += 2;
 	for (unsigned i = 0; s->staging && i < s->plan.stage_slots; i++)
 		out->maps += !s->stage[i].extended;
-	out->kv_read_bytes = npu.kv_read;
-	out->kv_apart_bytes = npu.kv_apart;
-	out->extended_read = npu.extended_read;
 	out->extended_room = w->va_extended;
-	out->extended_bytes = npu.extended_bytes;
-	out->extended_buffers = npu.extended_buffers;
-	out->dma_bytes = npu.total.dma_bytes;
-	out->invalidated_lines = npu.total.invalidated_lines;
-	out->cleaned_lines = npu.total.cleaned_lines;
-	out->evicted_lines = npu.total.evicted_lines;
-	out->violations = npu.violations;
-	out->saturated = npu.saturated;
-	out->device_ns = npu.total.busy_ns;
+#define TAKE(type, name) out->name = npu.name;
+	NPU_STATS(TAKE)
+	WIRE_COUNTERS(TAKE)
+#undef TAKE
 	out->blocks = s->n_blocks;
 	/* The last block has what division left over. */
 	out->layers_per_block = s->block[s->n_blocks - 1].n_layers;
@@ -506,61 +494,20 @@ static void price_since(struct price *p, const struct price *before)
 		now[i] -= then[i];
 }
 
+#define SINCE_KEPT(name)
+#define SINCE_LESS(name) now->name -= before->name;
+#define SINCE_ROWS(name) row_counts_since(&now->name, &before->name);
+
 void session_stats_since(
-	struct session_stats *s, const struct session_stats *before)
+	struct session_stats *now, const struct session_stats *before)
 {
-	s->passes -= before->passes;
-	s->stall_ns -= before->stall_ns;
-	s->stall_ps -= before->stall_ps;
-	s->remaps -= before->remaps;
-	s->remap_bytes -= before->remap_bytes;
-	s->copies -= before->copies;
-	s->copied_bytes -= before->copied_bytes;
-	s->rows -= before->rows;
-	s->upper_rows -= before->upper_rows;
-	s->padded_rows -= before->padded_rows;
-	row_counts_since(&s->prompt_rows, &before->prompt_rows);
-	row_counts_since(&s->decode_rows, &before->decode_rows);
-	s->pass_ns -= before->pass_ns;
-	s->logits_rows -= before->logits_rows;
-	s->logits_computed -= before->logits_computed;
-	s->logits_ns -= before->logits_ns;
-	s->logits_ps -= before->logits_ps;
-	s->rows_not_finite -= before->rows_not_finite;
-	s->copied_runs -= before->copied_runs;
-	s->round_trips -= before->round_trips;
-	s->sleeps -= before->sleeps;
-	s->kv_read_bytes -= before->kv_read_bytes;
-	s->kv_apart_bytes -= before->kv_apart_bytes;
-	s->extended_read -= before->extended_read;
-	s->mixed_passes -= before->mixed_passes;
-	s->dma_bytes -= before->dma_bytes;
-	s->invalidated_lines -= before->invalidated_lines;
-	s->cleaned_lines -= before->cleaned_lines;
-	s->evicted_lines -= before->evicted_lines;
-	s->saturated -= before->saturated;
-	s->device_ns -= before->device_ns;
-	s->prompt_ps -= before->prompt_ps;
-	s->graphs.prompts -= before->graphs.prompts;
-	s->graphs.loads -= before->graphs.loads;
-	s->graphs.load_time -= before->graphs.load_time;
-	s->graphs.reloads -= before->graphs.reloads;
-	s->graphs.reload_time -= before->graphs.reload_time;
-	s->graphs.wait_time -= before->graphs.wait_time;
-	s->graphs.prompt_time -= before->graphs.prompt_time;
-	s->graphs.planned_time -= before->graphs.planned_time;
-	s->staging.bytes_used -= before->staging.bytes_used;
-	s->staging.layers_used -= before->staging.layers_used;
-	s->staging.meetings -= before->staging.meetings;
-	s->staging.wait_ps -= before->staging.wait_ps;
-	s->staging.stream.bytes -= before->staging.stream.bytes;
-	s->staging.stream.extents -= before->staging.stream.extents;
-	s->staging.stream.reads -= before->staging.stream.reads;
-	s->staging.stream.retries -= before->staging.stream.retries;
-	s->staging.stream.busy_ns -= before->staging.stream.busy_ns;
-	s->staging.stream.seen_bytes -= before->staging.stream.seen_bytes;
-	s->staging.stream.seen_ns -= before->staging.stream.seen_ns;
-	s->staging.stream.wait_ns -= before->staging.stream.wait_ns;
-	s->staging.stream.check_ns -= before->staging.stream.check_ns;
-	price_since(&s->price, &before->price);
+#define SINCE(since, report, name) SINCE_##since(name)
+#define SINCE_GRAPHS(type, name)   SINCE_LESS(graphs.name)
+#define SINCE_STAGING(type, name)  SINCE_LESS(staging.name)
+#define SINCE_STREAM(type, name)   SINCE_LESS(staging.stream.name)
+	SESSION_STATS(SINCE)
+	SWITCH_STATS(SINCE_GRAPHS)
+	STAGING_STATS(SINCE_STAGING)
+	STREAM_STATS(SINCE_STREAM)
+	price_since(&now->price, &before->price);
 }

@@ -460,16 +460,7 @@ int switching_end(struct session *s, int ret, struct err *e)
 void switching_stats(const struct session *s, struct npu_stats *npu,
 	struct switch_stats *out)
 {
-	const struct npu_stats *less = &s->switching->warm_up;
-
-	npu->round_trips -= less->round_trips;
-	npu->sleeps -= less->sleeps;
-	npu->saturated -= less->saturated;
-	npu->total.busy_ns -= less->total.busy_ns;
-	npu->total.dma_bytes -= less->total.dma_bytes;
-	npu->total.invalidated_lines -= less->total.invalidated_lines;
-	npu->total.cleaned_lines -= less->total.cleaned_lines;
-	npu->total.evicted_lines -= less->total.evicted_lines;
+	npu_stats_less(npu, &s->switching->warm_up);
 	*out = s->switching->stats;
 	out->most_graphs = npu->most_graphs;
 	out->most_graphs_kib = npu->most_graphs_kib;

@@ -105,18 +105,6 @@ static int measure(struct session *s, struct err *e)
 	return ret;
 }
 
-static void less(struct npu_stats *now, const struct npu_stats *before)
-{
-	now->round_trips -= before->round_trips;
-	now->sleeps -= before->sleeps;
-	now->saturated -= before->saturated;
-	now->total.busy_ns -= before->total.busy_ns;
-	now->total.dma_bytes -= before->total.dma_bytes;
-	now->total.invalidated_lines -= before->total.invalidated_lines;
-	now->total.cleaned_lines -= before->total.cleaned_lines;
-	now->total.evicted_lines -= before->total.evicted_lines;
-}
-
 int switching_measure(struct session *s, struct err *e)
 {
 	struct session_stats stats = s->stats;
@@ -128,7 +116,8 @@ int switching_measure(struct session *s, struct err *e)
 	s->time->trace = NULL; /* nor is it told of */
 	ret = measure(s, e);
 	npu_stats(s->npu, &s->switching->warm_up);
-	less(&s->switching->warm_up, &npu);
+	npu_stats_less(&s->switching->warm_up, &npu);
+	s->switching->warm_up.violations = 0; /* these stay reported */
 	stats.bytes_mapped = s->stats.bytes_mapped;
 	s->stats = stats;
 	*s->time = time;
