@@ -552,17 +552,9 @@ static json_t *counts_json(const struct price_counts *c)
 {
 	json_t *o = json_object();
 
-	put_u64(o, "matrix_tiles", c->matrix_tiles);
-	put_u64(o, "vector_packets", c->vector_packets);
-	put_u64(o, "gathers", c->gathers);
-	put_u64(o, "dma_bytes", c->dma_bytes);
-	put_u64(o, "dma_descriptors", c->dma_descriptors);
-	put_u64(o, "read_bytes", c->read_bytes);
-	put_u64(o, "maintenance_bytes", c->maintenance_bytes);
-	put_u64(o, "launches", c->launches);
-	put_u64(o, "cpu_bytes", c->cpu_bytes);
-	put_u64(o, "cpu_flops", c->cpu_flops);
-	put_u64(o, "flash_bytes", c->flash_bytes);
+#define PUT(type, name) put_u64(o, #name, c->name);
+	PRICE_COUNTS(PUT)
+#undef PUT
 	return o;
 }
 
@@ -583,12 +575,9 @@ static void put_phone(json_t *out, const struct run_report *r)
 	put_real(o, "energy_j", t.energy_j);
 	put_real(o, "energy_per_token_j", joules_a_token(r));
 	put_u64(o, "total_ps", p->total_ps);
-	put_u64(o, "matrix_ps", p->matrix_ps);
-	put_u64(o, "vector_ps", p->vector_ps);
-	put_u64(o, "dma_ps", p->dma_ps);
-	put_u64(o, "read_ps", p->read_ps);
-	put_u64(o, "cpu_ps", p->cpu_ps);
-	put_u64(o, "flash_ps", p->flash_ps);
+#define PUT(type, name) put_u64(o, #name, p->name);
+	PRICE_TIMES(PUT)
+#undef PUT
 	json_object_set_new(o, "counts", counts_json(&p->counts));
 	json_object_set_new(out, "phone", o);
 }

@@ -54,13 +54,15 @@ static double mib(uint64_t bytes)
 
 static void counts_text(const struct trace_sum *s, FILE *f)
 {
+	uint64_t requests = s->round_trips + s->unanswered;
+
 	fprintf(f,
 		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
 		" of padding\n"
 		"requests     %" PRIu64 ", %.3f ms from publish to completion "
 		"on average",
-		s->passes, s->rows, s->padded_rows, s->requests,
-		ms_of(1) * mean(s->round_trip_ns, s->requests));
+		s->passes, s->rows, s->padded_rows, requests,
+		ms_of(1) * mean(s->round_trip_ns, requests));
 	if (s->unanswered)
 		fprintf(f, "; %" PRIu64 " were never answered", s->unanswered);
 	fprintf(f,
@@ -98,7 +100,7 @@ static void work_text(const struct trace_sum *s, FILE *f)
 				" %12.6f %10.4f %8.1f\n",
 				role_names[r], trace_kinds[k], w->n,
 				s_of(w->ns), mean(w->ns, w->n) * 1e-6,
-				percent(w->ns, s->ns));
+				percent(w->ns, s->texts_ns));
 		}
 	fputc('\n', f);
 }
@@ -110,9 +112,10 @@ static void overlap_text(const struct trace_sum *s, FILE *f)
 		"%.6f s in all (%.1f %%), %.3f ms at most\n"
 		"overlap      the host worked beside the device for %.6f s of "
 		"%.6f s (%.1f %%)\n",
-		s->bubbles, s_of(s->bubble_ns), percent(s->bubble_ns, s->ns),
-		ms_of(s->longest_bubble_ns), s_of(s->host_beside_ns),
-		s_of(s->device_ns), percent(s->host_beside_ns, s->device_ns));
+		s->bubbles, s_of(s->bubble_ns),
+		percent(s->bubble_ns, s->texts_ns), ms_of(s->longest_bubble_ns),
+		s_of(s->host_beside_ns), s_of(s->device_ns),
+		percent(s->host_beside_ns, s->device_ns));
 	if (s->flash_reads)
 		fprintf(f,
 			"             flash read beside the device for %.6f s "
@@ -164,7 +167,7 @@ void trace_report_text(const char *path, const struct timeline *t,
 		fprintf(f,
 			"texts        %" PRIu64 ", %.6f s in all, of which is "
 			"all that follows; prompts of %" PRIu64 " tokens\n",
-			s->texts, s_of(s->ns), s->prompt_tokens);
+			s->texts, s_of(s->texts_ns), s->prompt_tokens);
 	else
 		fputs("texts        none; what follows is of the whole trace\n",
 			f);
@@ -203,41 +206,12 @@ static void put_numbers(json_t *o, const struct number *n, size_t count)
 static void put_counts(
 	json_t *o, const struct timeline *t, const struct trace_sum *s)
 {
-	const struct number n[] = {
-		{ "packets", t->packets },
-		{ "slices", t->n_slice },
-		{ "unfinished", t->unfinished },
+	const struct number n[] = { { "packets", t->packets },
+		{ "slices", t->n_slice }, { "unfinished", t->unfinished },
 		{ "total_ns", t->end - t->begin },
-		{ "texts", s->texts },
-		{ "prompt_tokens", s->prompt_tokens },
-		{ "texts_ns", s->ns },
-		{ "passes", s->passes },
-		{ "rows", s->rows },
-		{ "padded_rows", s->padded_rows },
-		{ "round_trips", s->requests - s->unanswered },
-		{ "unanswered", s->unanswered },
-		{ "lost", s->lost },
-		{ "restarts", s->restarts },
-		{ "round_trip_ns", s->round_trip_ns },
-		{ "busy_ns", s->busy_ns },
-		{ "dma_bytes", s->dma_bytes },
-		{ "invalidated_lines", s->invalidated_lines },
-		{ "cleaned_lines", s->cleaned_lines },
-		{ "evicted_lines", s->evicted_lines },
-		{ "violations", s->violations },
-		{ "bubbles", s->bubbles },
-		{ "bubble_ns", s->bubble_ns },
-		{ "longest_bubble_ns", s->longest_bubble_ns },
-		{ "device_ns", s->device_ns },
-		{ "events_lost", s->events_lost },
-		{ "put_aside", s->put_aside },
-		{ "queued", s->queued },
-		{ "queued_ns", s->queued_ns },
-		{ "host_beside_ns", s->host_beside_ns },
-		{ "flash_reads", s->flash_reads },
-		{ "flash_bytes", s->flash_bytes },
-		{ "flash_ns", s->flash_ns },
-		{ "flash_beside_ns", s->flash_beside_ns },
+#define NUMBER(type, name) { #name, s->name },
+		TRACE_SUMS(NUMBER)
+#undef NUMBER
 	};
 
 	put_numbers(o, n, ARRAY_LEN(n));
@@ -247,19 +221,13 @@ static void put_counts(
 static json_t *phone_json(const struct trace_phone *p)
 {
 	const struct number n[] = {
-		{ "total_ps", p->total_ps },
-		{ "cpu_busy_ps", p->cpu_ps },
-		{ "cpu_wait_ps", p->wait_ps },
-		{ "npu_busy_ps", p->npu_ps },
+		{ "total_ps", p->total_ps }, { "cpu_busy_ps", p->cpu_ps },
+		{ "cpu_wait_ps", p->wait_ps }, { "npu_busy_ps", p->npu_ps },
 		{ "loader_busy_ps", p->loader_ps },
-		{ "flash_busy_ps", p->read_ps },
-		{ "copy_busy_ps", p->copy_ps },
-		{ "matrix_ps", p->price_matrix_ps },
-		{ "vector_ps", p->price_vector_ps },
-		{ "dma_ps", p->price_dma_ps },
-		{ "read_ps", p->price_read_ps },
-		{ "cpu_ps", p->price_cpu_ps },
-		{ "flash_ps", p->price_flash_ps },
+		{ "flash_busy_ps", p->read_ps }, { "copy_busy_ps", p->copy_ps },
+#define NUMBER(type, name) { #name, p->price.name },
+		PRICE_TIMES(NUMBER)
+#undef NUMBER
 	};
 	json_t *o = json_object();
 

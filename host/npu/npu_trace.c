@@ -69,14 +69,11 @@ void npu_trace_done(struct npu *n, const struct npu_request *r,
 		return;
 	v = on_lane(n, r, TRACE_END, clock_ns());
 	v.first = 1;
-	v.n = 7;
+	v.n = 1;
 	v.arg[0] = (uint64_t) - (int64_t)done->status;
-	v.arg[1] = c->busy_ns;
-	v.arg[2] = c->dma_bytes;
-	v.arg[3] = c->invalidated_lines;
-	v.arg[4] = c->cleaned_lines;
-	v.arg[5] = c->evicted_lines;
-	v.arg[6] = c->violations;
+#define TELL(type, name) v.arg[v.n++] = c->name;
+	TRACE_DONE(TELL)
+#undef TELL
 	trace_tell(n->opts.trace, &v);
 	tell_thread(n, r, TRACE_COMPLETE, v.at, true);
 }

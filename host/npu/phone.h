@@ -42,19 +42,16 @@ static inline void phone_tell(const struct phone_time *t,
 	uint64_t took, const struct price *p)
 {
 	const struct price none = { 0 };
-	struct trace_event v = { TRACE_BEGIN, name, track, 0, at, 0, 8 };
+	struct trace_event v = { TRACE_BEGIN, name, track, 0, at, 0, 2 };
 
 	if (!t->trace || (!took && !p))
 		return;
 	p = p ? p : &none;
 	v.arg[0] = at;
 	v.arg[1] = took;
-	v.arg[2] = p->matrix_ps;
-	v.arg[3] = p->vector_ps;
-	v.arg[4] = p->dma_ps;
-	v.arg[5] = p->read_ps;
-	v.arg[6] = p->cpu_ps;
-	v.arg[7] = p->flash_ps;
+#define PHONE_TELL(type, name) v.arg[v.n++] = p->name;
+	PRICE_TIMES(PHONE_TELL)
+#undef PHONE_TELL
 	trace_tell(t->trace, &v);
 	trace_tell(t->trace,
 		&(const struct trace_event){ .type = TRACE_END,

@@ -114,6 +114,14 @@ enum trace_name {
 
 #define TRACE_ARGS 9
 
+/* What is told of struct wire_counters when a request is answered. */
+/* clang-format off */
+#define TRACE_DONE(X)                                                         \
+	X(uint64_t, busy_ns) X(uint64_t, dma_bytes)                           \
+	X(uint64_t, invalidated_lines) X(uint64_t, cleaned_lines)             \
+	X(uint64_t, evicted_lines) X(uint64_t, violations)
+/* clang-format on */
+
 struct trace_what {
 	const char *name;
 	enum trace_kind kind;

@@ -81,7 +81,7 @@ static int find_texts(struct summing *m)
 		ret = spans_add(&m->told, 0, t->n_slice);
 	spans_join(&m->texts);
 	spans_join(&m->told);
-	m->s->ns = spans_length(&m->texts);
+	m->s->texts_ns = spans_length(&m->texts);
 	return ret;
 }
 
@@ -118,16 +118,14 @@ static int sum_request(struct summing *m, size_t i)
 	const struct timeline_slice *s = &m->t->slice[i];
 	struct trace_sum *sum = m->s;
 
-	sum->requests++;
-	sum->unanswered += s->unfinished ||
-		timeline_arg(m->t, s, "status") == ERR_DEVICE_LOST;
+	if (s->unfinished || timeline_arg(m->t, s, "status") == ERR_DEVICE_LOST)
+		sum->unanswered++;
+	else
+		sum->round_trips++;
 	sum->round_trip_ns += length(s);
-	sum->busy_ns += timeline_arg(m->t, s, "busy_ns");
-	sum->dma_bytes += timeline_arg(m->t, s, "dma_bytes");
-	sum->invalidated_lines += timeline_arg(m->t, s, "invalidated_lines");
-	sum->cleaned_lines += timeline_arg(m->t, s, "cleaned_lines");
-	sum->evicted_lines += timeline_arg(m->t, s, "evicted_lines");
-	sum->violations += timeline_arg(m->t, s, "violations");
+#define DONE(type, name) sum->name += timeline_arg(m->t, s, #name);
+	TRACE_DONE(DONE)
+#undef DONE
 	keep_longest(m, i);
 	return spans_add(&m->asked, s->begin, s->end);
 }
@@ -162,18 +160,6 @@ static int sum_device(struct summing *m, const struct timeline_slice *s)
 
 /* ---- the phone ----------------------------------------------------------- */
 
-static void sum_price(struct summing *m, const struct timeline_slice *s)
-{
-	struct trace_phone *p = &m->s->phone;
-
-	p->price_matrix_ps += timeline_arg(m->t, s, "matrix_ps");
-	p->price_vector_ps += timeline_arg(m->t, s, "vector_ps");
-	p->price_dma_ps += timeline_arg(m->t, s, "dma_ps");
-	p->price_read_ps += timeline_arg(m->t, s, "read_ps");
-	p->price_cpu_ps += timeline_arg(m->t, s, "cpu_ps");
-	p->price_flash_ps += timeline_arg(m->t, s, "flash_ps");
-}
-
 static void sum_phone(struct summing *m, const struct timeline_slice *s)
 {
 	struct trace_phone *p = &m->s->phone;
@@ -187,7 +173,9 @@ static void sum_phone(struct summing *m, const struct timeline_slice *s)
 	enum timeline_role role = role_of(m, s);
 
 	p->there = true;
-	sum_price(m, s);
+#define PRICED(type, name) p->price.name += timeline_arg(m->t, s, #name);
+	PRICE_TIMES(PRICED)
+#undef PRICED
 	if (role != TIMELINE_PHONE_CPU) {
 		*busy[role] += took;
 		return;

@@ -10,7 +10,9 @@
 #ifndef HOST_TRACE_TRACE_SUM_H
 #define HOST_TRACE_TRACE_SUM_H
 
+#include "base/counters.h"
 #include "host/trace/timeline.h"
+#include "tensor/soc/price.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,35 +35,42 @@ struct trace_phone {
 	uint64_t total_ps;
 	uint64_t cpu_ps, wait_ps; /* which together are the total */
 	uint64_t npu_ps, loader_ps, read_ps, copy_ps; /* busy */
-	/* Of all of it, as `tandem run --json` has them. */
-	uint64_t price_matrix_ps, price_vector_ps, price_dma_ps, price_read_ps,
-		price_cpu_ps, price_flash_ps;
+	struct {
+		PRICE_TIMES(COUNTER_MEMBER)
+	} price; /* of all of it, as `tandem run --json` has them */
 	uint64_t kind_ps[TRACE_KINDS]; /* on the CPU */
 };
 
+/* In the order of JSON, with these names. */
+/* clang-format off */
+#define TRACE_SUMS(X)                                                         \
+	X(uint64_t, texts) X(uint64_t, prompt_tokens)                         \
+	X(uint64_t, texts_ns) /* or, without texts, of all */                 \
+	X(uint64_t, passes) X(uint64_t, rows) X(uint64_t, padded_rows)        \
+	X(uint64_t, round_trips) X(uint64_t, unanswered) /* requests */       \
+	X(uint64_t, lost) X(uint64_t, restarts)                               \
+	X(uint64_t, round_trip_ns) /* from publish to completion, added up */ \
+	TRACE_DONE(X)                                                         \
+	/* while the device did nothing (no request was under way, where it   \
+	 * did not tell); how often, and for how long at most */              \
+	X(uint64_t, bubbles) X(uint64_t, bubble_ns)                           \
+	X(uint64_t, longest_bubble_ns)                                        \
+	X(uint64_t, device_ns) /* while the device was at work */             \
+	X(uint64_t, events_lost) /* for which the device had no room */       \
+	X(uint64_t, put_aside) /* packets before this file, for its limit */  \
+	/* of all texts that were submitted, the wait for their turn */       \
+	X(uint64_t, queued) X(uint64_t, queued_ns)                            \
+	/* of device_ns, while the host worked */                             \
+	X(uint64_t, host_beside_ns)                                           \
+	X(uint64_t, flash_reads) X(uint64_t, flash_bytes)                     \
+	/* while flash read; of that while the device was at work */          \
+	X(uint64_t, flash_ns) X(uint64_t, flash_beside_ns)
+/* clang-format on */
+
 struct trace_sum {
-	uint64_t texts, prompt_tokens;
-	uint64_t ns; /* of the texts, or of all */
-	uint64_t passes, rows, padded_rows;
-	uint64_t requests, unanswered, lost, restarts;
-	uint64_t round_trip_ns; /* from publish to completion, all added up */
-	uint64_t busy_ns, dma_bytes, invalidated_lines, cleaned_lines,
-		evicted_lines, violations;
-	uint64_t flash_reads, flash_bytes;
+	TRACE_SUMS(COUNTER_MEMBER)
 	struct trace_work work[TIMELINE_ROLES][TRACE_KINDS];
-	/* Events that the device had no room for; whether it told any. */
-	uint64_t events_lost;
-	/* Packets before this file, for its limit. */
-	uint64_t put_aside;
-	/* Of all that were submitted, the wait for their turn. */
-	uint64_t queued, queued_ns;
-	bool device_told;
-	/* While the device did nothing (no request was under way, where it did
-	 * not tell); how often, and for how long at most. */
-	uint64_t bubbles, bubble_ns, longest_bubble_ns;
-	/* While flash read; of that while the device was at work; all that
-	 * time; of that while the host worked. */
-	uint64_t flash_ns, flash_beside_ns, device_ns, host_beside_ns;
+	bool device_told; /* any event */
 	/* Requests that took longest, the longest first. */
 	size_t longest[TRACE_LONGEST];
 	unsigned n_longest;

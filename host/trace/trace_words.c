@@ -1,5 +1,7 @@
 #include "host/trace/trace.h"
 
+#include "tensor/soc/price.h"
+
 const char *const trace_kinds[TRACE_KINDS] = {
 	[TRACE_KIND_OTHER] = "other",
 	[TRACE_KIND_TEXT] = "text",
@@ -18,15 +20,13 @@ const char *const trace_kinds[TRACE_KINDS] = {
 	[TRACE_KIND_FAULT] = "fault",
 };
 
+#define WORD(type, name) #name,
+
 /* What a request came to, behind its number. */
-#define DONE                                                          \
-	"seq", "status", "busy_ns", "dma_bytes", "invalidated_lines", \
-		"cleaned_lines", "evicted_lines", "violations"
+#define DONE "seq", "status", TRACE_DONE(WORD)
 
 /* What a phone's engines do, behind when it begins and how long it takes. */
-#define PRICE                                                                 \
-	"begin_ps", "took_ps", "matrix_ps", "vector_ps", "dma_ps", "read_ps", \
-		"cpu_ps", "flash_ps", "block"
+#define PRICE "begin_ps", "took_ps", PRICE_TIMES(WORD) "block"
 
 const struct trace_what trace_what[TRACE_NAMES] = {
 	[TRACE_START] = { "start", TRACE_KIND_OTHER, { "layers" } },

@@ -105,25 +105,10 @@ static void add(uint64_t *sum, uint64_t v)
 
 void price_add(struct price *sum, const struct price *p)
 {
-	struct price_counts *c = &sum->counts;
-
-	add(&c->matrix_tiles, p->counts.matrix_tiles);
-	add(&c->vector_packets, p->counts.vector_packets);
-	add(&c->gathers, p->counts.gathers);
-	add(&c->dma_bytes, p->counts.dma_bytes);
-	add(&c->dma_descriptors, p->counts.dma_descriptors);
-	add(&c->read_bytes, p->counts.read_bytes);
-	add(&c->maintenance_bytes, p->counts.maintenance_bytes);
-	add(&c->launches, p->counts.launches);
-	add(&c->cpu_bytes, p->counts.cpu_bytes);
-	add(&c->cpu_flops, p->counts.cpu_flops);
-	add(&c->flash_bytes, p->counts.flash_bytes);
-	add(&sum->matrix_ps, p->matrix_ps);
-	add(&sum->vector_ps, p->vector_ps);
-	add(&sum->dma_ps, p->dma_ps);
-	add(&sum->read_ps, p->read_ps);
-	add(&sum->cpu_ps, p->cpu_ps);
-	add(&sum->flash_ps, p->flash_ps);
+#define ADD_COUNT(type, name) add(&sum->counts.name, p->counts.name);
+#define ADD_TIME(type, name)  add(&sum->name, p->name);
+	PRICE_COUNTS(ADD_COUNT)
+	PRICE_TIMES(ADD_TIME)
 	add(&sum->total_ps, p->total_ps);
 	add(&sum->energy_pj, p->energy_pj);
 }

@@ -26,6 +26,7 @@
 #ifndef TENSOR_SOC_PRICE_H
 #define TENSOR_SOC_PRICE_H
 
+#include "base/counters.h"
 #include "tensor/dtype.h"
 
 #include <stdint.h>
@@ -34,17 +35,31 @@ struct soc;
 
 #define PRICE_MAX (UINT64_C(1) << 20) /* rows, n, k, length of a cache */
 
+/* clang-format off */
+#define PRICE_COUNTS(X)                                                       \
+	X(uint64_t, matrix_tiles)      /* products of 32x32 fp16 tiles */     \
+	X(uint64_t, vector_packets)    /* instruction packets, all threads */ \
+	X(uint64_t, gathers)           /* vector gathers and scatters */      \
+	X(uint64_t, dma_bytes)                                                \
+	X(uint64_t, dma_descriptors)                                          \
+	X(uint64_t, read_bytes)        /* vector loads, stores beyond L2 */   \
+	X(uint64_t, maintenance_bytes) /* cache cleaned or invalidated */     \
+	X(uint64_t, launches)          /* starts of an operator */            \
+	X(uint64_t, cpu_bytes)                                                \
+	X(uint64_t, cpu_flops)                                                \
+	X(uint64_t, flash_bytes)
+/* clang-format on */
+
 struct price_counts {
-	uint64_t matrix_tiles;   /* products of 32x32 fp16 tiles */
-	uint64_t vector_packets; /* instruction packets, all threads */
-	uint64_t gathers;        /* vector gathers and scatters */
-	uint64_t dma_bytes, dma_descriptors;
-	uint64_t read_bytes;        /* vector loads, stores beyond L2 */
-	uint64_t maintenance_bytes; /* cache cleaned or invalidated */
-	uint64_t launches;          /* starts of an operator */
-	uint64_t cpu_bytes, cpu_flops;
-	uint64_t flash_bytes;
+	PRICE_COUNTS(COUNTER_MEMBER)
 };
+
+/* clang-format off */
+#define PRICE_TIMES(X)                                                        \
+	X(uint64_t, matrix_ps) X(uint64_t, vector_ps)                         \
+	X(uint64_t, dma_ps) X(uint64_t, read_ps) /* DDR: DMA; caches */       \
+	X(uint64_t, cpu_ps) X(uint64_t, flash_ps)
+/* clang-format on */
 
 /*
  * How long each engine is busy, and `total_ps` from start to end. energy_pj is
@@ -53,9 +68,7 @@ struct price_counts {
  */
 struct price {
 	struct price_counts counts;
-	uint64_t matrix_ps, vector_ps;
-	uint64_t dma_ps, read_ps; /* DDR by DMA; by the caches */
-	uint64_t cpu_ps, flash_ps;
+	PRICE_TIMES(COUNTER_MEMBER)
 	uint64_t total_ps;
 	uint64_t energy_pj;
 };

@@ -78,11 +78,11 @@ static void test_summed_up(void **state)
 	read_back(path, &line);
 	assert_ok(trace_sum(&s, &line, &e), &e);
 	assert_int_equal(s.texts, 2);
-	assert_int_equal(s.ns, 200);
+	assert_int_equal(s.texts_ns, 200);
 	assert_int_equal(s.passes, 2);
 	assert_int_equal(s.rows, 6);
 	assert_int_equal(s.padded_rows, 10);
-	assert_int_equal(s.requests, 4);
+	assert_int_equal(s.round_trips, 4);
 	assert_int_equal(s.unanswered, 0);
 	assert_int_equal(s.round_trip_ns, 160);
 	assert_int_equal(s.device_ns, 100);
