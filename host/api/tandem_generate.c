@@ -5,11 +5,6 @@
 
 #include <errno.h>
 
-void tandem_work(const struct tandem *t, struct session_stats *out)
-{
-	*out = t->last->work;
-}
-
 static int generate(struct tandem *t, const struct tandem_request *request)
 {
 	int ret = text_open(&t->last, t, request, false);

@@ -59,9 +59,6 @@ int tandem_end(struct tandem *, struct err *);
 int tandem_read_prompt(
 	struct tandem *, const struct tandem_request *, struct token_list *out);
 
-/* What the text of the last tandem_generate took. */
-void tandem_work(const struct tandem *, struct session_stats *out);
-
 /* 0, or what -errno or -ERR_DEVICE_LOST are in tandem.h. */
 int tandem_status_of(int ret);
 

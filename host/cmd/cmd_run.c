@@ -566,9 +566,9 @@ static int report(struct run *r, int ret)
 		.begin_ns = r->begin_ns,
 		.prompt_ns = t->last->began_ns,
 		.end_ns = t->last->ended_ns,
+		.stats = t->last->work,
 	};
 
-	tandem_work(t, &rep.stats);
 	if (as_json && report_json(&rep, &r->text, stdout) && !ret)
 		ret = tandem_status_of(
 			err_sys(&r->tandem->err, errno ? errno : EIO,

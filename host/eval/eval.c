@@ -5,6 +5,7 @@
 #include "base/progress.h"
 #include "base/strbuf.h"
 #include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
 #include "host/eval/eval_check.h"
 #include "host/eval/eval_reward.h"
 #include "host/head/reward.h"
@@ -97,16 +98,15 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 static void count_work(struct eval_result *r, const struct tandem *t,
 	const struct tandem_result *got)
 {
-	struct session_stats s;
+	const struct session_stats *s = &t->last->work;
 
-	tandem_work(t, &s);
-	r->logits_hash += s.logits_hash;
+	r->logits_hash += s->logits_hash;
 	r->tokens += got->tokens;
-	r->passes += s.passes;
-	row_counts_add(&r->decode_rows, &s.decode_rows);
-	r->phone_ps += s.price.total_ps;
-	r->phone_pj += s.price.energy_pj;
-	r->phone_cpu_ps += s.price.cpu_ps;
+	r->passes += s->passes;
+	row_counts_add(&r->decode_rows, &s->decode_rows);
+	r->phone_ps += s->price.total_ps;
+	r->phone_pj += s->price.energy_pj;
+	r->phone_cpu_ps += s->price.cpu_ps;
 	if (t->decoder.env.samples) {
 		struct samples_stats of;
 
