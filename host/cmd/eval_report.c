@@ -165,24 +165,6 @@ static json_t *levels_json(const struct eval_result *r)
 	return list;
 }
 
-static void put_drafts(json_t *o, const struct eval_result *r)
-{
-	const struct method_stats *m = &r->drafts;
-
-	json_object_set_new(
-		o, "draft_cycles", json_integer((json_int_t)m->cycles));
-	json_object_set_new(
-		o, "drafted_tokens", json_integer((json_int_t)m->drafted));
-	json_object_set_new(
-		o, "accepted_tokens", json_integer((json_int_t)m->accepted));
-	json_object_set_new(
-		o, "acceptance_rate", json_real(method_acceptance(m)));
-	json_object_set_new(o, "mean_accepted_length",
-		json_real(method_accepted_length(m)));
-	json_object_set_new(o, "draft_time_share",
-		json_real(r->ns ? (double)m->draft_ns / (double)r->ns : 0));
-}
-
 static void put_phone(
 	json_t *o, const struct eval_subject *of, const struct eval_result *r)
 {
@@ -222,8 +204,13 @@ static json_t *task_json(
 	json_object_set_new(o, "tokens_per_s", json_real(tokens_per_s(r)));
 	if (rep->subject.clock)
 		put_phone(o, &rep->subject, r);
-	if (rep->subject.drafter)
-		put_drafts(o, r);
+	if (rep->subject.drafter) {
+		put_drafts(o, &r->drafts);
+		json_object_set_new(o, "draft_time_share",
+			json_real(r->ns ? (double)r->drafts.draft_ns /
+						(double)r->ns
+					: 0));
+	}
 	if (rep->shard)
 		json_object_set_new(o, "sums", eval_sums_json(r));
 	return o;

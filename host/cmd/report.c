@@ -474,11 +474,7 @@ static void put_draft(json_t *o, const struct run_report *r)
 	put_u64(o, "pruned_too_few_rows", m->few_rows);
 	put_u64(o, "pruned_too_few_leaves", m->few_leaves);
 	put_u64(o, "pruned_too_few_tokens", m->few_tokens);
-	put_u64(o, "draft_cycles", m->cycles);
-	put_u64(o, "drafted_tokens", m->drafted);
-	put_u64(o, "accepted_tokens", m->accepted);
-	put_real(o, "acceptance_rate", method_acceptance(m));
-	put_real(o, "mean_accepted_length", method_accepted_length(m));
+	put_drafts(o, m);
 	put_real(o, "draft_time_share",
 		share(m->draft_ns, t.total_s - t.load_s));
 }
