@@ -131,7 +131,7 @@ bool decoder_shares(const struct decoder *d)
 {
 	const struct method *m = d->method;
 
-	return (m->shares || m->plan) &&
+	return (!m->run || m->shares) &&
 		(!m->sequences || m->sequences(&d->env) == 1) &&
 		(!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
 		!d->session_opts.graph_switch &&
@@ -629,6 +629,8 @@ int decoder_keep(struct decoder *d, const struct generation *g, struct err *e)
 int decoder_rehearse(
 	struct decoder *d, const struct generation *g, struct err *e)
 {
+	struct method_env env = { .method = &method_autoregressive,
+		.phone = d->env.phone };
 	struct generation *plain = NULL;
 	const int32_t *text;
 	size_t n;
@@ -639,7 +641,7 @@ int decoder_rehearse(
 	ret = generation_open_like(&plain, g, e);
 	session_truncate(d->session, SESSION_TEXT, 0);
 	if (!ret)
-		ret = autoregressive_run(d->session, plain, &d->env, e);
+		ret = method_run(d->session, plain, &env, e);
 	if (!ret) {
 		text = gen_tokens(plain, &n);
 		ret = drafting_tell(&d->drafting, text, n, e);

@@ -56,7 +56,7 @@ static const struct opt opts[] = {
 	{ .type = OPT_GROUP, .name = "requests" },
 	{ OPT_UINT, 0, "texts", &several.texts, "N",
 		"requests that are decoded at a time, in shared passes (16); "
-		"only by methods that support it: autoregressive, sample and "
+		"only by methods that support it: plain decoding, sample and "
 		"those that draft", 1, 64 },
 	{ OPT_UINT, 0, "keep", &several.keep, "N",
 		"finished requests whose keys and values are kept (16); a "

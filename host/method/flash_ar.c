@@ -5,7 +5,6 @@
 #include "base/err.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
-#include "host/session/session.h"
 
 #include <errno.h>
 
@@ -14,20 +13,20 @@ static uint32_t flash_ar_rows(const struct method_env *env)
 	return 1;
 }
 
-static int flash_ar_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+static int flash_ar_open(
+	struct method_env *env, const struct model *target, struct err *e)
 {
-	if (!session_model(s)->packed)
+	if (!target->packed)
 		return err_set(e, EINVAL,
 			"method flash-ar needs a flash image, and this model "
 			"is not one; make one with tandem convert");
-	return autoregressive_run(s, g, env, e);
+	return 0;
 }
 
 const struct method method_flash_ar = {
 	.name = "flash-ar",
 	.summary = "one token in each pass, layers streamed from flash",
 	.lossless = true,
+	.open = flash_ar_open,
 	.decode_rows = flash_ar_rows,
-	.run = flash_ar_run,
 };

@@ -385,6 +385,21 @@ static void spoilt_alone(void *arg, struct lane *x, const struct err *e)
 	end_alone(a, LANE_FAILED);
 }
 
+static int read_prompt_alone(struct alone *a, struct err *e)
+{
+	struct lanes *l = &a->lanes;
+	struct generation *g = a->lane.gen;
+	uint32_t row;
+	int ret = method_prefill(l->session, g, &row, e);
+
+	if (ret || gen_done(g))
+		return ret;
+	ret = session_logits(l->session, row, l->logits, e);
+	if (!ret)
+		method_next(l->session, g, l->logits);
+	return ret;
+}
+
 static int run_alone(struct alone *a, struct err *e)
 {
 	struct cycle *c;
@@ -393,10 +408,13 @@ static int run_alone(struct alone *a, struct err *e)
 	if (!ret)
 		ret = lanes_add(&a->lanes, &a->lane, e);
 	a->lane.sequence = SESSION_TEXT;
-	if (!ret)
+	if (!ret && a->lanes.speculation) {
 		ret = speculation_join(&a->lanes, &a->lane, &c, e);
-	if (!ret)
-		ret = cycle_read_prompt(c, e);
+		if (!ret)
+			ret = cycle_read_prompt(c, e);
+	} else if (!ret) {
+		ret = read_prompt_alone(a, e);
+	}
 	while (!ret && !gen_done(a->lane.gen) && lanes_left(&a->lanes))
 		ret = lanes_pass(&a->lanes, e);
 	if (!ret && a->ret)

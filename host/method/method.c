@@ -127,8 +127,8 @@ int method_open(struct method_env *env, const struct method *m,
 int method_run(struct session *s, struct generation *g, struct method_env *env,
 	struct err *e)
 {
-	int ret = env->method->plan ? lanes_run_alone(s, g, env, e)
-				    : env->method->run(s, g, env, e);
+	int ret = env->method->run ? env->method->run(s, g, env, e)
+				   : lanes_run_alone(s, g, env, e);
 
 	samples_rest(env->samples);
 	return ret;

@@ -184,9 +184,11 @@ struct method {
 	 * (host/method/choosing.h); NULL: it does not, or earlier. */
 	const struct chooser *chooser;
 	/*
-	 * The steps of a method that drafts and verifies, for one request each
+	 * The steps of a method whose requests are lanes, for one request each
 	 * (host/method/cycle.h). They neither loop nor run passes. All may be
-	 * NULL; a method without `plan` has a `run` of its own instead.
+	 * NULL: without a draft a lane decodes one token in each pass. A method
+	 * that has passes of its own has `run` instead, and its requests cannot
+	 * share passes.
 	 *
 	 *   start   once, when the prompt is read
 	 *   plan    grows the token tree of the next pass
@@ -285,9 +287,5 @@ int method_prefill(struct session *, const struct generation *,
 /* gen_next, whose draw from a row of the vocabulary is priced as the host's
  * work. */
 int32_t method_next(struct session *, struct generation *, const float *logits);
-
-/* Plain decoding, whatever the weights come from. */
-int autoregressive_run(struct session *, struct generation *,
-	struct method_env *, struct err *);
 
 #endif

@@ -142,7 +142,8 @@ static inline void slow_write(
 	assert_ok(sampler_open(&o.sampler, &by, N_VOCAB, &e), &e);
 	assert_ok(generation_open(&g, &o, b->token, b->n, &e), &e);
 	session_truncate(w->s, SESSION_TEXT, 0);
-	assert_ok(method_autoregressive.run(w->s, g, &none, &e), &e);
+	none.method = &method_autoregressive;
+	assert_ok(method_run(w->s, g, &none, &e), &e);
 	token = gen_tokens(g, &b->n);
 	assert_in_range(b->n, from + 1, MOST);
 	memcpy(b->token, token, b->n * sizeof(*token));

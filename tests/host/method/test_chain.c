@@ -73,7 +73,8 @@ static void write_text(struct fixture *f, const struct method *m,
 {
 	struct drafter drafter = { 0 };
 	struct opt_values asked = { 0 };
-	struct method_env env = { .options = &asked, .drafter = &drafter };
+	struct method_env env = { .options = &asked,
+		.drafter = draft_length ? &drafter : NULL };
 	struct err e = { 0 };
 
 	if (draft_length) /* none for plain decoding */
