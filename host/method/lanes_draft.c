@@ -141,41 +141,39 @@ static bool has_room(const struct lanes *l)
 
 	for (uint32_t i = 0; i < l->n_in; i++) {
 		sequence[i] = l->in[i]->sequence;
-		rows[i] = l->cycle[i]->tree->n;
+		rows[i] = l->cycle[i] ? l->cycle[i]->tree->n : l->unread[i] + 1;
 	}
 	return session_has_room(l->session, sequence, rows, l->n_in);
 }
 
-/* While one reads its prompt nothing is drafted: the rows are for that. */
-static bool reads(const struct lanes *l)
-{
-	for (uint32_t i = 0; i < l->n_in; i++)
-		if (l->unread[i])
-			return true;
-	return false;
-}
-
-/* Each tree as if its lane had the pass for itself: the others' merit decides.
+/* Each tree as if its lane had the rows for itself: the others' merit decides.
  * What slots there are is for tokens that are certain. */
 int speculation_plan(struct lanes *l, struct err *e)
 {
+	struct lanes_share *s = &l->speculation->share;
+	uint32_t most = lanes_share_room(s, l), root = 0;
 	int ret = 0;
 
-	if (reads(l) || lanes_share_rests(&l->speculation->share, l))
+	if (!most)
 		return 0;
 	for (uint32_t i = 0; i < l->n_in && !ret; i++) {
-		ret = speculation_join(l, l->in[i], &l->cycle[i], e);
+		struct cycle *c;
+
+		if (l->unread[i])
+			continue;
+		ret = speculation_join(l, l->in[i], &c, e);
 		if (ret)
-			return ret;
-		l->cycle[i]->most =
-			least(l->lane_rows, l->tree_rows - l->n_in + 1);
-		ret = cycle_plan(l->cycle[i], !l->in[i]->closing, e);
+			break;
+		c->most = least(l->lane_rows, 1 + most);
+		ret = cycle_plan(c, !l->in[i]->closing, e);
+		l->cycle[i] = c;
 	}
 	if (ret)
 		return ret;
-	lanes_share_rows(&l->speculation->share, l);
-	for (uint32_t i = 0, root = 0; !has_room(l) && i < l->n_in; i++)
-		tree_keep(l->cycle[i]->tree, &root, 1);
+	lanes_share_rows(s, l);
+	for (uint32_t i = 0; i < l->n_in && !has_room(l); i++)
+		if (l->cycle[i])
+			tree_keep(l->cycle[i]->tree, &root, 1);
 	return 0;
 }
 

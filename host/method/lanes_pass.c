@@ -395,6 +395,14 @@ static void tell(struct lanes *l)
 	}
 }
 
+static bool drafts(const struct lanes *l)
+{
+	for (uint32_t i = 0; i < l->n_in; i++)
+		if (l->cycle[i])
+			return true;
+	return false;
+}
+
 int lanes_pass(struct lanes *l, struct err *e)
 {
 	struct method_stats *stats = &l->env->stats;
@@ -413,7 +421,7 @@ int lanes_pass(struct lanes *l, struct err *e)
 		ret = walk(l, e);
 	if (!ret)
 		ret = accept(l, e);
-	if (l->cycle[0]) {
+	if (drafts(l)) {
 		stats->verify_ns += clock_ns() - ns;
 		stats->verify_ps += session_phone_ps(l->session) - ps;
 	}

@@ -13,6 +13,8 @@
  * full, and a lane that is alone has the tree that its method planned: with one
  * lane nothing here is asked.
  *
+ * Prompts that are read beside keep half of the pass, if they need it.
+ *
  * Drafting costs each lane time on the host, whatever the pass has room for.
  * Where even the best number of rows has a worse rate than no drafts at all,
  * drafts rest for some passes, for longer each time, and are tried again: lanes
@@ -91,6 +93,34 @@ void lanes_share_saw(
 	s->hoped = 0;
 }
 
+/* Lanes that write, and rows that those who read could use. */
+static uint32_t writers(const struct lanes *l, uint32_t *reading)
+{
+	uint32_t n = 0;
+
+	*reading = 0;
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		n += !l->unread[i];
+		*reading += l->unread[i] ? l->unread[i] + 1 : 0;
+	}
+	return n;
+}
+
+uint32_t lanes_share_room(struct lanes_share *s, const struct lanes *l)
+{
+	uint32_t reading, n = writers(l, &reading), room;
+
+	if (!n || l->tree_rows <= n)
+		return 0;
+	if (l->n_in > 1 && s->rest) {
+		s->rest--;
+		return 0;
+	}
+	room = l->tree_rows - n;
+	s->base = n + (reading < room / 2 ? reading : room / 2);
+	return l->tree_rows - s->base;
+}
+
 /* ---- which rows ---------------------------------------------------------- */
 
 static int by_merit(const void *a, const void *b)
@@ -116,19 +146,22 @@ static int rising(const void *a, const void *b)
 static uint32_t choose(struct lanes_share *s, const struct lanes *l, uint32_t n)
 {
 	double reliable = s->expected > 0 ? s->accepted / s->expected : 1;
-	double lanes = l->n_in, drafting = 0, sum = 0, best, alone;
+	double lanes = 0, drafting = 0, sum = 0, best, alone;
 	uint32_t best_n = 0;
 
 	for (uint32_t i = 0; i < l->n_in; i++)
-		drafting += (double)l->cycle[i]->draft_time;
-	alone = lanes / pass_time(s, l->n_in);
-	best = lanes / (drafting + pass_time(s, l->n_in));
+		if (l->cycle[i]) {
+			lanes++;
+			drafting += (double)l->cycle[i]->draft_time;
+		}
+	alone = lanes / pass_time(s, s->base);
+	best = lanes / (drafting + pass_time(s, s->base));
 	for (uint32_t m = 1; m <= n; m++) {
 		double rate;
 
 		sum += s->merit[m - 1].path;
 		rate = (lanes + reliable * sum) /
-			(drafting + pass_time(s, l->n_in + m));
+			(drafting + pass_time(s, s->base + m));
 		if (rate > best) {
 			best = rate;
 			best_n = m;
@@ -154,16 +187,18 @@ static void keep_likeliest(struct lanes_share *s, struct lanes *l, uint32_t n)
 			if (s->merit[k].in == i)
 				keep[kept++] = s->merit[k].node;
 		qsort(keep, kept, sizeof(*keep), rising);
-		tree_keep(l->cycle[i]->tree, keep, kept);
+		if (l->cycle[i])
+			tree_keep(l->cycle[i]->tree, keep, kept);
 	}
 }
 
 void lanes_share_rows(struct lanes_share *s, struct lanes *l)
 {
-	uint32_t n = 0, room = l->tree_rows - l->n_in, most;
+	uint32_t n = 0, room = l->tree_rows - s->base, most;
 
 	for (uint32_t i = 0; i < l->n_in; i++)
-		for (uint32_t u = 1; u < l->cycle[i]->tree->n; u++)
+		for (uint32_t u = 1; l->cycle[i] && u < l->cycle[i]->tree->n;
+			u++)
 			s->merit[n++] =
 				(struct merit){ l->cycle[i]->tree->path[u], i,
 					u };
@@ -176,12 +211,4 @@ void lanes_share_rows(struct lanes_share *s, struct lanes *l)
 		most = choose(s, l, most);
 	if (most < n)
 		keep_likeliest(s, l, most);
-}
-
-bool lanes_share_rests(struct lanes_share *s, const struct lanes *l)
-{
-	if (l->n_in < 2 || !s->rest)
-		return false;
-	s->rest--;
-	return true;
 }
