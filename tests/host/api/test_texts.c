@@ -187,6 +187,56 @@ static void test_coherence(void **state)
 	}
 }
 
+/* ---- rows of drafts ------------------------------------------------------ */
+
+/* Drafted tokens that a pass of a request had, when so many run together. */
+static double drafted_a_pass(const char *method, unsigned texts)
+{
+	const char *const set[] = { "ctx=256", "texts=8", "clock=soc:sd8gen3",
+		method, "draft=pld+recycle", NULL };
+	struct tandem_result r = { .size = sizeof(r) };
+	struct tandem_text *x[8];
+	struct tandem *t = opened(set);
+	double drafted = 0, passes = 0;
+	unsigned left = 1;
+
+	assert_in_range(texts, 1, ARRAY_LEN(x));
+	for (unsigned i = 0; i < texts; i++) {
+		struct tandem_request q = asking(0, NULL);
+
+		q.sink = NULL;
+		q.flags = TANDEM_IGNORE_EOS;
+		q.temperature = 0;
+		q.max_tokens = 100;
+		assert_int_equal(tandem_submit(t, &q, &x[i]), 0);
+	}
+	while (left)
+		assert_int_equal(tandem_advance(t, &left), 0);
+	for (unsigned i = 0; i < texts; i++) {
+		assert_int_equal(tandem_text_state(x[i], &r), 0);
+		drafted += (double)r.drafted;
+		passes += (double)r.passes;
+		tandem_text_close(x[i]);
+	}
+	assert_int_equal(tandem_close(t), 0);
+	print_message("%s, %u at a time: %.2f drafted tokens a pass\n", method,
+		texts, drafted / passes);
+	return drafted / passes;
+}
+
+/* A tree shrinks when the machine is full and grows when it is alone. */
+static void test_trees_share_a_pass(void **state)
+{
+	static const char *const method[] = { "method=lever", "method=sdnpu" };
+
+	for (unsigned i = 0; i < ARRAY_LEN(method); i++) {
+		double alone = drafted_a_pass(method[i], 1);
+
+		assert_true(alone > 1);
+		assert_true(drafted_a_pass(method[i], 8) < .8 * alone);
+	}
+}
+
 /* ---- what is asked ------------------------------------------------------- */
 
 static void test_refused(void **state)
@@ -221,6 +271,7 @@ static void test_refused(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_random, setup),
 	cmocka_unit_test_setup(test_coherence, setup),
+	cmocka_unit_test_setup(test_trees_share_a_pass, setup),
 	cmocka_unit_test_setup(test_refused, setup),
 };
 
