@@ -104,11 +104,6 @@ void image_parts_close(struct image_parts *p)
 	free(p);
 }
 
-size_t image_parts_bytes(const struct image_parts *p)
-{
-	return p->part;
-}
-
 int image_parts_read(
 	const struct image_parts *p, size_t i, void *dst, struct err *e)
 {

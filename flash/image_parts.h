@@ -30,8 +30,6 @@ int image_parts_open(struct image_parts **out, const struct image *,
 	const struct image_extent *, size_t part, struct err *);
 void image_parts_close(struct image_parts *);
 
-size_t image_parts_bytes(const struct image_parts *); /* of one: `part` */
-
 /*
  * Part i, which is one of them, to dst, which has room for `part` bytes.
  * -EBADMSG where it is not what it was when the parts were opened; dst then

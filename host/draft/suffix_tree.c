@@ -597,10 +597,3 @@ size_t suffix_tree_tokens(const struct suffix_tree *t)
 {
 	return t->n;
 }
-
-size_t suffix_tree_bytes(const struct suffix_tree *t)
-{
-	return sizeof(*t) + t->room * sizeof(*t->token) +
-		t->node_room * sizeof(*t->node) +
-		((size_t)t->mask + 1) * sizeof(*t->slot);
-}

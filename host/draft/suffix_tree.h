@@ -45,9 +45,8 @@ int suffix_tree_end(struct suffix_tree *, struct err *);
 /* All is forgotten; the room stays. */
 void suffix_tree_clear(struct suffix_tree *);
 
-/* Tokens in it; bytes that it has allocated. */
+/* Tokens in it. */
 size_t suffix_tree_tokens(const struct suffix_tree *);
-size_t suffix_tree_bytes(const struct suffix_tree *);
 
 /* Where a string stands in the tree: `at` tokens into a node's stretch. The
  * empty string is all zero. Valid until the tree is changed. */

@@ -304,23 +304,6 @@ int denoising_guess(struct denoising *d, uint32_t from, const uint32_t *at,
 	return guess_rows(d, d->row, at, n, pass, i, e);
 }
 
-int denoising_guess_of(struct denoising *d, const uint32_t *position,
-	uint32_t rows, const uint32_t *at, uint32_t n, uint32_t pass,
-	struct err *e)
-{
-	uint32_t i = 0, row = 0;
-
-	if (n && is_behind(d, position[0], at))
-		guess_one(d, d->behind, at[0], pass, i++);
-	for (uint32_t k = i; k < n; k++) {
-		while (position[row] + d->shift < at[k])
-			row++;
-		assert(row < rows && position[row] + d->shift == at[k]);
-		d->row[k - i] = row;
-	}
-	return guess_rows(d, d->row, at, n, pass, i, e);
-}
-
 int denoising_keep_behind(
 	struct denoising *d, uint32_t row, uint32_t at, struct err *e)
 {

@@ -123,15 +123,11 @@ uint32_t denoising_masks(
 	const struct denoising *, uint32_t from, uint32_t to, uint32_t *at);
 
 /*
- * guess[i] of at[i], ascending, from the pass behind us, whose rows are
- * positions from `from` on; or position[rows], ascending, to which those that
- * speak of at[] belong. `pass`: how many passes the block had before.
+ * guess[i] of at[i], ascending, from the last pass, whose rows are positions
+ * from `from` on. `pass`: how many passes the block had before.
  */
 int denoising_guess(struct denoising *, uint32_t from, const uint32_t *at,
 	uint32_t n, uint32_t pass, struct err *);
-int denoising_guess_of(struct denoising *, const uint32_t *position,
-	uint32_t rows, const uint32_t *at, uint32_t n, uint32_t pass,
-	struct err *);
 
 /* A pass of positions [from, to), which see all there is both ways. */
 int denoising_window_pass(

@@ -70,12 +70,6 @@ void exchanges_break_silence(struct server *s, uint64_t now)
 		}
 }
 
-void exchanges_wake_all(struct server *s)
-{
-	for (struct exchange *x = s->first; x; x = x->next)
-		resume(x);
-}
-
 /* ---- answers that are whole ---------------------------------------------- */
 
 static enum MHD_Result queue(

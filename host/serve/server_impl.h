@@ -93,8 +93,6 @@ void exchange_completed(void *server, struct MHD_Connection *, void **exchange,
 
 /* With the lock held: streams that said nothing for so long are woken. */
 void exchanges_break_silence(struct server *, uint64_t now_ns);
-/* Likewise: whoever waits is woken. */
-void exchanges_wake_all(struct server *);
 
 /* Of answers that have news, and readers that have left. */
 struct answer_reader exchange_reader(struct exchange *);

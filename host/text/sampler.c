@@ -269,10 +269,3 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	sum = weigh(s, max, o->temperature);
 	return draw(s, sum, rng_uniform(o->seed, stream, position));
 }
-
-int32_t sampler_draw(struct sampler *s, const float *logits,
-	const int32_t *history, size_t n_history, uint64_t position)
-{
-	return sampler_draw_from(
-		s, s->opts.stream, logits, history, n_history, position);
-}

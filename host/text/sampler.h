@@ -36,12 +36,10 @@ void sampler_close(struct sampler *);
 const struct sampler_opts *sampler_options(const struct sampler *);
 
 /*
- * The token for absolute position `position`; `history` is all tokens before
- * it, for the penalty. `logits` [n_vocab] is not changed.
+ * The token for absolute position `position`, by the random numbers of this
+ * stream; `history` is all tokens before it, for the penalty. `logits`
+ * [n_vocab] is not changed.
  */
-int32_t sampler_draw(struct sampler *, const float *logits,
-	const int32_t *history, size_t n_history, uint64_t position);
-/* As a sampler that was opened with this stream. */
 int32_t sampler_draw_from(struct sampler *, uint64_t stream,
 	const float *logits, const int32_t *history, size_t n_history,
 	uint64_t position);

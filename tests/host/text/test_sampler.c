@@ -41,7 +41,7 @@ static void count_draws(const struct sampler_opts *o, unsigned count[V])
 
 	memset(count, 0, V * sizeof(*count));
 	for (uint64_t p = 0; p < DRAWS; p++) {
-		int32_t id = sampler_draw(s, logits, NULL, 0, p);
+		int32_t id = sampler_draw_from(s, 0, logits, NULL, 0, p);
 
 		assert_in_range(id, 0, V - 1);
 		count[id]++;
@@ -198,9 +198,9 @@ static void test_greedy(void **state)
 	struct sampler *s = open_sampler(&sampler_defaults, V);
 
 	make_logits();
-	assert_int_equal(sampler_draw(s, logits, NULL, 0, 9), 3);
-	assert_int_equal(sampler_draw(s, tie, NULL, 0, 9), 1);
-	assert_int_equal(sampler_draw(s, nan_first, NULL, 0, 9), 2);
+	assert_int_equal(sampler_draw_from(s, 0, logits, NULL, 0, 9), 3);
+	assert_int_equal(sampler_draw_from(s, 0, tie, NULL, 0, 9), 1);
+	assert_int_equal(sampler_draw_from(s, 0, nan_first, NULL, 0, 9), 2);
 	sampler_close(s);
 }
 
@@ -217,17 +217,18 @@ static void test_by_position(void **state)
 	b = open_sampler(&o, V);
 	/* Whatever was drawn before, a position has its token. */
 	for (uint64_t p = 0; p < 200; p++) {
-		int32_t id = sampler_draw(a, logits, NULL, 0, p);
+		int32_t id = sampler_draw_from(a, 0, logits, NULL, 0, p);
 
-		sampler_draw(b, logits, NULL, 0, p * 31);
-		assert_int_equal(sampler_draw(b, logits, NULL, 0, p), id);
+		sampler_draw_from(b, 0, logits, NULL, 0, p * 31);
+		assert_int_equal(
+			sampler_draw_from(b, 0, logits, NULL, 0, p), id);
 	}
 	sampler_close(b);
 	o.seed = 6;
 	b = open_sampler(&o, V);
 	for (uint64_t p = 0; p < 200; p++)
-		differ += sampler_draw(a, logits, NULL, 0, p) !=
-			sampler_draw(b, logits, NULL, 0, p);
+		differ += sampler_draw_from(a, 0, logits, NULL, 0, p) !=
+			sampler_draw_from(b, 0, logits, NULL, 0, p);
 	assert_in_range(differ, 50, 200); /* 1 - sum p^2 = .76 of them */
 	sampler_close(a);
 	sampler_close(b);
@@ -244,25 +245,26 @@ static void test_repetition_penalty(void **state)
 	/* 4 / 1.5 < 3: once is enough, and three times is no more. */
 	o.repeat_penalty = 1.5;
 	s = open_sampler(&o, V);
-	assert_int_equal(sampler_draw(s, l, history, 5, 5), 1);
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5), 1);
 	sampler_close(s);
 	/* 4 / 1.3 > 3, though 4 / 1.3^3 would not be. */
 	o.repeat_penalty = 1.3;
 	s = open_sampler(&o, V);
-	assert_int_equal(sampler_draw(s, l, history, 5, 5), 0);
+	assert_int_equal(sampler_draw_from(s, 0, l, history, 5, 5), 0);
 	sampler_close(s);
 	/* A negative logit becomes more so: -1 * 3 < -2. */
 	o.repeat_penalty = 3;
 	s = open_sampler(&o, V);
-	assert_int_equal(sampler_draw(s, low, history, 5, 5), 3);
+	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5), 3);
 	sampler_close(s);
 	/* Out of sight: the last token alone is recent. */
 	o.repeat_last = 1;
 	s = open_sampler(&o, V);
-	assert_int_equal(sampler_draw(s, low, history, 5, 5), 2);
+	assert_int_equal(sampler_draw_from(s, 0, low, history, 5, 5), 2);
 	/* An id from elsewhere harms nothing. */
-	assert_int_equal(
-		sampler_draw(s, low, (const int32_t[]){ 1 << 30 }, 1, 5), 2);
+	assert_int_equal(sampler_draw_from(
+				 s, 0, low, (const int32_t[]){ 1 << 30 }, 1, 5),
+		2);
 	sampler_close(s);
 }
 
@@ -297,7 +299,7 @@ static void test_large_vocabulary(void **state)
 	o.top_p = .5;
 	s = open_sampler(&o, N);
 	for (uint64_t p = 0; p < 300; p++)
-		assert_true(l[sampler_draw(s, l, NULL, 0, p)] >= least);
+		assert_true(l[sampler_draw_from(s, 0, l, NULL, 0, p)] >= least);
 	sampler_close(s);
 	o.top_p = 1;
 	o.top_k = 37;
@@ -305,7 +307,7 @@ static void test_large_vocabulary(void **state)
 	s = open_sampler(&o, N);
 	least = 1e9f;
 	for (uint64_t p = 0; p < 2000; p++) {
-		float got = l[sampler_draw(s, l, NULL, 0, p)];
+		float got = l[sampler_draw_from(s, 0, l, NULL, 0, p)];
 
 		least = got < least ? got : least;
 	}
