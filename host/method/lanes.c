@@ -400,36 +400,16 @@ static int read_prompt_alone(struct alone *a, struct err *e)
 	return ret;
 }
 
-static int run_alone(struct alone *a, struct err *e)
-{
-	struct cycle *c;
-	int ret = lanes_open(&a->lanes, 1, e);
-
-	if (!ret)
-		ret = lanes_add(&a->lanes, &a->lane, e);
-	a->lane.sequence = SESSION_TEXT;
-	if (!ret && a->lanes.speculation) {
-		ret = speculation_join(&a->lanes, &a->lane, &c, e);
-		if (!ret)
-			ret = cycle_read_prompt(c, e);
-	} else if (!ret) {
-		ret = read_prompt_alone(a, e);
-	}
-	while (!ret && !gen_done(a->lane.gen) && lanes_left(&a->lanes))
-		ret = lanes_pass(&a->lanes, e);
-	if (!ret && a->ret)
-		*e = a->err;
-	return ret ? ret : a->ret;
-}
-
 int lanes_run_alone(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
 	uint32_t rows = env->method->decode_rows(env);
 	struct alone a = { .lane = { .gen = g } };
+	struct lanes *l = &a.lanes;
+	struct cycle *c;
 	int ret;
 
-	a.lanes = (struct lanes){ .session = s,
+	*l = (struct lanes){ .session = s,
 		.env = env,
 		.tree_rows = rows,
 		.lane_rows = rows,
@@ -439,7 +419,23 @@ int lanes_run_alone(struct session *s, struct generation *g,
 			.no_room = no_room_alone,
 			.spoilt = spoilt_alone,
 			.arg = &a } };
-	ret = run_alone(&a, e);
-	lanes_close(&a.lanes);
+	ret = lanes_open(l, 1, e);
+	if (!ret)
+		ret = lanes_add(l, &a.lane, e);
+	a.lane.sequence = SESSION_TEXT;
+	if (!ret && l->speculation) {
+		ret = speculation_join(l, &a.lane, &c, e);
+		if (!ret)
+			ret = cycle_read_prompt(c, e);
+	} else if (!ret) {
+		ret = read_prompt_alone(&a, e);
+	}
+	while (!ret && !gen_done(g) && lanes_left(l))
+		ret = lanes_pass(l, e);
+	if (!ret && a.ret) {
+		*e = a.err;
+		ret = a.ret;
+	}
+	lanes_close(l);
 	return ret;
 }

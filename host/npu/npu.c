@@ -390,7 +390,7 @@ int npu_poll(struct npu *n, struct err *e)
  * ring is, and a bound far below what either holds keeps both from happening
  * at once.
  */
-static int npu_put(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
+int npu_send(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	const void *msg, size_t len, uint32_t *seq, struct err *e)
 {
 	struct npu_request r = { .seq = n->next_seq };
@@ -406,23 +406,17 @@ static int npu_put(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
 	npu_log_put(&n->log, &r);
 	n->under_way++;
 	npu_trace_sent(n, r.seq, from);
-	*seq = n->next_seq++;
+	n->next_seq++;
+	if (seq)
+		*seq = r.seq;
 	return 0;
-}
-
-int npu_send(struct npu *n, const struct wire_ref *refs, unsigned n_refs,
-	const void *msg, size_t len, uint32_t *seq, struct err *e)
-{
-	uint32_t unused;
-
-	return npu_put(n, refs, n_refs, msg, len, seq ? seq : &unused, e);
 }
 
 int npu_call(struct npu *n, const void *msg, size_t len, struct wire_done *done,
 	struct err *e)
 {
 	uint32_t want, seq;
-	int ret = npu_put(n, NULL, 0, msg, len, &want, e);
+	int ret = npu_send(n, NULL, 0, msg, len, &want, e);
 
 	while (!ret) {
 		ret = npu_collect(n, -1, &seq, done, e);

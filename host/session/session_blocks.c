@@ -341,17 +341,6 @@ static int send_switched(
 	return ret;
 }
 
-static int send_block(struct pass *p, uint32_t b, struct err *e)
-{
-	const struct part whole = { .run = p->run,
-		.longest = p->longest,
-		.pieces = p->pieces,
-		.places = p->batch };
-
-	return p->s->switching ? send_switched(p, b, &whole, e)
-			       : send_run(p, b, p->kind, &whole, e);
-}
-
 void session_read_on(void *arg)
 {
 	struct session *s = arg;
@@ -361,13 +350,18 @@ void session_read_on(void *arg)
 
 int pass_run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
 {
+	const struct part whole = { .run = p->run,
+		.longest = p->longest,
+		.pieces = p->pieces,
+		.places = p->batch };
 	struct session *s = p->s;
 	int ret = 0;
 
 	for (uint32_t i = from; i < to && !ret; i++) {
 		uint32_t b = s->order[i];
 
-		ret = send_block(p, b, e);
+		ret = s->switching ? send_switched(p, b, &whole, e)
+				   : send_run(p, b, p->kind, &whole, e);
 		if (!ret && block_ends(&s->block[b]) && p->hooks &&
 			p->hooks->meanwhile)
 			ret = p->hooks->meanwhile(p->hooks->arg, e);

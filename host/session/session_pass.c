@@ -259,15 +259,6 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 	row_counts_add(s->counts, &all);
 }
 
-static void tell_counts(struct session *s, uint32_t rows, uint32_t padded)
-{
-	uint64_t free = sequences_free(s->sequences);
-
-	trace_count(s->trace, TRACE_ROWS, rows);
-	trace_count(s->trace, TRACE_PADDED_ROWS, padded);
-	trace_count(s->trace, TRACE_KV_SLOTS, s->plan.slots - free);
-}
-
 /* By its number, should it be one: texts that have rows of it lead there. */
 static void tell_pass_begins(struct session *s, uint32_t rows)
 {
@@ -282,7 +273,7 @@ static void tell_pass_begins(struct session *s, uint32_t rows)
 }
 
 /* A pass ends that computed so many rows; one that failed counts none. */
-static void tell_pass(struct session *s, uint32_t rows, uint32_t padded)
+static void tell_pass_ends(struct session *s, uint32_t rows, uint32_t padded)
 {
 	if (!s->trace)
 		return;
@@ -293,10 +284,13 @@ static void tell_pass(struct session *s, uint32_t rows, uint32_t padded)
 			.first = 1,
 			.n = 2,
 			.arg = { rows, padded } });
-	tell_counts(s, rows, padded);
+	trace_count(s->trace, TRACE_ROWS, rows);
+	trace_count(s->trace, TRACE_PADDED_ROWS, padded);
+	trace_count(s->trace, TRACE_KV_SLOTS,
+		s->plan.slots - sequences_free(s->sequences));
 }
 
-static int forward_untold(struct session *s, const struct rows *rows,
+static int forward(struct session *s, const struct rows *rows,
 	const struct session_hooks *hooks, struct err *e)
 {
 	struct pass p = { .s = s,
@@ -306,10 +300,14 @@ static int forward_untold(struct session *s, const struct rows *rows,
 	uint64_t padded = s->stats.padded_rows, upper = s->stats.upper_rows;
 	uint64_t began = clock_ns();
 	uint32_t graph_rows = 0;
-	int ret = check_forward(s, rows, hooks, e);
+	int ret;
 
-	if (ret)
+	tell_pass_begins(s, rows->n);
+	ret = check_forward(s, rows, hooks, e);
+	if (ret) {
+		tell_pass_ends(s, 0, 0);
 		return ret;
+	}
 	session_watch(s);
 	if (s->flights) /* of a pass that was broken off */
 		ret = flights_wait(s, e);
@@ -325,23 +323,12 @@ static int forward_untold(struct session *s, const struct rows *rows,
 		s->stats.padded_rows = padded;
 		s->stats.upper_rows = upper;
 		session_settle(s);
-		return ret;
+	} else {
+		s->hidden_rows = rows->n;
+		s->stats.mixed_passes += s->batch->n_parts > 1;
+		count_rows(s, rows->n, graph_rows);
 	}
-	s->hidden_rows = rows->n;
-	s->stats.mixed_passes += s->batch->n_parts > 1;
-	count_rows(s, rows->n, graph_rows);
-	return 0;
-}
-
-static int forward(struct session *s, const struct rows *rows,
-	const struct session_hooks *hooks, struct err *e)
-{
-	uint64_t padded = s->stats.padded_rows;
-	int ret;
-
-	tell_pass_begins(s, rows->n);
-	ret = forward_untold(s, rows, hooks, e);
-	tell_pass(s, ret ? 0 : rows->n,
+	tell_pass_ends(s, ret ? 0 : rows->n,
 		(uint32_t)(s->stats.padded_rows - padded));
 	return ret;
 }
