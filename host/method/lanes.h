@@ -1,18 +1,23 @@
 /*
- * Texts that are written side by side: lanes, whose rows share passes, and
- * whose logits one reading of the output matrix gives. Who they are is their
- * owner's: many samples of one prompt (host/method/samples.h), or texts of many
- * prompts. This decides which rows a pass has, drafts for
- * each lane where something drafts, and keeps in the cache what was right.
+ * Lanes: requests that decode in shared passes, one or many. A lane's owner
+ * says what it is: a request (host/api/tandem_texts.c), or one of many samples
+ * of a prompt (host/method/samples.h). This decides which rows a pass has, has
+ * each lane's draft planned where something drafts, draws, and keeps in the
+ * cache what was accepted:
  *
- * Nothing of a lane depends on which others there are, on the width of a pass,
- * or on whether it was paused: its rows have the bytes that they have alone,
- * and each token is drawn with the random number of its own place.
+ *   lanes.c        which lanes are in a pass, and which wait for slots
+ *   lanes_draft.c  who drafts for a lane, and the trees of a pass
+ *   lanes_share.c  which drafted tokens have rows
+ *   lanes_pass.c   the pass: rows, logits, the walk down the trees
  *
- * What is not cached of a lane's tokens before its last is read first: its
- * prompt, or what was forgotten of it. Where `rides` is set this takes the rows
- * that a pass has left when each of the others has one, so that a long prompt
- * stops nobody, the first lane first; otherwise passes of its own.
+ * Nothing that a lane generates depends on which others there are, on the width
+ * of a pass, or on whether it was paused: its rows have the bytes that they
+ * have alone, and each token is drawn with the random number of its own place.
+ *
+ * Tokens before a lane's last that are not cached are read first: its prompt,
+ * or what was forgotten of it. Where `rides` is set they take rows that the
+ * other lanes leave, so that a long prompt stops no lane, the first lane first;
+ * otherwise passes of their own.
  *
  * Slots of the cache are taken as lanes grow. Where they run out, lanes are
  * paused, the last ones first, and go on when others are over; where that is
