@@ -29,11 +29,11 @@ int lanes_open(struct lanes *l, uint32_t width, struct err *e)
 	l->n_vocab = session_model(l->session)->n_vocab;
 	l->width = least(
 		least(width, ROWS_SEQUENCES), session_max_rows(l->session));
-	l->logits_rows = l->width > l->lane_rows ? l->width : l->lane_rows;
+	l->logits_rows =
+		least(l->width > 1 ? LOGITS_ROWS : l->lane_rows, LOGITS_ROWS);
 	if (l->env->drafter && l->env->drafter->all_rows)
-		l->logits_rows = l->tree_rows;
-	else
-		l->logits_rows = least(l->logits_rows, LOGITS_ROWS);
+		l->logits_rows =
+			least(l->tree_rows, session_max_rows(l->session));
 	l->logits = malloc(
 		(size_t)l->logits_rows * l->n_vocab * sizeof(*l->logits));
 	if (!l->logits)

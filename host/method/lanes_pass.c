@@ -238,11 +238,11 @@ static int compute_one_by_one(
 static int compute_some(struct lanes *l, const struct group *g, struct err *e)
 {
 	uint32_t row[LOGITS_ROWS], whose[LOGITS_ROWS], n = 0;
-	uint32_t each = LOGITS_ROWS / g->n;
+	uint32_t most =
+		l->logits_rows < LOGITS_ROWS ? l->logits_rows : LOGITS_ROWS;
+	uint32_t each = most / g->n;
 	int ret;
 
-	if (each > l->logits_rows)
-		each = l->logits_rows;
 	for (uint32_t k = 0; k < g->n; k++) {
 		uint32_t i = g->lane[k], node[LOGITS_ROWS] = { 0 }, nodes = 1;
 		struct cycle *c = l->cycle[i];
