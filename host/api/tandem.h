@@ -368,7 +368,7 @@ TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
  * One pass of the texts under way; *texts (may be NULL) is how many have not
  * ended. With "texts=N" set up to N are computed at a time, admitted in the
  * order in which they were submitted; the others wait. A method that has passes
- * of its own ("chain", "lever", those that fill masks or choose among samples)
+ * of its own (those that fill masks or choose among samples)
  * writes the first text whole, and the others wait (docs/library.md).
  *
  * What befalls one text ends that text alone. What is returned concerns all:

@@ -29,6 +29,9 @@ struct bench_args {
 	const char *samples;
 	const char *texts; /* "N,N" at a time; NULL: the default */
 	unsigned prompt;   /* tokens, of each of them too */
+	const char *task;  /* texts: whose prompts, "math"; NULL: random */
+	/* texts: as those of tandem run; NULL: the default */
+	const char *method, *draft;
 	const char *trace; /* of decode, samples and texts; NULL: none */
 	struct progress_sink progress;
 };

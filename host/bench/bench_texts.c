@@ -1,9 +1,9 @@
 /*
- * tandem bench texts: many texts at a time, each of a prompt of its own, by the
- * library's own calls: how soon their prompts are read, and how many tokens a
- * second come when all are written side by side. All numbers of texts are
- * measured in turn in every round, on one handle, so that what else the machine
- * does falls on all.
+ * tandem bench texts: many requests at a time, each with a prompt of its own,
+ * by the library's own calls: how soon their prompts are read, and how many
+ * tokens a second all of them generate then. All numbers of requests are
+ * measured in turn in every round, on one handle, so that other load of the
+ * machine falls on all.
  */
 #include "host/bench/bench.h"
 
@@ -16,6 +16,7 @@
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/print_json.h"
+#include "host/eval/eval_tasks.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
 
@@ -28,6 +29,11 @@
 
 #define COUNTS 12 /* numbers of texts, at most */
 #define TOKENS 24 /* that each text has */
+
+/* Of prompts of a task: so many requests, each of which ends as its text does,
+ * but at so many tokens; when one ends the next begins, as in a server. */
+#define ITEMS       32
+#define ITEM_TOKENS 64
 
 /* Seconds, by both clocks, until all prompts are read, and from then on; and
  * the tokens that came then. */
@@ -42,7 +48,8 @@ struct bench_texts {
 	const char *clock;
 	struct tandem *handle;
 	struct tandem_text *text[ROWS_SEQUENCES];
-	int32_t *token; /* [prompt] */
+	int32_t *token;          /* [prompt] */
+	struct eval_tasks tasks; /* whose items give the prompts; n 0: none */
 	struct cost cost[COUNTS][BENCH_ROUNDS_MAX];
 };
 
@@ -85,18 +92,35 @@ static int failed(const struct bench_texts *b, struct err *e)
 	return err_set(e, EIO, "%s", why);
 }
 
+static const char *method_of(const struct bench_texts *b)
+{
+	return b->args->method ? b->args->method : "autoregressive";
+}
+
 static int open_handle(struct bench_texts *b, struct err *e)
 {
-	char texts[16], threads[24], clock[PATH_MAX], trace[PATH_MAX + 8];
-	const char *const set[] = { texts, threads, clock,
-		b->args->trace ? trace : NULL, NULL };
+	const struct bench_args *a = b->args;
+	char texts[16], threads[24], clock[PATH_MAX], trace[PATH_MAX + 8],
+		method[64], draft[PATH_MAX + 8];
+	const char *set[7];
+	unsigned n = 0;
 	struct tandem_options o;
 
 	snprintf(texts, sizeof(texts), "texts=%u", b->most);
 	snprintf(threads, sizeof(threads), "threads=%u", b->args->threads);
 	snprintf(clock, sizeof(clock), "clock=%s", b->clock);
-	if (b->args->trace)
-		snprintf(trace, sizeof(trace), "trace=%s", b->args->trace);
+	snprintf(trace, sizeof(trace), "trace=%s", a->trace ? a->trace : "");
+	snprintf(method, sizeof(method), "method=%s", method_of(b));
+	snprintf(draft, sizeof(draft), "draft=%s", a->draft ? a->draft : "");
+	set[n++] = texts;
+	set[n++] = threads;
+	set[n++] = clock;
+	set[n++] = method;
+	if (a->draft)
+		set[n++] = draft;
+	if (a->trace)
+		set[n++] = trace;
+	set[n] = NULL;
 	tandem_options_init(&o, sizeof(o));
 	o.model = b->args->model;
 	o.set = set;
@@ -107,13 +131,17 @@ static int open_handle(struct bench_texts *b, struct err *e)
 		return failed(b, e);
 	if (!decoder_shares(&b->handle->decoder))
 		return err_set(e, EINVAL,
-			"texts of a diffusion model cannot share passes; use a "
-			"causal model");
-	b->token = malloc(b->args->prompt * sizeof(*b->token));
-	return b->token ? 0 : err_set(e, ENOMEM, "no memory for a prompt");
+			"with this model, --method and --draft, requests "
+			"cannot share passes");
+	b->token = malloc(a->prompt * sizeof(*b->token));
+	if (!b->token)
+		return err_set(e, ENOMEM, "no memory for a prompt");
+	return a->task
+		? eval_tasks_read(&b->tasks, a->task, EVAL_NEED_PROMPTS, e)
+		: 0;
 }
 
-/* No two begin alike. */
+/* Random tokens, of which no two prompts begin alike. */
 static int submit(struct bench_texts *b, uint32_t i, struct err *e)
 {
 	uint32_t n_vocab = b->handle->decoder.model->n_vocab;
@@ -190,10 +218,66 @@ static int check_texts(const struct bench_texts *b, uint32_t n, struct err *e)
 	return 0;
 }
 
+static int submit_item(
+	struct bench_texts *b, uint32_t item, uint32_t slot, struct err *e)
+{
+	const struct eval_items *items = &b->tasks.task[0].items;
+	struct tandem_request r;
+
+	tandem_request_init(&r, sizeof(r));
+	r.prompt = items->item[item % items->n].prompt;
+	r.max_tokens = ITEM_TOKENS;
+	return tandem_submit(b->handle, &r, &b->text[slot]) ? failed(b, e) : 0;
+}
+
+/* ITEMS requests, n of them at a time. */
+static int time_items(
+	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
+{
+	double wall = wall_s(), phone = phone_s(b);
+	struct tandem_result r = { .size = sizeof(r) };
+	uint32_t begun = 0, ended = 0;
+	int ret = 0;
+
+	*c = (struct cost){ 0 };
+	while (ended < ITEMS && !ret) {
+		for (uint32_t i = 0; i < n && begun < ITEMS && !ret; i++)
+			if (!b->text[i])
+				ret = submit_item(b, begun++, i, e);
+		if (!ret && tandem_advance(b->handle, NULL))
+			ret = failed(b, e);
+		for (uint32_t i = 0; i < n && !ret; i++) {
+			int state = b->text[i]
+				? tandem_text_state(b->text[i], &r)
+				: 1;
+
+			if (state == 1)
+				continue;
+			if (state)
+				ret = err_set(e, EIO, "%s",
+					tandem_text_error(b->text[i]));
+			c->tokens += (double)r.tokens;
+			tandem_text_close(b->text[i]);
+			b->text[i] = NULL;
+			ended++;
+		}
+	}
+	c->write_s = wall_s() - wall;
+	c->phone_write_s = phone_s(b) - phone;
+	for (uint32_t i = 0; i < n; i++) {
+		tandem_text_close(b->text[i]);
+		b->text[i] = NULL;
+	}
+	return ret;
+}
+
 static int time_texts(
 	struct bench_texts *b, uint32_t n, struct cost *c, struct err *e)
 {
 	int ret = 0;
+
+	if (b->tasks.n)
+		return time_items(b, n, c, e);
 
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = submit(b, i, e);
@@ -263,11 +347,13 @@ static double phone_read_time(
 	return b->cost[i][round].phone_read_s;
 }
 
-static const struct {
+struct figure {
 	const char *key, *head;
 	int decimals;
 	double (*of)(const struct bench_texts *, unsigned i, unsigned round);
-} figures[] = {
+};
+
+static const struct figure figures[] = {
 	{ "prompts_s", "prompts s", 2, read_time },
 	{ "tokens_per_s", "tokens/s", 1, rate },
 	{ "growth", "grown", 2, growth },
@@ -276,28 +362,39 @@ static const struct {
 	{ "phone_growth", "grown", 2, phone_growth },
 };
 
-static double over_rounds(const struct bench_texts *b, unsigned f, unsigned i)
+static const struct figure figures_of_items[] = {
+	{ "tokens_per_s", "tokens/s", 1, rate },
+	{ "growth", "grown", 2, growth },
+	{ "phone_tokens_per_s", "phone: tokens/s", 1, phone_rate },
+	{ "phone_growth", "grown", 2, phone_growth },
+};
+
+static double over_rounds(
+	const struct bench_texts *b, const struct figure *f, unsigned i)
 {
 	double all[BENCH_ROUNDS_MAX];
 
 	for (unsigned r = 0; r < b->rounds; r++)
-		all[r] = figures[f].of(b, i, r);
+		all[r] = f->of(b, i, r);
 	return median(all, b->rounds);
 }
 
 static void fill(const struct bench_texts *b, struct bench_table *t)
 {
-	for (unsigned f = 0; f < ARRAY_LEN(figures); f++)
-		table_add_column(t, figures[f].key, figures[f].head,
-			figures[f].decimals, 1);
+	const struct figure *fs = b->tasks.n ? figures_of_items : figures;
+	unsigned n =
+		b->tasks.n ? ARRAY_LEN(figures_of_items) : ARRAY_LEN(figures);
+
+	for (unsigned f = 0; f < n; f++)
+		table_add_column(t, fs[f].key, fs[f].head, fs[f].decimals, 1);
 	for (unsigned i = 0; i < b->n_counts; i++) {
 		char name[16];
 		struct table_row *row;
 
 		snprintf(name, sizeof(name), "%u", b->count[i]);
 		row = table_add_row(t, name, NULL);
-		for (unsigned f = 0; f < ARRAY_LEN(figures); f++)
-			row->value[f] = over_rounds(b, f, i);
+		for (unsigned f = 0; f < n; f++)
+			row->value[f] = over_rounds(b, &fs[f], i);
 	}
 }
 
@@ -310,24 +407,34 @@ static int tell(const struct bench_texts *b, struct err *e)
 		return err_set(e, ENOMEM, "no memory for a table");
 	*t = (struct bench_table){ .name = "texts",
 		.title = "Texts at a time",
-		.note = "prompts: until all are read; tokens/s from then on, of "
-			"all together",
+		.note = b->tasks.n
+			? "tokens/s of all requests together, prompts included"
+			: "prompts: until all are read; tokens/s from then on, "
+			  "of all together",
 		.name_key = { "texts" },
 		.n_names = 1 };
 	fill(b, t);
 	if (b->args->json) {
 		ret = print_json(
-			json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:o}",
+			json_pack("{s:i, s:s, s:s, s:s, s:s?, s:i, s:i, s:i, "
+				  "s:i, s:o}",
 				"version", BENCH_JSON_VERSION, "bench", "texts",
-				"clock", b->clock, "rounds", (int)b->rounds,
+				"clock", b->clock, "method", method_of(b),
+				"task", b->args->task, "rounds", (int)b->rounds,
 				"threads", (int)b->args->threads, "prompt",
-				(int)b->args->prompt, "tokens", TOKENS, "texts",
+				b->tasks.n ? 0 : (int)b->args->prompt, "tokens",
+				b->tasks.n ? ITEM_TOKENS : TOKENS, "texts",
 				table_json(t)),
 			6, e);
 	} else {
-		printf("Prompts of %u tokens, texts of %d, %u threads, %s, "
-		       "medians of %u rounds\n",
-			b->args->prompt, TOKENS, b->args->threads, b->clock + 4,
+		if (b->args->task)
+			printf("%d prompts of %s, up to %d generated tokens",
+				ITEMS, b->args->task, ITEM_TOKENS);
+		else
+			printf("Prompts of %u tokens, %d generated tokens",
+				b->args->prompt, TOKENS);
+		printf(", %s, %u threads, %s, medians of %u rounds\n",
+			method_of(b), b->args->threads, b->clock + 4,
 			b->rounds);
 		table_print(t, stdout);
 	}
@@ -364,6 +471,7 @@ int bench_texts_main(const struct bench_args *args, struct err *e)
 	ret = close_all(b, ret, e);
 	if (!ret)
 		ret = tell(b, e);
+	eval_tasks_release(&b->tasks);
 	free(b);
 	return ret;
 }

@@ -14,7 +14,8 @@
 
 static bool as_json;
 static int64_t rounds = 7, threads, beside, prompt = 800;
-static const char *model, *shapes, *phone, *samples, *texts, *trace;
+static const char *model, *shapes, *phone, *samples, *texts, *trace, *task,
+	*method, *draft;
 
 /* clang-format off */
 static const struct opt opts[] = {
@@ -33,12 +34,18 @@ static const struct opt opts[] = {
 		"kernels: shapes, or all (qwen2.5-1.5b)",
 		.words = bench_shape_word },
 	{ OPT_STRING, 0, "samples", &samples, "LIST",
-		"decode: passes of so many samples, such as 1,8,16; with "
-		"shared keys and values read once, and by each row"},
+		"decode: passes of so many samples (1,8,16), with shared "
+		"keys and values read once, and by each row"},
 	{ OPT_INT, 0, "prompt", &prompt, "N",
 		"decode and texts: tokens of the prompt (800)", 1, 1 << 20 },
 	{ OPT_STRING, 0, "texts", &texts, "LIST",
 		"texts: numbers of requests at a time (1,4,16,32)" },
+	{ OPT_STRING, 0, "task", &task, "TASK",
+		"texts: prompts of a task, not random tokens" },
+	{ OPT_STRING, 0, "method", &method, "NAME",
+		"texts: method (autoregressive)" },
+	{ OPT_STRING, 0, "draft", &draft, "DRAFT",
+		"texts: what drafts" },
 	{ OPT_STRING, 0, "clock", &phone, "soc:NAME",
 		"phone for kernels, samples and texts (soc:sd8gen3)", .choices = clock_names + 1 },
 	{ OPT_STRING, 0, "trace", &trace, "FILE",
@@ -48,9 +55,8 @@ static const struct opt opts[] = {
 
 static const struct opt_command usage = {
 	.name = "tandem bench",
-	.synopsis = "(ipc | decode | texts | kernels | ...) [--json] "
-		    "[--rounds N] "
-		    "[-m MODEL]",
+	.synopsis =
+		"(ipc | decode | texts | ...) [--json] [--rounds N] [OPTIONS]",
 	.summary = "measure speed and compare methods",
 	.details =
 		"  ipc        round trips between processes, beside the machine's own limits\n"
@@ -64,11 +70,11 @@ static const struct opt_command usage = {
 		"  tts        accuracy against cost by the number of samples *\n"
 		"  price      what a pass of a streamed model costs on a phone *\n\n"
 		"* has its own options: 'tandem bench lever --help'. "
-		"Everything is measured in alternation within one run, so "
-		"compare figures of one run only.",
-	.examples = "  tandem bench decode -m model.gguf\n"
-		    "  tandem bench kernels --shapes qwen2.5-1.5b\n"
-		    "  tandem bench lever --clock soc:sd8gen3 --items 4",
+		"Compare figures of one run only.",
+	.examples =
+		"  tandem bench decode -m model.gguf\n"
+		"  tandem bench texts --method chain --task math --texts 1,8\n"
+		"  tandem bench lever --clock soc:sd8gen3 --items 4",
 	.opts = opts,
 	.n_opts = ARRAY_LEN(opts),
 	.min_operands = 1,
@@ -118,6 +124,9 @@ static int bench_main(int argc, char **argv)
 		.samples = samples,
 		.texts = texts,
 		.prompt = (unsigned)prompt,
+		.task = task,
+		.method = method,
+		.draft = draft,
 		.trace = trace,
 		.progress = cmd_progress };
 	for (size_t i = 0; i < ARRAY_LEN(benches); i++) {

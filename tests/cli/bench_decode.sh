@@ -63,6 +63,12 @@ check_eq 'the rows' "$(grep -o '"texts":"[0-9]*"' <<<"$out" | xargs)" \
   'texts:1 texts:16'
 check_eq 'sixteen are four times as fast on the phone' \
   "$(awk "BEGIN { print (4 <= $(figure phone_growth 2)) }")" 1
+run_ok "$TANDEM" bench texts -m "$model" --rounds 1 -t 1 --texts 1,4 \
+  --task math --method chain --draft pld --json
+check_has 'what is measured' "$out" '"method":"chain","task":"math"'
+run "$TANDEM" bench texts -m "$model" --texts 1,4 --method vote
+check_eq 'status of a method whose requests run alone' "$status" 1
+check_has 'stderr' "$err" 'cannot share passes'
 run "$TANDEM" bench texts -m "$model" --texts 1,65
 check_eq 'status of --texts 1,65' "$status" 1
 check_has 'stderr' "$err" 'try 1,4,16,32'
