@@ -13,7 +13,8 @@
 
 /* Of a request. */
 struct ahead {
-	int32_t tip; /* node after which the draft goes on; -1: none */
+	uint64_t pass; /* of the request, that the tip is of */
+	int32_t tip;   /* node after which the draft goes on; -1: none */
 };
 
 /* The likeliest leaf behind which something may come; -1 where there is none,
@@ -30,13 +31,17 @@ static int32_t best_leaf(const struct tree *t)
 	return best;
 }
 
-/* One more token after the tip, while the target computes. */
+/* One more token after the tip, while the target computes. The first is looked
+ * for here: nodes that a shared pass had no rows for left the planned tree. */
 static int edgellm_beside(struct cycle *c, struct err *e)
 {
 	struct ahead *m = c->own;
-	uint32_t node = (uint32_t)m->tip;
+	uint32_t node;
 	int ret = 0;
 
+	if (m->pass != c->passes + 1)
+		*m = (struct ahead){ c->passes + 1, best_leaf(c->tree) };
+	node = (uint32_t)m->tip;
 	if (m->tip < 0 || c->tree->n == c->tree->capacity)
 		return 0;
 	if (!tree_expects(c->tree, node)) {
@@ -81,14 +86,11 @@ static uint32_t edgellm_spare(const struct method_env *env)
 
 static int edgellm_plan(struct cycle *c, struct err *e)
 {
-	struct ahead *m = c->own;
 	int ret = cycle_begin(c, tree_depth(c->env), e);
 
-	if (!ret)
-		ret = build_edgellm(
-			c->tree, &c->drafter, &c->limits, c->env->state, e);
-	m->tip = ret ? -1 : best_leaf(c->tree);
-	return ret;
+	return ret ? ret
+		   : build_edgellm(c->tree, &c->drafter, &c->limits,
+			     c->env->state, e);
 }
 
 static void edgellm_took(struct cycle *c)
