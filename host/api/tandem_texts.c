@@ -104,6 +104,7 @@ static int find_cached(struct tandem_text *x, struct err *e)
 	size_t n;
 	const int32_t *token = gen_tokens(x->generation, &n);
 	uint32_t last = (uint32_t)n - 1, coming;
+	int ret;
 
 	if (is_single(x->tandem)) {
 		x->lane.sequence = SESSION_TEXT;
@@ -118,9 +119,14 @@ static int find_cached(struct tandem_text *x, struct err *e)
 			coming > best.length &&
 			2 * (coming - best.length) >= last - best.length;
 	}
-	return x->lane.held
-		? 0
-		: prefix_fork(d->session, &best, &x->lane.sequence, e);
+	if (x->lane.held)
+		return 0;
+	ret = prefix_fork(d->session, &best, &x->lane.sequence, e);
+	/* With one request at a time and one kept, there is no sequence but the
+	 * kept one: it gives way to any request but one that forks it. */
+	if (ret == -ENOSPC)
+		ret = session_add(d->session, &x->lane.sequence, e);
+	return ret;
 }
 
 static void begin(struct tandem_text *x)
