@@ -1,0 +1,764 @@
+/*
+ * Random schedules of requests side by side, on a device that the test computes
+ * (tests/host/npu/fake_device.h): each seed opens a handle of one method with
+ * up to 8 lanes, submits requests that share beginnings, cancels some, loses
+ * the device, has it refuse work, and spoils hidden states. The cache is often
+ * too small for all.
+ *
+ * A request that ends well has the tokens that plain decoding gives for that
+ * request alone. None waits while there is place for it, nothing is left in the
+ * cache, and the handle goes on for as long as the device can be replaced; then
+ * all running requests end as lost.
+ *
+ * Failed allocations are not played here: tests/oom makes every single one fail
+ * from outside the program.
+ */
+#include "base/checked.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
+#include "host/method/lanes.h"
+#include "tensor/gguf_write.h"
+#include "tests/harness.h"
+#include "tests/host/model/model_file.h"
+#include "tests/host/npu/fake_device.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_VOCAB   32
+#define N_LETTER  26 /* of them are in prompts */
+#define CONTEXT   128
+#define ALL       64 /* requests there are */
+#define LIVE      12 /* submitted at a time, at most */
+#define PATIENCE  2  /* passes with free rows that a request may wait */
+#define SLOTS_RUN 32 /* slots of the cache are taken in such runs */
+
+/* ---- models -------------------------------------------------------------- */
+
+static char target[4200], draft[4300];
+
+static void put_vocabulary(struct gguf_writer *w)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABC";
+	const struct gguf_str merge = { "a b", 3 };
+	struct gguf_str token[N_VOCAB];
+	int32_t type[N_VOCAB];
+
+	for (unsigned i = 0; i < N_VOCAB; i++) {
+		token[i] = (struct gguf_str){ letters + i, 1 };
+		type[i] = 1;
+	}
+	token[N_VOCAB - 3] = (struct gguf_str){ "ab", 2 };
+	token[N_VOCAB - 2] = (struct gguf_str){ "<|im_end|>", 10 };
+	token[N_VOCAB - 1] = (struct gguf_str){ "AB", 2 };
+	type[N_VOCAB - 2] = 3;
+	gguf_put_str(w, "tokenizer.ggml.model", "gpt2");
+	gguf_put_str(w, "tokenizer.ggml.pre", "gpt-2");
+	gguf_put_strs(w, "tokenizer.ggml.tokens", token, N_VOCAB);
+	gguf_put_i32s(w, "tokenizer.ggml.token_type", type, N_VOCAB);
+	gguf_put_strs(w, "tokenizer.ggml.merges", &merge, 1);
+}
+
+static int setup(void **state)
+{
+	struct model_file file = model_file_tiny;
+	const char *dir = harness_tmp();
+
+	file.n_vocab = N_VOCAB;
+	file.keys = put_vocabulary;
+	snprintf(target, sizeof(target), "%s/target.gguf", dir);
+	model_file_write(&file, target);
+	file.type = DTYPE_Q4_0; /* agrees with the target now and then */
+	snprintf(draft, sizeof(draft), "draft=%s/draft.gguf", dir);
+	model_file_write(&file, strchr(draft, '=') + 1);
+	return 0;
+}
+
+/* ---- requests ------------------------------------------------------------ */
+
+struct asked {
+	int32_t prompt[CONTEXT];
+	struct tandem_request request;
+	/* What plain decoding alone gives. */
+	bool known;
+	int32_t token[CONTEXT];
+	unsigned n;
+	enum tandem_stop stop;
+};
+
+static struct asked asked[ALL];
+
+/* Numbers of the requests, which are the same for every seed. */
+static unsigned of_request(unsigned i, unsigned nth, unsigned below)
+{
+	return (unsigned)(rng_uniform(77, i, nth) * below);
+}
+
+/* A beginning of one of three stems, which repeat themselves, and a tail. */
+static void ask(unsigned i)
+{
+	struct asked *a = &asked[i];
+	struct tandem_request *r = &a->request;
+	unsigned stem = of_request(i, 0, 3), period = 5 + 6 * stem;
+	unsigned common = of_request(i, 1, of_request(i, 2, 3) ? 30 : 100);
+	unsigned own = of_request(i, 3, 6), n = 0;
+
+	for (; n < common; n++)
+		a->prompt[n] =
+			(int32_t)of_request(1000 + stem, n % period, N_LETTER);
+	for (unsigned k = 0; k < own || !n; k++)
+		a->prompt[n++] = (int32_t)of_request(i, 10 + k, N_LETTER);
+	tandem_request_init(r, sizeof(*r));
+	r->tokens = a->prompt;
+	r->n_tokens = n;
+	r->max_tokens =
+		of_request(i, 4, 12) ? (int64_t)of_request(i, 5, 40) : -1;
+	r->flags =
+		TANDEM_NO_BOS | (of_request(i, 6, 2) ? TANDEM_IGNORE_EOS : 0);
+	r->temperature = of_request(i, 7, 2) ? .5 : 0;
+	r->seed = 1 + i;
+}
+
+static int keep_token(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct asked *a = arg;
+
+	if (id >= 0)
+		a->token[a->n++] = id;
+	return 0;
+}
+
+static struct tandem *opened(const char *const *set)
+{
+	struct tandem_options o;
+	struct tandem *t;
+
+	tandem_options_init(&o, sizeof(o));
+	o.model = target;
+	o.set = set;
+	if (tandem_open(&t, &o))
+		fail_msg("%s", tandem_error(NULL));
+	t->decoder.session_opts.layout = LAYOUT_ROWS;
+	return t;
+}
+
+static void write_alone(void)
+{
+	static struct fake fake;
+	const char *const set[] = { "ctx=128", NULL };
+	struct tandem_result got = { .size = sizeof(got) };
+	struct tandem *t = opened(set);
+
+	fake_init(&fake);
+	t->decoder.session_opts.npu = &fake.ops;
+	for (unsigned i = 0; i < ALL; i++) {
+		struct tandem_request r;
+
+		ask(i);
+		r = asked[i].request;
+		r.sink = keep_token;
+		r.sink_arg = &asked[i];
+		if (tandem_generate(t, &r, &got))
+			fail_msg("%s", tandem_error(t));
+		asked[i].stop = got.stop;
+		assert_int_equal(got.tokens, asked[i].n);
+	}
+	assert_int_equal(tandem_close(t), 0);
+}
+
+/* ---- a schedule ---------------------------------------------------------- */
+
+struct guest {
+	struct tandem_text *x; /* NULL: a free place */
+	unsigned of, n;        /* tokens that came */
+	/* The sink wants no more, or cancels the request, at that token; -1:
+	 * never. */
+	int stops_at, cancels_at;
+	bool canceled, stopped;
+	/* Before the pass: */
+	size_t tokens;
+	bool due;
+	unsigned waited; /* passes with free rows, since it had rows */
+};
+
+struct totals {
+	uint64_t ended, no_room, canceled, failed, lost; /* requests */
+	uint64_t passes, pauses, forgotten, cached, accepted;
+	uint64_t losses, dead;
+};
+
+struct party {
+	struct tandem *t;
+	struct fake fake;
+	uint64_t seed, drawn; /* random numbers */
+	uint32_t slots, sequences;
+	unsigned live;
+	/* The device is lost, refuses a run or spoils a row once in so many
+	 * answers, 0: never; and how often it may still be lost. */
+	unsigned loses, refuses, spoils, losses;
+	bool dies;     /* of one loss more than is allowed */
+	bool stopping; /* tandem_cancel was called */
+	bool refused, spoilt, over;
+	struct guest guest[LIVE];
+	struct totals sum;
+};
+
+static unsigned chance(struct party *p, unsigned below)
+{
+	return (unsigned)(rng_uniform(p->seed, 1, p->drawn++) * below);
+}
+
+static bool happens(struct party *p, unsigned once_in)
+{
+	return once_in && !chance(p, once_in);
+}
+
+/* ---- faults -------------------------------------------------------------- */
+
+static void answer_wrongly(
+	struct fake *f, const void *request, struct fake_answer *a)
+{
+	const uint32_t *op = request;
+	struct party *p = f->arg;
+
+	if (p->losses && happens(p, p->loses)) {
+		p->losses--;
+		p->sum.losses++;
+		if (chance(p, 3))
+			f->lives = 1;
+		else /* an answer that makes the host give it up */
+			a->done.op = WIRE_NOP + (*op == WIRE_NOP);
+	} else if (*op == WIRE_GRAPH_RUN && happens(p, p->refuses)) {
+		a->done.status = -ENOMEM;
+		p->refused = true;
+	}
+}
+
+static void spoil_a_row(
+	struct fake *f, float *hidden, uint32_t rows, uint32_t n)
+{
+	struct party *p = f->arg;
+
+	if (!happens(p, p->spoils))
+		return;
+	hidden[(size_t)chance(p, rows) * n] = NAN;
+	p->spoilt = true;
+}
+
+/* ---- requests come and go ------------------------------------------------ */
+
+static int told(void *arg, int32_t id, const char *text, size_t len)
+{
+	struct guest *g = arg;
+	const struct asked *a = &asked[g->of];
+
+	if (id < 0)
+		return 0;
+	if (g->n >= a->n || a->token[g->n] != id)
+		fail_msg("request %u: token %u is %d, alone %d", g->of, g->n,
+			id, g->n < a->n ? a->token[g->n] : -1);
+	if ((int)g->n == g->cancels_at) {
+		g->canceled = true;
+		tandem_text_cancel(g->x);
+	}
+	g->stopped = (int)g->n == g->stops_at;
+	g->n++;
+	return g->stopped;
+}
+
+static void come(struct party *p)
+{
+	struct guest *g = p->guest;
+	struct tandem_request r;
+
+	while (g->x)
+		g++;
+	*g = (struct guest){
+		.of = chance(p, ALL), .stops_at = -1, .cancels_at = -1
+	};
+	if (happens(p, 12))
+		g->stops_at = (int)chance(p, 12);
+	if (happens(p, 12))
+		g->cancels_at = (int)chance(p, 12);
+	r = asked[g->of].request;
+	r.sink = told;
+	r.sink_arg = g;
+	if (tandem_submit(p->t, &r, &g->x))
+		fail_msg("submitting: %s", tandem_error(p->t));
+	p->live++;
+}
+
+/* A request without room for another token, though it had the cache for
+ * itself. */
+static bool has_filled(const struct party *p, const struct guest *g)
+{
+	return asked[g->of].request.n_tokens + g->n + 1 > p->slots;
+}
+
+static void check_end(struct party *p, const struct guest *g, int state,
+	const struct tandem_result *got)
+{
+	const struct asked *a = &asked[g->of];
+	struct totals *sum = &p->sum;
+
+	if (state == TANDEM_CANCELED) {
+		assert_true(g->canceled);
+		sum->canceled++;
+	} else if (state == TANDEM_FAILED) {
+		if (!p->spoilt && !p->over)
+			fail_msg("request %u: %s", g->of,
+				tandem_text_error(g->x));
+		sum->failed++;
+	} else if (state == TANDEM_LOST) {
+		assert_true(p->dies);
+		sum->lost++;
+	} else if (got->stop == TANDEM_STOP_CONTEXT && g->n < a->n) {
+		if (!has_filled(p, g))
+			fail_msg("request %u: no room behind %zu + %u tokens",
+				g->of, a->request.n_tokens, g->n);
+		sum->no_room++;
+	} else {
+		assert_int_equal(state, 0);
+		assert_int_equal(got->tokens, g->n);
+		if (!g->stopped) {
+			assert_int_equal(g->n, a->n);
+			assert_int_equal(got->stop, a->stop);
+		}
+		sum->ended++;
+	}
+	sum->cached += got->cached_tokens;
+	sum->accepted += got->accepted;
+}
+
+static void leave(struct party *p, struct guest *g)
+{
+	struct tandem_result got = { .size = sizeof(got) };
+	int state = tandem_text_state(g->x, &got);
+
+	check_end(p, g, state, &got);
+	tandem_text_close(g->x);
+	g->x = NULL;
+	p->live--;
+}
+
+static bool runs(const struct guest *g)
+{
+	return g->x && tandem_text_state(g->x, NULL) == TEXT_UNDER_WAY;
+}
+
+static void cancel_some(struct party *p)
+{
+	struct guest *g = &p->guest[chance(p, LIVE)];
+
+	if (!runs(g))
+		return;
+	g->canceled = true;
+	if (chance(p, 3)) {
+		tandem_text_cancel(g->x);
+	} else {
+		tandem_text_close(g->x);
+		g->x = NULL;
+		p->live--;
+	}
+}
+
+/* ---- who waits ----------------------------------------------------------- */
+
+static struct guest *guest_of(struct party *p, const struct lane *x)
+{
+	struct guest *g = p->guest;
+
+	while (!g->x || &g->x->lane != x)
+		g++;
+	return g;
+}
+
+/* Slots of whole runs, as if the lane shared none. */
+static uint32_t slots_of(uint64_t tokens)
+{
+	return (uint32_t)align_up(tokens, SLOTS_RUN);
+}
+
+static uint32_t slots_held(const struct lanes *l, const struct lane *x)
+{
+	return x->sequence == LANE_NOWHERE
+		? 0
+		: slots_of(session_length(l->session, x->sequence));
+}
+
+/*
+ * Lanes in the order in which they have a claim to the next pass: those that
+ * run, those that paused, those that wait. A lane is due where it is among the
+ * first ones that a pass has place for, and they all have slots beside what the
+ * lanes behind them keep in the cache.
+ */
+static void mark_due(struct party *p)
+{
+	static const enum lane_state order[] = { LANE_RUNNING, LANE_PAUSED,
+		LANE_WAITING };
+	const struct lanes *l = p->t->lanes;
+	uint32_t lanes = 0, slots = 0;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		slots += slots_held(l, l->lane[i]);
+	for (unsigned k = 0; k < ARRAY_LEN(order); k++)
+		for (uint32_t i = 0; i < l->n; i++) {
+			struct lane *x = l->lane[i];
+			struct guest *g;
+
+			if (x->state != order[k])
+				continue;
+			g = guest_of(p, x);
+			gen_tokens(x->gen, &g->tokens);
+			slots += slots_of(g->tokens) - slots_held(l, x);
+			g->due = lanes++ < l->width && slots <= p->slots;
+		}
+}
+
+static int64_t place_in_pass(const struct lanes *l, const struct lane *x)
+{
+	for (uint32_t i = 0; i < l->n_in; i++)
+		if (l->in[i] == x)
+			return i;
+	return -1;
+}
+
+/* Behind a pass. */
+static void check_waits(struct party *p)
+{
+	const struct lanes *l = p->t->lanes;
+	bool full = l->n_rows == session_max_rows(l->session);
+
+	for (struct guest *g = p->guest; g < p->guest + LIVE; g++) {
+		int64_t at = runs(g) ? place_in_pass(l, &g->x->lane) : -1;
+		size_t tokens;
+
+		if (!runs(g))
+			continue;
+		if (at >= 0 && l->got[at]) {
+			gen_tokens(g->x->lane.gen, &tokens);
+			if (l->got[at] > l->unread[at])
+				assert_true(tokens > g->tokens);
+			g->waited = 0;
+			continue;
+		}
+		g->waited += g->due && !full;
+		if (g->waited > PATIENCE)
+			fail_msg("request %u: no row in %u passes that had "
+				 "free ones; the last had %u of %u, with %u of "
+				 "%u lanes; state %d, held %d",
+				g->of, g->waited, l->n_rows,
+				session_max_rows(l->session), l->n_in, l->width,
+				g->x->lane.state, g->x->lane.held);
+	}
+}
+
+/* ---- a handle ------------------------------------------------------------ */
+
+#define SET_MOST 12
+
+struct set {
+	char text[SET_MOST][32];
+	const char *option[SET_MOST + 1];
+	unsigned n;
+};
+
+static void add(struct set *s, const char *option)
+{
+	s->option[s->n++] = option;
+}
+
+static void add_number(struct set *s, const char *name, unsigned value)
+{
+	snprintf(s->text[s->n], sizeof(s->text[0]), "%s=%u", name, value);
+	add(s, s->text[s->n]);
+}
+
+static void draw_options(struct party *p, struct set *s)
+{
+	static const char *const drafted[][4] = {
+		{ NULL },
+		{ NULL },
+		{ "method=chain", "draft=pld" },
+		{ "method=chain", draft },
+		{ "method=specinfer", "draft=sam+recycle", "tree-rows=16" },
+		{ "method=opt-tree", "draft=pld+recycle", "tree-rows=16" },
+		{ "method=opt-tree", draft, "tree-rows=24" },
+		{ "method=eagle2-tree", "draft=recycle", "tree-rows=16" },
+		{ "method=edgellm", "draft=sam", "tree-rows=12" },
+		{ "method=edgellm", draft, "tree-rows=12" },
+		{ "method=lever", "draft=pld+recycle", "exit=none",
+			"tree-rows=16" },
+		{ "method=lever", draft, "exit=none", "tree-rows=16" },
+		{ "method=sdnpu", "verify-rows=16" },
+		{ "method=sample", "draft=pld" },
+	};
+	const char *const *m = drafted[chance(p, ARRAY_LEN(drafted))];
+	unsigned restarts = chance(p, 4);
+
+	add(s, "ctx=128");
+	for (unsigned i = 0; i < 4 && m[i]; i++)
+		add(s, m[i]);
+	add_number(s, "texts", 1 + chance(p, 8));
+	add_number(s, "keep", chance(p, 4));
+	add_number(s, "prefill-chunk", 8u << chance(p, 3));
+	add_number(s, "restarts", restarts);
+	if (chance(p, 3))
+		add_number(s, "text-slots", 32 * (2 + chance(p, 5)));
+	/* Trees then depend on nothing that the wall clock says. */
+	if (chance(p, 2))
+		add(s, "clock=soc:sd8gen3");
+	p->dies = happens(p, 4);
+	p->loses = 20u << chance(p, 6);
+	p->losses = restarts + p->dies;
+}
+
+static uint32_t free_sequences(struct session *s)
+{
+	uint32_t id[ROWS_SEQUENCES + 8], n = 0;
+
+	while (n < ARRAY_LEN(id) && !session_add(s, &id[n], NULL))
+		n++;
+	for (uint32_t i = 0; i < n; i++)
+		session_remove(s, id[i]);
+	return n;
+}
+
+/* False: the device was lost for good before there was a session. */
+static bool open_handle(struct party *p)
+{
+	struct set set = { 0 };
+	int ret;
+
+	draw_options(p, &set);
+	print_message("seed %llu:", (unsigned long long)p->seed);
+	for (unsigned i = 0; i < set.n; i++)
+		print_message(" %s", set.option[i]);
+	print_message("\n");
+	p->t = opened(set.option);
+	fake_init(&p->fake);
+	p->fake.arg = p;
+	p->fake.forge = answer_wrongly;
+	p->fake.spoil = spoil_a_row;
+	p->t->decoder.session_opts.npu = &p->fake.ops;
+	ret = tandem_start(p->t, 0);
+	if (ret) {
+		if (!p->dies)
+			fail_msg("starting: %s", tandem_error(p->t));
+		return false;
+	}
+	p->slots = session_free_slots(p->t->decoder.session);
+	p->sequences = free_sequences(p->t->decoder.session);
+	p->refuses = happens(p, 12) ? 60 : 0;
+	p->spoils = happens(p, 4) ? 60 : 0;
+	return true;
+}
+
+/* Of a handle whose device failed: a request that comes still ends, too. */
+static void check_over(struct party *p)
+{
+	struct tandem_request r = asked[1].request;
+	struct tandem_text *x;
+	int ret = tandem_submit(p->t, &r, &x);
+	unsigned left = 0;
+
+	if (!ret)
+		ret = tandem_advance(p->t, &left);
+	assert_in_range(-ret, -TANDEM_FAILED, -TANDEM_LOST);
+	assert_int_equal(left, 0);
+	assert_true(!x || tandem_text_state(x, NULL) == ret);
+	tandem_text_close(x);
+}
+
+/* Nothing is left of any, once what is kept has given way. */
+static void check_level(const struct party *p)
+{
+	struct session *s = p->t->decoder.session;
+	uint32_t text = SESSION_TEXT;
+
+	session_truncate(s, text, 0);
+	assert_true(session_has_room(s, &text, &p->slots, 1));
+	assert_int_equal(session_free_slots(s), p->slots);
+	assert_int_equal(free_sequences(s), p->sequences);
+}
+
+/* ---- playing ------------------------------------------------------------- */
+
+/* What concerns all: a cancel leaves them as they are, and else all have
+ * ended. */
+static void check_all(struct party *p, int ret)
+{
+	if (ret == TANDEM_CANCELED) {
+		assert_true(p->stopping);
+		p->stopping = false;
+		return;
+	}
+	p->over = true;
+	if (!p->refused && (!p->dies || p->losses))
+		fail_msg("advancing: %d, %s", ret, tandem_error(p->t));
+	for (struct guest *g = p->guest; g < p->guest + LIVE; g++)
+		assert_false(runs(g));
+}
+
+static void advance(struct party *p)
+{
+	const struct lanes *l = p->t->lanes;
+	uint64_t passes = l->stats.passes;
+	unsigned left;
+	int ret;
+
+	if (happens(p, 40)) {
+		tandem_cancel(p->t);
+		p->stopping = true;
+	}
+	mark_due(p);
+	ret = tandem_advance(p->t, &left);
+	if (ret)
+		check_all(p, ret);
+	else if (l->stats.passes > passes)
+		check_waits(p);
+	for (struct guest *g = p->guest; g < p->guest + LIVE; g++)
+		if (g->x && !runs(g))
+			leave(p, g);
+	assert_int_equal(left, p->live);
+}
+
+static void play(struct party *p, unsigned requests)
+{
+	unsigned calls = 200 * requests;
+
+	while (!p->over && (requests || p->live)) {
+		while (requests && p->live < LIVE && !chance(p, 3)) {
+			come(p);
+			requests--;
+		}
+		if (happens(p, 25))
+			cancel_some(p);
+		if (p->t->lanes)
+			advance(p);
+		if (!calls--)
+			fail_msg("%u requests do not end", p->live);
+	}
+}
+
+static void add_totals(struct totals *to, const struct party *p)
+{
+	const struct totals *of = &p->sum;
+	const struct lanes *l = p->t->lanes;
+
+	to->ended += of->ended;
+	to->no_room += of->no_room;
+	to->canceled += of->canceled;
+	to->failed += of->failed;
+	to->lost += of->lost;
+	to->cached += of->cached;
+	to->accepted += of->accepted;
+	to->losses += of->losses;
+	to->dead += p->over;
+	if (!l)
+		return;
+	to->passes += l->stats.passes;
+	to->pauses += l->stats.pauses;
+	to->forgotten += l->stats.forgotten;
+}
+
+static void play_seed(uint64_t seed, struct totals *sum)
+{
+	struct party *p = calloc(1, sizeof(*p));
+
+	p->seed = seed;
+	if (open_handle(p)) {
+		play(p, 4 + chance(p, 20));
+		assert_int_equal(p->live, 0);
+		if (p->over)
+			check_over(p);
+		else
+			check_level(p);
+	}
+	add_totals(sum, p);
+	if (tandem_close(p->t) && !p->dies)
+		fail_msg("closing: %s", tandem_error(NULL));
+	free(p);
+}
+
+static void tell(const struct totals *sum)
+{
+	const struct {
+		const char *what;
+		uint64_t n;
+	} row[] = {
+		{ "requests ended", sum->ended },
+		{ "without room", sum->no_room },
+		{ "canceled", sum->canceled },
+		{ "failed", sum->failed },
+		{ "lost", sum->lost },
+		{ "passes", sum->passes },
+		{ "pauses", sum->pauses },
+		{ "forgotten", sum->forgotten },
+		{ "tokens cached", sum->cached },
+		{ "tokens accepted", sum->accepted },
+		{ "devices lost", sum->losses },
+		{ "devices that failed for good", sum->dead },
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(row); i++)
+		print_message("%8llu %s\n", (unsigned long long)row[i].n,
+			row[i].what);
+}
+
+static void requests_of_any_schedule_have_the_text_they_have_alone(void **state)
+{
+	uint64_t seeds = harness_full() ? 1000 : 60, first = harness_seed();
+	struct totals sum = { 0 };
+
+	write_alone();
+	for (uint64_t i = 0; i < seeds; i++)
+		play_seed(first + i, &sum);
+	tell(&sum);
+	assert_true(sum.ended && sum.canceled && sum.lost && sum.no_room);
+	assert_true(sum.pauses && sum.cached && sum.accepted);
+}
+
+/* There is one sequence then, and the kept one has it. */
+static void the_only_kept_one_makes_room_for_a_request_like_it(void **state)
+{
+	static struct fake fake;
+	const char *const set[] = { "ctx=128", "texts=1", "keep=1", NULL };
+	struct tandem *t = opened(set);
+
+	fake_init(&fake);
+	t->decoder.session_opts.npu = &fake.ops;
+	for (unsigned i = 0; i < 3; i++) {
+		const int32_t prompt[] = { 1, 2, 3, 4, 5, 6, (int32_t)i };
+		struct tandem_result got = { .size = sizeof(got) };
+		struct tandem_request r;
+		struct tandem_text *x;
+		unsigned left = 1;
+
+		tandem_request_init(&r, sizeof(r));
+		r.tokens = prompt;
+		r.n_tokens = ARRAY_LEN(prompt);
+		r.flags = TANDEM_IGNORE_EOS | TANDEM_NO_BOS;
+		r.max_tokens = 9;
+		assert_int_equal(tandem_submit(t, &r, &x), 0);
+		while (left)
+			assert_int_equal(tandem_advance(t, &left), 0);
+		assert_int_equal(tandem_text_state(x, &got), 0);
+		assert_int_equal(got.stop, TANDEM_STOP_LENGTH);
+		assert_int_equal(got.tokens, 9);
+		tandem_text_close(x);
+	}
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test_setup(
+		the_only_kept_one_makes_room_for_a_request_like_it, setup),
+	cmocka_unit_test_setup(
+		requests_of_any_schedule_have_the_text_they_have_alone, setup),
+};
+
+TEST_FILE(tests)
