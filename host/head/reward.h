@@ -23,6 +23,7 @@
 #define HOST_HEAD_REWARD_H
 
 #include "base/opt.h"
+#include "host/head/reward_text.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,11 +40,6 @@ struct reward_options {
 };
 /* Of methods whose needs_reward is true, which method.c sees to. */
 extern const struct opt_table reward_table;
-/* What may be said beside files. */
-bool reward_word(size_t i, struct opt_word *);
-/* Nothing said that, or -EINVAL for "exact", which is for those whose items
- * have answers. */
-int reward_check_unanswered(const char *said, struct err *);
 
 /* What is judged for: the model that writes, and its words. */
 struct reward_site {
@@ -78,20 +74,6 @@ void reward_close(struct reward *);
 /* "reward", "exact", or the path of a file. */
 const char *reward_name(const struct reward *);
 
-struct reward_text {
-	const int32_t *token; /* [n]: the prompt, then what was written */
-	size_t n, n_prompt;
-	/* [n_steps] the token that ends each step, as an index into all tokens:
-	 * ascending, behind the prompt. */
-	const uint32_t *step_end;
-	uint32_t n_steps;
-	float *score; /* [n_steps] probabilities, written */
-	/* Where it was started so: the target's states behind the layers that
-	 * it named, [n_embd] each, of the prompt's tokens and of what follows
-	 * as far as a step goes, but for one that ends the text. */
-	const float *prompt_state, *state;
-};
-
 /*
  * The scores of n texts. A step that ends in a token which ends the text is
  * judged by what is before that. -EFBIG where its steps are longer than what
@@ -102,18 +84,8 @@ int reward_score(
 
 /* Who scores for the kind "exact", from now on; NULL: nobody, and scoring is
  * refused. Of other kinds nothing happens. */
-typedef int reward_function(
-	void *arg, struct reward_text *, unsigned n, struct err *);
 void reward_tell(struct reward *, reward_function *, void *arg);
 
-/* What it came to so far; _ps is of the phone, where there is one. */
-struct reward_stats {
-	uint64_t texts, steps; /* scored */
-	uint64_t tokens;       /* in them */
-	uint64_t rows;         /* computed, prompts among them */
-	uint64_t passes;
-	uint64_t ns, ps;
-};
 void reward_stats(const struct reward *, struct reward_stats *out);
 
 #endif

@@ -17,8 +17,8 @@
 #ifndef HOST_MEMORY_STAGING_H
 #define HOST_MEMORY_STAGING_H
 
-#include "base/counters.h"
 #include "flash/stream.h"
+#include "host/memory/staging_stats.h"
 #include "host/model/residency.h"
 #include "ipc/wire.h"
 
@@ -114,19 +114,6 @@ uint64_t staging_ahead(struct staging *);
  * speed in the last passes. */
 uint64_t staging_read_time(struct staging *);
 
-/* clang-format off */
-#define STAGING_STATS(X)                                                      \
-	X(uint64_t, bytes_used) /* of layers that were needed, as stored */   \
-	X(uint64_t, layers_used)                                              \
-	/* places where two parts of them meet: the page there came twice */  \
-	X(uint64_t, meetings)                                                 \
-	X(uint64_t, wait_ps)    /* of the host for layers, on the phone */
-/* clang-format on */
-
-struct staging_stats {
-	STAGING_STATS(COUNTER_MEMBER)
-	struct stream_stats stream;
-};
 void staging_stats(const struct staging *, struct staging_stats *out);
 const char *staging_how(const struct staging *); /* stream_how */
 

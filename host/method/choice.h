@@ -6,6 +6,9 @@
 #ifndef HOST_METHOD_CHOICE_H
 #define HOST_METHOD_CHOICE_H
 
+#include "host/method/method_stats.h"
+#include "host/method/samples_options.h"
+
 #include <stdint.h>
 
 #define CHOICE_NONE UINT32_MAX
@@ -15,14 +18,6 @@ struct candidate {
 	const char *answer; /* in canonical form; NULL: it has none, no vote */
 	double value;       /* the larger the better; NAN: not known */
 	double weight;      /* of its vote */
-};
-
-/* An answer, and who gives it. */
-struct tally {
-	const char *answer; /* a candidate's */
-	uint32_t votes;
-	double weight;        /* the sum of theirs */
-	uint32_t first, best; /* the first; the first of those valued most */
 };
 
 /* Into row[n], in the order in which answers are first given; how many. */
@@ -46,8 +41,6 @@ void choice_borda(struct candidate *, uint32_t n, double power);
  * The value of a text from the scores of its steps (search-and-learn's
  * aggregations). NAN of none, or where one is not known.
  */
-enum aggregate { AGGREGATE_LAST, AGGREGATE_MIN, AGGREGATE_PROD };
-extern const char *const aggregate_names[]; /* NULL-terminated */
 double choice_aggregate(const float *score, uint32_t n, enum aggregate);
 
 /*

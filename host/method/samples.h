@@ -33,6 +33,8 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "host/method/lanes.h"
+#include "host/method/method_stats.h"
+#include "host/method/samples_options.h"
 #include "host/method/tapped.h"
 #include "host/text/generation.h"
 
@@ -44,17 +46,7 @@ struct method_env;
 struct samples;
 struct session;
 
-#define SAMPLES_MOST       1024 /* that may be asked for */
-#define SAMPLES_PARALLEL   64   /* in a pass, at most (ROWS_SEQUENCES) */
-#define SAMPLES_CONFIDENCE 20   /* tokens that a confidence looks at */
-
-/* What is asked by -N, --parallel ...: of all methods of samples. */
-struct samples_options {
-	uint32_t n, parallel;
-	uint32_t slots; /* of the cache for all; 0: as many as they need */
-	const char *step_end; /* text that ends a step */
-};
-extern const struct opt_table samples_table;
+#define SAMPLES_CONFIDENCE 20 /* tokens that a confidence looks at */
 
 /*
  * The tokens that each of n samples (of those asked for, at least) comes to, up
@@ -176,12 +168,6 @@ void samples_choose(struct samples *, const struct sample *);
 /* That one; NULL: none was chosen. */
 const struct sample *samples_chosen(const struct samples *);
 
-/* What they came to, for statistics. */
-struct samples_stats {
-	uint64_t tokens; /* drawn, those of samples cut or forked from too */
-	/* As of lanes. */
-	uint64_t passes, rows, pauses, forgotten;
-};
 void samples_stats(const struct samples *, struct samples_stats *out);
 
 /* States of the prompt's tokens, where those of samples are kept; NULL. */

@@ -2,6 +2,7 @@
  * Requests under way: what becomes of them when they are answered, in the
  * session and on the phone's time, and waiting for them.
  */
+#include "host/memory/staging.h"
 #include "host/session/session_impl.h"
 #include "host/session/switching.h"
 
