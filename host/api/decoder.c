@@ -469,7 +469,7 @@ static const char *file_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-void decoder_priced_as(const struct decoder *d, char text[DECODER_PRICED_AS])
+void decoder_priced_as(const struct decoder *d, char text[TANDEM_PRICED_AS])
 {
 	const struct session_opts *o = &d->session_opts;
 	const struct shape *draft = drafting_as(&d->drafting.opts);
@@ -481,7 +481,7 @@ void decoder_priced_as(const struct decoder *d, char text[DECODER_PRICED_AS])
 	*text = '\0';
 	if (!o->as && !(drafts && draft))
 		return;
-	snprintf(text, DECODER_PRICED_AS,
+	snprintf(text, TANDEM_PRICED_AS,
 		"%s%s%s%s%s%s on %.60s; what runs is %.255s%s%.255s",
 		o->as ? o->as->name : own,
 		drafts ? ", the draft model as " : "",

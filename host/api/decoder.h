@@ -10,6 +10,7 @@
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "host/api/profile.h"
+#include "host/api/report.h"
 #include "host/draft/drafting.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
@@ -101,13 +102,8 @@ const struct texts_options *decoder_texts(const struct decoder *);
 /* Whether its texts can share passes; else each is written by the method. */
 bool decoder_shares(const struct decoder *);
 
-/*
- * What is priced in place of what runs: "qwen2.5-1.5b on sd8gen2; what runs is
- * target.gguf". Every report of a phone's time begins with it. "" where what
- * runs is what is priced.
- */
-#define DECODER_PRICED_AS 700
-void decoder_priced_as(const struct decoder *, char text[DECODER_PRICED_AS]);
+/* priced_as of a report. */
+void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
 
 /*
  * Put the token that begins a text before a prompt: where the model wants it,

@@ -5,7 +5,9 @@
 #include "base/fault_plan.h"
 #include "base/workers.h"
 #include "host/api/profile.h"
+#include "host/method/choosing.h"
 #include "host/method/method.h"
+#include "host/method/samples.h"
 #include "host/model/shapes.h"
 #include "host/shipped/soc_file.h"
 #include "host/text/history.h"
@@ -404,6 +406,20 @@ static bool method_word(size_t i, struct opt_word *w)
 	if (m)
 		*w = (struct opt_word){ m->name, NULL, m->summary };
 	return m;
+}
+
+bool method_facts(size_t i, struct method_facts *out)
+{
+	const struct method *m = methods[i];
+
+	if (!m)
+		return false;
+	*out = (struct method_facts){ .name = m->name,
+		.method = m,
+		.diffusion = m->diffusion,
+		.many = method_uses(m, &samples_table),
+		.scores = method_uses(m, &aggregate_table) };
+	return true;
 }
 
 bool method_name_word(size_t i, struct opt_word *w)

@@ -10,9 +10,13 @@
 #define HOST_API_OPTIONS_H
 
 #include "base/opt.h"
-#include "host/session/session.h"
+#include "host/api/tandem.h"
+#include "host/draft/drafting_options.h"
+#include "host/method/samples_options.h"
+#include "host/session/session_opts.h"
 
 struct err;
+struct method;
 struct soc;
 
 /* ---- the pair ------------------------------------------------------------ */
@@ -67,6 +71,17 @@ struct texts_options {
 };
 extern const struct opt_table texts_table;
 
+/* A method, for those who choose one. */
+struct method_facts {
+	const char *name;
+	const struct method *method;
+	bool diffusion; /* it fills masks */
+	bool many;      /* it generates samples of which one is chosen */
+	bool scores;    /* by a reward, step by step */
+};
+/* The i-th, in the order of help; false behind the last. */
+bool method_facts(size_t i, struct method_facts *);
+
 /* The names of methods, for an option that takes some of them. */
 bool method_name_word(size_t i, struct opt_word *);
 
@@ -78,6 +93,38 @@ const struct opt_table *decoder_tables(size_t i);
 /* Of several texts; of those and a decoder. */
 const struct opt_table *texts_tables(size_t i);
 const struct opt_table *library_tables(size_t i);
+
+/* ---- a handle ------------------------------------------------------------ */
+
+/*
+ * The two halves of tandem_open, for whoever has parsed options of its own:
+ * what is asked for, of which nothing is opened yet, and the model (NULL: the
+ * one that comes with Tandem). `parsed` is what options.set would say, where it
+ * is not NULL, and what it points at stays; options.model is not looked at.
+ * The first returns -errno and, on failure, no handle.
+ */
+int tandem_create(struct tandem **out, const struct tandem_options *,
+	const struct opt_values *parsed, struct err *);
+int tandem_read_model(struct tandem *, const char *path);
+
+/* 0, or -EFBIG with what to try: room in the context for such a prompt and a
+ * token more, of the model that is read; predict as in tandem_start_for. */
+int tandem_check_room(
+	const struct tandem *, uint64_t prompt, int64_t predict, struct err *);
+
+/* How the pair is to be started, which may be changed until it is. */
+struct session_opts *tandem_pair(struct tandem *);
+
+/* -EINVAL, and a sentence, for options that have no effect with what drafts or,
+ * unless there are `answers` to compare texts with, on the reward. */
+int tandem_check_needless(const struct tandem *, bool answers, struct err *);
+
+/* tandem_start for prompts of at most so many tokens, to which texts add
+ * `predict` at most (-1: not known): samples of a prompt get no more room. */
+int tandem_start_for(struct tandem *, uint64_t prompt, int64_t predict);
+
+/* tandem_close, which returns -errno. */
+int tandem_end(struct tandem *, struct err *);
 
 /* Rows of a command's table, for a struct opt_values of its own. */
 #define PAIR_OPTIONS(values)                                          \

@@ -1,8 +1,4 @@
-/*
- * What is behind tandem.h, for the rooms that decode through it and tell more
- * of it than it does itself: commands and their reports. They read it and
- * change nothing. One thread, as there.
- */
+/* What is behind tandem.h. One thread, as there. */
 #ifndef HOST_API_TANDEM_IMPL_H
 #define HOST_API_TANDEM_IMPL_H
 
@@ -16,7 +12,6 @@
 #include <stdint.h>
 
 struct lanes;
-struct opt_values;
 struct tandem_text;
 struct token_list;
 struct token_trie;
@@ -36,23 +31,11 @@ struct tandem {
 	struct tandem_text *first_text;
 	uint64_t submitted;  /* ever */
 	struct lanes *lanes; /* NULL: none was submitted, or they share none */
-	bool advancing;      /* one of their callbacks may be running */
+	/* Told of samples while they are generated; NULL: nobody. */
+	void (*watch_samples)(const char *line, uint32_t over, uint32_t of);
+	bool advancing;          /* one of their callbacks may be running */
 	struct token_trie *trie; /* NULL: no form was asked for yet */
 };
-
-/*
- * The two halves of tandem_open, for whoever has parsed options of its own:
- * what is asked for, of which nothing is opened yet, and the model (NULL: the
- * one that comes with Tandem). `parsed` is what options.set would say, where it
- * is not NULL, and what it points at stays; options.model is not looked at.
- * The first returns -errno and, on failure, no handle.
- */
-int tandem_create(struct tandem **out, const struct tandem_options *,
-	const struct opt_values *parsed, struct err *);
-int tandem_read_model(struct tandem *, const char *path);
-
-/* tandem_close, which returns -errno. */
-int tandem_end(struct tandem *, struct err *);
 
 /* The tokens of a request's prompt, appended: 0, or a status as of
  * tandem_generate. */

@@ -6,6 +6,8 @@
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/text_impl.h"
+#include "host/head/reward.h"
+#include "host/model/model.h"
 #include "host/text/token_trie.h"
 #include "host/text/tokenizer.h"
 
@@ -155,6 +157,11 @@ int tandem_read_model(struct tandem *t, const char *path)
 	return tandem_status_of(decoder_open_model(&t->decoder, path, &t->err));
 }
 
+struct session_opts *tandem_pair(struct tandem *t)
+{
+	return &t->decoder.session_opts;
+}
+
 static int open_handle(
 	struct tandem **out, const struct tandem_options *options)
 {
@@ -198,6 +205,31 @@ int tandem_start(struct tandem *t, uint64_t tokens)
 	t->dead = tandem_status_of(
 		decoder_open_session(&t->decoder, &o, &t->err));
 	return t->dead;
+}
+
+int tandem_check_room(
+	const struct tandem *t, uint64_t prompt, int64_t predict, struct err *e)
+{
+	const struct decoder *d = &t->decoder;
+	uint32_t context = d->session_opts.context;
+
+	return prompt_check_room(d, prompt, (uint64_t)predict,
+		context ? context : d->model->n_ctx, e);
+}
+
+int tandem_start_for(struct tandem *t, uint64_t prompt, int64_t predict)
+{
+	t->decoder.tail = predict < 0 ? 0 : (uint32_t)predict;
+	return tandem_start(t, predict < 0 ? 0 : prompt + (uint64_t)predict);
+}
+
+int tandem_check_needless(const struct tandem *t, bool answers, struct err *e)
+{
+	const struct reward_options *o =
+		opt_values_of(&t->decoder.options, &reward_table);
+	int ret = drafting_check_needless(&t->decoder.drafting, e);
+
+	return ret || answers ? ret : reward_check_unanswered(o->said, e);
 }
 
 int tandem_end(struct tandem *t, struct err *e)

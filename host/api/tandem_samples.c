@@ -1,8 +1,13 @@
 /* What a program is told of many samples: struct tandem_sample. */
+#include "base/strbuf.h"
+#include "host/api/report.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/text_impl.h"
+#include "host/method/choosing.h"
 #include "host/method/samples.h"
 #include "host/text/generation.h"
+
+#include <string.h>
 
 static double mean(double sum, size_t n)
 {
@@ -32,8 +37,8 @@ static enum tandem_sample_state state_of(const struct sample *s)
 	}
 }
 
-static void tell_one(const struct tandem_request *q, const struct samples *p,
-	const struct sample *s)
+static struct tandem_sample sample_of(
+	const struct samples *p, const struct sample *s)
 {
 	struct tandem_sample out = { .size = sizeof(out),
 		.index = s->index,
@@ -58,13 +63,78 @@ static void tell_one(const struct tandem_request *q, const struct samples *p,
 	size_t n, prompt = gen_prompt_length(s->gen);
 
 	out.tokens = gen_tokens(s->gen, &n) + prompt;
-	q->sample(q->sample_arg, &out);
+	return out;
 }
 
 void tandem_tell_samples(const struct tandem *t, const struct tandem_request *q)
 {
 	const struct samples *p = t->decoder.env.samples;
 
-	for (uint32_t i = 0; q->sample && p && i < samples_count(p); i++)
-		tell_one(q, p, samples_at(p, i));
+	for (uint32_t i = 0; q->sample && p && i < samples_count(p); i++) {
+		struct tandem_sample one = sample_of(p, samples_at(p, i));
+
+		q->sample(q->sample_arg, &one);
+	}
+}
+
+void tandem_sample_report(
+	const struct tandem *t, uint32_t i, struct sample_report *out)
+{
+	const struct samples *p = t->decoder.env.samples;
+	const struct sample *s = samples_at(p, i);
+
+	*out = (struct sample_report){
+		.is = sample_of(p, s),
+		.state = sample_is_over(s) ? sample_state_name(s->lane.state)
+					   : "incomplete",
+		.stop = gen_stop_name(s->stop),
+		.prompt_tokens = gen_prompt_length(s->gen),
+		.answer = s->answer.len ? s->answer.data : NULL,
+		.vote = (double)s->weight,
+	};
+}
+
+uint32_t tandem_answers(const struct tandem *t, struct tally *row)
+{
+	uint32_t n = choosing_tally(t->decoder.env.samples, row, NULL);
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t most = i + choice_heaviest(row + i, n - i);
+		struct tally heaviest = row[most];
+
+		memmove(row + i + 1, row + i, (most - i) * sizeof(*row));
+		row[i] = heaviest;
+	}
+	return n;
+}
+
+/* "12 of 16 samples over, 3 running, 1 paused; 42 leads with 5 of 12:" */
+static void tell_samples(void *arg, const struct samples *p)
+{
+	const struct tandem *t = arg;
+	const struct method_env *env = &t->decoder.env;
+	uint32_t paused = samples_in(p, LANE_PAUSED);
+	uint32_t over = samples_in(p, LANE_ENDED) + samples_in(p, LANE_CUT) +
+		samples_in(p, LANE_FAILED);
+	struct strbuf line = STRBUF_INIT;
+
+	strbuf_addf(&line, "%u of %u samples over, %u running", over,
+		samples_count(p), samples_in(p, LANE_RUNNING));
+	if (paused)
+		strbuf_addf(&line, ", %u paused", paused);
+	if (env->method->tally) {
+		strbuf_addf(&line, "; ");
+		env->method->tally(env, &line);
+	}
+	strbuf_addf(&line, ":");
+	t->watch_samples(line.data ? line.data : "", over, samples_count(p));
+	strbuf_release(&line);
+}
+
+void tandem_watch_samples(struct tandem *t,
+	void (*tell)(const char *line, uint32_t over, uint32_t of))
+{
+	t->watch_samples = tell;
+	t->decoder.env.samples_sink =
+		(struct samples_sink){ tell ? tell_samples : NULL, t };
 }

@@ -254,8 +254,8 @@ static int start(struct run *r, const struct eval_items *items, struct err *e)
 
 	/* Of all items, so that each run has the same context. */
 	if (!ret)
-		ret = eval_longest(
-			d, &r->tts->items, d->model->n_ctx, &longest, e);
+		ret = eval_longest(r->tandem, &r->tts->items, d->model->n_ctx,
+			&longest, e);
 	if (ret)
 		return ret;
 	r->tts->priced = d->session_opts.soc;

@@ -194,7 +194,7 @@ static void note_files(struct pair_runner *by, const struct decoder *d)
 
 static void note_priced(struct pair_runner *by, const struct decoder *d)
 {
-	char text[DECODER_PRICED_AS];
+	char text[TANDEM_PRICED_AS];
 	size_t used = strlen(by->priced);
 
 	decoder_priced_as(d, text);

@@ -43,8 +43,8 @@ struct pair_runner {
 	struct bench_trace trace;
 	/* Of the first run that had one, for reports. */
 	char model[PATH_MAX], draft[PATH_MAX];
-	/* What is priced in place of what runs (decoder_priced_as): of all runs
-	 * that say so, each once, with " | " between; "" of none. */
+	/* What is priced in place of what runs (struct tandem_report): of all
+	 * runs that say so, each once, with " | " between; "" of none. */
 	char priced[PAIR_PRICED];
 };
 

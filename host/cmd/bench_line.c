@@ -1,13 +1,11 @@
 #include "host/cmd/bench_line.h"
 
 #include "base/err.h"
-#include "host/api/decoder.h"
 #include "host/api/options.h"
 #include "host/bench/bench_run.h"
 #include "host/bench/run_options.h"
 #include "host/cmd/cmd.h"
 #include "host/eval/shard.h"
-#include "host/method/method.h"
 
 #include <errno.h>
 #include <string.h>
@@ -44,10 +42,11 @@ int bench_line_check(const struct command *c, const struct bench_line *l,
 {
 	const struct decoding_options *decoding =
 		opt_values_of(&l->asked, &decoding_table);
+	const struct decoding_options *unsaid = decoding_table.defaults;
 
 	if (l->json && l->csv)
 		return cmd_misuse(c, "--json and --csv exclude each other");
-	if (strcmp(decoding->method, methods[0]->name))
+	if (strcmp(decoding->method, unsaid->method))
 		return cmd_misuse(c, "--method is set by %s here", said_by);
 	return check_shard(c, l);
 }
@@ -56,14 +55,16 @@ int bench_line_check_decoder(
 	const struct command *c, const struct bench_line *l, const char *method)
 {
 	struct opt_values asked = l->asked;
-	struct decoder d = { 0 };
+	struct tandem *t;
 	struct err e = { 0 };
 	int ret = opt_set(decoder_tables, &asked, "method", method, &e);
 
 	if (!ret)
-		ret = decoder_ask(&d, &asked, &e);
-	decoder_close(&d, NULL);
-	return ret ? cmd_refuse(c, &e) : EXIT_OK;
+		ret = tandem_create(&t, NULL, &asked, &e);
+	if (ret)
+		return cmd_refuse(c, &e);
+	tandem_end(t, NULL);
+	return EXIT_OK;
 }
 
 void bench_line_take(struct bench_line *l, struct bench_asked *a)

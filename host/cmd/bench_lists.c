@@ -1,9 +1,9 @@
 #include "host/cmd/bench_lists.h"
 
 #include "base/strbuf.h"
+#include "host/api/options.h"
 #include "host/cmd/cmd.h"
 #include "host/eval/eval_tasks.h"
-#include "host/method/method.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,13 +35,14 @@ static int refuse_method(
 {
 	struct opt_nearest near = { .word = part };
 	struct strbuf names = STRBUF_INIT;
+	struct method_facts m;
 	int status;
 
-	for (size_t i = 0; methods[i]; i++)
-		if (diffusion || !methods[i]->diffusion) {
-			opt_nearest_offer(&near, methods[i]->name);
-			strbuf_addf(&names, "%s%s", names.len ? ", " : "",
-				methods[i]->name);
+	for (size_t i = 0; method_facts(i, &m); i++)
+		if (diffusion || !m.diffusion) {
+			opt_nearest_offer(&near, m.name);
+			strbuf_addf(
+				&names, "%s%s", names.len ? ", " : "", m.name);
 		}
 	status = refuse(c, "methods", names.data ? names.data : "", &near);
 	strbuf_release(&names);
@@ -54,13 +55,15 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 	char part[LIST_PART];
 
 	while (list_part(&list, part)) {
-		const struct method *m = method_find(part);
-		bool twice = false;
+		struct method_facts m;
+		bool known = false, twice = false;
 
-		if (!m || (m->diffusion && !diffusion))
+		for (size_t i = 0; !known && method_facts(i, &m); i++)
+			known = !strcmp(m.name, part);
+		if (!known || (m.diffusion && !diffusion))
 			return refuse_method(c, part, diffusion);
 		for (unsigned i = 0; i < *n; i++)
-			twice |= out[i] == m;
+			twice |= out[i] == m.method;
 		if (twice)
 			continue;
 		if (*n == most)
@@ -68,7 +71,7 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 				"--methods names more than %u "
 				"methods",
 				most);
-		out[(*n)++] = m;
+		out[(*n)++] = m.method;
 	}
 	return *n ? EXIT_OK : cmd_misuse(c, "--methods names none");
 }

@@ -4,12 +4,16 @@
 #include "base/strbuf.h"
 #include "base/user_file.h"
 #include "base/version.h"
+#include "host/api/options.h"
+#include "host/api/report.h"
 #include "host/api/tandem.h"
+#include "host/text/tokenizer.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -214,3 +218,39 @@ const struct notice_sink cmd_notice = { say_notice, NULL };
 
 static struct progress progress_line;
 const struct progress_sink cmd_progress = { progress_draw, &progress_line };
+
+int cmd_create(
+	struct tandem **out, const struct opt_values *asked, struct err *e)
+{
+	struct tandem_options o;
+
+	tandem_options_init(&o, sizeof(o));
+	o.device_talks = true;
+	o.progress = cmd_progress.tell;
+	o.progress_arg = cmd_progress.arg;
+	o.notice = cmd_notice.tell;
+	o.notice_arg = cmd_notice.arg;
+	return tandem_create(out, &o, asked, e);
+}
+
+#define PROMPT_TOKENS 1024 /* that are no long prompt */
+
+int cmd_prompt(struct tandem *t, const struct tandem_request *q,
+	struct token_list *out, struct err *e)
+{
+	int64_t n = PROMPT_TOKENS;
+
+	do {
+		int32_t *more = realloc(out->id, (size_t)n * sizeof(*more));
+
+		if (!more)
+			return err_set(e, ENOMEM, "no memory for the prompt");
+		out->id = more;
+		out->cap = (size_t)n;
+		n = tandem_prompt(t, q, out->id, out->cap);
+		if (n < 0)
+			return tandem_failure(t, e);
+		out->n = (size_t)n;
+	} while (out->n > out->cap);
+	return 0;
+}

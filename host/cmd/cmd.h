@@ -102,8 +102,21 @@ void cmd_before_end(void (*leave)(void));
  * take back. They return 128 + cmd_interrupted. */
 void cmd_catch_endings(void);
 
-/* From now on it cancels this handle's text too; NULL: none. */
+struct opt_values;
 struct tandem;
+struct tandem_request;
+struct token_list;
+
+/* A handle by options that were parsed (tandem_create), whose progress and
+ * notices are shown as below. */
+int cmd_create(
+	struct tandem **out, const struct opt_values *asked, struct err *);
+
+/* The tokens of a request's prompt, of a model that is read: 0 or -errno. */
+int cmd_prompt(struct tandem *, const struct tandem_request *,
+	struct token_list *out, struct err *);
+
+/* From now on it cancels this handle's text too; NULL: none. */
 void cmd_interrupts(struct tandem *);
 
 /* Draws what is told to it, on a terminal. */

@@ -10,7 +10,6 @@
 #include "host/cmd/bench_line.h"
 #include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
-#include "host/method/method.h"
 
 #define TASK_ITEMS 10 /* of each, where not said */
 

@@ -8,7 +8,6 @@
 #include "host/bench/bench_price.h"
 #include "host/cmd/bench_lists.h"
 #include "host/model/shapes.h"
-#include "host/session/session.h"
 
 #include <string.h>
 

@@ -9,9 +9,6 @@
 #include "host/cmd/bench_line.h"
 #include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
-#include "host/method/choosing.h"
-#include "host/method/method.h"
-#include "host/method/samples.h"
 #include "host/model/shapes.h"
 
 #include <stdio.h>
@@ -160,6 +157,7 @@ static int refuse_aggregate(const char *part)
 static int take_method(struct tts_args *a, const char *part)
 {
 	struct tts_method *m = &a->method[a->n_methods];
+	struct method_facts is = { 0 };
 	char *colon;
 	unsigned n = 0, how = 0;
 	int status;
@@ -178,17 +176,18 @@ static int take_method(struct tts_args *a, const char *part)
 		list_methods(&cmd_bench_tts, m->name, false, &m->method, &n, 1);
 	if (status)
 		return status;
-	if (!method_uses(m->method, &samples_table))
+	for (size_t i = 0; is.method != m->method; i++)
+		method_facts(i, &is);
+	if (!is.many)
 		return cmd_misuse(&cmd_bench_tts,
 			"--methods names %s, which has no use for samples",
-			m->method->name);
+			is.name);
 	if (colon) {
 		*colon = ':';
 		while (aggregate_names[how] &&
 			strcmp(aggregate_names[how], colon + 1))
 			how++;
-		if (!aggregate_names[how] ||
-			!method_uses(m->method, &aggregate_table))
+		if (!aggregate_names[how] || !is.scores)
 			return refuse_aggregate(part);
 		m->aggregate = aggregate_names[how];
 	}
@@ -261,9 +260,9 @@ static int take(struct tts_args *a, struct strbuf *text)
 		status = take_methods(a);
 	if (!status)
 		status = take_numbers(a);
-	return status ? status
-		      : bench_line_check_decoder(
-				&cmd_bench_tts, &line, method_sample.name);
+	return status
+		? status
+		: bench_line_check_decoder(&cmd_bench_tts, &line, "sample");
 }
 
 static int run(int argc, char **argv)

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/options.h"
-#include "host/api/tandem_impl.h"
+#include "host/api/report.h"
 #include "host/cmd/chat_input.h"
 #include "host/cmd/conversation.h"
 
@@ -69,6 +69,16 @@ static const struct opt_command usage = {
 
 /* ---- the loop ------------------------------------------------------------ */
 
+/* Nothing more can be asked of it. */
+static bool is_dead(const struct tandem *t)
+{
+	struct tandem_report r = { .dead = true };
+
+	if (t)
+		tandem_report(t, &r);
+	return r.dead;
+}
+
 /* 0, CONVERSATION_QUIT, or -errno of what ends the program. */
 static int take_line(struct conversation *c, struct strbuf *line)
 {
@@ -94,19 +104,21 @@ static int take_line(struct conversation *c, struct strbuf *line)
 		return ret;
 	c->failed = true;
 	cmd_fail(&e);
-	return !c->tandem || c->tandem->dead || c->write_errno ? ret : 0;
+	return is_dead(c->tandem) || c->write_errno ? ret : 0;
 }
 
 static void greet(const struct conversation *c, const struct chat_input *input)
 {
+	struct tandem_report r;
+
 	if (c->plain)
 		cmd_warn("the model has no chat template that is known; it "
 			 "goes on with the text as it is");
 	if (!chat_input_is_terminal(input))
 		return;
+	tandem_report(c->tandem, &r);
 	fprintf(stderr, "%s, context %u tokens; /help lists commands\n",
-		c->tandem->decoder.model_path,
-		session_context(c->tandem->decoder.session));
+		r.model_path, r.context);
 }
 
 /* Twice Ctrl-C at the prompt, with nothing between, is an end. */
@@ -164,7 +176,7 @@ static int chat_main(int argc, char **argv)
 	texts->keep = 1;
 	c.model_path = model_path;
 	c.as_json = as_json;
-	if (conversation_create(&c.tandem, &asked, &e))
+	if (cmd_create(&c.tandem, &asked, &e))
 		return cmd_refuse(&cmd_chat, &e);
 	cmd_catch_signals();
 	ret = open_all(&c, &input, &e);

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "host/api/options.h"
-#include "host/api/tandem_impl.h"
+#include "host/api/report.h"
 #include "host/cmd/eval_report.h"
 #include "host/eval/eval.h"
 #include "host/eval/eval_tasks.h"
@@ -177,8 +177,7 @@ static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 	for (size_t i = 0; i < v->tasks.n; i++) {
 		struct eval_items items = chosen(&v->tasks.task[i]);
 		uint32_t longest;
-		int ret = eval_longest(
-			&v->tandem->decoder, &items, context, &longest, e);
+		int ret = eval_longest(v->tandem, &items, context, &longest, e);
 
 		if (ret) {
 			err_in(e, "'%s'", v->tasks.task[i].path);
@@ -192,20 +191,19 @@ static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 
 static int start(struct eval *v, struct err *e)
 {
-	const struct decoder *d = &v->tandem->decoder;
-	uint32_t context = d->session_opts.context;
-	int ret = check_prompts(v, context ? context : d->model->n_ctx, e);
+	struct tandem_report r;
+	int ret;
 
+	tandem_report(v->tandem, &r);
+	ret = check_prompts(
+		v, r.pair->context ? r.pair->context : r.model->n_ctx, e);
 	if (ret)
 		return ret;
-	/* As tandem run has it: samples have slots for no more than that. */
-	v->tandem->decoder.tail = (uint32_t)n_predict;
-	if (tandem_start(v->tandem, v->longest + (uint64_t)n_predict)) {
-		*e = v->tandem->err;
-		return e->code;
-	}
+	if (tandem_start_for(v->tandem, v->longest, n_predict))
+		return tandem_failure(v->tandem, e);
 	/* The window may hold less than the model's context. */
-	return check_prompts(v, session_context(d->session), e);
+	tandem_report(v->tandem, &r);
+	return check_prompts(v, r.context, e);
 }
 
 static int open_outputs(struct eval *v, struct err *e)
@@ -307,14 +305,16 @@ static int run_tasks(struct eval *v, struct err *e)
 		.arg = v,
 		.progress = cmd_progress,
 	};
-	const struct decoder *d = &v->tandem->decoder;
+	struct tandem_report of;
 	struct eval_report rep = { .result = v->result,
 		.shard = v->shard_json };
 	int ret = 0;
 
-	o.sampling.temperature = decoder_temperature(d, temperature);
+	tandem_report(v->tandem, &of);
+	o.sampling.temperature =
+		isnan(temperature) ? of.temperature : temperature;
 	o.sampling.seed = (uint64_t)seed;
-	rep.subject = eval_subject_of(d, &o);
+	rep.subject = eval_subject_of(&of, &o);
 	cmd_catch_signals();
 	cmd_interrupts(v->tandem);
 	if (!as_json)
@@ -336,10 +336,9 @@ static int run_tasks(struct eval *v, struct err *e)
 
 static int open_model(struct eval *v, struct err *e)
 {
-	int ret = tandem_read_model(v->tandem, model_path);
-
-	*e = v->tandem->err;
-	return ret ? e->code : 0;
+	return tandem_read_model(v->tandem, model_path)
+		? tandem_failure(v->tandem, e)
+		: 0;
 }
 
 static int run_all(struct eval *v, struct err *e)
@@ -370,21 +369,13 @@ static int take_shard(struct eval *v, struct err *e)
 static int create(struct eval *v, struct err *e)
 {
 	struct err closing = { 0 };
-	struct tandem_options o;
 	int ret = take_shard(v, e);
 
+	if (!ret)
+		ret = cmd_create(&v->tandem, &asked, e);
 	if (ret)
 		return ret;
-	tandem_options_init(&o, sizeof(o));
-	o.device_talks = true;
-	o.progress = cmd_progress.tell;
-	o.progress_arg = cmd_progress.arg;
-	o.notice = cmd_notice.tell;
-	o.notice_arg = cmd_notice.arg;
-	ret = tandem_create(&v->tandem, &o, &asked, e);
-	if (ret)
-		return ret;
-	ret = drafting_check_needless(&v->tandem->decoder.drafting, e);
+	ret = tandem_check_needless(v->tandem, true, e);
 	if (ret)
 		tandem_end(v->tandem, &closing);
 	return ret;

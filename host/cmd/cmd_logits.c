@@ -6,13 +6,12 @@
 #include "base/fd.h"
 #include "base/progress.h"
 #include "host/api/options.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/cmd/ids.h"
 #include "host/model/model.h"
-#include "host/session/logits.h"
-#include "host/session/session.h"
-#include "host/shipped/shipped_models.h"
 #include "host/text/tokenizer.h"
-#include "tensor/soc/soc.h"
+#include "ipc/wire.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,9 +20,7 @@
 
 #define IDS_MAX ((size_t)64 << 20) /* bytes of a file of ids */
 
-static struct opt_values asked;  /* of the pair */
-static struct session_opts pair; /* what it says, from the start on */
-static struct soc phone;
+static struct opt_values asked; /* of the pair */
 static const char *model_path, *ids_text, *ids_file, *out_path;
 
 /* clang-format off */
@@ -59,16 +56,12 @@ static const struct opt_command usage = {
 
 static int check_usage(void)
 {
-	struct err e = { 0 };
-
 	if (!ids_text == !ids_file)
 		return cmd_misuse(
 			&cmd_logits, "give either --ids or --ids-file");
 	if (!out_path)
 		return cmd_misuse(&cmd_logits,
 			"no output: -o FILE, or -o - for standard output");
-	if (pair_apply(&asked, &pair, &phone, &e))
-		return cmd_refuse(&cmd_logits, &e);
 	return EXIT_OK;
 }
 
@@ -106,58 +99,37 @@ static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 	return ret;
 }
 
+/* Where logits go to. */
+struct output {
+	FILE *file;
+	uint32_t n_vocab;
+	size_t read; /* tokens */
+	struct progress progress;
+};
+
+static void count_read(void *arg, uint32_t n)
+{
+	struct output *o = arg;
+
+	progress_at(&o->progress, o->read += n);
+}
+
 static int write_rows(
-	struct session *s, uint32_t n, uint32_t n_vocab, FILE *f, struct err *e)
+	void *arg, size_t at, uint32_t n, const float *logits, struct err *e)
 {
-	size_t some = n < LOGITS_ROWS ? n : LOGITS_ROWS;
-	float *rows = malloc(some * n_vocab * sizeof(*rows));
-	int ret = rows ? 0 : err_set(e, ENOMEM, "no memory for logits");
+	const struct output *o = arg;
 
-	for (uint32_t i = 0; i < n && !ret; i += (uint32_t)some) {
-		if (some > n - i)
-			some = n - i;
-		ret = session_logits_range(s, i, (uint32_t)some, rows, e);
-		if (!ret)
-			ret = session_check_finite(s, e);
-		if (!ret &&
-			fwrite(rows, n_vocab * sizeof(*rows), some, f) != some)
-			ret = err_sys(e, errno, "cannot write '%s'", out_path);
-	}
-	free(rows);
-	return ret;
+	return fwrite(logits, o->n_vocab * sizeof(*logits), n, o->file) == n
+		? 0
+		: err_sys(e, errno, "cannot write '%s'", out_path);
 }
 
-static int write_logits(struct session *s, const struct token_list *ids,
-	uint32_t n_vocab, FILE *f, struct err *e)
-{
-	size_t chunk = session_max_rows(s);
-	struct progress p;
-	int ret = 0;
-
-	progress_begin(&p, "logits", ids->n);
-	for (size_t i = 0; i < ids->n && !ret; i += chunk) {
-		size_t left = ids->n - i;
-		uint32_t rows = (uint32_t)(left < chunk ? left : chunk);
-
-		if ((ret = session_continue(
-			     s, SESSION_TEXT, ids->id + i, rows, e)) ||
-			(ret = write_rows(s, rows, n_vocab, f, e)) ||
-			(ret = session_accept(s, SESSION_TEXT, NULL, rows, e)))
-			break;
-		progress_at(&p, i + rows);
-	}
-	progress_end(&p);
-	return ret;
-}
-
-static int open_session(struct session **s, const struct model *m,
+static int start(struct tandem *t, const struct model *m,
 	const struct token_list *ids, struct err *e)
 {
-	uint32_t context = pair.context ? pair.context : m->n_ctx;
-	struct session_opts o = pair;
+	struct session_opts *pair = tandem_pair(t);
+	uint32_t context = pair->context ? pair->context : m->n_ctx;
 
-	o.progress = cmd_progress;
-	o.notice = cmd_notice;
 	if (m->block_length)
 		return err_set(e, EINVAL,
 			"a block diffusion model: its attention depends on "
@@ -171,10 +143,9 @@ static int open_session(struct session **s, const struct model *m,
 			"%zu ids, but a diffusion model computes all ids in "
 			"one pass, which has at most %d; shorten the list",
 			ids->n, WIRE_MAX_ROWS);
-	o.context_need = (uint32_t)ids->n;
 	if (!m->causal)
-		o.prefill_chunk = o.context_need;
-	return session_open(s, m, &o, e);
+		pair->prefill_chunk = (uint32_t)ids->n;
+	return tandem_start(t, ids->n) ? tandem_failure(t, e) : 0;
 }
 
 static bool is_regular(const char *path)
@@ -184,45 +155,46 @@ static bool is_regular(const char *path)
 	return !lstat(path, &st) && S_ISREG(st.st_mode);
 }
 
-static int write_file(struct session *s, const struct model *m,
+static int write_file(struct tandem *t, const struct model *m,
 	const struct token_list *ids, struct err *e)
 {
 	bool to_stdout = !strcmp(out_path, "-");
-	FILE *f = to_stdout ? stdout : fopen(out_path, "we");
+	struct output o = { .file = to_stdout ? stdout : fopen(out_path, "we"),
+		.n_vocab = m->n_vocab };
+	const struct pass_reader reader = { count_read, write_rows, &o };
 	int ret;
 
-	if (!f)
+	if (!o.file)
 		return err_sys(e, errno, "cannot create '%s'", out_path);
-	ret = write_logits(s, ids, m->n_vocab, f, e);
-	if ((to_stdout ? fflush(f) : fclose(f)) && !ret)
+	progress_begin(&o.progress, "logits", ids->n);
+	ret = pass_read(tandem_session(t), ids->id, ids->n, 0, &reader, e);
+	progress_end(&o.progress);
+	if ((to_stdout ? fflush(o.file) : fclose(o.file)) && !ret)
 		ret = err_sys(e, errno, "cannot write '%s'", out_path);
 	if (ret && !to_stdout && is_regular(out_path))
 		remove(out_path); /* half a file would look whole */
 	return ret;
 }
 
-static int logits_all(struct model **m, struct token_list *ids, struct err *e)
+static int logits_all(struct tandem *t, struct token_list *ids, struct err *e)
 {
-	struct err closing = { 0 };
-	char path[PATH_MAX];
-	struct session *s;
-	int ret, closed;
+	struct tandem_report r;
+	int ret;
 
-	if ((ret = models_choose(model_path, MODEL_TARGET, path, e)) ||
-		(ret = model_open(m, path, e)) ||
-		(ret = read_ids((*m)->n_vocab, ids, e)) ||
-		(ret = open_session(&s, *m, ids, e)))
+	if (tandem_read_weights(t, model_path))
+		return tandem_failure(t, e);
+	tandem_report(t, &r);
+	if ((ret = read_ids(r.model->n_vocab, ids, e)) ||
+		(ret = start(t, r.model, ids, e)))
 		return ret;
-	ret = write_file(s, *m, ids, e);
-	closed = session_close(s, &closing);
-	return cmd_closed(ret, closed, &closing, e);
+	return write_file(t, r.model, ids, e);
 }
 
 static int logits_main(int argc, char **argv)
 {
-	struct model *m = NULL;
+	struct tandem *t;
 	struct token_list ids = { 0 };
-	struct err e = { 0 };
+	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
 	int status, ret;
 
@@ -231,9 +203,11 @@ static int logits_main(int argc, char **argv)
 	status = check_usage();
 	if (status)
 		return status;
-	ret = logits_all(&m, &ids, &e);
+	if (cmd_create(&t, &asked, &e))
+		return cmd_refuse(&cmd_logits, &e);
+	ret = logits_all(t, &ids, &e);
+	ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
 	free(ids.id);
-	model_close(m);
 	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 

@@ -4,8 +4,9 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
-#include "host/api/decoder.h"
 #include "host/api/options.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/cmd/json_text.h"
 #include "host/cmd/priced.h"
 #include "host/eval/eval_tasks.h"
@@ -92,7 +93,8 @@ struct table_row {
 };
 
 struct job {
-	struct decoder decoder;
+	struct tandem *tandem;
+	struct tandem_report report; /* once the model is read */
 	struct eval_tasks tasks;
 	char *text; /* NULL: items */
 	size_t text_len;
@@ -163,20 +165,22 @@ static int read_operand(struct job *j, const char *operand, struct err *e)
 
 static int open_model(struct job *j, struct err *e)
 {
-	struct decoder *d = &j->decoder;
-	int ret = decoder_open_model(d, model_path, e);
+	int ret = tandem_read_model(j->tandem, model_path)
+		? tandem_failure(j->tandem, e)
+		: 0;
 
-	if (d->model && !d->model->causal)
+	tandem_report(j->tandem, &j->report);
+	if (j->report.model && !j->report.model->causal)
 		return err_set(e, EINVAL,
 			"'%s' is a diffusion model, whose positions see later "
 			"ones; perplexity is defined for causal models",
-			d->model_path);
+			j->report.model_path);
 	return ret;
 }
 
 static int make_passages(struct job *j, uint32_t context, struct err *e)
 {
-	const struct tokenizer *tok = j->decoder.tokenizer;
+	const struct tokenizer *tok = j->report.tokenizer;
 	int ret = 0;
 
 	j->window = context < WINDOW_MAX ? context : WINDOW_MAX;
@@ -206,36 +210,35 @@ static int check_passages(struct job *j, uint32_t context, struct err *e)
 
 	for (size_t i = 0; i < j->n && !ret; i++) {
 		ret = passages_check(
-			&j->row[i].passages, j->decoder.model, context, e);
+			&j->row[i].passages, j->report.model, context, e);
 		if (ret)
 			err_in(e, "'%s'", j->row[i].path);
 	}
 	return ret;
 }
 
-static int open_session(struct job *j, struct err *e)
+static int start(struct job *j, struct err *e)
 {
-	struct session_opts o = j->decoder.session_opts;
-	uint32_t context;
+	uint32_t context = j->report.pair->context, need = 0;
 	int ret;
 
-	o.cancel = &cmd_interrupted;
-	o.progress = cmd_progress;
-	o.notice = cmd_notice;
-	context = o.context ? o.context : j->decoder.model->n_ctx;
+	if (!context)
+		context = j->report.model->n_ctx;
 	if ((ret = make_passages(j, context, e)) ||
 		(ret = check_passages(j, context, e)))
 		return ret;
 	for (size_t i = 0; i < j->n; i++) {
 		uint32_t rows = passages_longest(&j->row[i].passages) - 1;
 
-		if (rows > o.context_need)
-			o.context_need = rows;
+		if (rows > need)
+			need = rows;
 	}
-	ret = decoder_open_session(&j->decoder, &o, e);
+	tandem_pair(j->tandem)->cancel = &cmd_interrupted;
+	if (tandem_start(j->tandem, need))
+		return tandem_failure(j->tandem, e);
 	/* The window of addresses may hold less than the model's context. */
-	return ret ? ret
-		   : check_passages(j, session_context(j->decoder.session), e);
+	tandem_report(j->tandem, &j->report);
+	return check_passages(j, j->report.context, e);
 }
 
 /* ---- for people ---------------------------------------------------------- */
@@ -245,9 +248,9 @@ static double tokens_per_s(const struct perplexity *p)
 	return p->ns ? (double)p->read * 1e9 / (double)p->ns : 0;
 }
 
-static void print_head(const struct decoder *d)
+static void print_head(const struct tandem_report *r)
 {
-	priced_text(d, stdout);
+	priced_text(r, stdout);
 	printf("%-12s %8s %10s %12s  %-26s %9s\n", "text", "tokens", "mean nll",
 		"perplexity", "95 % interval", "tokens/s");
 }
@@ -324,20 +327,17 @@ static json_t *rows_json(const struct job *j)
 	return rows;
 }
 
-static void put_pair(json_t *o, const struct decoder *d)
+static void put_pair(json_t *o, const struct tandem_report *r)
 {
-	const struct session_opts *s = &d->session_opts;
-	struct session_stats stats;
 	char hash[17];
 
-	session_stats(d->session, &stats);
-	snprintf(hash, sizeof(hash), "%016" PRIx64, stats.logits_hash);
-	json_object_set_new(o, "model", json_ctext(d->model_path));
-	json_object_set_new(o, "arch", json_string(d->model->arch));
+	snprintf(hash, sizeof(hash), "%016" PRIx64, r->total.logits_hash);
+	json_object_set_new(o, "model", json_ctext(r->model_path));
+	json_object_set_new(o, "arch", json_string(r->model->arch));
+	json_object_set_new(o, "precision",
+		json_string(precision_names[r->pair->precision]));
 	json_object_set_new(
-		o, "precision", json_string(precision_names[s->precision]));
-	json_object_set_new(
-		o, "layout", json_string(layout_names[stats.layout]));
+		o, "layout", json_string(layout_names[r->total.layout]));
 	json_object_set_new(o, "logits_hash", json_string(hash));
 }
 
@@ -346,12 +346,14 @@ static int print_json(const struct job *j, const char *error, struct err *e)
 {
 	json_t *o = json_object(), *all = json_object();
 	struct perplexity sum = total(j);
+	struct tandem_report r;
 	int ret;
 
-	put_priced(o, &j->decoder);
+	tandem_report(j->tandem, &r);
+	put_priced(o, &r);
 	json_object_set_new(o, "version", json_integer(JSON_VERSION));
 	json_object_set_new(o, "command", json_string("perplexity"));
-	put_pair(o, &j->decoder);
+	put_pair(o, &r);
 	json_object_set_new(
 		o, "window", j->text ? json_integer(j->window) : json_null());
 	json_object_set_new(o, "rows", rows_json(j));
@@ -379,8 +381,8 @@ static int run_row(struct job *j, struct table_row *r, struct err *e)
 	int ret;
 
 	j->n_run++;
-	ret = perplexity_run(j->decoder.session, &r->passages, r->name,
-		&cmd_progress, &r->found, e);
+	ret = perplexity_run(tandem_session(j->tandem), j->report.model,
+		&r->passages, r->name, &cmd_progress, &r->found, e);
 	if (ret == -ECANCELED)
 		fprintf(stderr,
 			"tandem: interrupted after %" PRIu64 " of %zu tokens "
@@ -398,7 +400,7 @@ static int run_rows(struct job *j, struct err *e)
 
 	cmd_catch_signals();
 	if (!as_json)
-		print_head(&j->decoder);
+		print_head(&j->report);
 	for (size_t i = 0; i < j->n && !ret; i++)
 		ret = run_row(j, &j->row[i], e);
 	if (as_json) {
@@ -425,10 +427,10 @@ static int run_job(struct job *j, const char *operand, struct err *e)
 	if (!ret)
 		ret = open_model(j, e);
 	if (!ret)
-		ret = open_session(j, e);
+		ret = start(j, e);
 	if (!ret)
 		ret = run_rows(j, e);
-	closed = decoder_close(&j->decoder, &closing);
+	closed = tandem_end(j->tandem, &closing);
 	return cmd_closed(ret, closed, &closing, e);
 }
 
@@ -460,7 +462,7 @@ static int perplexity_main(int argc, char **argv)
 		err_set(&e, ENOMEM, "no memory for the perplexity");
 		return cmd_fail(&e);
 	}
-	if (decoder_ask(&j->decoder, &asked, &e)) {
+	if (cmd_create(&j->tandem, &asked, &e)) {
 		job_free(j);
 		return cmd_refuse(&cmd_perplexity, &e);
 	}

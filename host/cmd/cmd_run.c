@@ -7,15 +7,12 @@
 #include "base/fd.h"
 #include "base/strbuf.h"
 #include "host/api/options.h"
-#include "host/api/prompt.h"
-#include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/cmd/inspect_window.h"
-#include "host/cmd/report.h"
+#include "host/cmd/run_report.h"
 #include "host/cmd/samples_view.h"
 #include "host/cmd/watching.h"
-#include "host/head/reward.h"
-#include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/json_nodes.h"
@@ -165,7 +162,8 @@ static const struct opt_command usage = {
 
 struct run {
 	struct tandem *tandem;
-	struct strbuf given; /* the prompt as it came */
+	struct tandem_report of; /* before anything is opened */
+	struct strbuf given;     /* the prompt as it came */
 	char *schema;
 	struct tandem_request request;
 	const char *stop[OPT_LIST_MAX + 1];
@@ -261,43 +259,34 @@ static void draw_window(const struct window_view *v)
 
 static int choose_method(struct run *r)
 {
-	struct tandem_options o;
 	struct err e = { 0 };
 
-	tandem_options_init(&o, sizeof(o));
-	o.device_talks = true;
-	o.progress = cmd_progress.tell;
-	o.progress_arg = cmd_progress.arg;
-	o.notice = cmd_notice.tell;
-	o.notice_arg = cmd_notice.arg;
-	if (tandem_create(&r->tandem, &o, &asked, &e))
+	if (cmd_create(&r->tandem, &asked, &e))
 		return cmd_refuse(&cmd_run, &e);
 	if (verbose)
-		r->tandem->decoder.session_opts.window_refused = draw_window;
+		tandem_pair(r->tandem)->window_refused = draw_window;
+	tandem_report(r->tandem, &r->of);
 	return EXIT_OK;
 }
 
 /* Who says nothing of the choice among many is shown all of them. */
 static int check_samples(struct run *r)
 {
-	const struct decoder *d = &r->tandem->decoder;
-	const struct samples_options *o =
-		opt_values_of(&d->options, &samples_table);
+	const struct tandem_report *of = &r->of;
+	double t = isnan(temperature) ? of->temperature : temperature;
 
-	if (with_samples && !method_uses(d->method, &samples_table))
+	if (with_samples && !of->many)
 		return cmd_misuse(&cmd_run,
 			"--show-samples cannot be used with method %s, which "
 			"generates one text; try -N 8",
-			d->method->name);
-	if (o->n > 1 && decoder_temperature(d, temperature) == 0)
+			of->method);
+	if (of->wanted > 1 && t == 0)
 		cmd_warn("samples of temperature 0 are all the same text; try "
 			 "--temp 0.8");
-	if (o->n > 1)
-		r->tandem->decoder.env.samples_sink =
-			(struct samples_sink){ samples_draw,
-				&r->tandem->decoder.env };
-	r->all = !as_json &&
-		(with_samples || (d->method == &method_sample && o->n > 1));
+	if (of->wanted > 1)
+		tandem_watch_samples(r->tandem, samples_draw);
+	r->all =
+		!as_json && (with_samples || (of->keeps_all && of->wanted > 1));
 	return EXIT_OK;
 }
 
@@ -316,19 +305,18 @@ static int take_schema(struct run *r, struct err *e)
 /* Before anything is opened, as the prompt. */
 static int read_schema(struct run *r)
 {
-	const struct method *m = r->tandem->decoder.method;
 	struct json_nodes *nodes = NULL;
 	struct err e = { 0 };
 	int ret;
 
 	if (!schema_said)
 		return EXIT_OK;
-	if (m->diffusion)
+	if (r->of.diffusion)
 		return cmd_misuse(&cmd_run,
 			"--json-schema cannot be used with method %s, which "
 			"fills masks in any order; choose a method that writes "
 			"from left to right",
-			m->name);
+			r->of.method);
 	if (take_schema(r, &e))
 		return cmd_fail(&e);
 	ret = json_nodes_open(&nodes, r->schema, &e);
@@ -340,34 +328,29 @@ static int read_schema(struct run *r)
 /* What only means something with another drafter, or to a task. */
 static int check_needless(const struct run *r)
 {
-	const struct decoder *d = &r->tandem->decoder;
-	const struct reward_options *o =
-		opt_values_of(&d->options, &reward_table);
 	struct err e = { 0 };
-	int ret = drafting_check_needless(&d->drafting, &e);
 
-	if (!ret)
-		ret = reward_check_unanswered(o->said, &e);
-	return ret ? cmd_refuse(&cmd_run, &e) : EXIT_OK;
+	return tandem_check_needless(r->tandem, false, &e)
+		? cmd_refuse(&cmd_run, &e)
+		: EXIT_OK;
 }
 
 /* Nothing settles of a text that is written from left to right. */
 static int check_watch(const struct run *r)
 {
-	const char *name = r->tandem->decoder.method->name;
+	struct method_facts m;
 	struct strbuf fit = STRBUF_INIT;
 	int status;
 
-	if (!watched || r->tandem->decoder.method->diffusion)
+	if (!watched || r->of.diffusion)
 		return EXIT_OK;
-	for (size_t i = 0; methods[i]; i++)
-		if (methods[i]->diffusion)
-			strbuf_addf(&fit, "%s%s", fit.len ? ", " : "",
-				methods[i]->name);
+	for (size_t i = 0; method_facts(i, &m); i++)
+		if (m.diffusion)
+			strbuf_addf(&fit, "%s%s", fit.len ? ", " : "", m.name);
 	status = cmd_misuse(&cmd_run,
 		"--watch cannot be used with method %s, which writes its text "
 		"in order; it shows methods that fill masks: %s",
-		name, fit.data ? fit.data : "");
+		r->of.method, fit.data ? fit.data : "");
 	strbuf_release(&fit);
 	return status;
 }
@@ -440,15 +423,23 @@ static int read_prompt(struct run *r)
 	return EXIT_OK;
 }
 
-static int tokenize_prompt(struct run *r)
+/* 0, or a status with a sentence in *e. */
+static int failed(const struct run *r, int status, struct err *e)
 {
-	int ret = tandem_read_prompt(r->tandem, &r->request, &r->prompt);
+	if (status)
+		tandem_failure(r->tandem, e);
+	return status;
+}
 
-	if (ret || r->prompt.n)
-		return ret;
-	return tandem_status_of(err_set(&r->tandem->err, EINVAL,
-		"the prompt is empty and --no-bos was given, so there is "
-		"nothing to continue"));
+static int tokenize_prompt(struct run *r, struct err *e)
+{
+	int ret = cmd_prompt(r->tandem, &r->request, &r->prompt, e);
+
+	if (!ret && !r->prompt.n)
+		ret = err_set(e, EINVAL,
+			"the prompt is empty and --no-bos was given, so there "
+			"is nothing to continue");
+	return ret;
 }
 
 /* ---- opening ------------------------------------------------------- */
@@ -483,39 +474,25 @@ static void fill_request(struct run *r)
 	q->step_arg = r;
 }
 
-static int check_room(const struct run *r)
+static int run_open(struct run *r, struct err *e)
 {
-	const struct decoder *d = &r->tandem->decoder;
-	uint32_t context = d->session_opts.context;
-
-	return tandem_status_of(
-		prompt_check_room(d, r->prompt.n, (uint64_t)n_predict,
-			context ? context : d->model->n_ctx, &r->tandem->err));
-}
-
-static int start(struct run *r)
-{
-	const struct decoder *d = &r->tandem->decoder;
-
-	if (d->session_opts.context > d->model->n_ctx)
-		cmd_warn("--ctx %u is more than the %u tokens the model was "
-			 "trained for",
-			d->session_opts.context, d->model->n_ctx);
-	r->tandem->decoder.tail = n_predict < 0 ? 0 : (uint32_t)n_predict;
-	return tandem_start(r->tandem,
-		n_predict < 0 ? 0 : r->prompt.n + (uint64_t)n_predict);
-}
-
-static int run_open(struct run *r)
-{
+	struct tandem_report of;
 	int ret;
 
 	fill_request(r);
-	if ((ret = tandem_read_model(r->tandem, model_path)) ||
-		(ret = tokenize_prompt(r)) || (ret = check_room(r)))
-		return ret;
-	r->watch.tokenizer = r->tandem->decoder.tokenizer;
-	return start(r);
+	if ((ret = tandem_read_model(r->tandem, model_path)))
+		return failed(r, ret, e);
+	tandem_report(r->tandem, &of);
+	if ((ret = tokenize_prompt(r, e)) ||
+		(ret = tandem_check_room(r->tandem, r->prompt.n, n_predict, e)))
+		return TANDEM_FAILED;
+	r->watch.tokenizer = of.tokenizer;
+	if (of.pair->context > of.model->n_ctx)
+		cmd_warn("--ctx %u is more than the %u tokens the model was "
+			 "trained for",
+			of.pair->context, of.model->n_ctx);
+	return failed(
+		r, tandem_start_for(r->tandem, r->prompt.n, n_predict), e);
 }
 
 static void run_release(struct run *r)
@@ -529,15 +506,13 @@ static void run_release(struct run *r)
 
 /* ---- the end ------------------------------------------------------- */
 
-static const char *stop_name(const struct run *r, int ret)
+static const char *stop_name(const struct tandem_report *of, int ret)
 {
 	if (ret == TANDEM_CANCELED)
 		return "interrupted";
 	if (ret == TANDEM_LOST)
 		return "lost";
-	return ret
-		? "error"
-		: gen_stop_name(gen_stop_reason(r->tandem->last->generation));
+	return ret ? "error" : gen_stop_name(gen_stop_reason(of->generation));
 }
 
 static void warn_full(uint32_t context, uint32_t trained)
@@ -552,76 +527,72 @@ static void warn_full(uint32_t context, uint32_t trained)
 			context, trained);
 }
 
-/* Returns `ret`, or why a run that went well could not be told of. */
-static int report(struct run *r, int ret)
+/* Returns `ret` (*e), or why a run that went well could not be told of. */
+static int report(struct run *r, int ret, struct err *e)
 {
-	const struct tandem *t = r->tandem;
-	const struct decoder *d = &t->decoder;
+	struct run_report rep = { .tandem = r->tandem,
+		.error = ret ? e->text : NULL,
+		.begin_ns = r->begin_ns };
 	struct err odd = { 0 };
-	struct run_report rep = {
-		.decoder = d,
-		.generation = t->last->generation,
-		.stop = stop_name(r, ret),
-		.error = ret ? tandem_error(t) : NULL,
-		.begin_ns = r->begin_ns,
-		.prompt_ns = t->last->began_ns,
-		.end_ns = t->last->ended_ns,
-		.stats = t->last->work,
-	};
 
-	if (as_json && report_json(&rep, &r->text, stdout) && !ret)
-		ret = tandem_status_of(
-			err_sys(&r->tandem->err, errno ? errno : EIO,
-				"cannot write to standard output"));
+	tandem_report(r->tandem, &rep.of);
+	rep.stop = stop_name(&rep.of, ret);
+	if (as_json && report_json(&rep, &r->text, stdout) && !ret) {
+		err_sys(e, errno ? errno : EIO,
+			"cannot write to standard output");
+		ret = TANDEM_FAILED;
+	}
 	if (with_stats)
 		report_text(&rep, stderr);
 	if (!ret)
-		samples_warn(d);
-	if (session_check_finite(d->session, &odd))
+		samples_warn(r->tandem, rep.of.n_samples);
+	if (tandem_check_finite(r->tandem, &odd))
 		cmd_warn("%s", odd.text);
-	if (gen_stop_reason(t->last->generation) == GEN_STOP_CONTEXT)
-		warn_full(session_context(d->session), d->model->n_ctx);
+	if (gen_stop_reason(rep.of.generation) == GEN_STOP_CONTEXT)
+		warn_full(rep.of.context, rep.of.model->n_ctx);
 	return ret;
 }
 
 /* Run the method; whatever happened, the text so far is the user's. */
-static int generate(struct run *r)
+static int generate(struct run *r, struct err *e)
 {
 	struct tandem_result result = { .size = sizeof(result) };
 	struct tandem_request q = r->request;
+	struct tandem_report of;
 	int ret;
 
 	q.tokens = r->prompt.id;
 	q.n_tokens = r->prompt.n;
 	cmd_catch_signals();
 	cmd_interrupts(r->tandem);
-	ret = tandem_generate(r->tandem, &q, &result);
+	ret = failed(r, tandem_generate(r->tandem, &q, &result), e);
 	cmd_interrupts(NULL);
-	if (!r->tandem->last)
+	tandem_report(r->tandem, &of);
+	if (!of.generation)
 		return ret;
 	if (watched && !r->write_errno)
 		r->write_errno = -watch_end(&r->watch);
-	if (!ret && (result.stop == TANDEM_STOP_SINK || r->write_errno))
-		ret = tandem_status_of(err_set(&r->tandem->err, EIO,
-			"cannot write the text: %s",
-			strerror(r->write_errno ? r->write_errno : ENOMEM)));
+	if (!ret && (result.stop == TANDEM_STOP_SINK || r->write_errno)) {
+		err_set(e, EIO, "cannot write the text: %s",
+			strerror(r->write_errno ? r->write_errno : ENOMEM));
+		ret = TANDEM_FAILED;
+	}
 	samples_drawn();
-	if (r->all && samples_print(&r->tandem->decoder, as_ids, stdout))
+	if (r->all && samples_print(r->tandem, of.n_samples, as_ids, stdout))
 		r->write_errno = errno ? errno : EIO;
 	if (!as_json)
 		end_text(r);
-	return report(r, ret);
+	return report(r, ret, e);
 }
 
 static int run_all(struct run *r, struct err *e)
 {
 	struct err closing = { 0 };
-	int ret = run_open(r), closed;
+	int ret = run_open(r, e), closed;
 
 	if (!ret)
-		ret = generate(r);
-	*e = r->tandem->err;
-	closed = tandem_status_of(tandem_end(r->tandem, &closing));
+		ret = generate(r, e);
+	closed = tandem_end(r->tandem, &closing);
 	return cmd_closed(ret, closed, &closing, e);
 }
 

@@ -3,12 +3,12 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/api/decoder.h"
 #include "host/api/options.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/cmd/json_text.h"
 #include "host/cmd/priced.h"
 #include "host/eval/eval_score.h"
-#include "host/head/reward.h"
 #include "host/model/model.h"
 #include "tensor/soc/soc.h"
 
@@ -73,7 +73,7 @@ static const struct opt_command usage = {
 };
 
 struct job {
-	struct decoder decoder;
+	struct tandem *tandem;
 	struct scoring scoring;
 };
 
@@ -96,18 +96,18 @@ static void print_scores(const struct job *j)
 	}
 }
 
-static void print_sum(const struct job *j, const struct scoring_summary *sum)
+static void print_sum(
+	const struct tandem_report *r, const struct scoring_summary *sum)
 {
-	const struct session_opts *o = &j->decoder.session_opts;
-	struct reward_stats st;
+	const struct reward_stats *st = &r->scored;
 
-	reward_stats(j->decoder.reward, &st);
 	printf("%" PRIu64 " solutions, %" PRIu64 " steps by %s: %" PRIu64
 	       " rows in %" PRIu64 " passes, %.2f s",
-		sum->solutions, sum->steps, reward_name(j->decoder.reward),
-		st.rows, st.passes, (double)st.ns * 1e-9);
-	if (o->soc)
-		printf(", %.3f s on %s", (double)st.ps * 1e-12, o->clock + 4);
+		sum->solutions, sum->steps, r->reward, st->rows, st->passes,
+		(double)st->ns * 1e-9);
+	if (r->pair->soc)
+		printf(", %.3f s on %s", (double)st->ps * 1e-12,
+			r->pair->clock + 4);
 	putchar('\n');
 	if (!sum->problems)
 		return;
@@ -159,28 +159,26 @@ static json_t *solution_json(const struct scored *s)
 	return o;
 }
 
-static json_t *sum_json(const struct job *j, const struct scoring_summary *sum)
+static json_t *sum_json(
+	const struct tandem_report *r, const struct scoring_summary *sum)
 {
-	const struct session_opts *pair = &j->decoder.session_opts;
+	const struct reward_stats *st = &r->scored;
 	json_t *o = json_object();
-	struct reward_stats st;
 
-	reward_stats(j->decoder.reward, &st);
-	put_priced(o, &j->decoder);
+	put_priced(o, r);
 	json_object_set_new(o, "version", json_integer(JSON_VERSION));
 	json_object_set_new(o, "command", json_string("score"));
-	json_object_set_new(o, "model", json_ctext(j->decoder.model_path));
-	json_object_set_new(
-		o, "reward", json_ctext(reward_name(j->decoder.reward)));
+	json_object_set_new(o, "model", json_ctext(r->model_path));
+	json_object_set_new(o, "reward", json_ctext(r->reward));
 	json_object_set_new(
 		o, "solutions", json_integer((json_int_t)sum->solutions));
 	json_object_set_new(o, "steps", json_integer((json_int_t)sum->steps));
-	json_object_set_new(o, "rows", json_integer((json_int_t)st.rows));
-	json_object_set_new(o, "passes", json_integer((json_int_t)st.passes));
-	json_object_set_new(o, "seconds", json_real((double)st.ns * 1e-9));
-	if (pair->soc)
+	json_object_set_new(o, "rows", json_integer((json_int_t)st->rows));
+	json_object_set_new(o, "passes", json_integer((json_int_t)st->passes));
+	json_object_set_new(o, "seconds", json_real((double)st->ns * 1e-9));
+	if (r->pair->soc)
 		json_object_set_new(
-			o, "phone_s", json_real((double)st.ps * 1e-12));
+			o, "phone_s", json_real((double)st->ps * 1e-12));
 	if (!sum->problems)
 		return o;
 	json_object_set_new(
@@ -195,14 +193,14 @@ static json_t *sum_json(const struct job *j, const struct scoring_summary *sum)
 	return o;
 }
 
-static int print_json(
-	const struct job *j, const struct scoring_summary *sum, struct err *e)
+static int print_json(const struct job *j, const struct tandem_report *r,
+	const struct scoring_summary *sum, struct err *e)
 {
 	int ret = 0;
 
 	for (size_t i = 0; i < j->scoring.items.n && !ret && !sum_alone; i++)
 		ret = print_object(solution_json(&j->scoring.scored[i]), e);
-	return ret ? ret : print_object(sum_json(j, sum), e);
+	return ret ? ret : print_object(sum_json(r, sum), e);
 }
 
 /* ---- running ------------------------------------------------------------- */
@@ -210,48 +208,45 @@ static int print_json(
 static int report(const struct job *j, struct err *e)
 {
 	struct scoring_summary sum;
+	struct tandem_report r;
 	int ret = scoring_sum(&j->scoring, &sum, e);
 
 	if (ret)
 		return ret;
+	tandem_report(j->tandem, &r);
 	if (as_json) {
-		ret = print_json(j, &sum, e);
+		ret = print_json(j, &r, &sum, e);
 		return ret ? ret : cmd_flush(e);
 	}
-	priced_text(&j->decoder, stdout);
+	priced_text(&r, stdout);
 	if (!sum_alone)
 		print_scores(j);
-	print_sum(j, &sum);
+	print_sum(&r, &sum);
 	return cmd_flush(e);
 }
 
 static int open_model(struct job *j, struct err *e)
 {
-	struct decoder *d = &j->decoder;
-	int ret;
-
-	d->wants_reward = true;
-	d->reward_said = reward_said;
-	ret = decoder_open_model(d, model_path, e);
-	if (!ret)
-		ret = scoring_tokenize(&j->scoring, d, step_end, e);
-	return ret;
+	tandem_want_reward(j->tandem, reward_said);
+	if (tandem_read_model(j->tandem, model_path))
+		return tandem_failure(j->tandem, e);
+	return scoring_tokenize(&j->scoring, j->tandem, step_end, e);
 }
 
-static int open_session(struct job *j, struct err *e)
+static int start(struct job *j, struct err *e)
 {
-	struct session_opts o = j->decoder.session_opts;
+	struct tandem_report r;
 
-	if (j->scoring.longest > j->decoder.model->n_ctx)
+	tandem_report(j->tandem, &r);
+	if (j->scoring.longest > r.model->n_ctx)
 		return err_set(e, EFBIG,
 			"the longest prompt with its solution has %zu tokens, "
 			"and the model was trained for %u positions",
-			j->scoring.longest, j->decoder.model->n_ctx);
-	o.cancel = &cmd_interrupted;
-	o.progress = cmd_progress;
-	o.notice = cmd_notice;
-	o.context_need = (uint32_t)j->scoring.longest;
-	return decoder_open_session(&j->decoder, &o, e);
+			j->scoring.longest, r.model->n_ctx);
+	tandem_pair(j->tandem)->cancel = &cmd_interrupted;
+	return tandem_start(j->tandem, j->scoring.longest)
+		? tandem_failure(j->tandem, e)
+		: 0;
 }
 
 static int run_job(struct job *j, const char *operand, struct err *e)
@@ -262,13 +257,13 @@ static int run_job(struct job *j, const char *operand, struct err *e)
 	if (!ret)
 		ret = open_model(j, e);
 	if (!ret)
-		ret = open_session(j, e);
+		ret = start(j, e);
 	cmd_catch_signals();
 	if (!ret)
-		ret = scoring_run(&j->scoring, &j->decoder, &cmd_progress, e);
+		ret = scoring_run(&j->scoring, j->tandem, &cmd_progress, e);
 	if (!ret)
 		ret = report(j, e);
-	closed = decoder_close(&j->decoder, &closing);
+	closed = tandem_end(j->tandem, &closing);
 	return cmd_closed(ret, closed, &closing, e);
 }
 
@@ -303,7 +298,7 @@ static int score_main(int argc, char **argv)
 		err_set(&e, ENOMEM, "no memory for the solutions");
 		return cmd_fail(&e);
 	}
-	if (decoder_ask(&j->decoder, &asked, &e)) {
+	if (cmd_create(&j->tandem, &asked, &e)) {
 		free(j);
 		return cmd_refuse(&cmd_score, &e);
 	}

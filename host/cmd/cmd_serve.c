@@ -4,9 +4,8 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/api/options.h"
-#include "host/api/tandem_impl.h"
+#include "host/api/report.h"
 #include "host/doctor/probe.h"
-#include "host/draft/drafting.h"
 #include "host/serve/server.h"
 
 #include <errno.h>
@@ -143,27 +142,17 @@ static int open_writer(struct tandem **out, struct err *e)
 {
 	struct texts_options *t = opt_values_at(&asked, &texts_table);
 	struct pair_options *p = opt_values_at(&asked, &pair_table);
-	struct tandem_options o;
 	int ret;
 
 	if (!p->session.trace_limit)
 		p->session.trace_limit = TRACE_DEFAULT;
 	*t = several;
-	tandem_options_init(&o, sizeof(o));
-	o.device_talks = true;
-	o.progress = cmd_progress.tell;
-	o.progress_arg = cmd_progress.arg;
-	o.notice = cmd_notice.tell;
-	o.notice_arg = cmd_notice.arg;
-	ret = tandem_create(out, &o, &asked, e);
-	if (ret)
-		return ret;
-	ret = tandem_read_model(*out, model_path);
-	if (!ret)
-		ret = tandem_start(*out, CONTEXT_DEFAULT);
-	if (ret)
-		*e = (*out)->err;
-	return ret ? e->code : 0;
+	ret = cmd_create(out, &asked, e);
+	if (!ret &&
+		(tandem_read_model(*out, model_path) ||
+			tandem_start(*out, CONTEXT_DEFAULT)))
+		ret = tandem_failure(*out, e);
+	return ret;
 }
 
 /* The same file once more, to read prompts with while others are answered. By
@@ -172,31 +161,32 @@ static int open_writer(struct tandem **out, struct err *e)
 static int open_reader(
 	const struct tandem *writer, struct tandem **out, struct err *e)
 {
-	const struct method *m = writer->decoder.method;
+	struct tandem_report r;
 	char method[64];
 	const char *set[] = { method, NULL };
 	struct tandem_options o;
 
+	tandem_report(writer, &r);
 	tandem_options_init(&o, sizeof(o));
-	o.model = writer->decoder.model_path;
-	snprintf(method, sizeof(method), "method=%s", m->name);
-	if (m->diffusion)
+	o.model = r.model_path;
+	snprintf(method, sizeof(method), "method=%s", r.method);
+	if (r.diffusion)
 		o.set = set;
 	return tandem_open(out, &o) ? err_set(e, EIO, "%s", tandem_error(NULL))
 				    : 0;
 }
 
-static struct ask_offer offer_of(const struct tandem *t, char model[128])
+static struct ask_offer offer_of(const struct tandem_report *r, char model[128])
 {
 	const struct pair_options *pair = opt_values_of(&asked, &pair_table);
 	const struct drafting_options *d =
 		opt_values_of(&asked, &drafting_table);
 
-	base_name(t->decoder.model_path, model, 128);
+	base_name(r->model_path, model, 128);
 	return (struct ask_offer){
 		.model = name ? name : model,
-		.method = t->decoder.method->name,
-		.draft = decoder_drafts(&t->decoder) ? d->draft : NULL,
+		.method = r->method,
+		.draft = r->drafter ? d->draft : NULL,
 		.clock = pair->clock ? pair->clock : "wall",
 		.precision = precision_names[pair->session.precision],
 	};
@@ -246,6 +236,7 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 {
 	char model[128];
 	struct server_finding *findings = NULL;
+	struct tandem_report r;
 	struct server_options o = {
 		.listen = strcmp(where, "none") ? where : NULL,
 		.bus = on_system_bus     ? SERVER_BUS_SYSTEM
@@ -253,8 +244,6 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 					 : SERVER_BUS_NONE,
 		.key_file = key_file,
 		.no_key = no_key,
-		.offer = offer_of(writer, model),
-		.texts = decoder_shares(&writer->decoder) ? several.texts : 1,
 		.queue = queue,
 		.connections = connections,
 		.idle_s = idle,
@@ -265,6 +254,9 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 	struct server *s;
 	int ret;
 
+	tandem_report(writer, &r);
+	o.offer = offer_of(&r, model);
+	o.texts = r.shares ? several.texts : 1;
 	if (o.bus)
 		o.findings = findings = look_around();
 	o.n_findings = findings ? n_probes : 0;

@@ -1,8 +1,9 @@
 #include "host/cmd/conversation.h"
 
 #include "base/err.h"
-#include "host/api/prompt.h"
-#include "host/api/tandem_impl.h"
+#include "host/api/options.h"
+#include "host/api/report.h"
+#include "host/api/tandem_pass.h"
 #include "host/cmd/cmd.h"
 #include "host/cmd/json_text.h"
 #include "host/model/model.h"
@@ -16,38 +17,24 @@
 
 /* ---- opening ------------------------------------------------------------- */
 
-int conversation_create(
-	struct tandem **out, const struct opt_values *v, struct err *e)
+static bool is_plain(const struct model *m)
 {
-	struct tandem_options o;
-
-	tandem_options_init(&o, sizeof(o));
-	o.device_talks = true;
-	o.progress = cmd_progress.tell;
-	o.progress_arg = cmd_progress.arg;
-	o.notice = cmd_notice.tell;
-	o.notice_arg = cmd_notice.arg;
-	return tandem_create(out, &o, v, e);
-}
-
-static bool is_plain(const struct tandem *t)
-{
-	enum chat_family family = chat_of(t->decoder.model->gguf);
+	enum chat_family family = chat_of(m->gguf);
 
 	return family == CHAT_NONE || family == CHAT_UNKNOWN;
 }
 
 int conversation_start(struct conversation *c, struct err *e)
 {
-	int ret = tandem_read_model(c->tandem, c->model_path);
+	struct tandem_report r;
 
-	if (!ret)
-		ret = tandem_start(c->tandem, 0);
-	if (ret) {
-		*e = c->tandem->err;
-		return e->code;
-	}
-	c->plain = is_plain(c->tandem);
+	if (tandem_read_model(c->tandem, c->model_path) ||
+		tandem_start(c->tandem, 0))
+		return tandem_failure(c->tandem, e);
+	tandem_report(c->tandem, &r);
+	c->plain = is_plain(r.model);
+	c->room = r.context;
+	c->tokenizer = r.tokenizer;
 	return 0;
 }
 
@@ -94,24 +81,23 @@ static int tell(void *arg, int32_t id, const char *text, size_t len)
 static int add_plain(
 	const struct conversation *c, struct token_list *out, struct err *e)
 {
-	const struct decoder *d = &c->tandem->decoder;
 	int ret = 0;
 
 	for (size_t i = 0; i < c->talk.n && !ret; i++) {
 		const struct talk_turn *t = &c->talk.turn[i];
 		size_t n = t->n_tokens;
 
-		if (n && tokenizer_is_eog(d->tokenizer, t->tokens[n - 1]))
+		if (n && tokenizer_is_eog(c->tokenizer, t->tokens[n - 1]))
 			n--;
 		for (size_t k = 0; k < n && !ret; k++)
 			ret = token_list_add(out, t->tokens[k]);
 		if (!t->tokens)
-			ret = tokenize(d->tokenizer, t->text, t->bytes,
+			ret = tokenize(c->tokenizer, t->text, t->bytes,
 				i ? TOKENIZE_GOES_ON : 0, out, e);
 	}
 	if (ret == -ENOMEM)
 		return err_set(e, ENOMEM, "no memory for the prompt");
-	return ret ? ret : decoder_add_bos(d, out, e);
+	return ret ? ret : tandem_add_bos(c->tandem, out, e);
 }
 
 static void fill_request(struct conversation *c, struct tandem_request *q)
@@ -147,24 +133,20 @@ static int read_prompt(
 	q.flags = TANDEM_CHAT;
 	q.turns = turns;
 	q.n_turns = c->talk.n;
-	ret = tandem_read_prompt(c->tandem, &q, out);
-	if (ret)
-		*e = c->tandem->err;
+	ret = cmd_prompt(c->tandem, &q, out, e);
 	free(turns);
-	return ret ? e->code : 0;
+	return ret;
 }
 
 static int check_room(const struct conversation *c, size_t n, struct err *e)
 {
-	uint32_t room = session_context(c->tandem->decoder.session);
-
-	if (n < room)
+	if (n < c->room)
 		return 0;
 	return err_set(e, EFBIG,
 		"with this turn the conversation has %zu tokens, and the "
 		"context has room for %u; nothing was dropped: /reset begins a "
 		"new conversation, /save FILE saves this one",
-		n, room);
+		n, c->room);
 }
 
 static int generate(
@@ -195,9 +177,7 @@ static int generate(
 		cmd_interrupted = 0;
 		return 0;
 	}
-	if (ret)
-		*e = c->tandem->err;
-	return ret ? e->code : 0;
+	return ret ? tandem_failure(c->tandem, e) : 0;
 }
 
 const char *conversation_stop_name(const struct conversation *c)
@@ -228,14 +208,12 @@ static int print_object(const struct conversation *c)
 
 static void note_full(const struct conversation *c)
 {
-	uint32_t room = session_context(c->tandem->decoder.session);
-
 	if (c->last.stop == TANDEM_STOP_CONTEXT)
 		cmd_warn("the context of %u tokens is full: %llu of the "
 			 "conversation, %llu of this answer, which was cut; "
 			 "/reset begins a new conversation, /save FILE saves "
 			 "this one",
-			room, (unsigned long long)c->last.prompt_tokens,
+			c->room, (unsigned long long)c->last.prompt_tokens,
 			(unsigned long long)c->last.tokens);
 }
 

@@ -34,7 +34,11 @@ struct conversation {
 	bool as_json; /* an object a turn in place of the answer */
 	struct tandem *tandem;
 	struct talk talk;
-	bool plain; /* the model has no template that is known */
+	/* Of the handle: tokens there is room for; whether the model has no
+	 * template that is known. */
+	const struct tokenizer *tokenizer;
+	uint32_t room;
+	bool plain;
 	char **set; /* copies of what /set said, which `asked` borrows */
 	size_t n_set;
 	unsigned turns;
@@ -49,9 +53,7 @@ struct conversation {
 
 /* ---- conversation.c ---- */
 
-/* The handle, of what is asked for; it is not started. */
-int conversation_create(
-	struct tandem **out, const struct opt_values *, struct err *);
+/* The handle (cmd_create) reads its model, and its pair is started. */
 int conversation_start(struct conversation *, struct err *);
 /* What tandem_end says; there may be none. */
 int conversation_stop(struct conversation *, struct err *);

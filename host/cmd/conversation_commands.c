@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/api/tandem_impl.h"
+#include "host/api/report.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,10 +43,12 @@ static int do_set(struct conversation *c, const char *text, struct err *e)
 
 static int do_method(struct conversation *c, const char *name, struct err *e)
 {
+	struct tandem_report r;
 	char text[128];
 
 	if (!*name) {
-		fprintf(stderr, "method %s\n", c->tandem->decoder.method->name);
+		tandem_report(c->tandem, &r);
+		fprintf(stderr, "method %s\n", r.method);
 		return 0;
 	}
 	snprintf(text, sizeof(text), "method=%s", name);
@@ -56,14 +58,13 @@ static int do_method(struct conversation *c, const char *name, struct err *e)
 static int do_stats(struct conversation *c, const char *text, struct err *e)
 {
 	const struct tandem_result *r = &c->last;
-	uint32_t room = session_context(c->tandem->decoder.session);
 	uint64_t used = r->prompt_tokens + r->tokens;
 
 	if (!c->turns) {
 		fprintf(stderr,
 			"no answer yet; the context has room for %u "
 			"tokens\n",
-			room);
+			c->room);
 		return 0;
 	}
 	fprintf(stderr,
@@ -80,7 +81,7 @@ static int do_stats(struct conversation *c, const char *text, struct err *e)
 			(unsigned long long)r->drafted,
 			(unsigned long long)r->accepted);
 	fprintf(stderr, "context: %llu of %u tokens\n",
-		(unsigned long long)used, room);
+		(unsigned long long)used, c->room);
 	if (r->phone_seconds > 0)
 		fprintf(stderr, "phone: %.3f s, %.2f J\n", r->phone_seconds,
 			r->phone_joules);

@@ -4,7 +4,6 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/api/options.h"
-#include "host/api/tandem_impl.h"
 #include "host/cmd/cmd.h"
 
 #include <errno.h>
@@ -88,7 +87,7 @@ static int reopen(
 	struct conversation *c, const struct opt_values *v, struct err *e)
 {
 	struct tandem *new;
-	int ret = conversation_create(&new, v, e);
+	int ret = cmd_create(&new, v, e);
 
 	if (ret)
 		return ret;
@@ -113,7 +112,7 @@ static int set_decoder(
 	if (!ret || c->tandem == was)
 		return ret;
 	conversation_stop(c, &again);
-	ret = conversation_create(&c->tandem, c->asked, &again);
+	ret = cmd_create(&c->tandem, c->asked, &again);
 	if (!ret)
 		ret = conversation_start(c, &again);
 	if (!ret)

@@ -5,6 +5,7 @@
 #include "host/cmd/json_text.h"
 #include "host/cmd/rows_json.h"
 #include "host/model/model.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -44,23 +45,22 @@ static double mean_accuracy(const struct eval_report *rep)
 }
 
 struct eval_subject eval_subject_of(
-	const struct decoder *d, const struct eval_opts *o)
+	const struct tandem_report *r, const struct eval_opts *o)
 {
-	const struct session_opts *s = &d->session_opts;
-	bool drafts = d->method->needs_draft;
-	struct eval_subject of = { .model = d->model_path,
-		.arch = d->model->arch,
-		.method = d->method->name,
-		.precision = precision_names[s->precision],
-		.draft_model = drafts ? d->drafting.path : NULL,
-		.drafter = drafts ? d->drafting.name : NULL,
-		.clock = s->soc ? s->clock : NULL,
-		.base_w = s->soc ? s->soc->base_w : 0,
+	const struct soc *soc = r->pair->soc;
+	struct eval_subject of = { .model = r->model_path,
+		.arch = r->model->arch,
+		.method = r->method,
+		.precision = precision_names[r->pair->precision],
+		.draft_model = r->needs_draft ? r->drafter_path : NULL,
+		.drafter = r->needs_draft ? r->drafter : NULL,
+		.clock = soc ? r->pair->clock : NULL,
+		.base_w = soc ? soc->base_w : 0,
 		.temperature = o->sampling.temperature,
 		.seed = o->sampling.seed,
 		.n_predict = o->n_predict };
 
-	decoder_priced_as(d, of.priced_as);
+	memcpy(of.priced_as, r->priced_as, sizeof(of.priced_as));
 	return of;
 }
 

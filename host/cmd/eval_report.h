@@ -5,7 +5,7 @@
 #ifndef HOST_CMD_EVAL_REPORT_H
 #define HOST_CMD_EVAL_REPORT_H
 
-#include "host/api/decoder.h"
+#include "host/api/report.h"
 #include "host/eval/eval.h"
 
 #include <jansson.h>
@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct decoder;
 struct err;
 struct shards;
 
@@ -24,7 +23,7 @@ struct eval_subject {
 	const char *draft_model, *drafter; /* NULL: nothing drafts */
 	const char *clock;                 /* of a phone; NULL: none */
 	double base_w;                     /* that the phone always draws */
-	char priced_as[DECODER_PRICED_AS]; /* decoder_priced_as */
+	char priced_as[TANDEM_PRICED_AS];  /* of the report */
 	double temperature;
 	uint64_t seed;
 	uint32_t n_predict;
@@ -41,7 +40,7 @@ struct eval_report {
 };
 
 struct eval_subject eval_subject_of(
-	const struct decoder *, const struct eval_opts *);
+	const struct tandem_report *, const struct eval_opts *);
 
 /* The line above the rows, of items that are marked or of prompts alone. */
 void eval_head_text(const struct eval_subject *, bool marked, FILE *);

@@ -1,22 +1,16 @@
 #include "host/cmd/priced.h"
 
-#include "host/api/decoder.h"
+#include "host/api/report.h"
 #include "host/cmd/json_text.h"
 
-void priced_text(const struct decoder *d, FILE *f)
+void priced_text(const struct tandem_report *r, FILE *f)
 {
-	char text[DECODER_PRICED_AS];
-
-	decoder_priced_as(d, text);
-	if (*text)
-		fprintf(f, "priced as %s\n", text);
+	if (*r->priced_as)
+		fprintf(f, "priced as %s\n", r->priced_as);
 }
 
-void put_priced(json_t *o, const struct decoder *d)
+void put_priced(json_t *o, const struct tandem_report *r)
 {
-	char text[DECODER_PRICED_AS];
-
-	decoder_priced_as(d, text);
-	if (*text)
-		json_object_set_new(o, "priced_as", json_ctext(text));
+	if (*r->priced_as)
+		json_object_set_new(o, "priced_as", json_ctext(r->priced_as));
 }

@@ -8,12 +8,12 @@
 #include <jansson.h>
 #include <stdio.h>
 
-struct decoder;
+struct tandem_report;
 
 /* A line, "priced as ...". */
-void priced_text(const struct decoder *, FILE *);
+void priced_text(const struct tandem_report *, FILE *);
 
 /* A member "priced_as" of an object that is empty so far. */
-void put_priced(json_t *, const struct decoder *);
+void put_priced(json_t *, const struct tandem_report *);
 
 #endif

@@ -8,12 +8,12 @@
 #include <jansson.h>
 #include <stdio.h>
 
-struct decoder;
+struct tandem_report;
 
 /* A line, "reward ...". */
-void reward_text_report(const struct decoder *, FILE *);
+void reward_text_report(const struct tandem_report *, FILE *);
 
 /* A member "reward". */
-void reward_json(json_t *, const struct decoder *);
+void reward_json(json_t *, const struct tandem_report *);
 
 #endif

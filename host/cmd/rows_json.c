@@ -1,7 +1,6 @@
 #include "host/cmd/rows_json.h"
 
-#include "host/method/method.h"
-#include "host/session/row_counts.h"
+#include "host/api/report.h"
 
 json_t *rows_json(const struct row_counts *c)
 {

@@ -1,67 +1,28 @@
 #include "host/cmd/samples_view.h"
 
 #include "base/progress.h"
-#include "base/strbuf.h"
-#include "host/api/decoder.h"
+#include "host/api/report.h"
 #include "host/cmd/cmd.h"
 #include "host/cmd/json_text.h"
-#include "host/method/choosing.h"
-#include "host/method/samples.h"
-#include "host/text/generation.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 static double per(double sum, uint64_t n)
 {
 	return n ? sum / (double)n : 0;
 }
 
-static uint32_t over(const struct samples *p)
-{
-	return samples_in(p, LANE_ENDED) + samples_in(p, LANE_CUT) +
-		samples_in(p, LANE_FAILED);
-}
-
-/* "incomplete" of those that were not over when the run was. */
-static const char *state_name(const struct sample *s)
-{
-	return sample_is_over(s) ? sample_state_name(s->lane.state)
-				 : "incomplete";
-}
-
 /* ---- while they are written ---------------------------------------------- */
-
-/* "12 of 16 samples over, 3 running, 1 paused; 42 leads with 5 of 12": */
-static void tally(const struct method_env *env, const struct samples *p,
-	struct strbuf *out)
-{
-	uint32_t paused = samples_in(p, LANE_PAUSED);
-
-	strbuf_addf(out, "%u of %u samples over, %u running", over(p),
-		samples_count(p), samples_in(p, LANE_RUNNING));
-	if (paused)
-		strbuf_addf(out, ", %u paused", paused);
-	if (env->method->tally) {
-		strbuf_addf(out, "; ");
-		env->method->tally(env, out);
-	}
-	strbuf_addf(out, ":");
-}
 
 /* The line is told by its address, and is not copied. */
 static char line[160];
 
-void samples_draw(void *arg, const struct samples *p)
+void samples_draw(const char *said, uint32_t over, uint32_t of)
 {
-	struct strbuf text = STRBUF_INIT;
-
-	tally(arg, p, &text);
-	snprintf(line, sizeof(line), "%s", text.data ? text.data : "");
-	strbuf_release(&text);
-	progress_tell(&cmd_progress, line, over(p), samples_count(p));
+	snprintf(line, sizeof(line), "%s", said);
+	progress_tell(&cmd_progress, line, over, of);
 }
 
 void samples_drawn(void)
@@ -71,90 +32,104 @@ void samples_drawn(void)
 
 /* ---- each of them -------------------------------------------------------- */
 
-static void print_heading(
-	const struct samples *p, const struct sample *s, FILE *f)
+static void print_heading(const struct sample_report *s, uint32_t of, FILE *f)
 {
-	fprintf(f, "== sample %u of %u: ", s->index + 1, samples_count(p));
-	if (s->lane.state == LANE_ENDED)
-		fprintf(f, "%s", gen_stop_name(s->stop));
-	else
-		fprintf(f, "%s", state_name(s));
-	fprintf(f, ", %zu tokens, log-probability %.2f", s->n, s->logprob);
-	if (!isnan(s->value))
-		fprintf(f, ", score %.4g", (double)s->value);
-	fprintf(f, "%s ==\n", s == samples_chosen(p) ? ", chosen" : "");
-	if (s->lane.state == LANE_FAILED)
-		fprintf(f, "(%s)\n", s->err.text);
+	const struct tandem_sample *is = &s->is;
+
+	fprintf(f, "== sample %u of %u: %s", is->index + 1, of,
+		is->state == TANDEM_SAMPLE_ENDED ? s->stop : s->state);
+	fprintf(f, ", %zu tokens, log-probability %.2f", is->n_tokens,
+		is->logprob);
+	if (!isnan(is->score))
+		fprintf(f, ", score %.4g", is->score);
+	fprintf(f, "%s ==\n", is->chosen ? ", chosen" : "");
+	if (is->error)
+		fprintf(f, "(%s)\n", is->error);
 }
 
-static void print_ids(const struct sample *s, FILE *f)
+static void print_ids(const struct tandem_sample *s, FILE *f)
 {
-	size_t n, at = gen_prompt_length(s->gen);
-	const int32_t *id = gen_tokens(s->gen, &n);
-
-	for (size_t i = at; i < n; i++)
-		fprintf(f, "%s%d", i > at ? " " : "", id[i]);
+	for (size_t i = 0; i < s->n_tokens; i++)
+		fprintf(f, "%s%d", i ? " " : "", s->tokens[i]);
 	fputc('\n', f);
 }
 
-static void print_text(const struct sample *s, FILE *f)
+static void print_text(const struct tandem_sample *s, FILE *f)
 {
-	size_t n = s->text.len;
+	size_t n = s->text_bytes;
 
-	fwrite(n ? s->text.data : "", 1, n, f);
-	if (!n || s->text.data[n - 1] != '\n')
+	fwrite(s->text, 1, n, f);
+	if (!n || s->text[n - 1] != '\n')
 		fputc('\n', f);
 }
 
-int samples_print(const struct decoder *d, bool ids, FILE *f)
+int samples_print(const struct tandem *t, uint32_t n, bool ids, FILE *f)
 {
-	const struct samples *p = d->env.samples;
+	for (uint32_t i = 0; i < n; i++) {
+		struct sample_report s;
 
-	for (uint32_t i = 0; p && i < samples_count(p); i++) {
-		print_heading(p, samples_at(p, i), f);
+		tandem_sample_report(t, i, &s);
+		print_heading(&s, n, f);
 		if (ids)
-			print_ids(samples_at(p, i), f);
+			print_ids(&s.is, f);
 		else
-			print_text(samples_at(p, i), f);
+			print_text(&s.is, f);
 	}
 	return fflush(f) || ferror(f) ? -EIO : 0;
 }
 
-void samples_warn(const struct decoder *d)
+void samples_warn(const struct tandem *t, uint32_t n)
 {
-	const struct samples *p = d->env.samples;
+	for (uint32_t i = 0; i < n; i++) {
+		struct sample_report s;
 
-	for (uint32_t i = 0; p && i < samples_count(p); i++) {
-		const struct sample *s = samples_at(p, i);
-
-		if (s->lane.state == LANE_FAILED)
-			cmd_warn("sample %u of %u failed: %s", i + 1,
-				samples_count(p), s->err.text);
+		tandem_sample_report(t, i, &s);
+		if (s.is.error)
+			cmd_warn("sample %u of %u failed: %s", i + 1, n,
+				s.is.error);
 	}
 }
 
 /* ---- all of them --------------------------------------------------------- */
 
-void samples_report(const struct decoder *d, double seconds, FILE *f)
-{
-	const struct samples *p = d->env.samples;
-	uint32_t n = samples_count(p);
-	struct samples_stats s;
+/* Samples by enum tandem_sample_state. */
+struct states {
+	uint32_t n[TANDEM_SAMPLE_FAILED + 1];
+};
 
-	samples_stats(p, &s);
+static struct states states_of(const struct tandem *t, uint32_t n)
+{
+	struct states all = { 0 };
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sample_report s;
+
+		tandem_sample_report(t, i, &s);
+		all.n[s.is.state]++;
+	}
+	return all;
+}
+
+void samples_report(const struct tandem *t, const struct tandem_report *r,
+	double seconds, FILE *f)
+{
+	const struct samples_stats *s = &r->samples;
+	struct states in = states_of(t, r->n_samples);
+
 	fprintf(f,
 		"samples      %u: %u ended, %u cut, %u failed, %u incomplete; "
 		"%" PRIu64 " tokens in %" PRIu64
 		" passes, %.2f a pass, %.2f tokens/s",
-		n, samples_in(p, LANE_ENDED), samples_in(p, LANE_CUT),
-		samples_in(p, LANE_FAILED), n - over(p), s.tokens, s.passes,
-		per((double)s.tokens, s.passes),
-		seconds > 0 ? (double)s.tokens / seconds : 0);
-	if (s.pauses)
+		r->n_samples, in.n[TANDEM_SAMPLE_ENDED],
+		in.n[TANDEM_SAMPLE_CUT], in.n[TANDEM_SAMPLE_FAILED],
+		in.n[TANDEM_SAMPLE_INCOMPLETE], s->tokens, s->passes,
+		per((double)s->tokens, s->passes),
+		seconds > 0 ? (double)s->tokens / seconds : 0);
+	if (s->pauses)
 		fprintf(f,
 			"; %" PRIu64 " pauses for want of slots, %" PRIu64
 			" tails computed again",
-			s.pauses, s.forgotten);
+			s->pauses, s->forgotten);
 	fputc('\n', f);
 }
 
@@ -173,140 +148,127 @@ static json_t *number_json(double v)
 	return isfinite(v) ? json_real(v) : json_null();
 }
 
-static json_t *steps_json(const struct sample *s)
+static json_t *steps_json(const struct sample_report *s)
 {
 	json_t *list = json_array();
-	size_t prompt = gen_prompt_length(s->gen);
 
-	for (uint32_t i = 0; i < s->n_steps; i++) {
+	for (size_t i = 0; i < s->is.n_steps; i++) {
 		json_t *o = json_object();
 
-		put(o, "tokens", count_json(s->step_end[i] + 1 - prompt));
-		put(o, "score", number_json((double)s->score[i]));
+		put(o, "tokens",
+			count_json(s->is.step_ends[i] + 1 - s->prompt_tokens));
+		put(o, "score", number_json((double)s->is.step_scores[i]));
 		json_array_append_new(list, o);
 	}
 	return list;
 }
 
-static json_t *sample_ids_json(const struct sample *s)
+static json_t *sample_ids_json(const struct tandem_sample *s)
 {
-	size_t n, at = gen_prompt_length(s->gen);
-	const int32_t *id = gen_tokens(s->gen, &n);
 	json_t *list = json_array();
 
-	for (; at < n; at++)
-		json_array_append_new(list, json_integer(id[at]));
+	for (size_t i = 0; i < s->n_tokens; i++)
+		json_array_append_new(list, json_integer(s->tokens[i]));
 	return list;
 }
 
-static double confidence(const struct sample *s)
+static json_t *sample_json(
+	const struct tandem_report *r, const struct sample_report *s)
 {
-	double sum = 0;
-
-	for (size_t i = 0; i < s->n; i++)
-		sum += (double)s->confidence[i];
-	return per(sum, s->n);
-}
-
-static json_t *sample_json(const struct decoder *d, const struct sample *s)
-{
+	const struct tandem_sample *is = &s->is;
 	json_t *o = json_object();
 
-	put(o, "index", count_json(s->index));
-	put(o, "parent", s->parent < 0 ? json_null() : json_integer(s->parent));
-	put(o, "stream", count_json(s->stream));
-	put(o, "state", json_string(state_name(s)));
+	put(o, "index", count_json(is->index));
+	put(o, "parent",
+		is->parent < 0 ? json_null() : json_integer(is->parent));
+	put(o, "stream", count_json(is->stream));
+	put(o, "state", json_string(s->state));
 	put(o, "stop",
-		s->lane.state == LANE_ENDED
-			? json_string(gen_stop_name(s->stop))
-			: json_null());
-	put(o, "error",
-		s->lane.state == LANE_FAILED ? json_ctext(s->err.text)
-					     : json_null());
-	put(o, "chosen", json_boolean(s == samples_chosen(d->env.samples)));
-	put(o, "score", number_json((double)s->value));
-	if (method_uses(d->method, &answer_table)) {
+		is->state == TANDEM_SAMPLE_ENDED ? json_string(s->stop)
+						 : json_null());
+	put(o, "error", is->error ? json_ctext(is->error) : json_null());
+	put(o, "chosen", json_boolean(is->chosen));
+	put(o, "score", number_json(is->score));
+	if (r->votes) {
 		put(o, "answer",
-			s->answer.len ? json_ctext(s->answer.data)
-				      : json_null());
-		put(o, "vote", number_json((double)s->weight));
+			s->answer ? json_ctext(s->answer) : json_null());
+		put(o, "vote", number_json(s->vote));
 	}
-	put(o, "logprob", number_json(s->logprob));
-	put(o, "certainty", number_json(per(s->certainty, s->n)));
-	put(o, "confidence", number_json(confidence(s)));
+	put(o, "logprob", number_json(is->logprob));
+	put(o, "certainty", number_json(is->certainty));
+	put(o, "confidence", number_json(is->confidence));
 	put(o, "steps", steps_json(s));
-	put(o, "time_s", json_real((double)(s->ended_ns - s->began_ns) * 1e-9));
-	if (d->session_opts.soc)
-		put(o, "phone_s",
-			json_real((double)(s->ended_ps - s->began_ps) * 1e-12));
-	put(o, "text",
-		json_stringn(s->text.len ? s->text.data : "", s->text.len));
-	put(o, "ids", sample_ids_json(s));
+	put(o, "time_s", json_real(is->seconds));
+	if (r->pair->soc)
+		put(o, "phone_s", json_real(is->phone_seconds));
+	put(o, "text", json_stringn(is->text, is->text_bytes));
+	put(o, "ids", sample_ids_json(is));
 	return o;
 }
 
-static json_t *together_json(const struct samples *p, double seconds)
+static json_t *together_json(
+	const struct tandem *t, const struct tandem_report *r, double seconds)
 {
+	const struct samples_stats *s = &r->samples;
+	struct states in = states_of(t, r->n_samples);
 	json_t *o = json_object();
-	uint32_t n = samples_count(p);
-	struct samples_stats s;
 
-	samples_stats(p, &s);
-	put(o, "samples", count_json(n));
-	put(o, "ended", count_json(samples_in(p, LANE_ENDED)));
-	put(o, "cut", count_json(samples_in(p, LANE_CUT)));
-	put(o, "failed", count_json(samples_in(p, LANE_FAILED)));
-	put(o, "incomplete", count_json(n - over(p)));
-	put(o, "tokens", count_json(s.tokens));
-	put(o, "passes", count_json(s.passes));
-	put(o, "rows", count_json(s.rows));
-	put(o, "pauses", count_json(s.pauses));
-	put(o, "forgotten", count_json(s.forgotten));
+	put(o, "samples", count_json(r->n_samples));
+	put(o, "ended", count_json(in.n[TANDEM_SAMPLE_ENDED]));
+	put(o, "cut", count_json(in.n[TANDEM_SAMPLE_CUT]));
+	put(o, "failed", count_json(in.n[TANDEM_SAMPLE_FAILED]));
+	put(o, "incomplete", count_json(in.n[TANDEM_SAMPLE_INCOMPLETE]));
+	put(o, "tokens", count_json(s->tokens));
+	put(o, "passes", count_json(s->passes));
+	put(o, "rows", count_json(s->rows));
+	put(o, "pauses", count_json(s->pauses));
+	put(o, "forgotten", count_json(s->forgotten));
 	put(o, "tokens_per_s",
-		json_real(seconds > 0 ? (double)s.tokens / seconds : 0));
+		json_real(seconds > 0 ? (double)s->tokens / seconds : 0));
 	return o;
 }
 
-/* The answers, those that weigh most first. Their rows are memory of Jansson's,
- * which remembers when it had none. */
-static json_t *answers_json(const struct samples *p)
+/* Their rows are memory of Jansson's, which remembers when it had none. */
+static json_t *answers_json(const struct tandem *t, uint32_t n)
 {
-	uint32_t n = samples_count(p), rows, most;
 	json_t *list = json_array();
 	json_malloc_t get;
 	json_free_t give;
 	struct tally *row;
+	uint32_t rows;
 
 	json_get_alloc_funcs(&get, &give);
-	row = get((n ? n : 1) * sizeof(*row));
-	rows = row ? choosing_tally(p, row, NULL) : 0;
-	for (; (most = choice_heaviest(row, rows)) != CHOICE_NONE; rows--) {
+	row = get(n * sizeof(*row));
+	rows = row ? tandem_answers(t, row) : 0;
+	for (uint32_t i = 0; i < rows; i++) {
 		json_t *o = json_object();
 
-		put(o, "answer", json_ctext(row[most].answer));
-		put(o, "votes", count_json(row[most].votes));
-		put(o, "weight", number_json(row[most].weight));
-		put(o, "first", count_json(row[most].first));
+		put(o, "answer", json_ctext(row[i].answer));
+		put(o, "votes", count_json(row[i].votes));
+		put(o, "weight", number_json(row[i].weight));
+		put(o, "first", count_json(row[i].first));
 		json_array_append_new(list, o);
-		memmove(row + most, row + most + 1,
-			(rows - most - 1) * sizeof(*row));
 	}
 	give(row);
 	return list;
 }
 
-void samples_json(json_t *out, const struct decoder *d, double seconds)
+void samples_json(json_t *out, const struct tandem *t,
+	const struct tandem_report *r, double seconds)
 {
-	const struct samples *p = d->env.samples;
 	json_t *list;
 
-	if (!p)
+	if (!r->n_samples)
 		return;
 	list = json_array();
-	for (uint32_t i = 0; i < samples_count(p); i++)
-		json_array_append_new(list, sample_json(d, samples_at(p, i)));
-	put(out, "sampling", together_json(p, seconds));
+	for (uint32_t i = 0; i < r->n_samples; i++) {
+		struct sample_report s;
+
+		tandem_sample_report(t, i, &s);
+		json_array_append_new(list, sample_json(r, &s));
+	}
+	put(out, "sampling", together_json(t, r, seconds));
 	put(out, "samples", list);
-	if (method_uses(d->method, &answer_table))
-		put(out, "answers", answers_json(p));
+	if (r->votes)
+		put(out, "answers", answers_json(t, r->n_samples));
 }

@@ -1,6 +1,6 @@
 #include "host/cmd/switch_report.h"
 
-#include "host/session/session.h"
+#include "host/api/report.h"
 
 #include <inttypes.h>
 

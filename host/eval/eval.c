@@ -4,14 +4,11 @@
 #include "base/err.h"
 #include "base/progress.h"
 #include "base/strbuf.h"
-#include "host/api/tandem_impl.h"
-#include "host/api/text_impl.h"
+#include "host/api/tandem.h"
+#include "host/api/tandem_pass.h"
 #include "host/eval/eval_check.h"
 #include "host/eval/eval_reward.h"
-#include "host/head/reward.h"
-#include "host/method/samples.h"
 #include "host/model/model.h"
-#include "host/text/tokenizer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -44,44 +41,34 @@ void eval_interval(const struct eval_tally *t, double *low, double *high)
 	*high = t->right < t->total ? fmin(middle + half, 1) : 1;
 }
 
-static int prompt_tokens(const struct decoder *d, const struct eval_item *item,
-	struct token_list *out, struct err *e)
-{
-	int ret = tokenize(
-		d->tokenizer, item->prompt, strlen(item->prompt), 0, out, e);
-
-	if (!ret)
-		ret = decoder_add_bos(d, out, e);
-	if (ret)
-		err_in(e, "item '%s'", item->id);
-	return ret;
-}
-
-static int refuse_long(const struct decoder *d, const struct eval_item *item,
+static int refuse_long(const struct tandem *t, const struct eval_item *item,
 	size_t n, uint32_t context, struct err *e)
 {
+	struct tandem_report r;
 	char what[64];
 
+	tandem_report(t, &r);
 	snprintf(what, sizeof(what), "the prompt of item '%.40s'", item->id);
-	return model_no_room(d->model, what, n, n + 1, context, e);
+	return model_no_room(r.model, what, n, n + 1, context, e);
 }
 
-int eval_longest(const struct decoder *d, const struct eval_items *items,
+int eval_longest(struct tandem *t, const struct eval_items *items,
 	uint32_t context, uint32_t *longest, struct err *e)
 {
 	*longest = 0;
 	for (size_t i = 0; i < items->n; i++) {
-		struct token_list prompt = { 0 };
-		int ret = prompt_tokens(d, &items->item[i], &prompt, e);
+		const struct eval_item *item = &items->item[i];
+		int64_t n = tandem_tokenize(
+			t, item->prompt, strlen(item->prompt), 0, NULL, 0);
 
-		free(prompt.id);
-		if (ret)
-			return ret;
-		if (prompt.n >= context)
-			return refuse_long(
-				d, &items->item[i], prompt.n, context, e);
-		if (prompt.n > *longest)
-			*longest = (uint32_t)prompt.n;
+		if (n < 0) {
+			tandem_failure(t, e);
+			return err_in(e, "item '%s'", item->id);
+		}
+		if (n >= context)
+			return refuse_long(t, item, (size_t)n, context, e);
+		if (n > *longest)
+			*longest = (uint32_t)n;
 	}
 	return 0;
 }
@@ -98,8 +85,10 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 static void count_work(struct eval_result *r, const struct tandem *t,
 	const struct tandem_result *got)
 {
-	const struct session_stats *s = &t->last->work;
+	struct tandem_report report;
+	const struct session_stats *s = &report.work;
 
+	tandem_report(t, &report);
 	r->logits_hash += s->logits_hash;
 	r->tokens += got->tokens;
 	r->passes += s->passes;
@@ -107,12 +96,7 @@ static void count_work(struct eval_result *r, const struct tandem *t,
 	r->phone_ps += s->price.total_ps;
 	r->phone_pj += s->price.energy_pj;
 	r->phone_cpu_ps += s->price.cpu_ps;
-	if (t->decoder.env.samples) {
-		struct samples_stats of;
-
-		samples_stats(t->decoder.env.samples, &of);
-		r->sampled += of.tokens;
-	}
+	r->sampled += report.samples.tokens;
 }
 
 static struct tandem_request request_of(const struct eval_item *item,
@@ -145,15 +129,13 @@ static int run_item(struct tandem *t, const struct eval_item *item,
 	struct tandem_request q = request_of(item, o, stream, output);
 	struct tandem_result got = { .size = sizeof(got) };
 
-	session_hash_anew(t->decoder.session);
-	if (tandem_generate(t, &q, &got)) {
-		*e = t->err;
-		return e->code;
-	}
+	tandem_hash_anew(t);
+	if (tandem_generate(t, &q, &got))
+		return tandem_failure(t, e);
 	if (got.stop == TANDEM_STOP_SINK)
 		return err_set(e, ENOMEM, "no memory for the text");
 	count_work(r, t, &got);
-	return session_check_finite(t->decoder.session, e);
+	return tandem_check_finite(t, e);
 }
 
 void eval_result_add(struct eval_result *sum, const struct eval_result *more)
@@ -180,27 +162,16 @@ static void count(
 	r->level[item->level].right += right;
 }
 
-/* Where the item's answer is to say which text is chosen. */
-static void tell_answer(struct tandem *t, const struct eval_items *items,
-	const struct eval_item *item, struct eval_exact *exact)
-{
-	*exact = (struct eval_exact){ item, t->decoder.tokenizer };
-	if (t->decoder.reward && items->marked)
-		reward_tell(t->decoder.reward, eval_exact_score, exact);
-}
-
 /* An item, and what is said of it. */
 static int take_item(struct tandem *t, const struct eval_items *items, size_t i,
 	const struct eval_opts *o, struct strbuf *output, struct eval_result *r,
 	struct err *e)
 {
 	const struct eval_item *item = &items->item[i];
-	struct eval_exact exact;
 	bool right;
 	int ret;
 
 	strbuf_reset(output);
-	tell_answer(t, items, item, &exact);
 	ret = o->begin ? o->begin(o->arg, item, e) : 0;
 	if (!ret)
 		ret = run_item(t, item, o, i * EVAL_STREAMS, output, r, e);
@@ -217,13 +188,21 @@ static int run_items(struct tandem *t, const struct eval_items *items,
 	const struct eval_opts *o, struct eval_result *r, struct err *e)
 {
 	struct strbuf output = STRBUF_INIT;
+	struct tandem_report report;
+	struct eval_exact exact;
 	int ret = 0;
 
-	for (size_t i = 0; i < items->n && !ret; i++)
+	tandem_report(t, &report);
+	exact.tokenizer = report.tokenizer;
+	/* The item's answer is to say which text is chosen. */
+	if (items->marked)
+		tandem_tell_reward(t, eval_exact_score, &exact);
+	for (size_t i = 0; i < items->n && !ret; i++) {
+		exact.item = &items->item[i];
 		if (shard_has(&o->shard, i))
 			ret = take_item(t, items, i, o, &output, r, e);
-	if (t->decoder.reward)
-		reward_tell(t->decoder.reward, NULL, NULL);
+	}
+	tandem_tell_reward(t, NULL, NULL);
 	strbuf_release(&output);
 	return ret;
 }
@@ -231,15 +210,16 @@ static int run_items(struct tandem *t, const struct eval_items *items,
 int eval_run(struct tandem *t, const struct eval_items *items,
 	const struct eval_opts *o, struct eval_result *r, struct err *e)
 {
-	const struct method_stats *drafts = &t->decoder.env.stats;
-	struct method_stats before = *drafts;
+	struct tandem_report before, after;
 	uint64_t began = clock_ns();
 	int ret;
 
+	tandem_report(t, &before);
 	r->marked = items->marked;
 	ret = run_items(t, items, o, r, e);
 	progress_tell(&o->progress, NULL, 0, 0);
 	r->ns = clock_ns() - began;
-	r->drafts = method_stats_since(drafts, &before);
+	tandem_report(t, &after);
+	r->drafts = method_stats_since(&after.drafts, &before.drafts);
 	return ret;
 }

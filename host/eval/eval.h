@@ -8,17 +8,15 @@
 
 #include "base/counters.h"
 #include "base/progress.h"
+#include "host/api/report.h"
 #include "host/eval/eval_items.h"
 #include "host/eval/shard.h"
-#include "host/method/method.h"
-#include "host/session/row_counts.h"
 #include "host/text/sampler.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct decoder;
 struct err;
 struct strbuf;
 struct tandem;
@@ -84,8 +82,8 @@ void eval_interval(const struct eval_tally *, double *low, double *high);
  * Tokens of the longest prompt, without starting the pair. -EFBIG with the
  * item's id for one that leaves no room in a context of so many tokens.
  */
-int eval_longest(const struct decoder *, const struct eval_items *,
-	uint32_t context, uint32_t *longest, struct err *);
+int eval_longest(struct tandem *, const struct eval_items *, uint32_t context,
+	uint32_t *longest, struct err *);
 
 /* What two parts of a task came to, together: times are added, too. */
 void eval_result_add(struct eval_result *sum, const struct eval_result *more);

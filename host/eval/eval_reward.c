@@ -2,8 +2,8 @@
 
 #include "base/err.h"
 #include "base/strbuf.h"
+#include "host/api/tandem_pass.h"
 #include "host/eval/eval_check.h"
-#include "host/head/reward.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>

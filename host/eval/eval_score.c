@@ -2,9 +2,9 @@
 
 #include "base/err.h"
 #include "base/strbuf.h"
-#include "host/api/decoder.h"
-#include "host/api/prompt.h"
-#include "host/head/reward.h"
+#include "host/api/report.h"
+#include "host/api/tandem.h"
+#include "host/api/tandem_pass.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
@@ -86,27 +86,32 @@ void scoring_release(struct scoring *sc)
 
 /* ---- tokens -------------------------------------------------------------- */
 
-static int put_tokens(struct scored *s, const struct decoder *d, struct err *e)
+static int put_tokens(struct scored *s, struct tandem *t,
+	const struct tokenizer *tok, struct err *e)
 {
-	const struct prompt prompt = { .text = s->item->prompt,
-		.len = strlen(s->item->prompt) };
+	size_t len = strlen(s->item->prompt);
+	int64_t n = tandem_tokenize(t, s->item->prompt, len, 0, NULL, 0);
 	struct token_list list = { 0 };
-	int ret = prompt_read(d, &prompt, &list, e);
+	int ret;
 
-	s->n_prompt = list.n;
-	if (!ret)
-		ret = tokenize(d->tokenizer, s->solution, strlen(s->solution),
-			0, &list, e);
+	if (n < 0)
+		return tandem_failure(t, e);
+	list.id = calloc((size_t)n + 1, sizeof(*list.id));
+	if (!list.id)
+		return err_set(e, ENOMEM, "no memory for the solutions");
+	list.n = list.cap = s->n_prompt = (size_t)n;
+	tandem_tokenize(t, s->item->prompt, len, 0, list.id, list.n);
+	ret = tokenize(tok, s->solution, strlen(s->solution), 0, &list, e);
 	s->token = list.id;
 	s->n = list.n;
 	return ret;
 }
 
 /* Tokens whose text completes `end`, and the last one. */
-static int put_steps(struct scored *s, const struct decoder *d, const char *end,
-	struct err *e)
+static int put_steps(struct scored *s, const struct tokenizer *tok,
+	const char *end, struct err *e)
 {
-	struct detokenizer words = { .tok = d->tokenizer, .started = true };
+	struct detokenizer words = { .tok = tok, .started = true };
 	struct strbuf text = STRBUF_INIT;
 	const char *found;
 	size_t looked = 0;
@@ -142,16 +147,18 @@ static int check_marks(const struct scored *s, struct err *e)
 		json_array_size(s->marks) == 1 ? "" : "s");
 }
 
-int scoring_tokenize(struct scoring *sc, const struct decoder *d,
-	const char *step_end, struct err *e)
+int scoring_tokenize(struct scoring *sc, struct tandem *t, const char *step_end,
+	struct err *e)
 {
+	struct tandem_report r;
 	int ret = 0;
 
+	tandem_report(t, &r);
 	for (size_t i = 0; i < sc->items.n && !ret; i++) {
 		struct scored *s = &sc->scored[i];
 
-		if ((ret = put_tokens(s, d, e)) ||
-			(ret = put_steps(s, d, step_end, e)) ||
+		if ((ret = put_tokens(s, t, r.tokenizer, e)) ||
+			(ret = put_steps(s, r.tokenizer, step_end, e)) ||
 			(ret = check_marks(s, e)))
 			break;
 		sc->longest = s->n > sc->longest ? s->n : sc->longest;
@@ -161,7 +168,7 @@ int scoring_tokenize(struct scoring *sc, const struct decoder *d,
 
 /* ---- scores -------------------------------------------------------------- */
 
-int scoring_run(struct scoring *sc, const struct decoder *d,
+int scoring_run(struct scoring *sc, struct tandem *t,
 	const struct progress_sink *progress, struct err *e)
 {
 	struct reward_text text[TEXTS];
@@ -180,7 +187,7 @@ int scoring_run(struct scoring *sc, const struct decoder *d,
 				.n_steps = s->n_steps,
 				.score = s->score };
 		}
-		ret = reward_score(d->reward, text, n, e);
+		ret = tandem_score(t, text, n, e);
 		at += n;
 		progress_tell(progress, "solutions", at, sc->items.n);
 	}

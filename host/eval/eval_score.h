@@ -18,9 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct decoder;
 struct err;
 struct json_t;
+struct tandem;
 
 struct scored {
 	const struct eval_item *item;
@@ -50,12 +50,13 @@ void scoring_release(struct scoring *);
  * with the token whose text completes `step_end`, or with the text. -EINVAL
  * where marks are more or fewer than steps.
  */
-int scoring_tokenize(struct scoring *, const struct decoder *,
-	const char *step_end, struct err *);
+int scoring_tokenize(
+	struct scoring *, struct tandem *, const char *step_end, struct err *);
 
-/* Their scores, by the decoder's reward, which is started. */
-int scoring_run(struct scoring *, const struct decoder *,
-	const struct progress_sink *, struct err *);
+/* Their scores, by the handle's reward (tandem_want_reward), in the pair that
+ * was started. */
+int scoring_run(struct scoring *, struct tandem *, const struct progress_sink *,
+	struct err *);
 
 struct scoring_summary {
 	uint64_t solutions, steps, right_steps;

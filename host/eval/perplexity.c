@@ -3,10 +3,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/progress.h"
+#include "host/api/tandem_pass.h"
 #include "host/eval/eval_items.h"
 #include "host/model/model.h"
-#include "host/session/logits.h"
-#include "host/session/session.h"
 #include "tensor/softmax.h"
 
 #include <errno.h>
@@ -226,78 +225,57 @@ double token_nll(const float *logits, uint32_t n, int32_t token)
 	return log(all.sum) + (all.most - (double)logits[token]);
 }
 
-static void score_row(struct perplexity *p, const float *logits,
-	uint32_t n_vocab, int32_t token)
-{
-	double nll = token_nll(logits, n_vocab, token);
+/* A passage on its way through the model. */
+struct reading {
+	struct perplexity *sum;
+	const int32_t *token;
+	uint32_t n_vocab;
+};
 
-	p->tokens++;
-	p->sum += nll;
-	p->squares += nll * nll;
+static void count_read(void *arg, uint32_t n)
+{
+	struct reading *r = arg;
+
+	r->sum->read += n;
 }
 
-/* Rows [row, n) of the last forward, which foretell target[row] ... */
-static int score_rows(struct session *s, uint32_t row, uint32_t n,
-	const int32_t *target, float *logits, struct perplexity *p,
-	struct err *e)
+/* Each row predicts the token after its own. */
+static int score_rows(
+	void *arg, size_t at, uint32_t n, const float *logits, struct err *e)
 {
-	uint32_t n_vocab = session_model(s)->n_vocab, some;
-	int ret = 0;
+	const struct reading *r = arg;
 
-	for (; row < n && !ret; row += some) {
-		some = n - row < LOGITS_ROWS ? n - row : LOGITS_ROWS;
-		ret = session_logits_range(s, row, some, logits, e);
-		if (!ret)
-			ret = session_check_finite(s, e);
-		for (uint32_t i = 0; i < some && !ret; i++)
-			score_row(p, logits + (size_t)i * n_vocab, n_vocab,
-				target[row + i]);
+	for (uint32_t i = 0; i < n; i++) {
+		double nll = token_nll(logits + (size_t)i * r->n_vocab,
+			r->n_vocab, r->token[at + i + 1]);
+
+		r->sum->tokens++;
+		r->sum->sum += nll;
+		r->sum->squares += nll * nll;
 	}
-	return ret;
+	return 0;
 }
 
-/* The last token is foretold and not read. */
-static int run_passage(struct session *s, const int32_t *token,
-	const struct passage *one, float *logits, struct perplexity *p,
+int perplexity_run(struct session *s, const struct model *m,
+	const struct passages *all, const char *name,
+	const struct progress_sink *progress, struct perplexity *p,
 	struct err *e)
-{
-	uint32_t rows = one->n - 1, most = session_max_rows(s);
-	int ret = 0;
-
-	session_truncate(s, SESSION_TEXT, 0);
-	for (uint32_t at = 0; at < rows && !ret; at += most) {
-		uint32_t n = rows - at < most ? rows - at : most;
-		uint32_t row = one->first - 1 > at ? one->first - 1 - at : 0;
-
-		ret = session_continue(s, SESSION_TEXT, token + at, n, e);
-		if (ret)
-			break;
-		p->read += n;
-		ret = score_rows(s, row, n, token + at + 1, logits, p, e);
-		if (!ret)
-			ret = session_accept(s, SESSION_TEXT, NULL, n, e);
-	}
-	return ret;
-}
-
-int perplexity_run(struct session *s, const struct passages *all,
-	const char *name, const struct progress_sink *progress,
-	struct perplexity *p, struct err *e)
 {
 	uint64_t began = clock_ns();
-	float *logits = reallocarray(
-		NULL, session_model(s)->n_vocab, LOGITS_ROWS * sizeof(*logits));
-	int ret = logits ? 0 : err_set(e, ENOMEM, "no memory for logits");
+	struct reading r = { .sum = p, .n_vocab = m->n_vocab };
+	const struct pass_reader reader = { count_read, score_rows, &r };
+	int ret = 0;
 
 	for (size_t i = 0; i < all->n && !ret; i++) {
 		const struct passage *one = &all->passage[i];
 
-		ret = run_passage(
-			s, all->tokens.id + one->at, one, logits, p, e);
+		r.token = all->tokens.id + one->at;
+		/* The last token is predicted and not read. */
+		ret = pass_read(
+			s, r.token, one->n - 1, one->first - 1, &reader, e);
 		progress_tell(progress, name, one->at + one->n, all->tokens.n);
 	}
 	progress_tell(progress, NULL, 0, 0);
-	free(logits);
 	p->ns += clock_ns() - began;
 	return ret;
 }

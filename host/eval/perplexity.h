@@ -86,12 +86,14 @@ struct perplexity {
 double token_nll(const float *logits, uint32_t n, int32_t token);
 
 /*
- * Score all passages, telling of their tokens under this name. Also on failure
+ * Score all passages by passes of that model (tandem_session), with progress of
+ * their tokens under this name. Also on failure
  * *p, added to, holds what was scored: -ECANCELED when interrupted, -EDOM for
  * logits without a likelihood.
  */
-int perplexity_run(struct session *, const struct passages *, const char *name,
-	const struct progress_sink *, struct perplexity *p, struct err *);
+int perplexity_run(struct session *, const struct model *,
+	const struct passages *, const char *name, const struct progress_sink *,
+	struct perplexity *p, struct err *);
 
 void perplexity_add(struct perplexity *, const struct perplexity *more);
 

@@ -1,7 +1,6 @@
 #include "host/eval/sums.h"
 
-#include "host/method/method.h"
-#include "host/session/row_counts.h"
+#include "host/api/report.h"
 
 bool sums_number(const json_t *o, const char *name, uint64_t *out)
 {

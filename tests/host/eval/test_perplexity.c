@@ -405,7 +405,8 @@ static void run(struct fixture *f, struct passage *one, size_t n,
 	uint64_t last = 0;
 	const struct progress_sink sink = { hear, &last };
 
-	assert_ok(perplexity_run(f->s, &p, "test", &sink, got, &e), &e);
+	assert_ok(
+		perplexity_run(f->s, f->model, &p, "test", &sink, got, &e), &e);
 	assert_int_equal(last, one[n - 1].at + one[n - 1].n + LONG);
 }
 
@@ -520,7 +521,8 @@ static void test_interrupted(void **state)
 	open_session(f);
 	run(f, &one, 1, &got);
 	f->cancel = 1;
-	assert_int_equal(perplexity_run(f->s, &p, "test", &nobody, &got, &e),
+	assert_int_equal(
+		perplexity_run(f->s, f->model, &p, "test", &nobody, &got, &e),
 		-ECANCELED);
 	assert_int_equal(got.tokens, 53); /* those of the run before */
 }
@@ -558,8 +560,8 @@ static void test_no_likelihood(void **state)
 		for (unsigned i = 0; i < ARRAY_LEN(weight); i++)
 			weight[i] = cases[c].norm;
 		open_session(f);
-		assert_int_equal(
-			perplexity_run(f->s, &p, "test", &nobody, &got, &e),
+		assert_int_equal(perplexity_run(f->s, f->model, &p, "test",
+					 &nobody, &got, &e),
 			-EDOM);
 		if (!strstr(e.text, cases[c].says))
 			fail_msg("'%s' lacks '%s'", e.text, cases[c].says);

@@ -2,28 +2,22 @@
  * What a run did, for people (text on stderr) and for programs (one JSON
  * object). All times are of the wall clock.
  */
-#ifndef HOST_CMD_REPORT_H
-#define HOST_CMD_REPORT_H
+#ifndef HOST_CMD_RUN_REPORT_H
+#define HOST_CMD_RUN_REPORT_H
 
-#include "host/session/session.h"
+#include "host/api/report.h"
 
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-struct decoder;
-struct generation;
 struct strbuf;
 
 struct run_report {
-	const struct decoder *decoder;
-	const struct generation *generation;
+	const struct tandem *tandem;
+	struct tandem_report of;
 	const char *stop;  /* gen_stop_name, "interrupted" or "lost" */
 	const char *error; /* NULL: none */
-	/* clock_ns: the command began, the prompt went in, the last token came
-	 * out. */
-	uint64_t begin_ns, prompt_ns, end_ns;
-	struct session_stats stats;
+	uint64_t begin_ns; /* clock_ns: the command began */
 };
 
 void report_text(const struct run_report *, FILE *);

@@ -1,8 +1,8 @@
-#include "host/cmd/report.h"
+#include "host/cmd/run_report.h"
 
 #include "base/strbuf.h"
-#include "host/api/decoder.h"
 #include "host/api/options.h"
+#include "host/api/report.h"
 #include "host/cmd/json_text.h"
 #include "host/cmd/priced.h"
 #include "host/cmd/rows_json.h"
@@ -12,6 +12,7 @@
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/history.h"
+#include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -42,22 +43,23 @@ static double per_second(size_t n, double s)
  */
 static struct rates rates_of(const struct run_report *r)
 {
-	const struct generation *g = r->generation;
-	const bool whole = decoder_emits_at_once(r->decoder);
-	uint64_t first = gen_first_ns(g) ? gen_first_ns(g) : r->end_ns;
+	const struct generation *g = r->of.generation;
+	const bool whole = r->of.emits_at_once;
+	uint64_t first = gen_first_ns(g) ? gen_first_ns(g) : r->of.ended_ns;
 	size_t n = gen_generated(g);
 
 	return (struct rates){
-		.load_s = seconds(r->begin_ns, r->prompt_ns),
-		.first_s = seconds(r->prompt_ns, first),
-		.total_s = seconds(r->begin_ns, r->end_ns),
+		.load_s = seconds(r->begin_ns, r->of.began_ns),
+		.first_s = seconds(r->of.began_ns, first),
+		.total_s = seconds(r->begin_ns, r->of.ended_ns),
 		.prefill = whole
 			? 0
-			: per_second(n ? gen_prompt_length(g) : r->stats.rows,
-				  seconds(r->prompt_ns, first)),
+			: per_second(n ? gen_prompt_length(g) : r->of.work.rows,
+				  seconds(r->of.began_ns, first)),
 		.decode = whole
-			? per_second(n, seconds(r->prompt_ns, r->end_ns))
-			: per_second(n ? n - 1 : 0, seconds(first, r->end_ns)),
+			? per_second(n, seconds(r->of.began_ns, r->of.ended_ns))
+			: per_second(n ? n - 1 : 0,
+				  seconds(first, r->of.ended_ns)),
 	};
 }
 
@@ -84,75 +86,73 @@ struct phone {
 
 static struct phone phone_of(const struct run_report *r)
 {
-	const struct soc *soc = r->decoder->session_opts.soc;
-	double prompt = (double)r->stats.prompt_ps * 1e-12;
-	double total = (double)r->stats.price.total_ps * 1e-12;
+	const struct soc *soc = r->of.pair->soc;
+	double prompt = (double)r->of.work.prompt_ps * 1e-12;
+	double total = (double)r->of.work.price.total_ps * 1e-12;
 
 	return (struct phone){ prompt, total,
-		per_second(gen_generated(r->generation), total - prompt),
-		(double)r->stats.price.energy_pj * 1e-12 +
+		per_second(gen_generated(r->of.generation), total - prompt),
+		(double)r->of.work.price.energy_pj * 1e-12 +
 			soc->base_w * total };
 }
 
 /* The prompt's among them. */
 static double joules_a_token(const struct run_report *r)
 {
-	size_t n = gen_generated(r->generation);
+	size_t n = gen_generated(r->of.generation);
 
 	return n ? phone_of(r).energy_j / (double)n : 0;
 }
 
 static double of_total(const struct run_report *r, uint64_t ps)
 {
-	return r->stats.price.total_ps
-		? (double)ps / (double)r->stats.price.total_ps
+	return r->of.work.price.total_ps
+		? (double)ps / (double)r->of.work.price.total_ps
 		: 0;
 }
 
 static void phone_text(const struct run_report *r, FILE *f)
 {
-	const struct price *p = &r->stats.price;
+	const struct price *p = &r->of.work.price;
 	struct phone t = phone_of(r);
 
 	fprintf(f,
 		"phone        %s: %.4f s prompt, %.4f s in all, %.2f tokens/s "
 		"decode, %.2f J; of the time DMA %.0f %%, vector %.0f %%, "
 		"matrix %.0f %%, CPU %.0f %%\n",
-		r->decoder->session_opts.clock, t.prompt_s, t.total_s, t.decode,
-		t.energy_j, 100 * of_total(r, p->dma_ps),
-		100 * of_total(r, p->vector_ps),
+		r->of.pair->clock, t.prompt_s, t.total_s, t.decode, t.energy_j,
+		100 * of_total(r, p->dma_ps), 100 * of_total(r, p->vector_ps),
 		100 * of_total(r, p->matrix_ps), 100 * of_total(r, p->cpu_ps));
 }
 
 /* What a method with a draft model did in `run_s`. */
-static void draft_text(const struct decoder *d, double run_s, FILE *f)
+static void draft_text(const struct tandem_report *r, double run_s, FILE *f)
 {
-	const struct method_stats *m = &d->env.stats;
+	const struct method_stats *m = &r->drafts;
 
 	fprintf(f,
 		"draft        by %s\n"
 		"             %" PRIu64 " cycles, %" PRIu64 " drafted, %" PRIu64
 		" accepted (%.1f %%), mean accepted length %.2f, %.1f %% of "
 		"the time\n",
-		decoder_drafts(d) ? d->drafting.name : "the model itself",
-		m->cycles, m->drafted, m->accepted, 100 * method_acceptance(m),
+		r->drafter ? r->drafter : "the model itself", m->cycles,
+		m->drafted, m->accepted, 100 * method_acceptance(m),
 		method_accepted_length(m), 100 * share(m->draft_ns, run_s));
 }
 
-static void method_text(const struct decoder *d, FILE *f)
+static void method_text(const struct tandem *t, FILE *f)
 {
 	struct strbuf line = STRBUF_INIT;
 
-	d->method->tell(&d->env, &line);
-	fprintf(f, "%s\n", line.data ? line.data : "");
+	tandem_method_line(t, &line);
+	if (line.len)
+		fprintf(f, "%s\n", line.data);
 	strbuf_release(&line);
 }
 
 /* What became of guesses. */
-static void diffusion_text(const struct decoder *d, FILE *f)
+static void diffusion_text(const struct method_stats *m, FILE *f)
 {
-	const struct method_stats *m = &d->env.stats;
-
 	fprintf(f,
 		"diffusion    %" PRIu64 " tokens revised, %" PRIu64
 		" rows computed anew by the host, logits of %" PRIu64
@@ -163,7 +163,7 @@ static void diffusion_text(const struct decoder *d, FILE *f)
 /* Behind the prompt. */
 static void rows_text(const struct run_report *r, FILE *f)
 {
-	const struct row_counts *c = &r->stats.decode_rows;
+	const struct row_counts *c = &r->of.work.decode_rows;
 
 	fprintf(f,
 		"rows         of %" PRIu64 " in the graphs of %" PRIu64
@@ -173,7 +173,7 @@ static void rows_text(const struct run_report *r, FILE *f)
 		100 * row_counts_share(row_counts_wasted(c), c->graph),
 		100 * row_counts_share(row_counts_underutilized(c), c->graph),
 		100 * row_counts_share(c->valid, c->tile));
-	if (r->decoder->session_opts.soc)
+	if (r->of.pair->soc)
 		fprintf(f, "; %.2f mJ a token", 1e3 * joules_a_token(r));
 	fputc('\n', f);
 }
@@ -211,7 +211,7 @@ static void remaps_text(
 
 static void flash_text(const struct run_report *r, FILE *f)
 {
-	const struct session_stats *s = &r->stats;
+	const struct session_stats *s = &r->of.work;
 	const struct staging_stats *st = &s->staging;
 	const struct stream_stats *io = &st->stream;
 
@@ -222,17 +222,16 @@ static void flash_text(const struct run_report *r, FILE *f)
 		"%.3f s checking\n"
 		"             through %u slots of %.1f MiB, a layer in %u part%s\n"
 		"             %s\n",
-		s->resident_layers, r->decoder->model->n_layer,
-		s->resident_runs, s->resident_runs > 1 ? "s" : "",
+		s->resident_layers, r->of.model->n_layer, s->resident_runs,
+		s->resident_runs > 1 ? "s" : "",
 		per(st->bytes_used, s->passes) / (1 << 20),
 		per(io->seen_bytes, io->seen_ns), io->retries,
 		(double)io->wait_ns * 1e-9, (double)io->check_ns * 1e-9,
 		s->stage_slots, mib(s->stage_bytes), s->stage_parts,
-		s->stage_parts > 1 ? "s" : "",
-		session_flash_how(r->decoder->session));
+		s->stage_parts > 1 ? "s" : "", r->of.flash);
 }
 
-static void profile_text(const struct decoder *d, FILE *f)
+static void profile_text(const struct tandem_report *r, FILE *f)
 {
 	static const char *const says[] = {
 		[PROFILE_NONE] = ("none, and what passes take is learnt as "
@@ -241,42 +240,43 @@ static void profile_text(const struct decoder *d, FILE *f)
 		[PROFILE_REMEMBERED] = "remembered of what was probed before",
 	};
 
-	fprintf(f, "profile      %s", says[d->profile]);
-	if (d->profile == PROFILE_PROBED)
-		fprintf(f, " %" PRIu64 " passes", d->probed.passes);
+	fprintf(f, "profile      %s", says[r->profile]);
+	if (r->profile == PROFILE_PROBED)
+		fprintf(f, " %" PRIu64 " passes", r->probe_passes);
 	fputc('\n', f);
 }
 
-static void history_text(const struct decoder *d, FILE *f)
+static void history_text(const struct tandem_report *r, FILE *f)
 {
 	struct history_stats s;
 
-	history_stats(d->history, &s);
+	history_stats(r->history, &s);
 	fprintf(f,
 		"history      %" PRIu64 " answers, %" PRIu64
 		" tokens with their prompts, %.1f MiB; this one is %s\n",
 		s.records, s.prompt_tokens + s.answer_tokens, mib(s.file_bytes),
-		d->kept ? "kept" : "not kept");
+		r->kept ? "kept" : "not kept");
 }
 
 void report_text(const struct run_report *r, FILE *f)
 {
-	const struct session_stats *s = &r->stats;
-	const struct decoder *d = r->decoder;
-	const struct session_opts *o = &d->session_opts;
+	const struct session_stats *s = &r->of.work;
+	const struct tandem_report *of = &r->of;
+	const struct session_opts *o = of->pair;
 	struct rates t = rates_of(r);
 
-	priced_text(d, f);
+	priced_text(of, f);
 	fprintf(f,
 		"model        %s, %s, %u layers in %u blocks\n"
 		"tokens       %zu prompt, %zu generated, stopped by %s\n"
 		"time         %.3f s to load, %.3f s to the %s, "
 		"%.3f s in all (wall clock)\n",
-		d->model_path, d->model->arch, d->model->n_layer, s->blocks,
-		gen_prompt_length(r->generation), gen_generated(r->generation),
-		r->stop, t.load_s, t.first_s,
-		gen_first_ns(r->generation) ? "first token" : "end", t.total_s);
-	if (decoder_emits_at_once(d))
+		of->model_path, of->model->arch, of->model->n_layer, s->blocks,
+		gen_prompt_length(r->of.generation),
+		gen_generated(r->of.generation), r->stop, t.load_s, t.first_s,
+		gen_first_ns(r->of.generation) ? "first token" : "end",
+		t.total_s);
+	if (of->emits_at_once)
 		fprintf(f, "speed        %.2f tokens/s, prompt included\n",
 			t.decode);
 	else
@@ -291,10 +291,9 @@ void report_text(const struct run_report *r, FILE *f)
 		" computed in %.3f s, hash %016" PRIx64 "\n"
 		"ring         %" PRIu64 " round trips, %" PRIu64
 		" sleeps, doorbell %s\n",
-		s->passes, s->rows, s->padded_rows, d->method->name,
-		s->logits_rows, s->logits_computed, (double)s->logits_ns * 1e-9,
-		s->logits_hash, s->round_trips, s->sleeps,
-		doorbell_names[o->doorbell]);
+		s->passes, s->rows, s->padded_rows, of->method, s->logits_rows,
+		s->logits_computed, (double)s->logits_ns * 1e-9, s->logits_hash,
+		s->round_trips, s->sleeps, doorbell_names[o->doorbell]);
 	if (s->restarts)
 		fprintf(f,
 			"restarts     %" PRIu64
@@ -302,21 +301,21 @@ void report_text(const struct run_report *r, FILE *f)
 			s->restarts, (double)s->restart_ns / 1e6);
 	if (s->decode_rows.passes)
 		rows_text(r, f);
-	if (d->env.stats.cycles)
-		draft_text(d, t.total_s - t.load_s, f);
-	if (d->method->tell && (d->env.stats.cycles || d->env.samples))
-		method_text(d, f);
-	if (d->env.stats.skipped || d->env.stats.revised)
-		diffusion_text(d, f);
-	if (d->env.samples)
-		samples_report(d, seconds(r->prompt_ns, r->end_ns), f);
-	reward_text_report(d, f);
-	if (d->history)
-		history_text(d, f);
-	if (session_flash_how(d->session))
+	if (of->drafts.cycles)
+		draft_text(of, t.total_s - t.load_s, f);
+	method_text(r->tandem, f);
+	if (of->drafts.skipped || of->drafts.revised)
+		diffusion_text(&of->drafts, f);
+	if (of->n_samples)
+		samples_report(r->tandem, of,
+			seconds(r->of.began_ns, r->of.ended_ns), f);
+	reward_text_report(of, f);
+	if (of->history)
+		history_text(of, f);
+	if (of->flash)
 		flash_text(r, f);
-	if (session_flash_how(d->session) && d->method->probe)
-		profile_text(d, f);
+	if (of->flash && of->weighs)
+		profile_text(of, f);
 	switch_text(&s->graphs, o, f);
 	placement_text(s, o, f);
 	fprintf(f,
@@ -326,11 +325,10 @@ void report_text(const struct run_report *r, FILE *f)
 		"coherence    %s: %" PRIu64 " lines invalidated, %" PRIu64
 		" cleaned, %" PRIu64 " evicted, %" PRIu64 " violations\n",
 		mib(s->bytes_mapped), mib(o->va_window),
-		mib(session_huge_bytes(d->session)), s->maps, s->unmaps,
-		mib(s->weight_bytes), mib(s->kv_bytes),
-		session_context(d->session), coherence_names[o->coherence],
-		s->invalidated_lines, s->cleaned_lines, s->evicted_lines,
-		s->violations);
+		mib(tandem_huge_bytes(r->tandem)), s->maps, s->unmaps,
+		mib(s->weight_bytes), mib(s->kv_bytes), of->context,
+		coherence_names[o->coherence], s->invalidated_lines,
+		s->cleaned_lines, s->evicted_lines, s->violations);
 	fprintf(f,
 		"device       %u threads, %s kernels, %s, busy %.3f s, %.1f "
 		"MiB by DMA, %" PRIu64 " values beyond fp16\n",
@@ -387,38 +385,38 @@ static void put_str(json_t *o, const char *key, const char *v)
 
 static void put_run(json_t *o, const struct run_report *r)
 {
-	const struct decoder *d = r->decoder;
-	const struct session_opts *opts = &d->session_opts;
+	const struct tandem_report *of = &r->of;
+	const struct session_opts *opts = of->pair;
 	struct rates t = rates_of(r);
 
-	put_priced(o, d);
+	put_priced(o, of);
 	put_u64(o, "version", JSON_VERSION);
 	put_str(o, "command", "run");
-	put_str(o, "model", d->model_path);
-	put_str(o, "arch", d->model->arch);
-	put_str(o, "method", d->method->name);
-	if (d->method->probe)
-		put_str(o, "profile", profile_froms[d->profile]);
-	put_u64(o, "prompt_tokens", gen_prompt_length(r->generation));
-	put_u64(o, "generated_tokens", gen_generated(r->generation));
+	put_str(o, "model", of->model_path);
+	put_str(o, "arch", of->model->arch);
+	put_str(o, "method", of->method);
+	if (of->weighs)
+		put_str(o, "profile", profile_froms[of->profile]);
+	put_u64(o, "prompt_tokens", gen_prompt_length(r->of.generation));
+	put_u64(o, "generated_tokens", gen_generated(r->of.generation));
 	put_str(o, "stop", r->stop);
 	put_str(o, "error", r->error);
 	put_str(o, "clock", "wall");
 	put_real(o, "load_s", t.load_s);
-	if (gen_first_ns(r->generation))
+	if (gen_first_ns(r->of.generation))
 		put_real(o, "time_to_first_token_s", t.first_s);
 	else
 		put_str(o, "time_to_first_token_s", NULL);
 	put_real(o, "total_s", t.total_s);
 	put_real(o, "prefill_tokens_per_s", t.prefill);
 	put_real(o, "decode_tokens_per_s", t.decode);
-	put_u64(o, "context", session_context(d->session));
+	put_u64(o, "context", of->context);
 	put_str(o, "precision", precision_names[opts->precision]);
 	put_str(o, "coherence", coherence_names[opts->coherence]);
 	put_str(o, "doorbell", doorbell_names[opts->doorbell]);
 	put_u64(o, "prefill_chunk", opts->prefill_chunk);
 	put_u64(o, "va_window", opts->va_window);
-	put_u64(o, "huge_bytes", session_huge_bytes(d->session));
+	put_u64(o, "huge_bytes", tandem_huge_bytes(r->tandem));
 }
 
 /* `name` ends in "ns". */
@@ -453,20 +451,20 @@ static void put_stats(json_t *o, const struct session_stats *s)
 
 static void put_draft(json_t *o, const struct run_report *r)
 {
-	const struct method_stats *m = &r->decoder->env.stats;
+	const struct method_stats *m = &r->of.drafts;
 	struct rates t = rates_of(r);
 
-	if (r->decoder->method->diffusion) {
+	if (r->of.diffusion) {
 		put_u64(o, "revised_tokens", m->revised);
 		put_u64(o, "refreshed_rows", m->refreshed);
 		put_u64(o, "skipped_logits_rows", m->skipped);
 	}
 	if (!m->cycles)
 		return;
-	if (decoder_drafts(r->decoder))
-		put_str(o, "draft_model", r->decoder->drafting.name);
-	json_object_set_new(o, "acceptance_simulated",
-		json_boolean(drafting_is_told(&r->decoder->drafting)));
+	if (r->of.drafter)
+		put_str(o, "draft_model", r->of.drafter);
+	json_object_set_new(
+		o, "acceptance_simulated", json_boolean(r->of.knows_text));
 	put_u64(o, "tree_rows_kept", m->kept);
 	put_u64(o, "nodes_expanded", m->expanded);
 	put_u64(o, "pruned_cycles", m->pruned);
@@ -479,27 +477,27 @@ static void put_draft(json_t *o, const struct run_report *r)
 		share(m->draft_ns, t.total_s - t.load_s));
 }
 
-static void put_history(json_t *out, const struct decoder *d)
+static void put_history(json_t *out, const struct tandem_report *r)
 {
 	struct history_stats s;
 	json_t *o;
 
-	if (!d->history)
+	if (!r->history)
 		return;
-	history_stats(d->history, &s);
+	history_stats(r->history, &s);
 	o = json_object();
 	put_u64(o, "records", s.records);
 	put_u64(o, "prompt_tokens", s.prompt_tokens);
 	put_u64(o, "answer_tokens", s.answer_tokens);
 	put_u64(o, "bytes", s.file_bytes);
-	json_object_set_new(o, "kept", json_boolean(d->kept));
+	json_object_set_new(o, "kept", json_boolean(r->kept));
 	json_object_set_new(out, "history", o);
 }
 
 static void put_placement(json_t *out, const struct run_report *r)
 {
-	const struct session_opts *opts = &r->decoder->session_opts;
-	const struct session_stats *s = &r->stats;
+	const struct session_opts *opts = r->of.pair;
+	const struct session_stats *s = &r->of.work;
 	json_t *o = json_object();
 
 	put_str(o, "policy", placement_names[opts->placement]);
@@ -515,17 +513,17 @@ static void put_placement(json_t *out, const struct run_report *r)
 
 static void put_flash(json_t *out, const struct run_report *r)
 {
-	const struct session_stats *s = &r->stats;
+	const struct session_stats *s = &r->of.work;
 	const struct stream_stats *io = &s->staging.stream;
 	json_t *o;
 
-	if (!session_flash_how(r->decoder->session))
+	if (!r->of.flash)
 		return;
 	o = json_object();
-	put_str(o, "how", session_flash_how(r->decoder->session));
+	put_str(o, "how", r->of.flash);
 	put_u64(o, "resident_layers", s->resident_layers);
 	put_u64(o, "resident_runs", s->resident_runs);
-	put_u64(o, "layers", r->decoder->model->n_layer);
+	put_u64(o, "layers", r->of.model->n_layer);
 	put_u64(o, "slots", s->stage_slots);
 	put_u64(o, "slot_bytes", s->stage_bytes);
 	put_u64(o, "parts", s->stage_parts);
@@ -556,15 +554,15 @@ static json_t *counts_json(const struct price_counts *c)
 
 static void put_phone(json_t *out, const struct run_report *r)
 {
-	const struct price *p = &r->stats.price;
+	const struct price *p = &r->of.work.price;
 	struct phone t;
 	json_t *o;
 
-	if (!r->decoder->session_opts.soc)
+	if (!r->of.pair->soc)
 		return;
 	t = phone_of(r);
 	o = json_object();
-	put_str(o, "clock", r->decoder->session_opts.clock);
+	put_str(o, "clock", r->of.pair->clock);
 	put_real(o, "prompt_s", t.prompt_s);
 	put_real(o, "total_s", t.total_s);
 	put_real(o, "decode_tokens_per_s", t.decode);
@@ -580,21 +578,22 @@ static void put_phone(json_t *out, const struct run_report *r)
 
 int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 {
-	size_t n, prompt = gen_prompt_length(r->generation);
-	const int32_t *id = gen_tokens(r->generation, &n);
+	size_t n, prompt = gen_prompt_length(r->of.generation);
+	const int32_t *id = gen_tokens(r->of.generation, &n);
 	json_t *o = json_object();
 	int ret;
 
 	put_run(o, r);
-	put_stats(o, &r->stats);
+	put_stats(o, &r->of.work);
 	put_draft(o, r);
-	put_history(o, r->decoder);
+	put_history(o, &r->of);
 	put_placement(o, r);
 	put_flash(o, r);
-	switch_json(o, &r->stats.graphs, &r->decoder->session_opts);
+	switch_json(o, &r->of.work.graphs, r->of.pair);
 	put_phone(o, r);
-	samples_json(o, r->decoder, seconds(r->prompt_ns, r->end_ns));
-	reward_json(o, r->decoder);
+	samples_json(
+		o, r->tandem, &r->of, seconds(r->of.began_ns, r->of.ended_ns));
+	reward_json(o, &r->of);
 	json_object_set_new(o, "text",
 		json_stringn(text->len ? text->data : "", text->len));
 	json_object_set_new(o, "ids", ids_json(id + prompt, n - prompt));

@@ -1,0 +1,94 @@
+#include "host/api/report.h"
+
+#include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
+#include "host/head/reward.h"
+#include "host/method/choosing.h"
+#include "host/method/samples.h"
+
+#include <math.h>
+
+static void report_pair(const struct decoder *d, struct tandem_report *r)
+{
+	r->context = session_context(d->session);
+	r->flash = session_flash_how(d->session);
+	r->profile = d->profile;
+	r->probe_passes = d->probed.passes;
+	session_stats(d->session, &r->total);
+}
+
+static void report_last(const struct tandem_text *x, struct tandem_report *r)
+{
+	r->generation = x->generation;
+	r->began_ns = x->began_ns;
+	r->ended_ns = x->ended_ns;
+	r->work = x->work;
+	r->kept = x->tandem->decoder.kept;
+}
+
+void tandem_report(const struct tandem *t, struct tandem_report *r)
+{
+	const struct decoder *d = &t->decoder;
+	const struct method *m = d->method;
+	const struct samples_options *asked =
+		opt_values_of(&d->options, &samples_table);
+
+	*r = (struct tandem_report){
+		.pair = &d->session_opts,
+		.method = m->name,
+		.diffusion = m->diffusion,
+		.emits_at_once = decoder_emits_at_once(d),
+		.many = method_uses(m, &samples_table),
+		.votes = method_uses(m, &answer_table),
+		.keeps_all = m == &method_sample,
+		.wanted = asked->n,
+		.shares = decoder_shares(d),
+		.needs_draft = m->needs_draft,
+		.knows_text = drafting_is_told(&d->drafting),
+		.temperature = decoder_temperature(d, NAN),
+		.model_path = d->model_path,
+		.model = d->model,
+		.tokenizer = d->tokenizer,
+		.history = d->history,
+		.weighs = m->probe,
+		.dead = t->dead,
+		.drafts = d->env.stats,
+	};
+	if (decoder_drafts(d)) {
+		r->drafter = d->drafting.name;
+		r->drafter_path = d->drafting.path;
+	}
+	if (d->model)
+		decoder_priced_as(d, r->priced_as);
+	if (d->session)
+		report_pair(d, r);
+	if (d->reward) {
+		r->reward = reward_name(d->reward);
+		reward_stats(d->reward, &r->scored);
+	}
+	if (t->last)
+		report_last(t->last, r);
+	if (d->env.samples) {
+		r->n_samples = samples_count(d->env.samples);
+		samples_stats(d->env.samples, &r->samples);
+	}
+}
+
+void tandem_method_line(const struct tandem *t, struct strbuf *line)
+{
+	const struct decoder *d = &t->decoder;
+
+	if (d->method->tell && (d->env.stats.cycles || d->env.samples))
+		d->method->tell(&d->env, line);
+}
+
+uint64_t tandem_huge_bytes(const struct tandem *t)
+{
+	return session_huge_bytes(t->decoder.session);
+}
+
+int tandem_failure(const struct tandem *t, struct err *e)
+{
+	*e = t->err;
+	return e->code;
+}
