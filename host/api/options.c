@@ -416,9 +416,21 @@ bool method_facts(size_t i, struct method_facts *out)
 		return false;
 	*out = (struct method_facts){ .name = m->name,
 		.method = m,
+		.lossless = m->lossless,
+		.drafts = m->needs_draft,
 		.diffusion = m->diffusion,
 		.many = method_uses(m, &samples_table),
 		.scores = method_uses(m, &aggregate_table) };
+	return true;
+}
+
+bool method_takes(const char *name, const struct opt_table *t)
+{
+	const struct opt_table *of;
+
+	for (size_t i = 0; (of = method_table(i)); i++)
+		if (of == t)
+			return method_uses(method_find(name), t);
 	return true;
 }
 

@@ -75,12 +75,16 @@ extern const struct opt_table texts_table;
 struct method_facts {
 	const char *name;
 	const struct method *method;
+	bool lossless;  /* the text is that of plain decoding */
+	bool drafts;    /* it must */
 	bool diffusion; /* it fills masks */
 	bool many;      /* it generates samples of which one is chosen */
 	bool scores;    /* by a reward, step by step */
 };
 /* The i-th, in the order of help; false behind the last. */
 bool method_facts(size_t i, struct method_facts *);
+/* Whether the options of a table mean something to that method. */
+bool method_takes(const char *name, const struct opt_table *);
 
 /* The names of methods, for an option that takes some of them. */
 bool method_name_word(size_t i, struct opt_word *);

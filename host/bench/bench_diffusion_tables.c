@@ -1,7 +1,6 @@
 /* The tables of bench diffusion. */
 #include "base/checked.h"
 #include "host/bench/bench_diffusion.h"
-#include "host/method/method.h"
 
 const char *const diffusion_table_names[DIFFUSION_TABLES] = { "decoders",
 	"curve", "ablation", "sensitivity", "window", "exact" };
@@ -261,14 +260,14 @@ const struct table_spec diffusion_window_table = { .name = "window",
 
 /* ---- all of them --------------------------------------------------------- */
 
-#define PART(k, same, variants, of, columns, ...)                         \
-	{                                                                 \
-		k, same,                                                  \
-		{                                                         \
-			.variant = variants,                              \
-			.n_variants = ARRAY_LEN(variants), .method = &of, \
-			.column = columns, __VA_ARGS__                    \
-		}                                                         \
+#define PART(k, same, variants, of, columns, ...)                        \
+	{                                                                \
+		k, same,                                                 \
+		{                                                        \
+			.variant = variants,                             \
+			.n_variants = ARRAY_LEN(variants), .method = of, \
+			.column = columns, __VA_ARGS__                   \
+		}                                                        \
 	}
 
 static const char about_decoders[] =
@@ -289,16 +288,16 @@ static const char about_exact[] =
 	"block; linear-spec verifies what it drafts.\nEach writes what the one "
 	"it belongs to does, or the run ends with an error.";
 
-#define EXACT(same, variants)                                                \
-	PART(DIFFUSION_T_EXACT, same, variants, method_block, curve_columns, \
-		.name = "exact", .title = "The same text by other means",    \
-		.note = about_exact, .name_key = { "decoder" },              \
+#define EXACT(same, variants)                                             \
+	PART(DIFFUSION_T_EXACT, same, variants, "block", curve_columns,   \
+		.name = "exact", .title = "The same text by other means", \
+		.note = about_exact, .name_key = { "decoder" },           \
 		.plot = { .y = { "right, %", "tokens a pass" } })
 
-#define DECODERS(same, variants)                                          \
-	PART(DIFFUSION_T_DECODERS, same, variants, method_llada,          \
-		decoder_columns, .name = "decoders", .title = "Decoders", \
-		.note = about_decoders, .name_key = { "decoder" },        \
+#define DECODERS(same, variants)                                             \
+	PART(DIFFUSION_T_DECODERS, same, variants, "llada", decoder_columns, \
+		.name = "decoders", .title = "Decoders",                     \
+		.note = about_decoders, .name_key = { "decoder" },           \
 		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
 
 #define CURVE(of, variants)                                                 \
@@ -325,16 +324,15 @@ static const char about_ablation[] =
 	"chain; 4 bits: by the model of blocks, whose weights are as small as "
 	"a diffusion model's.";
 
-#define ABLATION(same, variants)                                        \
-	PART(DIFFUSION_T_ABLATION, same, variants, method_llada,        \
-		ablation_columns, .name = "ablation",                   \
-		.title = "What each part adds", .note = about_ablation, \
-		.name_key = { "row" },                                  \
+#define ABLATION(same, variants)                                              \
+	PART(DIFFUSION_T_ABLATION, same, variants, "llada", ablation_columns, \
+		.name = "ablation", .title = "What each part adds",           \
+		.note = about_ablation, .name_key = { "row" },                \
 		.plot = { .y = { "tokens/s", "tokens a pass", "right, %" } })
 
-#define SETTINGS(variants, key, ...)                                    \
-	PART(DIFFUSION_T_SENSITIVITY, DIFFUSION_ANY, variants,          \
-		method_llada_npu, setting_columns, .name_key = { key }, \
+#define SETTINGS(variants, key, ...)                                        \
+	PART(DIFFUSION_T_SENSITIVITY, DIFFUSION_ANY, variants, "llada-npu", \
+		setting_columns, .name_key = { key },                       \
 		.plot = { .y = { "tokens/s", "right, %" } }, __VA_ARGS__)
 
 const struct diffusion_part diffusion_parts[DIFFUSION_PARTS] = {
@@ -342,10 +340,10 @@ const struct diffusion_part diffusion_parts[DIFFUSION_PARTS] = {
 	DECODERS(DIFFUSION_ANY, block_decoders),
 	DECODERS(DIFFUSION_BLOCKS, block_readers),
 	DECODERS(DIFFUSION_CAUSAL, causal_decoders),
-	CURVE(method_fast_dllm, one_threshold),
-	CURVE(method_multi_block, one_threshold),
-	CURVE(method_llada_npu, two_thresholds),
-	CURVE(method_block, of_blocks),
+	CURVE("fast-dllm", one_threshold),
+	CURVE("multi-block", one_threshold),
+	CURVE("llada-npu", two_thresholds),
+	CURVE("block", of_blocks),
 	ABLATION(DIFFUSION_ANY, ablation),
 	ABLATION(DIFFUSION_CAUSAL, causal_decoders),
 	ABLATION(DIFFUSION_ANY, cpu_rows),

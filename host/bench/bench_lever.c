@@ -67,14 +67,14 @@ static int open_image(struct bench_lever *b, struct err *e)
 /* ---- the model ----------------------------------------------------------- */
 
 /* Of the methods asked for one that has all files there are. */
-static const struct method *hungriest(const struct bench_lever_args *a)
+static const char *hungriest(const struct bench_lever_args *a)
 {
-	const struct method *m = a->method[0];
+	const char *m = a->method[0].name;
 
 	for (unsigned i = 0; i < a->n_methods; i++)
-		if (a->method[i]->needs_draft)
-			m = a->method[i];
-	return a->table[BENCH_LEVER_T_PRUNE] ? &method_lever : m;
+		if (a->method[i].drafts)
+			m = a->method[i].name;
+	return a->table[BENCH_LEVER_T_PRUNE] ? "lever" : m;
 }
 
 /* What is to be known of the model before runs are planned. */
@@ -82,7 +82,7 @@ static int look_at_model(struct bench_lever *b, struct err *e)
 {
 	struct setting s = { 0 };
 	struct decoder d = { 0 };
-	int ret = setting_set(&s, "method", hungriest(b->args)->name, e);
+	int ret = setting_set(&s, "method", hungriest(b->args), e);
 
 	if (!ret)
 		ret = pair_open_model(&b->run.pair, &s, &d, e);
@@ -184,10 +184,10 @@ static int set_ask(struct bench_lever *b, struct err *e)
 }
 
 /* A run that no table shows, of a setting that begins as usual; *s is taken. */
-static int add_run(struct bench_lever *b, struct setting *s,
-	const struct method *m, struct err *e)
+static int add_run(struct bench_lever *b, struct setting *s, const char *method,
+	struct err *e)
 {
-	int ret = setting_set(s, "method", m->name, e);
+	int ret = setting_set(s, "method", method, e);
 
 	if (!ret)
 		return experiment_add(&b->run.x, s, 1, NULL, e);
@@ -216,7 +216,7 @@ static int plan_texts(struct bench_lever *b, struct err *e)
 			longest = a->length[k];
 	ret = set_numbers(&s, 100, longest, e);
 	if (!ret)
-		return add_run(b, &s, &method_flash_ar, e);
+		return add_run(b, &s, "flash-ar", e);
 	setting_release(&s);
 	return ret;
 }
@@ -230,7 +230,7 @@ static int plan_teacher(struct bench_lever *b, struct err *e)
 		ret = setting_change(&s, "exit=none", e);
 	s.hook = &b->hooks[BENCH_LEVER_TEACHES - 1];
 	if (!ret)
-		return add_run(b, &s, &method_lever, e);
+		return add_run(b, &s, "lever", e);
 	setting_release(&s);
 	return ret;
 }

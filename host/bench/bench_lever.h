@@ -14,7 +14,7 @@
 #include "host/bench/bench_read.h"
 #include "host/bench/bench_run.h"
 #include "host/bench/experiment_table.h"
-#include "host/method/method.h"
+#include "host/api/options.h"
 #include "host/tree/build.h"
 #include "host/tree/pass_cost.h"
 #include "tensor/dtype.h"
@@ -45,7 +45,7 @@ extern const char *const bench_lever_table_names[BENCH_LEVER_TABLES];
 
 struct bench_lever_args {
 	struct bench_asked run;
-	const struct method *method[BENCH_LEVER_METHODS];
+	struct method_facts method[BENCH_LEVER_METHODS];
 	unsigned n_methods;
 	uint32_t budget[TABLE_LEVELS]; /* percent */
 	unsigned n_budgets;

@@ -6,6 +6,7 @@
 #include "tensor/soc/soc.h"
 
 #include <math.h>
+#include <string.h>
 
 const char *const bench_lever_table_names[BENCH_LEVER_TABLES] = { "methods",
 	"prune", "budget", "length", "quality", "place", "logits", "rows",
@@ -91,23 +92,34 @@ static const struct table_variant prunings[] = {
 
 /* ---- budgets, lengths, drafts, places ------------------------------------ */
 
-/* Those of figure 10, where they were asked for. */
-static bool is_main(const struct method *m)
+static bool is_one_of(const struct method_facts *m, const char *const *names)
 {
-	return m == &method_flash_ar || m == &method_chain ||
-		m == &method_edgellm || m == &method_lever;
+	while (*names && strcmp(*names, m->name))
+		names++;
+	return *names;
 }
 
-static bool is_main_and_drafts(const struct method *m)
+/* Those of figure 10, where they were asked for. */
+static bool is_main(const struct method_facts *m)
 {
-	return is_main(m) && m->needs_draft;
+	static const char *const names[] = { "flash-ar", "chain", "edgellm",
+		"lever", NULL };
+
+	return is_one_of(m, names);
+}
+
+static bool is_main_and_drafts(const struct method_facts *m)
+{
+	return is_main(m) && m->drafts;
 }
 
 /* Those whose trees are as large as they are let. */
-static bool has_rows(const struct method *m)
+static bool has_rows(const struct method_facts *m)
 {
-	return m == &method_opt_tree || m == &method_eagle2_tree ||
-		m == &method_edgellm || m == &method_lever;
+	static const char *const names[] = { "opt-tree", "eagle2-tree",
+		"edgellm", "lever", NULL };
+
+	return is_one_of(m, names);
 }
 
 static const struct column_spec levels_columns[] = {
@@ -256,7 +268,7 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.name_key = { "pruning" },
 			.variant = prunings,
 			.n_variants = ARRAY_LEN(prunings),
-			.method = &method_lever,
+			.method = "lever",
 			.column = prune_columns,
 			.plot = { .y = { "%", "tokens a pass" } } } },
 	{ BENCH_LEVER_T_BUDGET,
@@ -299,7 +311,7 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.name_key = { "place" },
 			.variant = places,
 			.n_variants = ARRAY_LEN(places),
-			.method = &method_lever,
+			.method = "lever",
 			.column = places_columns,
 			.plot = { .y = { "ms a pass" } } } },
 	{ BENCH_LEVER_T_ROWS,
@@ -316,7 +328,7 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 		{ .name = "chain",
 			.title = "Tokens/s of a chain by its length",
 			.name_key = { "method" },
-			.method = &method_chain,
+			.method = "chain",
 			.levels = BENCH_LEVER_CHAINS,
 			.column = levels_columns,
 			.plot = { .y = { "tokens/s" },
@@ -328,7 +340,7 @@ const struct bench_lever_spec bench_lever_specs[BENCH_LEVER_SPECS] = {
 			.note = "Only the last is how it is done; the others "
 				"are priced.",
 			.name_key = { "logits" },
-			.method = &method_lever,
+			.method = "lever",
 			.column = logits_columns,
 			.plot = { .y = { "ms a pass" } },
 			.fill = fill_logits } },

@@ -96,7 +96,7 @@ static const struct table_spec tasks_table = { .name = "tasks",
 
 /* Whether all that the set changes means something to the method. */
 static int means_something(const struct options_set *set,
-	const struct method *m, bool *does, struct err *e)
+	const struct method_facts *m, bool *does, struct err *e)
 {
 	int ret = 0;
 
@@ -109,7 +109,7 @@ static int means_something(const struct options_set *set,
 
 		snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "="),
 			text);
-		ret = asked_is_for(m, name, does, e);
+		ret = asked_is_for(m->name, name, does, e);
 	}
 	return ret;
 }
@@ -119,7 +119,7 @@ static int means_something(const struct options_set *set,
  * with the same model and arithmetic, in as large a context. 0: anything.
  */
 static unsigned same_text(struct bench_methods *b, const struct setting *s,
-	const struct method *m)
+	const struct method_facts *m)
 {
 	static const char *const names[] = { "model", "precision", "layout",
 		"ctx" };
@@ -170,7 +170,7 @@ static int check_setting(
 }
 
 /* A row of all tables. */
-static int add_row(struct bench_methods *b, const struct method *m,
+static int add_row(struct bench_methods *b, const struct method_facts *m,
 	const struct options_set *set, struct err *e)
 {
 	struct setting s = { 0 };
@@ -192,7 +192,7 @@ static int add_row(struct bench_methods *b, const struct method *m,
 	return ret;
 }
 
-static int plan_method(struct bench_methods *b, const struct method *m,
+static int plan_method(struct bench_methods *b, const struct method_facts *m,
 	bool used[SETS_MAX], struct err *e)
 {
 	const struct sets *sets = b->args->sets;
@@ -219,8 +219,8 @@ static int check_models(const struct bench_methods *b, struct err *e)
 	unsigned common = UINT_MAX, any = 0;
 
 	for (unsigned i = 0; i < a->n_methods; i++) {
-		common &= method_runs(a->method[i]);
-		any |= method_runs(a->method[i]);
+		common &= method_runs(a->method[i].method);
+		any |= method_runs(a->method[i].method);
 	}
 	if (!o->model || common)
 		return 0;
@@ -248,7 +248,7 @@ static int plan(struct bench_methods *b, struct err *e)
 		b->plan[i].spec = &b->spec[i];
 	}
 	for (unsigned i = 0; i < a->n_methods && !ret; i++)
-		ret = plan_method(b, a->method[i], used, e);
+		ret = plan_method(b, &a->method[i], used, e);
 	for (unsigned i = 0; i < a->sets->n && !ret; i++)
 		if (!used[i])
 			ret = err_set(e, EINVAL,

@@ -7,17 +7,17 @@
 #ifndef HOST_BENCH_BENCH_METHODS_H
 #define HOST_BENCH_BENCH_METHODS_H
 
+#include "host/api/options.h"
 #include "host/bench/bench_run.h"
 #include "host/bench/sets.h"
 
 struct err;
-struct method;
 
 #define METHODS_MAX 16
 
 struct methods_args {
 	struct bench_asked run;
-	const struct method *method[METHODS_MAX];
+	struct method_facts method[METHODS_MAX];
 	unsigned n_methods;
 	const struct sets *sets;
 };

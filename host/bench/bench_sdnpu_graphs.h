@@ -6,9 +6,8 @@
 #ifndef HOST_BENCH_BENCH_SDNPU_GRAPHS_H
 #define HOST_BENCH_BENCH_SDNPU_GRAPHS_H
 
+#include "host/api/report.h"
 #include "host/bench/bench_table.h"
-#include "host/session/graph_switch.h"
-#include "host/session/session.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,6 @@
 /* The tables of bench sdnpu, which are the paper's. */
 #include "base/checked.h"
 #include "host/bench/bench_sdnpu.h"
-#include "host/method/method.h"
 
 const char *const sdnpu_table_names[SDNPU_TABLES] = { "ablation", "length",
 	"drafters", "cycles", "overhead", "graphs" };
@@ -163,15 +162,14 @@ static const struct column_spec overhead_columns[] = {
 
 /* ---- all of them --------------------------------------------------------- */
 
-#define SPEC(k, variants, columns, ...)                                 \
-	{                                                               \
-		k,                                                      \
-		{                                                       \
-			.variant = variants,                            \
-			.n_variants = ARRAY_LEN(variants),              \
-			.method = &method_sdnpu, .name_key = { "row" }, \
-			.column = columns, __VA_ARGS__                  \
-		}                                                       \
+#define SPEC(k, variants, columns, ...)                                       \
+	{                                                                     \
+		k,                                                            \
+		{                                                             \
+			.variant = variants,                                  \
+			.n_variants = ARRAY_LEN(variants), .method = "sdnpu", \
+			.name_key = { "row" }, .column = columns, __VA_ARGS__ \
+		}                                                             \
 	}
 
 const struct sdnpu_spec sdnpu_specs[SDNPU_SPECS] = {

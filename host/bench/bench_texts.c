@@ -12,13 +12,13 @@
 #include "base/err.h"
 #include "base/median.h"
 #include "base/rng.h"
-#include "host/api/tandem_impl.h"
+#include "host/api/options.h"
+#include "host/api/report.h"
 #include "host/bench/bench_machine.h"
 #include "host/bench/bench_table.h"
 #include "host/bench/print_json.h"
 #include "host/eval/eval_tasks.h"
 #include "host/model/model.h"
-#include "host/session/session.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -47,7 +47,8 @@ struct bench_texts {
 	uint32_t count[COUNTS], most;
 	const char *clock;
 	struct tandem *handle;
-	struct tandem_text *text[ROWS_SEQUENCES];
+	uint32_t n_vocab;
+	struct tandem_text *text[SAMPLES_PARALLEL];
 	int32_t *token;          /* [prompt] */
 	struct eval_tasks tasks; /* whose items give the prompts; n 0: none */
 	struct cost cost[COUNTS][BENCH_ROUNDS_MAX];
@@ -61,7 +62,7 @@ static int refuse_counts(const char *list, struct err *e)
 		"--texts '%s' is not a list of at most %d numbers from 1 to "
 		"%d; "
 		"try 1,4,16,32",
-		list, COUNTS, ROWS_SEQUENCES);
+		list, COUNTS, SAMPLES_PARALLEL);
 }
 
 static int take_counts(struct bench_texts *b, struct err *e)
@@ -73,7 +74,7 @@ static int take_counts(struct bench_texts *b, struct err *e)
 		unsigned long n = strtoul(at, &end, 10);
 
 		if (*at < '0' || *at > '9' || b->n_counts == COUNTS || !n ||
-			n > ROWS_SEQUENCES || (*end && *end != ','))
+			n > SAMPLES_PARALLEL || (*end && *end != ','))
 			return refuse_counts(list, e);
 		b->count[b->n_counts++] = (uint32_t)n;
 		b->most = n > b->most ? (uint32_t)n : b->most;
@@ -105,6 +106,7 @@ static int open_handle(struct bench_texts *b, struct err *e)
 	const char *set[7];
 	unsigned n = 0;
 	struct tandem_options o;
+	struct tandem_report r;
 
 	snprintf(texts, sizeof(texts), "texts=%u", b->most);
 	snprintf(threads, sizeof(threads), "threads=%u", b->args->threads);
@@ -129,7 +131,9 @@ static int open_handle(struct bench_texts *b, struct err *e)
 	if (tandem_open(&b->handle, &o) ||
 		tandem_start(b->handle, b->args->prompt + TOKENS))
 		return failed(b, e);
-	if (!decoder_shares(&b->handle->decoder))
+	tandem_report(b->handle, &r);
+	b->n_vocab = r.model->n_vocab;
+	if (!r.shares)
 		return err_set(e, EINVAL,
 			"with this model, --method and --draft, requests "
 			"cannot share passes");
@@ -144,11 +148,10 @@ static int open_handle(struct bench_texts *b, struct err *e)
 /* Random tokens, of which no two prompts begin alike. */
 static int submit(struct bench_texts *b, uint32_t i, struct err *e)
 {
-	uint32_t n_vocab = b->handle->decoder.model->n_vocab;
 	struct tandem_request r;
 
 	for (uint32_t k = 0; k < b->args->prompt; k++)
-		b->token[k] = (int32_t)(rng_uniform(1, i, k) * n_vocab);
+		b->token[k] = (int32_t)(rng_uniform(1, i, k) * b->n_vocab);
 	tandem_request_init(&r, sizeof(r));
 	r.tokens = b->token;
 	r.n_tokens = b->args->prompt;
@@ -176,7 +179,10 @@ static double tokens_of(const struct bench_texts *b, uint32_t n, bool *all)
 
 static double phone_s(const struct bench_texts *b)
 {
-	return (double)session_phone_ps(b->handle->decoder.session) / 1e12;
+	struct tandem_report r;
+
+	tandem_report(b->handle, &r);
+	return (double)r.total.price.total_ps / 1e12;
 }
 
 static double wall_s(void)

@@ -37,6 +37,7 @@ struct tts_speed {
 };
 
 #define TTS_GREEDY "greedy"
+#define TTS_SAMPLE "sample" /* the method that chooses none */
 #define TTS_POINTS (TTS_MODELS * (1 + TTS_METHODS * TTS_NUMBERS))
 
 struct tts {

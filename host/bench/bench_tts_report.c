@@ -3,7 +3,6 @@
 #include "host/bench/bench_table.h"
 #include "host/bench/bench_tts_impl.h"
 #include "host/bench/run_options.h"
-#include "host/method/method.h"
 
 #include <errno.h>
 #include <math.h>
@@ -26,7 +25,7 @@ static bool is_greedy(const struct tts_point *p)
 /* One of them is right: nobody chooses. */
 static bool is_any(const struct tts_point *p)
 {
-	return !strcmp(p->method, method_sample.name);
+	return !strcmp(p->method, TTS_SAMPLE);
 }
 
 static double ratio(double a, double b)
@@ -241,7 +240,7 @@ static bool is_drawn(const struct tts *t, const struct tts_point *p)
 		const char *name = t->args->method[m].name;
 		double other = last_right(t, p->model, name);
 
-		if (!strcmp(name, method_sample.name))
+		if (!strcmp(name, TTS_SAMPLE))
 			continue;
 		if (!strcmp(name, p->method))
 			before = false;
@@ -383,7 +382,7 @@ static void say_overtaking(const struct tts *t)
 	for (unsigned m = 0; m < t->args->n_methods; m++) {
 		const struct tts_method *is = &t->args->method[m];
 
-		if (is->method == &method_sample ||
+		if (!strcmp(is->name, TTS_SAMPLE) ||
 			!(p = overtaking(t, is->name, other)))
 			continue;
 		say(t, p, other, "at least as often right");
@@ -404,7 +403,7 @@ static json_t *overtaking_json(const struct tts *t)
 		const struct tts_point *p = overtaking(t, is->name, other);
 		struct beside b;
 
-		if (is->method == &method_sample || !p)
+		if (!strcmp(is->name, TTS_SAMPLE) || !p)
 			continue;
 		b = beside(t, p, other);
 		json_array_append_new(list,

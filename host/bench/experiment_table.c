@@ -1,7 +1,7 @@
 #include "host/bench/experiment_table.h"
 
 #include "base/err.h"
-#include "host/method/method.h"
+#include "host/api/options.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -37,14 +37,14 @@ int table_plan_row(struct table_plan *p, struct run *run, const char *first,
 }
 
 /* What a row begins with; released by who adds it. */
-static int begin_setting(struct setting *s, const struct method *m,
+static int begin_setting(struct setting *s, const char *method,
 	const struct table_variant *v, const struct table_ask *ask,
 	struct err *e)
 {
 	int ret = setting_copy(s, ask->usual, e);
 
 	if (!ret)
-		ret = setting_set(s, "method", m->name, e);
+		ret = setting_set(s, "method", method, e);
 	for (int i = 0; i < TABLE_CHANGES && v->change[i] && !ret; i++)
 		ret = setting_change(s, v->change[i], e);
 	if (v->hook)
@@ -63,7 +63,7 @@ static int set_level(struct setting *s, const struct table_levels *l,
 }
 
 static int add_cells(struct plan_row *r, struct experiment *x,
-	const struct table_spec *t, const struct method *m,
+	const struct table_spec *t, const char *method,
 	const struct table_variant *v, const struct table_ask *ask,
 	struct err *e)
 {
@@ -74,7 +74,7 @@ static int add_cells(struct plan_row *r, struct experiment *x,
 	for (unsigned i = 0; i < (l ? l->n : 1) && !ret; i++) {
 		struct setting s;
 
-		ret = begin_setting(&s, m, v, ask, e);
+		ret = begin_setting(&s, method, v, ask, e);
 		if (!ret && l)
 			ret = set_level(&s, l, i, e);
 		if (ret)
@@ -88,7 +88,7 @@ static int add_cells(struct plan_row *r, struct experiment *x,
 }
 
 static int plan_row(struct table_plan *p, struct experiment *x,
-	const struct method *m, const struct table_variant *v,
+	const char *method, const struct table_variant *v,
 	const struct table_ask *ask, struct err *e)
 {
 	const struct table_spec *t = p->spec;
@@ -99,15 +99,15 @@ static int plan_row(struct table_plan *p, struct experiment *x,
 		return -EINVAL;
 	for (int i = 0; i < TABLE_NAMES && t->name_key[i]; i++)
 		snprintf(r->name[i], TABLE_NAME, "%s",
-			strcmp(t->name_key[i], "method") ? variant : m->name);
-	return add_cells(r, x, t, m, v, ask, e);
+			strcmp(t->name_key[i], "method") ? variant : method);
+	return add_cells(r, x, t, method, v, ask, e);
 }
 
 int table_plan(struct table_plan *p, struct experiment *x,
 	const struct table_spec *t, const struct table_ask *ask, struct err *e)
 {
-	const struct method *const *method =
-		t->method ? &t->method : ask->method;
+	const struct method_facts alone = { .name = t->method };
+	const struct method_facts *method = t->method ? &alone : ask->method;
 	unsigned n_methods = t->method ? 1 : ask->n_methods;
 	unsigned n_variants = t->variant ? t->n_variants : 1;
 	int ret = 0;
@@ -115,8 +115,8 @@ int table_plan(struct table_plan *p, struct experiment *x,
 	p->spec = t;
 	for (unsigned v = 0; v < n_variants; v++)
 		for (unsigned m = 0; m < n_methods && !ret; m++)
-			if (!t->wanted || t->wanted(method[m]))
-				ret = plan_row(p, x, method[m],
+			if (!t->wanted || t->wanted(&method[m]))
+				ret = plan_row(p, x, method[m].name,
 					t->variant ? &t->variant[v] : &as_asked,
 					ask, e);
 	return ret;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct err;
-struct method;
+struct method_facts;
 
 #define TABLE_LEVELS  12
 #define TABLE_CHANGES 7
@@ -68,8 +68,8 @@ struct table_spec {
 	 * asked methods that are wanted (NULL: all), or `method` alone. */
 	const struct table_variant *variant;
 	unsigned n_variants;
-	bool (*wanted)(const struct method *);
-	const struct method *method;
+	bool (*wanted)(const struct method_facts *);
+	const char *method;
 	unsigned levels; /* of the table_ask's, 1 ..; 0: none */
 	const struct column_spec *column; /* to one without a key */
 	struct table_plot plot;
@@ -80,7 +80,7 @@ struct table_spec {
 
 /* What a user asked for. */
 struct table_ask {
-	const struct method *const *method;
+	const struct method_facts *method;
 	unsigned n_methods;
 	const struct setting *usual; /* what all settings begin with */
 	const struct table_levels *levels;

@@ -7,8 +7,7 @@
 #define HOST_BENCH_FIGURES_H
 
 #include "base/counters.h"
-#include "host/method/method.h"
-#include "host/session/row_counts.h"
+#include "host/api/report.h"
 
 #include <stdint.h>
 

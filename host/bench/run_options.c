@@ -4,8 +4,6 @@
 #include "base/err.h"
 #include "host/api/options.h"
 #include "host/bench/setting.h"
-#include "host/draft/drafting.h"
-#include "host/method/method.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -65,19 +63,15 @@ static const struct opt_table *table_of(const char *name)
 	return NULL;
 }
 
-int asked_is_for(
-	const struct method *m, const char *name, bool *is, struct err *e)
+int asked_is_for(const char *method, const char *name, bool *is, struct err *e)
 {
-	const struct opt_table *t = table_of(name), *of;
+	const struct opt_table *t = table_of(name);
 	struct opt_values nobody = { 0 };
 
 	/* For the message, which knows what may be meant. */
 	if (!t)
 		return opt_set(asked_tables, &nobody, name, "", e);
-	*is = true;
-	for (size_t i = 0; (of = method_table(i)); i++)
-		if (of == t)
-			*is = method_uses(m, t);
+	*is = method_takes(method, t);
 	return 0;
 }
 

@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 struct err;
-struct method;
 struct setting;
 
 #define ASKED_PREDICT 128
@@ -31,8 +30,7 @@ int asked_change(struct opt_values *, const struct setting *, struct err *);
 
 /* Whether a method has a use for the option of that name; of a name that is
  * none -EINVAL, with one that may be meant. */
-int asked_is_for(
-	const struct method *, const char *name, bool *is, struct err *);
+int asked_is_for(const char *method, const char *name, bool *is, struct err *);
 
 /* What is asked: the method there is, the phone's clock or NULL for the wall's,
  * and what --draft says. */

@@ -50,7 +50,7 @@ static int refuse_method(
 }
 
 int list_methods(const struct command *c, const char *list, bool diffusion,
-	const struct method **out, unsigned *n, unsigned most)
+	struct method_facts *out, unsigned *n, unsigned most)
 {
 	char part[LIST_PART];
 
@@ -63,7 +63,7 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 		if (!known || (m.diffusion && !diffusion))
 			return refuse_method(c, part, diffusion);
 		for (unsigned i = 0; i < *n; i++)
-			twice |= out[i] == m.method;
+			twice |= out[i].method == m.method;
 		if (twice)
 			continue;
 		if (*n == most)
@@ -71,7 +71,7 @@ int list_methods(const struct command *c, const char *list, bool diffusion,
 				"--methods names more than %u "
 				"methods",
 				most);
-		out[(*n)++] = m.method;
+		out[(*n)++] = m;
 	}
 	return *n ? EXIT_OK : cmd_misuse(c, "--methods names none");
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct command;
-struct method;
+struct method_facts;
 
 #define LIST_PART 32
 
@@ -22,7 +22,7 @@ bool list_part(const char **list, char part[LIST_PART]);
 /* Of --methods; one that stands there twice counts once. `there_is` are those
  * allowed, which diffusion models' are not unless so said. */
 int list_methods(const struct command *, const char *list, bool diffusion,
-	const struct method **out, unsigned *n, unsigned most);
+	struct method_facts *out, unsigned *n, unsigned most);
 
 /* Of --tables: some of names[n], or all. */
 int list_tables(const struct command *, const char *list,

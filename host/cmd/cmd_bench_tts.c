@@ -172,12 +172,10 @@ static int take_method(struct tts_args *a, const char *part)
 	colon = strchr(m->name, ':');
 	if (colon)
 		*colon = '\0';
-	status =
-		list_methods(&cmd_bench_tts, m->name, false, &m->method, &n, 1);
+	status = list_methods(&cmd_bench_tts, m->name, false, &is, &n, 1);
 	if (status)
 		return status;
-	for (size_t i = 0; is.method != m->method; i++)
-		method_facts(i, &is);
+	m->method = is.method;
 	if (!is.many)
 		return cmd_misuse(&cmd_bench_tts,
 			"--methods names %s, which has no use for samples",

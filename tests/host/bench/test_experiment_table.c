@@ -1,12 +1,11 @@
 /* Tables planned from data, filled from runs, and told in three forms. */
 #include "base/checked.h"
+#include "host/api/options.h"
 #include "host/bench/experiment_table.h"
-#include "host/method/method.h"
 #include "tests/host/bench/fake_runner.h"
 
-static const struct method one = { .name = "one" },
-			   two = { .name = "two", .needs_draft = true };
-static const struct method *const both[] = { &one, &two };
+static const struct method_facts both[] = { { .name = "one" },
+	{ .name = "two", .drafts = true } };
 
 static const struct column_spec columns[] = {
 	{ "tokens_per_s", "tok/s", 1, 1, figure_tokens_per_s },
@@ -36,9 +35,9 @@ static const struct column_spec level_columns[] = {
 	{ 0 },
 };
 
-static bool drafts(const struct method *m)
+static bool drafts(const struct method_facts *m)
 {
-	return m->needs_draft;
+	return m->drafts;
 }
 
 static const struct table_spec by_level = { .name = "level",
