@@ -1,9 +1,12 @@
 /* What the library tells of a handle, and of a prompt before it is read. */
 #include "host/api/tandem.h"
 
+#include "base/err.h"
+#include "host/api/report.h"
 #include "tests/harness.h"
 #include "tests/host/api/tiny_model.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +61,43 @@ static void what_was_done_is_counted(void **state)
 	assert_int_equal(tandem_generate(t, &r, &result), 0);
 	tandem_stats(t, &s);
 	assert_true(s.phone_seconds > phone && s.phone_joules > 0);
+	assert_int_equal(tandem_close(t), 0);
+}
+
+static void a_report_has_the_last_text_alone(void **state)
+{
+	struct tandem *t = opened("clock=soc:tensor/soc/sd8gen3.soc");
+	struct tandem_result result = { .size = sizeof(result) };
+	struct tandem_report r;
+	struct tandem_request q;
+	struct err e = { 0 };
+
+	tandem_report(t, &r);
+	assert_non_null(r.model);
+	assert_string_equal(r.method, "autoregressive");
+	assert_null(r.drafter);
+	assert_null(r.generation);
+	assert_int_equal(r.context + r.total.passes + r.work.passes, 0);
+	tandem_request_init(&q, sizeof(q));
+	q.prompt = "Hello there";
+	q.max_tokens = 5;
+	q.flags = TANDEM_IGNORE_EOS;
+	for (unsigned i = 1; i <= 2; i++) {
+		assert_int_equal(tandem_generate(t, &q, &result), 0);
+		tandem_report(t, &r);
+		assert_int_equal(r.work.passes, result.passes);
+		assert_int_equal(r.total.passes, i * result.passes);
+		assert_true(r.context && r.generation);
+		assert_true(r.began_ns && r.began_ns <= r.ended_ns);
+	}
+	/* A text that was not begun leaves none. */
+	q.top_p = -1;
+	assert_int_equal(tandem_generate(t, &q, &result), TANDEM_MISUSE);
+	assert_int_equal(tandem_failure(t, &e), -EINVAL);
+	assert_string_equal(e.text, tandem_error(t));
+	tandem_report(t, &r);
+	assert_null(r.generation);
+	assert_int_equal(r.work.passes, 0);
 	assert_int_equal(tandem_close(t), 0);
 }
 
@@ -201,6 +241,7 @@ static void a_prompt_has_the_tokens_that_are_read(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(what_was_done_is_counted),
+	cmocka_unit_test(a_report_has_the_last_text_alone),
 	cmocka_unit_test(prompts_of_shared_passes_are_counted_as_such),
 	cmocka_unit_test(drafts_are_counted_by_position),
 	cmocka_unit_test(drafts_of_trees_are_counted_by_depth),
