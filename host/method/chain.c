@@ -57,7 +57,8 @@ static int chain_plan(struct cycle *c, struct err *e)
 {
 	int ret = cycle_begin(c, chain_length(c->env), e);
 
-	return ret ? ret : build_chain(c->tree, &c->drafter, &c->limits, e);
+	build_chain_begin(&c->build, c->tree, &c->limits);
+	return ret ? ret : cycle_grow(c, e);
 }
 
 const struct method method_chain = {

@@ -154,10 +154,26 @@ int cycle_begin(struct cycle *c, uint32_t depth, struct err *e)
 	/* The last of the tokens that may still come is the target's own. */
 	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
 	c->limits.rows = (uint32_t)least(c->most, room);
+	c->limits.batch = c->source->batch;
+	c->limits.most = drafter_most(c->source);
 	if (c->limits.depth && c->limits.rows > 1)
 		return c->drafter.begin(c, c->tree, text, n, e);
 	tree_reset(c->tree, text[n - 1]);
 	return 0;
+}
+
+int cycle_grow(struct cycle *c, struct err *e)
+{
+	const uint32_t *node;
+	uint32_t n;
+	int ret;
+
+	while ((ret = build_next(&c->build, &node, &n, e)) == BUILD_EXPAND) {
+		ret = c->drafter.expand(c, c->tree, node, n, e);
+		if (ret)
+			break;
+	}
+	return ret;
 }
 
 /* Samples and requests that are drafted for where --draft is given. */
@@ -165,8 +181,8 @@ static int plan_tree(struct cycle *c, struct err *e)
 {
 	int ret = cycle_begin(c, tree_depth(c->env), e);
 
-	return ret ? ret
-		   : build_opt(c->tree, &c->drafter, &c->limits, THRESHOLD, e);
+	build_opt_begin(&c->build, c->tree, &c->limits, THRESHOLD);
+	return ret ? ret : cycle_grow(c, e);
 }
 
 int cycle_plan(struct cycle *c, bool drafts, struct err *e)
@@ -521,6 +537,7 @@ void cycle_bind(struct cycle *c, struct generation *g, uint32_t sequence)
 void cycle_close(struct cycle *c)
 {
 	tree_close(c->tree);
+	build_release(&c->build);
 	free(c->own);
 	free(c->path);
 	free(c->sigma);

@@ -46,6 +46,7 @@ struct cycle {
 	struct tree *tree;
 	uint32_t rows, most;
 	struct build_limits limits;
+	struct build build; /* grows it */
 	/* The method's plan may set them, for the next pass alone: this exit
 	 * predictor, the session's, chooses the rows for the upper layers.
 	 * NULL: all rows go on. */
@@ -110,6 +111,9 @@ int cycle_read_prompt(struct cycle *, struct err *);
 /* A tree of at most that depth begins after the text: its root is expanded, and
  * `limits` are set. */
 int cycle_begin(struct cycle *, uint32_t depth, struct err *);
+
+/* Grow the tree by the build that was begun. */
+int cycle_grow(struct cycle *, struct err *);
 
 /* Have the drafter expand nodes, uncounted. */
 int cycle_expand(

@@ -65,9 +65,8 @@ static int eagle2_tree_plan(struct cycle *c, struct err *e)
 {
 	int ret = cycle_begin(c, depth_of(c->env), e);
 
-	return ret ? ret
-		   : build_eagle2(c->tree, &c->drafter, &c->limits,
-			     top_k(c->env), e);
+	build_eagle2_begin(&c->build, c->tree, &c->limits, top_k(c->env));
+	return ret ? ret : cycle_grow(c, e);
 }
 
 const struct method method_eagle2_tree = {

@@ -88,9 +88,8 @@ static int edgellm_plan(struct cycle *c, struct err *e)
 {
 	int ret = cycle_begin(c, tree_depth(c->env), e);
 
-	return ret ? ret
-		   : build_edgellm(c->tree, &c->drafter, &c->limits,
-			     c->env->state, e);
+	build_edgellm_begin(&c->build, c->tree, &c->limits, c->env->state);
+	return ret ? ret : cycle_grow(c, e);
 }
 
 static void edgellm_took(struct cycle *c)

@@ -220,9 +220,10 @@ static int lever_plan(struct cycle *c, struct err *e)
 	if (!st->frozen)
 		lever_know_costs(c);
 	ret = cycle_begin(c, tree_depth_weighed(c->env), e);
+	build_lever_begin(
+		&c->build, c->tree, &c->limits, &st->cost, &st->lever);
 	if (!ret)
-		ret = build_lever(c->tree, &c->drafter, &c->limits, &st->cost,
-			&st->lever, e);
+		ret = cycle_grow(c, e);
 	if (!ret && prunes(c)) {
 		c->exit = st->exit;
 		c->prune = &st->prune;

@@ -12,8 +12,8 @@ static int opt_tree_plan(struct cycle *c, struct err *e)
 {
 	int ret = cycle_begin(c, tree_depth(c->env), e);
 
-	return ret ? ret
-		   : build_opt(c->tree, &c->drafter, &c->limits, THRESHOLD, e);
+	build_opt_begin(&c->build, c->tree, &c->limits, THRESHOLD);
+	return ret ? ret : cycle_grow(c, e);
 }
 
 const struct method method_opt_tree = {

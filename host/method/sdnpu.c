@@ -115,11 +115,10 @@ static int sdnpu_plan(struct cycle *c, struct err *e)
 	struct sdnpu_state *st = c->env->state;
 	int ret = cycle_begin(c, c->rows - 1, e);
 
-	return ret ? ret
-		   : build_greedy(c->tree, &c->drafter, &c->limits,
-			     sdnpu_options(c->env)->fill ? &nothing_known
-							 : &st->cost,
-			     &st->gain, e);
+	build_greedy_begin(&c->build, c->tree, &c->limits,
+		sdnpu_options(c->env)->fill ? &nothing_known : &st->cost,
+		&st->gain);
+	return ret ? ret : cycle_grow(c, e);
 }
 
 const struct method method_sdnpu = {

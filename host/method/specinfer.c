@@ -22,9 +22,9 @@ static int specinfer_plan(struct cycle *c, struct err *e)
 {
 	int ret = cycle_begin(c, ARRAY_LEN(width), e);
 
-	return ret ? ret
-		   : build_specinfer(c->tree, &c->drafter, &c->limits, width,
-			     ARRAY_LEN(width), e);
+	build_specinfer_begin(
+		&c->build, c->tree, &c->limits, width, ARRAY_LEN(width));
+	return ret ? ret : cycle_grow(c, e);
 }
 
 const struct method method_specinfer = {

@@ -4,14 +4,20 @@
  * most `depth` below the root. What they need to remember from cycle to cycle
  * is theirs in a struct of parameters and state.
  *
+ * A builder calls no drafter. build_NAME_begin chooses the builder and its
+ * parameters; build_next grows the tree until some nodes have to be expanded
+ * and returns these nodes; the caller has them expanded, together, and calls
+ * build_next again. So the trees of several requests can grow side by side, and
+ * one pass of a draft model can expand the nodes that all of them wait for.
+ *
  * All are deterministic: where two candidates are equal, the one whose parent
  * was added first, and then the lower token id, comes first. In all of them a
  * node's children are the first of its candidates. Where the drafter has no
  * room left the tree stays smaller.
  *
- * The tree must have room for `rows`; some builders need more, as they say.
- * -ENOMEM, and whatever the drafter returns; then the tree is valid but of any
- * size.
+ * The tree must have room for `rows`; some builders need more, as they say. A
+ * build that is given up, because build_next or the drafter failed, leaves the
+ * tree valid but of any size.
  */
 #ifndef HOST_TREE_BUILD_H
 #define HOST_TREE_BUILD_H
@@ -19,31 +25,73 @@
 #include "host/tree/tree.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct cost;
-struct drafter;
 struct err;
+struct gain_rule;
 struct pass_cost;
 
 struct build_limits {
 	uint32_t rows;  /* nodes at most, root included; >= 1 */
 	uint32_t depth; /* of the deepest node, at most; 0: the root alone */
+	/* For greedy and lever: the drafter's batch, and drafter_most
+	 * (drafter.h). */
+	uint32_t batch, most;
 };
+
+#define BUILD_BATCH 64 /* nodes a call: no drafter's batch is larger */
+
+/* One tree at a time; zeroed before its first use, not moved until its tree is
+ * done. The members are for the builders alone (grow.h). */
+struct build {
+	struct tree *tree;
+	struct build_limits limits;
+	int (*step)(struct build *, struct err *);
+	/* Nodes first .. end - 1 of the tree were expanded last, or are to be
+	 * expanded next: those from `at` on were not returned yet. */
+	uint32_t first, end, at;
+	uint32_t node[BUILD_BATCH], n; /* returned by build_next */
+	void *memory;                  /* [bytes] kept from tree to tree */
+	size_t bytes;
+	/* Parameters, each of those builders that have it, and of opt what it
+	 * knows of the layers so far. */
+	const uint32_t *width;
+	uint32_t n_widths, beam, layers;
+	double threshold, expected;
+	const struct edgellm *edgellm;
+	const struct pass_cost *pass_cost;
+	const struct cost *cost;
+	struct gain_rule *rule;
+};
+
+enum {
+	BUILD_DONE,   /* the tree is complete */
+	BUILD_EXPAND, /* node[n], n >= 1, are to be expanded first */
+};
+
+/*
+ * The next step of the tree that was begun: an enum value or -ENOMEM. node[] is
+ * valid until the next call. What begin was given is borrowed until the tree is
+ * complete, except for the limits, which are copied.
+ */
+int build_next(
+	struct build *, const uint32_t **node, uint32_t *n, struct err *);
+void build_release(struct build *);
 
 /* The likeliest token behind the likeliest token ...: `limits` says how many.
  */
-int build_chain(struct tree *, const struct drafter *,
-	const struct build_limits *, struct err *);
+void build_chain_begin(
+	struct build *, struct tree *, const struct build_limits *);
 
 /*
  * SpecInfer (Miao et al., ASPLOS 2024): a static shape; every node at depth i
  * has its width[i] best candidates as children. {1, 1, 3, 1, 1, 1, 1, 1} is
  * the usual one: 20 nodes below the root.
  */
-int build_specinfer(struct tree *, const struct drafter *,
-	const struct build_limits *, const uint32_t *width, uint32_t n_widths,
-	struct err *);
+void build_specinfer_begin(struct build *, struct tree *,
+	const struct build_limits *, const uint32_t *width, uint32_t n_widths);
 
 /*
  * EAGLE-2's dynamic tree (Li et al., EMNLP 2024): layer by layer the `beam`
@@ -51,8 +99,8 @@ int build_specinfer(struct tree *, const struct drafter *,
  * of all candidates stay. Layers are as wide as that only in a tree with room
  * for 1 + beam * (depth - 1) nodes.
  */
-int build_eagle2(struct tree *, const struct drafter *,
-	const struct build_limits *, uint32_t beam, struct err *);
+void build_eagle2_begin(struct build *, struct tree *,
+	const struct build_limits *, uint32_t beam);
 
 /*
  * OPT-Tree (Wang et al., TACL 2025): layers until the expected accepted length
@@ -60,8 +108,8 @@ int build_eagle2(struct tree *, const struct drafter *,
  * only nodes among those best are expanded, for no other has a descendant among
  * them.
  */
-int build_opt(struct tree *, const struct drafter *,
-	const struct build_limits *, double threshold, struct err *);
+void build_opt_begin(struct build *, struct tree *, const struct build_limits *,
+	double threshold);
 
 /*
  * In the manner of EdgeLLM (Xu et al., 2024): the open branch of the largest
@@ -72,8 +120,8 @@ struct edgellm {
 	double alpha; /* 1e-4 to 0.9 */
 };
 void edgellm_init(struct edgellm *);
-int build_edgellm(struct tree *, const struct drafter *,
-	const struct build_limits *, const struct edgellm *, struct err *);
+void build_edgellm_begin(struct build *, struct tree *,
+	const struct build_limits *, const struct edgellm *);
 /*
  * After verification: of the branch that matched best, `drafted` nodes, were
  * `accepted` accepted. Nothing when nothing was drafted.
@@ -115,9 +163,9 @@ double gain_rule_reliability(const struct gain_rule *); /* rho */
  * furthest, or as many as the drafter does together. What was looked behind in
  * vain stays paid for.
  */
-int build_lever(struct tree *, const struct drafter *,
+void build_lever_begin(struct build *, struct tree *,
 	const struct build_limits *, const struct pass_cost *,
-	struct gain_rule *, struct err *);
+	struct gain_rule *);
 
 /*
  * The same with costs of shapes (tree_cost.h) as the paper has them, greedily
@@ -134,14 +182,13 @@ int build_lever(struct tree *, const struct drafter *,
  * expanded only when its candidates could be next: the same tree, for less.
  *
  * Without any verification seen, only `limits` end the tree. With
- * drafter->batch > 1 the likeliest nodes are expanded ahead, together with one
+ * limits->batch > 1 the likeliest nodes are expanded ahead, together with one
  * that is needed, and the tree is the same (section 4.4); those that have not
  * joined yet take room beyond `rows` in the tree, and where there is none the
  * batches are smaller.
  */
-int build_greedy(struct tree *, const struct drafter *,
-	const struct build_limits *, const struct cost *, struct gain_rule *,
-	struct err *);
+void build_greedy_begin(struct build *, struct tree *,
+	const struct build_limits *, const struct cost *, struct gain_rule *);
 /*
  * After verification, which went from the root along path[0] < path[1] ...
  * [n] (the accepted nodes without the root) and then drew `next`: each

@@ -1,18 +1,25 @@
 #include "host/tree/build.h"
 #include "host/tree/grow.h"
 
-int build_chain(struct tree *t, const struct drafter *d,
-	const struct build_limits *limits, struct err *e)
+static bool may_grow(const struct build *b)
 {
-	uint32_t node = 0;
-	int ret = 0;
+	const struct tree *t = b->tree;
 
-	while (!ret && t->n < limits->rows && t->depth[node] < limits->depth) {
-		if (node)
-			ret = grow_expand(t, d, node, node + 1, e);
-		if (ret || !t->n_candidates[node])
-			break;
-		node = grow_add(t, node);
-	}
-	return ret;
+	return t->n < b->limits.rows && t->depth[t->n - 1] < b->limits.depth;
+}
+
+static int add_token(struct build *b, struct err *e)
+{
+	uint32_t node = b->tree->n - 1;
+
+	if (!may_grow(b) || !b->tree->n_candidates[node])
+		return BUILD_DONE;
+	node = grow_add(b->tree, node);
+	return may_grow(b) ? grow_expand(b, node, node + 1) : BUILD_DONE;
+}
+
+void build_chain_begin(
+	struct build *b, struct tree *t, const struct build_limits *limits)
+{
+	grow_begin(b, t, limits, add_token);
 }

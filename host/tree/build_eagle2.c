@@ -1,36 +1,30 @@
 #include "host/tree/build.h"
 #include "host/tree/grow.h"
 
-/* The `beam` best children of the nodes first .. end - 1. */
-static void add_layer(
-	struct tree *t, uint32_t first, uint32_t end, uint32_t beam)
+/* The `beam` best children of the layer that was expanded; the deepest layer is
+ * made of candidates alone. */
+static int add_layer(struct build *b, struct err *e)
 {
+	struct tree *t = b->tree;
+	uint32_t end = b->end;
 	int32_t best;
 
-	while (t->n - end < beam && t->n < t->capacity) {
-		best = grow_best(t, first, end);
+	if (!b->limits.depth || b->limits.rows == 1)
+		return BUILD_DONE;
+	if (b->first == end || t->depth[b->first] + 1 == b->limits.depth)
+		return grow_select(b, e);
+	while (t->n - end < b->beam && t->n < t->capacity) {
+		best = grow_best(t, b->first, end);
 		if (best < 0)
 			break;
 		grow_add(t, (uint32_t)best);
 	}
+	return grow_expand(b, end, t->n);
 }
 
-int build_eagle2(struct tree *t, const struct drafter *d,
-	const struct build_limits *limits, uint32_t beam, struct err *e)
+void build_eagle2_begin(struct build *b, struct tree *t,
+	const struct build_limits *limits, uint32_t beam)
 {
-	uint32_t first = 0, end = 1;
-	int ret;
-
-	if (!limits->depth || limits->rows == 1)
-		return 0;
-	/* The deepest layer is made of candidates alone. */
-	for (uint32_t depth = 1; depth < limits->depth; depth++) {
-		add_layer(t, first, end, beam);
-		ret = grow_expand(t, d, end, t->n, e);
-		if (ret)
-			return ret;
-		first = end;
-		end = t->n;
-	}
-	return grow_select(t, limits->rows, e);
+	grow_begin(b, t, limits, add_layer);
+	b->beam = beam;
 }

@@ -33,24 +33,27 @@ static uint32_t likeliest_open(struct tree *t, uint32_t depth)
 	return best;
 }
 
-int build_edgellm(struct tree *t, const struct drafter *d,
-	const struct build_limits *limits, const struct edgellm *p,
-	struct err *e)
+static int grow_branch(struct build *b, struct err *e)
 {
-	uint32_t node = 0;
-	int ret = 0;
+	struct tree *t = b->tree;
+	uint32_t node = b->first;
 
-	if (!limits->depth)
-		return 0;
 	/* Nothing is expected behind an end: the draft has no room left. */
-	while (!ret && tree_expects(t, node)) {
-		add_children(t, node, limits->rows);
-		node = likeliest_open(t, limits->depth);
-		if (!node || t->path[node] < p->alpha || t->n == limits->rows)
-			break;
-		ret = grow_expand(t, d, node, node + 1, e);
-	}
-	return ret;
+	if (!b->limits.depth || !tree_expects(t, node))
+		return BUILD_DONE;
+	add_children(t, node, b->limits.rows);
+	node = likeliest_open(t, b->limits.depth);
+	if (!node || t->path[node] < b->edgellm->alpha ||
+		t->n == b->limits.rows)
+		return BUILD_DONE;
+	return grow_expand(b, node, node + 1);
+}
+
+void build_edgellm_begin(struct build *b, struct tree *t,
+	const struct build_limits *limits, const struct edgellm *p)
+{
+	grow_begin(b, t, limits, grow_branch);
+	b->edgellm = p;
 }
 
 void edgellm_saw(struct edgellm *p, uint32_t drafted, uint32_t accepted)

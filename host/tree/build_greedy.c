@@ -1,16 +1,10 @@
-#include "base/err.h"
 #include "host/tree/build.h"
-#include "host/tree/drafter.h"
 #include "host/tree/grow.h"
 #include "host/tree/tree_cost.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define BATCH_MOST 64
 #define STEP_LEAST 1e-6  /* that a node costs at least, of the tree's cost */
 #define SLACK      1e-12 /* of a bound that was rounded on the way */
 
@@ -41,8 +35,8 @@ struct seat {
  * them those that were expanded ahead; each is a member's child.
  */
 struct growth {
+	struct build *build;
 	struct tree *tree;
-	const struct drafter *drafter;
 	const struct build_limits *limits;
 	const struct cost *cost;
 	double rho;
@@ -51,7 +45,6 @@ struct growth {
 	uint32_t *member;  /* [limits->rows], as they joined */
 	uint32_t n, leaves, drafted;
 	double gain;
-	uint32_t expanded;
 	struct {
 		uint32_t n;
 		double gain, latency;
@@ -237,95 +230,84 @@ static uint32_t find_ahead(struct growth *g)
 	return add ? seat_child(g, best) : best;
 }
 
-/* Expand a member, and as many as make it a batch. */
-static int fetch(struct growth *g, uint32_t needed, struct err *e)
+/* A member is to be expanded, and as many as make it a batch. */
+static int ask(struct growth *g, uint32_t needed)
 {
-	uint32_t node[BATCH_MOST], n = 0, next = needed;
-	int ret;
+	struct build *b = g->build;
 
-	do {
+	for (uint32_t next = needed; next; next = find_ahead(g)) {
 		g->seat[next].asked = true;
-		node[n++] = next;
-		if (n == BATCH_MOST || n >= g->drafter->batch)
+		b->node[b->n++] = next;
+		if (b->n == BUILD_BATCH || b->n >= b->limits.batch)
 			break;
-		next = find_ahead(g);
-	} while (next);
-	ret = g->drafter->expand(g->drafter->arg, g->tree, node, n, e);
-	for (uint32_t i = 0; i < n; i++)
-		g->expanded += g->tree->n_candidates[node[i]] > 0;
-	return ret;
+	}
+	return BUILD_EXPAND;
 }
 
 /* ---- building ------------------------------------------------------------ */
 
-static int grow(struct growth *g, bool best_prefix, struct err *e)
+/* Candidates join, one by one, until one is needed of a member that is not
+ * expanded. In the end what was best becomes the tree, in the order in which it
+ * grew. */
+static int grow(struct build *b, struct err *e)
 {
+	struct gain_rule *p = b->rule;
+	struct growth *g = b->memory;
 	struct choice c = choose(g);
-	int ret = 0;
 
-	while (!ret && !finished(g, &c, best_prefix)) {
-		if (!g->seat[c.node].asked) {
-			ret = fetch(g, c.node, e);
-		} else {
-			join(g, c.node);
-			note(g, best_prefix);
-		}
-		c = choose(g);
+	for (; !finished(g, &c, p->best_prefix); c = choose(g)) {
+		if (!g->seat[c.node].asked)
+			return ask(g, c.node);
+		join(g, c.node);
+		note(g, p->best_prefix);
 	}
-	return ret;
+	grow_settle(b->tree, g->member, g->best.n, p, g->best.gain,
+		g->best.latency);
+	return BUILD_DONE;
 }
 
-/* What was best becomes the tree, in the order in which it grew. */
-static void settle(const struct growth *g, struct gain_rule *p)
+static int start(struct build *b, struct err *e)
 {
-	struct tree *t = g->tree;
-	uint32_t used = 0;
+	struct gain_rule *p = b->rule;
+	struct tree *t = b->tree;
+	struct growth *g;
+	int ret = grow_reserve(b,
+		sizeof(*g) + t->capacity * sizeof(*g->seat) +
+			b->limits.rows * sizeof(*g->member),
+		e);
 
-	tree_keep(t, g->member, g->best.n);
-	for (uint32_t u = 0; u < t->n; u++)
-		used += t->n_children[u] > 0;
-	p->gain = g->best.gain;
-	p->latency = g->best.latency;
-	p->expanded += g->expanded;
-	p->wasted += g->expanded - used;
-}
-
-int build_greedy(struct tree *t, const struct drafter *d,
-	const struct build_limits *limits, const struct cost *cost,
-	struct gain_rule *p, struct err *e)
-{
-	struct growth g = {
+	if (ret)
+		return ret;
+	assert(t->n == 1 && b->limits.rows >= 1);
+	g = b->memory;
+	*g = (struct growth){
+		.build = b,
 		.tree = t,
-		.drafter = d,
-		.limits = limits,
-		.cost = cost,
+		.limits = &b->limits,
+		.cost = b->cost,
 		.rho = gain_rule_reliability(p),
-		.priced = cost_verify(cost, 1, 1) > 0,
+		.priced = cost_verify(b->cost, 1, 1) > 0,
+		.seat = (struct seat *)(g + 1),
+		.member = (uint32_t *)((struct seat *)(g + 1) + t->capacity),
 		.n = 1,
 		.leaves = 1,
-		.drafted = limits->depth > 0,
+		.drafted = b->limits.depth > 0,
 		.gain = 1,
-		.expanded = t->n_candidates[0] > 0,
 	};
-	int ret;
+	g->member[0] = 0;
+	g->seat[0] = (struct seat){ .reach = 1, .asked = true };
+	note(g, p->best_prefix);
+	b->step = grow;
+	return grow(b, e);
+}
 
-	assert(t->n == 1 && limits->rows >= 1 && limits->rows <= t->capacity);
-	g.seat = malloc(t->capacity * sizeof(*g.seat));
-	g.member = malloc(limits->rows * sizeof(*g.member));
-	if (!g.seat || !g.member) {
-		ret = err_set(e, ENOMEM, "no memory for a tree of %u nodes",
-			limits->rows);
-		goto out;
-	}
-	g.member[0] = 0;
-	g.seat[0] = (struct seat){ .reach = 1, .asked = true };
-	note(&g, p->best_prefix);
-	ret = grow(&g, p->best_prefix, e);
-	settle(&g, p);
-out:
-	free(g.member);
-	free(g.seat);
-	return ret;
+void build_greedy_begin(struct build *b, struct tree *t,
+	const struct build_limits *limits, const struct cost *cost,
+	struct gain_rule *p)
+{
+	grow_begin(b, t, limits, start);
+	b->cost = cost;
+	b->rule = p;
 }
 
 /* ---- after verification -------------------------------------------------- */

@@ -4,21 +4,16 @@
  * further than its parent. Two things are to be decided, how many more nodes
  * are expanded and how long the beginning is, and only the first commits.
  */
-#include "base/err.h"
 #include "host/tree/build.h"
-#include "host/tree/drafter.h"
 #include "host/tree/grow.h"
 #include "host/tree/pass_cost.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_MOST 64
-#define MEMORY     200  /* expansions that `expect` remembers */
-#define SLACK      1e-9 /* by which a rate must be better to be so */
+#define MEMORY 200  /* expansions that `expect` remembers */
+#define SLACK  1e-9 /* by which a rate must be better to be so */
 
 /* ---- the list ------------------------------------------------------------ */
 
@@ -31,8 +26,8 @@ struct entry {
 };
 
 struct growth {
+	struct build *build;
 	struct tree *tree;
-	const struct drafter *drafter;
 	const struct build_limits *limits;
 	const struct pass_cost *cost;
 	struct gain_rule *rule;
@@ -40,10 +35,13 @@ struct growth {
 	double *time;       /* [limits->rows + 1] C of so many rows */
 	struct entry *list; /* [limits->rows + 1] by falling reach */
 	double *reach;      /* [limits->rows] of a list as it may become */
+	uint32_t *keep;     /* [limits->rows] nodes */
 	uint32_t n;
 	double drafting; /* what looking behind nodes took, as it is known */
-	uint32_t looked; /* nodes that were expanded, the root too */
-	uint32_t ahead;  /* of these were not the first of their batch */
+	uint32_t ahead;  /* nodes expanded that were not their batch's first */
+	/* Expanded, and their candidates not in the list yet. */
+	struct entry parent[BUILD_BATCH];
+	uint32_t n_parents;
 };
 
 /* A place behind all that reach as far, so a parent comes before its child and
@@ -130,11 +128,11 @@ static bool grows(const struct growth *g, const struct entry *x)
 }
 
 /* Where in the list the likeliest nodes are that may be expanded. */
-static uint32_t find_open(const struct growth *g, uint32_t at[BATCH_MOST])
+static uint32_t find_open(const struct growth *g, uint32_t at[BUILD_BATCH])
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < g->n && n < BATCH_MOST; i++)
+	for (uint32_t i = 0; i < g->n && n < BUILD_BATCH; i++)
 		if (grows(g, &g->list[i]))
 			at[n++] = i;
 	return n;
@@ -149,7 +147,7 @@ static uint32_t find_open(const struct growth *g, uint32_t at[BATCH_MOST])
 static uint32_t together(const struct growth *g, uint32_t n)
 {
 	uint32_t spare = g->tree->capacity - g->limits->rows - g->ahead;
-	uint32_t most = drafter_most(g->drafter);
+	uint32_t most = g->limits->most;
 
 	most = most < 1 + spare ? most : 1 + spare;
 	return most < n ? most : n;
@@ -177,9 +175,9 @@ static int falling(const void *a, const void *b)
 /* The list as it will be if behind these nodes there is what there mostly was
  * behind nodes; returns how long. */
 static uint32_t foresee(
-	struct growth *g, const uint32_t at[BATCH_MOST], uint32_t n)
+	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
 {
-	double ahead[BATCH_MOST * TREE_CANDIDATES];
+	double ahead[BUILD_BATCH * TREE_CANDIDATES];
 	uint32_t m = 0, i = 0, j = 0, k = 0;
 
 	for (uint32_t b = 0; b < n; b++)
@@ -207,7 +205,7 @@ static uint32_t until_full(const struct growth *g, uint32_t first)
 	bool more = g->n < rows ||
 		g->list[first].reach * g->rho > g->list[rows - 1].reach;
 
-	return !more ? 0 : g->drafter->batch > 1 ? g->drafter->batch : 1;
+	return !more ? 0 : g->limits->batch > 1 ? g->limits->batch : 1;
 }
 
 /*
@@ -217,7 +215,7 @@ static uint32_t until_full(const struct growth *g, uint32_t first)
  * once are worth it where they take little more than one. Where cost has steps,
  * only more than can be asked of at once may fill one.
  */
-static uint32_t how_many(struct growth *g, const uint32_t at[BATCH_MOST],
+static uint32_t how_many(struct growth *g, const uint32_t at[BUILD_BATCH],
 	uint32_t n, uint32_t most)
 {
 	double now, rise = 0, taken = 0;
@@ -266,116 +264,97 @@ static void learn(struct gain_rule *p, const struct tree *t, uint32_t node)
 	}
 }
 
-static int look_behind(struct growth *g, const uint32_t at[BATCH_MOST],
-	uint32_t n, struct err *e)
+static int look_behind(
+	struct growth *g, const uint32_t at[BUILD_BATCH], uint32_t n)
 {
-	uint32_t node[BATCH_MOST];
-	struct entry parent[BATCH_MOST];
-	int ret;
+	uint32_t first = g->tree->n;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct entry *x = &g->list[at[i]];
 
 		x->asked = true;
 		x->node = (int32_t)grow_add(g->tree, (uint32_t)x->above);
-		node[i] = (uint32_t)x->node;
-		parent[i] = *x;
+		g->parent[i] = *x;
 	}
+	g->n_parents = n;
 	g->drafting += looks(g, n, n);
 	g->ahead += n - 1;
-	ret = g->drafter->expand(g->drafter->arg, g->tree, node, n, e);
-	for (uint32_t i = 0; i < n; i++) {
-		g->looked += g->tree->n_candidates[node[i]] > 0;
-		learn(g->rule, g->tree, node[i]);
-		enter_candidates(g, parent[i]);
-	}
-	return ret;
-}
-
-static int grow(struct growth *g, struct err *e)
-{
-	uint32_t at[BATCH_MOST], n;
-	int ret = 0;
-
-	while (!ret && (n = find_open(g, at))) {
-		uint32_t some = how_many(g, at, n, together(g, n));
-
-		if (!some)
-			break;
-		ret = look_behind(g, at, some, e);
-	}
-	return ret;
+	return grow_expand(g->build, first, first + n);
 }
 
 /* ---- the tree ------------------------------------------------------------ */
 
 /* What is best of what is known becomes the tree, the likeliest first. */
-static void settle(struct growth *g, uint32_t *keep)
+static int settle(struct growth *g)
 {
-	struct tree *t = g->tree;
 	struct best best = best_now(g);
-	uint32_t used = 0;
 
 	for (uint32_t i = 0; i < best.n; i++) {
 		struct entry *x = &g->list[i];
 
 		if (x->node < 0)
-			x->node = (int32_t)grow_add(t, (uint32_t)x->above);
-		keep[i] = (uint32_t)x->node;
+			x->node =
+				(int32_t)grow_add(g->tree, (uint32_t)x->above);
+		g->keep[i] = (uint32_t)x->node;
 	}
-	tree_keep(t, keep, best.n);
-	for (uint32_t u = 0; u < t->n; u++)
-		used += t->n_children[u] > 0;
-	g->rule->gain = best.gain;
-	g->rule->latency = best.latency;
-	g->rule->expanded += g->looked;
-	g->rule->wasted += g->looked - used;
+	grow_settle(g->tree, g->keep, best.n, g->rule, best.gain, best.latency);
+	return BUILD_DONE;
 }
 
-static void begin(struct growth *g)
+static int grow(struct build *b, struct err *e)
+{
+	struct growth *g = b->memory;
+	uint32_t at[BUILD_BATCH], n, some;
+
+	for (uint32_t i = 0; i < g->n_parents; i++) {
+		learn(g->rule, g->tree, (uint32_t)g->parent[i].node);
+		enter_candidates(g, g->parent[i]);
+	}
+	n = find_open(g, at);
+	some = n ? how_many(g, at, n, together(g, n)) : 0;
+	return some ? look_behind(g, at, some) : settle(g);
+}
+
+static int start(struct build *b, struct err *e)
 {
 	const struct entry root = { .reach = 1, .above = -1, .asked = true };
+	const uint32_t rows = b->limits.rows;
+	struct growth *g;
+	int ret = grow_reserve(b,
+		sizeof(*g) +
+			(rows + 1) *
+				(sizeof(*g->list) + sizeof(*g->time) +
+					sizeof(*g->reach) + sizeof(*g->keep)),
+		e);
 
-	for (uint32_t i = 1; i <= g->limits->rows; i++)
+	if (ret)
+		return ret;
+	assert(b->tree->n == 1 && rows >= 1);
+	g = b->memory;
+	*g = (struct growth){ .build = b,
+		.tree = b->tree,
+		.limits = &b->limits,
+		.cost = b->pass_cost,
+		.rule = b->rule,
+		.rho = gain_rule_reliability(b->rule),
+		.parent = { root },
+		.n_parents = b->limits.depth > 0 };
+	g->list = (struct entry *)(g + 1);
+	g->time = (double *)(g->list + rows + 1);
+	g->reach = g->time + rows + 1;
+	g->keep = (uint32_t *)(g->reach + rows);
+	for (uint32_t i = 1; i <= rows; i++)
 		g->time[i] = pass_cost_rows(g->cost, i);
-	g->looked = g->tree->n_candidates[0] > 0;
 	enter(g, root);
-	if (g->limits->depth) {
-		learn(g->rule, g->tree, 0);
-		enter_candidates(g, root);
-	}
+	b->step = grow;
+	return grow(b, e);
 }
 
-int build_lever(struct tree *t, const struct drafter *d,
+void build_lever_begin(struct build *b, struct tree *t,
 	const struct build_limits *limits, const struct pass_cost *cost,
-	struct gain_rule *p, struct err *e)
+	struct gain_rule *p)
 {
-	const uint32_t rows = limits->rows;
-	struct growth g = { .tree = t,
-		.drafter = d,
-		.limits = limits,
-		.cost = cost,
-		.rule = p,
-		.rho = gain_rule_reliability(p) };
-	uint32_t *keep = malloc(rows * sizeof(*keep));
-	int ret;
-
-	assert(t->n == 1 && rows >= 1 && rows <= t->capacity);
-	g.time = malloc((rows + 1) * sizeof(*g.time));
-	g.list = malloc((rows + 1) * sizeof(*g.list));
-	g.reach = malloc(rows * sizeof(*g.reach));
-	if (!keep || !g.time || !g.list || !g.reach) {
-		ret = err_set(
-			e, ENOMEM, "no memory for a tree of %u nodes", rows);
-		goto out;
-	}
-	begin(&g);
-	ret = grow(&g, e);
-	settle(&g, keep);
-out:
-	free(keep);
-	free(g.time);
-	free(g.list);
-	free(g.reach);
-	return ret;
+	grow_begin(b, t, limits, start);
+	b->pass_cost = cost;
+	b->rule = p;
 }

@@ -16,22 +16,31 @@ static double expected(const struct tree *t)
  * then never comes back, and what is new in it stands at its end, a layer of
  * `depth`.
  */
-int build_opt(struct tree *t, const struct drafter *d,
-	const struct build_limits *limits, double threshold, struct err *e)
+static int add_layer(struct build *b, struct err *e)
 {
-	double before = 0, now;
-	uint32_t first;
-	int ret = 0;
+	const struct tree *t = b->tree;
+	uint32_t depth = ++b->layers, first;
+	double before = b->expected;
+	int ret;
 
-	for (uint32_t depth = 1; !ret && depth <= limits->depth; depth++) {
-		ret = grow_select(t, limits->rows, e);
-		now = expected(t);
-		if (ret || depth == limits->depth || now - before <= threshold)
-			break;
-		before = now;
-		for (first = t->n; t->depth[first - 1] == depth;)
-			first--;
-		ret = grow_expand(t, d, first, t->n, e);
-	}
-	return ret;
+	if (!b->limits.depth)
+		return BUILD_DONE;
+	ret = grow_select(b, e);
+	if (ret)
+		return ret;
+	b->expected = expected(t);
+	if (depth == b->limits.depth || b->expected - before <= b->threshold)
+		return BUILD_DONE;
+	for (first = t->n; t->depth[first - 1] == depth;)
+		first--;
+	return grow_expand(b, first, t->n);
+}
+
+void build_opt_begin(struct build *b, struct tree *t,
+	const struct build_limits *limits, double threshold)
+{
+	grow_begin(b, t, limits, add_layer);
+	b->threshold = threshold;
+	b->expected = 0;
+	b->layers = 0;
 }

@@ -1,33 +1,37 @@
 #include "host/tree/build.h"
 #include "host/tree/grow.h"
 
-/* `width` children for each of the nodes first .. end - 1. */
-static void add_layer(struct tree *t, uint32_t first, uint32_t end,
-	uint32_t width, uint32_t rows)
+/* Whether the nodes first .. end - 1, a layer, may have children. */
+static bool may_grow(const struct build *b, uint32_t first, uint32_t end)
 {
-	for (uint32_t u = first; u < end; u++)
-		while (t->n_children[u] < width &&
-			t->n_children[u] < t->n_candidates[u] && t->n < rows)
-			grow_add(t, u);
+	const struct tree *t = b->tree;
+
+	return first < end && t->n < b->limits.rows &&
+		t->depth[first] < b->limits.depth &&
+		t->depth[first] < b->n_widths;
 }
 
-int build_specinfer(struct tree *t, const struct drafter *d,
-	const struct build_limits *limits, const uint32_t *width,
-	uint32_t n_widths, struct err *e)
+static int add_layer(struct build *b, struct err *e)
 {
-	uint32_t first = 0, end = 1;
-	int ret = 0;
+	struct tree *t = b->tree;
+	uint32_t width, end = b->end;
 
-	for (uint32_t depth = 0; depth < n_widths && depth < limits->depth &&
-		first < end && t->n < limits->rows;
-		depth++) {
-		if (depth)
-			ret = grow_expand(t, d, first, end, e);
-		if (ret)
-			break;
-		add_layer(t, first, end, width[depth], limits->rows);
-		first = end;
-		end = t->n;
-	}
-	return ret;
+	if (!may_grow(b, b->first, end))
+		return BUILD_DONE;
+	width = b->width[t->depth[b->first]];
+	for (uint32_t u = b->first; u < end; u++)
+		while (t->n_children[u] < width &&
+			t->n_children[u] < t->n_candidates[u] &&
+			t->n < b->limits.rows)
+			grow_add(t, u);
+	return may_grow(b, end, t->n) ? grow_expand(b, end, t->n) : BUILD_DONE;
+}
+
+void build_specinfer_begin(struct build *b, struct tree *t,
+	const struct build_limits *limits, const uint32_t *width,
+	uint32_t n_widths)
+{
+	grow_begin(b, t, limits, add_layer);
+	b->width = width;
+	b->n_widths = n_widths;
 }

@@ -1,30 +1,44 @@
 #include "host/tree/grow.h"
 
 #include "base/err.h"
-#include "host/tree/drafter.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define AT_ONCE 64 /* nodes a call: no drafter's batch is larger */
-#define CLOSED  UINT32_MAX
+#define CLOSED UINT32_MAX
 
-int grow_expand(struct tree *t, const struct drafter *d, uint32_t first,
-	uint32_t end, struct err *e)
+void grow_begin(struct build *b, struct tree *t,
+	const struct build_limits *limits,
+	int (*step)(struct build *, struct err *))
 {
-	uint32_t node[AT_ONCE];
-	int ret = 0;
+	assert(limits->rows <= t->capacity);
+	b->tree = t;
+	b->limits = *limits;
+	b->step = step;
+	b->first = 0;
+	b->end = b->at = 1;
+}
 
-	while (!ret && first < end) {
-		uint32_t n = 0;
+int grow_expand(struct build *b, uint32_t first, uint32_t end)
+{
+	b->first = b->at = first;
+	b->end = end;
+	return BUILD_EXPAND;
+}
 
-		while (n < AT_ONCE && first < end)
-			node[n++] = first++;
-		ret = d->expand(d->arg, t, node, n, e);
-	}
-	return ret;
+int grow_reserve(struct build *b, size_t bytes, struct err *e)
+{
+	if (bytes <= b->bytes)
+		return 0;
+	free(b->memory);
+	b->memory = malloc(bytes);
+	b->bytes = b->memory ? bytes : 0;
+	return b->memory
+		? 0
+		: err_set(e, ENOMEM, "no memory for a tree of %u nodes",
+			  b->limits.rows);
 }
 
 static double next_path(const struct tree *t, uint32_t node, uint32_t rank)
@@ -161,25 +175,38 @@ static void keep_taken(struct tree *t, uint32_t *taken, uint32_t *keep)
 			grow_add(t, u);
 }
 
-int grow_select(struct tree *t, uint32_t rows, struct err *e)
+int grow_select(struct build *b, struct err *e)
 {
-	uint32_t *taken = malloc(2 * t->n * sizeof(*taken));
-	struct next *heap = malloc(t->n * sizeof(*heap));
-	struct selection s = { t, taken, heap, 0 };
-	int ret = 0;
+	struct tree *t = b->tree;
+	struct selection s = { .tree = t };
+	int ret = grow_reserve(
+		b, t->capacity * (sizeof(*s.heap) + 2 * sizeof(*s.taken)), e);
 
-	if (!taken || !heap) {
-		ret = err_set(e, ENOMEM, "no memory to choose %u nodes", rows);
-		goto out;
-	}
+	if (ret)
+		return ret;
+	s.heap = b->memory;
+	s.taken = (uint32_t *)(s.heap + t->n);
 	for (uint32_t u = 0; u < t->n; u++)
-		taken[u] = u ? CLOSED : 0;
+		s.taken[u] = u ? CLOSED : 0;
 	push(&s, 0);
-	for (uint32_t n = 1; n < rows && s.n; n++)
+	for (uint32_t n = 1; n < b->limits.rows && s.n; n++)
 		take(&s);
-	keep_taken(t, taken, taken + t->n);
-out:
-	free(heap);
-	free(taken);
-	return ret;
+	keep_taken(t, s.taken, s.taken + t->n);
+	return 0;
+}
+
+void grow_settle(struct tree *t, const uint32_t *node, uint32_t n,
+	struct gain_rule *rule, double gain, double latency)
+{
+	uint32_t expanded = 0, used = 0;
+
+	for (uint32_t u = 0; u < t->n; u++)
+		expanded += t->n_candidates[u] > 0;
+	tree_keep(t, node, n);
+	for (uint32_t u = 0; u < t->n; u++)
+		used += t->n_children[u] > 0;
+	rule->gain = gain;
+	rule->latency = latency;
+	rule->expanded += expanded;
+	rule->wasted += expanded - used;
 }

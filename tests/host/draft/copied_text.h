@@ -12,6 +12,7 @@
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
 #include "tests/harness.h"
+#include "tests/host/tree/build_run.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,12 +51,14 @@ static inline uint32_t copied_chain(
 {
 	const struct build_limits limits = { COPIED_CHAIN + 1, COPIED_CHAIN };
 	struct tree *t;
+	struct build b = { 0 };
 	struct err e = { 0 };
 	uint32_t length;
 
 	assert_ok(tree_open(&t, COPIED_CHAIN + 1, 1, &e), &e);
 	assert_ok(d->begin(d->arg, t, text, n, &e), &e);
-	assert_ok(build_chain(t, d, &limits, &e), &e);
+	build_chain_begin(&b, t, &limits);
+	assert_ok(build_run(&b, d, &e), &e);
 	length = t->n - 1;
 	for (uint32_t i = 0; i < length; i++)
 		out[i] = t->token[i + 1];

@@ -11,6 +11,7 @@
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
 #include "tests/harness.h"
+#include "tests/host/tree/build_run.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,11 +32,13 @@ static inline void check_chain(const struct drafter *d, const int32_t *text,
 {
 	const struct build_limits limits = { 64, 63 };
 	struct tree *t;
+	struct build b = { 0 };
 	struct err e = { 0 };
 
 	assert_ok(tree_open(&t, 64, 1, &e), &e);
 	assert_ok(d->begin(d->arg, t, text, n, &e), &e);
-	assert_ok(build_chain(t, d, &limits, &e), &e);
+	build_chain_begin(&b, t, &limits);
+	assert_ok(build_run(&b, d, &e), &e);
 	if (t->n != 1 + n_want)
 		fail_msg("%u tokens drafted behind %zu, not %u", t->n - 1, n,
 			n_want);

@@ -10,6 +10,7 @@
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
 #include "tests/harness.h"
+#include "tests/host/tree/build_run.h"
 
 #include <math.h>
 
@@ -111,6 +112,7 @@ static void test_candidates(void **state)
 	struct tree *t = open_tree(8, 4);
 	const int32_t text[] = { 7, 8, 9 };
 	const struct build_limits limits = { 4, 3 };
+	struct build b = { 0 };
 	struct err e = { 0 };
 	double least = 0.25 * factor(1, 9, 0), more = 0.5 * factor(0, 1, 0);
 
@@ -119,7 +121,8 @@ static void test_candidates(void **state)
 	near((double)t->candidate[0].q, more + least - more * least);
 	near((double)t->candidate[1].q, least);
 	assert_int_equal(t->candidate[0].token + t->candidate[1].token, 21);
-	assert_ok(build_chain(t, &d, &limits, &e), &e);
+	build_chain_begin(&b, t, &limits);
+	assert_ok(build_run(&b, &d, &e), &e);
 	assert_int_equal(t->n, 4);
 	for (uint32_t i = 2; i < 4; i++) {
 		assert_int_equal(t->token[i], t->token[i - 1] + 1);
@@ -138,10 +141,12 @@ static void test_chain(void **state)
 	struct tree *t = open_tree(4, 1);
 	const int32_t text[] = { 7, 9 };
 	const struct build_limits limits = { 4, 3 };
+	struct build b = { 0 };
 	struct err e = { 0 };
 
 	assert_ok(d.begin(d.arg, t, text, 2, &e), &e);
-	assert_ok(build_chain(t, &d, &limits, &e), &e);
+	build_chain_begin(&b, t, &limits);
+	assert_ok(build_run(&b, &d, &e), &e);
 	assert_int_equal(t->n, 4);
 	for (uint32_t i = 1; i < 4; i++)
 		assert_int_equal(t->token[i], t->token[i - 1] + 2);

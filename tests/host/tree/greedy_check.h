@@ -11,6 +11,7 @@
 #include "host/tree/tree.h"
 #include "host/tree/tree_cost.h"
 #include "tests/harness.h"
+#include "tests/host/tree/build_run.h"
 #include "tests/host/tree/hash_drafter.h"
 #include "tests/host/tree/tree_draw.h"
 
@@ -40,10 +41,14 @@ static inline void build(struct hash_drafter *h, uint32_t batch, struct tree *t,
 	const struct build_limits *l, struct gain_rule *p)
 {
 	const struct drafter d = hash_drafter(h, batch);
+	struct build_limits limits = *l;
+	struct build b = { 0 };
 	struct err e = { 0 };
 
+	limits.batch = batch;
 	hash_begin(h, t);
-	assert_ok(build_greedy(t, &d, l, &cost, p, &e), &e);
+	build_greedy_begin(&b, t, &limits, &cost, p);
+	assert_ok(build_run(&b, &d, &e), &e);
 	hash_check_tree(h, t, l->rows, l->depth);
 }
 

@@ -9,6 +9,7 @@
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
 #include "tests/harness.h"
+#include "tests/host/tree/build_run.h"
 #include "tests/host/tree/hash_drafter.h"
 #include "tests/host/tree/tree_draw.h"
 
@@ -130,10 +131,12 @@ static void test_chain(void **state)
 		struct tree *t = open_tree(l.rows, h.k);
 		uint64_t path = hash_root(&h);
 		uint32_t n = 1;
+		struct build b = { 0 };
 		struct err e = { 0 };
 
 		hash_begin(&h, t);
-		assert_ok(build_chain(t, &d, &l, &e), &e);
+		build_chain_begin(&b, t, &l);
+		assert_ok(build_run(&b, &d, &e), &e);
 		hash_check_tree(&h, t, l.rows, l.depth);
 		assert_int_equal(t->leaves, 1);
 		for (; n < l.rows && n <= l.depth; n++) {
@@ -160,10 +163,12 @@ static void test_specinfer_usual(void **state)
 	const struct build_limits l = { 64, 10 };
 	struct tree *t = open_tree(l.rows, h.k);
 	uint32_t at[10] = { 0 };
+	struct build b = { 0 };
 	struct err e = { 0 };
 
 	hash_begin(&h, t);
-	assert_ok(build_specinfer(t, &d, &l, width, 8, &e), &e);
+	build_specinfer_begin(&b, t, &l, width, 8);
+	assert_ok(build_run(&b, &d, &e), &e);
 	hash_check_tree(&h, t, l.rows, l.depth);
 	assert_int_equal(t->n, 1 + 20);
 	assert_int_equal(t->leaves, 3);
@@ -187,6 +192,7 @@ static void test_specinfer_any(void **state)
 		struct build_limits l = { 80, draw(7) };
 		uint32_t width[5], n = draw(6);
 		struct tree *t = open_tree(l.rows, h.k);
+		struct build b = { 0 };
 		struct err e = { 0 };
 
 		all.n = 0;
@@ -209,7 +215,8 @@ static void test_specinfer_any(void **state)
 		if (all.n >= l.rows) /* in layers, from left to right */
 			all.n = l.rows - 1;
 		hash_begin(&h, t);
-		assert_ok(build_specinfer(t, &d, &l, width, n, &e), &e);
+		build_specinfer_begin(&b, t, &l, width, n);
+		assert_ok(build_run(&b, &d, &e), &e);
 		hash_check_tree(&h, t, l.rows, l.depth);
 		same_paths(&h, t, &all, "specinfer");
 		tree_close(t);
@@ -250,11 +257,13 @@ static void test_eagle2(void **state)
 		const struct build_limits l = { 1 + draw(60), draw(8) };
 		uint32_t beam = 1 + draw(10), room = 1 + beam * 7;
 		struct tree *t = open_tree(l.rows > room ? l.rows : room, h.k);
+		struct build b = { 0 };
 		struct err e = { 0 };
 
 		naive_eagle2(&h, &l, beam, &want);
 		hash_begin(&h, t);
-		assert_ok(build_eagle2(t, &d, &l, beam, &e), &e);
+		build_eagle2_begin(&b, t, &l, beam);
+		assert_ok(build_run(&b, &d, &e), &e);
 		hash_check_tree(&h, t, l.rows, l.depth);
 		same_paths(&h, t, &want, "eagle2");
 		tree_close(t);
@@ -268,10 +277,12 @@ static void test_eagle2_small_room(void **state)
 	const struct drafter d = hash_drafter(&h, 8);
 	const struct build_limits l = { 16, 8 };
 	struct tree *t = open_tree(l.rows, h.k);
+	struct build b = { 0 };
 	struct err e = { 0 };
 
 	hash_begin(&h, t);
-	assert_ok(build_eagle2(t, &d, &l, 10, &e), &e);
+	build_eagle2_begin(&b, t, &l, 10);
+	assert_ok(build_run(&b, &d, &e), &e);
 	hash_check_tree(&h, t, l.rows, l.depth);
 	assert_int_equal(t->n, 16);
 	tree_close(t);
@@ -325,13 +336,15 @@ static void test_opt_is_best(void **state)
 		const struct drafter d = hash_drafter(&h, 8);
 		const struct build_limits l = { 1 + draw(8), 3 };
 		struct tree *t;
+		struct build b = { 0 };
 		struct err e = { 0 };
 
 		h.k = 1 + draw(2);
 		h.coarse = draw(2);
 		t = open_tree(l.rows, h.k);
 		hash_begin(&h, t);
-		assert_ok(build_opt(t, &d, &l, 0, &e), &e);
+		build_opt_begin(&b, t, &l, 0);
+		assert_ok(build_run(&b, &d, &e), &e);
 		hash_check_tree(&h, t, l.rows, l.depth);
 		assert_close(expected(t), brute_force(&h, l.rows), 1e-12,
 			"expected length");
@@ -383,11 +396,13 @@ static void test_opt(void **state)
 		const struct build_limits l = { 1 + draw(50), draw(9) };
 		double threshold = 0.2 * draw(4);
 		struct tree *t = open_tree(l.rows, h.k);
+		struct build b = { 0 };
 		struct err e = { 0 };
 
 		naive_opt(&h, &l, threshold, &want);
 		hash_begin(&h, t);
-		assert_ok(build_opt(t, &d, &l, threshold, &e), &e);
+		build_opt_begin(&b, t, &l, threshold);
+		assert_ok(build_run(&b, &d, &e), &e);
 		hash_check_tree(&h, t, l.rows, l.depth);
 		same_paths(&h, t, &want, "opt");
 		tree_close(t);
@@ -442,12 +457,14 @@ static void test_edgellm(void **state)
 		const struct build_limits l = { 1 + draw(60), draw(9) };
 		struct edgellm p = { .alpha = exp(-9. * draw(100) / 100) };
 		struct tree *t = open_tree(l.rows, h.k);
+		struct build b = { 0 };
 		struct err e = { 0 };
 
 		h.coarse = draw(2);
 		naive_edgellm(&h, &l, p.alpha, &want);
 		hash_begin(&h, t);
-		assert_ok(build_edgellm(t, &d, &l, &p, &e), &e);
+		build_edgellm_begin(&b, t, &l, &p);
+		assert_ok(build_run(&b, &d, &e), &e);
 		hash_check_tree(&h, t, l.rows, l.depth);
 		same_paths(&h, t, &want, "edgellm");
 		assert_true(h.largest <= 1);
@@ -491,13 +508,15 @@ static void test_ties(void **state)
 		const struct drafter d = hash_drafter(&h, 2);
 		struct tree *t = open_tree(l.rows, h.k);
 		struct candidate c[2];
+		struct build b = { 0 };
 		struct err e = { 0 };
 
 		hash_begin(&h, t);
 		if (i)
-			assert_ok(build_opt(t, &d, &l, 0, &e), &e);
+			build_opt_begin(&b, t, &l, 0);
 		else
-			assert_ok(build_eagle2(t, &d, &l, 2, &e), &e);
+			build_eagle2_begin(&b, t, &l, 2);
+		assert_ok(build_run(&b, &d, &e), &e);
 		assert_int_equal(t->n, 4);
 		assert_int_equal(t->parent[3], 1);
 		hash_candidates(&h, hash_node(&h, t, 1), c);
@@ -515,19 +534,23 @@ static void test_thresholds(void **state)
 	const struct build_limits l = { 20, 9 };
 	const struct edgellm pace = { .alpha = 0.5 };
 	struct tree *t = open_tree(l.rows, 1);
+	struct build b = { 0 };
 	struct err e = { 0 };
 
 	hash_begin(&h, t);
-	assert_ok(build_opt(t, &d, &l, 1, &e), &e);
+	build_opt_begin(&b, t, &l, 1);
+	assert_ok(build_run(&b, &d, &e), &e);
 	assert_int_equal(t->n, 2);
 	hash_begin(&h, t);
-	assert_ok(build_opt(t, &d, &l, 0.99, &e), &e);
+	build_opt_begin(&b, t, &l, 0.99);
+	assert_ok(build_run(&b, &d, &e), &e);
 	assert_int_equal(t->n, 10);
 	tree_close(t);
 	h.k = 2;
 	t = open_tree(l.rows, 2);
 	hash_begin(&h, t);
-	assert_ok(build_edgellm(t, &d, &l, &pace, &e), &e);
+	build_edgellm_begin(&b, t, &l, &pace);
+	assert_ok(build_run(&b, &d, &e), &e);
 	assert_int_equal(t->n, 1 + 2 + 4);
 	tree_close(t);
 }

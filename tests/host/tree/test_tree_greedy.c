@@ -9,6 +9,7 @@
 #include "host/tree/tree.h"
 #include "host/tree/tree_cost.h"
 #include "tests/harness.h"
+#include "tests/host/tree/build_run.h"
 #include "tests/host/tree/hash_drafter.h"
 #include "tests/host/tree/greedy_check.h"
 #include "tests/host/tree/tree_draw.h"
@@ -345,10 +346,12 @@ static double chain_rate(
 	const struct drafter d = hash_drafter(h, 1);
 	struct tree *t = open_tree(l.rows, h->k);
 	double gain = 0, time;
+	struct build b = { 0 };
 	struct err e = { 0 };
 
 	hash_begin(h, t);
-	assert_ok(build_chain(t, &d, &l, &e), &e);
+	build_chain_begin(&b, t, &l);
+	assert_ok(build_run(&b, &d, &e), &e);
 	for (uint32_t u = 0; u < t->n; u++)
 		gain += t->path[u] * pow(gain_rule_reliability(p), t->depth[u]);
 	time = t->n * cost_draft(&cost) + cost_verify(&cost, t->n, 1);
@@ -524,6 +527,7 @@ static void test_no_room(void **state)
 			.seed = i, .k = 3, .sharp = 1, .room = 1 + i / 3
 		};
 		struct tree *t = open_tree(50, h.k);
+		struct build b = { 0 };
 		struct err e = { 0 };
 		struct drafter d;
 		struct gain_rule p;
@@ -537,7 +541,8 @@ static void test_no_room(void **state)
 		tree_reset(t, 7);
 		h.room = 1;
 		d = hash_drafter(&h, 4);
-		assert_ok(build_greedy(t, &d, &l, &cost, &p, &e), &e);
+		build_greedy_begin(&b, t, &l, &cost, &p);
+		assert_ok(build_run(&b, &d, &e), &e);
 		assert_int_equal(t->n, 1);
 		tree_close(t);
 	}
@@ -545,7 +550,7 @@ static void test_no_room(void **state)
 
 static void test_drafter_fails(void **state)
 {
-	const struct build_limits l = { 30, 6 };
+	const struct build_limits l = { 30, 6, .batch = 3 };
 
 	cost_init(&cost, 1);
 	for (uint32_t fail = 1; fail < 5; fail++) {
@@ -554,12 +559,14 @@ static void test_drafter_fails(void **state)
 		};
 		struct drafter d = hash_drafter(&h, 3);
 		struct tree *t = open_tree(50, h.k);
+		struct build b = { 0 };
 		struct err e = { 0 };
 		struct gain_rule p;
 
 		gain_rule_init(&p);
 		hash_begin(&h, t);
-		assert_int_equal(build_greedy(t, &d, &l, &cost, &p, &e), -EIO);
+		build_greedy_begin(&b, t, &l, &cost, &p);
+		assert_int_equal(build_run(&b, &d, &e), -EIO);
 		hash_check_tree(&h, t, l.rows, l.depth);
 		tree_close(t);
 	}

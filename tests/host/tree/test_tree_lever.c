@@ -9,6 +9,7 @@
 #include "host/tree/pass_cost.h"
 #include "host/tree/tree.h"
 #include "tests/harness.h"
+#include "tests/host/tree/build_run.h"
 #include "tests/host/tree/hash_drafter.h"
 #include "tests/host/tree/tree_draw.h"
 
@@ -185,10 +186,14 @@ static void build(struct hash_drafter *h, uint32_t batch, struct tree *t,
 	struct gain_rule *p)
 {
 	const struct drafter d = hash_drafter(h, batch);
+	struct build_limits limits = *l;
+	struct build b = { 0 };
 	struct err e = { 0 };
 
+	limits.batch = limits.most = batch;
 	hash_begin(h, t);
-	assert_ok(build_lever(t, &d, l, c, p, &e), &e);
+	build_lever_begin(&b, t, &limits, c, p);
+	assert_ok(build_run(&b, &d, &e), &e);
 	hash_check_tree(h, t, l->rows, l->depth);
 }
 
@@ -384,6 +389,7 @@ static void test_nothing_known(void **state)
 		struct tree *t = open_tree(2 * l.rows, h.k), *opt;
 		const struct pass_cost c = { 0 };
 		const struct drafter d = hash_drafter(&h, 1);
+		struct build b = { 0 };
 		struct err e = { 0 };
 		struct gain_rule p;
 		double sum = 0, want = 0;
@@ -396,7 +402,8 @@ static void test_nothing_known(void **state)
 			sum += t->path[u];
 		opt = open_tree(400, h.k);
 		hash_begin(&h, opt);
-		assert_ok(build_opt(opt, &d, &l, -1, &e), &e);
+		build_opt_begin(&b, opt, &l, -1);
+		assert_ok(build_run(&b, &d, &e), &e);
 		for (uint32_t u = 0; u < opt->n; u++)
 			want += opt->path[u];
 		assert_close(sum, want, 1e-9, "expected");
@@ -442,7 +449,7 @@ static void test_stop_rule(void **state)
 static void test_ends(void **state)
 {
 	static const struct build_limits limits[] = { { 1, 5 }, { 9, 0 } };
-	const struct build_limits l = { 30, 6 };
+	const struct build_limits l = { 30, 6, .batch = 3, .most = 3 };
 	struct pass_cost c = { 0 };
 
 	for (uint32_t i = 0; i < 60; i++) {
@@ -450,6 +457,7 @@ static void test_ends(void **state)
 			.seed = i, .k = 3, .sharp = 1, .room = 1 + i / 3
 		};
 		struct tree *t = open_tree(50, h.k);
+		struct build b = { 0 };
 		struct err e = { 0 };
 		struct drafter d;
 		struct gain_rule p;
@@ -465,16 +473,16 @@ static void test_ends(void **state)
 		tree_reset(t, 7);
 		h.room = 1;
 		d = hash_drafter(&h, 4);
-		assert_ok(build_lever(t, &d, &l, &c, &p, &e), &e);
+		build_lever_begin(&b, t, &l, &c, &p);
+		assert_ok(build_run(&b, &d, &e), &e);
 		assert_int_equal(t->n, 1);
 		h = (struct hash_drafter){
 			.seed = i, .k = 3, .fail = 1 + i % 4
 		};
 		d = hash_drafter(&h, 3);
 		hash_begin(&h, t);
-		assert_int_equal(build_lever(t, &d, &l,
-					 &(struct pass_cost){ 0 }, &p, &e),
-			-EIO);
+		build_lever_begin(&b, t, &l, &(struct pass_cost){ 0 }, &p);
+		assert_int_equal(build_run(&b, &d, &e), -EIO);
 		hash_check_tree(&h, t, t->capacity, l.depth);
 		h.fail = 0;
 		build(&h, 4, t, &limits[i % 2], &c, &p);

@@ -7,31 +7,40 @@
 #include "host/tree/drafter.h"
 #include "host/tree/tree.h"
 #include "tests/harness.h"
+#include "tests/host/tree/build_run.h"
 #include "tests/host/tree/hash_drafter.h"
 #include "tests/host/tree/tree_draw.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #define N_BUILDERS 5
 
-static int build(int which, struct tree *t, const struct drafter *d,
-	const struct build_limits *l, struct err *e)
+static void begin(struct build *b, int which, struct tree *t,
+	const struct build_limits *l)
 {
 	static const uint32_t width[] = { 2, 2, 2, 2, 2, 2 };
 	static const struct edgellm pace = { .alpha = 1e-4 };
 
-	switch (which) {
-	case 0:
-		return build_chain(t, d, l, e);
-	case 1:
-		return build_specinfer(t, d, l, width, 6, e);
-	case 2:
-		return build_eagle2(t, d, l, 4, e);
-	case 3:
-		return build_opt(t, d, l, 0, e);
-	default:
-		return build_edgellm(t, d, l, &pace, e);
-	}
+	if (which == 0)
+		build_chain_begin(b, t, l);
+	else if (which == 1)
+		build_specinfer_begin(b, t, l, width, 6);
+	else if (which == 2)
+		build_eagle2_begin(b, t, l, 4);
+	else if (which == 3)
+		build_opt_begin(b, t, l, 0);
+	else
+		build_edgellm_begin(b, t, l, &pace);
+}
+
+static int build(int which, struct tree *t, const struct drafter *d,
+	const struct build_limits *l, struct err *e)
+{
+	struct build b = { 0 };
+
+	begin(&b, which, t, l);
+	return build_run(&b, d, e);
 }
 
 /* The drafter's room ends anywhere, right behind the root too. */
@@ -100,10 +109,80 @@ static void test_root_alone(void **state)
 		}
 }
 
+/* All of them a step each in turn, twice: the trees are those of one alone. */
+static void test_side_by_side(void **state)
+{
+	const struct build_limits l = { 40, 6 };
+	struct build b[N_BUILDERS] = { 0 };
+	struct hash_drafter h[N_BUILDERS], other = { .seed = 5, .k = 3 };
+	struct tree *t[N_BUILDERS], *alone = open_tree(l.rows, 3);
+	const struct drafter d = hash_drafter(&other, 1);
+	struct err e = { 0 };
+	bool grows[N_BUILDERS];
+	const uint32_t *node;
+	uint32_t n;
+
+	for (int i = 0; i < N_BUILDERS; i++)
+		t[i] = open_tree(l.rows, 3);
+	for (int round = 0; round < 2; round++) {
+		int growing = N_BUILDERS;
+
+		for (int i = 0; i < N_BUILDERS; i++) {
+			h[i] = (struct hash_drafter){ .seed = 5, .k = 3 };
+			hash_begin(&h[i], t[i]);
+			begin(&b[i], i, t[i], &l);
+			grows[i] = true;
+		}
+		for (int i = 0; growing; i = (i + 1) % N_BUILDERS) {
+			if (!grows[i])
+				continue;
+			grows[i] = build_next(&b[i], &node, &n, &e) ==
+				BUILD_EXPAND;
+			if (grows[i])
+				hash_expand(&h[i], t[i], node, n, &e);
+			else
+				growing--;
+		}
+	}
+	for (int i = 0; i < N_BUILDERS; i++) {
+		hash_begin(&other, alone);
+		assert_ok(build(i, alone, &d, &l, &e), &e);
+		assert_int_equal(t[i]->n, alone->n);
+		assert_memory_equal(t[i]->token, alone->token,
+			alone->n * sizeof(*alone->token));
+		assert_int_equal(h[i].calls, other.calls);
+		build_release(&b[i]);
+		tree_close(t[i]);
+	}
+	tree_close(alone);
+}
+
+/* A layer that is wider than the nodes that are expanded at once. */
+static void test_wide_layer(void **state)
+{
+	const struct build_limits l = { 256, 3 };
+	struct hash_drafter h = { .seed = 3, .k = 16 };
+	const struct drafter d = hash_drafter(&h, 1);
+	struct tree *t = open_tree(l.rows, h.k);
+	struct build b = { 0 };
+	struct err e = { 0 };
+
+	hash_begin(&h, t);
+	build_eagle2_begin(&b, t, &l, 100);
+	assert_ok(build_run(&b, &d, &e), &e);
+	assert_int_equal(t->n, l.rows);
+	assert_int_equal(h.nodes, 1 + 16 + 100);
+	assert_int_equal(h.calls, 3);
+	assert_int_equal(h.largest, BUILD_BATCH);
+	tree_close(t);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_no_room),
 	cmocka_unit_test(test_drafter_fails),
 	cmocka_unit_test(test_root_alone),
+	cmocka_unit_test(test_side_by_side),
+	cmocka_unit_test(test_wide_layer),
 };
 
 TEST_FILE(tests)
