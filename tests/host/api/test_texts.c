@@ -173,6 +173,19 @@ static void test_random(void **state)
 	assert_true(pauses > 0);
 }
 
+/* A lane drafts on behind its tree while a pass is computed that has no rows
+ * for all of the tree. */
+static void test_drafts_beside_a_shared_pass(void **state)
+{
+	static char draft[sizeof(model) + 6];
+	const char *const set[] = { "ctx=256", "texts=4", "method=edgellm",
+		"tree-rows=16", draft, NULL };
+
+	snprintf(draft, sizeof(draft), "draft=%s", model);
+	write_alone();
+	play_with(set, 15, harness_seed());
+}
+
 static void test_coherence(void **state)
 {
 	static const char *const level[] = { "coherence=off",
@@ -270,6 +283,7 @@ static void test_refused(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_random, setup),
+	cmocka_unit_test_setup(test_drafts_beside_a_shared_pass, setup),
 	cmocka_unit_test_setup(test_coherence, setup),
 	cmocka_unit_test_setup(test_trees_share_a_pass, setup),
 	cmocka_unit_test_setup(test_refused, setup),
