@@ -53,12 +53,10 @@ static void chain_start(struct cycle *c)
 	c->tree->k = 1;
 }
 
-static int chain_plan(struct cycle *c, struct err *e)
+static void chain_plan(struct cycle *c)
 {
-	int ret = cycle_begin(c, chain_length(c->env), e);
-
-	build_chain_begin(&c->build, c->tree, &c->limits);
-	return ret ? ret : cycle_grow(c, e);
+	build_chain_begin(
+		&c->build, c->tree, cycle_limits(c, chain_length(c->env)));
 }
 
 const struct method method_chain = {

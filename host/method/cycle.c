@@ -102,23 +102,30 @@ int cycle_expand(
 	return ret;
 }
 
-static int begin_counted(void *arg, struct tree *tree, const int32_t *text,
-	size_t n, struct err *e)
+/* The tree is the root, which is expanded where nodes may join it. */
+static int begin_counted(struct cycle *c, struct err *e)
 {
-	struct cycle *c = arg;
-	struct timer t = draft_start(c);
-	int ret = c->source->begin(c->source->arg, tree, text, n, e);
+	struct timer t;
+	const int32_t *text;
+	size_t n;
+	int ret;
 
+	text = gen_tokens(c->gen, &n);
+	if (!c->limits.depth || c->limits.rows <= 1) {
+		tree_reset(c->tree, text[n - 1]);
+		return 0;
+	}
+	t = draft_start(c);
+	ret = c->source->begin(c->source->arg, c->tree, text, n, e);
 	if (!ret)
-		tree_end(tree, 0, ends, c->gen);
+		tree_end(c->tree, 0, ends, c->gen);
 	drafted(c, 1, &t);
 	return ret;
 }
 
-static int expand_counted(void *arg, struct tree *tree, const uint32_t *node,
-	uint32_t n, struct err *e)
+static int expand_counted(
+	struct cycle *c, const uint32_t *node, uint32_t n, struct err *e)
 {
-	struct cycle *c = arg;
 	struct timer t = draft_start(c);
 	int ret = cycle_expand(c, node, n, e);
 	uint64_t before = c->draft_time;
@@ -143,46 +150,39 @@ static void begin_plan(struct cycle *c)
 	c->exit = NULL;
 }
 
-int cycle_begin(struct cycle *c, uint32_t depth, struct err *e)
+const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
 {
 	const struct session *s = c->session;
 	uint32_t room = session_context(s) - session_length(s, c->sequence);
-	const int32_t *text;
-	size_t n;
 
-	text = gen_tokens(c->gen, &n);
 	/* The last of the tokens that may still come is the target's own. */
 	c->limits.depth = (uint32_t)least(depth, gen_left(c->gen) - 1);
 	c->limits.rows = (uint32_t)least(c->most, room);
 	c->limits.batch = c->source->batch;
 	c->limits.most = drafter_most(c->source);
-	if (c->limits.depth && c->limits.rows > 1)
-		return c->drafter.begin(c, c->tree, text, n, e);
-	tree_reset(c->tree, text[n - 1]);
-	return 0;
-}
-
-int cycle_grow(struct cycle *c, struct err *e)
-{
-	const uint32_t *node;
-	uint32_t n;
-	int ret;
-
-	while ((ret = build_next(&c->build, &node, &n, e)) == BUILD_EXPAND) {
-		ret = c->drafter.expand(c, c->tree, node, n, e);
-		if (ret)
-			break;
-	}
-	return ret;
+	return &c->limits;
 }
 
 /* Samples and requests that are drafted for where --draft is given. */
-static int plan_tree(struct cycle *c, struct err *e)
+static void plan_tree(struct cycle *c)
 {
-	int ret = cycle_begin(c, tree_depth(c->env), e);
+	build_opt_begin(&c->build, c->tree, cycle_limits(c, tree_depth(c->env)),
+		THRESHOLD);
+}
 
-	build_opt_begin(&c->build, c->tree, &c->limits, THRESHOLD);
-	return ret ? ret : cycle_grow(c, e);
+static int grow_tree(struct cycle *c, struct err *e)
+{
+	const uint32_t *node;
+	uint32_t n;
+	int ret = begin_counted(c, e);
+
+	while (!ret) {
+		ret = build_next(&c->build, &node, &n, e);
+		if (ret != BUILD_EXPAND)
+			break;
+		ret = expand_counted(c, node, n, e);
+	}
+	return ret;
 }
 
 int cycle_plan(struct cycle *c, bool drafts, struct err *e)
@@ -197,7 +197,10 @@ int cycle_plan(struct cycle *c, bool drafts, struct err *e)
 	c->started = true;
 	begin_plan(c);
 	if (drafts) {
-		ret = m->plan ? m->plan(c, e) : plan_tree(c, e);
+		(m->plan ? m->plan : plan_tree)(c);
+		ret = grow_tree(c, e);
+		if (!ret && m->grown)
+			m->grown(c);
 	} else {
 		text = gen_tokens(c->gen, &n);
 		tree_reset(c->tree, text[n - 1]);
@@ -504,11 +507,6 @@ int cycle_open(struct cycle *c, struct session *s, struct method_env *env,
 		.source = source,
 		.rows = rows,
 		.most = rows };
-	c->drafter = (struct drafter){ .arg = c,
-		.begin = begin_counted,
-		.expand = expand_counted,
-		.batch = source->batch,
-		.most = source->most };
 	c->own = malloc(m->lane_bytes + 1);
 	c->path = calloc(rows, sizeof(*c->path));
 	c->sigma = calloc(nodes, sizeof(*c->sigma));

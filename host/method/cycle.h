@@ -35,14 +35,11 @@ struct cycle {
 	uint32_t sequence;
 	bool started; /* the method's `start` was called */
 	void *own;    /* [lane_bytes] the method's, for this request */
-	/* The request's drafter; and the same one, counted and timed, for the
-	 * builders of trees. */
-	const struct drafter *source;
-	struct drafter drafter;
+	const struct drafter *source; /* the request's */
 
 	/* The tree of the next pass: room for `rows` nodes, of which a pass has
-	 * place for `most`; cycle_begin sets the limits of both and of the
-	 * request. */
+	 * place for `most`; cycle_limits sets the limits of both and of
+	 * the request. */
 	struct tree *tree;
 	uint32_t rows, most;
 	struct build_limits limits;
@@ -108,12 +105,8 @@ int cycle_read_prompt(struct cycle *, struct err *);
 
 /* ---- for the steps of a method ---- */
 
-/* A tree of at most that depth begins after the text: its root is expanded, and
- * `limits` are set. */
-int cycle_begin(struct cycle *, uint32_t depth, struct err *);
-
-/* Grow the tree by the build that was begun. */
-int cycle_grow(struct cycle *, struct err *);
+/* Of the tree that is planned now, with at most that depth; `limits`. */
+const struct build_limits *cycle_limits(struct cycle *, uint32_t depth);
 
 /* Have the drafter expand nodes, uncounted. */
 int cycle_expand(

@@ -61,12 +61,10 @@ static uint32_t spare_nodes(const struct method_env *env)
 	return 1 + top_k(env) * (depth_of(env) - 1);
 }
 
-static int eagle2_tree_plan(struct cycle *c, struct err *e)
+static void eagle2_tree_plan(struct cycle *c)
 {
-	int ret = cycle_begin(c, depth_of(c->env), e);
-
-	build_eagle2_begin(&c->build, c->tree, &c->limits, top_k(c->env));
-	return ret ? ret : cycle_grow(c, e);
+	build_eagle2_begin(&c->build, c->tree,
+		cycle_limits(c, depth_of(c->env)), top_k(c->env));
 }
 
 const struct method method_eagle2_tree = {

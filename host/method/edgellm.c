@@ -84,12 +84,10 @@ static uint32_t edgellm_spare(const struct method_env *env)
 	return AHEAD;
 }
 
-static int edgellm_plan(struct cycle *c, struct err *e)
+static void edgellm_plan(struct cycle *c)
 {
-	int ret = cycle_begin(c, tree_depth(c->env), e);
-
-	build_edgellm_begin(&c->build, c->tree, &c->limits, c->env->state);
-	return ret ? ret : cycle_grow(c, e);
+	build_edgellm_begin(&c->build, c->tree,
+		cycle_limits(c, tree_depth(c->env)), c->env->state);
 }
 
 static void edgellm_took(struct cycle *c)

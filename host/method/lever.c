@@ -212,23 +212,25 @@ static void lever_took(struct cycle *c)
 	gain_rule_saw(&st->lever, c->tree, c->path + 1, c->n_path - 1, c->next);
 }
 
-static int lever_plan(struct cycle *c, struct err *e)
+static void lever_plan(struct cycle *c)
 {
 	struct lever_state *st = lever_state(c->env);
-	int ret;
 
 	if (!st->frozen)
 		lever_know_costs(c);
-	ret = cycle_begin(c, tree_depth_weighed(c->env), e);
-	build_lever_begin(
-		&c->build, c->tree, &c->limits, &st->cost, &st->lever);
-	if (!ret)
-		ret = cycle_grow(c, e);
-	if (!ret && prunes(c)) {
+	build_lever_begin(&c->build, c->tree,
+		cycle_limits(c, tree_depth_weighed(c->env)), &st->cost,
+		&st->lever);
+}
+
+static void lever_grown(struct cycle *c)
+{
+	struct lever_state *st = lever_state(c->env);
+
+	if (prunes(c)) {
 		c->exit = st->exit;
 		c->prune = &st->prune;
 	}
-	return ret;
 }
 
 /* Room for what a batch drafts ahead of the tree. */
@@ -253,6 +255,7 @@ const struct method method_lever = {
 	.probe = lever_probe,
 	.spare_nodes = lever_spare,
 	.plan = lever_plan,
+	.grown = lever_grown,
 	.took = lever_took,
 	.tell = lever_tell,
 };

@@ -12,6 +12,7 @@
 #include "host/session/session.h"
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
+#include "host/tree/grow.h"
 
 #include <assert.h>
 
@@ -39,25 +40,23 @@ struct probe {
 
 /* ---- a tree -------------------------------------------------------------- */
 
-/* The root's likeliest candidates, and what is behind them: behind the first,
- * behind the next two and so on, as far as the drafter may be asked. */
-static int draft_some(struct cycle *c, uint32_t rows, struct err *e)
+/* A builder: the root's likeliest candidates, and what is behind them: behind
+ * the first, behind the next two and so on, as far as the drafter may be asked.
+ */
+static int draft_some(struct build *b, struct err *e)
 {
-	const struct drafter *d = &c->drafter;
-	uint32_t node[TREE_CANDIDATES], n = 0, some, most = drafter_most(d);
-	struct tree *t = c->tree;
-	int ret = 0;
+	struct tree *t = b->tree;
+	uint32_t first = b->end, n = 2 * (b->end - b->first);
 
-	while (n < t->n_candidates[0] && t->n < rows) {
-		node[n] = tree_add(t, 0, t->candidate[n]);
-		n++;
-	}
-	for (uint32_t i = 0, k = 1; i < n && !ret; i += some) {
-		some = k < n - i ? k : n - i;
-		ret = d->expand(d->arg, t, node + i, some, e);
-		k = 2 * k <= most ? 2 * k : 1;
-	}
-	return ret;
+	if (first == 1)
+		while (t->n_children[0] < t->n_candidates[0] &&
+			t->n < b->limits.rows)
+			grow_add(t, 0);
+	if (first == t->n)
+		return BUILD_DONE;
+	if (first == 1 || n > b->limits.most)
+		n = 1;
+	return grow_expand(b, first, n < t->n - first ? first + n : t->n);
 }
 
 /* Up to so many rows of tokens that the draft did not mean: a row is a row. */
@@ -85,20 +84,20 @@ static void probe_start(struct cycle *c)
 	c->saw_look = lever_saw_look;
 }
 
-static int probe_plan(struct cycle *c, struct err *e)
+static void probe_plan(struct cycle *c)
 {
 	const struct probe *p = c->own;
 	uint32_t rows = shape[p->n_passes % SHAPES];
-	int ret = cycle_begin(c, tree_depth_weighed(c->env), e);
 
-	if (ret)
-		return ret;
-	if (rows > c->limits.rows)
-		rows = c->limits.rows;
-	ret = draft_some(c, rows, e);
-	if (!ret)
-		fill(c->tree, rows, session_model(c->session)->n_vocab);
-	return ret;
+	grow_begin(&c->build, c->tree,
+		cycle_limits(c, tree_depth_weighed(c->env)), draft_some);
+	if (rows < c->build.limits.rows)
+		c->build.limits.rows = rows;
+}
+
+static void probe_grown(struct cycle *c)
+{
+	fill(c->tree, c->build.limits.rows, session_model(c->session)->n_vocab);
 }
 
 static void note(struct probe *p, uint32_t rows, double time)
@@ -159,6 +158,7 @@ static const struct method probing = {
 	.decode_rows = tree_decode_rows_weighed,
 	.start = probe_start,
 	.plan = probe_plan,
+	.grown = probe_grown,
 	.took = probe_took,
 };
 

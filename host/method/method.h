@@ -121,7 +121,9 @@ struct method {
 	 * share passes.
 	 *
 	 *   start   once, when the prompt is read
-	 *   plan    grows the token tree of the next pass
+	 *   plan    chooses the builder that grows the token tree of the next
+	 *           pass (host/tree/build.h), within cycle_limits
+	 *   grown   the tree is complete: what else the plan depends on
 	 *   beside  between two blocks of the pass, while the host has time
 	 *   took    learns from the pass
 	 *
@@ -134,7 +136,8 @@ struct method {
 	uint32_t (*spare_nodes)(const struct method_env *);
 	uint32_t (*candidates)(const struct method_env *);
 	void (*start)(struct cycle *);
-	int (*plan)(struct cycle *, struct err *);
+	void (*plan)(struct cycle *);
+	void (*grown)(struct cycle *);
 	int (*beside)(struct cycle *, struct err *);
 	void (*took)(struct cycle *);
 	int (*run)(struct session *, struct generation *, struct method_env *,

@@ -8,12 +8,10 @@
 /* Growth of the expected length that is worth one more layer. */
 #define THRESHOLD 0.5
 
-static int opt_tree_plan(struct cycle *c, struct err *e)
+static void opt_tree_plan(struct cycle *c)
 {
-	int ret = cycle_begin(c, tree_depth(c->env), e);
-
-	build_opt_begin(&c->build, c->tree, &c->limits, THRESHOLD);
-	return ret ? ret : cycle_grow(c, e);
+	build_opt_begin(&c->build, c->tree, cycle_limits(c, tree_depth(c->env)),
+		THRESHOLD);
 }
 
 const struct method method_opt_tree = {

@@ -110,15 +110,13 @@ static void sdnpu_took(struct cycle *c)
 	gain_rule_saw(&st->gain, c->tree, c->path + 1, c->n_path - 1, c->next);
 }
 
-static int sdnpu_plan(struct cycle *c, struct err *e)
+static void sdnpu_plan(struct cycle *c)
 {
 	struct sdnpu_state *st = c->env->state;
-	int ret = cycle_begin(c, c->rows - 1, e);
 
-	build_greedy_begin(&c->build, c->tree, &c->limits,
+	build_greedy_begin(&c->build, c->tree, cycle_limits(c, c->rows - 1),
 		sdnpu_options(c->env)->fill ? &nothing_known : &st->cost,
 		&st->gain);
-	return ret ? ret : cycle_grow(c, e);
 }
 
 const struct method method_sdnpu = {

@@ -18,13 +18,10 @@ static uint32_t specinfer_rows(const struct method_env *env)
 	return most < 1 + NODES ? most : 1 + NODES;
 }
 
-static int specinfer_plan(struct cycle *c, struct err *e)
+static void specinfer_plan(struct cycle *c)
 {
-	int ret = cycle_begin(c, ARRAY_LEN(width), e);
-
-	build_specinfer_begin(
-		&c->build, c->tree, &c->limits, width, ARRAY_LEN(width));
-	return ret ? ret : cycle_grow(c, e);
+	build_specinfer_begin(&c->build, c->tree,
+		cycle_limits(c, ARRAY_LEN(width)), width, ARRAY_LEN(width));
 }
 
 const struct method method_specinfer = {
