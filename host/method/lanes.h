@@ -1,9 +1,9 @@
 /*
- * Lanes: requests that decode in shared passes, one or many. A lane's owner
- * says what it is: a request (host/api/tandem_texts.c), or one of many samples
- * of a prompt (host/method/samples.h). This decides which rows a pass has, has
- * each lane's draft planned where something drafts, draws, and keeps in the
- * cache what was accepted:
+ * Lanes: requests that decode in shared passes, one or many. A lane belongs to
+ * a request (host/api/tandem_texts.c), or is one of many samples of a prompt
+ * (host/method/samples.h). Lanes decide which rows a pass has, have each
+ * request's draft planned, draw tokens, and keep the accepted ones in the
+ * cache:
  *
  *   lanes.c        which lanes are in a pass, and which wait for slots
  *   lanes_draft.c  who drafts for a lane, and the trees of a pass

@@ -267,7 +267,7 @@ static const float *known_of(const struct lanes *l, uint32_t i)
 	return l->cycle[i] ? l->cycle[i]->known[node_of(l, i)] : l->known[i];
 }
 
-/* The row of what was drawn after the one at hand, -1: none. */
+/* The row of the token that was drawn last, -1: it has none. */
 static int64_t next_row(const struct lanes *l, uint32_t i)
 {
 	const struct lane *x = l->in[i];

@@ -18,9 +18,9 @@ struct lanes_share {
 	/* Of a pass, by its rows: of a phone picoseconds, else nanoseconds. */
 	struct pass_cost cost;
 	/* Tokens that drafts gave a pass, as the draft expected and as it came,
-	 * moving averages; and what is expected of the pass at hand. */
+	 * moving averages; and what is expected of this pass. */
 	double expected, accepted, hoped;
-	uint32_t base;            /* rows of the pass at hand without drafts */
+	uint32_t base;            /* rows of this pass without drafts */
 	uint32_t rest, last_rest; /* passes to go without drafts */
 	struct merit *merit;      /* [width * lane_rows] */
 };
@@ -29,8 +29,8 @@ struct lanes_share {
 int lanes_share_open(struct lanes_share *, const struct lanes *);
 void lanes_share_close(struct lanes_share *);
 
-/* Drafted rows that the pass at hand has place for; 0: lanes do without drafts.
- * Asked once a pass. */
+/* Drafted rows that this pass has place for; 0: lanes do without drafts. Called
+ * once a pass. */
 uint32_t lanes_share_room(struct lanes_share *, const struct lanes *);
 /* Cut the trees of the pass that is planned to the rows that are worth it. */
 void lanes_share_rows(struct lanes_share *, struct lanes *);
