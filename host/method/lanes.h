@@ -196,7 +196,7 @@ void speculation_leave(struct lanes *, const struct lane *);
 /* l->cycle[] of those in the pass: their trees are planned, and have
  * l->tree_rows rows together at most. */
 int speculation_plan(struct lanes *, struct err *);
-/* The pass is over and took the device so long. */
-void speculation_saw(struct lanes *, uint64_t device_ns);
+/* Learn from the pass that is over. */
+void speculation_saw(struct lanes *);
 
 #endif

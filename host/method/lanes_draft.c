@@ -177,7 +177,7 @@ int speculation_plan(struct lanes *l, struct err *e)
 	return 0;
 }
 
-void speculation_saw(struct lanes *l, uint64_t device_ns)
+void speculation_saw(struct lanes *l)
 {
-	lanes_share_saw(&l->speculation->share, l, device_ns);
+	lanes_share_saw(&l->speculation->share, l);
 }

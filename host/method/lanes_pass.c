@@ -428,7 +428,7 @@ int lanes_pass(struct lanes *l, struct err *e)
 	if (ret)
 		return ret;
 	if (l->speculation)
-		speculation_saw(l, l->device_ns);
+		speculation_saw(l);
 	tell(l);
 	return 0;
 }

@@ -73,16 +73,15 @@ static void know_costs(struct lanes_share *s, const struct lanes *l)
 	s->cost.read = (double)session_read_time(l->session);
 }
 
-void lanes_share_saw(
-	struct lanes_share *s, const struct lanes *l, uint64_t device_ns)
+void lanes_share_saw(struct lanes_share *s, const struct lanes *l)
 {
 	double accepted = 0;
 
 	if (!l->env->phone && pass_cost_is_known(&s->cost))
-		pass_cost_saw_rows(
-			&s->cost, l->n_rows, l->n_rows, 1, (double)device_ns);
+		pass_cost_saw_rows(&s->cost, l->n_rows, l->n_rows, 1,
+			(double)l->device_ns);
 	else if (!l->env->phone)
-		pass_cost_begin(&s->cost, l->n_rows, (double)device_ns);
+		pass_cost_begin(&s->cost, l->n_rows, (double)l->device_ns);
 	if (!s->hoped)
 		return;
 	for (uint32_t i = 0; i < l->n_in; i++)

@@ -34,8 +34,7 @@ void lanes_share_close(struct lanes_share *);
 uint32_t lanes_share_room(struct lanes_share *, const struct lanes *);
 /* Cut the trees of the pass that is planned to the rows that are worth it. */
 void lanes_share_rows(struct lanes_share *, struct lanes *);
-/* The pass is over and took the device so long. */
-void lanes_share_saw(
-	struct lanes_share *, const struct lanes *, uint64_t device_ns);
+/* Learn from the pass that is over. */
+void lanes_share_saw(struct lanes_share *, const struct lanes *);
 
 #endif
