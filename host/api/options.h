@@ -101,11 +101,11 @@ const struct opt_table *library_tables(size_t i);
 /* ---- a handle ------------------------------------------------------------ */
 
 /*
- * The two halves of tandem_open, for whoever has parsed options of its own:
- * what is asked for, of which nothing is opened yet, and the model (NULL: the
- * one that comes with Tandem). `parsed` is what options.set would say, where it
- * is not NULL, and what it points at stays; options.model is not looked at.
- * The first returns -errno and, on failure, no handle.
+ * The two halves of tandem_open, for commands that parse options themselves.
+ * tandem_create checks the options and opens nothing; `parsed`, where it is not
+ * NULL, is used in place of options.set and must outlive the handle, and
+ * options.model is ignored. It returns -errno and, on failure, no handle.
+ * tandem_read_model opens the model (NULL: the one that comes with Tandem).
  */
 int tandem_create(struct tandem **out, const struct tandem_options *,
 	const struct opt_values *parsed, struct err *);

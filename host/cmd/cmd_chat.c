@@ -69,7 +69,7 @@ static const struct opt_command usage = {
 
 /* ---- the loop ------------------------------------------------------------ */
 
-/* Nothing more can be asked of it. */
+/* The handle takes no more requests. */
 static bool is_dead(const struct tandem *t)
 {
 	struct tandem_report r = { .dead = true };

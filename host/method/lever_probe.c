@@ -40,9 +40,8 @@ struct probe {
 
 /* ---- a tree -------------------------------------------------------------- */
 
-/* A builder: the root's likeliest candidates, and what is behind them: behind
- * the first, behind the next two and so on, as far as the drafter may be asked.
- */
+/* A builder: the root's likeliest candidates become nodes. They are expanded in
+ * groups of one, two, four and so on, up to as many as the drafter takes. */
 static int draft_some(struct build *b, struct err *e)
 {
 	struct tree *t = b->tree;

@@ -171,7 +171,7 @@ static void write_alone(void)
 
 /* ---- a schedule ---------------------------------------------------------- */
 
-struct guest {
+struct running {
 	struct tandem_text *x; /* NULL: a free place */
 	unsigned of, n;        /* tokens that came */
 	/* The sink wants no more, or cancels the request, at that token; -1:
@@ -202,7 +202,7 @@ struct party {
 	bool dies;     /* of one loss more than is allowed */
 	bool stopping; /* tandem_cancel was called */
 	bool refused, spoilt, over;
-	struct guest guest[LIVE];
+	struct running running[LIVE];
 	struct totals sum;
 };
 
@@ -252,7 +252,7 @@ static void spoil_a_row(
 
 static int told(void *arg, int32_t id, const char *text, size_t len)
 {
-	struct guest *g = arg;
+	struct running *g = arg;
 	const struct asked *a = &asked[g->of];
 
 	if (id < 0)
@@ -271,12 +271,12 @@ static int told(void *arg, int32_t id, const char *text, size_t len)
 
 static void come(struct party *p)
 {
-	struct guest *g = p->guest;
+	struct running *g = p->running;
 	struct tandem_request r;
 
 	while (g->x)
 		g++;
-	*g = (struct guest){
+	*g = (struct running){
 		.of = chance(p, ALL), .stops_at = -1, .cancels_at = -1
 	};
 	if (happens(p, 12))
@@ -293,12 +293,12 @@ static void come(struct party *p)
 
 /* A request without room for another token, though it had the cache for
  * itself. */
-static bool has_filled(const struct party *p, const struct guest *g)
+static bool has_filled(const struct party *p, const struct running *g)
 {
 	return asked[g->of].request.n_tokens + g->n + 1 > p->slots;
 }
 
-static void check_end(struct party *p, const struct guest *g, int state,
+static void check_end(struct party *p, const struct running *g, int state,
 	const struct tandem_result *got)
 {
 	const struct asked *a = &asked[g->of];
@@ -333,7 +333,7 @@ static void check_end(struct party *p, const struct guest *g, int state,
 	sum->accepted += got->accepted;
 }
 
-static void leave(struct party *p, struct guest *g)
+static void leave(struct party *p, struct running *g)
 {
 	struct tandem_result got = { .size = sizeof(got) };
 	int state = tandem_text_state(g->x, &got);
@@ -344,14 +344,14 @@ static void leave(struct party *p, struct guest *g)
 	p->live--;
 }
 
-static bool runs(const struct guest *g)
+static bool runs(const struct running *g)
 {
 	return g->x && tandem_text_state(g->x, NULL) == TEXT_UNDER_WAY;
 }
 
 static void cancel_some(struct party *p)
 {
-	struct guest *g = &p->guest[chance(p, LIVE)];
+	struct running *g = &p->running[chance(p, LIVE)];
 
 	if (!runs(g))
 		return;
@@ -367,9 +367,9 @@ static void cancel_some(struct party *p)
 
 /* ---- who waits ----------------------------------------------------------- */
 
-static struct guest *guest_of(struct party *p, const struct lane *x)
+static struct running *running_of(struct party *p, const struct lane *x)
 {
-	struct guest *g = p->guest;
+	struct running *g = p->running;
 
 	while (!g->x || &g->x->lane != x)
 		g++;
@@ -407,11 +407,11 @@ static void mark_due(struct party *p)
 	for (unsigned k = 0; k < ARRAY_LEN(order); k++)
 		for (uint32_t i = 0; i < l->n; i++) {
 			struct lane *x = l->lane[i];
-			struct guest *g;
+			struct running *g;
 
 			if (x->state != order[k])
 				continue;
-			g = guest_of(p, x);
+			g = running_of(p, x);
 			gen_tokens(x->gen, &g->tokens);
 			slots += slots_of(g->tokens) - slots_held(l, x);
 			g->due = lanes++ < l->width && slots <= p->slots;
@@ -432,7 +432,7 @@ static void check_waits(struct party *p)
 	const struct lanes *l = p->t->lanes;
 	bool full = l->n_rows == session_max_rows(l->session);
 
-	for (struct guest *g = p->guest; g < p->guest + LIVE; g++) {
+	for (struct running *g = p->running; g < p->running + LIVE; g++) {
 		int64_t at = runs(g) ? place_in_pass(l, &g->x->lane) : -1;
 		size_t tokens;
 
@@ -599,7 +599,7 @@ static void check_all(struct party *p, int ret)
 	p->over = true;
 	if (!p->refused && (!p->dies || p->losses))
 		fail_msg("advancing: %d, %s", ret, tandem_error(p->t));
-	for (struct guest *g = p->guest; g < p->guest + LIVE; g++)
+	for (struct running *g = p->running; g < p->running + LIVE; g++)
 		assert_false(runs(g));
 }
 
@@ -620,7 +620,7 @@ static void advance(struct party *p)
 		check_all(p, ret);
 	else if (l->stats.passes > passes)
 		check_waits(p);
-	for (struct guest *g = p->guest; g < p->guest + LIVE; g++)
+	for (struct running *g = p->running; g < p->running + LIVE; g++)
 		if (g->x && !runs(g))
 			leave(p, g);
 	assert_int_equal(left, p->live);
