@@ -140,7 +140,7 @@ static void begin(struct tandem_text *x)
 	text_told_begun(x);
 }
 
-static int enter(void *arg, struct lane *lane, struct err *e)
+static int enter(struct lane *lane, struct err *e)
 {
 	struct tandem_text *x = text_of(lane);
 	int ret;
@@ -153,7 +153,7 @@ static int enter(void *arg, struct lane *lane, struct err *e)
 	return ret;
 }
 
-static void draw(void *arg, struct lane *lane, const float *logits)
+static void draw(struct lane *lane, const float *logits)
 {
 	struct tandem_text *x = text_of(lane);
 
@@ -180,7 +180,7 @@ static void give_back(struct tandem_text *x)
 	if (x->lane.sequence == LANE_NOWHERE || !is_single(x->tandem))
 		return;
 	/* SESSION_TEXT is always open: it goes, and comes again empty. */
-	lane_forget(x->tandem->lanes, &x->lane);
+	lane_forget(&x->lane);
 	session_add(d->session, &only, NULL);
 	assert(only == SESSION_TEXT);
 }
@@ -193,27 +193,19 @@ static void end_lane(struct tandem_text *x, int ret)
 		x->state = tandem_status_of(decoder_keep(
 			&x->tandem->decoder, x->generation, &x->err));
 	give_back(x);
-	lane_end(x->tandem->lanes, &x->lane,
+	lane_end(&x->lane,
 		x->state == TANDEM_OK                 ? LANE_ENDED
 			: x->state == TANDEM_CANCELED ? LANE_CUT
 						      : LANE_FAILED);
 }
 
-/* The pass that this handle's session has just had, told to its texts. */
-static void computed(void *arg, const struct lanes *l, uint64_t began_ns)
+static void computed(
+	struct lane *lane, uint32_t rows, uint64_t began_ns, bool last)
 {
-	uint64_t now = clock_ns();
-	uint32_t left = l->n_rows;
-
-	for (uint32_t i = 0; i < l->n_in; i++) {
-		left -= l->got[i];
-		if (l->got[i])
-			text_told_shared(text_of(l->in[i]), l->got[i], began_ns,
-				now, !left);
-	}
+	text_told_shared(text_of(lane), rows, began_ns, clock_ns(), last);
 }
 
-static void passed(void *arg, struct lane *lane)
+static void passed(struct lane *lane)
 {
 	struct tandem_text *x = text_of(lane);
 
@@ -221,17 +213,26 @@ static void passed(void *arg, struct lane *lane)
 		end_lane(x, 0);
 }
 
-static void no_room(void *arg, struct lane *lane)
+static void no_room(struct lane *lane)
 {
 	gen_no_room(text_of(lane)->generation);
 	end_lane(text_of(lane), 0);
 }
 
-static void spoilt(void *arg, struct lane *lane, const struct err *e)
+static void spoilt(struct lane *lane, const struct err *e)
 {
 	text_of(lane)->err = *e;
 	end_lane(text_of(lane), e->code);
 }
+
+static const struct lane_owner owner = {
+	.enter = enter,
+	.draw = draw,
+	.computed = computed,
+	.passed = passed,
+	.no_room = no_room,
+	.spoilt = spoilt,
+};
 
 /* ---- submitting ---------------------------------------------------------- */
 
@@ -244,13 +245,6 @@ static int open_lanes(struct tandem *t, struct err *e)
 		return err_set(e, ENOMEM, "no memory for texts");
 	*l = (struct lanes){ .session = t->decoder.session,
 		.env = &t->decoder.env,
-		.owner = { .enter = enter,
-			.draw = draw,
-			.computed = session_trace(t->decoder.session) ? computed
-								      : NULL,
-			.passed = passed,
-			.no_room = no_room,
-			.spoilt = spoilt },
 		.rides = true,
 		.tree_rows = WIRE_MAX_ROWS,
 		.lane_rows = t->decoder.session_opts.decode_rows };
@@ -282,7 +276,7 @@ static int add_lane(struct tandem_text *x, struct err *e)
 		return 0;
 	if (!t->lanes)
 		ret = open_lanes(t, e);
-	x->lane.gen = x->generation;
+	x->lane = (struct lane){ .owner = &owner, .gen = x->generation };
 	if (!ret)
 		ret = lanes_add(t->lanes, &x->lane, e);
 	if (!ret && gen_done(x->generation))
@@ -457,7 +451,7 @@ void tandem_text_close(struct tandem_text *x)
 		end(x, 0);
 	}
 	if (x->lane.gen)
-		lanes_drop(x->tandem->lanes, &x->lane);
+		lanes_drop(&x->lane);
 	*place_of(x->tandem, x) = x->next;
 	text_close(x);
 }

@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -64,13 +65,15 @@ int lanes_add(struct lanes *l, struct lane *x, struct err *e)
 		l->lane = list;
 		l->room = room;
 	}
+	x->lanes = l;
 	x->sequence = LANE_NOWHERE;
 	l->lane[l->n++] = x;
 	return 0;
 }
 
-void lanes_drop(struct lanes *l, struct lane *x)
+void lanes_drop(struct lane *x)
 {
+	struct lanes *l = x->lanes;
 	uint32_t i = 0;
 
 	assert(x->sequence == LANE_NOWHERE);
@@ -107,21 +110,21 @@ bool lanes_left(const struct lanes *l)
 	return false;
 }
 
-void lane_forget(struct lanes *l, struct lane *x)
+void lane_forget(struct lane *x)
 {
 	if (x->sequence != LANE_NOWHERE)
-		session_remove(l->session, x->sequence);
+		session_remove(x->lanes->session, x->sequence);
 	x->sequence = LANE_NOWHERE;
-	x->freed = l->over;
+	x->freed = x->lanes->over;
 }
 
-void lane_end(struct lanes *l, struct lane *x, enum lane_state state)
+void lane_end(struct lane *x, enum lane_state state)
 {
 	assert(!lane_is_over(x) && state >= LANE_ENDED);
 	x->state = state;
-	speculation_leave(l, x);
-	lane_forget(l, x);
-	l->over++;
+	speculation_leave(x->lanes, x);
+	lane_forget(x);
+	x->lanes->over++;
 }
 
 /* ---- room ---------------------------------------------------------------- */
@@ -182,7 +185,7 @@ static bool forget_one(struct lanes *l, const struct lane *for_whom)
 
 		if (x == for_whom || x->sequence == LANE_NOWHERE)
 			continue;
-		lane_forget(l, x);
+		lane_forget(x);
 		x->state = LANE_PAUSED;
 		l->stats.forgotten++;
 		return true;
@@ -194,7 +197,7 @@ static bool forget_one(struct lanes *l, const struct lane *for_whom)
 static void want_room(struct lanes *l, struct lane *x)
 {
 	if (!forget_one(l, x))
-		l->owner.no_room(l->owner.arg, x);
+		x->owner->no_room(x);
 }
 
 /* ---- who is in it -------------------------------------------------------- */
@@ -232,7 +235,7 @@ static void put_in(struct lanes *l, struct lane *x)
 static int admit(struct lanes *l, struct lane *x, struct err *e)
 {
 	bool outside = x->sequence == LANE_NOWHERE;
-	int ret = l->owner.enter(l->owner.arg, x, e);
+	int ret = x->owner->enter(x, e);
 
 	if (ret) {
 		x->sequence = LANE_NOWHERE;
@@ -242,7 +245,7 @@ static int admit(struct lanes *l, struct lane *x, struct err *e)
 		return 0;
 	if (!has_room(l, x)) {
 		if (outside)
-			lane_forget(l, x);
+			lane_forget(x);
 		return 1;
 	}
 	ret = l->rides ? 0 : read_apart(l, x, e);
@@ -345,45 +348,56 @@ struct alone {
 	int ret;
 };
 
-static int enter_alone(void *arg, struct lane *x, struct err *e)
+static struct alone *alone_of(struct lane *x)
+{
+	return (struct alone *)((char *)x - offsetof(struct alone, lane));
+}
+
+static int enter_alone(struct lane *x, struct err *e)
 {
 	return 0; /* its sequence is there, and its prompt read */
 }
 
-static void draw_alone(void *arg, struct lane *x, const float *logits)
+static void draw_alone(struct lane *x, const float *logits)
 {
-	const struct alone *a = arg;
-
-	method_next(a->lanes.session, x->gen, logits);
+	method_next(x->lanes->session, x->gen, logits);
 }
 
 /* SESSION_TEXT stays as it is. */
-static void end_alone(struct alone *a, enum lane_state state)
+static void end_alone(struct lane *x, enum lane_state state)
 {
-	a->lane.sequence = LANE_NOWHERE;
-	lane_end(&a->lanes, &a->lane, state);
+	x->sequence = LANE_NOWHERE;
+	lane_end(x, state);
 }
 
-static void passed_alone(void *arg, struct lane *x)
+static void passed_alone(struct lane *x)
 {
 	if (gen_done(x->gen))
-		end_alone(arg, LANE_ENDED);
+		end_alone(x, LANE_ENDED);
 }
 
-static void no_room_alone(void *arg, struct lane *x)
+static void no_room_alone(struct lane *x)
 {
 	gen_no_room(x->gen);
-	end_alone(arg, LANE_ENDED);
+	end_alone(x, LANE_ENDED);
 }
 
-static void spoilt_alone(void *arg, struct lane *x, const struct err *e)
+static void spoilt_alone(struct lane *x, const struct err *e)
 {
-	struct alone *a = arg;
+	struct alone *a = alone_of(x);
 
 	a->err = *e;
 	a->ret = e->code;
-	end_alone(a, LANE_FAILED);
+	end_alone(x, LANE_FAILED);
 }
+
+static const struct lane_owner owner_alone = {
+	.enter = enter_alone,
+	.draw = draw_alone,
+	.passed = passed_alone,
+	.no_room = no_room_alone,
+	.spoilt = spoilt_alone,
+};
 
 static int read_prompt_alone(struct alone *a, struct err *e)
 {
@@ -404,21 +418,14 @@ int lanes_run_alone(struct session *s, struct generation *g,
 	struct method_env *env, struct err *e)
 {
 	uint32_t rows = env->method->decode_rows(env);
-	struct alone a = { .lane = { .gen = g } };
+	struct alone a = { .lane = { .owner = &owner_alone, .gen = g } };
 	struct lanes *l = &a.lanes;
 	struct cycle *c;
 	int ret;
 
-	*l = (struct lanes){ .session = s,
-		.env = env,
-		.tree_rows = rows,
-		.lane_rows = rows,
-		.owner = { .enter = enter_alone,
-			.draw = draw_alone,
-			.passed = passed_alone,
-			.no_room = no_room_alone,
-			.spoilt = spoilt_alone,
-			.arg = &a } };
+	*l = (struct lanes){
+		.session = s, .env = env, .tree_rows = rows, .lane_rows = rows
+	};
 	ret = lanes_open(l, 1, e);
 	if (!ret)
 		ret = lanes_add(l, &a.lane, e);

@@ -59,6 +59,8 @@ enum lane_state {
 };
 
 struct lane {
+	const struct lane_owner *owner;
+	struct lanes *lanes;    /* that it was added to */
 	struct generation *gen; /* its tokens, prompt first; the owner's */
 	enum lane_state state;
 	uint32_t sequence; /* LANE_NOWHERE: none, or it was forgotten */
@@ -71,30 +73,31 @@ struct lane {
 	uint64_t passes, drafted, accepted;
 };
 
-/* What the owner does for one of its lanes. */
-struct lanes_owner {
+/* What the owner of a lane does for it. */
+struct lane_owner {
 	/*
 	 * It begins, or goes on: its sequence, where it has none, with what is
 	 * cached of its tokens before the last. It may end the lane instead,
 	 * or hold one that never began, which keeps its place in the order.
 	 * -ENOSPC where there are too many sequences.
 	 */
-	int (*enter)(void *arg, struct lane *, struct err *);
+	int (*enter)(struct lane *, struct err *);
 	/* The row of its last token has come, which is that of the session's
 	 * last pass; may end it. NULL: nothing. */
-	void (*came)(void *arg, struct lane *, uint32_t row);
+	void (*came)(struct lane *, uint32_t row);
 	/* Its next token, from that row; may end it. NULL where it is closing
 	 * and its text is done. */
-	void (*draw)(void *arg, struct lane *, const float *logits);
-	/* Rows were computed since then: got[] of in[]. NULL: nothing. */
-	void (*computed)(void *arg, const struct lanes *, uint64_t began_ns);
+	void (*draw)(struct lane *, const float *logits);
+	/* Of a pass that began then so many rows were its own; `last`: no lane
+	 * follows that had some. NULL: nothing. */
+	void (*computed)(
+		struct lane *, uint32_t rows, uint64_t began_ns, bool last);
 	/* Behind a pass that it was in; may end it. NULL: nothing. */
-	void (*passed)(void *arg, struct lane *);
+	void (*passed)(struct lane *);
 	/* There is no room for it: it is to end. */
-	void (*no_room)(void *arg, struct lane *);
+	void (*no_room)(struct lane *);
 	/* Its row is spoilt: it is to end. */
-	void (*spoilt)(void *arg, struct lane *, const struct err *);
-	void *arg;
+	void (*spoilt)(struct lane *, const struct err *);
 };
 
 /* What they came to. */
@@ -109,7 +112,6 @@ struct lanes_stats {
 struct lanes {
 	struct session *session;
 	struct method_env *env;
-	struct lanes_owner owner;
 	bool rides;
 	uint32_t n_vocab;
 	uint32_t width; /* lanes of a pass */
@@ -143,14 +145,15 @@ struct lanes {
 	struct speculation *speculation; /* NULL: nothing drafts */
 };
 
-/* Zeroed but for session, env, owner, tree_rows, lane_rows and rides; something
- * drafts where env has a drafter. To be closed whatever this returns. */
+/* Zeroed but for session, env, tree_rows, lane_rows and rides; something drafts
+ * where env has a drafter. To be closed whatever this returns. */
 int lanes_open(struct lanes *, uint32_t width, struct err *);
 void lanes_close(struct lanes *);
 
+/* Zeroed but for its owner and gen; it waits. */
 int lanes_add(struct lanes *, struct lane *, struct err *);
 /* One that is over, or never began. */
-void lanes_drop(struct lanes *, struct lane *);
+void lanes_drop(struct lane *);
 bool lane_is_over(const struct lane *);
 /* Those in that state. */
 uint32_t lanes_in(const struct lanes *, enum lane_state);
@@ -158,9 +161,9 @@ uint32_t lanes_in(const struct lanes *, enum lane_state);
 bool lanes_left(const struct lanes *);
 
 /* It is over, as `state` says; its slots are given back. */
-void lane_end(struct lanes *, struct lane *, enum lane_state state);
+void lane_end(struct lane *, enum lane_state state);
 /* What is cached of it is given back. */
-void lane_forget(struct lanes *, struct lane *);
+void lane_forget(struct lane *);
 
 /*
  * A pass, or none where something else changed first: one that began has

@@ -108,6 +108,19 @@ static int beside(void *arg, struct err *e)
 	return ret;
 }
 
+static void report_computed(const struct lanes *l, uint64_t began_ns)
+{
+	uint32_t left = l->n_rows;
+
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct lane *x = l->in[i];
+
+		left -= l->got[i];
+		if (l->got[i] && x->owner->computed)
+			x->owner->computed(x, l->got[i], began_ns, !left);
+	}
+}
+
 static int forward(struct lanes *l, struct err *e)
 {
 	const struct rows rows = { SIGHT_TREE, l->n_rows, l->row };
@@ -134,8 +147,8 @@ static int forward(struct lanes *l, struct err *e)
 		if (l->cycle[i])
 			cycle_end_pass(
 				l->cycle[i], began, l->device_ns, l->n_rows);
-	if (!ret && l->owner.computed)
-		l->owner.computed(l->owner.arg, l, began_ns);
+	if (!ret)
+		report_computed(l, began_ns);
 	return ret;
 }
 
@@ -228,7 +241,7 @@ static int compute_one_by_one(
 		}
 		l->at[i] = -1;
 		if (!lane_is_over(l->in[i]))
-			l->owner.spoilt(l->owner.arg, l->in[i], e);
+			l->in[i]->owner->spoilt(l->in[i], e);
 	}
 	return 0;
 }
@@ -285,8 +298,9 @@ static void step(struct lanes *l, uint32_t i, const float *logits)
 {
 	uint32_t row = (uint32_t)l->at[i];
 	struct cycle *c = l->cycle[i];
+	struct lane *x = l->in[i];
 
-	if (lane_is_over(l->in[i])) {
+	if (lane_is_over(x)) {
 		l->at[i] = -1;
 		return;
 	}
@@ -294,10 +308,10 @@ static void step(struct lanes *l, uint32_t i, const float *logits)
 		l->path[l->first[i] + l->n_path[i]++] = row;
 	if (c)
 		c->path[c->n_path++] = node_of(l, i);
-	if (l->owner.came)
-		l->owner.came(l->owner.arg, l->in[i], row);
-	if (!lane_is_over(l->in[i]))
-		l->owner.draw(l->owner.arg, l->in[i], logits);
+	if (x->owner->came)
+		x->owner->came(x, row);
+	if (!lane_is_over(x))
+		x->owner->draw(x, logits);
 	l->at[i] = next_row(l, i);
 }
 
@@ -390,8 +404,8 @@ static void tell(struct lanes *l)
 		x->accepted += c && c->n_path ? c->n_path - 1 : 0;
 		if (c && c->n_path)
 			cycle_took(c);
-		if (l->owner.passed && !lane_is_over(x))
-			l->owner.passed(l->owner.arg, x);
+		if (x->owner->passed && !lane_is_over(x))
+			x->owner->passed(x);
 	}
 }
 

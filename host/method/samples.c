@@ -127,7 +127,6 @@ int samples_open(struct method_env *env, struct session *session,
 		return err_set(e, ENOMEM, "no memory for samples");
 	p->lanes = (struct lanes){ .session = session,
 		.env = env,
-		.owner = samples_owner(p),
 		.tree_rows = samples_tree_rows(env),
 		.lane_rows = samples_tree_rows(env) };
 	p->gen = g;
@@ -157,7 +156,7 @@ void samples_rest(struct samples *p)
 
 		if (sample_is_over(s))
 			continue;
-		lane_forget(&p->lanes, &s->lane);
+		lane_forget(&s->lane);
 		gen_flush(s->gen);
 		if (!s->n)
 			sample_begin(p, s);
@@ -217,7 +216,9 @@ static int add(struct samples *p, const struct generation *g, uint64_t stream,
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a sample");
-	*s = (struct sample){ .index = p->n,
+	*s = (struct sample){ .lane.owner = &samples_owner,
+		.pool = p,
+		.index = p->n,
 		.parent = -1,
 		.stream = stream,
 		.value = NAN,
@@ -265,7 +266,7 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 	if (ret)
 		return ret;
 	if (sample_copy(p, s, from)) {
-		lanes_drop(&p->lanes, &s->lane);
+		lanes_drop(&s->lane);
 		sample_free(p->sample[--p->n]);
 		return err_set(e, ENOMEM, "no memory for a sample");
 	}

@@ -64,6 +64,7 @@ struct samples_script {
 
 struct sample {
 	struct lane lane; /* its state; LANE_CUT: by who chooses */
+	struct samples *pool;
 	/* In the order in which they were added; whose end it was forked from,
 	 * -1: the prompt's. */
 	uint32_t index;

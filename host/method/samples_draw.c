@@ -26,7 +26,7 @@ static void fail_memory(struct samples *p, struct sample *s)
 void sample_end(struct samples *p, struct sample *s, enum lane_state state)
 {
 	s->lane.closing = false;
-	lane_end(&p->lanes, &s->lane, state);
+	lane_end(&s->lane, state);
 	s->ended_ns = clock_ns();
 	s->ended_ps = session_phone_ps(p->lanes.session);
 	gen_flush(s->gen);
@@ -168,9 +168,9 @@ _Static_assert(offsetof(struct sample, lane) == 0, "a lane is its sample");
 
 /* Its first token comes from the prompt's last row, and the prompt from
  * SESSION_TEXT. */
-static int enter(void *arg, struct lane *x, struct err *e)
+static int enter(struct lane *x, struct err *e)
 {
-	struct samples *p = arg;
+	struct samples *p = sample_of(x)->pool;
 
 	if (!sample_of(x)->n)
 		draw(p, sample_of(x), p->prompt_logits);
@@ -179,10 +179,10 @@ static int enter(void *arg, struct lane *x, struct err *e)
 	return session_fork(p->lanes.session, SESSION_TEXT, &x->sequence, e);
 }
 
-static void keep_state(void *arg, struct lane *x, uint32_t row)
+static void keep_state(struct lane *x, uint32_t row)
 {
-	struct samples *p = arg;
 	struct sample *s = sample_of(x);
+	struct samples *p = s->pool;
 	size_t n;
 
 	gen_tokens(s->gen, &n);
@@ -193,36 +193,38 @@ static void keep_state(void *arg, struct lane *x, uint32_t row)
 	}
 }
 
-static void draw_lane(void *arg, struct lane *x, const float *logits)
+static void draw_lane(struct lane *x, const float *logits)
 {
+	struct sample *s = sample_of(x);
+
 	if (x->closing)
-		close_last(arg, sample_of(x), logits);
+		close_last(s->pool, s, logits);
 	else
-		draw(arg, sample_of(x), logits);
+		draw(s->pool, s, logits);
 }
 
-static void end_without_room(void *arg, struct lane *x)
+static void end_without_room(struct lane *x)
 {
 	struct sample *s = sample_of(x);
 
 	s->roomless = true;
 	gen_no_room(s->gen);
 	s->stop = gen_stop_reason(s->gen);
-	sample_end(arg, s, LANE_ENDED);
+	sample_end(s->pool, s, LANE_ENDED);
 }
 
-static void end_spoilt(void *arg, struct lane *x, const struct err *e)
+static void end_spoilt(struct lane *x, const struct err *e)
 {
-	sample_of(x)->err = *e;
-	sample_end(arg, sample_of(x), LANE_FAILED);
+	struct sample *s = sample_of(x);
+
+	s->err = *e;
+	sample_end(s->pool, s, LANE_FAILED);
 }
 
-struct lanes_owner samples_owner(struct samples *p)
-{
-	return (struct lanes_owner){ .enter = enter,
-		.came = keep_state,
-		.draw = draw_lane,
-		.no_room = end_without_room,
-		.spoilt = end_spoilt,
-		.arg = p };
-}
+const struct lane_owner samples_owner = {
+	.enter = enter,
+	.came = keep_state,
+	.draw = draw_lane,
+	.no_room = end_without_room,
+	.spoilt = end_spoilt,
+};

@@ -54,7 +54,7 @@ void sample_end(struct samples *, struct sample *, enum lane_state);
 bool sample_is_whole(const struct sample *);
 /* The next token from the row that it was held with; nothing without one. */
 void sample_draw_ahead(struct samples *, struct sample *);
-/* How the lanes of a pool speak to it. */
-struct lanes_owner samples_owner(struct samples *);
+/* What a pool does for the lanes of its samples. */
+extern const struct lane_owner samples_owner;
 
 #endif
