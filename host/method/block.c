@@ -53,6 +53,12 @@ static const struct opt_table cache_table = {
 static const struct opt_table *const options[] = { &block_table, &steps_table,
 	&threshold_table, &cache_table, NULL };
 
+struct text {
+	uint32_t begin; /* of the block, also when it is filled */
+	bool filled;    /* and its keys and values are to be kept */
+	bool keeps;     /* which this pass does */
+};
+
 static bool keeps(const struct method_env *env)
 {
 	const struct cache_options *o = method_options(env, &cache_table);
@@ -60,121 +66,99 @@ static bool keeps(const struct method_env *env)
 	return !o->no_cache;
 }
 
-/* What the row of a position sees: of the prompt itself and what is before. */
-static uint32_t sight_end(const struct denoising *d, uint32_t at)
+static int block_start(struct denoising *d, struct err *e)
+{
+	const struct steps_options *o = method_options(d->env, &steps_table);
+	bool kept = keeps(d->env);
+
+	d->guessing.order = (enum guess_order)o->order;
+	d->reads_prompt = kept;
+	return denoising_reserve(d,
+		kept ? session_context(d->session)
+		     : denoising_whole_limit(d->session),
+		e);
+}
+
+static int block_prompt(struct denoising *d, uint32_t row, struct err *e)
+{
+	uint32_t n = (uint32_t)gen_prompt_length(d->gen);
+
+	return d->shift ? denoising_keep_behind(d, row, n, e) : 0;
+}
+
+/* Rows of a prompt attend to themselves and what is before, others to their
+ * block as well. */
+static void attend_to_blocks(struct denoising *d, uint32_t length)
 {
 	const uint32_t first = (uint32_t)gen_prompt_length(d->gen);
-	const uint32_t *length = d->arg;
-	uint32_t end = at + 1;
 
-	if (at >= first)
-		end = first + ((at - first) / *length + 1) * *length;
-	return end < d->end ? end : d->end;
+	for (uint32_t i = 0; i < d->n_rows; i++) {
+		uint32_t at = d->row[i].position, end = at + 1;
+
+		if (at >= first)
+			end = first + ((at - first) / length + 1) * length;
+		d->row[i].end = end < d->end ? end : d->end;
+	}
 }
 
-static int forward_from(struct denoising *d, uint32_t from, struct err *e)
+/* A block that is filled is computed once more, to be kept. */
+static int block_plan(struct denoising *d, struct err *e)
 {
-	struct row row[WIRE_MAX_ROWS];
-	const struct rows rows = { SIGHT_BLOCK, d->end - from, row };
+	const struct state *state = d->env->state;
+	struct text *t = d->own;
+	bool kept = keeps(d->env);
+	int ret;
 
-	for (uint32_t i = 0; i < rows.n; i++)
-		row[i] = (struct row){ .token = d->x[from + i],
-			.position = from + i,
-			.sequence = SESSION_TEXT,
-			.end = sight_end(d, from + i) };
-	return session_forward(d->session, &rows, e);
+	t->keeps = kept && t->filled;
+	if (!t->keeps) {
+		ret = d->begin < d->end || kept ? 0
+						: denoising_check_room(d, e);
+		if (ret)
+			return ret;
+		if (d->begin == d->end)
+			denoising_begin(d, state->length);
+		t->begin = d->begin;
+	}
+	denoising_rows(d, SIGHT_BLOCK, kept ? t->begin : 0, d->end);
+	d->anew = !kept;
+	attend_to_blocks(d, state->length);
+	if (!t->keeps)
+		denoising_ask(d, d->begin, d->end);
+	return 0;
 }
 
-static int forward_block(struct denoising *d, uint32_t *from, struct err *e)
+static int block_took(struct denoising *d, struct err *e)
 {
-	*from = d->begin;
-	return forward_from(d, *from, e);
-}
-
-static int forward_text(struct denoising *d, uint32_t *from, struct err *e)
-{
-	*from = 0;
-	session_truncate(d->session, SESSION_TEXT, 0);
-	return forward_from(d, *from, e);
-}
-
-/* What the last row of the pass behind us says, where it speaks of what is
- * behind it. */
-static int keep_behind(
-	struct denoising *d, uint32_t row, uint32_t at, struct err *e)
-{
-	return d->shift ? denoising_keep_behind(d, row, at, e) : 0;
-}
-
-static int keep_block(struct denoising *d, struct err *e)
-{
-	const uint32_t n = d->end - d->begin;
-	uint32_t from;
-	int ret = forward_block(d, &from, e);
-
-	if (!ret)
-		ret = keep_behind(d, n - 1, d->end, e);
-	if (ret)
-		return ret;
-	session_count_valid(d->session, n);
-	return session_accept(d->session, SESSION_TEXT, NULL, n, e);
-}
-
-static int read_prompt(struct denoising *d, struct err *e)
-{
-	size_t n;
-	const int32_t *prompt = gen_tokens(d->gen, &n);
-	uint32_t row;
-	int ret = session_prefill(d->session, SESSION_TEXT, prompt, n, &row, e);
-
-	return ret ? ret : keep_behind(d, row, (uint32_t)n, e);
-}
-
-static int fill_blocks(
-	struct denoising *d, const struct method_env *env, struct err *e)
-{
-	const bool kept = keeps(env);
-	const struct denoising_pass pass = { kept ? forward_block
-						  : forward_text };
-	const struct steps_options *o = method_options(env, &steps_table);
-	const struct denoising_rule rule = { .steps = o->steps,
-		.threshold = denoising_threshold(env, -1) };
-	const struct state *state = env->state;
+	const struct steps_options *o = method_options(d->env, &steps_table);
+	struct text *t = d->own;
+	uint32_t length = d->end - t->begin;
+	uint32_t steps = o->steps && o->steps < length ? o->steps : length;
 	int ret = 0;
 
-	while (!ret && !gen_done(d->gen)) {
-		ret = kept ? 0 : denoising_check_room(d, e);
+	if (t->keeps) {
+		t->filled = false;
+		if (d->shift)
+			ret = denoising_keep_behind(d, length - 1, d->end, e);
 		if (ret)
-			break;
-		denoising_begin(d, state->length);
-		ret = denoising_fill(d, &rule, &pass, e);
-		if (!ret)
-			denoising_append(d);
-		if (!ret && kept && !gen_done(d->gen))
-			ret = keep_block(d, e);
+			return ret;
+		session_count_valid(d->session, length);
+		return denoising_accept(d, length, e);
 	}
-	return ret;
+	denoising_take(d,
+		denoising_choose(
+			d, denoising_threshold(d->env, -1), steps - d->pass++));
+	denoising_report(d, d->begin, d->end);
+	denoising_end_block(d);
+	t->filled = d->begin == d->end;
+	return 0;
 }
 
-static int block_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	const struct steps_options *o = method_options(env, &steps_table);
-	uint32_t limit =
-		keeps(env) ? session_context(s) : denoising_whole_limit(s);
-	struct state *state = env->state;
-	struct denoising d;
-	int ret = denoising_init(&d, env, s, g, limit, e);
-
-	d.guessing.order = (enum guess_order)o->order;
-	d.arg = &state->length;
-	if (!ret && keeps(env) && !gen_done(g))
-		ret = read_prompt(&d, e);
-	if (!ret)
-		ret = fill_blocks(&d, env, e);
-	denoising_release(&d);
-	return ret;
-}
+static const struct denoising_steps steps = {
+	.start = block_start,
+	.prompt = block_prompt,
+	.plan = block_plan,
+	.took = block_took,
+};
 
 static int block_open(
 	struct method_env *env, const struct model *m, struct err *e)
@@ -200,5 +184,6 @@ const struct method method_block = {
 	.state_bytes = sizeof(struct state),
 	.open = block_open,
 	.decode_rows = block_rows,
-	.run = block_run,
+	.lane_bytes = sizeof(struct text),
+	.denoise = &steps,
 };

@@ -4,7 +4,6 @@
 #include "base/err.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
-#include "host/session/rows.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
@@ -13,8 +12,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TOGETHER 16 /* rows of logits: the matrix is read once for them */
 
 /* ---- options ------------------------------------------------------------- */
 
@@ -110,77 +107,75 @@ double denoising_threshold(const struct method_env *env, double otherwise)
 	return o->threshold >= 0 ? o->threshold : otherwise;
 }
 
-/* ---- a text -------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------- */
 
-static int check_sampling(
-	const struct sampler_opts *o, const char *method, struct err *e)
-{
-	if (!o->top_k && o->top_p == 1 && o->min_p == 0 &&
-		o->repeat_penalty == 1)
-		return 0;
-	return err_set(e, EINVAL,
-		"the method %s draws from all tokens: --top-k, --top-p, "
-		"--min-p and --repeat-penalty do not go with it",
-		method);
-}
-
-int denoising_init(struct denoising *d, const struct method_env *env,
-	struct session *s, struct generation *g, uint32_t limit, struct err *e)
+int denoising_open(struct denoising **out, struct session *s,
+	struct method_env *env, struct generation *g, uint32_t sequence,
+	struct err *e)
 {
 	const struct model *m = session_model(s);
-	size_t row = m->n_vocab * sizeof(float);
+	struct denoising *d = calloc(1, sizeof(*d));
+	int ret;
 
+	*out = NULL;
+	if (!d)
+		return err_set(e, ENOMEM, "no memory for a request");
 	*d = (struct denoising){
 		.session = s,
+		.env = env,
 		.gen = g,
+		.sequence = sequence,
+		.own = calloc(1, env->method->lane_bytes + 1),
 		.guessing = { .sampling = gen_sampling(g),
 			.n_vocab = m->n_vocab,
 			.mask = m->mask_token },
-		.limit = limit,
 		.shift = m->shift_logits,
 		.mask = m->mask_token,
 	};
-	d->x = malloc(limit * sizeof(*d->x));
-	d->at = malloc(limit * sizeof(*d->at));
-	d->row = malloc(limit * sizeof(*d->row));
-	d->guess = malloc(limit * sizeof(*d->guess));
-	d->logits = malloc(TOGETHER * row);
-	d->behind = malloc(row);
-	if (!d->x || !d->at || !d->row || !d->guess || !d->logits || !d->behind)
-		return err_set(e, ENOMEM, "no memory for %u positions", limit);
-	return env->method->diffusion
-		? check_sampling(d->guessing.sampling, env->method->name, e)
-		: 0;
+	ret = d->own ? env->method->denoise->start(d, e)
+		     : err_set(e, ENOMEM, "no memory for a request");
+	if (ret)
+		denoising_close(d);
+	else
+		*out = d;
+	return ret;
 }
 
-void denoising_release(struct denoising *d)
+void denoising_close(struct denoising *d)
 {
+	if (!d)
+		return;
+	if (d->own && d->env->method->denoise->finish)
+		d->env->method->denoise->finish(d);
+	free(d->own);
 	free(d->x);
 	free(d->at);
 	free(d->row);
 	free(d->guess);
-	free(d->logits);
 	free(d->behind);
+	free(d);
 }
 
-int denoising_whole_pass(struct denoising *d, uint32_t *from, struct err *e)
+int denoising_reserve(struct denoising *d, uint32_t limit, struct err *e)
 {
-	*from = 0;
-	session_truncate(d->session, SESSION_TEXT, 0);
-	return session_continue(d->session, SESSION_TEXT, d->x, d->last, e);
-}
+	const struct sampler_opts *o = d->guessing.sampling;
 
-int denoising_window_pass(
-	struct denoising *d, uint32_t from, uint32_t to, struct err *e)
-{
-	struct row row[WIRE_MAX_ROWS];
-	const struct rows rows = { SIGHT_WINDOW, to - from, row };
-
-	for (uint32_t i = 0; i < rows.n; i++)
-		row[i] = (struct row){ .token = d->x[from + i],
-			.position = from + i,
-			.sequence = SESSION_TEXT };
-	return session_forward(d->session, &rows, e);
+	d->limit = limit;
+	d->x = malloc(limit * sizeof(*d->x));
+	d->at = malloc(limit * sizeof(*d->at));
+	d->row = malloc(limit * sizeof(*d->row));
+	d->guess = malloc(limit * sizeof(*d->guess));
+	d->behind = malloc(d->guessing.n_vocab * sizeof(*d->behind));
+	if (!d->x || !d->at || !d->row || !d->guess || !d->behind)
+		return err_set(e, ENOMEM, "no memory for %u positions", limit);
+	if (!d->env->method->diffusion ||
+		(!o->top_k && o->top_p == 1 && o->min_p == 0 &&
+			o->repeat_penalty == 1))
+		return 0;
+	return err_set(e, EINVAL,
+		"the method %s draws from all tokens: --top-k, --top-p, "
+		"--min-p and --repeat-penalty do not go with it",
+		d->env->method->name);
 }
 
 uint32_t denoising_whole_limit(const struct session *s)
@@ -205,6 +200,29 @@ int denoising_check_room(const struct denoising *d, struct err *e)
 		d->limit, n, n < trained ? " or a larger --ctx" : "");
 }
 
+/* Blocks are begun while tokens are wanted, and a window reaches into the next
+ * one. */
+uint32_t denoising_growth(const struct session *s, const struct method_env *env,
+	const struct generation *g, uint32_t sequence)
+{
+	const struct canvas_options *canvas =
+		method_options(env, &canvas_table);
+	uint64_t block = session_model(s)->block_length;
+	uint32_t length = session_length(s, sequence);
+	uint64_t most;
+	size_t n;
+
+	gen_tokens(g, &n);
+	if (block < denoising_length(env))
+		block = denoising_length(env);
+	most = n + (uint64_t)gen_left(g) + 2 * block + canvas->length;
+	if (most > session_context(s))
+		most = session_context(s);
+	return most > length ? (uint32_t)most - length : 0;
+}
+
+/* ---- planning ------------------------------------------------------------ */
+
 void denoising_begin(struct denoising *d, uint32_t length)
 {
 	size_t n;
@@ -217,11 +235,24 @@ void denoising_begin(struct denoising *d, uint32_t length)
 		(length < d->limit - d->begin ? length : d->limit - d->begin);
 	d->last = d->begin;
 	denoising_extend(d, d->end - d->begin);
+	d->pass = 0;
 }
 
-void denoising_lay_canvas(struct denoising *d, const struct method_env *env)
+int denoising_next_block(struct denoising *d, uint32_t length, struct err *e)
 {
-	const struct canvas_options *o = method_options(env, &canvas_table);
+	int ret;
+
+	if (d->begin < d->end)
+		return 0;
+	ret = denoising_check_room(d, e);
+	if (!ret)
+		denoising_begin(d, length);
+	return ret;
+}
+
+void denoising_lay_canvas(struct denoising *d)
+{
+	const struct canvas_options *o = method_options(d->env, &canvas_table);
 	size_t prompt = gen_prompt_length(d->gen);
 
 	if (prompt + o->length > d->last)
@@ -236,79 +267,67 @@ void denoising_extend(struct denoising *d, uint32_t masks)
 		d->x[d->last++] = d->mask;
 }
 
-void denoising_append(struct denoising *d)
+void denoising_rows(
+	struct denoising *d, enum sight sight, uint32_t from, uint32_t to)
 {
-	for (uint32_t i = d->begin; i < d->end; i++)
-		gen_append(d->gen, d->x[i]);
+	d->sight = sight;
+	d->anew = false;
+	d->n_rows = to - from;
+	d->n_at = 0;
+	for (uint32_t i = 0; i < d->n_rows; i++)
+		d->row[i] = (struct row){ .token = d->x[from + i],
+			.position = from + i };
+}
+
+void denoising_whole_pass(struct denoising *d)
+{
+	denoising_rows(d, SIGHT_WINDOW, 0, d->last);
+	d->anew = true;
+}
+
+uint32_t denoising_ask(struct denoising *d, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i++)
+		if (d->x[i] == d->mask)
+			d->at[d->n_at++] = i;
+	return d->n_at;
 }
 
 /* ---- guesses ------------------------------------------------------------- */
 
-uint32_t denoising_masks(
-	const struct denoising *d, uint32_t from, uint32_t to, uint32_t *at)
+bool denoising_row_of(const struct denoising *d, uint32_t i, uint32_t *row)
 {
-	uint32_t n = 0;
+	uint32_t at = d->at[i], from = d->row[0].position;
 
-	for (uint32_t i = from; i < to; i++)
-		if (d->x[i] == d->mask)
-			at[n++] = i;
-	return n;
+	/* Nothing but itself predicts the first position of a text. */
+	*row = at ? at - d->shift - from : 0;
+	if (i || !at || at >= from + d->shift)
+		return true;
+	assert(at == d->behind_at);
+	return false;
 }
 
-static void guess_one(struct denoising *d, const float *logits, uint32_t at,
-	uint32_t pass, uint32_t i)
+void denoising_guess(struct denoising *d, uint32_t i, const float *logits)
 {
-	guess_from(&d->guessing, logits, at, pass, &d->guess[i]);
+	guess_from(&d->guessing, logits, d->at[i], d->pass, &d->guess[i]);
 }
 
-/* guess[i ..] of at[i ..], which rows row[0 ..] speak of. */
-static int guess_rows(struct denoising *d, const uint32_t *row,
-	const uint32_t *at, uint32_t n, uint32_t pass, uint32_t i,
-	struct err *e)
+void denoising_guess_behind(struct denoising *d, uint32_t i)
 {
-	float *logits[TOGETHER];
-	uint32_t some;
-	int ret = 0;
-
-	for (; i < n && !ret; i += some, row += some) {
-		some = n - i < TOGETHER ? n - i : TOGETHER;
-		for (uint32_t k = 0; k < some; k++)
-			logits[k] = d->logits + k * d->guessing.n_vocab;
-		ret = session_logits_rows(d->session, row, some, logits, e);
-		for (uint32_t k = 0; k < some && !ret; k++)
-			guess_one(d, logits[k], at[i + k], pass, i + k);
-	}
-	return ret;
-}
-
-/* Whether no row speaks of the first of at[], but what was kept. */
-static bool is_behind(
-	const struct denoising *d, uint32_t from, const uint32_t *at)
-{
-	if (!at[0] || at[0] >= from + d->shift)
-		return false;
-	assert(at[0] == d->behind_at);
-	return true;
-}
-
-int denoising_guess(struct denoising *d, uint32_t from, const uint32_t *at,
-	uint32_t n, uint32_t pass, struct err *e)
-{
-	uint32_t i = 0;
-
-	if (n && is_behind(d, from, at))
-		guess_one(d, d->behind, at[0], pass, i++);
-	/* Of the text's first position nobody speaks but itself. */
-	for (uint32_t k = i; k < n; k++)
-		d->row[k - i] = at[k] ? at[k] - d->shift - from : 0;
-	return guess_rows(d, d->row, at, n, pass, i, e);
+	denoising_guess(d, i, d->behind);
 }
 
 int denoising_keep_behind(
 	struct denoising *d, uint32_t row, uint32_t at, struct err *e)
 {
+	row += d->first;
 	d->behind_at = at;
 	return session_logits_rows(d->session, &row, 1, &d->behind, e);
+}
+
+int denoising_accept(struct denoising *d, uint32_t n, struct err *e)
+{
+	return session_accept(d->session, d->sequence, NULL, n, e);
 }
 
 void denoising_take(struct denoising *d, uint32_t n)
@@ -318,7 +337,17 @@ void denoising_take(struct denoising *d, uint32_t n)
 		d->x[d->guess[i].at] = d->guess[i].token;
 }
 
-void denoising_tell(const struct denoising *d, uint32_t from, uint32_t to)
+uint32_t denoising_choose(struct denoising *d, double threshold, uint32_t left)
+{
+	if (threshold >= 0) {
+		guesses_by_confidence(d->guess, d->n_at);
+		return guesses_over(d->guess, d->n_at, threshold);
+	}
+	guesses_by_score(d->guess, d->n_at);
+	return d->n_at / left + (d->n_at % left ? 1 : 0);
+}
+
+void denoising_report(const struct denoising *d, uint32_t from, uint32_t to)
 {
 	uint8_t mark[WIRE_MAX_ROWS];
 	const struct gen_step step = {
@@ -335,39 +364,14 @@ void denoising_tell(const struct denoising *d, uint32_t from, uint32_t to)
 	gen_step(d->gen, &step);
 }
 
-/* ---- a block ------------------------------------------------------------- */
-
-/* Of n guesses, `left` passes of the schedule being still to come. */
-static uint32_t choose(struct denoising *d, const struct denoising_rule *rule,
-	uint32_t n, uint32_t left)
+void denoising_end_block(struct denoising *d)
 {
-	if (rule->threshold >= 0) {
-		guesses_by_confidence(d->guess, n);
-		return guesses_over(d->guess, n, rule->threshold);
-	}
-	guesses_by_score(d->guess, n);
-	return n / left + (n % left ? 1 : 0);
-}
+	uint32_t masks = 0;
 
-int denoising_fill(struct denoising *d, const struct denoising_rule *rule,
-	const struct denoising_pass *how, struct err *e)
-{
-	uint32_t masks = d->end - d->begin, steps = rule->steps, from, n;
-
-	if (!steps || steps > masks)
-		steps = masks;
-	for (uint32_t pass = 0;; pass++) {
-		int ret;
-
-		n = denoising_masks(d, d->begin, d->end, d->at);
-		if (!n || gen_done(d->gen))
-			return 0;
-		ret = how->forward(d, &from, e);
-		if (!ret)
-			ret = denoising_guess(d, from, d->at, n, pass, e);
-		if (ret)
-			return ret;
-		denoising_take(d, choose(d, rule, n, steps - pass));
-		denoising_tell(d, d->begin, d->end);
-	}
+	for (uint32_t i = d->begin; i < d->end; i++)
+		masks += d->x[i] == d->mask;
+	if (masks && !gen_done(d->gen))
+		return;
+	for (; d->begin < d->end; d->begin++)
+		gen_append(d->gen, d->x[d->begin]);
 }

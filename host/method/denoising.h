@@ -1,10 +1,12 @@
 /*
- * A text that ends in masks, and how passes of a diffusion model fill them:
- * a pass says for each mask what would stand there; some of these guesses stay,
- * the others are masks again (Nie et al., "Large Language Diffusion Models",
- * 2025). What a pass computes is the method's; which of its rows speaks of a
- * position, what is guessed (host/method/guesses.h) and how a block is filled
- * one pass after another stands here.
+ * A request whose text ends in masks, and how passes of a diffusion model fill
+ * them: a pass predicts a token for each mask; some of these guesses stay, the
+ * others are masks again (Nie et al., "Large Language Diffusion Models", 2025).
+ *
+ * The method plans the rows of a pass and decides which guesses stay, by its
+ * struct denoising_steps. It runs no pass: lanes do (host/method/lanes.h), for
+ * one request or many. Which row predicts a position, what is guessed
+ * (host/method/guesses.h), and what blocks have in common stands here.
  *
  * One thread; the session and the generation are borrowed.
  */
@@ -13,6 +15,7 @@
 
 #include "base/opt.h"
 #include "host/method/guesses.h"
+#include "host/session/rows.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,105 +64,142 @@ int denoising_choose_length(const struct method_env *, const struct model *,
 /* --threshold, or `otherwise`. */
 double denoising_threshold(const struct method_env *, double otherwise);
 
-/* ---- a text -------------------------------------------------------------- */
+/* ---- a request ------------------------------------------------------------
+ */
 
 struct denoising {
 	struct session *session;
+	struct method_env *env;
 	struct generation *gen;
+	uint32_t sequence;
+	void *own; /* [lane_bytes] the method's, zeroed at first */
 	struct guessing guessing; /* by confidence, unless the method says */
 	uint32_t limit;           /* positions there may be */
-	uint32_t shift; /* 1: a row speaks of the position behind its own */
+	uint32_t shift; /* 1: a row predicts the position after its own */
 	int32_t mask;
 	int32_t *x;          /* [limit] the text, with masks */
-	uint32_t *at;        /* [limit] positions, for the method's use */
-	struct guess *guess; /* [limit] */
-	uint32_t *row;       /* [limit] of a pass, that speak of at[] */
 	uint32_t begin, end; /* of the block */
 	uint32_t last;       /* where what is in x[] ends */
-	/* What speaks of the position `behind_at` though no row of a pass
-	 * does. */
+	bool reads_prompt;   /* in passes of its own, before all others */
+
+	/*
+	 * The pass to come, which the method plans: its rows, whose sequence is
+	 * set later; whether what is cached is dropped before it; and the
+	 * positions of which something is to be known, ascending. No row: there
+	 * is nothing to compute.
+	 */
+	enum sight sight;
+	uint32_t n_rows, n_at;
+	struct row *row; /* [limit] */
+	uint32_t *at;    /* [limit] */
+	bool anew;
+	uint32_t pass; /* its number in the block or the text, for draws */
+
+	/* The last pass: its row that is row[0], and a guess for each at[]. */
+	uint32_t first;
+	struct guess *guess; /* [limit] */
+	/* What predicts the position `behind_at` though no row does. */
 	float *behind; /* [n_vocab] */
 	uint32_t behind_at;
-	float *logits; /* some rows */
-	void *arg;     /* the method's */
 };
 
 /*
- * Texts of at most `limit` positions. -EINVAL, naming the method, where tokens
- * are to be drawn in a way that it cannot. To be released whatever this
- * returns.
+ * The steps of a method that fills masks, for one request each. -errno and a
+ * message fail the request.
+ *
+ *   start   reserves memory, and sets reads_prompt
+ *   prompt  the prompt was read; the last token's row of the last pass. NULL
+ *           where reads_prompt is never set
+ *   plan    the pass to come
+ *   took    the pass has ended, and guess[] is there: which guesses stay, what
+ *           is kept in the cache, what is text now
+ *   finish  releases what start reserved; NULL: nothing
  */
-int denoising_init(struct denoising *, const struct method_env *,
-	struct session *, struct generation *, uint32_t limit, struct err *);
-void denoising_release(struct denoising *);
+struct denoising_steps {
+	int (*start)(struct denoising *, struct err *);
+	int (*prompt)(struct denoising *, uint32_t row, struct err *);
+	int (*plan)(struct denoising *, struct err *);
+	int (*took)(struct denoising *, struct err *);
+	void (*finish)(struct denoising *);
+};
 
-/*
- * A pass of all positions, which keeps nothing of what was cached; and where
- * such are computed, in the largest graph: how long a text may be, and
- * -ENOSPC that tells that this one has no room for a block more.
- */
-int denoising_whole_pass(struct denoising *, uint32_t *from, struct err *);
+/* A request of env's method, started; to be closed only if this is 0. */
+int denoising_open(struct denoising **out, struct session *,
+	struct method_env *, struct generation *, uint32_t sequence,
+	struct err *);
+void denoising_close(struct denoising *);
+
+/* Slots of the cache that such a request may still take. */
+uint32_t denoising_growth(const struct session *, const struct method_env *,
+	const struct generation *, uint32_t sequence);
+
+/* ---- for start ---- */
+
+/* Texts of at most `limit` positions. -EINVAL, naming the method, where tokens
+ * are to be drawn in a way that a diffusion method cannot. */
+int denoising_reserve(struct denoising *, uint32_t limit, struct err *);
+
+/* Where passes compute all positions, in the largest graph: how long a text may
+ * be. */
 uint32_t denoising_whole_limit(const struct session *);
+
+/* -ENOSPC where there is no room for a block more. */
 int denoising_check_room(const struct denoising *, struct err *);
 
-/* The block: masks behind the text so far, which is shorter than the limit.
+/* ---- for plan ---- */
+
+/* The block: masks after the text so far, which is shorter than the limit.
  * `length` of them, or what there is room for. */
 void denoising_begin(struct denoising *, uint32_t length);
 
-/* Masks behind the block as far as an answer's canvas goes. */
-void denoising_lay_canvas(struct denoising *, const struct method_env *);
+/* Where the block is filled the next one begins. -ENOSPC as above. */
+int denoising_next_block(struct denoising *, uint32_t length, struct err *);
 
-/* So many masks more, or what there is room for, behind all there is. */
+/* So many masks more, or what there is room for, after all there is. */
 void denoising_extend(struct denoising *, uint32_t masks);
 
-/* The filled block is text: what ends a text ends it here, the rest is
- * dropped. */
-void denoising_append(struct denoising *);
+/* Masks after the block as far as an answer's canvas goes. */
+void denoising_lay_canvas(struct denoising *);
 
-/* ---- passes -------------------------------------------------------------- */
+/* Rows of positions [from, to), which attend to the whole text both ways; with
+ * SIGHT_BLOCK the method sets the end of each. */
+void denoising_rows(struct denoising *, enum sight, uint32_t from, uint32_t to);
 
-/* Masks in [from, to), into at[]; their number. */
-uint32_t denoising_masks(
-	const struct denoising *, uint32_t from, uint32_t to, uint32_t *at);
+/* A pass of all positions, which uses nothing that was cached. */
+void denoising_whole_pass(struct denoising *);
 
-/*
- * guess[i] of at[i], ascending, from the last pass, whose rows are positions
- * from `from` on. `pass`: how many passes the block had before.
- */
-int denoising_guess(struct denoising *, uint32_t from, const uint32_t *at,
-	uint32_t n, uint32_t pass, struct err *);
+/* Masks in [from, to) are asked for; their number. */
+uint32_t denoising_ask(struct denoising *, uint32_t from, uint32_t to);
 
-/* A pass of positions [from, to), which see all there is both ways. */
-int denoising_window_pass(
-	struct denoising *, uint32_t from, uint32_t to, struct err *);
+/* ---- after a pass ---- */
 
-/* Row `row` of the pass behind us is what speaks of position `at` from now
- * on. */
+/* The i-th guess comes from a row: its index in row[]. False: it comes from
+ * what was kept, and denoising_guess_behind makes it. */
+bool denoising_row_of(const struct denoising *, uint32_t i, uint32_t *row);
+void denoising_guess(struct denoising *, uint32_t i, const float *logits);
+void denoising_guess_behind(struct denoising *, uint32_t i);
+
+/* Row `row` of the last pass predicts position `at` from now on. */
 int denoising_keep_behind(
 	struct denoising *, uint32_t row, uint32_t at, struct err *);
+
+/* The first n rows' keys and values are cached. */
+int denoising_accept(struct denoising *, uint32_t n, struct err *);
 
 /* The first n of guess[] stay. */
 void denoising_take(struct denoising *, uint32_t n);
 
-/* To who watches: what is filled of positions [from, to) stays. The text may
- * have ended then. */
-void denoising_tell(const struct denoising *, uint32_t from, uint32_t to);
+/* Of the n_at guesses, with `left` passes of the block still to come: those
+ * that are confident enough, or where the threshold is below 0 an even share.
+ * They come first. */
+uint32_t denoising_choose(struct denoising *, double threshold, uint32_t left);
 
-/* What of the guesses stays. */
-struct denoising_rule {
-	uint32_t steps;   /* that share out a block evenly, the first
-			   * ones taking what is left over; 0: one for
-			   * each position */
-	double threshold; /* instead, as many as it takes; < 0: not */
-};
+/* What watches sees what is filled of positions [from, to). The text may have
+ * ended then. */
+void denoising_report(const struct denoising *, uint32_t from, uint32_t to);
 
-struct denoising_pass {
-	/* Compute x[], rows being positions from *from on. */
-	int (*forward)(struct denoising *, uint32_t *from, struct err *);
-};
-
-/* Fill the masks of the block. */
-int denoising_fill(struct denoising *, const struct denoising_rule *,
-	const struct denoising_pass *, struct err *);
+/* Where the block has no mask left, or nothing is wanted any more, it is text:
+ * what ends a text ends it here, the rest is dropped. */
+void denoising_end_block(struct denoising *);
 
 #endif

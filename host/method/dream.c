@@ -11,12 +11,10 @@
  * step that decides nothing would say what the next says, and is not computed.
  */
 #include "base/checked.h"
-#include "base/err.h"
 #include "base/rng.h"
 #include "host/method/denoising.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
-#include "host/text/generation.h"
 #include "host/text/sampler.h"
 
 #include <math.h>
@@ -49,6 +47,10 @@ static const struct opt_table dream_table = {
 static const struct opt_table *const options[] = { &block_table, &steps_table,
 	&dream_table, NULL };
 
+struct text {
+	uint32_t steps; /* of a block */
+};
+
 /* The share of the masks decided in step i of n. */
 static double share(const struct dream_options *o, uint32_t i, uint32_t n)
 {
@@ -59,88 +61,74 @@ static double share(const struct dream_options *o, uint32_t i, uint32_t n)
 
 /* Gumbel noise on the scores: the first ones are then drawn without
  * replacement by exp(score / temperature). */
-static void draw_order(
-	struct denoising *d, double temperature, uint32_t n, uint32_t pass)
+static void draw_order(struct denoising *d, double temperature)
 {
 	const struct sampler_opts *o = d->guessing.sampling;
 
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < d->n_at; i++) {
 		struct guess *g = &d->guess[i];
 		uint64_t counter = (uint64_t)g->at << 34 |
-			(uint64_t)pass << 24 | (d->guessing.n_vocab + 1);
+			(uint64_t)d->pass << 24 | (d->guessing.n_vocab + 1);
 		double u = rng_uniform(o->seed, o->stream, counter);
 
 		g->score = g->score / temperature - log(-log(u));
 	}
 }
 
-/* Of n guesses by score, those that an even draw decides. */
-static uint32_t drawn(const struct denoising *d, uint32_t n, double p)
+static int dream_start(struct denoising *d, struct err *e)
 {
-	uint32_t k = 0;
+	const struct steps_options *o = method_options(d->env, &steps_table);
 
-	while (k < n && d->guess[k].score >= 1 - p)
-		k++;
-	return k;
+	d->guessing.tempered = true;
+	d->guessing.order = (enum guess_order)o->order;
+	return denoising_reserve(d, denoising_whole_limit(d->session), e);
 }
 
-static int take_step(struct denoising *d, const struct dream_options *o,
-	uint32_t i, uint32_t steps, struct err *e)
+/* The next step that decides something. The last one decides all. */
+static int dream_plan(struct denoising *d, struct err *e)
 {
+	const struct dream_options *o = method_options(d->env, &dream_table);
+	const struct steps_options *s = method_options(d->env, &steps_table);
 	bool origin = d->guessing.order == ORDER_RANDOM;
-	uint32_t n = denoising_masks(d, d->begin, d->end, d->at), from;
-	double p = share(o, i, steps);
-	uint32_t keep = (uint32_t)(n * p);
-	int ret;
+	struct text *t = d->own;
+	int ret = denoising_next_block(d, denoising_length(d->env), e);
 
-	if (!n || (!origin && !keep))
-		return 0;
-	ret = denoising_whole_pass(d, &from, e);
-	if (!ret)
-		ret = denoising_guess(d, from, d->at, n, i, e);
 	if (ret)
 		return ret;
-	if (!origin && o->order_temperature > 0)
-		draw_order(d, o->order_temperature, n, i);
-	guesses_by_score(d->guess, n);
-	denoising_take(d, origin ? drawn(d, n, p) : keep);
-	denoising_tell(d, d->begin, d->end);
+	t->steps = s->steps ? s->steps : d->end - d->begin;
+	denoising_whole_pass(d);
+	denoising_ask(d, d->begin, d->end);
+	while (!origin && !(uint32_t)(d->n_at * share(o, d->pass, t->steps)))
+		d->pass++;
 	return 0;
 }
 
-static int fill_block(
-	struct denoising *d, const struct method_env *env, struct err *e)
+static int dream_took(struct denoising *d, struct err *e)
 {
-	const struct dream_options *o = method_options(env, &dream_table);
-	const struct steps_options *s = method_options(env, &steps_table);
-	uint32_t steps;
-	int ret = denoising_check_room(d, e);
+	const struct dream_options *o = method_options(d->env, &dream_table);
+	const struct text *t = d->own;
+	double p = share(o, d->pass, t->steps);
+	uint32_t keep = (uint32_t)(d->n_at * p);
+	bool origin = d->guessing.order == ORDER_RANDOM;
 
-	if (ret)
-		return ret;
-	denoising_begin(d, denoising_length(env));
-	steps = s->steps ? s->steps : d->end - d->begin;
-	for (uint32_t i = 0; i < steps && !ret && !gen_done(d->gen); i++)
-		ret = take_step(d, o, i, steps, e);
-	if (!ret)
-		denoising_append(d);
-	return ret;
+	if (!origin && o->order_temperature > 0)
+		draw_order(d, o->order_temperature);
+	guesses_by_score(d->guess, d->n_at);
+	if (origin) /* an even draw decides */
+		for (keep = 0; keep < d->n_at && d->guess[keep].score >= 1 - p;)
+			keep++;
+	denoising_take(d, keep);
+	denoising_report(d, d->begin, d->end);
+	d->pass++;
+	denoising_end_block(d);
+	return 0;
 }
 
-static int dream_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	const struct steps_options *o = method_options(env, &steps_table);
-	struct denoising d;
-	int ret = denoising_init(&d, env, s, g, denoising_whole_limit(s), e);
-
-	d.guessing.tempered = true;
-	d.guessing.order = (enum guess_order)o->order;
-	while (!ret && !gen_done(g))
-		ret = fill_block(&d, env, e);
-	denoising_release(&d);
-	return ret;
-}
+static const struct denoising_steps steps = {
+	.start = dream_start,
+	.plan = dream_plan,
+	.took = dream_took,
+};
 
 static uint32_t dream_rows(const struct method_env *env)
 {
@@ -154,5 +142,6 @@ const struct method method_dream = {
 	.runs = METHOD_WINDOW,
 	.options = options,
 	.decode_rows = dream_rows,
-	.run = dream_run,
+	.lane_bytes = sizeof(struct text),
+	.denoise = &steps,
 };

@@ -14,11 +14,9 @@
  * its first pass, for later ones have no row that speaks of it.
  */
 #include "base/checked.h"
-#include "base/err.h"
 #include "host/method/denoising.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
-#include "host/text/generation.h"
 
 #define THRESHOLD 0.9 /* section 4.1 */
 
@@ -55,23 +53,38 @@ static const struct opt_table fast_table = {
 static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&threshold_table, &fast_table, NULL };
 
-/* Of the guesses by confidence; those that stay come first. */
-static uint32_t choose(
-	struct denoising *d, const struct method_env *env, uint32_t n)
-{
-	const struct fast_options *o = method_options(env, &fast_table);
+struct text {
+	bool whole; /* the pass computes all positions */
+};
 
-	guesses_by_confidence(d->guess, n);
-	if (o->factor > 0)
-		return guesses_by_factor(d->guess, n, o->factor);
-	return guesses_over(d->guess, n, denoising_threshold(env, THRESHOLD));
+static int fast_start(struct denoising *d, struct err *e)
+{
+	return denoising_reserve(d, denoising_whole_limit(d->session), e);
+}
+
+static int fast_plan(struct denoising *d, struct err *e)
+{
+	const struct fast_options *o = method_options(d->env, &fast_table);
+	struct text *t = d->own;
+	int ret = denoising_next_block(d, denoising_length(d->env), e);
+
+	if (ret)
+		return ret;
+	denoising_lay_canvas(d);
+	t->whole = !d->pass || o->cache == CACHE_NONE;
+	if (t->whole)
+		denoising_whole_pass(d);
+	else
+		denoising_rows(d, SIGHT_WINDOW, d->begin,
+			o->cache == CACHE_DUAL ? d->end : d->last);
+	denoising_ask(d, d->begin, d->end);
+	return 0;
 }
 
 /* The guess of the block's first position stays as well. */
-static uint32_t choose_first(
-	const struct denoising *d, uint32_t stay, uint32_t n)
+static uint32_t choose_first(const struct denoising *d, uint32_t stay)
 {
-	for (uint32_t i = stay; i < n; i++)
+	for (uint32_t i = stay; i < d->n_at; i++)
 		if (d->guess[i].at == d->begin) {
 			const struct guess other = d->guess[stay];
 
@@ -82,69 +95,34 @@ static uint32_t choose_first(
 	return stay;
 }
 
-static int keep(struct denoising *d, enum caching cache, struct err *e)
+static int fast_took(struct denoising *d, struct err *e)
 {
-	if (cache == CACHE_NONE)
-		return 0;
-	return session_accept(d->session, SESSION_TEXT, NULL,
-		cache == CACHE_DUAL ? d->last : d->begin, e);
-}
-
-static int take_pass(struct denoising *d, const struct method_env *env,
-	uint32_t pass, uint32_t masks, struct err *e)
-{
-	const struct fast_options *o = method_options(env, &fast_table);
-	enum caching cache = (enum caching)o->cache;
-	bool whole = !pass || cache == CACHE_NONE;
-	uint32_t from = d->begin, stay;
+	const struct fast_options *o = method_options(d->env, &fast_table);
+	const struct text *t = d->own;
+	bool keeps = t->whole && o->cache != CACHE_NONE;
+	uint32_t stay, cached = o->cache == CACHE_DUAL ? d->last : d->begin;
 	int ret;
 
-	if (whole)
-		ret = denoising_whole_pass(d, &from, e);
-	else
-		ret = denoising_window_pass(
-			d, from, cache == CACHE_DUAL ? d->end : d->last, e);
-	if (!ret)
-		ret = denoising_guess(d, from, d->at, masks, pass, e);
-	if (ret)
-		return ret;
-	stay = choose(d, env, masks);
-	if (whole && d->shift && cache != CACHE_NONE)
-		stay = choose_first(d, stay, masks);
+	guesses_by_confidence(d->guess, d->n_at);
+	stay = o->factor > 0 ? guesses_by_factor(d->guess, d->n_at, o->factor)
+			     : guesses_over(d->guess, d->n_at,
+				       denoising_threshold(d->env, THRESHOLD));
+	if (keeps && d->shift)
+		stay = choose_first(d, stay);
 	denoising_take(d, stay);
-	denoising_tell(d, d->begin, d->end);
-	return whole ? keep(d, cache, e) : 0;
-}
-
-static int fill_block(
-	struct denoising *d, const struct method_env *env, struct err *e)
-{
-	uint32_t pass = 0, masks;
-	int ret = denoising_check_room(d, e);
-
-	if (ret)
-		return ret;
-	denoising_begin(d, denoising_length(env));
-	denoising_lay_canvas(d, env);
-	while (!ret && !gen_done(d->gen) &&
-		(masks = denoising_masks(d, d->begin, d->end, d->at)))
-		ret = take_pass(d, env, pass++, masks, e);
+	denoising_report(d, d->begin, d->end);
+	d->pass++;
+	ret = keeps ? denoising_accept(d, cached, e) : 0;
 	if (!ret)
-		denoising_append(d);
+		denoising_end_block(d);
 	return ret;
 }
 
-static int fast_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	struct denoising d;
-	int ret = denoising_init(&d, env, s, g, denoising_whole_limit(s), e);
-
-	while (!ret && !gen_done(g))
-		ret = fill_block(&d, env, e);
-	denoising_release(&d);
-	return ret;
-}
+static const struct denoising_steps steps = {
+	.start = fast_start,
+	.plan = fast_plan,
+	.took = fast_took,
+};
 
 static uint32_t fast_rows(const struct method_env *env)
 {
@@ -159,5 +137,6 @@ const struct method method_fast_dllm = {
 	.runs = METHOD_WINDOW,
 	.options = options,
 	.decode_rows = fast_rows,
-	.run = fast_run,
+	.lane_bytes = sizeof(struct text),
+	.denoise = &steps,
 };

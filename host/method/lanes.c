@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "host/method/cycle.h"
+#include "host/method/denoising.h"
 #include "host/method/method.h"
 #include "host/session/logits.h"
 #include "host/session/session.h"
@@ -30,8 +31,9 @@ int lanes_open(struct lanes *l, uint32_t width, struct err *e)
 	l->n_vocab = session_model(l->session)->n_vocab;
 	l->width = least(
 		least(width, ROWS_SEQUENCES), session_max_rows(l->session));
-	l->logits_rows =
-		least(l->width > 1 ? LOGITS_ROWS : l->lane_rows, LOGITS_ROWS);
+	l->logits_rows = l->width > 1 || l->env->method->denoise
+		? LOGITS_ROWS
+		: least(l->lane_rows, LOGITS_ROWS);
 	if (l->env->drafter && l->env->drafter->all_rows)
 		l->logits_rows =
 			least(l->tree_rows, session_max_rows(l->session));
@@ -42,9 +44,17 @@ int lanes_open(struct lanes *l, uint32_t width, struct err *e)
 	return l->env->drafter ? speculation_open(l, e) : 0;
 }
 
+static void close_denoising(struct lane *x)
+{
+	denoising_close(x->denoising);
+	x->denoising = NULL;
+}
+
 void lanes_close(struct lanes *l)
 {
 	speculation_close(l);
+	for (uint32_t i = 0; i < l->n; i++)
+		close_denoising(l->lane[i]);
 	free(l->logits);
 	free(l->lane);
 	l->logits = NULL;
@@ -123,6 +133,7 @@ void lane_end(struct lane *x, enum lane_state state)
 	assert(!lane_is_over(x) && state >= LANE_ENDED);
 	x->state = state;
 	speculation_leave(x->lanes, x);
+	close_denoising(x);
 	lane_forget(x);
 	x->lanes->over++;
 }
@@ -134,8 +145,19 @@ static uint32_t unread(const struct lanes *l, const struct lane *x)
 {
 	size_t n;
 
+	if (l->env->method->denoise)
+		return 0;
 	gen_tokens(x->gen, &n);
 	return (uint32_t)n - 1 - session_length(l->session, x->sequence);
+}
+
+/* Slots that it has to find free: for a pass, or where masks are filled until
+ * its end. */
+static uint32_t growth(const struct lanes *l, const struct lane *x)
+{
+	return l->env->method->denoise
+		? denoising_growth(l->session, l->env, x->gen, x->sequence)
+		: unread(l, x) + 1;
 }
 
 /* Whether there is room for those in the pass and, where it is not NULL, for
@@ -147,11 +169,11 @@ static bool has_room(const struct lanes *l, const struct lane *x)
 
 	for (; n < l->n_in; n++) {
 		sequence[n] = l->in[n]->sequence;
-		by[n] = l->unread[n] + 1;
+		by[n] = growth(l, l->in[n]);
 	}
 	if (x) {
 		sequence[n] = x->sequence;
-		by[n++] = unread(l, x) + 1;
+		by[n++] = growth(l, x);
 	}
 	return session_has_room(l->session, sequence, by, n);
 }
@@ -183,7 +205,8 @@ static bool forget_one(struct lanes *l, const struct lane *for_whom)
 	for (uint32_t i = l->n; i-- > 0;) {
 		struct lane *x = l->lane[i];
 
-		if (x == for_whom || x->sequence == LANE_NOWHERE)
+		if (x == for_whom || x->sequence == LANE_NOWHERE ||
+			x->denoising)
 			continue;
 		lane_forget(x);
 		x->state = LANE_PAUSED;
@@ -248,8 +271,11 @@ static int admit(struct lanes *l, struct lane *x, struct err *e)
 			lane_forget(x);
 		return 1;
 	}
-	ret = l->rides ? 0 : read_apart(l, x, e);
-	if (ret)
+	if (l->env->method->denoise && !x->denoising)
+		ret = lane_start_denoising(x, e);
+	else if (!l->rides)
+		ret = read_apart(l, x, e);
+	if (ret || !lane_goes_on(x))
 		return ret;
 	x->state = LANE_RUNNING;
 	put_in(l, x);
@@ -312,7 +338,8 @@ static bool has_rows(const struct lanes *l)
 	for (uint32_t i = 0; i < l->n_in; i++)
 		rows += l->unread[i] + 1;
 	return l->n_in + places_held(l) < l->width &&
-		rows < session_max_rows(l->session);
+		(l->env->method->denoise ||
+			rows < session_max_rows(l->session));
 }
 
 static int take_others(struct lanes *l, struct err *e)
@@ -434,7 +461,7 @@ int lanes_run_alone(struct session *s, struct generation *g,
 		ret = speculation_join(l, &a.lane, &c, e);
 		if (!ret)
 			ret = cycle_read_prompt(c, e);
-	} else if (!ret) {
+	} else if (!ret && !env->method->denoise) {
 		ret = read_prompt_alone(&a, e);
 	}
 	while (!ret && !gen_done(g) && lanes_left(l))

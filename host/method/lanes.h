@@ -5,10 +5,11 @@
  * request's draft planned, draw tokens, and keep the accepted ones in the
  * cache:
  *
- *   lanes.c        which lanes are in a pass, and which wait for slots
- *   lanes_draft.c  who drafts for a lane, and the trees of a pass
- *   lanes_share.c  which drafted tokens have rows
- *   lanes_pass.c   the pass: rows, logits, the walk down the trees
+ *   lanes.c          which lanes are in a pass, and which wait for slots
+ *   lanes_draft.c    who drafts for a lane, and the trees of a pass
+ *   lanes_share.c    which drafted tokens have rows
+ *   lanes_pass.c     the pass: rows, logits, the walk down the trees
+ *   lanes_denoise.c  the pass where masks are filled
  *
  * Nothing that a lane generates depends on which others there are, on the width
  * of a pass, or on whether it was paused: its rows have the bytes that they
@@ -40,6 +41,7 @@
 #include <stdint.h>
 
 struct cycle;
+struct denoising;
 struct err;
 struct generation;
 struct lanes;
@@ -71,6 +73,11 @@ struct lane {
 	uint32_t freed; /* how many were over when it was forgotten */
 	/* Passes that it had rows in; of its trees. */
 	uint64_t passes, drafted, accepted;
+	/* Where masks are filled: from its beginning to its end; its next pass
+	 * is planned; the last pass that it had rows in. */
+	struct denoising *denoising;
+	bool planned;
+	uint64_t served;
 };
 
 /* What the owner of a lane does for it. */
@@ -201,5 +208,12 @@ void speculation_leave(struct lanes *, const struct lane *);
 int speculation_plan(struct lanes *, struct err *);
 /* Learn from the pass that is over. */
 void speculation_saw(struct lanes *);
+
+/* ---- lanes whose masks are filled: lanes_denoise.c ---- */
+
+/* It has begun, or has ended for want of something. */
+int lane_start_denoising(struct lane *, struct err *);
+/* The pass of those in l->in. */
+int lanes_denoise(struct lanes *, struct err *);
 
 #endif

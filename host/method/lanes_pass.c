@@ -425,6 +425,8 @@ int lanes_pass(struct lanes *l, struct err *e)
 
 	if (ret || !l->n_in)
 		return ret;
+	if (l->env->method->denoise)
+		return lanes_denoise(l, e);
 	memset(l->cycle, 0, sizeof(l->cycle));
 	ret = l->speculation ? speculation_plan(l, e) : 0;
 	ns = clock_ns();

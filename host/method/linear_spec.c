@@ -25,116 +25,110 @@ struct state {
 	uint32_t length; /* of the model's blocks */
 };
 
-/* The token that is known, which stands at `at`, and n - 1 drafted behind. */
-struct cycle {
+/* The token that is known, which stands at `at`, and n - 1 drafted after it. */
+struct text {
 	uint32_t at, n;
 	int32_t token[WIRE_MAX_ROWS];
+	bool drafted; /* which is to be verified */
 };
 
-static int draft(struct denoising *d, struct cycle *c, struct err *e)
+static int linear_start(struct denoising *d, struct err *e)
 {
-	struct row row[WIRE_MAX_ROWS];
-	const struct rows rows = { SIGHT_BLOCK, c->n, row };
-	int ret;
+	d->guessing.sampling = &sampler_defaults; /* drafts are greedy */
+	d->reads_prompt = true;
+	return denoising_reserve(d, session_context(d->session), e);
+}
 
-	if (c->n == 1)
-		return 0;
-	for (uint32_t i = 0; i < c->n; i++) {
-		d->at[i] = c->at + i;
-		row[i] = (struct row){ .token = i ? d->mask : c->token[0],
-			.position = c->at + i,
-			.sequence = SESSION_TEXT,
-			.end = c->at + c->n };
-	}
-	ret = session_forward(d->session, &rows, e);
+static int linear_prompt(struct denoising *d, uint32_t row, struct err *e)
+{
+	struct text *t = d->own;
+	float *logits = gen_logits(d->gen);
+	int ret = session_logits(d->session, row, logits, e);
+
 	if (!ret)
-		ret = denoising_guess(d, c->at, d->at + 1, c->n - 1, 0, e);
-	for (uint32_t i = 1; i < c->n && !ret; i++)
-		c->token[i] = d->guess[i - 1].token;
+		t->token[0] = method_next(d->session, d->gen, logits);
+	t->at = (uint32_t)gen_prompt_length(d->gen);
 	return ret;
 }
 
-/* Tokens go to the text as long as they are the drafted ones; the one that is
- * not is known, and stays to be computed. */
-static int verify(struct denoising *d, struct cycle *c, struct method_env *env,
-	struct err *e)
-{
-	uint32_t path[WIRE_MAX_ROWS], right = 0;
-	float *logits = gen_logits(d->gen);
-	int ret = session_continue(d->session, SESSION_TEXT, c->token, c->n, e);
-
-	while (!ret) {
-		int32_t next;
-
-		path[right] = right;
-		ret = session_logits(d->session, right, logits, e);
-		if (ret)
-			return ret;
-		next = method_next(d->session, d->gen, logits);
-		right++;
-		if (gen_done(d->gen) || right == c->n ||
-			next != c->token[right]) {
-			c->token[0] = next;
-			break;
-		}
-	}
-	if (ret)
-		return ret;
-	env->stats.cycles++;
-	method_count_draft(env, NULL, c->n - 1, right - 1);
-	c->at += right;
-	return session_accept(d->session, SESSION_TEXT, path, right, e);
-}
-
 /* As long as a draft can be of use, and there is room for it. */
-static uint32_t rows_of(const struct denoising *d, const struct cycle *c,
-	const struct method_env *env)
+static uint32_t rows_of(const struct denoising *d)
 {
-	const struct state *state = env->state;
-	uint32_t room = d->limit - c->at, n = state->length;
+	const struct state *state = d->env->state;
+	const struct text *t = d->own;
+	uint32_t room = d->limit - t->at, n = state->length;
 	size_t left = gen_left(d->gen);
 
 	n = n < room ? n : room;
 	return n < left ? n : left ? (uint32_t)left : 1;
 }
 
-static int read_prompt(struct denoising *d, struct cycle *c, struct err *e)
+static int linear_plan(struct denoising *d, struct err *e)
 {
-	size_t n;
-	const int32_t *prompt = gen_tokens(d->gen, &n);
-	float *logits = gen_logits(d->gen);
-	uint32_t row;
-	int ret = session_prefill(d->session, SESSION_TEXT, prompt, n, &row, e);
+	struct text *t = d->own;
 
-	if (ret || gen_done(d->gen))
-		return ret;
-	ret = session_logits(d->session, row, logits, e);
-	if (!ret)
-		c->token[0] = method_next(d->session, d->gen, logits);
-	c->at = (uint32_t)n;
-	return ret;
-}
-
-static int linear_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	struct cycle c = { 0 };
-	struct denoising d;
-	int ret = denoising_init(&d, env, s, g, session_context(s), e);
-
-	d.guessing.sampling = &sampler_defaults; /* a draft is what is likeliest
-						  */
-	if (!ret)
-		ret = read_prompt(&d, &c, e);
-	while (!ret && !gen_done(g)) {
-		c.n = rows_of(&d, &c, env);
-		ret = draft(&d, &c, e);
-		if (!ret)
-			ret = verify(&d, &c, env, e);
+	if (!t->drafted) {
+		t->n = rows_of(d);
+		t->drafted = t->n == 1; /* nothing to draft */
 	}
-	denoising_release(&d);
-	return ret;
+	d->n_at = 0;
+	d->n_rows = t->n;
+	d->sight = t->drafted ? SIGHT_TREE : SIGHT_BLOCK;
+	rows_tree(d->row, d->sequence, t->at, t->token, NULL, t->n);
+	for (uint32_t i = 0; i < t->n && !t->drafted; i++) {
+		d->row[i].token = i ? d->mask : t->token[0];
+		d->row[i].end = t->at + t->n;
+		if (i)
+			d->at[d->n_at++] = t->at + i;
+	}
+	return 0;
 }
+
+/* Tokens go to the text as long as they are the drafted ones; the one that is
+ * not is known, and stays to be computed. */
+static int verify(struct denoising *d, struct text *t, struct err *e)
+{
+	uint32_t path[WIRE_MAX_ROWS], right = 0;
+	float *logits = gen_logits(d->gen);
+	int32_t next;
+
+	do {
+		int ret =
+			session_logits(d->session, d->first + right, logits, e);
+
+		if (ret)
+			return ret;
+		path[right] = d->first + right;
+		right++;
+		next = method_next(d->session, d->gen, logits);
+	} while (!gen_done(d->gen) && right < t->n && next == t->token[right]);
+	t->token[0] = next;
+	t->at += right;
+	d->env->stats.cycles++;
+	method_count_draft(d->env, NULL, t->n - 1, right - 1);
+	return session_accept(d->session, d->sequence, path, right, e);
+}
+
+static int linear_took(struct denoising *d, struct err *e)
+{
+	struct text *t = d->own;
+
+	if (t->drafted) {
+		t->drafted = false;
+		return verify(d, t, e);
+	}
+	for (uint32_t i = 1; i < t->n; i++)
+		t->token[i] = d->guess[i - 1].token;
+	t->drafted = true;
+	return 0;
+}
+
+static const struct denoising_steps steps = {
+	.start = linear_start,
+	.prompt = linear_prompt,
+	.plan = linear_plan,
+	.took = linear_took,
+};
 
 static int linear_open(
 	struct method_env *env, const struct model *m, struct err *e)
@@ -161,5 +155,6 @@ const struct method method_linear_spec = {
 	.state_bytes = sizeof(struct state),
 	.open = linear_open,
 	.decode_rows = linear_rows,
-	.run = linear_run,
+	.lane_bytes = sizeof(struct text),
+	.denoise = &steps,
 };

@@ -13,43 +13,47 @@
 #include "host/method/denoising.h"
 #include "host/method/method.h"
 #include "host/session/session.h"
-#include "host/text/generation.h"
 
 static const struct opt_table *const options[] = { &block_table, &canvas_table,
 	&steps_table, NULL };
 
-static int fill_block(
-	struct denoising *d, const struct method_env *env, struct err *e)
+static int llada_start(struct denoising *d, struct err *e)
 {
-	const struct steps_options *o = method_options(env, &steps_table);
-	const struct denoising_rule rule = { .steps = o->steps,
-		.threshold = -1 };
-	const struct denoising_pass pass = { denoising_whole_pass };
-	int ret = denoising_check_room(d, e);
+	const struct steps_options *o = method_options(d->env, &steps_table);
+
+	d->guessing.order = (enum guess_order)o->order;
+	return denoising_reserve(d, denoising_whole_limit(d->session), e);
+}
+
+static int llada_plan(struct denoising *d, struct err *e)
+{
+	int ret = denoising_next_block(d, denoising_length(d->env), e);
 
 	if (ret)
 		return ret;
-	denoising_begin(d, denoising_length(env));
-	denoising_lay_canvas(d, env);
-	ret = denoising_fill(d, &rule, &pass, e);
-	if (!ret)
-		denoising_append(d);
-	return ret;
+	denoising_lay_canvas(d);
+	denoising_whole_pass(d);
+	denoising_ask(d, d->begin, d->end);
+	return 0;
 }
 
-static int llada_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+static int llada_took(struct denoising *d, struct err *e)
 {
-	const struct steps_options *o = method_options(env, &steps_table);
-	struct denoising d;
-	int ret = denoising_init(&d, env, s, g, denoising_whole_limit(s), e);
+	const struct steps_options *o = method_options(d->env, &steps_table);
+	uint32_t length = d->end - d->begin;
+	uint32_t steps = o->steps && o->steps < length ? o->steps : length;
 
-	d.guessing.order = (enum guess_order)o->order;
-	while (!ret && !gen_done(g))
-		ret = fill_block(&d, env, e);
-	denoising_release(&d);
-	return ret;
+	denoising_take(d, denoising_choose(d, -1, steps - d->pass++));
+	denoising_report(d, d->begin, d->end);
+	denoising_end_block(d);
+	return 0;
 }
+
+static const struct denoising_steps steps = {
+	.start = llada_start,
+	.plan = llada_plan,
+	.took = llada_took,
+};
 
 static uint32_t llada_rows(const struct method_env *env)
 {
@@ -63,5 +67,5 @@ const struct method method_llada = {
 	.runs = METHOD_WINDOW,
 	.options = options,
 	.decode_rows = llada_rows,
-	.run = llada_run,
+	.denoise = &steps,
 };

@@ -131,8 +131,9 @@ struct text {
 	uint32_t first;
 	uint32_t told;   /* tokens that are text */
 	uint32_t cached; /* tokens */
-	uint32_t from, to, passes;
+	uint32_t from, to;
 	bool by_block, fresh; /* the block's drafts were not looked at again */
+	bool first_pass;      /* of all positions, and of the window none yet */
 	int64_t asked_masked; /* a position that is a mask in this pass; -1 */
 };
 
@@ -248,26 +249,18 @@ static uint32_t block_end(const struct text *t, uint32_t at)
 	return end < there ? end : there;
 }
 
-static int forward(struct text *t, struct err *e)
+/* The rows of the window. */
+static void put_rows(struct text *t)
 {
 	struct denoising *d = t->d;
-	struct row row[WIRE_MAX_ROWS];
-	struct rows rows = { SIGHT_WINDOW, t->to - t->from, row };
+	bool blocks = t->by_block || t->o->sight == SIGHT_OF_BLOCKS;
 
-	if (t->by_block || t->o->sight == SIGHT_OF_BLOCKS)
-		rows.sight = SIGHT_BLOCK;
-	for (uint32_t i = 0; i < rows.n; i++) {
-		uint32_t at = t->from + i;
-
+	for (uint32_t at = t->from; at < t->to; at++)
 		d->x[at] = input(t, at);
-		row[i] = (struct row){ .token = d->x[at],
-			.position = at,
-			.sequence = SESSION_TEXT };
-		if (rows.sight == SIGHT_BLOCK)
-			row[i].end = block_end(t, at);
-	}
-	t->passes++;
-	return session_forward(d->session, &rows, e);
+	denoising_rows(d, blocks ? SIGHT_BLOCK : SIGHT_WINDOW, t->from, t->to);
+	for (uint32_t i = 0; blocks && i < d->n_rows; i++)
+		d->row[i].end = block_end(t, t->from + i);
+	d->pass++;
 }
 
 /* Keys and values of the current block and what is before it; drafts leave
@@ -276,8 +269,7 @@ static int keep(struct text *t, struct err *e)
 {
 	struct denoising *d = t->d;
 	uint32_t to = t->to < d->end ? t->to : d->end;
-	int ret =
-		session_accept(d->session, SESSION_TEXT, NULL, to - t->from, e);
+	int ret = denoising_accept(d, to - t->from, e);
 
 	if (to > t->cached)
 		t->cached = to;
@@ -289,10 +281,10 @@ static int keep(struct text *t, struct err *e)
 
 /* Positions that rows speak of and about which something is to be known; what
  * is before the block is revision's. */
-static uint32_t choose_asked(struct text *t)
+static void choose_asked(struct text *t)
 {
-	const struct denoising *d = t->d;
-	uint32_t n = 0, at = t->from, end = t->to + d->shift;
+	struct denoising *d = t->d;
+	uint32_t at = t->from, end = t->to + d->shift;
 
 	if (!t->by_block || at != d->behind_at)
 		at += d->shift;
@@ -302,9 +294,8 @@ static uint32_t choose_asked(struct text *t)
 		if (t->place[at].stage == STAGE_STABLE)
 			t->stats->skipped++;
 		else
-			d->at[n++] = at;
+			d->at[d->n_at++] = at;
 	}
-	return n;
 }
 
 /* A draft has no say yet, and changes freely. */
@@ -319,13 +310,13 @@ static void take_draft(struct text *t, const struct guess *g)
 }
 
 /* The guesses of the pass; how many tokens others see from now on. */
-static uint32_t take(struct text *t, uint32_t n)
+static uint32_t take(struct text *t)
 {
 	struct denoising *d = t->d;
 	const struct guess *best = NULL;
 	uint32_t seen = 0, promoted = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < d->n_at; i++) {
 		const struct guess *g = &d->guess[i];
 		struct place *p = &t->place[g->at];
 		bool masked = p->stage == STAGE_INVISIBLE;
@@ -466,135 +457,125 @@ static int keep_behind(struct text *t, struct err *e)
 	return denoising_keep_behind(d, d->begin - 1 - t->from, d->begin, e);
 }
 
-static int take_pass(struct text *t, struct err *e)
+static uint64_t time_of_pass(const void *arg, uint32_t rows)
 {
-	struct denoising *d = t->d;
-	uint32_t n = 0;
+	const struct denoising *d = arg;
+
+	return session_expect_pass(
+		d->session, rows, session_length(d->session, d->sequence));
+}
+
+static int npu_start(struct denoising *d, struct err *e)
+{
+	const struct npu_options *o = method_options(d->env, &npu_table);
+	const struct state *state = d->env->state;
+	bool chunks = state->by_block || o->chunks;
+	uint32_t limit = chunks ? session_context(d->session)
+				: denoising_whole_limit(d->session);
+	struct text *t = d->own;
 	int ret;
 
-	choose_window(t);
-	choose_masked(t);
-	ret = revision_begin(t->revision, d, t->place, t->first, t->from, e);
-	if (!ret)
-		ret = forward(t, e);
-	if (!ret) {
-		n = choose_asked(t);
-		ret = denoising_guess(d, t->from, d->at, n, t->passes, e);
-	}
-	if (!ret)
-		ret = keep_behind(t, e);
-	if (!ret)
-		ret = keep(t, e);
+	*t = (struct text){ .d = d,
+		.o = o,
+		.stats = &d->env->stats,
+		.rule = { o->visible, o->stable, !o->no_revision, o->fall },
+		.window = { o->slide, o->late, o->allowance, time_of_pass, d },
+		.length = state->length,
+		.by_block = state->by_block,
+		.first_pass = !chunks,
+		.asked_masked = -1 };
+	d->reads_prompt = chunks;
+	ret = denoising_reserve(d, limit, e);
 	if (ret)
 		return ret;
-	ret = revision_end(t->revision, d, t->place, &t->rule, t->stats, e);
-	if (ret)
-		return ret;
-	if (t->asked_masked >= 0)
-		t->place[t->asked_masked].stale = true;
-	session_count_valid(d->session, take(t, n));
-	cut_at_end(t);
-	tell(t, d->end, false);
-	if (!gen_done(d->gen))
-		tell_step(t);
-	if (!gen_done(d->gen) && !masks_left(t))
-		ret = end_block(t, e);
-	return ret;
-}
-
-/* The prompt and the first block's masks, which see one another. */
-static int first_pass(struct text *t, struct err *e)
-{
-	struct denoising *d = t->d;
-	uint32_t n;
-	int ret;
-
-	t->from = 0;
-	t->to = d->end;
-	session_truncate(d->session, SESSION_TEXT, 0);
-	ret = forward(t, e);
-	n = choose_asked(t);
+	t->place = calloc(limit, sizeof(*t->place));
+	t->shown = calloc(limit, sizeof(*t->shown));
+	t->mark = calloc(limit, sizeof(*t->mark));
+	if (!t->place || !t->shown || !t->mark)
+		return err_set(e, ENOMEM, "no memory for %u positions", limit);
+	ret = revision_open(
+		&t->revision, method_options(d->env, &revision_table), d, e);
 	if (!ret)
-		ret = denoising_guess(d, 0, d->at, n, t->passes, e);
-	if (!ret)
-		ret = keep(t, e);
-	if (!ret)
-		session_count_valid(d->session, take(t, n));
-	return ret;
-}
-
-static int read_prompt(struct text *t, struct err *e)
-{
-	struct denoising *d = t->d;
-	size_t n;
-	const int32_t *prompt = gen_tokens(d->gen, &n);
-	uint32_t row;
-	int ret = session_prefill(d->session, SESSION_TEXT, prompt, n, &row, e);
-
-	t->cached = (uint32_t)n;
-	return ret || !d->shift ? ret
-				: denoising_keep_behind(d, row, t->cached, e);
-}
-
-static int write_text(struct text *t, struct err *e)
-{
-	struct denoising *d = t->d;
-	int ret = denoising_check_room(d, e);
-
+		ret = denoising_check_room(d, e);
 	if (ret)
 		return ret;
 	denoising_begin(d, t->length);
 	t->first = t->told = d->begin;
-	ret = t->by_block || t->o->chunks ? read_prompt(t, e)
-					  : first_pass(t, e);
-	if (!ret && !masks_left(t))
-		ret = end_block(t, e);
-	while (!ret && !gen_done(d->gen))
-		ret = take_pass(t, e);
+	return 0;
+}
+
+static void npu_finish(struct denoising *d)
+{
+	struct text *t = d->own;
+
+	revision_close(t->revision);
+	free(t->place);
+	free(t->shown);
+	free(t->mark);
+}
+
+static int npu_prompt(struct denoising *d, uint32_t row, struct err *e)
+{
+	struct text *t = d->own;
+
+	t->cached = t->first;
+	return d->shift ? denoising_keep_behind(d, row, t->cached, e) : 0;
+}
+
+/* At first the prompt and the first block's masks, which see one another. */
+static int npu_plan(struct denoising *d, struct err *e)
+{
+	struct text *t = d->own;
+	int ret = 0;
+
+	if (t->first_pass) {
+		t->from = 0;
+		t->to = d->end;
+		put_rows(t);
+		d->anew = true;
+	} else {
+		choose_window(t);
+		choose_masked(t);
+		ret = revision_begin(
+			t->revision, d, t->place, t->first, t->from, e);
+		put_rows(t);
+	}
+	choose_asked(t);
 	return ret;
 }
 
-static uint64_t time_of_pass(const void *arg, uint32_t rows)
+static int npu_took(struct denoising *d, struct err *e)
 {
-	return session_expect_pass(
-		arg, rows, session_length(arg, SESSION_TEXT));
-}
+	struct text *t = d->own;
+	int ret = t->first_pass ? 0 : keep_behind(t, e);
 
-static int npu_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	const struct npu_options *o = method_options(env, &npu_table);
-	const struct state *state = env->state;
-	struct denoising d;
-	struct text t = { .d = &d,
-		.o = o,
-		.stats = &env->stats,
-		.rule = { o->visible, o->stable, !o->no_revision, o->fall },
-		.window = { o->slide, o->late, o->allowance, time_of_pass, s },
-		.length = state->length,
-		.by_block = state->by_block,
-		.asked_masked = -1 };
-	uint32_t limit = t.by_block || o->chunks ? session_context(s)
-						 : denoising_whole_limit(s);
-	int ret = denoising_init(&d, env, s, g, limit, e);
-
-	t.place = calloc(limit, sizeof(*t.place));
-	t.shown = calloc(limit, sizeof(*t.shown));
-	t.mark = calloc(limit, sizeof(*t.mark));
-	if (!ret && (!t.place || !t.shown || !t.mark))
-		ret = err_set(e, ENOMEM, "no memory for %u positions", limit);
 	if (!ret)
-		ret = revision_open(&t.revision,
-			method_options(env, &revision_table), s, e);
-	if (!ret && !gen_done(g))
-		ret = write_text(&t, e);
-	revision_close(t.revision);
-	denoising_release(&d);
-	free(t.place);
-	free(t.shown);
-	free(t.mark);
-	return ret;
+		ret = keep(t, e);
+	if (!ret && !t->first_pass)
+		ret = revision_end(
+			t->revision, d, t->place, &t->rule, t->stats, e);
+	if (ret)
+		return ret;
+	if (t->asked_masked >= 0)
+		t->place[t->asked_masked].stale = true;
+	session_count_valid(d->session, take(t));
+	if (!t->first_pass) {
+		cut_at_end(t);
+		tell(t, d->end, false);
+		if (!gen_done(d->gen))
+			tell_step(t);
+	}
+	t->first_pass = false;
+	return gen_done(d->gen) || masks_left(t) ? 0 : end_block(t, e);
 }
+
+static const struct denoising_steps steps = {
+	.start = npu_start,
+	.prompt = npu_prompt,
+	.plan = npu_plan,
+	.took = npu_took,
+	.finish = npu_finish,
+};
 
 static int npu_open(
 	struct method_env *env, const struct model *m, struct err *e)
@@ -630,5 +611,6 @@ const struct method method_llada_npu = {
 	.state_bytes = sizeof(struct state),
 	.open = npu_open,
 	.decode_rows = npu_rows,
-	.run = npu_run,
+	.lane_bytes = sizeof(struct text),
+	.denoise = &steps,
 };

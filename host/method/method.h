@@ -19,6 +19,7 @@
 
 struct chooser;
 struct cycle;
+struct denoising_steps;
 struct drafter;
 struct drafting;
 struct err;
@@ -140,6 +141,9 @@ struct method {
 	void (*grown)(struct cycle *);
 	int (*beside)(struct cycle *, struct err *);
 	void (*took)(struct cycle *);
+	/* Those of a method that fills masks (host/method/denoising.h), which
+	 * has lane_bytes too; NULL: it does not. */
+	const struct denoising_steps *denoise;
 	int (*run)(struct session *, struct generation *, struct method_env *,
 		struct err *);
 	/* Of many samples, how the choice stands, in a few words, for people

@@ -85,11 +85,10 @@ struct text {
 	const struct multi_options *o;
 	double threshold; /* of confidence; or, < 0, of -entropy */
 	bool by_entropy, by_block;
-	uint32_t length;
-	uint32_t first;  /* where blocks begin */
-	uint32_t cached; /* tokens */
-	uint32_t told;   /* tokens that are text */
-	uint32_t passes;
+	uint32_t length;    /* of a block */
+	uint32_t first;     /* where blocks begin */
+	uint32_t cached;    /* tokens */
+	uint32_t told;      /* tokens that are text */
 	uint32_t *finished; /* [blocks] pass since which a block has no mask */
 };
 
@@ -141,36 +140,6 @@ static void add_block(struct denoising *d, struct text *t)
 
 /* ---- passes -------------------------------------------------------------- */
 
-static int forward_blocks(
-	struct denoising *d, const struct text *t, struct err *e)
-{
-	struct row row[WIRE_MAX_ROWS];
-	const struct rows rows = { SIGHT_BLOCK, d->last - t->cached, row };
-
-	for (uint32_t i = 0; i < rows.n; i++) {
-		uint32_t at = t->cached + i;
-
-		row[i] = (struct row){ .token = d->x[at],
-			.position = at,
-			.sequence = SESSION_TEXT,
-			.end = end_of(d, t, (at - t->first) / t->length) };
-	}
-	return session_forward(d->session, &rows, e);
-}
-
-/* Rows from t->cached on; whole at first and when it is time. */
-static int forward(struct denoising *d, struct text *t, struct err *e)
-{
-	uint32_t from;
-
-	if (t->by_block)
-		return forward_blocks(d, t, e);
-	if (t->cached && !(t->o->refresh && t->passes % t->o->refresh == 0))
-		return denoising_window_pass(d, t->cached, d->last, e);
-	t->cached = 0;
-	return denoising_whole_pass(d, &from, e);
-}
-
 /* Of what the pass computed. What is last kept speaks of what is not. */
 static int keep(struct denoising *d, struct text *t, uint32_t to, struct err *e)
 {
@@ -181,8 +150,7 @@ static int keep(struct denoising *d, struct text *t, uint32_t to, struct err *e)
 	if (d->shift)
 		ret = denoising_keep_behind(d, to - t->cached - 1, to, e);
 	if (!ret)
-		ret = session_accept(
-			d->session, SESSION_TEXT, NULL, to - t->cached, e);
+		ret = denoising_accept(d, to - t->cached, e);
 	t->cached = to;
 	return ret;
 }
@@ -196,7 +164,7 @@ static int keep_finished(struct denoising *d, struct text *t, struct err *e)
 	for (uint32_t b = 0; b < n; b++) {
 		uint32_t end = end_of(d, t, b);
 
-		if (!t->finished[b] || t->passes - t->finished[b] < t->o->delay)
+		if (!t->finished[b] || d->pass - t->finished[b] < t->o->delay)
 			break;
 		/* What is behind it must be there to be seen, and one row must
 		 * be left to be computed. */
@@ -231,15 +199,15 @@ static uint32_t choose_in_block(struct denoising *d, const struct text *t,
 	return stay;
 }
 
-static uint32_t choose(struct denoising *d, const struct text *t, uint32_t n)
+static uint32_t choose(struct denoising *d, const struct text *t)
 {
 	uint32_t stay = 0, from = 0;
 
-	for (uint32_t b = 0; b < n_blocks(d, t) && from < n; b++) {
+	for (uint32_t b = 0; b < n_blocks(d, t) && from < d->n_at; b++) {
 		bool full = !b || progress(d, t, b - 1) >= t->o->full;
 		uint32_t to = from, end = end_of(d, t, b);
 
-		while (to < n && d->guess[to].at < end)
+		while (to < d->n_at && d->guess[to].at < end)
 			to++;
 		stay = choose_in_block(d, t, from, to, full, stay);
 		from = to;
@@ -247,112 +215,105 @@ static uint32_t choose(struct denoising *d, const struct text *t, uint32_t n)
 	return stay;
 }
 
-/* ---- the text ------------------------------------------------------------ */
+/* ---- the steps ----------------------------------------------------------- */
 
-static void tell_finished(struct denoising *d, struct text *t)
+static int multi_start(struct denoising *d, struct err *e)
 {
-	for (uint32_t b = 0; b < n_blocks(d, t); b++) {
-		uint32_t end = end_of(d, t, b);
+	const struct state *state = d->env->state;
+	struct text *t = d->own;
+	uint32_t limit = state->by_block ? session_context(d->session)
+					 : denoising_whole_limit(d->session);
+	int ret;
 
-		if (progress(d, t, b) < 1)
-			return;
-		if (!t->finished[b])
-			t->finished[b] = t->passes;
-		for (; t->told < end; t->told++)
-			gen_append(d->gen, d->x[t->told]);
-	}
-}
-
-static void note_finished(const struct denoising *d, struct text *t)
-{
-	for (uint32_t b = 0; b < n_blocks(d, t); b++)
-		if (!t->finished[b] && progress(d, t, b) == 1)
-			t->finished[b] = t->passes;
-}
-
-static int take_pass(struct denoising *d, struct text *t, struct err *e)
-{
-	uint32_t n = denoising_masks(d, t->first, d->last, d->at);
-	uint32_t from = t->cached;
-	int ret = forward(d, t, e);
-
-	if (t->cached < from)
-		from = t->cached;
-	t->passes++;
-	if (!ret)
-		ret = denoising_guess(d, from, d->at, n, t->passes, e);
-	if (!ret)
-		ret = keep_finished(d, t, e);
+	t->o = method_options(d->env, &multi_table);
+	t->threshold = denoising_threshold(d->env, THRESHOLD);
+	t->by_block = d->reads_prompt = state->by_block;
+	t->length = state->length;
+	t->by_entropy = t->o->entropy > 0;
+	if (t->by_entropy)
+		d->guessing.order = ORDER_ENTROPY;
+	ret = denoising_reserve(d, limit, e);
 	if (ret)
 		return ret;
-	denoising_take(d, choose(d, t, n));
-	note_finished(d, t);
-	tell_finished(d, t);
+	t->finished = calloc(limit / t->length + 2, sizeof(*t->finished));
+	if (!t->finished)
+		return err_set(e, ENOMEM, "no memory for %u positions", limit);
+	return denoising_check_room(d, e);
+}
+
+static void multi_finish(struct denoising *d)
+{
+	struct text *t = d->own;
+
+	free(t->finished);
+}
+
+static int multi_prompt(struct denoising *d, uint32_t row, struct err *e)
+{
+	struct text *t = d->own;
+
+	t->cached = (uint32_t)gen_prompt_length(d->gen);
+	return d->shift ? denoising_keep_behind(d, row, t->cached, e) : 0;
+}
+
+/* Rows of what is not cached; of all at first, and when it is time. */
+static int multi_plan(struct denoising *d, struct err *e)
+{
+	struct text *t = d->own;
+	int ret;
+
+	if (!d->last) {
+		denoising_begin(d, t->length);
+		t->first = t->told = d->begin;
+	}
+	ret = t->told == d->last ? denoising_check_room(d, e) : 0;
+	if (ret)
+		return ret;
+	if (!t->by_block &&
+		(!t->cached ||
+			(t->o->refresh && d->pass % t->o->refresh == 0))) {
+		t->cached = 0;
+		denoising_whole_pass(d);
+	} else {
+		denoising_rows(d, t->by_block ? SIGHT_BLOCK : SIGHT_WINDOW,
+			t->cached, d->last);
+	}
+	for (uint32_t i = 0; t->by_block && i < d->n_rows; i++)
+		d->row[i].end =
+			end_of(d, t, (t->cached + i - t->first) / t->length);
+	denoising_ask(d, t->first, d->last);
+	d->pass++;
+	return 0;
+}
+
+static int multi_took(struct denoising *d, struct err *e)
+{
+	struct text *t = d->own;
+	int ret = keep_finished(d, t, e);
+
+	if (ret)
+		return ret;
+	denoising_take(d, choose(d, t));
+	for (uint32_t b = 0; b < n_blocks(d, t); b++)
+		if (!t->finished[b] && progress(d, t, b) == 1)
+			t->finished[b] = d->pass;
+	/* Blocks that are finished from the left on are text. */
+	for (uint32_t b = 0; b < n_blocks(d, t) && t->finished[b]; b++)
+		for (; t->told < end_of(d, t, b); t->told++)
+			gen_append(d->gen, d->x[t->told]);
 	if (!gen_done(d->gen))
-		denoising_tell(d, t->told, d->last);
+		denoising_report(d, t->told, d->last);
 	add_block(d, t);
 	return 0;
 }
 
-static int read_prompt(struct denoising *d, struct text *t, struct err *e)
-{
-	size_t n;
-	const int32_t *prompt = gen_tokens(d->gen, &n);
-	uint32_t row;
-	int ret;
-
-	if (!t->by_block)
-		return 0; /* it is part of the first pass */
-	ret = session_prefill(d->session, SESSION_TEXT, prompt, n, &row, e);
-	t->cached = (uint32_t)n;
-	return ret || !d->shift ? ret
-				: denoising_keep_behind(d, row, t->cached, e);
-}
-
-static int write_text(struct denoising *d, struct text *t, struct err *e)
-{
-	int ret = denoising_check_room(d, e);
-
-	if (!ret)
-		ret = read_prompt(d, t, e);
-	if (ret)
-		return ret;
-	denoising_begin(d, t->length);
-	t->first = t->told = d->begin;
-	while (!ret && !gen_done(d->gen)) {
-		if (t->told == d->last)
-			ret = denoising_check_room(d, e);
-		if (!ret)
-			ret = take_pass(d, t, e);
-	}
-	return ret;
-}
-
-static int multi_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
-{
-	const struct state *state = env->state;
-	struct text t = { .o = method_options(env, &multi_table),
-		.threshold = denoising_threshold(env, THRESHOLD),
-		.by_block = state->by_block,
-		.length = state->length };
-	struct denoising d;
-	uint32_t limit =
-		state->by_block ? session_context(s) : denoising_whole_limit(s);
-	int ret = denoising_init(&d, env, s, g, limit, e);
-
-	t.by_entropy = t.o->entropy > 0;
-	if (t.by_entropy)
-		d.guessing.order = ORDER_ENTROPY;
-	t.finished = calloc(limit / t.length + 2, sizeof(*t.finished));
-	if (!ret && !t.finished)
-		ret = err_set(e, ENOMEM, "no memory for %u positions", limit);
-	if (!ret && !gen_done(g))
-		ret = write_text(&d, &t, e);
-	denoising_release(&d);
-	free(t.finished);
-	return ret;
-}
+static const struct denoising_steps steps = {
+	.start = multi_start,
+	.prompt = multi_prompt,
+	.plan = multi_plan,
+	.took = multi_took,
+	.finish = multi_finish,
+};
 
 static int multi_open(
 	struct method_env *env, const struct model *m, struct err *e)
@@ -380,5 +341,6 @@ const struct method method_multi_block = {
 	.state_bytes = sizeof(struct state),
 	.open = multi_open,
 	.decode_rows = multi_rows,
-	.run = multi_run,
+	.lane_bytes = sizeof(struct text),
+	.denoise = &steps,
 };

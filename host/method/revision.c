@@ -68,9 +68,10 @@ struct revision {
 };
 
 int revision_open(struct revision **out, const struct revision_options *o,
-	struct session *s, struct err *e)
+	const struct denoising *d, struct err *e)
 {
 	const struct refresh_opts opts = { .best_effort = o->late };
+	struct session *s = d->session;
 	const struct model *m = session_model(s);
 	struct revision *r;
 	int ret;
@@ -147,7 +148,7 @@ static void add_row(struct revision *r, const struct denoising *d,
 	r->row[r->n] = (struct row){
 		.token = at < first ? d->x[at] : place[at].token,
 		.position = at,
-		.sequence = SESSION_TEXT,
+		.sequence = d->sequence,
 	};
 	if (r->by_block)
 		r->row[r->n].end = end;

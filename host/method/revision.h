@@ -41,7 +41,7 @@ extern const struct opt_table revision_table;
 
 /* NULL where the policy is none. What refresh_open refuses. */
 int revision_open(struct revision **out, const struct revision_options *,
-	struct session *, struct err *);
+	const struct denoising *, struct err *);
 void revision_close(struct revision *);
 
 /* Whether revision sees to this place from now on, and no window. */

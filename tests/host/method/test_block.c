@@ -109,7 +109,7 @@ static void write_text(struct fixture *f, struct session_stats *st)
 	o.sampler = sampler;
 	assert_ok(generation_open(&g, &o, f->prompt, f->n_prompt, &e), &e);
 	ask_number(&f->asked, "block-steps", f->steps);
-	assert_ok(method_block.run(f->s, g, &f->env, &e), &e);
+	assert_ok(method_run(f->s, g, &f->env, &e), &e);
 	text = gen_tokens(g, &f->n);
 	memcpy(f->text, text, f->n * sizeof(*text));
 	f->stop = gen_stop_reason(g);

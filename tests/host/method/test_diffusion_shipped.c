@@ -100,7 +100,7 @@ static void write_text(struct fixture *f, const char *prompt)
 	assert_ok(sampler_open(&o.sampler, &sampling, o.n_vocab, &e), &e);
 	assert_ok(generation_open(&g, &o, ids.id, ids.n, &e), &e);
 	session_truncate(f->s, SESSION_TEXT, 0);
-	assert_ok(f->env.method->run(f->s, g, &f->env, &e), &e);
+	assert_ok(method_run(f->s, g, &f->env, &e), &e);
 	text = gen_tokens(g, &f->n);
 	memcpy(f->text, text, f->n * sizeof(*text));
 	f->n_prompt = ids.n;

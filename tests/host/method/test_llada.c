@@ -5,6 +5,7 @@
  */
 #include "base/err.h"
 #include "base/strbuf.h"
+#include "host/method/denoising.h"
 #include "host/method/method.h"
 #include "host/model/model.h"
 #include "host/session/session.h"
@@ -120,13 +121,21 @@ static void check_valid(const struct session *s, uint32_t left)
 			s->passes - 1, s->masks[s->passes - 1], left, s->valid);
 }
 
-int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
-	uint32_t n, struct err *e)
+/* A pass of all positions, from nothing. */
+static int forward(struct session *s, const struct denoising *d, struct err *e)
 {
+	int32_t token[MANY];
+	uint32_t n = d->n_rows;
+
 	s->passes++;
 	assert_in_range(s->passes, 1, MAX_PASSES - 1);
 	assert_in_range(n, N_PROMPT, s->max_rows);
-	assert_int_equal(sequence, SESSION_TEXT);
+	assert_int_equal(d->sight, SIGHT_WINDOW);
+	assert_true(d->anew);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_int_equal(d->row[i].position, i);
+		token[i] = d->row[i].token;
+	}
 	if (s->passes == s->fails_at)
 		return err_set(e, EIO, "as told");
 	check_same_block(s, token);
@@ -141,15 +150,15 @@ int session_continue(struct session *s, uint32_t sequence, const int32_t *token,
 	return 0;
 }
 
-void session_truncate(struct session *s, uint32_t sequence, uint32_t length)
+uint32_t session_length(const struct session *s, uint32_t sequence)
 {
-	assert_int_equal(sequence, SESSION_TEXT);
-	assert_int_equal(length, 0);
+	return 0;
 }
 
-int session_forward(struct session *s, const struct rows *rows, struct err *e)
+int session_accept(struct session *s, uint32_t sequence, const uint32_t *path,
+	uint32_t n, struct err *e)
 {
-	fail_msg("a pass of some of the positions");
+	fail_msg("%u rows are to be cached", n);
 	return -EINVAL;
 }
 
@@ -273,8 +282,28 @@ static void ask(struct fixture *f, const char *name, uint32_t number)
 	assert_ok(opt_set(tables, &f->asked, name, text, &f->e), &f->e);
 }
 
+static int run_pass(struct fixture *f, struct denoising *d)
+{
+	float logits[N_VOCAB + 1024];
+	int ret = method_llada.denoise->plan(d, &f->e);
+
+	if (!ret)
+		ret = forward(&f->s, d, &f->e);
+	for (uint32_t i = 0; i < d->n_at && !ret; i++) {
+		uint32_t row;
+
+		assert_true(denoising_row_of(d, i, &row));
+		logits_of(&f->s, row, logits);
+		denoising_guess(d, i, logits);
+	}
+	return ret ? ret : method_llada.denoise->took(d, &f->e);
+}
+
 static int run(struct fixture *f)
 {
+	struct denoising *d = NULL;
+	int ret;
+
 	end(f);
 	f->s.n = f->s.passes = f->s.rows = 0;
 	memset(f->s.masks, 0, sizeof(f->s.masks));
@@ -287,7 +316,13 @@ static int run(struct fixture *f)
 		&f->e);
 	ask(f, "block", f->block.length);
 	ask(f, "block-steps", f->block.steps);
-	return method_llada.run(&f->s, f->g, &f->env, &f->e);
+	if (gen_done(f->g))
+		return 0;
+	ret = denoising_open(&d, &f->s, &f->env, f->g, SESSION_TEXT, &f->e);
+	while (!ret && !gen_done(f->g))
+		ret = run_pass(f, d);
+	denoising_close(d);
+	return ret;
 }
 
 static void run_ok(struct fixture *f)

@@ -93,7 +93,7 @@ static void run(struct fixture *f, struct session_stats *st)
 	assert_ok(generation_open(&g, &o, f->prompt, N_PROMPT, &e), &e);
 	ask_number(&f->asked, "block", f->block.length);
 	ask_number(&f->asked, "block-steps", f->block.steps);
-	assert_ok(method_llada.run(s, g, &f->env, &e), &e);
+	assert_ok(method_run(s, g, &f->env, &e), &e);
 	text = gen_tokens(g, &f->n);
 	memcpy(f->text, text, f->n * sizeof(*text));
 	session_stats(s, st);

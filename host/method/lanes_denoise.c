@@ -1,0 +1,316 @@
+/*
+ * A pass of lanes whose method fills masks (host/method/denoising.h).
+ *
+ * All rows of a pass have one kind of visibility, and a request's rows are
+ * computed together or not at all. So each lane keeps what its method planned
+ * until a pass has room for it: the lane that waited longest goes first, and
+ * others of its kind of visibility join, as far as the largest graph has rows.
+ * A prompt that is read before the masks are filled has passes of its own, a
+ * chunk each, in the same order.
+ *
+ * Keys and values of a window are stale by design and cannot be computed again
+ * from the text, so these lanes are never paused: when one begins there are
+ * slots for all that it may still take (host/method/lanes.c).
+ */
+#include "host/method/lanes.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "host/method/denoising.h"
+#include "host/method/method.h"
+#include "host/session/logits.h"
+#include "host/session/session.h"
+#include "host/text/generation.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What went wrong with one request alone; all else concerns every lane. */
+static bool is_of_one(int ret)
+{
+	return ret == -EPROTO || ret == -ENOSPC || ret == -EINVAL ||
+		ret == -ENOMEM;
+}
+
+/* 0 where the failure is that lane's, which ends by it. */
+static int fail_one(struct lane *x, int ret, struct err *e)
+{
+	if (!is_of_one(ret))
+		return ret;
+	x->owner->spoilt(x, e);
+	return 0;
+}
+
+int lane_start_denoising(struct lane *x, struct err *e)
+{
+	struct lanes *l = x->lanes;
+	int ret = denoising_open(
+		&x->denoising, l->session, l->env, x->gen, x->sequence, e);
+
+	return ret ? fail_one(x, ret, e) : 0;
+}
+
+/* ---- which lanes --------------------------------------------------------- */
+
+static void drop_over(struct lanes *l)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < l->n_in; i++)
+		if (!lane_is_over(l->in[i]))
+			l->in[n++] = l->in[i];
+	l->n_in = n;
+}
+
+static int plan(struct lanes *l, struct err *e)
+{
+	int ret = 0;
+
+	for (uint32_t i = 0; i < l->n_in && !ret; i++) {
+		struct lane *x = l->in[i];
+
+		if (x->planned || x->denoising->reads_prompt)
+			continue;
+		ret = l->env->method->denoise->plan(x->denoising, e);
+		x->planned = !ret;
+		if (ret)
+			ret = fail_one(x, ret, e);
+	}
+	drop_over(l);
+	return ret;
+}
+
+/* The lane that waited longest comes first; ties stay in order. */
+static void sort_by_waiting(struct lanes *l)
+{
+	for (uint32_t i = 1; i < l->n_in; i++) {
+		struct lane *x = l->in[i];
+		uint32_t k = i;
+
+		for (; k && l->in[k - 1]->served > x->served; k--)
+			l->in[k] = l->in[k - 1];
+		l->in[k] = x;
+	}
+}
+
+/* Of the lanes in order those that share the pass with the first; got[] is 0
+ * for the others. */
+static void put_rows(struct lanes *l)
+{
+	uint32_t most = session_max_rows(l->session);
+
+	l->n_rows = 0;
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct denoising *d = l->in[i]->denoising;
+		struct row *row = l->row + l->n_rows;
+
+		l->got[i] = 0;
+		if (d->reads_prompt || d->sight != l->in[0]->denoising->sight ||
+			l->n_rows + d->n_rows > most)
+			continue;
+		d->first = l->n_rows;
+		l->got[i] = d->n_rows;
+		memcpy(row, d->row, d->n_rows * sizeof(*row));
+		for (uint32_t k = 0; k < d->n_rows; k++) {
+			row[k].sequence = d->sequence;
+			if (d->sight == SIGHT_TREE && row[k].parent >= 0)
+				row[k].parent += (int32_t)l->n_rows;
+		}
+		l->n_rows += d->n_rows;
+	}
+}
+
+/* ---- the pass ------------------------------------------------------------ */
+
+static void report_computed(const struct lanes *l, uint64_t began_ns)
+{
+	uint32_t left = l->n_rows;
+
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct lane *x = l->in[i];
+
+		left -= l->got[i];
+		if (l->got[i] && x->owner->computed)
+			x->owner->computed(x, l->got[i], began_ns, !left);
+	}
+}
+
+/* A chunk of the first lane's prompt; all of it where no lane can wait. */
+static int read_prompt(struct lanes *l, struct err *e)
+{
+	struct lane *x = l->in[0];
+	struct denoising *d = x->denoising;
+	uint32_t prompt = (uint32_t)gen_prompt_length(x->gen);
+	uint32_t from = session_length(l->session, x->sequence), row;
+	uint32_t some = prompt - from, most = session_max_rows(l->session);
+	size_t n;
+	const int32_t *token = gen_tokens(x->gen, &n);
+	int ret;
+
+	if (l->width > 1 && some > most)
+		some = most;
+	memset(l->got, 0, sizeof(l->got));
+	l->got[0] = l->n_rows = some;
+	ret = session_prefill(
+		l->session, x->sequence, token + from, some, &row, e);
+	if (ret || from + some < prompt)
+		return ret;
+	d->reads_prompt = false;
+	d->first = 0;
+	return l->env->method->denoise->prompt(d, row, e);
+}
+
+static int forward(struct lanes *l, struct err *e)
+{
+	for (;;) {
+		const struct rows rows = { l->in[0]->denoising->sight,
+			l->n_rows, l->row };
+		int ret;
+
+		for (uint32_t i = 0; i < l->n_in; i++)
+			if (l->got[i] && l->in[i]->denoising->anew)
+				session_truncate(
+					l->session, l->in[i]->sequence, 0);
+		ret = session_forward(l->session, &rows, e);
+		if (ret != -ENOSPC)
+			return ret;
+		/* There are more spans of slots to attend to than a pass can
+		 * name: the last lane waits. */
+		while (l->n_in > 1 && !l->got[l->n_in - 1])
+			l->n_in--;
+		if (l->n_in == 1)
+			return ret;
+		l->n_in--;
+		put_rows(l);
+	}
+}
+
+/* ---- guesses ------------------------------------------------------------- */
+
+/* Logits that are computed together: the output matrix is read once. */
+struct sweep {
+	uint32_t n;
+	uint32_t row[LOGITS_ROWS], in[LOGITS_ROWS], guess[LOGITS_ROWS];
+};
+
+/* A row that is spoilt fails its own request. */
+static int guess_one_by_one(
+	struct lanes *l, const struct sweep *w, struct err *e)
+{
+	for (uint32_t k = 0; k < w->n; k++) {
+		struct lane *x = l->in[w->in[k]];
+		int ret;
+
+		if (lane_is_over(x))
+			continue;
+		ret = session_logits_rows(
+			l->session, &w->row[k], 1, &l->logits, e);
+		if (!ret)
+			denoising_guess(x->denoising, w->guess[k], l->logits);
+		else
+			ret = fail_one(x, ret, e);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int guess_together(struct lanes *l, struct sweep *w, struct err *e)
+{
+	float *logits[LOGITS_ROWS];
+	int ret;
+
+	if (!w->n)
+		return 0;
+	for (uint32_t k = 0; k < w->n; k++)
+		logits[k] = l->logits + (size_t)k * l->n_vocab;
+	ret = session_logits_rows(l->session, w->row, w->n, logits, e);
+	for (uint32_t k = 0; k < w->n && !ret; k++)
+		denoising_guess(
+			l->in[w->in[k]]->denoising, w->guess[k], logits[k]);
+	if (ret == -EPROTO)
+		ret = guess_one_by_one(l, w, e);
+	w->n = 0;
+	return ret;
+}
+
+/* Of all positions that the lanes of the pass ask for. */
+static int guess_all(struct lanes *l, struct err *e)
+{
+	struct sweep w = { 0 };
+	int ret = 0;
+
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct denoising *d = l->in[i]->denoising;
+
+		for (uint32_t k = 0; l->got[i] && k < d->n_at && !ret; k++) {
+			uint32_t row;
+
+			if (!denoising_row_of(d, k, &row)) {
+				denoising_guess_behind(d, k);
+				continue;
+			}
+			w.row[w.n] = d->first + row;
+			w.in[w.n] = i;
+			w.guess[w.n++] = k;
+			if (w.n == LOGITS_ROWS)
+				ret = guess_together(l, &w, e);
+		}
+	}
+	return ret ? ret : guess_together(l, &w, e);
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
+static int took(struct lanes *l, struct err *e)
+{
+	const struct method_stats *stats = &l->env->stats;
+
+	for (uint32_t i = 0; i < l->n_in; i++) {
+		struct lane *x = l->in[i];
+		uint64_t drafted = stats->drafted, accepted = stats->accepted;
+		int ret;
+
+		if (!l->got[i] || lane_is_over(x))
+			continue;
+		x->planned = false;
+		x->passes++;
+		ret = l->env->method->denoise->took(x->denoising, e);
+		x->drafted += stats->drafted - drafted;
+		x->accepted += stats->accepted - accepted;
+		if (ret)
+			ret = fail_one(x, ret, e);
+		else if (x->owner->passed)
+			x->owner->passed(x);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int lanes_denoise(struct lanes *l, struct err *e)
+{
+	uint64_t began_ns = clock_ns();
+	bool reads;
+	int ret = plan(l, e);
+
+	if (ret || !l->n_in)
+		return ret;
+	sort_by_waiting(l);
+	reads = l->in[0]->denoising->reads_prompt;
+	if (!reads)
+		put_rows(l);
+	ret = reads ? read_prompt(l, e) : forward(l, e);
+	if (ret)
+		return fail_one(l->in[0], ret, e);
+	l->stats.passes++;
+	l->stats.rows += l->n_rows;
+	for (uint32_t i = 0; i < l->n_in; i++)
+		if (l->got[i])
+			l->in[i]->served = l->stats.passes;
+	report_computed(l, began_ns);
+	if (reads)
+		return 0;
+	ret = guess_all(l, e);
+	return ret ? ret : took(l, e);
+}
