@@ -135,7 +135,7 @@ bool decoder_shares(const struct decoder *d)
 		(!m->sequences || m->sequences(&d->env) == 1) &&
 		(!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
 		!d->session_opts.graph_switch &&
-		(!d->model || d->model->causal);
+		(!d->model || d->model->causal || m->denoise);
 }
 
 /* Of texts that are written side by side each is drafted for by itself. */
@@ -451,6 +451,13 @@ int decoder_open_session(
 		need += d->session_opts.decode_rows - 1;
 	if (need <= UINT32_MAX)
 		d->session_opts.context_need = (uint32_t)need;
+	/* Blocks of several requests share a pass; a request must not see a
+	 * larger graph than it has alone, for how far it looks ahead depends on
+	 * that. */
+	for (uint32_t more = d->session_opts.decode_rows; m->denoise &&
+		--texts &&
+		d->session_opts.decode_rows + more <= o->prefill_chunk;)
+		d->session_opts.decode_rows += more;
 	ask_sequences(d);
 	ret = session_open(&d->session, d->model, &d->session_opts, e);
 	if (!ret && texts_kept(d))

@@ -153,14 +153,19 @@ static int enter(struct lane *lane, struct err *e)
 	return ret;
 }
 
+static void note_read(struct tandem_text *x)
+{
+	if (x->read_ns)
+		return;
+	x->read_ns = clock_ns();
+	text_told_read(x);
+}
+
 static void draw(struct lane *lane, const float *logits)
 {
 	struct tandem_text *x = text_of(lane);
 
-	if (!x->read_ns) {
-		x->read_ns = clock_ns();
-		text_told_read(x);
-	}
+	note_read(x);
 	if (!gen_done(x->generation))
 		method_next(x->tandem->decoder.session, x->generation, logits);
 }
@@ -209,6 +214,8 @@ static void passed(struct lane *lane)
 {
 	struct tandem_text *x = text_of(lane);
 
+	if (lane->denoising)
+		note_read(x);
 	if (gen_done(x->generation) || x->canceled)
 		end_lane(x, 0);
 }

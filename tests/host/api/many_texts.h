@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MANY 24 /* requests there are */
+#define MANY 24 /* requests there are, at most */
+
+static unsigned many = MANY;
 
 static char model[5000];
 
@@ -71,16 +73,17 @@ static inline struct tandem_request asking(unsigned i, struct strbuf *text)
 	return r;
 }
 
-/* What tandem_generate alone makes of each. */
+/* What tandem_generate alone makes of each, with these options. */
 static struct strbuf wanted[MANY];
 
-static inline void write_alone(void)
+static inline void write_alone(const char *const *set)
 {
-	struct tandem *t = opened(NULL);
+	struct tandem *t = opened(set);
 
-	for (unsigned i = 0; i < MANY && !wanted[i].len; i++) {
+	for (unsigned i = 0; i < many; i++) {
 		struct tandem_request r = asking(i, &wanted[i]);
 
+		strbuf_reset(&wanted[i]);
 		if (tandem_generate(t, &r, NULL))
 			fail_msg("%s", tandem_error(t));
 	}

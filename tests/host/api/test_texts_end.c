@@ -17,7 +17,7 @@ static void test_canceled(void **state)
 	struct tandem_text *x[3];
 	unsigned left = 3;
 
-	write_alone();
+	write_alone(NULL);
 	for (unsigned i = 0; i < 3; i++) {
 		struct tandem_request r = asking(i + 1, &text[i]);
 
@@ -212,7 +212,7 @@ static void test_cancel_all(void **state)
 	struct tandem_text *x, *y;
 	unsigned left = 2, canceled = 0;
 
-	write_alone();
+	write_alone(NULL);
 	r.sink = cancel_all;
 	r.sink_arg = t;
 	assert_int_equal(tandem_submit(t, &r, &x), 0);
