@@ -274,7 +274,6 @@ static int took(struct lanes *l, struct err *e)
 		if (!l->got[i] || lane_is_over(x))
 			continue;
 		x->planned = false;
-		x->passes++;
 		ret = l->env->method->denoise->took(x->denoising, e);
 		x->drafted += stats->drafted - drafted;
 		x->accepted += stats->accepted - accepted;
@@ -306,8 +305,10 @@ int lanes_denoise(struct lanes *l, struct err *e)
 	l->stats.passes++;
 	l->stats.rows += l->n_rows;
 	for (uint32_t i = 0; i < l->n_in; i++)
-		if (l->got[i])
+		if (l->got[i]) {
 			l->in[i]->served = l->stats.passes;
+			l->in[i]->passes++;
+		}
 	report_computed(l, began_ns);
 	if (reads)
 		return 0;
