@@ -1,11 +1,12 @@
 /*
- * A pass under way, for its own files only: session_pass.c has the whole of it,
- * session_blocks.c what is written for the device and the requests of blocks.
+ * A pass under way, for its own files only: session_pass.c has the whole of it
+ * and its requests, session_blocks.c what these name and what the CPU writes.
  */
 #ifndef HOST_SESSION_PASS_IMPL_H
 #define HOST_SESSION_PASS_IMPL_H
 
 #include "host/session/session_impl.h"
+#include "host/session/switching.h"
 #include "ipc/wire.h"
 
 #include <stdbool.h>
@@ -32,12 +33,14 @@ int pass_write_batch(struct pass *, const uint32_t *at, struct err *);
 /* What the rows' layers begin with. */
 int pass_write_hidden(struct session *, const struct rows *, struct err *);
 
-/*
- * Blocks [from, to): requests back to back, which complete behind one another.
- * While layers are streamed the device has two at most, the one that it
- * computes and the next, so that slots are free again soon; between two parts
- * of a layer it computes nothing else.
- */
-int pass_run_blocks(struct pass *, uint32_t from, uint32_t to, struct err *);
+/* What the CPU wrote since the last request, for the device to invalidate. */
+unsigned session_sync_refs(
+	struct session *, struct pinned *, struct wire_ref *refs);
+/* What a run of a block names beside that. */
+unsigned pass_bind(const struct session *, const struct flight *,
+	const struct part *, struct wire_ref *refs);
+/* Where the block's weights are, on the device, once they are there. */
+int session_find_weights(
+	struct session *, uint32_t block, struct flight *, struct err *);
 
 #endif

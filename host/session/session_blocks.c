@@ -1,6 +1,7 @@
 /*
- * What the CPU writes for a pass, and the requests of its blocks, while the
- * layers that are not in memory come from flash.
+ * What the device needs for a pass: what the CPU writes for it, the addresses
+ * that its requests name, and the weights of each block, some of which come
+ * from flash.
  */
 #include "host/session/pass_impl.h"
 
@@ -20,7 +21,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define BIND_REFS 5 /* of a request, beside what is to be invalidated */
+#define BIND_REFS 5 /* of a run, beside what is to be invalidated */
 #define IO_RANGES 3 /* the CPU writes the batch, its parts, the states */
 
 _Static_assert(BUFFER_RANGES + IO_RANGES + BIND_REFS <= WIRE_MAX_REFS,
@@ -49,17 +50,6 @@ int pass_write_batch(struct pass *b, const uint32_t *at, struct err *e)
 	return 0;
 }
 
-/* What a row's layers begin with. */
-static int write_state(struct session *s, const struct rows *rows, uint32_t i,
-	float *to, struct err *e)
-{
-	if (!rows->state)
-		return model_embed(
-			s->model, (uint32_t)rows->row[i].token, to, e);
-	memcpy(to, rows->state[i], s->model->n_embd * sizeof(*to));
-	return 0;
-}
-
 int pass_write_hidden(struct session *s, const struct rows *rows, struct err *e)
 {
 	size_t width = s->model->n_embd * sizeof(float);
@@ -67,9 +57,15 @@ int pass_write_hidden(struct session *s, const struct rows *rows, struct err *e)
 		rows->n * width, BUFFER_WRITE);
 	int ret = 0;
 
-	for (uint32_t i = 0; i < rows->n && !ret; i++)
-		ret = write_state(
-			s, rows, i, (float *)(void *)(p + i * width), e);
+	for (uint32_t i = 0; i < rows->n && !ret; i++) {
+		float *to = (float *)(void *)(p + i * width);
+
+		if (rows->state)
+			memcpy(to, rows->state[i], width);
+		else
+			ret = model_embed(
+				s->model, (uint32_t)rows->row[i].token, to, e);
+	}
 	buffer_end(s->io.buffer, s->plan.hidden_off, rows->n * width,
 		BUFFER_WRITE);
 	return ret;
@@ -92,8 +88,7 @@ static void tell_write(struct session *s, const struct pinned *p,
 				buffer_name(p->buffer), range->seq) });
 }
 
-/* What the CPU wrote since the last request, for the device to invalidate. */
-static unsigned sync_refs(
+unsigned session_sync_refs(
 	struct session *s, struct pinned *p, struct wire_ref *refs)
 {
 	const struct buffer_range *range;
@@ -131,7 +126,7 @@ int session_tell_kv(struct session *s, unsigned ranges, struct err *e)
 
 	if (buffer_written(s->kv.buffer, &range) + ranges <= TELL_RANGES)
 		return 0;
-	n = sync_refs(s, &s->kv, refs);
+	n = session_sync_refs(s, &s->kv, refs);
 	for (unsigned i = 0; i < n; i++)
 		bytes += refs[i].len;
 	if (s->opts.as && s->opts.soc) {
@@ -161,7 +156,7 @@ static uint32_t states_at(
 		(uint32_t)(off + first_row * s->model->n_embd * sizeof(float));
 }
 
-static unsigned bind(const struct session *s, const struct flight *f,
+unsigned pass_bind(const struct session *s, const struct flight *f,
 	const struct part *part, struct wire_ref *refs)
 {
 	const struct block *b = &s->block[f->run.block];
@@ -191,7 +186,7 @@ static unsigned bind(const struct session *s, const struct flight *f,
 	return BIND_REFS;
 }
 
-/* ---- requests ------------------------------------------------------------ */
+/* ---- weights ------------------------------------------------------------- */
 
 /* A block that is not mapped is brought when all before it are through, and the
  * device waits as long as that takes. */
@@ -215,14 +210,6 @@ static int bring_block(
 	return ret;
 }
 
-/* A phone that reads a layer when its turn has come is through with those
- * before it. */
-static int await_turn(struct session *s, struct err *e)
-{
-	return s->opts.soc && s->opts.soc->flash_ahead < 1 ? flights_wait(s, e)
-							   : 0;
-}
-
 /*
  * While a layer comes the device is done with the one before it, whose slot is
  * filled at once: flash has all that there is room for to read. On the phone's
@@ -244,8 +231,12 @@ static int find_staged(
 	struct session *s, uint32_t b, struct flight *f, struct err *e)
 {
 	unsigned where;
-	int ret = await_turn(s, e);
+	int ret = 0;
 
+	/* A phone that reads a layer when its turn has come is through with
+	 * those before it. */
+	if (s->opts.soc && s->opts.soc->flash_ahead < 1)
+		ret = flights_wait(s, e);
 	trace_begin(s->trace, TRACE_FLASH_WAIT, s->block[b].first_layer, 0);
 	if (!ret)
 		ret = look_meanwhile(s, e);
@@ -262,8 +253,7 @@ static int find_staged(
 	return 0;
 }
 
-/* Where the block's weights are, on the device. */
-static int find_weights(
+int session_find_weights(
 	struct session *s, uint32_t b, struct flight *f, struct err *e)
 {
 	int ret;
@@ -277,102 +267,4 @@ static int find_weights(
 		: bring_block(s, b, f, e);
 	f->run.extended = placement_is_extended(s->placement, b);
 	return ret;
-}
-
-/* What it was to read is not read; `ret` is why. */
-static int not_sent(struct session *s, struct flight *f, int ret)
-{
-	flight_lets_go(s, f, s->time->cpu_ps);
-	if (f->slot >= 0)
-		staging_done(
-			s->staging, (unsigned)f->slot, s->time->cpu_ps, NULL);
-	return ret;
-}
-
-/* A run of the block's graph of that kind. */
-static int send_run(struct pass *p, uint32_t b, uint32_t kind,
-	const struct part *part, struct err *e)
-{
-	struct session *s = p->s;
-	struct wire_ref refs[WIRE_MAX_REFS];
-	struct wire_graph_run run = part->run;
-	struct flight f = { .run = { b, run.rows, s->plan.graph_rows[kind],
-				    part->longest, part->pieces ? s->cut : NULL,
-				    part->pieces },
-		.slot = -1,
-		.swap = -1,
-		.asked_ps = s->time->cpu_ps };
-	unsigned n = 0;
-	int ret = find_weights(s, b, &f, e);
-
-	if (ret)
-		return not_sent(s, &f, ret);
-	if (!p->told) {
-		n = sync_refs(s, &s->kv, refs);
-		n += sync_refs(s, &s->io, refs + n);
-		p->told = true;
-	}
-	n += bind(s, &f, part, refs + n);
-	run.graph = graph_id(s, b, kind);
-	f.sent_ps = s->time->cpu_ps;
-	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
-	if (ret)
-		return not_sent(s, &f, ret);
-	flight_add(s, &f);
-	return 0;
-}
-
-/* By the graph that the block has, in as many runs as that takes. */
-static int send_switched(
-	struct pass *p, uint32_t b, const struct part *whole, struct err *e)
-{
-	struct session *s = p->s;
-	const struct switching *sw = s->switching;
-	int ret = switching_before(s, b, e);
-	uint32_t kind = sw->kind[b];
-
-	if (ret || whole->run.rows <= s->plan.graph_rows[kind])
-		return ret ? ret : send_run(p, b, kind, whole, e);
-	for (uint32_t i = 0; i < sw->n_parts && !ret; i++) {
-		ret = send_run(p, b, kind, &sw->part[i], e);
-		if (!ret)
-			ret = flights_retire(s, e);
-	}
-	return ret;
-}
-
-void session_read_on(void *arg)
-{
-	struct session *s = arg;
-
-	staging_read_on(s->staging);
-}
-
-int pass_run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
-{
-	const struct part whole = { .run = p->run,
-		.longest = p->longest,
-		.pieces = p->pieces,
-		.places = p->batch };
-	struct session *s = p->s;
-	int ret = 0;
-
-	for (uint32_t i = from; i < to && !ret; i++) {
-		uint32_t b = s->order[i];
-
-		ret = s->switching ? send_switched(p, b, &whole, e)
-				   : send_run(p, b, p->kind, &whole, e);
-		if (!ret && block_ends(&s->block[b]) && p->hooks &&
-			p->hooks->meanwhile)
-			ret = p->hooks->meanwhile(p->hooks->arg, e);
-		if (!ret && s->generation != p->generation)
-			ret = err_set(e, ERR_DEVICE_LOST,
-				"the device was replaced in the middle of a "
-				"pass");
-		if (!ret && s->block[b].streamed)
-			ret = npu_drain_to(s->npu, 1, session_read_on, s, e);
-		if (!ret)
-			ret = flights_retire(s, e);
-	}
-	return ret ? ret : flights_wait(s, e);
 }

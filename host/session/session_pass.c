@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "host/memory/staging.h"
 #include "host/memory/weights.h"
 #include "host/model/model.h"
 #include "host/npu/npu.h"
@@ -32,6 +33,112 @@ static void set_rows(struct pass *p, uint32_t n)
 	p->told = false;
 }
 
+/* ---- requests ---- */
+
+/* What it was to read is not read; `ret` is why. */
+static int not_sent(struct session *s, struct flight *f, int ret)
+{
+	flight_lets_go(s, f, s->time->cpu_ps);
+	if (f->slot >= 0)
+		staging_done(
+			s->staging, (unsigned)f->slot, s->time->cpu_ps, NULL);
+	return ret;
+}
+
+/* A run of the block's graph of that kind. */
+static int send_run(struct pass *p, uint32_t b, uint32_t kind,
+	const struct part *part, struct err *e)
+{
+	struct session *s = p->s;
+	struct wire_ref refs[WIRE_MAX_REFS];
+	struct wire_graph_run run = part->run;
+	struct flight f = { .run = { b, run.rows, s->plan.graph_rows[kind],
+				    part->longest, part->pieces ? s->cut : NULL,
+				    part->pieces },
+		.slot = -1,
+		.swap = -1,
+		.asked_ps = s->time->cpu_ps };
+	unsigned n = 0;
+	int ret = session_find_weights(s, b, &f, e);
+
+	if (ret)
+		return not_sent(s, &f, ret);
+	if (!p->told) {
+		n = session_sync_refs(s, &s->kv, refs);
+		n += session_sync_refs(s, &s->io, refs + n);
+		p->told = true;
+	}
+	n += pass_bind(s, &f, part, refs + n);
+	run.graph = graph_id(s, b, kind);
+	f.sent_ps = s->time->cpu_ps;
+	ret = npu_send(s->npu, refs, n, &run, sizeof(run), &f.seq, e);
+	if (ret)
+		return not_sent(s, &f, ret);
+	flight_add(s, &f);
+	return 0;
+}
+
+/* By the graph that the block has, in as many runs as that takes. */
+static int send_switched(
+	struct pass *p, uint32_t b, const struct part *whole, struct err *e)
+{
+	struct session *s = p->s;
+	const struct switching *sw = s->switching;
+	int ret = switching_before(s, b, e);
+	uint32_t kind = sw->kind[b];
+
+	if (ret || whole->run.rows <= s->plan.graph_rows[kind])
+		return ret ? ret : send_run(p, b, kind, whole, e);
+	for (uint32_t i = 0; i < sw->n_parts && !ret; i++) {
+		ret = send_run(p, b, kind, &sw->part[i], e);
+		if (!ret)
+			ret = flights_retire(s, e);
+	}
+	return ret;
+}
+
+void session_read_on(void *arg)
+{
+	struct session *s = arg;
+
+	staging_read_on(s->staging);
+}
+
+/*
+ * Blocks [from, to): requests back to back, which complete one after another.
+ * While layers are streamed the device has two at most, the one that it
+ * computes and the next, so that slots are free again soon; between two parts
+ * of a layer it computes nothing else.
+ */
+static int run_blocks(struct pass *p, uint32_t from, uint32_t to, struct err *e)
+{
+	const struct part whole = { .run = p->run,
+		.longest = p->longest,
+		.pieces = p->pieces,
+		.places = p->batch };
+	struct session *s = p->s;
+	int ret = 0;
+
+	for (uint32_t i = from; i < to && !ret; i++) {
+		uint32_t b = s->order[i];
+
+		ret = s->switching ? send_switched(p, b, &whole, e)
+				   : send_run(p, b, p->kind, &whole, e);
+		if (!ret && block_ends(&s->block[b]) && p->hooks &&
+			p->hooks->meanwhile)
+			ret = p->hooks->meanwhile(p->hooks->arg, e);
+		if (!ret && s->generation != p->generation)
+			ret = err_set(e, ERR_DEVICE_LOST,
+				"the device was replaced in the middle of a "
+				"pass");
+		if (!ret && s->block[b].streamed)
+			ret = npu_drain_to(s->npu, 1, session_read_on, s, e);
+		if (!ret)
+			ret = flights_retire(s, e);
+	}
+	return ret ? ret : flights_wait(s, e);
+}
+
 /* ---- the exit ---- */
 
 static int start_batch(
@@ -46,24 +153,6 @@ static int start_batch(
 	return batch_init(s->batch, rows, &limits, s->sequences, e);
 }
 
-static int check_kept(const struct session *s, const struct rows *all,
-	uint32_t i, struct err *e)
-{
-	uint32_t row = s->keep[i];
-	int32_t parent;
-
-	if (row >= all->n || (i && row <= s->keep[i - 1]))
-		return err_set(e, EINVAL,
-			"the rows that go on are not some of %u, ascending",
-			all->n);
-	parent = all->row[row].parent;
-	if (parent >= 0 && s->place[parent] == DROPPED)
-		return err_set(e, EINVAL,
-			"row %u goes on but its parent %d does not", row,
-			parent);
-	return 0;
-}
-
 /* The rows of keep[n] as trees of their own, in some[n]. */
 static int keep_rows(
 	struct session *s, const struct rows *all, uint32_t n, struct err *e)
@@ -72,15 +161,22 @@ static int keep_rows(
 		s->place[i] = DROPPED;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t row = s->keep[i];
-		int ret = check_kept(s, all, i, e);
+		int32_t parent;
 
-		if (ret)
-			return ret;
+		if (row >= all->n || (i && row <= s->keep[i - 1]))
+			return err_set(e, EINVAL,
+				"the rows that go on are not some of %u, "
+				"ascending",
+				all->n);
+		parent = all->row[row].parent;
+		if (parent >= 0 && s->place[parent] == DROPPED)
+			return err_set(e, EINVAL,
+				"row %u goes on but its parent %d does not",
+				row, parent);
 		s->place[row] = i;
 		s->some[i] = all->row[row];
-		if (s->some[i].parent >= 0)
-			s->some[i].parent =
-				(int32_t)s->place[s->some[i].parent];
+		if (parent >= 0)
+			s->some[i].parent = (int32_t)s->place[parent];
 	}
 	return 0;
 }
@@ -146,35 +242,6 @@ static int leave_rows(struct pass *p, const struct rows *all, struct err *e)
 
 /* ---- the whole ---- */
 
-static uint32_t exit_block(const struct session *s)
-{
-	uint32_t b = 0;
-
-	while (s->block[s->order[b]].first_layer < s->opts.exit_layers)
-		b++;
-	return b;
-}
-
-static int run_layers(struct pass *p, const struct rows *rows, struct err *e)
-{
-	struct session *s = p->s;
-	uint32_t from = 0;
-	int ret;
-
-	s->began_ps = s->time->cpu_ps;
-	if (p->hooks && p->hooks->choose && s->opts.exit_layers) {
-		from = exit_block(s);
-		ret = pass_run_blocks(p, 0, from, e);
-		s->hidden_rows = rows->n;
-		if (!ret)
-			ret = leave_rows(p, rows, e);
-		if (ret)
-			return ret;
-	}
-	s->stats.upper_rows += p->run.rows;
-	return pass_run_blocks(p, from, s->n_blocks, e);
-}
-
 void session_settle(struct session *s)
 {
 	for (uint32_t i = 0; i < s->kept_rows; i++)
@@ -226,28 +293,22 @@ static int start_pass(struct pass *p, const struct rows *rows, struct err *e)
 	return ret ? ret : pass_write_hidden(s, rows, e);
 }
 
-static uint32_t rows_of_prompts(const struct session *s, uint32_t rows)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < rows; i++)
-		n += s->row[i].prompt;
-	return n;
-}
-
 /* A pass that reads prompts beside other rows is one of those, and its padding
  * is theirs. */
 static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 {
-	uint32_t read = rows_of_prompts(s, rows);
+	uint32_t read = 0;
 	struct row_counts all = { .passes = 1,
 		.rows = rows,
 		.graph = graph_rows,
 		.tile = align_up(graph_rows, TILE) };
-	struct row_counts beside = {
+	struct row_counts beside;
+
+	for (uint32_t i = 0; i < rows; i++)
+		read += s->row[i].prompt;
+	beside = (struct row_counts){
 		.rows = read, .graph = read, .tile = read
 	};
-
 	s->stats.passes++;
 	s->stats.rows += rows;
 	if (read == rows) {
@@ -257,19 +318,6 @@ static void count_rows(struct session *s, uint32_t rows, uint32_t graph_rows)
 	row_counts_since(&all, &beside);
 	row_counts_add(&s->stats.prompt_rows, &beside);
 	row_counts_add(s->counts, &all);
-}
-
-/* By its number, should it be one: texts that have rows of it lead there. */
-static void tell_pass_begins(struct session *s, uint32_t rows)
-{
-	if (s->trace)
-		trace_tell(s->trace,
-			&(const struct trace_event){ .type = TRACE_BEGIN,
-				.name = TRACE_PASS,
-				.at = clock_ns(),
-				.n = 1,
-				.arg = { rows },
-				.flow = trace_pass_flow(s->stats.passes + 1) });
 }
 
 /* A pass ends that computed so many rows; one that failed counts none. */
@@ -299,10 +347,19 @@ static int forward(struct session *s, const struct rows *rows,
 		.generation = s->generation };
 	uint64_t padded = s->stats.padded_rows, upper = s->stats.upper_rows;
 	uint64_t began = clock_ns();
-	uint32_t graph_rows = 0;
+	uint32_t graph_rows = 0, from = 0;
 	int ret;
 
-	tell_pass_begins(s, rows->n);
+	/* By its number, should it become one: requests that have rows of it
+	 * lead there. */
+	if (s->trace)
+		trace_tell(s->trace,
+			&(const struct trace_event){ .type = TRACE_BEGIN,
+				.name = TRACE_PASS,
+				.at = began,
+				.n = 1,
+				.arg = { rows->n },
+				.flow = trace_pass_flow(s->stats.passes + 1) });
 	ret = check_forward(s, rows, hooks, e);
 	if (ret) {
 		tell_pass_ends(s, 0, 0);
@@ -316,7 +373,20 @@ static int forward(struct session *s, const struct rows *rows,
 	if (!ret) {
 		set_rows(&p, rows->n);
 		graph_rows = p.graph_rows;
-		ret = run_layers(&p, rows, e);
+		s->began_ps = s->time->cpu_ps;
+		if (hooks && hooks->choose && s->opts.exit_layers) {
+			while (s->block[s->order[from]].first_layer <
+				s->opts.exit_layers)
+				from++;
+			ret = run_blocks(&p, 0, from, e);
+			s->hidden_rows = rows->n;
+			if (!ret)
+				ret = leave_rows(&p, rows, e);
+		}
+		if (!ret) {
+			s->stats.upper_rows += p.run.rows;
+			ret = run_blocks(&p, from, s->n_blocks, e);
+		}
 		s->stats.pass_ns += clock_ns() - began;
 	}
 	if (ret) {
