@@ -30,25 +30,6 @@ static int missing(const char *kind, const char *name, struct err *e)
 	return err_set(e, EINVAL, "%s '%s' is missing", kind, name);
 }
 
-static int check_arch(const struct gguf *g, struct err *e)
-{
-	static const char key[] = "general.architecture";
-	struct gguf_str arch;
-	char shown[64];
-	int ret = gguf_str(g, key, &arch, e);
-
-	if (ret < 0)
-		return ret;
-	if (!ret)
-		return missing("key", key, e);
-	if (!gguf_str_is(arch, ARCH))
-		return err_set(e, EINVAL,
-			"the architecture is '%s'; an exit predictor's is "
-			"'" ARCH "'",
-			gguf_show(arch, shown, sizeof(shown)));
-	return 0;
-}
-
 static int read_count(
 	const struct gguf *g, const char *key, uint64_t *out, struct err *e)
 {
@@ -72,42 +53,6 @@ static int check_same(const struct gguf *g, const char *key, uint32_t of_target,
 		key, (unsigned long long)v, of_target);
 }
 
-static int read_layers(
-	struct exit_head *h, const struct model *target, struct err *e)
-{
-	static const char key[] = ARCH ".layer";
-	uint64_t layers;
-	int ret = read_count(h->gguf, key, &layers, e);
-
-	if (ret)
-		return ret;
-	if (layers < 1 || layers >= target->n_layer)
-		return err_set(e, EINVAL,
-			"key '%s' is %llu; for a target of %u layers it must "
-			"be 1 to %u",
-			key, (unsigned long long)layers, target->n_layer,
-			target->n_layer - 1);
-	h->layers = (uint32_t)layers;
-	return 0;
-}
-
-static int read_eps(struct exit_head *h, struct err *e)
-{
-	static const char key[] = ARCH ".layer_norm_rms_epsilon";
-	int ret = gguf_f64(h->gguf, key, &h->eps, e);
-
-	if (ret < 0)
-		return ret;
-	if (!ret)
-		return missing("key", key, e);
-	if (!(h->eps >= 0 && h->eps < 1))
-		return err_set(e, EINVAL,
-			"key '%s' is %g, must be 0 to "
-			"1",
-			key, h->eps);
-	return 0;
-}
-
 static int check_shape(const struct gguf_tensor *t, uint64_t rows,
 	uint64_t cols, struct err *e)
 {
@@ -122,27 +67,6 @@ static int check_shape(const struct gguf_tensor *t, uint64_t rows,
 		(unsigned long long)cols, (unsigned long long)rows);
 }
 
-static int take_norm(
-	struct exit_head *h, const struct gguf_tensor *t, struct err *e)
-{
-	if (t->type != DTYPE_F32)
-		return err_set(e, ENOTSUP,
-			"tensor 'exit_norm.weight' is of type %s; a norm must "
-			"be f32",
-			dtype_info(t->type)->name);
-	h->norm = t->data;
-	return check_shape(t, 1, h->n_embd, e);
-}
-
-static int take_weight(
-	struct exit_head *h, const struct gguf_tensor *t, struct err *e)
-{
-	h->weight = t->data;
-	h->type = dtype_info(t->type);
-	h->row_bytes = dtype_row_bytes(t->type, h->n_embd);
-	return check_shape(t, h->n_vocab, h->n_embd, e);
-}
-
 static int take_tensors(struct exit_head *h, struct err *e)
 {
 	int ret = 0;
@@ -151,15 +75,25 @@ static int take_tensors(struct exit_head *h, struct err *e)
 		const struct gguf_tensor *t = gguf_tensor_at(h->gguf, i);
 		char shown[64];
 
-		if (gguf_str_is(t->name, "exit_norm.weight"))
-			ret = take_norm(h, t, e);
-		else if (gguf_str_is(t->name, "exit.weight"))
-			ret = take_weight(h, t, e);
-		else
+		if (gguf_str_is(t->name, "exit_norm.weight")) {
+			h->norm = t->data;
+			ret = t->type == DTYPE_F32
+				? check_shape(t, 1, h->n_embd, e)
+				: err_set(e, ENOTSUP,
+					  "tensor 'exit_norm.weight' is of "
+					  "type %s; a norm must be f32",
+					  dtype_info(t->type)->name);
+		} else if (gguf_str_is(t->name, "exit.weight")) {
+			h->weight = t->data;
+			h->type = dtype_info(t->type);
+			h->row_bytes = dtype_row_bytes(t->type, h->n_embd);
+			ret = check_shape(t, h->n_vocab, h->n_embd, e);
+		} else {
 			ret = err_set(e, ENOTSUP,
 				"tensor '%s' is not supported: it may change "
 				"what the exit predictor computes",
 				gguf_show(t->name, shown, sizeof(shown)));
+		}
 	}
 	if (ret)
 		return ret;
@@ -171,20 +105,49 @@ static int take_tensors(struct exit_head *h, struct err *e)
 static int read_file(
 	struct exit_head *h, const struct model *target, struct err *e)
 {
-	int ret = check_arch(h->gguf, e);
+	static const char layer_key[] = ARCH ".layer";
+	static const char eps_key[] = ARCH ".layer_norm_rms_epsilon";
+	static const char key[] = "general.architecture";
+	struct gguf_str arch;
+	uint64_t layers;
+	char shown[64];
+	int ret = gguf_str(h->gguf, key, &arch, e);
+
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return missing("key", key, e);
+	if (!gguf_str_is(arch, ARCH))
+		return err_set(e, EINVAL,
+			"the architecture is '%s'; an exit predictor's is "
+			"'" ARCH "'",
+			gguf_show(arch, shown, sizeof(shown)));
 
 	h->n_embd = target->n_embd;
 	h->n_vocab = target->n_vocab;
-	if (!ret)
-		ret = check_same(
-			h->gguf, ARCH ".embedding_length", h->n_embd, e);
+	ret = check_same(h->gguf, ARCH ".embedding_length", h->n_embd, e);
 	if (!ret)
 		ret = check_same(h->gguf, ARCH ".vocab_size", h->n_vocab, e);
 	if (!ret)
-		ret = read_layers(h, target, e);
+		ret = read_count(h->gguf, layer_key, &layers, e);
+	if (ret)
+		return ret;
+	if (layers < 1 || layers >= target->n_layer)
+		return err_set(e, EINVAL,
+			"key '%s' is %llu; for a target of %u layers it must "
+			"be 1 to %u",
+			layer_key, (unsigned long long)layers, target->n_layer,
+			target->n_layer - 1);
+	h->layers = (uint32_t)layers;
+	ret = gguf_f64(h->gguf, eps_key, &h->eps, e);
+	if (ret < 0)
+		return ret;
 	if (!ret)
-		ret = read_eps(h, e);
-	return ret ? ret : take_tensors(h, e);
+		return missing("key", eps_key, e);
+	if (!(h->eps >= 0 && h->eps < 1))
+		return err_set(e, EINVAL, "key '%s' is %g, must be 0 to 1",
+			eps_key, h->eps);
+	return take_tensors(h, e);
 }
 
 int exit_head_open(struct exit_head **out, const char *path,
@@ -225,16 +188,6 @@ uint32_t exit_head_layers(const struct exit_head *h)
 
 /* ---- scoring ------------------------------------------------------------- */
 
-/* What a state is divided by, as a factor. */
-static double norm_factor(const struct exit_head *h, const float *hidden)
-{
-	double sum = 0;
-
-	for (uint32_t i = 0; i < h->n_embd; i++)
-		sum += (double)hidden[i] * hidden[i];
-	return 1 / sqrt(sum / h->n_embd + h->eps);
-}
-
 /* <row, hidden . norm> */
 static double dot(
 	const struct exit_head *h, const float *hidden, const uint8_t *row)
@@ -256,7 +209,11 @@ static double dot(
 void exit_head_score(const struct exit_head *h, const float *hidden,
 	const int32_t *token, uint32_t n, float *score)
 {
-	double factor = norm_factor(h, hidden);
+	double factor, sum = 0;
+
+	for (uint32_t i = 0; i < h->n_embd; i++)
+		sum += (double)hidden[i] * hidden[i];
+	factor = 1 / sqrt(sum / h->n_embd + h->eps);
 
 	for (uint32_t i = 0; i < n; i++) {
 		assert(token[i] >= 0 && (uint32_t)token[i] < h->n_vocab);

@@ -51,48 +51,6 @@ struct judge {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-	return a > b ? a : b;
-}
-
-/* The target's session, but for what is of one model alone. */
-static struct session_opts own_opts(const struct session_opts *of,
-	struct session *beside, uint32_t context, uint32_t texts)
-{
-	struct session_opts o = *of;
-
-	o.beside = beside;
-	o.dram_share = 1;
-	o.dram_bytes = 0;
-	o.exit_layers = o.tap_layers = 0;
-	o.graph_switch = SWITCH_OFF;
-	o.one_graph = false;
-	o.larger_graphs = false;
-	o.smaller_graphs = true;
-	o.prefill_chunk = o.decode_rows = ROWS;
-	o.context = 0;
-	o.context_need = context;
-	o.weight_buffers = 1; /* the others need the window too */
-	o.sequences = 2 * texts + 2;
-	return o;
-}
-
-/* All of the context once, and a tail for each that is read or is forked from;
- * as far as a quarter of the window holds them. */
-static uint32_t slots_of(const struct session_opts *o, const struct model *m)
-{
-	uint64_t context = o->context_need;
-	uint64_t token =
-		2ull * m->n_layer * m->n_kv_head * m->head_dim * sizeof(float);
-	uint64_t want = 2 * context + (uint64_t)o->sequences * TAIL;
-	uint64_t most = o->va_window / 4 / token;
-	uint64_t least = context + TAIL;
-
-	want = want < most ? want : most;
-	return (uint32_t)(want > least ? want : least);
-}
-
 static int alloc(struct judge *j, struct err *e)
 {
 	j->max_rows = session_max_rows(j->session);
@@ -114,15 +72,41 @@ int judge_open(struct judge **out, const struct model *model,
 	struct judge *j = calloc(1, sizeof(*j));
 	struct session_opts o;
 	int ret;
+	uint64_t token, want, most, least;
 
 	if (!j)
 		return err_set(e, ENOMEM, "no memory for a judge");
-	texts = texts < JUDGE_TEXTS ? larger(texts, 1) : JUDGE_TEXTS;
+	texts = texts > JUDGE_TEXTS ? JUDGE_TEXTS : texts ? texts : 1;
 	context = context < model->n_ctx ? context : model->n_ctx;
-	o = own_opts(opts, beside, context, texts);
+
+	/* The target's options, but for those that fit one model alone. */
+	o = *opts;
+	o.beside = beside;
+	o.dram_share = 1;
+	o.dram_bytes = 0;
+	o.exit_layers = o.tap_layers = 0;
+	o.graph_switch = SWITCH_OFF;
+	o.one_graph = false;
+	o.larger_graphs = false;
+	o.smaller_graphs = true;
+	o.prefill_chunk = o.decode_rows = ROWS;
+	o.context = 0;
+	o.context_need = context;
+	o.weight_buffers = 1; /* the others need the window too */
+	o.sequences = 2 * texts + 2;
 	o.as = limits->as;
 	o.layout = limits->layout;
-	o.slots = slots_of(&o, model);
+
+	/* Slots for two contexts and a tail for each sequence, as far as a
+	 * quarter of the window holds them; at least a context and a tail. */
+	token = 2ull * model->n_layer * model->n_kv_head * model->head_dim *
+		sizeof(float);
+	want = 2ull * context + (uint64_t)o.sequences * TAIL;
+	most = o.va_window / 4 / token;
+	least = (uint64_t)context + TAIL;
+	want = want < most ? want : most;
+	o.slots = (uint32_t)(want > least ? want : least);
+
 	j->model = model;
 	j->reader = *reader;
 	j->texts = texts;
@@ -367,17 +351,6 @@ static uint32_t add_rows(struct judge *j, const struct held *h, uint32_t at)
 	return n;
 }
 
-static uint32_t add_all(struct judge *j, uint32_t share[JUDGE_TEXTS])
-{
-	uint32_t rows = 0;
-
-	for (uint32_t i = 0; i < j->n_work; i++) {
-		share[i] = add_rows(j, &j->held[j->work[i]], rows);
-		rows += share[i];
-	}
-	return rows;
-}
-
 /* The notes of the n rows of a text that begin with row `at` of the pass. */
 static int note(
 	struct judge *j, struct held *h, uint32_t at, uint32_t n, struct err *e)
@@ -400,19 +373,6 @@ static int note(
 		return 0;
 	return j->reader.read(
 		j->reader.arg, j->session, j->see, seen, h->tail, e);
-}
-
-static int keep(
-	struct judge *j, struct held *h, uint32_t at, uint32_t n, struct err *e)
-{
-	int ret = note(j, h, at, n, e);
-
-	if (!ret)
-		ret = session_accept(j->session, h->sequence, NULL, n, e);
-	if (!ret)
-		h->n += n;
-	h->unread = h->n < h->end;
-	return ret;
 }
 
 /* Room in the cache: of what is not read, or of what is read last. 0, or 1:
@@ -439,15 +399,28 @@ static int pass(struct judge *j, bool *done, struct err *e)
 	int ret;
 
 	do {
-		rows.n = add_all(j, share);
+		rows.n = 0;
+		for (uint32_t i = 0; i < j->n_work; i++) {
+			share[i] = add_rows(j, &j->held[j->work[i]], rows.n);
+			rows.n += share[i];
+		}
 		*done = !rows.n;
 		if (*done)
 			return 0;
 		ret = session_forward(j->session, &rows, e);
 	} while (ret == -ENOSPC && !make_room(j));
 	for (uint32_t i = 0; i < j->n_work && !ret; i++) {
-		if (share[i])
-			ret = keep(j, &j->held[j->work[i]], at, share[i], e);
+		struct held *h = &j->held[j->work[i]];
+
+		if (!share[i])
+			continue;
+		ret = note(j, h, at, share[i], e);
+		if (!ret)
+			ret = session_accept(
+				j->session, h->sequence, NULL, share[i], e);
+		if (!ret)
+			h->n += share[i];
+		h->unread = h->n < h->end;
 		at += share[i];
 	}
 	return ret;

@@ -93,14 +93,6 @@ void reward_tell(struct reward *r, reward_function *score, void *arg)
 		*(struct function *)r->own = (struct function){ score, arg };
 }
 
-static int open_function(struct reward *r, struct err *e)
-{
-	r->kind = &kind_function;
-	memcpy(r->path, exact, sizeof(exact));
-	r->own = calloc(1, sizeof(struct function));
-	return r->own ? 0 : err_set(e, ENOMEM, "no memory for a reward");
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 /* Whether the model is the one of that role: 1, 0, or -ENOMEM. */
@@ -140,13 +132,24 @@ static int find_own(struct reward *r, struct err *e)
 		path);
 }
 
-static int read_file(struct reward *r, struct err *e)
+static int open_said(struct reward *r, const char *said, struct err *e)
 {
 	static const char key[] = "general.architecture";
 	struct gguf_str arch = { "", 0 };
 	struct gguf *g;
-	int ret = gguf_open(&g, r->path, e);
+	int ret;
 
+	if (said && !strcmp(said, exact)) {
+		r->kind = &kind_function;
+		memcpy(r->path, exact, sizeof(exact));
+		r->own = calloc(1, sizeof(struct function));
+		return r->own ? 0
+			      : err_set(e, ENOMEM, "no memory for a reward");
+	}
+	ret = said ? models_choose(said, MODEL_REWARD, r->path, e)
+		   : find_own(r, e);
+	if (!ret)
+		ret = gguf_open(&g, r->path, e);
 	if (ret)
 		return ret;
 	ret = gguf_str(g, key, &arch, e);
@@ -161,17 +164,6 @@ static int read_file(struct reward *r, struct err *e)
 	}
 	gguf_close(g);
 	return ret;
-}
-
-static int open_said(struct reward *r, const char *said, struct err *e)
-{
-	int ret;
-
-	if (said && !strcmp(said, exact))
-		return open_function(r, e);
-	ret = said ? models_choose(said, MODEL_REWARD, r->path, e)
-		   : find_own(r, e);
-	return ret ? ret : read_file(r, e);
 }
 
 int reward_open(struct reward **out, const char *said,

@@ -78,8 +78,8 @@ static int check_target(struct head *h, struct err *e)
 		blocks != m->n_layer - layer)
 		return err_set(e, EINVAL,
 			"it has blocks %llu to %llu of a model of width %llu, "
-			"and this one has %u blocks and width %u: it is another "
-			"model's reward",
+			"and this one has %u blocks and width %u: it is "
+			"another model's reward",
 			(unsigned long long)layer,
 			(unsigned long long)(layer + blocks),
 			(unsigned long long)width, m->n_layer, m->n_embd);
@@ -108,10 +108,27 @@ static int take(const struct head *h, const char *name, uint64_t cols,
 	return 0;
 }
 
-static int check_names(const struct head *h, struct err *e)
+static int take_network(struct head *h, struct err *e)
 {
+	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.weight");
+	uint32_t cols = 2 * h->n_embd + 2 * SURE;
+	int ret;
 	static const char *const known[] = { "reward_hidden.weight",
 		"reward_hidden.bias", "reward.weight", "reward.bias" };
+
+	if (t && (!t->dim[0] || t->dim[0] > UNITS_MAX))
+		return err_set(e, EINVAL,
+			"tensor 'reward.weight' has %llu values; 1 to %d are "
+			"possible",
+			(unsigned long long)t->dim[0], UNITS_MAX);
+	h->units = t ? (uint32_t)t->dim[0] : 0;
+	if ((ret = take(h, "reward.weight", h->units, 1, &h->weight, e)) ||
+		(ret = take(h, "reward.bias", 1, 1, &h->bias, e)) ||
+		(ret = take(h, "reward_hidden.weight", cols, h->units,
+			 &h->hidden, e)) ||
+		(ret = take(h, "reward_hidden.bias", h->units, 1,
+			 &h->hidden_bias, e)))
+		return ret;
 
 	for (size_t i = 0; i < gguf_n_tensors(h->gguf); i++) {
 		struct gguf_str name = gguf_tensor_at(h->gguf, i)->name;
@@ -127,28 +144,6 @@ static int check_names(const struct head *h, struct err *e)
 				gguf_show(name, shown, sizeof(shown)));
 	}
 	return 0;
-}
-
-static int take_network(struct head *h, struct err *e)
-{
-	const struct gguf_tensor *t = gguf_tensor(h->gguf, "reward.weight");
-	uint32_t cols = 2 * h->n_embd + 2 * SURE;
-	int ret;
-
-	if (t && (!t->dim[0] || t->dim[0] > UNITS_MAX))
-		return err_set(e, EINVAL,
-			"tensor 'reward.weight' has %llu values; 1 to %d are "
-			"possible",
-			(unsigned long long)t->dim[0], UNITS_MAX);
-	h->units = t ? (uint32_t)t->dim[0] : 0;
-	if ((ret = take(h, "reward.weight", h->units, 1, &h->weight, e)) ||
-		(ret = take(h, "reward.bias", 1, 1, &h->bias, e)) ||
-		(ret = take(h, "reward_hidden.weight", cols, h->units,
-			 &h->hidden, e)) ||
-		(ret = take(h, "reward_hidden.bias", h->units, 1,
-			 &h->hidden_bias, e)))
-		return ret;
-	return check_names(h, e);
 }
 
 static int head_read(struct reward *r, struct err *e)
@@ -192,43 +187,22 @@ static float *said(const struct head *h, float *note)
 	return note + h->n_embd;
 }
 
-/* log sum exp, and the likeliest. */
-static double log_sum(const float *logits, uint32_t n, uint32_t *top)
-{
-	double sum = 0;
-
-	*top = 0;
-	for (uint32_t i = 1; i < n; i++)
-		if (logits[i] > logits[*top])
-			*top = i;
-	for (uint32_t i = 0; i < n; i++)
-		sum += exp((double)logits[i] - logits[*top]);
-	return logits[*top] + log(sum);
-}
-
-static double entropy(const float *logits, uint32_t n, double log_z)
-{
-	double sum = 0;
-
-	for (uint32_t i = 0; i < n; i++) {
-		double p = logits[i] - log_z;
-
-		sum -= exp(p) * p;
-	}
-	return sum;
-}
-
 struct spread {
-	double log_z;
-	uint32_t top;
+	double log_z; /* log sum exp */
+	uint32_t top; /* the likeliest */
 };
 
 static struct spread spread_of(const struct head *h, const float *logits)
 {
-	struct spread s;
+	uint32_t n = h->target->n_vocab, top = 0;
+	double sum = 0;
 
-	s.log_z = log_sum(logits, h->target->n_vocab, &s.top);
-	return s;
+	for (uint32_t i = 1; i < n; i++)
+		if (logits[i] > logits[top])
+			top = i;
+	for (uint32_t i = 0; i < n; i++)
+		sum += exp((double)logits[i] - logits[top]);
+	return (struct spread){ logits[top] + log(sum), top };
 }
 
 static void put_next(const struct head *h, const float *logits,
@@ -251,19 +225,18 @@ static void put_said(const struct head *h, const float *logits,
 {
 	struct spread s = spread_of(h, logits);
 	uint32_t n = h->target->n_vocab;
+	double entropy = 0;
 
-	said(h, row->note)[2] = (float)entropy(logits, n, s.log_z);
+	for (uint32_t i = 0; i < n; i++) {
+		double p = logits[i] - s.log_z;
+
+		entropy -= exp(p) * p;
+	}
+	said(h, row->note)[2] = (float)entropy;
 	if (row->next >= 0)
 		put_next(h, logits, &s, row->next, row->note);
 	else
 		memcpy(tail, logits, n * sizeof(*tail));
-}
-
-/* The largest, and two sums of weights: of all, and for the entropy. */
-static void price_spreads(struct session *s, uint32_t rows)
-{
-	session_add_sweep(s, PRICE_SWEEP_LARGEST, rows);
-	session_add_sweep(s, PRICE_SWEEP_WEIGH, 2 * rows);
 }
 
 static int head_rows(void *arg, struct session *s, const struct judge_row *row,
@@ -276,7 +249,9 @@ static int head_rows(void *arg, struct session *s, const struct judge_row *row,
 	for (uint32_t i = 0; i < n && !ret; i += some) {
 		some = n - i < ROWS ? n - i : ROWS;
 		ret = session_logits_range(s, row[i].row, some, h->logits, e);
-		price_spreads(s, some);
+		/* The largest; two sums of weights, of all and of entropy. */
+		session_add_sweep(s, PRICE_SWEEP_LARGEST, some);
+		session_add_sweep(s, PRICE_SWEEP_WEIGH, 2 * some);
 		for (uint32_t k = 0; k < some && !ret; k++) {
 			judge_norm(h->verifier,
 				session_hidden(s, row[i + k].row),
@@ -423,35 +398,28 @@ static int score_text(
 	return 0;
 }
 
-static void price_steps(const struct head *h, struct session *s, uint32_t n)
-{
-	struct price p;
-
-	if (h->soc && n &&
-		!price_cpu_matmul(h->soc, n, h->units, 2 * h->n_embd + 2 * SURE,
-			DTYPE_F32, &p))
-		session_add_host_work(s, &p);
-}
-
 static int head_score(
 	struct reward *r, struct reward_text *t, unsigned n, struct err *e)
 {
 	struct judge_text *text = calloc(n, sizeof(*text));
 	struct scoring s = { r, t };
+	const struct head *h = r->own;
 	uint32_t steps = 0;
+	struct price p;
 	int ret;
 
 	if (!text)
 		return err_set(e, ENOMEM, "no memory for %u texts", n);
 	for (unsigned i = 0; i < n; i++) {
-		text[i] =
-			(struct judge_text){ t[i].token, needed(r->own, &t[i]),
-				t[i].n_prompt, t[i].prompt_state, t[i].state };
+		text[i] = (struct judge_text){ t[i].token, needed(h, &t[i]),
+			t[i].n_prompt, t[i].prompt_state, t[i].state };
 		steps += t[i].n_steps;
 	}
 	ret = judge_read(r->judge, text, n, score_text, &s, e);
-	if (!ret)
-		price_steps(r->own, judge_session(r->judge), steps);
+	if (!ret && h->soc && steps &&
+		!price_cpu_matmul(h->soc, steps, h->units,
+			2 * h->n_embd + 2 * SURE, DTYPE_F32, &p))
+		session_add_host_work(judge_session(r->judge), &p);
 	free(text);
 	return ret;
 }

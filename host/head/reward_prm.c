@@ -207,14 +207,20 @@ static int find_mark(struct prm *p, struct err *e)
 	return ret;
 }
 
-static int read_model(struct reward *r, struct prm *p, struct err *e)
+static int prm_read(struct reward *r, struct err *e)
 {
 	static const char *const extra[] = { "cls.weight", "cls.bias",
 		"cls.output.weight", "cls.output.bias", "score.0.weight",
 		"score.0.bias", "score.2.weight", "score.2.bias",
 		"v_head.summary.weight", "v_head.summary.bias", NULL };
-	int ret = model_open_but(&p->model, r->path, extra, e);
+	struct prm *p = calloc(1, sizeof(*p));
+	int ret;
 
+	if (!p)
+		return err_set(e, ENOMEM, "no memory for a reward");
+	r->own = p;
+	p->of_target = r->site.tokenizer;
+	ret = model_open_but(&p->model, r->path, extra, e);
 	if (ret)
 		return ret;
 	if (!p->model->causal)
@@ -230,21 +236,8 @@ static int read_model(struct reward *r, struct prm *p, struct err *e)
 		ret = tokenizer_open(&p->tokenizer, p->model->gguf, e);
 	if (!ret)
 		ret = find_mark(p, e);
-	return ret ? err_in(e, "'%s'", r->path) : 0;
-}
-
-static int prm_read(struct reward *r, struct err *e)
-{
-	struct prm *p = calloc(1, sizeof(*p));
-	int ret;
-
-	if (!p)
-		return err_set(e, ENOMEM, "no memory for a reward");
-	r->own = p;
-	p->of_target = r->site.tokenizer;
-	ret = read_model(r, p, e);
 	if (ret)
-		return ret;
+		return err_in(e, "'%s'", r->path);
 	p->state = malloc(p->model->n_embd * sizeof(*p->state));
 	p->between = malloc((p->dense.rows + 1) * sizeof(*p->between));
 	return p->state && p->between
@@ -311,14 +304,6 @@ static int prm_rows(void *arg, struct session *s, const struct judge_row *row,
 	return 0;
 }
 
-/* Of a text as long as the target's, in other words. */
-static uint32_t context_for(const struct prm *p, uint32_t tokens)
-{
-	uint64_t n = 2ull * tokens + 256;
-
-	return n < p->model->n_ctx ? (uint32_t)n : p->model->n_ctx;
-}
-
 static int prm_start(struct reward *r, struct session *beside,
 	const struct session_opts *opts, uint32_t texts, struct err *e)
 {
@@ -326,9 +311,12 @@ static int prm_start(struct reward *r, struct session *beside,
 	const struct judge_reader reader = {
 		.note = 1, .read = prm_rows, .arg = p
 	};
+	/* The same text may take twice the tokens in this vocabulary. */
+	uint64_t context = 2ull * session_context(beside) + 256;
 	const struct judge_limits limits = { .texts = texts,
 		.layout = LAYOUT_UNSAID,
-		.context = context_for(p, session_context(beside)) };
+		.context = context < p->model->n_ctx ? (uint32_t)context
+						     : p->model->n_ctx };
 
 	p->soc = opts->soc;
 	return judge_open(
@@ -456,18 +444,6 @@ static int score_text(
 	return 0;
 }
 
-static void price_steps(const struct prm *p, struct session *s, uint32_t n)
-{
-	const struct layer *l[] = { &p->dense, &p->out };
-	struct price price;
-
-	for (size_t i = 0; p->soc && n && i < ARRAY_LEN(l); i++)
-		if (l[i]->rows &&
-			!price_cpu_matmul(p->soc, n, l[i]->rows, l[i]->cols,
-				DTYPE_F32, &price))
-			session_add_host_work(s, &price);
-}
-
 static int read_words(struct prm *p, struct scoring *s, unsigned n,
 	uint32_t *steps, struct err *e)
 {
@@ -495,15 +471,21 @@ static int prm_score(
 	struct scoring s = { .text = t,
 		.words = calloc(n, sizeof(*s.words)),
 		.judged = calloc(n, sizeof(*s.judged)) };
+	struct prm *p = r->own;
+	const struct layer *l[] = { &p->dense, &p->out };
+	struct price price;
 	uint32_t steps = 0;
 	int ret = s.words && s.judged
-		? read_words(r->own, &s, n, &steps, e)
+		? read_words(p, &s, n, &steps, e)
 		: err_set(e, ENOMEM, "no memory for %u texts", n);
 
 	if (!ret)
 		ret = judge_read(r->judge, s.judged, n, score_text, &s, e);
-	if (!ret)
-		price_steps(r->own, judge_session(r->judge), steps);
+	for (size_t i = 0; !ret && p->soc && steps && i < ARRAY_LEN(l); i++)
+		if (l[i]->rows &&
+			!price_cpu_matmul(p->soc, steps, l[i]->rows, l[i]->cols,
+				DTYPE_F32, &price))
+			session_add_host_work(judge_session(r->judge), &price);
 	for (unsigned i = 0; s.words && i < n; i++) {
 		free(s.words[i].list.id);
 		free(s.words[i].end);
