@@ -103,27 +103,12 @@ static size_t place_of(const struct datastore *d, size_t end, uint32_t at)
 	return low;
 }
 
-/* From the last on, each moves those above it to where they will stay. */
-static void merge(struct datastore *d, const struct key *new, size_t n)
-{
-	size_t end = d->n_suffixes;
-
-	d->n_suffixes += n;
-	while (n) {
-		size_t at = place_of(d, end, new[--n].at);
-
-		memmove(d->suffix + at + n + 1, d->suffix + at,
-			(end - at) * sizeof(*d->suffix));
-		d->suffix[at + n] = new[n].at;
-		end = at;
-	}
-}
-
 int datastore_sort(struct datastore *d, struct err *e)
 {
 	size_t more = d->n - d->sorted, n = 0;
 	uint32_t *suffix;
 	struct key *new;
+	size_t end;
 
 	if (!more)
 		return 0;
@@ -140,7 +125,18 @@ int datastore_sort(struct datastore *d, struct err *e)
 				(struct key){ head(d->token + i), (uint32_t)i };
 	if (n)
 		qsort_r(new, n, sizeof(*new), by_suffix, d->token);
-	merge(d, new, n);
+
+	/* Merge from the last on: each moves those above it to their places. */
+	end = d->n_suffixes;
+	d->n_suffixes += n;
+	while (n) {
+		size_t at = place_of(d, end, new[--n].at);
+
+		memmove(d->suffix + at + n + 1, d->suffix + at,
+			(end - at) * sizeof(*d->suffix));
+		d->suffix[at + n] = new[n].at;
+		end = at;
+	}
 	free(new);
 	d->sorted = d->n;
 	return 0;

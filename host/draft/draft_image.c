@@ -23,20 +23,6 @@ static size_t output_bytes(const struct packed *p)
 	return align_up(layout_bytes(w->type, w->rows, w->cols), DRAFT_ALIGN);
 }
 
-static int read_layer(struct draft_weights *w, const struct packed *p,
-	uint32_t layer, uint8_t *at, struct err *e)
-{
-	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
-		const struct wire_tensor *t = &p->layer[layer][i];
-
-		if (t->rows)
-			w->layer[layer][i] =
-				(struct draft_tensor){ at + t->offset,
-					t->type };
-	}
-	return packed_read_layer(p, layer, at, e);
-}
-
 static int read_all(
 	struct draft_weights *w, const struct model *m, struct err *e)
 {
@@ -55,7 +41,15 @@ static int read_all(
 		at += output_bytes(p);
 	}
 	for (uint32_t l = 0; l < m->n_layer && !ret; l++) {
-		ret = read_layer(w, p, l, at, e);
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			const struct wire_tensor *t = &p->layer[l][i];
+
+			if (t->rows)
+				w->layer[l][i] =
+					(struct draft_tensor){ at + t->offset,
+						t->type };
+		}
+		ret = packed_read_layer(p, l, at, e);
 		at += packed_layer_bytes(p, l);
 	}
 	return ret;

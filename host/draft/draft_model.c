@@ -78,23 +78,6 @@ static int alloc_activations(struct draft_model *d, struct err *e)
 	return 0;
 }
 
-static int check_model(
-	const struct model *m, const struct model *target, struct err *e)
-{
-	if (!m->causal)
-		return err_set(e, EINVAL,
-			"a model of architecture '%s' cannot draft: it does "
-			"not write from left to right",
-			m->arch);
-	if (!target || m->n_vocab == target->n_vocab)
-		return 0;
-	return err_set(e, EINVAL,
-		"the draft model has a vocabulary of %u tokens and the target "
-		"one of %u; a draft model must share its target's; try "
-		"another --draft, or one without a model like sam",
-		m->n_vocab, target->n_vocab);
-}
-
 /* Floats of a thread's workspace, whichever kernels run. */
 static size_t scratch_floats(const struct model *m, uint32_t widest)
 {
@@ -130,11 +113,21 @@ int draft_open(struct draft_model **out, const struct model *m,
 	uint32_t context, uint32_t threads, struct err *e)
 {
 	struct draft_model *d;
-	int ret = check_model(m, target, e);
+	int ret;
 
 	assert(m->token_embd->data);
-	if (ret)
-		return ret;
+	if (!m->causal)
+		return err_set(e, EINVAL,
+			"a model of architecture '%s' cannot draft: it does "
+			"not write from left to right",
+			m->arch);
+	if (target && m->n_vocab != target->n_vocab)
+		return err_set(e, EINVAL,
+			"the draft model has a vocabulary of %u tokens and the "
+			"target one of %u; a draft model must share its "
+			"target's; try another --draft, or one without a model "
+			"like sam",
+			m->n_vocab, target->n_vocab);
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return err_set(e, ENOMEM, "no memory for a draft model");
@@ -358,17 +351,6 @@ uint32_t draft_branch_rows(const struct draft_model *d)
 	return d->rows;
 }
 
-/* A row never moves up, so ascending order is safe in place. */
-static void move_rows(
-	struct draft_model *d, float *kv, const uint32_t *row, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (row[i] != i)
-			memcpy(kv + (size_t)i * d->kv_dim,
-				kv + (size_t)row[i] * d->kv_dim,
-				d->kv_dim * sizeof(*kv));
-}
-
 void draft_keep(struct draft_model *d, const uint32_t *row, uint32_t n)
 {
 	size_t halves = 2 * (size_t)d->model->n_layer;
@@ -379,9 +361,16 @@ void draft_keep(struct draft_model *d, const uint32_t *row, uint32_t n)
 		above = (int32_t)row[i];
 		d->token[d->n + i] = d->token[d->n + row[i]];
 	}
-	for (size_t i = 0; i < halves; i++)
-		move_rows(
-			d, d->kv + (i * d->context + d->n) * d->kv_dim, row, n);
+	/* A row never moves up, so ascending order is safe in place. */
+	for (size_t i = 0; i < halves; i++) {
+		float *kv = d->kv + (i * d->context + d->n) * d->kv_dim;
+
+		for (uint32_t r = 0; r < n; r++)
+			if (row[r] != r)
+				memcpy(kv + (size_t)r * d->kv_dim,
+					kv + (size_t)row[r] * d->kv_dim,
+					d->kv_dim * sizeof(*kv));
+	}
 	d->n += n;
 	d->rows = 0;
 }

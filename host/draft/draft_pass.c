@@ -238,29 +238,21 @@ static void price_layers(struct draft_model *d, uint32_t rows)
 
 /* ---- a pass -------------------------------------------------------------- */
 
-static void fill_angles(const struct pass *p)
-{
-	const struct draft_model *d = p->d;
-	uint32_t half = d->model->n_rot / 2;
-
-	for (uint32_t r = 0; r < p->rows; r++)
-		kern_angles(d->cos + (size_t)r * half,
-			d->sin + (size_t)r * half,
-			d->n + d->row[p->first + r].depth, d->model->rope_freq,
-			half);
-}
-
 void draft_pass(struct draft_model *d, uint32_t first, uint32_t rows)
 {
 	const struct model *m = d->model;
 	const int32_t *token = d->token + d->n + first;
 	struct pass p = { d, first, rows, 0 };
+	uint32_t half = m->n_rot / 2;
 
-	/* Never fails: who opened the model kept its embedding. */
-	for (uint32_t r = 0; r < rows; r++)
+	for (uint32_t r = 0; r < rows; r++) {
+		/* Never fails: who opened the model kept its embedding. */
 		model_embed(m, (uint32_t)token[r], d->x + (size_t)r * m->n_embd,
 			NULL);
-	fill_angles(&p);
+		kern_angles(d->cos + (size_t)r * half,
+			d->sin + (size_t)r * half,
+			d->n + d->row[first + r].depth, m->rope_freq, half);
+	}
 	price_layers(d, rows);
 	for (; p.layer < m->n_layer; p.layer++) {
 		attention(&p, d->weights.layer[p.layer]);

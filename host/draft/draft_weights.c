@@ -61,17 +61,6 @@ static size_t packed_bytes(const struct packing *p, const struct gguf_tensor *t)
 		DRAFT_ALIGN);
 }
 
-static size_t all_packed_bytes(const struct packing *p, const struct model *m)
-{
-	size_t n = packed_bytes(p, m->output_norm);
-
-	n += packed_bytes(p, m->output);
-	for (uint32_t l = 0; l < m->n_layer; l++)
-		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-			n += packed_bytes(p, m->layer[l][i]);
-	return n;
-}
-
 /* *at: the first free byte; moves behind the copy. */
 static struct draft_tensor take(
 	const struct packing *p, const struct gguf_tensor *t, uint8_t **at)
@@ -109,7 +98,11 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 
 	if (m->packed)
 		return draft_weights_read(w, m, e);
-	n = all_packed_bytes(&p, m);
+
+	n = packed_bytes(&p, m->output_norm) + packed_bytes(&p, m->output);
+	for (uint32_t l = 0; l < m->n_layer; l++)
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+			n += packed_bytes(&p, m->layer[l][i]);
 	w->layer = calloc(m->n_layer, sizeof(*w->layer));
 	w->packed = at = hugemem_reserve(n);
 	if (!w->layer || !at) {

@@ -54,11 +54,6 @@ static bool make_room(struct calibrated *c, size_t n)
 	return true;
 }
 
-static uint32_t *chain_of(struct calibrated *c, int32_t token)
-{
-	return &c->latest[(uint32_t)token % CHAINS];
-}
-
 static void start(struct calibrated *c, const int32_t *prompt, size_t n)
 {
 	memset(c->latest, 0, sizeof(c->latest));
@@ -69,7 +64,7 @@ static void start(struct calibrated *c, const int32_t *prompt, size_t n)
 	c->n = n;
 	memcpy(c->prompt, prompt, n * sizeof(*prompt));
 	for (size_t i = 0; i < n; i++) {
-		uint32_t *chain = chain_of(c, prompt[i]);
+		uint32_t *chain = &c->latest[(uint32_t)prompt[i] % CHAINS];
 
 		c->anchor[i].n = 0;
 		c->before[i] = *chain;
@@ -180,16 +175,6 @@ static uint32_t longest(
 	return best;
 }
 
-static uint32_t key_length(
-	const struct calibrated *c, const struct source_place *p)
-{
-	if (c->opts.key == CALIBRATED_SINGLE)
-		return 1;
-	if (c->opts.key == CALIBRATED_BIGRAM)
-		return 2;
-	return longest(c, p, CALIBRATED_KEY);
-}
-
 static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 	struct source_guess *out, uint32_t most)
 {
@@ -199,7 +184,10 @@ static uint32_t guesses(void *arg, const struct source_place *p, uint32_t depth,
 
 	if (!c->n || depth >= c->opts.depth)
 		return 0;
-	key = key_length(c, p);
+	key = c->opts.key == CALIBRATED_SINGLE ? 1
+		: c->opts.key == CALIBRATED_BIGRAM
+		? 2
+		: longest(c, p, CALIBRATED_KEY);
 	for (uint32_t at = c->latest[p->at[0] % CHAINS];
 		key && at && found < ANCHORS; at = c->before[at - 1]) {
 		const struct anchor *a = &c->anchor[at - 1];

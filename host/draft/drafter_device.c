@@ -100,22 +100,17 @@ static void device_saw(void *arg, const int32_t *text, size_t n)
 		reuse(d, text, (uint32_t)n);
 }
 
-/* What a pass has no room for beside the root, and all of a new text. */
-static int prefill(struct device *d, struct err *e)
-{
-	uint32_t length = session_length(d->session, SESSION_TEXT),
-		 n = pending(d) - 1, last;
-
-	if (!n || (length && n < d->max_rows))
-		return 0;
-	return session_prefill(
-		d->session, SESSION_TEXT, d->text + length, n, &last, e);
-}
-
 static int look_at_root(struct device *d, struct err *e)
 {
-	int ret = prefill(d, e);
+	uint32_t length = session_length(d->session, SESSION_TEXT);
+	uint32_t n = pending(d) - 1, last;
+	int ret = 0;
 
+	/* What a pass has no room for beside the root, and all of a new text.
+	 */
+	if (n && (!length || n >= d->max_rows))
+		ret = session_prefill(d->session, SESSION_TEXT,
+			d->text + length, n, &last, e);
 	if (ret)
 		return ret;
 	add_text(d);
@@ -197,13 +192,19 @@ static int32_t pass_row(const struct device *d, int32_t above, uint32_t root)
 	return (int32_t)(above < 0 ? root : d->found.row[above].at);
 }
 
-/* Parents before children, and the nodes asked for behind all others. */
-static void add_nodes(struct device *d, const struct tree *t,
-	const uint32_t *node, uint32_t n)
+static int look(struct device *d, struct tree *t, const uint32_t *node,
+	uint32_t n, struct err *e)
 {
 	struct guesses *g = &d->found;
-	uint32_t root = d->rows - 1;
+	uint32_t root, some;
+	int ret = guesses_reserve(g, n, e);
 
+	if (ret)
+		return ret;
+	add_text(d);
+
+	/* Parents before children, and the nodes asked for after all others. */
+	root = d->rows - 1;
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->row[i].at == CHOSEN)
 			g->row[i].at = add_row(d, g->row[i].token,
@@ -211,43 +212,25 @@ static void add_nodes(struct device *d, const struct tree *t,
 	for (uint32_t i = 0; i < n; i++)
 		add_row(d, t->token[node[i]],
 			pass_row(d, guesses_above(t, node[i]), root));
-}
 
-/* Candidates of up to `batch` nodes from the pass's rows `row` on. */
-static int take(struct device *d, struct tree *t, const uint32_t *node,
-	uint32_t n, uint32_t row, struct err *e)
-{
-	int ret = session_logits_range(d->session, row, n, d->logits, e);
-
-	if (!ret)
-		session_add_tops(d->session, n, TREE_CANDIDATES);
-	for (uint32_t i = 0; !ret && i < n; i++) {
-		uint32_t own = guesses_add(&d->found, t->token[node[i]],
-			guesses_above(t, node[i]));
-
-		guess_logits(&d->found.row[own].guess,
-			d->logits + (size_t)i * n_vocab(d), n_vocab(d),
-			d->temperature);
-		guess_put(&d->found.row[own].guess, t, node[i]);
-		t->row[node[i]] = own;
-	}
-	return ret;
-}
-
-static int look(struct device *d, struct tree *t, const uint32_t *node,
-	uint32_t n, struct err *e)
-{
-	uint32_t some;
-	int ret = guesses_reserve(&d->found, n, e);
-
-	if (ret)
-		return ret;
-	add_text(d);
-	add_nodes(d, t, node, n);
 	ret = run_pass(d, e);
 	for (uint32_t i = 0; i < n && !ret; i += some) {
 		some = n - i < d->batch ? n - i : d->batch;
-		ret = take(d, t, node + i, some, d->rows - n + i, e);
+		ret = session_logits_range(
+			d->session, d->rows - n + i, some, d->logits, e);
+		if (!ret)
+			session_add_tops(d->session, some, TREE_CANDIDATES);
+		for (uint32_t k = 0; !ret && k < some; k++) {
+			uint32_t u = node[i + k];
+			uint32_t own = guesses_add(
+				g, t->token[u], guesses_above(t, u));
+
+			guess_logits(&g->row[own].guess,
+				d->logits + (size_t)k * n_vocab(d), n_vocab(d),
+				d->temperature);
+			guess_put(&g->row[own].guess, t, u);
+			t->row[u] = own;
+		}
 	}
 	return ret;
 }

@@ -48,36 +48,28 @@ static void host_saw(void *arg, const int32_t *text, size_t n)
 		reuse(h, text, n);
 }
 
-static int look_at_root(
-	struct host *h, const int32_t *text, size_t n, struct err *e)
-{
-	const float *logits;
-	int ret = draft_follow(h->draft, text, n, &logits, e);
-
-	if (ret)
-		return ret;
-	guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
-		h->temperature);
-	draft_price_guesses(h->draft, 1);
-	return 0;
-}
-
 static int host_begin(
 	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
 {
 	struct host *h = arg;
-	int ret = 0;
+	const float *logits;
+	int ret;
 
 	assert(n > 0);
 	tree_reset(t, text[n - 1]);
 	if (n > draft_context(h->draft))
 		return 0;
 	reuse(h, text, n);
-	if (!h->found.root.n)
-		ret = look_at_root(h, text, n, e);
-	if (!ret)
-		guess_put(&h->found.root, t, 0);
-	return ret;
+	if (!h->found.root.n) {
+		ret = draft_follow(h->draft, text, n, &logits, e);
+		if (ret)
+			return ret;
+		guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
+			h->temperature);
+		draft_price_guesses(h->draft, 1);
+	}
+	guess_put(&h->found.root, t, 0);
+	return 0;
 }
 
 /* ---- nodes --------------------------------------------------------------- */

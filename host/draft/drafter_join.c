@@ -45,25 +45,6 @@ static int no_memory(struct err *e)
 	return err_set(e, ENOMEM, "no memory for more than one drafter");
 }
 
-static int open_tree(struct part *p, const struct tree *like, struct err *e)
-{
-	uint32_t capacity = SPACIOUS * like->capacity;
-	int ret;
-
-	if (p->tree && p->tree->capacity == capacity && p->tree->k == like->k)
-		return 0;
-	tree_close(p->tree);
-	free(p->asked);
-	p->tree = NULL;
-	p->asked = calloc(capacity, sizeof(*p->asked));
-	if (!p->asked)
-		return no_memory(e);
-	ret = tree_open(&p->tree, capacity, like->k, e);
-	if (ret)
-		p->tree = NULL;
-	return ret;
-}
-
 static int reserve(struct join *j, uint32_t capacity, struct err *e)
 {
 	if (capacity <= j->capacity)
@@ -103,13 +84,25 @@ static int remember(
 static int begin_part(
 	struct join *j, struct part *p, const struct tree *like, struct err *e)
 {
+	uint32_t capacity = SPACIOUS * like->capacity;
 	int ret;
 
 	if (p->begun)
 		return 0;
-	ret = open_tree(p, like, e);
-	if (ret)
-		return ret;
+	if (!p->tree || p->tree->capacity != capacity ||
+		p->tree->k != like->k) {
+		tree_close(p->tree);
+		free(p->asked);
+		p->tree = NULL;
+		p->asked = calloc(capacity, sizeof(*p->asked));
+		if (!p->asked)
+			return no_memory(e);
+		ret = tree_open(&p->tree, capacity, like->k, e);
+		if (ret) {
+			p->tree = NULL;
+			return ret;
+		}
+	}
 	memset(p->asked, 0, p->tree->capacity * sizeof(*p->asked));
 	p->asked[0] = p->begun = true;
 	return p->drafter->begin(
@@ -158,21 +151,14 @@ static bool before(struct candidate a, struct candidate b)
 	return a.q > b.q || (a.q == b.q && a.token < b.token);
 }
 
-static uint32_t position(const struct candidate *c, uint32_t n, int32_t token)
-{
-	uint32_t at = 0;
-
-	while (at < n && c[at].token != token)
-		at++;
-	return at;
-}
-
 /* Among the k likeliest; of one token the likelier word. */
 static void add(struct tree *t, uint32_t node, struct candidate new)
 {
 	struct candidate *c = t->candidate + (size_t)node * t->k;
-	uint32_t n = t->n_candidates[node], at = position(c, n, new.token);
+	uint32_t n = t->n_candidates[node], at = 0;
 
+	while (at < n && c[at].token != new.token)
+		at++;
 	if (at == n && n < t->k)
 		t->n_candidates[node]++;
 	else if (at == n)
@@ -182,25 +168,6 @@ static void add(struct tree *t, uint32_t node, struct candidate new)
 	for (; at && before(new, c[at - 1]); at--)
 		c[at] = c[at - 1];
 	c[at] = new;
-}
-
-static bool is_sure(const struct tree *t, uint32_t node)
-{
-	const struct candidate *c = t->candidate + (size_t)node * t->k;
-	double sum = 0;
-
-	for (uint32_t i = 0; i < t->n_candidates[node]; i++)
-		sum += (double)c[i].q;
-	return sum >= SURE;
-}
-
-static void take(
-	struct tree *t, uint32_t node, const struct part *p, uint32_t twin)
-{
-	const struct candidate *from = p->tree->candidate + (size_t)twin * t->k;
-
-	for (uint32_t i = 0; i < p->tree->n_candidates[twin]; i++)
-		add(t, node, from[i]);
 }
 
 /* Candidates for those of the nodes that too little is known of. */
@@ -221,10 +188,18 @@ static int ask_part(struct join *j, struct part *p, struct tree *t,
 	if (!ret && asked)
 		ret = expand_part(p, j->list, asked, e);
 	for (uint32_t i = 0; i < n && !ret; i++) {
+		const struct candidate *from, *c;
+		double sum = 0;
+
 		if (j->twin[i] < 0)
 			continue;
-		take(t, node[i], p, (uint32_t)j->twin[i]);
-		j->sure[i] = is_sure(t, node[i]);
+		from = p->tree->candidate + (size_t)j->twin[i] * t->k;
+		for (uint32_t k = 0; k < p->tree->n_candidates[j->twin[i]]; k++)
+			add(t, node[i], from[k]);
+		c = t->candidate + (size_t)node[i] * t->k;
+		for (uint32_t k = 0; k < t->n_candidates[node[i]]; k++)
+			sum += (double)c[k].q;
+		j->sure[i] = sum >= SURE;
 	}
 	return ret;
 }

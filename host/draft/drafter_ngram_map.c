@@ -78,29 +78,21 @@ static uint32_t bucket(const int32_t *key, uint32_t n)
 
 /* ---- the map ------------------------------------------------------------- */
 
-static int reserve(struct ngram_map *m, size_t n, struct err *e)
-{
-	uint32_t *more;
-
-	if (n < m->room)
-		return 0;
-	more = realloc(m->older, 2 * (n + 1) * sizeof(*more));
-	if (!more)
-		return err_set(e, ENOMEM, "no memory for a map of keys");
-	m->older = more;
-	m->room = 2 * (n + 1);
-	return 0;
-}
-
 /* Places with less behind them than a key has tokens are not in it yet. */
 static int update(struct ngram_map *m, const int32_t *text, size_t n,
 	size_t same, struct err *e)
 {
 	size_t key = m->o.key, end = n > key ? n - key : 0;
-	int ret = reserve(m, end, e);
+	uint32_t *more;
 
-	if (ret)
-		return ret;
+	if (end >= m->room) {
+		more = realloc(m->older, 2 * (end + 1) * sizeof(*more));
+		if (!more)
+			return err_set(
+				e, ENOMEM, "no memory for a map of keys");
+		m->older = more;
+		m->room = 2 * (end + 1);
+	}
 	if (m->n && same < m->n + key) {
 		memset(m->newest, 0, BUCKETS * sizeof(*m->newest));
 		m->n = 0;

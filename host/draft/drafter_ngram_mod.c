@@ -84,22 +84,6 @@ static void forget(struct ngram_mod *m)
 	m->n = 0;
 }
 
-static void learn(struct ngram_mod *m, const int32_t *text, size_t n)
-{
-	size_t first = m->n > m->o.match ? m->n : m->o.match;
-
-	if (n < m->n + CHUNK)
-		return;
-	for (size_t i = first; i < n; i++) {
-		int32_t *next =
-			&m->next[place_of(text + i - m->o.match, m->o.match)];
-
-		m->used += !*next;
-		*next = text[i] + 1;
-	}
-	m->n = n;
-}
-
 /* Less than a quarter of the chain before came, though more was tried: what
  * came was another token, not merely the end of what could be verified. */
 static bool came_to_little(const struct ngram_mod *m, const int32_t *text,
@@ -150,7 +134,18 @@ static int find(void *arg, const int32_t *text, size_t n, size_t same,
 		if (m->failed == FAILURES)
 			forget(m);
 	}
-	learn(m, text, n);
+
+	if (n >= m->n + CHUNK) {
+		for (size_t i = m->n > m->o.match ? m->n : m->o.match; i < n;
+			i++) {
+			int32_t *next = &m->next[place_of(
+				text + i - m->o.match, m->o.match)];
+
+			m->used += !*next;
+			*next = text[i] + 1;
+		}
+		m->n = n;
+	}
 	c->n = 0;
 	if (n >= m->o.match)
 		draft(m, text, n, c);
@@ -175,26 +170,18 @@ static uint32_t length(const struct opt_values *values)
 	return o->most;
 }
 
-static int check_options(const struct ngram_mod_options *o, struct err *e)
-{
-	if (o->least <= o->most)
-		return 0;
-	return err_set(e, EINVAL,
-		"--ngram-mod-min %u is more than --ngram-mod-max %u, so that "
-		"nothing would be drafted",
-		o->least, o->most);
-}
-
 static int open_kind(
 	struct drafter *out, const struct draft_site *site, struct err *e)
 {
 	const struct ngram_mod_options *o = opt_values_of(site->values, &table);
 	struct ngram_mod *m;
 	struct lookup lookup = { NULL, find, close_mod };
-	int ret = check_options(o, e);
 
-	if (ret)
-		return ret;
+	if (o->least > o->most)
+		return err_set(e, EINVAL,
+			"--ngram-mod-min %u is more than --ngram-mod-max %u, "
+			"so that nothing would be drafted",
+			o->least, o->most);
 	m = calloc(1, sizeof(*m));
 	if (m)
 		m->next = calloc(PLACES, sizeof(*m->next));

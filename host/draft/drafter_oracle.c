@@ -90,26 +90,20 @@ static struct place place_of(
 
 /* ---- what it would take ------------------------------------------------- */
 
-/* A pass of a draft model. */
-static void price_pass(struct oracle *o, uint32_t rows)
-{
-	struct price_layer layer = { .n_embd = o->as->n_embd,
-		.n_head = o->as->n_head,
-		.n_kv_head = o->as->n_kv_head,
-		.head_dim = o->as->head_dim,
-		.n_ff = o->as->n_ff };
-
-	for (unsigned m = 0; m < PRICE_MATRICES; m++)
-		layer.type[m] = o->type;
-	price_cpu_model(o->soc, &layer, o->as->n_layer, o->as->n_vocab, o->type,
-		rows, &o->price);
-}
-
 static void price_nodes(struct oracle *o, uint32_t n)
 {
 	for (uint32_t some; o->as && n; n -= some) {
+		struct price_layer layer = { .n_embd = o->as->n_embd,
+			.n_head = o->as->n_head,
+			.n_kv_head = o->as->n_kv_head,
+			.head_dim = o->as->head_dim,
+			.n_ff = o->as->n_ff };
+
 		some = n < o->batch ? n : o->batch;
-		price_pass(o, some);
+		for (unsigned m = 0; m < PRICE_MATRICES; m++)
+			layer.type[m] = o->type;
+		price_cpu_model(o->soc, &layer, o->as->n_layer, o->as->n_vocab,
+			o->type, some, &o->price);
 	}
 }
 

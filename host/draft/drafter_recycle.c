@@ -107,19 +107,6 @@ static void learn_rank(struct recycle *r, const int32_t *old, int32_t best)
 	r->rows = MEMORY;
 }
 
-static void renew(struct recycle *r)
-{
-	for (uint32_t i = 0; i < r->n_fresh; i++) {
-		const struct fresh *f = &r->fresh[i];
-		int32_t *row = r->next[f->token];
-
-		if (row[0] != UNKNOWN)
-			learn_rank(r, row, f->next[0]);
-		memcpy(row, f->next, sizeof(f->next));
-	}
-	r->n_fresh = 0;
-}
-
 /* Half of what a new drafter thinks of the best token comes true, and of each
  * rank behind it half as often. */
 static double share(const struct recycle *r, uint32_t rank)
@@ -136,7 +123,15 @@ static int take(
 {
 	struct recycle *r = arg;
 
-	renew(r);
+	for (uint32_t i = 0; i < r->n_fresh; i++) {
+		const struct fresh *f = &r->fresh[i];
+		int32_t *row = r->next[f->token];
+
+		if (row[0] != UNKNOWN)
+			learn_rank(r, row, f->next[0]);
+		memcpy(row, f->next, sizeof(f->next));
+	}
+	r->n_fresh = 0;
 	r->last = text[n - 1];
 	return 0;
 }

@@ -151,24 +151,6 @@ static void put_next(const struct rest *r, struct queue *q, uint32_t node)
 	}
 }
 
-static void grow(struct rest *r)
-{
-	struct beginning item[NODES];
-	struct queue q = { item, 0, NODES };
-
-	r->node[0] = (struct beginning){ .end = r->hits };
-	r->n_nodes = 1;
-	put_next(r, &q, 0);
-	while (q.n) {
-		uint32_t node = r->n_nodes++;
-
-		r->node[node] = *q.item++;
-		q.n--;
-		q.room--;
-		put_next(r, &q, node);
-	}
-}
-
 /* ---- the source ---------------------------------------------------------- */
 
 /* What came to the history since the text before. */
@@ -192,13 +174,26 @@ static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {
 	struct rest *r = arg;
+	struct beginning item[NODES];
+	struct queue q = { item, 0, NODES };
 	int ret = same < r->n || !r->n ? take_history(r, e) : 0;
 
 	if (ret)
 		return ret;
 	r->n = n;
 	look_up(r, text, n);
-	grow(r);
+
+	r->node[0] = (struct beginning){ .end = r->hits };
+	r->n_nodes = 1;
+	put_next(r, &q, 0);
+	while (q.n) {
+		uint32_t node = r->n_nodes++;
+
+		r->node[node] = *q.item++;
+		q.n--;
+		q.room--;
+		put_next(r, &q, node);
+	}
 	return 0;
 }
 

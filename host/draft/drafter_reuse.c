@@ -170,12 +170,29 @@ static void push(
 	memcpy(c->token, token, n * sizeof(*token));
 }
 
-/* Those too old, and the eldest of too many tokens; whole drafts before runs of
- * the same age. */
-static void forget(struct reuse *r)
+/* Of another text nothing is kept. */
+static int take(
+	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {
+	struct reuse *r = arg;
 	uint32_t kept = 0, tokens = 0;
 
+	if (same < r->n_text)
+		r->n_chains = r->n = 0;
+	if (r->n && n > r->behind) {
+		struct rejected x;
+		uint32_t from = 0, end = 0;
+
+		if (best_path(r, text + r->behind, n - r->behind, &x, &from,
+			    &end) >= REUSE_RUN) {
+			push(r, MISSING, x.token, end);
+			push(r, SYNONYM, x.token + from, end - from);
+		}
+	}
+	r->n = 0;
+
+	/* Drop those too old, and the eldest of too many tokens; whole drafts
+	 * before runs of the same age. */
 	for (uint32_t i = 0; i < r->n_chains; i++) {
 		struct chain *c = &r->chain[i];
 
@@ -186,31 +203,6 @@ static void forget(struct reuse *r)
 		r->chain[kept++] = *c;
 	}
 	r->n_chains = kept;
-}
-
-static void keep(struct reuse *r, const int32_t *new, size_t n)
-{
-	struct rejected x;
-	uint32_t from = 0, end = 0;
-
-	if (best_path(r, new, n, &x, &from, &end) < REUSE_RUN)
-		return;
-	push(r, MISSING, x.token, end);
-	push(r, SYNONYM, x.token + from, end - from);
-}
-
-/* Of another text nothing is kept. */
-static int take(
-	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
-{
-	struct reuse *r = arg;
-
-	if (same < r->n_text)
-		r->n_chains = r->n = 0;
-	if (r->n && n > r->behind)
-		keep(r, text + r->behind, n - r->behind);
-	r->n = 0;
-	forget(r);
 	r->n_text = n;
 	return 0;
 }

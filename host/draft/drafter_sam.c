@@ -54,32 +54,13 @@ static int read_records(struct sam *s, bool *grown, struct err *e)
 	return ret;
 }
 
-static void look_back(struct sam *s, const int32_t *text, size_t n, size_t from)
-{
-	if (!from)
-		s->past = (struct suffix_match){ 0 };
-	for (size_t i = from; i < n && s->history; i++)
-		suffix_automaton_follow(s->history, &s->past, text[i]);
-}
-
-static void choose(struct sam *s)
-{
-	uint32_t here = suffix_automaton_end(s->text).len, match;
-	uint32_t there = s->past.len > s->o.bias ? s->past.len - s->o.bias : 0;
-	double length;
-
-	s->by_history = there > here;
-	match = s->by_history ? there : here;
-	length = 1 + floor(s->o.alpha * match);
-	length = fmin(fmax(length, s->o.least), s->o.most);
-	s->length = match ? (uint32_t)length - 1 : 0;
-}
-
 static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {
 	struct sam *s = arg;
 	size_t had = suffix_automaton_tokens(s->text);
+	uint32_t here, there, match;
+	double length;
 	bool grown;
 	int ret;
 
@@ -94,8 +75,21 @@ static int take(
 		suffix_automaton_clear(s->text);
 		return ret;
 	}
-	look_back(s, text, n, grown ? 0 : had);
-	choose(s);
+
+	if (grown)
+		had = 0;
+	if (!had)
+		s->past = (struct suffix_match){ 0 };
+	for (size_t i = had; i < n && s->history; i++)
+		suffix_automaton_follow(s->history, &s->past, text[i]);
+
+	here = suffix_automaton_end(s->text).len;
+	there = s->past.len > s->o.bias ? s->past.len - s->o.bias : 0;
+	s->by_history = there > here;
+	match = s->by_history ? there : here;
+	length = 1 + floor(s->o.alpha * match);
+	length = fmin(fmax(length, s->o.least), s->o.most);
+	s->length = match ? (uint32_t)length - 1 : 0;
 	return 0;
 }
 
@@ -159,23 +153,6 @@ static bool among(const struct list *l, uint32_t from, int32_t token)
 	return false;
 }
 
-/* Places where the state stands, and for each token that came there one more
- * where another will: what a match seen once says is worth half (Moffat's PPMC,
- * 1990). The text's have no counts. */
-static float places_of(const struct sam *s, const struct suffix_automaton *a,
-	uint32_t state, uint32_t children)
-{
-	return a == s->text
-		? 2 * (float)children
-		: (float)(suffix_automaton_count(a, state) + children);
-}
-
-static float times_of(
-	const struct sam *s, const struct suffix_automaton *a, uint32_t child)
-{
-	return a == s->text ? 1 : (float)suffix_automaton_count(a, child);
-}
-
 /* Of one state what was not guessed yet, from guess `first` on. In a list there
  * is room for as many of each memory as are guessed at most. */
 static void put_state(const struct sam *s, struct suffix_automaton *a,
@@ -185,15 +162,23 @@ static void put_state(const struct sam *s, struct suffix_automaton *a,
 	struct suffix_child child[SUFFIX_CHILDREN];
 	uint32_t n =
 		suffix_automaton_children(a, m.state, child, s->o.children);
-	float places = places_of(s, a, m.state, n);
+	bool counts = a != s->text;
+	/* Places where the state stands, and for each token that came there one
+	 * more where another will: a match seen once is worth half (Moffat's
+	 * PPMC, 1990). */
+	float places = counts ? (float)(suffix_automaton_count(a, m.state) + n)
+			      : 2 * (float)n;
 
 	for (uint32_t i = 0; i < n && l->n < l->most; i++) {
+		uint32_t times;
+
 		if (l->n - first == s->o.children)
 			break;
 		if (among(l, first, child[i].token))
 			continue;
 		like.token = child[i].token;
-		like.share = l->left * times_of(s, a, child[i].state) / places;
+		times = counts ? suffix_automaton_count(a, child[i].state) : 1;
+		like.share = l->left * (float)times / places;
 		l->guess[l->n++] = like;
 	}
 	if (n)

@@ -139,13 +139,6 @@ static const char *word_of(const struct draft_part *p)
 	return p->said + (p->kind->name ? strlen(p->kind->name) : 0);
 }
 
-/* "model" is the draft model that comes with the program, which nothing at all
- * asks for as well; a file of that name is ./model. */
-static bool is_shipped(const char *said, size_t len)
-{
-	return len == 5 && !memcmp(said, "model", 5);
-}
-
 static int take_part(struct drafting *d, const char *said, size_t len,
 	const struct draft_kind *kind, struct err *e)
 {
@@ -158,7 +151,9 @@ static int take_part(struct drafting *d, const char *said, size_t len,
 			d->opts.draft, DRAFT_PARTS);
 	d->n++;
 	p->kind = kind ? kind : draft_kind_of_file(d->opts.on_device);
-	if (kind || !is_shipped(said, len))
+	/* "model" is the bundled draft model, like an empty name; a file of
+	 * that name is ./model. */
+	if (kind || len != 5 || memcmp(said, "model", 5))
 		memcpy(p->said, said, len);
 	return p->kind->check ? p->kind->check(p->said, word_of(p), e) : 0;
 }
@@ -214,28 +209,24 @@ static int check_vocabulary(const struct draft_part *p,
 		p->path, target_path);
 }
 
-/* There is no such file, nor a bundled model of that name. */
-static int refuse_name(const char *name, struct err *e)
-{
-	struct opt_nearest near = { .word = name };
-
-	for (size_t i = 0; draft_kinds[i]; i++)
-		if (draft_kinds[i]->name)
-			opt_nearest_offer(&near, draft_kinds[i]->name);
-	return err_set(e, ENOENT,
-		"no file and no drafter '%s' ('tandem help drafts' lists "
-		"those)%s",
-		name, opt_nearest_clause(&near));
-}
-
 static int open_file(struct drafting *d, struct draft_part *p,
 	const struct model *target, const char *target_path, struct err *e)
 {
 	int ret = models_choose(
 		*p->said ? p->said : NULL, MODEL_DRAFT, p->path, e);
 
-	if (ret == -ENOENT && *p->said)
-		return refuse_name(p->said, e);
+	if (ret == -ENOENT && *p->said) {
+		/* There is no such file, nor a bundled model of that name. */
+		struct opt_nearest near = { .word = p->said };
+
+		for (size_t i = 0; draft_kinds[i]; i++)
+			if (draft_kinds[i]->name)
+				opt_nearest_offer(&near, draft_kinds[i]->name);
+		return err_set(e, ENOENT,
+			"no file and no drafter '%s' ('tandem help drafts' "
+			"lists those)%s",
+			p->said, opt_nearest_clause(&near));
+	}
 	if (!ret)
 		ret = model_open(&p->file, p->path, e);
 	if (!ret) /* a step takes less than a read */
@@ -247,24 +238,22 @@ static int open_file(struct drafting *d, struct draft_part *p,
 	return ret;
 }
 
-static void add_name(struct drafting *d, const struct draft_part *p)
-{
-	const char *name = p->kind->title ? p->kind->title : p->path;
-	size_t used = strlen(d->name);
-
-	snprintf(d->name + used, sizeof(d->name) - used, "%s%s",
-		used ? " and " : "", name);
-}
-
 int drafting_open_file(struct drafting *d, const struct model *target,
 	const char *target_path, struct err *e)
 {
 	int ret = 0;
 
 	for (unsigned i = 0; i < d->n && !ret; i++) {
+		const char *name;
+		size_t used;
+
 		if (!d->part[i].kind->name)
 			ret = open_file(d, &d->part[i], target, target_path, e);
-		add_name(d, &d->part[i]);
+		name = d->part[i].kind->title ? d->part[i].kind->title
+					      : d->part[i].path;
+		used = strlen(d->name);
+		snprintf(d->name + used, sizeof(d->name) - used, "%s%s",
+			used ? " and " : "", name);
 	}
 	return ret;
 }

@@ -11,34 +11,6 @@
 
 /* ---- from logits to candidates ------------------------------------------- */
 
-/* Insert from the end; of equals the one that came first, whose id is lower,
- * stays ahead. */
-static void insert(struct guess *g, int32_t token, float value)
-{
-	uint32_t at = g->n < TREE_CANDIDATES ? g->n++ : TREE_CANDIDATES - 1;
-
-	for (; at && g->c[at - 1].q < value; at--)
-		g->c[at] = g->c[at - 1];
-	g->c[at] = (struct candidate){ token, value };
-}
-
-/* With logits for q; those of -infinity have none. */
-static void find_largest(struct guess *g, const float *logits, uint32_t n)
-{
-	float least = -INFINITY;
-
-	g->n = 0;
-	for (uint32_t i = 0; i < n; i++) {
-		if (!(logits[i] > least))
-			continue;
-		insert(g, (int32_t)i, logits[i]);
-		if (g->n == TREE_CANDIDATES)
-			least = g->c[TREE_CANDIDATES - 1].q;
-	}
-}
-
-/* ---- softmax ------------------------------------------------------------- */
-
 /* Different logits may have become the same probability. */
 static void order_equals(struct guess *g)
 {
@@ -57,11 +29,25 @@ static void order_equals(struct guess *g)
 void guess_logits(struct guess *g, const float *logits, uint32_t n_vocab,
 	float temperature)
 {
-	float most, scale = 1 / temperature;
+	float most, scale = 1 / temperature, least = -INFINITY;
 	double sum;
 
 	assert(temperature > 0);
-	find_largest(g, logits, n_vocab);
+	/* The largest, with logits for q; those of -infinity have none. Of
+	 * equals the one that came first, whose id is lower, stays ahead. */
+	g->n = 0;
+	for (uint32_t i = 0; i < n_vocab; i++) {
+		uint32_t at;
+
+		if (!(logits[i] > least))
+			continue;
+		at = g->n < TREE_CANDIDATES ? g->n++ : TREE_CANDIDATES - 1;
+		for (; at && g->c[at - 1].q < logits[i]; at--)
+			g->c[at] = g->c[at - 1];
+		g->c[at] = (struct candidate){ (int32_t)i, logits[i] };
+		if (g->n == TREE_CANDIDATES)
+			least = g->c[TREE_CANDIDATES - 1].q;
+	}
 	most = g->n ? g->c[0].q : INFINITY;
 	if (most == INFINITY) {
 		g->n = 0;

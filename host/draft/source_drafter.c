@@ -23,14 +23,6 @@ struct retriever {
 
 /* ---- candidates ---------------------------------------------------------- */
 
-static double probability(
-	const struct retriever *r, const struct source_guess *g, uint32_t depth)
-{
-	const struct grounds grounds = { g->origin, g->match, depth };
-
-	return fmin((double)g->share * reliance_of(&r->reliance, &grounds), 1);
-}
-
 /* That one of the memories which say guess i's token is right; 0 where it was
  * among those before. */
 static double pooled(const struct retriever *r,
@@ -40,11 +32,18 @@ static double pooled(const struct retriever *r,
 	double none = 1;
 
 	for (uint32_t j = 0; j < n; j++) {
+		struct grounds grounds;
+
 		if (guess[j].token != guess[i].token)
 			continue;
 		if (j < i)
 			return 0;
-		none *= 1 - probability(r, &guess[j], depth);
+		grounds = (struct grounds){ guess[j].origin, guess[j].match,
+			depth };
+		none *= 1 -
+			fmin((double)guess[j].share *
+					reliance_of(&r->reliance, &grounds),
+				1);
 	}
 	return 1 - none;
 }
@@ -140,9 +139,18 @@ static size_t common(const struct retriever *r, const int32_t *text, size_t n)
 	return i;
 }
 
-static int remember(
-	struct retriever *r, const int32_t *text, size_t n, struct err *e)
+static int begin(
+	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
 {
+	struct retriever *r = arg;
+	uint32_t root;
+	int ret = r->source.take(r->source.arg, text, n, common(r, text, n), e);
+
+	tree_reset(t, text[n - 1]);
+	r->n_places = 0;
+	if (ret)
+		return ret;
+
 	if (n > r->room) {
 		int32_t *more = realloc(r->text, 2 * n * sizeof(*more));
 
@@ -153,22 +161,7 @@ static int remember(
 	}
 	memcpy(r->text, text, n * sizeof(*text));
 	r->n = n;
-	return 0;
-}
-
-static int begin(
-	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
-{
-	struct retriever *r = arg;
-	uint32_t root;
-	int ret = r->source.take(r->source.arg, text, n, common(r, text, n), e);
-
-	tree_reset(t, text[n - 1]);
-	r->n_places = 0;
-	if (!ret)
-		ret = remember(r, text, n, e);
-	if (!ret)
-		ret = add_place(r, &root, e);
+	ret = add_place(r, &root, e);
 	if (ret)
 		return ret;
 	r->source.root(r->source.arg, &r->place[root]);
@@ -177,12 +170,6 @@ static int begin(
 }
 
 /* ---- what came of it ----------------------------------------------------- */
-
-static bool same_grounds(
-	const struct source_guess *a, const struct source_guess *b)
-{
-	return a->origin == b->origin && a->match == b->match;
-}
 
 /* Those on the same grounds count as one. Whether `token` was guessed. */
 static bool judge(struct retriever *r, const struct source_guess *guess,
@@ -197,7 +184,8 @@ static bool judge(struct retriever *r, const struct source_guess *guess,
 		bool came = false, first = true;
 
 		for (uint32_t j = 0; j < n; j++) {
-			if (!same_grounds(&guess[i], &guess[j]))
+			if (guess[i].origin != guess[j].origin ||
+				guess[i].match != guess[j].match)
 				continue;
 			first &= j >= i;
 			share += (double)guess[j].share;

@@ -64,29 +64,6 @@ static uint32_t target_of(
 	return edge ? edge->target : 0;
 }
 
-static int add_edge(struct suffix_automaton *a, uint32_t from, int32_t token,
-	uint32_t to, struct err *e)
-{
-	uint32_t *edges = &a->state[from].edges;
-	int32_t of =
-		*edges && suffix_edges_single(*edges) ? label(a, *edges) : 0;
-
-	return suffix_edges_add(
-		&a->edges, edges, of, (struct suffix_edge){ token, to }, e);
-}
-
-/* An edge that there is leads to another state of the same label. */
-static void turn_edge(
-	struct suffix_automaton *a, uint32_t from, int32_t token, uint32_t to)
-{
-	uint32_t *edges = &a->state[from].edges;
-
-	if (suffix_edges_single(*edges))
-		*edges = to;
-	else
-		suffix_edges_find(&a->edges, *edges, token)->target = to;
-}
-
 /* ---- adding -------------------------------------------------------------- */
 
 static int add_state(struct suffix_automaton *a, struct state s, uint32_t *out,
@@ -107,17 +84,24 @@ static int add_state(struct suffix_automaton *a, struct state s, uint32_t *out,
 	return 0;
 }
 
-/*
- * The parts of the edge's target that end behind `from` as well become a state
- * of their own, *out. They have been counted as often as the target's.
- */
-static int split(struct suffix_automaton *a, uint32_t from, int32_t token,
+/* The state of the longest parts that end behind `from`: the target of its
+ * edge, or what is split from that. */
+static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
 	uint32_t *out, struct err *e)
 {
 	uint32_t target = target_of(a, from, token), at = from, clone;
-	struct state s = a->state[target];
+	struct state s;
 	int ret;
 
+	*out = target;
+	if (a->state[target].len == a->state[from].len + 1)
+		return 0;
+
+	/*
+	 * The parts of the target that end after `from` as well become a state
+	 * of their own. They have been counted as often as the target's.
+	 */
+	s = a->state[target];
 	s.len = a->state[from].len + 1;
 	ret = suffix_edges_copy(&a->edges, s.edges, &s.edges, e);
 	if (!ret)
@@ -127,7 +111,13 @@ static int split(struct suffix_automaton *a, uint32_t from, int32_t token,
 	if (a->count)
 		a->count[clone] = a->count[target];
 	while (target_of(a, at, token) == target) {
-		turn_edge(a, at, token, clone);
+		uint32_t *edges = &a->state[at].edges;
+
+		if (suffix_edges_single(*edges))
+			*edges = clone;
+		else
+			suffix_edges_find(&a->edges, *edges, token)->target =
+				clone;
 		if (at == SUFFIX_ROOT)
 			break;
 		at = a->state[at].link;
@@ -135,17 +125,6 @@ static int split(struct suffix_automaton *a, uint32_t from, int32_t token,
 	a->state[target].link = clone;
 	*out = clone;
 	return 0;
-}
-
-/* The state of the longest parts that end behind `from`: the target of its
- * edge, or what is split from that. */
-static int reach(struct suffix_automaton *a, uint32_t from, int32_t token,
-	uint32_t *out, struct err *e)
-{
-	*out = target_of(a, from, token);
-	if (a->state[*out].len == a->state[from].len + 1)
-		return 0;
-	return split(a, from, token, out, e);
 }
 
 /* All suffixes of the text get an edge to the new state, down to those that
@@ -157,7 +136,13 @@ static int lead_to(
 	int ret;
 
 	while (!target_of(a, at, token)) {
-		ret = add_edge(a, at, token, new, e);
+		uint32_t *edges = &a->state[at].edges;
+		int32_t of = *edges && suffix_edges_single(*edges)
+			? label(a, *edges)
+			: 0;
+
+		ret = suffix_edges_add(&a->edges, edges, of,
+			(struct suffix_edge){ token, new }, e);
 		if (ret || at == SUFFIX_ROOT)
 			return ret;
 		at = a->state[at].link;
@@ -322,15 +307,6 @@ int suffix_automaton_add(struct suffix_automaton *a, const int32_t *token,
 
 /* ---- opening ------------------------------------------------------------- */
 
-static void release(struct suffix_automaton *a)
-{
-	suffix_edges_release(&a->edges);
-	free(a->state);
-	free(a->count);
-	free(a->text);
-	free(a->end);
-}
-
 int suffix_automaton_open(
 	struct suffix_automaton **out, enum suffix_kind kind, struct err *e)
 {
@@ -354,7 +330,11 @@ void suffix_automaton_close(struct suffix_automaton *a)
 {
 	if (!a)
 		return;
-	release(a);
+	suffix_edges_release(&a->edges);
+	free(a->state);
+	free(a->count);
+	free(a->text);
+	free(a->end);
 	free(a);
 }
 

@@ -107,26 +107,14 @@ static int take_block(
 	return 0;
 }
 
-static void give_block(struct suffix_edges *s, uint32_t class, uint32_t at)
-{
-	s->edge[at].target = s->free[class - 1];
-	s->free[class - 1] = at;
-}
-
 /* ---- tables -------------------------------------------------------------- */
-
-static uint32_t place_of(int32_t token, uint32_t room)
-{
-	uint32_t hash = (uint32_t)token * 0x9e3779b1u;
-
-	return (uint32_t)((uint64_t)hash * room >> 32);
-}
 
 /* Its place, or the empty one where it would be. */
 static struct suffix_edge *probe(
 	struct suffix_edge *edge, uint32_t room, int32_t token)
 {
-	uint32_t at = place_of(token, room);
+	uint32_t hash = (uint32_t)token * 0x9e3779b1u;
+	uint32_t at = (uint32_t)((uint64_t)hash * room >> 32);
 
 	while (edge[at].target && edge[at].token != token)
 		at = at + 1 < room ? at + 1 : 0;
@@ -238,7 +226,8 @@ static int outgrow(struct suffix_edges *s, uint32_t *edges,
 		s->edge[to + n] = new;
 		to = word_of(class + 1, to);
 	}
-	give_block(s, class, from);
+	s->edge[from].target = s->free[class - 1];
+	s->free[class - 1] = from;
 	*edges = to;
 	return 0;
 }

@@ -51,14 +51,6 @@ struct suffix_tree {
 
 /* ---- children by token --------------------------------------------------- */
 
-static uint32_t hash(uint32_t parent, int32_t token)
-{
-	uint64_t h = ((uint64_t)parent << 32 | (uint32_t)token) *
-		0x9e3779b97f4a7c15u;
-
-	return (uint32_t)(h >> 32);
-}
-
 static bool is_child(const struct suffix_tree *t, uint32_t node,
 	uint32_t parent, int32_t token)
 {
@@ -70,7 +62,9 @@ static bool is_child(const struct suffix_tree *t, uint32_t node,
 static uint32_t find_slot(
 	const struct suffix_tree *t, uint32_t parent, int32_t token)
 {
-	uint32_t s = hash(parent, token) & t->mask;
+	uint64_t h = ((uint64_t)parent << 32 | (uint32_t)token) *
+		0x9e3779b97f4a7c15u;
+	uint32_t s = (uint32_t)(h >> 32) & t->mask;
 
 	while (t->slot[s] != NONE && !is_child(t, t->slot[s], parent, token))
 		s = (s + 1) & t->mask;
@@ -168,14 +162,6 @@ static void link_last(struct suffix_tree *t, uint32_t parent, uint32_t node)
 	t->node[last].next = t->node[first].prev = node;
 }
 
-static void unlink_node(struct suffix_tree *t, uint32_t node)
-{
-	const struct node *n = &t->node[node];
-
-	t->node[n->prev].next = n->next;
-	t->node[n->next].prev = n->prev;
-}
-
 /*
  * A child goes to the front of its ring where it may be one that is told. Its
  * parent's count has some more in it, live suffixes that end within its
@@ -189,7 +175,8 @@ static void advance(struct suffix_tree *t, uint32_t node)
 
 	if (p->child == node || (uint64_t)n->count * 2 * SUFFIX_RARE < p->count)
 		return;
-	unlink_node(t, node);
+	t->node[n->prev].next = n->next;
+	t->node[n->next].prev = n->prev;
 	link_last(t, n->parent, node);
 	p->child = node;
 }
@@ -207,25 +194,6 @@ static uint32_t label(const struct suffix_tree *t, uint32_t node)
 static int32_t label_token(const struct suffix_tree *t, struct suffix_place p)
 {
 	return t->token[t->node[p.node].text + p.at];
-}
-
-/* A leaf behind a node, for the suffix whose next token is the newest. */
-static uint32_t add_leaf(struct suffix_tree *t, uint32_t parent)
-{
-	uint32_t node = t->n_nodes++;
-	const struct node *p = &t->node[parent];
-	uint32_t depth = p->depth + p->length;
-
-	t->node[node] = (struct node){ .text = (uint32_t)(t->n - 1),
-		.parent = parent,
-		.count = 1,
-		.child = NONE,
-		.length = (uint8_t)(SUFFIX_DEPTH - depth),
-		.depth = (uint8_t)depth };
-	put_slot(t, node);
-	link_last(t, parent, node);
-	advance(t, node);
-	return node;
 }
 
 static const struct live *live_at(const struct suffix_tree *t, size_t begin)
@@ -286,7 +254,20 @@ static uint32_t split(struct suffix_tree *t, uint32_t node, uint32_t at)
 
 static void become_leaf(struct suffix_tree *t, struct live *l, uint32_t parent)
 {
-	l->place = (struct suffix_place){ add_leaf(t, parent), 0 };
+	uint32_t node = t->n_nodes++;
+	const struct node *p = &t->node[parent];
+	uint32_t depth = p->depth + p->length;
+
+	t->node[node] = (struct node){ .text = (uint32_t)(t->n - 1),
+		.parent = parent,
+		.count = 1,
+		.child = NONE,
+		.length = (uint8_t)(SUFFIX_DEPTH - depth),
+		.depth = (uint8_t)depth };
+	put_slot(t, node);
+	link_last(t, parent, node);
+	advance(t, node);
+	l->place = (struct suffix_place){ node, 0 };
 	l->leaf = true;
 }
 
