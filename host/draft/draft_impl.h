@@ -31,7 +31,7 @@ struct draft_model {
 	const struct kern *kern;
 	struct workers *workers;
 	struct draft_weights weights;
-	bool borrows;           /* both of these */
+	bool borrows; /* all but the cache, of the one that it is like */
 	uint32_t q_dim, kv_dim; /* of all heads together */
 
 	uint32_t context, n;
@@ -44,6 +44,7 @@ struct draft_model {
 	float *activations; /* owned; the rest lies in it */
 	float *x, *h;       /* [PASS_ROWS][n_embd] */
 	float *q, *seen;    /* [PASS_ROWS][q_dim] */
+	float *k, *v;       /* [PASS_ROWS][kv_dim] */
 	float *gate, *up;   /* [PASS_ROWS][n_ff] */
 	float *cos, *sin;   /* [PASS_ROWS][n_rot/2] */
 	float *logits;      /* [n_vocab] */
@@ -60,11 +61,19 @@ struct draft_model {
 	struct price price;
 };
 
-/* Compute rows on trial, 1 to PASS_ROWS from `first` on; those before them are
- * computed. */
-void draft_pass(struct draft_model *, uint32_t first, uint32_t rows);
+/* Rows of one model in a pass, from its row on trial `first` on; those before
+ * them are computed. */
+struct draft_part {
+	struct draft_model *d;
+	uint32_t first, rows;
+};
 
-/* logits [n][n_vocab] of n rows of the last pass, from its row `at` on. */
-void draft_logits(struct draft_model *, uint32_t at, uint32_t n, float *logits);
+/* Compute the rows of n models that are like one another, 1 to PASS_ROWS of all
+ * together. The price is the first one's. */
+void draft_pass(const struct draft_part *, unsigned n);
+
+/* logits [n][n_vocab] of n of the last pass's rows. */
+void draft_logits(
+	struct draft_model *, const uint32_t *row, uint32_t n, float *logits);
 
 #endif

@@ -28,8 +28,9 @@ static int alloc_cache(struct draft_model *d, struct err *e)
 
 	d->token = malloc(d->context * sizeof(*d->token));
 	d->row = malloc(d->context * sizeof(*d->row));
-	d->slot = malloc((size_t)d->context * workers_count(d->workers) *
-		sizeof(*d->slot));
+	if (!d->borrows)
+		d->slot = malloc((size_t)d->context *
+			workers_count(d->workers) * sizeof(*d->slot));
 	if (!size_mul(&n, n, d->context))
 		d->kv = calloc(n, sizeof(*d->kv));
 	if (!d->token || !d->row || !d->slot || !d->kv)
@@ -52,6 +53,8 @@ static int alloc_activations(struct draft_model *d, struct err *e)
 		{ &d->h, (size_t)PASS_ROWS * m->n_embd },
 		{ &d->q, (size_t)PASS_ROWS * d->q_dim },
 		{ &d->seen, (size_t)PASS_ROWS * d->q_dim },
+		{ &d->k, (size_t)PASS_ROWS * d->kv_dim },
+		{ &d->v, (size_t)PASS_ROWS * d->kv_dim },
 		{ &d->gate, (size_t)PASS_ROWS * m->n_ff },
 		{ &d->up, (size_t)PASS_ROWS * m->n_ff },
 		{ &d->cos, (size_t)PASS_ROWS * (m->n_rot / 2) },
@@ -157,12 +160,9 @@ int draft_open_like(struct draft_model **out, const struct draft_model *first,
 	d->n = d->rows = 0;
 	d->token = NULL;
 	d->row = NULL;
-	d->slot = NULL;
-	d->kv = d->activations = NULL;
+	d->kv = NULL;
 	d->price = (struct price){ 0 };
 	ret = alloc_cache(d, e);
-	if (!ret)
-		ret = alloc_activations(d, e);
 	if (ret) {
 		draft_close(d);
 		return ret;
@@ -178,12 +178,12 @@ void draft_close(struct draft_model *d)
 	if (!d->borrows) {
 		workers_close(d->workers);
 		draft_weights_release(&d->weights);
+		free(d->slot);
+		hugemem_free(d->activations);
 	}
 	free(d->token);
 	free(d->row);
-	free(d->slot);
 	free(d->kv);
-	hugemem_free(d->activations);
 	free(d);
 }
 
@@ -273,6 +273,8 @@ static void add_row(struct draft_model *d, int32_t token, int32_t parent)
 		parent < 0 ? 0 : d->row[parent].depth + 1 };
 }
 
+_Static_assert(DRAFT_ASK_ROWS == PASS_ROWS, "a pass has room for an ask");
+
 static uint32_t pass_rows(size_t left)
 {
 	return left < PASS_ROWS ? (uint32_t)left : PASS_ROWS;
@@ -293,12 +295,12 @@ int draft_append(struct draft_model *d, const int32_t *token, size_t n,
 		rows = pass_rows(n - i);
 		for (uint32_t r = 0; r < rows; r++)
 			add_row(d, token[i + r], (int32_t)r - 1);
-		draft_pass(d, 0, rows);
+		draft_pass(&(struct draft_part){ d, 0, rows }, 1);
 		/* A chain lies where cached tokens do. */
 		d->n += rows;
 		d->rows = 0;
 	}
-	draft_logits(d, rows - 1, 1, d->logits);
+	draft_logits(d, &(uint32_t){ rows - 1 }, 1, d->logits);
 	*logits = d->logits;
 	return 0;
 }
@@ -324,26 +326,61 @@ int draft_follow(struct draft_model *d, const int32_t *token, size_t n,
 
 /* ---- rows on trial ------------------------------------------------------- */
 
+int draft_together(
+	struct draft_ask *ask, unsigned n, float *logits, struct err *e)
+{
+	struct draft_part part[DRAFT_ASK_ROWS] = { 0 };
+	uint32_t wanted[DRAFT_ASK_ROWS], n_wanted = 0, rows = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct draft_model *d = ask[i].draft;
+		int ret;
+
+		if (!ask[i].parent)
+			d->rows = 0;
+		ret = check_tokens(d, ask[i].token, ask[i].n, e);
+		if (ret)
+			return ret;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		struct draft_ask *a = &ask[i];
+
+		a->first = a->draft->rows;
+		part[i] = (struct draft_part){ a->draft, a->first, a->n };
+		for (uint32_t r = 0; r < a->n; r++, rows++) {
+			assert(rows < DRAFT_ASK_ROWS);
+			add_row(a->draft, a->token[r],
+				a->parent ? a->parent[r] : (int32_t)r - 1);
+			if (a->parent || r + 1 == a->n)
+				wanted[n_wanted++] = rows;
+		}
+	}
+	draft_pass(part, n);
+	draft_logits(ask[0].draft, wanted, n_wanted, logits);
+	for (unsigned i = 0; i < n; i++)
+		if (!ask[i].parent) { /* a chain lies where cached tokens do */
+			ask[i].draft->n += ask[i].n;
+			ask[i].draft->rows = 0;
+		}
+	return 0;
+}
+
 int draft_branch(struct draft_model *d, const int32_t *token,
 	const int32_t *parent, uint32_t n, uint32_t *first, float *logits,
 	struct err *e)
 {
-	uint32_t rows = 0;
 	int ret = check_tokens(d, token, n, e);
 
 	assert(n > 0);
-	if (ret)
-		return ret;
 	*first = d->rows;
-	for (uint32_t i = 0; i < n; i += rows) {
-		rows = pass_rows(n - i);
-		for (uint32_t r = 0; r < rows; r++)
-			add_row(d, token[i + r], parent[i + r]);
-		draft_pass(d, d->rows - rows, rows);
-		draft_logits(
-			d, 0, rows, logits + (size_t)i * d->model->n_vocab);
+	for (uint32_t i = 0, rows = 0; i < n && !ret; i += rows) {
+		struct draft_ask ask = { d, token + i, parent + i, .n = 0 };
+
+		ask.n = rows = pass_rows(n - i);
+		ret = draft_together(
+			&ask, 1, logits + (size_t)i * d->model->n_vocab, e);
 	}
-	return 0;
+	return ret;
 }
 
 uint32_t draft_branch_rows(const struct draft_model *d)

@@ -34,8 +34,9 @@ int draft_open(struct draft_model **out, const struct model *model,
 	const struct model *target, enum draft_arithmetic, uint32_t context,
 	uint32_t threads, struct err *);
 /*
- * Another cache and path of the same model, for one more text: with the first
- * one's context, prices, weights and threads, so it outlives this.
+ * Another cache and path of the same model, for one more request: with the
+ * first one's context, prices, weights, workspace and threads, so it outlives
+ * this.
  */
 int draft_open_like(struct draft_model **out, const struct draft_model *first,
 	struct err *);
@@ -96,6 +97,25 @@ int draft_follow(struct draft_model *, const int32_t *token, size_t n,
 int draft_branch(struct draft_model *, const int32_t *token,
 	const int32_t *parent, uint32_t n, uint32_t *first, float *logits,
 	struct err *);
+
+/*
+ * What one of several models computes in a pass that they share, which are like
+ * one another (draft_open_like): the weights are read once for all rows.
+ */
+struct draft_ask {
+	struct draft_model *draft;
+	const int32_t *token;
+	/* As of draft_branch; NULL: as draft_append has them, and only the
+	 * logits behind the last are wanted. */
+	const int32_t *parent;
+	uint32_t n;     /* >= 1 */
+	uint32_t first; /* set, as of draft_branch */
+};
+#define DRAFT_ASK_ROWS 64 /* of all together, at most */
+
+/* The logits wanted by the first ask, then the next one's ...: [][n_vocab]. On
+ * failure, as of draft_branch, nothing was computed. */
+int draft_together(struct draft_ask *, unsigned n, float *logits, struct err *);
 
 /* Rows on trial so far. */
 uint32_t draft_branch_rows(const struct draft_model *);

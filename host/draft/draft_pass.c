@@ -9,13 +9,17 @@
 #include "tensor/tile.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- operators ----------------------------------------------------------- */
 
 /* Rows on trial on their way through the layers. */
 struct pass {
-	struct draft_model *d;
-	uint32_t first, rows, layer;
+	struct draft_model *d; /* whose workspace it is */
+	uint32_t rows, layer;
+	/* Of each row the model, and its number there. */
+	struct draft_model *of[PASS_ROWS];
+	uint32_t number[PASS_ROWS];
 };
 
 struct matmul {
@@ -147,12 +151,13 @@ static void attend_part(void *arg, unsigned part, unsigned thread)
 	size_t at = (size_t)kv_head * m->head_dim;
 	size_t q = (size_t)row * d->q_dim + at * group;
 	uint32_t *slot = d->slot + (size_t)thread * d->context;
+	const struct draft_model *of = p->of[row];
 	struct kern_kv kv = {
-		.k = (const uint8_t *)(cached(d, p->layer, 0, 0) + at),
-		.v = (const uint8_t *)(cached(d, p->layer, 1, 0) + at),
+		.k = (const uint8_t *)(cached(of, p->layer, 0, 0) + at),
+		.v = (const uint8_t *)(cached(of, p->layer, 1, 0) + at),
 		.stride = d->kv_dim * sizeof(float),
 		.slot = slot,
-		.n = fill_slots(d, p->first + row, slot),
+		.n = fill_slots(of, p->number[row], slot),
 	};
 
 	d->kern->attend(d->seen + q, d->q + q, group, &kv, m->head_dim,
@@ -164,25 +169,34 @@ static void attention(struct pass *p, const struct draft_tensor *w)
 {
 	struct draft_model *d = p->d;
 	const struct model *m = d->model;
-	float *k = cached(d, p->layer, 0, d->n + p->first);
-	float *v = cached(d, p->layer, 1, d->n + p->first);
-	uint64_t work = 2ull * p->rows * (d->n + d->rows) * d->q_dim;
+	uint64_t seen = 0;
 	const struct draft_tensor qkv[] = { w[WIRE_T_Q], w[WIRE_T_K],
 		w[WIRE_T_V] };
 
 	norm(p, w[WIRE_T_ATTN_NORM]);
 	operand(d, d->h, m->n_embd, p->rows, qkv, ARRAY_LEN(qkv));
 	matmul(d, w[WIRE_T_Q], d->q, d->q_dim, d->h, m->n_embd, p->rows);
-	matmul(d, w[WIRE_T_K], k, d->kv_dim, d->h, m->n_embd, p->rows);
-	matmul(d, w[WIRE_T_V], v, d->kv_dim, d->h, m->n_embd, p->rows);
+	matmul(d, w[WIRE_T_K], d->k, d->kv_dim, d->h, m->n_embd, p->rows);
+	matmul(d, w[WIRE_T_V], d->v, d->kv_dim, d->h, m->n_embd, p->rows);
 	add_bias(p, w[WIRE_T_Q_BIAS], d->q, d->q_dim);
-	add_bias(p, w[WIRE_T_K_BIAS], k, d->kv_dim);
-	add_bias(p, w[WIRE_T_V_BIAS], v, d->kv_dim);
+	add_bias(p, w[WIRE_T_K_BIAS], d->k, d->kv_dim);
+	add_bias(p, w[WIRE_T_V_BIAS], d->v, d->kv_dim);
 	place_heads(p, w[WIRE_T_Q_NORM], d->q, d->q_dim);
-	place_heads(p, w[WIRE_T_K_NORM], k, d->kv_dim);
+	place_heads(p, w[WIRE_T_K_NORM], d->k, d->kv_dim);
 	if (d->int8)
 		d->kern->round_f16(d->q, (size_t)p->rows * d->q_dim);
-	workers_share(d->workers, work, attend_part, p, p->rows * m->n_kv_head);
+	for (uint32_t r = 0; r < p->rows; r++) {
+		const struct draft_model *of = p->of[r];
+		size_t slot = of->n + p->number[r], row = (size_t)r * d->kv_dim;
+
+		memcpy(cached(of, p->layer, 0, slot), d->k + row,
+			d->kv_dim * sizeof(*d->k));
+		memcpy(cached(of, p->layer, 1, slot), d->v + row,
+			d->kv_dim * sizeof(*d->v));
+		seen += of->n + of->rows;
+	}
+	workers_share(d->workers, 2 * seen * d->q_dim, attend_part, p,
+		p->rows * m->n_kv_head);
 	operand(d, d->seen, d->q_dim, p->rows, &w[WIRE_T_O], 1);
 	matmul(d, w[WIRE_T_O], d->h, m->n_embd, d->seen, d->q_dim, p->rows);
 	add_bias(p, w[WIRE_T_O_BIAS], d->h, m->n_embd);
@@ -238,36 +252,45 @@ static void price_layers(struct draft_model *d, uint32_t rows)
 
 /* ---- a pass -------------------------------------------------------------- */
 
-void draft_pass(struct draft_model *d, uint32_t first, uint32_t rows)
+void draft_pass(const struct draft_part *part, unsigned n)
 {
+	struct draft_model *d = part->d;
 	const struct model *m = d->model;
-	const int32_t *token = d->token + d->n + first;
-	struct pass p = { d, first, rows, 0 };
+	struct pass p = { .d = d };
 	uint32_t half = m->n_rot / 2;
 
-	for (uint32_t r = 0; r < rows; r++) {
-		/* Never fails: who opened the model kept its embedding. */
-		model_embed(m, (uint32_t)token[r], d->x + (size_t)r * m->n_embd,
-			NULL);
-		kern_angles(d->cos + (size_t)r * half,
-			d->sin + (size_t)r * half,
-			d->n + d->row[first + r].depth, m->rope_freq, half);
-	}
-	price_layers(d, rows);
+	for (unsigned i = 0; i < n; i++)
+		for (uint32_t r = 0; r < part[i].rows; r++) {
+			struct draft_model *of = part[i].d;
+			uint32_t number = part[i].first + r, at = p.rows++;
+
+			p.of[at] = of;
+			p.number[at] = number;
+			/* Never fails: who opened the model kept its
+			 * embedding. */
+			model_embed(m, (uint32_t)of->token[of->n + number],
+				d->x + (size_t)at * m->n_embd, NULL);
+			kern_angles(d->cos + (size_t)at * half,
+				d->sin + (size_t)at * half,
+				of->n + of->row[number].depth, m->rope_freq,
+				half);
+		}
+	price_layers(d, p.rows);
 	for (; p.layer < m->n_layer; p.layer++) {
 		attention(&p, d->weights.layer[p.layer]);
 		feed_forward(&p, d->weights.layer[p.layer]);
 	}
 }
 
-void draft_logits(struct draft_model *d, uint32_t at, uint32_t n, float *logits)
+void draft_logits(
+	struct draft_model *d, const uint32_t *row, uint32_t n, float *logits)
 {
 	const struct model *m = d->model;
 	struct draft_tensor w = d->weights.output;
 
 	for (uint32_t r = 0; r < n; r++)
 		d->kern->rmsnorm(d->h + (size_t)r * m->n_embd,
-			d->x + (size_t)(at + r) * m->n_embd,
+			d->x + (size_t)row[r] * m->n_embd,
 			d->weights.output_norm.data, m->n_embd, m->norm_eps);
 	/* Sessions take logits of float32 where they have no int8. */
 	if (kern_takes_q8(w.type))

@@ -48,58 +48,153 @@ static void host_saw(void *arg, const int32_t *text, size_t n)
 		reuse(h, text, n);
 }
 
+/* What of the text the draft's cache lacks; its last token in any case. */
+static uint32_t missing(const struct host *h, const int32_t *text, size_t n)
+{
+	uint32_t held;
+	const int32_t *token = draft_tokens(h->draft, &held);
+	size_t same = text_common(text, n - 1, token, held);
+
+	draft_truncate(h->draft, (uint32_t)same);
+	return (uint32_t)(n - same);
+}
+
+/* The roots that a pass computes together. */
+struct roots {
+	struct host *host[DRAFT_ASK_ROWS];
+	struct draft_ask ask[DRAFT_ASK_ROWS];
+	uint32_t n, rows;
+};
+
+static int compute_roots(struct roots *r, struct err *e)
+{
+	const float *logits;
+	int ret = 0;
+
+	if (r->n)
+		ret = draft_together(r->ask, r->n, r->host[0]->logits, e);
+	logits = r->n ? r->host[0]->logits : NULL;
+	for (uint32_t i = 0; i < r->n && !ret; i++) {
+		struct host *h = r->host[i];
+		uint32_t n_vocab = draft_n_vocab(h->draft);
+
+		guess_logits(&h->found.root, logits + (size_t)i * n_vocab,
+			n_vocab, h->temperature);
+		draft_price_guesses(h->draft, 1);
+	}
+	r->n = r->rows = 0;
+	return ret;
+}
+
+/* A long beginning, like a prompt, is computed by itself. */
+static int follow(struct host *h, const int32_t *text, size_t n, struct err *e)
+{
+	const float *logits;
+	int ret = draft_follow(h->draft, text, n, &logits, e);
+
+	if (ret)
+		return ret;
+	guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
+		h->temperature);
+	draft_price_guesses(h->draft, 1);
+	return 0;
+}
+
+static int host_begin_all(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	struct roots r = { .n = 0 };
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		struct host *h = ask[i].arg;
+		const int32_t *text = ask[i].text;
+		size_t length = ask[i].n_text;
+		uint32_t left;
+
+		assert(length > 0);
+		tree_reset(ask[i].tree, text[length - 1]);
+		if (length > draft_context(h->draft))
+			continue;
+		reuse(h, text, length);
+		if (h->found.root.n)
+			continue;
+		left = missing(h, text, length);
+		if (left > DRAFT_ASK_ROWS) {
+			ret = follow(h, text, length, e);
+			continue;
+		}
+		if (r.rows + left > DRAFT_ASK_ROWS || r.n == h->batch)
+			ret = compute_roots(&r, e);
+		r.host[r.n] = h;
+		r.ask[r.n++] = (struct draft_ask){ h->draft,
+			text + length - left, .n = left };
+		r.rows += left;
+	}
+	if (!ret)
+		ret = compute_roots(&r, e);
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		const struct host *h = ask[i].arg;
+
+		if (ask[i].n_text <= draft_context(h->draft))
+			guess_put(&h->found.root, ask[i].tree, 0);
+	}
+	return ret;
+}
+
 static int host_begin(
 	void *arg, struct tree *t, const int32_t *text, size_t n, struct err *e)
 {
-	struct host *h = arg;
-	const float *logits;
-	int ret;
+	const struct drafter_ask ask = {
+		.arg = arg, .tree = t, .text = text, .n_text = n
+	};
 
-	assert(n > 0);
-	tree_reset(t, text[n - 1]);
-	if (n > draft_context(h->draft))
-		return 0;
-	reuse(h, text, n);
-	if (!h->found.root.n) {
-		ret = draft_follow(h->draft, text, n, &logits, e);
-		if (ret)
-			return ret;
-		guess_logits(&h->found.root, logits, draft_n_vocab(h->draft),
-			h->temperature);
-		draft_price_guesses(h->draft, 1);
-	}
-	guess_put(&h->found.root, t, 0);
-	return 0;
+	return host_begin_all(&ask, 1, e);
 }
 
 /* ---- nodes --------------------------------------------------------------- */
 
-static int look(struct host *h, struct tree *t, const uint32_t *node,
-	uint32_t n, struct err *e)
+/* Nodes of several trees that a pass computes together: of each tree one
+ * piece. */
+struct nodes {
+	struct piece {
+		struct host *host;
+		struct tree *tree;
+		const uint32_t *node;
+	} piece[DRAFT_ASK_ROWS];
+	struct draft_ask ask[DRAFT_ASK_ROWS];
+	uint32_t n, rows;
+};
+
+static int compute_nodes(struct nodes *w, struct err *e)
 {
-	uint32_t n_vocab = draft_n_vocab(h->draft), first;
-	int ret = guesses_reserve(&h->found, n, e);
+	const float *logits = w->n ? w->piece[0].host->logits : NULL;
+	int ret = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		h->token[i] = t->token[node[i]];
-		h->parent[i] = guesses_above(t, node[i]);
-	}
-	if (!ret)
-		ret = draft_branch(
-			h->draft, h->token, h->parent, n, &first, h->logits, e);
-	if (!ret)
-		draft_price_guesses(h->draft, n);
-	for (uint32_t i = 0; !ret && i < n; i++) {
-		uint32_t row =
-			guesses_add(&h->found, h->token[i], h->parent[i]);
+	for (uint32_t i = 0; i < w->n && !ret; i++)
+		ret = guesses_reserve(&w->piece[i].host->found, w->ask[i].n, e);
+	if (!ret && w->n)
+		ret = draft_together(w->ask, w->n, w->piece[0].host->logits, e);
+	for (uint32_t i = 0; i < w->n && !ret; i++) {
+		struct host *h = w->piece[i].host;
+		struct tree *t = w->piece[i].tree;
+		uint32_t n_vocab = draft_n_vocab(h->draft);
 
-		assert(row == first + i);
-		guess_logits(&h->found.row[row].guess,
-			h->logits + (size_t)i * n_vocab, n_vocab,
-			h->temperature);
-		guess_put(&h->found.row[row].guess, t, node[i]);
-		t->row[node[i]] = row;
+		draft_price_guesses(h->draft, w->ask[i].n);
+		for (uint32_t k = 0; k < w->ask[i].n; k++) {
+			uint32_t node = w->piece[i].node[k];
+			uint32_t row = guesses_add(
+				&h->found, h->token[k], h->parent[k]);
+
+			assert(row == w->ask[i].first + k);
+			guess_logits(&h->found.row[row].guess, logits, n_vocab,
+				h->temperature);
+			guess_put(&h->found.row[row].guess, t, node);
+			t->row[node] = row;
+			logits += n_vocab;
+		}
 	}
+	w->n = w->rows = 0;
 	return ret;
 }
 
@@ -112,20 +207,51 @@ static uint32_t room(const struct host *h)
 	return draft_context(h->draft) - held - draft_branch_rows(h->draft);
 }
 
+static int host_expand_all(
+	const struct drafter_ask *ask, uint32_t n, struct err *e)
+{
+	struct nodes w = { .n = 0 };
+	int ret = 0;
+
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		struct host *h = ask[i].arg;
+		struct tree *t = ask[i].tree;
+		uint32_t most = h->batch, fit = room(h), some;
+
+		if (most > DRAFT_ASK_ROWS)
+			most = DRAFT_ASK_ROWS;
+		fit = fit < ask[i].n ? fit : ask[i].n;
+		for (uint32_t k = fit; k < ask[i].n; k++)
+			t->n_candidates[ask[i].node[k]] = 0;
+		for (uint32_t at = 0; at < fit && !ret; at += some) {
+			const uint32_t *node = ask[i].node + at;
+
+			/* The next piece of a tree has a pass of its own. */
+			if (w.rows == most || at)
+				ret = compute_nodes(&w, e);
+			some = fit - at < most - w.rows ? fit - at
+							: most - w.rows;
+			for (uint32_t k = 0; k < some; k++) {
+				h->token[k] = t->token[node[k]];
+				h->parent[k] = guesses_above(t, node[k]);
+			}
+			w.piece[w.n] = (struct piece){ h, t, node };
+			w.ask[w.n++] = (struct draft_ask){ h->draft, h->token,
+				h->parent, .n = some };
+			w.rows += some;
+		}
+	}
+	return ret ? ret : compute_nodes(&w, e);
+}
+
 static int host_expand(void *arg, struct tree *t, const uint32_t *node,
 	uint32_t n, struct err *e)
 {
-	struct host *h = arg;
-	uint32_t fit = room(h) < n ? room(h) : n, some;
-	int ret = 0;
+	const struct drafter_ask ask = {
+		.arg = arg, .tree = t, .node = node, .n = n
+	};
 
-	for (uint32_t i = 0; i < fit && !ret; i += some) {
-		some = fit - i < h->batch ? fit - i : h->batch;
-		ret = look(h, t, node + i, some, e);
-	}
-	for (uint32_t i = fit; i < n; i++)
-		t->n_candidates[node[i]] = 0;
-	return ret;
+	return host_expand_all(&ask, 1, e);
 }
 
 /* ---- opening ------------------------------------------------------------- */
@@ -177,6 +303,8 @@ int drafter_host_open(struct drafter *out, struct draft_model *draft,
 	*out = (struct drafter){ .arg = h,
 		.begin = host_begin,
 		.expand = host_expand,
+		.begin_all = host_begin_all,
+		.expand_all = host_expand_all,
 		.batch = batch ? batch : 1,
 		.most = batch ? batch : DRAFT_WEIGHED,
 		.saw = host_saw,

@@ -63,15 +63,18 @@ static struct timer draft_start(const struct cycle *c)
 	return timer_start(c);
 }
 
-static void drafted(struct cycle *c, uint32_t nodes, const struct timer *t)
+/* Requests that were drafted for together share the time alike. */
+static void drafted(struct cycle *const *all, uint32_t n, const struct timer *t)
 {
-	price_draft(c);
-	c->draft_time += cycle_now(c) - t->now;
-	c->expanded += nodes;
-	c->env->stats.expanded += nodes;
-	c->env->stats.draft_ns += clock_ns() - t->ns;
-	c->env->stats.draft_ps += session_phone_ps(c->session) - t->ps;
-	trace_end(session_trace(c->session), TRACE_DRAFT);
+	struct method_stats *stats = &all[0]->env->stats;
+
+	for (uint32_t i = 0; i < n; i++)
+		price_draft(all[i]);
+	for (uint32_t i = 0; i < n; i++)
+		all[i]->draft_time += (cycle_now(all[0]) - t->now) / n;
+	stats->draft_ns += clock_ns() - t->ns;
+	stats->draft_ps += session_phone_ps(all[0]->session) - t->ps;
+	trace_end(session_trace(all[0]->session), TRACE_DRAFT);
 }
 
 /* ---- drafting ------------------------------------------------------------ */
@@ -83,7 +86,7 @@ static void price_growth(struct cycle *c)
 
 	session_add_steps(c->session, c->tree->steps);
 	c->tree->steps = 0;
-	drafted(c, 0, &t);
+	drafted(&c, 1, &t);
 }
 
 static bool ends(const void *gen, int32_t token)
@@ -102,52 +105,79 @@ int cycle_expand(
 	return ret;
 }
 
-/* The tree is the root, which is expanded where nodes may join it. */
-static int begin_counted(struct cycle *c, struct err *e)
-{
-	struct timer t;
-	const int32_t *text;
-	size_t n;
-	int ret;
+/* Requests that a drafter is asked for. */
+struct asked {
+	struct cycle *cycle[ROWS_SEQUENCES];
+	struct drafter_ask ask[ROWS_SEQUENCES];
+	uint32_t n;
+};
 
-	text = gen_tokens(c->gen, &n);
-	if (!c->limits.depth || c->limits.rows <= 1) {
-		tree_reset(c->tree, text[n - 1]);
-		return 0;
-	}
-	t = draft_start(c);
-	ret = c->source->begin(c->source->arg, c->tree, text, n, e);
-	if (!ret)
-		tree_end(c->tree, 0, ends, c->gen);
-	drafted(c, 1, &t);
-	return ret;
+static void ask_for(
+	struct asked *a, struct cycle *c, const uint32_t *node, uint32_t n)
+{
+	struct drafter_ask *ask = &a->ask[a->n];
+
+	a->cycle[a->n++] = c;
+	*ask = (struct drafter_ask){
+		.arg = c->source->arg, .tree = c->tree, .node = node, .n = n
+	};
+	ask->text = gen_tokens(c->gen, &ask->n_text);
 }
 
-static int expand_counted(
-	struct cycle *c, const uint32_t *node, uint32_t n, struct err *e)
+static void count_expanded(
+	struct cycle *c, const struct drafter_ask *ask, uint64_t time)
 {
-	struct timer t = draft_start(c);
-	int ret = cycle_expand(c, node, n, e);
-	uint64_t before = c->draft_time;
-
-	drafted(c, n, &t);
-	c->expand_time += c->draft_time - before;
-	c->looked += n;
+	c->expanded += ask->n;
+	c->env->stats.expanded += ask->n;
+	if (!ask->node) /* it began by expanding the root */
+		return;
+	c->expand_time += time;
+	c->looked += ask->n;
 	if (c->saw_look)
-		c->saw_look(c, n, c->draft_time - before);
+		c->saw_look(c, ask->n, time);
+}
+
+/* Trees begin or, where the requests name nodes, grow: together, or in turn
+ * where the drafters know no other way. */
+static int ask_drafters(struct asked *a, struct err *e)
+{
+	const struct drafter *d = a->n ? a->cycle[0]->source : NULL;
+	bool together = a->n > 1 && d->expand_all;
+	uint32_t some;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < a->n && !ret; i += some) {
+		const struct drafter_ask *ask = &a->ask[i];
+		struct cycle *const *c = &a->cycle[i];
+		struct timer t = draft_start(*c);
+		uint64_t before = (*c)->draft_time;
+
+		d = (*c)->source;
+		some = together ? a->n : 1;
+		if (together)
+			ret = ask->node ? d->expand_all(ask, some, e)
+					: d->begin_all(ask, some, e);
+		else
+			ret = ask->node ? d->expand(d->arg, ask->tree,
+						  ask->node, ask->n, e)
+					: d->begin(d->arg, ask->tree, ask->text,
+						  ask->n_text, e);
+		for (uint32_t k = 0; k < some && !ret; k++)
+			for (uint32_t u = 0; u < ask[k].n; u++)
+				tree_end(c[k]->tree,
+					ask[k].node ? ask[k].node[u] : 0, ends,
+					c[k]->gen);
+		drafted(c, some, &t);
+		before = (*c)->draft_time - before;
+		for (uint32_t k = 0; k < some; k++)
+			count_expanded(c[k], &ask[k], before);
+	}
 	return ret;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
-}
-
-static void begin_plan(struct cycle *c)
-{
-	c->draft_time = c->expand_time = 0;
-	c->expanded = c->looked = 0;
-	c->exit = NULL;
 }
 
 const struct build_limits *cycle_limits(struct cycle *c, uint32_t depth)
@@ -170,43 +200,63 @@ static void plan_tree(struct cycle *c)
 		THRESHOLD);
 }
 
-static int grow_tree(struct cycle *c, struct err *e)
-{
-	const uint32_t *node;
-	uint32_t n;
-	int ret = begin_counted(c, e);
-
-	while (!ret) {
-		ret = build_next(&c->build, &node, &n, e);
-		if (ret != BUILD_EXPAND)
-			break;
-		ret = expand_counted(c, node, n, e);
-	}
-	return ret;
-}
-
-int cycle_plan(struct cycle *c, bool drafts, struct err *e)
+/* The method chooses what grows the tree, which is its root until then. */
+static void begin_plan(struct cycle *c)
 {
 	const struct method *m = c->env->method;
-	const int32_t *text;
 	size_t n;
-	int ret = 0;
+	const int32_t *text = gen_tokens(c->gen, &n);
 
 	if (!c->started && m->start)
 		m->start(c);
 	c->started = true;
-	begin_plan(c);
-	if (drafts) {
-		(m->plan ? m->plan : plan_tree)(c);
-		ret = grow_tree(c, e);
-		if (!ret && m->grown)
-			m->grown(c);
-	} else {
-		text = gen_tokens(c->gen, &n);
-		tree_reset(c->tree, text[n - 1]);
+	c->draft_time = c->expand_time = 0;
+	c->expanded = c->looked = 0;
+	c->exit = NULL;
+	if (c->drafts && m->plan)
+		m->plan(c);
+	else if (c->drafts)
+		plan_tree(c);
+	tree_reset(c->tree, text[n - 1]);
+}
+
+int cycle_plan(struct cycle *const *all, uint32_t n, struct err *e)
+{
+	struct asked a = { .n = 0 };
+	bool grows[ROWS_SEQUENCES];
+	int ret;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct cycle *c = all[i];
+
+		begin_plan(c);
+		grows[i] = c->drafts;
+		if (c->drafts && c->limits.depth && c->limits.rows > 1)
+			ask_for(&a, c, NULL, 1);
 	}
-	price_growth(c);
-	return ret;
+	do {
+		ret = ask_drafters(&a, e);
+		a.n = 0;
+		for (uint32_t i = 0; i < n && ret >= 0; i++) {
+			const uint32_t *node;
+			uint32_t nodes;
+
+			if (!grows[i])
+				continue;
+			ret = build_next(&all[i]->build, &node, &nodes, e);
+			grows[i] = ret == BUILD_EXPAND;
+			if (grows[i])
+				ask_for(&a, all[i], node, nodes);
+		}
+	} while (a.n && ret >= 0);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct method *m = all[i]->env->method;
+
+		if (ret >= 0 && all[i]->drafts && m->grown)
+			m->grown(all[i]);
+		price_growth(all[i]);
+	}
+	return ret < 0 ? ret : 0;
 }
 
 /* ---- cost ---------------------------------------------------------------- */

@@ -34,6 +34,7 @@ struct cycle {
 	struct generation *gen;
 	uint32_t sequence;
 	bool started; /* the method's `start` was called */
+	bool drafts;  /* for the next pass; otherwise the tree is its root */
 	void *own;    /* [lane_bytes] the method's, for this request */
 	const struct drafter *source; /* the request's */
 
@@ -131,8 +132,9 @@ uint64_t cycle_now(const struct cycle *);
 
 /* ---- for who runs the pass, in this order ---- */
 
-/* The method's plan; with `drafts` false a tree of nothing but its root. */
-int cycle_plan(struct cycle *, bool drafts, struct err *);
+/* The method's plans of n <= ROWS_SEQUENCES requests, whose trees grow side by
+ * side. */
+int cycle_plan(struct cycle *const *, uint32_t n, struct err *);
 /* The pass begins, at this time. */
 void cycle_begin_pass(struct cycle *, uint32_t first_row, uint64_t now);
 /* At the exit: nodes that go on, ascending, into keep[]; how many. */

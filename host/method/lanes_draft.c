@@ -151,7 +151,8 @@ static bool has_room(const struct lanes *l)
 int speculation_plan(struct lanes *l, struct err *e)
 {
 	struct lanes_share *s = &l->speculation->share;
-	uint32_t most = lanes_share_room(s, l), root = 0;
+	uint32_t most = lanes_share_room(s, l), root = 0, n = 0;
+	struct cycle *all[ROWS_SEQUENCES];
 	int ret = 0;
 
 	if (!most)
@@ -165,9 +166,11 @@ int speculation_plan(struct lanes *l, struct err *e)
 		if (ret)
 			break;
 		c->most = least(l->lane_rows, 1 + most);
-		ret = cycle_plan(c, !l->in[i]->closing, e);
-		l->cycle[i] = c;
+		c->drafts = !l->in[i]->closing;
+		l->cycle[i] = all[n++] = c;
 	}
+	if (!ret)
+		ret = cycle_plan(all, n, e);
 	if (ret)
 		return ret;
 	lanes_share_rows(s, l);

@@ -22,6 +22,16 @@ struct err;
 struct price;
 struct tree;
 
+/* One of several trees that are begun, or of which nodes are expanded. */
+struct drafter_ask {
+	void *arg; /* of its drafter */
+	struct tree *tree;
+	const int32_t *text; /* [n_text]; of begin_all */
+	size_t n_text;
+	const uint32_t *node; /* [n]; of expand_all */
+	uint32_t n;
+};
+
 struct drafter {
 	void *arg;
 	/*
@@ -35,6 +45,14 @@ struct drafter {
 	 * and is not asked for again. */
 	int (*expand)(void *arg, struct tree *, const uint32_t *node,
 		uint32_t n, struct err *);
+	/*
+	 * begin() and expand() of the trees of several requests at once, whose
+	 * drafters were opened like one another: for less time, and with the
+	 * same result. What it costs is the first one's. NULL, both: one by
+	 * one.
+	 */
+	int (*begin_all)(const struct drafter_ask *, uint32_t n, struct err *);
+	int (*expand_all)(const struct drafter_ask *, uint32_t n, struct err *);
 	/* Nodes that are best expanded together; 1: one by one. A builder that
 	 * weighs what each number takes may ask for up to `most`; 0: it has
 	 * nothing to choose. */
