@@ -131,7 +131,7 @@ bool decoder_shares(const struct decoder *d)
 {
 	const struct method *m = d->method;
 
-	return (!m->run || m->shares) &&
+	return !m->run && (!m->many || m->lossless) &&
 		(!m->sequences || m->sequences(&d->env) == 1) &&
 		(!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
 		!d->session_opts.graph_switch &&
@@ -592,14 +592,12 @@ static void tell_text(const struct decoder *d, const struct generation *g,
 					       : gen_generated(g) } });
 }
 
-int decoder_run(struct decoder *d, struct generation *g, uint64_t *cached,
-	struct err *e)
+int decoder_run(struct decoder *d, struct generation *g,
+	struct samples *samples, uint64_t *cached, struct err *e)
 {
 	int ret = d->history ? history_refresh(d->history, e) : 0;
 
 	d->kept = false;
-	samples_close(d->env.samples);
-	d->env.samples = NULL;
 	if (ret)
 		return ret;
 	tell_text(d, g, TRACE_BEGIN);
@@ -607,7 +605,8 @@ int decoder_run(struct decoder *d, struct generation *g, uint64_t *cached,
 	if (!ret && cached)
 		*cached = session_length(d->session, SESSION_TEXT);
 	if (!ret)
-		ret = method_run(d->session, g, &d->env, e);
+		ret = samples ? samples_run_alone(samples, d->session, e)
+			      : method_run(d->session, g, &d->env, e);
 	if (!ret)
 		keep_text(d, g);
 	tell_text(d, g, TRACE_END);

@@ -24,6 +24,10 @@ static void report_last(const struct tandem_text *x, struct tandem_report *r)
 	r->ended_ns = x->ended_ns;
 	r->work = x->work;
 	r->kept = x->tandem->decoder.kept;
+	if (x->samples) {
+		r->n_samples = samples_count(x->samples);
+		samples_stats(x->samples, &r->samples);
+	}
 }
 
 void tandem_report(const struct tandem *t, struct tandem_report *r)
@@ -68,18 +72,18 @@ void tandem_report(const struct tandem *t, struct tandem_report *r)
 	}
 	if (t->last)
 		report_last(t->last, r);
-	if (d->env.samples) {
-		r->n_samples = samples_count(d->env.samples);
-		samples_stats(d->env.samples, &r->samples);
-	}
 }
 
 void tandem_method_line(const struct tandem *t, struct strbuf *line)
 {
 	const struct decoder *d = &t->decoder;
+	const struct method *m = d->method;
+	const struct samples *p = t->last ? t->last->samples : NULL;
 
-	if (d->method->tell && (d->env.stats.cycles || d->env.samples))
-		d->method->tell(&d->env, line);
+	if (m->tell && d->env.stats.cycles)
+		m->tell(&d->env, line);
+	if (p && samples_count(p) && m->many->tell)
+		m->many->tell(p, line);
 }
 
 uint64_t tandem_huge_bytes(const struct tandem *t)

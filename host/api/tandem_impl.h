@@ -56,7 +56,4 @@ int tandem_settle(struct tandem *, int status);
  */
 bool tandem_adopt(void *ours, const size_t *sizes, const void *theirs);
 
-/* A request's samples are told of. */
-void tandem_tell_samples(const struct tandem *, const struct tandem_request *);
-
 #endif

@@ -66,12 +66,14 @@ static struct tandem_sample sample_of(
 	return out;
 }
 
-void tandem_tell_samples(const struct tandem *t, const struct tandem_request *q)
+void text_tell_samples(const struct tandem_text *x)
 {
-	const struct samples *p = t->decoder.env.samples;
+	const struct tandem_request *q = &x->request;
+	uint32_t n = q->sample && x->samples ? samples_count(x->samples) : 0;
 
-	for (uint32_t i = 0; q->sample && p && i < samples_count(p); i++) {
-		struct tandem_sample one = sample_of(p, samples_at(p, i));
+	for (uint32_t i = 0; i < n; i++) {
+		struct tandem_sample one =
+			sample_of(x->samples, samples_at(x->samples, i));
 
 		q->sample(q->sample_arg, &one);
 	}
@@ -80,7 +82,7 @@ void tandem_tell_samples(const struct tandem *t, const struct tandem_request *q)
 void tandem_sample_report(
 	const struct tandem *t, uint32_t i, struct sample_report *out)
 {
-	const struct samples *p = t->decoder.env.samples;
+	const struct samples *p = t->last->samples;
 	const struct sample *s = samples_at(p, i);
 
 	*out = (struct sample_report){
@@ -96,7 +98,7 @@ void tandem_sample_report(
 
 uint32_t tandem_answers(const struct tandem *t, struct tally *row)
 {
-	uint32_t n = choosing_tally(t->decoder.env.samples, row, NULL);
+	uint32_t n = choosing_tally(t->last->samples, row, NULL);
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t most = i + choice_heaviest(row + i, n - i);
@@ -109,10 +111,10 @@ uint32_t tandem_answers(const struct tandem *t, struct tally *row)
 }
 
 /* "12 of 16 samples over, 3 running, 1 paused; 42 leads with 5 of 12:" */
-static void tell_samples(void *arg, const struct samples *p)
+static void tell_progress(void *arg, const struct samples *p)
 {
 	const struct tandem *t = arg;
-	const struct method_env *env = &t->decoder.env;
+	const struct many_steps *many = t->decoder.method->many;
 	uint32_t paused = samples_in(p, LANE_PAUSED);
 	uint32_t over = samples_in(p, LANE_ENDED) + samples_in(p, LANE_CUT) +
 		samples_in(p, LANE_FAILED);
@@ -122,19 +124,24 @@ static void tell_samples(void *arg, const struct samples *p)
 		samples_count(p), samples_in(p, LANE_RUNNING));
 	if (paused)
 		strbuf_addf(&line, ", %u paused", paused);
-	if (env->method->tally) {
-		strbuf_addf(&line, "; ");
-		env->method->tally(env, &line);
-	}
+	if (many->tally)
+		many->tally(p, &line);
 	strbuf_addf(&line, ":");
 	t->watch_samples(line.data ? line.data : "", over, samples_count(p));
 	strbuf_release(&line);
+}
+
+int text_open_samples(struct tandem_text *x, struct err *e)
+{
+	struct tandem *t = x->tandem;
+	const struct samples_sink sink = { tell_progress, t };
+
+	return samples_open(&x->samples, &t->decoder.env, x->generation,
+		t->watch_samples ? &sink : NULL, e);
 }
 
 void tandem_watch_samples(struct tandem *t,
 	void (*tell)(const char *line, uint32_t over, uint32_t of))
 {
 	t->watch_samples = tell;
-	t->decoder.env.samples_sink =
-		(struct samples_sink){ tell ? tell_samples : NULL, t };
 }

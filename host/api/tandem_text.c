@@ -4,6 +4,7 @@
 #include "host/api/prompt.h"
 #include "host/api/tandem_impl.h"
 #include "host/api/text_impl.h"
+#include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/json_form.h"
@@ -170,6 +171,7 @@ void text_close(struct tandem_text *x)
 {
 	if (!x)
 		return;
+	samples_close(x->samples);
 	generation_close(x->generation);
 	json_form_close(x->form);
 	sampler_close(x->sampler);
@@ -241,13 +243,16 @@ int text_run(struct tandem_text *x)
 	int ret = decoder_rehearse(d, x->generation, &x->err);
 
 	text_begin(x);
+	if (!ret && d->method->many)
+		ret = text_open_samples(x, &x->err);
 	if (!ret)
-		ret = decoder_run(d, x->generation, &x->cached, &x->err);
+		ret = decoder_run(
+			d, x->generation, x->samples, &x->cached, &x->err);
 	text_end(x, ret);
 	if (!x->state)
 		x->state = tandem_status_of(
 			decoder_keep(d, x->generation, &x->err));
-	tandem_tell_samples(x->tandem, &x->request);
+	text_tell_samples(x);
 	return x->state;
 }
 

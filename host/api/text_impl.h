@@ -24,6 +24,7 @@
 
 struct json_form;
 struct sampler;
+struct samples;
 struct tandem;
 
 #define TEXT_UNDER_WAY 1 /* of struct tandem_text's state */
@@ -39,6 +40,7 @@ struct tandem_text {
 	struct json_form *form; /* NULL: none was asked for */
 	struct sampler *sampler;
 	struct generation *generation; /* NULL: it did not come so far */
+	struct samples *samples;       /* NULL: it has none, or not yet */
 	int state;     /* TEXT_UNDER_WAY, or enum tandem_status */
 	bool canceled; /* by tandem_text_cancel */
 	struct err err;
@@ -99,6 +101,13 @@ void text_told_ended(struct tandem_text *);
 /* It had rows of the last pass; `last`: no other text is told of that. */
 void text_told_shared(const struct tandem_text *, uint32_t rows,
 	uint64_t began_ns, uint64_t ended_ns, bool last);
+
+/* ---- tandem_samples.c ---- */
+
+/* x->samples, of a method that has many. */
+int text_open_samples(struct tandem_text *, struct err *);
+/* The request's callback is called for each, if there are any. */
+void text_tell_samples(const struct tandem_text *);
 
 /* ---- tandem_text.c ---- */
 

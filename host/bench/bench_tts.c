@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 #include "host/api/options.h"
 #include "host/api/tandem_impl.h"
+#include "host/api/text_impl.h"
 #include "host/bench/bench_plot.h"
 #include "host/bench/bench_tts_impl.h"
 #include "host/bench/pass_at.h"
@@ -212,7 +213,7 @@ static int see_item(void *arg, const struct eval_item *item, bool right,
 	const struct strbuf *output, struct err *e)
 {
 	struct run *r = arg;
-	struct samples *p = r->tandem->decoder.env.samples;
+	struct samples *p = r->tandem->last->samples;
 	struct samples_stats st;
 	int ret = 0;
 

@@ -14,6 +14,7 @@
 #include "host/bench/experiment.h"
 #include "host/bench/read_count.h"
 #include "host/eval/eval_check.h"
+#include "host/method/samples.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/sampler.h"
@@ -377,9 +378,12 @@ static int decode(struct opened *o, struct mark *first,
 {
 	struct decoder *d = &o->decoder;
 	struct mark begin = { .of = o, .d = d }, end = begin;
+	struct samples *samples = NULL;
 	bool whole = decoder_emits_at_once(d);
 	int ret = tell_oracle(o, known, e);
 
+	if (!ret && d->method->many)
+		ret = samples_open(&samples, &d->env, o->gen, NULL, e);
 	if (!ret)
 		ret = session_rest(d->session, e);
 	first->taken = false;
@@ -389,7 +393,8 @@ static int decode(struct opened *o, struct mark *first,
 	if (!ret && whole)
 		ret = taken(first, e);
 	if (!ret)
-		ret = decoder_run(d, o->gen, NULL, e);
+		ret = decoder_run(d, o->gen, samples, NULL, e);
+	samples_close(samples);
 	if (!ret && first->e.code)
 		ret = told(first, e);
 	if (!ret && gen_stop_reason(o->gen) == GEN_STOP_ERROR)

@@ -11,27 +11,33 @@
 static const struct opt_table *const tables[] = { &samples_table, &beam_table,
 	&aggregate_table, NULL };
 
-static int beam_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+static int begin(struct samples *p, struct err *e)
 {
-	uint32_t n = samples_all(env);
+	uint32_t n = samples_all(samples_env(p));
 	const struct beams_plan plan = { .tree = n,
-		.keep = n / beams_width(env) };
+		.keep = n / beams_width(samples_env(p)) };
 
-	return beams_run(s, g, env, &plan, e);
+	return beams_begin(p, &plan, e);
 }
+
+static const struct many_steps steps = {
+	.bytes = sizeof(struct beams),
+	.begin = begin,
+	.next = beams_next,
+	.stop = beams_stop,
+	.close = beams_close,
+	.tally = beams_tally,
+	.tell = beams_tell,
+};
 
 const struct method method_beam = {
 	.name = "beam",
 	.summary = "beam search over steps by reward (-N beams)",
 	.needs_reward = true,
 	.options = tables,
-	.state_bytes = sizeof(struct beams_told),
 	.open = beams_open,
 	.decode_rows = samples_rows,
 	.sequences = samples_all,
 	.temperature = samples_temperature,
-	.run = beam_run,
-	.tally = beams_tally,
-	.tell = beams_tell,
+	.many = &steps,
 };

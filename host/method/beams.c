@@ -61,17 +61,6 @@ int beams_open(
 
 /* ---- which is better ----------------------------------------------------- */
 
-struct beams {
-	struct method_env *env;
-	struct samples *pool;
-	const struct beams_plan *plan;
-	struct beams_told *told;
-	uint32_t n;                /* that write: trees behind each other */
-	struct sample **active;    /* [n] */
-	struct sample **asked;     /* [n] about whom the reward is asked */
-	const struct sample *best; /* of the finished; NULL: none */
-};
-
 /* The better one first; one that nothing is known of is no better than any. */
 static int by_value(const void *a, const void *b)
 {
@@ -87,10 +76,9 @@ static int by_value(const void *a, const void *b)
 
 static void finish(struct beams *b, const struct sample *s)
 {
-	b->told->finished++;
+	b->finished++;
 	if (!b->best || by_value(&s, &b->best) < 0)
 		b->best = s;
-	b->told->best = b->best->value;
 }
 
 static bool has_ended(const struct sample *s)
@@ -101,30 +89,30 @@ static bool has_ended(const struct sample *s)
 /* Whether it has to be better than others to be kept. */
 static bool competes(const struct beams *b, const struct sample *s)
 {
-	return !sample_is_over(s) || (b->plan->ended_compete && has_ended(s));
+	return !sample_is_over(s) || (b->plan.ended_compete && has_ended(s));
 }
 
 static bool must_choose(const struct beams *b, struct sample *const *tree)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < b->plan->tree; i++)
+	for (uint32_t i = 0; i < b->plan.tree; i++)
 		n += competes(b, tree[i]);
-	return n > b->plan->keep;
+	return n > b->plan.keep;
 }
 
 /* ---- a round ------------------------------------------------------------- */
 
-static int score(struct beams *b, struct err *e)
+static int score(struct beams *b, const struct method_env *env, struct err *e)
 {
 	uint32_t n = 0;
 
-	if (samples_all(b->env) == 1)
+	if (samples_all(env) == 1)
 		return 0;
-	for (uint32_t t = 0; t < b->n; t += b->plan->tree) {
+	for (uint32_t t = 0; t < b->n; t += b->plan.tree) {
 		bool all = must_choose(b, b->active + t);
 
-		for (uint32_t i = t; i < t + b->plan->tree; i++) {
+		for (uint32_t i = t; i < t + b->plan.tree; i++) {
 			struct sample *s = b->active[i];
 
 			if (s->n_steps &&
@@ -132,103 +120,127 @@ static int score(struct beams *b, struct err *e)
 				b->asked[n++] = s;
 		}
 	}
-	return choosing_score(b->env, b->asked, n, e);
+	return choosing_score(env, b->asked, n, e);
 }
 
 /* Into keep[], the best first, those of a tree that go on; the others are
  * finished, cut, or failed. How many. */
-static uint32_t keep_best(
-	struct beams *b, struct sample **tree, struct sample **keep)
+static uint32_t keep_best(struct beams *b, struct samples *p,
+	struct sample **tree, struct sample **keep)
 {
 	uint32_t n = 0, kept = 0;
 
-	for (uint32_t i = 0; i < b->plan->tree; i++)
+	for (uint32_t i = 0; i < b->plan.tree; i++)
 		if (competes(b, tree[i]))
 			tree[n++] = tree[i];
 		else if (has_ended(tree[i]))
 			finish(b, tree[i]);
-	if (n > b->plan->keep)
+	if (n > b->plan.keep)
 		qsort(tree, n, sizeof(*tree), by_value);
 	for (uint32_t i = 0; i < n; i++) {
-		bool stays = i < b->plan->keep;
+		bool stays = i < b->plan.keep;
 
 		if (stays && has_ended(tree[i])) {
 			finish(b, tree[i]);
 		} else if (stays) {
 			keep[kept++] = tree[i];
 		} else if (!sample_is_over(tree[i])) {
-			samples_cut(b->pool, tree[i]);
-			b->told->cut++;
+			samples_cut(p, tree[i]);
+			b->cut++;
 		}
 	}
 	return kept;
 }
 
-static int fill(
-	struct beams *b, struct sample **tree, uint32_t n, struct err *e)
+static int fill(struct beams *b, struct samples *p, struct sample **tree,
+	uint32_t n, struct err *e)
 {
-	uint64_t first = samples_at(b->pool, 0)->stream;
+	uint64_t first = samples_at(p, 0)->stream;
 	int ret = 0;
 
-	for (uint32_t i = n; i < b->plan->tree && !ret; i++) {
-		ret = samples_fork(b->pool, tree[i % n],
-			first + samples_count(b->pool), &tree[i], e);
-		b->told->forks += !ret;
+	for (uint32_t i = n; i < b->plan.tree && !ret; i++) {
+		ret = samples_fork(
+			p, tree[i % n], first + samples_count(p), &tree[i], e);
+		b->forks += !ret;
 	}
 	return ret;
 }
 
 /* Who writes in the next round. A tree of which none goes on is gone; those
  * behind it move up, into places that have been looked at. */
-static int choose(struct beams *b, struct err *e)
+static int choose(struct beams *b, struct samples *p, struct err *e)
 {
 	uint32_t n = b->n;
 	int ret = 0;
 
 	b->n = 0;
-	for (uint32_t t = 0; t < n && !ret; t += b->plan->tree) {
+	for (uint32_t t = 0; t < n && !ret; t += b->plan.tree) {
 		struct sample **keep = b->active + b->n;
-		uint32_t kept = keep_best(b, b->active + t, keep);
+		uint32_t kept = keep_best(b, p, b->active + t, keep);
 
 		if (!kept)
 			continue;
-		ret = fill(b, keep, kept, e);
-		b->n += b->plan->tree;
+		ret = fill(b, p, keep, kept, e);
+		b->n += b->plan.tree;
 	}
 	return ret;
 }
 
-static int write_round(struct beams *b, struct err *e)
-{
-	uint32_t rounds = options_of(b->env)->rounds;
-	int ret = ++b->told->round < rounds ? samples_run_step(b->pool, e)
-					    : samples_run(b->pool, e);
+/* ---- the steps ----------------------------------------------------------- */
 
-	if (!ret)
-		ret = score(b, e);
-	return ret ? ret : choose(b, e);
+static void begin_round(struct beams *b, struct samples *p)
+{
+	samples_wait_at_steps(
+		p, ++b->round < options_of(samples_env(p))->rounds);
 }
 
-/* ---- the run ------------------------------------------------------------- */
-
-static int begin(
-	struct beams *b, struct session *s, struct generation *g, struct err *e)
+int beams_begin(struct samples *p, const struct beams_plan *plan, struct err *e)
 {
-	uint32_t n = samples_all(b->env);
-	int ret = samples_open(b->env, s, g, e);
+	struct beams *b = samples_own(p);
+	uint32_t n = samples_all(samples_env(p));
+	int ret;
 
-	*b->told = (struct beams_told){ .best = NAN };
-	if (ret)
-		return ret;
-	b->pool = b->env->samples;
+	b->plan = *plan;
 	b->active = calloc(n, sizeof(struct sample *));
 	b->asked = calloc(n, sizeof(struct sample *));
 	if (!b->active || !b->asked)
 		return err_set(e, ENOMEM, "no memory for %u beams", n);
-	ret = samples_add(b->pool, n, e);
+	ret = samples_add(p, n, e);
 	for (; b->n < n && !ret; b->n++)
-		b->active[b->n] = samples_at(b->pool, b->n);
+		b->active[b->n] = samples_at(p, b->n);
+	begin_round(b, p);
 	return ret;
+}
+
+static void deliver(struct beams *b, struct samples *p, const struct sample *s)
+{
+	struct samples_stats all;
+
+	samples_stats(p, &all);
+	b->drawn = all.tokens;
+	if (s) {
+		samples_choose(p, s);
+		b->chosen = s->n;
+	}
+}
+
+int beams_next(struct samples *p, struct err *e)
+{
+	struct beams *b = samples_own(p);
+	int ret = score(b, samples_env(p), e);
+
+	if (!ret)
+		ret = choose(b, p, e);
+	if (!ret && b->n) {
+		begin_round(b, p);
+		return 0;
+	}
+	if (!ret && !b->best)
+		ret = choosing_none(p, e);
+	if (ret)
+		return ret;
+	deliver(b, p, b->best);
+	return MANY_DONE;
 }
 
 static bool is_further(const struct sample *s, const struct sample *best)
@@ -251,49 +263,36 @@ static const struct sample *best_so_far(const struct beams *b)
 	return b->best ? b->best : best;
 }
 
-static void deliver(struct beams *b, const struct sample *s)
+void beams_stop(struct samples *p)
 {
-	struct samples_stats all;
+	struct beams *b = samples_own(p);
 
-	samples_stats(b->pool, &all);
-	b->told->drawn = all.tokens;
-	if (s) {
-		samples_choose(b->pool, s);
-		b->told->chosen = s->n;
-	}
+	deliver(b, p, best_so_far(b));
 }
 
-int beams_run(struct session *s, struct generation *g, struct method_env *env,
-	const struct beams_plan *plan, struct err *e)
+void beams_close(void *beams)
 {
-	struct beams b = { .env = env, .plan = plan, .told = env->state };
-	int ret = begin(&b, s, g, e);
+	struct beams *b = beams;
 
-	while (b.n && !ret)
-		ret = write_round(&b, e);
-	if (!ret && !b.best)
-		ret = choosing_none(b.pool, e);
-	if (!ret || ret == -ECANCELED)
-		deliver(&b, ret ? best_so_far(&b) : b.best);
-	free(b.active);
-	free(b.asked);
-	return ret;
+	free(b->active);
+	free(b->asked);
 }
 
 /* ---- what is told -------------------------------------------------------- */
 
-void beams_tally(const struct method_env *env, struct strbuf *out)
+void beams_tally(const struct samples *p, struct strbuf *out)
 {
-	const struct beams_told *t = env->state;
+	const struct beams *b = samples_own(p);
 
-	strbuf_addf(out, "round %u, %u finished", t->round, t->finished);
-	if (!isnan(t->best))
-		strbuf_addf(out, ", the best scored %.3f", (double)t->best);
+	strbuf_addf(out, "; round %u, %u finished", b->round, b->finished);
+	if (b->best && !isnan(b->best->value))
+		strbuf_addf(
+			out, ", the best scored %.3f", (double)b->best->value);
 }
 
-void beams_tell(const struct method_env *env, struct strbuf *out)
+void beams_tell(const struct samples *p, struct strbuf *out)
 {
-	const struct beams_told *t = env->state;
+	const struct beams *t = samples_own(p);
 
 	strbuf_addf(out,
 		"beams        %u rounds, %" PRIu64 " forks, %" PRIu64

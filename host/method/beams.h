@@ -28,24 +28,16 @@
 #include <stdint.h>
 
 struct err;
-struct generation;
 struct method_env;
 struct model;
-struct session;
+struct sample;
+struct samples;
 struct strbuf;
 
 struct beam_options {
 	uint32_t width, rounds;
 };
 extern const struct opt_table beam_table;
-
-/* Of the last run: what a method of beams has in env->state. */
-struct beams_told {
-	uint32_t round, finished;
-	uint64_t forks, cut;
-	float best;             /* of the finished; NAN: none is valued */
-	uint64_t drawn, chosen; /* tokens: of all, of the text */
-};
 
 struct beams_plan {
 	uint32_t tree; /* beams of one; divides -N */
@@ -55,18 +47,31 @@ struct beams_plan {
 	bool ended_compete;
 };
 
+/* Of a request: samples_own of a method of beams. */
+struct beams {
+	struct beams_plan plan;
+	uint32_t n;                /* that write: trees behind each other */
+	struct sample **active;    /* [n] */
+	struct sample **asked;     /* [n] about whom the reward is asked */
+	const struct sample *best; /* of the finished; NULL: none */
+
+	uint32_t round, finished;
+	uint64_t forks, cut;
+	uint64_t drawn, chosen; /* tokens: of all, of the text */
+};
+
 /* For a method's table. -EINVAL where -N is no multiple of --beam-width. */
 int beams_open(struct method_env *, const struct model *, struct err *);
 /* Beams that go on from one; 1 where there is but one. */
 uint32_t beams_width(const struct method_env *);
 
-/* A method's run. -ECANCELED leaves the best there is as the text: a finished
- * beam, or the beginning of one. */
-int beams_run(struct session *, struct generation *, struct method_env *,
-	const struct beams_plan *, struct err *);
-
-/* For a method's table. */
-void beams_tally(const struct method_env *, struct strbuf *);
-void beams_tell(const struct method_env *, struct strbuf *);
+/* A method's steps, of which `begin` says the plan. */
+int beams_begin(struct samples *, const struct beams_plan *, struct err *);
+int beams_next(struct samples *, struct err *);
+/* The best there is: a finished beam, or the beginning of one. */
+void beams_stop(struct samples *);
+void beams_close(void *beams);
+void beams_tally(const struct samples *, struct strbuf *);
+void beams_tell(const struct samples *, struct strbuf *);
 
 #endif

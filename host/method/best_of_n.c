@@ -22,6 +22,6 @@ const struct method method_best_of_n = {
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
 	.temperature = samples_temperature,
+	.many = &choosing_steps,
 	.chooser = &how,
-	.run = choosing_run,
 };

@@ -49,12 +49,14 @@ const struct opt_table aggregate_table = {
 	.size = sizeof(struct aggregate_options),
 };
 
+/* Of a request. */
 struct choosing {
-	struct method_env *env;
+	const struct method_env *env;
 	const struct chooser *how;
 	struct answer_form *form; /* NULL: answers are not asked for */
 	struct early_stop early;
-	bool scored; /* by the reward, where the method has one */
+	bool all_added; /* the warm-up is over */
+	bool scored;    /* by the reward, where the method has one */
 };
 
 /* ---- answers ------------------------------------------------------------- */
@@ -124,9 +126,9 @@ static bool agrees(const struct choosing *c, const struct samples *p)
 		early_stop_agrees(&c->early, agreement(p));
 }
 
-static void see(void *arg, struct samples *p, struct sample *s)
+static void see(struct samples *p, struct sample *s)
 {
-	const struct choosing *c = arg;
+	const struct choosing *c = samples_own(p);
 
 	early_stop_see(&c->early, p, s);
 	read_answer(c, s);
@@ -134,35 +136,36 @@ static void see(void *arg, struct samples *p, struct sample *s)
 		early_stop_cut_all(p);
 }
 
-void choosing_say(const struct method_env *env, struct strbuf *out)
+static void tell_votes(const struct samples *p, struct strbuf *out)
 {
-	uint32_t n = samples_count(env->samples), rows, votes = 0, most;
-	struct tally *row = calloc(n ? n : 1, sizeof(*row));
+	const struct choosing *c = samples_own(p);
+	uint32_t n = samples_count(p), rows, votes = 0, most;
+	struct tally *row =
+		c->how->votes ? calloc(n ? n : 1, sizeof(*row)) : NULL;
 
 	if (!row)
 		return;
-	rows = choosing_tally(env->samples, row, NULL);
+	rows = choosing_tally(p, row, NULL);
 	for (uint32_t i = 0; i < rows; i++)
 		votes += row[i].votes;
 	most = choice_heaviest(row, rows);
 	if (most == CHOICE_NONE)
-		strbuf_addf(out, "no answer yet");
+		strbuf_addf(out, "; no answer yet");
 	else
-		strbuf_addf(out, "'%.40s' leads with %u of %u votes",
+		strbuf_addf(out, "; '%.40s' leads with %u of %u votes",
 			row[most].answer, row[most].votes, votes);
 	free(row);
 }
 
 /* ---- scores -------------------------------------------------------------- */
 
-static struct reward_text text_of(
-	const struct samples *p, const struct sample *s)
+static struct reward_text text_of(const struct sample *s)
 {
 	struct reward_text t = { .n_prompt = gen_prompt_length(s->gen),
 		.step_end = s->step_end,
 		.n_steps = s->n_steps,
 		.score = s->score,
-		.prompt_state = samples_prompt_state(p),
+		.prompt_state = samples_prompt_state(s->pool),
 		.state = s->tapped.state };
 
 	t.token = gen_tokens(s->gen, &t.n);
@@ -187,7 +190,7 @@ int choosing_score(const struct method_env *env, struct sample *const *s,
 	if (!text)
 		return err_set(e, ENOMEM, "no memory to score %u samples", n);
 	for (uint32_t i = 0; i < n; i++)
-		text[i] = text_of(env->samples, s[i]);
+		text[i] = text_of(s[i]);
 	ret = n ? reward_score(env->reward, text, n, e) : 0;
 	for (uint32_t i = 0; i < n && !ret; i++)
 		value_by_score(env, s[i]);
@@ -311,39 +314,26 @@ static int choose(const struct choosing *c, struct samples *p, struct err *e)
 	return ret;
 }
 
-/* ---- the run ------------------------------------------------------------- */
+/* ---- the steps ----------------------------------------------------------- */
 
-static int open_form(struct choosing *c, struct err *e)
+static int open_choosing(
+	struct choosing *c, const struct method_env *env, struct err *e)
 {
 	const struct answer_options *o;
 
-	if (!method_uses(c->env->method, &answer_table))
+	c->env = env;
+	c->how = env->method->chooser;
+	if (!method_uses(env->method, &answer_table))
 		return 0;
-	o = method_options(c->env, &answer_table);
+	o = method_options(env, &answer_table);
 	return answer_form_open(&c->form, o->form, e);
 }
 
-static int write_samples(
-	struct choosing *c, struct samples *p, uint32_t n, struct err *e)
-{
-	int ret;
-
-	early_stop_init(&c->early, c->env);
-	samples_watch(p, see, c);
-	ret = early_stop_warm_up(&c->early, p, n, e);
-	if (!ret && !agrees(c, p))
-		ret = early_stop_rest(&c->early, p, n, e);
-	samples_watch(p, NULL, NULL);
-	return ret;
-}
-
-int choosing_among(struct method_env *as, struct samples *p, uint32_t n,
+int choosing_among(const struct method_env *as, struct samples *p, uint32_t n,
 	uint32_t *at, struct err *e)
 {
-	struct choosing c = {
-		.env = as, .how = as->method->chooser, .scored = true
-	};
-	int ret = open_form(&c, e);
+	struct choosing c = { .scored = true };
+	int ret = open_choosing(&c, as, e);
 
 	if (!ret)
 		ret = choose_at(&c, p, n, at, e);
@@ -351,29 +341,64 @@ int choosing_among(struct method_env *as, struct samples *p, uint32_t n,
 	return ret;
 }
 
-int choosing_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+static int begin(struct samples *p, struct err *e)
 {
-	struct choosing c = { .env = env, .how = env->method->chooser };
-	int ret = open_form(&c, e);
+	struct choosing *c = samples_own(p);
+	int ret = open_choosing(c, samples_env(p), e);
 
-	if (!ret)
-		ret = samples_open(env, s, g, e);
 	if (ret)
-		goto out;
-	ret = write_samples(&c, env->samples, samples_all(env), e);
-	if (!ret && env->method->needs_reward)
-		ret = score_ended(env, env->samples, e);
-	c.scored = !ret;
-	if (!ret)
-		ret = choose(&c, env->samples, e);
-	/* What was broken off is chosen from as far as it came: passes, and so
-	 * scores, there are none any more. */
-	if (ret == -ECANCELED &&
-		first_ended(env->samples, samples_count(env->samples)) !=
-			CHOICE_NONE)
-		choose(&c, env->samples, NULL);
-out:
-	answer_form_close(c.form);
-	return ret;
+		return ret;
+	early_stop_init(&c->early, c->env);
+	return samples_add(
+		p, early_stop_warm_up(&c->early, samples_all(c->env)), e);
 }
+
+/* Those behind the warm-up, unless what it says agrees. */
+static int add_others(struct choosing *c, struct samples *p, struct err *e)
+{
+	uint32_t n = samples_all(c->env) - samples_count(p);
+	int ret = n ? early_stop_arm(&c->early, p, e) : 0;
+
+	return ret || agrees(c, p) ? ret : samples_add(p, n, e);
+}
+
+static int next(struct samples *p, struct err *e)
+{
+	struct choosing *c = samples_own(p);
+	int ret = 0;
+
+	if (!c->all_added) {
+		c->all_added = true;
+		return add_others(c, p, e);
+	}
+	if (c->env->method->needs_reward)
+		ret = score_ended(c->env, p, e);
+	c->scored = !ret;
+	if (!ret)
+		ret = choose(c, p, e);
+	return ret ? ret : MANY_DONE;
+}
+
+/* From what has ended: passes, and so scores, there are none any more. */
+static void stop(struct samples *p)
+{
+	if (first_ended(p, samples_count(p)) != CHOICE_NONE)
+		choose(samples_own(p), p, NULL);
+}
+
+static void close_form(void *own)
+{
+	struct choosing *c = own;
+
+	answer_form_close(c->form);
+}
+
+const struct many_steps choosing_steps = {
+	.bytes = sizeof(struct choosing),
+	.begin = begin,
+	.next = next,
+	.stop = stop,
+	.drew = see,
+	.close = close_form,
+	.tally = tell_votes,
+};

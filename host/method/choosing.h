@@ -19,12 +19,10 @@
 #include <stdint.h>
 
 struct err;
-struct generation;
+struct many_steps;
 struct method_env;
 struct sample;
 struct samples;
-struct session;
-struct strbuf;
 
 /* What counts as an answer: of methods that vote. */
 struct answer_options {
@@ -60,10 +58,9 @@ int choosing_score(const struct method_env *, struct sample *const *,
 /* -errno, and why no sample has ended that could be chosen. */
 int choosing_none(const struct samples *, struct err *);
 
-/* The run of a method with a chooser. Where it has a reward, samples are scored
- * before they are valued. */
-int choosing_run(struct session *, struct generation *, struct method_env *,
-	struct err *);
+/* Of a method with a chooser. Where it has a reward, samples are scored before
+ * they are valued. */
+extern const struct many_steps choosing_steps;
 
 /*
  * Which of the first n samples of a pool the method of `as`, by its options,
@@ -72,7 +69,7 @@ int choosing_run(struct session *, struct generation *, struct method_env *,
  * method has a reward their steps have been scored. Values and weights are
  * those of this choice afterwards.
  */
-int choosing_among(struct method_env *as, struct samples *, uint32_t n,
+int choosing_among(const struct method_env *as, struct samples *, uint32_t n,
 	uint32_t *at, struct err *);
 
 /*
@@ -81,8 +78,5 @@ int choosing_among(struct method_env *as, struct samples *, uint32_t n,
  */
 uint32_t choosing_tally(
 	const struct samples *, struct tally *row, struct err *);
-
-/* For a method's table: how the votes stand. */
-void choosing_say(const struct method_env *, struct strbuf *);
 
 #endif

@@ -12,27 +12,33 @@
 static const struct opt_table *const tables[] = { &samples_table, &beam_table,
 	&aggregate_table, NULL };
 
-static int dvts_run(struct session *s, struct generation *g,
-	struct method_env *env, struct err *e)
+static int begin(struct samples *p, struct err *e)
 {
-	const struct beams_plan plan = {
-		.tree = beams_width(env), .keep = 1, .ended_compete = true
-	};
+	const struct beams_plan plan = { .tree = beams_width(samples_env(p)),
+		.keep = 1,
+		.ended_compete = true };
 
-	return beams_run(s, g, env, &plan, e);
+	return beams_begin(p, &plan, e);
 }
+
+static const struct many_steps steps = {
+	.bytes = sizeof(struct beams),
+	.begin = begin,
+	.next = beams_next,
+	.stop = beams_stop,
+	.close = beams_close,
+	.tally = beams_tally,
+	.tell = beams_tell,
+};
 
 const struct method method_dvts = {
 	.name = "dvts",
 	.summary = "beam search in separate trees, for more diversity (-N)",
 	.needs_reward = true,
 	.options = tables,
-	.state_bytes = sizeof(struct beams_told),
 	.open = beams_open,
 	.decode_rows = samples_rows,
 	.sequences = samples_all,
 	.temperature = samples_temperature,
-	.run = dvts_run,
-	.tally = beams_tally,
-	.tell = beams_tell,
+	.many = &steps,
 };

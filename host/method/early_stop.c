@@ -67,7 +67,7 @@ double early_stop_lowest(const float *confidence, size_t n, uint32_t window)
 	return n < window ? n ? sum / (double)n : INFINITY : least / window;
 }
 
-static int arm(struct early_stop *s, const struct samples *p, struct err *e)
+int early_stop_arm(struct early_stop *s, const struct samples *p, struct err *e)
 {
 	uint32_t n = samples_count(p), known = 0;
 	double *lowest = calloc(n, sizeof(*lowest));
@@ -88,24 +88,9 @@ static int arm(struct early_stop *s, const struct samples *p, struct err *e)
 	return 0;
 }
 
-int early_stop_warm_up(
-	struct early_stop *s, struct samples *p, uint32_t n, struct err *e)
+uint32_t early_stop_warm_up(const struct early_stop *s, uint32_t n)
 {
-	uint32_t first =
-		s->opts.on && s->opts.warm_up < n ? s->opts.warm_up : n;
-	int ret = samples_add(p, first, e);
-
-	if (!ret)
-		ret = samples_run(p, e);
-	return ret || first == n ? ret : arm(s, p, e);
-}
-
-int early_stop_rest(
-	struct early_stop *s, struct samples *p, uint32_t n, struct err *e)
-{
-	int ret = samples_add(p, n - samples_count(p), e);
-
-	return ret ? ret : samples_run(p, e);
+	return s->opts.on && s->opts.warm_up < n ? s->opts.warm_up : n;
 }
 
 void early_stop_see(

@@ -41,16 +41,12 @@ struct early_stop {
 /* The options of env; off where the method has none of them. */
 void early_stop_init(struct early_stop *, const struct method_env *);
 
-/*
- * n samples, in a pool that has none, to their ends: the warm-up of them, which
- * is all where it is off; then the others, unless what they say agrees.
- */
-int early_stop_warm_up(
-	struct early_stop *, struct samples *, uint32_t n, struct err *);
-int early_stop_rest(
-	struct early_stop *, struct samples *, uint32_t n, struct err *);
+/* How many of n samples are the warm-up: all where it is off. */
+uint32_t early_stop_warm_up(const struct early_stop *, uint32_t n);
+/* The warm-up is over, and others follow: find the threshold. */
+int early_stop_arm(struct early_stop *, const struct samples *, struct err *);
 
-/* For whoever watches the pool: a sample that drew a token is cut or not. */
+/* A sample that drew a token is cut or not. */
 void early_stop_see(
 	const struct early_stop *, struct samples *, struct sample *);
 /* Such a share of the votes for one answer makes more needless. */

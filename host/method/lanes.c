@@ -87,10 +87,27 @@ void lanes_drop(struct lane *x)
 	uint32_t i = 0;
 
 	assert(x->sequence == LANE_NOWHERE);
+	speculation_leave(l, x);
+	l->over += !lane_is_over(x);
 	while (l->lane[i] != x)
 		i++;
 	for (l->n--; i < l->n; i++)
 		l->lane[i] = l->lane[i + 1];
+}
+
+void lane_go_behind(struct lane *x, const struct lane *before)
+{
+	struct lanes *l = x->lanes;
+	uint32_t to = 0, at = 0;
+
+	while (to < l->n && l->lane[to] != before)
+		to++;
+	while (l->lane[at] != x)
+		at++;
+	for (; at > to + 1; at--) {
+		l->lane[at] = l->lane[at - 1];
+		l->lane[at - 1] = x;
+	}
 }
 
 bool lane_is_over(const struct lane *x)

@@ -64,6 +64,9 @@ struct lane {
 	const struct lane_owner *owner;
 	struct lanes *lanes;    /* that it was added to */
 	struct generation *gen; /* its tokens, prompt first; the owner's */
+	/* Of a sample: the lane of its request, which read the prompt. NULL: it
+	 * is a request's. */
+	struct lane *root;
 	enum lane_state state;
 	uint32_t sequence; /* LANE_NOWHERE: none, or it was forgotten */
 	bool held;         /* it is in no pass for now */
@@ -159,8 +162,11 @@ void lanes_close(struct lanes *);
 
 /* Zeroed but for its owner and gen; it waits. */
 int lanes_add(struct lanes *, struct lane *, struct err *);
-/* One that is over, or never began. */
+/* Nothing is cached of it; no lane of a pass that is under way. */
 void lanes_drop(struct lane *);
+/* Move one to behind another, which is no later in the order; nothing where
+ * that is not one of its lanes. */
+void lane_go_behind(struct lane *, const struct lane *);
 bool lane_is_over(const struct lane *);
 /* Those in that state. */
 uint32_t lanes_in(const struct lanes *, enum lane_state);

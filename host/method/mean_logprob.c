@@ -24,6 +24,6 @@ const struct method method_mean_logprob = {
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
 	.temperature = samples_temperature,
+	.many = &choosing_steps,
 	.chooser = &how,
-	.run = choosing_run,
 };

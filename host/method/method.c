@@ -4,7 +4,6 @@
 #include "host/draft/drafting.h"
 #include "host/head/reward.h"
 #include "host/method/lanes.h"
-#include "host/method/samples.h"
 #include "host/method/tree_options.h"
 #include "host/session/session.h"
 #include "host/text/generation.h"
@@ -127,11 +126,8 @@ int method_open(struct method_env *env, const struct method *m,
 int method_run(struct session *s, struct generation *g, struct method_env *env,
 	struct err *e)
 {
-	int ret = env->method->run ? env->method->run(s, g, env, e)
-				   : lanes_run_alone(s, g, env, e);
-
-	samples_rest(env->samples);
-	return ret;
+	return env->method->run ? env->method->run(s, g, env, e)
+				: lanes_run_alone(s, g, env, e);
 }
 
 int method_prefill(struct session *s, const struct generation *g,
@@ -157,6 +153,5 @@ void method_close(struct method_env *env)
 	if (env->method && env->method->close && env->state)
 		env->method->close(env);
 	free(env->state);
-	samples_close(env->samples);
 	*env = (struct method_env){ 0 };
 }

@@ -27,6 +27,7 @@ struct generation;
 struct model;
 struct pass_cost;
 struct reward;
+struct sample;
 struct samples;
 struct samples_script;
 struct session;
@@ -34,12 +35,6 @@ struct soc;
 struct strbuf;
 
 struct method;
-
-/* Told between passes how the samples stand; NULL: nobody. */
-struct samples_sink {
-	void (*tell)(void *arg, const struct samples *);
-	void *arg;
-};
 
 /* What a method works with beside the session. */
 struct method_env {
@@ -55,9 +50,6 @@ struct method_env {
 	const struct soc *phone;   /* schedules go by its time; NULL: wall */
 	struct method_stats stats; /* added up over runs */
 	struct draft_positions positions; /* likewise */
-	/* Of methods of many samples: those of the last run; owned. */
-	struct samples *samples;
-	struct samples_sink samples_sink;
 	/* Their tokens are known, and none is drawn; NULL: they are not. */
 	const struct samples_script *script;
 };
@@ -69,6 +61,38 @@ enum method_models {
 	METHOD_BLOCK = 4,  /* its block and what is before that */
 };
 
+#define MANY_DONE 1 /* the request's text is chosen */
+
+/*
+ * The steps of a method that decodes many samples of each request
+ * (host/method/samples.h). They neither loop nor run passes. NULL where nothing
+ * is said of that.
+ */
+struct many_steps {
+	size_t bytes; /* of the method's own for a request, zeroed at first:
+		       * samples_own */
+	/* Add the first samples. */
+	int (*begin)(struct samples *, struct err *);
+	/*
+	 * No sample goes on any more: add or fork others, resume those that
+	 * wait, or choose the text. 0, MANY_DONE, or -errno, which ends the
+	 * request; -ECANCELED leaves all as it is, so that the step can be
+	 * taken again.
+	 */
+	int (*next)(struct samples *, struct err *);
+	/* The run was canceled: choose from what there is. May be NULL. */
+	void (*stop)(struct samples *);
+	/* A sample drew a token; may cut samples, but not fork. May be NULL. */
+	void (*drew)(struct samples *, struct sample *);
+	/* Free what `own` points to. May be NULL. */
+	void (*close)(void *own);
+	/* Append "; " and in a few words how the choice stands, for people who
+	 * wait. NULL: nothing is chosen, or not before the end. */
+	void (*tally)(const struct samples *, struct strbuf *);
+	/* A line about a request, for people. May be NULL. */
+	void (*tell)(const struct samples *, struct strbuf *);
+};
+
 struct method {
 	const char *name;    /* "autoregressive" */
 	const char *summary; /* one line for --help */
@@ -77,7 +101,6 @@ struct method {
 	bool needs_reward; /* host/head/reward.h */
 	bool logits_ahead; /* computes more of them than it emits tokens */
 	bool diffusion;    /* fills masks, whole blocks of them */
-	bool shares;       /* of one sample, its texts can be lanes */
 	unsigned runs;     /* enum method_models; 0: METHOD_CAUSAL */
 	/* Its own options and those it shares, beside drafting_table where it
 	 * needs a draft; NULL-terminated, NULL: none. */
@@ -111,7 +134,9 @@ struct method {
 	 */
 	struct pass_cost *(*cost)(const struct method_env *);
 	int (*probe)(struct session *, struct method_env *, struct err *);
-	/* How it chooses among samples once all are written, by choosing_run
+	/* Its requests have many samples; NULL: they are one text each. */
+	const struct many_steps *many;
+	/* How it chooses among samples once all are written, by choosing_steps
 	 * (host/method/choosing.h); NULL: it does not, or earlier. */
 	const struct chooser *chooser;
 	/*
@@ -146,9 +171,6 @@ struct method {
 	const struct denoising_steps *denoise;
 	int (*run)(struct session *, struct generation *, struct method_env *,
 		struct err *);
-	/* Of many samples, how the choice stands, in a few words, for people
-	 * who wait; NULL: nothing is chosen, or not yet. */
-	void (*tally)(const struct method_env *, struct strbuf *);
 	/* A line more about what it has and did, for people; NULL: none. */
 	void (*tell)(const struct method_env *, struct strbuf *);
 };
@@ -167,10 +189,10 @@ void method_count_draft(struct method_env *, const uint32_t *depth, uint32_t n,
 	uint32_t accepted);
 
 /*
- * One text: into the generation. SESSION_TEXT is empty or, of a model whose
- * attention is causal, holds a beginning of the prompt, which is more; its
- * tokens are the text's, as far as it reaches, behind it. No sequence beside
- * that is left.
+ * One text of a method without many samples: into the generation. SESSION_TEXT
+ * is empty or, of a model whose attention is causal, holds a beginning of the
+ * prompt, which is more; its tokens are the text's, as far as it reaches,
+ * behind it. No sequence beside that is left.
  */
 int method_run(struct session *, struct generation *, struct method_env *,
 	struct err *);

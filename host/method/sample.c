@@ -1,50 +1,48 @@
 /*
  * Many samples of one prompt, side by side, and nothing is chosen among them:
- * all are told (env->samples). The generation is the first, which is what plain
+ * all are told. The generation is the first, which is what plain
  * decoding with the same random numbers writes.
  */
 #include "host/method/method.h"
 #include "host/method/samples.h"
-#include "host/text/generation.h"
 
 static const struct opt_table *const tables[] = { &samples_table, NULL };
 
+static int begin(struct samples *p, struct err *e)
+{
+	return samples_add(p, samples_all(samples_env(p)), e);
+}
+
 /* The first is told as it comes; whoever wants no more of it wants none. */
-static void follow(void *arg, struct samples *p, struct sample *s)
+static void follow(struct samples *p, struct sample *s)
 {
-	struct generation *g = arg;
-
-	if (s->index)
+	if (s->index || samples_deliver(p, s))
 		return;
-	samples_deliver(p, s);
-	if (gen_stop_reason(g) == GEN_STOP_ERROR)
-		for (uint32_t i = 0; i < samples_count(p); i++)
-			samples_cut(p, samples_at(p, i));
+	for (uint32_t i = 0; i < samples_count(p); i++)
+		samples_cut(p, samples_at(p, i));
 }
 
-static int sample_run(struct session *session, struct generation *g,
-	struct method_env *env, struct err *e)
+static int next(struct samples *p, struct err *e)
 {
-	int ret = samples_open(env, session, g, e);
+	int ret;
 
-	if (!ret) {
-		samples_watch(env->samples, follow, g);
-		ret = samples_add(env->samples, samples_all(env), e);
-	}
-	if (!ret)
-		ret = samples_run(env->samples, e);
-	if (!ret)
-		samples_deliver(env->samples, samples_at(env->samples, 0));
-	return ret ? ret : samples_check(env->samples, e);
+	samples_deliver(p, samples_at(p, 0));
+	ret = samples_check(p, e);
+	return ret ? ret : MANY_DONE;
 }
+
+static const struct many_steps steps = {
+	.begin = begin,
+	.next = next,
+	.drew = follow,
+};
 
 const struct method method_sample = {
 	.name = "sample",
 	.summary = "several samples of one prompt (-N), side by side",
 	.lossless = true,
-	.shares = true,
 	.options = tables,
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
-	.run = sample_run,
+	.many = &steps,
 };

@@ -120,7 +120,7 @@ bool sample_step_ends(struct sample *s, const char *end)
 static int copy_ahead(
 	const struct samples *p, struct sample *to, const struct sample *from)
 {
-	size_t bytes = p->lanes.n_vocab * sizeof(*to->ahead);
+	size_t bytes = p->lanes->n_vocab * sizeof(*to->ahead);
 
 	if (!from->ahead)
 		return 0;
@@ -138,7 +138,8 @@ int sample_copy(
 	int ret = copy_ahead(p, to, from);
 
 	if (!ret)
-		ret = tapped_copy(&to->tapped, &from->tapped, p->lanes.session);
+		ret = tapped_copy(
+			&to->tapped, &from->tapped, p->lanes->session);
 
 	if (from->text.len)
 		strbuf_add(&to->text, from->text.data, from->text.len);

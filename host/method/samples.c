@@ -100,76 +100,31 @@ const char *sample_state_name(enum lane_state state)
 
 /* ---- the pool ------------------------------------------------------------ */
 
-/* The prompt's last row, which all samples draw their first token from. */
-static int read_prompt(
-	struct samples *p, struct session *session, struct err *e)
+int samples_open(struct samples **out, struct method_env *env,
+	struct generation *g, const struct samples_sink *sink, struct err *e)
 {
-	uint32_t row, n_vocab = session_model(session)->n_vocab;
-	int ret = tapped_prefill(&p->prompt, session, p->gen, &row, e);
-
-	if (ret || gen_done(p->gen))
-		return ret;
-	p->prompt_logits = malloc(n_vocab * sizeof(*p->prompt_logits));
-	if (!p->prompt_logits)
-		return err_set(e, ENOMEM, "no memory for a prompt's logits");
-	return session_logits(session, row, p->prompt_logits, e);
-}
-
-int samples_open(struct method_env *env, struct session *session,
-	struct generation *g, struct err *e)
-{
+	const struct many_steps *many = env->method->many;
 	struct samples *p = calloc(1, sizeof(*p));
-	int ret;
+	void *own = calloc(1, many->bytes + 1);
 
-	samples_close(env->samples);
-	env->samples = NULL;
-	if (!p)
+	*out = NULL;
+	if (!p || !own) {
+		free(p);
+		free(own);
 		return err_set(e, ENOMEM, "no memory for samples");
-	p->lanes = (struct lanes){ .session = session,
+	}
+	*p = (struct samples){ .gen = g,
 		.env = env,
-		.tree_rows = samples_tree_rows(env),
-		.lane_rows = samples_tree_rows(env) };
-	p->gen = g;
-	p->opts = *options_of(env);
+		.many = many,
+		.own = own,
+		.opts = *options_of(env),
+		.stream = gen_sampling(g)->stream };
 	if (!p->opts.step_end)
 		p->opts.step_end = "\n";
-	p->stream = gen_sampling(g)->stream;
-	p->env = env;
-	ret = read_prompt(p, session, e);
-	if (!ret)
-		ret = lanes_open(&p->lanes, p->opts.parallel, e);
-	if (ret)
-		samples_close(p);
-	else
-		env->samples = p;
-	return ret;
-}
-
-void samples_rest(struct samples *p)
-{
-	struct session *session = p ? p->lanes.session : NULL;
-
-	if (!session)
-		return;
-	for (uint32_t i = 0; i < p->n; i++) {
-		struct sample *s = p->sample[i];
-
-		if (sample_is_over(s))
-			continue;
-		lane_forget(&s->lane);
-		gen_flush(s->gen);
-		if (!s->n)
-			sample_begin(p, s);
-		s->ended_ns = clock_ns();
-		s->ended_ps = session_phone_ps(session);
-	}
-	lanes_close(&p->lanes);
-	free(p->prompt_logits);
-	tapped_release(&p->prompt);
-	p->prompt_logits = NULL;
-	p->lanes.session = NULL;
-	p->gen = NULL;
-	p->told = NULL;
+	if (sink)
+		p->sink = *sink;
+	*out = p;
+	return 0;
 }
 
 void samples_close(struct samples *p)
@@ -177,16 +132,13 @@ void samples_close(struct samples *p)
 	if (!p)
 		return;
 	samples_rest(p);
+	if (p->many->close)
+		p->many->close(p->own);
 	for (uint32_t i = 0; i < p->n; i++)
 		sample_free(p->sample[i]);
 	free(p->sample);
+	free(p->own);
 	free(p);
-}
-
-void samples_watch(struct samples *p, samples_token *told, void *arg)
-{
-	p->told = told;
-	p->told_arg = arg;
 }
 
 static int grow_pool(struct samples *p, struct err *e)
@@ -216,7 +168,8 @@ static int add(struct samples *p, const struct generation *g, uint64_t stream,
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a sample");
-	*s = (struct sample){ .lane.owner = &samples_owner,
+	*s = (struct sample){ .lane = { .owner = &samples_owner,
+				      .root = p->root },
 		.pool = p,
 		.index = p->n,
 		.parent = -1,
@@ -227,11 +180,12 @@ static int add(struct samples *p, const struct generation *g, uint64_t stream,
 	ret = generation_fork(&s->gen, g, stream, sample_keep_text, s, e);
 	s->lane.gen = s->gen;
 	if (!ret)
-		ret = lanes_add(&p->lanes, &s->lane, e);
+		ret = lanes_add(p->lanes, &s->lane, e);
 	if (ret) {
 		sample_free(s);
 		return ret;
 	}
+	lane_go_behind(&s->lane, p->n ? &p->sample[p->n - 1]->lane : p->root);
 	p->sample[p->n++] = *out = s;
 	return 0;
 }
@@ -271,7 +225,7 @@ int samples_fork(struct samples *p, struct sample *from, uint64_t stream,
 		return err_set(e, ENOMEM, "no memory for a sample");
 	}
 	if (from->lane.sequence != LANE_NOWHERE)
-		ret = session_fork(p->lanes.session, from->lane.sequence,
+		ret = session_fork(p->lanes->session, from->lane.sequence,
 			&s->lane.sequence, e);
 	if (ret) /* it is computed again when there is room */
 		s->lane.sequence = LANE_NOWHERE;
@@ -285,38 +239,149 @@ void samples_cut(struct samples *p, struct sample *s)
 		sample_end(p, s, LANE_CUT);
 }
 
-/* ---- all of it ----------------------------------------------------------- */
+/* ---- the run ------------------------------------------------------------- */
 
-static int run(struct samples *p, bool by_step, struct err *e)
+void samples_read(struct samples *p, struct session *session, size_t at,
+	uint32_t row, uint32_t n)
 {
-	const struct samples_sink *sink = &p->env->samples_sink;
-	int ret = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (tapped_keep(&p->prompt, session, at + i, row + i))
+			p->no_memory = true;
+}
 
-	p->by_step = by_step;
+void samples_read_all(struct samples *p, const float *logits, uint32_t n_vocab)
+{
+	size_t bytes = n_vocab * sizeof(*logits);
+
+	p->prompt_logits = malloc(bytes);
+	if (p->prompt_logits)
+		memcpy(p->prompt_logits, logits, bytes);
+	else
+		p->no_memory = true;
+}
+
+bool samples_are_read(const struct samples *p)
+{
+	return p->prompt_logits || p->no_memory;
+}
+
+bool samples_have_begun(const struct samples *p)
+{
+	return p->lanes;
+}
+
+/* Those that waited for one another go on. */
+static void resume(struct samples *p)
+{
 	for (uint32_t i = 0; i < p->n; i++) {
 		p->sample[i]->lane.held = false;
 		sample_draw_ahead(p, p->sample[i]);
 	}
-	while (!ret && lanes_left(&p->lanes)) {
-		uint64_t passes = p->lanes.stats.passes;
+}
 
-		ret = lanes_pass(&p->lanes, e);
-		if (!ret && sink->tell && p->lanes.stats.passes > passes)
-			sink->tell(sink->arg, p);
-		if (!ret && p->no_memory)
-			ret = err_set(e, ENOMEM, "no memory for samples");
-	}
+int samples_begin(struct samples *p, struct lanes *lanes, struct lane *root,
+	struct err *e)
+{
+	int ret;
+
+	p->lanes = lanes;
+	p->root = root;
+	ret = p->many->begin(p, e);
+	if (!ret)
+		resume(p);
 	return ret;
 }
 
-int samples_run(struct samples *p, struct err *e)
+static bool one_goes_on(const struct samples *p)
 {
-	return run(p, false, e);
+	for (uint32_t i = 0; i < p->n; i++)
+		if (lane_goes_on(&p->sample[i]->lane))
+			return true;
+	return false;
 }
 
-int samples_run_step(struct samples *p, struct err *e)
+int samples_next(struct samples *p, struct err *e)
 {
-	return run(p, true, e);
+	int ret = 0;
+
+	while (!ret && !p->no_memory && !one_goes_on(p)) {
+		ret = p->many->next(p, e);
+		if (!ret)
+			resume(p);
+	}
+	if (ret >= 0 && p->no_memory)
+		ret = err_set(e, ENOMEM, "no memory for samples");
+	return ret;
+}
+
+void samples_rest(struct samples *p)
+{
+	for (uint32_t i = 0; i < p->n && p->lanes; i++) {
+		struct sample *s = p->sample[i];
+
+		if (!sample_is_over(s)) {
+			lane_forget(&s->lane);
+			gen_flush(s->gen);
+			if (!s->n)
+				sample_begin(p, s);
+			s->ended_ns = clock_ns();
+			s->ended_ps = session_phone_ps(p->lanes->session);
+		}
+		lanes_drop(&s->lane);
+	}
+	if (p->lanes)
+		p->stats = p->lanes->stats;
+	p->lanes = NULL;
+	p->root = NULL;
+	free(p->prompt_logits);
+	p->prompt_logits = NULL;
+	tapped_release(&p->prompt);
+}
+
+/* The prompt's last row, which all samples draw their first token from. */
+static int read_prompt_alone(
+	struct samples *p, struct session *session, struct err *e)
+{
+	uint32_t row, n_vocab = session_model(session)->n_vocab;
+	int ret = tapped_prefill(&p->prompt, session, p->gen, &row, e);
+
+	if (ret || gen_done(p->gen))
+		return ret;
+	p->prompt_logits = malloc(n_vocab * sizeof(*p->prompt_logits));
+	if (!p->prompt_logits)
+		return err_set(e, ENOMEM, "no memory for a prompt's logits");
+	return session_logits(session, row, p->prompt_logits, e);
+}
+
+int samples_run_alone(struct samples *p, struct session *session, struct err *e)
+{
+	struct lane root = { .sequence = SESSION_TEXT };
+	struct lanes lanes = { .session = session,
+		.env = p->env,
+		.tree_rows = samples_tree_rows(p->env),
+		.lane_rows = samples_tree_rows(p->env) };
+	int ret = read_prompt_alone(p, session, e);
+
+	if (!ret)
+		ret = lanes_open(&lanes, p->opts.parallel, e);
+	if (!ret)
+		ret = samples_begin(p, &lanes, &root, e);
+	if (!ret)
+		ret = samples_next(p, e);
+	while (!ret) {
+		uint64_t passes = lanes.stats.passes;
+
+		ret = lanes_pass(&lanes, e);
+		if (!ret && p->sink.tell && lanes.stats.passes > passes)
+			p->sink.tell(p->sink.arg, p);
+		if (!ret)
+			ret = samples_next(p, e);
+	}
+	if (ret == -ECANCELED && p->lanes && p->many->stop)
+		p->many->stop(p);
+	samples_rest(p);
+	lanes_close(&lanes);
+	return ret == MANY_DONE ? 0 : ret;
 }
 
 /* ---- what there is ------------------------------------------------------- */
@@ -348,7 +413,7 @@ int samples_check(const struct samples *p, struct err *e)
 	return e->code;
 }
 
-void samples_deliver(struct samples *p, const struct sample *s)
+bool samples_deliver(struct samples *p, const struct sample *s)
 {
 	size_t n, have;
 	const int32_t *token = gen_tokens(s->gen, &n);
@@ -358,12 +423,38 @@ void samples_deliver(struct samples *p, const struct sample *s)
 		gen_append(p->gen, token[i]);
 	if (s->stop == GEN_STOP_CONTEXT)
 		gen_no_room(p->gen);
+	return gen_stop_reason(p->gen) != GEN_STOP_ERROR;
 }
 
 void samples_choose(struct samples *p, const struct sample *s)
 {
 	samples_deliver(p, s);
 	p->chosen = s;
+}
+
+const struct method_env *samples_env(const struct samples *p)
+{
+	return p->env;
+}
+
+void *samples_own(const struct samples *p)
+{
+	return p->own;
+}
+
+void samples_wait_at_steps(struct samples *p, bool wait)
+{
+	p->by_step = wait;
+}
+
+void samples_count_drafts(
+	const struct samples *p, uint64_t *drafted, uint64_t *accepted)
+{
+	*drafted = *accepted = 0;
+	for (uint32_t i = 0; i < p->n; i++) {
+		*drafted += p->sample[i]->lane.drafted;
+		*accepted += p->sample[i]->lane.accepted;
+	}
 }
 
 const struct sample *samples_chosen(const struct samples *p)
@@ -378,7 +469,7 @@ const float *samples_prompt_state(const struct samples *p)
 
 void samples_stats(const struct samples *p, struct samples_stats *out)
 {
-	const struct lanes_stats *l = &p->lanes.stats;
+	const struct lanes_stats *l = p->lanes ? &p->lanes->stats : &p->stats;
 
 	*out = (struct samples_stats){ p->tokens, l->passes, l->rows, l->pauses,
 		l->forgotten };

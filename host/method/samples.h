@@ -1,19 +1,18 @@
 /*
- * Many samples of one prompt: lanes (host/method/lanes.h) that are forked from
- * it. What methods of samples stand on (best of n, votes, beams): they add
- * samples or fork one at its present end, cut those that promise little, and
- * read what is known of each.
+ * Many samples of one prompt: a pool of lanes (host/method/lanes.h) that are
+ * forked from the lane of their request, the root, which has read the prompt.
+ * The steps of a method of samples (struct many_steps: best of n, votes, beams)
+ * add samples or fork one at its present end, cut those that promise little,
+ * and read what is known of each.
  *
  * Sample i draws by the random numbers of stream i behind the text's own, and
  * nothing of it depends on which others there are, on the width of a pass, or
  * on whether it was paused: its rows have the bytes that they have alone. So
  * sample 0 is plain decoding.
  *
- * Slots of the cache are taken as samples grow: the prompt's once. Where they
- * run out, samples are paused, the last ones first, and go on when others have
- * ended; where that is not enough, what is cached of a paused one is forgotten
- * and computed again later. One that has no room although no other holds any
- * ends as by a full context.
+ * Slots of the cache are taken as samples grow: the prompt's once. Where the
+ * root was forgotten for want of slots, a sample forks the prompt from another
+ * sample or computes it again.
  *
  * Where the session keeps states in the middle (session_opts.tap_layers) those
  * of all tokens that steps are judged by are kept, too: a text that is done is
@@ -21,10 +20,9 @@
  * for at ends when its last row is computed, and what follows is drawn from
  * that.
  *
- * A pool belongs to the method_env (env->samples) and stays readable behind a
- * run, until the next or until the method is closed. It borrows the session,
- * whose SESSION_TEXT holds the prompt, and the generation, whose sampler it
- * draws with. One thread.
+ * A pool belongs to a request and stays readable after the run. It borrows the
+ * env, the generation, whose sampler it draws with, and during the run the
+ * lanes and the root. One thread.
  */
 #ifndef HOST_METHOD_SAMPLES_H
 #define HOST_METHOD_SAMPLES_H
@@ -113,22 +111,60 @@ struct sample {
 	uint32_t step_room;
 };
 
-/* Told of every token as it is drawn; may cut, but not fork. */
-typedef void samples_token(void *arg, struct samples *, struct sample *);
+/* Called after each pass of a pool that runs alone; NULL: nothing. */
+struct samples_sink {
+	void (*tell)(void *arg, const struct samples *);
+	void *arg;
+};
+
+/* The samples of a request: none yet. Options and method are those of env. */
+int samples_open(struct samples **out, struct method_env *, struct generation *,
+	const struct samples_sink *, struct err *);
+void samples_close(struct samples *);
 
 /*
- * Into env->samples, in the place of what was there: the prompt of the
- * generation is computed in SESSION_TEXT, which must be empty. Options are
- * those of env. On failure there is none.
+ * The request by its method's steps, with no other beside it. SESSION_TEXT,
+ * which is the root's sequence, holds a beginning of the prompt and keeps the
+ * prompt. No sequence beside that is left. -ECANCELED leaves as the text what
+ * the method chooses then.
  */
-int samples_open(struct method_env *, struct session *, struct generation *,
-	struct err *);
-void samples_close(struct samples *);
-/* Only what is known of them stays: no sequence, no session. Samples that have
- * not ended never will. */
-void samples_rest(struct samples *);
+int samples_run_alone(struct samples *, struct session *, struct err *);
 
-void samples_watch(struct samples *, samples_token *, void *arg);
+/* ---- for who runs the passes ---- */
+
+/* Rows [row, row + n) of the session's last pass are those of the prompt's
+ * tokens from `at` on: their states are kept, where the session has any. */
+void samples_read(struct samples *, struct session *, size_t at, uint32_t row,
+	uint32_t n);
+/* logits [n_vocab] of the prompt's last row, which is copied: all samples draw
+ * their first token from it. */
+void samples_read_all(struct samples *, const float *logits, uint32_t n_vocab);
+/* Whether that was called. */
+bool samples_are_read(const struct samples *);
+/* The first step. The samples are lanes of these from then on, behind the root
+ * and before what follows that; to be ended by samples_rest in any case. */
+int samples_begin(
+	struct samples *, struct lanes *, struct lane *root, struct err *);
+bool samples_have_begun(const struct samples *);
+/* Between two passes: the method's next steps, where no sample goes on. 0, or
+ * as many_steps.next. */
+int samples_next(struct samples *, struct err *);
+/* Only what is known of them stays: no sequence, no lane. Samples that have not
+ * ended never will. */
+void samples_rest(struct samples *);
+/* Drafted and accepted tokens of all lanes. */
+void samples_count_drafts(
+	const struct samples *, uint64_t *drafted, uint64_t *accepted);
+
+/* ---- for the steps of a method ---- */
+
+const struct method_env *samples_env(const struct samples *);
+/* [many_steps.bytes] */
+void *samples_own(const struct samples *);
+
+/* From the next pass on samples wait for one another where a step ends, or do
+ * not, which they do not at first. */
+void samples_wait_at_steps(struct samples *, bool wait);
 
 /* n more of the prompt, each with the stream of its index. */
 int samples_add(struct samples *, uint32_t n, struct err *);
@@ -138,15 +174,6 @@ int samples_fork(struct samples *, struct sample *from, uint64_t stream,
 	struct sample **out, struct err *);
 /* It draws no more, and gives its slots back; nothing where it has ended. */
 void samples_cut(struct samples *, struct sample *);
-
-/*
- * Until all have ended, been cut or failed; or until each of them has ended one
- * step more. What befalls one sample is in that sample. -ECANCELED, a lost
- * device and the like end it for all; those that had not ended stay as they
- * are.
- */
-int samples_run(struct samples *, struct err *);
-int samples_run_step(struct samples *, struct err *);
 
 /* -errno of the first, and what it says, where all of them failed. */
 int samples_check(const struct samples *, struct err *);
@@ -162,9 +189,10 @@ const char *sample_state_name(enum lane_state);
 /*
  * The tokens of one are the text's: they are appended to the generation that
  * the pool was opened with, as far as this does not hold them yet. To choose it
- * says as well that it is the best of them.
+ * says as well that it is the best of them. False: who reads the text wants no
+ * more of it.
  */
-void samples_deliver(struct samples *, const struct sample *);
+bool samples_deliver(struct samples *, const struct sample *);
 void samples_choose(struct samples *, const struct sample *);
 /* That one; NULL: none was chosen. */
 const struct sample *samples_chosen(const struct samples *);

@@ -28,7 +28,7 @@ void sample_end(struct samples *p, struct sample *s, enum lane_state state)
 	s->lane.closing = false;
 	lane_end(&s->lane, state);
 	s->ended_ns = clock_ns();
-	s->ended_ps = session_phone_ps(p->lanes.session);
+	s->ended_ps = session_phone_ps(p->lanes->session);
 	gen_flush(s->gen);
 	if (s->text.failed ||
 		(state == LANE_ENDED && sample_is_begun(s) &&
@@ -44,9 +44,9 @@ static int32_t next_token(
 	int32_t id;
 
 	if (!script)
-		return method_next(p->lanes.session, s->gen, logits);
+		return method_next(p->lanes->session, s->gen, logits);
 	session_add_draws(
-		p->lanes.session, 1, gen_sampling(s->gen)->temperature == 0);
+		p->lanes->session, 1, gen_sampling(s->gen)->temperature == 0);
 	assert(s->index < script->n && s->n < script->sample[s->index].n);
 	id = script->sample[s->index].token[s->n];
 	gen_append(s->gen, id);
@@ -56,8 +56,8 @@ static int32_t next_token(
 /* Two sweeps: its sum and its largest, and the softmax. */
 static void price_note(const struct samples *p)
 {
-	session_add_tops(p->lanes.session, 1, SAMPLES_CONFIDENCE);
-	session_add_sweep(p->lanes.session, PRICE_SWEEP_ADD, 1);
+	session_add_tops(p->lanes->session, 1, SAMPLES_CONFIDENCE);
+	session_add_sweep(p->lanes->session, PRICE_SWEEP_ADD, 1);
 }
 
 /* What the row says of the token drawn from it. */
@@ -72,7 +72,7 @@ static int note(
 	price_note(p);
 	if (!p->env->script)
 		certainty_of(
-			&c, logits, p->lanes.n_vocab, id, SAMPLES_CONFIDENCE);
+			&c, logits, p->lanes->n_vocab, id, SAMPLES_CONFIDENCE);
 	s->logprob += c.logprob;
 	s->certainty += c.self;
 	s->confidence[s->n++] = (float)c.confidence;
@@ -83,13 +83,13 @@ static int note(
 void sample_begin(const struct samples *p, struct sample *s)
 {
 	s->began_ns = clock_ns();
-	s->began_ps = session_phone_ps(p->lanes.session);
+	s->began_ps = session_phone_ps(p->lanes->session);
 }
 
 static void tell(struct samples *p, struct sample *s)
 {
-	if (p->told)
-		p->told(p->told_arg, p, s);
+	if (p->many->drew)
+		p->many->drew(p, s);
 }
 
 /* Its text is done, and only the state of its last token is wanted. */
@@ -132,7 +132,7 @@ static void draw(struct samples *p, struct sample *s, const float *logits)
  * drawn from that. */
 static void close_last(struct samples *p, struct sample *s, const float *logits)
 {
-	size_t bytes = p->lanes.n_vocab * sizeof(*logits);
+	size_t bytes = p->lanes->n_vocab * sizeof(*logits);
 
 	if (sample_is_whole(s)) {
 		sample_end(p, s, LANE_ENDED);
@@ -166,8 +166,31 @@ static struct sample *sample_of(struct lane *x)
 }
 _Static_assert(offsetof(struct sample, lane) == 0, "a lane is its sample");
 
-/* Its first token comes from the prompt's last row, and the prompt from
- * SESSION_TEXT. */
+/* Where the root was forgotten: a sequence with the prompt of another sample,
+ * else an empty one. */
+static int fork_another(
+	const struct samples *p, uint32_t *sequence, struct err *e)
+{
+	struct session *session = p->lanes->session;
+	uint32_t prompt = (uint32_t)gen_prompt_length(p->gen);
+
+	for (uint32_t i = 0; i < p->n; i++) {
+		uint32_t from = p->sample[i]->lane.sequence;
+		int ret;
+
+		if (from == LANE_NOWHERE ||
+			session_length(session, from) < prompt)
+			continue;
+		ret = session_fork(session, from, sequence, e);
+		if (!ret)
+			session_truncate(session, *sequence, prompt);
+		return ret;
+	}
+	return session_add(session, sequence, e);
+}
+
+/* Its first token comes from the prompt's last row, and the prompt from the
+ * root. */
 static int enter(struct lane *x, struct err *e)
 {
 	struct samples *p = sample_of(x)->pool;
@@ -176,7 +199,10 @@ static int enter(struct lane *x, struct err *e)
 		draw(p, sample_of(x), p->prompt_logits);
 	if (!lane_goes_on(x) || x->sequence != LANE_NOWHERE)
 		return 0;
-	return session_fork(p->lanes.session, SESSION_TEXT, &x->sequence, e);
+	if (x->root->sequence == LANE_NOWHERE)
+		return fork_another(p, &x->sequence, e);
+	return session_fork(
+		p->lanes->session, x->root->sequence, &x->sequence, e);
 }
 
 static void keep_state(struct lane *x, uint32_t row)
@@ -186,7 +212,7 @@ static void keep_state(struct lane *x, uint32_t row)
 	size_t n;
 
 	gen_tokens(s->gen, &n);
-	if (tapped_keep(&s->tapped, p->lanes.session,
+	if (tapped_keep(&s->tapped, p->lanes->session,
 		    n - 1 - gen_prompt_length(s->gen), row)) {
 		sample_end(p, s, LANE_FAILED);
 		fail_memory(p, s);

@@ -9,18 +9,21 @@
 #include "host/method/samples.h"
 
 struct samples {
-	struct lanes lanes;     /* session NULL: at rest */
-	struct generation *gen; /* the user's; of the run, as the session */
+	struct lanes *lanes; /* of the run, as the root; NULL: none */
+	struct lane *root;
+	struct generation *gen; /* the request's */
 	struct samples_options opts;
 	struct method_env *env;
-	uint64_t stream;      /* of sample 0 */
-	float *prompt_logits; /* [n_vocab]; NULL: no token is wanted */
+	const struct many_steps *many;
+	void *own; /* the method's */
+	struct samples_sink sink;
+	struct lanes_stats stats; /* of the lanes, when the run was over */
+	uint64_t stream;          /* of sample 0 */
+	float *prompt_logits;     /* [n_vocab]; NULL: no token is wanted */
 	struct tapped prompt;
 	uint32_t n, room;
 	struct sample **sample; /* [n] */
 	const struct sample *chosen;
-	samples_token *told;
-	void *told_arg;
 	bool by_step; /* samples wait for one another */
 	bool no_memory;
 	uint64_t tokens; /* drawn */

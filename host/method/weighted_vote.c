@@ -31,7 +31,6 @@ const struct method method_weighted_vote = {
 	.decode_rows = samples_rows,
 	.sequences = samples_rows,
 	.temperature = samples_temperature,
+	.many = &choosing_steps,
 	.chooser = &how,
-	.run = choosing_run,
-	.tally = choosing_say,
 };

@@ -30,6 +30,7 @@ struct sampled {
 	/* Of the last ones; to be closed. */
 	struct opt_values asked;
 	struct method_env env;
+	struct samples *samples;
 	struct drafting drafting;
 	struct method_stats stats; /* of all so far */
 	struct sampler *sampler;
@@ -136,7 +137,6 @@ static inline int run_many(struct sampled *f, const struct method *m)
 		ask(&f->asked, f->said[i][0], f->said[i][1]);
 	f->env = (struct method_env){ .options = &f->asked };
 	assert_ok(method_open(&f->env, m, f->w.model[SAME], &e), &e);
-	f->env.samples_sink = f->sink;
 	f->env.reward = f->reward;
 	f->env.script = f->script;
 	open_draft(f);
@@ -144,17 +144,19 @@ static inline int run_many(struct sampled *f, const struct method *m)
 	f->gen = writer_begin(&f->w, f->sampler);
 	session_truncate(f->w.s, SESSION_TEXT, 0);
 	f->e = (struct err){ 0 };
-	ret = method_run(f->w.s, f->gen, &f->env, &f->e);
-	return ret;
+	ret = samples_open(&f->samples, &f->env, f->gen, &f->sink, &f->e);
+	return ret ? ret : samples_run_alone(f->samples, f->w.s, &f->e);
 }
 
 static inline void close_many(struct sampled *f)
 {
 	method_stats_add(&f->stats, &f->env.stats);
+	samples_close(f->samples);
 	method_close(&f->env);
 	drafting_close(&f->drafting);
 	generation_close(f->gen);
 	sampler_close(f->sampler);
+	f->samples = NULL;
 	f->gen = NULL;
 	f->sampler = NULL;
 }
@@ -176,7 +178,7 @@ static inline void same_sample(const struct sampled *f, const struct sample *s)
 /* All of the last run's are what they are alone, but for those that failed. */
 static inline void same_samples(const struct sampled *f)
 {
-	const struct samples *p = f->env.samples;
+	const struct samples *p = f->samples;
 
 	assert_int_equal(samples_count(p), f->n);
 	for (uint32_t i = 0; i < f->n; i++) {

@@ -152,8 +152,8 @@ static void same_beam(const struct sample *s, const struct slow_beam *want)
 
 static void same_search(const struct sampled *f)
 {
-	const struct samples *p = f->env.samples;
-	const struct beams_told *told = f->env.state;
+	const struct samples *p = f->samples;
+	const struct beams *told = samples_own(p);
 	size_t n;
 	const int32_t *token = gen_tokens(f->gen, &n);
 
@@ -177,7 +177,7 @@ static void check(struct sampled *f, const struct slow_plan *plan)
 
 	assert_ok(search(f, plan), &f->e);
 	same_search(f);
-	samples_stats(f->env.samples, &st);
+	samples_stats(f->samples, &st);
 	/* What beams have in common is computed once. */
 	if (!st.forgotten && !f->draft)
 		assert_true(st.rows < st.tokens);
@@ -238,7 +238,7 @@ static void test_full(void **state)
 		open_many(f, runs * RUN);
 		assert_ok(search(f, &plan), &f->e);
 		same_search(f);
-		samples_stats(f->env.samples, &st);
+		samples_stats(f->samples, &st);
 		pauses += st.pauses;
 		forgotten += st.forgotten;
 		close_many(f);
@@ -311,7 +311,7 @@ static void test_one_is_plain(void **state)
 		pair_close(&f->w.s);
 		open_many(f, 0);
 		assert_ok(run_many(f, by[i / 2]), &f->e);
-		assert_int_equal(samples_count(f->env.samples), 1);
+		assert_int_equal(samples_count(f->samples), 1);
 		same_text(f->gen, &want);
 		close_many(f);
 		session_stats(f->w.s, &one);
@@ -352,7 +352,7 @@ static void test_reward_fails(void **state)
 	assert_int_equal(search(f, &plan), -EIO);
 	assert_string_equal(f->e.text, "the judge is out");
 	assert_int_equal(asked.calls, 3);
-	assert_null(samples_chosen(f->env.samples));
+	assert_null(samples_chosen(f->samples));
 	close_many(f);
 }
 
@@ -379,7 +379,7 @@ static void test_one_fails(void **state)
 	open_many(f, 4096);
 	fake.spoil = spoil_a_row;
 	assert_ok(search(f, &plan), &f->e);
-	p = f->env.samples;
+	p = f->samples;
 	assert_int_equal(samples_in(p, LANE_FAILED), 1);
 	while (samples_at(p, who)->lane.state != LANE_FAILED)
 		who++;
@@ -407,7 +407,7 @@ static void test_all_fail(void **state)
 	fake.spoil = spoil_all;
 	ret = search(f, &plan);
 	/* Who ended by its first token had no row that could be spoilt. */
-	if (samples_in(f->env.samples, LANE_ENDED)) {
+	if (samples_in(f->samples, LANE_ENDED)) {
 		assert_ok(ret, &f->e);
 	} else {
 		assert_int_equal(ret, -EPROTO);
@@ -445,7 +445,7 @@ static void test_canceled(void **state)
 		cancel = 0;
 		open_many(f, 4096);
 		assert_int_equal(search(f, &plan), -ECANCELED);
-		s = samples_chosen(f->env.samples);
+		s = samples_chosen(f->samples);
 		assert_non_null(s);
 		token = gen_tokens(f->gen, &n);
 		assert_int_equal(n, N_PROMPT + s->n);

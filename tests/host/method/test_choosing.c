@@ -34,12 +34,12 @@ static int setup(void **state)
 /* The generation's text is that of sample i. */
 static void check_chosen(struct sampled *f, uint32_t i)
 {
-	const struct sample *s = samples_at(f->env.samples, i);
+	const struct sample *s = samples_at(f->samples, i);
 	size_t n, want_n;
 	const int32_t *got = gen_tokens(f->gen, &n);
 	const int32_t *want = gen_tokens(s->gen, &want_n);
 
-	assert_ptr_equal(samples_chosen(f->env.samples), s);
+	assert_ptr_equal(samples_chosen(f->samples), s);
 	assert_int_equal(n, want_n);
 	assert_memory_equal(got, want, n * sizeof(*got));
 }
@@ -56,7 +56,7 @@ static char last_vowel(const struct sample *s)
 static void check_answers(const struct sampled *f)
 {
 	for (uint32_t i = 0; i < MANY; i++) {
-		const struct sample *s = samples_at(f->env.samples, i);
+		const struct sample *s = samples_at(f->samples, i);
 		char vowel = last_vowel(s);
 
 		if (s->lane.state != LANE_ENDED) {
@@ -76,14 +76,14 @@ static uint32_t recount(const struct sampled *f, uint32_t *most)
 
 	*most = 0;
 	for (uint32_t i = 0; i < MANY; i++) {
-		const struct sample *s = samples_at(f->env.samples, i);
+		const struct sample *s = samples_at(f->samples, i);
 		char vowel = last_vowel(s);
 		uint32_t votes = 0;
 
 		if (s->lane.state != LANE_ENDED || !vowel)
 			continue;
 		for (uint32_t k = 0; k < MANY; k++) {
-			const struct sample *o = samples_at(f->env.samples, k);
+			const struct sample *o = samples_at(f->samples, k);
 
 			votes += o->lane.state == LANE_ENDED &&
 				last_vowel(o) == vowel;
@@ -110,7 +110,7 @@ static void test_vote(void **state)
 	best = recount(f, &most);
 	assert_in_range(most, 2, MANY - 1);
 	check_chosen(f, best);
-	rows = choosing_tally(f->env.samples, row, NULL);
+	rows = choosing_tally(f->samples, row, NULL);
 	for (uint32_t i = 0; i < rows; i++)
 		votes = row[i].votes > votes ? row[i].votes : votes;
 	assert_int_equal(votes, most);
@@ -141,8 +141,8 @@ static void test_mean_logprob(void **state)
 	assert_ok(run_many(f, &method_mean_logprob), &f->e);
 	same_samples(f);
 	for (uint32_t i = 0; i < MANY; i++) {
-		const struct sample *s = samples_at(f->env.samples, i);
-		const struct sample *b = samples_at(f->env.samples, best);
+		const struct sample *s = samples_at(f->samples, i);
+		const struct sample *b = samples_at(f->samples, best);
 
 		if (s->logprob / s->n > b->logprob / b->n)
 			best = i;
@@ -163,8 +163,8 @@ static void test_self_certainty(void **state)
 	assert_ok(run_many(f, &method_self_certainty), &f->e);
 	same_samples(f);
 	for (uint32_t i = 0; i < MANY; i++) {
-		const struct sample *s = samples_at(f->env.samples, i);
-		const struct sample *b = samples_at(f->env.samples, best);
+		const struct sample *s = samples_at(f->samples, i);
+		const struct sample *b = samples_at(f->samples, best);
 
 		if (s->certainty / s->n > b->certainty / b->n)
 			best = i;
@@ -177,12 +177,12 @@ static void test_self_certainty(void **state)
 	f->said[1][1] = "0";
 	assert_ok(run_many(f, &method_self_certainty), &f->e);
 	recount(f, &most);
-	best = samples_chosen(f->env.samples)->index;
+	best = samples_chosen(f->samples)->index;
 	for (uint32_t i = 0; i < MANY; i++) {
-		const struct sample *s = samples_at(f->env.samples, i);
+		const struct sample *s = samples_at(f->samples, i);
 
 		most -= last_vowel(s) ==
-			last_vowel(samples_at(f->env.samples, best));
+			last_vowel(samples_at(f->samples, best));
 	}
 	assert_int_equal(most, 0);
 	close_many(f);
@@ -206,15 +206,15 @@ static void test_among_the_first(void **state)
 		assert_ok(run_many(f, by[i]), &f->e);
 		/* As a choice by another method leaves them. */
 		for (uint32_t n = 0; n < MANY; n++)
-			samples_at(f->env.samples, n)->weight = 0;
+			samples_at(f->samples, n)->weight = 0;
 		for (uint32_t n = 1; n <= MANY; n++)
-			assert_ok(choosing_among(&f->env, f->env.samples, n,
+			assert_ok(choosing_among(&f->env, f->samples, n,
 					  &at[n - 1], &f->e),
 				&f->e);
 		close_many(f);
 		for (f->n = 1; f->n <= MANY; f->n++) {
 			assert_ok(run_many(f, by[i]), &f->e);
-			got = samples_chosen(f->env.samples)->index;
+			got = samples_chosen(f->samples)->index;
 			assert_int_equal(at[f->n - 1], got);
 			differ += got != at[MANY - 1];
 			close_many(f);
@@ -258,7 +258,7 @@ static void test_early_stop(void **state)
 	f->said[3][1] = "0";
 	assert_ok(run_many(f, &method_vote), &f->e);
 	for (uint32_t i = 0; i < MANY; i++) {
-		const struct sample *s = samples_at(f->env.samples, i);
+		const struct sample *s = samples_at(f->samples, i);
 		size_t n = s->n;
 
 		if (i < 6) {
@@ -296,12 +296,12 @@ static void test_consensus(void **state)
 	f->said[1][1] = "regex:()";
 	assert_ok(run_many(f, &method_vote), &f->e);
 	/* An empty match is no answer: nobody agrees. */
-	assert_int_equal(samples_count(f->env.samples), MANY);
+	assert_int_equal(samples_count(f->samples), MANY);
 	close_many(f);
 	f->said[1][1] = "regex:[aeiou]";
 	f->said[2][1] = "0";
 	assert_ok(run_many(f, &method_vote), &f->e);
-	assert_int_equal(samples_count(f->env.samples), 4);
+	assert_int_equal(samples_count(f->samples), 4);
 	close_many(f);
 }
 
@@ -329,8 +329,7 @@ static void test_canceled(void **state)
 	f->said[0][1] = "regex:[aeiou]";
 	assert_int_equal(run_many(f, &method_vote), -ECANCELED);
 	check_chosen(f, recount(f, &most));
-	assert_int_equal(
-		samples_chosen(f->env.samples)->lane.state, LANE_ENDED);
+	assert_int_equal(samples_chosen(f->samples)->lane.state, LANE_ENDED);
 	close_many(f);
 }
 

@@ -149,7 +149,7 @@ static void test_full(void **state)
 		open_many(f, runs * RUN);
 		assert_ok(run_many(f, &method_sample), &f->e);
 		same_samples(f);
-		samples_stats(f->env.samples, &st);
+		samples_stats(f->samples, &st);
 		pauses += st.pauses;
 		forgotten += st.forgotten;
 		if (runs == 1 + 2 * MANY)
@@ -176,7 +176,7 @@ static void test_no_room(void **state)
 	open_many(f, 2 * RUN);
 	assert_ok(run_many(f, &method_sample), &f->e);
 	for (uint32_t i = 0; i < MANY; i++) {
-		s = samples_at(f->env.samples, i);
+		s = samples_at(f->samples, i);
 		assert_int_equal(s->lane.state, LANE_ENDED);
 		assert_string_equal(gen_stop_name(s->stop), "context");
 		assert_int_equal(s->n, RUN - N_PROMPT + 1);
@@ -207,8 +207,8 @@ static void test_one_fails(void **state)
 	fake.spoil = spoil_a_row;
 	assert_ok(run_many(f, &method_sample), &f->e);
 	same_samples(f);
-	assert_int_equal(samples_in(f->env.samples, LANE_FAILED), 1);
-	s = samples_at(f->env.samples, 1);
+	assert_int_equal(samples_in(f->samples, LANE_FAILED), 1);
+	s = samples_at(f->samples, 1);
 	assert_int_equal(s->lane.state, LANE_FAILED);
 	assert_int_equal(s->err.code, -EPROTO);
 	assert_non_null(strstr(s->err.text, "that is not finite"));
@@ -235,9 +235,9 @@ static void test_canceled(void **state)
 	open_models(f);
 	open_many(f, 2048);
 	assert_int_equal(run_many(f, &method_sample), -ECANCELED);
-	assert_int_equal(samples_count(f->env.samples), MANY);
+	assert_int_equal(samples_count(f->samples), MANY);
 	for (uint32_t i = 0; i < MANY; i++) {
-		const struct sample *s = samples_at(f->env.samples, i);
+		const struct sample *s = samples_at(f->samples, i);
 		size_t n;
 		const int32_t *token = gen_tokens(s->gen, &n);
 
@@ -254,90 +254,106 @@ static void test_canceled(void **state)
 	assert_int_equal(session_free_slots(f->w.s), 2048 - RUN);
 }
 
-/* ---- forks, cuts and steps ------------------------------------------------
- */
+/* ---- forks, cuts and steps ----------------------------------------------- */
 
-static struct generation *begin(struct sampled *f)
+static int add_all(struct samples *p, struct err *e)
 {
-	struct err e = { 0 };
-
-	f->asked = (struct opt_values){ 0 };
-	ask_number(&f->asked, "samples", f->n);
-	ask_number(&f->asked, "parallel", f->parallel);
-	ask(&f->asked, "step-end", "a");
-	f->env = (struct method_env){ .options = &f->asked };
-	assert_ok(
-		method_open(&f->env, &method_sample, f->w.model[SAME], &e), &e);
-	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
-	f->gen = writer_begin(&f->w, f->sampler);
-	open_draft(f);
-	session_truncate(f->w.s, SESSION_TEXT, 0);
-	assert_ok(samples_open(&f->env, f->w.s, f->gen, &e), &e);
-	return f->gen;
+	return samples_add(p, MANY, e);
 }
 
-/* What goes on from where another was has its tokens, then its stream's. */
-static void test_fork(void **state)
+static int run_steps(struct sampled *f, const struct many_steps *many)
 {
-	struct sampled *f = *state;
-	struct samples *p;
-	struct sample *s, *fork, *same;
-	struct err e = { 0 };
-	unsigned stepped = 0;
+	static struct method m;
 
-	f->w.n_predict = 120;
-	open_models(f);
-	f->n = MANY;
-	open_many(f, 8192);
-	begin(f);
-	p = f->env.samples;
-	assert_ok(samples_add(p, MANY, &e), &e);
-	assert_ok(samples_run_step(p, &e), &e);
+	m = method_sample;
+	m.many = many;
+	f->said[0][0] = "step-end";
+	f->said[0][1] = "a";
+	return run_many(f, &m);
+}
+
+static struct sample *forked, *fork_77, *same;
+static unsigned stepped;
+
+static int wait_for_steps(struct samples *p, struct err *e)
+{
+	samples_wait_at_steps(p, true);
+	return add_all(p, e);
+}
+
+static int fork_one(struct samples *p, struct err *e)
+{
+	struct sample *none;
+
+	if (forked) {
+		assert_int_equal(samples_fork(p, forked, 5, &none, e), -EINVAL);
+		return MANY_DONE;
+	}
 	for (uint32_t i = 0; i < MANY; i++) {
-		s = samples_at(p, i);
+		struct sample *s = samples_at(p, i);
+
 		if (sample_is_over(s))
 			continue;
 		assert_int_equal(s->n_steps, 1);
 		assert_non_null(memchr(s->text.data, 'a', s->text.len));
 		assert_int_equal(s->step_end[0], N_PROMPT + s->n - 1);
+		forked = forked ? forked : s;
 		stepped++;
 	}
 	assert_true(stepped > 2);
-	for (s = NULL; !s || sample_is_over(s);)
-		s = samples_at(p, s ? s->index + 1 : 0);
-	assert_ok(samples_fork(p, s, 77, &fork, &e), &e);
-	assert_ok(samples_fork(p, s, s->stream, &same, &e), &e);
-	assert_int_equal(fork->n, s->n);
-	assert_ok(samples_run(p, &e), &e);
+	assert_ok(samples_fork(p, forked, 77, &fork_77, e), e);
+	assert_ok(samples_fork(p, forked, forked->stream, &same, e), e);
+	assert_int_equal(fork_77->n, forked->n);
+	samples_wait_at_steps(p, false);
+	return 0;
+}
+
+/* What goes on from where another was has its tokens, then its stream's. */
+static void test_fork(void **state)
+{
+	static const struct many_steps many = { .begin = wait_for_steps,
+		.next = fork_one };
+	struct sampled *f = *state;
+
+	forked = NULL;
+	stepped = 0;
+	f->w.n_predict = 120;
+	open_models(f);
+	f->n = MANY;
+	open_many(f, 8192);
+	assert_ok(run_steps(f, &many), &f->e);
 	for (uint32_t i = 0; i < MANY; i++)
-		same_sample(f, samples_at(p, i));
-	same->index = s->index; /* it is the same text from there on */
+		same_sample(f, samples_at(f->samples, i));
+	same->index = forked->index; /* it is the same text from there on */
 	same_sample(f, same);
-	assert_int_equal(same->n_steps, s->n_steps);
-	assert_true(same->logprob == s->logprob);
-	assert_int_equal(samples_fork(p, s, 5, &fork, &e), -EINVAL);
+	assert_int_equal(same->n_steps, forked->n_steps);
+	assert_true(same->logprob == forked->logprob);
 	close_many(f);
 }
 
-static void cut_odd(void *arg, struct samples *p, struct sample *s)
+static void cut_odd(struct samples *p, struct sample *s)
 {
 	if (s->index % 2 && s->n == 7)
 		samples_cut(p, s);
 }
 
+static int done(struct samples *p, struct err *e)
+{
+	return MANY_DONE;
+}
+
 static void test_cut(void **state)
 {
+	static const struct many_steps many = {
+		.begin = add_all, .next = done, .drew = cut_odd
+	};
 	struct sampled *f = *state;
-	struct err e = { 0 };
 
 	open_models(f);
 	open_many(f, 2048);
-	begin(f);
-	samples_watch(f->env.samples, cut_odd, NULL);
-	assert_ok(samples_add(f->env.samples, MANY, &e), &e);
-	assert_ok(samples_run(f->env.samples, &e), &e);
+	assert_ok(run_steps(f, &many), &f->e);
 	for (uint32_t i = 0; i < MANY; i++) {
-		const struct sample *s = samples_at(f->env.samples, i);
+		const struct sample *s = samples_at(f->samples, i);
 
 		if (s->lane.state == LANE_ENDED) {
 			same_sample(f, s);
@@ -390,35 +406,40 @@ static void test_drafted_greedy(void **state)
 	check_drafts(f);
 }
 
+static uint32_t rounds;
+
+static int check_round(struct samples *p, struct err *e)
+{
+	bool left = false;
+
+	assert_true(rounds < MOST);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct sample *s = samples_at(p, i);
+
+		if (sample_is_over(s))
+			continue;
+		left = true;
+		assert_int_equal(s->n_steps, rounds + 1);
+		assert_int_equal(s->step_end[rounds], N_PROMPT + s->n - 1);
+	}
+	rounds++;
+	return left ? 0 : MANY_DONE;
+}
+
 /* Where samples wait for one another they stop in the middle of what a tree
  * was right about. */
 static void test_drafted_steps(void **state)
 {
+	static const struct many_steps many = { .begin = wait_for_steps,
+		.next = check_round };
 	struct sampled *f = *state;
-	struct err e = { 0 };
-	bool left = true;
 
+	rounds = 0;
 	f->w.sampling.temperature = .2;
 	f->draft = "sam+recycle";
 	open_models(f);
 	open_many(f, 2048);
-	begin(f);
-	assert_ok(samples_add(f->env.samples, MANY, &e), &e);
-	for (unsigned round = 0; left; round++) {
-		assert_true(round < MOST);
-		assert_ok(samples_run_step(f->env.samples, &e), &e);
-		left = false;
-		for (uint32_t i = 0; i < MANY; i++) {
-			const struct sample *s = samples_at(f->env.samples, i);
-
-			if (sample_is_over(s))
-				continue;
-			left = true;
-			assert_int_equal(s->n_steps, round + 1);
-			assert_int_equal(
-				s->step_end[round], N_PROMPT + s->n - 1);
-		}
-	}
+	assert_ok(run_steps(f, &many), &f->e);
 	same_samples(f);
 	close_many(f);
 	assert_true(f->stats.accepted > 0);
@@ -445,10 +466,10 @@ static void test_script(void **state)
 	open_many(f, 2048);
 	f->script = &script;
 	assert_ok(run_many(f, &method_sample), &f->e);
-	samples_stats(f->env.samples, &stats);
+	samples_stats(f->samples, &stats);
 	assert_int_equal(stats.tokens, tokens);
 	for (uint32_t i = 0; i < MANY; i++) {
-		const struct sample *s = samples_at(f->env.samples, i);
+		const struct sample *s = samples_at(f->samples, i);
 		struct text got = { .stop = s->stop };
 		const int32_t *token = gen_tokens(s->gen, &got.n);
 

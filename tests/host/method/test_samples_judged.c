@@ -182,6 +182,7 @@ static void write_samples(struct fixture *f)
 	struct opt_values asked = { 0 };
 	struct method_env env = { .options = &asked };
 	struct drafting drafting = { 0 };
+	struct samples *samples;
 	struct sampler *sampler;
 	struct generation *g;
 	struct err e = { 0 };
@@ -203,15 +204,17 @@ static void write_samples(struct fixture *f)
 		env.drafting = &drafting;
 	}
 	g = begin(f, &sampler);
-	assert_ok(method_run(f->s, g, &env, &e), &e);
-	for (uint32_t i = 0; i < samples_count(env.samples); i++)
-		take(f, samples_at(env.samples, i));
+	assert_ok(samples_open(&samples, &env, g, NULL, &e), &e);
+	assert_ok(samples_run_alone(samples, f->s, &e), &e);
+	for (uint32_t i = 0; i < samples_count(samples); i++)
+		take(f, samples_at(samples, i));
 	if (f->slots) {
 		struct samples_stats st;
 
-		samples_stats(env.samples, &st);
+		samples_stats(samples, &st);
 		assert_true(st.pauses > 0);
 	}
+	samples_close(samples);
 	method_close(&env);
 	drafting_close(&drafting);
 	generation_close(g);

@@ -28,7 +28,7 @@ static void check_setting(struct sampled *f, const struct session_opts *o)
 		f->w.sampling.stream = i;
 		open_many(f, 256);
 		assert_ok(run_many(f, &method_sample), &f->e);
-		s = samples_at(f->env.samples, 0);
+		s = samples_at(f->samples, 0);
 		logprob[i] = s->logprob;
 		certainty[i] = s->certainty;
 		f->alone[i].n = gen_generated(s->gen) + N_PROMPT;
@@ -47,7 +47,7 @@ static void check_setting(struct sampled *f, const struct session_opts *o)
 		assert_ok(run_many(f, &method_sample), &f->e);
 		same_samples(f);
 		for (uint32_t i = 0; i < FEW; i++) {
-			const struct sample *s = samples_at(f->env.samples, i);
+			const struct sample *s = samples_at(f->samples, i);
 
 			assert_true(s->logprob == logprob[i]);
 			assert_true(s->certainty == certainty[i]);
@@ -155,9 +155,10 @@ static void test_long_prompt(void **state)
 		method_open(&f->env, &method_sample, f->w.model[SAME], &e), &e);
 	assert_ok(sampler_open(&f->sampler, &f->w.sampling, N_VOCAB, &e), &e);
 	f->gen = begin_long(f);
-	assert_ok(method_run(f->w.s, f->gen, &f->env, &e), &e);
-	samples_stats(f->env.samples, &st);
-	assert_int_equal(samples_in(f->env.samples, LANE_ENDED), COPIES);
+	assert_ok(samples_open(&f->samples, &f->env, f->gen, NULL, &e), &e);
+	assert_ok(samples_run_alone(f->samples, f->w.s, &e), &e);
+	samples_stats(f->samples, &st);
+	assert_int_equal(samples_in(f->samples, LANE_ENDED), COPIES);
 	assert_int_equal(st.tokens, COPIES * TAIL);
 	assert_int_equal(st.passes, TAIL - 1);
 	assert_int_equal(st.pauses, 0);
