@@ -125,17 +125,21 @@ const struct texts_options *decoder_texts(const struct decoder *d)
 	return opt_values_of(&d->options, &texts_table);
 }
 
-/* Each sample is a sequence; an oracle must be told each text; the device holds
- * one draft model; and graphs are exchanged while one prompt is read. */
+/* An oracle must be told each text; the device holds one draft model; and
+ * graphs are exchanged while one prompt is read. */
 bool decoder_shares(const struct decoder *d)
+{
+	return !d->method->run &&
+		(!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
+		!d->session_opts.graph_switch &&
+		(!d->model || d->model->causal || d->method->denoise);
+}
+
+bool decoder_has_samples(const struct decoder *d)
 {
 	const struct method *m = d->method;
 
-	return !m->run && (!m->many || m->lossless) &&
-		(!m->sequences || m->sequences(&d->env) == 1) &&
-		(!decoder_drafts(d) || drafting_can_be_many(&d->drafting)) &&
-		!d->session_opts.graph_switch &&
-		(!d->model || d->model->causal || m->denoise);
+	return m->many && (samples_all(&d->env) > 1 || !m->lossless);
 }
 
 /* Of texts that are written side by side each is drafted for by itself. */
@@ -356,17 +360,28 @@ int decoder_open_model(struct decoder *d, const char *path, struct err *e)
 	return drafting_open_file(&d->drafting, d->model, d->model_path, e);
 }
 
+/* Sequences beside the prompt's that one request has at a time. */
+static uint32_t samples_of_one(const struct decoder *d)
+{
+	return d->method->sequences ? d->method->sequences(&d->env) : 0;
+}
+
+static uint32_t texts_kept(const struct decoder *d)
+{
+	return d->model->causal ? decoder_texts(d)->keep : 0;
+}
+
 #define REWARD_TEXTS 16 /* scored at a time where nobody says */
 
 static int start_reward(struct decoder *d, struct err *e)
 {
-	uint32_t sequences = d->session_opts.sequences;
+	uint32_t texts = samples_of_one(d) + texts_kept(d);
 	int ret;
 
 	if (!d->reward)
 		return 0;
 	ret = reward_start(d->reward, d->session, &d->session_opts,
-		sequences > 1 ? sequences : REWARD_TEXTS, e);
+		texts ? 1 + texts : REWARD_TEXTS, e);
 	d->env.reward = d->reward;
 	return ret;
 }
@@ -387,36 +402,42 @@ static int open_drafting(struct decoder *d, struct err *e)
 	return ret;
 }
 
-/* Texts that are in a pass together, beside nothing else. */
+/* Requests that are computed together. */
 static uint32_t texts_at_a_time(const struct decoder *d)
 {
 	return decoder_shares(d) ? decoder_texts(d)->texts : 1;
 }
 
-static uint32_t texts_kept(const struct decoder *d)
+uint32_t decoder_lanes(const struct decoder *d)
 {
-	return d->model->causal ? decoder_texts(d)->keep : 0;
+	uint32_t each = decoder_has_samples(d) ? samples_rows(&d->env) : 1;
+	uint32_t all = each * texts_at_a_time(d);
+
+	return all < ROWS_SEQUENCES ? all : ROWS_SEQUENCES;
 }
 
-/* The prompt once, and of each sequence a tail. */
+/* The prompts, one of which SESSION_TEXT has where there is only one, and of
+ * each sequence a tail. */
 static void ask_sequences(struct decoder *d)
 {
 	const struct samples_options *a =
 		opt_values_of(&d->options, &samples_table);
 	const struct texts_options *t = decoder_texts(d);
-	uint32_t side =
-		d->method->sequences ? d->method->sequences(&d->env) : 0;
-	uint32_t texts = texts_at_a_time(d), kept = texts_kept(d);
+	uint32_t side = samples_of_one(d), kept = texts_kept(d);
+	uint32_t texts = texts_at_a_time(d);
+	uint32_t room = SESSION_SEQUENCES - 1 - kept;
 	struct session_opts *o = &d->session_opts;
 	uint32_t most = o->context ? o->context
 		: o->context_need  ? o->context_need
 				   : d->model->n_ctx;
 
-	if (texts > 1 && side < texts)
+	if (texts > 1 && decoder_has_samples(d))
+		side = texts * (1 + side);
+	else if (texts > 1)
 		side = texts;
 	if (!side && !kept)
 		return;
-	o->sequences = 1 + side + kept;
+	o->sequences = 1 + (side < room ? side : room) + kept;
 	o->slots = t->slots ? t->slots : a->slots;
 	o->tail = d->tail ? d->tail : most;
 }
@@ -426,7 +447,7 @@ int decoder_open_session(
 {
 	const struct method *m = d->method;
 	uint64_t need = o->context_need;
-	uint32_t texts;
+	uint32_t texts = texts_at_a_time(d);
 	int ret;
 
 	d->session_opts = *o;
@@ -435,9 +456,8 @@ int decoder_open_session(
 	d->session_opts.decode_rows = m->decode_rows(&d->env);
 	if (m->sequences && decoder_drafts(d))
 		d->session_opts.decode_rows = samples_tree_rows(&d->env);
-	texts = texts_at_a_time(d);
-	if (d->session_opts.decode_rows < texts)
-		d->session_opts.decode_rows = texts;
+	if (d->session_opts.decode_rows < decoder_lanes(d))
+		d->session_opts.decode_rows = decoder_lanes(d);
 	d->session_opts.smaller_graphs =
 		(m->needs_draft || m->diffusion || m->sequences || texts > 1) &&
 		!d->session_opts.graph_switch;
@@ -533,9 +553,8 @@ int decoder_add_bos(
 				   "nothing to continue");
 }
 
-/* SESSION_TEXT, which is the lowest of the ids, with what is cached of the
- * prompt but its last token. */
-static int begin_text(
+/* SESSION_TEXT is the lowest of the ids. */
+int decoder_begin_text(
 	struct decoder *d, const struct generation *g, struct err *e)
 {
 	struct prefix best;
@@ -558,8 +577,7 @@ static int begin_text(
 	return ret;
 }
 
-/* What is cached of the text stays, and leaves SESSION_TEXT empty. */
-static void keep_text(struct decoder *d, const struct generation *g)
+void decoder_keep_text(struct decoder *d, const struct generation *g)
 {
 	uint32_t sequence;
 	size_t n;
@@ -601,14 +619,14 @@ int decoder_run(struct decoder *d, struct generation *g,
 	if (ret)
 		return ret;
 	tell_text(d, g, TRACE_BEGIN);
-	ret = begin_text(d, g, e);
+	ret = decoder_begin_text(d, g, e);
 	if (!ret && cached)
 		*cached = session_length(d->session, SESSION_TEXT);
 	if (!ret)
 		ret = samples ? samples_run_alone(samples, d->session, e)
 			      : method_run(d->session, g, &d->env, e);
 	if (!ret)
-		keep_text(d, g);
+		decoder_keep_text(d, g);
 	tell_text(d, g, TRACE_END);
 	return ret;
 }

@@ -102,6 +102,11 @@ const struct texts_options *decoder_texts(const struct decoder *);
 
 /* Whether its texts can share passes; else each is written by the method. */
 bool decoder_shares(const struct decoder *);
+/* Whether a text that shares passes has samples (host/method/samples.h): one
+ * sample that nothing is chosen among is plain decoding. */
+bool decoder_has_samples(const struct decoder *);
+/* Lanes of a pass that texts share, at most. */
+uint32_t decoder_lanes(const struct decoder *);
 
 /* priced_as of a report. */
 void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
@@ -113,6 +118,12 @@ void decoder_priced_as(const struct decoder *, char text[TANDEM_PRICED_AS]);
  * vocabularies ask for at the end of a text: this text is about to go on.
  */
 int decoder_add_bos(const struct decoder *, struct token_list *, struct err *);
+
+/* SESSION_TEXT holds what is cached of a prompt, its last token left out; what
+ * it holds of a text stays cached where texts are kept, and leaves it empty. */
+int decoder_begin_text(
+	struct decoder *, const struct generation *, struct err *);
+void decoder_keep_text(struct decoder *, const struct generation *);
 
 /*
  * Run the method on a generation, with samples where the method has many, from

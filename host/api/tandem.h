@@ -280,9 +280,10 @@ struct tandem_request {
 	/*
 	 * Told of every sample of a method that has many ("samples=16"), in the
 	 * thread that called, in the order of their numbers, when all have
-	 * ended or the request failed or was canceled. The text that the sink
-	 * was told is that of the sample which was chosen or, where nothing is
-	 * chosen among them, of the first. NULL: nobody is told.
+	 * ended or the request failed, was canceled or was closed. The text
+	 * that the sink was told is that of the sample which was chosen or,
+	 * where nothing is chosen among them, of the first. NULL: nobody is
+	 * told.
 	 */
 	void (*sample)(void *arg, const struct tandem_sample *sample);
 	void *sample_arg;
@@ -367,9 +368,9 @@ TANDEM_API int tandem_submit(struct tandem *, const struct tandem_request *,
 /*
  * One pass of the texts under way; *texts (may be NULL) is how many have not
  * ended. With "texts=N" set up to N are computed at a time, admitted in the
- * order in which they were submitted; the others wait. A method that has passes
- * of its own (those that fill masks or choose among samples)
- * writes the first text whole, and the others wait (docs/library.md).
+ * order in which they were submitted, with all of their samples; the others
+ * wait. A method that has passes of its own (those that fill masks) writes the
+ * first text whole, and the others wait (docs/library.md).
  *
  * What befalls one text ends that text alone. What is returned concerns all:
  * TANDEM_CANCELED by tandem_cancel, and the texts are under way as before, but

@@ -193,7 +193,7 @@ void text_begin(struct tandem_text *x)
 	session_stats(x->tandem->decoder.session, &x->before);
 	x->drafts_before = x->tandem->decoder.env.stats;
 	x->began_ns = clock_ns();
-	if (!x->lane.gen)
+	if (!x->lane.lanes)
 		text_told_begun(x);
 }
 
@@ -201,10 +201,13 @@ static void count_share(struct tandem_text *x)
 {
 	uint64_t now = session_phone_ps(x->tandem->decoder.session);
 
-	x->work = (struct session_stats){ .passes = x->lane.passes };
+	x->work = (struct session_stats){ .passes = x->passes };
 	x->work.price.total_ps = now - x->began_ps;
 	x->drafts = (struct method_stats){ .drafted = x->lane.drafted,
 		.accepted = x->lane.accepted };
+	if (x->samples)
+		samples_count_drafts(
+			x->samples, &x->drafts.drafted, &x->drafts.accepted);
 }
 
 /* Nothing where it was not begun. */

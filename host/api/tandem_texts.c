@@ -9,6 +9,7 @@
 #include "host/api/text_impl.h"
 #include "host/method/lanes.h"
 #include "host/method/prefixes.h"
+#include "host/method/samples.h"
 #include "host/text/generation.h"
 #include "host/text/history.h"
 
@@ -44,10 +45,14 @@ static struct tandem_text *text_of(struct lane *x)
 		offsetof(struct tandem_text, lane));
 }
 
-/* Whether SESSION_TEXT is all that the session has. */
-static bool is_single(const struct tandem *t)
+/* Whether its sequence is SESSION_TEXT: the only one that the session has, or
+ * the only one for prompts that samples fork. */
+static bool has_session_text(const struct tandem_text *x)
 {
-	return t->decoder.session_opts.sequences == 1;
+	const struct decoder *d = &x->tandem->decoder;
+
+	return d->session_opts.sequences == 1 ||
+		(x->samples && decoder_texts(d)->texts == 1);
 }
 
 /* Another that is under way may hold more of it than what is kept. */
@@ -95,7 +100,8 @@ static uint32_t to_come(const struct tandem_text *x, uint32_t n)
  * A sequence with what is cached of its tokens, the last one left out. Where
  * another is just reading half or more of what is left, it is held until that
  * is cached: a pass later, or a few, and none of it is computed twice. Who is
- * waited for is in the pass, and does not wait.
+ * waited for is in the pass, and does not wait. Of what is cached no states in
+ * the middle are known: a prompt whose states are wanted is computed.
  */
 static int find_cached(struct tandem_text *x, struct err *e)
 {
@@ -104,14 +110,18 @@ static int find_cached(struct tandem_text *x, struct err *e)
 	size_t n;
 	const int32_t *token = gen_tokens(x->generation, &n);
 	uint32_t last = (uint32_t)n - 1, coming;
+	bool states = x->samples && session_tap_layers(d->session);
 	int ret;
 
-	if (is_single(x->tandem)) {
-		x->lane.sequence = SESSION_TEXT;
-		session_truncate(d->session, SESSION_TEXT, 0);
-		return 0;
+	if (has_session_text(x)) {
+		ret = decoder_begin_text(d, x->generation, e);
+		if (states)
+			session_truncate(d->session, SESSION_TEXT, 0);
+		if (!ret)
+			x->lane.sequence = SESSION_TEXT;
+		return ret;
 	}
-	if (d->prefixes) {
+	if (d->prefixes && !states) {
 		best = prefixes_find(d->prefixes, token, last);
 		look_beside(x, last, &best);
 		coming = to_come(x, last);
@@ -166,33 +176,41 @@ static void draw(struct lane *lane, const float *logits)
 	struct tandem_text *x = text_of(lane);
 
 	note_read(x);
-	if (!gen_done(x->generation))
+	if (x->samples) {
+		samples_read_all(x->samples, logits, lane->lanes->n_vocab);
+		lane->state = LANE_KEPT;
+		lane->held = true;
+	} else if (!gen_done(x->generation)) {
 		method_next(x->tandem->decoder.session, x->generation, logits);
+	}
 }
 
 /* What is cached of one that ended well stays, where anything does. */
 static void give_back(struct tandem_text *x)
 {
 	struct decoder *d = &x->tandem->decoder;
-	uint32_t only;
+	uint32_t text = x->lane.sequence;
 	size_t n;
 
-	if (d->prefixes && !x->state && x->lane.sequence != LANE_NOWHERE) {
-		prefixes_keep(d->prefixes, gen_tokens(x->generation, &n),
-			x->lane.sequence);
+	if (has_session_text(x) && x->began_ns) {
+		if (text == LANE_NOWHERE) /* it was forgotten */
+			session_add(d->session, &text, NULL);
+		else if (!x->state)
+			decoder_keep_text(d, x->generation);
+		assert(text == SESSION_TEXT);
+		session_truncate(d->session, SESSION_TEXT, 0);
+		x->lane.sequence = LANE_NOWHERE;
+	} else if (d->prefixes && !x->state && text != LANE_NOWHERE) {
+		prefixes_keep(d->prefixes, gen_tokens(x->generation, &n), text);
 		x->lane.sequence = LANE_NOWHERE;
 	}
-	if (x->lane.sequence == LANE_NOWHERE || !is_single(x->tandem))
-		return;
-	/* SESSION_TEXT is always open: it goes, and comes again empty. */
-	lane_forget(&x->lane);
-	session_add(d->session, &only, NULL);
-	assert(only == SESSION_TEXT);
 }
 
 /* The lane's end is the text's. */
 static void end_lane(struct tandem_text *x, int ret)
 {
+	if (x->samples)
+		samples_rest(x->samples);
 	text_end(x, ret);
 	if (!x->state)
 		x->state = tandem_status_of(decoder_keep(
@@ -202,12 +220,30 @@ static void end_lane(struct tandem_text *x, int ret)
 		x->state == TANDEM_OK                 ? LANE_ENDED
 			: x->state == TANDEM_CANCELED ? LANE_CUT
 						      : LANE_FAILED);
+	text_tell_samples(x);
 }
 
-static void computed(
-	struct lane *lane, uint32_t rows, uint64_t began_ns, bool last)
+static void computed(struct lane *lane, uint32_t first, uint32_t rows,
+	uint64_t began_ns, bool last)
 {
-	text_told_shared(text_of(lane), rows, began_ns, clock_ns(), last);
+	struct tandem_text *x = text_of(lane), *told = NULL;
+	struct session *session = lane->lanes->session;
+	uint64_t now = clock_ns();
+
+	if (x->samples && !samples_are_read(x->samples))
+		samples_read(x->samples, session,
+			session_length(session, lane->sequence), first, rows);
+	x->passes += !x->pass_rows;
+	x->pass_rows += rows;
+	for (x = x->tandem->first_text; last && x; x = x->next) {
+		if (!x->pass_rows)
+			continue;
+		if (told)
+			text_told_shared(told, began_ns, now, false);
+		told = x;
+	}
+	if (told)
+		text_told_shared(told, began_ns, now, true);
 }
 
 static void passed(struct lane *lane)
@@ -216,7 +252,7 @@ static void passed(struct lane *lane)
 
 	if (lane->denoising)
 		note_read(x);
-	if (gen_done(x->generation) || x->canceled)
+	if ((!x->samples && gen_done(x->generation)) || x->canceled)
 		end_lane(x, 0);
 }
 
@@ -255,7 +291,7 @@ static int open_lanes(struct tandem *t, struct err *e)
 		.rides = true,
 		.tree_rows = WIRE_MAX_ROWS,
 		.lane_rows = t->decoder.session_opts.decode_rows };
-	ret = lanes_open(l, decoder_texts(&t->decoder)->texts, e);
+	ret = lanes_open(l, decoder_lanes(&t->decoder), e);
 	if (ret) {
 		lanes_close(l);
 		free(l);
@@ -273,7 +309,8 @@ void texts_close(struct tandem *t)
 	t->lanes = NULL;
 }
 
-/* One of which no token is wanted has ended. */
+/* One of which no token is wanted has ended. One that has samples is a lane
+ * when its turn has come: places in passes are for samples. */
 static int add_lane(struct tandem_text *x, struct err *e)
 {
 	struct tandem *t = x->tandem;
@@ -283,9 +320,14 @@ static int add_lane(struct tandem_text *x, struct err *e)
 		return 0;
 	if (!t->lanes)
 		ret = open_lanes(t, e);
-	x->lane = (struct lane){ .owner = &owner, .gen = x->generation };
-	if (!ret)
-		ret = lanes_add(t->lanes, &x->lane, e);
+	x->lane = (struct lane){
+		.owner = &owner, .gen = x->generation, .sequence = LANE_NOWHERE
+	};
+	if (ret)
+		return ret;
+	if (decoder_has_samples(&t->decoder))
+		return text_open_samples(x, e);
+	ret = lanes_add(t->lanes, &x->lane, e);
 	if (!ret && gen_done(x->generation))
 		end_lane(x, 0);
 	return ret;
@@ -315,7 +357,7 @@ int tandem_submit(struct tandem *t, const struct tandem_request *request,
 
 static void end(struct tandem_text *x, int ret)
 {
-	if (x->lane.gen)
+	if (x->lane.lanes)
 		end_lane(x, ret);
 	else
 		text_end(x, ret);
@@ -371,18 +413,54 @@ static uint64_t energy_pj(const struct decoder *d)
 }
 
 /* What energy the pass took, to each by its rows. */
-static void share_energy(const struct lanes *l, uint64_t pj)
+static void share_energy(const struct tandem *t, uint64_t pj)
 {
-	for (uint32_t i = 0; i < l->n_in; i++)
-		text_of(l->in[i])->energy_pj +=
-			(uint64_t)((double)pj * l->got[i] / l->n_rows);
+	for (struct tandem_text *x = t->first_text; x; x = x->next)
+		if (x->pass_rows)
+			x->energy_pj += (uint64_t)((double)pj * x->pass_rows /
+				t->lanes->n_rows);
 }
 
-/* Who waited for what another read looks again. */
-static void hold_nobody(const struct lanes *l)
+/* Requests that have samples begin in their order; who waited for what another
+ * read looks again. */
+static int begin_pass(struct tandem *t)
 {
-	for (uint32_t i = 0; i < l->n; i++)
-		l->lane[i]->held = false;
+	uint32_t turns = decoder_texts(&t->decoder)->texts;
+	int ret = 0;
+
+	for (struct tandem_text *x = t->first_text; x && !ret; x = x->next) {
+		x->pass_rows = 0;
+		if (x->lane.state == LANE_WAITING)
+			x->lane.held = false;
+		if (x->state != TEXT_UNDER_WAY || !x->samples || !turns)
+			continue;
+		turns--;
+		if (!x->lane.lanes)
+			ret = lanes_add(t->lanes, &x->lane, &t->err);
+	}
+	return ret;
+}
+
+/* Of a request whose prompt is read: the next steps of its method, where its
+ * samples rest. What concerns all is returned. */
+static int step_samples(struct tandem_text *x)
+{
+	struct tandem *t = x->tandem;
+	int ret = 0;
+
+	if (!samples_have_begun(x->samples))
+		ret = samples_begin(x->samples, t->lanes, &x->lane, &x->err);
+	if (!ret && !x->canceled)
+		ret = samples_next(x->samples, &x->err);
+	if (ret == -ERR_DEVICE_LOST ||
+		(ret == -ECANCELED &&
+			__atomic_load_n(&t->canceled, __ATOMIC_RELAXED))) {
+		t->err = x->err;
+		return ret;
+	}
+	if (ret || x->canceled)
+		end_lane(x, ret == MANY_DONE ? 0 : ret);
+	return 0;
 }
 
 static int write_all(struct tandem *t)
@@ -391,11 +469,16 @@ static int write_all(struct tandem *t)
 	uint64_t before = energy_pj(d);
 	int ret = d->history ? history_refresh(d->history, &t->err) : 0;
 
-	hold_nobody(t->lanes);
+	if (!ret)
+		ret = begin_pass(t);
 	if (!ret)
 		ret = lanes_pass(t->lanes, &t->err);
 	if (!ret)
-		share_energy(t->lanes, energy_pj(d) - before);
+		share_energy(t, energy_pj(d) - before);
+	for (struct tandem_text *x = t->first_text; x && !ret; x = x->next)
+		if (x->state == TEXT_UNDER_WAY && x->samples &&
+			samples_are_read(x->samples))
+			ret = step_samples(x);
 	if (ret && ret != -ECANCELED)
 		end_all(t, ret);
 	return tandem_status_of(ret);
@@ -457,7 +540,7 @@ void tandem_text_close(struct tandem_text *x)
 		x->canceled = true;
 		end(x, 0);
 	}
-	if (x->lane.gen)
+	if (x->lane.lanes)
 		lanes_drop(&x->lane);
 	*place_of(x->tandem, x) = x->next;
 	text_close(x);

@@ -60,10 +60,12 @@ struct tandem_text {
 	uint64_t submitted_ns, began_ns, read_ns, ended_ns;
 	uint64_t cached;
 
-	/* Among others: its lane, and what of their passes is its own. */
-	struct lane lane; /* gen NULL: it is none */
+	/* Among others: its lane, and what of their passes is its own, its
+	 * samples' rows too. */
+	struct lane lane; /* lanes NULL: it is none, or not yet */
 	bool shared;
-	uint64_t began_ps, energy_pj;
+	uint32_t pass_rows; /* of the last */
+	uint64_t began_ps, energy_pj, passes;
 
 	/* How far a trace was told, on which lane, by which number. */
 	enum {
@@ -99,8 +101,8 @@ void text_told_begun(struct tandem_text *);
 void text_told_read(struct tandem_text *);
 void text_told_ended(struct tandem_text *);
 /* It had rows of the last pass; `last`: no other text is told of that. */
-void text_told_shared(const struct tandem_text *, uint32_t rows,
-	uint64_t began_ns, uint64_t ended_ns, bool last);
+void text_told_shared(const struct tandem_text *, uint64_t began_ns,
+	uint64_t ended_ns, bool last);
 
 /* ---- tandem_samples.c ---- */
 

@@ -108,8 +108,8 @@ void text_told_ended(struct tandem_text *x)
 	x->told = TOLD_NOTHING;
 }
 
-void text_told_shared(const struct tandem_text *x, uint32_t rows,
-	uint64_t began_ns, uint64_t ended_ns, bool last)
+void text_told_shared(const struct tandem_text *x, uint64_t began_ns,
+	uint64_t ended_ns, bool last)
 {
 	uint64_t pass;
 
@@ -123,7 +123,7 @@ void text_told_shared(const struct tandem_text *x, uint32_t rows,
 			.lane = x->told_lane,
 			.at = began_ns,
 			.n = 2,
-			.arg = { rows, pass },
+			.arg = { x->pass_rows, pass },
 			.flow = trace_pass_flow(pass),
 			.flow_ends = last });
 	tell_end(x, TRACE_SHARED, ended_ns);

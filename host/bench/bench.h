@@ -25,7 +25,8 @@ struct bench_args {
 	const char *shapes; /* "NAME,NAME" or "all"; NULL: the default */
 	const char *clock;  /* "soc:NAME" of a phone; NULL: the default */
 	/* "N,N": decode with rows of so many samples of a prompt of so many
-	 * tokens; NULL: with rows of one text. */
+	 * tokens; NULL: with rows of one text. texts: "N" of each request;
+	 * NULL: the default. */
 	const char *samples;
 	const char *texts; /* "N,N" at a time; NULL: the default */
 	unsigned prompt;   /* tokens, of each of them too */

@@ -102,8 +102,8 @@ static int open_handle(struct bench_texts *b, struct err *e)
 {
 	const struct bench_args *a = b->args;
 	char texts[16], threads[24], clock[PATH_MAX], trace[PATH_MAX + 8],
-		method[64], draft[PATH_MAX + 8];
-	const char *set[7];
+		method[64], draft[PATH_MAX + 8], samples[32];
+	const char *set[8];
 	unsigned n = 0;
 	struct tandem_options o;
 	struct tandem_report r;
@@ -118,6 +118,10 @@ static int open_handle(struct bench_texts *b, struct err *e)
 	set[n++] = threads;
 	set[n++] = clock;
 	set[n++] = method;
+	snprintf(samples, sizeof(samples), "samples=%s",
+		a->samples ? a->samples : "");
+	if (a->samples)
+		set[n++] = samples;
 	if (a->draft)
 		set[n++] = draft;
 	if (a->trace)

@@ -35,7 +35,8 @@ static const struct opt opts[] = {
 		.words = bench_shape_word },
 	{ OPT_STRING, 0, "samples", &samples, "LIST",
 		"decode: passes of so many samples (1,8,16), with shared "
-		"keys and values read once, and by each row"},
+		"keys and values read once, and by each row; texts: samples "
+		"of each request, one number"},
 	{ OPT_INT, 0, "prompt", &prompt, "N",
 		"decode and texts: tokens of the prompt (800)", 1, 1 << 20 },
 	{ OPT_STRING, 0, "texts", &texts, "LIST",

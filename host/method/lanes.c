@@ -226,7 +226,8 @@ static bool forget_one(struct lanes *l, const struct lane *for_whom)
 			x->denoising)
 			continue;
 		lane_forget(x);
-		x->state = LANE_PAUSED;
+		if (x->state != LANE_KEPT)
+			x->state = LANE_PAUSED;
 		l->stats.forgotten++;
 		return true;
 	}

@@ -55,6 +55,7 @@ enum lane_state {
 	LANE_WAITING, /* for its turn */
 	LANE_RUNNING,
 	LANE_PAUSED, /* for want of slots */
+	LANE_KEPT,   /* what is cached of it is for its samples; it is held */
 	LANE_ENDED,  /* by itself, as its generation says */
 	LANE_CUT,    /* by its owner */
 	LANE_FAILED, /* as its owner knows */
@@ -74,8 +75,7 @@ struct lane {
 	 * or not yet. */
 	bool closing;
 	uint32_t freed; /* how many were over when it was forgotten */
-	/* Passes that it had rows in; of its trees. */
-	uint64_t passes, drafted, accepted;
+	uint64_t drafted, accepted; /* tokens of its trees */
 	/* Where masks are filled: from its beginning to its end; its next pass
 	 * is planned; the last pass that it had rows in. */
 	struct denoising *denoising;
@@ -98,10 +98,10 @@ struct lane_owner {
 	/* Its next token, from that row; may end it. NULL where it is closing
 	 * and its text is done. */
 	void (*draw)(struct lane *, const float *logits);
-	/* Of a pass that began then so many rows were its own; `last`: no lane
-	 * follows that had some. NULL: nothing. */
-	void (*computed)(
-		struct lane *, uint32_t rows, uint64_t began_ns, bool last);
+	/* Of a pass that began then so many rows from the first on were its
+	 * own; `last`: no lane follows that had some. NULL: nothing. */
+	void (*computed)(struct lane *, uint32_t first, uint32_t rows,
+		uint64_t began_ns, bool last);
 	/* Behind a pass that it was in; may end it. NULL: nothing. */
 	void (*passed)(struct lane *);
 	/* There is no room for it: it is to end. */
@@ -197,6 +197,11 @@ int lanes_gather(struct lanes *, struct err *);
 /* The last one in the pass that would take slots, else the last. */
 void lanes_pause_one(struct lanes *);
 bool lane_goes_on(const struct lane *);
+
+/* ---- a pass: lanes_pass.c ---- */
+
+/* Owners learn of the pass, which began then, before logits are computed. */
+void lanes_report_pass(const struct lanes *, uint64_t began_ns);
 
 /* ---- speculation: lanes_draft.c ---- */
 

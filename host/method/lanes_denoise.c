@@ -108,7 +108,7 @@ static void put_rows(struct lanes *l)
 		if (d->reads_prompt || d->sight != l->in[0]->denoising->sight ||
 			l->n_rows + d->n_rows > most)
 			continue;
-		d->first = l->n_rows;
+		d->first = l->first[i] = l->n_rows;
 		l->got[i] = d->n_rows;
 		memcpy(row, d->row, d->n_rows * sizeof(*row));
 		for (uint32_t k = 0; k < d->n_rows; k++) {
@@ -121,19 +121,6 @@ static void put_rows(struct lanes *l)
 }
 
 /* ---- the pass ------------------------------------------------------------ */
-
-static void report_computed(const struct lanes *l, uint64_t began_ns)
-{
-	uint32_t left = l->n_rows;
-
-	for (uint32_t i = 0; i < l->n_in; i++) {
-		struct lane *x = l->in[i];
-
-		left -= l->got[i];
-		if (l->got[i] && x->owner->computed)
-			x->owner->computed(x, l->got[i], began_ns, !left);
-	}
-}
 
 /* A chunk of the first lane's prompt; all of it where no lane can wait. */
 static int read_prompt(struct lanes *l, struct err *e)
@@ -150,6 +137,7 @@ static int read_prompt(struct lanes *l, struct err *e)
 	if (l->width > 1 && some > most)
 		some = most;
 	memset(l->got, 0, sizeof(l->got));
+	l->first[0] = 0;
 	l->got[0] = l->n_rows = some;
 	ret = session_prefill(
 		l->session, x->sequence, token + from, some, &row, e);
@@ -305,11 +293,9 @@ int lanes_denoise(struct lanes *l, struct err *e)
 	l->stats.passes++;
 	l->stats.rows += l->n_rows;
 	for (uint32_t i = 0; i < l->n_in; i++)
-		if (l->got[i]) {
+		if (l->got[i])
 			l->in[i]->served = l->stats.passes;
-			l->in[i]->passes++;
-		}
-	report_computed(l, began_ns);
+	lanes_report_pass(l, began_ns);
 	if (reads)
 		return 0;
 	ret = guess_all(l, e);

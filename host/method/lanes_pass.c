@@ -108,7 +108,7 @@ static int beside(void *arg, struct err *e)
 	return ret;
 }
 
-static void report_computed(const struct lanes *l, uint64_t began_ns)
+void lanes_report_pass(const struct lanes *l, uint64_t began_ns)
 {
 	uint32_t left = l->n_rows;
 
@@ -117,7 +117,8 @@ static void report_computed(const struct lanes *l, uint64_t began_ns)
 
 		left -= l->got[i];
 		if (l->got[i] && x->owner->computed)
-			x->owner->computed(x, l->got[i], began_ns, !left);
+			x->owner->computed(
+				x, l->first[i], l->got[i], began_ns, !left);
 	}
 }
 
@@ -148,7 +149,7 @@ static int forward(struct lanes *l, struct err *e)
 			cycle_end_pass(
 				l->cycle[i], began, l->device_ns, l->n_rows);
 	if (!ret)
-		report_computed(l, began_ns);
+		lanes_report_pass(l, began_ns);
 	return ret;
 }
 
@@ -399,7 +400,6 @@ static void tell(struct lanes *l)
 		struct lane *x = l->in[i];
 		struct cycle *c = l->cycle[i];
 
-		x->passes += l->got[i] > 0;
 		x->drafted += c ? c->verified - 1 : 0;
 		x->accepted += c && c->n_path ? c->n_path - 1 : 0;
 		if (c && c->n_path)

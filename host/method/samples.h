@@ -142,7 +142,8 @@ void samples_read_all(struct samples *, const float *logits, uint32_t n_vocab);
 /* Whether that was called. */
 bool samples_are_read(const struct samples *);
 /* The first step. The samples are lanes of these from then on, behind the root
- * and before what follows that; to be ended by samples_rest in any case. */
+ * and before what follows that; their rows are the root's to its owner. To be
+ * ended by samples_rest in any case. */
 int samples_begin(
 	struct samples *, struct lanes *, struct lane *root, struct err *);
 bool samples_have_begun(const struct samples *);

@@ -247,10 +247,20 @@ static void end_spoilt(struct lane *x, const struct err *e)
 	sample_end(s->pool, s, LANE_FAILED);
 }
 
+static void computed(struct lane *x, uint32_t first, uint32_t rows,
+	uint64_t began_ns, bool last)
+{
+	const struct lane_owner *o = x->root->owner;
+
+	if (o)
+		o->computed(x->root, first, rows, began_ns, last);
+}
+
 const struct lane_owner samples_owner = {
 	.enter = enter,
 	.came = keep_state,
 	.draw = draw_lane,
+	.computed = computed,
 	.no_room = end_without_room,
 	.spoilt = end_spoilt,
 };

@@ -45,6 +45,16 @@ static inline int keep(void *arg, int32_t id, const char *text, size_t len)
 	return 0;
 }
 
+/* Behind the text. */
+static inline void keep_sample(void *arg, const struct tandem_sample *s)
+{
+	strbuf_addf(arg,
+		"\n%u from %d: state %d, stop %d, %s, score %.9g: ", s->index,
+		(int)s->parent, s->state, s->stop,
+		s->chosen ? "chosen" : "not chosen", s->score);
+	strbuf_add(arg, s->text, s->text_bytes);
+}
+
 /* The i-th of many requests that differ in all there is; some begin like
  * others. */
 static inline struct tandem_request asking(unsigned i, struct strbuf *text)
@@ -70,6 +80,8 @@ static inline struct tandem_request asking(unsigned i, struct strbuf *text)
 	r.seed = 1 + i;
 	r.sink = keep;
 	r.sink_arg = text;
+	r.sample = keep_sample;
+	r.sample_arg = text;
 	return r;
 }
 

@@ -218,6 +218,87 @@ static void test_masks(void **state)
 	}
 }
 
+/* ---- samples ------------------------------------------------------------- */
+
+#define OPTIONS 12
+
+struct sampled {
+	const char *by[6]; /* the method */
+	const char *with[4];
+};
+
+static struct party play_sampled(const struct sampled *s, uint64_t seed)
+{
+	const char *set[OPTIONS] = { "ctx=256" };
+	unsigned n = 1;
+
+	for (unsigned i = 0; i < ARRAY_LEN(s->by) && s->by[i]; i++)
+		set[n++] = s->by[i];
+	write_alone(set);
+	for (unsigned i = 0; i < ARRAY_LEN(s->with) && s->with[i]; i++)
+		set[n++] = s->with[i];
+	return play_with(set, harness_full() ? 60 : 15, seed);
+}
+
+/* Each text, and each sample of each, is what it is alone. */
+static void test_samples(void **state)
+{
+	static const struct sampled sets[] = {
+		{ { "method=sample", "samples=4" }, { "texts=4", "keep=4" } },
+		{ { "method=sample", "samples=4" }, { "texts=8" } },
+		{ { "method=sample", "samples=6", "parallel=2" },
+			{ "texts=3", "prefill-chunk=16" } },
+		{ { "method=sample", "samples=4", "draft=pld+recycle",
+			  "tree-rows=24" },
+			{ "texts=6", "keep=2" } },
+		{ { "method=vote", "samples=5", "answer=regex:[a-z]" },
+			{ "texts=8", "keep=4", "prefill-chunk=16" } },
+		{ { "method=vote", "samples=4", "answer=regex:[a-z]" },
+			{ "texts=6", "keep=2", "text-slots=352" } },
+		{ { "method=vote", "samples=4", "answer=regex:[a-z]" },
+			{ "texts=1", "keep=2", "text-slots=320" } },
+		{ { "method=self-certainty", "samples=4",
+			  "answer=regex:[a-z]" },
+			{ "texts=1" } },
+		{ { "method=mean-logprob", "samples=1" }, { "texts=5" } },
+	};
+	uint64_t pauses = 0, cached = 0;
+
+	for (unsigned i = 0; i < ARRAY_LEN(sets); i++) {
+		struct party p = play_sampled(&sets[i], harness_seed() + i);
+
+		pauses += p.pauses;
+		cached += p.cached;
+	}
+	assert_true(pauses > 0 && cached > 0);
+}
+
+/* The reward that comes with the model has states of the prompt's rows, too,
+ * from the pass that reads it. */
+static void test_scored_samples(void **state)
+{
+	static const struct sampled sets[] = {
+		{ { "method=best-of-n", "samples=4", "step-end=e" },
+			{ "texts=4", "keep=4" } },
+		{ { "method=best-of-n", "samples=4" },
+			{ "texts=8", "text-slots=384" } },
+		{ { "method=weighted-vote", "samples=3", "answer=regex:[a-z]" },
+			{ "texts=1", "keep=1" } },
+		{ { "method=beam", "samples=4", "beam-width=2", "step-end=e" },
+			{ "texts=6", "keep=2" } },
+		{ { "method=beam", "samples=4", "beam-width=2", "step-end=e",
+			  "beam-rounds=4" },
+			{ "texts=1" } },
+		{ { "method=dvts", "samples=4", "beam-width=2", "step-end=e" },
+			{ "texts=5", "text-slots=416" } },
+	};
+
+	setenv("TANDEM_MODELS", "flash/models", 1);
+	snprintf(model, sizeof(model), "flash/models/small.gguf");
+	for (unsigned i = 0; i < ARRAY_LEN(sets); i++)
+		play_sampled(&sets[i], harness_seed() + i);
+}
+
 /* A lane drafts on behind its tree while a pass is computed that has no rows
  * for all of the tree. */
 static void test_drafts_beside_a_shared_pass(void **state)
@@ -329,6 +410,8 @@ static void test_refused(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_random, setup),
 	cmocka_unit_test_setup(test_masks, setup),
+	cmocka_unit_test_setup(test_samples, setup),
+	cmocka_unit_test_setup(test_scored_samples, setup),
 	cmocka_unit_test_setup(test_drafts_beside_a_shared_pass, setup),
 	cmocka_unit_test_setup(test_coherence, setup),
 	cmocka_unit_test_setup(test_trees_share_a_pass, setup),

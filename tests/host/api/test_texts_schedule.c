@@ -6,9 +6,10 @@
  * too small for all.
  *
  * A request that ends well has the tokens that plain decoding gives for that
- * request alone. None waits while there is place for it, nothing is left in the
- * cache, and the handle goes on for as long as the device can be replaced; then
- * all running requests end as lost.
+ * request alone or, of methods that decode many samples, those that the method
+ * gives for it alone. None waits while there is place for it, nothing is left
+ * in the cache, and the handle goes on for as long as the device can be
+ * replaced; then all running requests end as lost.
  *
  * Failed allocations are not played here: tests/oom makes every single one fail
  * from outside the program.
@@ -17,6 +18,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "host/api/tandem_impl.h"
+#include "host/api/tandem_pass.h"
 #include "host/api/text_impl.h"
 #include "host/method/lanes.h"
 #include "tensor/gguf_write.h"
@@ -89,7 +91,35 @@ struct asked {
 	enum tandem_stop stop;
 };
 
-static struct asked asked[ALL];
+/* How the text of a request is made: plainly, or of many samples. */
+#define WAYS 6
+
+static const char *const way_set[WAYS][6] = {
+	{ NULL },
+	{ "method=sample", "samples=3" },
+	{ "method=vote", "samples=4", "answer=regex:[a-f]" },
+	{ "method=best-of-n", "samples=4", "reward=exact", "step-end=a" },
+	{ "method=beam", "samples=4", "beam-width=2", "reward=exact",
+		"step-end=a" },
+	{ "method=dvts", "samples=4", "beam-width=2", "reward=exact",
+		"step-end=a" },
+};
+
+static struct asked asked_by[WAYS][ALL];
+
+/* By the letters of a step. */
+static int judge(void *arg, struct reward_text *text, unsigned n, struct err *e)
+{
+	for (unsigned i = 0; i < n; i++)
+		for (uint32_t k = 0; k < text[i].n_steps; k++) {
+			uint32_t sum = 0;
+
+			for (uint32_t at = 0; at <= text[i].step_end[k]; at++)
+				sum = 31 * sum + (uint32_t)text[i].token[at];
+			text[i].score[k] = (float)(sum % 1000) / 1000;
+		}
+	return 0;
+}
 
 /* Numbers of the requests, which are the same for every seed. */
 static unsigned of_request(unsigned i, unsigned nth, unsigned below)
@@ -98,9 +128,8 @@ static unsigned of_request(unsigned i, unsigned nth, unsigned below)
 }
 
 /* A beginning of one of three stems, which repeat themselves, and a tail. */
-static void ask(unsigned i)
+static void ask(struct asked *a, unsigned i)
 {
-	struct asked *a = &asked[i];
 	struct tandem_request *r = &a->request;
 	unsigned stem = of_request(i, 0, 3), period = 5 + 6 * stem;
 	unsigned common = of_request(i, 1, of_request(i, 2, 3) ? 30 : 100);
@@ -142,29 +171,33 @@ static struct tandem *opened(const char *const *set)
 	if (tandem_open(&t, &o))
 		fail_msg("%s", tandem_error(NULL));
 	t->decoder.session_opts.layout = LAYOUT_ROWS;
+	tandem_tell_reward(t, judge, NULL);
 	return t;
 }
 
-static void write_alone(void)
+static void write_alone(unsigned way)
 {
 	static struct fake fake;
-	const char *const set[] = { "ctx=128", NULL };
+	const char *set[ARRAY_LEN(way_set[0]) + 2] = { "ctx=128" };
 	struct tandem_result got = { .size = sizeof(got) };
-	struct tandem *t = opened(set);
+	struct tandem *t;
 
+	memcpy(set + 1, way_set[way], sizeof(way_set[way]));
+	t = opened(set);
 	fake_init(&fake);
 	t->decoder.session_opts.npu = &fake.ops;
 	for (unsigned i = 0; i < ALL; i++) {
+		struct asked *a = &asked_by[way][i];
 		struct tandem_request r;
 
-		ask(i);
-		r = asked[i].request;
+		ask(a, i);
+		r = a->request;
 		r.sink = keep_token;
-		r.sink_arg = &asked[i];
+		r.sink_arg = a;
 		if (tandem_generate(t, &r, &got))
 			fail_msg("%s", tandem_error(t));
-		asked[i].stop = got.stop;
-		assert_int_equal(got.tokens, asked[i].n);
+		a->stop = got.stop;
+		assert_int_equal(got.tokens, a->n);
 	}
 	assert_int_equal(tandem_close(t), 0);
 }
@@ -173,7 +206,8 @@ static void write_alone(void)
 
 struct running {
 	struct tandem_text *x; /* NULL: a free place */
-	unsigned of, n;        /* tokens that came */
+	const struct asked *of;
+	unsigned n; /* tokens that came */
 	/* The sink wants no more, or cancels the request, at that token; -1:
 	 * never. */
 	int stops_at, cancels_at;
@@ -193,6 +227,7 @@ struct totals {
 struct party {
 	struct tandem *t;
 	struct fake fake;
+	unsigned way;
 	uint64_t seed, drawn; /* random numbers */
 	uint32_t slots, sequences;
 	unsigned live;
@@ -250,16 +285,21 @@ static void spoil_a_row(
 
 /* ---- requests come and go ------------------------------------------------ */
 
+static unsigned number(const struct running *g)
+{
+	return (unsigned)g->of->request.seed - 1;
+}
+
 static int told(void *arg, int32_t id, const char *text, size_t len)
 {
 	struct running *g = arg;
-	const struct asked *a = &asked[g->of];
+	const struct asked *a = g->of;
 
 	if (id < 0)
 		return 0;
 	if (g->n >= a->n || a->token[g->n] != id)
-		fail_msg("request %u: token %u is %d, alone %d", g->of, g->n,
-			id, g->n < a->n ? a->token[g->n] : -1);
+		fail_msg("request %u: token %u is %d, alone %d", number(g),
+			g->n, id, g->n < a->n ? a->token[g->n] : -1);
 	if ((int)g->n == g->cancels_at) {
 		g->canceled = true;
 		tandem_text_cancel(g->x);
@@ -276,14 +316,14 @@ static void come(struct party *p)
 
 	while (g->x)
 		g++;
-	*g = (struct running){
-		.of = chance(p, ALL), .stops_at = -1, .cancels_at = -1
-	};
+	*g = (struct running){ .of = &asked_by[p->way][chance(p, ALL)],
+		.stops_at = -1,
+		.cancels_at = -1 };
 	if (happens(p, 12))
 		g->stops_at = (int)chance(p, 12);
 	if (happens(p, 12))
 		g->cancels_at = (int)chance(p, 12);
-	r = asked[g->of].request;
+	r = g->of->request;
 	r.sink = told;
 	r.sink_arg = g;
 	if (tandem_submit(p->t, &r, &g->x))
@@ -295,13 +335,13 @@ static void come(struct party *p)
  * itself. */
 static bool has_filled(const struct party *p, const struct running *g)
 {
-	return asked[g->of].request.n_tokens + g->n + 1 > p->slots;
+	return g->of->request.n_tokens + g->n + 1 > p->slots;
 }
 
 static void check_end(struct party *p, const struct running *g, int state,
 	const struct tandem_result *got)
 {
-	const struct asked *a = &asked[g->of];
+	const struct asked *a = g->of;
 	struct totals *sum = &p->sum;
 
 	if (state == TANDEM_CANCELED) {
@@ -309,7 +349,7 @@ static void check_end(struct party *p, const struct running *g, int state,
 		sum->canceled++;
 	} else if (state == TANDEM_FAILED) {
 		if (!p->spoilt && !p->over)
-			fail_msg("request %u: %s", g->of,
+			fail_msg("request %u: %s", number(g),
 				tandem_text_error(g->x));
 		sum->failed++;
 	} else if (state == TANDEM_LOST) {
@@ -318,7 +358,7 @@ static void check_end(struct party *p, const struct running *g, int state,
 	} else if (got->stop == TANDEM_STOP_CONTEXT && g->n < a->n) {
 		if (!has_filled(p, g))
 			fail_msg("request %u: no room behind %zu + %u tokens",
-				g->of, a->request.n_tokens, g->n);
+				number(g), a->request.n_tokens, g->n);
 		sum->no_room++;
 	} else {
 		assert_int_equal(state, 0);
@@ -450,7 +490,7 @@ static void check_waits(struct party *p)
 			fail_msg("request %u: no row in %u passes that had "
 				 "free ones; the last had %u of %u, with %u of "
 				 "%u lanes; state %d, held %d",
-				g->of, g->waited, l->n_rows,
+				number(g), g->waited, l->n_rows,
 				session_max_rows(l->session), l->n_in, l->width,
 				g->x->lane.state, g->x->lane.held);
 	}
@@ -458,7 +498,7 @@ static void check_waits(struct party *p)
 
 /* ---- a handle ------------------------------------------------------------ */
 
-#define SET_MOST 12
+#define SET_MOST 14
 
 struct set {
 	char text[SET_MOST][32];
@@ -500,14 +540,24 @@ static void draw_options(struct party *p, struct set *s)
 	unsigned restarts = chance(p, 4);
 
 	add(s, "ctx=128");
-	for (unsigned i = 0; i < 4 && m[i]; i++)
+	for (unsigned i = 0; !p->way && i < 4 && m[i]; i++)
 		add(s, m[i]);
+	for (unsigned i = 0; i < ARRAY_LEN(way_set[0]) && way_set[p->way][i];
+		i++)
+		add(s, way_set[p->way][i]);
+	if (p->way && chance(p, 2))
+		add_number(s, "parallel", 1 + chance(p, 3));
+	if (p->way && !chance(p, 3))
+		add(s, "draft=pld+recycle");
 	add_number(s, "texts", 1 + chance(p, 8));
 	add_number(s, "keep", chance(p, 4));
 	add_number(s, "prefill-chunk", 8u << chance(p, 3));
 	add_number(s, "restarts", restarts);
+	/* A sample without room would end before it does alone, and another be
+	 * chosen. */
 	if (chance(p, 3))
-		add_number(s, "text-slots", 32 * (2 + chance(p, 5)));
+		add_number(s, "text-slots",
+			32 * ((p->way ? 5 : 2) + chance(p, 5)));
 	/* Trees then depend on nothing that the wall clock says. */
 	if (chance(p, 2))
 		add(s, "clock=soc:sd8gen3");
@@ -553,14 +603,14 @@ static bool open_handle(struct party *p)
 	p->slots = session_free_slots(p->t->decoder.session);
 	p->sequences = free_sequences(p->t->decoder.session);
 	p->refuses = happens(p, 12) ? 60 : 0;
-	p->spoils = happens(p, 4) ? 60 : 0;
+	p->spoils = happens(p, 4) && !p->way ? 60 : 0;
 	return true;
 }
 
 /* Of a handle whose device failed: a request that comes still ends, too. */
 static void check_over(struct party *p)
 {
-	struct tandem_request r = asked[1].request;
+	struct tandem_request r = asked_by[p->way][1].request;
 	struct tandem_text *x;
 	int ret = tandem_submit(p->t, &r, &x);
 	unsigned left = 0;
@@ -614,11 +664,12 @@ static void advance(struct party *p)
 		tandem_cancel(p->t);
 		p->stopping = true;
 	}
-	mark_due(p);
+	if (!p->way)
+		mark_due(p);
 	ret = tandem_advance(p->t, &left);
 	if (ret)
 		check_all(p, ret);
-	else if (l->stats.passes > passes)
+	else if (l->stats.passes > passes && !p->way)
 		check_waits(p);
 	for (struct running *g = p->running; g < p->running + LIVE; g++)
 		if (g->x && !runs(g))
@@ -628,7 +679,7 @@ static void advance(struct party *p)
 
 static void play(struct party *p, unsigned requests)
 {
-	unsigned calls = 200 * requests;
+	unsigned calls = (p->way ? 1000 : 200) * requests;
 
 	while (!p->over && (requests || p->live)) {
 		while (requests && p->live < LIVE && !chance(p, 3)) {
@@ -665,11 +716,12 @@ static void add_totals(struct totals *to, const struct party *p)
 	to->forgotten += l->stats.forgotten;
 }
 
-static void play_seed(uint64_t seed, struct totals *sum)
+static void play_seed(uint64_t seed, unsigned way, struct totals *sum)
 {
 	struct party *p = calloc(1, sizeof(*p));
 
 	p->seed = seed;
+	p->way = way;
 	if (open_handle(p)) {
 		play(p, 4 + chance(p, 20));
 		assert_int_equal(p->live, 0);
@@ -714,12 +766,26 @@ static void requests_of_any_schedule_have_the_text_they_have_alone(void **state)
 	uint64_t seeds = harness_full() ? 1000 : 60, first = harness_seed();
 	struct totals sum = { 0 };
 
-	write_alone();
+	write_alone(0);
 	for (uint64_t i = 0; i < seeds; i++)
-		play_seed(first + i, &sum);
+		play_seed(first + i, 0, &sum);
 	tell(&sum);
 	assert_true(sum.ended && sum.canceled && sum.lost && sum.no_room);
 	assert_true(sum.pauses && sum.cached && sum.accepted);
+}
+
+static void requests_with_samples_have_the_text_they_have_alone(void **state)
+{
+	uint64_t seeds = harness_full() ? 1000 : 60, first = harness_seed();
+	struct totals sum = { 0 };
+
+	for (unsigned way = 1; way < WAYS; way++)
+		write_alone(way);
+	for (uint64_t i = 0; i < seeds; i++)
+		play_seed(first + i, 1 + (unsigned)(i % (WAYS - 1)), &sum);
+	tell(&sum);
+	assert_true(sum.ended && sum.canceled && sum.lost);
+	assert_true(sum.pauses && sum.forgotten && sum.cached && sum.accepted);
 }
 
 /* There is one sequence then, and the kept one has it. */
@@ -759,6 +825,8 @@ static const struct CMUnitTest tests[] = {
 		the_only_kept_one_makes_room_for_a_request_like_it, setup),
 	cmocka_unit_test_setup(
 		requests_of_any_schedule_have_the_text_they_have_alone, setup),
+	cmocka_unit_test_setup(
+		requests_with_samples_have_the_text_they_have_alone, setup),
 };
 
 TEST_FILE(tests)
