@@ -31,10 +31,16 @@ static uint64_t extended_at(const struct wire_ref *r)
 	return (uint64_t)r->addr * WIRE_EXTENDED_UNIT;
 }
 
-/* What a core would load or store, it could not reach there. */
-static int check_extended(
-	const struct extended *x, const struct wire_ref *r, struct err *e)
+static int check_one(const struct window *w, const struct extended *x,
+	const struct wire_ref *r, struct err *e)
 {
+	if (r->role >= WIRE_ROLE_COUNT)
+		return err_set(e, EINVAL, "role %u is unknown", r->role);
+	if (r->flags & ~(WIRE_REF_INVALIDATE | WIRE_REF_EXTENDED))
+		return err_set(e, EINVAL, "flags 0x%x are unknown", r->flags);
+	if (!(r->flags & WIRE_REF_EXTENDED))
+		return window_find(w, r->addr, r->len, e) ? 0 : e->code;
+	/* A core cannot load or store there. */
 	if (r->role != WIRE_REF_WEIGHTS)
 		return err_set(e, EACCES,
 			"it is in the extended region, which only DMA reaches: "
@@ -44,18 +50,6 @@ static int check_extended(
 			"it is to be invalidated, but nothing of the extended "
 			"region is cached");
 	return extended_find(x, extended_at(r), r->len, e) ? 0 : e->code;
-}
-
-static int check_one(const struct window *w, const struct extended *x,
-	const struct wire_ref *r, struct err *e)
-{
-	if (r->role >= WIRE_ROLE_COUNT)
-		return err_set(e, EINVAL, "role %u is unknown", r->role);
-	if (r->flags & ~(WIRE_REF_INVALIDATE | WIRE_REF_EXTENDED))
-		return err_set(e, EINVAL, "flags 0x%x are unknown", r->flags);
-	if (r->flags & WIRE_REF_EXTENDED)
-		return check_extended(x, r, e);
-	return window_find(w, r->addr, r->len, e) ? 0 : e->code;
 }
 
 int bind_check(const struct window *w, const struct extended *x,
@@ -68,43 +62,37 @@ int bind_check(const struct window *w, const struct extended *x,
 	return 0;
 }
 
-/* What a role must be able to hold, and how it must lie. */
-struct need {
-	uint64_t bytes;
-	uint32_t align;
-};
-
-static struct need need_of(
-	unsigned role, const struct graph *g, const struct wire_graph_run *run)
-{
-	switch (role) {
-	case WIRE_REF_WEIGHTS:
-		return (struct need){ g->weights_bytes, COHERENCE_LINE };
-	case WIRE_REF_KV:
-		return (struct need){ g->kv_bytes, COHERENCE_LINE };
-	case WIRE_REF_ROWS:
-		return (struct need){ rowset_bytes(run), sizeof(uint64_t) };
-	default: /* hidden states */
-		return (struct need){ (uint64_t)run->rows * g->model.n_embd *
-				sizeof(float),
-			sizeof(float) };
-	}
-}
-
 static int bind_one(struct binding *b, const struct cache *cache,
-	const struct wire_ref *r, struct need need, struct err *e)
+	const struct wire_ref *r, const struct graph *g,
+	const struct wire_graph_run *run, struct err *e)
 {
 	bool extended = r->flags & WIRE_REF_EXTENDED;
+	uint32_t align = COHERENCE_LINE;
+	uint64_t bytes;
 
+	switch (r->role) {
+	case WIRE_REF_WEIGHTS:
+		bytes = g->weights_bytes;
+		break;
+	case WIRE_REF_KV:
+		bytes = g->kv_bytes;
+		break;
+	case WIRE_REF_ROWS:
+		bytes = rowset_bytes(run);
+		align = sizeof(uint64_t);
+		break;
+	default: /* hidden states */
+		bytes = (uint64_t)run->rows * g->model.n_embd * sizeof(float);
+		align = sizeof(float);
+	}
 	if (b->addr[r->role] || (r->role == WIRE_REF_WEIGHTS && b->weights))
 		return err_set(e, EINVAL, "bound twice");
-	if (r->len < need.bytes)
+	if (r->len < bytes)
 		return err_set(e, EINVAL, "length %u, the run takes %" PRIu64,
-			r->len, need.bytes);
-	if (!extended && r->addr % need.align)
+			r->len, bytes);
+	if (!extended && r->addr % align)
 		return err_set(e, EINVAL,
-			"address 0x%x is not a multiple of %u", r->addr,
-			need.align);
+			"address 0x%x is not a multiple of %u", r->addr, align);
 	if (r->role == WIRE_REF_WEIGHTS)
 		b->weights =
 			extended ? EXTENDED_BASE + extended_at(r) : r->addr;
@@ -125,7 +113,7 @@ int bind_run(struct binding *b, const struct cache *cache,
 
 		if (r->role == WIRE_REF_SYNC)
 			continue;
-		if (bind_one(b, cache, r, need_of(r->role, g, run), e))
+		if (bind_one(b, cache, r, g, run, e))
 			return err_in(e, "graph run: ref %u (%s)", i,
 				bind_role_name(r->role));
 	}

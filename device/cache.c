@@ -107,14 +107,6 @@ int cache_reaches(
 	return 0;
 }
 
-static const struct mapping *viewable(
-	const struct cache *c, uint32_t addr, size_t len)
-{
-	const struct mapping *m = window_find(c->window, addr, len, NULL);
-
-	return m && !(m->share.flags & WIRE_SHARE_DMA) ? m : NULL;
-}
-
 /* What is viewed. */
 struct view {
 	uint8_t *mem;     /* where a view of it points */
@@ -125,9 +117,9 @@ struct view {
 static bool view_open(
 	struct cache *c, uint32_t addr, size_t len, struct view *v)
 {
-	const struct mapping *m = viewable(c, addr, len);
+	const struct mapping *m = window_find(c->window, addr, len, NULL);
 
-	if (!m)
+	if (!m || m->share.flags & WIRE_SHARE_DMA)
 		return false;
 	v->s = shadow_of(c, m);
 	v->r.from = addr - m->addr;
@@ -175,20 +167,6 @@ static uint64_t lines_touched(uint32_t addr, size_t len)
 	return line_of((uint64_t)addr + len - 1) - line_of(addr) + 1;
 }
 
-/* What the cache has of a call's lines, for a report of its absence. */
-static void count_lines(const struct shadow *s, struct upkeep_call *call)
-{
-	for (uint32_t i = line_of(call->from); i <= line_of(call->to - 1);
-		i++) {
-		bool held = (s->state[i] & LINE_VALID) != 0;
-
-		call->held += held;
-		call->differing += held && line_differs(s, i);
-		call->written +=
-			(s->state[i] & (LINE_WRITTEN | LINE_OWED)) != 0;
-	}
-}
-
 /* A call of upkeep is due: is it left out on order? */
 static bool left_out(struct cache *c, enum fault_upkeep what,
 	const struct mapping *m, struct range r, uint32_t cpu_seq, unsigned by)
@@ -215,26 +193,18 @@ static bool left_out(struct cache *c, enum fault_upkeep what,
 	if (name[0])
 		call.site = name;
 	coherence_report_called(file, &call);
-	if (drops) {
-		count_lines(s, &call);
-		coherence_report_left_out(file, &call);
+	if (!drops)
+		return false;
+	/* What the cache has of its lines shows what its absence does. */
+	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++) {
+		bool held = (s->state[i] & LINE_VALID) != 0;
+
+		call.held += held;
+		call.differing += held && line_differs(s, i);
+		call.written += (s->state[i] & (LINE_WRITTEN | LINE_OWED)) != 0;
 	}
-	return drops;
-}
-
-static void invalidate(
-	struct cache *c, struct shadow *s, struct range r, uint32_t cpu_seq)
-{
-	struct upkeep *u = &c->upkeep;
-	bool news = false;
-
-	for (uint32_t i = line_of(r.from); u->check && i <= line_of(r.to - 1);
-		i++)
-		news |= line_news(u, s, i, cpu_seq);
-	if (u->check && !news)
-		shadow_report_needless(u, s, VIOLATION_NEEDLESS_INVALIDATE, r);
-	for (uint32_t i = line_of(r.from); i <= line_of(r.to - 1); i++)
-		line_drop(u, s, i, cpu_seq);
+	coherence_report_left_out(file, &call);
+	return true;
 }
 
 static void invalidate_told(struct cache *c, uint32_t addr, size_t len,
@@ -242,26 +212,36 @@ static void invalidate_told(struct cache *c, uint32_t addr, size_t len,
 {
 	const struct mapping *m = window_find(c->window, addr, len, NULL);
 	struct shadow *s = m ? shadow_of(c, m) : NULL;
+	struct upkeep *u = &c->upkeep;
+	uint32_t first, last;
+	bool news = false;
 	struct range r;
 
 	if (!m)
 		return;
 	r.from = addr - m->addr;
 	r.to = r.from + len;
+	first = line_of(r.from);
+	last = line_of(r.to - 1);
 	if (left_out(c, FAULT_WORD, m, r, cpu_seq, by))
 		return;
 	if (left_out(c, FAULT_INVALIDATE, m, r, cpu_seq, by)) {
-		for (uint32_t i = line_of(r.from);
-			s && c->upkeep.check && i <= line_of(r.to - 1); i++)
+		for (uint32_t i = first; s && u->check && i <= last; i++)
 			line_ignore(s, i, cpu_seq, by);
 		return;
 	}
 	c->counters.invalidated_lines += lines_touched(addr, len);
-	if (s)
-		invalidate(c, s, r, cpu_seq);
+	if (!s)
+		return;
+	for (uint32_t i = first; u->check && i <= last; i++)
+		news |= line_news(u, s, i, cpu_seq);
+	if (u->check && !news)
+		shadow_report_needless(u, s, VIOLATION_NEEDLESS_INVALIDATE, r);
+	for (uint32_t i = first; i <= last; i++)
+		line_drop(u, s, i, cpu_seq);
 }
 
-void cache_invalidate_by(struct cache *c, uint32_t addr, size_t len,
+void cache_invalidate(struct cache *c, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by)
 {
 	struct device_trace *t = c->config.trace;
@@ -271,12 +251,6 @@ void cache_invalidate_by(struct cache *c, uint32_t addr, size_t len,
 	if (t)
 		device_trace_ended(t, WIRE_TRACE_INVALIDATE, "invalidate", 2,
 			began, addr, len, cpu_seq);
-}
-
-void cache_invalidate(
-	struct cache *c, uint32_t addr, size_t len, uint32_t cpu_seq)
-{
-	cache_invalidate_by(c, addr, len, cpu_seq, 0);
 }
 
 static void clean(struct cache *c, uint32_t addr, size_t len)
@@ -343,23 +317,21 @@ static void evict(struct cache *c, struct shadow *s)
 	}
 }
 
-static void evict_some(struct cache *c)
-{
-	uint64_t before = c->counters.evicted_lines;
-	uint64_t began = device_trace_now(c->config.trace);
-
-	for (unsigned i = 0; i < WINDOW_SLOTS_MAX; i++)
-		if (c->shadow[i].n_dirty)
-			evict(c, &c->shadow[i]);
-	if (c->config.trace && c->counters.evicted_lines > before)
-		device_trace_ended(c->config.trace, WIRE_TRACE_EVICT, "evict",
-			2, began, c->counters.evicted_lines - before, 0, 0);
-}
-
 void cache_operator(struct cache *c, const char *name, int layer)
 {
-	if (c->config.evict_seed)
-		evict_some(c);
+	struct device_trace *t = c->config.trace;
+	uint64_t before = c->counters.evicted_lines, evicted, began;
+
+	if (c->config.evict_seed) {
+		began = device_trace_now(t);
+		for (unsigned i = 0; i < WINDOW_SLOTS_MAX; i++)
+			if (c->shadow[i].n_dirty)
+				evict(c, &c->shadow[i]);
+		evicted = c->counters.evicted_lines - before;
+		if (t && evicted)
+			device_trace_ended(t, WIRE_TRACE_EVICT, "evict", 2,
+				began, evicted, 0, 0);
+	}
 	c->upkeep.now.name = name;
 	c->upkeep.now.layer = layer;
 	violations_operator(&c->upkeep.violations, name, layer);

@@ -102,10 +102,8 @@ void *view_write(struct cache *, uint32_t addr, size_t len);
 
 /* The CPU wrote these bytes in its bracket `cpu_seq`, and in the function of
  * number `by` (ipc/tell.h; 0: not told). */
-void cache_invalidate_by(struct cache *, uint32_t addr, size_t len,
+void cache_invalidate(struct cache *, uint32_t addr, size_t len,
 	uint32_t cpu_seq, unsigned by);
-void cache_invalidate(
-	struct cache *, uint32_t addr, size_t len, uint32_t cpu_seq);
 void cache_clean(struct cache *, uint32_t addr, size_t len);
 
 /*

@@ -2,7 +2,6 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "device/violation_text.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -47,24 +46,18 @@ static const char *const upkeep_name[] = {
 
 /* ---- rules --------------------------------------------------------------- */
 
-/* A line without its comment and its blanks. */
-static char *tidy(char *line)
+static int add_rule(struct coherence_report *r, char *line, struct err *e)
 {
 	char *end = strchr(line, '#');
+	struct rule *more;
 
+	/* Without its comment and its blanks. */
 	if (!end)
 		end = line + strlen(line);
 	while (end > line && strchr(" \t\r\n", end[-1]))
 		end--;
 	*end = '\0';
-	return line + strspn(line, " \t");
-}
-
-static int add_rule(struct coherence_report *r, char *line, struct err *e)
-{
-	struct rule *more;
-
-	line = tidy(line);
+	line += strspn(line, " \t");
 	if (!*line)
 		return 0;
 	if (r->n_rules == RULES_MAX)
@@ -116,23 +109,6 @@ static void release(struct coherence_report *r)
 	free(r);
 }
 
-static int open_file(
-	struct coherence_report *r, const char *path, struct err *e)
-{
-	r->path = strdup(path);
-	if (!r->path)
-		return err_set(e, ENOMEM, "no memory for coherence reports");
-	r->file = fopen(path, "ae");
-	if (!r->file)
-		return err_sys(e, errno,
-			"cannot open '%s' for coherence reports", path);
-	setvbuf(r->file, NULL, _IOLBF, BUFSIZ);
-	/* Else the first object would read /dev/urandom, which a confined
-	 * process may not open. */
-	json_object_seed(1);
-	return 0;
-}
-
 int coherence_report_open(struct coherence_report **out, const char *path,
 	const char *suppress, struct err *e)
 {
@@ -141,14 +117,30 @@ int coherence_report_open(struct coherence_report **out, const char *path,
 
 	if (!r)
 		return err_set(e, ENOMEM, "no memory for coherence reports");
-	if (suppress)
-		ret = read_rules(r, suppress, e);
-	if (!ret && path)
-		ret = open_file(r, path, e);
-	if (ret)
-		release(r);
-	else
-		*out = r;
+	if (suppress && (ret = read_rules(r, suppress, e)))
+		goto fail;
+	if (path) {
+		r->path = strdup(path);
+		if (!r->path) {
+			ret = err_set(
+				e, ENOMEM, "no memory for coherence reports");
+			goto fail;
+		}
+		r->file = fopen(path, "ae");
+		if (!r->file) {
+			ret = err_sys(e, errno,
+				"cannot open '%s' for coherence reports", path);
+			goto fail;
+		}
+		setvbuf(r->file, NULL, _IOLBF, BUFSIZ);
+		/* Else the first object would read /dev/urandom, which a
+		 * confined process may not open. */
+		json_object_seed(1);
+	}
+	*out = r;
+	return 0;
+fail:
+	release(r);
 	return ret;
 }
 
@@ -251,24 +243,6 @@ static json_t *layer_of(int layer)
 	return layer < 0 ? NULL : json_integer(layer);
 }
 
-static json_t *cpu_side(const struct violation *v)
-{
-	if (!violation_cpu_wrote(v->kind) && !v->cpu_known)
-		return NULL;
-	return json_pack("{s:o*, s:s*}", "bracket",
-		v->cpu_known ? json_integer(v->cpu_seq) : NULL, "function",
-		v->cpu_by[0] ? v->cpu_by : NULL);
-}
-
-/* What the device had read or written there before. */
-static json_t *device_side(const struct violation *v)
-{
-	return json_pack("{s:b, s:I, s:s*, s:o*}", "wrote",
-		violation_device_wrote(v->kind), "request",
-		(json_int_t)v->loaded, "operator", v->before, "layer",
-		v->before ? layer_of(v->before_layer) : NULL);
-}
-
 static json_t *value_of(const uint8_t *byte, unsigned n)
 {
 	char hex[2 * VIOLATION_VALUE_BYTES + 1] = "";
@@ -278,28 +252,32 @@ static json_t *value_of(const uint8_t *byte, unsigned n)
 	return json_string(hex);
 }
 
-static json_t *values_of(const struct violation *v)
-{
-	const struct violation_values *l = &v->values;
-
-	if (!l->n)
-		return NULL;
-	return json_pack("{s:I, s:o, s:o, s:I}", "at", (json_int_t)l->at,
-		"cache", value_of(l->cached, l->n), "memory",
-		value_of(l->memory, l->n), "evicted_bytes",
-		(json_int_t)v->evicted);
-}
-
 void coherence_report_add(struct coherence_report *r, const struct violation *v,
 	double upkeep_bytes_per_s)
 {
 	uint64_t needless = violation_needless_bytes(v);
+	const struct violation_values *l = &v->values;
+	json_t *cpu = NULL, *before, *values = NULL;
 	char missing[320];
 
 	r->of_kind[v->kind]++;
 	if (r->added++ >= COHERENCE_REPORT_LINES || !r->file)
 		return;
 	violation_missing(v, missing, sizeof(missing));
+	if (violation_cpu_wrote(v->kind) || v->cpu_known)
+		cpu = json_pack("{s:o*, s:s*}", "bracket",
+			v->cpu_known ? json_integer(v->cpu_seq) : NULL,
+			"function", v->cpu_by[0] ? v->cpu_by : NULL);
+	/* What the device had read or written there before. */
+	before = json_pack("{s:b, s:I, s:s*, s:o*}", "wrote",
+		violation_device_wrote(v->kind), "request",
+		(json_int_t)v->loaded, "operator", v->before, "layer",
+		v->before ? layer_of(v->before_layer) : NULL);
+	if (l->n)
+		values = json_pack("{s:I, s:o, s:o, s:I}", "at",
+			(json_int_t)l->at, "cache", value_of(l->cached, l->n),
+			"memory", value_of(l->memory, l->n), "evicted_bytes",
+			(json_int_t)v->evicted);
 	put(r,
 		json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:s, s:o*, s:I, "
 			  "s:o*, s:o*, s:o*, s:s*, s:o*, s:o*}",
@@ -307,10 +285,9 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 			violation_kind_name(v->kind), "buffer", v->buffer,
 			"from", (json_int_t)v->from, "to", (json_int_t)v->to,
 			"operator", v->op, "layer", layer_of(v->layer),
-			"request", (json_int_t)v->request, "cpu", cpu_side(v),
-			"before", device_side(v), "values", values_of(v),
-			"missing", missing[0] ? missing : NULL,
-			"needless_bytes",
+			"request", (json_int_t)v->request, "cpu", cpu, "before",
+			before, "values", values, "missing",
+			missing[0] ? missing : NULL, "needless_bytes",
 			needless ? json_integer((json_int_t)needless) : NULL,
 			"needless_us",
 			needless ? json_real(violation_needless_us(
@@ -319,24 +296,6 @@ void coherence_report_add(struct coherence_report *r, const struct violation *v,
 }
 
 /* ---- calls --------------------------------------------------------------- */
-
-static struct site *site_of(
-	struct coherence_report *r, const struct upkeep_call *c)
-{
-	struct site *s = r->site;
-
-	for (; s < r->site + r->n_sites; s++)
-		if (s->what == c->what && !strcmp(s->buffer, c->buffer) &&
-			!strcmp(s->name, c->site))
-			return s;
-	if (r->n_sites == ARRAY_LEN(r->site))
-		return NULL;
-	s = &r->site[r->n_sites++];
-	s->what = c->what;
-	snprintf(s->buffer, sizeof(s->buffer), "%s", c->buffer);
-	snprintf(s->name, sizeof(s->name), "%s", c->site);
-	return s;
-}
 
 /* Calls of that kind for that buffer so far. */
 static uint64_t number_of(
@@ -354,10 +313,20 @@ static uint64_t number_of(
 void coherence_report_called(
 	struct coherence_report *r, const struct upkeep_call *c)
 {
-	struct site *s = site_of(r, c);
+	struct site *s = r->site, *end = r->site + r->n_sites;
 
-	if (!s)
-		return;
+	while (s < end &&
+		(s->what != c->what || strcmp(s->buffer, c->buffer) ||
+			strcmp(s->name, c->site)))
+		s++;
+	if (s == end) {
+		if (r->n_sites == ARRAY_LEN(r->site))
+			return;
+		r->n_sites++;
+		s->what = c->what;
+		snprintf(s->buffer, sizeof(s->buffer), "%s", c->buffer);
+		snprintf(s->name, sizeof(s->name), "%s", c->site);
+	}
 	s->calls++;
 	s->last = number_of(r, c);
 	if (!s->first)

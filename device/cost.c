@@ -9,28 +9,6 @@
 #include "tensor/soc/price_layer.h"
 #include "tensor/tile.h"
 
-static void add(int ret, const struct price *p, struct price *sum)
-{
-	if (!ret)
-		price_add(sum, p);
-}
-
-static int cost_rows(const struct soc *soc, enum price_rows_op what,
-	const struct graph *g, uint64_t n, struct price *p)
-{
-	return price_rows(soc, what, g->rows, n, p);
-}
-
-static int cost_matmul(const struct soc *soc, const struct graph *g,
-	uint32_t rows, const struct op *op, struct price *p)
-{
-	int ret = price_matmul(soc, g->rows, op->w.rows, align_up(op->k, TILE),
-		price_type((enum dtype)op->w.type), p);
-
-	price_matmul_rows(soc, rows, op->w.rows, op->k, p);
-	return ret;
-}
-
 void cost_attention(const struct soc *soc, const struct graph *g,
 	const struct rowset *s, bool apart, struct sight_piece *room,
 	struct price *out)
@@ -53,32 +31,36 @@ void cost_op(const struct soc *soc, const struct graph *g, uint32_t rows,
 	switch (op->kind) {
 	case OP_RMSNORM:
 	case OP_HEAD_NORM:
-		ret = cost_rows(soc, PRICE_NORM, g, op->n, &p);
+		ret = price_rows(soc, PRICE_NORM, g->rows, op->n, &p);
 		break;
 	case OP_MATMUL:
-		ret = cost_matmul(soc, g, rows, op, &p);
+		ret = price_matmul(soc, g->rows, op->w.rows,
+			align_up(op->k, TILE),
+			price_type((enum dtype)op->w.type), &p);
+		price_matmul_rows(soc, rows, op->w.rows, op->k, &p);
 		break;
 	case OP_ROPE:
-		ret = cost_rows(soc, PRICE_ROPE, g, op->n, &p);
+		ret = price_rows(soc, PRICE_ROPE, g->rows, op->n, &p);
 		break;
 	case OP_KV_WRITE: /* both */
-		ret = cost_rows(
-			soc, PRICE_KV_WRITE, g, 2 * (uint64_t)op->n, &p);
+		ret = price_rows(
+			soc, PRICE_KV_WRITE, g->rows, 2 * (uint64_t)op->n, &p);
 		break;
 	case OP_ATTEND:
 		p = *attention;
 		break;
 	case OP_SWIGLU:
-		ret = cost_rows(soc, PRICE_SWIGLU, g, op->n, &p);
+		ret = price_rows(soc, PRICE_SWIGLU, g->rows, op->n, &p);
 		break;
 	case OP_QUANTIZE:
-		ret = cost_rows(soc, PRICE_QUANTIZE, g, op->n, &p);
+		ret = price_rows(soc, PRICE_QUANTIZE, g->rows, op->n, &p);
 		break;
 	case OP_ADD:
-		ret = cost_rows(soc, PRICE_ADD, g, op->n, &p);
+		ret = price_rows(soc, PRICE_ADD, g->rows, op->n, &p);
 		break;
 	}
-	add(ret, &p, sum);
+	if (!ret)
+		price_add(sum, &p);
 }
 
 /* Bytes of the vector of weights that the operator reads; 0: none. */

@@ -8,7 +8,6 @@
 #include "device/cache.h"
 #include "device/cost.h"
 #include "device/device_trace.h"
-#include "device/loader.h"
 #include "tensor/kern.h"
 
 #include <errno.h>
@@ -18,24 +17,10 @@
 
 /* ---- life -------------------------------------------------------------- */
 
-static int open_trace(struct device *d, struct err *e)
+int device_open(
+	struct device **out, const struct device_config *cfg, struct err *e)
 {
-	const struct device_config *cfg = &d->config;
-
-	if (!cfg->trace)
-		return 0;
-	d->trace = aligned_alloc(_Alignof(struct device_trace),
-		align_up(sizeof(*d->trace), _Alignof(struct device_trace)));
-	if (!d->trace)
-		return err_set(e, ENOMEM, "no memory for a trace");
-	*d->trace = (struct device_trace){ .copied_ns = 0 };
-	return trace_ring_attach(
-		&d->trace->ring, cfg->trace, cfg->trace_bytes, e);
-}
-
-static int open_parts(struct device *d, struct err *e)
-{
-	const struct device_config *cfg = &d->config;
+	struct device *d = calloc(1, sizeof(*d));
 	struct cache_config cache = {
 		.level = cfg->coherence,
 		.evict_seed = cfg->evict_seed,
@@ -44,28 +29,43 @@ static int open_parts(struct device *d, struct err *e)
 		.report_arg = cfg->arg,
 		.file = cfg->file,
 		.tell = cfg->tell,
-		.trace = d->trace,
-		.extended = &d->extended,
 	};
 	unsigned threads = cfg->threads ? cfg->threads : workers_online();
 	int ret;
 
+	if (!d)
+		return err_set(e, ENOMEM, "no memory for the device's state");
+	d->config = *cfg;
+	for (unsigned i = 0; i < WIRE_MAX_BUFFERS; i++)
+		d->shared[i].fd = -1;
+	if (cfg->trace) {
+		d->trace = aligned_alloc(_Alignof(struct device_trace),
+			align_up(sizeof(*d->trace),
+				_Alignof(struct device_trace)));
+		if (!d->trace) {
+			ret = err_set(e, ENOMEM, "no memory for a trace");
+			goto fail;
+		}
+		*d->trace = (struct device_trace){ .copied_ns = 0 };
+		if ((ret = trace_ring_attach(
+			     &d->trace->ring, cfg->trace, cfg->trace_bytes, e)))
+			goto fail;
+	}
 	if (threads > EXEC_MAX_THREADS)
 		threads = EXEC_MAX_THREADS;
 	if ((ret = window_init(&d->window, cfg->va_window,
 		     cfg->va_slots ? cfg->va_slots : DEVICE_VA_SLOTS, e)))
-		return ret;
+		goto fail;
 	d->window.defer = cfg->va_defer;
 	extended_init(&d->extended, cfg->va_extended);
 	d->window.extended = &d->extended;
-	if ((ret = window_show(&d->window, e)))
-		return ret;
-	if ((ret = cache_open(&d->cache, &cache, &d->window, e)))
-		return ret;
-	if ((ret = kern_select(&d->exec.kern, e)))
-		return ret;
-	if ((ret = workers_open(&d->workers, threads, e)))
-		return ret;
+	cache.trace = d->trace;
+	cache.extended = &d->extended;
+	if ((ret = window_show(&d->window, e)) ||
+		(ret = cache_open(&d->cache, &cache, &d->window, e)) ||
+		(ret = kern_select(&d->exec.kern, e)) ||
+		(ret = workers_open(&d->workers, threads, e)))
+		goto fail;
 	if (d->trace)
 		d->trace->workers = workers_count(d->workers);
 	d->exec.workers = d->workers;
@@ -73,31 +73,14 @@ static int open_parts(struct device *d, struct err *e)
 	d->exec.trace = d->trace;
 	d->exec.beat = cfg->beat;
 	d->exec.beat_arg = cfg->arg;
-	if ((ret = exec_init(&d->exec, e)))
-		return ret;
-	return loader_open(&d->loader, e);
-}
-
-int device_open(
-	struct device **out, const struct device_config *config, struct err *e)
-{
-	struct device *d = calloc(1, sizeof(*d));
-	int ret;
-
-	if (!d)
-		return err_set(e, ENOMEM, "no memory for the device's state");
-	d->config = *config;
-	for (unsigned i = 0; i < WIRE_MAX_BUFFERS; i++)
-		d->shared[i].fd = -1;
-	ret = open_trace(d, e);
-	if (!ret)
-		ret = open_parts(d, e);
-	if (ret) {
-		device_close(d);
-		return ret;
-	}
+	if ((ret = exec_init(&d->exec, e)) ||
+		(ret = loader_open(&d->loader, e)))
+		goto fail;
 	*out = d;
 	return 0;
+fail:
+	device_close(d);
+	return ret;
 }
 
 void device_detach(struct device *d)
@@ -178,15 +161,6 @@ static int do_soc(struct device *d, const struct packet *p, struct err *e)
 	return 0;
 }
 
-/* Into the completion, once its counters are known. */
-static void tell_price(struct device *d, struct wire_done *done)
-{
-	if (!d->exec.soc)
-		return;
-	cost_request(d->exec.soc, done, &d->exec.price);
-	memcpy(done->price, &d->exec.price, sizeof(done->price));
-}
-
 /* ---- dispatch ---------------------------------------------------------- */
 
 static const struct {
@@ -204,20 +178,6 @@ static const struct {
 		sizeof(struct wire_simple) },
 };
 
-static int check_op(uint32_t op, size_t len, struct err *e)
-{
-	/* Exactly: all are multiples of 8, as a padded packet is. */
-	size_t want;
-
-	if (op >= WIRE_OP_COUNT || !op_info[op].name)
-		return err_set(e, EINVAL, "op %u is unknown", op);
-	want = op_info[op].bytes;
-	if (want && len != want)
-		return err_set(e, EMSGSIZE, "%s: has %zu bytes, must have %zu",
-			op_info[op].name, len, want);
-	return 0;
-}
-
 static uint32_t simple_arg(const struct packet *p)
 {
 	struct wire_simple s;
@@ -229,6 +189,15 @@ static uint32_t simple_arg(const struct packet *p)
 static int perform(struct device *d, const struct packet *p, uint32_t op,
 	struct wire_done *done, struct err *e)
 {
+	size_t want;
+
+	if (op >= WIRE_OP_COUNT || !op_info[op].name)
+		return err_set(e, EINVAL, "op %u is unknown", op);
+	/* Exactly: all are multiples of 8, as a padded packet is. */
+	want = op_info[op].bytes;
+	if (want && p->len != want)
+		return err_set(e, EMSGSIZE, "%s: has %zu bytes, must have %zu",
+			op_info[op].name, p->len, want);
 	switch (op) {
 	case WIRE_MAP:
 		return device_map(d, p, done, e);
@@ -262,8 +231,7 @@ static int take_refs(struct device *d, const struct packet *p, struct err *e)
 		if (!(r->flags & WIRE_REF_INVALIDATE))
 			continue;
 		cache_operator(d->cache, bind_role_name(r->role), -1);
-		cache_invalidate_by(
-			d->cache, r->addr, r->len, r->cpu_seq, r->by);
+		cache_invalidate(d->cache, r->addr, r->len, r->cpu_seq, r->by);
 	}
 	return 0;
 }
@@ -286,16 +254,11 @@ static void tell_failure(struct wire_done *done, const struct err *e)
 		first);
 }
 
-static const char *op_name(uint32_t op)
-{
-	return op < WIRE_OP_COUNT && op_info[op].name ? op_info[op].name
-						      : "unknown";
-}
-
 bool device_dispatch(
 	struct device *d, const struct packet *p, struct wire_done *done)
 {
 	unsigned loading = d->loading;
+	const char *name = NULL;
 	uint64_t began;
 	struct err e;
 	int ret;
@@ -314,18 +277,21 @@ bool device_dispatch(
 	cache_begin(d->cache, p->seq);
 	ret = take_refs(d, p, &e);
 	if (!ret)
-		ret = check_op(done->op, p->len, &e);
-	if (!ret)
 		ret = perform(d, p, done->op, done, &e);
 	cache_end(d->cache, &done->counters, done->text, sizeof(done->text));
 	done->status = ret;
-	tell_price(d, done);
+	if (d->exec.soc) { /* with the counters */
+		cost_request(d->exec.soc, done, &d->exec.price);
+		memcpy(done->price, &d->exec.price, sizeof(done->price));
+	}
 	if (ret)
 		tell_failure(done, &e);
 	done->counters.busy_ns = clock_ns() - began;
+	if (done->op < WIRE_OP_COUNT)
+		name = op_info[done->op].name;
 	if (d->trace)
 		device_trace_ended(d->trace, WIRE_TRACE_REQUEST,
-			op_name(done->op), 0, began, p->seq, done->op,
+			name ? name : "unknown", 0, began, p->seq, done->op,
 			(uint64_t) - (int64_t)ret);
 	return d->loading == loading;
 }

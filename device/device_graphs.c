@@ -1,28 +1,164 @@
 #include "device/device_impl.h"
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/hugemem.h"
 #include "base/workers.h"
 #include "device/bind.h"
 #include "device/cost.h"
 #include "device/device_trace.h"
 #include "device/graph.h"
-#include "device/loader.h"
 #include "device/rowset.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void hold(struct device *d, uint32_t weights_bytes)
+/* ---- the loader: a thread that builds graphs beside compute -------------- */
+
+/* The loader's from submission until it comes back. */
+struct load {
+	uint32_t graph, seq;
+	void *msg; /* [len] a checked WIRE_GRAPH_LOAD, the load's own */
+	size_t len;
+	unsigned threads;
+	uint32_t weights_bytes; /* of the graph */
+	size_t plan_bytes;
+	size_t arena_bytes; /* of scratch to provide; 0: there is enough */
+	/* Results. NULL where memory ran out. */
+	struct graph *plan;
+	void *arena;
+	uint64_t began_ns, busy_ns;
+	struct load *next;
+};
+
+struct queue {
+	struct load *first, **end;
+};
+
+struct loader {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct queue todo, done;
+	unsigned pending; /* submitted and not yet taken back */
+	bool stop;
+};
+
+static void push(struct queue *q, struct load *l)
 {
-	d->held++;
-	d->held_bytes += weights_bytes;
-	if (d->held > d->most_held)
-		d->most_held = d->held;
-	if (d->held_bytes > d->most_held_bytes)
-		d->most_held_bytes = d->held_bytes;
+	l->next = NULL;
+	*q->end = l;
+	q->end = &l->next;
 }
+
+static struct load *pop(struct queue *q)
+{
+	struct load *l = q->first;
+
+	if (l) {
+		q->first = l->next;
+		if (!q->first)
+			q->end = &q->first;
+	}
+	return l;
+}
+
+/* Free a job and the results that were not taken out of it. */
+static void load_free(struct load *l)
+{
+	hugemem_free(l->arena);
+	free(l->plan);
+	free(l->msg);
+	free(l);
+}
+
+static void *loader_main(void *arg)
+{
+	struct loader *ld = arg;
+
+	pthread_mutex_lock(&ld->lock);
+	while (!ld->stop) {
+		struct load *l = pop(&ld->todo);
+
+		if (!l) {
+			pthread_cond_wait(&ld->changed, &ld->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&ld->lock);
+		l->began_ns = clock_ns();
+		l->plan = graph_build(l->msg, l->len, l->threads);
+		if (l->plan && l->arena_bytes)
+			l->arena = hugemem_alloc(l->arena_bytes);
+		l->busy_ns = clock_ns() - l->began_ns;
+		pthread_mutex_lock(&ld->lock);
+		push(&ld->done, l);
+		pthread_cond_broadcast(&ld->changed);
+	}
+	pthread_mutex_unlock(&ld->lock);
+	return NULL;
+}
+
+int loader_open(struct loader **out, struct err *e)
+{
+	struct loader *ld = calloc(1, sizeof(*ld));
+	int ret;
+
+	if (!ld)
+		return err_set(e, ENOMEM, "no memory for the loader");
+	ld->todo.end = &ld->todo.first;
+	ld->done.end = &ld->done.first;
+	pthread_mutex_init(&ld->lock, NULL);
+	pthread_cond_init(&ld->changed, NULL);
+	ret = pthread_create(&ld->thread, NULL, loader_main, ld);
+	if (ret) {
+		pthread_cond_destroy(&ld->changed);
+		pthread_mutex_destroy(&ld->lock);
+		free(ld);
+		return err_sys(e, ret,
+			"cannot start the loader's thread (for want of memory, "
+			"or by ulimit -u)");
+	}
+	*out = ld;
+	return 0;
+}
+
+void loader_close(struct loader *ld)
+{
+	struct load *l;
+
+	if (!ld)
+		return;
+	pthread_mutex_lock(&ld->lock);
+	ld->stop = true;
+	pthread_cond_broadcast(&ld->changed);
+	pthread_mutex_unlock(&ld->lock);
+	pthread_join(ld->thread, NULL);
+	while ((l = pop(&ld->todo)) || (l = pop(&ld->done)))
+		load_free(l);
+	pthread_cond_destroy(&ld->changed);
+	pthread_mutex_destroy(&ld->lock);
+	free(ld);
+}
+
+/* The oldest finished job, or NULL; `wait` for one if any is pending. */
+static struct load *loader_take(struct loader *ld, bool wait)
+{
+	struct load *l;
+
+	pthread_mutex_lock(&ld->lock);
+	while (!(l = pop(&ld->done)) && wait && ld->pending)
+		pthread_cond_wait(&ld->changed, &ld->lock);
+	if (l)
+		ld->pending--;
+	pthread_mutex_unlock(&ld->lock);
+	return l;
+}
+
+/* ---- graphs ---------------------------------------------------------------
+ */
 
 static void let_go(struct device *d, uint32_t weights_bytes)
 {
@@ -59,34 +195,6 @@ static struct graph_slot *find_graph(
 	return &d->graph[id];
 }
 
-static int submit_load(struct device *d, const struct packet *p, uint32_t id,
-	const struct graph_need *need, struct err *e)
-{
-	struct load *l = calloc(1, sizeof(*l));
-
-	if (l)
-		l->msg = malloc(p->len);
-	if (!l || !l->msg) {
-		free(l);
-		return err_set(e, ENOMEM, "graph load: no memory");
-	}
-	memcpy(l->msg, p->msg, p->len);
-	l->len = p->len;
-	l->graph = id;
-	l->seq = p->seq;
-	l->weights_bytes = need->weights_bytes;
-	l->threads = workers_count(d->workers);
-	l->plan_bytes = need->plan_bytes;
-	if (need->arena_bytes > d->arena_planned)
-		l->arena_bytes = d->arena_planned = need->arena_bytes;
-	d->plans_bytes += need->plan_bytes;
-	d->graph[id].loading = true;
-	d->loading++;
-	hold(d, need->weights_bytes);
-	loader_submit(d->loader, l);
-	return 0;
-}
-
 int device_load_graph(struct device *d, const struct packet *p, struct err *e)
 {
 	struct graph_limits limits = {
@@ -97,6 +205,7 @@ int device_load_graph(struct device *d, const struct packet *p, struct err *e)
 	};
 	struct graph_slot *slot;
 	struct graph_need need;
+	struct load *l;
 	uint32_t id;
 	int ret = graph_check(p->msg, p->len, &limits, &need, e);
 
@@ -112,7 +221,38 @@ int device_load_graph(struct device *d, const struct packet *p, struct err *e)
 	if (slot->graph)
 		return err_set(e, EEXIST,
 			"graph load: graph %u exists; drop it first", id);
-	return submit_load(d, p, id, &need, e);
+
+	l = calloc(1, sizeof(*l));
+	if (l)
+		l->msg = malloc(p->len);
+	if (!l || !l->msg) {
+		free(l);
+		return err_set(e, ENOMEM, "graph load: no memory");
+	}
+	memcpy(l->msg, p->msg, p->len);
+	l->len = p->len;
+	l->graph = id;
+	l->seq = p->seq;
+	l->weights_bytes = need.weights_bytes;
+	l->threads = limits.threads;
+	l->plan_bytes = need.plan_bytes;
+	if (need.arena_bytes > d->arena_planned)
+		l->arena_bytes = d->arena_planned = need.arena_bytes;
+	d->plans_bytes += need.plan_bytes;
+	slot->loading = true;
+	d->loading++;
+	d->held++;
+	d->held_bytes += need.weights_bytes;
+	if (d->held > d->most_held)
+		d->most_held = d->held;
+	if (d->held_bytes > d->most_held_bytes)
+		d->most_held_bytes = d->held_bytes;
+	pthread_mutex_lock(&d->loader->lock);
+	push(&d->loader->todo, l);
+	d->loader->pending++;
+	pthread_cond_broadcast(&d->loader->changed);
+	pthread_mutex_unlock(&d->loader->lock);
+	return 0;
 }
 
 bool device_loaded(

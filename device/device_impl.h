@@ -61,6 +61,12 @@ int device_unmap_extended(struct device *, uint32_t addr, struct err *);
 
 /* ---- device_graphs.c ----------------------------------------------------- */
 
+/* The thread that builds graphs, in the order in which they were asked for; the
+ * thread that runs requests takes them back and publishes completions. */
+int loader_open(struct loader **out, struct err *);
+/* Waits for the job in progress and drops the rest. */
+void loader_close(struct loader *);
+
 /* 0: it is being loaded, and device_loaded will have the completion. */
 int device_load_graph(struct device *, const struct packet *, struct err *);
 int device_drop_graph(

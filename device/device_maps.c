@@ -19,29 +19,11 @@ void device_forget_share(struct shared *s)
 	s->why = NULL;
 }
 
-/* A peer's name goes into messages: make it printable. */
-static void tidy_name(struct wire_share *s)
-{
-	s->name[sizeof(s->name) - 1] = '\0';
-	err_plain(s->name);
-}
-
-static int check_share(const struct wire_share *s, int fd, struct err *e)
-{
-	if (s->flags & ~WIRE_SHARE_DMA)
-		return err_set(
-			e, EINVAL, "share: flags 0x%x are unknown", s->flags);
-	if (fd < 0)
-		return err_set(e, EBADF,
-			"share: its descriptor did not arrive (was none sent, "
-			"or has the device too many open? see ulimit -n)");
-	return buffer_check_fd(fd, s->bytes, e);
-}
-
 void device_share(struct device *d, const struct wire_share *share, int fd)
 {
 	struct shared *s;
 	struct err e;
+	int ret;
 
 	if (share->buffer >= WIRE_MAX_BUFFERS) {
 		fd_close(&fd);
@@ -50,8 +32,19 @@ void device_share(struct device *d, const struct wire_share *share, int fd)
 	s = &d->shared[share->buffer];
 	device_forget_share(s);
 	s->share = *share;
-	tidy_name(&s->share);
-	if (!check_share(&s->share, fd, &e)) {
+	/* A peer's name goes into messages: make it printable. */
+	s->share.name[sizeof(s->share.name) - 1] = '\0';
+	err_plain(s->share.name);
+	if (s->share.flags & ~WIRE_SHARE_DMA)
+		ret = err_set(&e, EINVAL, "share: flags 0x%x are unknown",
+			s->share.flags);
+	else if (fd < 0)
+		ret = err_set(&e, EBADF,
+			"share: its descriptor did not arrive (was none sent, "
+			"or has the device too many open? see ulimit -n)");
+	else
+		ret = buffer_check_fd(fd, s->share.bytes, &e);
+	if (!ret) {
 		s->fd = fd;
 		return;
 	}
@@ -122,45 +115,12 @@ static void tell_space(
 	done->arg[WIRE_MAP_SLOTS] = space->slots;
 }
 
-static int map_extended(struct device *d, const struct shared *s,
-	struct wire_done *done, struct err *e)
-{
-	struct window_space space = { 0 };
-	uint64_t at = 0;
-	int ret;
-
-	/* A report in the making may point at names that move. */
-	cache_operator(d->cache, "map", -1);
-	ret = extended_map(&d->extended, &s->share, s->fd, &at, &space, e);
-	tell_space(&space, WIRE_EXTENDED_UNIT, done);
-	done->arg[WIRE_MAP_ADDR] = (uint32_t)(at / WIRE_EXTENDED_UNIT);
-	window_tell(&d->window);
-	return ret;
-}
-
-static int map_window(struct device *d, const struct shared *s,
-	struct wire_done *done, struct err *e)
-{
-	struct window_space space = { 0 };
-	struct mapping *m = NULL;
-	int ret = window_map(&d->window, &s->share, s->fd, &m, &space, e);
-
-	if (!ret && (ret = cache_attach(d->cache, m, e))) {
-		window_unmap(&d->window, m);
-		m = NULL;
-	}
-	if (m)
-		done->arg[WIRE_MAP_ADDR] = m->addr;
-	else
-		done->arg[WIRE_MAP_PENDING] = space.pending;
-	tell_space(&space, 1, done);
-	return ret;
-}
-
 int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 	struct err *e)
 {
-	uint64_t began = clock_ns();
+	uint64_t began = clock_ns(), at = 0;
+	struct window_space space = { 0 };
+	struct mapping *m = NULL;
 	struct wire_map map;
 	const struct shared *s;
 	int ret;
@@ -170,8 +130,26 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 	if (ret)
 		return ret;
 	s = &d->shared[map.buffer];
-	ret = map.where == WIRE_IN_EXTENDED ? map_extended(d, s, done, e)
-					    : map_window(d, s, done, e);
+	if (map.where == WIRE_IN_EXTENDED) {
+		/* A report in the making may point at names that move. */
+		cache_operator(d->cache, "map", -1);
+		ret = extended_map(
+			&d->extended, &s->share, s->fd, &at, &space, e);
+		tell_space(&space, WIRE_EXTENDED_UNIT, done);
+		done->arg[WIRE_MAP_ADDR] = (uint32_t)(at / WIRE_EXTENDED_UNIT);
+		window_tell(&d->window);
+	} else {
+		ret = window_map(&d->window, &s->share, s->fd, &m, &space, e);
+		if (!ret && (ret = cache_attach(d->cache, m, e))) {
+			window_unmap(&d->window, m);
+			m = NULL;
+		}
+		if (m)
+			done->arg[WIRE_MAP_ADDR] = m->addr;
+		else
+			done->arg[WIRE_MAP_PENDING] = space.pending;
+		tell_space(&space, 1, done);
+	}
 	if (!ret && d->exec.soc)
 		cost_map(d->exec.soc, s->share.bytes, &d->exec.price);
 	take_time(d, began);

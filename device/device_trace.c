@@ -68,50 +68,39 @@ void device_trace_copied(struct device_trace *t, uint64_t begin, uint64_t end)
 		;
 }
 
-/* How long copies took together. What was read in place the operator tells:
- * that went on for as long as it did itself, which is who reads. */
-static uint64_t tell_copies(
-	struct device_trace *t, uint64_t layer, uint64_t bytes)
+uint64_t device_trace_operator(struct device_trace *t, const char *name,
+	int layer, uint64_t begin, uint64_t dma_bytes)
 {
-	uint64_t began, copied;
+	uint64_t end = clock_ns(), above = (uint64_t)(layer + 1), copied = 0;
+	struct wire_trace_event *v;
 
-	if (!atomic_load_explicit(&t->copy_began, memory_order_relaxed))
-		return 0;
-	began = atomic_exchange_explicit(
-		&t->copy_began, 0, memory_order_relaxed);
-	copied = atomic_exchange_explicit(
-		&t->copied_ns, 0, memory_order_relaxed);
-	device_trace_on(t, WIRE_TRACE_DMA_ENGINE, WIRE_TRACE_DMA, "DMA", began,
-		atomic_load_explicit(&t->copy_ended, memory_order_relaxed),
-		layer, bytes, copied);
-	return copied ? copied : 1;
-}
+	/* How long copies took together; 0 where all was read in place, which
+	 * lasts for as long as the operator. */
+	if (atomic_load_explicit(&t->copy_began, memory_order_relaxed)) {
+		uint64_t began = atomic_exchange_explicit(
+			&t->copy_began, 0, memory_order_relaxed);
 
-static void tell_shares(
-	struct device_trace *t, const char *name, uint64_t layer)
-{
+		copied = atomic_exchange_explicit(
+			&t->copied_ns, 0, memory_order_relaxed);
+		device_trace_on(t, WIRE_TRACE_DMA_ENGINE, WIRE_TRACE_DMA, "DMA",
+			began,
+			atomic_load_explicit(
+				&t->copy_ended, memory_order_relaxed),
+			above, dma_bytes, copied);
+		copied = copied ? copied : 1;
+	}
+	v = next(t, WIRE_TRACE_OPERATOR, name, 0, 1);
+	if (v)
+		put(t, v, begin, end,
+			(const uint64_t[]){ above, dma_bytes, copied });
 	for (unsigned i = 1; i < t->workers; i++) {
 		struct device_trace_share *s = &t->share[i];
 
 		if (s->begin)
 			device_trace_on(t, i, WIRE_TRACE_SHARE, name, s->begin,
-				s->end, layer, 0, 0);
+				s->end, above, 0, 0);
 		s->begin = 0;
 	}
-}
-
-uint64_t device_trace_operator(struct device_trace *t, const char *name,
-	int layer, uint64_t begin, uint64_t dma_bytes)
-{
-	uint64_t end = clock_ns(), above = (uint64_t)(layer + 1), copied;
-	struct wire_trace_event *v;
-
-	copied = tell_copies(t, above, dma_bytes);
-	v = next(t, WIRE_TRACE_OPERATOR, name, 0, 1);
-	if (v)
-		put(t, v, begin, end,
-			(const uint64_t[]){ above, dma_bytes, copied });
-	tell_shares(t, name, above);
 	return end;
 }
 

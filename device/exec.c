@@ -61,19 +61,6 @@ void exec_arena_take(struct exec *x, void *arena, size_t bytes)
 
 /* ---- a run ------------------------------------------------------------- */
 
-static void fill_rope(const struct run *r)
-{
-	uint32_t half = r->g->model.n_rot / 2;
-	float *c = run_place(r, r->g->at.cos), *s = run_place(r, r->g->at.sin);
-	const float *freq;
-
-	if (!half)
-		return;
-	freq = run_vector(r, r->g->rope_freq);
-	for (uint32_t i = 0; i < r->set.rows; i++, c += half, s += half)
-		kern_angles(c, s, r->set.row[i].position, freq, half);
-}
-
 static size_t hidden_bytes(const struct run *r)
 {
 	return (size_t)r->set.rows * r->g->model.n_embd * sizeof(float);
@@ -83,6 +70,10 @@ static int read_inputs(struct run *r, const struct binding *b,
 	const struct wire_graph_run *wire, struct err *e)
 {
 	struct cache *c = r->x->cache;
+	uint32_t half = r->g->model.n_rot / 2;
+	float *cosine = run_place(r, r->g->at.cos);
+	float *sine = run_place(r, r->g->at.sin);
+	const float *freq;
 	int ret;
 
 	cache_operator(c, "rows", -1);
@@ -97,26 +88,29 @@ static int read_inputs(struct run *r, const struct binding *b,
 		view_read(c, b->addr[WIRE_REF_HIDDEN_IN], hidden_bytes(r)),
 		hidden_bytes(r));
 	cache_operator(c, "rope_freq", -1);
-	fill_rope(r);
+	if (!half)
+		return 0;
+	freq = run_vector(r, r->g->rope_freq);
+	for (uint32_t i = 0; i < r->set.rows; i++)
+		kern_angles(cosine + i * half, sine + i * half,
+			r->set.row[i].position, freq, half);
 	return 0;
 }
 
-static void write_hidden(const struct run *r, uint32_t out)
-{
-	struct cache *c = r->x->cache;
-
-	cache_operator(c, "hidden_out", -1);
-	memcpy(view_write(c, out, hidden_bytes(r)), run_place(r, r->g->at.x),
-		hidden_bytes(r));
-	cache_clean(c, out, hidden_bytes(r));
-}
-
-static void clean_kv(const struct run *r)
+/* Keys and values are the first part's, states the last one's. */
+static void write_outputs(const struct run *r, const struct binding *b)
 {
 	struct cache *c = r->x->cache;
 	uint32_t stride = r->g->model.kv_stride;
+	uint32_t out = b->addr[WIRE_REF_HIDDEN_OUT];
 
-	for (uint32_t l = 0; l < r->g->n_layers; l++) {
+	if (graph_ends(r->g)) {
+		cache_operator(c, "hidden_out", -1);
+		memcpy(view_write(c, out, hidden_bytes(r)),
+			run_place(r, r->g->at.x), hidden_bytes(r));
+		cache_clean(c, out, hidden_bytes(r));
+	}
+	for (uint32_t l = 0; graph_begins(r->g) && l < r->g->n_layers; l++) {
 		struct wire_span s = { 0, 0 };
 
 		cache_operator(c, "kv clean", (int)(r->g->first_layer + l));
@@ -127,15 +121,6 @@ static void clean_kv(const struct run *r)
 						s.slot * stride,
 					(size_t)s.count * stride);
 	}
-}
-
-/* Keys and values are the first part's, states the last one's. */
-static void write_outputs(const struct run *r, const struct binding *b)
-{
-	if (graph_ends(r->g))
-		write_hidden(r, b->addr[WIRE_REF_HIDDEN_OUT]);
-	if (graph_begins(r->g))
-		clean_kv(r);
 }
 
 static void count(const struct run *r, struct exec_counts *c)
@@ -152,22 +137,18 @@ static void count(const struct run *r, struct exec_counts *c)
 		: 0;
 }
 
-/* Whether the arena has what the part before this one left. */
-static bool goes_on(const struct exec_left *left, const struct graph *g,
-	const struct wire_graph_run *wire)
-{
-	return left->any && left->first_layer == g->first_layer &&
-		left->graph_rows == g->rows && left->rows == wire->rows &&
-		left->tensor == g->part.first &&
-		left->row == g->part.first_row &&
-		!memcmp(&left->model, &g->model, sizeof(g->model));
-}
-
-/* Whatever ran last, the arena has something else now. */
+/* Whether the arena has what the part before this one left. Whatever ran last,
+ * the arena has something else from here on. */
 static int take_up(struct exec_left *left, const struct graph *g,
 	const struct wire_graph_run *wire, struct err *e)
 {
-	bool fits = graph_begins(g) || goes_on(left, g, wire);
+	bool fits = graph_begins(g) ||
+		(left->any && left->first_layer == g->first_layer &&
+			left->graph_rows == g->rows &&
+			left->rows == wire->rows &&
+			left->tensor == g->part.first &&
+			left->row == g->part.first_row &&
+			!memcmp(&left->model, &g->model, sizeof(g->model)));
 
 	left->any = false;
 	return fits ? 0
@@ -177,18 +158,6 @@ static int take_up(struct exec_left *left, const struct graph *g,
 			      "there with %u rows",
 			      g->id, g->first_layer, g->part.first_row,
 			      graph_tensor_name(g->part.first), wire->rows);
-}
-
-static void leave(struct exec_left *left, const struct graph *g,
-	const struct wire_graph_run *wire)
-{
-	*left = (struct exec_left){ .any = !graph_ends(g),
-		.first_layer = g->first_layer,
-		.graph_rows = g->rows,
-		.rows = wire->rows,
-		.tensor = g->part.end,
-		.row = g->part.end_row,
-		.model = g->model };
 }
 
 /* When it ended, which is when the next begins but for what is priced between
@@ -256,7 +225,13 @@ int exec_run(struct exec *x, const struct graph *g, const struct binding *b,
 	write_outputs(&r, b);
 	if (x->trace)
 		device_trace_operator(x->trace, "outputs", -1, began, 0);
-	leave(&x->left, g, wire);
+	x->left = (struct exec_left){ .any = !graph_ends(g),
+		.first_layer = g->first_layer,
+		.graph_rows = g->rows,
+		.rows = wire->rows,
+		.tensor = g->part.end,
+		.row = g->part.end_row,
+		.model = g->model };
 	count(&r, counts);
 	counts->extended = cache_extended_bytes(x->cache);
 	return 0;

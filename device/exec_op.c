@@ -49,16 +49,11 @@ static void count_saturated(struct run *r, size_t beyond)
 			&r->saturated, (uint32_t)beyond, memory_order_relaxed);
 }
 
-static void to_f16(struct run *r, float *x, size_t n)
-{
-	count_saturated(r, r->x->kern->round_f16(x, n));
-}
-
 /* What an operator leaves, as the next one takes it. */
 static void round_output(struct run *r, float *x, size_t n)
 {
 	if (r->op->round && r->g->model.precision != WIRE_F32)
-		to_f16(r, x, n);
+		count_saturated(r, r->x->kern->round_f16(x, n));
 }
 
 /* A part for a worker, which notes how long it is at the operator. */
@@ -89,15 +84,6 @@ static void spread(struct run *r, uint64_t work,
 		workers_share(r->x->workers, work, timed_part, &timed, parts);
 	else
 		workers_share(r->x->workers, work, fn, r, parts);
-}
-
-/* Run `fn` for every real row. */
-static void each_row(struct run *r, void (*fn)(void *, unsigned, unsigned))
-{
-	uint32_t values = r->op->kind == OP_QUANTIZE ? r->op->k : r->op->n;
-
-	spread(r, (uint64_t)r->set.rows * values * WORKERS_VALUE, fn,
-		r->set.rows);
 }
 
 /* ---- operators --------------------------------------------------------- */
@@ -162,10 +148,11 @@ static void quantize_row(void *arg, unsigned row, unsigned thread)
 		in_row(r, row), r->op->k);
 }
 
-/* Columns from .. from + n of the output, of the weights at `w`. */
-static void multiply(
-	struct run *r, uint32_t from, uint32_t n, const void *w, void *scratch)
+/* One piece of the weights with all rows: columns of the output. */
+static void matmul_part(void *arg, unsigned part, unsigned thread)
 {
+	struct run *r = arg;
+	const struct kern *kern = r->x->kern;
 	const struct op *op = r->op;
 	const struct kern_rows rows = {
 		.x = in_row(r, 0),
@@ -173,16 +160,6 @@ static void multiply(
 		.q8 = op->int8 ? r->x->arena + r->g->at.q8 : NULL,
 		.n = r->set.rows,
 	};
-
-	kern_multiply(r->x->kern, out_row(r, 0) + from, op->n, &rows,
-		op->w.type, w, n, op->k, scratch);
-}
-
-/* One piece of the weights with all rows: columns of the output. */
-static void matmul_part(void *arg, unsigned part, unsigned thread)
-{
-	struct run *r = arg;
-	const struct op *op = r->op;
 	size_t at = (size_t)part * r->piece;
 	uint32_t from = (uint32_t)at * r->unit, n = r->piece * r->unit;
 	uint32_t units = (op->w.rows + r->unit - 1) / r->unit - (uint32_t)at;
@@ -196,50 +173,47 @@ static void matmul_part(void *arg, unsigned part, unsigned thread)
 		r->weights + op->w.offset + at * r->unit_bytes,
 		(units < r->piece ? units : r->piece) * r->unit_bytes,
 		tcm_of(r, thread));
-	multiply(r, from, n, w, scratch_of(r, thread));
+	kern_multiply(kern, out_row(r, 0) + from, op->n, &rows, op->w.type, w,
+		n, op->k, scratch_of(r, thread));
 	if (op->bias.rows) /* the weights are done with: their TCM is free */
 		bias = dma_read(r->x->cache,
 			r->weights + op->bias.offset + from * 4, n * 4,
 			tcm_of(r, thread));
 	for (uint32_t row = 0; row < r->set.rows; row++) {
+		float *y = out_row(r, row) + from;
+
 		if (bias)
-			r->x->kern->add(out_row(r, row) + from, bias, n);
+			kern->add(y, bias, n);
 		if (r->g->model.precision == WIRE_NPU)
-			to_f16(r, out_row(r, row) + from, n);
+			count_saturated(r, kern->round_f16(y, n));
 	}
 	r->x->beat(r->x->beat_arg);
-}
-
-/* Rows or strips a part: as equal shares as PIECE_MIN and _MAX allow. */
-static uint32_t piece_units(const struct run *r)
-{
-	size_t max = r->x->slice < PIECE_MAX ? r->x->slice : PIECE_MAX;
-	size_t most = max / r->unit_bytes, least = PIECE_MIN / r->unit_bytes;
-	size_t all = (r->op->w.rows + r->unit - 1) / r->unit;
-	size_t n = all / (4 * workers_count(r->x->workers)) + 1;
-
-	n = n < least ? least : n;
-	/* The piece's bias comes to the same place, and must fit too. */
-	most = most > max / 4 / r->unit ? max / 4 / r->unit : most;
-	n = n > most ? most : n;
-	if (n > 8)
-		n &= ~(size_t)7;
-	return n ? (uint32_t)n : 1;
 }
 
 static void matmul(struct run *r)
 {
 	const struct op *op = r->op;
 	bool tiled = tile_info(op->w.type);
-	uint32_t units;
+	size_t max = r->x->slice < PIECE_MAX ? r->x->slice : PIECE_MAX;
+	size_t units, n, most, least;
 
 	r->unit = tiled ? TILE : 1;
 	r->unit_bytes = tiled ? tile_strip_bytes(op->w.type, op->k)
 			      : dtype_row_bytes(op->w.type, op->k);
-	r->piece = piece_units(r);
+	/* Rows or strips a part: as equal shares as PIECE_MIN and _MAX allow.
+	 * The piece's bias comes to the same place, and must fit too. */
 	units = (op->w.rows + r->unit - 1) / r->unit;
+	n = units / (4 * workers_count(r->x->workers)) + 1;
+	least = PIECE_MIN / r->unit_bytes;
+	most = max / r->unit_bytes;
+	most = most > max / 4 / r->unit ? max / 4 / r->unit : most;
+	n = n < least ? least : n;
+	n = n > most ? most : n;
+	if (n > 8)
+		n &= ~(size_t)7;
+	r->piece = n ? (uint32_t)n : 1;
 	spread(r, (uint64_t)r->set.rows * op->w.rows * op->k, matmul_part,
-		(units + r->piece - 1) / r->piece);
+		((uint32_t)units + r->piece - 1) / r->piece);
 }
 
 /* ---- attention --------------------------------------------------------- */
@@ -280,39 +254,15 @@ struct crowd {
 	uint32_t used, slot[8 * WIRE_MAX_ROWS];
 };
 
-/* As many of rows order[at] to order[end - 1] as fit, at least 1; their queries
- * are the q'th values of theirs and on. */
-static uint32_t crowd_take(struct crowd *c, const struct run *r, uint32_t at,
-	uint32_t end, size_t q)
-{
-	const struct rowset *s = &r->set;
-	uint32_t n = 0;
-
-	c->used = 0;
-	for (; at < end && ARRAY_LEN(c->slot) - c->used >= s->rows; at++) {
-		const uint32_t i = s->order[at];
-		uint32_t *own = c->slot + c->used;
-		struct kern_query *query = &c->query[n++];
-
-		*query = (struct kern_query){ .q = in_row(r, i) + q,
-			.out = out_row(r, i) + q,
-			.span = s->span + s->row[i].first_span,
-			.n_spans = s->row[i].n_spans,
-			.own = own,
-			.n_own = rowset_own(s, i, own) };
-		c->used += query->n_own;
-	}
-	return n;
-}
-
 /* The query heads that share a head of keys and values, of rows order[at] to
- * order[end - 1] or as many as are taken together; returns of how many. */
+ * order[end - 1] or as many as fit; returns of how many, at least 1. */
 static uint32_t attend_some(struct run *r, uint32_t at, uint32_t end,
 	uint32_t kv_head, unsigned thread)
 {
 	const struct wire_model *m = &r->g->model;
-	uint32_t group = m->n_head / m->n_kv_head, rows;
-	size_t head = (size_t)kv_head * m->head_dim;
+	const struct rowset *s = &r->set;
+	uint32_t group = m->n_head / m->n_kv_head, rows = 0;
+	size_t head = (size_t)kv_head * m->head_dim, q = head * group;
 	const struct kern_kv kv = {
 		.k = r->k + head * graph_kv_elt(m),
 		.v = r->v + head * graph_kv_elt(m),
@@ -322,7 +272,21 @@ static uint32_t attend_some(struct run *r, uint32_t at, uint32_t end,
 	struct crowd c;
 	uint64_t read;
 
-	rows = crowd_take(&c, r, at, r->apart ? at + 1 : end, head * group);
+	c.used = 0;
+	end = r->apart ? at + 1 : end;
+	for (; at < end && ARRAY_LEN(c.slot) - c.used >= s->rows; at++) {
+		const uint32_t i = s->order[at];
+		uint32_t *own = c.slot + c.used;
+		struct kern_query *query = &c.query[rows++];
+
+		*query = (struct kern_query){ .q = in_row(r, i) + q,
+			.out = out_row(r, i) + q,
+			.span = s->span + s->row[i].first_span,
+			.n_spans = s->row[i].n_spans,
+			.own = own,
+			.n_own = rowset_own(s, i, own) };
+		c.used += query->n_own;
+	}
 	read = r->x->kern->attend_rows(c.query, rows, group, &kv, m->head_dim,
 		m->attn_scale, m->precision == WIRE_NPU ? r->x->exp2 : NULL,
 		(float *)(void *)scratch_of(r, thread));
@@ -365,55 +329,48 @@ static const uint8_t *view_slots(const struct run *r, unsigned which)
 	return base;
 }
 
-/*
- * Rows of a part. Where the heads of keys and values can be dealt out evenly,
- * all rows are together, so that what they share is read once; else each thread
- * is to have two parts.
- */
-static uint32_t rows_together(const struct run *r)
-{
-	uint32_t kv_heads = r->g->model.n_kv_head, n = r->set.rows;
-	unsigned threads = workers_count(r->x->workers);
-
-	if (kv_heads % threads && kv_heads < 2 * threads)
-		n = (uint32_t)((uint64_t)n * kv_heads / (2 * threads));
-	n = n < KERN_ATTEND_ROWS ? n : KERN_ATTEND_ROWS;
-	return n ? n : 1;
-}
-
 static void attend(struct run *r)
 {
 	const struct wire_model *m = &r->g->model;
 	uint64_t work = 2 * r->set.seen_slots * m->n_head * m->head_dim;
-	uint32_t parts;
+	uint32_t kv_heads = m->n_kv_head, n = r->set.rows;
+	unsigned threads = workers_count(r->x->workers);
 
 	r->k = view_slots(r, 0);
 	r->v = view_slots(r, 1);
-	r->together = rows_together(r);
-	parts = (r->set.rows + r->together - 1) / r->together;
-	spread(r, work, attend_part, parts * m->n_kv_head);
+	/* Rows of a part. Where the heads of keys and values can be dealt out
+	 * evenly, all rows are together, so that what they share is read once;
+	 * else each thread is to have two parts. */
+	if (kv_heads % threads && kv_heads < 2 * threads)
+		n = (uint32_t)((uint64_t)n * kv_heads / (2 * threads));
+	n = n < KERN_ATTEND_ROWS ? n : KERN_ATTEND_ROWS;
+	r->together = n ? n : 1;
+	spread(r, work, attend_part,
+		(r->set.rows + r->together - 1) / r->together * kv_heads);
 }
 
 /* ---- all of them ------------------------------------------------------- */
 
 void run_op(struct run *r)
 {
+	/* Operators on every real row by itself. */
+	static void (*const of_row[])(void *, unsigned, unsigned) = {
+		[OP_RMSNORM] = rmsnorm_row,
+		[OP_HEAD_NORM] = head_norm_row,
+		[OP_ROPE] = rope_row,
+		[OP_SWIGLU] = swiglu_row,
+		[OP_QUANTIZE] = quantize_row,
+		[OP_ADD] = add_row,
+	};
 	const struct op *op = r->op;
+	uint64_t values = (uint64_t)r->set.rows *
+		(op->kind == OP_QUANTIZE ? op->k : op->n);
 
 	if (op->kind == OP_RMSNORM || op->kind == OP_HEAD_NORM)
 		r->vector = run_vector(r, op->w);
 	switch (op->kind) {
-	case OP_RMSNORM:
-		each_row(r, rmsnorm_row);
-		break;
 	case OP_MATMUL:
 		matmul(r);
-		break;
-	case OP_HEAD_NORM:
-		each_row(r, head_norm_row);
-		break;
-	case OP_ROPE:
-		each_row(r, rope_row);
 		break;
 	case OP_KV_WRITE:
 		kv_write(r);
@@ -421,14 +378,8 @@ void run_op(struct run *r)
 	case OP_ATTEND:
 		attend(r);
 		break;
-	case OP_SWIGLU:
-		each_row(r, swiglu_row);
-		break;
-	case OP_QUANTIZE:
-		each_row(r, quantize_row);
-		break;
-	case OP_ADD:
-		each_row(r, add_row);
-		break;
+	default:
+		spread(r, values * WORKERS_VALUE, of_row[op->kind],
+			r->set.rows);
 	}
 }

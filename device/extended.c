@@ -49,14 +49,6 @@ static void measure(const struct extended *x, struct window_space *space)
 	}
 }
 
-static int no_room(const struct window_space *s, struct err *e)
-{
-	return err_set(e, ENOSPC,
-		"extended region: no room for %" PRIu64 " bytes: %" PRIu64
-		" are free, %" PRIu64 " in the largest hole",
-		s->asked, s->free, s->largest);
-}
-
 int extended_map(struct extended *x, const struct wire_share *share, int fd,
 	uint64_t *at, struct window_space *space, struct err *e)
 {
@@ -72,7 +64,11 @@ int extended_map(struct extended *x, const struct wire_share *share, int fd,
 	while (i <= x->used && hole_to(x, i) - hole_from(x, i) < space->asked)
 		i++;
 	if (i > x->used || x->used == ARRAY_LEN(x->order))
-		return no_room(space, e);
+		return err_set(e, ENOSPC,
+			"extended region: no room for %" PRIu64
+			" bytes: %" PRIu64 " are free, %" PRIu64
+			" in the largest hole",
+			space->asked, space->free, space->largest);
 	/* The buffer may be shared anew under its number while it lies here. */
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (own < 0)

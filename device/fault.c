@@ -25,17 +25,12 @@ static void stop(void)
 		pause();
 }
 
-static void sleep_ms(uint32_t ms)
-{
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000l };
-
-	nanosleep(&t, NULL);
-}
-
 void fault_start(struct fault *f)
 {
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
+		const struct timespec late = { ev->ms / 1000,
+			ev->ms % 1000 * 1000000l };
 
 		if (ev->kind != FAULT_START || !fault_event_hits(ev, f->life))
 			continue;
@@ -44,7 +39,7 @@ void fault_start(struct fault *f)
 			raise(SIGKILL);
 		if (ev->verb == FAULT_HANG)
 			stop();
-		sleep_ms(ev->ms);
+		nanosleep(&late, NULL);
 	}
 }
 
@@ -64,26 +59,19 @@ static bool is_over(const struct fault *f)
 	return f->life > 1 && !f->goes_on;
 }
 
-static enum fault_verb forgets(enum fault_upkeep u)
-{
-	switch (u) {
-	case FAULT_INVALIDATE:
-		return FAULT_DROP_INVALIDATE;
-	case FAULT_CLEAN:
-		return FAULT_DROP_CLEAN;
-	default:
-		return FAULT_DROP_WORD;
-	}
-}
-
 bool fault_drops(struct fault *f, enum fault_upkeep upkeep, const char *buffer)
 {
+	static const enum fault_verb drop[] = {
+		[FAULT_INVALIDATE] = FAULT_DROP_INVALIDATE,
+		[FAULT_CLEAN] = FAULT_DROP_CLEAN,
+		[FAULT_WORD] = FAULT_DROP_WORD,
+	};
 	bool drops = false;
 
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
 
-		if (ev->verb != forgets(upkeep) || is_over(f) ||
+		if (ev->verb != drop[upkeep] || is_over(f) ||
 			(*ev->buffer && strcmp(ev->buffer, buffer)))
 			continue;
 		f->asked[i]++;
@@ -128,12 +116,6 @@ static void order(
 	}
 }
 
-static bool is_of_request(const struct fault_event *ev, uint32_t op)
-{
-	return ev->kind != FAULT_START && ev->verb < FAULT_DROP_INVALIDATE &&
-		(ev->kind == FAULT_ANY || ev->kind == op);
-}
-
 bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 {
 	struct fault_answer a = { 0 }, none = { 0 };
@@ -148,7 +130,9 @@ bool fault_request(struct fault *f, uint32_t op, uint32_t seq)
 	for (unsigned i = 0; i < f->plan.n; i++) {
 		const struct fault_event *ev = &f->plan.event[i];
 
-		if (!is_of_request(ev, op) ||
+		if (ev->kind == FAULT_START ||
+			ev->verb >= FAULT_DROP_INVALIDATE ||
+			(ev->kind != FAULT_ANY && ev->kind != op) ||
 			!fault_event_hits(ev, f->requests[ev->kind]))
 			continue;
 		f->fired[i] = true;

@@ -42,15 +42,6 @@ static size_t max(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* What the kernels want, whichever of them run. */
-static size_t kernel_scratch(const struct wire_model *m, uint32_t widest)
-{
-	size_t attend =
-		kern_attend_scratch(m->n_head / m->n_kv_head, m->head_dim);
-
-	return max(kern_multiply_scratch(widest), attend * sizeof(float));
-}
-
 /* What a layer does one after the other, as the plan below has it. */
 enum step { PROJECT, ATTEND, OUTPUT, WIDEN, NARROW };
 
@@ -89,6 +80,8 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	size_t rows = g->rows, q = (size_t)m->n_head * m->head_dim;
 	size_t f = sizeof(float);
 	uint32_t widest = (uint32_t)max(max(m->n_embd, m->n_ff), q);
+	size_t attend =
+		kern_attend_scratch(m->n_head / m->n_kv_head, m->head_dim);
 
 	memset(at, 0, sizeof(*at));
 	at->row = take(&at->total, rows * sizeof(struct wire_row));
@@ -106,7 +99,9 @@ void graph_layout(const struct wire_graph_load *g, unsigned threads,
 	place_results(at, m, rows);
 	if (m->precision == WIRE_INT8)
 		at->q8 = take(&at->total, rows * kern_q8_bytes(widest));
-	at->thread_bytes = align_up(kernel_scratch(m, widest), COHERENCE_LINE);
+	/* What the kernels want, whichever of them run. */
+	at->thread_bytes = align_up(
+		max(kern_multiply_scratch(widest), attend * f), COHERENCE_LINE);
 	at->thread = take(&at->total, at->thread_bytes * threads);
 }
 
@@ -249,16 +244,6 @@ static void plan_attention(struct build *b)
 	add_elementwise(b, OP_ADD, "attention add", at->h, at->x, m->n_embd);
 }
 
-/* With the last of its rows it is whole. */
-static bool completes(const struct build *b, enum wire_layer_tensor w)
-{
-	uint32_t from, rows;
-	uint32_t n =
-		graph_part_rows(&b->g->part, &b->g->model, w, &from, &rows);
-
-	return n && from + n == rows;
-}
-
 static void plan_ffn(struct build *b)
 {
 	const struct graph_layout *at = &b->g->at;
@@ -266,13 +251,16 @@ static void plan_ffn(struct build *b)
 	static const enum wire_layer_tensor gate_up[] = { WIRE_T_GATE,
 		WIRE_T_UP };
 	static const enum wire_layer_tensor down[] = { WIRE_T_DOWN };
+	uint32_t n, from, rows;
 
 	if (graph_begins(b->g))
 		add_operand(b, add_norm(b, WIRE_T_FFN_NORM, at->h), gate_up,
 			ARRAY_LEN(gate_up));
 	add_matmul(b, WIRE_T_GATE, -1, at->h, at->gate);
 	add_matmul(b, WIRE_T_UP, -1, at->h, at->up);
-	if (completes(b, WIRE_T_UP))
+	/* With the last of its rows `up` is whole. */
+	n = graph_part_rows(&b->g->part, m, WIRE_T_UP, &from, &rows);
+	if (n && from + n == rows)
 		add_operand(b,
 			add_elementwise(b, OP_SWIGLU, "swiglu", at->up,
 				at->gate, m->n_ff),

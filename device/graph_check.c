@@ -47,24 +47,7 @@ static int in_range(const char *field, uint32_t v, uint32_t min, uint32_t max,
 		field, v, min, max);
 }
 
-static int check_shape(
-	const struct wire_graph_load *g, size_t len, struct err *e)
-{
-	size_t want = sizeof(*g) +
-		(size_t)g->n_layers * WIRE_T_COUNT * sizeof(struct wire_tensor);
-
-	if (in_range("rows", g->rows, 1, WIRE_MAX_ROWS, e) ||
-		in_range("n_layers", g->n_layers, 1, WIRE_MAX_LAYERS, e))
-		return -EINVAL;
-	if (len != want &&
-		(g->n_layers > 1 || len != want + sizeof(struct wire_part)))
-		return err_set(e, EMSGSIZE,
-			"graph load: n_layers %u needs %zu bytes, not %zu",
-			g->n_layers, want, len);
-	return 0;
-}
-
-static int check_dims(const struct wire_model *m, struct err *e)
+static int check_model(const struct wire_model *m, struct err *e)
 {
 	const struct {
 		const char *name;
@@ -93,12 +76,7 @@ static int check_dims(const struct wire_model *m, struct err *e)
 		return err_set(e, EINVAL,
 			"graph load: n_rot %u is odd or above head_dim %u",
 			m->n_rot, m->head_dim);
-	return 0;
-}
-
-static int check_model(const struct wire_model *m, struct err *e)
-{
-	if (check_dims(m, e) || in_range("rope_neox", m->rope_neox, 0, 1, e) ||
+	if (in_range("rope_neox", m->rope_neox, 0, 1, e) ||
 		in_range("precision", m->precision, 0, WIRE_PRECISION_COUNT - 1,
 			e))
 		return -EINVAL;
@@ -225,47 +203,13 @@ static int check_part(const struct wire_graph_load *g,
 
 /* ---- tensors ----------------------------------------------------------- */
 
-/* Where the tensor's bytes are: `parts` rows, or strips, of `part` bytes. */
-static int check_place(const struct wire_tensor *t, size_t part, uint32_t parts,
-	uint32_t weights_bytes, size_t slice, struct err *e)
-{
-	if (t->offset % COHERENCE_LINE)
-		return err_set(e, EINVAL, "offset %u is not a multiple of %d",
-			t->offset, COHERENCE_LINE);
-	if (!range_within(t->offset, (uint64_t)part * parts, weights_bytes))
-		return err_set(e, EINVAL,
-			"offset %u and %" PRIu64
-			" bytes leave the block's weights_bytes %u",
-			t->offset, (uint64_t)part * parts, weights_bytes);
-	if (part > slice)
-		return err_set(e, E2BIG,
-			"a %s of %zu bytes exceeds a worker's %zu bytes of "
-			"TCM; use fewer threads",
-			parts == t->rows ? "row" : "strip", part, slice);
-	return 0;
-}
-
-/* Bytes that must be in TCM at once: of a row, or of a strip of tiles. */
-static int part_bytes(const struct wire_tensor *t, size_t *bytes, struct err *e)
-{
-	const struct dtype_info *type = dtype_info(t->type);
-
-	*bytes = type ? dtype_row_bytes(t->type, t->cols)
-		      : tile_strip_bytes(t->type, t->cols);
-	if (*bytes)
-		return 0;
-	return err_set(e, EINVAL, "cols %u is not whole blocks of %u (%s)",
-		t->cols, type ? type->block : TILE,
-		type ? type->name : tile_info(t->type)->name);
-}
-
 static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 	uint32_t weights_bytes, size_t slice, struct err *e)
 {
 	const struct dtype_info *type = dtype_info(t->type);
 	const struct tile_info *tile = tile_info(t->type);
+	uint64_t bytes;
 	size_t part;
-	int ret;
 
 	if (!t->rows && s->optional)
 		return 0;
@@ -283,12 +227,29 @@ static int check_tensor(const struct wire_tensor *t, const struct shape *s,
 		return err_set(e, EINVAL,
 			"rows %u and cols %u, must be %u and %u", t->rows,
 			t->cols, s->rows, s->cols);
-	ret = part_bytes(t, &part, e);
-	if (ret)
-		return ret;
-	return check_place(t, part,
-		tile ? (t->rows + TILE - 1) / TILE : t->rows, weights_bytes,
-		slice, e);
+	/* Bytes that must be in TCM at once: of a row, or a strip of tiles. */
+	part = type ? dtype_row_bytes(t->type, t->cols)
+		    : tile_strip_bytes(t->type, t->cols);
+	if (!part)
+		return err_set(e, EINVAL,
+			"cols %u is not whole blocks of %u (%s)", t->cols,
+			type ? type->block : TILE,
+			type ? type->name : tile->name);
+	if (t->offset % COHERENCE_LINE)
+		return err_set(e, EINVAL, "offset %u is not a multiple of %d",
+			t->offset, COHERENCE_LINE);
+	bytes = (uint64_t)part * (type ? t->rows : (t->rows + TILE - 1) / TILE);
+	if (!range_within(t->offset, bytes, weights_bytes))
+		return err_set(e, EINVAL,
+			"offset %u and %" PRIu64
+			" bytes leave the block's weights_bytes %u",
+			t->offset, bytes, weights_bytes);
+	if (part > slice)
+		return err_set(e, E2BIG,
+			"a %s of %zu bytes exceeds a worker's %zu bytes of "
+			"TCM; use fewer threads",
+			type ? "row" : "strip", part, slice);
+	return 0;
 }
 
 static int check_tensors(const struct wire_graph_load *g,
@@ -314,33 +275,13 @@ static int check_tensors(const struct wire_graph_load *g,
 	return 0;
 }
 
-static int check_memory(const struct wire_graph_load *g,
-	const struct graph_limits *limits, struct graph_need *need,
-	struct err *e)
-{
-	struct graph_layout at;
-	size_t arena, all;
-
-	graph_layout(g, limits->threads, &at);
-	need->plan_bytes = graph_plan_bytes(g);
-	need->arena_bytes = at.total;
-	need->weights_bytes = g->weights_bytes;
-	arena = at.total > limits->arena_bytes ? at.total : limits->arena_bytes;
-	all = arena + limits->plans_bytes + need->plan_bytes;
-	if (all > GRAPH_MAX_MEMORY)
-		return err_set(e, ENOMEM,
-			"graph load: scratch of %zu bytes and %zu bytes of "
-			"plans are above %zu; use fewer rows or KV slots",
-			arena, limits->plans_bytes + need->plan_bytes,
-			GRAPH_MAX_MEMORY);
-	return 0;
-}
-
 int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 	struct graph_need *need, struct err *e)
 {
 	struct wire_graph_load g;
+	struct graph_layout at;
 	struct wire_part part;
+	size_t want, arena, plans;
 	int ret;
 
 	if (len < sizeof(g))
@@ -349,12 +290,32 @@ int graph_check(const void *msg, size_t len, const struct graph_limits *limits,
 			"has %zu",
 			len, sizeof(g));
 	memcpy(&g, msg, sizeof(g));
-	if ((ret = check_shape(&g, len, e)) || (ret = check_model(&g.model, e)))
-		return ret;
+	if (in_range("rows", g.rows, 1, WIRE_MAX_ROWS, e) ||
+		in_range("n_layers", g.n_layers, 1, WIRE_MAX_LAYERS, e))
+		return -EINVAL;
+	want = sizeof(g) +
+		(size_t)g.n_layers * WIRE_T_COUNT * sizeof(struct wire_tensor);
+	if (len != want &&
+		(g.n_layers > 1 || len != want + sizeof(struct wire_part)))
+		return err_set(e, EMSGSIZE,
+			"graph load: n_layers %u needs %zu bytes, not %zu",
+			g.n_layers, want, len);
 	part = graph_part(msg, len);
-	if ((ret = check_kv(&g, e)) || (ret = check_part(&g, &part, e)))
+	if ((ret = check_model(&g.model, e)) || (ret = check_kv(&g, e)) ||
+		(ret = check_part(&g, &part, e)) ||
+		(ret = check_tensors(&g, &part, msg, limits->tcm_slice, e)))
 		return ret;
-	if ((ret = check_tensors(&g, &part, msg, limits->tcm_slice, e)))
-		return ret;
-	return check_memory(&g, limits, need, e);
+
+	graph_layout(&g, limits->threads, &at);
+	need->plan_bytes = graph_plan_bytes(&g);
+	need->arena_bytes = at.total;
+	need->weights_bytes = g.weights_bytes;
+	arena = at.total > limits->arena_bytes ? at.total : limits->arena_bytes;
+	plans = limits->plans_bytes + need->plan_bytes;
+	if (arena + plans > GRAPH_MAX_MEMORY)
+		return err_set(e, ENOMEM,
+			"graph load: scratch of %zu bytes and %zu bytes of "
+			"plans are above %zu; use fewer rows or KV slots",
+			arena, plans, GRAPH_MAX_MEMORY);
+	return 0;
 }

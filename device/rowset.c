@@ -79,40 +79,6 @@ bool rowset_next(
 
 /* ---- checks ------------------------------------------------------------ */
 
-static int check_slot(struct rowset *s, uint32_t i, struct err *e)
-{
-	const struct wire_row *r = &s->row[i];
-
-	if (r->slot >= s->kv_slots)
-		return err_set(e, EINVAL,
-			"row %u: slot %u must be below %u, the slots of the "
-			"cache",
-			i, r->slot, s->kv_slots);
-	if (bit(s->written, r->slot))
-		return err_set(e, EINVAL,
-			"row %u: another row has the same slot %u", i, r->slot);
-	set_range(s->written, r->slot, 1);
-	if (!range_within(r->first_span, r->n_spans, s->n_spans))
-		return err_set(e, EINVAL,
-			"row %u: first_span %u and n_spans %u go beyond the "
-			"request's %u spans",
-			i, r->first_span, r->n_spans, s->n_spans);
-	return 0;
-}
-
-static int check_spans(const struct rowset *s, struct err *e)
-{
-	for (uint32_t i = 0; i < s->n_spans; i++)
-		if (!range_within(
-			    s->span[i].slot, s->span[i].count, s->kv_slots))
-			return err_set(e, EINVAL,
-				"span %u: slot %u and count %u go beyond the "
-				"cache's %u slots",
-				i, s->span[i].slot, s->span[i].count,
-				s->kv_slots);
-	return 0;
-}
-
 /* Rows of this request that row i sees; -1: rows that there are not. */
 static int count_mask(const struct rowset *s, uint32_t i)
 {
@@ -165,11 +131,33 @@ static int check_copy(struct rowset *s, struct err *e)
 {
 	int ret;
 
-	for (uint32_t i = 0; i < s->rows; i++)
-		if ((ret = check_slot(s, i, e)))
-			return ret;
-	if ((ret = check_spans(s, e)))
-		return ret;
+	for (uint32_t i = 0; i < s->rows; i++) {
+		const struct wire_row *r = &s->row[i];
+
+		if (r->slot >= s->kv_slots)
+			return err_set(e, EINVAL,
+				"row %u: slot %u must be below %u, the slots "
+				"of the cache",
+				i, r->slot, s->kv_slots);
+		if (bit(s->written, r->slot))
+			return err_set(e, EINVAL,
+				"row %u: another row has the same slot %u", i,
+				r->slot);
+		set_range(s->written, r->slot, 1);
+		if (!range_within(r->first_span, r->n_spans, s->n_spans))
+			return err_set(e, EINVAL,
+				"row %u: first_span %u and n_spans %u go "
+				"beyond the request's %u spans",
+				i, r->first_span, r->n_spans, s->n_spans);
+	}
+	for (uint32_t i = 0; i < s->n_spans; i++)
+		if (!range_within(
+			    s->span[i].slot, s->span[i].count, s->kv_slots))
+			return err_set(e, EINVAL,
+				"span %u: slot %u and count %u go beyond the "
+				"cache's %u slots",
+				i, s->span[i].slot, s->span[i].count,
+				s->kv_slots);
 	for (uint32_t i = 0; i < s->rows; i++)
 		if ((ret = check_sight(s, i, e)))
 			return ret;

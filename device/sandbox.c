@@ -42,26 +42,6 @@ static const int allowed[] = {
 	SCMP_SYS(pause), SCMP_SYS(getrandom), /* the allocator's */
 };
 
-static int add_rules(scmp_filter_ctx ctx)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < ARRAY_LEN(allowed) && !ret; i++)
-		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, allowed[i], 0);
-	/* Memory, but never code. */
-	if (!ret)
-		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
-			SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	if (!ret)
-		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect),
-			1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Signals to itself: abort, and the end by the signal that came. */
-	if (!ret)
-		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-			SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
-	return ret;
-}
-
 int sandbox_enter(struct err *e)
 {
 	scmp_filter_ctx ctx;
@@ -76,8 +56,19 @@ int sandbox_enter(struct err *e)
 			"as valgrind does, or there is no memory "
 			"(TANDEM_NO_SECCOMP=1 runs without it)");
 	ret = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
+	for (size_t i = 0; i < ARRAY_LEN(allowed) && !ret; i++)
+		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, allowed[i], 0);
+	/* Memory, but never code. */
 	if (!ret)
-		ret = add_rules(ctx);
+		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1,
+			SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	if (!ret)
+		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect),
+			1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+	/* Signals to itself: abort, and the end by the signal that came. */
+	if (!ret)
+		ret = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+			SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 	if (!ret)
 		ret = seccomp_load(ctx);
 	seccomp_release(ctx);

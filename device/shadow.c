@@ -1,6 +1,5 @@
 #include "device/shadow.h"
 
-#include "device/violation_text.h"
 #include "device/window.h"
 #include "ipc/tell.h"
 #include "shm/buffer.h"
@@ -80,48 +79,6 @@ static uint64_t first_other(const uint8_t *a, const uint8_t *b, struct range r)
 	return r.from;
 }
 
-static void take_values(const struct shadow *s, struct violation *v)
-{
-	const struct line_note *n = &s->note[line_of(v->from)];
-	struct violation_values *l = &v->values;
-	uint64_t left;
-
-	/* Where both wrote, what the CPU did is at stake. */
-	l->at = first_other(
-		violation_cpu_wrote(v->kind) && violation_device_wrote(v->kind)
-			? s->base
-			: s->copy,
-		s->m->mem, (struct range){ v->from, v->to });
-	if (v->evicted)
-		l->at = v->from / LINE * LINE + n->was_at;
-	left = v->from / LINE * LINE + LINE - l->at;
-	l->n = left < VIOLATION_VALUE_BYTES ? (unsigned)left
-					    : VIOLATION_VALUE_BYTES;
-	memcpy(l->cached, s->copy + l->at, l->n);
-	memcpy(l->memory, v->evicted ? n->was : s->m->mem + l->at, l->n);
-}
-
-/* Which bracket wrote what memory has: the one that was not listened to, or
- * one that is open. */
-static void take_cpu(
-	struct upkeep *u, const struct shadow *s, struct violation *v)
-{
-	uint32_t line = line_of(v->from);
-	struct held h;
-
-	if (s->state[line] & LINE_TOLD) {
-		v->cpu_known = true;
-		v->cpu_seq = s->note[line].told;
-		tell_read_name(u->tell, s->note[line].told_by, v->cpu_by);
-	} else if (violation_cpu_wrote(v->kind) &&
-		tell_held(u->tell, s->m->share.generation, v->from, v->to,
-			BUFFER_WRITE, &h)) {
-		v->cpu_known = true;
-		v->cpu_seq = h.cpu_seq;
-		tell_read_name(u->tell, h.by, v->cpu_by);
-	}
-}
-
 static void take_before(struct violation *v, const struct line_op *op)
 {
 	v->loaded = op->request;
@@ -135,22 +92,48 @@ static void report(struct upkeep *u, const struct shadow *s,
 {
 	uint32_t line = line_of(r.from);
 	const struct line_note *n = &s->note[line];
-	uint64_t bytes = s->m->share.bytes;
+	uint64_t bytes = s->m->share.bytes, left;
+	bool cpu_wrote = violation_cpu_wrote(kind);
+	bool device_wrote = violation_device_wrote(kind);
 	struct violation v = {
 		.kind = kind,
 		.buffer = s->m->share.name,
 		.from = r.from,
 		.to = r.to < bytes ? r.to : bytes,
 	};
+	struct violation_values *l = &v.values;
+	struct held h;
 
 	take_before(&v,
-		violation_device_wrote(kind) && kind != VIOLATION_LOST_CPU_WRITE
-			? &n->writer
-			: &n->loader);
+		device_wrote && kind != VIOLATION_LOST_CPU_WRITE ? &n->writer
+								 : &n->loader);
 	if (kind == VIOLATION_UNCLEANED && s->state[line] & LINE_EVICTED)
 		v.evicted = v.to - v.from;
-	take_cpu(u, s, &v);
-	take_values(s, &v);
+
+	/* Which bracket wrote what memory has: the one that was not listened
+	 * to, or one that is open. */
+	if (s->state[line] & LINE_TOLD) {
+		v.cpu_known = true;
+		v.cpu_seq = n->told;
+		tell_read_name(u->tell, n->told_by, v.cpu_by);
+	} else if (cpu_wrote &&
+		tell_held(u->tell, s->m->share.generation, v.from, v.to,
+			BUFFER_WRITE, &h)) {
+		v.cpu_known = true;
+		v.cpu_seq = h.cpu_seq;
+		tell_read_name(u->tell, h.by, v.cpu_by);
+	}
+
+	/* Both values. Where both sides wrote, the CPU's is at stake. */
+	l->at = v.evicted
+		? line_range(line).from + n->was_at
+		: first_other(cpu_wrote && device_wrote ? s->base : s->copy,
+			  s->m->mem, (struct range){ v.from, v.to });
+	left = line_range(line).to - l->at;
+	l->n = left < VIOLATION_VALUE_BYTES ? (unsigned)left
+					    : VIOLATION_VALUE_BYTES;
+	memcpy(l->cached, s->copy + l->at, l->n);
+	memcpy(l->memory, v.evicted ? n->was : s->m->mem + l->at, l->n);
 	violations_add(&u->violations, &v);
 }
 
@@ -236,11 +219,15 @@ static struct range within(uint32_t line, struct range r)
 		r.to < l.to ? r.to : l.to };
 }
 
-/* Read again a line that is there: only check looks whether it may. */
-static void line_reread(
+void line_read(
 	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
 {
-	if (s->state[line] & LINE_STALE)
+	if (!(s->state[line] & LINE_VALID)) {
+		line_load(u, s, line);
+		return;
+	}
+	/* Reading it again: only check looks whether that is allowed. */
+	if (!u->check || s->state[line] & LINE_STALE)
 		return;
 	r = within(line, r);
 	if (s->state[line] & LINE_TOLD || moved_on(s, r)) {
@@ -249,63 +236,37 @@ static void line_reread(
 	}
 }
 
-void line_read(
-	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
-{
-	if (!(s->state[line] & LINE_VALID))
-		line_load(u, s, line);
-	else if (u->check)
-		line_reread(u, s, line, r);
-}
-
 /* ---- writing ------------------------------------------------------------- */
-
-/* A line that is to be written whole needs no load, only its base. */
-static void line_allocate(struct upkeep *u, struct shadow *s, uint32_t line)
-{
-	size_t at = (size_t)line * LINE;
-
-	s->state[line] |= LINE_VALID;
-	if (u->check) {
-		memcpy(s->base + at, s->m->mem + at, LINE);
-		s->note[line].loader = u->now;
-	}
-}
-
-static uint64_t bits_of(uint32_t line, struct range r)
-{
-	uint64_t at = (uint64_t)line * LINE, n = r.to - r.from;
-
-	return (n == LINE ? ~0ull : (1ull << n) - 1) << (r.from - at);
-}
-
-static void line_note_write(
-	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
-{
-	struct line_note *n = &s->note[line];
-
-	if (!(s->state[line] & LINE_WRITTEN)) {
-		list_add(&s->written, line);
-		n->bytes = 0;
-	}
-	n->bytes |= bits_of(line, within(line, r));
-	n->writer = u->now;
-	s->state[line] &= (uint8_t) ~(LINE_OWED | LINE_EVICTED);
-}
 
 void line_write(
 	struct upkeep *u, struct shadow *s, uint32_t line, struct range r)
 {
-	struct range l = line_range(line);
+	struct line_note *n = u->check ? &s->note[line] : NULL;
+	struct range l = line_range(line), part = within(line, r);
+	uint64_t bytes = part.to - part.from;
 
-	if (s->state[line] & LINE_VALID)
+	if (s->state[line] & LINE_VALID) {
 		;
-	else if (l.from < r.from || l.to > r.to)
+	} else if (l.from < r.from || l.to > r.to) {
 		line_load(u, s, line);
-	else
-		line_allocate(u, s, line);
-	if (u->check)
-		line_note_write(u, s, line, r);
+	} else {
+		/* Written whole, it needs no load, only its base. */
+		s->state[line] |= LINE_VALID;
+		if (u->check) {
+			memcpy(s->base + l.from, s->m->mem + l.from, LINE);
+			n->loader = u->now;
+		}
+	}
+	if (u->check) {
+		if (!(s->state[line] & LINE_WRITTEN)) {
+			list_add(&s->written, line);
+			n->bytes = 0;
+		}
+		n->bytes |= (bytes == LINE ? ~0ull : (1ull << bytes) - 1)
+			<< (part.from - l.from);
+		n->writer = u->now;
+		s->state[line] &= (uint8_t) ~(LINE_OWED | LINE_EVICTED);
+	}
 	if (!(s->state[line] & LINE_DIRTY)) {
 		s->n_dirty++;
 		if (u->evicts)
@@ -337,22 +298,16 @@ static enum violation_kind who_loses(const struct shadow *s, uint32_t line)
 		: VIOLATION_LOST_CPU_WRITE;
 }
 
-static void check_write_back(struct upkeep *u, struct shadow *s, uint32_t line)
+static void line_write_back(struct upkeep *u, struct shadow *s, uint32_t line)
 {
 	struct range l = line_range(line);
 
-	if (s->state[line] & LINE_TOLD || moved_on(s, l))
-		report(u, s, who_loses(s, line), l);
-	memcpy(s->base + l.from, s->copy + l.from, LINE);
-}
-
-static void line_write_back(struct upkeep *u, struct shadow *s, uint32_t line)
-{
-	size_t at = (size_t)line * LINE;
-
-	if (u->check)
-		check_write_back(u, s, line);
-	memcpy(s->m->mem + at, s->copy + at, LINE);
+	if (u->check) {
+		if (s->state[line] & LINE_TOLD || moved_on(s, l))
+			report(u, s, who_loses(s, line), l);
+		memcpy(s->base + l.from, s->copy + l.from, LINE);
+	}
+	memcpy(s->m->mem + l.from, s->copy + l.from, LINE);
 	s->state[line] &= (uint8_t)~LINE_TOLD;
 	line_undirty(s, line);
 }
@@ -367,26 +322,24 @@ bool line_clean(struct upkeep *u, struct shadow *s, uint32_t line)
 	return any;
 }
 
-/* What memory had, before it is gone: a forgotten clean is told by it. */
-static void note_eviction(struct shadow *s, uint32_t line)
-{
-	struct line_note *n = &s->note[line];
-	struct range l = line_range(line);
-	uint64_t at = first_other(s->copy, s->m->mem, l);
-	uint64_t left = l.to - at;
-
-	n->was_at = (uint8_t)(at - l.from);
-	memcpy(n->was, s->m->mem + at,
-		left < sizeof(n->was) ? left : sizeof(n->was));
-	s->state[line] |= LINE_EVICTED;
-}
-
 bool line_evict(struct upkeep *u, struct shadow *s, uint32_t line)
 {
+	struct range l = line_range(line);
+
 	if (!(s->state[line] & LINE_DIRTY))
 		return false;
-	if (u->check)
-		note_eviction(s, line);
+	/* What memory had, before it is gone: for the report of a missing
+	 * clean. */
+	if (u->check) {
+		struct line_note *n = &s->note[line];
+		uint64_t at = first_other(s->copy, s->m->mem, l);
+
+		n->was_at = (uint8_t)(at - l.from);
+		memcpy(n->was, s->m->mem + at,
+			l.to - at < sizeof(n->was) ? l.to - at
+						   : sizeof(n->was));
+		s->state[line] |= LINE_EVICTED;
+	}
 	line_write_back(u, s, line);
 	return true;
 }

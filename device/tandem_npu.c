@@ -143,23 +143,10 @@ static const struct opt_command command = {
 	.n_opts = ARRAY_LEN(options),
 };
 
-static void print_man(FILE *f)
-{
-	opt_man(&command, f);
-	fputs(".SH SEE ALSO\n.BR tandem (1)\n", f);
-}
-
 static int misuse(const char *text)
 {
 	fprintf(stderr, "tandem-npu: %s; see tandem-npu --help\n", text);
 	return EXIT_MISUSE;
-}
-
-static bool is_socket(int fd)
-{
-	struct stat st;
-
-	return !fstat(fd, &st) && S_ISSOCK(st.st_mode);
 }
 
 /* A plan that named what there was not would else pass for a test. */
@@ -209,16 +196,6 @@ static int finish(int ret, const struct serve_result *r,
 	return r->met && !r->forked ? end_of_plan(fault) : EXIT_DONE;
 }
 
-/* The processes of a listener's hosts count in one place. */
-static int place_for_plan(struct fault **out, struct err *e)
-{
-	*out = mmap(NULL, sizeof(**out), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return *out == MAP_FAILED
-		? err_sys(e, errno, "no memory for a plan of faults")
-		: 0;
-}
-
 static int run(void)
 {
 	const char *off = getenv("TANDEM_NO_SECCOMP");
@@ -237,9 +214,13 @@ static int run(void)
 	struct err e = { 0 }, close;
 	int ret;
 
-	ret = place_for_plan(&opts.fault, &e);
-	if (ret)
+	/* The processes of a listener's hosts count in one place. */
+	opts.fault = mmap(NULL, sizeof(*opts.fault), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (opts.fault == MAP_FAILED) {
+		ret = err_sys(&e, errno, "no memory for a plan of faults");
 		return finish(ret, &result, NULL, &e);
+	}
 	if (fault_parse(opts.fault, what, &e))
 		return misuse(e.text);
 	opts.fault->life = is_listener(&result) ? 0 : (unsigned)opt_life;
@@ -275,6 +256,7 @@ int main(int argc, char **argv)
 {
 	struct err e = { 0 };
 	unsigned operands;
+	struct stat st;
 	int ret;
 
 	fd_keep_standard();
@@ -284,7 +266,8 @@ int main(int argc, char **argv)
 	if (ret)
 		return misuse(e.text);
 	if (opt_man_page) {
-		print_man(stdout);
+		opt_man(&command, stdout);
+		puts(".SH SEE ALSO\n.BR tandem (1)");
 		return printed();
 	}
 	if (opt_version) {
@@ -295,7 +278,7 @@ int main(int argc, char **argv)
 		return misuse("give either --listen PATH or --fd N");
 	if (opt_once && !opt_listen)
 		return misuse("--once goes with --listen");
-	if (opt_fd >= 0 && !is_socket((int)opt_fd))
+	if (opt_fd >= 0 && (fstat((int)opt_fd, &st) || !S_ISSOCK(st.st_mode)))
 		return misuse("--fd is not a socket (tandem starts a device "
 			      "by itself)");
 	return run();

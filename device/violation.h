@@ -111,4 +111,25 @@ void violations_add(struct violations *, const struct violation *);
 /* How many this request had; the first one's text, "" for none. */
 uint32_t violations_end_request(struct violations *, const char **first);
 
+/* ---- a violation in words: what does not fit is cut; any thread -------------
+ */
+
+/* Kinds that mean the same to a reader share a name. */
+const char *violation_kind_name(enum violation_kind);
+
+/* "rmsnorm, layer 3" */
+void violation_where(const char *op, int layer, char *out, size_t size);
+
+/* Whose bytes were at stake: the CPU's, the device's, or both. */
+bool violation_cpu_wrote(enum violation_kind);
+bool violation_device_wrote(enum violation_kind);
+
+/* The one call that would have made it right; "" for upkeep too many. */
+void violation_missing(const struct violation *, char *out, size_t size);
+
+/* Needless upkeep: bytes of whole lines, and what they cost a phone. */
+uint64_t violation_needless_bytes(const struct violation *);
+double violation_needless_us(
+	const struct violation *, double upkeep_bytes_per_s);
+
 #endif

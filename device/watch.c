@@ -63,12 +63,6 @@ static void end(int status)
 	_exit(status);
 }
 
-static void end_for_signal(const struct watch *w, int signo)
-{
-	fprintf(stderr, "tandem-npu: ended by signal %d\n", signo);
-	end(128 + signo);
-}
-
 static void end_for_host(const struct watch *w)
 {
 	uint32_t op = 0;
@@ -85,21 +79,11 @@ static void nothing(int signo)
 {
 }
 
-/* Its write ends then, with EINTR; one that had not begun ends at the next. */
-static void end_held_ring(const struct watch *w, uint32_t *before)
-{
-	uint32_t now = channel_ringing(w->channel);
-
-	if (now && now == *before)
-		pthread_kill(w->main, HELD_SIGNAL);
-	*before = now;
-}
-
 static void *watch_main(void *arg)
 {
 	struct watch *w = arg;
 	int timeout = channel_may_be_held(w->channel) ? HELD_MS : -1;
-	uint32_t ring = 0;
+	uint32_t ring, before = 0;
 	struct pollfd p[3] = {
 		{ w->stop_fd, POLLIN, 0 }, { w->signal_fd, POLLIN, 0 },
 		{ w->link, 0, 0 }, /* only its hang-up */
@@ -114,13 +98,22 @@ static void *watch_main(void *arg)
 			int signo = watch_take_signal(w->signal_fd);
 
 			atomic_store(&w->signal, signo);
-			if (signo && !stopped_within(w, GRACE_MS))
-				end_for_signal(w, signo);
+			if (signo && !stopped_within(w, GRACE_MS)) {
+				fprintf(stderr,
+					"tandem-npu: ended by signal %d\n",
+					signo);
+				end(128 + signo);
+			}
 		} else if (p[2].revents) {
 			if (!stopped_within(w, GRACE_MS))
 				end_for_host(w);
 		} else {
-			end_held_ring(w, &ring);
+			/* The ring's write ends with EINTR; one that had not
+			 * begun ends at the next. */
+			ring = channel_ringing(w->channel);
+			if (ring && ring == before)
+				pthread_kill(w->main, HELD_SIGNAL);
+			before = ring;
 		}
 	}
 }

@@ -2,7 +2,8 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "device/window_shown.h"
+#include "base/fd.h"
+#include "device/extended.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -46,25 +47,104 @@ int window_init(struct window *w, uint64_t bytes, unsigned slots, struct err *e)
 
 void window_release(struct window *w)
 {
-	window_shown_close(w->shown, &w->shown_fd);
+	if (w->shown) {
+		munmap(w->shown, sizeof(*w->shown));
+		fd_close(&w->shown_fd);
+	}
 	if (w->reserved)
 		munmap(w->reserved, w->reserved_bytes);
 	memset(w, 0, sizeof(*w));
 }
 
-int window_show(struct window *w, struct err *e)
-{
-	int ret = window_shown_open(&w->shown, &w->shown_fd, e);
+/* ---- the view from outside ----------------------------------------------- */
 
-	if (!ret)
-		window_shown_update(w->shown, w);
-	return ret;
+/* W1 -> W2: who sees one of these words sees the turn that it is of. */
+#define PUT(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELEASE)
+
+static void put_words(void *to, const void *from, size_t bytes)
+{
+	const uint32_t *word = from;
+	uint32_t *out = to;
+
+	for (size_t i = 0; i < bytes / sizeof(*word); i++)
+		PUT(out[i], word[i]);
 }
 
 void window_tell(const struct window *w)
 {
-	window_shown_update(w->shown, w);
+	const struct extended *x = w->extended;
+	struct window_view *v = w->shown;
+	uint64_t free;
+	uint32_t turn;
+
+	if (!v)
+		return;
+	/* Odd before anything is written, even behind all of it. */
+	turn = atomic_load_explicit(&v->turn, memory_order_relaxed);
+	atomic_store_explicit(&v->turn, turn + 1, memory_order_relaxed);
+	PUT(v->bytes, w->bytes);
+	PUT(v->page, w->page);
+	PUT(v->slots, w->slots);
+	PUT(v->used, w->used);
+	PUT(v->maps, w->maps);
+	PUT(v->unmaps, w->unmaps);
+	PUT(v->refused, w->refused);
+	PUT(v->asked, w->refused_bytes);
+	for (unsigned i = 0; i < w->used; i++) {
+		const struct mapping *m = w->order[i];
+		struct window_view_mapping to = { .addr = m->addr,
+			.pending = m->due > 0,
+			.bytes = m->share.bytes,
+			.span = m->span };
+
+		_Static_assert(
+			sizeof(to.name) == sizeof(m->share.name), "the same");
+		memcpy(to.name, m->share.name, sizeof(to.name));
+		put_words(&v->map[i], &to, sizeof(to));
+	}
+	free = x ? x->bytes : 0;
+	for (unsigned i = 0; x && i < x->used; i++) {
+		const struct extent *n = &x->order[i];
+		struct window_view_extent to = { .at = n->at,
+			.bytes = n->share.bytes };
+
+		free -= n->span;
+		memcpy(to.name, n->share.name, sizeof(n->share.name));
+		if (i < WINDOW_VIEW_SLOTS)
+			put_words(&v->extent[i], &to, sizeof(to));
+	}
+	if (x) {
+		PUT(v->extended, x->bytes);
+		PUT(v->extended_free, free);
+		PUT(v->extents, x->used);
+	}
+	atomic_store_explicit(&v->turn, turn + 2, memory_order_release);
 }
+
+int window_show(struct window *w, struct err *e)
+{
+	struct window_view *v = MAP_FAILED;
+
+	w->shown_fd = memfd_create(WINDOW_VIEW_NAME, MFD_CLOEXEC);
+	if (w->shown_fd < 0)
+		return err_sys(e, errno, "cannot create a memfd");
+	if (!ftruncate(w->shown_fd, sizeof(*v)))
+		v = mmap(NULL, sizeof(*v), PROT_READ | PROT_WRITE, MAP_SHARED,
+			w->shown_fd, 0);
+	if (v == MAP_FAILED) {
+		int ret = err_sys(e, errno, "cannot map the window's view");
+
+		fd_close(&w->shown_fd);
+		return ret;
+	}
+	v->magic = WINDOW_VIEW_MAGIC;
+	v->version = 2;
+	w->shown = v;
+	window_tell(w);
+	return 0;
+}
+
+/* ---- holes --------------------------------------------------------------- */
 
 /* Where hole number i begins and ends: the one before mapping order[i], or
  * behind the last one. A mapping's guard page belongs to the mapping. */
@@ -146,30 +226,12 @@ static uint8_t *seen_at(const struct window *w, uint64_t addr, uint64_t span)
 	return w->base + align_up(3 * addr, page);
 }
 
-static uint64_t seen_bytes(uint64_t span)
-{
-	return span < HUGE_PAGE ? span : align_up(span, HUGE_PAGE);
-}
-
 /* Put the reservation back over what was mapped. */
 static void reserve_again(uint8_t *mem, uint64_t span)
 {
-	mmap(mem, seen_bytes(span), PROT_NONE,
+	mmap(mem, span < HUGE_PAGE ? span : align_up(span, HUGE_PAGE),
+		PROT_NONE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-}
-
-static struct mapping *take_slot(struct window *w, unsigned hole)
-{
-	unsigned slot = 0;
-
-	while (w->map[slot].addr)
-		slot++;
-	memmove(w->order + hole + 1, w->order + hole,
-		(w->used - hole) * sizeof(w->order[0]));
-	w->order[hole] = &w->map[slot];
-	w->used++;
-	w->map[slot].slot = slot;
-	return &w->map[slot];
 }
 
 static int no_space(
@@ -179,7 +241,7 @@ static int no_space(
 
 	w->refused++;
 	w->refused_bytes = s->asked;
-	window_shown_update(w->shown, w);
+	window_tell(w);
 	if (s->pending)
 		snprintf(pending, sizeof(pending),
 			", %u of them unmapped and not free yet", s->pending);
@@ -199,23 +261,6 @@ static void free_room(struct window *w, unsigned i)
 	memset(m, 0, sizeof(*m));
 }
 
-/* A request to map is through: what waited for it is free. */
-static void bring_nearer(struct window *w)
-{
-	bool freed = false;
-
-	for (unsigned i = w->used; i--;) {
-		struct mapping *m = w->order[i];
-
-		if (!m->due || --m->due)
-			continue;
-		free_room(w, i);
-		freed = true;
-	}
-	if (freed)
-		window_shown_update(w->shown, w);
-}
-
 static int map_now(struct window *w, const struct wire_share *share, int fd,
 	struct mapping **out, struct window_space *space, struct err *e)
 {
@@ -223,7 +268,7 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 	struct mapping *m;
 	uint8_t *mem;
 	uint64_t at;
-	unsigned hole;
+	unsigned hole, slot = 0;
 	int flags, ret = check_pages(share, span, fd, e);
 
 	measure(w, space);
@@ -245,14 +290,17 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 			"window: cannot map %s, %" PRIu64 " bytes", share->name,
 			span);
 	}
-	m = take_slot(w, hole);
-	m->share = *share;
-	m->addr = (uint32_t)at;
-	m->span = span;
-	m->mem = mem;
+	while (w->map[slot].addr)
+		slot++;
+	m = &w->map[slot];
+	*m = (struct mapping){ *share, (uint32_t)at, span, mem, slot, 0 };
+	memmove(w->order + hole + 1, w->order + hole,
+		(w->used - hole) * sizeof(w->order[0]));
+	w->order[hole] = m;
+	w->used++;
 	w->maps++;
 	measure(w, space);
-	window_shown_update(w->shown, w);
+	window_tell(w);
 	*out = m;
 	return 0;
 }
@@ -260,9 +308,20 @@ static int map_now(struct window *w, const struct wire_share *share, int fd,
 int window_map(struct window *w, const struct wire_share *share, int fd,
 	struct mapping **out, struct window_space *space, struct err *e)
 {
+	bool freed = false;
 	int ret = map_now(w, share, fd, out, space, e);
 
-	bring_nearer(w);
+	/* A request to map is through: what waited for it is free. */
+	for (unsigned i = w->used; i--;) {
+		struct mapping *m = w->order[i];
+
+		if (!m->due || --m->due)
+			continue;
+		free_room(w, i);
+		freed = true;
+	}
+	if (freed)
+		window_tell(w);
 	return ret;
 }
 
@@ -278,7 +337,7 @@ void window_unmap(struct window *w, struct mapping *m)
 	else
 		free_room(w, i);
 	w->unmaps++;
-	window_shown_update(w->shown, w);
+	window_tell(w);
 }
 
 /* The last mapping that starts at or below `addr`, or NULL. */

@@ -74,9 +74,11 @@ struct window_space {
 
 int window_init(struct window *, uint64_t bytes, unsigned slots, struct err *);
 void window_release(struct window *);
-/* From now on it is shown (device/window_shown.h). */
+/* Show it from now on to whoever looks from outside (ipc/window_view.h): a
+ * memfd of a few pages, which nothing in the device reads, written at each map
+ * and unmap. */
 int window_show(struct window *, struct err *);
-/* What is shown beside it has changed. */
+/* Write it anew: what is shown beside the window has changed. */
 void window_tell(const struct window *);
 
 /*

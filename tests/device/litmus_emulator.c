@@ -177,7 +177,7 @@ static void play_nature(struct way *w, uint8_t move)
 		view_read(w->cache, at, COHERENCE_LINE);
 		break;
 	default:
-		cache_invalidate(w->cache, at, COHERENCE_LINE, ++w->bracket);
+		cache_invalidate(w->cache, at, COHERENCE_LINE, ++w->bracket, 0);
 	}
 	litmus_move(w->t, &w->s, move);
 }
@@ -219,7 +219,7 @@ static void heed(struct way *w)
 		if (w->s.heard >> line & 1)
 			cache_invalidate(w->cache,
 				address(w, line * COHERENCE_LINE),
-				COHERENCE_LINE, ++w->bracket);
+				COHERENCE_LINE, ++w->bracket, 0);
 }
 
 /* The evictor may come at a request's end, too. */
@@ -245,7 +245,8 @@ static void act(struct way *w, const struct litmus_step *step, bool cpu)
 		cache_clean(w->cache, line, COHERENCE_LINE);
 		break;
 	case LITMUS_INVALIDATE:
-		cache_invalidate(w->cache, line, COHERENCE_LINE, ++w->bracket);
+		cache_invalidate(
+			w->cache, line, COHERENCE_LINE, ++w->bracket, 0);
 		break;
 	case LITMUS_HEED:
 		heed(w);

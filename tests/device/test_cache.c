@@ -18,7 +18,7 @@ static void off_aliases_and_counts(void **state)
 	assert_int_equal(dev_read(&b, 10), 2);
 	dev_write(&b, 70, 4, 9);
 	assert_int_equal(b.cpu[70], 9);
-	cache_invalidate(b.cache, b.at + 63, 2, 1); /* touches two lines */
+	cache_invalidate(b.cache, b.at + 63, 2, 1, 0); /* touches two lines */
 	cache_clean(b.cache, b.at, 8192);
 	next(&b, 2);
 	assert_int_equal(b.counters.invalidated_lines, 2);
@@ -38,7 +38,7 @@ static void strict_keeps_old_bytes(void **state)
 	b.cpu[64] = 2; /* the next line was not read yet */
 	assert_int_equal(dev_read(&b, 10), 1);
 	assert_int_equal(dev_read(&b, 64), 2);
-	cache_invalidate(b.cache, b.at, 1, 1);
+	cache_invalidate(b.cache, b.at, 1, 1, 0);
 	assert_int_equal(dev_read(&b, 10), 2);
 	bench_close(&b);
 	assert_int_equal(b.n_reports, 0);
@@ -79,7 +79,7 @@ static void strict_loses_invalidated_writes(void **state)
 
 	bench_open(&b, COHERENCE_STRICT, 0, NULL);
 	dev_write(&b, 0, 64, 7);
-	cache_invalidate(b.cache, b.at, 64, 1);
+	cache_invalidate(b.cache, b.at, 64, 1, 0);
 	cache_clean(b.cache, b.at, 64);
 	assert_int_equal(b.cpu[0], 0);
 	assert_int_equal(dev_read(&b, 0), 0);
@@ -183,7 +183,7 @@ static void finds_dropped_invalidate(void **state)
 	bench_open(&b, COHERENCE_CHECK, 0, "drop-invalidate:test:io#2");
 	for (uint32_t seq = 1; seq <= 3; seq++) {
 		b.cpu[0] = (uint8_t)seq;
-		cache_invalidate(b.cache, b.at, 64, seq);
+		cache_invalidate(b.cache, b.at, 64, seq, 0);
 		assert_int_equal(dev_read(&b, 0), seq == 2 ? 1 : seq);
 		next(&b, seq + 1);
 	}
@@ -200,7 +200,7 @@ static void finds_dropped_word(void **state)
 	bench_open(&b, COHERENCE_CHECK, 0, "drop-word:test:io#2");
 	for (uint32_t seq = 1; seq <= 3; seq++) {
 		b.cpu[0] = (uint8_t)seq;
-		cache_invalidate(b.cache, b.at, 64, seq);
+		cache_invalidate(b.cache, b.at, 64, seq, 0);
 		assert_int_equal(dev_read(&b, 0), seq == 2 ? 1 : seq);
 		next(&b, seq + 1);
 	}
@@ -232,7 +232,7 @@ static void finds_dropped_invalidate_of_same_bytes(void **state)
 
 	bench_open(&b, COHERENCE_CHECK, 0, "drop-invalidate");
 	dev_read(&b, 0);
-	cache_invalidate(b.cache, b.at, 64, 4);
+	cache_invalidate(b.cache, b.at, 64, 4, 0);
 	dev_read(&b, 0);
 	bench_close(&b);
 	said(&b, 0, "stale read: test:io", "[0, 1)", "CPU bracket 4");
@@ -261,7 +261,7 @@ static void finds_lost_device_write(void **state)
 
 	bench_open(&b, COHERENCE_CHECK, 0, NULL);
 	dev_write(&b, 64, 128, 7);
-	cache_invalidate(b.cache, b.at, 256, 1);
+	cache_invalidate(b.cache, b.at, 256, 1, 0);
 	next(&b, 2);
 	said(&b, 0, "lost write: test:io", "[64, 192)", "clean it first");
 	cache_operator(b.cache, "kv write", 1);
@@ -327,15 +327,15 @@ static void finds_needless_maintenance(void **state)
 	struct bench b;
 
 	bench_open(&b, COHERENCE_CHECK, 0, NULL);
-	cache_invalidate(b.cache, b.at, 128, 1);
-	cache_invalidate(b.cache, b.at + 64, 64, 1); /* same request */
+	cache_invalidate(b.cache, b.at, 128, 1, 0);
+	cache_invalidate(b.cache, b.at + 64, 64, 1, 0); /* same request */
 	next(&b, 2);
-	cache_invalidate(b.cache, b.at, 256, 1); /* has new lines in it */
+	cache_invalidate(b.cache, b.at, 256, 1, 0); /* has new lines in it */
 	next(&b, 3);
-	cache_invalidate(b.cache, b.at, 256, 2); /* newer */
+	cache_invalidate(b.cache, b.at, 256, 2, 0); /* newer */
 	next(&b, 4);
 	assert_int_equal(b.n_reports, 0);
-	cache_invalidate(b.cache, b.at + 64, 64, 2);
+	cache_invalidate(b.cache, b.at + 64, 64, 2, 0);
 	next(&b, 5);
 	said(&b, 0, "needless maintenance: test:io", "[64, 128)",
 		"invalidated");

@@ -81,14 +81,14 @@ static void a_line_has_all_of_it(void **state)
 	for (uint32_t seq = 1; seq <= 2; seq++) {
 		b.cpu[3] = (uint8_t)seq;
 		cache_operator(b.cache, "sync", -1);
-		cache_invalidate_by(b.cache, b.at, 8, seq, 5);
+		cache_invalidate(b.cache, b.at, 8, seq, 5);
 		cache_operator(b.cache, "rows", -1);
 		view_read(b.cache, b.at, 8);
 		next(&b, seq + 1);
 	}
-	cache_invalidate(b.cache, b.at, 8, 2);
+	cache_invalidate(b.cache, b.at, 8, 2, 0);
 	next(&b, 4);
-	cache_invalidate(b.cache, b.at, 8, 2);
+	cache_invalidate(b.cache, b.at, 8, 2, 0);
 	next(&b, 5);
 	bench_close(&b);
 	close_report(r);

@@ -24,7 +24,7 @@ static void cpu_writes(struct bench *b, uint32_t off, uint32_t len, uint8_t v,
 	uint32_t seq, unsigned by)
 {
 	memset(b->cpu + off, v, len);
-	cache_invalidate_by(b->cache, b->at + off, len, seq, by);
+	cache_invalidate(b->cache, b->at + off, len, seq, by);
 }
 
 static void names(struct bench *b, unsigned by, const char *function)
@@ -143,7 +143,7 @@ static void tells_of_a_dropped_write(void **state)
 	cache_operator(b.cache, "kv write", 0);
 	dev_write(&b, 64, 64, 3);
 	cache_operator(b.cache, "sync", -1);
-	cache_invalidate(b.cache, b.at + 64, 64, 4);
+	cache_invalidate(b.cache, b.at + 64, 64, 4, 0);
 	next(&b, 2);
 	said_exactly(&b, 0,
 		"lost write: test:io [64, 128) in sync: dropped what request 1 "
@@ -305,10 +305,10 @@ static void tells_of_needless_maintenance(void **state)
 	struct bench b;
 
 	bench_open(&b, COHERENCE_CHECK, 0, NULL);
-	cache_invalidate(b.cache, b.at, 100, 3);
+	cache_invalidate(b.cache, b.at, 100, 3, 0);
 	next(&b, 2);
 	cache_operator(b.cache, "sync", -1);
-	cache_invalidate(b.cache, b.at, 100, 3);
+	cache_invalidate(b.cache, b.at, 100, 3, 0);
 	next(&b, 3);
 	said_exactly(&b, 0,
 		"needless maintenance: test:io [0, 100) in sync: invalidated, "

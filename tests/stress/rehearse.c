@@ -191,7 +191,7 @@ static int step(
 	else if (!strcmp(what, "write"))
 		fill(view_write(s->cache, addr, len), v[1], v[2]);
 	else if (!strcmp(what, "invalidate"))
-		cache_invalidate(s->cache, addr, len, (uint32_t)v[2]);
+		cache_invalidate(s->cache, addr, len, (uint32_t)v[2], 0);
 	else if (!strcmp(what, "clean"))
 		cache_clean(s->cache, addr, len);
 	else if (!strcmp(what, "dma"))

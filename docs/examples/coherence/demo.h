@@ -100,7 +100,7 @@ static inline int demo_close(struct demo *d)
 /* The CPU wrote this: the device drops its lines. */
 static inline void demo_invalidate(struct demo *d, uint32_t off, size_t len)
 {
-	cache_invalidate(d->cache, d->at + off, len, ++d->bracket);
+	cache_invalidate(d->cache, d->at + off, len, ++d->bracket, 0);
 }
 
 #endif

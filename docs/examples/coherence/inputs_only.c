@@ -13,7 +13,7 @@ static void run(
 	float *to;
 
 	if (in->flags & WIRE_REF_INVALIDATE)
-		cache_invalidate(d->cache, in->addr, in->len, in->cpu_seq);
+		cache_invalidate(d->cache, in->addr, in->len, in->cpu_seq, 0);
 	cache_operator(d->cache, "double", 0);
 	from = view_read(d->cache, in->addr, in->len);
 	to = view_write(d->cache, out->addr, out->len);
