@@ -1,7 +1,7 @@
 /*
  * Faults on order, for tests: what shall go wrong, and where. One text says it
  * for the device, the channel and flash, to host and device alike; whoever does
- * the deed (device/fault.h, flash/flash_fault.h) takes its share of the plan.
+ * the deed (device/fault.h, flash/flash_fault.c) takes its share of the plan.
  *
  *   PLAN   EVENT, several separated by commas or line ends, or @FILE; in a file
  *          what is behind a # at the begin of an event is a remark

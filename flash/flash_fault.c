@@ -1,9 +1,6 @@
-#include "flash/flash_fault.h"
+#include "flash/stream_impl.h"
 
-#include "base/err.h"
 #include "base/fault_plan.h"
-#include "flash/stream.h"
-#include "flash/stream_read.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -64,47 +61,26 @@ void fault_init(struct fault_state *s, struct flash_fault *plan)
 static const struct fault_event *fault_on(
 	const struct flash_fault *f, enum fault_verb verb, uint64_t number)
 {
-	for (unsigned i = 0; f && i < f->plan.n; i++)
+	for (unsigned i = 0; i < f->plan.n; i++)
 		if (f->plan.event[i].verb == verb &&
 			fault_event_hits(&f->plan.event[i], number))
 			return &f->plan.event[i];
 	return NULL;
 }
 
-static void note(struct flash_fault *f, uint64_t number)
-{
-	uint64_t most = atomic_load(&f->reads);
-
-	while (number > most &&
-		!atomic_compare_exchange_weak(&f->reads, &most, number))
-		;
-}
-
 uint64_t fault_number(struct fault_state *s, const struct block *b)
 {
-	uint64_t number = ++s->reads;
+	uint64_t number = ++s->reads, most;
 
-	if (s->plan)
-		note(s->plan, number);
+	if (!s->plan)
+		return number;
+	most = atomic_load(&s->plan->reads);
+	while (number > most &&
+		!atomic_compare_exchange_weak(&s->plan->reads, &most, number))
+		;
 	if (fault_on(s->plan, FAULT_SHRINK, number) && b->off < s->end)
 		s->end = b->off;
 	return number;
-}
-
-static void dawdle(const struct fault_event *slow)
-{
-	struct timespec t = { slow->ms / 1000, slow->ms % 1000 * 1000000l };
-
-	nanosleep(&t, NULL);
-}
-
-/* What a file that ends at `end` would have given. */
-static void cut_at(struct block *b, uint64_t end)
-{
-	if (b->off >= end)
-		b->res = 0;
-	else if (b->res > 0 && (uint64_t)b->res > end - b->off)
-		b->res = (int64_t)(end - b->off);
 }
 
 bool fault_apply(const struct fault_state *s, uint64_t number, struct block *b,
@@ -116,11 +92,19 @@ bool fault_apply(const struct fault_state *s, uint64_t number, struct block *b,
 	if (!f)
 		return true;
 	slow = fault_on(f, FAULT_SLOW, number);
-	if (slow)
-		dawdle(slow);
+	if (slow) {
+		struct timespec t = { slow->ms / 1000,
+			slow->ms % 1000 * 1000000l };
+
+		nanosleep(&t, NULL);
+	}
 	if (fault_on(f, FAULT_STALL, number))
 		return false;
-	cut_at(b, s->end);
+	/* What a file that ends at s->end would have given. */
+	if (b->off >= s->end)
+		b->res = 0;
+	else if (b->res > 0 && (uint64_t)b->res > s->end - b->off)
+		b->res = (int64_t)(s->end - b->off);
 	if (fault_on(f, FAULT_EIO, number))
 		b->res = -EIO;
 	else if (fault_on(f, FAULT_SHORT, number) && b->res > 0)

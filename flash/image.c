@@ -13,8 +13,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 #include <zstd.h>
+
+#ifdef __x86_64__
+#include <xxh_x86dispatch.h> /* has all of xxhash.h */
+#else
+#include <xxhash.h>
+#endif
 
 /* The most that a zstd frame can stand for: a block of 128 KiB takes at least
  * 4 bytes. */
@@ -76,6 +81,65 @@ const char *image_codec_name(enum image_codec codec)
 	return codec == IMAGE_ZSTD ? "zstd" : "raw";
 }
 
+/* ---- checksums ---- */
+
+struct image_sum {
+	enum image_sum_kind kind;
+	XXH64_state_t *xxh64;
+	XXH3_state_t *xxh3;
+};
+
+struct image_sum *image_sum_open(void)
+{
+	struct image_sum *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->xxh64 = XXH64_createState();
+	s->xxh3 = XXH3_createState();
+	if (s->xxh64 && s->xxh3)
+		return s;
+	image_sum_close(s);
+	return NULL;
+}
+
+void image_sum_close(struct image_sum *s)
+{
+	if (!s)
+		return;
+	XXH64_freeState(s->xxh64);
+	XXH3_freeState(s->xxh3);
+	free(s);
+}
+
+void image_sum_begin(struct image_sum *s, enum image_sum_kind kind)
+{
+	s->kind = kind;
+	if (kind == IMAGE_XXH3)
+		XXH3_64bits_reset(s->xxh3);
+	else
+		XXH64_reset(s->xxh64, 0);
+}
+
+void image_sum_add(struct image_sum *s, const void *data, size_t n)
+{
+	if (s->kind == IMAGE_XXH3)
+		XXH3_64bits_update(s->xxh3, data, n);
+	else
+		XXH64_update(s->xxh64, data, n);
+}
+
+uint64_t image_sum_so_far(const struct image_sum *s)
+{
+	return s->kind == IMAGE_XXH3 ? XXH3_64bits_digest(s->xxh3)
+				     : XXH64_digest(s->xxh64);
+}
+
+uint64_t image_sum_of(enum image_sum_kind kind, const void *data, size_t n)
+{
+	return kind == IMAGE_XXH3 ? XXH3_64bits(data, n) : XXH64(data, n, 0);
+}
+
 /* ---- reading ---- */
 
 bool image_probe(const char *path)
@@ -97,98 +161,6 @@ static bool all_zero(const void *data, size_t len)
 		if (p[i])
 			return false;
 	return true;
-}
-
-static int check_header(struct image_in *in, const struct format_header *h)
-{
-	uint64_t size = in->image->size;
-
-	if (memcmp(h->magic, FORMAT_MAGIC, sizeof(h->magic)))
-		return bad(in, EINVAL, "bad magic: not a flash image");
-	if (h->version < FORMAT_OLDEST || h->version > FORMAT_VERSION)
-		return bad(in, ENOTSUP,
-			"version %u is not supported (%d to %d are); convert "
-			"the model again",
-			h->version, FORMAT_OLDEST, FORMAT_VERSION);
-	if (XXH64(h, offsetof(struct format_header, checksum), 0) !=
-		h->checksum)
-		return bad(in, EBADMSG,
-			"checksum is not %016llx: the file is damaged; "
-			"convert the model again",
-			(unsigned long long)h->checksum);
-	if (!all_zero(h->reserved, sizeof(h->reserved)))
-		return bad(in, EINVAL, "reserved bytes are not 0");
-	if (h->file_bytes != size)
-		return bad(in, EINVAL,
-			"file size %llu, but the file has %llu bytes%s",
-			(unsigned long long)h->file_bytes,
-			(unsigned long long)size,
-			h->file_bytes > size ? ": is it truncated?" : "");
-	if (!h->n_extents ||
-		h->n_extents >
-			(size - sizeof(*h)) / sizeof(struct format_extent))
-		return bad(in, EINVAL,
-			"number of extents %u; a file of %llu bytes holds 1 "
-			"to %llu",
-			h->n_extents, (unsigned long long)size,
-			(unsigned long long)((size - sizeof(*h)) /
-				sizeof(struct format_extent)));
-	return 0;
-}
-
-static int check_sizes(struct image_in *in, const struct format_extent *x)
-{
-	if (!x->bytes || x->bytes > SIZE_MAX)
-		return bad(
-			in, EINVAL, "bytes %llu", (unsigned long long)x->bytes);
-	switch (x->codec) {
-	case IMAGE_RAW:
-		if (x->stored != x->bytes)
-			return bad(in, EINVAL,
-				"stored bytes %llu, but bytes %llu of a raw "
-				"extent",
-				(unsigned long long)x->stored,
-				(unsigned long long)x->bytes);
-		return 0;
-	case IMAGE_ZSTD:
-		if (x->stored >= x->bytes ||
-			x->bytes / ZSTD_MAX_RATIO > x->stored)
-			return bad(in, EINVAL,
-				"stored bytes %llu cannot be a zstd frame of "
-				"bytes %llu",
-				(unsigned long long)x->stored,
-				(unsigned long long)x->bytes);
-		return 0;
-	default:
-		return bad(in, ENOTSUP, "codec %u is not known", x->codec);
-	}
-}
-
-/* *end: behind the extents before; moves behind this one, in whole pages. */
-static int check_place(
-	struct image_in *in, const struct format_extent *x, uint64_t *end)
-{
-	uint64_t size = in->image->size;
-
-	if (x->offset % IMAGE_PAGE)
-		return bad(in, EINVAL, "offset %llu is not a multiple of %d",
-			(unsigned long long)x->offset, IMAGE_PAGE);
-	if (x->offset < *end)
-		return bad(in, EINVAL,
-			"offset %llu overlaps what comes before it and ends "
-			"at %llu",
-			(unsigned long long)x->offset,
-			(unsigned long long)*end);
-	if (!range_within(x->offset, x->stored, size) ||
-		!range_within(x->offset, align_up(x->stored, IMAGE_PAGE), size))
-		return bad(in, EINVAL,
-			"%llu stored bytes at offset %llu, in whole pages, "
-			"lie outside the file of %llu bytes",
-			(unsigned long long)x->stored,
-			(unsigned long long)x->offset,
-			(unsigned long long)size);
-	*end = x->offset + align_up(x->stored, IMAGE_PAGE);
-	return 0;
 }
 
 /* Kinds ascend, and the indices of each count from 0; only layers are many. */
@@ -217,6 +189,7 @@ static int check_order(struct image_in *in, const struct format_extent *x,
 	return 0;
 }
 
+/* *end: behind the extents before; moves behind this one, in whole pages. */
 static int check_extent(struct image_in *in, const struct format_extent *x,
 	size_t i, uint64_t *end)
 {
@@ -235,8 +208,45 @@ static int check_extent(struct image_in *in, const struct format_extent *x,
 			kind_names[x->kind]);
 	if (x->reserved0 || !all_zero(x->reserved, sizeof(x->reserved)))
 		return bad(in, EINVAL, "reserved bytes are not 0");
-	if ((ret = check_sizes(in, x)) || (ret = check_place(in, x, end)))
-		return ret;
+
+	if (!x->bytes || x->bytes > SIZE_MAX)
+		return bad(
+			in, EINVAL, "bytes %llu", (unsigned long long)x->bytes);
+	if (x->codec != IMAGE_RAW && x->codec != IMAGE_ZSTD)
+		return bad(in, ENOTSUP, "codec %u is not known", x->codec);
+	if (x->codec == IMAGE_RAW && x->stored != x->bytes)
+		return bad(in, EINVAL,
+			"stored bytes %llu, but bytes %llu of a raw extent",
+			(unsigned long long)x->stored,
+			(unsigned long long)x->bytes);
+	if (x->codec == IMAGE_ZSTD &&
+		(x->stored >= x->bytes ||
+			x->bytes / ZSTD_MAX_RATIO > x->stored))
+		return bad(in, EINVAL,
+			"stored bytes %llu cannot be a zstd frame of bytes "
+			"%llu",
+			(unsigned long long)x->stored,
+			(unsigned long long)x->bytes);
+
+	if (x->offset % IMAGE_PAGE)
+		return bad(in, EINVAL, "offset %llu is not a multiple of %d",
+			(unsigned long long)x->offset, IMAGE_PAGE);
+	if (x->offset < *end)
+		return bad(in, EINVAL,
+			"offset %llu overlaps what comes before it and ends "
+			"at %llu",
+			(unsigned long long)x->offset,
+			(unsigned long long)*end);
+	if (!range_within(x->offset, x->stored, im->size) ||
+		!range_within(
+			x->offset, align_up(x->stored, IMAGE_PAGE), im->size))
+		return bad(in, EINVAL,
+			"%llu stored bytes at offset %llu, in whole pages, "
+			"lie outside the file of %llu bytes",
+			(unsigned long long)x->stored,
+			(unsigned long long)x->offset,
+			(unsigned long long)im->size);
+	*end = x->offset + align_up(x->stored, IMAGE_PAGE);
 	im->extent[i] = (struct image_extent){ (enum image_kind)x->kind,
 		x->index, x->offset, x->stored, x->bytes,
 		(enum image_codec)x->codec, x->checksum,
@@ -274,6 +284,7 @@ static int read_image(struct image *im, struct err *e)
 {
 	struct image_in in = { .image = im, .where = "header", .e = e };
 	struct format_header h;
+	uint64_t most;
 	int ret;
 
 	if (im->size < sizeof(h))
@@ -283,44 +294,72 @@ static int read_image(struct image *im, struct err *e)
 	ret = fd_read_exact_at(im->fd, &h, sizeof(h), 0);
 	if (ret)
 		return bad(&in, -ret, "%s", strerror(-ret));
-	ret = check_header(&in, &h);
+	if (memcmp(h.magic, FORMAT_MAGIC, sizeof(h.magic)))
+		return bad(&in, EINVAL, "bad magic: not a flash image");
+	if (h.version < FORMAT_OLDEST || h.version > FORMAT_VERSION)
+		return bad(&in, ENOTSUP,
+			"version %u is not supported (%d to %d are); convert "
+			"the model again",
+			h.version, FORMAT_OLDEST, FORMAT_VERSION);
+	if (XXH64(&h, offsetof(struct format_header, checksum), 0) !=
+		h.checksum)
+		return bad(&in, EBADMSG,
+			"checksum is not %016llx: the file is damaged; "
+			"convert the model again",
+			(unsigned long long)h.checksum);
+	if (!all_zero(h.reserved, sizeof(h.reserved)))
+		return bad(&in, EINVAL, "reserved bytes are not 0");
+	if (h.file_bytes != im->size)
+		return bad(&in, EINVAL,
+			"file size %llu, but the file has %llu bytes%s",
+			(unsigned long long)h.file_bytes,
+			(unsigned long long)im->size,
+			h.file_bytes > im->size ? ": is it truncated?" : "");
+	most = (im->size - sizeof(h)) / sizeof(struct format_extent);
+	if (!h.n_extents || h.n_extents > most)
+		return bad(&in, EINVAL,
+			"number of extents %u; a file of %llu bytes holds 1 "
+			"to %llu",
+			h.n_extents, (unsigned long long)im->size,
+			(unsigned long long)most);
 	im->version = h.version;
-	return ret ? ret : read_table(&in, &h);
-}
-
-static int open_file(struct image *im, const char *path, struct err *e)
-{
-	struct stat st;
-
-	im->path = strdup(path);
-	if (!im->path)
-		return err_sys(e, ENOMEM, "cannot open '%s'", path);
-	im->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (im->fd < 0)
-		return err_sys(e, errno, "cannot open '%s'", path);
-	if (fstat(im->fd, &st))
-		return err_sys(e, errno, "cannot stat '%s'", path);
-	if (!S_ISREG(st.st_mode))
-		return err_set(e, EINVAL, "'%s' is not a regular file", path);
-	im->size = (uint64_t)st.st_size;
-	return 0;
+	return read_table(&in, &h);
 }
 
 int image_open(struct image **out, const char *path, struct err *e)
 {
 	struct image *im = calloc(1, sizeof(*im));
+	struct stat st;
 	int ret;
 
 	if (!im)
 		return err_sys(e, ENOMEM, "cannot open '%s'", path);
 	im->fd = -1;
-	ret = open_file(im, path, e);
-	if (!ret)
-		ret = read_image(im, e);
-	if (ret)
-		image_close(im);
-	else
-		*out = im;
+	im->path = strdup(path);
+	if (!im->path) {
+		ret = err_sys(e, ENOMEM, "cannot open '%s'", path);
+		goto fail;
+	}
+	im->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (im->fd < 0) {
+		ret = err_sys(e, errno, "cannot open '%s'", path);
+		goto fail;
+	}
+	if (fstat(im->fd, &st)) {
+		ret = err_sys(e, errno, "cannot stat '%s'", path);
+		goto fail;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		ret = err_set(e, EINVAL, "'%s' is not a regular file", path);
+		goto fail;
+	}
+	im->size = (uint64_t)st.st_size;
+	if ((ret = read_image(im, e)))
+		goto fail;
+	*out = im;
+	return 0;
+fail:
+	image_close(im);
 	return ret;
 }
 
@@ -411,22 +450,6 @@ int image_read(const struct image *im, const struct image_extent *x, void *dst,
 	return ret;
 }
 
-/* Reads `step` bytes at a time into `buf`. */
-static int sum_stored(const struct image *im, const struct image_extent *x,
-	struct image_sum *sum, void *buf, size_t step, struct err *e)
-{
-	image_sum_begin(sum, x->sum);
-	for (uint64_t at = 0; at < x->stored; at += step) {
-		size_t n = x->stored - at < step ? x->stored - at : step;
-		int ret = fd_read_exact_at(im->fd, buf, n, x->offset + at);
-
-		if (ret)
-			return extent_bad(im, x, -ret, strerror(-ret), e);
-		image_sum_add(sum, buf, n);
-	}
-	return check_sum(im, x, image_sum_so_far(sum), e);
-}
-
 int image_check(
 	const struct image *im, const struct image_extent *x, struct err *e)
 {
@@ -434,10 +457,25 @@ int image_check(
 	size_t step =
 		x->stored && x->stored < CHECK_STEP ? x->stored : CHECK_STEP;
 	void *buf = malloc(step);
-	int ret = sum && buf
-		? sum_stored(im, x, sum, buf, step, e)
-		: extent_bad(im, x, ENOMEM, "no memory to check it", e);
+	int ret = 0;
 
+	if (!sum || !buf) {
+		ret = extent_bad(im, x, ENOMEM, "no memory to check it", e);
+		goto out;
+	}
+	image_sum_begin(sum, x->sum);
+	for (uint64_t at = 0; at < x->stored; at += step) {
+		size_t n = x->stored - at < step ? x->stored - at : step;
+
+		ret = fd_read_exact_at(im->fd, buf, n, x->offset + at);
+		if (ret) {
+			extent_bad(im, x, -ret, strerror(-ret), e);
+			goto out;
+		}
+		image_sum_add(sum, buf, n);
+	}
+	ret = check_sum(im, x, image_sum_so_far(sum), e);
+out:
 	image_sum_close(sum);
 	free(buf);
 	return ret;

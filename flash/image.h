@@ -17,8 +17,6 @@
 #ifndef FLASH_IMAGE_H
 #define FLASH_IMAGE_H
 
-#include "flash/image_sum.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +34,8 @@ enum image_kind { /* numbers of the format; in this order in the file */
 };
 
 enum image_codec { IMAGE_RAW, IMAGE_ZSTD }; /* numbers of the format */
+
+enum image_sum_kind { IMAGE_XXH64, IMAGE_XXH3 };
 
 struct image_extent {
 	enum image_kind kind;
@@ -81,5 +81,26 @@ int image_check(
 const char *image_extent_name(
 	enum image_kind, uint32_t index, char *buf, size_t size);
 const char *image_codec_name(enum image_codec);
+
+/* ---- checksums ---- */
+
+/*
+ * Checksums of extents, in one piece or as the bytes come. By the version of
+ * the format: XXH64 in the first, XXH3 (64 bits) since, which takes a processor
+ * with wide vectors half the time or less; on x86 by the widest instructions
+ * that it has. All with seed 0. A sum has one thread.
+ */
+struct image_sum;
+
+/* NULL: no memory. */
+struct image_sum *image_sum_open(void);
+void image_sum_close(struct image_sum *); /* NULL is nothing */
+
+/* Begin, again and again; then all bytes in order. */
+void image_sum_begin(struct image_sum *, enum image_sum_kind);
+void image_sum_add(struct image_sum *, const void *data, size_t n);
+uint64_t image_sum_so_far(const struct image_sum *);
+
+uint64_t image_sum_of(enum image_sum_kind, const void *data, size_t n);
 
 #endif

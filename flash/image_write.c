@@ -32,17 +32,6 @@ static int canceled(const struct image_writer *w, struct err *e)
 		w->file.path);
 }
 
-static int cannot_write(
-	const struct image_writer *w, int code, uint64_t at, struct err *e)
-{
-	if (code != ENOSPC && code != EDQUOT)
-		return err_sys(e, code, "cannot write '%s'", w->file.path);
-	return err_sys(e, code,
-		"cannot write '%s': the disk was full after %llu MiB; free "
-		"some space or name a file on another disk",
-		w->file.path, (unsigned long long)(at >> 20));
-}
-
 static int write_at(struct image_writer *w, const void *data, size_t len,
 	uint64_t offset, struct err *e)
 {
@@ -57,27 +46,20 @@ static int write_at(struct image_writer *w, const void *data, size_t len,
 			return ret;
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && (errno == ENOSPC || errno == EDQUOT))
+			return err_sys(e, errno,
+				"cannot write '%s': the disk was full after "
+				"%llu MiB; free some space or name a file on "
+				"another disk",
+				w->file.path,
+				(unsigned long long)(offset >> 20));
 		if (n < 0)
-			return cannot_write(w, errno, offset, e);
+			return err_sys(
+				e, errno, "cannot write '%s'", w->file.path);
 		p += n;
 		len -= (size_t)n;
 		offset += (uint64_t)n;
 	}
-	return 0;
-}
-
-/* ---- zstd ---- */
-
-static int open_zstd(struct image_writer *w, struct err *e)
-{
-	if (!w->opts.zstd)
-		return 0;
-	w->zstd = ZSTD_createCCtx();
-	if (!w->zstd)
-		return err_set(e, ENOMEM, "no memory to compress");
-	ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, w->opts.zstd);
-	/* A library without threads refuses, and compresses on ours. */
-	ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_nbWorkers, (int)w->opts.threads);
 	return 0;
 }
 
@@ -112,70 +94,50 @@ static int compress(struct image_writer *w, void *dst, size_t limit,
 	return 0;
 }
 
-/* *frame: from malloc, or NULL where the extent had better stay raw. */
-static int try_zstd(struct image_writer *w, const void *data, size_t bytes,
-	void **frame, size_t *stored, struct err *e)
-{
-	size_t limit = bytes - bytes / 100 * 3 - (bytes % 100 * 3 + 99) / 100;
-	int ret;
-
-	*frame = NULL;
-	if (!w->zstd || !limit)
-		return 0;
-	*frame = malloc(limit);
-	if (!*frame)
-		return err_set(e, ENOMEM, "no memory to compress %zu MiB",
-			bytes >> 20);
-	ret = compress(w, *frame, limit, data, bytes, stored, e);
-	if (!ret && *stored)
-		return 0;
-	free(*frame);
-	*frame = NULL;
-	return ret;
-}
-
 /* ---- extents ---- */
-
-static int append(struct image_writer *w, struct format_extent x,
-	const void *stored, struct err *e)
-{
-	static const char zeros[IMAGE_PAGE];
-	uint64_t end = w->end + x.stored;
-	int ret = write_at(w, stored, x.stored, w->end, e);
-
-	if (!ret)
-		ret = write_at(
-			w, zeros, align_up(end, IMAGE_PAGE) - end, end, e);
-	if (ret)
-		return ret;
-	x.offset = w->end;
-	x.checksum = image_sum_of(FORMAT_SUM(FORMAT_VERSION), stored, x.stored);
-	w->table[w->n++] = x;
-	w->end = align_up(end, IMAGE_PAGE);
-	return 0;
-}
 
 int image_write(struct image_writer *w, enum image_kind kind, uint32_t index,
 	const void *data, size_t bytes, struct err *e)
 {
+	static const char zeros[IMAGE_PAGE];
+	/* What zstd must save to be worth it: 3 %. */
+	size_t limit = bytes - bytes / 100 * 3 - (bytes % 100 * 3 + 99) / 100;
 	struct format_extent x = { .kind = kind,
 		.index = index,
+		.offset = w->end,
 		.codec = IMAGE_RAW,
 		.stored = bytes,
 		.bytes = bytes };
+	const void *out = data;
+	void *frame = NULL;
+	uint64_t end;
 	size_t stored;
-	void *frame;
 	int ret;
 
 	assert(bytes && w->n < w->opts.n_extents);
-	ret = try_zstd(w, data, bytes, &frame, &stored, e);
-	if (ret)
-		return ret;
-	if (frame) {
-		x.codec = IMAGE_ZSTD;
-		x.stored = stored;
+	if (w->zstd && limit) {
+		frame = malloc(limit);
+		if (!frame)
+			return err_set(e, ENOMEM,
+				"no memory to compress %zu MiB", bytes >> 20);
+		ret = compress(w, frame, limit, data, bytes, &stored, e);
+		if (ret)
+			goto out;
+		if (stored) {
+			out = frame;
+			x.codec = IMAGE_ZSTD;
+			x.stored = stored;
+		}
 	}
-	ret = append(w, x, frame ? frame : data, e);
+	end = w->end + x.stored;
+	if ((ret = write_at(w, out, x.stored, w->end, e)) ||
+		(ret = write_at(
+			 w, zeros, align_up(end, IMAGE_PAGE) - end, end, e)))
+		goto out;
+	x.checksum = image_sum_of(FORMAT_SUM(FORMAT_VERSION), out, x.stored);
+	w->table[w->n++] = x;
+	w->end = align_up(end, IMAGE_PAGE);
+out:
 	free(frame);
 	return ret;
 }
@@ -195,14 +157,28 @@ int image_writer_open(struct image_writer **out, const char *path,
 	w->table = calloc(o->n_extents, sizeof(*w->table));
 	w->end = align_up(
 		IMAGE_PAGE + o->n_extents * sizeof(*w->table), IMAGE_PAGE);
-	if (!w->table)
+	if (!w->table) {
 		ret = err_sys(e, ENOMEM, "cannot write '%s'", path);
-	else if (!(ret = open_zstd(w, e)))
-		ret = newfile_open(&w->file, path, e);
-	if (ret)
-		image_writer_close(w);
-	else
-		*out = w;
+		goto fail;
+	}
+	if (o->zstd) {
+		w->zstd = ZSTD_createCCtx();
+		if (!w->zstd) {
+			ret = err_set(e, ENOMEM, "no memory to compress");
+			goto fail;
+		}
+		ZSTD_CCtx_setParameter(
+			w->zstd, ZSTD_c_compressionLevel, o->zstd);
+		/* A library without threads refuses, and compresses on ours. */
+		ZSTD_CCtx_setParameter(
+			w->zstd, ZSTD_c_nbWorkers, (int)o->threads);
+	}
+	if ((ret = newfile_open(&w->file, path, e)))
+		goto fail;
+	*out = w;
+	return 0;
+fail:
+	image_writer_close(w);
 	return ret;
 }
 

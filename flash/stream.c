@@ -9,12 +9,104 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <zstd.h>
 
 /* For the kernel to give reads back that it was asked for. */
 #define GIVE_BACK_NS (5 * (uint64_t)1000000000)
 #define LOOK_NS      ((uint64_t)1000000000) /* the longest sleep */
 
-/* ---- an extent's end ---- */
+/* ---- what is done with stored bytes: the checksum, and unpacking ---- */
+
+int check_init(struct check *c)
+{
+	c->sum = image_sum_open();
+	c->unpack = ZSTD_createDCtx();
+	if (c->sum && c->unpack)
+		return 0;
+	check_release(c);
+	return -ENOMEM;
+}
+
+void check_release(struct check *c)
+{
+	image_sum_close(c->sum);
+	ZSTD_freeDCtx(c->unpack);
+	c->sum = NULL;
+	c->unpack = NULL;
+}
+
+/* dst [x->bytes] takes what is unpacked; of a raw extent nothing is moved. */
+static void check_start(
+	struct check *c, const struct image_extent *x, uint8_t *dst)
+{
+	image_sum_begin(c->sum, x->sum);
+	ZSTD_DCtx_reset(c->unpack, ZSTD_reset_session_only);
+	c->x = *x;
+	c->dst = dst;
+	c->fed = 0;
+	c->out = 0;
+	c->frame_ended = false;
+	c->bad = NULL;
+}
+
+/* A step that neither takes nor gives has no more place to give to. */
+static void unpack(struct check *c, const uint8_t *stored, size_t n)
+{
+	ZSTD_outBuffer out = { c->dst, c->x.bytes, c->out };
+	ZSTD_inBuffer in = { stored, n, 0 };
+
+	while (in.pos < in.size && !c->bad) {
+		size_t taken = in.pos, given = out.pos, ret;
+
+		if (c->frame_ended) {
+			c->bad = "bytes follow its end";
+			break;
+		}
+		ret = ZSTD_decompressStream(c->unpack, &out, &in);
+		if (ZSTD_isError(ret))
+			c->bad = ZSTD_getErrorName(ret);
+		else if (!ret)
+			c->frame_ended = true;
+		else if (in.pos == taken && out.pos == given)
+			c->bad = "it holds more than the extent";
+	}
+	c->out = out.pos;
+}
+
+static void check_feed(struct check *c, const uint8_t *stored, size_t n)
+{
+	image_sum_add(c->sum, stored, n);
+	if (c->x.codec == IMAGE_ZSTD && !c->bad)
+		unpack(c, stored, n);
+	c->fed += n;
+}
+
+/*
+ * All is fed: 0, or -EBADMSG with the reason in text [size]. *differs: the
+ * bytes are not those that were written, and another read may give others.
+ */
+static int check_verdict(
+	struct check *c, bool *differs, char *text, size_t size)
+{
+	uint64_t sum = image_sum_so_far(c->sum);
+
+	*differs = sum != c->x.checksum;
+	if (*differs) {
+		snprintf(text, size, "checksum %016llx, not %016llx",
+			(unsigned long long)sum,
+			(unsigned long long)c->x.checksum);
+		return -EBADMSG;
+	}
+	if (c->x.codec == IMAGE_RAW)
+		return 0;
+	if (!c->bad && (!c->frame_ended || c->out != c->x.bytes))
+		c->bad = "it ends early";
+	if (c->bad)
+		snprintf(text, size, "the zstd frame: %s", c->bad);
+	return c->bad ? -EBADMSG : 0;
+}
+
+/* ---- slots and pieces ---- */
 
 static void settle(struct slot *slot)
 {
@@ -30,59 +122,21 @@ static void piece_free(struct piece *p)
 	p->slot->pieces--;
 }
 
-/* "'m.tdm': layer 7" */
-static void in_extent(struct stream *s, struct slot *slot)
+/* The first thing wrong, slot->e, stands. Pieces that nobody reads to are let
+ * go, the others come back first. */
+static void slot_fail(struct stream *s, struct slot *slot)
 {
 	const struct image_extent *x = &slot->check.x;
 	char name[32];
 
 	err_in(&slot->e, "'%s': %s", image_path(s->image),
 		image_extent_name(x->kind, x->index, name, sizeof(name)));
-}
-
-/* The first thing wrong, slot->e, stands. Pieces that nobody reads to are let
- * go, the others come back first. */
-static void slot_fail(struct stream *s, struct slot *slot)
-{
-	in_extent(s, slot);
 	for (unsigned i = 0; i < s->n_pieces; i++) {
 		struct piece *p = &s->piece[i];
 
 		if (p->slot == slot &&
 			(p->state == PIECE_DUE || p->state == PIECE_ARRIVED))
 			piece_free(p);
-	}
-}
-
-static void damaged(struct stream *s, struct slot *slot, const char *what)
-{
-	const struct image_extent *x = &slot->check.x;
-	char name[32];
-
-	err_set(&slot->e, EBADMSG,
-		"'%s': %s is damaged: %s; try 'tandem verify', or convert it "
-		"again",
-		image_path(s->image),
-		image_extent_name(x->kind, x->index, name, sizeof(name)), what);
-}
-
-/* All its bytes went through the check. What differs may have been changed on
- * the way: it is read once more. */
-static void extent_end(struct stream *s, struct slot *slot)
-{
-	bool differs;
-	char what[128];
-
-	if (!check_verdict(&slot->check, &differs, what, sizeof(what))) {
-		settle(slot);
-	} else if (differs && !slot->again) {
-		slot->again = true;
-		slot->cut = 0;
-		check_start(&slot->check, &slot->check.x, slot->base);
-		s->stats.retries++;
-	} else {
-		damaged(s, slot, what);
-		settle(slot);
 	}
 }
 
@@ -93,31 +147,6 @@ static uint64_t file_offset(const struct piece *p)
 	return p->slot->check.x.offset + p->at + p->got;
 }
 
-static void piece_fail(struct stream *s, struct piece *p, int code)
-{
-	struct slot *slot = p->slot;
-
-	err_sys(&slot->e, code, "cannot read at offset %llu",
-		(unsigned long long)file_offset(p));
-	piece_free(p);
-	slot_fail(s, slot);
-}
-
-/* Reads come back in any order: the lowest end that one of them found. */
-static void piece_at_end(struct stream *s, struct piece *p)
-{
-	const struct image_extent *x = &p->slot->check.x;
-	uint64_t end = p->slot->end;
-
-	err_set(&p->slot->e, ENODATA,
-		"the file ends at %llu, %llu bytes short: it has become "
-		"shorter since it was opened",
-		(unsigned long long)end,
-		(unsigned long long)(x->offset + x->stored - end));
-	piece_free(p);
-	slot_fail(s, p->slot);
-}
-
 /* Some bytes, not all: on from the last whole page, as O_DIRECT wants it.
  * Less than a page, again and again, is what an end of the file gives. */
 static void piece_short(struct stream *s, struct piece *p, size_t came)
@@ -125,48 +154,53 @@ static void piece_short(struct stream *s, struct piece *p, size_t came)
 	size_t whole = came & ~(size_t)(IMAGE_PAGE - 1);
 	uint64_t end = file_offset(p) + came;
 	struct slot *slot = p->slot;
+	const struct image_extent *x = &slot->check.x;
 
+	/* Reads come back in any order: the lowest end that one found. */
 	if (end < slot->end)
 		slot->end = end;
-	if (!came || slot->e.code || (!whole && p->tries == STREAM_TRIES)) {
-		piece_at_end(s, p);
+	if (came && !slot->e.code && (whole || p->tries < STREAM_TRIES)) {
+		p->tries = whole ? 0 : p->tries + 1;
+		p->got += whole;
+		p->state = PIECE_DUE;
 		return;
 	}
-	p->tries = whole ? 0 : p->tries + 1;
-	p->got += whole;
-	p->state = PIECE_DUE;
-}
-
-static void piece_error(struct stream *s, struct piece *p, int code)
-{
-	bool passing = code == EIO || code == EAGAIN || code == EINTR;
-
-	if (passing && p->tries < STREAM_TRIES) {
-		p->tries++;
-		p->state = PIECE_DUE;
-	} else {
-		piece_fail(s, p, passing ? EIO : code);
-	}
+	err_set(&slot->e, ENODATA,
+		"the file ends at %llu, %llu bytes short: it has become "
+		"shorter since it was opened",
+		(unsigned long long)slot->end,
+		(unsigned long long)(x->offset + x->stored - slot->end));
+	piece_free(p);
+	slot_fail(s, slot);
 }
 
 static void piece_back(struct stream *s, struct piece *p)
 {
+	struct slot *slot = p->slot;
 	int64_t res = p->block.res;
 	bool is_short = res >= 0 && (uint64_t)res < p->need - p->got;
-	int failed = p->slot->e.code;
+	bool passing = res == -EIO || res == -EAGAIN || res == -EINTR;
+	int failed = slot->e.code;
 
-	if (is_short && (!failed || failed == -ENODATA))
+	if (is_short && (!failed || failed == -ENODATA)) {
 		piece_short(s, p, (size_t)res);
-	else if (failed)
+	} else if (failed) {
 		piece_free(p);
-	else if (res < 0)
-		piece_error(s, p, (int)-res);
-	else
+	} else if (passing && p->tries < STREAM_TRIES) {
+		p->tries++;
+		p->state = PIECE_DUE;
+	} else if (res < 0) {
+		err_sys(&slot->e, passing ? EIO : (int)-res,
+			"cannot read at offset %llu",
+			(unsigned long long)file_offset(p));
+		piece_free(p);
+		slot_fail(s, slot);
+	} else {
 		p->state = PIECE_ARRIVED;
-	if (p->state == PIECE_ARRIVED)
 		s->stats.bytes += p->need;
-	if (p->slot->e.code)
-		settle(p->slot);
+	}
+	if (slot->e.code)
+		settle(slot);
 }
 
 static void tell(struct stream *s, const struct piece *p, bool back)
@@ -268,73 +302,86 @@ static struct slot *first_uncut(struct stream *s)
 	return first;
 }
 
-static void cut_piece(struct stream *s, struct slot *slot, struct piece *p)
-{
-	uint64_t left = slot->check.x.stored - slot->cut;
-	bool zstd = slot->check.x.codec == IMAGE_ZSTD;
-
-	p->slot = slot;
-	p->at = slot->cut;
-	p->need = left < s->block ? (size_t)left : s->block;
-	p->got = 0;
-	p->tries = 0;
-	p->dst = zstd ? s->bounce + (size_t)(p - s->piece) * s->block
-		      : slot->base + slot->cut;
-	p->block.area = zstd ? s->n_slots : (unsigned)(slot - s->slot);
-	slot->cut += p->need;
-	slot->pieces++;
-}
-
 static void refill(struct stream *s)
 {
 	while (s->flying < s->depth) {
 		struct piece *p = piece_in(s, PIECE_DUE);
+		struct slot *slot;
+		uint64_t left;
+		bool zstd;
 
 		if (p) {
 			s->stats.retries++;
-		} else {
-			struct slot *slot = first_uncut(s);
-
-			p = piece_in(s, PIECE_FREE);
-			if (!slot || !p)
-				break;
-			cut_piece(s, slot, p);
+			submit(s, p);
+			continue;
 		}
+		slot = first_uncut(s);
+		p = piece_in(s, PIECE_FREE);
+		if (!slot || !p)
+			break;
+		left = slot->check.x.stored - slot->cut;
+		zstd = slot->check.x.codec == IMAGE_ZSTD;
+		p->slot = slot;
+		p->at = slot->cut;
+		p->need = left < s->block ? (size_t)left : s->block;
+		p->got = 0;
+		p->tries = 0;
+		p->dst = zstd ? s->bounce + (size_t)(p - s->piece) * s->block
+			      : slot->base + slot->cut;
+		p->block.area = zstd ? s->n_slots : (unsigned)(slot - s->slot);
+		slot->cut += p->need;
+		slot->pieces++;
 		submit(s, p);
 	}
-	s->reader->ops->flush(s->reader);
+	if (s->uring)
+		s->reader->ops->flush(s->reader);
 }
 
 /* ---- checks of what has arrived ---- */
 
-static struct piece *next_to_check(struct stream *s)
-{
-	struct piece *first = NULL;
-
-	for (unsigned i = 0; i < s->n_pieces; i++) {
-		struct piece *p = &s->piece[i];
-
-		if (p->state == PIECE_ARRIVED && p->at == p->slot->check.fed &&
-			(!first || p->slot->begun < first->slot->begun))
-			first = p;
-	}
-	return first;
-}
-
 /* One piece; false: there is none. */
 static bool check_next(struct stream *s)
 {
-	struct piece *p = next_to_check(s);
+	struct piece *p = NULL;
 	uint64_t from = clock_ns();
+	const struct image_extent *x;
+	char what[128], name[32];
 	struct slot *slot;
+	bool whole, differs = false;
 
+	for (unsigned i = 0; i < s->n_pieces; i++) {
+		struct piece *o = &s->piece[i];
+
+		if (o->state == PIECE_ARRIVED && o->at == o->slot->check.fed &&
+			(!p || o->slot->begun < p->slot->begun))
+			p = o;
+	}
 	if (!p)
 		return false;
 	slot = p->slot;
+	x = &slot->check.x;
 	check_feed(&slot->check, p->dst, p->need);
 	piece_free(p);
-	if (slot->check.fed == slot->check.x.stored)
-		extent_end(s, slot);
+	whole = slot->check.fed == x->stored;
+	if (whole &&
+		!check_verdict(&slot->check, &differs, what, sizeof(what))) {
+		settle(slot);
+	} else if (differs && !slot->again) {
+		/* It may have been changed on the way: read it once more. */
+		slot->again = true;
+		slot->cut = 0;
+		check_start(&slot->check, x, slot->base);
+		s->stats.retries++;
+	} else if (whole) {
+		err_set(&slot->e, EBADMSG,
+			"'%s': %s is damaged: %s; try 'tandem verify', or "
+			"convert it again",
+			image_path(s->image),
+			image_extent_name(
+				x->kind, x->index, name, sizeof(name)),
+			what);
+		settle(slot);
+	}
 	s->stats.check_ns += clock_ns() - from;
 	return true;
 }
@@ -434,47 +481,34 @@ int stream_begin(struct stream *s, unsigned i, const struct image_extent *x,
 	return 0;
 }
 
-/* Until now, or for as long as the device may be silent yet. */
-static uint64_t patience(const struct stream *s, uint64_t from)
-{
-	uint64_t heard = s->heard_ns > from ? s->heard_ns : from;
-	uint64_t silent = clock_ns() - heard;
-
-	if (!s->stall_ns)
-		return LOOK_NS;
-	if (silent >= s->stall_ns)
-		return 0;
-	return s->stall_ns - silent < LOOK_NS ? s->stall_ns - silent : LOOK_NS;
-}
-
-/* A read that comes back, one check, or a second. */
-static void wait_step(struct stream *s, struct slot *slot)
-{
-	uint64_t wait_ns;
-
-	take_all(s);
-	refill(s);
-	if (slot->state != SLOT_READING || check_next(s))
-		return;
-	wait_ns = patience(s, slot->asked);
-	if (!wait_ns)
-		give_up(s);
-	else if (take(s, wait_ns))
-		look(s, true);
-}
-
 bool stream_wait_some(struct stream *s, unsigned i)
 {
 	struct slot *slot = &s->slot[i];
 	uint64_t from = clock_ns(), checked = s->stats.check_ns;
+	uint64_t heard, silent;
 
 	assert(i < s->n_slots);
 	if (slot->state == SLOT_IDLE)
 		return true;
 	if (!slot->asked)
 		slot->asked = from;
-	if (slot->state == SLOT_READING)
-		wait_step(s, slot);
+	if (slot->state == SLOT_READING) {
+		take_all(s);
+		refill(s);
+	}
+	/* A read that comes back, one check, a second, or the end of the
+	 * device's patience. */
+	if (slot->state == SLOT_READING && !check_next(s)) {
+		heard = s->heard_ns > slot->asked ? s->heard_ns : slot->asked;
+		silent = clock_ns() - heard;
+		if (s->stall_ns && silent >= s->stall_ns)
+			give_up(s);
+		else if (take(s,
+				 s->stall_ns && s->stall_ns - silent < LOOK_NS
+					 ? s->stall_ns - silent
+					 : LOOK_NS))
+			look(s, true);
+	}
 	s->stats.wait_ns += clock_ns() - from - (s->stats.check_ns - checked);
 	return slot->state != SLOT_READING;
 }

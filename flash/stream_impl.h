@@ -12,14 +12,25 @@
 #define FLASH_STREAM_IMPL_H
 
 #include "base/err.h"
-#include "flash/flash_fault.h"
+#include "flash/image.h"
 #include "flash/stream.h"
-#include "flash/stream_check.h"
 #include "flash/stream_read.h"
 
 #define STREAM_AHEAD 4 /* pieces beyond `depth` */
 #define STREAM_TRIES 3 /* again, after the first */
 #define STREAM_HOW   768
+
+/* An extent's stored bytes as they come, in order and while they are hot. */
+struct check {
+	struct image_sum *sum;
+	void *unpack; /* ZSTD_DCtx */
+	struct image_extent x;
+	uint8_t *dst;
+	uint64_t fed;     /* stored bytes so far */
+	size_t out;       /* bytes unpacked */
+	bool frame_ended; /* zstd's */
+	const char *bad;  /* what is wrong with the frame; NULL: nothing yet */
+};
 
 enum slot_state { SLOT_IDLE, SLOT_READING, SLOT_ENDED };
 
@@ -58,6 +69,14 @@ struct piece {
 	uint8_t *dst; /* of its first byte */
 	uint64_t number;
 	unsigned tries;
+};
+
+/* Faults of a plan; the counting is the stream's own, so that one plan serves
+ * several streams. */
+struct fault_state {
+	struct flash_fault *plan; /* NULL: no faults */
+	uint64_t reads;           /* submitted so far */
+	uint64_t end;             /* of the file, as it shall seem */
 };
 
 struct stream {
@@ -100,5 +119,23 @@ void stream_say_how(struct stream *);
 
 /* Ask for all that is under way; false: something did not come in time. */
 bool stream_take_back(struct stream *);
+
+/* 0 or -ENOMEM. A zeroed struct may be released. */
+int check_init(struct check *);
+void check_release(struct check *);
+
+/* ---- flash/flash_fault.c ---- */
+
+void fault_init(struct fault_state *, struct flash_fault *plan);
+
+/* A read is submitted: its number, from 1. */
+uint64_t fault_number(struct fault_state *, const struct block *);
+
+/*
+ * Read `number` is back: change its result or its bytes, of which the first
+ * `useful` matter. False: it shall seem never to have come.
+ */
+bool fault_apply(const struct fault_state *, uint64_t number, struct block *,
+	size_t useful);
 
 #endif

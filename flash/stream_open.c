@@ -26,27 +26,20 @@ static int reopen(int fd, int flags)
 	return open(path, O_RDONLY | O_CLOEXEC | flags);
 }
 
-/* Some file systems take the flag and refuse the reads. */
-static int try_direct(int fd)
-{
-	void *page = aligned_alloc(IMAGE_PAGE, IMAGE_PAGE);
-	int ret = 0;
-
-	if (!page)
-		return -ENOMEM;
-	if (pread(fd, page, IMAGE_PAGE, 0) < 0 && errno == EINVAL)
-		ret = -EINVAL;
-	free(page);
-	return ret;
-}
-
 static int open_direct(int fd)
 {
-	int direct = reopen(fd, O_DIRECT), ret;
+	int direct = reopen(fd, O_DIRECT), ret = 0;
+	void *page;
 
 	if (direct < 0)
 		return -errno;
-	ret = try_direct(direct);
+	/* Some file systems take the flag and refuse the reads. */
+	page = aligned_alloc(IMAGE_PAGE, IMAGE_PAGE);
+	if (!page)
+		ret = -ENOMEM;
+	else if (pread(direct, page, IMAGE_PAGE, 0) < 0 && errno == EINVAL)
+		ret = -EINVAL;
+	free(page);
 	if (ret)
 		fd_close(&direct);
 	return ret ? ret : direct;
@@ -74,40 +67,12 @@ int stream_file(const struct image *im, bool buffered, int *fd, bool *direct,
 
 /* ---- opening ---- */
 
-static int check_opts(const struct stream_opts *o, struct err *e)
-{
-	if (o->block % IMAGE_PAGE || o->block > STREAM_BLOCK_MAX)
-		return err_set(e, EINVAL,
-			"blocks of %zu bytes: must be a multiple of %d, at "
-			"most %zu",
-			o->block, IMAGE_PAGE, STREAM_BLOCK_MAX);
-	if (o->depth > STREAM_DEPTH_MAX)
-		return err_set(e, EINVAL,
-			"%u reads under way: must be at most %d", o->depth,
-			STREAM_DEPTH_MAX);
-	return 0;
-}
-
 static bool any_zstd(const struct image *im)
 {
 	for (size_t i = 0; i < image_n_extents(im); i++)
 		if (image_extent_at(im, i)->codec == IMAGE_ZSTD)
 			return true;
 	return false;
-}
-
-/* What the caller left open. Trying tells of O_DIRECT and io_uring only; what
- * may go wrong with it gives the default, and the reads will say it again. */
-static void choose_blocks(struct stream *s, const struct stream_opts *o)
-{
-	s->block = o->block ? o->block : STREAM_BLOCK_DEFAULT;
-	if (!o->block && s->direct && !o->threaded)
-		stream_tune(s->image, &s->block, NULL);
-	s->whole =
-		!o->depth && (s->direct || o->threaded) && !any_zstd(s->image);
-	s->depth = o->depth ? o->depth
-		: s->whole  ? STREAM_DEPTH_MAX
-			    : STREAM_DEPTH_DEFAULT;
 }
 
 static void note_refusal(struct stream *s, const char *what, const char *why)
@@ -117,37 +82,22 @@ static void note_refusal(struct stream *s, const char *what, const char *why)
 	snprintf(s->refused + n, sizeof(s->refused) - n, "; %s: %s", what, why);
 }
 
-static int open_reader(
-	struct stream *s, const struct stream_opts *o, struct err *e)
-{
-	char why[STREAM_WHY];
-	int ret;
-
-	if (!o->threaded) {
-		s->uring = !reader_open_uring(
-			&s->reader, s->fd, s->depth, !s->direct, why);
-		if (s->uring)
-			return 0;
-		note_refusal(s, "no io_uring", why);
-	}
-	ret = reader_open_thread(&s->reader, s->fd);
-	return ret
-		? err_sys(e, -ret,
-			  "no thread to read '%s' (for want of memory, or by "
-			  "ulimit -u)",
-			  image_path(s->image))
-		: 0;
-}
-
 int stream_open(struct stream **out, const struct image *im,
 	const struct stream_opts *o, struct err *e)
 {
 	char why[STREAM_WHY];
 	struct stream *s;
-	int ret = check_opts(o, e);
+	int ret;
 
-	if (ret)
-		return ret;
+	if (o->block % IMAGE_PAGE || o->block > STREAM_BLOCK_MAX)
+		return err_set(e, EINVAL,
+			"blocks of %zu bytes: must be a multiple of %d, at "
+			"most %zu",
+			o->block, IMAGE_PAGE, STREAM_BLOCK_MAX);
+	if (o->depth > STREAM_DEPTH_MAX)
+		return err_set(e, EINVAL,
+			"%u reads under way: must be at most %d", o->depth,
+			STREAM_DEPTH_MAX);
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_sys(e, ENOMEM, "cannot stream '%s'", image_path(im));
@@ -162,10 +112,31 @@ int stream_open(struct stream **out, const struct image *im,
 		goto fail;
 	if (*why)
 		note_refusal(s, "no O_DIRECT", why);
-	choose_blocks(s, o);
-	ret = open_reader(s, o, e);
-	if (ret)
+
+	/* What the caller left open. Trying tells of O_DIRECT and io_uring
+	 * only; where it fails the default stays, and the reads will say why.
+	 */
+	s->block = o->block ? o->block : STREAM_BLOCK_DEFAULT;
+	if (!o->block && s->direct && !o->threaded)
+		stream_tune(im, &s->block, NULL);
+	s->whole = !o->depth && (s->direct || o->threaded) && !any_zstd(im);
+	s->depth = o->depth ? o->depth
+		: s->whole  ? STREAM_DEPTH_MAX
+			    : STREAM_DEPTH_DEFAULT;
+
+	if (!o->threaded) {
+		s->uring = !reader_open_uring(
+			&s->reader, s->fd, s->depth, !s->direct, why);
+		if (!s->uring)
+			note_refusal(s, "no io_uring", why);
+	}
+	if (!s->uring && (ret = reader_open_thread(&s->reader, s->fd))) {
+		ret = err_sys(e, -ret,
+			"no thread to read '%s' (for want of memory, or by "
+			"ulimit -u)",
+			image_path(im));
 		goto fail;
+	}
 	stream_say_how(s);
 	*out = s;
 	return 0;
@@ -236,47 +207,12 @@ static size_t blocks_of_slots(const struct stream *s)
 	return n;
 }
 
-/* Slots that the kernel could not be asked for whole by so many reads are read
- * by larger ones. */
-static int make_pieces(struct stream *s)
-{
-	while (s->whole && blocks_of_slots(s) > STREAM_DEPTH_MAX &&
-		s->block <= STREAM_BLOCK_MAX / 2)
-		s->block *= 2;
-	if (s->whole && blocks_of_slots(s) <= STREAM_DEPTH_MAX)
-		s->depth = (unsigned)blocks_of_slots(s);
-	s->n_pieces = s->depth + (s->whole ? 0 : STREAM_AHEAD);
-	s->piece = calloc(s->n_pieces, sizeof(*s->piece));
-	if (!s->piece)
-		s->n_pieces = 0;
-	return s->piece ? 0 : -ENOMEM;
-}
-
-static void refuse_areas(struct stream *s, int error, size_t bytes)
-{
-	struct rlimit r = { 0, 0 };
-	char why[STREAM_WHY];
-
-	getrlimit(RLIMIT_MEMLOCK, &r);
-	/* The limit is for all processes of the user together. */
-	if (error == ENOMEM && r.rlim_cur != RLIM_INFINITY)
-		snprintf(why, sizeof(why),
-			"%zu KiB%s are more than RLIMIT_MEMLOCK, %llu KiB, "
-			"allows",
-			bytes >> 10,
-			bytes <= r.rlim_cur ? " beside what this user has "
-					      "locked already"
-					    : "",
-			(unsigned long long)r.rlim_cur >> 10);
-	else
-		snprintf(why, sizeof(why), "%s", strerror(error));
-	note_refusal(s, "memory not registered", why);
-}
-
 /* Slots in their order, and what zstd extents are read to behind them. */
 static void tell_areas(struct stream *s, size_t bounce)
 {
 	struct iovec area[STREAM_SLOTS + 1];
+	struct rlimit r = { 0, 0 };
+	char why[STREAM_WHY];
 	unsigned n = s->n_slots;
 	size_t bytes = bounce;
 	int ret;
@@ -289,17 +225,44 @@ static void tell_areas(struct stream *s, size_t bounce)
 		area[n++] = (struct iovec){ s->bounce, bounce };
 	ret = s->reader->ops->add_areas(s->reader, area, n);
 	s->areas = !ret;
-	if (ret)
-		refuse_areas(s, -ret, bytes);
+	if (!ret)
+		return;
+	getrlimit(RLIMIT_MEMLOCK, &r);
+	/* The limit is for all processes of the user together. */
+	if (ret == -ENOMEM && r.rlim_cur != RLIM_INFINITY)
+		snprintf(why, sizeof(why),
+			"%zu KiB%s are more than RLIMIT_MEMLOCK, %llu KiB, "
+			"allows",
+			bytes >> 10,
+			bytes <= r.rlim_cur ? " beside what this user has "
+					      "locked already"
+					    : "",
+			(unsigned long long)r.rlim_cur >> 10);
+	else
+		snprintf(why, sizeof(why), "%s", strerror(-ret));
+	note_refusal(s, "memory not registered", why);
 }
 
 int stream_start(struct stream *s, struct err *e)
 {
 	size_t bounce = 0;
 
-	if (!s->piece && make_pieces(s))
+	if (!s->piece) {
+		/* Slots that the kernel could not be asked for whole by so many
+		 * reads are read by larger ones. */
+		while (s->whole && blocks_of_slots(s) > STREAM_DEPTH_MAX &&
+			s->block <= STREAM_BLOCK_MAX / 2)
+			s->block *= 2;
+		if (s->whole && blocks_of_slots(s) <= STREAM_DEPTH_MAX)
+			s->depth = (unsigned)blocks_of_slots(s);
+		s->n_pieces = s->depth + (s->whole ? 0 : STREAM_AHEAD);
+		s->piece = calloc(s->n_pieces, sizeof(*s->piece));
+	}
+	if (!s->piece) {
+		s->n_pieces = 0;
 		return err_sys(
 			e, ENOMEM, "cannot stream '%s'", image_path(s->image));
+	}
 	if (any_zstd(s->image)) {
 		bounce = s->n_pieces * s->block;
 		s->bounce = hugemem_alloc(bounce);

@@ -28,10 +28,11 @@ struct block {
 
 struct reader_ops {
 	/* All memory that blocks will lie in, told to the kernel beforehand.
-	 * 0 or -errno: then it is done without. At most once. */
+	 * 0 or -errno: then it is done without. At most once. io_uring's. */
 	int (*add_areas)(struct reader *, const struct iovec *, unsigned n);
-	void (*submit)(struct reader *, struct block *); /* seen by flush */
-	void (*flush)(struct reader *);
+	/* With io_uring seen by flush. */
+	void (*submit)(struct reader *, struct block *);
+	void (*flush)(struct reader *); /* io_uring's */
 	/* One that is back, waiting for it at most so long; NULL: none. */
 	struct block *(*take)(struct reader *, uint64_t wait_ns);
 	/* Ask for a block back: it comes, done or with -ECANCELED. */

@@ -64,14 +64,12 @@ static bool cache_file(char path[PATH_MAX], int fd, bool make)
 }
 
 /* "BLOCK"; anything else is not believed. */
-static bool recall(int fd, size_t *block)
+static bool recall(const char *path, size_t *block)
 {
-	char path[PATH_MAX], text[64] = "", end;
+	char text[64] = "", end;
 	size_t noted = 0;
-	int file = -1;
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-	if (cache_file(path, fd, false))
-		file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (file < 0 || read(file, text, sizeof(text) - 1) < 0)
 		*text = 0;
 	fd_close(&file);
@@ -206,27 +204,11 @@ static int tune_file(int fd, uint64_t size, size_t *best, struct err *e)
 	return ret ? err_sys(e, -ret, "cannot try reads") : 0;
 }
 
-/* What is known of the file system, or else found out. */
-static int find(int fd, uint64_t size, size_t *block, struct err *e)
-{
-	size_t best = 0;
-	char path[PATH_MAX];
-	int ret;
-
-	if (!cache_file(path, fd, false) || recall(fd, block))
-		return 0;
-	ret = tune_file(fd, size, &best, e);
-	if (ret || !best)
-		return ret;
-	remember(fd, best);
-	*block = best;
-	return 0;
-}
-
 int stream_tune(const struct image *im, size_t *block, struct err *e)
 {
 	uint64_t size = image_file_bytes(im);
-	char why[STREAM_WHY];
+	char why[STREAM_WHY], path[PATH_MAX];
+	size_t best = 0;
 	bool direct;
 	int fd, ret;
 
@@ -236,8 +218,14 @@ int stream_tune(const struct image *im, size_t *block, struct err *e)
 	ret = stream_file(im, false, &fd, &direct, why, e);
 	if (ret)
 		return ret;
-	if (direct)
-		ret = find(fd, size, block, e);
+	/* What is known of the file system, or else found out. */
+	if (direct && cache_file(path, fd, false) && !recall(path, block)) {
+		ret = tune_file(fd, size, &best, e);
+		if (!ret && best) {
+			remember(fd, best);
+			*block = best;
+		}
+	}
 	fd_close(&fd);
 	if (ret)
 		err_in(e, "'%s'", image_path(im));

@@ -7,12 +7,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NOP_WAIT_S 2
+
+/* ---- io_uring ---- */
 
 struct uring {
 	struct reader reader;
@@ -120,25 +125,20 @@ static const struct reader_ops uring_ops = {
 	.close = uring_close,
 };
 
-/* A file such as /proc/sys/kernel/io_uring_disabled; -1 where there is none. */
-static int sysctl_number(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), number = -1;
-	char text[16] = "";
-
-	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
-		number = (int)strtol(text, NULL, 10);
-	fd_close(&fd);
-	return number;
-}
-
 static void explain(int error, char *why)
 {
-	int disabled = sysctl_number("/proc/sys/kernel/io_uring_disabled");
+	int fd = open(
+		"/proc/sys/kernel/io_uring_disabled", O_RDONLY | O_CLOEXEC);
+	char text[16] = "";
+	long disabled = -1;
 
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
+		disabled = strtol(text, NULL, 10);
+	fd_close(&fd);
 	if (error == EPERM && disabled > 0)
-		snprintf(why, STREAM_WHY, "%s (kernel.io_uring_disabled is %d)",
-			strerror(error), disabled);
+		snprintf(why, STREAM_WHY,
+			"%s (kernel.io_uring_disabled is %ld)", strerror(error),
+			disabled);
 	else if (error == EPERM)
 		snprintf(why, STREAM_WHY, "%s (a seccomp filter refuses it)",
 			strerror(error));
@@ -203,5 +203,168 @@ int reader_open_uring(
 fail:
 	explain(-ret, why);
 	free(u);
+	return ret;
+}
+
+/* ---- a thread ---- */
+
+struct queue {
+	struct block *first, *last;
+};
+
+struct threaded {
+	struct reader reader;
+	int fd;
+	pthread_t thread;
+	pthread_mutex_t lock;      /* of all that follows */
+	pthread_cond_t work, back; /* something in todo; in done */
+	struct queue todo, done;
+	bool stop;
+};
+
+static struct threaded *threaded_of(struct reader *r)
+{
+	return (struct threaded *)r;
+}
+
+static void queue_put(struct queue *q, struct block *b)
+{
+	b->next = NULL;
+	if (q->first)
+		q->last->next = b;
+	else
+		q->first = b;
+	q->last = b;
+}
+
+static struct block *queue_get(struct queue *q)
+{
+	struct block *b = q->first;
+
+	if (b)
+		q->first = b->next;
+	return b;
+}
+
+static void *read_blocks(void *arg)
+{
+	struct threaded *t = arg;
+
+	pthread_mutex_lock(&t->lock);
+	while (!t->stop) {
+		struct block *b = queue_get(&t->todo);
+		ssize_t n;
+
+		if (!b) {
+			pthread_cond_wait(&t->work, &t->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&t->lock);
+		n = pread(t->fd, b->dst, b->len, (off_t)b->off);
+		b->res = n < 0 ? -errno : n;
+		pthread_mutex_lock(&t->lock);
+		queue_put(&t->done, b);
+		pthread_cond_signal(&t->back);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+static void threaded_submit(struct reader *r, struct block *b)
+{
+	struct threaded *t = threaded_of(r);
+
+	pthread_mutex_lock(&t->lock);
+	queue_put(&t->todo, b);
+	pthread_cond_signal(&t->work);
+	pthread_mutex_unlock(&t->lock);
+}
+
+static struct block *threaded_take(struct reader *r, uint64_t wait_ns)
+{
+	struct threaded *t = threaded_of(r);
+	uint64_t until = clock_ns() + wait_ns;
+	struct timespec at = {
+		.tv_sec = (time_t)(until / 1000000000u),
+		.tv_nsec = (long)(until % 1000000000u),
+	};
+	struct block *b;
+	int late = wait_ns ? 0 : ETIMEDOUT;
+
+	pthread_mutex_lock(&t->lock);
+	while (!(b = queue_get(&t->done)) && !late)
+		late = pthread_cond_timedwait(&t->back, &t->lock, &at);
+	pthread_mutex_unlock(&t->lock);
+	return b;
+}
+
+/* What the thread is at goes its way. */
+static void threaded_cancel(struct reader *r, struct block *b)
+{
+	struct threaded *t = threaded_of(r);
+	struct queue rest = { NULL, NULL };
+
+	pthread_mutex_lock(&t->lock);
+	for (struct block *i; (i = queue_get(&t->todo));) {
+		if (i == b)
+			b->res = -ECANCELED;
+		queue_put(i == b ? &t->done : &rest, i);
+	}
+	t->todo = rest;
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void threaded_close(struct reader *r, bool abandon)
+{
+	struct threaded *t = threaded_of(r);
+
+	pthread_mutex_lock(&t->lock);
+	t->stop = true;
+	pthread_cond_signal(&t->work);
+	pthread_mutex_unlock(&t->lock);
+	if (abandon) {
+		pthread_detach(t->thread);
+		return;
+	}
+	pthread_join(t->thread, NULL);
+	pthread_cond_destroy(&t->back);
+	pthread_cond_destroy(&t->work);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+static const struct reader_ops threaded_ops = {
+	.submit = threaded_submit,
+	.take = threaded_take,
+	.cancel = threaded_cancel,
+	.close = threaded_close,
+};
+
+int reader_open_thread(struct reader **out, int fd)
+{
+	struct threaded *t = calloc(1, sizeof(*t));
+	pthread_condattr_t monotonic;
+	sigset_t all, before;
+	int ret;
+
+	if (!t)
+		return -ENOMEM;
+	t->reader.ops = &threaded_ops;
+	t->fd = fd;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->work, NULL);
+	pthread_cond_init(&t->back, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	/* Signals are for the program's own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret = -pthread_create(&t->thread, NULL, read_blocks, t);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (ret)
+		free(t);
+	else
+		*out = &t->reader;
 	return ret;
 }
