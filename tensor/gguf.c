@@ -44,20 +44,24 @@ static int str_cmp(struct gguf_str a, struct gguf_str b)
 	return c ? c : (a.len > b.len) - (a.len < b.len);
 }
 
-static int by_key(const void *a, const void *b, void *kv)
-{
-	const struct gguf_kv *v = kv;
+/* Keys or tensors: both begin with their name. */
+struct named {
+	const void *first;
+	size_t size; /* of one */
+};
 
-	return str_cmp(
-		v[*(const uint32_t *)a].key, v[*(const uint32_t *)b].key);
+static struct gguf_str name_at(const struct named *v, uint32_t i)
+{
+	struct gguf_str name;
+
+	memcpy(&name, (const char *)v->first + i * v->size, sizeof(name));
+	return name;
 }
 
-static int by_name(const void *a, const void *b, void *tensor)
+static int by_name(const void *a, const void *b, void *named)
 {
-	const struct gguf_tensor *v = tensor;
-
-	return str_cmp(
-		v[*(const uint32_t *)a].name, v[*(const uint32_t *)b].name);
+	return str_cmp(name_at(named, *(const uint32_t *)a),
+		name_at(named, *(const uint32_t *)b));
 }
 
 static int by_offset(const void *a, const void *b, void *tensor)
@@ -77,23 +81,10 @@ static void sort(uint32_t *order, size_t n,
 	qsort_r(order, n, sizeof(*order), cmp, arg);
 }
 
-static int order_kv(struct gguf *g, struct gguf_in *in)
-{
-	sort(g->kv_order, g->n_kv, by_key, g->kv);
-	for (size_t i = 1; i < g->n_kv; i++) {
-		const struct gguf_kv *kv = &g->kv[g->kv_order[i]];
-
-		if (str_cmp(g->kv[g->kv_order[i - 1]].key, kv->key))
-			continue;
-		gguf_in_where(in, "key", kv->key);
-		return gguf_bad(in, EINVAL, "duplicate key");
-	}
-	return 0;
-}
-
-/* Tensors of the same name, then tensors that share bytes. */
+/* Tensors that share bytes, then tensors of the same name. */
 static int order_tensors(struct gguf *g, struct gguf_in *in)
 {
+	struct named tensors = { g->tensor, sizeof(*g->tensor) };
 	const struct gguf_tensor *a, *b;
 	const uint32_t *order = g->tensor_order;
 	char shown[96];
@@ -107,7 +98,7 @@ static int order_tensors(struct gguf *g, struct gguf_in *in)
 		return gguf_bad(in, EINVAL, "data overlaps that of tensor '%s'",
 			gguf_show(a->name, shown, sizeof(shown)));
 	}
-	sort(g->tensor_order, g->n_tensors, by_name, g->tensor);
+	sort(g->tensor_order, g->n_tensors, by_name, &tensors);
 	for (size_t i = 1; i < g->n_tensors; i++) {
 		a = &g->tensor[order[i - 1]], b = &g->tensor[order[i]];
 		if (str_cmp(a->name, b->name))
@@ -118,32 +109,25 @@ static int order_tensors(struct gguf *g, struct gguf_in *in)
 	return 0;
 }
 
-/* From an offset into the data section to one into the file. */
-static int place_tensor(struct gguf *g, struct gguf_in *in,
-	struct gguf_tensor *t, uint64_t start)
+/* ---- the file ---- */
+
+static int read_count(
+	struct gguf_in *in, size_t *out, size_t least, const char *field)
 {
-	gguf_in_where(in, "tensor", t->name);
-	if (t->offset % g->alignment)
+	uint64_t n;
+	int ret = gguf_in_u64(in, &n, field);
+
+	if (ret)
+		return ret;
+	if (n > gguf_in_left(in) / least || n > UINT32_MAX)
 		return gguf_bad(in, EINVAL,
-			"offset %llu is not a multiple of the alignment %llu",
-			(unsigned long long)t->offset,
-			(unsigned long long)g->alignment);
-	if (start > g->size ||
-		!range_within(t->offset, t->bytes, g->size - start))
-		return gguf_bad(in, EINVAL,
-			"data (%zu bytes at %llu in the data section, which "
-			"starts at %llu) lies outside the file of %zu bytes: "
-			"is it truncated?",
-			t->bytes, (unsigned long long)t->offset,
-			(unsigned long long)start, g->size);
-	t->offset += start;
-	t->data = g->header_only ? NULL : g->data + t->offset;
+			"%s of %llu is more than a file of %zu bytes can hold",
+			field, (unsigned long long)n, in->size);
+	*out = n;
 	return 0;
 }
 
-/* ---- the file ---- */
-
-static int read_magic(struct gguf *g, struct gguf_in *in)
+static int read_header(struct gguf *g, struct gguf_in *in)
 {
 	char magic[4];
 	int ret = gguf_in_take(in, magic, sizeof(magic), "magic");
@@ -167,27 +151,10 @@ static int read_magic(struct gguf *g, struct gguf_in *in)
 		return gguf_bad(in, ENOTSUP,
 			"unknown version %u (2 and 3 are supported)",
 			g->version);
-	return 0;
-}
-
-static int read_count(
-	struct gguf_in *in, size_t *out, size_t least, const char *field)
-{
-	uint64_t n;
-	int ret = gguf_in_u64(in, &n, field);
-
-	if (ret)
+	if ((ret = read_count(
+		     in, &g->n_tensors, GGUF_TENSOR_MIN, "tensor count")) ||
+		(ret = read_count(in, &g->n_kv, GGUF_KV_MIN, "key count")))
 		return ret;
-	if (n > gguf_in_left(in) / least || n > UINT32_MAX)
-		return gguf_bad(in, EINVAL,
-			"%s of %llu is more than a file of %zu bytes can hold",
-			field, (unsigned long long)n, in->size);
-	*out = n;
-	return 0;
-}
-
-static int allocate(struct gguf *g, struct gguf_in *in)
-{
 	/* One more than needed, so that no count makes calloc return NULL. */
 	g->kv = calloc(g->n_kv + 1, sizeof(*g->kv));
 	g->kv_order = calloc(g->n_kv + 1, sizeof(*g->kv_order));
@@ -200,34 +167,28 @@ static int allocate(struct gguf *g, struct gguf_in *in)
 	return 0;
 }
 
-static int read_header(struct gguf *g, struct gguf_in *in)
-{
-	int ret = read_magic(g, in);
-
-	if (!ret)
-		ret = read_count(
-			in, &g->n_tensors, GGUF_TENSOR_MIN, "tensor count");
-	if (!ret)
-		ret = read_count(in, &g->n_kv, GGUF_KV_MIN, "key count");
-	return ret ? ret : allocate(g, in);
-}
-
+/* All keys, their order, and the alignment that one of them may give. */
 static int read_keys(struct gguf *g, struct gguf_in *in)
 {
-	int ret = 0;
-
-	for (size_t i = 0; i < g->n_kv && !ret; i++) {
-		snprintf(in->where, sizeof(in->where), "key %zu", i);
-		ret = gguf_in_kv(in, &g->kv[i]);
-	}
-	return ret ? ret : order_kv(g, in);
-}
-
-static int read_alignment(struct gguf *g, struct gguf_in *in)
-{
-	const struct gguf_kv *kv = gguf_find(g, "general.alignment");
+	struct named keys = { g->kv, sizeof(*g->kv) };
+	const struct gguf_kv *kv;
 	uint32_t a = ALIGN_DEFAULT;
+	int ret;
 
+	for (size_t i = 0; i < g->n_kv; i++) {
+		snprintf(in->where, sizeof(in->where), "key %zu", i);
+		if ((ret = gguf_in_kv(in, &g->kv[i])))
+			return ret;
+	}
+	sort(g->kv_order, g->n_kv, by_name, &keys);
+	for (size_t i = 1; i < g->n_kv; i++) {
+		kv = &g->kv[g->kv_order[i]];
+		if (str_cmp(g->kv[g->kv_order[i - 1]].key, kv->key))
+			continue;
+		gguf_in_where(in, "key", kv->key);
+		return gguf_bad(in, EINVAL, "duplicate key");
+	}
+	kv = gguf_find(g, "general.alignment");
 	snprintf(in->where, sizeof(in->where), "key 'general.alignment'");
 	if (kv && kv->type != GGUF_U32)
 		return gguf_bad(in, EINVAL, "type is %s, not u32",
@@ -245,17 +206,38 @@ static int read_alignment(struct gguf *g, struct gguf_in *in)
 static int read_tensors(struct gguf *g, struct gguf_in *in)
 {
 	uint64_t start;
-	int ret = 0;
+	int ret;
 
-	for (size_t i = 0; i < g->n_tensors && !ret; i++) {
+	for (size_t i = 0; i < g->n_tensors; i++) {
 		snprintf(in->where, sizeof(in->where), "tensor %zu", i);
-		ret = gguf_in_tensor(in, &g->tensor[i]);
+		if ((ret = gguf_in_tensor(in, &g->tensor[i])))
+			return ret;
 	}
 	g->header_size = in->at;
 	start = align_up(in->at, g->alignment);
-	for (size_t i = 0; i < g->n_tensors && !ret; i++)
-		ret = place_tensor(g, in, &g->tensor[i], start);
-	return ret ? ret : order_tensors(g, in);
+	/* From offsets into the data section to those into the file. */
+	for (size_t i = 0; i < g->n_tensors; i++) {
+		struct gguf_tensor *t = &g->tensor[i];
+
+		gguf_in_where(in, "tensor", t->name);
+		if (t->offset % g->alignment)
+			return gguf_bad(in, EINVAL,
+				"offset %llu is not a multiple of the "
+				"alignment %llu",
+				(unsigned long long)t->offset,
+				(unsigned long long)g->alignment);
+		if (start > g->size ||
+			!range_within(t->offset, t->bytes, g->size - start))
+			return gguf_bad(in, EINVAL,
+				"data (%zu bytes at %llu in the data section, "
+				"which starts at %llu) lies outside the file "
+				"of %zu bytes: is it truncated?",
+				t->bytes, (unsigned long long)t->offset,
+				(unsigned long long)start, g->size);
+		t->offset += start;
+		t->data = g->header_only ? NULL : g->data + t->offset;
+	}
+	return order_tensors(g, in);
 }
 
 static int parse(struct gguf **out, struct gguf_in in, size_t file_size,
@@ -270,14 +252,8 @@ static int parse(struct gguf **out, struct gguf_in in, size_t file_size,
 	g->size = file_size;
 	g->header_only = header_only;
 	snprintf(in.where, sizeof(in.where), "header");
-	ret = read_header(g, &in);
-	if (!ret)
-		ret = read_keys(g, &in);
-	if (!ret)
-		ret = read_alignment(g, &in);
-	if (!ret)
-		ret = read_tensors(g, &in);
-	if (ret)
+	if ((ret = read_header(g, &in)) || (ret = read_keys(g, &in)) ||
+		(ret = read_tensors(g, &in)))
 		gguf_close(g);
 	else
 		*out = g;
@@ -296,10 +272,11 @@ int gguf_parse_header(struct gguf **out, const void *data, size_t size,
 		out, (struct gguf_in){ data, size, .e = e }, file_size, true);
 }
 
-/* Map a whole regular file; an empty one has nothing to map. */
-static int map_file(const char *path, void **map, size_t *size, struct err *e)
+int gguf_open(struct gguf **out, const char *path, struct err *e)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), ret = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), ret;
+	void *map = MAP_FAILED;
+	size_t size = 0;
 	struct stat st;
 
 	if (fd < 0)
@@ -308,24 +285,16 @@ static int map_file(const char *path, void **map, size_t *size, struct err *e)
 		ret = err_sys(e, errno, "cannot stat '%s'", path);
 	} else if (!S_ISREG(st.st_mode)) {
 		ret = err_set(e, EINVAL, "'%s' is not a regular file", path);
-	} else if (st.st_size <= 0) {
+	} else if (st.st_size <= 0) { /* nothing to map */
 		ret = err_set(e, EINVAL, "'%s' is empty", path);
 	} else {
-		*size = (size_t)st.st_size;
-		*map = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
-		if (*map == MAP_FAILED)
-			ret = err_sys(e, errno, "cannot map '%s'", path);
+		size = (size_t)st.st_size;
+		map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+		ret = map == MAP_FAILED
+			? err_sys(e, errno, "cannot map '%s'", path)
+			: 0;
 	}
 	fd_close(&fd);
-	return ret;
-}
-
-int gguf_open(struct gguf **out, const char *path, struct err *e)
-{
-	void *map = NULL;
-	size_t size = 0;
-	int ret = map_file(path, &map, &size, e);
-
 	if (ret)
 		return ret;
 	ret = gguf_parse(out, map, size, e);
@@ -395,18 +364,18 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i)
 	return i < g->n_tensors ? &g->tensor[i] : NULL;
 }
 
-const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)
+static const void *find(const struct named *v, const uint32_t *order, size_t n,
+	const char *name)
 {
-	const struct gguf_str want = { key, strlen(key) };
-	size_t low = 0, high = g->n_kv;
+	const struct gguf_str want = { name, strlen(name) };
+	size_t low = 0, high = n;
 
 	while (low < high) {
 		const size_t mid = low + (high - low) / 2;
-		const struct gguf_kv *kv = &g->kv[g->kv_order[mid]];
-		const int c = str_cmp(want, kv->key);
+		const int c = str_cmp(want, name_at(v, order[mid]));
 
 		if (!c)
-			return kv;
+			return (const char *)v->first + order[mid] * v->size;
 		if (c < 0)
 			high = mid;
 		else
@@ -415,22 +384,16 @@ const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)
 	return NULL;
 }
 
+const struct gguf_kv *gguf_find(const struct gguf *g, const char *key)
+{
+	const struct named keys = { g->kv, sizeof(*g->kv) };
+
+	return find(&keys, g->kv_order, g->n_kv, key);
+}
+
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name)
 {
-	const struct gguf_str want = { name, strlen(name) };
-	size_t low = 0, high = g->n_tensors;
+	const struct named tensors = { g->tensor, sizeof(*g->tensor) };
 
-	while (low < high) {
-		const size_t mid = low + (high - low) / 2;
-		const struct gguf_tensor *t = &g->tensor[g->tensor_order[mid]];
-		const int c = str_cmp(want, t->name);
-
-		if (!c)
-			return t;
-		if (c < 0)
-			high = mid;
-		else
-			low = mid + 1;
-	}
-	return NULL;
+	return find(&tensors, g->tensor_order, g->n_tensors, name);
 }

@@ -123,54 +123,36 @@ static int in_type(struct gguf_in *in, enum gguf_type *out, const char *field)
 	return 0;
 }
 
-static int read_strings(struct gguf_in *in, uint64_t n)
-{
-	struct gguf_str s;
-	int ret = 0;
-
-	/* Said in one breath rather than after walking to the end. */
-	if (n > gguf_in_left(in) / 8)
-		return gguf_bad(in, EINVAL,
-			"%llu strings do not fit into the %zu bytes left",
-			(unsigned long long)n, gguf_in_left(in));
-	for (uint64_t i = 0; i < n && !ret; i++)
-		ret = in_str(in, &s, "string");
-	return ret;
-}
-
-static int check_bools(struct gguf_in *in, const uint8_t *v, uint64_t n)
-{
-	for (uint64_t i = 0; i < n; i++) {
-		if (v[i] > 1)
-			return gguf_bad(
-				in, EINVAL, "bool is %u, not 0 or 1", v[i]);
-	}
-	return 0;
-}
-
 /* `count` values of type `elem`, from in->at on. */
 static int read_values(struct gguf_in *in, struct gguf_kv *kv)
 {
 	const size_t one = types[kv->elem].bytes;
+	const size_t left = gguf_in_left(in);
+	struct gguf_str s;
 	int ret;
 
 	kv->value = in->data + in->at;
-	if (kv->elem == GGUF_STRING) {
-		ret = read_strings(in, kv->count);
-	} else if (kv->count > gguf_in_left(in) / one) {
+	/* Of strings refused at once rather than after walking to the end. */
+	if (kv->elem == GGUF_STRING && kv->count > left / 8)
+		return gguf_bad(in, EINVAL,
+			"%llu strings do not fit into the %zu bytes left",
+			(unsigned long long)kv->count, left);
+	if (one && kv->count > left / one)
 		return gguf_bad(in, EINVAL,
 			"truncated: %llu values of type %s do not fit into "
 			"the %zu bytes left",
 			(unsigned long long)kv->count, types[kv->elem].name,
-			gguf_in_left(in));
-	} else {
-		in->at += kv->count * one;
-		ret = kv->elem == GGUF_BOOL
-			? check_bools(in, kv->value, kv->count)
-			: 0;
-	}
+			left);
+	in->at += kv->count * one;
+	for (uint64_t i = 0; i < kv->count && kv->elem == GGUF_STRING; i++)
+		if ((ret = in_str(in, &s, "string")))
+			return ret;
+	for (uint64_t i = 0; i < kv->count && kv->elem == GGUF_BOOL; i++)
+		if (kv->value[i] > 1)
+			return gguf_bad(in, EINVAL, "bool is %u, not 0 or 1",
+				kv->value[i]);
 	kv->bytes = (size_t)(in->data + in->at - kv->value);
-	return ret;
+	return 0;
 }
 
 int gguf_in_kv(struct gguf_in *in, struct gguf_kv *kv)
@@ -204,90 +186,40 @@ int gguf_in_kv(struct gguf_in *in, struct gguf_kv *kv)
 /* ---- tensors ---- */
 
 /* Names of types that exist elsewhere, so that a refusal can say them. */
-static const char *foreign_type(uint32_t type)
-{
-	static const char *const name[] = {
-		[4] = "q4_2",
-		[5] = "q4_3",
-		[9] = "q8_1",
-		[10] = "q2_k",
-		[11] = "q3_k",
-		[15] = "q8_k",
-		[16] = "iq2_xxs",
-		[17] = "iq2_xs",
-		[18] = "iq3_xxs",
-		[19] = "iq1_s",
-		[20] = "iq4_nl",
-		[21] = "iq3_s",
-		[22] = "iq2_s",
-		[23] = "iq4_xs",
-		[24] = "i8",
-		[25] = "i16",
-		[26] = "i32",
-		[27] = "i64",
-		[28] = "f64",
-		[29] = "iq1_m",
-		[31] = "q4_0_4_4",
-		[32] = "q4_0_4_8",
-		[33] = "q4_0_8_8",
-		[34] = "tq1_0",
-		[35] = "tq2_0",
-		[39] = "mxfp4",
-	};
-
-	return type < ARRAY_LEN(name) && name[type] ? name[type] : "unknown";
-}
-
-static int read_dims(struct gguf_in *in, struct gguf_tensor *t)
-{
-	uint32_t n;
-	int ret = gguf_in_u32(in, &n, "number of dimensions");
-
-	if (ret)
-		return ret;
-	if (n < 1 || n > GGUF_MAX_DIMS)
-		return gguf_bad(in, EINVAL, "%u dimensions (1 to %d allowed)",
-			n, GGUF_MAX_DIMS);
-	t->n_dims = n;
-	for (uint32_t d = 0; d < GGUF_MAX_DIMS; d++) {
-		t->dim[d] = 1;
-		if (d >= n)
-			continue;
-		ret = gguf_in_u64(in, &t->dim[d], "dimension");
-		if (ret)
-			return ret;
-		if (!t->dim[d])
-			return gguf_bad(in, EINVAL, "dimension %u is 0", d);
-	}
-	return 0;
-}
-
-static int tensor_bytes(
-	struct gguf_in *in, struct gguf_tensor *t, uint32_t type)
-{
-	const struct dtype_info *info = dtype_info(type);
-	size_t bytes;
-
-	if (!info)
-		return gguf_bad(in, ENOTSUP, "type %u (%s) is not supported",
-			type, foreign_type(type));
-	if (t->dim[0] % info->block)
-		return gguf_bad(in, EINVAL,
-			"rows of %llu values are not whole %s blocks of %u",
-			(unsigned long long)t->dim[0], info->name, info->block);
-	bytes = dtype_row_bytes(type, t->dim[0]);
-	if (!bytes || size_mul(&bytes, bytes, t->dim[1]) ||
-		size_mul(&bytes, bytes, t->dim[2]) ||
-		size_mul(&bytes, bytes, t->dim[3]))
-		return gguf_bad(in, EOVERFLOW, "dimensions overflow");
-	t->type = (enum dtype)type;
-	t->bytes = bytes;
-	return 0;
-}
+static const char *const foreign_types[] = {
+	[4] = "q4_2",
+	[5] = "q4_3",
+	[9] = "q8_1",
+	[10] = "q2_k",
+	[11] = "q3_k",
+	[15] = "q8_k",
+	[16] = "iq2_xxs",
+	[17] = "iq2_xs",
+	[18] = "iq3_xxs",
+	[19] = "iq1_s",
+	[20] = "iq4_nl",
+	[21] = "iq3_s",
+	[22] = "iq2_s",
+	[23] = "iq4_xs",
+	[24] = "i8",
+	[25] = "i16",
+	[26] = "i32",
+	[27] = "i64",
+	[28] = "f64",
+	[29] = "iq1_m",
+	[31] = "q4_0_4_4",
+	[32] = "q4_0_4_8",
+	[33] = "q4_0_8_8",
+	[34] = "tq1_0",
+	[35] = "tq2_0",
+	[39] = "mxfp4",
+};
 
 int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
 {
-	uint32_t type;
+	const struct dtype_info *info;
+	const char *foreign = NULL;
+	uint32_t n, type;
 	int ret = in_str(in, &t->name, "tensor name");
 
 	if (ret)
@@ -297,12 +229,39 @@ int gguf_in_tensor(struct gguf_in *in, struct gguf_tensor *t)
 			"tensor name of %zu bytes (1 to %d allowed)",
 			t->name.len, NAME_MAX_LEN);
 	gguf_in_where(in, "tensor", t->name);
-	ret = read_dims(in, t);
-	if (!ret)
-		ret = gguf_in_u32(in, &type, "tensor type");
-	if (!ret)
-		ret = tensor_bytes(in, t, type);
-	if (!ret)
-		ret = gguf_in_u64(in, &t->offset, "tensor offset");
-	return ret;
+	if ((ret = gguf_in_u32(in, &n, "number of dimensions")))
+		return ret;
+	if (n < 1 || n > GGUF_MAX_DIMS)
+		return gguf_bad(in, EINVAL, "%u dimensions (1 to %d allowed)",
+			n, GGUF_MAX_DIMS);
+	t->n_dims = n;
+	for (uint32_t d = 0; d < GGUF_MAX_DIMS; d++) {
+		t->dim[d] = 1;
+		if (d >= n)
+			continue;
+		if ((ret = gguf_in_u64(in, &t->dim[d], "dimension")))
+			return ret;
+		if (!t->dim[d])
+			return gguf_bad(in, EINVAL, "dimension %u is 0", d);
+	}
+
+	if ((ret = gguf_in_u32(in, &type, "tensor type")))
+		return ret;
+	info = dtype_info(type);
+	if (type < ARRAY_LEN(foreign_types))
+		foreign = foreign_types[type];
+	if (!info)
+		return gguf_bad(in, ENOTSUP, "type %u (%s) is not supported",
+			type, foreign ? foreign : "unknown");
+	if (t->dim[0] % info->block)
+		return gguf_bad(in, EINVAL,
+			"rows of %llu values are not whole %s blocks of %u",
+			(unsigned long long)t->dim[0], info->name, info->block);
+	t->type = (enum dtype)type;
+	t->bytes = dtype_row_bytes(type, t->dim[0]);
+	if (!t->bytes || size_mul(&t->bytes, t->bytes, t->dim[1]) ||
+		size_mul(&t->bytes, t->bytes, t->dim[2]) ||
+		size_mul(&t->bytes, t->bytes, t->dim[3]))
+		return gguf_bad(in, EOVERFLOW, "dimensions overflow");
+	return gguf_in_u64(in, &t->offset, "tensor offset");
 }

@@ -133,47 +133,34 @@ const struct kern *kern_find(const char *name)
 	return NULL;
 }
 
-static bool is_built_in(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(built_in); i++)
-		if (!strcmp(name, built_in[i].kern->name))
-			return true;
-	return false;
-}
-
-/* "ref, base or avx2" */
-static void list_names(char text[64])
-{
-	const size_t n = ARRAY_LEN(built_in);
-	size_t at = 0;
-
-	for (size_t i = 0; i < n; i++)
-		at += (size_t)snprintf(text + at, 64 - at, "%s%s",
-			!i                  ? ""
-				: i + 1 < n ? ", "
-					    : " or ",
-			built_in[i].kern->name);
-}
-
 int kern_select(const struct kern **out, struct err *e)
 {
 	const char *name = getenv("TANDEM_CPU");
 	const struct kern *k = kern_find(name && *name ? name : NULL);
-	char all[64];
+	const size_t n = ARRAY_LEN(built_in);
+	bool is_built_in = false;
+	char all[64]; /* "ref, base or avx2" */
+	size_t at = 0;
 
-	if (!k && is_built_in(name))
+	*out = k;
+	if (k)
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		is_built_in |= !strcmp(name, built_in[i].kern->name);
+		at += (size_t)snprintf(all + at, sizeof(all) - at, "%s%s",
+			!i                  ? ""
+				: i + 1 < n ? ", "
+					    : " or ",
+			built_in[i].kern->name);
+	}
+	if (is_built_in)
 		return err_set(e, ENOTSUP,
 			"TANDEM_CPU=%s: this processor lacks it; unset it to "
 			"use '%s'",
 			name, best()->name);
-	if (!k) {
-		list_names(all);
-		return err_set(e, EINVAL,
-			"TANDEM_CPU=%s: unknown kernels; try %s, or unset it",
-			name, all);
-	}
-	*out = k;
-	return 0;
+	return err_set(e, EINVAL,
+		"TANDEM_CPU=%s: unknown kernels; try %s, or unset it", name,
+		all);
 }
 
 void kern_angles(float *cosine, float *sine, uint32_t position,

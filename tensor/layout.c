@@ -16,11 +16,6 @@ static bool is_4_bit(enum dtype t)
 	return t == DTYPE_Q4_0 || t == DTYPE_Q4_1 || t == DTYPE_Q4_K;
 }
 
-static bool is_float(enum dtype t)
-{
-	return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16;
-}
-
 static enum dtype tiled(enum layout layout, enum dtype from)
 {
 	if (layout == LAYOUT_ROWS)
@@ -31,7 +26,7 @@ static enum dtype tiled(enum layout layout, enum dtype from)
 		return from == DTYPE_Q4_0    ? DTYPE_TILE_Q4_0
 			: from == DTYPE_Q8_0 ? DTYPE_TILE_Q8_0
 					     : from;
-	if (is_float(from))
+	if (from == DTYPE_F32 || from == DTYPE_BF16)
 		return from;
 	if (layout == LAYOUT_GROUPS)
 		return is_4_bit(from) ? DTYPE_GROUP_Q4_0 : DTYPE_GROUP_Q8_0;

@@ -30,11 +30,6 @@ static bool walk_at(struct walk *w, uint32_t *slot, uint32_t *n)
 	return true;
 }
 
-static bool same_list(const struct row_sight *a, const struct row_sight *b)
-{
-	return a->span == b->span && a->n_spans == b->n_spans;
-}
-
 static uint64_t spans_slots(const struct row_sight *s)
 {
 	uint64_t n = 0;
@@ -54,7 +49,7 @@ static uint64_t common(
 	uint64_t same = 0;
 
 	*before = false;
-	if (same_list(a, b))
+	if (a->span == b->span && a->n_spans == b->n_spans)
 		return spans_slots(a);
 	while (walk_at(&y, &slot[1], &n[1])) {
 		if (!walk_at(&x, &slot[0], &n[0]) || slot[0] < slot[1]) {

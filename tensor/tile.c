@@ -299,16 +299,6 @@ static void encode(const struct format *f, uint8_t *tile, const float *values)
 	}
 }
 
-/* 32 values of group g. */
-static void decode(
-	const struct format *f, float *values, const uint8_t *tile, unsigned g)
-{
-	uint8_t block[BLOCK_MAX];
-
-	f->get(block, tile, g);
-	dtype_info(f->block)->to_f32(values, block, 32);
-}
-
 void tile_encode(enum dtype type, void *dst, const float *src)
 {
 	const struct format *f = format_of(type);
@@ -330,10 +320,14 @@ void tile_decode(enum dtype type, float *dst, const void *src)
 {
 	const struct format *f = format_of(type);
 	float values[TILE_VALUES];
+	uint8_t block[BLOCK_MAX];
 
 	assert(f);
-	for (unsigned g = 0; g < GROUPS; g++)
-		decode(f, (f->by_output ? dst : values) + 32 * g, src, g);
+	for (unsigned g = 0; g < GROUPS; g++) {
+		f->get(block, src, g);
+		dtype_info(f->block)->to_f32(
+			(f->by_output ? dst : values) + 32 * g, block, 32);
+	}
 	if (f->by_output)
 		return;
 	for (unsigned n = 0; n < TILE; n++) {

@@ -54,20 +54,16 @@ static const struct hvx exp_f32_sum = { .load = 2,
  * across the lanes of a vector, set down, and the largest to all lanes. */
 #define ROWS_ACROSS 57
 
-static const struct hvx *exp_loop(enum price_exp exp)
-{
-	return exp == PRICE_EXP_F32    ? &exp_f32_sum
-		: exp == PRICE_EXP_F16 ? &exp_f16_sum
-				       : &sum_rows;
-}
-
 static void softmax_counts(const struct soc *soc, uint64_t rows,
 	uint64_t length, enum price_exp exp, struct price_counts *c)
 {
 	uint64_t pairs = ceil_div(rows, 2);
 	uint64_t chunks = pairs * ceil_div(length, 64);
+	const struct hvx *last = exp == PRICE_EXP_F32 ? &exp_f32_sum
+		: exp == PRICE_EXP_F16                ? &exp_f16_sum
+						      : &sum_rows;
 	uint64_t each = hvx_packets(soc, &rows_apart) +
-		hvx_packets(soc, &mask_max) + hvx_packets(soc, exp_loop(exp));
+		hvx_packets(soc, &mask_max) + hvx_packets(soc, last);
 
 	if (exp == PRICE_EXP_TABLE) {
 		each += hvx_packets(soc, &table_index);
@@ -115,18 +111,6 @@ static const struct hvx carry = { .load = 3,
 	.chain = 45,
 	.chain_converts = 4 };
 
-/* As many positions as fit beside queries, outputs, and the diagonal matrix
- * that rescales them. */
-static uint64_t positions_at_once(
-	const struct soc *soc, uint64_t rows, uint64_t dim)
-{
-	uint64_t room = (uint64_t)soc->tcm_bytes;
-	uint64_t taken = EXP_TABLE + 2 * (3 * rows * dim + rows * rows);
-	uint64_t each = 2 * (2 * dim + 2 * rows);
-
-	return room < taken ? 64 : larger((room - taken) / each / 64 * 64, 64);
-}
-
 /* `length` positions gone through by all rows. */
 static void attend(const struct soc *soc, const struct attention *a,
 	uint64_t length, struct price *p)
@@ -157,24 +141,6 @@ static void attend(const struct soc *soc, const struct attention *a,
 	p->read_ps = price_bytes_ps(c->read_bytes, soc->read_bytes_per_s);
 }
 
-/* Queries into tiles; outputs divided by their sums and out of tiles. */
-static void attend_ends(
-	const struct soc *soc, const struct attention *a, struct price *p)
-{
-	uint64_t row_tiles = ceil_div(a->rows, TILE);
-	uint64_t lanes = a->dim * TILE;
-	uint64_t packets = a->heads *
-		(price_row_packets(soc, &price_to_tile, a->rows, lanes) +
-			price_row_packets(
-				soc, &price_from_tile, a->rows, lanes));
-
-	p->counts.vector_packets += packets;
-	p->vector_ps += price_vector_even_ps(soc, packets, 0);
-	p->counts.matrix_tiles += a->heads * row_tiles * a->dim *
-		smaller(row_tiles, ROW_BLOCK / TILE);
-	p->matrix_ps = price_matrix_ps(soc, p->counts.matrix_tiles);
-}
-
 /*
  * What one goes through, without its start; *first is what must be there before
  * its engines work beside one another. False for what is no shape.
@@ -183,6 +149,8 @@ static bool attention(const struct soc *soc, uint64_t rows,
 	const struct price_heads *h, uint64_t length, struct price *out,
 	struct price *first)
 {
+	uint64_t dim = h->head_dim, room = (uint64_t)soc->tcm_bytes;
+	uint64_t row_tiles, at_once, taken, packets;
 	struct attention a;
 
 	memset(out, 0, sizeof(*out));
@@ -195,13 +163,32 @@ static bool attention(const struct soc *soc, uint64_t rows,
 		return false;
 	a = (struct attention){ .rows = rows * (h->heads / h->kv_heads),
 		.heads = h->kv_heads,
-		.dim = h->head_dim / TILE,
+		.dim = dim / TILE,
 		.exp = h->exp };
 	a.row_blocks = ceil_div(a.rows, ROW_BLOCK);
-	a.block = positions_at_once(soc,
-		smaller(ceil_div(a.rows, TILE) * TILE, ROW_BLOCK), h->head_dim);
+	row_tiles = ceil_div(a.rows, TILE);
+	/* As many positions as fit beside queries, outputs, and the diagonal
+	 * matrix that rescales them. */
+	at_once = smaller(row_tiles * TILE, ROW_BLOCK);
+	taken = EXP_TABLE + 2 * (3 * at_once * dim + at_once * at_once);
+	a.block = room < taken
+		? 64
+		: larger((room - taken) / (2 * (2 * dim + 2 * at_once)) / 64 *
+				  64,
+			  64);
 	attend(soc, &a, length, out);
-	attend_ends(soc, &a, out);
+
+	/* Queries into tiles; outputs divided by their sums and out of tiles.
+	 */
+	packets = a.heads *
+		(price_row_packets(soc, &price_to_tile, a.rows, dim) +
+			price_row_packets(soc, &price_from_tile, a.rows, dim));
+	out->counts.vector_packets += packets;
+	out->vector_ps += price_vector_even_ps(soc, packets, 0);
+	out->counts.matrix_tiles += a.heads * row_tiles * a.dim *
+		smaller(row_tiles, ROW_BLOCK / TILE);
+	out->matrix_ps = price_matrix_ps(soc, out->counts.matrix_tiles);
+
 	a.heads = 1;
 	attend(soc, &a, smaller(length, PIECE), first);
 	return true;

@@ -60,23 +60,17 @@ static uint64_t entries(uint64_t n, uint64_t k)
 	return k + doublings * k * 7 / 10;
 }
 
-static uint64_t heap_depth(uint64_t k)
-{
-	uint64_t depth = 1;
-
-	while (k >>= 1)
-		depth++;
-	return depth;
-}
-
 void price_top(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 	struct price *out)
 {
 	unsigned ops = TOP_OPS + sweep_ops[PRICE_SWEEP_WEIGH];
 	struct price steps;
+	uint64_t depth = 1; /* of the heap */
 
 	k = smaller(k, n);
+	for (uint64_t left = k; left >>= 1;)
+		depth++;
 	price_ops(soc, (double)rows * (double)n * ops, out);
-	price_walk(soc, rows * entries(n, k) * heap_depth(k), &steps);
+	price_walk(soc, rows * entries(n, k) * depth, &steps);
 	price_add(out, &steps);
 }

@@ -51,19 +51,13 @@ struct pricing_of {
 	struct price *sum;
 };
 
-static void add(const struct pricing_of *x, int ret, const struct price *p)
-{
-	if (!ret)
-		price_add(x->sum, p);
-}
-
 static void add_rows(
 	const struct pricing_of *x, enum price_rows_op op, uint64_t n)
 {
 	struct price p;
-	int ret = price_rows(x->soc, op, x->batch->graph_rows, n, &p);
 
-	add(x, ret, &p);
+	if (!price_rows(x->soc, op, x->batch->graph_rows, n, &p))
+		price_add(x->sum, &p);
 }
 
 /* Rows of k that these matrices multiply, quantized where one wants that. */
@@ -87,20 +81,9 @@ static void add_matrices(const struct pricing_of *x, enum price_matrix first,
 		ret = price_matmul(x->soc, x->batch->graph_rows, n,
 			align_up(k, TILE), price_type(l->type[m]), &p);
 		price_matmul_rows(x->soc, x->batch->rows, n, k, &p);
-		add(x, ret, &p);
+		if (!ret)
+			price_add(x->sum, &p);
 	}
-}
-
-static void add_attention(const struct pricing_of *x)
-{
-	const struct price_layer *l = x->layer;
-	const struct price_heads heads = { l->n_head, l->n_kv_head,
-		(uint32_t)align_up(l->head_dim, TILE), l->exp };
-	struct price p;
-
-	price_sights(x->soc, &heads, x->batch->graph_rows, x->batch->rows,
-		x->batch->piece, x->batch->pieces, &p);
-	add(x, 0, &p);
 }
 
 static void add_vector(const struct pricing_of *x, uint64_t n)
@@ -108,32 +91,18 @@ static void add_vector(const struct pricing_of *x, uint64_t n)
 	struct price p;
 
 	price_dma(x->soc, n * sizeof(float), &p);
-	add(x, 0, &p);
-}
-
-static void add_vectors(const struct pricing_of *x)
-{
-	const struct price_layer *l = x->layer;
-	uint64_t n, k;
-
-	for (unsigned norm = 0; norm < 2; norm++) {
-		add_vector(x, l->n_embd);
-		if (l->head_norm)
-			add_vector(x, l->head_dim);
-	}
-	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
-		price_layer_matrix(l, m, &n, &k);
-		if (l->bias[m])
-			add_vector(x, n);
-	}
+	price_add(x->sum, &p);
 }
 
 void price_layer(const struct soc *soc, const struct price_layer *l,
 	const struct price_batch *batch, struct price *sum)
 {
 	const struct pricing_of x = { soc, l, batch, sum };
+	const struct price_heads heads = { l->n_head, l->n_kv_head,
+		(uint32_t)align_up(l->head_dim, TILE), l->exp };
 	uint64_t q = (uint64_t)l->n_head * l->head_dim;
-	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim;
+	uint64_t kv = (uint64_t)l->n_kv_head * l->head_dim, n, k;
+	struct price attention;
 
 	add_rows(&x, PRICE_NORM, l->n_embd);
 	add_matrices(&x, PRICE_Q, PRICE_V);
@@ -144,7 +113,9 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 	add_rows(&x, PRICE_ROPE, q);
 	add_rows(&x, PRICE_ROPE, kv);
 	add_rows(&x, PRICE_KV_WRITE, 2 * kv);
-	add_attention(&x);
+	price_sights(soc, &heads, batch->graph_rows, batch->rows, batch->piece,
+		batch->pieces, &attention);
+	price_add(sum, &attention);
 	add_matrices(&x, PRICE_O, PRICE_O);
 	add_rows(&x, PRICE_ADD, l->n_embd);
 	add_rows(&x, PRICE_NORM, l->n_embd);
@@ -152,8 +123,18 @@ void price_layer(const struct soc *soc, const struct price_layer *l,
 	add_rows(&x, PRICE_SWIGLU, l->n_ff);
 	add_matrices(&x, PRICE_DOWN, PRICE_DOWN);
 	add_rows(&x, PRICE_ADD, l->n_embd);
-	if (batch->extended)
-		add_vectors(&x);
+	if (!batch->extended)
+		return;
+	for (unsigned norm = 0; norm < 2; norm++) {
+		add_vector(&x, l->n_embd);
+		if (l->head_norm)
+			add_vector(&x, l->head_dim);
+	}
+	for (unsigned m = 0; m < PRICE_MATRICES; m++) {
+		price_layer_matrix(l, m, &n, &k);
+		if (l->bias[m])
+			add_vector(&x, n);
+	}
 }
 
 static void add_on_cpu(const struct soc *soc, uint64_t rows, uint64_t n,

@@ -105,12 +105,6 @@ static const struct dequant *find_dequant(enum dtype type)
 	return NULL;
 }
 
-static uint64_t tile_size(enum dtype type)
-{
-	return tile_info(type) ? tile_info(type)->bytes
-			       : TILE * dtype_row_bytes(type, TILE);
-}
-
 /*
  * `tiles` of weights on their way through DMA, vector units and matrix engine,
  * `passes` times; each meets `row_tiles` tiles of rows in all.
@@ -121,7 +115,9 @@ static void stream(const struct soc *soc, const struct dequant *d,
 	struct price_counts *c = &p->counts;
 	uint64_t come = tiles * passes;
 
-	c->dma_bytes = come * tile_size(d->type);
+	c->dma_bytes = come *
+		(tile_info(d->type) ? tile_info(d->type)->bytes
+				    : TILE * dtype_row_bytes(d->type, TILE));
 	c->dma_descriptors = ceil_div(tiles, PIECE_TILES) * passes;
 	c->matrix_tiles = tiles * row_tiles;
 	c->vector_packets = come * d->bodies * hvx_packets(soc, &d->body);
@@ -129,13 +125,6 @@ static void stream(const struct soc *soc, const struct dequant *d,
 	p->dma_ps = price_dma_ps(soc, c->dma_bytes, c->dma_descriptors);
 	p->matrix_ps = price_matrix_ps(soc, c->matrix_tiles);
 	p->vector_ps = price_vector_even_ps(soc, c->vector_packets, c->gathers);
-}
-
-/* Tiles of rows that half of the TCM holds: weights pass by once for each
- * such half. */
-static uint64_t row_tiles_at_once(const struct soc *soc, uint64_t k)
-{
-	return larger((uint64_t)soc->tcm_bytes / 2 / (k * TILE * 2), 1);
 }
 
 static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
@@ -150,7 +139,9 @@ static int matmul(const struct soc *soc, uint64_t rows, uint64_t n, uint64_t k,
 		k % TILE)
 		return -EINVAL;
 	tiles = ceil_div(n, TILE) * (k / TILE);
-	at_once = row_tiles_at_once(soc, k);
+	/* Tiles of rows that half of the TCM holds: weights pass by once for
+	 * each such half. */
+	at_once = larger((uint64_t)soc->tcm_bytes / 2 / (k * TILE * 2), 1);
 	stream(soc, d, tiles, ceil_div(row_tiles, at_once), row_tiles, out);
 	stream(soc, d, smaller(tiles, PIECE_TILES), 1,
 		smaller(row_tiles, at_once), &first);
