@@ -154,19 +154,6 @@ static bool parse_upkeep(const char *text, struct fault_event *ev)
 	return take_number(&text, &ev->at) && !*text;
 }
 
-static void parse_kind(const char **text, struct fault_event *ev)
-{
-	for (unsigned k = 1; k < FAULT_KINDS; k++) {
-		const char *at = *text;
-
-		if (take_word(&at, kinds[k]) && *at == '#') {
-			ev->kind = k;
-			*text = at + 1;
-			return;
-		}
-	}
-}
-
 static bool is_placed_well(const struct fault_event *ev)
 {
 	switch (verbs[ev->verb].place) {
@@ -183,6 +170,7 @@ static bool is_placed_well(const struct fault_event *ev)
 
 static bool parse_where(const char *text, struct fault_event *ev)
 {
+	const char *at;
 	uint64_t ms;
 
 	if (verbs[ev->verb].ms) {
@@ -193,7 +181,13 @@ static bool parse_where(const char *text, struct fault_event *ev)
 	}
 	if (*text++ != '@')
 		return false;
-	parse_kind(&text, ev);
+	for (unsigned k = 1; k < FAULT_KINDS && !ev->kind; k++) {
+		at = text;
+		if (take_word(&at, kinds[k]) && *at == '#') {
+			ev->kind = k;
+			text = at + 1;
+		}
+	}
 	if (!take_number(&text, &ev->at))
 		return false;
 	ev->later = *text == '+';
@@ -238,18 +232,11 @@ static int add_event(
 	return 0;
 }
 
-static size_t without_blanks(const char *text, size_t len)
-{
-	while (len && isspace((unsigned char)text[len - 1]))
-		len--;
-	return len;
-}
-
 static int parse_text(
 	struct fault_plan *p, const char *text, bool file, struct err *e)
 {
 	for (;;) {
-		size_t len;
+		size_t len, event;
 		int ret;
 
 		while (file && isspace((unsigned char)*text))
@@ -260,9 +247,10 @@ static int parse_text(
 		}
 		if (file && !*text)
 			return 0;
-		len = strcspn(text, file ? ",\n" : ",");
-		ret = add_event(
-			p, text, file ? without_blanks(text, len) : len, e);
+		len = event = strcspn(text, file ? ",\n" : ",");
+		while (file && event && isspace((unsigned char)text[event - 1]))
+			event--;
+		ret = add_event(p, text, event, e);
 		if (ret || (!text[len] && !file))
 			return ret;
 		text += len + (text[len] != '\0');

@@ -45,12 +45,13 @@ int fd_write_all(int fd, const void *data, size_t len)
 	return 0;
 }
 
-int fd_read_exact(int fd, void *data, size_t len)
+/* From `at` on, or with -1 from where the descriptor is. */
+static int read_exact(int fd, void *data, size_t len, off_t at)
 {
 	char *p = data;
 
 	while (len) {
-		ssize_t n = read(fd, p, len);
+		ssize_t n = at < 0 ? read(fd, p, len) : pread(fd, p, len, at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -60,28 +61,19 @@ int fd_read_exact(int fd, void *data, size_t len)
 			return -ENODATA;
 		p += n;
 		len -= (size_t)n;
+		at += at < 0 ? 0 : n;
 	}
 	return 0;
 }
 
+int fd_read_exact(int fd, void *data, size_t len)
+{
+	return read_exact(fd, data, len, -1);
+}
+
 int fd_read_exact_at(int fd, void *data, size_t len, uint64_t offset)
 {
-	char *p = data;
-
-	while (len) {
-		ssize_t n = pread(fd, p, len, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			return -ENODATA;
-		p += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
+	return read_exact(fd, data, len, (off_t)offset);
 }
 
 /* Grow-and-read until end of file; *data is the caller's even on failure. */

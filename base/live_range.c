@@ -5,11 +5,6 @@
 #include <assert.h>
 #include <stdbool.h>
 
-static bool together(const struct live_range *a, const struct live_range *b)
-{
-	return a->first <= b->last && b->first <= a->last;
-}
-
 /* The placed ones that live with r, by where they lie. */
 static unsigned neighbours(const struct live_range *r,
 	const struct live_range *const *placed, unsigned n,
@@ -20,7 +15,7 @@ static unsigned neighbours(const struct live_range *r,
 	for (unsigned i = 0; i < n; i++) {
 		unsigned k = found;
 
-		if (!together(r, placed[i]))
+		if (r->first > placed[i]->last || placed[i]->first > r->last)
 			continue;
 		for (; k && out[k - 1]->at > placed[i]->at; k--)
 			out[k] = out[k - 1];

@@ -63,20 +63,6 @@ static void take_least(struct memory_left *out, uint64_t left, uint64_t limit,
 		kind, name);
 }
 
-static uint64_t machine_left(struct memory_left *out, const char *proc)
-{
-	char path[PATH_ROOM], text[TEXT_ROOM];
-	uint64_t swap;
-
-	snprintf(path, sizeof(path), "%s/meminfo", proc);
-	if (!read_text(path, text) || !strstr(text, "MemAvailable:"))
-		return 0;
-	swap = number_of(text, "SwapFree:") << 10;
-	take_least(out, (number_of(text, "MemAvailable:") << 10) + swap,
-		number_of(text, "MemTotal:") << 10, "the machine", "");
-	return swap;
-}
-
 /* The names that both kinds of group have for the same. */
 struct group_kind {
 	const char *folder;  /* below sys */
@@ -182,10 +168,16 @@ static void groups_left(struct memory_left *out, const struct group_kind *k,
 
 void memory_left(struct memory_left *out, const char *proc, const char *sys)
 {
-	uint64_t swap;
+	char path[PATH_ROOM], text[TEXT_ROOM];
+	uint64_t swap = 0;
 
 	*out = (struct memory_left){ .bytes = UINT64_MAX, .limit = UINT64_MAX };
-	swap = machine_left(out, proc);
+	snprintf(path, sizeof(path), "%s/meminfo", proc);
+	if (read_text(path, text) && strstr(text, "MemAvailable:")) {
+		swap = number_of(text, "SwapFree:") << 10;
+		take_least(out, (number_of(text, "MemAvailable:") << 10) + swap,
+			number_of(text, "MemTotal:") << 10, "the machine", "");
+	}
 	groups_left(out, &v1, proc, sys, swap);
 	groups_left(out, &v2, proc, sys, swap);
 }

@@ -11,33 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What `path` means: through links, and never in the place of a device. */
-static int resolve(char **out, const char *path, struct err *e)
-{
-	struct stat st;
-
-	if (stat(path, &st)) {
-		*out = strdup(path);
-	} else if (!S_ISREG(st.st_mode)) {
-		return err_set(e, EINVAL,
-			"cannot write '%s': it exists and is not a regular "
-			"file",
-			path);
-	} else {
-		*out = realpath(path, NULL);
-	}
-	return *out ? 0 : err_sys(e, errno, "cannot write '%s'", path);
-}
-
-static char *temporary_of(const char *path, bool shared)
-{
-	char *name;
-	int n = shared ? asprintf(&name, "%s.%d.tmp", path, getpid())
-		       : asprintf(&name, "%s.tmp", path);
-
-	return n < 0 ? NULL : name;
-}
-
 /* The folder `path` lies in; NULL without memory. */
 static char *folder_of(const char *path)
 {
@@ -57,13 +30,33 @@ static int open_nameless(const char *path, mode_t mode)
 	return fd;
 }
 
-static int create(struct newfile *f, bool shared, struct err *e)
+static int begin(
+	struct newfile *f, const char *path, bool shared, struct err *e)
 {
 	const mode_t mode = shared ? 0666 : 0600;
+	struct stat st;
+	int n, ret;
 
-	f->temporary = temporary_of(f->path, shared);
-	if (!f->temporary)
-		return err_sys(e, ENOMEM, "cannot write '%s'", f->path);
+	*f = (struct newfile){ .fd = -1 };
+	/* Through links, and never in the place of a device. */
+	if (stat(path, &st))
+		f->path = strdup(path);
+	else if (S_ISREG(st.st_mode))
+		f->path = realpath(path, NULL);
+	else
+		return err_set(e, EINVAL,
+			"cannot write '%s': it exists and is not a regular "
+			"file",
+			path);
+	if (!f->path)
+		return err_sys(e, errno, "cannot write '%s'", path);
+	n = shared ? asprintf(&f->temporary, "%s.%d.tmp", f->path, getpid())
+		   : asprintf(&f->temporary, "%s.tmp", f->path);
+	if (n < 0) {
+		f->temporary = NULL;
+		ret = err_sys(e, ENOMEM, "cannot write '%s'", f->path);
+		goto fail;
+	}
 	if (!shared)
 		unlink(f->temporary);
 	f->fd = open_nameless(f->path, mode);
@@ -71,23 +64,14 @@ static int create(struct newfile *f, bool shared, struct err *e)
 		return 0;
 	f->fd = open(
 		f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-	if (f->fd < 0)
-		return err_sys(e, errno, "cannot create '%s'", f->temporary);
+	if (f->fd < 0) {
+		ret = err_sys(e, errno, "cannot create '%s'", f->temporary);
+		goto fail;
+	}
 	f->named = true;
 	return 0;
-}
-
-static int begin(
-	struct newfile *f, const char *path, bool shared, struct err *e)
-{
-	int ret;
-
-	*f = (struct newfile){ .fd = -1 };
-	ret = resolve(&f->path, path, e);
-	if (!ret)
-		ret = create(f, shared, e);
-	if (ret)
-		newfile_close(f);
+fail:
+	newfile_close(f);
 	return ret;
 }
 
@@ -99,18 +83,6 @@ int newfile_open(struct newfile *f, const char *path, struct err *e)
 int newfile_open_private(struct newfile *f, const char *path, struct err *e)
 {
 	return begin(f, path, false, e);
-}
-
-/* The rename is only as durable as the folder that records it. */
-static void sync_folder(const char *path)
-{
-	char *folder = folder_of(path);
-	int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-
-	if (fd >= 0)
-		fsync(fd);
-	fd_close(&fd);
-	free(folder);
 }
 
 static int link_as(const struct newfile *f, const char *name)
@@ -138,7 +110,8 @@ static int give_name(struct newfile *f, struct err *e)
 
 int newfile_commit(struct newfile *f, struct err *e)
 {
-	int ret = 0;
+	char *folder;
+	int ret = 0, fd;
 
 	if (fsync(f->fd))
 		ret = err_sys(e, errno, "cannot write '%s'", f->path);
@@ -151,7 +124,13 @@ int newfile_commit(struct newfile *f, struct err *e)
 	if (ret < 0)
 		return ret;
 	f->named = false;
-	sync_folder(f->path);
+	/* The rename is only as durable as the folder that records it. */
+	folder = folder_of(f->path);
+	fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (fd >= 0)
+		fsync(fd);
+	fd_close(&fd);
+	free(folder);
 	return 0;
 }
 

@@ -3,13 +3,165 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "base/opt_impl.h"
-#include "base/opt_table.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- values of tables -----------------------------------------------------
+ */
+
+static const size_t none = SIZE_MAX;
+
+static size_t place_of(const struct opt_values *v, const struct opt_table *t)
+{
+	for (unsigned i = 0; i < v->n; i++)
+		if (v->table[i] == t)
+			return v->at[i];
+	return none;
+}
+
+void *opt_values_at(struct opt_values *v, const struct opt_table *t)
+{
+	const size_t unit = _Alignof(max_align_t);
+	size_t at = place_of(v, t);
+
+	if (at != none)
+		return v->bytes + at;
+	at = v->used;
+	assert(v->n < OPT_VALUES_TABLES && t->size <= OPT_VALUES_BYTES - at);
+	v->table[v->n] = t;
+	v->at[v->n++] = at;
+	v->used += (t->size + unit - 1) / unit * unit;
+	return memcpy(v->bytes + at, t->defaults, t->size);
+}
+
+const void *opt_values_of(const struct opt_values *v, const struct opt_table *t)
+{
+	size_t at = place_of(v, t);
+
+	return at == none ? t->defaults : v->bytes + at;
+}
+
+static size_t size_of(enum opt_type type)
+{
+	switch (type) {
+	case OPT_FLAG:
+		return sizeof(bool);
+	case OPT_STRING:
+		return sizeof(const char *);
+	case OPT_INT:
+	case OPT_FLOAT:
+	case OPT_SIZE:
+		return 8;
+	case OPT_UINT:
+	case OPT_CHOICE:
+		return 4;
+	case OPT_LIST:
+		return sizeof(struct opt_list);
+	case OPT_GROUP:
+	case OPT_TABLES:
+		break;
+	}
+	return 0;
+}
+
+/* Text that was said is another, though it may read the same. */
+bool opt_is_said(const struct opt_values *v, const struct opt_table *t,
+	const struct opt *row)
+{
+	size_t at = (size_t)(uintptr_t)row->value;
+	const char *is = opt_values_of(v, t), *was = t->defaults;
+
+	return memcmp(is + at, was + at, size_of(row->type));
+}
+
+void opt_unsay(
+	struct opt_values *v, const struct opt_table *t, const struct opt *row)
+{
+	size_t at = (size_t)(uintptr_t)row->value;
+	char *is = opt_values_at(v, t);
+
+	memcpy(is + at, (const char *)t->defaults + at, size_of(row->type));
+}
+
+/* ---- the walk ------------------------------------------------------------ */
+
+static bool in_table(struct opt_walk *w, const struct opt *row)
+{
+	const struct opt_table *t;
+
+	for (; (t = row->tables(w->table)); w->table++, w->row = 0) {
+		size_t i = w->row++, at;
+		char *base;
+
+		if (!i && t->heading) {
+			w->opt = (struct opt){ .type = OPT_GROUP,
+				.name = t->heading };
+			return true;
+		}
+		if (!i)
+			i = w->row++;
+		if (i > t->n)
+			continue;
+		w->opt = t->rows[i - 1];
+		at = (size_t)(uintptr_t)w->opt.value;
+		base = opt_values_at(row->value, t);
+		w->opt.value = base + at;
+		w->standard = (const char *)t->defaults + at;
+		return true;
+	}
+	w->table = w->row = 0;
+	return false;
+}
+
+bool opt_walk(struct opt_walk *w)
+{
+	w->standard = NULL;
+	for (; w->i < w->cmd->n_opts; w->i++) {
+		const struct opt *row = &w->cmd->opts[w->i];
+
+		if (row->type == OPT_TABLES) {
+			if (in_table(w, row))
+				return true;
+			continue;
+		}
+		w->i++;
+		w->opt = *row;
+		return true;
+	}
+	return false;
+}
+
+struct opt_walk opt_walk_help(const struct opt_command *c)
+{
+	struct opt_walk w = { .cmd = c };
+	struct opt_walk help = { .opt = { .type = OPT_FLAG,
+					 .letter = 'h',
+					 .name = "help",
+					 .help = "show this help and exit" } };
+
+	while (opt_walk(&w))
+		if (w.opt.type != OPT_GROUP && w.opt.letter == 'h')
+			help.opt.letter = 0;
+	return help;
+}
+
+void opt_text_add(struct opt_text *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	b->len += (size_t)vsnprintf(
+		b->data + b->len, sizeof(b->data) - b->len, fmt, ap);
+	va_end(ap);
+	assert(b->len < sizeof(b->data));
+}
 
 /* ---- close misspellings --------------------------------------------- */
 
@@ -49,25 +201,18 @@ static unsigned distance(const char *a, const char *b)
 	return d[na][nb];
 }
 
-/* How far `word` is from `name`, UINT32_MAX when too far to be meant. */
-static unsigned unlikeness(const char *word, const char *name)
-{
-	size_t n = strlen(word);
-	unsigned d = distance(word, name);
-
-	if (d <= (n < 6 ? 1 : 2))
-		return d;
-	/* Cut short: --temper for --temperature. */
-	if (n >= 3 && !strncmp(word, name, n))
-		return 3;
-	return UINT32_MAX;
-}
-
 void opt_nearest_offer(struct opt_nearest *n, const char *name)
 {
-	unsigned d = unlikeness(n->word, name);
+	size_t len = strlen(n->word);
+	unsigned d = distance(n->word, name);
 
-	if (d == UINT32_MAX || (n->name && d >= n->distance))
+	if (d > (len < 6 ? 1 : 2)) {
+		/* Cut short: --temper for --temperature. */
+		if (len < 3 || strncmp(n->word, name, len))
+			return;
+		d = 3;
+	}
+	if (n->name && d >= n->distance)
 		return;
 	n->distance = d;
 	n->name = name;
@@ -105,24 +250,12 @@ const char *opt_closest(const struct opt_command *c, const char *word)
 
 /* ---- values ---------------------------------------------------------- */
 
-static int unit_shift(const char *unit)
-{
-	static const char letters[] = "KMG";
-	const char *at;
-
-	if (!*unit)
-		return 0;
-	at = strchr(letters, toupper((unsigned char)*unit));
-	if (!at || (unit[1] && strcasecmp(unit + 1, "iB")))
-		return -1;
-	return 10 * (int)(at - letters + 1);
-}
-
 int opt_size(const char *text, uint64_t *out)
 {
+	static const char units[] = "KMG";
 	unsigned __int128 whole = 0, part = 0, scale = 1;
-	const char *p = text;
-	int shift;
+	const char *p = text, *unit;
+	int shift = 0;
 
 	if (!isdigit((unsigned char)*p))
 		return -EINVAL;
@@ -143,9 +276,14 @@ int opt_size(const char *text, uint64_t *out)
 			scale *= 10;
 		}
 	}
-	shift = unit_shift(p);
+	if (*p) {
+		unit = strchr(units, toupper((unsigned char)*p));
+		if (!unit || (p[1] && strcasecmp(p + 1, "iB")))
+			return -EINVAL;
+		shift = 10 * (int)(unit - units + 1);
+	}
 	/* A fraction of a byte is a forgotten unit. */
-	if (shift < 0 || (!shift && scale > 1))
+	if (!shift && scale > 1)
 		return -EINVAL;
 	whole = (whole << shift) + (part << shift) / scale;
 	if (whole > UINT64_MAX)
@@ -175,58 +313,18 @@ static int bad_value(const struct opt *o, const char *given, const char *kind,
 		given, kind, o->min, o->max, text);
 }
 
-static int set_int(
-	const struct opt *o, const char *given, const char *text, struct err *e)
-{
-	char *end;
-	long long v;
-
-	errno = 0;
-	v = strtoll(text, &end, 10);
-	if (isspace((unsigned char)*text) || end == text || *end || errno ||
-		!in_range(o, (double)v))
-		return bad_value(o, given, "a whole number", text, e);
-	if (o->type == OPT_UINT)
-		*(uint32_t *)o->value = (uint32_t)v;
-	else
-		*(int64_t *)o->value = v;
-	return 0;
-}
-
-static int set_float(
-	const struct opt *o, const char *given, const char *text, struct err *e)
-{
-	char *end;
-	double v = strtod(text, &end);
-
-	if (isspace((unsigned char)*text) || end == text || *end ||
-		!isfinite(v) || !in_range(o, v))
-		return bad_value(o, given, "a number", text, e);
-	*(double *)o->value = v;
-	return 0;
-}
-
-/* A size that has a name. */
-static bool named_size(const struct opt *o, const char *text, uint64_t *out)
-{
-	struct opt_word w;
-
-	for (size_t i = 0; o->words && o->words(i, &w); i++) {
-		if (strcmp(w.word, text))
-			continue;
-		*out = w.size;
-		return true;
-	}
-	return false;
-}
-
 static int set_size(
 	const struct opt *o, const char *given, const char *text, struct err *e)
 {
+	struct opt_word w;
 	uint64_t v;
 
-	if (!named_size(o, text, &v) &&
-		(opt_size(text, &v) || !in_range(o, (double)v)))
+	for (size_t i = 0; o->words && o->words(i, &w); i++)
+		if (!strcmp(w.word, text)) { /* a size that has a name */
+			*(uint64_t *)o->value = w.size;
+			return 0;
+		}
+	if (opt_size(text, &v) || !in_range(o, (double)v))
 		return bad_value(o, given,
 			"a size in bytes such as 4096, 64M or 3.5G", text, e);
 	*(uint64_t *)o->value = v;
@@ -264,36 +362,50 @@ static int set_choice(
 	return err_set(e, EINVAL, "'%s' takes %s, not '%s'", given, all, text);
 }
 
-static int add_item(
-	const struct opt *o, const char *given, const char *text, struct err *e)
-{
-	struct opt_list *list = o->value;
-
-	if (list->n == OPT_LIST_MAX)
-		return err_set(e, EINVAL, "'%s' given more than %d times",
-			given, OPT_LIST_MAX);
-	list->item[list->n++] = text;
-	return 0;
-}
-
 int opt_set_value(
 	const struct opt *o, const char *given, const char *text, struct err *e)
 {
+	bool blank = isspace((unsigned char)*text);
+	struct opt_list *list;
+	long long whole;
+	double number;
+	char *end;
+
 	switch (o->type) {
 	case OPT_STRING:
 		*(const char **)o->value = text;
 		return 0;
 	case OPT_INT:
 	case OPT_UINT:
-		return set_int(o, given, text, e);
+		errno = 0;
+		whole = strtoll(text, &end, 10);
+		if (blank || end == text || *end || errno ||
+			!in_range(o, (double)whole))
+			return bad_value(o, given, "a whole number", text, e);
+		if (o->type == OPT_UINT)
+			*(uint32_t *)o->value = (uint32_t)whole;
+		else
+			*(int64_t *)o->value = whole;
+		return 0;
 	case OPT_FLOAT:
-		return set_float(o, given, text, e);
+		number = strtod(text, &end);
+		if (blank || end == text || *end || !isfinite(number) ||
+			!in_range(o, number))
+			return bad_value(o, given, "a number", text, e);
+		*(double *)o->value = number;
+		return 0;
 	case OPT_SIZE:
 		return set_size(o, given, text, e);
 	case OPT_CHOICE:
 		return set_choice(o, given, text, e);
 	case OPT_LIST:
-		return add_item(o, given, text, e);
+		list = o->value;
+		if (list->n == OPT_LIST_MAX)
+			return err_set(e, EINVAL,
+				"'%s' given more than %d times", given,
+				OPT_LIST_MAX);
+		list->item[list->n++] = text;
+		return 0;
 	case OPT_FLAG:
 	case OPT_GROUP:
 	case OPT_TABLES:
@@ -349,18 +461,6 @@ int opt_refuse_name(
 
 /* ---- one option ---------------------------------------------------------- */
 
-static int set_flag(
-	const struct opt *o, const char *given, const char *text, struct err *e)
-{
-	bool on = !text || !strcmp(text, "true");
-
-	if (!on && strcmp(text, "false"))
-		return err_set(e, EINVAL, "'%s' takes true or false, not '%s'",
-			given, text);
-	*(bool *)o->value = on;
-	return 0;
-}
-
 int opt_set(opt_tables *tables, struct opt_values *v, const char *name,
 	const char *text, struct err *e)
 {
@@ -372,8 +472,16 @@ int opt_set(opt_tables *tables, struct opt_values *v, const char *name,
 	snprintf(given, sizeof(given), "--%s", name);
 	if (!opt_by_name(&c, name, strlen(name), &o))
 		return opt_refuse_name(&c, given, e);
-	if (o.type == OPT_FLAG)
-		return set_flag(&o, given, text, e);
+	if (o.type == OPT_FLAG) {
+		bool on = !text || !strcmp(text, "true");
+
+		if (!on && strcmp(text, "false"))
+			return err_set(e, EINVAL,
+				"'%s' takes true or false, not '%s'", given,
+				text);
+		*(bool *)o.value = on;
+		return 0;
+	}
 	if (!text)
 		return err_set(e, EINVAL, "'%s' needs a value: %s %s", given,
 			given, o.arg ? o.arg : "VALUE");

@@ -1,5 +1,5 @@
 /* Options as a shell's completion takes them. */
-#include "base/opt_table.h"
+#include "base/opt_impl.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -43,26 +43,20 @@ static void add_alternative(
 }
 
 /* Of an option's value or of an operand, NULL: any text. */
-static void offer_of(struct offer *o, const struct opt *row)
+static void put_offer(const struct opt *row, FILE *f)
 {
 	const char *s = row && row->arg ? row->arg : "";
+	struct offer o = { .words.len = 0 };
 	struct opt_word w;
 
 	for (; *s; s += strcspn(s, "|"), s += *s == '|')
 		add_alternative(
-			o, s, strcspn(s, "|"), !row->choices && !row->words);
+			&o, s, strcspn(s, "|"), !row->choices && !row->words);
 	for (size_t i = 0; row && row->choices && row->choices[i]; i++)
-		opt_text_add(&o->words, " %s", row->choices[i]);
+		opt_text_add(&o.words, " %s", row->choices[i]);
 	for (size_t i = 0; row && row->words && row->words(i, &w); i++)
 		if (w.word)
-			opt_text_add(&o->words, " %s", w.word);
-}
-
-static void put_offer(const struct opt *row, FILE *f)
-{
-	struct offer o = { .words.len = 0 };
-
-	offer_of(&o, row);
+			opt_text_add(&o.words, " %s", w.word);
 	if (o.words.len)
 		fprintf(f, " words='%s'", o.words.data + 1);
 	if (o.paths)
@@ -80,18 +74,14 @@ static void put_names(const struct opt *o, FILE *f)
 		fprintf(f, " -%c", o->letter);
 }
 
-static bool takes_value(const struct opt *o)
-{
-	return o->type != OPT_GROUP && o->type != OPT_FLAG && !o->hidden;
-}
-
 void opt_completion(const struct opt_command *c, const char *name, FILE *f)
 {
 	const struct opt_walk help = opt_walk_help(c);
 	struct opt_walk w = { .cmd = c };
 
 	while (opt_walk(&w)) {
-		if (!takes_value(&w.opt))
+		if (w.opt.type == OPT_GROUP || w.opt.type == OPT_FLAG ||
+			w.opt.hidden)
 			continue;
 		fprintf(f, "\t%s:--%s", name, w.opt.name);
 		if (w.opt.letter)

@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "base/opt_table.h"
+#include "base/opt_impl.h"
 #include "base/version.h"
 
 #include <assert.h>
@@ -117,34 +117,37 @@ static unsigned put_arg(FILE *f, const struct opt *o, put_fn *put)
 	return w;
 }
 
-/* 3584 MiB is "3.5G". */
-static void add_size(struct opt_text *b, uint64_t bytes)
-{
-	static const char *const unit[] = { "", "K", "M", "G" };
-	double v = (double)bytes;
-	unsigned i = 0;
-
-	while (v >= 1024 && i + 1 < ARRAY_LEN(unit)) {
-		v /= 1024;
-		i++;
-	}
-	opt_text_add(b, "%.6g%s", v, unit[i]);
-}
-
 static void add_default(struct opt_text *b, const struct opt *o, const void *v)
 {
-	if (o->type == OPT_INT)
+	static const char *const unit[] = { "", "K", "M", "G" };
+	unsigned i = 0;
+	double size;
+
+	switch (o->type) {
+	case OPT_INT:
 		opt_text_add(b, "%" PRId64, *(const int64_t *)v);
-	else if (o->type == OPT_UINT)
+		break;
+	case OPT_UINT:
 		opt_text_add(b, "%" PRIu32, *(const uint32_t *)v);
-	else if (o->type == OPT_FLOAT)
+		break;
+	case OPT_FLOAT:
 		opt_text_add(b, "%g", *(const double *)v);
-	else if (o->type == OPT_SIZE)
-		add_size(b, *(const uint64_t *)v);
-	else if (o->type == OPT_CHOICE)
+		break;
+	case OPT_SIZE: /* 3584 MiB is "3.5G" */
+		size = (double)*(const uint64_t *)v;
+		for (; size >= 1024 && i + 1 < ARRAY_LEN(unit); i++)
+			size /= 1024;
+		opt_text_add(b, "%.6g%s", size, unit[i]);
+		break;
+	case OPT_CHOICE:
 		opt_text_add(b, "%s", o->choices[*(const int *)v]);
-	else if (o->type == OPT_STRING)
+		break;
+	case OPT_STRING:
 		opt_text_add(b, "%s", *(const char *const *)v);
+		break;
+	default:
+		break;
+	}
 }
 
 /* The help of the option come to, with its default where {} stands. */
@@ -158,20 +161,6 @@ static void help_text(struct opt_text *b, const struct opt_walk *w)
 		add_default(b, &w->opt, w->standard);
 	}
 	opt_text_add(b, "%s", help);
-}
-
-/* "  -m, --model FILE"; returns its width. */
-static unsigned put_left(FILE *f, const struct opt *o)
-{
-	const char letter[] = { o->letter, '\0' };
-	unsigned w = put_plain(f, o->letter ? "  -" : "      ");
-
-	w += put_plain(f, letter);
-	if (o->name) {
-		w += put_plain(f, o->letter ? ", --" : "--");
-		w += put_plain(f, o->name);
-	}
-	return w + put_arg(f, o, put_plain);
 }
 
 /* The words of a value, each with what it means. */
@@ -222,9 +211,19 @@ static void cut_short(struct opt_text *help)
 
 static void put_option(FILE *f, const struct opt_walk *w, bool briefly)
 {
-	unsigned col = put_left(f, &w->opt);
+	const struct opt *o = &w->opt;
+	const char letter[] = { o->letter, '\0' };
 	struct opt_text help;
+	unsigned col;
 
+	/* "  -m, --model FILE" */
+	col = put_plain(f, o->letter ? "  -" : "      ");
+	col += put_plain(f, letter);
+	if (o->name) {
+		col += put_plain(f, o->letter ? ", --" : "--");
+		col += put_plain(f, o->name);
+	}
+	col += put_arg(f, o, put_plain);
 	help_text(&help, w);
 	if (briefly)
 		cut_short(&help);
@@ -239,7 +238,7 @@ static void put_option(FILE *f, const struct opt_walk *w, bool briefly)
 	pad(f, HELP_COL - col);
 	fill_text(f, help.data, HELP_COL);
 	if (!briefly)
-		put_words(f, &w->opt);
+		put_words(f, o);
 }
 
 /* ---- groups ---------------------------------------------------------- */
@@ -370,55 +369,41 @@ static void put_paragraphs(const char *title, const char *text, FILE *f)
 	fill_text(f, text, 0);
 }
 
-static void put_all(
-	const struct opt_command *c, const struct groups *g, FILE *f)
-{
-	const struct opt_walk help = opt_walk_help(c);
-
-	put_head(c, f);
-	put_paragraphs("", c->details, f);
-	put_paragraphs("Examples:\n", c->examples, f);
-	for (unsigned i = 0; i < g->n; i++) {
-		fputc('\n', f);
-		put_group(c, g->name[i], f);
-	}
-	put_option(f, &help, false);
-}
-
-static int no_group(const struct opt_command *c, const char *group,
-	const struct groups *g, struct err *e)
-{
-	struct opt_nearest near = { .word = group };
-
-	for (unsigned i = 0; i < g->n; i++)
-		if (g->name[i])
-			opt_nearest_offer(&near, g->name[i]);
-	return err_set(e, EINVAL, "%s has no group of options '%s'%s", c->name,
-		group, opt_nearest_clause(&near));
-}
-
 int opt_help(
 	const struct opt_command *c, const char *group, FILE *f, struct err *e)
 {
+	const struct opt_walk help = opt_walk_help(c);
+	struct opt_nearest near = { .word = group };
 	struct groups g;
 
 	list_groups(c, &g);
 	if (group && strcmp(group, "all")) {
-		for (unsigned i = 0; i < g.n; i++)
-			if (g.name[i] && same(g.name[i], group)) {
+		for (unsigned i = 0; i < g.n; i++) {
+			if (!g.name[i])
+				continue;
+			if (same(g.name[i], group)) {
 				put_group(c, g.name[i], f);
 				return 0;
 			}
-		return no_group(c, group, &g, e);
-	}
-	if (group || !c->common) {
-		put_all(c, &g, f);
-		return 0;
+			opt_nearest_offer(&near, g.name[i]);
+		}
+		return err_set(e, EINVAL, "%s has no group of options '%s'%s",
+			c->name, group, opt_nearest_clause(&near));
 	}
 	put_head(c, f);
+	if (!group && c->common) {
+		put_paragraphs("Examples:\n", c->examples, f);
+		put_common(c, f);
+		put_group_names(c, &g, f);
+		return 0;
+	}
+	put_paragraphs("", c->details, f);
 	put_paragraphs("Examples:\n", c->examples, f);
-	put_common(c, f);
-	put_group_names(c, &g, f);
+	for (unsigned i = 0; i < g.n; i++) {
+		fputc('\n', f);
+		put_group(c, g.name[i], f);
+	}
+	put_option(f, &help, false);
 	return 0;
 }
 
@@ -470,23 +455,6 @@ static void roff_line(FILE *f, const char *text)
 	fputc('\n', f);
 }
 
-static void roff_words(FILE *f, const struct opt *o)
-{
-	struct opt_word word;
-	bool any = false;
-
-	for (size_t i = 0; o->words(i, &word); i++) {
-		if (!word.help)
-			continue;
-		fputs(any ? ".TP\n" : ".RS\n.TP\n", f);
-		roff_line(f, word.shown ? word.shown : word.word);
-		roff_line(f, word.help);
-		any = true;
-	}
-	if (any)
-		fputs(".RE\n", f);
-}
-
 static unsigned put_roff(FILE *f, const char *text)
 {
 	roff(f, text, strlen(text));
@@ -496,7 +464,9 @@ static unsigned put_roff(FILE *f, const char *text)
 static void roff_option(FILE *f, const struct opt_walk *w)
 {
 	const struct opt *o = &w->opt;
+	struct opt_word word;
 	struct opt_text help;
+	bool any = false;
 
 	fputs(".TP\n\\fB", f);
 	if (o->letter)
@@ -511,8 +481,16 @@ static void roff_option(FILE *f, const struct opt_walk *w)
 	help_text(&help, w);
 	if (help.len)
 		roff_text(f, help.data);
-	if (o->words)
-		roff_words(f, o);
+	for (size_t i = 0; o->words && o->words(i, &word); i++) {
+		if (!word.help)
+			continue;
+		fputs(any ? ".TP\n" : ".RS\n.TP\n", f);
+		roff_line(f, word.shown ? word.shown : word.word);
+		roff_line(f, word.help);
+		any = true;
+	}
+	if (any)
+		fputs(".RE\n", f);
 }
 
 /* "tandem bench lever" is the page tandem-bench-lever. */
@@ -526,8 +504,12 @@ static void roff_name(FILE *f, const char *name, bool capital)
 				f);
 }
 
-static void roff_head(const struct opt_command *c, FILE *f)
+void opt_man(const struct opt_command *c, FILE *f)
 {
+	const struct opt_walk help = opt_walk_help(c);
+	struct groups g;
+
+	list_groups(c, &g);
 	fputs(".TH ", f);
 	roff_name(f, c->name, true);
 	fputs(" 1 \"\" \"tandem " TANDEM_VERSION "\" \"User Commands\"\n"
@@ -540,15 +522,6 @@ static void roff_head(const struct opt_command *c, FILE *f)
 	roff_line(f, c->name);
 	if (c->synopsis && *c->synopsis)
 		roff_line(f, c->synopsis);
-}
-
-void opt_man(const struct opt_command *c, FILE *f)
-{
-	const struct opt_walk help = opt_walk_help(c);
-	struct groups g;
-
-	list_groups(c, &g);
-	roff_head(c, f);
 	fputs(".SH DESCRIPTION\n", f);
 	roff_text(f, c->details && *c->details ? c->details : c->summary);
 	if (c->examples) {

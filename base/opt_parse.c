@@ -70,14 +70,26 @@ static int parse_long(struct parser *p, const char *arg)
 	return opt_refuse_name(p->cmd, given, p->err);
 }
 
-/* The letter's option does not take what follows it in the same argument. */
-static int refuse_letters(
-	const struct parser *p, const struct opt *o, const char *arg)
+static int parse_letter(struct parser *p, const char *arg)
 {
-	const char *rest = arg + 2;
-	/* -model for --model, then -n=5 for -n 5 and -ab for -a -b. */
-	const char *meant = *rest ? opt_closest(p->cmd, arg + 1) : NULL;
+	struct opt found, named;
+	const struct opt *o =
+		opt_by_letter(p->cmd, arg[1], &found) ? &found : NULL;
+	const char *rest = arg + 2, *meant;
+	char given[] = { '-', arg[1], '\0' };
 
+	if (!*rest && o)
+		return take_value(p, o, arg, NULL);
+	if (!*rest && arg[1] == 'h')
+		return 1;
+	/* -n5 is -n 5; but -model is a slip, not a model called odel. */
+	if (o && o->type != OPT_FLAG && *rest != '=' &&
+		!opt_by_name(p->cmd, arg + 1, strcspn(arg + 1, "="), &named))
+		return take_value(p, o, given, rest);
+
+	/* The option does not take what follows its letter: -model for --model,
+	 * then -n=5 for -n 5 and -ab for -a -b. */
+	meant = *rest ? opt_closest(p->cmd, arg + 1) : NULL;
 	if (meant)
 		return err_set(p->err, EINVAL,
 			"unknown option '%s'; did you mean '--%s'?", arg,
@@ -92,38 +104,6 @@ static int refuse_letters(
 			"as '-%c -%c'",
 			arg, arg[1], *rest);
 	return err_set(p->err, EINVAL, "unknown option '%s'", arg);
-}
-
-static int parse_letter(struct parser *p, const char *arg)
-{
-	struct opt found, named;
-	const struct opt *o =
-		opt_by_letter(p->cmd, arg[1], &found) ? &found : NULL;
-	const char *rest = arg + 2;
-	char given[] = { '-', arg[1], '\0' };
-
-	if (!*rest && o)
-		return take_value(p, o, arg, NULL);
-	if (!*rest && arg[1] == 'h')
-		return 1;
-	/* -n5 is -n 5; but -model is a slip, not a model called odel. */
-	if (o && o->type != OPT_FLAG && *rest != '=' &&
-		!opt_by_name(p->cmd, arg + 1, strcspn(arg + 1, "="), &named))
-		return take_value(p, o, given, rest);
-	return refuse_letters(p, o, arg);
-}
-
-static int check_operands(const struct parser *p)
-{
-	const struct opt_command *c = p->cmd;
-
-	if (p->operands > c->max_operands)
-		return err_set(p->err, EINVAL, "unexpected argument '%s'",
-			p->argv[c->max_operands + 1]);
-	if (p->operands < c->min_operands)
-		return err_set(p->err, EINVAL, "an argument is missing: %s %s",
-			c->name, c->synopsis);
-	return 0;
 }
 
 int opt_parse(const struct opt_command *c, int argc, char **argv,
@@ -158,25 +138,26 @@ int opt_parse(const struct opt_command *c, int argc, char **argv,
 		}
 	}
 	*operands = p.operands;
-	return check_operands(&p);
+	if (p.operands > c->max_operands)
+		return err_set(e, EINVAL, "unexpected argument '%s'",
+			argv[c->max_operands + 1]);
+	if (p.operands < c->min_operands)
+		return err_set(e, EINVAL, "an argument is missing: %s %s",
+			c->name, c->synopsis);
+	return 0;
 }
 
 /* ---- without texts ------------------------------------------------------- */
 
-/* What the user wrote, or may have: never a path, a number or a name of ours.
- */
-static bool is_text(const struct opt *o)
-{
-	return !o ||
-		(o->arg &&
-			(strstr(o->arg, "TEXT") || strstr(o->arg, "JSON") ||
-				strstr(o->arg, "IDS")));
-}
-
+/* Of what the user wrote, or may have, the length: never of a path, a number or
+ * a name of ours. */
 static void add_value(
 	const struct opt *o, const char *value, struct strbuf *out)
 {
-	if (is_text(o))
+	if (!o ||
+		(o->arg &&
+			(strstr(o->arg, "TEXT") || strstr(o->arg, "JSON") ||
+				strstr(o->arg, "IDS"))))
 		strbuf_addf(out, "(%zu bytes)", strlen(value));
 	else
 		strbuf_addf(out, "%s", value);

@@ -2,18 +2,6 @@
 
 #include <string.h>
 
-static void philox_round(uint32_t c[4], const uint32_t k[2])
-{
-	uint64_t a = (uint64_t)0xD2511F53u * c[0];
-	uint64_t b = (uint64_t)0xCD9E8D57u * c[2];
-	uint32_t c1 = c[1], c3 = c[3];
-
-	c[0] = (uint32_t)(b >> 32) ^ c1 ^ k[0];
-	c[1] = (uint32_t)b;
-	c[2] = (uint32_t)(a >> 32) ^ c3 ^ k[1];
-	c[3] = (uint32_t)a;
-}
-
 void rng_philox(
 	const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -21,7 +9,13 @@ void rng_philox(
 
 	memcpy(out, counter, 4 * sizeof(*out));
 	for (int i = 0; i < 10; i++) {
-		philox_round(out, k);
+		const uint64_t a = (uint64_t)0xD2511F53u * out[0];
+		const uint64_t b = (uint64_t)0xCD9E8D57u * out[2];
+
+		out[0] = (uint32_t)(b >> 32) ^ out[1] ^ k[0];
+		out[1] = (uint32_t)b;
+		out[2] = (uint32_t)(a >> 32) ^ out[3] ^ k[1];
+		out[3] = (uint32_t)a;
 		k[0] += 0x9E3779B9u;
 		k[1] += 0xBB67AE85u;
 	}

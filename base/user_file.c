@@ -28,10 +28,13 @@ int user_file(enum user_files kind, const char *name, char path[PATH_MAX])
 	return n > 0 && n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-static int make_folders(char *path)
+int user_file_make_way(
+	enum user_files kind, const char *name, char path[PATH_MAX])
 {
-	int ret = 0;
+	int ret = user_file(kind, name, path);
 
+	if (ret)
+		return ret;
 	for (char *p = path + 1; !ret && (p = strchr(p, '/')); p++) {
 		*p = '\0';
 		if (mkdir(path, 0700) && errno != EEXIST)
@@ -39,12 +42,4 @@ static int make_folders(char *path)
 		*p = '/';
 	}
 	return ret;
-}
-
-int user_file_make_way(
-	enum user_files kind, const char *name, char path[PATH_MAX])
-{
-	int ret = user_file(kind, name, path);
-
-	return ret ? ret : make_folders(path);
 }

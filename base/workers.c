@@ -46,16 +46,6 @@ struct workers {
 	_Alignas(64) _Atomic uint64_t gate;
 };
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
-{
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-}
-
-static void futex_wake_all(_Atomic uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-}
-
 static void take_parts(struct workers *w, unsigned thread)
 {
 	for (;;) {
@@ -66,12 +56,6 @@ static void take_parts(struct workers *w, unsigned thread)
 			break;
 		w->fn(w->arg, part, thread);
 	}
-}
-
-static uint64_t spin_ns(struct workers *w)
-{
-	return atomic_load_explicit(&w->burst, memory_order_relaxed) ? BURST_NS
-								     : SPIN_NS;
 }
 
 /* Wait until `round` moves on from `seen`. */
@@ -85,13 +69,18 @@ static uint32_t await_round(struct workers *w, uint32_t seen)
 		if (now != seen)
 			return now;
 		cpu_relax();
-		if (i % 64 == 63 && clock_ns() - began > spin_ns(w))
+		if (i % 64 == 63 &&
+			clock_ns() - began > (atomic_load_explicit(&w->burst,
+						      memory_order_relaxed)
+							     ? BURST_NS
+							     : SPIN_NS))
 			break;
 	}
 	/* Publish-then-check, as the caller does with round and sleepers. */
 	atomic_fetch_add(&w->sleepers, 1);
 	while ((now = atomic_load(&w->round)) == seen)
-		futex_wait(&w->round, seen);
+		syscall(SYS_futex, &w->round, FUTEX_WAIT_PRIVATE, seen, NULL,
+			NULL, 0);
 	atomic_fetch_sub(&w->sleepers, 1);
 	return now;
 }
@@ -135,7 +124,8 @@ static void publish_round(struct workers *w)
 		&w->gate, (uint64_t)round << 32, memory_order_release);
 	atomic_store(&w->round, round);
 	if (atomic_load(&w->sleepers))
-		futex_wake_all(&w->round);
+		syscall(SYS_futex, &w->round, FUTEX_WAKE_PRIVATE, INT32_MAX,
+			NULL, NULL, 0);
 }
 
 /* Nobody comes in any more; wait for those that did. */
@@ -151,31 +141,11 @@ static void close_round(struct workers *w)
 	}
 }
 
-static int start_threads(struct workers *w)
-{
-	sigset_t all, old;
-	int ret = 0;
-
-	/* Signals are the main thread's business. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	for (unsigned i = 1; i < w->threads && !ret; i++) {
-		struct worker *me = &w->worker[i];
-
-		me->pool = w;
-		me->index = i;
-		ret = pthread_create(&me->id, NULL, worker_main, me);
-		if (!ret)
-			w->started++;
-	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return ret;
-}
-
 int workers_open(struct workers **out, unsigned threads, struct err *e)
 {
 	struct workers *w;
-	int ret;
+	sigset_t all, old;
+	int ret = 0;
 
 	if (!threads || threads > WORKERS_MAX)
 		return err_set(e, EINVAL,
@@ -190,7 +160,19 @@ int workers_open(struct workers **out, unsigned threads, struct err *e)
 		free(w);
 		return err_set(e, ENOMEM, "no memory for %u threads", threads);
 	}
-	ret = start_threads(w);
+	/* Signals are the main thread's business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (unsigned i = 1; i < threads && !ret; i++) {
+		struct worker *me = &w->worker[i];
+
+		me->pool = w;
+		me->index = i;
+		ret = pthread_create(&me->id, NULL, worker_main, me);
+		if (!ret)
+			w->started++;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret) {
 		err_sys(e, ret,
 			"cannot start thread %u of %u (for want of memory, or "

@@ -1,11 +1,11 @@
 /* What others say of the window and the region, against the model. */
 #include "tests/stress/va_place.h"
 
-#include "base/process_maps.h"
 #include "host/doctor/window_look.h"
 #include "host/npu/npu.h"
 #include "ipc/wire.h"
 #include "shm/buffer.h"
+#include "tests/stress/va_maps.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "tests/stress/va_place.h"
 
-#include "base/process_maps.h"
 #include "host/npu/npu.h"
 #include "shm/buffer.h"
+#include "tests/stress/va_maps.h"
 
 #include <errno.h>
 #include <stdio.h>
