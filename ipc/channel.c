@@ -117,19 +117,6 @@ static struct waiting waiting_begin(const struct channel *c, int timeout_ms)
 	};
 }
 
-/* How long until `end_ns`, at most a slice; 0 when it has passed. */
-static uint64_t slice_left(uint64_t end_ns)
-{
-	uint64_t now;
-
-	if (!end_ns)
-		return SLICE_NS;
-	now = clock_ns();
-	if (now >= end_ns)
-		return 0;
-	return end_ns - now < SLICE_NS ? end_ns - now : SLICE_NS;
-}
-
 /*
  * Wait a slice on `b`: first by spinning while there is spin left, then
  * asleep. 1 when the index moved, 0 to look again, -ETIME at the end of the
@@ -138,11 +125,15 @@ static uint64_t slice_left(uint64_t end_ns)
 static int wait_slice(struct channel *c, struct doorbell *b, uint32_t seen,
 	struct waiting *w, int also_fd, struct err *e)
 {
-	uint64_t ns = slice_left(w->end_ns);
+	uint64_t ns = SLICE_NS, now;
 	int ret, ms = 0;
 
-	if (!ns)
-		return -ETIME;
+	if (w->end_ns) {
+		now = clock_ns();
+		if (now >= w->end_ns)
+			return -ETIME;
+		ns = w->end_ns - now < ns ? w->end_ns - now : ns;
+	}
 	if (w->spin_ns) {
 		ns = ns < w->spin_ns ? ns : w->spin_ns;
 		w->spin_ns -= ns;
@@ -254,13 +245,6 @@ static int reserve(
 	return 0;
 }
 
-/* The half of a header that was not yet written is as the ring had it: here,
- * a length that cannot be. */
-static void tear_header(uint8_t *at)
-{
-	memset(at, 0xff, sizeof(uint16_t));
-}
-
 static void ring_badly(struct channel *c)
 {
 	if (c->owed)
@@ -309,8 +293,10 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 	if (n_refs)
 		memcpy(at + sizeof(h), refs, refs_len);
 	memcpy(at + sizeof(h) + refs_len, msg, len);
+	/* The half of a header that was not yet written is as the ring had it:
+	 * here, a length that cannot be. */
 	if (c->spoilt && c->spoil.tear)
-		tear_header(at);
+		memset(at, 0xff, sizeof(h.length8));
 	ring_publish(&c->tx);
 	if (c->spoilt)
 		ring_badly(c);
@@ -322,17 +308,6 @@ int channel_send(struct channel *c, const struct wire_ref *refs,
 }
 
 /* ---- receiving ----------------------------------------------------- */
-
-/* Put back the zeros that a completion left out. */
-static void restore_zeros(struct packet *p)
-{
-	uint8_t *msg = (uint8_t *)(uintptr_t)p->msg;
-
-	if (p->len >= sizeof(struct wire_done))
-		return;
-	memset(msg + p->len, 0, sizeof(struct wire_done) - p->len);
-	p->len = sizeof(struct wire_done);
-}
 
 /* The oldest packet, if any: 1, 0, or -EPROTO, -EBADMSG. */
 static int take(struct channel *c, struct packet *out, struct err *e)
@@ -361,8 +336,12 @@ static int take(struct channel *c, struct packet *out, struct err *e)
 	ret = packet_parse(c->copy, len, out, e);
 	if (ret)
 		return ret;
-	if (c->host)
-		restore_zeros(out);
+	/* Put back the zeros that a completion left out. */
+	if (c->host && out->len < sizeof(struct wire_done)) {
+		memset((uint8_t *)(uintptr_t)out->msg + out->len, 0,
+			sizeof(struct wire_done) - out->len);
+		out->len = sizeof(struct wire_done);
+	}
 	return 1;
 }
 

@@ -59,18 +59,49 @@ void channel_close(struct channel *c)
 	free(c);
 }
 
-static int control_map(struct channel *c, int fd, size_t bytes, struct err *e)
-{
-	/* Faulted in now rather than under the first packets. */
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_POPULATE, fd, 0);
+/* ---- memory of both sides; `what` names it in messages ------------------- */
 
-	if (p == MAP_FAILED)
-		return err_sys(e, errno, "cannot map the control memfd");
-	c->control = p;
-	c->control_bytes = bytes;
-	return 0;
+static int memfd_map(int fd, size_t bytes, int flags, const char *what,
+	void **out, struct err *e)
+{
+	*out = mmap(
+		NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+	return *out == MAP_FAILED ? err_sys(e, errno, "cannot map the %s", what)
+				  : 0;
 }
+
+static int memfd_make(int *fd, const char *name, size_t bytes, int flags,
+	const char *what, void **out, struct err *e)
+{
+	*fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (*fd < 0)
+		return err_sys(e, errno, "cannot create the %s", what);
+	if (ftruncate(*fd, (off_t)bytes) ||
+		fcntl(*fd, F_ADD_SEALS,
+			F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return err_sys(e, errno, "cannot size the %s", what);
+	return memfd_map(*fd, bytes, flags, what, out, e);
+}
+
+/* The peer's, of `least` to `most` bytes. */
+static int memfd_accept(int fd, size_t least, size_t most, int flags,
+	const char *what, void **out, size_t *bytes, struct err *e)
+{
+	struct stat st;
+
+	if (buffer_check_fd(fd, least, e))
+		return err_in(e, "%s", what);
+	if (fstat(fd, &st))
+		return err_sys(e, errno, "cannot stat the %s", what);
+	if (st.st_size > (off_t)most)
+		return err_set(e, EPROTO,
+			"the %s has %lld bytes, must be at most %zu", what,
+			(long long)st.st_size, most);
+	*bytes = (size_t)st.st_size;
+	return memfd_map(fd, *bytes, flags, what, out, e);
+}
+
+/* ---- rings --------------------------------------------------------------- */
 
 static struct ring_shared *ring_at(struct channel *c, uint32_t offset)
 {
@@ -124,18 +155,14 @@ static int control_create(struct channel *c, int *fd, struct err *e)
 	uint32_t tell = completion.offset + completion.room;
 	size_t bytes = align_up(tell + sizeof(struct wire_tell),
 		(uint64_t)sysconf(_SC_PAGESIZE));
-	int ret;
+	void *map;
+	int ret = memfd_make(fd, "tandem:ctrl", bytes, MAP_POPULATE,
+		"control memfd", &map, e);
 
-	*fd = memfd_create("tandem:ctrl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd < 0)
-		return err_sys(e, errno, "cannot create the control memfd");
-	if (ftruncate(*fd, (off_t)bytes) ||
-		fcntl(*fd, F_ADD_SEALS,
-			F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return err_sys(e, errno, "cannot size the control memfd");
-	ret = control_map(c, *fd, bytes, e);
 	if (ret)
 		return ret;
+	c->control = map;
+	c->control_bytes = bytes;
 	c->control->magic = WIRE_MAGIC;
 	c->control->version = WIRE_VERSION;
 	c->control->request_offset = request.offset;
@@ -149,38 +176,24 @@ static int control_create(struct channel *c, int *fd, struct err *e)
 	return channel_rings(c, &request, &completion, e);
 }
 
-static int trace_map(struct channel *c, int fd, size_t bytes, struct err *e)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (p == MAP_FAILED)
-		return err_sys(e, errno, "cannot map the trace buffer");
-	c->trace = p;
-	c->trace_bytes = bytes;
-	return 0;
-}
-
 /* If it was asked for. */
 static int trace_create(
 	struct channel *c, uint32_t features, int *fd, struct err *e)
 {
 	size_t bytes = align_up(trace_ring_bytes(CHANNEL_TRACE_ROOM),
 		(uint64_t)sysconf(_SC_PAGESIZE));
+	void *map;
 	int ret;
 
 	if (!(features & WIRE_FEATURE_TRACE))
 		return 0;
-	*fd = memfd_create("tandem:trace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd < 0)
-		return err_sys(e, errno, "cannot create the trace buffer");
-	if (ftruncate(*fd, (off_t)bytes) ||
-		fcntl(*fd, F_ADD_SEALS,
-			F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return err_sys(e, errno, "cannot size the trace buffer");
-	ret = trace_map(c, *fd, bytes, e);
-	if (!ret)
-		trace_ring_format(c->trace, CHANNEL_TRACE_ROOM);
-	return ret;
+	ret = memfd_make(fd, "tandem:trace", bytes, 0, "trace buffer", &map, e);
+	if (ret)
+		return ret;
+	c->trace = map;
+	c->trace_bytes = bytes;
+	trace_ring_format(c->trace, CHANNEL_TRACE_ROOM);
+	return 0;
 }
 
 /*
@@ -250,22 +263,6 @@ static int shake_hands(struct channel *c, const struct wire_hello *hello,
 	return ret ? ret : welcome_check(w, len, e);
 }
 
-/* Both directions; `peer` gets the two ends that the device will own. */
-static int doorbells_create(struct channel *c, int peer[2], struct err *e)
-{
-	int ret = doorbell_fds(c->kind, &c->ring_fd, &peer[0], e);
-
-	return ret ? ret : doorbell_fds(c->kind, &peer[1], &c->wait_fd, e);
-}
-
-static void close_peer_ends(struct channel *c, int peer[2])
-{
-	if (peer[0] != c->ring_fd)
-		fd_close(&peer[0]);
-	if (peer[1] != c->wait_fd)
-		fd_close(&peer[1]);
-}
-
 int channel_connect(struct channel **out, int link_fd,
 	const struct wire_hello *hello, struct wire_welcome *welcome,
 	struct err *e)
@@ -286,14 +283,12 @@ int channel_connect(struct channel **out, int link_fd,
 	c->host = true;
 	c->kind = (enum doorbell_kind)h.doorbell;
 	c->spin_ns = h.spin_us * 1000ull;
-	ret = link_check_user(c->link, e);
-	if (!ret)
-		ret = doorbells_create(c, peer, e);
-	if (!ret)
-		ret = control_create(c, &control, e);
-	if (!ret)
-		ret = trace_create(c, h.features, &trace, e);
-	if (ret)
+	/* Of the doorbells of both directions the device owns two ends. */
+	if ((ret = link_check_user(c->link, e)) ||
+		(ret = doorbell_fds(c->kind, &c->ring_fd, &peer[0], e)) ||
+		(ret = doorbell_fds(c->kind, &peer[1], &c->wait_fd, e)) ||
+		(ret = control_create(c, &control, e)) ||
+		(ret = trace_create(c, h.features, &trace, e)))
 		goto out;
 	fds[WIRE_FD_CONTROL] = control;
 	fds[WIRE_FD_REQUEST_WAIT] = peer[0];
@@ -302,7 +297,10 @@ int channel_connect(struct channel **out, int link_fd,
 		fds[n_fds++] = trace;
 	ret = shake_hands(c, &h, fds, n_fds, welcome, e);
 out:
-	close_peer_ends(c, peer);
+	if (peer[0] != c->ring_fd)
+		fd_close(&peer[0]);
+	if (peer[1] != c->wait_fd)
+		fd_close(&peer[1]);
 	fd_close(&trace);
 	fd_close(&control);
 	if (ret)
@@ -368,20 +366,14 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 {
 	struct region request, completion;
 	struct wire_control w;
-	struct stat st;
-	int ret = buffer_check_fd(fd, sizeof(struct wire_control), e);
+	void *map;
+	/* Faulted in now rather than under the first packets. */
+	int ret = memfd_accept(fd, sizeof(w), CHANNEL_CONTROL_MAX, MAP_POPULATE,
+		"control memfd", &map, &c->control_bytes, e);
 
 	if (ret)
-		return err_in(e, "control memfd");
-	if (fstat(fd, &st))
-		return err_sys(e, errno, "cannot stat the control memfd");
-	if (st.st_size > (off_t)CHANNEL_CONTROL_MAX)
-		return err_set(e, EPROTO,
-			"the control memfd has %lld bytes, must be at most %zu",
-			(long long)st.st_size, CHANNEL_CONTROL_MAX);
-	ret = control_map(c, fd, (size_t)st.st_size, e);
-	if (ret)
 		return ret;
+	c->control = map;
 	memcpy(&w, c->control, sizeof(w));
 	if (w.magic != WIRE_MAGIC || w.version != WIRE_VERSION)
 		return err_set(e, EPROTO,
@@ -406,27 +398,6 @@ static int control_accept(struct channel *c, int fd, struct err *e)
 	return channel_rings(c, &completion, &request, e);
 }
 
-/* What the host asks to be told in; its events are checked by nobody here, for
- * they are ours. */
-static int trace_accept(struct channel *c, int fd, struct err *e)
-{
-	struct trace_ring ring;
-	struct stat st;
-	int ret = buffer_check_fd(fd, sizeof(struct wire_trace), e);
-
-	if (ret)
-		return err_in(e, "trace buffer");
-	if (fstat(fd, &st))
-		return err_sys(e, errno, "cannot stat the trace buffer");
-	if (st.st_size > (off_t)CHANNEL_TRACE_MAX)
-		return err_set(e, EPROTO,
-			"the trace buffer has %lld bytes, must be at most %zu",
-			(long long)st.st_size, CHANNEL_TRACE_MAX);
-	ret = trace_map(c, fd, (size_t)st.st_size, e);
-	return ret ? ret
-		   : trace_ring_attach(&ring, c->trace, c->trace_bytes, e);
-}
-
 /* A descriptor that can block would let the host stop this process. */
 static int doorbell_check(int fd, const char *name, struct err *e)
 {
@@ -444,6 +415,8 @@ static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 {
 	unsigned want = h->doorbell == DOORBELL_POLL ? 1 : WIRE_FD_COUNT;
 	bool traced = h->features & WIRE_FEATURE_TRACE;
+	struct trace_ring ring;
+	void *map;
 	int ret;
 
 	if (n_fds != want + traced)
@@ -463,24 +436,23 @@ static int hello_apply(struct channel *c, const struct wire_hello *h, int *fds,
 			return ret;
 	}
 	ret = control_accept(c, fds[WIRE_FD_CONTROL], e);
-	return ret || !traced ? ret : trace_accept(c, fds[want], e);
-}
-
-/* Tell the host why, so that its user reads it there. */
-static void refuse(struct channel *c, int status, const struct err *e)
-{
-	struct wire_welcome w = { .status = status };
-
-	/* Not what lies behind the text: that is none of the host's. */
-	snprintf(w.text, sizeof(w.text), "%.*s", (int)sizeof(w.text) - 1,
-		e->text);
-	channel_welcome(c, &w, NULL);
+	if (ret || !traced)
+		return ret;
+	/* What the host asks to be told in; its events are not checked here,
+	 * for they are this side's. */
+	ret = memfd_accept(fds[want], sizeof(struct wire_trace),
+		CHANNEL_TRACE_MAX, 0, "trace buffer", &map, &c->trace_bytes, e);
+	if (ret)
+		return ret;
+	c->trace = map;
+	return trace_ring_attach(&ring, c->trace, c->trace_bytes, e);
 }
 
 int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	struct err *e)
 {
 	int fds[WIRE_FD_MOST] = { -1, -1, -1, -1 };
+	struct wire_welcome no = { 0 };
 	struct err own = { 0 };
 	struct channel *c;
 	unsigned n_fds;
@@ -508,7 +480,12 @@ int channel_accept(struct channel **out, int link_fd, struct wire_hello *hello,
 	for (unsigned i = 0; i < WIRE_FD_MOST; i++)
 		fd_close(&fds[i]);
 	if (ret) {
-		refuse(c, ret, e);
+		/* Tell the host why, so that its user reads it there; not what
+		 * lies behind the text. */
+		no.status = ret;
+		snprintf(no.text, sizeof(no.text), "%.*s",
+			(int)sizeof(no.text) - 1, e->text);
+		channel_welcome(c, &no, NULL);
 		goto fail;
 	}
 	c->pid = link_peer_pid(c->link);

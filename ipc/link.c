@@ -91,39 +91,33 @@ static int unlink_stale(const char *path, struct err *e)
 	return 0;
 }
 
-static int link_bind(int fd, const char *path, struct err *e)
-{
-	struct sockaddr_un a;
-	int ret = link_address(path, &a, e);
-
-	if (ret)
-		return ret;
-	/* Before bind: the path is never there with wider permissions. */
-	if (fchmod(fd, 0600))
-		return err_sys(e, errno, "cannot restrict '%s'", path);
-	if (!bind(fd, (struct sockaddr *)&a, sizeof(a)))
-		return 0;
-	if (errno != EADDRINUSE)
-		return err_sys(e, errno, "cannot listen at '%s'", path);
-	ret = unlink_stale(path, e);
-	if (ret)
-		return ret;
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)))
-		return err_sys(e, errno, "cannot listen at '%s'", path);
-	return 0;
-}
-
 int link_listen(const char *path, int *fd, struct err *e)
 {
+	struct sockaddr_un a;
 	int ret = link_socket(fd, e);
 
 	if (ret)
 		return ret;
-	ret = link_bind(*fd, path, e);
-	if (!ret && listen(*fd, 1))
+	if ((ret = link_address(path, &a, e)))
+		goto fail;
+	/* Before bind: the path is never there with wider permissions. */
+	if (fchmod(*fd, 0600)) {
+		ret = err_sys(e, errno, "cannot restrict '%s'", path);
+		goto fail;
+	}
+	ret = bind(*fd, (struct sockaddr *)&a, sizeof(a));
+	if (ret && errno == EADDRINUSE) {
+		if ((ret = unlink_stale(path, e)))
+			goto fail;
+		ret = bind(*fd, (struct sockaddr *)&a, sizeof(a));
+	}
+	if (ret || listen(*fd, 1)) {
 		ret = err_sys(e, errno, "cannot listen at '%s'", path);
-	if (ret)
-		fd_close(fd);
+		goto fail;
+	}
+	return 0;
+fail:
+	fd_close(fd);
 	return ret;
 }
 

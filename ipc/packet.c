@@ -6,27 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int ref_check(const struct wire_ref *r, unsigned i, struct err *e)
-{
-	if (r->role >= WIRE_ROLE_COUNT)
-		return err_set(e, EBADMSG, "ref[%u].role is %u, must be < %d",
-			i, r->role, WIRE_ROLE_COUNT);
-	if (r->flags & ~(WIRE_REF_INVALIDATE | WIRE_REF_EXTENDED))
-		return err_set(e, EBADMSG,
-			"ref[%u].flags 0x%x has unknown bits", i, r->flags);
-	if (r->by > WIRE_NAMES)
-		return err_set(e, EBADMSG, "ref[%u].by is %u, must be <= %d", i,
-			r->by, WIRE_NAMES);
-	/* An end of exactly 2^32 is no 32-bit address either. Where addr counts
-	 * larger units the device knows what ends the region. */
-	if (!(r->flags & WIRE_REF_EXTENDED) && r->len > UINT32_MAX - r->addr)
-		return err_set(e, EBADMSG,
-			"ref[%u].len %" PRIu32 " at 0x%08" PRIx32
-			" runs past the 32-bit address space",
-			i, r->len, r->addr);
-	return 0;
-}
-
 int packet_parse(
 	const void *data, size_t len, struct packet *out, struct err *e)
 {
@@ -56,10 +35,29 @@ int packet_parse(
 			len);
 	out->refs = (const struct wire_ref *)((const char *)data + sizeof(h));
 	for (unsigned i = 0; i < h.n_refs; i++) {
-		int ret = ref_check(&out->refs[i], i, e);
+		const struct wire_ref *r = &out->refs[i];
 
-		if (ret)
-			return ret;
+		if (r->role >= WIRE_ROLE_COUNT)
+			return err_set(e, EBADMSG,
+				"ref[%u].role is %u, must be < %d", i, r->role,
+				WIRE_ROLE_COUNT);
+		if (r->flags & ~(WIRE_REF_INVALIDATE | WIRE_REF_EXTENDED))
+			return err_set(e, EBADMSG,
+				"ref[%u].flags 0x%x has unknown bits", i,
+				r->flags);
+		if (r->by > WIRE_NAMES)
+			return err_set(e, EBADMSG,
+				"ref[%u].by is %u, must be <= %d", i, r->by,
+				WIRE_NAMES);
+		/* An end of exactly 2^32 is no 32-bit address either. Where
+		 * addr counts larger units the device knows the region's end.
+		 */
+		if (!(r->flags & WIRE_REF_EXTENDED) &&
+			r->len > UINT32_MAX - r->addr)
+			return err_set(e, EBADMSG,
+				"ref[%u].len %" PRIu32 " at 0x%08" PRIx32
+				" runs past the 32-bit address space",
+				i, r->len, r->addr);
 	}
 	out->n_refs = h.n_refs;
 	out->msg = (const char *)data + sizeof(h) + refs_len;
