@@ -46,24 +46,6 @@ struct buffer {
 	struct buffer_range ranges[BUFFER_RANGES + 1];
 };
 
-static int buffer_set_name(struct buffer *b, const char *name, struct err *e)
-{
-	size_t max = sizeof(b->name) - sizeof(PREFIX);
-
-	if (!*name || strlen(name) > max)
-		return err_set(e, EINVAL,
-			"buffer name '%s' must have 1 to %zu characters", name,
-			max);
-	for (const char *p = name; *p; p++)
-		if (*p <= ' ' || *p > '~' || *p == '/')
-			return err_set(e, EINVAL,
-				"buffer name has a character (code %d) that is "
-				"not printable or is a slash",
-				(unsigned char)*p);
-	snprintf(b->name, sizeof(b->name), PREFIX "%s", name);
-	return 0;
-}
-
 static uint8_t *map_at(uint8_t *at, int flags, int fd, size_t bytes)
 {
 	uint8_t *map = mmap(
@@ -169,13 +151,24 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	unsigned flags, struct err *e)
 {
 	static _Atomic uint32_t generations;
+	const size_t max = BUFFER_NAME_MAX - sizeof(PREFIX);
 	struct buffer *b;
-	int ret;
+	int ret = 0;
 
 	if (!bytes || bytes > BUFFER_MAX)
 		return err_set(e, EINVAL,
 			"buffer '%s' of %zu bytes: must be 1 to %zu", name,
 			bytes, BUFFER_MAX);
+	if (!*name || strlen(name) > max)
+		return err_set(e, EINVAL,
+			"buffer name '%s' must have 1 to %zu characters", name,
+			max);
+	for (const char *p = name; *p; p++)
+		if (*p <= ' ' || *p > '~' || *p == '/')
+			return err_set(e, EINVAL,
+				"buffer name has a character (code %d) that is "
+				"not printable or is a slash",
+				(unsigned char)*p);
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return err_set(e, ENOMEM, "no memory for buffer '%s'", name);
@@ -183,18 +176,14 @@ int buffer_create(struct buffer **out, const char *name, size_t bytes,
 	b->flags = flags & BUFFER_DMA;
 	b->bytes = align_up(bytes, (size_t)sysconf(_SC_PAGESIZE));
 	b->generation = atomic_fetch_add(&generations, 1) + 1;
-	ret = buffer_set_name(b, name, e);
-	if (ret)
-		goto fail;
+	snprintf(b->name, sizeof(b->name), PREFIX "%s", name);
 	if (!(flags & BUFFER_HUGE) || b->bytes < HUGE_PAGE ||
 		buffer_back_huge(b))
 		ret = buffer_back(b, b->bytes, 0, e);
 	if (ret)
-		goto fail;
-	*out = b;
-	return 0;
-fail:
-	buffer_close(b);
+		buffer_close(b);
+	else
+		*out = b;
 	return ret;
 }
 
@@ -205,33 +194,27 @@ struct taking {
 	_Atomic bool small; /* not all lie in huge pages */
 };
 
-/*
- * Huge pages in place of small ones, which a kernel from 6.1 on makes when told
- * to, whatever its settings, and a control group counts like those. Each is
- * touched first: where there is nothing at all, nothing is made. What is left
- * over at the end stays in small ones.
- */
-static bool collapse(uint8_t *map, size_t bytes)
-{
-	size_t whole = bytes & ~(HUGE_PAGE - 1);
-	volatile uint8_t *p = map;
-
-	for (size_t at = 0; at < whole; at += HUGE_PAGE)
-		p[at] = 0;
-	return !madvise(map, whole, MADV_COLLAPSE);
-}
-
 static void take_part(void *arg, unsigned part, unsigned thread)
 {
 	struct taking *t = arg;
 	size_t at = part * t->part, left = t->b->backed - at;
 	size_t n = left < t->part ? left : t->part;
+	size_t whole = n & ~(HUGE_PAGE - 1);
+	uint8_t *map = t->b->map + at;
 
-	if (t->b->wants_huge && !collapse(t->b->map + at, n))
+	/*
+	 * Huge pages in place of small ones, which a kernel from 6.1 on makes
+	 * when told to, whatever its settings, and a control group counts like
+	 * those. Each is touched first: where there is nothing at all, nothing
+	 * is made. What is left over at the end stays in small ones.
+	 */
+	for (size_t i = 0; t->b->wants_huge && i < whole; i += HUGE_PAGE)
+		*(volatile uint8_t *)(map + i) = 0;
+	if (t->b->wants_huge && madvise(map, whole, MADV_COLLAPSE))
 		atomic_store_explicit(&t->small, true, memory_order_relaxed);
 	/* A page at a time, as they are first written, takes up to fifteen
 	 * times as long. */
-	madvise(t->b->map + at, n, MADV_POPULATE_WRITE);
+	madvise(map, n, MADV_POPULATE_WRITE);
 }
 
 void buffer_take_memory(struct buffer *b, struct workers *w)
@@ -333,26 +316,10 @@ static void ranges_join(struct buffer *b, unsigned i)
 	memmove(r + 1, r + 2, (b->n_ranges - i - 1) * sizeof(*r));
 }
 
-/* Too many: the two with the least between them become one. */
-static void ranges_join_nearest(struct buffer *b)
-{
-	size_t least = SIZE_MAX;
-	unsigned best = 0;
-
-	for (unsigned i = 0; i + 1 < b->n_ranges; i++) {
-		size_t gap = b->ranges[i + 1].off - range_end(&b->ranges[i]);
-
-		if (gap < least) {
-			least = gap;
-			best = i;
-		}
-	}
-	ranges_join(b, best);
-}
-
 static void note_write(struct buffer *b, size_t off, size_t len, const char *by)
 {
 	struct buffer_range *r = b->ranges;
+	size_t least = SIZE_MAX;
 	unsigned i = b->n_ranges;
 
 	while (i && r[i - 1].off > off)
@@ -364,8 +331,18 @@ static void note_write(struct buffer *b, size_t off, size_t len, const char *by)
 		ranges_join(b, --i);
 	while (i + 1 < b->n_ranges && ranges_meet(&r[i], &r[i + 1]))
 		ranges_join(b, i);
-	if (b->n_ranges > BUFFER_RANGES)
-		ranges_join_nearest(b);
+	if (b->n_ranges <= BUFFER_RANGES)
+		return;
+	/* Too many: the two with the least between them become one. */
+	for (unsigned k = i = 0; k + 1 < b->n_ranges; k++) {
+		size_t gap = r[k + 1].off - range_end(&r[k]);
+
+		if (gap < least) {
+			least = gap;
+			i = k;
+		}
+	}
+	ranges_join(b, i);
 }
 
 void buffer_end_by(struct buffer *b, size_t off, size_t len,

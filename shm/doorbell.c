@@ -70,22 +70,6 @@ int doorbell_fds(
 }
 
 /*
- * The futex is on the index word itself, so the kernel compares what the
- * sleeper saw with what is there now, and a publish that comes in between
- * makes it return at once. Not a private one: the two sides are processes.
- */
-static void futex_wait(
-	_Atomic uint32_t *word, uint32_t seen, const struct timespec *timeout)
-{
-	syscall(SYS_futex, word, FUTEX_WAIT, seen, timeout, NULL, 0);
-}
-
-static void futex_wake(_Atomic uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
-/*
  * B1 -> B2: our store of the index comes before this look, whose release
  * half publishes it to the sleeper's own step on the waiting word if that
  * comes later; if it came earlier, we see it here, and who is to be woken by a
@@ -135,7 +119,8 @@ void doorbell_ring(struct doorbell *b)
 		break;
 	default:
 		if (wake_is_due(b))
-			futex_wake(b->index);
+			syscall(SYS_futex, b->index, FUTEX_WAKE, 1, NULL, NULL,
+				0);
 	}
 	(void)n;
 }
@@ -193,8 +178,15 @@ static int sleep_on(
 		timeout_ms % 1000 * 1000000l };
 	struct pollfd p[2] = { { b->fd, POLLIN, 0 }, { also_fd, POLLIN, 0 } };
 
+	/*
+	 * The futex is on the index word itself, so the kernel compares what
+	 * the sleeper saw with what is there now, and a publish that comes in
+	 * between makes it return at once. Not a private one: the two sides are
+	 * processes.
+	 */
 	if (b->kind == DOORBELL_POLL) {
-		futex_wait(b->index, seen, timeout_ms < 0 ? NULL : &ts);
+		syscall(SYS_futex, b->index, FUTEX_WAIT, seen,
+			timeout_ms < 0 ? NULL : &ts, NULL, 0);
 		return 0;
 	}
 	if (b->false_alarms >= FALSE_ALARMS) {
