@@ -1,6 +1,5 @@
 #include "base/fault_plan.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/fd.h"
 

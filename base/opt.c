@@ -1,6 +1,5 @@
 #include "base/opt.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/opt_impl.h"
 

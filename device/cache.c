@@ -1,6 +1,5 @@
 #include "device/cache.h"
 
-#include "base/checked.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "device/coherence_report.h"

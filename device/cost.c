@@ -104,19 +104,3 @@ void cost_request(
 	price_maintenance(soc, lines * COHERENCE_LINE, &p);
 	price_add(sum, &p);
 }
-
-void cost_map(const struct soc *soc, uint64_t bytes, struct price *sum)
-{
-	struct price p;
-
-	price_map(soc, bytes, &p);
-	price_add(sum, &p);
-}
-
-void cost_graph_load(const struct soc *soc, uint64_t bytes, struct price *sum)
-{
-	struct price p;
-
-	price_graph_load(soc, bytes, &p);
-	price_add(sum, &p);
-}

@@ -37,8 +37,4 @@ void cost_extended(const struct soc *, const struct graph *, struct price *sum);
 void cost_request(
 	const struct soc *, const struct wire_done *done, struct price *sum);
 
-/* A mapping or a graph with so many bytes of weights made ready. */
-void cost_map(const struct soc *, uint64_t bytes, struct price *sum);
-void cost_graph_load(const struct soc *, uint64_t bytes, struct price *sum);
-
 #endif

@@ -5,10 +5,10 @@
 #include "base/hugemem.h"
 #include "base/workers.h"
 #include "device/bind.h"
-#include "device/cost.h"
 #include "device/device_trace.h"
 #include "device/graph.h"
 #include "device/rowset.h"
+#include "tensor/soc/price.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -274,9 +274,9 @@ bool device_loaded(
 			"graph load", l->began_ns, l->began_ns + l->busy_ns,
 			l->graph, l->seq, 0);
 	if (d->exec.soc && l->plan) {
-		struct price p = { 0 };
+		struct price p;
 
-		cost_graph_load(d->exec.soc, l->plan->weights_bytes, &p);
+		price_graph_load(d->exec.soc, l->plan->weights_bytes, &p);
 		memcpy(done->price, &p, sizeof(p));
 	}
 	exec_arena_take(&d->exec, l->arena, l->arena_bytes);

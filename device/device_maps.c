@@ -4,8 +4,8 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "device/cache.h"
-#include "device/cost.h"
 #include "shm/buffer.h"
+#include "tensor/soc/price.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -123,6 +123,7 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 	struct mapping *m = NULL;
 	struct wire_map map;
 	const struct shared *s;
+	struct price price;
 	int ret;
 
 	memcpy(&map, p->msg, sizeof(map));
@@ -150,8 +151,10 @@ int device_map(struct device *d, const struct packet *p, struct wire_done *done,
 			done->arg[WIRE_MAP_PENDING] = space.pending;
 		tell_space(&space, 1, done);
 	}
-	if (!ret && d->exec.soc)
-		cost_map(d->exec.soc, s->share.bytes, &d->exec.price);
+	if (!ret && d->exec.soc) {
+		price_map(d->exec.soc, s->share.bytes, &price);
+		price_add(&d->exec.price, &price);
+	}
 	take_time(d, began);
 	return ret;
 }

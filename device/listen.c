@@ -81,18 +81,6 @@ static bool greet(struct listener *l, unsigned i, struct guest *g)
 	return !ret;
 }
 
-/* Milliseconds until the oldest has been silent for too long; -1: none. */
-static int patience_ms(const struct listener *l)
-{
-	uint64_t now = clock_ns();
-
-	if (!l->n_knocks)
-		return -1;
-	if (l->knock[0].until_ns <= now)
-		return 0;
-	return (int)((l->knock[0].until_ns - now) / 1000000u) + 1;
-}
-
 /* What is there now: one of the news, or -EAGAIN. */
 static int look(struct listener *l, const struct pollfd *p, struct guest *g)
 {
@@ -135,10 +123,16 @@ static int listener_wait(
 	int ret = -EAGAIN;
 
 	while (ret == -EAGAIN) {
+		uint64_t now = clock_ns(), until = l->knock[0].until_ns;
+		int ms = -1; /* until the oldest has been silent for too long */
+
+		if (l->n_knocks)
+			ms = until <= now ? 0
+					  : (int)((until - now) / 1000000u) + 1;
 		for (unsigned i = 0; i < l->n_knocks; i++)
 			p[POLL_KNOCKS + i] =
 				(struct pollfd){ l->knock[i].fd, POLLIN, 0 };
-		if (poll(p, POLL_KNOCKS + l->n_knocks, patience_ms(l)) >= 0)
+		if (poll(p, POLL_KNOCKS + l->n_knocks, ms) >= 0)
 			ret = look(l, p, g);
 		else if (errno != EINTR)
 			return err_sys(e, errno, "cannot wait for a host");
@@ -261,46 +255,35 @@ static int admit(struct child *c, struct listener *l, struct guest *g)
 
 /*
  * Each host has a process of its own, so that whatever becomes of it, a crash
- * as well, the next one finds a device. 1 in such a process, with the guest;
- * 0 with *signo set, or -errno: in the one that listens. With `once` a single
- * host is served in this process.
+ * as well, the next one finds a device.
  */
-static int listen_on(struct listener *l, bool once, struct guest *g, int *signo,
-	struct err *e)
-{
-	struct child c = { 0 };
-	int ret = 0;
-
-	while (!ret && !*signo) {
-		ret = listener_wait(l, c.pid ? c.life : -1, g, e);
-		if (ret == LISTEN_SIGNAL) {
-			*signo = watch_take_signal(l->signal_fd);
-			ret = 0;
-		} else if (ret == LISTEN_OTHER) {
-			child_reap(&c);
-			ret = 0;
-		} else if (ret == LISTEN_HOST) {
-			ret = once ? 1 : admit(&c, l, g);
-		}
-	}
-	if (ret <= 0 && c.pid) {
-		kill(c.pid, SIGTERM);
-		child_end(&c);
-	}
-	return ret;
-}
-
 int listen_for_host(const char *path, bool once, int signal_fd,
 	struct guest *guest, int *signo, bool *forked, struct err *e)
 {
 	struct listener l = { .signal_fd = signal_fd };
+	struct child c = { 0 };
 	pid_t self = getpid();
 	int ret = link_listen(path, &l.fd, e);
 
 	if (ret)
 		return ret;
 	fprintf(stderr, "tandem-npu: listening at %s\n", path);
-	ret = listen_on(&l, once, guest, signo, e);
+	while (!ret && !*signo) {
+		ret = listener_wait(&l, c.pid ? c.life : -1, guest, e);
+		if (ret == LISTEN_SIGNAL) {
+			*signo = watch_take_signal(signal_fd);
+			ret = 0;
+		} else if (ret == LISTEN_OTHER) {
+			child_reap(&c);
+			ret = 0;
+		} else if (ret == LISTEN_HOST) {
+			ret = once ? 1 : admit(&c, &l, guest);
+		}
+	}
+	if (ret <= 0 && c.pid) {
+		kill(c.pid, SIGTERM);
+		child_end(&c);
+	}
 	*forked = getpid() != self;
 	/* A new process has closed its copy, and the path is not its own. */
 	if (!*forked) {

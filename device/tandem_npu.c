@@ -14,7 +14,6 @@
 #include "ipc/wire.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include <zstd.h>

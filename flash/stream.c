@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <zstd.h>
 
 /* For the kernel to give reads back that it was asked for. */

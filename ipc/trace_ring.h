@@ -13,7 +13,6 @@
 
 #include "ipc/wire.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

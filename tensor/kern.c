@@ -174,6 +174,17 @@ void kern_angles(float *cosine, float *sine, uint32_t position,
 	}
 }
 
+void kern_exp2_table(uint16_t table[KERN_EXP2_ENTRIES])
+{
+	const unsigned infinity = 0x7c00;
+
+	for (unsigned i = 0; i < KERN_EXP2_ENTRIES; i++) {
+		const double x = -(double)f16_to_f32((uint16_t)i);
+
+		table[i] = i > infinity ? 0 : f32_to_f16((float)exp2(x));
+	}
+}
+
 size_t kern_store_f16(const struct kern *kern, uint16_t *to, float *x, size_t n)
 {
 	size_t saturated = kern->round_f16(x, n);

@@ -7,7 +7,6 @@
 #include "tensor/tile.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define PICO       1e12

@@ -1,10 +1,7 @@
 #include "tensor/soc/price_host.h"
 
-#include "base/checked.h"
 #include "tensor/soc/price_impl.h"
 #include "tensor/soc/soc.h"
-
-#include <string.h>
 
 /*
  * Float32 operations a value. WEIGH is that of tensor/softmax_sum.h: subtract,
