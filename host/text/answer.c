@@ -41,11 +41,6 @@ static bool is_space(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 static void put_folded(struct part p, struct strbuf *out)
 {
 	size_t begin = out->len;
@@ -67,20 +62,10 @@ static void put_whole(struct part p, struct strbuf *out)
 	size_t begin = out->len;
 
 	for (size_t i = 0; i < p.len; i++)
-		if (is_digit(p.at[i]) && (p.at[i] != '0' || out->len > begin))
+		if (p.at[i] >= (out->len > begin ? '0' : '1') && p.at[i] <= '9')
 			strbuf_add(out, p.at + i, 1);
 	if (out->len == begin)
 		strbuf_add(out, "0", 1);
-}
-
-/* What is behind the point, without zeros at the end. */
-static void put_decimals(struct part p, struct strbuf *out)
-{
-	while (p.len && p.at[p.len - 1] == '0')
-		p.len--;
-	if (p.len)
-		strbuf_add(out, ".", 1);
-	strbuf_add(out, p.at, p.len);
 }
 
 static struct part until(struct part *p, char c)
@@ -107,7 +92,14 @@ static void put_number(struct part p, struct strbuf *out)
 	upper = until(&below, '/');
 	whole = until(&upper, '.');
 	put_whole(whole, &n);
-	put_decimals(upper, &n);
+
+	/* The digits after the point, without zeros at the end. */
+	while (upper.len && upper.at[upper.len - 1] == '0')
+		upper.len--;
+	if (upper.len)
+		strbuf_add(&n, ".", 1);
+	strbuf_add(&n, upper.at, upper.len);
+
 	if (minus && !(n.len == 1 && n.data[0] == '0'))
 		strbuf_add(out, "-", 1);
 	strbuf_add(out, n.data, n.len);
@@ -121,48 +113,33 @@ static void put_number(struct part p, struct strbuf *out)
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* From there on; false: no match, or too many steps. */
-static bool match(const struct answer_form *f, struct part text, size_t from,
-	pcre2_match_data *m, pcre2_match_context *c, struct part *out)
-{
-	const PCRE2_SIZE *at = pcre2_get_ovector_pointer(m);
-	int ret = pcre2_match(
-		f->code, (PCRE2_SPTR)text.at, text.len, from, 0, m, c);
-	int group = ret > 1 && at[2] != PCRE2_UNSET ? 1 : 0;
-
-	if (ret < 1)
-		return false;
-	*out = (struct part){ text.at + at[(size_t)2 * group],
-		at[2 * group + 1] - at[(size_t)2 * group] };
-	return true;
-}
-
-/* Where to look on behind a match; past the end: nowhere. */
-static size_t next_from(struct part text, pcre2_match_data *m)
-{
-	const PCRE2_SIZE *at = pcre2_get_ovector_pointer(m);
-	size_t end = at[1] > at[0] ? at[1] : at[1] + 1;
-
-	/* Not into a character. */
-	while (end < text.len && ((unsigned char)text.at[end] & 0xc0) == 0x80)
-		end++;
-	return end;
-}
-
+/* A match that takes too many steps counts as none. */
 static bool last_match(
 	const struct answer_form *f, struct part text, struct part *out)
 {
 	pcre2_match_data *m =
 		pcre2_match_data_create_from_pattern(f->code, NULL);
 	pcre2_match_context *c = pcre2_match_context_create(NULL);
+	const PCRE2_SIZE *at = m ? pcre2_get_ovector_pointer(m) : NULL;
 	bool found = false;
 
-	if (m && c) {
+	if (c)
 		pcre2_set_match_limit(c, MATCH_STEPS);
-		for (size_t from = 0;
-			from <= text.len && match(f, text, from, m, c, out);
-			from = next_from(text, m))
-			found = true;
+	for (size_t from = 0; m && c && from <= text.len;) {
+		int ret = pcre2_match(
+			f->code, (PCRE2_SPTR)text.at, text.len, from, 0, m, c);
+		size_t group = ret > 1 && at[2] != PCRE2_UNSET ? 2 : 0;
+
+		if (ret < 1)
+			break;
+		found = true;
+		*out = (struct part){ text.at + at[group],
+			at[group + 1] - at[group] };
+		from = at[1] > at[0] ? at[1] : at[1] + 1;
+		/* Not into the middle of a character. */
+		while (from < text.len &&
+			((unsigned char)text.at[from] & 0xc0) == 0x80)
+			from++;
 	}
 	pcre2_match_data_free(m);
 	pcre2_match_context_free(c);
@@ -210,15 +187,6 @@ static bool is_number(const struct answer_form *f, struct part p)
 	return last_match(f, p, &n) && n.at == p.at && n.len == p.len;
 }
 
-static struct part trimmed(struct part p)
-{
-	for (; p.len && is_space(p.at[0]); p.len--)
-		p.at++;
-	while (p.len && is_space(p.at[p.len - 1]))
-		p.len--;
-	return p;
-}
-
 bool answer_of(const struct answer_form *f, const char *text, size_t len,
 	struct strbuf *out)
 {
@@ -229,7 +197,12 @@ bool answer_of(const struct answer_form *f, const char *text, size_t len,
 		(f->boxed ? !last_boxed(p, &p)
 			  : f->code && !last_match(f, p, &p)))
 		return false;
-	p = trimmed(p);
+
+	for (; p.len && is_space(p.at[0]); p.len--)
+		p.at++;
+	while (p.len && is_space(p.at[p.len - 1]))
+		p.len--;
+
 	if (f->boxed && !is_number(f, p))
 		put_folded(p, out);
 	else if (p.len)

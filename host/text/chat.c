@@ -181,22 +181,6 @@ int chat_role_of(const char *name)
 	return -1;
 }
 
-/* ---- what is asked --------------------------------------------------- */
-
-static int check_family(enum chat_family family, struct err *e)
-{
-	if (family == CHAT_NONE)
-		return err_set(e, ENOTSUP,
-			"the model file has no chat template; give the prompt "
-			"as the model expects it");
-	if (family == CHAT_UNKNOWN || (unsigned)family >= CHAT_FAMILY_COUNT)
-		return err_set(e, ENOTSUP,
-			"the model's chat template is not one of those that "
-			"are recognised; give the prompt as the model expects "
-			"it");
-	return 0;
-}
-
 /* Where they alternate the user's turns come at every other place behind the
  * system's; templates that want that raise an exception otherwise. */
 static int check_turn(const struct family *f, const struct chat_turn *turn,
@@ -219,25 +203,6 @@ static int check_turn(const struct family *f, const struct chat_turn *turn,
 			i + 1, due == CHAT_USER ? "user" : "assistant",
 			f->name);
 	return 0;
-}
-
-static int check_order(const struct family *f, const struct chat_turn *turn,
-	size_t n, struct err *e)
-{
-	int ret = 0;
-
-	if (!n || turn[n - 1].role == CHAT_ASSISTANT)
-		return err_set(e, EINVAL,
-			"the conversation is empty or ends with an assistant "
-			"turn, so there is nothing to answer");
-	if (f->order == ORDER_ALTERNATE && turn[n - 1].role == CHAT_SYSTEM)
-		return err_set(e, EINVAL,
-			"the conversation has no user turn, but the model's "
-			"chat template (%s) begins with one",
-			f->name);
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = check_turn(f, turn, i, e);
-	return ret;
 }
 
 /* ---- writing --------------------------------------------------------- */
@@ -284,12 +249,41 @@ static size_t system_host(
 	return f->place == SYSTEM_IN_FIRST ? 1 : n - 1;
 }
 
-static void put_turns(const struct family *f, const struct chat_turn *turn,
-	size_t n, struct strbuf *out, struct text_span *part)
+int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
+	struct strbuf *out, struct text_span *part, struct err *e)
 {
-	size_t host = system_host(f, turn, n);
-	const char *user_open = f->user_open;
+	const struct family *f;
+	const char *user_open;
+	size_t host;
+	int ret = 0;
 
+	if (family == CHAT_NONE)
+		return err_set(e, ENOTSUP,
+			"the model file has no chat template; give the prompt "
+			"as the model expects it");
+	if (family == CHAT_UNKNOWN || (unsigned)family >= CHAT_FAMILY_COUNT)
+		return err_set(e, ENOTSUP,
+			"the model's chat template is not one of those that "
+			"are recognised; give the prompt as the model expects "
+			"it");
+
+	f = &families[family];
+	if (!n || turn[n - 1].role == CHAT_ASSISTANT)
+		return err_set(e, EINVAL,
+			"the conversation is empty or ends with an assistant "
+			"turn, so there is nothing to answer");
+	if (f->order == ORDER_ALTERNATE && turn[n - 1].role == CHAT_SYSTEM)
+		return err_set(e, EINVAL,
+			"the conversation has no user turn, but the model's "
+			"chat template (%s) begins with one",
+			f->name);
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = check_turn(f, turn, i, e);
+	if (ret)
+		return ret;
+
+	host = system_host(f, turn, n);
+	user_open = f->user_open;
 	for (size_t i = 0; i < n; i++) {
 		if (turn[i].role == CHAT_SYSTEM && host == n) {
 			part[i] = put_system(f, &turn[i], out);
@@ -310,19 +304,5 @@ static void put_turns(const struct family *f, const struct chat_turn *turn,
 		}
 	}
 	put(out, f->answer_open);
-}
-
-int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
-	struct strbuf *out, struct text_span *part, struct err *e)
-{
-	int ret = check_family(family, e);
-
-	if (!ret)
-		ret = check_order(&families[family], turn, n, e);
-	if (ret)
-		return ret;
-	put_turns(&families[family], turn, n, out, part);
-	if (out->failed)
-		return err_sys(e, ENOMEM, "cannot write the prompt");
-	return 0;
+	return out->failed ? err_sys(e, ENOMEM, "cannot write the prompt") : 0;
 }

@@ -70,25 +70,6 @@ static void put_spm(
 	}
 }
 
-/* A character outside the alphabet stands for itself. */
-static void put_bpe(
-	struct detokenizer *d, struct gguf_str s, struct strbuf *out)
-{
-	while (s.len) {
-		const unsigned char *p = (const unsigned char *)s.data;
-		int n = utf8_length(p, s.len);
-		size_t len = n > 0 ? (size_t)n : 1;
-		int byte = n > 0 ? bpe_byte_of_char(p, len) : -1;
-
-		if (byte >= 0)
-			put_byte(d, (unsigned char)byte, out);
-		else
-			put(d, s.data, len, out);
-		s.data += len;
-		s.len -= len;
-	}
-}
-
 int detokenize(struct detokenizer *d, int32_t id, struct strbuf *out)
 {
 	const struct tokenizer *t = d->tok;
@@ -106,7 +87,20 @@ int detokenize(struct detokenizer *d, int32_t id, struct strbuf *out)
 		if (d->special)
 			put(d, s.data, s.len, out);
 	} else if (t->bpe) {
-		put_bpe(d, s, out);
+		/* A character outside the alphabet stands for itself. */
+		while (s.len) {
+			const unsigned char *p = (const unsigned char *)s.data;
+			int n = utf8_length(p, s.len);
+			size_t len = n > 0 ? (size_t)n : 1;
+			int byte = n > 0 ? bpe_byte_of_char(p, len) : -1;
+
+			if (byte >= 0)
+				put_byte(d, (unsigned char)byte, out);
+			else
+				put(d, s.data, len, out);
+			s.data += len;
+			s.len -= len;
+		}
 	} else {
 		put_spm(d, s, type == TOK_BYTE ? tok_byte_value(s) : -1, out);
 	}

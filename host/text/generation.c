@@ -28,34 +28,6 @@ struct generation {
 	uint64_t stream; /* of the random numbers */
 };
 
-/*
- * The prompt goes through the detokenizer as well, its text unused: whether
- * a leading space is due, and a character whose first half ends the prompt,
- * depend on it.
- */
-static int take_prompt(
-	struct generation *g, const int32_t *prompt, size_t n, struct err *e)
-{
-	struct strbuf unused = STRBUF_INIT;
-	int ret = 0;
-
-	for (size_t i = 0; i < n && !ret; i++) {
-		ret = token_list_add(&g->tokens, prompt[i]);
-		if (!ret && g->opts.tokenizer)
-			ret = detokenize(&g->detok, prompt[i], &unused);
-		if (ret == -ENOMEM)
-			err_set(e, ENOMEM, "no memory for %zu tokens", n);
-		if (ret == -EINVAL)
-			err_set(e, EINVAL,
-				"token %d of the prompt is not in the "
-				"vocabulary",
-				prompt[i]);
-	}
-	strbuf_release(&unused);
-	g->n_prompt = n;
-	return ret;
-}
-
 /* What is certain before the first token: no room, or none wanted. */
 static void check_limits(struct generation *g)
 {
@@ -69,7 +41,8 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 	const int32_t *prompt, size_t n_prompt, struct err *e)
 {
 	struct generation *g = calloc(1, sizeof(*g));
-	int ret;
+	struct strbuf unused = STRBUF_INIT;
+	int ret = 0;
 
 	if (!g)
 		return err_set(e, ENOMEM, "no memory for a generation");
@@ -79,8 +52,26 @@ int generation_open(struct generation **out, const struct generation_opts *o,
 	g->logits = malloc(o->n_vocab * sizeof(*g->logits));
 	if (!g->logits)
 		ret = err_set(e, ENOMEM, "no memory for %u logits", o->n_vocab);
-	else
-		ret = take_prompt(g, prompt, n_prompt, e);
+	/*
+	 * The prompt goes through the detokenizer as well, its text unused:
+	 * whether a leading space is due, and a character whose first half ends
+	 * the prompt, depend on it.
+	 */
+	for (size_t i = 0; i < n_prompt && !ret; i++) {
+		ret = token_list_add(&g->tokens, prompt[i]);
+		if (!ret && o->tokenizer)
+			ret = detokenize(&g->detok, prompt[i], &unused);
+		if (ret == -ENOMEM)
+			err_set(e, ENOMEM, "no memory for %zu tokens",
+				n_prompt);
+		if (ret == -EINVAL)
+			err_set(e, EINVAL,
+				"token %d of the prompt is not in the "
+				"vocabulary",
+				prompt[i]);
+	}
+	strbuf_release(&unused);
+	g->n_prompt = n_prompt;
 	if (ret) {
 		generation_close(g);
 		return ret;
@@ -109,24 +100,13 @@ int generation_open_like(
 	return generation_open(out, &o, like->tokens.id, like->n_prompt, e);
 }
 
-static int copy_tokens(
-	struct token_list *to, const struct token_list *from, struct err *e)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < from->n && !ret; i++)
-		ret = token_list_add(to, from->id[i]);
-	return ret ? err_set(e, ENOMEM, "no memory for %zu tokens", from->n)
-		   : 0;
-}
-
 int generation_fork(struct generation **out, const struct generation *from,
 	uint64_t stream,
 	int (*sink)(void *arg, int32_t id, const char *text, size_t len),
 	void *arg, struct err *e)
 {
 	struct generation *g = malloc(sizeof(*g));
-	int ret;
+	int ret = 0;
 
 	if (!g)
 		return err_set(e, ENOMEM, "no memory for a generation");
@@ -141,8 +121,11 @@ int generation_fork(struct generation **out, const struct generation *from,
 	g->stream = stream;
 	if (from->held.len)
 		strbuf_add(&g->held, from->held.data, from->held.len);
-	ret = copy_tokens(&g->tokens, &from->tokens, e);
-	if (!ret && g->held.failed)
+	for (size_t i = 0; i < from->tokens.n && !ret; i++)
+		ret = token_list_add(&g->tokens, from->tokens.id[i]);
+	if (ret)
+		err_set(e, ENOMEM, "no memory for %zu tokens", from->tokens.n);
+	else if (g->held.failed)
 		ret = err_set(e, ENOMEM, "no memory for the text");
 	if (ret)
 		generation_close(g);
@@ -263,17 +246,6 @@ static size_t undecided(const struct generation *g)
 	return most;
 }
 
-static void tell_token(struct generation *g, int32_t id, size_t len)
-{
-	const struct gen_token token = { .id = id,
-		.text = len ? g->held.data : "",
-		.len = len,
-		.logits = g->drawn_from };
-
-	if (g->opts.token(g->opts.token_arg, &token))
-		g->stop = GEN_STOP_ERROR;
-}
-
 /* Hand over the first `len` bytes held, keep the rest. */
 static void deliver(struct generation *g, int32_t id, size_t len)
 {
@@ -282,20 +254,18 @@ static void deliver(struct generation *g, int32_t id, size_t len)
 	if (g->opts.sink &&
 		g->opts.sink(g->opts.arg, id, len ? g->held.data : "", len))
 		g->stop = GEN_STOP_ERROR;
-	if (g->opts.token)
-		tell_token(g, id, len);
+	if (g->opts.token) {
+		const struct gen_token token = { .id = id,
+			.text = len ? g->held.data : "",
+			.len = len,
+			.logits = g->drawn_from };
+
+		if (g->opts.token(g->opts.token_arg, &token))
+			g->stop = GEN_STOP_ERROR;
+	}
 	if (len)
 		memmove(g->held.data, g->held.data + len, rest);
 	g->held.len = rest;
-}
-
-/* The token's text, unless it is only the mark of the end. */
-static void add_text(struct generation *g, int32_t id)
-{
-	if (g->opts.tokenizer && g->stop != GEN_STOP_EOS)
-		detokenize(&g->detok, id, &g->held);
-	if (g->held.failed)
-		g->stop = GEN_STOP_ERROR;
 }
 
 bool gen_ends(const struct generation *g, int32_t id)
@@ -304,20 +274,9 @@ bool gen_ends(const struct generation *g, int32_t id)
 		tokenizer_is_eog(g->opts.tokenizer, id);
 }
 
-/* A text in its form: what ends it comes where it is whole, and where nothing
- * else can come it has ended. */
-static void follow_form(struct generation *g, int32_t id)
-{
-	struct json_form *form = g->opts.form;
-
-	if (!form || g->stop == GEN_STOP_EOS)
-		return;
-	if (!json_form_take(form, &g->place, id))
-		g->stop = GEN_STOP_ERROR;
-}
-
 static void advance(struct generation *g, int32_t id)
 {
+	struct json_form *form = g->opts.form;
 	size_t len, at;
 
 	if (token_list_add(&g->tokens, id)) {
@@ -326,15 +285,20 @@ static void advance(struct generation *g, int32_t id)
 	}
 	if (gen_ends(g, id))
 		g->stop = GEN_STOP_EOS;
-	follow_form(g, id);
-	add_text(g, id);
+	if (form && g->stop != GEN_STOP_EOS &&
+		!json_form_take(form, &g->place, id))
+		g->stop = GEN_STOP_ERROR;
+	/* A token that ends the text has none itself. */
+	if (g->opts.tokenizer && g->stop != GEN_STOP_EOS)
+		detokenize(&g->detok, id, &g->held);
+	if (g->held.failed)
+		g->stop = GEN_STOP_ERROR;
 	len = g->held.len - undecided(g);
 	if (find_stop(g, &at)) {
 		g->stop = GEN_STOP_STRING;
 		g->held.len = len = at;
 	}
-	if (!gen_done(g) && g->opts.form &&
-		json_form_is_over(g->opts.form, &g->place))
+	if (!gen_done(g) && form && json_form_is_over(form, &g->place))
 		g->stop = GEN_STOP_EOS;
 	if (!gen_done(g))
 		check_limits(g);

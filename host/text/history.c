@@ -47,45 +47,6 @@ void history_detach(struct history *h)
 	fd_close(&h->fd);
 }
 
-static int check_file(
-	const struct history *h, const struct stat *st, struct err *e)
-{
-	if (!S_ISREG(st->st_mode))
-		return err_set(
-			e, EINVAL, "'%s' is not a regular file", h->path);
-	if (st->st_mode & 077)
-		return err_set(e, EPERM,
-			"others can read or write '%s' (mode %04o), which "
-			"holds prompts and answers; try: chmod 600 '%s'",
-			h->path, st->st_mode & 07777, h->path);
-	return 0;
-}
-
-static int open_file(struct history *h, bool create, struct err *e)
-{
-	/* O_NONBLOCK: a FIFO is refused, not waited for. */
-	int flags = (h->opts.write ? O_RDWR : O_RDONLY) |
-		(create ? O_CREAT : 0) | O_CLOEXEC | O_NONBLOCK;
-	struct stat st;
-	int ret;
-
-	h->fd = open(h->path, flags, 0600);
-	if (h->fd < 0 && errno == ENOENT && !create)
-		return 0;
-	if (h->fd < 0)
-		return err_sys(
-			e, errno, "cannot open the history '%s'", h->path);
-	if (fstat(h->fd, &st))
-		ret = err_sys(e, errno, "cannot look at '%s'", h->path);
-	else
-		ret = check_file(h, &st, e);
-	if (ret)
-		fd_close(&h->fd);
-	h->dev = st.st_dev;
-	h->ino = st.st_ino;
-	return ret;
-}
-
 bool history_is_current(const struct history *h)
 {
 	struct stat st;
@@ -99,7 +60,33 @@ int history_attach(struct history *h, bool create, struct err *e)
 	if (history_is_current(h))
 		return 0;
 	history_detach(h);
-	return open_file(h, create, e);
+
+	/* O_NONBLOCK: a FIFO is refused, not waited for. */
+	int flags = (h->opts.write ? O_RDWR : O_RDONLY) |
+		(create ? O_CREAT : 0) | O_CLOEXEC | O_NONBLOCK;
+	struct stat st;
+	int ret = 0;
+
+	h->fd = open(h->path, flags, 0600);
+	if (h->fd < 0 && errno == ENOENT && !create)
+		return 0;
+	if (h->fd < 0)
+		return err_sys(
+			e, errno, "cannot open the history '%s'", h->path);
+	if (fstat(h->fd, &st))
+		ret = err_sys(e, errno, "cannot look at '%s'", h->path);
+	else if (!S_ISREG(st.st_mode))
+		ret = err_set(e, EINVAL, "'%s' is not a regular file", h->path);
+	else if (st.st_mode & 077)
+		ret = err_set(e, EPERM,
+			"others can read or write '%s' (mode %04o), which "
+			"holds prompts and answers; try: chmod 600 '%s'",
+			h->path, st.st_mode & 07777, h->path);
+	if (ret)
+		fd_close(&h->fd);
+	h->dev = st.st_dev;
+	h->ino = st.st_ino;
+	return ret;
 }
 
 static int map_records(struct history *h, struct err *e)
@@ -147,16 +134,6 @@ int history_refresh(struct history *h, struct err *e)
 
 /* ---- handles ------------------------------------------------------------- */
 
-static int set_up(struct history *h, const char *path, struct err *e)
-{
-	h->path = strdup(path);
-	h->window = malloc(HISTORY_WINDOW);
-	h->hash = XXH64_createState();
-	return h->path && h->window && h->hash
-		? 0
-		: err_set(e, ENOMEM, "no memory for a history");
-}
-
 int history_open(struct history **out, const char *path,
 	const struct history_opts *o, struct err *e)
 {
@@ -167,11 +144,15 @@ int history_open(struct history **out, const char *path,
 		return err_set(e, ENOMEM, "no memory for a history");
 	h->opts = *o;
 	h->fd = -1;
-	ret = set_up(h, path, e);
-	/* Nothing appended makes the file, and shows that one can. */
-	if (!ret && o->write && o->n_vocab)
+	h->path = strdup(path);
+	h->window = malloc(HISTORY_WINDOW);
+	h->hash = XXH64_createState();
+	if (!h->path || !h->window || !h->hash)
+		ret = err_set(e, ENOMEM, "no memory for a history");
+	/* To append nothing makes the file, and shows that one can. */
+	else if (o->write && o->n_vocab)
 		ret = history_append(h, NULL, 0, e);
-	else if (!ret)
+	else
 		ret = history_refresh(h, e);
 	if (!ret && h->fd < 0)
 		ret = err_sys(e, ENOENT, "cannot open the history '%s'", path);

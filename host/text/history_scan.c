@@ -148,20 +148,6 @@ int history_reserve(struct history *h, size_t more, struct err *e)
 	return 0;
 }
 
-static int add(struct history *h, uint64_t at, const struct history_entry *r,
-	uint64_t bytes, struct err *e)
-{
-	int ret = history_reserve(h, 1, e);
-
-	if (ret)
-		return ret;
-	h->damaged += at - h->end;
-	h->at[h->n++] = at;
-	h->last = r->number;
-	h->end = at + bytes;
-	return 0;
-}
-
 /*
  * Take the record at `at`, *taken bytes, if there is one. Behind something else
  * it shows that this is damaged, or was still being written when it was looked
@@ -180,19 +166,15 @@ static int take(struct history *h, uint64_t at, uint64_t *taken, struct err *e)
 		else if (!ret)
 			ret = check_record(h, at, &r, taken, e);
 	}
-	return ret || !*taken ? ret : add(h, at, &r, *taken, e);
-}
-
-static int scan_records(struct history *h, struct err *e)
-{
-	uint64_t at = h->end, taken;
-	int ret = 0;
-
-	while (!ret && at + sizeof(struct history_entry) <= h->size) {
-		ret = take(h, at, &taken, e);
-		at = taken ? h->end : at + 8;
-	}
-	return ret;
+	if (!ret && *taken)
+		ret = history_reserve(h, 1, e);
+	if (ret || !*taken)
+		return ret;
+	h->damaged += at - h->end;
+	h->at[h->n++] = at;
+	h->last = r.number;
+	h->end = at + *taken;
+	return 0;
 }
 
 /* A head that was cut off when the file was made: less of it, or nothing where
@@ -208,21 +190,18 @@ static bool is_unborn(const struct history *h, const unsigned char *p)
 		(h->size == sizeof(h->head) && !p[0]);
 }
 
-static int refuse_vocabulary(const struct history *h, struct err *e)
+static int scan_head(struct history *h, struct err *e)
 {
-	return err_set(e, EINVAL,
-		"'%s' is a history of another vocabulary (hash %016llx, %u "
-		"tokens; this model's is %016llx, %u tokens), in which the "
-		"same ids are other words; use one file for each vocabulary",
-		h->path, (unsigned long long)h->head.vocabulary,
-		h->head.n_vocab, (unsigned long long)h->opts.vocabulary,
-		h->opts.n_vocab);
-}
-
-static int check_head(struct history *h, struct err *e)
-{
+	const size_t least =
+		h->size < sizeof(h->head) ? h->size : sizeof(h->head);
+	const unsigned char *p;
 	const struct history_head *k = &h->head;
+	int ret = look(h, 0, least, &p, e);
 
+	if (ret || !p || is_unborn(h, p))
+		return ret;
+	memset(&h->head, 0, sizeof(h->head));
+	memcpy(&h->head, p, least);
 	if (memcmp(k->magic, HISTORY_MAGIC, sizeof(k->magic)))
 		return err_set(e, EINVAL,
 			"'%s' is not a history: its first bytes are not those "
@@ -243,24 +222,14 @@ static int check_head(struct history *h, struct err *e)
 	if (h->opts.n_vocab &&
 		(k->vocabulary != h->opts.vocabulary ||
 			k->n_vocab != h->opts.n_vocab))
-		return refuse_vocabulary(h, e);
-	return 0;
-}
-
-static int scan_head(struct history *h, struct err *e)
-{
-	const size_t least =
-		h->size < sizeof(h->head) ? h->size : sizeof(h->head);
-	const unsigned char *p;
-	int ret = look(h, 0, least, &p, e);
-
-	if (ret || !p || is_unborn(h, p))
-		return ret;
-	memset(&h->head, 0, sizeof(h->head));
-	memcpy(&h->head, p, least);
-	ret = check_head(h, e);
-	if (ret)
-		return ret;
+		return err_set(e, EINVAL,
+			"'%s' is a history of another vocabulary (hash "
+			"%016llx, %u tokens; this model's is %016llx, %u "
+			"tokens), in which the same ids are other words; use "
+			"one file for each vocabulary",
+			h->path, (unsigned long long)h->head.vocabulary,
+			h->head.n_vocab, (unsigned long long)h->opts.vocabulary,
+			h->opts.n_vocab);
 	h->end = sizeof(h->head);
 	h->last = h->head.first - 1;
 	return 0;
@@ -268,10 +237,18 @@ static int scan_head(struct history *h, struct err *e)
 
 int history_scan(struct history *h, struct err *e)
 {
+	uint64_t at, taken;
 	int ret = 0;
 
-	h->window_n = 0; /* what is there now, not what was */
+	h->window_n = 0; /* the file may have changed */
 	if (!h->end)
 		ret = scan_head(h, e);
-	return ret || !h->end ? ret : scan_records(h, e);
+	if (ret || !h->end)
+		return ret;
+	at = h->end;
+	while (!ret && at + sizeof(struct history_entry) <= h->size) {
+		ret = take(h, at, &taken, e);
+		at = taken ? h->end : at + 8;
+	}
+	return ret;
 }

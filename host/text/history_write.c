@@ -21,28 +21,6 @@
 
 /* ---- the lock ------------------------------------------------------------ */
 
-/* Nobody waits for a file that was replaced: what locks it may be gone. */
-static int wait_for_lock(const struct history *h, struct err *e)
-{
-	const struct timespec nap = { .tv_nsec = LOCK_NAP_NS };
-	uint64_t until = clock_ns() + LOCK_WAIT_NS;
-
-	while (flock(h->fd, LOCK_EX | LOCK_NB)) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return err_sys(e, errno, "cannot lock the history '%s'",
-				h->path);
-		if (clock_ns() > until)
-			return err_set(e, EBUSY,
-				"another process has held the lock on '%s' for "
-				"more than 10 seconds; find it with: lslocks",
-				h->path);
-		if (!history_is_current(h))
-			break;
-		nanosleep(&nap, NULL);
-	}
-	return 0;
-}
-
 static void unlock(const struct history *h)
 {
 	if (h->fd >= 0)
@@ -56,16 +34,34 @@ static void unlock(const struct history *h)
  */
 static int lock(struct history *h, bool create, struct err *e)
 {
+	const struct timespec nap = { .tv_nsec = LOCK_NAP_NS };
 	int ret;
 
 	assert(h->opts.write);
 	do {
+		uint64_t until = clock_ns() + LOCK_WAIT_NS;
+
 		ret = history_attach(h, create, e);
 		if (!ret && h->fd < 0)
 			ret = err_sys(e, ENOENT, "cannot open the history '%s'",
 				h->path);
-		if (!ret)
-			ret = wait_for_lock(h, e);
+		while (!ret && flock(h->fd, LOCK_EX | LOCK_NB)) {
+			if (errno != EWOULDBLOCK && errno != EINTR)
+				ret = err_sys(e, errno,
+					"cannot lock the history '%s'",
+					h->path);
+			else if (clock_ns() > until)
+				ret = err_set(e, EBUSY,
+					"another process has held the lock on "
+					"'%s' for more than 10 seconds; find "
+					"it with: lslocks",
+					h->path);
+			/* The holder of a replaced file's lock may be gone. */
+			else if (!history_is_current(h))
+				break;
+			else
+				nanosleep(&nap, NULL);
+		}
 	} while (!ret && !history_is_current(h));
 	if (!ret)
 		ret = history_take_in(h, e);
@@ -88,22 +84,7 @@ static struct history_head make_head(const struct history *h, uint64_t first)
 	return k;
 }
 
-static void put_record(
-	unsigned char *to, const struct history_record *r, uint64_t number)
-{
-	struct history_entry *head = (struct history_entry *)(void *)to;
-	const size_t from = offsetof(struct history_entry, number);
-
-	*head = (struct history_entry){ .mark = HISTORY_MARK,
-		.number = number,
-		.time = r->time,
-		.n_prompt = r->n_prompt,
-		.n_answer = r->n - r->n_prompt };
-	memcpy(to + sizeof(*head), r->id, (size_t)r->n * sizeof(*r->id));
-	head->checksum = XXH64(to + from, history_record_bytes(r->n) - from, 0);
-}
-
-/* Records, as they will lie one behind the other. */
+/* Records, as they will lie one after the other. */
 struct bytes {
 	unsigned char *data; /* owned */
 	size_t len;
@@ -112,14 +93,24 @@ struct bytes {
 static int put_records(struct bytes *out, const struct history *h,
 	const struct history_record *r, size_t n, struct err *e)
 {
-	uint64_t at = 0;
+	const size_t from = offsetof(struct history_entry, number);
+	unsigned char *to = out->data = calloc(1, out->len);
 
-	out->data = calloc(1, out->len);
-	if (!out->data)
+	if (!to)
 		return err_set(e, ENOMEM, "no memory for %zu records", n);
 	for (size_t i = 0; i < n; i++) {
-		put_record(out->data + at, &r[i], h->last + 1 + i);
-		at += history_record_bytes(r[i].n);
+		struct history_entry *head = (void *)to;
+		uint64_t bytes = history_record_bytes(r[i].n);
+
+		*head = (struct history_entry){ .mark = HISTORY_MARK,
+			.number = h->last + 1 + i,
+			.time = r[i].time,
+			.n_prompt = r[i].n_prompt,
+			.n_answer = r[i].n - r[i].n_prompt };
+		memcpy(to + sizeof(*head), r[i].id,
+			(size_t)r[i].n * sizeof(*r[i].id));
+		head->checksum = XXH64(to + from, bytes - from, 0);
+		to += bytes;
 	}
 	return 0;
 }
@@ -251,27 +242,23 @@ static int write_kept(const struct history *h, const bool *keep, int fd)
 	return ret;
 }
 
-static uint64_t first_kept(const struct history *h, const bool *keep)
-{
-	size_t i = 0;
-
-	while (i < h->n && !keep[i])
-		i++;
-	return i < h->n ? history_at(h, i).number : h->last + 1;
-}
-
 /* The file anew, of what is kept and `more`, in the place of the one that is
  * locked; the lock goes with that. */
 static int rewrite(struct history *h, const bool *keep,
 	const struct bytes *more, struct err *e)
 {
-	const struct history_head k = make_head(h, first_kept(h, keep));
 	struct newfile f = { .fd = -1 };
+	struct history_head k;
 	struct stat st;
+	size_t first = 0;
 	int ret = newfile_open_private(&f, h->path, e);
 
 	if (ret)
 		return ret;
+	while (first < h->n && !keep[first])
+		first++;
+	k = make_head(
+		h, first < h->n ? history_at(h, first).number : h->last + 1);
 	/* Root prunes a user's file, whose it stays. */
 	if (!fstat(h->fd, &st) && st.st_uid != geteuid() &&
 		fchown(f.fd, st.st_uid, st.st_gid))
@@ -310,23 +297,13 @@ static int shorten(struct history *h, const struct history_bound *b,
 	return ret;
 }
 
-/* An eighth is free behind it: else every append would write all anew. */
-static int append_shortened(
-	struct history *h, const struct bytes *b, struct err *e)
-{
-	uint64_t room = h->opts.max_bytes - h->opts.max_bytes / 8;
-	struct history_bound bound = HISTORY_ALL;
-	uint64_t dropped;
-
-	bound.bytes = room > b->len ? room - b->len : 0;
-	return shorten(h, &bound, b, &dropped, e);
-}
-
 /* ---- the three ----------------------------------------------------------- */
 
 static int append_locked(struct history *h, const struct history_record *r,
 	size_t n, struct err *e)
 {
+	uint64_t room = h->opts.max_bytes - h->opts.max_bytes / 8, dropped;
+	struct history_bound bound = HISTORY_ALL;
 	struct bytes b = { 0 };
 	int ret = h->end ? 0 : be_born(h, e);
 
@@ -338,10 +315,12 @@ static int append_locked(struct history *h, const struct history_record *r,
 	/* What is written shall not fail to be read for want of memory. */
 	if (!ret)
 		ret = history_reserve(h, n, e);
+	/* An eighth stays free: else every append would rewrite the file. */
+	bound.bytes = room > b.len ? room - b.len : 0;
 	if (!ret)
 		ret = b.len > h->opts.max_bytes - h->end ||
 				h->end > h->opts.max_bytes
-			? append_shortened(h, &b, e)
+			? shorten(h, &bound, &b, &dropped, e)
 			: append_here(h, &b, e);
 	free(b.data);
 	return ret;

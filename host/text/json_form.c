@@ -58,13 +58,6 @@ static void add(struct json_form *f, struct list *l, uint32_t value)
 	l->at[l->n++] = value;
 }
 
-static void add_tokens(
-	struct json_form *f, struct list *ids, const struct trie_node *n)
-{
-	for (uint32_t i = 0; i < n->n; i++)
-		add(f, ids, (uint32_t)f->trie->id[n->first + i]);
-}
-
 /*
  * Through the nodes from `from` to `to`, which lie below one at whose depth
  * `front` has where the text stands. A node where a value that stood on the
@@ -78,8 +71,8 @@ static void walk(struct json_form *f, uint32_t from, uint32_t to,
 		struct json_front *here = &f->front[n->depth];
 
 		json_step(&f->machine, here - 1, n->byte, here);
-		if (here->n || here->left)
-			add_tokens(f, ids, n);
+		for (uint32_t i = 0; (here->n || here->left) && i < n->n; i++)
+			add(f, ids, (uint32_t)f->trie->id[n->first + i]);
 		if (here->left)
 			add(f, ends, from);
 		from = here->n ? from + 1 : n->skip;
@@ -104,25 +97,6 @@ static struct within *within_of(struct json_form *f, uint32_t alone)
 	return &f->within[alone];
 }
 
-/* Within a string nearly every token is one: as a set they are let in their
- * order, by whole words. */
-static void make_set(struct json_form *f, struct within *w)
-{
-	uint32_t n = f->trie->n_vocab / 64 + 1;
-
-	if (w->ids.n < f->trie->n_vocab / 32)
-		return;
-	w->set = calloc(n, sizeof(*w->set));
-	if (!w->set) {
-		f->failed = true;
-		return;
-	}
-	for (uint32_t i = 0; i < w->ids.n; i++)
-		w->set[w->ids.at[i] / 64] |= 1ull << w->ids.at[i] % 64;
-	free(w->ids.at);
-	w->ids = (struct list){ 0 };
-}
-
 static const struct within *learn(struct json_form *f, uint32_t cell)
 {
 	uint32_t alone = json_alone(&f->machine, cell);
@@ -134,7 +108,19 @@ static const struct within *learn(struct json_form *f, uint32_t cell)
 	f->front[0] = (struct json_front){ .cell = { alone }, .n = 1 };
 	walk(f, 0, f->trie->n_nodes, &ids, &ends);
 	*w = (struct within){ .ids = ids, .ends = ends, .known = true };
-	make_set(f, w);
+	/* Within a string nearly every token is allowed: as a set they are
+	 * allowed in their order, by whole words. */
+	if (ids.n < f->trie->n_vocab / 32)
+		return w;
+	w->set = calloc(f->trie->n_vocab / 64 + 1, sizeof(*w->set));
+	if (!w->set) {
+		f->failed = true;
+		return w;
+	}
+	for (uint32_t i = 0; i < ids.n; i++)
+		w->set[ids.at[i] / 64] |= 1ull << ids.at[i] % 64;
+	free(ids.at);
+	w->ids = (struct list){ 0 };
 	return w;
 }
 
@@ -182,20 +168,15 @@ static void let_set(
 	}
 }
 
-static int make_row(struct json_form *f, uint32_t n)
-{
-	if (f->n_row >= n)
-		return 0;
-	free(f->row);
-	f->row = malloc(n * sizeof(*f->row));
-	f->n_row = f->row ? n : 0;
-	return f->row ? 0 : -ENOMEM;
-}
-
 const float *json_form_mask(struct json_form *f, const struct json_front *place,
 	const float *logits, uint32_t n)
 {
-	if (make_row(f, n))
+	if (f->n_row < n) {
+		free(f->row);
+		f->row = malloc(n * sizeof(*f->row));
+		f->n_row = f->row ? n : 0;
+	}
+	if (!f->row)
 		return NULL;
 	for (uint32_t i = 0; i < n; i++)
 		f->row[i] = -INFINITY;
@@ -244,26 +225,20 @@ void json_form_begin(struct json_form *f, struct json_front *place)
 	json_begin(&f->machine, place);
 }
 
-/* Byte by byte every text can be gone on with, so none gets stuck. */
-static int check_bytes(const struct token_trie *t, struct err *e)
-{
-	for (unsigned i = ' '; i < 0xc0; i++)
-		if (i != 0x7f && !t->alone[i])
-			return err_set(e, EINVAL,
-				"the vocabulary has no token for byte 0x%02x "
-				"alone, so not every JSON text can be written",
-				i);
-	return 0;
-}
-
 int json_form_open(struct json_form **out, const char *schema,
 	const struct token_trie *trie, struct err *e)
 {
 	struct json_form *f;
-	int ret = check_bytes(trie, e);
+	int ret;
 
-	if (ret)
-		return ret;
+	/* Byte by byte every text can be gone on with, so none gets stuck. */
+	for (unsigned i = ' '; i < 0xc0; i++)
+		if (i != 0x7f && !trie->alone[i])
+			return err_set(e, EINVAL,
+				"the vocabulary has no token for byte 0x%02x "
+				"alone, so not every JSON text can be written",
+				i);
+
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(e, ENOMEM, "no memory for a form");

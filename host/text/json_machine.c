@@ -14,12 +14,6 @@ static uint32_t hash(const struct json_frame *f, uint32_t up)
 	return (uint32_t)XXH3_64bits_withSeed(f, sizeof(*f), up);
 }
 
-static bool is_cell(
-	const struct json_cell *c, const struct json_frame *f, uint32_t up)
-{
-	return c->up == up && !memcmp(&c->frame, f, sizeof(*f));
-}
-
 static int make_room(struct json_machine *m)
 {
 	uint32_t cap = m->cap ? m->cap * 2 : 1024, mask = cap * 2 - 1;
@@ -60,7 +54,8 @@ uint32_t machine_cell_of(
 	}
 	at = hash(f, up) & m->mask;
 	for (; m->slot[at] != UINT32_MAX; at = (at + 1) & m->mask)
-		if (is_cell(&m->cell[m->slot[at]], f, up))
+		if (m->cell[m->slot[at]].up == up &&
+			!memcmp(&m->cell[m->slot[at]].frame, f, sizeof(*f)))
 			return m->slot[at];
 	m->cell[m->n] = (struct json_cell){ *f, up };
 	m->slot[at] = m->n;
@@ -173,19 +168,6 @@ void machine_put_space(struct json_machine *m, struct json_frame f, uint32_t up,
 
 /* ---- all of it ----------------------------------------------------------- */
 
-static void step_whole(struct json_machine *m, struct json_frame f,
-	unsigned char byte, uint32_t up, struct json_front *out)
-{
-	if (f.state == TEXT_BEHIND)
-		return;
-	if (machine_is_space(byte)) {
-		machine_put_space(m, f, up, out);
-		return;
-	}
-	f.lex = 0;
-	machine_begin_value(m, &f, up, m->nodes->root, byte, out);
-}
-
 static void step_cell(struct json_machine *m, uint32_t cell, unsigned char byte,
 	struct json_front *out)
 {
@@ -193,7 +175,14 @@ static void step_cell(struct json_machine *m, uint32_t cell, unsigned char byte,
 	uint32_t up = m->cell[cell].up;
 
 	if (f.node == JSON_NONE) {
-		step_whole(m, f, byte, up, out);
+		if (f.state == TEXT_BEHIND)
+			return;
+		if (machine_is_space(byte)) {
+			machine_put_space(m, f, up, out);
+			return;
+		}
+		f.lex = 0;
+		machine_begin_value(m, &f, up, m->nodes->root, byte, out);
 		return;
 	}
 	switch (machine_node_of(m, &f)->kind) {

@@ -21,18 +21,6 @@ static bool takes_more(const struct json_machine *m, const struct json_frame *f)
 		may_be_named(m, f, 0, machine_node_of(m, f)->n);
 }
 
-static void begin_key(struct json_machine *m, struct json_frame f, uint32_t up,
-	struct json_front *out)
-{
-	f.state = IN_KEY;
-	f.lex = PLAIN;
-	f.lo = 0;
-	f.hi = (uint16_t)machine_node_of(m, &f)->n;
-	f.at = 0;
-	if (takes_more(m, &f))
-		machine_put(m, &f, up, out);
-}
-
 /* `count` becomes the property's place; that of others is n. */
 static void end_key(struct json_machine *m, struct json_frame f, uint32_t up,
 	struct json_front *out)
@@ -76,19 +64,10 @@ static void step_key(struct json_machine *m, struct json_frame f, uint32_t up,
 		machine_put(m, &f, up, out);
 }
 
-static uint32_t property_node(
-	const struct json_machine *m, const struct json_frame *f)
-{
-	const struct json_node *n = machine_node_of(m, f);
-
-	return f->count < n->n ? m->nodes->name[n->first + f->count].node
-			       : n->rest;
-}
-
 void machine_step_object(struct json_machine *m, struct json_frame f,
 	uint32_t up, unsigned char byte, struct json_front *out)
 {
-	uint64_t required = machine_node_of(m, &f)->required;
+	const struct json_node *n = machine_node_of(m, &f);
 
 	if (f.state == IN_KEY) {
 		step_key(m, f, up, byte, out);
@@ -96,10 +75,16 @@ void machine_step_object(struct json_machine *m, struct json_frame f,
 		machine_put_space(m, f, up, out);
 	} else if (byte == '}' &&
 		(f.state == OPENED || f.state == VALUE_BEHIND)) {
-		if (!(required & ~f.bits))
+		if (!(n->required & ~f.bits))
 			machine_end_value(m, up, out);
 	} else if (byte == '"' && (f.state == OPENED || f.state == KEY_DUE)) {
-		begin_key(m, f, up, out);
+		f.state = IN_KEY;
+		f.lex = PLAIN;
+		f.lo = 0;
+		f.hi = (uint16_t)n->n;
+		f.at = 0;
+		if (takes_more(m, &f))
+			machine_put(m, &f, up, out);
 	} else if (byte == ',' && f.state == VALUE_BEHIND) {
 		f.state = KEY_DUE;
 		f.lex = 0;
@@ -111,24 +96,20 @@ void machine_step_object(struct json_machine *m, struct json_frame f,
 		machine_put(m, &f, up, out);
 	} else if (f.state == VALUE_DUE) {
 		f.lex = 0;
-		machine_begin_value(m, &f, up, property_node(m, &f), byte, out);
+		machine_begin_value(m, &f, up,
+			f.count < n->n ? m->nodes->name[n->first + f.count].node
+				       : n->rest,
+			byte, out);
 	}
-}
-
-static uint32_t item_node(
-	const struct json_machine *m, const struct json_frame *f)
-{
-	const struct json_node *n = machine_node_of(m, f);
-
-	return f->count < n->n ? m->nodes->kid[n->first + f->count] : n->rest;
 }
 
 void machine_step_array(struct json_machine *m, struct json_frame f,
 	uint32_t up, unsigned char byte, struct json_front *out)
 {
 	const struct json_node *n = machine_node_of(m, &f);
-	bool room =
-		f.count < n->max && machine_fits(m, item_node(m, &f), f.level);
+	uint32_t item =
+		f.count < n->n ? m->nodes->kid[n->first + f.count] : n->rest;
+	bool room = f.count < n->max && machine_fits(m, item, f.level);
 
 	if (machine_is_space(byte)) {
 		machine_put_space(m, f, up, out);
@@ -141,6 +122,6 @@ void machine_step_array(struct json_machine *m, struct json_frame f,
 		machine_put(m, &f, up, out);
 	} else if (f.state != ITEM_BEHIND && room) {
 		f.lex = 0;
-		machine_begin_value(m, &f, up, item_node(m, &f), byte, out);
+		machine_begin_value(m, &f, up, item, byte, out);
 	}
 }

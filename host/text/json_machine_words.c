@@ -13,12 +13,6 @@ static unsigned char name_byte(
 	return (unsigned char)json_name_text(m->nodes, n->first + i)[f->at];
 }
 
-static uint32_t name_length(
-	const struct json_machine *m, const struct json_frame *f, uint32_t i)
-{
-	return m->nodes->name[machine_node_of(m, f)->first + i].len;
-}
-
 /* Those of lo .. hi that go on with the byte; no name begins another one. */
 void machine_narrow(
 	const struct json_machine *m, struct json_frame *f, unsigned char byte)
@@ -34,7 +28,9 @@ void machine_narrow(
 
 bool machine_is_named(const struct json_machine *m, const struct json_frame *f)
 {
-	return f->lo < f->hi && f->at == name_length(m, f, f->lo);
+	return f->lo < f->hi &&
+		f->at ==
+		m->nodes->name[machine_node_of(m, f)->first + f->lo].len;
 }
 
 void machine_step_text(struct json_machine *m, struct json_frame f, uint32_t up,
@@ -76,19 +72,6 @@ static bool goes_on(uint32_t first, unsigned char byte)
 	}
 }
 
-static uint8_t begin_character(struct json_frame *f, unsigned char byte)
-{
-	f->code = 0;
-	if (byte < 0x20)
-		return BROKEN;
-	if (byte < 0x80)
-		return byte == '\\' ? ESCAPE : PLAIN;
-	if (byte < 0xc2 || byte > 0xf4)
-		return BROKEN;
-	f->code = byte;
-	return byte < 0xe0 ? MORE1 : byte < 0xf0 ? MORE2 : MORE3;
-}
-
 /* Of \uXXXX: a NUL is none, nor half a pair of surrogates. */
 static uint8_t hex_digit(struct json_frame *f, unsigned char byte)
 {
@@ -119,7 +102,15 @@ uint8_t machine_lex_byte(struct json_frame *f, unsigned char byte)
 {
 	switch (f->lex) {
 	case PLAIN:
-		return begin_character(f, byte);
+		f->code = 0;
+		if (byte < 0x20)
+			return BROKEN;
+		if (byte < 0x80)
+			return byte == '\\' ? ESCAPE : PLAIN;
+		if (byte < 0xc2 || byte > 0xf4)
+			return BROKEN;
+		f->code = byte;
+		return byte < 0xe0 ? MORE1 : byte < 0xf0 ? MORE2 : MORE3;
 	case ESCAPE:
 		if (byte == 'u')
 			return HEX1;
@@ -179,16 +170,6 @@ static bool meets(
 	int64_t lo = minus ? -most : least, hi = minus ? -least : most;
 
 	return lo <= n->hi && hi >= n->lo;
-}
-
-/* The value as it stands, in the node's units. */
-static bool in_bounds(const struct json_node *n, const struct json_frame *f)
-{
-	int64_t unit = n->kind == FORM_INTEGER ? 1 : JSON_MICRO;
-	int64_t v = (int64_t)f->bits *
-		(f->state == PART ? unit / tens[f->count] : unit);
-
-	return meets(n, f->minus, v, v);
 }
 
 /* Some number that begins so is within the bounds. */
@@ -259,12 +240,21 @@ void machine_put_number(struct json_machine *m, const struct json_frame *f,
 	uint32_t up, struct json_front *out)
 {
 	const struct json_node *n = machine_node_of(m, f);
+	int64_t unit = n->kind == FORM_INTEGER ? 1 : JSON_MICRO, v;
 
 	if (n->bounded && !may_reach(n, f))
 		return;
 	machine_put(m, f, up, out);
-	if (f->state >= ZERO && (!n->bounded || in_bounds(n, f)))
-		machine_end_value(m, up, out);
+	if (f->state < ZERO)
+		return;
+	if (n->bounded) {
+		/* The value so far, in the node's units. */
+		v = (int64_t)f->bits *
+			(f->state == PART ? unit / tens[f->count] : unit);
+		if (!meets(n, f->minus, v, v))
+			return;
+	}
+	machine_end_value(m, up, out);
 }
 
 void machine_step_number(struct json_machine *m, struct json_frame f,

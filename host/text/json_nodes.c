@@ -156,11 +156,14 @@ static uint32_t height_of(const struct json_nodes *j, const struct json_node *n)
 	}
 }
 
-/* From "never" down, until nothing changes. */
-static void find_heights(struct json_nodes *j)
+static int finish(struct schema_reader *r)
 {
+	struct json_nodes *j = r->j;
 	bool changed = true;
 
+	if (find_leaves(j))
+		return schema_no_memory(r);
+	/* Heights fall from "never" until nothing changes. */
 	for (uint32_t i = 0; i < j->n; i++)
 		j->node[i].height = JSON_NONE;
 	while (changed) {
@@ -172,15 +175,6 @@ static void find_heights(struct json_nodes *j)
 			j->node[i].height = h;
 		}
 	}
-}
-
-static int finish(struct schema_reader *r)
-{
-	struct json_nodes *j = r->j;
-
-	if (find_leaves(j))
-		return schema_no_memory(r);
-	find_heights(j);
 	if (j->node[j->root].height > JSON_LEVELS)
 		return schema_refuse(r,
 			"no value with at most %d levels of objects and arrays "

@@ -97,11 +97,13 @@ int schema_read_below(
 
 /* ---- references ---------------------------------------------------------- */
 
-/* A step of a JSON Pointer (RFC 6901): ~1 is a slash, ~0 a tilde. */
-static void unescape(char *step)
+/* Into what a step of a JSON Pointer (RFC 6901) names. */
+static json_t *step_into(json_t *at, char *step)
 {
-	char *to = step;
+	char *to = step, *end;
+	size_t i;
 
+	/* ~1 is a slash, ~0 a tilde. */
 	for (const char *p = step; *p; p++) {
 		if (p[0] == '~' && (p[1] == '0' || p[1] == '1'))
 			*to++ = *++p == '1' ? '/' : '~';
@@ -109,14 +111,6 @@ static void unescape(char *step)
 			*to++ = *p;
 	}
 	*to = '\0';
-}
-
-static json_t *step_into(json_t *at, char *step)
-{
-	char *end;
-	size_t i;
-
-	unescape(step);
 	if (!json_is_array(at))
 		return json_object_get(at, step);
 	i = strtoul(step, &end, 10);
@@ -208,13 +202,13 @@ static int read_shapes(
 	return ret ? ret : schema_add_choice(r, node, n, out);
 }
 
-/* Which groups of keywords there are; those that are not known are refused. */
-static int survey(struct schema_reader *r, json_t *s, unsigned *groups)
+static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 {
+	unsigned groups = 0, type;
+	json_t *value, *list, *one;
 	const char *key;
-	json_t *value;
+	int ret;
 
-	*groups = 0;
 	json_object_foreach(s, key, value)
 	{
 		size_t k = 0, n = sizeof(keywords) / sizeof(keywords[0]);
@@ -226,39 +220,10 @@ static int survey(struct schema_reader *r, json_t *s, unsigned *groups)
 				"the keyword '%.60s' is not supported "
 				"(docs/structured.md lists those that are)",
 				key);
-		*groups |= 1u << keywords[k].group;
+		groups |= 1u << keywords[k].group;
 	}
-	*groups &= ~(1u << NOTE);
-	return 0;
-}
-
-static int read_value_list(
-	struct schema_reader *r, json_t *s, unsigned type, uint32_t *out)
-{
-	json_t *list = json_object_get(s, "enum");
-	json_t *one = json_object_get(s, "const");
-	int ret;
-
-	if (list && one)
-		return schema_refuse(r, "enum and const cannot be combined");
-	if (list && !json_is_array(list))
-		return schema_refuse(r, "enum is not a list");
-	if (list)
-		return schema_read_values(r, list, type, out);
-	list = json_pack("[O]", one);
-	ret = list ? schema_read_values(r, list, type, out)
-		   : schema_no_memory(r);
-	json_decref(list);
-	return ret;
-}
-
-static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
-{
-	unsigned groups, type = OF_ANY;
-	int ret = survey(r, s, &groups);
-
-	if (!ret)
-		ret = read_type(r, s, &type);
+	groups &= ~(1u << NOTE);
+	ret = read_type(r, s, &type);
 	if (ret)
 		return ret;
 	if (groups == 1u << POINTER)
@@ -272,9 +237,21 @@ static int read_object_schema(struct schema_reader *r, json_t *s, uint32_t *out)
 	if (groups & 1u << VALUES && groups & 1u << SHAPE)
 		return schema_refuse(
 			r, "enum and const can be combined with type only");
-	if (groups & 1u << VALUES)
-		return read_value_list(r, s, type, out);
-	return read_shapes(r, s, type, out);
+	if (!(groups & 1u << VALUES))
+		return read_shapes(r, s, type, out);
+	list = json_object_get(s, "enum");
+	one = json_object_get(s, "const");
+	if (list && one)
+		return schema_refuse(r, "enum and const cannot be combined");
+	if (list && !json_is_array(list))
+		return schema_refuse(r, "enum is not a list");
+	if (list)
+		return schema_read_values(r, list, type, out);
+	list = json_pack("[O]", one);
+	ret = list ? schema_read_values(r, list, type, out)
+		   : schema_no_memory(r);
+	json_decref(list);
+	return ret;
 }
 
 /* Each is read once, and known before it has been: it may refer to itself. NULL

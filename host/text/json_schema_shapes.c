@@ -146,36 +146,6 @@ int schema_name_property(struct schema_reader *r, struct schema_named *d,
 	return 0;
 }
 
-static int read_properties(
-	struct schema_reader *r, json_t *s, struct schema_named *d)
-{
-	json_t *properties = json_object_get(s, "properties");
-	size_t was = schema_enter(r, "properties");
-	const char *key;
-	json_t *value;
-	int ret = 0;
-	unsigned at;
-
-	if (properties && !json_is_object(properties))
-		ret = schema_refuse(r, "properties is not an object");
-	if (!ret)
-		json_object_foreach(properties, key, value)
-		{
-			uint32_t node = JSON_NONE;
-
-			/* false: it may not be there. */
-			if (!json_is_false(value))
-				ret = schema_read_below(r, key, value, &node);
-			if (!ret)
-				ret = schema_name_property(
-					r, d, key, node, &at);
-			if (ret)
-				break;
-		}
-	schema_leave(r, was);
-	return ret;
-}
-
 static int read_required(struct schema_reader *r, json_t *s, uint32_t rest,
 	struct schema_named *d)
 {
@@ -258,12 +228,33 @@ int schema_add_object(struct schema_reader *r, const struct schema_named *d,
 int schema_read_object(struct schema_reader *r, json_t *s, uint32_t *out)
 {
 	json_t *more = json_object_get(s, "additionalProperties");
+	json_t *properties = json_object_get(s, "properties"), *value;
 	struct schema_named *d = calloc(1, sizeof(*d));
 	uint32_t rest = JSON_NONE;
-	int ret = d ? 0 : schema_no_memory(r);
+	const char *key;
+	unsigned at;
+	size_t was;
+	int ret;
 
-	if (!ret)
-		ret = read_properties(r, s, d);
+	if (!d)
+		return schema_no_memory(r);
+	was = schema_enter(r, "properties");
+	ret = properties && !json_is_object(properties)
+		? schema_refuse(r, "properties is not an object")
+		: 0;
+	json_object_foreach(properties, key, value)
+	{
+		uint32_t node = JSON_NONE;
+
+		/* false: it may not be there. */
+		if (!json_is_false(value))
+			ret = schema_read_below(r, key, value, &node);
+		if (!ret)
+			ret = schema_name_property(r, d, key, node, &at);
+		if (ret)
+			break;
+	}
+	schema_leave(r, was);
 	if (!ret && !json_is_false(more))
 		ret = schema_read_below(r, "additionalProperties", more, &rest);
 	if (!ret)

@@ -36,34 +36,27 @@ struct sampler {
 	uint32_t n;             /* candidates left */
 };
 
-static int check_opts(const struct sampler_opts *o, struct err *e)
-{
-	if (!(o->temperature >= 0) || !isfinite(o->temperature))
-		return err_set(e, EINVAL,
-			"temperature is %g, must be 0 (greedy) or more",
-			o->temperature);
-	if (!(o->top_p > 0 && o->top_p <= 1))
-		return err_set(e, EINVAL,
-			"top-p is %g, must be more than 0 and at most 1",
-			o->top_p);
-	if (!(o->min_p >= 0 && o->min_p <= 1))
-		return err_set(
-			e, EINVAL, "min-p is %g, must be 0 to 1", o->min_p);
-	if (!(o->repeat_penalty > 0) || !isfinite(o->repeat_penalty))
-		return err_set(e, EINVAL,
-			"repetition penalty is %g, must be more than 0",
-			o->repeat_penalty);
-	return 0;
-}
-
 int sampler_open(struct sampler **out, const struct sampler_opts *opts,
 	uint32_t n_vocab, struct err *e)
 {
 	struct sampler *s;
-	int ret = check_opts(opts, e);
 
-	if (ret)
-		return ret;
+	if (!(opts->temperature >= 0) || !isfinite(opts->temperature))
+		return err_set(e, EINVAL,
+			"temperature is %g, must be 0 (greedy) or more",
+			opts->temperature);
+	if (!(opts->top_p > 0 && opts->top_p <= 1))
+		return err_set(e, EINVAL,
+			"top-p is %g, must be more than 0 and at most 1",
+			opts->top_p);
+	if (!(opts->min_p >= 0 && opts->min_p <= 1))
+		return err_set(
+			e, EINVAL, "min-p is %g, must be 0 to 1", opts->min_p);
+	if (!(opts->repeat_penalty > 0) || !isfinite(opts->repeat_penalty))
+		return err_set(e, EINVAL,
+			"repetition penalty is %g, must be more than 0",
+			opts->repeat_penalty);
+
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(e, ENOMEM, "no memory for a sampler");
@@ -94,32 +87,6 @@ void sampler_close(struct sampler *s)
 const struct sampler_opts *sampler_options(const struct sampler *s)
 {
 	return &s->opts;
-}
-
-/*
- * Make each recent token less likely, once however often it occurred (Keskar
- * et al., "CTRL", 2019, section 4.1; a negative logit is multiplied, so that
- * the penalty never helps).
- */
-static void penalise(struct sampler *s, const int32_t *history, size_t n)
-{
-	float penalty = (float)s->opts.repeat_penalty;
-	size_t last = n < s->opts.repeat_last ? n : s->opts.repeat_last;
-
-	if (s->opts.repeat_penalty == 1 || !last)
-		return;
-	memset(s->seen, 0, (s->n_vocab + 63) / 64 * sizeof(*s->seen));
-	for (size_t i = n - last; i < n; i++) {
-		uint32_t id = (uint32_t)history[i];
-
-		if (id >= s->n_vocab || s->seen[id / 64] >> id % 64 & 1)
-			continue;
-		s->seen[id / 64] |= (uint64_t)1 << id % 64;
-		if (s->logit[id] > 0)
-			s->logit[id] /= penalty;
-		else
-			s->logit[id] *= penalty;
-	}
 }
 
 /* The largest, the lowest id among equals; NaN never wins. */
@@ -164,24 +131,6 @@ static void sift_down(struct candidate *heap, uint32_t n, uint32_t at)
 	}
 }
 
-/* The k most likely, in front; a vocabulary is too long to sort each time. */
-static void keep_top_k(struct sampler *s)
-{
-	uint32_t k = s->opts.top_k;
-
-	if (!k || k >= s->n)
-		return;
-	for (uint32_t i = k / 2; i-- > 0;)
-		sift_down(s->cand, k, i);
-	for (uint32_t i = k; i < s->n; i++) {
-		if (!before(&s->cand[i], &s->cand[0]))
-			continue;
-		s->cand[0] = s->cand[i];
-		sift_down(s->cand, k, 0);
-	}
-	s->n = k;
-}
-
 /* Weights e^((logit - max) / temperature); returns their sum. */
 static double weigh(struct sampler *s, double max, double temperature)
 {
@@ -200,28 +149,6 @@ static void keep_weight(struct sampler *s, double least)
 	for (uint32_t i = 0; i < s->n; i++)
 		if (s->cand[i].weight >= least)
 			s->cand[n++] = s->cand[i];
-	s->n = n;
-}
-
-/*
- * The smallest set of most likely tokens whose probabilities reach p
- * (Holtzman et al., "The curious case of neural text degeneration", 2020).
- * Tokens below (1 - p) / n cannot be in it: all of them together weigh less
- * than 1 - p, so the others reach p without them. What is left is short
- * enough to sort.
- */
-static void keep_top_p(struct sampler *s, double sum)
-{
-	double p = s->opts.top_p, reached = 0;
-	uint32_t n = 0;
-
-	if (p >= 1)
-		return;
-	/* Half of it: a sum rounded up must not cost a token its place. */
-	keep_weight(s, (1 - p) * sum / s->n / 2);
-	qsort(s->cand, s->n, sizeof(*s->cand), compare);
-	while (n < s->n && reached < p * sum)
-		reached += s->cand[n++].weight;
 	s->n = n;
 }
 
@@ -246,11 +173,32 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 	uint64_t position)
 {
 	const struct sampler_opts *o = &s->opts;
+	float penalty = (float)o->repeat_penalty;
+	size_t last = n_history < o->repeat_last ? n_history : o->repeat_last;
+	uint32_t k = o->top_k, n = 0;
+	double max, sum, p = o->top_p, reached = 0;
 	int32_t best;
-	double max, sum;
 
 	memcpy(s->logit, logits, s->n_vocab * sizeof(*s->logit));
-	penalise(s, history, n_history);
+	/*
+	 * Make each recent token less likely, once however often it occurred
+	 * (Keskar et al., "CTRL", 2019, section 4.1; a negative logit is
+	 * multiplied, so that the penalty never helps).
+	 */
+	if (o->repeat_penalty != 1 && last) {
+		memset(s->seen, 0, (s->n_vocab + 63) / 64 * sizeof(*s->seen));
+		for (size_t i = n_history - last; i < n_history; i++) {
+			uint32_t id = (uint32_t)history[i];
+
+			if (id >= s->n_vocab || s->seen[id / 64] >> id % 64 & 1)
+				continue;
+			s->seen[id / 64] |= (uint64_t)1 << id % 64;
+			if (s->logit[id] > 0)
+				s->logit[id] /= penalty;
+			else
+				s->logit[id] *= penalty;
+		}
+	}
 	best = argmax(s->logit, s->n_vocab);
 	max = s->logit[best];
 	if (o->temperature == 0 || !isfinite(max))
@@ -261,9 +209,37 @@ int32_t sampler_draw_from(struct sampler *s, uint64_t stream,
 		if (!isnan(s->logit[i]))
 			s->cand[s->n++] = (struct candidate){ s->logit[i],
 				(int32_t)i, 0 };
-	keep_top_k(s);
+
+	/* The k most likely come to the front; a vocabulary is too long to sort
+	 * for each token. */
+	if (k && k < s->n) {
+		for (uint32_t i = k / 2; i-- > 0;)
+			sift_down(s->cand, k, i);
+		for (uint32_t i = k; i < s->n; i++) {
+			if (!before(&s->cand[i], &s->cand[0]))
+				continue;
+			s->cand[0] = s->cand[i];
+			sift_down(s->cand, k, 0);
+		}
+		s->n = k;
+	}
 	sum = weigh(s, max, 1);
-	keep_top_p(s, sum);
+
+	/*
+	 * The smallest set of most likely tokens whose probabilities reach p
+	 * (Holtzman et al., "The curious case of neural text degeneration",
+	 * 2020). Tokens below (1 - p) / n cannot be in it: all of them together
+	 * weigh less than 1 - p, so the others reach p without them. What is
+	 * left is short enough to sort.
+	 */
+	if (p < 1) {
+		/* Half: a sum rounded up must not cost a token its place. */
+		keep_weight(s, (1 - p) * sum / s->n / 2);
+		qsort(s->cand, s->n, sizeof(*s->cand), compare);
+		while (n < s->n && reached < p * sum)
+			reached += s->cand[n++].weight;
+		s->n = n;
+	}
 	if (o->min_p > 0)
 		keep_weight(s, o->min_p); /* the likeliest weighs 1 */
 	sum = weigh(s, max, o->temperature);

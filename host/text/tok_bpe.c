@@ -63,15 +63,10 @@ int bpe_byte_of_char(const unsigned char *p, size_t len)
 
 /* ---- opening --------------------------------------------------------- */
 
-static size_t merge_hash(uint64_t key)
-{
-	key *= 0x9e3779b97f4a7c15u; /* 2^64 over the golden ratio */
-	return (size_t)(key ^ key >> 32);
-}
-
 static struct merge *merge_slot(const struct tokenizer *t, uint64_t key)
 {
-	size_t i = merge_hash(key) & t->merge_mask;
+	uint64_t hash = key * 0x9e3779b97f4a7c15u; /* 2^64 / golden ratio */
+	size_t i = (size_t)(hash ^ hash >> 32) & t->merge_mask;
 
 	while (t->merge[i].piece >= 0 && t->merge[i].key != key)
 		i = (i + 1) & t->merge_mask;
@@ -108,23 +103,6 @@ static int load_merge(struct tokenizer *t, struct gguf_str s, uint32_t rank,
 	return 0;
 }
 
-static int merge_table(struct tokenizer *t, uint64_t n, struct err *e)
-{
-	size_t cap = 64;
-
-	if (n > UINT32_MAX / 4)
-		return err_set(e, EFBIG, "%s has %llu entries",
-			TOK_KEY("merges"), (unsigned long long)n);
-	while (cap < 2 * n)
-		cap *= 2;
-	t->merge = malloc(cap * sizeof(*t->merge));
-	if (!t->merge)
-		return err_sys(e, ENOMEM, "cannot keep %s", TOK_KEY("merges"));
-	memset(t->merge, 0xff, cap * sizeof(*t->merge)); /* piece -1 */
-	t->merge_mask = cap - 1;
-	return 0;
-}
-
 static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const char *key = TOK_KEY("merges");
@@ -133,12 +111,21 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 	const struct gguf_kv *kv;
 	struct gguf_str s;
 	uint32_t rank = 0;
+	size_t cap = 64;
 	int ret = tok_array(g, key, GGUF_STRING, &kv, e);
 
-	if (!ret)
-		ret = merge_table(t, kv->count, e);
 	if (ret)
 		return ret;
+	if (kv->count > UINT32_MAX / 4)
+		return err_set(e, EFBIG, "%s has %llu entries", key,
+			(unsigned long long)kv->count);
+	while (cap < 2 * kv->count)
+		cap *= 2;
+	t->merge = malloc(cap * sizeof(*t->merge));
+	if (!t->merge)
+		return err_sys(e, ENOMEM, "cannot keep %s", key);
+	memset(t->merge, 0xff, cap * sizeof(*t->merge)); /* piece -1 */
+	t->merge_mask = cap - 1;
 	while (gguf_next_str(kv, &c, &s)) {
 		ret = load_merge(t, s, rank, &joined);
 		if (ret == -EINVAL)
@@ -157,7 +144,7 @@ static int load_merges(struct tokenizer *t, const struct gguf *g, struct err *e)
 	return ret;
 }
 
-static int load_pre(struct tokenizer *t, const struct gguf *g, struct err *e)
+int tok_bpe_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	struct gguf_str name = { "default", 7 };
 	const struct pretokenizer *pre;
@@ -180,13 +167,7 @@ static int load_pre(struct tokenizer *t, const struct gguf *g, struct err *e)
 	}
 	t->ignore_merges = pre->ignore_merges;
 	t->add_bos = pre->add_bos;
-	return splitter_init(&t->splitter, pre, e);
-}
-
-int tok_bpe_load(struct tokenizer *t, const struct gguf *g, struct err *e)
-{
-	int ret = load_pre(t, g, e);
-
+	ret = splitter_init(&t->splitter, pre, e);
 	if (!ret)
 		ret = load_merges(t, g, e);
 	for (unsigned b = 0; !ret && b < 256; b++) {
@@ -236,23 +217,6 @@ static int32_t whole_word(struct tok_run *r, const char *word, size_t len)
 	return id;
 }
 
-static int emit(struct tok_run *r, const char *word)
-{
-	for (int32_t i = 0; i >= 0; i = r->merger.sym[i].next) {
-		const struct symbol *s = &r->merger.sym[i];
-		bool token = (uint32_t)s->piece < r->tok->n_vocab;
-		int ret = 0;
-
-		if (token)
-			ret = tok_emit(r, s->piece);
-		for (uint32_t k = 0; !token && !ret && k < s->len; k++)
-			ret = tok_emit_byte(r, (unsigned char)word[s->at + k]);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
 static int encode_word(void *arg, const char *word, size_t len)
 {
 	struct tok_run *r = arg;
@@ -262,7 +226,7 @@ static int encode_word(void *arg, const char *word, size_t len)
 		int32_t id = whole_word(r, word, len);
 
 		if (id >= 0)
-			return tok_emit(r, id);
+			return token_list_add(r->out, id);
 		if (id != -1)
 			return id;
 	}
@@ -272,7 +236,7 @@ static int encode_word(void *arg, const char *word, size_t len)
 			r->tok->byte_piece[(unsigned char)word[i]]);
 	if (!ret)
 		ret = merger_run(&r->merger, r->tok, word, join);
-	return ret ? ret : emit(r, word);
+	return ret ? ret : tok_emit_word(r, word);
 }
 
 /* Bytes from the start of text[len] that are (or are not) UTF-8. */

@@ -50,20 +50,6 @@ static bool before(const struct candidate *a, const struct candidate *b)
 	return a->left < b->left;
 }
 
-static int heap_push(struct merger *m, const struct candidate *c)
-{
-	size_t i = m->n_heap;
-
-	if (m->n_heap == m->cap_heap &&
-		grow((void **)&m->heap, &m->cap_heap, sizeof(*m->heap)))
-		return -ENOMEM;
-	m->n_heap++;
-	for (; i && before(c, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		m->heap[i] = m->heap[(i - 1) / 2];
-	m->heap[i] = *c;
-	return 0;
-}
-
 static struct candidate heap_pop(struct merger *m)
 {
 	struct candidate top = m->heap[0], last = m->heap[--m->n_heap];
@@ -85,6 +71,7 @@ static int offer(struct merger *m, const struct tokenizer *t, const char *word,
 	merge_pair_fn *pair, int32_t left, int32_t right)
 {
 	struct candidate c;
+	size_t i;
 
 	if (left < 0 || right < 0)
 		return 0;
@@ -93,7 +80,16 @@ static int offer(struct merger *m, const struct tokenizer *t, const char *word,
 	c.left = left;
 	c.right = right;
 	c.len = m->sym[left].len + m->sym[right].len;
-	return heap_push(m, &c);
+
+	i = m->n_heap;
+	if (m->n_heap == m->cap_heap &&
+		grow((void **)&m->heap, &m->cap_heap, sizeof(*m->heap)))
+		return -ENOMEM;
+	m->n_heap++;
+	for (; i && before(&c, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		m->heap[i] = m->heap[(i - 1) / 2];
+	m->heap[i] = c;
+	return 0;
 }
 
 int merger_run(struct merger *m, const struct tokenizer *t, const char *word,

@@ -52,7 +52,7 @@ static uint32_t order_of_score(float score)
 	return ~bits;
 }
 
-static int load_scores(struct tokenizer *t, const struct gguf *g, struct err *e)
+int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const char *key = TOK_KEY("scores");
 	const struct gguf_kv *kv;
@@ -74,11 +74,7 @@ static int load_scores(struct tokenizer *t, const struct gguf *g, struct err *e)
 				"%s: that of token %u is not a number", key, i);
 		t->order[i] = order_of_score((float)score);
 	}
-	return 0;
-}
 
-static int load_bytes(struct tokenizer *t, struct err *e)
-{
 	for (unsigned b = 0; b < 256; b++)
 		t->byte_piece[b] = -1;
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
@@ -95,17 +91,7 @@ static int load_bytes(struct tokenizer *t, struct err *e)
 				s.len > 40 ? 40 : (int)s.len, s.data);
 		t->byte_piece[value] = (int32_t)i;
 	}
-	return 0;
-}
 
-int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
-{
-	int ret = load_scores(t, g, e);
-
-	if (!ret)
-		ret = load_bytes(t, e);
-	if (ret)
-		return ret;
 	t->word_bound = true;
 	for (uint32_t i = 0; i < t->n_vocab && t->word_bound; i++)
 		if (mergeable(t, (int32_t)i))
@@ -137,22 +123,6 @@ static bool join(const struct tokenizer *t, const char *word,
 	return true;
 }
 
-static int emit(struct tok_run *r, const char *word)
-{
-	for (int32_t i = 0; i >= 0; i = r->merger.sym[i].next) {
-		const struct symbol *s = &r->merger.sym[i];
-		int ret = 0;
-
-		if (s->piece >= 0)
-			ret = tok_emit(r, s->piece);
-		for (uint32_t k = 0; s->piece < 0 && !ret && k < s->len; k++)
-			ret = tok_emit_byte(r, (unsigned char)word[s->at + k]);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
 static int encode_word(struct tok_run *r, const char *word, size_t len)
 {
 	int ret;
@@ -171,7 +141,7 @@ static int encode_word(struct tok_run *r, const char *word, size_t len)
 		at += (size_t)n;
 	}
 	ret = merger_run(&r->merger, r->tok, word, join);
-	return ret ? ret : emit(r, word);
+	return ret ? ret : tok_emit_word(r, word);
 }
 
 /* Bytes to the end of the word at text[len]: spaces, then no spaces. */
@@ -186,8 +156,13 @@ static size_t word_length(const char *text, size_t len)
 	return next ? (size_t)(next - text) : len;
 }
 
-static void escape_spaces(struct strbuf *b, const char *text, size_t len)
+int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
 {
+	struct strbuf *b = &r->scratch;
+
+	strbuf_reset(b);
+	if (starts && r->tok->space_prefix)
+		strbuf_add(b, SPACE, SPACE_LEN);
 	while (len) {
 		const char *space = memchr(text, ' ', len);
 		size_t n = space ? (size_t)(space - text) : len;
@@ -200,16 +175,6 @@ static void escape_spaces(struct strbuf *b, const char *text, size_t len)
 		text += n;
 		len -= n;
 	}
-}
-
-int tok_spm_encode(struct tok_run *r, const char *text, size_t len, bool starts)
-{
-	struct strbuf *b = &r->scratch;
-
-	strbuf_reset(b);
-	if (starts && r->tok->space_prefix)
-		strbuf_add(b, SPACE, SPACE_LEN);
-	escape_spaces(b, text, len);
 	if (b->failed)
 		return -ENOMEM;
 	/*

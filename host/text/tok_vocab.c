@@ -14,12 +14,25 @@ static uint32_t text_hash(const char *text, size_t len)
 	return (uint32_t)XXH3_64bits(text, len);
 }
 
-/* Half full at most, so that a search ends soon at a free slot. */
-static int slots_reserve(struct pieces *p, size_t n)
+int pieces_reserve(struct pieces *p, size_t n)
 {
 	struct piece_slot *slot;
-	size_t cap = p->slot ? p->mask + 1 : 64;
+	size_t cap;
 
+	if (n > PIECES_MAX)
+		return -EFBIG;
+	if (n > p->cap) {
+		struct piece_span *span =
+			reallocarray(p->span, n, sizeof(*span));
+
+		if (!span)
+			return -ENOMEM;
+		p->span = span;
+		p->cap = (uint32_t)n;
+	}
+
+	/* Half full at most, so that a search ends soon at a free slot. */
+	cap = p->slot ? p->mask + 1 : 64;
 	if (p->slot && n <= cap / 2)
 		return 0;
 	while (cap / 2 < n)
@@ -41,22 +54,6 @@ static int slots_reserve(struct pieces *p, size_t n)
 	p->slot = slot;
 	p->mask = cap - 1;
 	return 0;
-}
-
-int pieces_reserve(struct pieces *p, size_t n)
-{
-	if (n > PIECES_MAX)
-		return -EFBIG;
-	if (n > p->cap) {
-		struct piece_span *span =
-			reallocarray(p->span, n, sizeof(*span));
-
-		if (!span)
-			return -ENOMEM;
-		p->span = span;
-		p->cap = (uint32_t)n;
-	}
-	return slots_reserve(p, n);
 }
 
 void pieces_release(struct pieces *p)
@@ -168,12 +165,26 @@ int tok_byte_value(struct gguf_str s)
 	return value;
 }
 
-static int load_texts(
-	struct tokenizer *t, const struct gguf_kv *kv, struct err *e)
+int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
+	const char *key = TOK_KEY("token_type");
+	const struct gguf_kv *kv;
 	struct gguf_cursor c = { 0 };
 	struct gguf_str s;
-	int ret = 0;
+	int ret = tok_array(g, TOK_KEY("tokens"), GGUF_STRING, &kv, e);
+
+	if (ret)
+		return ret;
+	if (!kv->count || kv->count > PIECES_MAX)
+		return err_set(e, EINVAL, "%s has %llu entries",
+			TOK_KEY("tokens"), (unsigned long long)kv->count);
+	t->n_vocab = (uint32_t)kv->count;
+	t->type = malloc(t->n_vocab);
+	t->flags = calloc(t->n_vocab, 1);
+	ret = pieces_reserve(&t->pieces, t->n_vocab);
+	if (ret || !t->type || !t->flags)
+		return err_sys(e, ret ? -ret : ENOMEM, "cannot keep %u tokens",
+			t->n_vocab);
 
 	while (!ret && gguf_next_str(kv, &c, &s)) {
 		uint32_t id = t->pieces.n;
@@ -189,20 +200,13 @@ static int load_texts(
 			ret = at;
 		else if ((uint32_t)at != id)
 			return err_set(e, EINVAL,
-				"%s: tokens %d and %u have the same text '%.*s'",
+				"%s: tokens %d and %u have the same text "
+				"'%.*s'",
 				TOK_KEY("tokens"), at, id,
 				s.len > 40 ? 40 : (int)s.len, s.data);
 	}
 	if (ret)
 		return err_sys(e, -ret, "cannot keep %s", TOK_KEY("tokens"));
-	return 0;
-}
-
-static int load_types(struct tokenizer *t, const struct gguf *g, struct err *e)
-{
-	const char *key = TOK_KEY("token_type");
-	const struct gguf_kv *kv;
-	int ret;
 
 	if (!gguf_find(g, key)) {
 		for (uint32_t i = 0; i < t->n_vocab; i++)
@@ -229,25 +233,4 @@ static int load_types(struct tokenizer *t, const struct gguf *g, struct err *e)
 		t->type[i] = (uint8_t)type;
 	}
 	return 0;
-}
-
-int tok_load_vocab(struct tokenizer *t, const struct gguf *g, struct err *e)
-{
-	const struct gguf_kv *kv;
-	int ret = tok_array(g, TOK_KEY("tokens"), GGUF_STRING, &kv, e);
-
-	if (ret)
-		return ret;
-	if (!kv->count || kv->count > PIECES_MAX)
-		return err_set(e, EINVAL, "%s has %llu entries",
-			TOK_KEY("tokens"), (unsigned long long)kv->count);
-	t->n_vocab = (uint32_t)kv->count;
-	t->type = malloc(t->n_vocab);
-	t->flags = calloc(t->n_vocab, 1);
-	ret = pieces_reserve(&t->pieces, t->n_vocab);
-	if (ret || !t->type || !t->flags)
-		return err_sys(e, ret ? -ret : ENOMEM, "cannot keep %u tokens",
-			t->n_vocab);
-	ret = load_texts(t, kv, e);
-	return ret ? ret : load_types(t, g, e);
 }

@@ -71,30 +71,6 @@ static const struct {
 		ROLE_NONE },
 };
 
-static void mark_known(struct tokenizer *t)
-{
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-		int32_t id = pieces_find(
-			&t->pieces, known[i].text, strlen(known[i].text));
-
-		if (id < 0 || (uint32_t)id >= t->n_vocab)
-			continue;
-		t->type[id] = TOK_CONTROL;
-		if (known[i].role != ROLE_NONE)
-			t->flags[id] |= TOK_EOG;
-		if (known[i].role == ROLE_EOT && t->eot < 0)
-			t->eot = id;
-		if (known[i].role == ROLE_EOM && t->eom < 0)
-			t->eom = id;
-	}
-	if (t->eos >= 0)
-		t->flags[t->eos] |= TOK_EOG;
-	if (t->eot >= 0)
-		t->flags[t->eot] |= TOK_EOG;
-	if (t->eom >= 0)
-		t->flags[t->eom] |= TOK_EOG;
-}
-
 /* The id that a key gives, `fallback` without the key. */
 static int load_id(const struct tokenizer *t, const struct gguf *g,
 	const char *key, int32_t fallback, int32_t *out, struct err *e)
@@ -187,7 +163,7 @@ static int mark_rstrip(struct tokenizer *t, const struct gguf *g, struct err *e)
 
 /* ---- opening --------------------------------------------------------- */
 
-static int load_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
+static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const char *key = TOK_KEY("model");
 	struct gguf_str model;
@@ -208,15 +184,7 @@ static int load_kind(struct tokenizer *t, const struct gguf *g, struct err *e)
 			"and gpt2 (byte-level BPE)",
 			key, model.len > 40 ? 40 : (int)model.len, model.data);
 	}
-	return 0;
-}
-
-static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
-{
-	int ret = load_kind(t, g, e);
-
-	if (!ret)
-		ret = tok_load_vocab(t, g, e);
+	ret = tok_load_vocab(t, g, e);
 	if (!ret)
 		ret = load_ids(t, g, e);
 	if (!ret)
@@ -229,7 +197,28 @@ static int load(struct tokenizer *t, const struct gguf *g, struct err *e)
 			TOK_KEY("eos_token_id"), t->eos, &t->add_eos, e);
 	if (ret)
 		return ret;
-	mark_known(t);
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		int32_t id = pieces_find(
+			&t->pieces, known[i].text, strlen(known[i].text));
+
+		if (id < 0 || (uint32_t)id >= t->n_vocab)
+			continue;
+		t->type[id] = TOK_CONTROL;
+		if (known[i].role != ROLE_NONE)
+			t->flags[id] |= TOK_EOG;
+		if (known[i].role == ROLE_EOT && t->eot < 0)
+			t->eot = id;
+		if (known[i].role == ROLE_EOM && t->eom < 0)
+			t->eom = id;
+	}
+	if (t->eos >= 0)
+		t->flags[t->eos] |= TOK_EOG;
+	if (t->eot >= 0)
+		t->flags[t->eot] |= TOK_EOG;
+	if (t->eom >= 0)
+		t->flags[t->eom] |= TOK_EOG;
+
 	ret = mark_rstrip(t, g, e);
 	/* Last: it points into the texts, which move while they grow. */
 	if (!ret && specials_init(t))
@@ -285,12 +274,8 @@ int token_list_add(struct token_list *l, int32_t id)
 	return 0;
 }
 
-int tok_emit(struct tok_run *r, int32_t id)
-{
-	return token_list_add(r->out, id);
-}
-
-int tok_emit_byte(struct tok_run *r, unsigned char byte)
+/* A byte is its own token, else the unknown token, else it is refused. */
+static int emit_byte(struct tok_run *r, unsigned char byte)
 {
 	int32_t id = r->tok->byte_piece[byte];
 
@@ -301,7 +286,23 @@ int tok_emit_byte(struct tok_run *r, unsigned char byte)
 			"the vocabulary has no token for byte 0x%02x of the "
 			"text, and none for unknown bytes",
 			byte);
-	return tok_emit(r, id);
+	return token_list_add(r->out, id);
+}
+
+int tok_emit_word(struct tok_run *r, const char *word)
+{
+	int ret = 0;
+
+	for (int32_t i = 0; i >= 0 && !ret; i = r->merger.sym[i].next) {
+		const struct symbol *s = &r->merger.sym[i];
+		bool token = (uint32_t)s->piece < r->tok->n_vocab;
+
+		if (token)
+			ret = token_list_add(r->out, s->piece);
+		for (uint32_t k = 0; !token && !ret && k < s->len; k++)
+			ret = emit_byte(r, (unsigned char)word[s->at + k]);
+	}
+	return ret;
 }
 
 /* Text between special tokens. */
@@ -349,7 +350,7 @@ static int encode_all(
 		}
 		ret = encode(r, text + from, at - from, starts);
 		if (!ret)
-			ret = tok_emit(r, id);
+			ret = token_list_add(r->out, id);
 		if (ret)
 			return ret;
 		at += t->pieces.span[id].len;
@@ -389,11 +390,11 @@ int tokenize_quoting(const struct tokenizer *t, const char *text, size_t len,
 	if (t->bpe)
 		ret = split_open(&r.split);
 	if (!ret && flags & TOKENIZE_BOS && t->add_bos)
-		ret = tok_emit(&r, t->bos);
+		ret = token_list_add(out, t->bos);
 	if (!ret)
 		ret = encode_all(&r, text, len, flags);
 	if (!ret && flags & TOKENIZE_BOS && t->add_eos)
-		ret = tok_emit(&r, t->eos);
+		ret = token_list_add(out, t->eos);
 	if (ret) {
 		out->n = before;
 		if (e && !e->code)

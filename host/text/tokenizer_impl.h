@@ -192,9 +192,8 @@ int tok_spm_encode(struct tok_run *, const char *text, size_t len, bool starts);
 int tok_bpe_load(struct tokenizer *, const struct gguf *, struct err *);
 int tok_bpe_encode(struct tok_run *, const char *text, size_t len);
 
-int tok_emit(struct tok_run *, int32_t id);
-/* One byte as its own token, else as the unknown token, else refused. */
-int tok_emit_byte(struct tok_run *, unsigned char byte);
+/* Emit the merged symbols of the word; bytes of those that are no token. */
+int tok_emit_word(struct tok_run *, const char *word);
 
 /* ---- pretokenizer.c ------------------------------------------------ */
 
