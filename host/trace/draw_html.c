@@ -18,28 +18,28 @@ static void put_string(FILE *f, const char *text)
 	fputc('"', f);
 }
 
-static void put_kinds(FILE *f)
+void draw_html(const struct timeline *t, FILE *f)
 {
+	static const char here[] = "/*TRACE*/";
+	const char *data = strstr(timeline_page, here);
+
+	fwrite(timeline_page, 1, (size_t)(data - timeline_page), f);
+	fputs("const trace={", f);
+
 	fputs("kinds:[", f);
 	for (unsigned k = 0; k < TRACE_KINDS; k++)
 		fprintf(f, "%s[\"%s\",\"%s\"]", k ? "," : "", trace_kinds[k],
 			draw_color(k));
 	fputs("],\n", f);
-}
 
-static void put_names(const struct timeline *t, FILE *f)
-{
 	fputs("names:[", f);
 	for (size_t i = 0; i < t->n_text; i++) {
 		fputs(i ? "," : "", f);
 		put_string(f, t->text[i]);
 	}
 	fputs("],\n", f);
-}
 
-/* [name, rows, counter, what it is of, place among them] */
-static void put_tracks(const struct timeline *t, FILE *f)
-{
+	/* [name, rows, counter, what it is of, place among them] */
 	fputs("tracks:[", f);
 	for (size_t i = 0; i < t->n_track; i++) {
 		const struct timeline_track *x = &t->track[i];
@@ -52,12 +52,9 @@ static void put_tracks(const struct timeline *t, FILE *f)
 		fprintf(f, ",%d]", x->role);
 	}
 	fputs("],\n", f);
-}
 
-/* Seven numbers each, in a row: track, depth, name, kind, begin and length in
- * ns, and 1 for an instant; and what is said with it. */
-static void put_slices(const struct timeline *t, FILE *f)
-{
+	/* Seven numbers each, in a row: track, depth, name, kind, begin and
+	 * length in ns, and 1 for an instant; and what is said with it. */
 	fputs("slices:[", f);
 	for (size_t i = 0; i < t->n_slice; i++) {
 		const struct timeline_slice *s = &t->slice[i];
@@ -75,11 +72,8 @@ static void put_slices(const struct timeline *t, FILE *f)
 		fputc(']', f);
 	}
 	fputs("],\n", f);
-}
 
-/* Track, ns, value. */
-static void put_points(const struct timeline *t, FILE *f)
-{
+	/* Track, ns, value. */
 	fputs("points:[", f);
 	for (size_t i = 0; i < t->n_point; i++) {
 		const struct timeline_point *p = &t->point[i];
@@ -89,20 +83,7 @@ static void put_points(const struct timeline *t, FILE *f)
 			p->value);
 	}
 	fputs("],\n", f);
-}
 
-void draw_html(const struct timeline *t, FILE *f)
-{
-	static const char here[] = "/*TRACE*/";
-	const char *data = strstr(timeline_page, here);
-
-	fwrite(timeline_page, 1, (size_t)(data - timeline_page), f);
-	fputs("const trace={", f);
-	put_kinds(f);
-	put_names(t, f);
-	put_tracks(t, f);
-	put_slices(t, f);
-	put_points(t, f);
 	fprintf(f, "length:%" PRIu64 "};\n", t->end - t->begin);
 	fputs(data + strlen(here), f);
 }

@@ -75,25 +75,6 @@ static bool is_phone(const struct drawing *d, const struct timeline_slice *s)
 	return timeline_is_phone(d->t->track[s->track].role);
 }
 
-/* By a slice of the phone's, which has both of its times. */
-static void find_shift(struct drawing *d)
-{
-	const struct timeline *t = d->t;
-	const struct timeline_slice *text = first_text(t);
-
-	for (size_t i = 0; text && i < t->n_slice; i++) {
-		const struct timeline_slice *s = &t->slice[i];
-		uint64_t began, ps;
-
-		if (!is_phone(d, s))
-			continue;
-		began = s->begin - timeline_arg(t, s, "begin_ps") / 1000;
-		ps = timeline_arg(t, text, "phone_ps");
-		d->shift = (int64_t)(text->begin - began - ps / 1000);
-		return;
-	}
-}
-
 static uint64_t drawn_at(
 	const struct drawing *d, const struct timeline_slice *s, uint64_t at)
 {
@@ -144,23 +125,6 @@ static bool is_shown(const struct drawing *d, const struct timeline_slice *s)
 		s->begin > d->begin || s->end < d->end;
 }
 
-/* Tracks of a kind together, in the order of enum timeline_role; those with
- * nothing to see have no place. */
-static double place_role(struct drawing *d, unsigned role, double y)
-{
-	const struct timeline *t = d->t;
-
-	for (size_t i = 0; i < t->n_track; i++) {
-		bool seen = d->top[i] > 0;
-
-		if (t->track[i].role != role)
-			continue;
-		d->top[i] = seen ? y : -1;
-		y += seen ? t->track[i].deepest * ROW + GAP : 0;
-	}
-	return y;
-}
-
 static int lay_out(struct drawing *d, struct err *e)
 {
 	const struct timeline *t = d->t;
@@ -178,8 +142,18 @@ static int lay_out(struct drawing *d, struct err *e)
 		d->first[i] = bars;
 		bars += t->track[i].deepest;
 	}
-	for (unsigned role = 0; role < TIMELINE_ROLES; role++)
-		y = place_role(d, role, y);
+	for (unsigned role = 0; role < TIMELINE_ROLES; role++) {
+		/* Tracks of a kind together, in the order of enum
+		 * timeline_role; those with nothing to see have no place. */
+		for (size_t i = 0; i < t->n_track; i++) {
+			bool seen = d->top[i] > 0;
+
+			if (t->track[i].role != role)
+				continue;
+			d->top[i] = seen ? y : -1;
+			y += seen ? t->track[i].deepest * ROW + GAP : 0;
+		}
+	}
 	d->height = y + 30;
 	d->bar = calloc(bars + 1, sizeof(*d->bar));
 	return d->bar ? 0 : err_set(e, ENOMEM, "no memory to draw the trace");
@@ -208,24 +182,12 @@ static void draw_bar(
 		ROW - 1, draw_color(b->kind));
 }
 
-static void draw_label(struct drawing *d, const struct timeline_slice *s,
-	double from, double to)
-{
-	const char *name = d->t->text[s->name];
-
-	if (to - from < 7.0 * (double)strlen(name) + 4)
-		return;
-	fprintf(d->f, "<text x=\"%.1f\" y=\"%.1f\">", from + 2,
-		d->top[s->track] + s->depth * ROW + ROW - 4);
-	put_text(d->f, name);
-	fputs("</text>\n", d->f);
-}
-
 static void add_slice(struct drawing *d, const struct timeline_slice *s)
 {
 	struct bar *b = &d->bar[d->first[s->track] + s->depth];
 	double from = x_of(d, drawn_at(d, s, s->begin));
 	double to = x_of(d, drawn_at(d, s, s->end));
+	const char *name;
 
 	if (b->there && b->kind == s->kind && from - b->to < MERGED &&
 		to - from < 1) {
@@ -238,7 +200,15 @@ static void add_slice(struct drawing *d, const struct timeline_slice *s)
 	if (to - from < 20)
 		return;
 	draw_bar(d, s->track, s->depth, b);
-	draw_label(d, s, from, to);
+
+	name = d->t->text[s->name];
+	if (to - from >= 7.0 * (double)strlen(name) + 4) {
+		fprintf(d->f, "<text x=\"%.1f\" y=\"%.1f\">", from + 2,
+			d->top[s->track] + s->depth * ROW + ROW - 4);
+		put_text(d->f, name);
+		fputs("</text>\n", d->f);
+	}
+
 	b->there = false;
 }
 
@@ -276,38 +246,18 @@ static void draw_faults(struct drawing *d)
 	}
 }
 
-static void draw_tracks(struct drawing *d)
-{
-	const struct timeline *t = d->t;
-
-	for (size_t i = 0; i < t->n_track; i++) {
-		if (d->top[i] < 0)
-			continue;
-		fprintf(d->f, "<text x=\"4\" y=\"%.1f\">", d->top[i] + ROW - 4);
-		if (timeline_is_device(t->track[i].role))
-			fputs("device: ", d->f);
-		put_text(d->f, t->track[i].name);
-		fputs("</text>\n", d->f);
-	}
-}
-
-/* 1, 2 or 5 times a power of ten, so that about TICKS of it make `whole`. */
-static double round_step(double whole)
-{
-	static const double factor[] = { 1, 2, 5, 10 };
-	double power = pow(10, floor(log10(whole / TICKS)));
-	unsigned i = 0;
-
-	while (whole / (power * factor[i]) > TICKS && factor[i] < 10)
-		i++;
-	return power * factor[i];
-}
-
 static void draw_axis(struct drawing *d)
 {
+	static const double factor[] = { 1, 2, 5, 10 };
 	double ms = (double)(d->end - d->begin) * 1e-6;
-	double step = round_step(ms), per_ms = (WIDTH - LEFT - RIGHT) / ms;
+	double per_ms = (WIDTH - LEFT - RIGHT) / ms;
+	double power = pow(10, floor(log10(ms / TICKS))), step;
+	unsigned k = 0;
 
+	/* 1, 2 or 5 times a power of ten: at most TICKS steps. */
+	while (ms / (power * factor[k]) > TICKS && factor[k] < 10)
+		k++;
+	step = power * factor[k];
 	for (unsigned i = 0; i * step <= ms; i++) {
 		double x = LEFT + i * step * per_ms;
 
@@ -321,28 +271,29 @@ static void draw_axis(struct drawing *d)
 	}
 }
 
-static void draw_legend(struct drawing *d)
-{
-	double x = LEFT;
-
-	for (unsigned k = 0; k < TRACE_KINDS; k++) {
-		fprintf(d->f,
-			"<rect x=\"%.1f\" y=\"14\" width=\"10\" height=\"10\" "
-			"fill=\"%s\"/><text x=\"%.1f\" y=\"23\">%s</text>\n",
-			x, draw_color(k), x + 13, trace_kinds[k]);
-		x += 28 + 6.2 * (double)strlen(trace_kinds[k]);
-	}
-}
-
 int draw_svg(const struct timeline *t, FILE *f, struct err *e)
 {
 	struct drawing d = { .t = t, .f = f };
+	const struct timeline_slice *text = first_text(t);
 	int ret;
 
-	find_shift(&d);
+	/* Any slice of the phone has both times. */
+	for (size_t i = 0; text && i < t->n_slice; i++) {
+		const struct timeline_slice *s = &t->slice[i];
+		uint64_t began, ps;
+
+		if (!is_phone(&d, s))
+			continue;
+		began = s->begin - timeline_arg(t, s, "begin_ps") / 1000;
+		ps = timeline_arg(t, text, "phone_ps");
+		d.shift = (int64_t)(text->begin - began - ps / 1000);
+		break;
+	}
 	find_range(&d);
 	ret = lay_out(&d, e);
 	if (!ret) {
+		double x = LEFT;
+
 		fprintf(f,
 			"<svg xmlns=\"http://www.w3.org/2000/svg\" "
 			"viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" "
@@ -351,8 +302,27 @@ int draw_svg(const struct timeline *t, FILE *f, struct err *e)
 			"fill=\"#ffffff\"/>\n",
 			WIDTH, d.height);
 		draw_axis(&d);
-		draw_legend(&d);
-		draw_tracks(&d);
+
+		for (unsigned k = 0; k < TRACE_KINDS; k++) {
+			fprintf(d.f,
+				"<rect x=\"%.1f\" y=\"14\" width=\"10\" "
+				"height=\"10\" fill=\"%s\"/><text x=\"%.1f\" "
+				"y=\"23\">%s</text>\n",
+				x, draw_color(k), x + 13, trace_kinds[k]);
+			x += 28 + 6.2 * (double)strlen(trace_kinds[k]);
+		}
+
+		for (size_t i = 0; i < t->n_track; i++) {
+			if (d.top[i] < 0)
+				continue;
+			fprintf(d.f, "<text x=\"4\" y=\"%.1f\">",
+				d.top[i] + ROW - 4);
+			if (timeline_is_device(t->track[i].role))
+				fputs("device: ", d.f);
+			put_text(d.f, t->track[i].name);
+			fputs("</text>\n", d.f);
+		}
+
 		draw_slices(&d);
 		draw_faults(&d);
 		fputs("</svg>\n", f);

@@ -39,19 +39,6 @@ static int take_fixed(struct proto_in *in, unsigned bytes, uint64_t *out)
 	return 0;
 }
 
-static int take_bytes(struct proto_in *in, struct proto_field *f)
-{
-	int ret = take_varint(in, &f->value);
-
-	if (ret)
-		return ret;
-	f->bytes.at = in->at;
-	f->bytes.left = f->value < in->left ? (size_t)f->value : in->left;
-	in->at += f->bytes.left;
-	in->left -= f->bytes.left;
-	return f->bytes.left < f->value ? -ENODATA : 1;
-}
-
 int proto_next(struct proto_in *in, struct proto_field *out)
 {
 	uint64_t tag;
@@ -74,7 +61,15 @@ int proto_next(struct proto_in *in, struct proto_field *out)
 		ret = take_fixed(in, 8, &out->value);
 		break;
 	case 2:
-		return take_bytes(in, out);
+		ret = take_varint(in, &out->value);
+		if (ret)
+			return ret;
+		out->bytes.at = in->at;
+		out->bytes.left =
+			out->value < in->left ? (size_t)out->value : in->left;
+		in->at += out->bytes.left;
+		in->left -= out->bytes.left;
+		return out->bytes.left < out->value ? -ENODATA : 1;
 	case 5:
 		ret = take_fixed(in, 4, &out->value);
 		break;

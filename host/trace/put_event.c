@@ -57,44 +57,6 @@ static void message_end(uint8_t *begun, const uint8_t *end)
 	begun[-1] = (uint8_t)(n >> 7);
 }
 
-static uint8_t *put_argument(uint8_t *at, uint64_t iid, uint64_t value)
-{
-	uint8_t *begun = at = message_begin(at, PF_ARGUMENT);
-
-	at = put_field(at, PF_ARG_NAME_IID, iid);
-	at = put_field(at, PF_ARG_UINT, value);
-	message_end(begun, at);
-	return at;
-}
-
-/* One that is 0 is left out: so it is taken where it is not there. */
-static uint8_t *put_arguments(uint8_t *at, const struct trace_event *v)
-{
-	const char *const *named = trace_what[v->name].arg;
-
-	for (uint32_t i = 0, k = v->first;
-		i < v->n && k < TRACE_ARGS && named[k]; i++, k++)
-		if (v->arg[i])
-			at = put_argument(
-				at, argument_iid(v->name, k), v->arg[i]);
-	return at;
-}
-
-static uint8_t *put_name(uint8_t *at, const struct trace_event *v)
-{
-	at = put_field(at, PF_NAME_IID,
-		v->text ? TEXT_IID - 1 + (uint64_t)v->text : name_iid(v->name));
-	return put_field(
-		at, PF_CATEGORY_IID, kind_iid(trace_what[v->name].kind));
-}
-
-static uint8_t *put_flow(uint8_t *at, const struct trace_event *v)
-{
-	at = put_tag(at, v->flow_ends ? PF_FLOW_END : PF_FLOW, PROTO_FIXED64);
-	memcpy(at, &(uint64_t){ htole64(v->flow) }, 8);
-	return at + 8;
-}
-
 static uint8_t *put_body(
 	uint8_t *at, uint64_t track_uuid, const struct trace_event *v)
 {
@@ -105,14 +67,36 @@ static uint8_t *put_body(
 		[TRACE_COUNT] = PF_COUNTER,
 	};
 
+	const char *const *named = trace_what[v->name].arg;
+
 	at = put_field(at, PF_TYPE, type[v->type]);
 	at = put_field(at, PF_TRACK_UUID, track_uuid);
 	if (v->type == TRACE_COUNT)
 		return put_field(at, PF_COUNTER_VALUE, v->arg[0]);
-	at = put_arguments(at, v);
-	if (v->type != TRACE_END)
-		at = put_name(at, v);
-	return v->flow ? put_flow(at, v) : at;
+	/* An argument of 0 is left out: a reader takes a missing one for 0. */
+	for (uint32_t i = 0, k = v->first;
+		i < v->n && k < TRACE_ARGS && named[k]; i++, k++) {
+		uint8_t *begun;
+
+		if (!v->arg[i])
+			continue;
+		begun = at = message_begin(at, PF_ARGUMENT);
+		at = put_field(at, PF_ARG_NAME_IID, argument_iid(v->name, k));
+		at = put_field(at, PF_ARG_UINT, v->arg[i]);
+		message_end(begun, at);
+	}
+	if (v->type != TRACE_END) {
+		at = put_field(at, PF_NAME_IID,
+			v->text ? TEXT_IID - 1 + (uint64_t)v->text
+				: name_iid(v->name));
+		at = put_field(at, PF_CATEGORY_IID,
+			kind_iid(trace_what[v->name].kind));
+	}
+	if (!v->flow)
+		return at;
+	at = put_tag(at, v->flow_ends ? PF_FLOW_END : PF_FLOW, PROTO_FIXED64);
+	memcpy(at, &(uint64_t){ htole64(v->flow) }, 8);
+	return at + 8;
 }
 
 size_t put_event(uint8_t *to, uint64_t ns, uint64_t track_uuid,

@@ -111,8 +111,8 @@ static int add_slice(struct reading *r, const struct event *v,
 	if (ret)
 		return ret;
 	if (x->depth >= TIMELINE_DEPTH || t->n_slice >= UINT32_MAX)
-		return timeline_malformed(
-			r, "too many slices within one another");
+		return err_set(
+			r->e, EBADMSG, "too many slices within one another");
 	s.kind = kind_of(t->text[kind]);
 	t->slice[t->n_slice++] = s;
 	if (instant)
@@ -124,67 +124,32 @@ static int add_slice(struct reading *r, const struct event *v,
 	return 0;
 }
 
-/* The numbers that come with its end go before those of its beginning. */
-static void join_args(struct timeline *t, struct timeline_slice *s, size_t more)
-{
-	size_t last = more;
-
-	if (!more)
-		return;
-	while (t->arg[last - 1].next)
-		last = t->arg[last - 1].next;
-	t->arg[last - 1].next = s->arg;
-	s->arg = more;
-}
-
 static int end_slice(
 	struct reading *r, const struct event *v, struct timeline_track *x)
 {
 	struct timeline_slice *s;
+	size_t last;
 
 	if (!x->top)
-		return timeline_malformed(r, "a slice ends that never began");
+		return err_set(r->e, EBADMSG, "a slice ends that never began");
 	s = &r->t->slice[x->top - 1];
 	s->end = v->at;
 	s->unfinished = false;
 	s->until = r->t->n_slice;
-	join_args(r->t, s, v->arg);
+
+	/* Arguments of the end come before those of the beginning. */
+	last = v->arg;
+	if (last) {
+		while (r->t->arg[last - 1].next)
+			last = r->t->arg[last - 1].next;
+		r->t->arg[last - 1].next = s->arg;
+		s->arg = v->arg;
+	}
+
 	x->top = s->below;
 	x->depth--;
 	r->t->unfinished--;
 	return 0;
-}
-
-static int add_point(struct reading *r, const struct event *v,
-	const struct timeline_track *x)
-{
-	if (TIMELINE_GROW(r, point, n_point))
-		return -ENOMEM;
-	r->t->point[r->t->n_point++] =
-		(struct timeline_point){ (uint32_t)(x - r->t->track), v->at,
-			v->value };
-	return 0;
-}
-
-static int add_flow(struct reading *r, const struct event *v)
-{
-	if (!v->flow || v->type == PF_SLICE_END || v->type == PF_COUNTER)
-		return 0;
-	if (TIMELINE_GROW(r, flow, n_flow))
-		return -ENOMEM;
-	r->t->flow[r->t->n_flow++] = (struct timeline_flow){ v->flow,
-		r->t->n_slice - 1, v->flow_ends };
-	return 0;
-}
-
-static void widen(struct timeline *t, const struct timeline_track *x)
-{
-	if (timeline_is_phone(x->role))
-		return;
-	if (!t->begin || x->last < t->begin)
-		t->begin = x->last;
-	if (x->last > t->end)
-		t->end = x->last;
 }
 
 static int take_event(struct reading *r, const struct event *v)
@@ -193,59 +158,73 @@ static int take_event(struct reading *r, const struct event *v)
 	int ret;
 
 	if (!x)
-		return timeline_malformed(
-			r, "an event on a track that is none");
+		return err_set(
+			r->e, EBADMSG, "an event on a track that is none");
 	if (v->at < x->last)
-		return timeline_malformed(r, "time goes back on a track");
+		return err_set(r->e, EBADMSG, "time goes back on a track");
 	x->last = v->at;
-	widen(r->t, x);
+
+	if (!timeline_is_phone(x->role)) {
+		if (!r->t->begin || x->last < r->t->begin)
+			r->t->begin = x->last;
+		if (x->last > r->t->end)
+			r->t->end = x->last;
+	}
+
 	if ((v->type == PF_COUNTER) != (x->role == TIMELINE_COUNTER))
-		return timeline_malformed(
-			r, "a counter and a track of slices mixed up");
+		return err_set(r->e, EBADMSG,
+			"a counter and a track of slices mixed up");
 	switch (v->type) {
 	case PF_SLICE_BEGIN:
 	case PF_INSTANT:
 		ret = add_slice(r, v, x, v->type == PF_INSTANT);
-		return ret ? ret : add_flow(r, v);
+
+		if (ret)
+			return ret;
+		if (!v->flow || v->type == PF_SLICE_END ||
+			v->type == PF_COUNTER)
+			return 0;
+		if (TIMELINE_GROW(r, flow, n_flow))
+			return -ENOMEM;
+		r->t->flow[r->t->n_flow++] = (struct timeline_flow){ v->flow,
+			r->t->n_slice - 1, v->flow_ends };
+		return 0;
 	case PF_SLICE_END:
 		return end_slice(r, v, x);
 	case PF_COUNTER:
-		return add_point(r, v, x);
+		if (TIMELINE_GROW(r, point, n_point))
+			return -ENOMEM;
+		r->t->point[r->t->n_point++] =
+			(struct timeline_point){ (uint32_t)(x - r->t->track),
+				v->at, v->value };
+		return 0;
 	default:
-		return timeline_malformed(r, "an event of no type");
+		return err_set(r->e, EBADMSG, "an event of no type");
 	}
 }
 
 /* ---- packets ------------------------------------------------------------- */
 
-/* What else is in a packet may stand behind its event. */
-static int read_parts(struct reading *r, struct proto_in in, uint64_t *at,
-	struct proto_in *event)
+static int read_packet(struct reading *r, struct proto_in in)
 {
+	struct proto_in event = { 0 };
+	struct event v = { 0 };
 	struct proto_field f;
 	int ret;
 
+	/* The event is read last: names and tracks may stand after it. */
 	while ((ret = timeline_next(r, &in, &f)) > 0) {
 		if (f.number == PF_TIMESTAMP)
-			*at = f.value;
+			v.at = f.value;
 		else if (f.number == PF_INTERNED_DATA)
 			ret = timeline_read_names(r, f.bytes);
 		else if (f.number == PF_TRACK_DESCRIPTOR)
 			ret = timeline_read_track(r, f.bytes);
 		else if (f.number == PF_TRACK_EVENT)
-			*event = f.bytes;
+			event = f.bytes;
 		if (ret < 0)
 			return ret;
 	}
-	return ret;
-}
-
-static int read_packet(struct reading *r, struct proto_in in)
-{
-	struct proto_in event = { 0 };
-	struct event v = { 0 };
-	int ret = read_parts(r, in, &v.at, &event);
-
 	if (ret || !event.at)
 		return ret;
 	ret = read_event(r, event, &v);
@@ -283,19 +262,6 @@ static int read_all(struct reading *r, const uint8_t *bytes, size_t n)
 
 /* ---- the whole ----------------------------------------------------------- */
 
-static void end_open_slices(struct timeline *t)
-{
-	for (size_t i = 0; i < t->n_slice; i++) {
-		struct timeline_slice *s = &t->slice[i];
-		bool phone = timeline_is_phone(t->track[s->track].role);
-
-		if (!s->unfinished)
-			continue;
-		s->end = phone ? t->track[s->track].last : t->end;
-		s->until = t->n_slice;
-	}
-}
-
 static int check_ours(struct reading *r)
 {
 	const struct timeline *t = r->t;
@@ -324,8 +290,15 @@ int timeline_read(
 	free(r.argument.text);
 	if (ret)
 		timeline_release(out);
-	else
-		end_open_slices(out);
+	for (size_t i = 0; i < out->n_slice; i++) {
+		struct timeline_slice *s = &out->slice[i];
+		const struct timeline_track *x = &out->track[s->track];
+
+		if (!s->unfinished)
+			continue;
+		s->end = timeline_is_phone(x->role) ? x->last : out->end;
+		s->until = out->n_slice;
+	}
 	return ret;
 }
 

@@ -27,9 +27,7 @@ struct reading {
 	struct err *e;
 };
 
-/* -ENOMEM, and -EBADMSG for what no writer of ours writes. */
-int timeline_no_memory(struct reading *);
-int timeline_malformed(struct reading *, const char *what);
+int timeline_no_memory(struct reading *); /* -ENOMEM */
 
 /* 1 and a field, 0, or -EBADMSG: within a packet nothing may be short. */
 int timeline_next(struct reading *, struct proto_in *, struct proto_field *);

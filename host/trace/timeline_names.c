@@ -15,40 +15,21 @@ int timeline_no_memory(struct reading *r)
 	return err_set(r->e, ENOMEM, "no memory for the trace");
 }
 
-int timeline_malformed(struct reading *r, const char *what)
-{
-	return err_set(r->e, EBADMSG, "%s", what);
-}
-
 int timeline_next(struct reading *r, struct proto_in *in, struct proto_field *f)
 {
 	int ret = proto_next(in, f);
 
-	return ret < 0 ? timeline_malformed(r, "a field that is none") : ret;
+	return ret < 0 ? err_set(r->e, EBADMSG, "a field that is none") : ret;
 }
 
 /* ---- interned names ------------------------------------------------------ */
-
-static int add_text(struct reading *r, struct proto_in in, uint32_t *out)
-{
-	char *copy = strndup((const char *)in.at, in.left);
-
-	if (!copy || TIMELINE_GROW(r, text, n_text)) {
-		free(copy);
-		return timeline_no_memory(r);
-	}
-	err_plain(copy);
-	*out = (uint32_t)r->t->n_text;
-	r->t->text[r->t->n_text++] = copy;
-	return 0;
-}
 
 static int intern(struct reading *r, struct interned *table, struct proto_in in)
 {
 	struct proto_in name = { 0 };
 	struct proto_field f;
 	uint64_t iid = 0;
-	uint32_t text = 0;
+	char *copy;
 	int ret;
 
 	while ((ret = timeline_next(r, &in, &f)) > 0) {
@@ -60,7 +41,7 @@ static int intern(struct reading *r, struct interned *table, struct proto_in in)
 	if (ret)
 		return ret;
 	if (!iid || iid >= IID_MAX || !name.at)
-		return timeline_malformed(r, "a name without a number");
+		return err_set(r->e, EBADMSG, "a name without a number");
 	if (iid >= table->n) {
 		uint32_t *more =
 			reallocarray(table->text, iid + 1, sizeof(*more));
@@ -72,10 +53,15 @@ static int intern(struct reading *r, struct interned *table, struct proto_in in)
 		table->text = more;
 		table->n = iid + 1;
 	}
-	ret = add_text(r, name, &text);
-	if (!ret)
-		table->text[iid] = text + 1;
-	return ret;
+	copy = strndup((const char *)name.at, name.left);
+	if (!copy || TIMELINE_GROW(r, text, n_text)) {
+		free(copy);
+		return timeline_no_memory(r);
+	}
+	err_plain(copy);
+	r->t->text[r->t->n_text++] = copy;
+	table->text[iid] = (uint32_t)r->t->n_text;
+	return 0;
 }
 
 int timeline_read_names(struct reading *r, struct proto_in in)
@@ -100,7 +86,7 @@ int timeline_named(struct reading *r, const struct interned *table,
 	uint64_t iid, uint32_t *out)
 {
 	if (iid >= table->n || !table->text[iid])
-		return timeline_malformed(r, "a number that names nothing");
+		return err_set(r->e, EBADMSG, "a number that names nothing");
 	*out = table->text[iid] - 1;
 	return 0;
 }
@@ -205,8 +191,8 @@ int timeline_read_track(struct reading *r, struct proto_in in)
 	if (ret)
 		return ret;
 	if (!x.uuid || timeline_find_track(r->t, x.uuid))
-		return timeline_malformed(
-			r, "a track without a number of its own");
+		return err_set(
+			r->e, EBADMSG, "a track without a number of its own");
 	if (TIMELINE_GROW(r, track, n_track))
 		return -ENOMEM;
 	x.name = strndup(name.at ? (const char *)name.at : "", name.left);

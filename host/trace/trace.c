@@ -156,20 +156,6 @@ static void write_thread(struct trace *t, unsigned i)
 	packet_end(t, &p, packet);
 }
 
-/* The calling one. */
-static void add_thread(struct trace *t)
-{
-	struct told_thread *x = &t->thread[t->threads];
-
-	x->self = pthread_self();
-	x->tid = gettid();
-	if (t->threads)
-		pthread_getname_np(x->self, x->name, sizeof(x->name));
-	else
-		snprintf(x->name, sizeof(x->name), "main");
-	write_thread(t, t->threads++);
-}
-
 static void write_track(struct trace *t, uint64_t uuid, uint64_t parent,
 	const char *name, bool counter)
 {
@@ -214,32 +200,18 @@ static uint64_t thread_track(struct trace *t)
 		i++;
 	if (i == THREADS)
 		return 0;
-	if (i == t->threads)
-		add_thread(t);
+	if (i == t->threads) {
+		struct told_thread *x = &t->thread[i];
+
+		x->self = self;
+		x->tid = gettid();
+		if (i)
+			pthread_getname_np(self, x->name, sizeof(x->name));
+		else
+			snprintf(x->name, sizeof(x->name), "main");
+		write_thread(t, t->threads++);
+	}
 	return UUID_THREAD + i;
-}
-
-static uint64_t counter_track(struct trace *t, enum trace_name name)
-{
-	uint64_t uuid = UUID_COUNTER + name;
-
-	if (!t->told_counter[name])
-		write_track(t, uuid, UUID_HOST, trace_what[name].name, true);
-	t->told_counter[name] = true;
-	return uuid;
-}
-
-static void write_device_track(
-	struct trace *t, uint64_t uuid, const struct trace_event *v)
-{
-	char name[32] = "run loop";
-
-	if (v->name == TRACE_DEVICE_LOAD || v->name == TRACE_DEVICE_DMA)
-		snprintf(name, sizeof(name), "%s",
-			v->name == TRACE_DEVICE_DMA ? "DMA" : "loader");
-	else if (v->lane)
-		snprintf(name, sizeof(name), "worker %u", v->lane);
-	write_track(t, uuid, t->device, name, false);
 }
 
 static uint64_t device_track(struct trace *t, const struct trace_event *v)
@@ -247,8 +219,16 @@ static uint64_t device_track(struct trace *t, const struct trace_event *v)
 	uint64_t uuid = t->device + 1 + v->lane;
 	bool *told = &t->told_track[v->track][v->lane];
 
-	if (!*told)
-		write_device_track(t, uuid, v);
+	if (!*told) {
+		char name[32] = "run loop";
+
+		if (v->name == TRACE_DEVICE_LOAD || v->name == TRACE_DEVICE_DMA)
+			snprintf(name, sizeof(name), "%s",
+				v->name == TRACE_DEVICE_DMA ? "DMA" : "loader");
+		else if (v->lane)
+			snprintf(name, sizeof(name), "worker %u", v->lane);
+		write_track(t, uuid, t->device, name, false);
+	}
 	*told = true;
 	return uuid;
 }
@@ -258,8 +238,13 @@ static uint64_t track_of(struct trace *t, const struct trace_event *v)
 	uint64_t uuid = UUID_TRACK + (uint64_t)v->track * TRACE_LANES + v->lane;
 	bool *told = &t->told_track[v->track][v->lane];
 
-	if (v->type == TRACE_COUNT)
-		return counter_track(t, v->name);
+	if (v->type == TRACE_COUNT) {
+		if (!t->told_counter[v->name])
+			write_track(t, UUID_COUNTER + v->name, UUID_HOST,
+				trace_what[v->name].name, true);
+		t->told_counter[v->name] = true;
+		return UUID_COUNTER + v->name;
+	}
 	if (v->track == TRACE_ON_THREAD)
 		return thread_track(t);
 	if (v->track == TRACE_ON_DEVICE)
@@ -282,11 +267,6 @@ static void write_phone(struct trace *t)
 	write_process(t, UUID_PHONE, 1 << 22, text);
 }
 
-static void write_device(struct trace *t)
-{
-	write_process(t, t->device, t->device_pid, "tandem-npu");
-}
-
 void trace_phone(struct trace *t, const char *name)
 {
 	pthread_mutex_lock(&t->lock);
@@ -304,7 +284,7 @@ void trace_device(struct trace *t, pid_t pid)
 	t->device_pid = pid;
 	memset(t->told_track[TRACE_ON_DEVICE], 0,
 		sizeof(t->told_track[TRACE_ON_DEVICE]));
-	write_device(t);
+	write_process(t, t->device, pid, "tandem-npu");
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -374,17 +354,6 @@ static void remember(struct trace *t, const struct open_slice *s)
 	t->open[t->n_open++] = *s;
 }
 
-static void forget(struct trace *t, uint64_t track)
-{
-	size_t i = t->n_open;
-
-	while (i && t->open[i - 1].track != track)
-		i--;
-	if (i)
-		memmove(&t->open[i - 1], &t->open[i],
-			(t->n_open-- - i) * sizeof(*t->open));
-}
-
 static void tell(struct trace *t, const struct trace_event *v)
 {
 	uint64_t ns =
@@ -396,8 +365,15 @@ static void tell(struct trace *t, const struct trace_event *v)
 	write_event(t, track, ns, v);
 	if (t->file.limit && v->type == TRACE_BEGIN)
 		remember(t, &(const struct open_slice){ track, ns, *v });
-	else if (t->file.limit && v->type == TRACE_END)
-		forget(t, track);
+	else if (t->file.limit && v->type == TRACE_END) {
+		size_t i = t->n_open;
+
+		while (i && t->open[i - 1].track != track)
+			i--;
+		if (i)
+			memmove(&t->open[i - 1], &t->open[i],
+				(t->n_open-- - i) * sizeof(*t->open));
+	}
 	if (!is_phone(v->track) && ns > t->file.flushed_ns + FLUSH_NS)
 		trace_file_flush(&t->file);
 }
@@ -416,23 +392,11 @@ static void begin_file(struct trace *t)
 	if (t->phone)
 		write_phone(t);
 	if (t->device)
-		write_device(t);
+		write_process(t, t->device, t->device_pid, "tandem-npu");
 	for (unsigned i = 0; i < t->threads; i++)
 		write_thread(t, i);
 	memset(t->told_track, 0, sizeof(t->told_track));
 	memset(t->told_counter, 0, sizeof(t->told_counter));
-}
-
-/* What is open begins again, when it did; of a thread's only that one tells. */
-static void begin_open(struct trace *t)
-{
-	for (size_t i = 0; i < t->n_open; i++) {
-		const struct open_slice *s = &t->open[i];
-
-		if (s->event.track != TRACE_ON_THREAD)
-			track_of(t, &s->event);
-		write_event(t, s->track, s->ns, &s->event);
-	}
 }
 
 static void turn(struct trace *t)
@@ -448,7 +412,17 @@ static void turn(struct trace *t)
 	if (t->file.failed)
 		return;
 	begin_file(t);
-	begin_open(t);
+
+	/* What is open begins again, when it did; of a thread's only that one
+	 * tells. */
+	for (size_t i = 0; i < t->n_open; i++) {
+		const struct open_slice *s = &t->open[i];
+
+		if (s->event.track != TRACE_ON_THREAD)
+			track_of(t, &s->event);
+		write_event(t, s->track, s->ns, &s->event);
+	}
+
 	tell(t, &left);
 }
 
@@ -509,17 +483,6 @@ uint64_t trace_write_flow(const char *buffer, uint32_t cpu_seq)
 
 /* ---- life ---------------------------------------------------------------- */
 
-/* Who holds it tells on. */
-static void init_lock(pthread_mutex_t *lock)
-{
-	pthread_mutexattr_t again;
-
-	pthread_mutexattr_init(&again);
-	pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
-	pthread_mutex_init(lock, &again);
-	pthread_mutexattr_destroy(&again);
-}
-
 static int trace_free(struct trace *t, struct err *e)
 {
 	int ret = trace_file_close(&t->file, e);
@@ -538,10 +501,17 @@ int trace_open(
 {
 	struct trace *t = calloc(1, sizeof(*t));
 	int ret;
+	pthread_mutexattr_t again;
 
 	if (!t)
 		return err_set(e, ENOMEM, "no memory for a trace");
-	init_lock(&t->lock);
+
+	/* Recursive: a thread that holds the lock adds events. */
+	pthread_mutexattr_init(&again);
+	pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&t->lock, &again);
+	pthread_mutexattr_destroy(&again);
+
 	ret = trace_file_open(&t->file, path, limit, e);
 	if (ret) {
 		trace_free(t, NULL);

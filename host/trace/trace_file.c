@@ -20,11 +20,21 @@ static int cannot_write(const struct trace_file *f, int code, struct err *e)
 	return err_sys(e, code, "cannot write the trace '%s'", f->path);
 }
 
-/* What is no regular file has nothing to empty, and cannot be put aside. */
-static int check_kind(const struct trace_file *f, struct err *e)
+static int open_empty(struct trace_file *f, struct err *e)
 {
 	struct stat st;
 
+	f->fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (f->fd < 0)
+		return cannot_write(f, errno, e);
+	if (flock(f->fd, LOCK_EX | LOCK_NB))
+		return err_set(e, EBUSY,
+			"the trace '%s' is being written already; use one file "
+			"per pair of processes",
+			f->path);
+
+	/* What is no regular file has nothing to empty, and cannot be put
+	 * aside. */
 	if (fstat(f->fd, &st))
 		return cannot_write(f, errno, e);
 	if (S_ISREG(st.st_mode))
@@ -35,19 +45,6 @@ static int check_kind(const struct trace_file *f, struct err *e)
 			  "size cannot be limited",
 			  f->path)
 		: 0;
-}
-
-static int open_empty(struct trace_file *f, struct err *e)
-{
-	f->fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-	if (f->fd < 0)
-		return cannot_write(f, errno, e);
-	if (flock(f->fd, LOCK_EX | LOCK_NB))
-		return err_set(e, EBUSY,
-			"the trace '%s' is being written already; use one file "
-			"per pair of processes",
-			f->path);
-	return check_kind(f, e);
 }
 
 int trace_file_open(

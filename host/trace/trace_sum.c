@@ -59,64 +59,13 @@ static uint64_t length(const struct timeline_slice *s)
 
 /* ---- texts --------------------------------------------------------------- */
 
-static int find_texts(struct summing *m)
-{
-	const struct timeline *t = m->t;
-	int ret = 0;
-
-	for (size_t i = 0; i < t->n_slice && !ret; i++) {
-		const struct timeline_slice *s = &t->slice[i];
-
-		if (s->kind != TRACE_KIND_TEXT)
-			continue;
-		m->s->texts++;
-		m->s->prompt_tokens += timeline_arg(t, s, "prompt_tokens");
-		ret = spans_add(&m->texts, s->begin, s->end);
-		if (!ret)
-			ret = spans_add(&m->told, i, s->until);
-	}
-	if (!ret && !m->s->texts)
-		ret = spans_add(&m->texts, t->begin, t->end);
-	if (!ret && !m->s->texts)
-		ret = spans_add(&m->told, 0, t->n_slice);
-	spans_join(&m->texts);
-	spans_join(&m->told);
-	m->s->texts_ns = spans_length(&m->texts);
-	return ret;
-}
-
 /* ---- the host and its requests ------------------------------------------- */
-
-static void sum_pass(struct summing *m, const struct timeline_slice *s)
-{
-	m->s->rows += timeline_arg(m->t, s, "rows");
-	m->s->padded_rows += timeline_arg(m->t, s, "padded");
-	/* One that failed has none. */
-	m->s->passes += timeline_arg(m->t, s, "rows") > 0;
-}
-
-static void keep_longest(struct summing *m, size_t i)
-{
-	struct trace_sum *s = m->s;
-	unsigned at = s->n_longest;
-
-	while (at &&
-		length(&m->t->slice[i]) >
-			length(&m->t->slice[s->longest[at - 1]]))
-		at--;
-	if (at == TRACE_LONGEST)
-		return;
-	if (s->n_longest < TRACE_LONGEST)
-		s->n_longest++;
-	memmove(&s->longest[at + 1], &s->longest[at],
-		(s->n_longest - at - 1) * sizeof(s->longest[0]));
-	s->longest[at] = i;
-}
 
 static int sum_request(struct summing *m, size_t i)
 {
 	const struct timeline_slice *s = &m->t->slice[i];
 	struct trace_sum *sum = m->s;
+	unsigned at = sum->n_longest;
 
 	if (s->unfinished || timeline_arg(m->t, s, "status") == ERR_DEVICE_LOST)
 		sum->unanswered++;
@@ -126,14 +75,26 @@ static int sum_request(struct summing *m, size_t i)
 #define DONE(type, name) sum->name += timeline_arg(m->t, s, #name);
 	TRACE_DONE(DONE)
 #undef DONE
-	keep_longest(m, i);
+	while (at && length(s) > length(&m->t->slice[sum->longest[at - 1]]))
+		at--;
+	if (at < TRACE_LONGEST) {
+		if (sum->n_longest < TRACE_LONGEST)
+			sum->n_longest++;
+		memmove(&sum->longest[at + 1], &sum->longest[at],
+			(sum->n_longest - at - 1) * sizeof(sum->longest[0]));
+		sum->longest[at] = i;
+	}
 	return spans_add(&m->asked, s->begin, s->end);
 }
 
 static int sum_thread(struct summing *m, const struct timeline_slice *s)
 {
-	if (s->kind == TRACE_KIND_PASS && !s->instant)
-		sum_pass(m, s);
+	if (s->kind == TRACE_KIND_PASS && !s->instant) {
+		m->s->rows += timeline_arg(m->t, s, "rows");
+		m->s->padded_rows += timeline_arg(m->t, s, "padded");
+		/* One that failed has none. */
+		m->s->passes += timeline_arg(m->t, s, "rows") > 0;
+	}
 	m->s->lost += s->instant && !strcmp(name_of(m, s), "device lost");
 	if (s->instant && !strcmp(name_of(m, s), "events of the device lost"))
 		m->s->events_lost += timeline_arg(m->t, s, "events");
@@ -141,21 +102,6 @@ static int sum_thread(struct summing *m, const struct timeline_slice *s)
 	if (s->kind == TRACE_KIND_WAIT)
 		return spans_add(&m->waiting, s->begin, s->end);
 	return s->instant ? 0 : spans_add(&m->working, s->begin, s->end);
-}
-
-static int sum_flash(struct summing *m, const struct timeline_slice *s)
-{
-	m->s->flash_reads++;
-	m->s->flash_bytes += timeline_arg(m->t, s, "bytes");
-	return spans_add(&m->flash, s->begin, s->end);
-}
-
-static int sum_device(struct summing *m, const struct timeline_slice *s)
-{
-	m->s->device_told = true;
-	if (s->kind == TRACE_KIND_REQUEST)
-		return spans_add(&m->device, s->begin, s->end);
-	return 0;
 }
 
 /* ---- the phone ----------------------------------------------------------- */
@@ -190,20 +136,10 @@ static void sum_phone(struct summing *m, const struct timeline_slice *s)
 
 /* ---- all ----------------------------------------------------------------- */
 
-/* To its kind, and not to that of what it lies in. */
-static void sum_work(struct summing *m, const struct timeline_slice *s)
-{
-	struct trace_work *w = m->s->work[role_of(m, s)];
-
-	w[s->kind].n++;
-	w[s->kind].ns += length(s);
-	if (s->below && in_texts(m, s->below - 1))
-		w[m->t->slice[s->below - 1].kind].ns -= length(s);
-}
-
 static int sum_slice(struct summing *m, size_t i)
 {
 	const struct timeline_slice *s = &m->t->slice[i];
+	struct trace_work *w;
 
 	if (role_of(m, s) == TIMELINE_TEXTS && s->kind == TRACE_KIND_WAIT) {
 		m->s->queued++;
@@ -217,16 +153,28 @@ static int sum_slice(struct summing *m, size_t i)
 		sum_phone(m, s);
 		return 0;
 	}
-	sum_work(m, s);
+
+	/* Its time counts for its own kind and not for the slice around it. */
+	w = m->s->work[role_of(m, s)];
+	w[s->kind].n++;
+	w[s->kind].ns += length(s);
+	if (s->below && in_texts(m, s->below - 1))
+		w[m->t->slice[s->below - 1].kind].ns -= length(s);
+
 	switch (role_of(m, s)) {
 	case TIMELINE_THREAD:
 		return sum_thread(m, s);
 	case TIMELINE_REQUESTS:
 		return sum_request(m, i);
 	case TIMELINE_FLASH:
-		return sum_flash(m, s);
+		m->s->flash_reads++;
+		m->s->flash_bytes += timeline_arg(m->t, s, "bytes");
+		return spans_add(&m->flash, s->begin, s->end);
 	case TIMELINE_DEVICE:
-		return sum_device(m, s);
+		m->s->device_told = true;
+		if (s->kind == TRACE_KIND_REQUEST)
+			return spans_add(&m->device, s->begin, s->end);
+		return 0;
 	default:
 		return 0;
 	}
@@ -265,10 +213,28 @@ static int sum_overlaps(struct summing *m)
 int trace_sum(struct trace_sum *out, const struct timeline *t, struct err *e)
 {
 	struct summing m = { .t = t, .s = out };
-	int ret;
+	int ret = 0;
 
 	*out = (struct trace_sum){ 0 };
-	ret = find_texts(&m);
+	for (size_t i = 0; i < t->n_slice && !ret; i++) {
+		const struct timeline_slice *s = &t->slice[i];
+
+		if (s->kind != TRACE_KIND_TEXT)
+			continue;
+		m.s->texts++;
+		m.s->prompt_tokens += timeline_arg(t, s, "prompt_tokens");
+		ret = spans_add(&m.texts, s->begin, s->end);
+		if (!ret)
+			ret = spans_add(&m.told, i, s->until);
+	}
+	if (!ret && !m.s->texts)
+		ret = spans_add(&m.texts, t->begin, t->end);
+	if (!ret && !m.s->texts)
+		ret = spans_add(&m.told, 0, t->n_slice);
+	spans_join(&m.texts);
+	spans_join(&m.told);
+	m.s->texts_ns = spans_length(&m.texts);
+
 	for (size_t i = 0; i < t->n_slice && !ret; i++)
 		ret = sum_slice(&m, i);
 	if (!ret)
