@@ -65,17 +65,6 @@ static uint32_t extent(const struct model *m, enum extent x)
 	return 0;
 }
 
-static bool is_required(const struct model *m, enum presence p)
-{
-	return p == REQUIRED || (p == QKV_BIAS && m->kind->qkv_bias) ||
-		(p == HEAD_NORM && m->kind->head_norm);
-}
-
-static bool is_allowed(const struct model *m, enum presence p)
-{
-	return p != HEAD_NORM || m->kind->head_norm;
-}
-
 /* GGUF's row length comes first; vectors and norms are f32 by contract. */
 static int check_shape(const struct gguf_tensor *t, uint64_t rows,
 	uint64_t cols, struct err *e)
@@ -141,7 +130,8 @@ static int place_layer_tensor(struct model *m, const struct gguf_tensor *t,
 	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 		const struct layer_tensor *l = &layer_tensors[i];
 
-		if (!gguf_str_is(rest, l->name) || !is_allowed(m, l->presence))
+		if (!gguf_str_is(rest, l->name) ||
+			(l->presence == HEAD_NORM && !m->kind->head_norm))
 			continue;
 		m->layer[layer][i] = t;
 		return check_shape(
@@ -213,7 +203,13 @@ static int check_layers(const struct model *m, struct err *e)
 		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
 			const struct layer_tensor *lt = &layer_tensors[i];
 
-			if (m->layer[l][i] || !is_required(m, lt->presence))
+			bool required = lt->presence == REQUIRED ||
+				(lt->presence == QKV_BIAS &&
+					m->kind->qkv_bias) ||
+				(lt->presence == HEAD_NORM &&
+					m->kind->head_norm);
+
+			if (m->layer[l][i] || !required)
 				continue;
 			snprintf(name, sizeof(name), "blk.%u.%s", l, lt->name);
 			return missing_tensor(name, e);
@@ -288,30 +284,18 @@ fail:
 	return ret;
 }
 
-static int graft(struct model *m, const struct model *base,
-	const struct gguf *own, uint32_t first, struct err *e)
+/* Room for the layers, and the frequencies of another model. */
+static int alloc_like(struct model *m, const struct model *of, struct err *e)
 {
-	size_t rope = base->n_rot / 2 * sizeof(*base->rope_freq);
+	size_t rope = of->n_rot / 2 * sizeof(*of->rope_freq);
 	int ret = alloc_layers(m, e);
 
 	m->rope_freq = malloc(rope);
-	if (!ret && !m->rope_freq)
+	if (m->rope_freq)
+		memcpy(m->rope_freq, of->rope_freq, rope);
+	else if (!ret)
 		ret = err_set(e, ENOMEM, "no memory for rope frequencies");
-	if (ret)
-		return ret;
-	memcpy(m->rope_freq, base->rope_freq, rope);
-	memcpy(m->layer, base->layer, first * sizeof(*m->layer));
-	for (size_t i = 0; i < gguf_n_tensors(own) && !ret; i++) {
-		const struct gguf_tensor *t = gguf_tensor_at(own, i);
-		struct gguf_str rest;
-		uint32_t layer;
-
-		if (!parse_layer_name(t->name, &layer, &rest))
-			continue;
-		ret = layer < first ? unknown_tensor(t->name, e)
-				    : place_layer_tensor(m, t, layer, rest, e);
-	}
-	return ret ? ret : check_layers(m, e);
+	return ret;
 }
 
 int model_graft(struct model **out, const struct model *base,
@@ -330,8 +314,21 @@ int model_graft(struct model **out, const struct model *base,
 	*m = *base;
 	m->gguf = NULL;
 	m->layer = NULL;
-	m->rope_freq = NULL;
-	ret = graft(m, base, own, first, e);
+	ret = alloc_like(m, base, e);
+	if (!ret)
+		memcpy(m->layer, base->layer, first * sizeof(*m->layer));
+	for (size_t i = 0; i < gguf_n_tensors(own) && !ret; i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(own, i);
+		struct gguf_str rest;
+		uint32_t layer;
+
+		if (!parse_layer_name(t->name, &layer, &rest))
+			continue;
+		ret = layer < first ? unknown_tensor(t->name, e)
+				    : place_layer_tensor(m, t, layer, rest, e);
+	}
+	if (!ret)
+		ret = check_layers(m, e);
 	if (ret) {
 		model_close(m);
 		return ret;
@@ -343,7 +340,6 @@ int model_graft(struct model **out, const struct model *base,
 int model_tail(struct model **out, const struct model *of, uint32_t first,
 	struct err *e)
 {
-	size_t rope = of->n_rot / 2 * sizeof(*of->rope_freq);
 	struct model *m = malloc(sizeof(*m));
 	int ret;
 
@@ -354,15 +350,11 @@ int model_tail(struct model **out, const struct model *of, uint32_t first,
 	m->packed = NULL;
 	m->behind = first;
 	m->n_layer -= first;
-	m->rope_freq = malloc(rope);
-	ret = alloc_layers(m, e);
-	if (!ret && !m->rope_freq)
-		ret = err_set(e, ENOMEM, "no memory for rope frequencies");
+	ret = alloc_like(m, of, e);
 	if (ret) {
 		model_close(m);
 		return ret;
 	}
-	memcpy(m->rope_freq, of->rope_freq, rope);
 	memcpy(m->layer, of->layer + first, m->n_layer * sizeof(*m->layer));
 	*out = m;
 	return 0;

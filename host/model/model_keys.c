@@ -123,11 +123,12 @@ static int read_shape(struct model *m, struct err *e)
 	return 0;
 }
 
-/* The size of a head: its own key, or the embedding shared out. */
-static int read_head_dim(struct model *m, struct err *e)
+/* The size of a head: its own key, or the embedding shared out. How many values
+ * of it are rotated. */
+static int read_head(struct model *m, struct err *e)
 {
 	uint32_t key = 0, value = 0;
-	int has_key, has_value;
+	int has_key, has_value, ret;
 
 	has_key = find_u32(m, "attention.key_length", MAX_HEAD_DIM, &key, e);
 	if (has_key < 0)
@@ -160,14 +161,7 @@ static int read_head_dim(struct model *m, struct err *e)
 			key_of(m, "attention.value_length").name, value);
 	m->head_dim = key;
 	m->n_rot = key;
-	return 0;
-}
-
-static int read_rotation(struct model *m, struct err *e)
-{
-	int ret =
-		find_u32(m, "rope.dimension_count", MAX_HEAD_DIM, &m->n_rot, e);
-
+	ret = find_u32(m, "rope.dimension_count", MAX_HEAD_DIM, &m->n_rot, e);
 	if (ret < 0)
 		return ret;
 	if (m->n_rot % 2 || m->n_rot > m->head_dim)
@@ -218,25 +212,21 @@ static int read_causal(struct model *m, struct err *e)
 	return 0;
 }
 
-static int read_shift(struct model *m, struct err *e)
+/* What a model that fills masks needs beside its layers. */
+static int read_mask(struct model *m, struct err *e)
 {
-	const int ret = gguf_bool(
-		m->gguf, "diffusion.shift_logits", &m->shift_logits, e);
-
-	if (!ret)
-		m->shift_logits = m->kind->shift_logits;
-	return ret < 0 ? ret : 0;
-}
-
-/* A block is computed in one pass. */
-static int read_block_length(struct model *m, struct err *e)
-{
+	static const char mask[] = "tokenizer.ggml.mask_token_id";
 	static const char block[] = "diffusion.block_length";
-	uint64_t length = 0;
-	int ret = gguf_u64(m->gguf, block, &length, e);
+	uint64_t length = 0, id;
+	int ret;
 
+	m->mask_token = -1;
+	if (m->causal)
+		return 0;
+	ret = gguf_u64(m->gguf, block, &length, e);
 	if (ret < 0)
 		return ret;
+	/* A block is computed in one pass. */
 	if (length > WIRE_MAX_ROWS || length > m->n_ctx)
 		return err_set(e, ENOTSUP,
 			"key '%s' is %llu, but only blocks of 1 to %u tokens "
@@ -244,21 +234,11 @@ static int read_block_length(struct model *m, struct err *e)
 			block, (unsigned long long)length, WIRE_MAX_ROWS,
 			m->n_ctx);
 	m->block_length = (uint32_t)length;
-	return 0;
-}
-
-/* What a model that fills masks needs beside its layers. */
-static int read_mask(struct model *m, struct err *e)
-{
-	static const char mask[] = "tokenizer.ggml.mask_token_id";
-	uint64_t id;
-	int ret;
-
-	m->mask_token = -1;
-	if (m->causal)
-		return 0;
-	if ((ret = read_block_length(m, e)) || (ret = read_shift(m, e)))
+	ret = gguf_bool(m->gguf, "diffusion.shift_logits", &m->shift_logits, e);
+	if (ret < 0)
 		return ret;
+	if (!ret)
+		m->shift_logits = m->kind->shift_logits;
 	ret = gguf_u64(m->gguf, mask, &id, e);
 	if (ret < 0)
 		return ret;
@@ -328,16 +308,11 @@ static const char *const known[] = {
 static const char *const guarded[] = { "attention.", "rope.", "expert", "ssm.",
 	"altup.", "hyper_connection." };
 
-static bool is_number(enum gguf_type t)
-{
-	return t != GGUF_STRING && t != GGUF_ARRAY;
-}
-
 static bool is_neutral(const struct gguf_kv *kv, const struct neutral *n)
 {
 	enum gguf_type t = kv->type == GGUF_ARRAY ? kv->elem : kv->type;
 
-	if (!is_number(t))
+	if (t == GGUF_STRING || t == GGUF_ARRAY)
 		return false;
 	for (uint64_t i = 0; i < kv->count; i++) {
 		double v = gguf_elem_f64(kv, i);
@@ -451,9 +426,9 @@ int keys_read(struct model *m, struct err *e)
 	int ret;
 
 	if ((ret = read_arch(m, e)) || (ret = read_causal(m, e)) ||
-		(ret = read_shape(m, e)) || (ret = read_head_dim(m, e)) ||
-		(ret = read_rotation(m, e)) || (ret = read_norm(m, e)) ||
-		(ret = read_mask(m, e)) || (ret = check_keys(m, e)))
+		(ret = read_shape(m, e)) || (ret = read_head(m, e)) ||
+		(ret = read_norm(m, e)) || (ret = read_mask(m, e)) ||
+		(ret = check_keys(m, e)))
 		return ret;
 	return check_sliding_window(m, e);
 }

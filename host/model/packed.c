@@ -37,41 +37,6 @@ static int alloc_extent(
 
 /* ---- metadata ---- */
 
-static int check_head(
-	const struct packed_head *h, uint64_t bytes, struct err *e)
-{
-	static const uint32_t zeros[ARRAY_LEN(h->reserved)];
-
-	if (bytes < sizeof(*h))
-		return err_set(e, EINVAL, "%llu bytes are too few",
-			(unsigned long long)bytes);
-	if (h->version != PACKED_VERSION)
-		return err_set(e, ENOTSUP,
-			"version %u is not supported (%d is); convert the "
-			"model again",
-			h->version, PACKED_VERSION);
-	if (h->layout > LAYOUT_SUPER)
-		return err_set(e, ENOTSUP, "layout %u is not known", h->layout);
-	if (memcmp(h->reserved, zeros, sizeof(zeros)))
-		return err_set(e, EINVAL, "reserved bytes are not 0");
-	if (!range_within(sizeof(*h), h->header_bytes, bytes))
-		return err_set(e, EINVAL,
-			"a header of %llu bytes does not fit into the %llu "
-			"bytes",
-			(unsigned long long)h->header_bytes,
-			(unsigned long long)bytes);
-	if (h->table % 8 || h->table < sizeof(*h) + h->header_bytes ||
-		!range_within(h->table,
-			(uint64_t)h->n_tensors * sizeof(struct packed_entry),
-			bytes))
-		return err_set(e, EINVAL,
-			"a table of %u tensors at offset %llu does not fit "
-			"into the %llu bytes after the header",
-			h->n_tensors, (unsigned long long)h->table,
-			(unsigned long long)bytes);
-	return 0;
-}
-
 /* 0: no such matrix. */
 static size_t entry_bytes(const struct packed_entry *t)
 {
@@ -163,11 +128,38 @@ static int read_table(struct packed *p, struct gguf *g, struct err *e)
 static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 {
 	const struct packed_head *h = p->metadata;
+	static const uint32_t zeros[ARRAY_LEN(h->reserved)];
 	uint64_t bytes = image_find(p->image, IMAGE_METADATA, 0)->bytes;
-	int ret = check_head(h, bytes, e);
+	int ret;
 
-	if (ret)
-		return ret;
+	if (bytes < sizeof(*h))
+		return err_set(e, EINVAL, "%llu bytes are too few",
+			(unsigned long long)bytes);
+	if (h->version != PACKED_VERSION)
+		return err_set(e, ENOTSUP,
+			"version %u is not supported (%d is); convert the "
+			"model again",
+			h->version, PACKED_VERSION);
+	if (h->layout > LAYOUT_SUPER)
+		return err_set(e, ENOTSUP, "layout %u is not known", h->layout);
+	if (memcmp(h->reserved, zeros, sizeof(zeros)))
+		return err_set(e, EINVAL, "reserved bytes are not 0");
+	if (!range_within(sizeof(*h), h->header_bytes, bytes))
+		return err_set(e, EINVAL,
+			"a header of %llu bytes does not fit into the %llu "
+			"bytes",
+			(unsigned long long)h->header_bytes,
+			(unsigned long long)bytes);
+	if (h->table % 8 || h->table < sizeof(*h) + h->header_bytes ||
+		!range_within(h->table,
+			(uint64_t)h->n_tensors * sizeof(struct packed_entry),
+			bytes))
+		return err_set(e, EINVAL,
+			"a table of %u tensors at offset %llu does not fit "
+			"into the %llu bytes after the header",
+			h->n_tensors, (unsigned long long)h->table,
+			(unsigned long long)bytes);
+
 	p->layout = (enum layout)h->layout;
 	ret = gguf_parse_header(g, h + 1, h->header_bytes, h->file_bytes, e);
 	return ret ? ret : read_table(p, *g, e);
@@ -323,24 +315,6 @@ static bool is_of_layer(const struct model *m, const struct gguf_tensor *t)
 	return false;
 }
 
-/* Whoever reads a tensor's data must find some: a layer's where bind_tensor
- * looked, all others in memory. */
-static int check_all(
-	const struct packed *p, const struct model *m, struct err *e)
-{
-	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
-		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
-
-		if (t->data || (p->of_layer[i] && is_of_layer(m, t)) ||
-			(t == m->output && p->output.rows &&
-				t != m->token_embd))
-			continue;
-		return err_set(e, EINVAL, "tensor '%.*s' is in no extent",
-			(int)t->name.len, t->name.data);
-	}
-	return 0;
-}
-
 int packed_bind(struct packed *p, const struct model *m, struct err *e)
 {
 	int ret = 0;
@@ -353,7 +327,21 @@ int packed_bind(struct packed *p, const struct model *m, struct err *e)
 		ret = bind_layer(p, m, l, e);
 	if (!ret)
 		ret = bind_output(p, m, e);
-	return ret ? ret : check_all(p, m, e);
+	if (ret)
+		return ret;
+	/* Each tensor's data must be somewhere: a layer's where bind_tensor
+	 * looked, all others in memory. */
+	for (size_t i = 0; i < gguf_n_tensors(m->gguf); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(m->gguf, i);
+
+		if (t->data || (p->of_layer[i] && is_of_layer(m, t)) ||
+			(t == m->output && p->output.rows &&
+				t != m->token_embd))
+			continue;
+		return err_set(e, EINVAL, "tensor '%.*s' is in no extent",
+			(int)t->name.len, t->name.data);
+	}
+	return 0;
 }
 
 /* ---- reading ---- */
