@@ -40,16 +40,6 @@ uint32_t kv_pool_free(const struct kv_pool *p)
 	return p->free;
 }
 
-/* Free runs from `run` on. */
-static uint32_t hole_at(const struct kv_pool *p, uint32_t run)
-{
-	uint32_t end = run;
-
-	while (end < p->runs && !p->refs[end])
-		end++;
-	return end - run;
-}
-
 /*
  * Where n runs begin that have no place behind others: in the longest hole,
  * and in its middle, so that both they and what ends where the hole begins can
@@ -60,7 +50,11 @@ static uint32_t choose(const struct kv_pool *p, uint32_t n)
 	uint32_t best = 0, longest = 0, len;
 
 	for (uint32_t at = 0; at < p->runs; at += len ? len : 1) {
-		len = hole_at(p, at);
+		uint32_t end = at;
+
+		while (end < p->runs && !p->refs[end])
+			end++;
+		len = end - at;
 		if (len > longest) {
 			longest = len;
 			best = at;

@@ -48,33 +48,26 @@ void placement_close(struct placement *p)
 	free(p);
 }
 
-/* What the window had no room for, as *e says, which stands if there is none
- * here either. */
-static int extend_block(struct placement *p, uint32_t block, struct err *e)
-{
-	struct place *at = &p->place[block];
-	struct err why;
-	int ret;
-
-	if (!p->window.extend)
-		return -ENOSPC;
-	ret = p->window.extend(p->window.arg, block, &at->addr, &why);
-	if (ret && ret != -ENOSPC && e)
-		*e = why;
-	if (ret)
-		return ret;
-	at->extended = true;
-	p->stats.extended++;
-	return 0;
-}
-
 static int place_block(struct placement *p, uint32_t block, struct err *e)
 {
 	struct place *at = &p->place[block];
 	int ret = p->window.map(p->window.arg, block, &at->addr, e);
 
-	if (ret == -ENOSPC)
-		return extend_block(p, block, e);
+	if (ret == -ENOSPC) {
+		struct err why;
+
+		if (!p->window.extend)
+			return -ENOSPC;
+		/* Where there is no room either, *e tells of the window. */
+		ret = p->window.extend(p->window.arg, block, &at->addr, &why);
+		if (ret && ret != -ENOSPC && e)
+			*e = why;
+		if (ret)
+			return ret;
+		at->extended = true;
+		p->stats.extended++;
+		return 0;
+	}
 	if (ret)
 		return ret;
 	at->mapped = true;

@@ -114,15 +114,6 @@ size_t staging_slot_bytes(
 	return (size_t)align_up(most, IMAGE_PAGE);
 }
 
-static int add_layer(struct staging *s, uint32_t layer)
-{
-	const struct image_extent *x = image_find(s->image, IMAGE_LAYER, layer);
-
-	s->piece[s->pieces++] =
-		(struct piece){ *x, x->stored, layer, true, true };
-	return 0;
-}
-
 static int add_parts(struct staging *s, uint32_t layer, struct err *e)
 {
 	const struct image_extent *x = image_find(s->image, IMAGE_LAYER, layer);
@@ -150,10 +141,19 @@ static int find_pieces(struct staging *s, struct err *e)
 		(size_t)o->residency.n_layer * o->parts, sizeof(*s->piece));
 	if (!s->piece)
 		return err_set(e, ENOMEM, "no memory for staging");
-	for (uint32_t l = 0; l < o->residency.n_layer && !ret; l++)
-		if (residency_streams(&o->residency, l))
-			ret = o->parts > 1 ? add_parts(s, l, e)
-					   : add_layer(s, l);
+	for (uint32_t l = 0; l < o->residency.n_layer && !ret; l++) {
+		const struct image_extent *x;
+
+		if (!residency_streams(&o->residency, l))
+			continue;
+		if (o->parts > 1) {
+			ret = add_parts(s, l, e);
+			continue;
+		}
+		x = image_find(s->image, IMAGE_LAYER, l);
+		s->piece[s->pieces++] =
+			(struct piece){ *x, x->stored, l, true, true };
+	}
 	return ret;
 }
 
@@ -255,56 +255,49 @@ static uint64_t priced_bytes(
 	return i ? 0 : p->x.stored;
 }
 
-/* The reads of the next piece on the phone's time. */
-static void price_reads(struct staging *s, struct slot *at, uint64_t from_ps)
-{
-	const struct soc *soc = s->opts.soc;
-	const struct piece *next = &s->piece[s->next];
-	uint64_t begin = price_flash_begin_ps(soc), bytes;
-	unsigned queue = (unsigned)soc->flash_queue;
-	struct price p;
-
-	at->ready_ps = from_ps;
-	at->takes_ps = 0;
-	for (uint32_t i = 0; (bytes = priced_bytes(s, next, i)); i++) {
-		price_flash(soc, bytes, &p);
-		at->ready_ps =
-			phone_flash(s->opts.time, from_ps, queue, begin, &p);
-		at->takes_ps += p.total_ps - (i && queue > 1 ? begin : 0);
-	}
-}
-
-static void end_lap(struct staging *s)
-{
-	struct stream_stats now;
-	uint64_t all, bytes, ns;
-
-	stream_stats(s->stream, &now);
-	all = now.bytes - s->lap_from.bytes;
-	bytes = now.seen_bytes - s->lap_from.seen_bytes;
-	ns = now.seen_ns - s->lap_from.seen_ns;
-	if (bytes && bytes >= all / LAP_SEEN)
-		s->ns_per_byte[s->laps++ % LAPS] = (double)ns / (double)bytes;
-	s->lap_from = now;
-}
-
 static int read_next(
 	struct staging *s, unsigned slot, uint64_t from_ps, struct err *e)
 {
-	const struct image_extent *x = &s->piece[s->next].x;
+	const struct piece *next = &s->piece[s->next];
 	struct slot *at = &s->slot[slot];
-	int ret = stream_begin(s->stream, slot, x, e);
+	int ret = stream_begin(s->stream, slot, &next->x, e);
 
 	if (ret)
 		return ret;
 	at->piece = s->next;
-	s->begun += x->stored;
-	if (s->opts.soc)
-		price_reads(s, at, from_ps);
+	s->begun += next->x.stored;
+	if (s->opts.soc) {
+		/* The reads of the piece on the phone's time. */
+		const struct soc *soc = s->opts.soc;
+		uint64_t begin = price_flash_begin_ps(soc), bytes;
+		unsigned queue = (unsigned)soc->flash_queue;
+		struct price p;
+
+		at->ready_ps = from_ps;
+		at->takes_ps = 0;
+		for (uint32_t i = 0; (bytes = priced_bytes(s, next, i)); i++) {
+			price_flash(soc, bytes, &p);
+			at->ready_ps = phone_flash(
+				s->opts.time, from_ps, queue, begin, &p);
+			at->takes_ps +=
+				p.total_ps - (i && queue > 1 ? begin : 0);
+		}
+	}
 	s->queue[(s->oldest + s->queued++) % STREAM_SLOTS] = slot;
 	s->next = (s->next + 1) % s->pieces;
-	if (!s->next)
-		end_lap(s);
+	if (!s->next) { /* a lap ends */
+		struct stream_stats now;
+		uint64_t all, bytes, ns;
+
+		stream_stats(s->stream, &now);
+		all = now.bytes - s->lap_from.bytes;
+		bytes = now.seen_bytes - s->lap_from.seen_bytes;
+		ns = now.seen_ns - s->lap_from.seen_ns;
+		if (bytes && bytes >= all / LAP_SEEN)
+			s->ns_per_byte[s->laps++ % LAPS] =
+				(double)ns / (double)bytes;
+		s->lap_from = now;
+	}
 	return 0;
 }
 
@@ -315,19 +308,6 @@ int staging_start(struct staging *s, struct err *e)
 	for (unsigned i = 0; i < s->opts.slots && !ret; i++)
 		ret = read_next(s, i, 0, e);
 	return ret;
-}
-
-/* The slot whose layer comes first. */
-static int take_oldest(struct staging *s, unsigned *slot, struct err *e)
-{
-	if (!s->queued)
-		return err_set(e, EIO,
-			"no layer is on its way from flash: an earlier read "
-			"failed");
-	*slot = s->queue[s->oldest];
-	s->oldest = (s->oldest + 1) % STREAM_SLOTS;
-	s->queued--;
-	return stream_wait(s->stream, *slot, e);
 }
 
 /*
@@ -348,21 +328,21 @@ static uint64_t there_ps(const struct staging *s, unsigned slot, uint64_t turn)
 	return turn + (left > least ? left : least);
 }
 
-static void wait_there(struct staging *s, uint64_t there_ps)
-{
-	uint64_t from = s->opts.time->cpu_ps;
-
-	phone_wait(s->opts.time, there_ps);
-	s->stats.wait_ps += s->opts.time->cpu_ps - from;
-}
-
 int staging_need(struct staging *s, uint32_t part, uint64_t turn_ps,
 	unsigned *slot, struct err *e)
 {
 	for (;;) {
 		uint64_t ready;
-		int ret = take_oldest(s, slot, e);
+		int ret;
 
+		if (!s->queued)
+			return err_set(e, EIO,
+				"no layer is on its way from flash: an earlier "
+				"read failed");
+		*slot = s->queue[s->oldest];
+		s->oldest = (s->oldest + 1) % STREAM_SLOTS;
+		s->queued--;
+		ret = stream_wait(s->stream, *slot, e);
 		if (ret)
 			return ret;
 		ready = s->slot[*slot].ready_ps;
@@ -372,8 +352,12 @@ int staging_need(struct staging *s, uint32_t part, uint64_t turn_ps,
 				return ret;
 			continue;
 		}
-		if (s->opts.soc)
-			wait_there(s, there_ps(s, *slot, turn_ps));
+		if (s->opts.soc) {
+			uint64_t from = s->opts.time->cpu_ps;
+
+			phone_wait(s->opts.time, there_ps(s, *slot, turn_ps));
+			s->stats.wait_ps += s->opts.time->cpu_ps - from;
+		}
 		s->stats.bytes_used += s->piece[part].own;
 		s->stats.layers_used += s->piece[part].ends;
 		s->stats.meetings += !s->piece[part].begins;
@@ -448,27 +432,22 @@ uint64_t staging_ahead(struct staging *s)
 	return (uint64_t)((double)(s->begun - st.bytes) * ns_per_byte(s));
 }
 
-/* All reads of a piece on the phone, one after the other. */
-static uint64_t piece_takes(const struct staging *s, const struct piece *of)
-{
-	uint64_t bytes, ps = 0;
-	struct price p;
-
-	for (uint32_t i = 0; (bytes = priced_bytes(s, of, i)); i++) {
-		price_flash(s->opts.soc, bytes, &p);
-		ps += p.total_ps;
-	}
-	return ps;
-}
-
 uint64_t staging_read_time(struct staging *s)
 {
 	uint64_t bytes = 0, ps = 0;
 
 	for (uint32_t i = 0; i < s->pieces; i++) {
-		bytes += s->piece[i].x.stored;
-		if (s->opts.soc)
-			ps += piece_takes(s, &s->piece[i]);
+		const struct piece *of = &s->piece[i];
+		uint64_t one;
+		struct price p;
+
+		bytes += of->x.stored;
+		/* On the phone all reads come one after the other. */
+		for (uint32_t k = 0;
+			s->opts.soc && (one = priced_bytes(s, of, k)); k++) {
+			price_flash(s->opts.soc, one, &p);
+			ps += p.total_ps;
+		}
 	}
 	if (s->opts.soc)
 		return ps;

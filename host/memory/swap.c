@@ -44,23 +44,6 @@ struct swap {
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* The lock is held, but while it copies. */
-static void copy_next(struct swap *s)
-{
-	struct slot *at = &s->slot[s->order[0]];
-	const struct swap_block *b = &s->block[at->block];
-
-	s->ordered--;
-	memmove(s->order, s->order + 1, s->ordered * sizeof(s->order[0]));
-	pthread_mutex_unlock(&s->lock);
-	trace_begin(s->opts.trace, TRACE_COPY, at->block, b->bytes);
-	memcpy(at->bytes, b->from, b->bytes);
-	trace_end(s->opts.trace, TRACE_COPY);
-	pthread_mutex_lock(&s->lock);
-	at->there = true;
-	pthread_cond_signal(&s->came);
-}
-
 static void *copier(void *arg)
 {
 	struct swap *s = arg;
@@ -68,10 +51,26 @@ static void *copier(void *arg)
 	pthread_setname_np(pthread_self(), "copier");
 	pthread_mutex_lock(&s->lock);
 	while (!s->ends) {
-		if (s->ordered)
-			copy_next(s);
-		else
+		const struct swap_block *b;
+		struct slot *at;
+
+		if (!s->ordered) {
 			pthread_cond_wait(&s->work, &s->lock);
+			continue;
+		}
+		at = &s->slot[s->order[0]];
+		b = &s->block[at->block];
+		s->ordered--;
+		memmove(s->order, s->order + 1,
+			s->ordered * sizeof(s->order[0]));
+		/* The lock is held except for the copy. */
+		pthread_mutex_unlock(&s->lock);
+		trace_begin(s->opts.trace, TRACE_COPY, at->block, b->bytes);
+		memcpy(at->bytes, b->from, b->bytes);
+		trace_end(s->opts.trace, TRACE_COPY);
+		pthread_mutex_lock(&s->lock);
+		at->there = true;
+		pthread_cond_signal(&s->came);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -96,18 +95,6 @@ static int open_slot(struct swap *s, unsigned i, struct err *e)
 	return ret;
 }
 
-static int start_thread(struct swap *s, struct err *e)
-{
-	int ret = pthread_create(&s->thread, NULL, copier, s);
-
-	if (ret)
-		return err_sys(e, ret,
-			"cannot start the thread that copies weights (for want "
-			"of memory, or by ulimit -u)");
-	s->runs = true;
-	return 0;
-}
-
 int swap_open(struct swap **out, const struct swap_opts *opts, struct err *e)
 {
 	struct swap *s = calloc(1, sizeof(*s));
@@ -130,8 +117,14 @@ int swap_open(struct swap **out, const struct swap_opts *opts, struct err *e)
 		memcpy(s->block, opts->block, opts->n * sizeof(*s->block));
 	for (unsigned i = 0; i < SWAP_SLOTS && !ret; i++)
 		ret = open_slot(s, i, e);
-	if (!ret)
-		ret = start_thread(s, e);
+	if (!ret) {
+		ret = pthread_create(&s->thread, NULL, copier, s);
+		s->runs = !ret;
+		if (ret)
+			ret = err_sys(e, ret,
+				"cannot start the thread that copies weights "
+				"(for want of memory, or by ulimit -u)");
+	}
 	if (ret) {
 		swap_close(s);
 		return ret;
@@ -193,27 +186,23 @@ void swap_start(struct swap *s)
 		fill_next(s, i, 0);
 }
 
-/* What waits was copied for a pass that was broken off: begin with i. */
-static void begin_at(struct swap *s, uint32_t i)
-{
-	unsigned n = s->queued, slot[SWAP_SLOTS];
-
-	memcpy(slot, s->queue, sizeof(slot));
-	s->queued = 0;
-	s->next = i;
-	for (unsigned k = 0; k < n; k++) {
-		while (!swap_is_there(s, slot[k], 1000000))
-			;
-		fill_next(s, slot[k], s->slot[slot[k]].ready_ps);
-	}
-}
-
 bool swap_need(struct swap *s, uint32_t i, unsigned *slot, uint64_t *ready_ps)
 {
 	if (!s->queued)
 		return false;
-	if (s->slot[s->queue[0]].block != i)
-		begin_at(s, i);
+	if (s->slot[s->queue[0]].block != i) {
+		/* What waits was copied for a pass that was broken off. */
+		unsigned n = s->queued, waiting[SWAP_SLOTS];
+
+		memcpy(waiting, s->queue, sizeof(waiting));
+		s->queued = 0;
+		s->next = i;
+		for (unsigned k = 0; k < n; k++) {
+			while (!swap_is_there(s, waiting[k], 1000000))
+				;
+			fill_next(s, waiting[k], s->slot[waiting[k]].ready_ps);
+		}
+	}
 	*slot = s->queue[0];
 	s->queued--;
 	memmove(s->queue, s->queue + 1, s->queued * sizeof(s->queue[0]));
@@ -222,25 +211,18 @@ bool swap_need(struct swap *s, uint32_t i, unsigned *slot, uint64_t *ready_ps)
 	return true;
 }
 
-static struct timespec in_us(unsigned us)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += us / 1000000;
-	t.tv_nsec += (long)(us % 1000000) * 1000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
-}
-
 bool swap_is_there(struct swap *s, unsigned slot, unsigned wait_us)
 {
 	struct slot *at = &s->slot[slot];
-	struct timespec until = in_us(wait_us);
+	struct timespec until;
 	int late = 0;
 	bool there;
 
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += wait_us / 1000000;
+	until.tv_nsec += (long)(wait_us % 1000000) * 1000;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&s->lock);
 	while (!at->there && !late)
 		late = pthread_cond_timedwait(&s->came, &s->lock, &until);
@@ -254,21 +236,17 @@ bool swap_is_there(struct swap *s, unsigned slot, unsigned wait_us)
 	return there;
 }
 
-static void poison(struct swap *s, unsigned slot)
+void swap_done(struct swap *s, unsigned slot, uint64_t ps)
 {
 	struct buffer *b = s->slot[slot].buffer;
 	size_t n = buffer_bytes(b);
 
-	memset(buffer_begin(b, 0, n, BUFFER_WRITE), POISON, n);
-	buffer_end(b, 0, n, BUFFER_WRITE);
-}
-
-void swap_done(struct swap *s, unsigned slot, uint64_t ps)
-{
 	assert(s->slot[slot].lent);
 	s->slot[slot].lent = false;
-	if (s->opts.poison)
-		poison(s, slot);
+	if (s->opts.poison) {
+		memset(buffer_begin(b, 0, n, BUFFER_WRITE), POISON, n);
+		buffer_end(b, 0, n, BUFFER_WRITE);
+	}
 	fill_next(s, slot, ps);
 }
 

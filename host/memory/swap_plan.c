@@ -165,27 +165,10 @@ static void consider(struct search *s, const bool *temporary)
 	memcpy(s->best, temporary, s->n * sizeof(*temporary));
 }
 
-static void try_all(struct search *s)
-{
-	for (uint32_t choice = 0; choice < 1u << s->n; choice++) {
-		for (uint32_t i = 0; i < s->n; i++)
-			s->now[i] = choice >> i & 1;
-		consider(s, s->now);
-	}
-}
-
 /* ---- the pool ------------------------------------------------------------ */
 
 #define EXCHANGES 300 /* that are tried of one choice */
 #define PARTS     4   /* of an operator, on average, that the pool goes by */
-
-/* `want` of them, as far from one another as can be. */
-static void spread(struct search *s, uint32_t want)
-{
-	for (uint32_t i = 0; i < s->n; i++)
-		s->now[i] = (uint64_t)(i + 1) * want / s->n >
-			(uint64_t)i * want / s->n;
-}
 
 /*
  * llada.cpp's walk: an operator is temporary when those since the one before it
@@ -305,10 +288,11 @@ static void improve(struct search *s, uint64_t least)
 	}
 }
 
-/* It, and what it becomes as one after the other stays, the one that takes
- * longest to copy first. */
-static void consider_chain(struct search *s)
+static void improve_chain(struct search *s, uint64_t away)
 {
+	improve(s, away);
+	/* Consider this choice, and those that follow as one operator after the
+	 * other stays, the one that takes longest to copy first. */
 	for (;;) {
 		uint32_t pick = s->n;
 
@@ -324,12 +308,6 @@ static void consider_chain(struct search *s)
 	}
 }
 
-static void improve_chain(struct search *s, uint64_t away)
-{
-	improve(s, away);
-	consider_chain(s);
-}
-
 static void try_pool(struct search *s)
 {
 	for (uint32_t part = 1; part <= PARTS * s->n; part++) {
@@ -337,7 +315,12 @@ static void try_pool(struct search *s)
 			(s->total * part + PARTS * s->n - 1) / (PARTS * s->n);
 
 		if (part % PARTS == 0) {
-			spread(s, part / PARTS);
+			uint64_t want = part / PARTS;
+
+			/* `want` of them, as far from one another as can be. */
+			for (uint32_t i = 0; i < s->n; i++)
+				s->now[i] =
+					(i + 1) * want / s->n > i * want / s->n;
 			improve_chain(s, copied_by(s, s->now));
 		}
 		walk(s, away);
@@ -381,28 +364,20 @@ static uint64_t pack(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 	return taken + (p->mappings ? mapped(room, at) : 0);
 }
 
-static int too_small(uint64_t slot, const struct swap_room *room, struct err *e)
-{
-	return err_set(e, ENOSPC,
-		"two staging slots of %.1f MiB do not fit into the %.1f MiB "
-		"and %u slots that the cache and the activations leave of the "
-		"device's window; try a larger --va-window or --va-slots, a "
-		"smaller --ctx or --prefill-chunk, or --placement belady, "
-		"which needs room for one block",
-		(double)slot / (1 << 20), (double)room->bytes / (1 << 20),
-		room->slots);
-}
-
 static int choose(struct search *s, struct swap_plan *p, struct err *e)
 {
 	s->now = calloc(s->n, 2 * sizeof(*s->now));
 	if (!s->now)
 		return err_set(e, ENOMEM, "no memory to place %u blocks", s->n);
 	s->best = s->now + s->n;
-	if (s->n <= SWAP_EXACT)
-		try_all(s);
-	else
+	if (s->n > SWAP_EXACT)
 		try_pool(s);
+	for (uint32_t choice = 0; s->n <= SWAP_EXACT && choice < 1u << s->n;
+		choice++) {
+		for (uint32_t i = 0; i < s->n; i++)
+			s->now[i] = choice >> i & 1;
+		consider(s, s->now);
+	}
 	for (uint32_t i = 0; i < s->n; i++)
 		p->place[i].temporary = s->best[i];
 	p->stall = s->stall;
@@ -427,7 +402,15 @@ int swap_plan(struct swap_plan *p, const struct swap_op *op, uint32_t n,
 	if (taken <= room->bytes && p->mappings <= room->slots)
 		return 0;
 	if (!fits(&s, 0))
-		return too_small(s.largest, room, e);
+		return err_set(e, ENOSPC,
+			"two staging slots of %.1f MiB do not fit into the "
+			"%.1f MiB and %u slots that the cache and the "
+			"activations leave of the device's window; try a "
+			"larger --va-window or --va-slots, a smaller --ctx or "
+			"--prefill-chunk, or --placement belady, which needs "
+			"room for one block",
+			(double)s.largest / (1 << 20),
+			(double)room->bytes / (1 << 20), room->slots);
 	ret = choose(&s, p, e);
 	p->slot = s.largest;
 	if (!ret)

@@ -151,14 +151,51 @@ static int start_layout(
 			 : err_set(e, ENOMEM, "no memory for a block's layout");
 }
 
-static int lay_out(const struct model *m, const struct weights_plan *plan,
+/* A streamed layer's blocks, from *n on. */
+static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
+	uint32_t layer, struct block *blocks, uint32_t *n, struct err *e)
+{
+	struct layer_part part[LAYER_PARTS_MAX];
+	unsigned parts = layer_parts(m->packed->layer[layer],
+		packed_layer_bytes(m->packed, layer), plan->parts, part);
+	uint64_t head = head_bytes(m, true);
+	int ret = 0;
+
+	for (unsigned i = 0; i < parts && !ret; i++) {
+		struct block *b = &blocks[(*n)++];
+		/* As in the image, from the page on that the part begins on. */
+		uint64_t page = part[i].from / PAGE * PAGE;
+
+		*b = (struct block){
+			.first_layer = layer, .n_layers = 1, .streamed = true
+		};
+		ret = start_layout(m, b, head + part[i].to - page, e);
+		if (ret)
+			return ret;
+		b->part = part[i].of;
+		for (unsigned k = 0; k < WIRE_T_COUNT; k++) {
+			struct wire_tensor w = layer_part_tensor(
+				&part[i], m->packed->layer[layer], k);
+
+			if (w.rows)
+				w.offset += (uint32_t)(head - page);
+			b->tensor[0][k] = w;
+		}
+	}
+	return ret;
+}
+
+static int lay_out_resident(const struct model *m,
+	const struct weights_plan *plan, uint32_t want, uint32_t layer,
 	struct block *b, struct err *e)
 {
 	uint64_t at = head_bytes(m, false);
-	uint64_t bytes =
-		at + layers_bytes(m, plan, b->first_layer, b->n_layers);
-	int ret = start_layout(m, b, bytes, e);
+	int ret;
 
+	b->first_layer = layer;
+	b->n_layers = end_of(m, plan, want, layer) - layer;
+	ret = start_layout(
+		m, b, at + layers_bytes(m, plan, layer, b->n_layers), e);
 	if (ret)
 		return ret;
 	b->part = (struct wire_part){ .end = WIRE_T_COUNT };
@@ -173,56 +210,6 @@ static int lay_out(const struct model *m, const struct weights_plan *plan,
 		}
 	}
 	return 0;
-}
-
-/* As the bytes lie in the image, from the page on that they begin on. */
-static int lay_out_part(const struct model *m, struct block *b,
-	const struct layer_part *p, struct err *e)
-{
-	uint64_t head = head_bytes(m, true), page = p->from / PAGE * PAGE;
-	const struct wire_tensor *from = m->packed->layer[b->first_layer];
-	int ret = start_layout(m, b, head + p->to - page, e);
-
-	if (ret)
-		return ret;
-	b->part = p->of;
-	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
-		struct wire_tensor w = layer_part_tensor(p, from, i);
-
-		if (w.rows)
-			w.offset += (uint32_t)(head - page);
-		b->tensor[0][i] = w;
-	}
-	return 0;
-}
-
-/* A streamed layer's blocks, from *n on. */
-static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
-	uint32_t layer, struct block *blocks, uint32_t *n, struct err *e)
-{
-	struct layer_part part[LAYER_PARTS_MAX];
-	unsigned parts = layer_parts(m->packed->layer[layer],
-		packed_layer_bytes(m->packed, layer), plan->parts, part);
-	int ret = 0;
-
-	for (unsigned i = 0; i < parts && !ret; i++) {
-		struct block *b = &blocks[(*n)++];
-
-		*b = (struct block){
-			.first_layer = layer, .n_layers = 1, .streamed = true
-		};
-		ret = lay_out_part(m, b, &part[i], e);
-	}
-	return ret;
-}
-
-static int lay_out_resident(const struct model *m,
-	const struct weights_plan *plan, uint32_t want, uint32_t layer,
-	struct block *b, struct err *e)
-{
-	b->first_layer = layer;
-	b->n_layers = end_of(m, plan, want, layer) - layer;
-	return lay_out(m, plan, b, e);
 }
 
 /* The strips of an image were cut without knowing this device. */
@@ -289,44 +276,6 @@ int weights_cut(const struct model *m, const struct weights_plan *plan,
 	return 0;
 }
 
-/* Returns how many values are infinite or no number. */
-static uint64_t pack_layer(struct workers *workers,
-	const struct gguf_tensor *const from[WIRE_T_COUNT],
-	const struct wire_tensor to[WIRE_T_COUNT], uint8_t *dst)
-{
-	uint64_t odd = 0;
-
-	for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
-		const struct gguf_tensor *t = from[i];
-
-		if (!t)
-			continue;
-		odd += layout_pack(workers, to[i].type, dst + to[i].offset,
-			t->type, t->data, to[i].rows, to[i].cols);
-	}
-	return odd;
-}
-
-static int fill(const struct model *m, struct workers *workers, struct block *b,
-	uint8_t *dst, struct err *e)
-{
-	int ret = 0;
-
-	weights_fill_head(m, dst);
-	b->not_finite = 0;
-	for (uint32_t i = 0; i < b->n_layers && !ret; i++) {
-		uint32_t l = b->first_layer + i;
-
-		if (!m->packed)
-			b->not_finite += pack_layer(
-				workers, m->layer[l], b->tensor[i], dst);
-		else /* a layer begins with its first tensor */
-			ret = packed_read_layer(
-				m->packed, l, dst + b->tensor[i][0].offset, e);
-	}
-	return ret;
-}
-
 static int create_buffer(
 	struct workers *workers, struct block *b, uint32_t index, struct err *e)
 {
@@ -347,12 +296,31 @@ static int create_buffer(
 static int load_block(const struct model *m, struct workers *workers,
 	struct block *b, uint32_t index, struct err *e)
 {
+	uint8_t *dst;
 	int ret = b->shares ? 0 : create_buffer(workers, b, index, e);
 
 	if (ret)
 		return ret;
-	ret = fill(m, workers, b,
-		buffer_begin(b->buffer, b->at, b->bytes, BUFFER_WRITE), e);
+
+	dst = buffer_begin(b->buffer, b->at, b->bytes, BUFFER_WRITE);
+	weights_fill_head(m, dst);
+	b->not_finite = 0;
+	for (uint32_t i = 0; i < b->n_layers && !ret; i++) {
+		const struct wire_tensor *to = b->tensor[i];
+		uint32_t l = b->first_layer + i;
+
+		if (m->packed) /* a layer begins with its first tensor */
+			ret = packed_read_layer(
+				m->packed, l, dst + to[0].offset, e);
+		for (unsigned k = 0; !m->packed && k < WIRE_T_COUNT; k++) {
+			const struct gguf_tensor *t = m->layer[l][k];
+
+			if (t)
+				b->not_finite += layout_pack(workers,
+					to[k].type, dst + to[k].offset, t->type,
+					t->data, to[k].rows, to[k].cols);
+		}
+	}
 	buffer_end(b->buffer, b->at, b->bytes, BUFFER_WRITE);
 	return ret;
 }
