@@ -30,23 +30,6 @@ const char *completion_op(uint32_t op)
 	return op < ARRAY_LEN(names) && names[op] ? names[op] : "?";
 }
 
-static int check_form(
-	const struct packet *p, const struct npu_request *r, struct err *e)
-{
-	if (!r)
-		return err_set(e, EPROTO,
-			"the device answered request %u, which is not under "
-			"way",
-			p->seq);
-	if (p->len == sizeof(struct wire_done) && !p->n_refs)
-		return 0;
-	return err_set(e, EPROTO,
-		"the device's answer to request %u (%s) has %zu bytes and %u "
-		"references; a completion has %zu and none",
-		r->seq, completion_op(r->op), p->len, p->n_refs,
-		sizeof(struct wire_done));
-}
-
 static int check_words(const struct wire_done *done,
 	const struct npu_request *r, struct err *e)
 {
@@ -150,20 +133,22 @@ static int check_price(const struct wire_done *done, bool priced, struct err *e)
 	return 0;
 }
 
-/* *e says what is wrong: whose answer it is comes in front. */
-static int of_request(const struct npu_request *r, struct err *e)
-{
-	return err_in(e, "the device's answer to request %u (%s)", r->seq,
-		completion_op(r->op));
-}
-
 int completion_take(const struct packet *p, const struct npu_request *r,
 	bool priced, uint64_t opened_ns, struct wire_done *done, struct err *e)
 {
-	int ret = check_form(p, r, e);
+	int ret;
 
-	if (ret)
-		return ret;
+	if (!r)
+		return err_set(e, EPROTO,
+			"the device answered request %u, which is not under "
+			"way",
+			p->seq);
+	if (p->len != sizeof(*done) || p->n_refs)
+		return err_set(e, EPROTO,
+			"the device's answer to request %u (%s) has %zu bytes "
+			"and %u references; a completion has %zu and none",
+			r->seq, completion_op(r->op), p->len, p->n_refs,
+			sizeof(*done));
 	memcpy(done, p->msg, sizeof(*done));
 	ret = check_words(done, r, e);
 	if (!ret)
@@ -176,5 +161,7 @@ int completion_take(const struct packet *p, const struct npu_request *r,
 		ret = check_graphs(done, e);
 	if (!ret)
 		ret = check_run(done, e);
-	return ret ? of_request(r, e) : 0;
+	return ret ? err_in(e, "the device's answer to request %u (%s)", r->seq,
+			     completion_op(r->op))
+		   : 0;
 }

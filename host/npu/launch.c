@@ -1,5 +1,6 @@
 #include "host/npu/launch.h"
 
+#include "base/checked.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
@@ -91,12 +92,6 @@ static int child_attributes(posix_spawnattr_t *attr)
 			POSIX_SPAWN_SETPGROUP);
 }
 
-/* What the child is given beside its socket, as posix_spawn wants it: strings
- * that it could write. */
-struct extra {
-	char *report, *suppress, *fault;
-};
-
 /* "--life=2" */
 #define NUMBER_BYTES 48
 
@@ -110,14 +105,22 @@ static void add_number(char **argv, unsigned *n, char text[NUMBER_BYTES],
 	argv[(*n)++] = text;
 }
 
-static int copy_of(const char *text, char **out)
+/* An option with a text, if there is one; false: no memory. posix_spawn wants
+ * strings that the child could write. */
+static bool add_text(
+	char **argv, unsigned *n, char *name, const char *text, char **copy)
 {
-	*out = text ? strdup(text) : NULL;
-	return text && !*out ? ENOMEM : 0;
+	*copy = text ? strdup(text) : NULL;
+	if (*copy) {
+		argv[(*n)++] = name;
+		argv[(*n)++] = *copy;
+	}
+	return *copy || !text;
 }
 
-static int spawn_as(const char *path, int link_fd, const struct launch_opts *o,
-	const struct extra *extra, pid_t *pid)
+/* 0 or an errno, positive: posix_spawn's way. */
+static int spawn(
+	const char *path, int link_fd, const struct launch_opts *o, pid_t *pid)
 {
 	char name[] = PROGRAM, option[] = "--fd", number[] = "3";
 	char report[] = "--coherence-report";
@@ -125,30 +128,24 @@ static int spawn_as(const char *path, int link_fd, const struct launch_opts *o,
 	char fault[] = "--fault", life[NUMBER_BYTES];
 	char defer[NUMBER_BYTES], map_us[NUMBER_BYTES], extended[NUMBER_BYTES];
 	char *argv[14] = { name, option, number };
+	char *copy[3] = { NULL, NULL, NULL };
 	unsigned n = 3;
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
-	int ret;
+	int ret = ENOMEM;
 
-	if (extra->report) {
-		argv[n++] = report;
-		argv[n++] = extra->report;
-	}
-	if (extra->suppress) {
-		argv[n++] = suppress;
-		argv[n++] = extra->suppress;
-	}
-	if (extra->fault) {
-		argv[n++] = fault;
-		argv[n++] = extra->fault;
-	}
+	if (!add_text(argv, &n, report, o->coherence_report, &copy[0]) ||
+		!add_text(
+			argv, &n, suppress, o->coherence_suppress, &copy[1]) ||
+		!add_text(argv, &n, fault, o->fault, &copy[2]))
+		goto out_copy;
 	add_number(argv, &n, life, "life", o->life ? o->life : 1, 1);
 	add_number(argv, &n, extended, "va-extended", o->va_extended, 0);
 	add_number(argv, &n, defer, "va-defer", o->va_defer, 0);
 	add_number(argv, &n, map_us, "va-map-us", o->va_map_us, 0);
 	ret = posix_spawn_file_actions_init(&fa);
 	if (ret)
-		return ret;
+		goto out_copy;
 	ret = posix_spawnattr_init(&attr);
 	if (ret)
 		goto out_fa;
@@ -160,25 +157,9 @@ static int spawn_as(const char *path, int link_fd, const struct launch_opts *o,
 	posix_spawnattr_destroy(&attr);
 out_fa:
 	posix_spawn_file_actions_destroy(&fa);
-	return ret;
-}
-
-/* 0 or an errno, positive: posix_spawn's way. */
-static int spawn(
-	const char *path, int link_fd, const struct launch_opts *o, pid_t *pid)
-{
-	struct extra extra = { NULL, NULL, NULL };
-	int ret = copy_of(o->coherence_report, &extra.report);
-
-	if (!ret)
-		ret = copy_of(o->coherence_suppress, &extra.suppress);
-	if (!ret)
-		ret = copy_of(o->fault, &extra.fault);
-	if (!ret)
-		ret = spawn_as(path, link_fd, o, &extra, pid);
-	free(extra.report);
-	free(extra.suppress);
-	free(extra.fault);
+out_copy:
+	for (unsigned i = 0; i < ARRAY_LEN(copy); i++)
+		free(copy[i]);
 	return ret;
 }
 

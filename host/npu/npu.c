@@ -194,25 +194,6 @@ const struct wire_welcome *npu_welcome(const struct npu *n)
 
 _Static_assert(sizeof(struct price) == WIRE_PRICE_BYTES, "it travels whole");
 
-static void count_graphs(struct npu *n, const struct wire_done *done)
-{
-	if (done->status ||
-		(done->op != WIRE_GRAPH_LOAD && done->op != WIRE_GRAPH_DROP))
-		return;
-	n->stats.graphs = done->arg[WIRE_GRAPHS_HELD];
-	n->stats.most_graphs = done->arg[WIRE_GRAPHS_MOST];
-	n->stats.most_graphs_kib = done->arg[WIRE_GRAPHS_MOST_KIB];
-}
-
-static void count_run(struct npu *n, const struct wire_done *done)
-{
-	if (done->status || done->op != WIRE_GRAPH_RUN)
-		return;
-	n->stats.kv_read_bytes += completion_u64(done, WIRE_RUN_KV_READ);
-	n->stats.kv_apart_bytes += completion_u64(done, WIRE_RUN_KV_APART);
-	n->stats.extended_read += completion_u64(done, WIRE_RUN_EXTENDED);
-}
-
 static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 {
 	const struct wire_counters *more = &done->counters;
@@ -224,8 +205,18 @@ static void count(struct npu *n, uint32_t seq, const struct wire_done *done)
 		n->done(n->done_arg, seq, &price, more->busy_ns);
 	WIRE_COUNTERS(COUNTER_ADD)
 	sum->round_trips++;
-	count_graphs(n, done);
-	count_run(n, done);
+
+	if (!done->status &&
+		(done->op == WIRE_GRAPH_LOAD || done->op == WIRE_GRAPH_DROP)) {
+		sum->graphs = done->arg[WIRE_GRAPHS_HELD];
+		sum->most_graphs = done->arg[WIRE_GRAPHS_MOST];
+		sum->most_graphs_kib = done->arg[WIRE_GRAPHS_MOST_KIB];
+	}
+	if (!done->status && done->op == WIRE_GRAPH_RUN) {
+		sum->kv_read_bytes += completion_u64(done, WIRE_RUN_KV_READ);
+		sum->kv_apart_bytes += completion_u64(done, WIRE_RUN_KV_APART);
+		sum->extended_read += completion_u64(done, WIRE_RUN_EXTENDED);
+	}
 	if (more->violations && !sum->violation[0])
 		snprintf(sum->violation, sizeof(sum->violation), "%s",
 			done->text);
@@ -252,14 +243,6 @@ static int receive_told(
 	return ret;
 }
 
-static int receive(
-	struct npu *n, struct packet *p, int timeout_ms, struct err *e)
-{
-	return n->opts.trace && timeout_ms
-		? receive_told(n, p, timeout_ms, e)
-		: n->ops->recv(n->device, p, timeout_ms, e);
-}
-
 /* One completion. -EAGAIN when none came in time (-1: there is no limit). */
 static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	struct wire_done *done, struct err *e)
@@ -267,7 +250,9 @@ static int npu_collect(struct npu *n, int timeout_ms, uint32_t *seq,
 	const struct npu_request *r;
 	struct packet p;
 	struct err why;
-	int ret = receive(n, &p, timeout_ms, &why);
+	int ret = n->opts.trace && timeout_ms
+		? receive_told(n, &p, timeout_ms, &why)
+		: n->ops->recv(n->device, &p, timeout_ms, &why);
 
 	/* What is no packet is an answer that no device may give, too. */
 	if (ret == -EPROTO || ret == -EBADMSG) {

@@ -134,25 +134,6 @@ static int check_addr(const struct npu *n, const struct shared *s,
 		s->name, addr, other->name, other->addr);
 }
 
-/*
- * Room that a device gives back late comes by asking again. A device that has
- * nothing more to give back says so; one that never does is asked no longer
- * than an honest one would have to be.
- */
-static int ask_for_room(struct npu *n, const struct wire_map *msg,
-	struct wire_done *done, struct err *e)
-{
-	int ret;
-
-	for (unsigned i = 0; i <= WIRE_DEFER_MAX; i++) {
-		ret = npu_call(n, msg, sizeof(*msg), done, e);
-		if (ret || done->status != -ENOSPC ||
-			!done->arg[WIRE_MAP_PENDING])
-			break;
-	}
-	return ret;
-}
-
 int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 {
 	struct shared *s = &n->shared[id];
@@ -161,8 +142,19 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	};
 	struct wire_done done;
 	struct err why;
-	int ret = ask_for_room(n, &msg, &done, e);
+	int ret;
 
+	/*
+	 * Room that a device gives back late comes by asking again. A device
+	 * that has nothing more to give back says so; one that never does is
+	 * asked no longer than an honest one would have to be.
+	 */
+	for (unsigned i = 0; i <= WIRE_DEFER_MAX; i++) {
+		ret = npu_call(n, &msg, sizeof(msg), &done, e);
+		if (ret || done.status != -ENOSPC ||
+			!done.arg[WIRE_MAP_PENDING])
+			break;
+	}
 	if (ret)
 		return ret;
 	if (done.status == -ENOSPC)

@@ -49,29 +49,24 @@ static int lost(struct process *p, int code, struct err *e)
 		"the device process (pid %d) died (%s)", (int)p->pid, how);
 }
 
-/* A script starts both at once: the device may not be listening yet. */
-static int connect_patiently(const char *socket, int *fd, struct err *e)
-{
-	const struct timespec pause = { .tv_nsec = 10000000 };
-	uint64_t until = clock_ns() + CONNECT_MS * 1000000ull;
-	int ret;
-
-	while ((ret = link_connect(socket, fd, e)) == -ENOENT ||
-		ret == -ECONNREFUSED) {
-		if (clock_ns() >= until)
-			break;
-		nanosleep(&pause, NULL);
-	}
-	return ret;
-}
-
 static int dial(
 	struct process *p, const struct npu_opts *o, int *fd, struct err *e)
 {
 	int ret;
 
 	if (o->socket) {
-		ret = connect_patiently(o->socket, fd, e);
+		const struct timespec pause = { .tv_nsec = 10000000 };
+		uint64_t until = clock_ns() + CONNECT_MS * 1000000ull;
+
+		/* A script starts both at once: the device may not be listening
+		 * yet. */
+		while ((ret = link_connect(o->socket, fd, e)) == -ENOENT ||
+			ret == -ECONNREFUSED) {
+			if (clock_ns() >= until)
+				break;
+			nanosleep(&pause, NULL);
+		}
+
 		p->pid = ret ? 0 : link_peer_pid(*fd);
 		return ret;
 	}
@@ -95,16 +90,6 @@ static uint64_t addresses_of(pid_t pid)
 		pages = 0;
 	fclose(f);
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-/* Who listens serves each host by a process that only it knows. */
-static int check_cap(const struct npu_opts *o, struct err *e)
-{
-	if (!o->va_hard || !o->socket)
-		return 0;
-	return err_set(e, EINVAL,
-		"--va-hard caps a device that is started here; one that "
-		"listens can be started under prlimit --as");
 }
 
 static int cap_addresses(const struct process *p, struct err *e)
@@ -144,8 +129,13 @@ static int process_open(void *arg, const struct npu_opts *opts, void **device,
 	if (!p)
 		return err_set(e, ENOMEM, "no memory for a device handle");
 	p->stall_ms = opts->stall_ms;
-	ret = check_cap(opts, e);
-	if (!ret)
+	/* A device that listens serves each host by a process that only the
+	 * device knows. */
+	if (opts->va_hard && opts->socket)
+		ret = err_set(e, EINVAL,
+			"--va-hard caps a device that is started here; one "
+			"that listens can be started under prlimit --as");
+	else
 		ret = dial(p, opts, &fd, e);
 	if (ret)
 		goto fail;

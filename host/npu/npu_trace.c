@@ -9,11 +9,6 @@ _Static_assert(TRACE_UNMAP_EXTENDED - TRACE_REQUEST == WIRE_UNMAP_EXTENDED &&
 		(int)NPU_UNDER_WAY <= (int)TRACE_LANES,
 	"a name each, and a lane");
 
-static enum trace_name name_of(uint32_t op)
-{
-	return op < WIRE_OP_COUNT ? TRACE_REQUEST + op : TRACE_REQUEST;
-}
-
 /* The device calls it so too; another device begins anew. */
 static uint64_t flow_of(const struct npu *n, const struct npu_request *r)
 {
@@ -37,7 +32,7 @@ static struct trace_event on_lane(const struct npu *n,
 	const struct npu_request *r, enum trace_type type, uint64_t at)
 {
 	return (struct trace_event){ .type = type,
-		.name = name_of(r->op),
+		.name = TRACE_REQUEST + (r->op < WIRE_OP_COUNT ? r->op : 0),
 		.track = TRACE_ON_REQUESTS,
 		.lane = (uint32_t)(r - n->log.request),
 		.at = at };

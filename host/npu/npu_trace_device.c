@@ -118,19 +118,6 @@ static bool earlier(
 	return end_of(x) > end_of(y);
 }
 
-/* The newest goes where it belongs: most often last, or before the few that lie
- * within it. */
-static void put_in_order(struct npu_timeline *t)
-{
-	uint16_t newest = (uint16_t)t->pending;
-	unsigned at = t->pending++;
-
-	for (; at && earlier(&t->event[newest], &t->event[t->in_order[at - 1]]);
-		at--)
-		t->in_order[at] = t->in_order[at - 1];
-	t->in_order[at] = newest;
-}
-
 /* Slices that are open, the outermost first. */
 struct open {
 	struct {
@@ -184,24 +171,14 @@ static void tell_alone(struct npu *n, const struct wire_trace_event *w)
 	tell(n, w, TRACE_END, fitting(end_of(w), begin, now));
 }
 
-/* What DMA read in place for an operator goes on for as long as that does. */
-static void tell_in_place(struct npu *n, const struct wire_trace_event *w)
-{
-	struct wire_trace_event dma = *w;
-
-	if (w->kind != WIRE_TRACE_OPERATOR || !w->arg[1] || w->arg[2])
-		return;
-	dma.kind = WIRE_TRACE_DMA;
-	dma.lane = WIRE_TRACE_DMA_ENGINE;
-	dma.name = 0;
-	tell_alone(n, &dma);
-}
-
 /* ---- taking -------------------------------------------------------------- */
 
 static void take(struct npu *n, const struct wire_trace_event *w)
 {
 	struct npu_timeline *t = n->timeline;
+	struct wire_trace_event dma = *w;
+	uint16_t newest;
+	unsigned at;
 
 	if (w->kind >= WIRE_TRACE_KINDS || w->lane >= WIRE_TRACE_LANES)
 		return;
@@ -209,9 +186,24 @@ static void take(struct npu *n, const struct wire_trace_event *w)
 		tell_alone(n, w);
 		return;
 	}
-	tell_in_place(n, w);
+
+	/* What DMA reads in place for an operator takes as long as that. */
+	if (w->kind == WIRE_TRACE_OPERATOR && w->arg[1] && !w->arg[2]) {
+		dma.kind = WIRE_TRACE_DMA;
+		dma.lane = WIRE_TRACE_DMA_ENGINE;
+		dma.name = 0;
+		tell_alone(n, &dma);
+	}
+
+	/* The newest goes where it belongs: most often last, or before the few
+	 * that lie within it. */
 	t->event[t->pending] = *w;
-	put_in_order(t);
+	newest = (uint16_t)t->pending;
+	at = t->pending++;
+	for (; at && earlier(&t->event[newest], &t->event[t->in_order[at - 1]]);
+		at--)
+		t->in_order[at] = t->in_order[at - 1];
+	t->in_order[at] = newest;
 	if (!w->depth || t->pending == PENDING)
 		tell_pending(n);
 }
