@@ -71,59 +71,13 @@ static enum dtype layer_type(
 		c->opts->layout, type, (uint32_t)t->dim[0], SIZE_MAX);
 }
 
-static void plan_host(struct convert *c)
-{
-	const struct model *m = c->model;
-	const struct gguf_tensor *rope =
-		gguf_tensor(m->gguf, "rope_freqs.weight");
-
-	begin_extent(c, IMAGE_HOST, 0);
-	add(c, m->token_embd, m->token_embd->type);
-	add(c, m->output_norm, m->output_norm->type);
-	if (rope)
-		add(c, rope, rope->type);
-}
-
-/* None where the embedding is the output as it is. */
-static void plan_output(struct convert *c)
-{
-	const struct gguf_tensor *t = c->model->output;
-	enum dtype type = layout_type(
-		c->opts->layout, t->type, (uint32_t)t->dim[0], SIZE_MAX);
-
-	if (t == c->model->token_embd && type == t->type)
-		return;
-	begin_extent(c, IMAGE_OUTPUT, 0);
-	add(c, t, type);
-}
-
-static int plan_layer(struct convert *c, uint32_t l, struct err *e)
-{
-	const struct model *m = c->model;
-	uint64_t most = BUFFER_MAX -
-		align_up(m->n_rot / 2 * sizeof(float), PACKED_ALIGN);
-
-	begin_extent(c, IMAGE_LAYER, l);
-	for (unsigned i = 0; i < WIRE_T_COUNT; i++)
-		if (m->layer[l][i])
-			add(c, m->layer[l][i],
-				layer_type(c, m->layer[l][i], i));
-	if (c->extent[c->n_extents - 1].bytes > most)
-		return err_set(e, EFBIG,
-			"layer %u has %llu MiB of weights; a shared buffer "
-			"holds at most %zu MiB",
-			l,
-			(unsigned long long)(c->extent[c->n_extents - 1]
-						     .bytes >>
-				20),
-			BUFFER_MAX >> 20);
-	return 0;
-}
-
 static int plan(struct convert *c, struct err *e)
 {
 	const struct model *m = c->model;
-	int ret = 0;
+	const struct gguf_tensor *rope, *t = m->output;
+	uint64_t most = BUFFER_MAX -
+		align_up(m->n_rot / 2 * sizeof(float), PACKED_ALIGN);
+	enum dtype type;
 
 	/* The embedding may be there twice: as it is, and as the output. */
 	c->out->tensor =
@@ -132,33 +86,42 @@ static int plan(struct convert *c, struct err *e)
 	if (!c->out->tensor || !c->extent)
 		return err_set(e, ENOMEM, "no memory for the image's table");
 	begin_extent(c, IMAGE_METADATA, 0);
-	plan_host(c);
-	plan_output(c);
-	for (uint32_t l = 0; l < m->n_layer && !ret; l++)
-		ret = plan_layer(c, l, e);
-	return ret;
+
+	rope = gguf_tensor(m->gguf, "rope_freqs.weight");
+	begin_extent(c, IMAGE_HOST, 0);
+	add(c, m->token_embd, m->token_embd->type);
+	add(c, m->output_norm, m->output_norm->type);
+	if (rope)
+		add(c, rope, rope->type);
+
+	/* None where the embedding is the output as it is. */
+	type = layout_type(
+		c->opts->layout, t->type, (uint32_t)t->dim[0], SIZE_MAX);
+	if (t != m->token_embd || type != t->type) {
+		begin_extent(c, IMAGE_OUTPUT, 0);
+		add(c, t, type);
+	}
+
+	for (uint32_t l = 0; l < m->n_layer; l++) {
+		uint64_t bytes;
+
+		begin_extent(c, IMAGE_LAYER, l);
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++)
+			if (m->layer[l][i])
+				add(c, m->layer[l][i],
+					layer_type(c, m->layer[l][i], i));
+		bytes = c->extent[c->n_extents - 1].bytes;
+		if (bytes > most)
+			return err_set(e, EFBIG,
+				"layer %u has %llu MiB of weights; a shared "
+				"buffer holds at most %zu MiB",
+				l, (unsigned long long)(bytes >> 20),
+				BUFFER_MAX >> 20);
+	}
+	return 0;
 }
 
 /* ---- writing ---- */
-
-static void add_entries(const struct convert *c, struct strbuf *b)
-{
-	const struct gguf_tensor *first = gguf_tensor_at(c->model->gguf, 0);
-
-	for (size_t i = 0; i < c->out->n; i++) {
-		const struct convert_tensor *t = &c->out->tensor[i];
-		struct packed_entry entry = {
-			.tensor = (uint32_t)(t->tensor - first),
-			.extent = t->extent,
-			.type = t->type,
-			.rows = (uint32_t)t->tensor->dim[1],
-			.cols = (uint32_t)t->tensor->dim[0],
-			.offset = t->offset,
-		};
-
-		strbuf_add(b, &entry, sizeof(entry));
-	}
-}
 
 static int write_metadata(struct convert *c, struct err *e)
 {
@@ -172,6 +135,7 @@ static int write_metadata(struct convert *c, struct err *e)
 	struct strbuf b = STRBUF_INIT;
 	size_t size;
 	const void *header = gguf_header(c->model->gguf, &size);
+	const struct gguf_tensor *first = gguf_tensor_at(c->model->gguf, 0);
 	int ret;
 
 	head.header_bytes = size;
@@ -179,7 +143,21 @@ static int write_metadata(struct convert *c, struct err *e)
 	strbuf_add(&b, &head, sizeof(head));
 	strbuf_add(&b, header, size);
 	strbuf_add(&b, zeros, head.table - b.len);
-	add_entries(c, &b);
+
+	for (size_t i = 0; i < c->out->n; i++) {
+		const struct convert_tensor *t = &c->out->tensor[i];
+		struct packed_entry entry = {
+			.tensor = (uint32_t)(t->tensor - first),
+			.extent = t->extent,
+			.type = t->type,
+			.rows = (uint32_t)t->tensor->dim[1],
+			.cols = (uint32_t)t->tensor->dim[0],
+			.offset = t->offset,
+		};
+
+		strbuf_add(&b, &entry, sizeof(entry));
+	}
+
 	ret = b.failed
 		? err_set(e, ENOMEM, "no memory for the image's metadata")
 		: image_write(c->writer, IMAGE_METADATA, 0, b.data, b.len, e);
@@ -187,42 +165,37 @@ static int write_metadata(struct convert *c, struct err *e)
 	return ret;
 }
 
-static int pack(struct convert *c, struct convert_tensor *t, struct err *e)
-{
-	const struct gguf_tensor *from = t->tensor;
-	uint32_t n = (uint32_t)from->dim[1], k = (uint32_t)from->dim[0];
-	uint8_t *dst = c->buffer + t->offset;
-
-	if (c->opts->cancel && *c->opts->cancel)
-		return err_set(e, ECANCELED, "interrupted");
-	if (layout_pack(
-		    c->workers, from->type, NULL, from->type, from->data, n, k))
-		return err_set(e, EDOM,
-			"tensor '%.*s' has weights that are infinite or no "
-			"number; get or make the model file again",
-			(int)from->name.len, from->name.data);
-	requant(c->workers, t->type, dst, from->type, from->data, n, k);
-	if (c->opts->measure &&
-		requant_measure(c->workers, &t->loss, t->type, dst, from->type,
-			from->data, n, k))
-		return err_set(e, ENOMEM, "no memory to measure '%.*s'",
-			(int)from->name.len, from->name.data);
-	c->done += t->bytes;
-	progress_tell(&c->opts->progress, "converting", c->done, c->total);
-	return 0;
-}
-
 static int write_extent(
 	struct convert *c, const struct extent *x, struct err *e)
 {
-	int ret = 0;
-
 	memset(c->buffer, 0, x->bytes); /* what lies between the tensors */
-	for (size_t i = 0; i < x->n && !ret; i++)
-		ret = pack(c, &c->out->tensor[x->first + i], e);
-	return ret ? ret
-		   : image_write(c->writer, x->kind, x->index, c->buffer,
-			     x->bytes, e);
+	for (size_t i = 0; i < x->n; i++) {
+		struct convert_tensor *t = &c->out->tensor[x->first + i];
+		const struct gguf_tensor *from = t->tensor;
+		uint32_t n = (uint32_t)from->dim[1], k = (uint32_t)from->dim[0];
+		uint8_t *dst = c->buffer + t->offset;
+
+		if (c->opts->cancel && *c->opts->cancel)
+			return err_set(e, ECANCELED, "interrupted");
+		if (layout_pack(c->workers, from->type, NULL, from->type,
+			    from->data, n, k))
+			return err_set(e, EDOM,
+				"tensor '%.*s' has weights that are infinite "
+				"or no number; get or make the model file "
+				"again",
+				(int)from->name.len, from->name.data);
+		requant(c->workers, t->type, dst, from->type, from->data, n, k);
+		if (c->opts->measure &&
+			requant_measure(c->workers, &t->loss, t->type, dst,
+				from->type, from->data, n, k))
+			return err_set(e, ENOMEM, "no memory to measure '%.*s'",
+				(int)from->name.len, from->name.data);
+		c->done += t->bytes;
+		progress_tell(
+			&c->opts->progress, "converting", c->done, c->total);
+	}
+	return image_write(
+		c->writer, x->kind, x->index, c->buffer, x->bytes, e);
 }
 
 static int write_all(struct convert *c, struct err *e)

@@ -94,12 +94,6 @@ static void add_errors(
 	}
 }
 
-static void add_squares(double *sum, const float *x, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		*sum += (double)x[i] * (double)x[i];
-}
-
 static void add_conventional(
 	const struct job *j, double *sum, const float *was, uint32_t n)
 {
@@ -155,7 +149,9 @@ static void measure_part(void *arg, unsigned part, unsigned thread)
 		n = 0;
 		for (uint32_t r = 0; r < part_rows(j, part); r++) {
 			n = load(j, was[r], (uint64_t)part * TILE + r, at);
-			add_squares(&s->source, was[r], n);
+			for (uint32_t i = 0; i < n; i++)
+				s->source +=
+					(double)was[r][i] * (double)was[r][i];
 			if (j->is_grouped)
 				add_conventional(
 					j, &s->conventional, was[r], n);
@@ -170,24 +166,6 @@ static void measure_part(void *arg, unsigned part, unsigned thread)
 static double relative(double error, double source)
 {
 	return error == 0 ? 0 : sqrt(error / source);
-}
-
-static struct requant_loss loss_of(const struct job *j, unsigned parts)
-{
-	struct requant_loss loss = { .is_grouped = j->is_grouped };
-	struct sums s = { 0 };
-
-	for (unsigned i = 0; i < parts; i++) {
-		s.source += j->sums[i].source;
-		s.error += j->sums[i].error;
-		s.conventional += j->sums[i].conventional;
-	}
-	loss.error = relative(s.error, s.source);
-	loss.conventional = relative(s.conventional, s.source);
-	loss.ratio = loss.error == loss.conventional
-		? 1
-		: loss.error / loss.conventional;
-	return loss;
 }
 
 int requant_measure(struct workers *w, struct requant_loss *loss, enum dtype to,
@@ -205,6 +183,7 @@ int requant_measure(struct workers *w, struct requant_loss *loss, enum dtype to,
 		.k = k,
 		.groups = four ? DTYPE_Q4_0 : DTYPE_Q8_0,
 		.is_grouped = four || eight };
+	struct sums s = { 0 };
 
 	*loss = (struct requant_loss){ 0 };
 	if (to == from || tile_is_exact(to, from))
@@ -213,7 +192,17 @@ int requant_measure(struct workers *w, struct requant_loss *loss, enum dtype to,
 	if (!j.sums)
 		return -ENOMEM;
 	workers_run(w, measure_part, &j, parts);
-	*loss = loss_of(&j, parts);
+	for (unsigned i = 0; i < parts; i++) {
+		s.source += j.sums[i].source;
+		s.error += j.sums[i].error;
+		s.conventional += j.sums[i].conventional;
+	}
+	loss->is_grouped = j.is_grouped;
+	loss->error = relative(s.error, s.source);
+	loss->conventional = relative(s.conventional, s.source);
+	loss->ratio = loss->error == loss->conventional
+		? 1
+		: loss->error / loss->conventional;
 	free(j.sums);
 	return 0;
 }

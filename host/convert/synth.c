@@ -37,17 +37,6 @@ struct synth {
 	uint64_t total, done; /* weights */
 };
 
-static void declare(struct synth *s)
-{
-	for (unsigned i = 0; i < s->n_parts; i++) {
-		const struct synth_part *p = &s->part[i];
-		const uint64_t dim[2] = { p->cols, p->rows };
-
-		gguf_put_tensor(s->out, p->name, p->type, p->rows ? 2 : 1, dim);
-		s->total += synth_part_values(p);
-	}
-}
-
 /* ---- keys ---- */
 
 static void put_u32(struct synth *s, const char *suffix, uint32_t v)
@@ -206,18 +195,6 @@ static void gauss_pair(uint64_t seed, uint64_t stream, uint64_t i, float out[2])
 	out[1] = (float)(rint(r * sin(2 * M_PI * v) * 65536) / 65536);
 }
 
-static void scale_pool(struct synth *s, enum dtype type, uint32_t cols)
-{
-	const struct dtype_info *info = dtype_info(type);
-
-	if (s->run && s->type == type && s->cols == cols)
-		return;
-	memset(s->made, 0, POOL_RUNS * sizeof(*s->made));
-	s->run = RUN / info->block * info->bytes;
-	s->type = type;
-	s->cols = cols;
-}
-
 static void make_run(struct synth *s, uint16_t i)
 {
 	const float scale = 1 / sqrtf((float)s->cols);
@@ -256,8 +233,16 @@ static int write_weights(struct synth *s, const struct synth_part *p,
 	uint64_t stream, struct err *e)
 {
 	const uint64_t runs = synth_part_values(p) / RUN;
+	const struct dtype_info *info = dtype_info(p->type);
 
-	scale_pool(s, p->type, p->cols);
+	/* The pool is scaled anew where the type or the length differs. */
+	if (!s->run || s->type != p->type || s->cols != p->cols) {
+		memset(s->made, 0, POOL_RUNS * sizeof(*s->made));
+		s->run = RUN / info->block * info->bytes;
+		s->type = p->type;
+		s->cols = p->cols;
+	}
+
 	for (uint64_t at = 0; at < runs; at += POOL_RUNS) {
 		const size_t n = runs - at < POOL_RUNS ? runs - at : POOL_RUNS;
 		int ret;
@@ -334,24 +319,11 @@ static int write_grown(
 
 /* ---- the whole ---- */
 
-static int make_vocab(struct synth *s)
-{
-	const struct shape *m = s->shape;
-	int ret;
-
-	if (s->opts->grown)
-		return synth_vocab_of(
-			&s->vocab, grown_gguf(s->opts->grown), m->n_vocab);
-	ret = synth_vocab_init(
-		&s->vocab, m->vocab, m->n_vocab, m->first_special);
-	if (!ret && s->opts->head == SYNTH_CLASSES)
-		ret = synth_vocab_name(&s->vocab, "<extra_0>");
-	return ret;
-}
-
 static int allocate(struct synth *s)
 {
 	const size_t values = (size_t)POOL_RUNS * RUN;
+	const struct shape *m = s->shape;
+	int ret;
 
 	s->part = calloc(synth_parts_max(s->shape), sizeof(*s->part));
 	s->gauss = malloc(values * sizeof(float));
@@ -362,28 +334,15 @@ static int allocate(struct synth *s)
 	if (!s->part || !s->gauss || !s->pool || !s->buffer || !s->drawn ||
 		!s->made)
 		return -ENOMEM;
-	return make_vocab(s);
-}
-
-static int write_part(struct synth *s, unsigned i, struct err *e)
-{
-	const struct synth_part *p = &s->part[i];
 
 	if (s->opts->grown)
-		return write_grown(s, p, e);
-	/* stream 0 is the pool's */
-	return p->fill == SYNTH_WEIGHTS ? write_weights(s, p, i + 1, e)
-					: write_vector(s, p, i + 1, e);
-}
-
-static int write_parts(struct synth *s, struct err *e)
-{
-	int ret = 0;
-
-	for (unsigned i = 0; i < s->n_parts && !ret; i++)
-		ret = write_part(s, i, e);
-	progress_tell(&s->opts->progress, NULL, 0, 0);
-	return ret ? ret : gguf_writer_commit(s->out, e);
+		return synth_vocab_of(
+			&s->vocab, grown_gguf(s->opts->grown), m->n_vocab);
+	ret = synth_vocab_init(
+		&s->vocab, m->vocab, m->n_vocab, m->first_special);
+	if (!ret && s->opts->head == SYNTH_CLASSES)
+		ret = synth_vocab_name(&s->vocab, "<extra_0>");
+	return ret;
 }
 
 int synth_write(const char *path, const struct synth_opts *o, struct err *e)
@@ -410,8 +369,28 @@ int synth_write(const char *path, const struct synth_opts *o, struct err *e)
 	put_head_keys(&s);
 	s.n_parts = synth_parts_list(
 		s.part, s.shape, o->head, o->quant, o->ffn_down);
-	declare(&s);
-	ret = write_parts(&s, e);
+
+	for (unsigned i = 0; i < s.n_parts; i++) {
+		const struct synth_part *p = &s.part[i];
+		const uint64_t dim[2] = { p->cols, p->rows };
+
+		gguf_put_tensor(s.out, p->name, p->type, p->rows ? 2 : 1, dim);
+		s.total += synth_part_values(p);
+	}
+
+	for (unsigned i = 0; i < s.n_parts && !ret; i++) {
+		const struct synth_part *p = &s.part[i];
+
+		if (o->grown)
+			ret = write_grown(&s, p, e);
+		else if (p->fill == SYNTH_WEIGHTS) /* stream 0 is the pool's */
+			ret = write_weights(&s, p, i + 1, e);
+		else
+			ret = write_vector(&s, p, i + 1, e);
+	}
+	progress_tell(&o->progress, NULL, 0, 0);
+	if (!ret)
+		ret = gguf_writer_commit(s.out, e);
 out:
 	gguf_writer_close(s.out);
 	synth_vocab_release(&s.vocab);
