@@ -127,9 +127,9 @@ void probe_strace(struct finding *f)
 	}
 }
 
-/* Count cycles of our own user code: 0 or an errno. */
-static int try_counters(void)
+void probe_perf(struct finding *f)
 {
+	/* Cycles of our own user code. */
 	struct perf_event_attr a = {
 		.type = PERF_TYPE_HARDWARE,
 		.size = sizeof(a),
@@ -137,22 +137,15 @@ static int try_counters(void)
 		.exclude_kernel = 1,
 		.exclude_hv = 1,
 	};
-	int fd = (int)syscall(
-		SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-
-	if (fd < 0)
-		return errno;
-	close(fd);
-	return 0;
-}
-
-void probe_perf(struct finding *f)
-{
 	char path[PATH_MAX];
 	bool there = probe_program("perf", path, sizeof(path));
-	int refused = try_counters();
+	int fd = (int)syscall(
+		SYS_perf_event_open, &a, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	int refused = fd < 0 ? errno : 0;
 	int64_t paranoid = -1;
 
+	if (fd >= 0)
+		close(fd);
 	probe_number("/proc/sys/kernel/perf_event_paranoid", &paranoid);
 	finding_number(f, "perf_event_paranoid", paranoid);
 	finding_is(f, PROBE_OK, "%s, perf_event_paranoid %lld",

@@ -183,23 +183,17 @@ void probe_memory(struct finding *f)
 	}
 }
 
-static uint64_t soft_limit(int resource)
-{
-	struct rlimit r;
-
-	if (getrlimit(resource, &r) || r.rlim_cur == RLIM_INFINITY)
-		return UINT64_MAX;
-	return r.rlim_cur;
-}
-
 void probe_address_space(struct finding *f)
 {
 	static const uint64_t size[] = { WIRE_WINDOW_MAX, 3584 * MIB,
 		3072 * MIB, 2048 * MIB, 1024 * MIB, 256 * MIB, 64 * MIB,
 		16 * MIB }; /* in less hardly a model runs */
-	uint64_t limit = soft_limit(RLIMIT_AS), got = 0;
+	uint64_t limit = UINT64_MAX, got = 0;
+	struct rlimit r;
 	char a[24], b[24];
 
+	if (!getrlimit(RLIMIT_AS, &r) && r.rlim_cur != RLIM_INFINITY)
+		limit = r.rlim_cur;
 	for (size_t i = 0; i < ARRAY_LEN(size) && !got; i++) {
 		void *p = mmap(NULL, size[i], PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

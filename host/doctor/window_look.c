@@ -125,24 +125,19 @@ static int find(pid_t pid, int *fd, pid_t *device, struct err *e)
 		   : 0;
 }
 
-/* W2: of a word that was written in a turn, that turn is seen behind it. */
-static void copy_words(const struct window_view *from, struct window_view *to)
-{
-	const uint32_t *word = (const void *)from;
-	uint32_t *out = (void *)to;
-
-	for (size_t i = 0; i < sizeof(*from) / sizeof(*word); i++)
-		out[i] = __atomic_load_n(&word[i], __ATOMIC_ACQUIRE);
-}
-
 /* While the device goes on: a copy that was not written meanwhile. */
 static int copy(const struct window_view *from, struct window_view *to)
 {
 	for (unsigned i = 0; i < TRIES; i++) {
 		uint32_t turn =
 			atomic_load_explicit(&from->turn, memory_order_acquire);
+		const uint32_t *word = (const void *)from;
+		uint32_t *out = (void *)to;
 
-		copy_words(from, to);
+		/* W2: after a word of a turn that turn is seen, too. */
+		for (size_t k = 0; k < sizeof(*from) / sizeof(*word); k++)
+			out[k] = __atomic_load_n(&word[k], __ATOMIC_ACQUIRE);
+
 		if (!(turn & 1) &&
 			turn ==
 				atomic_load_explicit(
@@ -150,25 +145,6 @@ static int copy(const struct window_view *from, struct window_view *to)
 			return 0;
 	}
 	return -EAGAIN;
-}
-
-static int check_extents(const struct window_view *v, struct err *e)
-{
-	uint64_t end = 0;
-
-	for (uint32_t i = 0; i < v->extents && i < WINDOW_VIEW_SLOTS; i++) {
-		const struct window_view_extent *x = &v->extent[i];
-
-		if (x->at < end || x->bytes > v->extended ||
-			x->at > v->extended - x->bytes ||
-			!memchr(x->name, '\0', sizeof(x->name)))
-			return err_set(e, EPROTO,
-				"its view is impossible: buffer %u of the "
-				"extended region",
-				i);
-		end = x->at + x->bytes;
-	}
-	return 0;
 }
 
 /* It is another process's: nothing is done by its numbers unseen. */
@@ -194,7 +170,21 @@ static int check(const struct window_view *v, struct err *e)
 				"its view is impossible: mapping %u", i);
 		end = m->addr + m->span + v->page;
 	}
-	return check_extents(v, e);
+
+	end = 0;
+	for (uint32_t i = 0; i < v->extents && i < WINDOW_VIEW_SLOTS; i++) {
+		const struct window_view_extent *x = &v->extent[i];
+
+		if (x->at < end || x->bytes > v->extended ||
+			x->at > v->extended - x->bytes ||
+			!memchr(x->name, '\0', sizeof(x->name)))
+			return err_set(e, EPROTO,
+				"its view is impossible: buffer %u of the "
+				"extended region",
+				i);
+		end = x->at + x->bytes;
+	}
+	return 0;
 }
 
 int window_look(
