@@ -240,15 +240,6 @@ static struct text_span put_system(
 	return part;
 }
 
-/* Which user's turn has the system's at its head; n: none. */
-static size_t system_host(
-	const struct family *f, const struct chat_turn *turn, size_t n)
-{
-	if (f->place == SYSTEM_TURN || turn[0].role != CHAT_SYSTEM)
-		return n;
-	return f->place == SYSTEM_IN_FIRST ? 1 : n - 1;
-}
-
 int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
 	struct strbuf *out, struct text_span *part, struct err *e)
 {
@@ -282,7 +273,10 @@ int chat_format(enum chat_family family, const struct chat_turn *turn, size_t n,
 	if (ret)
 		return ret;
 
-	host = system_host(f, turn, n);
+	/* The user's turn that the system's begins; n: none. */
+	host = n;
+	if (f->place != SYSTEM_TURN && turn[0].role == CHAT_SYSTEM)
+		host = f->place == SYSTEM_IN_FIRST ? 1 : n - 1;
 	user_open = f->user_open;
 	for (size_t i = 0; i < n; i++) {
 		if (turn[i].role == CHAT_SYSTEM && host == n) {

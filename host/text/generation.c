@@ -274,11 +274,13 @@ bool gen_ends(const struct generation *g, int32_t id)
 		tokenizer_is_eog(g->opts.tokenizer, id);
 }
 
-static void advance(struct generation *g, int32_t id)
+void gen_append(struct generation *g, int32_t id)
 {
 	struct json_form *form = g->opts.form;
 	size_t len, at;
 
+	if (gen_done(g))
+		return;
 	if (token_list_add(&g->tokens, id)) {
 		g->stop = GEN_STOP_ERROR;
 		return;
@@ -305,12 +307,6 @@ static void advance(struct generation *g, int32_t id)
 	if (!g->first_ns)
 		g->first_ns = clock_ns();
 	deliver(g, id, len);
-}
-
-void gen_append(struct generation *g, int32_t id)
-{
-	if (!gen_done(g))
-		advance(g, id);
 }
 
 void gen_no_room(struct generation *g)

@@ -89,21 +89,6 @@ int history_attach(struct history *h, bool create, struct err *e)
 	return ret;
 }
 
-static int map_records(struct history *h, struct err *e)
-{
-	void *p;
-
-	if (h->mapped == h->end)
-		return 0;
-	unmap(h);
-	p = mmap(NULL, h->end, PROT_READ, MAP_SHARED, h->fd, 0);
-	if (p == MAP_FAILED)
-		return err_sys(e, errno, "cannot map '%s'", h->path);
-	h->map = p;
-	h->mapped = h->end;
-	return 0;
-}
-
 int history_take_in(struct history *h, struct err *e)
 {
 	struct stat st;
@@ -118,8 +103,18 @@ int history_take_in(struct history *h, struct err *e)
 		forget(h);
 	h->size = (uint64_t)st.st_size;
 	ret = history_scan(h, e);
-	if (!ret)
-		ret = map_records(h, e);
+	if (!ret && h->mapped != h->end) {
+		void *p;
+
+		unmap(h);
+		p = mmap(NULL, h->end, PROT_READ, MAP_SHARED, h->fd, 0);
+		if (p == MAP_FAILED) {
+			ret = err_sys(e, errno, "cannot map '%s'", h->path);
+		} else {
+			h->map = p;
+			h->mapped = h->end;
+		}
+	}
 	if (ret)
 		history_detach(h);
 	return ret;

@@ -45,25 +45,6 @@ static int spell(struct token_trie *t, const struct tokenizer *tok)
 	return ret;
 }
 
-/* Those with bytes, sorted; those that end a text. */
-static void collect(struct token_trie *t, const struct tokenizer *tok)
-{
-	for (uint32_t i = 0; i < t->n_vocab; i++) {
-		size_t len = length(t, (int32_t)i);
-
-		if (tokenizer_is_eog(tok, (int32_t)i)) {
-			t->end[t->n_end++] = (int32_t)i;
-			continue;
-		}
-		if (!len || len > TOKEN_BYTES)
-			continue;
-		t->id[t->n++] = (int32_t)i;
-		if (len == 1)
-			t->alone[(unsigned char)t->bytes[t->at[i]]] = 1;
-	}
-	qsort_r(t->id, t->n, sizeof(*t->id), in_bytes, t);
-}
-
 static size_t common(const struct token_trie *t, uint32_t i)
 {
 	const char *a = t->bytes + t->at[t->id[i - 1]];
@@ -112,7 +93,23 @@ static int build(struct token_trie *t, const struct tokenizer *tok)
 	t->end = calloc((size_t)n + 1, sizeof(*t->end));
 	if (!t->at || !t->id || !t->end || spell(t, tok))
 		return -ENOMEM;
-	collect(t, tok);
+
+	/* Tokens with bytes, sorted; tokens that end a text. */
+	for (uint32_t i = 0; i < t->n_vocab; i++) {
+		size_t len = length(t, (int32_t)i);
+
+		if (tokenizer_is_eog(tok, (int32_t)i)) {
+			t->end[t->n_end++] = (int32_t)i;
+			continue;
+		}
+		if (!len || len > TOKEN_BYTES)
+			continue;
+		t->id[t->n++] = (int32_t)i;
+		if (len == 1)
+			t->alone[(unsigned char)t->bytes[t->at[i]]] = 1;
+	}
+	qsort_r(t->id, t->n, sizeof(*t->id), in_bytes, t);
+
 	t->node = calloc((size_t)t->at[n] + 1, sizeof(*t->node));
 	if (!t->node)
 		return -ENOMEM;

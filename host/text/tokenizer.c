@@ -71,27 +71,6 @@ static const struct {
 		ROLE_NONE },
 };
 
-/* The id that a key gives, `fallback` without the key. */
-static int load_id(const struct tokenizer *t, const struct gguf *g,
-	const char *key, int32_t fallback, int32_t *out, struct err *e)
-{
-	uint64_t id;
-	int ret = gguf_u64(g, key, &id, e);
-
-	if (ret < 0)
-		return ret;
-	if (!ret) {
-		*out = (uint32_t)fallback < t->n_vocab ? fallback : -1;
-		return 0;
-	}
-	if (id >= t->n_vocab)
-		return err_set(e, EINVAL,
-			"%s is %llu, but there are only %u tokens", key,
-			(unsigned long long)id, t->n_vocab);
-	*out = (int32_t)id;
-	return 0;
-}
-
 static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const struct {
@@ -107,11 +86,21 @@ static int load_ids(struct tokenizer *t, const struct gguf *g, struct err *e)
 	};
 
 	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-		int ret = load_id(t, g, ids[i].key, t->bpe ? -1 : ids[i].spm,
-			ids[i].out, e);
+		int32_t fallback = t->bpe ? -1 : ids[i].spm;
+		uint64_t id;
+		int ret = gguf_u64(g, ids[i].key, &id, e);
 
-		if (ret)
+		if (ret < 0)
 			return ret;
+		if (ret && id >= t->n_vocab)
+			return err_set(e, EINVAL,
+				"%s is %llu, but there are only %u tokens",
+				ids[i].key, (unsigned long long)id, t->n_vocab);
+		if (ret)
+			*ids[i].out = (int32_t)id;
+		else
+			*ids[i].out =
+				(uint32_t)fallback < t->n_vocab ? fallback : -1;
 	}
 	return 0;
 }
