@@ -91,31 +91,12 @@ static size_t scratch_floats(const struct model *m, uint32_t widest)
 	return align_up(n > attend ? n : attend, DRAFT_ALIGN / sizeof(float));
 }
 
-static int init(struct draft_model *d, enum draft_arithmetic arithmetic,
-	uint32_t threads, struct err *e)
-{
-	const struct model *m = d->model;
-	uint32_t widest = larger(m->n_embd, larger(m->n_ff, d->q_dim));
-	int ret;
-
-	d->scratch_floats = scratch_floats(m, widest);
-	d->int8 = arithmetic == DRAFT_INT8;
-	d->q8_bytes = kern_q8_bytes(widest);
-	if ((ret = kern_select(&d->kern, e)) ||
-		(ret = workers_open(&d->workers,
-			 threads ? threads : workers_online(), e)) ||
-		(ret = draft_weights_init(
-			 &d->weights, m, arithmetic, d->workers, e)) ||
-		(ret = alloc_cache(d, e)))
-		return ret;
-	return alloc_activations(d, e);
-}
-
 int draft_open(struct draft_model **out, const struct model *m,
 	const struct model *target, enum draft_arithmetic arithmetic,
 	uint32_t context, uint32_t threads, struct err *e)
 {
 	struct draft_model *d;
+	uint32_t widest;
 	int ret;
 
 	assert(m->token_embd->data);
@@ -138,8 +119,16 @@ int draft_open(struct draft_model **out, const struct model *m,
 	d->q_dim = m->n_head * m->head_dim;
 	d->kv_dim = m->n_kv_head * m->head_dim;
 	d->context = context && context < m->n_ctx ? context : m->n_ctx;
-	ret = init(d, arithmetic, threads, e);
-	if (ret) {
+	widest = larger(m->n_embd, larger(m->n_ff, d->q_dim));
+	d->scratch_floats = scratch_floats(m, widest);
+	d->int8 = arithmetic == DRAFT_INT8;
+	d->q8_bytes = kern_q8_bytes(widest);
+	if ((ret = kern_select(&d->kern, e)) ||
+		(ret = workers_open(&d->workers,
+			 threads ? threads : workers_online(), e)) ||
+		(ret = draft_weights_init(
+			 &d->weights, m, arithmetic, d->workers, e)) ||
+		(ret = alloc_cache(d, e)) || (ret = alloc_activations(d, e))) {
 		draft_close(d);
 		return ret;
 	}

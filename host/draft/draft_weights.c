@@ -4,10 +4,12 @@
 #include "base/err.h"
 #include "base/hugemem.h"
 #include "host/model/model.h"
+#include "host/model/packed.h"
 #include "tensor/layout.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* As float32. What is larger is bound by memory, not by decoding. */
 #define DECODED_MAX ((size_t)64 << 20)
@@ -84,6 +86,73 @@ static struct draft_tensor take(
 	return out;
 }
 
+/* ---- of a flash image ---- */
+
+static size_t output_bytes(const struct packed *p)
+{
+	const struct wire_tensor *w = &p->output;
+
+	if (!w->rows)
+		return 0;
+	return align_up(layout_bytes(w->type, w->rows, w->cols), DRAFT_ALIGN);
+}
+
+static int read_all(
+	struct draft_weights *w, const struct model *m, struct err *e)
+{
+	const struct packed *p = m->packed;
+	size_t norm = m->n_embd * sizeof(float);
+	uint8_t *at = w->packed;
+	int ret = 0;
+
+	memcpy(at, m->output_norm->data, norm);
+	w->output_norm = (struct draft_tensor){ at, DTYPE_F32 };
+	at += align_up(norm, DRAFT_ALIGN);
+	w->output = (struct draft_tensor){ m->output->data, m->output->type };
+	if (p->output.rows) {
+		w->output = (struct draft_tensor){ at, p->output.type };
+		ret = packed_read_output(p, at, e);
+		at += output_bytes(p);
+	}
+	for (uint32_t l = 0; l < m->n_layer && !ret; l++) {
+		for (unsigned i = 0; i < WIRE_T_COUNT; i++) {
+			const struct wire_tensor *t = &p->layer[l][i];
+
+			if (t->rows)
+				w->layer[l][i] =
+					(struct draft_tensor){ at + t->offset,
+						t->type };
+		}
+		ret = packed_read_layer(p, l, at, e);
+		at += packed_layer_bytes(p, l);
+	}
+	return ret;
+}
+
+/* The weights of a model in a flash image are packed already. */
+static int read_image(
+	struct draft_weights *w, const struct model *m, struct err *e)
+{
+	size_t n = align_up(m->n_embd * sizeof(float), DRAFT_ALIGN) +
+		output_bytes(m->packed);
+	int ret;
+
+	for (uint32_t l = 0; l < m->n_layer; l++)
+		n += packed_layer_bytes(m->packed, l);
+	w->layer = calloc(m->n_layer, sizeof(*w->layer));
+	w->packed = aligned_alloc(DRAFT_ALIGN, n);
+	ret = w->layer && w->packed
+		? read_all(w, m, e)
+		: err_set(e, ENOMEM,
+			  "no memory for %zu MiB of a draft model's weights",
+			  n >> 20);
+	if (ret)
+		draft_weights_release(w);
+	return ret;
+}
+
+/* ---- opening ---- */
+
 int draft_weights_init(struct draft_weights *w, const struct model *m,
 	enum draft_arithmetic arithmetic, struct workers *workers,
 	struct err *e)
@@ -97,7 +166,7 @@ int draft_weights_init(struct draft_weights *w, const struct model *m,
 	uint8_t *at;
 
 	if (m->packed)
-		return draft_weights_read(w, m, e);
+		return read_image(w, m, e);
 
 	n = packed_bytes(&p, m->output_norm) + packed_bytes(&p, m->output);
 	for (uint32_t l = 0; l < m->n_layer; l++)

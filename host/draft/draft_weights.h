@@ -34,9 +34,6 @@ struct draft_weights {
 /* `model` must outlive them. */
 int draft_weights_init(struct draft_weights *, const struct model *,
 	enum draft_arithmetic, struct workers *, struct err *);
-/* The same of a model in a flash image. */
-int draft_weights_read(
-	struct draft_weights *, const struct model *, struct err *);
 void draft_weights_release(struct draft_weights *);
 
 #endif

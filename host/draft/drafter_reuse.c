@@ -111,21 +111,6 @@ static void reject(
 	}
 }
 
-/* The longest run of sound tokens behind the first: [*from, *end). */
-static void longest_run(const struct rejected *x, uint32_t *from, uint32_t *end)
-{
-	uint32_t run = 0;
-
-	*from = *end = 0;
-	for (uint32_t i = 1; i < x->n; i++) {
-		run = x->sound[i] ? run + 1 : 0;
-		if (run > *end - *from) {
-			*from = i + 1 - run;
-			*end = i + 1;
-		}
-	}
-}
-
 static bool has_child(const struct reuse *r, uint32_t node)
 {
 	for (uint32_t u = node + 1; u < r->n; u++)
@@ -142,10 +127,21 @@ static uint32_t best_path(const struct reuse *r, const int32_t *new, size_t n,
 	uint32_t most = 0, first, last;
 
 	for (uint32_t u = 1; u < r->n; u++) {
+		uint32_t run = 0;
+
 		if (has_child(r, u))
 			continue;
 		reject(r, u, agreed(r, u, new, n), &x);
-		longest_run(&x, &first, &last);
+
+		/* The longest run of sound tokens after the first. */
+		first = last = 0;
+		for (uint32_t i = 1; i < x.n; i++) {
+			run = x.sound[i] ? run + 1 : 0;
+			if (run > last - first) {
+				first = i + 1 - run;
+				last = i + 1;
+			}
+		}
 		if (last - first <= most)
 			continue;
 		most = last - first;
