@@ -321,29 +321,25 @@ static int take(struct judge *j, const struct judge_text *t, struct held *like,
 
 /* ---- passes -------------------------------------------------------------- */
 
-static const float *state_at(
-	const struct judge *j, const struct held *h, uint32_t at)
-{
-	uint32_t n_prompt = h->from + 1;
-	size_t width = j->model->n_embd;
-
-	if (!j->model->behind)
-		return NULL;
-	return at < n_prompt ? h->prompt_state + at * width
-			     : h->state + (at - n_prompt) * width;
-}
-
 /* Rows of a text into the pass, as many as it wants and there is room for. */
 static uint32_t add_rows(struct judge *j, const struct held *h, uint32_t at)
 {
 	uint32_t n = h->end - h->n, room = j->max_rows - at;
+	uint32_t n_prompt = h->from + 1;
+	size_t width = j->model->n_embd;
 
 	n = n < room ? n : room;
 	for (uint32_t i = 0; i < n; i++) {
-		j->state[at + i] = state_at(j, h, h->n + i);
+		uint32_t token = h->n + i;
+
+		j->state[at + i] = NULL;
+		if (j->model->behind)
+			j->state[at + i] = token < n_prompt
+				? h->prompt_state + token * width
+				: h->state + (token - n_prompt) * width;
 		j->row[at + i] = (struct row){
-			.token = h->token[h->n + i],
-			.position = h->n + i,
+			.token = h->token[token],
+			.position = token,
 			.sequence = h->sequence,
 			.parent = i ? (int32_t)(at + i - 1) : -1,
 		};
@@ -391,49 +387,42 @@ static int make_room(struct judge *j)
 	return 0;
 }
 
-static int pass(struct judge *j, bool *done, struct err *e)
+/* The group is read, but for what there was no room for. */
+static int run(struct judge *j, struct err *e)
 {
-	uint32_t share[JUDGE_TEXTS], at = 0;
 	struct rows rows = { SIGHT_TREE, 0, j->row,
 		j->model->behind ? j->state : NULL };
-	int ret;
+	uint32_t share[JUDGE_TEXTS], at = 0;
+	int ret = 0;
 
-	do {
+	for (; !ret; at = 0) {
 		rows.n = 0;
 		for (uint32_t i = 0; i < j->n_work; i++) {
 			share[i] = add_rows(j, &j->held[j->work[i]], rows.n);
 			rows.n += share[i];
 		}
-		*done = !rows.n;
-		if (*done)
-			return 0;
+		if (!rows.n)
+			break;
 		ret = session_forward(j->session, &rows, e);
-	} while (ret == -ENOSPC && !make_room(j));
-	for (uint32_t i = 0; i < j->n_work && !ret; i++) {
-		struct held *h = &j->held[j->work[i]];
-
-		if (!share[i])
+		if (ret == -ENOSPC && !make_room(j)) {
+			ret = 0;
 			continue;
-		ret = note(j, h, at, share[i], e);
-		if (!ret)
-			ret = session_accept(
-				j->session, h->sequence, NULL, share[i], e);
-		if (!ret)
-			h->n += share[i];
-		h->unread = h->n < h->end;
-		at += share[i];
+		}
+		for (uint32_t i = 0; i < j->n_work && !ret; i++) {
+			struct held *h = &j->held[j->work[i]];
+
+			if (!share[i])
+				continue;
+			ret = note(j, h, at, share[i], e);
+			if (!ret)
+				ret = session_accept(j->session, h->sequence,
+					NULL, share[i], e);
+			if (!ret)
+				h->n += share[i];
+			h->unread = h->n < h->end;
+			at += share[i];
+		}
 	}
-	return ret;
-}
-
-/* The group is read, but for what there was no room for. */
-static int run(struct judge *j, struct err *e)
-{
-	bool done = false;
-	int ret = 0;
-
-	while (!ret && !done)
-		ret = pass(j, &done, e);
 	return ret;
 }
 

@@ -366,15 +366,6 @@ static size_t last_of(const struct head *h, const struct reward_text *t,
 		: end;
 }
 
-/* As far as its steps need it. */
-static size_t needed(const struct head *h, const struct reward_text *t)
-{
-	uint32_t k = t->n_steps;
-	size_t at = k > 1 ? t->step_end[k - 2] : t->n_prompt - 1;
-
-	return k ? last_of(h, t, at, t->step_end[k - 1]) + 1 : t->n_prompt;
-}
-
 struct scoring {
 	struct reward *reward;
 	struct reward_text *text;
@@ -411,9 +402,15 @@ static int head_score(
 	if (!text)
 		return err_set(e, ENOMEM, "no memory for %u texts", n);
 	for (unsigned i = 0; i < n; i++) {
-		text[i] = (struct judge_text){ t[i].token, needed(h, &t[i]),
+		const uint32_t *end = t[i].step_end, k = t[i].n_steps;
+		size_t at = k > 1 ? end[k - 2] : t[i].n_prompt - 1;
+		/* A text is read as far as its steps need. */
+		size_t needed = k ? last_of(h, &t[i], at, end[k - 1]) + 1
+				  : t[i].n_prompt;
+
+		text[i] = (struct judge_text){ t[i].token, needed,
 			t[i].n_prompt, t[i].prompt_state, t[i].state };
-		steps += t[i].n_steps;
+		steps += k;
 	}
 	ret = judge_read(r->judge, text, n, score_text, &s, e);
 	if (!ret && h->soc && steps &&

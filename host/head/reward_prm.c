@@ -274,20 +274,6 @@ static float output(const struct layer *l, uint32_t row, const float *x)
 	return (float)sum;
 }
 
-/* Of p->state. */
-static float score_state(struct prm *p)
-{
-	double odds;
-
-	if (!p->classes)
-		return (float)(1 / (1 + exp(-output(&p->out, 0, p->state))));
-	for (uint32_t i = 0; i < p->dense.rows; i++)
-		p->between[i] = fmaxf(output(&p->dense, i, p->state), 0);
-	odds = (double)output(&p->out, 0, p->between) -
-		output(&p->out, 1, p->between);
-	return (float)(1 / (1 + exp(odds)));
-}
-
 /* Where a step may end. */
 static int prm_rows(void *arg, struct session *s, const struct judge_row *row,
 	uint32_t n, float *tail, struct err *e)
@@ -295,11 +281,19 @@ static int prm_rows(void *arg, struct session *s, const struct judge_row *row,
 	struct prm *p = arg;
 
 	for (uint32_t i = 0; i < n; i++) {
+		double odds;
+
 		*row[i].note = 0;
 		if (row[i].token != p->mark)
 			continue;
 		judge_norm(p->model, session_hidden(s, row[i].row), p->state);
-		*row[i].note = score_state(p);
+		for (uint32_t k = 0; p->classes && k < p->dense.rows; k++)
+			p->between[k] =
+				fmaxf(output(&p->dense, k, p->state), 0);
+		odds = p->classes ? (double)output(&p->out, 0, p->between) -
+				output(&p->out, 1, p->between)
+				  : -output(&p->out, 0, p->state);
+		*row[i].note = (float)(1 / (1 + exp(odds)));
 	}
 	return 0;
 }
