@@ -34,14 +34,6 @@ static float norm_factor(const struct grown *g)
 
 /* ---- where things lie; -1: nowhere ---- */
 
-static int model_layer(const struct grown *g, int layer)
-{
-	const int n = (int)g->model->n_layer, of = (int)g->shape.n_layer;
-	const int i = (layer * n + of - 1) / of;
-
-	return i < n && i * of / n == layer ? i : -1;
-}
-
 static int model_head(const struct grown *g, uint32_t head, bool is_query)
 {
 	const struct model *m = g->model;
@@ -149,12 +141,14 @@ static bool put_bias(struct grown *g, const struct gguf_tensor *t,
 static bool inner_row(
 	struct grown *g, const struct synth_part *p, uint32_t row, float *out)
 {
-	const int l = model_layer(g, p->layer);
+	/* The model's layers are spread over those of the shape. */
+	const int n = (int)g->model->n_layer, of = (int)g->shape.n_layer;
+	const int l = (p->layer * n + of - 1) / of;
 	const float wider =
 		sqrtf((float)g->shape.head_dim / (float)g->model->head_dim);
 	const struct gguf_tensor *t;
 
-	if (l < 0)
+	if (l >= n || l * of / n != p->layer)
 		return false;
 	t = g->model->layer[l][p->inner];
 	switch (p->inner) {
@@ -286,58 +280,42 @@ static const char *what_differs(
 	return NULL;
 }
 
-static int read_rope_base(const struct model *m, double *base, struct err *e)
-{
-	char key[64];
-
-	*base = 10000;
-	snprintf(key, sizeof(key), "%s.rope.freq_base", m->arch);
-	const int ret = gguf_f64(m->gguf, key, base, e);
-
-	return ret < 0 ? ret : 0;
-}
-
-static uint32_t widest(const struct model *m)
-{
-	const uint32_t heads = m->n_head * m->head_dim;
-	const uint32_t most = m->n_ff > heads ? m->n_ff : heads;
-
-	return m->n_embd > most ? m->n_embd : most;
-}
-
-static int check(const struct grown *g, double base, struct err *e)
-{
-	const char *differs = what_differs(g->model, &g->shape, base);
-
-	if (differs)
-		return err_set(e, EINVAL,
-			"it cannot be grown into the shape %s: %s",
-			g->shape.name, differs);
-	return check_sides(g, e);
-}
-
 int grown_open(struct grown *g, const char *path, const struct shape *shape,
 	struct err *e)
 {
-	double base;
+	const struct model *m;
+	const char *differs;
+	double base = 10000;
+	uint32_t widest;
+	char key[64];
+	float norm;
 	int ret;
 
 	*g = (struct grown){ .shape = *shape };
 	ret = model_open(&g->model, path, e);
 	if (ret)
 		return ret;
-	ret = read_rope_base(g->model, &base, e);
-	if (!ret && check(g, base, e))
+	m = g->model;
+	snprintf(key, sizeof(key), "%s.rope.freq_base", m->arch);
+	ret = gguf_f64(m->gguf, key, &base, e);
+	ret = ret < 0 ? ret : 0;
+	differs = ret ? NULL : what_differs(m, &g->shape, base);
+	if (differs)
+		err_set(e, EINVAL, "it cannot be grown into the shape %s: %s",
+			g->shape.name, differs);
+	if (differs || (!ret && check_sides(g, e)))
 		ret = err_in(e, "'%s'", path);
-	g->row = malloc(widest(g->model) * sizeof(*g->row));
+	widest = m->n_head * m->head_dim;
+	widest = m->n_ff > widest ? m->n_ff : widest;
+	widest = m->n_embd > widest ? m->n_embd : widest;
+	g->row = malloc(widest * sizeof(*g->row));
 	if (!ret && !g->row)
 		ret = err_sys(e, ENOMEM, "cannot read '%s'", path);
 	if (ret) {
 		grown_close(g);
 		return ret;
 	}
-	const float norm = norm_factor(g);
-
+	norm = norm_factor(g);
 	g->shape.n_ctx = g->model->n_ctx;
 	g->shape.norm_eps = g->model->norm_eps * norm * norm;
 	g->shape.rope_base = (float)base;

@@ -82,24 +82,6 @@ static void add_layer(struct list *l, const struct shape *m, enum dtype q,
 		embd);
 }
 
-/* Names are llama.cpp's. */
-static void add_head(
-	struct list *l, const struct shape *m, enum synth_head head)
-{
-	const uint32_t embd = m->n_embd,
-		       outputs = head == SYNTH_CLASSES ? 2 : 1;
-	const enum dtype f = DTYPE_F32;
-
-	if (head == SYNTH_CLASSES) {
-		add_outer(l, SYNTH_HEAD, "cls.weight", SYNTH_WEIGHTS, f, embd,
-			embd);
-		add_outer(l, SYNTH_HEAD, "cls.bias", SYNTH_BIAS, f, embd, 0);
-	}
-	add_outer(l, SYNTH_HEAD, "cls.output.weight", SYNTH_WEIGHTS, f, embd,
-		outputs);
-	add_outer(l, SYNTH_HEAD, "cls.output.bias", SYNTH_BIAS, f, outputs, 0);
-}
-
 unsigned synth_parts_max(const struct shape *m)
 {
 	return m->n_layer * A_LAYER + OUTER;
@@ -108,6 +90,7 @@ unsigned synth_parts_max(const struct shape *m)
 unsigned synth_parts_list(struct synth_part *part, const struct shape *m,
 	enum synth_head head, enum dtype quant, enum dtype down)
 {
+	const uint32_t outputs = head == SYNTH_CLASSES ? 2 : 1;
 	struct list l = { .part = part };
 
 	if (m->rope_factor > 0)
@@ -119,11 +102,22 @@ unsigned synth_parts_list(struct synth_part *part, const struct shape *m,
 		add_layer(&l, m, quant, down, (int)i);
 	add_outer(&l, SYNTH_OUTPUT_NORM, "output_norm.weight", SYNTH_NORM,
 		DTYPE_F32, m->n_embd, 0);
-	if (head)
-		add_head(&l, m, head);
-	else if (!m->tied)
+	/* The names of a head are llama.cpp's. */
+	if (head == SYNTH_CLASSES) {
+		add_outer(&l, SYNTH_HEAD, "cls.weight", SYNTH_WEIGHTS,
+			DTYPE_F32, m->n_embd, m->n_embd);
+		add_outer(&l, SYNTH_HEAD, "cls.bias", SYNTH_BIAS, DTYPE_F32,
+			m->n_embd, 0);
+	}
+	if (head) {
+		add_outer(&l, SYNTH_HEAD, "cls.output.weight", SYNTH_WEIGHTS,
+			DTYPE_F32, m->n_embd, outputs);
+		add_outer(&l, SYNTH_HEAD, "cls.output.bias", SYNTH_BIAS,
+			DTYPE_F32, outputs, 0);
+	} else if (!m->tied) {
 		add_outer(&l, SYNTH_OUTPUT, "output.weight", SYNTH_WEIGHTS,
 			quant, m->n_embd, m->n_vocab);
+	}
 	return l.n;
 }
 

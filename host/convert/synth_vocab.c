@@ -138,22 +138,6 @@ static size_t byte_char(unsigned byte, char out[2])
 	return 2;
 }
 
-/* Ids 0 to 255, in the order of the characters, as GPT-2 has them. */
-static void add_bytes(struct synth_vocab *v)
-{
-	for (int others = 0; others < 2; others++) {
-		for (unsigned b = 0; b < 256; b++) {
-			char c[2];
-			const size_t n = byte_char(b, c);
-			const bool beyond =
-				n == 2 && ((unsigned char)c[0] & 0x1c) >= 4;
-
-			if (beyond == others)
-				add_token(v, c, n, TYPE_NORMAL);
-		}
-	}
-}
-
 /* ---- merges ---- */
 
 /* A merge and the token that it makes. */
@@ -212,18 +196,6 @@ static void add_padding(struct synth_vocab *v, uint32_t limit)
 	}
 }
 
-static void add_specials(
-	struct synth_vocab *v, const struct family *f, uint32_t limit)
-{
-	for (int i = 0; i < SPECIALS_MAX && v->n < limit; i++) {
-		if (f->special[i])
-			add_token(v, f->special[i], strlen(f->special[i]),
-				TYPE_CONTROL);
-		else
-			add_padding(v, v->n + 1);
-	}
-}
-
 int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 	uint32_t first_special)
 {
@@ -248,10 +220,28 @@ int synth_vocab_init(struct synth_vocab *v, enum shape_vocab family, uint32_t n,
 		synth_vocab_release(v);
 		return -ENOMEM;
 	}
-	add_bytes(v);
+
+	/* Ids 0 to 255, in the order of the characters, as GPT-2 has them. */
+	for (int others = 0; others < 2; others++) {
+		for (unsigned b = 0; b < 256; b++) {
+			char c[2];
+			const size_t len = byte_char(b, c);
+			const bool beyond =
+				len == 2 && ((unsigned char)c[0] & 0x1c) >= 4;
+
+			if (beyond == others)
+				add_token(v, c, len, TYPE_NORMAL);
+		}
+	}
 	add_merges(v, first_special < MERGES_MAX ? first_special : MERGES_MAX);
 	add_padding(v, first_special);
-	add_specials(v, f, n);
+	for (int i = 0; i < SPECIALS_MAX && v->n < n; i++) {
+		if (f->special[i])
+			add_token(v, f->special[i], strlen(f->special[i]),
+				TYPE_CONTROL);
+		else
+			add_padding(v, v->n + 1);
+	}
 	add_padding(v, n);
 	return 0;
 }
