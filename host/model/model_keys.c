@@ -79,7 +79,9 @@ static int find_f64(
 
 static int read_arch(struct model *m, struct err *e)
 {
+	struct key causal;
 	struct gguf_str s;
+	bool said;
 	int ret = gguf_str(m->gguf, "general.architecture", &s, e);
 
 	if (ret < 0)
@@ -91,6 +93,17 @@ static int read_arch(struct model *m, struct err *e)
 	if (!m->kind)
 		return model_arch_refuse(s, m->gguf, e);
 	snprintf(m->arch, sizeof(m->arch), "%s", m->kind->name);
+	/* Which way attention looks is the architecture's: a file may say so,
+	 * but not otherwise. */
+	m->causal = m->kind->causal;
+	causal = key_of(m, "attention.causal");
+	ret = gguf_bool(m->gguf, causal.name, &said, e);
+	if (ret < 0)
+		return ret;
+	if (ret && said != m->causal)
+		return err_set(e, ENOTSUP,
+			"key '%s' is %s, which is not supported for %s",
+			causal.name, said ? "true" : "false", m->arch);
 	return 0;
 }
 
@@ -189,26 +202,6 @@ static int read_norm(struct model *m, struct err *e)
 			key_of(m, "attention.layer_norm_rms_epsilon").name,
 			eps);
 	m->norm_eps = (float)eps;
-	return 0;
-}
-
-/*
- * Which way attention looks is the architecture's: a file may say so, but
- * not otherwise.
- */
-static int read_causal(struct model *m, struct err *e)
-{
-	struct key k = key_of(m, "attention.causal");
-	bool said;
-	int ret = gguf_bool(m->gguf, k.name, &said, e);
-
-	m->causal = m->kind->causal;
-	if (ret < 0)
-		return ret;
-	if (ret && said != m->causal)
-		return err_set(e, ENOTSUP,
-			"key '%s' is %s, which is not supported for %s", k.name,
-			said ? "true" : "false", m->arch);
 	return 0;
 }
 
@@ -425,10 +418,9 @@ int keys_read(struct model *m, struct err *e)
 {
 	int ret;
 
-	if ((ret = read_arch(m, e)) || (ret = read_causal(m, e)) ||
-		(ret = read_shape(m, e)) || (ret = read_head(m, e)) ||
-		(ret = read_norm(m, e)) || (ret = read_mask(m, e)) ||
-		(ret = check_keys(m, e)))
+	if ((ret = read_arch(m, e)) || (ret = read_shape(m, e)) ||
+		(ret = read_head(m, e)) || (ret = read_norm(m, e)) ||
+		(ret = read_mask(m, e)) || (ret = check_keys(m, e)))
 		return ret;
 	return check_sliding_window(m, e);
 }

@@ -49,9 +49,10 @@ static size_t entry_bytes(const struct packed_entry *t)
 	return bytes;
 }
 
-static int check_entry(const struct packed *p, const struct gguf *g,
-	const struct packed_entry *t, struct err *e)
+/* Give the gguf the data of entry i, or note the entry for packed_bind. */
+static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 {
+	const struct packed_entry *t = &p->entry[i];
 	const struct gguf_tensor *is = gguf_tensor_at(g, t->tensor);
 	const struct image_extent *x = image_extent_at(p->image, t->extent);
 	size_t bytes = entry_bytes(t);
@@ -80,23 +81,12 @@ static int check_entry(const struct packed *p, const struct gguf *g,
 			bytes, (int)is->name.len, is->name.data,
 			(unsigned long long)t->offset,
 			(unsigned long long)x->bytes);
-	return 0;
-}
-
-/* Give the gguf its data, or note the entry for packed_bind. */
-static int place_entry(
-	struct packed *p, struct gguf *g, size_t i, struct err *e)
-{
-	const struct packed_entry *t = &p->entry[i];
-	const struct gguf_tensor *is = gguf_tensor_at(g, t->tensor);
-	enum image_kind kind = image_extent_at(p->image, t->extent)->kind;
-
-	if (kind == IMAGE_OUTPUT)
+	if (x->kind == IMAGE_OUTPUT)
 		return 0;
 	if (is->data || p->of_layer[t->tensor])
 		return err_set(e, EINVAL, "tensor '%.*s' is there twice",
 			(int)is->name.len, is->name.data);
-	if (kind == IMAGE_LAYER)
+	if (x->kind == IMAGE_LAYER)
 		p->of_layer[t->tensor] = i + 1;
 	else
 		gguf_set_data(g, t->tensor, (const char *)p->host + t->offset);
@@ -115,11 +105,7 @@ static int read_table(struct packed *p, struct gguf *g, struct err *e)
 	if (!p->of_layer)
 		return err_set(e, ENOMEM, "no memory for a table of tensors");
 	for (size_t i = 0; i < p->n_entries; i++) {
-		int ret = check_entry(p, g, &p->entry[i], e);
-
-		if (!ret)
-			ret = place_entry(p, g, i, e);
-		if (ret)
+		if (take_entry(p, g, i, e))
 			return err_in(e, "table of tensors, entry %zu", i);
 	}
 	return 0;
