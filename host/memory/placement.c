@@ -76,19 +76,6 @@ static int place_block(struct placement *p, uint32_t block, struct err *e)
 	return 0;
 }
 
-static int evict_block(struct placement *p, uint32_t block, struct err *e)
-{
-	struct place *at = &p->place[block];
-	int ret = p->window.unmap(p->window.arg, block, at->addr, e);
-
-	if (ret)
-		return ret;
-	at->mapped = false;
-	p->stats.unmaps++;
-	p->stats.mapped--;
-	return 0;
-}
-
 int placement_fill(struct placement *p, struct err *e)
 {
 	bool ahead =
@@ -147,10 +134,16 @@ static int make_room(struct placement *p, uint32_t block, struct err *e)
 		return -ENOSPC;
 	while (lru ? longest_unused(p, &victim)
 		   : furthest_use(p, block, &victim)) {
-		int ret = evict_block(p, victim, e);
+		struct place *at = &p->place[victim];
+		int ret = p->window.unmap(p->window.arg, victim, at->addr, e);
 
-		if (ret || p->policy != PLACEMENT_DROP_ALL)
+		if (ret)
 			return ret;
+		at->mapped = false;
+		p->stats.unmaps++;
+		p->stats.mapped--;
+		if (p->policy != PLACEMENT_DROP_ALL)
+			return 0;
 		any = true;
 	}
 	return any ? 0 : -ENOSPC;
