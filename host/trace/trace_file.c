@@ -120,28 +120,22 @@ bool trace_file_is_full(const struct trace_file *f)
 		f->written + f->used + TRACE_FILE_PACKET > f->limit / 2;
 }
 
-static int put_aside(const struct trace_file *f)
-{
-	char *aside;
-	int ret = 0;
-
-	if (asprintf(&aside, "%s.1", f->path) < 0)
-		return -ENOMEM;
-	if (rename(f->path, aside))
-		ret = -errno;
-	free(aside);
-	return ret;
-}
-
 void trace_file_turn(struct trace_file *f)
 {
 	struct err e = { 0 };
-	int ret;
+	char *aside;
+	int ret = 0;
 
 	trace_file_flush(f);
 	if (f->failed)
 		return;
-	ret = put_aside(f);
+	if (asprintf(&aside, "%s.1", f->path) < 0) {
+		fail(f, ENOMEM);
+		return;
+	}
+	if (rename(f->path, aside))
+		ret = -errno;
+	free(aside);
 	if (!ret) {
 		fd_close(&f->fd);
 		ret = open_empty(f, &e);
