@@ -188,37 +188,33 @@ uint32_t exit_head_layers(const struct exit_head *h)
 
 /* ---- scoring ------------------------------------------------------------- */
 
-/* <row, hidden . norm> */
-static double dot(
-	const struct exit_head *h, const float *hidden, const uint8_t *row)
-{
-	double sum = 0;
-	float w[PIECE];
-
-	for (uint32_t at = 0; at < h->n_embd; at += PIECE) {
-		uint32_t n = h->n_embd - at < PIECE ? h->n_embd - at : PIECE;
-
-		h->type->to_f32(
-			w, row + at / h->type->block * h->type->bytes, n);
-		for (uint32_t i = 0; i < n; i++)
-			sum += (double)hidden[at + i] * h->norm[at + i] * w[i];
-	}
-	return sum;
-}
-
 void exit_head_score(const struct exit_head *h, const float *hidden,
 	const int32_t *token, uint32_t n, float *score)
 {
 	double factor, sum = 0;
+	float w[PIECE];
 
 	for (uint32_t i = 0; i < h->n_embd; i++)
 		sum += (double)hidden[i] * hidden[i];
 	factor = 1 / sqrt(sum / h->n_embd + h->eps);
 
 	for (uint32_t i = 0; i < n; i++) {
+		const uint8_t *row =
+			h->weight + (size_t)token[i] * h->row_bytes;
+		uint32_t some;
+
 		assert(token[i] >= 0 && (uint32_t)token[i] < h->n_vocab);
-		score[i] = (float)(factor *
-			dot(h, hidden,
-				h->weight + (size_t)token[i] * h->row_bytes));
+		/* <row, hidden . norm> */
+		sum = 0;
+		for (uint32_t at = 0; at < h->n_embd; at += some) {
+			some = h->n_embd - at < PIECE ? h->n_embd - at : PIECE;
+			h->type->to_f32(w,
+				row + at / h->type->block * h->type->bytes,
+				some);
+			for (uint32_t k = 0; k < some; k++)
+				sum += (double)hidden[at + k] *
+					h->norm[at + k] * w[k];
+		}
+		score[i] = (float)(factor * sum);
 	}
 }

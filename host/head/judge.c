@@ -51,18 +51,6 @@ struct judge {
 
 /* ---- opening ------------------------------------------------------------- */
 
-static int alloc(struct judge *j, struct err *e)
-{
-	j->max_rows = session_max_rows(j->session);
-	j->held = calloc(j->most, sizeof(*j->held));
-	j->row = calloc(j->max_rows, sizeof(*j->row));
-	j->state = calloc(j->max_rows, sizeof(*j->state));
-	j->see = calloc(j->max_rows, sizeof(*j->see));
-	if (j->held && j->row && j->state && j->see)
-		return 0;
-	return err_set(e, ENOMEM, "no memory for %u texts to judge", j->most);
-}
-
 int judge_open(struct judge **out, const struct model *model,
 	struct session *beside, const struct session_opts *opts,
 	const struct judge_limits *limits, const struct judge_reader *reader,
@@ -113,8 +101,16 @@ int judge_open(struct judge **out, const struct model *model,
 	/* The sequence that a session opens with is not used. */
 	j->most = o.sequences - 1;
 	ret = session_open(&j->session, model, &o, e);
-	if (!ret)
-		ret = alloc(j, e);
+	if (!ret) {
+		j->max_rows = session_max_rows(j->session);
+		j->held = calloc(j->most, sizeof(*j->held));
+		j->row = calloc(j->max_rows, sizeof(*j->row));
+		j->state = calloc(j->max_rows, sizeof(*j->state));
+		j->see = calloc(j->max_rows, sizeof(*j->see));
+		if (!j->held || !j->row || !j->state || !j->see)
+			ret = err_set(e, ENOMEM,
+				"no memory for %u texts to judge", j->most);
+	}
 	if (ret) {
 		judge_close(j);
 		return ret;

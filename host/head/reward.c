@@ -216,37 +216,34 @@ const char *reward_name(const struct reward *r)
 
 /* ---- scoring ------------------------------------------------------------- */
 
-static int check_text(const struct reward_text *t, struct err *e)
-{
-	size_t before = t->n_prompt;
-
-	if (!t->n_prompt || t->n_prompt > t->n)
-		return err_set(e, EINVAL,
-			"the text to score has %zu tokens, but %zu of them are "
-			"to be its prompt",
-			t->n, t->n_prompt);
-	for (uint32_t i = 0; i < t->n_steps; i++) {
-		if (t->step_end[i] < before || t->step_end[i] >= t->n)
-			return err_set(e, EINVAL,
-				"step %u of a text of %zu tokens ends in token "
-				"%u; it can end in token %zu at the earliest",
-				i, t->n, t->step_end[i], before);
-		before = (size_t)t->step_end[i] + 1;
-	}
-	return 0;
-}
-
 int reward_score(
 	struct reward *r, struct reward_text *t, unsigned n, struct err *e)
 {
 	uint64_t ps = r->beside ? session_phone_ps(r->beside) : 0;
 	uint64_t began = clock_ns();
-	int ret = 0;
+	int ret;
 
-	for (unsigned i = 0; i < n && !ret; i++)
-		ret = check_text(&t[i], e);
-	if (ret || !n)
-		return ret;
+	for (unsigned i = 0; i < n; i++) {
+		size_t before = t[i].n_prompt;
+
+		if (!t[i].n_prompt || t[i].n_prompt > t[i].n)
+			return err_set(e, EINVAL,
+				"the text to score has %zu tokens, but %zu of "
+				"them are to be its prompt",
+				t[i].n, t[i].n_prompt);
+		for (uint32_t k = 0; k < t[i].n_steps; k++) {
+			if (t[i].step_end[k] < before ||
+				t[i].step_end[k] >= t[i].n)
+				return err_set(e, EINVAL,
+					"step %u of a text of %zu tokens ends "
+					"in token %u; it can end in token %zu "
+					"at the earliest",
+					k, t[i].n, t[i].step_end[k], before);
+			before = (size_t)t[i].step_end[k] + 1;
+		}
+	}
+	if (!n)
+		return 0;
 	ret = r->kind->score(r, t, n, e);
 	r->stats.ns += clock_ns() - began;
 	r->stats.ps += r->beside ? session_phone_ps(r->beside) - ps : 0;
