@@ -397,32 +397,28 @@ static int check_keys(const struct model *m, struct err *e)
 	return 0;
 }
 
-/* A window that no position of the context can leave changes nothing. */
-static int check_sliding_window(const struct model *m, struct err *e)
-{
-	struct key k = key_of(m, "attention.sliding_window");
-	uint64_t window;
-	int ret = gguf_u64(m->gguf, k.name, &window, e);
-
-	if (ret <= 0)
-		return ret;
-	if (!window || window >= m->n_ctx)
-		return 0;
-	return err_set(e, ENOTSUP,
-		"key '%s' is %llu, less than the context of %u: sliding-window "
-		"attention is not supported",
-		k.name, (unsigned long long)window, m->n_ctx);
-}
-
 int keys_read(struct model *m, struct err *e)
 {
+	struct key k;
+	uint64_t window;
 	int ret;
 
 	if ((ret = read_arch(m, e)) || (ret = read_shape(m, e)) ||
 		(ret = read_head(m, e)) || (ret = read_norm(m, e)) ||
 		(ret = read_mask(m, e)) || (ret = check_keys(m, e)))
 		return ret;
-	return check_sliding_window(m, e);
+
+	/* A window as long as the context changes nothing. */
+	k = key_of(m, "attention.sliding_window");
+	ret = gguf_u64(m->gguf, k.name, &window, e);
+	if (ret <= 0)
+		return ret;
+	if (window && window < m->n_ctx)
+		return err_set(e, ENOTSUP,
+			"key '%s' is %llu, less than the context of %u: "
+			"sliding-window attention is not supported",
+			k.name, (unsigned long long)window, m->n_ctx);
+	return 0;
 }
 
 /* By what positions are divided: 1 when there is no scaling. */
@@ -460,12 +456,31 @@ static int read_linear_scaling(
 	return 0;
 }
 
-/* Llama 3 stores its scaling as one divisor for each frequency. */
-static int apply_rope_freqs(struct model *m, struct err *e)
+int keys_read_rope(struct model *m, struct err *e)
 {
-	const struct gguf_tensor *t = gguf_tensor(m->gguf, "rope_freqs.weight");
+	double base = 10000, factor;
+	const struct gguf_tensor *t;
 	uint32_t n = m->n_rot / 2;
+	int ret = find_f64(m, "rope.freq_base", &base, e);
 
+	if (ret < 0)
+		return ret;
+	if (base < 1)
+		return err_set(e, EINVAL,
+			"key '%s' is %g; at least 1 was expected",
+			key_of(m, "rope.freq_base").name, base);
+	ret = read_linear_scaling(m, &factor, e);
+	if (ret)
+		return ret;
+	m->rope_freq = malloc(n * sizeof(*m->rope_freq));
+	if (!m->rope_freq)
+		return err_set(e, ENOMEM, "no memory for rope frequencies");
+	for (uint32_t i = 0; i < n; i++)
+		m->rope_freq[i] =
+			(float)(pow(base, -2.0 * i / m->n_rot) / factor);
+
+	/* Llama 3 stores its scaling as one divisor for each frequency. */
+	t = gguf_tensor(m->gguf, "rope_freqs.weight");
 	if (!t)
 		return 0;
 	if (t->type != DTYPE_F32 || t->n_dims != 1 || t->dim[0] != n)
@@ -483,27 +498,4 @@ static int apply_rope_freqs(struct model *m, struct err *e)
 		m->rope_freq[i] = (float)((double)m->rope_freq[i] / (double)v);
 	}
 	return 0;
-}
-
-int keys_read_rope(struct model *m, struct err *e)
-{
-	double base = 10000, factor;
-	int ret = find_f64(m, "rope.freq_base", &base, e);
-
-	if (ret < 0)
-		return ret;
-	if (base < 1)
-		return err_set(e, EINVAL,
-			"key '%s' is %g; at least 1 was expected",
-			key_of(m, "rope.freq_base").name, base);
-	ret = read_linear_scaling(m, &factor, e);
-	if (ret)
-		return ret;
-	m->rope_freq = malloc(m->n_rot / 2 * sizeof(*m->rope_freq));
-	if (!m->rope_freq)
-		return err_set(e, ENOMEM, "no memory for rope frequencies");
-	for (uint32_t i = 0; i < m->n_rot / 2; i++)
-		m->rope_freq[i] =
-			(float)(pow(base, -2.0 * i / m->n_rot) / factor);
-	return apply_rope_freqs(m, e);
 }

@@ -93,24 +93,6 @@ static int take_entry(struct packed *p, struct gguf *g, size_t i, struct err *e)
 	return 0;
 }
 
-static int read_table(struct packed *p, struct gguf *g, struct err *e)
-{
-	const struct packed_head *h = p->metadata;
-
-	p->n_entries = h->n_tensors;
-	p->entry =
-		(struct packed_entry *)(void *)((char *)p->metadata + h->table);
-	/* One more: no count makes calloc return NULL. */
-	p->of_layer = calloc(gguf_n_tensors(g) + 1, sizeof(*p->of_layer));
-	if (!p->of_layer)
-		return err_set(e, ENOMEM, "no memory for a table of tensors");
-	for (size_t i = 0; i < p->n_entries; i++) {
-		if (take_entry(p, g, i, e))
-			return err_in(e, "table of tensors, entry %zu", i);
-	}
-	return 0;
-}
-
 static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 {
 	const struct packed_head *h = p->metadata;
@@ -148,7 +130,19 @@ static int read_metadata(struct packed *p, struct gguf **g, struct err *e)
 
 	p->layout = (enum layout)h->layout;
 	ret = gguf_parse_header(g, h + 1, h->header_bytes, h->file_bytes, e);
-	return ret ? ret : read_table(p, *g, e);
+	if (ret)
+		return ret;
+	p->n_entries = h->n_tensors;
+	p->entry =
+		(struct packed_entry *)(void *)((char *)p->metadata + h->table);
+	/* One more: no count makes calloc return NULL. */
+	p->of_layer = calloc(gguf_n_tensors(*g) + 1, sizeof(*p->of_layer));
+	if (!p->of_layer)
+		return err_set(e, ENOMEM, "no memory for a table of tensors");
+	for (size_t i = 0; i < p->n_entries; i++)
+		if (take_entry(p, *g, i, e))
+			return err_in(e, "table of tensors, entry %zu", i);
+	return 0;
 }
 
 int packed_open(
@@ -361,30 +355,26 @@ static int copy_others(struct packed *p, size_t embd, void *part, struct err *e)
 	return 0;
 }
 
-static int leave_embedding(
-	struct packed *p, const struct model *m, struct err *e)
-{
-	size_t embd = (size_t)index_of(m, m->token_embd);
-	void *part = malloc(EMBD_PART);
-	int ret = part
-		? image_parts_open(&p->embd, p->image,
-			  image_find(p->image, IMAGE_HOST, 0), EMBD_PART, e)
-		: err_set(e, ENOMEM, "no memory to read an embedding");
-
-	if (!ret)
-		ret = copy_others(p, embd, part, e);
-	if (!ret)
-		gguf_set_data(m->gguf, embd, NULL);
-	free(part);
-	return ret;
-}
-
 int packed_read_host(struct packed *p, const struct model *m, struct err *e)
 {
 	bool is_output = m->output == m->token_embd && !p->output.rows;
 
-	if (!is_output && packed_may_stay(p, IMAGE_HOST))
-		return leave_embedding(p, m, e);
+	if (!is_output && packed_may_stay(p, IMAGE_HOST)) {
+		size_t embd = (size_t)index_of(m, m->token_embd);
+		void *part = malloc(EMBD_PART);
+		int ret = part
+			? image_parts_open(&p->embd, p->image,
+				  image_find(p->image, IMAGE_HOST, 0),
+				  EMBD_PART, e)
+			: err_set(e, ENOMEM, "no memory to read an embedding");
+
+		if (!ret)
+			ret = copy_others(p, embd, part, e);
+		if (!ret)
+			gguf_set_data(m->gguf, embd, NULL);
+		free(part);
+		return ret;
+	}
 	return image_read(
 		p->image, image_find(p->image, IMAGE_HOST, 0), p->host, e);
 }
