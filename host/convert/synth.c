@@ -195,37 +195,36 @@ static void gauss_pair(uint64_t seed, uint64_t stream, uint64_t i, float out[2])
 	out[1] = (float)(rint(r * sin(2 * M_PI * v) * 65536) / 65536);
 }
 
-static void make_run(struct synth *s, uint16_t i)
-{
-	const float scale = 1 / sqrtf((float)s->cols);
-	float *gauss = s->gauss + (size_t)i * RUN, run[RUN];
-
-	for (unsigned j = 0; j < RUN && !s->drawn[i]; j += 2)
-		gauss_pair(s->opts->seed, 0, i * RUN + j, gauss + j);
-	s->drawn[i] = true;
-	for (unsigned j = 0; j < RUN; j++)
-		run[j] = gauss[j] * scale;
-	dtype_info(s->type)->from_f32(s->pool + i * s->run, run, RUN);
-	s->made[i] = true;
-}
-
 /* Runs first .. first + n of tensor `stream`: eight picks to a draw. */
 static void pick_runs(
 	struct synth *s, uint64_t stream, uint64_t first, size_t n)
 {
-	uint16_t pick[8];
+	const float scale = 1 / sqrtf((float)s->cols);
+	float scaled[RUN];
+	uint16_t picks[8];
 
 	for (size_t i = 0; i < n; i++) {
+		uint16_t pick;
+		float *gauss;
+
 		if (i % 8 == 0) {
 			uint32_t w[4];
 
 			rng_words(s->opts->seed, stream, (first + i) / 8, w);
-			memcpy(pick, w, sizeof(pick));
+			memcpy(picks, w, sizeof(picks));
 		}
-		if (!s->made[pick[i % 8]])
-			make_run(s, pick[i % 8]);
-		memcpy(s->buffer + i * s->run, s->pool + pick[i % 8] * s->run,
-			s->run);
+		pick = picks[i % 8];
+		gauss = s->gauss + (size_t)pick * RUN;
+		for (unsigned j = 0; j < RUN && !s->drawn[pick]; j += 2)
+			gauss_pair(s->opts->seed, 0, pick * RUN + j, gauss + j);
+		s->drawn[pick] = true;
+		for (unsigned j = 0; j < RUN && !s->made[pick]; j++)
+			scaled[j] = gauss[j] * scale;
+		if (!s->made[pick])
+			dtype_info(s->type)->from_f32(
+				s->pool + pick * s->run, scaled, RUN);
+		s->made[pick] = true;
+		memcpy(s->buffer + i * s->run, s->pool + pick * s->run, s->run);
 	}
 }
 
