@@ -75,28 +75,22 @@ static int dial(
 	return ret;
 }
 
-/* What a process has of addresses; 0 where that is not to be known. */
-static uint64_t addresses_of(pid_t pid)
-{
-	unsigned long long pages = 0;
-	char path[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	if (fscanf(f, "%llu", &pages) != 1)
-		pages = 0;
-	fclose(f);
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static int cap_addresses(const struct process *p, struct err *e)
 {
-	uint64_t has = addresses_of(p->pid);
-	struct rlimit cap = { has + VA_HARD_SLACK, has + VA_HARD_SLACK };
+	unsigned long long pages = 0;
+	struct rlimit cap;
+	char path[64];
+	uint64_t has;
+	FILE *f;
 
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)p->pid);
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%llu", &pages) != 1)
+		pages = 0;
+	if (f)
+		fclose(f);
+	has = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	cap = (struct rlimit){ has + VA_HARD_SLACK, has + VA_HARD_SLACK };
 	if (!has || prlimit(p->pid, RLIMIT_AS, &cap, NULL))
 		return err_sys(e, has ? errno : ESRCH,
 			"--va-hard: cannot cap the addresses of the device "
