@@ -81,27 +81,19 @@ static uint64_t layers_bytes(const struct model *m,
 	return bytes;
 }
 
-/* Of the layers that stay those in front of layer l. */
-static uint32_t stay_before(const struct weights_plan *plan, uint32_t l)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < l; i++)
-		n += !residency_streams(&plan->residency, i);
-	return n;
-}
-
 /* Whether a block begins at layer l, behind another, when `n` are wanted of the
  * resident ones. */
 static bool begins(const struct weights_plan *plan, uint32_t n, uint32_t l)
 {
-	uint64_t resident = plan->residency.resident, i;
+	uint64_t resident = plan->residency.resident, i = 0;
 
 	if (l == plan->cut || residency_streams(&plan->residency, l) ||
 		residency_streams(&plan->residency, l - 1))
 		return true;
-	/* Block i is meant to begin at i * resident / n, rounded down. */
-	i = stay_before(plan, l);
+	/* Block i is meant to begin at i * resident / n, rounded down, counted
+	 * in layers that stay. */
+	for (uint32_t k = 0; k < l; k++)
+		i += !residency_streams(&plan->residency, k);
 	return (i * n + resident - 1) / resident * resident / n == i;
 }
 
