@@ -41,17 +41,6 @@ static bool mergeable(const struct tokenizer *t, int32_t id)
 		t->type[id] == TOK_UNUSED || t->type[id] == TOK_UNDEFINED;
 }
 
-/* An integer that sorts as the scores do, from the highest down. */
-static uint32_t order_of_score(float score)
-{
-	uint32_t bits;
-
-	score += 0.0f; /* minus zero is zero */
-	memcpy(&bits, &score, sizeof(bits));
-	bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-	return ~bits;
-}
-
 int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 {
 	const char *key = TOK_KEY("scores");
@@ -67,12 +56,15 @@ int tok_spm_load(struct tokenizer *t, const struct gguf *g, struct err *e)
 	if (!t->order)
 		return err_sys(e, ENOMEM, "cannot keep %s", key);
 	for (uint32_t i = 0; i < t->n_vocab; i++) {
-		double score = gguf_elem_f64(kv, i);
+		float score = (float)gguf_elem_f64(kv, i) + 0.0f; /* no -0 */
+		uint32_t bits;
 
 		if (isnan(score))
 			return err_set(e, EINVAL,
 				"%s: that of token %u is not a number", key, i);
-		t->order[i] = order_of_score((float)score);
+		/* An integer that sorts as scores do, from the highest down. */
+		memcpy(&bits, &score, sizeof(bits));
+		t->order[i] = bits & 0x80000000u ? bits : ~(bits | 0x80000000u);
 	}
 
 	for (unsigned b = 0; b < 256; b++)
