@@ -94,7 +94,7 @@ static int plan(struct convert *c, struct err *e)
 	if (rope)
 		add(c, rope, rope->type);
 
-	/* None where the embedding is the output as it is. */
+	/* No extent of its own where the embedding serves as the output. */
 	type = layout_type(
 		c->opts->layout, t->type, (uint32_t)t->dim[0], SIZE_MAX);
 	if (t != m->token_embd || type != t->type) {

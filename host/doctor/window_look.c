@@ -134,7 +134,7 @@ static int copy(const struct window_view *from, struct window_view *to)
 		const uint32_t *word = (const void *)from;
 		uint32_t *out = (void *)to;
 
-		/* W2: after a word of a turn that turn is seen, too. */
+		/* W2: a reader of a turn's word sees the turn as well. */
 		for (size_t k = 0; k < sizeof(*from) / sizeof(*word); k++)
 			out[k] = __atomic_load_n(&word[k], __ATOMIC_ACQUIRE);
 

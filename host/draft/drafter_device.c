@@ -106,7 +106,7 @@ static int look_at_root(struct device *d, struct err *e)
 	uint32_t n = pending(d) - 1, last;
 	int ret = 0;
 
-	/* What a pass has no room for beside the root, and all of a new text.
+	/* Prefill a new text, and tokens that a pass has no room for.
 	 */
 	if (n && (!length || n >= d->max_rows))
 		ret = session_prefill(d->session, SESSION_TEXT,

@@ -166,7 +166,7 @@ static void push(
 	memcpy(c->token, token, n * sizeof(*token));
 }
 
-/* Of another text nothing is kept. */
+/* Rejected tokens of another text are dropped. */
 static int take(
 	void *arg, const int32_t *text, size_t n, size_t same, struct err *e)
 {

@@ -383,7 +383,7 @@ static int make_room(struct judge *j)
 	return 0;
 }
 
-/* The group is read, but for what there was no room for. */
+/* Read the group, except for texts that there is no room for. */
 static int run(struct judge *j, struct err *e)
 {
 	struct rows rows = { SIGHT_TREE, 0, j->row,

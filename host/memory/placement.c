@@ -58,7 +58,8 @@ static int place_block(struct placement *p, uint32_t block, struct err *e)
 
 		if (!p->window.extend)
 			return -ENOSPC;
-		/* Where there is no room either, *e tells of the window. */
+		/* Where there is no room here either, *e keeps the window's
+		 * error. */
 		ret = p->window.extend(p->window.arg, block, &at->addr, &why);
 		if (ret && ret != -ENOSPC && e)
 			*e = why;

@@ -191,7 +191,8 @@ bool swap_need(struct swap *s, uint32_t i, unsigned *slot, uint64_t *ready_ps)
 	if (!s->queued)
 		return false;
 	if (s->slot[s->queue[0]].block != i) {
-		/* What waits was copied for a pass that was broken off. */
+		/* The waiting blocks were copied for a pass that was broken
+		 * off. */
 		unsigned n = s->queued, waiting[SWAP_SLOTS];
 
 		memcpy(waiting, s->queue, sizeof(waiting));

@@ -155,7 +155,7 @@ static int lay_out_parts(const struct model *m, const struct weights_plan *plan,
 
 	for (unsigned i = 0; i < parts && !ret; i++) {
 		struct block *b = &blocks[(*n)++];
-		/* As in the image, from the page on that the part begins on. */
+		/* As in the image, from the page with the part's first byte. */
 		uint64_t page = part[i].from / PAGE * PAGE;
 
 		*b = (struct block){

@@ -93,8 +93,8 @@ static int read_arch(struct model *m, struct err *e)
 	if (!m->kind)
 		return model_arch_refuse(s, m->gguf, e);
 	snprintf(m->arch, sizeof(m->arch), "%s", m->kind->name);
-	/* Which way attention looks is the architecture's: a file may say so,
-	 * but not otherwise. */
+	/* The architecture decides whether attention is causal; a file can only
+	 * confirm that. */
 	m->causal = m->kind->causal;
 	causal = key_of(m, "attention.causal");
 	ret = gguf_bool(m->gguf, causal.name, &said, e);
@@ -205,7 +205,7 @@ static int read_norm(struct model *m, struct err *e)
 	return 0;
 }
 
-/* What a model that fills masks needs beside its layers. */
+/* Keys of models that fill masks. */
 static int read_mask(struct model *m, struct err *e)
 {
 	static const char mask[] = "tokenizer.ggml.mask_token_id";

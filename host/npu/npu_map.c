@@ -145,9 +145,9 @@ int npu_map(struct npu *n, uint32_t id, uint32_t *addr, struct err *e)
 	int ret;
 
 	/*
-	 * Room that a device gives back late comes by asking again. A device
-	 * that has nothing more to give back says so; one that never does is
-	 * asked no longer than an honest one would have to be.
+	 * Ask again while the device gives back room late. A device that has
+	 * nothing more to give back says so; the bound is for one that never
+	 * does.
 	 */
 	for (unsigned i = 0; i <= WIRE_DEFER_MAX; i++) {
 		ret = npu_call(n, &msg, sizeof(msg), &done, e);

@@ -144,7 +144,7 @@ int history_open(struct history **out, const char *path,
 	h->hash = XXH64_createState();
 	if (!h->path || !h->window || !h->hash)
 		ret = err_set(e, ENOMEM, "no memory for a history");
-	/* To append nothing makes the file, and shows that one can. */
+	/* An append of nothing creates the file, or shows why that fails. */
 	else if (o->write && o->n_vocab)
 		ret = history_append(h, NULL, 0, e);
 	else

@@ -231,7 +231,7 @@ int json_form_open(struct json_form **out, const char *schema,
 	struct json_form *f;
 	int ret;
 
-	/* Byte by byte every text can be gone on with, so none gets stuck. */
+	/* With a token for each byte every text can be continued. */
 	for (unsigned i = ' '; i < 0xc0; i++)
 		if (i != 0x7f && !trie->alone[i])
 			return err_set(e, EINVAL,

@@ -97,7 +97,7 @@ int schema_read_below(
 
 /* ---- references ---------------------------------------------------------- */
 
-/* Into what a step of a JSON Pointer (RFC 6901) names. */
+/* The value that a step of a JSON Pointer (RFC 6901) leads to. */
 static json_t *step_into(json_t *at, char *step)
 {
 	char *to = step, *end;

@@ -192,7 +192,7 @@ int tok_spm_encode(struct tok_run *, const char *text, size_t len, bool starts);
 int tok_bpe_load(struct tokenizer *, const struct gguf *, struct err *);
 int tok_bpe_encode(struct tok_run *, const char *text, size_t len);
 
-/* Emit the merged symbols of the word; bytes of those that are no token. */
+/* Emit the merged symbols of the word, byte by byte where one is no token. */
 int tok_emit_word(struct tok_run *, const char *word);
 
 /* ---- pretokenizer.c ------------------------------------------------ */

@@ -54,7 +54,7 @@ void draw_html(const struct timeline *t, FILE *f)
 	fputs("],\n", f);
 
 	/* Seven numbers each, in a row: track, depth, name, kind, begin and
-	 * length in ns, and 1 for an instant; and what is said with it. */
+	 * length in ns, and 1 for an instant; then its arguments. */
 	fputs("slices:[", f);
 	for (size_t i = 0; i < t->n_slice; i++) {
 		const struct timeline_slice *s = &t->slice[i];

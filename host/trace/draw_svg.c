@@ -144,7 +144,7 @@ static int lay_out(struct drawing *d, struct err *e)
 	}
 	for (unsigned role = 0; role < TIMELINE_ROLES; role++) {
 		/* Tracks of a kind together, in the order of enum
-		 * timeline_role; those with nothing to see have no place. */
+		 * timeline_role; empty tracks have no place. */
 		for (size_t i = 0; i < t->n_track; i++) {
 			bool seen = d->top[i] > 0;
 

@@ -413,8 +413,8 @@ static void turn(struct trace *t)
 		return;
 	begin_file(t);
 
-	/* What is open begins again, when it did; of a thread's only that one
-	 * tells. */
+	/* Open slices begin again with their old times. Only a thread itself
+	 * can describe its track. */
 	for (size_t i = 0; i < t->n_open; i++) {
 		const struct open_slice *s = &t->open[i];
 

@@ -33,7 +33,7 @@ static int open_empty(struct trace_file *f, struct err *e)
 			"per pair of processes",
 			f->path);
 
-	/* What is no regular file has nothing to empty, and cannot be put
+	/* A file that is not regular has nothing to truncate and cannot be put
 	 * aside. */
 	if (fstat(f->fd, &st))
 		return cannot_write(f, errno, e);
@@ -130,12 +130,12 @@ void trace_file_turn(struct trace_file *f)
 	if (f->failed)
 		return;
 	if (asprintf(&aside, "%s.1", f->path) < 0) {
-		fail(f, ENOMEM);
-		return;
+		ret = -ENOMEM;
+	} else {
+		if (rename(f->path, aside))
+			ret = -errno;
+		free(aside);
 	}
-	if (rename(f->path, aside))
-		ret = -errno;
-	free(aside);
 	if (!ret) {
 		fd_close(&f->fd);
 		ret = open_empty(f, &e);

@@ -92,7 +92,7 @@ static int sum_thread(struct summing *m, const struct timeline_slice *s)
 	if (s->kind == TRACE_KIND_PASS && !s->instant) {
 		m->s->rows += timeline_arg(m->t, s, "rows");
 		m->s->padded_rows += timeline_arg(m->t, s, "padded");
-		/* One that failed has none. */
+		/* A pass that failed has no rows. */
 		m->s->passes += timeline_arg(m->t, s, "rows") > 0;
 	}
 	m->s->lost += s->instant && !strcmp(name_of(m, s), "device lost");
