@@ -8,7 +8,6 @@
 #include "host/bench/bench_diffusion.h"
 #include "host/bench/run_options.h"
 #include "host/cmd/bench_line.h"
-#include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
 
 static struct bench_line line = { .items = 2, .predict = ASKED_PREDICT };
@@ -77,42 +76,24 @@ static const struct opt_command usage = {
 	.max_operands = 0,
 };
 
-static int take(struct bench_diffusion_args *a)
-{
-	const struct command *c = &cmd_bench_diffusion;
-	int status = bench_line_check(c, &line, "the tables");
-
-	if (!status)
-		status = bench_line_check_decoder(c, &line, "llada-npu");
-	if (!status)
-		status = list_tables(c, tables, diffusion_table_names,
-			DIFFUSION_TABLES, a->table);
-	if (!status)
-		status = list_tasks(c, tasks, a->run.task, &a->run.n_tasks);
-	if (!status)
-		status = list_numbers(c, "windows", windows, 16, 1 << 20,
-			a->window, &a->n_windows, TABLE_LEVELS);
-	if (!status)
-		status = list_numbers(c, "slots", slots, 3, 256, a->slots,
-			&a->n_slots, TABLE_LEVELS);
-	return status;
-}
-
 static int run(int argc, char **argv)
 {
+	const struct command *c = &cmd_bench_diffusion;
 	struct bench_diffusion_args a = { 0 };
 	struct err e = { 0 };
-	unsigned operands;
 	int status;
 
-	bench_line_begin(&line, argc, argv);
-	if (!cmd_parse(&cmd_bench_diffusion, argc, argv, &operands, &status))
-		return status;
-	status = take(&a);
-	if (status)
+	if (!bench_line_parse(c, &line, argc, argv, "the tables", &status) ||
+		(status = bench_line_check_decoder(c, &line, "llada-npu")) ||
+		(status = list_tables(c, tables, diffusion_table_names,
+			 DIFFUSION_TABLES, a.table)) ||
+		(status = list_tasks(c, tasks, a.run.task, &a.run.n_tasks)) ||
+		(status = list_numbers(c, "windows", windows, 16, 1 << 20,
+			 a.window, &a.n_windows, TABLE_LEVELS)) ||
+		(status = list_numbers(c, "slots", slots, 3, 256, a.slots,
+			 &a.n_slots, TABLE_LEVELS)))
 		return status;
 	bench_line_take(&line, &a.run);
-	cmd_catch_signals();
 	return bench_line_end(bench_diffusion(&a, &e), &e);
 }
 

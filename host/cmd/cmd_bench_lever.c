@@ -7,7 +7,6 @@
 #include "host/api/options.h"
 #include "host/bench/bench_lever.h"
 #include "host/cmd/bench_line.h"
-#include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
 
 static struct bench_line line = { .items = 10, .predict = 128 };
@@ -78,62 +77,31 @@ static const struct opt_command usage = {
 	.max_operands = 0,
 };
 
-/* ---- lists --------------------------------------------------------------- */
-
-static int take_lists(struct bench_lever_args *a)
-{
-	int status = list_tables(&cmd_bench_lever, tables,
-		bench_lever_table_names, BENCH_LEVER_TABLES, a->table);
-
-	if (!status)
-		status = list_methods(&cmd_bench_lever, method_list, false,
-			a->method, &a->n_methods, BENCH_LEVER_METHODS);
-	if (!status)
-		status = list_tasks(
-			&cmd_bench_lever, tasks, a->run.task, &a->run.n_tasks);
-	if (!status)
-		status = list_numbers(&cmd_bench_lever, "budgets", budgets, 0,
-			100, a->budget, &a->n_budgets, TABLE_LEVELS);
-	if (!status)
-		status = list_numbers(&cmd_bench_lever, "lengths", lengths, 2,
-			1 << 20, a->length, &a->n_lengths, TABLE_LEVELS);
-	return status;
-}
-
-/* ---- the command --------------------------------------------------------- */
-
-static int check_usage(void)
-{
-	const struct pair_options *pair =
-		opt_values_of(&line.asked, &pair_table);
-	int status = bench_line_check(&cmd_bench_lever, &line, "--methods");
-
-	if (!status && pair->dram_budget)
-		status = cmd_misuse(&cmd_bench_lever,
-			"--dram-budget is set by --budgets here");
-	if (!status)
-		status = bench_line_check_decoder(
-			&cmd_bench_lever, &line, "lever");
-	return status;
-}
-
 static int run(int argc, char **argv)
 {
+	const struct command *c = &cmd_bench_lever;
 	struct bench_lever_args a = { 0 };
+	const struct pair_options *pair;
 	struct err e = { 0 };
-	unsigned operands;
 	int status;
 
-	bench_line_begin(&line, argc, argv);
-	if (!cmd_parse(&cmd_bench_lever, argc, argv, &operands, &status))
+	if (!bench_line_parse(c, &line, argc, argv, "--methods", &status))
 		return status;
-	status = check_usage();
-	if (!status)
-		status = take_lists(&a);
-	if (status)
+	pair = opt_values_of(&line.asked, &pair_table);
+	if (pair->dram_budget)
+		return cmd_misuse(c, "--dram-budget is set by --budgets here");
+	if ((status = bench_line_check_decoder(c, &line, "lever")) ||
+		(status = list_tables(c, tables, bench_lever_table_names,
+			 BENCH_LEVER_TABLES, a.table)) ||
+		(status = list_methods(c, method_list, false, a.method,
+			 &a.n_methods, BENCH_LEVER_METHODS)) ||
+		(status = list_tasks(c, tasks, a.run.task, &a.run.n_tasks)) ||
+		(status = list_numbers(c, "budgets", budgets, 0, 100, a.budget,
+			 &a.n_budgets, TABLE_LEVELS)) ||
+		(status = list_numbers(c, "lengths", lengths, 2, 1 << 20,
+			 a.length, &a.n_lengths, TABLE_LEVELS)))
 		return status;
 	bench_line_take(&line, &a.run);
-	cmd_catch_signals();
 	return bench_line_end(bench_lever(&a, &e), &e);
 }
 

@@ -4,11 +4,10 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "host/api/options.h"
-#include "host/bench/run_options.h"
 #include "host/bench/bench_methods.h"
 #include "host/bench/experiment.h"
+#include "host/bench/run_options.h"
 #include "host/cmd/bench_line.h"
-#include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
 
 #define TASK_ITEMS 10 /* of each, where not said */
@@ -86,61 +85,34 @@ static const struct opt_command usage = {
 	.max_operands = 0,
 };
 
-static int check_usage(void)
+static int run(int argc, char **argv)
 {
-	int status = bench_line_check(&cmd_bench_methods, &line, "--methods");
-
-	if (!status && prompts && tasks)
-		status = cmd_misuse(&cmd_bench_methods,
-			"--prompts and --tasks exclude each other");
-	return status;
-}
-
-static int take(struct methods_args *a, struct sets *sets)
-{
+	const struct command *c = &cmd_bench_methods;
+	struct sets sets = { 0 };
+	struct methods_args a = { .sets = &sets };
 	struct err e = { 0 };
-	int status = list_methods(&cmd_bench_methods, method_list, true,
-		a->method, &a->n_methods, METHODS_MAX);
+	int status;
 
-	if (!status && !prompts)
-		status = list_tasks(&cmd_bench_methods, tasks ? tasks : "short",
-			a->run.task, &a->run.n_tasks);
-	if (status)
+	if (!bench_line_parse(c, &line, argc, argv, "--methods", &status))
+		return status;
+	if (prompts && tasks)
+		return cmd_misuse(
+			c, "--prompts and --tasks exclude each other");
+	if ((status = list_methods(c, method_list, true, a.method, &a.n_methods,
+		     METHODS_MAX)) ||
+		(!prompts &&
+			(status = list_tasks(c, tasks ? tasks : "short",
+				 a.run.task, &a.run.n_tasks))))
 		return status;
 	if (!line.items && !prompts)
 		line.items = TASK_ITEMS;
-	bench_line_take(&line, &a->run);
-	a->run.prompts = prompts;
-	a->sets = sets;
-	if ((set_list && sets_parse(sets, set_list, &e)) ||
-		bench_methods_check(a, &e))
-		return cmd_refuse(&cmd_bench_methods, &e);
-	return EXIT_OK;
-}
-
-static int run_methods(const struct methods_args *a)
-{
-	struct err e = { 0 };
-
-	cmd_catch_signals();
-	return bench_line_end(bench_methods(a, &e), &e);
-}
-
-static int run(int argc, char **argv)
-{
-	struct methods_args a = { 0 };
-	struct sets sets = { 0 };
-	unsigned operands;
-	int status;
-
-	bench_line_begin(&line, argc, argv);
-	if (!cmd_parse(&cmd_bench_methods, argc, argv, &operands, &status))
-		return status;
-	status = check_usage();
-	if (!status)
-		status = take(&a, &sets);
-	if (!status)
-		status = run_methods(&a);
+	bench_line_take(&line, &a.run);
+	a.run.prompts = prompts;
+	if ((set_list && sets_parse(&sets, set_list, &e)) ||
+		bench_methods_check(&a, &e))
+		status = cmd_refuse(c, &e);
+	else
+		status = bench_line_end(bench_methods(&a, &e), &e);
 	sets_release(&sets);
 	return status;
 }

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "host/api/options.h"
 #include "host/bench/bench_price.h"
-#include "host/cmd/bench_lists.h"
+#include "host/cmd/bench_line.h"
 #include "host/model/shapes.h"
 
 #include <string.h>
@@ -78,27 +78,6 @@ static const struct opt_command usage = {
 	.max_operands = 0,
 };
 
-static const struct shape *shape_at(int i, const struct shape *otherwise)
-{
-	return i < 0 ? otherwise : &shapes[i];
-}
-
-static const struct shape *named(const char *name)
-{
-	for (unsigned i = 0; i < SHAPES; i++)
-		if (!strcmp(shapes[i].name, name))
-			return &shapes[i];
-	return NULL;
-}
-
-static int check_clock(void)
-{
-	if (!strncmp(phone, "soc:", 4) && phone[4])
-		return EXIT_OK;
-	return cmd_misuse(&cmd_bench_price,
-		"--clock '%s' is not soc:NAME; try soc:sd8gen3-lever", phone);
-}
-
 static int run(int argc, char **argv)
 {
 	struct bench_price_args a = { 0 };
@@ -108,9 +87,12 @@ static int run(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_bench_price, argc, argv, &operands, &status))
 		return status;
+	for (int i = 0; target < 0; i++)
+		if (!strcmp(shapes[i].name, "llama3.1-8b"))
+			target = i;
 	a = (struct bench_price_args){ .clock = phone,
-		.target = shape_at(target, named("llama3.1-8b")),
-		.draft = shape_at(draft, NULL),
+		.target = &shapes[target],
+		.draft = draft < 0 ? NULL : &shapes[draft],
 		.resident = budget / 100,
 		.runs = (uint32_t)runs,
 		.slots = (uint32_t)slots,
@@ -122,13 +104,15 @@ static int run(int argc, char **argv)
 		.vary = vary,
 		.json = as_json };
 	dtype_parse(types[type], &a.type);
-	status = check_clock();
-	if (!status && vary && !from)
-		status = cmd_misuse(&cmd_bench_price,
+	if (strncmp(phone, "soc:", 4) || !phone[4])
+		return cmd_misuse(&cmd_bench_price,
+			"--clock '%s' is not soc:NAME; try soc:sd8gen3-lever",
+			phone);
+	if (vary && !from)
+		return cmd_misuse(&cmd_bench_price,
 			"--vary compares recorded methods; try --from FILE");
-	if (!status)
-		status = list_numbers(&cmd_bench_price, "rows", rows, 1,
-			PRICE_ROWS_MAX, a.rows, &a.n_rows, BENCH_PRICE_ROWS);
+	status = list_numbers(&cmd_bench_price, "rows", rows, 1, PRICE_ROWS_MAX,
+		a.rows, &a.n_rows, BENCH_PRICE_ROWS);
 	if (status)
 		return status;
 	ret = bench_price(&a, &e);

@@ -8,7 +8,6 @@
 #include "host/bench/bench_sdnpu.h"
 #include "host/bench/run_options.h"
 #include "host/cmd/bench_line.h"
-#include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
 
 static struct bench_line line = { .items = 20, .predict = ASKED_PREDICT };
@@ -64,48 +63,33 @@ static const struct opt_command usage = {
 	.max_operands = 0,
 };
 
-static int take(struct bench_sdnpu_args *a)
-{
-	int status = bench_line_check(&cmd_bench_sdnpu, &line, "the tables");
-
-	if (!status && asked_draft(&line.asked))
-		status = cmd_misuse(
-			&cmd_bench_sdnpu, "--draft is set by the tables here");
-	if (!status)
-		status = bench_line_check_decoder(
-			&cmd_bench_sdnpu, &line, "sdnpu");
-	if (!status)
-		status = list_tables(&cmd_bench_sdnpu, tables,
-			sdnpu_table_names, SDNPU_TABLES, a->table);
-	if (!status && line.shard && a->table[SDNPU_T_GRAPHS])
-		status = cmd_misuse(&cmd_bench_sdnpu,
-			"the table 'graphs' has no items, so --shard cannot "
-			"divide it; name the other tables with --tables");
-	if (!status)
-		status = list_tasks(
-			&cmd_bench_sdnpu, tasks, a->run.task, &a->run.n_tasks);
-	if (!status && !a->run.n_tasks)
-		status = cmd_misuse(&cmd_bench_sdnpu,
-			"--tasks none cannot be measured: random prompts "
-			"contain nothing to draft from");
-	return status;
-}
-
 static int run(int argc, char **argv)
 {
+	const struct command *c = &cmd_bench_sdnpu;
 	struct bench_sdnpu_args a = { 0 };
 	struct err e = { 0 };
-	unsigned operands;
 	int status;
 
-	bench_line_begin(&line, argc, argv);
-	if (!cmd_parse(&cmd_bench_sdnpu, argc, argv, &operands, &status))
+	if (!bench_line_parse(c, &line, argc, argv, "the tables", &status))
 		return status;
-	status = take(&a);
+	if (asked_draft(&line.asked))
+		return cmd_misuse(c, "--draft is set by the tables here");
+	if ((status = bench_line_check_decoder(c, &line, "sdnpu")) ||
+		(status = list_tables(
+			 c, tables, sdnpu_table_names, SDNPU_TABLES, a.table)))
+		return status;
+	if (line.shard && a.table[SDNPU_T_GRAPHS])
+		return cmd_misuse(c,
+			"the table 'graphs' has no items, so --shard cannot "
+			"divide it; name the other tables with --tables");
+	status = list_tasks(c, tasks, a.run.task, &a.run.n_tasks);
 	if (status)
 		return status;
+	if (!a.run.n_tasks)
+		return cmd_misuse(c,
+			"--tasks none cannot be measured: random prompts "
+			"contain nothing to draft from");
 	bench_line_take(&line, &a.run);
-	cmd_catch_signals();
 	return bench_line_end(bench_sdnpu(&a, &e), &e);
 }
 

@@ -7,7 +7,6 @@
 #include "host/api/options.h"
 #include "host/bench/bench_tts.h"
 #include "host/cmd/bench_line.h"
-#include "host/cmd/bench_lists.h"
 #include "host/eval/eval_tasks.h"
 #include "host/model/shapes.h"
 
@@ -100,23 +99,6 @@ static const struct opt_command usage = {
 	.max_operands = 0,
 };
 
-/* Names with commas between, cut out of text. */
-static int take_models(struct tts_args *a, struct strbuf *text)
-{
-	char *p, *save = NULL;
-
-	strbuf_add(text, models, strlen(models));
-	for (p = text->data ? strtok_r(text->data, ", ", &save) : NULL; p;
-		p = strtok_r(NULL, ", ", &save)) {
-		if (a->n_models == TTS_MODELS)
-			return cmd_misuse(&cmd_bench_tts,
-				"--models '%s' names more than two", models);
-		a->model[a->n_models++] = p;
-	}
-	return a->n_models ? EXIT_OK
-			   : cmd_misuse(&cmd_bench_tts, "--models names none");
-}
-
 static int take_shapes(struct tts_args *a)
 {
 	const char *list = shapes_list ? shapes_list : "";
@@ -143,14 +125,6 @@ static int take_shapes(struct tts_args *a)
 			"models",
 			shapes_list);
 	return EXIT_OK;
-}
-
-static int refuse_aggregate(const char *part)
-{
-	return cmd_misuse(&cmd_bench_tts,
-		"--methods: '%s': after the colon comes how the scores of a "
-		"method with a reward are combined: last, min or prod",
-		part);
 }
 
 /* "best-of-n" or "best-of-n:min". */
@@ -186,97 +160,80 @@ static int take_method(struct tts_args *a, const char *part)
 			strcmp(aggregate_names[how], colon + 1))
 			how++;
 		if (!aggregate_names[how] || !is.scores)
-			return refuse_aggregate(part);
+			return cmd_misuse(&cmd_bench_tts,
+				"--methods: '%s': after the colon comes how "
+				"the scores of a method with a reward are "
+				"combined: last, min or prod",
+				part);
 		m->aggregate = aggregate_names[how];
 	}
 	a->n_methods++;
 	return EXIT_OK;
 }
 
-static int take_methods(struct tts_args *a)
-{
-	const char *list = method_list ? method_list : ALL_METHODS;
-	char part[LIST_PART];
-	int status = EXIT_OK;
-
-	while (!status && list_part(&list, part))
-		status = take_method(a, part);
-	return status || a->n_methods
-		? status
-		: cmd_misuse(&cmd_bench_tts, "--methods names none");
-}
-
-/* Where nothing else is said: a phone, and as many samples in a pass as there
- * may be. Before options are parsed. */
-static void own_defaults(void)
-{
-	struct samples_options *o = opt_values_at(&line.asked, &samples_table);
-
-	o->parallel = SAMPLES_PARALLEL;
-}
-
-static void take_clock(void)
-{
-	struct pair_options *o = opt_values_at(&line.asked, &pair_table);
-
-	if (!o->clock)
-		o->clock = CLOCK;
-}
-
-static int take_numbers(struct tts_args *a)
-{
-	int status = list_numbers(&cmd_bench_tts, "--at", numbers, 1,
-		SAMPLES_MOST, a->samples, &a->n_samples, TTS_NUMBERS);
-
-	for (unsigned i = 1; i < a->n_samples && !status; i++)
-		if (a->samples[i] <= a->samples[i - 1])
-			status = cmd_misuse(&cmd_bench_tts,
-				"--at '%s' does not ascend", numbers);
-	return status;
-}
-
+/* Names with commas between are cut out of *text. */
 static int take(struct tts_args *a, struct strbuf *text)
 {
+	const struct command *c = &cmd_bench_tts;
+	const char *list = method_list ? method_list : ALL_METHODS;
 	bool group[EVAL_TASKS] = { false };
+	char part[LIST_PART], *p, *save = NULL;
 	unsigned n = 0;
-	int status = bench_line_check(&cmd_bench_tts, &line, "--methods");
+	int status;
 
-	if (!status && !eval_task_is_file(task)) {
+	if (!eval_task_is_file(task)) {
 		eval_task_named(task, group);
 		for (unsigned i = 0; i < EVAL_TASKS; i++)
 			n += group[i];
 		if (n != 1)
-			status = cmd_misuse(&cmd_bench_tts,
+			return cmd_misuse(c,
 				"--task '%s' is not one task: " EVAL_TASK_NAMES,
 				task);
 	}
+	strbuf_add(text, models, strlen(models));
+	for (p = text->data ? strtok_r(text->data, ", ", &save) : NULL; p;
+		p = strtok_r(NULL, ", ", &save)) {
+		if (a->n_models == TTS_MODELS)
+			return cmd_misuse(
+				c, "--models '%s' names more than two", models);
+		a->model[a->n_models++] = p;
+	}
+	if (!a->n_models)
+		return cmd_misuse(c, "--models names none");
+	status = take_shapes(a);
+	while (!status && list_part(&list, part))
+		status = take_method(a, part);
+	if (!status && !a->n_methods)
+		status = cmd_misuse(c, "--methods names none");
 	if (!status)
-		status = take_models(a, text);
-	if (!status)
-		status = take_shapes(a);
-	if (!status)
-		status = take_methods(a);
-	if (!status)
-		status = take_numbers(a);
-	return status
-		? status
-		: bench_line_check_decoder(&cmd_bench_tts, &line, "sample");
+		status = list_numbers(c, "--at", numbers, 1, SAMPLES_MOST,
+			a->samples, &a->n_samples, TTS_NUMBERS);
+	for (unsigned i = 1; i < a->n_samples && !status; i++)
+		if (a->samples[i] <= a->samples[i - 1])
+			status = cmd_misuse(
+				c, "--at '%s' does not ascend", numbers);
+	return status ? status : bench_line_check_decoder(c, &line, "sample");
 }
 
 static int run(int argc, char **argv)
 {
+	struct samples_options *o = opt_values_at(&line.asked, &samples_table);
+	struct pair_options *pair;
 	struct tts_args a = { .options = &line.asked,
 		.progress = cmd_progress,
 		.cancel = &cmd_interrupted };
 	struct strbuf text = STRBUF_INIT;
 	struct err e = { 0 };
-	unsigned operands;
 	int status;
 
-	own_defaults();
-	if (!cmd_parse(&cmd_bench_tts, argc, argv, &operands, &status))
+	/* By default a pass holds as many samples as it can. */
+	o->parallel = SAMPLES_PARALLEL;
+	if (!bench_line_parse(
+		    &cmd_bench_tts, &line, argc, argv, "--methods", &status))
 		return status;
-	take_clock();
+	pair = opt_values_at(&line.asked, &pair_table);
+	if (!pair->clock)
+		pair->clock = CLOCK;
 	status = take(&a, &text);
 	a.task = task;
 	a.items = (uint32_t)line.items;
