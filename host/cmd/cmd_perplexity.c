@@ -15,7 +15,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,73 +109,34 @@ static bool is_items(const char *operand)
 	return eval_task_named(operand, NULL) || eval_task_is_jsonl(operand);
 }
 
-static int check_usage(const char *operand)
+static int read_operand(struct job *j, const char *operand, struct err *e)
 {
-	if (!operand)
-		return cmd_misuse(&cmd_perplexity,
-			"nothing to read: " EVAL_TASK_NAMES
-			"; " EVAL_TASK_GROUPS
-			"; a file of items or one of text");
-	if (window && is_items(operand))
-		return cmd_misuse(&cmd_perplexity,
-			"--window is for a text; '%s' has items, which are "
-			"read whole",
-			operand);
-	if (window == 1)
-		return cmd_misuse(&cmd_perplexity,
-			"--window must be 2 or more: a token is predicted from "
-			"at least one before it");
-	return EXIT_OK;
-}
+	const char *slash = strrchr(operand, '/');
+	int ret;
 
-static void add_row(struct job *j, const char *name, const char *path)
-{
-	j->row[j->n++] = (struct table_row){ .name = name, .path = path };
-}
-
-static int read_text(struct job *j, const char *path, struct err *e)
-{
-	const char *slash = strrchr(path, '/');
-	int ret = fd_read_file(path, TEXT_MAX, &j->text, &j->text_len, e);
-
+	if (is_items(operand)) {
+		ret = eval_tasks_read(&j->tasks, operand, EVAL_NEED_ANSWERS, e);
+		for (; j->n < j->tasks.n && !ret; j->n++)
+			j->row[j->n] = (struct table_row){
+				.name = j->tasks.task[j->n].name,
+				.path = j->tasks.task[j->n].path
+			};
+		return ret;
+	}
+	ret = fd_read_file(operand, TEXT_MAX, &j->text, &j->text_len, e);
 	if (ret == -ENOENT && !slash)
 		return err_set(e, ENOENT,
 			"no file '%s', and no task of that name; there is " EVAL_TASK_NAMES
 			"; " EVAL_TASK_GROUPS,
-			path);
+			operand);
 	if (!ret)
-		add_row(j, slash ? slash + 1 : path, path);
-	return ret;
-}
-
-static int read_operand(struct job *j, const char *operand, struct err *e)
-{
-	int ret;
-
-	if (!is_items(operand))
-		return read_text(j, operand, e);
-	ret = eval_tasks_read(&j->tasks, operand, EVAL_NEED_ANSWERS, e);
-	for (size_t i = 0; i < j->tasks.n && !ret; i++)
-		add_row(j, j->tasks.task[i].name, j->tasks.task[i].path);
+		j->row[j->n++] =
+			(struct table_row){ .name = slash ? slash + 1 : operand,
+				.path = operand };
 	return ret;
 }
 
 /* ---- opening ------------------------------------------------------------- */
-
-static int open_model(struct job *j, struct err *e)
-{
-	int ret = tandem_read_model(j->tandem, model_path)
-		? tandem_failure(j->tandem, e)
-		: 0;
-
-	tandem_report(j->tandem, &j->report);
-	if (j->report.model && !j->report.model->causal)
-		return err_set(e, EINVAL,
-			"'%s' is a diffusion model, whose positions see later "
-			"ones; perplexity is defined for causal models",
-			j->report.model_path);
-	return ret;
-}
 
 static int make_passages(struct job *j, uint32_t context, struct err *e)
 {
@@ -248,13 +208,6 @@ static double tokens_per_s(const struct perplexity *p)
 	return p->ns ? (double)p->read * 1e9 / (double)p->ns : 0;
 }
 
-static void print_head(const struct tandem_report *r)
-{
-	priced_text(r, stdout);
-	printf("%-12s %8s %10s %12s  %-26s %9s\n", "text", "tokens", "mean nll",
-		"perplexity", "95 % interval", "tokens/s");
-}
-
 static void print_row(const char *name, const struct perplexity *p)
 {
 	char interval[64] = "-";
@@ -270,21 +223,6 @@ static void print_row(const char *name, const struct perplexity *p)
 
 /* ---- for programs -------------------------------------------------------- */
 
-static void put_real(json_t *o, const char *key, double v)
-{
-	json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
-}
-
-static void put_u64(json_t *o, const char *key, uint64_t v)
-{
-	json_object_set_new(o, key, json_integer((json_int_t)v));
-}
-
-static json_t *bound_json(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
-
 static void put_found(json_t *o, const struct perplexity *p)
 {
 	double low, high;
@@ -296,7 +234,7 @@ static void put_found(json_t *o, const struct perplexity *p)
 	put_real(o, "nll_mean", p->tokens ? perplexity_mean(p) : NAN);
 	put_real(o, "perplexity", perplexity_value(p));
 	json_object_set_new(o, "interval_95",
-		json_pack("[oo]", bound_json(low), bound_json(high)));
+		json_pack("[oo]", json_finite(low), json_finite(high)));
 	put_u64(o, "read_tokens", p->read);
 	put_real(o, "total_s", (double)p->ns * 1e-9);
 	put_real(o, "tokens_per_s", tokens_per_s(p));
@@ -311,67 +249,43 @@ static struct perplexity total(const struct job *j)
 	return all;
 }
 
-static json_t *rows_json(const struct job *j)
-{
-	json_t *rows = json_array();
-
-	for (size_t i = 0; i < j->n_run; i++) {
-		json_t *o = json_object();
-
-		json_object_set_new(o, "text", json_ctext(j->row[i].name));
-		json_object_set_new(o, "file", json_ctext(j->row[i].path));
-		put_u64(o, "passages", j->row[i].passages.n);
-		put_found(o, &j->row[i].found);
-		json_array_append_new(rows, o);
-	}
-	return rows;
-}
-
-static void put_pair(json_t *o, const struct tandem_report *r)
-{
-	char hash[17];
-
-	snprintf(hash, sizeof(hash), "%016" PRIx64, r->total.logits_hash);
-	json_object_set_new(o, "model", json_ctext(r->model_path));
-	json_object_set_new(o, "arch", json_string(r->model->arch));
-	json_object_set_new(o, "precision",
-		json_string(precision_names[r->pair->precision]));
-	json_object_set_new(
-		o, "layout", json_string(layout_names[r->total.layout]));
-	json_object_set_new(o, "logits_hash", json_string(hash));
-}
-
 /* Sums to the last bit: 17 digits. */
 static int print_json(const struct job *j, const char *error, struct err *e)
 {
-	json_t *o = json_object(), *all = json_object();
+	json_t *o = json_object(), *all = json_object(), *rows = json_array();
 	struct perplexity sum = total(j);
 	struct tandem_report r;
-	int ret;
+	char hash[17];
 
 	tandem_report(j->tandem, &r);
 	put_priced(o, &r);
-	json_object_set_new(o, "version", json_integer(JSON_VERSION));
-	json_object_set_new(o, "command", json_string("perplexity"));
-	put_pair(o, &r);
+	put_u64(o, "version", JSON_VERSION);
+	put_str(o, "command", "perplexity");
+	put_str(o, "model", r.model_path);
+	put_str(o, "arch", r.model->arch);
+	put_str(o, "precision", precision_names[r.pair->precision]);
+	put_str(o, "layout", layout_names[r.total.layout]);
+	snprintf(hash, sizeof(hash), "%016" PRIx64, r.total.logits_hash);
+	put_str(o, "logits_hash", hash);
 	json_object_set_new(
 		o, "window", j->text ? json_integer(j->window) : json_null());
-	json_object_set_new(o, "rows", rows_json(j));
+	for (size_t i = 0; i < j->n_run; i++) {
+		json_t *row = json_object();
+
+		put_str(row, "text", j->row[i].name);
+		put_str(row, "file", j->row[i].path);
+		put_u64(row, "passages", j->row[i].passages.n);
+		put_found(row, &j->row[i].found);
+		json_array_append_new(rows, row);
+	}
+	json_object_set_new(o, "rows", rows);
 	put_found(all, &sum);
 	json_object_set_new(o, "total", all);
 	json_object_set_new(o, "complete", json_boolean(!error));
-	json_object_set_new(
-		o, "error", error ? json_ctext(error) : json_null());
-	ret = o ? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17))
-		: -1;
-	if (ret)
-		err_sys(e, errno ? errno : EIO,
-			"cannot write to standard output");
-	json_decref(o);
-	if (ret)
-		return e->code;
-	putchar('\n');
-	return cmd_flush(e);
+	put_str(o, "error", error);
+	return json_print(o, 17, stdout)
+		? err_sys(e, errno, "cannot write to standard output")
+		: cmd_flush(e);
 }
 
 /* ---- running ------------------------------------------------------------- */
@@ -399,8 +313,11 @@ static int run_rows(struct job *j, struct err *e)
 	int ret = 0;
 
 	cmd_catch_signals();
-	if (!as_json)
-		print_head(&j->report);
+	if (!as_json) {
+		priced_text(&j->report, stdout);
+		printf("%-12s %8s %10s %12s  %-26s %9s\n", "text", "tokens",
+			"mean nll", "perplexity", "95 % interval", "tokens/s");
+	}
 	for (size_t i = 0; i < j->n && !ret; i++)
 		ret = run_row(j, &j->row[i], e);
 	if (as_json) {
@@ -420,18 +337,23 @@ static int run_rows(struct job *j, struct err *e)
 
 static int run_job(struct job *j, const char *operand, struct err *e)
 {
-	struct err closing = { 0 };
-	int ret, closed;
+	int ret = read_operand(j, operand, e);
 
-	ret = read_operand(j, operand, e);
-	if (!ret)
-		ret = open_model(j, e);
-	if (!ret)
-		ret = start(j, e);
-	if (!ret)
-		ret = run_rows(j, e);
-	closed = tandem_end(j->tandem, &closing);
-	return cmd_closed(ret, closed, &closing, e);
+	if (ret)
+		return ret;
+	ret = tandem_read_model(j->tandem, model_path);
+	tandem_report(j->tandem, &j->report);
+	/* The default method refuses a diffusion model too, and names another.
+	 */
+	if (j->report.model && !j->report.model->causal)
+		return err_set(e, EINVAL,
+			"'%s' is a diffusion model, whose positions see later "
+			"ones; perplexity is defined for causal models",
+			j->report.model_path);
+	if (ret)
+		return tandem_failure(j->tandem, e);
+	ret = start(j, e);
+	return ret ? ret : run_rows(j, e);
 }
 
 static void job_free(struct job *j)
@@ -446,7 +368,7 @@ static void job_free(struct job *j)
 static int perplexity_main(int argc, char **argv)
 {
 	struct job *j;
-	struct err e = { 0 };
+	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
 	const char *operand;
 	int status, ret;
@@ -454,9 +376,20 @@ static int perplexity_main(int argc, char **argv)
 	if (!cmd_parse(&cmd_perplexity, argc, argv, &operands, &status))
 		return status;
 	operand = operands ? argv[1] : NULL;
-	status = check_usage(operand);
-	if (status)
-		return status;
+	if (!operand)
+		return cmd_misuse(&cmd_perplexity,
+			"nothing to read: " EVAL_TASK_NAMES
+			"; " EVAL_TASK_GROUPS
+			"; a file of items or one of text");
+	if (window && is_items(operand))
+		return cmd_misuse(&cmd_perplexity,
+			"--window is for a text; '%s' has items, which are "
+			"read whole",
+			operand);
+	if (window == 1)
+		return cmd_misuse(&cmd_perplexity,
+			"--window must be 2 or more: a token is predicted from "
+			"at least one before it");
 	j = calloc(1, sizeof(*j));
 	if (!j) {
 		err_set(&e, ENOMEM, "no memory for the perplexity");
@@ -467,6 +400,7 @@ static int perplexity_main(int argc, char **argv)
 		return cmd_refuse(&cmd_perplexity, &e);
 	}
 	ret = run_job(j, operand, &e);
+	ret = cmd_closed(ret, tandem_end(j->tandem, &closing), &closing, &e);
 	job_free(j);
 	if (ret == -ECANCELED)
 		return EXIT_INTERRUPTED;

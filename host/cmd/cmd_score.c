@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,31 +127,16 @@ static void print_sum(
 
 /* ---- for programs -------------------------------------------------------- */
 
-static int print_object(json_t *o, struct err *e)
-{
-	int ret = o
-		? json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9))
-		: -1;
-
-	json_decref(o);
-	if (ret)
-		return err_sys(e, errno ? errno : EIO,
-			"cannot write to standard output");
-	putchar('\n');
-	return 0;
-}
-
 static json_t *solution_json(const struct scored *s)
 {
 	json_t *o = json_object(), *scores = json_array();
 
 	for (uint32_t k = 0; k < s->n_steps; k++)
 		json_array_append_new(scores, json_real((double)s->score[k]));
-	json_object_set_new(o, "version", json_integer(JSON_VERSION));
-	json_object_set_new(o, "command", json_string("score"));
-	json_object_set_new(o, "id", json_string(s->item->id));
-	json_object_set_new(
-		o, "tokens", json_integer((json_int_t)(s->n - s->n_prompt)));
+	put_u64(o, "version", JSON_VERSION);
+	put_str(o, "command", "score");
+	put_str(o, "id", s->item->id);
+	put_u64(o, "tokens", (s->n - s->n_prompt));
 	json_object_set_new(o, "scores", scores);
 	if (s->marks)
 		json_object_set(o, "marks", (json_t *)(uintptr_t)s->marks);
@@ -166,57 +150,50 @@ static json_t *sum_json(
 	json_t *o = json_object();
 
 	put_priced(o, r);
-	json_object_set_new(o, "version", json_integer(JSON_VERSION));
-	json_object_set_new(o, "command", json_string("score"));
-	json_object_set_new(o, "model", json_ctext(r->model_path));
-	json_object_set_new(o, "reward", json_ctext(r->reward));
-	json_object_set_new(
-		o, "solutions", json_integer((json_int_t)sum->solutions));
-	json_object_set_new(o, "steps", json_integer((json_int_t)sum->steps));
-	json_object_set_new(o, "rows", json_integer((json_int_t)st->rows));
-	json_object_set_new(o, "passes", json_integer((json_int_t)st->passes));
-	json_object_set_new(o, "seconds", json_real((double)st->ns * 1e-9));
+	put_u64(o, "version", JSON_VERSION);
+	put_str(o, "command", "score");
+	put_str(o, "model", r->model_path);
+	put_str(o, "reward", r->reward);
+	put_u64(o, "solutions", sum->solutions);
+	put_u64(o, "steps", sum->steps);
+	put_u64(o, "rows", st->rows);
+	put_u64(o, "passes", st->passes);
+	put_real(o, "seconds", (double)st->ns * 1e-9);
 	if (r->pair->soc)
-		json_object_set_new(
-			o, "phone_s", json_real((double)st->ps * 1e-12));
+		put_real(o, "phone_s", (double)st->ps * 1e-12);
 	if (!sum->problems)
 		return o;
-	json_object_set_new(
-		o, "right_steps", json_integer((json_int_t)sum->right_steps));
-	json_object_set_new(o, "area_under_curve",
-		isnan(sum->area) ? json_null() : json_real(sum->area));
-	json_object_set_new(
-		o, "problems", json_integer((json_int_t)sum->problems));
-	json_object_set_new(o, "solved_by_one", json_real(sum->one));
-	json_object_set_new(o, "solved_by_best", json_real(sum->best));
-	json_object_set_new(o, "solved_by_any", json_real(sum->any));
+	put_u64(o, "right_steps", sum->right_steps);
+	put_real(o, "area_under_curve", sum->area);
+	put_u64(o, "problems", sum->problems);
+	put_real(o, "solved_by_one", sum->one);
+	put_real(o, "solved_by_best", sum->best);
+	put_real(o, "solved_by_any", sum->any);
 	return o;
-}
-
-static int print_json(const struct job *j, const struct tandem_report *r,
-	const struct scoring_summary *sum, struct err *e)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < j->scoring.items.n && !ret && !sum_alone; i++)
-		ret = print_object(solution_json(&j->scoring.scored[i]), e);
-	return ret ? ret : print_object(sum_json(r, sum), e);
 }
 
 /* ---- running ------------------------------------------------------------- */
 
 static int report(const struct job *j, struct err *e)
 {
+	const struct scoring *sc = &j->scoring;
 	struct scoring_summary sum;
 	struct tandem_report r;
-	int ret = scoring_sum(&j->scoring, &sum, e);
+	int ret = scoring_sum(sc, &sum, e);
 
 	if (ret)
 		return ret;
 	tandem_report(j->tandem, &r);
 	if (as_json) {
-		ret = print_json(j, &r, &sum, e);
-		return ret ? ret : cmd_flush(e);
+		for (size_t i = 0; i < sc->items.n && !ret && !sum_alone; i++)
+			ret = json_print(
+				solution_json(&sc->scored[i]), 9, stdout);
+		if (!ret)
+			ret = json_print(sum_json(&r, &sum), 9, stdout);
+		if (ret)
+			return err_sys(
+				e, errno, "cannot write to standard output");
+		return cmd_flush(e);
 	}
 	priced_text(&r, stdout);
 	if (!sum_alone)
@@ -225,52 +202,43 @@ static int report(const struct job *j, struct err *e)
 	return cmd_flush(e);
 }
 
-static int open_model(struct job *j, struct err *e)
+static int run_job(struct job *j, const char *operand, struct err *e)
 {
+	struct scoring *sc = &j->scoring;
+	struct tandem_report r;
+	int ret = scoring_read(sc, operand, e);
+
+	if (ret)
+		return ret;
 	tandem_want_reward(j->tandem, reward_said);
 	if (tandem_read_model(j->tandem, model_path))
 		return tandem_failure(j->tandem, e);
-	return scoring_tokenize(&j->scoring, j->tandem, step_end, e);
-}
-
-static int start(struct job *j, struct err *e)
-{
-	struct tandem_report r;
-
+	ret = scoring_tokenize(sc, j->tandem, step_end, e);
+	if (ret)
+		return ret;
 	tandem_report(j->tandem, &r);
-	if (j->scoring.longest > r.model->n_ctx)
+	if (sc->longest > r.model->n_ctx)
 		return err_set(e, EFBIG,
 			"the longest prompt with its solution has %zu tokens, "
 			"and the model was trained for %u positions",
-			j->scoring.longest, r.model->n_ctx);
+			sc->longest, r.model->n_ctx);
 	tandem_pair(j->tandem)->cancel = &cmd_interrupted;
-	return tandem_start(j->tandem, j->scoring.longest)
-		? tandem_failure(j->tandem, e)
-		: 0;
-}
-
-static int run_job(struct job *j, const char *operand, struct err *e)
-{
-	struct err closing = { 0 };
-	int ret = scoring_read(&j->scoring, operand, e), closed;
-
-	if (!ret)
-		ret = open_model(j, e);
-	if (!ret)
-		ret = start(j, e);
+	if (tandem_start(j->tandem, sc->longest))
+		return tandem_failure(j->tandem, e);
 	cmd_catch_signals();
-	if (!ret)
-		ret = scoring_run(&j->scoring, j->tandem, &cmd_progress, e);
-	if (!ret)
-		ret = report(j, e);
-	closed = tandem_end(j->tandem, &closing);
-	return cmd_closed(ret, closed, &closing, e);
+	ret = scoring_run(sc, j->tandem, &cmd_progress, e);
+	return ret ? ret : report(j, e);
 }
 
-static int check_usage(unsigned operands)
+static int score_main(int argc, char **argv)
 {
-	struct err e = { 0 };
+	struct job *j;
+	struct err e = { 0 }, closing = { 0 };
+	unsigned operands;
+	int status, ret;
 
+	if (!cmd_parse(&cmd_score, argc, argv, &operands, &status))
+		return status;
 	if (!operands)
 		return cmd_misuse(&cmd_score,
 			"nothing to score: a file of solutions, JSON lines");
@@ -278,21 +246,6 @@ static int check_usage(unsigned operands)
 		return cmd_misuse(&cmd_score, "--step-end is empty");
 	if (reward_check_unanswered(reward_said, &e))
 		return cmd_refuse(&cmd_score, &e);
-	return EXIT_OK;
-}
-
-static int score_main(int argc, char **argv)
-{
-	struct job *j;
-	struct err e = { 0 };
-	unsigned operands;
-	int status, ret;
-
-	if (!cmd_parse(&cmd_score, argc, argv, &operands, &status))
-		return status;
-	status = check_usage(operands);
-	if (status)
-		return status;
 	j = calloc(1, sizeof(*j));
 	if (!j) {
 		err_set(&e, ENOMEM, "no memory for the solutions");
@@ -303,6 +256,7 @@ static int score_main(int argc, char **argv)
 		return cmd_refuse(&cmd_score, &e);
 	}
 	ret = run_job(j, argv[1], &e);
+	ret = cmd_closed(ret, tandem_end(j->tandem, &closing), &closing, &e);
 	scoring_release(&j->scoring);
 	free(j);
 	if (ret == -ECANCELED)

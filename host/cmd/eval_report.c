@@ -1,15 +1,19 @@
 #include "host/cmd/eval_report.h"
 
+#include "base/checked.h"
+#include "base/err.h"
 #include "host/api/options.h"
-#include "host/cmd/eval_sums.h"
 #include "host/cmd/json_text.h"
 #include "host/cmd/rows_json.h"
+#include "host/eval/eval_tasks.h"
+#include "host/eval/shard.h"
+#include "host/eval/sums.h"
 #include "host/model/model.h"
 #include "tensor/soc/soc.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define JSON_VERSION 1
@@ -131,8 +135,7 @@ void eval_mean_text(const struct eval_report *rep, FILE *f)
 			100 * mean_accuracy(rep));
 }
 
-/* ---- for programs ---------------------------------------------------------
- */
+/* ---- for programs -------------------------------------------------------- */
 
 /* Prompts alone have the same members, and null where none can be told. */
 static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
@@ -140,7 +143,7 @@ static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 	double low, high;
 
 	eval_interval(t, &low, &high);
-	json_object_set_new(o, "items", json_integer((json_int_t)t->total));
+	put_u64(o, "items", t->total);
 	json_object_set_new(o, "right",
 		marked ? json_integer((json_int_t)t->right) : json_null());
 	json_object_set_new(o, "accuracy",
@@ -149,10 +152,39 @@ static void put_tally(json_t *o, const struct eval_tally *t, bool marked)
 		marked ? json_pack("[ff]", low, high) : json_null());
 }
 
-static json_t *levels_json(const struct eval_result *r)
+/* What the result counts, as a member of a shard. NULL: no memory. */
+static json_t *sums_json(const struct eval_result *from)
 {
-	json_t *list = json_array();
+	json_t *o = json_object();
+	json_t *tallies = json_pack("[[I, I]]", (json_int_t)from->all.right,
+		(json_int_t)from->all.total);
 
+	for (unsigned i = 0; i < EVAL_LEVELS; i++)
+		json_array_append_new(tallies,
+			json_pack("[I, I]", (json_int_t)from->level[i].right,
+				(json_int_t)from->level[i].total));
+	json_object_set_new(o, "marked", json_boolean(from->marked));
+	json_object_set_new(o, "tallies", tallies);
+	EVAL_SUMS(SUMS_PUT)
+	/* A hash has all of 64 bits, of which an integer has 63. */
+	json_object_set_new(o, "logits_hash",
+		json_pack("[I, I]", (json_int_t)(from->logits_hash >> 32),
+			(json_int_t)(from->logits_hash & UINT32_MAX)));
+	json_object_set_new(o, "decode_rows", sums_of_rows(&from->decode_rows));
+	json_object_set_new(o, "drafts", sums_of_drafts(&from->drafts));
+	return o;
+}
+
+static json_t *task_json(
+	const struct eval_report *rep, const struct eval_result *r)
+{
+	json_t *o = json_object(), *levels = json_array();
+
+	put_str(o, "task", r->task);
+	put_str(o, "file", r->path);
+	if (!r->marked)
+		json_object_set_new(o, "marked", json_false());
+	put_tally(o, &r->all, r->marked);
 	for (unsigned i = 1; i < EVAL_LEVELS; i++) {
 		json_t *level;
 
@@ -160,126 +192,234 @@ static json_t *levels_json(const struct eval_result *r)
 			continue;
 		level = json_pack("{si}", "level", (int)i);
 		put_tally(level, &r->level[i], true);
-		json_array_append_new(list, level);
+		json_array_append_new(levels, level);
 	}
-	return list;
-}
-
-static void put_phone(
-	json_t *o, const struct eval_subject *of, const struct eval_result *r)
-{
-	struct phone p = phone_of(of, r);
-	json_t *phone = json_object();
-
-	json_object_set_new(phone, "clock", json_string(of->clock));
-	json_object_set_new(phone, "total_s", json_real(p.total_s));
-	json_object_set_new(phone, "tokens_per_s", json_real(p.tokens_per_s));
-	json_object_set_new(phone, "energy_j", json_real(p.energy_j));
-	json_object_set_new(
-		phone, "energy_per_token_j", json_real(p.energy_per_token_j));
-	json_object_set_new(
-		phone, "total_ps", json_integer((json_int_t)r->phone_ps));
-	json_object_set_new(o, "phone", phone);
-}
-
-static json_t *task_json(
-	const struct eval_report *rep, const struct eval_result *r)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "task", json_ctext(r->task));
-	json_object_set_new(o, "file", json_ctext(r->path));
-	if (!r->marked)
-		json_object_set_new(o, "marked", json_false());
-	put_tally(o, &r->all, r->marked);
-	json_object_set_new(o, "levels", levels_json(r));
-	json_object_set_new(
-		o, "generated_tokens", json_integer((json_int_t)r->tokens));
+	json_object_set_new(o, "levels", levels);
+	put_u64(o, "generated_tokens", r->tokens);
 	if (r->sampled)
-		json_object_set_new(o, "sampled_tokens",
-			json_integer((json_int_t)r->sampled));
-	json_object_set_new(o, "passes", json_integer((json_int_t)r->passes));
+		put_u64(o, "sampled_tokens", r->sampled);
+	put_u64(o, "passes", r->passes);
 	json_object_set_new(o, "decode_rows", rows_json(&r->decode_rows));
-	json_object_set_new(o, "total_s", json_real((double)r->ns * 1e-9));
-	json_object_set_new(o, "tokens_per_s", json_real(tokens_per_s(r)));
-	if (rep->subject.clock)
-		put_phone(o, &rep->subject, r);
+	put_real(o, "total_s", (double)r->ns * 1e-9);
+	put_real(o, "tokens_per_s", tokens_per_s(r));
+	if (rep->subject.clock) {
+		struct phone p = phone_of(&rep->subject, r);
+		json_t *phone = json_object();
+
+		put_str(phone, "clock", rep->subject.clock);
+		put_real(phone, "total_s", p.total_s);
+		put_real(phone, "tokens_per_s", p.tokens_per_s);
+		put_real(phone, "energy_j", p.energy_j);
+		put_real(phone, "energy_per_token_j", p.energy_per_token_j);
+		put_u64(phone, "total_ps", r->phone_ps);
+		json_object_set_new(o, "phone", phone);
+	}
 	if (rep->subject.drafter) {
 		put_drafts(o, &r->drafts);
-		json_object_set_new(o, "draft_time_share",
-			json_real(r->ns ? (double)r->drafts.draft_ns /
-						(double)r->ns
-					: 0));
+		put_real(o, "draft_time_share",
+			r->ns ? (double)r->drafts.draft_ns / (double)r->ns : 0);
 	}
 	if (rep->shard)
-		json_object_set_new(o, "sums", eval_sums_json(r));
+		json_object_set_new(o, "sums", sums_json(r));
 	return o;
-}
-
-static void put_subject(json_t *o, const struct eval_subject *of)
-{
-	json_object_set_new(o, "model", json_ctext(of->model));
-	json_object_set_new(o, "arch", json_string(of->arch));
-	json_object_set_new(o, "method", json_string(of->method));
-	if (of->drafter) {
-		json_object_set_new(
-			o, "draft_model", json_ctext(of->draft_model));
-		json_object_set_new(o, "drafter", json_ctext(of->drafter));
-	}
-	json_object_set_new(o, "precision", json_string(of->precision));
-	json_object_set_new(o, "predict", json_integer(of->n_predict));
-	json_object_set_new(o, "temperature", json_real(of->temperature));
-	json_object_set_new(o, "seed", json_integer((json_int_t)of->seed));
-}
-
-/* Two runs that must be the same have the same. */
-static void put_hash(json_t *o, const struct eval_report *rep)
-{
-	uint64_t sum = 0;
-	char hash[17];
-
-	for (size_t i = 0; i < rep->n; i++)
-		sum += rep->result[i].logits_hash;
-	snprintf(hash, sizeof(hash), "%016" PRIx64, sum);
-	json_object_set_new(o, "logits_hash", json_string(hash));
-}
-
-static void put_shard(json_t *o, const struct eval_report *rep)
-{
-	json_object_set(o, "shard", rep->shard);
-	json_object_set_new(o, "phone_base_w", json_real(rep->subject.base_w));
 }
 
 int eval_json(const struct eval_report *rep, FILE *f)
 {
+	const struct eval_subject *of = &rep->subject;
 	json_t *o = json_object(), *tasks = json_array();
-	int ret;
+	uint64_t sum = 0;
+	char hash[17];
 
-	if (rep->subject.priced_as[0])
-		json_object_set_new(
-			o, "priced_as", json_ctext(rep->subject.priced_as));
-	json_object_set_new(o, "version", json_integer(JSON_VERSION));
-	json_object_set_new(o, "command", json_string("eval"));
-	put_subject(o, &rep->subject);
-	if (rep->shard)
-		put_shard(o, rep);
-	for (size_t i = 0; i < rep->n; i++)
+	if (of->priced_as[0])
+		put_str(o, "priced_as", of->priced_as);
+	put_u64(o, "version", JSON_VERSION);
+	put_str(o, "command", "eval");
+	put_str(o, "model", of->model);
+	put_str(o, "arch", of->arch);
+	put_str(o, "method", of->method);
+	if (of->drafter) {
+		put_str(o, "draft_model", of->draft_model);
+		put_str(o, "drafter", of->drafter);
+	}
+	put_str(o, "precision", of->precision);
+	put_u64(o, "predict", of->n_predict);
+	put_real(o, "temperature", of->temperature);
+	put_u64(o, "seed", of->seed);
+	if (rep->shard) {
+		json_object_set(o, "shard", rep->shard);
+		put_real(o, "phone_base_w", of->base_w);
+	}
+	for (size_t i = 0; i < rep->n; i++) {
 		json_array_append_new(tasks, task_json(rep, &rep->result[i]));
+		sum += rep->result[i].logits_hash;
+	}
 	json_object_set_new(o, "tasks", tasks);
-	put_hash(o, rep);
+	/* Two runs that must be the same have the same. */
+	snprintf(hash, sizeof(hash), "%016" PRIx64, sum);
+	put_str(o, "logits_hash", hash);
 	json_object_set_new(o, "mean_accuracy",
 		rep->complete && rep->result[0].marked
 			? json_real(mean_accuracy(rep))
 			: json_null());
 	json_object_set_new(o, "complete", json_boolean(rep->complete));
-	json_object_set_new(
-		o, "error", rep->error ? json_ctext(rep->error) : json_null());
-	ret = o ? json_dumpf(o, f,
-			  JSON_COMPACT |
-				  JSON_REAL_PRECISION(rep->shard ? 17 : 9))
-		: -1;
-	json_decref(o);
-	if (ret || fputc('\n', f) == EOF)
-		return o ? -EIO : -ENOMEM;
+	put_str(o, "error", rep->error);
+	return json_print(o, rep->shard ? 17 : 9, f);
+}
+
+/* ---- shards -------------------------------------------------------------- */
+
+/* Two numbers. */
+static bool read_pair(const json_t *pair, uint64_t *a, uint64_t *b)
+{
+	json_int_t first, second;
+
+	if (json_unpack((json_t *)(uintptr_t)pair, "[II!]", &first, &second) ||
+		first < 0 || second < 0)
+		return false;
+	*a = (uint64_t)first;
+	*b = (uint64_t)second;
+	return true;
+}
+
+/* Back from sums_json; the result's names stay. False where it is damaged. */
+static bool read_sums(const json_t *o, struct eval_result *to)
+{
+	const json_t *marked = json_object_get(o, "marked"),
+		     *tallies = json_object_get(o, "tallies");
+	uint64_t high, low;
+	bool good = json_is_boolean(marked) &&
+		json_array_size(tallies) == EVAL_LEVELS + 1;
+
+	for (unsigned i = 0; good && i <= EVAL_LEVELS; i++) {
+		struct eval_tally *t = i ? &to->level[i - 1] : &to->all;
+
+		good = read_pair(json_array_get(tallies, i), &t->right,
+			       &t->total) &&
+			t->right <= t->total;
+	}
+	if (!good ||
+		!read_pair(json_object_get(o, "logits_hash"), &high, &low) ||
+		!sums_to_rows(
+			json_object_get(o, "decode_rows"), &to->decode_rows) ||
+		!sums_to_drafts(json_object_get(o, "drafts"), &to->drafts))
+		return false;
+	to->marked = json_is_true(marked);
+	to->logits_hash = high << 32 | low;
+	EVAL_SUMS(SUMS_GET)
+	return good;
+}
+
+static int damaged(const struct shards *all, unsigned i, struct err *e)
+{
+	return err_set(e, EINVAL, "'%s' is a damaged shard: make it again",
+		all->path[i]);
+}
+
+static int number(const struct shards *all, const char *member, double *out,
+	struct err *e)
+{
+	const json_t *v;
+	int ret = shards_common(all, member, &v, e);
+
+	*out = json_number_value(v);
+	return ret || json_is_number(v) ? ret : damaged(all, 0, e);
+}
+
+static int take_subject(
+	struct eval_subject *of, const struct shards *all, struct err *e)
+{
+	const json_t *first = all->one[0], *task;
+	const char *priced = NULL;
+	double seed, predict;
+	const struct {
+		const char *member, **to;
+		bool must, is_file;
+	} texts[] = { { "model", &of->model, true, true },
+		{ "arch", &of->arch, true, false },
+		{ "method", &of->method, true, false },
+		{ "precision", &of->precision, true, false },
+		{ "draft_model", &of->draft_model, false, true },
+		{ "drafter", &of->drafter, false, true },
+		{ "priced_as", &priced, false, true } };
+	int ret;
+
+	if ((ret = number(all, "phone_base_w", &of->base_w, e)) ||
+		(ret = number(all, "temperature", &of->temperature, e)) ||
+		(ret = number(all, "seed", &seed, e)) ||
+		(ret = number(all, "predict", &predict, e)))
+		return ret;
+	if (!(seed >= 0 && seed <= 1ll << 53) ||
+		!(predict >= 0 && predict <= INT32_MAX))
+		return damaged(all, 0, e);
+	of->seed = (uint64_t)seed;
+	of->n_predict = (uint32_t)predict;
+	/* Files may be elsewhere on each machine: those of the first shard are
+	 * reported. All other texts are the same. */
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		const json_t *v = json_object_get(first, texts[i].member);
+
+		ret = texts[i].is_file
+			? 0
+			: shards_common(all, texts[i].member, &v, e);
+		if (ret)
+			return ret;
+		*texts[i].to = json_string_value(v);
+		if (!*texts[i].to && (v || texts[i].must))
+			return damaged(all, 0, e);
+	}
+	if (priced && strlen(priced) < sizeof(of->priced_as))
+		memcpy(of->priced_as, priced, strlen(priced) + 1);
+	task = json_array_get(json_object_get(first, "tasks"), 0);
+	of->clock = json_string_value(
+		json_object_get(json_object_get(task, "phone"), "clock"));
 	return 0;
+}
+
+/* A task of a shard is added to the result that has its place. */
+static int add_task(struct eval_result *sum, const json_t *task,
+	const struct shards *all, unsigned i, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(task, "task")),
+		   *path = json_string_value(json_object_get(task, "file"));
+	struct eval_result more = { 0 };
+
+	if (!name || !path ||
+		!read_sums(json_object_get(task, "sums"), &more) ||
+		(sum->task && strcmp(sum->task, name)))
+		return damaged(all, i, e);
+	if (!sum->task) {
+		sum->task = name;
+		sum->path = path;
+	}
+	eval_result_add(sum, &more);
+	return 0;
+}
+
+int eval_report_merge(
+	struct eval_report *rep, const struct shards *all, struct err *e)
+{
+	size_t n = json_array_size(json_object_get(all->one[0], "tasks"));
+	int ret;
+
+	*rep = (struct eval_report){ .complete = true };
+	if (!n || n > EVAL_TASKS)
+		return damaged(all, 0, e);
+	ret = take_subject(&rep->subject, all, e);
+	if (ret)
+		return ret;
+	rep->result = calloc(n, sizeof(*rep->result));
+	if (!rep->result)
+		return err_set(e, ENOMEM, "no memory for %zu tasks", n);
+	rep->n = n;
+	for (unsigned i = 0; i < all->n && !ret; i++) {
+		const json_t *tasks = json_object_get(all->one[i], "tasks");
+
+		if (json_array_size(tasks) != n)
+			return damaged(all, i, e);
+		for (size_t k = 0; k < n && !ret; k++)
+			ret = add_task(&rep->result[k],
+				json_array_get(tasks, k), all, i, e);
+	}
+	return ret;
 }

@@ -1,6 +1,7 @@
 #include "host/cmd/rows_json.h"
 
 #include "host/api/report.h"
+#include "host/cmd/json_text.h"
 
 json_t *rows_json(const struct row_counts *c)
 {
@@ -14,14 +15,9 @@ json_t *rows_json(const struct row_counts *c)
 
 void put_drafts(json_t *o, const struct method_stats *m)
 {
-	json_object_set_new(
-		o, "draft_cycles", json_integer((json_int_t)m->cycles));
-	json_object_set_new(
-		o, "drafted_tokens", json_integer((json_int_t)m->drafted));
-	json_object_set_new(
-		o, "accepted_tokens", json_integer((json_int_t)m->accepted));
-	json_object_set_new(
-		o, "acceptance_rate", json_real(method_acceptance(m)));
-	json_object_set_new(o, "mean_accepted_length",
-		json_real(method_accepted_length(m)));
+	put_u64(o, "draft_cycles", m->cycles);
+	put_u64(o, "drafted_tokens", m->drafted);
+	put_u64(o, "accepted_tokens", m->accepted);
+	put_real(o, "acceptance_rate", method_acceptance(m));
+	put_real(o, "mean_accepted_length", method_accepted_length(m));
 }

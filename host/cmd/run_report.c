@@ -6,17 +6,13 @@
 #include "host/cmd/json_text.h"
 #include "host/cmd/priced.h"
 #include "host/cmd/rows_json.h"
-#include "host/cmd/reward_view.h"
 #include "host/cmd/samples_view.h"
-#include "host/cmd/switch_report.h"
 #include "host/model/model.h"
 #include "host/text/generation.h"
 #include "host/text/history.h"
 #include "tensor/soc/soc.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 
 #define JSON_VERSION 1
@@ -258,6 +254,47 @@ static void history_text(const struct tandem_report *r, FILE *f)
 		r->kept ? "kept" : "not kept");
 }
 
+static void reward_text(const struct tandem_report *r, FILE *f)
+{
+	const struct reward_stats *st = &r->scored;
+
+	if (!r->reward)
+		return;
+	fprintf(f,
+		"reward       %s: %" PRIu64 " steps of %" PRIu64
+		" texts scored; %" PRIu64 " tokens, %" PRIu64
+		" rows computed in %" PRIu64 " passes, %.3f s",
+		r->reward, st->steps, st->texts, st->tokens, st->rows,
+		st->passes, (double)st->ns * 1e-9);
+	if (r->pair->soc)
+		fprintf(f, ", %.4f s of the phone", (double)st->ps * 1e-12);
+	fputc('\n', f);
+}
+
+/* Of the phone's time, or of the wall's. */
+static double switch_s(const struct session_opts *o, uint64_t time)
+{
+	return (double)time * (o->soc ? 1e-12 : 1e-9);
+}
+
+static void switch_text(
+	const struct switch_stats *s, const struct session_opts *o, FILE *f)
+{
+	if (!s->blocks)
+		return;
+	fprintf(f,
+		"graphs       switched by %s: %u blocks, %u rows then %u; "
+		"%" PRIu64 " loads %.3f s, of which %.3f s waited for; "
+		"%" PRIu64 " loads back %.3f s; prompts %.3f s, %.3f s "
+		"expected; at most %u held, %.1f MiB (%s clock)\n",
+		graph_switch_names[o->graph_switch], s->blocks, s->prefill_rows,
+		s->decode_rows, s->loads, switch_s(o, s->load_time),
+		switch_s(o, s->wait_time), s->reloads,
+		switch_s(o, s->reload_time), switch_s(o, s->prompt_time),
+		switch_s(o, s->planned_time), s->most_graphs,
+		s->most_graphs_kib / 1024.0, o->soc ? "phone" : "wall");
+}
+
 void report_text(const struct run_report *r, FILE *f)
 {
 	const struct session_stats *s = &r->of.work;
@@ -309,7 +346,7 @@ void report_text(const struct run_report *r, FILE *f)
 	if (of->n_samples)
 		samples_report(r->tandem, of,
 			seconds(r->of.began_ns, r->of.ended_ns), f);
-	reward_text_report(of, f);
+	reward_text(of, f);
 	if (of->history)
 		history_text(of, f);
 	if (of->flash)
@@ -366,21 +403,6 @@ static json_t *ids_json(const int32_t *id, size_t n)
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, json_integer(id[i]));
 	return list;
-}
-
-static void put_u64(json_t *o, const char *key, uint64_t v)
-{
-	json_object_set_new(o, key, json_integer((json_int_t)v));
-}
-
-static void put_real(json_t *o, const char *key, double v)
-{
-	json_object_set_new(o, key, json_real(v));
-}
-
-static void put_str(json_t *o, const char *key, const char *v)
-{
-	json_object_set_new(o, key, v ? json_ctext(v) : json_null());
 }
 
 static void put_run(json_t *o, const struct run_report *r)
@@ -542,21 +564,11 @@ static void put_flash(json_t *out, const struct run_report *r)
 	json_object_set_new(out, "flash", o);
 }
 
-static json_t *counts_json(const struct price_counts *c)
-{
-	json_t *o = json_object();
-
-#define PUT(type, name) put_u64(o, #name, c->name);
-	PRICE_COUNTS(PUT)
-#undef PUT
-	return o;
-}
-
 static void put_phone(json_t *out, const struct run_report *r)
 {
 	const struct price *p = &r->of.work.price;
+	json_t *o, *counts;
 	struct phone t;
-	json_t *o;
 
 	if (!r->of.pair->soc)
 		return;
@@ -572,8 +584,55 @@ static void put_phone(json_t *out, const struct run_report *r)
 #define PUT(type, name) put_u64(o, #name, p->name);
 	PRICE_TIMES(PUT)
 #undef PUT
-	json_object_set_new(o, "counts", counts_json(&p->counts));
+	counts = json_object();
+#define PUT(type, name) put_u64(counts, #name, p->counts.name);
+	PRICE_COUNTS(PUT)
+#undef PUT
+	json_object_set_new(o, "counts", counts);
 	json_object_set_new(out, "phone", o);
+}
+
+static void put_switch(json_t *o, const struct switch_stats *s,
+	const struct session_opts *opts)
+{
+	if (!s->blocks)
+		return;
+	json_object_set_new(o, "graph_switch",
+		json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:f, s:I, s:f, "
+			  "s:f, s:f, s:f, s:i, s:i}",
+			"plan", graph_switch_names[opts->graph_switch], "clock",
+			opts->soc ? opts->clock : "wall", "blocks",
+			(int)s->blocks, "prefill_rows", (int)s->prefill_rows,
+			"decode_rows", (int)s->decode_rows, "prompts",
+			(json_int_t)s->prompts, "loads", (json_int_t)s->loads,
+			"load_s", switch_s(opts, s->load_time), "loads_back",
+			(json_int_t)s->reloads, "load_back_s",
+			switch_s(opts, s->reload_time), "wait_s",
+			switch_s(opts, s->wait_time), "prompt_s",
+			switch_s(opts, s->prompt_time), "expected_s",
+			switch_s(opts, s->planned_time), "most_graphs",
+			(int)s->most_graphs, "most_graphs_kib",
+			(int)s->most_graphs_kib));
+}
+
+static void put_reward(json_t *out, const struct tandem_report *r)
+{
+	const struct reward_stats *st = &r->scored;
+	json_t *o;
+
+	if (!r->reward)
+		return;
+	o = json_object();
+	put_str(o, "name", r->reward);
+	put_u64(o, "texts", st->texts);
+	put_u64(o, "steps", st->steps);
+	put_u64(o, "tokens", st->tokens);
+	put_u64(o, "rows", st->rows);
+	put_u64(o, "passes", st->passes);
+	put_real(o, "seconds", (double)st->ns * 1e-9);
+	if (r->pair->soc)
+		put_u64(o, "phone_ps", st->ps);
+	json_object_set_new(out, "reward", o);
 }
 
 int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
@@ -581,7 +640,6 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	size_t n, prompt = gen_prompt_length(r->of.generation);
 	const int32_t *id = gen_tokens(r->of.generation, &n);
 	json_t *o = json_object();
-	int ret;
 
 	put_run(o, r);
 	put_stats(o, &r->of.work);
@@ -589,18 +647,14 @@ int report_json(const struct run_report *r, const struct strbuf *text, FILE *f)
 	put_history(o, &r->of);
 	put_placement(o, r);
 	put_flash(o, r);
-	switch_json(o, &r->of.work.graphs, r->of.pair);
+	put_switch(o, &r->of.work.graphs, r->of.pair);
 	put_phone(o, r);
 	samples_json(
 		o, r->tandem, &r->of, seconds(r->of.began_ns, r->of.ended_ns));
-	reward_json(o, &r->of);
+	put_reward(o, &r->of);
 	json_object_set_new(o, "text",
 		json_stringn(text->len ? text->data : "", text->len));
 	json_object_set_new(o, "ids", ids_json(id + prompt, n - prompt));
 	json_object_set_new(o, "prompt_ids", ids_json(id, prompt));
-	ret = o ? json_dumpf(o, f, JSON_COMPACT | JSON_REAL_PRECISION(9)) : -1;
-	json_decref(o);
-	if (ret || fputc('\n', f) == EOF)
-		return o ? -EIO : -ENOMEM;
-	return 0;
+	return json_print(o, 9, f);
 }

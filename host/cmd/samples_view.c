@@ -9,11 +9,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-static double per(double sum, uint64_t n)
-{
-	return n ? sum / (double)n : 0;
-}
-
 /* ---- while they are written ---------------------------------------------- */
 
 /* The line is told by its address, and is not copied. */
@@ -32,48 +27,32 @@ void samples_drawn(void)
 
 /* ---- each of them -------------------------------------------------------- */
 
-static void print_heading(const struct sample_report *s, uint32_t of, FILE *f)
-{
-	const struct tandem_sample *is = &s->is;
-
-	fprintf(f, "== sample %u of %u: %s", is->index + 1, of,
-		is->state == TANDEM_SAMPLE_ENDED ? s->stop : s->state);
-	fprintf(f, ", %zu tokens, log-probability %.2f", is->n_tokens,
-		is->logprob);
-	if (!isnan(is->score))
-		fprintf(f, ", score %.4g", is->score);
-	fprintf(f, "%s ==\n", is->chosen ? ", chosen" : "");
-	if (is->error)
-		fprintf(f, "(%s)\n", is->error);
-}
-
-static void print_ids(const struct tandem_sample *s, FILE *f)
-{
-	for (size_t i = 0; i < s->n_tokens; i++)
-		fprintf(f, "%s%d", i ? " " : "", s->tokens[i]);
-	fputc('\n', f);
-}
-
-static void print_text(const struct tandem_sample *s, FILE *f)
-{
-	size_t n = s->text_bytes;
-
-	fwrite(s->text, 1, n, f);
-	if (!n || s->text[n - 1] != '\n')
-		fputc('\n', f);
-}
-
 int samples_print(const struct tandem *t, uint32_t n, bool ids, FILE *f)
 {
 	for (uint32_t i = 0; i < n; i++) {
+		const struct tandem_sample *is;
 		struct sample_report s;
 
 		tandem_sample_report(t, i, &s);
-		print_heading(&s, n, f);
-		if (ids)
-			print_ids(&s.is, f);
-		else
-			print_text(&s.is, f);
+		is = &s.is;
+		fprintf(f,
+			"== sample %u of %u: %s, %zu tokens, log-probability "
+			"%.2f",
+			is->index + 1, n,
+			is->state == TANDEM_SAMPLE_ENDED ? s.stop : s.state,
+			is->n_tokens, is->logprob);
+		if (!isnan(is->score))
+			fprintf(f, ", score %.4g", is->score);
+		fprintf(f, "%s ==\n", is->chosen ? ", chosen" : "");
+		if (is->error)
+			fprintf(f, "(%s)\n", is->error);
+		for (size_t k = 0; ids && k < is->n_tokens; k++)
+			fprintf(f, "%s%d", k ? " " : "", is->tokens[k]);
+		if (!ids)
+			fwrite(is->text, 1, is->text_bytes, f);
+		if (ids || !is->text_bytes ||
+			is->text[is->text_bytes - 1] != '\n')
+			fputc('\n', f);
 	}
 	return fflush(f) || ferror(f) ? -EIO : 0;
 }
@@ -123,7 +102,7 @@ void samples_report(const struct tandem *t, const struct tandem_report *r,
 		r->n_samples, in.n[TANDEM_SAMPLE_ENDED],
 		in.n[TANDEM_SAMPLE_CUT], in.n[TANDEM_SAMPLE_FAILED],
 		in.n[TANDEM_SAMPLE_INCOMPLETE], s->tokens, s->passes,
-		per((double)s->tokens, s->passes),
+		s->passes ? (double)s->tokens / (double)s->passes : 0,
 		seconds > 0 ? (double)s->tokens / seconds : 0);
 	if (s->pauses)
 		fprintf(f,
@@ -133,98 +112,44 @@ void samples_report(const struct tandem *t, const struct tandem_report *r,
 	fputc('\n', f);
 }
 
-static void put(json_t *o, const char *key, json_t *value)
-{
-	json_object_set_new(o, key, value);
-}
-
-static json_t *count_json(uint64_t n)
-{
-	return json_integer((json_int_t)n);
-}
-
-static json_t *number_json(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
-
-static json_t *steps_json(const struct sample_report *s)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < s->is.n_steps; i++) {
-		json_t *o = json_object();
-
-		put(o, "tokens",
-			count_json(s->is.step_ends[i] + 1 - s->prompt_tokens));
-		put(o, "score", number_json((double)s->is.step_scores[i]));
-		json_array_append_new(list, o);
-	}
-	return list;
-}
-
-static json_t *sample_ids_json(const struct tandem_sample *s)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < s->n_tokens; i++)
-		json_array_append_new(list, json_integer(s->tokens[i]));
-	return list;
-}
-
 static json_t *sample_json(
 	const struct tandem_report *r, const struct sample_report *s)
 {
 	const struct tandem_sample *is = &s->is;
-	json_t *o = json_object();
+	json_t *o = json_object(), *steps = json_array(), *ids = json_array();
 
-	put(o, "index", count_json(is->index));
-	put(o, "parent",
-		is->parent < 0 ? json_null() : json_integer(is->parent));
-	put(o, "stream", count_json(is->stream));
-	put(o, "state", json_string(s->state));
-	put(o, "stop",
-		is->state == TANDEM_SAMPLE_ENDED ? json_string(s->stop)
-						 : json_null());
-	put(o, "error", is->error ? json_ctext(is->error) : json_null());
-	put(o, "chosen", json_boolean(is->chosen));
-	put(o, "score", number_json(is->score));
-	if (r->votes) {
-		put(o, "answer",
-			s->answer ? json_ctext(s->answer) : json_null());
-		put(o, "vote", number_json(s->vote));
+	for (size_t i = 0; i < is->n_steps; i++) {
+		json_t *step = json_object();
+
+		put_u64(step, "tokens",
+			is->step_ends[i] + 1 - s->prompt_tokens);
+		put_real(step, "score", (double)is->step_scores[i]);
+		json_array_append_new(steps, step);
 	}
-	put(o, "logprob", number_json(is->logprob));
-	put(o, "certainty", number_json(is->certainty));
-	put(o, "confidence", number_json(is->confidence));
-	put(o, "steps", steps_json(s));
-	put(o, "time_s", json_real(is->seconds));
+	for (size_t i = 0; i < is->n_tokens; i++)
+		json_array_append_new(ids, json_integer(is->tokens[i]));
+	put_u64(o, "index", is->index);
+	json_object_set_new(o, "parent",
+		is->parent < 0 ? json_null() : json_integer(is->parent));
+	put_u64(o, "stream", is->stream);
+	put_str(o, "state", s->state);
+	put_str(o, "stop", is->state == TANDEM_SAMPLE_ENDED ? s->stop : NULL);
+	put_str(o, "error", is->error);
+	json_object_set_new(o, "chosen", json_boolean(is->chosen));
+	put_real(o, "score", is->score);
+	if (r->votes) {
+		put_str(o, "answer", s->answer);
+		put_real(o, "vote", s->vote);
+	}
+	put_real(o, "logprob", is->logprob);
+	put_real(o, "certainty", is->certainty);
+	put_real(o, "confidence", is->confidence);
+	json_object_set_new(o, "steps", steps);
+	put_real(o, "time_s", is->seconds);
 	if (r->pair->soc)
-		put(o, "phone_s", json_real(is->phone_seconds));
-	put(o, "text", json_stringn(is->text, is->text_bytes));
-	put(o, "ids", sample_ids_json(is));
-	return o;
-}
-
-static json_t *together_json(
-	const struct tandem *t, const struct tandem_report *r, double seconds)
-{
-	const struct samples_stats *s = &r->samples;
-	struct states in = states_of(t, r->n_samples);
-	json_t *o = json_object();
-
-	put(o, "samples", count_json(r->n_samples));
-	put(o, "ended", count_json(in.n[TANDEM_SAMPLE_ENDED]));
-	put(o, "cut", count_json(in.n[TANDEM_SAMPLE_CUT]));
-	put(o, "failed", count_json(in.n[TANDEM_SAMPLE_FAILED]));
-	put(o, "incomplete", count_json(in.n[TANDEM_SAMPLE_INCOMPLETE]));
-	put(o, "tokens", count_json(s->tokens));
-	put(o, "passes", count_json(s->passes));
-	put(o, "rows", count_json(s->rows));
-	put(o, "pauses", count_json(s->pauses));
-	put(o, "forgotten", count_json(s->forgotten));
-	put(o, "tokens_per_s",
-		json_real(seconds > 0 ? (double)s->tokens / seconds : 0));
+		put_real(o, "phone_s", is->phone_seconds);
+	json_object_set_new(o, "text", json_stringn(is->text, is->text_bytes));
+	json_object_set_new(o, "ids", ids);
 	return o;
 }
 
@@ -243,10 +168,10 @@ static json_t *answers_json(const struct tandem *t, uint32_t n)
 	for (uint32_t i = 0; i < rows; i++) {
 		json_t *o = json_object();
 
-		put(o, "answer", json_ctext(row[i].answer));
-		put(o, "votes", count_json(row[i].votes));
-		put(o, "weight", number_json(row[i].weight));
-		put(o, "first", count_json(row[i].first));
+		put_str(o, "answer", row[i].answer);
+		put_u64(o, "votes", row[i].votes);
+		put_real(o, "weight", row[i].weight);
+		put_u64(o, "first", row[i].first);
 		json_array_append_new(list, o);
 	}
 	give(row);
@@ -256,10 +181,26 @@ static json_t *answers_json(const struct tandem *t, uint32_t n)
 void samples_json(json_t *out, const struct tandem *t,
 	const struct tandem_report *r, double seconds)
 {
-	json_t *list;
+	const struct samples_stats *st = &r->samples;
+	struct states in = states_of(t, r->n_samples);
+	json_t *list, *o;
 
 	if (!r->n_samples)
 		return;
+	o = json_object();
+	put_u64(o, "samples", r->n_samples);
+	put_u64(o, "ended", in.n[TANDEM_SAMPLE_ENDED]);
+	put_u64(o, "cut", in.n[TANDEM_SAMPLE_CUT]);
+	put_u64(o, "failed", in.n[TANDEM_SAMPLE_FAILED]);
+	put_u64(o, "incomplete", in.n[TANDEM_SAMPLE_INCOMPLETE]);
+	put_u64(o, "tokens", st->tokens);
+	put_u64(o, "passes", st->passes);
+	put_u64(o, "rows", st->rows);
+	put_u64(o, "pauses", st->pauses);
+	put_u64(o, "forgotten", st->forgotten);
+	put_real(o, "tokens_per_s",
+		seconds > 0 ? (double)st->tokens / seconds : 0);
+	json_object_set_new(out, "sampling", o);
 	list = json_array();
 	for (uint32_t i = 0; i < r->n_samples; i++) {
 		struct sample_report s;
@@ -267,8 +208,8 @@ void samples_json(json_t *out, const struct tandem *t,
 		tandem_sample_report(t, i, &s);
 		json_array_append_new(list, sample_json(r, &s));
 	}
-	put(out, "sampling", together_json(t, r, seconds));
-	put(out, "samples", list);
+	json_object_set_new(out, "samples", list);
 	if (r->votes)
-		put(out, "answers", answers_json(t, r->n_samples));
+		json_object_set_new(
+			out, "answers", answers_json(t, r->n_samples));
 }
