@@ -70,30 +70,24 @@ bool cmd_parse(const struct command *c, int argc, char **argv,
 	return false;
 }
 
-/* Where it cannot be kept a report has to do without. The report's own command
- * leaves what it is to report. */
-static void keep_error(const char *text)
-{
-	char path[PATH_MAX];
-	int fd;
-
-	if (command_line.failed || !command_line.len ||
-		!strncmp(command_line.data, "tandem doctor", 13) ||
-		user_file_make_way(USER_STATE, CMD_LAST_ERROR, path))
-		return;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return;
-	dprintf(fd, "version  %s\ncommand  %s\nerror    %s\n", TANDEM_VERSION,
-		command_line.data, text);
-	close(fd);
-}
-
 int cmd_fail(const struct err *e)
 {
+	char path[PATH_MAX];
+	int fd = -1;
+
 	begin_message();
 	fprintf(stderr, "%s\n", e->text);
-	keep_error(e->text);
+	/* The report's own command leaves what it is to report. Where the error
+	 * cannot be kept, a report does without. */
+	if (!command_line.failed && command_line.len &&
+		strncmp(command_line.data, "tandem doctor", 13) &&
+		!user_file_make_way(USER_STATE, CMD_LAST_ERROR, path))
+		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd >= 0) {
+		dprintf(fd, "version  %s\ncommand  %s\nerror    %s\n",
+			TANDEM_VERSION, command_line.data, e->text);
+		close(fd);
+	}
 	return e->code == -ERR_DEVICE_LOST ? EXIT_LOST : EXIT_FAIL;
 }
 
@@ -153,22 +147,17 @@ void cmd_before_end(void (*leave)(void))
 	leave_well = leave;
 }
 
-/* The second one ends the program as the signal does by default, which it meets
- * when the handler returns. */
-static void end_program(int sig)
-{
-	if (leave_well)
-		leave_well();
-	signal(sig, SIG_DFL);
-	raise(sig);
-}
-
 static void on_interrupt(int sig)
 {
 	struct tandem *t = interruptible;
 
+	/* The second one ends the program as the signal does by default, which
+	 * it meets when the handler returns. */
 	if (cmd_interrupted) {
-		end_program(sig);
+		if (leave_well)
+			leave_well();
+		signal(sig, SIG_DFL);
+		raise(sig);
 		return;
 	}
 	cmd_interrupted = sig;

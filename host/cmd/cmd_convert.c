@@ -4,16 +4,22 @@
 #include "base/checked.h"
 #include "base/err.h"
 #include "flash/image.h"
-#include "host/cmd/convert_report.h"
+#include "host/cmd/json_text.h"
 #include "host/convert/convert.h"
 #include "host/model/model.h"
 #include "host/shipped/shipped_models.h"
+#include "tensor/gguf.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define JSON_VERSION 1
+/* A ratio to conventional groups above this is marked. */
+#define WORSE 1.05
 
 static const char *const types[] = { "q4_0", "q8_0", "f16", "keep", NULL };
 
@@ -76,43 +82,133 @@ static int type_of(int choice)
 							    : (int)t;
 }
 
-static bool is_same_file(const char *a, const char *b)
-{
-	struct stat x, y;
+/* ---- the report ---------------------------------------------------------- */
 
-	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev &&
-		x.st_ino == y.st_ino;
+/* The host's tensors are as in the model file. */
+static bool is_packed(const struct image *image, const struct convert_tensor *t)
+{
+	return t->tensor->dim[1] > 1 &&
+		image_extent_at(image, t->extent)->kind != IMAGE_HOST;
 }
 
-static int tell(const char *source, const char *path, const struct model *m,
-	const struct conversion *done, struct err *e)
+static bool is_worse(const struct convert_tensor *t)
 {
-	struct convert_report r = { .source = source,
-		.path = path,
-		.layout = layout_names[layout],
-		.source_bytes = gguf_file_bytes(m->gguf),
-		.done = done };
-	struct image *image;
-	json_t *all;
-	int ret = image_open(&image, path, e);
+	return t->loss.is_grouped && t->loss.ratio > WORSE;
+}
 
-	if (ret)
-		return ret;
-	r.image = image;
-	if (as_json) {
-		all = convert_json(&r);
-		if (!all || json_dumpf(all, stdout, JSON_COMPACT))
-			ret = err_sys(
-				e, errno, "cannot write the report as JSON");
-		else
-			putchar('\n');
-		json_decref(all);
-	} else {
-		convert_print(&r, stdout);
+struct tally {
+	size_t worse;
+	size_t lossless; /* of them: conventional groups would lose nothing */
+	const struct convert_tensor *most; /* the largest finite ratio */
+};
+
+static struct tally tally_of(const struct conversion *c)
+{
+	struct tally tally = { 0 };
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct convert_tensor *t = &c->tensor[i];
+
+		tally.worse += is_worse(t);
+		if (t->loss.is_grouped && isinf(t->loss.ratio))
+			tally.lossless++;
+		else if (t->loss.is_grouped &&
+			(!tally.most || t->loss.ratio > tally.most->loss.ratio))
+			tally.most = t;
 	}
-	image_close(image);
-	return ret;
+	return tally;
 }
+
+static void print_report(const char *path, const struct image *image,
+	const struct model *m, const struct conversion *done)
+{
+	struct tally tally = tally_of(done);
+	size_t matrices = 0;
+	char name[48];
+
+	printf("%-28s %-6s %-11s %9s %12s %7s\n", "matrix", "from", "to",
+		"error", "conventional", "ratio");
+	for (size_t i = 0; i < done->n; i++) {
+		const struct convert_tensor *t = &done->tensor[i];
+
+		if (!is_packed(image, t))
+			continue;
+		matrices++;
+		printf("%-28s %-6s %-11s %9.6f",
+			gguf_show(t->tensor->name, name, sizeof(name)),
+			layout_type_name(t->tensor->type),
+			layout_type_name(t->type), t->loss.error);
+		if (t->loss.is_grouped)
+			printf(" %12.6f %7.3f", t->loss.conventional,
+				t->loss.ratio);
+		if (is_worse(t))
+			printf("  worse than conventional groups");
+		putchar('\n');
+	}
+	printf("\n%zu matrices\n", matrices);
+	if (tally.most || tally.lossless)
+		printf("%zu worse than conventional groups by more than "
+		       "%.0f %%\n",
+			tally.worse, (WORSE - 1) * 100);
+	if (tally.most)
+		printf("the largest ratio is %.3f (%s)\n",
+			tally.most->loss.ratio,
+			gguf_show(
+				tally.most->tensor->name, name, sizeof(name)));
+	if (tally.lossless)
+		printf("%zu have conventional groups of these bits in the "
+		       "model file (inf): those lose\nnothing; convert from a "
+		       "file of more bits\n",
+			tally.lossless);
+	printf("%s: %zu extents, %.1f MiB; the model file has %.1f MiB\n", path,
+		image_n_extents(image),
+		(double)image_file_bytes(image) / 0x1p20,
+		(double)gguf_file_bytes(m->gguf) / 0x1p20);
+}
+
+static json_t *report_json(const char *source, const char *path,
+	const struct image *image, const struct model *m,
+	const struct conversion *done)
+{
+	struct tally tally = tally_of(done);
+	json_t *tensors = json_array();
+
+	for (size_t i = 0; i < done->n; i++) {
+		const struct convert_tensor *t = &done->tensor[i];
+		json_t *o;
+
+		if (!is_packed(image, t))
+			continue;
+		o = json_pack("{s:o, s:s, s:s, s:I, s:I, s:I, s:o}", "name",
+			json_text(t->tensor->name), "from",
+			layout_type_name(t->tensor->type), "to",
+			layout_type_name(t->type), "rows",
+			(json_int_t)t->tensor->dim[1], "columns",
+			(json_int_t)t->tensor->dim[0], "bytes",
+			(json_int_t)t->bytes, "error",
+			json_finite(t->loss.error));
+		if (t->loss.is_grouped) {
+			put_real(o, "conventional_error", t->loss.conventional);
+			put_real(o, "ratio", t->loss.ratio);
+			json_object_set_new(
+				o, "worse", json_boolean(is_worse(t)));
+		}
+		json_array_append_new(tensors, o);
+	}
+	return json_pack("{s:i, s:s, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:o, "
+			 "s:o}",
+		"version", JSON_VERSION, "command", "convert", "source",
+		json_ctext(source), "file", json_ctext(path), "layout",
+		layout_names[layout], "source_bytes",
+		(json_int_t)gguf_file_bytes(m->gguf), "bytes",
+		(json_int_t)image_file_bytes(image), "extents",
+		(json_int_t)image_n_extents(image), "worse",
+		(json_int_t)tally.worse, "largest_ratio",
+		tally.most ? json_finite(tally.most->loss.ratio) : json_null(),
+		"tensors", tensors);
+}
+
+/* ---- the command --------------------------------------------------------- */
 
 static int convert_file(const char *source, const char *path, struct err *e)
 {
@@ -126,6 +222,8 @@ static int convert_file(const char *source, const char *path, struct err *e)
 		.progress = cmd_progress,
 	};
 	struct conversion done = { 0 };
+	struct image *image = NULL;
+	struct stat from, to;
 	struct model *m;
 	int ret;
 
@@ -134,7 +232,8 @@ static int convert_file(const char *source, const char *path, struct err *e)
 			"'%s' is a flash image already; convert the model "
 			"file it was made from",
 			source);
-	if (is_same_file(source, path))
+	if (!stat(source, &from) && !stat(path, &to) &&
+		from.st_dev == to.st_dev && from.st_ino == to.st_ino)
 		return err_set(e, EINVAL,
 			"'%s' would take the place of the model file; name "
 			"another",
@@ -144,7 +243,14 @@ static int convert_file(const char *source, const char *path, struct err *e)
 		return ret;
 	ret = convert(m, path, &o, &done, e);
 	if (!ret && o.measure)
-		ret = tell(source, path, m, &done, e);
+		ret = image_open(&image, path, e);
+	if (image && !as_json)
+		print_report(path, image, m, &done);
+	else if (image &&
+		json_print(
+			report_json(source, path, image, m, &done), 0, stdout))
+		ret = err_sys(e, errno, "cannot write the report as JSON");
+	image_close(image);
 	conversion_release(&done);
 	model_close(m);
 	return ret;

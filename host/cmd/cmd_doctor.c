@@ -9,7 +9,6 @@
 #include "host/doctor/probe.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -81,31 +80,6 @@ static void print_folded(const char *text, unsigned column, FILE *f)
 	putc('\n', f);
 }
 
-static void print_finding(
-	const struct probe *p, const struct finding *found, FILE *f)
-{
-	fprintf(f, "%-8s %-15s", probe_state_name(found->state), p->name);
-	print_folded(found->found, INDENT, f);
-	fprintf(f, "%*s", INDENT, "");
-	print_folded(found->means, INDENT, f);
-	/* Unfolded, to be copied. */
-	if (*found->fix)
-		fprintf(f, "%*stry: %s\n", INDENT, "", found->fix);
-}
-
-static void add_finding(
-	json_t *list, const struct probe *p, const struct finding *f)
-{
-	json_t *one = json_pack("{s:s, s:s, s:b, s:o, s:o, s:O}", "name",
-		p->name, "state", probe_state_name(f->state), "required",
-		p->required, "found", json_ctext(f->found), "means",
-		json_ctext(f->means), "numbers", f->numbers);
-
-	json_object_set_new(
-		one, "try", *f->fix ? json_ctext(f->fix) : json_null());
-	json_array_append_new(list, one);
-}
-
 /* Look at everything; `list` NULL: print each to `out` as it is found. */
 static void look_at_all(json_t *list, FILE *out, struct tally *t)
 {
@@ -121,28 +95,28 @@ static void look_at_all(json_t *list, FILE *out, struct tally *t)
 			snprintf(t->lacks + n, sizeof(t->lacks) - n, "%s%s",
 				n ? ", " : "", p->name);
 		}
-		if (list)
-			add_finding(list, p, &f);
-		else
-			print_finding(p, &f, out);
+		if (list) {
+			json_t *one = json_pack(
+				"{s:s, s:s, s:b, s:o, s:o, s:O}", "name",
+				p->name, "state", probe_state_name(f.state),
+				"required", p->required, "found",
+				json_ctext(f.found), "means",
+				json_ctext(f.means), "numbers", f.numbers);
+
+			put_str(one, "try", *f.fix ? f.fix : NULL);
+			json_array_append_new(list, one);
+		} else {
+			fprintf(out, "%-8s %-15s", probe_state_name(f.state),
+				p->name);
+			print_folded(f.found, INDENT, out);
+			fprintf(out, "%*s", INDENT, "");
+			print_folded(f.means, INDENT, out);
+			/* Unfolded, to be copied. */
+			if (*f.fix)
+				fprintf(out, "%*stry: %s\n", INDENT, "", f.fix);
+		}
 		finding_release(&f);
 	}
-}
-
-static int report_json(struct tally *t, struct err *e)
-{
-	json_t *list = json_array(), *all;
-	int ret;
-
-	look_at_all(list, NULL, t);
-	all = json_pack("{s:i, s:s, s:b, s:o}", "version", JSON_VERSION,
-		"command", "doctor", "ok", !*t->lacks, "findings", list);
-	ret = all ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
-	if (ret)
-		err_sys(e, errno, "cannot write the report");
-	putchar('\n');
-	json_decref(all);
-	return ret;
 }
 
 /* The file's lines as they are; `none` where it cannot be read. */
@@ -182,46 +156,35 @@ static void print_machine(FILE *f)
 			fprintf(f, "%s\n", *v);
 }
 
-static void print_last_error(FILE *f)
+static int write_report(struct tally *t, struct err *e)
 {
+	bool standard = !strcmp(report_path, "-");
+	FILE *f = standard ? stdout : fopen(report_path, "we");
 	char path[PATH_MAX], when[32];
 	struct stat st;
 	struct tm utc;
+	int failed;
 
-	if (user_file(USER_STATE, CMD_LAST_ERROR, path) || stat(path, &st)) {
-		fputs("none is known\n", f);
-		return;
-	}
-	strftime(when, sizeof(when), "%F %T UTC", gmtime_r(&st.st_mtime, &utc));
-	fprintf(f, "time     %s\n", when);
-	print_file(path, "unreadable", f);
-}
-
-static void print_report(FILE *f, struct tally *t)
-{
-
+	if (!f)
+		return err_sys(e, errno, "cannot write '%s'", report_path);
 	fputs("# Report of a fault in Tandem " TANDEM_VERSION
 	      "\n\nWhat was tried, what came of it, and what was expected:\n\n"
 	      "(please add)\n\n# The last command that failed\n\n",
 		f);
-	print_last_error(f);
+	if (user_file(USER_STATE, CMD_LAST_ERROR, path) || stat(path, &st)) {
+		fputs("none is known\n", f);
+	} else {
+		strftime(when, sizeof(when), "%F %T UTC",
+			gmtime_r(&st.st_mtime, &utc));
+		fprintf(f, "time     %s\n", when);
+		print_file(path, "unreadable", f);
+	}
 	fputs("\n# Machine\n\n", f);
 	print_machine(f);
 	fputs("\n# Limits\n\n", f);
 	print_file("/proc/self/limits", "unknown", f);
 	fputs("\n# Findings of tandem doctor\n\n", f);
 	look_at_all(NULL, f, t);
-}
-
-static int write_report(struct tally *t, struct err *e)
-{
-	bool standard = !strcmp(report_path, "-");
-	FILE *f = standard ? stdout : fopen(report_path, "we");
-	int failed;
-
-	if (!f)
-		return err_sys(e, errno, "cannot write '%s'", report_path);
-	print_report(f, t);
 	failed = ferror(f);
 	if (standard)
 		return 0;
@@ -248,8 +211,16 @@ static int run(int argc, char **argv)
 	if (report_path)
 		return write_report(&t, &e) ? cmd_fail(&e) : EXIT_OK;
 	if (as_json) {
-		if (report_json(&t, &e))
+		json_t *list = json_array();
+
+		look_at_all(list, NULL, &t);
+		if (json_print(json_pack("{s:i, s:s, s:b, s:o}", "version",
+				       JSON_VERSION, "command", "doctor", "ok",
+				       !*t.lacks, "findings", list),
+			    0, stdout)) {
+			err_sys(&e, errno, "cannot write the report");
 			return cmd_fail(&e);
+		}
 	} else {
 		look_at_all(NULL, stdout, &t);
 		printf("%u ok, %u limited, %u missing\n", t.state[PROBE_OK],

@@ -8,7 +8,7 @@
 #include "host/api/options.h"
 #include "host/api/report.h"
 #include "host/api/tandem_pass.h"
-#include "host/cmd/ids.h"
+#include "host/cmd/vocabulary.h"
 #include "host/model/model.h"
 #include "host/text/tokenizer.h"
 #include "ipc/wire.h"
@@ -54,47 +54,29 @@ static const struct opt_command usage = {
 	.n_opts = ARRAY_LEN(opts),
 };
 
-static int check_usage(void)
+/* *ids is the caller's in any case. */
+static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
 {
-	if (!ids_text == !ids_file)
-		return cmd_misuse(
-			&cmd_logits, "give either --ids or --ids-file");
-	if (!out_path)
-		return cmd_misuse(&cmd_logits,
-			"no output: -o FILE, or -o - for standard output");
-	return EXIT_OK;
-}
+	size_t len = ids_text ? strlen(ids_text) : 0;
+	struct ids in = { .n_vocab = n_vocab };
+	char *data = NULL;
+	int ret = 0;
 
-/* Ids below n_vocab out of text[len], which a NUL ends; *ids is the caller's
- * in any case. */
-static int parse_ids(const char *text, size_t len, uint32_t n_vocab,
-	struct token_list *ids, struct err *e)
-{
-	struct ids in = { text, text + len, n_vocab, 0 };
-	int ret;
-
+	if (!ids_text)
+		ret = fd_read_file(ids_file, IDS_MAX, &data, &len, e);
+	if (ret)
+		return ret;
+	in.at = ids_text ? ids_text : data;
+	in.end = in.at + len;
 	/* Each id has a digit and a gap: that many there can be. */
 	ids->id = malloc((len / 2 + 1) * sizeof(*ids->id));
 	if (!ids->id)
-		return err_set(e, ENOMEM, "no memory for the ids");
-	while ((ret = ids_next(&in, &ids->id[ids->n], e)) == 1)
-		ids->n++;
+		ret = err_set(e, ENOMEM, "no memory for the ids");
+	else
+		while ((ret = ids_next(&in, &ids->id[ids->n], e)) == 1)
+			ids->n++;
 	if (!ret && !ids->n)
 		ret = err_set(e, EINVAL, "the list of ids is empty");
-	return ret;
-}
-
-static int read_ids(uint32_t n_vocab, struct token_list *ids, struct err *e)
-{
-	char *data = NULL;
-	size_t len;
-	int ret;
-
-	if (ids_text)
-		return parse_ids(ids_text, strlen(ids_text), n_vocab, ids, e);
-	ret = fd_read_file(ids_file, IDS_MAX, &data, &len, e);
-	if (!ret)
-		ret = parse_ids(data, len, n_vocab, ids, e);
 	free(data);
 	return ret;
 }
@@ -148,13 +130,6 @@ static int start(struct tandem *t, const struct model *m,
 	return tandem_start(t, ids->n) ? tandem_failure(t, e) : 0;
 }
 
-static bool is_regular(const char *path)
-{
-	struct stat st;
-
-	return !lstat(path, &st) && S_ISREG(st.st_mode);
-}
-
 static int write_file(struct tandem *t, const struct model *m,
 	const struct token_list *ids, struct err *e)
 {
@@ -162,6 +137,7 @@ static int write_file(struct tandem *t, const struct model *m,
 	struct output o = { .file = to_stdout ? stdout : fopen(out_path, "we"),
 		.n_vocab = m->n_vocab };
 	const struct pass_reader reader = { count_read, write_rows, &o };
+	struct stat st;
 	int ret;
 
 	if (!o.file)
@@ -171,28 +147,16 @@ static int write_file(struct tandem *t, const struct model *m,
 	progress_end(&o.progress);
 	if ((to_stdout ? fflush(o.file) : fclose(o.file)) && !ret)
 		ret = err_sys(e, errno, "cannot write '%s'", out_path);
-	if (ret && !to_stdout && is_regular(out_path))
-		remove(out_path); /* half a file would look whole */
+	/* Half a file would look whole. */
+	if (ret && !to_stdout && !lstat(out_path, &st) && S_ISREG(st.st_mode))
+		remove(out_path);
 	return ret;
-}
-
-static int logits_all(struct tandem *t, struct token_list *ids, struct err *e)
-{
-	struct tandem_report r;
-	int ret;
-
-	if (tandem_read_weights(t, model_path))
-		return tandem_failure(t, e);
-	tandem_report(t, &r);
-	if ((ret = read_ids(r.model->n_vocab, ids, e)) ||
-		(ret = start(t, r.model, ids, e)))
-		return ret;
-	return write_file(t, r.model, ids, e);
 }
 
 static int logits_main(int argc, char **argv)
 {
 	struct tandem *t;
+	struct tandem_report r;
 	struct token_list ids = { 0 };
 	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
@@ -200,12 +164,19 @@ static int logits_main(int argc, char **argv)
 
 	if (!cmd_parse(&cmd_logits, argc, argv, &operands, &status))
 		return status;
-	status = check_usage();
-	if (status)
-		return status;
+	if (!ids_text == !ids_file)
+		return cmd_misuse(
+			&cmd_logits, "give either --ids or --ids-file");
+	if (!out_path)
+		return cmd_misuse(&cmd_logits,
+			"no output: -o FILE, or -o - for standard output");
 	if (cmd_create(&t, &asked, &e))
 		return cmd_refuse(&cmd_logits, &e);
-	ret = logits_all(t, &ids, &e);
+	ret = tandem_read_weights(t, model_path) ? tandem_failure(t, &e) : 0;
+	tandem_report(t, &r);
+	if (!ret && !(ret = read_ids(r.model->n_vocab, &ids, &e)) &&
+		!(ret = start(t, r.model, &ids, &e)))
+		ret = write_file(t, r.model, &ids, &e);
 	ret = cmd_closed(ret, tandem_end(t, &closing), &closing, &e);
 	free(ids.id);
 	return ret ? cmd_fail(&e) : EXIT_OK;

@@ -53,14 +53,6 @@ static const struct opt_command usage = {
 
 /* ---- an evaluation ------------------------------------------------------- */
 
-static void print_eval(const struct eval_report *rep)
-{
-	eval_head_text(&rep->subject, rep->result[0].marked, stdout);
-	for (size_t i = 0; i < rep->n; i++)
-		eval_row_text(&rep->subject, &rep->result[i], stdout);
-	eval_mean_text(rep, stdout);
-}
-
 static int merge_eval(const struct shards *all, struct err *e)
 {
 	struct eval_report rep;
@@ -70,9 +62,12 @@ static int merge_eval(const struct shards *all, struct err *e)
 		return cmd_misuse(&cmd_merge, "an evaluation has no %s",
 			as_csv ? "--csv" : "--plot");
 	ret = eval_report_merge(&rep, all, e);
-	if (!ret && !as_json)
-		print_eval(&rep);
-	else if (!ret && eval_json(&rep, stdout))
+	if (!ret && !as_json) {
+		eval_head_text(&rep.subject, rep.result[0].marked, stdout);
+		for (size_t i = 0; i < rep.n; i++)
+			eval_row_text(&rep.subject, &rep.result[i], stdout);
+		eval_mean_text(&rep, stdout);
+	} else if (!ret && eval_json(&rep, stdout))
 		ret = err_sys(e, errno ? errno : EIO,
 			"cannot write to standard output");
 	free(rep.result);
@@ -81,62 +76,39 @@ static int merge_eval(const struct shards *all, struct err *e)
 
 /* ---- a benchmark --------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	const struct command *command;
-} benches[] = {
-	{ "lever", &cmd_bench_lever },
-	{ "methods", &cmd_bench_methods },
-	{ "sdnpu", &cmd_bench_sdnpu },
-	{ "diffusion", &cmd_bench_diffusion },
-};
+static const struct command *const benches[] = { &cmd_bench_lever,
+	&cmd_bench_methods, &cmd_bench_sdnpu, &cmd_bench_diffusion, NULL };
 
-static const struct command *bench_named(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(benches); i++)
-		if (!strcmp(benches[i].name, name))
-			return benches[i].command;
-	return NULL;
-}
-
-/* The shards' command line, with how this one wants it told. */
-static char **line_of(const struct shards *all, unsigned *n)
-{
-	char **words = shards_arguments(all, n), **more;
-
-	more = words ? reallocarray(words, *n + 5, sizeof(*words)) : NULL;
-	if (!more) {
-		free(words);
-		return NULL;
-	}
-	if (as_json)
-		more[(*n)++] = (char *)(uintptr_t) "--json";
-	if (as_csv)
-		more[(*n)++] = (char *)(uintptr_t) "--csv";
-	if (plot) {
-		more[(*n)++] = (char *)(uintptr_t) "--plot";
-		more[(*n)++] = (char *)(uintptr_t)plot;
-	}
-	more[*n] = NULL;
-	return more;
-}
-
-/* It is planned as by those who measured it, and measures nothing. */
+/*
+ * The shards' command line, with this one's form: the benchmark is planned as
+ * by those who measured it, and measures nothing.
+ */
 static int merge_bench(
 	const struct shards *all, const struct command *c, struct err *e)
 {
 	unsigned n;
-	char **words = line_of(all, &n);
+	char **words = shards_arguments(all, &n), **more;
 	int status;
 
-	if (!words) {
+	more = words ? reallocarray(words, n + 5, sizeof(*words)) : NULL;
+	if (!more) {
+		free(words);
 		err_set(e, ENOMEM, "no memory for a command line");
 		return cmd_fail(e);
 	}
+	if (as_json)
+		more[n++] = (char *)(uintptr_t) "--json";
+	if (as_csv)
+		more[n++] = (char *)(uintptr_t) "--csv";
+	if (plot) {
+		more[n++] = (char *)(uintptr_t) "--plot";
+		more[n++] = (char *)(uintptr_t)plot;
+	}
+	more[n] = NULL;
 	bench_line_merges(all);
-	status = c->run((int)n, words);
+	status = c->run((int)n, more);
 	bench_line_merges(NULL);
-	free(words);
+	free(more);
 	return status;
 }
 
@@ -148,7 +120,7 @@ static int merge(const struct shards *all, struct err *e)
 			   json_object_get(all->one[0], "command")),
 		   *bench = json_string_value(
 			   json_object_get(all->one[0], "bench"));
-	const struct command *c = bench ? bench_named(bench) : NULL;
+	const struct command *c = bench ? command_find(benches, bench) : NULL;
 
 	if (c)
 		return merge_bench(all, c, e);

@@ -138,23 +138,6 @@ static void base_name(const char *path, char *out, size_t cap)
 		path);
 }
 
-static int open_writer(struct tandem **out, struct err *e)
-{
-	struct texts_options *t = opt_values_at(&asked, &texts_table);
-	struct pair_options *p = opt_values_at(&asked, &pair_table);
-	int ret;
-
-	if (!p->session.trace_limit)
-		p->session.trace_limit = TRACE_DEFAULT;
-	*t = several;
-	ret = cmd_create(out, &asked, e);
-	if (!ret &&
-		(tandem_read_model(*out, model_path) ||
-			tandem_start(*out, CONTEXT_DEFAULT)))
-		ret = tandem_failure(*out, e);
-	return ret;
-}
-
 /* The same file once more, to read prompts with while others are answered. By
  * default a handle decodes from left to right, which refuses a diffusion model.
  */
@@ -176,33 +159,6 @@ static int open_reader(
 				    : 0;
 }
 
-static struct ask_offer offer_of(const struct tandem_report *r, char model[128])
-{
-	const struct pair_options *pair = opt_values_of(&asked, &pair_table);
-	const struct drafting_options *d =
-		opt_values_of(&asked, &drafting_table);
-
-	base_name(r->model_path, model, 128);
-	return (struct ask_offer){
-		.model = name ? name : model,
-		.method = r->method,
-		.draft = r->drafter ? d->draft : NULL,
-		.clock = pair->clock ? pair->clock : "wall",
-		.precision = precision_names[pair->session.precision],
-	};
-}
-
-static void block_signals(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-}
-
 /* What `tandem doctor` finds, for who asks by a bus; the caller's to free, NULL
  * where there is no memory. */
 static struct server_finding *look_around(void)
@@ -221,22 +177,14 @@ static struct server_finding *look_around(void)
 	return all;
 }
 
-static void say_where(const struct server *s, const struct server_options *o)
-{
-	const char *url = server_url(s);
-
-	if (quiet)
-		return;
-	fprintf(stderr, "tandem: %s answers at %s%s%s\n", o->offer.model, url,
-		*url && o->bus ? " and " : "",
-		o->bus ? "dev.tandem.Engine1" : "");
-}
-
 static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 {
-	char model[128];
+	const struct pair_options *pair = opt_values_of(&asked, &pair_table);
+	const struct drafting_options *d =
+		opt_values_of(&asked, &drafting_table);
 	struct server_finding *findings = NULL;
 	struct tandem_report r;
+	char model[128];
 	struct server_options o = {
 		.listen = strcmp(where, "none") ? where : NULL,
 		.bus = on_system_bus     ? SERVER_BUS_SYSTEM
@@ -255,7 +203,14 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 	int ret;
 
 	tandem_report(writer, &r);
-	o.offer = offer_of(&r, model);
+	base_name(r.model_path, model, sizeof(model));
+	o.offer = (struct ask_offer){
+		.model = name ? name : model,
+		.method = r.method,
+		.draft = r.drafter ? d->draft : NULL,
+		.clock = pair->clock ? pair->clock : "wall",
+		.precision = precision_names[pair->session.precision],
+	};
 	o.texts = r.shares ? several.texts : 1;
 	if (o.bus)
 		o.findings = findings = look_around();
@@ -265,7 +220,10 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 		free(findings);
 		return ret;
 	}
-	say_where(s, &o);
+	if (!quiet)
+		fprintf(stderr, "tandem: %s answers at %s%s%s\n", o.offer.model,
+			server_url(s), *server_url(s) && o.bus ? " and " : "",
+			o.bus ? "dev.tandem.Engine1" : "");
 	ret = server_run(s, e);
 	server_close(s);
 	free(findings);
@@ -274,9 +232,12 @@ static int serve(struct tandem *writer, struct tandem *reader, struct err *e)
 
 static int serve_main(int argc, char **argv)
 {
+	struct texts_options *t = opt_values_at(&asked, &texts_table);
+	struct pair_options *p = opt_values_at(&asked, &pair_table);
 	struct tandem *writer = NULL, *reader = NULL;
 	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
+	sigset_t set;
 	int status, ret;
 
 	if (!cmd_parse(&cmd_serve, argc, argv, &operands, &status))
@@ -299,10 +260,20 @@ static int serve_main(int argc, char **argv)
 		return cmd_misuse(&cmd_serve,
 			"'--listen none' without --dbus leaves clients no way "
 			"to connect");
-	block_signals();
-	ret = open_writer(&writer, &e);
-	if (ret && !writer)
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	if (!p->session.trace_limit)
+		p->session.trace_limit = TRACE_DEFAULT;
+	*t = several;
+	if (cmd_create(&writer, &asked, &e))
 		return cmd_refuse(&cmd_serve, &e);
+	ret = tandem_read_model(writer, model_path) ||
+			tandem_start(writer, CONTEXT_DEFAULT)
+		? tandem_failure(writer, &e)
+		: 0;
 	if (!ret)
 		ret = open_reader(writer, &reader, &e);
 	if (!ret)

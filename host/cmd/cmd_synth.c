@@ -87,33 +87,31 @@ static enum dtype type_of(int choice, enum dtype otherwise)
 	return t;
 }
 
-static int write_model(struct grown *grown, struct err *e)
+static int write_model(struct err *e)
 {
-	const enum dtype type =
-		type_of(quant, grown ? grown_type(grown) : DTYPE_Q4_0);
-	const struct synth_opts o = { .shape = (unsigned)like,
-		.quant = type,
-		.ffn_down = type_of(ffn_down, type),
+	struct synth_opts o = { .shape = (unsigned)like,
+		.quant = DTYPE_Q4_0,
 		.seed = seed < 0 ? 1 : (uint64_t)seed,
 		.progress = cmd_progress,
-		.grown = grown,
 		.head = (enum synth_head)(head + 1) };
-
-	return synth_write(output, &o, e);
-}
-
-static int write_grown(struct err *e)
-{
 	char path[PATH_MAX];
 	struct grown grown;
-	int ret = models_choose(from, MODEL_TARGET, path, e);
+	int ret;
 
-	if (!ret)
-		ret = grown_open(&grown, path, &shapes[like], e);
-	if (ret)
-		return ret;
-	ret = write_model(&grown, e);
-	grown_close(&grown);
+	if (from) {
+		ret = models_choose(from, MODEL_TARGET, path, e);
+		if (!ret)
+			ret = grown_open(&grown, path, &shapes[like], e);
+		if (ret)
+			return ret;
+		o.grown = &grown;
+		o.quant = grown_type(&grown);
+	}
+	o.quant = type_of(quant, o.quant);
+	o.ffn_down = type_of(ffn_down, o.quant);
+	ret = synth_write(output, &o, e);
+	if (from)
+		grown_close(&grown);
 	return ret;
 }
 
@@ -146,9 +144,7 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_synth,
 			"--head cannot be used with --grow: the smaller model "
 			"has no head that scores");
-	if (from ? write_grown(&e) : write_model(NULL, &e))
-		return cmd_fail(&e);
-	return EXIT_OK;
+	return write_model(&e) ? cmd_fail(&e) : EXIT_OK;
 }
 
 const struct command cmd_synth = { &usage, run };

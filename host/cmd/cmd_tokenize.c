@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/strbuf.h"
-#include "host/cmd/ids.h"
 #include "host/cmd/vocabulary.h"
 #include "host/text/tokenizer.h"
 
@@ -87,58 +86,46 @@ static const struct opt_command tokenize_usage = {
 	.n_opts = ARRAY_LEN(tokenize_opts),
 };
 
-static void format_ids(const struct token_list *ids, struct strbuf *out)
+static int run_tokenize(int argc, char **argv)
 {
-	if (as_json)
-		strbuf_addf(out,
-			"{\"version\":%d,\"command\":\"tokenize\","
-			"\"count\":%zu,\"ids\":[",
-			JSON_VERSION, ids->n);
-	for (size_t i = 0; i < ids->n; i++)
-		strbuf_addf(out, "%s%d",
-			!i                ? ""
-				: as_json ? ","
-					  : " ",
-			ids->id[i]);
-	strbuf_addf(out, as_json ? "]}\n" : "\n");
-}
-
-static int tokenize_input(struct err *e)
-{
-	unsigned flags =
-		(bos ? TOKENIZE_BOS : 0) | (special ? TOKENIZE_SPECIAL : 0);
 	struct strbuf out = STRBUF_INIT;
 	struct token_list ids = { 0 };
 	struct tokenizer *tok = NULL;
 	char *data = NULL;
 	size_t len = 0;
-	int ret = vocabulary_open(&tok, model, NULL, e);
+	unsigned operands, flags;
+	struct err e;
+	int status, ret;
 
+	if (!cmd_parse(&cmd_tokenize, argc, argv, &operands, &status) ||
+		!check_usage(&cmd_tokenize, text, &status))
+		return status;
+	flags = (bos ? TOKENIZE_BOS : 0) | (special ? TOKENIZE_SPECIAL : 0);
+	ret = vocabulary_open(&tok, model, NULL, &e);
 	if (!ret)
-		ret = read_input(text, &data, &len, e);
+		ret = read_input(text, &data, &len, &e);
 	if (!ret)
-		ret = tokenize(tok, data, len, flags, &ids, e);
+		ret = tokenize(tok, data, len, flags, &ids, &e);
 	if (!ret) {
-		format_ids(&ids, &out);
-		ret = write_output(&out, e);
+		if (as_json)
+			strbuf_addf(&out,
+				"{\"version\":%d,\"command\":\"tokenize\","
+				"\"count\":%zu,\"ids\":[",
+				JSON_VERSION, ids.n);
+		for (size_t i = 0; i < ids.n; i++)
+			strbuf_addf(&out, "%s%d",
+				!i                ? ""
+					: as_json ? ","
+						  : " ",
+				ids.id[i]);
+		strbuf_addf(&out, as_json ? "]}\n" : "\n");
+		ret = write_output(&out, &e);
 	}
 	strbuf_release(&out);
 	free(ids.id);
 	free(data);
 	tokenizer_close(tok);
-	return ret;
-}
-
-static int run_tokenize(int argc, char **argv)
-{
-	unsigned operands;
-	struct err e;
-	int status;
-
-	if (!cmd_parse(&cmd_tokenize, argc, argv, &operands, &status) ||
-		!check_usage(&cmd_tokenize, text, &status))
-		return status;
-	return tokenize_input(&e) ? cmd_fail(&e) : EXIT_OK;
+	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 
 const struct command cmd_tokenize = { &tokenize_usage, run_tokenize };
@@ -171,56 +158,48 @@ static const struct opt_command detokenize_usage = {
 	.n_opts = ARRAY_LEN(detokenize_opts),
 };
 
-/* The text of ids[len], which a NUL ends. */
-static int detokenize_ids(struct detokenizer *d, const char *ids, size_t len,
-	struct strbuf *out, struct err *e)
-{
-	struct ids in = { ids, ids + len, tokenizer_n_vocab(d->tok), 0 };
-	int32_t id;
-	int ret;
-
-	while ((ret = ids_next(&in, &id, e)) == 1)
-		if (detokenize(d, id, out))
-			return err_sys(e, ENOMEM, "cannot keep the text");
-	if (!ret)
-		detokenize_end(d, out);
-	return ret;
-}
-
-static int detokenize_input(struct err *e)
-{
-	struct detokenizer d = { .special = special, .raw = raw };
-	struct strbuf out = STRBUF_INIT;
-	struct tokenizer *tok = NULL;
-	char *data = NULL;
-	size_t len = 0;
-	int ret = vocabulary_open(&tok, model, NULL, e);
-
-	d.tok = tok;
-	if (!ret)
-		ret = read_input(id_text, &data, &len, e);
-	if (!ret)
-		ret = detokenize_ids(&d, data, len, &out, e);
-	if (!ret && isatty(STDOUT_FILENO))
-		strbuf_add(&out, "\n", 1);
-	if (!ret)
-		ret = write_output(&out, e);
-	strbuf_release(&out);
-	free(data);
-	tokenizer_close(tok);
-	return ret;
-}
-
 static int run_detokenize(int argc, char **argv)
 {
+	struct detokenizer d = { 0 };
+	struct strbuf out = STRBUF_INIT;
+	struct tokenizer *tok = NULL;
+	struct ids in;
+	char *data = NULL;
+	size_t len = 0;
+	int32_t id;
 	unsigned operands;
 	struct err e;
-	int status;
+	int status, ret;
 
 	if (!cmd_parse(&cmd_detokenize, argc, argv, &operands, &status) ||
 		!check_usage(&cmd_detokenize, id_text, &status))
 		return status;
-	return detokenize_input(&e) ? cmd_fail(&e) : EXIT_OK;
+	ret = vocabulary_open(&tok, model, NULL, &e);
+	if (!ret)
+		ret = read_input(id_text, &data, &len, &e);
+	if (!ret) {
+		d = (struct detokenizer){
+			.tok = tok, .special = special, .raw = raw
+		};
+		in = (struct ids){ data, data + len, tokenizer_n_vocab(tok),
+			0 };
+		while ((ret = ids_next(&in, &id, &e)) == 1)
+			if (detokenize(&d, id, &out)) {
+				ret = err_sys(
+					&e, ENOMEM, "cannot keep the text");
+				break;
+			}
+	}
+	if (!ret) {
+		detokenize_end(&d, &out);
+		if (isatty(STDOUT_FILENO))
+			strbuf_add(&out, "\n", 1);
+		ret = write_output(&out, &e);
+	}
+	strbuf_release(&out);
+	free(data);
+	tokenizer_close(tok);
+	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 
 const struct command cmd_detokenize = { &detokenize_usage, run_detokenize };

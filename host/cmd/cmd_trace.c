@@ -5,11 +5,12 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/newfile.h"
-#include "host/cmd/trace_report.h"
+#include "host/cmd/json_text.h"
 #include "host/trace/draw.h"
 #include "host/trace/trace_sum.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -46,20 +47,259 @@ static const struct opt_command usage = {
 	.max_operands = 1,
 };
 
-static int report(const char *path, const struct timeline *t, struct err *e)
-{
-	struct trace_sum sum;
-	int ret = trace_sum(&sum, t, e);
+#define JSON_VERSION 1
 
-	if (ret)
-		return ret;
-	if (!as_json) {
-		trace_report_text(path, t, &sum, stdout);
-		return 0;
-	}
-	ret = trace_report_json(path, t, &sum, stdout);
-	return ret ? err_sys(e, -ret, "cannot write the report") : 0;
+static const char *const role_names[TIMELINE_ROLES] = {
+	[TIMELINE_OTHER] = "other",
+	[TIMELINE_THREAD] = "host",
+	[TIMELINE_TEXTS] = "texts",
+	[TIMELINE_REQUESTS] = "requests",
+	[TIMELINE_FLASH] = "flash",
+	[TIMELINE_DEVICE] = "device",
+	[TIMELINE_DMA] = "DMA",
+};
+
+static double s_of(uint64_t ns)
+{
+	return (double)ns * 1e-9;
 }
+
+static double ms_of(uint64_t ns)
+{
+	return (double)ns * 1e-6;
+}
+
+static double phone_s(uint64_t ps)
+{
+	return (double)ps * 1e-12;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100 * (double)part / (double)whole : 0;
+}
+
+static double mean(uint64_t sum, uint64_t n)
+{
+	return n ? (double)sum / (double)n : 0;
+}
+
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 20);
+}
+
+/* ---- text ---------------------------------------------------------------- */
+
+static void counts_text(const struct trace_sum *s, FILE *f)
+{
+	uint64_t requests = s->round_trips + s->unanswered;
+
+	fprintf(f,
+		"passes       %" PRIu64 ", %" PRIu64 " rows and %" PRIu64
+		" of padding\n"
+		"requests     %" PRIu64 ", %.3f ms from publish to completion "
+		"on average",
+		s->passes, s->rows, s->padded_rows, requests,
+		ms_of(1) * mean(s->round_trip_ns, requests));
+	if (s->unanswered)
+		fprintf(f, "; %" PRIu64 " were never answered", s->unanswered);
+	fprintf(f,
+		"\ndevice       busy %.3f s, %.1f MiB by DMA, %" PRIu64
+		" lines invalidated, %" PRIu64 " cleaned, %" PRIu64
+		" evicted, %" PRIu64 " violations\n",
+		s_of(s->busy_ns), mib(s->dma_bytes), s->invalidated_lines,
+		s->cleaned_lines, s->evicted_lines, s->violations);
+	if (s->lost || s->restarts)
+		fprintf(f,
+			"restarts     %" PRIu64 " losses of the device, "
+			"%" PRIu64 " restarts\n",
+			s->lost, s->restarts);
+	if (s->events_lost)
+		fprintf(f,
+			"lost         %" PRIu64 " events of the device, for "
+			"which there was no room\n",
+			s->events_lost);
+}
+
+/* Where the time went: of each track's kinds of work without what lies within
+ * them. */
+static void work_text(const struct trace_sum *s, FILE *f)
+{
+	fprintf(f, "\n%-10s %-10s %9s %12s %10s %8s\n", "track", "kind",
+		"times", "seconds", "ms each", "of it %");
+	for (unsigned r = 0; r < TIMELINE_ROLES; r++)
+		for (unsigned k = 0; k < TRACE_KINDS; k++) {
+			const struct trace_work *w = &s->work[r][k];
+
+			if (!w->n || !role_names[r])
+				continue;
+			fprintf(f,
+				"%-10s %-10s %9" PRIu64
+				" %12.6f %10.4f %8.1f\n",
+				role_names[r], trace_kinds[k], w->n,
+				s_of(w->ns), mean(w->ns, w->n) * 1e-6,
+				percent(w->ns, s->texts_ns));
+		}
+	fputc('\n', f);
+}
+
+static void overlap_text(const struct trace_sum *s, FILE *f)
+{
+	fprintf(f,
+		"bubbles      %" PRIu64 " times the device had nothing to do, "
+		"%.6f s in all (%.1f %%), %.3f ms at most\n"
+		"overlap      the host worked beside the device for %.6f s of "
+		"%.6f s (%.1f %%)\n",
+		s->bubbles, s_of(s->bubble_ns),
+		percent(s->bubble_ns, s->texts_ns), ms_of(s->longest_bubble_ns),
+		s_of(s->host_beside_ns), s_of(s->device_ns),
+		percent(s->host_beside_ns, s->device_ns));
+	if (s->flash_reads)
+		fprintf(f,
+			"             flash read beside the device for %.6f s "
+			"of %.6f s (%.1f %%), %" PRIu64 " reads of %.1f MiB\n",
+			s_of(s->flash_beside_ns), s_of(s->flash_ns),
+			percent(s->flash_beside_ns, s->flash_ns),
+			s->flash_reads, mib(s->flash_bytes));
+}
+
+static void phone_text(const struct trace_phone *p, FILE *f)
+{
+	fprintf(f,
+		"phone        %.4f s in all: the CPU worked %.4f s and waited "
+		"%.4f s; NPU %.4f s (%.1f %%)",
+		phone_s(p->total_ps), phone_s(p->cpu_ps), phone_s(p->wait_ps),
+		phone_s(p->npu_ps), percent(p->npu_ps, p->total_ps));
+	if (p->read_ps)
+		fprintf(f, ", flash %.4f s (%.1f %%)", phone_s(p->read_ps),
+			percent(p->read_ps, p->total_ps));
+	if (p->loader_ps)
+		fprintf(f, ", loader %.4f s", phone_s(p->loader_ps));
+	if (p->copy_ps)
+		fprintf(f, ", copies %.4f s", phone_s(p->copy_ps));
+	fprintf(f, "\n             of the CPU logits %.4f s, drafting %.4f s\n",
+		phone_s(p->kind_ps[TRACE_KIND_LOGITS]),
+		phone_s(p->kind_ps[TRACE_KIND_DRAFT]));
+}
+
+static void report_text(const char *path, const struct timeline *t,
+	const struct trace_sum *s, FILE *f)
+{
+	fprintf(f, "trace        %s: %.3f s in %" PRIu64 " packets%s\n", path,
+		s_of(t->end - t->begin), t->packets,
+		t->cut_short ? ", cut short at its end" : "");
+	if (s->texts)
+		fprintf(f,
+			"texts        %" PRIu64 ", %.6f s in all, of which is "
+			"all that follows; prompts of %" PRIu64 " tokens\n",
+			s->texts, s_of(s->texts_ns), s->prompt_tokens);
+	else
+		fputs("texts        none; what follows is of the whole trace\n",
+			f);
+	if (s->put_aside)
+		fprintf(f,
+			"put aside    %" PRIu64 " packets before this file, "
+			"which has a limit (--trace-limit)\n",
+			s->put_aside);
+	if (s->queued)
+		fprintf(f,
+			"queued       %" PRIu64 " texts, %.3f ms each on "
+			"average\n",
+			s->queued, mean(s->queued_ns, s->queued) * 1e-6);
+	counts_text(s, f);
+	work_text(s, f);
+	overlap_text(s, f);
+	for (unsigned i = 0; i < s->n_longest; i++) {
+		const struct timeline_slice *x = &t->slice[s->longest[i]];
+
+		fprintf(f, "%-12s %.3f ms: %s, number %" PRIu64 ", at %.6f s\n",
+			i ? "" : "longest", ms_of(x->end - x->begin),
+			t->text[x->name], timeline_arg(t, x, "seq"),
+			s_of(x->begin - t->begin));
+	}
+	if (s->phone.there)
+		phone_text(&s->phone, f);
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+struct number {
+	const char *key;
+	uint64_t value;
+};
+
+static void put_numbers(json_t *o, const struct number *n, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		put_u64(o, n[i].key, n[i].value);
+}
+
+static json_t *phone_json(const struct trace_phone *p)
+{
+	const struct number n[] = {
+		{ "total_ps", p->total_ps }, { "cpu_busy_ps", p->cpu_ps },
+		{ "cpu_wait_ps", p->wait_ps }, { "npu_busy_ps", p->npu_ps },
+		{ "loader_busy_ps", p->loader_ps },
+		{ "flash_busy_ps", p->read_ps }, { "copy_busy_ps", p->copy_ps },
+#define NUMBER(type, name) { #name, p->price.name },
+		PRICE_TIMES(NUMBER)
+#undef NUMBER
+	};
+	json_t *o = json_object();
+
+	put_numbers(o, n, ARRAY_LEN(n));
+	return o;
+}
+
+static json_t *report_json(
+	const char *path, const struct timeline *t, const struct trace_sum *s)
+{
+	const struct number n[] = { { "packets", t->packets },
+		{ "slices", t->n_slice }, { "unfinished", t->unfinished },
+		{ "total_ns", t->end - t->begin },
+#define NUMBER(type, name) { #name, s->name },
+		TRACE_SUMS(NUMBER)
+#undef NUMBER
+	};
+	json_t *o = json_object(), *work = json_array(),
+	       *longest = json_array();
+
+	put_u64(o, "version", JSON_VERSION);
+	put_str(o, "command", "trace");
+	put_str(o, "file", path);
+	put_numbers(o, n, ARRAY_LEN(n));
+	json_object_set_new(o, "cut_short", json_boolean(t->cut_short));
+	for (unsigned r = 0; r < TIMELINE_ROLES; r++)
+		for (unsigned k = 0; k < TRACE_KINDS; k++) {
+			const struct trace_work *w = &s->work[r][k];
+
+			if (!w->n || !role_names[r])
+				continue;
+			json_array_append_new(work,
+				json_pack("{s:s, s:s, s:I, s:I}", "track",
+					role_names[r], "kind", trace_kinds[k],
+					"times", (json_int_t)w->n, "ns",
+					(json_int_t)w->ns));
+		}
+	json_object_set_new(o, "work", work);
+	for (unsigned i = 0; i < s->n_longest; i++) {
+		const struct timeline_slice *x = &t->slice[s->longest[i]];
+
+		json_array_append_new(longest,
+			json_pack("{s:o, s:I, s:I, s:I}", "request",
+				json_ctext(t->text[x->name]), "seq",
+				(json_int_t)timeline_arg(t, x, "seq"), "at_ns",
+				(json_int_t)(x->begin - t->begin), "ns",
+				(json_int_t)(x->end - x->begin)));
+	}
+	json_object_set_new(o, "longest", longest);
+	json_object_set_new(o, "phone",
+		s->phone.there ? phone_json(&s->phone) : json_null());
+	return o;
+}
+
+/* ---- the command --------------------------------------------------------- */
 
 /* To a file that is there whole or not at all. */
 static int draw_to(const char *path, const struct timeline *t,
@@ -98,21 +338,9 @@ static int draw_page(const struct timeline *t, FILE *f, struct err *e)
 	return 0;
 }
 
-static int show(const char *path, const struct timeline *t, struct err *e)
-{
-	int ret = 0;
-
-	if (!svg_path && !html_path)
-		return report(path, t, e);
-	if (svg_path)
-		ret = draw_to(svg_path, t, draw_svg, e);
-	if (!ret && html_path)
-		ret = draw_to(html_path, t, draw_page, e);
-	return !ret && as_json ? report(path, t, e) : ret;
-}
-
 static int trace_main(int argc, char **argv)
 {
+	struct trace_sum sum;
 	struct timeline t;
 	struct err e = { 0 };
 	unsigned operands;
@@ -125,7 +353,18 @@ static int trace_main(int argc, char **argv)
 	ret = timeline_read_file(&t, argv[1], &e);
 	if (ret)
 		return cmd_fail(&e);
-	ret = show(argv[1], &t, &e);
+	if (svg_path)
+		ret = draw_to(svg_path, &t, draw_svg, &e);
+	if (!ret && html_path)
+		ret = draw_to(html_path, &t, draw_page, &e);
+	if (!ret && (as_json || (!svg_path && !html_path))) {
+		ret = trace_sum(&sum, &t, &e);
+		if (!ret && !as_json)
+			report_text(argv[1], &t, &sum, stdout);
+		else if (!ret &&
+			json_print(report_json(argv[1], &t, &sum), 0, stdout))
+			ret = err_sys(&e, errno, "cannot write the report");
+	}
 	timeline_release(&t);
 	return ret ? cmd_fail(&e) : EXIT_OK;
 }

@@ -22,59 +22,45 @@ static const struct opt_command usage = {
 	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
-/* Damage is counted, and the reading goes on; other failures end it. */
-static int check_all(const struct image *im, size_t *damaged, struct err *e)
+static int run(int argc, char **argv)
 {
-	size_t n = image_n_extents(im);
+	struct image *im;
 	struct progress p;
-	int ret = 0;
+	struct err e = { 0 };
+	size_t n, damaged = 0;
+	unsigned operands;
+	int status, ret;
 
+	if (!cmd_parse(&cmd_verify, argc, argv, &operands, &status))
+		return status;
+	if (image_open(&im, argv[1], &e))
+		return cmd_fail(&e);
+	n = image_n_extents(im);
+	ret = 0;
 	progress_begin(&p, "verifying", image_file_bytes(im));
 	for (size_t i = 0; i < n && !ret; i++) {
 		const struct image_extent *x = image_extent_at(im, i);
 
 		progress_at(&p, x->offset);
-		ret = image_check(im, x, e);
+		ret = image_check(im, x, &e);
+		/* Damage is counted, and the reading goes on; other failures
+		 * end it. */
 		if (ret != -EBADMSG)
 			continue;
 		progress_end(&p);
-		cmd_fail(e);
-		(*damaged)++;
+		cmd_fail(&e);
+		damaged++;
 		ret = 0;
 	}
 	progress_end(&p);
-	return ret;
-}
-
-static int verify(const char *path, struct err *e)
-{
-	struct image *im;
-	size_t damaged = 0;
-	int ret = image_open(&im, path, e);
-
-	if (ret)
-		return ret;
-	ret = check_all(im, &damaged, e);
 	if (!ret && damaged)
-		ret = err_set(e, EBADMSG, "'%s': %zu of %zu extents damaged",
-			path, damaged, image_n_extents(im));
+		ret = err_set(&e, EBADMSG, "'%s': %zu of %zu extents damaged",
+			argv[1], damaged, n);
 	else if (!ret)
-		printf("%s: %zu extents, %.1f MiB, all as written\n", path,
-			image_n_extents(im),
-			(double)image_file_bytes(im) / 0x1p20);
+		printf("%s: %zu extents, %.1f MiB, all as written\n", argv[1],
+			n, (double)image_file_bytes(im) / 0x1p20);
 	image_close(im);
-	return ret;
-}
-
-static int run(int argc, char **argv)
-{
-	struct err e = { 0 };
-	unsigned operands;
-	int status;
-
-	if (!cmd_parse(&cmd_verify, argc, argv, &operands, &status))
-		return status;
-	return verify(argv[1], &e) ? cmd_fail(&e) : EXIT_OK;
+	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 
 const struct command cmd_verify = { &usage, run };
