@@ -3,9 +3,7 @@
  * completion are made from the commands' option tables.
  */
 #include "host/cmd/cmd.h"
-#include "host/cmd/bash_completion.h"
 #include "host/cmd/cut_short.h"
-#include "host/cmd/help_topics.h"
 #include "host/cmd/json_text.h"
 #include "host/cmd/manual.h"
 

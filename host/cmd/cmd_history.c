@@ -1,12 +1,14 @@
 /* tandem history: what is kept in a history, and how it is made shorter; its
- * parts list and import have files of their own. */
-#include "host/cmd/cmd_history.h"
+ * part import has a file of its own. */
+#include "host/cmd/cmd.h"
 
 #include "base/checked.h"
 #include "base/err.h"
-#include "host/cmd/cmd.h"
+#include "base/strbuf.h"
 #include "host/cmd/json_text.h"
+#include "host/cmd/vocabulary.h"
 #include "host/text/history.h"
+#include "host/text/tokenizer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,48 +16,177 @@
 #include <string.h>
 #include <time.h>
 
-#define DAY 86400
+#define DAY         86400
+#define WHEN        32 /* bytes of a time */
+#define SHOWN       24 /* bytes of a text's beginning, and a NUL */
+#define SHOWN_IDS   64 /* tokens are looked at for that */
+#define ALL_OF_THEM UINT32_MAX
 
-void history_when(int64_t at, char out[HISTORY_WHEN])
+/* "2026-11-22 09:31", in local time. */
+static void format_time(int64_t at, char out[WHEN])
 {
 	time_t t = at;
 	struct tm tm;
 
 	if (!localtime_r(&t, &tm) ||
-		!strftime(out, HISTORY_WHEN, "%Y-%m-%d %H:%M", &tm))
-		snprintf(out, HISTORY_WHEN, "?");
+		!strftime(out, WHEN, "%Y-%m-%d %H:%M", &tm))
+		snprintf(out, WHEN, "?");
 }
 
-void history_warn(const struct history *h, const char *file)
+/* ---- list ---------------------------------------------------------------- */
+
+static const char *model;
+static bool list_json, special;
+
+static const struct opt list_opts[] = {
+	VOCABULARY_OPTION(model),
+	{ OPT_FLAG, 0, "special", &special, NULL,
+		"print control tokens such as <|im_start|>" },
+	{ OPT_FLAG, 0, "json", &list_json, NULL,
+		"print one JSON object for each record, with both texts "
+		"complete; 'tandem history import' reads them" },
+};
+
+static const struct opt_command list_usage = {
+	.name = "tandem history list",
+	.synopsis = "[-m MODEL] [--special] [--json] FILE",
+	.summary = "print the records of a history",
+	.details = "Prints one line for each record, the oldest first: its "
+		   "number, when it was kept, the tokens of prompt and answer, "
+		   "and how both begin. MODEL has the vocabulary of the ids.",
+	.examples = "  tandem history list answers\n"
+		    "  tandem history list --json answers >answers.jsonl",
+	.opts = list_opts,
+	.n_opts = ARRAY_LEN(list_opts),
+	.min_operands = 1,
+	.max_operands = 1,
+	.operand = &(const struct opt){ .arg = "FILE" },
+};
+
+struct listing {
+	struct tokenizer *tok;
+	struct strbuf prompt, answer; /* of one record */
+};
+
+/* The first `most` tokens of a part. Its text goes on from what `d` has seen,
+ * which has the space between the two. */
+static void add_text(struct detokenizer *d, const int32_t *id, uint32_t n,
+	uint32_t most, struct strbuf *out)
 {
+	for (uint32_t i = 0; i < n && i < most; i++)
+		detokenize(d, id[i], out);
+}
+
+/* In one line of a terminal, whatever it holds. */
+static const char *beginning(struct strbuf *text, char out[SHOWN])
+{
+	for (size_t i = 0; i < text->len; i++)
+		if (text->data[i] == '\n' || text->data[i] == '\t')
+			text->data[i] = ' ';
+	return gguf_show(
+		(struct gguf_str){ text->data, text->len }, out, SHOWN);
+}
+
+static int print_record(
+	struct listing *l, const struct history_record *r, struct err *e)
+{
+	char prompt[SHOWN], answer[SHOWN], when[WHEN];
+	uint32_t most = list_json ? ALL_OF_THEM : SHOWN_IDS;
+	struct detokenizer d = { .tok = l->tok, .special = special };
+	int ret;
+
+	strbuf_reset(&l->prompt);
+	strbuf_reset(&l->answer);
+	add_text(&d, r->id, r->n_prompt, most, &l->prompt);
+	add_text(&d, r->id + r->n_prompt, r->n - r->n_prompt, most, &l->answer);
+	detokenize_end(&d, &l->answer);
+	if (l->prompt.failed || l->answer.failed)
+		return err_set(e, ENOMEM, "no memory for a record's text");
+	if (!list_json) {
+		format_time(r->time, when);
+		printf("%6" PRIu64 "  %s %6u %5u  %-22s %s\n", r->number, when,
+			r->n_prompt, r->n - r->n_prompt,
+			beginning(&l->prompt, prompt),
+			beginning(&l->answer, answer));
+		return 0;
+	}
+	ret = json_print(
+		json_pack("{si ss sI sI sI sI ss% ss%}", "version", 1,
+			"command", "history list", "number",
+			(json_int_t)r->number, "time", (json_int_t)r->time,
+			"prompt_tokens", (json_int_t)r->n_prompt,
+			"answer_tokens", (json_int_t)(r->n - r->n_prompt),
+			"prompt", l->prompt.len ? l->prompt.data : "",
+			l->prompt.len, "answer",
+			l->answer.len ? l->answer.data : "", l->answer.len),
+		0, stdout);
+	if (ret == -ENOMEM)
+		return err_set(e, ENOMEM, "no memory for a record's text");
+	return ret ? err_sys(e, errno, "cannot write JSON") : 0;
+}
+
+static int print_records(
+	struct listing *l, const struct history *h, struct err *e)
+{
+	int ret = 0;
+
+	if (!list_json && history_count(h))
+		printf("%6s  %-16s %6s %5s  %-22s %s\n", "number", "when",
+			"prompt", "ans.", "prompt begins", "answer begins");
+	for (size_t i = 0; i < history_count(h) && !ret; i++) {
+		struct history_record r = history_at(h, i);
+
+		ret = print_record(l, &r, e);
+		/* Nobody reads on: there is no use in all the rest. */
+		if (!ret && ferror(stdout))
+			break;
+	}
+	return ret ? ret : cmd_flush(e);
+}
+
+static int run_list(int argc, char **argv)
+{
+	struct history_opts o = { 0 };
+	struct listing l = { .prompt = STRBUF_INIT };
+	struct history *h = NULL;
 	struct history_stats s;
-
-	history_stats(h, &s);
-	if (s.damaged_bytes)
-		cmd_warn(
-			"%" PRIu64
-			" bytes of '%s' are damaged, and the records there are "
-			"lost; 'tandem history prune' removes them",
-			s.damaged_bytes, file);
-	if (s.tail_bytes)
-		cmd_warn("%" PRIu64
-			 " bytes at the end of '%s' are an incomplete record: "
-			 "an append was cut off or is still running; the next "
-			 "append overwrites them",
-			s.tail_bytes, file);
-}
-
-int history_run(const struct command *c, int argc, char **argv,
-	int (*part)(const char *file, struct err *))
-{
 	struct err e = { 0 };
 	unsigned operands;
-	int status;
+	int status, ret;
 
-	if (!cmd_parse(c, argc, argv, &operands, &status))
+	if (!cmd_parse(&cmd_history_list, argc, argv, &operands, &status))
 		return status;
-	return part(argv[1], &e) ? cmd_fail(&e) : EXIT_OK;
+	ret = vocabulary_open(&l.tok, model, &o.vocabulary, &e);
+	if (!ret) {
+		o.n_vocab = tokenizer_n_vocab(l.tok);
+		ret = history_open(&h, argv[1], &o, &e);
+	}
+	if (!ret)
+		ret = print_records(&l, h, &e);
+	if (!ret) {
+		history_stats(h, &s);
+		if (s.damaged_bytes)
+			cmd_warn(
+				"%" PRIu64
+				" bytes of '%s' are damaged, and the records "
+				"there are lost; 'tandem history prune' removes "
+				"them",
+				s.damaged_bytes, argv[1]);
+		if (s.tail_bytes)
+			cmd_warn("%" PRIu64
+				 " bytes at the end of '%s' are an incomplete "
+				 "record: an append was cut off or is still "
+				 "running; the next append overwrites them",
+				s.tail_bytes, argv[1]);
+	}
+	history_close(h);
+	strbuf_release(&l.prompt);
+	strbuf_release(&l.answer);
+	tokenizer_close(l.tok);
+	return ret ? cmd_fail(&e) : EXIT_OK;
 }
+
+const struct command cmd_history_list = { &list_usage, run_list };
 
 /* ---- stats --------------------------------------------------------------- */
 
@@ -80,77 +211,63 @@ static const struct opt_command stats_usage = {
 	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
-static void print_stats(const char *file, const struct history_stats *s)
-{
-	char from[HISTORY_WHEN], to[HISTORY_WHEN];
-
-	history_when(s->oldest, from);
-	history_when(s->newest, to);
-	printf("file         %s, %" PRIu64 " bytes\n"
-	       "records      %" PRIu64,
-		file, s->file_bytes, s->records);
-	if (s->records)
-		printf(", number %" PRIu64 " to %" PRIu64 ", %s to %s",
-			s->first, s->last, from, to);
-	printf("\n"
-	       "tokens       %" PRIu64 " of prompts, %" PRIu64 " of answers\n"
-	       "vocabulary   %u tokens, hash %016" PRIx64 "\n"
-	       "damaged      %" PRIu64 " bytes between records, %" PRIu64
-	       " at the end\n",
-		s->prompt_tokens, s->answer_tokens, s->n_vocab, s->vocabulary,
-		s->damaged_bytes, s->tail_bytes);
-}
-
-static int print_stats_json(
-	const char *file, const struct history_stats *s, struct err *e)
-{
-	char hash[20];
-	json_t *o;
-	int ret;
-
-	snprintf(hash, sizeof(hash), "%016" PRIx64, s->vocabulary);
-	o = json_pack("{si ss so sI sI sI sI sI sI sI sI sI sI sI ss}",
-		"version", 1, "command", "history stats", "file",
-		json_ctext(file), "bytes", (json_int_t)s->file_bytes, "records",
-		(json_int_t)s->records, "first", (json_int_t)s->first, "last",
-		(json_int_t)s->last, "oldest", (json_int_t)s->oldest, "newest",
-		(json_int_t)s->newest, "prompt_tokens",
-		(json_int_t)s->prompt_tokens, "answer_tokens",
-		(json_int_t)s->answer_tokens, "vocabulary_tokens",
-		(json_int_t)s->n_vocab, "damaged_bytes",
-		(json_int_t)s->damaged_bytes, "tail_bytes",
-		(json_int_t)s->tail_bytes, "vocabulary", hash);
-	if (!o)
-		return err_set(e, ENOMEM, "no memory for the figures");
-	errno = 0;
-	ret = json_dumpf(o, stdout, JSON_COMPACT);
-	if (ret)
-		err_sys(e, errno ? errno : EIO, "cannot write JSON");
-	json_decref(o);
-	putchar('\n');
-	return ret ? e->code : 0;
-}
-
-static int stats(const char *file, struct err *e)
-{
-	const struct history_opts o = { 0 };
-	struct history_stats st;
-	struct history *h;
-	int ret = history_open(&h, file, &o, e);
-
-	if (ret)
-		return ret;
-	history_stats(h, &st);
-	history_close(h);
-	if (stats_json)
-		return print_stats_json(file, &st, e);
-	print_stats(file, &st);
-	return 0;
-}
-
 static int run_stats(int argc, char **argv)
 {
-	return history_run(&cmd_history_stats, argc, argv, stats);
+	const struct history_opts o = { 0 };
+	struct history_stats s;
+	struct history *h;
+	struct err e = { 0 };
+	char hash[20], from[WHEN], to[WHEN];
+	unsigned operands;
+	int status, ret;
+
+	if (!cmd_parse(&cmd_history_stats, argc, argv, &operands, &status))
+		return status;
+	if (history_open(&h, argv[1], &o, &e))
+		return cmd_fail(&e);
+	history_stats(h, &s);
+	history_close(h);
+	snprintf(hash, sizeof(hash), "%016" PRIx64, s.vocabulary);
+	if (stats_json) {
+		ret = json_print(
+			json_pack(
+				"{si ss so sI sI sI sI sI sI sI sI sI sI sI ss}",
+				"version", 1, "command", "history stats",
+				"file", json_ctext(argv[1]), "bytes",
+				(json_int_t)s.file_bytes, "records",
+				(json_int_t)s.records, "first",
+				(json_int_t)s.first, "last", (json_int_t)s.last,
+				"oldest", (json_int_t)s.oldest, "newest",
+				(json_int_t)s.newest, "prompt_tokens",
+				(json_int_t)s.prompt_tokens, "answer_tokens",
+				(json_int_t)s.answer_tokens,
+				"vocabulary_tokens", (json_int_t)s.n_vocab,
+				"damaged_bytes", (json_int_t)s.damaged_bytes,
+				"tail_bytes", (json_int_t)s.tail_bytes,
+				"vocabulary", hash),
+			0, stdout);
+		if (ret == -ENOMEM)
+			err_set(&e, ENOMEM, "no memory for the figures");
+		else if (ret)
+			err_sys(&e, errno, "cannot write JSON");
+		return ret ? cmd_fail(&e) : EXIT_OK;
+	}
+	format_time(s.oldest, from);
+	format_time(s.newest, to);
+	printf("file         %s, %" PRIu64 " bytes\n"
+	       "records      %" PRIu64,
+		argv[1], s.file_bytes, s.records);
+	if (s.records)
+		printf(", number %" PRIu64 " to %" PRIu64 ", %s to %s", s.first,
+			s.last, from, to);
+	printf("\n"
+	       "tokens       %" PRIu64 " of prompts, %" PRIu64 " of answers\n"
+	       "vocabulary   %u tokens, hash %s\n"
+	       "damaged      %" PRIu64 " bytes between records, %" PRIu64
+	       " at the end\n",
+		s.prompt_tokens, s.answer_tokens, s.n_vocab, hash,
+		s.damaged_bytes, s.tail_bytes);
+	return EXIT_OK;
 }
 
 const struct command cmd_history_stats = { &stats_usage, run_stats };
@@ -187,32 +304,31 @@ static const struct opt_command prune_usage = {
 	.operand = &(const struct opt){ .arg = "FILE" },
 };
 
-static int prune(const char *file, struct err *e)
+static int run_prune(int argc, char **argv)
 {
 	const struct history_opts o = { .write = true };
 	struct history_bound bound = HISTORY_ALL;
 	uint64_t dropped;
 	struct history *h;
-	int ret = history_open(&h, file, &o, e);
+	struct err e = { 0 };
+	unsigned operands;
+	int status, ret;
 
-	if (ret)
-		return ret;
+	if (!cmd_parse(&cmd_history_prune, argc, argv, &operands, &status))
+		return status;
+	if (history_open(&h, argv[1], &o, &e))
+		return cmd_fail(&e);
 	bound.bytes = max;
 	if (keep >= 0)
 		bound.records = (uint64_t)keep;
 	if (days >= 0)
 		bound.since = (int64_t)time(NULL) - (int64_t)(days * DAY);
-	ret = history_prune(h, &bound, &dropped, e);
+	ret = history_prune(h, &bound, &dropped, &e);
 	if (!ret)
 		printf("%" PRIu64 " records dropped, %zu left\n", dropped,
 			history_count(h));
 	history_close(h);
-	return ret;
-}
-
-static int run_prune(int argc, char **argv)
-{
-	return history_run(&cmd_history_prune, argc, argv, prune);
+	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 
 const struct command cmd_history_prune = { &prune_usage, run_prune };

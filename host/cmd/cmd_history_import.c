@@ -90,29 +90,6 @@ static int append_batch(struct import *m, struct err *e)
 	return ret;
 }
 
-/*
- * The ids of both texts as one, which is how a model has them: an answer by
- * itself would begin with another token. Where the last token of the prompt and
- * the first of the answer are one, it is the answer's.
- */
-static int add_ids(struct import *m, const char *prompt, size_t n_prompt,
-	const char *both, size_t n_both, uint32_t *of_prompt, struct err *e)
-{
-	const unsigned flags = special ? TOKENIZE_SPECIAL : 0;
-	struct token_list alone = { 0 };
-	size_t from = m->ids.n, k = 0;
-	int ret = tokenize(m->tok, prompt, n_prompt, flags, &alone, e);
-
-	if (!ret)
-		ret = tokenize(m->tok, both, n_both, flags, &m->ids, e);
-	while (!ret && k < alone.n && from + k < m->ids.n &&
-		alone.id[k] == m->ids.id[from + k])
-		k++;
-	*of_prompt += (uint32_t)k;
-	free(alone.id);
-	return ret;
-}
-
 static int add_id(struct import *m, int32_t id, struct err *e)
 {
 	return token_list_add(&m->ids, id)
@@ -120,13 +97,21 @@ static int add_id(struct import *m, int32_t id, struct err *e)
 		: 0;
 }
 
-/* both[n_both] begins with the prompt. */
+/*
+ * both[n_both] begins with the prompt. The ids are of both texts as one, which
+ * is how a model has them: an answer by itself would begin with another token.
+ * Where the last token of the prompt and the first of the answer are one, it is
+ * the answer's.
+ */
 static int add_record(struct import *m, size_t n_prompt, const char *both,
 	size_t n_both, int64_t at, struct err *e)
 {
+	const unsigned flags = special ? TOKENIZE_SPECIAL : 0;
 	const int32_t eos = tokenizer_eos(m->tok);
 	struct history_record *r = &m->record[m->n];
+	struct token_list prompt = { 0 };
 	const size_t from = m->ids.n;
+	size_t begin, k = 0;
 	int ret = 0;
 
 	*r = (struct history_record){ .time = at };
@@ -134,8 +119,16 @@ static int add_record(struct import *m, size_t n_prompt, const char *both,
 		ret = add_id(m, tokenizer_bos(m->tok), e);
 		r->n_prompt = 1;
 	}
+	begin = m->ids.n;
 	if (!ret)
-		ret = add_ids(m, both, n_prompt, both, n_both, &r->n_prompt, e);
+		ret = tokenize(m->tok, both, n_prompt, flags, &prompt, e);
+	if (!ret)
+		ret = tokenize(m->tok, both, n_both, flags, &m->ids, e);
+	while (!ret && k < prompt.n && begin + k < m->ids.n &&
+		prompt.id[k] == m->ids.id[begin + k])
+		k++;
+	r->n_prompt += (uint32_t)k;
+	free(prompt.id);
 	if (!ret && eos >= 0)
 		ret = add_id(m, eos, e);
 	if (!ret && m->ids.n - from > HISTORY_TOKENS_MAX)
@@ -194,39 +187,33 @@ static int add_object(struct import *m, const json_t *line, struct err *e)
 	return ret;
 }
 
-static int add_line(
-	struct import *m, const char *text, size_t len, struct err *e)
-{
-	json_error_t error;
-	json_t *line;
-	int ret;
-
-	/* Jansson takes some of its own failed allocations for bad JSON. */
-	errno = 0;
-	line = json_loadb(text, len, 0, &error);
-	if (line && json_is_object(line))
-		ret = add_object(m, line, e);
-	else if (!line && errno == ENOMEM)
-		ret = err_set(e, ENOMEM, "no memory for a line");
-	else
-		ret = err_set(e, EINVAL, "no JSON object%s%s", line ? "" : ": ",
-			line ? "" : error.text);
-	json_decref(line);
-	return ret;
-}
-
 static int add_lines(
 	struct import *m, const char *text, size_t len, struct err *e)
 {
 	const char *end = text + len;
+	json_error_t error;
 	int ret = 0;
 
 	for (size_t number = 1; text < end && !ret; number++) {
 		const char *nl = memchr(text, '\n', (size_t)(end - text));
 		size_t n = (size_t)((nl ? nl : end) - text);
+		json_t *line = NULL;
 
-		if (strspn(text, " \t\r") < n)
-			ret = add_line(m, text, n, e);
+		/* Jansson takes some of its own failed allocations for bad
+		 * JSON. */
+		errno = 0;
+		if (strspn(text, " \t\r") >= n)
+			; /* an empty line */
+		else if (!(line = json_loadb(text, n, 0, &error)))
+			ret = errno == ENOMEM
+				? err_set(e, ENOMEM, "no memory for a line")
+				: err_set(e, EINVAL, "no JSON object: %s",
+					  error.text);
+		else if (!json_is_object(line))
+			ret = err_set(e, EINVAL, "no JSON object");
+		else
+			ret = add_object(m, line, e);
+		json_decref(line);
 		if (ret)
 			err_in(e, "line %zu", number);
 		text += n + 1;
@@ -252,49 +239,37 @@ static int add_input(struct import *m, const char *path, struct err *e)
 	return ret ? err_in(e, "%s", path) : 0;
 }
 
-static int add_inputs(
-	struct import *m, unsigned n, char *const *input, struct err *e)
-{
-	struct err last = { 0 };
-	int ret = n ? 0 : add_input(m, "-", e), end;
-
-	for (unsigned i = 0; i < n && !ret; i++)
-		ret = add_input(m, input[i], e);
-	end = append_batch(m, &last);
-	if (end && !ret)
-		*e = last;
-	return ret ? ret : end;
-}
-
-static int import(struct import *m, const char *file, unsigned n,
-	char *const *input, struct err *e)
-{
-	struct history_opts o = { .max_bytes = max, .write = true };
-	int ret = vocabulary_open(&m->tok, model, &o.vocabulary, e);
-
-	if (ret)
-		return ret;
-	o.n_vocab = tokenizer_n_vocab(m->tok);
-	ret = history_open(&m->history, file, &o, e);
-	if (ret)
-		return ret;
-	ret = add_inputs(m, n, input, e);
-	if (!ret)
-		printf("%" PRIu64 " records added, %" PRIu64 " tokens\n",
-			m->records, m->tokens);
-	return ret;
-}
-
 static int run(int argc, char **argv)
 {
 	static struct import m;
-	struct err e = { 0 };
+	struct history_opts o = { .write = true };
+	struct err e = { 0 }, last = { 0 };
 	unsigned operands;
-	int status, ret;
+	int status, ret, end;
 
 	if (!cmd_parse(&cmd_history_import, argc, argv, &operands, &status))
 		return status;
-	ret = import(&m, argv[1], operands - 1, argv + 2, &e);
+	o.max_bytes = max;
+	ret = vocabulary_open(&m.tok, model, &o.vocabulary, &e);
+	if (!ret) {
+		o.n_vocab = tokenizer_n_vocab(m.tok);
+		ret = history_open(&m.history, argv[1], &o, &e);
+	}
+	if (!ret) {
+		if (operands == 1)
+			ret = add_input(&m, "-", &e);
+		for (unsigned i = 2; i <= operands && !ret; i++)
+			ret = add_input(&m, argv[i], &e);
+		/* What was read before a wrong line is kept. */
+		end = append_batch(&m, &last);
+		if (end && !ret) {
+			e = last;
+			ret = end;
+		}
+	}
+	if (!ret)
+		printf("%" PRIu64 " records added, %" PRIu64 " tokens\n",
+			m.records, m.tokens);
 	history_close(m.history);
 	tokenizer_close(m.tok);
 	free(m.ids.id);

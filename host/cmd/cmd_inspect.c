@@ -6,15 +6,14 @@
 #include "base/process_maps.h"
 #include "flash/image.h"
 #include "host/cmd/inspect.h"
-#include "host/cmd/inspect_image.h"
 #include "host/cmd/inspect_window.h"
+#include "host/cmd/json_text.h"
 #include "host/doctor/window_look.h"
 #include "host/model/packed.h"
 #include "host/shipped/shipped_models.h"
 #include "tensor/gguf.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,43 +54,9 @@ static const struct opt_command usage = {
 
 static int print_json(const char *path, json_t *all, struct err *e)
 {
-	int ret = all ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
-
-	if (ret)
-		err_sys(e, errno, "cannot write '%s' as JSON", path);
-	json_decref(all);
-	if (ret)
-		return e->code;
-	putchar('\n');
-	return 0;
-}
-
-static int show_gguf(const char *path, struct err *e)
-{
-	struct gguf *g = NULL;
-	int ret = gguf_open(&g, path, e);
-
-	if (!ret && as_json)
-		ret = print_json(path, inspect_json(path, g), e);
-	else if (!ret)
-		inspect_print(path, g, stdout);
-	gguf_close(g);
-	return ret;
-}
-
-static int show_image(const char *path, struct err *e)
-{
-	struct packed *p = NULL;
-	struct gguf *g = NULL;
-	int ret = packed_open(&p, &g, path, e);
-
-	if (!ret && as_json)
-		ret = print_json(path, inspect_image_json(path, p, g), e);
-	else if (!ret)
-		inspect_image_print(path, p, g, stdout);
-	gguf_close(g);
-	packed_close(p);
-	return ret;
+	return json_print(all, 0, stdout)
+		? err_sys(e, errno, "cannot write '%s' as JSON", path)
+		: 0;
 }
 
 /* Of the process that `text` names, NULL: the only one. */
@@ -118,6 +83,8 @@ static int show_window(const char *text, struct err *e)
 
 static int run(int argc, char **argv)
 {
+	struct packed *image = NULL;
+	struct gguf *g = NULL;
 	struct err e = { 0 };
 	char path[PATH_MAX];
 	unsigned operands;
@@ -133,8 +100,19 @@ static int run(int argc, char **argv)
 		return cmd_misuse(&cmd_inspect, "FILE is missing");
 	ret = models_choose(argv[1], MODEL_TARGET, path, &e);
 	if (!ret)
-		ret = image_probe(path) ? show_image(path, &e)
-					: show_gguf(path, &e);
+		ret = image_probe(path) ? packed_open(&image, &g, path, &e)
+					: gguf_open(&g, path, &e);
+	if (!ret && as_json)
+		ret = print_json(path,
+			image ? inspect_image_json(path, image, g)
+			      : inspect_json(path, g),
+			&e);
+	else if (!ret && image)
+		inspect_image_print(path, image, g, stdout);
+	else if (!ret)
+		inspect_print(path, g, stdout);
+	gguf_close(g);
+	packed_close(image);
 	return ret ? cmd_fail(&e) : EXIT_OK;
 }
 

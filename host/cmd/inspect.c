@@ -1,10 +1,13 @@
 #include "host/cmd/inspect.h"
 
-#include "base/checked.h"
+#include "flash/image.h"
 #include "host/cmd/json_text.h"
 #include "host/model/model_arch.h"
+#include "host/model/packed.h"
+#include "host/model/packed_format.h"
 #include "host/text/chat.h"
 #include "tensor/gguf.h"
+#include "tensor/layout.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,18 +25,14 @@ struct total {
 	uint64_t tensors, values, bytes;
 };
 
-static uint64_t tensor_values(const struct gguf_tensor *t)
-{
-	return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
-}
-
 static void add_totals(struct total total[N_TYPES], const struct gguf *g)
 {
 	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
 		const struct gguf_tensor *t = gguf_tensor_at(g, i);
 
 		total[t->type].tensors++;
-		total[t->type].values += tensor_values(t);
+		total[t->type].values +=
+			t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
 		total[t->type].bytes += t->bytes;
 	}
 }
@@ -65,43 +64,15 @@ static uint64_t find_number(
 	return v > 0 ? (uint64_t)v : 0;
 }
 
-static void find_tokenizer(struct inspection *in, const struct gguf *g)
-{
-	const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
-	char model[48] = "", pre[48] = "";
-
-	find_text(g, "tokenizer.ggml.model", model, sizeof(model));
-	find_text(g, "tokenizer.ggml.pre", pre, sizeof(pre));
-	if (*model)
-		snprintf(in->tokenizer, sizeof(in->tokenizer), "%s%s%s", model,
-			*pre ? ", pre " : "", pre);
-	if (tokens)
-		in->vocab = tokens->count;
-}
-
-#define MASK_KEY "tokenizer.ggml.mask_token_id"
-
-static void find_diffusion(struct inspection *in, const struct gguf *g)
-{
-	const struct model_arch *arch = model_arch_named(in->arch);
-	uint64_t mask;
-	int said;
-
-	said = gguf_bool(g, "diffusion.shift_logits", &in->shift_logits, NULL);
-	if (said != 1)
-		in->shift_logits = arch && arch->shift_logits;
-	in->block_length = find_number(g, "diffusion", "block_length");
-	in->diffusion =
-		said == 1 || in->block_length || (arch && !arch->causal);
-	in->mask_token = -1;
-	if (gguf_u64(g, MASK_KEY, &mask, NULL) == 1 && mask <= INT32_MAX)
-		in->mask_token = (int64_t)mask;
-}
-
 void inspect_gguf(struct inspection *in, const struct gguf *g)
 {
 	const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
+	const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
 	struct total total[N_TYPES] = { 0 };
+	const struct model_arch *arch;
+	char model[48] = "", pre[48] = "";
+	uint64_t mask;
+	int said;
 
 	*in = (struct inspection){ .chat = chat_name(chat_of(g)) };
 	find_text(g, "general.architecture", in->arch, sizeof(in->arch));
@@ -113,12 +84,29 @@ void inspect_gguf(struct inspection *in, const struct gguf *g)
 	in->head_dim = find_number(g, in->arch, "attention.key_length");
 	in->ff = find_number(g, in->arch, "feed_forward_length");
 	in->context = find_number(g, in->arch, "context_length");
-	find_diffusion(in, g);
 	if (!in->kv_heads)
 		in->kv_heads = in->heads;
 	if (!in->head_dim && in->heads)
 		in->head_dim = in->embd / in->heads;
-	find_tokenizer(in, g);
+
+	arch = model_arch_named(in->arch);
+	said = gguf_bool(g, "diffusion.shift_logits", &in->shift_logits, NULL);
+	if (said != 1)
+		in->shift_logits = arch && arch->shift_logits;
+	in->block_length = find_number(g, "diffusion", "block_length");
+	in->diffusion =
+		said == 1 || in->block_length || (arch && !arch->causal);
+	in->mask_token = -1;
+	if (gguf_u64(g, "tokenizer.ggml.mask_token_id", &mask, NULL) == 1 &&
+		mask <= INT32_MAX)
+		in->mask_token = (int64_t)mask;
+
+	find_text(g, "tokenizer.ggml.model", model, sizeof(model));
+	find_text(g, "tokenizer.ggml.pre", pre, sizeof(pre));
+	if (*model)
+		snprintf(in->tokenizer, sizeof(in->tokenizer), "%s%s%s", model,
+			*pre ? ", pre " : "", pre);
+	in->vocab = tokens ? tokens->count : 0;
 	if (!in->vocab && embd)
 		in->vocab = embd->dim[1];
 	in->tied = embd && !gguf_tensor(g, "output.weight");
@@ -182,16 +170,10 @@ static void print_element(const struct gguf_kv *kv, uint64_t i, FILE *f)
 	}
 }
 
-static void print_string(struct gguf_str s, FILE *f)
-{
-	char shown[SHOWN_BYTES];
-
-	fprintf(f, "\"%s\"", gguf_show(s, shown, sizeof(shown)));
-}
-
 static void print_value(const struct gguf_kv *kv, FILE *f)
 {
 	struct gguf_cursor c = { 0, 0 };
+	char shown[SHOWN_BYTES];
 	struct gguf_str s;
 	uint64_t i;
 
@@ -201,7 +183,8 @@ static void print_value(const struct gguf_kv *kv, FILE *f)
 		if (kv->elem != GGUF_STRING)
 			print_element(kv, i, f);
 		else if (gguf_next_str(kv, &c, &s))
-			print_string(s, f);
+			fprintf(f, "\"%s\"",
+				gguf_show(s, shown, sizeof(shown)));
 	}
 	if (i < kv->count)
 		fputs(", ...", f);
@@ -228,45 +211,6 @@ static void print_keys(const struct gguf *g, FILE *f)
 	}
 }
 
-static void print_tensors(const struct gguf *g, FILE *f)
-{
-	char shown[96], shape[96];
-
-	fprintf(f, "\ntensors (%zu)\n", gguf_n_tensors(g));
-	if (gguf_n_tensors(g))
-		fprintf(f, "  %-32s %-5s %-16s %12s %12s\n", "name", "type",
-			"shape", "bytes", "offset");
-	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
-		const struct gguf_tensor *t = gguf_tensor_at(g, i);
-		size_t at = 0;
-
-		for (unsigned d = 0; d < t->n_dims; d++)
-			at += (size_t)snprintf(shape + at, sizeof(shape) - at,
-				"%s%" PRIu64, d ? " x " : "", t->dim[d]);
-		fprintf(f, "  %-32s %-5s %-16s %12zu %12" PRIu64 "\n",
-			gguf_show(t->name, shown, sizeof(shown)),
-			dtype_info(t->type)->name, shape, t->bytes, t->offset);
-	}
-}
-
-static void print_totals(const struct gguf *g, FILE *f)
-{
-	struct total total[N_TYPES] = { 0 };
-
-	add_totals(total, g);
-	if (gguf_n_tensors(g))
-		fprintf(f, "\ntotals\n  %-5s %8s %16s %16s\n", "type",
-			"tensors", "values", "bytes");
-	for (uint32_t t = 0; t < N_TYPES; t++) {
-		if (total[t].tensors)
-			fprintf(f,
-				"  %-5s %8" PRIu64 " %16" PRIu64 " %16" PRIu64
-				"\n",
-				dtype_info(t)->name, total[t].tensors,
-				total[t].values, total[t].bytes);
-	}
-}
-
 /* The text of a token, for the terminal. */
 static const char *token_text(
 	const struct gguf *g, int64_t id, char *buf, size_t size)
@@ -283,52 +227,11 @@ static const char *token_text(
 	return "";
 }
 
-static void print_diffusion(
-	const struct inspection *in, const struct gguf *g, FILE *f)
-{
-	char text[SHOWN_BYTES];
-
-	if (!in->diffusion)
-		return;
-	if (in->block_length)
-		fprintf(f,
-			"diffusion     in blocks of %" PRIu64
-			" tokens, each seeing itself and what is before it\n",
-			in->block_length);
-	else
-		fprintf(f, "diffusion     all positions see one another\n");
-	if (in->mask_token < 0)
-		fprintf(f, "mask token    not said\n");
-	else
-		fprintf(f, "mask token    %" PRId64 " \"%s\", filled from %s\n",
-			in->mask_token,
-			token_text(g, in->mask_token, text, sizeof(text)),
-			in->shift_logits ? "the row before it" : "its own row");
-}
-
-static void print_shape(
-	const struct inspection *in, const struct gguf *g, FILE *f)
-{
-	if (in->layers)
-		fprintf(f,
-			"shape         %" PRIu64 " layers, width %" PRIu64
-			", %" PRIu64 " heads (%" PRIu64
-			" of keys and values) of %" PRIu64
-			", feed-forward %" PRIu64 "\n",
-			in->layers, in->embd, in->heads, in->kv_heads,
-			in->head_dim, in->ff);
-	if (in->context)
-		fprintf(f, "context       %" PRIu64 " tokens\n", in->context);
-	print_diffusion(in, g, f);
-	if (in->vocab)
-		fprintf(f, "vocabulary    %" PRIu64 " tokens%s\n", in->vocab,
-			in->tied ? ", input and output share one matrix" : "");
-}
-
-void inspect_print_model(const struct gguf *g, FILE *f)
+/* What model it is, a line for each thing. */
+static void print_model(const struct gguf *g, FILE *f)
 {
 	struct inspection in;
-	char text[32];
+	char text[SHOWN_BYTES];
 
 	inspect_gguf(&in, g);
 	fprintf(f, "architecture  %s\n", *in.arch ? in.arch : "not said");
@@ -339,24 +242,76 @@ void inspect_print_model(const struct gguf *g, FILE *f)
 			scaled(in.parameters, 1000, text, sizeof(text)),
 			in.parameters,
 			8.0 * (double)in.tensor_bytes / (double)in.parameters);
-	print_shape(&in, g, f);
+	if (in.layers)
+		fprintf(f,
+			"shape         %" PRIu64 " layers, width %" PRIu64
+			", %" PRIu64 " heads (%" PRIu64
+			" of keys and values) of %" PRIu64
+			", feed-forward %" PRIu64 "\n",
+			in.layers, in.embd, in.heads, in.kv_heads, in.head_dim,
+			in.ff);
+	if (in.context)
+		fprintf(f, "context       %" PRIu64 " tokens\n", in.context);
+	if (in.diffusion && in.block_length)
+		fprintf(f,
+			"diffusion     in blocks of %" PRIu64
+			" tokens, each seeing itself and what is before it\n",
+			in.block_length);
+	else if (in.diffusion)
+		fprintf(f, "diffusion     all positions see one another\n");
+	if (in.diffusion && in.mask_token < 0)
+		fprintf(f, "mask token    not said\n");
+	else if (in.diffusion)
+		fprintf(f, "mask token    %" PRId64 " \"%s\", filled from %s\n",
+			in.mask_token,
+			token_text(g, in.mask_token, text, sizeof(text)),
+			in.shift_logits ? "the row before it" : "its own row");
+	if (in.vocab)
+		fprintf(f, "vocabulary    %" PRIu64 " tokens%s\n", in.vocab,
+			in.tied ? ", input and output share one matrix" : "");
 	fprintf(f, "tokenizer     %s\n", *in.tokenizer ? in.tokenizer : "none");
 	fprintf(f, "chat          %s\n", in.chat);
 }
 
 void inspect_print(const char *path, const struct gguf *g, FILE *f)
 {
-	char text[32];
+	struct total total[N_TYPES] = { 0 };
+	char text[32], shown[96], shape[96];
+	size_t n = gguf_n_tensors(g);
 
 	fprintf(f, "file          %s\n", path);
 	fprintf(f, "format        GGUF version %u\n", gguf_version(g));
 	fprintf(f, "size          %s (%zu bytes)\n",
 		scaled(gguf_file_bytes(g), 1024, text, sizeof(text)),
 		gguf_file_bytes(g));
-	inspect_print_model(g, f);
+	print_model(g, f);
 	print_keys(g, f);
-	print_tensors(g, f);
-	print_totals(g, f);
+	fprintf(f, "\ntensors (%zu)\n", n);
+	if (n)
+		fprintf(f, "  %-32s %-5s %-16s %12s %12s\n", "name", "type",
+			"shape", "bytes", "offset");
+	for (size_t i = 0; i < n; i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+		size_t at = 0;
+
+		for (unsigned d = 0; d < t->n_dims; d++)
+			at += (size_t)snprintf(shape + at, sizeof(shape) - at,
+				"%s%" PRIu64, d ? " x " : "", t->dim[d]);
+		fprintf(f, "  %-32s %-5s %-16s %12zu %12" PRIu64 "\n",
+			gguf_show(t->name, shown, sizeof(shown)),
+			dtype_info(t->type)->name, shape, t->bytes, t->offset);
+	}
+	add_totals(total, g);
+	if (n)
+		fprintf(f, "\ntotals\n  %-5s %8s %16s %16s\n", "type",
+			"tensors", "values", "bytes");
+	for (uint32_t t = 0; t < N_TYPES; t++)
+		if (total[t].tensors)
+			fprintf(f,
+				"  %-5s %8" PRIu64 " %16" PRIu64 " %16" PRIu64
+				"\n",
+				dtype_info(t)->name, total[t].tensors,
+				total[t].values, total[t].bytes);
 }
 
 /* ---- JSON ---- */
@@ -408,80 +363,8 @@ static json_t *json_value(const struct gguf_kv *kv)
 	return list;
 }
 
-static json_t *json_keys(const struct gguf *g)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < gguf_n_kv(g); i++) {
-		const struct gguf_kv *kv = gguf_kv_at(g, i);
-		json_t *one = json_object();
-
-		json_object_set_new(one, "key", json_text(kv->key));
-		json_object_set_new(
-			one, "type", json_string(gguf_type_name(kv->type)));
-		if (kv->type == GGUF_ARRAY) {
-			json_object_set_new(one, "element",
-				json_string(gguf_type_name(kv->elem)));
-			json_object_set_new(one, "count",
-				json_integer((json_int_t)kv->count));
-		}
-		json_object_set_new(one, "value", json_value(kv));
-		json_array_append_new(list, one);
-	}
-	return list;
-}
-
-static json_t *json_tensors(const struct gguf *g)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
-		const struct gguf_tensor *t = gguf_tensor_at(g, i);
-		json_t *shape = json_array();
-
-		for (unsigned d = 0; d < t->n_dims; d++)
-			json_array_append_new(
-				shape, json_integer((json_int_t)t->dim[d]));
-		json_array_append_new(list,
-			json_pack("{s:o, s:s, s:o, s:I, s:I}", "name",
-				json_text(t->name), "type",
-				dtype_info(t->type)->name, "shape", shape,
-				"bytes", (json_int_t)t->bytes, "offset",
-				(json_int_t)t->offset));
-	}
-	return list;
-}
-
-static json_t *json_totals(const struct gguf *g)
-{
-	struct total total[N_TYPES] = { 0 };
-	json_t *all = json_object();
-
-	add_totals(total, g);
-	for (uint32_t t = 0; t < N_TYPES; t++) {
-		if (!total[t].tensors)
-			continue;
-		json_object_set_new(all, dtype_info(t)->name,
-			json_pack("{s:I, s:I, s:I}", "tensors",
-				(json_int_t)total[t].tensors, "values",
-				(json_int_t)total[t].values, "bytes",
-				(json_int_t)total[t].bytes));
-	}
-	return all;
-}
-
-static json_t *json_shape(const struct inspection *in)
-{
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
-		"layers", (json_int_t)in->layers, "width", (json_int_t)in->embd,
-		"heads", (json_int_t)in->heads, "kv_heads",
-		(json_int_t)in->kv_heads, "head_size", (json_int_t)in->head_dim,
-		"feed_forward", (json_int_t)in->ff, "context",
-		(json_int_t)in->context, "vocabulary", (json_int_t)in->vocab,
-		"tied", in->tied);
-}
-
-json_t *inspect_diffusion_json(const struct inspection *in)
+/* What a diffusion model's masks are; NULL: of another, no memory. */
+static json_t *diffusion_json(const struct inspection *in)
 {
 	if (!in->diffusion)
 		return NULL;
@@ -494,16 +377,162 @@ json_t *inspect_diffusion_json(const struct inspection *in)
 
 json_t *inspect_json(const char *path, const struct gguf *g)
 {
+	json_t *keys = json_array(), *tensors = json_array();
+	json_t *totals = json_object();
+	struct total total[N_TYPES] = { 0 };
 	struct inspection in;
 
 	inspect_gguf(&in, g);
-	return json_pack("{s:i, s:s, s:o, s:i, s:I, s:s, s:s, s:I, s:o, s:s, "
-			 "s:s, s:o*, s:o, s:o, s:o}",
+	for (size_t i = 0; i < gguf_n_kv(g); i++) {
+		const struct gguf_kv *kv = gguf_kv_at(g, i);
+		json_t *one = json_object();
+
+		json_object_set_new(one, "key", json_text(kv->key));
+		put_str(one, "type", gguf_type_name(kv->type));
+		if (kv->type == GGUF_ARRAY) {
+			put_str(one, "element", gguf_type_name(kv->elem));
+			put_u64(one, "count", kv->count);
+		}
+		json_object_set_new(one, "value", json_value(kv));
+		json_array_append_new(keys, one);
+	}
+	for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+		const struct gguf_tensor *t = gguf_tensor_at(g, i);
+		json_t *shape = json_array();
+
+		for (unsigned d = 0; d < t->n_dims; d++)
+			json_array_append_new(
+				shape, json_integer((json_int_t)t->dim[d]));
+		json_array_append_new(tensors,
+			json_pack("{s:o, s:s, s:o, s:I, s:I}", "name",
+				json_text(t->name), "type",
+				dtype_info(t->type)->name, "shape", shape,
+				"bytes", (json_int_t)t->bytes, "offset",
+				(json_int_t)t->offset));
+	}
+	add_totals(total, g);
+	for (uint32_t t = 0; t < N_TYPES; t++)
+		if (total[t].tensors)
+			json_object_set_new(totals, dtype_info(t)->name,
+				json_pack("{s:I, s:I, s:I}", "tensors",
+					(json_int_t)total[t].tensors, "values",
+					(json_int_t)total[t].values, "bytes",
+					(json_int_t)total[t].bytes));
+	return json_pack("{s:i, s:s, s:o, s:i, s:I, s:s, s:s, s:I, "
+			 "s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}, "
+			 "s:s, s:s, s:o*, s:o, s:o, s:o}",
 		"version", JSON_VERSION, "command", "inspect", "file",
 		json_ctext(path), "gguf_version", (int)gguf_version(g), "bytes",
 		(json_int_t)gguf_file_bytes(g), "architecture", in.arch, "name",
 		in.name, "parameters", (json_int_t)in.parameters, "shape",
-		json_shape(&in), "tokenizer", in.tokenizer, "chat", in.chat,
-		"diffusion", inspect_diffusion_json(&in), "keys", json_keys(g),
-		"tensors", json_tensors(g), "totals", json_totals(g));
+		"layers", (json_int_t)in.layers, "width", (json_int_t)in.embd,
+		"heads", (json_int_t)in.heads, "kv_heads",
+		(json_int_t)in.kv_heads, "head_size", (json_int_t)in.head_dim,
+		"feed_forward", (json_int_t)in.ff, "context",
+		(json_int_t)in.context, "vocabulary", (json_int_t)in.vocab,
+		"tied", in.tied, "tokenizer", in.tokenizer, "chat", in.chat,
+		"diffusion", diffusion_json(&in), "keys", keys, "tensors",
+		tensors, "totals", totals);
+}
+
+/* ---- flash images ---- */
+
+void inspect_image_print(
+	const char *path, const struct packed *p, const struct gguf *g, FILE *f)
+{
+	const struct image *im = p->image;
+	uint64_t size = image_file_bytes(im), stored = 0, bytes = 0;
+	char name[32], shown[48];
+
+	fprintf(f, "file          %s\n", path);
+	fprintf(f, "format        flash image version %u\n", image_version(im));
+	fprintf(f, "size          %.1f MiB (%" PRIu64 " bytes)\n",
+		(double)size / 0x1p20, size);
+	fprintf(f, "layout        %s\n", layout_names[p->layout]);
+	fprintf(f, "model file    GGUF version %u, %.1f MiB\n", gguf_version(g),
+		(double)gguf_file_bytes(g) / 0x1p20);
+	print_model(g, f);
+
+	fprintf(f, "\nextents (%zu)\n", image_n_extents(im));
+	fprintf(f, "  %-14s %14s %13s %13s %6s  %-5s %s\n", "what", "offset",
+		"stored", "bytes", "ratio", "codec", "checksum");
+	for (size_t i = 0; i < image_n_extents(im); i++) {
+		const struct image_extent *x = image_extent_at(im, i);
+
+		fprintf(f,
+			"  %-14s %14" PRIu64 " %13" PRIu64 " %13" PRIu64
+			" %6.3f  %-5s %016" PRIx64 "\n",
+			image_extent_name(
+				x->kind, x->index, name, sizeof(name)),
+			x->offset, x->stored, x->bytes,
+			(double)x->stored / (double)x->bytes,
+			image_codec_name(x->codec), x->checksum);
+		stored += x->stored;
+		bytes += x->bytes;
+	}
+	fprintf(f, "  %-14s %14s %13" PRIu64 " %13" PRIu64 " %6.3f\n", "total",
+		"", stored, bytes, (double)stored / (double)bytes);
+
+	fprintf(f, "\ntensors (%zu)\n", p->n_entries);
+	fprintf(f, "  %-28s %-5s %-11s %8s %8s  %-14s %12s\n", "name", "was",
+		"is", "rows", "columns", "in", "at");
+	for (size_t i = 0; i < p->n_entries; i++) {
+		const struct packed_entry *t = &p->entry[i];
+		const struct gguf_tensor *was = gguf_tensor_at(g, t->tensor);
+		const struct image_extent *x = image_extent_at(im, t->extent);
+
+		fprintf(f, "  %-28s %-5s %-11s %8u %8u  %-14s %12" PRIu64 "\n",
+			gguf_show(was->name, shown, sizeof(shown)),
+			layout_type_name(was->type), layout_type_name(t->type),
+			t->rows, t->cols,
+			image_extent_name(
+				x->kind, x->index, name, sizeof(name)),
+			t->offset);
+	}
+}
+
+json_t *inspect_image_json(
+	const char *path, const struct packed *p, const struct gguf *g)
+{
+	json_t *extents = json_array(), *tensors = json_array();
+	struct inspection in;
+	char name[32], sum[17];
+
+	inspect_gguf(&in, g);
+	for (size_t i = 0; i < image_n_extents(p->image); i++) {
+		const struct image_extent *x = image_extent_at(p->image, i);
+
+		snprintf(sum, sizeof(sum), "%016" PRIx64, x->checksum);
+		json_array_append_new(extents,
+			json_pack("{s:s, s:I, s:I, s:I, s:s, s:s}", "name",
+				image_extent_name(
+					x->kind, x->index, name, sizeof(name)),
+				"offset", (json_int_t)x->offset, "stored",
+				(json_int_t)x->stored, "bytes",
+				(json_int_t)x->bytes, "codec",
+				image_codec_name(x->codec), "checksum", sum));
+	}
+	for (size_t i = 0; i < p->n_entries; i++) {
+		const struct packed_entry *t = &p->entry[i];
+		const struct gguf_tensor *was = gguf_tensor_at(g, t->tensor);
+
+		json_array_append_new(tensors,
+			json_pack("{s:o, s:s, s:s, s:i, s:i, s:i, s:I}", "name",
+				json_text(was->name), "was",
+				layout_type_name(was->type), "type",
+				layout_type_name(t->type), "rows", (int)t->rows,
+				"columns", (int)t->cols, "extent",
+				(int)t->extent, "offset",
+				(json_int_t)t->offset));
+	}
+	return json_pack("{s:i, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:s, s:s, "
+			 "s:I, s:o*, s:o, s:o}",
+		"version", JSON_VERSION, "command", "inspect", "file",
+		json_ctext(path), "format", "flash image", "format_version",
+		(int)image_version(p->image), "bytes",
+		(json_int_t)image_file_bytes(p->image), "layout",
+		layout_names[p->layout], "model_file_bytes",
+		(json_int_t)gguf_file_bytes(g), "architecture", in.arch, "name",
+		in.name, "parameters", (json_int_t)in.parameters, "diffusion",
+		diffusion_json(&in), "extents", extents, "tensors", tensors);
 }

@@ -1,6 +1,7 @@
 /*
- * A GGUF file shown to people (text) and to programs (JSON). Shows what the
- * file says, whether or not this program could run it; strings are escaped
+ * A model file shown to people (text) and to programs (JSON): what a GGUF file
+ * says, whether or not this program could run it, and of a flash image the
+ * extents and the types that its tensors have in memory. Strings are escaped
  * for the terminal, and long values are cut.
  */
 #ifndef HOST_CMD_INSPECT_H
@@ -12,6 +13,7 @@
 #include <stdio.h>
 
 struct gguf;
+struct packed;
 
 /* What a file says about its model; 0 and "" where it says nothing. */
 struct inspection {
@@ -30,15 +32,18 @@ struct inspection {
 
 void inspect_gguf(struct inspection *, const struct gguf *);
 
-/* What model it is, a line for each thing. */
-void inspect_print_model(const struct gguf *, FILE *);
-
-/* What a diffusion model's masks are, for JSON; NULL: of another, no memory. */
-json_t *inspect_diffusion_json(const struct inspection *);
-
 void inspect_print(const char *path, const struct gguf *, FILE *);
 
 /* {"version": 1, "command": "inspect", ...}; NULL without memory. */
 json_t *inspect_json(const char *path, const struct gguf *);
+
+/* Of a flash image, whose gguf is packed_open's. */
+void inspect_image_print(
+	const char *path, const struct packed *, const struct gguf *, FILE *);
+
+/* {"version": 1, "command": "inspect", "format": "flash image", ...}; NULL
+ * without memory. */
+json_t *inspect_image_json(
+	const char *path, const struct packed *, const struct gguf *);
 
 #endif

@@ -101,24 +101,6 @@ static uint32_t extents_shown(const struct window_view *v)
 	return v->extents < WINDOW_VIEW_SLOTS ? v->extents : WINDOW_VIEW_SLOTS;
 }
 
-static void print_extended(const struct window_view *v, FILE *f)
-{
-	fprintf(f,
-		"extended region, which only DMA reaches: %.1f MiB, %u buffers "
-		"in it, free %.1f MiB\n",
-		mib(v->extended), v->extents, mib(v->extended_free));
-	for (uint32_t i = 0; i < extents_shown(v); i++) {
-		const struct window_view_extent *x = &v->extent[i];
-
-		fprintf(f, "  0x%08" PRIx64 " %12.3f MiB  ", x->at,
-			mib(x->bytes));
-		print_name(x->name, f);
-		fputc('\n', f);
-	}
-	if (v->extents > extents_shown(v))
-		fprintf(f, "  and %u more\n", v->extents - extents_shown(v));
-}
-
 void inspect_window_print(
 	const struct window_view *v, pid_t device, uint64_t huge, FILE *f)
 {
@@ -149,7 +131,18 @@ void inspect_window_print(
 		"with each mapping)\n",
 		mib(r.free), mib(r.largest));
 	if (v->extended)
-		print_extended(v, f);
+		fprintf(f,
+			"extended region, which only DMA reaches: %.1f MiB, %u "
+			"buffers in it, free %.1f MiB\n",
+			mib(v->extended), v->extents, mib(v->extended_free));
+	for (uint32_t i = 0; v->extended && i < extents_shown(v); i++) {
+		fprintf(f, "  0x%08" PRIx64 " %12.3f MiB  ", v->extent[i].at,
+			mib(v->extent[i].bytes));
+		print_name(v->extent[i].name, f);
+		fputc('\n', f);
+	}
+	if (v->extended && v->extents > extents_shown(v))
+		fprintf(f, "  and %u more\n", v->extents - extents_shown(v));
 	if (!device)
 		return;
 	fprintf(f, "%.1f of %.1f MiB that are mapped lie in huge pages\n",
@@ -161,44 +154,33 @@ void inspect_window_print(
 	fputc('\n', f);
 }
 
-static json_t *mapping_json(const struct window_view_mapping *m)
-{
-	return json_pack("{s:o, s:I, s:I, s:I, s:b}", "name",
-		json_ctext(m->name), "address", (json_int_t)m->addr, "bytes",
-		(json_int_t)m->bytes, "span", (json_int_t)m->span, "pending",
-		(int)m->pending);
-}
-
-static json_t *extent_json(const struct window_view_extent *x)
-{
-	return json_pack("{s:o, s:I, s:I}", "name", json_ctext(x->name), "at",
-		(json_int_t)x->at, "bytes", (json_int_t)x->bytes);
-}
-
-static json_t *extended_json(const struct window_view *v)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; i < extents_shown(v); i++)
-		json_array_append_new(list, extent_json(&v->extent[i]));
-	return json_pack("{s:I, s:I, s:i, s:o}", "bytes",
-		(json_int_t)v->extended, "free", (json_int_t)v->extended_free,
-		"buffers", (int)v->extents, "shown", list);
-}
-
 json_t *inspect_window_json(
 	const struct window_view *v, pid_t device, uint64_t huge)
 {
+	json_t *maps = json_array(), *extents = json_array();
 	struct room r = room(v);
-	json_t *all, *maps = json_array();
 
-	for (uint32_t i = 0; maps && i < v->used; i++)
-		if (json_array_append_new(maps, mapping_json(&v->map[i]))) {
-			json_decref(maps);
-			maps = NULL;
-		}
-	all = json_pack("{s:i, s:s, s:i, s:I, s:I, s:i, s:i, s:I, s:I, s:I, "
-			"s:I, s:I, s:I, s:I, s:o, s:o}",
+	for (uint32_t i = 0; i < v->used; i++) {
+		const struct window_view_mapping *m = &v->map[i];
+
+		json_array_append_new(maps,
+			json_pack("{s:o, s:I, s:I, s:I, s:b}", "name",
+				json_ctext(m->name), "address",
+				(json_int_t)m->addr, "bytes",
+				(json_int_t)m->bytes, "span",
+				(json_int_t)m->span, "pending",
+				(int)m->pending));
+	}
+	for (uint32_t i = 0; i < extents_shown(v); i++) {
+		const struct window_view_extent *x = &v->extent[i];
+
+		json_array_append_new(extents,
+			json_pack("{s:o, s:I, s:I}", "name",
+				json_ctext(x->name), "at", (json_int_t)x->at,
+				"bytes", (json_int_t)x->bytes));
+	}
+	return json_pack("{s:i, s:s, s:i, s:I, s:I, s:i, s:i, s:I, s:I, s:I, "
+			 "s:I, s:I, s:I, s:I, s:o, s:{s:I, s:I, s:i, s:o}}",
 		"version", JSON_VERSION, "command", "inspect", "device",
 		(int)device, "window", (json_int_t)v->bytes, "page",
 		(json_int_t)v->page, "slots", (int)v->slots, "slots_used",
@@ -206,7 +188,7 @@ json_t *inspect_window_json(
 		(json_int_t)r.largest, "maps", (json_int_t)v->maps, "unmaps",
 		(json_int_t)v->unmaps, "refused", (json_int_t)v->refused,
 		"refused_bytes", (json_int_t)v->asked, "huge_bytes",
-		(json_int_t)huge, "mappings", maps, "extended",
-		extended_json(v));
-	return all;
+		(json_int_t)huge, "mappings", maps, "extended", "bytes",
+		(json_int_t)v->extended, "free", (json_int_t)v->extended_free,
+		"buffers", (int)v->extents, "shown", extents);
 }

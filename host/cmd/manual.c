@@ -2,8 +2,138 @@
 
 #include "base/checked.h"
 #include "base/version.h"
+#include "host/api/options.h"
 #include "host/cmd/cmd.h"
-#include "host/cmd/help_topics.h"
+#include "host/eval/eval_tasks.h"
+#include "host/model/shapes.h"
+#include "host/shipped/shipped_models.h"
+
+#include <string.h>
+
+/* ---- topics -------------------------------------------------------------- */
+
+#define WIDTH 16
+
+static void line(FILE *f, const char *name, const char *text)
+{
+	fprintf(f, "  %-*s  %s\n", WIDTH, name, text);
+}
+
+/* The words of an option of the decoder, each with what it means. */
+static void option_words(FILE *f, const char *name)
+{
+	const struct opt_table *t;
+	struct opt_word w;
+
+	for (size_t i = 0; (t = decoder_tables(i)); i++)
+		for (size_t r = 0; r < t->n; r++) {
+			const struct opt *o = &t->rows[r];
+
+			if (!o->name || strcmp(o->name, name) || !o->words)
+				continue;
+			for (size_t k = 0; o->words(k, &w); k++)
+				if (w.help)
+					line(f, w.shown ? w.shown : w.word,
+						w.help);
+		}
+}
+
+static void methods(FILE *f)
+{
+	fputs("Decoding methods, for --method:\n\n", f);
+	option_words(f, "method");
+}
+
+static void drafts(FILE *f)
+{
+	fputs("Drafters, for --draft; a GGUF file is a draft model:\n\n", f);
+	option_words(f, "draft");
+	fputs("\nSeveral, joined by +, are asked in turn: sam+recycle.\n", f);
+}
+
+static void tasks(FILE *f)
+{
+	static const char *const text[] = {
+		"two sentences that summarize a story or report",
+		"a question about a passage, answered by a sentence",
+		"a request turned into commands for a screen",
+		"a reply to a message in a given manner",
+		"a word problem, solved step by step",
+		"a small function, from its description",
+		"reports that are mixed with one another",
+		"a question about a long notice",
+		"a request for a long screen",
+		"a reply in a long conversation",
+	};
+	_Static_assert(ARRAY_LEN(text) == EVAL_TASKS, "one for each task");
+
+	fputs("Tasks of held-out items, for eval, perplexity and bench:\n\n",
+		f);
+	for (unsigned i = 0; i < EVAL_TASKS; i++)
+		line(f, eval_task_names[i], text[i]);
+	fputs("\nGroups: " EVAL_TASK_GROUPS ".\n", f);
+}
+
+static void all_shapes(FILE *f)
+{
+	fputs("Shapes of models, for --as, --draft-as and synth --like:\n\n",
+		f);
+	for (unsigned i = 0; i < SHAPES; i++) {
+		const struct shape *s = &shapes[i];
+
+		fprintf(f,
+			"  %-*s  %2u layers, width %4u, %2u heads (%u of keys "
+			"and values)\n",
+			WIDTH, s->name, s->n_layer, s->n_embd, s->n_head,
+			s->n_kv_head);
+	}
+}
+
+static void clocks(FILE *f)
+{
+	static const char *const text[] = {
+		"this machine's time only",
+		"Snapdragon 8 Gen 2, Hexagon V73",
+		"Snapdragon 8 Gen 3, Hexagon V75",
+		"the same, as fast as measured in Lever's paper",
+		"Snapdragon 8 Elite, Hexagon V79",
+	};
+
+	fputs("Clocks, for --clock; soc:FILE is a profile of your own:\n\n", f);
+	for (unsigned i = 0; i < ARRAY_LEN(text) && clock_names[i]; i++)
+		fprintf(f, "  %-*s  %s\n", WIDTH + 2, clock_names[i], text[i]);
+}
+
+static void models(FILE *f)
+{
+	static const char *const text[] = {
+		[MODEL_TARGET] = "12.6 M parameters: the default of -m",
+		[MODEL_SMALL] = "4.1 M parameters: a smaller target",
+		[MODEL_DRAFT] = "1.1 M parameters: drafts for the target",
+		[MODEL_DIFFUSION] = "masked diffusion, 12.6 M parameters",
+		[MODEL_BLOCK] = "block diffusion, 12.6 M parameters",
+		[MODEL_EXIT] = "exit predictor of the target, after 6 layers",
+		[MODEL_EXIT_THIRD] = "the same, after 4 layers",
+		[MODEL_REWARD] = "reward head of the target",
+		[MODEL_REWARD_SMALL] = "reward head of the small target",
+	};
+
+	fputs("Bundled models, for -m and options that name a model:\n\n", f);
+	for (unsigned i = 0; i < ARRAY_LEN(text); i++)
+		line(f, model_role_name(i), text[i]);
+}
+
+const struct help_topic help_topics[] = {
+	{ "methods", methods },
+	{ "drafts", drafts },
+	{ "tasks", tasks },
+	{ "shapes", all_shapes },
+	{ "clocks", clocks },
+	{ "models", models },
+	{ 0 },
+};
+
+/* ---- the program --------------------------------------------------------- */
 
 static const char about[] =
 	"Runs language models in two processes, a host (a phone's CPU) and a "
@@ -129,4 +259,87 @@ void manual_page(const struct command *c, FILE *f)
 		fputs(" (1)", f);
 	}
 	fputc('\n', f);
+}
+
+/* ---- completion by bash -------------------------------------------------- */
+
+static void print_names(const struct command *const *list, FILE *f)
+{
+	for (size_t i = 0; list && list[i]; i++)
+		fprintf(f, "%s%s", i ? " " : "", command_name(list[i]));
+}
+
+void completion_print(FILE *f)
+{
+	fputs("# bash completion for tandem, made by 'tandem help "
+	      "--completion'\n"
+	      "_tandem()\n{\n"
+	      "\tlocal line=${COMP_LINE:0:COMP_POINT} command='' before='' name=''\n"
+	      "\tlocal words='' options='' paths='' list='' head='' reply cut\n"
+	      "\tlocal cur=${line##*[[:blank:]]}\n"
+	      "\t[[ $COMP_CWORD -le 1 ]] || command=${COMP_WORDS[1]}\n",
+		f);
+	fputs("\tcase ${COMP_WORDS[1]-}:${COMP_WORDS[2]-} in\n", f);
+	for (size_t i = 0; commands[i]; i++) {
+		const struct command *const *inner = commands[i]->inner;
+		const char *name = command_name(commands[i]);
+
+		for (size_t j = 0; inner && inner[j]; j++)
+			fprintf(f,
+				"\t%s:%s) [[ $COMP_CWORD -le 2 ]] || "
+				"command=%s-%s ;;\n",
+				name, command_name(inner[j]), name,
+				command_name(inner[j]));
+	}
+	fputs("\tesac\n", f);
+	fputs("\tread -ra reply <<<\"${line%\"$cur\"}\"\n"
+	      "\tbefore=${reply[${#reply[@]} - 1]}\n"
+	      "\tif [[ $cur == --*=* ]]; then\n"
+	      "\t\tbefore=${cur%%=*} cur=${cur#*=} name=$before=\n"
+	      "\tfi\n",
+		f);
+	fputs("\tcase $command:$before in\n\t:*) words='help --version ", f);
+	print_names(commands, f);
+	fputs("' ;;\n\thelp:help|help:--man) words='", f);
+	print_names(commands, f);
+	fputs("' ;;\n", f);
+	/* What follows a command of a command has options of its own. */
+	for (size_t i = 0; commands[i]; i++) {
+		const struct command *const *inner = commands[i]->inner;
+		char name[64];
+
+		for (size_t j = 0; inner && inner[j]; j++) {
+			snprintf(name, sizeof(name), "%s-%s",
+				command_name(commands[i]),
+				command_name(inner[j]));
+			opt_completion(inner[j]->usage, name, f);
+		}
+		if (!inner)
+			continue;
+		fprintf(f, "\thelp:%s) words='", command_name(commands[i]));
+		print_names(inner, f);
+		fputs("' ;;\n", f);
+	}
+	for (size_t i = 0; commands[i]; i++)
+		opt_completion(
+			commands[i]->usage, command_name(commands[i]), f);
+	fputs("\tesac\n", f);
+	fputs("\t[[ $cur != -* || -z $options ]] || words=$options paths=\n"
+	      "\t[[ -z $list ]] || head=${cur%\"${cur##*,}\"}\n"
+	      "\tmapfile -t COMPREPLY < <(\n"
+	      "\t\tcompgen -P \"$head\" -W \"$words\" -- "
+	      "\"${cur#\"$head\"}\"\n"
+	      "\t\t[[ -z $paths ]] || compgen $paths -- \"$cur\")\n"
+	      "\t[[ -z $paths ]] || compopt -o filenames 2>/dev/null\n"
+	      "\t[[ ${COMPREPLY[*]} != *: ]] || compopt -o nospace "
+	      "2>/dev/null\n"
+	      "\tif [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then\n"
+	      "\t\tcut=${cur%\"${cur##*:}\"}\n"
+	      "\t\tCOMPREPLY=(\"${COMPREPLY[@]#\"$cut\"}\")\n"
+	      "\telif [[ -n $name && $COMP_WORDBREAKS != *=* ]]; then\n"
+	      "\t\tCOMPREPLY=(\"${COMPREPLY[@]/#/$name}\")\n"
+	      "\tfi\n"
+	      "}\n"
+	      "complete -F _tandem tandem\n",
+		f);
 }
