@@ -48,30 +48,27 @@ static char *show_prompt(EditLine *edit)
 	return text;
 }
 
-/* A byte, or -1 by a signal too, which comes while this waits and at no other
- * time, so that none is missed between a look and the wait. */
-static ssize_t read_byte(const struct chat_input *in, char *byte)
-{
-	struct pollfd fd = { .fd = STDIN_FILENO, .events = POLLIN };
-
-	while (ppoll(&fd, 1, NULL, &in->waiting) < 0)
-		if (errno != EINTR || interrupted)
-			return -1;
-	return read(STDIN_FILENO, byte, 1);
-}
-
-/* A character, by its bytes: unlike libedit's own this one ends by a signal. */
+/*
+ * A character, by its bytes: unlike libedit's own this one ends by a signal,
+ * which comes while this waits and at no other time, so that none is missed
+ * between a look and the wait.
+ */
 static int read_character(EditLine *edit, wchar_t *out)
 {
+	struct pollfd fd = { .fd = STDIN_FILENO, .events = POLLIN };
 	struct chat_input *in;
 	mbstate_t state = { 0 };
 	char byte;
 
 	el_get(edit, EL_CLIENTDATA, &in);
 	for (;;) {
-		ssize_t n = read_byte(in, &byte);
+		ssize_t n;
 		size_t got;
 
+		while (ppoll(&fd, 1, NULL, &in->waiting) < 0)
+			if (errno != EINTR || interrupted)
+				return -1;
+		n = read(STDIN_FILENO, &byte, 1);
 		if (n <= 0)
 			return (int)n;
 		got = mbrtowc(out, &byte, 1, &state);
@@ -84,37 +81,12 @@ static int read_character(EditLine *edit, wchar_t *out)
 	}
 }
 
-/* ---- what is remembered -------------------------------------------------- */
-
-/* Which only its user reads. */
-static void find_file(struct chat_input *in)
-{
-	int fd;
-
-	if (user_file_make_way(USER_STATE, "chat-history", in->file)) {
-		in->file[0] = '\0';
-		return;
-	}
-	fd = open(in->file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0 || fchmod(fd, 0600))
-		in->file[0] = '\0';
-	if (fd >= 0)
-		close(fd);
-}
-
-static void remember(struct chat_input *in, const char *line)
-{
-	HistEvent event;
-
-	if (in->history && line[strspn(line, " \t\n")])
-		history(in->history, &event, H_ENTER, line);
-}
-
 /* ---- opening ------------------------------------------------------------- */
 
 static int open_terminal(struct chat_input *in, bool keeps, struct err *e)
 {
 	HistEvent event;
+	int fd;
 
 	setlocale(LC_CTYPE, "C.UTF-8");
 	in->edit = el_init("tandem", stdin, stdout, stderr);
@@ -129,10 +101,19 @@ static int open_terminal(struct chat_input *in, bool keeps, struct err *e)
 	history(in->history, &event, H_SETSIZE, LINES_MAX);
 	history(in->history, &event, H_SETUNIQUE, 1);
 	el_source(in->edit, NULL);
-	if (keeps)
-		find_file(in);
-	if (in->file[0])
+	if (!keeps ||
+		user_file_make_way(USER_STATE, "chat-history", in->file)) {
+		in->file[0] = '\0';
+		return 0;
+	}
+	/* Only its user reads it. */
+	fd = open(in->file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || fchmod(fd, 0600))
+		in->file[0] = '\0';
+	else
 		history(in->history, &event, H_LOAD, in->file);
+	if (fd >= 0)
+		close(fd);
 	return 0;
 }
 
@@ -209,22 +190,14 @@ static bool is_quotes(const char *line)
 	return !strcmp(line, "\"\"\"\n") || !strcmp(line, "\"\"\"");
 }
 
-/* Lines up to one of three quotes. */
-static const char *edit_block(struct chat_input *in, struct strbuf *text)
-{
-	const char *line;
-
-	while ((line = edit_line(in, ". ")) && !is_quotes(line))
-		strbuf_add(text, line, strlen(line));
-	return line;
-}
-
 static enum chat_read edit_turn(struct chat_input *in, struct strbuf *text)
 {
 	const char *line = edit_line(in, "> ");
+	HistEvent event;
 
 	if (line && is_quotes(line)) {
-		line = edit_block(in, text);
+		while ((line = edit_line(in, ". ")) && !is_quotes(line))
+			strbuf_add(text, line, strlen(line));
 	} else {
 		for (; line; line = edit_line(in, ". ")) {
 			size_t len = strcspn(line, "\n");
@@ -241,8 +214,8 @@ static enum chat_read edit_turn(struct chat_input *in, struct strbuf *text)
 		return interrupted ? CHAT_INTERRUPTED : CHAT_END;
 	if (text->len && text->data[text->len - 1] == '\n')
 		text->data[--text->len] = '\0';
-	if (text->len)
-		remember(in, text->data);
+	if (text->len && text->data[strspn(text->data, " \t\n")])
+		history(in->history, &event, H_ENTER, text->data);
 	return CHAT_TURN;
 }
 

@@ -69,20 +69,11 @@ static const struct opt_command usage = {
 
 /* ---- the loop ------------------------------------------------------------ */
 
-/* The handle takes no more requests. */
-static bool is_dead(const struct tandem *t)
-{
-	struct tandem_report r = { .dead = true };
-
-	if (t)
-		tandem_report(t, &r);
-	return r.dead;
-}
-
 /* 0, CONVERSATION_QUIT, or -errno of what ends the program. */
 static int take_line(struct conversation *c, struct strbuf *line)
 {
 	const char *text = line->data ? line->data : "";
+	struct tandem_report r = { .dead = true };
 	struct err e = { 0 };
 	int ret;
 
@@ -104,21 +95,10 @@ static int take_line(struct conversation *c, struct strbuf *line)
 		return ret;
 	c->failed = true;
 	cmd_fail(&e);
-	return is_dead(c->tandem) || c->write_errno ? ret : 0;
-}
-
-static void greet(const struct conversation *c, const struct chat_input *input)
-{
-	struct tandem_report r;
-
-	if (c->plain)
-		cmd_warn("the model has no chat template that is known; it "
-			 "goes on with the text as it is");
-	if (!chat_input_is_terminal(input))
-		return;
-	tandem_report(c->tandem, &r);
-	fprintf(stderr, "%s, context %u tokens; /help lists commands\n",
-		r.model_path, r.context);
+	/* Whether the handle takes more requests. */
+	if (c->tandem)
+		tandem_report(c->tandem, &r);
+	return r.dead || c->write_errno ? ret : 0;
 }
 
 /* Twice Ctrl-C at the prompt, with nothing between, is an end. */
@@ -149,23 +129,12 @@ static int talk_on(struct conversation *c, struct chat_input *input)
 	return ret < 0 ? ret : 0;
 }
 
-static int open_all(
-	struct conversation *c, struct chat_input **input, struct err *e)
-{
-	int ret = conversation_start(c, e);
-
-	if (!ret && load_path)
-		ret = conversation_load(c, load_path, true, e);
-	if (!ret && system_text)
-		ret = conversation_set_system(c, system_text, e);
-	return ret ? ret : chat_input_open(input, !no_history, e);
-}
-
 static int chat_main(int argc, char **argv)
 {
 	struct texts_options *texts = opt_values_at(&asked, &texts_table);
 	struct conversation c = { .asked = &asked };
 	struct chat_input *input = NULL;
+	struct tandem_report r;
 	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
 	int status, ret;
@@ -179,13 +148,25 @@ static int chat_main(int argc, char **argv)
 	if (cmd_create(&c.tandem, &asked, &e))
 		return cmd_refuse(&cmd_chat, &e);
 	cmd_catch_signals();
-	ret = open_all(&c, &input, &e);
-	if (ret) {
+	ret = conversation_start(&c, &e);
+	if (!ret && load_path)
+		ret = conversation_load(&c, load_path, true, &e);
+	if (!ret && system_text)
+		ret = conversation_set_system(&c, system_text, &e);
+	if (!ret)
+		ret = chat_input_open(&input, !no_history, &e);
+	if (ret)
 		cmd_fail(&e);
-	} else {
-		greet(&c, input);
-		ret = talk_on(&c, input);
+	if (!ret && c.plain)
+		cmd_warn("the model has no chat template that is known; it "
+			 "goes on with the text as it is");
+	if (!ret && chat_input_is_terminal(input)) {
+		tandem_report(c.tandem, &r);
+		fprintf(stderr, "%s, context %u tokens; /help lists commands\n",
+			r.model_path, r.context);
 	}
+	if (!ret)
+		ret = talk_on(&c, input);
 	status = ret == -ERR_DEVICE_LOST ? EXIT_LOST
 		: ret || (c.failed && !chat_input_is_terminal(input))
 		? EXIT_FAIL

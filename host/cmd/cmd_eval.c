@@ -8,13 +8,13 @@
 #include "host/api/options.h"
 #include "host/api/report.h"
 #include "host/cmd/eval_report.h"
+#include "host/cmd/json_text.h"
 #include "host/eval/eval.h"
 #include "host/eval/eval_tasks.h"
 #include "host/eval/shard.h"
 #include "host/model/model.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,19 +115,6 @@ struct eval {
 	FILE *outputs;
 };
 
-static int refuse_task(const char *operand)
-{
-	struct opt_nearest near = { .word = operand };
-
-	for (size_t i = 0; eval_task_names[i]; i++)
-		opt_nearest_offer(&near, eval_task_names[i]);
-	return cmd_misuse(&cmd_eval,
-		"unknown task '%s' ('tandem help tasks' lists all; a file of "
-		"items or prompts has a '/' in its path or ends in .jsonl or "
-		".txt)%s",
-		operand, opt_nearest_clause(&near));
-}
-
 static int check_usage(const char *operand)
 {
 	if (as_list)
@@ -141,8 +128,17 @@ static int check_usage(const char *operand)
 		return cmd_misuse(&cmd_eval,
 			"no task: " EVAL_TASK_NAMES "; " EVAL_TASK_GROUPS
 			"; or a file of items or prompts");
-	if (!eval_task_is_file(operand) && !eval_task_named(operand, NULL))
-		return refuse_task(operand);
+	if (!eval_task_is_file(operand) && !eval_task_named(operand, NULL)) {
+		struct opt_nearest near = { .word = operand };
+
+		for (size_t i = 0; eval_task_names[i]; i++)
+			opt_nearest_offer(&near, eval_task_names[i]);
+		return cmd_misuse(&cmd_eval,
+			"unknown task '%s' ('tandem help tasks' lists all; a "
+			"file of items or prompts has a '/' in its path or "
+			"ends in .jsonl or .txt)%s",
+			operand, opt_nearest_clause(&near));
+	}
 	if (shard_said && n_show)
 		return cmd_misuse(&cmd_eval,
 			"--show and --shard exclude each other; --outputs has "
@@ -154,28 +150,11 @@ static int check_usage(const char *operand)
 	return EXIT_OK;
 }
 
-/* The items that are to run. */
-static struct eval_items chosen(const struct eval_task *t)
-{
-	return eval_task_first(t, (uint64_t)n_items);
-}
-
-static int list_tasks(struct eval *v, struct err *e)
-{
-	int ret = eval_tasks_read(&v->tasks, "all", EVAL_NEED_ANSWERS, e);
-
-	for (size_t i = 0; i < v->tasks.n && !ret; i++)
-		printf("%-10s %6zu items  %s\n", v->tasks.task[i].name,
-			v->tasks.task[i].items.n, v->tasks.task[i].path);
-	return ret;
-}
-
-/* ---- opening ------------------------------------------------------------- */
-
 static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 {
 	for (size_t i = 0; i < v->tasks.n; i++) {
-		struct eval_items items = chosen(&v->tasks.task[i]);
+		struct eval_items items =
+			eval_task_first(&v->tasks.task[i], (uint64_t)n_items);
 		uint32_t longest;
 		int ret = eval_longest(v->tandem, &items, context, &longest, e);
 
@@ -189,33 +168,6 @@ static int check_prompts(struct eval *v, uint32_t context, struct err *e)
 	return 0;
 }
 
-static int start(struct eval *v, struct err *e)
-{
-	struct tandem_report r;
-	int ret;
-
-	tandem_report(v->tandem, &r);
-	ret = check_prompts(
-		v, r.pair->context ? r.pair->context : r.model->n_ctx, e);
-	if (ret)
-		return ret;
-	if (tandem_start_for(v->tandem, v->longest, n_predict))
-		return tandem_failure(v->tandem, e);
-	/* The window may hold less than the model's context. */
-	tandem_report(v->tandem, &r);
-	return check_prompts(v, r.context, e);
-}
-
-static int open_outputs(struct eval *v, struct err *e)
-{
-	if (!outputs_path)
-		return 0;
-	v->outputs = fopen(outputs_path, "we");
-	return v->outputs
-		? 0
-		: err_sys(e, errno, "cannot create '%s'", outputs_path);
-}
-
 /* ---- running ------------------------------------------------------------- */
 
 static int cannot_write_outputs(struct err *e)
@@ -223,34 +175,29 @@ static int cannot_write_outputs(struct err *e)
 	return err_sys(e, errno ? errno : EIO, "cannot write the outputs");
 }
 
-static const char *text_of(const struct strbuf *s)
-{
-	return s->len ? s->data : "";
-}
-
-static int write_output(struct eval *v, const struct eval_item *item,
-	bool right, const struct strbuf *output, struct err *e)
-{
-	json_t *mark = item->answer ? json_boolean(right) : json_null();
-	json_t *o = json_pack("{sssssoss%}", "task",
-		v->result[v->n_results - 1].task, "id", item->id, "right", mark,
-		"output", text_of(output), output->len);
-	int ret = o ? json_dumpf(o, v->outputs, JSON_COMPACT) : -1;
-
-	json_decref(o);
-	if (ret || fputc('\n', v->outputs) == EOF || fflush(v->outputs))
-		return cannot_write_outputs(e);
-	return 0;
-}
-
-static int show_item(const struct eval_item *item, bool right,
+static int each_item(void *arg, const struct eval_item *item, bool right,
 	const struct strbuf *output, struct err *e)
 {
+	const char *text = output->len ? output->data : "";
 	const char *mark = right ? ": right" : ": wrong";
+	struct eval *v = arg;
 
+	if (v->outputs &&
+		(json_print(json_pack("{sssssoss%}", "task",
+				    v->result[v->n_results - 1].task, "id",
+				    item->id, "right",
+				    item->answer ? json_boolean(right)
+						 : json_null(),
+				    "output", text, output->len),
+			 0, v->outputs) ||
+			fflush(v->outputs)))
+		return cannot_write_outputs(e);
+	if (v->shown >= n_show)
+		return 0;
+	v->shown++;
 	printf("---- %s%s\n%s", item->id, item->answer ? mark : "",
 		item->prompt);
-	fwrite(text_of(output), 1, output->len, stdout);
+	fwrite(text, 1, output->len, stdout);
 	fputs("\n", stdout);
 	if (item->answer)
 		printf("---- wanted:%s\n", item->answer);
@@ -258,26 +205,11 @@ static int show_item(const struct eval_item *item, bool right,
 	return cmd_flush(e);
 }
 
-static int each_item(void *arg, const struct eval_item *item, bool right,
-	const struct strbuf *output, struct err *e)
-{
-	struct eval *v = arg;
-	int ret = 0;
-
-	if (v->outputs)
-		ret = write_output(v, item, right, output, e);
-	if (!ret && v->shown < n_show) {
-		v->shown++;
-		ret = show_item(item, right, output, e);
-	}
-	return ret;
-}
-
 static int run_task(struct eval *v, const struct eval_task *t,
 	const struct eval_opts *o, const struct eval_subject *subject,
 	struct err *e)
 {
-	struct eval_items items = chosen(t);
+	struct eval_items items = eval_task_first(t, (uint64_t)n_items);
 	struct eval_result *r = &v->result[v->n_results++];
 	int ret;
 
@@ -334,115 +266,94 @@ static int run_tasks(struct eval *v, struct err *e)
 	return ret ? ret : cmd_flush(e);
 }
 
-static int open_model(struct eval *v, struct err *e)
+static int run_all(struct eval *v, const char *operand, struct err *e)
 {
-	return tandem_read_model(v->tandem, model_path)
-		? tandem_failure(v->tandem, e)
-		: 0;
-}
-
-static int run_all(struct eval *v, struct err *e)
-{
-	int ret = open_model(v, e);
-
-	if (!ret)
-		ret = start(v, e);
-	if (!ret)
-		ret = open_outputs(v, e);
-	return ret ? ret : run_tasks(v, e);
-}
-
-/* Before options are parsed, which changes the order of the words. */
-static json_t *words_of_line;
-
-static int take_shard(struct eval *v, struct err *e)
-{
-	int ret = shard_parse(&v->shard, shard_said, e);
-
-	if (ret || !shard_said)
-		return ret;
-	as_json = true;
-	v->shard_json = shard_json(&v->shard, words_of_line);
-	return v->shard_json ? 0 : err_set(e, ENOMEM, "no memory for a shard");
-}
-
-static int create(struct eval *v, struct err *e)
-{
-	struct err closing = { 0 };
-	int ret = take_shard(v, e);
-
-	if (!ret)
-		ret = cmd_create(&v->tandem, &asked, e);
-	if (ret)
-		return ret;
-	ret = tandem_check_needless(v->tandem, true, e);
-	if (ret)
-		tandem_end(v->tandem, &closing);
-	return ret;
-}
-
-static int eval_release(struct eval *v, int ret, struct err *e)
-{
-	struct err closing = { 0 };
-	int closed = tandem_end(v->tandem, &closing);
-
-	ret = cmd_closed(ret, closed, &closing, e);
-	eval_tasks_release(&v->tasks);
-	json_decref(v->shard_json);
-	if (v->outputs && fclose(v->outputs) && !ret)
-		ret = cannot_write_outputs(e);
-	free(v);
-	return ret;
-}
-
-static int eval_all(struct eval *v, const char *operand, struct err *e)
-{
+	struct tandem_report r;
 	int ret;
 
-	if (as_list)
-		return list_tasks(v, e);
+	if (as_list) {
+		ret = eval_tasks_read(&v->tasks, "all", EVAL_NEED_ANSWERS, e);
+		for (size_t i = 0; i < v->tasks.n && !ret; i++)
+			printf("%-10s %6zu items  %s\n", v->tasks.task[i].name,
+				v->tasks.task[i].items.n,
+				v->tasks.task[i].path);
+		return ret;
+	}
 	ret = eval_tasks_read(&v->tasks, operand, EVAL_NEED_ANY, e);
-	return ret ? ret : run_all(v, e);
-}
-
-static int eval_line(int argc, char **argv)
-{
-	struct eval *v;
-	struct err e = { 0 };
-	unsigned operands;
-	const char *operand;
-	int status, ret;
-
-	if (!cmd_parse(&cmd_eval, argc, argv, &operands, &status))
-		return status;
-	operand = operands ? argv[1] : NULL;
-	status = check_usage(operand);
-	if (status)
-		return status;
-	v = calloc(1, sizeof(*v));
-	if (!v) {
-		err_set(&e, ENOMEM, "no memory for an evaluation");
-		return cmd_fail(&e);
+	if (ret)
+		return ret;
+	if (tandem_read_model(v->tandem, model_path))
+		return tandem_failure(v->tandem, e);
+	tandem_report(v->tandem, &r);
+	ret = check_prompts(
+		v, r.pair->context ? r.pair->context : r.model->n_ctx, e);
+	if (ret)
+		return ret;
+	if (tandem_start_for(v->tandem, v->longest, n_predict))
+		return tandem_failure(v->tandem, e);
+	/* The window may hold less than the model's context. */
+	tandem_report(v->tandem, &r);
+	ret = check_prompts(v, r.context, e);
+	if (ret)
+		return ret;
+	if (outputs_path) {
+		v->outputs = fopen(outputs_path, "we");
+		if (!v->outputs)
+			return err_sys(
+				e, errno, "cannot create '%s'", outputs_path);
 	}
-	if (create(v, &e)) {
-		json_decref(v->shard_json);
-		free(v);
-		return cmd_refuse(&cmd_eval, &e);
-	}
-	ret = eval_all(v, operand, &e);
-	ret = eval_release(v, ret, &e);
-	if (ret == -ECANCELED)
-		return EXIT_INTERRUPTED;
-	return ret ? cmd_fail(&e) : EXIT_OK;
+	return run_tasks(v, e);
 }
 
 static int eval_main(int argc, char **argv)
 {
-	int status;
+	/* Parsing changes the order of the words. */
+	json_t *words = shard_arguments(argc, argv);
+	struct err e = { 0 }, closing = { 0 };
+	struct eval *v = NULL;
+	const char *operand;
+	unsigned operands;
+	int status, ret;
 
-	words_of_line = shard_arguments(argc, argv);
-	status = eval_line(argc, argv);
-	json_decref(words_of_line);
+	if (!cmd_parse(&cmd_eval, argc, argv, &operands, &status))
+		goto out;
+	operand = operands ? argv[1] : NULL;
+	status = check_usage(operand);
+	if (status)
+		goto out;
+	v = calloc(1, sizeof(*v));
+	ret = v ? shard_parse(&v->shard, shard_said, &e)
+		: err_set(&e, ENOMEM, "no memory for an evaluation");
+	if (!ret && shard_said) {
+		as_json = true;
+		v->shard_json = shard_json(&v->shard, words);
+		if (!v->shard_json)
+			ret = err_set(&e, ENOMEM, "no memory for a shard");
+	}
+	if (!ret)
+		ret = cmd_create(&v->tandem, &asked, &e);
+	if (!ret) {
+		ret = tandem_check_needless(v->tandem, true, &e);
+		if (ret)
+			tandem_end(v->tandem, &closing);
+	}
+	if (ret) {
+		status = cmd_refuse(&cmd_eval, &e);
+		goto out;
+	}
+	ret = run_all(v, operand, &e);
+	ret = cmd_closed(ret, tandem_end(v->tandem, &closing), &closing, &e);
+	eval_tasks_release(&v->tasks);
+	if (v->outputs && fclose(v->outputs) && !ret)
+		ret = cannot_write_outputs(&e);
+	status = ret == -ECANCELED ? EXIT_INTERRUPTED
+		: ret              ? cmd_fail(&e)
+				   : EXIT_OK;
+out:
+	if (v)
+		json_decref(v->shard_json);
+	free(v);
+	json_decref(words);
 	return status;
 }
 

@@ -214,16 +214,6 @@ static int show_step(void *arg, const struct tandem_step *step)
 	return -r->write_errno;
 }
 
-/* A line that people can go on behind; text in a pipe stays as it is but
- * for the newline every text file ends with. */
-static void end_text(struct run *r)
-{
-	if (r->newline_due)
-		putchar('\n');
-	fflush(stdout);
-	r->newline_due = false;
-}
-
 static int check_usage(void)
 {
 	if (system_text && !chat)
@@ -290,24 +280,13 @@ static int check_samples(struct run *r)
 	return EXIT_OK;
 }
 
-/* A schema is an object, and no path begins as one. */
-static int take_schema(struct run *r, struct err *e)
-{
-	size_t len;
-
-	if (schema_said[strspn(schema_said, " \t\r\n")] != '{')
-		return fd_read_file(
-			schema_said, PROMPT_MAX, &r->schema, &len, e);
-	r->schema = strdup(schema_said);
-	return r->schema ? 0 : err_set(e, ENOMEM, "no memory for a schema");
-}
-
 /* Before anything is opened, as the prompt. */
 static int read_schema(struct run *r)
 {
 	struct json_nodes *nodes = NULL;
 	struct err e = { 0 };
-	int ret;
+	size_t len;
+	int ret = 0;
 
 	if (!schema_said)
 		return EXIT_OK;
@@ -317,22 +296,18 @@ static int read_schema(struct run *r)
 			"fills masks in any order; choose a method that writes "
 			"from left to right",
 			r->of.method);
-	if (take_schema(r, &e))
+	/* A schema is an object, and no path begins as one. */
+	if (schema_said[strspn(schema_said, " \t\r\n")] != '{')
+		ret = fd_read_file(
+			schema_said, PROMPT_MAX, &r->schema, &len, &e);
+	else if (!(r->schema = strdup(schema_said)))
+		ret = err_set(&e, ENOMEM, "no memory for a schema");
+	if (ret)
 		return cmd_fail(&e);
 	ret = json_nodes_open(&nodes, r->schema, &e);
 	if (!ret)
 		json_nodes_close(nodes);
 	return ret ? cmd_refuse(&cmd_run, &e) : EXIT_OK;
-}
-
-/* What only means something with another drafter, or to a task. */
-static int check_needless(const struct run *r)
-{
-	struct err e = { 0 };
-
-	return tandem_check_needless(r->tandem, false, &e)
-		? cmd_refuse(&cmd_run, &e)
-		: EXIT_OK;
 }
 
 /* Nothing settles of a text that is written from left to right. */
@@ -381,38 +356,30 @@ static int choose_prompt(const char *operand)
 	return EXIT_OK;
 }
 
-static int read_file(struct strbuf *text, struct err *e)
-{
-	char *data = NULL;
-	size_t len;
-	int ret = fd_read_file(prompt_file, PROMPT_MAX, &data, &len, e);
-
-	if (ret)
-		return ret;
-	/* The newline is the shell's or the editor's: nobody means a text to
-	 * go on behind it. */
-	if (piped && len && data[len - 1] == '\n')
-		len--;
-	strbuf_add(text, data, len);
-	free(data);
-	return 0;
-}
-
 /* Before anything is opened: its absence costs no wait. An exit code. */
 static int read_prompt(struct run *r)
 {
 	struct strbuf *text = &r->given;
 	struct err e = { 0 };
-	int ret = 0;
+	char *data = NULL;
+	size_t len;
 
-	if (prompt_text)
+	if (prompt_text) {
 		strbuf_add(text, prompt_text, strlen(prompt_text));
-	else
-		ret = read_file(text, &e);
-	if (!ret && text->failed)
-		ret = err_set(&e, ENOMEM, "no memory for the prompt");
-	if (ret)
+	} else {
+		if (fd_read_file(prompt_file, PROMPT_MAX, &data, &len, &e))
+			return cmd_fail(&e);
+		/* The newline is the shell's or the editor's: nobody means a
+		 * text to go on after it. */
+		if (piped && len && data[len - 1] == '\n')
+			len--;
+		strbuf_add(text, data, len);
+		free(data);
+	}
+	if (text->failed) {
+		err_set(&e, ENOMEM, "no memory for the prompt");
 		return cmd_fail(&e);
+	}
 	if (!text->len && piped)
 		return no_prompt("standard input is empty");
 	if (!text->len && !no_bos)
@@ -429,17 +396,6 @@ static int failed(const struct run *r, int status, struct err *e)
 	if (status)
 		tandem_failure(r->tandem, e);
 	return status;
-}
-
-static int tokenize_prompt(struct run *r, struct err *e)
-{
-	int ret = cmd_prompt(r->tandem, &r->request, &r->prompt, e);
-
-	if (!ret && !r->prompt.n)
-		ret = err_set(e, EINVAL,
-			"the prompt is empty and --no-bos was given, so there "
-			"is nothing to continue");
-	return ret;
 }
 
 /* ---- opening ------------------------------------------------------- */
@@ -483,8 +439,12 @@ static int run_open(struct run *r, struct err *e)
 	if ((ret = tandem_read_model(r->tandem, model_path)))
 		return failed(r, ret, e);
 	tandem_report(r->tandem, &of);
-	if ((ret = tokenize_prompt(r, e)) ||
-		(ret = tandem_check_room(r->tandem, r->prompt.n, n_predict, e)))
+	ret = cmd_prompt(r->tandem, &r->request, &r->prompt, e);
+	if (!ret && !r->prompt.n)
+		ret = err_set(e, EINVAL,
+			"the prompt is empty and --no-bos was given, so there "
+			"is nothing to continue");
+	if (ret || tandem_check_room(r->tandem, r->prompt.n, n_predict, e))
 		return TANDEM_FAILED;
 	r->watch.tokenizer = of.tokenizer;
 	if (of.pair->context > of.model->n_ctx)
@@ -493,15 +453,6 @@ static int run_open(struct run *r, struct err *e)
 			of.pair->context, of.model->n_ctx);
 	return failed(
 		r, tandem_start_for(r->tandem, r->prompt.n, n_predict), e);
-}
-
-static void run_release(struct run *r)
-{
-	free(r->prompt.id);
-	strbuf_release(&r->given);
-	free(r->schema);
-	strbuf_release(&r->text);
-	watch_release(&r->watch);
 }
 
 /* ---- the end ------------------------------------------------------- */
@@ -580,26 +531,21 @@ static int generate(struct run *r, struct err *e)
 	samples_drawn();
 	if (r->all && samples_print(r->tandem, of.n_samples, as_ids, stdout))
 		r->write_errno = errno ? errno : EIO;
-	if (!as_json)
-		end_text(r);
+	/* A line that people can go on after; text in a pipe stays as it is but
+	 * for the newline every text file ends with. */
+	if (!as_json) {
+		if (r->newline_due)
+			putchar('\n');
+		fflush(stdout);
+		r->newline_due = false;
+	}
 	return report(r, ret, e);
-}
-
-static int run_all(struct run *r, struct err *e)
-{
-	struct err closing = { 0 };
-	int ret = run_open(r, e), closed;
-
-	if (!ret)
-		ret = generate(r, e);
-	closed = tandem_end(r->tandem, &closing);
-	return cmd_closed(ret, closed, &closing, e);
 }
 
 static int run_main(int argc, char **argv)
 {
 	struct run r = { .begin_ns = clock_ns() };
-	struct err e = { 0 };
+	struct err e = { 0 }, closing = { 0 };
 	unsigned operands;
 	int status, ret;
 
@@ -610,12 +556,22 @@ static int run_main(int argc, char **argv)
 	if (watched)
 		watch_init(&r.watch, as_json);
 	cmd_before_end(watched ? watch_leave : NULL);
-	if (!(status = check_needless(&r)) && !(status = check_watch(&r)) &&
+	/* What only means something with another drafter, or to a task. */
+	if (tandem_check_needless(r.tandem, false, &e))
+		status = cmd_refuse(&cmd_run, &e);
+	if (!status && !(status = check_watch(&r)) &&
 		!(status = check_samples(&r)) && !(status = read_schema(&r)) &&
 		!(status = choose_prompt(operands ? argv[1] : NULL)))
 		status = read_prompt(&r);
-	ret = status ? tandem_end(r.tandem, &e) : run_all(&r, &e);
-	run_release(&r);
+	ret = status ? 0 : run_open(&r, &e);
+	if (!status && !ret)
+		ret = generate(&r, &e);
+	ret = cmd_closed(ret, tandem_end(r.tandem, &closing), &closing, &e);
+	free(r.prompt.id);
+	strbuf_release(&r.given);
+	free(r.schema);
+	strbuf_release(&r.text);
+	watch_release(&r.watch);
 	signal(SIGPIPE, SIG_DFL);
 	if (r.write_errno == EPIPE)
 		raise(SIGPIPE); /* the end that every filter expects */

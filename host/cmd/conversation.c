@@ -1,5 +1,6 @@
 #include "host/cmd/conversation.h"
 
+#include "base/checked.h"
 #include "base/err.h"
 #include "host/api/options.h"
 #include "host/api/report.h"
@@ -11,28 +12,75 @@
 #include "host/text/generation.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- opening ------------------------------------------------------------- */
+/* ---- how answers are drawn ----------------------------------------------- */
 
-static bool is_plain(const struct model *m)
+static const struct drawing drawing_defaults = { .predict = -1,
+	.repeat_last = 64,
+	.seed = 1,
+	.temperature = NAN,
+	.top_p = 1,
+	.repeat_penalty = 1 };
+
+/* clang-format off */
+#define IN(field) OPT_IN(drawing, field)
+static const struct opt drawing_rows[] = {
+	{ OPT_INT, 'n', "predict", IN(predict), "N",
+		"tokens of an answer, at most (-1: until it ends or the "
+		"context is full)", -1, INT32_MAX },
+	{ OPT_FLOAT, 0, "temp", IN(temperature), "T",
+		"temperature (0: greedy)",
+		0, 1000 },
+	{ OPT_INT, 0, "top-k", IN(top_k), "K",
+		"sample from the K most likely tokens (0: all)", 0, INT32_MAX },
+	{ OPT_FLOAT, 0, "top-p", IN(top_p), "P",
+		"sample from the fewest tokens whose probabilities reach P "
+		"(1: all)", 0.0001, 1 },
+	{ OPT_FLOAT, 0, "min-p", IN(min_p), "P",
+		"sample from tokens at least P times as likely as the most "
+		"likely (0: all)", 0, 1 },
+	{ OPT_FLOAT, 0, "repeat-penalty", IN(repeat_penalty), "X",
+		"make recent tokens less likely by this factor (1: off)",
+		0.01, 100 },
+	{ OPT_INT, 0, "repeat-last", IN(repeat_last), "N",
+		"tokens that count as recent (64)", 0, INT32_MAX },
+	{ OPT_INT, 0, "seed", IN(seed), "S",
+		"seed of the random numbers (1); the same seed gives the "
+		"same text", 0, (double)(1ll << 53) },
+};
+#undef IN
+/* clang-format on */
+
+const struct opt_table drawing_table = { "sampling", drawing_rows,
+	ARRAY_LEN(drawing_rows), &drawing_defaults, sizeof(struct drawing) };
+
+const struct opt_table *drawing_tables(size_t i)
 {
-	enum chat_family family = chat_of(m->gguf);
-
-	return family == CHAT_NONE || family == CHAT_UNKNOWN;
+	return i ? NULL : &drawing_table;
 }
+
+static const struct drawing *drawing(const struct conversation *c)
+{
+	return opt_values_of(c->asked, &drawing_table);
+}
+
+/* ---- opening ------------------------------------------------------------- */
 
 int conversation_start(struct conversation *c, struct err *e)
 {
 	struct tandem_report r;
+	enum chat_family family;
 
 	if (tandem_read_model(c->tandem, c->model_path) ||
 		tandem_start(c->tandem, 0))
 		return tandem_failure(c->tandem, e);
 	tandem_report(c->tandem, &r);
-	c->plain = is_plain(r.model);
+	family = chat_of(r.model->gguf);
+	c->plain = family == CHAT_NONE || family == CHAT_UNKNOWN;
 	c->room = r.context;
 	c->tokenizer = r.tokenizer;
 	return 0;
@@ -138,17 +186,6 @@ static int read_prompt(
 	return ret;
 }
 
-static int check_room(const struct conversation *c, size_t n, struct err *e)
-{
-	if (n < c->room)
-		return 0;
-	return err_set(e, EFBIG,
-		"with this turn the conversation has %zu tokens, and the "
-		"context has room for %u; nothing was dropped: /reset begins a "
-		"new conversation, /save FILE saves this one",
-		n, c->room);
-}
-
 static int generate(
 	struct conversation *c, const struct token_list *prompt, struct err *e)
 {
@@ -180,7 +217,8 @@ static int generate(
 	return ret ? tandem_failure(c->tandem, e) : 0;
 }
 
-const char *conversation_stop_name(const struct conversation *c)
+/* How the last answer ended. */
+static const char *stop_name(const struct conversation *c)
 {
 	static const char *const names[] = { "interrupted", "eos", "stop",
 		"length", "context", "error" };
@@ -188,53 +226,29 @@ const char *conversation_stop_name(const struct conversation *c)
 	return names[c->last.stop];
 }
 
-static int print_object(const struct conversation *c)
-{
-	json_t *o = json_pack("{sisisosssIsIsIsf}", "version", 1, "turn",
-		(int)c->turns, "text",
-		json_text((struct gguf_str){
-			c->text.data ? c->text.data : "", c->text.len }),
-		"stop", conversation_stop_name(c), "prompt_tokens",
-		(json_int_t)c->last.prompt_tokens, "cached_tokens",
-		(json_int_t)c->last.cached_tokens, "tokens",
-		(json_int_t)c->last.tokens, "time_s", c->last.seconds);
-	int ret = o ? json_dumpf(o, stdout, JSON_COMPACT) : -1;
-
-	json_decref(o);
-	if (!ret)
-		putchar('\n');
-	return ret || fflush(stdout) ? -EIO : 0;
-}
-
-static void note_full(const struct conversation *c)
-{
-	if (c->last.stop == TANDEM_STOP_CONTEXT)
-		cmd_warn("the context of %u tokens is full: %llu of the "
-			 "conversation, %llu of this answer, which was cut; "
-			 "/reset begins a new conversation, /save FILE saves "
-			 "this one",
-			c->room, (unsigned long long)c->last.prompt_tokens,
-			(unsigned long long)c->last.tokens);
-}
-
-/* The turn and its answer become part of what was said, or neither does. */
 int conversation_answer(
 	struct conversation *c, const struct strbuf *said, struct err *e)
 {
 	struct token_list prompt = { 0 };
+	const char *answer;
 	int ret = talk_add(&c->talk, "user", said->data ? said->data : "",
 		said->len, NULL, e);
 
 	if (ret)
 		return ret;
 	ret = read_prompt(c, &prompt, e);
-	if (!ret)
-		ret = check_room(c, prompt.n, e);
+	if (!ret && prompt.n >= c->room)
+		ret = err_set(e, EFBIG,
+			"with this turn the conversation has %zu tokens, and "
+			"the context has room for %u; nothing was dropped: "
+			"/reset begins a new conversation, /save FILE saves "
+			"this one",
+			prompt.n, c->room);
 	if (!ret)
 		ret = generate(c, &prompt, e);
+	answer = c->text.data ? c->text.data : "";
 	if (!ret)
-		ret = talk_add(&c->talk, "assistant",
-			c->text.data ? c->text.data : "", c->text.len,
+		ret = talk_add(&c->talk, "assistant", answer, c->text.len,
 			&c->tokens, e);
 	free(prompt.id);
 	if (ret) {
@@ -242,9 +256,305 @@ int conversation_answer(
 		return ret;
 	}
 	c->turns++;
-	note_full(c);
-	return c->as_json && print_object(c)
-		? err_sys(e, errno ? errno : EIO,
-			  "cannot write to standard output")
-		: 0;
+	if (c->last.stop == TANDEM_STOP_CONTEXT)
+		cmd_warn("the context of %u tokens is full: %llu of the "
+			 "conversation, %llu of this answer, which was cut; "
+			 "/reset begins a new conversation, /save FILE saves "
+			 "this one",
+			c->room, (unsigned long long)c->last.prompt_tokens,
+			(unsigned long long)c->last.tokens);
+	if (c->as_json &&
+		(json_print(json_pack("{sisisosssIsIsIsf}", "version", 1,
+				    "turn", (int)c->turns, "text",
+				    json_text((struct gguf_str){
+					    answer, c->text.len }),
+				    "stop", stop_name(c), "prompt_tokens",
+				    (json_int_t)c->last.prompt_tokens,
+				    "cached_tokens",
+				    (json_int_t)c->last.cached_tokens, "tokens",
+				    (json_int_t)c->last.tokens, "time_s",
+				    c->last.seconds),
+			 0, stdout) ||
+			fflush(stdout)))
+		return err_sys(e, errno ? errno : EIO,
+			"cannot write to standard output");
+	return 0;
+}
+
+/* ---- settings ------------------------------------------------------------ */
+
+/* What /set takes: all of a decoder, and how it draws. */
+static const struct opt_table *chat_tables(size_t i)
+{
+	return i ? decoder_tables(i - 1) : &drawing_table;
+}
+
+/* The model is opened anew with what `v` asks for; what there is stays where
+ * `v` cannot be meant. */
+static int set_decoder(
+	struct conversation *c, const struct opt_values *v, struct err *e)
+{
+	struct tandem *new;
+	struct err again = { 0 };
+	int ret = cmd_create(&new, v, e);
+
+	if (ret)
+		return ret;
+	if (conversation_stop(c, e))
+		cmd_warn("%s", e->text);
+	c->tandem = new;
+	ret = conversation_start(c, e);
+	if (!ret) {
+		*c->asked = *v;
+		return 0;
+	}
+	/* Back to what there was; where even that fails the program ends. */
+	conversation_stop(c, &again);
+	ret = cmd_create(&c->tandem, c->asked, &again);
+	if (!ret)
+		ret = conversation_start(c, &again);
+	if (!ret)
+		return e->code;
+	cmd_fail(e);
+	*e = again;
+	conversation_stop(c, &again);
+	return ret;
+}
+
+static const struct opt *drawing_row(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(drawing_rows); i++)
+		if (!strcmp(drawing_rows[i].name, name))
+			return &drawing_rows[i];
+	return NULL;
+}
+
+/* "name=value", or a flag's name; how answers are drawn is changed at once, and
+ * for all else the model is opened anew. */
+static int set_option(struct conversation *c, const char *said, struct err *e)
+{
+	struct opt_values v = *c->asked;
+	char **set = reallocarray(c->set, c->n_set + 1, sizeof(*set));
+	char *name = strdup(said), *value;
+	int ret;
+
+	if (set)
+		c->set = set;
+	if (!set || !name) {
+		free(name);
+		return err_set(e, ENOMEM, "no memory for an option");
+	}
+	/* Options borrow their text, so the copy stays. */
+	c->set[c->n_set++] = name;
+	value = strchr(name, '=');
+	if (value)
+		*value++ = '\0';
+	ret = opt_set(chat_tables, &v, name, value, e);
+	if (ret)
+		return ret;
+	if (!drawing_row(name))
+		return set_decoder(c, &v, e);
+	*c->asked = v;
+	return 0;
+}
+
+int conversation_set_system(
+	struct conversation *c, const char *text, struct err *e)
+{
+	if (c->plain)
+		return err_set(e, ENOTSUP,
+			"the model has no chat template that is known, so "
+			"there is no system's turn");
+	return talk_set_system(&c->talk, *text ? text : NULL, e);
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static int save(struct conversation *c, const char *path, struct err *e)
+{
+	const struct drawing *d = drawing(c);
+	json_t *settings = json_pack("{sIsIsIsIsfsfsf}", "predict",
+		(json_int_t)d->predict, "top-k", (json_int_t)d->top_k,
+		"repeat-last", (json_int_t)d->repeat_last, "seed",
+		(json_int_t)d->seed, "top-p", d->top_p, "min-p", d->min_p,
+		"repeat-penalty", d->repeat_penalty);
+	int ret;
+
+	if (settings && !isnan(d->temperature))
+		put_real(settings, "temp", d->temperature);
+	ret = settings ? talk_save(&c->talk, settings, path, e)
+		       : err_set(e, ENOMEM, "no memory for the settings");
+	json_decref(settings);
+	return ret;
+}
+
+/* All of them or none; what the command line says stays where it `stands`. */
+static int take_settings(
+	struct conversation *c, json_t *settings, bool stands, struct err *e)
+{
+	struct opt_values v = *c->asked;
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(settings, name, value)
+	{
+		const struct opt *row = drawing_row(name);
+		char text[64];
+
+		if (!row || !json_is_number(value))
+			return err_set(e, EINVAL,
+				"the setting '%.40s' is none that is kept, or "
+				"no number",
+				name);
+		if (stands && opt_is_said(c->asked, &drawing_table, row))
+			continue;
+		if (json_is_integer(value))
+			snprintf(text, sizeof(text), "%lld",
+				(long long)json_integer_value(value));
+		else
+			snprintf(text, sizeof(text), "%.17g",
+				json_real_value(value));
+		if (opt_set(drawing_tables, &v, name, text, e))
+			return e->code;
+	}
+	*c->asked = v;
+	return 0;
+}
+
+int conversation_load(
+	struct conversation *c, const char *path, bool stands, struct err *e)
+{
+	struct talk talk = { 0 };
+	json_t *settings = NULL;
+	int ret = talk_load(&talk, &settings, path, e);
+
+	if (ret)
+		return ret;
+	ret = take_settings(c, settings, stands, e);
+	json_decref(settings);
+	if (ret) {
+		talk_release(&talk);
+		return err_in(e, "'%s'", path);
+	}
+	talk_release(&c->talk);
+	c->talk = talk;
+	return 0;
+}
+
+/* ---- commands ------------------------------------------------------------ */
+
+static int do_reset(struct conversation *c, const char *text, struct err *e)
+{
+	talk_reset(&c->talk);
+	return 0;
+}
+
+static int do_load(struct conversation *c, const char *path, struct err *e)
+{
+	return conversation_load(c, path, false, e);
+}
+
+static int do_method(struct conversation *c, const char *name, struct err *e)
+{
+	struct tandem_report r;
+	char text[128];
+
+	if (!*name) {
+		tandem_report(c->tandem, &r);
+		fprintf(stderr, "method %s\n", r.method);
+		return 0;
+	}
+	snprintf(text, sizeof(text), "method=%s", name);
+	return set_option(c, text, e);
+}
+
+static int do_stats(struct conversation *c, const char *text, struct err *e)
+{
+	const struct tandem_result *r = &c->last;
+	uint64_t used = r->prompt_tokens + r->tokens;
+
+	if (!c->turns) {
+		fprintf(stderr,
+			"no answer yet; the context has room for %u "
+			"tokens\n",
+			c->room);
+		return 0;
+	}
+	fprintf(stderr,
+		"prompt: %llu tokens, %llu cached, %llu computed\n"
+		"answer: %llu tokens in %.2f s, the first after %.2f s; "
+		"ended by %s\n",
+		(unsigned long long)r->prompt_tokens,
+		(unsigned long long)r->cached_tokens,
+		(unsigned long long)(r->prompt_tokens - r->cached_tokens),
+		(unsigned long long)r->tokens, r->seconds, r->seconds_to_first,
+		stop_name(c));
+	if (r->drafted)
+		fprintf(stderr, "drafted: %llu, accepted %llu\n",
+			(unsigned long long)r->drafted,
+			(unsigned long long)r->accepted);
+	fprintf(stderr, "context: %llu of %u tokens\n",
+		(unsigned long long)used, c->room);
+	if (r->phone_seconds > 0)
+		fprintf(stderr, "phone: %.3f s, %.2f J\n", r->phone_seconds,
+			r->phone_joules);
+	return 0;
+}
+
+static int do_quit(struct conversation *c, const char *text, struct err *e)
+{
+	return CONVERSATION_QUIT;
+}
+
+static int do_help(struct conversation *c, const char *text, struct err *e);
+
+static const struct {
+	const char *name, *arg, *help;
+	const char *needs; /* what must follow the name; NULL: nothing */
+	int (*run)(struct conversation *, const char *text, struct err *);
+} verbs[] = {
+	{ "/system", "TEXT", "set the system's turn; without TEXT, none", NULL,
+		conversation_set_system },
+	{ "/reset", "", "begin anew; the system's turn stays", NULL, do_reset },
+	{ "/save", "FILE", "write the conversation and settings as JSON",
+		"the FILE to save to", save },
+	{ "/load", "FILE", "go on with one that was saved", "the FILE to load",
+		do_load },
+	{ "/stats", "", "what the last answer took", NULL, do_stats },
+	{ "/method", "NAME", "decode by another method", NULL, do_method },
+	{ "/set", "NAME=VALUE", "any option of tandem chat --help but --model",
+		"NAME=VALUE", set_option },
+	{ "/help", "", "this", NULL, do_help },
+	{ "/quit", "", "end, as Ctrl-D does", NULL, do_quit },
+};
+
+static int do_help(struct conversation *c, const char *text, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		fprintf(stderr, "%-8s %-10s  %s\n", verbs[i].name, verbs[i].arg,
+			verbs[i].help);
+	fputs("A turn that begins with a / is written with two. A line that "
+	      "ends in a backslash goes\non with the next; a line of \"\"\" "
+	      "begins a turn of several, and another ends it.\n",
+		stderr);
+	return 0;
+}
+
+int conversation_command(
+	struct conversation *c, const char *line, struct err *e)
+{
+	size_t len = strcspn(line, " \t");
+	const char *rest = line + len + strspn(line + len, " \t");
+
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		if (strlen(verbs[i].name) != len ||
+			strncmp(line, verbs[i].name, len))
+			continue;
+		if (verbs[i].needs && !*rest)
+			return err_set(
+				e, EINVAL, "%s is missing", verbs[i].needs);
+		return verbs[i].run(c, rest, e);
+	}
+	return err_set(e, EINVAL, "'%.*s' is no command; /help lists them",
+		(int)(len > 40 ? 40 : len), line);
 }

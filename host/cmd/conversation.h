@@ -51,8 +51,6 @@ struct conversation {
 	bool failed; /* a turn was not answered: the exit status of a pipe */
 };
 
-/* ---- conversation.c ---- */
-
 /* The handle (cmd_create) reads its model, and its pair is started. */
 int conversation_start(struct conversation *, struct err *);
 /* What tandem_end says; there may be none. */
@@ -62,33 +60,17 @@ void conversation_release(struct conversation *);
 /* The turn and its answer become part of what was said, or neither does. */
 int conversation_answer(
 	struct conversation *, const struct strbuf *said, struct err *);
-/* How the last answer ended. */
-const char *conversation_stop_name(const struct conversation *);
 
-/* ---- conversation_settings.c ---- */
-
-/* "name=value", or a flag's name; how answers are drawn is changed at once,
- * and for all else the model is opened anew. */
-int conversation_set(struct conversation *, const char *said, struct err *);
 /* "" is none. */
 int conversation_set_system(
 	struct conversation *, const char *text, struct err *);
-int conversation_save(struct conversation *, const char *path, struct err *);
 /* What the command line says stays where it `stands`. */
 int conversation_load(
 	struct conversation *, const char *path, bool stands, struct err *);
-
-/* ---- conversation_commands.c ---- */
 
 #define CONVERSATION_QUIT 1
 
 /* A line that begins with a /. 0, CONVERSATION_QUIT, or -errno. */
 int conversation_command(struct conversation *, const char *line, struct err *);
-
-/* As it is set. */
-static inline const struct drawing *drawing(const struct conversation *c)
-{
-	return opt_values_of(c->asked, &drawing_table);
-}
 
 #endif

@@ -34,32 +34,25 @@ void talk_drop(struct talk *t)
 	turn_release(&t->turn[--t->n]);
 }
 
-static int make_room(struct talk *t)
-{
-	size_t cap = t->cap ? 2 * t->cap : 16;
-	struct talk_turn *p;
-
-	if (t->n < t->cap)
-		return 0;
-	p = reallocarray(t->turn, cap, sizeof(*p));
-	if (!p)
-		return -ENOMEM;
-	t->turn = p;
-	t->cap = cap;
-	return 0;
-}
-
 int talk_add(struct talk *t, const char *role, const char *text, size_t bytes,
 	const struct token_list *tokens, struct err *e)
 {
-	struct talk_turn new = { .role = role, .bytes = bytes };
+	struct talk_turn new = { .role = role, .bytes = bytes },
+			 *turn = t->turn;
+	size_t cap = t->cap ? 2 * t->cap : 16;
 
+	if (t->n == t->cap)
+		turn = reallocarray(t->turn, cap, sizeof(*turn));
+	if (turn && t->n == t->cap) {
+		t->turn = turn;
+		t->cap = cap;
+	}
 	new.text = malloc(bytes + 1);
 	if (tokens && tokens->n) {
 		new.tokens = calloc(tokens->n, sizeof(*new.tokens));
 		new.n_tokens = tokens->n;
 	}
-	if (!new.text || (new.n_tokens && !new.tokens) || make_room(t)) {
+	if (!turn || !new.text || (new.n_tokens && !new.tokens)) {
 		turn_release(&new);
 		return err_set(e, ENOMEM, "no memory for a turn");
 	}
@@ -122,30 +115,26 @@ struct tandem_turn *talk_turns(const struct talk *t)
 
 /* ---- files --------------------------------------------------------------- */
 
-static json_t *to_json(const struct talk *t, json_t *settings)
-{
-	json_t *turns = json_array();
-
-	for (size_t i = 0; turns && i < t->n; i++)
-		if (json_array_append_new(turns,
-			    json_pack("{ssss%}", "role", t->turn[i].role,
-				    "content", t->turn[i].text,
-				    t->turn[i].bytes))) {
-			json_decref(turns);
-			return NULL;
-		}
-	return json_pack("{sisOso}", "version", VERSION, "settings", settings,
-		"turns", turns);
-}
-
 int talk_save(
 	const struct talk *t, json_t *settings, const char *path, struct err *e)
 {
-	json_t *all = to_json(t, settings);
-	char *text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
+	json_t *turns = json_array(), *all;
 	struct newfile file;
+	char *text;
 	int ret;
 
+	for (size_t i = 0; i < t->n; i++)
+		json_array_append_new(turns,
+			json_pack("{ssss%}", "role", t->turn[i].role, "content",
+				t->turn[i].text, t->turn[i].bytes));
+	/* All of it or nothing: a text that is not UTF-8 makes no turn. */
+	if (json_array_size(turns) != t->n) {
+		json_decref(turns);
+		turns = NULL;
+	}
+	all = json_pack("{sisOso}", "version", VERSION, "settings", settings,
+		"turns", turns);
+	text = all ? json_dumps(all, JSON_INDENT(2)) : NULL;
 	json_decref(all);
 	if (!text)
 		return err_set(e, ENOMEM,

@@ -66,16 +66,6 @@ struct glyph {
 	char own[4];
 };
 
-static wchar_t code_point(const unsigned char *p, size_t len)
-{
-	static const unsigned char first[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
-	uint32_t c = p[0] & first[len];
-
-	for (size_t i = 1; i < len; i++)
-		c = c << 6 | (p[i] & 0x3f);
-	return (wchar_t)c;
-}
-
 /* Without the locale, which comes with the C library, all are one wide. */
 static int width_of(wchar_t c, bool known)
 {
@@ -91,12 +81,16 @@ static int width_of(wchar_t c, bool known)
 static struct glyph next_glyph(
 	const struct watch_view *v, const char **at, const char *end)
 {
+	static const unsigned char first[] = { 0, 0x7f, 0x1f, 0x0f, 0x07 };
 	const unsigned char *p = (const unsigned char *)*at;
 	int len = utf8_length(p, (size_t)(end - *at));
 	struct glyph g = { .text = *at, .len = len > 0 ? (size_t)len : 1 };
+	uint32_t c = p[0] & first[g.len];
 
 	*at += g.len;
-	g.width = len > 0 ? width_of(code_point(p, g.len), v->utf8) : -1;
+	for (size_t i = 1; i < g.len; i++)
+		c = c << 6 | (p[i] & 0x3f);
+	g.width = len > 0 ? width_of((wchar_t)c, v->utf8) : -1;
 	return g;
 }
 
@@ -117,11 +111,6 @@ static struct glyph sign_for(struct glyph g)
 	g.own[2] = (char)(0x80 + (c == 0x7f ? 0x21 : c));
 	g.text = NULL;
 	return g;
-}
-
-static void put_glyph(struct strbuf *out, const struct glyph *g)
-{
-	strbuf_add(out, g->text ? g->text : g->own, g->len);
 }
 
 /* ---- what stands --------------------------------------------------------- */
@@ -249,7 +238,7 @@ static void draw_glyph(struct pen *p, const struct glyph *g)
 		p->row++;
 		p->col = 0;
 	}
-	put_glyph(p->out, g);
+	strbuf_add(p->out, g->text ? g->text : g->own, g->len);
 	p->col += width;
 }
 

@@ -3,10 +3,10 @@
 #include "base/checked.h"
 #include "base/fd.h"
 #include "host/api/tandem.h"
+#include "host/cmd/json_text.h"
 #include "host/text/tokenizer.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,15 +59,6 @@ static struct watch_size terminal_size(void)
 enum { NOTHING = -1, FULL = -2 };
 static volatile sig_atomic_t drawn_behind = NOTHING;
 
-static void note_drawn(const struct watch *w)
-{
-	const struct watch_view *v = &w->view;
-
-	drawn_behind = w->form != WATCH_DRAWN || !v->open ? NOTHING
-		: v->col >= v->cols                       ? FULL
-							  : (int)v->col;
-}
-
 /* No more than a handler may: the cursor is at the margin, see watch_view.h. */
 void watch_leave(void)
 {
@@ -88,16 +79,19 @@ void watch_leave(void)
  * the program leaves a whole one. */
 static int write_out(struct watch *w)
 {
+	const struct watch_view *v = &w->view;
 	int ret = 0;
 
-	if (w->out.failed || w->view.ahead.failed || w->view.row.failed)
+	if (w->out.failed || v->ahead.failed || v->row.failed)
 		return -ENOMEM;
 	if (w->out.len)
 		ret = fflush(stdout)
 			? -errno
 			: fd_write_all(STDOUT_FILENO, w->out.data, w->out.len);
 	strbuf_reset(&w->out);
-	note_drawn(w);
+	drawn_behind = w->form != WATCH_DRAWN || !v->open ? NOTHING
+		: v->col >= v->cols                       ? FULL
+							  : (int)v->col;
 	return ret;
 }
 
@@ -114,29 +108,6 @@ int watch_text(struct watch *w, int32_t id, const char *text, size_t len)
 }
 
 /* ---- JSON ---------------------------------------------------------------- */
-
-static json_t *tokens_json(const struct tandem_step *s)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < s->n; i++)
-		json_array_append_new(list,
-			s->tokens[i] < 0 ? json_null()
-					 : json_integer(s->tokens[i]));
-	return list;
-}
-
-static json_t *texts_json(const struct tandem_step *s)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; list && i < s->n; i++)
-		json_array_append_new(list,
-			s->tokens[i] < 0 ? json_null()
-					 : json_stringn(s->text + s->at[i],
-						   s->at[i + 1] - s->at[i]));
-	return list;
-}
 
 static json_t *marks_json(const struct tandem_step *s)
 {
@@ -158,17 +129,28 @@ static json_t *marks_json(const struct tandem_step *s)
 
 static int step_json(const struct tandem_step *s, struct strbuf *out)
 {
-	json_t *o = json_object();
+	json_t *o = json_object(), *tokens = json_array(),
+	       *texts = json_array();
 	char *line = NULL;
 	int bad;
 
-	json_object_set_new(o, "step", json_integer((json_int_t)s->pass));
-	json_object_set_new(o, "first", json_integer((json_int_t)s->first));
-	json_object_set_new(o, "tokens", tokens_json(s));
+	for (size_t i = 0; i < s->n; i++) {
+		bool mask = s->tokens[i] < 0;
+
+		json_array_append_new(tokens,
+			mask ? json_null() : json_integer(s->tokens[i]));
+		json_array_append_new(texts,
+			mask ? json_null()
+			     : json_stringn(s->text + s->at[i],
+				       s->at[i + 1] - s->at[i]));
+	}
+	put_u64(o, "step", s->pass);
+	put_u64(o, "first", s->first);
+	json_object_set_new(o, "tokens", tokens);
 	/* The one member whose memory is not Jansson's, which else would know
 	 * that the object lacks something. */
 	bad = json_object_set_new(o, "marks", marks_json(s));
-	json_object_set_new(o, "text", texts_json(s));
+	json_object_set_new(o, "text", texts);
 	if (!bad)
 		line = json_dumps(o, JSON_COMPACT);
 	json_decref(o);
