@@ -41,17 +41,6 @@ void eval_interval(const struct eval_tally *t, double *low, double *high)
 	*high = t->right < t->total ? fmin(middle + half, 1) : 1;
 }
 
-static int refuse_long(const struct tandem *t, const struct eval_item *item,
-	size_t n, uint32_t context, struct err *e)
-{
-	struct tandem_report r;
-	char what[64];
-
-	tandem_report(t, &r);
-	snprintf(what, sizeof(what), "the prompt of item '%.40s'", item->id);
-	return model_no_room(r.model, what, n, n + 1, context, e);
-}
-
 int eval_longest(struct tandem *t, const struct eval_items *items,
 	uint32_t context, uint32_t *longest, struct err *e)
 {
@@ -65,8 +54,16 @@ int eval_longest(struct tandem *t, const struct eval_items *items,
 			tandem_failure(t, e);
 			return err_in(e, "item '%s'", item->id);
 		}
-		if (n >= context)
-			return refuse_long(t, item, (size_t)n, context, e);
+		if (n >= context) {
+			struct tandem_report r;
+			char what[64];
+
+			tandem_report(t, &r);
+			snprintf(what, sizeof(what),
+				"the prompt of item '%.40s'", item->id);
+			return model_no_room(r.model, what, (size_t)n,
+				(size_t)n + 1, context, e);
+		}
 		if (n > *longest)
 			*longest = (uint32_t)n;
 	}
@@ -81,27 +78,15 @@ static int keep_text(void *arg, int32_t id, const char *text, size_t len)
 	return output->failed;
 }
 
-/* What was done for an item that is finished. */
-static void count_work(struct eval_result *r, const struct tandem *t,
-	const struct tandem_result *got)
+/* *r grows by the length of what is written after the prompt, and by what it
+ * took. */
+static int run_item(struct tandem *t, const struct eval_item *item,
+	const struct eval_opts *o, uint64_t stream, struct strbuf *output,
+	struct eval_result *r, struct err *e)
 {
+	struct tandem_result got = { .size = sizeof(got) };
 	struct tandem_report report;
 	const struct session_stats *s = &report.work;
-
-	tandem_report(t, &report);
-	r->logits_hash += s->logits_hash;
-	r->tokens += got->tokens;
-	r->passes += s->passes;
-	row_counts_add(&r->decode_rows, &s->decode_rows);
-	r->phone_ps += s->price.total_ps;
-	r->phone_pj += s->price.energy_pj;
-	r->phone_cpu_ps += s->price.cpu_ps;
-	r->sampled += report.samples.tokens;
-}
-
-static struct tandem_request request_of(const struct eval_item *item,
-	const struct eval_opts *o, uint64_t stream, struct strbuf *output)
-{
 	struct tandem_request q;
 
 	tandem_request_init(&q, sizeof(q));
@@ -117,24 +102,20 @@ static struct tandem_request request_of(const struct eval_item *item,
 	q.stream = stream;
 	q.sink = keep_text;
 	q.sink_arg = output;
-	return q;
-}
-
-/* What is written behind the prompt; *r grows by its length and by what it
- * took. */
-static int run_item(struct tandem *t, const struct eval_item *item,
-	const struct eval_opts *o, uint64_t stream, struct strbuf *output,
-	struct eval_result *r, struct err *e)
-{
-	struct tandem_request q = request_of(item, o, stream, output);
-	struct tandem_result got = { .size = sizeof(got) };
-
 	tandem_hash_anew(t);
 	if (tandem_generate(t, &q, &got))
 		return tandem_failure(t, e);
 	if (got.stop == TANDEM_STOP_SINK)
 		return err_set(e, ENOMEM, "no memory for the text");
-	count_work(r, t, &got);
+	tandem_report(t, &report);
+	r->logits_hash += s->logits_hash;
+	r->tokens += got.tokens;
+	r->passes += s->passes;
+	row_counts_add(&r->decode_rows, &s->decode_rows);
+	r->phone_ps += s->price.total_ps;
+	r->phone_pj += s->price.energy_pj;
+	r->phone_cpu_ps += s->price.cpu_ps;
+	r->sampled += report.samples.tokens;
 	return tandem_check_finite(t, e);
 }
 
@@ -153,15 +134,6 @@ void eval_result_add(struct eval_result *sum, const struct eval_result *more)
 	method_stats_add(&sum->drafts, &more->drafts);
 }
 
-static void count(
-	struct eval_result *r, const struct eval_item *item, bool right)
-{
-	r->all.total++;
-	r->all.right += right;
-	r->level[item->level].total++;
-	r->level[item->level].right += right;
-}
-
 /* An item, and what is said of it. */
 static int take_item(struct tandem *t, const struct eval_items *items, size_t i,
 	const struct eval_opts *o, struct strbuf *output, struct eval_result *r,
@@ -178,22 +150,27 @@ static int take_item(struct tandem *t, const struct eval_items *items, size_t i,
 	if (ret)
 		return ret;
 	right = items->marked && eval_right(item, output->data, output->len);
-	count(r, item, right);
+	r->all.total++;
+	r->all.right += right;
+	r->level[item->level].total++;
+	r->level[item->level].right += right;
 	progress_tell(&o->progress, r->task, r->all.total,
 		shard_count(&o->shard, items->n));
 	return o->each ? o->each(o->arg, item, right, output, e) : 0;
 }
 
-static int run_items(struct tandem *t, const struct eval_items *items,
+int eval_run(struct tandem *t, const struct eval_items *items,
 	const struct eval_opts *o, struct eval_result *r, struct err *e)
 {
 	struct strbuf output = STRBUF_INIT;
-	struct tandem_report report;
+	struct tandem_report before, after;
+	uint64_t began = clock_ns();
 	struct eval_exact exact;
 	int ret = 0;
 
-	tandem_report(t, &report);
-	exact.tokenizer = report.tokenizer;
+	tandem_report(t, &before);
+	r->marked = items->marked;
+	exact.tokenizer = before.tokenizer;
 	/* The item's answer is to say which text is chosen. */
 	if (items->marked)
 		tandem_tell_reward(t, eval_exact_score, &exact);
@@ -204,19 +181,6 @@ static int run_items(struct tandem *t, const struct eval_items *items,
 	}
 	tandem_tell_reward(t, NULL, NULL);
 	strbuf_release(&output);
-	return ret;
-}
-
-int eval_run(struct tandem *t, const struct eval_items *items,
-	const struct eval_opts *o, struct eval_result *r, struct err *e)
-{
-	struct tandem_report before, after;
-	uint64_t began = clock_ns();
-	int ret;
-
-	tandem_report(t, &before);
-	r->marked = items->marked;
-	ret = run_items(t, items, o, r, e);
 	progress_tell(&o->progress, NULL, 0, 0);
 	r->ns = clock_ns() - began;
 	tandem_report(t, &after);

@@ -44,14 +44,6 @@ static struct part first_line(struct part p)
 	return trimmed(p);
 }
 
-static bool same_first_line(struct part output, struct part answer)
-{
-	output = first_line(output);
-	answer = first_line(answer);
-	return answer.len && output.len == answer.len &&
-		!memcmp(output.at, answer.at, answer.len);
-}
-
 static bool last_number(struct part p, int64_t *out)
 {
 	size_t end = p.len, begin;
@@ -71,14 +63,6 @@ static bool last_number(struct part p, int64_t *out)
 		n = -n;
 	*out = n;
 	return true;
-}
-
-static bool same_number(struct part output, struct part answer)
-{
-	int64_t has, wants;
-
-	return last_number(output, &has) && last_number(answer, &wants) &&
-		has == wants;
 }
 
 /* The next character of a trimmed text, a run of white space being one. */
@@ -105,31 +89,33 @@ static bool same_text(struct part output, struct part answer)
 	return answer.len && i == output.len && k == answer.len;
 }
 
-static bool has_facts(struct part output, const json_t *facts)
-{
-	const json_t *fact;
-	size_t i;
-
-	json_array_foreach(facts, i, fact) if (!output.len ||
-		!memmem(output.at, output.len, json_string_value(fact),
-			json_string_length(fact))) return false;
-	return true;
-}
-
 bool eval_right(const struct eval_item *item, const char *output, size_t len)
 {
 	struct part has = { output, len };
 	struct part wants = { item->answer, strlen(item->answer) };
+	int64_t a, b;
+	const json_t *fact;
+	size_t i;
 
 	switch (item->check) {
 	case EVAL_EXACT:
-		return same_first_line(has, wants);
+		has = first_line(has);
+		wants = first_line(wants);
+		return wants.len && has.len == wants.len &&
+			!memcmp(has.at, wants.at, wants.len);
 	case EVAL_NUMBER:
-		return same_number(has, wants);
+		return last_number(has, &a) && last_number(wants, &b) && a == b;
 	case EVAL_TEXT:
 		return same_text(has, wants);
 	case EVAL_FACTS:
-		return has_facts(has, item->facts);
+		json_array_foreach(item->facts, i, fact)
+		{
+			if (!len ||
+				!memmem(output, len, json_string_value(fact),
+					json_string_length(fact)))
+				return false;
+		}
+		return true;
 	}
 	return false;
 }

@@ -30,99 +30,62 @@ static int read_text(
 	return 0;
 }
 
-static int read_check(struct eval_item *item, struct err *e)
+static int read_marked(struct eval_item *item, struct err *e)
 {
-	const char *name;
-	int ret = read_text(item->line, "check", &name, e);
-
-	if (ret)
-		return ret;
-	for (unsigned i = 0; eval_check_names[i]; i++) {
-		if (!strcmp(eval_check_names[i], name)) {
-			item->check = (enum eval_check)i;
-			return 0;
-		}
-	}
-	return err_set(e, EINVAL,
-		"member 'check' is '%.40s'; exact, number, text and facts are "
-		"known",
-		name);
-}
-
-static int read_facts(struct eval_item *item, struct err *e)
-{
-	const json_t *fact;
-	size_t i;
-
-	item->facts = json_object_get(item->line, "facts");
-	if (item->facts && !json_is_array(item->facts))
-		return err_set(e, EINVAL, "member 'facts' is not a list");
-	json_array_foreach(item->facts, i,
-		fact) if (!json_string_length(fact)) return err_set(e, EINVAL,
-		"member 'facts': element %zu is not a string, or is empty",
-		i + 1);
-	if (item->check == EVAL_FACTS && !json_array_size(item->facts))
-		return err_set(e, EINVAL,
-			"member 'facts' is %s, but the check 'facts' needs it",
-			item->facts ? "empty" : "missing");
-	return 0;
-}
-
-static int read_level(struct eval_item *item, struct err *e)
-{
-	const json_t *level = json_object_get(item->line, "level");
-
-	if (!level)
-		return 0;
-	if (!json_is_integer(level) || json_integer_value(level) < 0 ||
-		json_integer_value(level) >= EVAL_LEVELS)
-		return err_set(e, EINVAL,
-			"member 'level' is not a number from 0 to %d",
-			EVAL_LEVELS - 1);
-	item->level = (unsigned)json_integer_value(level);
-	return 0;
-}
-
-/* Where an empty output, or any, would be right, nothing is checked. */
-static int check_answer(const struct eval_item *item, struct err *e)
-{
+	/* Where an empty output, or any, would be right, nothing is checked. */
 	static const char *const wanted[] = {
 		[EVAL_EXACT] = "an empty first line",
 		[EVAL_NUMBER] = "no number",
 		[EVAL_TEXT] = "no text",
 	};
-
-	if (item->check == EVAL_FACTS ||
-		eval_right(item, item->answer, strlen(item->answer)))
-		return 0;
-	return err_set(e, EINVAL,
-		"member 'answer' has %s, so the check '%s' can never pass",
-		wanted[item->check], eval_check_names[item->check]);
-}
-
-static int read_marked(struct eval_item *item, struct err *e)
-{
+	const json_t *level = json_object_get(item->line, "level"), *fact;
+	const char *name;
+	unsigned check = 0;
+	size_t i;
 	int ret;
 
 	if ((ret = read_text(item->line, "id", &item->id, e)) ||
 		(ret = read_text(item->line, "prompt", &item->prompt, e)) ||
 		(ret = read_text(item->line, "answer", &item->answer, e)) ||
-		(ret = read_check(item, e)) || (ret = read_facts(item, e)) ||
-		(ret = read_level(item, e)))
+		(ret = read_text(item->line, "check", &name, e)))
 		return ret;
-	return check_answer(item, e);
-}
-
-static int read_prompt(struct eval_item *item, size_t number, struct err *e)
-{
-	int ret;
-
-	if (!json_object_get(item->line, "id") &&
-		json_object_set_new(
-			item->line, "id", json_sprintf("line-%zu", number)))
-		return err_set(e, ENOMEM, "no memory for the items");
-	ret = read_text(item->line, "id", &item->id, e);
-	return ret ? ret : read_text(item->line, "prompt", &item->prompt, e);
+	while (eval_check_names[check] && strcmp(eval_check_names[check], name))
+		check++;
+	if (!eval_check_names[check])
+		return err_set(e, EINVAL,
+			"member 'check' is '%.40s'; exact, number, text and "
+			"facts are known",
+			name);
+	item->check = (enum eval_check)check;
+	item->facts = json_object_get(item->line, "facts");
+	if (item->facts && !json_is_array(item->facts))
+		return err_set(e, EINVAL, "member 'facts' is not a list");
+	json_array_foreach(item->facts, i, fact)
+	{
+		if (!json_string_length(fact))
+			return err_set(e, EINVAL,
+				"member 'facts': element %zu is not a string, "
+				"or is empty",
+				i + 1);
+	}
+	if (item->check == EVAL_FACTS && !json_array_size(item->facts))
+		return err_set(e, EINVAL,
+			"member 'facts' is %s, but the check 'facts' needs it",
+			item->facts ? "empty" : "missing");
+	if (level &&
+		(!json_is_integer(level) || json_integer_value(level) < 0 ||
+			json_integer_value(level) >= EVAL_LEVELS))
+		return err_set(e, EINVAL,
+			"member 'level' is not a number from 0 to %d",
+			EVAL_LEVELS - 1);
+	item->level = (unsigned)json_integer_value(level);
+	if (item->check != EVAL_FACTS &&
+		!eval_right(item, item->answer, strlen(item->answer)))
+		return err_set(e, EINVAL,
+			"member 'answer' has %s, so the check '%s' can never "
+			"pass",
+			wanted[item->check], name);
+	return 0;
 }
 
 /* ---- lines ----------------------------------------------------------------
@@ -136,53 +99,38 @@ struct reader {
 	bool answers;   /* some line has what an output is marked by */
 };
 
-/* An object with all that a line of plain text says. */
-static json_t *plain_line(const char *text, size_t len, struct err *e)
-{
-	json_t *line = NULL;
-
-	if (len && text[len - 1] == '\r')
-		len--;
-	if (memchr(text, '\0', len))
-		err_set(e, EINVAL, "a NUL byte is in the text");
-	else if (!utf8_is_valid(text, len))
-		err_set(e, EINVAL, "not valid UTF-8");
-	else if (!(line = json_pack("{ss%}", "prompt", text, len)))
-		err_set(e, ENOMEM, "no memory for the items");
-	return line;
-}
-
-static json_t *json_line(const char *text, size_t len, struct err *e)
-{
-	json_error_t error;
-	json_t *line;
-
-	/* Jansson takes some of its own failed allocations for bad JSON. */
-	errno = 0;
-	line = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
-	if (!line && errno == ENOMEM)
-		err_set(e, ENOMEM, "no memory for the items");
-	else if (!line)
-		err_set(e, EINVAL, "not JSON: %s", error.text);
-	else if (!json_is_object(line))
-		err_set(e, EINVAL, "not a JSON object");
-	else
-		return line;
-	json_decref(line);
-	return NULL;
-}
-
 static int add_item(
 	struct reader *r, const char *text, size_t len, struct err *e)
 {
 	struct eval_items *items = r->items;
 	struct eval_item *item;
+	json_error_t error;
+	json_t *line = NULL;
 	size_t *number;
-	json_t *line =
-		r->plain ? plain_line(text, len, e) : json_line(text, len, e);
+	int ret = 0;
 
-	if (!line)
-		return e->code;
+	/* Jansson takes some of its own failed allocations for bad JSON. */
+	errno = 0;
+	if (r->plain && len && text[len - 1] == '\r')
+		len--;
+	if (!r->plain)
+		line = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+	else if (memchr(text, '\0', len))
+		return err_set(e, EINVAL, "a NUL byte is in the text");
+	else if (!utf8_is_valid(text, len))
+		return err_set(e, EINVAL, "not valid UTF-8");
+	else if (!(line = json_pack("{ss%}", "prompt", text, len)))
+		errno = ENOMEM;
+	if (!line && errno == ENOMEM)
+		ret = err_set(e, ENOMEM, "no memory for the items");
+	else if (!line)
+		ret = err_set(e, EINVAL, "not JSON: %s", error.text);
+	else if (!json_is_object(line))
+		ret = err_set(e, EINVAL, "not a JSON object");
+	if (ret) {
+		json_decref(line);
+		return ret;
+	}
 	r->answers |= json_object_get(line, "answer") ||
 		json_object_get(line, "check");
 	item = reallocarray(items->item, items->n + 1, sizeof(*item));
@@ -198,11 +146,6 @@ static int add_item(
 	return 0;
 }
 
-static bool is_blank(const char *line, size_t len)
-{
-	return strspn(line, " \t\r\n") >= len;
-}
-
 static int add_lines(
 	struct reader *r, const char *data, size_t size, struct err *e)
 {
@@ -214,23 +157,9 @@ static int add_lines(
 		size_t len = (size_t)((newline ? newline : end) - at);
 
 		r->line++;
-		if (!is_blank(at, len))
+		if (strspn(at, " \t\r\n") < len)
 			ret = add_item(r, at, len, e);
 		at += len + 1;
-	}
-	return ret;
-}
-
-static int read_members(struct reader *r, struct err *e)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < r->items->n && !ret; i++) {
-		struct eval_item *item = &r->items->item[i];
-
-		r->line = r->number[i];
-		ret = r->items->marked ? read_marked(item, e)
-				       : read_prompt(item, r->line, e);
 	}
 	return ret;
 }
@@ -251,8 +180,20 @@ int eval_items_read(struct eval_items *items, const char *path,
 	ret = add_lines(&r, data, size, e);
 	items->marked = need == EVAL_NEED_ANSWERS ||
 		(need == EVAL_NEED_ANY && r.answers);
-	if (!ret)
-		ret = read_members(&r, e);
+	for (size_t i = 0; i < items->n && !ret; i++) {
+		struct eval_item *item = &items->item[i];
+		json_t *line = item->line;
+
+		r.line = r.number[i];
+		if (items->marked)
+			ret = read_marked(item, e);
+		else if (!json_object_get(line, "id") &&
+			json_object_set_new(
+				line, "id", json_sprintf("line-%zu", r.line)))
+			ret = err_set(e, ENOMEM, "no memory for the items");
+		else if (!(ret = read_text(line, "id", &item->id, e)))
+			ret = read_text(line, "prompt", &item->prompt, e);
+	}
 	if (ret)
 		err_in(e, "'%s', line %zu", path, r.line);
 	else if (!items->n)

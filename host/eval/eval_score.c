@@ -137,16 +137,6 @@ static int put_steps(struct scored *s, const struct tokenizer *tok,
 	return ret;
 }
 
-static int check_marks(const struct scored *s, struct err *e)
-{
-	if (!s->marks || json_array_size(s->marks) == s->n_steps)
-		return 0;
-	return err_set(e, EINVAL, "'%s' has %u step%s and %zu mark%s",
-		s->item->id, s->n_steps, s->n_steps == 1 ? "" : "s",
-		json_array_size(s->marks),
-		json_array_size(s->marks) == 1 ? "" : "s");
-}
-
 int scoring_tokenize(struct scoring *sc, struct tandem *t, const char *step_end,
 	struct err *e)
 {
@@ -158,9 +148,15 @@ int scoring_tokenize(struct scoring *sc, struct tandem *t, const char *step_end,
 		struct scored *s = &sc->scored[i];
 
 		if ((ret = put_tokens(s, t, r.tokenizer, e)) ||
-			(ret = put_steps(s, r.tokenizer, step_end, e)) ||
-			(ret = check_marks(s, e)))
+			(ret = put_steps(s, r.tokenizer, step_end, e)))
 			break;
+		if (s->marks && json_array_size(s->marks) != s->n_steps)
+			return err_set(e, EINVAL,
+				"'%s' has %u step%s and %zu mark%s",
+				s->item->id, s->n_steps,
+				s->n_steps == 1 ? "" : "s",
+				json_array_size(s->marks),
+				json_array_size(s->marks) == 1 ? "" : "s");
 		sc->longest = s->n > sc->longest ? s->n : sc->longest;
 	}
 	return ret;
@@ -246,55 +242,37 @@ static int by_prompt(const void *a, const void *b)
 	return order ? order : (*x > *y) - (*x < *y);
 }
 
-/* The solutions of one problem. */
-static void sum_problem(
-	struct scoring_summary *sum, const struct scored *const *of, uint64_t n)
-{
-	const struct scored *best = of[0];
-	uint64_t right = 0;
-
-	for (uint64_t i = 0; i < n; i++) {
-		const struct scored *s = of[i];
-
-		right += mark_of(s, s->n_steps - 1);
-		if (s->score[s->n_steps - 1] > best->score[best->n_steps - 1])
-			best = s;
-	}
-	sum->one += (double)right / (double)n;
-	sum->best += mark_of(best, best->n_steps - 1);
-	sum->any += right > 0;
-	sum->least = !sum->problems || n < sum->least ? n : sum->least;
-	sum->most = n > sum->most ? n : sum->most;
-	sum->problems++;
-}
-
 static void sum_problems(
 	struct scoring_summary *sum, const struct scored **of, size_t n)
 {
 	qsort(of, n, sizeof(*of), by_prompt);
 	for (size_t i = 0, end; i < n; i = end) {
-		for (end = i + 1; end < n &&
-			!strcmp(of[i]->item->prompt, of[end]->item->prompt);)
-			end++;
-		sum_problem(sum, of + i, end - i);
+		const struct scored *best = of[i];
+		uint64_t right = 0;
+
+		/* The solutions of one problem. */
+		for (end = i; end < n &&
+			!strcmp(of[i]->item->prompt, of[end]->item->prompt);
+			end++) {
+			const struct scored *s = of[end];
+
+			right += mark_of(s, s->n_steps - 1);
+			if (s->score[s->n_steps - 1] >
+				best->score[best->n_steps - 1])
+				best = s;
+		}
+		sum->one += (double)right / (double)(end - i);
+		sum->best += mark_of(best, best->n_steps - 1);
+		sum->any += right > 0;
+		sum->least = !sum->problems || end - i < sum->least
+			? end - i
+			: sum->least;
+		sum->most = end - i > sum->most ? end - i : sum->most;
+		sum->problems++;
 	}
 	sum->one /= (double)sum->problems;
 	sum->best /= (double)sum->problems;
 	sum->any /= (double)sum->problems;
-}
-
-static void sum_steps(const struct scoring *sc, struct scoring_summary *sum,
-	struct mark *mark)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < sc->items.n; i++)
-		for (uint32_t k = 0; k < sc->scored[i].n_steps; k++, n++) {
-			mark[n] = (struct mark){ sc->scored[i].score[k],
-				mark_of(&sc->scored[i], k) };
-			sum->right_steps += mark[n].right;
-		}
-	sum->area = area(mark, n);
 }
 
 int scoring_sum(
@@ -302,15 +280,23 @@ int scoring_sum(
 {
 	const struct scored **of = calloc(sc->items.n, sizeof(*of));
 	struct mark *mark;
+	size_t n = 0;
 
 	*out = (struct scoring_summary){ .solutions = sc->items.n };
 	for (size_t i = 0; i < sc->items.n; i++)
 		out->steps += sc->scored[i].n_steps;
 	mark = calloc(out->steps, sizeof(*mark));
 	if (of && mark && sc->scored[0].marks) {
-		for (size_t i = 0; i < sc->items.n; i++)
-			of[i] = &sc->scored[i];
-		sum_steps(sc, out, mark);
+		for (size_t i = 0; i < sc->items.n; i++) {
+			const struct scored *s = of[i] = &sc->scored[i];
+
+			for (uint32_t k = 0; k < s->n_steps; k++, n++) {
+				mark[n] = (struct mark){ s->score[k],
+					mark_of(s, k) };
+				out->right_steps += mark[n].right;
+			}
+		}
+		out->area = area(mark, n);
 		sum_problems(out, of, sc->items.n);
 	}
 	free(mark);

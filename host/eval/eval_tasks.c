@@ -49,17 +49,6 @@ bool eval_task_is_file(const char *operand)
 		ends_in(operand, ".txt");
 }
 
-/* How long a file's name is without what says its kind. */
-static size_t stem_length(const char *base)
-{
-	const char *dot = strrchr(base, '.');
-
-	if (!dot || dot == base ||
-		(strcmp(dot, ".jsonl") && strcmp(dot, ".txt")))
-		return strlen(base);
-	return (size_t)(dot - base);
-}
-
 static int add_task(struct eval_tasks *all, const char *name, struct err *e)
 {
 	struct eval_task *t = &all->task[all->n];
@@ -78,9 +67,13 @@ static int add_file(struct eval_tasks *all, const char *path,
 {
 	struct eval_task *t = &all->task[all->n];
 	const char *slash = strrchr(path, '/'),
-		   *base = slash ? slash + 1 : path;
-	size_t len = stem_length(base);
+		   *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+	size_t len = strlen(base);
 
+	/* Its name is without what says its kind. */
+	if (dot && dot > base &&
+		(!strcmp(dot, ".jsonl") || !strcmp(dot, ".txt")))
+		len = (size_t)(dot - base);
 	if (strlen(path) >= sizeof(t->path) || len >= sizeof(t->name))
 		return err_set(e, ENAMETOOLONG, "the file's name is too long");
 	memcpy(t->name, base, len);

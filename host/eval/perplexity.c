@@ -131,23 +131,31 @@ int passages_add_items(struct passages *p, const struct tokenizer *tok,
 	return ret;
 }
 
-/* The window's scored part; two tokens have the second of them. */
-static uint32_t first_scored(size_t n)
+int passages_add_text(struct passages *p, const struct tokenizer *tok,
+	const char *text, size_t len, uint32_t window, uint64_t most,
+	struct err *e)
 {
-	return (uint32_t)(n > 2 ? n / 2 + 1 : 1);
-}
+	const int32_t bos = wanted_bos(tok);
+	const size_t begin = p->tokens.n;
+	size_t left;
+	uint32_t n;
+	int ret = add_bos(&p->tokens, tok, e);
 
-static int add_windows(struct passages *p, size_t begin, int32_t bos,
-	uint32_t window, uint64_t most, struct err *e)
-{
-	size_t left = p->tokens.n - begin;
-	uint32_t n = left < window ? (uint32_t)left : window;
-	int ret = 0;
-
+	if (!ret)
+		ret = tokenize(tok, text, len, 0, &p->tokens, e);
+	if (ret)
+		return ret;
+	left = p->tokens.n - begin;
+	if (left < 2)
+		return err_set(e, EINVAL,
+			"the text is too short: perplexity needs at least two "
+			"tokens");
+	n = left < window ? (uint32_t)left : window;
 	for (uint64_t i = 0; left >= n && !ret; i++, left -= n) {
-		struct passage one = {
-			.at = begin + i * n, .n = n, .first = first_scored(n)
-		};
+		/* Of two tokens the second one is scored. */
+		struct passage one = { .at = begin + i * n,
+			.n = n,
+			.first = n > 2 ? n / 2 + 1 : 1 };
 
 		if (most && i == most)
 			break;
@@ -157,24 +165,6 @@ static int add_windows(struct passages *p, size_t begin, int32_t bos,
 		p->tokens.n = one.at + n;
 	}
 	return ret;
-}
-
-int passages_add_text(struct passages *p, const struct tokenizer *tok,
-	const char *text, size_t len, uint32_t window, uint64_t most,
-	struct err *e)
-{
-	size_t begin = p->tokens.n;
-	int ret = add_bos(&p->tokens, tok, e);
-
-	if (!ret)
-		ret = tokenize(tok, text, len, 0, &p->tokens, e);
-	if (ret)
-		return ret;
-	if (p->tokens.n - begin < 2)
-		return err_set(e, EINVAL,
-			"the text is too short: perplexity needs at least two "
-			"tokens");
-	return add_windows(p, begin, wanted_bos(tok), window, most, e);
 }
 
 uint32_t passages_longest(const struct passages *p)
@@ -187,27 +177,26 @@ uint32_t passages_longest(const struct passages *p)
 	return longest;
 }
 
-static int refuse_passage(const struct passage *p, const struct model *m,
+int passages_check(const struct passages *p, const struct model *m,
 	uint32_t context, struct err *e)
 {
 	char what[64];
 
-	if (!p->id)
-		return err_set(e, EFBIG,
-			"a window of %u tokens does not fit into the context "
-			"of %u; give a smaller --window%s",
-			p->n, context,
-			p->n - 1 > m->n_ctx ? "" : " or a larger --ctx");
-	snprintf(what, sizeof(what), "item '%.40s'", p->id);
-	return model_no_room(m, what, p->n, p->n - 1, context, e);
-}
+	for (size_t i = 0; i < p->n; i++) {
+		const struct passage *one = &p->passage[i];
 
-int passages_check(const struct passages *p, const struct model *m,
-	uint32_t context, struct err *e)
-{
-	for (size_t i = 0; i < p->n; i++)
-		if (p->passage[i].n - 1 > context)
-			return refuse_passage(&p->passage[i], m, context, e);
+		if (one->n - 1 <= context)
+			continue;
+		if (!one->id)
+			return err_set(e, EFBIG,
+				"a window of %u tokens does not fit into the "
+				"context of %u; give a smaller --window%s",
+				one->n, context,
+				one->n - 1 > m->n_ctx ? ""
+						      : " or a larger --ctx");
+		snprintf(what, sizeof(what), "item '%.40s'", one->id);
+		return model_no_room(m, what, one->n, one->n - 1, context, e);
+	}
 	return 0;
 }
 

@@ -5,7 +5,6 @@
 #include "base/version.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,47 +114,6 @@ char **shards_arguments(const struct shards *all, unsigned *n)
 
 /* ---- reading ------------------------------------------------------------- */
 
-static int refuse(const char *path, const char *why, struct err *e)
-{
-	return err_set(e, EINVAL, "'%s' %s", path, why);
-}
-
-static bool are_words(const json_t *words)
-{
-	size_t n = json_array_size(words);
-
-	for (size_t i = 0; i < n; i++)
-		if (!json_is_string(json_array_get(words, i)))
-			return false;
-	return n > 0;
-}
-
-/* What its member "shard" says; -EINVAL unless it is as shard_json makes it. */
-static int look_at(
-	const json_t *one, const char *path, struct shard *s, struct err *e)
-{
-	const json_t *told = json_object_get(one, "shard"),
-		     *done = json_object_get(one, "complete");
-	json_int_t index = json_integer_value(json_object_get(told, "index")),
-		   of = json_integer_value(json_object_get(told, "of"));
-
-	if (!told)
-		return refuse(path,
-			"is not a shard: only the output of a command with "
-			"--shard is one",
-			e);
-	if (index < 1 || of < index || of > SHARDS_MAX ||
-		!are_words(json_object_get(told, "arguments")))
-		return refuse(path, "is a damaged shard: make it again", e);
-	if (json_is_false(done))
-		return refuse(path,
-			"is a shard that was interrupted or failed: make it "
-			"again",
-			e);
-	*s = (struct shard){ (uint32_t)index - 1, (uint32_t)of };
-	return 0;
-}
-
 static json_t *load(const char *path, struct err *e)
 {
 	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
@@ -182,43 +140,53 @@ static json_t *load(const char *path, struct err *e)
 	return one;
 }
 
+/* -EINVAL unless its member "shard" is as shard_json makes it. */
 static int read_one(struct shards *all, const char *path, struct err *e)
 {
 	json_t *one = load(path, e);
-	struct shard s = { 0 };
-	int ret = one ? look_at(one, path, &s, e) : e->code;
+	const json_t *told = json_object_get(one, "shard"),
+		     *words = json_object_get(told, "arguments");
+	json_int_t index = json_integer_value(json_object_get(told, "index")),
+		   of = json_integer_value(json_object_get(told, "of"));
+	bool damaged = index < 1 || of < index || of > SHARDS_MAX ||
+		!json_array_size(words);
+	const char *why = NULL;
+	int ret = one ? 0 : e->code;
 
+	for (size_t i = 0; i < json_array_size(words); i++)
+		damaged |= !json_is_string(json_array_get(words, i));
+	if (!told)
+		why = "is not a shard: only the output of a command with "
+		      "--shard is one";
+	else if (damaged)
+		why = "is a damaged shard: make it again";
+	else if (json_is_false(json_object_get(one, "complete")))
+		why = "is a shard that was interrupted or failed: make it "
+		      "again";
+	if (!ret && why)
+		ret = err_set(e, EINVAL, "'%s' %s", path, why);
 	if (!ret && !all->n) {
-		all->one = calloc(s.of, sizeof(*all->one));
-		all->path = calloc(s.of, sizeof(*all->path));
-		all->n = s.of;
+		all->one = calloc((size_t)of, sizeof(*all->one));
+		all->path = calloc((size_t)of, sizeof(*all->path));
+		all->n = (unsigned)of;
 	}
 	if (!ret && (!all->one || !all->path))
 		ret = err_set(e, ENOMEM, "no memory for shards");
-	if (!ret && s.of != all->n)
+	if (!ret && of != all->n)
 		ret = err_set(e, EINVAL,
-			"'%s' is one of %" PRIu32 " shards, the first file one "
-			"of %u",
-			path, s.of, all->n);
-	if (!ret && all->one[s.index])
+			"'%s' is one of %lld shards, the first file one of %u",
+			path, (long long)of, all->n);
+	if (!ret && all->one[index - 1])
 		ret = err_set(e, EINVAL,
-			"'%s' and '%s' are both shard %" PRIu32 " of %" PRIu32,
-			all->path[s.index], path, s.index + 1, s.of);
+			"'%s' and '%s' are both shard %lld of %lld",
+			all->path[index - 1], path, (long long)index,
+			(long long)of);
 	if (ret) {
 		json_decref(one);
 		return ret;
 	}
-	all->one[s.index] = one;
-	all->path[s.index] = path;
-	return 0;
-}
-
-static int check_all_there(const struct shards *all, struct err *e)
-{
-	for (unsigned i = 0; i < all->n; i++)
-		if (!all->one[i])
-			return err_set(e, EINVAL, "shard %u of %u is missing",
-				i + 1, all->n);
+	all->one[index - 1] = one;
+	all->path[index - 1] = path;
 	return 0;
 }
 
@@ -249,8 +217,10 @@ int shards_read(
 
 	for (unsigned i = 0; i < n && !ret; i++)
 		ret = read_one(all, paths[i], e);
-	if (!ret)
-		ret = check_all_there(all, e);
+	for (unsigned i = 0; i < all->n && !ret; i++)
+		if (!all->one[i])
+			ret = err_set(e, EINVAL, "shard %u of %u is missing",
+				i + 1, all->n);
 	if (!ret)
 		ret = check_same(all, "arguments", "command lines", e);
 	if (!ret)
